@@ -96,6 +96,22 @@ char *fr_arena_fmt(struct fr_arena *arena, const char *fmt, ...)
     return s;
 }
 
+void fr_arena_reset(struct fr_arena *arena)
+{
+    struct fr_chunk *kept = arena->chunk;
+
+    if (kept == NULL)
+        return;
+    arena->chunk = kept->prev;
+    fr_arena_finish(arena);
+    kept->prev = NULL;
+    kept->used = 0;
+    if (kept->cap <= CHUNK_BYTES)
+        arena->chunk = kept;
+    else
+        fr_sys.free(kept);
+}
+
 void fr_arena_finish(struct fr_arena *arena)
 {
     if (arena == NULL)

@@ -32,6 +32,8 @@ char *fr_arena_fmt(struct fr_arena *arena, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 void fr_arena_finish(struct fr_arena *arena);
+/* Frees what was allocated, and keeps some of the memory for what comes next. */
+void fr_arena_reset(struct fr_arena *arena);
 
 /* a*b into *out; false when it overflows. */
 bool fr_mul_size(size_t a, size_t b, size_t *out);

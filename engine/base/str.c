@@ -48,6 +48,11 @@ static bool reserve(struct fr_buf *b, size_t n)
     return true;
 }
 
+void fr_buf_room(struct fr_buf *b, size_t n)
+{
+    (void)reserve(b, n);
+}
+
 void fr_buf_add(struct fr_buf *b, const void *p, size_t n)
 {
     if (!reserve(b, n))
@@ -128,9 +133,18 @@ static size_t utf8_char(const unsigned char *p, size_t n)
 
 bool fr_utf8_valid(const char *p, size_t n)
 {
-    for (size_t i = 0, len; i < n; i += len)
-        if ((len = utf8_char((const unsigned char *)p + i, n - i)) == 0)
+    const uint64_t high = 0x8080808080808080;
+    size_t len;
+
+    for (size_t i = 0; i < n; i += len) {
+        uint64_t word = high;
+
+        if (n - i >= sizeof(word))
+            memcpy(&word, p + i, sizeof(word));
+        len = sizeof(word); /* that many ASCII characters */
+        if ((word & high) != 0 && (len = utf8_char((const unsigned char *)p + i, n - i)) == 0)
             return false;
+    }
     return true;
 }
 

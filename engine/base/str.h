@@ -33,6 +33,7 @@ struct fr_buf {
 };
 
 void fr_buf_add(struct fr_buf *b, const void *p, size_t n);
+void fr_buf_room(struct fr_buf *b, size_t n); /* n more bytes will need no other memory */
 void fr_buf_text(struct fr_buf *b, const char *s);
 void fr_buf_fmt(struct fr_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void fr_buf_vfmt(struct fr_buf *b, const char *fmt, va_list ap);

@@ -479,6 +479,8 @@ enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, s
     enum fr_rc rc;
 
     *over = false;
+    if (a->f != NULL)
+        cli_show_moved(a->d->show);
     cli_on_stop(a->d, 0, NULL, NULL);
     if (a->watch != NULL)
         fr_loop_untimer(&a->d->loop, &a->watch);

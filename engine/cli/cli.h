@@ -151,6 +151,8 @@ struct cli_show_opts {
 enum fr_rc cli_show_create(struct cli_show **out, const struct cli_show_opts *opts,
                            struct fr_err *err);
 struct fr_view cli_show_view(struct cli_show *show);
+/* Another host has the run from now on: what the one before said of a node is not said again. */
+void cli_show_moved(struct cli_show *show);
 /* Prints a line of flowrun itself, among the lines of tasks. */
 void cli_show_say(struct cli_show *show, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));

@@ -172,8 +172,12 @@ static void add_line(const struct cli_curves *c, const struct training *t, struc
         fr_buf_fmt(out, ", loss not finite since step %.15g", h->bad_since);
     else
         add_number(out, ", loss ", h->loss, "");
+    add_number(out, ", eval_loss ", h->eval_loss, "");
+    add_number(out, ", eval_accuracy ", h->eval_accuracy, "");
     if (isfinite(h->rate))
         fr_buf_fmt(out, ", %.*f tokens/s", h->rate < 100 ? 1 : 0, h->rate);
+    if (isfinite(h->checkpoint))
+        fr_buf_fmt(out, ", checkpoint %.15g", h->checkpoint);
     if (isfinite(left) && left > 0 && left < 1e9) {
         fr_show_duration((int64_t)(left * 1000), text);
         fr_buf_fmt(out, ", %s left", text);

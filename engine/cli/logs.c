@@ -20,6 +20,7 @@ struct logs {
     struct fr_run_row run;
     const char *task; /* NULL: all */
     bool failed;      /* of tasks that failed alone */
+    bool times;
     struct fr_merge_opts how;
     struct fr_merge *merge;
     int64_t driven_ms; /* the run was last seen to be driven, or over */
@@ -227,7 +228,7 @@ int cli_logs(const struct cli_command *cmd, char **argv)
         {"--follow", 'f', NULL, "go on as more comes, until the run ends", .flag = &follow},
         {"--tail", 'n', "N", "begin with the last N lines", .value = &tail},
         {"--failed", 0, NULL, "only of tasks that failed", .flag = &l.failed},
-        {"--times", 't', NULL, "show when each line was written", .flag = &l.how.times},
+        {"--times", 't', NULL, "show when each line was written", .flag = &l.times},
         {.name = NULL},
     };
     struct fr_err err = {0};
@@ -239,6 +240,7 @@ int cli_logs(const struct cli_command *cmd, char **argv)
         (fr_parse_i64(fr_str_of(tail), &n, &err) != FR_OK || n < 1 || n > INT32_MAX))
         rc = fr_fail(&err, FR_USAGE, "logs: --tail is a whole number from 1 on, not '%s'", tail);
     l.how.n_tail = (size_t)n;
+    l.how.times = l.times ? FR_MERGE_CLOCK : FR_MERGE_NO_TIMES;
     if (rc == FR_OK)
         rc = cli_store_read(&l.st, &err);
     if (rc == FR_OK)

@@ -40,6 +40,7 @@ void cli_show_destroy(struct cli_show *show)
         fr_loop_untimer(show->opts.loop, &show->timer);
     cli_out_frames(show->opts.out, NULL, NULL);
     fr_sys.free(show->lines);
+    fr_sys.free(show->said);
     cli_curves_destroy(show->curves);
     cli_model_finish(&show->model);
     fr_buf_finish(&show->table.text);
@@ -178,13 +179,35 @@ static void show_full(struct cli_show *show, const struct fr_note *note)
     fr_buf_finish(&b);
 }
 
+void cli_show_moved(struct cli_show *show)
+{
+    for (size_t i = 0; i < show->n_said; i++)
+        show->said[i].moved = true;
+}
+
+/* Whether the host before said that of the node last: it was connected, too. Remembers it (FNV-1a,
+ * 64 bits). */
+static bool said_before(struct cli_show *show, const struct fr_note *note)
+{
+    uint64_t h = 14695981039346656037u ^ (uint64_t)note->up;
+    struct show_said last;
+
+    if (note->kind != FR_NOTE_NODE || note->node >= show->n_said)
+        return false;
+    for (const char *p = note->text; *p != '\0'; p++)
+        h = (h ^ (unsigned char)*p) * 1099511628211u;
+    last = show->said[note->node];
+    show->said[note->node] = (struct show_said){h, false};
+    return last.moved && last.hash == h;
+}
+
 void cli_show_note(struct cli_show *show, const struct fr_note *given)
 {
     struct fr_note copy = *given, *note = &copy;
 
     if (note->kind == FR_NOTE_RUN && show->model.now.state == FR_RUN_QUEUED)
         show->begun_ms = fr_sys.mono_ms();
-    if (!cli_model_take(&show->model, note))
+    if (!cli_model_take(&show->model, note) || said_before(show, note))
         return;
     switch (note->kind) {
     case FR_NOTE_LOG:
@@ -253,6 +276,11 @@ static enum fr_rc begin(struct cli_show *show, struct fr_err *err)
     if (show->lines == NULL)
         return fr_fail(err, FR_NOMEM, "no memory to show a run");
     memset(show->lines, 0, plan->n_insts * sizeof(*show->lines));
+    show->said = fr_sys.alloc((plan->n_nodes + 1) * sizeof(*show->said));
+    if (show->said != NULL) { /* without memory all is shown */
+        show->n_said = plan->n_nodes;
+        memset(show->said, 0, show->n_said * sizeof(*show->said));
+    }
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         show->lines[i].state = m->insts[i].state;
         show->lines[i].away = m->insts[i].unreachable;

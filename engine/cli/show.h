@@ -34,8 +34,13 @@ struct cli_show {
     bool live; /* a terminal: a table is kept below the lines */
     bool color;
     struct show_line *lines; /* one an instance */
-    struct show_held *held;  /* owns: in order: ends, what follows them, the run's end */
-    struct fr_timer *timer;  /* live: the next frame */
+    struct show_said {       /* of a node */
+        uint64_t hash;       /* what was said of it last */
+        bool moved;          /* by another host */
+    } * said;                /* owns */
+    size_t n_said;
+    struct show_held *held; /* owns: in order: ends, what follows them, the run's end */
+    struct fr_timer *timer; /* live: the next frame */
     bool armed;
     bool ending;                          /* the next frame is the last one, without a table */
     int64_t begun_ms, drawn_ms, pause_ms; /* pause: between two frames */

@@ -97,6 +97,8 @@ enum fr_rc fr_curves_get(struct fr_curves *c, struct fr_id attempt, const char *
         fr_curve_finish(&e->curve); /* written anew, after a power cut */
     if (fd >= 0)
         rc = read_new(&e->curve, fd, path, err);
+    if (fd >= 0 && fr_sys.fstat(fd, &st) == 0)
+        e->curve.wall_ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
     if (fd >= 0)
         fr_sys.close(fd);
     if (rc != FR_OK)

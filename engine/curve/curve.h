@@ -66,7 +66,10 @@ void fr_curve_lines(struct fr_buf *rest, const char *p, size_t n, fr_curve_line_
 
 struct fr_curve_head { /* NaN: not known */
     double step, total, loss, smooth, rate, epoch, elapsed_s;
-    double bad_since; /* step from which on the loss is not finite; NaN: it is, or there is none */
+    double eval_loss, eval_accuracy; /* of the last evaluation */
+    double bad_since;  /* step from which on the loss is not finite; NaN: it is, or there is none */
+    double checkpoint; /* step of the newest one */
+    double checkpoint_s; /* elapsed_s when it was told; NaN: the first row had it already */
     uint64_t rows;
     /* of the newest steps, a ring */
     double seconds[FR_CURVE_RECENT], rates[FR_CURVE_RECENT]; /* of one step; tokens/s */
@@ -103,6 +106,7 @@ struct fr_curve { /* zero it to start; owns all */
     struct fr_curve_head head; /* of its newest rows */
     struct fr_buf rest;        /* a line without its end */
     uint64_t taken;            /* bytes that were fed */
+    int64_t wall_ms;           /* when the file was written last, as cache.h found it; 0: unknown */
     uint64_t bad, left_out;    /* lines that are no rows; rows and keys beyond the limits */
     size_t bytes;              /* of memory */
     bool next_part, no_memory;

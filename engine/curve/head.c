@@ -10,7 +10,11 @@ const struct fr_curve_head fr_curve_no_head = {.step = NAN,
                                                .rate = NAN,
                                                .epoch = NAN,
                                                .elapsed_s = NAN,
-                                               .bad_since = NAN};
+                                               .eval_loss = NAN,
+                                               .eval_accuracy = NAN,
+                                               .bad_since = NAN,
+                                               .checkpoint = NAN,
+                                               .checkpoint_s = NAN};
 
 static const double smoothing = 0.6;
 
@@ -48,6 +52,18 @@ static void take_loss(struct fr_curve_head *h, const struct fr_curve_row *row)
         h->loss = loss;
 }
 
+/* A row of an evaluation, which may lack the accuracy. */
+static void take_evaluation(struct fr_curve_head *h, const struct fr_curve_row *row)
+{
+    bool there;
+    double loss = fr_curve_row_get(row, "eval_loss", &there);
+
+    if (!there)
+        return;
+    h->eval_loss = loss;
+    h->eval_accuracy = fr_curve_row_get(row, "eval_accuracy", &there); /* else NaN */
+}
+
 static void take_time(struct fr_curve_head *h, const struct fr_curve_row *row)
 {
     double now = first_of(row, "elapsed_time", "time");
@@ -64,6 +80,7 @@ void fr_curve_head_take(struct fr_curve_head *h, const struct fr_curve_row *row)
     double rate = first_of(row, "throughput", "tokens_per_second");
     bool there;
     double epoch = fr_curve_row_get(row, "epoch", &there);
+    double checkpoint = fr_curve_row_get(row, "checkpoint", &there);
 
     if (row->kind != FR_CURVE_ROW)
         return;
@@ -73,12 +90,17 @@ void fr_curve_head_take(struct fr_curve_head *h, const struct fr_curve_row *row)
     }
     take_time(h, row);
     take_loss(h, row);
+    take_evaluation(h, row);
     if (isfinite(rate))
         h->rates[h->n_rates++ % FR_CURVE_RECENT] = h->rate = rate;
     if (isfinite(total))
         h->total = total;
     if (isfinite(epoch))
         h->epoch = epoch;
+    if (isfinite(checkpoint) && checkpoint != h->checkpoint) {
+        h->checkpoint = checkpoint;
+        h->checkpoint_s = h->rows > 0 ? h->elapsed_s : NAN;
+    }
     h->step = row->step;
     h->rows++;
 }

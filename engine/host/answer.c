@@ -165,6 +165,7 @@ static const struct route routes[] = {
     {FR_API_GET, "/api/v1/queue", FR_ROLE_VIEW, get_queue},
     {FR_API_GET, "/api/v1/pools", FR_ROLE_VIEW, get_pools},
     {FR_API_GET, "/api/v1/runs/*/log", FR_ROLE_VIEW, get_merged},
+    {FR_API_GET, "/api/v1/runs/*/log/search", FR_ROLE_VIEW, get_found},
     {FR_API_GET, "/api/v1/runs/*/attempts/", FR_ROLE_VIEW, get_log},
     {FR_API_POST, "/api/v1/runs/*/resume", FR_ROLE_OPERATE, post_resume},
     {FR_API_POST, "/api/v1/runs/*/rerun", FR_ROLE_OPERATE, post_runs},
@@ -196,6 +197,31 @@ static const struct route routes[] = {
     {FR_API_POST, "/api/v1/tokens", FR_ROLE_ADMIN, post_tokens},
     {FR_API_DELETE, "/api/v1/tokens/", FR_ROLE_ADMIN, delete_token},
     {FR_API_POST, "/api/v1/codes", FR_ROLE_OWNER, post_codes},
+};
+
+/* The names that a query may have, parted by blanks; "*": any. Of other handlers: none. */
+static const struct {
+    handler *run;
+    const char *names;
+} queries[] = {
+    {get_health, "*"},
+    {get_ready, "*"},
+    {get_node, "from to width"},
+    {get_figures, "*"},
+    {get_runs, "state pipeline origin schedule since "
+               "until q sort before cursor limit count"},
+    {get_run, "form seq"},
+    {get_instances, "form task node state"},
+    {get_events, "after"},
+    {get_metrics, "task keys x from to width"},
+    {get_spec, "form"},
+    {get_merged, "task times tail"},
+    {get_log, "from to n q re"},
+    {get_found, "task q re attempt from"},
+    {get_schedules, "pipeline"},
+    {get_fires, "before limit"},
+    {get_deliveries, "channel state run before limit"},
+    {get_audit, "before limit"},
 };
 
 /* Whether path is one of pattern's; *run (or schedule) and *rest lie in path. */
@@ -317,12 +343,43 @@ static int check_role(const struct call *c, const struct route *route, struct fr
     return 0;
 }
 
+static bool is_word(const char *words, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *at = strstr(words, name); n > 0 && at != NULL; at = strstr(at + 1, name))
+        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
+            return strchr(name, ' ') == NULL;
+    return false;
+}
+
+/* A name that is not known here, or comes twice, would be left out without a word. */
+static enum fr_rc check_query(const struct call *c, handler *run, struct fr_err *err)
+{
+    const char *known = "";
+
+    for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++)
+        known = queries[i].run == run ? queries[i].names : known;
+    for (size_t i = 0; i < c->req->n_query && known[0] != '*'; i++) {
+        const char *name = c->req->query[i].name;
+
+        if (!is_word(known, name))
+            return fr_fail(err, FR_USAGE, "there is no parameter '%s' here%s%s", name,
+                           known[0] != '\0' ? ", but: " : "", known);
+        if (query_text(c, name) != c->req->query[i].value)
+            return fr_fail(err, FR_USAGE, "the parameter '%s' comes twice", name);
+    }
+    return FR_OK;
+}
+
 static void run_route(struct call *c, const struct route *route, struct fr_str run)
 {
     struct fr_issues issues = {0};
     struct fr_err err = {0};
     enum fr_rc rc = read_body(c, &err);
 
+    if (rc == FR_OK)
+        rc = check_query(c, route->run, &err);
     c->status = rc == FR_UNSUPPORTED ? 415 : 0;
     if (rc == FR_OK)
         rc = strchr(route->path, '#') != NULL ? call_find_schedule(c, run, &err)

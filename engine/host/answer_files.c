@@ -1,5 +1,6 @@
 /* Answers that are files: parts of them by Range, and those that a run kept. */
 #include "engine/host/call.h"
+#include "engine/host/problem.h"
 #include "engine/host/range.h"
 #include "engine/store/blob.h"
 
@@ -24,6 +25,19 @@ void answer_whole(struct call *c, int fd, const char *type, const char *growing)
                                        .total = (uint64_t)st.st_size};
 }
 
+/* The reader learns how much there is. */
+static void answer_none(struct call *c, const char *growing)
+{
+    uint64_t total = c->res->total;
+    struct fr_err err = {0};
+
+    fr_fail(&err, FR_USAGE, "nothing of that range is there: %llu bytes are",
+            (unsigned long long)total);
+    fr_problem(c->res, 416, c->req->path, &err, NULL);
+    c->res->growing = growing;
+    c->res->total = total;
+}
+
 void answer_file(struct call *c, int fd, const char *type, const char *growing)
 {
     answer_whole(c, fd, type, growing);
@@ -36,9 +50,7 @@ void answer_file(struct call *c, int fd, const char *type, const char *growing)
             c->res->bytes = PART_MOST;
         return;
     default:
-        fr_api_response_finish(c->res);
-        c->res->status = 416;
-        c->res->growing = growing;
+        answer_none(c, growing);
     }
 }
 

@@ -1,6 +1,7 @@
 /* Requests about the output of one attempt, and their answers. */
 #include "engine/host/call.h"
 #include "engine/host/lines.h"
+#include "engine/host/merge.h"
 #include "engine/store/home.h"
 
 #include <fcntl.h>
@@ -81,13 +82,23 @@ static enum fr_rc send_lines(struct call *c, struct host_text *want, struct fr_e
     return rc == FR_OK ? answer_view(c, want, err) : rc;
 }
 
+/* ?from=&to= */
+static enum fr_rc send_times(struct call *c, struct host_text *want, struct fr_err *err)
+{
+    enum fr_rc rc = query_number(c, "from", 0, &want->numbers[0], err);
+
+    want->view = HOST_VIEW_TIMES;
+    if (rc == FR_OK)
+        rc = query_number(c, "to", INT64_MAX, &want->numbers[1], err);
+    return rc == FR_OK ? answer_view(c, want, err) : rc;
+}
+
 /* ?q=&re=1&from= */
 static enum fr_rc send_hits(struct call *c, struct host_text *want, struct fr_err *err)
 {
     const char *pattern = query_text(c, "re");
     enum fr_rc rc = query_number(c, "from", 1, &want->numbers[0], err);
 
-    want->view = HOST_VIEW_HITS;
     want->args[1] = query_text(c, "q");
     want->args[2] = pattern != NULL && strcmp(pattern, "1") == 0 ? pattern : NULL;
     if (rc == FR_OK && (want->args[1] == NULL || want->args[1][0] == '\0' ||
@@ -96,20 +107,39 @@ static enum fr_rc send_hits(struct call *c, struct host_text *want, struct fr_er
     return rc == FR_OK ? answer_view(c, want, err) : rc;
 }
 
+static enum fr_rc take_lines(struct call *c, struct host_text *want, struct fr_err *err)
+{
+    if (c->host->lines == NULL && (c->host->lines = host_lines_create()) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the lines of logs");
+    want->lines = c->host->lines;
+    return FR_OK;
+}
+
+/* ?task=&q=&re=1&attempt=&from=: what next of the answer before says */
+enum fr_rc get_found(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct host_text want = {.view = HOST_VIEW_FOUND, .run = c->run.id};
+    enum fr_rc rc = take_lines(c, &want, err);
+
+    (void)issues;
+    want.args[0] = query_text(c, "task");
+    want.args[3] = query_text(c, "attempt");
+    return rc == FR_OK ? send_hits(c, &want, err) : rc;
+}
+
 enum fr_rc get_log(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_attempt_row row = {0};
     struct fr_buf path = {0};
-    struct host_text want = {.run = c->run.id};
+    struct host_text want = {.view = HOST_VIEW_HITS, .run = c->run.id};
     const char *rest = "";
     enum fr_rc rc = find_attempt(c, &row, &rest, err);
 
     (void)issues;
     if (rc == FR_OK)
         rc = find_path(c, &row, &path, err);
-    if (rc == FR_OK && c->host->lines == NULL && (c->host->lines = host_lines_create()) == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the lines of logs");
-    want.lines = c->host->lines;
+    if (rc == FR_OK)
+        rc = take_lines(c, &want, err);
     want.args[0] = path.p;
     if (rc != FR_OK)
         ;
@@ -119,6 +149,8 @@ enum fr_rc get_log(struct call *c, struct fr_issues *issues, struct fr_err *err)
         rc = send_packed(c, &row, path.p, err);
     else if (strcmp(rest, "/lines") == 0)
         rc = send_lines(c, &want, err);
+    else if (strcmp(rest, "/times") == 0)
+        rc = send_times(c, &want, err);
     else if (strcmp(rest, "/search") == 0)
         rc = send_hits(c, &want, err);
     else
@@ -127,7 +159,7 @@ enum fr_rc get_log(struct call *c, struct fr_issues *issues, struct fr_err *err)
     return rc;
 }
 
-/* ?task=&times=1&tail= */
+/* ?task=&times=&tail=; times: 1, as the host's clock shows them, or ms, since 1970 */
 enum fr_rc get_merged(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     const char *times = query_text(c, "times");
@@ -136,7 +168,10 @@ enum fr_rc get_merged(struct call *c, struct fr_issues *issues, struct fr_err *e
 
     (void)issues;
     want.args[0] = query_text(c, "task");
-    want.args[1] = times != NULL && strcmp(times, "1") == 0 ? times : NULL;
+    if (times != NULL && strcmp(times, "1") == 0)
+        want.numbers[1] = FR_MERGE_CLOCK;
+    else if (times != NULL && strcmp(times, "ms") == 0)
+        want.numbers[1] = FR_MERGE_MS;
     if (rc == FR_OK && (want.numbers[0] < 1 || want.numbers[0] > TAIL_MOST))
         rc = fr_fail(err, FR_USAGE, "'tail' must be 1 to %d", TAIL_MOST);
     if (rc == FR_OK)

@@ -104,6 +104,11 @@ static enum fr_rc end_submit(struct call *c, struct host_job *job, struct fr_iss
     struct host_result result;
     enum fr_rc rc;
 
+    if (!jobs_over(job) && jobs_stuck(job) && c->req->caller != NULL)
+        return fr_fail(
+            err, FR_FULL,
+            "the state cannot be written now: the run begins once it can be, if this host "
+            "lives that long");
     if (!jobs_over(job))
         return answer_later(c, job, err);
     if ((rc = jobs_take(job, &result, issues, err)) != FR_OK)

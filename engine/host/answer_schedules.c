@@ -20,6 +20,9 @@ static json_t *json_of_schedule(const struct fr_host *host, const struct fr_sche
 
     if (s != NULL && s->file->error != NULL)
         json_object_set_new(doc, "error", json_string(s->file->error));
+    if (s != NULL && s->t != NULL)
+        json_object_set_new(doc, "zone",
+                            json_string(s->t->zone.name[0] != '\0' ? s->t->zone.name : "UTC"));
     if (s != NULL && s->due_wall != INT64_MAX)
         json_object_set_new(doc, "due_wall", json_integer(s->due_wall));
     return doc;

@@ -1,12 +1,18 @@
 /* Requests for views of the store (text.h), and their answers. */
+#include "engine/host/await.h"
 #include "engine/host/call.h"
+#include "engine/host/range.h"
 #include "engine/host/schedules.h"
+#include "engine/store/lists.h"
+#include "engine/store/outbox.h"
 
 #include <stdlib.h>
 
 enum { RUNS_USUAL = 50, RUNS_MOST = 200 };
 
-enum fr_rc answer_view(struct call *c, const struct host_text *want, struct fr_err *err)
+/* known: NULL, or gets what the text of the answer knows, once it is there. */
+static enum fr_rc take_view(struct call *c, const struct host_text *want, struct host_text *known,
+                            struct fr_err *err)
 {
     struct host_job *job = jobs_of(c->host, c->req->waiter);
     struct host_result result;
@@ -22,74 +28,118 @@ enum fr_rc answer_view(struct call *c, const struct host_text *want, struct fr_e
     c->res->status = 200;
     c->res->type = "application/json";
     c->res->body = result.text.json;
+    if (known != NULL)
+        *known = result.text;
     return FR_OK;
+}
+
+enum fr_rc answer_view(struct call *c, const struct host_text *want, struct fr_err *err)
+{
+    return take_view(c, want, NULL, err);
+}
+
+static void set_tag(struct call *c, const char *etag)
+{
+    fr_buf_cut(&c->res->etag, c->res->etag.n);
+    fr_buf_text(&c->res->etag, etag);
 }
 
 /* Whether the reader has what it asks for: then that is the answer. etag is quoted. */
 static bool is_known(struct call *c, const char *etag)
 {
-    fr_buf_text(&c->res->etag, etag);
-    if (strcmp(etag, c->req->if_none_match) != 0)
+    set_tag(c, etag);
+    if (!fr_etag_known(c->req->if_none_match, etag))
         return false;
     c->res->status = 304;
     return true;
 }
 
+/* The tag of a text is made of what that text knows: meanwhile more may have happened. */
+enum { TAG_BYTES = 64 };
+
+static const char *tag_of_run(const struct call *c, const struct host_text *known,
+                              char out[TAG_BYTES])
+{
+    snprintf(out, TAG_BYTES, "\"%lld.%u.%lld%s\"", (long long)known->seq,
+             known->driven ? c->host->env.epoch : 0, (long long)known->priority,
+             known->pinned ? "p" : "");
+    return out;
+}
+
 /* A view that changes with each event of the run. */
 static enum fr_rc answer_live(struct call *c, const struct host_text *want, struct fr_err *err)
 {
-    int64_t seq = 0;
-    char etag[64];
-    enum fr_rc rc = fr_store_event_last(c->host->store, c->run.id, &seq, err);
+    struct host_text known = {.priority = c->run.priority,
+                              .pinned = c->run.pinned != 0,
+                              .driven = c->run.host == (int64_t)c->host->env.epoch};
+    char tag[TAG_BYTES];
+    enum fr_rc rc = fr_store_event_last(c->host->store, c->run.id, &known.seq, err);
 
-    if (rc != FR_OK)
+    if (rc != FR_OK || is_known(c, tag_of_run(c, &known, tag)))
         return rc;
-    snprintf(etag, sizeof(etag), "\"%lld.%u.%lld%s\"", (long long)seq,
-             c->run.host == (int64_t)c->host->env.epoch ? c->host->env.epoch : 0,
-             (long long)c->run.priority, c->run.pinned != 0 ? "p" : "");
-    return is_known(c, etag) ? FR_OK : answer_view(c, want, err);
+    rc = take_view(c, want, &known, err);
+    if (rc == FR_OK && c->res->status == 200)
+        set_tag(c, tag_of_run(c, &known, tag));
+    return rc;
 }
 
-static enum fr_rc answer_kept(struct call *c, const struct host_text *want, const char *etag,
-                              struct fr_err *err)
+static const char *tag_of_store(const struct call *c, uint64_t changes, char out[TAG_BYTES])
 {
+    snprintf(out, TAG_BYTES, "W/\"%u.%llu\"", c->host->env.epoch, (unsigned long long)changes);
+    return out;
+}
+
+/* A view of many runs, which changes with the store. */
+static enum fr_rc answer_list(struct call *c, const struct host_text *want, struct fr_err *err)
+{
+    struct host_text known = {.changes = fr_store_changes(c->host->store)};
+    char tag[TAG_BYTES];
     enum fr_rc rc;
 
-    if (jobs_of(c->host, c->req->waiter) == NULL &&
-        fixed_get(&c->host->fixed, (int)want->view, etag, &c->res->body)) {
-        c->res->status = 200;
-        c->res->type = "application/json";
+    if (is_known(c, tag_of_store(c, known.changes, tag)))
         return FR_OK;
-    }
-    rc = answer_view(c, want, err);
+    rc = take_view(c, want, &known, err);
     if (rc == FR_OK && c->res->status == 200)
-        fixed_put(&c->host->fixed, (int)want->view, etag, &c->res->body);
+        set_tag(c, tag_of_store(c, known.changes, tag));
     return rc;
 }
 
 /* A view of what the run was begun with, which changes only with its file. */
 static enum fr_rc answer_fixed(struct call *c, enum host_view view, struct fr_err *err)
 {
-    struct host_text want = {.view = view, .run = c->run.id};
-    char *text = fr_arena_fmt(&c->arena, "%s %s %s\n%s\n%s", c->run.spec_hash,
-                              c->run.inventory_hash, c->run.params, c->run.source, c->run.folder);
-    char hash[FR_SHA256_TEXT], etag[20];
+    struct host_text want = {.view = view, .run = c->run.id}, known = {.seq = 0};
+    char tag[FIXED_TAG];
+    enum fr_rc rc;
 
-    if (text == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a request");
-    fr_sha256(text, strlen(text), hash);
-    snprintf(etag, sizeof(etag), "\"%.16s\"", hash);
-    return is_known(c, etag) ? FR_OK : answer_kept(c, &want, etag, err);
+    fixed_tag(&c->run, tag);
+    if (is_known(c, tag))
+        return FR_OK;
+    if (jobs_of(c->host, c->req->waiter) == NULL &&
+        fixed_get(&c->host->fixed, (int)view, tag, &c->res->body)) {
+        c->res->status = 200;
+        c->res->type = "application/json";
+        return FR_OK;
+    }
+    rc = take_view(c, &want, &known, err);
+    if (rc == FR_OK && c->res->status == 200) {
+        set_tag(c, known.fixed);
+        fixed_put(&c->host->fixed, (int)view, known.fixed, &c->res->body);
+    }
+    return rc;
 }
 
-/* ?form=row */
+/* ?form=row&seq= */
 enum fr_rc get_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     const char *form = query_text(c, "form");
+    int64_t seq;
+    enum fr_rc rc = query_number(c, "seq", 0, &seq, err);
 
     (void)issues;
     if (form != NULL && strcmp(form, "row") != 0)
         return fr_fail(err, FR_USAGE, "'form' must be row, not '%s'", form);
+    if (rc != FR_OK || (query_text(c, "seq") != NULL && !await_over(c, seq, &rc, err)))
+        return rc;
     return answer_live(
         c, &(struct host_text){.view = HOST_VIEW_RUN, .run = c->run.id, .args = {form}}, err);
 }
@@ -149,13 +199,50 @@ enum fr_rc get_spec(struct call *c, struct fr_issues *issues, struct fr_err *err
         c, &(struct host_text){.view = HOST_VIEW_SPEC, .run = c->run.id, .args = {form}}, err);
 }
 
-/* ?state=&pipeline=&origin=&q=&before=&schedule=&since=&until=&limit=&count=1; times in ms */
+/* "KEY.NO.NOW" of next: where a page of sorted runs begins. */
+static bool read_cursor(const char *text, int64_t out[3])
+{
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = strcspn(text, ".");
+
+        if (fr_parse_i64((struct fr_str){text, n}, &out[i], NULL) != FR_OK ||
+            (text[n] == '.') != (i < 2))
+            return false;
+        text += n + 1;
+    }
+    return out[1] > 0 && out[2] > 0;
+}
+
+/* ?sort=&cursor=: as numbers of the view. */
+static enum fr_rc take_order(const struct call *c, int64_t numbers[HOST_VIEW_NUMBERS],
+                             struct fr_err *err)
+{
+    const char *sort = query_text(c, "sort"), *cursor = query_text(c, "cursor");
+    int64_t at[3] = {0, 0, fr_sys.wall_ms()};
+    int64_t by = 0;
+
+    while (sort != NULL && host_sorts[by] != NULL && strcmp(host_sorts[by], sort) != 0)
+        by++;
+    if (host_sorts[by] == NULL)
+        return fr_fail(err, FR_USAGE,
+                       "'sort' must be newest, oldest, longest, shortest or ended, not '%s'", sort);
+    if (cursor != NULL && (by == FR_SORT_NEWEST || !read_cursor(cursor, at)))
+        return fr_fail(err, FR_USAGE, "'cursor' is none of 'next' of such a list");
+    numbers[6] = by;
+    numbers[7] = at[2];
+    numbers[8] = at[0];
+    numbers[9] = at[1];
+    return FR_OK;
+}
+
+/* ?state=&pipeline=&origin=&q=&before=&schedule=&since=&until=&limit=&count=1&sort=; times in ms.
+ * How long runs take changes without the store. */
 enum fr_rc get_runs(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     static const char *const texts[] = {"state", "pipeline", "origin", "q"};
     static const char *const numbers[] = {"before", "schedule", "since", "until", "limit", "count"};
     struct host_text want = {.view = HOST_VIEW_RUNS};
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = take_order(c, want.numbers, err);
 
     (void)issues;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -168,7 +255,11 @@ enum fr_rc get_runs(struct call *c, struct fr_issues *issues, struct fr_err *err
                           &want.numbers[i], err);
     if (rc == FR_OK && (want.numbers[4] < 1 || want.numbers[4] > RUNS_MOST))
         rc = fr_fail(err, FR_USAGE, "'limit' must be 1 to %d", RUNS_MOST);
-    return rc == FR_OK ? answer_view(c, &want, err) : rc;
+    if (rc != FR_OK)
+        return rc;
+    return want.numbers[6] == FR_SORT_LONGEST || want.numbers[6] == FR_SORT_SHORTEST
+               ? answer_view(c, &want, err)
+               : answer_list(c, &want, err);
 }
 
 enum fr_rc get_pipelines(struct call *c, struct fr_issues *issues, struct fr_err *err)

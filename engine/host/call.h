@@ -53,7 +53,7 @@ enum fr_rc answer_view(struct call *c, const struct host_text *want, struct fr_e
 handler get_run, get_instances, get_outputs, get_artifacts, get_graph, get_params, get_spec;
 handler get_runs, get_pipelines, get_pipeline, post_validate, get_queue, get_pools;
 /* answer_log.c */
-handler get_log, get_merged;
+handler get_log, get_merged, get_found;
 /* answer_files.c */
 /* The bytes of fd, which is the answer's from here on; fd -1: an empty file. growing: as of
  * fr_api_response. answer_file: or those that the Range names. */

@@ -247,12 +247,14 @@ static json_t *json_of_head(const struct look *l)
     if (newest == NULL)
         return json_null();
     h = &newest->span.curve->head;
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "instance",
-                     newest->inst->key, "step", number(h->step), "total", number(h->total), "loss",
-                     number(h->loss), "loss_smooth", number(h->smooth), "rate", number(h->rate),
-                     "rate_median", number(fr_curve_head_rate(h)), "epoch", number(h->epoch),
-                     "elapsed_s", number(h->elapsed_s), "eta_s", number(fr_curve_head_eta_s(h)),
-                     "bad_since", number(h->bad_since));
+    return json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "instance",
+        newest->inst->key, "step", number(h->step), "total", number(h->total), "loss",
+        number(h->loss), "loss_smooth", number(h->smooth), "rate", number(h->rate), "rate_median",
+        number(fr_curve_head_rate(h)), "epoch", number(h->epoch), "elapsed_s", number(h->elapsed_s),
+        "eta_s", number(fr_curve_head_eta_s(h)), "bad_since", number(h->bad_since), "checkpoint",
+        number(h->checkpoint), "checkpoint_age_s", number(h->elapsed_s - h->checkpoint_s), "wall",
+        (json_int_t)newest->span.curve->wall_ms);
 }
 
 static enum fr_rc put_answer(const struct look *l, struct fr_buf *out, struct fr_err *err)

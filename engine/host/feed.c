@@ -18,9 +18,10 @@
  * (&topics=list,queue,nodes,schedules) of all runs; nodes are notes about them. Without either it
  * gets all.
  *
- * Events are numbered over the life of the host, "EPOCH.N". The newest stay in a ring: a reader
- * that is slow, or comes again with Last-Event-ID or ?last=, goes on there; one that is too far
- * behind gets a reset.
+ * Events are numbered over the life of the host, "EPOCH-RANDOM.N": a home that was restored, and
+ * another one behind the same address, count their epochs from where they like. The newest stay in
+ * a ring: a reader that is slow, or comes again with Last-Event-ID or ?last=, goes on there; one
+ * that is too far behind, or whose id is of elsewhere, gets a reset.
  */
 #include "engine/host/feed.h"
 
@@ -30,7 +31,8 @@
 
 enum {
     STREAM_QUEUED = 256 << 10, /* a reader that has so much before it gets no more for now */
-    STREAM_PAUSE_MS = 40,      /* between two lots of news of one run */
+    STREAM_LOT = 32 << 10,     /* sent at once */
+    STREAM_PAUSE_MS = 100,     /* between two lots of news of one run */
 };
 
 /* ---- events ---- */
@@ -44,8 +46,8 @@ static void put(struct fr_host *host, struct fr_id run, const char *name, unsign
     struct host_event *slot;
 
     json_decref(data);
-    fr_buf_fmt(&text, "id: %u.%" PRIu64 "\nevent: %s\ndata: %s\n\n", host->env.epoch, ring->next,
-               name, json != NULL ? json : "{}");
+    fr_buf_fmt(&text, "id: %s.%" PRIu64 "\nevent: %s\ndata: %s\n\n", ring->name, ring->next, name,
+               json != NULL ? json : "{}");
     free(json);
     if (text.bad) { /* readers see a hole in the numbers, and look again */
         fr_buf_finish(&text);
@@ -79,21 +81,38 @@ void stream_send(struct fr_api_stream *s, struct fr_str text)
     s->full = s->sink.send(s->sink.arg, text) > STREAM_QUEUED;
 }
 
+/* Sends what was gathered. */
+static void send_lot(struct fr_api_stream *s, struct fr_buf *lot)
+{
+    if (lot->n > 0)
+        stream_send(s, (struct fr_str){lot->p, lot->n});
+    fr_buf_cut(lot, lot->n);
+}
+
+/* Events that are there together are sent together. */
 void stream_pump(struct fr_api_stream *s)
 {
     struct host_ring *ring = s->host->ring;
+    struct fr_buf lot = {0};
 
     if (!s->full && s->at < ring->first) {
         s->at = ring->first;
         meters_reset(s->host);
-        stream_send(s, FR_STR("event: reset\ndata: {}\n\n"));
+        fr_buf_text(&lot, "event: reset\ndata: {}\n\n");
     }
     for (; !s->full && s->at < ring->next; s->at++) {
         const struct host_event *ev = &ring->events[s->at % HOST_RING];
 
-        if ((s->topics & ev->topic) != 0 || stream_wants(s, ev->run))
-            stream_send(s, (struct fr_str){ev->text.p, ev->text.n});
+        if ((s->topics & ev->topic) == 0 && !stream_wants(s, ev->run))
+            continue;
+        fr_buf_add(&lot, ev->text.p, ev->text.n);
+        if (lot.n >= STREAM_LOT)
+            send_lot(s, &lot);
     }
+    if (lot.bad) /* what was lost is told as an overrun is */
+        s->at = 0;
+    send_lot(s, &lot);
+    fr_buf_finish(&lot);
 }
 
 void feed_topic(struct fr_host *host, enum host_topic topic)
@@ -126,6 +145,9 @@ int64_t feed_topics_due(const struct fr_host *host)
 void feed_pump(struct fr_host *host)
 {
     put_topics(host);
+    if (host->ring == NULL || host->ring->pumped == host->ring->next)
+        return;
+    host->ring->pumped = host->ring->next;
     for (struct fr_api_stream *s = host->streams, *next; s != NULL; s = next) {
         next = s->next;
         stream_pump(s);

@@ -64,11 +64,25 @@ static enum fr_rc add_all(struct fr_api_stream *s, const char *text,
     return rc;
 }
 
+static enum fr_rc check_names(const struct fr_api_request *req, struct fr_err *err)
+{
+    for (size_t i = 0; i < req->n_query; i++) {
+        const char *name = req->query[i].name;
+
+        if (strcmp(name, "runs") != 0 && strcmp(name, "topics") != 0 && strcmp(name, "last") != 0)
+            return fr_fail(err, FR_USAGE, "there is no parameter '%s' here, but: runs topics last",
+                           name);
+    }
+    return FR_OK;
+}
+
 static enum fr_rc read_query(const struct fr_api_request *req, struct fr_api_stream *s,
                              struct fr_err *err)
 {
-    enum fr_rc rc = add_all(s, query_of(req, "runs"), add_run, err);
+    enum fr_rc rc = check_names(req, err);
 
+    if (rc == FR_OK)
+        rc = add_all(s, query_of(req, "runs"), add_run, err);
     if (rc == FR_OK)
         rc = add_all(s, query_of(req, "topics"), add_topic, err);
     s->all = s->n_runs == 0 && s->topics == 0;
@@ -76,16 +90,32 @@ static enum fr_rc read_query(const struct fr_api_request *req, struct fr_api_str
 }
 
 /* Where a reader that was here before goes on: behind the event that it saw last. */
-static uint64_t first_event(const struct fr_host *host, const char *last)
+static uint64_t first_event(const struct host_ring *ring, const char *last)
 {
-    uint64_t n = 0;
-    unsigned epoch = 0;
+    size_t n = strlen(ring->name);
+    int64_t seen;
 
-    if (last[0] == '\0' || sscanf(last, "%u.%" SCNu64, &epoch, &n) != 2)
-        return host->ring->next;
-    if (epoch != host->env.epoch || n >= host->ring->next || n + 1 < host->ring->first)
+    if (last[0] == '\0')
+        return ring->next;
+    if (strncmp(last, ring->name, n) != 0 || last[n] != '.' ||
+        fr_parse_i64(fr_str_of(last + n + 1), &seen, NULL) != FR_OK || seen < 0 ||
+        (uint64_t)seen >= ring->next || (uint64_t)seen + 1 < ring->first)
         return 0; /* gets a reset */
-    return n + 1;
+    return (uint64_t)seen + 1;
+}
+
+static struct host_ring *make_ring(uint32_t epoch)
+{
+    struct host_ring *ring = fr_sys.alloc(sizeof(*ring));
+    uint32_t drawn = 0;
+
+    if (ring == NULL || fr_sys.random(&drawn, sizeof(drawn)) != 0) {
+        fr_sys.free(ring);
+        return NULL;
+    }
+    *ring = (struct host_ring){.next = 1, .first = 1};
+    snprintf(ring->name, sizeof(ring->name), "%" PRIu32 "-%08" PRIx32, epoch, drawn);
+    return ring;
 }
 
 size_t feed_streams(const struct fr_host *host)
@@ -153,10 +183,10 @@ static int check_opener(const struct fr_api_request *req, struct fr_err *err)
     return 404;
 }
 
-void feed_open(void *arg, const struct fr_api_request *req, const struct fr_api_sink *sink,
-               struct fr_api_response *res, struct fr_api_stream **out)
+static void open_stream(struct fr_host *host, const struct fr_api_request *req,
+                        const struct fr_api_sink *sink, struct fr_api_response *res,
+                        struct fr_api_stream **out)
 {
-    struct fr_host *host = arg;
     struct fr_api_stream *s = fr_sys.alloc(sizeof(*s));
     struct fr_err err = {0};
     const char *last = req->last_event_id[0] != '\0' ? req->last_event_id : query_of(req, "last");
@@ -169,8 +199,8 @@ void feed_open(void *arg, const struct fr_api_request *req, const struct fr_api_
         fr_problem(res, status, req->path, &err, NULL);
         return;
     }
-    if (host->ring == NULL && (host->ring = fr_sys.alloc(sizeof(*host->ring))) != NULL)
-        *host->ring = (struct host_ring){.next = 1, .first = 1};
+    if (host->ring == NULL)
+        host->ring = make_ring(host->env.epoch);
     if (s == NULL || host->ring == NULL) {
         rc = fr_fail(&err, FR_NOMEM, "no memory for a stream");
     } else {
@@ -183,7 +213,7 @@ void feed_open(void *arg, const struct fr_api_request *req, const struct fr_api_
         return;
     }
     res->status = 200;
-    s->at = first_event(host, last);
+    s->at = first_event(host->ring, last);
     s->next = host->streams;
     host->streams = s;
     *out = s;
@@ -200,6 +230,15 @@ void feed_open(void *arg, const struct fr_api_request *req, const struct fr_api_
         say_nodes(s);
     if (!s->full)
         stream_pump(s);
+}
+
+void feed_open(void *arg, const struct fr_api_request *req, const struct fr_api_sink *sink,
+               struct fr_api_response *res, struct fr_api_stream **out)
+{
+    int64_t since = fr_sys.mono_ms();
+
+    open_stream(arg, req, sink, res, out);
+    meters_answer(arg, "/api/v1/stream", res->status, fr_sys.mono_ms() - since);
 }
 
 void feed_drained(void *arg, struct fr_api_stream *s)

@@ -1,7 +1,26 @@
 #include "engine/host/fixed.h"
 
+#include "engine/base/file.h"
+#include "engine/store/store.h"
+
 #include <stdio.h>
 #include <string.h>
+
+void fixed_tag(const struct fr_run_row *row, char out[FIXED_TAG])
+{
+    const char *texts[] = {row->spec_hash, row->inventory_hash, row->params, row->source,
+                           row->folder};
+    struct fr_str parts[2 * sizeof(texts) / sizeof(texts[0])];
+    size_t n = 0;
+    char hash[FR_SHA256_TEXT];
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        parts[n++] = fr_str_of(texts[i]);
+        parts[n++] = FR_STR("\n");
+    }
+    fr_sha256_parts(&(struct fr_parts){parts, n}, hash);
+    snprintf(out, FIXED_TAG, "\"%.16s\"", hash);
+}
 
 bool fixed_get(const struct host_fixed *f, int view, const char *etag, struct fr_buf *out)
 {

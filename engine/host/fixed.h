@@ -9,9 +9,14 @@
 
 enum { FIXED = 8, FIXED_MOST = 2 << 20 }; /* how many; bytes of each: larger ones are not kept */
 
+/* The tag of such an answer, quoted, by what the run's row says. */
+enum { FIXED_TAG = 20 };
+struct fr_run_row;
+void fixed_tag(const struct fr_run_row *row, char out[FIXED_TAG]);
+
 struct host_fixed_one {
     int view;
-    char etag[24];
+    char etag[FIXED_TAG];
     struct fr_buf json; /* owns; empty: none */
 };
 

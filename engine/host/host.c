@@ -1,3 +1,4 @@
+#include "engine/host/await.h"
 #include "engine/host/backfilling.h"
 #include "engine/host/lines.h"
 #include "engine/host/outbox.h"
@@ -101,6 +102,7 @@ void fr_host_destroy(struct fr_host *host)
     while (host->n > 0)
         host_forget(host, host->runs[host->n - 1]);
     jobs_finish(host);
+    await_finish(host);
     outbox_destroy(host->outbox);
     schedules_close(host);
     feed_finish(host);
@@ -179,10 +181,16 @@ enum fr_rc fr_host_pages(struct fr_host *host, const char *url, const struct fr_
                : fr_fail(err, FR_NOMEM, "no memory for the address of the pages");
 }
 
+static void forget(void *host, struct fr_api_waiter *w)
+{
+    jobs_unwait(host, w);
+    await_forget(host, w);
+}
+
 struct fr_api fr_host_api(struct fr_host *host)
 {
     return (struct fr_api){.answer = host_answer,
-                           .forget = jobs_unwait,
+                           .forget = forget,
                            .open = feed_open,
                            .drained = feed_drained,
                            .gone = feed_gone,
@@ -398,6 +406,7 @@ static void arm(struct fr_host *host)
     due = host->rerun_due_ms < due ? host->rerun_due_ms : due;
     due = host->backfill_due_ms < due ? host->backfill_due_ms : due;
     due = outbox_due(host) < due ? outbox_due(host) : due;
+    due = await_due(host) < due ? await_due(host) : due;
     due = feed_topics_due(host) < due ? feed_topics_due(host) : due;
     for (size_t i = 0; i < host->n; i++) {
         int64_t flush = feed_due(host->runs[i]);
@@ -430,6 +439,7 @@ enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err)
         jobs_tidy(host);
         outbox_turn(host);
         feed_pump(host);
+        await_turn(host);
         say_slow(host);
         arm(host);
     }

@@ -5,6 +5,7 @@
  *   runs.c      its runs: how they come, how long they are driven
  *   take_up.c   what the host before left
  *   answer.c    requests of its interface
+ *   await.c     requests that wait until there is news
  *   body.c      what is in the body of a request to submit or resume
  *   rows.c      rows of the store as JSON
  *   feed.c      what happens, to those who follow
@@ -123,8 +124,8 @@ enum { HOST_RING = 4096, HOST_RING_BYTES = 1 << 20 };
 
 struct host_ring { /* the newest events, for those who read slowly or come again */
     struct host_event events[HOST_RING]; /* event n lies at n % HOST_RING */
-    uint64_t next;                       /* number of the next event */
-    uint64_t first;                      /* of the oldest one kept */
+    char name[24];                       /* "EPOCH-RANDOM": no other ring has that, of any home */
+    uint64_t next, first, pumped; /* the next event; the oldest that is kept; streams had so many */
     size_t bytes;
 };
 
@@ -166,7 +167,8 @@ struct fr_host {
     bool changed;                          /* a machine is */
     int64_t retry_ms;                      /* next try after a failed commit; 0: none failed */
     struct host_job *jobs;                 /* owns, in their order */
-    struct fr_curves *curves;              /* owns; NULL: none was asked for, or a job has it */
+    struct host_awaits awaits;
+    struct fr_curves *curves; /* owns; NULL: none was asked for, or a job has it */
     uint64_t last_ticket;
     bool unwritten;  /* and users know it */
     int64_t busy_ms; /* since when another process writes; 0: none does */

@@ -42,6 +42,7 @@ struct host_job {
     struct fr_run_env env;
     struct host_run *h;            /* owns, until it is one of the host's */
     bool putting;                  /* rows of it are in the transaction */
+    bool stuck;                    /* the first are written, the next ones cannot be now */
     struct host_fire *fire;        /* of its schedule, until it is over; NULL: none */
     struct host_backfill backfill; /* id 0: it is of none */
     bool decided;                  /* it is of no use any more: so says the transaction */
@@ -49,6 +50,7 @@ struct host_job {
 };
 
 void job_end(struct host_job *job);
+void job_wake(struct host_job *job); /* those who wait for it ask again */
 /* Those that wait, in their order, as far as they may run beside those that do. */
 void job_start_all(struct fr_host *host);
 

@@ -22,6 +22,7 @@
 #include "engine/host/tally.h"
 
 #include "engine/store/home.h"
+#include "engine/store/outbox.h"
 
 #include <stdlib.h>
 
@@ -98,7 +99,7 @@ static bool is_alone(const struct host_job *job)
     return job->kind == HOST_SWEEP || job->kind == HOST_TIDY;
 }
 
-static void wake(struct host_job *job)
+void job_wake(struct host_job *job)
 {
     while (job->waiters != NULL) {
         struct fr_api_waiter *w = job->waiters;
@@ -120,7 +121,7 @@ void job_end(struct host_job *job)
         fires_over(job->fire, &job->issues, &job->err);
         job->fire = NULL;
     }
-    wake(job);
+    job_wake(job);
 }
 
 static void on_over(void *arg)
@@ -236,6 +237,7 @@ struct host_job *jobs_text(struct fr_host *host, const struct host_text *want)
         return NULL;
     job->text = *want;
     job->text.epoch = host->env.epoch;
+    job->text.changes = fr_store_changes(host->store);
     job->text.lines = NULL;
     job->text.tallies = NULL;
     job->text.readers = NULL;
@@ -347,6 +349,11 @@ void jobs_unwait(void *arg, struct fr_api_waiter *w)
         }
 }
 
+bool jobs_stuck(const struct host_job *job)
+{
+    return job->stuck;
+}
+
 bool jobs_over(const struct host_job *job)
 {
     return job->state == JOB_OVER;
@@ -361,7 +368,13 @@ enum fr_rc jobs_take(struct host_job *job, struct host_result *out, struct fr_is
     if (rc != FR_OK) {
         *err = job->err;
     } else {
-        out->text = (struct host_text){.json = job->text.json, .seq = job->text.seq};
+        out->text = (struct host_text){.json = job->text.json,
+                                       .seq = job->text.seq,
+                                       .priority = job->text.priority,
+                                       .pinned = job->text.pinned,
+                                       .driven = job->text.driven,
+                                       .changes = job->text.changes};
+        memcpy(out->text.fixed, job->text.fixed, sizeof(out->text.fixed));
         job->text.json = (struct fr_buf){0};
     }
     *issues = job->issues;

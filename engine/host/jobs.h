@@ -12,6 +12,13 @@
 struct fr_host;
 struct host_run;
 
+struct host_await;
+struct host_awaits {          /* await.h */
+    struct host_await *first; /* owns: requests that wait for news of a run */
+    uint64_t changes;         /* of the store, when they were looked at; … */
+    int64_t ms;               /* … then */
+};
+
 enum host_job_kind { HOST_MAKE, HOST_SIZE, HOST_TEXT, HOST_CURVES, HOST_SWEEP, HOST_TIDY };
 struct host_job;
 struct host_make { /* a run that is to be made */
@@ -41,6 +48,7 @@ struct host_job *jobs_of(const struct fr_host *host, const struct fr_api_waiter 
 void jobs_wait(struct host_job *job, struct fr_api_waiter *w);
 void jobs_unwait(void *host, struct fr_api_waiter *w);
 bool jobs_over(const struct host_job *job);
+bool jobs_stuck(const struct host_job *job); /* its run is half written, and goes on later */
 /* Of one that is over; drops it. */
 enum fr_rc jobs_take(struct host_job *job, struct host_result *out, struct fr_issues *issues,
                      struct fr_err *err);

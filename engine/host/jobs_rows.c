@@ -69,7 +69,7 @@ void jobs_written(struct fr_host *host)
             job_end(job);
         if (!job->putting || job->decided)
             continue;
-        job->putting = false;
+        job->putting = job->stuck = false;
         if (fr_run_put_over(job->h->run, &all, &job->err) != FR_OK ||
             (all && host_take(job->h, &job->err) != FR_OK)) {
             job_end(job);
@@ -88,6 +88,9 @@ void jobs_not_written(struct fr_host *host, const struct fr_err *why)
             job->putting = false;
             job->err = *why;
             job_end(job);
+        } else if (job->putting) {
+            job->stuck = true;
+            job_wake(job);
         }
     job_start_all(host);
 }

@@ -3,9 +3,13 @@
 #include "engine/base/log.h"
 #include "engine/host/problem.h"
 
+/* Who may change nothing has no keys: nothing is kept for strangers. */
 static bool is_keyed(const struct call *c)
 {
-    return c->req->key != NULL && c->req->method != FR_API_GET;
+    const struct fr_api_caller *who = c->req->caller;
+
+    return c->req->key != NULL && c->req->method != FR_API_GET &&
+           (who == NULL || who->role >= FR_ROLE_OPERATE);
 }
 
 static void name_of(const struct call *c, char out[FR_TOKEN_NAME])

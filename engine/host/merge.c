@@ -38,7 +38,7 @@ struct source { /* one attempt's log */
 };
 
 struct clock {
-    char text[16];
+    char text[24];
     size_t n;
 };
 
@@ -54,7 +54,7 @@ struct window {   /* an open log */
 struct fr_merge {
     struct fr_arena arena;
     const char *dir; /* in the arena */
-    bool times;
+    enum fr_merge_times times;
     bool (*put)(void *arg, struct fr_str lines);
     void *put_arg;
     struct source *v;
@@ -340,8 +340,10 @@ static struct clock clock_of(const struct fr_merge *m, const struct source *s)
     struct clock c = {0};
     struct tm tm;
 
-    if (m->times && localtime_r(&sec, &tm) != NULL)
+    if (m->times == FR_MERGE_CLOCK && localtime_r(&sec, &tm) != NULL)
         c.n = strftime(c.text, sizeof(c.text), "%H:%M:%S ", &tm);
+    if (m->times == FR_MERGE_MS)
+        c.n = (size_t)snprintf(c.text, sizeof(c.text), "%lld ", (long long)s->line_ms);
     return c;
 }
 

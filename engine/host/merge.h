@@ -21,10 +21,12 @@ struct fr_merge;
  * as progress bars write it. */
 struct fr_str fr_line_seen(const char *text, size_t n);
 
+enum fr_merge_times { FR_MERGE_NO_TIMES, FR_MERGE_CLOCK, FR_MERGE_MS };
+
 struct fr_merge_opts {
     bool (*put)(void *arg, struct fr_str lines); /* takes whole lines; false: no more is wanted */
     void *put_arg;
-    bool times;    /* show when each line was written */
+    enum fr_merge_times times; /* before each line: when it was written */
     size_t n_tail; /* of what is there at first show the last lines alone, so many; 0: all */
 };
 

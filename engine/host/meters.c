@@ -98,7 +98,8 @@ static const struct fr_prom_family families[FAMILIES] = {
                               OF_PIPELINE("cause")),
     [INSTANCES] =
         GAUGE("flowrun_instances", "Instances of tasks of the driven runs.", .labels = {"state"}),
-    [QUEUE_LENGTH] = GAUGE("flowrun_queue_length", "Runs that are queued."),
+    [QUEUE_LENGTH] = GAUGE("flowrun_queue_length", "Runs that are queued; pool \"\": for none.",
+                           .labels = {"pool"}),
     [POOL_USED] = GAUGE("flowrun_pool_used", "Active runs in the pool.", .labels = {"pool"}),
     [POOL_LIMIT] =
         GAUGE("flowrun_pool_limit", "Runs that may be active in the pool.", .labels = {"pool"}),
@@ -348,8 +349,6 @@ void meters_delivery(struct fr_host *host, const char *kind, const char *result)
 
 static void look_at_runs(struct fr_host *host, struct fr_prom *prom)
 {
-    size_t queued = 0;
-
     for (int s = FR_RUN_RUNNING; s <= FR_RUN_QUEUED; s++)
         if (s != FR_RUN_OVER)
             fr_prom_set(prom, AT(RUNS, fr_run_state_name((enum fr_run_state)s)), 0);
@@ -359,32 +358,45 @@ static void look_at_runs(struct fr_host *host, struct fr_prom *prom)
         const struct host_counts *c = counts_of(host->runs[i]);
         struct fr_run_now now = fr_run_now(host->runs[i]->run);
 
-        queued += fr_run_queued(host->runs[i]->run);
         if (now.state != FR_RUN_OVER)
             fr_prom_add(prom, AT(RUNS, fr_run_state_name(now.state)), 1);
         for (int s = 0; c != NULL && s < FR_ST_N; s++)
             fr_prom_add(prom, AT(INSTANCES, fr_state_name((enum fr_state_of)s)), c->by_state[s]);
     }
-    fr_prom_set(prom, AT(QUEUE_LENGTH), (double)queued);
+}
+
+static bool is_pool(const struct fr_limits *limits, const char *name)
+{
+    for (size_t i = 0; i < limits->n_pools; i++)
+        if (strcmp(limits->pools[i].name, name) == 0)
+            return true;
+    return false;
 }
 
 static void look_at_pools(struct fr_host *host, struct fr_prom *prom)
 {
     const struct fr_limits *limits = &host->limits;
 
-    fr_prom_clear(prom, POOL_USED);
-    fr_prom_clear(prom, POOL_LIMIT);
+    for (size_t f = QUEUE_LENGTH; f <= POOL_LIMIT; f++)
+        fr_prom_clear(prom, f);
+    fr_prom_set(prom, AT(QUEUE_LENGTH, ""), 0);
     for (size_t i = 0; i < limits->n_pools; i++) {
         const struct fr_pool *pool = &limits->pools[i];
 
         fr_prom_set(prom, AT(POOL_LIMIT, pool->name), pool->runs);
         fr_prom_set(prom, AT(POOL_USED, pool->name), 0);
-        for (size_t k = 0; k < host->n; k++) {
-            const struct fr_run *run = host->runs[k]->run;
+        fr_prom_set(prom, AT(QUEUE_LENGTH, pool->name), 0);
+    }
+    for (size_t k = 0; k < host->n; k++) {
+        const struct fr_run *run = host->runs[k]->run;
+        const char *pool = fr_run_record(run)->pool;
 
-            if (!fr_run_queued(run) && strcmp(fr_run_record(run)->pool, pool->name) == 0)
-                fr_prom_add(prom, AT(POOL_USED, pool->name), 1);
-        }
+        if (!is_pool(limits, pool))
+            pool = "";
+        if (fr_run_queued(run))
+            fr_prom_add(prom, AT(QUEUE_LENGTH, pool), 1);
+        else if (pool[0] != '\0' && fr_run_now(run).state != FR_RUN_OVER)
+            fr_prom_add(prom, AT(POOL_USED, pool), 1);
     }
 }
 

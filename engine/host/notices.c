@@ -113,6 +113,8 @@ static void put_run(json_t *data, struct fr_host *host, const struct fr_notice_r
     put_text(data, "id", text);
     put_text(data, "state", row.state);
     put_text(data, "outcome", row.outcome);
+    if (strcmp(row.origin, "schedule") == 0 || strcmp(row.origin, "backfill") == 0)
+        put_text(data, "schedule", row.who);
     put_time(data, "started", row.started_wall);
     put_time(data, "ended", row.ended_wall);
     put_params(data, &row);
@@ -258,7 +260,8 @@ static enum fr_rc judge(struct dealing *d, const json_t *rule, struct fr_deliver
     if (note != NULL) {
         row->state = "dead";
         row->answer = note;
-    } else if (t.made_wall != 0 && row->made_wall - t.made_wall < throttle_ms) {
+    } else if (t.made_wall != 0 && row->made_wall >= t.made_wall && /* a clock may be set back */
+               row->made_wall - t.made_wall < throttle_ms) {
         row->state = "held";
     } else if (quiet != 0) {
         row->state = "quiet";

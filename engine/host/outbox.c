@@ -208,6 +208,15 @@ static const char *hopeless(const struct host_outbox *o, const struct fr_deliver
     return fr_sys.wall_ms() - row->made_wall > OLD_MS ? "it was not sent for 36 hours" : NULL;
 }
 
+/* How long it is to wait. Of a clock that was set back behind its last try nobody knows how long
+ * ago that was: it is tried. */
+static int64_t left_of(const struct fr_delivery_row *row)
+{
+    int64_t now = fr_sys.wall_ms();
+
+    return now < (row->tries > 0 ? row->tried_wall : row->made_wall) ? 0 : row->due_wall - now;
+}
+
 static bool is_busy(const struct host_outbox *o, const char *channel)
 {
     const struct lane *lane = o->lanes;
@@ -281,7 +290,7 @@ static void send_due(struct host_outbox *o)
     end_quiet(o);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_delivery_row *row = &rows.rows[i];
-        int64_t left = row->due_wall - fr_sys.wall_ms();
+        int64_t left = left_of(row);
         const char *why = hopeless(o, row);
 
         if (is_busy(o, row->channel))

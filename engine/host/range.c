@@ -1,8 +1,32 @@
 #include "engine/host/range.h"
 
-#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
+
+static const char *opaque(const char *tag)
+{
+    return strncmp(tag, "W/", 2) == 0 ? tag + 2 : tag;
+}
+
+bool fr_etag_known(const char *if_none_match, const char *etag)
+{
+    const char *want = opaque(etag), *p = if_none_match;
+    size_t n = strlen(want);
+
+    for (p += strspn(p, " \t,"); *p != '\0'; p += strspn(p, " \t,")) {
+        const char *end;
+
+        if (*p == '*')
+            return true;
+        p = opaque(p);
+        if (*p != '"' || (end = strchr(p + 1, '"')) == NULL)
+            return false;
+        if ((size_t)(end + 1 - p) == n && memcmp(p, want, n) == 0)
+            return true;
+        p = end + 1;
+    }
+    return false;
+}
 
 /* Digits at *p, which moves behind them; a number that does not fit is the largest. */
 static bool number(const char **p, uint64_t *out)

@@ -1,8 +1,14 @@
-/* The Range header of a request for bytes (RFC 9110, 14.1.2 and 14.2). Pure. */
+/* What a reader has and what it asks for: the headers Range (RFC 9110, 14.1.2 and 14.2) and
+ * If-None-Match (13.1.2). Pure. */
 #ifndef FR_HOST_RANGE_H
 #define FR_HOST_RANGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* Whether the header names the tag, which is quoted: a list, or "*". Weak tags count as others: a
+ * proxy that packs an answer makes its tag a weak one. */
+bool fr_etag_known(const char *if_none_match, const char *etag);
 
 enum fr_range {
     FR_RANGE_WHOLE, /* no header, another unit, several ranges, not a range: answer 200 */

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-enum { IDLE_MOST = 2 };
+enum { IDLE_MOST = 3 }; /* as many read at once (jobs.c) */
 
 struct host_readers {
     pthread_mutex_t lock;

@@ -55,10 +55,14 @@ static json_t *json_of_inst(const struct fr_inst_row *row)
 
 json_t *json_of_event(const struct fr_event_row *row)
 {
-    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:s, s:I, s:s}", "seq", (json_int_t)row->seq,
-                     "wall", (json_int_t)row->wall, "idx", (json_int_t)row->idx, "kind", row->kind,
-                     "attempt_no", (json_int_t)row->attempt_no, "cause", row->cause, "code",
-                     (json_int_t)row->code, "text", row->text);
+    json_t *doc = json_pack("{s:I, s:I, s:I, s:s, s:I, s:s, s:I, s:s}", "seq", (json_int_t)row->seq,
+                            "wall", (json_int_t)row->wall, "idx", (json_int_t)row->idx, "kind",
+                            row->kind, "attempt_no", (json_int_t)row->attempt_no, "cause",
+                            row->cause, "code", (json_int_t)row->code, "text", row->text);
+
+    if (row->delay_ms > 0)
+        json_object_set_new(doc, "delay_ms", json_integer((json_int_t)row->delay_ms));
+    return doc;
 }
 
 json_t *json_of_counts(const struct fr_count_rows *rows)
@@ -249,6 +253,8 @@ static const struct {
     [HOST_VIEW_MERGED] = {view_merged, true},
     [HOST_VIEW_LINES] = {view_lines, false},
     [HOST_VIEW_HITS] = {view_hits, false},
+    [HOST_VIEW_FOUND] = {view_found, true},
+    [HOST_VIEW_TIMES] = {view_times, false},
 };
 
 static enum fr_rc dump(struct view *v, struct fr_err *err)
@@ -272,7 +278,14 @@ static enum fr_rc find_run(struct view *v, struct fr_err *err)
     enum fr_rc rc = fr_store_event_last(v->st, v->text->run, &v->text->seq, err);
 
     fr_id_text(v->text->run, id);
-    return rc == FR_OK ? fr_store_run_find(v->st, id, &v->arena, &v->run, err) : rc;
+    if (rc == FR_OK)
+        rc = fr_store_run_find(v->st, id, &v->arena, &v->run, err);
+    v->text->priority = v->run.priority;
+    v->text->pinned = v->run.pinned != 0;
+    v->text->driven = v->run.host == (int64_t)v->text->epoch;
+    if (rc == FR_OK)
+        fixed_tag(&v->run, v->text->fixed);
+    return rc;
 }
 
 enum fr_rc host_text_read(const char *home, struct host_text *text, struct fr_err *err)

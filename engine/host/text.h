@@ -5,6 +5,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/str.h"
+#include "engine/host/fixed.h"
 #include "engine/spec/config.h"
 
 enum host_view {
@@ -17,7 +18,7 @@ enum host_view {
     HOST_VIEW_PARAMS,
     HOST_VIEW_SPEC,      /* the file as it was stored; args: "now": as it is */
     HOST_VIEW_RUNS,      /* args: state, pipeline, origin, text; numbers: before, schedule, since,
-                          * until, limit, whether to count */
+                          * until, limit, whether to count, and those of fr_run_order */
     HOST_VIEW_PIPELINES, /* all that ran, have schedules or lie in folders; args: the latter, as
                           * the JSON of [[name, file], …] */
     HOST_VIEW_PIPELINE,  /* args: its name, and its file in the folders, if there is one */
@@ -25,14 +26,20 @@ enum host_view {
     HOST_VIEW_HISTORY,   /* its last runs; args: as of PIPELINE */
     HOST_VIEW_QUEUE,     /* limits: of the home */
     HOST_VIEW_POOLS,     /* likewise */
-    HOST_VIEW_MERGED, /* all logs, no JSON; args: a task or key, "1": with times; numbers: lines */
-    HOST_VIEW_LINES,  /* of a log; args: its path; numbers: the first, how many */
-    HOST_VIEW_HITS,   /* in a log; args: its path, what is sought, "1": it is a pattern; numbers:
-                       * the line to begin at */
+    HOST_VIEW_MERGED,    /* all logs, no JSON; args: a task or key; numbers: lines, times as of
+                          * fr_merge_opts */
+    HOST_VIEW_LINES,     /* of a log; args: its path; numbers: the first, how many */
+    HOST_VIEW_HITS,      /* in a log; args: its path, what is sought, "1": it is a pattern; numbers:
+                          * the line to begin at */
+    HOST_VIEW_FOUND, /* the same in all logs; args: a task or key, …, the attempt to begin at */
+    HOST_VIEW_TIMES, /* of a log; args: its path; numbers: bytes from, to */
     HOST_VIEW_N
 };
 
-enum { HOST_VIEW_ARGS = 4, HOST_VIEW_NUMBERS = 6 };
+enum { HOST_VIEW_ARGS = 4, HOST_VIEW_NUMBERS = 10 };
+
+/* Words of fr_run_order.by, ended by NULL. */
+extern const char *const host_sorts[];
 
 struct host_lines;
 struct host_readers;
@@ -52,6 +59,10 @@ struct host_text {
     struct host_readers *readers; /* connections to the store; owns a use */
     struct fr_buf json;           /* out; owns */
     int64_t seq;                  /* out: the run's newest event that it knows of */
+    int64_t priority;             /* out, of views of a run; as pinned and driven: */
+    bool pinned, driven;          /* what no event tells */
+    char fixed[FIXED_TAG];        /* likewise: what the run was begun with */
+    uint64_t changes;             /* of the store, that it knows of; set when it is asked for */
 };
 
 enum fr_rc host_text_read(const char *home, struct host_text *text, struct fr_err *err);

@@ -36,7 +36,13 @@ view_fn view_graph, view_params, view_spec, view_pipeline, view_check;
 view_fn view_runs, view_pipelines, view_history, view_queue, view_pools;
 /* view_merged.c */
 view_fn view_merged; /* fills text->json itself */
+/* Calls fn for the attempts of a task, or of the instance with that key; name NULL: all of the run.
+ * In the plan's order; *rc FR_OK and false of fn: no more is wanted. */
+typedef bool view_attempt_fn(void *arg, const struct fr_attempt_row *row, const char *key,
+                             enum fr_rc *rc, struct fr_err *err);
+enum fr_rc view_each_attempt(struct view *v, const char *name, view_attempt_fn *fn, void *arg,
+                             struct fr_err *err);
 /* view_log.c */
-view_fn view_lines, view_hits;
+view_fn view_lines, view_hits, view_found, view_times;
 
 #endif

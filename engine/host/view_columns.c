@@ -87,14 +87,29 @@ static json_int_t names_find(struct names *names, const char *name)
     return at;
 }
 
+/* Of values that seldom repeat, as the text of a list without its ends: there may be thousands. */
+static void put_int(struct fr_buf *b, json_int_t value)
+{
+    char text[24], *p = text + sizeof(text);
+    uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
+
+    do
+        *--p = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    if (value < 0)
+        *--p = '-';
+    if (b->n > 0)
+        *--p = ',';
+    fr_buf_add(b, p, (size_t)(text + sizeof(text) - p));
+}
+
 struct columns {
     struct names tasks, nodes;
-    struct runs idx, task, hook, attempt_no, cause, code, reason, unreachable;
-    json_t *node, *started, *ended;
-    struct fr_buf state;
-    int64_t wall;    /* that times count from */
-    int64_t last;    /* the newest start that was added; at first wall */
-    json_int_t next; /* idx that would follow */
+    struct runs idx, task, hook, attempt_no, cause, code, reason, unreachable, due;
+    struct fr_buf node, started, ended, state; /* owns */
+    int64_t wall;                              /* that times count from */
+    int64_t last;                              /* the newest start that was added; at first wall */
+    json_int_t next;                           /* idx that would follow */
 };
 
 static void add_inst(struct columns *c, const struct fr_inst_row *row)
@@ -104,7 +119,7 @@ static void add_inst(struct columns *c, const struct fr_inst_row *row)
     add_int(&c->idx, (json_int_t)row->idx - c->next);
     c->next = (json_int_t)row->idx + 1;
     add_int(&c->task, names_find(&c->tasks, row->task));
-    json_array_append_new(c->node, json_integer(names_find(&c->nodes, row->node)));
+    put_int(&c->node, names_find(&c->nodes, row->node));
     add_text(&c->hook, row->hook);
     fr_buf_add(&c->state, &letter, 1);
     add_int(&c->attempt_no, (json_int_t)row->attempt_no);
@@ -112,25 +127,37 @@ static void add_inst(struct columns *c, const struct fr_inst_row *row)
     add_int(&c->code, (json_int_t)row->code);
     add_text(&c->reason, row->reason);
     add_int(&c->unreachable, packed_time(row->unreachable_wall, c->wall));
-    json_array_append_new(c->started, json_integer(packed_time(row->started_wall, c->last)));
+    add_int(&c->due, packed_time(row->due_wall, c->wall));
+    put_int(&c->started, packed_time(row->started_wall, c->last));
     if (row->started_wall != 0)
         c->last = row->started_wall;
-    json_array_append_new(
-        c->ended, json_integer(packed_time(row->ended_wall,
-                                           row->started_wall != 0 ? row->started_wall : c->wall)));
+    put_int(&c->ended,
+            packed_time(row->ended_wall, row->started_wall != 0 ? row->started_wall : c->wall));
 }
 
-static json_t *finish(struct columns *c, int64_t seq)
+static void put_list(struct fr_buf *out, const char *name, struct fr_buf *values)
+{
+    fr_buf_fmt(out, ",\"%s\":[", name);
+    fr_buf_add(out, values->n > 0 ? values->p : "", values->n);
+    fr_buf_text(out, "]");
+    out->bad |= values->bad;
+    fr_buf_finish(values);
+}
+
+/* more: gets the members that are text already. */
+static json_t *finish(struct columns *c, int64_t seq, struct fr_buf *more)
 {
     json_t *doc = json_pack(
-        "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seq",
+        "{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "seq",
         (json_int_t)seq, "wall", (json_int_t)c->wall, "tasks", c->tasks.list, "nodes",
-        c->nodes.list, "idx", list_of(&c->idx), "task", list_of(&c->task), "node", c->node, "hook",
+        c->nodes.list, "idx", list_of(&c->idx), "task", list_of(&c->task), "hook",
         list_of(&c->hook), "state", c->state.n > 0 ? c->state.p : "", "attempt_no",
         list_of(&c->attempt_no), "cause", list_of(&c->cause), "code", list_of(&c->code), "reason",
-        list_of(&c->reason), "unreachable", list_of(&c->unreachable), "started", c->started,
-        "ended", c->ended);
+        list_of(&c->reason), "unreachable", list_of(&c->unreachable), "due", list_of(&c->due));
 
+    put_list(more, "node", &c->node);
+    put_list(more, "started", &c->started);
+    put_list(more, "ended", &c->ended);
     json_decref(c->tasks.position);
     json_decref(c->nodes.position);
     fr_buf_finish(&c->state);
@@ -145,15 +172,13 @@ enum fr_rc view_columns(struct view *v, struct fr_err *err)
                         .nodes = names_create(),
                         .idx = {.list = json_array()},
                         .task = {.list = json_array()},
-                        .node = json_array(),
                         .hook = {.list = json_array()},
                         .attempt_no = {.list = json_array()},
                         .cause = {.list = json_array()},
                         .code = {.list = json_array()},
                         .reason = {.list = json_array()},
                         .unreachable = {.list = json_array()},
-                        .started = json_array(),
-                        .ended = json_array(),
+                        .due = {.list = json_array()},
                         .wall = wall,
                         .last = wall};
     enum fr_rc rc = fr_store_insts(v->st, v->run.id, &v->arena, &rows, err);
@@ -163,6 +188,6 @@ enum fr_rc view_columns(struct view *v, struct fr_err *err)
             add_inst(&c, &rows.rows[i]);
     if (c.state.bad && rc == FR_OK)
         rc = fr_fail(err, FR_NOMEM, "no memory for an answer");
-    v->doc = finish(&c, v->text->seq);
+    v->doc = finish(&c, v->text->seq, &v->more);
     return rc;
 }

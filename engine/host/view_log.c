@@ -1,7 +1,9 @@
-/* Views of one log: lines by number, and where something stands in it. */
+/* Views of logs: lines by number, when they came, and where something stands. */
+#include "engine/base/mark.h"
 #include "engine/host/internal.h"
 #include "engine/host/lines.h"
 #include "engine/host/view.h"
+#include "engine/store/home.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <errno.h>
@@ -12,6 +14,7 @@ enum {
     LINE_MOST = 8 << 10,    /* bytes of a line that are shown */
     HIT_MOST = 200,         /* bytes around a hit */
     HITS = 1000,            /* of one answer */
+    MARKS = 1000,           /* likewise */
     SEEK_MS = 3000,         /* an answer comes by then, with what was found */
     READ_BYTES = 256 << 10, /* at once; a longer line is taken in pieces */
     MATCH_LIMIT = 100000
@@ -165,6 +168,7 @@ enum fr_rc view_lines(struct view *v, struct fr_err *err)
 
 struct sought {
     struct fr_str text;
+    int64_t until;    /* by mono_ms: then the answer is what was found */
     pcre2_code *code; /* NULL: the text itself is sought */
     pcre2_match_data *match;
     pcre2_match_context *limits;
@@ -176,7 +180,7 @@ static enum fr_rc sought_begin(struct sought *s, const char *text, bool pattern,
     PCRE2_SIZE at = 0;
     PCRE2_UCHAR why[120] = "";
 
-    *s = (struct sought){.text = fr_str_of(text)};
+    *s = (struct sought){.text = fr_str_of(text), .until = fr_sys.mono_ms() + SEEK_MS};
     if (!pattern)
         return FR_OK;
     s->code = pcre2_compile((PCRE2_SPTR)text, s->text.n, PCRE2_NEVER_BACKSLASH_C, &code, &at, NULL);
@@ -227,7 +231,6 @@ static json_t *json_of_hit(int64_t no, const struct line *line, size_t at)
 static enum fr_rc seek(struct reader *r, const struct sought *s, int64_t *no, json_t *items,
                        struct fr_err *err)
 {
-    int64_t until = fr_sys.mono_ms() + SEEK_MS;
     bool found = false;
     enum fr_rc rc = FR_OK;
 
@@ -245,36 +248,133 @@ static enum fr_rc seek(struct reader *r, const struct sought *s, int64_t *no, js
             json_array_append_new(items, json_of_hit(*no, &line, at));
         found = !line.whole && (found || at != SIZE_MAX);
         *no += line.whole;
-        if (*no % 1024 == 0 && fr_sys.mono_ms() > until)
+        if (*no % 1024 == 0 && fr_sys.mono_ms() > s->until)
             break;
     }
     return rc;
 }
 
-enum fr_rc view_hits(struct view *v, struct fr_err *err)
+/* In the log at path, from line *no on; *no as of seek(). */
+static enum fr_rc seek_in(struct view *v, const char *path, const struct sought *s, int64_t *no,
+                          json_t *items, struct fr_err *err)
 {
     struct reader r = {.fd = -1};
-    struct sought s;
     struct host_line_at at = {0};
+    enum fr_rc rc = open_log(path, &r.fd, err);
+
+    if (rc == FR_OK && r.fd >= 0 && *no > 1)
+        rc = host_lines_find(v->text->lines, path, r.fd, (uint64_t)*no, &at, err);
+    r.at = at.offset;
+    if (rc == FR_OK && r.fd >= 0)
+        rc = seek(&r, s, no, items, err);
+    else
+        *no = 0;
+    fr_buf_finish(&r.b);
+    if (r.fd >= 0)
+        fr_sys.close(r.fd);
+    return rc;
+}
+
+enum fr_rc view_hits(struct view *v, struct fr_err *err)
+{
+    struct sought s;
     int64_t no = v->text->numbers[0];
     json_t *items = json_array();
     enum fr_rc rc = sought_begin(&s, v->text->args[1], v->text->args[2] != NULL, err);
 
     if (rc == FR_OK)
-        rc = open_log(v->text->args[0], &r.fd, err);
-    if (rc == FR_OK && r.fd >= 0 && no > 1)
-        rc = host_lines_find(v->text->lines, v->text->args[0], r.fd, (uint64_t)no, &at, err);
-    r.at = at.offset;
-    if (rc == FR_OK && r.fd >= 0)
-        rc = seek(&r, &s, &no, items, err);
-    else
-        no = 0;
+        rc = seek_in(v, v->text->args[0], &s, &no, items, err);
     v->doc = json_pack("{s:o, s:b}", "items", items, "truncated", no != 0);
     if (no != 0)
         json_object_set_new(v->doc, "next", json_integer(no));
     sought_finish(&s);
-    fr_buf_finish(&r.b);
-    if (r.fd >= 0)
-        fr_sys.close(r.fd);
+    return rc;
+}
+
+/* ---- hits in the logs of a run ---- */
+
+struct hunt {
+    struct view *v;
+    struct sought s;
+    json_t *items, *next; /* next: where to go on; NULL: all was looked at */
+    const char *begin;    /* the attempt to begin with; NULL: it has begun */
+    int64_t no;           /* the line to begin with */
+};
+
+static bool hunt_in(void *arg, const struct fr_attempt_row *row, const char *key, enum fr_rc *rc,
+                    struct fr_err *err)
+{
+    struct hunt *h = arg;
+    struct fr_buf path = {0};
+    char id[FR_ID_TEXT];
+    size_t had = json_array_size(h->items);
+    int64_t no = h->no;
+
+    fr_id_text(row->id, id);
+    if (h->begin != NULL && strcmp(h->begin, id) != 0)
+        return true;
+    h->begin = NULL;
+    h->no = 1;
+    fr_home_at(h->v->home, FR_HOME_RUN, h->v->run.id, &path);
+    fr_buf_fmt(&path, "/%s", row->log);
+    *rc = path.bad ? fr_fail(err, FR_NOMEM, "no memory for a path")
+                   : fr_check_unlinked(path.p, strlen(h->v->home), err);
+    if (*rc == FR_OK)
+        *rc = seek_in(h->v, path.p, &h->s, &no, h->items, err);
+    fr_buf_finish(&path);
+    for (; had < json_array_size(h->items); had++) {
+        json_t *hit = json_array_get(h->items, had);
+
+        json_object_set_new(hit, "instance", json_string(key));
+        json_object_set_new(hit, "attempt", json_string(id));
+        json_object_set_new(hit, "attempt_no", json_integer(row->no));
+    }
+    if (*rc == FR_OK && no != 0)
+        h->next = json_pack("{s:s, s:I}", "attempt", id, "from", (json_int_t)no);
+    return h->next == NULL;
+}
+
+enum fr_rc view_found(struct view *v, struct fr_err *err)
+{
+    struct hunt h = {
+        .v = v, .items = json_array(), .begin = v->text->args[3], .no = v->text->numbers[0]};
+    enum fr_rc rc = sought_begin(&h.s, v->text->args[1], v->text->args[2] != NULL, err);
+
+    if (rc == FR_OK)
+        rc = view_each_attempt(v, v->text->args[0], hunt_in, &h, err);
+    if (rc == FR_OK && h.begin != NULL)
+        rc = fr_fail(err, FR_NOTFOUND, "run %lld has no such attempt", (long long)v->run.no);
+    v->doc = json_pack("{s:o, s:b, s:o*}", "items", h.items, "truncated", h.next != NULL, "next",
+                       h.next);
+    sought_finish(&h.s);
+    return rc;
+}
+
+/* ---- times ---- */
+
+/* The index beside the log says when bytes came: of those from … to. */
+enum fr_rc view_times(struct view *v, struct fr_err *err)
+{
+    uint64_t at = (uint64_t)v->text->numbers[0], to = (uint64_t)v->text->numbers[1];
+    struct fr_buf path = {0};
+    json_t *items = json_array();
+    int fd = -1;
+    enum fr_rc rc;
+
+    fr_buf_fmt(&path, "%s.idx", v->text->args[0]);
+    rc = path.bad ? fr_fail(err, FR_NOMEM, "no memory for a path") : open_log(path.p, &fd, err);
+    while (rc == FR_OK && fd >= 0 && at < to && json_array_size(items) < MARKS) {
+        struct fr_log_mark mark = fr_log_mark_find(fd, at, &at);
+
+        if (mark.ms != 0)
+            json_array_append_new(
+                items, json_pack("[I, I]", (json_int_t)mark.offset, (json_int_t)mark.ms));
+    }
+    v->doc = json_pack("{s:o}", "items", items);
+    if (fd >= 0 && at < to)
+        json_object_set_new(v->doc, "next", json_integer((json_int_t)at));
+    if (fd >= 0)
+        fr_sys.close(fd);
+    fr_buf_finish(&path);
     return rc;
 }

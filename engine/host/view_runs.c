@@ -65,19 +65,36 @@ static enum fr_rc add_run(struct view *v, const struct fr_run_row *row, json_t *
     return rc;
 }
 
+const char *const host_sorts[] = {"newest", "oldest", "longest", "shortest", "ended", NULL};
+
+/* Behind the last row of a page. */
+static void put_cursor(const struct fr_run_filter *f, const struct fr_run_row *last,
+                       struct fr_buf *out)
+{
+    const struct fr_run_order *o = &f->order;
+    int64_t before = o->by == FR_SORT_NEWEST ? last->no : f->before;
+
+    if (before != INT64_MAX)
+        fr_buf_fmt(out, "&before=%lld", (long long)before);
+    if (o->by != FR_SORT_NEWEST)
+        fr_buf_fmt(out, "&sort=%s&cursor=%lld.%lld.%lld", host_sorts[o->by],
+                   (long long)fr_run_key(o, last), (long long)last->no, (long long)o->now_wall);
+}
+
 /* "/api/v1/runs?…" with all of the filter. */
-static json_t *next_of(const struct view *v, int64_t before)
+static json_t *next_of(const struct view *v, const struct fr_run_filter *f,
+                       const struct fr_run_row *last)
 {
     static const char *const names[] = {"state", "pipeline", "origin", "q"};
-    static const char *const numbers[] = {"before", "schedule", "since", "until"};
+    static const char *const numbers[] = {"schedule", "since", "until"};
     struct fr_buf b = {0};
     json_t *out;
 
-    fr_buf_fmt(&b, "/api/v1/runs?limit=%lld&before=%lld", (long long)v->text->numbers[4],
-               (long long)before);
-    for (size_t i = 1; i < 4; i++)
-        if (v->text->numbers[i] != 0)
-            fr_buf_fmt(&b, "&%s=%lld", numbers[i], (long long)v->text->numbers[i]);
+    fr_buf_fmt(&b, "/api/v1/runs?limit=%zu", f->limit);
+    put_cursor(f, last, &b);
+    for (size_t i = 0; i < 3; i++)
+        if (v->text->numbers[i + 1] != 0)
+            fr_buf_fmt(&b, "&%s=%lld", numbers[i], (long long)v->text->numbers[i + 1]);
     for (size_t i = 0; i < 4; i++)
         if (arg(v, i)[0] != '\0') {
             fr_buf_fmt(&b, "&%s=", names[i]);
@@ -100,7 +117,8 @@ enum fr_rc view_runs(struct view *v, struct fr_err *err)
                               .schedule = n[1],
                               .since_wall = n[2],
                               .until_wall = n[3],
-                              .limit = (size_t)n[4]};
+                              .limit = (size_t)n[4],
+                              .order = {(enum fr_run_sort)n[6], n[7], n[8], n[9]}};
     struct fr_run_rows rows = {0};
     json_t *items = json_array(), *medians = json_object();
     int64_t count = 0;
@@ -111,7 +129,7 @@ enum fr_rc view_runs(struct view *v, struct fr_err *err)
         rc = add_run(v, &rows.rows[i], medians, items, err);
     json_decref(medians);
     if (rc == FR_OK && rows.n > 0 && rows.n == f.limit)
-        json_object_set_new(v->doc, "next", next_of(v, rows.rows[rows.n - 1].no));
+        json_object_set_new(v->doc, "next", next_of(v, &f, &rows.rows[rows.n - 1]));
     if (rc == FR_OK && n[5] != 0 && (rc = fr_store_runs_count(v->st, &f, &count, err)) == FR_OK)
         json_object_set_new(v->doc, "count", json_integer(count));
     return rc;
@@ -269,18 +287,18 @@ static const char *why_queued(struct view *v, const struct fr_run_row *row)
     return text != NULL ? text : "";
 }
 
-/* Tasks of the run that are ready and have not begun. */
+/* Tasks of the run that are ready: what is booked has not begun, either. */
 static enum fr_rc add_ready(struct view *v, const struct fr_run_row *run, json_t *tasks,
                             struct fr_err *err)
 {
-    struct fr_task_rows ready = {0};
+    bool any = false;
     struct fr_inst_rows rows = {0};
     struct fr_stored stored = {0};
     struct fr_why why = {0};
     struct fr_err unread = {0};
-    enum fr_rc rc = fr_store_ready_tasks(v->st, run->id, &v->arena, &ready, err);
+    enum fr_rc rc = fr_store_any_ready(v->st, run->id, &any, err);
 
-    if (rc != FR_OK || ready.n == 0 || json_array_size(tasks) >= QUEUE_TASKS)
+    if (rc != FR_OK || !any || json_array_size(tasks) >= QUEUE_TASKS)
         return rc;
     rc = fr_store_insts(v->st, run->id, &v->arena, &rows, err);
     if (rc == FR_OK && fr_run_stored(v->home, run, &stored, &unread) == FR_OK)

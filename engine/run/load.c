@@ -1,6 +1,7 @@
 /* A stored run is taken up again: its rows, its spec, and what the user asks for. */
 #include "engine/run/inside.h"
 #include "engine/run/metrics.h"
+#include "engine/store/told.h"
 #include "engine/store/unfetched.h"
 
 #include <errno.h>
@@ -198,7 +199,7 @@ static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
 /* The homes of nodes, as they were known before. After a power cut the tail of a log may never have
  * reached the disk: it is fetched again, from nodes that still have it. (Of an attempt that was
  * acknowledged it was synced before.) */
-static enum fr_rc look_at_nodes(struct fr_run *run, struct fr_err *err)
+static enum fr_rc look_at_nodes(struct fr_run *run, bool retry, struct fr_err *err)
 {
     struct fr_node_rows nodes;
     char boot[40] = "";
@@ -212,6 +213,8 @@ static enum fr_rc look_at_nodes(struct fr_run *run, struct fr_err *err)
 
         if (n != FR_PLAN_NONE)
             run->nodes[n].home_id = nodes.rows[i].home_id;
+        if (n != FR_PLAN_NONE && !retry)
+            run->nodes[n].away_wall = nodes.rows[i].unreachable_wall;
         if (n == run->plan->control && nodes.rows[i].boot_id[0] != '\0')
             same = strcmp(nodes.rows[i].boot_id, boot) == 0;
     }
@@ -255,7 +258,7 @@ static enum fr_rc renumber_events(struct fr_run *run, const struct fr_inst_rows 
             if (ev->idx < 0)
                 continue;
             ev->idx = new_idx(run, insts, ev->idx);
-            rc = fr_store_event_add(run->env.store, run->id, ev, err);
+            rc = fr_store_event_move(run->env.store, run->id, ev, err);
         }
         fr_arena_finish(&arena);
     } while (rc == FR_OK && events.n > 0);
@@ -479,7 +482,8 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         goto out;
     if (opts->retry)
         run_late_begin(run);
-    if ((rc = run_shell_load(run, err)) == FR_OK && (rc = look_at_nodes(run, err)) == FR_OK &&
+    if ((rc = run_shell_load(run, err)) == FR_OK &&
+        (rc = look_at_nodes(run, opts->retry, err)) == FR_OK &&
         (rc = take_over(run, run->queued && !was_queued, err)) == FR_OK &&
         (run->queued || (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK) &&
         (rc = queue_requests(run, opts, err)) == FR_OK && !run->queued)

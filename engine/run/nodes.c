@@ -12,7 +12,7 @@ void run_node_up(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
 
     node->up = node->dirty = run->nodes_changed = true;
     node->refused = false;
-    node->down_wall = 0;
+    node->down_wall = node->away_wall = 0;
     node->reason[0] = '\0';
     if (run->late && !node->known)
         run->over_ms = fr_sys.mono_ms(); /* from now on its output is waited for */
@@ -82,7 +82,7 @@ void run_node_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *e
     node->up = false;
     run_say(node->reason, ev->err.msg, strlen(ev->err.msg));
     if (node->down_wall == 0) {
-        node->down_wall = fr_sys.wall_ms();
+        node->down_wall = node->away_wall != 0 ? node->away_wall : fr_sys.wall_ms();
         node->dirty = run->nodes_changed = true;
     }
     if (ev->down.retry_ms < 0) {

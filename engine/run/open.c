@@ -3,6 +3,7 @@
 #include "engine/run/metrics.h"
 
 #include <limits.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -227,7 +228,8 @@ enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err)
     for (uint32_t n = 0; rc == FR_OK && n < run->plan->n_nodes; n++) {
         struct fr_node_row row = {.name = run->plan->nodes[n].name,
                                   .home_id = run->nodes[n].home_id,
-                                  .boot_id = n == run->plan->control ? boot : ""};
+                                  .boot_id = n == run->plan->control ? boot : "",
+                                  .unreachable_wall = run->nodes[n].away_wall};
 
         rc = fr_store_node_put(run->env.store, run->id, &row, err);
     }
@@ -294,6 +296,17 @@ static enum fr_rc store_blobs(struct fr_run *run, struct fr_err *err)
     return rc == FR_OK ? marked : rc;
 }
 
+/* The home's: who submits over its socket, or is its host. */
+static const char *owner(struct fr_arena *arena)
+{
+    struct passwd pw, *found = NULL;
+    char space[1024];
+
+    if (getpwuid_r(fr_sys.uid(), &pw, space, sizeof(space), &found) == 0 && found != NULL)
+        return fr_arena_dup(arena, found->pw_name);
+    return fr_arena_fmt(arena, "uid %ld", (long)fr_sys.uid());
+}
+
 enum fr_rc fr_run_make(const struct fr_run_env *env, const struct fr_submit *submit,
                        struct fr_run **out, struct fr_issues *issues, struct fr_err *err)
 {
@@ -305,7 +318,10 @@ enum fr_rc fr_run_make(const struct fr_run_env *env, const struct fr_submit *sub
         return FR_NOMEM;
     run->id = submit->id;
     run->row.origin = submit->origin != NULL ? fr_arena_dup(&run->arena, submit->origin) : "cli";
-    run->row.who = submit->who != NULL ? fr_arena_dup(&run->arena, submit->who) : "";
+    if (submit->who != NULL)
+        run->row.who = fr_arena_dup(&run->arena, submit->who);
+    else
+        run->row.who = submit->schedule == 0 ? owner(&run->arena) : "";
     if (run->row.origin == NULL || run->row.who == NULL) {
         fr_run_destroy(run);
         return fr_fail(err, FR_NOMEM, "no memory for a run");

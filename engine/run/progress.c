@@ -6,11 +6,16 @@
 #include "engine/run/inside.h"
 #include "engine/run/metrics.h"
 #include "engine/spec/config.h"
+#include "engine/store/told.h"
 
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { TAIL_BYTES = 64 << 10 }; /* of a copy that an earlier process made: its newest rows */
+
+#define BAD_LOSS "its loss is not finite since step %.15g"
 
 struct run_progress {
     struct fr_run *run; /* borrows, as at: for the call that feeds it */
@@ -124,8 +129,7 @@ static void take_row(void *arg, struct fr_str line)
         p->stalled = false;
     }
     if (!isnan(p->head.bad_since) && !p->bad && !p->old)
-        tell(p->run, p->at, "not_finite", "its loss is not finite since step %.15g",
-             p->head.bad_since);
+        tell(p->run, p->at, "not_finite", BAD_LOSS, p->head.bad_since);
     p->bad = !isnan(p->head.bad_since);
     fr_curve_row_finish(&row);
 }
@@ -150,6 +154,39 @@ void run_progress_take(struct fr_run *run, struct run_attempt *at, struct fr_str
     run->stall_due_ms = 0;
 }
 
+/* What the run's story says of its attempts; read once. Without memory it says nothing. */
+static const struct fr_event_rows *told_of(struct fr_run *run)
+{
+    if (run->told == NULL &&
+        (run->told = fr_arena_alloc(&run->arena, sizeof(*run->told))) != NULL &&
+        fr_store_events_told(run->env.store, run->id, &run->arena, run->told, NULL) != FR_OK)
+        *run->told = (struct fr_event_rows){NULL, 0, 0};
+    return run->told;
+}
+
+/* An earlier process may have told what the rows say, or ended before it could. */
+static void recall(struct run_progress *p)
+{
+    const struct fr_event_rows *told = told_of(p->run);
+    bool known = !p->bad;
+    char text[80];
+
+    snprintf(text, sizeof(text), BAD_LOSS, p->head.bad_since);
+    p->stalled = false;
+    for (size_t i = 0; told != NULL && i < told->n; i++) {
+        const struct fr_event_row *ev = &told->rows[i];
+
+        if (ev->idx != (int64_t)p->at->inst || ev->attempt_no != (int64_t)p->at->no)
+            continue;
+        if (strcmp(ev->kind, "not_finite") == 0)
+            known = known || strcmp(ev->text, text) == 0;
+        else
+            p->stalled = strcmp(ev->kind, "stalled") == 0;
+    }
+    if (!known)
+        tell(p->run, p->at, "not_finite", "%s", text);
+}
+
 /* Of the rows that came to an earlier process, the newest count. What stands in front of the first
  * end of a line is no row, or has no numbers that matter. */
 void run_progress_load(struct fr_run *run, struct run_attempt *at, const char *path)
@@ -168,6 +205,7 @@ void run_progress_load(struct fr_run *run, struct run_attempt *at, const char *p
         p->old = true;
         fr_curve_lines(&p->rest, text, k > 0 ? (size_t)k : 0, take_row, p);
         p->old = false;
+        recall(p);
         run->stall_due_ms = 0;
     }
     fr_sys.free(text);

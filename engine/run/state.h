@@ -102,6 +102,7 @@ struct run_node {
     const char *boot_kept; /* boot_id in the arena, for rows; NULL until one needs it */
     char *store;           /* absolute path of its store folder; NULL until a put was answered */
     int64_t down_wall;     /* unreachable since; 0: it is not */
+    int64_t away_wall;     /* likewise, for the host before; this one has not reached it yet */
     bool dirty;            /* to be written with the next commit */
     char reason[256];      /* why it is unreachable, or refused */
 };
@@ -153,6 +154,7 @@ struct fr_run {
     struct run_node *nodes;               /* n_nodes, in arena */
     struct run_remark *remarks;           /* to be written, and shown after the commit; fr_sys */
     size_t n_remarks, cap_remarks;
+    struct fr_event_rows *told;           /* of earlier processes, in arena; NULL: not read yet */
     struct run_attempt *attempts, *spare; /* spare: dropped, to be used again */
     struct run_job *jobs;
     struct fr_cargo cargo;

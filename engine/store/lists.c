@@ -24,11 +24,41 @@ static enum fr_rc query(struct fr_store *st, enum fr_sql which, const struct fr_
                         f->schedule, f->since_wall, f->until_wall, f->text, limit);
 }
 
+int64_t fr_run_key(const struct fr_run_order *order, const struct fr_run_row *row)
+{
+    bool over = strcmp(row->state, "over") == 0;
+    int64_t ms = (over ? row->ended_wall : order->now_wall) - row->started_wall;
+
+    switch (order->by) {
+    case FR_SORT_OLDEST:
+        return row->no;
+    case FR_SORT_LONGEST:
+        return -ms;
+    case FR_SORT_SHORTEST:
+        return ms;
+    case FR_SORT_ENDED:
+        return -row->ended_wall;
+    default:
+        return -row->no;
+    }
+}
+
+static enum fr_rc query_sorted(struct fr_store *st, const struct fr_run_filter *f,
+                               struct fr_err *err)
+{
+    const struct fr_run_order *o = &f->order;
+
+    return fr_sql_query(st, SQL_RUN_SORTED, err, "itttiiitiiiii", f->before, f->pipeline, f->state,
+                        f->origin, f->schedule, f->since_wall, f->until_wall, f->text,
+                        (int64_t)f->limit, (int64_t)o->by, o->now_wall, o->key, o->no);
+}
+
 enum fr_rc fr_store_runs_where(struct fr_store *st, const struct fr_run_filter *f,
                                struct fr_arena *arena, struct fr_run_rows *out, struct fr_err *err)
 {
-    enum fr_sql which = by_filter(SQL_RUN_WHERE, f);
-    enum fr_rc rc = query(st, which, f, (int64_t)f->limit, err);
+    bool sorted = f->order.by != FR_SORT_NEWEST;
+    enum fr_sql which = sorted ? SQL_RUN_SORTED : by_filter(SQL_RUN_WHERE, f);
+    enum fr_rc rc = sorted ? query_sorted(st, f, err) : query(st, which, f, (int64_t)f->limit, err);
 
     return rc == FR_OK ? store_read_runs(st, which, arena, out, err) : rc;
 }

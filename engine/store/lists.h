@@ -13,9 +13,24 @@ struct fr_run_filter { /* "" and 0: any */
     int64_t since_wall, until_wall; /* begun, or queued, then: since <= t < until */
     const char *text;               /* in its pipeline or reason, in any case; or its number */
     size_t limit;
+    struct fr_run_order {
+        enum fr_run_sort {
+            FR_SORT_NEWEST, /* by number */
+            FR_SORT_OLDEST,
+            FR_SORT_LONGEST,  /* from start to end; one that is not over: to now_wall */
+            FR_SORT_SHORTEST, /* those that never started are left out of both */
+            FR_SORT_ENDED     /* what ended last, first; what is not over is left out */
+        } by;
+        int64_t now_wall;
+        int64_t key,
+            no; /* of the last one that was seen, as fr_run_key() says; no 0: from the first */
+    } order;
 };
 
-/* The newest first. */
+/* By what a run is sorted: the smaller first, of equal ones the newer run. */
+int64_t fr_run_key(const struct fr_run_order *order, const struct fr_run_row *row);
+
+/* In their order. */
 enum fr_rc fr_store_runs_where(struct fr_store *st, const struct fr_run_filter *f,
                                struct fr_arena *arena, struct fr_run_rows *out, struct fr_err *err);
 /* How many fit, limit and before left out; at most FR_COUNT_MOST. */

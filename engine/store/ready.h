@@ -14,5 +14,7 @@ struct fr_task_rows {
 };
 enum fr_rc fr_store_ready_tasks(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                                 struct fr_task_rows *out, struct fr_err *err);
+/* Whether one is ready; it may have an attempt that is booked. */
+enum fr_rc fr_store_any_ready(struct fr_store *st, struct fr_id run, bool *out, struct fr_err *err);
 
 #endif

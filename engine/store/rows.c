@@ -58,6 +58,16 @@ enum fr_rc fr_store_ready_tasks(struct fr_store *st, struct fr_id run, struct fr
     return rc;
 }
 
+enum fr_rc fr_store_any_ready(struct fr_store *st, struct fr_id run, bool *out, struct fr_err *err)
+{
+    enum fr_rc rc = fr_sql_query(st, SQL_INST_ANY_READY, err, "d", run);
+
+    *out = rc == FR_OK && fr_sql_next(st, SQL_INST_ANY_READY, &rc, err) &&
+           fr_sql_int(st, SQL_INST_ANY_READY, 0) != 0;
+    fr_sql_end(st, SQL_INST_ANY_READY);
+    return rc;
+}
+
 enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
                                 const struct fr_attempt_row *row, struct fr_err *err)
 {

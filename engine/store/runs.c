@@ -1,5 +1,6 @@
 /* Runs and their stories. */
 #include "engine/store/runs.h"
+#include "engine/store/told.h"
 
 #include "engine/base/sys.h"
 
@@ -245,6 +246,24 @@ enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_aren
     out->n = rows.n;
     if (out->n > 0)
         out->after = out->rows[out->n - 1].seq;
+    return rc;
+}
+
+enum fr_rc fr_store_event_move(struct fr_store *st, struct fr_id run,
+                               const struct fr_event_row *row, struct fr_err *err)
+{
+    return fr_sql_run(st, SQL_EVENT_MOVE, err, "idi", row->idx, run, row->seq);
+}
+
+enum fr_rc fr_store_events_told(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                                struct fr_event_rows *out, struct fr_err *err)
+{
+    struct fr_sql_rows rows = {&events, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_query(st, SQL_EVENT_TOLD, err, "d", run);
+
+    if (rc == FR_OK)
+        rc = fr_sql_rows(st, SQL_EVENT_TOLD, &rows, err);
+    *out = (struct fr_event_rows){rows.v, rows.n, 0};
     return rc;
 }
 

@@ -36,7 +36,8 @@
 
 /* Runs as fr_run_filter says; index has those that fit first. */
 #define RUN_WHERE(index, first)                                                                    \
-    "INDEXED BY " index " WHERE " first                                                            \
+    "INDEXED BY " index " WHERE " first RUN_FITS " ORDER BY no DESC LIMIT ?9"
+#define RUN_FITS                                                                                   \
     "no < ?1 AND state <> 'removed' AND (?2 = '' OR name = ?2) AND (?3 = '' OR " RUN_WORD          \
     " = ?3 OR "                                                                                    \
     "(?3 = 'live' AND state <> 'over')) AND (?4 = '' OR origin = ?4) AND "                         \
@@ -44,11 +45,16 @@
     "(?6 = 0 OR coalesce(nullif(started_wall, 0), queued_wall) >= ?6) AND "                        \
     "(?7 = 0 OR coalesce(nullif(started_wall, 0), queued_wall) < ?7) AND "                         \
     "(?8 = '' OR instr(lower(name), lower(?8)) > 0 OR instr(lower(reason), lower(?8)) > 0 OR "     \
-    "no = CAST(?8 AS INTEGER)) ORDER BY no DESC LIMIT ?9"
+    "no = CAST(?8 AS INTEGER))"
 #define RUN_ALL RUN_WHERE("run_list", "")
 #define RUN_OF_WORD RUN_WHERE("run_word", RUN_WORD " = ?3 AND ")
 #define RUN_LIVE RUN_WHERE("run_open", "state <> 'over' AND ")
 #define RUN_OF_NAME RUN_WHERE("run_of_name", "name = ?2 AND ")
+/* As fr_run_key(); by ?10, now ?11. */
+#define RUN_MS "(CASE state WHEN 'over' THEN ended_wall ELSE ?11 END - started_wall)"
+#define RUN_KEY                                                                                    \
+    "(CASE ?10 WHEN 1 THEN no WHEN 2 THEN -" RUN_MS " WHEN 3 THEN " RUN_MS " ELSE -ended_wall "    \
+                                                                           "END)"
 #define RUN_COUNT(where) "SELECT count(*) FROM (SELECT 1 FROM run " where ")"
 
 /* At most ?2 rows of run ?1. */
@@ -145,6 +151,8 @@ const char *const store_statements[SQL_COUNT] = {
                         "cause <> 'gang_peer' ORDER BY hook <> '', ended_wall, idx LIMIT 1",
     [SQL_INST_READY] = "SELECT DISTINCT task FROM instance WHERE run = ? AND state = 'ready' "
                        "AND live = 0 ORDER BY task",
+    [SQL_INST_ANY_READY] =
+        "SELECT EXISTS (SELECT 1 FROM instance WHERE run = ? AND state = 'ready')",
     [SQL_INST_CLEAR] = "DELETE FROM instance WHERE run = ?",
     [SQL_OUTPUT_CLEAR_ALL] = "DELETE FROM output WHERE run = ?",
     [SQL_ATTEMPT_PUT] = "INSERT OR REPLACE INTO attempt(run, " ATTEMPT_COLUMNS ") "
@@ -185,6 +193,9 @@ const char *const store_statements[SQL_COUNT] = {
     "INSERT OR REPLACE INTO event(run, " EVENT_COLUMNS ") VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, "
     "?8, ?9, ?10, ?11, "
     "coalesce(nullif(?12, 0), (SELECT coalesce(max(seq), 0) + 1 FROM event WHERE run = ?1)))",
+    [SQL_EVENT_MOVE] = "UPDATE event SET idx = ? WHERE run = ? AND seq = ?",
+    [SQL_EVENT_TOLD] = "SELECT " EVENT_COLUMNS " FROM event WHERE run = ? AND "
+                       "kind IN ('stalled', 'progress', 'not_finite') ORDER BY seq",
     [SQL_EVENT_LIST] = "SELECT " EVENT_COLUMNS " FROM event WHERE run = ? AND seq > ? ORDER BY seq "
                        "LIMIT 1000",
     [SQL_OUTPUT_OF] = "SELECT idx, key, value FROM output WHERE run = ? AND idx = ? ORDER BY key",
@@ -261,6 +272,10 @@ const char *const store_statements[SQL_COUNT] = {
     [SQL_RUN_WHERE_WORD] = RUN_COLUMNS RUN_OF_WORD,
     [SQL_RUN_WHERE_LIVE] = RUN_COLUMNS RUN_LIVE,
     [SQL_RUN_WHERE_NAME] = RUN_COLUMNS RUN_OF_NAME,
+    [SQL_RUN_SORTED] =
+        RUN_COLUMNS "WHERE " RUN_FITS " AND (?10 NOT IN (2, 3) OR started_wall <> 0) AND "
+                    "(?10 <> 4 OR state = 'over') AND (?13 = 0 OR " RUN_KEY " > ?12 OR (" RUN_KEY
+                    " = ?12 AND no < ?13)) ORDER BY " RUN_KEY ", no DESC LIMIT ?9",
     [SQL_RUN_COUNT] = RUN_COUNT(RUN_ALL),
     [SQL_RUN_COUNT_WORD] = RUN_COUNT(RUN_OF_WORD),
     [SQL_RUN_COUNT_LIVE] = RUN_COUNT(RUN_LIVE),

@@ -150,7 +150,7 @@ void answer_request(struct conn *c, struct fr_str body)
 void answer_wait(struct conn *c)
 {
     web_comment(c, c->server->times.comment);
-    if (c->head.minor == 0)
+    if (c->head.minor == 0 || c->tcp) /* proxies and Python's http.client take it for the answer */
         return;
     conn_add(c, FR_STR("HTTP/1.1 102 Processing\r\n\r\n"));
     conn_flush(c);
@@ -164,8 +164,10 @@ void answer_refuse(struct conn *c, int status, const struct fr_err *err)
     fr_log(FR_LOG_DEBUG, "web", "refused status=%d why=\"%s\"", status, err->msg);
     c->state = CONN_ANSWER;
     c->due_ms = -1;
-    c->last = true;
+    c->last = c->lingers = true;
     fr_problem(&res, status, NULL, err, NULL);
+    if (status == 503)
+        fr_problem_retry(&res, CROWDED_MS);
     answer_send(c, &res);
 }
 
@@ -239,6 +241,8 @@ static void add_head(struct conn *c, const struct fr_api_response *res)
         fr_buf_fmt(&c->out, "Content-Range: bytes %llu-%llu/%llu\r\n",
                    (unsigned long long)res->offset, (unsigned long long)(res->offset + n - 1),
                    (unsigned long long)res->total);
+    if (res->status == 416)
+        fr_buf_fmt(&c->out, "Content-Range: bytes */%llu\r\n", (unsigned long long)res->total);
     if (res->file && !res->packed)
         fr_buf_text(&c->out, "Accept-Ranges: bytes\r\n");
     add_optional(c, "Location", &res->location);

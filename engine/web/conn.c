@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
 enum { STEPS_A_TURN = 16 };
 
@@ -74,6 +75,8 @@ static void receive(struct conn *c)
 {
     ssize_t n = fr_sys.read(c->fd, c->server->space, WEB_BLOCK_BYTES);
 
+    if (n > 0 && c->state == CONN_LINGER)
+        return;
     if (n > 0) {
         if (c->state == CONN_HEAD && c->in.n == 0)
             web_due(c, c->server->times.head);
@@ -110,6 +113,19 @@ static void next_request(struct conn *c)
     web_due(c, c->in.n > 0 ? c->server->times.head : c->server->times.idle);
 }
 
+/* All is written. */
+static void end_last(struct conn *c)
+{
+    if (!c->lingers || c->eof || shutdown(c->fd, SHUT_WR) != 0) {
+        c->over = true;
+        return;
+    }
+    c->state = CONN_LINGER;
+    fr_buf_finish(&c->in);
+    web_due(c, WEB_LINGER_MS);
+    want(c);
+}
+
 /* The answer goes on, or all of it is written. */
 static bool step_answer(struct conn *c)
 {
@@ -129,7 +145,7 @@ static bool step_answer(struct conn *c)
     if (c->res.file)
         answer_more(c);
     else if (c->last)
-        c->over = true;
+        end_last(c);
     else
         next_request(c);
     return true;
@@ -141,6 +157,10 @@ static bool step(struct conn *c)
 
     if (c->state == CONN_ANSWER)
         return step_answer(c);
+    if (c->state == CONN_LINGER) {
+        c->over |= c->eof;
+        return false;
+    }
     did = c->state == CONN_HEAD ? request_head(c) : request_body(c);
     c->over |= !did && c->eof;
     return did;
@@ -250,6 +270,7 @@ void conn_create(struct listener *l, int fd)
     want(c);
     if (check_crowd(c, &err)) {
         answer_refuse(c, 503, &err);
+        c->lingers = false; /* there are too many as it is */
         fr_loop_post(s->loop, &c->post);
     }
 }

@@ -1,7 +1,7 @@
 """Writes the files for browsers as C constants: embed.py FOLDER OUTPUT DEPFILE.
 
 Each has its type by its ending, its hash, and its gzip where that is smaller; scripts go without comments and blanks
-(tighten.py), modules that are needed together as one (join.py). In index.html "static/" becomes "static/HASH/", HASH
+(tighten.py), modules that are needed together as one with short names (join.py, shorten.py). In index.html "static/" becomes "static/HASH/", HASH
 being that of all files: what lies there never changes.
 """
 import gzip

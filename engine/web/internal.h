@@ -26,11 +26,15 @@ enum {
     WEB_CONNS_OF = 32,   /* of one address */
     WEB_STREAMS = 64,
     WEB_BODY_BYTES = 1 << 20,
-    WEB_AHEAD_BYTES = 1 << 20, /* that a reader may send while it is answered */
-    WEB_BLOCK_BYTES = 64 << 10 /* read at once, from a socket or of a file */
+    WEB_AHEAD_BYTES = 1 << 20,  /* that a reader may send while it is answered */
+    WEB_BLOCK_BYTES = 64 << 10, /* read at once, from a socket or of a file */
+    WEB_LINGER_MS = 2000,
+    CROWDED_MS = 2000 /* who comes while there are too many is told to wait so long */
 };
 
-enum conn_state { CONN_HEAD, CONN_BODY, CONN_ANSWER };
+/* LINGER: all is answered, but more is on its way; a socket that is closed with bytes that nobody
+ * read takes the answer away from a reader that still sends (RFC 9112, 9.6). */
+enum conn_state { CONN_HEAD, CONN_BODY, CONN_ANSWER, CONN_LINGER };
 
 struct conn {
     struct fr_server *server;
@@ -55,6 +59,7 @@ struct conn {
     size_t written; /* of out */
     bool eof;       /* the reader sends no more */
     bool last;      /* closed once the answer is written */
+    bool lingers;   /* behind that what comes is read for a while */
     bool over;      /* closed at its next turn */
     int64_t due_ms; /* closed then; -1: never */
     /* The host answers later; again: the request is asked once more. */
@@ -70,6 +75,7 @@ struct conn {
     struct fr_api_stream *stream;
     struct fr_buf early; /* sent while opening */
     int64_t comment_ms;  /* -1: none to be sent */
+    int64_t checked_ms;  /* that its reader is still let in */
 };
 
 struct listener {

@@ -1,13 +1,17 @@
 """Joins the modules of the pages into the scripts that are served: what is needed together comes with one request, and
 packs better. Each module keeps a scope of its own; what it exports is a constant of its script. So an exported name is
-that of one module alone, and none of the browser's; "open", which opens a page or tab, is no such constant.
+that of one module alone, and none of the browser's; "open", which opens a page or tab, is no such constant. Names are
+shorter there (shorten.py), but for those of modules that are loaded when they are wanted.
 """
 import re
+import string
 import sys
+
+from shorten import KEYWORDS, shorten
 
 # A script is named after its last module. A module imports only modules before it, so there is no circle.
 SCRIPTS = [
-    ["dom", "words", "times", "states", "columns", "nav", "api", "ask", "keys", "ansi", "stream", "livepage", "paramform", "app"],
+    ["dom", "words", "times", "states", "columns", "nav", "api", "ask", "keys", "ansi", "stream", "livepage", "paramform", "tip", "app"],
     ["model", "actions", "failure", "events", "diff", "params", "artifacts", "run"],
     ["boxes", "panzoom", "sizer", "task", "graph"],
     ["logsource", "logwindow", "logs"],
@@ -36,13 +40,20 @@ class Joiner:
         self.loaded = set(LOAD.findall("".join(files.values())))  # modules that come when they are wanted
         self.owner = {}    # exported name: its module
         self.imports = {}  # (script, another one): names that it has from there
+        fresh = ("$" + a + b for a in [""] + list(string.ascii_letters) for b in string.ascii_letters)
+        self.short = {name: next(fresh) for modules in SCRIPTS for module in modules if module not in self.loaded
+                      for _, name in EXPORT.findall(files[module + ".js"]) if len(name) > 2 and name not in KEYWORDS}
 
-    def take_import(self, module, names, source):
+    def called(self, name):
+        return self.short.get(name, name)
+
+    def take_import(self, module, names, source, known):
         for name in re.split(r",\s*", names.strip()):
             if self.owner.get(name) != source:
                 refuse(module, "imports %s of %s.js, which no module before it exports" % (name, source))
+            known[name] = self.called(name)
             if SCRIPT_OF[source] != SCRIPT_OF[module]:
-                self.imports.setdefault((SCRIPT_OF[module], SCRIPT_OF[source]), set()).add(name)
+                self.imports.setdefault((SCRIPT_OF[module], SCRIPT_OF[source]), set()).add(known[name])
         return ""
 
     def take_load(self, module, name):
@@ -59,18 +70,20 @@ class Joiner:
             self.owner[name] = module
 
     def scope(self, module):
-        text = IMPORT.sub(lambda m: self.take_import(module, m.group(1), m.group(2)), self.files[module + ".js"])
+        known = {}
+        text = IMPORT.sub(lambda m: self.take_import(module, m.group(1), m.group(2), known), self.files[module + ".js"])
         text = LOAD.sub(lambda m: self.take_load(module, m.group(1)), text)
         names = [name for _, name in EXPORT.findall(text)]
-        shared = [name for name in names if name != "open"]
+        shared = [self.called(name) for name in names if name != "open"]
         text = EXPORT.sub(r"\1 \2", text)
         odd = re.search(r"(?m)^(?:import|export)\b.*|\bimport\(`.*", text)
         if odd:
             refuse(module, "join.py cannot read: %s" % odd.group(0))
-        self.take_exports(module, shared)
+        self.take_exports(module, [name for name in names if name != "open"])
+        text = shorten(text, {**known, **{name: self.called(name) for name in names}})
         left = ["$" + module] if module in self.loaded else []
         left += ["{%s}" % ", ".join(shared)] if shared else []
-        whole = "(() => {\n%sreturn {%s};\n})()" % (text, ", ".join(names))
+        whole = "(() => {\n%sreturn {%s};\n})()" % (text, ", ".join(map(self.called, names)))
         return "const %s = %s;\n" % ((" = %s, " % whole).join(left), whole if len(left) < 2 else left[0]) if left else whole + ";\n"
 
     def script(self, modules):

@@ -11,7 +11,8 @@
  * methods (501), more than 256 connections, 32 of one address (but a proxy's), or 64 streams (503);
  * 32 connections are kept for the socket. Closed without an answer: a process
  * of another user, a head that takes over 10 s, a body over 30 s, an answer or events that the
- * reader does not take within 30 s, a connection idle for 60 s, more than 1 MiB sent ahead.
+ * reader does not take within 30 s, a connection idle for 60 s, more than 1 MiB sent ahead. Of a
+ * request that is refused the rest is read for 2 s, so that its sender gets to the answer.
  *
  * Over TCP, what is not below /api/ are pages: files that are built in, or for each path of a page
  * the same document. All answers have the headers that let a browser do no more than our pages

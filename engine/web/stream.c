@@ -22,6 +22,28 @@ static void send_events(struct conn *c, struct fr_str events)
     fr_loop_post(c->server->loop, &c->post);
 }
 
+/* The session is over, or the token is gone. Asked once in the time of a comment, also where events
+ * come all the time. */
+static bool is_locked_out(struct conn *c)
+{
+    const struct fr_api *api = c->server->api;
+    struct fr_api_caller caller;
+
+    if (!c->tcp || c->secret[0] == '\0' ||
+        fr_sys.mono_ms() < c->checked_ms + c->server->times.comment)
+        return false;
+    c->checked_ms = fr_sys.mono_ms();
+    return !api->identify(api->self, c->kind, c->secret, false, &caller);
+}
+
+static void end_with_bye(struct conn *c)
+{
+    stream_bye(c, false);
+    conn_flush(c);
+    c->over = true;
+    fr_loop_post(c->server->loop, &c->post);
+}
+
 static size_t on_send(void *arg, struct fr_str events)
 {
     struct conn *c = arg;
@@ -30,6 +52,8 @@ static size_t on_send(void *arg, struct fr_str events)
         fr_buf_add(&c->early, events.p, events.n);
         return c->early.n;
     }
+    if (!c->over && is_locked_out(c))
+        end_with_bye(c);
     if (!c->over && events.n > 0)
         send_events(c, events);
     return conn_queued(c);
@@ -82,6 +106,7 @@ void stream_open(struct conn *c, const struct fr_api_request *req)
     } else if (c->server->n_streams == WEB_STREAMS) {
         fr_fail(&err, FR_BUSY, "the host has %d streams", WEB_STREAMS);
         fr_problem(&res, 503, req->path, &err, NULL);
+        fr_problem_retry(&res, CROWDED_MS);
     } else {
         c->opening = true;
         api->open(api->self, req, &sink, &res, &c->stream);
@@ -95,6 +120,7 @@ void stream_open(struct conn *c, const struct fr_api_request *req)
     fr_api_response_finish(&res);
     c->server->n_streams++;
     c->streaming = true;
+    c->checked_ms = fr_sys.mono_ms();
     begin(c);
 }
 
@@ -102,24 +128,6 @@ void stream_drained(struct conn *c)
 {
     c->behind = false;
     c->server->api->drained(c->server->api->self, c->stream);
-}
-
-/* The session is over, or the token is gone. */
-static bool is_locked_out(struct conn *c)
-{
-    const struct fr_api *api = c->server->api;
-    struct fr_api_caller caller;
-
-    return c->tcp && c->secret[0] != '\0' &&
-           !api->identify(api->self, c->kind, c->secret, false, &caller);
-}
-
-static void end_with_bye(struct conn *c)
-{
-    stream_bye(c, false);
-    conn_flush(c);
-    c->over = true;
-    fr_loop_post(c->server->loop, &c->post);
 }
 
 void stream_end_of(struct fr_server *s, const char *session)

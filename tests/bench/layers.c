@@ -234,6 +234,7 @@ static enum fr_rc make_model(struct bench *b, struct fr_err *err)
         return rc;
     if (b->keep)
         tr_model_keep(b->model, SIZE_MAX);
+    (void)tr_model_prepack(b->model, SIZE_MAX);
     qsort(b->names, b->n_names, sizeof(*b->names), by_name);
     n = tr_model_memory(b->model, rows) - 1; /* without the model's sum */
     rows[n++] = (struct tr_memory_row){.name = "optimizer", .bytes = tr_optim_bytes(b->model, 1)};

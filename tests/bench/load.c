@@ -1,6 +1,8 @@
 /*
  * How fast a checkpoint is loaded beside plain reads of its files, by turns: into one buffer of
- * 16 MB, and into memory for all of it as a load needs. Seconds by the clock and of the processors.
+ * 16 MB, into small pages for all of it, and into memory of the backend as a load takes it (large
+ * pages where the kernel has them). Seconds by the clock and of the processors. Every other round
+ * goes backward: memory that was just freed is cheaper to take on a virtual machine.
  * usage: load MODEL [ROUNDS [cold]]; cold: the page cache is emptied of the files before each.
  */
 #include "engine/base/sys.h"
@@ -95,62 +97,86 @@ static double read_plainly(char *all)
     return sum;
 }
 
-static int load(const char *path)
-{
-    struct tr_model_config c;
-    struct tr_model_opts o = {.config = &c, .compute = TR_BF16, .tokens_max = 8, .samples_max = 1};
-    struct tr_model *m = NULL;
-    struct tr_st *st = NULL;
-    struct fr_err err = {0};
-    enum fr_rc rc = tr_cpu_create(&o.be, &err);
+/* A model, and what it is made with. */
+struct loaded {
+    struct tr_model_config config;
+    struct tr_model_opts o;
+    struct tr_st *st;
+    struct tr_model *m;
+};
 
-    o.in_flight = 1;
-    o.limits = (struct tr_shard_limits){.max_live = INT64_MAX};
-    if (rc == FR_OK && (rc = tr_comm_single(o.be, &o.comm, &err)) == FR_OK &&
-        (rc = tr_model_config_load(path, &c, &err)) == FR_OK &&
-        (rc = tr_st_open_model(path, &st, &err)) == FR_OK &&
-        (rc = tr_model_create(&o, &m, NULL, &err)) == FR_OK)
-        rc = tr_model_load(m, st, NULL, &err);
+static int load(const char *path, struct loaded *l)
+{
+    struct fr_err err = {0};
+    enum fr_rc rc;
+
+    *l = (struct loaded){
+        .o = {.config = &l->config, .compute = TR_BF16, .tokens_max = 8, .samples_max = 1}};
+    l->o.in_flight = 1;
+    l->o.limits = (struct tr_shard_limits){.max_live = INT64_MAX};
+    if ((rc = tr_cpu_create(&l->o.be, &err)) == FR_OK &&
+        (rc = tr_comm_single(l->o.be, &l->o.comm, &err)) == FR_OK &&
+        (rc = tr_model_config_load(path, &l->config, &err)) == FR_OK &&
+        (rc = tr_st_open_model(path, &l->st, &err)) == FR_OK &&
+        (rc = tr_model_create(&l->o, &l->m, NULL, &err)) == FR_OK)
+        rc = tr_model_load(l->m, l->st, NULL, &err);
     if (rc != FR_OK)
         printf("%s\n", err.msg);
-    tr_model_destroy(m);
-    tr_st_close(st);
-    tr_comm_destroy(o.comm);
-    tr_backend_destroy(o.be);
     return rc == FR_OK ? 0 : 1;
+}
+
+static void unload(struct loaded *l)
+{
+    tr_model_destroy(l->m);
+    tr_st_close(l->st);
+    tr_comm_destroy(l->o.comm);
+    tr_backend_destroy(l->o.be);
+}
+
+/* One way to read all of it: 0 a buffer, 1 small pages, 2 the backend's memory, 3 a load. */
+static int measure(int way, const char *model, double bytes)
+{
+    static const char *const names[] = {"read into a buffer", "read into small pages",
+                                        "read into memory", "load"};
+    static struct loaded loaded;
+    struct tr_backend *be = NULL;
+    struct took from;
+    void *all = NULL;
+    int bad = way == 2 && tr_cpu_create(&be, NULL) != FR_OK;
+
+    from = now();
+    if (way == 1)
+        all = malloc((size_t)bytes + BUFFER);
+    if (way == 2 && !bad)
+        bad = tr_mem_alloc(be, TR_MEM_DEVICE, (size_t)bytes + BUFFER, &all, NULL) != FR_OK;
+    if (way < 3 && !bad)
+        read_plainly(all);
+    else if (way == 3)
+        bad = load(model, &loaded);
+    show(names[way], from, bytes);
+    if (way == 1)
+        free(all);
+    if (way == 2)
+        tr_mem_free(be, TR_MEM_DEVICE, all);
+    tr_backend_destroy(be);
+    if (way == 3)
+        unload(&loaded);
+    return bad;
 }
 
 int main(int argc, char **argv)
 {
     int rounds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 5, bad = argc < 2;
-    bool cold = argc > 3;
     double bytes;
 
     if (bad)
         return 1;
     find(argv[1]);
     bytes = read_plainly(NULL);
-    for (int i = 0; i < rounds && !bad; i++) {
-        struct took from;
-        char *all;
-
-        if (cold)
+    for (int i = 0; i < 4 * rounds && !bad; i++) {
+        if (argc > 3)
             forget();
-        from = now();
-        read_plainly(NULL);
-        show("read into a buffer", from, bytes);
-        if (cold)
-            forget();
-        from = now();
-        all = malloc((size_t)bytes + BUFFER);
-        read_plainly(all);
-        show("read into memory", from, bytes);
-        free(all);
-        if (cold)
-            forget();
-        from = now();
-        bad = load(argv[1]);
-        show("load", from, bytes);
+        bad = measure(i / 4 % 2 == 0 ? i % 4 : 3 - i % 4, argv[1], bytes);
     }
     return bad;
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Loading a checkpoint of 2 GB beside plain reads of its files, by turns: seconds by the clock and of the processors,
-# from the page cache and from the disk. A load fills fresh memory of that size, as "read into memory" does; "read
-# into a buffer" fills one of 16 MB again and again. A minute or two.
+# from the page cache and from the disk. A load fills fresh memory of that size, as "read into memory" does (large pages
+# where the kernel has them; "small pages": malloc's); "read into a buffer" fills one of 16 MB again and again. A minute or two.
 #
 # usage: load.sh BUILD [ROUNDS]
 . "$(dirname "$0")/measure.sh"
@@ -18,7 +18,7 @@ sed -e 's/"hidden_size": [0-9]*/"hidden_size": 1024/; s/"num_hidden_layers": [0-
 about "$rounds"
 for from in cache disk; do
     "$build/tests/bench/bench_load" model "$rounds" $([ $from = disk ] && echo cold) > took 2> /dev/null || { cat took; exit 1; }
-    for what in "read into a buffer" "read into memory" load; do
+    for what in "read into a buffer" "read into small pages" "read into memory" load; do
         grep "^$what  " took | sed 's/.*  *\([0-9.]*\) s,.* \([0-9.]*\) s of.*/\1 \2/' > both
         row "from the $from: $what" "$(awk '{print int(100 * $1)}' both | median | awk '{print $1 / 100}') s, \
 $(awk '{print int(100 * $2)}' both | median | awk '{print $1 / 100}') s of processors"

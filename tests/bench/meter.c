@@ -124,6 +124,31 @@ static void scratch(void *self, enum tr_op op, const void *args, struct tr_scrat
     in->ops->scratch(in->self, op, args, most);
 }
 
+static size_t prepack_bytes(void *self, const struct tr_view *w)
+{
+    INNER(self);
+    return in->ops->prepack_bytes(in->self, w);
+}
+
+static enum fr_rc prepack(void *self, struct tr_queue *q, const struct tr_view *w, void *packed)
+{
+    INNER(self);
+    return in->ops->prepack(in->self, q, w, packed);
+}
+
+static bool repacks(void *self, const struct tr_view *w)
+{
+    INNER(self);
+    return in->ops->repacks(in->self, w);
+}
+
+static enum fr_rc repack(void *self, struct tr_queue *q, const struct tr_view *w,
+                         struct fr_err *err)
+{
+    INNER(self);
+    return in->ops->repack(in->self, q, w, err);
+}
+
 /* ---- the ops ---- */
 
 static void keep(struct meter *m, enum tr_op op, const struct tr_cost *c, double seconds)
@@ -171,30 +196,35 @@ void meter_start(struct meter *m, struct tr_backend *inner)
 
     memset(m, 0, sizeof(*m));
     m->inner = inner;
-    m->ops = (struct tr_backend_ops){.name = o->name,
-                                     .host_memory = o->host_memory,
-                                     .mem_alloc = mem_alloc,
-                                     .mem_free = mem_free,
-                                     .mem_reserve = o->mem_reserve != NULL ? mem_reserve : NULL,
-                                     .copy = copy,
-                                     .zero = zero,
-                                     .queue_create = queue_create,
-                                     .queue_destroy = queue_destroy,
-                                     .event_create = event_create,
-                                     .event_destroy = event_destroy,
-                                     .event_record = event_record,
-                                     .event_wait = event_wait,
-                                     .sync = sync,
-                                     .stream = o->stream != NULL ? stream : NULL,
-                                     .event_done = o->event_done != NULL ? event_done : NULL,
-                                     .supports = supports,
-                                     .describe = describe,
-                                     .identity = o->identity != NULL ? identity : NULL,
-                                     .scratch = o->scratch != NULL ? scratch : NULL,
+    m->ops =
+        (struct tr_backend_ops){.name = o->name,
+                                .host_memory = o->host_memory,
+                                .mem_alloc = mem_alloc,
+                                .mem_free = mem_free,
+                                .mem_reserve = o->mem_reserve != NULL ? mem_reserve : NULL,
+                                .copy = copy,
+                                .zero = zero,
+                                .queue_create = queue_create,
+                                .queue_destroy = queue_destroy,
+                                .event_create = event_create,
+                                .event_destroy = event_destroy,
+                                .event_record = event_record,
+                                .event_wait = event_wait,
+                                .sync = sync,
+                                .stream = o->stream != NULL ? stream : NULL,
+                                .event_done = o->event_done != NULL ? event_done : NULL,
+                                .supports = supports,
+                                .describe = describe,
+                                .identity = o->identity != NULL ? identity : NULL,
+                                .prepack_bytes = o->prepack_bytes != NULL ? prepack_bytes : NULL,
+                                .prepack = o->prepack != NULL ? prepack : NULL,
+                                .repacks = o->repacks != NULL ? repacks : NULL,
+                                .repack = o->repack != NULL ? repack : NULL,
+                                .scratch = o->scratch != NULL ? scratch : NULL,
 #define METER_SLOT(name, args) .name = o->name != NULL ? meter_##name : NULL,
-                                     TR_OPS(METER_SLOT)
+                                TR_OPS(METER_SLOT)
 #undef METER_SLOT
-    };
+        };
     m->backend = (struct tr_backend){.ops = &m->ops, .self = m};
 }
 

@@ -374,6 +374,25 @@ static int differ(const struct rank *r)
     return rc != FR_PROTO || strstr(err.msg, "ranks differ") == NULL;
 }
 
+/* Ranks 0 and 2 are a group: rank 2 calls another thing in it. */
+static int group_differs(const struct rank *r)
+{
+    struct fr_err err = {};
+    float *p = floats(r, N);
+    struct tr_broadcast x = {p, N * sizeof(float), 0, r->comm->rank == 2 ? "others" : "experts"};
+    struct tr_comm *g = NULL;
+    int bad = tr_comm_split(r->comm, r->comm->rank == 1, &g, &err) != FR_OK;
+    enum fr_rc rc = bad == 0 ? tr_comm_broadcast(g, r->q, &x, &err) : FR_BUG;
+
+    while (rc == FR_OK)
+        rc = tr_comm_host_barrier(r->comm, &err);
+    bad +=
+        rc != FR_PROTO || strstr(err.msg, "ranks differ: rank 0 calls broadcast 'experts'") == NULL;
+    tr_comm_destroy(g);
+    tr_mem_free(r->be, TR_MEM_PINNED, p);
+    return bad;
+}
+
 static int run_rank(const struct world *w, int rank, body_fn *body)
 {
     static decltype(tr_comm_nccl) *const create[] = {tr_comm_nccl, tr_comm_host, tr_comm_cpu};
@@ -513,12 +532,16 @@ int main(int argc, char **argv)
     w.check = true;
     run_world(w, all_calls, -1);
     run_world(w, differ, -1);
+    run_world(w, group_differs, -1);
     run_world(w, miscounted, -1);
+    run_world(w, groups, -1);
     w.transport = world::THROUGH_HOST;
     run_world(w, all_calls, -1);
     run_world(w, large, -1);
     run_world(w, differ, -1);
+    run_world(w, group_differs, -1);
     run_world(w, miscounted, -1);
+    run_world(w, groups, -1);
     w.check = false;
     run_world(w, groups, -1);
     w.transport = world::CPU;

@@ -58,17 +58,22 @@ static int run_sm80(void)
     return op_finish();
 }
 
-/* The ops that use tensor cores, with sums in another order or rounding. */
-static int run_products(void)
+/* The ops that use tensor cores, with sums in another order or rounding. part: some of them. */
+static int run_products(const char *part)
 {
-    op_attention_cases();
-    op_moe_cases();
-    op_dense_cases();
-    op_loss_cases();
+    if (part == NULL || strcmp(part, "attention") == 0) {
+        op_attention_cases();
+        op_loss_cases();
+    }
+    if (part == NULL || strcmp(part, "experts") == 0) {
+        op_moe_cases();
+        op_dense_cases();
+    }
     return op_finish();
 }
 
-/* cudasim_op [80 or 90 [truncated or shuffled]]: the kind of device, how its tensor cores sum. */
+/* cudasim_op [80 or 90 [truncated or shuffled [attention or experts]]]: the kind of device, how its
+ * tensor cores sum. */
 int main(int argc, char **argv)
 {
     int sm = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 90;
@@ -90,7 +95,7 @@ int main(int argc, char **argv)
     }
 
     if (argc > 2)
-        return run_products();
+        return run_products(argc > 3 ? argv[3] : NULL);
 
     int status = sm == 90 ? op_run() : run_sm80();
 

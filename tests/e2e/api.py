@@ -5,8 +5,10 @@ usage: api.py BUILD"""
 import gzip
 import json
 import os
+import pwd
 import re
 import sys
+import time
 
 from api_lib import KEPT, REPO, SECRET, Answer, Checks, Host, mistakes
 
@@ -20,7 +22,7 @@ def routes():
     out = {}
     for method, path, role in rows:
         path = path.replace("/runs/*", "/runs/{run}").replace("#", "{id}")
-        tails = {"/runs/{run}/attempts/": ["{attempt}/log", "{attempt}/log.gz", "{attempt}/log/lines", "{attempt}/log/search"],
+        tails = {"/runs/{run}/attempts/": ["{attempt}/log", "{attempt}/log.gz", "{attempt}/log/lines", "{attempt}/log/search", "{attempt}/log/times"],
                  "/pipelines/": ["{name}", "{name}/history"], "/nodes/": ["{name}", "{name}/samples"] if method == "GET" else ["{name}/drain", "{name}/undrain"]}
         for tail in tails.get(path, ["{name}"] if path.endswith("/") else [""]):
             out[method.lower(), path + tail] = role.lower()
@@ -67,6 +69,49 @@ class Driver:
         return self.ask(method, path, status, over="socket", **more)
 
 
+def drive_lists(d):
+    """In other orders, page by page; and what the reader has is not sent again."""
+    first = d.both("get", "/runs", 200, query="?sort=oldest&limit=1").json()
+    behind = d.host.ask("GET", first["next"][len("/api/v1"):]).json()
+    d.c.check([first["items"][0]["no"], behind["items"][0]["no"]] == [1, 2], "the oldest, then the next: %s" % first["next"])
+    took = [r["ended_wall"] - r["started_wall"] for r in d.both("get", "/runs", 200, query="?sort=longest&state=failed").json()["items"]]
+    d.c.check(took and took == sorted(took, reverse=True), "the longest first: %s" % took)
+    d.both("get", "/runs", 400, query="?sort=largest")
+    d.both("get", "/runs", 400, query="?sort=oldest&cursor=1.2")
+    for path in ("/runs", "/runs/1", "/runs/1/instances"):
+        tag = d.host.ask("GET", path).headers["etag"]
+        again = d.host.ask("GET", path, headers=[("If-None-Match", '"x", W/' + tag.removeprefix("W/"))])
+        d.c.check((again.status, again.body) == (304, b""), "%s again: %d" % (path, again.status))
+
+
+def drive_queries(d):
+    """Names that the document has are those of the host; others are refused, as a slip would change the answer."""
+    said = {}
+    for path, ops in d.doc["paths"].items():
+        if "get" not in ops or path in ("/health", "/ready", "/metrics"):
+            continue
+        names = [p["name"] for p in ops["get"].get("parameters", []) if p.get("in") == "query"]
+        full = re.sub(r"\{id\}", "1", re.sub(r"\{run\}", "1", path)).replace("{attempt}", "0" * 32).replace("{name}", "demo")
+        a = d.host.ask("GET", full + "?nothing=1")
+        detail = a.json()["detail"]
+        d.c.check(a.status == 400 and "no parameter 'nothing' here" in detail, "%s: %d %s" % (full, a.status, detail))
+        said.setdefault(detail, set()).update(names)
+    for detail, names in said.items():
+        known = set(detail.partition(", but: ")[2].split())
+        d.c.check(known == names, "the host knows %s, the document %s" % (sorted(known), sorted(names)))
+    d.both("get", "/health", 200, query="?probe=1")
+
+
+def drive_wait(d, run):
+    """?seq=: the answer comes with the event, not before."""
+    seq = d.ask("get", "/runs/{run}", 200, query="?seq=0", run=run).json()["seq"]
+    ask = "GET /api/v1/runs/%s?seq=%d&form=row HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\n\r\n"
+    with d.host.send(ask % (run, seq, d.host.tokens["view"])) as waits:
+        d.ask("post", "/runs/{run}/cancel", 202, run=run)
+        a = Answer(d.host.take(waits))
+    d.c.check(a.status == 200 and a.json()["seq"] > seq, "who waits has the news: %d %s" % (a.status, a.body[:200]))
+
+
 def drive_reads(d, run, attempt):
     for path in ("/health", "/ready", "/openapi.json", "/me", "/host", "/runs", "/queue", "/pipelines", "/schedules",
                  "/backfills", "/audit", "/tokens", "/nodes", "/pools", "/channels", "/deliveries"):
@@ -95,6 +140,8 @@ def drive_reads(d, run, attempt):
     whole = d.both("get", log, 200, run=run, attempt=attempt).body
     part = d.ask("get", log, 206, headers=[("Range", "bytes=5-20")], run=run, attempt=attempt)
     d.c.check(part.body == whole[5:21] and part.headers["flowrun-growing"] == "0", "a part of a log")
+    none = d.ask("get", log, 416, headers=[("Range", "bytes=%d-" % len(whole))], run=run, attempt=attempt)
+    d.c.check(none.headers["content-range"] == "bytes */%d" % len(whole), "behind its end: %s" % none.headers)
     packed = d.both("get", log + ".gz", 200, headers=[("Range", "bytes=5-20")], run=run, attempt=attempt)
     d.c.check(gzip.decompress(packed.body) == whole and packed.headers["content-disposition"] == "attachment", "a packed log")
     d.both("get", log + ".gz", 404, run=run, attempt="0" * 32)
@@ -113,11 +160,27 @@ def drive_reads(d, run, attempt):
     merged = d.both("get", "/runs/{run}/log", 200, run=run).body
     d.c.check(merged.count(b"\n") == 2000 and merged.endswith(b"bad@local | error: no\n"), "merged: %r" % merged[-200:])
     d.both("get", "/runs/{run}/log", 400, query="?tail=0", run=run)
+    marks = d.both("get", log + "/times", 200, query="?from=0&to=%d" % len(whole), run=run, attempt=attempt).json()["items"]
+    clock = 1000 * time.time()
+    d.c.check(marks[0][0] == 0 and all(clock - 600e3 < ms <= clock for _, ms in marks), "when it was written: %s" % marks[:3])
+    d.both("get", log + "/times", 400, query="?from=x", run=run, attempt=attempt)
+    merged = d.both("get", "/runs/{run}/log", 200, query="?tail=1&times=ms", run=run).body.split()
+    d.c.check(marks[0][1] <= int(merged[0]) <= clock, "times of all logs: %s" % merged[:3])
+    found = d.both("get", "/runs/{run}/log/search", 200, query="?q=line%20299", run=run).json()
+    d.c.check([h["line"] for h in found["items"]] == [299] + list(range(2990, 3000)) and not found["truncated"]
+              and {(h["attempt"], h["attempt_no"]) for h in found["items"]} == {(attempt, 1)}, "a text in all logs: %s" % found["items"][:2])
+    rest = d.both("get", "/runs/{run}/log/search", 200, query="?q=line%%20299&attempt=%s&from=2998" % attempt, run=run).json()
+    d.c.check([h["line"] for h in rest["items"]] == [2998, 2999], "from where it was left")
+    d.both("get", "/runs/{run}/log/search", 200, query="?q=line&task=none", run=run)
+    d.both("get", "/runs/{run}/log/search", 400, query="?q=", run=run)
+    d.both("get", "/runs/{run}/log/search", 404, query="?q=line&attempt=" + "0" * 32, run=run)
     for tail in ("", "/history"):
         d.both("get", "/pipelines/{name}" + tail, 200, name="demo")
         d.both("get", "/pipelines/{name}" + tail, 404, name="none")
     drive_files(d, run)
     drive_served(d)
+    drive_lists(d)
+    drive_queries(d)
     name = d.both("get", "/nodes", 200).json()["items"][0]["name"]
     d.both("get", "/nodes/{name}", 200, name=name)
     d.both("get", "/nodes/{name}", 404, name="none")
@@ -190,7 +253,7 @@ def drive_runs(d):
     d.ask("post", "/runs", 201, {"pipeline": h.folder + "/long.yaml", "cwd": "/", "id": "ab" * 16}, over="socket")
     doc = h.until("/runs/%d" % made["no"], lambda r: r["state"] == "over")
     d.c.check(doc["outcome"] == "failed" and doc["who"] == "admin", "the run fails; who began it: %s" % doc)
-    d.c.check(h.ask("GET", "/runs/" + "ab" * 16).json()["who"] == "", "the owner's run")
+    d.c.check(h.ask("GET", "/runs/" + "ab" * 16).json()["who"] == pwd.getpwuid(os.getuid()).pw_name, "the owner's run")
     rows = h.ask("GET", "/runs/%d/instances" % made["no"]).json()["items"]
     return made["no"], rows[0]["attempt"], "ab" * 16
 
@@ -221,7 +284,7 @@ def drive_changes(d, run, long):
     d.ask("post", "/runs/{run}/shell", 202, {"secrets": {"PLANTED": SECRET}}, run=long, over="socket")
     d.ask("post", "/runs/{run}/shell", 403, {"secrets": {"PLANTED": SECRET}}, run=long)
     d.ask("delete", "/runs/{run}", 409, run=long)
-    d.ask("post", "/runs/{run}/cancel", 202, run=long)
+    drive_wait(d, long)
     h.until("/runs/" + long, lambda r: r["state"] == "over")
     d.both("post", "/runs/{run}/cancel", 409, run=long)
     d.both("post", "/runs/{run}/pin", 200, body={"pinned": True}, run=long)
@@ -313,6 +376,14 @@ def drive_stream(d):
     d.c.check(b"text/event-stream" in got and b"event: hello\ndata: {\"epoch\":" in got, "the stream begins: %r" % got[:300])
     d.asked.add(("get", "/stream"))
     d.ask("get", "/stream", 400, query="?topics=nothing")
+    epoch = d.host.ask("GET", "/host").json()["epoch"]
+    for last in ("%d.1" % epoch, "%d-00000000.1" % epoch, "%d-00000000.1" % (epoch - 1), "x"):  # of another home, an older host
+        again = text.replace("\r\n\r\n", "\r\nLast-Event-ID: %s\r\n\r\n" % last) % d.host.tokens["view"]
+        got = b""
+        with d.host.send(again) as s:
+            while b"event: reset" not in got and (part := s.recv(1 << 16)):
+                got += part
+        d.c.check(b"event: reset" in got, "behind %s: %r" % (last, got[-200:]))
 
 
 def check_cli(d):

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Wrong and evil requests over TCP: each gets the status of its row, and changes nothing: no run, token,
 schedule or backfill is another one behind it. No answer has a secret. usage: api_hostile.py BUILD"""
+import contextlib
 import json
+import sqlite3
 import sys
 
 from api_lib import SECRET, Answer, Checks, Host
@@ -89,6 +91,7 @@ def rows(token):
         ("its page", "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
         ("its file", "GET /static/app.js HTTP/1.1\r\nHost: evil.example:80\r\n\r\n", 421),
         ("its login", "POST /api/v1/login HTTP/1.1\r\nHost: evil.example\r\n" + OURS + body('{"token":"x"}'), 421),
+        ("a login with a key", "POST /api/v1/login HTTP/1.1\r\n" + HOST + OURS + "Idempotency-Key: of-nobody\r\n" + body('{"token":"x"}'), 401),
         ("localhost as a part of a name", "GET / HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n", 421),
         ("another site", run + HOST + admin + "Sec-Fetch-Site: cross-site\r\n" + body('{"pipeline":"demo"}'), 403),
         ("another port of this machine", run + HOST + admin + "Sec-Fetch-Site: same-site\r\n" + body('{"pipeline":"demo"}'), 403),
@@ -126,6 +129,10 @@ def rows(token):
         ("a pattern without an end", "GET /api/v1/runs/1/attempts/@/log/search?q=(a%%2B)%%2Bb&re=1 HTTP/1.1\r\n%s%s\r\n" % (HOST, admin), 404),
         ("a limit of nothing", "GET /api/v1/runs?limit=-1 HTTP/1.1\r\n%s%s\r\n" % (HOST, admin), 400),
         ("an endless limit", "GET /api/v1/runs?limit=99999999999999999999 HTTP/1.1\r\n%s%s\r\n" % (HOST, admin), 400),
+        ("a filter with a slip", "GET /api/v1/runs?pipelin=demo HTTP/1.1\r\n%s%s\r\n" % (HOST, admin), 400),
+        ("a filter twice", "GET /api/v1/runs?pipeline=demo&pipeline=x HTTP/1.1\r\n%s%s\r\n" % (HOST, admin), 400),
+        ("a cursor by SQL", "GET /api/v1/runs?sort=oldest&cursor=0%%20OR%%201.1.1 HTTP/1.1\r\n%s%s\r\n" % (HOST, admin), 400),
+        ("a wait for all runs", "GET /api/v1/runs?seq=1 HTTP/1.1\r\n%s%s\r\n" % (HOST, admin), 400),
         ("too many values", "GET /api/v1/runs?%s HTTP/1.1\r\n%s%s\r\n" % ("&".join("a%d=1" % i for i in range(70)), HOST, admin), 414),
     ]
 
@@ -134,7 +141,9 @@ def state(host):
     """What none of them may change."""
     docs = [host.ask("GET", p).json() for p in ("/runs?count=1", "/schedules", "/backfills")]
     names = [(t["name"], t["role"]) for t in host.ask("GET", "/tokens").json()["items"]]
-    return json.dumps([docs, names], sort_keys=True)
+    with contextlib.closing(sqlite3.connect("file:%s/home/state.db?mode=ro" % host.work, uri=True)) as store:
+        strangers = store.execute("SELECT count(*) FROM answer WHERE who NOT IN ('view', 'operate', 'admin')").fetchone()
+    return json.dumps([docs, names, strangers], sort_keys=True)
 
 
 def check_replay(host, c):

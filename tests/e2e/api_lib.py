@@ -105,29 +105,40 @@ class Host:
             print("FAILED: flowrun %s: %d\n%s%s" % (" ".join(args), p.returncode, p.stdout, p.stderr))
         return p.stdout
 
-    def raw(self, text, over="tcp", wait=20, half=True):
-        """The bytes that are answered to text until the host closes, or nothing comes any more."""
+    def send(self, text, over="tcp", wait=20):
+        """The connection over which it went."""
         if over == "tcp":
             s = socket.create_connection(("127.0.0.1", self.port), wait)
         else:
             s = socket.socket(socket.AF_UNIX)
             s.settimeout(wait)
             s.connect(self.work + "/home/host.sock")
+        try:
+            s.sendall(text if isinstance(text, bytes) else text.encode())
+        except (TimeoutError, ConnectionError):
+            pass
+        return s
+
+    def take(self, s):
+        """What comes until the host closes, or nothing comes any more."""
         got = b""
-        with s:
-            try:
-                s.sendall(text if isinstance(text, bytes) else text.encode())
-                if half:
-                    s.shutdown(socket.SHUT_WR)
-                while True:
-                    part = s.recv(1 << 16)
-                    if not part:
-                        break
-                    got += part
-            except (TimeoutError, ConnectionError):
-                pass
+        try:
+            while part := s.recv(1 << 16):
+                got += part
+        except (TimeoutError, ConnectionError):
+            pass
         self.seen += got
         return got
+
+    def raw(self, text, over="tcp", wait=20, half=True):
+        """The bytes that are answered to text until the host closes, or nothing comes any more."""
+        with self.send(text, over, wait) as s:
+            try:
+                if half:
+                    s.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+            return self.take(s)
 
     def ask(self, method, path, body=None, role="admin", over="tcp", headers=()):
         text = "%s /api/v1%s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" % (method, path)

@@ -17,6 +17,9 @@ check "closing table" grep -Eq '^publish +n1 +succeeded +1 ' out
 same "a loss for each step" "$(lines losses)" 24
 check "the loss falls" awk '{ if (NR <= 4) a += $2; if (NR > 20) b += $2 } END { exit !(b < a - 1) }' losses
 
+"$flowrun" watch 1 > out
+same "watch" $? 0
+has "watch has the figures of the evaluation" out ", eval_loss "
 nodes=$FLOWRUN_HOME/nodes/n1/work
 model=$nodes/example-llama/model adapter=$nodes/published-llama/latest
 check "all linears are adapted" grep -q '"gate_proj"' "$adapter/adapter_config.json"

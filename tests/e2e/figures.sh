@@ -61,7 +61,7 @@ flowrun_run_duration_seconds_count{pipeline="q",outcome="failed"} 1
 flowrun_run_duration_seconds_bucket{pipeline="q",outcome="failed",le="+Inf"} 1
 flowrun_attempts_total{pipeline="q",outcome="failed",cause="exit"} 1
 flowrun_instances{state="running"} 1
-flowrun_queue_length 0
+flowrun_queue_length{pool=""} 0
 flowrun_schedule_paused{pipeline="nightly",schedule="default"} 0
 flowrun_node_up{node="local"} 1
 flowrun_node_attempts{node="local"} 1

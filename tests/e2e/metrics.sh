@@ -109,21 +109,23 @@ until_true 20 api 4
 api '4/metrics?task=fit&keys=loss,nothing&width=100'
 same "metrics" "$(tail -1 answer)" 200
 head -1 answer | python3 -c '
-import json, sys
+import json, sys, time
 d = json.load(sys.stdin)
 print([(p["instance"].split("@")[0], p["attempt_no"], p["rows"], p["first"], p["last"], p["until"], p["full"]) for p in d["parts"]])
 print(sorted(d["keys"]), d["x"], d["bucket"], d["from"], d["to"], d["bad_lines"], d["left_out"])
 for s in d["series"]:
     print(s["key"], s["part"], s["lost"], min(s["x"]), max(s["x"]), sorted({str(y) for y in s["y"]}), len(s["x"]) == len(s["y"]) <= 200)
 h = d["head"]
-print(h["step"], h["total"], h["loss"], h["rate"], h["rate_median"], h["eta_s"], h["bad_since"])' > got
+print(h["step"], h["total"], h["loss"], h["rate"], h["rate_median"], h["eta_s"], h["bad_since"], h["checkpoint"], h["checkpoint_age_s"])
+print(all(p["started_wall"] <= h["wall"] for p in d["parts"]), h["wall"] <= 1000 * time.time())' > got
 cat > want <<'END'
 [('fit', 1, 501, 1.0, 501.0, 401.0, False), ('fit', 2, 400, 401.0, 800.0, None, False)]
 ['loss', 'throughput', 'total_steps'] step 32.0 1.0 800.0 0 0
 loss 0 False 1.0 400.0 ['2.0'] True
 loss 0 True 401.0 501.0 ['2.0', 'None'] True
 loss 1 False 401.0 800.0 ['1.0'] True
-800.0 900.0 1.0 100.0 100.0 None None
+800.0 900.0 1.0 100.0 100.0 None None None None
+True True
 END
 check "what is drawn, and what was replaced" diff want got
 api '4/metrics?task=other'

@@ -72,6 +72,7 @@ touch go.a go.b go.c
 wait $a
 same "the first" $? 0
 wait $b
+same "of its node is told once, whichever host has it" "$(grep -c "local: connected" out.b)" 1
 same "the second" $? 0
 wait $c
 same "the third" $? 0

@@ -71,7 +71,7 @@ END
 # Folder of node $1 on which its tasks work.
 workof() { echo "/root/.local/state/flowrun/*-node$1/work"; }
 
-# The log of the training in output folder $1, less what a clock decides. A step that was done again
+# The log of the training in output folder $1, less what a clock, or the moment of an interruption, decides. A step that was done again
 # stands there once if it came out the same, else twice.
 losses() {
     on 1 "cat $(workof 1)/$1/trainer_log.jsonl" | python3 -c '
@@ -79,7 +79,7 @@ import json, sys
 seen = {}
 for line in sys.stdin:
     e = json.loads(line)
-    for k in ("elapsed_time", "remaining_time", "throughput", "tokens_per_second", "total_tokens"):
+    for k in ("elapsed_time", "remaining_time", "throughput", "tokens_per_second", "total_tokens", "checkpoint"):
         e.pop(k, None)
     seen[e["current_steps"], json.dumps(e, sort_keys=True)] = None
 for step, line in sorted(seen):

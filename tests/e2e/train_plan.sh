@@ -52,7 +52,7 @@ check "experts that stay: tokens cross" grep -Eq 'tokens +bytes between nodes +[
 
 pipeline large 2 "cutoff_len: 16000000"
 same "what does not fit" $? 1
-check "why" grep -Eq "train@n[12].*weights whole on each GPU: a rank needs [0-9.]+ GB of [0-9.]+ GB, with samples of 16000000 tokens; no layout that is built fits: take more ranks" out
+check "why" grep -Eq "train@n[12].*weights whole on each GPU: a rank needs [0-9.]+ GB of [0-9.]+ GB \(97 % of [0-9.]+ GB\), with samples of 16000000 tokens; no layout that is built fits: take more ranks" out
 hasnt "nothing is launched" out "train: run "
 same "not tried again" "$("$flowrun" status | awk '/^train@n2/ {print $3; exit}')" 1
 

@@ -5,6 +5,7 @@ number of answers at once; stop strings, draws, the terminal; eval says what tra
 usage: trainer_generate.py BUILD [cuda]     (cuda: a few answers on the simulated GPU, which are the CPU's)
 """
 import json
+import os
 import subprocess
 import sys
 
@@ -55,6 +56,21 @@ def answers():
     t.check("the base answers otherwise", [a["predict"] for a in lines("base.jsonl")] !=
             [a["predict"] for a in want])
     return want
+
+
+def as_the_reference():
+    """Greedy answers in f32 are transformers' own (golden/answers.py), of both kinds of models, on one rank and two."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/answers.json")) as f:
+        golden = json.load(f)
+    run(["init", "--example", "llama", "--model", "llama"])
+    for kind, folder in (("deepseek", "ex/model"), ("llama", "llama/model")):
+        with open(kind + ".jsonl", "w") as f:
+            f.writelines(json.dumps({"prompt": p}) + "\n" for p in golden[kind]["prompts"])
+        for world in (1, 2):
+            run(["generate", "--model_name_or_path", folder, "--template", "default", "--device", "cpu", "--input", kind + ".jsonl",
+                 "--max_new_tokens", "16", "--batch", "5", "--output", "answers.jsonl"], world)
+            t.same("%s: answers of transformers, %d ranks" % (kind, world), [a["predict"] for a in lines("answers.jsonl")],
+                   golden[kind]["answers"])
 
 
 def draws(want):
@@ -121,6 +137,16 @@ def figures():
         t.same("right answers", json.load(f)["answer_accuracy"], 11 / 12)
 
 
+def loading():
+    """What was read is said beside the answers, once, by the first rank."""
+    ask = ["generate", "--prompt", "What is 1 plus 1?", "--max_new_tokens", "2"] + ADAPTER
+    for words in (ask, ["eval"] + ADAPTER + DATA):
+        for launcher in ([], ["launch", "--nproc_per_node", "2", "--master_port", str(t.free_port()), "--"]):
+            done = subprocess.run([t.flowtrain] + launcher + words, capture_output=True, text=True, timeout=120)
+            t.check("%s: it was loaded" % words[0], done.returncode == 0 and "Weights loaded" not in done.stdout and
+                    done.stderr.count(">> Weights loaded: ") == 1, done.stderr[-2000:])
+
+
 def thoughts():
     """--enable_thinking false: an empty thought waits in front of the answer."""
     words = ["--max_new_tokens", "6", "--enable_thinking", "false"] + ADAPTER
@@ -184,9 +210,11 @@ def main():
         simulated()
         t.finish()
     want = answers()
+    as_the_reference()
     draws(want)
     terminal(want)
     figures()
+    loading()
     thoughts()
     errors()
     t.finish()

@@ -41,7 +41,14 @@ def losses(state):
     return [row["loss"] for row in state["log_history"] if "loss" in row]
 
 
+def evaluations(state):
+    return [row["eval_loss"] for row in state["log_history"] if "eval_loss" in row]
+
+
 def theirs():
+    special = '{"eos_token": "<|end_of_sentence|>"}\n'
+    with open("ex/model/special_tokens_map.json", "w") as f:
+        f.write(special)
     train("pretrain", **TEXTS)
     state = train("evaluation", eval_dataset="arithmetic", per_device_eval_batch_size=1, eval_strategy="steps", eval_steps=4)
     t.check("evaluation: a loss", any("eval_loss" in row for row in state["log_history"]))
@@ -51,6 +58,9 @@ def theirs():
         t.has("the card: " + part, card, part)
     with open("evaluation/chat_template.jinja") as f:
         t.has("the chat template", f.read(), "'Human: ' + content")
+    for folder in ("evaluation", "evaluation/checkpoint-8"):
+        with open(folder + "/special_tokens_map.json") as f:
+            t.same(folder + ": special_tokens_map.json", f.read(), special)
     run = begin("words", template="llama3")
     t.check("words: ends well", run.wait() == 0, run.text()[-2000:])
     t.has("words: they are told", run.text(), "the tokenizer lacks stop words, which are tokens ")
@@ -77,9 +87,30 @@ def stream():
     other = train("buffer", **dict(STREAM, buffer_size=16384))
     t.check("stream: another buffer, another order", losses(other) != losses(first))
     train("texts", **dict(STREAM, **TEXTS), packing=False)
-    run = begin("refused", **dict(STREAM, **TEXTS))
-    t.same("stream of rows: exit status", run.wait(), 2)
-    t.has("stream of rows", run.text(), "--packing with --streaming is not done")
+
+
+def stream_rows():
+    """Rows of texts, and of examples, that a stream makes anew in each epoch; two data sets; records for evaluation, which
+    are not those of training; a run goes on in the middle of the second epoch."""
+    rows = dict(STREAM, per_device_eval_batch_size=4, eval_strategy="steps", eval_steps=3, eval_on_start=True,
+                gradient_accumulation_steps=1)
+    train("rows of texts", **dict(STREAM, **TEXTS))
+    for what, more in (("rows", {"packing": True, "cutoff_len": 96, "val_size": 5, "preprocessing_batch_size": 8, "max_steps": 12,
+                                 "dataset": "few"}),
+                       ("sets", {"val_size": 3, "dataset": "few,five", "mix_strategy": "interleave_over",
+                                 "interleave_probs": "0.7,0.3"})):
+        args = dict(rows, save_steps=2, **more)
+        first = train(what, **args)
+        t.check(what + ": evaluations", len(evaluations(first)) == args["max_steps"] // 3 + 1, evaluations(first))
+        t.check(what + ": losses", len(losses(first)) == args["max_steps"] and all(0 < x < 20 for x in losses(first)))
+        os.rename(what + "/checkpoint-%d" % args["max_steps"], what + "-gone")
+        again = train(what, **dict(args, overwrite_output_dir=False, resume_from_checkpoint=what + "/checkpoint-4"))
+        t.same(what + ": resumed as it went", losses(again), losses(first))
+        two = train(what + " of two", ranks=2, **args)
+        t.same(what + ": two ranks evaluate the same", evaluations(two)[:1], evaluations(first)[:1])
+    run = begin("share", val_size=0.1, **STREAM)
+    t.same("a share of a stream: exit status", run.wait(), 2)
+    t.has("a share of a stream", run.text(), "a number of records is taken, not a share")
 
 
 def short_stream():
@@ -102,11 +133,15 @@ def main():
         f.writelines('{"text": "%s"}\n' % ("seven boats %d cross the river " % k * 9) for k in range(40))
     with open("ex/data/dataset_info.json") as f:
         info = json.load(f)
+    with open("ex/data/arithmetic.jsonl") as f, open("ex/data/few.jsonl", "w") as few:
+        few.writelines(f.readlines()[:29])
+    info["few"] = dict(info["arithmetic"], file_name="few.jsonl")
     with open("ex/data/dataset_info.json", "w") as f:
         json.dump(dict(info, texts={"file_name": "texts.jsonl", "columns": {"prompt": "text"}}), f)
     theirs()
     stream()
     short_stream()
+    stream_rows()
     t.finish()
 
 

@@ -127,6 +127,9 @@ def counted():
         planned, got = rows.get("memory, bytes of a rank", (0, 0))
         t.check(out + ": memory", 0 < planned and abs(got - planned) <= max(0.05 * planned, 32e6), rows)
         t.check(out + ": time", min(rows["time, us of a step"]) > 0, rows)
+    longest = {cutoff: compared(planned_run("of-%d" % cutoff, 1, 1, stay, cutoff_len=cutoff).text()) for cutoff in (64, 4096)}
+    t.same("planned for samples that came, not for the longest that may", longest[64]["memory, bytes of a rank"][0],
+           longest[4096]["memory, bytes of a rank"][0])
     t.check("in one line", re.search(r">> The run moved 1\.000 on the same rank, 1\.000 between nodes of the planned bytes, "
                                      r"and took [\d.]+ of the planned time$", text, re.M), text[-1500:])
     subprocess.run([t.flowtrain, "convert", "--model_name_or_path", "all", "--to", "fp8", "--output", "fp8"], check=True,
@@ -152,9 +155,9 @@ def as_planned(what, rows, where, kinds):
             t.check("%s: %s %s" % (what, kind, link), 0 < got <= planned and (kind == "embedding" or got == planned), rows)
 
 
-def planned_run(out, ranks, nodes, more, model="all"):
+def planned_run(out, ranks, nodes, more, model="all", cutoff_len=12):
     """Every sample is cut, so that micro-batches have as many tokens as they may."""
-    words = dict(model_name_or_path=model, cutoff_len=12, accumulation=2, steps=2, tokenized_path=None,
+    words = dict(model_name_or_path=model, cutoff_len=cutoff_len, accumulation=2, steps=2, tokenized_path=None,
                  deepspeed=json.dumps(dict(json.loads(t.ZERO3), **more)))
     port = t.free_port()
     runs = [t.launch("%s-%d" % (out, k), ranks, port, nodes, k, **words) for k in range(nodes)]
@@ -191,16 +194,29 @@ def checked():
     pairs = moe.replace('"expert_group": "world"', '"expert_parallel_size": 1')
     rows = ((small + [1], moe, 0, "experts over all ranks: "), (small + [1], pairs, 0, "experts over 1 rank: "),
             (small + [1], None, 0, "weights whole on each GPU: "),
-            (small + [0.001], moe, 2, "experts over all ranks: a rank needs 0.0 GB of 0.0 GB, with samples of 64 tokens; "
+            (small + [0.001], moe, 2, "experts over all ranks: a rank needs 0.0 GB of 0.0 GB (97 % of 0.0 GB), with samples of 64 tokens; "
              "no layout that is built fits: take more ranks"),
             (["--check", "--gpus", 8, "--gpu", "h200-141g"], "v3", 2,
-             "ZeRO-3: a GPU needs 178.8 GB of 150.0 GB, with samples of 2048 tokens; ZeRO-3, shards in host memory would fit: "))
+             "ZeRO-3: a GPU needs 178.8 GB of 145.5 GB (97 % of 150.0 GB), with samples of 2048 tokens; "
+             "ZeRO-3, shards in host memory would fit: "))
     for words, deepspeed, status, want in rows:
         more = ["--weights", "bf16", "v3", "--cutoff_len", 2048, "--deepspeed", t.ZERO3] + V3_LORA if deepspeed == "v3" \
             else ["--"] + t.train_args("out", deepspeed=deepspeed)[1:]
         code, out, err = plan(*words, *more)
         t.same(want + "exit status", code, status)
         t.has(want, out if status == 0 else err, want)
+
+
+def as_ranks():
+    """Speeds of the processors are measured by a process with the threads of a rank, which do not spin as they wait."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("OMP_")}
+    words = ["plan", "--json", "--gpu", "cpu", "--gpu_memory", "1", "--gpus", "2", "ex/model", "--cutoff_len", "12"]
+    run = subprocess.run([t.flowtrain] + words, capture_output=True, text=True, env=dict(env, OMP_DISPLAY_ENV="true"))
+    last = run.stderr.split("OPENMP DISPLAY ENVIRONMENT BEGIN")[-1]
+    share = max(1, len(os.sched_getaffinity(0)) // 2)
+    t.check("as ranks: a plan", run.returncode == 0 and json.loads(run.stdout)["layouts"], run.stderr[-2000:])
+    t.check("as ranks: their threads", "OMP_NUM_THREADS = '%d'" % share in last, last)
+    t.check("as ranks: how they wait", "OMP_WAIT_POLICY = 'PASSIVE'" in last, last)
 
 
 def wrong():
@@ -221,6 +237,7 @@ def main():
     t.begin()
     clusters()
     choice()
+    as_ranks()
     table("ZeRO-3", {}, 12, "all")
     table("ZeRO-3", {}, 12, "none")
     table("experts over all ranks", {"moe": {"enabled": True, "expert_group": "world"}}, 12, "none")

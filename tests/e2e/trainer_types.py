@@ -23,7 +23,7 @@ FLAGS = {
     "adapter_name_or_path": "attention",
     "lora_target": "kv_b_proj", "lora_rank": 3, "lora_alpha": 5, "lora_dropout": 0.2, "use_rslora": True,
     "default_system": "be brief", "enable_thinking": False, "preserve_thinking": True, "tokenized_path": "elsewhere", "cutoff_len": 9, "max_samples": 5,
-    "interleave_probs": "0.5,0.5", "mix_strategy": ["concat", "interleave_under", "interleave_over", "interleave_once"], "tool_format": ["default", "qwen", "llama3", "mistral", "glm4", "glm4_moe"], "split_special_tokens": True, "packing": True, "neat_packing": True, "preprocessing_batch_size": 5, "mask_history": True, "train_on_prompt": True, "overwrite_cache": True, "disable_shuffling": True,
+    "interleave_probs": "0.5,0.5", "mix_strategy": ["concat", "interleave_under", "interleave_over", "interleave_once"], "tool_format": ["default", "qwen", "llama3", "gemma4"], "split_special_tokens": True, "packing": True, "neat_packing": True, "preprocessing_batch_size": 5, "mask_history": True, "train_on_prompt": True, "overwrite_cache": True, "disable_shuffling": True,
     "dataloader_drop_last": True, "streaming": True, "buffer_size": 4, "preprocessing_num_workers": 2, 
     "per_device_train_batch_size": 3, "gradient_accumulation_steps": 3, "max_steps": 3, "num_train_epochs": 0.1,
     "learning_rate": "2e-3", "adam_beta1": 0.8, "adam_beta2": 0.99, "adam_epsilon": "1e-6", "weight_decay": 0.1,

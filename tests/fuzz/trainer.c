@@ -215,8 +215,12 @@ void fuzz_token_cache_seeds(void (*put)(void *arg, const char *name, struct fr_s
 {
     int64_t offsets[3] = {0, 2, 3};
     int32_t ids[3] = {5, 6, 7}, labels[3] = {-100, 6, 7};
-    struct tr_tokens t = {
-        .offsets = offsets, .n = 2, .ids = {.v = ids, .n = 3}, .labels = {.v = labels, .n = 3}};
+    struct tr_tokens t = {.offsets = offsets,
+                          .n = 2,
+                          .nsets = 1,
+                          .sets = {2},
+                          .ids = {.v = ids, .n = 3},
+                          .labels = {.v = labels, .n = 3}};
     char path[256];
     struct tr_stamps stamps;
     struct tr_token_cache cache = {path, cache_key, &stamps};

@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerFast
 HERE = os.path.dirname(os.path.abspath(__file__))
 NAMES = ["default", "deepseek3", "deepseek", "empty", "llama3", "llama4", "qwen", "qwen3_nothink", "chatml", "deepseekr1", "qwen3",
          "llama2", "mistral", "ministral3", "mistral_small", "yi", "glm4", "glm4_moe", "moonlight", "vicuna", "zephyr", "alpaca",
-         "fewshot"]
+         "fewshot", "gemma", "olmo", "openchat", "seed_coder", "hunyuan_small", "intern2", "chatml_de"]
 
 
 def main():

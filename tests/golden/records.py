@@ -61,12 +61,16 @@ def call(arguments):
     return 'f{"name": "f", "arguments": %s}' % arguments
 
 
+WITH_TOOLS = ["default", "qwen", "llama3", "mistral", "ministral3", "glm4", "glm4_moe", "qwen3_5", "minimax1", "minimax2",
+              "seed_oss", "bailing_v2", "lfm2", "gemma4", "phi4_mini", "granite4", "youtu"]
+TOOLS = ["default", "qwen", "llama3", "mistral", "glm4", "glm4_moe", "qwen3_5", "minimax1", "minimax2", "seed_oss", "ling", "lfm2",
+         "gemma4"]
 NUMBERS = '{"a": 1e-7, "b": 1e16, "c": 0.30000000000000004, "d": "\\u001f", "e": 18446744073709551616, ' \
           '"f": NaN, "g": -Infinity, "h": 1e999, "i": -0.0, "j": -0, "k": 1, "k": 2}'
 
 
 def rows():
-    for template in ("default", "qwen", "llama3", "mistral", "ministral3", "glm4", "glm4_moe"):
+    for template in WITH_TOOLS:
         for name, tools in (("bare", BARE), ("wrapped", WRAPPED), ("other type", OTHER), ("none", "[]")):
             yield "%s tools, %s" % (name, template), CHAT, turns("uhi", "aho", tools=tools), template
         yield "numbers, " + template, CHAT, turns("uhi", call(NUMBERS), "o7", "aho", tools=BARE), template
@@ -79,6 +83,7 @@ def rows():
                                      '</tool_call>'),
                 ("two tags", 'f<tool_call>{"name": "f", "arguments": {}}</tool_call>'
                              '<tool_call>{"name": "f", "arguments": {}}</tool_call>')):
+            text = text.replace("<tool_call>", calls_of(template)[0]).replace("</tool_call>", calls_of(template)[1])
             yield what + ", " + template, CHAT, turns("uhi", text, "o7", "aho"), template
     yield "byte order mark", PLAIN, "\ufeff" + json.dumps({"instruction": "a", "input": "b", "output": "c"}), "default"
     yield "all empty", PLAIN, json.dumps({"instruction": "", "input": "", "output": ""}), "default"
@@ -103,11 +108,16 @@ def rows():
             yield "openai: %s%s" % (name, ", tools" if tools else ""), OPENAI, text, "qwen"
 
 
+def calls_of(template):
+    """The words around calls in the data, where a template has its own."""
+    return ("<|tool_call_start|>", "<|tool_call_end|>") if template == "lfm2" else ("<tool_call>", "</tool_call>")
+
+
 def others():
     """Other files, formats of tools and readings of special tokens: options of samples()."""
     csv = '\ufeffinstruction,input,output\r\n"a, ""b""\nc",,x\r\n\r\nNA,d,"y"\nshort\n"",e,null\n'
     yield "csv", dict(PLAIN, file_name="a.csv"), csv, "default", {}
-    for tools in ("default", "qwen", "llama3", "mistral", "glm4", "glm4_moe"):
+    for tools in TOOLS:
         for template in ("qwen", "fewshot"):
             yield "tool_format %s, %s" % (tools, template), CHAT, \
                 turns("uhi", call('{"x": 1}'), "o7", "aho", tools=BARE), template, {"tool_format": tools}
@@ -116,10 +126,19 @@ def others():
         yield "split_special_tokens, " + template, PLAIN, text, template, {"split_special_tokens": True}
 
 
-TEMPLATES = ["deepseekr1", "qwen3", "llama2", "mistral", "ministral3", "mistral_small",
-             "yi", "glm4", "glm4_moe", "moonlight", "vicuna", "zephyr", "alpaca", "qwen3_nothink", "deepseek3", "chatml",
-             "llama4"]
+TEMPLATES = ["deepseekr1", "qwen3", "llama2", "mistral", "ministral3", "mistral_small", "yi", "glm4", "glm4_moe", "moonlight",
+             "vicuna", "zephyr", "alpaca", "qwen3_nothink", "deepseek3", "chatml", "llama4"]
+MORE = ["llama2_zh", "qwen3_5", "qwen3_5_nothink", "qwen3_6", "mimo", "mimo_v2", "chatml_de", "cpm4", "falcon_h1",
+        "opencoder", "smollm", "smollm2", "intern2", "sailor", "lfm2", "ernie", "ernie_nothink", "glmz1", "glm4_7", "aeva",
+        "ministral", "breeze", "deepseekcoder", "bailing", "bailing_v2", "cohere", "hy3", "hunyuan", "hunyuan_small",
+        "exaone", "falcon", "gemma", "gemma2", "gemma3", "gemma4", "gpt_oss", "granite3", "granite4", "index", "minimax1",
+        "minimax2", "olmo", "openchat", "openchat-3.6", "phi", "phi_small", "phi4", "phi4_mini", "seed_coder", "seed_oss",
+        "solar", "starchat", "telechat2", "xuanyuan", "youtu"]
 REASONING = ["deepseekr1", "qwen3", "glm4_moe"]
+# words around thoughts of their own, or an empty thought of its own
+THOUGHTS = {"glm4_7": ("<think>", "</think>"), "mimo_v2": ("<think>", "</think>"), "seed_oss": ("<seed:think>", "</seed:think>"),
+            "gemma4": ("<|channel>thought\n", "<channel|>"),
+            "gpt_oss": ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>")}
 
 
 def conversations():
@@ -131,8 +150,16 @@ def conversations():
                            ("turns", turns(*talk)), ("a result first", turns("o7", "aho", system="be brief"))):
             yield "%s, %s" % (name, template), CHAT, text, template, {}
         yield "masked, " + template, CHAT, turns(*talk, system="s"), template, {"mask_history": True}
+    for template in MORE:
+        for name, text in (("turns", turns(*talk)), ("a result first", turns("o7", "aho", *talk[2:], system="be brief"))):
+            yield "%s, %s" % (name, template), CHAT, text, template, {}
     thoughts = ["uhi", "a<think>\nhm\n</think>\n\nho", "uso", "a<think>\none\n</think>\n\n\n<think>\ntwo\n</think>\n\nb",
                 "uand", "ano", "uend", "a<think> odd </think>c", "ulast", "a<think>\nopen"]
+    for template, (think, thought) in THOUGHTS.items():
+        own = [t.replace("<think>\n", think).replace("\n</think>\n\n", thought) for t in thoughts[:6]]
+        for n in (2, 6):
+            for options in ({}, {"enable_thinking": False}, {"mask_history": True}):
+                yield "thoughts of %d messages %s, %s" % (n, "".join(options), template), CHAT, turns(*own[:n]), template, options
     for template in REASONING:
         for n in (2, 4, 6, 8, 10):
             for options in ({}, {"enable_thinking": False}, {"mask_history": True},
@@ -251,8 +278,8 @@ class Day:
 
 def main():
     tool_utils.datetime = Day
-    for name in ("mistral_small", "ministral3", "llama4"):  # no pictures here, so no processor of them
-        KNOWN[name].mm_plugin = KNOWN["mistral"].mm_plugin
+    for template in KNOWN.values():  # no pictures here, so no processor of them
+        template.mm_plugin = KNOWN["mistral"].mm_plugin
     made = []
     for name, entry, text, template in rows():
         with tempfile.TemporaryDirectory() as folder:

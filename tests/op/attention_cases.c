@@ -31,6 +31,7 @@ static const struct shape shapes[] = {
     {300, 2, 1, 64, 64, {0, 300}, 2, true, 70}, /* whole tiles in front of the window */
     {200, 1, 1, 192, 128, {0, 200}, 2, true, 130},
     {70, 2, 2, 24, 16, {0, 70}, 2, true, 1000},
+    {70, 8, 2, 128, 128, {0, 5, 70}, 3, true, 0}, /* rows that share sets of a cache */
 };
 
 /* As many heads as the real model has. */
@@ -49,7 +50,8 @@ static void attention(enum tr_dtype t, const struct shape *s, bool backward)
     struct op_case *c;
     char what[96];
     float scale = 1 / sqrtf((float)s->dq);
-    double loose = t == TR_F32 ? 4 : 10; /* probabilities may be rounded to C */
+    double loose = t == TR_F32 ? 4 : 10;    /* probabilities may be rounded to C */
+    bool dense = s->nh * s->dq % 1024 == 0; /* rows one behind the other */
 
     snprintf(what, sizeof what, "attention_fwd %s T=%lld nh=%lld", tr_dtype_name(t),
              (long long)s->T, (long long)s->nh);
@@ -61,7 +63,7 @@ static void attention(enum tr_dtype t, const struct shape *s, bool backward)
     op_begin(&c, what);
     OP_BIND(c, f, O, OP_OUT, t, {s->T, s->nh, s->dv}, .gap = 3, .loose = loose);
     OP_BIND(c, f, lse, OP_OUT, TR_F32, {s->nh, s->T}, .gap = 2, .loose = 4);
-    OP_BIND(c, f, Q, OP_IN, t, {s->T, s->nh, s->dq}, .gap = 1, .scale = 2);
+    OP_BIND(c, f, Q, OP_IN, t, {s->T, s->nh, s->dq}, .gap = !dense, .scale = 2);
     OP_BIND(c, f, K, OP_IN, t, {s->T, s->nkv, s->dq}, .gap = 5, .scale = 2);
     OP_BIND(c, f, V, OP_IN, t, {s->T, s->nkv, s->dv}, .gap = 7);
     OP_BIND(c, f, offsets, OP_IN, TR_I32, {s->n}, .ints = s->offsets, .count = s->n);
@@ -74,10 +76,10 @@ static void attention(enum tr_dtype t, const struct shape *s, bool backward)
     OP_BIND(c, g, dQ, OP_OUT, t, {s->T, s->nh, s->dq}, .gap = 1, .loose = 10);
     OP_BIND(c, g, dK, OP_OUT, t, {s->T, s->nkv, s->dq}, .gap = 5, .loose = 10);
     OP_BIND(c, g, dV, OP_OUT, t, {s->T, s->nkv, s->dv}, .gap = 7, .loose = 10);
-    OP_BIND(c, g, dO, OP_IN, t, {s->T, s->nh, s->dv}, .gap = 2);
+    OP_BIND(c, g, dO, OP_IN, t, {s->T, s->nh, s->dv}, .gap = dense ? 0 : 2);
     OP_BIND(c, g, O, OP_IN, t, {s->T, s->nh, s->dv}, .gap = 3);
     OP_BIND(c, g, lse, OP_IN, TR_F32, {s->nh, s->T}, .gap = 2, .shift = s->T == 1 ? 0 : 4);
-    OP_BIND(c, g, Q, OP_IN, t, {s->T, s->nh, s->dq}, .gap = 1);
+    OP_BIND(c, g, Q, OP_IN, t, {s->T, s->nh, s->dq}, .gap = !dense);
     OP_BIND(c, g, K, OP_IN, t, {s->T, s->nkv, s->dq}, .gap = 5);
     OP_BIND(c, g, V, OP_IN, t, {s->T, s->nkv, s->dv}, .gap = 7);
     OP_BIND(c, g, offsets, OP_IN, TR_I32, {s->n}, .ints = s->offsets, .count = s->n);
@@ -134,6 +136,7 @@ static void xent_chunk(enum tr_dtype t, enum tr_dtype wt, const int64_t *size, b
     for (int b = 0; b < OP_BACKENDS; b++) {
         a[b].row0 = rows == 1 ? 5 : 3; /* one row is a target's */
         a[b].first = first;
+        op_prepack(c, b, &a[b].w);
     }
     OP_RUN(c, xent_chunk, a);
 }

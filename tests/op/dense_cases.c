@@ -98,6 +98,7 @@ struct product {
     int64_t M, N, D;
     enum tr_dtype a, b, c;
     bool trans_a, trans_b, bias, f32_bias;
+    bool dense; /* rows of a one behind the other */
     float alpha, beta;
 };
 
@@ -119,7 +120,7 @@ static void gemm(const struct product *p)
     if (p->trans_a)
         OP_BIND(c, a, a, OP_IN, p->a, {p->D, p->M}, .gap = 1);
     else
-        OP_BIND(c, a, a, OP_IN, p->a, {p->M, p->D}, .gap = 1);
+        OP_BIND(c, a, a, OP_IN, p->a, {p->M, p->D}, .gap = !p->dense);
     bind_weight(c, a, p->b, p->trans_b ? p->N : p->D, p->trans_b ? p->D : p->N);
     if (p->bias)
         OP_BIND(c, a, bias, OP_IN, p->f32_bias ? TR_F32 : p->a, {p->N});
@@ -128,6 +129,10 @@ static void gemm(const struct product *p)
         a[b].trans_b = p->trans_b;
         a[b].alpha = p->alpha;
         a[b].beta = p->beta;
+        if (p->trans_b)
+            op_prepack(c, b, &a[b].b);
+        else if (!p->trans_a)
+            op_repack(c, b, &a[b].b);
     }
     a[OP_MAGNITUDES].beta = fabsf(p->beta);
     OP_RUN(c, gemm, a);
@@ -136,9 +141,9 @@ static void gemm(const struct product *p)
 static void gemm_cases(void)
 {
     static const int64_t shapes[][3] = {
-        {1, 1, 1},     {5, 7, 11},     {13, 11, 7},  {7, 13, 5},     {16, 32, 64},
-        {3, 130, 17},  {1, 33, 600},   {64, 48, 96}, {129, 257, 65}, {260, 40, 136},
-        {48, 300, 16}, {270, 520, 24}, {570, 290, 8}};
+        {1, 1, 1},     {5, 7, 11},     {13, 11, 7},   {7, 13, 5},     {16, 32, 64},
+        {3, 130, 17},  {1, 33, 600},   {64, 48, 96},  {129, 257, 65}, {260, 40, 136},
+        {48, 300, 16}, {270, 520, 24}, {570, 290, 8}, {30, 40, 1024}};
 
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
         for (int t = 0; t < 3; t++)
@@ -153,6 +158,7 @@ static void gemm_cases(void)
                                     .trans_b = (v & 2) != 0,
                                     .bias = v == 2 || v == 7,
                                     .f32_bias = v == 2 && s % 2 == 1,
+                                    .dense = shapes[s][2] == 1024, /* share sets of a cache */
                                     .alpha = v & 1 ? 0.5f : 1,
                                     .beta = v == 3 || v == 6 ? 1
                                             : v == 7         ? -2.0f

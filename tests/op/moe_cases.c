@@ -225,6 +225,10 @@ static void grouped(enum tr_dtype t, const struct grouped *s, bool trans)
         for (int b = 0; b < OP_BACKENDS; b++) {
             w[e][b].b.block_rows = w[e][b].b.block_cols = N > 1024 ? 128 : 8;
             list[b][e] = &w[e][b].b;
+            if (trans)
+                op_prepack(c, b, &w[e][b].b);
+            else
+                op_repack(c, b, &w[e][b].b);
         }
     }
     for (int b = 0; b < OP_BACKENDS; b++) {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { GUARD = 64, VIEWS_MAX = 24 };
+enum { GUARD = 64, VIEWS_MAX = 24, PACKED_MAX = 8 };
 
 const enum tr_dtype op_types[3] = {TR_F32, TR_BF16, TR_F16};
 
@@ -25,6 +25,11 @@ struct op_case {
     bool sums;
     struct bound views[VIEWS_MAX];
     int n;
+    struct {
+        struct tr_backend *be;
+        void *p;
+    } packed[PACKED_MAX]; /* owns */
+    int npacked;
 };
 
 static struct {
@@ -224,6 +229,45 @@ void op_bind(struct op_case *c, struct tr_view *first, size_t stride, const stru
     }
 }
 
+void op_prepack(struct op_case *c, int b, struct tr_weight *w)
+{
+    struct tr_backend *be = b < all.count ? all.be[b] : NULL;
+    size_t bytes = b > OP_DEV && be != NULL ? tr_prepack_bytes(be, w->w) : 0;
+    void *p = NULL;
+
+    if (bytes == 0)
+        return;
+    op_check(tr_mem_alloc(be, TR_MEM_DEVICE, bytes, &p, NULL), NULL);
+    op_check(tr_prepack(be, all.q[b], w->w, p), NULL);
+    c->packed[c->npacked].be = be;
+    c->packed[c->npacked++].p = p;
+    w->packed = p;
+}
+
+void op_repack(struct op_case *c, int b, struct tr_weight *w)
+{
+    struct tr_backend *be = b < all.count ? all.be[b] : NULL;
+    struct fr_err err = {0};
+    struct tr_view copy = tr_view2(NULL, w->w.dtype, w->w.shape[0], w->w.shape[1]);
+
+    if (b <= OP_DEV || be == NULL || !tr_repacks(be, copy))
+        return;
+    op_check(tr_mem_alloc(be, TR_MEM_DEVICE, tr_view_bytes(copy), &copy.p, &err), &err);
+    op_check(tr_cast(be, all.q[b], &(struct tr_cast){.y = copy, .x = w->w}, &err), &err);
+    op_check(tr_repack(be, all.q[b], copy, &err), &err);
+    c->packed[c->npacked].be = be;
+    c->packed[c->npacked++].p = copy.p;
+    *w = (struct tr_weight){.w = copy, .repacked = true};
+}
+
+static void free_packed(struct op_case *c)
+{
+    while (c->npacked > 0) {
+        c->npacked--;
+        tr_mem_free(c->packed[c->npacked].be, TR_MEM_DEVICE, c->packed[c->npacked].p);
+    }
+}
+
 /* How far element i may be from want. */
 static double tolerance(const struct bound *x, double want, int64_t i)
 {
@@ -364,6 +408,7 @@ void op_end(struct op_case *c)
 {
     for (int i = 0; i < c->n; i++)
         end_view(c, &c->views[i], i);
+    free_packed(c);
     free(c);
 }
 
@@ -387,6 +432,7 @@ bool op_lacks(struct op_case *c, enum tr_op op)
             tr_mem_free(all.be[OP_REF], TR_MEM_DEVICE, c->views[i].base[OP_MAGNITUDES]);
         free(c->views[i].before);
     }
+    free_packed(c);
     free(c);
     return true;
 }

@@ -50,6 +50,12 @@ void op_bind(struct op_case *c, struct tr_view *first, size_t stride, const stru
 #define OP_BIND(c, args, field, ...)                                                               \
     op_bind(c, &(args)[0].field, sizeof((args)[0]), &(struct op_spec){.role = __VA_ARGS__})
 
+/* A bound weight of backend b gets its packed form, where the backend has one: of all but the first
+ * under test, whose bytes the others' must equal. op_repack: a copy of it, in the form of products
+ * by w itself. */
+void op_prepack(struct op_case *c, int b, struct tr_weight *w);
+void op_repack(struct op_case *c, int b, struct tr_weight *w);
+
 struct tr_backend *op_backend(struct op_case *c, int b);
 struct tr_queue *op_queue(struct op_case *c, int b);
 
@@ -68,8 +74,8 @@ void op_end(struct op_case *c);
         }                                                                                          \
         if (op_has_sums(c)) {                                                                      \
             struct fr_err op_err = {0};                                                            \
-            op_check(tr_##name(op_backend(c, OP_REF), op_queue(c, OP_REF),                         \
-                               &(args)[OP_MAGNITUDES], &op_err),                                   \
+            op_check(tr_##name(op_backend(c, OP_REF), op_queue(c, OP_REF), &(args)[OP_MAGNITUDES], \
+                               &op_err),                                                           \
                      &op_err);                                                                     \
         }                                                                                          \
         op_end(c);                                                                                 \

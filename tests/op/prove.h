@@ -20,7 +20,7 @@ void prove_row(struct prove *p, const char *group, const char *row);
 
 /* Runs row once for each op that it calls and each fault, in processes of their own, and adds the
  * cells. row runs the checks of one row on the backend that what describes, and ends with whether
- * one failed; a process that dies has failed. */
+ * one failed; a process that dies has failed. PROVE_EVERY=N in the environment: every Nth fault. */
 typedef bool prove_run(const void *row, const struct mutant *what);
 void prove_runs(struct prove *p, const char *name, prove_run *run, const void *row);
 

@@ -208,6 +208,128 @@ static int disagree(struct tr_comm *c)
     return rc == FR_PROTO && strstr(err.msg, "rank") != NULL ? 0 : 1;
 }
 
+/* Rows of two ranks, neighbours (X) and across (Z); what is called in each differs between groups.
+ * 0 when all is well. */
+static int make_groups(struct tr_comm *c, struct tr_comm **x, struct tr_comm **z)
+{
+    return (tr_comm_split(c, c->rank / 2, x, NULL) != FR_OK) +
+           (tr_comm_split(c, c->rank % 2, z, NULL) != FR_OK);
+}
+
+/* An all-gather of 8 bytes, and of unequal slices: rank a sends a * 4 bytes to rank b, and takes
+ * b * 4 of it, or `more`. */
+static enum fr_rc call_in(struct tr_comm *g, const char *what, size_t more, struct fr_err *err)
+{
+    uint8_t in[64] = {0}, out[64] = {0};
+    size_t at[2] = {0, 32}, give[2], take[2] = {0, 4 + more};
+    struct tr_gather_item item = {out, in, 8};
+    struct tr_allgather a = {&item, 1, what};
+    struct tr_alltoallv v = {out, in, at, take, at, give, what};
+    enum fr_rc rc = tr_comm_all_gather(g, NULL, &a, err);
+
+    give[0] = give[1] = (size_t)g->rank * 4;
+    return rc == FR_OK ? tr_comm_all_to_allv(g, NULL, &v, err) : rc;
+}
+
+/* Both kinds of groups, and the world between them. */
+static int groups_agree(struct tr_comm *c, struct tr_comm *x, struct tr_comm *z)
+{
+    int bad = 0;
+
+    for (int i = 0; i < 3; i++) {
+        bad += call_in(x, c->rank / 2 == 0 ? "experts" : "experts of the second", 0, NULL) != FR_OK;
+        bad += gather_round(c, 8, 4, i);
+        bad += call_in(z, "weights", 0, NULL) != FR_OK;
+        bad += tr_comm_host_barrier(c, NULL) != FR_OK;
+    }
+    return bad;
+}
+
+/* What every rank ends with: that of the first that differs. */
+static int ends_with(struct tr_comm *c, enum fr_rc rc, struct fr_err *err, const char *want)
+{
+    while (rc == FR_OK)
+        rc = tr_comm_host_barrier(c, err);
+    if (rc == FR_PROTO && strstr(err->msg, want) != NULL)
+        return 0;
+    printf("rank %d: %s\n", c->rank, err->msg);
+    return 1;
+}
+
+static int group_differs(struct tr_comm *c)
+{
+    struct tr_comm *x = NULL, *z = NULL;
+    struct fr_err err = {0};
+    int bad = make_groups(c, &x, &z);
+
+    bad += groups_agree(c, x, z);
+    bad += ends_with(c, call_in(z, c->rank == 3 ? "unit b" : "unit a", 0, &err), &err,
+                     "ranks differ: rank 1 calls all_gather 'unit a' of 8 bytes, rank 3 "
+                     "all_gather 'unit b' of 8 bytes");
+    tr_comm_destroy(x);
+    tr_comm_destroy(z);
+    return bad;
+}
+
+static int slices_differ(struct tr_comm *c)
+{
+    struct tr_comm *x = NULL, *z = NULL;
+    struct fr_err err = {0};
+    int bad = make_groups(c, &x, &z);
+
+    bad += ends_with(c, call_in(x, "rows", c->rank == 2 ? 4 : 0, &err), &err,
+                     "all_to_allv 'rows': rank 3 sends 4 bytes to rank 2, which takes 8");
+    tr_comm_destroy(x);
+    tr_comm_destroy(z);
+    return bad;
+}
+
+/* 0 and 3 begin with their neighbours, 1 and 2 across: each waits for another. */
+static int circle(struct tr_comm *c)
+{
+    struct tr_comm *x = NULL, *z = NULL;
+    struct fr_err err = {0};
+    int bad = make_groups(c, &x, &z);
+    bool first = c->rank == 0 || c->rank == 3;
+
+    bad += ends_with(c, call_in(first ? x : z, first ? "experts" : "weights", 0, &err), &err,
+                     "ranks differ: rank 0 calls all_gather 'experts' of 8 bytes, rank 1 "
+                     "all_gather 'weights' of 8 bytes: none can go on");
+    tr_comm_destroy(x);
+    tr_comm_destroy(z);
+    return bad;
+}
+
+/* Rank 2 waits for all where the others gather. */
+static int one_elsewhere(struct tr_comm *c)
+{
+    struct fr_err err = {0};
+    enum fr_rc rc = c->rank == 2 ? tr_comm_host_barrier(c, &err) : call_in(c, "weights", 0, &err);
+
+    return ends_with(c, rc, &err, "rank 2 a host collective: none can go on");
+}
+
+static void differing(void)
+{
+    static const struct {
+        const char *name;
+        rank_body body;
+    } rows[] = {{"a group differs", group_differs},
+                {"slices of a group differ", slices_differ},
+                {"groups in a circle", circle},
+                {"one in a host collective", one_elsewhere}};
+    int statuses[MAX];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct world w = {.size = 4, .per_node = 2, .timeout_ms = 60000, .check = true};
+
+        check_row(rows[i].name);
+        run_world(&w, rows[i].body, statuses);
+        for (int r = 0; r < w.size; r++)
+            CHECK_INT(statuses[r], 0);
+    }
+}
+
 int main(void)
 {
     int statuses[MAX];
@@ -246,5 +368,6 @@ int main(void)
     run_world(&unlike, disagree, statuses);
     for (int r = 0; r < 3; r++)
         CHECK_INT(statuses[r], 0);
+    differing();
     return check_done();
 }

@@ -319,9 +319,26 @@ static void test_head(void)
     feed(&c, "{\"step\":63,\"loss\":3}\n", 999);
     CHECK(isnan(c.head.bad_since) && c.head.loss == 3);
     CHECK(fabs(c.head.smooth - (2 * 0.6 + 3 * 0.4)) < 1e-9);
+    check_row("the last evaluation");
+    CHECK(isnan(c.head.eval_loss) && isnan(c.head.eval_accuracy));
+    feed(&c, "{\"step\":63,\"eval_loss\":2.5,\"eval_accuracy\":0.25}\n{\"step\":64,\"loss\":3}\n",
+         999);
+    CHECK(c.head.eval_loss == 2.5 && c.head.eval_accuracy == 0.25);
+    feed(&c, "{\"step\":64,\"eval_loss\":2.25}\n", 999);
+    CHECK(c.head.eval_loss == 2.25 && isnan(c.head.eval_accuracy));
     check_row("a resume counts anew");
     feed(&c, "{\"step\":50,\"loss\":3,\"time\":1}\n", 999);
     CHECK(isnan(fr_curve_head_eta_s(&c.head)));
+    check_row("a checkpoint that was there before the first row");
+    struct fr_curve saved = {0};
+    feed(&saved, "{\"step\":41,\"time\":7,\"checkpoint\":40}\n", 999);
+    CHECK(saved.head.checkpoint == 40 && isnan(saved.head.checkpoint_s));
+    check_row("the newest one, and when it was told first");
+    feed(&saved, "{\"step\":51,\"time\":17,\"checkpoint\":50}\n", 999);
+    feed(&saved, "{\"step\":52,\"time\":27,\"checkpoint\":50}\n{\"step\":53,\"time\":37}\n", 999);
+    CHECK(saved.head.checkpoint == 50 && saved.head.checkpoint_s == 17 &&
+          saved.head.elapsed_s == 37);
+    fr_curve_finish(&saved);
     fr_buf_finish(&text);
     fr_curve_finish(&c);
     check_row("");

@@ -116,6 +116,10 @@ static const struct {
     {"no bias correction",
      "{" Z ",\"optimizer\":{\"type\":\"Adam\",\"params\":{\"bias_correction\":false}}}",
      "bias_correction", FR_UNSUPPORTED},
+    {"optimizer block", "{" Z ",\"optimizer\":{\"type\":\"AdamW\",\"param\":{}}}",
+     "unknown key 'param': did you mean 'params'?", FR_USAGE},
+    {"scheduler block", "{" Z ",\"scheduler\":{\"type\":\"WarmupLR\",\"warmup_min_lr\":0}}",
+     "scheduler: unknown key 'warmup_min_lr'", FR_USAGE},
     {"optimizer norm", "{" Z ",\"optimizer\":{\"type\":\"AdamW\",\"params\":"
      "{\"max_grad_norm\":1}}}",
      "use gradient_clipping", FR_USAGE},
@@ -305,6 +309,8 @@ static const struct {
     {"{\"stage\":3},\"tensor_parallel\":{\"autotp_size\":1}", NULL},
     {"{\"stage\":3},\"bf16\":{\"enabled\":true,\"immediate_grad_update\":true}",
      "bf16: immediate_grad_update is ignored: gradients are accumulated in f32"},
+    {"{\"stage\":3},\"optimizer\":{\"type\":\"AdamW\",\"legacy_fusion\":true}",
+     "optimizer: legacy_fusion is ignored: AdamW is this program's own"},
     {"{\"stage\":3,\"offload_param\":{\"device\":\"cpu\",\"pin_memory\":true,"
      "\"buffer_count\":4}}", "offload_param: buffer_count is ignored"},
     {"{\"stage\":3},\"activation_checkpointing\":{\"partition_activations\":true}",

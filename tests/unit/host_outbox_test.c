@@ -106,6 +106,8 @@ static void reset(void)
     receiver.got = (struct fr_buf){0};
 }
 
+static const char *of_schedule; /* that made the runs; NULL: none did */
+
 /* A run of pipeline p that is over so, in one commit; its number. */
 static int64_t end_run(const char *outcome, const char *rules)
 {
@@ -118,7 +120,8 @@ static int64_t end_run(const char *outcome, const char *rules)
                              .state = "over",
                              .outcome = outcome,
                              .reason = "because",
-                             .origin = "cli",
+                             .origin = of_schedule != NULL ? "schedule" : "cli",
+                             .who = of_schedule != NULL ? of_schedule : "",
                              .started_wall = fr_sys.wall_ms(),
                              .ended_wall = fr_sys.wall_ms(),
                              .notify = rules};
@@ -279,6 +282,28 @@ static void test_throttle(void)
     close_host();
 }
 
+/* A message names the schedule of its run, and no caller of the interface. */
+static void test_schedule(void)
+{
+    struct fr_arena arena = {0};
+    struct fr_delivery_row row = {.body = ""};
+
+    check_row("the schedule of a run");
+    reset();
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    end_run("failed", "");
+    of_schedule = "nightly";
+    end_run("failed", "");
+    of_schedule = NULL;
+    until("a failed 1 sent 1, a failed 2 sent 1");
+    CHECK_INT(fr_store_delivery(st, 1, &arena, &row, NULL), FR_OK);
+    CHECK(strstr(row.body, "\"schedule\"") == NULL);
+    CHECK_INT(fr_store_delivery(st, 2, &arena, &row, NULL), FR_OK);
+    CHECK(strstr(row.body, "\"schedule\":\"nightly\"") != NULL);
+    fr_arena_finish(&arena);
+    close_host();
+}
+
 /* What happens in quiet hours comes at their end; other messages of the channel do not wait. */
 static void test_quiet(void)
 {
@@ -378,6 +403,23 @@ static void test_wait(void)
     answer((struct fr_sent){.done = true});
     pass(11);
     until("a failed 1 sent 2");
+    close_host();
+}
+
+/* The wall clock is set back by a day: nothing waits for that day. */
+static void test_set_back(void)
+{
+    check_row("a clock that is set back");
+    reset();
+    answer((struct fr_sent){.text = "no"});
+    begin(CHANNELS "notify: {on: failed, to: a, throttle: 10m}\n");
+    end_run("failed", "");
+    until("a failed 1 waiting 1");
+    answer((struct fr_sent){.done = true});
+    pass(-86400);
+    until("a failed 1 sent 2");
+    end_run("failed", "");
+    until("a failed 1 sent 2, a failed 2 sent 1");
     close_host();
 }
 
@@ -537,7 +579,9 @@ int main(void)
     test_quiet();
     test_down();
     test_keys();
+    test_schedule();
     test_wait();
+    test_set_back();
     test_refused();
     test_gone();
     test_many_dead();

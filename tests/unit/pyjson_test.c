@@ -111,20 +111,67 @@ static void test_floats(void)
 static void test_calls(void)
 {
     static const char call[] = "{\"name\": \"f\", \"arguments\": " ARGUMENTS "}";
+    static const struct tr_tool_words words = {"<tool_call>", "</tool_call>", "<think>",
+                                               "</think>"};
+    static const char disordered[] = "{\"name\": \"f\", \"arguments\": {\"b\": {\"z\": 1, \"y\": "
+                                     "[true, null, \"t\"]}, \"a\": \"s\"}}";
     static const char tool[] = "[{\"name\": \"f\", \"maximum\": 9223372036854775808}]";
     struct fr_buf out = {0};
     struct fr_err err = {0};
 
     check_row("calls and tools");
-    CHECK_INT(tr_tools_call(TR_TOOLS_DEFAULT, fr_str_of(call), &out, &err), FR_OK);
+    CHECK_INT(tr_tools_call(TR_TOOLS_DEFAULT, &words, fr_str_of(call), &out, &err), FR_OK);
     CHECK_TEXT(out.p, "Action: f\nAction Input: " ARGUMENTS);
     out.n = 0;
-    CHECK_INT(tr_tools_call(TR_TOOLS_QWEN, fr_str_of(call), &out, &err), FR_OK);
+    CHECK_INT(tr_tools_call(TR_TOOLS_QWEN, &words, fr_str_of(call), &out, &err), FR_OK);
     CHECK_TEXT(out.p, "<tool_call>\n{\"name\": \"f\", \"arguments\": " ARGUMENTS "}\n</tool_call>");
     out.n = 0;
     CHECK_INT(tr_tools_text(TR_TOOLS_QWEN, fr_str_of(tool), &out, &err), FR_OK);
     CHECK(strstr(out.p, "\"maximum\": 9223372036854775808}") != NULL);
+    out.n = 0;
+    CHECK_INT(tr_tools_call(TR_TOOLS_GEMMA4, &words, fr_str_of(disordered), &out, &err), FR_OK);
+    CHECK_TEXT(out.p, "<|tool_call>call:f{a:<|\"|>s<|\"|>,b:{y:[true,null,<|\"|>t<|\"|>],z:1}}"
+                      "<tool_call|>");
     fr_buf_finish(&out);
+}
+
+#define CALL "{\"name\": \"f\", \"arguments\": {}}"
+
+static const struct {
+    const char *what;
+    enum tr_tool_format format;
+    const char *tools, *call; /* one of them */
+    enum fr_rc rc;
+    const char *message;
+} refused[] = {
+    {"two calls", TR_TOOLS_GLM4, NULL, "[" CALL ", " CALL "]", FR_USAGE, "one call a message"},
+    {"no call", TR_TOOLS_LLAMA31, NULL, "[]", FR_USAGE, "one call a message"},
+    {"arguments in a list", TR_TOOLS_LFM2, NULL, "{\"name\": \"f\", \"arguments\": [1]}", FR_USAGE,
+     "arguments by name"},
+    {"no arguments", TR_TOOLS_QWEN, NULL, "{\"name\": \"f\"}", FR_USAGE, "name and arguments"},
+    {"a call of Kimi K2", TR_TOOLS_KIMI, NULL, CALL, FR_UNSUPPORTED, "writes no calls"},
+    {"a tool that is a number", TR_TOOLS_GEMMA4, "[7]", NULL, FR_USAGE, "a JSON list of objects"},
+    {"tools that are one", TR_TOOLS_QWEN, "{\"name\": \"f\"}", NULL, FR_USAGE, "a JSON list"},
+};
+
+static void test_refused(void)
+{
+    static const struct tr_tool_words words = {"<tool_call>", "</tool_call>", "<think>",
+                                               "</think>"};
+
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        struct fr_str call = fr_str_of(refused[i].call), tools = fr_str_of(refused[i].tools);
+        struct fr_buf out = {0};
+        struct fr_err err = {0};
+
+        check_row(refused[i].what);
+        CHECK_INT(refused[i].call != NULL
+                      ? tr_tools_call(refused[i].format, &words, call, &out, &err)
+                      : tr_tools_text(refused[i].format, tools, &out, &err),
+                  refused[i].rc);
+        CHECK(strstr(err.msg, refused[i].message) != NULL);
+        fr_buf_finish(&out);
+    }
 }
 
 /* ---- records ---- */
@@ -260,6 +307,7 @@ int main(void)
     test_wrong();
     test_floats();
     test_calls();
+    test_refused();
     test_records();
     return check_done();
 }

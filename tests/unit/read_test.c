@@ -1,7 +1,7 @@
 /*
  * Weights from files in many groups: every value arrives, whatever the type on disk and wherever
  * it goes; the first bad value on disk is the one that is named; what the page cache lacked it
- * lacks afterwards, what it had it keeps.
+ * lacks afterwards, what it had it keeps; what several ranks read comes from the disk once.
  */
 #include "tests/ref/ref.h"
 #include "tests/unit/check.h"
@@ -87,14 +87,16 @@ static void write_model(void)
 
 /* ---- a shard of it ---- */
 
-static int add_units(struct tr_shard *s)
+/* owned: each rank owns what is sharded else. */
+static int add_units(struct tr_shard *s, bool owned)
 {
     struct fr_err err = {0};
     int id = -1, bad = 0;
 
     for (int i = TENSORS - 1; i >= 0; i--) { /* not in the order on disk */
         const struct tensor *t = &tensors[i];
-        struct tr_unit_spec u = {.what = t->name, .kind = t->kind, .n = 1};
+        bool own = owned && t->kind == TR_UNIT_SHARDED;
+        struct tr_unit_spec u = {.what = t->name, .kind = own ? TR_UNIT_OWNED : t->kind, .n = 1};
 
         u.tensors[0] = (struct tr_unit_tensor){.name = t->name,
                                                .rank = t->rows == 1 ? 1 : 2,
@@ -137,6 +139,7 @@ struct seen {
     struct told told;
     int bad;
     bool partition, apart; /* apart: the device's memory is not the host's */
+    bool twice;            /* a rank owns all units, and others own them, too */
 };
 
 /* The reference backend as if the host could not touch its memory. */
@@ -146,6 +149,7 @@ static void body(struct rank_self *self, void *arg)
 {
     struct seen *v = arg;
     struct tr_shard_opts o = {.partition = v->partition,
+                              .owned_twice = v->twice,
                               .limits = {.prefetch_bucket = 0, .max_live = 1 << 30},
                               .tokens_max = 1};
     struct tr_shard_tell tell = {so_far, &v->told};
@@ -162,7 +166,7 @@ static void body(struct rank_self *self, void *arg)
     o.comm = &comm;
     v->bad += tr_queue_create(o.be, 0, &q, &err) != FR_OK;
     v->bad += tr_shard_create(&o, &s, &err) != FR_OK;
-    v->bad += add_units(s);
+    v->bad += add_units(s, v->twice);
     v->bad += tr_st_open_model(dir, &st, &err) != FR_OK;
     v->bad += tr_shard_load(s, st, &tell, &err) != FR_OK;
     v->bad += tr_shard_begin(s, 0, &err) != FR_OK;
@@ -210,9 +214,30 @@ static void check_values(const char *row, int W, bool partition, bool apart)
     CHECK_INT(sum, partition ? all + (W - 1) * each : W * all);
 }
 
-/* ---- bad values ---- */
+/* ---- bad values, files that change ---- */
 
-static void check_bad(const char *row, int from, bool apart, const char *want)
+static void file_path(int i, char path[64])
+{
+    (void)snprintf(path, 64, "%s/model-0000%d-of-00002.safetensors", dir, i + 1);
+}
+
+/* The same bytes, written again. */
+static void touch(void)
+{
+    char path[64], last;
+    struct stat st;
+    int fd;
+
+    file_path(1, path);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK(fd >= 0 && fstat(fd, &st) == 0 && pread(fd, &last, 1, st.st_size - 1) == 1);
+    CHECK(pwrite(fd, &last, 1, st.st_size - 1) == 1);
+    CHECK(futimens(fd, (struct timespec[2]){{0, UTIME_NOW}, {st.st_mtim.tv_sec + 1, 0}}) == 0);
+    close(fd);
+}
+
+/* touched: the second file is written to once it is open. */
+static void check_load(const char *row, bool apart, bool touched, const char *want)
 {
     struct tr_shard_opts o = {.tokens_max = 1};
     struct tr_comm *comm = NULL;
@@ -221,23 +246,43 @@ static void check_bad(const char *row, int from, bool apart, const char *want)
     struct tr_st *st = NULL;
 
     check_row(row);
-    broken = from;
-    write_model();
-    broken = -1;
     CHECK_INT(tr_ref_create(&o.be, &err), FR_OK);
     if (apart)
         o.be->ops = &apart_ops;
     CHECK_INT(tr_comm_single(o.be, &comm, &err), FR_OK);
     o.comm = comm;
     CHECK_INT(tr_shard_create(&o, &s, &err), FR_OK);
-    CHECK_INT(add_units(s), 0);
+    CHECK_INT(add_units(s, false), 0);
     CHECK_INT(tr_st_open_model(dir, &st, &err), FR_OK);
+    if (touched)
+        touch();
     CHECK_INT(tr_shard_load(s, st, NULL, &err), FR_CORRUPT);
     CHECK_TEXT(err.msg, want);
     tr_shard_destroy(s);
     tr_st_close(st);
     tr_comm_destroy(comm);
     tr_backend_destroy(o.be);
+}
+
+static void check_bad(const char *row, int from, bool apart, const char *want)
+{
+    broken = from;
+    write_model();
+    broken = -1;
+    check_load(row, apart, false, want);
+}
+
+static void check_touched(void)
+{
+    char path[64], want[256];
+
+    file_path(1, path);
+    (void)snprintf(want, sizeof(want),
+                   "%s was written to while it was read: what was read is of no use; start again "
+                   "once the file is whole",
+                   path);
+    write_model();
+    check_load("a file is written to", false, true, want);
 }
 
 /* ---- the page cache ---- */
@@ -304,8 +349,7 @@ static void check_cache(void)
 
     check_row("page cache");
     for (int i = 0; i < 2; i++)
-        (void)snprintf(path[i], sizeof(path[i]), "%s/model-0000%d-of-00002.safetensors", dir,
-                       i + 1);
+        file_path(i, path[i]);
     set_cache(path[1], 0);
     if (cached(path[1], 0, -1) != 0) {
         printf("skipped: the page cache cannot be emptied on this file system\n");
@@ -317,6 +361,68 @@ static void check_cache(void)
     CHECK(cached(path[0], KEPT, -1) < SMALL);
     if (!CHECK(cached(path[1], 0, -1) < SMALL))
         printf("%lld pages\n", (long long)cached(path[1], 0, -1));
+}
+
+/* Bytes that this process has had read from disks; -1: nobody counts them. */
+static int64_t read_from_disk(void)
+{
+    FILE *f = fopen("/proc/self/io", "r");
+    long long n = -1;
+    char line[64];
+
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        (void)sscanf(line, "read_bytes: %lld", &n);
+    if (f != NULL)
+        fclose(f);
+    return n;
+}
+
+/* Bytes from the disk while W ranks read all of the checkpoint, or -1. */
+static int64_t cold_bytes(int W)
+{
+    static struct seen v[RANKS_MAX];
+    void *args[RANKS_MAX];
+    char path[64];
+    int64_t before, left = 0;
+
+    for (int i = 0; i < 2; i++) {
+        file_path(i, path);
+        set_cache(path, 0);
+    }
+    for (int k = 0; k < W; k++) {
+        v[k] = (struct seen){.twice = true};
+        args[k] = &v[k];
+    }
+    before = read_from_disk();
+    ranks_run(W, body, args);
+    for (int k = 0; k < W; k++)
+        CHECK_INT(v[k].bad, 0);
+    for (int i = 0; i < 2; i++) {
+        file_path(i, path);
+        left += cached(path, 0, -1);
+    }
+    CHECK(left < SMALL);
+    return before < 0 ? -1 : read_from_disk() - before;
+}
+
+/* What three ranks of a machine read is read from the disk once, and leaves the page cache. */
+static void check_shared(void)
+{
+    int64_t alone, all = 0;
+    int tries = 0;
+
+    check_row("several ranks read the same");
+    alone = cold_bytes(1);
+    for (int i = 0; i < TENSORS; i++)
+        all += disk_bytes(i);
+    if (alone < all / 2) {
+        printf("skipped: reads from this disk are not counted\n");
+        return;
+    }
+    /* the kernel takes pages back when it likes to */
+    while (tries < TRIES && cold_bytes(3) > all + (1 << 20))
+        tries++;
+    CHECK(tries < TRIES);
 }
 
 int main(void)
@@ -337,9 +443,11 @@ int main(void)
     check_values("three ranks, devices", 3, true, true);
     check_values("two ranks, each all of it", 2, false, false);
     check_cache();
+    check_shared();
     check_bad("the first of two", 2, false, "c: holds a value that is not finite");
     check_bad("the first of two, a device", 2, true, "c: holds a value that is not finite");
     check_bad("in the last file", 5, true, "f: holds a value that is not finite");
+    check_touched();
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();
 }

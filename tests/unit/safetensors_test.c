@@ -4,7 +4,9 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/str.h"
+#include "engine/base/sys.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -57,6 +59,8 @@ static const struct {
     {"metadata", "{\"__metadata__\":{\"format\":\"pt\"}}", -1, 0, NULL},
     {"two F4 make a byte", "{" T("a", "F4", "[2]", "[0,1]") "}", -1, 1, NULL},
     {"n huge", "{}", INT64_MAX, 0, "header too large"},
+    {"a pointer of Git LFS", "https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+     0x206e6f6973726576, 0, "is a pointer of Git LFS, not the weights: fetch them by git lfs pull"},
     {"n above the limit", "{}", 100000001, 0, "header too large"},
     {"n beyond the file", "{}", 60, 0, "invalid header length"},
     {"n zero", "", -1, 0, ""},
@@ -95,7 +99,8 @@ static const struct {
      "hole"},
     {"starts at 4", "{" T("a", "F32", "[1]", "[4,8]") "}", -1, 8, "hole"},
     {"size mismatch", "{" T("a", "I32", "[2,2]", "[0,4]") "}", -1, 4, "shape needs 16"},
-    {"end beyond", "{" T("a", "F32", "[4]", "[0,16]") "}", -1, 14, "not fully covered"},
+    {"end beyond", "{" T("a", "F32", "[4]", "[0,16]") "}", -1, 14,
+     ": it is cut, fetch it again"},
     {"extra bytes", "{" T("a", "F32", "[4]", "[0,16]") "}", -1, 18, "not fully covered"},
     {"overflow", "{" T("a", "F32", "[200000000000000,200000000000000]", "[0,16]") "}", -1, 16,
      "overflows"},
@@ -265,6 +270,65 @@ static void test_shards(void)
     CHECK(strstr(err.msg, "tensor 't6' is in") != NULL);
 }
 
+/* ---- reads that fail ---- */
+
+static int read_errno; /* 0: the file has become shorter */
+
+static ssize_t bad_pread(int fd, void *p, size_t n, off_t at)
+{
+    (void)fd;
+    (void)p;
+    (void)n;
+    (void)at;
+    errno = read_errno;
+    return read_errno != 0 ? -1 : 0;
+}
+
+static void test_reads(void)
+{
+    static const struct {
+        const char *name;
+        int number;
+        enum fr_rc rc;
+        const char *want; /* behind the name of the file */
+    } rows[] = {
+        {"a disk that fails", EIO, FR_IO,
+         " (see the kernel's log; fetch the file again, to a sound disk): Input/output error"},
+        {"a file that its server replaced", ESTALE, FR_IO,
+         " (its server has another file of that name now: start again): Stale file handle"},
+        {"a file that was cut", 0, FR_CORRUPT, " became shorter while it was open"},
+    };
+    static const char *const head = "{" T("a", "U8", "[2]", "[0,2]") "}";
+    const char *path = in_dir("r.safetensors");
+    char file[300];
+    struct fr_err err;
+    struct tr_st *st;
+    uint8_t byte;
+
+    (void)snprintf(file, sizeof(file), "%s", path);
+    put(file, head, strlen(head), -1, 2);
+    CHECK_INT(tr_st_open(file, &st, &err), FR_OK);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char want[512];
+
+        check_row(rows[i].name);
+        (void)snprintf(want, sizeof(want), "tensor 'a': %s%s%s",
+                       rows[i].number != 0 ? "cannot read " : "", file, rows[i].want);
+        read_errno = rows[i].number;
+        fr_sys.pread = bad_pread;
+        CHECK_INT(tr_st_read(st, tr_st_at(st, 0), 0, &byte, 1, &err), rows[i].rc);
+        fr_sys.pread = fr_sys_real.pread;
+        CHECK_TEXT(err.msg, want);
+    }
+    check_row("a file that is as it was");
+    CHECK_INT(tr_st_unchanged(st, &err), FR_OK);
+    CHECK(truncate(file, 20) == 0);
+    check_row("a file that is shorter");
+    CHECK_INT(tr_st_unchanged(st, &err), FR_CORRUPT);
+    CHECK(strstr(err.msg, file) != NULL && strstr(err.msg, "was written to while") != NULL);
+    tr_st_close(st);
+}
+
 /* Indexes that do not fit the shards of test_shards. */
 static void test_indexes(void)
 {
@@ -335,6 +399,7 @@ int main(void)
     if (mkdtemp(dir) == NULL)
         return EXIT_FAILURE;
     test_headers();
+    test_reads();
     test_layout();
     test_shards();
     test_indexes();

@@ -5,9 +5,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "trainer/data/stream.h"
 
-#include <jansson.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/flowrun-sampler-XXXXXX";
@@ -73,16 +71,21 @@ static void test_sampler(struct tr_tokenizer *t)
 
     check_row("sampler");
     for (size_t i = 0; i < sizeof(shards) / sizeof(shards[0]); i++) {
-        struct tr_sampler_opts o = {shards[i].batch,    shards[i].rank, shards[i].world,
-                                    shards[i].seed - 1, true,           shards[i].drop,
-                                    .buffer = 0};
+        struct tr_sampler_opts o = {.batch = shards[i].batch,
+                                    .rank = shards[i].rank,
+                                    .world = shards[i].world,
+                                    .seed = shards[i].seed - 1,
+                                    .shuffle = true,
+                                    .drop_last = shards[i].drop};
+        int64_t micros = 0;
         struct tr_dataset *d = NULL;
         struct tr_sampler *s = NULL;
         make_set(shards[i].n);
         CHECK_INT(load_with(&(struct tr_dataset_opts){.max_samples = -1, .seed = 42}, t, &d),
                   FR_OK);
         CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
-        CHECK_INT(tr_sampler_micro_per_epoch(s), shards[i].micro);
+        CHECK_INT(tr_sampler_micros(s, 1, &micros, NULL, &err), FR_OK);
+        CHECK_INT(micros, shards[i].micro);
         for (int64_t k = 0; k < shards[i].micro; k++) {
             CHECK_INT(tr_sampler_batch(s, 1, k, &b, &err), FR_OK); /* epoch 1: seed + 1 */
             for (int64_t x = 0; x < o.batch; x++)
@@ -98,18 +101,19 @@ static void test_sampler(struct tr_tokenizer *t)
 /* Of 7 samples in batches of 2 the last is completed; an epoch that comes again has its order. */
 static void test_epochs(struct tr_tokenizer *t)
 {
-    struct tr_sampler_opts o = {2, 0, 1, 42, true, false, .buffer = 0};
+    struct tr_sampler_opts o = {.batch = 2, .world = 1, .seed = 42, .shuffle = true};
     struct tr_dataset *d = NULL;
     struct tr_sampler *s = NULL;
     struct tr_batch b = {0};
     struct fr_err err;
-    int64_t first[2], second[2];
+    int64_t first[2], second[2], micros = 0;
 
     check_row("epochs");
     make_set(7);
     CHECK_INT(load_with(&(struct tr_dataset_opts){.max_samples = -1, .seed = 42}, t, &d), FR_OK);
     CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
-    CHECK_INT(tr_sampler_micro_per_epoch(s), 4);
+    CHECK_INT(tr_sampler_micros(s, 0, &micros, NULL, &err), FR_OK);
+    CHECK_INT(micros, 4);
     CHECK_INT(tr_sampler_batch(s, 0, 0, &b, &err), FR_OK);
     memcpy(first, b.index, sizeof(first));
     CHECK_INT(tr_sampler_batch(s, 1, 0, &b, &err), FR_OK);
@@ -119,72 +123,6 @@ static void test_epochs(struct tr_tokenizer *t)
     CHECK(memcmp(first, b.index, sizeof(first)) == 0);
     CHECK_INT(tr_sampler_batch(s, 1, 0, &b, &err), FR_OK);
     CHECK(memcmp(second, b.index, sizeof(second)) == 0);
-    tr_sampler_destroy(s);
-    tr_dataset_destroy(d);
-    tr_batch_finish(&b);
-}
-
-/* Against the reference's own stream (tests/golden/stream.py). */
-static void test_streams(void)
-{
-    json_t *rows = json_load_file(SOURCE_ROOT "/tests/golden/stream.json", 0, NULL);
-
-    CHECK_INT(json_array_size(rows), 24);
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        const json_t *row = json_array_get(rows, i), *order = json_object_get(row, "order");
-        int64_t n = json_integer_value(json_object_get(row, "n"));
-        int64_t *got = fr_sys.alloc((size_t)n * sizeof(*got));
-        size_t at = 0;
-        struct tr_stream s = {json_integer_value(json_object_get(row, "buffer")),
-                              json_integer_value(json_object_get(row, "seed")),
-                              json_integer_value(json_object_get(row, "epoch"))};
-        char name[64];
-
-        (void)snprintf(name, sizeof(name), "stream %zu: %lld records", i, (long long)n);
-        check_row(name);
-        tr_stream_order(&s, n, got);
-        for (int64_t k = 0; k < n; k++)
-            if (n != 8 || got[k] != 5)
-                at += got[k] == json_integer_value(json_array_get(order, at));
-        CHECK_INT(at, json_array_size(order));
-        fr_sys.free(got);
-    }
-    json_decref(rows);
-}
-
-/* Of a stream of 11 samples, 2 ranks take 3 each a round; 5 are left for the last one: the second
- * rank's are completed from the first. */
-static void test_stream_rounds(struct tr_tokenizer *t)
-{
-    struct tr_dataset *d = NULL;
-    struct tr_batch b = {0};
-    struct fr_err err;
-    int64_t order[11], seen = 0;
-
-    check_row("rounds of a stream");
-    make_set(11);
-    CHECK_INT(load_with(&(struct tr_dataset_opts){.max_samples = -1, .seed = 42}, t, &d), FR_OK);
-    tr_stream_order(&(struct tr_stream){4, 42, 1}, 11, order);
-    for (int64_t rank = 0; rank < 2; rank++) {
-        struct tr_sampler_opts o = {3, rank, 2, 42, true, false, .buffer = 4};
-        struct tr_sampler *s = NULL;
-
-        CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
-        CHECK_INT(tr_sampler_micro_per_epoch(s), 2);
-        for (int64_t k = 0; k < 2; k++) {
-            CHECK_INT(tr_sampler_batch(s, 1, k, &b, &err), FR_OK);
-            CHECK_INT(b.samples, 3);
-            for (int64_t i = 0; i < b.samples; i++, seen++)
-                CHECK_INT(b.index[i], order[(6 * k + 3 * rank + i) % 11]);
-        }
-        tr_sampler_destroy(s);
-    }
-    CHECK_INT(seen, 12);
-    struct tr_sampler_opts one = {4, 0, 1, 42, true, false, .buffer = 4};
-    struct tr_sampler *s = NULL;
-    CHECK_INT(tr_sampler_create(d, &one, &s, &err), FR_OK);
-    CHECK_INT(tr_sampler_batch(s, 0, 2, &b, &err), FR_OK);
-    CHECK_INT(b.samples, 3); /* one process: the last batch is what is left */
     tr_sampler_destroy(s);
     tr_dataset_destroy(d);
     tr_batch_finish(&b);
@@ -277,8 +215,6 @@ int main(void)
     }
     test_sampler(t);
     test_epochs(t);
-    test_streams();
-    test_stream_rounds(t);
     test_resample(t);
     test_pack();
     tr_tokenizer_destroy(t);

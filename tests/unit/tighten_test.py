@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Scripts without what they do not need: what is left means the same."""
+"""Scripts without what they do not need, and with short names: what is left means the same."""
 import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../engine/web"))
+from shorten import shorten
 from tighten import tighten
 
 ROWS = [
@@ -24,15 +25,36 @@ ROWS = [
     ("what may be missing", "a ?. b ?? c ? .5 : d", "a?.b??c?.5:d"),
 ]
 
+NAMES = [
+    ("values", "function sum(one, two) { return one + two; }", "function c(a, b) { return a + b; }"),
+    ("the most frequent first", "const one = 1, two = 2; f(two, two, one);", "const b = 1, a = 2; f(a, a, b);"),
+    ("letters that are there", "const one = 1; a(one, b.c);", "const d = 1; a(d, b.c);"),
+    ("what it does not declare", "const one = fetch(url);", "const a = fetch(url);"),
+    ("properties", "const one = two.one; one.one = {one: one, two};", "const a = two.one; a.one = {one: a, two};"),
+    ("both at once", "const {one, two: three} = f({one, ...three});", "const {one:a, two: b} = f({one:a, ...b});"),
+    ("with a value that is meant else", "function f({one = other, two} = {}) { g(one, two); }", "function f({one:a = other, two:b} = {}) { g(a, b); }"),
+    ("methods", "class Box { open(one) { this.open(one); } static one() {} }", "class b { open(a) { this.open(a); } static one() {} }"),
+    ("of objects", "const one = {one() {}, async two() {}, get one() {}};", "const a = {one() {}, async two() {}, get one() {}};"),
+    ("arrows", "all.map((one) => one.one).filter(([two, three = one]) => three);", "all.map((a) => a.one).filter(([c, b = a]) => b);"),
+    ("loops", "for (const [key, value] of all) { let other = key; } for (let idx = 0; idx < 9; idx++) idx;",
+     "for (const [b, d] of all) { let c = b; } for (let a = 0; a < 9; a++) a;"),
+    ("choices", "const one = two ? one : three; switch (one) { case one: f(); }", "const a = two ? a : three; switch (a) { case a: f(); }"),
+    ("texts", "const one = `one ${one + `${one}`} one`; f('one', /one/);", "const a = `one ${a + `${a}`} one`; f('one', /one/);"),
+    ("what is caught", "try { f(); } catch (problem) { g(problem); }", "try { f(); } catch (a) { g(a); }"),
+    ("names of the browser", "const name = window.name, location = 1;", "const a = window.name, location = 1;"),
+    ("what others know", "function known() {} const one = known, other = {known};", "function $k() {} const a = $k, b = {known:$k};"),
+]
+
 
 def main():
     failed = 0
-    for name, text, want in ROWS:
-        got = tighten(text)
+    done = [(name, tighten(text), want) for name, text, want in ROWS]
+    done += [("names: " + name, shorten(text, {"known": "$k"}), want) for name, text, want in NAMES]
+    for name, got, want in done:
         if got != want:
             failed += 1
             print("FAILED: %s: %r, expected %r" % (name, got, want))
-    print("%d passed, %d failed" % (len(ROWS) - failed, failed))
+    print("%d passed, %d failed" % (len(done) - failed, failed))
     return failed > 0
 
 

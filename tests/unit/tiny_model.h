@@ -28,8 +28,10 @@ struct tiny {
     int experts;        /* experts stay: ranks of a group; 0: they do not */
     bool rest_in_node;  /* the other weights are sharded inside nodes */
     int64_t exchange_rows;
-    bool crowded; /* all tokens go to the same experts */
-    int node[4];  /* of each rank */
+    size_t prepack; /* bytes of packed forms of weights at most */
+    bool wide;      /* inputs of most weights are multiples of 32 */
+    bool crowded;   /* all tokens go to the same experts */
+    int node[4];    /* of each rank */
     const char *lora[TINY_LORA];
 };
 
@@ -102,16 +104,18 @@ static inline struct tr_model_config tiny_config(const struct tiny *v)
     struct tr_model_config c = {
         .model_type = "deepseek_v3",
         .vocab_size = 23,
-        .hidden_size = 12,
+        .hidden_size = v->wide ? 64 : 12,
         .num_hidden_layers = 3,
         .num_attention_heads = 2,
-        .q_lora_rank = v->no_q_lora ? 0 : 6,
-        .kv_lora_rank = 5,
+        .q_lora_rank = v->no_q_lora ? 0
+                       : v->wide    ? 32
+                                    : 6,
+        .kv_lora_rank = v->wide ? 32 : 5,
         .qk_nope_head_dim = 4,
         .qk_rope_head_dim = 4,
         .v_head_dim = 3,
-        .intermediate_size = 10,
-        .moe_intermediate_size = 6,
+        .intermediate_size = v->wide ? 96 : 10,
+        .moe_intermediate_size = v->wide ? 64 : 6,
         .n_routed_experts = 8,
         .n_shared_experts = v->shared < 0    ? 0
                             : v->shared == 0 ? 1
@@ -215,8 +219,10 @@ static inline enum fr_rc tiny_make(struct tiny_model *t, const struct tiny *v, s
     o.limits.max_live = v->max_live > 0 ? v->max_live : 1000000;
     o.limits.max_reuse = 0;
     o.limits.prefetch_bucket = v->prefetch;
-    if ((rc = tr_model_create(&o, &t->model, NULL, err)) != FR_OK ||
-        (rc = tr_model_fill(t->model, &src, err)) != FR_OK)
+    if ((rc = tr_model_create(&o, &t->model, NULL, err)) != FR_OK)
+        return rc;
+    (void)tr_model_prepack(t->model, v->prepack);
+    if ((rc = tr_model_fill(t->model, &src, err)) != FR_OK)
         return rc;
     tiny_adapters(t->model);
     tiny_tokens(t);

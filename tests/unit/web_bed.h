@@ -85,7 +85,7 @@ static void bed_answer(void *self, const struct fr_api_request *req, struct fr_a
     }
     if (strcmp(req->path, "/nothing") == 0)
         return;
-    if (strcmp(req->path, "/later") == 0 && !b->ready) {
+    if ((strcmp(req->path, "/later") == 0 || strcmp(req->path, "/api/later") == 0) && !b->ready) {
         out->status = FR_API_LATER;
         b->waits = req->waiter;
         return;

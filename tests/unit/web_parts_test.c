@@ -373,6 +373,34 @@ static void ranges(void)
     }
 }
 
+static void tags(void)
+{
+    static const struct {
+        const char *header, *tag;
+        bool known;
+    } rows[] = {
+        {"", "\"7\"", false},
+        {"\"7\"", "\"7\"", true},
+        {"\"8\"", "\"7\"", false},
+        {"\"77\"", "\"7\"", false},
+        {"\"\"", "\"7\"", false},
+        {"W/\"7\"", "\"7\"", true},
+        {"\"7\"", "W/\"7\"", true},
+        {"\"a, b\", W/\"7\"", "\"7\"", true},
+        {"\"a\",\"b\" , \"7\" ", "\"7\"", true},
+        {"*", "\"7\"", true},
+        {"7", "\"7\"", false},
+        {"\"7", "\"7\"", false},
+        {"\"a\" \"7\"", "\"7\"", true},
+        {"x\"7\"", "\"7\"", false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        check_row(rows[i].header);
+        CHECK(fr_etag_known(rows[i].header, rows[i].tag) == rows[i].known);
+    }
+}
+
 /* ---- problems ---- */
 
 static void problems(void)
@@ -548,6 +576,7 @@ int main(void)
     head_ends();
     bodies();
     ranges();
+    tags();
     problems();
     foreign_problems();
     streams();

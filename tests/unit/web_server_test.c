@@ -43,8 +43,8 @@ static const struct exchange exchange_rows[] = {
      false},
     {"post",
      "POST /p HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 7\r\n" END "{\"a\":1}",
-     "HTTP/1.1 200 OK",
-     "POST /p type=application/json range= match= last= by=owner body={\"a\":1}", 1, false},
+     "HTTP/1.1 200 OK", "POST /p type=application/json range= match= last= by=owner body={\"a\":1}",
+     1, false},
     {"put", "PUT /p HTTP/1.1\r\nContent-Length: 0\r\n" END, "HTTP/1.1 200", "PUT /p", 1, false},
     {"delete", "DELETE /p HTTP/1.1\r\n" END, "HTTP/1.1 200", "DELETE /p", 1, false},
     {"headers",
@@ -433,11 +433,42 @@ static void late_answers(void)
     bed_end(&b);
 }
 
+/* A body that is too long: its sender can send all of it, and has the answer then. */
+static void refused_body(void)
+{
+    static char part[1 << 16];
+    struct bed b;
+    struct reader r;
+    size_t left = 3 << 20;
+
+    check_row("a body that is refused while it comes");
+    bed_begin(&b, NULL);
+    r = reader_open(&b);
+    reader_say(&r, "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3145728\r\n\r\n");
+    while (left > 0) {
+        ssize_t k = send(r.fd, part, left < sizeof(part) ? left : sizeof(part),
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (k > 0)
+            left -= (size_t)k;
+        else if (errno == EAGAIN)
+            reader_take(&r);
+        else
+            break;
+    }
+    CHECK_INT(left, 0);
+    reader_until(&r, "HTTP/1.1 413");
+    reader_until_eof(&r);
+    reader_close(&r);
+    bed_end(&b);
+}
+
 int main(void)
 {
     fr_log_to(-1);
     exchanges();
     late_answers();
+    refused_body();
     sizes();
     answers();
     many();

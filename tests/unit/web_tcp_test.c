@@ -184,6 +184,51 @@ static void streams(void)
     reader_until(&r, "logged out");
     reader_until_eof(&r);
     reader_close(&r);
+
+    check_row("one that always has events");
+    b.locked_out = false;
+    soon.comment = 300;
+    fr_server_set_times(b.server, &soon);
+    r = tcp_open(&b);
+    reader_say(&r, "GET /api/stream HTTP/1.1\r\n" LOCAL GOOD "\r\n");
+    reader_until(&r, "hello");
+    b.locked_out = true;
+    while (!reader_has(&r, "logged out")) { /* it is never silent */
+        struct fr_api_stream *s = &b.streams[b.n_streams - 1];
+
+        s->sink.send(s->sink.arg, FR_STR("data: x\n\n"));
+        reader_take(&r);
+    }
+    CHECK(!reader_has(&r, "\n:\n"));
+    reader_until_eof(&r);
+    reader_close(&r);
+    bed_end(&b);
+}
+
+/* What takes long is answered once over TCP: programs take an interim answer for the answer. */
+static void late(void)
+{
+    struct fr_server_times soon = {10000, 30000, 30000, 60000, 1};
+    struct fr_api_waiter *w;
+    struct reader r;
+    struct bed b;
+
+    check_row("an answer that comes later");
+    bed_begin(&b, &soon);
+    listen_tcp(&b, &plain);
+    r = tcp_open(&b);
+    reader_say(&r, "GET /api/later HTTP/1.1\r\n" LOCAL GOOD "\r\n");
+    while (b.waits == NULL)
+        reader_take(&r);
+    for (int i = 0; i < 20; i++) /* each ends with the time of a comment */
+        CHECK(fr_loop_turn(&b.loop, true, NULL) == FR_OK);
+    w = b.waits;
+    b.waits = NULL;
+    b.ready = true;
+    w->again(w->arg);
+    reader_until(&r, "GET /api/later");
+    CHECK(fr_has_prefix(r.got.p, "HTTP/1.1 200 OK"));
+    reader_close(&r);
     bed_end(&b);
 }
 
@@ -268,6 +313,7 @@ int main(void)
     bases();
     kept();
     streams();
+    late();
     many();
     scarce();
     wrong();

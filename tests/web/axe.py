@@ -16,6 +16,11 @@ OPENED = [("runs/2", "document.querySelector('.menubox button').click()"),
           ("pipelines/fine-tune", "[...document.querySelectorAll('button')].find((b) => b.textContent === 'Run …').click()"),
           ("runs/1", "document.querySelector('[aria-label=Keyboard]').click()"),
           ("runs/1?tab=timeline", "[...document.querySelectorAll('button')].find((b) => b.textContent === 'Table').click()"),
+          ("runs/1?tab=metrics", "[...document.querySelectorAll('button')].find((b) => b.textContent === 'Table').click()"),
+          ("pipelines/nightly", "[...document.querySelectorAll('button')].find((b) => b.textContent === 'Backfill …').click()"),
+          ("runs/2?tab=logs&all=1", "const f = document.querySelector('[data-find]'); f.value = 'o'; f.focus();"
+           " f.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true}));"
+           " if (document.querySelector('.hits').hidden) throw 0"),
           ("runs/1?task=train", "0"), ("runs/1?tab=logs&i=train&all=1", "0"), ("runs/1?tab=params&with=2", "0"),
           ("settings", "[...document.querySelectorAll('button')].find((b) => b.textContent.startsWith('New token')).click()")]
 RUN = """(async () => {

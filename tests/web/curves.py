@@ -15,7 +15,8 @@ tasks:
     env: {SHIFT: "${{ params.shift }}"}
     run: |
       row() { awk -v a=$1 -v b=$2 -v s=$SHIFT 'BEGIN { for (i = a; i <= b; i++) printf "{\\"step\\": %d, \\"loss\\": %s, \\"grad_norm\\": %.4f}\\n",
-        i, i == 9000 ? "null" : 1 + 4 / (1 + i / 500) + s, i == 7777 ? 40 : 1 + (i % 10) / 100 }' >> log.jsonl; }
+        i, i == 9000 ? "null" : 1 + 4 / (1 + i / 500) + s, i == 7777 ? 40 : 1 + (i % 10) / 100 }' >> log.jsonl
+        echo "{\\"step\\": $2, \\"elapsed_time\\": $2, \\"checkpoint\\": $2}" >> log.jsonl; }
       if [ $FLOWRUN_ATTEMPT_NO = 1 ]; then row 1 12000; exit 1; fi
       row 8000 20000
 """
@@ -61,7 +62,7 @@ def main():
     one.go(bed.url + "runs/1?tab=metrics")
     drawn(one)
     head = one.eval("document.querySelector('.headline').innerText").replace("\n", " ")
-    check("the head line: " + head, "step 20,000" in head)
+    check("the head line: " + head, "step 20,000" in head and "checkpoint 20,000" in head)
     check("an arrow where the spike lies beyond the axis", # its left half, where no line is
           pixel(one, "grad_norm", "k4", place(7777) - 3.6 / WIDTH, place(7777) - 2.6 / WIDTH, 9))
     check("a mark where the loss is not finite", pixel(one, "loss", "st-failed", place(9000) - 0.02, place(9000) + 0.02))
@@ -83,6 +84,16 @@ def main():
     one.wait("document.querySelector('.chart .last').innerText.includes('#2')", what="its line")
     drawn(one)
     check("in a colour of its own", pixel(one, "loss", "k1", 0.2, 1))
+    one.eval("document.activeElement.blur()")
+    one.key("t")
+    cells = "[...document.querySelectorAll('.panel table tr')].map((r) => [...r.cells].map((c) => c.textContent))"
+    one.wait("document.querySelectorAll('.panel tbody tr').length > 20", what="a table of the same")
+    rows = one.eval(cells)
+    same("its columns", rows[0], ["step", "loss #1", "loss #2", "grad_norm #1", "grad_norm #2"])
+    check("its last row: %s" % rows[-1], rows[-1][0] == "20k" and rows[-1][1].startswith("1.0") and rows[-1][2].startswith("3.0"))
+    check("not too long: %d" % len(rows), len(rows) <= 53)
+    one.key("t")
+    one.wait("document.querySelectorAll('.panel table').length === 0 || !document.querySelector('.panel table').checkVisibility()", what="the charts again")
     clean_page("all of it", one)
     same("and behind a reload", one.eval("location.reload()"), None)
     one.wait("document.querySelector('.legend')?.innerText.includes('#2')", what="both runs again")

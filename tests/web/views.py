@@ -188,6 +188,57 @@ def pattern(one):
         one.wait("document.querySelector('.bar-row').innerText.includes('1 of 2')", what="two lines of that pattern")
 
 
+def letters(one):
+    """Small letters stand for large ones, too; large ones for themselves; signs of patterns for themselves."""
+    for where in ("i=more@n1", "all=1"):
+        for text, want in (("more 2 of Them", "not found"), ("more 2 of them", "1 of 1"), ("more . of them", "not found"), ("of THEM", "1 of 1")):
+            one.go("about:blank")
+            one.go(bed.url + "runs/2?tab=logs&" + where)
+            one.wait("document.querySelectorAll('.ln').length >= 1", what="a log")
+            one.eval("document.querySelector('[data-find]').focus()")
+            one.type(text)
+            one.key("Enter")
+            one.wait("document.querySelector('.bar-row').innerText.includes(%s)" % json.dumps(want), what="%s: %s" % (text, want))
+
+
+def everywhere(one):
+    """Something is sought in all output of a task, and of the run; a hit leads to its line."""
+    links = "[...document.querySelectorAll('.hits a')].map((a) => a.innerText.replace(/\\s+/g, ' '))"
+    for where, want in (("i=train&all=1", 3), ("all=1", 4)):
+        one.go("about:blank")
+        one.go(bed.url + "runs/2?tab=logs&" + where)
+        one.wait("document.querySelectorAll('.ln').length >= 9", what="a log")
+        one.eval("document.querySelector('[data-find]').focus()")
+        one.type("step 2" if want == 3 else "2 of")
+        one.key("Enter")
+        one.wait("document.querySelectorAll('.hits a').length === %d" % want, what="hits of %s" % where)
+    same("of all tasks", one.eval(links), ["train@n%d 2 step 2 of n%d" % (i, i) for i in (1, 2, 3)] + ["more@n1 1 more 2 of THEM"])
+    same("and here", one.eval("document.querySelector('.bar-row').innerText.includes('1 of 4')"), True)
+    one.press("train@n2 2")
+    one.wait("document.querySelector('.ln.picked .tx')?.textContent === 'step 2 of n2'", what="the line of the hit")
+    one.wait("document.querySelector('.which select').value === 'train@n2'", what="its log")
+    one.eval("(() => { const s = document.querySelector('.which select'); s.value = '*'; s.dispatchEvent(new Event('change')); })()")
+    one.wait("document.querySelectorAll('.ln').length === 10", what="the lines of all tasks")
+    same("in the address", one.eval("location.search"), "?tab=logs&all=1")
+
+
+def times(one):
+    """When each line was written: of one log, and of several."""
+    texts = "[...document.querySelectorAll('.ln time')].map((t) => t.textContent)"
+    for where, n in (("i=train@n1", 3), ("i=train&all=1", 9)):
+        one.go(bed.url + "runs/2?tab=logs&" + where)
+        one.wait("document.querySelectorAll('.ln').length === %d" % n, what="a log")
+        if n == 3:
+            same("no times unless asked for", one.eval(texts), [])
+            one.press("Times")
+        one.wait("%s.length === %d" % (texts, n), what="a time a line")
+        run = json.loads(flow("api", "runs/2"))
+        bounds = one.eval("[%d, %d].map((ms) => new Date(ms).toTimeString().slice(0, 8))" % (run["started_wall"], run["ended_wall"]))
+        check("within the run: %s" % one.eval(texts), all(bounds[0] <= t <= bounds[1] for t in one.eval(texts)) or bounds[0] > bounds[1])
+    one.press("Times")
+    one.wait("%s.length === 0" % texts, what="no times")
+
+
 def days(one):
     """Runs of some days alone; they stand in the address."""
     rows = "document.querySelectorAll('tr.row').length"
@@ -222,6 +273,16 @@ def image(one):
     one.press("Show")
     one.wait("document.querySelector('dialog img')?.naturalWidth === 2", what="the picture")
     one.key("Escape")
+
+
+def failure(one):
+    """The end of what failed leads to the line that says why."""
+    write("fails.yaml", 'name: fails\ntasks: {t: {run: "seq 1 2000; echo Traceback; seq 1 9; exit 1"}}\n')
+    flow("fails.yaml")
+    one.go(bed.url + "runs/%d" % json.loads(flow("api", "runs?pipeline=fails"))["items"][0]["no"])
+    one.press("All of its output")
+    one.wait("document.querySelector('.ln.picked .tx')?.textContent === 'Traceback'", what="the line of the error")
+    same("its number", one.eval("document.querySelector('.ln.picked .lno').dataset.no"), "2001")
 
 
 def drained(one):
@@ -297,7 +358,7 @@ def main():
     serve()
     write("gang.yaml", GANG % ("gang: true, ", ""))
     flow("gang.yaml")
-    write("gang.yaml", GANG % ("", '  more: {run: "true"}\n'))
+    write("gang.yaml", GANG % ("", '  more: {run: "echo more 2 of THEM"}\n'))
     flow("gang.yaml")
     flow("gang.yaml", "-p", "who=me")
     write("many.yaml", "name: many\nmax_parallel: 8\ntasks:\n" + "".join(
@@ -306,7 +367,7 @@ def main():
     flow("many.yaml")
     one = page()
     log_in(one)
-    for part in (ranks, bracket, pane, many, compare, files, packed, pattern, days, queue, image, drained, gaps):
+    for part in (ranks, bracket, pane, many, compare, files, packed, pattern, letters, everywhere, times, days, queue, image, failure, drained, gaps):
         part(one)
     counts()
     clean_page("all of it", one)

@@ -199,6 +199,40 @@ size_t tr_mem_room(struct tr_backend *be)
     return be->ops->mem_room != NULL ? be->ops->mem_room(be->self) : 0;
 }
 
+size_t tr_prepack_bytes(struct tr_backend *be, struct tr_view w)
+{
+    return be->ops->prepack_bytes != NULL ? be->ops->prepack_bytes(be->self, &w) : 0;
+}
+
+enum fr_rc tr_prepack(struct tr_backend *be, struct tr_queue *q, struct tr_view w, void *packed)
+{
+    enum fr_rc rc;
+
+    assert(tr_prepack_bytes(be, w) > 0);
+    tr_trace_begin(be, q, "prepack");
+    rc = be->ops->prepack(be->self, q, &w, packed);
+    tr_trace_end(be, q);
+    return rc;
+}
+
+bool tr_repacks(struct tr_backend *be, struct tr_view w)
+{
+    return tr_prepack_bytes(be, w) > 0 && be->ops->repacks != NULL &&
+           be->ops->repacks(be->self, &w);
+}
+
+enum fr_rc tr_repack(struct tr_backend *be, struct tr_queue *q, struct tr_view w,
+                     struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    assert(tr_repacks(be, w));
+    tr_trace_begin(be, q, "repack");
+    rc = be->ops->repack(be->self, q, &w, err);
+    tr_trace_end(be, q);
+    return rc;
+}
+
 enum fr_rc tr_copy(struct tr_backend *be, struct tr_queue *q, void *dst, const void *src,
                    size_t bytes)
 {

@@ -120,6 +120,13 @@ struct tr_backend_ops {
     bool (*supports)(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight);
     void (*describe)(void *self, char out[256]);
     void (*identity)(void *self, struct tr_device_id *out); /* NULL: no device of its own */
+    /* As tr_prepack_bytes and tr_prepack. NULL: a backend whose products read weights as they lie.
+     */
+    size_t (*prepack_bytes)(void *self, const struct tr_view *w);
+    enum fr_rc (*prepack)(void *self, struct tr_queue *q, const struct tr_view *w, void *packed);
+    bool (*repacks)(void *self, const struct tr_view *w);
+    enum fr_rc (*repack)(void *self, struct tr_queue *q, const struct tr_view *w,
+                         struct fr_err *err);
     /* Raises *most to what an op of these shapes takes; data is not read, rows that counts on the
      * device would cut are all taken as there. NULL: a backend that keeps nothing. */
     void (*scratch)(void *self, enum tr_op op, const void *args, struct tr_scratch *most);
@@ -165,6 +172,18 @@ enum fr_rc tr_mem_reserve(struct tr_backend *be, size_t bytes, struct fr_err *er
 
 /* Free bytes of the device; 0 where its memory is the host's. */
 size_t tr_mem_room(struct tr_backend *be);
+
+/* The packed form of a weight w (out, in) that does not change: products by its transpose read that
+ * instead of w, where tr_weight names it, and give the same bits. Its bytes, from w's shape and
+ * type; 0: w has none. tr_prepack writes it. */
+size_t tr_prepack_bytes(struct tr_backend *be, struct tr_view w);
+enum fr_rc tr_prepack(struct tr_backend *be, struct tr_queue *q, struct tr_view w, void *packed);
+
+/* The form that products by w itself read. It takes w's place, where tr_repacks says so: then
+ * nothing but products with `packed` and `repacked` set can read the weight. Waits for q. */
+bool tr_repacks(struct tr_backend *be, struct tr_view w);
+enum fr_rc tr_repack(struct tr_backend *be, struct tr_queue *q, struct tr_view w,
+                     struct fr_err *err);
 
 /* Between host (pinned, or any host memory on the CPU) and device, either way; bytes 0 is fine. */
 enum fr_rc tr_copy(struct tr_backend *be, struct tr_queue *q, void *dst, const void *src,

@@ -200,14 +200,16 @@ static enum fr_rc share_answers(struct tr_comm *comm, struct tr_tasks *t, struct
         struct tr_answer *a = &t->v[i].answer;
         int root = (int)(i % comm->size);
         bool mine = root == comm->rank;
-        int64_t head[3] = {mine && a->text != NULL ? (int64_t)strlen(a->text) : -1,
-                           (int64_t)a->ids.n, a->end};
+        int64_t head[3] = {mine && a->text != NULL ? (int64_t)a->text_n : -1, (int64_t)a->ids.n,
+                           a->end};
 
         rc = tr_comm_host_broadcast(comm, head, sizeof(head), root, err);
         for (int64_t k = 0; rc == FR_OK && !mine && k < head[1]; k++)
             rc = tr_ids_add(&a->ids, &(int32_t){0}, 1, err);
         if (rc == FR_OK && !mine && head[0] >= 0)
             a->text = fr_sys.alloc((size_t)head[0] + 1);
+        if (head[0] >= 0)
+            a->text_n = (size_t)head[0];
         if (rc == FR_OK && head[0] >= 0 && a->text == NULL)
             rc = fr_fail(err, FR_NOMEM, "no memory for an answer");
         if (rc == FR_OK && head[1] > 0)

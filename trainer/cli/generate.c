@@ -99,8 +99,9 @@ static enum fr_rc write_answers(const struct tr_tasks *t, const char *path, stru
 
     for (int64_t i = 0; i < t->n && !out.bad; i++) {
         const struct tr_task *task = &t->v[i];
-        json_t *line = json_pack("{s:s, s:s, s:s}", "prompt", task->prompt, "predict",
-                                 task->answer.text, "finish", tr_answer_end_name(task->answer.end));
+        json_t *line =
+            json_pack("{s:s, s:s%, s:s}", "prompt", task->prompt, "predict", task->answer.text,
+                      task->answer.text_n, "finish", tr_answer_end_name(task->answer.end));
         if (task->label != NULL)
             json_object_set_new(line, "label", json_string(task->label));
         char *text = json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER);

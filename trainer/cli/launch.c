@@ -5,6 +5,7 @@
  */
 #include "trainer/cli/cli.h"
 #include "trainer/cli/launch_args.h"
+#include "trainer/cli/ranks.h"
 
 #include "engine/base/log.h"
 #include "engine/base/str.h"
@@ -12,7 +13,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,21 +73,6 @@ static void close_socks(struct job *j)
         }
 }
 
-/* Threads of a rank: the user's word, else an equal share of the processors this process may use.
- */
-static int64_t threads_of(const struct job *j)
-{
-    const char *given = getenv("OMP_NUM_THREADS");
-    cpu_set_t set;
-    int64_t n = 1;
-
-    if (given != NULL && fr_parse_i64(fr_str_of(given), &n, NULL) == FR_OK && n > 0)
-        return n;
-    if (sched_getaffinity(0, sizeof(set), &set) == 0)
-        n = CPU_COUNT(&set) / j->nproc;
-    return n > 1 ? n : 1;
-}
-
 /* The variables that a rank gets; names without "=" cut them out of the inherited environment. */
 static void rank_vars(const struct job *j, int64_t local, struct fr_buf *out, size_t *starts)
 {
@@ -118,10 +103,8 @@ static void rank_vars(const struct job *j, int64_t local, struct fr_buf *out, si
         {"TORCHELASTIC_USE_AGENT_STORE", 0, "False"},
         {"TORCH_NCCL_ASYNC_ERROR_HANDLING", 1, NULL},
         {"FLOWTRAIN_LOCAL_SOCKS", 0, socks.p},
-        {"OMP_NUM_THREADS", threads_of(j), NULL},
-        /* ranks share processors: a thread that waits must not spin */
-        {"OMP_WAIT_POLICY", 0,
-         getenv("OMP_WAIT_POLICY") != NULL ? getenv("OMP_WAIT_POLICY") : "PASSIVE"},
+        {"OMP_NUM_THREADS", tr_rank_threads(j->nproc), NULL},
+        {"OMP_WAIT_POLICY", 0, tr_rank_waits()},
     };
     for (n = 0; n < OWN_VARS; n++) {
         starts[n] = out->n;

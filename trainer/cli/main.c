@@ -6,6 +6,7 @@
 #include "engine/base/log.h"
 #include "engine/base/str.h"
 #include "trainer/config/args.h"
+#include "trainer/data/template.h"
 
 #include <string.h>
 
@@ -17,7 +18,8 @@ static void usage(void)
     for (size_t i = 0; i < tr_ncommands; i++)
         fr_print("  %-10s %s\n", tr_commands[i].name, tr_commands[i].summary);
     fr_print("  %-10s %s\n", "version", "print the version");
-    fr_print("  %-10s %s\n\n", "help", "this; help arguments: docs/arguments.md");
+    fr_print("  %-10s %s\n\n", "help",
+             "this; help arguments: docs/arguments.md; help templates: names for --template");
     fr_print("flowtrain COMMAND --help lists a command's arguments.\n\nexit status:\n");
     for (size_t i = 0; i < tr_nexits; i++)
         fr_print("  %d  %s\n", tr_exits[i].status, tr_exits[i].meaning);
@@ -31,11 +33,15 @@ static int help(int argc, char **argv)
         usage();
         return argc < 2 ? tr_exit_status(FR_USAGE) : 0;
     }
-    if (argc > 3 || strcmp(argv[2], "arguments") != 0) {
-        fr_complain("flowtrain help: '%s': expected nothing or 'arguments'\n", argv[2]);
+    if (argc == 3 && strcmp(argv[2], "templates") == 0)
+        tr_template_names(&text);
+    else if (argc == 3 && strcmp(argv[2], "arguments") == 0)
+        tr_args_markdown(&text);
+    else {
+        fr_complain("flowtrain help: '%s': expected nothing, 'arguments' or 'templates'\n",
+                    argv[2]);
         return tr_exit_status(FR_USAGE);
     }
-    tr_args_markdown(&text);
     fr_print("%s", text.bad ? "" : text.p);
     fr_buf_finish(&text);
     return text.bad ? tr_exit_status(FR_NOMEM) : 0;

@@ -5,6 +5,7 @@
 #include "trainer/cli/cli.h"
 #include "trainer/cli/plan_files.h"
 #include "trainer/cli/planned.h"
+#include "trainer/cli/ranks.h"
 #include "trainer/train/experts.h"
 
 #include "engine/base/json.h"
@@ -334,11 +335,10 @@ static enum fr_rc place(struct planning *p, struct fr_err *err)
 static enum fr_rc make(struct planning *p, struct fr_err *err)
 {
     int64_t node = -1;
-    enum fr_rc rc = read_cluster(p, err);
+    enum fr_rc rc;
 
     fr_log_level(FR_LOG_WARN); /* what this machine would compute with is not asked */
-    if (rc == FR_OK)
-        rc = read_job(p, err);
+    rc = read_job(p, err);
     if (rc == FR_OK && p->placement != NULL)
         return place(p, err);
     if (rc == FR_OK && p->files != NULL) {
@@ -417,7 +417,10 @@ enum fr_rc tr_cmd_plan(int argc, const char *const *argv, struct fr_err *err)
                               "FILE.yaml and ARGUMENT are those of `flowtrain train`; of MODEL the "
                               "config.json is read, no weights.\n",
                               &f, err);
-    if ((rc = read_args(&p, argc - f.used, argv + f.used, err)) == FR_OK)
+    if ((rc = read_args(&p, argc - f.used, argv + f.used, err)) == FR_OK &&
+        (rc = read_cluster(&p, err)) == FR_OK && tr_gpu_is_cpu(&p.run.cluster.gpu))
+        rc = tr_rank_like(p.run.cluster.gpus, "plan", argc, argv, err);
+    if (rc == FR_OK)
         rc = make(&p, err);
     tr_planned_finish(&p.run);
     tr_args_finish(&p.args);

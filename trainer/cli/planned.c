@@ -215,8 +215,13 @@ void tr_planned_compare(const struct tr_args *a, const struct tr_train_env *env)
     measured = env->comm->class_bytes[TR_LINK_FAR];
     rc = tr_planned_read(&p, a, &why);
     p.job.keep_bytes = env->counts->kept;
-    if (rc == FR_OK)
+    p.job.pack_bytes = env->counts->packed;
+    if (rc == FR_OK) {
+        /* The longest sample, not the longest that is allowed: what grows with its square counts.
+         */
+        p.job.cutoff = (env->counts->tokens_max + p.job.batch - 1) / p.job.batch;
         rc = tr_speeds_measure(&p.job, env, &p.cluster, &why);
+    }
     if (rc == FR_OK && env->comm->rank == 0)
         rc = tr_plan_make(&p.job, &p.cluster, &p.plan, &why);
     measured = (env->comm->class_bytes[TR_LINK_FAR] - measured) * (size_t)env->comm->size;

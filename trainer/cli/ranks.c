@@ -1,6 +1,61 @@
 #include "trainer/cli/ranks.h"
 
+#include "engine/base/str.h"
+#include "engine/base/sys.h"
 #include "trainer/backend/device.h"
+#include "trainer/cli/cli.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char THREADS[] = "OMP_NUM_THREADS", WAITS[] = "OMP_WAIT_POLICY";
+
+int64_t tr_rank_threads(int64_t ranks)
+{
+    const char *given = getenv(THREADS);
+    cpu_set_t set;
+    int64_t n = 1;
+
+    if (given != NULL && fr_parse_i64(fr_str_of(given), &n, NULL) == FR_OK && n > 0)
+        return n;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        n = CPU_COUNT(&set) / ranks;
+    return n > 1 ? n : 1;
+}
+
+const char *tr_rank_waits(void)
+{
+    const char *given = getenv(WAITS);
+
+    return given != NULL ? given : "PASSIVE";
+}
+
+enum fr_rc tr_rank_like(int64_t ranks, const char *command, int argc, const char *const *argv,
+                        struct fr_err *err)
+{
+    const char **words;
+    char threads[24];
+    int e;
+
+    if (getenv(THREADS) != NULL && getenv(WAITS) != NULL)
+        return FR_OK;
+    if ((words = fr_sys.alloc(((size_t)argc + 3) * sizeof(*words))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the arguments");
+    words[0] = "flowtrain";
+    words[1] = command;
+    memcpy(words + 2, argv, (size_t)argc * sizeof(*words));
+    words[argc + 2] = NULL;
+    (void)snprintf(threads, sizeof(threads), "%lld", (long long)tr_rank_threads(ranks));
+    if (setenv(THREADS, threads, 1) == 0 && setenv(WAITS, tr_rank_waits(), 1) == 0)
+        (void)execv(tr_program(), (char *const *)(uintptr_t)words);
+    e = errno;
+    fr_sys.free(words);
+    return fr_fail_errno(err, e, "cannot start flowtrain as a rank would be");
+}
 
 enum fr_rc tr_ranks_join(struct tr_ranks *r, const struct tr_comm_opts *o, struct fr_err *err)
 {

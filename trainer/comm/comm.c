@@ -267,7 +267,11 @@ enum fr_rc tr_comm_split(struct tr_comm *world, int color, struct tr_comm **out,
         fr_sys.free(ranks);
         return fr_fail(err, FR_NOMEM, "a group of ranks");
     }
-    *group = (struct tr_comm){.be = world->be, .node = world->node, .world = world, .ranks = ranks};
+    *group = (struct tr_comm){.be = world->be,
+                              .node = world->node,
+                              .world = world,
+                              .ranks = ranks,
+                              .number = ++world->splits};
     if ((rc = join_colors(world, color, group, err)) == FR_OK)
         rc = world->ops->split(world->self, &(struct tr_group){ranks, group->size}, group, err);
     if (rc != FR_OK) {

@@ -6,9 +6,10 @@
  *            communicator belongs to the queue of its first call (FR_BUG on another); a second
  *            queue takes a group of the same ranks (tr_comm_split). The order of collectives is
  *            total over all communicators of a process, and every rank issues the same ones in the
- *            same order, whatever its data. In checking mode a hash of (call, bytes, what) is
- *            compared first, of unequal slices what each rank sends with what the other takes,
- *            and a mismatch names `what` and the ranks: for calls of all ranks.
+ *            same order, whatever its data. In checking mode the ranks of a communicator, world
+ *            or group, compare a hash of (call, bytes, what) first, and of unequal slices what
+ *            each sends with what the other takes. A mismatch names `what` and the ranks. So does
+ *            a world in which every rank waits in a call that others do not make.
  *   control  small host messages over the rendezvous connections, blocking, outside any queue.
  *            Waiting for slow things (loading, tokenising) happens here, never in a collective.
  *            A control thread beats every second: an ended rank ends all ranks within 5 s, silence
@@ -117,6 +118,8 @@ struct tr_comm {
     int node, nodes;
     struct tr_comm *world; /* borrows: what a group is part of; NULL: this is it */
     int *ranks;            /* owns, of a group: its ranks by their number in the world */
+    int number;            /* of a group: which split of the world made it, from 1 on */
+    int splits;            /* of a world: so many */
     const int *node_of;    /* borrows: (size) the node of each rank; NULL: all are on this one */
     struct tr_queue *q;    /* borrows: that of all data calls, from the first one on; NULL: none */
     size_t own_bytes;      /* device memory of the transport's library */

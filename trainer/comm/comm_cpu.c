@@ -8,6 +8,7 @@
 #include "engine/base/sys.h"
 #include "trainer/comm/join.h"
 #include "trainer/comm/mesh.h"
+#include "trainer/comm/vows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,83 +38,47 @@ struct tr_control *tr_comm_cpu_control(struct tr_comm *comm)
     return ((struct cpu *)comm->self)->control;
 }
 
-/* What a rank says in checking mode before a collective. */
-struct vow {
-    uint64_t hash;
-    char what[56];
-};
-
-enum fr_rc tr_comm_cpu_check(struct tr_comm *comm, const char *call, size_t bytes, const char *what,
-                             struct fr_err *err)
+enum fr_rc tr_comm_cpu_check(struct tr_control *control, const struct tr_comm *comm, int first,
+                             const struct tr_call *call, struct fr_err *err)
 {
-    struct cpu *c = comm->self;
-    struct vow mine = {0}, *all;
-    char text[160];
+    struct tr_vow vow = {
+        .comm = comm->number, .first = first, .size = comm->size, .slices = call->slices != NULL};
+    size_t n = (size_t)comm->size * sizeof(size_t);
+    struct fr_buf text = {0};
     enum fr_rc rc;
 
-    snprintf(text, sizeof(text), "%s %zu %s", call, bytes, what);
-    mine.hash = fnv(text, strlen(text));
-    snprintf(mine.what, sizeof(mine.what), "%s '%.36s'", call, what);
-    all = fr_sys.alloc((size_t)c->comm->size * sizeof(*all));
-    if (all == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory to compare collectives");
-    rc = tr_control_all_gather(c->control, all, &mine, sizeof(mine), err);
-    for (int r = 0; r < c->comm->size && rc == FR_OK; r++)
-        if (all[r].hash != mine.hash)
-            rc =
-                fr_fail(err, FR_PROTO, "ranks differ: rank %d calls %.55s, rank %d %s of %zu bytes",
-                        r, all[r].what, c->comm->rank, mine.what, bytes);
-    fr_sys.free(all);
-    return rc;
-}
-
-/* FR_PROTO for the first two ranks of which one sends other bytes than the other takes. all: for
- * each rank what it sends to each, then what it takes. */
-static enum fr_rc compare_slices(const size_t *all, size_t size, const char *what,
-                                 struct fr_err *err)
-{
-    for (size_t from = 0; from < size; from++)
-        for (size_t to = 0; to < size; to++) {
-            size_t sends = all[2 * from * size + to], takes = all[(2 * to + 1) * size + from];
-
-            if (sends != takes)
-                return fr_fail(err, FR_PROTO,
-                               "'%.120s': rank %zu sends %zu bytes to rank %zu, which takes %zu",
-                               what, from, sends, to, takes);
-        }
-    return FR_OK;
-}
-
-enum fr_rc tr_comm_cpu_check_slices(struct tr_comm *comm, const struct tr_alltoallv *x,
-                                    struct fr_err *err)
-{
-    struct cpu *c = comm->self;
-    size_t size = (size_t)comm->size, n = 2 * size;
-    size_t *all = fr_sys.alloc((size + 1) * n * sizeof(*all)), *mine = all + size * n;
-    enum fr_rc rc;
-
-    if (all == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory to compare slices");
-    memcpy(mine, x->in_bytes, size * sizeof(*mine));
-    memcpy(mine + size, x->out_bytes, size * sizeof(*mine));
-    rc = tr_control_all_gather(c->control, all, mine, n * sizeof(*all), err);
-    if (rc == FR_OK)
-        rc = compare_slices(all, size, x->what, err);
-    fr_sys.free(all);
+    if (comm->size == 1)
+        return FR_OK;
+    fr_buf_fmt(&text, "%s %zu %s", call->name, call->bytes, call->what);
+    vow.hash = fnv(text.p, text.n);
+    if (call->slices != NULL)
+        (void)snprintf(vow.what, sizeof(vow.what), "%s '%.30s'", call->name, call->what);
+    else
+        (void)snprintf(vow.what, sizeof(vow.what), "%s '%.26s' of %zu bytes", call->name,
+                       call->what, call->bytes);
+    text.n = 0;
+    fr_buf_add(&text, &vow, sizeof(vow));
+    if (call->slices != NULL) {
+        fr_buf_add(&text, call->slices->in_bytes, n);
+        fr_buf_add(&text, call->slices->out_bytes, n);
+    }
+    rc = text.bad ? fr_fail(err, FR_NOMEM, "no memory to compare collectives")
+                  : tr_control_agree(control, (struct fr_str){text.p, text.n}, err);
+    fr_buf_finish(&text);
     return rc;
 }
 
 /* Before a data call: waits for the queue, and notes the collective for the other ranks. */
-static enum fr_rc begin(struct cpu *c, struct tr_queue *q, const char *call, size_t bytes,
-                        const char *what, struct fr_err *err)
+static enum fr_rc begin(struct cpu *c, struct tr_queue *q, const struct tr_call *call,
+                        struct fr_err *err)
 {
     enum fr_rc rc = tr_control_check(c->control, err);
 
     if (rc == FR_OK && c->comm->be != NULL)
         rc = tr_sync(c->comm->be, q, err);
     if (rc == FR_OK && c->check)
-        rc = tr_comm_cpu_check(c->comm, call, bytes, what, err);
-    tr_control_note(c->control, tr_comm_seq(c->comm), what);
+        rc = tr_comm_cpu_check(c->control, c->comm, c->ranks != NULL ? c->ranks[0] : 0, call, err);
+    tr_control_note(c->control, tr_comm_seq(c->comm), call->what);
     return rc;
 }
 
@@ -173,7 +138,7 @@ static enum fr_rc cpu_all_gather(void *self, struct tr_queue *q, const struct tr
 
     for (size_t i = 0; i < x->n; i++)
         own += items[i].bytes;
-    if ((rc = begin(c, q, "all_gather", own, x->what, err)) != FR_OK)
+    if ((rc = begin(c, q, &(struct tr_call){"all_gather", x->what, own, NULL}, err)) != FR_OK)
         return rc;
     for (size_t i = 0; i < x->n; i++) {
         char *mine = (char *)items[i].out + (size_t)me * items[i].bytes;
@@ -229,10 +194,8 @@ static enum fr_rc cpu_all_to_allv(void *self, struct tr_queue *q, const struct t
 {
     struct cpu *c = self;
     int me = c->comm->rank, size = c->comm->size;
-    enum fr_rc rc = begin(c, q, "all_to_allv", 0, x->what, err);
+    enum fr_rc rc = begin(c, q, &(struct tr_call){"all_to_allv", x->what, 0, x}, err);
 
-    if (rc == FR_OK && c->check)
-        rc = tr_comm_cpu_check_slices(c->comm, x, err);
     if (rc != FR_OK)
         return rc;
     memcpy((char *)x->out + x->out_at[me], (const char *)x->in + x->in_at[me], x->in_bytes[me]);
@@ -254,7 +217,7 @@ static enum fr_rc cpu_all_to_all(void *self, struct tr_queue *q, const struct tr
 {
     struct cpu *c = self;
     int me = c->comm->rank, size = c->comm->size;
-    enum fr_rc rc = begin(c, q, "all_to_all", x->bytes, x->what, err);
+    enum fr_rc rc = begin(c, q, &(struct tr_call){"all_to_all", x->what, x->bytes, NULL}, err);
 
     if (rc != FR_OK)
         return rc;
@@ -287,7 +250,7 @@ static enum fr_rc cpu_broadcast(void *self, struct tr_queue *q, const struct tr_
                         .in = {&piece, &x->bytes, 1},
                         .own = me == x->root ? x->bytes : 0,
                         .what = x->what};
-    enum fr_rc rc = begin(c, q, "broadcast", x->bytes, x->what, err);
+    enum fr_rc rc = begin(c, q, &(struct tr_call){"broadcast", x->what, x->bytes, NULL}, err);
 
     return rc == FR_OK ? end(c, move(c, &v, err)) : rc;
 }
@@ -419,7 +382,7 @@ static enum fr_rc cpu_split(void *self, const struct tr_group *g, struct tr_comm
                       .control = world->control,
                       .mesh = world->mesh,
                       .ranks = ranks,
-                      .check = world->check && g->size == world->comm->size};
+                      .check = world->check};
     c->mesh.bytes = 0;
     group->ops = &cpu_ops;
     group->self = c;

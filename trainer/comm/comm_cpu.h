@@ -16,12 +16,16 @@ static inline int64_t tr_comm_seq(const struct tr_comm *comm)
     return comm->world != NULL ? comm->world->collectives : comm->collectives;
 }
 
-/* Compares what every rank is about to call; FR_PROTO names those that differ. All ranks call. */
-enum fr_rc tr_comm_cpu_check(struct tr_comm *comm, const char *call, size_t bytes, const char *what,
-                             struct fr_err *err);
+/* A data call, as checking mode compares it. */
+struct tr_call {
+    const char *name, *what;
+    size_t bytes;
+    const struct tr_alltoallv *slices; /* NULL: equal ones */
+};
 
-/* Compares what every rank is about to send each other one with what that one takes. */
-enum fr_rc tr_comm_cpu_check_slices(struct tr_comm *comm, const struct tr_alltoallv *x,
-                                    struct fr_err *err);
+/* Checking mode: compares what the ranks of the communicator are about to call; first is the number
+ * of its first rank in the world. FR_PROTO names those that differ. All its ranks call. */
+enum fr_rc tr_comm_cpu_check(struct tr_control *control, const struct tr_comm *comm, int first,
+                             const struct tr_call *call, struct fr_err *err);
 
 #endif

@@ -251,7 +251,8 @@ static enum fr_rc split(void *self, const struct tr_group *g, struct tr_comm *gr
     enum fr_rc rc = host == NULL || s == NULL ? fr_fail(err, FR_NOMEM, "a group of ranks") : FR_OK;
 
     if (rc == FR_OK) {
-        *host = (struct tr_comm){.rank = group->rank, .size = g->size, .world = world};
+        *host = (struct tr_comm){
+            .rank = group->rank, .size = g->size, .world = world, .number = group->number};
         rc = world->ops->split(world->self, g, host, err);
     }
     if (rc != FR_OK) {

@@ -35,7 +35,6 @@ struct nccl {
     struct tr_nccl_turn turn;   /* not of a group */
     struct tr_nccl_turn *turns; /* borrows: the world's */
     struct tr_comm *host;       /* owns: the same ranks on the CPU; NULL: a group */
-    struct tr_comm *checker;    /* borrows: host, or the world's for a group of all; NULL: none */
     struct tr_control *control; /* borrows: host's, of a group the world's */
     struct tr_nccl_api api;
     tr_nccl_comm link;
@@ -163,14 +162,8 @@ static enum fr_rc settle(struct nccl *c, struct fr_err *err)
     }
 }
 
-struct call {
-    const char *name, *what;
-    size_t bytes;
-    const struct tr_alltoallv *slices; /* NULL: equal ones */
-};
-
 /* Begins a group: from here to end() the main thread is inside NCCL. */
-static enum fr_rc begin(struct nccl *c, struct tr_queue *q, const struct call *call,
+static enum fr_rc begin(struct nccl *c, struct tr_queue *q, const struct tr_call *call,
                         struct fr_err *err)
 {
     enum fr_rc rc = tr_control_check(c->control, err);
@@ -178,10 +171,9 @@ static enum fr_rc begin(struct nccl *c, struct tr_queue *q, const struct call *c
 
     if (rc == FR_OK)
         rc = tr_nccl_wait_turn(c->turns, q, err);
-    if (rc == FR_OK && c->check && c->checker != NULL)
-        rc = tr_comm_cpu_check(c->checker, call->name, call->bytes, call->what, err);
-    if (rc == FR_OK && c->check && c->checker != NULL && call->slices != NULL)
-        rc = tr_comm_cpu_check_slices(c->checker, call->slices, err);
+    if (rc == FR_OK && c->check)
+        rc = tr_comm_cpu_check(c->control, c->comm, c->comm->ranks != NULL ? c->comm->ranks[0] : 0,
+                               call, err);
     if (rc != FR_OK)
         return rc;
     tr_control_note(c->control, tr_comm_seq(c->comm), call->what);
@@ -247,7 +239,7 @@ static enum fr_rc nccl_all_gather(void *self, struct tr_queue *q, const struct t
                                   struct fr_err *err)
 {
     struct nccl *c = self;
-    struct call call = {"all_gather", x->what, 0, NULL};
+    struct tr_call call = {"all_gather", x->what, 0, NULL};
     enum fr_rc rc;
     int result;
 
@@ -279,7 +271,7 @@ static enum fr_rc nccl_all_to_all(void *self, struct tr_queue *q, const struct t
                                   struct fr_err *err)
 {
     struct nccl *c = self;
-    const struct call call = {"all_to_all", x->what, x->bytes, NULL};
+    const struct tr_call call = {"all_to_all", x->what, x->bytes, NULL};
     enum fr_rc rc = begin(c, q, &call, err);
     int result;
 
@@ -300,7 +292,7 @@ static enum fr_rc nccl_all_to_allv(void *self, struct tr_queue *q, const struct 
                                    struct fr_err *err)
 {
     struct nccl *c = self;
-    const struct call call = {"all_to_allv", x->what, 0, x};
+    const struct tr_call call = {"all_to_allv", x->what, 0, x};
     enum fr_rc rc = begin(c, q, &call, err);
     int result;
 
@@ -320,7 +312,7 @@ static enum fr_rc nccl_broadcast(void *self, struct tr_queue *q, const struct tr
                                  struct fr_err *err)
 {
     struct nccl *c = self;
-    const struct call call = {"broadcast", x->what, x->bytes, NULL};
+    const struct tr_call call = {"broadcast", x->what, x->bytes, NULL};
     enum fr_rc rc = begin(c, q, &call, err);
     int result;
 
@@ -526,7 +518,6 @@ static enum fr_rc nccl_split(void *self, const struct tr_group *g, struct tr_com
     *c = (struct nccl){.comm = group,
                        .turns = world->turns,
                        .control = world->control,
-                       .checker = g->size == world->comm->size ? world->checker : NULL,
                        .api = world->api,
                        .check = world->check,
                        .timeout_ms = world->timeout_ms};
@@ -569,7 +560,6 @@ enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *o, str
     comm->be = be;
     *c = (struct nccl){.comm = comm,
                        .host = host,
-                       .checker = host,
                        .control = tr_comm_cpu_control(host),
                        .check = o->check,
                        .timeout_ms = o->timeout_ms};

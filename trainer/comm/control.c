@@ -4,6 +4,7 @@
 #include "engine/base/sys.h"
 #include "trainer/comm/frame.h"
 #include "trainer/comm/join.h"
+#include "trainer/comm/vows.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -38,8 +39,11 @@ struct tr_control {
     struct tr_beat mine;
     char *parts; /* rank 0: the host all-gather under way, size*bytes; others: the result */
     size_t part_bytes;
-    bool *have; /* rank 0: whose part came */
-    bool whole; /* others: the result is there */
+    bool *have;           /* rank 0: whose part came */
+    bool whole;           /* others: the result is there */
+    struct tr_vows *vows; /* owns; rank 0: what ranks are about to call */
+    bool *go;             /* owns; rank 0: size */
+    bool agreed;          /* this rank may call what it said */
     bool leaving;
     int64_t aborted_ms;
     struct fr_err why;
@@ -110,6 +114,14 @@ static void part_locked(struct tr_control *c, int r, enum tr_frame_type type, st
     pthread_cond_broadcast(&c->changed);
 }
 
+static void vow_locked(struct tr_control *c, int r, struct fr_str body)
+{
+    struct fr_err err = {.rc = FR_PROTO, .msg = "ranks disagree about checking mode"};
+
+    if (c->vows == NULL || tr_vows_put(c->vows, r, body, &err) != FR_OK)
+        fail_locked(c, err.rc, err.msg);
+}
+
 /* Handles the first frame of rank r; false when there is none yet. A PART that comes before this
  * rank has begun the same collective waits in the buffer. */
 static bool frame_locked(struct tr_control *c, int r)
@@ -136,6 +148,11 @@ static bool frame_locked(struct tr_control *c, int r)
         memcpy(text, p.p + sizeof(code), n);
         text[n] = '\0';
         fail_locked(c, code > FR_OK && code <= FR_BUG ? (enum fr_rc)code : FR_PEER, text);
+    } else if (type == TR_FRAME_VOW) {
+        vow_locked(c, r, p);
+    } else if (type == TR_FRAME_AGREED) {
+        c->agreed = true;
+        pthread_cond_broadcast(&c->changed);
     } else if (type == TR_FRAME_BYE)
         w->gone = true;
     fr_buf_cut(&w->in, TR_FRAME_HEAD + p.n);
@@ -195,6 +212,42 @@ static void watch_locked(struct tr_control *c, int64_t now)
         fr_log(FR_LOG_ERROR, "comm", "%s; this rank did not stop by itself", c->why.msg);
         _exit(c->o.exit_code);
     }
+}
+
+/* What rank r does that is no data call, as far as rank 0 knows. */
+static const char *elsewhere(const struct tr_control *c, int r)
+{
+    const struct wire *w = &c->wires[r];
+    enum tr_frame_type type;
+    struct fr_str p;
+
+    if (w->gone)
+        return "nothing any more";
+    if ((c->parts != NULL && c->have[r]) ||
+        (tr_frame_first(&w->in, &type, &p) > 0 && type == TR_FRAME_PART))
+        return "a host collective";
+    return NULL;
+}
+
+/* Rank 0: ranks that are about to do the same may; what does not go together ends the run. */
+static void judge_locked(struct tr_control *c)
+{
+    struct fr_err err;
+
+    if (c->vows == NULL)
+        return;
+    tr_vows_release(c->vows, c->go);
+    for (int r = 0; r < c->o.size; r++) {
+        tr_vows_elsewhere(c->vows, r, elsewhere(c, r));
+        if (c->go[r] && r != c->o.rank)
+            tr_frame_add(&c->wires[r].out, TR_FRAME_AGREED, "", 0);
+    }
+    if (c->go[c->o.rank]) {
+        c->agreed = true;
+        pthread_cond_broadcast(&c->changed);
+    }
+    if (tr_vows_judge(c->vows, &err) != FR_OK)
+        fail_locked(c, err.rc, err.msg);
 }
 
 static void beat_locked(struct tr_control *c)
@@ -269,6 +322,7 @@ static void serve(struct tr_control *c, struct thread_room *room)
         for (int r = 0; r < c->o.size; r++) /* parts that waited for this rank to begin */
             while (c->wires[r].in.n > 0 && frame_locked(c, r)) {
             }
+        judge_locked(c);
     }
     pthread_mutex_unlock(&c->lock);
 }
@@ -325,7 +379,11 @@ static enum fr_rc allocate(const struct tr_control_opts *o, struct tr_control **
     memset(c->wires, 0, n * sizeof(*c->wires));
     for (size_t r = 0; r < n; r++)
         c->wires[r].fd = -1;
-    return FR_OK;
+    if (o->rank != 0)
+        return FR_OK;
+    if ((c->go = fr_sys.alloc(n * sizeof(*c->go))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %d ranks", o->size);
+    return tr_vows_create(o->size, &c->vows, err);
 }
 
 enum fr_rc tr_control_join(const struct tr_control_opts *o, struct tr_control **out,
@@ -384,6 +442,8 @@ void tr_control_leave(struct tr_control *c)
     fr_sys.free(c->peers);
     fr_sys.free(c->wires);
     fr_sys.free(c->have);
+    fr_sys.free(c->go);
+    tr_vows_destroy(c->vows);
     fr_sys.free(c);
 }
 
@@ -423,6 +483,21 @@ enum fr_rc tr_control_all_gather(struct tr_control *c, void *all, const void *mi
         wake_thread(c);
     }
     c->parts = NULL;
+    pthread_mutex_unlock(&c->lock);
+    return tr_control_check(c, err);
+}
+
+enum fr_rc tr_control_agree(struct tr_control *c, struct fr_str vow, struct fr_err *err)
+{
+    pthread_mutex_lock(&c->lock);
+    c->agreed = false;
+    if (c->o.rank == 0)
+        vow_locked(c, 0, vow);
+    else
+        tr_frame_add(&c->wires[0].out, TR_FRAME_VOW, vow.p, vow.n);
+    wake_thread(c);
+    while (atomic_load(&c->failed) == FR_OK && !c->agreed)
+        pthread_cond_wait(&c->changed, &c->lock);
     pthread_mutex_unlock(&c->lock);
     return tr_control_check(c, err);
 }

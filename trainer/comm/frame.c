@@ -25,7 +25,7 @@ int tr_frame_first(const struct fr_buf *in, enum tr_frame_type *type, struct fr_
         return 0;
     memcpy(&len, in->p, sizeof(len));
     unsigned char t = (unsigned char)in->p[sizeof(len)];
-    if (len > TR_FRAME_MAX || t < TR_FRAME_HELLO || t > TR_FRAME_BYE)
+    if (len > TR_FRAME_MAX || t < TR_FRAME_HELLO || t > TR_FRAME_AGREED)
         return -1;
     if (in->n < TR_FRAME_HEAD + (size_t)len)
         return 0;

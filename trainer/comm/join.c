@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { VERSION = 1, HELLO_MS = 10000, TRY_MS = 2000, REPORT_MS = 10000 };
+enum { VERSION = 2, HELLO_MS = 10000, TRY_MS = 2000, REPORT_MS = 10000 };
 
 void tr_tune_socket(int fd)
 {

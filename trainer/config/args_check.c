@@ -50,13 +50,11 @@ static enum fr_rc check_stream(const struct tr_args *a, struct fr_err *err)
         return fr_fail(err, FR_USAGE, "--streaming needs --max_steps: a stream has no length");
     if (a->max_samples >= 0)
         return fr_fail(err, FR_USAGE, "--max_samples and --streaming exclude each other");
-    if (a->val_size > 0)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "--val_size with --streaming is not done: use --eval_dataset");
-    if (a->packing)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "--packing with --streaming is not done: leave one of them out (of stage pt "
-                       "set --packing false)");
+    if (a->val_size > 0 && a->val_size < 1)
+        return fr_fail(err, FR_USAGE,
+                       "--val_size %g: of a stream, which has no length, a number of records is "
+                       "taken, not a share",
+                       a->val_size);
     return FR_OK;
 }
 

@@ -40,8 +40,9 @@ static const char *const loaders[] = {
 
 /* Reasons of several rows. */
 #define VOCAB                                                                                      \
-    "new rows of embedding and head would have to be trained, and adapters alone are: add tokens " \
-    "to the checkpoint beforehand"
+    "there embedding and head are trained whole then, in f32, and saved in the adapter as "        \
+    "modules_to_save; here their weights stay frozen: their gradients and optimizer states are "   \
+    "not kept. Add tokens to the checkpoint beforehand"
 #define OPTIM "the optimizer is AdamW with f32 states"
 #define ADAM "AdamW takes --adam_beta1, --adam_beta2, --adam_epsilon and --weight_decay"
 #define PROFILER "it belongs to --enable_torch_profiler; use --trace"
@@ -63,7 +64,8 @@ const struct tr_arg tr_arg_table[] = {
     {"template", TR_ARG_TEXT, AT(template_name), NULL, NULL,
      "chat template; auto: the one that the checkpoint's stands for", WORKS},
     TEXT(tool_format, NULL,
-         "default, qwen, llama3, mistral, glm4 or glm4_moe instead of the template's"),
+         "how tools are written, instead of the template's: default, qwen, llama3, mistral, glm4, "
+         "glm4_moe, qwen3_5, minimax1, minimax2, seed_oss, ling, lfm2, gemma4"),
     BOOL(split_special_tokens, "false", "the text of special tokens is text like any other"),
     BOOL(enable_thinking, "true", "answers begin with a thought, where the template reasons"),
     BOOL(preserve_thinking, "false", "thoughts of earlier answers stay with --mask_history"),

@@ -144,7 +144,8 @@ enum fr_rc tr_ds_optimizer(struct tr_ds_read *r, struct fr_err *err)
 
     if ((rc = tr_ds_block(r, "optimizer", &f, where, err)) != FR_OK || f.object == NULL)
         return rc;
-    if ((rc = tr_field_need(&f, "type", err)) != FR_OK ||
+    if ((rc = tr_ds_keys(r, &f, "optimizer", err)) != FR_OK ||
+        (rc = tr_field_need(&f, "type", err)) != FR_OK ||
         (rc = tr_field_text(&f, "type", &type, err)) != FR_OK ||
         (rc = params_of(&f, &p, where_params, err)) != FR_OK)
         return rc;
@@ -240,7 +241,8 @@ enum fr_rc tr_ds_scheduler(struct tr_ds_read *r, struct fr_err *err)
 
     if ((rc = tr_ds_block(r, "scheduler", &f, where, err)) != FR_OK || f.object == NULL)
         return rc;
-    if ((rc = tr_field_need(&f, "type", err)) != FR_OK ||
+    if ((rc = tr_ds_keys(r, &f, "scheduler", err)) != FR_OK ||
+        (rc = tr_field_need(&f, "type", err)) != FR_OK ||
         (rc = tr_field_text(&f, "type", &type, err)) != FR_OK ||
         (rc = params_of(&f, &p, where_params, err)) != FR_OK)
         return rc;

@@ -25,7 +25,8 @@ static enum fr_rc cache_key(const struct tr_sources *s, char key[FR_SHA256_TEXT]
     fr_buf_fmt(&b, "%d%s%s %d\n", o->text.tools != NULL ? (int)*o->text.tools : -1,
                o->text.no_thinking ? " no_thinking" : "",
                o->text.preserve_thinking ? " preserve_thinking" : "", tr_tokenizer_splits(s->tok));
-    fr_buf_fmt(&b, "%d %s\n", (int)o->mix, o->mix_probs != NULL ? o->mix_probs : "");
+    fr_buf_fmt(&b, "%d %s%s\n", (int)o->mix, o->mix_probs != NULL ? o->mix_probs : "",
+               o->stream ? " stream" : "");
     fr_buf_fmt(&b, "%s\n", o->text.default_system != NULL ? o->text.default_system : "");
     for (size_t i = 0; rc == FR_OK && i < s->n; i++) {
         const struct tr_data_entry *e = &s->entries[i];
@@ -209,6 +210,12 @@ int64_t tr_dataset_longest(const struct tr_dataset *d)
 bool tr_dataset_cached(const struct tr_dataset *d)
 {
     return d->cached;
+}
+
+size_t tr_dataset_sets(const struct tr_dataset *d, const int64_t **lengths)
+{
+    *lengths = d->tokens.sets;
+    return d->tokens.nsets;
 }
 
 const char *tr_dataset_digest(const struct tr_dataset *d)

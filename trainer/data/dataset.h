@@ -32,7 +32,8 @@ struct tr_dataset_opts {
                               of it trained but tokens that are also the padding */
     bool keep_dropped;     /* dropped records become samples without tokens, for
                               tr_dataset_split, which draws among all records */
-    bool stream;           /* num_samples of dataset_info.json does not count */
+    bool stream;           /* num_samples of dataset_info.json does not count, and data sets lie
+                              end to end: whoever reads the stream mixes them */
     const char *cache_dir; /* NULL: no cache */
     bool overwrite_cache;
     int workers; /* threads that tokenise; 0: as many as OpenMP has. The same samples
@@ -60,6 +61,17 @@ struct tr_split_opts {
 enum fr_rc tr_dataset_split(struct tr_dataset **d, const struct tr_split_opts *o,
                             struct tr_dataset **eval, struct fr_err *err);
 
+/* Samples order[0..n) of a data set; those without tokens are kept with empty_too. */
+struct tr_picked {
+    const int64_t *order;
+    int64_t n;
+    bool empty_too;
+};
+
+/* A data set of its own, of these samples. */
+enum fr_rc tr_dataset_pick(const struct tr_dataset *from, const struct tr_picked *p,
+                           struct tr_dataset **out, struct fr_err *err);
+
 /* Packs the examples of a data set loaded with keep_dropped: a sample becomes a row of examples,
  * none of which sees another. Those without tokens are in no row. */
 enum fr_rc tr_dataset_pack(struct tr_dataset **d, const struct tr_pack_opts *o, struct fr_err *err);
@@ -82,6 +94,9 @@ struct tr_sample {
 };
 
 int64_t tr_dataset_size(const struct tr_dataset *d);
+/* How many records each of the data sets has that it was loaded from, end to end, with
+ * keep_dropped; the number of sets, 0 for one that was made of another. */
+size_t tr_dataset_sets(const struct tr_dataset *d, const int64_t **lengths);
 /* Samples that have tokens: all of them, unless dropped records were kept. */
 int64_t tr_dataset_valid(const struct tr_dataset *d);
 struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i);

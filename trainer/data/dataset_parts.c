@@ -6,15 +6,8 @@
 
 #include <math.h>
 
-struct picked {
-    const int64_t *order;
-    int64_t n;
-    bool empty_too; /* those without tokens as well */
-};
-
-/* Samples of from, in their order, as a data set. */
-static enum fr_rc pick(const struct tr_dataset *from, const struct picked *p,
-                       struct tr_dataset **out, struct fr_err *err)
+enum fr_rc tr_dataset_pick(const struct tr_dataset *from, const struct tr_picked *p,
+                           struct tr_dataset **out, struct fr_err *err)
 {
     int64_t n = p->n;
     struct tr_dataset *d = fr_sys.alloc(sizeof(*d));
@@ -63,9 +56,10 @@ enum fr_rc tr_dataset_split(struct tr_dataset **d, const struct tr_split_opts *o
     if ((order = fr_sys.alloc((size_t)n * sizeof(*order))) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the order of %lld samples", (long long)n);
     tr_pcg_permutation((uint64_t)o->seed, n, order);
-    if ((rc = pick(*d, &(struct picked){order, taken, o->keep_dropped}, eval, err)) == FR_OK &&
-        (rc = pick(*d, &(struct picked){order + taken, n - taken, o->keep_dropped}, &train, err)) ==
+    if ((rc = tr_dataset_pick(*d, &(struct tr_picked){order, taken, o->keep_dropped}, eval, err)) ==
             FR_OK &&
+        (rc = tr_dataset_pick(*d, &(struct tr_picked){order + taken, n - taken, o->keep_dropped},
+                              &train, err)) == FR_OK &&
         ((*eval)->tokens.ids.n == 0 || train->tokens.ids.n == 0))
         rc = fr_fail(err, FR_USAGE,
                      "--val_size %g leaves no valid record %s: all that were drawn are invalid",
@@ -97,8 +91,8 @@ enum fr_rc tr_dataset_pack(struct tr_dataset **d, const struct tr_pack_opts *o, 
     if (rc == FR_OK && p.n == 0)
         rc = fr_fail(err, FR_USAGE, "Cannot find valid samples: all %lld records were dropped",
                      (long long)n);
-    if (rc == FR_OK &&
-        (rc = pick(*d, &(struct picked){p.order, p.rows[p.n], false}, &packed, err)) == FR_OK) {
+    if (rc == FR_OK && (rc = tr_dataset_pick(*d, &(struct tr_picked){p.order, p.rows[p.n], false},
+                                             &packed, err)) == FR_OK) {
         packed->rows = p.rows;
         packed->nrows = p.n;
         p.rows = NULL;

@@ -4,18 +4,35 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* Adds bytes as UTF-8; each that begins no valid character becomes U+FFFD. */
+/* How many bytes of what is no character are one U+FFFD: as many as a character could begin with.
+ * Source: the Unicode Standard, section 3.9, maximal subparts; table 3-7. */
+static size_t broken(const unsigned char *p, size_t n)
+{
+    unsigned char low = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
+    size_t whole = p[0] < 0xc2 || p[0] > 0xf4 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4, k = 1;
+
+    for (; k < whole && k < n && p[k] >= low && p[k] <= high; k++) {
+        low = 0x80;
+        high = 0xbf;
+    }
+    return k;
+}
+
+/* Adds bytes as UTF-8, with U+FFFD for what is none. */
 static void put_lossy(struct fr_buf *out, const char *p, size_t n)
 {
     while (n > 0) {
         utf8proc_int32_t c;
         utf8proc_ssize_t k = utf8proc_iterate((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &c);
+        size_t bytes = k > 0 ? (size_t)k : broken((const unsigned char *)p, n);
+
         if (k > 0)
-            fr_buf_add(out, p, (size_t)k);
+            fr_buf_add(out, p, bytes);
         else
             fr_buf_text(out, "\xef\xbf\xbd");
-        p += k > 0 ? k : 1;
-        n -= k > 0 ? (size_t)k : 1;
+        p += bytes;
+        n -= bytes;
     }
 }
 

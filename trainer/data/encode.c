@@ -8,6 +8,7 @@
 enum {
     CACHE_SLOTS = 1 << 17,
     CACHE_WORDS = CACHE_SLOTS / 2, /* a full cache is emptied */
+    CACHE_LINE = 64,
     CACHE_WORD_BYTES = 26,
     CACHE_WORD_IDS = 8,
     WHOLE_WORD_BYTES = 128,
@@ -30,7 +31,9 @@ struct tr_encoder {
     pcre2_jit_stack *stack;
     struct tr_tok_work work;
     struct slot *slots;
+    void *memory; /* owns: what slots lie in */
     size_t words;
+    struct tr_encoder_room room;
     struct fr_buf normal;   /* a piece after the normalizer */
     struct fr_buf prefixed; /* a piece with its blank */
     bool at_start;          /* the gap begins where the text begins */
@@ -47,10 +50,26 @@ void tr_encoder_destroy(struct tr_encoder *e)
     pcre2_match_context_free(e->mc);
     pcre2_jit_stack_free(e->stack);
     tr_tok_work_finish(&e->work);
-    fr_sys.free(e->slots);
+    fr_sys.free(e->memory);
     fr_buf_finish(&e->normal);
     fr_buf_finish(&e->prefixed);
+    for (int i = 0; i < 4; i++)
+        fr_buf_finish(&e->room.text[i]);
+    for (int i = 0; i < 2; i++)
+        tr_ids_finish(&e->room.ids[i]);
     fr_sys.free(e);
+}
+
+/* Each word in a line of the processor's cache. */
+static bool make_cache(struct tr_encoder *e)
+{
+    size_t bytes = CACHE_SLOTS * sizeof(struct slot);
+
+    if ((e->memory = fr_sys.alloc(bytes + CACHE_LINE)) == NULL)
+        return false;
+    e->slots = (struct slot *)(((uintptr_t)e->memory + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    memset(e->slots, 0, bytes);
+    return true;
 }
 
 enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **out,
@@ -63,19 +82,22 @@ enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **o
         *e = (struct tr_encoder){.t = t,
                                  .md = pcre2_match_data_create(1, NULL),
                                  .mc = pcre2_match_context_create(NULL),
-                                 .stack = pcre2_jit_stack_create(32768, JIT_STACK_BYTES, NULL),
-                                 .slots = fr_sys.alloc(CACHE_SLOTS * sizeof(struct slot))};
+                                 .stack = pcre2_jit_stack_create(32768, JIT_STACK_BYTES, NULL)};
     }
-    if (e == NULL || e->md == NULL || e->mc == NULL || e->slots == NULL) {
+    if (e == NULL || e->md == NULL || e->mc == NULL || !make_cache(e)) {
         tr_encoder_destroy(e);
         return fr_fail(err, FR_NOMEM, "no memory for an encoder");
     }
-    memset(e->slots, 0, CACHE_SLOTS * sizeof(struct slot));
     if (e->stack != NULL)
         pcre2_jit_stack_assign(e->mc, NULL, e->stack);
     (void)pcre2_set_match_limit(e->mc, MATCH_LIMIT);
     *out = e;
     return FR_OK;
+}
+
+struct tr_encoder_room *tr_encoder_room(struct tr_encoder *e)
+{
+    return &e->room;
 }
 
 const struct tr_tokenizer *tr_encoder_tokenizer(const struct tr_encoder *e)
@@ -95,7 +117,7 @@ static struct slot *cache_find(const struct tr_encoder *e, const char *p, size_t
     size_t i = hash >> 1 & (CACHE_SLOTS - 1);
 
     for (; e->slots[i].hash != 0; i = (i + 1) & (CACHE_SLOTS - 1))
-        if (e->slots[i].hash == hash && e->slots[i].n == n && memcmp(e->slots[i].text, p, n) == 0)
+        if (e->slots[i].hash == hash && e->slots[i].n == n && tr_tok_same(e->slots[i].text, p, n))
             break;
     return &e->slots[i];
 }
@@ -174,6 +196,19 @@ static enum fr_rc merge_word(struct tr_encoder *e, const char *p, size_t n)
     return tr_ids_add(e->out, e->work.ids, count, e->err);
 }
 
+/* A few ids. */
+static enum fr_rc put_ids(struct tr_encoder *e, const int32_t *v, size_t n)
+{
+    struct tr_ids *out = e->out;
+
+    if (out->cap - out->n < n)
+        return tr_ids_add(out, v, n, e->err);
+    for (size_t i = 0; i < n; i++)
+        out->v[out->n + i] = v[i];
+    out->n += n;
+    return FR_OK;
+}
+
 static enum fr_rc put_word(struct tr_encoder *e, const char *p, size_t n)
 {
     size_t first = e->out->n, nids;
@@ -186,7 +221,7 @@ static enum fr_rc put_word(struct tr_encoder *e, const char *p, size_t n)
     hash = (uint32_t)tr_tok_hash(p, n) | 1;
     s = cache_find(e, p, n, hash);
     if (s->hash != 0)
-        return tr_ids_add(e->out, s->ids, s->nids, e->err);
+        return put_ids(e, s->ids, s->nids);
     if ((rc = merge_word(e, p, n)) != FR_OK || (nids = e->out->n - first) > CACHE_WORD_IDS)
         return rc;
     if (e->words == CACHE_WORDS) {
@@ -278,6 +313,7 @@ static enum fr_rc pieces(struct tr_encoder *e, int step, const char *p, size_t n
 {
     const struct tr_tok_step *s = &e->t->steps[step];
     size_t at = 0, found[2];
+    bool last = step + 1 == e->t->nsteps;
     enum fr_rc rc = FR_OK;
 
     if (n == 0)
@@ -292,9 +328,11 @@ static enum fr_rc pieces(struct tr_encoder *e, int step, const char *p, size_t n
         if ((rc = find(e, s, (struct fr_str){p, n}, at, found)) != FR_OK)
             break;
         if (found[0] > at)
-            rc = pieces(e, step + 1, p + at, found[0] - at);
+            rc = last ? put_word(e, p + at, found[0] - at)
+                      : pieces(e, step + 1, p + at, found[0] - at);
         if (rc == FR_OK && found[1] > found[0] && s->kind == TR_TOK_SPLIT)
-            rc = pieces(e, step + 1, p + found[0], found[1] - found[0]);
+            rc = last ? put_word(e, p + found[0], found[1] - found[0])
+                      : pieces(e, step + 1, p + found[0], found[1] - found[0]);
         at = found[1];
     }
     return rc;
@@ -366,6 +404,20 @@ static bool widen(const struct tr_tok_added *a, struct fr_str text, const char *
     return true;
 }
 
+/* Where an added token may begin, from p on; end: nowhere. */
+static const char *next_start(const struct tr_tok_trie *trie, const char *p, const char *end)
+{
+    if (trie->n == 0)
+        return end;
+    if (trie->start > 0) {
+        p = memchr(p, trie->start, (size_t)(end - p));
+        return p != NULL ? p : end;
+    }
+    while (p < end && !trie->starts[(uint8_t)*p])
+        p++;
+    return p;
+}
+
 static enum fr_rc split_normal(struct tr_encoder *e, struct fr_str text);
 
 /* What lies between added tokens goes on. */
@@ -388,9 +440,9 @@ static enum fr_rc split_added(struct tr_encoder *e, const struct tr_tok_trie *tr
     const char *end = text.p + text.n, *prev = text.p;
     enum fr_rc rc = FR_OK;
 
-    for (const char *p = text.p; rc == FR_OK && trie->n > 0 && p < end;) {
+    for (const char *p = text.p; rc == FR_OK && (p = next_start(trie, p, end)) < end;) {
         size_t n = 0;
-        int32_t hit = trie->starts[(uint8_t)*p] ? tr_tok_trie_match(trie, p, end, &n) : -1;
+        int32_t hit = tr_tok_trie_match(trie, p, end, &n);
         if (hit < 0) {
             p++;
             continue;

@@ -9,13 +9,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_SETS = 64 };
-
 struct mixer {
     const int64_t *lengths;
     size_t n;
     const struct tr_mix_opts *o;
-    int64_t offsets[MAX_SETS]; /* where each set begins */
+    int64_t offsets[TR_MIX_SETS]; /* where each set begins */
     int64_t *out;
     int64_t count;
     size_t cap;
@@ -49,16 +47,15 @@ static enum fr_rc by_turns(struct mixer *m, struct fr_err *err)
     return rc;
 }
 
-/* The set of a draw: the first whose share, added up, is above it. */
-static size_t set_of(const struct mixer *m, double x)
+size_t tr_mix_set(const double *probs, size_t n, double x)
 {
     double sum = 0, all = 0;
     size_t i = 0;
 
-    for (size_t k = 0; k < m->n; k++)
-        all += m->o->probs[k];
-    for (; i + 1 < m->n; i++) {
-        sum += m->o->probs[i];
+    for (size_t k = 0; k < n; k++)
+        all += probs[k];
+    for (; i + 1 < n; i++) {
+        sum += probs[i];
         if (x < sum / all)
             break;
     }
@@ -67,15 +64,15 @@ static size_t set_of(const struct mixer *m, double x)
 
 static enum fr_rc by_lot(struct mixer *m, struct fr_err *err)
 {
-    int64_t next[MAX_SETS] = {0};
-    bool used_up[MAX_SETS] = {false};
+    int64_t next[TR_MIX_SETS] = {0};
+    bool used_up[TR_MIX_SETS] = {false};
     size_t used = 0, enough = m->o->strategy == TR_MIX_UNDER ? 1 : m->n;
     struct tr_pcg draw;
     enum fr_rc rc = FR_OK;
 
     tr_pcg_seed(&draw, m->o->seed);
     while (rc == FR_OK && used < enough) {
-        size_t i = set_of(m, tr_pcg_real(&draw));
+        size_t i = tr_mix_set(m->o->probs, m->n, tr_pcg_real(&draw));
         if (used_up[i] && m->o->strategy == TR_MIX_ONCE)
             continue;
         rc = put(m, m->offsets[i] + next[i], err);
@@ -97,8 +94,8 @@ enum fr_rc tr_mix(const int64_t *lengths, size_t n, const struct tr_mix_opts *o,
 
     *out = NULL;
     *count = 0;
-    if (n > MAX_SETS)
-        return fr_fail(err, FR_USAGE, "more than %d data sets are mixed", MAX_SETS);
+    if (n > TR_MIX_SETS)
+        return fr_fail(err, FR_USAGE, "more than %d data sets are mixed", TR_MIX_SETS);
     for (size_t i = 0; i < n; i++) {
         if (lengths[i] < 1)
             return fr_fail(err, FR_USAGE, "data set %zu of the mixture has no records", i + 1);

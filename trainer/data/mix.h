@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+enum { TR_MIX_SETS = 64 }; /* at most */
+
 struct tr_mix_opts {
     enum tr_mix_strategy strategy;
     const double *probs; /* one a set, of sum 1; NULL: by turns */
@@ -21,6 +23,9 @@ struct tr_mix_opts {
  */
 enum fr_rc tr_mix(const int64_t *lengths, size_t n, const struct tr_mix_opts *o, int64_t **out,
                   int64_t *count, struct fr_err *err);
+
+/* The set of a draw from 0 to 1: the first whose share, added up, is above it. */
+size_t tr_mix_set(const double *probs, size_t n, double x);
 
 /* "0.7, 0.3": n numbers of sum 1. */
 enum fr_rc tr_mix_probs(const char *text, size_t n, double *out, struct fr_err *err);

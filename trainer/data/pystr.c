@@ -4,6 +4,22 @@
 
 static void put_repr(const json_t *v, struct fr_buf *out);
 
+/* A number that jansson cannot hold: repr() has words of its own. */
+static void repr_number(const json_t *v, struct fr_buf *out)
+{
+    static const char *const words[][2] = {
+        {"NaN", "nan"}, {"Infinity", "inf"}, {"-Infinity", "-inf"}};
+    size_t from = out->n;
+
+    tr_pyjson_dump(v, out);
+    for (size_t i = 0; i < 3 && !out->bad; i++)
+        if (strcmp(out->p + from, words[i][0]) == 0) {
+            out->n = from;
+            fr_buf_text(out, words[i][1]);
+            return;
+        }
+}
+
 /* A string literal: single quotes, unless double ones save escapes. */
 static void repr_string(const char *p, size_t n, struct fr_buf *out)
 {
@@ -59,7 +75,7 @@ static void put_repr(const json_t *v, struct fr_buf *out)
         if (!tr_pyjson_number(v))
             repr_string(json_string_value(v), json_string_length(v), out);
         else
-            tr_pyjson_dump(v, out);
+            repr_number(v, out);
         break;
     case JSON_TRUE:
     case JSON_FALSE:

@@ -1,6 +1,7 @@
 #include "trainer/data/quickjson.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { DEPTH = 32, DIGITS = 17 /* of an integer that needs no thought */ };
@@ -31,9 +32,22 @@ static bool skip(struct quick *q, char c)
     return true;
 }
 
+#define EACH(c) (UINT64_C(0x0101010101010101) * (c))
+
+/* Whether one of eight characters is below c, at most 128; of x ^ EACH(d) with c 1: is d. */
+static bool below(uint64_t x, unsigned c)
+{
+    return ((x - EACH(c)) & ~x & EACH(0x80)) != 0;
+}
+
 /* Behind the plain characters that begin at p. */
 static const char *plain(const char *p, const char *end)
 {
+    for (uint64_t x; (size_t)(end - p) >= sizeof(x); p += sizeof(x)) {
+        memcpy(&x, p, sizeof(x));
+        if (below(x, 0x20) || below(x ^ EACH('"'), 1) || below(x ^ EACH('\\'), 1))
+            break;
+    }
     while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20)
         p++;
     return p;
@@ -61,6 +75,7 @@ static bool read_string(struct quick *q, struct fr_str *out)
 
         if (c == 0)
             return false;
+        fr_buf_room(&q->text, (size_t)(q->end - from));
         fr_buf_add(&q->text, from, (size_t)(stop - from));
         fr_buf_add(&q->text, &c, 1);
         from = stop + 2;

@@ -4,8 +4,10 @@
  * examples is laid out example by example, each by itself: none sees another.
  * The order of epoch e is torch.randperm(N) seeded seed+e; batch k of it goes to rank k mod W;
  * the last incomplete batch and round are completed from the start of the same order.
- * The order of a stream is stream.h's, of all records; those without tokens are passed over. What
- * is left in its last round is spread evenly, the last rank's samples completed from the start.
+ * The order of a stream is stream.h's, of all records; those without tokens are passed over. Rows
+ * of packed examples are made of as many records as come together, anew in each epoch, so an epoch
+ * may have more samples than another. What is left in its last round is spread evenly, the last
+ * rank's samples completed from the start.
  */
 #ifndef TR_DATA_SAMPLER_H
 #define TR_DATA_SAMPLER_H
@@ -37,12 +39,21 @@ void tr_batch_finish(struct tr_batch *b);
 
 struct tr_sampler;
 
+struct tr_sampler_stream {
+    int64_t buffer; /* records (stream.h); 0: no stream */
+    enum tr_mix_strategy mix;
+    const char *mix_probs;    /* --interleave_probs; NULL: by turns */
+    int64_t skip;             /* records at the beginning of each epoch that are left out */
+    struct tr_pack_opts rows; /* capacity 0: a sample is a record; shards is not used */
+    bool texts;               /* rows are texts laid end to end, and cut */
+};
+
 struct tr_sampler_opts {
     int64_t batch; /* B */
     int64_t rank, world;
     int64_t seed; /* data_seed if given, else seed */
     bool shuffle, drop_last;
-    int64_t buffer; /* records of a stream's buffer (stream.h); 0: no stream */
+    struct tr_sampler_stream stream; /* data was loaded with keep_dropped */
 };
 
 /* Borrows data. FR_USAGE when drop_last leaves nothing. */
@@ -50,9 +61,12 @@ enum fr_rc tr_sampler_create(const struct tr_dataset *data, const struct tr_samp
                              struct tr_sampler **out, struct fr_err *err);
 void tr_sampler_destroy(struct tr_sampler *s);
 
-int64_t tr_sampler_micro_per_epoch(const struct tr_sampler *s); /* of one rank */
+/* Of one rank in epoch e, at least 1; FR_USAGE when drop_last leaves none. samples (may be NULL):
+ * of all ranks. */
+enum fr_rc tr_sampler_micros(struct tr_sampler *s, int64_t epoch, int64_t *micros, int64_t *samples,
+                             struct fr_err *err);
 
-/* Micro-batch k (0-based, below micro_per_epoch) of epoch e for this rank. Any order of calls. */
+/* Micro-batch k (0-based, below that number) of epoch e for this rank. Any order of calls. */
 enum fr_rc tr_sampler_batch(struct tr_sampler *s, int64_t epoch, int64_t k, struct tr_batch *out,
                             struct fr_err *err);
 

@@ -37,6 +37,8 @@ enum fr_rc tr_template_find(const char *name, const struct tr_template **out, st
 enum fr_rc tr_template_choose(const char *name, const char *model_dir,
                               const struct tr_template **out, struct fr_err *err);
 const char *tr_template_name(const struct tr_template *t);
+/* Appends all names, one a line. */
+void tr_template_names(struct fr_buf *out);
 
 /* Appends the chat template of the model's folder: chat_template.jinja, else what
  * tokenizer_config.json has; nothing where there is none. */

@@ -12,7 +12,7 @@ struct work {
     struct tr_encoder *e;
     struct fr_buf text;    /* one slot with its content */
     struct fr_buf content; /* text made for a message: tools, function calls */
-    struct fr_buf fused;   /* the system text and the first user message */
+    struct fr_buf fused;   /* what begins the first user message, and that message */
     struct fr_buf thought; /* an answer without its thoughts */
     struct tr_ids source, target;
     const enum tr_tool_format *tools; /* NULL: the template's own */
@@ -72,18 +72,55 @@ static const char *slots_of(const struct work *w, enum tr_role role)
     return role == TR_OBSERVATION && t->observation != NULL ? t->observation : t->user;
 }
 
+/* What stands around thoughts, and around calls in the data. */
+static struct tr_tool_words words_of(const struct tr_template *t)
+{
+    return (struct tr_tool_words){
+        .call = t->call != NULL ? t->call : "<tool_call>",
+        .called = t->called != NULL ? t->called : "</tool_call>",
+        .think = t->think != NULL ? t->think : "<think>\n",
+        .thought = t->thought != NULL ? t->thought : "\n</think>\n\n",
+    };
+}
+
+/* text as a JSON string. */
+static void put_quoted(struct fr_str text, struct fr_buf *out)
+{
+    json_t *v = json_stringn(text.p, text.n);
+
+    if (v == NULL)
+        out->bad = true; /* or no UTF-8, which no record has */
+    else
+        tr_pyjson_dump(v, out);
+    json_decref(v);
+}
+
+/* The text of a message that does not stand in the data as it is written. */
+static enum fr_rc make_content(struct work *w, const struct tr_message *m, struct fr_str *content)
+{
+    struct tr_tool_words words = words_of(w->t);
+    enum fr_rc rc = FR_OK;
+
+    w->content.n = 0;
+    if (m->role == TR_FUNCTION)
+        rc = tr_tools_call(tools_of(w), &words, m->text, &w->content, w->err);
+    else
+        put_quoted(m->text, &w->content);
+    *content = (struct fr_str){w->content.p, w->content.n};
+    if (rc == FR_OK && w->content.bad)
+        rc = fr_fail(w->err, FR_NOMEM, "no memory for a message");
+    return rc;
+}
+
 static enum fr_rc put_message(struct work *w, const struct tr_message *m, struct tr_ids *out)
 {
     bool trims = w->t->trims && (m->role == TR_USER || m->role == TR_ASSISTANT);
+    bool makes = m->role == TR_FUNCTION || (m->role == TR_OBSERVATION && w->t->quotes);
     struct fr_str content = trims ? tr_py_strip(m->text) : m->text;
     enum fr_rc rc;
 
-    if (m->role == TR_FUNCTION) {
-        w->content.n = 0;
-        if ((rc = tr_tools_call(tools_of(w), m->text, &w->content, w->err)) != FR_OK)
-            return rc;
-        content = (struct fr_str){w->content.p, w->content.n};
-    }
+    if (makes && (rc = make_content(w, m, &content)) != FR_OK)
+        return rc;
     if (m->role == TR_USER && w->fused.n > 0) {
         fr_buf_add(&w->fused, content.p, content.n);
         if (w->fused.bad)
@@ -91,7 +128,7 @@ static enum fr_rc put_message(struct work *w, const struct tr_message *m, struct
         content = (struct fr_str){w->fused.p, w->fused.n};
     }
     rc = put_slots(w, slots_of(w, m->role), content, out);
-    w->fused.n = 0; /* a first message of another role loses the system text, as in the reference */
+    w->fused.n = 0; /* a first message of another role loses that text, as in the reference */
     return rc;
 }
 
@@ -120,6 +157,44 @@ static void put_opening(struct work *w)
     fr_buf_fmt(&w->content, "%s\n\n", day);
 }
 
+/* Tools that stand neither in the system text nor behind it: for the first question, or declared in
+ * front of the system text. None: w->fused is empty. */
+static enum fr_rc put_tools_apart(struct work *w, const struct tr_example *x, struct tr_ids *out)
+{
+    enum tr_tool_format format = tools_of(w);
+    enum fr_rc rc = FR_OK;
+
+    w->fused.n = 0;
+    if (x->tools.n == 0 || (format != TR_TOOLS_LLAMA31 && format != TR_TOOLS_KIMI))
+        return FR_OK;
+    rc = tr_tools_text(format, x->tools, &w->fused, w->err);
+    if (rc == FR_OK && format == TR_TOOLS_KIMI) {
+        rc = put_slots(w, "{{content}}", (struct fr_str){w->fused.p, w->fused.n}, out);
+        w->fused.n = 0;
+    }
+    return rc;
+}
+
+/* The system text: opening, day, text, tools. */
+static enum fr_rc make_system(struct work *w, const struct tr_example *x, struct fr_str system)
+{
+    enum tr_tool_format format = tools_of(w);
+    enum fr_rc rc = FR_OK;
+
+    w->content.n = 0;
+    if (w->fused.n > 0) /* of the chat templates that put tools into the first question */
+        fr_buf_text(&w->content, "Environment: ipython\n");
+    put_opening(w);
+    if (w->t->trims)
+        system = tr_py_strip(system);
+    fr_buf_add(&w->content, system.p, system.n);
+    if (x->tools.n > 0 && format != TR_TOOLS_LLAMA31 && format != TR_TOOLS_KIMI)
+        rc = tr_tools_text(format, x->tools, &w->content, w->err);
+    if (rc == FR_OK && w->content.bad)
+        rc = fr_fail(w->err, FR_NOMEM, "no memory for a system message");
+    return rc;
+}
+
 /* The text in front of the first message: prefix, system, tools. */
 static enum fr_rc put_front(struct work *w, const struct tr_example *x,
                             const struct tr_template_opts *o, struct tr_ids *out)
@@ -130,18 +205,11 @@ static enum fr_rc put_front(struct work *w, const struct tr_example *x,
 
     if (w->t->prefix != NULL)
         rc = put_slots(w, w->t->prefix, (struct fr_str){"", 0}, out);
+    if (rc == FR_OK)
+        rc = put_tools_apart(w, x, out);
     if (rc != FR_OK || (system.n == 0 && x->tools.n == 0 && w->t->opening == NULL))
         return rc;
-    w->content.n = 0;
-    put_opening(w);
-    if (w->t->trims)
-        system = tr_py_strip(system);
-    fr_buf_add(&w->content, system.p, system.n);
-    if (x->tools.n > 0)
-        rc = tr_tools_text(tools_of(w), x->tools, &w->content, w->err);
-    if (rc == FR_OK && w->content.bad)
-        rc = fr_fail(w->err, FR_NOMEM, "no memory for a system message");
-    if (rc != FR_OK)
+    if ((rc = make_system(w, x, system)) != FR_OK)
         return rc;
     if (w->t->fused)
         return fuse(w);
@@ -149,22 +217,18 @@ static enum fr_rc put_front(struct work *w, const struct tr_example *x,
                      (struct fr_str){w->content.p, w->content.n}, out);
 }
 
-#define THINK "<think>\n"
-#define THOUGHT "\n</think>\n\n"
-
-/* text without what stands in THINK and THOUGHT, and without the line ends that it then begins
- * with. */
+/* text without its thoughts, and without the line ends that it then begins with. */
 static enum fr_rc without_thoughts(struct work *w, struct fr_str text, struct fr_str *out)
 {
+    struct tr_tool_words words = words_of(w->t);
+    size_t open = strlen(words.think), close = strlen(words.thought), skip = 0;
     const char *p = text.p, *end = text.p + text.n, *from, *to;
-    size_t skip = 0;
 
     w->thought.n = 0;
-    while ((from = memmem(p, (size_t)(end - p), THINK, strlen(THINK))) != NULL &&
-           (to = memmem(from + strlen(THINK), (size_t)(end - from) - strlen(THINK), THOUGHT,
-                        strlen(THOUGHT))) != NULL) {
+    while ((from = memmem(p, (size_t)(end - p), words.think, open)) != NULL &&
+           (to = memmem(from + open, (size_t)(end - from) - open, words.thought, close)) != NULL) {
         fr_buf_add(&w->thought, p, (size_t)(from - p));
-        p = to + strlen(THOUGHT);
+        p = to + close;
     }
     fr_buf_add(&w->thought, p, (size_t)(end - p));
     if (w->thought.bad)
@@ -175,10 +239,25 @@ static enum fr_rc without_thoughts(struct work *w, struct fr_str text, struct fr
     return FR_OK;
 }
 
-static bool thinks(struct fr_str text)
+static bool thinks(const struct work *w, struct fr_str text)
 {
-    return memmem(text.p, text.n, "<think>", 7) != NULL ||
-           memmem(text.p, text.n, "</think>", 8) != NULL;
+    struct tr_tool_words words = words_of(w->t);
+    struct fr_str open = tr_py_strip(fr_str_of(words.think));
+    struct fr_str close = tr_py_strip(fr_str_of(words.thought));
+
+    return memmem(text.p, text.n, open.p, open.n) != NULL ||
+           memmem(text.p, text.n, close.p, close.n) != NULL;
+}
+
+static enum fr_rc put_empty_thought(struct work *w, struct tr_ids *out)
+{
+    struct tr_tool_words words = words_of(w->t);
+
+    w->text.n = 0;
+    fr_buf_text(&w->text, w->t->closes ? "" : words.think);
+    fr_buf_text(&w->text, words.thought);
+    return w->text.bad ? fr_fail(w->err, FR_NOMEM, "no memory for a thought")
+                       : tr_encode(w->e, (struct fr_str){w->text.p, w->text.n}, out, w->err);
 }
 
 /* The answer of pair i of n, and the empty thought of one that has none: trained as part of the
@@ -193,9 +272,8 @@ static enum fr_rc put_answer(struct work *w, const struct tr_example *x, size_t 
 
     if (w->t->reasons && (o->no_thinking || (history && !last)))
         rc = without_thoughts(w, m.text, &m.text);
-    if (rc == FR_OK && w->t->reasons && !thinks(m.text) && (last || !history))
-        rc = tr_encode(w->e, FR_STR(THINK THOUGHT), o->no_thinking ? &w->source : &w->target,
-                       w->err);
+    if (rc == FR_OK && w->t->reasons && !thinks(w, m.text) && (last || !history))
+        rc = put_empty_thought(w, o->no_thinking ? &w->source : &w->target);
     return rc == FR_OK ? put_message(w, &m, &w->target) : rc;
 }
 
@@ -217,13 +295,11 @@ void tr_fit(int64_t s, int64_t t, int64_t c, int64_t *source, int64_t *target)
 static enum fr_rc put_labels(struct tr_ids *labels, const int32_t *ids, int64_t n, bool trained,
                              struct fr_err *err)
 {
-    static const int32_t ignore = TR_IGNORE;
-    enum fr_rc rc = FR_OK;
+    size_t from = labels->n;
+    enum fr_rc rc = tr_ids_add(labels, ids, (size_t)n, err);
 
-    if (trained)
-        return tr_ids_add(labels, ids, (size_t)n, err);
-    for (int64_t i = 0; rc == FR_OK && i < n; i++)
-        rc = tr_ids_add(labels, &ignore, 1, err);
+    for (size_t i = from; !trained && i < labels->n; i++)
+        labels->v[i] = TR_IGNORE;
     return rc;
 }
 
@@ -295,26 +371,45 @@ static enum fr_rc encode_pairs(struct work *w, const struct tr_example *x,
     return rc;
 }
 
-static void finish(struct work *w)
+/* Its buffers are the encoder's, until finish. */
+static struct work begin(const struct tr_template *t, struct tr_encoder *e,
+                         const struct tr_template_opts *o, struct fr_err *err)
 {
-    fr_buf_finish(&w->text);
-    fr_buf_finish(&w->content);
-    fr_buf_finish(&w->fused);
-    fr_buf_finish(&w->thought);
-    tr_ids_finish(&w->source);
-    tr_ids_finish(&w->target);
+    const struct tr_encoder_room *r = tr_encoder_room(e);
+    struct work w = {.t = t,
+                     .e = e,
+                     .text = r->text[0],
+                     .content = r->text[1],
+                     .fused = r->text[2],
+                     .thought = r->text[3],
+                     .source = r->ids[0],
+                     .target = r->ids[1],
+                     .tools = o->tools,
+                     .err = err};
+
+    w.text.n = w.content.n = w.fused.n = w.thought.n = 0;
+    w.text.bad = w.content.bad = w.fused.bad = w.thought.bad = false;
+    w.source.n = w.target.n = 0;
+    return w;
+}
+
+static void finish(const struct work *w)
+{
+    *tr_encoder_room(w->e) = (struct tr_encoder_room){
+        .text = {w->text, w->content, w->fused, w->thought}, .ids = {w->source, w->target}};
 }
 
 enum fr_rc tr_template_encode(const struct tr_template *t, struct tr_encoder *e,
                               const struct tr_example *x, const struct tr_template_opts *o,
                               struct tr_encoded out, struct fr_err *err)
 {
-    struct work w = {.t = t, .e = e, .tools = o->tools, .err = err};
+    struct work w;
     int32_t eos = tr_tokenizer_eos(tr_encoder_tokenizer(e));
     enum fr_rc rc;
 
     if (t->efficient_eos && o->train_on_prompt)
         return fr_fail(err, FR_USAGE, "--train_on_prompt does not go with template '%s'", t->name);
+    w = begin(t, e, o, err);
     rc = encode_pairs(&w, x, o, out);
     if (rc == FR_OK && t->efficient_eos && eos >= 0 &&
         (rc = tr_ids_add(out.ids, &eos, 1, err)) == FR_OK)
@@ -327,7 +422,7 @@ enum fr_rc tr_template_prompt(const struct tr_template *t, struct tr_encoder *e,
                               const struct tr_example *x, const struct tr_template_opts *o,
                               struct tr_ids *ids, struct fr_err *err)
 {
-    struct work w = {.t = t, .e = e, .tools = o->tools, .err = err};
+    struct work w = begin(t, e, o, err);
     enum fr_rc rc = put_front(&w, x, o, ids);
 
     for (size_t i = 0; rc == FR_OK && i < x->n; i++) {
@@ -339,7 +434,7 @@ enum fr_rc tr_template_prompt(const struct tr_template *t, struct tr_encoder *e,
             rc = put_message(&w, &m, ids);
     }
     if (rc == FR_OK && t->reasons && o->no_thinking)
-        rc = tr_encode(e, FR_STR(THINK THOUGHT), ids, err);
+        rc = put_empty_thought(&w, ids);
     finish(&w);
     return rc;
 }

@@ -9,6 +9,7 @@
 #include "trainer/data/tools.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #define BOS "\x01"
 #define EOS "\x02"
@@ -33,6 +34,13 @@ struct tr_template {
     bool trims;          /* system text, questions and answers lose the blanks at their ends */
     bool replaces_chat;  /* the chat template of the checkpoint */
     bool reasons;        /* answers begin with a thought, an empty one where they have none */
+    const char *think, *thought; /* around a thought; NULL: those of DeepSeek-R1 */
+    bool closes;                 /* an empty thought is the second of them alone */
+    const char *call, *called;   /* around a call in the data; NULL: <tool_call>, </tool_call> */
+    bool quotes;                 /* results of calls are JSON strings */
 };
+
+/* The template of number i, NULL behind the last one. */
+const struct tr_template *tr_template_row(size_t i);
 
 #endif

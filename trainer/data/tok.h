@@ -11,6 +11,7 @@
 #include "trainer/data/tokenizer.h"
 
 #include <jansson.h>
+#include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -28,7 +29,47 @@ bool tr_tok_map_init(struct tr_tok_map *m, struct fr_arena *arena, size_t keys);
 /* A key that is there keeps its id. At most as many keys as init was given. */
 void tr_tok_map_put(struct tr_tok_map *m, struct fr_str key, int32_t id);
 int32_t tr_tok_map_get(const struct tr_tok_map *m, struct fr_str key); /* -1: none */
-uint64_t tr_tok_hash(const char *p, size_t n);
+
+/* The last n bytes of a text as a number that differs where they do, n < 8. */
+static inline uint64_t tr_tok_rest(const char *p, size_t n)
+{
+    uint32_t a, b;
+
+    if (n < 4)
+        return n == 0 ? 0
+                      : (uint32_t)(uint8_t)p[0] | (uint32_t)(uint8_t)p[n / 2] << 8 |
+                            (uint32_t)(uint8_t)p[n - 1] << 16;
+    memcpy(&a, p, 4);
+    memcpy(&b, p + n - 4, 4);
+    return (uint64_t)b << 32 | a;
+}
+
+static inline uint64_t tr_tok_hash(const char *p, size_t n)
+{
+    uint64_t h = 0x9e3779b97f4a7c15u ^ n * 0xff51afd7ed558ccdu, word;
+
+    for (; n >= 8; p += 8, n -= 8) {
+        memcpy(&word, p, 8);
+        h = (h ^ word) * 0xbf58476d1ce4e5b9u;
+        h ^= h >> 29;
+    }
+    h = (h ^ tr_tok_rest(p, n)) * 0x94d049bb133111ebu;
+    return h ^ h >> 32;
+}
+
+/* Whether two texts of n bytes are the same. */
+static inline bool tr_tok_same(const char *a, const char *b, size_t n)
+{
+    uint64_t x, y;
+
+    for (; n >= 8; a += 8, b += 8, n -= 8) {
+        memcpy(&x, a, 8);
+        memcpy(&y, b, 8);
+        if (x != y)
+            return false;
+    }
+    return tr_tok_rest(a, n) == tr_tok_rest(b, n);
+}
 
 /* Matching of added tokens: a node's children are a list. */
 struct tr_tok_node {
@@ -47,6 +88,7 @@ struct tr_tok_trie {
     struct tr_tok_node *nodes;
     size_t n, cap;
     bool starts[256]; /* bytes that an added token begins with */
+    int start;        /* the only one, -1: there are others */
 };
 
 enum tr_tok_form_kind {

@@ -4,21 +4,6 @@
 
 #include <string.h>
 
-uint64_t tr_tok_hash(const char *p, size_t n)
-{
-    uint64_t h = 0x9e3779b97f4a7c15u ^ n * 0xff51afd7ed558ccdu, word;
-
-    for (; n >= 8; p += 8, n -= 8) {
-        memcpy(&word, p, 8);
-        h = (h ^ word) * 0xbf58476d1ce4e5b9u;
-        h ^= h >> 29;
-    }
-    word = 0;
-    memcpy(&word, p, n);
-    h = (h ^ word) * 0x94d049bb133111ebu;
-    return h ^ h >> 32;
-}
-
 bool tr_tok_map_init(struct tr_tok_map *m, struct fr_arena *arena, size_t keys)
 {
     m->v = fr_arena_array(arena, keys, sizeof(m->v[0]));
@@ -38,7 +23,7 @@ int32_t tr_tok_map_get(const struct tr_tok_map *m, struct fr_str key)
     uint64_t hash = tr_tok_hash(key.p, key.n), *place;
 
     for (size_t at = 0; (place = fr_map_next(&m->places, hash, &at)) != NULL;)
-        if (fr_str_eq(m->v[*place].key, key))
+        if (m->v[*place].key.n == key.n && tr_tok_same(m->v[*place].key.p, key.p, key.n))
             return m->v[*place].id;
     return -1;
 }
@@ -122,14 +107,16 @@ bool tr_tok_trie_add(struct tr_tok_trie *trie, struct fr_str content, int32_t ad
             next = trie->nodes[next].sibling;
         if (next == 0) {
             next = (int32_t)trie->n++;
-            trie->nodes[next] = (struct tr_tok_node){.sibling = trie->nodes[at].child, .added = -1,
-                                                     .byte = byte};
+            trie->nodes[next] =
+                (struct tr_tok_node){.sibling = trie->nodes[at].child, .added = -1, .byte = byte};
             trie->nodes[at].child = next;
         }
         at = next;
     }
     trie->nodes[at].added = added;
     trie->starts[(uint8_t)content.p[0]] = true;
+    trie->start =
+        trie->start == 0 || trie->start == (uint8_t)content.p[0] ? (uint8_t)content.p[0] : -1;
     return true;
 }
 

@@ -18,23 +18,16 @@ enum kind {
     SPACE = BLANK | BREAK
 };
 
+static const uint8_t kind_table[256] = {
+    [0 ... 8] = CONTROL,    ['\t'] = BLANK,        ['\n'] = BREAK,         [11 ... 12] = BLANK,
+    ['\r'] = BREAK,         [14 ... 31] = CONTROL, [' '] = BLANK,          ['!' ... '/'] = MARK,
+    ['0' ... '9'] = DIGIT,  [':' ... '@'] = MARK,  ['A' ... 'Z'] = LETTER, ['[' ... '`'] = MARK,
+    ['a' ... 'z'] = LETTER, ['{' ... '~'] = MARK,  [127] = CONTROL,        [128 ... 255] = WIDE,
+};
+
 static enum kind kind_of(char at)
 {
-    uint8_t c = (uint8_t)at;
-
-    if ((uint8_t)((c | 0x20) - 'a') < 26)
-        return LETTER;
-    if (c == ' ')
-        return BLANK;
-    if ((uint8_t)(c - '0') < 10)
-        return DIGIT;
-    if (c >= 0x80)
-        return WIDE;
-    if (c == '\n' || c == '\r')
-        return BREAK;
-    if ((uint8_t)(c - '\t') < 5)
-        return BLANK;
-    return c > ' ' && c < 0x7f ? MARK : CONTROL;
+    return (enum kind)kind_table[(uint8_t)at];
 }
 
 /* Behind the characters of these kinds that begin at p; NULL: one that is WIDE stands there. */
@@ -193,6 +186,13 @@ static bool scan_numbers(const char *p, const char *end, const char *found[2])
 
 static bool scan_east(const char *p, const char *end, const char *found[2])
 {
+    const uint64_t high = 0x8080808080808080;
+
+    for (uint64_t word = 0; (size_t)(end - p) >= sizeof(word); p += sizeof(word)) {
+        memcpy(&word, p, sizeof(word));
+        if ((word & high) != 0)
+            return put(p, NULL, found);
+    }
     while (p < end && (uint8_t)*p < 0x80)
         p++;
     return put(p, p < end ? NULL : p, found);

@@ -11,11 +11,11 @@
 struct head {
     char magic[8];
     char key[FR_SHA256_TEXT + 7]; /* 72 bytes: digits, NUL, zeros */
-    int64_t n, tokens;
+    int64_t n, tokens, nsets, sets[TR_SETS_MAX];
     char digest[FR_SHA256_TEXT + 7];
 };
 
-static const char magic[8] = "FTTOK01";
+static const char magic[8] = "FTTOK02";
 
 void tr_tokens_finish(struct tr_tokens *t)
 {
@@ -51,12 +51,13 @@ void tr_tokens_digest(const struct tr_tokens *t, char out[FR_SHA256_TEXT])
 enum fr_rc tr_token_cache_write(const struct tr_token_cache *c, const struct tr_tokens *t,
                                 struct fr_err *err)
 {
-    struct head h = {.n = t->n, .tokens = (int64_t)t->ids.n};
+    struct head h = {.n = t->n, .tokens = (int64_t)t->ids.n, .nsets = (int64_t)t->nsets};
     struct fr_str parts[PARTS];
     enum fr_rc rc;
 
     memcpy(h.magic, magic, sizeof(magic));
     memcpy(h.key, c->key, FR_SHA256_TEXT);
+    memcpy(h.sets, t->sets, sizeof(h.sets));
     tr_tokens_digest(t, h.digest);
     parts_of(t, &h, parts);
     rc = fr_file_write_parts(c->path, &(struct fr_parts){parts, PARTS}, 0644, err);
@@ -93,7 +94,8 @@ static bool fits(const struct head *h, size_t bytes, const char *key)
     size_t ids, offsets;
 
     if (memcmp(h->magic, magic, sizeof(magic)) != 0 || strcmp(h->key, key) != 0 || h->n < 0 ||
-        h->tokens < 0 || h->n > INT64_MAX / 16 || h->tokens > INT64_MAX / 16)
+        h->tokens < 0 || h->n > INT64_MAX / 16 || h->tokens > INT64_MAX / 16 || h->nsets < 0 ||
+        h->nsets > TR_SETS_MAX)
         return false;
     offsets = ((size_t)h->n + 1) * sizeof(int64_t);
     ids = (size_t)h->tokens * 2 * sizeof(int32_t);
@@ -109,11 +111,20 @@ static void point(struct tr_tokens *t, const struct head *h)
     t->offsets = (int64_t *)(void *)((char *)t->map + sizeof(*h));
     t->ids = (struct tr_ids){(int32_t *)(void *)(t->offsets + h->n + 1), tokens, tokens};
     t->labels = (struct tr_ids){t->ids.v + tokens, tokens, tokens};
+    t->nsets = (size_t)h->nsets;
+    memcpy(t->sets, h->sets, sizeof(t->sets));
     memcpy(t->digest, h->digest, FR_SHA256_TEXT);
 }
 
 static bool sound(const struct tr_tokens *t)
 {
+    int64_t left = t->n;
+
+    for (size_t i = 0; i < t->nsets; i++) {
+        if (t->sets[i] < 0 || t->sets[i] > left)
+            return false;
+        left -= t->sets[i];
+    }
     for (int64_t i = 0; i < t->n; i++)
         if (t->offsets[i] > t->offsets[i + 1])
             return false;

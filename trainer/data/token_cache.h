@@ -10,12 +10,16 @@
 #include "trainer/data/stamps.h"
 #include "trainer/data/tokenizer.h"
 
+enum { TR_SETS_MAX = 64 };
+
 /* n samples; sample i is ids and labels [offsets[i], offsets[i+1]). Owns its three arrays, or the
  * map that they lie in, which is read-only. */
 struct tr_tokens {
     int64_t *offsets; /* (n + 1) */
     int64_t n;
     struct tr_ids ids, labels;
+    int64_t sets[TR_SETS_MAX]; /* records of each data set, where dropped ones were kept */
+    size_t nsets;
     void *map; /* NULL: none */
     size_t map_bytes;
     char digest[FR_SHA256_TEXT]; /* of a map: as tr_tokens_digest; else empty */

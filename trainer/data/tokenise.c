@@ -153,7 +153,7 @@ static enum fr_rc flush(struct job *j, struct fr_err *err)
             rc = take_slot(j, s, err);
         json_decref(s->record);
         s->record = NULL;
-        fr_arena_finish(&s->arena);
+        fr_arena_reset(&s->arena);
     }
     j->nslots = 0;
     return rc;
@@ -247,8 +247,8 @@ static enum fr_rc resample(struct job *j, struct fr_err *err)
     return rc;
 }
 
-/* The data sets, of lengths[0..n) records, in the order of the mixture. */
-static enum fr_rc mix(struct job *j, const int64_t *lengths, size_t n, struct fr_err *err)
+/* The n data sets in the order of the mixture. */
+static enum fr_rc mix(struct job *j, size_t n, struct fr_err *err)
 {
     double probs[TR_SETS_MAX];
     struct tr_mix_opts o = {.strategy = j->o->mix, .seed = (uint64_t)j->o->seed};
@@ -258,8 +258,9 @@ static enum fr_rc mix(struct job *j, const int64_t *lengths, size_t n, struct fr
     if (j->o->mix_probs != NULL && (rc = tr_mix_probs(j->o->mix_probs, n, probs, err)) == FR_OK)
         o.probs = probs;
     j->mixing = false;
-    if (rc == FR_OK && (rc = tr_mix(lengths, n, &o, &order, &count, err)) == FR_OK)
+    if (rc == FR_OK && (rc = tr_mix(j->out->sets, n, &o, &order, &count, err)) == FR_OK)
         rc = reorder(j->out, 0, order, count, j);
+    j->out->nsets = 0;
     fr_sys.free(order);
     return rc == FR_OK ? rc : fr_while(err, "--dataset %s", j->o->dataset);
 }
@@ -315,11 +316,10 @@ enum fr_rc tr_tokenise(const struct tr_sources *s, struct tr_tokens *out, struct
                        struct fr_err *err)
 {
     struct job j = {.o = s->o, .out = out, .warnings = warnings, .err = err};
-    int64_t lengths[TR_SETS_MAX];
     struct fr_buf bytes = {0};
     enum fr_rc rc = job_begin(&j, s->tok, err);
 
-    j.mixing = s->o->mix != TR_MIX_CONCAT && s->n > 1;
+    j.mixing = s->o->mix != TR_MIX_CONCAT && s->n > 1 && !s->o->stream;
     tr_mt_seed(&j.draw, (uint32_t)s->o->seed);
     for (size_t i = 0; rc == FR_OK && i < s->n; i++) {
         j.entry = &s->entries[i];
@@ -329,10 +329,11 @@ enum fr_rc tr_tokenise(const struct tr_sources *s, struct tr_tokens *out, struct
             rc = one_file(&j, j.entry->files[k], &bytes, err);
         if (rc == FR_OK && j.entry->num_samples >= 0)
             rc = resample(&j, err);
-        lengths[i] = out->n - j.first;
+        out->sets[i] = out->n - j.first;
     }
+    out->nsets = s->n;
     if (rc == FR_OK && j.mixing)
-        rc = mix(&j, lengths, s->n, err);
+        rc = mix(&j, s->n, err);
     if (rc == FR_OK && out->ids.n == 0)
         rc = fr_fail(err, FR_USAGE,
                      "Cannot find valid samples, check data/README.md for the data format: all "

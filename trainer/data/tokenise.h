@@ -9,8 +9,6 @@
 #include "trainer/data/records.h"
 #include "trainer/data/token_cache.h"
 
-enum { TR_SETS_MAX = 64 };
-
 /* Where the samples come from. */
 struct tr_sources {
     const struct tr_dataset_opts *o;

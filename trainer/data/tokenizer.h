@@ -58,6 +58,13 @@ enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **o
 void tr_encoder_destroy(struct tr_encoder *e);
 const struct tr_tokenizer *tr_encoder_tokenizer(const struct tr_encoder *e);
 
+/* Buffers of whoever encodes with it, who may use them between texts: they keep their memory. */
+struct tr_encoder_room {
+    struct fr_buf text[4];
+    struct tr_ids ids[2];
+};
+struct tr_encoder_room *tr_encoder_room(struct tr_encoder *e);
+
 /* Appends the ids of text (UTF-8; FR_USAGE otherwise). No special tokens are added; the text of
  * added tokens in it becomes their ids. Calls are independent of each other. */
 enum fr_rc tr_encode(struct tr_encoder *e, struct fr_str text, struct tr_ids *ids,

@@ -101,6 +101,7 @@ static enum fr_rc put_linear(struct build *b, struct open_unit *unit,
     l->out = t->shape[0];
     l->in = t->shape[1];
     l->tensor = put(unit, t, c->fp8 ? TR_F8_E4M3 : b->m->o.compute);
+    unit->spec.tensors[l->tensor].factor = true;
     if (c->fp8) {
         l->scale = put_scale(b, unit, t);
         l->block_rows = (int)c->fp8_block_rows;

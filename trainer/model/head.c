@@ -8,7 +8,7 @@ struct head {
 
 static struct tr_weight chunk_weight(const struct tr_head_opts *o, const struct tr_ctx *ctx, int i)
 {
-    return (struct tr_weight){.w = tr_shard_view(ctx->shard, o->chunk0 + i, 0)};
+    return tr_shard_weight(ctx->shard, o->chunk0 + i, 0);
 }
 
 static struct tr_view normalised(const struct tr_head_opts *o, struct tr_ctx *ctx, struct tr_view x)

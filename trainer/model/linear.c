@@ -1,14 +1,15 @@
 #include "trainer/model/linear.h"
 
-static struct tr_view view(const struct tr_ctx *ctx, const struct tr_linear *l, int tensor)
+static struct tr_weight weight(const struct tr_ctx *ctx, const struct tr_linear *l, int tensor)
 {
-    return ctx->decoder != NULL ? tr_decoder_view(ctx->decoder, l->unit, tensor)
-                                : tr_shard_view(ctx->shard, l->unit, tensor);
+    return ctx->decoder != NULL
+               ? (struct tr_weight){.w = tr_decoder_view(ctx->decoder, l->unit, tensor)}
+               : tr_shard_weight(ctx->shard, l->unit, tensor);
 }
 
 struct tr_weight tr_linear_weight(const struct tr_linear *l, const struct tr_ctx *ctx)
 {
-    struct tr_weight w = {.w = view(ctx, l, l->tensor)};
+    struct tr_weight w = weight(ctx, l, l->tensor);
 
     if (l->scale >= 0 && ctx->decoder == NULL) {
         w.scale = tr_shard_view(ctx->shard, l->unit, l->scale);
@@ -74,7 +75,7 @@ void tr_linear_fwd(const struct tr_linear *l, struct tr_ctx *ctx, struct tr_view
     struct tr_gemm g = {.c = y, .a = x, .b = tr_linear_weight(l, ctx), .trans_b = true, .alpha = 1};
 
     if (l->bias >= 0)
-        g.bias = view(ctx, l, l->bias);
+        g.bias = weight(ctx, l, l->bias).w;
     TR_RUN(ctx, gemm, &g);
     if (a != NULL) {
         struct tr_view u = down(a, ctx, dropped(a, ctx, x));

@@ -1,5 +1,7 @@
 #include "trainer/model/blocks.h"
 
+#include <assert.h>
+
 /* Columns [col, col+n) of a rank-2 view as one head of each token. */
 static struct tr_view one_head(struct tr_view v, int64_t col, int64_t n)
 {
@@ -35,7 +37,9 @@ static struct tr_weight weight_rows(const struct tr_linear *l, const struct tr_c
 {
     struct tr_weight w = tr_linear_weight(l, ctx);
 
+    assert(!w.repacked);
     w.w = tr_view_rows(w.w, row, n);
+    w.packed = NULL; /* is of all rows */
     if (!tr_view_absent(w.scale)) {
         int64_t block = row / w.block_rows, end = (row + n + w.block_rows - 1) / w.block_rows;
 

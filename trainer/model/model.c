@@ -108,6 +108,16 @@ static enum fr_rc make_decoder(struct tr_model *m, struct fr_err *err)
     return decodes(m) ? tr_decoder_create(&o, &m->decoder, err) : FR_OK;
 }
 
+/* Whether another group of ranks has the same experts on this machine. */
+static bool owned_twice(const struct tr_comm *experts)
+{
+    int here = 0;
+
+    for (int k = 0; experts != NULL && k < experts->size; k++)
+        here += experts->node_of == NULL || experts->node_of[k] == experts->node;
+    return experts != NULL && experts->world != NULL && here < experts->world->local_size;
+}
+
 enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
                            struct fr_buf *notes, struct fr_err *err)
 {
@@ -119,6 +129,7 @@ enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
         .place = o->place,
         .limits = o->limits,
         .tokens_max = o->tokens_max,
+        .owned_twice = owned_twice(o->experts),
     };
     enum fr_rc rc;
 
@@ -194,6 +205,8 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
     if (b.owned > 0)
         rows[n++] = row("experts", b.owned, false);
     rows[n++] = row("base shard", b.base, m->o.place == TR_PLACE_HOST);
+    if (b.packed > 0)
+        rows[n++] = row("packed weights", b.packed, false);
     rows[n++] = row("gather windows", b.windows, false);
     if (m->decoder != NULL)
         rows[n++] = row("decoded weights", tr_decoder_bytes(m->decoder), false);
@@ -221,6 +234,12 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
         sum += rows[i].bytes;
     rows[n++] = row("total", sum, false);
     return n;
+}
+
+size_t tr_model_prepack(struct tr_model *m, size_t bytes)
+{
+    /* Caches of latents take rows of weights. */
+    return tr_shard_prepack(m->shard, bytes, m->o.cache_sequences == 0);
 }
 
 size_t tr_model_kept(const struct tr_model *m)

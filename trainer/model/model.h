@@ -5,6 +5,7 @@
  *   tr_model_create   reads config and adapter rules: units, blocks, sizes. No large memory.
  *   tr_model_memory   the table of what tr_model_load will allocate on this rank.
  *   tr_model_keep     how much of it may hold what the backward would compute again.
+ *   tr_model_prepack  how much of it may hold a second form of weights that products read.
  *   tr_model_load     allocates once and loads. Nothing is allocated after it.
  *
  * Then tr_model_forward_backward, as often as wanted; every rank the same number of times, also
@@ -75,7 +76,7 @@ struct tr_memory_row {
     bool host; /* in the host's memory, where the device has its own */
     bool own;  /* of the device, and taken by a library already */
 };
-enum { TR_MEMORY_ROWS = 18 };
+enum { TR_MEMORY_ROWS = 19 };
 
 /* Rows in printing order; returns how many. The last one is the sum ("total"). */
 size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_MEMORY_ROWS]);
@@ -85,6 +86,9 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
  * to the bit. */
 void tr_model_keep(struct tr_model *m, size_t bytes);
 size_t tr_model_kept(const struct tr_model *m); /* bytes of it */
+
+/* Before tr_model_load, as tr_shard_prepack. Losses and gradients are the same to the bit. */
+size_t tr_model_prepack(struct tr_model *m, size_t bytes);
 
 /* What n training micro-batches in a row, the first of a run first, need of gathers and of ops that
  * are no products. */

@@ -241,9 +241,9 @@ static void check_fit(const struct tr_cluster *c, struct tr_plan_layout *l)
 
     l->fits = l->memory <= room && (c->host_memory <= 0 || l->host <= c->host_memory);
     if (l->memory > room)
-        (void)snprintf(l->why, sizeof(l->why), "a %s needs %.1f GB of %.1f GB",
-                       tr_gpu_is_cpu(&c->gpu) ? "rank" : "GPU", l->memory * 1e-9,
-                       c->gpu.memory * 1e-9);
+        (void)snprintf(l->why, sizeof(l->why), "a %s needs %.1f GB of %.1f GB (%.0f %% of %.1f GB)",
+                       tr_gpu_is_cpu(&c->gpu) ? "rank" : "GPU", l->memory * 1e-9, room * 1e-9,
+                       ROOM * 100, c->gpu.memory * 1e-9);
     else if (!l->fits)
         (void)snprintf(l->why, sizeof(l->why), "a node needs %.0f GB of %.0f GB of host memory",
                        l->host * 1e-9, c->host_memory * 1e-9);

@@ -89,6 +89,7 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
         rc = tr_model_create(o, &m, NULL, err);
     if (rc == FR_OK) {
         tr_model_keep(m, job->keep_bytes);
+        (void)tr_model_prepack(m, job->pack_bytes);
         take_rows(l, m, c);
         if (l->kind != TR_PLAN_ZERO3_THREE) /* DeepSpeed's gathers are not ours */
             rc = tr_model_rehearse(m, &r, err);

@@ -82,6 +82,7 @@ struct tr_plan_job {
     int64_t micro_batches; /* that stages have in flight */
     struct tr_shard_limits limits;
     size_t keep_bytes;               /* activations that wait for the backward, at most */
+    size_t pack_bytes;               /* packed forms of weights, at most: they take what is left */
     double epoch_tokens;             /* 0: not known */
     double skew;                     /* rows of the busiest rank over the mean, 1: even */
     const struct tr_plan_way *asked; /* what the run is configured for; NULL: not known */

@@ -151,7 +151,7 @@ enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, 
     if (rc == FR_OK && src->on_device)
         rc = tr_sync(s->o.be, s->gq, err);
     fr_sys.free(f.bounce);
-    return rc;
+    return rc == FR_OK ? shard_prepack(s, err) : rc;
 }
 
 /* ---- from a checkpoint ---- */
@@ -162,13 +162,18 @@ struct listing {
     struct read_parts parts;
 };
 
+static struct tr_comm *world_of(const struct tr_shard *s)
+{
+    return s->o.comm->world != NULL ? s->o.comm->world : s->o.comm;
+}
+
 /* Whether another rank of this machine reads the bytes, too. */
 static bool read_by_others(const struct tr_shard *s, const struct unit *u)
 {
-    const struct tr_comm *world = s->o.comm->world != NULL ? s->o.comm->world : s->o.comm;
-
-    return world->local_size > 1 && u->kind != TR_UNIT_OWNED &&
-           (u->kind == TR_UNIT_PERSISTENT || shard_ways(s) == 1);
+    if (world_of(s)->local_size <= 1)
+        return false;
+    return u->kind == TR_UNIT_OWNED ? s->o.owned_twice
+                                    : u->kind == TR_UNIT_PERSISTENT || shard_ways(s) == 1;
 }
 
 static enum fr_rc find(const struct listing *l, const struct tr_unit_tensor *t,
@@ -197,7 +202,7 @@ static enum fr_rc list_range(void *arg, const struct range *r, struct fr_err *er
                              .n = r->n / size,
                              .dst = r->dst,
                              .host = in_host_memory(l->s, r),
-                             .once = !read_by_others(l->s, r->u)};
+                             .shared = read_by_others(l->s, r->u)};
     enum fr_rc rc = find(l, r->t, &part, err);
 
     part.at = r->t->row0 * (r->t->rank == 2 ? r->t->shape[1] : 1) + (int64_t)(r->at / size);
@@ -233,13 +238,23 @@ enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st,
     struct read_opts o = {
         .be = s->o.be, .st = st, .tell = tell, .local_size = s->o.comm->local_size};
     struct listing l = {.s = s, .st = st};
-    enum fr_rc rc = make_room(s, err);
+    struct read_late *late = fr_sys.alloc(sizeof(*late));
+    enum fr_rc rc = late != NULL ? make_room(s, err) : fr_fail(err, FR_NOMEM, "a list of pieces");
 
     o.q = s->gq;
-    if (rc == FR_OK)
+    if (rc == FR_OK) {
+        memset(late, 0, sizeof(*late));
         rc = each_range(s, list_range, &l, err);
+    }
     if (rc == FR_OK)
-        rc = read_all(&l.parts, &o, err);
+        rc = read_all(&l.parts, &o, late, err);
+    if (rc == FR_OK)
+        rc = tr_st_unchanged(st, err);
+    if (rc == FR_OK && world_of(s)->size > 1)
+        rc = tr_comm_host_barrier(world_of(s), err);
+    if (rc == FR_OK)
+        read_drop(st, late);
     read_finish(&l.parts);
-    return rc;
+    fr_sys.free(late);
+    return rc == FR_OK ? shard_prepack(s, err) : rc;
 }

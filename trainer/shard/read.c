@@ -106,9 +106,10 @@ struct reading {
 
     pthread_mutex_t lock; /* guards all below, and slots */
     pthread_cond_t changed;
-    size_t next, done; /* groups that somebody took; whose bytes are in their places */
-    int64_t bytes;     /* of those */
-    size_t failed;     /* the first group with an error; SIZE_MAX: none */
+    size_t next, done;      /* groups that somebody took; whose bytes are in their places */
+    int64_t bytes;          /* of those */
+    struct read_late *late; /* borrows */
+    size_t failed;          /* the first group with an error; SIZE_MAX: none */
     struct fr_err why;
 };
 
@@ -120,12 +121,32 @@ static enum fr_rc check_step(const struct read_part *p, const void *at, size_t n
     return rc == FR_OK ? values_positive(p->t, at, n, err) : rc;
 }
 
+/* What the page cache lacked leaves it now, or when the other ranks have read it: after READ_LATE
+ * more such pieces at the earliest. */
+static void drop(struct reading *r, const struct read_part *p, const struct tr_st_piece *lacked)
+{
+    struct tr_st_piece old = *lacked, *place;
+
+    if (lacked->n == 0)
+        return;
+    if (p->shared) {
+        pthread_mutex_lock(&r->lock);
+        place = &r->late->pieces[r->late->n % READ_LATE];
+        old = *place;
+        old.n = r->late->n++ < READ_LATE ? 0 : old.n;
+        *place = *lacked;
+        pthread_mutex_unlock(&r->lock);
+    }
+    tr_st_drop(r->o->st, &old);
+}
+
 /* The bytes of a part to `to`; spare: STEP bytes for what is converted. */
-static enum fr_rc read_one(const struct reading *r, const struct read_part *p, char *to,
-                           char *spare, struct fr_err *err)
+static enum fr_rc read_one(struct reading *r, const struct read_part *p, char *to, char *spare,
+                           struct fr_err *err)
 {
     size_t disk = tr_dtype_bytes(p->disk), memory = tr_dtype_bytes(p->t->dtype), n;
     bool same = p->disk == p->t->dtype;
+    struct tr_st_piece lacked;
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; i < p->n && rc == FR_OK; i += n) {
@@ -133,8 +154,9 @@ static enum fr_rc read_one(const struct reading *r, const struct read_part *p, c
         char *out = to + i * memory, *raw = same ? out : spare;
 
         n = p->n - i < STEP / disk ? p->n - i : STEP / disk;
-        rc = p->once ? tr_st_read_once(r->o->st, p->d, at, raw, n * disk, err)
-                     : tr_st_read(r->o->st, p->d, at, raw, n * disk, err);
+        rc = tr_st_read_piece(r->o->st, &(struct tr_st_piece){p->d, at, n * disk}, raw, &lacked,
+                              err);
+        drop(r, p, &lacked);
         if (rc == FR_OK && !same)
             values_put(out, p->t->dtype, raw, p->disk, n);
         if (rc == FR_OK)
@@ -143,8 +165,8 @@ static enum fr_rc read_one(const struct reading *r, const struct read_part *p, c
     return rc;
 }
 
-static enum fr_rc read_group(const struct reading *r, size_t g, const struct slot *slot,
-                             char *spare, struct fr_err *err)
+static enum fr_rc read_group(struct reading *r, size_t g, const struct slot *slot, char *spare,
+                             struct fr_err *err)
 {
     size_t at = 0;
     enum fr_rc rc = FR_OK;
@@ -406,9 +428,17 @@ static enum fr_rc run(struct reading *r, int readers, struct fr_err *err)
     return r->failed == SIZE_MAX ? FR_OK : fr_fail(err, r->why.rc, "%s", r->why.msg);
 }
 
-enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct fr_err *err)
+void read_drop(const struct tr_st *st, const struct read_late *late)
 {
-    struct reading r = {.o = o, .parts = p->parts, .told_ms = fr_sys.mono_ms(), .failed = SIZE_MAX};
+    for (size_t k = 0; k < late->n && k < READ_LATE; k++)
+        tr_st_drop(st, &late->pieces[k]);
+}
+
+enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct read_late *late,
+                    struct fr_err *err)
+{
+    struct reading r = {
+        .o = o, .parts = p->parts, .late = late, .told_ms = fr_sys.mono_ms(), .failed = SIZE_MAX};
     size_t room = 0, taken = o->be->taken;
     int readers;
     enum fr_rc rc;

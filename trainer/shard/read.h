@@ -2,6 +2,9 @@
  * Parts of tensors from a checkpoint's files to their places: sorted by file and offset, by two to
  * four threads, through a ring of pinned memory where the places are a device's. Types are
  * converted and values checked on the way: finite ones on the device where they go there.
+ *
+ * What the page cache lacked it lacks afterwards. Bytes that several ranks of a machine read stay
+ * in it for a while: ranks read in the same order, so that the first one alone reads from the disk.
  */
 #ifndef TR_SHARD_READ_H
 #define TR_SHARD_READ_H
@@ -16,8 +19,8 @@ struct read_part {
     int64_t at;
     size_t n;
     char *dst;
-    bool host; /* dst is the host's memory */
-    bool once; /* no other rank of this machine reads these bytes */
+    bool host;   /* dst is the host's memory */
+    bool shared; /* other ranks of this machine read these bytes, too */
 };
 
 struct read_parts {
@@ -37,7 +40,17 @@ struct read_opts {
     int local_size;                   /* ranks that share this machine's processors */
 };
 
-/* Reads all parts, which it sorts. An error is that of the first part, in their order on disk. */
-enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct fr_err *err);
+/* What several ranks read, and the page cache lacked: the newest LATE pieces of it. */
+enum { READ_LATE = 1024 };
+struct read_late {
+    struct tr_st_piece pieces[READ_LATE];
+    size_t n; /* so far: piece k is at k % READ_LATE */
+};
+
+/* Reads all parts, which it sorts. An error is that of the first part, in their order on disk. late
+ * gets what is to be dropped once all ranks have read; zero it. */
+enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct read_late *late,
+                    struct fr_err *err);
+void read_drop(const struct tr_st *st, const struct read_late *late);
 
 #endif

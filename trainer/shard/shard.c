@@ -29,6 +29,7 @@ void tr_shard_destroy(struct tr_shard *s)
     rows_free(s);
     tr_mem_free(s->o.be, shard_staged(s) ? TR_MEM_PINNED : TR_MEM_DEVICE, s->base);
     tr_mem_free(s->o.be, TR_MEM_DEVICE, s->persistent);
+    tr_mem_free(s->o.be, TR_MEM_DEVICE, s->packed);
     tr_event_destroy(s->o.be, s->rows_done);
     if (s->o.comm != NULL)
         tr_comm_leave(s->o.comm, s->gq);
@@ -162,6 +163,63 @@ int64_t tr_shard_elements(const struct tr_shard *s, int unit)
     return s->units[unit].elements;
 }
 
+/* The packed form of tensor i; 0 bytes: it has none. */
+static size_t packed_of(const struct tr_shard *s, const struct unit *u, size_t i)
+{
+    const struct tr_unit_tensor *t = &u->tensors[i];
+
+    return t->rank == 2
+               ? round_256(tr_prepack_bytes(s->o.be, tr_view_of(NULL, t->dtype, 2, t->shape)))
+               : 0;
+}
+
+/* Whether tensor i has packed forms alone. */
+static bool replaced(const struct tr_shard *s, const struct unit *u, size_t i)
+{
+    const struct tr_unit_tensor *t = &u->tensors[i];
+
+    return s->replace && t->factor &&
+           tr_repacks(s->o.be, tr_view_of(NULL, t->dtype, t->rank, t->shape));
+}
+
+size_t tr_shard_prepack(struct tr_shard *s, size_t bytes, bool replace)
+{
+    s->replace = replace;
+    for (size_t k = 0; k < s->nunits; k++) {
+        struct unit *u = &s->units[k];
+        size_t n = 0;
+
+        for (size_t i = 0; i < u->n; i++)
+            n += packed_of(s, u, i);
+        if (!u->whole || n == 0 || n > bytes - s->packed_bytes ||
+            (u->kind != TR_UNIT_SHARDED && u->kind != TR_UNIT_OWNED))
+            continue;
+        u->packed = true;
+        u->packed_at = s->packed_bytes;
+        s->packed_bytes += n;
+    }
+    return s->packed_bytes;
+}
+
+enum fr_rc shard_prepack(struct tr_shard *s, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t k = 0; k < s->nunits && s->packed_bytes > 0; k++)
+        for (size_t i = 0; i < s->units[k].n && rc == FR_OK; i++) {
+            struct tr_weight w = tr_shard_weight(s, (int)k, (int)i);
+
+            if (w.packed == NULL)
+                continue;
+            rc = tr_prepack(s->o.be, s->gq, w.w, s->packed + ((const char *)w.packed - s->packed));
+            if (rc == FR_OK && w.repacked)
+                rc = tr_repack(s->o.be, s->gq, w.w, err);
+        }
+    if (rc == FR_OK && s->packed_bytes > 0)
+        rc = tr_sync(s->o.be, s->gq, err);
+    return rc;
+}
+
 void tr_shard_notes(const struct tr_shard *s, struct fr_buf *notes)
 {
     const struct tr_shard_limits *l = &s->o.limits;
@@ -185,6 +243,7 @@ void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out)
     *out = (struct tr_shard_bytes){
         .base = s->base_bytes - s->owned_bytes,
         .owned = s->owned_bytes,
+        .packed = s->packed_bytes,
         .persistent = s->persistent_bytes,
         .windows = pool_bytes(s),
         .rows = rows_bytes(s),
@@ -212,6 +271,21 @@ struct tr_view tr_shard_view(const struct tr_shard *s, int unit, int i)
     else if (held)
         p = s->pool + u->pool_at + u->at[i];
     return tr_view_of(p, t->dtype, t->rank, t->shape);
+}
+
+struct tr_weight tr_shard_weight(const struct tr_shard *s, int unit, int i)
+{
+    const struct unit *u = &s->units[unit];
+    struct tr_weight w = {.w = tr_shard_view(s, unit, i)};
+    size_t at = u->packed_at;
+
+    if (s->packed == NULL || !u->packed || packed_of(s, u, (size_t)i) == 0)
+        return w;
+    for (int k = 0; k < i; k++)
+        at += packed_of(s, u, (size_t)k);
+    w.packed = s->packed + at;
+    w.repacked = replaced(s, u, (size_t)i);
+    return w;
 }
 
 /* One allocation of the device, zeroed: padding is zeros, and all pages are mapped. what: its row
@@ -275,6 +349,9 @@ enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
         (rc = take_base(s, err)) != FR_OK ||
         (rc = take(s, s->persistent_bytes, "norms and routers", &s->persistent, err)) != FR_OK ||
         (rc = rows_alloc(s, err)) != FR_OK)
+        return rc;
+    if (s->packed_bytes > 0 &&
+        (rc = take(s, s->packed_bytes, "packed weights", &s->packed, err)) != FR_OK)
         return rc;
     s->pool_bytes = pool_bytes(s);
     if (s->pool_bytes > 0 &&

@@ -60,6 +60,7 @@ struct tr_unit_tensor {
     int64_t disk_rows;   /* rows of the whole tensor on disk; 0: shape[0] */
     enum tr_dtype dtype; /* in memory; loading converts (f32, bf16, f16 <-> each other) */
     bool positive;       /* every value must be above 0: scales of FP8 blocks; f32 */
+    bool factor;         /* is read by products alone */
 };
 
 struct tr_unit_spec {
@@ -92,6 +93,7 @@ struct tr_shard_opts {
     enum tr_place place;
     struct tr_shard_limits limits;
     int64_t tokens_max; /* T_max: the most rows one tr_shard_fetch_rows asks for */
+    bool owned_twice;   /* another rank of this machine owns the same units */
 };
 
 enum fr_rc tr_shard_create(const struct tr_shard_opts *o, struct tr_shard **out,
@@ -115,6 +117,12 @@ int64_t tr_shard_window_units(struct tr_shard *s, int64_t elements, int64_t besi
 /* Elements of a unit. */
 int64_t tr_shard_elements(const struct tr_shard *s, int unit);
 
+/* Before tr_shard_load: units that lie whole on this rank, persistent ones left out, get the packed
+ * forms of their weights (tr_prepack_bytes) beside them, in the order of ids, as far as so many
+ * bytes go. replace: weights that are factors have packed forms alone (tr_repack). Returns the
+ * bytes that this adds. */
+size_t tr_shard_prepack(struct tr_shard *s, size_t bytes, bool replace);
+
 /* Once all is planned: a line for each limit that keeps gathers from going ahead of use, or that
  * was adjusted. */
 void tr_shard_notes(const struct tr_shard *s, struct fr_buf *notes);
@@ -123,6 +131,7 @@ void tr_shard_notes(const struct tr_shard *s, struct fr_buf *notes);
 struct tr_shard_bytes {
     size_t base; /* slices of sharded units and own rows; everything when nothing is gathered */
     size_t owned;
+    size_t packed; /* of tr_shard_prepack */
     size_t persistent;
     size_t windows; /* gather windows: max_live, or less if a run never needs so much */
     size_t rows;    /* buffers of tr_shard_fetch_rows */
@@ -142,9 +151,10 @@ struct tr_shard_tell {
 };
 
 /* Allocates and fills: this rank reads its byte ranges and no others, in their order on disk; what
- * the page cache lacked of them it lacks afterwards. Every tensor must be there with its shape.
- * FR_CORRUPT: a value that is not finite, or not above 0 where it must be. Errors name the tensor.
- * tell: NULL when nobody asks. */
+ * the page cache lacked of them it lacks once all ranks have read. Every tensor must be there with
+ * its shape. FR_CORRUPT: a value that is not finite, or not above 0 where it must be, or a file
+ * that is written to meanwhile. Errors name the tensor or the file. tell: NULL when nobody asks.
+ * All ranks of the world call it. */
 enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st,
                          const struct tr_shard_tell *tell, struct fr_err *err);
 
@@ -191,6 +201,8 @@ enum fr_rc tr_shard_release(struct tr_shard *s, struct tr_queue *q, int first, i
 
 /* Tensor i of a unit that is whole now; p is NULL when it is not. Valid until its release. */
 struct tr_view tr_shard_view(const struct tr_shard *s, int unit, int i);
+/* The same as a weight: with its packed form, where it has one. */
+struct tr_weight tr_shard_weight(const struct tr_shard *s, int unit, int i);
 
 /*
  * The rows of a TR_UNIT_ROWS unit that `ids` name. ids (T) are host numbers; out_index (T) i32,

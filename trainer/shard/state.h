@@ -16,6 +16,8 @@ struct unit {
     int64_t elements;
     size_t base_at; /* where this rank's bytes lie in base or in persistent */
     bool whole;     /* the whole unit lies there */
+    bool packed;    /* its weights have their packed forms in `packed` as well */
+    size_t packed_at;
 
     /* In the pool. */
     bool here;  /* it has a place: its bytes are there, or a gather that fetches them was issued */
@@ -81,7 +83,9 @@ struct tr_shard {
     size_t nunits, cap;
     size_t base_bytes, persistent_bytes;
     size_t owned_bytes; /* of base_bytes */
-    char *base, *persistent;
+    size_t packed_bytes;
+    bool replace; /* tr_shard_prepack's */
+    char *base, *persistent, *packed;
     struct tr_queue *gq; /* the communicator's queue */
     struct tr_queue *cq; /* copies from the host; NULL: the base is on the device */
     struct tr_event *rows_done;
@@ -160,6 +164,8 @@ static inline size_t shard_whole(const struct tr_shard *s, const struct unit *u)
 }
 
 enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err);
+/* Writes the packed forms, once the weights are there. */
+enum fr_rc shard_prepack(struct tr_shard *s, struct fr_err *err);
 
 /* pool.c */
 size_t pool_bytes(const struct tr_shard *s);

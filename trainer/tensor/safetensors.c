@@ -179,8 +179,9 @@ static enum fr_rc read_tensors(struct tr_st *st, int file, const json_t *root, i
     if (data_at + pos != f->bytes)
         return fr_fail(err, FR_CORRUPT,
                        "%s: file not fully covered: header and tensors take %lld bytes, it has "
-                       "%lld",
-                       f->path, (long long)(data_at + pos), (long long)f->bytes);
+                       "%lld%s",
+                       f->path, (long long)(data_at + pos), (long long)f->bytes,
+                       f->bytes < data_at + pos ? ": it is cut, fetch it again" : "");
     return FR_OK;
 }
 
@@ -197,6 +198,10 @@ static enum fr_rc read_header(struct st_file *f, int64_t *data_at, json_t **root
                        (long long)f->bytes);
     if ((rc = st_pread(f->fd, f->path, head, 8, 0, err)) != FR_OK)
         return rc;
+    if (memcmp(head, "version ", 8) == 0)
+        return fr_fail(err, FR_CORRUPT,
+                       "%s is a pointer of Git LFS, not the weights: fetch them by git lfs pull",
+                       f->path);
     for (int i = 7; i >= 0; i--)
         n = n << 8 | head[i];
     if (n > HEADER_MAX_BYTES)
@@ -238,6 +243,7 @@ static enum fr_rc open_file(struct tr_st *st, int i, struct fr_err *err)
     if (!S_ISREG(s.st_mode))
         return fr_fail(err, FR_USAGE, "%s is not a file", f->path);
     f->bytes = (int64_t)s.st_size;
+    f->written = s.st_mtim;
     rc = read_header(f, &data_at, &root, err);
     if (rc == FR_OK && (rc = check_meta(json_object_get(root, "__metadata__"), err)) != FR_OK)
         fr_while(err, "%s", f->path);

@@ -59,7 +59,7 @@ struct tr_st_tensor {
     int64_t shape[TR_ST_DIMS];
     int64_t elements, bytes;
     int file;       /* which of the checkpoint's files */
-    bool absent; /* that file is not there: no more is known */
+    bool absent;    /* that file is not there: no more is known */
     int64_t offset; /* first byte, from the start of that file */
 };
 
@@ -102,10 +102,22 @@ size_t tr_st_unmapped(const struct tr_st *st);
 enum fr_rc tr_st_read(const struct tr_st *st, const struct tr_st_tensor *t, int64_t at, void *dst,
                       size_t n, struct fr_err *err);
 
-/* The same for bytes that nobody on this machine reads again soon: what the page cache lacked of
- * them it lacks afterwards, what it had it keeps. */
-enum fr_rc tr_st_read_once(const struct tr_st *st, const struct tr_st_tensor *t, int64_t at,
-                           void *dst, size_t n, struct fr_err *err);
+/* Bytes [at, at+n) of a tensor. */
+struct tr_st_piece {
+    const struct tr_st_tensor *t;
+    int64_t at;
+    size_t n;
+};
+
+/* Reads a piece as tr_st_read does. *lacked: the part of it, its end or n 0, that the page cache
+ * lacked and has now. tr_st_drop takes that out again, so that reading a checkpoint pushes nothing
+ * else out. */
+enum fr_rc tr_st_read_piece(const struct tr_st *st, const struct tr_st_piece *p, void *dst,
+                            struct tr_st_piece *lacked, struct fr_err *err);
+void tr_st_drop(const struct tr_st *st, const struct tr_st_piece *lacked);
+
+/* FR_CORRUPT names a file that was written to since it was opened. */
+enum fr_rc tr_st_unchanged(const struct tr_st *st, struct fr_err *err);
 
 /* FR_SHAPE with both shapes in the text unless t has exactly this shape. */
 enum fr_rc tr_st_want_shape(const struct tr_st_tensor *t, int ndim, const int64_t *shape,

@@ -6,11 +6,13 @@
 #include "trainer/tensor/safetensors.h"
 
 #include <jansson.h>
+#include <time.h>
 
 struct st_file {
     const char *path;
     int fd;
     int64_t bytes;
+    struct timespec written; /* when, as of the time it was opened */
     json_t *meta;
 };
 

@@ -9,6 +9,14 @@
 
 enum { READ_MAX_BYTES = 1 << 30 /* the kernel cuts one read a little below 2 GiB */ };
 
+/* What to do about a read that failed. */
+static const char *cure(int errnum)
+{
+    return errnum == EIO      ? " (see the kernel's log; fetch the file again, to a sound disk)"
+           : errnum == ESTALE ? " (its server has another file of that name now: start again)"
+                              : "";
+}
+
 enum fr_rc st_pread(int fd, const char *path, void *dst, size_t n, int64_t at, struct fr_err *err)
 {
     for (size_t done = 0; done < n;) {
@@ -17,7 +25,7 @@ enum fr_rc st_pread(int fd, const char *path, void *dst, size_t n, int64_t at, s
         if (k < 0 && errno == EINTR)
             continue;
         if (k < 0)
-            return fr_fail_errno(err, errno, "cannot read %s", path);
+            return fr_fail_errno(err, errno, "cannot read %s%s", path, cure(errno));
         if (k == 0)
             return fr_fail(err, FR_CORRUPT, "%s became shorter while it was open", path);
         done += (size_t)k;
@@ -56,22 +64,48 @@ static size_t read_cached(int fd, void *dst, size_t n, off_t at)
     return got > 0 ? (size_t)got : 0;
 }
 
-enum fr_rc tr_st_read_once(const struct tr_st *st, const struct tr_st_tensor *t, int64_t at,
-                           void *dst, size_t n, struct fr_err *err)
+enum fr_rc tr_st_read_piece(const struct tr_st *st, const struct tr_st_piece *p, void *dst,
+                            struct tr_st_piece *lacked, struct fr_err *err)
 {
-    const struct st_file *f = &st->files[t->file];
-    enum fr_rc rc = check_range(t, at, n, err);
-    off_t from = (off_t)(t->offset + at);
+    const struct st_file *f = &st->files[p->t->file];
+    enum fr_rc rc = check_range(p->t, p->at, p->n, err);
     size_t had;
 
+    *lacked = (struct tr_st_piece){p->t, p->at, 0};
     if (rc != FR_OK)
         return rc;
-    had = read_cached(f->fd, dst, n, from);
-    if (had == n)
-        return FR_OK;
-    rc = st_pread(f->fd, f->path, (char *)dst + had, n - had, (int64_t)from + (int64_t)had, err);
-    (void)posix_fadvise(f->fd, from + (off_t)had, (off_t)(n - had), POSIX_FADV_DONTNEED);
-    return rc == FR_OK ? rc : fr_while(err, "tensor '%s'", t->name);
+    had = read_cached(f->fd, dst, p->n, (off_t)(p->t->offset + p->at));
+    *lacked = (struct tr_st_piece){p->t, p->at + (int64_t)had, p->n - had};
+    return tr_st_read(st, p->t, lacked->at, (char *)dst + had, lacked->n, err);
+}
+
+void tr_st_drop(const struct tr_st *st, const struct tr_st_piece *p)
+{
+    off_t from = p->n > 0 ? (off_t)(p->t->offset + p->at) : 0;
+
+    if (p->n > 0)
+        (void)posix_fadvise(st->files[p->t->file].fd, from, (off_t)p->n, POSIX_FADV_DONTNEED);
+}
+
+enum fr_rc tr_st_unchanged(const struct tr_st *st, struct fr_err *err)
+{
+    struct stat now;
+
+    for (size_t i = 0; i < st->nfiles; i++) {
+        const struct st_file *f = &st->files[i];
+
+        if (f->fd < 0)
+            continue;
+        if (fr_sys.fstat(f->fd, &now) != 0)
+            return fr_fail_errno(err, errno, "cannot stat %s", f->path);
+        if (now.st_size != f->bytes || now.st_mtim.tv_sec != f->written.tv_sec ||
+            now.st_mtim.tv_nsec != f->written.tv_nsec)
+            return fr_fail(err, FR_CORRUPT,
+                           "%s was written to while it was read: what was read is of no use; start "
+                           "again once the file is whole",
+                           f->path);
+    }
+    return FR_OK;
 }
 
 size_t tr_st_files(const struct tr_st *st)

@@ -35,7 +35,9 @@ struct tr_weight {
     struct tr_view w;     /* (out, in) */
     struct tr_view scale; /* (ceil(out/block_rows), ceil(in/block_cols)) f32 */
     int block_rows, block_cols;
-    int64_t row0; /* first row of the block grid that w starts at */
+    int64_t row0;       /* first row of the block grid that w starts at */
+    const void *packed; /* the packed form of all of w (tr_prepack); NULL: none */
+    bool repacked;      /* w's memory holds the form of tr_repack: products alone can read it */
 };
 
 size_t tr_dtype_bytes(enum tr_dtype t);

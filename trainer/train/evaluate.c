@@ -173,7 +173,8 @@ static void conclude(const struct job *j, struct tr_eval_result *out)
 
     for (int64_t b = 0; b < j->batches; b++) {
         const double *s = j->sums + b * SUMS;
-        double samples = (double)(batch_end(j, b) - b * j->o->batch);
+        int64_t end = j->o->whole ? (b + 1) * j->o->batch : batch_end(j, b);
+        double samples = (double)(end - b * j->o->batch);
 
         for (int k = 0; k < SUMS; k++)
             all[k] += s[k];

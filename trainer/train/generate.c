@@ -101,6 +101,7 @@ static enum fr_rc read_text(struct job *j, struct place *p, bool *over, struct f
     if (*over) {
         memcpy(a->text, text.p, text.n);
         a->text[text.n] = '\0';
+        a->text_n = text.n;
     }
     return FR_OK;
 }

@@ -113,6 +113,21 @@ static void put_precision(struct fr_buf *t, const struct tr_ds_config *d)
                    d->consecutive_hysteresis ? " consecutive" : "", d->min_loss_scale);
 }
 
+/* What decides the order of a stream, beside its records. */
+static void put_stream(struct fr_buf *t, const struct tr_args *a)
+{
+    if (!a->streaming)
+        return;
+    fr_buf_fmt(t, "--buffer_size=%lld\n", (long long)a->buffer_size);
+    if (a->val_size > 0)
+        fr_buf_fmt(t, "--val_size=%.12g\n", a->val_size);
+    if (a->mix_strategy != TR_MIX_CONCAT)
+        fr_buf_fmt(t, "--mix_strategy=%d\n--interleave_probs=%s\n", (int)a->mix_strategy,
+                   a->interleave_probs != NULL ? a->interleave_probs : "");
+    if (a->packing)
+        fr_buf_fmt(t, "--preprocessing_batch_size=%lld\n", (long long)a->preprocessing_batch_size);
+}
+
 enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY_TEXT],
                               struct fr_err *err)
 {
@@ -124,8 +139,7 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
                (long long)id->derived->total_batch, (long long)a->seed, (long long)a->data_seed,
                (long long)a->cutoff_len);
     fr_buf_text(&t, a->packing ? "--packing=1\n" : "");
-    if (a->streaming)
-        fr_buf_fmt(&t, "--buffer_size=%lld\n", (long long)a->buffer_size);
+    put_stream(&t, a);
     put_lora(&t, id->lora);
     fr_buf_fmt(&t,
                "--learning_rate=%.12g\n--adam_beta1=%.12g\n--adam_beta2=%.12g\n"
@@ -161,18 +175,62 @@ void tr_identity_difference(const char *there, const char *here, struct fr_buf *
                    *there != '\0' ? there : here, *there != '\0' ? "there" : "here");
 }
 
+/* Which tensors of the checkpoint the model reads; others may be there or not. */
+struct needed {
+    const struct tr_model_config *config;
+    const struct tr_st *st;
+    bool *tensors; /* owns: of each in the checkpoint */
+    size_t n;      /* how many are */
+};
+
+static void need(struct needed *d, const char *name)
+{
+    const struct tr_st_tensor *t = tr_st_find(d->st, name);
+    size_t i = t != NULL ? (size_t)(t - tr_st_at(d->st, 0)) : 0;
+
+    if (t == NULL || d->tensors[i])
+        return;
+    d->tensors[i] = true;
+    d->n++;
+}
+
+static enum fr_rc need_tensor(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct needed *d = arg;
+    struct fr_buf scales = {0};
+    enum fr_rc rc = FR_OK;
+
+    need(d, t->name);
+    if (!d->config->fp8)
+        return FR_OK;
+    fr_buf_fmt(&scales, "%s_scale_inv", t->name);
+    if (scales.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a tensor's name");
+    else
+        need(d, scales.p);
+    fr_buf_finish(&scales);
+    return rc;
+}
+
+/* Of how many tensors that are needed the first bytes of one count. */
+static size_t stride_of(const struct needed *d)
+{
+    return d->n / SAMPLED + 1;
+}
+
 /* Of what is here. */
-static enum fr_rc make_records(const struct tr_st *st, struct tr_file_record *records,
+static enum fr_rc make_records(const struct needed *d, struct tr_file_record *records,
                                struct fr_err *err)
 {
-    size_t n = tr_st_count(st), stride = n / SAMPLED + 1;
+    size_t n = tr_st_count(d->st), k = 0;
     enum fr_rc rc = FR_OK;
 
     memset(records, 0, n * sizeof(*records));
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        const struct tr_st_tensor *t = tr_st_at(st, i);
+        const struct tr_st_tensor *t = tr_st_at(d->st, i);
         struct tr_file_record *r = &records[i];
         size_t bytes = t->bytes < (int64_t)sizeof(r->sample) ? (size_t)t->bytes : sizeof(r->sample);
+        bool sampled = d->tensors[i] && k++ % stride_of(d) == 0;
 
         if (t->absent)
             continue;
@@ -180,24 +238,27 @@ static enum fr_rc make_records(const struct tr_st *st, struct tr_file_record *re
         r->ndim = t->ndim;
         r->bytes = t->bytes;
         memcpy(r->shape, t->shape, (size_t)t->ndim * sizeof(*r->shape));
-        if (i % stride == 0)
-            rc = tr_st_read(st, t, 0, r->sample, bytes, err);
+        if (sampled)
+            rc = tr_st_read(d->st, t, 0, r->sample, bytes, err);
     }
     return rc;
 }
 
-static void put_records(struct fr_buf *text, const struct tr_st *st,
+static void put_records(struct fr_buf *text, const struct needed *d,
                         const struct tr_file_record *records)
 {
-    size_t n = tr_st_count(st), stride = n / SAMPLED + 1;
+    size_t n = tr_st_count(d->st), k = 0;
 
     for (size_t i = 0; i < n; i++) {
         const struct tr_file_record *r = &records[i];
         size_t bytes = r->bytes < (int64_t)sizeof(r->sample) ? (size_t)r->bytes : sizeof(r->sample);
 
-        fr_buf_fmt(text, "%s %d %lld\n", tr_st_at(st, i)->name, (int)r->type, (long long)r->bytes);
+        if (!d->tensors[i])
+            continue;
+        fr_buf_fmt(text, "%s %d %lld\n", tr_st_at(d->st, i)->name, (int)r->type,
+                   (long long)r->bytes);
         tr_st_shape_text(text, r->ndim, r->shape);
-        if (i % stride == 0)
+        if (k++ % stride_of(d) == 0)
             fr_buf_add(text, r->sample, bytes);
     }
 }
@@ -208,15 +269,22 @@ enum fr_rc tr_identity_model(struct tr_comm *world, const struct tr_model_config
 {
     size_t n = tr_st_count(st);
     struct tr_file_record *records = fr_sys.alloc(n * sizeof(*records) + 1);
+    struct needed d = {.config = c, .st = st, .tensors = fr_sys.alloc(n + 1)};
     struct fr_buf text = {0};
     enum fr_rc rc;
 
-    if (records == NULL)
-        return fr_fail(err, FR_NOMEM, "what %zu tensors are", n);
-    if ((rc = make_records(st, records, err)) == FR_OK)
+    if (records == NULL || d.tensors == NULL)
+        rc = fr_fail(err, FR_NOMEM, "what %zu tensors are", n);
+    else {
+        memset(d.tensors, 0, n + 1);
+        rc = tr_model_tensors(c, need_tensor, &d, err);
+    }
+    if (rc == FR_OK)
+        rc = make_records(&d, records, err);
+    if (rc == FR_OK)
         rc = tr_files_share(world, st, records, err);
     if (rc == FR_OK)
-        put_records(&text, st, records);
+        put_records(&text, &d, records);
     fr_buf_add(&text, c, sizeof(*c));
     if (rc == FR_OK && text.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for the names of %zu tensors", n);
@@ -224,5 +292,6 @@ enum fr_rc tr_identity_model(struct tr_comm *world, const struct tr_model_config
         fr_sha256(text.p, text.n, out);
     fr_buf_finish(&text);
     fr_sys.free(records);
+    fr_sys.free(d.tensors);
     return rc;
 }

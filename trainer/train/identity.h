@@ -30,9 +30,10 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
 /* The first line that differs: "--lora_rank is 8 there, 16 here". */
 void tr_identity_difference(const char *there, const char *here, struct fr_buf *out);
 
-/* A digest of the configuration, of the tensors' names, types and shapes, and of the first bytes of
- * some tensors. The bytes tell models of one shape apart. Of files that a rank lacks, others tell:
- * all ranks call. */
+/* A digest of the configuration, of the names, types and shapes of the tensors that the model
+ * reads, and of the first bytes of some of them. The bytes tell models of one shape apart. Tensors
+ * that the model does not read (further prediction layers, rotary tables) do not count, so that
+ * their files may come and go. Of files that a rank lacks, others tell: all ranks call. */
 enum fr_rc tr_identity_model(struct tr_comm *world, const struct tr_model_config *c,
                              const struct tr_st *st, char out[TR_IDENTITY_DIGEST],
                              struct fr_err *err);

@@ -4,6 +4,7 @@
 #include "trainer/train/export.h"
 #include "trainer/train/files.h"
 #include "trainer/train/groups.h"
+#include "trainer/train/loading.h"
 
 #include <string.h>
 
@@ -52,6 +53,33 @@ static enum fr_rc make_groups(struct tr_infer *x, const struct tr_infer_opts *o,
     return tr_groups_make(o->comm, &g, &x->experts, &x->rest, err);
 }
 
+/* Weights in the form that products read, where half of this rank's share of the memory has room.
+ */
+static void prepack(const struct tr_infer *x, const struct tr_infer_opts *o)
+{
+    size_t room = tr_mem_room(o->be) / (size_t)o->comm->local_size / 2, n;
+    struct tr_memory_row rows[TR_MEMORY_ROWS];
+
+    n = tr_model_memory(x->model, rows);
+    if (o->be->ops->host_memory && room > rows[n - 1].bytes)
+        (void)tr_model_prepack(x->model, room - rows[n - 1].bytes);
+}
+
+/* The weights; rank 0 says how far it is. */
+static enum fr_rc load(struct tr_infer *x, const struct tr_infer_opts *o, struct fr_err *err)
+{
+    bool first = o->comm->rank == 0;
+    struct tr_loading loading;
+    enum fr_rc rc;
+
+    prepack(x, o);
+    tr_loading_begin(&loading);
+    rc = tr_model_load(x->model, x->st, first ? &loading.tell : NULL, err);
+    if (rc == FR_OK && first)
+        tr_loading_end(&loading);
+    return rc;
+}
+
 enum fr_rc tr_infer_open(struct tr_infer *x, const struct tr_infer_opts *o, struct fr_err *err)
 {
     struct tr_model_opts m = {.be = o->be,
@@ -87,7 +115,7 @@ enum fr_rc tr_infer_open(struct tr_infer *x, const struct tr_infer_opts *o, stru
     if (rc == FR_OK)
         rc = tr_files_check(o->comm, x->model, x->st, err);
     if (rc == FR_OK)
-        rc = tr_model_load(x->model, x->st, NULL, err);
+        rc = load(x, o, err);
     return rc == FR_OK && o->adapter_dir != NULL ? load_adapter(x, o, err) : rc;
 }
 

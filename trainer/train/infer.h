@@ -30,7 +30,8 @@ struct tr_infer {
     struct tr_comm *experts, *rest; /* owns: groups, where experts stay */
 };
 
-/* Errors name the file. tr_infer_finish() also after a failure. */
+/* Rank 0 says on stderr how far the weights are read. Errors name the file. tr_infer_finish() also
+ * after a failure. */
 enum fr_rc tr_infer_open(struct tr_infer *x, const struct tr_infer_opts *o, struct fr_err *err);
 void tr_infer_finish(struct tr_infer *x);
 

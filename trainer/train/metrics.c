@@ -132,6 +132,7 @@ enum fr_rc tr_metrics_start(struct tr_metrics *m, const struct tr_metrics_opts *
                              .last_log_ms = fr_sys.mono_ms(),
                              .last_tokens = p->tokens,
                              .start_step = p->step,
+                             .checkpoint = p->step,
                              .flops_per_token = o->flops_per_token,
                              .quiet = o->quiet,
                              .resumed = o->resumed};
@@ -248,6 +249,8 @@ void tr_log_row(struct tr_metrics *m, const struct tr_progress *p, const json_t 
     if (tokens_s > 0)
         tr_log_number(row, "throughput", round(tokens_s * 100) / 100);
     json_object_set_new(row, "total_tokens", json_integer(p->tokens));
+    if (m->checkpoint > 0)
+        json_object_set_new(row, "checkpoint", json_integer(m->checkpoint));
     append_log(m, row);
     json_decref(row);
 }

@@ -21,6 +21,7 @@ struct tr_metrics {
     int64_t last_log_ms;
     int64_t last_tokens; /* tokens at the last log */
     int64_t start_step;
+    int64_t checkpoint; /* step of the newest one, or of the state that it went on from; 0: none */
     double flops_per_token;
     bool quiet, resumed, bar, log_broken;
 };

@@ -52,6 +52,7 @@ enum fr_rc tr_run_sum_counts(struct tr_run *r, struct fr_err *err)
     routes[1] = (double)m.routes.near;
     n->tokens_max = r->tokens_max;
     n->kept = tr_model_kept(r->model);
+    n->packed = r->packed_bytes;
     rc = tr_comm_host_sum(r->env.comm, &n->bytes[0][0], (size_t)TR_MOVES * TR_LINK_CLASSES, err);
     if (rc == FR_OK)
         rc = tr_comm_host_sum(r->env.comm, routes, 2, err);

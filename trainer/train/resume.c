@@ -65,6 +65,36 @@ enum fr_rc tr_resume_clear(const char *output_dir, struct fr_err *err)
     return fr_remove_tree(dir, err);
 }
 
+enum fr_rc tr_resume_room(const struct tr_resume *r, const struct tr_params *p, int64_t checkpoints,
+                          struct fr_buf *notes, struct fr_err *err)
+{
+    int64_t adapter = p->elements * (int64_t)sizeof(float), state = STATES * adapter;
+    int64_t least = (KEEP + 1) * state, most = least + checkpoints * (state + adapter);
+    int64_t room = fr_sys.disk_free(r->output_dir);
+    char dir[PATH_MAX], has[24], one[24], all[24];
+
+    if (room < 0)
+        return FR_OK;
+    snprintf(dir, sizeof(dir), "%s/resume", r->output_dir);
+    room += fr_tree_bytes(dir); /* of an earlier start, which this one replaces */
+    fr_show_size(room, has);
+    fr_show_size(state, one);
+    fr_show_size(room < least ? least : most, all);
+    if (room < least)
+        return fr_fail(
+            err, FR_FULL,
+            "--output_dir %s has %s free, its resume states need %s (%d of %s each): make "
+            "room, give another folder, or set --no_resume_state",
+            r->output_dir, has, all, KEEP + 1, one);
+    if (room < most && notes != NULL)
+        fr_buf_fmt(
+            notes,
+            "--output_dir %s has %s free, %lld checkpoints with their resume states need %s: "
+            "set --save_total_limit or --save_only_model, or make room\n",
+            r->output_dir, has, (long long)checkpoints, all);
+    return FR_OK;
+}
+
 static json_t *progress_json(const struct tr_resume *r, const struct tr_optim *o,
                              const struct tr_progress *p, const char *sha)
 {

@@ -27,11 +27,19 @@ struct tr_resume {
     struct tr_digests digests;
     float *flat;        /* borrows, host: flat_states * padded elements */
     size_t flat_states; /* 3 on the first rank of a node, which reads and writes; else at least 1 */
-    const int64_t *kept;  /* borrows: n_kept steps whose states stay */
+    const int64_t *kept; /* borrows: n_kept steps whose states stay */
     size_t n_kept;
     int64_t accumulation; /* micro-batches of a step and rank, now: a state of another number of */
     int64_t micro_per_epoch; /* ranks is taken up at the same step of the epoch */
 };
+
+/*
+ * Before a run begins: FR_FULL where this node's output folder has no room for the states that are
+ * there at once. A note (NULL: none) where it has none for the states and adapters of this many
+ * checkpoints beside them.
+ */
+enum fr_rc tr_resume_room(const struct tr_resume *r, const struct tr_params *p, int64_t checkpoints,
+                          struct fr_buf *notes, struct fr_err *err);
 
 /* Writes the state of now. Every rank calls it; the first rank of each node writes. A full disk is
  * an error that leaves the older states as they were. */

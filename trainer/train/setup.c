@@ -107,8 +107,11 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
                                 .world = r->env.comm->size,
                                 .hidden_size = r->config.hidden_size};
     struct fr_buf notes = {0};
-    enum fr_rc rc =
-        tr_args_derive(a, tr_dataset_valid(r->data), r->env.comm->size, &r->derived, err);
+    int64_t samples = 0;
+    enum fr_rc rc = tr_sampler_micros(r->sampler, 0, &r->micros, &samples, err);
+
+    if (rc == FR_OK)
+        rc = tr_args_derive(a, samples, r->env.comm->size, &r->derived, err);
 
     if (rc == FR_OK && a->deepspeed != NULL)
         rc = tr_ds_load(a->deepspeed, &flags, &r->ds, &notes, err);
@@ -266,19 +269,26 @@ static enum fr_rc host_lacks(const struct tr_run *r, const struct fr_err *why, s
                    all, why->msg, row != NULL ? cure(row) : "take fewer ranks on this machine");
 }
 
-/* Activations that wait for the backward: half of what this rank's share of the memory leaves. */
-static void keep_activations(struct tr_run *r)
+/* What the table leaves of half of this rank's share of the host's memory. */
+static size_t left_over(const struct tr_run *r, size_t room)
+{
+    struct table t;
+
+    make_table(r, &t);
+    return room > t.sum ? room - t.sum : 0;
+}
+
+/* First activations that wait for the backward, then packed forms of weights. */
+static void use_room(struct tr_run *r)
 {
     size_t room = tr_mem_room(r->env.be) / (size_t)r->env.comm->local_size / 2;
-    struct table t;
 
     if (r->args->recompute == TR_RECOMPUTE_NONE)
         tr_model_keep(r->model, SIZE_MAX);
-    if (r->args->recompute != TR_RECOMPUTE_AUTO || !r->env.be->ops->host_memory)
-        return;
-    make_table(r, &t);
-    if (room > t.sum)
-        tr_model_keep(r->model, room - t.sum);
+    else if (r->args->recompute == TR_RECOMPUTE_AUTO && r->env.be->ops->host_memory)
+        tr_model_keep(r->model, left_over(r, room));
+    if (r->env.be->ops->host_memory)
+        r->packed_bytes = tr_model_prepack(r->model, left_over(r, room));
 }
 
 /* The table of what this rank will hold, printed before it is taken. */
@@ -299,11 +309,18 @@ static enum fr_rc take_memory(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
+/* Rows are made of a stream as it goes. */
+static bool packs_stream(const struct tr_run *r)
+{
+    return r->args->streaming && r->args->packing;
+}
+
 /* A micro-batch of the longest samples. A batch in evaluation is computed in pieces of that size,
  * so it needs no more unless one sample alone does. */
 static int64_t tokens_of(const struct tr_run *r)
 {
-    int64_t most = r->args->per_device_train_batch_size * tr_dataset_longest(r->data);
+    int64_t longest = packs_stream(r) ? r->args->sample_tokens : tr_dataset_longest(r->data);
+    int64_t most = r->args->per_device_train_batch_size * longest;
 
     for (size_t i = 0; i < r->nevals; i++)
         if (tr_dataset_longest(r->evals[i].data) > most)
@@ -311,10 +328,25 @@ static int64_t tokens_of(const struct tr_run *r)
     return most;
 }
 
+/* Examples of a row at most: as many as the shortest of them would be. */
+static int64_t examples_of_row(const struct tr_run *r)
+{
+    int64_t shortest = r->args->sample_tokens;
+
+    if (!packs_stream(r) || r->args->pretrain)
+        return tr_dataset_most(r->data);
+    for (int64_t i = 0; i < tr_dataset_size(r->data); i++) {
+        int64_t n = tr_dataset_at(r->data, i).n;
+
+        shortest = n > 0 && n < shortest ? n : shortest;
+    }
+    return r->args->sample_tokens / shortest;
+}
+
 /* The same in examples, of which a packed sample has several. */
 static int64_t samples_of(const struct tr_run *r)
 {
-    int64_t most = r->args->per_device_train_batch_size * tr_dataset_most(r->data);
+    int64_t most = r->args->per_device_train_batch_size * examples_of_row(r);
 
     for (size_t i = 0; i < r->nevals; i++)
         if (tr_dataset_most(r->evals[i].data) > most)
@@ -361,6 +393,8 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         rc = tr_model_create(&o, &r->model, &notes, err);
     if (rc == FR_OK)
         rc = tr_files_check(r->env.comm, r->model, r->st, err);
+    if (rc == FR_OK)
+        rc = tr_run_check_room(r, &notes, err);
     fr_sys.free(ranks);
     if (!apart && (r->ds.offload_param != TR_OFFLOAD_NONE || r->ds.cpu_checkpointing))
         fr_buf_text(&notes,
@@ -370,7 +404,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     tr_run_say_layout(r);
-    keep_activations(r);
+    use_room(r);
     r->resume.flat_states = r->env.comm->local_rank == 0 ? STATES : 1;
     return take_memory(r, err);
 }
@@ -516,18 +550,8 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
     r->resume.digests.data = tr_dataset_digest(r->data);
     r->resume.digests.tokenizer = tr_tokenizer_digest(r->tokenizer);
     r->resume.accumulation = a->gradient_accumulation_steps;
-    r->resume.micro_per_epoch = r->derived.micro_per_rank;
-    struct tr_sampler_opts so = {.batch = a->per_device_train_batch_size,
-                                 .rank = env->comm->rank,
-                                 .world = env->comm->size,
-                                 .seed =
-                                     a->data_seed >= 0 && !a->streaming ? a->data_seed : a->seed,
-                                 .shuffle = !a->disable_shuffling,
-                                 .buffer = a->streaming ? a->buffer_size : 0,
-                                 .drop_last = a->dataloader_drop_last};
-    rc = tr_sampler_create(r->data, &so, &r->sampler, err);
-    if (rc == FR_OK)
-        rc = same_everywhere(r, err);
+    r->resume.micro_per_epoch = a->streaming ? INT64_MAX : r->derived.micro_per_rank;
+    rc = same_everywhere(r, err);
     if (rc == FR_OK)
         rc = make_model(r, err);
     if (rc == FR_OK)

@@ -38,6 +38,7 @@ struct tr_run {
     char evals_digest[65];           /* of all of them */
     int64_t tokens_max, samples_max; /* of the model */
     struct tr_sampler *sampler;      /* owns */
+    int64_t micros;                  /* micro-batches of a rank in the epoch of now */
     struct tr_st *st;                /* owns: the checkpoint's headers and descriptors */
     struct tr_model *model;          /* owns */
     struct tr_comm *steps;           /* owns: all ranks once more, for the optimizer's calls */
@@ -54,6 +55,7 @@ struct tr_run {
     char model_digest[65];
     int64_t rss_before;   /* peak bytes of this process before weights were loaded */
     size_t planned_bytes; /* the table's sum */
+    size_t packed_bytes;  /* of it packed forms of weights */
     struct tr_train_counts counts;
     size_t moved[TR_MOVES][TR_LINK_CLASSES]; /* before the step */
     int64_t began_ms, tokens_before;         /* ditto */
@@ -64,9 +66,14 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
                         struct fr_err *err);
 void tr_run_finish(struct tr_run *r);
 
-/* setup_data.c: the tokenizer and the data sets for training and evaluation; rank 0 prints what was
- * dropped. The first rank of each node tokenizes and leaves a cache, which the others read. */
+/* setup_data.c: the tokenizer, the data sets for training and evaluation, the sampler; rank 0
+ * prints what was dropped. The first rank of each node tokenizes and leaves a cache, which the
+ * others read. */
 enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err);
+
+/* disk.c: FR_FULL where this node's disk cannot hold what is saved at once; notes get a line where
+ * it cannot hold all. */
+enum fr_rc tr_run_check_room(const struct tr_run *r, struct fr_buf *notes, struct fr_err *err);
 
 /* layout.c: what moe.expert_placement names. */
 enum fr_rc tr_run_read_placement(struct tr_run *r, struct fr_err *err);

@@ -1,5 +1,6 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
+#include "trainer/data/stream.h"
 #include "trainer/train/setup.h"
 
 #include <ctype.h>
@@ -57,6 +58,59 @@ static enum fr_rc load_one(struct tr_run *r, struct tr_dataset_opts *o, struct t
     return rc;
 }
 
+/* Records for evaluation in the order of the stream's first epoch: the first of them, or all. */
+static enum fr_rc take_stream(const struct tr_run *r, const struct tr_dataset *from, int64_t most,
+                              struct tr_dataset **out, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    double probs[TR_MIX_SETS];
+    struct tr_stream s = {.buffer = a->buffer_size, .seed = a->seed, .mix = a->mix_strategy};
+    int64_t *order = NULL, n = 0;
+    enum fr_rc rc = FR_OK;
+
+    s.n = tr_dataset_sets(from, &s.lengths);
+    if (a->interleave_probs != NULL && s.n > 1) {
+        rc = tr_mix_probs(a->interleave_probs, s.n, probs, err);
+        s.probs = probs;
+    }
+    if (rc == FR_OK)
+        rc = tr_stream_order(&s, 0, &order, &n, err);
+    if (rc == FR_OK && most > 0 && most >= n)
+        rc = fr_fail(err, FR_USAGE, "--val_size %lld leaves none of %lld records to train on",
+                     (long long)most, (long long)n);
+    if (rc == FR_OK)
+        rc = tr_dataset_pick(from, &(struct tr_picked){order, most > 0 ? most : n, a->packing}, out,
+                             err);
+    fr_sys.free(order);
+    if (rc == FR_OK && tr_dataset_valid(*out) == 0)
+        rc = fr_fail(err, FR_USAGE, "all records that are for evaluation are invalid");
+    return rc;
+}
+
+/* Of a stream evaluation begins with its buffer, too, but for figures of each set. */
+static enum fr_rc shuffle_eval(const struct tr_run *r, struct tr_dataset **data, struct fr_err *err)
+{
+    struct tr_dataset *whole = *data;
+    enum fr_rc rc;
+
+    if (!r->args->streaming || r->args->eval_on_each_dataset)
+        return FR_OK;
+    *data = NULL;
+    rc = take_stream(r, whole, 0, data, err);
+    tr_dataset_destroy(whole);
+    return rc;
+}
+
+static enum fr_rc split(struct tr_run *r, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+
+    if (a->streaming)
+        return take_stream(r, r->data, (int64_t)a->val_size, &r->evals[0].data, err);
+    return tr_dataset_split(&r->data, &(struct tr_split_opts){a->val_size, a->seed, a->packing},
+                            &r->evals[0].data, err);
+}
+
 /* --val_size, or --eval_dataset. */
 static enum fr_rc load_evals(struct tr_run *r, struct tr_dataset_opts *o, struct fr_err *err)
 {
@@ -65,13 +119,13 @@ static enum fr_rc load_evals(struct tr_run *r, struct tr_dataset_opts *o, struct
     enum fr_rc rc = name_sets(r, err);
 
     if (rc == FR_OK && a->val_size > 0)
-        rc = tr_dataset_split(&r->data, &(struct tr_split_opts){a->val_size, a->seed, a->packing},
-                              &r->evals[0].data, err);
+        rc = split(r, err);
     for (size_t i = 0; rc == FR_OK && a->eval_dataset != NULL && i < r->nevals; i++) {
         o->dataset = r->evals[i].name != NULL ? r->evals[i].name : a->eval_dataset;
-        o->keep_dropped = a->packing;
-        o->stream = false;
-        if ((rc = load_one(r, o, &r->evals[i].data, err)) != FR_OK)
+        o->keep_dropped = a->packing || (a->streaming && !a->eval_on_each_dataset);
+        if ((rc = load_one(r, o, &r->evals[i].data, err)) == FR_OK)
+            rc = shuffle_eval(r, &r->evals[i].data, err);
+        if (rc != FR_OK)
             fr_while(err, "--eval_dataset");
     }
     for (size_t i = 0; rc == FR_OK && i < r->nevals; i++)
@@ -90,10 +144,10 @@ static enum fr_rc pack(struct tr_run *r, struct fr_err *err)
     const struct tr_args *a = r->args;
     struct tr_pack_opts o = {.capacity = a->sample_tokens,
                              .batch = a->preprocessing_batch_size,
-                             .shards = a->preprocessing_num_workers};
+                             .shards = a->streaming ? 1 : a->preprocessing_num_workers};
     enum fr_rc (*make)(struct tr_dataset **, const struct tr_pack_opts *, struct fr_err *) =
         a->pretrain ? tr_dataset_chunk : tr_dataset_pack;
-    enum fr_rc rc = make(&r->data, &o, err);
+    enum fr_rc rc = a->streaming ? FR_OK : make(&r->data, &o, err); /* a stream's: by epoch */
 
     for (size_t i = 0; rc == FR_OK && i < r->nevals; i++)
         if ((rc = make(&r->evals[i].data, &o, err)) != FR_OK)
@@ -134,6 +188,28 @@ static enum fr_rc fix_tokenizer(struct tr_run *r, const struct tr_template *temp
             "their embeddings are not trained",
             tr_template_name(templ), before, after - 1);
     return rc;
+}
+
+static enum fr_rc make_sampler(struct tr_run *r, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    struct tr_sampler_opts o = {.batch = a->per_device_train_batch_size,
+                                .rank = r->env.comm->rank,
+                                .world = r->env.comm->size,
+                                .seed = a->data_seed >= 0 && !a->streaming ? a->data_seed : a->seed,
+                                .shuffle = !a->disable_shuffling,
+                                .drop_last = a->dataloader_drop_last};
+
+    if (a->streaming)
+        o.stream = (struct tr_sampler_stream){
+            .buffer = a->buffer_size,
+            .mix = a->mix_strategy,
+            .mix_probs = a->interleave_probs,
+            .skip = (int64_t)a->val_size,
+            .rows = {a->packing ? a->sample_tokens : 0, a->preprocessing_batch_size, 1},
+            .texts = a->pretrain,
+        };
+    return tr_sampler_create(r->data, &o, &r->sampler, err);
 }
 
 enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
@@ -191,5 +267,5 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
         rc = check_vocabulary(r, r->data, err);
     for (size_t i = 0; i < r->nevals && rc == FR_OK; i++)
         rc = check_vocabulary(r, r->evals[i].data, err);
-    return rc;
+    return rc == FR_OK ? make_sampler(r, err) : rc;
 }

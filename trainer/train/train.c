@@ -42,7 +42,7 @@ static bool stop_asked(const struct tr_run *r)
 static enum fr_rc begin_step(struct tr_run *r, struct step *s, struct fr_err *err)
 {
     struct tr_progress *p = &r->progress;
-    int64_t left = r->derived.micro_per_rank - p->micro;
+    int64_t left = r->micros - p->micro;
     double sums[PASS_SUMS] = {stop_asked(r) ? 1 : 0, 0, 0, 0};
     enum fr_rc rc = FR_OK;
 
@@ -227,10 +227,23 @@ static enum fr_rc save(struct tr_run *r, bool checkpoint, struct fr_err *err)
     }
     if (rc == FR_OK && !r->args->no_resume_state)
         rc = save_state(r, &now, err);
+    if (rc == FR_OK && (checkpoint || !r->args->no_resume_state))
+        r->metrics.checkpoint = now.step;
     if (rc == FR_OK)
         rc = tr_run_count_experts(r, false, err);
     tr_trace_end(r->env.be, NULL);
     return rc;
+}
+
+/* The step that was done is one of those that each number of steps, or each epoch, asks for. Epochs
+ * of a stream may differ in length. */
+static bool is_due(const struct tr_run *r, enum tr_strategy strategy, int64_t every)
+{
+    const struct tr_progress *p = &r->progress;
+
+    if (r->args->streaming && strategy == TR_STRATEGY_EPOCH)
+        return p->micro >= r->micros;
+    return every > 0 && p->step % every == 0;
 }
 
 /* Whether the step that was done is one after which --eval_strategy evaluates. An epoch that ends
@@ -241,7 +254,7 @@ static bool evaluates(const struct tr_run *r)
     const struct tr_progress *p = &r->progress;
 
     if (r->args->eval_strategy == TR_STRATEGY_EPOCH)
-        return (p->step % d->steps_per_epoch == 0 || p->step == d->total_steps) &&
+        return (is_due(r, TR_STRATEGY_EPOCH, d->steps_per_epoch) || p->step == d->total_steps) &&
                tr_metrics_epoch(d, p) >= r->args->eval_delay;
     return d->eval_every > 0 && p->step % d->eval_every == 0 &&
            (double)p->step >= r->args->eval_delay;
@@ -269,7 +282,7 @@ static enum fr_rc after_step(struct tr_run *r, const struct step *s, struct fr_e
     bool last = p->step == d->total_steps, better = false;
     enum fr_rc rc = FR_OK;
 
-    bool log = (d->log_every > 0 && p->step % d->log_every == 0) ||
+    bool log = is_due(r, r->args->logging_strategy, d->log_every) ||
                (p->step == 1 && r->args->logging_first_step);
     if (log)
         rc = tr_metrics_log(&r->metrics, p, s->result.grad_norm,
@@ -277,9 +290,10 @@ static enum fr_rc after_step(struct tr_run *r, const struct step *s, struct fr_e
     tr_metrics_bar(&r->metrics, p);
     if (rc == FR_OK && evaluates(r))
         rc = evaluate(r, &better, err);
-    bool now = r->args->save_strategy == TR_STRATEGY_BEST
-                   ? better
-                   : d->save_every > 0 && (p->step % d->save_every == 0 || last);
+    bool now =
+        r->args->save_strategy == TR_STRATEGY_BEST
+            ? better
+            : is_due(r, r->args->save_strategy, d->save_every) || (d->save_every > 0 && last);
     return rc == FR_OK && now ? save(r, true, err) : rc;
 }
 
@@ -305,10 +319,14 @@ static enum fr_rc loop(struct tr_run *r, struct fr_err *err)
 
     if (r->args->eval_on_start && p->step == 0)
         rc = evaluate_alone(r, false, err);
+    if (rc == FR_OK)
+        rc = tr_sampler_micros(r->sampler, p->epoch, &r->micros, NULL, err);
     while (rc == FR_OK && !tr_metrics_over(&r->metrics, p)) {
-        if (p->micro >= r->derived.micro_per_rank) {
-            p->epoch++;
+        if (p->micro >= r->micros) {
             p->micro = 0;
+            rc = tr_sampler_micros(r->sampler, ++p->epoch, &r->micros, NULL, err);
+            if (rc != FR_OK)
+                return rc;
         }
         tr_trace_begin(r->env.be, NULL, "step %lld", (long long)p->step + 1);
         tr_run_step_begins(r);

@@ -25,6 +25,7 @@ struct tr_train_counts {
     int64_t tokens_max;    /* of a micro-batch */
     double seconds;        /* of rank 0 */
     size_t kept;           /* bytes of activations that wait for the backward */
+    size_t packed;         /* of packed forms of weights */
     double memory;         /* that the process grew by, of the rank where that is the most */
 };
 

@@ -110,8 +110,9 @@ async function remove(model) {
         go('runs');
 }
 
-async function resume(model) {
-    await resumeRun(model.no).then(() => say(`Run ${model.no} is driven again`)).catch((p) => say(p.message, 'error'));
+function resume(model) {
+    return ask({title: `Resume run ${model.no}`, lines: ['This host drives it on: what goes on is attached to, what waits is started.'],
+        yes: 'Resume', act: () => resumeRun(model.no)});
 }
 
 async function pin(model) {

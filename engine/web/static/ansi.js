@@ -5,6 +5,9 @@ const ESCAPES = /\x1b(?:\[([\d;:]*)([\x20-\x2f]*[\x40-\x7e])|[\]PX^_][^\x07\x1b]
 /* Marks that turn the direction of text: shown, so that a line cannot be read as another one. */
 const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
+/* What stands in a line that says what went wrong. */
+export const ERRORS = /Traceback|\b[Ee]rror\b[:!]|ERROR|FAILED|CUDA (?:error|out of memory)|NCCL WARN|\bKilled\b|Segmentation fault|panic:/;
+
 function cube(n) {
     const step = (v) => (v === 0 ? 0 : 55 + 40 * v);
 

@@ -111,14 +111,24 @@ export const logout = () => post('logout', {});
 
 function runOf(doc) {
     return {...doc, counts: doc.counts || null, started: doc.started_wall, ended: doc.ended_wall,
-        queued: doc.queued_wall, why: doc.why_waiting || ''};
+        queued: doc.queued_wall};
+}
+
+/* Why those wait that are queued: the queue says. */
+async function withWhy(items) {
+    if (items.some((one) => one.state === 'queued')) {
+        const known = new Map((await queue()).items.map((one) => [one.no, one.why_waiting]));
+
+        items.forEach((one) => { one.why = known.get(one.no); });
+    }
+    return items;
 }
 
 /* filters: state, pipeline, origin, schedule, since, until, q; next: of the page before. */
 export async function runs(filters, next = '') {
     const doc = await get(next ? next.replace('/api/v1/', '') : `runs${queryText(filters)}`);
 
-    return {items: doc.items.map(runOf), next: doc.next || ''};
+    return {items: await withWhy(doc.items.map(runOf)), next: doc.next || ''};
 }
 
 /* What the page of a run asks for at once; tab: null for the first. */
@@ -127,9 +137,9 @@ export const pathsOfRun = (no, tab) => [`runs/${no}?form=row`, `runs/${no}/insta
 
 /* The run itself; its tasks follow from its instances. */
 export async function run(no) {
-    const doc = await get(`runs/${no}?form=row`);
+    const [one] = await withWhy([runOf(await get(`runs/${no}?form=row`))]);
 
-    return {...runOf(doc), seq: doc.seq};
+    return one;
 }
 
 /*
@@ -215,14 +225,13 @@ function restartsOf(doc, axis) {
 
 /*
  * Curves: {lines: [{key, name, lost, points: [[x, y]]}], restarts: [x], head: null or {step, total, loss, rate,
- * rate_median, eta_s, bad_since, wall}}. A value that is no finite number is NaN; lost: replaced by a later attempt.
+ * rate_median, eta_s, bad_since, checkpoint, checkpoint_age_s, wall: when all this was so}}. A value that is no finite
+ * number is NaN; lost: replaced by a later attempt.
  */
 export async function metrics(no, q) {
     const doc = await get(`runs/${no}/metrics${queryText(q)}`);
-    const last = doc.parts.at(-1);
 
-    return {lines: linesOf(doc, q.x), restarts: restartsOf(doc, q.x),
-        head: doc.head && {...doc.head, wall: last ? last.started_wall + 1000 * (doc.head.elapsed_s || 0) : 0}};
+    return {lines: linesOf(doc, q.x), restarts: restartsOf(doc, q.x), head: doc.head};
 }
 
 /* Load of nodes over a time: [{title, lines: [{name, points}]}]; of nodes without samples nothing. */
@@ -259,7 +268,9 @@ export async function logRange(no, attempt, from) {
 }
 
 export const logLines = (no, attempt, from, n) => get(`${logPath(no, attempt)}/lines${queryText({from, n})}`);
-export const logSearch = (no, attempt, q) => get(`${logPath(no, attempt)}/search${queryText(q)}`);
+/* Of one attempt; '': of all the run, or of a task of it. */
+export const logSearch = (no, attempt, q) => get(`${attempt ? logPath(no, attempt) : `runs/${no}/log`}/search${queryText(q)}`);
+export const logTimes = (no, attempt, from, to) => get(`${logPath(no, attempt)}/times${queryText({from, to})}`);
 /* Attempts of a task, or of the run, as one text by time; lines are "task@node | text". */
 export const runLogUrl = (no, q) => apiUrl(`runs/${no}/log${queryText(q)}`);
 
@@ -286,6 +297,7 @@ export const pastRuns = (name) => get(`pipelines/${encodeURIComponent(name)}/his
 export const schedules = (pipeline) => get(`schedules${queryText({pipeline})}`);
 export const fires = (id) => get(`schedules/${id}/fires`);
 export const backfills = () => get('backfills');
+export const makeBackfill = (body) => post('backfills', body);
 export const backfill = (id, act) => post(`backfills/${id}/${act}`);
 export const pauseSchedule = (s, body) => send('PUT', `schedules/${s.id}`, body, {'If-Match': s.etag});
 export const runSchedule = (id) => post(`schedules/${id}/run`);

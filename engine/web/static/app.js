@@ -1,11 +1,12 @@
 /* The shell: the bar on top, which page is shown, the theme, keys that hold everywhere. */
 import {fill, forgetColours, h} from './dom.js';
-import {bindKeys, showKeys, startKeys} from './keys.js';
+import {bindKeys, moveFocus, showKeys, startKeys} from './keys.js';
 import {failed, menu, say} from './ask.js';
-import {clock, startTicking, switchZone, zoneName} from './times.js';
+import {clock, clockTime, startTicking, switchZone, zoneWords} from './times.js';
 import {go, onGo, path, query, startNav} from './nav.js';
 import {getAhead, login, loginByCode, logout, me, onLoginNeeded, pathsOfRun} from './api.js';
 import {reconnect, startStream, subscribe, watchStatus} from './stream.js';
+import {startTips} from './tip.js';
 
 /* [path, name, its module, key of the bar, what is asked for while the module comes] */
 const pages = [
@@ -31,7 +32,7 @@ function liveMark() {
     const mark = h('button.plain.live', {on: {click: reconnect}}, h('span.dot'), h('span.word'));
 
     watchStatus((status) => {
-        const since = new Date(status.since).toLocaleTimeString();
+        const since = clockTime(status.since);
 
         mark.dataset.kind = status.kind;
         mark.lastChild.textContent = status.kind === 'stale' ? `stale since ${since}` : words[status.kind];
@@ -42,11 +43,11 @@ function liveMark() {
 }
 
 function zoneSwitch() {
-    const zone = h('span.zone', zoneName());
+    const zone = h('span.zone', zoneWords());
 
-    return h('button.plain.clock', {title: 'Switch between your zone and UTC', on: {click: () => {
+    return h('button.plain.clock', {title: 'Times in your zone, in UTC, or those of schedules in theirs', on: {click: () => {
         switchZone();
-        zone.textContent = zoneName();
+        zone.textContent = zoneWords();
         show();
     }}}, clock(), ' ', zone);
 }
@@ -131,6 +132,8 @@ async function show() {
         page = await module.open(main, {args: found.args, query: query(), user});
         if (turn !== shown && page.close)
             page.close();
+        else if (turn > 1 && document.activeElement === document.body)
+            main.focus({preventScroll: true}); /* Tab goes on with what was opened */
     } catch (problem) {
         if (turn === shown)
             fill(main, failed(problem, show));
@@ -223,7 +226,9 @@ function bindEverywhere() {
     bindKeys('Everywhere', {...to,
         '?': ['these keys', showKeys],
         '/': ['find', focusFind],
-        '.': ['actions', openActions]});
+        '.': ['actions', openActions],
+        j: ['next row', () => moveFocus(main, 1)],
+        k: ['row before', () => moveFocus(main, -1)]});
     document.addEventListener('keydown', (event) => {
         if (event.key === 'Escape' && event.target.matches('[data-find]'))
             event.target.blur();
@@ -234,6 +239,7 @@ async function start() {
     startNav();
     startKeys();
     startTicking();
+    startTips();
     bindEverywhere();
     onGo(show);
     onLoginNeeded(showLogin);

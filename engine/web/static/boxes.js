@@ -72,13 +72,13 @@ function reach(lists, from, steps = Infinity) {
 }
 
 /*
- * doc: a graph of api.js; countsOf(name): {state: number} of a task, null where there is no run.
+ * doc: a graph of api.js; taskOf(name): {counts: {state: number}, away} of a task, undefined where there is no run.
  * choose(box number) is called for a press or Enter.
  */
 export class Boxes {
-    constructor(doc, countsOf, choose) {
+    constructor(doc, taskOf, choose) {
         this.doc = doc;
-        this.countsOf = countsOf;
+        this.taskOf = taskOf;
         this.choose = choose;
         this.ofTask = new Map();
         doc.boxes.forEach((box, b) => box.tasks.forEach((t) => this.ofTask.set(doc.tasks[t].name, b)));
@@ -111,6 +111,7 @@ export class Boxes {
             glyph: svg('text.glyph', {x: 13, y: 22, 'text-anchor': 'middle'}),
             name: svg('text.name', {x: GLYPH_W + 2, y: 22}),
             count: svg('text.count', {x: w - PAD, y: 22, 'text-anchor': 'end'}),
+            away: svg('text.away', {x: w - 3, y: 5, 'text-anchor': 'end'}),
             bar: svg('g', {transform: `translate(4 ${BOX_H - 5})`}),
         };
         const room = w - GLYPH_W - PAD - textWidth(countText(this.total(box))) - 6;
@@ -119,7 +120,7 @@ export class Boxes {
             'data-box': b, on: {click: () => this.choose(b), keydown: (event) => this.onKey(event, b)}},
         box.tasks.length > 1 && svg('rect.behind', {x: 3, y: 3, width: w, height: BOX_H, rx: 6}),
         svg('rect.ground', {width: w, height: BOX_H, rx: 6}), svg('rect.tint', {width: w, height: BOX_H, rx: 6}),
-        one.glyph, one.name, one.count, one.bar);
+        one.glyph, one.name, one.count, one.away, one.bar);
         one.shape = `box${first.gang ? ' gang' : ''}${first.hook ? ' hook' : ''}${first.critical ? ' critical' : ''}`;
         one.name.textContent = clip(this.nameOf(box), room);
         one.w = w;
@@ -147,16 +148,21 @@ export class Boxes {
         const all = {};
 
         for (const t of this.doc.boxes[b].tasks)
-            for (const [state, n] of Object.entries(this.countsOf(this.doc.tasks[t].name) || {}))
+            for (const [state, n] of Object.entries(this.taskOf(this.doc.tasks[t].name)?.counts || {}))
                 all[state] = (all[state] || 0) + n;
         return all;
     }
 
+    /* How many of its instances are on nodes that do not answer. */
+    away(b) {
+        return this.doc.boxes[b].tasks.reduce((n, t) => n + (this.taskOf(this.doc.tasks[t].name)?.away || 0), 0);
+    }
+
     /* State is a class; colour is CSS. */
     draw(b) {
-        const one = this.boxes.get(b), counts = this.counts(b), n = sum(counts), box = this.doc.boxes[b];
+        const one = this.boxes.get(b), counts = this.counts(b), n = sum(counts), box = this.doc.boxes[b], away = this.away(b);
         const state = n > 0 ? worst(counts) : null;
-        const sign = JSON.stringify(counts);
+        const sign = JSON.stringify([counts, away]);
 
         if (one === undefined || one.sign === sign)
             return;
@@ -164,8 +170,9 @@ export class Boxes {
         one.g.setAttribute('class', `${one.shape}${state ? ` st-${state.look}` : ''}${b === this.chosen ? ' chosen' : ''}`);
         one.glyph.textContent = state ? state.glyph : '';
         one.count.textContent = n > 1 ? `${done(counts)}/${n}` : '';
+        one.away.textContent = away > 0 ? '⚠' : '';
         one.g.setAttribute('aria-label', `${this.nameOf(box)}: ${n > 0 ? countWords(counts) : 'a task'}`
-            + `${this.doc.tasks[box.tasks[0]].gang ? ', a gang' : ''}`);
+            + `${away > 0 ? `, ${away} unreachable` : ''}${this.doc.tasks[box.tasks[0]].gang ? ', a gang' : ''}`);
         this.drawBar(one, counts, n);
     }
 

@@ -32,5 +32,6 @@ export function unpack(doc) {
     return {seq: doc.seq, idx, task, node, key: task.map((name, i) => `${name}@${node[i]}`),
         state: Array.from(doc.state, (letter) => letters[letter]), attempt_no: flat(doc.attempt_no), cause: flat(doc.cause),
         code: flat(doc.code), reason: flat(doc.reason), unreachable_wall: flat(doc.unreachable).map((t) => timeOf(t, doc.wall)),
+        due_wall: flat(doc.due).map((t) => timeOf(t, doc.wall)),
         started_wall, ended_wall: doc.ended.map((t, i) => timeOf(t, started_wall[i] || doc.wall))};
 }

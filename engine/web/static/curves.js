@@ -1,5 +1,5 @@
 /* The tab "Metrics": training curves of this run, others over them, and the nodes' load on the same time. */
-import {fill, h, throttled} from './dom.js';
+import {fill, h, table, throttled} from './dom.js';
 import {clockTime, duration, now} from './times.js';
 import {bindKeys} from './keys.js';
 import {Chart} from './chart.js';
@@ -9,12 +9,12 @@ import {metrics, nodeSamples} from './api.js';
 import {query, setQuery} from './nav.js';
 
 const palette = ['k4', 'k1', 'k2', 'k5', 'k3', 'k6', 'k12', 'k10', 'k9', 'k13'];
-const axes = [['step', 'step'], ['tokens', 'tokens'], ['time', 'time'], ['epoch', 'epoch']];
-const STALLED_MS = 600000, WIDTH = 1000;
+const axes = [['step', 'step'], ['tokens', 'tokens'], ['time', 'time, with the nodes'], ['epoch', 'epoch']];
+const STALLED_MS = 600000, WIDTH = 1000, ROWS = 50;
 /* What stands first, and what is drawn beside what. */
 const order = ['loss', 'eval_loss', 'grad_norm', 'lr', 'learning_rate', 'tokens_per_second', 'throughput'];
 /* What the axes and the head line show already. */
-const axesKeys = new Set(['current_steps', 'step', 'total_steps', 'elapsed_time', 'remaining_time', 'percentage', 'epoch', 'total_tokens']);
+const axesKeys = new Set(['current_steps', 'step', 'total_steps', 'elapsed_time', 'remaining_time', 'percentage', 'epoch', 'total_tokens', 'checkpoint']);
 const beside = (key) => key.replace(/^(eval|train)_/, '');
 
 /* Runs are compared from where each began. */
@@ -89,7 +89,8 @@ class CurvesTab {
         window.addEventListener('flowrun-theme', this.theme);
         this.timer = setInterval(() => this.drawHead(), 5000);
         this.unbind = bindKeys('Metrics', {0: ['all of it', () => this.board.setRange(null)],
-            l: ['logarithmic, all charts', () => this.charts.forEach((c) => c.setLog(!c.log))]});
+            l: ['logarithmic, all charts', () => this.charts.forEach((c) => c.setLog(!c.log))],
+            t: ['as a table', () => this.asTable.click()]});
         this.load();
     }
 
@@ -119,10 +120,17 @@ class CurvesTab {
         this.legend = h('div.legend');
         this.grid = h('div.charts');
         this.note = h('div');
+        this.table = h('div', {hidden: true});
+        this.asTable = h('button', {'aria-pressed': 'false', title: 'The same as numbers (t)', on: {click: () => {
+            this.grid.hidden = this.table.hidden;
+            this.table.hidden = !this.grid.hidden;
+            this.asTable.setAttribute('aria-pressed', String(this.grid.hidden));
+            this.draw();
+        }}}, 'Table');
         this.tools = h('div.bar-row', h('label.inline', 'over ', axis), h('label.inline', 'smooth ', slider, says),
             h('label.inline', 'beside ', field), h('span.grow'), h('button', {on: {click: () => this.board.setRange(null)}}, 'Fit'),
-            h('button', {on: {click: () => this.csv()}}, 'CSV'));
-        fill(this.el, this.head, this.tools, this.legend, this.note, this.grid);
+            this.asTable, h('button', {on: {click: () => this.csv()}}, 'CSV'));
+        fill(this.el, this.head, this.tools, this.legend, this.note, this.table, this.grid);
     }
 
     addRun(no) {
@@ -210,6 +218,20 @@ class CurvesTab {
             chart.show(chart.next, {restarts: this.sets.get(this.model.no)?.restarts || [], weight: groups.has(name) && !/^(lr|learning_rate)$/.test(name) ? this.weight : 0});
         this.drawLegend();
         this.drawHead();
+        this.drawTable();
+    }
+
+    /* Some points of the axis that the longest line has, with what all lines have there. */
+    drawTable() {
+        const {board} = this, [from, to] = board.view();
+        const lines = board.charts.flatMap((chart) => chart.raw.filter((line) => !line.lost).map((line) => ({...line, chart})));
+        const xs = lines.reduce((most, {points}) => (points.length > most.length ? points : most), []).map(([x]) => x).filter((x) => x >= from && x <= to);
+        const every = Math.ceil(xs.length / ROWS);
+
+        if (!this.table.hidden)
+            fill(this.table, table('', [board.axis, ...lines.map(({chart, name}) => (name === chart.title ? name : `${chart.title} ${name}`))],
+                xs.filter((_, i) => (xs.length - 1 - i) % every === 0).map((x) => h('tr', h('th.num', {scope: 'row'}, board.formatX(x)),
+                    lines.map(({chart, points}) => h('td.num', short(chart.nearest({points}, x)?.[1] ?? NaN)))))));
     }
 
     chart(name) {
@@ -260,6 +282,8 @@ class CurvesTab {
             head.loss_smooth !== null && cell('loss', short(head.loss_smooth), `smoothed, ${head.loss === null ? 'not finite' : short(head.loss)} last`),
             head.rate !== null && cell('tokens/s', short(head.rate), `median ${short(head.rate_median)}`),
             head.epoch !== null && cell('epoch', short(head.epoch)),
+            head.checkpoint !== null && cell('checkpoint', head.checkpoint.toLocaleString(), on && head.checkpoint_age_s !== null
+                && `${duration(1000 * head.checkpoint_age_s + now() - head.wall)} ago`),
             on && head.eta_s !== null && cell('left', duration(1000 * head.eta_s), 'by the last 50 steps'),
             !on && head.elapsed_s !== null && cell('trained', duration(1000 * head.elapsed_s)),
             head.bad_since !== null && h('div.alarm', `loss not finite since step ${head.bad_since}`),

@@ -10,17 +10,32 @@ import {query, setQuery} from './nav.js';
 
 const SHOWN = 1000;
 
-/* All events of a run, page by page; those behind `after` alone when it is given. */
-export async function allEvents(no, after = 0) {
-    const out = [];
+/* A run's events, page by page. Who asks while they are read gets those that came meanwhile, too, and none twice. */
+export class Story {
+    constructor(no) {
+        this.no = no;
+        this.after = 0;
+        this.reading = null;
+    }
 
-    for (;;) {
-        const page = await events(no, after);
+    /* take(items) behind each page that was not taken yet */
+    read(take) {
+        this.more = true;
+        this.reading = this.reading || this.readNow(take).finally(() => {
+            this.reading = null;
+        });
+        return this.reading;
+    }
 
-        out.push(...page.items);
-        if (page.items.length === 0 || page.after <= after)
-            return {items: out, after: Math.max(after, page.after || 0)};
-        after = page.after;
+    async readNow(take) {
+        while (this.more) {
+            this.more = false;
+            for (let page; page === undefined || page.items.length > 0;) {
+                page = await events(this.no, this.after);
+                this.after = Math.max(this.after, page.after);
+                take(page.items);
+            }
+        }
     }
 }
 
@@ -45,7 +60,7 @@ class EventsTab {
         this.model = model;
         this.items = [];
         this.deeds = [];
-        this.after = 0;
+        this.story = new Story(model.no);
         this.body = h('tbody');
         this.more = h('p.dim');
         this.field = h('input', {type: 'search', placeholder: 'Task, node, state, text', 'aria-label': 'Filter', 'data-find': '',
@@ -62,11 +77,10 @@ class EventsTab {
 
     async loadNow(el) {
         try {
-            const [{items, after}, done] = await Promise.all([allEvents(this.model.no, this.after), asked(this.model.no)]);
+            const had = this.items.length;
+            const [done] = await Promise.all([asked(this.model.no), this.story.read((items) => this.items.push(...items))]);
 
-            this.items.push(...items);
-            this.after = after;
-            if (items.length > 0 || done.items.length !== this.deeds.length || this.items.length === 0) {
+            if (this.items.length > had || done.items.length !== this.deeds.length || had === 0) {
                 this.deeds = done.items.map(deed);
                 this.draw();
             }

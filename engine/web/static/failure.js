@@ -1,5 +1,5 @@
 /* The failure that came first: who, where, why, and the end of its output. */
-import {ansiLine} from './ansi.js';
+import {ansiLine, ERRORS} from './ansi.js';
 import {append, fill, h} from './dom.js';
 import {ago} from './times.js';
 import {badge, stateOf} from './states.js';
@@ -16,12 +16,15 @@ export function causeWords(cause, code) {
     return (cause || '').replaceAll('_', ' ');
 }
 
-function tailLines(bytes, whole) {
-    const lines = new TextDecoder().decode(bytes).replace(/\n$/, '').split('\n');
+/* The last lines, {text, offset}, of bytes that begin at from. */
+function tailLines(bytes, from) {
+    const out = [], decoder = new TextDecoder();
 
-    if (!whole)
-        lines.shift();
-    return lines.slice(-TAIL_LINES).map((line) => line.slice(0, 2000));
+    for (let at = from === 0 ? 0 : bytes.indexOf(10) + 1, end; at < bytes.length; at = end + 1) {
+        end = bytes.indexOf(10, at) < 0 ? bytes.length : bytes.indexOf(10, at);
+        out.push({text: decoder.decode(bytes.subarray(at, end)).slice(0, 2000), offset: from + at});
+    }
+    return out.slice(-TAIL_LINES);
 }
 
 /* Shows it in el as soon as model has one; returns what ends that. */
@@ -65,10 +68,11 @@ async function drawTail(el, model, attempt, to) {
 
         if (total === 0)
             return;
-        const {bytes} = await logRange(model.no, attempt, from), lines = tailLines(bytes, from === 0);
+        const {bytes} = await logRange(model.no, attempt, from), lines = tailLines(bytes, from);
+        const error = lines.find(({text}) => ERRORS.test(text));
 
-        fill(el, h('pre', {tabindex: '0'}, lines.map((line) => [ansiLine(line), '\n'])));
-        append(el, [h('a.more', {href: `${to}&end=1`}, from > 0 ? 'All of its output' : 'Open in Logs')]);
+        fill(el, h('pre', {tabindex: '0'}, lines.map(({text}) => [ansiLine(text), '\n'])));
+        append(el, [h('a.more', {href: error ? `${to}#B${error.offset}` : `${to}&end=1`}, from > 0 ? 'All of its output' : 'Open in Logs')]);
         el.firstChild.scrollTop = el.firstChild.scrollHeight;
     } catch (problem) {
         fill(el, h('p.dim', problem.message));

@@ -11,11 +11,11 @@ import {sizer} from './sizer.js';
 
 const NARROW = 560, MANY = 400, STEPS = 2, LISTED = 500;
 
-/* A picture with buttons, search and list; also of a pipeline, where countsOf gives null. */
+/* A picture with buttons, search and list; also of a pipeline, where taskOf gives nothing. */
 export class GraphView {
-    constructor(el, doc, {countsOf, choose}) {
+    constructor(el, doc, {taskOf, choose}) {
         this.choose = choose;
-        this.boxes = new Boxes(doc, countsOf, (b) => {
+        this.boxes = new Boxes(doc, taskOf, (b) => {
             if (!this.pan.dragged())
                 this.pick(b);
         });
@@ -23,7 +23,9 @@ export class GraphView {
         if (!this.many)
             this.boxes.show(-1);
         this.chosen = -1;
-        this.stage = svg('svg.stage', {role: 'group', 'aria-label': `Graph of ${doc.tasks.length} tasks`}, this.boxes.view);
+        this.stage = svg('svg.stage', {role: 'group', 'aria-label': `Graph of ${doc.tasks.length} tasks`},
+            ['stopping', 'unproven'].map((look) => svg('pattern', {id: `hatch-${look}`, class: `st-${look}`, width: 7, height: 7,
+                patternUnits: 'userSpaceOnUse', patternTransform: 'rotate(45)'}, svg('rect.seg', {width: 3, height: 7}))), this.boxes.view);
         this.list = h('div.layers', {hidden: true});
         this.side = h('aside.side', {hidden: true});
         const split = h('div.split');
@@ -186,7 +188,7 @@ class GraphTab {
 
             if (this.closed)
                 return;
-            this.view = new GraphView(this.el, doc, {countsOf: (name) => this.model.tasks.get(name)?.counts,
+            this.view = new GraphView(this.el, doc, {taskOf: (name) => this.model.tasks.get(name),
                 choose: (tasks, name) => this.choose(tasks, name)});
             this.stop = this.model.listen((changed) => this.take(changed));
             this.openAsked(doc);

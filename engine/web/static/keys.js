@@ -58,10 +58,11 @@ export function startKeys() {
     document.addEventListener('keydown', onKey);
 }
 
-/* Moves the focus among rows: j and k, and where the list ends it stays. */
-export function moveFocus(container, selector, step) {
-    const rows = [...container.querySelectorAll(selector)];
-    const at = rows.findIndex((row) => row === document.activeElement || row.contains(document.activeElement));
+/* Moves the focus among the rows of tables, to the row or the first link in it; where they end it stays. */
+export function moveFocus(container, step) {
+    const rows = [...container.querySelectorAll('tbody tr')].map((row) => (row.tabIndex < 0 ? row.querySelector('a, button') : row))
+        .filter((el) => el?.checkVisibility());
+    const at = rows.findIndex((el) => el.closest('tr').contains(document.activeElement));
     const next = rows[Math.max(0, Math.min(rows.length - 1, at < 0 ? 0 : at + step))];
 
     if (next !== undefined) {

@@ -7,7 +7,18 @@ import {subscribe} from './stream.js';
 /* load(body, again) fills body; tools stand beside the title; every: ms after which it is loaded anyway. */
 export async function livePage(main, {title, topics, load, tools = null, every = 0}) {
     const body = h('div');
-    const again = () => load(body, again).catch((problem) => fill(body, failed(problem, again)));
+    const nameOf = (el) => `${el.closest('tr')?.cells[0].textContent} ${el.textContent}`;
+    /* Drawn anew, it has the focus where it was: on what has that text, in the row of that name. */
+    const again = async () => {
+        const fresh = h('div');
+
+        await load(fresh, again).catch((problem) => fill(fresh, failed(problem, again)));
+        const had = body.contains(document.activeElement) && nameOf(document.activeElement);
+
+        fill(body, [...fresh.childNodes]);
+        if (had)
+            [...body.querySelectorAll('a, button, [tabindex]')].find((el) => nameOf(el) === had)?.focus({preventScroll: true});
+    };
     const reload = throttled(again, 1000);
     const timer = every > 0 ? setInterval(() => document.hidden || reload(), every) : 0;
 

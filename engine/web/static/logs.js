@@ -1,14 +1,16 @@
 /* The tab "Logs": which attempt, its lines, follow, search, links to lines. */
 import {fill, h, throttled} from './dom.js';
-import {badge, live, stateOf} from './states.js';
+import {badge, live, runState, stateOf} from './states.js';
 import {bindKeys} from './keys.js';
+import {count} from './words.js';
 import {empty, failed, say} from './ask.js';
 import {attempts, logSearch, logUrl, runLog, runLogUrl} from './api.js';
 import {LogSource, TextSource} from './logsource.js';
 import {LogWindow} from './logwindow.js';
+import {plain} from './ansi.js';
 import {query, setQuery} from './nav.js';
 
-const MANY = 300, MERGED_LINES = 10000;
+const MANY = 300, MERGED_LINES = 10000, RANKS = 64, ALL = '*';
 
 function toggle(label, key, on, fn) {
     const button = h('button.toggle', {'aria-pressed': String(on), title: `${label} (${key})`, on: {click: () => {
@@ -40,6 +42,7 @@ class LogsTab {
             n: ['next hit', () => this.step(1)],
             N: ['hit before', () => this.step(-1)],
             c: ['copy the chosen lines', () => this.copy()],
+            e: ['next error', () => this.window.nextError()],
             G: ['end', () => this.window.toEnd()],
         });
         this.open();
@@ -61,22 +64,24 @@ class LogsTab {
             w.draw();
         });
         w.el.classList.toggle('wrap', w.wrap);
-        this.timesButton = toggle('Times', 'when each line was written', false, (on) => {
-            this.times = on;
-            this.refreshMerged();
+        w.times = localStorage.getItem('flowrun.times') === '1';
+        this.timesButton = toggle('Times', 'when each line was written', w.times, (on) => {
+            w.times = on;
+            localStorage.setItem('flowrun.times', on ? '1' : '0');
+            w.draw();
         });
-        this.timesButton.hidden = true;
-        this.patternButton = toggle('Pattern', 'a regular expression', false, () => { this.searched = ''; });
+        this.patternButton = toggle('Pattern', 'a regular expression', false, () => {});
         this.rawButton = toggle('Raw', 'as it was written', false, (on) => {
             w.raw = on;
             w.draw();
         });
-        this.download = h('a.button', {download: '', title: 'The bytes of the log'}, 'Download');
+        this.download = h('a.button', {download: ''}, 'Download');
         this.packed = h('a.button', {download: '', title: 'The same, packed'}, '.gz');
         this.newLines = h('button.newlines', {hidden: true, on: {click: () => w.setFollow(true)}});
         this.note = h('div.lognote', {hidden: true});
+        this.list = h('div.hits', {hidden: true, role: 'region', 'aria-label': 'Hits', tabindex: '0'});
         fill(this.el, h('div.bar-row', this.which, this.attempts, h('span.grow'), this.field, this.patternButton, this.found,
-            this.followButton, this.wrapButton, this.timesButton, this.rawButton, this.download, this.packed), this.note, w.el, this.newLines);
+            this.followButton, this.wrapButton, this.timesButton, this.rawButton, this.download, this.packed), this.note, this.list, w.el, this.newLines);
     }
 
     /* ---- which ---- */
@@ -110,25 +115,31 @@ class LogsTab {
         const began = inst.idx.map((_, i) => i).filter(isShown);
 
         if (began.length > MANY) {
-            const field = h('input', {list: 'log-keys', 'aria-label': 'Whose log', value: model.keyOf(this.i),
-                on: {change: () => this.go(field.value)}});
+            const field = h('input', {list: 'log-keys', 'aria-label': 'Whose log', on: {change: () => this.go(field.value)}});
 
-            return [field, h('datalist', {id: 'log-keys'}, began.slice(0, 5000).map((i) => h('option', {value: model.keyOf(i)})))];
+            field.value = this.merged ? this.shownAs() : model.keyOf(this.i);
+            return [field, h('datalist', {id: 'log-keys'}, h('option', {value: ALL}), [...model.tasks.keys()].map((name) => h('option', {value: ALL + name})),
+                began.slice(0, 5000).map((i) => h('option', {value: model.keyOf(i)})))];
         }
         const select = h('select', {'aria-label': 'Whose log', on: {change: () => this.go(select.value)}},
-            [...model.tasks.values()].map((task) => {
+            began.length > 1 && h('option', {value: ALL}, '≡ all tasks by time'), [...model.tasks.values()].map((task) => {
                 const own = task.insts.filter(isShown);
 
                 return [own.map((i) => h('option', {value: model.keyOf(i)}, `${stateOf(inst.state[i]).glyph} ${model.keyOf(i)}`)),
-                    own.length > 1 && h('option', {value: `*${task.name}`}, `≡ ${task.name}: all ${own.length} by time`)];
+                    own.length > 1 && h('option', {value: ALL + task.name}, `≡ ${task.name}: all ${own.length} by time`)];
             }));
 
-        select.value = this.merged ? `*${this.merged}` : model.keyOf(this.i);
+        select.value = this.merged ? this.shownAs() : model.keyOf(this.i);
         return select;
     }
 
+    /* "*" for all tasks, "*train" for those of one. */
+    shownAs() {
+        return this.merged === ALL ? ALL : ALL + this.merged;
+    }
+
     go(key) {
-        setQuery({i: key.replace(/^\*/, ''), all: key.startsWith('*') ? '1' : null, a: null, r: null, end: null});
+        setQuery({i: key.replace(ALL, ''), all: key.startsWith(ALL) ? '1' : null, a: null, r: null, end: null});
         this.open();
     }
 
@@ -152,19 +163,26 @@ class LogsTab {
         this.source?.close();
         this.source = null;
         try {
-            this.merged = query().get('all') && this.model.tasks.has(query().get('i')) ? query().get('i') : '';
-            this.timesButton.hidden = this.merged === '';
-            this.packed.hidden = !this.timesButton.hidden;
+            const asked = query().get('i') || ALL;
+
+            this.merged = query().get('all') && (asked === ALL || this.model.tasks.has(asked)) ? asked : '';
+            this.packed.hidden = this.merged !== '';
+            this.download.title = this.merged ? 'These lines' : 'The bytes of the log';
+            this.list.hidden = true;
             this.i = await this.choose();
             if (this.i < 0) {
                 this.told(empty('Nothing has started yet', h('p.dim', 'Output shows here as soon as a task writes some.')));
                 return;
             }
-            fill(this.which, badge(stateOf(this.model.inst.state[this.i]), {word: false}), this.selector());
+            this.drawWhich();
             await (this.merged ? this.openMerged(turn) : this.openOne(turn));
         } catch (problem) {
             this.told(failed(problem, () => this.open()));
         }
+    }
+
+    drawWhich() {
+        fill(this.which, badge(this.merged === ALL ? runState(this.model.run) : stateOf(this.model.inst.state[this.i]), {word: false}), this.selector());
     }
 
     told(content) {
@@ -212,7 +230,7 @@ class LogsTab {
         fill(this.attempts);
         this.ranksDrawn = '';
         this.attempt = '';
-        this.download.href = runLogUrl(this.model.no, {task: this.merged, tail: MERGED_LINES});
+        this.download.href = runLogUrl(this.model.no, this.ofMerged());
         const source = new TextSource(await this.mergedLines());
 
         if (turn !== this.turn)
@@ -225,34 +243,39 @@ class LogsTab {
             this.window.toEnd();
     }
 
+    ofMerged() {
+        return {task: this.merged === ALL ? '' : this.merged, tail: MERGED_LINES};
+    }
+
     async mergedLines() {
-        const text = await runLog(this.model.no, {task: this.merged, tail: MERGED_LINES, times: this.times ? 1 : ''});
+        const text = await runLog(this.model.no, {...this.ofMerged(), times: 'ms'});
         const ranks = new Map(), chosen = (query().get('r') || '').split(',').filter(Boolean);
         const all = text === '' ? [] : text.replace(/\n$/, '').split('\n').map((line) => {
-            const [, prefix, rest] = /^(.{1,90}?) ?\| ?(.*)$/s.exec(line) || [null, '', line];
-            const who = prefix.split(' ').at(-1);
+            const [, ms, who, rest] = /^(\d+) (.{1,120}?) \| (.*)$/s.exec(line) || [null, 0, '', line];
 
             if (!ranks.has(who))
                 ranks.set(who, ranks.size);
-            return {text: rest, prefix, who, rank: ranks.get(who)};
+            return {text: rest, prefix: who, ms: Number(ms), rank: ranks.get(who)};
         });
 
-        this.drawRanks(ranks, chosen);
-        return chosen.length > 0 ? all.filter((line) => chosen.includes(line.who)) : all;
+        this.drawRanks(ranks, chosen, all.length >= MERGED_LINES);
+        return chosen.length > 0 ? all.filter((line) => chosen.includes(line.prefix)) : all;
     }
 
     /* A button a rank; none is chosen: all are shown. */
-    drawRanks(ranks, chosen) {
-        const sign = `${[...ranks.keys()]} ${chosen}`;
+    drawRanks(ranks, chosen, more) {
+        const sign = `${[...ranks.keys()]} ${chosen} ${more}`;
 
         if (sign === this.ranksDrawn)
             return;
         this.ranksDrawn = sign;
-        const short = (who) => who.replace(/^.*@/, '').split('.')[0], alike = new Set([...ranks.keys()].map(short)).size < ranks.size;
+        /* The shortest that are not alike: "n1", "n1.cluster", "train@n1". */
+        const node = (who) => who.replace(/^.*@/, ''), name = [(who) => node(who).split('.')[0], node, (who) => who]
+            .find((one) => new Set([...ranks.keys()].map(one)).size === ranks.size);
 
-        fill(this.attempts, ranks.size > 1 && h('span.chips', {role: 'group', 'aria-label': 'Ranks'},
+        fill(this.attempts, more && h('span.dim', `the newest ${MERGED_LINES.toLocaleString()} lines `), ranks.size > 1 && ranks.size <= RANKS && h('span.chips', {role: 'group', 'aria-label': 'Ranks'},
             [...ranks].sort(([one], [other]) => one.localeCompare(other, undefined, {numeric: true})).map(([who, rank]) => h(`button.chip.rank.r${rank % 8}`, {
-                'aria-pressed': String(chosen.includes(who)), title: who, on: {click: () => this.chooseRank(who, chosen)}}, alike ? who.replace(/^.*@/, '') : short(who)))));
+                'aria-pressed': String(chosen.includes(who)), title: who, on: {click: () => this.chooseRank(who, chosen)}}, name(who)))));
     }
 
     async chooseRank(who, chosen) {
@@ -281,7 +304,11 @@ class LogsTab {
             this.window.pick(Number(match[2]), Number(match[3] || match[2]));
             this.window.goTo(Number(match[2]) - 1);
         } else if (match !== null) {
-            this.window.goTo(this.source.lineAt(Number(match[2])));
+            const line = this.source.lineAt(Number(match[2]));
+
+            if (!this.source.indexed)
+                this.window.pick(line + 1, line + 1);
+            this.window.goTo(line);
         } else if (live.has(this.model.inst.state[this.i])) {
             this.window.setFollow(true);
         } else if (query().get('end') || this.model.run.outcome === 'failed') {
@@ -330,12 +357,12 @@ class LogsTab {
                 this.open();
             return;
         }
-        if (!changed.whole && !changed.insts.has(this.i))
+        if (!changed.whole && !changed.insts.has(this.i) && !(this.merged === ALL && changed.run))
             return;
         if (!this.merged && inst.attempt_no[this.i] > this.shown && !query().get('a'))
             this.open(); /* another attempt began */
         else
-            fill(this.which, badge(stateOf(inst.state[this.i]), {word: false}), this.selector());
+            this.drawWhich();
         if (!live.has(inst.state[this.i]) && this.source?.grow)
             this.source.grow(Infinity, () => this.window.grown()).catch(() => {});
     }
@@ -344,7 +371,7 @@ class LogsTab {
         this.followButton?.setAttribute('aria-pressed', String(on));
         if (!this.newLines)
             return;
-        this.newLines.hidden = on || unseen === 0 || !this.model.liveOnes().includes(this.i);
+        this.newLines.hidden = on || unseen === 0 || (this.merged ? this.model.over() : !this.model.liveOnes().includes(this.i));
         this.newLines.textContent = `${unseen.toLocaleString()} new line${unseen === 1 ? '' : 's'} ↓`;
     }
 
@@ -354,40 +381,70 @@ class LogsTab {
         const q = this.field.value, re = this.patternButton.getAttribute('aria-pressed') === 'true' ? 1 : '';
 
         await this.opened;
-        if (q === '' || (!this.attempt && !this.merged)) {
-            this.hits = [];
-            this.found.textContent = '';
-            this.window.setHits([], -1);
-            return;
-        }
-        if (this.searched === `${this.attempt || this.merged} ${q}` && this.hits.length > 0) {
+        const sought = `${this.attempt || this.merged} ${re} ${q}`;
+
+        if (this.sought === sought && this.hits.length > 0) {
             this.step(step);
             return;
         }
-        try {
-            const doc = this.merged ? {items: this.source.find(re ? new RegExp(q) : q), truncated: false}
-                : await logSearch(this.model.no, this.attempt, {q, re});
+        const any = !re && q === q.toLowerCase(); /* small letters stand for both */
+        const pattern = any ? q.replace(/[.*+?^${}()|[\]\\]/g, '\\$&') : q;
 
-            this.hits = doc.items.map((hit) => hit.line - 1);
-            this.cut = doc.truncated;
-            this.searched = `${this.attempt || this.merged} ${q}`;
-            this.at = -1;
-            this.step(1);
+        this.sought = q !== '' && (this.attempt || this.merged) ? sought : '';
+        this.hits = [];
+        this.at = -1;
+        this.ask = {q: any ? `(?i)${pattern}` : q, re: re || any ? 1 : '', task: this.ofMerged().task};
+        this.list.hidden = true;
+        try {
+            if (this.sought && this.merged)
+                this.hits = this.source.find(re || any ? new RegExp(pattern, any ? 'i' : '') : q);
+            if (this.sought)
+                await this.moreHits(sought);
+            if (this.sought === sought || this.sought === '')
+                this.step(1);
         } catch (problem) {
             this.found.textContent = problem.message;
         }
     }
 
-    step(by) {
-        if (this.hits.length === 0) {
-            this.found.textContent = this.searched ? 'not found' : '';
-            this.window.setHits([], -1);
-            return;
-        }
-        this.at = (this.at + by + this.hits.length) % this.hits.length;
-        this.found.textContent = `${this.at + 1} of ${this.hits.length}${this.cut ? '+' : ''}`;
-        this.window.setHits(this.hits, this.hits[this.at]);
-        this.window.goTo(this.hits[this.at]);
+    /* The server's next hits: of one log to walk through; of several as a list of links. It answers within seconds: nothing
+     * found by then does not mean that there is nothing. */
+    async moreHits(sought) {
+        let doc;
+
+        this.found.textContent = 'searching';
+        do {
+            doc = await logSearch(this.model.no, this.attempt, this.ask);
+            if (this.sought !== sought)
+                return;
+            this.ask = {...this.ask, ...(doc.next?.attempt ? doc.next : {from: doc.next})};
+        } while (doc.items.length === 0 && doc.next !== undefined);
+        this.cut = doc.next !== undefined;
+        if (this.merged)
+            this.drawHits(doc.items);
+        else
+            this.hits.push(...doc.items.map((hit) => hit.line - 1));
+    }
+
+    drawHits(items) {
+        this.list.hidden = items.length === 0;
+        fill(this.list, h('p.dim', `${count(items.length, 'line')} of all of it${this.cut ? ', and more' : ''}`), items.map((hit) => h('a',
+            {href: `runs/${this.model.no}?tab=logs&i=${encodeURIComponent(hit.instance)}&a=${hit.attempt_no}#L${hit.line}`},
+            h('span.dim', `${hit.instance} ${hit.line} `), plain(hit.text))));
+    }
+
+    async step(by) {
+        const n = this.hits.length;
+
+        if (by > 0 && this.cut && !this.merged && this.at === n - 1 && n > 0)
+            await this.moreHits(this.sought);
+        if (this.hits.length > 0)
+            this.at = (this.at + by + this.hits.length) % this.hits.length;
+        this.found.textContent = this.hits.length > 0 ? `${this.at + 1} of ${this.hits.length}${this.cut ? '+' : ''}`
+            : this.sought && this.list.hidden ? 'not found' : '';
+        this.window.setHits(this.hits, this.hits[this.at] ?? -1);
+        if (this.hits.length > 0)
+            this.window.goTo(this.hits[this.at]);
     }
 
     close() {

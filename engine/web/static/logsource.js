@@ -3,7 +3,7 @@
  * grows: four times that) is held whole, as bytes, and a line is decoded when it is shown; of a larger
  * one lines come by number from the server's index, in blocks.
  */
-import {logLines, logRange, logSize} from './api.js';
+import {logLines, logRange, logSearch, logSize, logTimes} from './api.js';
 
 const WHOLE_BYTES = 16 << 20, BLOCK_LINES = 256, BLOCKS_KEPT = 64, NEWLINE = 10;
 const decoder = new TextDecoder();
@@ -18,6 +18,7 @@ export class LogSource {
         this.starts = [0];  /* offsets of lines; the last may be empty still */
         this.indexed = false;
         this.blocks = new Map();
+        this.marks = [];
         this.count = 0;
     }
 
@@ -108,7 +109,42 @@ export class LogSource {
         tell();
     }
 
-    /* {text, offset} of line i from 0; null: not here (yet). */
+    /* Makes times of these lines available. */
+    async ensureTimes(from, n) {
+        const to = (this.line(Math.min(this.count, from + n) - 1)?.offset ?? 0) + 1, marks = [];
+
+        for (let at = this.line(from)?.offset ?? 0, doc; at !== undefined && at < to; at = doc.next) {
+            doc = await logTimes(this.no, this.attempt, at, to);
+            marks.push(...doc.items);
+        }
+        this.marks = marks;
+    }
+
+    /* When the line was written, about; undefined: that is not known. */
+    timeOf(line) {
+        return this.marks.findLast(([at]) => at <= line.offset)?.[1];
+    }
+
+    /* What the server finds by a pattern, the first of it: {line, from 0; text}. It answers within seconds, with nothing
+     * and from where to go on when it has found nothing by then. */
+    async first(pattern) {
+        let doc = {next: ''};
+
+        do
+            doc = await logSearch(this.no, this.attempt, {q: pattern, re: 1, from: doc.next});
+        while (!this.closed && doc.items.length === 0 && doc.next !== undefined);
+        return doc.items.map((hit) => ({line: hit.line - 1, text: hit.text}));
+    }
+
+    /* All of a line of which the server gave the beginning; at most what one range has. */
+    async whole(i) {
+        const line = this.line(i), {bytes} = await logRange(this.no, this.attempt, line.offset), end = bytes.indexOf(NEWLINE);
+
+        line.text = decoder.decode(bytes.subarray(0, end < 0 ? bytes.length : end));
+        line.cut = false;
+    }
+
+    /* {text, offset} of line i from 0; null: not here (yet). cut: it is longer. */
     line(i) {
         if (this.indexed) {
             const block = this.blocks.get(Math.floor(i / BLOCK_LINES));
@@ -144,7 +180,7 @@ export class LogSource {
     }
 }
 
-/* Lines that are here as text: {text, prefix, rank}. */
+/* Lines that are here as text: {text, prefix, rank, ms}. */
 export class TextSource {
     constructor(items) {
         this.set(items);
@@ -155,13 +191,19 @@ export class TextSource {
         this.count = items.length;
     }
 
-    /* Lines with that text, or of that pattern: {line} from 1. */
+    /* Lines, from 0, with that text, or of that pattern. */
     find(q) {
-        return this.items.flatMap(({text}, i) => (text.split(q, 2).length > 1 ? [{line: i + 1}] : []));
+        return this.items.flatMap(({text}, i) => (text.split(q, 2).length > 1 ? [i] : []));
     }
 
     async ensure() {
         return true;
+    }
+
+    async ensureTimes() {}
+
+    timeOf(line) {
+        return line.ms;
     }
 
     line(i) {

@@ -2,13 +2,13 @@
  * A window over the lines of a log: some hundred rows in the document, whatever the log's length.
  * Beyond what an element may be high (about 33 million pixels) the scroll bar stands for lines by ratio.
  */
-import {ansiLine, plain} from './ansi.js';
+import {ansiLine, ERRORS, plain} from './ansi.js';
+import {absolute, clockTime} from './times.js';
 import {fill, h, oncePerFrame, onResize} from './dom.js';
 
 const LINE_H = 18, SPARE = 30, HIGHEST = 30e6, LONG = 8192, MARKS = 200, SLICE = 4000;
 /* What flownode writes in place of bytes that it dropped (engine/node/logfile.c). */
 const GAP = /^\[flowrun: (\d+) bytes dropped\]$/;
-const ERRORS = /Traceback|\b[Ee]rror\b[:!]|ERROR|FAILED|CUDA (?:error|out of memory)|NCCL WARN|\bKilled\b|Segmentation fault|panic:/;
 
 export class LogWindow {
     /* onFollow(on, new lines below); onPick(from, to) of line numbers from 1 */
@@ -21,7 +21,7 @@ export class LogWindow {
         this.marks = h('div.marks', {'aria-hidden': 'true'});
         this.el = h('div.logframe', this.box, this.marks);
         this.follow = false;
-        this.wrap = this.raw = false;
+        this.wrap = this.raw = this.times = false;
         this.unseen = 0;
         this.picked = [0, 0];
         this.hits = new Map(); /* line from 0: true */
@@ -38,7 +38,7 @@ export class LogWindow {
         this.known = this.scanned = 0;
         this.unseen = 0;
         this.errors = [];
-        this.gap = -1;
+        this.errorAt = this.gap = -1;
         this.hits = new Map();
         this.whole = new Set();
         this.drawn = '';
@@ -135,7 +135,7 @@ export class LogWindow {
         if (!this.source || !this.el.isConnected)
             return;
         const first = Math.max(0, this.top() - SPARE), n = this.visible() + 2 * SPARE;
-        const sign = `${first} ${n} ${this.source.count} ${this.wrap} ${this.raw} ${this.picked} ${this.current} ${this.hits.size} ${this.whole.size}`;
+        const sign = `${first} ${n} ${this.source.count} ${this.wrap} ${this.raw} ${this.times} ${this.picked} ${this.current} ${this.hits.size} ${this.whole.size}`;
 
         if (sign === this.drawn)
             return;
@@ -143,6 +143,8 @@ export class LogWindow {
         const {source} = this;
 
         await source.ensure(first, n);
+        if (this.times)
+            await source.ensureTimes(first, n);
         if (source !== this.source || this.drawn !== sign)
             return;
         const rows = [];
@@ -180,27 +182,43 @@ export class LogWindow {
             return h('div', {class: `ln${kind}`, 'data-line': i}, h('span.lno', {'data-no': String(no), 'data-label': label}), '…');
         if (gap)
             return h('div.ln.gap', {'data-line': i}, h('span.lno'), h('span.tx', `${Number(gap[1]).toLocaleString()} bytes were dropped here`));
-        const cut = line.text.length > LONG && !this.whole.has(i);
+        const cut = line.cut || (line.text.length > LONG && !this.whole.has(i)), ms = this.times && this.source.timeOf(line);
         const error = !this.raw && line.text.length < 4096 && ERRORS.test(line.text);
 
         return h('div', {class: `ln${kind}${error ? ' bad' : ''}`, 'data-line': i},
-            h('span.lno', {'data-no': String(no), 'data-label': label}), line.prefix && h(`span.rank.r${line.rank % 8}`, line.prefix),
+            h('span.lno', {'data-no': String(no), 'data-label': label}), ms && h('time.rank', {title: absolute(ms)}, clockTime(ms)), line.prefix && h(`span.rank.r${line.rank % 8}`, line.prefix),
             h('span.tx', ansiLine(cut ? line.text.slice(0, LONG) : line.text, {raw: this.raw}),
-                cut && h('button.plain.rest', {'data-rest': i}, `show all ${line.text.length.toLocaleString()} characters`)));
+                cut && h('button.plain.rest', {'data-rest': i}, line.cut ? 'show all of it' : `show all ${line.text.length.toLocaleString()} characters`)));
     }
 
     onClick(event) {
         const rest = event.target.closest('[data-rest]'), no = Number(event.target.dataset.no);
 
         if (rest !== null) {
-            this.whole.add(Number(rest.dataset.rest));
-            this.draw();
+            this.showWhole(Number(rest.dataset.rest));
         } else if (no > 0) {
             const from = event.shiftKey && this.picked[0] > 0 ? Math.min(this.picked[0], no) : no;
             const to = event.shiftKey && this.picked[0] > 0 ? Math.max(this.picked[1], no) : no;
 
             this.pick(from, to);
             this.onPick(from, to);
+        }
+    }
+
+    async showWhole(i) {
+        if (this.source.line(i).cut)
+            await this.source.whole(i);
+        this.whole.add(i);
+        this.draw();
+    }
+
+    /* To the error behind the place that is shown; behind the last one the first. */
+    nextError() {
+        const at = this.errors.find((i) => i > this.errorAt) ?? this.errors[0];
+
+        if (at !== undefined) {
+            this.errorAt = at;
+            this.goTo(at);
         }
     }
 
@@ -230,6 +248,14 @@ export class LogWindow {
     scan() {
         const {source} = this;
 
+        if (source.indexed && !source.sought) {
+            source.sought = true;
+            source.first(`${ERRORS.source}|${GAP.source}`).then((found) => {
+                if (source === this.source)
+                    found.forEach(({line, text}) => this.scanLine(line, text));
+                this.drawMarks();
+            }, () => {});
+        }
         if (source.indexed || this.scanning)
             return;
         this.scanning = true;

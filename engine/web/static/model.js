@@ -13,7 +13,7 @@ export class RunModel {
         this.no = no;
         this.run = null;
         this.inst = null;
-        this.tasks = new Map(); /* name: {name, counts, insts: [position]} in the plan's order */
+        this.tasks = new Map(); /* name: {name, counts, away: unreachable, insts: [position]} in the plan's order */
         this.listeners = new Set();
         this.early = [];        /* changes that came while the whole was read */
         this.stale = false;     /* reasons may be older than their states */
@@ -100,10 +100,11 @@ export class RunModel {
             this.at.set(idx, i);
             this.byKey.set(this.keyOf(i), i);
             if (!this.tasks.has(name))
-                this.tasks.set(name, {name, counts: {}, insts: []});
+                this.tasks.set(name, {name, counts: {}, away: 0, insts: []});
             const task = this.tasks.get(name);
 
             task.insts.push(i);
+            task.away += this.inst.unreachable_wall[i] > 0;
             task.counts[this.inst.state[i]] = (task.counts[this.inst.state[i]] || 0) + 1;
         });
     }
@@ -147,6 +148,10 @@ export class RunModel {
         const {inst} = this;
         const task = this.tasks.get(inst.task[i]);
 
+        if (inst.state[i] === state && inst.attempt_no[i] === attempt)
+            this.reload(); /* its node answers no more, or does again */
+        if (state === 'retrying')
+            this.reload(); /* its due time comes with that */
         inst.attempt_no[i] = attempt;
         task.counts[inst.state[i]]--;
         task.counts[state] = (task.counts[state] || 0) + 1;

@@ -66,7 +66,7 @@ class PipelinePage {
 
         if (this.closed)
             return;
-        this.view = new GraphView(el, graphOf(doc.graph), {countsOf: () => null, choose: (tasks) => {
+        this.view = new GraphView(el, graphOf(doc.graph), {taskOf: () => null, choose: (tasks) => {
             fill(this.view.side, tasks.map((t) => [h('h3', t.name), h('p.dim', t.help || '')]));
             this.view.side.hidden = false;
         }});

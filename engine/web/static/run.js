@@ -5,6 +5,7 @@ import {ago, absolute, lasting} from './times.js';
 import {announce, failed} from './ask.js';
 import {badge, countBar, countWords, done, isOver, runState, sum} from './states.js';
 import {bindKeys} from './keys.js';
+import {count} from './words.js';
 import {graph, params} from './api.js';
 import {openFailure} from './failure.js';
 import {query, setQuery, setTitle} from './nav.js';
@@ -24,7 +25,12 @@ class RunPage {
     constructor(main, no, user) {
         this.user = user;
         this.model = new RunModel(no);
-        this.head = h('div.runhead');
+        this.state = h('h1');
+        this.name = h('h1');
+        this.actions = h('span');
+        this.facts = h('div.facts');
+        this.more = h('div');
+        this.head = h('div.runhead', h('div.title', this.state, this.name, h('span.grow'), this.actions), this.facts, this.more);
         this.failure = h('div.failure', {hidden: true});
         this.strip = h('div.tabs', {role: 'tablist', 'aria-label': 'Views of the run'});
         this.heading = h('h2.unseen');
@@ -76,6 +82,18 @@ class RunPage {
 
         fill(this.progress, countBar(counts), h('span.num', {title: countWords(counts)},
             `${done(counts)} of ${sum(counts)}`));
+        if (isOver(this.model.run))
+            this.drawActions();
+    }
+
+    /* They stay while they are the same: one may have the focus, or an open menu. */
+    drawActions() {
+        const {run} = this.model, ends = isOver(run) && countWords(this.model.counts());
+        const sign = JSON.stringify([run.state, run.outcome, run.driven, run.pinned, ends]);
+
+        if (sign !== this.signed)
+            fill(this.actions, actionButtons(this.model, {user: this.user, graph: () => this.graphDoc}));
+        this.signed = sign;
     }
 
     differing() {
@@ -86,24 +104,26 @@ class RunPage {
     }
 
     drawHead() {
-        const {run} = this.model, state = runState(run);
+        const {run} = this.model, state = runState(run), away = [...this.model.tasks.values()].reduce((n, t) => n + t.away, 0);
 
         setTitle(`${run.no} ${run.pipeline}`, state, colour);
         this.progress = h('span.progress');
-        fill(this.head,
-            h('div.title', h('h1', {class: `st-${state.look}`}, badge(state)), h('h1', h('span.no', `#${run.no}`), ' ',
-                h('a.quiet', {href: `pipelines/${encodeURIComponent(run.pipeline)}`}, run.pipeline)),
-            h('span.grow'), actionButtons(this.model, {user: this.user, graph: () => this.graphDoc})),
-            h('div.facts', this.progress,
-                fact('took', lasting(run.started, run.ended)),
-                run.started ? fact('started', ago(run.started)) : fact('queued', ago(run.queued)),
-                run.ended > 0 && h('span.fact.dim', {title: absolute(run.ended)}, 'ended ', ago(run.ended)),
-                fact('by', run.origin, run.who && ` ${run.who}`),
-                run.retry_of > 0 && fact('repeats', h('a', {href: `runs/${run.retry_of}`}, `#${run.retry_of}`)),
-                run.rerun_wall > 0 && fact('runs again', ago(run.rerun_wall)),
-                run.pinned && h('span.tag', 'pinned'),
-                !isOver(run) && run.driven === false && h('span.tag.warn', 'parked: nobody drives it')),
-            this.differing(),
+        this.state.className = `st-${state.look}`;
+        fill(this.state, badge(state));
+        fill(this.name, h('span.no', `#${run.no}`), ' ', h('a.quiet', {href: `pipelines/${encodeURIComponent(run.pipeline)}`}, run.pipeline));
+        if (!isOver(run))
+            this.drawActions();
+        fill(this.facts, this.progress,
+            fact('took', lasting(run.started, run.ended)),
+            run.started ? fact('started', ago(run.started)) : fact('queued', ago(run.queued)),
+            run.ended > 0 && h('span.fact.dim', {title: absolute(run.ended)}, 'ended ', ago(run.ended)),
+            fact('by', run.origin, run.who && ` ${run.who}`),
+            run.retry_of > 0 && fact('repeats', h('a', {href: `runs/${run.retry_of}`}, `#${run.retry_of}`)),
+            run.rerun_wall > 0 && fact('runs again', ago(run.rerun_wall)),
+            run.pinned && h('span.tag', 'pinned'),
+            away > 0 && h('span.tag.warn', `⚠ ${count(away, 'instance')} unreachable`),
+            !isOver(run) && run.driven === false && h('span.tag.warn', 'parked: nobody drives it'));
+        fill(this.more, this.differing(),
             (run.why || run.reason) && this.failure.hidden && state.name !== 'succeeded' && h('p.reason', run.why || run.reason));
         this.drawProgress();
     }

@@ -2,7 +2,6 @@
 import {append, fill, h, throttled} from './dom.js';
 import {ago, absolute, dayBegin, duration, lasting} from './times.js';
 import {badge, countBar, isOver, runState} from './states.js';
-import {bindKeys, moveFocus} from './keys.js';
 import {empty, failed} from './ask.js';
 import {go, query, setQuery, setTitle} from './nav.js';
 import {runs} from './api.js';
@@ -34,11 +33,7 @@ function lastingCell(run) {
     }, share > 1.5 ? '▲' : share > 0 && share < 0.67 ? '▼' : '·')];
 }
 
-function reasonOf(run) {
-    if (run.state === 'queued')
-        return run.why || run.reason;
-    return run.reason;
-}
+const reasonOf = (run) => run.why || run.reason;
 
 function cells(run) {
     const state = runState(run);
@@ -83,6 +78,13 @@ function drawRows(body, items) {
         if (body.children[i] !== row)
             body.insertBefore(row, body.children[i] || null);
     });
+}
+
+/* Those that go on stand on top, whatever their number; each run once. */
+function once(items) {
+    const seen = new Set();
+
+    return items.filter((run) => !seen.has(run.no) && seen.add(run.no));
 }
 
 /* ---- filters ---- */
@@ -137,6 +139,7 @@ class RunsPage {
             h('div.filters', textField('q', 'Find', change, {'data-find': ''}),
                 textField('pipeline', 'Pipeline', change), originSelect(change),
                 [['since', 'from'], ['until', 'to']].map(([name, word]) => h('label.inline', `${word} `, textField(name, word, change, {type: 'date'})))),
+            query().get('schedule') && h('a.button', {href: 'runs', title: 'All runs'}, `of schedule ${query().get('schedule')} ×`),
             h('span.grow'), h('a.button.primary', {href: 'pipelines'}, 'New run')),
         h('div.scroll', table(this.body)), this.note);
         this.body.addEventListener('keydown', (event) => {
@@ -162,16 +165,16 @@ class RunsPage {
     }
 
     async load() {
-        const turn = this.turn = (this.turn || 0) + 1;
+        const turn = this.turn = (this.turn || 0) + 1, wanted = filters();
 
         try {
-            const page = await runs(filters());
+            const [page, live] = await Promise.all([runs(wanted), wanted.state ? {items: []} : runs({...wanted, state: 'live', limit: 200})]);
 
             if (turn !== this.turn || this.closed)
                 return;
-            const older = this.loaded > 0 ? this.items.filter((r) => r.no < Math.min(...page.items.map((p) => p.no))) : [];
+            const older = this.loaded > 0 ? this.items.filter((r) => isOver(r) && r.no < Math.min(...page.items.map((p) => p.no))) : [];
 
-            this.items = [...page.items, ...older];
+            this.items = once([...live.items, ...page.items, ...older]);
             this.next = this.loaded > 0 ? this.next : page.next;
             this.draw();
         } catch (problem) {
@@ -183,7 +186,7 @@ class RunsPage {
         const page = await runs(filters(), this.next);
 
         this.loaded++;
-        this.items.push(...page.items);
+        this.items = once([...this.items, ...page.items]);
         this.next = page.next;
         this.draw();
     }
@@ -210,10 +213,6 @@ export async function open(main) {
     });
     /* The stream tells of runs, not of their tasks. */
     const timer = setInterval(() => document.hidden || page.items.every(isOver) || reload(), LIVE_MS);
-    const unbind = bindKeys('Runs', {
-        j: ['next run', () => moveFocus(page.body, 'tr.row', 1)],
-        k: ['run before', () => moveFocus(page.body, 'tr.row', -1)],
-    });
 
     setTitle('Runs');
     await page.load();
@@ -221,7 +220,6 @@ export async function open(main) {
         close() {
             page.closed = true;
             close();
-            unbind();
             clearInterval(timer);
             reload.stop();
         },

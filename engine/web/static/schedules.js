@@ -1,8 +1,9 @@
 /* All schedules: when they fire next, what became of the last times, pause and resume. */
 import {fill, h, table} from './dom.js';
-import {ago, absolute} from './times.js';
+import {ago, absolute, dayBegin} from './times.js';
 import {ask, empty, failed, openDialog, say} from './ask.js';
-import {backfill, backfills, fires, pauseSchedule, runSchedule, schedules} from './api.js';
+import {backfill, backfills, fires, makeBackfill, pauseSchedule, runSchedule, schedules} from './api.js';
+import {count} from './words.js';
 import {livePage} from './livepage.js';
 
 const decisions = {ran: 'succeeded', skipped: 'skipped', missed: 'failed', dropped: 'skipped', superseded: 'skipped',
@@ -28,6 +29,24 @@ function runNow(s) {
         act: () => runSchedule(s.id)}).then((run) => run !== undefined && say(`Run ${run.no || ''} was made`));
 }
 
+/* Runs for times that passed; before it is asked for, it says of how many, and which. */
+function makeUp(s, done) {
+    const day = (name) => h('input', {name, type: 'date', required: true, on: {change: tell}});
+    const existing = h('select', {on: {change: tell}}, [['skip', 'leave out those that ran'], ['failed', 'also those that failed'], ['all', 'all of them']]
+        .map(([value, word]) => h('option', {value}, word)));
+    const from = day('from'), to = day('to'), most = h('input', {type: 'number', min: '1', value: '1'}), what = h('p', {'aria-live': 'polite'});
+    const body = () => ({schedule: s.id, from_ms: dayBegin(from.value), to_ms: dayBegin(to.value, 1), order: 'oldest', existing: existing.value,
+        max_active: Number(most.value), priority: 0, params: []});
+    const words = ({runs, items, next}) => `Makes ${next ? 'at least ' : ''}${count(runs, 'run')}, for ${absolute(items[0].at_ms, s.zone)}`
+        + ` to ${absolute(items.at(-1).at_ms, s.zone)}${next ? ' and later' : ''}.`;
+
+    async function tell() {
+        what.textContent = from.value && to.value ? await makeBackfill({...body(), dry_run: true}).then(words, (problem) => problem.message) : '';
+    }
+    return ask({title: `Make up times of ${s.pipeline}/${s.name}`, content: [h('label', 'From', from), h('label', 'To', to), h('label', 'Times', existing),
+        h('label', 'Runs at once', most), what], yes: 'Make the runs', act: () => makeBackfill(body())}).then(done);
+}
+
 /* What became of an instant, and of how many before it. */
 export const decided = (f) => [h(`span.badge.st-${decisions[f.decision] || 'waiting'}`, f.decision), f.count > 1 && h('span.dim', ` × ${f.count}`)];
 
@@ -39,7 +58,7 @@ async function showFires(s) {
         const {items} = await fires(s.id);
 
         fill(body, items.length === 0 ? empty('No time was decided yet') : table('',
-            ['Time', 'Decision', 'Run', 'Decided', 'Note'], items.map((f) => h('tr', h('td.num', absolute(f.at_ms)),
+            ['Time', 'Decision', 'Run', 'Decided', 'Note'], items.map((f) => h('tr', h('td.num', absolute(f.at_ms, s.zone)),
             h('td', decided(f), f.outcome && ` ${f.outcome}`),
             h('td', f.run > 0 && h('a', {href: `runs/${f.run}`}, `#${f.run}`)), h('td', ago(f.decided_wall)), h('td.dim.wide', f.note || '')))));
     } catch (problem) {
@@ -48,14 +67,14 @@ async function showFires(s) {
 }
 
 function nextTimes(s) {
-    const list = s.next || (s.due_wall ? [{at_ms: s.due_wall}] : []);
+    const list = s.next || (s.due_wall ? [{at_ms: s.due_wall}] : []), at = (ms) => absolute(ms, s.zone).slice(0, 16);
 
     if (s.state === 'paused')
         return h('span.dim', 'paused ', ago(s.state_wall), s.note && `: ${s.note}`);
     if (s.gone_wall > 0)
         return h('span.dim', 'its file is gone');
-    return list.map(({at_ms, local}, i) => h(i === 0 ? 'div.num' : 'div.num.dim', absolute(at_ms).slice(0, 16),
-        local && h('span.dim', ` (${local.slice(11)})`), i === 0 && h('span.dim', ' ', ago(at_ms))));
+    return list.map(({at_ms, local}, i) => h(i === 0 ? 'div.num' : 'div.num.dim', at(at_ms),
+        local && local.slice(0, 16) !== at(at_ms) && h('span.dim', ` (${local.slice(11)})`), i === 0 && h('span.dim', ' ', ago(at_ms, s.zone))));
 }
 
 /* A table of schedules with their buttons; done() behind a change. */
@@ -64,9 +83,9 @@ export function scheduleRows(items, user, done) {
 
     return table('schedules', ['Schedule', 'Rule', 'Next', ''], items.map((s) => h('tr', h('td', h('a', {href: `pipelines/${encodeURIComponent(s.pipeline)}`}, `${s.pipeline}/${s.name}`),
             s.error && h('p.error', s.error)),
-        h('td', s.rule, s.zone && h('span.dim', ` ${s.zone}`)), h('td', nextTimes(s)),
-        h('td.actions', h('button', {on: {click: () => showFires(s)}}, 'Decisions'),
-            may && h('button', {on: {click: () => runNow(s)}}, 'Run now'),
+        h('td', s.rule), h('td', nextTimes(s)),
+        h('td.actions', h('button', {on: {click: () => showFires(s)}}, 'Decisions'), h('a.button', {href: `runs?schedule=${s.id}`}, 'Runs'),
+            may && h('button', {on: {click: () => runNow(s)}}, 'Run now'), may && h('button', {on: {click: () => makeUp(s, done)}}, 'Backfill …'),
             may && (s.state === 'paused' ? h('button.primary', {on: {click: () => resume(s, done)}}, 'Resume')
                 : h('button', {on: {click: () => pause(s, done)}}, 'Pause'))))));
 }

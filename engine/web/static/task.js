@@ -1,20 +1,23 @@
 /* One task of a run: its instances, what it needs, what needs it. */
 import {append, fill, h} from './dom.js';
+import {ago, lasting} from './times.js';
 import {badge, countBar, countWords, stateOf} from './states.js';
 import {causeWords} from './failure.js';
-import {lasting} from './times.js';
+import {queue} from './api.js';
 import {retryFrom} from './actions.js';
 
 const SHOWN = 100;
 
-function instanceRow(model, i) {
-    const {inst} = model, key = model.keyOf(i), why = inst.reason[i]
+/* waits: {key: what it waits for} */
+function instanceRow(model, i, waits) {
+    const {inst} = model, key = model.keyOf(i), why = inst.reason[i] || (inst.state[i] === 'ready' && waits.get(key))
         || (inst.cause[i] && inst.state[i] !== 'succeeded' ? causeWords(inst.cause[i], inst.code[i]) : '');
 
     return h('tr', h('td', badge(stateOf(inst.state[i])), inst.unreachable_wall[i] > 0
-        && h('span.away', {title: 'Its node does not answer; nothing is concluded from that'}, ' ⚠')),
+        && h('div.tag.warn', {title: 'Its node does not answer; nothing is concluded from that'}, '⚠ unreachable ', ago(inst.unreachable_wall[i]))),
     h('td.name', h('a', {href: `runs/${model.no}?tab=logs&i=${encodeURIComponent(key)}`, title: `Log of ${key}`}, inst.node[i] || key),
-        inst.attempt_no[i] > 1 && h('span.dim', ` attempt ${inst.attempt_no[i]}`), why && h('span.hint', why)),
+        inst.attempt_no[i] > 1 && h('span.dim', ` attempt ${inst.attempt_no[i]}`),
+        inst.state[i] === 'retrying' && inst.due_wall[i] > 0 && h('span.dim', ' again ', ago(inst.due_wall[i])), why && h('span.hint', why)),
     h('td.num', lasting(inst.started_wall[i], inst.ended_wall[i])));
 }
 
@@ -43,6 +46,16 @@ function sorted(model, insts) {
 /* context: {model, user, task: of the graph, graph}; update(changed) keeps it. */
 export function openTask(el, {model, user, task, graph}) {
     const bar = h('div.progress'), body = h('tbody'), more = h('p.dim');
+    let waits = new Map(), asked = '';
+
+    /* Why those wait that are ready: the queue says. */
+    async function ask(sign) {
+        const {tasks} = await queue().catch(() => ({tasks: []}));
+
+        asked = sign;
+        waits = new Map(tasks.filter((t) => t.run === model.no).map((t) => [t.key, t.why_waiting]));
+        draw();
+    }
 
     function draw() {
         const own = model.tasks.get(task.name);
@@ -54,7 +67,9 @@ export function openTask(el, {model, user, task, graph}) {
             return;
         }
         append(bar, [own.insts.length > 1 && countBar(own.counts), h('span.dim', countWords(own.counts))]);
-        append(body, sorted(model, own.insts).slice(0, SHOWN).map((i) => instanceRow(model, i)));
+        if (own.counts.ready > 0 && asked !== JSON.stringify(own.counts))
+            ask(JSON.stringify(own.counts));
+        append(body, sorted(model, own.insts).slice(0, SHOWN).map((i) => instanceRow(model, i, waits)));
         more.textContent = own.insts.length > SHOWN ? `and ${own.insts.length - SHOWN} more` : '';
     }
     append(el, [h('h3', task.name), task.help && h('p', task.help), bar, facts(model, graph, task),

@@ -3,9 +3,9 @@
  * end is stopping. Made of the run's events; drawn on a canvas, rows in view alone.
  */
 import {canvasContext, colour, fill, h, onResize, oncePerFrame, table, throttled} from './dom.js';
-import {allEvents} from './events.js';
+import {Story} from './events.js';
 import {bindKeys} from './keys.js';
-import {clockTime, duration, now} from './times.js';
+import {absolute, clockTime, duration, now} from './times.js';
 import {stateOf} from './states.js';
 import {failed} from './ask.js';
 import {go} from './nav.js';
@@ -24,10 +24,11 @@ class Timeline {
     constructor(el, {model, page}) {
         Object.assign(this, {el, model, page});
         this.spans = new Spans(model);
-        this.after = 0;
+        this.story = new Story(model.no);
+        this.graph = null;
         this.view = null; /* [from, to] that is shown; null: all */
         this.critical = new Set();
-        this.brackets = [];
+        this.rows = this.brackets = [];
         this.draw = oncePerFrame(() => this.drawNow());
         this.load = throttled(() => this.loadNow(), 1000);
         this.build();
@@ -67,23 +68,21 @@ class Timeline {
 
     async loadNow() {
         try {
-            const {items, after} = await allEvents(this.model.no, this.after);
-
+            this.graph = this.graph || await this.page.graph().catch(() => null);
+            await this.story.read((items) => {
+                this.spans.add(items);
+                this.stale = true;
+                this.draw();
+            });
             if (this.closed)
                 return;
-            this.after = after;
-            this.spans.add(items);
-            const graph = await this.page.graph().catch(() => null);
-
-            this.rows = this.spans.rows();
-            this.brackets = gangs(this.spans, this.rows, graph);
             if (this.model.over())
-                this.critical = criticalPath(this.spans, graph);
+                this.critical = criticalPath(this.spans, this.graph);
             this.draw();
             if (!this.table.hidden)
                 this.drawTable();
         } catch (problem) {
-            if (!this.rows && !this.closed)
+            if (this.spans.bars.length === 0 && !this.closed)
                 fill(this.el, failed(problem));
         }
     }
@@ -125,8 +124,13 @@ class Timeline {
     /* ---- drawing ---- */
 
     drawNow() {
-        if (!this.rows || !this.box.isConnected || this.box.hidden)
+        if (!this.box.isConnected || this.box.hidden)
             return;
+        if (this.stale) {
+            this.stale = false;
+            this.rows = this.spans.rows();
+            this.brackets = gangs(this.spans, this.rows, this.graph);
+        }
         const rowH = this.rowH = this.rows.length > DENSE ? 13 : 22;
 
         this.namesW = this.box.clientWidth < 520 ? 96 : NAMES_W;
@@ -151,7 +155,7 @@ class Timeline {
 
         for (let t = Math.ceil(from / every) * every; t <= to; t += every)
             out.push(t);
-        return {out, millis: every < 1000};
+        return {out, millis: every < 1000, days: to - from > 86400e3};
     }
 
     drawGrid() {
@@ -163,7 +167,7 @@ class Timeline {
     }
 
     drawAxis() {
-        const {c} = this, {out, millis} = this.ticks();
+        const {c} = this, {out, millis, days} = this.ticks();
 
         c.fillStyle = colour('panel');
         c.fillRect(0, 0, this.width, AXIS_H);
@@ -174,7 +178,7 @@ class Timeline {
         c.textBaseline = 'middle';
         for (const t of out)
             if (this.x(t) > this.namesW - 4 && this.x(t) < this.width - 50)
-                c.fillText(clockTime(t, {millis}), this.x(t) + 4, AXIS_H / 2);
+                c.fillText(days ? absolute(t).slice(5, 16) : clockTime(t, {millis}), this.x(t) + 4, AXIS_H / 2);
         if (!this.model.over()) {
             c.fillStyle = colour('accent');
             c.fillRect(Math.round(this.x(now())), 0, 1, this.height);
@@ -386,7 +390,7 @@ class Timeline {
     }
 
     hover(event) {
-        const bar = this.rows ? this.barAt(event) : null;
+        const bar = this.barAt(event);
 
         this.tip.hidden = bar === null;
         this.canvas.style.cursor = bar === null ? 'default' : 'pointer';

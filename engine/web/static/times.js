@@ -1,9 +1,11 @@
 /* Times and durations. The clock is the server's: its offset is learnt with each answer's time. */
 import {h} from './dom.js';
 
-const zones = ['browser', 'UTC'];
+const zones = ['browser', 'UTC', 'schedule'];
+const mine = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const formats = new Map(); /* zone: what writes its times */
 let offset_ms = 0;
-let zone = localStorage.getItem('flowrun.zone') === 'UTC' ? 'UTC' : 'browser';
+let zone = Math.max(0, zones.indexOf(localStorage.getItem('flowrun.zone')));
 
 export function learnNow(server_ms) {
     if (Number.isFinite(server_ms))
@@ -14,59 +16,51 @@ export function now() {
     return Date.now() + offset_ms;
 }
 
-export function zoneName() {
-    return zone === 'UTC' ? 'UTC' : Intl.DateTimeFormat().resolvedOptions().timeZone;
+/* The zone that is chosen; of: that of the schedule whose time it is, where it has one. */
+export function zoneName(of = '') {
+    return [mine, 'UTC', of || mine][zone];
 }
 
 export function switchZone() {
-    zone = zones[(zones.indexOf(zone) + 1) % zones.length];
-    localStorage.setItem('flowrun.zone', zone);
+    zone = (zone + 1) % zones.length;
+    localStorage.setItem('flowrun.zone', zones[zone]);
 }
+
+/* What the switch says. */
+export const zoneWords = () => (zone === 2 ? 'schedules’ zones' : zoneName());
 
 function pad(n, width = 2) {
     return String(n).padStart(width, '0');
 }
 
-function parts(ms) {
-    const d = new Date(ms);
-
-    return zone === 'UTC'
-        ? [d.getUTCFullYear(), d.getUTCMonth() + 1, d.getUTCDate(), d.getUTCHours(), d.getUTCMinutes(),
-            d.getUTCSeconds(), d.getUTCMilliseconds()]
-        : [d.getFullYear(), d.getMonth() + 1, d.getDate(), d.getHours(), d.getMinutes(), d.getSeconds(),
-            d.getMilliseconds()];
+function format(name) {
+    if (!formats.has(name))
+        formats.set(name, new Intl.DateTimeFormat('sv', {timeZone: name, dateStyle: 'short', timeStyle: 'medium'}));
+    return formats.get(name);
 }
 
-/* "2026-11-23 05:17:47" */
-export function absolute(ms) {
-    const [y, m, d, hour, min, s] = parts(ms);
-
-    return `${y}-${pad(m)}-${pad(d)} ${pad(hour)}:${pad(min)}:${pad(s)}`;
+/* "2026-11-23 05:17:47"; of: as of zoneName() */
+export function absolute(ms, of = '') {
+    try {
+        return format(zoneName(of)).format(ms);
+    } catch { /* a zone that the browser does not know, or no time */
+        return of ? absolute(ms) : '–';
+    }
 }
 
 /* "07:05" of minutes of the day */
 export const minutes = (n) => `${pad(Math.floor(n / 60))}:${pad(n % 60)}`;
 
-export function clockTime(ms, {millis = false} = {}) {
-    const [, , , hour, min, s, f] = parts(ms);
-
-    return `${pad(hour)}:${pad(min)}:${pad(s)}${millis ? `.${pad(f, 3)}` : ''}`;
-}
+export const clockTime = (ms, {millis = false} = {}) => absolute(ms).slice(11) + (millis ? `.${pad(Math.floor(ms % 1000), 3)}` : '');
 
 /* When the day "2026-11-23", or one of the next, begins in the zone that is chosen; '': it is none. */
 export function dayBegin(text, later = 0) {
     const day = Date.parse(text) + later * 86400e3;
 
-    return Number.isFinite(day) ? Date.parse(`${new Date(day).toISOString().slice(0, 10)}T00:00${zone === 'UTC' ? 'Z' : ''}`) : '';
+    return Number.isFinite(day) ? Date.parse(`${new Date(day).toISOString().slice(0, 10)}T00:00${zone === 1 ? 'Z' : ''}`) : '';
 }
 
 const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
-
-function dayAndTime(ms) {
-    const [, m, d, hour, min] = parts(ms);
-
-    return `${d} ${months[m - 1]} ${pad(hour)}:${pad(min)}`;
-}
 
 /* "850ms", "4.3s", "2m 05s", "3h 12m", "2d 4h" */
 export function duration(ms) {
@@ -93,8 +87,11 @@ function relative(ms) {
 
     if (abs < 1500)
         return 'now';
-    if (abs > 7 * 86400e3)
-        return dayAndTime(ms).replace(/ \d\d:\d\d$/, '');
+    if (abs > 7 * 86400e3) {
+        const [, month, day] = absolute(ms).split(/\D/).map(Number);
+
+        return `${day} ${months[month - 1]}`;
+    }
     return diff > 0 ? `${word} ago` : `in ${word}`;
 }
 
@@ -128,11 +125,11 @@ function counting(el, text) {
     return el;
 }
 
-/* How long ago, with the time itself in the tooltip. */
-export function ago(ms) {
+/* How long ago, with the time itself in the tooltip; of: as of zoneName(). */
+export function ago(ms, of = '') {
     if (!ms)
         return h('span.none', '–');
-    return counting(h('time', {datetime: new Date(ms).toISOString(), title: `${absolute(ms)} ${zoneName()}`}),
+    return counting(h('time', {datetime: new Date(ms).toISOString(), title: `${absolute(ms, of)} ${zoneName(of)}`}),
         () => relative(ms));
 }
 

@@ -1,11 +1,6 @@
-#include "trainer/backend/cpu/cells.h"
+#include "trainer/backend/cpu/cells_avx.h"
 
-#include <immintrin.h>
 #include <string.h>
-
-/* Kernels for f32 use no instruction of AVX-512 BF16. */
-#define CELLS __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
-#define INLINE static inline __attribute__((always_inline)) CELLS
 
 bool cpu_cells_have(bool f32)
 {
@@ -15,12 +10,6 @@ bool cpu_cells_have(bool f32)
 }
 
 /* ---- packing ---- */
-
-/* The first n of 32. */
-INLINE __mmask32 first(int64_t n)
-{
-    return n >= 32 ? 0xffffffffU : n <= 0 ? 0 : (__mmask32)((1U << n) - 1);
-}
 
 /* 32 cells; low: the first 16. */
 struct row {
@@ -65,7 +54,8 @@ CELLS void cpu_pack_rows(const struct cpu_pack *p)
             struct row r = row_at(p, i, j);
 
             _mm512_storeu_si512(dst, r.low);
-            _mm512_storeu_si512(dst + 16, r.high);
+            if (j + 16 < p->n)
+                _mm512_storeu_si512(dst + 16, r.high);
         }
     }
 }
@@ -141,7 +131,8 @@ CELLS void cpu_pack_turned(const struct cpu_pack *p)
             uint32_t *at = p->dst + j * cells + i * CPU_PANEL;
 
             turn_block(p, i, j, at);
-            turn_block(p, i, j + 16, at + 16);
+            if (j + 16 < p->n)
+                turn_block(p, i, j + 16, at + 16);
         }
 }
 
@@ -167,38 +158,48 @@ struct sums {
     __m512 v[CPU_STRIP][2];
 };
 
-INLINE void store_sums(const struct cpu_strip *s, const struct sums *sum, const int m, const int v)
+/* c and its stride are read once: stores of vectors may alias all memory. */
+INLINE void store_halves(const struct cpu_strip *s, const struct sums *sum, const int m,
+                         const int v)
 {
     __mmask32 cols = first(s->n);
+    uint16_t *c = s->half;
+    int64_t ldc = s->ldc;
 
-    if (s->half != NULL) {
-#pragma GCC unroll 14
-        for (int i = 0; i < m; i++)
-#pragma GCC unroll 2
-            for (int j = 0; j < v; j++)
-                _mm256_mask_storeu_epi16(s->half + i * s->ldc + 16 * j, (__mmask16)(cols >> 16 * j),
-                                         (__m256i)_mm512_cvtneps_pbh(sum->v[i][j]));
-        return;
-    }
 #pragma GCC unroll 14
     for (int i = 0; i < m; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < v; j++)
-            _mm512_mask_storeu_ps(s->c + i * s->ldc + 16 * j, (__mmask16)(cols >> 16 * j),
-                                  sum->v[i][j]);
+            _mm256_mask_storeu_epi16(c + i * ldc + 16 * j, (__mmask16)(cols >> 16 * j),
+                                     (__m256i)_mm512_cvtneps_pbh(sum->v[i][j]));
+}
+
+INLINE void store_sums(const struct cpu_strip *s, const struct sums *sum, const int m, const int v)
+{
+    __mmask32 cols = first(s->n);
+    float *c = s->c;
+    int64_t ldc = s->ldc;
+
+#pragma GCC unroll 14
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < v; j++)
+            _mm512_mask_storeu_ps(c + i * ldc + 16 * j, (__mmask16)(cols >> 16 * j), sum->v[i][j]);
 }
 
 INLINE void begin_sums(const struct cpu_strip *s, struct sums *sum, const int m, const int v)
 {
     __mmask32 cols = first(s->n);
     bool add = s->add && s->half == NULL;
+    const float *c = s->c;
+    int64_t ldc = s->ldc;
 
 #pragma GCC unroll 14
     for (int i = 0; i < m; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < v; j++)
             sum->v[i][j] =
-                add ? _mm512_maskz_loadu_ps((__mmask16)(cols >> 16 * j), s->c + i * s->ldc + 16 * j)
+                add ? _mm512_maskz_loadu_ps((__mmask16)(cols >> 16 * j), c + i * ldc + 16 * j)
                     : _mm512_setzero_ps();
 }
 
@@ -210,6 +211,7 @@ INLINE void strip(const struct cpu_strip *s, const int m, const int v, const boo
     const uint32_t *b = s->b;
     int64_t row = s->a_row;
 
+#pragma GCC unroll 5
     for (int i = 0; i < m; i += 3)
         a[i / 3] = s->a + i * row;
     begin_sums(s, &sum, m, v);
@@ -231,7 +233,10 @@ INLINE void strip(const struct cpu_strip *s, const int m, const int v, const boo
         for (int i = 0; i < m; i += 3)
             a[i / 3] += s->a_cell;
     }
-    store_sums(s, &sum, m, v);
+    if (s->half != NULL)
+        store_halves(s, &sum, m, v);
+    else
+        store_sums(s, &sum, m, v);
 }
 
 #define STRIP(m)                                                                                   \
@@ -252,35 +257,4 @@ void cpu_strip(const struct cpu_strip *s)
     static void (*const strips[CPU_STRIP][2])(const struct cpu_strip *) = {STRIPS(STRIP_ROW)};
 
     strips[s->m - 1][s->f32](s);
-}
-
-/* 16 values of y, those of the mask. */
-INLINE __m512 load(const struct cpu_put *p, int64_t at, __mmask16 mask)
-{
-    if (p->f32)
-        return _mm512_maskz_loadu_ps(mask, (const float *)p->y + at);
-    return (__m512)_mm512_slli_epi32(
-        _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, (const uint16_t *)p->y + at)), 16);
-}
-
-INLINE void store(const struct cpu_put *p, int64_t at, __mmask16 mask, __m512 x)
-{
-    if (p->f32)
-        _mm512_mask_storeu_ps((float *)p->y + at, mask, x);
-    else
-        _mm256_mask_storeu_epi16((uint16_t *)p->y + at, mask, (__m256i)_mm512_cvtneps_pbh(x));
-}
-
-CELLS void cpu_put(const struct cpu_put *p)
-{
-    for (int64_t at = 0; at < p->n; at += 16) {
-        __mmask16 mask = (__mmask16)first(p->n - at);
-        __m512 x = _mm512_mul_ps(_mm512_loadu_ps(p->x + at), _mm512_set1_ps(p->alpha));
-
-        if (p->beta != 0)
-            x = _mm512_fmadd_ps(load(p, at, mask), _mm512_set1_ps(p->beta), x);
-        if (p->bias != NULL)
-            x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(mask, p->bias + at));
-        store(p, at, mask, x);
-    }
 }

@@ -13,6 +13,8 @@
 
 #include "trainer/backend/cpu/cpu.h"
 
+#include <string.h>
+
 enum { CPU_PANEL = 32, CPU_STRIP = 14 }; /* columns of a panel; most rows of a strip */
 
 static inline int64_t cpu_least(int64_t a, int64_t b)
@@ -38,6 +40,15 @@ static inline int64_t cpu_panels_of(int64_t n)
 /* Whether this build has the kernels and the chip the instructions. */
 bool cpu_cells_have(bool f32);
 
+/* n values rounded to bf16, where cpu_cells_have(false): into dst, or in place as f32. What is
+ * below the smallest normal number becomes 0. */
+void cpu_cells_halve(uint16_t *dst, const float *src, int64_t n);
+void cpu_cells_round(float *x, int64_t n);
+
+/* As cpu_exp_sum and cpu_sigmoid, where cpu_cells_have(true). */
+float cpu_cells_exp_sum(float *x, float max, int64_t n);
+void cpu_cells_sigmoid(float *x, int64_t n);
+
 /* dst: cells; src: f32 or bf16, stored rows ld elements apart. */
 struct cpu_pack {
     uint32_t *dst;
@@ -45,8 +56,10 @@ struct cpu_pack {
     int64_t k, n, ld;
     bool f32;
 };
-void cpu_pack_rows(const struct cpu_pack *p);   /* src (k, n); dst: panels */
-void cpu_pack_turned(const struct cpu_pack *p); /* src (n, k); dst: panels */
+/* src (k, n); dst: panels. Where a panel has 16 columns or fewer, what stands behind them in dst
+ * stays. */
+void cpu_pack_rows(const struct cpu_pack *p);
+void cpu_pack_turned(const struct cpu_pack *p); /* the same of src (n, k) */
 void cpu_pack_cells(
     const struct cpu_pack *p); /* src (k, n); dst (cells of k, n): a stored (k, m) */
 
@@ -63,6 +76,39 @@ struct cpu_strip {
     bool add, f32;
 };
 void cpu_strip(const struct cpu_strip *s);
+
+/* Rows so many bytes apart, or a multiple of them, share two sets of the first cache: too few for a
+ * strip. */
+enum { CPU_SETS = 2048 };
+
+static inline bool cpu_crowded(int64_t bytes)
+{
+    return bytes % CPU_SETS == 0;
+}
+
+/* Cells from a row of a strip that is copied to the next: an odd number of lines. */
+static inline int64_t cpu_spread(int64_t cells)
+{
+    return ((cells + 15) / 16 | 1) * 16;
+}
+
+/* Where the strip finds its rows, which lie `apart` bytes apart: there, or in `copy` (m rows of
+ * cpu_spread(cells)) if they were crowded. */
+static inline void cpu_strip_take(struct cpu_strip *s, const char *rows, int64_t apart,
+                                  uint32_t *copy)
+{
+    int64_t cell = sizeof *copy, to = cpu_spread(s->cells) * cell;
+
+    s->a = rows;
+    s->a_row = apart;
+    s->a_cell = cell;
+    if (!cpu_crowded(apart))
+        return;
+    for (int64_t i = 0; i < s->m; i++)
+        memcpy((char *)copy + i * to, rows + i * apart, (size_t)(s->cells * cell));
+    s->a = (const char *)copy;
+    s->a_row = to;
+}
 
 /* Strips that m rows are shared out to evenly, and the rows of strip i. */
 static inline int64_t cpu_strips_of(int64_t m)
@@ -87,24 +133,53 @@ struct cpu_ahead {
 /* Brings so many more lines of 64 bytes nearer. */
 static inline void cpu_bring(struct cpu_ahead *a, int64_t lines)
 {
-    for (; lines > 0 && a->row < a->rows; lines--) {
-        __builtin_prefetch(a->p + a->row * a->ld + a->at, 0, 2);
-        a->at += 64;
-        if (a->at >= a->bytes) {
+    while (lines > 0 && a->row < a->rows) {
+        const char *row = a->p + a->row * a->ld;
+        int64_t end = cpu_least(a->bytes, a->at + 64 * lines);
+
+        lines -= (end - a->at + 63) / 64;
+        for (int64_t at = a->at; at < end; at += 64)
+            __builtin_prefetch(row + at, 0, 2);
+        a->at = end;
+        if (end == a->bytes) {
             a->at = 0;
             a->row++;
         }
     }
 }
 
-/* y = alpha x + beta y + bias for n <= 32 values in f32; bias NULL: none. y: bf16 or f32. */
+/* y (m, n) = alpha x + beta y + bias, x in f32; bias (n) NULL: none. y: bf16 or f32. */
 struct cpu_put {
     void *y;
     const float *x, *bias;
-    int64_t n;
+    int64_t m, n, ldy, ldx;
     float alpha, beta;
     bool f32;
 };
 void cpu_put(const struct cpu_put *p);
+
+/* x . y of n values in C. */
+struct cpu_pair {
+    const void *x, *y;
+    int64_t n;
+    bool f32;
+};
+float cpu_pair_dot(const struct cpu_pair *p);
+
+/* A row of scores s and, in a backward, of dO V^T: those in [from, n) are seen. Rows p and ds of
+ * `width` values in C get zeros elsewhere. */
+struct cpu_scores {
+    const float *s, *dp;
+    void *p, *ds;
+    int64_t from, n, width;
+    float scale;
+    bool f32;
+};
+/* The largest of scale * s, at least `least`. */
+float cpu_scores_max(const struct cpu_scores *x, float least);
+/* p = exp(scale * s - max); the sum, before p is rounded. */
+float cpu_scores_exp(const struct cpu_scores *x, float max);
+/* p = exp(scale * s - lse); ds = p * (dp - d) * scale. */
+void cpu_scores_grad(const struct cpu_scores *x, float lse, float d);
 
 #endif

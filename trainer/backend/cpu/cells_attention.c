@@ -20,6 +20,7 @@ struct lane {
     float *max, *sum;          /* (BLOCK) */
     uint32_t *p;               /* square: probabilities; forward: of a strip */
     uint32_t *kt, *v;          /* packed: K turned (dq, BLOCK), V (BLOCK, dv) */
+    uint32_t *rows;            /* copied rows of a strip */
     float *o;                  /* (BLOCK, wide dv) */
     uint32_t *ds;              /* square: gradients of scores */
     uint32_t *pt, *dst;        /* cells of both by queries */
@@ -56,12 +57,20 @@ static float *take_f32(uint32_t **at, int64_t n)
     return (float *)take(at, n);
 }
 
+/* Cells of the longest row that a strip copies. */
+static int64_t spread(const struct tr_attention *a)
+{
+    int64_t dq = a->Q.shape[2], dv = a->V.shape[2];
+
+    return cpu_spread(cells_of(a, dq > dv ? dq : dv));
+}
+
 static int64_t lane_floats(const struct tr_attention *a, int64_t len)
 {
     int64_t dq = a->Q.shape[2], dv = a->V.shape[2], wq = wide(dq), wv = wide(dv);
     int64_t deep = cells_of(a, BLOCK);
     int64_t forward = 2 * CPU_STRIP * BLOCK + 2 * BLOCK + deep * (BLOCK + wv) +
-                      cells_of(a, dq) * BLOCK + BLOCK * wv;
+                      cells_of(a, dq) * BLOCK + CPU_STRIP * spread(a) + BLOCK * wv;
 
     if (len == 0)
         return forward;
@@ -83,6 +92,7 @@ static struct lane lane_of(const struct tr_attention *a, float *lane, int64_t le
     l.p = take(&at, deep * BLOCK);
     l.kt = take(&at, cells_of(a, dq) * BLOCK);
     l.v = take(&at, deep * wv);
+    l.rows = take(&at, CPU_STRIP * spread(a));
     l.o = take_f32(&at, BLOCK * wv);
     l.ds = take(&at, deep * BLOCK);
     l.pt = take(&at, deep * BLOCK);
@@ -148,12 +158,18 @@ static char *square_row(const struct tr_attention *a, const uint32_t *square, in
     return (char *)(uintptr_t)square + r * BLOCK * size_of(&a->Q);
 }
 
-static void store_head(const struct tr_view *v, struct cpu_range ts, int64_t h, const float *src)
+/* alpha times rows of src into the tokens' head. */
+static void store_head(const struct tr_view *v, struct cpu_range ts, int64_t h, const float *src,
+                       float alpha)
 {
-    int64_t n = v->shape[2];
-
-    for (int64_t t = ts.begin; t < ts.end; t++)
-        cpu_store(v, t, h * n, src + (t - ts.begin) * wide(n), n);
+    cpu_put(&(struct cpu_put){.y = (char *)(uintptr_t)row_of(v, ts.begin, h),
+                              .x = src,
+                              .m = cpu_length(ts),
+                              .n = v->shape[2],
+                              .ldy = v->ld,
+                              .ldx = wide(v->shape[2]),
+                              .alpha = alpha,
+                              .f32 = v->dtype == TR_F32});
 }
 
 /* c (strip's rows, ldc) = or += the strip's rows of a times n columns of b, whose panels have
@@ -181,34 +197,28 @@ static struct pair pair_of(const struct cpu_head *x, struct cpu_range qs, struct
     return p;
 }
 
-/* dst (rows, BLOCK) = rows of v times packed keys. */
-static void scores(const struct cpu_head *x, const struct pair *p, float *dst,
-                   const struct tr_view *v, const uint32_t *keys)
+/* Queries, or the gradients of their results; what they meet, and where the products go. */
+struct factor {
+    const struct tr_view *rows;
+    const uint32_t *keys;
+    float *dst;
+};
+
+/* dst (rows, BLOCK) = rows times packed keys. */
+static void scores(const struct cpu_head *x, const struct lane *l, const struct pair *p,
+                   const struct factor *f)
 {
+    const struct tr_view *v = f->rows;
     int64_t depth = cells_of(x->a, v->shape[2]);
+    struct cpu_strip s = {.c = f->dst,
+                          .ldc = BLOCK,
+                          .b = f->keys,
+                          .m = cpu_length(p->r),
+                          .cells = depth,
+                          .f32 = is_f32(x->a)};
 
-    multiply((struct cpu_strip){.c = dst,
-                                .ldc = BLOCK,
-                                .a = row_of(v, p->qs.begin + p->r.begin, x->h),
-                                .a_row = v->ld * size_of(v),
-                                .a_cell = CELL,
-                                .b = keys,
-                                .m = cpu_length(p->r),
-                                .cells = depth,
-                                .f32 = is_f32(x->a)},
-             p->most, depth);
-}
-
-/* Row r of a square: values [from, n) of src, zeros around them. */
-static void put_row(const struct tr_attention *a, uint32_t *square, int64_t r, const float *src,
-                    struct cpu_range some)
-{
-    int64_t size = size_of(&a->Q);
-    char *dst = square_row(a, square, r);
-
-    memset(dst, 0, (size_t)(some.begin * size));
-    cpu_from_f32(dst + some.begin * size, a->Q.dtype, src + some.begin, cpu_length(some));
-    memset(dst + some.end * size, 0, (size_t)((BLOCK - some.end) * size));
+    cpu_strip_take(&s, row_of(v, p->qs.begin + p->r.begin, x->h), v->ld * size_of(v), l->rows);
+    multiply(s, p->most, depth);
 }
 
 /* c (rows of the strip, n) += rows of a square from r on times packed rows of keys. */
@@ -228,23 +238,34 @@ static void add_rows(const struct cpu_head *x, const struct pair *p, const char 
              n, cells_of(x->a, cpu_length(p->ks)));
 }
 
+/* Row r of the strip's scores, whose probabilities are a row of l->p, up to `width` keys. */
+static struct cpu_scores scores_of(const struct cpu_head *x, const struct lane *l,
+                                   const struct pair *p, int64_t r, int64_t width)
+{
+    int64_t i = p->qs.begin + r, n = cpu_seen(x, i, p->ks.begin, cpu_length(p->ks));
+
+    return (struct cpu_scores){.s = l->s + (r - p->r.begin) * BLOCK,
+                               .dp = l->dp + (r - p->r.begin) * BLOCK,
+                               .from = cpu_passed(x, i, p->ks.begin, n),
+                               .n = n,
+                               .width = (width + 15) / 16 * 16,
+                               .scale = x->a->scale,
+                               .f32 = is_f32(x->a)};
+}
+
 /* Probabilities of row r relative to its running maximum; o and sum are rescaled. */
 static void softmax(const struct cpu_head *x, const struct lane *l, const struct pair *p, int64_t r)
 {
-    int64_t i = p->qs.begin + r, n = cpu_seen(x, i, p->ks.begin, cpu_length(p->ks));
-    int64_t from = cpu_passed(x, i, p->ks.begin, n);
-    float *s = l->s + (r - p->r.begin) * BLOCK, max, keep;
+    struct cpu_scores s = scores_of(x, l, p, r, p->most);
+    bool begun = l->max[r] != -INFINITY;
+    float max = s.n > s.from ? cpu_scores_max(&s, l->max[r]) : l->max[r];
+    float keep = begun ? expf(l->max[r] - max) : 1;
 
-    if (n > from) {
-        cpu_scale(s + from, x->a->scale, n - from);
-        max = fmaxf(l->max[r], cpu_max(s + from, n - from));
-        keep = l->max[r] == -INFINITY ? 0 : expf(l->max[r] - max);
-        l->sum[r] = l->sum[r] * keep + cpu_exp_sum(s + from, max, n - from);
-        l->max[r] = max;
-        if (keep != 1)
-            cpu_scale(l->o + r * wide(x->dv), keep, x->dv);
-    }
-    put_row(x->a, l->p, r - p->r.begin, s, (struct cpu_range){from, n});
+    s.p = square_row(x->a, l->p, r - p->r.begin);
+    l->sum[r] = l->sum[r] * keep + cpu_scores_exp(&s, max);
+    l->max[r] = max;
+    if (keep != 1)
+        cpu_scale(l->o + r * wide(x->dv), keep, x->dv);
 }
 
 static void forward_pair(const struct cpu_head *x, const struct lane *l, struct cpu_range qs,
@@ -255,7 +276,7 @@ static void forward_pair(const struct cpu_head *x, const struct lane *l, struct 
     for (int64_t i = 0; i < cpu_strips_of(cpu_length(qs)); i++) {
         struct pair p = pair_of(x, qs, ks, i);
 
-        scores(x, &p, l->s, &x->a->Q, l->kt);
+        scores(x, l, &p, &(struct factor){&x->a->Q, l->kt, l->s});
         for (int64_t r = p.r.begin; r < p.r.end; r++)
             softmax(x, l, &p, r);
         add_rows(x, &p, (const char *)l->p, l->o + p.r.begin * wide(x->dv), l->v, x->dv);
@@ -276,28 +297,23 @@ static void forward(const struct cpu_head *x, float *lane, struct cpu_range qs)
     for (int64_t j = cpu_first_block(x, qs, BLOCK); j < last; j += BLOCK)
         forward_pair(x, &l, qs, (struct cpu_range){j, cpu_least(j + BLOCK, last)});
     for (int64_t r = 0; r < cpu_length(qs); r++) {
-        cpu_scale(l.o + r * wv, 1 / l.sum[r], x->dv);
-        lse[qs.begin + r] = l.max[r] + logf(l.sum[r]);
+        int64_t t = qs.begin + r;
+
+        lse[t] = l.max[r] + logf(l.sum[r]);
+        store_head(&x->a->O, (struct cpu_range){t, t + 1}, x->h, l.o + r * wv, 1 / l.sum[r]);
     }
-    store_head(&x->a->O, qs, x->h, l.o);
 }
 
 /* Row r of P and dS from its scores and dP. */
 static void softmax_grad(const struct cpu_head *x, const struct lane *l, const struct pair *p,
                          int64_t r)
 {
-    int64_t i = p->qs.begin + r, n = cpu_seen(x, i, p->ks.begin, cpu_length(p->ks));
-    int64_t from = cpu_passed(x, i, p->ks.begin, n);
-    float *s = l->s + (r - p->r.begin) * BLOCK, *ds = l->dp + (r - p->r.begin) * BLOCK;
-    float lse = ((const float *)x->a->lse.p)[x->h * x->a->lse.ld + i], d = l->d[r];
-    float scale = x->a->scale;
+    struct cpu_scores s = scores_of(x, l, p, r, cpu_length(p->ks));
+    const float *lse = (const float *)x->a->lse.p + x->h * x->a->lse.ld;
 
-    cpu_scale(s + from, scale, n - from);
-    cpu_exp_sum(s + from, lse, n - from);
-    for (int64_t j = from; j < n; j++)
-        ds[j] = s[j] * (ds[j] - d) * scale;
-    put_row(x->a, l->p, r, s, (struct cpu_range){from, n});
-    put_row(x->a, l->ds, r, ds, (struct cpu_range){from, n});
+    s.p = square_row(x->a, l->p, r);
+    s.ds = square_row(x->a, l->ds, r);
+    cpu_scores_grad(&s, lse[p->qs.begin + r], l->d[r]);
 }
 
 /* dst (keys, n) += the transpose of a square, given by its cells, times packed rows of queries: a
@@ -333,8 +349,8 @@ static void query_strips(const struct cpu_head *x, const struct lane *l, struct 
     for (int64_t i = 0; i < cpu_strips_of(cpu_length(qs)); i++) {
         struct pair p = pair_of(x, qs, ks, i);
 
-        scores(x, &p, l->s, &x->a->Q, l->kt);
-        scores(x, &p, l->dp, &x->a->dO, l->vt);
+        scores(x, l, &p, &(struct factor){&x->a->Q, l->kt, l->s});
+        scores(x, l, &p, &(struct factor){&x->a->dO, l->vt, l->dp});
         for (int64_t r = p.r.begin; r < p.r.end; r++)
             softmax_grad(x, l, &p, r);
         add_rows(x, &p, square_row(x->a, l->ds, p.r.begin), l->dQ + p.r.begin * wide(x->dq), l->k,
@@ -367,14 +383,14 @@ static void backward_queries(const struct cpu_head *x, const struct lane *l, str
     pack_rows(l->q, &a->Q, qs, x->h);
     pack_rows(l->dO, &a->dO, qs, x->h);
     memset(l->dQ, 0, (size_t)(cpu_length(qs) * wide(x->dq)) * sizeof(float));
-    for (int64_t r = 0; r < cpu_length(qs); r++) {
-        cpu_load(l->o, &a->O, qs.begin + r, x->h * x->dv, x->dv);
-        cpu_load(l->o + x->dv, &a->dO, qs.begin + r, x->h * x->dv, x->dv);
-        l->d[r] = cpu_dot(l->o, l->o + x->dv, x->dv);
-    }
+    for (int64_t r = 0; r < cpu_length(qs); r++)
+        l->d[r] = cpu_pair_dot(&(struct cpu_pair){.x = row_of(&a->O, qs.begin + r, x->h),
+                                                  .y = row_of(&a->dO, qs.begin + r, x->h),
+                                                  .n = x->dv,
+                                                  .f32 = is_f32(a)});
     for (int64_t j = cpu_first_block(x, qs, BLOCK); j < last; j += BLOCK)
         backward_pair(x, l, qs, (struct cpu_range){j, cpu_least(j + BLOCK, last)});
-    store_head(&a->dQ, qs, x->h, l->dQ);
+    store_head(&a->dQ, qs, x->h, l->dQ, 1);
 }
 
 static void backward(struct cpu_head *x, float *lane)
@@ -389,8 +405,8 @@ static void backward(struct cpu_head *x, float *lane)
     for (x->h = x->g * group; x->h < (x->g + 1) * group; x->h++)
         for (int64_t i = x->begin; i < x->end; i += BLOCK)
             backward_queries(x, &l, (struct cpu_range){i, cpu_least(i + BLOCK, x->end)});
-    store_head(&a->dK, all, x->g, l.dK);
-    store_head(&a->dV, all, x->g, l.dV);
+    store_head(&a->dK, all, x->g, l.dK, 1);
+    store_head(&a->dV, all, x->g, l.dV, 1);
 }
 
 const struct cpu_attend *cpu_attend_cells(void)

@@ -7,25 +7,31 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
-enum { ALIGN = 256 };
+enum { ALIGN = 256, HUGE = 2 << 20 };
 
 struct tr_event {
     bool timed;
     struct timespec at;
 };
 
-/* Aligned memory from fr_sys.alloc: the block's start stands in front of what the caller gets. */
+/* Aligned memory from fr_sys.alloc: the block's start stands in front of what the caller gets.
+ * Large blocks lie in huge pages where the kernel has them: products read columns of matrices, a
+ * page a row, and more small pages than the processor keeps addresses of. */
 static void *aligned(size_t bytes)
 {
-    char *raw = bytes <= SIZE_MAX - 2 * ALIGN ? fr_sys.alloc(bytes + 2 * ALIGN) : NULL;
+    size_t align = bytes >= 2 * HUGE ? HUGE : ALIGN;
+    char *raw = bytes <= SIZE_MAX - 2 * align ? fr_sys.alloc(bytes + align + ALIGN) : NULL;
     char *p;
 
     if (raw == NULL)
         return NULL;
-    p = (char *)(((uintptr_t)raw + 2 * ALIGN - 1) / ALIGN * ALIGN);
+    p = (char *)(((uintptr_t)raw + ALIGN + align - 1) / align * align);
     memcpy(p - sizeof raw, &raw, sizeof raw);
+    if (align == HUGE)
+        (void)madvise(p, bytes / HUGE * HUGE, MADV_HUGEPAGE);
     return p;
 }
 
@@ -239,6 +245,10 @@ static const struct tr_backend_ops cpu_ops = {.name = "cpu",
                                               .mem_alloc = cpu_mem_alloc,
                                               .mem_free = cpu_mem_free,
                                               .mem_room = cpu_room,
+                                              .prepack_bytes = cpu_prepack_bytes,
+                                              .prepack = cpu_prepack,
+                                              .repacks = cpu_repacks,
+                                              .repack = cpu_repack,
                                               .copy = cpu_copy,
                                               .zero = cpu_zero,
                                               .queue_create = cpu_queue_create,

@@ -158,6 +158,12 @@ enum fr_rc cpu_cells_product(struct cpu *cpu, struct tr_queue *q, const struct t
 enum fr_rc cpu_cells_group(struct cpu *cpu, struct tr_queue *q, const struct tr_grouped_gemm *a,
                            const struct tr_gemm *any, struct fr_err *err);
 size_t cpu_cells_bytes(const struct cpu *cpu, int64_t n, const struct tr_gemm *any);
+/* Panels of all columns of w^T (cells.h): what products by it read as they lie. */
+size_t cpu_prepack_bytes(void *self, const struct tr_view *w);
+enum fr_rc cpu_prepack(void *self, struct tr_queue *q, const struct tr_view *w, void *packed);
+/* Panels of all columns of w, where they take as many bytes as w. */
+bool cpu_repacks(void *self, const struct tr_view *w);
+enum fr_rc cpu_repack(void *self, struct tr_queue *q, const struct tr_view *w, struct fr_err *err);
 
 /* onednn.c, or none.c in a build without it. */
 bool cpu_onednn_has_sgemm(void);

@@ -6,6 +6,7 @@
  */
 #include "trainer/backend/cpu/cpu.h"
 
+#include <assert.h>
 #include <omp.h>
 #include <string.h>
 
@@ -208,6 +209,7 @@ enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_
 
     if (first[1] == 0)
         return FR_OK;
+    assert(!g->b.repacked);
     rc = cpu_work(q, CPU_WORK_GEMM, (size_t)cpu->threads * sizeof(struct scratch), &work, err);
     if (rc == FR_OK)
         run_tiles(cpu, &(struct tiles){.one = g, .n = 1, .first = first}, work);

@@ -9,6 +9,31 @@ bool cpu_cells_have(bool f32)
     return false;
 }
 
+void cpu_cells_halve(uint16_t *dst, const float *src, int64_t n)
+{
+    (void)n;
+    assert(dst == NULL && src == NULL);
+}
+
+void cpu_cells_round(float *x, int64_t n)
+{
+    (void)n;
+    assert(x == NULL);
+}
+
+float cpu_cells_exp_sum(float *x, float max, int64_t n)
+{
+    (void)n;
+    assert(x == NULL);
+    return max;
+}
+
+void cpu_cells_sigmoid(float *x, int64_t n)
+{
+    (void)n;
+    assert(x == NULL);
+}
+
 void cpu_pack_rows(const struct cpu_pack *p)
 {
     assert(p == NULL);
@@ -32,4 +57,27 @@ void cpu_strip(const struct cpu_strip *s)
 void cpu_put(const struct cpu_put *p)
 {
     assert(p == NULL);
+}
+
+float cpu_pair_dot(const struct cpu_pair *p)
+{
+    assert(p == NULL);
+    return 0;
+}
+
+float cpu_scores_max(const struct cpu_scores *x, float least)
+{
+    assert(x == NULL);
+    return least;
+}
+
+float cpu_scores_exp(const struct cpu_scores *x, float max)
+{
+    assert(x == NULL);
+    return max;
+}
+
+void cpu_scores_grad(const struct cpu_scores *x, float lse, float d)
+{
+    assert(x == NULL && lse == d);
 }

@@ -1,4 +1,4 @@
-#include "trainer/backend/cpu/cpu.h"
+#include "trainer/backend/cpu/cells.h"
 
 #include <math.h>
 #include <string.h>
@@ -43,6 +43,8 @@ void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n)
 
     if (t == TR_F32)
         memcpy(dst, src, (size_t)n * sizeof *src);
+    else if (t == TR_BF16 && cpu_cells_have(false))
+        cpu_cells_halve(half, src, n);
     else if (t == TR_BF16)
         f32_to_bf16(half, (const bits *)src, n);
     else
@@ -87,7 +89,9 @@ CPU_KERNEL static void round_bf16(bits *x, int64_t n)
 
 void cpu_round(float *x, enum tr_dtype t, int64_t n)
 {
-    if (t == TR_BF16)
+    if (t == TR_BF16 && cpu_cells_have(false))
+        cpu_cells_round(x, n);
+    else if (t == TR_BF16)
         round_bf16((bits *)x, n);
     else if (t == TR_F16)
         for (int64_t i = 0; i < n; i++)
@@ -162,7 +166,7 @@ static inline float exp_of(float x)
     return x == x ? p : x;
 }
 
-CPU_KERNEL float cpu_exp_sum(float *x, float max, int64_t n)
+CPU_KERNEL static float plain_exp_sum(float *x, float max, int64_t n)
 {
     float sum = 0;
 
@@ -174,11 +178,24 @@ CPU_KERNEL float cpu_exp_sum(float *x, float max, int64_t n)
     return sum;
 }
 
-CPU_KERNEL void cpu_sigmoid(float *x, int64_t n)
+CPU_KERNEL static void plain_sigmoid(float *x, int64_t n)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         x[i] = 1 / (1 + exp_of(-x[i]));
+}
+
+float cpu_exp_sum(float *x, float max, int64_t n)
+{
+    return cpu_cells_have(true) ? cpu_cells_exp_sum(x, max, n) : plain_exp_sum(x, max, n);
+}
+
+void cpu_sigmoid(float *x, int64_t n)
+{
+    if (cpu_cells_have(true))
+        cpu_cells_sigmoid(x, n);
+    else
+        plain_sigmoid(x, n);
 }
 
 int64_t cpu_int(const struct tr_view *v, int64_t row, int64_t col)

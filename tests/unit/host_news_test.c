@@ -1,0 +1,380 @@
+/* What readers are told of news: tags of answers, requests that wait for an event (?seq=), streams
+ * that come again, and lists in other orders, page by page. Requests as structs, no sockets. */
+#include "engine/base/json.h"
+#include "engine/store/access.h"
+#include "tests/unit/host_bed.h"
+
+static int64_t shift_ms; /* of the clock that deadlines are by */
+
+static int64_t shifted_mono_ms(void)
+{
+    return fr_sys_real.mono_ms() + shift_ms;
+}
+
+struct asked {
+    struct fr_api_request req;
+    struct fr_api_pair query[4];
+    struct fr_api_waiter waiter;
+    struct fr_api_response res;
+    bool again;
+};
+
+static void begin_ask(struct asked *a, const char *path, const char *name, const char *value)
+{
+    *a = (struct asked){.waiter = {.again = on_again},
+                        .query = {{name, value}},
+                        .req = {.path = path,
+                                .n_query = name != NULL,
+                                .content_type = "",
+                                .range = "",
+                                .if_none_match = "",
+                                .last_event_id = ""}};
+    a->waiter.arg = &a->again;
+    a->req.waiter = &a->waiter;
+    a->req.query = a->query;
+    api.answer(api.self, &a->req, &a->res);
+}
+
+/* Turns until it is answered, from where it is now. */
+static void end_ask(struct asked *a)
+{
+    while (a->res.status == FR_API_LATER) {
+        while (!a->again && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+            ;
+        a->again = false;
+        api.answer(api.self, &a->req, &a->res);
+    }
+}
+
+static int64_t seq_of(const struct fr_api_response *res)
+{
+    const char *at = res->body.p != NULL ? strstr(res->body.p, "\"seq\":") : NULL;
+    long long seq = -1;
+
+    CHECK(at != NULL && sscanf(at, "\"seq\":%lld", &seq) == 1);
+    return seq;
+}
+
+static int64_t last_seq(const char *run)
+{
+    struct fr_api_response res = ask(FR_API_GET, run, NULL);
+    int64_t seq = seq_of(&res);
+
+    fr_api_response_finish(&res);
+    return seq;
+}
+
+/* ---- tags ---- */
+
+/* The run goes on between the read of a text and its answer: the tag is that of the text. */
+static void test_tag_of_text(void)
+{
+    struct asked old, now;
+
+    check_row("an event while a view is read");
+    begin_ask(&old, "/api/v1/runs/1", NULL, NULL);
+    CHECK_INT(old.res.status, FR_API_LATER);
+    while (!old.again && CHECK_INT(fr_host_turn(host, NULL), FR_OK)) /* it is read */
+        ;
+    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, NULL);
+    end_ask(&old);
+    CHECK_INT(old.res.status, 200);
+    begin_ask(&now, "/api/v1/runs/1", NULL, NULL);
+    end_ask(&now);
+    CHECK(seq_of(&old.res) < seq_of(&now.res));
+    CHECK(strcmp(old.res.etag.p, now.res.etag.p) != 0);
+    fr_api_response_finish(&now.res);
+
+    check_row("who has the older text gets the newer one");
+    now.req.if_none_match = old.res.etag.p;
+    api.answer(api.self, &now.req, &now.res);
+    CHECK_INT(now.res.status, FR_API_LATER);
+    now.again = false;
+    end_ask(&now);
+    CHECK_INT(now.res.status, 200);
+    fr_api_response_finish(&now.res);
+    fr_api_response_finish(&old.res);
+}
+
+/* A list has a weak tag, which changes with the store. */
+static void test_tag_of_list(void)
+{
+    struct asked a;
+    char tag[80] = "";
+
+    check_row("the tag of a list");
+    begin_ask(&a, "/api/v1/runs", NULL, NULL);
+    end_ask(&a);
+    CHECK(fr_has_prefix(a.res.etag.p, "W/\""));
+    snprintf(tag, sizeof(tag), "\"x\", %s", a.res.etag.p);
+    fr_api_response_finish(&a.res);
+    a.req.if_none_match = tag;
+    api.answer(api.self, &a.req, &a.res);
+    CHECK_INT(a.res.status, 304);
+    fr_api_response_finish(&a.res);
+    check_answer(FR_API_POST, "/api/v1/runs/1/pin", "{\"pinned\": true}", 200, NULL);
+    api.answer(api.self, &a.req, &a.res);
+    CHECK_INT(a.res.status, FR_API_LATER);
+    a.again = false;
+    end_ask(&a);
+    CHECK(a.res.status == 200 && strstr(a.res.body.p, "\"pinned\":true") != NULL);
+    fr_api_response_finish(&a.res);
+}
+
+/* ---- ?seq= ---- */
+
+static void test_wait(void)
+{
+    struct asked a, gone, early;
+    char seq[24];
+
+    check_row("a wait for news");
+    snprintf(seq, sizeof(seq), "%lld", (long long)last_seq("/api/v1/runs/1"));
+    begin_ask(&early, "/api/v1/runs/1", "seq", "0");
+    end_ask(&early);
+    CHECK(early.res.status == 200); /* there is some */
+    fr_api_response_finish(&early.res);
+    begin_ask(&a, "/api/v1/runs/1", "seq", seq);
+    begin_ask(&gone, "/api/v1/runs/1", "seq", seq);
+    CHECK_INT(a.res.status, FR_API_LATER);
+    api.forget(api.self, &gone.waiter);
+    shift_ms += 1000;
+    settle();
+    CHECK(!a.again);
+    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, NULL);
+    end_ask(&a);
+    CHECK_INT(a.res.status, 200);
+    CHECK(seq_of(&a.res) > strtoll(seq, NULL, 10));
+    CHECK(!gone.again);
+    fr_api_response_finish(&a.res);
+
+    check_row("a wait in vain");
+    while (!is_over("1"))
+        CHECK_INT(fr_host_turn(host, NULL), FR_OK);
+    settle();
+    snprintf(seq, sizeof(seq), "%lld", (long long)last_seq("/api/v1/runs/1"));
+    begin_ask(&a, "/api/v1/runs/1", "seq", seq);
+    shift_ms += 24900;
+    settle();
+    CHECK(a.res.status == FR_API_LATER && !a.again);
+    shift_ms += 200;
+    settle();
+    CHECK(a.again);
+    end_ask(&a);
+    CHECK_INT(a.res.status, 200);
+    CHECK_INT(seq_of(&a.res), strtoll(seq, NULL, 10));
+    fr_api_response_finish(&a.res);
+    check_answer(FR_API_GET, "/api/v1/runs/1?seq=x", NULL, 400, "whole number");
+
+    check_row("a host that leaves");
+    begin_ask(&a, "/api/v1/runs/1", "seq", seq);
+    CHECK_INT(a.res.status, FR_API_LATER);
+    check_row("");
+}
+
+/* ---- queries ---- */
+
+static void test_queries(void)
+{
+    static const struct {
+        const char *path, *text;
+    } wrong[] = {
+        {"/api/v1/runs?pipelin=p", "no parameter 'pipelin' here, but: state pipeline"},
+        {"/api/v1/runs?state pipeline=p", "no parameter"},
+        {"/api/v1/me?x=1", "no parameter 'x' here\""},
+        {"/api/v1/runs/1/events?=", "no parameter '' here"},
+        {"/api/v1/runs?sort=oldes", "must be newest, oldest, longest, shortest or ended"},
+        {"/api/v1/runs?cursor=1.2.3", "'cursor' is none"},
+    };
+    struct asked a;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        check_row(wrong[i].path);
+        check_answer(FR_API_GET, wrong[i].path, NULL, 400, wrong[i].text);
+    }
+    check_row("a parameter twice");
+    begin_ask(&a, "/api/v1/runs", "state", "live");
+    fr_api_response_finish(&a.res);
+    api.forget(api.self, &a.waiter);
+    a.query[1] = (struct fr_api_pair){"state", "over"};
+    a.req.n_query = 2;
+    api.answer(api.self, &a.req, &a.res);
+    CHECK(a.res.status == 400 && strstr(a.res.body.p, "comes twice") != NULL);
+    fr_api_response_finish(&a.res);
+    check_answer(FR_API_GET, "/api/v1/health?probe=7", NULL, 200, "true");
+    check_row("");
+}
+
+/* ---- streams ---- */
+
+/* An id of another ring, also of one with the same epoch, is none of this one. */
+static void test_ids(void)
+{
+    static const char *const foreign[] = {"1.1", "7", "1-00000000.1", "x", "1-"};
+    struct reader r = {0};
+    char name[40], last[60];
+    const char *at;
+
+    check_row("ids of elsewhere");
+    CHECK_INT(follow(&r, "1", ""), 200);
+    CHECK(!has(&r, "event: reset"));
+    check_answer(FR_API_POST, "/api/v1/runs/1/retry", "{}", 202, NULL);
+    turn_until(&r, "\nevent: run\n");
+    at = strstr(r.got.p, "\nid: ");
+    CHECK(at != NULL && sscanf(at, "\nid: %39[^.\n].", name) == 1);
+    for (size_t i = 0; i < 8; i++) {
+        struct reader later = {0};
+
+        if (i < 5)
+            snprintf(last, sizeof(last), "%s", foreign[i]);
+        else
+            snprintf(last, sizeof(last), "%s.%s", name, i == 5 ? "999999" : i == 6 ? "-1" : "1x");
+        check_row(last);
+        CHECK_INT(follow(&later, "1", last), 200);
+        CHECK(has(&later, "event: reset"));
+        api.gone(api.self, later.s);
+        fr_buf_finish(&later.got);
+    }
+    api.gone(api.self, r.s);
+    fr_buf_finish(&r.got);
+    check_row("");
+}
+
+/* ---- order ---- */
+
+/* Runs 2 to 7: the milliseconds of their start and end; 0: never, or not yet. */
+static const int64_t times[][2] = {{1000, 2000}, {1000, 9000}, {3000, 4000},
+                                   {2000, 0},    {0, 1500},    {5000, 5500}};
+
+static void add_runs(void)
+{
+    struct fr_err err = {0};
+
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        struct fr_run_row row = {.name = "s",
+                                 .source = "/s.yaml",
+                                 .folder = "/",
+                                 .params = "{}",
+                                 .spec_hash = "",
+                                 .state = times[i][1] != 0 ? "over" : "running",
+                                 .outcome = times[i][1] != 0 ? "cancelled" : "",
+                                 .origin = "cli",
+                                 .started_wall = times[i][0],
+                                 .ended_wall = times[i][1]};
+
+        CHECK_INT(fr_id_new(&row.id, &err), FR_OK);
+        CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+        CHECK_INT(row.no, (int64_t)i + 2);
+    }
+}
+
+/* The numbers of a page, added to got; *next: the cursor of the next one, "": none. */
+static void add_page(const struct fr_api_response *res, struct fr_buf *got, char next[80])
+{
+    json_t *doc = NULL, *item;
+    const char *url, *at;
+    size_t i;
+
+    CHECK_INT(res->status, 200);
+    CHECK_INT(fr_json_parse((struct fr_str){res->body.p, res->body.n}, "a page", &doc, NULL),
+              FR_OK);
+    json_array_foreach(json_object_get(doc, "items"), i, item)
+    {
+        fr_buf_fmt(got, " %lld", (long long)json_integer_value(json_object_get(item, "no")));
+    }
+    url = json_string_value(json_object_get(doc, "next"));
+    at = url != NULL ? strstr(url, "cursor=") : NULL;
+    CHECK(url == NULL || at != NULL);
+    snprintf(next, 80, "%.*s", at != NULL ? (int)strcspn(at + 7, "&") : 0,
+             at != NULL ? at + 7 : "");
+    json_decref(doc);
+}
+
+static void test_order(void)
+{
+    static const struct {
+        const char *sort, *want;
+    } rows[] = {{"oldest", " 2 3 4 5 6 7"},
+                {"longest", " 5 3 4 2 7"},
+                {"shortest", " 7 4 2 3 5"},
+                {"ended", " 3 7 4 2 6"}};
+
+    add_runs();
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_buf got = {0};
+        char next[80] = "";
+        int pages = 0;
+
+        check_row(rows[i].sort);
+        do {
+            struct asked a;
+
+            begin_ask(&a, "/api/v1/none", NULL, NULL);
+            fr_api_response_finish(&a.res);
+            a.req.path = "/api/v1/runs";
+            a.query[0] = (struct fr_api_pair){"sort", rows[i].sort};
+            a.query[1] = (struct fr_api_pair){"limit", "2"};
+            a.query[2] = (struct fr_api_pair){"pipeline", "s"};
+            a.query[3] = (struct fr_api_pair){"cursor", next};
+            a.req.n_query = next[0] != '\0' ? 4 : 3;
+            api.answer(api.self, &a.req, &a.res);
+            end_ask(&a);
+            add_page(&a.res, &got, next);
+            fr_api_response_finish(&a.res);
+        } while (next[0] != '\0' && ++pages < 9);
+        CHECK_TEXT(got.p, rows[i].want);
+        fr_buf_finish(&got);
+    }
+    check_row("");
+}
+
+/* ---- strangers ---- */
+
+static const char *kept(const char *key, struct fr_arena *arena)
+{
+    struct fr_kept_row row = {0};
+
+    return fr_store_kept(st, "", key, arena, &row, NULL) == FR_OK ? "kept" : "none";
+}
+
+/* Who is not let in leaves nothing behind. */
+static void test_strangers(void)
+{
+    static const struct fr_api_caller nobody = {FR_ROLE_NONE, "", "203.0.113.9", ""};
+    struct fr_arena arena = {0};
+
+    check_row("a login with a key");
+    bed_caller = &nobody;
+    bed_key = "key-of-nobody";
+    for (int i = 0; i < 7; i++)
+        check_answer(FR_API_POST, "/api/v1/login", "{\"token\": \"x\"}", i < 5 ? 401 : 429, NULL);
+    bed_caller = NULL;
+    bed_key = NULL;
+    CHECK_TEXT(kept("key-of-nobody", &arena), "none");
+    fr_arena_finish(&arena);
+    check_row("");
+}
+
+int main(void)
+{
+    struct fr_err err = {0};
+
+    make_pipelines();
+    open_host();
+    make_body(ID, "");
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"no\":1");
+    settle();
+    test_order();
+    test_queries();
+    test_strangers();
+    test_tag_of_text();
+    while (!is_over("1"))
+        CHECK_INT(fr_host_turn(host, NULL), FR_OK);
+    test_tag_of_list();
+    test_ids();
+    fr_sys.mono_ms = shifted_mono_ms;
+    test_wait();
+    close_host();
+    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    return check_done();
+}

@@ -1,0 +1,296 @@
+/*
+ * Streams of records against the reference's (tests/golden/stream.py): their order in each epoch,
+ * of one data set and of mixtures, and the records for evaluation; rows that are made of them
+ * (tests/golden/stream_rows.py); the rounds of ranks.
+ */
+#include "tests/unit/check.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/sampler.h"
+
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+#include "trainer/data/stream.h"
+
+#include <jansson.h>
+#include <unistd.h>
+
+static char dir[] = "/tmp/flowrun-stream-XXXXXX";
+static const char tokenizer[] = SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json";
+static struct fr_err err;
+
+static int64_t number(const json_t *row, const char *key)
+{
+    return json_integer_value(json_object_get(row, key));
+}
+
+static void put(const char *name, const char *text)
+{
+    char path[256];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    CHECK_INT(fr_file_write(path, text, strlen(text), 0644, &err), FR_OK);
+}
+
+/* ---- order ---- */
+
+struct mixture {
+    int64_t lengths[16];
+    double probs[16];
+    struct tr_stream s;
+};
+
+static void mixture_of(const json_t *row, struct mixture *m)
+{
+    static const char *const names[] = {"concat", "interleave_under", "interleave_over",
+                                        "interleave_once"};
+    const json_t *lengths = json_object_get(row, "lengths"), *probs = json_object_get(row, "probs");
+    const char *strategy = json_string_value(json_object_get(row, "strategy"));
+
+    *m = (struct mixture){.s = {.buffer = number(row, "buffer"),
+                                .seed = number(row, "seed"),
+                                .lengths = m->lengths,
+                                .n = json_array_size(lengths),
+                                .probs = json_is_array(probs) ? m->probs : NULL,
+                                .fixed = number(row, "val") > 0}};
+    CHECK(m->s.n <= 16);
+    for (size_t i = 0; i < m->s.n && i < 16; i++) {
+        m->lengths[i] = json_integer_value(json_array_get(lengths, i));
+        m->probs[i] = json_number_value(json_array_get(probs, i));
+    }
+    for (int i = 0; i < 4; i++)
+        if (strcmp(names[i], strategy) == 0)
+            m->s.mix = (enum tr_mix_strategy)i;
+}
+
+/* records[0..n), without one that is dropped, are those of list. */
+static void test_records(const int64_t *records, int64_t n, bool drops, const json_t *list)
+{
+    size_t at = 0;
+
+    for (int64_t k = 0; k < n; k++)
+        if (!drops || records[k] != 5)
+            at += records[k] == json_integer_value(json_array_get(list, at));
+    CHECK_INT(at, json_array_size(list));
+}
+
+static void test_orders(void)
+{
+    json_t *rows = json_load_file(SOURCE_ROOT "/tests/golden/stream.json", 0, NULL);
+
+    CHECK_INT(json_array_size(rows), 72);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        int64_t *got = NULL, n = 0, val = number(row, "val"), all = 0;
+        struct mixture m;
+        char name[64];
+
+        mixture_of(row, &m);
+        for (size_t k = 0; k < m.s.n; k++)
+            all += m.lengths[k];
+        (void)snprintf(name, sizeof(name), "stream %zu: %zu sets of %lld records", i, m.s.n,
+                       (long long)all);
+        check_row(name);
+        if (!CHECK_INT(tr_stream_order(&m.s, number(row, "epoch"), &got, &n, &err), FR_OK) ||
+            !CHECK(n >= val))
+            continue;
+        test_records(got + val, n - val, all == 8, json_object_get(row, "order"));
+        if (json_object_get(row, "eval") != NULL)
+            test_records(got, val, all == 8, json_object_get(row, "eval"));
+        fr_sys.free(got);
+    }
+    json_decref(rows);
+}
+
+static void test_refused(void)
+{
+    static const int64_t none[] = {3, 0}, some[] = {3, 2};
+    static const double probs[] = {1, 0};
+    struct tr_stream s = {.buffer = 4, .seed = 42, .lengths = none, .n = 2};
+    int64_t *got = NULL, n;
+
+    check_row("streams without an end");
+    CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "data set 2 of the stream has no records") != NULL);
+    s.lengths = some;
+    s.probs = probs;
+    s.mix = TR_MIX_OVER;
+    CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "never be used up") != NULL);
+}
+
+/* ---- rows ---- */
+
+static struct tr_dataset *load(const json_t *row, bool pretrain, struct tr_tokenizer *t)
+{
+    const json_t *texts = json_object_get(row, "texts");
+    int64_t cutoff = number(row, "cutoff_len");
+    struct tr_dataset_opts o = {.dataset = json_array_size(texts) > 1 ? "x0,x1" : "x0",
+                                .dataset_dir = dir,
+                                .text.cutoff_len = pretrain ? 0 : cutoff - 1,
+                                .max_samples = -1,
+                                .seed = number(row, "seed"),
+                                .pretrain = pretrain,
+                                .keep_dropped = true,
+                                .stream = true};
+    const char *column = pretrain ? ", \"columns\": {\"prompt\": \"text\"}" : "";
+    struct tr_dataset *d = NULL;
+    char info[256];
+
+    (void)snprintf(info, sizeof(info),
+                   "{\"x0\": {\"file_name\": \"0.jsonl\"%s}, \"x1\": {\"file_name\": "
+                   "\"1.jsonl\"%s}}",
+                   column, column);
+    put("dataset_info.json", info);
+    for (size_t i = 0; i < json_array_size(texts); i++)
+        put(i == 0 ? "0.jsonl" : "1.jsonl", json_string_value(json_array_get(texts, i)));
+    CHECK_INT(tr_template_find("default", &o.templ, &err), FR_OK);
+    CHECK_INT(tr_dataset_load(&o, t, &d, NULL, &err), FR_OK);
+    return d;
+}
+
+/* The batch is one row: its tokens, the lengths of its examples; each token's target is the next
+ * one, or none. */
+static void test_batch(const struct tr_batch *b, const json_t *want)
+{
+    const json_t *ids = json_array_get(want, 0), *lengths = json_array_get(want, 1);
+
+    CHECK_INT(b->samples, json_array_size(lengths));
+    if (!CHECK_INT(b->tokens, json_array_size(ids)))
+        return;
+    for (int64_t k = 0; k < b->tokens; k++)
+        CHECK_INT(b->ids[k], json_integer_value(json_array_get(ids, (size_t)k)));
+    for (int64_t k = 0; k < b->samples; k++) {
+        int64_t from = b->attn_offsets[k], to = b->attn_offsets[k + 1];
+
+        CHECK_INT(to - from, json_integer_value(json_array_get(lengths, (size_t)k)));
+        CHECK_INT(b->targets[to - 1], TR_IGNORE);
+        for (int64_t i = from; i + 1 < to; i++)
+            CHECK(b->targets[i] == TR_IGNORE || b->targets[i] == b->ids[i + 1]);
+    }
+}
+
+static void test_rows_of(const json_t *row, struct tr_tokenizer *t)
+{
+    bool pretrain = strcmp(json_string_value(json_object_get(row, "stage")), "pt") == 0;
+    int64_t cutoff = number(row, "cutoff_len");
+    struct tr_sampler_opts o = {
+        .batch = 1,
+        .world = 1,
+        .seed = number(row, "seed"),
+        .stream = {.buffer = number(row, "buffer"),
+                   .skip = number(row, "val_size"),
+                   .rows = {pretrain ? cutoff : cutoff - 1, number(row, "batch"), 1},
+                   .texts = pretrain}};
+    struct tr_dataset *d = load(row, pretrain, t);
+    struct tr_sampler *s = NULL;
+    struct tr_batch b = {0};
+
+    CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
+    for (int64_t e = 0; s != NULL && e < 3; e++) {
+        const json_t *epoch = json_array_get(json_object_get(row, "epochs"), (size_t)e);
+        int64_t micros = 0;
+
+        CHECK_INT(tr_sampler_micros(s, e, &micros, NULL, &err), FR_OK);
+        if (!CHECK_INT(micros, json_array_size(epoch)))
+            continue;
+        for (int64_t k = 0; k < micros; k++) {
+            CHECK_INT(tr_sampler_batch(s, e, k, &b, &err), FR_OK);
+            test_batch(&b, json_array_get(epoch, (size_t)k));
+        }
+    }
+    tr_batch_finish(&b);
+    tr_sampler_destroy(s);
+    tr_dataset_destroy(d);
+}
+
+static void test_rows(struct tr_tokenizer *t)
+{
+    json_t *rows = json_load_file(SOURCE_ROOT "/tests/golden/stream_rows.json", 0, NULL);
+
+    CHECK_INT(json_array_size(rows), 8);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof(name), "rows %zu", i);
+        check_row(name);
+        test_rows_of(json_array_get(rows, i), t);
+    }
+    json_decref(rows);
+}
+
+/* ---- rounds ---- */
+
+static struct tr_dataset *make_set(int64_t n, struct tr_tokenizer *t)
+{
+    struct tr_dataset_opts o = {
+        .dataset = "x", .dataset_dir = dir, .text.cutoff_len = 1000, .max_samples = -1, .seed = 42};
+    struct tr_dataset *d = NULL;
+    struct fr_buf b = {0};
+
+    for (int64_t i = 0; i < n; i++)
+        fr_buf_fmt(&b, "{\"instruction\": \"%.*s\", \"output\": \"!?\"}\n", (int)(1 + i % 4),
+                   "@$%&");
+    put("a.jsonl", b.p);
+    put("dataset_info.json", "{\"x\": {\"file_name\": \"a.jsonl\"}}");
+    fr_buf_finish(&b);
+    CHECK_INT(tr_template_find("empty", &o.templ, &err), FR_OK);
+    CHECK_INT(tr_dataset_load(&o, t, &d, NULL, &err), FR_OK);
+    return d;
+}
+
+/* Of a stream of 11 samples, 2 ranks take 3 each a round; 5 are left for the last one: the second
+ * rank's are completed from the first. */
+static void test_rounds(struct tr_tokenizer *t)
+{
+    const int64_t length = 11;
+    struct tr_stream stream = {.buffer = 4, .seed = 42, .lengths = &length, .n = 1};
+    struct tr_dataset *d = make_set(length, t);
+    struct tr_batch b = {0};
+    int64_t *order = NULL, n = 0, seen = 0, micros = 0;
+
+    check_row("rounds of a stream");
+    CHECK_INT(tr_stream_order(&stream, 1, &order, &n, &err), FR_OK);
+    for (int64_t rank = 0; rank < 2; rank++) {
+        struct tr_sampler_opts o = {
+            .batch = 3, .rank = rank, .world = 2, .seed = 42, .stream.buffer = 4};
+        struct tr_sampler *s = NULL;
+
+        CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
+        CHECK_INT(tr_sampler_micros(s, 1, &micros, NULL, &err), FR_OK);
+        CHECK_INT(micros, 2);
+        for (int64_t k = 0; k < 2; k++) {
+            CHECK_INT(tr_sampler_batch(s, 1, k, &b, &err), FR_OK);
+            CHECK_INT(b.samples, 3);
+            for (int64_t i = 0; i < b.samples; i++, seen++)
+                CHECK_INT(b.index[i], order[(6 * k + 3 * rank + i) % 11]);
+        }
+        tr_sampler_destroy(s);
+    }
+    CHECK_INT(seen, 12);
+    struct tr_sampler_opts one = {.batch = 4, .world = 1, .seed = 42, .stream.buffer = 4};
+    struct tr_sampler *s = NULL;
+    CHECK_INT(tr_sampler_create(d, &one, &s, &err), FR_OK);
+    CHECK_INT(tr_sampler_batch(s, 0, 2, &b, &err), FR_OK);
+    CHECK_INT(b.samples, 3); /* one process: the last batch is what is left */
+    tr_sampler_destroy(s);
+    fr_sys.free(order);
+    tr_dataset_destroy(d);
+    tr_batch_finish(&b);
+}
+
+int main(void)
+{
+    struct tr_tokenizer *t = NULL;
+
+    if (mkdtemp(dir) == NULL || tr_tokenizer_load(tokenizer, &t, &err) != FR_OK) {
+        printf("cannot start: %s\n", err.msg);
+        return EXIT_FAILURE;
+    }
+    test_orders();
+    test_refused();
+    test_rows(t);
+    test_rounds(t);
+    tr_tokenizer_destroy(t);
+    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    return check_done();
+}

@@ -1,0 +1,19 @@
+/* What the files of AVX-512 kernels share (cells.h). */
+#ifndef TR_BACKEND_CPU_CELLS_AVX_H
+#define TR_BACKEND_CPU_CELLS_AVX_H
+
+#include "trainer/backend/cpu/cells.h"
+
+#include <immintrin.h>
+
+/* Kernels for f32 use no instruction of AVX-512 BF16. */
+#define CELLS __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+#define INLINE static inline __attribute__((always_inline)) CELLS
+
+/* The first n of 32. */
+INLINE __mmask32 first(int64_t n)
+{
+    return n >= 32 ? 0xffffffffU : n <= 0 ? 0 : (__mmask32)((1U << n) - 1);
+}
+
+#endif

@@ -1,0 +1,203 @@
+/* Rows by AVX-512: what becomes of sums, exp, rounding, and the scores of attention. */
+#include "trainer/backend/cpu/cells_avx.h"
+
+/* 16 values, those of the mask. */
+INLINE __m512 load(const void *y, int64_t at, __mmask16 mask, bool f32)
+{
+    if (f32)
+        return _mm512_maskz_loadu_ps(mask, (const float *)y + at);
+    return (__m512)_mm512_slli_epi32(
+        _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, (const uint16_t *)y + at)), 16);
+}
+
+INLINE void store(void *y, int64_t at, __mmask16 mask, __m512 x, bool f32)
+{
+    if (f32)
+        _mm512_mask_storeu_ps((float *)y + at, mask, x);
+    else
+        _mm256_mask_storeu_epi16((uint16_t *)y + at, mask, (__m256i)_mm512_cvtneps_pbh(x));
+}
+
+/* Columns [at, at+16) of all rows. */
+INLINE void put_columns(const struct cpu_put *p, int64_t at, const bool f32)
+{
+    __mmask16 mask = (__mmask16)first(p->n - at);
+    __m512 alpha = _mm512_set1_ps(p->alpha), beta = _mm512_set1_ps(p->beta);
+    __m512 bias = p->bias != NULL ? _mm512_maskz_loadu_ps(mask, p->bias + at) : _mm512_setzero_ps();
+    int64_t size = f32 ? 4 : 2;
+
+    for (int64_t i = 0; i < p->m; i++) {
+        char *y = (char *)p->y + i * p->ldy * size;
+        __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, p->x + i * p->ldx + at), alpha);
+
+        if (p->beta != 0)
+            x = _mm512_fmadd_ps(load(y, at, mask, f32), beta, x);
+        if (p->bias != NULL)
+            x = _mm512_add_ps(x, bias);
+        store(y, at, mask, x, f32);
+    }
+}
+
+CELLS void cpu_put(const struct cpu_put *p)
+{
+    for (int64_t at = 0; at < p->n; at += 16)
+        if (p->f32)
+            put_columns(p, at, true);
+        else
+            put_columns(p, at, false);
+}
+
+/* ---- exp ---- */
+
+/* exp(x) by x = k ln 2 + r, |r| <= ln 2 / 2, and the series of exp(r) to r^7: 2 ulp. Below the
+ * smallest normal it is 0; NaN stays NaN. */
+INLINE __m512 exp_of(__m512 x)
+{
+    __m512 c = _mm512_min_ps(_mm512_set1_ps(89), x); /* of NaN the second */
+    __m512 k = _mm512_roundscale_ps(_mm512_mul_ps(c, _mm512_set1_ps(1.44269504f)),
+                                    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 r = _mm512_fnmadd_ps(k, _mm512_set1_ps(0.693359375f), c);
+    __m512 p = _mm512_set1_ps(1.0f / 5040);
+
+    r = _mm512_fmadd_ps(k, _mm512_set1_ps(2.12194440e-4f), r);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 720));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 120));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.3f), _CMP_NLT_UQ), p, k);
+}
+
+CELLS float cpu_cells_exp_sum(float *x, float max, int64_t n)
+{
+    __m512 sum = _mm512_setzero_ps(), most = _mm512_set1_ps(max);
+
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 some = (__mmask16)first(n - i);
+        __m512 y = exp_of(_mm512_sub_ps(_mm512_maskz_loadu_ps(some, x + i), most));
+
+        _mm512_mask_storeu_ps(x + i, some, y);
+        sum = _mm512_mask_add_ps(sum, some, sum, y);
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+CELLS void cpu_cells_sigmoid(float *x, int64_t n)
+{
+    const __m512 one = _mm512_set1_ps(1), zero = _mm512_setzero_ps();
+
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 some = (__mmask16)first(n - i);
+        __m512 y = exp_of(_mm512_sub_ps(zero, _mm512_maskz_loadu_ps(some, x + i)));
+
+        _mm512_mask_storeu_ps(x + i, some, _mm512_div_ps(one, _mm512_add_ps(one, y)));
+    }
+}
+
+/* ---- rounding ---- */
+
+CELLS void cpu_cells_halve(uint16_t *dst, const float *src, int64_t n)
+{
+    int64_t i = 0;
+
+    for (; i + 32 <= n; i += 32)
+        _mm512_storeu_si512(dst + i, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(src + i + 16),
+                                                                  _mm512_loadu_ps(src + i)));
+    for (; i < n; i += 16) {
+        __mmask16 some = (__mmask16)first(n - i);
+
+        store(dst, i, some, _mm512_maskz_loadu_ps(some, src + i), false);
+    }
+}
+
+CELLS void cpu_cells_round(float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 some = (__mmask16)first(n - i);
+        __m256i half = (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(some, x + i));
+
+        _mm512_mask_storeu_epi32(x + i, some, _mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+    }
+}
+
+/* ---- attention ---- */
+
+CELLS float cpu_pair_dot(const struct cpu_pair *p)
+{
+    const float *x = p->x, *y = p->y;
+    const uint16_t *a = p->x, *b = p->y;
+    __m512 sum = _mm512_setzero_ps();
+
+    for (int64_t i = 0; p->f32 && i < p->n; i += 16) {
+        __mmask16 some = (__mmask16)first(p->n - i);
+
+        sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(some, x + i),
+                              _mm512_maskz_loadu_ps(some, y + i), sum);
+    }
+    for (int64_t i = 0; !p->f32 && i < p->n; i += 32) {
+        __mmask32 some = first(p->n - i);
+
+        sum = _mm512_dpbf16_ps(sum, (__m512bh)_mm512_maskz_loadu_epi16(some, a + i),
+                               (__m512bh)_mm512_maskz_loadu_epi16(some, b + i));
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+/* Those of columns [at, at+16) that are seen. */
+INLINE __mmask16 seen(const struct cpu_scores *x, int64_t at)
+{
+    __mmask16 before = (__mmask16)first(x->from - at);
+
+    return (__mmask16)first(x->n - at) & (__mmask16)~before;
+}
+
+CELLS float cpu_scores_max(const struct cpu_scores *x, float least)
+{
+    __m512 max = _mm512_set1_ps(least), scale = _mm512_set1_ps(x->scale);
+
+    for (int64_t at = x->from & ~(int64_t)15; at < x->n; at += 16) {
+        __m512 s = _mm512_mul_ps(_mm512_loadu_ps(x->s + at), scale);
+
+        max = _mm512_mask_max_ps(max, seen(x, at), s, max); /* of NaN the maximum so far */
+    }
+    return _mm512_reduce_max_ps(max);
+}
+
+CELLS float cpu_scores_exp(const struct cpu_scores *x, float max)
+{
+    __m512 sum = _mm512_setzero_ps(), most = _mm512_set1_ps(max), scale = _mm512_set1_ps(x->scale);
+
+    for (int64_t at = 0; at < x->width; at += 16) {
+        __mmask16 some = seen(x, at);
+        __m512 p = _mm512_setzero_ps();
+
+        if (some != 0) {
+            p = _mm512_mul_ps(_mm512_loadu_ps(x->s + at), scale);
+            p = _mm512_maskz_mov_ps(some, exp_of(_mm512_sub_ps(p, most)));
+            sum = _mm512_add_ps(sum, p);
+        }
+        store(x->p, at, 0xffff, p, x->f32);
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+CELLS void cpu_scores_grad(const struct cpu_scores *x, float lse, float d)
+{
+    __m512 scale = _mm512_set1_ps(x->scale), most = _mm512_set1_ps(lse), less = _mm512_set1_ps(d);
+
+    for (int64_t at = 0; at < x->width; at += 16) {
+        __mmask16 some = seen(x, at);
+        __m512 p = _mm512_setzero_ps(), ds = p;
+
+        if (some != 0) {
+            p = _mm512_mul_ps(_mm512_loadu_ps(x->s + at), scale);
+            p = _mm512_maskz_mov_ps(some, exp_of(_mm512_sub_ps(p, most)));
+            ds = _mm512_mul_ps(p, _mm512_sub_ps(_mm512_loadu_ps(x->dp + at), less));
+            ds = _mm512_maskz_mul_ps(some, ds, scale);
+        }
+        store(x->p, at, 0xffff, p, x->f32);
+        store(x->ds, at, 0xffff, ds, x->f32);
+    }
+}

@@ -1,0 +1,285 @@
+#include "trainer/backend/cpu/cells_tile.h"
+
+#include <assert.h>
+
+enum {
+    PACKED = 96 << 10, /* cells of a packed piece of b, which is to stay in a core's own cache */
+    PANELS = 8,        /* most panels of a tile */
+    ROWS = 512,        /* most rows of a tile */
+    TOKENS = 512,      /* of a block, where the inner dimension is tokens: a is packed as well */
+    CELL = sizeof(uint32_t)
+};
+
+static bool is_f32(const struct tr_gemm *g)
+{
+    return g->a.dtype == TR_F32;
+}
+
+static int64_t inner_of(const struct tr_gemm *g)
+{
+    return g->a.shape[g->trans_a ? 0 : 1];
+}
+
+/* Elements of the inner dimension that are packed at once. */
+static int64_t depth_of(const struct tr_gemm *g)
+{
+    return g->trans_a ? cpu_least(TOKENS, inner_of(g)) : inner_of(g);
+}
+
+int64_t cells_tile_rows(const struct tr_gemm *g)
+{
+    return g->trans_a ? ROWS / 2 : ROWS;
+}
+
+int64_t cells_tile_cols(const struct tr_gemm *g)
+{
+    int64_t panels = PACKED / (cpu_cells_of(depth_of(g), is_f32(g)) * CPU_PANEL);
+
+    panels = cpu_least(panels < 1 ? 1 : panels, PANELS);
+    return CPU_PANEL * cpu_least(panels, cpu_panels_of(g->c.shape[1]));
+}
+
+/* Bytes from a row of a to the next. */
+static int64_t apart(const struct tr_gemm *g)
+{
+    return g->a.ld * (int64_t)tr_dtype_bytes(g->a.dtype);
+}
+
+/* What a thread keeps: packed pieces of b and (turned) a, or copied rows of it; sums of a strip, a
+ * piece of the bias. */
+struct lane {
+    uint32_t *b, *a;
+    float *sums, *bias;
+};
+
+size_t cells_tile_bytes(const struct tr_gemm *g)
+{
+    int64_t depth = cpu_cells_of(depth_of(g), is_f32(g));
+    int64_t cells = depth * cells_tile_cols(g);
+
+    if (g->trans_a)
+        cells += depth * cells_tile_rows(g);
+    else if (cpu_crowded(apart(g)))
+        cells += CPU_STRIP * cpu_spread(depth);
+    return (size_t)((cells + (CPU_STRIP + 1) * CPU_PANEL + 15) / 16 * 16) * sizeof(uint32_t);
+}
+
+static struct lane lane_of(const struct tr_gemm *g, void *work)
+{
+    int64_t depth = cpu_cells_of(depth_of(g), is_f32(g));
+    struct lane l;
+
+    l.b = work;
+    l.sums = (float *)(l.b + depth * cells_tile_cols(g));
+    l.bias = l.sums + CPU_STRIP * CPU_PANEL;
+    l.a = (uint32_t *)(l.bias + CPU_PANEL);
+    return l;
+}
+
+static char *at(const struct tr_view *v, int64_t row, int64_t col)
+{
+    return (char *)v->p + (row * v->ld + col) * (int64_t)tr_dtype_bytes(v->dtype);
+}
+
+/* A tile at work on one block of its inner dimension. */
+struct tile {
+    const struct tr_gemm *g;
+    struct cpu_range rows, cols, inner;
+    struct lane l;
+    const uint32_t *b;       /* panels of the tile's columns */
+    struct cpu_ahead *ahead; /* what the next tile reads of b, brought nearer meanwhile */
+    int64_t blocks;          /* of the inner dimension */
+};
+
+/* Panels of b from the tile's first column on, where they were packed before. */
+static const uint32_t *packed_at(const struct tr_gemm *g, int64_t col)
+{
+    const uint32_t *panels = g->trans_b ? g->b.packed : g->b.w.p;
+
+    return panels + col * cpu_cells_of(inner_of(g), is_f32(g));
+}
+
+static bool is_packed(const struct tr_gemm *g)
+{
+    return !g->trans_a && (g->trans_b ? g->b.packed != NULL : g->b.repacked);
+}
+
+static void pack_b(const struct tile *t)
+{
+    const struct tr_gemm *g = t->g;
+    const struct tr_view *w = &g->b.w;
+    struct cpu_pack b = {.dst = t->l.b,
+                         .k = cpu_length(t->inner),
+                         .n = cpu_length(t->cols),
+                         .ld = w->ld,
+                         .f32 = is_f32(g)};
+
+    if (g->trans_b) {
+        b.src = at(w, t->cols.begin, t->inner.begin);
+        cpu_pack_turned(&b);
+    } else {
+        b.src = at(w, t->inner.begin, t->cols.begin);
+        cpu_pack_rows(&b);
+    }
+}
+
+static void pack(struct tile *t)
+{
+    const struct tr_gemm *g = t->g;
+
+    assert(is_packed(g) || !g->b.repacked);
+    t->b = is_packed(g) ? packed_at(g, t->cols.begin) : t->l.b;
+    if (!is_packed(g))
+        pack_b(t);
+    if (g->trans_a)
+        cpu_pack_cells(&(struct cpu_pack){.dst = t->l.a,
+                                          .src = at(&g->a, t->inner.begin, t->rows.begin),
+                                          .k = cpu_length(t->inner),
+                                          .n = cpu_length(t->rows),
+                                          .ld = g->a.ld,
+                                          .f32 = is_f32(g)});
+}
+
+/* Sums of rows [r.begin, r.end) of the tile with the panel at column j of it, into c. */
+static void put(const struct tile *t, struct cpu_range r, int64_t j)
+{
+    const struct tr_gemm *g = t->g;
+    bool again = t->inner.begin > 0, biased = !again && !tr_view_absent(g->bias);
+    struct tr_view bias = g->bias;
+    int64_t n = cpu_least(CPU_PANEL, cpu_length(t->cols) - j);
+
+    if (biased)
+        cpu_load(t->l.bias, &bias, 0, t->cols.begin + j, n);
+    cpu_put(&(struct cpu_put){.y = at(&g->c, t->rows.begin + r.begin, t->cols.begin + j),
+                              .x = t->l.sums,
+                              .bias = biased ? t->l.bias : NULL,
+                              .m = cpu_length(r),
+                              .n = n,
+                              .ldy = g->c.ld,
+                              .ldx = CPU_PANEL,
+                              .alpha = g->alpha,
+                              .beta = again ? 1 : g->beta,
+                              .f32 = g->c.dtype == TR_F32});
+}
+
+/* Whether sums are stored as they are, or rounded and no more. */
+static bool plain(const struct tr_gemm *g, float beta)
+{
+    return g->alpha == 1 && tr_view_absent(g->bias) &&
+           (beta == 0 || (beta == 1 && g->c.dtype == TR_F32));
+}
+
+/* Rows of c that are read soon are brought nearer. */
+static void bring_sums(const struct tile *t, struct cpu_range r, int64_t j)
+{
+    const struct tr_gemm *g = t->g;
+    const char *y = at(&g->c, t->rows.begin + r.begin, t->cols.begin + j);
+    int64_t size = (int64_t)tr_dtype_bytes(g->c.dtype), row = g->c.ld * size;
+
+    for (int64_t i = r.begin; i < r.end; i++, y += row)
+        for (int64_t k = 0; k < CPU_PANEL * size; k += 64)
+            __builtin_prefetch(y + k, 1, 3);
+}
+
+/* Where a strip of the tile finds its rows of a. */
+static void rows_at(const struct tile *t, struct cpu_range r, struct cpu_strip *s)
+{
+    const struct tr_gemm *g = t->g;
+
+    s->m = cpu_length(r);
+    if (!g->trans_a) {
+        cpu_strip_take(s, at(&g->a, t->rows.begin + r.begin, 0), apart(g), t->l.a);
+        return;
+    }
+    s->a = (const char *)(t->l.a + r.begin);
+    s->a_row = CELL;
+    s->a_cell = cpu_length(t->rows) * CELL;
+}
+
+/* Sums of rows r with the panel at column j of the tile. */
+static void one_strip(const struct tile *t, struct cpu_strip s, struct cpu_range r, int64_t j)
+{
+    const struct tr_gemm *g = t->g;
+    float beta = t->inner.begin > 0 ? 1 : g->beta;
+    char *c = at(&g->c, t->rows.begin + r.begin, t->cols.begin + j);
+
+    s.b = t->b + j * s.cells;
+    s.n = cpu_least(CPU_PANEL, cpu_length(t->cols) - j);
+    if (plain(g, beta)) {
+        s.ldc = g->c.ld;
+        s.add = beta == 1;
+        if (g->c.dtype == TR_F32)
+            s.c = (float *)c;
+        else
+            s.half = (uint16_t *)c;
+        cpu_strip(&s);
+        return;
+    }
+    s.c = t->l.sums;
+    s.ldc = CPU_PANEL;
+    cpu_strip(&s);
+    put(t, r, j);
+}
+
+static void multiply(const struct tile *t)
+{
+    struct cpu_strip s = {.f32 = is_f32(t->g),
+                          .cells = cpu_cells_of(cpu_length(t->inner), is_f32(t->g))};
+    int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m);
+    bool adds = t->g->beta != 0 || t->inner.begin > 0;
+    int64_t turns = strips * cpu_panels_of(n) * t->blocks;
+    int64_t share = t->ahead->rows * (t->ahead->bytes / 64 + 1) / turns + 1;
+
+    for (int64_t i = 0; i < strips; i++) {
+        struct cpu_range r = cpu_strip_rows(m, i);
+
+        rows_at(t, r, &s);
+        for (int64_t j = 0; j < n; j += CPU_PANEL) {
+            cpu_bring(t->ahead, share);
+            if (adds && i == 0)
+                bring_sums(t, r, j);
+            if (adds && i + 1 < strips)
+                bring_sums(t, cpu_strip_rows(m, i + 1), j);
+            one_strip(t, s, r, j);
+        }
+    }
+}
+
+struct cpu_ahead cells_tile_ahead(const struct cells_tile *t)
+{
+    const struct tr_gemm *g = t->g;
+    int64_t size = (int64_t)tr_dtype_bytes(g->b.w.dtype);
+
+    if (is_packed(g)) /* one after the other */
+        return (struct cpu_ahead){.p = (const char *)packed_at(g, t->cols.begin),
+                                  .rows = 1,
+                                  .bytes = cpu_panels_of(cpu_length(t->cols)) * CPU_PANEL *
+                                           cpu_cells_of(inner_of(g), is_f32(g)) * CELL};
+    if (g->trans_b)
+        return (struct cpu_ahead){.p = at(&g->b.w, t->cols.begin, 0),
+                                  .rows = cpu_length(t->cols),
+                                  .bytes = depth_of(g) * size,
+                                  .ld = g->b.w.ld * size};
+    return (struct cpu_ahead){.p = at(&g->b.w, 0, t->cols.begin),
+                              .rows = depth_of(g),
+                              .bytes = cpu_length(t->cols) * size,
+                              .ld = g->b.w.ld * size};
+}
+
+void cells_tile_run(const struct cells_tile *whole, void *work, struct cpu_ahead *ahead)
+{
+    const struct tr_gemm *g = whole->g;
+    int64_t depth = depth_of(g), D = inner_of(g);
+    struct tile t = {.g = g,
+                     .rows = whole->rows,
+                     .cols = whole->cols,
+                     .l = lane_of(g, work),
+                     .ahead = ahead,
+                     .blocks = (D + depth - 1) / depth};
+
+    for (int64_t k = 0; k < D; k += depth) {
+        t.inner = (struct cpu_range){k, cpu_least(k + depth, D)};
+        pack(&t);
+        multiply(&t);
+    }
+}

@@ -1,0 +1,189 @@
+#include "trainer/comm/vows.h"
+
+#include "engine/base/sys.h"
+
+#include <string.h>
+
+/* What one rank has said. */
+struct said {
+    bool here;
+    struct tr_vow vow;
+    size_t *slices; /* owns: 2 * vow.size, NULL where it says none */
+    const char *elsewhere;
+};
+
+struct tr_vows {
+    int n;
+    struct said *said; /* owns: n */
+};
+
+enum fr_rc tr_vows_create(int ranks, struct tr_vows **out, struct fr_err *err)
+{
+    struct tr_vows *v = fr_sys.alloc(sizeof(*v));
+    struct said *said = fr_sys.alloc((size_t)ranks * sizeof(*said));
+
+    *out = NULL;
+    if (v == NULL || said == NULL) {
+        fr_sys.free(v);
+        fr_sys.free(said);
+        return fr_fail(err, FR_NOMEM, "no memory to compare collectives");
+    }
+    memset(said, 0, (size_t)ranks * sizeof(*said));
+    *v = (struct tr_vows){ranks, said};
+    *out = v;
+    return FR_OK;
+}
+
+static void forget(struct said *s)
+{
+    fr_sys.free(s->slices);
+    s->slices = NULL;
+    s->here = false;
+}
+
+void tr_vows_destroy(struct tr_vows *v)
+{
+    if (v == NULL)
+        return;
+    for (int r = 0; r < v->n; r++)
+        forget(&v->said[r]);
+    fr_sys.free(v->said);
+    fr_sys.free(v);
+}
+
+enum fr_rc tr_vows_put(struct tr_vows *v, int rank, struct fr_str body, struct fr_err *err)
+{
+    struct said *s = &v->said[rank];
+    struct tr_vow vow;
+    size_t bytes;
+
+    if (s->here || body.n < sizeof(vow))
+        return fr_fail(err, FR_PROTO, "rank %d says its next collective wrongly", rank);
+    memcpy(&vow, body.p, sizeof(vow));
+    vow.what[sizeof(vow.what) - 1] = '\0';
+    bytes = vow.slices != 0 ? 2 * (size_t)vow.size * sizeof(size_t) : 0;
+    if (vow.size < 1 || vow.size > v->n || vow.first < 0 || vow.first > rank ||
+        body.n != sizeof(vow) + bytes)
+        return fr_fail(err, FR_PROTO, "rank %d says its next collective wrongly", rank);
+    if (bytes > 0 && (s->slices = fr_sys.alloc(bytes)) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to compare collectives");
+    if (bytes > 0)
+        memcpy(s->slices, body.p + sizeof(vow), bytes);
+    s->vow = vow;
+    s->here = true;
+    return FR_OK;
+}
+
+void tr_vows_elsewhere(struct tr_vows *v, int rank, const char *what)
+{
+    v->said[rank].elsewhere = what;
+}
+
+/* Whether both ranks are about to call in the same communicator. */
+static bool together(const struct said *a, const struct said *b)
+{
+    return a->here && b->here && a->vow.comm == b->vow.comm && a->vow.first == b->vow.first;
+}
+
+/* The first rank from `from` on that is about to call in the communicator of rank r; n: none. */
+static int member(const struct tr_vows *v, int r, int from)
+{
+    while (from < v->n && !together(&v->said[r], &v->said[from]))
+        from++;
+    return from;
+}
+
+/* r is the first rank of a communicator all of whose ranks are about to call. */
+static bool complete(const struct tr_vows *v, int r)
+{
+    int n = 0;
+
+    if (!v->said[r].here || v->said[r].vow.first != r)
+        return false;
+    for (int k = member(v, r, 0); k < v->n; k = member(v, r, k + 1))
+        n++;
+    return n == v->said[r].vow.size;
+}
+
+static bool same_call(const struct said *a, const struct said *b)
+{
+    return a->vow.hash == b->vow.hash && a->vow.size == b->vow.size &&
+           (a->slices == NULL) == (b->slices == NULL);
+}
+
+/* The first two ranks of r's communicator of which one sends other bytes than the other takes. */
+static enum fr_rc compare_slices(const struct tr_vows *v, int r, struct fr_err *err)
+{
+    int size = v->said[r].vow.size, from = member(v, r, 0);
+
+    for (int i = 0; i < size; i++, from = member(v, r, from + 1)) {
+        int to = member(v, r, 0);
+
+        for (int k = 0; k < size; k++, to = member(v, r, to + 1)) {
+            size_t sends = v->said[from].slices[k], takes = v->said[to].slices[size + i];
+
+            if (sends != takes)
+                return fr_fail(err, FR_PROTO,
+                               "%s: rank %d sends %zu bytes to rank %d, which takes %zu",
+                               v->said[r].vow.what, from, sends, to, takes);
+        }
+    }
+    return FR_OK;
+}
+
+/* Whether all ranks of r's communicator, which is complete, are about to do the same. */
+static enum fr_rc agree(const struct tr_vows *v, int r, struct fr_err *err)
+{
+    const struct said *s = &v->said[r];
+
+    for (int k = member(v, r, 0); k < v->n; k = member(v, r, k + 1))
+        if (!same_call(s, &v->said[k]))
+            return fr_fail(err, FR_PROTO, "ranks differ: rank %d calls %s, rank %d %s", r,
+                           s->vow.what, k, v->said[k].vow.what);
+    return s->slices != NULL ? compare_slices(v, r, err) : FR_OK;
+}
+
+void tr_vows_release(struct tr_vows *v, bool *go)
+{
+    memset(go, 0, (size_t)v->n * sizeof(*go));
+    for (int r = 0; r < v->n; r++) {
+        bool good = complete(v, r) && agree(v, r, NULL) == FR_OK;
+
+        for (int k = r; good && k < v->n; k = member(v, r, k + 1))
+            go[k] = true;
+    }
+    for (int r = 0; r < v->n; r++)
+        if (go[r])
+            forget(&v->said[r]);
+}
+
+static const char *place_of(const struct said *s)
+{
+    return s->here ? s->vow.what : s->elsewhere;
+}
+
+/* No rank can go on: rank 0 and one that waits in something else. */
+static enum fr_rc stuck(const struct tr_vows *v, struct fr_err *err)
+{
+    const struct said *a = &v->said[0];
+    int k = 1;
+
+    while (k + 1 < v->n && a->here && v->said[k].here && a->vow.comm == v->said[k].vow.comm)
+        k++;
+    return fr_fail(err, FR_PROTO, "ranks differ: rank 0 calls %s, rank %d %s: none can go on",
+                   place_of(a), k, place_of(&v->said[k]));
+}
+
+enum fr_rc tr_vows_judge(const struct tr_vows *v, struct fr_err *err)
+{
+    int waiting = 0, said = 0;
+    enum fr_rc rc = FR_OK;
+
+    for (int r = 0; r < v->n && rc == FR_OK; r++) {
+        said += v->said[r].here;
+        waiting += v->said[r].here || v->said[r].elsewhere != NULL;
+        if (complete(v, r))
+            rc = agree(v, r, err);
+    }
+    return rc == FR_OK && said > 0 && waiting == v->n ? stuck(v, err) : rc;
+}
