@@ -54,7 +54,7 @@ $(BUILD)/build.ninja: $(BUILD)/packages
 	meson setup $(MESON_FLAGS) $(BUILD)
 
 $(ASAN)/build.ninja: $(BUILD)/packages
-	meson setup $(MESON_FLAGS) -Dcuda=disabled -Db_sanitize=address,undefined -Db_lundef=false $(ASAN)
+	meson setup $(MESON_FLAGS) -Dcuda=disabled -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false $(ASAN)
 
 $(FUZZ)/build.ninja: $(BUILD)/packages
 	CC=clang meson setup -Dfuzz=enabled -Db_sanitize=address,undefined -Db_lundef=false $(FUZZ)

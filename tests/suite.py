@@ -3,8 +3,8 @@
 
 usage: suite.py BUILD[:SUITE,SUITE…] …
 
-TEST_PROCESSES: how many run at once (cores + 3). TEST_NAMES: these tests alone, in each folder that
-has them.
+The folders' tests run side by side. TEST_PROCESSES: how many of the first folder's run at once
+(cores + 3; of each other folder's: half). TEST_NAMES: these tests alone, in each folder that has them.
 """
 import json
 import os
@@ -12,11 +12,11 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 
-def run(folder, suites):
-    many = os.environ.get("TEST_PROCESSES") or str((os.cpu_count() or 1) + 3)  # much of a test is waiting
-    command = ["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs", "--num-processes", many]
+def run(folder, suites, many):
+    command = ["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs", "--num-processes", str(many)]
     for suite in suites:
         command += ["--suite", suite]
     command += os.environ.get("TEST_NAMES", "").split()
@@ -40,9 +40,13 @@ def telling(r):
 def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     bad, began = [], time.time()
-    for arg in sys.argv[1:]:
-        folder, _, suites = arg.partition(":")
-        status, results = run(folder, [s for s in suites.split(",") if s])
+    many = int(os.environ.get("TEST_PROCESSES") or (os.cpu_count() or 1) + 3)  # much of a test is waiting
+    folders = [arg.partition(":")[0] for arg in sys.argv[1:]]
+    suites = [[s for s in arg.partition(":")[2].split(",") if s] for arg in sys.argv[1:]]
+    processes = [many if i == 0 else max(1, many // 2) for i in range(len(folders))]
+    with ThreadPoolExecutor(len(folders)) as pool:
+        ended = list(pool.map(run, folders, suites, processes))
+    for folder, (status, results) in zip(folders, ended):
         for r in results:
             kind = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}.get(r["result"], "failed")
             counts[kind] += 1

@@ -38,6 +38,7 @@ static struct {
     int made, count; /* those that exist, those that run */
     bool lacks[TR_OP_COUNT];
     bool announce, begun[TR_OP_COUNT];
+    uint64_t every, rows[TR_OP_COUNT]; /* one of so many rows runs; those that were met */
     uint64_t state;
     struct prove *prove; /* NULL: a plain run */
 } all;
@@ -46,7 +47,9 @@ enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks
                     struct fr_err *err)
 {
     enum fr_rc rc = tr_ref_create(&all.be[OP_REF], err);
+    const char *every = getenv("OP_EVERY");
 
+    all.every = every != NULL ? strtoull(every, NULL, 10) : 1;
     for (int i = 0; i < n; i++)
         all.be[OP_DEV + i] = be[i];
     all.made = all.count = OP_DEV + n;
@@ -412,10 +415,19 @@ void op_end(struct op_case *c)
     free(c);
 }
 
+/* OP_EVERY=N: about one of N rows of an op runs, its first in any case. Not every Nth: types follow
+ * one another in the tables. */
+static bool chosen(enum tr_op op)
+{
+    uint64_t row = all.rows[op]++;
+
+    return row == 0 || all.every < 2 || tr_mix64(row) % all.every == 0;
+}
+
 bool op_lacks(struct op_case *c, enum tr_op op)
 {
     c->op = op;
-    if (!all.lacks[op]) {
+    if (!all.lacks[op] && chosen(op)) {
         if (all.announce && !all.begun[op]) {
             printf("op %s\n", tr_op_name(op));
             fflush(stdout);
