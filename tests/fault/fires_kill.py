@@ -60,16 +60,23 @@ def kill_all(env, log, rng):
         host.wait()
 
 
+def said():
+    with open("log") as f:
+        return f.read()
+
+
 def settle(env, log, instants):
-    """A last host decides what is left; its end is asked for once all runs are over."""
+    """A last host decides what is left; its end is asked for once it is up and all runs are over."""
+    before = said().count("this is the host")
     host, end = serve(env, log), time.monotonic() + DEADLINE_S
     while time.monotonic() < end:
         done = rows("SELECT count(*) FROM run WHERE schedule <> 0 AND state = 'over'")
-        if done and done[0][0] >= len(instants):
+        if done and done[0][0] >= len(instants) and said().count("this is the host") > before:
             break
         select.select([], [], [], 0.1)
     host.terminate()
-    check(host.wait() == 0, "the last host")
+    ended = host.wait()
+    check(ended == 0, "the last host ended with %d: %s" % (ended, said()[-1000:]))
 
 
 def main():
