@@ -64,9 +64,20 @@ export function startNav() {
     });
 }
 
-/* What a title and the tab's icon say: the state's glyph in its colour, and the words. */
+const ICON_MS = 300;
+let titled = null; /* what the icon is to say next */
+
+/* What a title and the tab's icon say: the state's glyph in its colour, and the words. The icon follows: to draw it takes
+ * longer than the head of a page. */
 export function setTitle(words, state = null, colourOf = null) {
     document.title = `${state ? `${state.glyph} ` : ''}${words} · flowrun`;
+    if (titled === null)
+        setTimeout(drawIcon, ICON_MS);
+    titled = {state, colourOf};
+}
+
+function drawIcon() {
+    const {state, colourOf} = titled;
     const icon = document.querySelector('link[rel=icon]');
     const canvas = document.createElement('canvas');
     const c = canvas.getContext('2d');
@@ -82,4 +93,5 @@ export function setTitle(words, state = null, colourOf = null) {
     c.textBaseline = 'middle';
     c.fillText(state ? state.glyph : 'f', 16, 17);
     icon.href = canvas.toDataURL();
+    titled = null;
 }

@@ -2,8 +2,8 @@
 import {h} from './dom.js';
 
 const zones = ['browser', 'UTC', 'schedule'];
-const mine = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const formats = new Map(); /* zone: what writes its times */
+let mine = ''; /* the browser's own zone, once it was asked for */
 let offset_ms = 0;
 let zone = Math.max(0, zones.indexOf(localStorage.getItem('flowrun.zone')));
 
@@ -16,9 +16,15 @@ export function now() {
     return Date.now() + offset_ms;
 }
 
+/* Not while the page loads: the first use of Intl takes longer than all else that is done before it is painted. */
+function zoneOfBrowser() {
+    mine = mine || Intl.DateTimeFormat().resolvedOptions().timeZone;
+    return mine;
+}
+
 /* The zone that is chosen; of: that of the schedule whose time it is, where it has one. */
 export function zoneName(of = '') {
-    return [mine, 'UTC', of || mine][zone];
+    return zone === 1 ? 'UTC' : zone === 2 && of !== '' ? of : zoneOfBrowser();
 }
 
 export function switchZone() {
