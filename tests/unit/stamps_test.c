@@ -109,6 +109,98 @@ static void test_stamps(struct tr_tokenizer *t)
     fr_sys = fr_sys_real;
 }
 
+/* The data is new when its sum is made, and no longer once it was read. */
+static int64_t ageing(void)
+{
+    return fr_sys_real.wall_ms() + (bytes_read > 100000 ? 10000 : 0);
+}
+
+/* A file that was just written is known after the first start, which took longer than that. */
+static void test_new_file(struct tr_tokenizer *t)
+{
+    char cache[256];
+    struct tr_dataset *d;
+    struct fr_err err;
+
+    (void)snprintf(cache, sizeof(cache), "%s/new", dir);
+    put_long('n');
+    fr_sys.read = counted_read;
+    fr_sys.pread = counted_pread;
+    fr_sys.wall_ms = ageing;
+    for (int start = 0; start < 2; start++) {
+        check_row(start == 0 ? "new data" : "the second start");
+        bytes_read = 0;
+        CHECK_INT(load(t, cache, &d, &err), FR_OK);
+        CHECK_INT(tr_dataset_cached(d), start > 0);
+        CHECK_INT(bytes_read > 100000, start == 0);
+        tr_dataset_destroy(d);
+    }
+    fr_sys = fr_sys_real;
+}
+
+static int64_t written_ms;
+
+static int64_t just_written(void)
+{
+    return written_ms;
+}
+
+/* What was written within the last two seconds is read again: a later write may have given it the
+ * same times. */
+static void test_too_new(struct tr_tokenizer *t)
+{
+    char cache[256];
+    struct tr_dataset *d;
+    struct fr_err err;
+
+    (void)snprintf(cache, sizeof(cache), "%s/too_new", dir);
+    put_long('t');
+    written_ms = fr_sys_real.wall_ms();
+    fr_sys.read = counted_read;
+    fr_sys.pread = counted_pread;
+    fr_sys.wall_ms = just_written;
+    for (int start = 0; start < 2; start++) {
+        check_row(start == 0 ? "written just now" : "and still");
+        bytes_read = 0;
+        CHECK_INT(load(t, cache, &d, &err), FR_OK);
+        CHECK_INT(tr_dataset_cached(d), start > 0);
+        CHECK(bytes_read > 100000);
+        tr_dataset_destroy(d);
+    }
+    fr_sys = fr_sys_real;
+}
+
+/* Writes other data of that size, once, when the sum was made. */
+static ssize_t meddling_read(int fd, void *p, size_t n)
+{
+    bool before = bytes_read <= 100000;
+    ssize_t got = counted_read(fd, p, n);
+
+    if (before && bytes_read > 100000)
+        put_long('m');
+    return got;
+}
+
+/* There is no cache of data that was written to between its sum and its tokens. */
+static void test_written_to(struct tr_tokenizer *t)
+{
+    char cache[256];
+    struct tr_dataset *d;
+    struct fr_err err;
+
+    (void)snprintf(cache, sizeof(cache), "%s/between", dir);
+    for (int start = 0; start < 2; start++) {
+        check_row(start == 0 ? "written to" : "the same data as before");
+        put_long('b');
+        bytes_read = 0;
+        fr_sys.read = start == 0 ? meddling_read : counted_read;
+        CHECK_INT(load(t, cache, &d, &err), FR_OK);
+        CHECK(!tr_dataset_cached(d));
+        tr_dataset_destroy(d);
+    }
+    fr_sys = fr_sys_real;
+}
+
 int main(void)
 {
     struct tr_tokenizer *t = NULL;
@@ -117,8 +209,12 @@ int main(void)
     if (mkdtemp(dir) == NULL)
         return EXIT_FAILURE;
     if (CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
-                  FR_OK))
+                  FR_OK)) {
         test_stamps(t);
+        test_new_file(t);
+        test_too_new(t);
+        test_written_to(t);
+    }
     tr_tokenizer_destroy(t);
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();

@@ -112,8 +112,10 @@ static enum fr_rc fill(struct tr_dataset *d, const struct tr_sources *s, struct 
         return rc;
     if ((rc = tr_tokenise(s, &d->tokens, warnings, err)) != FR_OK || o->cache_dir == NULL)
         return rc;
-    /* a cache that cannot be written costs the next run time, not this one */
+    /* a cache that cannot be written, or that would be of other data than its key says, costs the
+     * next run time, not this one */
     if (fr_mkdirs(o->cache_dir, 0755, &why) == FR_OK &&
+        tr_stamps_settle(s->stamps, &why) == FR_OK &&
         tr_token_cache_write(&cache, &d->tokens, &why) == FR_OK)
         swap_for_cache(d, &cache);
     else if (warnings != NULL)

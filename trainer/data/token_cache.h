@@ -1,7 +1,11 @@
 /*
  * A file of tokenised examples: a header with the cache's key, lengths, ids, labels, and a
- * SHA-256 of these. Written beside the target, fsynced, renamed. It is mapped, not read: the sum is
- * checked where the file is not known (stamps.h) as one that was checked before.
+ * SHA-256 of these. Written beside the target, fsynced, renamed. It is mapped, not read.
+ *
+ * What a start proves: the header is for this key and this size of file, the lengths are in order
+ * and within the file. That ids and labels are those that were written is proven by their sum,
+ * where the file is not known (stamps.h), and else by the file's stamp: nobody wrote to it since it
+ * had that sum. A disk that loses bits on its own is not noticed then.
  */
 #ifndef TR_DATA_TOKEN_CACHE_H
 #define TR_DATA_TOKEN_CACHE_H
