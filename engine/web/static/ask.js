@@ -10,7 +10,7 @@ function close(dialog) {
 export function openDialog(title, content, {wide = false} = {}) {
     const heading = h('h2', title);
     const dialog = h(wide ? 'dialog.wide' : 'dialog', {'aria-label': title},
-        h('header', heading, h('button.plain.icon', {'aria-label': 'Close', on: {click: () => close(dialog)}}, '×')),
+        h('div.titlebar', heading, h('button.plain.icon', {'aria-label': 'Close', on: {click: () => close(dialog)}}, '×')),
         h('div.body', content));
 
     dialog.addEventListener('close', () => dialog.remove());
