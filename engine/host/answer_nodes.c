@@ -79,15 +79,31 @@ static void add_node(const struct listing *l, const struct host_run *h, uint32_t
     add_attempts(h, n, json_object_get(item, "attempts"));
 }
 
-/* {name: node}: those of the runs that this host drives, machines that were there before, and what
- * is drained; NULL: err says why. */
+/* Nodes of runs that were over when this host began. */
+static void add_known(const struct listing *l, const struct fr_known_rows *known)
+{
+    for (size_t i = 0; i < known->n; i++) {
+        const struct fr_known_row *row = &known->rows[i];
+        json_t *item = json_object_get(l->items, row->name);
+
+        if (item == NULL)
+            item = entry_of(l, row->name, row->home);
+        if (json_object_get(item, "seen_wall") == NULL)
+            json_object_set_new(item, "seen_wall", json_integer(row->wall));
+    }
+}
+
+/* {name: node}: those of the runs that this host drives, machines that were there before, what is
+ * drained, and those of the newest runs; NULL: err says why. */
 static json_t *all_nodes(struct call *c, struct fr_err *err)
 {
     struct fr_host *host = c->host;
     struct listing l = {.host = host, .items = json_object()};
+    struct fr_known_rows known = {0};
     const struct fr_machine *m;
 
-    if (fr_store_drained(host->store, &c->arena, &l.drained, err) != FR_OK) {
+    if (fr_store_drained(host->store, &c->arena, &l.drained, err) != FR_OK ||
+        fr_store_known_nodes(host->store, &c->arena, &known, err) != FR_OK) {
         json_decref(l.items);
         return NULL;
     }
@@ -101,6 +117,7 @@ static json_t *all_nodes(struct call *c, struct fr_err *err)
     for (size_t i = 0; i < l.drained.n; i++)
         if (json_object_get(l.items, l.drained.rows[i].name) == NULL)
             (void)entry_of(&l, l.drained.rows[i].name, l.drained.rows[i].home);
+    add_known(&l, &known);
     return l.items;
 }
 

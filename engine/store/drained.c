@@ -3,6 +3,7 @@
 #include "engine/store/sql.h"
 
 static const struct fr_sql_row drained = {"dtitt", sizeof(struct fr_drained_row), SQL_COUNT, 0};
+static const struct fr_sql_row known = {"tdi", sizeof(struct fr_known_row), SQL_COUNT, 0};
 
 enum fr_rc fr_store_drained(struct fr_store *st, struct fr_arena *arena,
                             struct fr_drained_rows *out, struct fr_err *err)
@@ -13,6 +14,18 @@ enum fr_rc fr_store_drained(struct fr_store *st, struct fr_arena *arena,
     if (rc == FR_OK)
         rc = fr_sql_rows(st, SQL_DRAINED, &rows, err);
     *out = (struct fr_drained_rows){rows.v, rows.n};
+    return rc;
+}
+
+enum fr_rc fr_store_known_nodes(struct fr_store *st, struct fr_arena *arena,
+                                struct fr_known_rows *out, struct fr_err *err)
+{
+    struct fr_sql_rows rows = {&known, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_query(st, SQL_NODE_KNOWN, err, "i", (int64_t)FR_KNOWN_RUNS);
+
+    if (rc == FR_OK)
+        rc = fr_sql_rows(st, SQL_NODE_KNOWN, &rows, err);
+    *out = (struct fr_known_rows){rows.v, rows.n};
     return rc;
 }
 

@@ -28,6 +28,22 @@ enum fr_rc fr_store_drain(struct fr_store *st, const struct fr_drained_row *row,
 /* FR_BUSY: it is not drained. */
 enum fr_rc fr_store_undrain(struct fr_store *st, struct fr_id home, struct fr_err *err);
 
+struct fr_known_row {
+    const char *name;
+    struct fr_id home;
+    int64_t wall; /* when the newest run that reached it ended, or began where it is not over */
+};
+
+struct fr_known_rows {
+    struct fr_known_row *rows;
+    size_t n;
+};
+
+/* The nodes that the newest FR_KNOWN_RUNS runs reached, by name. */
+enum { FR_KNOWN_RUNS = 20 };
+enum fr_rc fr_store_known_nodes(struct fr_store *st, struct fr_arena *arena,
+                                struct fr_known_rows *out, struct fr_err *err);
+
 /* The home of the node that had this name in the newest run that reached it, or by which it was
  * drained. FR_NOTFOUND. */
 enum fr_rc fr_store_node_home(struct fr_store *st, const char *name, struct fr_id *home,

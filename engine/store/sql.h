@@ -68,6 +68,7 @@ enum fr_sql {
     SQL_NODE_PUT,
     SQL_NODE_LIST,
     SQL_NODE_HOME,
+    SQL_NODE_KNOWN,
     SQL_DRAINED,
     SQL_DRAIN,
     SQL_UNDRAIN,

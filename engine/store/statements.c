@@ -183,6 +183,12 @@ const char *const store_statements[SQL_COUNT] = {
     "SELECT * FROM (SELECT node.home_id, 1 FROM run CROSS JOIN node ON node.run = run.id AND "
     "node.name = ?1 WHERE node.home_id IS NOT NULL AND run.state <> 'removed' ORDER BY run.no DESC "
     "LIMIT 1)) ORDER BY last LIMIT 1",
+    [SQL_NODE_KNOWN] = /* home_id is that of the row with the largest number */
+    "SELECT name, home_id, wall FROM (SELECT node.name, node.home_id, max(r.no), "
+    "CASE r.ended_wall WHEN 0 THEN r.started_wall ELSE r.ended_wall END AS wall FROM (SELECT id, "
+    "no, started_wall, ended_wall FROM run WHERE state <> 'removed' ORDER BY no DESC LIMIT ?) AS r "
+    "CROSS JOIN node ON node.run = r.id WHERE node.home_id IS NOT NULL GROUP BY node.name) "
+    "ORDER BY name",
     [SQL_DRAINED] = "SELECT home, name, wall, note, who FROM drained ORDER BY name, home",
     [SQL_DRAIN] = "INSERT OR REPLACE INTO drained(home, name, wall, note, who) "
                   "VALUES(?, ?, ?, ?, ?)",

@@ -89,6 +89,8 @@ same "then it runs" $? 0
 "$flowrun" serve > served 2>&1 &
 host=$!
 until_true 30 test -S "$FLOWRUN_HOME/host.sock"
+names() { "$flowrun" api nodes | grep -o '"name":"[^"]*","state":"seen","attempts":\[\],"seen_wall":[1-9]' | cut -d '"' -f 4 | paste -sd ' '; }
+same "it knows those that runs before it reached" "$(names)" "n1 n2"
 "$flowrun" drain n1 > out
 same "drained" "$? $(cat out)" "0 n1 is drained: what runs there ends, nothing new starts"
 "$flowrun" undrain n1 > out 2>&1

@@ -285,7 +285,7 @@ class CurvesTab {
             head.checkpoint !== null && cell('checkpoint', head.checkpoint.toLocaleString(), on && head.checkpoint_age_s !== null
                 && `${duration(1000 * head.checkpoint_age_s + now() - head.wall)} ago`),
             on && head.eta_s !== null && cell('left', duration(1000 * head.eta_s), 'by the last 50 steps'),
-            !on && head.elapsed_s !== null && cell('trained', duration(1000 * head.elapsed_s)),
+            !on && head.elapsed_s !== null && cell('trained', head.elapsed_s < 1 ? 'under 1s' : duration(1000 * head.elapsed_s)),
             head.bad_since !== null && h('div.alarm', `loss not finite since step ${head.bad_since}`),
             quiet > STALLED_MS && h('div.alarm', `no progress for ${duration(quiet)}`));
     }
