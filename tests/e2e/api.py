@@ -240,6 +240,30 @@ def drive_served(d):
     os.unlink(d.host.folder + "/fresh.yaml")
 
 
+def drive_search(d):
+    """Through all logs of a run, answer by answer: each hit once, with its attempt."""
+    with open(d.host.folder + "/said.yaml", "w") as f:
+        f.write("""name: said
+tasks:
+  again: {retry: {times: 1, delay: 0s}, run: 'for i in $(seq 600); do echo "needle $i"; done; test "$FLOWRUN_ATTEMPT_NO" = 2'}
+  long: {needs: [again], run: 'printf "needle %0600000d needle\\nhay\\nneedle\\n" 7'}
+""")
+    d.host.until("/pipelines", lambda doc: any(p["name"] == "said" for p in doc["items"]))
+    no = d.ask("post", "/runs", 201, {"pipeline": "said"}).json()["no"]
+    d.host.until("/runs/%d" % no, lambda r: r["outcome"] == "succeeded")
+    hits, query = [], "?q=needle"
+    while query:
+        doc = d.both("get", "/runs/{run}/log/search", 200, query=query, run=no).json()
+        hits += doc["items"]
+        d.c.check(len(doc["items"]) <= 1000 and doc["truncated"] == ("next" in doc), "an answer: %d hits" % len(doc["items"]))
+        query = "?q=needle&attempt=%(attempt)s&from=%(from)d" % doc["next"] if "next" in doc else None
+    want = [("again@local", a, n) for a in (1, 2) for n in range(1, 601)] + [("long@local", 1, 1), ("long@local", 1, 3)]
+    d.c.check([(h["instance"], h["attempt_no"], h["line"]) for h in hits] == want, "each hit once: %d hits" % len(hits))
+    found = d.both("get", "/runs/{run}/log/search", 200, query="?q=needle&task=long", run=no).json()["items"]
+    d.c.check([h["line"] for h in found] == [1, 3], "of one task: %s" % found[:3])
+    os.unlink(d.host.folder + "/said.yaml")
+
+
 def drive_runs(d):
     """The run that failed, its first attempt, and one that goes on."""
     h = d.host
@@ -401,6 +425,7 @@ def main():
         d = Driver(host, checks)
         run, attempt, long = drive_runs(d)
         drive_reads(d, run, attempt)
+        drive_search(d)
         drive_changes(d, run, long)
         drive_schedules(d)
         drive_access(d)
