@@ -13,6 +13,35 @@ tasks:
 """
 
 
+# Answers with lines by their numbers are held until window.letGo() is called: so long they are not counted yet.
+HELD = """(() => { const real = window.fetch, held = new Promise((go) => { window.letGo = go; });
+    window.fetch = async (...args) => { const answer = await real(...args); if (String(args[0]).includes('/log/lines')) await held; return answer; }; })()"""
+SHOWN = "[...document.querySelectorAll('.ln')].map((l) => [l.querySelector('.lno').dataset.label, l.querySelector('.tx').textContent.slice(0, 11)])"
+
+
+def uncounted():
+    """While lines are counted the end is there, or the beginning of what succeeded, and stays where it is."""
+    two = page()
+    two.call("Page.addScriptToEvaluateOnNewDocument", {"source": HELD})
+    two.go(bed.url + "runs/1?tab=logs&i=t@local&end=1")
+    two.wait_text("error: a planted one")
+    same("it has no number yet", two.eval(SHOWN)[-1][0], "")
+    two.eval("letGo()")
+    two.wait("%s.at(-1)[0] === '%d'" % (SHOWN, LINES + 2), what="its number")
+    two.go(bed.url + "runs/1?tab=logs&i=t@local&end=1&again=1")
+    two.wait_text("error: a planted one")
+    two.eval("document.querySelector('.logbox').scrollTop = 9000")
+    two.wait("%s[0][1].startsWith('line ')" % SHOWN, what="lines before the end")
+    top = "(() => { const at = document.querySelector('.logbox').getBoundingClientRect().top; return [...document.querySelectorAll('.ln')].find((l) => l.getBoundingClientRect().top >= at - 9).querySelector('.tx').textContent; })()"
+    two.eval("new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+    was = two.eval(top)
+    two.eval("letGo()")
+    two.wait("Number(%s[0][0]) > 400000" % SHOWN, what="numbers of those before the end")
+    two.wait("%s === %r" % (top, was), what="the line that was on top: %s" % was)
+    clean_page("before lines are counted", two)
+    two.close()
+
+
 def main():
     begin()
     write("large.yaml", PIPELINE % (LINES, bed.folder))
@@ -23,9 +52,11 @@ def main():
     log_in(one)
     one.go(bed.url + "runs/1?tab=logs")
     one.wait_text("error: a planted one")
+    one.wait("%s.at(-1)[0] === '%d'" % (SHOWN, LINES + 2), what="numbers")
     numbers = one.eval("[...document.querySelectorAll('.ln')].map((l) => Number(l.dataset.line) + 1)")
     same("its end is shown, with its numbers", numbers[-1], LINES + 2)
     check("rows in the document: %d" % len(numbers), len(numbers) < 250)
+    uncounted()
     one.go(bed.url + "runs/1?tab=logs&i=t@local#L250000")
     one.wait("document.querySelector('.ln.picked .tx')?.textContent.startsWith('line 250000 ')", what="the line of the link")
     one.eval("document.querySelector('[data-find]').focus()")

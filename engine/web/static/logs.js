@@ -217,12 +217,46 @@ class LogsTab {
         this.source = source;
         this.told(null);
         this.window.show(source);
-        await source.read(() => turn === this.turn && this.window.grown());
+        await source.read(() => turn === this.turn && this.window.source === source && this.window.grown(),
+            () => this.peek(source, turn));
         if (turn !== this.turn)
             return;
         if (source.count === 0)
             this.told(empty(live.has(this.model.inst.state[this.i]) ? 'Nothing was written yet' : 'It wrote nothing'));
-        this.place();
+        if (this.window.source === source)
+            this.place();
+        else
+            this.placeCounted(source);
+    }
+
+    atEnd() {
+        return live.has(this.model.inst.state[this.i]) || query().get('end') || this.model.run.outcome === 'failed';
+    }
+
+    /* Shows where the log opens while its lines are counted. */
+    async peek(source, turn) {
+        if (location.hash !== '')
+            return;
+        const lines = await source.someLines(this.atEnd());
+
+        if (turn !== this.turn || source.count > 0)
+            return;
+        this.window.show(new TextSource(lines, Boolean(this.atEnd())));
+        if (this.atEnd())
+            this.window.toEnd();
+    }
+
+    /* What was peeked at stays where it is. */
+    placeCounted(source) {
+        const back = this.window.beforeEnd(), top = this.window.top();
+
+        this.window.show(source);
+        if (!this.atEnd())
+            this.window.scrollTo(top);
+        else if (back > 0)
+            this.window.scrollTo(source.count - back);
+        else
+            this.place();
     }
 
     /* All attempts of a task as one text, by time; an attempt's own order stays. */
@@ -311,7 +345,7 @@ class LogsTab {
             this.window.goTo(line);
         } else if (live.has(this.model.inst.state[this.i])) {
             this.window.setFollow(true);
-        } else if (query().get('end') || this.model.run.outcome === 'failed') {
+        } else if (this.atEnd()) {
             this.window.toEnd();
         } else {
             this.window.setFollow(false);

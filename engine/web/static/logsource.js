@@ -5,7 +5,7 @@
  */
 import {logLines, logRange, logSearch, logSize, logTimes} from './api.js';
 
-const WHOLE_BYTES = 16 << 20, BLOCK_LINES = 256, BLOCKS_KEPT = 64, NEWLINE = 10;
+const WHOLE_BYTES = 16 << 20, BLOCK_LINES = 256, BLOCKS_KEPT = 64, PEEK_BYTES = 256 << 10, NEWLINE = 10;
 const decoder = new TextDecoder();
 
 export class LogSource {
@@ -38,15 +38,16 @@ export class LogSource {
         this.count = this.starts.length - (this.starts.at(-1) === this.size ? 1 : 0);
     }
 
-    /* Reads what is there beyond what is held; tell() behind each piece. */
-    async read(tell) {
+    /* Reads what is there beyond what is held; tell() behind each piece. peek(): what is to be shown of a large log while
+     * the server counts its lines, which takes seconds for some GB. */
+    async read(tell, peek = () => {}) {
         if (this.reading)
             return;
         this.reading = true;
         try {
             this.total = Math.max(this.total, await logSize(this.no, this.attempt));
             if (!this.indexed && this.total > (this.size === 0 ? WHOLE_BYTES : 4 * WHOLE_BYTES)) {
-                await this.beginIndex();
+                await Promise.all([this.beginIndex(), peek()]);
                 tell();
             }
             while (!this.closed && !this.indexed && this.size < this.total) {
@@ -62,6 +63,14 @@ export class LogSource {
     }
 
     /* ---- by the server's index ---- */
+
+    /* The first lines, or the last ones, without their numbers. */
+    async someLines(atEnd) {
+        const {bytes} = await logRange(this.no, this.attempt, atEnd ? Math.max(0, this.total - PEEK_BYTES) : 0);
+        const lines = decoder.decode(bytes).split('\n');
+
+        return lines.slice(atEnd ? 1 : 0, !atEnd || lines.at(-1) === '' ? -1 : undefined).map((text) => ({text}));
+    }
 
     async beginIndex() {
         this.indexed = true;
@@ -180,9 +189,10 @@ export class LogSource {
     }
 }
 
-/* Lines that are here as text: {text, prefix, rank, ms}. */
+/* Lines that are here as text: {text, prefix, rank, ms}. uncounted: their numbers are not known. */
 export class TextSource {
-    constructor(items) {
+    constructor(items, uncounted = false) {
+        this.uncounted = uncounted;
         this.set(items);
     }
 

@@ -71,15 +71,23 @@ export class LogWindow {
         return Math.max(0, Math.round(most * this.box.scrollTop / Math.max(1, HIGHEST - this.box.clientHeight)));
     }
 
-    /* Line from 0 to a third below the top. */
-    goTo(line) {
-        const first = Math.max(0, line - Math.floor(this.visible() / 3));
-
+    /* Line from 0 to the top. */
+    scrollTo(line) {
         this.setFollow(false);
         this.box.scrollTop = this.isScaled()
-            ? first / (this.source.count - this.visible()) * (HIGHEST - this.box.clientHeight) : first * LINE_H;
-        this.wanted = line;
+            ? line / (this.source.count - this.visible()) * (HIGHEST - this.box.clientHeight) : line * LINE_H;
         this.draw();
+    }
+
+    /* Line from 0 to a third below the top. */
+    goTo(line) {
+        this.scrollTo(Math.max(0, line - Math.floor(this.visible() / 3)));
+        this.wanted = line;
+    }
+
+    /* How many lines there are from the top of what is shown to the end; 0: the end is shown. */
+    beforeEnd() {
+        return this.isAtEnd() ? 0 : this.source.count - this.top();
     }
 
     toEnd() {
@@ -173,9 +181,9 @@ export class LogWindow {
     }
 
     row(i) {
-        const line = this.source.line(i), no = i + 1, gap = line !== null && GAP.exec(line.text);
+        const line = this.source.line(i), no = this.source.uncounted ? '' : i + 1, gap = line !== null && GAP.exec(line.text);
         const label = this.gap >= 0 && i > this.gap ? `+${i - this.gap}` : String(no);
-        const picked = no >= this.picked[0] && no <= this.picked[1];
+        const picked = no > 0 && no >= this.picked[0] && no <= this.picked[1];
         const kind = `${picked ? ' picked' : ''}${this.hits.has(i) ? ' hit' : ''}${i === this.current ? ' current' : ''}`;
 
         if (line === null)
