@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,8 +21,8 @@ struct index {
 };
 
 struct host_lines {
-    pthread_mutex_t lock;
-    size_t users;
+    pthread_mutex_t lock; /* of turn and logs: held while a log of some GB is read */
+    atomic_size_t users;  /* changed without it: the loop does not wait for a reader */
     uint64_t turn;
     struct index logs[LOGS];
 };
@@ -33,34 +34,24 @@ struct host_lines *host_lines_create(void)
     if (l == NULL)
         return NULL;
     memset(l, 0, sizeof(*l));
+    atomic_init(&l->users, 1);
     if (pthread_mutex_init(&l->lock, NULL) != 0) {
         fr_sys.free(l);
         return NULL;
     }
-    l->users = 1;
     return l;
 }
 
 struct host_lines *host_lines_use(struct host_lines *l)
 {
-    if (l == NULL)
-        return NULL;
-    pthread_mutex_lock(&l->lock);
-    l->users++;
-    pthread_mutex_unlock(&l->lock);
+    if (l != NULL)
+        atomic_fetch_add(&l->users, 1);
     return l;
 }
 
 void host_lines_leave(struct host_lines *l)
 {
-    bool last;
-
-    if (l == NULL)
-        return;
-    pthread_mutex_lock(&l->lock);
-    last = --l->users == 0;
-    pthread_mutex_unlock(&l->lock);
-    if (!last)
+    if (l == NULL || atomic_fetch_sub(&l->users, 1) > 1)
         return;
     for (size_t i = 0; i < LOGS; i++)
         fr_sys.free(l->logs[i].starts);

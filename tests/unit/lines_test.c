@@ -114,12 +114,39 @@ static void many(void)
     host_lines_leave(NULL);
 }
 
+static struct host_lines *read_meanwhile;
+static size_t reads;
+
+static ssize_t pread_and_use(int fd, void *p, size_t n, off_t at)
+{
+    host_lines_leave(host_lines_use(read_meanwhile));
+    reads++;
+    return fr_sys_real.pread(fd, p, n, at);
+}
+
+/* Users come and go while a log is read: if they waited for the reader, this would never end. */
+static void used_meanwhile(void)
+{
+    struct host_line_at at;
+    int fd = write_log("one\ntwo\n", 8);
+
+    check_row("used while it is read");
+    read_meanwhile = host_lines_create();
+    fr_sys.pread = pread_and_use;
+    CHECK_INT(host_lines_find(read_meanwhile, path, fd, 2, &at, &err), FR_OK);
+    fr_sys.pread = fr_sys_real.pread;
+    CHECK(at.offset == 4 && reads > 0);
+    host_lines_leave(read_meanwhile);
+    close(fd);
+}
+
 int main(void)
 {
     CHECK(mkdtemp(dir) != NULL);
     (void)snprintf(path, sizeof(path), "%s/log", dir);
     grows();
     many();
+    used_meanwhile();
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();
 }
