@@ -107,6 +107,8 @@ static json_t *all_nodes(struct call *c, struct fr_err *err)
         json_decref(l.items);
         return NULL;
     }
+    if (host->machines_seen != NULL)
+        fr_machines_recall(host->machines_seen);
     for (size_t i = 0; i < host->n; i++)
         for (uint32_t n = 0; n < fr_run_plan(host->runs[i]->run)->n_nodes; n++)
             add_node(&l, host->runs[i], n);
@@ -138,10 +140,13 @@ enum fr_rc get_nodes(struct call *c, struct fr_issues *issues, struct fr_err *er
 static enum fr_rc answer_samples(struct call *c, const char *name, struct fr_err *err)
 {
     int64_t now = fr_sys.wall_ms(), from, to, width;
-    const struct fr_machine *m =
-        c->host->machines_seen != NULL ? fr_machines_named(c->host->machines_seen, name) : NULL;
+    struct fr_machines *all = c->host->machines_seen;
+    struct fr_machine *m;
     enum fr_rc rc = query_number(c, "to", now, &to, err);
 
+    if (all != NULL)
+        fr_machines_recall(all);
+    m = all != NULL ? fr_machines_named(all, name) : NULL;
     if (rc == FR_OK)
         rc = query_number(c, "from", to - FR_LOAD_FINE_MS, &from, err);
     if (rc == FR_OK)
@@ -151,9 +156,10 @@ static enum fr_rc answer_samples(struct call *c, const char *name, struct fr_err
     if (rc == FR_OK && from > to)
         rc = fr_fail(err, FR_USAGE, "'from' must not be larger than 'to'");
     if (rc == FR_OK && m == NULL)
-        rc = fr_fail(err, FR_NOTFOUND, "no samples of node '%s' came to this host", name);
-    return rc == FR_OK ? answer_json(c, 200, fr_machine_samples(m, from, to, (size_t)width), err)
-                       : rc;
+        rc = fr_fail(err, FR_NOTFOUND, "no samples of node '%s' came to this home", name);
+    return rc == FR_OK
+               ? answer_json(c, 200, fr_machine_samples(all, m, from, to, (size_t)width), err)
+               : rc;
 }
 
 /* known: the store knows it, also where this host has not met it. */

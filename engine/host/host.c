@@ -37,6 +37,18 @@ static void on_sample(void *arg, const struct fr_exec_sampled *s)
     host->sampled = true;
 }
 
+static struct fr_machines *machines_of(const struct fr_store *store)
+{
+    struct fr_buf dir = {0};
+    struct fr_machines *all = NULL;
+
+    fr_buf_fmt(&dir, "%s/machines", fr_store_home(store));
+    if (!dir.bad)
+        all = fr_machines_create(dir.p);
+    fr_buf_finish(&dir);
+    return all;
+}
+
 enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_args *links,
                           struct fr_host **out, struct fr_err *err)
 {
@@ -55,7 +67,7 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
                              .backfill_due_ms = INT64_MAX,
                              .untidy = true,
                              .meters = meters_create(),
-                             .machines_seen = fr_machines_create()};
+                             .machines_seen = machines_of(env->store)};
     rc = fr_store_lead(host->store, &host->env.epoch, err);
     if (rc == FR_OK && fr_loop_timer(host->loop, on_timer, host, &host->timer) != FR_OK)
         rc = fr_fail(err, FR_NOMEM, "no memory for the host");

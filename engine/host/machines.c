@@ -1,25 +1,32 @@
 #include "engine/host/machines.h"
 
 #include "engine/base/sys.h"
+#include "engine/host/machine_file.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_SAMPLES = 64, MOST_FINE = FR_LOAD_FINE_MS / FR_SAMPLE_MS + 1, VALUES = 6 };
+enum { FIRST_SAMPLES = 64, VALUES = 6 };
 
 struct fr_machines {
     struct fr_machine *v[FR_MACHINES]; /* own */
     size_t n;
+    char *dir;     /* owns; NULL: there are no files */
+    bool recalled; /* the files were looked at */
 };
 
-struct fr_machines *fr_machines_create(void)
+struct fr_machines *fr_machines_create(const char *dir)
 {
     struct fr_machines *all = fr_sys.alloc(sizeof(*all));
+    size_t n = dir != NULL ? strlen(dir) + 1 : 0;
 
-    if (all != NULL)
-        all->n = 0;
+    if (all == NULL)
+        return NULL;
+    *all = (struct fr_machines){.dir = dir != NULL ? fr_sys.alloc(n) : NULL};
+    if (all->dir != NULL)
+        memcpy(all->dir, dir, n);
     return all;
 }
 
@@ -36,6 +43,8 @@ void fr_machines_destroy(struct fr_machines *all)
 {
     for (size_t i = 0; all != NULL && i < all->n; i++)
         drop(all->v[i]);
+    if (all != NULL)
+        fr_sys.free(all->dir);
     fr_sys.free(all);
 }
 
@@ -52,9 +61,9 @@ const struct fr_machine *fr_machines_find(const struct fr_machines *all, struct 
     return NULL;
 }
 
-const struct fr_machine *fr_machines_named(const struct fr_machines *all, const char *name)
+struct fr_machine *fr_machines_named(const struct fr_machines *all, const char *name)
 {
-    const struct fr_machine *newest = NULL;
+    struct fr_machine *newest = NULL;
 
     for (size_t i = 0; i < all->n; i++)
         if (strcmp(all->v[i]->name, name) == 0 &&
@@ -72,7 +81,7 @@ static struct fr_machine *add(struct fr_machines *all, struct fr_id home)
 
     if (m == NULL)
         return NULL;
-    *m = (struct fr_machine){.home = home};
+    *m = (struct fr_machine){.home = home, .unread = all->dir != NULL};
     for (size_t i = 1; i < all->n; i++)
         if (all->v[i]->seen_wall < all->v[oldest]->seen_wall)
             oldest = i;
@@ -80,6 +89,27 @@ static struct fr_machine *add(struct fr_machines *all, struct fr_id home)
         return all->v[all->n++] = m;
     drop(all->v[oldest]);
     return all->v[oldest] = m;
+}
+
+void fr_machines_recall(struct fr_machines *all)
+{
+    size_t n;
+    struct fr_id *homes =
+        all->dir != NULL && !all->recalled ? fr_machine_files(all->dir, &n) : NULL;
+
+    for (size_t i = 0; homes != NULL && i < n && i < FR_MACHINES; i++) {
+        struct fr_machine one = {.home = homes[i], .unread = true}, *m = NULL;
+
+        if (fr_machines_find(all, homes[i]) == NULL &&
+            fr_machine_read_head(all->dir, homes[i], &one))
+            m = add(all, homes[i]);
+        if (m != NULL)
+            *m = one;
+        else
+            json_decref(one.facts);
+    }
+    fr_sys.free(homes);
+    all->recalled = true;
 }
 
 /* ---- a sample ---- */
@@ -165,23 +195,25 @@ static float *values(struct fr_load *l)
 }
 
 /* Five minutes are over: their mean is kept. */
-static void close_mean(struct fr_machine *m)
+static void close_mean(const char *dir, struct fr_machine *m)
 {
     struct fr_load mean = m->sum;
 
-    if (m->means == NULL && (m->means = fr_sys.alloc(FR_LOAD_MEANS * sizeof(*m->means))) == NULL)
-        return;
     for (int i = 0; i < VALUES; i++)
         values(&mean)[i] /= (float)m->n_sum;
+    if (dir != NULL)
+        fr_machine_put_mean(dir, m->home, &mean);
+    if (m->means == NULL && (m->means = fr_sys.alloc(FR_LOAD_MEANS * sizeof(*m->means))) == NULL)
+        return;
     m->means[m->n_means++ % FR_LOAD_MEANS] = mean;
 }
 
-static void add_to_mean(struct fr_machine *m, const struct fr_load *l)
+static void add_to_mean(const char *dir, struct fr_machine *m, const struct fr_load *l)
 {
     struct fr_load copy = *l;
 
     if (m->n_sum > 0 && m->sum.wall_ms / FR_LOAD_MEAN_MS != l->wall_ms / FR_LOAD_MEAN_MS) {
-        close_mean(m);
+        close_mean(dir, m);
         m->n_sum = 0;
     }
     if (m->n_sum == 0)
@@ -194,11 +226,11 @@ static void add_to_mean(struct fr_machine *m, const struct fr_load *l)
 /* The ring grows up to its full size: most machines are there for less than a day. */
 static void add_fine(struct fr_machine *m, const struct fr_load *l)
 {
-    if (m->n_fine == m->cap_fine && m->cap_fine < MOST_FINE) {
+    if (m->n_fine == m->cap_fine && m->cap_fine < FR_MACHINE_FINE) {
         size_t cap = m->cap_fine == 0 ? FIRST_SAMPLES : 2 * m->cap_fine;
         void *more;
 
-        cap = cap < MOST_FINE ? cap : MOST_FINE;
+        cap = cap < FR_MACHINE_FINE ? cap : FR_MACHINE_FINE;
         if ((more = fr_sys.realloc(m->fine, cap * sizeof(*m->fine))) == NULL)
             return;
         m->fine = more;
@@ -242,7 +274,12 @@ void fr_machines_take(struct fr_machines *all, const struct fr_exec_sampled *s, 
     m->gpus = json_of_gpus(&in->gpus);
     add_gpus(m->gpus, &l);
     add_fine(m, &l);
-    add_to_mean(m, &l);
+    add_to_mean(all->dir, m, &l);
+    if (all->dir == NULL)
+        return;
+    if (in->facts.n > 0)
+        fr_machine_put_head(all->dir, m);
+    fr_machine_put_sample(all->dir, m->home, &l);
 }
 
 const struct fr_machine *fr_machines_disk_low(struct fr_machines *all, int64_t least)
@@ -325,7 +362,7 @@ static void take(struct means *b, const struct fr_load *l, int64_t size_ms)
     b->n++;
 }
 
-json_t *fr_machine_samples(const struct fr_machine *m, int64_t from, int64_t to, size_t width)
+static json_t *samples_of(const struct fr_machine *m, int64_t from, int64_t to, size_t width)
 {
     static const char *const names[] = {"cpu", "memory", "rx", "tx", "gpu", "gpu_memory"};
     size_t first = m->n_fine > m->cap_fine ? m->n_fine - m->cap_fine : 0;
@@ -353,4 +390,12 @@ json_t *fr_machine_samples(const struct fr_machine *m, int64_t from, int64_t to,
     }
     put_bucket(&b);
     return out;
+}
+
+json_t *fr_machine_samples(const struct fr_machines *all, struct fr_machine *m, int64_t from,
+                           int64_t to, size_t width)
+{
+    if (m->unread)
+        m->unread = !fr_machine_read_samples(all->dir, m);
+    return samples_of(m, from, to, width);
 }

@@ -1,13 +1,15 @@
 /*
  * How the machines of nodes fare, as flownode samples it while it is connected: each sample of the
- * last 24 hours, then means of five minutes for two weeks. In memory: it begins with the host. Of
- * more than FR_MACHINES machines those that were not heard of the longest are dropped.
+ * last 24 hours, then means of five minutes for two weeks. Hosts of before are read when something
+ * is asked (machine_file.h). Of more than FR_MACHINES machines those that were not heard of the
+ * longest are dropped.
  */
 #ifndef FR_HOST_MACHINES_H
 #define FR_HOST_MACHINES_H
 
 #include "engine/base/json.h"
 #include "engine/exec/exec.h"
+#include "engine/wire/piece.h"
 
 enum {
     FR_MACHINES = 1000,
@@ -36,18 +38,23 @@ struct fr_machine {
     struct fr_load sum; /* of the samples since the last mean, and … */
     size_t n_sum;       /* … how many */
     bool disk_low;      /* that was told */
+    bool unread;        /* its file may have samples that are not here */
 };
 
 struct fr_machines; /* by home */
 
-struct fr_machines *fr_machines_create(void);      /* NULL: no memory */
+/* dir: where files of machines are, NULL: nowhere. NULL: no memory. */
+struct fr_machines *fr_machines_create(const char *dir);
 void fr_machines_destroy(struct fr_machines *all); /* NULL is fine */
+
+/* Adds the machines that hosts before this one knew; does so once. */
+void fr_machines_recall(struct fr_machines *all);
 
 void fr_machines_take(struct fr_machines *all, const struct fr_exec_sampled *s, int64_t wall_ms);
 
 /* By home; or the newest of a name. NULL: there is none. */
 const struct fr_machine *fr_machines_find(const struct fr_machines *all, struct fr_id home);
-const struct fr_machine *fr_machines_named(const struct fr_machines *all, const char *name);
+struct fr_machine *fr_machines_named(const struct fr_machines *all, const char *name);
 /* The i-th, in no order; NULL: there are no more. */
 const struct fr_machine *fr_machines_at(const struct fr_machines *all, size_t i);
 
@@ -59,6 +66,7 @@ const struct fr_machine *fr_machines_disk_low(struct fr_machines *all, int64_t l
  * power of two of seconds wide: {t: [wall ms of its begin], cpu: [], memory: [], rx: [], tx: [],
  * gpu: [], gpu_memory: []}. NULL: no memory. */
 json_t *fr_machine_json(const struct fr_machine *m);
-json_t *fr_machine_samples(const struct fr_machine *m, int64_t from, int64_t to, size_t width);
+json_t *fr_machine_samples(const struct fr_machines *all, struct fr_machine *m, int64_t from,
+                           int64_t to, size_t width);
 
 #endif

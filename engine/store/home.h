@@ -7,6 +7,7 @@
  *   host.lock          held (OFD lock) by the home's host for as long as it lives; says who it is
  *   host.sock          the host listens here
  *   runs/<id>/         logs and what was collected
+ *   machines/<id>      how a node's machine fared (machine_file.h of the host)
  *   spool/             files on their way from node to node
  *
  * Locks and WAL do not work on network file systems, so a home there is refused (FR_UNSUPPORTED)

@@ -54,7 +54,7 @@
 #define RUN_MS "(CASE state WHEN 'over' THEN ended_wall ELSE ?11 END - started_wall)"
 #define RUN_KEY                                                                                    \
     "(CASE ?10 WHEN 1 THEN no WHEN 2 THEN -" RUN_MS " WHEN 3 THEN " RUN_MS " ELSE -ended_wall "    \
-                                                                           "END)"
+    "END)"
 #define RUN_COUNT(where) "SELECT count(*) FROM (SELECT 1 FROM run " where ")"
 
 /* At most ?2 rows of run ?1. */

@@ -2,6 +2,7 @@
 """The main job in the browser: started by its form, its graph seen to change, its log followed and searched, its curves
 drawn; over a kill of the host the page goes on; it is cancelled, retried, and made again with fewer steps, which ends
 in a published adapter. usage: train.py BUILD"""
+import json
 import os
 import shutil
 import signal
@@ -57,15 +58,26 @@ def restart(one):
     step = "Number(document.querySelector('.headline .big').textContent.replace(/\\D/g, ''))"
     before = one.wait(step, LONG, "a step")
     clean_page("until the host ended", one)
+    until("samples of its node", lambda: samples("n1"))
+    sampled = samples("n1")
     stop_host(signal.SIGKILL)
     one.wait("document.querySelector('.live').dataset.kind !== 'live'", LONG, "a stale mark")
     serve(port)
     one.wait("document.querySelector('.live').dataset.kind === 'live'", LONG, "a live mark again")
     one.wait("%s > %d" % (step, before), LONG, "steps behind %s" % before)
+    same("samples of before are there", samples("n1")[:len(sampled)], sampled)
+    one.eval("(() => { const s = document.querySelector('[aria-label=\\'x axis\\']'); s.value = 'time'; s.dispatchEvent(new Event('change')); })()")
+    one.wait("[...document.querySelectorAll('.chart h3')].some((e) => e.textContent === 'CPU, %')", LONG, "the load of its nodes")
     one.key("1")
     one.wait(box("train", "running"), LONG, "the training, which goes on")
     same("as its first attempt", [line.split()[2] for line in flow("status", "1").split("\n") if line.startswith("train@n1")], ["1"])
     one.errors.clear()  # of the time without a host
+
+
+def samples(node):
+    """When they were taken; none: []."""
+    text = flow("api", "nodes/%s/samples" % node)
+    return json.loads(text)["t"] if text.startswith("{") else []
 
 
 def cancel(one):

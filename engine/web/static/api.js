@@ -236,7 +236,7 @@ export async function metrics(no, q) {
 
 /* Load of nodes over a time: [{title, lines: [{name, points}]}]; of nodes without samples nothing. */
 export async function nodeSamples(names, from, to) {
-    const sampled = (await get('nodes')).items.filter((n) => n.load && names.includes(n.name));
+    const sampled = (await get('nodes')).items.filter((n) => n.home && names.includes(n.name));
     const known = await Promise.all(sampled.map(async ({name}) => [name, await get(`nodes/${encodeURIComponent(name)}/samples${queryText({from, to})}`)]));
     const lines = (key, scale) => known.map(([name, doc]) => ({name, lost: false,
         points: doc.t.flatMap((t, i) => (doc[key][i] === null ? [] : [[t, doc[key][i] * scale]]))})).filter((line) => line.points.length > 0);
