@@ -2,7 +2,7 @@
 
 Each has its type by its ending, its hash, and its gzip where that is smaller; scripts go without comments and blanks
 (tighten.py), modules that are needed together as one with short names (join.py, shorten.py). In index.html "static/" becomes "static/HASH/", HASH
-being that of all files: what lies there never changes.
+being that of all files: what lies there never changes. run.html is index.html for the page of a run, with its scripts named.
 """
 import gzip
 import hashlib
@@ -16,6 +16,8 @@ TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=u
          ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
          ".ico": "image/x-icon", ".json": "application/json", ".txt": "text/plain; charset=utf-8",
          ".woff2": "font/woff2"}
+
+PRELOADS = b"<!-- preloads -->\n"
 
 
 def scripts(folder, names):
@@ -38,8 +40,12 @@ def read(folder):
             with open(path, "rb") as f:
                 files[name] = f.read()
     files.update(scripts(folder, sorted(n for n in os.listdir(folder) if n.endswith(".js") and n[0] != ".")))
-    if "index.html" not in files:
-        sys.exit("embed.py: %s has no index.html" % folder)
+    if PRELOADS not in files.get("index.html", b""):
+        sys.exit("embed.py: %s has no index.html with %s" % (folder, PRELOADS.decode()))
+    shell = files["index.html"]
+    files["index.html"] = shell.replace(PRELOADS, b"")
+    files["run.html"] = shell.replace(PRELOADS, b"".join(
+        b'<link rel="modulepreload" href="static/%s.js">\n' % name for name in (b"run", b"graph")))
     return files
 
 
@@ -54,9 +60,10 @@ def main():
     folder, target, depfile = sys.argv[1:4]
     files = read(folder)
     all_of_it = hashlib.sha256(b"".join(n.encode() + b"\0" + d for n, d in files.items())).hexdigest()[:16]
-    files["index.html"] = files["index.html"].replace(b'"static/', b'"static/' + all_of_it.encode() + b"/")
-    if b'<base href="/">' not in files["index.html"]:
-        sys.exit('embed.py: index.html has no <base href="/">')
+    for name in ("index.html", "run.html"):
+        files[name] = files[name].replace(b'"static/', b'"static/' + all_of_it.encode() + b"/")
+        if b'<base href="/">' not in files[name]:
+            sys.exit('embed.py: %s has no <base href="/">' % name)
     rows = []
     with open(target, "w", encoding="utf-8") as out:
         out.write('#include "engine/web/pages.h"\n')

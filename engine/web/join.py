@@ -18,7 +18,7 @@ SCRIPTS = [
     ["spans", "timeline", "smooth", "chart", "curves"],
     ["queue", "nodes", "deliveries", "settings", "schedules", "history", "pipeline", "pipelines", "runs"],
 ]
-ALONE = ["theme"]  # no module: runs before the first paint
+ALONE = ["first"]  # no module: runs before all else
 SCRIPT_OF = {module: modules[-1] for modules in SCRIPTS for module in modules}
 
 IMPORT = re.compile(r"(?m)^import \{([^}]*)\} from '\./(\w+)\.js';\n")

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const char base_mark[] = "<base href=\"/\">",
+static const char base_mark[] = "<base href=\"/\">", shell_type[] = "text/html; charset=utf-8",
                   forever[] = "public, max-age=31536000, immutable";
 
 bool pages_have(const char *path)
@@ -27,6 +27,15 @@ static bool is_page(const char *path)
         if (fr_has_prefix(path, trees[i]))
             return true;
     return false;
+}
+
+/* The shell of that page: that of a run names the scripts of its page, too, so that they come with
+ * the first. */
+static const char *shell_of(const char *path)
+{
+    size_t n = strlen("/runs/");
+
+    return fr_has_prefix(path, "/runs/") && path[n] != '\0' ? "run.html" : "index.html";
 }
 
 static const struct web_file *find(const char *name)
@@ -69,7 +78,7 @@ static void send_shell(struct conn *c, const struct web_file *f, struct fr_api_r
 
 static void send_file(struct conn *c, const struct web_file *f, struct fr_api_response *res)
 {
-    bool based = c->server->gate.base[0] != '\0' && strcmp(f->name, "index.html") == 0;
+    bool based = c->server->gate.base[0] != '\0' && strcmp(f->type, shell_type) == 0;
     bool packed = !based && f->n_packed > 0 && takes_gzip(c);
 
     res->type = f->type;
@@ -94,7 +103,7 @@ void pages_answer(struct conn *c, const struct fr_api_request *req, struct fr_ap
 {
     bool kept = false;
     const struct web_file *f =
-        is_page(req->path) ? find("index.html") : find_static(req->path, &kept);
+        is_page(req->path) ? find(shell_of(req->path)) : find_static(req->path, &kept);
     struct fr_err err;
 
     if (f == NULL && strcmp(req->path, "/favicon.ico") == 0)

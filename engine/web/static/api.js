@@ -6,6 +6,7 @@ import {learnNow} from './times.js';
 import {unpack} from './columns.js';
 
 const root = new URL('api/v1/', document.baseURI);
+const ahead = window.flowrunAhead; /* path: [its answer, its document], which first.js asked for */
 let onLogin = () => {};
 
 export class Problem extends Error {
@@ -36,7 +37,7 @@ async function request(path, options = {}) {
     let response;
 
     try {
-        response = await fetch(apiUrl(path), {cache: 'no-cache', ...options});
+        response = await (options.early || fetch(apiUrl(path), {cache: 'no-cache', ...options}));
     } catch (error) {
         if (error.name === 'AbortError')
             throw error;
@@ -50,28 +51,20 @@ async function request(path, options = {}) {
         return response;
     const doc = await response.json().catch(() => ({}));
 
+    if (response.status === 401)
+        ahead.clear(); /* all of them were asked for by nobody */
     if (response.status === 401 && path !== 'login')
         onLogin();
     throw new Problem(response.status, doc);
 }
 
-const begun = new Map(); /* path: its answer, on its way */
-
-/* Asks for what a page will need; the first get() of each takes what came. */
-export function getAhead(paths) {
-    for (const path of paths) {
-        const answer = request(path);
-
-        begun.set(path, answer);
-        answer.catch(() => begun.delete(path)); /* get() asks again, and says what is wrong */
-    }
-}
-
 export async function get(path) {
-    const answer = begun.get(path) || request(path);
+    const [early, doc] = ahead.get(path) || [];
 
-    begun.delete(path);
-    return (await answer).json();
+    ahead.delete(path);
+    const response = await request(path, {early});
+
+    return doc || response.json();
 }
 
 /* A change. One key for one press of a button: a second send of it is the same action. */
@@ -131,10 +124,6 @@ export async function runs(filters, next = '') {
     return {items: await withWhy(doc.items.map(runOf)), next: doc.next || ''};
 }
 
-/* What the page of a run asks for at once; tab: null for the first. */
-export const pathsOfRun = (no, tab) => [`runs/${no}?form=row`, `runs/${no}/instances?form=columns`, `runs/${no}/params`,
-    ...(tab === null ? [`runs/${no}/graph`] : [])];
-
 /* The run itself; its tasks follow from its instances. */
 export async function run(no) {
     const [one] = await withWhy([runOf(await get(`runs/${no}?form=row`))]);
@@ -157,9 +146,11 @@ export function graphOf(doc) {
     return {...doc, edges: doc.edges.map((e) => ({...e, points: pairs(e.points)}))};
 }
 
-/* All instances, as unpack() gives them. */
+/* All instances; what they are is unpacked by a call of what this gives. */
 export async function instances(no) {
-    return unpack(await get(`runs/${no}/instances?form=columns`));
+    const doc = await get(`runs/${no}/instances?form=columns`);
+
+    return () => unpack(doc);
 }
 
 /* Of one instance: [[no, id], …], the newest last. */

@@ -2,16 +2,15 @@
 import {fill, forgetColours, h} from './dom.js';
 import {bindKeys, moveFocus, showKeys, startKeys} from './keys.js';
 import {failed, menu, say} from './ask.js';
-import {clock, clockTime, startTicking, switchZone, zoneWords} from './times.js';
+import {clock, clockTime, showZone, startTicking, switchZone} from './times.js';
 import {go, onGo, path, query, startNav} from './nav.js';
-import {getAhead, login, loginByCode, logout, me, onLoginNeeded, pathsOfRun} from './api.js';
+import {login, loginByCode, logout, me, onLoginNeeded} from './api.js';
 import {reconnect, startStream, subscribe, watchStatus} from './stream.js';
 import {startTips} from './tip.js';
 
-/* [path, name, its module, key of the bar, what is asked for while the module comes] */
+/* [path, name, its module, key of the bar] */
 const pages = [
     [/^(?:runs)?$/, 'runs', () => import('./runs.js'), 'runs'],
-    [/^runs\/(\d+)$/, 'run', () => import('./run.js'), 'runs', pathsOfRun],
     [/^runs\/([^/]+)$/, 'run', () => import('./run.js'), 'runs'],
     [/^pipelines$/, 'pipelines', () => import('./pipelines.js'), 'pipelines'],
     [/^pipelines\/([^/]+)$/, 'pipeline', () => import('./pipeline.js'), 'pipelines'],
@@ -43,11 +42,12 @@ function liveMark() {
 }
 
 function zoneSwitch() {
-    const zone = h('span.zone', zoneWords());
+    const zone = h('span.zone');
 
+    showZone(zone);
     return h('button.plain.clock', {title: 'Times in your zone, in UTC, or those of schedules in theirs', on: {click: () => {
         switchZone();
-        zone.textContent = zoneWords();
+        showZone(zone);
         show();
     }}}, clock(), ' ', zone);
 }
@@ -103,11 +103,11 @@ let parts = {};
 /* ---- pages ---- */
 
 function find() {
-    for (const [pattern, name, load, current, ahead] of pages) {
+    for (const [pattern, name, load, current] of pages) {
         const match = pattern.exec(path());
 
         if (match !== null)
-            return {name, load, current, ahead, args: match.slice(1)};
+            return {name, load, current, args: match.slice(1)};
     }
     return null;
 }
@@ -184,12 +184,7 @@ async function takeCode() {
 }
 
 async function begin() {
-    const found = find();
-
-    if (found !== null) { /* while the server says who this is */
-        found.load();
-        getAhead(found.ahead?.(...found.args, query().get('tab')) || []);
-    }
+    find()?.load(); /* while the server says who this is */
     user = await me();
     document.body.classList.remove('outside');
     if (!begin.started) {

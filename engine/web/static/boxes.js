@@ -1,5 +1,5 @@
 /* The picture of a graph: boxes and edges in SVG, from the server's coordinates. */
-import {fill, h, svg} from './dom.js';
+import {append, fill, h, svg} from './dom.js';
 import {barOrder, countWords, done, stateOf, sum, worst} from './states.js';
 
 const STRETCH_Y = 1.5;
@@ -83,12 +83,21 @@ export class Boxes {
         this.ofTask = new Map();
         doc.boxes.forEach((box, b) => box.tasks.forEach((t) => this.ofTask.set(doc.tasks[t].name, b)));
         Object.assign(this, neighbours(doc));
-        this.sx = stretch(doc, (box) => this.nameOf(box), (box) => this.total(box));
         this.view = svg('g');
         this.edges = new Map(); /* number: its path, of those that were shown */
         this.boxes = new Map(); /* likewise */
         this.chosen = -1;
-        this.size = {width: doc.width * this.sx, height: doc.height * STRETCH_Y};
+        this.height = doc.height * STRETCH_Y;
+    }
+
+    /* Names are measured once the picture is shown: of a thousand that takes a frame. */
+    get sx() {
+        this.stretched = this.stretched || stretch(this.doc, (box) => this.nameOf(box), (box) => this.total(box));
+        return this.stretched;
+    }
+
+    get width() {
+        return this.doc.width * this.sx;
     }
 
     nameOf(box) {
@@ -160,11 +169,15 @@ export class Boxes {
 
     /* State is a class; colour is CSS. */
     draw(b) {
-        const one = this.boxes.get(b), counts = this.counts(b), n = sum(counts), box = this.doc.boxes[b], away = this.away(b);
+        const one = this.boxes.get(b);
+
+        if (one === undefined)
+            return;
+        const counts = this.counts(b), n = sum(counts), box = this.doc.boxes[b], away = this.away(b);
         const state = n > 0 ? worst(counts) : null;
         const sign = JSON.stringify([counts, away]);
 
-        if (one === undefined || one.sign === sign)
+        if (one.sign === sign)
             return;
         one.sign = sign;
         one.g.setAttribute('class', `${one.shape}${state ? ` st-${state.look}` : ''}${b === this.chosen ? ' chosen' : ''}`);
@@ -190,15 +203,6 @@ export class Boxes {
                 one.bar.append(svg(`rect.seg.st-${stateOf(name).look}`, {x: x.toFixed(1), width: Math.max(1, w).toFixed(1), height: 3}));
                 x += w;
             }
-    }
-
-    /* Returns the boxes that show them. */
-    drawTasks(names) {
-        const boxes = new Set([...names].map((name) => this.ofTask.get(name)).filter((b) => b !== undefined));
-
-        for (const b of boxes)
-            this.draw(b);
-        return boxes;
     }
 
     /* Lights what b needs and what needs it; -1: all alike again. */
@@ -265,12 +269,16 @@ export class Boxes {
 
 /* The button of a box in the list that stands for the picture where that has no room; undefined: it is not listed. */
 export function drawBoxButton(boxes, b, button) {
+    if (button === undefined)
+        return;
     const counts = boxes.counts(b), n = sum(counts), state = n > 0 ? worst(counts) : stateOf(''), sign = JSON.stringify(counts);
 
-    if (button === undefined || button.sign === sign)
+    if (button.sign === sign)
         return;
+    if (button.sign === undefined)
+        append(button, [h('span.glyph', {'aria-hidden': 'true'}), h('span.name', boxes.nameOf(boxes.doc.boxes[b])), h('span.dim')]);
     button.sign = sign;
     button.className = `boxrow st-${state.look}`;
-    fill(button, h('span.glyph', {'aria-hidden': 'true'}, state.glyph), h('span.name', boxes.nameOf(boxes.doc.boxes[b])),
-        h('span.dim', n > 1 ? `${done(counts)}/${n}` : n > 0 ? state.word : ''));
+    button.firstChild.textContent = state.glyph;
+    button.lastChild.textContent = n > 1 ? `${done(counts)}/${n}` : n > 0 ? state.word : '';
 }

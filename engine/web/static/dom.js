@@ -1,6 +1,7 @@
 /* Elements. Text reaches the document as text nodes only; nothing here or elsewhere parses HTML. */
 
 const SVG = 'http://www.w3.org/2000/svg';
+const SLICE_MS = 3, UNSEEN_MS = 100;
 
 function isAttrs(value) {
     return value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Node);
@@ -89,6 +90,34 @@ export function oncePerFrame(fn) {
             asked = false;
             fn();
         });
+    };
+}
+
+/* Resolves once what was changed is painted; where nothing is, soon. */
+export function painted() {
+    return new Promise((resolve) => {
+        requestAnimationFrame(() => setTimeout(resolve));
+        setTimeout(resolve, UNSEEN_MS);
+    });
+}
+
+/* Calls step, which does a little and tells whether more is left, as often as a part of a frame allows: now, then once a
+ * frame. Returns what ends that. */
+export function inSlices(step) {
+    let stopped = false;
+    const go = () => {
+        const end = performance.now() + SLICE_MS;
+
+        while (!stopped && performance.now() < end)
+            if (!step())
+                return;
+        if (!stopped)
+            requestAnimationFrame(go);
+    };
+
+    go();
+    return () => {
+        stopped = true;
     };
 }
 

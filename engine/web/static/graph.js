@@ -1,5 +1,5 @@
 /* The tab "Graph": the picture, live, or a list by layers; a task that is chosen opens beside it. */
-import {append, fill, h, onResize, svg} from './dom.js';
+import {append, fill, h, inSlices, onResize, svg} from './dom.js';
 import {badge, failures, live, stateOf} from './states.js';
 import {bindKeys} from './keys.js';
 import {BOX_H, Boxes, drawBoxButton} from './boxes.js';
@@ -23,6 +23,8 @@ export class GraphView {
         if (!this.many)
             this.boxes.show(-1);
         this.chosen = -1;
+        this.dirty = new Set(); /* boxes that are not drawn as they are now */
+        this.stopUpdate = () => {};
         this.stage = svg('svg.stage', {role: 'group', 'aria-label': `Graph of ${doc.tasks.length} tasks`},
             ['stopping', 'unproven'].map((look) => svg('pattern', {id: `hatch-${look}`, class: `st-${look}`, width: 7, height: 7,
                 patternUnits: 'userSpaceOnUse', patternTransform: 'rotate(45)'}, svg('rect.seg', {width: 3, height: 7}))), this.boxes.view);
@@ -31,17 +33,17 @@ export class GraphView {
         const split = h('div.split');
 
         this.field = h('input', {type: 'search', placeholder: 'Find a task', 'aria-label': 'Find a task', 'data-find': '',
-            list: 'task-names', on: {change: () => this.find(), input: () => this.drawList()}});
+            list: 'task-names', on: {focus: () => this.offer(), change: () => this.find(), input: () => this.drawList()}});
+        this.names = h('datalist', {id: 'task-names'});
         this.as = h('button', {'aria-pressed': 'false', on: {click: () => this.setList(this.list.hidden)}}, 'List');
         const zoom = [h('button.icon', {'aria-label': 'Smaller', on: {click: () => this.pan.zoom(0.8)}}, '−'),
             h('button.icon', {'aria-label': 'Larger', on: {click: () => this.pan.zoom(1.25)}}, '+'),
             h('button', {on: {click: () => this.pan.fit()}}, 'Fit')];
 
-        fill(el, h('div.bar-row', this.field, h('datalist', {id: 'task-names'},
-            doc.tasks.slice(0, 2000).map((t) => h('option', {value: t.name}))), h('span.grow'), zoom, this.as),
+        fill(el, h('div.bar-row', this.field, this.names, h('span.grow'), zoom, this.as),
         append(split, [h('div.picture', this.stage, this.list), sizer(split, {name: 'side', label: 'Width of the task',
             least: 260, most: 900, usual: 340}), this.side]));
-        this.pan = new PanZoom(this.stage, this.boxes.view, this.boxes.size);
+        this.pan = new PanZoom(this.stage, this.boxes.view, this.boxes);
         this.stage.addEventListener('pointerover', (event) => this.hover(event));
         this.stage.addEventListener('pointerout', () => this.boxes.light(-1));
         this.stage.addEventListener('focusin', (event) => this.onFocus(event));
@@ -63,18 +65,21 @@ export class GraphView {
     }
 
     onWidth(width) {
-        const height = Math.min(Math.max(this.boxes.size.height + 24, 180), Math.max(300, innerHeight - 260));
+        const height = Math.min(Math.max(this.boxes.height + 24, 180), Math.max(300, innerHeight - 260));
 
         this.stage.style.height = `${Math.round(height)}px`;
         if (this.width === undefined)
             this.setList(width < NARROW || this.many);
-        if (this.width === undefined || Math.abs(this.width - width) > 100)
-            this.place();
+        if (!this.list.hidden)
+            this.placed = undefined;
+        else if (this.placed === undefined || Math.abs(this.placed - width) > 100)
+            this.place(width);
         this.width = width;
     }
 
     /* All of it where it can be read so; else where something happens. */
-    place() {
+    place(width) {
+        this.placed = width;
         if (this.pan.fit(0.6))
             return;
         const of = (set) => this.boxes.doc.boxes.findIndex((_, b) => Object.entries(this.boxes.counts(b))
@@ -90,24 +95,45 @@ export class GraphView {
         this.stage.toggleAttribute('hidden', on);
         this.as.setAttribute('aria-pressed', String(on));
         this.drawList();
-        if (!on && this.many)
+        if (on)
+            return;
+        if (this.many)
             this.boxes.show(Math.max(0, this.chosen), STEPS);
+        if (this.placed === undefined && this.width !== undefined)
+            this.place(this.width);
     }
 
+    /* Names for the field, once somebody looks for one. */
+    offer() {
+        if (this.names.firstChild === null)
+            append(this.names, this.boxes.doc.tasks.slice(0, 2000).map((t) => h('option', {value: t.name})));
+    }
+
+    /* What is seen first comes first, the rest in the next frames. */
     drawList() {
+        this.stopList?.();
         if (this.list.hidden)
             return;
-        const want = this.field.value.trim().toLowerCase();
-        let left = LISTED;
+        const want = this.field.value.trim().toLowerCase(), {doc} = this.boxes;
+        const found = this.boxes.layers().map((layer) => layer.filter((b) => this.boxes.nameOf(doc.boxes[b]).toLowerCase().includes(want)));
+        const todo = found.flatMap((layer, i) => layer.map((b) => [i, b])), listed = todo.slice(0, LISTED);
+        let at = 0, last = -1, section = null;
 
         this.buttons = new Map(); /* number of the box: its button, of those that are listed */
-        fill(this.list, this.boxes.layers().map((layer, i) => {
-            const shown = layer.filter((b) => this.boxes.nameOf(this.boxes.doc.boxes[b]).toLowerCase().includes(want))
-                .slice(0, Math.max(0, left));
+        fill(this.list);
+        this.stopList = inSlices(() => {
+            if (at === listed.length) {
+                append(this.list, [todo.length > LISTED && h('p.dim', `The first ${LISTED}; find others by name.`)]);
+                return false;
+            }
+            const [i, b] = listed[at++];
 
-            left -= shown.length;
-            return shown.length > 0 && h('section', h('h3', `Step ${i + 1}`), shown.map((b) => this.button(b)));
-        }), left <= 0 && h('p.dim', `The first ${LISTED}; find others by name.`));
+            if (i !== last)
+                append(this.list, [section = h('section', h('h3', `Step ${i + 1}`))]);
+            last = i;
+            section.append(this.button(b));
+            return true;
+        });
     }
 
     button(b) {
@@ -126,9 +152,17 @@ export class GraphView {
         if (want === '' || found === undefined)
             return;
         this.pick(found[1], found[0]);
+        if (!this.list.hidden)
+            return;
         this.pan.reveal(this.boxes.rect(found[1]), 80);
+        this.focus(found[1]);
+    }
+
+    focus(b) {
         if (this.list.hidden)
-            this.boxes.focus(found[1]);
+            this.boxes.focus(b);
+        else
+            this.buttons.get(b)?.focus();
     }
 
     pick(b, name = null) {
@@ -136,7 +170,7 @@ export class GraphView {
 
         this.chosen = b;
         this.boxes.select(b);
-        if (this.many)
+        if (this.many && this.list.hidden)
             this.boxes.show(b, STEPS);
         this.choose(tasks, name);
     }
@@ -147,15 +181,26 @@ export class GraphView {
         this.side.hidden = true;
     }
 
-    /* Names of tasks whose counts changed. */
+    /* Names of tasks whose counts changed; what many need is done over some frames. */
     update(names) {
-        for (const b of this.boxes.drawTasks(names))
+        for (const name of names)
+            this.dirty.add(this.boxes.ofTask.get(name));
+        this.stopUpdate();
+        this.stopUpdate = inSlices(() => {
+            const [b] = this.dirty;
+
+            this.dirty.delete(b);
+            this.boxes.draw(b);
             if (!this.list.hidden)
                 drawBoxButton(this.boxes, b, this.buttons.get(b));
+            return this.dirty.size > 0;
+        });
     }
 
     close() {
         this.stopResize();
+        this.stopList?.();
+        this.stopUpdate();
     }
 }
 
@@ -239,7 +284,7 @@ class GraphTab {
         this.view.unpick();
         this.task = null;
         setQuery({task: null});
-        this.view.boxes.focus(chosen);
+        this.view.focus(chosen);
         return true;
     }
 

@@ -5,7 +5,7 @@
 import {ended, isOver} from './states.js';
 import {instances, run} from './api.js';
 import {now} from './times.js';
-import {oncePerFrame, throttled} from './dom.js';
+import {oncePerFrame, painted, throttled} from './dom.js';
 import {subscribe} from './stream.js';
 
 export class RunModel {
@@ -42,11 +42,13 @@ export class RunModel {
             fn(changed);
     }
 
-    async open() {
+    /* onRow is called once the run itself is there, which may be before its instances are. */
+    async open(onRow) {
         if (!/^\d+$/.test(this.no)) /* its id */
             this.no = (await run(this.no)).no;
         this.no = Number(this.no);
         this.close = subscribe({runs: [this.no], topics: []}, (event, data) => this.take(event, data));
+        this.onRow = onRow;
         await this.load();
     }
 
@@ -74,10 +76,10 @@ export class RunModel {
         this.early = [];
         this.loading = true;
         try {
-            const [row, inst] = await Promise.all([run(this.no), instances(this.no)]);
+            const [row, columns] = await Promise.all([run(this.no).then((one) => this.takeRow(one)), instances(this.no)]);
 
             this.run = row;
-            this.inst = inst;
+            this.inst = columns();
             this.stale = false;
             this.index();
         } finally {
@@ -88,6 +90,15 @@ export class RunModel {
                 this.apply(data);
         this.changed.run = this.changed.whole = true;
         this.tell();
+    }
+
+    async takeRow(row) {
+        if (this.run === null) {
+            this.run = row;
+            this.onRow();
+            await painted();
+        }
+        return row;
     }
 
     index() {

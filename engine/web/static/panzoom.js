@@ -6,7 +6,7 @@ export class PanZoom {
     constructor(stage, view, size) {
         this.stage = stage;
         this.view = view;
-        this.size = size; /* {width, height} of the content */
+        this.size = size; /* {width, height} of the content, asked for when it is fitted */
         this.x = this.y = 0;
         this.k = 1;
         this.pointers = new Map();

@@ -47,18 +47,20 @@ class RunPage {
     async open() {
         const load = loads[query().get('tab')] || loads.graph;
 
-        this.wanted = params(this.model.no).catch(() => ({items: []}));
+        params(this.model.no).then(({items}) => {
+            this.params = items;
+            if (this.model.run !== null)
+                this.drawHead();
+        }, () => {});
         load(); /* while the run is read */
         if (load === loads.graph)
             this.graph().catch(() => {}); /* the tab says what is wrong */
-        await this.model.open();
+        await this.model.open(() => this.drawHead());
         this.unbind = bindKeys('Run', Object.fromEntries(tabs.map(([name, word], i) => [String(i + 1),
             [word, () => this.show(name, {})]])));
         this.stopListening = this.model.listen((changed) => this.draw(changed));
         this.closeFailure = openFailure(this.failure, this.model);
         this.draw({run: true, tasks: new Set(), whole: true});
-        this.params = (await this.wanted).items || [];
-        this.drawHead();
         if (this.tab === null) /* a key may have been faster */
             await this.show(query().get('tab') || 'graph', null);
     }
@@ -80,9 +82,9 @@ class RunPage {
     drawProgress() {
         const counts = this.model.counts();
 
-        fill(this.progress, countBar(counts), h('span.num', {title: countWords(counts)},
+        fill(this.progress, countBar(counts), this.model.inst !== null && h('span.num', {title: countWords(counts)},
             `${done(counts)} of ${sum(counts)}`));
-        if (isOver(this.model.run))
+        if (isOver(this.model.run) && this.model.inst !== null)
             this.drawActions();
     }
 
@@ -103,15 +105,18 @@ class RunPage {
             String(p.value))), list.length > 8 && h('span.dim', `and ${list.length - 8} more`));
     }
 
+    /* Its instances may not be there yet. */
     drawHead() {
-        const {run} = this.model, state = runState(run), away = [...this.model.tasks.values()].reduce((n, t) => n + t.away, 0);
+        const {run, inst} = this.model, state = runState(run), away = [...this.model.tasks.values()].reduce((n, t) => n + t.away, 0);
 
+        if (this.closed)
+            return;
         setTitle(`${run.no} ${run.pipeline}`, state, colour);
         this.progress = h('span.progress');
         this.state.className = `st-${state.look}`;
         fill(this.state, badge(state));
         fill(this.name, h('span.no', `#${run.no}`), ' ', h('a.quiet', {href: `pipelines/${encodeURIComponent(run.pipeline)}`}, run.pipeline));
-        if (!isOver(run))
+        if (!isOver(run) && inst !== null)
             this.drawActions();
         fill(this.facts, this.progress,
             fact('took', lasting(run.started, run.ended)),
@@ -124,7 +129,7 @@ class RunPage {
             away > 0 && h('span.tag.warn', `⚠ ${count(away, 'instance')} unreachable`),
             !isOver(run) && run.driven === false && h('span.tag.warn', 'parked: nobody drives it'));
         fill(this.more, this.differing(),
-            (run.why || run.reason) && this.failure.hidden && state.name !== 'succeeded' && h('p.reason', run.why || run.reason));
+            (run.why || run.reason) && inst !== null && this.failure.hidden && state.name !== 'succeeded' && h('p.reason', run.why || run.reason));
         this.drawProgress();
     }
 
@@ -191,6 +196,7 @@ class RunPage {
     }
 
     close() {
+        this.closed = true;
         this.turn = (this.turn || 0) + 1;
         this.closeTab();
         for (const fn of [this.stopListening, this.closeFailure, this.unbind, this.model.close])

@@ -1,6 +1,7 @@
 /* Times and durations. The clock is the server's: its offset is learnt with each answer's time. */
 import {h} from './dom.js';
 
+const ZONE_MS = 500;
 const zones = ['browser', 'UTC', 'schedule'];
 const formats = new Map(); /* zone: what writes its times */
 let mine = ''; /* the browser's own zone, once it was asked for */
@@ -33,7 +34,19 @@ export function switchZone() {
 }
 
 /* What the switch says. */
-export const zoneWords = () => (zone === 2 ? 'schedules’ zones' : zoneName());
+const zoneWords = () => (zone === 2 ? 'schedules’ zones' : zoneName());
+
+/* Says in el which zone is chosen; at first once the page stands. */
+export function showZone(el) {
+    const say = () => {
+        el.textContent = zoneWords();
+    };
+
+    if (mine === '')
+        setTimeout(() => zoneOfBrowser() && say(), ZONE_MS);
+    else
+        say();
+}
 
 function pad(n, width = 2) {
     return String(n).padStart(width, '0');
@@ -45,12 +58,20 @@ function format(name) {
     return formats.get(name);
 }
 
+/* In the browser's zone, or in UTC: without Intl. */
+function plain(d) {
+    return zone === 1 ? d.toISOString().slice(0, 19).replace('T', ' ')
+        : `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${[d.getHours(), d.getMinutes(), d.getSeconds()].map((n) => pad(n)).join(':')}`;
+}
+
 /* "2026-11-23 05:17:47"; of: as of zoneName() */
 export function absolute(ms, of = '') {
+    if (!Number.isFinite(ms))
+        return '–';
     try {
-        return format(zoneName(of)).format(ms);
-    } catch { /* a zone that the browser does not know, or no time */
-        return of ? absolute(ms) : '–';
+        return zone === 2 && of !== '' ? format(of).format(ms) : plain(new Date(ms));
+    } catch { /* a zone that the browser does not know */
+        return plain(new Date(ms));
     }
 }
 
@@ -101,17 +122,21 @@ function relative(ms) {
     return diff > 0 ? `${word} ago` : `in ${word}`;
 }
 
-/* Elements that count: [element, text function]. They leave by themselves once out of the document. */
+/* Elements that count: [element, {its text, its title}]. They leave by themselves once out of the document. */
 const ticking = new Map();
 
 function tick() {
-    for (const [el, text] of ticking)
+    for (const [el, one] of ticking)
         if (!el.isConnected && el.dataset.shown)
             ticking.delete(el);
         else if (el.isConnected) {
-            el.dataset.shown = '1';
-            const t = text();
+            const t = one.text();
 
+            el.dataset.shown = '1';
+            if (mine !== '' && one.title !== null) {
+                el.title = one.title();
+                one.title = null; /* it stays */
+            }
             if (el.textContent !== t)
                 el.textContent = t;
         }
@@ -125,18 +150,17 @@ export function startTicking() {
     document.addEventListener('visibilitychange', tick);
 }
 
-function counting(el, text) {
+function counting(el, text, title = null) {
     el.textContent = text();
-    ticking.set(el, text);
+    ticking.set(el, {text, title});
     return el;
 }
 
-/* How long ago, with the time itself in the tooltip; of: as of zoneName(). */
+/* How long ago, with the time itself in the tooltip once the zone is known; of: as of zoneName(). */
 export function ago(ms, of = '') {
     if (!ms)
         return h('span.none', '–');
-    return counting(h('time', {datetime: new Date(ms).toISOString(), title: `${absolute(ms, of)} ${zoneName(of)}`}),
-        () => relative(ms));
+    return counting(h('time', {datetime: new Date(ms).toISOString()}), () => relative(ms), () => `${absolute(ms, of)} ${zoneName(of)}`);
 }
 
 /* A duration that goes on until end is there. */
