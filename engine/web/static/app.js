@@ -1,5 +1,5 @@
 /* The shell: the bar on top, which page is shown, the theme, keys that hold everywhere. */
-import {fill, forgetColours, h} from './dom.js';
+import {fill, forgetColours, h, kept, painted} from './dom.js';
 import {bindKeys, moveFocus, showKeys, startKeys} from './keys.js';
 import {failed, menu, say} from './ask.js';
 import {clock, clockTime, showZone, startTicking, switchZone} from './times.js';
@@ -10,14 +10,14 @@ import {startTips} from './tip.js';
 
 /* [path, name, its module, key of the bar] */
 const pages = [
-    [/^(?:runs)?$/, 'runs', () => import('./runs.js'), 'runs'],
-    [/^runs\/([^/]+)$/, 'run', () => import('./run.js'), 'runs'],
-    [/^pipelines$/, 'pipelines', () => import('./pipelines.js'), 'pipelines'],
-    [/^pipelines\/([^/]+)$/, 'pipeline', () => import('./pipeline.js'), 'pipelines'],
-    [/^schedules$/, 'schedules', () => import('./schedules.js'), 'schedules'],
-    [/^queue$/, 'queue', () => import('./queue.js'), 'queue'],
-    [/^nodes$/, 'nodes', () => import('./nodes.js'), 'nodes'],
-    [/^settings$/, 'settings', () => import('./settings.js'), 'settings'],
+    [/^(?:runs)?$/, 'runs', kept(() => import('./runs.js')), 'runs'],
+    [/^runs\/([^/]+)$/, 'run', kept(() => import('./run.js')), 'runs'],
+    [/^pipelines$/, 'pipelines', kept(() => import('./pipelines.js')), 'pipelines'],
+    [/^pipelines\/([^/]+)$/, 'pipeline', kept(() => import('./pipeline.js')), 'pipelines'],
+    [/^schedules$/, 'schedules', kept(() => import('./schedules.js')), 'schedules'],
+    [/^queue$/, 'queue', kept(() => import('./queue.js')), 'queue'],
+    [/^nodes$/, 'nodes', kept(() => import('./nodes.js')), 'nodes'],
+    [/^settings$/, 'settings', kept(() => import('./settings.js')), 'settings'],
 ];
 const bar = [['runs', 'Runs', 'r'], ['pipelines', 'Pipelines', 'p'], ['schedules', 'Schedules', 's'],
     ['queue', 'Queue', 'q'], ['nodes', 'Nodes', 'n'], ['settings', 'Settings', ',']];
@@ -187,10 +187,11 @@ async function begin() {
     find()?.load(); /* while the server says who this is */
     user = await me();
     document.body.classList.remove('outside');
-    if (!begin.started) {
-        startStream();
-        subscribe({topics: ['list']}, () => {}); /* each page has the stream, so that its mark is true */
-    }
+    if (!begin.started)
+        painted().then(() => {
+            startStream();
+            subscribe({topics: ['list']}, () => {}); /* each page has the stream, so that its mark is true */
+        });
     begin.started = true;
     parts = {live: liveMark(), zone: zoneSwitch(), theme: themeSwitch()};
     await show();

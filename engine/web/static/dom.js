@@ -78,6 +78,19 @@ export function table(name, heads, rows) {
     return box;
 }
 
+/* fn, whose promise is kept for the next calls unless it fails. */
+export function kept(fn) {
+    let promise = null;
+
+    return () => {
+        promise = promise || fn().catch((problem) => {
+            promise = null;
+            throw problem;
+        });
+        return promise;
+    };
+}
+
 /* fn at most once a frame, however often the result is called. */
 export function oncePerFrame(fn) {
     let asked = false;

@@ -1,5 +1,5 @@
 /* One run: what it is, the first failure on top, and its tabs. */
-import {append, colour, fill, h} from './dom.js';
+import {append, colour, fill, h, kept} from './dom.js';
 import {actionButtons} from './actions.js';
 import {ago, absolute, lasting} from './times.js';
 import {announce, failed} from './ask.js';
@@ -13,9 +13,9 @@ import {RunModel} from './model.js';
 
 const tabs = [['graph', 'Graph'], ['timeline', 'Timeline'], ['logs', 'Logs'], ['metrics', 'Metrics'],
     ['params', 'Params'], ['artifacts', 'Artifacts'], ['events', 'Events']];
-const loads = {graph: () => import('./graph.js'), timeline: () => import('./timeline.js'), logs: () => import('./logs.js'),
-    metrics: () => import('./curves.js'), params: () => import('./params.js'), artifacts: () => import('./artifacts.js'),
-    events: () => import('./events.js')};
+const loads = {graph: kept(() => import('./graph.js')), timeline: kept(() => import('./timeline.js')), logs: kept(() => import('./logs.js')),
+    metrics: kept(() => import('./curves.js')), params: kept(() => import('./params.js')), artifacts: kept(() => import('./artifacts.js')),
+    events: kept(() => import('./events.js'))};
 
 function fact(word, ...value) {
     return h('span.fact', h('span.dim', `${word} `), value);
