@@ -20,6 +20,8 @@ import tempfile
 import time
 
 DEADLINE = 20
+SCRIPT = {"FireAnimationFrame", "FunctionCall", "EvaluateScript", "v8.evaluateModule", "v8.callFunction",
+          "BlinkScheduler_PerformMicrotaskCheckpoint", "RunMicrotasks", "TimerFire", "EventDispatch"}
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
          "--disable-component-update", "--disable-extensions", "--disable-sync", "--no-first-run",
          "--hide-scrollbars", "--force-color-profile=srgb", "--remote-debugging-pipe", "about:blank"]
@@ -128,6 +130,7 @@ class Page:
         self.errors = []
         self.requests = collections.deque(maxlen=20000)
         self.traced, self.tracing = [], False
+        self.told = collections.deque()
 
     def call(self, method, params=None, deadline=DEADLINE):
         return self.chrome.call(method, params, self.session, deadline)
@@ -142,25 +145,48 @@ class Page:
             self.errors.append("%s %s" % (params["entry"]["text"], params["entry"].get("url", "")))
         elif method == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
+        elif method == "Runtime.bindingCalled":
+            self.told.append(params["payload"])
         elif method == "Tracing.dataCollected":
             self.traced += params["value"]
         elif method == "Tracing.tracingComplete":
             self.tracing = False
 
     def trace(self):
-        """Records what the page's thread does, until traced_ms()."""
+        """Records what the page's thread does, until traced_tasks()."""
         self.traced, self.tracing = [], True
         self.call("Tracing.start", {"transferMode": "ReportEvents",
-                                    "traceConfig": {"includedCategories": ["devtools.timeline", "toplevel"]}})
+                                    "traceConfig": {"includedCategories": ["devtools.timeline", "toplevel", "v8"]}})
 
-    def traced_ms(self, name):
-        """Milliseconds of CPU of each event of that name: a frame's script is FireAnimationFrame, all of it RunTask."""
+    def traced_tasks(self):
+        """Of each task of the page's thread: CPU milliseconds of all of it, of its script, and whether it was a frame's."""
         if self.tracing:
             self.call("Tracing.end")
         while self.tracing and self.chrome.pump(DEADLINE):
             pass
-        main = collections.Counter(e["tid"] for e in self.traced if e["name"] == "FunctionCall").most_common(1)[0][0]
-        return sorted(e["tdur"] / 1000 for e in self.traced if e["tid"] == main and e["name"].endswith(name) and "tdur" in e)
+        main = collections.Counter((e["pid"], e["tid"]) for e in self.traced if e["name"] == "FunctionCall").most_common(1)[0][0]
+        events = sorted((e for e in self.traced if (e["pid"], e["tid"]) == main and "tdur" in e), key=lambda e: (e["ts"], -e["dur"]))
+        tasks, until, end = [], 0, 0
+        for e in events:
+            if e["name"].endswith("RunTask") and e["ts"] >= end:
+                end = e["ts"] + e["dur"]
+                tasks.append([e["tdur"] / 1000, 0.0, False])
+            elif e["name"] in SCRIPT and until <= e["ts"] < end:
+                until = e["ts"] + e["dur"]
+                tasks[-1][1] += e["tdur"] / 1000
+                tasks[-1][2] |= e["name"] == "FireAnimationFrame"
+        return tasks
+
+    def tell(self, name):
+        """Gives the page a function of that name; what it is called with is for hear()."""
+        self.call("Runtime.addBinding", {"name": name})
+
+    def hear(self, deadline=DEADLINE):
+        end = time.monotonic() + deadline
+        while not self.told:
+            if not self.chrome.pump(max(0, end - time.monotonic())) and time.monotonic() >= end:
+                raise Late("the page told nothing; it says: %s" % self.text()[:1500])
+        return self.told.popleft()
 
     def size(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride",
