@@ -6,15 +6,15 @@ from bed import begin, begin_run, check, clean_page, finish, log_in, page, same,
 
 TASKS, LAYER, LISTED = 600, 10, 500
 HELD = range(400, 410)
-# Holds back the answer with a run's instances until letGo() is called; others pass.
-HOLD = """{ const real = window.fetch; window.fetch = (url, options) => (String(url.href || url).includes('/instances?form=columns') && !window.letGo
-    ? new Promise((resolve) => { window.letGo = () => resolve(real(url, options)); }) : real(url, options)); }"""
+# Holds back answers with a run's instances and parameters until letGo() is called; others pass.
+HOLD = """{ const real = window.fetch, gone = new Promise((resolve) => { window.letGo = resolve; });
+    window.fetch = (url, options) => (/instances|params/.test(url.href || url) ? gone.then(() => real(url, options)) : real(url, options)); }"""
 ROWS = "[...document.querySelectorAll('.boxrow .name')].map((e) => e.textContent)"
 ROW = "[...document.querySelectorAll('.boxrow')].find((b) => b.querySelector('.name').textContent === 't%d')"
 
 
 def pipeline():
-    lines = ["name: wide", "max_parallel: 64", "tasks:"]
+    lines = ["name: wide", "max_parallel: 64", "nodes: [{name: n1, slots: 64}]", "tasks:"]
     for i in range(TASKS):
         needs = "" if i < LAYER else "needs: [t%d, t%d], " % (i - LAYER, i - i % LAYER - LAYER + (i + 3) % LAYER)
         run = "until test -e %s/go; do sleep 0.05; done" % bed.folder if i in HELD else "true"
@@ -32,6 +32,17 @@ def head_first(one):
     one.eval("window.letGo()")
     one.wait("document.querySelector('.progress .num')?.innerText === '400 of 600'", what="how far it is")
     one.wait("document.querySelector('.actions')?.innerText.includes('Cancel')", what="what may be done to it")
+
+
+def asked_for(one):
+    """The shell of a run names its scripts; what is asked for before they run is not asked for again by them."""
+    named = "fetch('%s').then((r) => r.text()).then((t) => [...t.matchAll(/modulepreload.*\\/(\\w+)\\.js/g)].map((m) => m[1]).join())"
+    same("scripts that the shell names: of a run", one.eval(named % "runs/1"), "run,graph")
+    same("of all runs", one.eval(named % "runs"), "")
+    one.wait("document.querySelector('.boxrow') !== null", what="the first of its tasks")
+    seen = one.eval("performance.getEntriesByType('resource').map((e) => new URL(e.name).pathname.split('/').at(-1))")
+    for name in ("first.js", "app.js", "run.js", "graph.js", "me", "params", "graph"):
+        same("how often %s was asked for" % name, seen.count(name), 1)
 
 
 def listed(one):
@@ -70,9 +81,11 @@ def found(one):
     one.key("Escape")
     one.key("Escape")
     one.wait("document.querySelector('.side').hidden", what="no pane")
-    same("the focus is in its row", one.eval("document.activeElement.textContent.includes('t598')"), True)
+    same("the focus is in its row", one.eval("document.activeElement.matches('.boxrow') && document.activeElement.textContent.includes('t598')"), True)
+    same("boxes of the picture, which nobody looked at", one.eval("document.querySelectorAll('.box').length"), 0)
     one.press("List")
     one.wait("document.querySelectorAll('.box').length > 0", what="the picture")
+    check("it was moved to its place", one.eval("document.querySelector('.stage > g').hasAttribute('transform')"))
     check("the first is in view", one.eval("(() => { const s = document.querySelector('.stage').getBoundingClientRect(); return [...document.querySelectorAll('.box')].some((b) => {"
                                            " const r = b.getBoundingClientRect(); return r.left >= s.left && r.top >= s.top && r.right <= s.right && r.bottom <= s.bottom; }); })()"))
 
@@ -87,7 +100,7 @@ def main():
     one.go(bed.url + "runs")
     one.wait("document.querySelector('tr.row') !== null", what="the run")
     bed.until("all before those that are held are over", lambda: bed.flow("status", "1").count("succeeded") >= 400, 60)
-    for part in (head_first, listed, changes, found):
+    for part in (head_first, asked_for, listed, changes, found):
         part(one)
     clean_page("all of it", one)
     finish()
