@@ -103,10 +103,24 @@ def gap(one):
     one.wait("document.title.startsWith('✓')", what="what happened before the stream")
 
 
+def list_gap(one):
+    """A run that began and ended between the load of a list and the begin of the stream; a page's last runs are a list, too."""
+    for no, where, seen in ((3, "runs", row(3) + " !== null"), (4, "pipelines/quick", "document.querySelector('a[href=\"runs/4\"]') !== null")):
+        one.call("Network.setBlockedURLs", {"urls": ["*/api/v1/stream*"]})
+        one.go(bed.url + where)
+        one.wait("document.querySelector('main h1') !== null && document.querySelector('.live')?.dataset.kind === 'stale'", what="a list without a stream")
+        one.wait("document.querySelector('main').innerText.includes('#%d')" % (no - 1), what="the list")
+        flow("served/quick.yaml")
+        one.call("Network.setBlockedURLs", {"urls": []})
+        one.click(".live")
+        one.wait(seen, what="in %s the run before the stream" % where)
+
+
 def main():
     begin()
     write("live.yaml", PIPELINE)
     write("gap.yaml", 'name: gap\ntasks: {t: {run: "until test -e %s/go.gap; do sleep 0.02; done"}}\n' % bed.folder)
+    write("served/quick.yaml", 'name: quick\ntasks: {t: {run: "true"}}\n')
     serve()
     one = page()
     log_in(one)
@@ -116,6 +130,7 @@ def main():
     restart(one)
     cancel(one)
     gap(one)
+    list_gap(one)
     finish()
 
 

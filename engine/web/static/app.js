@@ -1,5 +1,5 @@
 /* The shell: the bar on top, which page is shown, the theme, keys that hold everywhere. */
-import {fill, forgetColours, h, kept, painted} from './dom.js';
+import {fill, forgetColours, h, kept} from './dom.js';
 import {bindKeys, moveFocus, showKeys, startKeys} from './keys.js';
 import {failed, menu, say} from './ask.js';
 import {clock, clockTime, showZone, startTicking, switchZone} from './times.js';
@@ -187,11 +187,10 @@ async function begin() {
     find()?.load(); /* while the server says who this is */
     user = await me();
     document.body.classList.remove('outside');
-    if (!begin.started)
-        painted().then(() => {
-            startStream();
-            subscribe({topics: ['list']}, () => {}); /* each page has the stream, so that its mark is true */
-        });
+    if (!begin.started) {
+        startStream();
+        subscribe({topics: ['list']}, () => {}); /* each page has the stream, so that its mark is true */
+    }
     begin.started = true;
     parts = {live: liveMark(), zone: zoneSwitch(), theme: themeSwitch()};
     await show();

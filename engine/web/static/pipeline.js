@@ -101,7 +101,7 @@ export async function open(main, {args, user}) {
 
     await page.open();
     const close = subscribe({topics: ['list', 'schedules']}, (event) => {
-        if (event === 'run' || event === 'reset')
+        if (['hello', 'run', 'reset'].includes(event))
             reload();
     });
 
