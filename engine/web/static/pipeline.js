@@ -75,8 +75,11 @@ class PipelinePage {
     async loadRuns() {
         try {
             const [{items}, doc] = await Promise.all([runs({pipeline: this.name, limit: 10}), pastRuns(this.name)]);
-            const ran = doc.items.length > 0, box = h('div');
+            const ran = doc.items.length > 0, box = h('div'), sign = JSON.stringify([items, doc]);
 
+            if (sign === this.drawn)
+                return; /* who walks along the bars goes on */
+            this.drawn = sign;
             this.bars?.close();
             this.bars = null;
             fill(this.past, ran && [h('h2', 'Last runs'), box]);
@@ -84,6 +87,7 @@ class PipelinePage {
                 this.bars = drawHistory(box, doc);
             fill(this.list, h('h2', 'Runs'), ran ? lastRuns(items) : empty('It never ran'));
         } catch (problem) {
+            this.drawn = '';
             fill(this.list, failed(problem, () => this.loadRuns()));
         }
     }
