@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerFast
 HERE = os.path.dirname(os.path.abspath(__file__))
 NAMES = ["default", "deepseek3", "deepseek", "empty", "llama3", "llama4", "qwen", "qwen3_nothink", "chatml", "deepseekr1", "qwen3",
          "llama2", "mistral", "ministral3", "mistral_small", "yi", "glm4", "glm4_moe", "moonlight", "vicuna", "zephyr", "alpaca",
-         "fewshot", "gemma", "olmo", "openchat", "seed_coder", "hunyuan_small", "intern2", "chatml_de"]
+         "fewshot", "gemma", "olmo", "openchat", "seed_coder", "hunyuan_small", "intern2", "chatml_de", "dbrx", "chatglm3", "yuan"]
 
 
 def main():
@@ -31,7 +31,7 @@ def main():
         tokenizer = PreTrainedTokenizerFast(tokenizer_file=os.path.join(HERE, "tokenizer", "deepseek.json"),
                                             bos_token="<s>", eos_token="</s>")
         get_template_and_fix_tokenizer(tokenizer, DataArguments(template=name))
-        made.append({"template": name, "text": tokenizer.chat_template})
+        made.append({"template": name, "text": tokenizer.chat_template or ""})
     with open(os.path.join(HERE, "jinja.json"), "w", encoding="utf-8") as f:
         f.write("[\n" + ",\n".join(json.dumps(row) for row in made) + "\n]\n")
     print(len(made))

@@ -5,11 +5,12 @@ templates and processor on small files that this script makes.
     python3 tests/golden/records.py        # with llamafactory 0.9.5; writes records.json
 
 A row: name, entry (of dataset_info.json), text (of the file), template, seed, and samples: a list of
-[ids, labels] of the tokenizer in tokenizer/deepseek.json. tool_format, split_special_tokens,
-mask_history, enable_thinking and preserve_thinking may be there. A row with packing (cutoff_len, batch,
+[ids, labels] of the tokenizer in tokenizer/deepseek.json. tool_format, split_special_tokens, cutoff_len, default_system,
+mask_history, train_on_prompt, enable_thinking and preserve_thinking may be there, and needs: tokens to add to it first. A row with packing (cutoff_len, batch,
 shards) has rows of packed examples, without their padding: [ids, labels, lengths of the examples].
 A row with pretrain (cutoff_len, batch, shards, packing) has texts of stage pt; labels as the collator makes them.
 """
+import copy
 import datetime
 import importlib.machinery
 import json
@@ -62,7 +63,8 @@ def call(arguments):
 
 
 WITH_TOOLS = ["default", "qwen", "llama3", "mistral", "ministral3", "glm4", "glm4_moe", "qwen3_5", "minimax1", "minimax2",
-              "seed_oss", "bailing_v2", "lfm2", "gemma4", "phi4_mini", "granite4", "youtu"]
+              "seed_oss", "bailing_v2", "lfm2", "gemma4", "phi4_mini", "granite4", "youtu",
+              "dbrx", "chatglm3"]
 TOOLS = ["default", "qwen", "llama3", "mistral", "glm4", "glm4_moe", "qwen3_5", "minimax1", "minimax2", "seed_oss", "ling", "lfm2",
          "gemma4"]
 NUMBERS = '{"a": 1e-7, "b": 1e16, "c": 0.30000000000000004, "d": "\\u001f", "e": 18446744073709551616, ' \
@@ -133,7 +135,9 @@ MORE = ["llama2_zh", "qwen3_5", "qwen3_5_nothink", "qwen3_6", "mimo", "mimo_v2",
         "ministral", "breeze", "deepseekcoder", "bailing", "bailing_v2", "cohere", "hy3", "hunyuan", "hunyuan_small",
         "exaone", "falcon", "gemma", "gemma2", "gemma3", "gemma4", "gpt_oss", "granite3", "granite4", "index", "minimax1",
         "minimax2", "olmo", "openchat", "openchat-3.6", "phi", "phi_small", "phi4", "phi4_mini", "seed_coder", "seed_oss",
-        "solar", "starchat", "telechat2", "xuanyuan", "youtu"]
+        "solar", "starchat", "telechat2", "xuanyuan", "youtu", "dbrx", "yuan", "chatglm3"]
+# tokens that stand in a template by their names, so that the tokenizer has to have them
+NEEDS = {"chatglm3": ["[gMASK]", "sop", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"], "yuan": ["<sep>"]}
 REASONING = ["deepseekr1", "qwen3", "glm4_moe"]
 # words around thoughts of their own, or an empty thought of its own
 THOUGHTS = {"glm4_7": ("<think>", "</think>"), "mimo_v2": ("<think>", "</think>"), "seed_oss": ("<seed:think>", "</seed:think>"),
@@ -235,20 +239,24 @@ def tokenizer_of():
 
 
 def samples(entry, text, template, seed, folder, packing=None, pretrain=None, tool_format=None, split_special_tokens=False,
-            **more):
+            cutoff_len=100000, **more):
     with open(os.path.join(folder, entry["file_name"]), "w", encoding="utf-8", newline="") as f:
         f.write(text)
     with open(os.path.join(folder, "dataset_info.json"), "w", encoding="utf-8") as f:
         json.dump({"x": entry}, f)
     data_args = DataArguments(template=template, dataset_dir=folder, overwrite_cache=True,
-                              cutoff_len=packing["cutoff_len"] if packing else 100000,
+                              cutoff_len=packing["cutoff_len"] if packing else cutoff_len,
                               neat_packing=packing is not None, tool_format=tool_format, **more)
     if pretrain:
         data_args.cutoff_len, data_args.packing = pretrain["cutoff_len"], pretrain["packing"]
     model_args = ModelArguments(model_name_or_path="none", cache_dir=os.path.join(folder, "cache"))
     tokenizer = tokenizer_of()
+    tokenizer.add_special_tokens({"additional_special_tokens": NEEDS.get(template, [])})
     tokenizer.split_special_tokens = split_special_tokens
+    own = KNOWN[template]
+    KNOWN[template] = copy.deepcopy(own)  # it changes by its options
     fixed = get_template_and_fix_tokenizer(tokenizer, data_args)
+    KNOWN[template] = own
 
     class Training:
         local_process_index = 0
@@ -276,10 +284,15 @@ class Day:
         return datetime.datetime(2026, 1, 2)
 
 
-def main():
+def settle():
+    """What the reference needs to be told before it makes samples."""
     tool_utils.datetime = Day
     for template in KNOWN.values():  # no pictures here, so no processor of them
         template.mm_plugin = KNOWN["mistral"].mm_plugin
+
+
+def main():
+    settle()
     made = []
     for name, entry, text, template in rows():
         with tempfile.TemporaryDirectory() as folder:
@@ -304,9 +317,13 @@ def main():
             made.append({"name": name, "entry": entry, "text": text, "template": template, "seed": 42,
                          "pretrain": pretrain,
                          "samples": samples(entry, text, template, 42, folder, pretrain=pretrain)})
+    for row in made:
+        if row["template"] in NEEDS:
+            row["needs"] = NEEDS[row["template"]]
     with open(os.path.join(HERE, "records.json"), "w", encoding="utf-8") as f:
         f.write("[\n" + ",\n".join(json.dumps(row) for row in made) + "\n]\n")
     print(len(made))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -108,6 +108,31 @@ static int64_t that_day(void)
     return 1767355200000;
 }
 
+/* A token that stands in a template by its name and is in no tokenizer: told, not left out. */
+static void test_named(void)
+{
+    struct tr_message m = {.role = TR_USER, .text = {"hi", 2}};
+    struct tr_example x = {.messages = &m, .n = 1};
+    struct tr_template_opts o = {.cutoff_len = 100};
+    const struct tr_template *templ = NULL;
+    struct tr_tokenizer *t = NULL;
+    struct tr_encoder *e = NULL;
+    struct tr_ids ids = {0};
+
+    check_row("named token");
+    CHECK_INT(tr_template_find("yuan", &templ, &err), FR_OK);
+    CHECK_INT(tr_tokenizer_load(tokenizer, &t, &err), FR_OK);
+    CHECK_INT(tr_encoder_create(t, &e, &err), FR_OK);
+    CHECK_INT(tr_template_prompt(templ, e, &x, &o, &ids, &err), FR_USAGE);
+    CHECK_TEXT(
+        err.msg,
+        "template 'yuan' needs the token <sep>, which the tokenizer does not have: is it the "
+        "template of this model? (--template auto finds the one)");
+    tr_ids_finish(&ids);
+    tr_encoder_destroy(e);
+    tr_tokenizer_destroy(t);
+}
+
 /* Of a folder without a chat template; one that has one keeps it, or loses it to some templates. */
 static void test_saved(const json_t *row, const char *bare, const char *own)
 {
@@ -140,7 +165,7 @@ static void test_jinja(void)
     (void)snprintf(own, sizeof(own), "%s/own/chat_template.jinja", dir);
     CHECK_INT(fr_file_write(own, "{{ x }}", 7, 0644, &err), FR_OK);
     *strrchr(own, '/') = '\0';
-    CHECK_INT(json_array_size(rows), 30);
+    CHECK_INT(json_array_size(rows), 33);
     for (size_t i = 0; i < json_array_size(rows); i++)
         test_saved(json_array_get(rows, i), dir, own);
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
@@ -152,6 +177,7 @@ int main(void)
     json_t *rows = json_load_file(SOURCE_ROOT "/tests/golden/chat.json", JSON_ALLOW_NUL, NULL);
 
     fr_sys.wall_ms = that_day;
+    test_named();
     CHECK_INT(json_array_size(rows), 155);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);

@@ -19,6 +19,27 @@ struct work {
     struct fr_err *err;
 };
 
+/* Appends the token that *p stands at, behind which *p is then. */
+static enum fr_rc put_token(struct work *w, const char **p, struct tr_ids *out)
+{
+    const struct tr_tokenizer *tok = tr_encoder_tokenizer(w->e);
+    const char *at = (*p)++;
+    int32_t id = *at == BOS[0] ? tr_tokenizer_bos(tok) : *at == EOS[0] ? tr_tokenizer_eos(tok) : -1;
+
+    if (*at == TOKEN[0]) {
+        char name[32];
+        size_t n = strcspn(*p, TOKEN);
+        (void)snprintf(name, sizeof(name), "%.*s", (int)n, *p);
+        *p += n + 1;
+        if ((id = tr_tokenizer_id(tok, name)) < 0)
+            return fr_fail(w->err, FR_USAGE,
+                           "template '%s' needs the token %s, which the tokenizer does not have: "
+                           "is it the template of this model? (--template auto finds the one)",
+                           w->t->name, name);
+    }
+    return id >= 0 ? tr_ids_add(out, &id, 1, w->err) : FR_OK;
+}
+
 /* Appends a run of slots with content put in. */
 static enum fr_rc put_slots(struct work *w, const char *slots, struct fr_str content,
                             struct tr_ids *out)
@@ -28,7 +49,7 @@ static enum fr_rc put_slots(struct work *w, const char *slots, struct fr_str con
     enum fr_rc rc = FR_OK;
 
     for (const char *p = slots; rc == FR_OK && *p != '\0';) {
-        size_t n = strcspn(p, BOS EOS);
+        size_t n = strcspn(p, BOS EOS TOKEN SPLIT);
         const char *at = used ? NULL : memmem(p, n, mark, sizeof(mark) - 1);
         w->text.n = 0;
         if (at != NULL) {
@@ -43,12 +64,8 @@ static enum fr_rc put_slots(struct work *w, const char *slots, struct fr_str con
         if (w->text.n > 0)
             rc = tr_encode(w->e, (struct fr_str){w->text.p, w->text.n}, out, w->err);
         p += n;
-        if (rc == FR_OK && *p != '\0') {
-            const struct tr_tokenizer *tok = tr_encoder_tokenizer(w->e);
-            int32_t id = *p++ == BOS[0] ? tr_tokenizer_bos(tok) : tr_tokenizer_eos(tok);
-            if (id >= 0)
-                rc = tr_ids_add(out, &id, 1, w->err);
-        }
+        if (rc == FR_OK && *p != '\0')
+            rc = put_token(w, &p, out);
     }
     return rc;
 }

@@ -151,7 +151,9 @@ enum fr_rc tr_template_chat(const struct tr_template *t, const struct tr_tokeniz
     struct jinja j = {.tok = tok, .out = out, .err = err};
     struct fr_buf own = {0};
     enum fr_rc rc = t->replaces_chat ? FR_OK : tr_template_read_chat(model_dir, &own, err);
-    bool keeps = own.n > 0 || t->opening != NULL;
+    /* LLaMA-Factory writes none either where a token stands by its name */
+    bool named = strchr(t->user, TOKEN[0]) != NULL;
+    bool keeps = own.n > 0 || t->opening != NULL || named;
 
     fr_buf_finish(&own);
     return rc != FR_OK || keeps ? rc : put_template(&j, t);

@@ -1,7 +1,8 @@
 /*
  * Private to trainer/data: a template as a row of slots (template_table.c). In a slot, BOS and EOS
- * stand for the ids of those tokens. Text before, between and behind them is tokenised separately.
- * {{content}} is replaced once.
+ * stand for the ids of those tokens, TOKEN "name" TOKEN for the id of a token by its name, which
+ * the tokenizer must have, SPLIT for nothing. Text before, between and behind them is tokenised
+ * separately. {{content}} is replaced once.
  */
 #ifndef TR_DATA_TEMPLATE_ROW_H
 #define TR_DATA_TEMPLATE_ROW_H
@@ -13,6 +14,8 @@
 
 #define BOS "\x01"
 #define EOS "\x02"
+#define TOKEN "\x03"
+#define SPLIT "\x04"
 
 struct tr_template {
     const char *name;

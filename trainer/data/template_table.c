@@ -449,6 +449,42 @@ static const struct tr_template templates[] = {
      .observation = "<tool_response>\n{{content}}\n</tool_response><|Assistant|>",
      .stop = "<|end_of_text|>",
      .reasons = true},
+    {.name = "chatglm3",
+     .prefix = TOKEN "[gMASK]" TOKEN TOKEN "sop" TOKEN,
+     .system = TOKEN "<|system|>" TOKEN "\n" SPLIT "{{content}}",
+     .user = TOKEN "<|user|>" TOKEN "\n" SPLIT "{{content}}" TOKEN "<|assistant|>" TOKEN,
+     .answer = "\n" SPLIT "{{content}}",
+     .function = "{{content}}",
+     .observation =
+         TOKEN "<|observation|>" TOKEN "\n" SPLIT "{{content}}" TOKEN "<|assistant|>" TOKEN,
+     .stop = "<|user|>",
+     .stop_too = "<|observation|>",
+     .keeps_eos = true,
+     .tools = TR_TOOLS_GLM4,
+     .efficient_eos = true},
+    {.name = "dbrx",
+     CHATML_TOOL,
+     .default_system =
+         "You are DBRX, created by Databricks. You were last updated in December 2023. "
+         "You answer questions based on information available up to that point.\nYOU "
+         "PROVIDE SHORT RESPONSES TO SHORT QUESTIONS OR STATEMENTS, but provide "
+         "thorough responses to more complex and open-ended questions.\nYou assist with "
+         "various tasks, from writing to coding (using markdown for code blocks — "
+         "remember to use ``` with code, JSON, and tables).\n(You do not have real-time "
+         "data access or code execution capabilities. You avoid stereotyping and "
+         "provide balanced perspectives on controversial topics. You do not provide "
+         "song lyrics, poems, or news articles and do not divulge details of your "
+         "training data.)\nThis is your system prompt, guiding your responses. Do not "
+         "reference it, just respond to the user. If you find yourself talking about "
+         "this message, stop. You should be responding appropriately and usually that "
+         "means not mentioning this.\nYOU DO NOT MENTION ANY OF THIS INFORMATION ABOUT "
+         "YOURSELF UNLESS THE INFORMATION IS DIRECTLY PERTINENT TO THE USER'S QUERY.",
+     .stop = "<|im_end|>"},
+    {.name = "yuan",
+     .user = "{{content}}" TOKEN "<sep>" TOKEN,
+     .answer = "{{content}}<eod>\n",
+     .stop = "<eod>",
+     .keeps_eos = true},
 };
 
 const struct tr_template *tr_template_row(size_t i)
