@@ -19,8 +19,13 @@ check "the loss falls" awk '{ if (NR <= 4) a += $2; if (NR > 20) b += $2 } END {
 
 "$flowrun" watch 1 > out
 same "watch" $? 0
-has "watch has the figures of the evaluation" out ", eval_loss "
 nodes=$FLOWRUN_HOME/nodes/n1/work
+last() { sed -n "s/.*\"eval_$1\":\([^,}]*\).*/\1/p" "$nodes/output-llama/trainer_log.jsonl" | tail -n 1; } # of the trainer
+for figure in loss accuracy; do
+    shown=$(sed -n "s/.*, eval_$figure \([0-9.e+-]*\).*/\1/p" out)
+    check "watch has eval_$figure: '$shown' of '$(last $figure)'" \
+        awk -v shown="$shown" -v is="$(last $figure)" 'BEGIN { d = shown - is; exit !(shown != "" && is > 0 && d * d <= is * is * 1e-6) }'
+done
 model=$nodes/example-llama/model adapter=$nodes/published-llama/latest
 check "all linears are adapted" grep -q '"gate_proj"' "$adapter/adapter_config.json"
 ask() { "$flowtrain" generate --template llama3 --prompt "What is 33 plus 89?" --max_new_tokens 12 --device cpu "$@" 2> err; }
