@@ -78,6 +78,8 @@ def messages():
         (words(template=None), "--template is missing"),
         (words(streaming=True, max_steps=-1, max_samples=None), "--streaming needs --max_steps"),
         (words(template="deepseek4"), "unknown template 'deepseek4'"),
+        (words(dataset_dir="REMOTE:a/b"), "nothing is downloaded, give a local folder with a dataset_info.json"),
+        (words(model_name_or_path="Qwen/Qwen3-4B"), "nothing is downloaded, give a folder with config.json, safetensors and tokenizer.json"),
         (words(dataset="arithmetics"), "Undefined dataset arithmetics in dataset_info.json."),
         (words(deepspeed=dict(ZERO3, gradient_accumulation_steps=3)),
          "Please correct the following DeepSpeed config values that mismatch TrainingArguments values"),
@@ -92,12 +94,15 @@ def messages():
         with open("args-%d.json" % k, "w") as f:
             json.dump(args, f)
         refused("args-%d.json" % k, message)
-    for entry, message in ((dict(columns={"prompt": "q", "response": "r"}), "Cannot find valid samples"),
+    for entry, message in ((dict(columns={"prompt": "q", "response": "r"}), "has the column 'q', its prompt"),
+                           (dict(file_name="empty.jsonl"), "Cannot find valid samples"),
                            (dict(hf_hub_url="a/b"), "hf_hub_url: nothing is downloaded, give file_name"),
                            (dict(file_name="../model/config.bin"),
                             "only .json, .jsonl, .csv and .txt files are done, also packed as .gz or .zst")):
         if "file_name" in entry:
             open("example/model/config.bin", "w").close()
+            with open("example/data/empty.jsonl", "w") as f:
+                f.write('{"instruction": "a", "output": null}\n')
         info(**entry)
         with open("args.json", "w") as f:
             json.dump(words(overwrite_cache=True), f)

@@ -210,6 +210,56 @@ static void test_row(const json_t *row)
     tr_tokenizer_destroy(t);
 }
 
+/* Of columns that the first records lack, others may be in records that max_samples leaves out; the
+ * prompt may not. */
+static void test_columns(void)
+{
+    static const char records[] = "{\"instruction\": \"a\", \"output\": \"b\"}\n"
+                                  "{\"instruction\": \"a\", \"output\": \"b\", \"s\": \"c\"}\n";
+    static const struct {
+        const char *name, *columns;
+        int64_t most;
+        enum fr_rc rc;
+        const char *said;
+    } rows[] = {
+        {"in the second record", "{\"prompt\": \"instruction\", \"response\": \"output\", "
+                                 "\"system\": \"s\"}", -1, FR_OK, ""},
+        {"in a record left out", "{\"prompt\": \"instruction\", \"response\": \"output\", "
+                                 "\"system\": \"s\"}", 1, FR_OK, ""},
+        {"in no record", "{\"prompt\": \"instruction\", \"response\": \"output\", "
+                         "\"system\": \"sys\"}", -1, FR_USAGE,
+         "a.jsonl: none of 2 records of data set 'x' has the column 'sys', its system; the first "
+         "has: instruction, output. Name it in dataset_info.json: \"columns\": {\"system\": …}"},
+        {"prompt in no record", "{\"prompt\": \"q\", \"response\": \"output\"}", 1, FR_USAGE,
+         "none of 1 records of data set 'x' has the column 'q', its prompt"},
+    };
+
+    struct tr_tokenizer *t = NULL;
+
+    CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
+              FR_OK);
+    put("a.jsonl", records, strlen(records));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tr_dataset_opts o = {.dataset = "x", .dataset_dir = dir,
+                                    .max_samples = rows[i].most, .text = {.cutoff_len = 1000}};
+        struct fr_buf info = {0};
+        struct tr_dataset *d = NULL;
+
+        err.msg[0] = '\0';
+        check_row(rows[i].name);
+        fr_buf_fmt(&info, "{\"x\": {\"file_name\": \"a.jsonl\", \"columns\": %s}}",
+                   rows[i].columns);
+        put("dataset_info.json", info.p, info.n);
+        CHECK_INT(tr_template_find("empty", &o.templ, &err), FR_OK);
+        CHECK_INT(tr_dataset_load(&o, t, &d, NULL, &err), rows[i].rc);
+        if (!CHECK(strstr(err.msg, rows[i].said) != NULL))
+            printf("   said: %s\n", err.msg);
+        tr_dataset_destroy(d);
+        fr_buf_finish(&info);
+    }
+    tr_tokenizer_destroy(t);
+}
+
 /* 2026-01-02, 12:00 UTC: what the llama3 tools name. */
 static int64_t that_day(void)
 {
@@ -225,6 +275,7 @@ int main(int argc, char **argv)
     if (mkdtemp(dir) == NULL)
         return EXIT_FAILURE;
     fr_sys.wall_ms = that_day;
+    test_columns();
     if (argc == 1)
         CHECK_INT(json_array_size(rows), 549);
     for (size_t i = 0; i < json_array_size(rows); i++) {

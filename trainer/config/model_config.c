@@ -237,7 +237,10 @@ enum fr_rc tr_model_config_load(const char *path, struct tr_model_config *out, s
     if (snprintf(file, sizeof(file), is_file ? "%s" : "%s/config.json", path) >= PATH_MAX)
         return fr_fail(err, FR_USAGE, "folder name too long: %s", path);
     if (fr_sys.lstat(path, &st) != 0)
-        return fr_fail(err, FR_NOTFOUND, "model folder %s does not exist", path);
+        return fr_fail(err, FR_NOTFOUND,
+                       "model folder %s does not exist: nothing is downloaded, give a folder with "
+                       "config.json, safetensors and tokenizer.json",
+                       path);
     if ((rc = fr_json_load(file, CONFIG_MAX_BYTES, &root, err)) != FR_OK)
         return rc;
     rc = read_all(&(struct tr_fields){root, file}, out, err);

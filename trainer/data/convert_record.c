@@ -288,6 +288,26 @@ enum fr_rc tr_record_convert(const struct tr_data_entry *entry, const json_t *re
     return rc;
 }
 
+const char *tr_record_column(const struct tr_data_entry *e, size_t i, const char **name)
+{
+    bool alpaca_form = e->form == TR_FORM_ALPACA,
+         given = e->query != NULL && !is(e->query, "input");
+    const struct {
+        const char *key, *name;
+    } columns[TR_RECORD_COLUMNS] = {
+        {"prompt", alpaca_form ? e->prompt : NULL},
+        {"query", alpaca_form && given ? e->query : NULL}, /* the default need not be there */
+        {"response", alpaca_form ? e->response : NULL},
+        {"history", alpaca_form ? e->history : NULL},
+        {"messages", alpaca_form ? NULL : e->messages},
+        {"system", e->form != TR_FORM_OPENAI ? e->system : NULL},
+        {"tools", e->tools},
+    };
+
+    *name = columns[i].name;
+    return columns[i].key;
+}
+
 enum fr_rc tr_record_text(const struct tr_data_entry *entry, const json_t *record,
                           struct fr_arena *arena, struct fr_str *out, const char **why,
                           struct fr_err *err)

@@ -250,10 +250,17 @@ enum fr_rc tr_entry_read(const char *dir, const char *name, struct fr_arena *are
     *out = (struct tr_data_entry){.name = fr_arena_dup(arena, name), .num_samples = -1};
     if (snprintf(path, sizeof(path), "%s/dataset_info.json", dir) >= PATH_MAX)
         return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
+    if (strncmp(dir, "REMOTE:", 7) == 0 || strcmp(dir, "ONLINE") == 0)
+        return fr_fail(err, FR_USAGE,
+                       "--dataset_dir %s: nothing is downloaded, give a local folder with a "
+                       "dataset_info.json",
+                       dir);
     if ((rc = fr_json_load(path, INFO_MAX_BYTES, &root, err)) != FR_OK)
-        return rc;
+        return fr_while(err, "--dataset_dir %s", dir);
     v = json_object_get(root, name);
-    if (v == NULL)
+    if (!json_is_object(root))
+        rc = fr_fail(err, FR_USAGE, "%s: expected an object of data sets by name", path);
+    else if (v == NULL)
         rc = undefined(root, name, path, err);
     else if ((rc = read_entry(v, dir, out, arena, err)) != FR_OK)
         fr_while(err, "%s: data set '%s'", path, name);

@@ -37,6 +37,11 @@ enum fr_rc tr_record_convert(const struct tr_data_entry *entry, const json_t *re
                              struct fr_arena *arena, struct tr_example *out, const char **why,
                              struct fr_err *err);
 
+/* The columns that some record of the data set has to have, where the entry names them: the key of
+ * column i in dataset_info.json, and the column's name in *name, NULL where it is not named. */
+enum { TR_RECORD_COLUMNS = 7 };
+const char *tr_record_column(const struct tr_data_entry *entry, size_t i, const char **name);
+
 /* The text of a record to pretrain on: its first message, whatever answers it. *why: there is
  * none. */
 enum fr_rc tr_record_text(const struct tr_data_entry *entry, const json_t *record,

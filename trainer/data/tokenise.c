@@ -35,9 +35,12 @@ struct job {
     struct slot *slots; /* own: BATCH of them */
     int nslots;
     struct tr_tokens *out;
-    size_t cap;      /* of out->offsets */
-    int64_t first;   /* where this data set's samples begin */
-    int64_t records; /* of this data set */
+    size_t cap;         /* of out->offsets */
+    int64_t first;      /* where this data set's samples begin */
+    int64_t records;    /* of this data set */
+    unsigned columns;   /* those that one of these has, as bits by tr_record_column */
+    bool left;          /* records behind max_samples were not looked at */
+    struct fr_buf keys; /* owns: of the first of these */
     struct fr_buf *warnings;
     struct fr_buf reasons; /* owns: the first of the dropped records, "WHERE: WHY" */
     int64_t dropped;       /* of all data sets */
@@ -138,6 +141,41 @@ static enum fr_rc take_slot(struct job *j, const struct slot *s, struct fr_err *
     return rc == FR_OK ? rc : fr_while(err, "%s", s->where);
 }
 
+/* Takes down which columns a record has. */
+static void note_columns(struct job *j, const json_t *record)
+{
+    const char *name, *key;
+    json_t *v;
+
+    for (size_t i = 0; i < TR_RECORD_COLUMNS; i++) {
+        (void)tr_record_column(j->entry, i, &name);
+        if (name != NULL && json_object_get(record, name) != NULL)
+            j->columns |= 1u << i;
+    }
+    if (j->keys.n == 0)
+        json_object_foreach ((json_t *)record, key, v)
+            fr_buf_fmt(&j->keys, "%s%s", j->keys.n > 0 ? ", " : "", key);
+}
+
+/* A column that no record has is a name that is wrong in dataset_info.json, or in the data. */
+static enum fr_rc check_columns(struct job *j, struct fr_err *err)
+{
+    for (size_t i = 0; j->records > 0 && i < TR_RECORD_COLUMNS; i++) {
+        const char *name, *key = tr_record_column(j->entry, i, &name);
+        bool asked = i == 0 || !j->left; /* others may be in records that are left out */
+        bool answers = strcmp(key, "response") == 0 && j->o->pretrain;
+
+        if (name != NULL && asked && !answers && (j->columns & 1u << i) == 0)
+            return fr_fail(err, FR_USAGE,
+                           "%s: none of %lld records of data set '%s' has the column '%s', its %s; "
+                           "the first has: %s. Name it in dataset_info.json: \"columns\": "
+                           "{\"%s\": …}",
+                           j->entry->files[0], (long long)j->records, j->entry->name, name, key,
+                           j->keys.n > 0 ? j->keys.p : "nothing", key);
+    }
+    return FR_OK;
+}
+
 /* Encodes the batch on all threads and takes it up in the order of the file, so that samples,
  * warnings and the first error are the same with any number of them. */
 static enum fr_rc flush(struct job *j, struct fr_err *err)
@@ -151,6 +189,8 @@ static enum fr_rc flush(struct job *j, struct fr_err *err)
         struct slot *s = &j->slots[i];
         if (rc == FR_OK)
             rc = take_slot(j, s, err);
+        if (rc == FR_OK)
+            note_columns(j, s->record);
         json_decref(s->record);
         s->record = NULL;
         fr_arena_reset(&s->arena);
@@ -166,8 +206,10 @@ static enum fr_rc put_record(struct job *j, json_t *record, struct fr_str line, 
     struct slot *s = &j->slots[j->nslots];
 
     /* with num_samples the choice is made among all records */
-    if (j->o->max_samples >= 0 && j->entry->num_samples < 0 && j->records >= j->o->max_samples)
+    if (j->o->max_samples >= 0 && j->entry->num_samples < 0 && j->records >= j->o->max_samples) {
+        j->left = true;
         return FR_OK;
+    }
     j->records++;
     if ((s->where = fr_arena_dup(&s->arena, where)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a record");
@@ -309,6 +351,7 @@ static void job_end(struct job *j)
     }
     fr_sys.free(j->slots);
     fr_buf_finish(&j->reasons);
+    fr_buf_finish(&j->keys);
     fr_buf_finish(&j->eos);
 }
 
@@ -325,8 +368,13 @@ enum fr_rc tr_tokenise(const struct tr_sources *s, struct tr_tokens *out, struct
         j.entry = &s->entries[i];
         j.first = out->n;
         j.records = 0;
+        j.columns = 0;
+        j.left = false;
+        j.keys.n = 0;
         for (size_t k = 0; rc == FR_OK && k < j.entry->nfiles; k++)
             rc = one_file(&j, j.entry->files[k], &bytes, err);
+        if (rc == FR_OK)
+            rc = check_columns(&j, err);
         if (rc == FR_OK && j.entry->num_samples >= 0)
             rc = resample(&j, err);
         out->sets[i] = out->n - j.first;

@@ -3,6 +3,7 @@
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,9 +242,14 @@ static enum fr_rc parse_files(const char *path, struct fr_buf *all, struct files
     const char *slash = strrchr(path, '/');
     char config[PATH_MAX];
     struct stat st;
-    enum fr_rc rc = parse(path, all, &f->root, err);
+    enum fr_rc rc;
 
-    if (rc != FR_OK ||
+    if (fr_sys.lstat(path, &st) != 0 && errno == ENOENT)
+        return fr_fail(err, FR_NOTFOUND,
+                       "%s does not exist: a tokenizer.model alone is not read, save_pretrained() "
+                       "of transformers' AutoTokenizer writes a tokenizer.json",
+                       path);
+    if ((rc = parse(path, all, &f->root, err)) != FR_OK ||
         snprintf(config, sizeof(config), "%.*stokenizer_config.json",
                  slash != NULL ? (int)(slash + 1 - path) : 0, path) >= PATH_MAX ||
         fr_sys.lstat(config, &st) != 0)

@@ -477,7 +477,9 @@ static enum fr_rc open_folder(const char *dir, bool part, struct tr_st **out, st
     if (fr_sys.lstat(index, &s) != 0) {
         if (fr_sys.lstat(single, &s) != 0)
             return fr_fail(err, FR_NOTFOUND,
-                           "%s holds neither model.safetensors.index.json nor model.safetensors",
+                           "%s holds neither model.safetensors.index.json nor model.safetensors: "
+                           "other files of weights (.bin, .gguf) are not read, save_pretrained() "
+                           "of transformers writes safetensors",
                            dir);
         return tr_st_open(single, out, err);
     }
