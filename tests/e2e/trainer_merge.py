@@ -129,9 +129,13 @@ def answers():
 
 
 def errors():
+    t.check("a model of another kind", t.Run(["init", "--example", "dense", "--model", "llama"]).wait() == 0)
     base = ["merge", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out"]
     for words, want in ((base, "--output are needed"), (base + ["--output", "ex/model"], "is the base itself"),
                         (base + ["--output", "x", "--max_shard_size", "none"], "--max_shard_size is 'none'"),
+                        (base + ["--output", "out"], "--output out holds an adapter"),
+                        (["export", "--check", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out", "--merged",
+                          "dense/model"], "--merged dense/model is no merge of ex/model: its "),
                         (base[:3] + ["--adapter_name_or_path", "none", "--output", "x"], "none/adapter_config.json"),
                         (["export", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out"], "--check"),
                         (["export", "--check"], "are needed"),

@@ -28,6 +28,7 @@ struct check {
     const int32_t **experts; /* of base and adapter, for each MoE layer; NULL: not
                                 known yet */
     int64_t V;
+    struct tr_model_config of_base; /* unset: not known yet */
 };
 
 /* ---- logits ---- */
@@ -65,6 +66,32 @@ static enum fr_rc keep_experts(struct check *c, const struct tr_infer *x, struct
     return c->experts != NULL ? rc : fr_fail(err, FR_NOMEM, "no memory for the chosen experts");
 }
 
+/* A merged checkpoint has the sizes of its base; the experts chosen there would fit no other. */
+static enum fr_rc same_sizes(const struct check *c, const char *model,
+                             const struct tr_model_config *got, struct fr_err *err)
+{
+    const struct tr_model_config *want = &c->of_base;
+    const struct {
+        const char *what;
+        int64_t got, want;
+    } sizes[] = {
+        {"vocab_size", got->vocab_size, want->vocab_size},
+        {"hidden_size", got->hidden_size, want->hidden_size},
+        {"num_hidden_layers", got->num_hidden_layers, want->num_hidden_layers},
+        {"first_k_dense_replace", got->first_k_dense_replace, want->first_k_dense_replace},
+        {"number of routed experts", got->n_routed_experts, want->n_routed_experts},
+        {"num_experts_per_tok", got->num_experts_per_tok, want->num_experts_per_tok},
+    };
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        if (sizes[i].got != sizes[i].want)
+            return fr_fail(err, FR_USAGE,
+                           "--merged %s is no merge of %s: its %s is %lld, that of the base %lld",
+                           model, c->base, sizes[i].what, (long long)sizes[i].got,
+                           (long long)sizes[i].want);
+    return FR_OK;
+}
+
 /* Logits (TOKENS, V) of a model, in the arena. */
 static enum fr_rc logits_of(struct check *c, const char *model, const char *adapter, float **out,
                             struct fr_err *err)
@@ -89,9 +116,10 @@ static enum fr_rc logits_of(struct check *c, const char *model, const char *adap
     struct tr_logits emit = {keep_chunk, &k};
     enum fr_rc rc = tr_infer_open(&x, &o, err);
 
-    if (rc == FR_OK && c->V != 0 && c->V != x.config.vocab_size)
-        rc = fr_fail(err, FR_USAGE, "%s has %lld tokens, the base %lld", model,
-                     (long long)x.config.vocab_size, (long long)c->V);
+    if (rc == FR_OK && c->V != 0)
+        rc = same_sizes(c, model, &x.config, err);
+    if (rc == FR_OK && c->V == 0)
+        c->of_base = x.config;
     c->V = k.V = x.config.vocab_size;
     for (uint64_t t = 0; t < TOKENS && rc == FR_OK; t++)
         c->ids[t] = (int32_t)(tr_draw_bits((struct tr_draw){1}, t) % (uint64_t)c->V);

@@ -9,6 +9,7 @@
 #include "trainer/train/merge.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,14 +62,28 @@ static void close_all(struct merge *m)
     tr_backend_destroy(m->be);
 }
 
-static enum fr_rc refuse_same(const struct merge *m, struct fr_err *err)
+static bool same_folder(const char *a, const char *b)
 {
     char here[PATH_MAX], there[PATH_MAX];
+
+    return realpath(a, here) != NULL && realpath(b, there) != NULL && strcmp(here, there) == 0;
+}
+
+/* Who finds both in a folder would put the adapter on the merged weights, once more. */
+static enum fr_rc refuse_same(const struct merge *m, struct fr_err *err)
+{
+    char path[PATH_MAX];
     struct stat st;
 
-    if (fr_sys.lstat(m->output, &st) == 0 && realpath(m->output, here) != NULL &&
-        realpath(m->model_dir, there) != NULL && strcmp(here, there) == 0)
+    if (same_folder(m->output, m->model_dir))
         return fr_fail(err, FR_USAGE, "--output %s is the base itself: give another folder",
+                       m->output);
+    if (snprintf(path, sizeof(path), "%s/adapter_config.json", m->output) >= PATH_MAX)
+        return fr_fail(err, FR_USAGE, "folder name too long: %s", m->output);
+    if (fr_sys.lstat(path, &st) == 0)
+        return fr_fail(err, FR_USAGE,
+                       "--output %s holds an adapter, which would be taken for one of the merged "
+                       "model: give another folder",
                        m->output);
     return FR_OK;
 }

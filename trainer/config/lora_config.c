@@ -317,8 +317,8 @@ static enum fr_rc no_match(const struct tr_lora_config *c, const struct tr_lora_
     return FR_USAGE;
 }
 
-enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
-                         size_t *hits, struct fr_buf *notes, struct fr_err *err)
+static enum fr_rc check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
+                        size_t *hits, struct fr_buf *notes, struct fr_err *err)
 {
     struct tally t = {0};
     enum fr_rc rc = FR_OK;
@@ -341,4 +341,15 @@ enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_mo
     note_rewritten(m, &t, notes);
     *hits = t.hits;
     return FR_OK;
+}
+
+enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
+                         size_t *hits, struct fr_buf *notes, struct fr_err *err)
+{
+    enum fr_rc rc = check(c, m, hits, notes, err);
+
+    if (rc == FR_OK || c->dir == NULL)
+        return rc;
+    return fr_while(err, "the adapter in %s, which was made for %s, does not fit this model",
+                    c->dir, c->base_model != NULL ? c->base_model : "another one");
 }

@@ -52,6 +52,7 @@ struct tr_lora_config {
     const struct tr_lora_pattern *rank_pattern, *alpha_pattern;
     size_t nrank, nalpha;
     const char *base_model;            /* base_model_name_or_path, may be NULL */
+    const char *dir;                   /* the folder it was read from; NULL: from arguments */
 };
 
 enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out,

@@ -188,6 +188,8 @@ enum fr_rc tr_lora_read(const char *dir, struct tr_lora_config *out, struct fr_e
         return rc;
     rc = read_all(out, &(struct tr_fields){root, path}, err);
     json_decref(root);
+    if (rc == FR_OK && (out->dir = fr_arena_dup(&out->arena, dir)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for %s", path);
     if (rc != FR_OK)
         tr_lora_finish(out);
     return rc;
