@@ -1,17 +1,22 @@
 /*
  * Weights from files in many groups: every value arrives, whatever the type on disk and wherever
  * it goes; the first bad value on disk is the one that is named; what the page cache lacked it
- * lacks afterwards, what it had it keeps; what several ranks read comes from the disk once.
+ * lacks afterwards, what it had it keeps; what several ranks read comes from the disk once. The
+ * disk is read past the page cache where the file system can, and through it where not.
  */
 #include "tests/ref/ref.h"
 #include "tests/unit/check.h"
 #include "tests/unit/ranks.h"
 
 #include "engine/base/file.h"
+#include "engine/base/sys.h"
 #include "trainer/shard/shard.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -264,12 +269,66 @@ static void check_load(const char *row, bool apart, bool touched, const char *wa
     tr_backend_destroy(o.be);
 }
 
+static void empty_cache(void);
+
 static void check_bad(const char *row, int from, bool apart, const char *want)
 {
     broken = from;
     write_model();
     broken = -1;
     check_load(row, apart, false, want);
+}
+
+/* The first bad value is read last: behind the copies of the next two groups, four or more. */
+enum { AHEAD = 4, LARGE = 1 << 20 };
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
+static int copies, held;
+static enum fr_rc (*real_copy)(void *, struct tr_queue *, void *, const void *, size_t);
+
+static enum fr_rc count_copy(void *self, struct tr_queue *q, void *dst, const void *src, size_t n)
+{
+    enum fr_rc rc = real_copy(self, q, dst, src, n);
+
+    pthread_mutex_lock(&gate);
+    copies++;
+    pthread_cond_broadcast(&opened);
+    pthread_mutex_unlock(&gate);
+    return rc;
+}
+
+static ssize_t hold_pread(int fd, void *p, size_t n, off_t at)
+{
+    char path[64];
+    struct stat of, first;
+
+    file_path(0, path);
+    if (n >= LARGE && at < LARGE && fstat(fd, &of) == 0 && stat(path, &first) == 0 &&
+        of.st_ino == first.st_ino) {
+        pthread_mutex_lock(&gate);
+        held++;
+        while (copies < AHEAD)
+            pthread_cond_wait(&opened, &gate);
+        pthread_mutex_unlock(&gate);
+    }
+    return fr_sys_real.pread(fd, p, n, at);
+}
+
+static void check_read_last(void)
+{
+    broken = 2;
+    write_model();
+    broken = -1;
+    empty_cache();
+    real_copy = apart_ops.copy;
+    apart_ops.copy = count_copy;
+    fr_sys.pread = hold_pread;
+    check_load("the first of two is read last", true, false, "c: holds a value that is not finite");
+    fr_sys.pread = fr_sys_real.pread;
+    apart_ops.copy = real_copy;
+    if (held == 0)
+        printf("skipped: the page cache cannot be emptied on this file system\n");
 }
 
 static void check_touched(void)
@@ -324,7 +383,30 @@ static void set_cache(const char *path, int64_t keep)
     close(fd);
 }
 
-enum { KEPT = 1500, TRIES = 8 };
+static void empty_cache(void)
+{
+    char path[64];
+
+    for (int i = 0; i < 2; i++) {
+        file_path(i, path);
+        set_cache(path, 0);
+    }
+}
+
+/* Reads n pages from the first on, and no others. */
+static void keep_pages(const char *path, int64_t first, int64_t n)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char page[PAGE];
+
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    for (int64_t i = first; i < first + n; i++)
+        (void)!pread(fd, page, PAGE, i * PAGE);
+    close(fd);
+}
+
+/* PAGES: more than a file has. FEW are not worth a read of their own. */
+enum { PAGES = 7000, KEPT = 1500, ALONE = 5000, FEW = 3, TRIES = 8 };
 
 /* The kernel takes pages back when it likes to, and one that it took is dropped with those behind
  * it: so there are some tries. false: its pages are not ours to keep, or went. */
@@ -335,11 +417,12 @@ static bool load_beside_cache(char path[2][64])
 
     set_cache(path[0], KEPT);
     set_cache(path[1], 0);
-    if (cached(path[0], 0, KEPT) < KEPT)
+    keep_pages(path[0], ALONE, FEW);
+    if (cached(path[0], 0, KEPT) < KEPT || cached(path[0], ALONE, FEW) < FEW)
         return false;
     ranks_run(1, body, args);
     CHECK_INT(v.bad, 0);
-    return cached(path[0], 0, KEPT) == KEPT;
+    return cached(path[0], 0, KEPT) == KEPT && cached(path[0], ALONE, FEW) == FEW;
 }
 
 static void check_cache(void)
@@ -358,7 +441,7 @@ static void check_cache(void)
     while (tries < TRIES && !load_beside_cache(path))
         tries++;
     CHECK(tries < TRIES);
-    CHECK(cached(path[0], KEPT, -1) < SMALL);
+    CHECK(cached(path[0], KEPT, -1) < SMALL + FEW);
     if (!CHECK(cached(path[1], 0, -1) < SMALL))
         printf("%lld pages\n", (long long)cached(path[1], 0, -1));
 }
@@ -425,6 +508,164 @@ static void check_shared(void)
     CHECK(tries < TRIES);
 }
 
+/* ---- past the page cache ---- */
+
+enum direct {
+    WORKS,
+    NOT_OPENED, /* the file system has no such reads, and says so at once */
+    REFUSED,    /* or when it reads */
+    SHORT,
+    IGNORED /* the file system reads through the page cache, whatever it is asked for */
+};
+
+static enum direct direct;
+static atomic_int direct_reads;
+
+static int some_open(const char *path, int flags, mode_t mode)
+{
+    int fd;
+
+    if (direct == NOT_OPENED && (flags & O_DIRECT)) {
+        errno = EINVAL;
+        return -1;
+    }
+    fd = fr_sys_real.open(path, flags, mode);
+    if (direct == IGNORED) /* what one thread reads ahead another would find */
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    return fd;
+}
+
+static ssize_t through_cache(int fd, void *p, size_t n, off_t at)
+{
+    char path[64];
+    int again;
+    ssize_t k;
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    again = open(path, O_RDONLY | O_CLOEXEC);
+    (void)posix_fadvise(again, 0, 0, POSIX_FADV_RANDOM);
+    k = pread(again, p, n, at);
+    close(again);
+    return k;
+}
+
+static ssize_t some_pread(int fd, void *p, size_t n, off_t at)
+{
+    if (!(fcntl(fd, F_GETFL) & O_DIRECT))
+        return fr_sys_real.pread(fd, p, n, at);
+    direct_reads++;
+    if (direct == REFUSED) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (direct == SHORT)
+        n = n / PAGE / 2 * PAGE;
+    return direct == IGNORED ? through_cache(fd, p, n, at) : fr_sys_real.pread(fd, p, n, at);
+}
+
+static int64_t cached_of_all(void)
+{
+    char path[64];
+    int64_t n = 0;
+
+    for (int i = 0; i < 2; i++) {
+        file_path(i, path);
+        n += cached(path, 0, -1);
+    }
+    return n;
+}
+
+/* How often one rank read past the page cache, which lacks all of it. */
+static int count_direct(const char *row, enum direct way)
+{
+    struct seen v = {.partition = true};
+    void *args[] = {&v};
+
+    check_row(row);
+    empty_cache();
+    direct = way;
+    direct_reads = 0;
+    fr_sys.open = some_open;
+    fr_sys.pread = some_pread;
+    ranks_run(1, body, args);
+    fr_sys.open = fr_sys_real.open;
+    fr_sys.pread = fr_sys_real.pread;
+    CHECK_INT(v.bad, 0);
+    return direct_reads;
+}
+
+/* Pages of somebody else's file all look cached. */
+static void check_stranger(void)
+{
+    bool root = geteuid() == 0;
+
+    if (!root || chmod(dir, 0755) != 0 || seteuid(65534) != 0) {
+        printf("skipped: files of another user\n");
+        return;
+    }
+    CHECK_INT(count_direct("files of another user", WORKS), 0);
+    CHECK_INT(seteuid(0), 0);
+    CHECK(cached_of_all() < SMALL);
+}
+
+/* What the page cache has is not read from the disk. */
+static void check_warm(void)
+{
+    struct seen v = {.partition = true};
+    void *args[] = {&v};
+    char path[64];
+    int tries = 0;
+
+    check_row("all of it is cached");
+    direct = WORKS;
+    do {
+        for (int i = 0; i < 2; i++) {
+            file_path(i, path);
+            keep_pages(path, 0, PAGES);
+        }
+        direct_reads = 0;
+        fr_sys.pread = some_pread;
+        ranks_run(1, body, args);
+        fr_sys.pread = fr_sys_real.pread;
+        CHECK_INT(v.bad, 0);
+    } while (direct_reads > 0 && ++tries < TRIES);
+    CHECK_INT(direct_reads, 0);
+}
+
+static void check_direct(void)
+{
+    enum { EACH = 2 * 4 /* of two files by each of four threads */ };
+    static const struct {
+        const char *row;
+        enum direct way;
+        int least, most;
+    } ways[] = {{"past the page cache", WORKS, 12, 20},
+                {"not to be opened so", NOT_OPENED, 0, 0},
+                {"reads are refused", REFUSED, 2, EACH},
+                {"reads end early", SHORT, 2, EACH},
+                {"read through the page cache", IGNORED, 2, EACH}};
+    char path[64];
+    int fd;
+
+    file_path(0, path);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECT);
+    empty_cache();
+    if (fd < 0 || cached_of_all() > 0) {
+        printf("skipped: this file system cannot be read past the page cache\n");
+        close(fd);
+        return;
+    }
+    close(fd);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        int n = count_direct(ways[i].row, ways[i].way);
+
+        if (!CHECK(n >= ways[i].least && n <= ways[i].most) || !CHECK(cached_of_all() < SMALL))
+            printf("%d reads, %lld pages\n", n, (long long)cached_of_all());
+    }
+    check_stranger();
+    check_warm();
+}
+
 int main(void)
 {
     struct tr_backend *be = NULL;
@@ -444,9 +685,11 @@ int main(void)
     check_values("two ranks, each all of it", 2, false, false);
     check_cache();
     check_shared();
+    check_direct();
     check_bad("the first of two", 2, false, "c: holds a value that is not finite");
     check_bad("the first of two, a device", 2, true, "c: holds a value that is not finite");
     check_bad("in the last file", 5, true, "f: holds a value that is not finite");
+    check_read_last();
     check_touched();
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();

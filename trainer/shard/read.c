@@ -2,6 +2,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/sys.h"
+#include "trainer/shard/group.h"
 #include "trainer/shard/state.h"
 #include "trainer/shard/values.h"
 
@@ -9,37 +10,26 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 enum {
     SLOT = 16 << 20,   /* bytes of a group of parts, on disk and in memory */
     GROUP_PARTS = 256, /* parts of a group, at most */
-    STEP = 1 << 22,    /* bytes read at once, and checked while the cache has them */
     PAGE = 4096,       /* parts end where pages of the file do */
-    READERS_MIN = 2,
-    READERS_MAX = 4,
+    READERS = 4,       /* threads of a rank: while one copies, the disk has work of the others */
+    HUGE = 1 << 21,    /* a large page of the system */
     TELL_MS = 1000
 };
 
 /* ---- parts ---- */
-
-static int64_t disk_at(const struct read_part *p)
-{
-    return p->d->offset + p->at * (int64_t)tr_dtype_bytes(p->disk);
-}
-
-static size_t memory_bytes(const struct read_part *p)
-{
-    return p->n * tr_dtype_bytes(p->t->dtype);
-}
 
 /* Elements of the first piece of a part. */
 static size_t first_piece(const struct read_part *p)
 {
     size_t disk = tr_dtype_bytes(p->disk), memory = tr_dtype_bytes(p->t->dtype);
     size_t most = SLOT / (disk > memory ? disk : memory);
-    int64_t from = disk_at(p), to = (from + (int64_t)(most * disk)) / PAGE * PAGE;
+    int64_t from = part_at(p), to = (from + (int64_t)(most * disk)) / PAGE * PAGE;
 
     return p->n <= most ? p->n : (size_t)(to - from) / disk;
 }
@@ -59,7 +49,7 @@ enum fr_rc read_add(struct read_parts *p, const struct read_part *part, struct f
         *parts = left;
         parts->n = first_piece(&left);
         left.at += (int64_t)parts->n;
-        left.dst += memory_bytes(parts);
+        left.dst += part_bytes(parts);
         left.n -= parts->n;
     }
     return FR_OK;
@@ -74,7 +64,7 @@ void read_finish(struct read_parts *p)
 static int by_place(const void *a, const void *b)
 {
     const struct read_part *x = a, *y = b;
-    int64_t xat = disk_at(x), yat = disk_at(y);
+    int64_t xat = part_at(x), yat = part_at(y);
 
     if (x->d->file != y->d->file)
         return x->d->file < y->d->file ? -1 : 1;
@@ -94,11 +84,12 @@ struct slot {
 
 struct reading {
     const struct read_opts *o;
+    struct tr_st_direct *direct; /* owns */
     struct read_part *parts;
     size_t *first; /* owns: the first part of each group, and their number behind it */
     size_t groups;
     int64_t all; /* bytes on disk */
-    struct slot slots[READERS_MAX + 1];
+    struct slot slots[READERS + 1];
     int nslots;     /* 0: everything goes to the host's memory */
     void *ring;     /* owns: the slots, and found */
     int64_t *found; /* of each part of a group, what is not finite */
@@ -113,71 +104,19 @@ struct reading {
     struct fr_err why;
 };
 
-static enum fr_rc check_step(const struct read_part *p, const void *at, size_t n,
-                             struct fr_err *err)
-{
-    enum fr_rc rc = p->host ? values_finite(p->t, at, n, err) : FR_OK;
-
-    return rc == FR_OK ? values_positive(p->t, at, n, err) : rc;
-}
-
-/* What the page cache lacked leaves it now, or when the other ranks have read it: after READ_LATE
- * more such pieces at the earliest. */
-static void drop(struct reading *r, const struct read_part *p, const struct tr_st_piece *lacked)
-{
-    struct tr_st_piece old = *lacked, *place;
-
-    if (lacked->n == 0)
-        return;
-    if (p->shared) {
-        pthread_mutex_lock(&r->lock);
-        place = &r->late->pieces[r->late->n % READ_LATE];
-        old = *place;
-        old.n = r->late->n++ < READ_LATE ? 0 : old.n;
-        *place = *lacked;
-        pthread_mutex_unlock(&r->lock);
-    }
-    tr_st_drop(r->o->st, &old);
-}
-
-/* The bytes of a part to `to`; spare: STEP bytes for what is converted. */
-static enum fr_rc read_one(struct reading *r, const struct read_part *p, char *to, char *spare,
-                           struct fr_err *err)
-{
-    size_t disk = tr_dtype_bytes(p->disk), memory = tr_dtype_bytes(p->t->dtype), n;
-    bool same = p->disk == p->t->dtype;
-    struct tr_st_piece lacked;
-    enum fr_rc rc = FR_OK;
-
-    for (size_t i = 0; i < p->n && rc == FR_OK; i += n) {
-        int64_t at = (p->at + (int64_t)i) * (int64_t)disk;
-        char *out = to + i * memory, *raw = same ? out : spare;
-
-        n = p->n - i < STEP / disk ? p->n - i : STEP / disk;
-        rc = tr_st_read_piece(r->o->st, &(struct tr_st_piece){p->d, at, n * disk}, raw, &lacked,
-                              err);
-        drop(r, p, &lacked);
-        if (rc == FR_OK && !same)
-            values_put(out, p->t->dtype, raw, p->disk, n);
-        if (rc == FR_OK)
-            rc = check_step(p, out, n, err);
-    }
-    return rc;
-}
-
 static enum fr_rc read_group(struct reading *r, size_t g, const struct slot *slot, char *spare,
                              struct fr_err *err)
 {
-    size_t at = 0;
-    enum fr_rc rc = FR_OK;
+    struct group group = {.parts = &r->parts[r->first[g]],
+                          .n = r->first[g + 1] - r->first[g],
+                          .slot = slot != NULL ? slot->p : NULL,
+                          .spare = spare,
+                          .st = r->o->st,
+                          .direct = r->direct,
+                          .late = r->late,
+                          .lock = &r->lock};
 
-    for (size_t i = r->first[g]; i < r->first[g + 1] && rc == FR_OK; i++) {
-        const struct read_part *p = &r->parts[i];
-
-        rc = read_one(r, p, p->host ? p->dst : slot->p + at, spare, err);
-        at += p->host ? 0 : round_256(memory_bytes(p));
-    }
-    return rc;
+    return group_read(&group, err);
 }
 
 static int64_t group_bytes(const struct reading *r, size_t g)
@@ -185,7 +124,7 @@ static int64_t group_bytes(const struct reading *r, size_t g)
     int64_t sum = 0;
 
     for (size_t i = r->first[g]; i < r->first[g + 1]; i++)
-        sum += (int64_t)(r->parts[i].n * tr_dtype_bytes(r->parts[i].disk));
+        sum += (int64_t)part_disk_bytes(&r->parts[i]);
     return sum;
 }
 
@@ -204,12 +143,28 @@ static void group_done(struct reading *r, size_t g)
     r->bytes += group_bytes(r, g);
 }
 
+/* The slot of the first group in that state; none of a group behind one that failed. */
 static struct slot *find_slot(struct reading *r, enum state state)
 {
-    for (int i = 0; i < r->nslots; i++)
-        if (r->slots[i].state == state)
-            return &r->slots[i];
-    return NULL;
+    struct slot *found = NULL;
+
+    for (int i = 0; i < r->nslots; i++) {
+        struct slot *s = &r->slots[i];
+
+        if (s->state == state && (state == FREE || s->group < r->failed) &&
+            (found == NULL || s->group < found->group))
+            found = s;
+    }
+    return found;
+}
+
+/* All groups are in their places, or all in front of one that failed. Groups are taken in their
+ * order, so each of these has a slot if the device gets them. */
+static bool settled(struct reading *r)
+{
+    if (r->failed == SIZE_MAX)
+        return r->done == r->groups;
+    return find_slot(r, FILLING) == NULL && find_slot(r, FULL) == NULL;
 }
 
 /* Takes a group and reads it, with the lock held but while it reads. */
@@ -237,8 +192,13 @@ static void take_group(struct reading *r, struct slot *slot, char *spare)
 static void *read_groups(void *arg)
 {
     struct reading *r = arg;
-    char *spare = fr_sys.alloc(STEP);
+    char *block = fr_sys.alloc(GROUP_STEP + HUGE), *spare = block;
 
+    if (block !=
+        NULL) { /* a request to a disk has few ranges of memory: large pages are one each */
+        spare += HUGE - (uintptr_t)block % HUGE;
+        (void)madvise(spare, GROUP_STEP, MADV_HUGEPAGE);
+    }
     pthread_mutex_lock(&r->lock);
     while (r->next < r->groups && r->failed == SIZE_MAX) {
         struct slot *slot = find_slot(r, FREE);
@@ -249,7 +209,7 @@ static void *read_groups(void *arg)
             take_group(r, slot, spare);
     }
     pthread_mutex_unlock(&r->lock);
-    fr_sys.free(spare);
+    fr_sys.free(block);
     return NULL;
 }
 
@@ -270,10 +230,10 @@ static enum fr_rc put_group(struct reading *r, const struct slot *slot, struct f
 
         if (p->host)
             continue;
-        rc = tr_copy(o->be, o->q, p->dst, slot->p + at, memory_bytes(p));
+        rc = tr_copy(o->be, o->q, p->dst, slot->p + at, part_bytes(p));
         rc = rc == FR_OK ? tr_nonfinite(o->be, o->q, &check, err)
                          : fr_fail(err, rc, "%s: copying it to the device", p->t->name);
-        at += round_256(memory_bytes(p));
+        at += round_256(part_bytes(p));
     }
     if (rc == FR_OK)
         rc = tr_sync(o->be, o->q, err);
@@ -327,7 +287,7 @@ static void follow(struct reading *r)
     struct slot *slot;
 
     pthread_mutex_lock(&r->lock);
-    while (r->done < r->groups && r->failed == SIZE_MAX) {
+    while (!settled(r)) {
         if ((slot = find_slot(r, FULL)) != NULL)
             empty_slot(r, slot);
         else
@@ -341,7 +301,7 @@ static void follow(struct reading *r)
 
 static size_t room_of(const struct read_part *p)
 {
-    size_t disk = p->n * tr_dtype_bytes(p->disk), memory = memory_bytes(p);
+    size_t disk = part_disk_bytes(p), memory = part_bytes(p);
 
     return round_256(disk > memory ? disk : memory);
 }
@@ -365,7 +325,7 @@ static enum fr_rc make_groups(struct reading *r, size_t n, size_t *most, struct 
         used += room;
         staged += p->host ? 0 : room;
         *most = staged > *most ? staged : *most;
-        r->all += (int64_t)(p->n * tr_dtype_bytes(p->disk));
+        r->all += (int64_t)part_disk_bytes(p);
     }
     r->first[r->groups] = n;
     return FR_OK;
@@ -374,10 +334,7 @@ static enum fr_rc make_groups(struct reading *r, size_t n, size_t *most, struct 
 /* Threads that read; 1: this one does. */
 static int readers_of(const struct reading *r)
 {
-    int64_t n = sysconf(_SC_NPROCESSORS_ONLN) / (r->o->local_size > 0 ? r->o->local_size : 1);
-
-    n = n < READERS_MIN ? READERS_MIN : n > READERS_MAX ? READERS_MAX : n;
-    return (size_t)n < r->groups ? (int)n : r->groups > 1 ? (int)r->groups : 1;
+    return r->groups < READERS ? r->groups > 1 ? (int)r->groups : 1 : READERS;
 }
 
 /* One slot more than readers, so that each has one while another is on its way to the device. */
@@ -402,7 +359,7 @@ static enum fr_rc make_ring(struct reading *r, size_t room, int readers, struct 
 
 static enum fr_rc run(struct reading *r, int readers, struct fr_err *err)
 {
-    pthread_t threads[READERS_MAX];
+    pthread_t threads[READERS];
     pthread_condattr_t attr;
     struct fr_err none = {0};
     int n = 0;
@@ -451,11 +408,14 @@ enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct read
     if (rc == FR_OK)
         rc = make_ring(&r, room, readers, err);
     if (rc == FR_OK)
+        rc = tr_st_direct_open(o->st, &r.direct, err);
+    if (rc == FR_OK)
         rc = run(&r, readers, err);
     if (rc == FR_OK && o->tell != NULL)
         o->tell->so_far(o->tell->arg, r.all, r.all);
     tr_mem_free(o->be, TR_MEM_PINNED, r.ring);
     o->be->taken = taken; /* the ring was given back */
+    tr_st_direct_close(r.direct);
     fr_sys.free(r.first);
     return rc;
 }

@@ -116,6 +116,32 @@ enum fr_rc tr_st_read_piece(const struct tr_st *st, const struct tr_st_piece *p,
                             struct tr_st_piece *lacked, struct fr_err *err);
 void tr_st_drop(const struct tr_st *st, const struct tr_st_piece *lacked);
 
+/*
+ * Reads past the page cache (O_DIRECT), of what it lacks: nothing is pushed out of it, and several
+ * such reads at a time are as fast as a disk is. Whoever reads asks for a span first, which may be
+ * cached, and reads that as pieces. So they do with a span of a file system that has no such reads.
+ */
+struct tr_st_direct;
+enum { TR_ST_PAGE = 4096, TR_ST_SPAN = 1 << 22 };
+
+/* Whole pages [at, at+n) of a file; n at most TR_ST_SPAN. The last may pass the file's end. */
+struct tr_st_span {
+    int file;
+    int64_t at;
+    size_t n;
+    unsigned char cached[TR_ST_SPAN / TR_ST_PAGE]; /* out: the page cache has the page */
+};
+
+/* Files are opened once more, but those that cannot be read so; st is borrowed. */
+enum fr_rc tr_st_direct_open(const struct tr_st *st, struct tr_st_direct **out, struct fr_err *err);
+void tr_st_direct_close(struct tr_st_direct *d);
+
+/* Cuts the span to its beginning that is read in one way: true, past the page cache. */
+bool tr_st_direct_cut(const struct tr_st_direct *d, struct tr_st_span *s);
+/* A span as it was cut, to a place that begins at a page. false: the span is to be read as pieces,
+ * which tells the reason if they fail, too; spans of its file are from now on. */
+bool tr_st_direct_read(struct tr_st_direct *d, const struct tr_st_span *s, void *to);
+
 /* FR_CORRUPT names a file that was written to since it was opened. */
 enum fr_rc tr_st_unchanged(const struct tr_st *st, struct fr_err *err);
 

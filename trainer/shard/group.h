@@ -1,0 +1,33 @@
+/*
+ * Reading a group of parts, which are neighbours on disk, to their places. What the page cache
+ * lacks is read past it, a span at a time for all parts that lie in it; the rest by pieces.
+ */
+#ifndef TR_SHARD_GROUP_H
+#define TR_SHARD_GROUP_H
+
+#include "trainer/shard/read.h"
+
+#include <pthread.h>
+
+enum { GROUP_STEP = TR_ST_SPAN }; /* bytes read at once */
+
+/* Parts in their order on disk; the same for all readers but `spare`. */
+struct group {
+    const struct read_part *parts;
+    size_t n;
+    char *slot;  /* of the parts that go to the device, one behind the other at multiples of 256 */
+    char *spare; /* GROUP_STEP bytes that begin at a page */
+    const struct tr_st *st;
+    struct tr_st_direct *direct;
+    struct read_late *late;
+    pthread_mutex_t *lock; /* guards late */
+};
+
+int64_t part_at(const struct read_part *p);        /* in its file */
+size_t part_bytes(const struct read_part *p);      /* in memory */
+size_t part_disk_bytes(const struct read_part *p); /* in its file */
+
+/* An error is that of the first part that has one. */
+enum fr_rc group_read(const struct group *g, struct fr_err *err);
+
+#endif
