@@ -1,13 +1,14 @@
 /*
  * How fast a data set becomes tokens, and how fast it comes back from the cache.
  *
- *     tokens TOKENIZER FOLDER [MEGABYTES [THREADS]]
+ *     tokens TOKENIZER FOLDER [MEGABYTES [THREADS [split|pack|both]]]
  *
  * TOKENIZER is a tokenizer.json or its folder; FOLDER gets a file of JSON lines of that size
- * (1,000) and the cache. The text is drawn: words of the tokenizer, of which the k-th is 1/k as
- * frequent as the first, one of five joined to another, with numbers, punctuation and lines.
- * Printed: milliseconds by the clock and seconds of CPU of both starts, and bytes of the file a
- * second of CPU.
+ * (1,000; 0: both are there) and the cache. The text is drawn: words of the tokenizer, of which the
+ * k-th is 1/k as frequent as the first, one of five joined to another, with numbers, punctuation
+ * and lines. split: a tenth of the records is for evaluation; pack: they share rows of 2,048
+ * tokens. Printed: milliseconds by the clock and seconds of CPU of both starts, and bytes of the
+ * file a second of CPU.
  */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
@@ -109,19 +110,42 @@ static enum fr_rc make_file(const char *folder, size_t bytes, struct fr_err *err
     return rc;
 }
 
-static enum fr_rc load(const struct tr_dataset_opts *o, const struct tr_tokenizer *tok,
-                       double *cpu_s, struct fr_err *err)
+/* What --val_size and --packing make of the data set. */
+struct then {
+    bool split, pack;
+};
+
+static enum fr_rc make_sets(struct tr_dataset **d, struct tr_dataset **eval,
+                            const struct then *then, struct fr_err *err)
 {
-    struct tr_dataset *d = NULL;
+    const struct tr_pack_opts rows = {.capacity = 2048, .batch = 1000, .shards = 1};
+    enum fr_rc rc = FR_OK;
+
+    if (then->split)
+        rc = tr_dataset_split(d, &(struct tr_split_opts){0.1, 42, then->pack}, eval, err);
+    if (rc == FR_OK && then->pack)
+        rc = tr_dataset_pack(d, &rows, err);
+    if (rc == FR_OK && then->pack && *eval != NULL)
+        rc = tr_dataset_pack(eval, &rows, err);
+    return rc;
+}
+
+static enum fr_rc load(const struct tr_dataset_opts *o, const struct tr_tokenizer *tok,
+                       const struct then *then, double *cpu_s, struct fr_err *err)
+{
+    struct tr_dataset *d = NULL, *eval = NULL;
     int64_t began = fr_sys.mono_ms();
     clock_t before = clock();
     enum fr_rc rc = tr_dataset_load(o, tok, &d, NULL, err);
 
+    if (rc == FR_OK)
+        rc = make_sets(&d, &eval, then, err);
     *cpu_s = (double)(clock() - before) / CLOCKS_PER_SEC;
     if (rc == FR_OK)
         printf("%" PRId64 " samples, %s: %" PRId64 " ms, CPU %.3f s\n", tr_dataset_size(d),
                tr_dataset_cached(d) ? "from the cache" : "tokenised", fr_sys.mono_ms() - began,
                *cpu_s);
+    tr_dataset_destroy(eval);
     tr_dataset_destroy(d);
     return rc;
 }
@@ -134,21 +158,30 @@ int main(int argc, char **argv)
     struct tr_dataset_opts o = {.dataset = "text", .max_samples = -1, .text.cutoff_len = 2048};
     size_t bytes = (argc > 3 ? strtoul(argv[3], NULL, 10) : 1000) * MEGABYTE;
     double cpu_s = 0, again_s = 0;
+    struct then then = {false, false};
     struct rusage used;
     struct stat st = {0};
 
     if (argc < 3)
-        return fprintf(stderr, "usage: tokens TOKENIZER FOLDER [MEGABYTES [THREADS]]\n"), 2;
+        return fprintf(stderr,
+                       "usage: tokens TOKENIZER FOLDER [MEGABYTES [THREADS [split|pack|both]]]\n"),
+               2;
     (void)snprintf(cache, sizeof(cache), "%s/cache", argv[2]);
     (void)snprintf(path, sizeof(path), "%s/text.jsonl", argv[2]);
     o.dataset_dir = argv[2];
     o.cache_dir = cache;
+    if (argc > 5) {
+        then.split = strcmp(argv[5], "pack") != 0;
+        then.pack = strcmp(argv[5], "split") != 0;
+        o.keep_dropped = true;
+    }
     o.workers = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 1;
     if (tr_tokenizer_load(argv[1], &tok, &err) != FR_OK || find_words(tok, &err) != FR_OK ||
         tr_template_find("empty", &o.templ, &err) != FR_OK ||
         (stat(path, &st) != 0 && make_file(argv[2], bytes, &err) != FR_OK) ||
-        fr_remove_tree(cache, &err) != FR_OK || load(&o, tok, &cpu_s, &err) != FR_OK ||
-        load(&o, tok, &again_s, &err) != FR_OK)
+        (bytes > 0 && fr_remove_tree(cache, &err) != FR_OK) ||
+        load(&o, tok, &then, &cpu_s, &err) != FR_OK ||
+        load(&o, tok, &then, &again_s, &err) != FR_OK)
         return fprintf(stderr, "tokens: %s\n", err.msg), 1;
     (void)stat(path, &st);
     (void)getrusage(RUSAGE_SELF, &used);

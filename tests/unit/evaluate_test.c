@@ -174,14 +174,15 @@ static void test_permutations(const json_t *golden)
     }
 }
 
-static enum fr_rc load(struct tr_tokenizer *t, bool keep, struct tr_dataset **out,
-                       struct fr_err *err)
+static enum fr_rc load(struct tr_tokenizer *t, bool keep, const char *cache,
+                       struct tr_dataset **out, struct fr_err *err)
 {
     struct tr_dataset_opts o = {.dataset = "ten",
                                 .dataset_dir = dir,
                                 .max_samples = -1,
                                 .seed = 42,
                                 .keep_dropped = keep,
+                                .cache_dir = cache,
                                 .text = {.cutoff_len = 1000}};
 
     CHECK_INT(tr_template_find("empty", &o.templ, err), FR_OK);
@@ -226,7 +227,7 @@ static void test_splits(struct tr_tokenizer *t)
         char got[32];
 
         check_row(splits[i].name);
-        if (!CHECK_INT(load(t, true, &d, &err), FR_OK))
+        if (!CHECK_INT(load(t, true, NULL, &d, &err), FR_OK))
             printf("   message: %s\n", err.msg);
         enum fr_rc rc =
             tr_dataset_split(&d, &(struct tr_split_opts){splits[i].size, 42, false}, &eval, &err);
@@ -246,7 +247,7 @@ static void test_splits(struct tr_tokenizer *t)
     }
     struct tr_dataset *d = NULL;
     check_row("no split");
-    CHECK_INT(load(t, false, &d, NULL), FR_OK);
+    CHECK_INT(load(t, false, NULL, &d, NULL), FR_OK);
     CHECK_INT(tr_dataset_size(d), 9);
     tr_dataset_destroy(d);
 }
@@ -258,6 +259,102 @@ static void put(const char *name, const char *text)
 
     (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
     CHECK_INT(fr_file_write(path, text, strlen(text), 0644, &err), FR_OK);
+}
+
+/* ---- sums of what was picked ---- */
+
+enum { SETS = 4 };
+
+/* SHA-256 over lengths, ids and labels of all examples, as of a copy. */
+static void sum_of_copy(const struct tr_dataset *d, char out[65])
+{
+    struct fr_buf offsets = {0}, ids = {0}, labels = {0};
+    int64_t at = 0;
+
+    fr_buf_add(&offsets, (const char *)&at, sizeof(at));
+    for (int64_t i = 0; i < tr_dataset_size(d); i++) {
+        struct tr_sample row = tr_dataset_at(d, i);
+
+        for (int64_t k = 0; k < row.parts; k++) {
+            struct tr_sample s = tr_sample_part(&row, k);
+
+            at += s.n;
+            fr_buf_add(&offsets, (const char *)&at, sizeof(at));
+            fr_buf_add(&ids, (const char *)s.ids, (size_t)s.n * sizeof(int32_t));
+            fr_buf_add(&labels, (const char *)s.labels, (size_t)s.n * sizeof(int32_t));
+        }
+    }
+    fr_buf_add(&offsets, ids.p, ids.n);
+    fr_buf_add(&offsets, labels.p, labels.n);
+    fr_sha256(offsets.p, offsets.n, out);
+    fr_buf_finish(&offsets);
+    fr_buf_finish(&ids);
+    fr_buf_finish(&labels);
+}
+
+/* Sums of what is trained on and of the rest, and of both packed; copies: of their copies. */
+static void take_sums(struct tr_tokenizer *t, const char *cache, bool copies, char out[SETS][65])
+{
+    const struct tr_pack_opts rows = {.capacity = 9, .batch = 4, .shards = 1};
+    struct tr_dataset *d[2] = {NULL, NULL};
+    struct fr_err err = {0};
+
+    CHECK_INT(load(t, true, cache, &d[0], &err), FR_OK);
+    CHECK_INT(tr_dataset_split(&d[0], &(struct tr_split_opts){4, 42, true}, &d[1], &err), FR_OK);
+    for (int i = 0; i < SETS; i++) {
+        if (i >= 2)
+            CHECK_INT(tr_dataset_pack(&d[i - 2], &rows, &err), FR_OK);
+        if (copies)
+            sum_of_copy(d[i % 2], out[i]);
+        else
+            (void)snprintf(out[i], 65, "%s", tr_dataset_digest(d[i % 2]));
+    }
+    CHECK(tr_dataset_most(d[0]) > 1);
+    CHECK_INT(tr_dataset_valid(d[1]), tr_dataset_size(d[1]));
+    tr_dataset_destroy(d[0]);
+    tr_dataset_destroy(d[1]);
+}
+
+static void check_sums(const char *row, char got[SETS][65], char want[SETS][65])
+{
+    check_row(row);
+    for (int i = 0; i < SETS; i++)
+        CHECK_TEXT(got[i], want[i]);
+}
+
+/* The sums are those of copies; what was summed once is found; a damaged list is made again. */
+static void test_sums(struct tr_tokenizer *t)
+{
+    char cache[64], path[96], want[SETS][65], got[SETS][65], wrong[SETS][65];
+    json_t *list = NULL, *one;
+    const char *key;
+    struct fr_err err;
+    void *next;
+
+    (void)snprintf(cache, sizeof(cache), "%s/cache", dir);
+    (void)snprintf(path, sizeof(path), "%s/sums.json", cache);
+    take_sums(t, NULL, true, want);
+    for (int i = 0; i < SETS; i++)
+        CHECK(i == 0 || strcmp(want[i], want[i - 1]) != 0);
+    take_sums(t, NULL, false, got);
+    check_sums("no cache", got, want);
+    for (int again = 0; again < 2; again++) {
+        take_sums(t, cache, false, got);
+        check_sums(again ? "the second start" : "the first start", got, want);
+    }
+    CHECK_INT(fr_json_load(path, 1 << 20, &list, &err), FR_OK);
+    CHECK_INT(json_object_size(list), SETS);
+    json_object_foreach_safe(list, next, key, one)
+        json_object_set_new(list, key, json_string(want[0]));
+    CHECK_INT(fr_json_save(list, path, 0, 0644, &err), FR_OK);
+    json_decref(list);
+    for (int i = 0; i < SETS; i++)
+        memcpy(wrong[i], want[0], sizeof(wrong[i]));
+    take_sums(t, cache, false, got);
+    check_sums("what the list says is taken", got, wrong);
+    CHECK_INT(fr_file_write(path, "{\"", 2, 0644, &err), FR_OK);
+    take_sums(t, cache, false, got);
+    check_sums("a damaged list", got, want);
 }
 
 static void make_set(void)
@@ -285,8 +382,10 @@ int main(void)
         test_permutations(golden);
     make_set();
     if (CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
-                  FR_OK))
+                  FR_OK)) {
         test_splits(t);
+        test_sums(t);
+    }
     tr_tokenizer_destroy(t);
     json_decref(golden);
     fr_remove_tree(dir, NULL);

@@ -80,7 +80,7 @@ static enum fr_rc read_entries(struct tr_sources *s, struct fr_arena *arena, str
 }
 
 /* The tokens that were written, mapped: the system may take their memory. */
-static void swap_for_cache(struct tr_dataset *d, const struct tr_token_cache *cache)
+static void swap_for_cache(struct tr_tokens *t, const struct tr_token_cache *cache)
 {
     struct tr_tokens mapped;
     struct fr_err why;
@@ -88,13 +88,13 @@ static void swap_for_cache(struct tr_dataset *d, const struct tr_token_cache *ca
 
     if (tr_token_cache_read(cache, &mapped, &found, &why) != FR_OK || !found)
         return;
-    tr_tokens_finish(&d->tokens);
-    d->tokens = mapped;
+    tr_tokens_finish(t);
+    *t = mapped;
 }
 
 /* From the cache where it has it, else tokenised and put there. */
-static enum fr_rc fill(struct tr_dataset *d, const struct tr_sources *s, struct fr_buf *warnings,
-                       struct fr_err *err)
+static enum fr_rc fill(const struct tr_sources *s, struct tr_tokens *t, bool *cached,
+                       struct fr_buf *warnings, struct fr_err *err)
 {
     const struct tr_dataset_opts *o = s->o;
     char key[FR_SHA256_TEXT], path[PATH_MAX] = "";
@@ -106,92 +106,90 @@ static enum fr_rc fill(struct tr_dataset *d, const struct tr_sources *s, struct 
         if (snprintf(path, sizeof(path), "%s/%.32s.tok", o->cache_dir, key) >= PATH_MAX)
             return fr_fail(err, FR_USAGE, "folder name too long: %s", o->cache_dir);
         if (!o->overwrite_cache)
-            rc = tr_token_cache_read(&cache, &d->tokens, &d->cached, err);
+            rc = tr_token_cache_read(&cache, t, cached, err);
     }
-    if (rc != FR_OK || d->cached)
+    if (rc != FR_OK || *cached)
         return rc;
-    if ((rc = tr_tokenise(s, &d->tokens, warnings, err)) != FR_OK || o->cache_dir == NULL)
+    if ((rc = tr_tokenise(s, t, warnings, err)) != FR_OK || o->cache_dir == NULL)
         return rc;
     /* a cache that cannot be written, or that would be of other data than its key says, costs the
      * next run time, not this one */
     if (fr_mkdirs(o->cache_dir, 0755, &why) == FR_OK &&
         tr_stamps_settle(s->stamps, &why) == FR_OK &&
-        tr_token_cache_write(&cache, &d->tokens, &why) == FR_OK)
-        swap_for_cache(d, &cache);
+        tr_token_cache_write(&cache, t, &why) == FR_OK)
+        swap_for_cache(t, &cache);
     else if (warnings != NULL)
         fr_buf_fmt(warnings, "no token cache: %s\n", why.msg);
     return FR_OK;
 }
 
-void tr_dataset_measure(struct tr_dataset *d)
-{
-    d->longest = d->valid = 0;
-    for (int64_t i = 0; i < tr_dataset_size(d); i++) {
-        struct tr_sample s = tr_dataset_at(d, i);
-        d->longest = s.n > d->longest ? s.n : d->longest;
-        d->valid += s.n > 0;
-        d->most = s.parts > d->most ? s.parts : d->most;
-    }
-    if (d->tokens.digest[0] == '\0')
-        tr_tokens_digest(&d->tokens, d->digest);
-    else
-        memcpy(d->digest, d->tokens.digest, sizeof(d->digest));
-}
-
 enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_tokenizer *tok,
                            struct tr_dataset **out, struct fr_buf *warnings, struct fr_err *err)
 {
-    struct tr_dataset *d = fr_sys.alloc(sizeof(*d));
     struct fr_arena arena = {0};
     struct tr_stamps stamps;
     struct tr_sources s = {.o = o, .tok = tok, .stamps = &stamps};
+    struct tr_tokens tokens = {.n = 0};
+    bool cached = false;
     enum fr_rc rc;
 
     *out = NULL;
     s.entries = fr_arena_array(&arena, TR_SETS_MAX, sizeof(*s.entries));
-    if (d != NULL)
-        *d = (struct tr_dataset){.longest = 0};
-    if (d == NULL || s.entries == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the data set");
-    else
-        rc = read_entries(&s, &arena, err);
+    rc = s.entries != NULL ? read_entries(&s, &arena, err)
+                           : fr_fail(err, FR_NOMEM, "no memory for the data set");
     tr_stamps_open(&stamps, o->cache_dir);
     if (rc == FR_OK)
-        rc = fill(d, &s, warnings, err);
+        rc = fill(&s, &tokens, &cached, warnings, err);
     tr_stamps_close(&stamps);
-    if (rc == FR_OK)
-        tr_dataset_measure(d);
     fr_arena_finish(&arena);
-    if (rc != FR_OK)
-        tr_dataset_destroy(d);
-    else
-        *out = d;
+    if (rc != FR_OK) {
+        tr_tokens_finish(&tokens);
+        return rc;
+    }
+    rc = tr_dataset_hold(&tokens, o->cache_dir, out, err);
+    if (rc == FR_OK)
+        (*out)->cached = cached;
     return rc;
 }
 
 void tr_dataset_destroy(struct tr_dataset *d)
 {
+    struct tr_held *h = d != NULL ? d->held : NULL;
+
     if (d == NULL)
         return;
+    if (h != NULL && --h->users == 0) {
+        tr_tokens_finish(&h->tokens);
+        fr_sys.free(h->cache_dir);
+        fr_sys.free(h);
+    }
+    fr_sys.free(d->order);
+    fr_sys.free(d->lengths);
     fr_sys.free(d->rows);
-    tr_tokens_finish(&d->tokens);
     fr_sys.free(d);
 }
 
 int64_t tr_dataset_size(const struct tr_dataset *d)
 {
-    return d->rows != NULL ? d->nrows : d->tokens.n;
+    return d->rows != NULL ? d->nrows : d->n;
 }
 
 struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i)
 {
-    int64_t first = d->rows != NULL ? d->rows[i] : i;
-    int64_t last = d->rows != NULL ? d->rows[i + 1] : i + 1;
-    int64_t at = d->tokens.offsets[first];
+    struct tr_sample s = {.row = d};
 
-    return (struct tr_sample){d->tokens.ids.v + at, d->tokens.labels.v + at,
-                              d->tokens.offsets[last] - at, last - first,
-                              d->tokens.offsets + first};
+    if (d->rows == NULL)
+        return tr_dataset_example(d, i);
+    s.first = d->rows[i];
+    s.parts = d->rows[i + 1] - s.first;
+    for (int64_t k = 0; k < s.parts; k++)
+        s.n += tr_dataset_length(d, s.first + k);
+    return s;
+}
+
+struct tr_sample tr_sample_part(const struct tr_sample *s, int64_t k)
+{
+    return s->row != NULL ? tr_dataset_example(s->row, s->first + k) : *s;
 }
 
 int64_t tr_dataset_valid(const struct tr_dataset *d)
@@ -216,8 +214,8 @@ bool tr_dataset_cached(const struct tr_dataset *d)
 
 size_t tr_dataset_sets(const struct tr_dataset *d, const int64_t **lengths)
 {
-    *lengths = d->tokens.sets;
-    return d->tokens.nsets;
+    *lengths = d->held->tokens.sets;
+    return d->order == NULL ? d->held->tokens.nsets : 0;
 }
 
 const char *tr_dataset_digest(const struct tr_dataset *d)

@@ -68,7 +68,8 @@ struct tr_picked {
     bool empty_too;
 };
 
-/* A data set of its own, of these samples. */
+/* A data set of these samples, which shares the tokens of the other. Its digest is that of a copy:
+ * made once, then found in the folder of the token cache. */
 enum fr_rc tr_dataset_pick(const struct tr_dataset *from, const struct tr_picked *p,
                            struct tr_dataset **out, struct fr_err *err);
 
@@ -86,12 +87,16 @@ enum fr_rc tr_dataset_chunk(struct tr_dataset **d, const struct tr_pack_opts *o,
 
 /* One tokenised example, or a row of them; borrowed from the data set. */
 struct tr_sample {
-    const int32_t *ids;    /* n of them, 1 <= n <= cutoff_len */
+    const int32_t *ids;    /* n of them, 1 <= n <= cutoff_len; NULL: a row, which has parts */
     const int32_t *labels; /* n, TR_IGNORE where not trained; not shifted */
-    int64_t n;
-    int64_t parts;          /* examples that are packed into it; 1 without packing, 0 means 1 */
-    const int64_t *offsets; /* parts + 1: where each begins, in any count; unused with 0 parts */
+    int64_t n;             /* of all parts */
+    int64_t parts;         /* examples that are packed into it; 1 without packing, 0 means 1 */
+    const struct tr_dataset *row; /* of a row: what its examples are in, from `first` on */
+    int64_t first;
 };
+
+/* Example k of a sample, which may be the sample. */
+struct tr_sample tr_sample_part(const struct tr_sample *s, int64_t k);
 
 int64_t tr_dataset_size(const struct tr_dataset *d);
 /* How many records each of the data sets has that it was loaded from, end to end, with

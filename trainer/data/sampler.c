@@ -67,13 +67,12 @@ static enum fr_rc reserve(struct tr_batch *b, int64_t t, int64_t n, struct fr_er
     return FR_OK;
 }
 
-/* n tokens of a sample, which are one example. */
-static void put_part(struct tr_batch *b, const struct tr_sample *s, int64_t from, int64_t n)
+static void put_example(struct tr_batch *b, const struct tr_sample *s)
 {
-    const int32_t *labels = (s->labels != NULL ? s->labels : s->ids) + from;
-    int64_t at = b->tokens;
+    const int32_t *labels = s->labels != NULL ? s->labels : s->ids;
+    int64_t at = b->tokens, n = s->n;
 
-    memcpy(b->ids + at, s->ids + from, (size_t)n * sizeof(int32_t));
+    memcpy(b->ids + at, s->ids, (size_t)n * sizeof(int32_t));
     for (int64_t i = 0; i < n; i++) {
         b->pos[at + i] = (int32_t)i;
         b->targets[at + i] = i + 1 < n ? labels[i + 1] : TR_IGNORE;
@@ -93,12 +92,11 @@ static int64_t put_sample(struct tr_batch *b, const struct tr_sample *s, int64_t
                           int64_t place)
 {
     for (int64_t k = 0; k < parts_of(s); k++) {
+        struct tr_sample one = tr_sample_part(s, k);
+
         b->index[b->samples] = index;
         b->place[b->samples] = place + k * PLACES;
-        if (s->parts > 0)
-            put_part(b, s, s->offsets[k] - s->offsets[0], s->offsets[k + 1] - s->offsets[k]);
-        else
-            put_part(b, s, 0, s->n);
+        put_example(b, &one);
     }
     return parts_of(s);
 }

@@ -155,6 +155,15 @@ static enum fr_rc pack(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
+/* The first token of an example that the model has no row for; -1: none. */
+static int32_t unknown_token(const struct tr_run *r, const struct tr_sample *s)
+{
+    for (int64_t t = 0; t < s->n; t++)
+        if (s->ids[t] >= r->config.vocab_size)
+            return s->ids[t];
+    return -1;
+}
+
 /* A tokenizer may know more tokens than the model has rows for. */
 static enum fr_rc check_vocabulary(const struct tr_run *r, const struct tr_dataset *data,
                                    struct fr_err *err)
@@ -163,13 +172,17 @@ static enum fr_rc check_vocabulary(const struct tr_run *r, const struct tr_datas
         return FR_OK;
     for (int64_t i = 0; i < tr_dataset_size(data); i++) {
         struct tr_sample s = tr_dataset_at(data, i);
-        for (int64_t t = 0; t < s.n; t++)
-            if (s.ids[t] >= r->config.vocab_size)
+        for (int64_t k = 0; k < s.parts; k++) {
+            struct tr_sample one = tr_sample_part(&s, k);
+            int32_t id = unknown_token(r, &one);
+
+            if (id >= 0)
                 return fr_fail(err, FR_USAGE,
                                "%s: sample %lld has token id %d, the model's vocab_size is %lld: "
                                "tokenizer and model do not belong together",
-                               r->args->model_name_or_path, (long long)i, (int)s.ids[t],
+                               r->args->model_name_or_path, (long long)i, (int)id,
                                (long long)r->config.vocab_size);
+        }
     }
     return FR_OK;
 }
