@@ -65,9 +65,9 @@ static void show_both(const struct tr_tokenizer *t, const struct tr_ids *got, co
                          NULL);
     show(t, "got ", got->v, got->n);
     show(t, "want", ids.v, ids.n);
-    for (size_t i = 0; i < ids.n && i < (size_t)got.n; i++)
-        if (got.ids[i] != ids.v[i]) {
-            printf("   first at %zu: got %d, want %d\n", i, got.ids[i], ids.v[i]);
+    for (size_t i = 0; i < ids.n && i < got->n; i++)
+        if (got->v[i] != ids.v[i]) {
+            printf("   first at %zu: got %d, want %d\n", i, got->v[i], ids.v[i]);
             break;
         }
     tr_ids_finish(&ids);
