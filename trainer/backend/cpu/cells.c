@@ -1,5 +1,6 @@
 #include "trainer/backend/cpu/cells_avx.h"
 
+#include <assert.h>
 #include <string.h>
 
 bool cpu_cells_have(bool f32)
@@ -78,20 +79,26 @@ INLINE void turn(__m512i x[16])
 {
     __m512i t[16];
 
+#pragma GCC unroll 8
     for (int i = 0; i < 16; i += 2) {
         t[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
         t[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
     }
+#pragma GCC unroll 4
     for (int i = 0; i < 16; i += 4)
+#pragma GCC unroll 2
         for (int k = 0; k < 2; k++) {
             x[i + 2 * k] = _mm512_unpacklo_epi64(t[i + k], t[i + k + 2]);
             x[i + 2 * k + 1] = _mm512_unpackhi_epi64(t[i + k], t[i + k + 2]);
         }
+#pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
+#pragma GCC unroll 2
         for (int k = 0; k < 2; k++) {
             t[i + 8 * k] = _mm512_shuffle_i32x4(x[i + 8 * k], x[i + 8 * k + 4], 0x88);
             t[i + 8 * k + 4] = _mm512_shuffle_i32x4(x[i + 8 * k], x[i + 8 * k + 4], 0xdd);
         }
+#pragma GCC unroll 8
     for (int i = 0; i < 8; i++) {
         x[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
         x[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
@@ -108,15 +115,30 @@ INLINE __m512i turned_at(const struct cpu_pack *p, int64_t i, int64_t j)
                                     (const uint16_t *)p->src + j * p->ld + 2 * i);
 }
 
+/* What turn_block reads two blocks later: rows lie too far apart for the processor to foresee. */
+INLINE void bring_block(const struct cpu_pack *p, int64_t i, int64_t j)
+{
+    int64_t size = p->f32 ? 4 : 2;
+    const char *at = (const char *)p->src + j * p->ld * size + (i + 32) * (int64_t)sizeof(uint32_t);
+
+#pragma GCC unroll 16
+    for (int64_t c = 0; c < 16; c++)
+        if (j + c < p->n)
+            __builtin_prefetch(at + c * p->ld * size);
+}
+
 /* Cells [i, i+16) of 16 columns from j on, of src (n, k): into 16 columns of a panel. */
 INLINE void turn_block(const struct cpu_pack *p, int64_t i, int64_t j, uint32_t *at)
 {
     int64_t rows = cpu_cells_of(p->k, p->f32) - i;
     __m512i x[16];
 
+    bring_block(p, i, j);
+#pragma GCC unroll 16
     for (int64_t c = 0; c < 16; c++)
         x[c] = j + c < p->n ? turned_at(p, i, j + c) : _mm512_setzero_si512();
     turn(x);
+#pragma GCC unroll 16
     for (int64_t r = 0; r < 16; r++)
         if (r < rows)
             _mm512_storeu_si512(at + r * CPU_PANEL, x[r]);
@@ -209,15 +231,22 @@ INLINE void strip(const struct cpu_strip *s, const int m, const int v, const boo
     struct sums sum;
     const char *a[CPU_STRIP / 3 + 1];
     const uint32_t *b = s->b;
-    int64_t row = s->a_row;
+    int64_t row = s->a_row, b_row = s->b_row != 0 ? s->b_row : CPU_PANEL, wait = 1;
+    struct cpu_ahead ahead = {.rows = 0};
 
+    if (s->ahead != NULL)
+        ahead = *s->ahead;
 #pragma GCC unroll 5
     for (int i = 0; i < m; i += 3)
         a[i / 3] = s->a + i * row;
     begin_sums(s, &sum, m, v);
-    for (int64_t k = s->cells; k > 0; k--, b += CPU_PANEL) {
+    for (int64_t k = s->cells; k > 0; k--, b += b_row) {
         __m512i y[2];
 
+        if (--wait == 0 && ahead.rows > 0) {
+            cpu_bring_line(&ahead);
+            wait = s->every;
+        }
 #pragma GCC unroll 2
         for (int j = 0; j < v; j++)
             y[j] = _mm512_loadu_si512(b + 16 * j);
@@ -233,6 +262,8 @@ INLINE void strip(const struct cpu_strip *s, const int m, const int v, const boo
         for (int i = 0; i < m; i += 3)
             a[i / 3] += s->a_cell;
     }
+    if (s->ahead != NULL)
+        *s->ahead = ahead;
     if (s->half != NULL)
         store_halves(s, &sum, m, v);
     else
@@ -256,5 +287,6 @@ void cpu_strip(const struct cpu_strip *s)
 #define STRIP_ROW(m) {strip_##m##_bf16, strip_##m##_f32},
     static void (*const strips[CPU_STRIP][2])(const struct cpu_strip *) = {STRIPS(STRIP_ROW)};
 
+    assert(s->b_row == 0 || s->n % (CPU_PANEL / 2) == 0); /* vectors are read whole */
     strips[s->m - 1][s->f32](s);
 }

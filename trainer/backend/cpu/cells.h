@@ -2,7 +2,8 @@
  * Products of f32 and of bf16 by AVX-512: c (m, n) = a (m, k) b (k, n), sums in f32. A cell is 32
  * bits of an operand: one f32, or a pair of bf16 that are neighbours in k, whose two products one
  * instruction adds (AVX-512 BF16). b is packed: panels of 32 columns, in each a row of 32 cells for
- * every cell of k, zeros where there is no k or j. Rows of a are read where they lie.
+ * every cell of k, zeros where there is no k or j. Rows of a are read where they lie, and so are
+ * rows of an f32 b whose columns fill vectors.
  *
  * Each sum takes its products in ascending order of k, whatever tile it lies in, so neither tiles
  * nor threads change the bits. Source: Goto & van de Geijn 2008; Intel Architecture Instruction Set
@@ -63,8 +64,34 @@ void cpu_pack_turned(const struct cpu_pack *p); /* the same of src (n, k) */
 void cpu_pack_cells(
     const struct cpu_pack *p); /* src (k, n); dst (cells of k, n): a stored (k, m) */
 
-/* c (m, n) = or += n <= 32 columns of a panel of b times m <= CPU_STRIP rows of a. half: bf16 takes
- * the rounded sums instead of c, which begin at 0. */
+/* Memory that is read soon: rows of `bytes`, ld bytes apart, of which the first `at` bytes of the
+ * first are prefetched. */
+struct cpu_ahead {
+    const char *p;
+    int64_t rows, bytes, ld;
+    int64_t at;
+};
+
+/* Prefetches one more line of 64 bytes; rows > 0. */
+static inline void cpu_bring_line(struct cpu_ahead *a)
+{
+    __builtin_prefetch(a->p + a->at, 0, 2);
+    a->at += 64;
+    if (a->at >= a->bytes) {
+        a->at = 0;
+        a->p += a->ld;
+        a->rows--;
+    }
+}
+
+static inline void cpu_bring(struct cpu_ahead *a, int64_t lines)
+{
+    for (; lines > 0 && a->rows > 0; lines--)
+        cpu_bring_line(a);
+}
+
+/* c (m, n) = or += n <= 32 columns of b times m <= CPU_STRIP rows of a. half: bf16 takes the
+ * rounded sums instead of c, which begin at 0. Where b is no panel, n is 16 or 32. */
 struct cpu_strip {
     float *c;
     uint16_t *half; /* or NULL */
@@ -72,8 +99,11 @@ struct cpu_strip {
     const char *a;
     int64_t a_row, a_cell; /* bytes from a row to the next, from a cell of a row to the next */
     const uint32_t *b;
+    int64_t b_row; /* cells from a row of b to the next; 0: b is a panel */
     int64_t m, n, cells;
     bool add, f32;
+    struct cpu_ahead *ahead; /* brought nearer by a line in `every` cells; or NULL */
+    int64_t every;
 };
 void cpu_strip(const struct cpu_strip *s);
 
@@ -121,31 +151,6 @@ static inline struct cpu_range cpu_strip_rows(int64_t m, int64_t i)
     int64_t count = cpu_strips_of(m);
 
     return (struct cpu_range){m * i / count, m * (i + 1) / count};
-}
-
-/* Memory that is read soon: rows of `bytes`, ld bytes apart; row and at: how far it was brought. */
-struct cpu_ahead {
-    const char *p;
-    int64_t rows, bytes, ld;
-    int64_t row, at;
-};
-
-/* Brings so many more lines of 64 bytes nearer. */
-static inline void cpu_bring(struct cpu_ahead *a, int64_t lines)
-{
-    while (lines > 0 && a->row < a->rows) {
-        const char *row = a->p + a->row * a->ld;
-        int64_t end = cpu_least(a->bytes, a->at + 64 * lines);
-
-        lines -= (end - a->at + 63) / 64;
-        for (int64_t at = a->at; at < end; at += 64)
-            __builtin_prefetch(row + at, 0, 2);
-        a->at = end;
-        if (end == a->bytes) {
-            a->at = 0;
-            a->row++;
-        }
-    }
 }
 
 /* y (m, n) = alpha x + beta y + bias, x in f32; bias (n) NULL: none. y: bf16 or f32. */

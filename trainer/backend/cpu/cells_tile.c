@@ -6,7 +6,10 @@ enum {
     PACKED = 96 << 10, /* cells of a packed piece of b, which is to stay in a core's own cache */
     PANELS = 8,        /* most panels of a tile */
     ROWS = 512,        /* most rows of a tile */
+    DEPTH = 768,       /* of a block of f32: few panels of more are as large as a core's cache */
     TOKENS = 512,      /* of a block, where the inner dimension is tokens: a is packed as well */
+    CACHE = 1 << 20,   /* bytes of a core's own cache, and its ways */
+    WAYS = 8,
     CELL = sizeof(uint32_t)
 };
 
@@ -20,10 +23,24 @@ static int64_t inner_of(const struct tr_gemm *g)
     return g->a.shape[g->trans_a ? 0 : 1];
 }
 
-/* Elements of the inner dimension that are packed at once. */
+/* Whether sums are stored as they are, or rounded and no more. */
+static bool plain(const struct tr_gemm *g, float beta)
+{
+    return g->alpha == 1 && tr_view_absent(g->bias) &&
+           (beta == 0 || (beta == 1 && g->c.dtype == TR_F32));
+}
+
+/* Elements of the inner dimension that are packed at once. Between blocks c keeps f32 sums, so that
+ * blocks change no bit where c takes sums as they are. */
 static int64_t depth_of(const struct tr_gemm *g)
 {
-    return g->trans_a ? cpu_least(TOKENS, inner_of(g)) : inner_of(g);
+    int64_t inner = inner_of(g), blocks = (inner + DEPTH - 1) / DEPTH;
+
+    if (g->trans_a)
+        return cpu_least(TOKENS, inner);
+    if (!is_f32(g) || blocks == 1 || !plain(g, g->beta))
+        return inner;
+    return ((inner + blocks - 1) / blocks + 15) / 16 * 16;
 }
 
 int64_t cells_tile_rows(const struct tr_gemm *g)
@@ -86,7 +103,8 @@ struct tile {
     const struct tr_gemm *g;
     struct cpu_range rows, cols, inner;
     struct lane l;
-    const uint32_t *b;       /* panels of the tile's columns */
+    const uint32_t *b;       /* panels of the tile's columns, or rows that they lie in */
+    int64_t b_row, b_col;    /* cells from a row of b to the next (0: panels), from a column */
     struct cpu_ahead *ahead; /* what the next tile reads of b, brought nearer meanwhile */
     int64_t blocks;          /* of the inner dimension */
 };
@@ -123,14 +141,41 @@ static void pack_b(const struct tile *t)
     }
 }
 
+/* Whether strips read b where it lies: its columns fill vectors, and a panel's rows fit into a
+ * core's own cache. Rows whose distance is a multiple of many lines fall into few of its sets. */
+static bool in_place(const struct tr_gemm *g, int64_t cols, int64_t rows)
+{
+    int64_t bytes = g->b.w.ld * CELL, step = bytes & -bytes;
+    int64_t sets = step > 64 ? CACHE / WAYS / step : CACHE / WAYS / 64;
+
+    return is_f32(g) && !g->trans_b && cols % (CPU_PANEL / 2) == 0 && rows <= (WAYS - 2) * sets;
+}
+
+static void place_b(struct tile *t)
+{
+    const struct tr_gemm *g = t->g;
+    int64_t k = cpu_length(t->inner);
+
+    assert(is_packed(g) || !g->b.repacked);
+    t->b_row = 0;
+    t->b_col = cpu_cells_of(k, is_f32(g));
+    if (is_packed(g)) {
+        t->b = packed_at(g, t->cols.begin);
+    } else if (in_place(g, cpu_length(t->cols), k)) {
+        t->b = (const uint32_t *)at(&g->b.w, t->inner.begin, t->cols.begin);
+        t->b_row = g->b.w.ld;
+        t->b_col = 1;
+    } else {
+        t->b = t->l.b;
+        pack_b(t);
+    }
+}
+
 static void pack(struct tile *t)
 {
     const struct tr_gemm *g = t->g;
 
-    assert(is_packed(g) || !g->b.repacked);
-    t->b = is_packed(g) ? packed_at(g, t->cols.begin) : t->l.b;
-    if (!is_packed(g))
-        pack_b(t);
+    place_b(t);
     if (g->trans_a)
         cpu_pack_cells(&(struct cpu_pack){.dst = t->l.a,
                                           .src = at(&g->a, t->inner.begin, t->rows.begin),
@@ -162,13 +207,6 @@ static void put(const struct tile *t, struct cpu_range r, int64_t j)
                               .f32 = g->c.dtype == TR_F32});
 }
 
-/* Whether sums are stored as they are, or rounded and no more. */
-static bool plain(const struct tr_gemm *g, float beta)
-{
-    return g->alpha == 1 && tr_view_absent(g->bias) &&
-           (beta == 0 || (beta == 1 && g->c.dtype == TR_F32));
-}
-
 /* Rows of c that are read soon are brought nearer. */
 static void bring_sums(const struct tile *t, struct cpu_range r, int64_t j)
 {
@@ -188,7 +226,7 @@ static void rows_at(const struct tile *t, struct cpu_range r, struct cpu_strip *
 
     s->m = cpu_length(r);
     if (!g->trans_a) {
-        cpu_strip_take(s, at(&g->a, t->rows.begin + r.begin, 0), apart(g), t->l.a);
+        cpu_strip_take(s, at(&g->a, t->rows.begin + r.begin, t->inner.begin), apart(g), t->l.a);
         return;
     }
     s->a = (const char *)(t->l.a + r.begin);
@@ -196,51 +234,55 @@ static void rows_at(const struct tile *t, struct cpu_range r, struct cpu_strip *
     s->a_cell = cpu_length(t->rows) * CELL;
 }
 
-/* Sums of rows r with the panel at column j of the tile. */
-static void one_strip(const struct tile *t, struct cpu_strip s, struct cpu_range r, int64_t j)
+/* Sums of rows r with the panel at column j of the tile. s: as multiply sets it; the rest is set
+ * here, in place: a copy would wait for what was just written. */
+static void one_strip(const struct tile *t, struct cpu_strip *s, struct cpu_range r, int64_t j)
 {
     const struct tr_gemm *g = t->g;
     float beta = t->inner.begin > 0 ? 1 : g->beta;
     char *c = at(&g->c, t->rows.begin + r.begin, t->cols.begin + j);
 
-    s.b = t->b + j * s.cells;
-    s.n = cpu_least(CPU_PANEL, cpu_length(t->cols) - j);
+    s->b = t->b + j * t->b_col;
+    s->n = cpu_least(CPU_PANEL, cpu_length(t->cols) - j);
     if (plain(g, beta)) {
-        s.ldc = g->c.ld;
-        s.add = beta == 1;
+        s->ldc = g->c.ld;
+        s->add = beta == 1;
         if (g->c.dtype == TR_F32)
-            s.c = (float *)c;
+            s->c = (float *)c;
         else
-            s.half = (uint16_t *)c;
-        cpu_strip(&s);
+            s->half = (uint16_t *)c;
+        cpu_strip(s);
         return;
     }
-    s.c = t->l.sums;
-    s.ldc = CPU_PANEL;
-    cpu_strip(&s);
+    s->c = t->l.sums;
+    s->ldc = CPU_PANEL;
+    cpu_strip(s);
     put(t, r, j);
 }
 
 static void multiply(const struct tile *t)
 {
     struct cpu_strip s = {.f32 = is_f32(t->g),
-                          .cells = cpu_cells_of(cpu_length(t->inner), is_f32(t->g))};
+                          .cells = cpu_cells_of(cpu_length(t->inner), is_f32(t->g)),
+                          .b_row = t->b_row,
+                          .ahead = t->ahead};
     int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m);
     bool adds = t->g->beta != 0 || t->inner.begin > 0;
     int64_t turns = strips * cpu_panels_of(n) * t->blocks;
-    int64_t share = t->ahead->rows * (t->ahead->bytes / 64 + 1) / turns + 1;
+    int64_t lines = t->ahead->rows * ((t->ahead->bytes + 63) / 64) / turns + 1;
 
+    s.every = s.cells > lines ? s.cells / lines : 1;
     for (int64_t i = 0; i < strips; i++) {
         struct cpu_range r = cpu_strip_rows(m, i);
 
         rows_at(t, r, &s);
         for (int64_t j = 0; j < n; j += CPU_PANEL) {
-            cpu_bring(t->ahead, share);
+            cpu_bring(t->ahead, lines - s.cells);
             if (adds && i == 0)
                 bring_sums(t, r, j);
             if (adds && i + 1 < strips)
                 bring_sums(t, cpu_strip_rows(m, i + 1), j);
-            one_strip(t, s, r, j);
+            one_strip(t, &s, r, j);
         }
     }
 }
