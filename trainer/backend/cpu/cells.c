@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+enum { CELL = sizeof(uint32_t) };
+
 bool cpu_cells_have(bool f32)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -74,34 +76,37 @@ CELLS void cpu_pack_cells(const struct cpu_pack *p)
         }
 }
 
-/* 16 x 16 cells of 32 bits, by four rounds of interleaving. */
-INLINE void turn(__m512i x[16])
+/* 16 x 16 cells of 32 bits, by four rounds of interleaving; src: rows ld bytes apart. The first two
+ * rounds are loads: x takes four cells of every fourth row. */
+INLINE void turn(uint32_t *dst, const char *src, int64_t ld)
 {
-    __m512i t[16];
+#pragma GCC unroll 4
+    for (int64_t q = 0; q < 4; q++) {
+        __m512i x[4], t[4];
 
-#pragma GCC unroll 8
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
-    }
 #pragma GCC unroll 4
-    for (int i = 0; i < 16; i += 4)
-#pragma GCC unroll 2
-        for (int k = 0; k < 2; k++) {
-            x[i + 2 * k] = _mm512_unpacklo_epi64(t[i + k], t[i + k + 2]);
-            x[i + 2 * k + 1] = _mm512_unpackhi_epi64(t[i + k], t[i + k + 2]);
+        for (int i = 0; i < 4; i++) {
+            const char *at = src + i * ld + 16 * q;
+
+            x[i] = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)at));
+#pragma GCC unroll 3
+            for (int k = 1; k < 4; k++)
+                x[i] =
+                    _mm512_mask_broadcast_i32x4(x[i], (__mmask16)(0xf << 4 * k),
+                                                _mm_loadu_si128((const void *)(at + 4 * k * ld)));
         }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++)
 #pragma GCC unroll 2
-        for (int k = 0; k < 2; k++) {
-            t[i + 8 * k] = _mm512_shuffle_i32x4(x[i + 8 * k], x[i + 8 * k + 4], 0x88);
-            t[i + 8 * k + 4] = _mm512_shuffle_i32x4(x[i + 8 * k], x[i + 8 * k + 4], 0xdd);
+        for (int i = 0; i < 2; i++) {
+            t[i] = _mm512_unpacklo_epi32(x[2 * i], x[2 * i + 1]);
+            t[i + 2] = _mm512_unpackhi_epi32(x[2 * i], x[2 * i + 1]);
         }
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) {
-        x[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
-        x[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            uint32_t *to = dst + (4 * q + 2 * i) * CPU_PANEL;
+
+            _mm512_storeu_si512(to, _mm512_unpacklo_epi64(t[2 * i], t[2 * i + 1]));
+            _mm512_storeu_si512(to + CPU_PANEL, _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
+        }
     }
 }
 
@@ -119,7 +124,7 @@ INLINE __m512i turned_at(const struct cpu_pack *p, int64_t i, int64_t j)
 INLINE void bring_block(const struct cpu_pack *p, int64_t i, int64_t j)
 {
     int64_t size = p->f32 ? 4 : 2;
-    const char *at = (const char *)p->src + j * p->ld * size + (i + 32) * (int64_t)sizeof(uint32_t);
+    const char *at = (const char *)p->src + j * p->ld * size + (i + 32) * CELL;
 
 #pragma GCC unroll 16
     for (int64_t c = 0; c < 16; c++)
@@ -130,18 +135,19 @@ INLINE void bring_block(const struct cpu_pack *p, int64_t i, int64_t j)
 /* Cells [i, i+16) of 16 columns from j on, of src (n, k): into 16 columns of a panel. */
 INLINE void turn_block(const struct cpu_pack *p, int64_t i, int64_t j, uint32_t *at)
 {
-    int64_t rows = cpu_cells_of(p->k, p->f32) - i;
-    __m512i x[16];
+    int64_t size = p->f32 ? 4 : 2, step = p->f32 ? 16 : 32, rows = cpu_cells_of(p->k, p->f32) - i;
+    uint32_t x[16][16], y[16][CPU_PANEL];
 
     bring_block(p, i, j);
-#pragma GCC unroll 16
+    if (j + 16 <= p->n && i / 16 * step + step <= p->k) {
+        turn(at, (const char *)p->src + j * p->ld * size + i * CELL, p->ld * size);
+        return;
+    }
     for (int64_t c = 0; c < 16; c++)
-        x[c] = j + c < p->n ? turned_at(p, i, j + c) : _mm512_setzero_si512();
-    turn(x);
-#pragma GCC unroll 16
-    for (int64_t r = 0; r < 16; r++)
-        if (r < rows)
-            _mm512_storeu_si512(at + r * CPU_PANEL, x[r]);
+        _mm512_storeu_si512(x[c], j + c < p->n ? turned_at(p, i, j + c) : _mm512_setzero_si512());
+    turn(y[0], (const char *)x, sizeof x[0]);
+    for (int64_t r = 0; r < cpu_least(rows, 16); r++)
+        _mm512_storeu_si512(at + r * CPU_PANEL, _mm512_loadu_si512(y[r]));
 }
 
 CELLS void cpu_pack_turned(const struct cpu_pack *p)
