@@ -46,9 +46,13 @@ bool cpu_cells_have(bool f32);
 void cpu_cells_halve(uint16_t *dst, const float *src, int64_t n);
 void cpu_cells_round(float *x, int64_t n);
 
-/* As cpu_exp_sum and cpu_sigmoid, where cpu_cells_have(true). */
+/* As cpu_copy_row, where cpu_cells_have(true). */
+void cpu_cells_copy(void *dst, const void *src, int64_t bytes);
+
+/* As cpu_exp_sum, cpu_sigmoid and cpu_swiglu, where cpu_cells_have(true). */
 float cpu_cells_exp_sum(float *x, float max, int64_t n);
-void cpu_cells_sigmoid(float *x, int64_t n);
+void cpu_cells_sigmoid(float *y, const float *x, int64_t n);
+void cpu_cells_swiglu(float *h, const float *g, const float *u, int64_t n);
 
 /* dst: cells; src: f32 or bf16, stored rows ld elements apart. */
 struct cpu_pack {

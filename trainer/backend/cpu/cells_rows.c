@@ -18,6 +18,20 @@ INLINE void store(void *y, int64_t at, __mmask16 mask, __m512 x, bool f32)
         _mm256_mask_storeu_epi16((uint16_t *)y + at, mask, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
+CELLS void cpu_cells_copy(void *dst, const void *src, int64_t bytes)
+{
+    int64_t i = 0;
+
+    for (; i + 64 <= bytes; i += 64)
+        _mm512_storeu_si512((char *)dst + i, _mm512_loadu_si512((const char *)src + i));
+    if (i < bytes) {
+        __mmask64 some = ~0ULL >> (64 - (bytes - i));
+
+        _mm512_mask_storeu_epi8((char *)dst + i, some,
+                                _mm512_maskz_loadu_epi8(some, (const char *)src + i));
+    }
+}
+
 /* Columns [at, at+16) of all rows. */
 INLINE void put_columns(const struct cpu_put *p, int64_t at, const bool f32)
 {
@@ -84,15 +98,30 @@ CELLS float cpu_cells_exp_sum(float *x, float max, int64_t n)
     return _mm512_reduce_add_ps(sum);
 }
 
-CELLS void cpu_cells_sigmoid(float *x, int64_t n)
+INLINE __m512 sigmoid(__m512 x)
 {
-    const __m512 one = _mm512_set1_ps(1), zero = _mm512_setzero_ps();
+    const __m512 one = _mm512_set1_ps(1);
 
+    return _mm512_div_ps(one, _mm512_add_ps(one, exp_of(_mm512_sub_ps(_mm512_setzero_ps(), x))));
+}
+
+CELLS void cpu_cells_sigmoid(float *y, const float *x, int64_t n)
+{
     for (int64_t i = 0; i < n; i += 16) {
         __mmask16 some = (__mmask16)first(n - i);
-        __m512 y = exp_of(_mm512_sub_ps(zero, _mm512_maskz_loadu_ps(some, x + i)));
 
-        _mm512_mask_storeu_ps(x + i, some, _mm512_div_ps(one, _mm512_add_ps(one, y)));
+        _mm512_mask_storeu_ps(y + i, some, sigmoid(_mm512_maskz_loadu_ps(some, x + i)));
+    }
+}
+
+CELLS void cpu_cells_swiglu(float *h, const float *g, const float *u, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 some = (__mmask16)first(n - i);
+        __m512 x = _mm512_maskz_loadu_ps(some, g + i);
+
+        x = _mm512_mul_ps(_mm512_mul_ps(x, sigmoid(x)), _mm512_maskz_loadu_ps(some, u + i));
+        _mm512_mask_storeu_ps(h + i, some, x);
     }
 }
 

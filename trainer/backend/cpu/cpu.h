@@ -68,6 +68,8 @@ void cpu_load(float *dst, const struct tr_view *v, int64_t row, int64_t col, int
 /* The first n of a row to be read: where they lie, or in buf. */
 const float *cpu_row(float *buf, const struct tr_view *v, int64_t row, int64_t n);
 void cpu_store(const struct tr_view *v, int64_t row, int64_t col, const float *src, int64_t n);
+/* Where a row is to be written: where it lies, or in buf, from which cpu_store stores it. */
+float *cpu_out(float *buf, const struct tr_view *v, int64_t row);
 
 enum { CPU_SMALL = 1 << 14 }; /* elements below which one thread does it */
 
@@ -87,6 +89,9 @@ struct cpu_loop {
 enum fr_rc cpu_each_row(const struct cpu *cpu, struct tr_queue *q, const struct cpu_loop *l,
                         struct fr_err *err);
 
+/* A row or a part of one: faster than memcpy where it is short. */
+void cpu_copy_row(void *dst, const void *src, size_t bytes);
+
 /* n values of type t (f32, bf16, f16). */
 void cpu_to_f32(float *dst, const void *src, enum tr_dtype t, int64_t n);
 void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n);
@@ -102,10 +107,12 @@ void cpu_round(float *x, enum tr_dtype t, int64_t n);
 float cpu_dot(const float *x, const float *y, int64_t n);
 void cpu_axpy(float *y, float a, const float *x, int64_t n); /* y += a x */
 void cpu_scale(float *y, float a, int64_t n);
-void cpu_mul(float *y, const float *x, int64_t n); /* y *= x */
-float cpu_max(const float *x, int64_t n);          /* n > 0 */
-float cpu_exp_sum(float *x, float max, int64_t n); /* x = exp(x - max); their sum */
-void cpu_sigmoid(float *x, int64_t n);             /* x = 1/(1 + exp(-x)) */
+void cpu_mul(float *y, const float *x, int64_t n);     /* y *= x */
+float cpu_max(const float *x, int64_t n);              /* n > 0 */
+float cpu_exp_sum(float *x, float max, int64_t n);     /* x = exp(x - max); their sum */
+void cpu_sigmoid(float *y, const float *x, int64_t n); /* y = 1/(1 + exp(-x)); y may be x */
+/* h = g/(1 + exp(-g)) u; h may be g or u. */
+void cpu_swiglu(float *h, const float *g, const float *u, int64_t n);
 
 /* Element of an i32 or i64 view. */
 int64_t cpu_int(const struct tr_view *v, int64_t row, int64_t col);

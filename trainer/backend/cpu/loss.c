@@ -194,14 +194,11 @@ static void swiglu_row(const void *args, int64_t i, float *g)
 {
     const struct tr_swiglu *a = args;
     int64_t n = a->h.shape[1];
-    float *s = g + n;
+    float *h = cpu_out(g, &a->h, i);
 
-    cpu_load(g, &a->g, i, 0, n);
-    memcpy(s, g, (size_t)n * sizeof *s);
-    cpu_sigmoid(s, n);
-    cpu_mul(g, s, n);
-    cpu_mul(g, cpu_row(s, &a->u, i, n), n);
-    cpu_store(&a->h, i, 0, g, n);
+    cpu_swiglu(h, cpu_row(g, &a->g, i, n), cpu_row(g + n, &a->u, i, n), n);
+    if (h == g)
+        cpu_store(&a->h, i, 0, h, n);
 }
 
 enum fr_rc tr_cpu_swiglu_fwd(void *self, struct tr_queue *q, const struct tr_swiglu *a,
@@ -218,18 +215,25 @@ enum fr_rc tr_cpu_swiglu_fwd(void *self, struct tr_queue *q, const struct tr_swi
                         err);
 }
 
-/* From rows dh, g, u: dg into g, du into u; returns sum of dh*silu(g)*u. */
-CPU_KERNEL static float swiglu_grad(float w, const float *dh, float *g, float *u, int64_t n)
+/* Rows of a backward; s: sigmoids of g. dg may be g, du may be u or dh. */
+struct swiglu_rows {
+    float *dg, *du;
+    const float *dh, *g, *u, *s;
+};
+
+/* Returns the sum of dh*silu(g)*u. */
+CPU_KERNEL static float swiglu_grad(float w, const struct swiglu_rows *r, int64_t n)
 {
-    float sum = 0;
+    float *dg = r->dg, *du = r->du, sum = 0;
+    const float *dhs = r->dh, *gs = r->g, *us = r->u, *sigmoids = r->s;
 
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < n; j++) {
-        float s = u[n + j], silu = g[j] * s; /* the sigmoids stand behind u */
+        float dh = dhs[j], g = gs[j], u = us[j], s = sigmoids[j], silu = g * s;
 
-        sum += dh[j] * silu * u[j];
-        g[j] = w * dh[j] * u[j] * s * (1 + g[j] * (1 - s));
-        u[j] = w * dh[j] * silu;
+        sum += dh * silu * u;
+        dg[j] = w * dh * u * s * (1 + g * (1 - s));
+        du[j] = w * dh * silu;
     }
     return sum;
 }
@@ -239,17 +243,22 @@ static void swiglu_grad_row(const void *args, int64_t i, float *lane)
     const struct tr_swiglu_grad *a = args;
     int64_t n = a->dh.shape[1], slot = tr_view_absent(a->slot_of) ? i : cpu_int(&a->slot_of, i, 0);
     const float *weight = a->weight.p;
-    float *dweight = a->dweight.p, *g = lane + n, *u = g + n, sum;
+    float *dweight = a->dweight.p, *g = lane + n, *u = g + n, *s = u + n, sum;
 
     if (slot < 0)
         return;
-    cpu_load(g, &a->g, i, 0, n);
-    cpu_load(u, &a->u, i, 0, n);
-    memcpy(u + n, g, (size_t)n * sizeof *g);
-    cpu_sigmoid(u + n, n);
-    sum = swiglu_grad(weight != NULL ? weight[slot] : 1, cpu_row(lane, &a->dh, i, n), g, u, n);
-    cpu_store(&a->dg, i, 0, g, n);
-    cpu_store(&a->du, i, 0, u, n);
+    struct swiglu_rows r = {.dg = cpu_out(g, &a->dg, i),
+                            .du = cpu_out(u, &a->du, i),
+                            .dh = cpu_row(lane, &a->dh, i, n),
+                            .g = cpu_row(g, &a->g, i, n),
+                            .u = cpu_row(u, &a->u, i, n),
+                            .s = s};
+    cpu_sigmoid(s, r.g, n);
+    sum = swiglu_grad(weight != NULL ? weight[slot] : 1, &r, n);
+    if (r.dg == g)
+        cpu_store(&a->dg, i, 0, g, n);
+    if (r.du == u)
+        cpu_store(&a->du, i, 0, u, n);
     if (dweight != NULL)
         dweight[slot] = sum;
 }

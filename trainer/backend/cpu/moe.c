@@ -68,7 +68,7 @@ static void route(const struct tr_router *a, int64_t t, float *s, float *work)
     if (a->softmax)
         cpu_scale(s, 1 / cpu_exp_sum(s, cpu_max(s, E), E), E);
     else
-        cpu_sigmoid(s, E);
+        cpu_sigmoid(s, s, E);
     if (!tr_view_absent(a->all))
         memcpy((float *)a->all.p + t * a->all.ld, s, (size_t)E * sizeof *s);
     if (!a->replay)
@@ -272,8 +272,8 @@ static void permute_row(const void *args, int64_t i, float *x)
     if (slot < 0)
         return;
     if (tr_view_absent(a->weight)) {
-        memcpy(tr_view_rows(a->xp, i, 1).p, tr_view_rows(a->x, slot / a->K, 1).p,
-               (size_t)n * tr_dtype_bytes(a->x.dtype));
+        cpu_copy_row(tr_view_rows(a->xp, i, 1).p, tr_view_rows(a->x, slot / a->K, 1).p,
+                     (size_t)n * tr_dtype_bytes(a->x.dtype));
         return;
     }
     cpu_load(x, &a->x, slot / a->K, 0, n);
@@ -295,11 +295,11 @@ enum fr_rc tr_cpu_moe_permute(void *self, struct tr_queue *q, const struct tr_mo
                         err);
 }
 
-static void combine_row(const void *args, int64_t t, float *sum)
+static void combine_row(const void *args, int64_t t, float *lane)
 {
     const struct tr_moe_combine *a = args;
     int64_t n = a->y.shape[1], K = a->row_of.shape[1];
-    float *row = sum + n;
+    float *sum = cpu_out(lane, &a->y, t), *row = lane + n;
 
     if (tr_view_absent(a->add))
         memset(sum, 0, (size_t)n * sizeof *sum);
@@ -314,7 +314,8 @@ static void combine_row(const void *args, int64_t t, float *sum)
                  tr_view_absent(a->weight) ? 1 : ((const float *)a->weight.p)[t * a->weight.ld + k],
                  cpu_row(row, &a->yp, at, n), n);
     }
-    cpu_store(&a->y, t, 0, sum, n);
+    if (sum == lane)
+        cpu_store(&a->y, t, 0, sum, n);
 }
 
 enum fr_rc tr_cpu_moe_combine(void *self, struct tr_queue *q, const struct tr_moe_combine *a,

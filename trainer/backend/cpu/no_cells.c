@@ -21,6 +21,12 @@ void cpu_cells_round(float *x, int64_t n)
     assert(x == NULL);
 }
 
+void cpu_cells_copy(void *dst, const void *src, int64_t bytes)
+{
+    (void)bytes;
+    assert(dst == NULL && src == NULL);
+}
+
 float cpu_cells_exp_sum(float *x, float max, int64_t n)
 {
     (void)n;
@@ -28,10 +34,16 @@ float cpu_cells_exp_sum(float *x, float max, int64_t n)
     return max;
 }
 
-void cpu_cells_sigmoid(float *x, int64_t n)
+void cpu_cells_sigmoid(float *y, const float *x, int64_t n)
 {
     (void)n;
-    assert(x == NULL);
+    assert(x == NULL && y == NULL);
+}
+
+void cpu_cells_swiglu(float *h, const float *g, const float *u, int64_t n)
+{
+    (void)n;
+    assert(h == NULL && g == NULL && u == NULL);
 }
 
 void cpu_pack_rows(const struct cpu_pack *p)

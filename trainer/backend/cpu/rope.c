@@ -66,8 +66,9 @@ static void copy_cols(int64_t t, int64_t n, struct place dst, struct place src)
 {
     size_t size = tr_dtype_bytes(dst.v->dtype);
 
-    memcpy((char *)dst.v->p + (size_t)(t * dst.v->ld + dst.col) * size,
-           (const char *)src.v->p + (size_t)(t * src.v->ld + src.col) * size, (size_t)n * size);
+    cpu_copy_row((char *)dst.v->p + (size_t)(t * dst.v->ld + dst.col) * size,
+                 (const char *)src.v->p + (size_t)(t * src.v->ld + src.col) * size,
+                 (size_t)n * size);
 }
 
 static void assemble(const struct tr_mla *a, int64_t t, float *pe)

@@ -1,7 +1,8 @@
 #include "trainer/backend/cpu/cells.h"
 
-#include <math.h>
 #include <string.h>
+
+enum { COPY_LONG = 2048 }; /* bytes from which memcpy is faster */
 
 typedef uint32_t bits __attribute__((may_alias)); /* the bits of an f32 in memory */
 
@@ -24,12 +25,20 @@ CPU_KERNEL static void f32_to_bf16(uint16_t *restrict dst, const bits *restrict 
     }
 }
 
+void cpu_copy_row(void *dst, const void *src, size_t bytes)
+{
+    if (bytes < COPY_LONG && cpu_cells_have(true))
+        cpu_cells_copy(dst, src, (int64_t)bytes);
+    else
+        memcpy(dst, src, bytes);
+}
+
 void cpu_to_f32(float *dst, const void *src, enum tr_dtype t, int64_t n)
 {
     const uint16_t *half = src;
 
     if (t == TR_F32)
-        memcpy(dst, src, (size_t)n * sizeof *dst);
+        cpu_copy_row(dst, src, (size_t)n * sizeof *dst);
     else if (t == TR_BF16)
         bf16_to_f32((bits *)dst, half, n);
     else
@@ -42,7 +51,7 @@ void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n)
     uint16_t *half = dst;
 
     if (t == TR_F32)
-        memcpy(dst, src, (size_t)n * sizeof *src);
+        cpu_copy_row(dst, src, (size_t)n * sizeof *src);
     else if (t == TR_BF16 && cpu_cells_have(false))
         cpu_cells_halve(half, src, n);
     else if (t == TR_BF16)
@@ -75,6 +84,11 @@ void cpu_store(const struct tr_view *v, int64_t row, int64_t col, const float *s
 {
     if (n > 0)
         cpu_from_f32(cell(v, row, col), v->dtype, src, n);
+}
+
+float *cpu_out(float *buf, const struct tr_view *v, int64_t row)
+{
+    return v->dtype == TR_F32 ? (float *)v->p + row * v->ld : buf;
 }
 
 CPU_KERNEL static void round_bf16(bits *x, int64_t n)
@@ -136,66 +150,6 @@ CPU_KERNEL float cpu_max(const float *x, int64_t n)
     for (int64_t i = 0; i < n; i++)
         max = x[i] > max ? x[i] : max;
     return max;
-}
-
-/* exp by x = k ln 2 + r, |r| <= ln 2 / 2, and the series of exp(r) to r^7: 2 ulp. Below the
- * smallest normal it is 0; NaN stays NaN. Inlined, so that loops over it vectorise. */
-static inline float exp_of(float x)
-{
-    float lo = x > -87.3f ? x : -87.3f;
-    float c = lo > 88.7f ? 88.7f : lo;
-    float k = rintf(c * 1.44269504f);
-    float r = (c - k * 0.693359375f) + k * 2.12194440e-4f;
-    float p = 1.0f / 5040;
-    union {
-        int32_t i;
-        float f;
-    } two;
-
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = p * r + 1;
-    p = p * r + 1;
-    two.i = ((int32_t)k + 126) << 23; /* half of 2^k, so that k = 128 does not overflow */
-    p = p * two.f * 2;
-    p = x < -87.3f ? 0 : p;
-    p = x > 88.72283f ? INFINITY : p;
-    return x == x ? p : x;
-}
-
-CPU_KERNEL static float plain_exp_sum(float *x, float max, int64_t n)
-{
-    float sum = 0;
-
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = exp_of(x[i] - max);
-        sum += x[i];
-    }
-    return sum;
-}
-
-CPU_KERNEL static void plain_sigmoid(float *x, int64_t n)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        x[i] = 1 / (1 + exp_of(-x[i]));
-}
-
-float cpu_exp_sum(float *x, float max, int64_t n)
-{
-    return cpu_cells_have(true) ? cpu_cells_exp_sum(x, max, n) : plain_exp_sum(x, max, n);
-}
-
-void cpu_sigmoid(float *x, int64_t n)
-{
-    if (cpu_cells_have(true))
-        cpu_cells_sigmoid(x, n);
-    else
-        plain_sigmoid(x, n);
 }
 
 int64_t cpu_int(const struct tr_view *v, int64_t row, int64_t col)
