@@ -2,7 +2,7 @@
 
 Each has its type by its ending, its hash, and its gzip where that is smaller; scripts go without comments and blanks
 (tighten.py), modules that are needed together as one with short names (join.py, shorten.py). In index.html "static/" becomes "static/HASH/", HASH
-being that of all files: what lies there never changes. run.html is index.html for the page of a run, with its scripts named.
+being that of all files: what lies there never changes. run.html is index.html for the page of a run, with its script named.
 """
 import gzip
 import hashlib
@@ -44,8 +44,7 @@ def read(folder):
         sys.exit("embed.py: %s has no index.html with %s" % (folder, PRELOADS.decode()))
     shell = files["index.html"]
     files["index.html"] = shell.replace(PRELOADS, b"")
-    files["run.html"] = shell.replace(PRELOADS, b"".join(
-        b'<link rel="modulepreload" href="static/%s.js">\n' % name for name in (b"run", b"graph")))
+    files["run.html"] = shell.replace(PRELOADS, b'<link rel="modulepreload" href="static/run.js">\n')
     return files
 
 

@@ -29,7 +29,7 @@ static bool is_page(const char *path)
     return false;
 }
 
-/* The shell of that page: that of a run names the scripts of its page, too, so that they come with
+/* The shell of that page: that of a run names the script of its page, too, so that it comes with
  * the first. */
 static const char *shell_of(const char *path)
 {

@@ -35,13 +35,13 @@ def head_first(one):
 
 
 def asked_for(one):
-    """The shell of a run names its scripts; what is asked for before they run is not asked for again by them."""
+    """The shell of a run names its script; what is asked for before they run is not asked for again by them."""
     named = "fetch('%s').then((r) => r.text()).then((t) => [...t.matchAll(/modulepreload.*\\/(\\w+)\\.js/g)].map((m) => m[1]).join())"
-    same("scripts that the shell names: of a run", one.eval(named % "runs/1"), "run,graph")
+    same("scripts that the shell names: of a run", one.eval(named % "runs/1"), "run")
     same("of all runs", one.eval(named % "runs"), "")
     one.wait("document.querySelector('.boxrow') !== null", what="the first of its tasks")
     seen = one.eval("performance.getEntriesByType('resource').map((e) => new URL(e.name).pathname.split('/').at(-1))")
-    for name in ("first.js", "app.js", "run.js", "graph.js", "me", "params", "graph"):
+    for name in ("first.js", "app.js", "run.js", "graph.js", "me", "graph"):
         same("how often %s was asked for" % name, seen.count(name), 1)
 
 

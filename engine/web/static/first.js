@@ -7,10 +7,8 @@ const runAhead = /\/runs\/(\d+)$/.exec(location.pathname);
 
 if (chosenTheme === 'light' || chosenTheme === 'dark')
     document.documentElement.dataset.theme = chosenTheme;
-if (runAhead !== null)
-    for (const what of ['?form=row', '/instances?form=columns', '/params', '/graph'])
-        if (what !== '/graph' || !location.search.includes('tab='))
-            pathsAhead.push(`runs/${runAhead[1]}${what}`);
+if (runAhead !== null) /* what its head is drawn from, and no more: the rest would delay that */
+    pathsAhead.push(`runs/${runAhead[1]}?form=row`);
 /* Path below api/v1: [its answer, what it says where that is no error]. Not with a code for a login, which comes first. */
 window.flowrunAhead = new Map(location.hash.startsWith('#login=') ? [] : pathsAhead.map((path) => {
     const answer = fetch(new URL(`api/v1/${path}`, document.baseURI), {cache: 'no-cache'});

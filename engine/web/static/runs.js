@@ -208,7 +208,9 @@ export async function open(main) {
     const page = new RunsPage(main);
     const reload = throttled(() => page.load(), 1000);
     const close = subscribe({topics: ['list', 'queue']}, (event) => {
-        if (['hello', 'run', 'queue', 'reset'].includes(event))
+        if (event === 'hello')
+            page.load();
+        else if (['run', 'queue', 'reset'].includes(event))
             reload();
     });
     /* The stream tells of runs, not of their tasks. */
