@@ -165,7 +165,7 @@ static void gemm_cases(void)
                                                              : 0};
 
                 gemm(&p);
-                if (v & 1)
+                if ((v & 1) || p.D > 1024) /* the bound of so many FP8 weights hides a bias */
                     continue;
                 p.b = TR_F8_E4M3;
                 gemm(&p);
