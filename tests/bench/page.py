@@ -89,7 +89,7 @@ def timed(one, path):
     one.told.clear()
     one.call("Page.navigate", {"url": "about:blank"})
     one.call("Page.navigate", {"url": bed.url + path})
-    return json.loads(one.hear())
+    return json.loads(one.hear("measured"))
 
 
 def paints(one, rounds):
@@ -130,7 +130,7 @@ def follow(one, no):
     one.told.clear()
     one.trace()
     write("go", "")
-    one.hear(120)
+    one.hear("ended", 120)
     os.remove("go")
     follower.wait()
     return one.traced_tasks()

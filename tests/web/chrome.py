@@ -130,7 +130,7 @@ class Page:
         self.errors = []
         self.requests = collections.deque(maxlen=20000)
         self.traced, self.tracing = [], False
-        self.told = collections.deque()
+        self.told = {}
 
     def call(self, method, params=None, deadline=DEADLINE):
         return self.chrome.call(method, params, self.session, deadline)
@@ -146,7 +146,7 @@ class Page:
         elif method == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
         elif method == "Runtime.bindingCalled":
-            self.told.append(params["payload"])
+            self.told[params["name"]] = params["payload"]
         elif method == "Tracing.dataCollected":
             self.traced += params["value"]
         elif method == "Tracing.tracingComplete":
@@ -178,15 +178,15 @@ class Page:
         return tasks
 
     def tell(self, name):
-        """Gives the page a function of that name; what it is called with is for hear()."""
+        """Gives the page a function of that name; what it is called with last is for hear()."""
         self.call("Runtime.addBinding", {"name": name})
 
-    def hear(self, deadline=DEADLINE):
+    def hear(self, name, deadline=DEADLINE):
         end = time.monotonic() + deadline
-        while not self.told:
+        while name not in self.told:
             if not self.chrome.pump(max(0, end - time.monotonic())) and time.monotonic() >= end:
-                raise Late("the page told nothing; it says: %s" % self.text()[:1500])
-        return self.told.popleft()
+                raise Late("the page did not call %s; it says: %s" % (name, self.text()[:1500]))
+        return self.told.pop(name)
 
     def size(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride",
