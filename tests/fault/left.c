@@ -78,7 +78,8 @@ static bool belongs(const char *folder, const char *name, const char *known)
     static const char *const fixed[] = {
         "blobs", "nodes",    "runs",         "spool",        "a",  "log",     "s",         "store",
         "tmp",   "work",     "n1",           "n2",           "n3", "flowrun", "journal",   "lock",
-        "swept", "state.db", "state.db-wal", "state.db-shm", "r",  "begun",   "host.lock", NULL};
+        "swept", "state.db", "state.db-wal", "state.db-shm", "r",  "begun",   "host.lock", "machines",
+        NULL};
     static const char *const ends[] = {".idx", ".out", ".lock", "", NULL};
     size_t n = strlen(name);
 
@@ -86,6 +87,8 @@ static bool belongs(const char *folder, const char *name, const char *known)
         return false;
     if (strcmp(folder, "r") == 0)
         return true; /* a lock that a serve holds until it ends, or that a later one prunes */
+    if (strcmp(folder, "machines") == 0) /* by the id of a node's home */
+        return n == 32 && strspn(name, "0123456789abcdef") == n;
     if (among(fixed, name) || (strcmp(folder, "flowrun") == 0 && is_home(name)))
         return true;
     for (size_t i = 0; ends[i] != NULL; i++) {
