@@ -76,10 +76,11 @@ static bool belongs(const char *folder, const char *name, const char *known)
 {
     static const char *const passing[] = {"s", "tmp", "spool", "store", NULL};
     static const char *const fixed[] = {
-        "blobs", "nodes",    "runs",         "spool",        "a",  "log",     "s",         "store",
-        "tmp",   "work",     "n1",           "n2",           "n3", "flowrun", "journal",   "lock",
-        "swept", "state.db", "state.db-wal", "state.db-shm", "r",  "begun",   "host.lock", "machines",
-        NULL};
+        "blobs", "nodes", "runs",      "spool",        "a",
+        "log",   "s",     "store",     "tmp",          "work",
+        "n1",    "n2",    "n3",        "flowrun",      "journal",
+        "lock",  "swept", "state.db",  "state.db-wal", "state.db-shm",
+        "r",     "begun", "host.lock", "machines",     NULL};
     static const char *const ends[] = {".idx", ".out", ".lock", "", NULL};
     size_t n = strlen(name);
 
