@@ -253,7 +253,7 @@ enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st,
     if (rc == FR_OK && world_of(s)->size > 1)
         rc = tr_comm_host_barrier(world_of(s), err);
     if (rc == FR_OK)
-        read_drop(st, late);
+        read_drop(&l.parts, st, late);
     read_finish(&l.parts);
     fr_sys.free(late);
     return rc == FR_OK ? shard_prepack(s, err) : rc;

@@ -57,6 +57,7 @@ enum fr_rc read_add(struct read_parts *p, const struct read_part *part, struct f
 
 void read_finish(struct read_parts *p)
 {
+    tr_st_direct_close(p->direct);
     fr_sys.free(p->parts);
     *p = (struct read_parts){.parts = NULL};
 }
@@ -84,7 +85,7 @@ struct slot {
 
 struct reading {
     const struct read_opts *o;
-    struct tr_st_direct *direct; /* owns */
+    struct tr_st_direct *direct; /* borrows */
     struct read_part *parts;
     size_t *first; /* owns: the first part of each group, and their number behind it */
     size_t groups;
@@ -385,10 +386,31 @@ static enum fr_rc run(struct reading *r, int readers, struct fr_err *err)
     return r->failed == SIZE_MAX ? FR_OK : fr_fail(err, r->why.rc, "%s", r->why.msg);
 }
 
-void read_drop(const struct tr_st *st, const struct read_late *late)
+/* Calls each for what the parts are in their files, neighbours as one. */
+static void each_stretch(const struct read_parts *p,
+                         void (*each)(struct tr_st_direct *d, int file, int64_t at, size_t n))
+{
+    for (size_t i = 0, k; i < p->n; i = k) {
+        const struct read_part *first = &p->parts[i];
+        int64_t at = part_at(first), end = at;
+
+        for (k = i; k < p->n && p->parts[k].d->file == first->d->file; k++) {
+            const struct read_part *next = &p->parts[k];
+
+            if (part_at(next) > end)
+                break;
+            end = part_at(next) + (int64_t)part_disk_bytes(next);
+        }
+        each(p->direct, first->d->file, at, (size_t)(end - at));
+    }
+}
+
+void read_drop(const struct read_parts *p, const struct tr_st *st, const struct read_late *late)
 {
     for (size_t k = 0; k < late->n && k < READ_LATE; k++)
         tr_st_drop(st, &late->pieces[k]);
+    if (p->direct != NULL)
+        each_stretch(p, tr_st_direct_drop);
 }
 
 enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct read_late *late,
@@ -408,14 +430,16 @@ enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct read
     if (rc == FR_OK)
         rc = make_ring(&r, room, readers, err);
     if (rc == FR_OK)
-        rc = tr_st_direct_open(o->st, &r.direct, err);
+        rc = tr_st_direct_open(o->st, &p->direct, err);
+    if (rc == FR_OK)
+        each_stretch(p, tr_st_direct_note);
+    r.direct = p->direct;
     if (rc == FR_OK)
         rc = run(&r, readers, err);
     if (rc == FR_OK && o->tell != NULL)
         o->tell->so_far(o->tell->arg, r.all, r.all);
     tr_mem_free(o->be, TR_MEM_PINNED, r.ring);
     o->be->taken = taken; /* the ring was given back */
-    tr_st_direct_close(r.direct);
     fr_sys.free(r.first);
     return rc;
 }

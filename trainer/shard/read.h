@@ -26,6 +26,7 @@ struct read_part {
 struct read_parts {
     struct read_part *parts; /* owns */
     size_t n, cap;
+    struct tr_st_direct *direct; /* owns: of read_all */
 };
 
 /* Adds a part, in pieces that a slot of the ring holds. FR_DTYPE: the types do not convert. */
@@ -51,6 +52,7 @@ struct read_late {
  * gets what is to be dropped once all ranks have read; zero it. */
 enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct read_late *late,
                     struct fr_err *err);
-void read_drop(const struct tr_st *st, const struct read_late *late);
+/* Once all ranks have read: takes what the page cache lacked out of it. */
+void read_drop(const struct read_parts *p, const struct tr_st *st, const struct read_late *late);
 
 #endif

@@ -129,12 +129,18 @@ struct tr_st_span {
     int file;
     int64_t at;
     size_t n;
-    unsigned char cached[TR_ST_SPAN / TR_ST_PAGE]; /* out: the page cache has the page */
+    unsigned char cached[TR_ST_SPAN / TR_ST_PAGE]; /* out: the page cache had the page */
 };
 
 /* Files are opened once more, but those that cannot be read so; st is borrowed. */
 enum fr_rc tr_st_direct_open(const struct tr_st *st, struct tr_st_direct **out, struct fr_err *err);
 void tr_st_direct_close(struct tr_st_direct *d);
+
+/* Notes which pages of [at, at+n) the page cache has: before anything is read. */
+void tr_st_direct_note(struct tr_st_direct *d, int file, int64_t at, size_t n);
+/* Takes those that it lacked out of it, once all of them are read: what is read ahead for one
+ * reader is there for another, and the kernel takes out no part of what it holds as one. */
+void tr_st_direct_drop(struct tr_st_direct *d, int file, int64_t at, size_t n);
 
 /* Cuts the span to its beginning that is read in one way: true, past the page cache. */
 bool tr_st_direct_cut(const struct tr_st_direct *d, struct tr_st_span *s);

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/mman.h>
 
 enum {
@@ -14,8 +15,9 @@ enum {
 
 /* A file as it is opened for reads past the page cache. */
 struct direct_file {
-    int fd;              /* -1: its file system has none, or the file is not there */
-    atomic_bool refused; /* a read failed, or went through the page cache */
+    unsigned char *cached; /* owns: a bit a page that was noted; NULL: the kernel does not tell */
+    int fd;                /* -1: its file system has none, or the file is not there */
+    atomic_bool refused;   /* a read failed, or went through the page cache */
 };
 
 struct tr_st_direct {
@@ -37,30 +39,7 @@ static int open_again(const struct st_file *f)
     return fd;
 }
 
-enum fr_rc tr_st_direct_open(const struct tr_st *st, struct tr_st_direct **out, struct fr_err *err)
-{
-    struct tr_st_direct *d = fr_sys.alloc(sizeof(*d) + st->nfiles * sizeof(d->files[0]));
-
-    if ((*out = d) == NULL)
-        return fr_fail(err, FR_NOMEM, "a list of %zu files", st->nfiles);
-    d->st = st;
-    for (size_t i = 0; i < st->nfiles; i++) {
-        d->files[i].fd = open_again(&st->files[i]);
-        atomic_init(&d->files[i].refused, false);
-    }
-    return FR_OK;
-}
-
-void tr_st_direct_close(struct tr_st_direct *d)
-{
-    for (size_t i = 0; d != NULL && i < d->st->nfiles; i++)
-        if (d->files[i].fd >= 0)
-            fr_sys.close(d->files[i].fd);
-    fr_sys.free(d);
-}
-
-/* Which pages of the span the page cache has; those behind the file's end it lacks. The kernel
- * calls all pages cached if the file is neither this user's nor writable. */
+/* Which pages of the span the page cache has; those behind the file's end it lacks. */
 static bool look(int fd, const struct tr_st_span *s, unsigned char cached[PAGES])
 {
     void *p = mmap(NULL, s->n, PROT_READ, MAP_SHARED, fd, (off_t)s->at);
@@ -69,6 +48,107 @@ static bool look(int fd, const struct tr_st_span *s, unsigned char cached[PAGES]
     if (p != MAP_FAILED)
         (void)munmap(p, s->n);
     return told;
+}
+
+/* The kernel calls all pages cached, even those behind the end, of a file that is neither this
+ * user's nor writable. */
+static bool tells(const struct st_file *f)
+{
+    struct tr_st_span behind = {.at = (f->bytes + PAGE - 1) / PAGE * PAGE, .n = PAGE};
+    unsigned char cached[PAGES];
+
+    return f->fd >= 0 && look(f->fd, &behind, cached) && !(cached[0] & 1);
+}
+
+enum fr_rc tr_st_direct_open(const struct tr_st *st, struct tr_st_direct **out, struct fr_err *err)
+{
+    struct tr_st_direct *d = fr_sys.alloc(sizeof(*d) + st->nfiles * sizeof(d->files[0]));
+    enum fr_rc rc = FR_OK;
+
+    *out = NULL;
+    if (d == NULL)
+        return fr_fail(err, FR_NOMEM, "a list of %zu files", st->nfiles);
+    d->st = st;
+    for (size_t i = 0; i < st->nfiles; i++) {
+        const struct st_file *f = &st->files[i];
+        size_t bytes = (size_t)f->bytes / PAGE / 8 + 1;
+
+        d->files[i].cached = NULL;
+        d->files[i].fd = open_again(f);
+        atomic_init(&d->files[i].refused, false);
+        if (rc != FR_OK || !tells(f))
+            continue;
+        if ((d->files[i].cached = fr_sys.alloc(bytes)) != NULL)
+            memset(d->files[i].cached, 0, bytes);
+        else
+            rc = fr_fail(err, FR_NOMEM, "a list of the pages of %s", f->path);
+    }
+    if (rc == FR_OK)
+        *out = d;
+    else
+        tr_st_direct_close(d);
+    return rc;
+}
+
+void tr_st_direct_close(struct tr_st_direct *d)
+{
+    for (size_t i = 0; d != NULL && i < d->st->nfiles; i++) {
+        fr_sys.free(d->files[i].cached);
+        if (d->files[i].fd >= 0)
+            fr_sys.close(d->files[i].fd);
+    }
+    fr_sys.free(d);
+}
+
+static bool was_cached(const struct direct_file *f, int64_t page)
+{
+    return f->cached[page / 8] >> page % 8 & 1;
+}
+
+void tr_st_direct_note(struct tr_st_direct *d, int file, int64_t at, size_t n)
+{
+    struct direct_file *f = &d->files[file];
+    const struct st_file *of = &d->st->files[file];
+    int64_t end = at + (int64_t)n < of->bytes ? at + (int64_t)n : of->bytes;
+    unsigned char cached[PAGES];
+
+    for (at = at / PAGE * PAGE; f->cached != NULL && at < end; at += TR_ST_SPAN) {
+        size_t left = (size_t)(end - at + PAGE - 1) / PAGE;
+        struct tr_st_span s = {.at = at, .n = (left < PAGES ? left : PAGES) * PAGE};
+
+        if (!look(of->fd, &s, cached))
+            continue;
+        for (size_t i = 0; i < s.n / PAGE; i++) {
+            int64_t page = at / PAGE + (int64_t)i;
+
+            f->cached[page / 8] |= (unsigned char)((cached[i] & 1) << page % 8);
+        }
+    }
+}
+
+/* The page cache as it was noted; it lacks what is behind the file's end. */
+static void recall(const struct tr_st_direct *d, struct tr_st_span *s)
+{
+    int64_t first = s->at / PAGE, pages = (d->st->files[s->file].bytes + PAGE - 1) / PAGE;
+
+    for (int64_t i = 0; i < (int64_t)s->n / PAGE; i++)
+        s->cached[i] = first + i < pages && was_cached(&d->files[s->file], first + i);
+}
+
+void tr_st_direct_drop(struct tr_st_direct *d, int file, int64_t at, size_t n)
+{
+    const struct direct_file *f = &d->files[file];
+    int64_t page = at / PAGE, end = (at + (int64_t)n + PAGE - 1) / PAGE, to;
+
+    for (; f->cached != NULL && page < end; page = to) {
+        bool cached = was_cached(f, page);
+
+        for (to = page + 1; to < end && was_cached(f, to) == cached;)
+            to++;
+        if (!cached)
+            (void)posix_fadvise(d->st->files[file].fd, (off_t)(page * PAGE),
+                                (off_t)((to - page) * PAGE), POSIX_FADV_DONTNEED);
+    }
 }
 
 /* Pages from the i-th on that are cached, or that are not. */
@@ -86,8 +166,9 @@ bool tr_st_direct_cut(const struct tr_st_direct *d, struct tr_st_span *s)
     const struct direct_file *f = &d->files[s->file];
     size_t n = s->n / PAGE, at, run;
 
-    if (f->fd < 0 || f->refused || !look(d->st->files[s->file].fd, s, s->cached))
+    if (f->fd < 0 || f->refused || f->cached == NULL)
         return false;
+    recall(d, s);
     for (at = 0; at < n; at += run) {
         run = run_of(s->cached, at, n);
         if ((s->cached[at] & 1) && (run >= RUN || run == n)) {
