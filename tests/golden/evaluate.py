@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Golden data of evaluation: transformers' Trainer on the example of `flowtrain init --example`.
+"""Golden data of evaluation: transformers' Seq2SeqTrainer, which is
+LLaMA-Factory's, on the example of `flowtrain init --example`.
 
 The data are split as LLaMA-Factory's --val_size splits them (datasets' train_test_split), encoded by
-the tokenizer with the template `default`, and evaluated in f32 by Trainer.evaluate with LLaMA-Factory's
+the tokenizer with the template `default`, and evaluated in f32 by its evaluate() with LLaMA-Factory's
 eval_accuracy. Writes evaluate.json beside this file:
 
     seed, val_size, cutoff_len
@@ -21,8 +22,8 @@ import tempfile
 import datasets
 import numpy
 import torch
-from transformers import (AutoModelForCausalLM, AutoTokenizer, DataCollatorForSeq2Seq, Trainer,
-                          TrainingArguments)
+from transformers import (AutoModelForCausalLM, AutoTokenizer, DataCollatorForSeq2Seq, Seq2SeqTrainer,
+                          Seq2SeqTrainingArguments)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SEED, VAL_SIZE, CUTOFF, IGNORE = 7, 0.1, 64, -100
@@ -56,8 +57,8 @@ def accuracy(got):
 
 def evaluate(model, tokenizer, data, batch):
     with tempfile.TemporaryDirectory() as out:
-        args = TrainingArguments(out, per_device_eval_batch_size=batch, report_to="none", use_cpu=True)
-        trainer = Trainer(model, args, eval_dataset=data, compute_metrics=accuracy,
+        args = Seq2SeqTrainingArguments(out, per_device_eval_batch_size=batch, report_to="none", use_cpu=True)
+        trainer = Seq2SeqTrainer(model, args, eval_dataset=data, compute_metrics=accuracy,
                           data_collator=DataCollatorForSeq2Seq(tokenizer, pad_to_multiple_of=8,
                                                                label_pad_token_id=IGNORE),
                           preprocess_logits_for_metrics=lambda logits, labels: torch.argmax(logits, dim=-1))

@@ -109,7 +109,8 @@ static enum fr_rc put_scores(json_t *figures, struct tr_infer *x, const struct t
                              .data = data,
                              .batch = s->batch,
                              .tokens_max = o->tokens_max,
-                             .samples_max = o->samples_max};
+                             .samples_max = o->samples_max,
+                             .whole = true};
     struct tr_eval_result r;
     enum fr_rc rc = tr_evaluate(&e, &r, err);
 

@@ -19,8 +19,9 @@ struct tr_eval_opts {
     int64_t batch;                 /* B */
     int64_t tokens_max;            /* of the model: a batch of more is computed in pieces */
     int64_t samples_max;           /* of it, examples: a packed sample has several */
-    bool whole;                    /* the last batch counts as a whole one, as that of a stream,
-                                      whose end the Trainer does not know before */
+    bool whole;                    /* the last batch counts as a whole one, as with the reference's
+                                      Seq2SeqTrainer (stage sft), and of a stream, whose end the
+                                      Trainer does not know before */
 };
 
 /* Batches and samples without any target count nowhere; without one at all figures are NaN. */

@@ -63,7 +63,7 @@ static enum fr_rc one_set(struct tr_run *r, const struct tr_eval_set *set, json_
                              .batch = r->args->per_device_eval_batch_size,
                              .tokens_max = r->tokens_max,
                              .samples_max = r->samples_max,
-                             .whole = r->args->streaming};
+                             .whole = r->args->streaming || !r->args->pretrain};
     struct tr_eval_result x;
     json_t *figures = NULL;
     enum fr_rc rc;
