@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What is done in the browser: a run is started with a parameter, seen to fail in its graph, retried, repeated with
-another parameter; a schedule is paused; messages are sent again; a token is made and lets one in. All with the keyboard where keys are named.
+another parameter; a schedule is paused, its past times are made up; messages are sent again; a token is made and lets one in. All with the keyboard where keys are named.
 usage: actions.py BUILD"""
 import json
 import os
@@ -138,6 +138,25 @@ def messages(one):
     one.wait("[...document.querySelectorAll('.deliveries tbody tr')][0].innerText.startsWith('test')", what="the test in the list")
 
 
+def backfill(one):
+    """What a backfill would make is said before it is asked for; then its buttons do what they say."""
+    states = lambda: [b["state"] for b in json.loads(flow("api", "backfills"))["items"]]
+    one.go(bed.url + "schedules")
+    one.press("Backfill")
+    one.wait("document.querySelector('dialog [name=to]') !== null", what="the form")
+    for name, day in (("from", "2020-01-01"), ("to", "2020-12-31")):
+        one.eval("(() => { const f = document.querySelector('dialog [name=%s]'); f.value = '%s'; f.dispatchEvent(new Event('change')); })()" % (name, day))
+    one.wait("/Makes .*\\d+ runs/.test(document.querySelector('dialog').innerText)", what="what it would make")
+    same("nothing is made yet", states(), [])
+    one.press("Make the runs")
+    for button, state in (("Pause", "paused"), ("Resume", "active"), ("Cancel", "cancelled")):
+        one.wait("(() => { const b = [...document.querySelectorAll('.block button')].find((one) => one.textContent === '%s');"
+                 " if (b) b.click(); return b !== undefined; })()" % button, what="its button " + button)
+        one.wait("document.querySelector('dialog[open]')?.innerText.includes('366 of its runs')", what="how far it is")
+        one.press(button)
+        until("it is " + state, lambda: states() == [state])
+
+
 def token(one):
     one.go(bed.url + "settings")
     one.press("New token")
@@ -176,6 +195,7 @@ def main():
     repeat(one)
     schedule(one)
     messages(one)
+    backfill(one)
     clean_page("all of it", one)
     token(one)
     clean_page("behind the login", one)

@@ -53,6 +53,9 @@ def main():
     unharmed("the log", one)
     one.go(bed.url + "runs/1?tab=params")
     one.wait_text(EVIL)
+    same("a link to another host is the browser's", one.eval("""(() => { let left; const a = document.createElement('a'); a.href = 'http://other.example/runs';
+        document.body.append(a); window.addEventListener('click', (event) => { left = !event.defaultPrevented; event.preventDefault(); }, {once: true});
+        a.click(); a.remove(); return left; })()"""), True)
     clean_page("all of it", one)
     finish()
 

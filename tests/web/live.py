@@ -19,6 +19,19 @@ tasks:
 """ % LINES
 
 
+EARLY = """
+name: early
+tasks:
+  first: {run: "until test -e %(f)s/go.early; do sleep 0.02; done"}
+  again: {retry: {times: 1, delay: 0s}, run: "until test -e %(f)s/go.retry; do sleep 0.02; done; test $FLOWRUN_ATTEMPT_NO = 2 || exit 1; until test -e %(f)s/go.later; do sleep 0.02; done"}
+"""
+# Keeps what the stream is asked to go on from; answers with instances are held until letGo() is called once window.hold is set.
+WATCHED = """(() => { const real = window.fetch; window.asked = []; const held = new Promise((go) => { window.letGo = go; });
+    window.fetch = async (what, options) => { const path = String(what);
+        if (path.includes('/stream')) window.asked.push(options?.headers?.['Last-Event-ID'] ?? null);
+        const answer = await real(what, options); if (window.hold && path.includes('/instances')) { window.holding = true; await held; } return answer; }; })()"""
+
+
 def row(no):
     return "document.querySelector('tr.row[data-no=\"%d\"]')" % no
 
@@ -78,6 +91,29 @@ def restart(one):
     lines = shown(one)
     same("no line twice, none missed", [n for n, _ in lines], list(range(lines[0][0], LINES + 2)))
     one.wait("document.querySelector('.runhead .progress').innerText.includes('2 of 3')", 60, "two of three")
+    asked = one.eval("asked")
+    check("each further stream goes on from what was read: %s" % asked, asked[0] is None and len(asked) > 1 and all(asked[1:]))
+
+
+def early(one):
+    """What happens while a run's instances are read again, as behind a failed attempt, is there with them."""
+    begin_run("early.yaml")
+    no = 5
+    until("the run has begun", lambda: "running" in flow("status", str(no)))
+    one.go(bed.url + "runs/%d" % no)
+    one.wait("document.querySelector('.live')?.dataset.kind === 'live' && document.querySelector('.runhead .progress')?.innerText.includes('0 of 2')", what="the run, live")
+    one.eval("""(() => { window.told = []; window.heard = new BroadcastChannel('flowrun /');
+        heard.onmessage = ({data}) => told.push(...(data.event === 'inst' ? data.data.changes || [] : []).map(([, state]) => state)); window.hold = true; })()""")
+    write("go.retry", "")
+    one.wait("window.holding === true", what="instances that are read again")
+    write("go.early", "")
+    until("its first task is over", lambda: flow("status", str(no)).count("succeeded") == 1)
+    one.wait("told.includes('succeeded')", what="news of it, which comes by the stream")
+    one.eval("window.hold = false; letGo()")
+    one.wait("document.querySelector('.runhead .progress').innerText.includes('1 of 2')", what="what happened meanwhile")
+    write("go.later", "")
+    one.wait("document.title.startsWith('✓')", what="its end")
+    one.wait("document.querySelector('.runhead .progress').innerText.includes('2 of 2')", what="both tasks, each once")
 
 
 def cancel(one):
@@ -120,10 +156,12 @@ def main():
     begin()
     write("live.yaml", PIPELINE)
     write("gap.yaml", 'name: gap\ntasks: {t: {run: "until test -e %s/go.gap; do sleep 0.02; done"}}\n' % bed.folder)
+    write("early.yaml", EARLY % {"f": bed.folder})
     write("served/quick.yaml", 'name: quick\ntasks: {t: {run: "true"}}\n')
     serve()
     one = page()
     log_in(one)
+    one.call("Page.addScriptToEvaluateOnNewDocument", {"source": WATCHED})
     list_is_live(one)
     log_is_followed(one)
     clean_page("until the host ended", one)
@@ -131,6 +169,7 @@ def main():
     cancel(one)
     gap(one)
     list_gap(one)
+    early(one)
     finish()
 
 
