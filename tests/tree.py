@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the shape of the tree: sizes, banned calls, mutable file-scope variables, includes.
+"""Checks the shape of the tree: sizes, banned calls, mutable file-scope variables, includes, links of pages.
 
 The include rule is read from ARCHITECTURE.md (its lines "floors: …"). Prints one line a finding;
 exit status 1 when there is any.
@@ -135,6 +135,15 @@ def check_includes(path, text, rules):
             say(path, i, "%s is private to its folder" % target)
 
 
+def check_links(path):
+    """Every file that a page names is there."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        for i, line in enumerate(f, 1):
+            for to in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", line):
+                if not os.path.exists(os.path.join(ROOT, os.path.dirname(path), to)):
+                    say(path, i, "%s is not there" % to)
+
+
 def main():
     rules = floors()
     if not rules:
@@ -144,6 +153,8 @@ def main():
             text = f.read()
         check_text(path, text)
         check_includes(path, text, rules)
+    for path in ["README.md", "ARCHITECTURE.md"] + ["docs/" + n for n in os.listdir(os.path.join(ROOT, "docs")) if n.endswith(".md")]:
+        check_links(path)
     print("\n".join(findings))
     print("%d findings" % len(findings))
     return 1 if findings else 0
