@@ -3,11 +3,13 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/str.h"
+#include "engine/base/sys.h"
 #include "tests/unit/check.h"
 #include "trainer/config/args_table.h"
 #include "trainer/train/identity.h"
 #include "trainer/train/loading.h"
 #include "trainer/train/metrics.h"
+#include "trainer/train/pace.h"
 #include "trainer/train/scaler.h"
 #include "trainer/train/schedule.h"
 #include "trainer/train/tensorboard.h"
@@ -375,9 +377,46 @@ static void loading(void)
     }
 }
 
+static int64_t clock_ms;
+
+static int64_t this_clock(void)
+{
+    return clock_ms;
+}
+
+/* When it is said how far long work is. */
+static void pace(void)
+{
+    static const struct {
+        int64_t ms, done;
+        bool said;
+    } rows[] = {
+        {4999, 1, false},   {5000, 1, true},     {9999, 2, false},
+        {10000, 599, true}, {15000, 600, false}, {20000, 601, false},
+    };
+    int64_t (*real)(void) = fr_sys.mono_ms;
+    struct tr_pace p;
+    char left[24];
+
+    check_row("pace");
+    fr_sys.mono_ms = this_clock;
+    clock_ms = 0;
+    p = tr_pace_begin("Evaluation", "batches", 600);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        clock_ms = rows[i].ms;
+        CHECK(tr_pace_at(&p, rows[i].done) == rows[i].said);
+    }
+    fr_sys.mono_ms = real;
+    tr_pace_left(120, 600, 10000, left);
+    CHECK_TEXT(left, "40.0s");
+    tr_pace_left(0, 600, 10000, left);
+    CHECK_TEXT(left, "?");
+}
+
 int main(void)
 {
     loading();
+    pace();
     json_t *root = golden();
 
     rates(root);

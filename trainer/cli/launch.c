@@ -23,7 +23,7 @@
 
 extern char **environ;
 
-enum { GRACE_MS = 30000, OWN_VARS = 19 };
+enum { GRACE_MS = 30000, OWN_VARS = 18 };
 
 struct rank {
     struct fr_proc proc;
@@ -104,7 +104,6 @@ static void rank_vars(const struct job *j, int64_t local, struct fr_buf *out, si
         {"TORCH_NCCL_ASYNC_ERROR_HANDLING", 1, NULL},
         {"FLOWTRAIN_LOCAL_SOCKS", 0, socks.p},
         {"OMP_NUM_THREADS", tr_rank_threads(j->nproc), NULL},
-        {"OMP_WAIT_POLICY", 0, tr_rank_waits()},
     };
     for (n = 0; n < OWN_VARS; n++) {
         starts[n] = out->n;

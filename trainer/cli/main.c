@@ -5,6 +5,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/str.h"
+#include "trainer/cli/ranks.h"
 #include "trainer/config/args.h"
 #include "trainer/data/template.h"
 
@@ -63,6 +64,7 @@ int main(int argc, char **argv)
         names[i] = tr_commands[i].name;
         if (strcmp(argv[1], names[i]) != 0)
             continue;
+        tr_wait_briefly(argv);
         enum fr_rc rc = tr_commands[i].run(argc - 2, (const char *const *)(argv + 2), &err);
         if (rc != FR_OK)
             fr_complain("flowtrain %s: %s\n", names[i], err.msg);

@@ -1,5 +1,6 @@
 #include "trainer/cli/ranks.h"
 
+#include "engine/base/log.h"
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
 #include "trainer/backend/device.h"
@@ -10,9 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
-static const char THREADS[] = "OMP_NUM_THREADS", WAITS[] = "OMP_WAIT_POLICY";
+static const char THREADS[] = "OMP_NUM_THREADS", POLICY[] = "OMP_WAIT_POLICY",
+                  SPINS[] = "GOMP_SPINCOUNT";
 
 int64_t tr_rank_threads(int64_t ranks)
 {
@@ -27,11 +30,17 @@ int64_t tr_rank_threads(int64_t ranks)
     return n > 1 ? n : 1;
 }
 
-const char *tr_rank_waits(void)
+void tr_wait_briefly(char **argv)
 {
-    const char *given = getenv(WAITS);
-
-    return given != NULL ? given : "PASSIVE";
+    (void)prctl(PR_SET_NAME, "flowtrain"); /* what ps shows, which would be "exe" */
+    if (getenv(POLICY) != NULL || getenv(SPINS) != NULL)
+        return;
+    if (setenv(SPINS, "2000", 1) == 0)
+        (void)execv(tr_program(), argv);
+    fr_log(FR_LOG_WARN, "cpu",
+           "cannot be started again with %s: %s; other work beside it may slow "
+           "it down more",
+           SPINS, strerror(errno));
 }
 
 enum fr_rc tr_rank_like(int64_t ranks, const char *command, int argc, const char *const *argv,
@@ -41,7 +50,7 @@ enum fr_rc tr_rank_like(int64_t ranks, const char *command, int argc, const char
     char threads[24];
     int e;
 
-    if (getenv(THREADS) != NULL && getenv(WAITS) != NULL)
+    if (getenv(THREADS) != NULL)
         return FR_OK;
     if ((words = fr_sys.alloc(((size_t)argc + 3) * sizeof(*words))) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the arguments");
@@ -50,7 +59,7 @@ enum fr_rc tr_rank_like(int64_t ranks, const char *command, int argc, const char
     memcpy(words + 2, argv, (size_t)argc * sizeof(*words));
     words[argc + 2] = NULL;
     (void)snprintf(threads, sizeof(threads), "%lld", (long long)tr_rank_threads(ranks));
-    if (setenv(THREADS, threads, 1) == 0 && setenv(WAITS, tr_rank_waits(), 1) == 0)
+    if (setenv(THREADS, threads, 1) == 0)
         (void)execv(tr_program(), (char *const *)(uintptr_t)words);
     e = errno;
     fr_sys.free(words);

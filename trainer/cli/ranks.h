@@ -15,18 +15,22 @@ struct tr_ranks {
 /* FR_USAGE: NCCL was asked for and the ranks are on CPUs. */
 enum fr_rc tr_ranks_join(struct tr_ranks *r, const struct tr_comm_opts *o, struct fr_err *err);
 
-/* What OMP_NUM_THREADS and OMP_WAIT_POLICY are for one of so many ranks of this machine: the user's
- * word, else an equal share of the processors this process may use, and PASSIVE: ranks share
- * processors, so that a thread that waits must not spin. */
+/* What OMP_NUM_THREADS is for one of so many ranks of this machine: the user's word, else an equal
+ * share of the processors this process may use. */
 int64_t tr_rank_threads(int64_t ranks);
-const char *tr_rank_waits(void);
 
-/*
- * Starts this program again, with the same arguments, where OpenMP is not set up as for one of so
- * many ranks of this machine: it reads its variables when a program begins. Returns where it is, or
- * with an error.
- */
+/* Starts this program again, with the same arguments, where OMP_NUM_THREADS is not set: OpenMP
+ * reads its variables when a program begins. Returns where it is set, or with an error. */
 enum fr_rc tr_rank_like(int64_t ranks, const char *command, int argc, const char *const *argv,
                         struct fr_err *err);
+
+/*
+ * Likewise, and for all that this process starts, where nobody has said how threads wait. GNU's
+ * OpenMP lets them spin for milliseconds, which takes the processor from the thread that is waited
+ * for where there is other work; those that sleep at once (OMP_WAIT_POLICY=PASSIVE) have to be
+ * woken for each small op. Here they spin for some 50 microseconds. argv is the program's. Where it
+ * cannot be started again, a line says so and it goes on as it is.
+ */
+void tr_wait_briefly(char **argv);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/data/sampler.h"
+#include "trainer/train/pace.h"
 
 #include <math.h>
 #include <string.h>
@@ -199,10 +200,14 @@ enum fr_rc tr_evaluate(const struct tr_eval_opts *o, struct tr_eval_result *out,
 {
     int64_t n = tr_dataset_size(o->data), began = fr_sys.mono_ms();
     struct job j = {.o = o, .n = n, .batches = div_up(n, o->batch)};
+    struct tr_pace pace = tr_pace_begin("Evaluation", "batches", j.batches);
     enum fr_rc rc = begin(&j, err);
 
-    for (int64_t b = 0; b < j.batches && rc == FR_OK; b += o->comm->size)
+    for (int64_t b = 0; b < j.batches && rc == FR_OK; b += o->comm->size) {
         rc = one_round(&j, b, err);
+        if (o->comm->rank == 0)
+            (void)tr_pace_at(&pace, b + o->comm->size);
+    }
     if (rc == FR_OK)
         rc = share_sums(&j, err);
     if (rc == FR_OK) {

@@ -37,7 +37,8 @@ struct tr_eval_result {
     double seconds;
 };
 
-/* Every rank calls it. FR_USAGE when a sample is longer than tokens_max. */
+/* Every rank calls it; rank 0 says how far it is. FR_USAGE when a sample is longer than tokens_max.
+ */
 enum fr_rc tr_evaluate(const struct tr_eval_opts *o, struct tr_eval_result *out,
                        struct fr_err *err);
 

@@ -1,6 +1,7 @@
 #include "trainer/train/generate.h"
 
 #include "engine/base/sys.h"
+#include "trainer/train/pace.h"
 
 #include <string.h>
 
@@ -199,12 +200,15 @@ static enum fr_rc one_call(struct job *j, struct fr_err *err)
     return rc;
 }
 
-static bool busy(const struct job *j)
+/* Prompts of this rank without their answer. */
+static int64_t unanswered(const struct job *j)
 {
+    int64_t size = j->o->comm->size;
+    int64_t n = j->waiting < j->n ? (j->n - j->waiting + size - 1) / size : 0;
+
     for (int64_t k = 0; k < j->o->sequences; k++)
-        if (j->places[k].prompt >= 0)
-            return true;
-    return j->waiting < j->n;
+        n += j->places[k].prompt >= 0;
+    return n;
 }
 
 static enum fr_rc check(const struct job *j, struct fr_err *err)
@@ -246,13 +250,16 @@ enum fr_rc tr_generate(const struct tr_generate_opts *o, const struct tr_prompt 
 {
     struct job j = {
         .o = o, .prompts = prompts, .answers = answers, .n = n, .waiting = o->comm->rank};
-    double any = 1;
+    struct tr_pace pace = tr_pace_begin("Generation", "answers", n);
     enum fr_rc rc = begin(&j, err);
 
     while (rc == FR_OK) {
-        any = busy(&j);
-        if ((rc = tr_comm_host_sum(o->comm, &any, 1, err)) != FR_OK || any == 0)
+        double left = (double)unanswered(&j);
+
+        if ((rc = tr_comm_host_sum(o->comm, &left, 1, err)) != FR_OK || left == 0)
             break;
+        if (o->comm->rank == 0 && o->piece == NULL)
+            (void)tr_pace_at(&pace, n - (int64_t)left);
         rc = one_call(&j, err);
     }
     fr_sys.free(j.places);

@@ -53,7 +53,8 @@ struct tr_generate_opts {
 };
 
 /* answers[0..n): those of this rank's prompts are filled, the others stay. Every rank calls it with
- * the same number of prompts. FR_USAGE when a prompt is empty or longer than the caches. */
+ * the same number of prompts; where no pieces are asked for, rank 0 says how far it is. FR_USAGE
+ * when a prompt is empty or longer than the caches. */
 enum fr_rc tr_generate(const struct tr_generate_opts *o, const struct tr_prompt *prompts, int64_t n,
                        struct tr_answer *answers, struct fr_err *err);
 

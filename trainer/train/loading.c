@@ -3,6 +3,7 @@
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
 #include "trainer/train/metrics.h"
+#include "trainer/train/pace.h"
 
 #include <stdio.h>
 
@@ -17,13 +18,12 @@ static int64_t rate(int64_t bytes, int64_t ms)
 void tr_loading_text(int64_t bytes, int64_t of, int64_t ms, char out[128])
 {
     int64_t speed = rate(bytes, ms);
-    char done[24], all[24], second[24], left[24] = "?";
+    char done[24], all[24], second[24], left[24];
 
     fr_show_size(bytes, done);
     fr_show_size(of, all);
     fr_show_size(speed, second);
-    if (speed > 0)
-        fr_show_duration((int64_t)((double)(of - bytes) * 1e3 / (double)speed), left);
+    tr_pace_left((double)bytes, (double)of, ms, left);
     (void)snprintf(out, 128, "%s of %s, %s/s, %s left", done, all, second, left);
 }
 
