@@ -406,6 +406,9 @@ static void pace(void)
         clock_ms = rows[i].ms;
         CHECK(tr_pace_at(&p, rows[i].done) == rows[i].said);
     }
+    p = tr_pace_begin("Tokenizing", "records", 0);
+    clock_ms += 5000;
+    CHECK(tr_pace_at(&p, 7) && !tr_pace_at(&p, 8));
     fr_sys.mono_ms = real;
     tr_pace_left(120, 600, 10000, left);
     CHECK_TEXT(left, "40.0s");

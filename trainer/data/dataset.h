@@ -19,6 +19,12 @@
 
 struct tr_dataset;
 
+/* Is told, between records, how many have become tokens so far; by the thread that loads. */
+struct tr_data_tell {
+    void (*so_far)(void *arg, int64_t records); /* NULL: nobody asks */
+    void *arg;
+};
+
 struct tr_dataset_opts {
     const char *dataset;     /* "a,b" */
     const char *dataset_dir; /* holds dataset_info.json */
@@ -38,6 +44,7 @@ struct tr_dataset_opts {
     bool overwrite_cache;
     int workers; /* threads that tokenise; 0: as many as OpenMP has. The same samples
                     in the same order with any number */
+    struct tr_data_tell tell;
 };
 
 /* warnings (may be NULL) gets one line a dropped record, at most 20, and a count. FR_USAGE when no

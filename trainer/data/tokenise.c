@@ -44,6 +44,7 @@ struct job {
     struct fr_buf *warnings;
     struct fr_buf reasons; /* owns: the first of the dropped records, "WHERE: WHY" */
     int64_t dropped;       /* of all data sets */
+    int64_t taken;         /* records of all data sets */
     struct tr_mt draw;     /* of num_samples, one after the other */
     bool mixing;           /* records that are dropped keep their places until all sets are read */
     struct fr_err *err;
@@ -153,7 +154,7 @@ static void note_columns(struct job *j, const json_t *record)
             j->columns |= 1u << i;
     }
     if (j->keys.n == 0)
-        json_object_foreach ((json_t *)record, key, v)
+        json_object_foreach((json_t *)record, key, v)
             fr_buf_fmt(&j->keys, "%s%s", j->keys.n > 0 ? ", " : "", key);
 }
 
@@ -195,7 +196,10 @@ static enum fr_rc flush(struct job *j, struct fr_err *err)
         s->record = NULL;
         fr_arena_reset(&s->arena);
     }
+    j->taken += j->nslots;
     j->nslots = 0;
+    if (j->o->tell.so_far != NULL)
+        j->o->tell.so_far(j->o->tell.arg, j->taken);
     return rc;
 }
 

@@ -26,11 +26,19 @@ bool tr_pace_at(struct tr_pace *p, int64_t done)
     int64_t now = fr_sys.mono_ms();
     char left[24];
 
-    if (done >= p->of || now - p->said_ms < SAID_MS)
+    if ((p->of > 0 && done >= p->of) || now - p->said_ms < SAID_MS)
         return false;
     p->said_ms = now;
     tr_pace_left((double)done, (double)p->of, now - p->began_ms, left);
-    tr_say("%s: %lld of %lld %s, %s left", p->what, (long long)done, (long long)p->of, p->unit,
-           left);
+    if (p->of > 0)
+        tr_say("%s: %lld of %lld %s, %s left", p->what, (long long)done, (long long)p->of, p->unit,
+               left);
+    else
+        tr_say("%s: %lld %s so far", p->what, (long long)done, p->unit);
     return true;
+}
+
+void tr_pace_tell(void *pace, int64_t done)
+{
+    (void)tr_pace_at(pace, done);
 }

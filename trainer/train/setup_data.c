@@ -1,6 +1,7 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "trainer/data/stream.h"
+#include "trainer/train/pace.h"
 #include "trainer/train/setup.h"
 
 #include <ctype.h>
@@ -42,9 +43,12 @@ static enum fr_rc load_one(struct tr_run *r, struct tr_dataset_opts *o, struct t
                            struct fr_err *err)
 {
     bool first = r->env.comm->local_rank == 0;
+    struct tr_pace pace = tr_pace_begin("Tokenizing", "records", 0);
     struct fr_buf warnings = {0};
     enum fr_rc rc = FR_OK;
 
+    if (r->env.comm->rank == 0)
+        o->tell = (struct tr_data_tell){tr_pace_tell, &pace};
     o->overwrite_cache = r->args->overwrite_cache && first;
     if (first)
         rc = tr_dataset_load(o, r->tokenizer, out, &warnings, err);
@@ -52,6 +56,7 @@ static enum fr_rc load_one(struct tr_run *r, struct tr_dataset_opts *o, struct t
         rc = tr_comm_host_barrier(r->env.comm, err);
     if (rc == FR_OK && !first)
         rc = tr_dataset_load(o, r->tokenizer, out, NULL, err);
+    o->tell = (struct tr_data_tell){NULL, NULL};
     if (rc == FR_OK)
         tr_run_notes(r, &warnings);
     fr_buf_finish(&warnings);
