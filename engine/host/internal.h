@@ -1,23 +1,21 @@
 /*
- * What the files of the host share; nobody else includes it.
+ * What the files of the host share; nobody else includes it. The rooms of the folder:
  *
- *   host.c      its turn
- *   runs.c      its runs: how they come, how long they are driven
- *   take_up.c   what the host before left
- *   answer.c    requests of its interface
- *   await.c     requests that wait until there is news
- *   body.c      what is in the body of a request to submit or resume
- *   rows.c      rows of the store as JSON
- *   feed.c      what happens, to those who follow
- *   held.c      what attempts of runs hold that this host does not drive
- *   queue.c     which queued runs start
- *   rerun.c     which runs that failed run again by themselves
- *   jobs.h      what requests ask for and takes long
- *   share.c     the machines that runs have in common
- *   arbiter.c   who may use the slots of one of them
- *   why.c       what a ready instance waits for
- *   why_gang.c  the gangs that collect slots
- *   schedules.h the schedules of a host that stays
+ *   its turn       host.c; what takes long: jobs.h, jobs_rows.c (in a thread, then in slices)
+ *   its runs       runs.c how they come, how long they are driven; take_up.c what the host before
+ *                  left; queue.h which queued ones start; rerun.h which failed ones run again
+ *   machines       share.c what runs have in common; arbiter.h who may use slots; held.c what is
+ *                  held that this host does not drive; why.h, why_gang.c what an instance waits
+ *                  for; machines.h, machine_file.h how nodes fare
+ *   schedules      schedules.h; folders.h, looking.c what files say; keeping.c rows; fires.c
+ *                  instants; making.c their runs; set_back.c a clock that was; pause.h, backfill.h
+ *   its interface  api.h; answer.c the table, answer_*.c what each does (call.h), body.c what they
+ *                  bring; remote.h from elsewhere, keyed.h only once, await.h until there is news,
+ *                  problem.h errors, access.h who may; feed.c, feed_open.c those who follow
+ *   views          text.h the store and logs as text: rows.c, view_*.c (view.h); lines.h, newest.h,
+ *                  merge.h logs; tally.h, curves.h, readers.h, fixed.h, range.h
+ *   what it tells  outbox.h, notices.c, deliver.h messages; meters.h, prom.h figures
+ *   what stays     retain.h which ended runs, keeper.c by itself
  */
 #ifndef FR_HOST_INTERNAL_H
 #define FR_HOST_INTERNAL_H
