@@ -164,6 +164,66 @@ def thoughts():
             found[0]["predict"] + "\n", found[0])
 
 
+INFER = """model_name_or_path: ex/model
+adapter_name_or_path: out
+template: default
+infer_backend: huggingface  # choices: [huggingface, vllm, sglang, ktransformers]
+trust_remote_code: true
+"""
+
+
+def ask(words, code=0):
+    """Answers, and what is told beside them."""
+    done = subprocess.run([t.flowtrain] + words, capture_output=True, text=True, timeout=120)
+    t.same("exit status of %s" % " ".join(words), done.returncode, code)
+    return done.stdout, done.stderr
+
+
+def files():
+    """LLaMA-Factory's file of arguments for inference, unchanged but for the names; keys of a training are told."""
+    with open("infer.yaml", "w") as f:
+        f.write(INFER)
+    prompt = ["--prompt", "What is 33 plus 89?", "--max_new_tokens", "9"]
+    words = ["generate", "infer.yaml", "--device", "cpu"] + prompt
+    text, told = ask(words)
+    plain = run(["generate"] + ADAPTER + prompt)
+    t.same("an answer by a file", text, plain)
+    t.has("what has no effect", told, "--trust_remote_code has no effect: nothing remote is run\n")
+    t.check("what is at its default is not told", "--infer_backend" not in told, told)
+    t.has("another engine", ask(words + ["infer_backend=vllm"])[1], "--infer_backend has no effect: answers are this program's own\n")
+    t.same("what is told, on two ranks", subprocess.run([t.flowtrain, "launch", "--nproc_per_node", "2", "--standalone", "--"] +
+           words, capture_output=True, text=True).stderr.count("--trust_remote_code"), 1)
+    drawn = run(["generate"] + ADAPTER + prompt + ["--temperature", "0.95", "--top_k", "50", "--top_p", "0.7"])
+    t.check("draws differ", drawn != plain)
+    for more in (["temperature=0.95"], ["do_sample=true"], ["--top_p", "0.7"]):
+        t.same("drawn as LLaMA-Factory's defaults say, by " + more[0], ask(words + more)[0], drawn)
+    t.same("not drawn", ask(words + ["temperature=0.95", "do_sample=false"])[0], plain)
+    t.same("null takes a value back", ask(words + ["temperature=0.95", "temperature=null"])[0], plain)
+    half = run(["generate"] + ADAPTER + prompt + ["--bf16"])
+    t.same("a type", ask(words + ["infer_dtype=bfloat16"])[0], half)
+    with open("train.yaml", "w") as f:
+        f.write(INFER + "eval_dataset: few\ndataset: arithmetic\ndataset_dir: ex/data\ncutoff_len: 64\nlearning_rate: 1.0e-4\n"
+                        "per_device_eval_batch_size: 4\nlora_rank: 8\nlora_alpha: null\npredict_with_generate: true\n")
+    run(["eval"] + ADAPTER + DATA + ["--batch", "4", "--cutoff_len", "64", "--generate", "--output", "flags.json",
+                                     "--max_new_tokens", "9"])
+    told = ask(["eval", "train.yaml", "--device", "cpu", "--output", "file.json", "--max_new_tokens", "9"])[1]
+    with open("flags.json") as f, open("file.json") as g:
+        t.same("figures by a file of a training", json.load(g), json.load(f))
+    t.has("a key of a training", told, "--learning_rate has no effect: it belongs to flowtrain train\n")
+    t.check("one at its default is not told", "--lora_rank" not in told, told)
+    t.same("another data set behind the file", json.loads(ask(["eval", "train.yaml", "dataset=arithmetic", "--max_samples", "3",
+           "--device", "cpu", "--output", "file.json", "predict_with_generate=false"])[0] and open("file.json").read())["samples"], 3)
+    for more, want in (("num_beams: 4", "wrong.yaml:6:1: --num_beams 4 is not done"),
+                       ("repetition_penalty: 1.1", "--repetition_penalty 1.1 is not done"),
+                       ("quantization_bit: 4", "--quantization_bit 4 is not done: base weights stay"),
+                       ("infer_dtype: int8", "--infer_dtype is 'int8', expected auto"),
+                       ("max_new_tokens: many", "--max_new_tokens many: expected an integer"),
+                       ("infer_bakend: vllm", "wrong.yaml:6:1: unknown argument --infer_bakend: did you mean --infer_backend?")):
+        with open("wrong.yaml", "w") as f:
+            f.write(INFER + more + "\n")
+        t.has(more, ask(["generate", "wrong.yaml", "--device", "cpu"] + prompt[:2], 2)[1], want)
+
+
 def errors():
     for words, want in (
             (["generate"] + MODEL, "--prompt, --input or --dataset is needed"),
@@ -216,6 +276,7 @@ def main():
     figures()
     loading()
     thoughts()
+    files()
     errors()
     t.finish()
 

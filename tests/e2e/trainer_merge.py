@@ -128,6 +128,63 @@ def answers():
     t.same("answers", run(ask + ["f32"]), run(ask + ["f32-base", "--adapter_name_or_path", "out"]))
 
 
+MERGE = """### Note: DO NOT use quantized model or quantization_bit when merging lora adapters
+
+### model
+model_name_or_path: ex/model
+adapter_name_or_path: out
+template: default
+trust_remote_code: true
+
+### export
+export_dir: by-file
+export_size: 5
+export_device: cpu  # choices: [cpu, auto]
+export_legacy_format: false
+"""
+
+
+def merge(words, code=0):
+    done = subprocess.run([t.flowtrain, "merge"] + words, capture_output=True, text=True, timeout=120)
+    t.same("exit status of merge %s" % " ".join(words), done.returncode, code)
+    return done.stdout + done.stderr
+
+
+def files():
+    """LLaMA-Factory's file of arguments for an export, unchanged but for the names."""
+    with open("merge.yaml", "w") as f:
+        f.write(MERGE)
+    text = merge(["merge.yaml"])
+    t.has("what has no effect", text, "--trust_remote_code has no effect: nothing remote is run\n")
+    t.check("what is at its default is not told", "--export" not in text, text)
+    t.check("export_size counts in GB", os.path.exists("by-file/model.safetensors"))
+    t.same("weights by a file", whole("by-file"), whole("bf16"))
+    with open("by-file/chat_template.jinja") as f:
+        t.has("the template, which the base lacks", f.read(), "'Human: ' + content")
+    t.check("without a template there is none", not os.path.exists("bf16/chat_template.jinja"))
+    text = merge(["merge.yaml", "--output", "flag", "export_legacy_format=true", "--max_shard_size", "300KB", "template=null"])
+    t.has("a word behind the file", text, "--export_legacy_format has no effect: files are always safetensors\n")
+    t.check("flags go before the file", len([n for n in os.listdir("flag") if n.startswith("model-0000")]) > 3)
+    t.check("null takes the file's value back", not os.path.exists("flag/chat_template.jinja"))
+    merge(["--model_name_or_path", "ex/model", "--adapter_name_or_path", "out", "--export_dir", "named", "--export_size", "1"])
+    t.same("weights by the file's names as flags", whole("named"), whole("bf16"))
+    for line, want in (("export_quantization_bit: 4\nexport_quantization_dataset: data/c4_demo.jsonl",
+                        "wrong.yaml:14:1: --export_quantization_bit 4 is not done: the merged model has the types of the base"),
+                       ("export_hub_model_id: me/mine", "--export_hub_model_id me/mine is not done: nothing is uploaded"),
+                       ("infer_dtype: float16", "--infer_dtype float16 is not done"),
+                       ("quantization_bit: 4", "--quantization_bit 4 is not done: base weights stay"),
+                       ("export_sise: 5", "wrong.yaml:14:1: unknown argument --export_sise: did you mean --export_size?")):
+        with open("wrong.yaml", "w") as f:
+            f.write(MERGE.replace("by-file", "x") + line + "\n")
+        t.has(line, merge(["wrong.yaml"], 2), want)
+    with open("wrong.yaml", "w") as f:
+        f.write(MERGE.replace("by-file", "x").replace("template: default", "template: qwen3_vl_nothing"))
+    t.has("a template that is not there", merge(["wrong.yaml"], 2), "unknown template 'qwen3_vl_nothing'")
+    with open("wrong.yaml", "w") as f:
+        f.write(MERGE.replace("adapter_name_or_path: out\n", "").replace("by-file", "x"))
+    t.has("a file without an adapter", merge(["wrong.yaml"], 2), "--adapter_name_or_path and --output are needed")
+
+
 def errors():
     t.check("a model of another kind", t.Run(["init", "--example", "dense", "--model", "llama"]).wait() == 0)
     base = ["merge", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out"]
@@ -150,6 +207,7 @@ def main():
     t.train("an adapter", "out", 1, steps=12, accumulation=2, learning_rate="1e-2", save_strategy="no", lora_dropout=0)
     types()
     answers()
+    files()
     errors()
     t.finish()
 

@@ -140,6 +140,40 @@ static enum fr_rc read_eos(struct tr_asking *a, const char *model_dir, struct fr
     return FR_OK;
 }
 
+void tr_answer_flags_fill(struct tr_answer_flags *f, const struct tr_arg_map *map)
+{
+    bool given = f->temperature != NULL || f->top_k != NULL || f->top_p != NULL;
+
+    if (map->file != NULL && f->sample == NULL && given)
+        f->sample = "true";
+}
+
+/* How a token is taken. */
+static enum fr_rc read_sampling(struct tr_sampling *o, const struct tr_answer_flags *f,
+                                struct fr_err *err)
+{
+    const char *t = f->temperature, *k = f->top_k, *p = f->top_p;
+    bool draw = false, given = f->sample != NULL;
+    enum fr_rc rc;
+
+    if (given && fr_parse_bool(fr_str_of(f->sample), &draw, NULL) != FR_OK)
+        return fr_fail(err, FR_USAGE, "--do_sample is '%s', expected true or false", f->sample);
+    if ((rc = tr_session_int("top_k",
+                             k != NULL ? k
+                             : draw    ? "50"
+                                       : "0",
+                             0, INT32_MAX, &o->top_k, err)) == FR_OK &&
+        (rc = tr_session_real("temperature",
+                              t != NULL ? t
+                              : draw    ? "0.95"
+                                        : "0",
+                              0, 1e6, &o->temperature, err)) == FR_OK)
+        rc = tr_session_real("top_p", p != NULL ? p : draw ? "0.7" : "1", 1e-9, 1, &o->top_p, err);
+    if (given && !draw)
+        o->temperature = 0;
+    return rc;
+}
+
 enum fr_rc tr_asking_read(struct tr_asking *a, const struct tr_session *s,
                           const struct tr_answer_flags *f, const char *model_dir,
                           struct fr_err *err)
@@ -159,11 +193,8 @@ enum fr_rc tr_asking_read(struct tr_asking *a, const struct tr_session *s,
             return fr_fail(err, FR_USAGE, "--stop is empty, expected text");
     if ((rc = tr_session_int("max_new_tokens", f->max_new_tokens, 1, 1 << 24, &o->max_new_tokens,
                              err)) == FR_OK &&
-        (rc = tr_session_int("top_k", f->top_k, 0, INT32_MAX, &o->sampling.top_k, err)) == FR_OK &&
         (rc = tr_session_int("seed", f->seed, 0, INT64_MAX, &seed, err)) == FR_OK &&
-        (rc = tr_session_real("temperature", f->temperature, 0, 1e6, &o->sampling.temperature,
-                              err)) == FR_OK &&
-        (rc = tr_session_real("top_p", f->top_p, 1e-9, 1, &o->sampling.top_p, err)) == FR_OK)
+        (rc = read_sampling(&o->sampling, f, err)) == FR_OK)
         rc = read_eos(a, model_dir, err);
     o->sampling.seed = (uint64_t)seed;
     if (s->tokenizer != NULL)

@@ -9,18 +9,20 @@
 #include "trainer/train/generate.h"
 
 struct tr_answer_flags {
-    const char *max_new_tokens, *temperature, *top_k, *top_p, *seed;
+    const char *max_new_tokens, *seed;
+    const char *sample, *temperature, *top_k, *top_p; /* NULL: not given */
     const char *stops[TR_FLAG_MANY];
     int nstops;
 };
 
 #define TR_ANSWER_DEFAULTS                                                                         \
     {                                                                                              \
-        .max_new_tokens = "256", .temperature = "0", .top_k = "0", .top_p = "1", .seed = "42"      \
+        .max_new_tokens = "256", .seed = "42"                                                      \
     }
 
 #define TR_ANSWER_FLAGS(f)                                                                         \
     {"max_new_tokens", &(f).max_new_tokens, NULL, "tokens of an answer, at most [256]"},           \
+        {"do_sample", &(f).sample, NULL, "true: draw, by 0.95, 50 and 0.7 where nothing is said"}, \
         {"temperature", &(f).temperature, NULL, "0: the most likely token; else draw [0]"},        \
         {"top_k", &(f).top_k, NULL, "draw from the k most likely; 0: all [0]"},                    \
         {"top_p", &(f).top_p, NULL, "draw from the fewest of this share [1]"},                     \
@@ -28,6 +30,10 @@ struct tr_answer_flags {
     {                                                                                              \
         "stop", (f).stops, &(f).nstops, "text that ends an answer; may be repeated"                \
     }
+
+/* In a file temperature, top_k and top_p draw as LLaMA-Factory does: what is not given is its
+ * default. Call it once the words are read. */
+void tr_answer_flags_fill(struct tr_answer_flags *f, const struct tr_arg_map *map);
 
 /* A prompt, and what is known and found about its answer. Zero it to start. */
 struct tr_task {

@@ -46,6 +46,8 @@ struct tr_flag {
 
 enum { TR_FLAG_MANY = 16 };
 
+struct tr_arg_map;
+
 /* Words that are no flags go to rest[0..nrest), at most max_rest of them. With leading the flags
  * end at the first such word, or behind "--": argv[used] is the word that follows. */
 struct tr_flags {
@@ -55,6 +57,8 @@ struct tr_flags {
     size_t max_rest, nrest;
     bool leading;
     int used;
+    struct tr_arg_map *map; /* arguments of train are taken too, as flags and from a file in front
+                               of them (arg_map.h); NULL: they are unknown */
 };
 
 /* FR_USAGE for unknown flags (with a suggestion), missing values and words too many. */

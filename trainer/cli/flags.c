@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/str.h"
+#include "trainer/cli/arg_map.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,10 +34,61 @@ static enum fr_rc unknown(const struct tr_flags *f, const char *word, struct fr_
                    near != NULL ? "?" : "");
 }
 
+/* A word that is no flag. */
+static enum fr_rc take_plain(struct tr_flags *f, const char *word, struct fr_err *err)
+{
+    if (f->map != NULL && f->map->file != NULL)
+        return tr_arg_map_word(f, word, err);
+    if (f->nrest == f->max_rest)
+        return fr_fail(err, FR_USAGE, "'%s' was not expected", word);
+    f->rest[f->nrest++] = word;
+    return FR_OK;
+}
+
+/* One of the command's own, at argv[*i]. */
+static enum fr_rc take_own(const struct tr_flag *flag, int argc, const char *const *argv, int *i,
+                           struct fr_err *err)
+{
+    const char *eq = strchr(argv[*i], '=');
+
+    if (flag->value == NULL) {
+        if (eq != NULL)
+            return fr_fail(err, FR_USAGE, "--%s takes no value", flag->name);
+        (*flag->on)++;
+        return FR_OK;
+    }
+    if (eq == NULL && *i + 1 == argc)
+        return fr_fail(err, FR_USAGE, "--%s needs a value", flag->name);
+    if (flag->on != NULL && *flag->on == TR_FLAG_MANY)
+        return fr_fail(err, FR_USAGE, "--%s is given more than %d times", flag->name, TR_FLAG_MANY);
+    const char **to = flag->value + (flag->on != NULL ? (*flag->on)++ : 0);
+    *to = eq != NULL ? eq + 1 : argv[++*i];
+    return FR_OK;
+}
+
+/* A flag that f lacks: one of train's, or unknown. */
+static enum fr_rc take_other(struct tr_flags *f, int argc, const char *const *argv, int *i,
+                             struct fr_err *err)
+{
+    const char *word = argv[*i] + 2, *eq = strchr(word, '=');
+    const struct tr_arg *arg = NULL;
+
+    if (f->map != NULL)
+        arg = tr_arg_find(word, eq != NULL ? (size_t)(eq - word) : strlen(word));
+    if (arg == NULL)
+        return unknown(f, argv[*i], err);
+    if (eq == NULL && *i + 1 < argc && (argv[*i + 1][0] != '-' || argv[*i + 1][1] != '-'))
+        return tr_arg_map_flag(f, arg, argv[++*i], err);
+    return tr_arg_map_flag(f, arg, eq != NULL ? eq + 1 : NULL, err);
+}
+
 enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, struct fr_err *err)
 {
+    bool file = f->map != NULL && argc > 0 && tr_args_is_file(argv[0]);
+    enum fr_rc rc = file ? tr_arg_map_file(f, argv[0], err) : FR_OK;
+
     f->used = argc;
-    for (int i = 0; i < argc; i++) {
+    for (int i = file ? 1 : 0; i < argc && rc == FR_OK; i++) {
         const char *word = argv[i], *eq = strchr(word, '=');
         bool plain = word[0] != '-' || word[1] != '-';
         if (f->leading && (plain || word[2] == '\0')) {
@@ -44,30 +96,15 @@ enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, 
             return FR_OK;
         }
         if (plain) {
-            if (f->nrest == f->max_rest)
-                return fr_fail(err, FR_USAGE, "'%s' was not expected", word);
-            f->rest[f->nrest++] = word;
+            rc = take_plain(f, word, err);
             continue;
         }
-        size_t n = eq != NULL ? (size_t)(eq - word) - 2 : strlen(word) - 2;
-        const struct tr_flag *flag = find(f, word + 2, n);
-        if (flag == NULL)
-            return unknown(f, word, err);
-        if (flag->value == NULL) {
-            if (eq != NULL)
-                return fr_fail(err, FR_USAGE, "--%s takes no value", flag->name);
-            (*flag->on)++;
-            continue;
-        }
-        if (eq == NULL && i + 1 == argc)
-            return fr_fail(err, FR_USAGE, "--%s needs a value", flag->name);
-        if (flag->on != NULL && *flag->on == TR_FLAG_MANY)
-            return fr_fail(err, FR_USAGE, "--%s is given more than %d times", flag->name,
-                           TR_FLAG_MANY);
-        const char **to = flag->value + (flag->on != NULL ? (*flag->on)++ : 0);
-        *to = eq != NULL ? eq + 1 : argv[++i];
+        const struct tr_flag *flag =
+            find(f, word + 2, eq != NULL ? (size_t)(eq - word) - 2 : strlen(word) - 2);
+        rc =
+            flag != NULL ? take_own(flag, argc, argv, &i, err) : take_other(f, argc, argv, &i, err);
     }
-    return FR_OK;
+    return rc;
 }
 
 void tr_flags_help(const struct tr_flags *f, struct fr_buf *out)

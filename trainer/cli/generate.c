@@ -158,8 +158,23 @@ static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err
     return rc;
 }
 
+static enum fr_rc open_and_run(struct tr_session *s, struct asked *q, const struct tr_arg_map *map,
+                               struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    tr_answer_flags_fill(&q->how, map);
+    rc = tr_session_open(s, &q->common, map, err);
+    return rc == FR_OK ? run(s, q, err) : rc;
+}
+
 enum fr_rc tr_cmd_generate(int argc, const char *const *argv, struct fr_err *err)
 {
+    static const struct tr_arg_rule rules[] = {
+        TR_SESSION_RULES,
+        {"predict_with_generate", TR_ARG_TOLD, "each record is answered as it is", NULL},
+    };
+    struct tr_arg_map map = {.rules = rules, .n = sizeof(rules) / sizeof(rules[0])};
     struct asked q = {.common = TR_SESSION_DEFAULTS, .how = TR_ANSWER_DEFAULTS};
     struct tr_session s = {.tokenizer = NULL};
     const struct tr_flag flags[] = {
@@ -168,18 +183,17 @@ enum fr_rc tr_cmd_generate(int argc, const char *const *argv, struct fr_err *err
         TR_ANSWER_FLAGS(q.how),
         TR_SESSION_FLAGS(q.common),
     };
-    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
+    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0]), .map = &map};
     enum fr_rc rc = tr_flags_read(&fl, argc, argv, err);
 
-    if (rc != FR_OK)
-        return rc;
-    if (q.common.help)
-        return tr_flags_print("flowtrain generate: answers to prompts, by one rank or, below "
-                              "flowtrain launch, by several",
-                              &fl, err);
-    rc = tr_session_open(&s, &q.common, err);
-    if (rc == FR_OK)
-        rc = run(&s, &q, err);
+    if (rc == FR_OK && q.common.help)
+        rc = tr_flags_print("flowtrain generate [FILE.yaml]: answers to prompts, by one rank or, "
+                            "below flowtrain launch, by several; LLaMA-Factory's files of "
+                            "arguments are read",
+                            &fl, err);
+    else if (rc == FR_OK)
+        rc = open_and_run(&s, &q, &map, err);
     tr_session_close(&s, rc != FR_OK ? err : NULL);
+    tr_arg_map_finish(&map);
     return rc;
 }

@@ -1,10 +1,12 @@
 /*
  * flowtrain merge: a checkpoint with an adapter folded in, in the types of the base.
  */
-#include "trainer/cli/cli.h"
+#include "trainer/cli/arg_map.h"
 
+#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/data/template.h"
 #include "trainer/train/export.h"
 #include "trainer/train/merge.h"
 
@@ -14,7 +16,7 @@
 #include <string.h>
 
 struct merge {
-    const char *model_dir, *adapter_dir, *output, *shard_size;
+    const char *model_dir, *adapter_dir, *output, *shard_size, *template_name;
     struct tr_backend *be;
     struct tr_comm *comm;
     struct tr_model_config config;
@@ -88,6 +90,28 @@ static enum fr_rc refuse_same(const struct merge *m, struct fr_err *err)
     return FR_OK;
 }
 
+/* The template as chat template of the merged model, where the base has none of its own. */
+static enum fr_rc write_chat(const struct merge *m, struct fr_err *err)
+{
+    const struct tr_template *templ = NULL;
+    struct tr_tokenizer *tok = NULL;
+    struct fr_buf chat = {0};
+    char path[PATH_MAX];
+    enum fr_rc rc = tr_template_choose(m->template_name, m->model_dir, &templ, err);
+
+    if (rc == FR_OK && (rc = tr_tokenizer_load(m->model_dir, &tok, err)) == FR_OK &&
+        (rc = tr_template_fix(templ, tok, err)) == FR_OK)
+        rc = tr_template_chat(templ, tok, m->model_dir, &chat, err);
+    if (rc == FR_OK &&
+        snprintf(path, sizeof(path), "%s/chat_template.jinja", m->output) >= PATH_MAX)
+        rc = fr_fail(err, FR_USAGE, "folder name too long: %s", m->output);
+    if (rc == FR_OK && chat.n > 0)
+        rc = fr_file_write(path, chat.p, chat.n, 0644, err);
+    fr_buf_finish(&chat);
+    tr_tokenizer_destroy(tok);
+    return rc;
+}
+
 static enum fr_rc run(struct merge *m, struct fr_err *err)
 {
     struct tr_merge_opts o = {.config = &m->config,
@@ -102,34 +126,81 @@ static enum fr_rc run(struct merge *m, struct fr_err *err)
     if (rc != FR_OK || o.shard_bytes < 1)
         return fr_fail(err, FR_USAGE, "--max_shard_size is '%s', expected a size as 5GB",
                        m->shard_size);
-    if ((rc = tr_merge(&o, &merged, err)) == FR_OK)
+    rc = tr_merge(&o, &merged, err);
+    if (rc == FR_OK && m->template_name != NULL)
+        rc = write_chat(m, err);
+    if (rc == FR_OK)
         fr_print("merged %lld weights of %zu tensors into %s\n", (long long)merged,
                  tr_st_count(m->st), m->output);
     return rc;
 }
 
+/* What has to be given, and a template that exists. */
+static enum fr_rc check_flags(const struct merge *m, struct fr_err *err)
+{
+    const struct tr_template *templ;
+    enum fr_rc rc;
+
+    if (m->model_dir == NULL || m->adapter_dir == NULL || m->output == NULL)
+        return fr_fail(err, FR_USAGE,
+                       "--model_name_or_path, --adapter_name_or_path and --output are needed");
+    if (m->template_name != NULL &&
+        (rc = tr_template_choose(m->template_name, m->model_dir, &templ, err)) != FR_OK)
+        return rc;
+    return refuse_same(m, err);
+}
+
+/* clang-format off */
+#define NONE "no answers are made"
+#define BITS "it belongs to --export_quantization_bit"
+static const struct tr_arg_rule rules[] = {
+    {"export_dir", TR_ARG_GIVES, "output", NULL},
+    {"export_size", TR_ARG_GIVES, "max_shard_size", "GB"},
+    {"export_device", TR_ARG_TOLD, "the CPU merges, a weight at a time", NULL},
+    {"export_legacy_format", TR_ARG_TOLD, "files are always safetensors", NULL},
+    {"export_quantization_bit", TR_ARG_BARRED, "the merged model has the types of the base; "
+     "`flowtrain convert` codes it in FP8, other programs quantise it", NULL},
+    {"export_quantization_dataset", TR_ARG_TOLD, BITS, NULL},
+    {"export_quantization_nsamples", TR_ARG_TOLD, BITS, NULL},
+    {"export_quantization_maxlen", TR_ARG_TOLD, BITS, NULL},
+    {"export_hub_model_id", TR_ARG_BARRED, "nothing is uploaded", NULL},
+    {"infer_dtype", TR_ARG_BARRED, "the merged model has the types of the base; "
+     "`flowtrain convert` writes it in bf16", NULL},
+    {"infer_backend", TR_ARG_TOLD, NONE, NULL}, {"use_kv_cache", TR_ARG_TOLD, NONE, NULL},
+    {"do_sample", TR_ARG_TOLD, NONE, NULL}, {"temperature", TR_ARG_TOLD, NONE, NULL},
+    {"top_p", TR_ARG_TOLD, NONE, NULL}, {"top_k", TR_ARG_TOLD, NONE, NULL},
+    {"num_beams", TR_ARG_TOLD, NONE, NULL}, {"max_length", TR_ARG_TOLD, NONE, NULL},
+    {"max_new_tokens", TR_ARG_TOLD, NONE, NULL}, {"repetition_penalty", TR_ARG_TOLD, NONE, NULL},
+    {"length_penalty", TR_ARG_TOLD, NONE, NULL}, {"skip_special_tokens", TR_ARG_TOLD, NONE, NULL},
+};
+/* clang-format on */
+
 enum fr_rc tr_cmd_merge(int argc, const char *const *argv, struct fr_err *err)
 {
+    struct tr_arg_map map = {.rules = rules, .n = sizeof(rules) / sizeof(rules[0])};
     struct merge m = {.shard_size = "5GB"};
     const struct tr_flag flags[] = {
         {"model_name_or_path", &m.model_dir, NULL, "the base: a checkpoint folder"},
         {"adapter_name_or_path", &m.adapter_dir, NULL, "adapter folder in PEFT's format"},
         {"output", &m.output, NULL, "folder to write: a checkpoint in the types of the base"},
         {"max_shard_size", &m.shard_size, NULL, "bytes of a file, at most [5GB]"},
+        {"template", &m.template_name, NULL, "chat template, where the base has none"},
     };
-    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
+    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0]), .map = &map};
     enum fr_rc rc;
 
     if (tr_wants_help(argc, argv))
-        return tr_flags_print("flowtrain merge: an adapter folded into its base", &fl, err);
+        return tr_flags_print("flowtrain merge [FILE.yaml]: an adapter folded into its base; "
+                              "LLaMA-Factory's files of arguments for export are read",
+                              &fl, err);
     rc = tr_flags_read(&fl, argc, argv, err);
-    if (rc == FR_OK && (m.model_dir == NULL || m.adapter_dir == NULL || m.output == NULL))
-        rc = fr_fail(err, FR_USAGE,
-                     "--model_name_or_path, --adapter_name_or_path and --output are needed");
     if (rc == FR_OK)
-        rc = refuse_same(&m, err);
+        rc = check_flags(&m, err);
+    if (rc == FR_OK)
+        tr_arg_map_tell(&map);
     if (rc == FR_OK && (rc = open_all(&m, err)) == FR_OK)
         rc = run(&m, err);
     close_all(&m);
+    tr_arg_map_finish(&map);
     return rc;
 }

@@ -23,6 +23,34 @@ enum fr_rc tr_session_real(const char *name, const char *text, double min, doubl
     return fr_fail(err, FR_USAGE, "--%s is '%s', expected %g to %g", name, text, min, max);
 }
 
+/* --bf16, --fp16 and --infer_dtype. */
+static enum fr_rc read_dtype(struct tr_session *s, const struct tr_session_flags *f,
+                             struct fr_err *err)
+{
+    static const struct {
+        const char *name;
+        enum tr_dtype type;
+    } names[] = {{"float32", TR_F32}, {"bfloat16", TR_BF16}, {"float16", TR_F16}};
+    size_t i = 0;
+
+    if (f->bf16 && f->fp16)
+        return fr_fail(err, FR_USAGE, "--bf16 and --fp16 exclude each other");
+    s->compute = f->bf16 ? TR_BF16 : f->fp16 ? TR_F16 : TR_F32;
+    if (strcmp(f->dtype, "auto") == 0)
+        return FR_OK;
+    while (i < 3 && strcmp(f->dtype, names[i].name) != 0)
+        i++;
+    if (i == 3)
+        return fr_fail(err, FR_USAGE,
+                       "--infer_dtype is '%s', expected auto, float32, bfloat16 or float16",
+                       f->dtype);
+    if (s->compute != TR_F32 && s->compute != names[i].type)
+        return fr_fail(err, FR_USAGE, "--infer_dtype %s and --%s exclude each other", f->dtype,
+                       f->bf16 ? "bf16" : "fp16");
+    s->compute = names[i].type;
+    return FR_OK;
+}
+
 static enum fr_rc read_flags(struct tr_session *s, const struct tr_session_flags *f,
                              struct fr_err *err)
 {
@@ -34,13 +62,12 @@ static enum fr_rc read_flags(struct tr_session *s, const struct tr_session_flags
 
     if (f->model_dir == NULL)
         return fr_fail(err, FR_USAGE, "--model_name_or_path is missing");
-    if (f->bf16 && f->fp16)
-        return fr_fail(err, FR_USAGE, "--bf16 and --fp16 exclude each other");
+    if ((rc = read_dtype(s, f, err)) != FR_OK)
+        return rc;
     if (fr_parse_bool(fr_str_of(f->thinking), &thinking, NULL) != FR_OK)
         return fr_fail(err, FR_USAGE, "--enable_thinking is '%s', expected true or false",
                        f->thinking);
     s->no_thinking = !thinking;
-    s->compute = f->bf16 ? TR_BF16 : f->fp16 ? TR_F16 : TR_F32;
     while (t < 3 && strcmp(f->transport, transports[t]) != 0)
         t++;
     if (t == 3)
@@ -63,7 +90,7 @@ static enum fr_rc read_flags(struct tr_session *s, const struct tr_session_flags
 }
 
 enum fr_rc tr_session_open(struct tr_session *s, const struct tr_session_flags *f,
-                           struct fr_err *err)
+                           const struct tr_arg_map *map, struct fr_err *err)
 {
     int64_t timeout_ms;
     enum fr_rc rc = read_flags(s, f, err);
@@ -72,6 +99,8 @@ enum fr_rc tr_session_open(struct tr_session *s, const struct tr_session_flags *
     if (rc == FR_OK)
         rc = tr_launch_env(&s->comm_opts, err);
     s->comm_opts.timeout_ms = timeout_ms;
+    if (rc == FR_OK && s->comm_opts.rank == 0)
+        tr_arg_map_tell(map);
     if (rc == FR_OK && f->template_name != NULL)
         rc = tr_template_choose(f->template_name, f->model_dir, &s->templ, err);
     if (rc == FR_OK && s->templ != NULL)

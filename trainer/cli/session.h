@@ -5,7 +5,7 @@
 #ifndef TR_CLI_SESSION_H
 #define TR_CLI_SESSION_H
 
-#include "trainer/cli/cli.h"
+#include "trainer/cli/arg_map.h"
 #include "trainer/cli/ranks.h"
 #include "trainer/data/dataset.h"
 #include "trainer/train/infer.h"
@@ -14,14 +14,33 @@
 struct tr_session_flags {
     const char *model_dir, *adapter_dir, *template_name, *system, *dataset, *dataset_dir;
     const char *thinking, *cutoff_len, *max_samples, *batch, *device, *transport, *timeout, *output,
-        *experts;
+        *experts, *dtype;
     int bf16, fp16, help;
 };
 
 #define TR_SESSION_DEFAULTS                                                                        \
     {                                                                                              \
         .dataset_dir = "data", .thinking = "true", .cutoff_len = "2048", .batch = "8",             \
-        .device = "auto", .transport = "auto", .timeout = "1800"                                   \
+        .device = "auto", .transport = "auto", .timeout = "1800", .dtype = "auto"                  \
+    }
+
+/* Rules of an argument map: LLaMA-Factory's keys that are written otherwise here, or not done. */
+#define TR_SESSION_RULES                                                                           \
+    {"eval_dataset", TR_ARG_GIVES, "dataset", NULL},                                               \
+        {"per_device_eval_batch_size", TR_ARG_GIVES, "batch", NULL},                               \
+        {"infer_backend", TR_ARG_TOLD, "answers are this program's own", NULL},                    \
+        {"use_kv_cache", TR_ARG_TOLD, "keys and values are always kept", NULL},                    \
+        {"max_length", TR_ARG_TOLD, "--max_new_tokens decides", NULL},                             \
+        {"num_beams", TR_ARG_BARRED, "one answer is followed, not several beams", NULL},           \
+        {"repetition_penalty", TR_ARG_BARRED, "tokens are taken by the model's own scores", NULL}, \
+        {"length_penalty", TR_ARG_TOLD, "it belongs to --num_beams", NULL},                        \
+        {"skip_special_tokens", TR_ARG_BARRED, "answers are text without special tokens", NULL},   \
+        {"export_dir", TR_ARG_TOLD, "it belongs to flowtrain merge", NULL},                        \
+        {"export_size", TR_ARG_TOLD, "it belongs to flowtrain merge", NULL},                       \
+        {"export_device", TR_ARG_TOLD, "it belongs to flowtrain merge", NULL},                     \
+        {"export_legacy_format", TR_ARG_TOLD, "it belongs to flowtrain merge", NULL},              \
+    {                                                                                              \
+        "do_predict", TR_ARG_TOLD, "each record is answered or measured as it is", NULL            \
     }
 
 /* Rows of a command's table of flags. */
@@ -39,6 +58,7 @@ struct tr_session_flags {
         {"batch", &(f).batch, NULL, "samples or answers at once and rank [8]"},                    \
         {"bf16", NULL, &(f).bf16, "compute in bf16 instead of f32"},                               \
         {"fp16", NULL, &(f).fp16, "compute in f16 instead of f32"},                                \
+        {"infer_dtype", &(f).dtype, NULL, "auto, float32, bfloat16 or float16: as those two"},     \
         {"device", &(f).device, NULL, "auto, cpu or cuda"},                                        \
         {"transport", &(f).transport, NULL, "between GPUs: auto, nccl or host"},                   \
         {"ddp_timeout", &(f).timeout, NULL, "seconds that a collective may take [1800]"},          \
@@ -60,10 +80,10 @@ struct tr_session {
     bool no_thinking;
 };
 
-/* FR_USAGE names the flag. tr_session_close() also after a failure; why is the failure that the
- * other ranks are told, NULL: none. */
+/* FR_USAGE names the flag. Rank 0 prints the notes of map. tr_session_close() also after a failure;
+ * why is the failure that the other ranks are told, NULL: none. */
 enum fr_rc tr_session_open(struct tr_session *s, const struct tr_session_flags *f,
-                           struct fr_err *err);
+                           const struct tr_arg_map *map, struct fr_err *err);
 void tr_session_close(struct tr_session *s, const struct fr_err *why);
 
 /* A number from min to max, of --name. */

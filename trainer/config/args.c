@@ -31,7 +31,7 @@ void tr_args_finish(struct tr_args *a)
     *a = (struct tr_args){.stage = NULL};
 }
 
-static enum fr_rc unknown(const char *name, size_t n, struct fr_err *err)
+enum fr_rc tr_arg_unknown(const char *name, size_t n, struct fr_err *err)
 {
     const char **words = fr_sys.alloc(tr_arg_count * sizeof(*words)), *near;
     char word[64];
@@ -51,15 +51,41 @@ static enum fr_rc unknown(const char *name, size_t n, struct fr_err *err)
     return fr_fail(err, FR_USAGE, "unknown argument --%s (flowtrain train --help lists all)", word);
 }
 
+struct reading {
+    struct tr_args *args;
+    struct fr_buf *notes; /* NULL: none are wanted */
+};
+
 static void note_idle(const struct tr_arg *arg, const char *value, struct fr_buf *notes)
 {
     if (notes != NULL && arg->use != TR_ARG_WORKS && !tr_arg_is_default(arg, value))
         fr_buf_fmt(notes, "--%s has no effect: %s\n", arg->name, arg->help);
 }
 
+/* As YAML writes it. */
+static bool is_null(const char *value)
+{
+    return value[0] == '\0' || strcmp(value, "~") == 0 || strcmp(value, "null") == 0 ||
+           strcmp(value, "Null") == 0 || strcmp(value, "NULL") == 0;
+}
+
+/* An argument by its value; NULL is null: the default, or absent where there is none. */
+static enum fr_rc take_value(void *self, const struct tr_arg *arg, const char *value,
+                             struct fr_err *err)
+{
+    struct reading *r = self;
+    enum fr_rc rc;
+
+    if (value == NULL)
+        return tr_arg_set(r->args, arg, arg->def != NULL ? arg->def : "null", err);
+    if ((rc = tr_arg_set(r->args, arg, value, err)) == FR_OK)
+        note_idle(arg, value, r->notes);
+    return rc;
+}
+
 /* One flag of argv at *i, and its value, which may be the next word. */
-static enum fr_rc take_flag(struct tr_args *a, int argc, const char *const *argv, int *i,
-                            struct fr_buf *notes, struct fr_err *err)
+static enum fr_rc take_flag(struct reading *r, int argc, const char *const *argv, int *i,
+                            struct fr_err *err)
 {
     const char *word = argv[*i], *eq = strchr(word, '='), *value = NULL;
 
@@ -76,17 +102,19 @@ static enum fr_rc take_flag(struct tr_args *a, int argc, const char *const *argv
         eq == NULL && (arg = tr_arg_find(word + 3, n - 3)) != NULL &&
         (arg->kind == TR_ARG_BOOL || arg->kind == TR_ARG_MAYBE)) {
         (*i)++;
-        return tr_arg_set(a, arg, "false", err);
+        return tr_arg_set(r->args, arg, "false", err);
     }
     if (arg == NULL)
-        return unknown(word, n, err);
+        return tr_arg_unknown(word, n, err);
     (*i)++;
     if (eq != NULL)
         value = eq + 1;
     else if (*i < argc && (argv[*i][0] != '-' || argv[*i][1] != '-'))
         value = argv[(*i)++];
-    note_idle(arg, value, notes);
-    return tr_arg_set(a, arg, value, err);
+    if (value != NULL)
+        return take_value(r, arg, value[0] != '\0' && is_null(value) ? NULL : value, err);
+    note_idle(arg, value, r->notes);
+    return tr_arg_set(r->args, arg, value, err);
 }
 
 /* A value of the file as text: a plain one, or a list of them joined by commas; of an argument that
@@ -110,54 +138,66 @@ static enum fr_rc value_text(const struct tr_arg *arg, const struct fr_yaml *v, 
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for --%s", arg->name) : FR_OK;
 }
 
-static enum fr_rc take_entry(struct tr_args *a, const char *path, const struct fr_yaml_pair *p,
-                             struct fr_buf *notes, struct fr_err *err)
+static enum fr_rc visit_pair(const struct fr_yaml_pair *p, tr_arg_fn take, void *self,
+                             struct fr_err *err)
 {
     const struct tr_arg *arg = tr_arg_find(p->key.p, p->key.n);
     struct fr_buf text = {0};
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc;
 
     if (arg == NULL)
-        rc = unknown(p->key.p, p->key.n, err);
-    else if (p->value->kind == FR_YAML_NULL)
-        /* null of an argument that has a default leaves the default */
-        rc = arg->def != NULL ? FR_OK : tr_arg_set(a, arg, "null", err);
-    else if ((rc = value_text(arg, p->value, &text, err)) == FR_OK &&
-             (rc = tr_arg_set(a, arg, text.p != NULL ? text.p : "", err)) == FR_OK)
-        note_idle(arg, text.p != NULL ? text.p : "", notes);
+        return tr_arg_unknown(p->key.p, p->key.n, err);
+    if (p->value->kind == FR_YAML_NULL ||
+        (p->value->kind == FR_YAML_SCALAR && !p->value->quoted && is_null(p->value->text.p)))
+        return take(self, arg, NULL, err);
+    if ((rc = value_text(arg, p->value, &text, err)) == FR_OK)
+        rc = take(self, arg, text.p != NULL ? text.p : "", err);
     fr_buf_finish(&text);
-    if (rc != FR_OK)
-        fr_while(err, "%s:%d:%d", path, p->line, p->col);
     return rc;
 }
 
-/* The file's keys, then key=value words. JSON is read by the YAML reader: it is a subset here. */
-static enum fr_rc read_file(struct tr_args *a, int argc, const char *const *argv,
-                            struct fr_buf *notes, struct fr_err *err)
+/* JSON is read by the YAML reader: it is a subset here. */
+enum fr_rc tr_args_visit(const char *path, tr_arg_fn take, void *self, struct fr_err *err)
 {
     struct fr_arena arena = {0};
     struct fr_yaml *root = NULL;
-    enum fr_rc rc = fr_yaml_load(argv[0], &arena, &root, err);
+    enum fr_rc rc = fr_yaml_load(path, &arena, &root, err);
 
     if (rc == FR_OK && root->kind != FR_YAML_MAP)
-        rc = fr_fail(err, FR_USAGE, "%s: expected a list of `name: value`", argv[0]);
+        rc = fr_fail(err, FR_USAGE, "%s: expected a list of `name: value`", path);
     for (size_t i = 0; rc == FR_OK && i < root->n; i++)
-        rc = take_entry(a, argv[0], &root->pairs[i], notes, err);
-    for (int i = 1; rc == FR_OK && i < argc; i++) {
-        const char *eq = strchr(argv[i], '='), *name = argv[i];
-        while (*name == '-')
-            name++;
-        if (eq == NULL)
-            rc = fr_fail(err, FR_USAGE, "'%s': expected key=value behind %s", argv[i], argv[0]);
-        else {
-            const struct tr_arg *arg = tr_arg_find(name, (size_t)(eq - name));
-            rc = arg == NULL ? unknown(name, (size_t)(eq - name), err)
-                             : tr_arg_set(a, arg, eq + 1, err);
-            if (rc == FR_OK)
-                note_idle(arg, eq + 1, notes);
-        }
-    }
+        if ((rc = visit_pair(&root->pairs[i], take, self, err)) != FR_OK)
+            fr_while(err, "%s:%d:%d", path, root->pairs[i].line, root->pairs[i].col);
     fr_arena_finish(&arena);
+    return rc;
+}
+
+enum fr_rc tr_arg_word(const char *word, const char *path, tr_arg_fn take, void *self,
+                       struct fr_err *err)
+{
+    const char *eq = strchr(word, '=');
+    const struct tr_arg *arg;
+
+    if (eq == NULL)
+        return fr_fail(err, FR_USAGE, "'%s': expected key=value or --key value behind %s", word,
+                       path);
+    arg = tr_arg_find(word, (size_t)(eq - word));
+    if (arg == NULL)
+        return tr_arg_unknown(word, (size_t)(eq - word), err);
+    return take(self, arg, is_null(eq + 1) ? NULL : eq + 1, err);
+}
+
+/* The file's arguments, then what overrides them. */
+static enum fr_rc read_file(struct reading *r, int argc, const char *const *argv,
+                            struct fr_err *err)
+{
+    enum fr_rc rc = tr_args_visit(argv[0], take_value, r, err);
+
+    for (int i = 1; rc == FR_OK && i < argc;)
+        if (argv[i][0] == '-')
+            rc = take_flag(r, argc, argv, &i, err);
+        else
+            rc = tr_arg_word(argv[i++], argv[0], take_value, r, err);
     return rc;
 }
 
@@ -166,6 +206,12 @@ static bool has_suffix(const char *s, const char *suffix)
     size_t n = strlen(s), k = strlen(suffix);
 
     return n > k && strcmp(s + n - k, suffix) == 0;
+}
+
+bool tr_args_is_file(const char *word)
+{
+    return word[0] != '-' &&
+           (has_suffix(word, ".yaml") || has_suffix(word, ".yml") || has_suffix(word, ".json"));
 }
 
 /* Defaults that follow from other flags. */
@@ -198,16 +244,15 @@ static void fill_in(struct tr_args *a)
 enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, struct fr_buf *notes,
                         struct fr_err *err)
 {
+    struct reading r = {a, notes};
     enum fr_rc rc = FR_OK;
 
     tr_args_init(a);
-    if (argc > 0 && argv[0][0] != '-' &&
-        (has_suffix(argv[0], ".yaml") || has_suffix(argv[0], ".yml") ||
-         has_suffix(argv[0], ".json")))
-        rc = read_file(a, argc, argv, notes, err);
+    if (argc > 0 && tr_args_is_file(argv[0]))
+        rc = read_file(&r, argc, argv, err);
     else
         for (int i = 0; rc == FR_OK && i < argc;)
-            rc = take_flag(a, argc, argv, &i, notes, err);
+            rc = take_flag(&r, argc, argv, &i, err);
     if (rc == FR_OK) {
         fill_in(a);
         rc = tr_args_check(a, err);

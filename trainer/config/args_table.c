@@ -46,6 +46,8 @@ static const char *const loaders[] = {
 #define OPTIM "the optimizer is AdamW with f32 states"
 #define ADAM "AdamW takes --adam_beta1, --adam_beta2, --adam_epsilon and --weight_decay"
 #define PROFILER "it belongs to --enable_torch_profiler; use --trace"
+#define EXPORT "training exports nothing but the adapter; flowtrain merge takes it"
+#define ANSWER "nothing is generated in training; flowtrain generate takes it"
 #define QUANT "base weights stay as the checkpoint has them: f32, bf16, f16 or FP8 blocks"
 
 const struct tr_arg tr_arg_table[] = {
@@ -217,7 +219,7 @@ const struct tr_arg tr_arg_table[] = {
     NOT(freeze_language_model, BOOL, "false", "the adapters are those of the language model"),
     /* inference and export, which are no part of training */
     IDLE(infer_backend, TEXT, "huggingface", "nothing is generated in training"),
-    IDLE(infer_dtype, TEXT, "auto", "nothing is generated in training"),
+    IDLE(infer_dtype, TEXT, "auto", ANSWER),
     IDLE(use_kv_cache, BOOL, "true", "nothing is generated in training"),
     IDLE(vllm_maxlen, INT, "4096", "no other engine is started"),
     IDLE(vllm_gpu_util, FLOAT, "0.7", "no other engine is started"),
@@ -229,22 +231,22 @@ const struct tr_arg tr_arg_table[] = {
     IDLE(sglang_tp_size, INT, "-1", "no other engine is started"),
     IDLE(sglang_config, JSON, NULL, "no other engine is started"),
     IDLE(sglang_lora_backend, TEXT, "triton", "no other engine is started"),
-    IDLE(export_dir, TEXT, NULL, "training exports nothing but the adapter"),
-    IDLE(export_size, INT, "5", "training exports nothing but the adapter"),
-    IDLE(export_device, TEXT, "cpu", "training exports nothing but the adapter"),
+    IDLE(export_dir, TEXT, NULL, EXPORT),
+    IDLE(export_size, INT, "5", EXPORT),
+    IDLE(export_device, TEXT, "cpu", EXPORT),
     IDLE(export_quantization_bit, INT, NULL, "training exports nothing but the adapter"),
     IDLE(export_quantization_dataset, TEXT, NULL, "training exports nothing but the adapter"),
     IDLE(export_quantization_nsamples, INT, "128", "training exports nothing but the adapter"),
     IDLE(export_quantization_maxlen, INT, "1024", "training exports nothing but the adapter"),
-    IDLE(export_legacy_format, BOOL, "false", "training exports nothing but the adapter"),
+    IDLE(export_legacy_format, BOOL, "false", EXPORT),
     IDLE(export_hub_model_id, TEXT, NULL, "training exports nothing but the adapter"),
-    IDLE(do_sample, BOOL, "true", "nothing is generated in training"),
-    IDLE(temperature, FLOAT, "0.95", "nothing is generated in training"),
-    IDLE(top_p, FLOAT, "0.7", "nothing is generated in training"),
-    IDLE(top_k, INT, "50", "nothing is generated in training"),
+    IDLE(do_sample, BOOL, "true", ANSWER),
+    IDLE(temperature, FLOAT, "0.95", ANSWER),
+    IDLE(top_p, FLOAT, "0.7", ANSWER),
+    IDLE(top_k, INT, "50", ANSWER),
     IDLE(num_beams, INT, "1", "nothing is generated in training"),
     IDLE(max_length, INT, "1024", "nothing is generated in training"),
-    IDLE(max_new_tokens, INT, "1024", "nothing is generated in training"),
+    IDLE(max_new_tokens, INT, "1024", ANSWER),
     IDLE(repetition_penalty, FLOAT, "1", "nothing is generated in training"),
     IDLE(length_penalty, FLOAT, "1", "nothing is generated in training"),
     IDLE(skip_special_tokens, BOOL, "true", "nothing is generated in training"),

@@ -49,6 +49,20 @@ enum fr_rc tr_arg_set(struct tr_args *a, const struct tr_arg *arg, const char *v
 /* The value is the default, in whatever spelling. */
 bool tr_arg_is_default(const struct tr_arg *arg, const char *value);
 
+/* An argument as a file or a word gives it; value NULL is null. */
+typedef enum fr_rc (*tr_arg_fn)(void *self, const struct tr_arg *arg, const char *value,
+                                struct fr_err *err);
+
+/* Each argument of a .yaml, .yml or .json file, in its order; errors begin with file, line and
+ * column. FR_USAGE also for names that are no arguments. */
+enum fr_rc tr_args_visit(const char *path, tr_arg_fn take, void *self, struct fr_err *err);
+/* The argument of one word key=value behind the file path. */
+enum fr_rc tr_arg_word(const char *word, const char *path, tr_arg_fn take, void *self,
+                       struct fr_err *err);
+bool tr_args_is_file(const char *word);
+/* FR_USAGE with a suggestion. */
+enum fr_rc tr_arg_unknown(const char *name, size_t n, struct fr_err *err);
+
 /* The row of a name in which dashes may stand for underscores, NULL when there is none. */
 const struct tr_arg *tr_arg_find(const char *name, size_t n);
 

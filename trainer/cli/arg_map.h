@@ -1,0 +1,51 @@
+/*
+ * Arguments of train's table (trainer/config/args_table.h) for a command that has flags of its own:
+ * from a file in front of them, as key=value words behind the file, or as flags that the command
+ * lacks. LLaMA-Factory's files for export and inference are read in this way, unchanged.
+ */
+#ifndef TR_CLI_ARG_MAP_H
+#define TR_CLI_ARG_MAP_H
+
+#include "engine/base/arena.h"
+#include "trainer/cli/cli.h"
+#include "trainer/config/args_table.h"
+
+enum tr_arg_effect {
+    TR_ARG_GIVES, /* the value of the flag `to`, with `unit` behind it */
+    TR_ARG_TOLD,  /* accepted, and told unless it is the default: `to` says why */
+    TR_ARG_BARRED /* only the default is accepted: `to` says why */
+};
+
+/* What a command makes of an argument. Without a rule the flag of the same name gets the value;
+ * without that flag either the argument is told, or refused as train refuses it. */
+struct tr_arg_rule {
+    const char *arg;
+    enum tr_arg_effect effect;
+    const char *to, *unit; /* unit NULL: none */
+};
+
+/* Zero it, with rules and n set, to start. */
+struct tr_arg_map {
+    const struct tr_arg_rule *rules;
+    size_t n;
+    const char *file;      /* the file that was read; NULL: none */
+    const char **defaults; /* in arena: of each flag */
+    bool evals;            /* the file names data sets for evaluation */
+    struct fr_buf notes;   /* owns: a line for each argument without effect */
+    struct fr_arena arena; /* owns: the values */
+};
+
+void tr_arg_map_finish(struct tr_arg_map *m);
+/* Prints the notes. */
+void tr_arg_map_tell(const struct tr_arg_map *m);
+
+/* The file's values go to the flags of f, whose map is set. FR_USAGE, FR_UNSUPPORTED begin with
+ * file, line and column. */
+enum fr_rc tr_arg_map_file(struct tr_flags *f, const char *path, struct fr_err *err);
+/* A word key=value behind the file. */
+enum fr_rc tr_arg_map_word(struct tr_flags *f, const char *word, struct fr_err *err);
+/* A flag that f lacks; value NULL: it stands alone. */
+enum fr_rc tr_arg_map_flag(struct tr_flags *f, const struct tr_arg *arg, const char *value,
+                           struct fr_err *err);
+
+#endif
