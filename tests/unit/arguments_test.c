@@ -8,8 +8,29 @@
 #include "engine/base/file.h"
 
 #include <jansson.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static struct fr_err err;
+static char dir[] = "/tmp/arguments.XXXXXX", file[64];
+
+static void put(const char *text)
+{
+    (void)snprintf(file, sizeof(file), "%s/a.yaml", dir);
+    CHECK_INT(fr_file_write(file, text, strlen(text), 0644, &err), FR_OK);
+}
+
+/* All values of the file followed by a word, which may be NULL. */
+static void read_into(const char *word, struct fr_buf *out, struct tr_args *a)
+{
+    const char *argv[] = {file, word};
+
+    if (!CHECK_INT(tr_args_read(a, word != NULL ? 2 : 1, argv, NULL, &err), FR_OK)) {
+        printf("   %s\n", err.msg);
+        return;
+    }
+    CHECK_INT(tr_args_json(a, out, &err), FR_OK);
+}
 
 /* The default of the reference as it would be written. */
 static const char *written(const json_t *v, char text[64])
@@ -32,7 +53,6 @@ static const struct {
     {"gradient_checkpointing", "5.23 has none where others have false"},
     {"disable_tqdm", "none there means false"},
     {"optim", "the fused one is a word of choices"},
-    {"warmup_ratio", "5.6 has none where 4.57 has 0"},
 };
 
 static bool has_other(const char *name)
@@ -119,6 +139,102 @@ static void test_table(void)
     tr_args_finish(&a);
 }
 
+static const struct {
+    const char *name, *value;
+} needed[] = {{"do_train", "true"},
+              {"model_name_or_path", "m"},
+              {"dataset", "a"},
+              {"template", "empty"},
+              {"output_dir", "o"}};
+
+static bool is_needed(const char *name)
+{
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+        if (strcmp(needed[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* A file with these lines, then a word that may be NULL: all arguments are as want says. */
+static void same_as(const struct fr_buf *want, const char *lines, const char *word)
+{
+    struct fr_buf text = {0}, got = {0};
+    struct tr_args a;
+
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+        fr_buf_fmt(&text, "%s: %s\n", needed[i].name, needed[i].value);
+    fr_buf_text(&text, lines);
+    put(text.p);
+    read_into(word, &got, &a);
+    if (want->n > 0)
+        CHECK(got.n == want->n && memcmp(got.p, want->p, got.n) == 0);
+    tr_args_finish(&a);
+    fr_buf_finish(&text);
+    fr_buf_finish(&got);
+}
+
+/* Null is the default of every argument: in a file, and behind one that says another value. */
+static void test_null(void)
+{
+    struct fr_buf want = {0};
+    struct tr_args a;
+
+    same_as(&want, "", NULL);
+    read_into(NULL, &want, &a);
+    tr_args_finish(&a);
+    for (size_t i = 0; i < tr_arg_count; i++) {
+        char line[128], word[128];
+
+        check_row(tr_arg_table[i].name);
+        if (is_needed(tr_arg_table[i].name))
+            continue;
+        (void)snprintf(line, sizeof(line), "%s: null\n", tr_arg_table[i].name);
+        (void)snprintf(word, sizeof(word), "%s=%s", tr_arg_table[i].name, i % 2 ? "null" : "~");
+        same_as(&want, line, NULL);
+        same_as(&want, "", word);
+    }
+    check_row("null behind a value");
+    same_as(&want, "warmup_ratio: 0.5\n", "warmup_ratio=null");
+    same_as(&want, "max_steps: 7\n", "max_steps=Null");
+    same_as(&want, "bf16: true\n", "bf16=");
+    same_as(&want, "lora_dropout: 0.5\n", "--lora_dropout=null");
+    same_as(&want, "save_total_limit: NULL\n", NULL);
+    fr_buf_finish(&want);
+}
+
+/* Steps of warm-up as LLaMA-Factory's parser and scheduler have them (tests/golden/warmup.py). */
+static void test_warmup(void)
+{
+    json_t *rows = json_load_file(SOURCE_ROOT "/tests/golden/warmup.json", 0, NULL);
+
+    CHECK_INT(json_array_size(rows), 13);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        json_t *given = json_deep_copy(json_object_get(row, "given"));
+        struct fr_buf all = {0};
+        struct tr_derived d;
+        struct tr_args a;
+        char *text = json_dumps(given, 0);
+
+        check_row(text);
+        for (size_t k = 0; k < sizeof(needed) / sizeof(needed[0]); k++)
+            json_object_set_new(given, needed[k].name, json_string(needed[k].value));
+        json_object_set_new(given, "max_steps", json_incref(json_object_get(row, "total")));
+        char *whole = json_dumps(given, 0);
+        put(whole);
+        read_into(NULL, &all, &a);
+        CHECK_INT(tr_args_derive(&a, 100, 1, &d, &err), FR_OK);
+        CHECK_INT(d.warmup_steps, json_integer_value(json_object_get(row, "warmup")));
+        CHECK_INT(json_integer_value(json_object_get(row, "largest")), d.warmup_steps);
+        tr_args_finish(&a);
+        fr_buf_finish(&all);
+        free(whole);
+        free(text);
+        json_decref(given);
+    }
+    json_decref(rows);
+}
+
 /* `flowtrain help arguments` prints what docs/arguments.md holds. */
 static void test_document(void)
 {
@@ -134,7 +250,13 @@ static void test_document(void)
 
 int main(void)
 {
+    if (mkdtemp(dir) == NULL)
+        return EXIT_FAILURE;
     test_reference();
+    test_null();
+    test_warmup();
+    (void)unlink(file);
+    (void)rmdir(dir);
     test_table();
     test_document();
     return check_done();

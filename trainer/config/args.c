@@ -13,11 +13,7 @@
 
 void tr_args_init(struct tr_args *a)
 {
-    *a = (struct tr_args){.max_samples = -1,
-                          .data_seed = -1,
-                          .preprocessing_num_workers = -1,
-                          .save_total_limit = -1,
-                          .early_stopping_steps = -1};
+    *a = tr_args_absent;
     for (size_t i = 0; i < tr_arg_count; i++)
         if (tr_arg_table[i].def != NULL)
             (void)tr_arg_set(a, &tr_arg_table[i], tr_arg_table[i].def, NULL);
@@ -265,6 +261,7 @@ enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, st
 static json_t *value_of(const struct tr_args *a, const struct tr_arg *arg)
 {
     const char *at = (const char *)a + arg->at, *text;
+    double real;
     int choice;
 
     switch (arg->kind) {
@@ -273,7 +270,8 @@ static json_t *value_of(const struct tr_args *a, const struct tr_arg *arg)
     case TR_ARG_INT:
         return json_integer(*(const int64_t *)(const void *)at);
     case TR_ARG_FLOAT:
-        return json_real(*(const double *)(const void *)at);
+        real = *(const double *)(const void *)at;
+        return real == TR_RATIO_ABSENT ? json_null() : json_real(real);
     case TR_ARG_CHOICE:
         memcpy(&choice, at, sizeof(choice));
         return json_string(arg->choices[choice]);

@@ -38,6 +38,8 @@ enum tr_lr_type {
     TR_LR_WSD
 };
 
+#define TR_RATIO_ABSENT (-1e300)
+
 /* Text fields are NULL when not given; they live in arena. */
 struct tr_args {
     struct fr_arena arena;
@@ -76,8 +78,9 @@ struct tr_args {
     double num_train_epochs;
     double learning_rate, adam_beta1, adam_beta2, adam_epsilon, weight_decay, max_grad_norm;
     enum tr_lr_type lr_scheduler_type;
-    const char *lr_scheduler_kwargs;   /* JSON object */
-    double warmup_steps, warmup_ratio; /* warmup_steps < 1 is a ratio */
+    const char *lr_scheduler_kwargs; /* JSON object */
+    double warmup_steps;             /* below 1 a share of all */
+    double warmup_ratio;             /* instead of warmup_steps; TR_RATIO_ABSENT: not given */
     bool bf16, fp16;
     enum tr_device device;
     enum tr_recompute recompute;

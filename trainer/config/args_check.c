@@ -115,6 +115,7 @@ static enum fr_rc check_eval(const struct tr_args *a, struct fr_err *err)
 
 enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
 {
+    bool given_ratio = a->warmup_ratio != TR_RATIO_ABSENT;
     const struct {
         const char *name;
         double value, min, max;
@@ -132,7 +133,7 @@ enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
         {"adam_epsilon", a->adam_epsilon, 0, 1},
         {"weight_decay", a->weight_decay, 0, 1e9},
         {"warmup_steps", a->warmup_steps, 0, 1e12},
-        {"warmup_ratio", a->warmup_ratio, 0, 1},
+        {"warmup_ratio", given_ratio ? a->warmup_ratio : 0, 0, 1},
         {"preprocessing_batch_size", (double)a->preprocessing_batch_size, 1, 1 << 30},
         {"preprocessing_num_workers", (double)a->preprocessing_num_workers, -1, 4096},
         {"buffer_size", (double)a->buffer_size, 1, 1e12},
@@ -174,6 +175,14 @@ static int64_t every(double steps, int64_t total)
     return n > 0 ? n : 1;
 }
 
+/* A ratio that is given stands for the steps, also 0, and 1 is one step: as in transformers 5.6. */
+static int64_t warmup(const struct tr_args *a, int64_t total)
+{
+    double steps = a->warmup_ratio != TR_RATIO_ABSENT ? a->warmup_ratio : a->warmup_steps;
+
+    return steps >= 1 ? (int64_t)steps : (int64_t)ceil(steps * (double)total);
+}
+
 enum fr_rc tr_args_derive(const struct tr_args *a, int64_t examples, int64_t world,
                           struct tr_derived *out, struct fr_err *err)
 {
@@ -202,11 +211,7 @@ enum fr_rc tr_args_derive(const struct tr_args *a, int64_t examples, int64_t wor
         d.epochs = INT64_MAX;
         d.examples = a->max_steps * d.total_batch;
     }
-    if (a->warmup_steps >= 1)
-        d.warmup_steps = (int64_t)a->warmup_steps;
-    else
-        d.warmup_steps = (int64_t)ceil((a->warmup_steps > 0 ? a->warmup_steps : a->warmup_ratio) *
-                                       (double)d.total_steps);
+    d.warmup_steps = warmup(a, d.total_steps);
     if (a->save_strategy != TR_STRATEGY_NO && a->save_strategy != TR_STRATEGY_BEST)
         d.save_every = a->save_strategy == TR_STRATEGY_EPOCH ? d.steps_per_epoch
                                                              : every(a->save_steps, d.total_steps);

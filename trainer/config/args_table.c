@@ -104,7 +104,7 @@ const struct tr_arg tr_arg_table[] = {
     CHOICE(lr_scheduler_type, "linear", lr_types, "shape of the learning rate"),
     JSON(lr_scheduler_kwargs, NULL, "JSON object of the scheduler's own numbers"),
     FLOAT(warmup_steps, "0", "steps of warm-up; below 1 a share of all"),
-    FLOAT(warmup_ratio, "0", "share of all steps, where warmup_steps is 0"),
+    FLOAT(warmup_ratio, NULL, "share of all steps, below 1; goes before warmup_steps, also as 0"),
     BOOL(bf16, "false", "compute in bf16"),
     BOOL(fp16, "false", "compute in f16 with loss scaling"),
     BOOL(use_cpu, "false", "as --device cpu"),

@@ -41,6 +41,9 @@ struct tr_arg {
 extern const struct tr_arg tr_arg_table[];
 extern const size_t tr_arg_count;
 
+/* Arguments that are not given and have no default. */
+extern const struct tr_args tr_args_absent;
+
 /* Sets one argument from text; value NULL is a lone flag. FR_USAGE names flag and value;
  * FR_UNSUPPORTED says why the value is refused. */
 enum fr_rc tr_arg_set(struct tr_args *a, const struct tr_arg *arg, const char *value,

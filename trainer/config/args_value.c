@@ -5,6 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct tr_args tr_args_absent = {.max_samples = -1,
+                                       .data_seed = -1,
+                                       .preprocessing_num_workers = -1,
+                                       .save_total_limit = -1,
+                                       .early_stopping_steps = -1,
+                                       .warmup_ratio = TR_RATIO_ABSENT};
+
 const struct tr_arg *tr_arg_find(const char *name, size_t n)
 {
     for (size_t i = 0; i < tr_arg_count; i++) {
@@ -95,6 +102,7 @@ static enum fr_rc set_value(struct tr_args *a, const struct tr_arg *arg, char *a
                             const char *value, struct fr_err *err)
 {
     bool none = arg->def == NULL && is_none(value);
+    const char *absent = (const char *)&tr_args_absent + (arg->at == TR_ARG_NOWHERE ? 0 : arg->at);
 
     switch (arg->kind) {
     case TR_ARG_BOOL:
@@ -105,13 +113,13 @@ static enum fr_rc set_value(struct tr_args *a, const struct tr_arg *arg, char *a
         return FR_OK;
     case TR_ARG_INT:
         if (none)
-            memcpy(at, &(int64_t){-1}, sizeof(int64_t));
+            memcpy(at, absent, sizeof(int64_t));
         else if (fr_parse_i64(fr_str_of(value), (int64_t *)(void *)at, NULL) != FR_OK)
             return bad(arg, value, "an integer", err);
         return FR_OK;
     case TR_ARG_FLOAT:
         if (none)
-            memcpy(at, &(double){0}, sizeof(double));
+            memcpy(at, absent, sizeof(double));
         else if (fr_parse_f64(fr_str_of(value), (double *)(void *)at, NULL) != FR_OK)
             return bad(arg, value, "a number", err);
         return FR_OK;

@@ -86,11 +86,13 @@ static void put_schedule(struct fr_buf *t, const struct tr_args *a, const struct
 {
     const char *flag = "lr_scheduler_type";
     const struct tr_arg *type = tr_arg_find(flag, strlen(flag));
+    bool ratio = a->warmup_ratio != TR_RATIO_ABSENT; /* the steps do not matter then */
 
     fr_buf_fmt(t, "--%s=%s\nDeepSpeed scheduler=%s\n", flag, type->choices[a->lr_scheduler_type],
                tr_ds_lr_name(d->scheduler));
     put_kwargs(t, a->lr_scheduler_kwargs);
-    fr_buf_fmt(t, "--warmup_steps=%.12g\n--warmup_ratio=%.12g\n", a->warmup_steps, a->warmup_ratio);
+    fr_buf_fmt(t, "--warmup_steps=%.12g\n--warmup_ratio=%.12g\n", ratio ? 0 : a->warmup_steps,
+               ratio ? a->warmup_ratio : 0);
     if (d->scheduler != TR_DS_LR_NONE)
         fr_buf_fmt(t,
                    "warmup_min_lr=%.12g\nwarmup_max_lr=%.12g\nwarmup_type=%s\n"
