@@ -145,6 +145,7 @@ def states():
     with open(copy("broken") + "/resume/step-4/state.safetensors", "r+b") as f:
         f.seek(-5, os.SEEK_END)
         f.write(b"x")
+    copy("broken-before", "broken")
     text = go_on("damaged state", "broken")
     t.has("damaged state: warned", text, "state of step 4 is not usable")
     t.has("damaged state: why", text, "does not match its checksum")
@@ -155,6 +156,28 @@ def states():
         f.write('{"version": 1, "st')
     t.has("cut state.json: the older one", go_on("cut state.json", "nojson"), "from global step 2")
     whole("cut state.json", "nojson")
+
+    # both are damaged, in different ways: nothing begins anew unasked, on one rank or two
+    copy("both", "broken-before")
+    with open("both/resume/step-2/state.safetensors", "r+b") as f:
+        f.truncate(700)
+    copy("damaged", "both")
+    for what, ranks, more in (("last", 2, dict(resume_from_checkpoint="last")), ("true", 1, dict(resume_from_checkpoint="true")),
+                              ("without a word", 1, {})):
+        run = t.launch("both", ranks, steps=STEPS, accumulation=12 // ranks, **more)
+        t.same("both damaged, %s: refused" % what, run.wait(), 2)
+        for part in ("no resume state in both/resume can be used: both/resume/step-4/state.safetensors does not match its "
+                     "checksum; both/resume/step-2/state.safetensors", "begin anew by --overwrite_output_dir"):
+            t.has("both damaged, %s: the message" % what, run.text(), part)
+    t.same("both damaged: nothing was touched", sorted(os.listdir("both/resume")), ["step-2", "step-4"])
+    t.check("both damaged: no log of another run", t.steps_done("both") == 4, t.steps_done("both"))
+    run = t.launch("both", 2, steps=STEPS, overwrite_output_dir=True)
+    t.same("both damaged: begun anew when asked", run.wait(), 0)
+    whole("both damaged", "both")
+    os.makedirs("empty/resume")
+    run = t.launch("empty", 2, steps=STEPS, resume_from_checkpoint="last")
+    t.same("an empty folder begins anew", run.wait(), 0)
+    whole("an empty folder", "empty")
 
     # one rank alone takes up the state of two: 12 samples a step as before
     run = t.launch(copy("alone"), 1, steps=STEPS, accumulation=12, resume_from_checkpoint="last")
@@ -229,6 +252,12 @@ def lost_node():
     t.has("a node without its state: goes on", runs[0].text(), "from global step 4")
     whole("a node without its state", "headless")
     t.check("its state is there again", os.path.exists("headless/resume/step-%d/state.json" % STEPS))
+    copy("harmed", "damaged")
+    runs, codes = two_nodes(["harmed", "bare"], resume_from_checkpoint="last")
+    t.same("all that is left is damaged: refused", codes, [2, 2])
+    t.has("named by its node", runs[0].text(),
+          "harmed/resume/step-4/state.safetensors does not match its checksum")
+    t.has("told by the other one", runs[1].text(), "no resume state in bare/resume can be used (on another node)")
 
 
 def full_disk():

@@ -397,17 +397,22 @@ struct here {
     const struct tr_resume *r;
     const struct tr_params *p;
     int64_t limit;
+    struct fr_buf damaged; /* owns: what each state is not usable for */
 };
 
-/* *step = the newest <= limit that this node holds whole (its JSON and tensors read); as it was
- * when there is none. Broken ones are logged and skipped; one of another run is FR_USAGE. */
-static enum fr_rc newest_here(const struct here *h, json_t **root, int64_t *step,
-                              struct fr_err *err)
+/* In place of a step. */
+enum { NO_STATE = -1, ALL_DAMAGED = -2 };
+
+/* *step = the newest <= limit that this node holds whole (its JSON and tensors read); NO_STATE or
+ * ALL_DAMAGED when there is none. Damaged ones are logged and skipped; one of another run is
+ * FR_USAGE. */
+static enum fr_rc newest_here(struct here *h, json_t **root, int64_t *step, struct fr_err *err)
 {
     int64_t steps[STEPS_MAX];
     size_t n = list_steps(h->r->output_dir, steps, STEPS_MAX);
     struct fr_err why;
 
+    *step = NO_STATE;
     for (size_t i = 0; i < n; i++) {
         if (steps[i] > h->limit)
             continue;
@@ -422,13 +427,16 @@ static enum fr_rc newest_here(const struct here *h, json_t **root, int64_t *step
         }
         json_decref(*root);
         *root = NULL;
+        *step = ALL_DAMAGED;
+        fr_buf_fmt(&h->damaged, "%s%s", h->damaged.n > 0 ? "; " : ": ", why.msg);
         fr_log(FR_LOG_WARN, "resume", "state of step %lld is not usable: %s", (long long)steps[i],
                why.msg);
     }
     return FR_OK;
 }
 
-/* Agrees on the newest state of any node: *root_rank has it. */
+/* Agrees on the newest state of any node, which *root_rank has; else ALL_DAMAGED where a node says
+ * so. */
 static enum fr_rc agree(struct tr_optim *o, int64_t mine, int64_t *step, int *root_rank,
                         struct fr_err *err)
 {
@@ -436,10 +444,10 @@ static enum fr_rc agree(struct tr_optim *o, int64_t mine, int64_t *step, int *ro
     enum fr_rc rc = all == NULL ? fr_fail(err, FR_NOMEM, "no memory")
                                 : tr_comm_host_all_gather(o->world, all, &mine, sizeof(mine), err);
 
-    *step = -1;
+    *step = NO_STATE;
     *root_rank = 0;
     for (int r = 0; rc == FR_OK && r < o->comm->size; r++)
-        if (all[r] > *step) {
+        if ((all[r] > *step && all[r] >= 0) || (*step == NO_STATE && all[r] == ALL_DAMAGED)) {
             *step = all[r];
             *root_rank = r;
         }
@@ -529,15 +537,33 @@ static enum fr_rc none_of_step(const struct tr_resume *r, int64_t want, int64_t 
                    (long long)want, r->output_dir, hint);
 }
 
+/* There is no state to go on from, and none may be needed. */
+static enum fr_rc check_none(const struct here *h, const char *from, int64_t step,
+                             struct fr_err *err)
+{
+    if (step == ALL_DAMAGED)
+        return fr_fail(err, FR_CORRUPT,
+                       "no resume state in %s/resume can be used%.600s; put whole ones there, or "
+                       "begin anew by --overwrite_output_dir without --resume_from_checkpoint",
+                       h->r->output_dir, h->damaged.n > 0 ? h->damaged.p : " (on another node)");
+    if (strcmp(from, "last") == 0)
+        return FR_OK;
+    return fr_fail(err, FR_USAGE,
+                   "--resume_from_checkpoint %s: there is no resume state in %s/resume; take last "
+                   "to start from the beginning where there is none",
+                   from, h->r->output_dir);
+}
+
 enum fr_rc tr_resume_load(const struct tr_resume *run, const char *from, struct tr_optim *o,
                           struct tr_progress *p, bool *found, struct fr_err *err)
 {
     struct tr_resume there = *run;
     const struct tr_resume *r = &there;
     char folder[PATH_MAX];
-    int64_t want, mine = -1, step = -1;
+    int64_t want, mine = NO_STATE, step = NO_STATE;
     int root_rank = 0;
     json_t *root = NULL;
+    struct here here = {.r = r, .p = &o->params};
     enum fr_rc rc = wanted_step(from, &want, err);
 
     *found = false;
@@ -546,16 +572,13 @@ enum fr_rc tr_resume_load(const struct tr_resume *run, const char *from, struct 
     if (want >= 0 && folder_of(from, folder))
         there.output_dir = folder;
     memset(r->flat, 0, (size_t)o->params.padded * r->flat_states * sizeof(float));
+    here.limit = want >= 0 ? want : INT64_MAX;
     if (o->world->local_rank == 0)
-        rc = newest_here(&(struct here){r, &o->params, want >= 0 ? want : INT64_MAX}, &root, &mine,
-                         err);
+        rc = newest_here(&here, &root, &mine, err);
     if (rc == FR_OK)
         rc = agree(o, mine, &step, &root_rank, err);
-    if (rc == FR_OK && step < 0 && want < 0 && strcmp(from, "last") != 0)
-        rc = fr_fail(err, FR_USAGE,
-                     "--resume_from_checkpoint %s: there is no resume state in %s/resume; take "
-                     "last to start from the beginning where there is none",
-                     from, r->output_dir);
+    if (rc == FR_OK && step < 0 && want < 0)
+        rc = check_none(&here, from, step, err);
     if (rc == FR_OK && want >= 0 && step != want)
         rc = none_of_step(r, want, step, err);
     if (rc == FR_OK && step >= 0) {
@@ -569,5 +592,6 @@ enum fr_rc tr_resume_load(const struct tr_resume *run, const char *from, struct 
         *found = rc == FR_OK;
     }
     json_decref(root);
+    fr_buf_finish(&here.damaged);
     return rc;
 }

@@ -49,7 +49,8 @@ enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
 /*
  * Finds and loads the newest whole state. from: "last", "true", a number of steps, or a
  * checkpoint-N or resume/step-N folder, also in the output folder of another run. *found is false
- * when "last" finds none; the others must find one. A damaged state is logged and skipped. FR_USAGE
+ * when "last" finds none; the others must find one. A damaged state is logged and skipped; where
+ * all of a run are damaged, FR_CORRUPT names their files: nothing begins anew unasked. FR_USAGE
  * when a state is not there, or the newest belongs to a run of another model, data set, tokenizer
  * or configuration: says which, of the configuration the first value that differs.
  */
