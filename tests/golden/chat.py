@@ -66,10 +66,15 @@ def with_tools(name, tokenizer, digest):
                "system": system, "tools": json.dumps(TOOLS), "text": hashlib.sha256(text.encode()).hexdigest()}
 
 
+def tokenizer_of(template):
+    """With that chat template, and its digest."""
+    return (PreTrainedTokenizerFast(tokenizer_file=os.path.join(HERE, "tokenizer", "deepseek.json"), bos_token="<s>",
+                                    eos_token="</s>", chat_template=template),
+            hashlib.sha256(template.rstrip(" \t\r\n").encode()).hexdigest())
+
+
 def rows(name, template):
-    tokenizer = PreTrainedTokenizerFast(tokenizer_file=os.path.join(HERE, "tokenizer", "deepseek.json"),
-                                        bos_token="<s>", eos_token="</s>", chat_template=template)
-    digest = hashlib.sha256(template.rstrip(" \t\r\n").encode()).hexdigest()
+    tokenizer, digest = tokenizer_of(template)
     if name in WITH_TOOLS:
         yield from with_tools(name, tokenizer, digest)
     for messages, system in conversations():
@@ -97,4 +102,5 @@ def main():
     print(len(made), ", ".join(name for name, _ in templates))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,8 @@ an implementation that rounds in other places chooses otherwise only where the g
 logit in bf16 have a deviation s, measured here against f32; a gap of one implementation less that of another
 has four of them, so 2 s, and six times that is the bound.
 
-Usage: generate.py [many]   many: only generate_many.json   (needs torch, transformers, peft)
+Usage: generate.py [many [SEED FILE]]   many: only generate_many.json, or FILE with prompts of another seed, for
+build/tests/unit/generate_test FILE   (needs torch, transformers, peft)
 """
 import json
 import os
@@ -78,8 +79,8 @@ def deviation(exact, other, prompts):
     return torch.stack(squares).mean().sqrt().item()
 
 
-def many(name):
-    folder, draw = os.path.join(HERE, name), random.Random(5)
+def many(name, seed):
+    folder, draw = os.path.join(HERE, name), random.Random(seed)
     exact, other = base(folder), base(folder).to(torch.bfloat16)
     row = {"prompts": [], "base": [], "bf16": [], "gaps": []}
     while len(row["prompts"]) < 200:
@@ -100,8 +101,9 @@ def write(path, found):
 
 def main():
     torch.set_num_threads(1)
-    write("generate_many.json", {name: many(name) for name in ("deepseek_v3/yarn", "dense/llama_plain")})
-    if sys.argv[1:] == ["many"]:
+    seed, path = (int(sys.argv[2]), os.path.abspath(sys.argv[3])) if len(sys.argv) > 2 else (5, "generate_many.json")
+    write(path, {name: many(name, seed) for name in ("deepseek_v3/yarn", "dense/llama_plain")})
+    if sys.argv[1:2] == ["many"]:
         return
     found = {}
     for name in MODELS:

@@ -172,13 +172,16 @@ static void test_jinja(void)
     json_decref(rows);
 }
 
-int main(void)
+/* chat_test [FILE]: rows of chat_drawn.py instead of those that are kept. */
+int main(int argc, char **argv)
 {
-    json_t *rows = json_load_file(SOURCE_ROOT "/tests/golden/chat.json", JSON_ALLOW_NUL, NULL);
+    const char *path = argc > 1 ? argv[1] : SOURCE_ROOT "/tests/golden/chat.json";
+    json_t *rows = json_load_file(path, JSON_ALLOW_NUL, NULL);
 
     fr_sys.wall_ms = that_day;
     test_named();
-    CHECK_INT(json_array_size(rows), 155);
+    if (argc == 1)
+        CHECK_INT(json_array_size(rows), 155);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         char name[64];

@@ -138,16 +138,14 @@ static void test_golden(struct bed *b, const json_t *golden)
 }
 
 /* 200 prompts of one model of each kind, in f32 and in bf16. */
-static void test_many(struct bed *b)
+static void test_many(struct bed *b, const char *path)
 {
     json_t *golden = NULL;
     const char *name;
     struct fr_err err;
     json_t *one;
 
-    if (!CHECK_INT(
-            fr_json_load(SOURCE_ROOT "/tests/golden/generate_many.json", 1 << 20, &golden, &err),
-            FR_OK))
+    if (!CHECK_INT(fr_json_load(path, 1 << 20, &golden, &err), FR_OK))
         return;
     CHECK_INT(json_object_size(golden), 2);
     json_object_foreach(golden, name, one)
@@ -249,7 +247,8 @@ static void test_draws(void)
     CHECK_INT(tr_sample(&draws[0].s, &(struct tr_row){bad, 2, 0, 0}, &id, &err), FR_CORRUPT);
 }
 
-int main(void)
+/* generate_test [FILE]: prompts of `generate.py many SEED FILE` instead of those that are kept. */
+int main(int argc, char **argv)
 {
     struct bed b = {.be = NULL};
     struct fr_err err = {0};
@@ -260,8 +259,11 @@ int main(void)
         CHECK_INT(tr_comm_single(b.be, &b.comm, &err), FR_OK) &&
         CHECK_INT(fr_json_load(SOURCE_ROOT "/tests/golden/generate.json", 1 << 20, &golden, &err),
                   FR_OK)) {
-        test_golden(&b, golden);
-        test_many(&b);
+        if (argc > 1)
+            test_many(&b, argv[1]);
+        else
+            test_golden(&b, golden);
+        test_many(&b, SOURCE_ROOT "/tests/golden/generate_many.json");
         test_ends(&b, golden);
     }
     json_decref(golden);

@@ -373,7 +373,10 @@ static void try_row(const struct row *row, struct tr_backend *be, struct tr_comm
     check_row(row->name);
     p->be = be;
     p->comm = comm;
-    (void)snprintf(p->dir, sizeof(p->dir), "%s/tests/golden/%s", SOURCE_ROOT, row->config);
+    if (row->config[0] == '/')
+        (void)snprintf(p->dir, sizeof(p->dir), "%s", row->config);
+    else
+        (void)snprintf(p->dir, sizeof(p->dir), "%s/tests/golden/%s", SOURCE_ROOT, row->config);
     if (!CHECK(load(p, compute, 0, &err) == FR_OK)) {
         printf("%s: %s\n", row->name, err.msg);
     } else {
@@ -410,14 +413,32 @@ static bool run_row(const void *arg, const struct mutant *what)
     return check_counts.failed > 0;
 }
 
-/* parity_test [mutations [all]]: every row; with the word, every fault in every op (prove.h) of the
- * first models, or of all, which takes a quarter of an hour. */
+/* Every model folder of a list, in both types. */
+static void run_folders(char **folders, int n)
+{
+    const struct mutant sound = {.mutation = MUTATIONS, .op = TR_OP_COUNT};
+
+    for (int i = 0; i < 2 * n; i++) {
+        struct row row = {.config = folders[i / 2], .bf16 = i % 2 == 1};
+
+        (void)snprintf(row.name, sizeof(row.name), "%.58s %s", row.config,
+                       row.bf16 ? "bf16" : "f32");
+        run_row(&row, &sound);
+    }
+}
+
+/* parity_test [mutations [all] | folders FOLDER …]: every row; or every fault in every op (prove.h)
+ * of the first models, or of all, which takes a quarter of an hour; or these models alone. */
 int main(int argc, char **argv)
 {
     const struct mutant sound = {.mutation = MUTATIONS, .op = TR_OP_COUNT};
     bool prove = argc > 1 && strcmp(argv[1], "mutations") == 0;
     struct prove *p = NULL;
 
+    if (argc > 2 && strcmp(argv[1], "folders") == 0) {
+        run_folders(argv + 2, argc - 2);
+        return check_done();
+    }
     if (prove && prove_create(&p) != FR_OK)
         return EXIT_FAILURE;
     for (size_t i = 0; i < 2 * (prove && argc == 2 ? PROVEN : CONFIGS); i++) {
