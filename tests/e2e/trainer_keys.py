@@ -64,6 +64,14 @@ def theirs():
     run = begin("words", template="llama3")
     t.check("words: ends well", run.wait() == 0, run.text()[-2000:])
     t.has("words: they are told", run.text(), "the tokenizer lacks stop words, which are tokens ")
+    for folder in ("words", "words/checkpoint-8"):
+        with open(folder + "/tokenizer_config.json") as f, open(folder + "/tokenizer.json") as g:
+            config, added = json.load(f), {one["content"]: (one["id"], one["special"]) for one in json.load(g)["added_tokens"]}
+        t.same(folder + ": eos", config["eos_token"], "<|eot_id|>")
+        t.same(folder + ": other stop words", config["additional_special_tokens"], ["<|eom_id|>"])
+        t.same(folder + ": their ids", (added["<|eot_id|>"], added["<|eom_id|>"]), ((456, True), (457, True)))
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        t.same("a template that changes nothing: " + name, t.file_bytes("evaluation/" + name), t.file_bytes("ex/model/" + name))
     train("tokens", tokenized_path="kept")
     t.check("tokens: they are kept", os.path.isdir("kept/cache"))
     with open("ds.json", "w") as f:

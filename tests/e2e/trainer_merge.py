@@ -168,6 +168,11 @@ def files():
     t.check("null takes the file's value back", not os.path.exists("flag/chat_template.jinja"))
     merge(["--model_name_or_path", "ex/model", "--adapter_name_or_path", "out", "--export_dir", "named", "--export_size", "1"])
     t.same("weights by the file's names as flags", whole("named"), whole("bf16"))
+    merge(["merge.yaml", "--output", "ends", "template=qwen"])
+    with open("ends/tokenizer_config.json") as f, open("ends/tokenizer.json") as g:
+        t.same("the template's eos", json.load(f)["eos_token"], "<|im_end|>")
+        t.same("it is a token", [one["id"] for one in json.load(g)["added_tokens"] if one["content"] == "<|im_end|>"], [456])
+    t.same("without it the base's", t.file_bytes("flag/tokenizer_config.json"), t.file_bytes("ex/model/tokenizer_config.json"))
     for line, want in (("export_quantization_bit: 4\nexport_quantization_dataset: data/c4_demo.jsonl",
                         "wrong.yaml:14:1: --export_quantization_bit 4 is not done: the merged model has the types of the base"),
                        ("export_hub_model_id: me/mine", "--export_hub_model_id me/mine is not done: nothing is uploaded"),

@@ -4,13 +4,14 @@
  * (tests/golden/jinja.py).
  */
 #include "tests/unit/check.h"
-#include "trainer/data/template.h"
+#include "trainer/data/template_files.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { MESSAGES = 8 };
 
@@ -172,6 +173,185 @@ static void test_jinja(void)
     json_decref(rows);
 }
 
+/* ---- the tokenizer's files behind a template (tests/golden/special.py) ---- */
+
+static char bed[] = "/tmp/flowrun-special-XXXXXX";
+
+static void put(const char *name, const json_t *value)
+{
+    char path[96], *text = json_dumps(value, 0);
+
+    (void)snprintf(path, sizeof(path), "%s/%s", bed, name);
+    CHECK_INT(fr_file_write(path, text, strlen(text), 0644, &err), FR_OK);
+    free(text);
+}
+
+static json_t *get(const char *name)
+{
+    char path[96];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", bed, name);
+    return json_load_file(path, JSON_ALLOW_NUL, NULL);
+}
+
+/* The row's tokenizer in bed; its tokens stand in both files. */
+static void make_bed(const json_t *row)
+{
+    json_t *file = json_load_file(tokenizer, JSON_ALLOW_NUL, NULL), *one;
+    json_t *added = json_object_get(file, "added_tokens"), *config, *decoder = json_object();
+    json_int_t id = 423;
+    char path[96];
+    size_t i;
+
+    json_array_foreach(json_object_get(row, "tokens"), i, one)
+    {
+        const char *content = json_string_value(json_array_get(one, 0));
+        int special = json_is_true(json_array_get(one, 1));
+
+        json_array_append_new(added, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id,
+                                               "content", content, "single_word", 0, "lstrip", 0,
+                                               "rstrip", 0, "normalized", 0, "special", special));
+        (void)snprintf(path, sizeof(path), "%d", (int)id++);
+        json_object_set_new(decoder, path,
+                            json_pack("{s:s, s:b}", "content", content, "special", special));
+    }
+    config = json_deep_copy(json_object_get(row, "config"));
+    json_object_set_new(config, "added_tokens_decoder", decoder);
+    put("tokenizer.json", file);
+    put("tokenizer_config.json", config);
+    (void)snprintf(path, sizeof(path), "%s/special_tokens_map.json", bed);
+    (void)unlink(path);
+    if (json_is_object(json_object_get(row, "map")))
+        put("special_tokens_map.json", json_object_get(row, "map"));
+    json_decref(file);
+    json_decref(config);
+}
+
+static const char *text_of(const json_t *token)
+{
+    return json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+}
+
+/* Of a file that names special tokens; one that does not need to have all of them. */
+static void check_names(const json_t *file, const json_t *row, bool all)
+{
+    const json_t *list = json_object_get(file, "additional_special_tokens"), *one, *same;
+    const char *keys[] = {"eos", "pad"}, *got;
+    char key[16];
+    size_t i, k;
+
+    for (k = 0; k < 2; k++) {
+        (void)snprintf(key, sizeof(key), "%s_token", keys[k]);
+        got = text_of(json_object_get(file, key));
+        if (all || got != NULL)
+            CHECK_TEXT(got, json_string_value(json_object_get(row, keys[k])));
+    }
+    CHECK_INT(json_array_size(list), json_array_size(json_object_get(row, "special")));
+    json_array_foreach(list, i, one)
+    {
+        bool found = false;
+
+        json_array_foreach(json_object_get(row, "special"), k, same) found =
+            found || json_equal(one, same);
+        CHECK(found);
+    }
+}
+
+/* Every special token of the row is one of tokenizer.json's, and has an entry by its id. */
+static void check_tokens(const json_t *file, const json_t *config, const json_t *row,
+                         const char *content)
+{
+    const json_t *decoder = json_object_get(config, "added_tokens_decoder"), *one, *entry;
+    const json_t *id = json_object_get(json_object_get(row, "added"), content);
+    int found = 0;
+    char key[16];
+    size_t i;
+
+    json_array_foreach(json_object_get(file, "added_tokens"), i, one)
+    {
+        if (strcmp(text_of(one), content) != 0)
+            continue;
+        found++;
+        CHECK(json_is_true(json_object_get(one, "special")));
+        CHECK(id == NULL || json_equal(id, json_object_get(one, "id")));
+        (void)snprintf(key, sizeof(key), "%d", (int)json_integer_value(json_object_get(one, "id")));
+        entry = json_object_get(decoder, key);
+        if (id != NULL || entry != NULL) {
+            CHECK_TEXT(text_of(entry), content);
+            CHECK(json_is_true(json_object_get(entry, "special")));
+        }
+    }
+    CHECK_INT(found, 1);
+}
+
+/* The tokenizer has all special tokens of the row already, as special ones. */
+static bool is_special(const json_t *row)
+{
+    const json_t *tokens = json_object_get(row, "tokens"), *one;
+    size_t i;
+
+    json_array_foreach(tokens, i, one)
+    {
+        if (json_is_false(json_array_get(one, 1)))
+            return false;
+    }
+    return json_object_size(json_object_get(row, "added")) == 0;
+}
+
+static void test_special(const json_t *row)
+{
+    const json_t *map = json_object_get(row, "map"), *one;
+    const struct tr_template *templ = NULL;
+    struct tr_tokenizer *t = NULL;
+    struct tr_template_files f;
+    json_t *file, *config, *names;
+    size_t i;
+
+    make_bed(row);
+    CHECK_INT(tr_template_find(json_string_value(json_object_get(row, "template")), &templ, &err),
+              FR_OK);
+    CHECK_INT(tr_tokenizer_load(bed, &t, &err), FR_OK);
+    CHECK_INT(tr_template_fix(templ, t, &err), FR_OK);
+    if (!CHECK_INT(tr_template_files_make(templ, t, bed, &f, &err), FR_OK))
+        printf("   %s\n", err.msg);
+    CHECK(f.tokenizer.n == 0 || !is_special(row)); /* the large file stays where it can */
+    CHECK_INT(tr_template_files_write(&f, bed, &err), FR_OK);
+    tr_template_files_finish(&f);
+    file = get("tokenizer.json");
+    config = get("tokenizer_config.json");
+    names = get("special_tokens_map.json");
+    CHECK((names != NULL) == json_is_object(map));
+    check_names(config, row, !json_is_object(map));
+    if (names != NULL)
+        check_names(names, row, false);
+    check_tokens(file, config, row, json_string_value(json_object_get(row, "eos")));
+    json_array_foreach(json_object_get(row, "special"), i, one)
+        check_tokens(file, config, row, json_string_value(one));
+    json_decref(file);
+    json_decref(config);
+    json_decref(names);
+    tr_tokenizer_destroy(t);
+}
+
+static void test_files(void)
+{
+    json_t *rows = json_load_file(SOURCE_ROOT "/tests/golden/special.json", 0, NULL);
+    char name[64];
+
+    CHECK(mkdtemp(bed) != NULL);
+    CHECK_INT(json_array_size(rows), 48);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+
+        (void)snprintf(name, sizeof(name), "special %zu, %s", i,
+                       json_string_value(json_object_get(row, "template")));
+        check_row(name);
+        test_special(row);
+    }
+    CHECK_INT(fr_remove_tree(bed, &err), FR_OK);
+    json_decref(rows);
+}
+
 /* chat_test [FILE]: rows of chat_drawn.py instead of those that are kept. */
 int main(int argc, char **argv)
 {
@@ -193,5 +373,6 @@ int main(int argc, char **argv)
     }
     json_decref(rows);
     test_jinja();
+    test_files();
     return check_done();
 }

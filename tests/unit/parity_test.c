@@ -341,7 +341,7 @@ static size_t check_kept(const struct parity *p, enum tr_dtype compute, size_t k
     memcpy(k->dir, p->dir, sizeof(k->dir));
     if (CHECK(load(k, compute, keep, &err) == FR_OK)) {
         bytes = tr_model_kept(k->model);
-        CHECK(bytes > 0 && bytes <= keep);
+        CHECK((bytes > 0 || p->config.num_hidden_layers == 1) && bytes <= keep);
         k->mb.forced = p->mb.forced;
         for (int i = 0; i < 2; i++) {
             CHECK_INT(tr_optim_zero_grad(&k->optim, &err), FR_OK);

@@ -6,7 +6,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "trainer/data/template.h"
+#include "trainer/data/template_files.h"
 #include "trainer/train/export.h"
 #include "trainer/train/merge.h"
 
@@ -90,11 +90,13 @@ static enum fr_rc refuse_same(const struct merge *m, struct fr_err *err)
     return FR_OK;
 }
 
-/* The template as chat template of the merged model, where the base has none of its own. */
-static enum fr_rc write_chat(const struct merge *m, struct fr_err *err)
+/* The template as chat template of the merged model, where the base has none of its own, and the
+ * tokenizer's files that the template changes. */
+static enum fr_rc write_template(const struct merge *m, struct fr_err *err)
 {
     const struct tr_template *templ = NULL;
     struct tr_tokenizer *tok = NULL;
+    struct tr_template_files files = {.config = {0}};
     struct fr_buf chat = {0};
     char path[PATH_MAX];
     enum fr_rc rc = tr_template_choose(m->template_name, m->model_dir, &templ, err);
@@ -107,6 +109,11 @@ static enum fr_rc write_chat(const struct merge *m, struct fr_err *err)
         rc = fr_fail(err, FR_USAGE, "folder name too long: %s", m->output);
     if (rc == FR_OK && chat.n > 0)
         rc = fr_file_write(path, chat.p, chat.n, 0644, err);
+    if (rc == FR_OK)
+        rc = tr_template_files_make(templ, tok, m->model_dir, &files, err);
+    if (rc == FR_OK)
+        rc = tr_template_files_write(&files, m->output, err);
+    tr_template_files_finish(&files);
     fr_buf_finish(&chat);
     tr_tokenizer_destroy(tok);
     return rc;
@@ -128,7 +135,7 @@ static enum fr_rc run(struct merge *m, struct fr_err *err)
                        m->shard_size);
     rc = tr_merge(&o, &merged, err);
     if (rc == FR_OK && m->template_name != NULL)
-        rc = write_chat(m, err);
+        rc = write_template(m, err);
     if (rc == FR_OK)
         fr_print("merged %lld weights of %zu tensors into %s\n", (long long)merged,
                  tr_st_count(m->st), m->output);

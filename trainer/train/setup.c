@@ -580,6 +580,7 @@ void tr_run_finish(struct tr_run *r)
     fr_arena_finish(&r->arena);
     tr_tokenizer_destroy(r->tokenizer);
     fr_buf_finish(&r->chat);
+    tr_template_files_finish(&r->files);
     tr_st_close(r->st);
     tr_lora_finish(&r->lora);
     json_decref(r->progress.history);

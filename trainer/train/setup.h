@@ -7,6 +7,7 @@
 #include "trainer/config/model_config.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/sampler.h"
+#include "trainer/data/template_files.h"
 #include "trainer/model/model.h"
 #include "trainer/train/experts.h"
 #include "trainer/train/metrics.h"
@@ -31,6 +32,7 @@ struct tr_run {
     struct tr_tokenizer *tokenizer; /* owns */
     const struct tr_template *templ;
     struct fr_buf chat;        /* owns: as tr_template_chat gives it */
+    struct tr_template_files files; /* owns, on rank 0: the tokenizer's, with the template */
     struct tr_dataset *data;   /* owns */
     struct fr_arena arena;     /* names of data sets */
     struct tr_eval_set *evals; /* owns: nevals, none without evaluation */

@@ -248,6 +248,8 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
     r->templ = templ;
     if (rc == FR_OK)
         rc = tr_template_chat(templ, r->tokenizer, a->model_name_or_path, &r->chat, err);
+    if (rc == FR_OK && r->env.comm->rank == 0)
+        rc = tr_template_files_make(templ, r->tokenizer, a->model_name_or_path, &r->files, err);
     if (rc == FR_OK && a->tool_format != NULL)
         rc = tr_tools_find(a->tool_format, &tools, err);
     if (rc == FR_OK && a->split_special_tokens)

@@ -145,6 +145,7 @@ static void rotate(const struct tr_run *r)
     tr_export_rotate(r->args->output_dir, keep, keep > 1 ? best : 0);
 }
 
+/* The card, and the tokenizer's files that the template changes. */
 static enum fr_rc write_card(const struct tr_run *r, const char *dir, struct fr_err *err)
 {
     struct tr_card c = {.args = r->args,
@@ -155,7 +156,9 @@ static enum fr_rc write_card(const struct tr_run *r, const char *dir, struct fr_
                         .history = r->progress.history,
                         .chat = {r->chat.p, r->chat.n}};
 
-    return tr_card_write(dir, &c, err);
+    enum fr_rc rc = tr_card_write(dir, &c, err);
+
+    return rc == FR_OK ? tr_template_files_write(&r->files, dir, err) : rc;
 }
 
 /* checkpoint-N, made whole under another name first. */

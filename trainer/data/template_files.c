@@ -1,0 +1,235 @@
+#include "trainer/data/template_files.h"
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "trainer/data/template_row.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_MAX_BYTES = 64 << 20, STOPS = 2 };
+
+/* What changes. */
+struct change {
+    const struct tr_tokenizer *tok;
+    const char *eos, *pad; /* NULL: stays */
+    const char *stops[STOPS];
+    size_t nstops;
+};
+
+/* *root NULL: there is no such file. */
+static enum fr_rc load(const char *dir, const char *name, json_t **root, struct fr_err *err)
+{
+    char path[PATH_MAX];
+    enum fr_rc rc;
+
+    *root = NULL;
+    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= PATH_MAX)
+        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
+    rc = fr_json_load(path, FILE_MAX_BYTES, root, err);
+    return rc == FR_NOTFOUND ? FR_OK : rc;
+}
+
+/* The text of a token, which is a string or an object; NULL: there is none. */
+static const char *content_of(const json_t *token)
+{
+    return json_is_object(token) ? json_string_value(json_object_get(token, "content"))
+                                 : json_string_value(token);
+}
+
+static struct change plan(const struct tr_template *t, const struct tr_tokenizer *tok,
+                          const json_t *config, const json_t *map)
+{
+    bool replaces = t->stop != NULL && !t->keeps_eos;
+    const char *eos = content_of(json_object_get(config, "eos_token"));
+    struct change c = {.tok = tok};
+
+    if (replaces)
+        c.eos = t->stop;
+    else if (eos == NULL || tr_tokenizer_id(tok, eos) != tr_tokenizer_eos(tok))
+        c.eos = "<|endoftext|>";
+    if (c.eos != NULL && eos != NULL && strcmp(c.eos, eos) == 0)
+        c.eos = NULL;
+    if (content_of(json_object_get(config, "pad_token")) == NULL &&
+        content_of(json_object_get(map, "pad_token")) == NULL)
+        c.pad = c.eos != NULL ? c.eos : eos;
+    if (t->stop != NULL && !replaces)
+        c.stops[c.nstops++] = t->stop;
+    if (t->stop_too != NULL)
+        c.stops[c.nstops++] = t->stop_too;
+    return c;
+}
+
+static json_t *added_token(const char *content)
+{
+    return json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", content, "single_word", 0,
+                     "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
+}
+
+/* The token is special among tokenizer.json's added tokens; whether it was not. */
+static bool add_to_list(json_t *list, const char *content, int32_t id)
+{
+    json_t *one, *made;
+    size_t i;
+
+    json_array_foreach(list, i, one)
+    {
+        const char *name = json_string_value(json_object_get(one, "content"));
+
+        if (name == NULL || strcmp(name, content) != 0)
+            continue;
+        if (json_is_true(json_object_get(one, "special")))
+            return false;
+        json_object_set_new(one, "special", json_true());
+        return true;
+    }
+    made = json_pack("{s:i}", "id", (int)id);
+    one = added_token(content);
+    json_object_update(made, one);
+    json_decref(one);
+    json_array_append_new(list, made);
+    return true;
+}
+
+/* Of tokenizer_config.json, where it lists added tokens by their ids. */
+static void add_to_decoder(json_t *decoder, const char *content, int32_t id)
+{
+    char key[16];
+
+    (void)snprintf(key, sizeof(key), "%d", (int)id);
+    if (json_is_object(json_object_get(decoder, key)))
+        json_object_set_new(json_object_get(decoder, key), "special", json_true());
+    else if (json_is_object(decoder))
+        json_object_set_new(decoder, key, added_token(content));
+}
+
+/* Stop words behind the other special tokens of a file. */
+static void add_stops(const struct change *c, json_t *file)
+{
+    json_t *list = json_object_get(file, "extra_special_tokens"), *one;
+    bool known;
+    size_t k;
+
+    if (!json_is_array(list))
+        list = json_object_get(file, "additional_special_tokens");
+    for (size_t i = 0; i < c->nstops; i++) {
+        known = false;
+        if (!json_is_array(list)) {
+            json_object_set_new(file, "additional_special_tokens", json_array());
+            list = json_object_get(file, "additional_special_tokens");
+        }
+        json_array_foreach(list, k, one)
+        {
+            const char *name = content_of(one);
+
+            known = known || (name != NULL && strcmp(name, c->stops[i]) == 0);
+        }
+        if (!known)
+            json_array_append_new(list, json_string(c->stops[i]));
+    }
+}
+
+static void change_names(const struct change *c, json_t *file)
+{
+    if (c->eos != NULL)
+        json_object_set_new(file, "eos_token", json_string(c->eos));
+    if (c->pad != NULL)
+        json_object_set_new(file, "pad_token", json_string(c->pad));
+    add_stops(c, file);
+}
+
+static enum fr_rc print(const json_t *root, struct fr_buf *out, struct fr_err *err)
+{
+    char *text = json_dumps(root, JSON_INDENT(2));
+
+    if (text != NULL)
+        fr_buf_fmt(out, "%s\n", text);
+    free(text);
+    return text == NULL || out->bad ? fr_fail(err, FR_NOMEM, "no memory for a tokenizer's files")
+                                    : FR_OK;
+}
+
+/* tokenizer.json, where a token of the change is none of its special ones. */
+static enum fr_rc change_tokens(const struct change *c, const char *model_dir, json_t *config,
+                                struct fr_buf *out, struct fr_err *err)
+{
+    const char *words[STOPS + 1] = {c->eos, c->stops[0], c->stops[1]};
+    json_t *root = NULL;
+    bool changed = false;
+    enum fr_rc rc = load(model_dir, "tokenizer.json", &root, err);
+
+    for (size_t i = 0; rc == FR_OK && root != NULL && i < STOPS + 1; i++) {
+        if (words[i] == NULL)
+            continue;
+        int32_t id = tr_tokenizer_id(c->tok, words[i]);
+
+        add_to_decoder(json_object_get(config, "added_tokens_decoder"), words[i], id);
+        if (!json_is_array(json_object_get(root, "added_tokens")))
+            json_object_set_new(root, "added_tokens", json_array());
+        changed = add_to_list(json_object_get(root, "added_tokens"), words[i], id) || changed;
+    }
+    if (rc == FR_OK && changed)
+        rc = print(root, out, err);
+    json_decref(root);
+    return rc;
+}
+
+enum fr_rc tr_template_files_make(const struct tr_template *t, const struct tr_tokenizer *tok,
+                                  const char *model_dir, struct tr_template_files *out,
+                                  struct fr_err *err)
+{
+    json_t *config = NULL, *map = NULL;
+    struct change c = {.eos = NULL};
+    enum fr_rc rc = load(model_dir, "tokenizer_config.json", &config, err);
+
+    *out = (struct tr_template_files){.config = {0}};
+    if (rc == FR_OK && config != NULL)
+        rc = load(model_dir, "special_tokens_map.json", &map, err);
+    if (rc == FR_OK && config != NULL)
+        c = plan(t, tok, config, map);
+    if (rc == FR_OK && (c.eos != NULL || c.nstops > 0))
+        rc = change_tokens(&c, model_dir, config, &out->tokenizer, err);
+    if (rc == FR_OK && (c.eos != NULL || c.pad != NULL || c.nstops > 0)) {
+        change_names(&c, config);
+        rc = print(config, &out->config, err);
+        if (rc == FR_OK && map != NULL) {
+            change_names(&c, map);
+            rc = print(map, &out->map, err);
+        }
+    }
+    json_decref(config);
+    json_decref(map);
+    return rc == FR_OK ? rc
+                       : fr_while(err, "template '%s': the tokenizer of %s", t->name, model_dir);
+}
+
+enum fr_rc tr_template_files_write(const struct tr_template_files *f, const char *dir,
+                                   struct fr_err *err)
+{
+    const struct {
+        const char *name;
+        const struct fr_buf *text;
+    } files[] = {{"tokenizer.json", &f->tokenizer},
+                 {"tokenizer_config.json", &f->config},
+                 {"special_tokens_map.json", &f->map}};
+    char path[PATH_MAX];
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < 3 && rc == FR_OK; i++) {
+        if (files[i].text->n == 0)
+            continue;
+        if (snprintf(path, sizeof(path), "%s/%s", dir, files[i].name) >= PATH_MAX)
+            return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
+        rc = fr_file_write(path, files[i].text->p, files[i].text->n, 0644, err);
+    }
+    return rc;
+}
+
+void tr_template_files_finish(struct tr_template_files *f)
+{
+    fr_buf_finish(&f->tokenizer);
+    fr_buf_finish(&f->config);
+    fr_buf_finish(&f->map);
+}
