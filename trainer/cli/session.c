@@ -3,6 +3,7 @@
 #include "engine/base/log.h"
 #include "trainer/backend/device.h"
 #include "trainer/comm/launch_env.h"
+#include "trainer/train/pace.h"
 
 #include <string.h>
 
@@ -133,9 +134,12 @@ enum fr_rc tr_session_data(const struct tr_session *s, const struct tr_session_f
         .max_samples = s->max_samples,
         .seed = 42,
     };
+    struct tr_pace pace = tr_pace_begin("Tokenizing", "records", 0);
     struct fr_buf warnings = {0};
     enum fr_rc rc;
 
+    if (s->ranks.comm->rank == 0)
+        o.tell = (struct tr_data_tell){tr_pace_tell, &pace};
     if (s->templ == NULL)
         return fr_fail(err, FR_USAGE, "--template is missing (deepseek3, default, empty …)");
     rc = tr_dataset_load(&o, s->tokenizer, out, &warnings, err);
