@@ -12,6 +12,7 @@
 #include <string.h>
 
 enum { KEEP = 2, STEPS_MAX = 4096, JSON_MAX = 64 * 1024 * 1024, VERSION = 1 };
+enum { NO_STATE = -1, ALL_DAMAGED = -2 }; /* in place of a step */
 
 static const struct {
     enum tr_optim_what what;
@@ -400,9 +401,6 @@ struct here {
     struct fr_buf damaged; /* owns: what each state is not usable for */
 };
 
-/* In place of a step. */
-enum { NO_STATE = -1, ALL_DAMAGED = -2 };
-
 /* *step = the newest <= limit that this node holds whole (its JSON and tensors read); NO_STATE or
  * ALL_DAMAGED when there is none. Damaged ones are logged and skipped; one of another run is
  * FR_USAGE. */
@@ -537,21 +535,20 @@ static enum fr_rc none_of_step(const struct tr_resume *r, int64_t want, int64_t 
                    (long long)want, r->output_dir, hint);
 }
 
-/* There is no state to go on from, and none may be needed. */
-static enum fr_rc check_none(const struct here *h, const char *from, int64_t step,
-                             struct fr_err *err)
+/* All ranks say the same of damaged states, so that it does not matter which is heard first. */
+static enum fr_rc all_damaged(const struct here *h, struct tr_optim *o, int root_rank,
+                              struct fr_err *err)
 {
-    if (step == ALL_DAMAGED)
-        return fr_fail(err, FR_CORRUPT,
-                       "no resume state in %s/resume can be used%.600s; put whole ones there, or "
-                       "begin anew by --overwrite_output_dir without --resume_from_checkpoint",
-                       h->r->output_dir, h->damaged.n > 0 ? h->damaged.p : " (on another node)");
-    if (strcmp(from, "last") == 0)
-        return FR_OK;
-    return fr_fail(err, FR_USAGE,
-                   "--resume_from_checkpoint %s: there is no resume state in %s/resume; take last "
-                   "to start from the beginning where there is none",
-                   from, h->r->output_dir);
+    char why[600];
+    enum fr_rc rc;
+
+    (void)snprintf(why, sizeof(why), "%s", h->damaged.n > 0 ? h->damaged.p : "");
+    if ((rc = tr_comm_host_broadcast(o->world, why, sizeof(why), root_rank, err)) != FR_OK)
+        return rc;
+    return fr_fail(err, FR_CORRUPT,
+                   "no resume state in %s/resume can be used%s; put whole ones there, or begin "
+                   "anew by --overwrite_output_dir without --resume_from_checkpoint",
+                   h->r->output_dir, why);
 }
 
 enum fr_rc tr_resume_load(const struct tr_resume *run, const char *from, struct tr_optim *o,
@@ -571,14 +568,19 @@ enum fr_rc tr_resume_load(const struct tr_resume *run, const char *from, struct 
         return rc;
     if (want >= 0 && folder_of(from, folder))
         there.output_dir = folder;
-    memset(r->flat, 0, (size_t)o->params.padded * r->flat_states * sizeof(float));
     here.limit = want >= 0 ? want : INT64_MAX;
+    memset(r->flat, 0, (size_t)o->params.padded * r->flat_states * sizeof(float));
     if (o->world->local_rank == 0)
         rc = newest_here(&here, &root, &mine, err);
     if (rc == FR_OK)
         rc = agree(o, mine, &step, &root_rank, err);
-    if (rc == FR_OK && step < 0 && want < 0)
-        rc = check_none(&here, from, step, err);
+    if (rc == FR_OK && step == ALL_DAMAGED && want < 0)
+        rc = all_damaged(&here, o, root_rank, err);
+    if (rc == FR_OK && step < 0 && want < 0 && strcmp(from, "last") != 0)
+        rc = fr_fail(err, FR_USAGE,
+                     "--resume_from_checkpoint %s: there is no resume state in %s/resume; take "
+                     "last to start from the beginning where there is none",
+                     from, r->output_dir);
     if (rc == FR_OK && want >= 0 && step != want)
         rc = none_of_step(r, want, step, err);
     if (rc == FR_OK && step >= 0) {
