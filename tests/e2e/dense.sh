@@ -38,5 +38,18 @@ same "the merged model does what base and adapter do" $? 0
 has "PEFT loads what stands for the whole model" out "down_proj                   4  yes "
 ask --model_name_or_path merged > merged.answer
 same "the merged model answers" $? 0
+
+# A rate that spoils the merged model, which has learnt: eval_loss rises, and nothing is published, neither where a version is nor where none is.
+before=$(readlink -f "$adapter")
+for to in published-llama published-new; do
+    start src/pipelines/llama-sft.yaml -p "model=node:$PWD/merged" -p max_steps=6 -p learning_rate=60 -p output_dir=spoilt-$to -p publish_to=$to
+    wait $!
+    same "a training that spoils the model, $to" $? 1
+    has "why, $to" out "evaluate: eval_loss rose from "
+    check "it did rise, $to" awk '/eval_loss before the training/ { b = $(NF - 4) + 0; a = $NF + 0; exit !(a > b) }' out
+    check "publish did not run, $to" bash -c '! grep -Eq "^publish +n1 +(succeeded|failed|running)" out'
+done
+same "what was published stays" "$(readlink -f "$adapter")" "$before"
+check "nothing new is published" test ! -e "$nodes/published-new"
 same "nothing is left running" "$(left)" ""
 finish
