@@ -186,6 +186,18 @@ struct sums {
     __m512 v[CPU_STRIP][2];
 };
 
+INLINE __m512 scaled(const struct cpu_strip *s, __m512 sum, __m512 held)
+{
+    __m512 x = _mm512_mul_ps(sum, _mm512_set1_ps(s->alpha));
+
+    return s->beta != 0 ? _mm512_fmadd_ps(held, _mm512_set1_ps(s->beta), x) : x;
+}
+
+INLINE __m512 widen(__m256i half)
+{
+    return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
+}
+
 /* c and its stride are read once: stores of vectors may alias all memory. */
 INLINE void store_halves(const struct cpu_strip *s, const struct sums *sum, const int m,
                          const int v)
@@ -193,13 +205,19 @@ INLINE void store_halves(const struct cpu_strip *s, const struct sums *sum, cons
     __mmask32 cols = first(s->n);
     uint16_t *c = s->half;
     int64_t ldc = s->ldc;
+    bool scales = s->scales;
 
 #pragma GCC unroll 14
     for (int i = 0; i < m; i++)
 #pragma GCC unroll 2
-        for (int j = 0; j < v; j++)
-            _mm256_mask_storeu_epi16(c + i * ldc + 16 * j, (__mmask16)(cols >> 16 * j),
-                                     (__m256i)_mm512_cvtneps_pbh(sum->v[i][j]));
+        for (int j = 0; j < v; j++) {
+            __mmask16 some = (__mmask16)(cols >> 16 * j);
+            __m512 x = sum->v[i][j];
+
+            if (scales)
+                x = scaled(s, x, widen(_mm256_maskz_loadu_epi16(some, c + i * ldc + 16 * j)));
+            _mm256_mask_storeu_epi16(c + i * ldc + 16 * j, some, (__m256i)_mm512_cvtneps_pbh(x));
+        }
 }
 
 INLINE void store_sums(const struct cpu_strip *s, const struct sums *sum, const int m, const int v)
@@ -207,12 +225,19 @@ INLINE void store_sums(const struct cpu_strip *s, const struct sums *sum, const 
     __mmask32 cols = first(s->n);
     float *c = s->c;
     int64_t ldc = s->ldc;
+    bool scales = s->scales;
 
 #pragma GCC unroll 14
     for (int i = 0; i < m; i++)
 #pragma GCC unroll 2
-        for (int j = 0; j < v; j++)
-            _mm512_mask_storeu_ps(c + i * ldc + 16 * j, (__mmask16)(cols >> 16 * j), sum->v[i][j]);
+        for (int j = 0; j < v; j++) {
+            __mmask16 some = (__mmask16)(cols >> 16 * j);
+            __m512 x = sum->v[i][j];
+
+            if (scales)
+                x = scaled(s, x, _mm512_maskz_loadu_ps(some, c + i * ldc + 16 * j));
+            _mm512_mask_storeu_ps(c + i * ldc + 16 * j, some, x);
+        }
 }
 
 INLINE void begin_sums(const struct cpu_strip *s, struct sums *sum, const int m, const int v)

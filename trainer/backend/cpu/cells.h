@@ -95,7 +95,8 @@ static inline void cpu_bring(struct cpu_ahead *a, int64_t lines)
 }
 
 /* c (m, n) = or += n <= 32 columns of b times m <= CPU_STRIP rows of a. half: bf16 takes the
- * rounded sums instead of c, which begin at 0. Where b is no panel, n is 16 or 32. */
+ * rounded sums instead of c, which begin at 0. scales: the result is alpha * sums + beta * what it
+ * was; what it was counts for nothing when beta is 0. Where b is no panel, n is 16 or 32. */
 struct cpu_strip {
     float *c;
     uint16_t *half; /* or NULL */
@@ -105,7 +106,8 @@ struct cpu_strip {
     const uint32_t *b;
     int64_t b_row; /* cells from a row of b to the next; 0: b is a panel */
     int64_t m, n, cells;
-    bool add, f32;
+    float alpha, beta;
+    bool add, scales, f32;
     struct cpu_ahead *ahead; /* brought nearer by a line in `every` cells; or NULL */
     int64_t every;
 };

@@ -239,25 +239,26 @@ static void rows_at(const struct tile *t, struct cpu_range r, struct cpu_strip *
 static void one_strip(const struct tile *t, struct cpu_strip *s, struct cpu_range r, int64_t j)
 {
     const struct tr_gemm *g = t->g;
-    float beta = t->inner.begin > 0 ? 1 : g->beta;
     char *c = at(&g->c, t->rows.begin + r.begin, t->cols.begin + j);
 
     s->b = t->b + j * t->b_col;
     s->n = cpu_least(CPU_PANEL, cpu_length(t->cols) - j);
-    if (plain(g, beta)) {
-        s->ldc = g->c.ld;
-        s->add = beta == 1;
-        if (g->c.dtype == TR_F32)
-            s->c = (float *)c;
-        else
-            s->half = (uint16_t *)c;
+    if (!tr_view_absent(g->bias)) {
+        s->c = t->l.sums;
+        s->ldc = CPU_PANEL;
         cpu_strip(s);
+        put(t, r, j);
         return;
     }
-    s->c = t->l.sums;
-    s->ldc = CPU_PANEL;
+    s->ldc = g->c.ld;
+    s->beta = t->inner.begin > 0 ? 1 : g->beta;
+    s->scales = !plain(g, s->beta);
+    s->add = !s->scales && s->beta == 1;
+    if (g->c.dtype == TR_F32)
+        s->c = (float *)c;
+    else
+        s->half = (uint16_t *)c;
     cpu_strip(s);
-    put(t, r, j);
 }
 
 static void multiply(const struct tile *t)
@@ -265,6 +266,7 @@ static void multiply(const struct tile *t)
     struct cpu_strip s = {.f32 = is_f32(t->g),
                           .cells = cpu_cells_of(cpu_length(t->inner), is_f32(t->g)),
                           .b_row = t->b_row,
+                          .alpha = t->g->alpha,
                           .ahead = t->ahead};
     int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m);
     bool adds = t->g->beta != 0 || t->inner.begin > 0;
