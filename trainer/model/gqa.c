@@ -12,6 +12,9 @@ struct front {
     struct tr_view q0, k0;         /* (T, nh*hd), (T, nkv*hd) before the norms of heads */
     struct tr_view rrms_q, rrms_k; /* (T*nh), (T*nkv) */
     struct tr_view q, k, v;        /* (T, nh*hd), (T, nkv*hd) twice; q and k rotated */
+    struct {
+        struct tr_view q, k, v; /* (T, r) of adapters */
+    } u;
 };
 
 /* One row a head: (T*n, hd) of a contiguous (T, n*hd). */
@@ -63,9 +66,9 @@ static struct front front_fwd(const struct tr_gqa_opts *o, struct tr_ctx *ctx, s
     };
 
     tr_norm_fwd(&o->norm, ctx, f.n, f.rrms, x);
-    tr_linear_fwd(&o->q, ctx, f.q0, f.n);
-    tr_linear_fwd(&o->k, ctx, f.k0, f.n);
-    tr_linear_fwd(&o->v, ctx, f.v, f.n);
+    f.u.q = tr_linear_fwd(&o->q, ctx, f.q0, f.n);
+    f.u.k = tr_linear_fwd(&o->k, ctx, f.k0, f.n);
+    f.u.v = tr_linear_fwd(&o->v, ctx, f.v, f.n);
     f.q = f.q0;
     f.k = f.k0;
     if (o->qk_norm)
@@ -206,9 +209,9 @@ static bool lora_inside(const struct tr_gqa_opts *o)
 static void project_bwd(const struct tr_gqa_opts *o, struct tr_ctx *ctx, const struct front *f,
                         const struct grads *g, struct tr_view dn)
 {
-    struct tr_linear_grad q = {.dy = g->q, .x = f->n, .dx = dn};
-    struct tr_linear_grad k = {.dy = g->k, .x = f->n, .dx = dn, .add = true};
-    struct tr_linear_grad v = {.dy = g->v, .x = f->n, .dx = dn, .add = true};
+    struct tr_linear_grad q = {.dy = g->q, .x = f->n, .u = f->u.q, .dx = dn};
+    struct tr_linear_grad k = {.dy = g->k, .x = f->n, .u = f->u.k, .dx = dn, .add = true};
+    struct tr_linear_grad v = {.dy = g->v, .x = f->n, .u = f->u.v, .dx = dn, .add = true};
 
     tr_linear_bwd(&o->q, ctx, &q);
     tr_linear_bwd(&o->k, ctx, &k);

@@ -58,47 +58,59 @@ static struct tr_view dropped(const struct tr_adapter *a, struct tr_ctx *ctx, st
     return xd;
 }
 
-static struct tr_view down(const struct tr_adapter *a, struct tr_ctx *ctx, struct tr_view xd)
+static struct tr_view carve_inner(const struct tr_adapter *a, struct tr_ctx *ctx, int64_t T)
 {
-    struct tr_view u = tr_carve2(&ctx->work, ctx->compute, xd.shape[0], a->r);
+    return tr_carve2(&ctx->work, ctx->compute, T, a->r);
+}
+
+/* u = xd At */
+static void down(const struct tr_adapter *a, struct tr_ctx *ctx, struct tr_view u,
+                 struct tr_view xd)
+{
     struct tr_gemm g = {.c = u, .a = xd, .b = plain(a->a), .trans_b = true, .alpha = 1};
 
     TR_RUN(ctx, gemm, &g);
-    return u;
 }
 
-void tr_linear_fwd(const struct tr_linear *l, struct tr_ctx *ctx, struct tr_view y,
-                   struct tr_view x)
+struct tr_view tr_linear_fwd(const struct tr_linear *l, struct tr_ctx *ctx, struct tr_view y,
+                             struct tr_view x)
 {
     const struct tr_adapter *a = l->lora;
-    size_t mark = ctx->work.used;
+    struct tr_view u = {0};
     struct tr_gemm g = {.c = y, .a = x, .b = tr_linear_weight(l, ctx), .trans_b = true, .alpha = 1};
 
     if (l->bias >= 0)
         g.bias = weight(ctx, l, l->bias).w;
     TR_RUN(ctx, gemm, &g);
     if (a != NULL) {
-        struct tr_view u = down(a, ctx, dropped(a, ctx, x));
         struct tr_gemm up = {
-            .c = y, .a = u, .b = plain(a->b), .trans_b = true, .alpha = a->scale, .beta = 1};
+            .c = y, .b = plain(a->b), .trans_b = true, .alpha = a->scale, .beta = 1};
+        size_t mark;
 
+        up.a = u = carve_inner(a, ctx, x.shape[0]);
+        mark = ctx->work.used;
+        down(a, ctx, u, dropped(a, ctx, x));
+        ctx->work.used = mark;
         TR_RUN(ctx, gemm, &up);
     }
-    ctx->work.used = mark;
+    return u;
 }
 
 /* dA, dB, and (want) the branch's part of dx. */
 static void adapter_bwd(const struct tr_adapter *a, struct tr_ctx *ctx,
                         const struct tr_linear_grad *d)
 {
-    struct tr_view du = tr_carve2(&ctx->work, ctx->compute, d->dy.shape[0], a->r);
-    struct tr_view xd = dropped(a, ctx, d->x), u = down(a, ctx, xd);
+    struct tr_view du = carve_inner(a, ctx, d->dy.shape[0]);
+    struct tr_view u = d->u.p != NULL ? d->u : carve_inner(a, ctx, d->dy.shape[0]);
+    struct tr_view xd = dropped(a, ctx, d->x);
     struct tr_gemm gu = {.c = du, .a = d->dy, .b = plain(a->b), .alpha = a->scale};
     struct tr_gemm gb = {
         .c = a->db, .a = d->dy, .b = plain(u), .trans_a = true, .alpha = a->scale, .beta = 1};
     struct tr_gemm ga = {
         .c = a->da, .a = du, .b = plain(xd), .trans_a = true, .alpha = 1, .beta = 1};
 
+    if (d->u.p == NULL)
+        down(a, ctx, u, xd);
     TR_RUN(ctx, gemm, &gu);
     TR_RUN(ctx, gemm, &gb);
     TR_RUN(ctx, gemm, &ga);

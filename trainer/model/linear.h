@@ -35,15 +35,17 @@ struct tr_linear {
 /* The weight as an op takes it, while its unit is whole. */
 struct tr_weight tr_linear_weight(const struct tr_linear *l, const struct tr_ctx *ctx);
 
-/* y (T, out) = linear(x (T, in)). y is not x. Both may be column slices. */
-void tr_linear_fwd(const struct tr_linear *l, struct tr_ctx *ctx, struct tr_view y,
-                   struct tr_view x);
+/* y (T, out) = linear(x (T, in)). y is not x. Both may be column slices. Gives U (T, r), which
+ * stays in the workspace for a backward; absent without an adapter. */
+struct tr_view tr_linear_fwd(const struct tr_linear *l, struct tr_ctx *ctx, struct tr_view y,
+                             struct tr_view x);
 
 struct tr_linear_grad {
     struct tr_view dx; /* (T, in) = (add: +=); absent: not wanted */
     bool add;
     struct tr_view dy; /* (T, out) */
     struct tr_view x;  /* (T, in) the forward's input; may be absent without an adapter */
+    struct tr_view u;  /* (T, r) U of the forward; absent: computed here */
 };
 
 /* Gives dx and adds to the adapter's gradients. */

@@ -14,6 +14,9 @@ struct front {
     struct tr_view ckv;         /* (T, kr+dr) */
     struct tr_view rrms_kv, nc; /* (T), (T, kr) normalised */
     struct tr_view q, kv;       /* (T, nh*(dn+dr)), (T, nh*(dn+dv)) */
+    struct {
+        struct tr_view qa, qb, kva, kvb; /* (T, r) of adapters */
+    } u;
 };
 
 struct heads {
@@ -43,14 +46,14 @@ static struct front front_fwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, s
         f.cq = tr_carve2(w, C, T, o->qr);
         f.nq = tr_carve2(w, C, T, o->qr);
         f.rrms_q = tr_carve1(w, ctx->sum, T);
-        tr_linear_fwd(&o->qa, ctx, f.cq, f.n);
+        f.u.qa = tr_linear_fwd(&o->qa, ctx, f.cq, f.n);
         tr_norm_fwd(&o->q_norm, ctx, f.nq, f.rrms_q, f.cq);
     }
-    tr_linear_fwd(&o->qb, ctx, f.q, f.nq);
-    tr_linear_fwd(&o->kva, ctx, f.ckv, f.n);
+    f.u.qb = tr_linear_fwd(&o->qb, ctx, f.q, f.nq);
+    f.u.kva = tr_linear_fwd(&o->kva, ctx, f.ckv, f.n);
     tr_norm_fwd(&o->kv_norm, ctx, f.nc, f.rrms_kv, tr_view_cols(f.ckv, 0, o->kr));
     if (kv)
-        tr_linear_fwd(&o->kvb, ctx, f.kv, f.nc);
+        f.u.kvb = tr_linear_fwd(&o->kvb, ctx, f.kv, f.nc);
     return f;
 }
 
@@ -216,8 +219,8 @@ static void q_bwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, const struct 
                   struct tr_view dn)
 {
     size_t mark = ctx->work.used;
-    struct tr_linear_grad qb = {.dy = f->q, .x = f->nq, .dx = dn};
-    struct tr_linear_grad qa = {.x = f->n, .dx = dn};
+    struct tr_linear_grad qb = {.dy = f->q, .x = f->nq, .u = f->u.qb, .dx = dn};
+    struct tr_linear_grad qa = {.x = f->n, .u = f->u.qa, .dx = dn};
 
     if (o->qr > 0) {
         struct tr_view dq = tr_carve2(&ctx->work, ctx->compute, f->q.shape[0], o->qr);
@@ -243,8 +246,8 @@ static void kv_bwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, const struct
     size_t mark = ctx->work.used;
     struct tr_view dc = tr_carve2(&ctx->work, ctx->compute, dckv.shape[0], o->kr);
     bool below = dn.p != NULL || o->kva.lora != NULL;
-    struct tr_linear_grad kvb = {.dy = f->kv, .x = f->nc, .dx = dc};
-    struct tr_linear_grad kva = {.dy = dckv, .x = f->n, .dx = dn, .add = true};
+    struct tr_linear_grad kvb = {.dy = f->kv, .x = f->nc, .u = f->u.kvb, .dx = dc};
+    struct tr_linear_grad kva = {.dy = dckv, .x = f->n, .u = f->u.kva, .dx = dn, .add = true};
     struct tr_norm_grad g = {
         .dx = tr_view_cols(dckv, 0, o->kr),
         .dy = dc,

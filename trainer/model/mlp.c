@@ -14,7 +14,8 @@ bool tr_ffn_has_lora(const struct tr_ffn *f)
 
 /* gate and up of n, carved. */
 struct wide {
-    struct tr_view g, u; /* (T, I) */
+    struct tr_view g, u;         /* (T, I) */
+    struct tr_view gate_u, up_u; /* (T, r) of adapters */
 };
 
 static struct wide widen(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view n, bool again)
@@ -24,8 +25,8 @@ static struct wide widen(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_v
     tr_keep(ctx, again);
     w.g = tr_carve2(&ctx->work, ctx->compute, n.shape[0], f->I);
     w.u = tr_carve2(&ctx->work, ctx->compute, n.shape[0], f->I);
-    tr_linear_fwd(&f->gate, ctx, w.g, n);
-    tr_linear_fwd(&f->up, ctx, w.u, n);
+    w.gate_u = tr_linear_fwd(&f->gate, ctx, w.g, n);
+    w.up_u = tr_linear_fwd(&f->up, ctx, w.u, n);
     tr_keep_end(ctx);
     return w;
 }
@@ -74,7 +75,9 @@ void tr_ffn_bwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view dn, s
         s = (struct tr_swiglu_grad){.dg = w.g, .du = w.u, .dh = dh, .g = w.g, .u = w.u};
         TR_RUN(ctx, swiglu_bwd, &s);
         gate.dy = w.g;
+        gate.u = w.gate_u;
         up.dy = w.u;
+        up.u = w.up_u;
         tr_linear_bwd(&f->gate, ctx, &gate);
         tr_linear_bwd(&f->up, ctx, &up);
     }
@@ -82,16 +85,31 @@ void tr_ffn_bwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view dn, s
     ctx->work.used = mark;
 }
 
+struct normal {
+    struct tr_view n, rrms; /* (T, H), (T) */
+};
+
+static struct normal normalise(const struct mlp *m, struct tr_ctx *ctx, struct tr_view x,
+                               bool again)
+{
+    struct normal in;
+
+    tr_keep(ctx, again);
+    in.n = tr_carve2(&ctx->work, ctx->compute, x.shape[0], m->ffn.H);
+    in.rrms = tr_carve1(&ctx->work, ctx->sum, x.shape[0]);
+    tr_norm_fwd(&m->norm, ctx, in.n, in.rrms, x);
+    tr_keep_end(ctx);
+    return in;
+}
+
 static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                     struct tr_view y)
 {
     const struct mlp *m = (const struct mlp *)b;
-    struct tr_view x = saved->x[b->index], n;
+    struct tr_view x = saved->x[b->index];
     size_t mark = ctx->work.used;
 
-    n = tr_carve2(&ctx->work, ctx->compute, x.shape[0], m->ffn.H);
-    tr_norm_fwd(&m->norm, ctx, n, (struct tr_view){0}, x);
-    tr_ffn_fwd(&m->ffn, ctx, y, n);
+    tr_ffn_fwd(&m->ffn, ctx, y, normalise(m, ctx, x, false).n);
     tr_add(ctx, y, x);
     ctx->work.used = mark;
 }
@@ -100,17 +118,15 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
                      struct tr_view d)
 {
     const struct mlp *m = (const struct mlp *)b;
-    struct tr_view x = saved->x[b->index], n, rrms, dn = {0};
+    struct tr_view x = saved->x[b->index], dn = {0};
     size_t mark = ctx->work.used;
+    struct normal in = normalise(m, ctx, x, true);
 
-    n = tr_carve2(&ctx->work, ctx->compute, x.shape[0], m->ffn.H);
-    rrms = tr_carve1(&ctx->work, ctx->sum, x.shape[0]);
     if (b->need_dx)
         dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], m->ffn.H);
-    tr_norm_fwd(&m->norm, ctx, n, rrms, x);
-    tr_ffn_bwd(&m->ffn, ctx, dn, d, n);
+    tr_ffn_bwd(&m->ffn, ctx, dn, d, in.n);
     if (b->need_dx) {
-        struct tr_norm_grad g = {.dx = d, .dres = d, .dy = dn, .x = x, .rrms = rrms};
+        struct tr_norm_grad g = {.dx = d, .dres = d, .dy = dn, .x = x, .rrms = in.rrms};
 
         tr_norm_bwd(&m->norm, ctx, &g);
     }

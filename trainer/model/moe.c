@@ -53,16 +53,17 @@ static void route(const struct moe *m, struct tr_ctx *ctx, const struct tr_saved
 }
 
 static struct routed routed_of(const struct moe *m, struct tr_ctx *ctx,
-                               const struct tr_saved *saved, struct tr_view x)
+                               const struct tr_saved *saved, bool again)
 {
-    struct routed r = {
-        .n = tr_carve2(&ctx->work, ctx->compute, x.shape[0], x.shape[1]),
-        .rrms = tr_carve1(&ctx->work, ctx->sum, x.shape[0]),
-        .parts = 1,
-    };
+    struct tr_view x = saved->x[m->block.index];
+    struct routed r = {.parts = 1};
 
+    tr_keep(ctx, again);
+    r.n = tr_carve2(&ctx->work, ctx->compute, x.shape[0], x.shape[1]);
+    r.rrms = tr_carve1(&ctx->work, ctx->sum, x.shape[0]);
     tr_norm_fwd(&m->o.norm, ctx, r.n, r.rrms, x);
     route(m, ctx, saved, &r);
+    tr_keep_end(ctx);
     return r;
 }
 
@@ -321,7 +322,7 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
     const struct moe *m = (const struct moe *)b;
     struct tr_view x = saved->x[b->index];
     size_t mark = ctx->work.used;
-    struct routed r = routed_of(m, ctx, saved, x);
+    struct routed r = routed_of(m, ctx, saved, false);
 
     begin_exchange(m, ctx, saved, &r);
     if (m->o.has_shared)
@@ -452,7 +453,7 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     struct routed r;
 
     ctx->replay = true; /* the forward's choice, whatever rounding does */
-    r = routed_of(m, ctx, saved, x);
+    r = routed_of(m, ctx, saved, true);
     ctx->replay = replay;
     if (b->need_dx)
         dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], x.shape[1]);
