@@ -173,12 +173,12 @@ static void store_head(const struct tr_view *v, struct cpu_range ts, int64_t h, 
 }
 
 /* c (strip's rows, ldc) = or += the strip's rows of a times n columns of b, whose panels have
- * `depth` cells. */
-static void multiply(struct cpu_strip s, int64_t n, int64_t depth)
+ * `depth` cells. s is moved on in place: a copy would wait for what was just written. */
+static void multiply(struct cpu_strip *s, int64_t n, int64_t depth)
 {
-    for (int64_t j = 0; j < n; j += CPU_PANEL, s.c += CPU_PANEL, s.b += depth * CPU_PANEL) {
-        s.n = cpu_least(CPU_PANEL, n - j);
-        cpu_strip(&s);
+    for (int64_t j = 0; j < n; j += CPU_PANEL, s->c += CPU_PANEL, s->b += depth * CPU_PANEL) {
+        s->n = cpu_least(CPU_PANEL, n - j);
+        cpu_strip(s);
     }
 }
 
@@ -218,23 +218,23 @@ static void scores(const struct cpu_head *x, const struct lane *l, const struct 
                           .f32 = is_f32(x->a)};
 
     cpu_strip_take(&s, row_of(v, p->qs.begin + p->r.begin, x->h), v->ld * size_of(v), l->rows);
-    multiply(s, p->most, depth);
+    multiply(&s, p->most, depth);
 }
 
 /* c (rows of the strip, n) += rows of a square from r on times packed rows of keys. */
 static void add_rows(const struct cpu_head *x, const struct pair *p, const char *square, float *c,
                      const uint32_t *keys, int64_t n)
 {
-    multiply((struct cpu_strip){.c = c,
-                                .ldc = wide(n),
-                                .a = square,
-                                .a_row = BLOCK * size_of(&x->a->Q),
-                                .a_cell = CELL,
-                                .b = keys,
-                                .m = cpu_length(p->r),
-                                .cells = cells_of(x->a, p->most),
-                                .add = true,
-                                .f32 = is_f32(x->a)},
+    multiply(&(struct cpu_strip){.c = c,
+                                 .ldc = wide(n),
+                                 .a = square,
+                                 .a_row = BLOCK * size_of(&x->a->Q),
+                                 .a_cell = CELL,
+                                 .b = keys,
+                                 .m = cpu_length(p->r),
+                                 .cells = cells_of(x->a, p->most),
+                                 .add = true,
+                                 .f32 = is_f32(x->a)},
              n, cells_of(x->a, cpu_length(p->ks)));
 }
 
@@ -328,16 +328,16 @@ static void add_keys(const struct cpu_head *x, const struct pair *p, const uint3
         int64_t before = x->a->causal ? p->ks.begin + c.begin - p->qs.begin : 0;
         int64_t first = before <= 0 ? 0 : is_f32(x->a) ? before : before / 2;
 
-        multiply((struct cpu_strip){.c = dst + c.begin * wide(n),
-                                    .ldc = wide(n),
-                                    .a = (const char *)(square + first * keys + c.begin),
-                                    .a_row = CELL,
-                                    .a_cell = keys * CELL,
-                                    .b = rows + first * CPU_PANEL,
-                                    .m = cpu_length(c),
-                                    .cells = depth - first,
-                                    .add = true,
-                                    .f32 = is_f32(x->a)},
+        multiply(&(struct cpu_strip){.c = dst + c.begin * wide(n),
+                                     .ldc = wide(n),
+                                     .a = (const char *)(square + first * keys + c.begin),
+                                     .a_row = CELL,
+                                     .a_cell = keys * CELL,
+                                     .b = rows + first * CPU_PANEL,
+                                     .m = cpu_length(c),
+                                     .cells = depth - first,
+                                     .add = true,
+                                     .f32 = is_f32(x->a)},
                  n, depth);
     }
 }

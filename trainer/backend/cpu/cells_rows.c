@@ -32,33 +32,38 @@ CELLS void cpu_cells_copy(void *dst, const void *src, int64_t bytes)
     }
 }
 
-/* Columns [at, at+16) of all rows. */
-INLINE void put_columns(const struct cpu_put *p, int64_t at, const bool f32)
+/* One row; plain: without beta and bias. The row written AHEAD rows later is prefetched. */
+INLINE void put_row(const struct cpu_put *p, int64_t i, const bool f32, const bool plain)
 {
-    __mmask16 mask = (__mmask16)first(p->n - at);
-    __m512 alpha = _mm512_set1_ps(p->alpha), beta = _mm512_set1_ps(p->beta);
-    __m512 bias = p->bias != NULL ? _mm512_maskz_loadu_ps(mask, p->bias + at) : _mm512_setzero_ps();
-    int64_t size = f32 ? 4 : 2;
+    enum { AHEAD = 8 };
+    const __m512 alpha = _mm512_set1_ps(p->alpha), beta = _mm512_set1_ps(p->beta);
+    const float *x = p->x + i * p->ldx, *bias = p->bias;
+    int64_t n = p->n, row = p->ldy * (f32 ? 4 : 2);
+    char *y = (char *)p->y + i * row;
 
-    for (int64_t i = 0; i < p->m; i++) {
-        char *y = (char *)p->y + i * p->ldy * size;
-        __m512 x = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, p->x + i * p->ldx + at), alpha);
+    for (int64_t at = 0; i + AHEAD < p->m && at < n; at += f32 ? 16 : 32)
+        __builtin_prefetch(y + AHEAD * row + at * (f32 ? 4 : 2), 1);
+    for (int64_t at = 0; at < n; at += 16) {
+        __mmask16 mask = (__mmask16)first(n - at);
+        __m512 z = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, x + at), alpha);
 
-        if (p->beta != 0)
-            x = _mm512_fmadd_ps(load(y, at, mask, f32), beta, x);
-        if (p->bias != NULL)
-            x = _mm512_add_ps(x, bias);
-        store(y, at, mask, x, f32);
+        if (!plain && p->beta != 0)
+            z = _mm512_fmadd_ps(load(y, at, mask, f32), beta, z);
+        if (!plain && bias != NULL)
+            z = _mm512_add_ps(z, _mm512_maskz_loadu_ps(mask, bias + at));
+        store(y, at, mask, z, f32);
     }
 }
 
 CELLS void cpu_put(const struct cpu_put *p)
 {
-    for (int64_t at = 0; at < p->n; at += 16)
+    bool plain = p->beta == 0 && p->bias == NULL;
+
+    for (int64_t i = 0; i < p->m; i++)
         if (p->f32)
-            put_columns(p, at, true);
+            plain ? put_row(p, i, true, true) : put_row(p, i, true, false);
         else
-            put_columns(p, at, false);
+            plain ? put_row(p, i, false, true) : put_row(p, i, false, false);
 }
 
 /* ---- exp ---- */
