@@ -193,11 +193,6 @@ INLINE __m512 scaled(const struct cpu_strip *s, __m512 sum, __m512 held)
     return s->beta != 0 ? _mm512_fmadd_ps(held, _mm512_set1_ps(s->beta), x) : x;
 }
 
-INLINE __m512 widen(__m256i half)
-{
-    return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
-}
-
 /* c and its stride are read once: stores of vectors may alias all memory. */
 INLINE void store_halves(const struct cpu_strip *s, const struct sums *sum, const int m,
                          const int v)

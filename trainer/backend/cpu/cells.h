@@ -169,6 +169,28 @@ struct cpu_put {
 };
 void cpu_put(const struct cpu_put *p);
 
+/* A row of n values of rmsnorm_fwd and of rmsnorm_bwd (ops.h), all in C; the gain in C or f32. */
+struct cpu_norm {
+    void *y;
+    const void *x, *gain;
+    const void *dy, *dres; /* backward; y is dx then; dres NULL: none */
+    int64_t n;
+    bool f32, gain_f32;
+};
+float cpu_cells_norm(const struct cpu_norm *p, float eps); /* r */
+void cpu_cells_norm_grad(const struct cpu_norm *p, float r);
+
+/* y = add (NULL: 0) + the sum of weighted rows, ascending; n values in C each. */
+enum { CPU_COMBINE = 16 };
+struct cpu_combine {
+    void *y;
+    const void *add, *rows[CPU_COMBINE];
+    float weights[CPU_COMBINE];
+    int64_t count, n;
+    bool f32;
+};
+void cpu_cells_combine(const struct cpu_combine *c);
+
 /* x . y of n values in C. */
 struct cpu_pair {
     const void *x, *y;

@@ -16,4 +16,10 @@ INLINE __mmask32 first(int64_t n)
     return n >= 32 ? 0xffffffffU : n <= 0 ? 0 : (__mmask32)((1U << n) - 1);
 }
 
+/* 16 of bf16 as f32. */
+INLINE __m512 widen(__m256i half)
+{
+    return (__m512)_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16);
+}
+
 #endif

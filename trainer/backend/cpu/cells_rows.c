@@ -1,13 +1,14 @@
 /* Rows by AVX-512: what becomes of sums, exp, rounding, and the scores of attention. */
 #include "trainer/backend/cpu/cells_avx.h"
 
+#include <math.h>
+
 /* 16 values, those of the mask. */
 INLINE __m512 load(const void *y, int64_t at, __mmask16 mask, bool f32)
 {
     if (f32)
         return _mm512_maskz_loadu_ps(mask, (const float *)y + at);
-    return (__m512)_mm512_slli_epi32(
-        _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, (const uint16_t *)y + at)), 16);
+    return widen(_mm256_maskz_loadu_epi16(mask, (const uint16_t *)y + at));
 }
 
 INLINE void store(void *y, int64_t at, __mmask16 mask, __m512 x, bool f32)
@@ -64,6 +65,96 @@ CELLS void cpu_put(const struct cpu_put *p)
             plain ? put_row(p, i, true, true) : put_row(p, i, true, false);
         else
             plain ? put_row(p, i, false, true) : put_row(p, i, false, false);
+}
+
+/* ---- norm ---- */
+
+INLINE float norm(const struct cpu_norm *p, float eps, const bool f32, const bool gain_f32)
+{
+    __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()}, r;
+    int64_t n = p->n;
+    float root;
+
+    for (int64_t at = 0; at < n; at += 32)
+#pragma GCC unroll 2
+        for (int k = 0; k < 2; k++) {
+            __m512 x = load(p->x, at + 16 * k, (__mmask16)first(n - at - 16 * k), f32);
+
+            sum[k] = _mm512_fmadd_ps(x, x, sum[k]);
+        }
+    root = 1 / sqrtf(_mm512_reduce_add_ps(_mm512_add_ps(sum[0], sum[1])) / (float)n + eps);
+    r = _mm512_set1_ps(root);
+    for (int64_t at = 0; at < n; at += 16) {
+        __mmask16 some = (__mmask16)first(n - at);
+        __m512 x = _mm512_mul_ps(load(p->x, at, some, f32), r);
+
+        if (!f32)
+            x = widen((__m256i)_mm512_cvtneps_pbh(x));
+        store(p->y, at, some, _mm512_mul_ps(x, load(p->gain, at, some, gain_f32)), f32);
+    }
+    return root;
+}
+
+CELLS float cpu_cells_norm(const struct cpu_norm *p, float eps)
+{
+    if (p->f32)
+        return norm(p, eps, true, true);
+    return p->gain_f32 ? norm(p, eps, false, true) : norm(p, eps, false, false);
+}
+
+INLINE void norm_grad(const struct cpu_norm *p, float root, const bool f32, const bool gain_f32)
+{
+    __m512 sum = _mm512_setzero_ps(), r = _mm512_set1_ps(root), mean;
+    int64_t n = p->n;
+
+    for (int64_t at = 0; at < n; at += 16) {
+        __mmask16 some = (__mmask16)first(n - at);
+        __m512 u = _mm512_mul_ps(load(p->dy, at, some, f32), load(p->gain, at, some, gain_f32));
+
+        sum = _mm512_fmadd_ps(u, _mm512_mul_ps(load(p->x, at, some, f32), r), sum);
+    }
+    mean = _mm512_set1_ps(_mm512_reduce_add_ps(sum) / (float)n);
+    for (int64_t at = 0; at < n; at += 16) {
+        __mmask16 some = (__mmask16)first(n - at);
+        __m512 u = _mm512_mul_ps(load(p->dy, at, some, f32), load(p->gain, at, some, gain_f32));
+
+        u = _mm512_fnmadd_ps(mean, _mm512_mul_ps(load(p->x, at, some, f32), r), u);
+        u = _mm512_mul_ps(u, r);
+        if (p->dres != NULL)
+            u = _mm512_add_ps(u, load(p->dres, at, some, f32));
+        store(p->y, at, some, u, f32);
+    }
+}
+
+CELLS void cpu_cells_norm_grad(const struct cpu_norm *p, float r)
+{
+    if (p->f32)
+        norm_grad(p, r, true, true);
+    else if (p->gain_f32)
+        norm_grad(p, r, false, true);
+    else
+        norm_grad(p, r, false, false);
+}
+
+INLINE void combine(const struct cpu_combine *c, const bool f32)
+{
+    for (int64_t at = 0; at < c->n; at += 16) {
+        __mmask16 some = (__mmask16)first(c->n - at);
+        __m512 sum = c->add != NULL ? load(c->add, at, some, f32) : _mm512_setzero_ps();
+
+        for (int64_t k = 0; k < c->count; k++)
+            sum = _mm512_fmadd_ps(_mm512_set1_ps(c->weights[k]), load(c->rows[k], at, some, f32),
+                                  sum);
+        store(c->y, at, some, sum, f32);
+    }
+}
+
+CELLS void cpu_cells_combine(const struct cpu_combine *c)
+{
+    if (c->f32)
+        combine(c, true);
+    else
+        combine(c, false);
 }
 
 /* ---- exp ---- */

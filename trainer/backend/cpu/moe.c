@@ -1,4 +1,4 @@
-#include "trainer/backend/cpu/cpu.h"
+#include "trainer/backend/cpu/cells.h"
 
 #include <math.h>
 #include <string.h>
@@ -295,12 +295,37 @@ enum fr_rc tr_cpu_moe_permute(void *self, struct tr_queue *q, const struct tr_mo
                         err);
 }
 
+/* Row t by the kernel of cells.h, where it takes the types and so many rows. */
+static bool combine_cells(const struct tr_moe_combine *a, int64_t t)
+{
+    bool f32 = a->y.dtype == TR_F32, weighted = !tr_view_absent(a->weight);
+    struct cpu_combine c = {.n = a->y.shape[1], .f32 = f32};
+
+    if (a->y.dtype != a->yp.dtype || (!f32 && a->y.dtype != TR_BF16) ||
+        a->row_of.shape[1] > CPU_COMBINE || !cpu_cells_have(f32))
+        return false;
+    c.y = tr_view_rows(a->y, t, 1).p;
+    c.add = tr_view_absent(a->add) ? NULL : tr_view_rows(a->add, t, 1).p;
+    for (int64_t k = 0; k < a->row_of.shape[1]; k++) {
+        int64_t at = cpu_int(&a->row_of, t, k);
+
+        if (at < 0)
+            continue;
+        c.rows[c.count] = tr_view_rows(a->yp, at, 1).p;
+        c.weights[c.count++] = weighted ? ((const float *)a->weight.p)[t * a->weight.ld + k] : 1;
+    }
+    cpu_cells_combine(&c);
+    return true;
+}
+
 static void combine_row(const void *args, int64_t t, float *lane)
 {
     const struct tr_moe_combine *a = args;
     int64_t n = a->y.shape[1], K = a->row_of.shape[1];
     float *sum = cpu_out(lane, &a->y, t), *row = lane + n;
 
+    if (combine_cells(a, t))
+        return;
     if (tr_view_absent(a->add))
         memset(sum, 0, (size_t)n * sizeof *sum);
     else

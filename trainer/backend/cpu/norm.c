@@ -1,4 +1,4 @@
-#include "trainer/backend/cpu/cpu.h"
+#include "trainer/backend/cpu/cells.h"
 
 #include <math.h>
 #include <string.h>
@@ -74,10 +74,38 @@ static void norm_row(const struct tr_rmsnorm *a, int64_t t, float *s, float *oth
         ((float *)a->rrms.p)[t] = r;
 }
 
+/* Whether rows of these types are the kernels' of cells.h. */
+static bool by_cells(const struct tr_view *x, const struct tr_view *gain)
+{
+    bool f32 = x->dtype == TR_F32;
+
+    return (f32 || x->dtype == TR_BF16) && (gain->dtype == TR_F32 || gain->dtype == x->dtype) &&
+           cpu_cells_have(f32);
+}
+
+static struct cpu_norm cells_row(const struct tr_view *y, const struct tr_view *x,
+                                 const struct tr_view *gain, int64_t t)
+{
+    return (struct cpu_norm){.y = tr_view_rows(*y, t, 1).p,
+                             .x = tr_view_rows(*x, t, 1).p,
+                             .gain = gain->p,
+                             .n = x->shape[1],
+                             .f32 = x->dtype == TR_F32,
+                             .gain_f32 = gain->dtype == TR_F32};
+}
+
 static void norm_one(const void *args, int64_t t, float *lane)
 {
     const struct tr_rmsnorm *a = args;
 
+    if (tr_view_absent(a->add) && by_cells(&a->x, &a->gain)) {
+        struct cpu_norm row = cells_row(&a->y, &a->x, &a->gain, t);
+        float r = cpu_cells_norm(&row, a->eps);
+
+        if (!tr_view_absent(a->rrms))
+            ((float *)a->rrms.p)[t] = r;
+        return;
+    }
     norm_row(a, t, lane, lane + a->x.shape[1]);
 }
 
@@ -100,6 +128,14 @@ static void norm_grad_row(const struct tr_rmsnorm_grad *a, int64_t t, float *lan
     float *xh = lane, *u = lane + n, *other = lane + 2 * n;
     float r = ((const float *)a->rrms.p)[t];
 
+    if (a->dx.dtype == a->x.dtype && a->dy.dtype == a->x.dtype && by_cells(&a->x, &a->gain)) {
+        struct cpu_norm row = cells_row(&a->dx, &a->x, &a->gain, t);
+
+        row.dy = tr_view_rows(a->dy, t, 1).p;
+        row.dres = tr_view_absent(a->dres) ? NULL : tr_view_rows(a->dres, t, 1).p;
+        cpu_cells_norm_grad(&row, r);
+        return;
+    }
     cpu_load(xh, &a->x, t, 0, n);
     cpu_scale(xh, r, n);
     cpu_load(u, &a->dy, t, 0, n);
