@@ -107,8 +107,6 @@ enum fr_rc view_run(struct view *v, struct fr_err *err)
 
     v->doc = json_of_run(v->text->epoch, &v->run);
     json_object_set_new(v->doc, "seq", json_integer(v->text->seq));
-    if (v->text->args[0] != NULL)
-        return FR_OK;
     if ((rc = fr_store_counts(v->st, v->run.id, &v->arena, &rows, err)) != FR_OK)
         return rc;
     json_object_set_new(v->doc, "counts", json_of_counts(&rows));

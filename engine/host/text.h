@@ -9,7 +9,7 @@
 #include "engine/spec/config.h"
 
 enum host_view {
-    HOST_VIEW_RUN,       /* the run with its tasks and their counts; args: "row": without */
+    HOST_VIEW_RUN,       /* the run with its tasks and their counts */
     HOST_VIEW_INSTS,     /* args: task, node, state ("": any) */
     HOST_VIEW_COLUMNS,   /* the same, a list a column */
     HOST_VIEW_OUTPUTS,   /* values that tasks gave */

@@ -18,6 +18,8 @@ TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=u
          ".woff2": "font/woff2"}
 
 PRELOADS = b"<!-- preloads -->\n"
+KNOWN = b"<!-- known -->\n"  # where shell.c puts what is known of the run
+MARKS = [b'<base href="/">', b"<title>flowrun</title>", KNOWN, PRELOADS, b'<main id="main" tabindex="-1"></main>']
 
 
 def scripts(folder, names):
@@ -40,10 +42,11 @@ def read(folder):
             with open(path, "rb") as f:
                 files[name] = f.read()
     files.update(scripts(folder, sorted(n for n in os.listdir(folder) if n.endswith(".js") and n[0] != ".")))
-    if PRELOADS not in files.get("index.html", b""):
-        sys.exit("embed.py: %s has no index.html with %s" % (folder, PRELOADS.decode()))
-    shell = files["index.html"]
-    files["index.html"] = shell.replace(PRELOADS, b"")
+    shell = files.get("index.html", b"")
+    places = [shell.find(mark) for mark in MARKS]
+    if places[0] < 0 or places != sorted(set(places)):
+        sys.exit("embed.py: %s has no index.html with these, in this order: %s" % (folder, MARKS))
+    files["index.html"] = shell.replace(KNOWN, b"").replace(PRELOADS, b"")
     files["run.html"] = shell.replace(PRELOADS, b'<link rel="modulepreload" href="static/run.js">\n')
     return files
 
@@ -61,8 +64,6 @@ def main():
     all_of_it = hashlib.sha256(b"".join(n.encode() + b"\0" + d for n, d in files.items())).hexdigest()[:16]
     for name in ("index.html", "run.html"):
         files[name] = files[name].replace(b'"static/', b'"static/' + all_of_it.encode() + b"/")
-        if b'<base href="/">' not in files[name]:
-            sys.exit('embed.py: %s has no <base href="/">' % name)
     rows = []
     with open(target, "w", encoding="utf-8") as out:
         out.write('#include "engine/web/pages.h"\n')

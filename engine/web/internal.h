@@ -7,6 +7,7 @@
  *   answer.c   a request to the handler, its answer to the reader
  *   stream.c   a stream of server-sent events
  *   pages.c    what is built in for browsers
+ *   shell.c    the page of a run with what is known of it
  *   gate.c     who is let in over TCP
  *   http.c     messages in memory
  *   target.c   the target of a request
@@ -138,6 +139,12 @@ void answer_add_guards(struct conn *c, bool foreign); /* headers that all answer
 /* pages.c */
 bool pages_have(const char *path); /* it is none of the interface */
 void pages_answer(struct conn *c, const struct fr_api_request *req, struct fr_api_response *res);
+
+/* shell.c */
+/* Adds the page `text` (run.html) with what it begins with of run `no`, for the caller of c: as
+ * text what is seen first, as JSON what the scripts ask for first. false, and nothing: there is no
+ * such run, or the caller may not see it; then the page is what it always is. */
+bool shell_of_run(struct conn *c, const char *no, const char *text, struct fr_buf *out);
 
 /* stream.c */
 /* Ends those of the session with that hash. */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const char base_mark[] = "<base href=\"/\">", shell_type[] = "text/html; charset=utf-8",
+static const char shell_type[] = "text/html; charset=utf-8",
                   forever[] = "public, max-age=31536000, immutable";
 
 bool pages_have(const char *path)
@@ -29,13 +29,20 @@ static bool is_page(const char *path)
     return false;
 }
 
+/* The run that the page is of, as its path names it; NULL: of none. */
+static const char *run_of(const char *path)
+{
+    static const char runs[] = "/runs/";
+
+    return fr_has_prefix(path, runs) && path[sizeof(runs) - 1] != '\0' ? path + sizeof(runs) - 1
+                                                                       : NULL;
+}
+
 /* The shell of that page: that of a run names the script of its page, too, so that it comes with
  * the first. */
 static const char *shell_of(const char *path)
 {
-    size_t n = strlen("/runs/");
-
-    return fr_has_prefix(path, "/runs/") && path[n] != '\0' ? "run.html" : "index.html";
+    return run_of(path) != NULL ? "run.html" : "index.html";
 }
 
 static const struct web_file *find(const char *name)
@@ -69,11 +76,11 @@ static bool takes_gzip(const struct conn *c)
 /* The shell with its base in place. */
 static void send_shell(struct conn *c, const struct web_file *f, struct fr_api_response *res)
 {
-    const char *text = (const char *)f->data, *at = strstr(text, base_mark);
+    const char *text = (const char *)f->data, *at = strstr(text, WEB_MARK_BASE);
 
     fr_buf_add(&res->body, text, (size_t)(at - text));
     fr_buf_fmt(&res->body, "<base href=\"%s/\">", c->server->gate.base);
-    fr_buf_text(&res->body, at + strlen(base_mark));
+    fr_buf_text(&res->body, at + strlen(WEB_MARK_BASE));
 }
 
 static void send_file(struct conn *c, const struct web_file *f, struct fr_api_response *res)
@@ -115,6 +122,11 @@ void pages_answer(struct conn *c, const struct fr_api_request *req, struct fr_ap
         fr_fail(&err, FR_USAGE, "%s is for GET", req->path);
         fr_problem(res, 405, req->path, &err, NULL);
         fr_buf_text(&res->allow, "GET, HEAD");
+    } else if (run_of(req->path) != NULL &&
+               shell_of_run(c, run_of(req->path), (const char *)f->data, &res->body)) {
+        res->status = 200;
+        res->type = shell_type;
+        res->cache = "no-store"; /* it is for this caller, and for now */
     } else {
         send_file(c, f, res);
         res->cache = kept ? forever : NULL;

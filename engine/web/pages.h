@@ -16,4 +16,10 @@ struct web_file {
 extern const struct web_file web_files[]; /* ended by a NULL name */
 extern const char web_files_hash[];       /* of all of them; files never change below it */
 
+/* What embed.py sees to that a page has, in this order; KNOWN is that of run.html alone. */
+#define WEB_MARK_BASE "<base href=\"/\">"
+#define WEB_MARK_TITLE "<title>flowrun</title>"
+#define WEB_MARK_KNOWN "<!-- known -->\n"
+#define WEB_MARK_MAIN "<main id=\"main\" tabindex=\"-1\"></main>"
+
 #endif

@@ -35,6 +35,7 @@ struct bed {
     struct fr_api_waiter *waits; /* who asked for /later, and has no answer */
     bool ready;                  /* /later has one */
     bool locked_out;             /* secrets are good no more */
+    const char *run;             /* members of each run's row */
 };
 
 static void bed_echo(const struct fr_api_request *req, struct fr_buf *out)
@@ -64,6 +65,23 @@ static void bed_file(struct bed *b, struct fr_api_response *out)
                                     .total = BED_FILE_BYTES};
 }
 
+/* What the page of a run begins with; all run 41 but 404, which is none. */
+static bool bed_known(struct bed *b, const struct fr_api_request *req, struct fr_api_response *out)
+{
+    const char *no = strrchr(req->path, '/') + 1;
+    bool row = fr_has_prefix(req->path, "/api/v1/runs/") && req->n_query == 1 &&
+               strcmp(req->query[0].value, "row") == 0;
+
+    if (!row && strcmp(req->path, "/api/v1/me") != 0)
+        return false;
+    out->status = strcmp(no, "404") == 0 ? 404 : 200;
+    if (row)
+        fr_buf_fmt(&out->body, "{\"no\":%s,%s}", no, b->run);
+    else
+        fr_buf_fmt(&out->body, "{\"name\":\"%s\"}", req->caller->name);
+    return true;
+}
+
 static void bed_answer(void *self, const struct fr_api_request *req, struct fr_api_response *out)
 {
     struct bed *b = self;
@@ -72,6 +90,8 @@ static void bed_answer(void *self, const struct fr_api_request *req, struct fr_a
     struct fr_err err;
 
     b->asked++;
+    if (bed_known(b, req, out))
+        return;
     if (strcmp(req->path, "/file") == 0 || strcmp(req->path, "/cut") == 0) {
         bed_file(b, out);
         out->total *= req->path[1] == 'c' ? 2 : 1;
@@ -180,7 +200,8 @@ static void bed_begin(struct bed *b, const struct fr_server_times *times)
 {
     struct fr_err err;
 
-    *b = (struct bed){.dir = "/tmp/web_test.XXXXXX"};
+    *b = (struct bed){.dir = "/tmp/web_test.XXXXXX",
+                      .run = "\"state\":\"running\",\"pipeline\":\"p\""};
     CHECK(mkdtemp(b->dir) != NULL);
     (void)snprintf(b->sock, sizeof(b->sock), "%s/host.sock", b->dir);
     b->api =

@@ -153,6 +153,124 @@ static void kept(void)
     bed_end(&b);
 }
 
+#define H1(look, glyph, word)                                                                      \
+    "<h1 class=\"st-" look "\"><span class=\"badge st-" look "\"><span class=\"glyph\" "           \
+    "aria-hidden=\"true\">" glyph "</span><span class=\"word\">" word "</span></span></h1>"
+#define NAME(href, text)                                                                           \
+    "<h1><span class=\"no\">#41</span> <a class=\"quiet\" href=\"pipelines/" href "\">" text       \
+    "</a></h1>"
+
+struct shell {
+    const char *name, *ask, *run; /* run: of the row */
+    const char *want, *also;      /* want NULL: it is the page of any run */
+};
+
+static const struct shell shells[] = {
+    {"its head", "/runs/41", "\"state\":\"running\",\"outcome\":\"\",\"pipeline\":\"p.1-a\"",
+     H1("running", "▶", "running") NAME("p.1-a", "p.1-a"), "<title>▶ 41 p.1-a · flowrun</title>"},
+    {"a run that failed", "/runs/41?tab=logs",
+     "\"state\":\"over\",\"outcome\":\"failed\",\"pipeline\":\"p\"", H1("failed", "✗", "failed"),
+     "<title>✗ 41 p · flowrun</title>"},
+    {"one that succeeded", "/runs/41",
+     "\"state\":\"over\",\"outcome\":\"succeeded\",\"pipeline\":\"p\"",
+     H1("succeeded", "✓", "succeeded"), "Cache-Control: no-store\r\n"},
+    {"one that was cancelled", "/runs/41",
+     "\"state\":\"over\",\"outcome\":\"cancelled\",\"pipeline\":\"p\"",
+     H1("cancelled", "■", "cancelled"), "<base href=\"/\">"},
+    {"one that waits", "/runs/41", "\"state\":\"queued\",\"pipeline\":\"p\"",
+     H1("ready", "○", "queued"), "id=\"known\""},
+    {"one that is being cancelled", "/runs/41", "\"state\":\"cancelling\",\"pipeline\":\"p\"",
+     H1("stopping", "◫", "cancelling"), "id=\"known\""},
+    {"one whose hooks run", "/runs/41", "\"state\":\"hooks\",\"pipeline\":\"p\"",
+     H1("running", "▶", "running hooks"), "id=\"known\""},
+    {"a name like code", "/runs/41",
+     "\"state\":\"running\",\"pipeline\":\"</script><b a='\\\"'>&ü/\"",
+     NAME("%3C%2Fscript%3E%3Cb%20a%3D%27%22%27%3E%26%C3%BC%2F",
+          "&lt;/script&gt;&lt;b a='&quot;'&gt;&amp;ü/"),
+     "\"pipeline\":\"\\u003c/script>\\u003cb a='\\\"'>&ü/\"}}</script>"},
+    {"as JSON", "/runs/41", "\"state\":\"running\",\"pipeline\":\"p\"",
+     "<script type=\"application/json\" id=\"known\">{\"me\":{\"name\":\"user\"},"
+     "\"runs/41?form=row\":{\"no\":41,\"state\":\"running\",\"pipeline\":\"p\"}}</script>",
+     "Vary: Accept-Encoding"},
+    {"no such run", "/runs/404", "\"state\":\"running\",\"pipeline\":\"p\"", NULL, NULL},
+    {"a state that is not known", "/runs/41", "\"state\":\"new\",\"pipeline\":\"p\"", NULL, NULL},
+    {"an outcome that is not known", "/runs/41",
+     "\"state\":\"over\",\"outcome\":\"\",\"pipeline\":\"p\"", NULL, NULL},
+    {"an id", "/runs/0123456789abcdef", "\"state\":\"running\",\"pipeline\":\"p\"", NULL, NULL},
+    {"a number with a zero", "/runs/041", "\"state\":\"running\",\"pipeline\":\"p\"", NULL, NULL},
+    {"a number that is none", "/runs/41/x", "\"state\":\"running\",\"pipeline\":\"p\"", NULL, NULL},
+    {"a list", "/runs", "\"state\":\"running\",\"pipeline\":\"p\"", NULL, NULL},
+};
+
+/* Without what is of a run; asked for with that head. */
+static void plain_shell(struct bed *b, const char *path, const char *head)
+{
+    struct reader r = tcp_open(b);
+    char text[300];
+
+    (void)snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\n" LOCAL "%s\r\n", path, head);
+    reader_say(&r, text);
+    reader_until(&r, "</html>");
+    CHECK(reader_has(&r, "<title>flowrun</title>"));
+    CHECK(reader_has(&r, "<main id=\"main\" tabindex=\"-1\"></main>"));
+    CHECK(!reader_has(&r, "id=\"known\""));
+    CHECK(reader_has(&r, "Cache-Control: private, no-cache"));
+    reader_close(&r);
+}
+
+static void one_shell(struct bed *b, const struct shell *s)
+{
+    struct reader r;
+    char text[300];
+
+    check_row(s->name);
+    b->run = s->run;
+    if (s->want == NULL) {
+        plain_shell(b, s->ask, FINE);
+        return;
+    }
+    r = tcp_open(b);
+    (void)snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\n" LOCAL FINE "\r\n", s->ask);
+    reader_say(&r, text);
+    reader_until(&r, "</html>");
+    CHECK(reader_has(&r, s->want));
+    CHECK(reader_has(&r, s->also));
+    CHECK(reader_has(&r, "Content-Security-Policy: default-src 'none'; script-src 'self'"));
+    CHECK(!reader_has(&r, "ETag: ") && !reader_has(&r, "<!-- "));
+    reader_close(&r);
+}
+
+/* The page of a run has what is seen first, for who may see it. */
+static void known(void)
+{
+    struct fr_gate gate = plain;
+    struct shell below = shells[0];
+    struct bed b;
+    int asked;
+
+    bed_begin(&b, NULL);
+    listen_tcp(&b, &plain);
+    for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++)
+        one_shell(&b, &shells[i]);
+    check_row("nobody, or with a secret that is none");
+    asked = b.asked;
+    plain_shell(&b, "/runs/41", "");
+    plain_shell(&b, "/runs/41", "Cookie: flowrun=bad\r\n");
+    plain_shell(&b, "/runs/41", "Authorization: Bearer bad\r\n");
+    b.locked_out = true;
+    plain_shell(&b, "/runs/41", FINE);
+    CHECK_INT(b.asked, asked);
+    bed_end(&b);
+
+    gate.base = "/f";
+    bed_begin(&b, NULL);
+    listen_tcp(&b, &gate);
+    below.ask = "/f/runs/41";
+    below.also = "<base href=\"/f/\">";
+    one_shell(&b, &below);
+    bed_end(&b);
+}
+
 /* A stream ends when its session does, or when its secret is good no more. */
 static void streams(void)
 {
@@ -312,6 +430,7 @@ int main(void)
     exchanges();
     bases();
     kept();
+    known();
     streams();
     late();
     many();

@@ -6,7 +6,7 @@ import {learnNow} from './times.js';
 import {unpack} from './columns.js';
 
 const root = new URL('api/v1/', document.baseURI);
-const ahead = window.flowrunAhead; /* path: [its answer, its document], which first.js asked for */
+const ahead = window.flowrunAhead; /* path: [its answer, its document], of first.js; null: the page had it */
 let onLogin = () => {};
 
 export class Problem extends Error {
@@ -62,6 +62,8 @@ export async function get(path) {
     const [early, doc] = ahead.get(path) || [];
 
     ahead.delete(path);
+    if (early === null)
+        return doc;
     const response = await request(path, {early});
 
     return doc || response.json();

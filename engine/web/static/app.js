@@ -1,5 +1,5 @@
 /* The shell: the bar on top, which page is shown, the theme, keys that hold everywhere. */
-import {fill, forgetColours, h, kept} from './dom.js';
+import {fill, forgetColours, h, kept, painted} from './dom.js';
 import {bindKeys, moveFocus, showKeys, startKeys} from './keys.js';
 import {failed, menu, say} from './ask.js';
 import {clock, clockTime, showZone, startTicking, switchZone} from './times.js';
@@ -150,7 +150,7 @@ function showLogin() {
     const error = h('p.error', {role: 'alert', hidden: true});
     const form = h('form.login', h('span.logo.large', {'aria-hidden': 'true'}), h('h1', 'flowrun'),
         h('label', 'Token', field), error, h('button.primary', {type: 'submit'}, 'Log in'),
-        h('p.hint', h('code', 'flowrun token add NAME --role operate'), ' makes a token, ',
+        h('p.hint', h('code', 'flowrun token new NAME --role operate'), ' makes a token, ',
             h('code', 'flowrun web'), ' opens this page logged in.'));
 
     if (document.body.classList.contains('outside'))
@@ -231,6 +231,8 @@ function bindEverywhere() {
 }
 
 async function start() {
+    if (main.firstChild !== null)
+        await painted(); /* what the page begins with */
     startNav();
     startKeys();
     startTicking();

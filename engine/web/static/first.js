@@ -1,13 +1,14 @@
-/* Runs before all else: the choice of light or dark, where one was made, and requests for what the page of the address needs
- * at once. Those go out while the other scripts come; api.js takes the answers. */
+/* Runs before all else: the choice of light or dark, where one was made, and what the page of the address needs at once. Of a
+ * run the page itself has it (engine/web/shell.c); else requests go out while the other scripts come. api.js takes the answers. */
 'use strict';
 const chosenTheme = localStorage.getItem('flowrun.theme');
-const pathsAhead = ['me'];
+const knownAhead = document.getElementById('known');
 const runAhead = /\/runs\/(\d+)$/.exec(location.pathname);
+const pathsAhead = knownAhead ? [] : ['me'];
 
 if (chosenTheme === 'light' || chosenTheme === 'dark')
     document.documentElement.dataset.theme = chosenTheme;
-if (runAhead !== null) /* what its head is drawn from, and no more: the rest would delay that */
+if (runAhead !== null && !knownAhead)
     pathsAhead.push(`runs/${runAhead[1]}?form=row`);
 /* Path below api/v1: [its answer, what it says where that is no error]. Not with a code for a login, which comes first. */
 window.flowrunAhead = new Map(location.hash.startsWith('#login=') ? [] : pathsAhead.map((path) => {
@@ -17,3 +18,6 @@ window.flowrunAhead = new Map(location.hash.startsWith('#login=') ? [] : pathsAh
     doc.catch(() => {}); /* who takes it says what is wrong */
     return [path, [answer, doc]];
 }));
+if (knownAhead && !location.hash.startsWith('#login='))
+    for (const [path, doc] of Object.entries(JSON.parse(knownAhead.textContent)))
+        window.flowrunAhead.set(path, [null, doc]);

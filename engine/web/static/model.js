@@ -85,6 +85,8 @@ export class RunModel {
         } finally {
             this.loading = false;
         }
+        if (this.run.seq < this.inst.seq) /* it was read first, and is not told of what happened between */
+            this.reloadRun();
         for (const data of this.early)
             if (data.seq > this.inst.seq)
                 this.apply(data);

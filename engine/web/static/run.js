@@ -25,19 +25,23 @@ class RunPage {
     constructor(main, no, user) {
         this.user = user;
         this.model = new RunModel(no);
-        this.state = h('h1');
-        this.name = h('h1');
+        this.head = main.querySelector('.early'); /* that of the page (engine/web/shell.c), where nothing is shown yet */
+        if (this.head === null)
+            fill(main, this.head = h('div.runhead', h('div.title', h('h1'), h('h1'))));
+        this.head.classList.remove('early');
+        [this.state, this.name] = this.head.querySelectorAll('h1');
         this.actions = h('span');
         this.facts = h('div.facts');
         this.more = h('div');
-        this.head = h('div.runhead', h('div.title', this.state, this.name, h('span.grow'), this.actions), this.facts, this.more);
+        append(this.head.firstChild, [h('span.grow'), this.actions]);
+        append(this.head, [this.facts, this.more]);
         this.failure = h('div.failure', {hidden: true});
         this.strip = h('div.tabs', {role: 'tablist', 'aria-label': 'Views of the run'});
         this.heading = h('h2.unseen');
         this.panel = h('div.panel', {role: 'tabpanel', id: 'panel', 'aria-labelledby': 'tab-graph'});
         this.tab = null;
         this.graphDoc = null;
-        fill(main, this.head, this.failure, this.strip, this.heading, this.panel);
+        append(main, [this.failure, this.strip, this.heading, this.panel]);
         for (const [name, word] of tabs)
             this.strip.append(h('button.tab', {role: 'tab', id: `tab-${name}`, 'data-tab': name, 'aria-controls': 'panel',
                 on: {click: () => this.show(name, {})}}, word));
@@ -114,8 +118,10 @@ class RunPage {
         setTitle(`${run.no} ${run.pipeline}`, state, colour);
         this.progress = h('span.progress');
         this.state.className = `st-${state.look}`;
-        fill(this.state, badge(state));
-        fill(this.name, h('span.no', `#${run.no}`), ' ', h('a.quiet', {href: `pipelines/${encodeURIComponent(run.pipeline)}`}, run.pipeline));
+        if (this.state.textContent !== state.glyph + state.word)
+            fill(this.state, badge(state));
+        if (this.name.textContent === '')
+            append(this.name, [h('span.no', `#${run.no}`), ' ', h('a.quiet', {href: `pipelines/${encodeURIComponent(run.pipeline)}`}, run.pipeline)]);
         if (!isOver(run) && inst !== null)
             this.drawActions();
         fill(this.facts, this.progress,
