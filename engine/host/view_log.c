@@ -17,6 +17,7 @@ enum {
     MARKS = 1000,           /* likewise */
     SEEK_MS = 3000,         /* an answer comes by then, with what was found */
     READ_BYTES = 256 << 10, /* at once; a longer line is taken in pieces */
+    PART_MOST = 64 << 10,   /* of a pattern's match that goes on in the next piece */
     MATCH_LIMIT = 100000
 };
 
@@ -27,6 +28,7 @@ struct reader {
     uint64_t at;     /* of the next byte to read */
     struct fr_buf b; /* read and not taken */
     size_t taken;    /* of b */
+    size_t seen;     /* of what is not taken: it was in the piece before, too */
     bool end;
 };
 
@@ -55,8 +57,17 @@ static enum fr_rc read_more(struct reader *r, struct fr_err *err)
 struct line {
     struct fr_str text; /* without its newline; until the next one is read */
     uint64_t offset;
-    bool whole; /* else a piece: more of it follows */
+    size_t seen; /* of text: it was looked at with the piece before */
+    bool whole;  /* else a piece: more of it follows */
 };
+
+/* The next piece begins with the last n bytes of the one that was read, and no hit with the first
+ * `seen` of them. */
+static void see_again(struct reader *r, size_t n, size_t seen)
+{
+    r->taken -= n;
+    r->seen = seen;
+}
 
 /* *out NULL text: the end. */
 static enum fr_rc next_line(struct reader *r, struct line *out, struct fr_err *err)
@@ -72,8 +83,9 @@ static enum fr_rc next_line(struct reader *r, struct line *out, struct fr_err *e
         if (nl != NULL || have >= READ_BYTES || (r->end && have > 0)) {
             size_t n = nl != NULL ? (size_t)(nl - p) : have;
 
-            *out = (struct line){{p, n}, r->at - have, nl != NULL || r->end};
+            *out = (struct line){{p, n}, r->at - have, r->seen, nl != NULL || r->end};
             r->taken += n + (nl != NULL);
+            r->seen = 0;
             return FR_OK;
         }
         if (r->end)
@@ -172,6 +184,7 @@ struct sought {
     pcre2_code *code; /* NULL: the text itself is sought */
     pcre2_match_data *match;
     pcre2_match_context *limits;
+    uint32_t behind; /* how far a pattern looks behind where its match begins */
 };
 
 static enum fr_rc sought_begin(struct sought *s, const char *text, bool pattern, struct fr_err *err)
@@ -194,6 +207,7 @@ static enum fr_rc sought_begin(struct sought *s, const char *text, bool pattern,
     if (s->match == NULL || s->limits == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a pattern");
     pcre2_set_match_limit(s->limits, MATCH_LIMIT);
+    (void)pcre2_pattern_info(s->code, PCRE2_INFO_MAXLOOKBEHIND, &s->behind);
     return FR_OK;
 }
 
@@ -204,18 +218,53 @@ static void sought_finish(struct sought *s)
     pcre2_code_free(s->code);
 }
 
-/* Where it stands in the line; SIZE_MAX: it does not. A line on which a pattern takes too long has
- * none. */
-static size_t find(const struct sought *s, struct fr_str line)
-{
-    const char *p;
+struct found {
+    size_t at;   /* where it stands in the line; SIZE_MAX: it does not */
+    size_t open; /* of a piece: from there on more of the line is needed to tell */
+};
 
-    if (s->code != NULL)
-        return pcre2_match(s->code, (PCRE2_SPTR)line.p, line.n, 0, 0, s->match, s->limits) >= 0
-                   ? pcre2_get_ovector_pointer(s->match)[0]
-                   : SIZE_MAX;
-    p = line.n > 0 ? memmem(line.p, line.n, s->text.p, s->text.n) : NULL;
-    return p != NULL ? (size_t)(p - line.p) : SIZE_MAX;
+/* A line on which a pattern takes too long has none. end: what the end of a piece stands for. */
+static int match(const struct sought *s, const struct line *line, uint32_t end)
+{
+    return pcre2_match(s->code, (PCRE2_SPTR)line->text.p, line->text.n, line->seen,
+                       line->whole ? 0 : end, s->match, s->limits);
+}
+
+static struct found find_pattern(const struct sought *s, const struct line *line)
+{
+    struct found out = {SIZE_MAX, line->text.n};
+    int rc = match(s, line, PCRE2_PARTIAL_HARD);
+
+    if (rc == PCRE2_ERROR_PARTIAL)
+        out.open = pcre2_get_ovector_pointer(s->match)[0];
+    if (line->text.n - out.open > PART_MOST) { /* what there is has to do */
+        out.open = line->text.n - PART_MOST;
+        rc = match(s, line, PCRE2_NOTEOL);
+    }
+    if (rc >= 0)
+        out.at = pcre2_get_ovector_pointer(s->match)[0];
+    return out;
+}
+
+static struct found find_text(const struct sought *s, const struct line *line)
+{
+    size_t part = s->text.n - 1, n = line->text.n - line->seen;
+    const char *p = line->text.p + line->seen;
+    const char *at = n > 0 ? memmem(p, n, s->text.p, s->text.n) : NULL;
+
+    return (struct found){at != NULL ? (size_t)(at - line->text.p) : SIZE_MAX,
+                          line->text.n - (part < n ? part : n)};
+}
+
+/* Behind a piece without a hit: the next one begins with what was left open, and with what is
+ * shown, or looked at, before that; so no line begins there for a pattern. */
+static void leave_open(struct reader *r, const struct sought *s, const struct line *line,
+                       size_t open)
+{
+    size_t before = s->behind > HIT_MOST / 2 ? s->behind : HIT_MOST / 2;
+
+    before = before < open ? before : open;
+    see_again(r, line->text.n - open + before, before);
 }
 
 static json_t *json_of_hit(int64_t no, const struct line *line, size_t at)
@@ -235,18 +284,22 @@ static enum fr_rc seek(struct reader *r, const struct sought *s, int64_t *no, js
     enum fr_rc rc = FR_OK;
 
     while (rc == FR_OK && json_array_size(items) < HITS) {
+        struct found hit = {SIZE_MAX, 0};
         struct line line;
-        size_t at;
 
         rc = next_line(r, &line, err);
         if (rc != FR_OK || line.text.p == NULL) {
             *no = 0;
             break;
         }
-        at = found ? SIZE_MAX : find(s, line.text);
-        if (at != SIZE_MAX)
-            json_array_append_new(items, json_of_hit(*no, &line, at));
-        found = !line.whole && (found || at != SIZE_MAX);
+        if (!found)
+            hit = s->code != NULL ? find_pattern(s, &line) : find_text(s, &line);
+        if (hit.at != SIZE_MAX)
+            json_array_append_new(items, json_of_hit(*no, &line, hit.at));
+        found |= hit.at != SIZE_MAX;
+        if (!found && !line.whole)
+            leave_open(r, s, &line, hit.open);
+        found &= !line.whole;
         *no += line.whole;
         if (*no % 1024 == 0 && fr_sys.mono_ms() > s->until)
             break;
