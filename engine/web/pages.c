@@ -73,6 +73,15 @@ static bool takes_gzip(const struct conn *c)
     return at != NULL && strncmp(at + 4, ";q=0", 4) != 0;
 }
 
+/* A browser that shows what is answered: it gets a page that says that there is none. */
+static bool wants_page(const struct conn *c, const struct fr_api_request *req)
+{
+    const char *value = fr_http_find(&c->head, "Accept");
+
+    return req->method == FR_API_GET && value != NULL && strstr(value, "text/html") != NULL &&
+           !fr_has_prefix(req->path, "/static/");
+}
+
 /* The shell with its base in place. */
 static void send_shell(struct conn *c, const struct web_file *f, struct fr_api_response *res)
 {
@@ -115,7 +124,10 @@ void pages_answer(struct conn *c, const struct fr_api_request *req, struct fr_ap
 
     if (f == NULL && strcmp(req->path, "/favicon.ico") == 0)
         f = find("favicon.svg");
-    if (f == NULL) {
+    if (f == NULL && wants_page(c, req)) {
+        send_file(c, find("index.html"), res);
+        res->status = res->status == 200 ? 404 : res->status;
+    } else if (f == NULL) {
         fr_fail(&err, FR_NOTFOUND, "there is nothing at %s", req->path);
         fr_problem(res, 404, req->path, &err, NULL);
     } else if (req->method != FR_API_GET) {

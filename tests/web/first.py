@@ -56,6 +56,9 @@ def nobody(one, token):
     one.wait_text("99")
     one.wait("document.querySelector('main .error') !== null", what="that there is no such run")
     same("no head of it", one.eval("document.querySelector('.runhead')"), None)
+    same("where to go", one.eval("[...document.querySelectorAll('main a, main button')].map((e) => e.textContent)"), ["All runs"])
+    one.go(bed.url + "nowhere")
+    one.wait_text("There is no such page")
     one.errors.clear()  # the 404
 
 

@@ -6,7 +6,7 @@ import sample
 from bed import begin, check, clean_page, finish, log_in, page, same
 
 PAGES = ["runs", "runs/2", "runs/4?task=train", "runs/1?tab=timeline", "runs/2?tab=logs", "runs/1?tab=metrics", "runs/1?tab=metrics&x=time&with=3",
-         "runs/2?tab=params", "runs/1?tab=artifacts", "runs/2?tab=events", "pipelines", "pipelines/fine-tune",
+         "runs/2?tab=params", "runs/3?tab=params&with=2", "runs/1?tab=artifacts", "runs/2?tab=events", "pipelines", "pipelines/fine-tune", "pipelines/long",
          "schedules", "queue", "nodes", "settings"]
 USED = {"button", "link", "textbox", "searchbox", "combobox", "checkbox", "slider", "tab", "menuitem", "img", "image", "spinbutton"}
 STATES = {  # on #ffffff, on #14171c; least contrast
@@ -45,6 +45,12 @@ ORDER = """(() => { let last = 1; const bad = [];
     return bad.concat([...document.querySelectorAll('th')].filter((e) => !e.textContent.trim()).map((e) => `TH of ${e.closest('table').className}`)); })()"""
 SMALL = """[...document.querySelectorAll('button, .button, select, input')].filter((e) => e.checkVisibility() && e.getBoundingClientRect().height < 43.5)
     .map((e) => `${e.tagName}.${e.className} ${e.textContent.slice(0, 20)} ${e.getBoundingClientRect().height}`).slice(0, 8)"""
+
+
+# What is cut off, where nothing scrolls; texts that are broken at each letter or two.
+CUT = """[...document.querySelectorAll('.boxrow')].filter((e) => e.getBoundingClientRect().right > innerWidth)
+    .concat([...document.querySelectorAll('main td')].filter((e) => e.checkVisibility() && e.textContent.length > 12 && e.clientWidth < 60))
+    .map((e) => `${e.className} ${e.textContent.slice(0, 30)}`).slice(0, 8)"""
 
 
 def channel(v):
@@ -93,6 +99,7 @@ def looks(one, where, kind):
     if kind == "phone":
         check("%s: as wide as the screen" % what, one.eval("document.documentElement.scrollWidth") <= 360)
         same("%s: too small for a finger" % what, one.eval(SMALL), [])
+        same("%s: cut off" % what, one.eval(CUT), [])
     else:
         names(what, one)
 

@@ -54,12 +54,15 @@ tasks:
   collect: {run: "echo collected"}
   report: {needs: [collect], run: "echo reported"}
 """
+# Names that are longer than a phone is wide.
+LONG = "name: long\ntasks:\n  %s: {run: 'true'}\n  last: {needs: [%s], run: 'true'}\n" % (2 * ("a_long_name_" * 5,))
 
 
 def make():
     """Runs 1 (succeeded), 2 (failed), 3 (succeeded with another rate), 4 (goes on until the file go is made)."""
     write("served/fine-tune.yaml", TRAIN)
     write("served/nightly.yaml", NIGHTLY)
+    write("served/long.yaml", LONG)
     bed.serve()
     flow("served/fine-tune.yaml")
     flow("served/fine-tune.yaml", "-p", "fail=n2", "-p", "lr=0.01")

@@ -34,7 +34,8 @@ def start(one):
     one.wait("location.pathname.endsWith('/runs/1')", LONG, "the run that was made")
     one.wait(box("cleanup", "succeeded"), LONG, "the first box")
     one.wait(box("train", "running"), 2 * LONG, "the training")
-    check("what differs", "max_steps 5000" in one.eval("document.querySelector('.diff').innerText").replace("\n", " "))
+    same("what differs, and no path that is its default",
+         one.eval("[...document.querySelectorAll('.diff .param')].map((e) => e.textContent.split(' ')[0]).sort()"), ["max_steps", "port"])
 
 
 def logs(one):
@@ -101,8 +102,18 @@ def again(one):
     one.wait("location.pathname.endsWith('/runs/2')", LONG, "another run")
     one.wait("document.title.startsWith('✓ 2')", 3 * LONG, "its end")
     one.wait(box("publish", "succeeded"), what="the adapter")
+    one.key("5")
+    one.wait("document.querySelector('table.params') !== null", what="its parameters")
+    same("which differ", one.eval("[...document.querySelectorAll('.differs th')].map((e) => e.firstChild.data).sort()"), ["max_steps", "port"])
     one.key("6")
     one.wait_text("version", LONG)
+    same("what it was for comes first", one.eval("document.querySelector('.panel tbody tr').cells[0].textContent"), "publish@n1")
+    same("what tasks found out is behind it", one.eval("[...document.querySelectorAll('tbody th')].filter((e) => e.textContent === '_result')"
+                                                      ".every((e) => e.closest('details:not([open])') !== null)"), True)
+    items = json.loads(flow("api", "runs/2/instances"))["items"]
+    longest = max(items, key=lambda i: i["ended_wall"] - i["started_wall"] if i["attempt_no"] else -1)
+    one.key("3")
+    one.wait("document.querySelector('[aria-label=\"Whose log\"]')?.value === '%s@n1'" % longest["task"], what="the log of what took longest")
 
 
 def main():

@@ -1,5 +1,5 @@
 /* The shell: the bar on top, which page is shown, the theme, keys that hold everywhere. */
-import {fill, forgetColours, h, kept, painted} from './dom.js';
+import {append, fill, forgetColours, h, kept, painted} from './dom.js';
 import {bindKeys, moveFocus, showKeys, startKeys} from './keys.js';
 import {failed, menu, say} from './ask.js';
 import {clock, clockTime, showZone, startTicking, switchZone} from './times.js';
@@ -112,6 +112,8 @@ function find() {
     return null;
 }
 
+const allRuns = () => h('a', {href: 'runs'}, 'All runs');
+
 /* The page of the address: a page that is shown and has update() may take a change of the query. */
 async function show() {
     const found = find(), turn = ++shown;
@@ -120,7 +122,7 @@ async function show() {
     page = null;
     drawBar(found ? found.current : '');
     if (found === null) {
-        fill(main, h('div.empty', h('p.lead', 'There is no such page'), h('a', {href: 'runs'}, 'All runs')));
+        fill(main, h('div.empty', h('p.lead', 'There is no such page'), allRuns()));
         return;
     }
     try {
@@ -136,7 +138,7 @@ async function show() {
             main.focus({preventScroll: true}); /* Tab goes on with what was opened */
     } catch (problem) {
         if (turn === shown)
-            fill(main, failed(problem, show));
+            fill(main, problem.status === 404 ? append(failed(problem), [allRuns()]) : failed(problem, show));
         if (problem.status === undefined)
             throw problem;
     }

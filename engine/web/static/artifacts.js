@@ -5,12 +5,19 @@ import {empty, failed, openDialog} from './ask.js';
 import {bytes} from './words.js';
 import {visible} from './ansi.js';
 
-const SHOWN_BYTES = 256 << 10;
+const SHOWN_BYTES = 256 << 10, RESULT = '_result', NO_VALUE = 'No task gave a value';
 const IMAGE = /\.(png|jpe?g|gif|webp)$/i;
 
 function outputTable(items) {
     return table('', ['Task', 'Name', 'Value'], items.map((o) => h('tr', h('td', o.key), h('th', {scope: 'row'}, o.name),
         h('td.mono.wide', visible(o.value)))));
+}
+
+/* The last tasks', which the run was for, come first; what built-in tasks found out is behind. */
+function outputTables(items) {
+    const own = items.filter((o) => o.name !== RESULT).reverse(), found = items.filter((o) => o.name === RESULT);
+
+    return [own.length > 0 ? outputTable(own) : empty(NO_VALUE), found.length > 0 && h('details', h('summary', 'Results of built-in tasks'), outputTable(found))];
 }
 
 /* Its text in a dialog, as text nodes, or the image; what is neither is only downloaded. */
@@ -55,7 +62,7 @@ export function open(el, {model}) {
         }
     }
     append(el, [values, files]);
-    load(values, outputs, 'Outputs', outputTable, 'No task gave a value');
+    load(values, outputs, 'Outputs', outputTables, NO_VALUE);
     load(files, artifacts, 'Files', fileTable, 'The run kept no files');
     return {close() {
         closed = true;

@@ -166,11 +166,11 @@ export class Chart {
         c.globalAlpha = line.soft ? 0.28 : line.lost ? 0.5 : 1;
         c.setLineDash(line.lost ? [2, 2] : line.dashed ? [6, 3] : []);
         this.path(line.points);
-        c.setLineDash([]);
         c.globalAlpha = 1;
         c.lineWidth = 1.8;
         if (line.soft)
             this.path(line.soft);
+        c.setLineDash([]);
         if (line.points.length === 1 && Number.isFinite(line.points[0][1]))
             c.fillRect(this.x(line.points[0][0]) - 2, this.y(line.points[0][1]) - 2, 4, 4);
         c.fillStyle = colour('st-failed');
@@ -251,7 +251,7 @@ export class Chart {
             .filter(([, p]) => p);
 
         fill(this.says, values.slice(0, 6).map(([line, p], i) => [i > 0 && '  ', h('span', {style: {color: `var(--${line.colour})`}},
-            `${values.length > 1 ? `${line.name} ` : ''}${short(p[1])}`)]), board.at !== null && ` @ ${board.formatX(board.at)}`);
+            `${line.dashed ? '┄ ' : ''}${values.length > 1 ? `${line.name} ` : ''}${short(p[1])}`)]), board.at !== null && ` @ ${board.formatX(board.at)}`);
         this.canvas.setAttribute('aria-label', `${this.title}: ${values.map(([line, p]) => `${line.name} ${short(p[1])}`).join(', ') || 'no values'}`);
     }
 

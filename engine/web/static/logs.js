@@ -86,7 +86,7 @@ class LogsTab {
 
     /* ---- which ---- */
 
-    /* The address's instance; else the first failure, what runs, or what ended last. */
+    /* The address's instance; else the first failure, what runs, or the first of the task that took longest. */
     async choose() {
         const {model} = this, {inst} = model, asked = query().get('i');
 
@@ -98,7 +98,13 @@ class LogsTab {
 
         if (failure >= 0)
             return failure;
-        return this.bestOf(inst.idx.map((_, i) => i).filter((i) => inst.attempt_no[i] > 0));
+        const began = inst.idx.map((_, i) => i).filter((i) => inst.attempt_no[i] > 0), took = (i) => inst.ended_wall[i] - inst.started_wall[i];
+
+        if (!model.over() || began.length === 0)
+            return this.bestOf(began);
+        const longest = began.reduce((a, b) => (took(b) > took(a) ? b : a));
+
+        return began.find((i) => inst.task[i] === inst.task[longest]);
     }
 
     bestOf(list) {

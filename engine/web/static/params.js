@@ -1,5 +1,5 @@
 /* The tab "Params": those of the run beside their defaults and beside another run's, and its file. */
-import {append, fill, h} from './dom.js';
+import {append, fill, h, table} from './dom.js';
 import {diffLines} from './diff.js';
 import {empty, failed} from './ask.js';
 import {params, spec} from './api.js';
@@ -8,19 +8,19 @@ import {rerun} from './actions.js';
 
 const AROUND = 3;
 
-function paramTable(list, other) {
-    return h('table.list.params', h('thead', h('tr', ['Parameter', 'Value', 'Default', 'From', other && `Run ${other.no}`]
-        .filter(Boolean).map((word) => h('th', {scope: 'col'}, word)))),
-    h('tbody', list.map((p) => {
-        const theirs = other && other.list.find((o) => o.name === p.name);
-        const differs = p.default !== undefined && String(p.value) !== String(p.default);
+/* A path may be written in another way than its default. */
+export const differs = (p) => p.from === 'given' && p.default !== undefined && String(p.value) !== String(p.default);
 
-        return h(differs ? 'tr.differs' : 'tr', h('th', {scope: 'row'}, p.name, p.help && h('span.hint', p.help)),
+function paramTable(list, other) {
+    return table('params', ['Parameter', 'Value', 'Default', 'From', other && `Run ${other.no}`].filter(Boolean), list.map((p) => {
+        const theirs = other && other.list.find((o) => o.name === p.name);
+
+        return h(differs(p) ? 'tr.differs' : 'tr', h('th', {scope: 'row'}, p.name, p.help && h('span.hint', p.help)),
             h('td.mono', p.secret ? '•••' : String(p.value ?? '')), h('td.mono.dim', String(p.default ?? '')),
             h('td.dim', p.from || ''),
             other && h(theirs && String(theirs.value) === String(p.value) ? 'td.mono.dim' : 'td.mono.other',
                 theirs ? String(theirs.value) : '–'));
-    })));
+    }));
 }
 
 const linesOf = (doc) => String(doc.text || '').replace(/\n$/, '').split('\n');

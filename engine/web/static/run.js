@@ -6,6 +6,7 @@ import {announce, failed} from './ask.js';
 import {badge, countBar, countWords, done, isOver, runState, sum} from './states.js';
 import {bindKeys} from './keys.js';
 import {count} from './words.js';
+import {differs} from './params.js';
 import {graph, params} from './api.js';
 import {openFailure} from './failure.js';
 import {query, setQuery, setTitle} from './nav.js';
@@ -103,7 +104,7 @@ class RunPage {
     }
 
     differing() {
-        const list = (this.params || []).filter((p) => !p.secret && p.default !== undefined && String(p.value) !== String(p.default));
+        const list = (this.params || []).filter(differs);
 
         return list.length > 0 && h('div.diff', list.slice(0, 8).map((p) => h('span.param', h('span.dim', `${p.name} `),
             String(p.value))), list.length > 8 && h('span.dim', `and ${list.length - 8} more`));
