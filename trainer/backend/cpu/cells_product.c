@@ -66,6 +66,21 @@ static void count(struct tiles *all)
     }
 }
 
+/* Few tiles that are no multiple of the threads leave some without work: narrower ones. */
+static void even(struct tiles *all, int threads)
+{
+    int64_t cols = all->cols;
+
+    while (all->first[all->n] % threads != 0 && all->cols > 2 * CPU_PANEL) {
+        all->cols -= CPU_PANEL;
+        count(all);
+    }
+    if (all->first[all->n] % threads != 0) {
+        all->cols = cols;
+        count(all);
+    }
+}
+
 /* Smaller tiles where there are too few for all threads: first narrower, then lower ones. */
 static void divide(struct tiles *all, const struct tr_gemm *any, int threads)
 {
@@ -78,9 +93,11 @@ static void divide(struct tiles *all, const struct tr_gemm *any, int threads)
         else if (all->rows > ROWS_MIN)
             all->rows = (all->rows + 1) / 2;
         else
-            return;
+            break;
         count(all);
     }
+    if (all->first[all->n] < 4 * SHARE * threads)
+        even(all, threads);
 }
 
 /* Tile i, whose product is put into *g. */
