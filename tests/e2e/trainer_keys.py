@@ -135,6 +135,32 @@ def short_stream():
     t.check("short stream: losses of each epoch", len(losses(state)) == 6, losses(state))
 
 
+def loraplus():
+    """Two rates: by one rank or two, in one piece or two; a ratio of 1 is none."""
+    keys = {"bf16": False, "max_steps": 6, "save_steps": 2, "learning_rate": 1.0e-3, "max_samples": 12}
+    plain = losses(train("one rate", **keys))
+    t.same("a ratio of 1 is none", losses(train("ratio of 1", loraplus_lr_ratio=1, **keys)), plain)
+    first = train("loraplus", loraplus_lr_ratio=16.0, loraplus_lr_embedding=2.0e-6, **keys)
+    t.check("loraplus: another course", losses(first)[:1] == plain[:1] and losses(first)[2] < plain[2], (losses(first), plain))
+    t.same("loraplus: the rate that is told is A's", [row["learning_rate"] for row in first["log_history"] if "loss" in row],
+           [row["learning_rate"] for row in train("one rate again", **keys)["log_history"] if "loss" in row])
+    two = train("loraplus of two", ranks=2, loraplus_lr_ratio=16.0, **dict(keys, gradient_accumulation_steps=1))
+    t.check("loraplus: two ranks as one, but for sums in another order", len(losses(two)) == 6 and
+            all(abs(a / b - 1) < 1e-6 for a, b in zip(losses(two), losses(first))), (losses(two), losses(first)))
+    os.rename("loraplus/checkpoint-6", "loraplus-gone")
+    again = dict(keys, overwrite_output_dir=False, resume_from_checkpoint="loraplus/checkpoint-2")
+    t.same("loraplus: resumed as it went", losses(train("loraplus", loraplus_lr_ratio=16.0, **again)), losses(first))
+    for more, want in (({}, "--loraplus_lr_ratio=16 is only there"), ({"loraplus_lr_ratio": 8}, "--loraplus_lr_ratio is 16 there, 8 here")):
+        run = begin("loraplus", **dict(again, **more))
+        t.same("loraplus: another ratio, exit status", run.wait(), 2)
+        t.has("loraplus: another ratio", run.text(), want)
+    for more, want in (({"loraplus_lr_ratio": 0}, "--loraplus_lr_ratio 0: expected 1e-09 to"), ({"loraplus_lr_ratio": 2, "deepspeed": {
+            "zero_optimization": {"stage": 3}, "scheduler": {"type": "WarmupLR", "params": {}}}}, "scheduler gives A and B one rate")):
+        run = begin("refused", **dict(keys, **more))
+        t.same("loraplus: exit status", run.wait(), 2)
+        t.has("loraplus: refused", run.text(), want)
+
+
 def main():
     t.begin()
     with open("ex/data/texts.jsonl", "w") as f:
@@ -147,6 +173,7 @@ def main():
     with open("ex/data/dataset_info.json", "w") as f:
         json.dump(dict(info, texts={"file_name": "texts.jsonl", "columns": {"prompt": "text"}}), f)
     theirs()
+    loraplus()
     stream()
     short_stream()
     stream_rows()

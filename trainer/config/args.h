@@ -55,6 +55,7 @@ struct tr_args {
     double lora_alpha; /* 0: 2*lora_rank, filled in by tr_args_read */
     double lora_dropout;
     bool use_rslora;
+    double loraplus_lr_ratio; /* learning rate of B over A's; TR_RATIO_ABSENT: one rate */
 
     /* data */
     const char *dataset, *dataset_dir, *template_name, *default_system, *tokenized_path;

@@ -116,6 +116,7 @@ static enum fr_rc check_eval(const struct tr_args *a, struct fr_err *err)
 enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
 {
     bool given_ratio = a->warmup_ratio != TR_RATIO_ABSENT;
+    bool plus = a->loraplus_lr_ratio != TR_RATIO_ABSENT;
     const struct {
         const char *name;
         double value, min, max;
@@ -123,6 +124,7 @@ enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
         {"lora_rank", (double)a->lora_rank, 1, 65536},
         {"lora_alpha", a->lora_alpha, 1e-30, 1e30},
         {"lora_dropout", a->lora_dropout, 0, 0.999999},
+        {"loraplus_lr_ratio", plus ? a->loraplus_lr_ratio : 1, 1e-9, 1e9},
         {"cutoff_len", (double)a->cutoff_len, a->packing ? 2 : 1, 1 << 24},
         {"per_device_train_batch_size", (double)a->per_device_train_batch_size, 1, 1 << 20},
         {"gradient_accumulation_steps", (double)a->gradient_accumulation_steps, 1, 1 << 20},

@@ -10,6 +10,7 @@ const struct tr_args tr_args_absent = {.max_samples = -1,
                                        .preprocessing_num_workers = -1,
                                        .save_total_limit = -1,
                                        .early_stopping_steps = -1,
+                                       .loraplus_lr_ratio = TR_RATIO_ABSENT,
                                        .warmup_ratio = TR_RATIO_ABSENT};
 
 const struct tr_arg *tr_arg_find(const char *name, size_t n)

@@ -195,6 +195,20 @@ void tr_ds_default(const struct tr_ds_flags *flags, struct tr_ds_config *out)
     out->train_batch_size = out->micro_batch * out->accumulation * flags->world;
 }
 
+/* DeepSpeed's optimizer and schedulers give all parameters one rate. */
+static enum fr_rc check_rates(const struct tr_ds_read *r, struct fr_err *err)
+{
+    const struct tr_ds_config *c = r->out;
+
+    if (r->flags->args->loraplus_lr_ratio == TR_RATIO_ABSENT ||
+        (!c->optimizer && c->scheduler == TR_DS_LR_NONE))
+        return FR_OK;
+    return fr_fail(err, FR_UNSUPPORTED,
+                   "%s: %s gives A and B one rate, --loraplus_lr_ratio two: leave the block out, "
+                   "the flags say the same",
+                   r->name, c->optimizer ? "optimizer" : "scheduler");
+}
+
 enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struct tr_ds_config *out,
                       struct fr_buf *notes, struct fr_err *err)
 {
@@ -210,6 +224,8 @@ enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struc
         return rc;
     r.root = root;
     rc = read_all(&r, err);
+    if (rc == FR_OK)
+        rc = check_rates(&r, err);
     fr_buf_finish(&r.mismatch);
     json_decref(root);
     return rc;

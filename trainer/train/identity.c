@@ -152,6 +152,8 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
     fr_buf_fmt(&t, "--disable_shuffling=%d\n--dataloader_drop_last=%d\n", (int)a->disable_shuffling,
                (int)a->dataloader_drop_last);
     put_schedule(&t, a, d);
+    if (a->loraplus_lr_ratio != TR_RATIO_ABSENT)
+        fr_buf_fmt(&t, "--loraplus_lr_ratio=%.12g\n", a->loraplus_lr_ratio);
     bool fits = !t.bad && t.n < TR_IDENTITY_TEXT;
     if (fits)
         memcpy(out, t.p, t.n + 1);

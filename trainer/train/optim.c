@@ -154,6 +154,48 @@ static enum fr_rc look_at_gradients(struct tr_optim *o, double *sumsq, int64_t *
     return rc;
 }
 
+/* n elements of a vector from at on; an absent one stays absent. */
+static struct tr_view part_of(struct tr_view v, int64_t at, int64_t n)
+{
+    return v.p == NULL ? v
+                       : tr_view1((char *)v.p + (size_t)at * tr_dtype_bytes(v.dtype), v.dtype, n);
+}
+
+/* The update of what lies in [from, to) of the flat order and in this rank's slice. */
+static enum fr_rc update_range(struct tr_optim *o, const struct tr_adamw *a, int64_t from,
+                               int64_t to, struct fr_err *err)
+{
+    int64_t first = (int64_t)o->comm->rank * o->n, begin = from > first ? from : first;
+    int64_t end = to < first + o->n ? to : first + o->n, n = end - begin;
+    struct tr_adamw part = *a;
+
+    if (n <= 0)
+        return FR_OK;
+    part.p = part_of(a->p, begin - first, n);
+    part.m = part_of(a->m, begin - first, n);
+    part.v = part_of(a->v, begin - first, n);
+    part.g = part_of(a->g, begin - first, n);
+    part.copy = part_of(a->copy, begin - first, n);
+    return tr_adamw(o->be, o->q, &part, err);
+}
+
+/* A by the rate, B by b_ratio times that: two ranges of each adapter. */
+static enum fr_rc update_halves(struct tr_optim *o, const struct tr_adamw *a, struct fr_err *err)
+{
+    struct tr_adamw b = *a;
+    enum fr_rc rc = FR_OK;
+
+    b.lr = (float)((double)a->lr * o->b_ratio);
+    for (size_t i = 0; i < o->params.n && rc == FR_OK; i++) {
+        const struct tr_adapter *x = &o->params.adapters[i];
+
+        rc = update_range(o, a, x->a_at, x->a_at + x->r * x->in, err);
+        if (rc == FR_OK)
+            rc = update_range(o, &b, x->b_at, x->b_at + x->r * x->out, err);
+    }
+    return rc;
+}
+
 enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_optim_result *out,
                          struct fr_err *err)
 {
@@ -192,7 +234,7 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
         .b2 = o->beta2,
         .eps = o->eps,
     };
-    rc = tr_adamw(o->be, o->q, &a, err);
+    rc = o->b_ratio > 0 ? update_halves(o, &a, err) : tr_adamw(o->be, o->q, &a, err);
     return rc == FR_OK ? gather_work(o, err) : rc;
 }
 

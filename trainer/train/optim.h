@@ -26,6 +26,7 @@ struct tr_optim {
     struct tr_view sumsq;  /* (1) f64 */
     int64_t steps;         /* updates applied */
     double beta1, beta2, eps, weight_decay, clip; /* clip <= 0: off */
+    double b_ratio; /* learning rate of B over that of A (LoRA+, Hayou et al. 2024); 0: 1 */
 };
 
 size_t tr_optim_bytes(const struct tr_model *model, int world);

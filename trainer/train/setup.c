@@ -444,6 +444,8 @@ static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)
     r->optim.eps = r->ds.optimizer ? r->ds.eps : r->args->adam_epsilon;
     r->optim.weight_decay = r->ds.optimizer ? r->ds.weight_decay : r->args->weight_decay;
     r->optim.clip = r->ds.gradient_clipping;
+    if (r->args->loraplus_lr_ratio != TR_RATIO_ABSENT)
+        r->optim.b_ratio = r->args->loraplus_lr_ratio;
     if (first)
         tr_loading_end(&loading);
     return FR_OK;
