@@ -2,7 +2,7 @@
 # Training on the CPU, a small model of DeepSeek-V3's architecture: tokens/s, peak memory, the share of
 # the rate that oneDNN has at the model's own shapes (rate.c, in the same run), and where the time goes;
 # with a Python that has torch, transformers and peft in PEER, the same steps by these beside it. Both
-# with activations kept and computed again. By turns, ROUNDS times.
+# with activations kept and computed again. By turns, ROUNDS times. Threads wait as those of flowtrain.
 # usage: trainer.sh BUILD [STEPS] [ROUNDS]
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,7 @@ for round in $(seq "${3:-1}"); do
         echo "== round $round, $type: oneDNN's rate $rate TFLOP/s"
         for recompute in none all; do
             echo "-- recompute $recompute"
-            "$build/tests/bench/layers" "${what[@]}" type=$type recompute=$recompute rate="$rate" 2>&1 |
+            GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-2000}" "$build/tests/bench/layers" "${what[@]}" type=$type recompute=$recompute rate="$rate" 2>&1 |
                 sed -n '/^step/,$p' | head -n $((19 + ${2:-3}))
             [ -z "${PEER:-}" ] && continue
             for experts in grouped_mm eager; do
