@@ -200,7 +200,10 @@ def files():
     t.same("not drawn", ask(words + ["temperature=0.95", "do_sample=false"])[0], plain)
     t.same("null takes a value back", ask(words + ["temperature=0.95", "temperature=null"])[0], plain)
     half = run(["generate"] + ADAPTER + prompt + ["--bf16"])
-    t.same("a type", ask(words + ["infer_dtype=bfloat16"])[0], half)
+    for more in (["infer_dtype=bfloat16"], ["bf16=true"], ["--bf16", "true"], ["--bf16=true"]):
+        t.same("a type by " + " ".join(more), ask(words + more)[0], half)
+    t.same("a switch put out", ask(words + ["--bf16", "--bf16", "false"])[0], plain)
+    t.has("no switch", ask(words + ["--bf16=perhaps"], 2)[1], "--bf16 is 'perhaps', expected true or false")
     with open("train.yaml", "w") as f:
         f.write(INFER + "eval_dataset: few\ndataset: arithmetic\ndataset_dir: ex/data\ncutoff_len: 64\nlearning_rate: 1.0e-4\n"
                         "per_device_eval_batch_size: 4\nlora_rank: 8\nlora_alpha: null\npredict_with_generate: true\n")

@@ -187,6 +187,9 @@ def files():
     t.has("a template that is not there", merge(["wrong.yaml"], 2), "unknown template 'qwen3_vl_nothing'")
     with open("wrong.yaml", "w") as f:
         f.write(MERGE.replace("adapter_name_or_path: out\n", "").replace("by-file", "x"))
+    with open("several.yaml", "w") as f:
+        f.write(MERGE.replace("adapter_name_or_path: out", "adapter_name_or_path: [out, out]").replace("by-file", "x"))
+    t.has("several adapters", merge(["several.yaml"], 2), "--adapter_name_or_path out,out: one adapter is taken")
     t.has("a file without an adapter", merge(["wrong.yaml"], 2), "--adapter_name_or_path and --output are needed")
 
 

@@ -45,18 +45,32 @@ static enum fr_rc take_plain(struct tr_flags *f, const char *word, struct fr_err
     return FR_OK;
 }
 
-/* One of the command's own, at argv[*i]. */
+/* A switch at argv[*i]; where train's arguments are taken, true or false may follow, as there. */
+static enum fr_rc take_switch(const struct tr_flag *flag, bool bools, const char *const *argv,
+                              int *i, struct fr_err *err)
+{
+    const char *eq = strchr(argv[*i], '='), *value = NULL;
+    const char *next = bools ? argv[*i + 1] : NULL; /* NULL behind the last word */
+    bool yes = true;
+
+    if (bools && eq != NULL)
+        value = eq + 1;
+    else if (next != NULL && (strcmp(next, "true") == 0 || strcmp(next, "false") == 0))
+        value = argv[++*i];
+    if (value != NULL && fr_parse_bool(fr_str_of(value), &yes, NULL) != FR_OK)
+        return fr_fail(err, FR_USAGE, "--%s is '%s', expected true or false", flag->name, value);
+    if (value == NULL && eq != NULL)
+        return fr_fail(err, FR_USAGE, "--%s takes no value", flag->name);
+    *flag->on = value != NULL ? yes : *flag->on + 1;
+    return FR_OK;
+}
+
+/* One of the command's own that has a value, at argv[*i]. */
 static enum fr_rc take_own(const struct tr_flag *flag, int argc, const char *const *argv, int *i,
                            struct fr_err *err)
 {
     const char *eq = strchr(argv[*i], '=');
 
-    if (flag->value == NULL) {
-        if (eq != NULL)
-            return fr_fail(err, FR_USAGE, "--%s takes no value", flag->name);
-        (*flag->on)++;
-        return FR_OK;
-    }
     if (eq == NULL && *i + 1 == argc)
         return fr_fail(err, FR_USAGE, "--%s needs a value", flag->name);
     if (flag->on != NULL && *flag->on == TR_FLAG_MANY)
@@ -101,8 +115,9 @@ enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, 
         }
         const struct tr_flag *flag =
             find(f, word + 2, eq != NULL ? (size_t)(eq - word) - 2 : strlen(word) - 2);
-        rc =
-            flag != NULL ? take_own(flag, argc, argv, &i, err) : take_other(f, argc, argv, &i, err);
+        rc = flag == NULL          ? take_other(f, argc, argv, &i, err)
+             : flag->value == NULL ? take_switch(flag, f->map != NULL, argv, &i, err)
+                                   : take_own(flag, argc, argv, &i, err);
     }
     return rc;
 }

@@ -184,7 +184,13 @@ enum fr_rc tr_lora_read(const char *dir, struct tr_lora_config *out, struct fr_e
     *out = (struct tr_lora_config){.r = 0};
     if (snprintf(path, sizeof(path), "%s/adapter_config.json", dir) >= PATH_MAX)
         return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
-    if ((rc = fr_json_load(path, CONFIG_MAX_BYTES, &root, err)) != FR_OK)
+    rc = fr_json_load(path, CONFIG_MAX_BYTES, &root, err);
+    if (rc == FR_NOTFOUND && strchr(dir, ',') != NULL)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "--adapter_name_or_path %s: one adapter is taken: merge the first into the "
+                       "model, then the next into what comes out",
+                       dir);
+    if (rc != FR_OK)
         return rc;
     rc = read_all(out, &(struct tr_fields){root, path}, err);
     json_decref(root);
