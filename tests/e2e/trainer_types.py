@@ -21,7 +21,7 @@ FLAGS = {
     # flag: its value in a run, and what must be seen; a list: each value in a run of its own
     "stage": "sft", "finetuning_type": "lora", "do_train": True,
     "adapter_name_or_path": "attention",
-    "lora_target": "kv_b_proj", "lora_rank": 3, "lora_alpha": 5, "lora_dropout": 0.2, "use_rslora": True,
+    "lora_target": "kv_b_proj", "lora_rank": 3, "lora_alpha": 5, "lora_dropout": 0.2, "use_rslora": True, "loraplus_lr_ratio": 4,
     "default_system": "be brief", "enable_thinking": False, "preserve_thinking": True, "tokenized_path": "elsewhere", "cutoff_len": 9, "max_samples": 5,
     "interleave_probs": "0.5,0.5", "mix_strategy": ["concat", "interleave_under", "interleave_over", "interleave_once"], "tool_format": ["default", "qwen", "llama3", "gemma4"], "split_special_tokens": True, "packing": True, "neat_packing": True, "preprocessing_batch_size": 5, "mask_history": True, "train_on_prompt": True, "overwrite_cache": True, "disable_shuffling": True,
     "dataloader_drop_last": True, "streaming": True, "buffer_size": 4, "preprocessing_num_workers": 2, 
