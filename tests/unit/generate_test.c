@@ -7,6 +7,7 @@
 #include "trainer/train/infer.h"
 
 #include "engine/base/json.h"
+#include "engine/base/log.h"
 #include "engine/base/sys.h"
 
 #include <math.h>
@@ -247,6 +248,59 @@ static void test_draws(void)
     CHECK_INT(tr_sample(&draws[0].s, &(struct tr_row){bad, 2, 0, 0}, &id, &err), FR_CORRUPT);
 }
 
+static int64_t jumping_ms(void)
+{
+    static int64_t ms;
+
+    return ms += 3000;
+}
+
+static void hear(void *arg, int fd, const char *text, size_t n)
+{
+    (void)fd;
+    fr_buf_add(arg, text, n);
+}
+
+static int no_error(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+/* How far it is, by a clock on which each look takes three seconds. */
+static void test_pace(struct bed *b)
+{
+    static const int32_t ids[] = {5, 6, 7};
+    struct tr_prompt in[] = {{ids, 3}, {ids, 2}, {ids, 1}};
+    struct tr_answer out[3] = {{.text = NULL}};
+    int64_t (*clock)(void) = fr_sys.mono_ms;
+    struct fr_buf said = {0};
+    struct fr_err err = {0};
+
+    check_row("pace");
+    if (open_model(b, models[0], false, 1)) {
+        struct tr_generate_opts o = {.model = b->x.model,
+                                     .comm = b->comm,
+                                     .vocab_size = b->x.config.vocab_size,
+                                     .tokens_max = TOKENS,
+                                     .sequences = 1,
+                                     .cache_tokens = TOKENS,
+                                     .max_new_tokens = 4};
+        struct fr_printer before = fr_print_by(&(struct fr_printer){hear, no_error, &said});
+
+        fr_sys.mono_ms = jumping_ms;
+        CHECK_INT(tr_generate(&o, in, 3, out, &err), FR_OK);
+        fr_sys.mono_ms = clock;
+        (void)fr_print_by(before.put != NULL ? &before : NULL);
+        CHECK(said.n > 0 && strstr(said.p, "Generation: 0 of 3 answers, ? left") != NULL);
+        CHECK(said.n > 0 && strstr(said.p, "Generation: 2 of 3 answers, ") != NULL);
+    }
+    for (int i = 0; i < 3; i++)
+        tr_answer_finish(&out[i]);
+    fr_buf_finish(&said);
+    tr_infer_finish(&b->x);
+}
+
 /* generate_test [FILE]: prompts of `generate.py many SEED FILE` instead of those that are kept. */
 int main(int argc, char **argv)
 {
@@ -265,6 +319,7 @@ int main(int argc, char **argv)
             test_golden(&b, golden);
         test_many(&b, SOURCE_ROOT "/tests/golden/generate_many.json");
         test_ends(&b, golden);
+        test_pace(&b);
     }
     json_decref(golden);
     tr_comm_destroy(b.comm);
