@@ -331,6 +331,7 @@ static struct cpu_head head_of(const struct cpu *cpu, const struct tr_attention 
 
     return (struct cpu_head){.a = a,
                              .sgemm = cpu->sgemm,
+                             .amx = cpu->amx && a->Q.dtype == TR_BF16,
                              .begin = cpu_int(&a->offsets, b, 0),
                              .end = cpu_int(&a->offsets, b + 1, 0),
                              .h = index % heads,

@@ -76,9 +76,9 @@ CELLS void cpu_pack_cells(const struct cpu_pack *p)
         }
 }
 
-/* 16 x 16 cells of 32 bits, by four rounds of interleaving; src: rows ld bytes apart. The first two
- * rounds are loads: x takes four cells of every fourth row. */
-INLINE void turn(uint32_t *dst, const char *src, int64_t ld)
+/* 16 x 16 cells of 32 bits, by four rounds of interleaving; src: rows ld bytes apart, dst: ldd
+ * cells. The first two rounds are loads: x takes four cells of every fourth row. */
+INLINE void turn(uint32_t *dst, int64_t ldd, const char *src, int64_t ld)
 {
 #pragma GCC unroll 4
     for (int64_t q = 0; q < 4; q++) {
@@ -102,10 +102,10 @@ INLINE void turn(uint32_t *dst, const char *src, int64_t ld)
         }
 #pragma GCC unroll 2
         for (int i = 0; i < 2; i++) {
-            uint32_t *to = dst + (4 * q + 2 * i) * CPU_PANEL;
+            uint32_t *to = dst + (4 * q + 2 * i) * ldd;
 
             _mm512_storeu_si512(to, _mm512_unpacklo_epi64(t[2 * i], t[2 * i + 1]));
-            _mm512_storeu_si512(to + CPU_PANEL, _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
+            _mm512_storeu_si512(to + ldd, _mm512_unpackhi_epi64(t[2 * i], t[2 * i + 1]));
         }
     }
 }
@@ -140,12 +140,12 @@ INLINE void turn_block(const struct cpu_pack *p, int64_t i, int64_t j, uint32_t 
 
     bring_block(p, i, j);
     if (j + 16 <= p->n && i / 16 * step + step <= p->k) {
-        turn(at, (const char *)p->src + j * p->ld * size + i * CELL, p->ld * size);
+        turn(at, CPU_PANEL, (const char *)p->src + j * p->ld * size + i * CELL, p->ld * size);
         return;
     }
     for (int64_t c = 0; c < 16; c++)
         _mm512_storeu_si512(x[c], j + c < p->n ? turned_at(p, i, j + c) : _mm512_setzero_si512());
-    turn(y[0], (const char *)x, sizeof x[0]);
+    turn(y[0], CPU_PANEL, (const char *)x, sizeof x[0]);
     for (int64_t r = 0; r < cpu_least(rows, 16); r++)
         _mm512_storeu_si512(at + r * CPU_PANEL, _mm512_loadu_si512(y[r]));
 }
@@ -161,6 +161,28 @@ CELLS void cpu_pack_turned(const struct cpu_pack *p)
             turn_block(p, i, j, at);
             if (j + 16 < p->n)
                 turn_block(p, i, j + 16, at + 16);
+        }
+}
+
+CELLS void cpu_pack_across(const struct cpu_pack *p, int64_t apart)
+{
+    uint32_t x[16][CPU_PANEL];
+
+    for (int64_t i = 0; i < cpu_cells_of(p->k, false); i += 16)
+        for (int64_t j = 0; j < p->n; j += CPU_PANEL) {
+            uint32_t *to = p->dst + j * apart + i;
+
+            for (int64_t r = 0; r < 16; r++) {
+                struct row some = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+
+                if (2 * (i + r) < p->k)
+                    some = row_at(p, i + r, j);
+                _mm512_storeu_si512(x[r], some.low);
+                _mm512_storeu_si512(x[r] + 16, some.high);
+            }
+            turn(to, apart, (const char *)x, sizeof x[0]);
+            if (j + 16 < p->n)
+                turn(to + 16 * apart, apart, (const char *)(x[0] + 16), sizeof x[0]);
         }
 }
 
@@ -313,6 +335,10 @@ void cpu_strip(const struct cpu_strip *s)
 #define STRIP_ROW(m) {strip_##m##_bf16, strip_##m##_f32},
     static void (*const strips[CPU_STRIP][2])(const struct cpu_strip *) = {STRIPS(STRIP_ROW)};
 
+    if (s->amx) {
+        cpu_amx_strip(s);
+        return;
+    }
     assert(s->b_row == 0 || s->n % (CPU_PANEL / 2) == 0); /* vectors are read whole */
     strips[s->m - 1][s->f32](s);
 }

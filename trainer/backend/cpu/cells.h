@@ -16,7 +16,8 @@
 
 #include <string.h>
 
-enum { CPU_PANEL = 32, CPU_STRIP = 14 }; /* columns of a panel; most rows of a strip */
+/* Columns of a panel; most rows of a strip, and of one by AMX. */
+enum { CPU_PANEL = 32, CPU_STRIP = 14, CPU_STRIP_AMX = 32 };
 
 static inline int64_t cpu_least(int64_t a, int64_t b)
 {
@@ -65,8 +66,11 @@ struct cpu_pack {
  * stays. */
 void cpu_pack_rows(const struct cpu_pack *p);
 void cpu_pack_turned(const struct cpu_pack *p); /* the same of src (n, k) */
-void cpu_pack_cells(
-    const struct cpu_pack *p); /* src (k, n); dst (cells of k, n): a stored (k, m) */
+/* src (k, n); dst (cells of k, n): a stored (k, m). */
+void cpu_pack_cells(const struct cpu_pack *p);
+/* bf16 alone: src (k, n); dst (n, cells of k), rows `apart` cells apart, written in squares of 16:
+ * a stored (k, m), as AMX wants it. */
+void cpu_pack_across(const struct cpu_pack *p, int64_t apart);
 
 /* Memory that is read soon: rows of `bytes`, ld bytes apart, of which the first `at` bytes of the
  * first are prefetched. */
@@ -94,9 +98,10 @@ static inline void cpu_bring(struct cpu_ahead *a, int64_t lines)
         cpu_bring_line(a);
 }
 
-/* c (m, n) = or += n <= 32 columns of b times m <= CPU_STRIP rows of a. half: bf16 takes the
+/* c (m, n) = or += n <= 32 columns of b times m rows of a. half: bf16 takes the
  * rounded sums instead of c, which begin at 0. scales: the result is alpha * sums + beta * what it
- * was; what it was counts for nothing when beta is 0. Where b is no panel, n is 16 or 32. */
+ * was; what it was counts for nothing when beta is 0. Where b is no panel, n is 16 or 32. amx: b is
+ * a panel of bf16, and cells of a row of a lie side by side. */
 struct cpu_strip {
     float *c;
     uint16_t *half; /* or NULL */
@@ -107,11 +112,17 @@ struct cpu_strip {
     int64_t b_row; /* cells from a row of b to the next; 0: b is a panel */
     int64_t m, n, cells;
     float alpha, beta;
-    bool add, scales, f32;
+    bool add, scales, f32, amx;
     struct cpu_ahead *ahead; /* brought nearer by a line in `every` cells; or NULL */
     int64_t every;
 };
 void cpu_strip(const struct cpu_strip *s);
+
+/* Whether the chip has AMX and the system lets this process use it. */
+bool cpu_amx_have(void);
+void cpu_amx_strip(const struct cpu_strip *s); /* what cpu_strip calls for it */
+/* After a thread's strips: its tiles are empty again. */
+void cpu_amx_release(void);
 
 /* Rows so many bytes apart, or a multiple of them, share two sets of the first cache: too few for a
  * strip. */
@@ -146,16 +157,21 @@ static inline void cpu_strip_take(struct cpu_strip *s, const char *rows, int64_t
     s->a_row = to;
 }
 
-/* Strips that m rows are shared out to evenly, and the rows of strip i. */
-static inline int64_t cpu_strips_of(int64_t m)
+/* Strips that m rows are shared out to, and the rows of strip i: evenly, or full but for the last.
+ */
+static inline int64_t cpu_strips_of(int64_t m, bool amx)
 {
-    return (m + CPU_STRIP - 1) / CPU_STRIP;
+    int64_t most = amx ? CPU_STRIP_AMX : CPU_STRIP;
+
+    return (m + most - 1) / most;
 }
 
-static inline struct cpu_range cpu_strip_rows(int64_t m, int64_t i)
+static inline struct cpu_range cpu_strip_rows(int64_t m, int64_t i, bool amx)
 {
-    int64_t count = cpu_strips_of(m);
+    int64_t count = cpu_strips_of(m, amx);
 
+    if (amx)
+        return (struct cpu_range){i * CPU_STRIP_AMX, cpu_least((i + 1) * CPU_STRIP_AMX, m)};
     return (struct cpu_range){m * i / count, m * (i + 1) / count};
 }
 

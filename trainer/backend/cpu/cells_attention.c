@@ -69,8 +69,8 @@ static int64_t lane_floats(const struct tr_attention *a, int64_t len)
 {
     int64_t dq = a->Q.shape[2], dv = a->V.shape[2], wq = wide(dq), wv = wide(dv);
     int64_t deep = cells_of(a, BLOCK);
-    int64_t forward = 2 * CPU_STRIP * BLOCK + 2 * BLOCK + deep * (BLOCK + wv) +
-                      cells_of(a, dq) * BLOCK + CPU_STRIP * spread(a) + BLOCK * wv;
+    int64_t forward = 2 * CPU_STRIP_AMX * BLOCK + 2 * BLOCK + deep * (BLOCK + wv) +
+                      cells_of(a, dq) * BLOCK + CPU_STRIP_AMX * spread(a) + BLOCK * wv;
 
     if (len == 0)
         return forward;
@@ -85,14 +85,14 @@ static struct lane lane_of(const struct tr_attention *a, float *lane, int64_t le
     uint32_t *at = (uint32_t *)lane;
     struct lane l;
 
-    l.s = take_f32(&at, CPU_STRIP * BLOCK);
-    l.dp = take_f32(&at, CPU_STRIP * BLOCK);
+    l.s = take_f32(&at, CPU_STRIP_AMX * BLOCK);
+    l.dp = take_f32(&at, CPU_STRIP_AMX * BLOCK);
     l.max = take_f32(&at, BLOCK);
     l.sum = take_f32(&at, BLOCK);
     l.p = take(&at, deep * BLOCK);
     l.kt = take(&at, cells_of(a, dq) * BLOCK);
     l.v = take(&at, deep * wv);
-    l.rows = take(&at, CPU_STRIP * spread(a));
+    l.rows = take(&at, CPU_STRIP_AMX * spread(a));
     l.o = take_f32(&at, BLOCK * wv);
     l.ds = take(&at, deep * BLOCK);
     l.pt = take(&at, deep * BLOCK);
@@ -140,16 +140,31 @@ static void pack_turned(uint32_t *dst, const struct tr_view *v, struct cpu_range
                                        .f32 = v->dtype == TR_F32});
 }
 
-/* The cells by queries of a square that has qs rows and ks columns. */
-static void pack_square(const struct tr_attention *a, uint32_t *dst, const uint32_t *square,
+/* Cells from a key's to the next of a square that pack_square turned, and from a query's. */
+struct turned {
+    int64_t key, query;
+};
+
+static struct turned turned_of(const struct cpu_head *x, struct cpu_range ks)
+{
+    return x->amx ? (struct turned){BLOCK / 2, 1} : (struct turned){1, cpu_length(ks)};
+}
+
+/* A square that has qs rows and ks columns by keys, in cells of queries. */
+static void pack_square(const struct cpu_head *x, uint32_t *dst, const uint32_t *square,
                         struct cpu_range qs, struct cpu_range ks)
 {
-    cpu_pack_cells(&(struct cpu_pack){.dst = dst,
-                                      .src = square,
-                                      .k = cpu_length(qs),
-                                      .n = cpu_length(ks),
-                                      .ld = BLOCK,
-                                      .f32 = is_f32(a)});
+    struct cpu_pack p = {.dst = dst,
+                         .src = square,
+                         .k = cpu_length(qs),
+                         .n = cpu_length(ks),
+                         .ld = BLOCK,
+                         .f32 = is_f32(x->a)};
+
+    if (x->amx)
+        cpu_pack_across(&p, turned_of(x, ks).key);
+    else
+        cpu_pack_cells(&p);
 }
 
 /* Row r of a square. */
@@ -191,7 +206,7 @@ struct pair {
 static struct pair pair_of(const struct cpu_head *x, struct cpu_range qs, struct cpu_range ks,
                            int64_t strip)
 {
-    struct pair p = {qs, ks, cpu_strip_rows(cpu_length(qs), strip), 0};
+    struct pair p = {qs, ks, cpu_strip_rows(cpu_length(qs), strip, x->amx), 0};
 
     p.most = cpu_seen(x, qs.begin + p.r.end - 1, ks.begin, cpu_length(ks));
     return p;
@@ -215,7 +230,8 @@ static void scores(const struct cpu_head *x, const struct lane *l, const struct 
                           .b = f->keys,
                           .m = cpu_length(p->r),
                           .cells = depth,
-                          .f32 = is_f32(x->a)};
+                          .f32 = is_f32(x->a),
+                          .amx = x->amx};
 
     cpu_strip_take(&s, row_of(v, p->qs.begin + p->r.begin, x->h), v->ld * size_of(v), l->rows);
     multiply(&s, p->most, depth);
@@ -234,7 +250,8 @@ static void add_rows(const struct cpu_head *x, const struct pair *p, const char 
                                  .m = cpu_length(p->r),
                                  .cells = cells_of(x->a, p->most),
                                  .add = true,
-                                 .f32 = is_f32(x->a)},
+                                 .f32 = is_f32(x->a),
+                                 .amx = x->amx},
              n, cells_of(x->a, cpu_length(p->ks)));
 }
 
@@ -273,7 +290,7 @@ static void forward_pair(const struct cpu_head *x, const struct lane *l, struct 
 {
     pack_turned(l->kt, &x->a->K, ks, x->g);
     pack_rows(l->v, &x->a->V, ks, x->g);
-    for (int64_t i = 0; i < cpu_strips_of(cpu_length(qs)); i++) {
+    for (int64_t i = 0; i < cpu_strips_of(cpu_length(qs), x->amx); i++) {
         struct pair p = pair_of(x, qs, ks, i);
 
         scores(x, l, &p, &(struct factor){&x->a->Q, l->kt, l->s});
@@ -302,6 +319,7 @@ static void forward(const struct cpu_head *x, float *lane, struct cpu_range qs)
         lse[t] = l.max[r] + logf(l.sum[r]);
         store_head(&x->a->O, (struct cpu_range){t, t + 1}, x->h, l.o + r * wv, 1 / l.sum[r]);
     }
+    cpu_amx_release();
 }
 
 /* Row r of P and dS from its scores and dP. */
@@ -317,28 +335,33 @@ static void softmax_grad(const struct cpu_head *x, const struct lane *l, const s
 }
 
 /* dst (keys, n) += the transpose of a square, given by its cells, times packed rows of queries: a
- * key's sums begin at the first query that sees it. */
+ * key's sums begin at the first query that sees it, or at the tile of queries that it is in. */
 static void add_keys(const struct cpu_head *x, const struct pair *p, const uint32_t *square,
                      float *dst, const uint32_t *rows, int64_t n)
 {
     int64_t keys = cpu_length(p->ks), depth = cells_of(x->a, cpu_length(p->qs));
+    struct turned by = turned_of(x, p->ks);
 
-    for (int64_t i = 0; i < cpu_strips_of(keys); i++) {
-        struct cpu_range c = cpu_strip_rows(keys, i);
+    for (int64_t i = 0; i < cpu_strips_of(keys, x->amx); i++) {
+        struct cpu_range c = cpu_strip_rows(keys, i, x->amx);
         int64_t before = x->a->causal ? p->ks.begin + c.begin - p->qs.begin : 0;
         int64_t first = before <= 0 ? 0 : is_f32(x->a) ? before : before / 2;
 
-        multiply(&(struct cpu_strip){.c = dst + c.begin * wide(n),
-                                     .ldc = wide(n),
-                                     .a = (const char *)(square + first * keys + c.begin),
-                                     .a_row = CELL,
-                                     .a_cell = keys * CELL,
-                                     .b = rows + first * CPU_PANEL,
-                                     .m = cpu_length(c),
-                                     .cells = depth - first,
-                                     .add = true,
-                                     .f32 = is_f32(x->a)},
-                 n, depth);
+        if (x->amx)
+            first = first / 16 * 16;
+        multiply(
+            &(struct cpu_strip){.c = dst + c.begin * wide(n),
+                                .ldc = wide(n),
+                                .a = (const char *)(square + first * by.query + c.begin * by.key),
+                                .a_row = by.key * CELL,
+                                .a_cell = by.query * CELL,
+                                .b = rows + first * CPU_PANEL,
+                                .m = cpu_length(c),
+                                .cells = depth - first,
+                                .add = true,
+                                .f32 = is_f32(x->a),
+                                .amx = x->amx},
+            n, depth);
     }
 }
 
@@ -346,7 +369,7 @@ static void add_keys(const struct cpu_head *x, const struct pair *p, const uint3
 static void query_strips(const struct cpu_head *x, const struct lane *l, struct cpu_range qs,
                          struct cpu_range ks)
 {
-    for (int64_t i = 0; i < cpu_strips_of(cpu_length(qs)); i++) {
+    for (int64_t i = 0; i < cpu_strips_of(cpu_length(qs), x->amx); i++) {
         struct pair p = pair_of(x, qs, ks, i);
 
         scores(x, l, &p, &(struct factor){&x->a->Q, l->kt, l->s});
@@ -369,8 +392,8 @@ static void backward_pair(const struct cpu_head *x, const struct lane *l, struct
     pack_turned(l->vt, &a->V, ks, x->g);
     pack_rows(l->k, &a->K, ks, x->g);
     query_strips(x, l, qs, ks);
-    pack_square(a, l->pt, l->p, qs, ks);
-    pack_square(a, l->dst, l->ds, qs, ks);
+    pack_square(x, l->pt, l->p, qs, ks);
+    pack_square(x, l->dst, l->ds, qs, ks);
     add_keys(x, &whole, l->pt, l->dV + at * wide(x->dv), l->dO, x->dv);
     add_keys(x, &whole, l->dst, l->dK + at * wide(x->dq), l->q, x->dq);
 }
@@ -407,6 +430,7 @@ static void backward(struct cpu_head *x, float *lane)
             backward_queries(x, &l, (struct cpu_range){i, cpu_least(i + BLOCK, x->end)});
     store_head(&a->dK, all, x->g, l.dK, 1);
     store_head(&a->dV, all, x->g, l.dV, 1);
+    cpu_amx_release();
 }
 
 const struct cpu_attend *cpu_attend_cells(void)

@@ -14,15 +14,6 @@ enum {
     SHARE = 4 /* tiles that a thread should have */
 };
 
-/* An adapter's product: so narrow that tiles of the chip would be empty for the most part. The
- * number of tokens does not decide: bits do not depend on how they are shared out. */
-static bool skinny(const struct tr_gemm *g)
-{
-    int64_t a = g->c.shape[1], b = g->trans_a ? g->c.shape[0] : g->a.shape[1];
-
-    return a <= CPU_PANEL || b <= CPU_PANEL;
-}
-
 bool cpu_cells_take(const struct cpu *cpu, const struct tr_gemm *g)
 {
     enum tr_dtype t = g->a.dtype;
@@ -31,7 +22,7 @@ bool cpu_cells_take(const struct cpu *cpu, const struct tr_gemm *g)
         return false;
     if (t == TR_F32)
         return cpu->cells_f32 && g->c.dtype == TR_F32;
-    if (!cpu->cells_bf16 || t != TR_BF16 || (cpu->onednn != NULL && !skinny(g)))
+    if (!cpu->cells_bf16 || t != TR_BF16)
         return false;
     if (g->trans_a) /* c keeps its sums between blocks of tokens */
         return g->c.dtype == TR_F32;
@@ -46,6 +37,7 @@ struct tiles {
     const struct tr_grouped_gemm *group;
     int64_t n, *first;
     int64_t rows, cols; /* of a tile */
+    bool amx;
     char *work;
     size_t lane; /* bytes of a thread */
 };
@@ -110,6 +102,7 @@ static struct cells_tile tile_at(const struct tiles *all, struct tr_gemm *g, int
     row = (i - all->first[p]) / across * all->rows;
     col = (i - all->first[p]) % across * all->cols;
     return (struct cells_tile){.g = g,
+                               .amx = all->amx,
                                .rows = {row, cpu_least(row + all->rows, g->c.shape[0])},
                                .cols = {col, cpu_least(col + all->cols, g->c.shape[1])}};
 }
@@ -179,13 +172,13 @@ static enum fr_rc run(struct cpu *cpu, struct tr_queue *q, struct tiles *all,
 enum fr_rc cpu_cells_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                              struct fr_err *err)
 {
-    return run(cpu, q, &(struct tiles){.one = g, .n = 1}, g, err);
+    return run(cpu, q, &(struct tiles){.one = g, .n = 1, .amx = cpu->amx}, g, err);
 }
 
 enum fr_rc cpu_cells_group(struct cpu *cpu, struct tr_queue *q, const struct tr_grouped_gemm *a,
                            const struct tr_gemm *any, struct fr_err *err)
 {
-    return run(cpu, q, &(struct tiles){.group = a, .n = a->e1 - a->e0}, any, err);
+    return run(cpu, q, &(struct tiles){.group = a, .n = a->e1 - a->e0, .amx = cpu->amx}, any, err);
 }
 
 /* ---- weights that stay ---- */
@@ -194,8 +187,7 @@ size_t cpu_prepack_bytes(void *self, const struct tr_view *w)
 {
     const struct cpu *cpu = self;
 
-    if (!cpu->cells_bf16 || cpu->onednn != NULL || w->dtype != TR_BF16 || w->rank != 2 ||
-        w->shape[1] % 2 != 0)
+    if (!cpu->cells_bf16 || w->dtype != TR_BF16 || w->rank != 2 || w->shape[1] % 2 != 0)
         return 0;
     return (size_t)(cpu_panels_of(w->shape[0]) * CPU_PANEL * cpu_cells_of(w->shape[1], false)) *
            sizeof(uint32_t);

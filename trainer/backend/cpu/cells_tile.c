@@ -77,8 +77,8 @@ size_t cells_tile_bytes(const struct tr_gemm *g)
     if (g->trans_a)
         cells += depth * cells_tile_rows(g);
     else if (cpu_crowded(apart(g)))
-        cells += CPU_STRIP * cpu_spread(depth);
-    return (size_t)((cells + (CPU_STRIP + 1) * CPU_PANEL + 15) / 16 * 16) * sizeof(uint32_t);
+        cells += CPU_STRIP_AMX * cpu_spread(depth);
+    return (size_t)((cells + (CPU_STRIP_AMX + 1) * CPU_PANEL + 15) / 16 * 16) * sizeof(uint32_t);
 }
 
 static struct lane lane_of(const struct tr_gemm *g, void *work)
@@ -88,7 +88,7 @@ static struct lane lane_of(const struct tr_gemm *g, void *work)
 
     l.b = work;
     l.sums = (float *)(l.b + depth * cells_tile_cols(g));
-    l.bias = l.sums + CPU_STRIP * CPU_PANEL;
+    l.bias = l.sums + CPU_STRIP_AMX * CPU_PANEL;
     l.a = (uint32_t *)(l.bias + CPU_PANEL);
     return l;
 }
@@ -101,6 +101,7 @@ static char *at(const struct tr_view *v, int64_t row, int64_t col)
 /* A tile at work on one block of its inner dimension. */
 struct tile {
     const struct tr_gemm *g;
+    bool amx;
     struct cpu_range rows, cols, inner;
     struct lane l;
     const uint32_t *b;       /* panels of the tile's columns, or rows that they lie in */
@@ -264,18 +265,19 @@ static void one_strip(const struct tile *t, struct cpu_strip *s, struct cpu_rang
 static void multiply(const struct tile *t)
 {
     struct cpu_strip s = {.f32 = is_f32(t->g),
+                          .amx = t->amx,
                           .cells = cpu_cells_of(cpu_length(t->inner), is_f32(t->g)),
                           .b_row = t->b_row,
                           .alpha = t->g->alpha,
                           .ahead = t->ahead};
-    int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m);
+    int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m, t->amx);
     bool adds = t->g->beta != 0 || t->inner.begin > 0;
     int64_t turns = strips * cpu_panels_of(n) * t->blocks;
     int64_t lines = t->ahead->rows * ((t->ahead->bytes + 63) / 64) / turns + 1;
 
     s.every = s.cells > lines ? s.cells / lines : 1;
     for (int64_t i = 0; i < strips; i++) {
-        struct cpu_range r = cpu_strip_rows(m, i);
+        struct cpu_range r = cpu_strip_rows(m, i, t->amx);
 
         rows_at(t, r, &s);
         for (int64_t j = 0; j < n; j += CPU_PANEL) {
@@ -283,7 +285,7 @@ static void multiply(const struct tile *t)
             if (adds && i == 0)
                 bring_sums(t, r, j);
             if (adds && i + 1 < strips)
-                bring_sums(t, cpu_strip_rows(m, i + 1), j);
+                bring_sums(t, cpu_strip_rows(m, i + 1, t->amx), j);
             one_strip(t, &s, r, j);
         }
     }
@@ -315,6 +317,7 @@ void cells_tile_run(const struct cells_tile *whole, void *work, struct cpu_ahead
     const struct tr_gemm *g = whole->g;
     int64_t depth = depth_of(g), D = inner_of(g);
     struct tile t = {.g = g,
+                     .amx = whole->amx && !is_f32(g) && !g->trans_a,
                      .rows = whole->rows,
                      .cols = whole->cols,
                      .l = lane_of(g, work),
@@ -326,4 +329,5 @@ void cells_tile_run(const struct cells_tile *whole, void *work, struct cpu_ahead
         pack(&t);
         multiply(&t);
     }
+    cpu_amx_release();
 }

@@ -7,6 +7,7 @@
 
 struct cells_tile {
     const struct tr_gemm *g;
+    bool amx;                    /* where strips can be */
     struct cpu_range rows, cols; /* of c; cols begins at a panel */
 };
 

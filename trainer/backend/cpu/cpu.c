@@ -223,12 +223,12 @@ static void cpu_describe(void *self, char out[256])
              cpu->cells_f32 ? "avx512"
              : cpu->sgemm   ? "onednn"
                             : "own",
-             cpu->cells_bf16 && cpu->onednn != NULL ? "onednn,avx512"
-             : cpu->cells_bf16                      ? "avx512"
-             : cpu->onednn != NULL                  ? "onednn"
-             : cpu->cells_f32                       ? "widened-to-avx512-f32"
-             : cpu->sgemm                           ? "widened-to-onednn-f32"
-                                                    : "widened-to-own-f32",
+             cpu->amx              ? "amx"
+             : cpu->cells_bf16     ? "avx512"
+             : cpu->onednn != NULL ? "onednn"
+             : cpu->cells_f32      ? "widened-to-avx512-f32"
+             : cpu->sgemm          ? "widened-to-onednn-f32"
+                                   : "widened-to-own-f32",
              math);
 }
 
@@ -271,19 +271,19 @@ static const struct tr_backend_ops cpu_ops = {.name = "cpu",
 /* The product that is used when this one is asked for. */
 static enum fr_rc choose(struct cpu *cpu, enum cpu_math math, struct fr_err *err)
 {
-    bool best = math == CPU_MATH_BEST, primitives;
+    bool best = math == CPU_MATH_BEST;
 
     cpu->sgemm = math != CPU_MATH_OWN && cpu_onednn_has_sgemm();
     cpu->cells_f32 = (best || math == CPU_MATH_CELLS) && cpu_cells_have(true);
     cpu->cells_bf16 = cpu->cells_f32 && cpu_cells_have(false);
-    primitives = cpu->cells_bf16 ? cpu_onednn_has_amx() : cpu_onednn_has_bf16(false);
+    cpu->amx = best && cpu->cells_bf16 && cpu_amx_have();
     if (math == CPU_MATH_ONEDNN && !cpu->sgemm)
         return fr_fail(err, FR_UNSUPPORTED, "this build has no oneDNN");
     if (math == CPU_MATH_BF16 && !cpu_onednn_has_bf16(true))
         return fr_fail(err, FR_UNSUPPORTED, "oneDNN has no bf16 products here");
     if (math == CPU_MATH_CELLS && !cpu->cells_f32)
         return fr_fail(err, FR_UNSUPPORTED, "this chip has no AVX-512");
-    if (math == CPU_MATH_BF16 || (best && primitives))
+    if (math == CPU_MATH_BF16 || (best && !cpu->cells_bf16 && cpu_onednn_has_bf16(false)))
         return cpu_onednn_create(&cpu->onednn, err);
     return FR_OK;
 }

@@ -26,9 +26,10 @@ struct cpu_onednn; /* primitives by shape; NULL without oneDNN or where it has n
 
 struct cpu {
     struct tr_backend base;
-    struct cpu_onednn *onednn; /* owns: bf16 products; beside cells_bf16, all but the skinny ones */
-    bool sgemm;                /* f32 tiles by oneDNN instead of our own kernel */
+    struct cpu_onednn *onednn;  /* owns: bf16 products; not beside cells_bf16 */
+    bool sgemm;                 /* f32 tiles by oneDNN instead of our own kernel */
     bool cells_f32, cells_bf16; /* our own AVX-512 kernels (cells.h) */
+    bool amx;                   /* strips of bf16 by AMX */
     int threads;
 };
 
@@ -140,7 +141,7 @@ enum cpu_math {
     CPU_MATH_OWN,    /* our own f32 tiles */
     CPU_MATH_ONEDNN, /* oneDNN's f32 tiles */
     CPU_MATH_BF16,   /* oneDNN's bf16 primitives, emulated where the chip lacks them */
-    CPU_MATH_CELLS   /* our own AVX-512 kernels, bf16 where the chip has their instructions */
+    CPU_MATH_CELLS /* our own AVX-512 kernels, bf16 where the chip has their instructions; no AMX */
 };
 enum fr_rc cpu_create(enum cpu_math math, struct tr_backend **out, struct fr_err *err);
 
@@ -175,7 +176,6 @@ enum fr_rc cpu_repack(void *self, struct tr_queue *q, const struct tr_view *w, s
 /* onednn.c, or none.c in a build without it. */
 bool cpu_onednn_has_sgemm(void);
 bool cpu_onednn_has_bf16(bool emulated); /* fast; or at all */
-bool cpu_onednn_has_amx(void);           /* bf16 in tiles of the chip */
 /* As cpu_tile_gemm; with the flags a is stored (k, m), b (n, k). One thread when in a parallel
  * region. */
 void cpu_onednn_tile(const struct cpu_tile *t, bool trans_a, bool trans_b);

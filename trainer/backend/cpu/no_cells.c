@@ -78,6 +78,21 @@ void cpu_pack_cells(const struct cpu_pack *p)
     assert(p == NULL);
 }
 
+void cpu_pack_across(const struct cpu_pack *p, int64_t apart)
+{
+    (void)apart;
+    assert(p == NULL);
+}
+
+bool cpu_amx_have(void)
+{
+    return false;
+}
+
+void cpu_amx_release(void)
+{
+}
+
 void cpu_strip(const struct cpu_strip *s)
 {
     assert(s == NULL);

@@ -20,11 +20,6 @@ bool cpu_onednn_has_bf16(bool emulated)
     return false;
 }
 
-bool cpu_onednn_has_amx(void)
-{
-    return false;
-}
-
 enum fr_rc cpu_onednn_create(struct cpu_onednn **out, struct fr_err *err)
 {
     (void)err;

@@ -42,11 +42,6 @@ bool cpu_onednn_has_bf16(bool emulated)
     return isa_has(emulated ? dnnl_cpu_isa_avx512_core : dnnl_cpu_isa_avx512_core_bf16);
 }
 
-bool cpu_onednn_has_amx(void)
-{
-    return isa_has(dnnl_cpu_isa_avx512_core_amx);
-}
-
 enum fr_rc cpu_onednn_create(struct cpu_onednn **out, struct fr_err *err)
 {
     struct cpu_onednn *d = fr_sys.alloc(sizeof *d);
