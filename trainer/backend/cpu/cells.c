@@ -279,11 +279,14 @@ INLINE void strip(const struct cpu_strip *s, const int m, const int v, const boo
     struct sums sum;
     const char *a[CPU_STRIP / 3 + 1];
     const uint32_t *b = s->b;
-    int64_t row = s->a_row, b_row = s->b_row != 0 ? s->b_row : CPU_PANEL, wait = 1;
+    int64_t row = s->a_row, b_row = s->b_row != 0 ? s->b_row : CPU_PANEL, wait = 1, every = 1;
     struct cpu_ahead ahead = {.rows = 0};
 
-    if (s->ahead != NULL)
+    if (s->ahead != NULL) {
         ahead = *s->ahead;
+        every = s->cells > s->lines ? s->cells / s->lines : 1;
+        cpu_bring(&ahead, s->lines - s->cells);
+    }
 #pragma GCC unroll 5
     for (int i = 0; i < m; i += 3)
         a[i / 3] = s->a + i * row;
@@ -293,7 +296,7 @@ INLINE void strip(const struct cpu_strip *s, const int m, const int v, const boo
 
         if (--wait == 0 && ahead.rows > 0) {
             cpu_bring_line(&ahead);
-            wait = s->every;
+            wait = every;
         }
 #pragma GCC unroll 2
         for (int j = 0; j < v; j++)

@@ -113,8 +113,8 @@ struct cpu_strip {
     int64_t m, n, cells;
     float alpha, beta;
     bool add, scales, f32, amx;
-    struct cpu_ahead *ahead; /* brought nearer by a line in `every` cells; or NULL */
-    int64_t every;
+    struct cpu_ahead *ahead; /* brought nearer by so many lines, spread over the strip; or NULL */
+    int64_t lines;           /* > 0 */
 };
 void cpu_strip(const struct cpu_strip *s);
 

@@ -22,9 +22,8 @@ enum {
     CELLS_K = 16, /* of k that one product of tiles adds */
     LINE = 64,    /* bytes of a tile's row */
     CELL = sizeof(uint32_t),
-    SUMS = 0, /* tiles 0 .. 3, by rows, then columns */
-    A = 4,    /* and 5 */
-    B = 6     /* and 7 */
+    A = 4,        /* tiles 4 and 5; sums: 0 .. 3, by rows, then columns */
+    B = 6         /* and 7 */
 };
 
 bool cpu_amx_have(void)
@@ -36,10 +35,12 @@ bool cpu_amx_have(void)
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-/* Rows of a strip that this thread's tiles are set up for; 0: none. */
-static _Thread_local int64_t shaped;
+/* Rows of a strip, and cells of k, that this thread's tiles are set up for; 0: none. */
+static _Thread_local struct {
+    int64_t m, cells;
+} shaped;
 
-AMX static void shape(int64_t m)
+AMX static void shape(int64_t m, int64_t cells)
 {
     struct {
         uint8_t palette, start, reserved[14];
@@ -49,19 +50,20 @@ AMX static void shape(int64_t m)
     uint8_t upper = (uint8_t)cpu_least(m, ROWS), lower = (uint8_t)(m > ROWS ? m - ROWS : ROWS);
 
     for (int i = 0; i < 8; i++) {
-        c.bytes[i] = LINE;
-        c.rows[i] = i == SUMS || i == SUMS + 1 || i == A ? upper : i < B ? lower : ROWS;
+        c.bytes[i] = i == A || i == A + 1 ? (uint16_t)(cells * CELL) : LINE;
+        c.rows[i] = i >= B ? (uint8_t)cells : i == 0 || i == 1 || i == A ? upper : lower;
     }
     MEMORY();
     _tile_loadconfig(&c);
-    shaped = m;
+    shaped.m = m;
+    shaped.cells = cells;
 }
 
 AMX void cpu_amx_release(void)
 {
-    if (shaped != 0)
+    if (shaped.m != 0)
         _tile_release();
-    shaped = 0;
+    shaped.m = 0;
 }
 
 /* The last cells of k, with zeros behind them. */
@@ -133,12 +135,12 @@ AMX static inline __attribute__((always_inline)) void add_step(const struct step
 AMX static inline __attribute__((always_inline)) void
 strip(const struct cpu_strip *s, float *c, int64_t ldc, const bool high, const bool wide)
 {
-    int64_t groups = s->cells / CELLS_K, lines = 0;
+    int64_t groups = s->cells < CELLS_K ? 1 : s->cells / CELLS_K, lines = 0;
     struct step x = {s->a, s->a_row, s->b};
     struct tail t;
 
     if (s->ahead != NULL)
-        lines = s->every < CELLS_K ? CELLS_K / s->every : 1;
+        lines = (s->lines + groups - 1) / groups;
     if (s->add)
         EACH_SUM(LOAD);
     else
@@ -150,7 +152,7 @@ strip(const struct cpu_strip *s, float *c, int64_t ldc, const bool high, const b
         if (lines > 0)
             cpu_bring(s->ahead, lines);
     }
-    if (s->cells % CELLS_K != 0) {
+    if (s->cells > groups * CELLS_K) {
         take_tail(s, groups * CELLS_K, &t);
         MEMORY();
         add_step(&(struct step){(const char *)t.a, LINE, t.b[0]}, high, wide);
@@ -170,14 +172,39 @@ AMX static void run(const struct cpu_strip *s, float *c, int64_t ldc)
         wide ? strip(s, c, ldc, false, true) : strip(s, c, ldc, false, false);
 }
 
+/* All 32 columns of sums, rounded; held: with what c was. */
+AMX static inline __attribute__((always_inline)) void
+store_halves(const struct cpu_strip *s, float (*sums)[CPU_PANEL], const bool held)
+{
+    const __m512 alpha = _mm512_set1_ps(s->alpha), beta = _mm512_set1_ps(s->beta);
+    uint16_t *c = s->half;
+    int64_t m = s->m, ldc = s->ldc;
+    bool scales = s->scales;
+
+    for (int64_t i = 0; i < m; i++, c += ldc) {
+        __m512 low = _mm512_load_ps(sums[i]), high = _mm512_load_ps(sums[i] + 16);
+
+        if (scales) {
+            low = _mm512_mul_ps(low, alpha);
+            high = _mm512_mul_ps(high, alpha);
+        }
+        if (held) {
+            low = _mm512_fmadd_ps(widen(_mm256_loadu_si256((const void *)c)), beta, low);
+            high = _mm512_fmadd_ps(widen(_mm256_loadu_si256((const void *)(c + 16))), beta, high);
+        }
+        _mm512_storeu_si512(c, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+    }
+}
+
 AMX void cpu_amx_strip(const struct cpu_strip *s)
 {
     float sums[2 * ROWS][CPU_PANEL] __attribute__((aligned(64)));
+    int64_t cells = cpu_least(s->cells, CELLS_K);
     bool halves = s->half != NULL;
 
     assert(s->a_cell == CELL && s->b_row == 0 && !s->f32);
-    if (s->m != shaped)
-        shape(s->m);
+    if (s->m != shaped.m || cells != shaped.cells)
+        shape(s->m, cells);
     if (whole(s) && !s->scales) {
         run(s, s->c, s->ldc);
         return;
@@ -190,6 +217,10 @@ AMX void cpu_amx_strip(const struct cpu_strip *s)
                 _mm512_store_ps(&sums[i][j], _mm512_maskz_loadu_ps(some, s->c + i * s->ldc + j));
             }
     run(s, sums[0], CPU_PANEL);
+    if (halves && s->n == CPU_PANEL) {
+        s->scales && s->beta != 0 ? store_halves(s, sums, true) : store_halves(s, sums, false);
+        return;
+    }
     cpu_put(&(struct cpu_put){.y = halves ? (void *)s->half : s->c,
                               .x = sums[0],
                               .m = s->m,

@@ -75,7 +75,7 @@ size_t cells_tile_bytes(const struct tr_gemm *g)
     int64_t cells = depth * cells_tile_cols(g);
 
     if (g->trans_a)
-        cells += depth * cells_tile_rows(g);
+        cells += cpu_spread(depth) * cells_tile_rows(g);
     else if (cpu_crowded(apart(g)))
         cells += CPU_STRIP_AMX * cpu_spread(depth);
     return (size_t)((cells + (CPU_STRIP_AMX + 1) * CPU_PANEL + 15) / 16 * 16) * sizeof(uint32_t);
@@ -172,18 +172,27 @@ static void place_b(struct tile *t)
     }
 }
 
+/* Cells from a row of a that is packed for AMX to the next. */
+static int64_t row_of_a(const struct tile *t)
+{
+    return cpu_spread(cpu_cells_of(cpu_length(t->inner), false));
+}
+
 static void pack(struct tile *t)
 {
     const struct tr_gemm *g = t->g;
+    struct cpu_pack a = {.dst = t->l.a,
+                         .src = at(&g->a, t->inner.begin, t->rows.begin),
+                         .k = cpu_length(t->inner),
+                         .n = cpu_length(t->rows),
+                         .ld = g->a.ld,
+                         .f32 = is_f32(g)};
 
     place_b(t);
-    if (g->trans_a)
-        cpu_pack_cells(&(struct cpu_pack){.dst = t->l.a,
-                                          .src = at(&g->a, t->inner.begin, t->rows.begin),
-                                          .k = cpu_length(t->inner),
-                                          .n = cpu_length(t->rows),
-                                          .ld = g->a.ld,
-                                          .f32 = is_f32(g)});
+    if (g->trans_a && t->amx)
+        cpu_pack_across(&a, row_of_a(t));
+    else if (g->trans_a)
+        cpu_pack_cells(&a);
 }
 
 /* Sums of rows [r.begin, r.end) of the tile with the panel at column j of it, into c. */
@@ -226,8 +235,14 @@ static void rows_at(const struct tile *t, struct cpu_range r, struct cpu_strip *
     const struct tr_gemm *g = t->g;
 
     s->m = cpu_length(r);
+    s->a_cell = CELL;
     if (!g->trans_a) {
         cpu_strip_take(s, at(&g->a, t->rows.begin + r.begin, t->inner.begin), apart(g), t->l.a);
+        return;
+    }
+    if (t->amx) {
+        s->a = (const char *)(t->l.a + r.begin * row_of_a(t));
+        s->a_row = row_of_a(t) * CELL;
         return;
     }
     s->a = (const char *)(t->l.a + r.begin);
@@ -273,15 +288,13 @@ static void multiply(const struct tile *t)
     int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m, t->amx);
     bool adds = t->g->beta != 0 || t->inner.begin > 0;
     int64_t turns = strips * cpu_panels_of(n) * t->blocks;
-    int64_t lines = t->ahead->rows * ((t->ahead->bytes + 63) / 64) / turns + 1;
 
-    s.every = s.cells > lines ? s.cells / lines : 1;
+    s.lines = t->ahead->rows * ((t->ahead->bytes + 63) / 64) / turns + 1;
     for (int64_t i = 0; i < strips; i++) {
         struct cpu_range r = cpu_strip_rows(m, i, t->amx);
 
         rows_at(t, r, &s);
         for (int64_t j = 0; j < n; j += CPU_PANEL) {
-            cpu_bring(t->ahead, lines - s.cells);
             if (adds && i == 0)
                 bring_sums(t, r, j);
             if (adds && i + 1 < strips)
@@ -317,7 +330,7 @@ void cells_tile_run(const struct cells_tile *whole, void *work, struct cpu_ahead
     const struct tr_gemm *g = whole->g;
     int64_t depth = depth_of(g), D = inner_of(g);
     struct tile t = {.g = g,
-                     .amx = whole->amx && !is_f32(g) && !g->trans_a,
+                     .amx = whole->amx && !is_f32(g),
                      .rows = whole->rows,
                      .cols = whole->cols,
                      .l = lane_of(g, work),
