@@ -120,24 +120,18 @@ static const char *row_of(const struct tr_view *v, int64_t t, int64_t h)
     return (const char *)v->p + (t * v->ld + h * v->shape[2]) * size_of(v);
 }
 
-static void pack_rows(uint32_t *dst, const struct tr_view *v, struct cpu_range ts, int64_t h)
+/* Panels of tokens ts of head h; turned: of their elements by tokens. */
+static void pack_head(uint32_t *dst, const struct tr_view *v, struct cpu_range ts, int64_t h,
+                      bool turned)
 {
-    cpu_pack_rows(&(struct cpu_pack){.dst = dst,
-                                     .src = row_of(v, ts.begin, h),
-                                     .k = cpu_length(ts),
-                                     .n = v->shape[2],
-                                     .ld = v->ld,
-                                     .f32 = v->dtype == TR_F32});
-}
+    struct cpu_pack p = {.dst = dst,
+                         .src = row_of(v, ts.begin, h),
+                         .k = turned ? v->shape[2] : cpu_length(ts),
+                         .n = turned ? cpu_length(ts) : v->shape[2],
+                         .ld = v->ld,
+                         .f32 = v->dtype == TR_F32};
 
-static void pack_turned(uint32_t *dst, const struct tr_view *v, struct cpu_range ts, int64_t h)
-{
-    cpu_pack_turned(&(struct cpu_pack){.dst = dst,
-                                       .src = row_of(v, ts.begin, h),
-                                       .k = v->shape[2],
-                                       .n = cpu_length(ts),
-                                       .ld = v->ld,
-                                       .f32 = v->dtype == TR_F32});
+    turned ? cpu_pack_turned(&p) : cpu_pack_rows(&p);
 }
 
 /* Cells from a key's to the next of a square that pack_square turned, and from a query's. */
@@ -173,9 +167,8 @@ static char *square_row(const struct tr_attention *a, const uint32_t *square, in
     return (char *)(uintptr_t)square + r * BLOCK * size_of(&a->Q);
 }
 
-/* alpha times rows of src into the tokens' head. */
-static void store_head(const struct tr_view *v, struct cpu_range ts, int64_t h, const float *src,
-                       float alpha)
+/* Rows of src into the tokens' head. */
+static void store_head(const struct tr_view *v, struct cpu_range ts, int64_t h, const float *src)
 {
     cpu_put(&(struct cpu_put){.y = (char *)(uintptr_t)row_of(v, ts.begin, h),
                               .x = src,
@@ -183,7 +176,7 @@ static void store_head(const struct tr_view *v, struct cpu_range ts, int64_t h, 
                               .n = v->shape[2],
                               .ldy = v->ld,
                               .ldx = wide(v->shape[2]),
-                              .alpha = alpha,
+                              .alpha = 1,
                               .f32 = v->dtype == TR_F32});
 }
 
@@ -288,8 +281,8 @@ static void softmax(const struct cpu_head *x, const struct lane *l, const struct
 static void forward_pair(const struct cpu_head *x, const struct lane *l, struct cpu_range qs,
                          struct cpu_range ks)
 {
-    pack_turned(l->kt, &x->a->K, ks, x->g);
-    pack_rows(l->v, &x->a->V, ks, x->g);
+    pack_head(l->kt, &x->a->K, ks, x->g, true);
+    pack_head(l->v, &x->a->V, ks, x->g, false);
     for (int64_t i = 0; i < cpu_strips_of(cpu_length(qs), x->amx); i++) {
         struct pair p = pair_of(x, qs, ks, i);
 
@@ -317,8 +310,9 @@ static void forward(const struct cpu_head *x, float *lane, struct cpu_range qs)
         int64_t t = qs.begin + r;
 
         lse[t] = l.max[r] + logf(l.sum[r]);
-        store_head(&x->a->O, (struct cpu_range){t, t + 1}, x->h, l.o + r * wv, 1 / l.sum[r]);
+        cpu_scale(l.o + r * wv, 1 / l.sum[r], x->dv);
     }
+    store_head(&x->a->O, qs, x->h, l.o);
     cpu_amx_release();
 }
 
@@ -388,9 +382,9 @@ static void backward_pair(const struct cpu_head *x, const struct lane *l, struct
     struct pair whole = {.qs = qs, .ks = ks};
     int64_t at = ks.begin - x->begin;
 
-    pack_turned(l->kt, &a->K, ks, x->g);
-    pack_turned(l->vt, &a->V, ks, x->g);
-    pack_rows(l->k, &a->K, ks, x->g);
+    pack_head(l->kt, &a->K, ks, x->g, true);
+    pack_head(l->vt, &a->V, ks, x->g, true);
+    pack_head(l->k, &a->K, ks, x->g, false);
     query_strips(x, l, qs, ks);
     pack_square(x, l->pt, l->p, qs, ks);
     pack_square(x, l->dst, l->ds, qs, ks);
@@ -403,8 +397,8 @@ static void backward_queries(const struct cpu_head *x, const struct lane *l, str
     const struct tr_attention *a = x->a;
     int64_t last = cpu_last_key(x, qs);
 
-    pack_rows(l->q, &a->Q, qs, x->h);
-    pack_rows(l->dO, &a->dO, qs, x->h);
+    pack_head(l->q, &a->Q, qs, x->h, false);
+    pack_head(l->dO, &a->dO, qs, x->h, false);
     memset(l->dQ, 0, (size_t)(cpu_length(qs) * wide(x->dq)) * sizeof(float));
     for (int64_t r = 0; r < cpu_length(qs); r++)
         l->d[r] = cpu_pair_dot(&(struct cpu_pair){.x = row_of(&a->O, qs.begin + r, x->h),
@@ -413,7 +407,7 @@ static void backward_queries(const struct cpu_head *x, const struct lane *l, str
                                                   .f32 = is_f32(a)});
     for (int64_t j = cpu_first_block(x, qs, BLOCK); j < last; j += BLOCK)
         backward_pair(x, l, qs, (struct cpu_range){j, cpu_least(j + BLOCK, last)});
-    store_head(&a->dQ, qs, x->h, l->dQ, 1);
+    store_head(&a->dQ, qs, x->h, l->dQ);
 }
 
 static void backward(struct cpu_head *x, float *lane)
@@ -428,8 +422,8 @@ static void backward(struct cpu_head *x, float *lane)
     for (x->h = x->g * group; x->h < (x->g + 1) * group; x->h++)
         for (int64_t i = x->begin; i < x->end; i += BLOCK)
             backward_queries(x, &l, (struct cpu_range){i, cpu_least(i + BLOCK, x->end)});
-    store_head(&a->dK, all, x->g, l.dK, 1);
-    store_head(&a->dV, all, x->g, l.dV, 1);
+    store_head(&a->dK, all, x->g, l.dK);
+    store_head(&a->dV, all, x->g, l.dV);
     cpu_amx_release();
 }
 
