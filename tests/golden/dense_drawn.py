@@ -42,7 +42,8 @@ def config(rng, family):
                 num_hidden_layers=rng.choice((1, 2, 3)), rms_norm_eps=rng.choice((1e-6, 1e-5, 1e-3)),
                 tie_word_embeddings=rng.random() < 0.4, rope_parameters=rope(rng), max_position_embeddings=rng.choice((64, 128)))
     if made["rope_parameters"]["rope_type"] == "dynamic":
-        made["max_position_embeddings"] = 128  # longer samples are refused
+        made["max_position_embeddings"] = max(dense.LENGTHS)  # longer samples are refused
+        made["head_dim"] = max(made["head_dim"], 4)  # the reference divides by head_dim - 2
     if family in ("llama", "qwen3") and rng.random() < 0.4:
         made["attention_bias"] = True
     if family == "llama" and rng.random() < 0.3:

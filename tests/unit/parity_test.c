@@ -127,7 +127,6 @@ static enum fr_rc load(struct parity *p, enum tr_dtype compute, size_t keep, str
                               .config = &p->config,
                               .lora = &p->lora,
                               .compute = compute,
-                              .tokens_max = TOKENS,
                               .samples_max = 2,
                               .train = true,
                               .logits = true};
@@ -139,8 +138,11 @@ static enum fr_rc load(struct parity *p, enum tr_dtype compute, size_t keep, str
     if ((rc = tr_model_config_load(p->dir, &p->config, err)) != FR_OK ||
         (rc = tr_lora_read(p->dir, &p->lora, err)) != FR_OK ||
         (rc = tr_st_open_model(p->dir, &p->weights, err)) != FR_OK ||
-        (rc = tr_st_open(golden, &p->golden, err)) != FR_OK ||
-        (rc = tr_model_create(&o, &p->model, NULL, err)) != FR_OK)
+        (rc = tr_st_open(golden, &p->golden, err)) != FR_OK)
+        return rc;
+    read_batch(p);
+    o.tokens_max = p->mb.T;
+    if ((rc = tr_model_create(&o, &p->model, NULL, err)) != FR_OK)
         return rc;
     tr_model_keep(p->model, keep);
     if ((rc = tr_model_load(p->model, p->weights, NULL, err)) != FR_OK ||
@@ -151,7 +153,6 @@ static enum fr_rc load(struct parity *p, enum tr_dtype compute, size_t keep, str
     if ((rc = tr_import_adapter(p->dir, &p->p, p->flat, err)) != FR_OK ||
         (rc = tr_optim_set(&p->optim, p->flat, err)) != FR_OK)
         return rc;
-    read_batch(p);
     p->logits = calloc((size_t)(p->mb.T * p->config.vocab_size), sizeof(float));
     return FR_OK;
 }
