@@ -18,7 +18,9 @@ double tr_rope_attention_factor(const struct tr_rope_config *r);
 double tr_rope_softmax_scale(const struct tr_model_config *c);
 
 /* FR_UNSUPPORTED where the frequencies of a sequence of so many tokens are not those of a shorter
- * one. */
+ * one: beyond max_position_embeddings the reference's type dynamic takes those of the longest
+ * batch, padding included, since the last that was shorter than that. The loss of a sample would
+ * depend on the batches before it, on its rank and on resumes. */
 enum fr_rc tr_rope_check(const struct tr_model_config *c, int64_t tokens, struct fr_err *err);
 
 /* cosines, sines (positions, dr/2) in host memory, f32 or f64. */
