@@ -102,7 +102,8 @@ def distance(folder, golden, batch):
     return {name: x.sqrt() for name, x in squares.items()}
 
 
-def write(family, variant, seed):
+def write(family, variant, seed, limits=None):
+    """limits(folder, golden, batch, seed): limits of bf16 to record beside the distances."""
     change = CONFIGS[family][variant]
     generator = torch.Generator().manual_seed(seed)
     base = make(family, change).float().eval()
@@ -122,6 +123,8 @@ def write(family, variant, seed):
     base.load_state_dict(state)
     base.to(torch.bfloat16).save_pretrained(folder)
     golden.update(distance(folder, golden, batch))
+    if limits is not None:
+        golden.update(limits(folder, golden, batch, seed))
     ids, labels, _, lengths = batch
     golden.update({"input_ids": ids, "labels": labels, "lengths": lengths})
     save_file({k: v.contiguous() for k, v in golden.items()}, os.path.join(folder, "golden.safetensors"),

@@ -4,7 +4,8 @@
  * (2-norm). f32: at most 1e-4, logits of dense models 1e-5. bf16, with the golden's experts
  * injected: our distance to the f32 golden is at most 1.5 times that of the reference's own bf16
  * run; gradients of dense.py and experts.py, whose tensors of 150 numbers have luck, may be off by
- * twice the mean of the reference's gradients.
+ * twice the mean of the reference's gradients. A golden with limits of its own (rounding.py) has
+ * them instead, and one of all gradients together.
  */
 #include "tests/op/prove.h"
 #include "tests/unit/check.h"
@@ -50,7 +51,8 @@ struct parity {
     const int32_t *forced[LAYERS];
     int64_t offsets[3];
     struct tr_micro mb;
-    int64_t count; /* targets */
+    int64_t count;  /* targets */
+    double squares; /* of the gradients' distances, their sum */
     char dir[256];
 };
 
@@ -181,39 +183,51 @@ static double distance(const float *x, const float *want, int64_t n)
     return norm > 0 ? sqrt(diff / norm) : INFINITY;
 }
 
-/* Of the reference's gradients in bf16, where NAME is one of them and the mean was recorded; 0. */
-static double mean_distance(const struct parity *p, const char *name)
+/* Golden PREFIX.NAME of one number; 0 without. */
+static double number(const struct parity *p, const char *prefix, const char *name)
 {
-    const struct tr_st_tensor *t = tr_st_find(p->golden, "bf16.grad");
+    char full[220];
+    const struct tr_st_tensor *t;
     struct fr_err err = {0};
-    float mean = 0;
+    float x = 0;
 
-    if (t != NULL && strncmp(name, "grad.", 5) == 0)
-        CHECK_INT(tr_st_read(p->golden, t, 0, &mean, sizeof(mean), &err), FR_OK);
-    return (double)mean;
+    (void)snprintf(full, sizeof(full), "%s.%s", prefix, name);
+    if ((t = tr_st_find(p->golden, full)) != NULL)
+        CHECK_INT(tr_st_read(p->golden, t, 0, &x, sizeof(x), &err), FR_OK);
+    return (double)x;
 }
 
-/* Golden NAME against x: 1e-4 in f32, 1.5 times the reference's own distance in bf16. */
-static void compare(const struct parity *p, const char *name, const float *x, bool bf16)
+/* How far NAME may be from its golden in bf16. */
+static double bf16_limit(const struct parity *p, const char *name)
 {
-    char own[200];
-    int64_t n, one;
-    float *want = read_f32(p, name, &n), *ref = NULL;
-    bool dense = p->config.n_routed_experts == 0;
-    double got, limit = dense && strcmp(name, "logits") == 0 ? 1e-5 : 1e-4;
+    double own = number(p, "limit", name);
+    bool grad = strncmp(name, "grad.", 5) == 0;
 
-    if (want == NULL)
-        return;
-    got = distance(x, want, n);
-    if (bf16) {
-        (void)snprintf(own, sizeof(own), "bf16.%s", name);
-        ref = read_f32(p, own, &one);
-        limit = ref != NULL ? fmax(1.5 * (double)ref[0], 2 * mean_distance(p, name)) : 0;
-    }
+    if (own > 0)
+        return own;
+    return fmax(1.5 * number(p, "bf16", name), grad ? 2 * number(p, "bf16", "grad") : 0);
+}
+
+static void check_distance(const char *name, bool bf16, double got, double limit)
+{
     if (!CHECK(got <= limit) || getenv("PARITY_SHOW") != NULL)
         printf("  %s %s: %.3g, limit %.3g\n", bf16 ? "bf16" : "f32", name, got, limit);
+}
+
+/* Golden NAME against x; the distance. */
+static double compare(const struct parity *p, const char *name, const float *x, bool bf16)
+{
+    bool dense = p->config.n_routed_experts == 0;
+    double got, limit = dense && strcmp(name, "logits") == 0 ? 1e-5 : 1e-4;
+    int64_t n;
+    float *want = read_f32(p, name, &n);
+
+    if (want == NULL)
+        return INFINITY;
+    got = distance(x, want, n);
+    check_distance(name, bf16, got, bf16 ? bf16_limit(p, name) : limit);
     free(want);
-    free(ref);
+    return got;
 }
 
 static enum fr_rc keep_logits(void *arg, const float *chunk, int64_t col0, int64_t ncols,
@@ -276,11 +290,14 @@ static void check_backward(struct parity *p, bool bf16)
     if (!CHECK(tr_model_forward_backward(p->model, &p->mb, &err) == FR_OK))
         printf("%s\n", err.msg);
     (void)mean_loss(p);
+    p->squares = 0;
     for (size_t k = 0; k < 2 * p->p.n; k++) {
         int64_t at = tensor(p, k, "grad", name);
 
-        compare(p, name, (const float *)p->p.grad.p + at, bf16);
+        p->squares += pow(compare(p, name, (const float *)p->p.grad.p + at, bf16), 2);
     }
+    if (bf16 && number(p, "limit", "grad") > 0)
+        check_distance("all gradients", bf16, sqrt(p->squares), number(p, "limit", "grad"));
 }
 
 /* Constants of ADAMW in the script. */
