@@ -1,7 +1,7 @@
 /*
- * Attention in f32 and in bf16 by AVX-512: scores, probabilities and sums in f32; in bf16
- * probabilities and their gradients are rounded where they are factors. Blocks of queries run over
- * blocks of keys in strips of rows, and a strip does not look at keys behind its last query.
+ * Attention in f32 and in bf16 by the kernels of cells.h: scores, probabilities and sums in f32; in
+ * bf16 probabilities and their gradients are rounded where they are factors. Blocks of queries run
+ * over blocks of keys in strips of rows, and a strip does not look at keys behind its last query.
  * Source: Dao et al. 2022 (FlashAttention), algorithms 1 and 4.
  */
 #include "trainer/backend/cpu/attention.h"

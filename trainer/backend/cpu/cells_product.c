@@ -1,5 +1,5 @@
 /*
- * Whole products of f32 and of bf16 by AVX-512, and groups of them, shared out to threads in tiles.
+ * Whole products by the kernels of cells.h, and groups of them, shared out to threads in tiles.
  * Tiles are as small as all threads need them: their sizes do not change the bits (cells.h).
  */
 #include "trainer/backend/cpu/cells_tile.h"
@@ -107,7 +107,7 @@ static struct cells_tile tile_at(const struct tiles *all, struct tr_gemm *g, int
                                .cols = {col, cpu_least(col + all->cols, g->c.shape[1])}};
 }
 
-static void run_tile(const struct tiles *all, int64_t i, int64_t next)
+static void run_tile(const struct tiles *all, int64_t i, int64_t next, bool cold)
 {
     struct tr_gemm g;
     struct cpu_ahead ahead = {.rows = 0};
@@ -118,6 +118,7 @@ static void run_tile(const struct tiles *all, int64_t i, int64_t next)
         ahead = cells_tile_ahead(&t);
     }
     t = tile_at(all, &g, i);
+    t.cold = cold;
     cells_tile_run(&t, all->work + all->lane * (size_t)omp_get_thread_num(), &ahead);
 }
 
@@ -134,10 +135,12 @@ static int64_t claim(struct tiles *all)
 static void run_tiles(struct tiles *all)
 {
     int64_t next = claim(all);
+    bool cold = true;
 
     for (int64_t i; (i = next) < all->first[all->n];) {
         next = claim(all);
-        run_tile(all, i, next);
+        run_tile(all, i, next, cold);
+        cold = false;
     }
 }
 

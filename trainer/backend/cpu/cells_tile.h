@@ -1,4 +1,4 @@
-/* One tile of a product by AVX-512 (cells.h): one thread's work. It packs its columns of b, unless
+/* One tile of a product by the kernels of cells.h: one thread's work. It packs its columns of b, unless
  * they are packed already, and runs over its rows of a in strips. */
 #ifndef TR_BACKEND_CPU_CELLS_TILE_H
 #define TR_BACKEND_CPU_CELLS_TILE_H
@@ -7,7 +7,8 @@
 
 struct cells_tile {
     const struct tr_gemm *g;
-    bool amx;                    /* where strips can be */
+    bool amx;                    /* whether the backend has it */
+    bool cold;                   /* nothing of b was brought nearer before */
     struct cpu_range rows, cols; /* of c; cols begins at a panel */
 };
 
