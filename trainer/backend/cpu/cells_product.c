@@ -107,7 +107,7 @@ static struct cells_tile tile_at(const struct tiles *all, struct tr_gemm *g, int
                                .cols = {col, cpu_least(col + all->cols, g->c.shape[1])}};
 }
 
-static void run_tile(const struct tiles *all, int64_t i, int64_t next, bool cold)
+static void run_tile(const struct tiles *all, int64_t i, int64_t next)
 {
     struct tr_gemm g;
     struct cpu_ahead ahead = {.rows = 0};
@@ -118,7 +118,6 @@ static void run_tile(const struct tiles *all, int64_t i, int64_t next, bool cold
         ahead = cells_tile_ahead(&t);
     }
     t = tile_at(all, &g, i);
-    t.cold = cold;
     cells_tile_run(&t, all->work + all->lane * (size_t)omp_get_thread_num(), &ahead);
 }
 
@@ -135,12 +134,10 @@ static int64_t claim(struct tiles *all)
 static void run_tiles(struct tiles *all)
 {
     int64_t next = claim(all);
-    bool cold = true;
 
     for (int64_t i; (i = next) < all->first[all->n];) {
         next = claim(all);
-        run_tile(all, i, next, cold);
-        cold = false;
+        run_tile(all, i, next);
     }
 }
 

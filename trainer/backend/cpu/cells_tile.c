@@ -101,7 +101,7 @@ static char *at(const struct tr_view *v, int64_t row, int64_t col)
 /* A tile at work on one block of its inner dimension. */
 struct tile {
     const struct tr_gemm *g;
-    bool amx, cold;
+    bool amx;
     struct cpu_range rows, cols, inner;
     struct lane l;
     const uint32_t *b;       /* panels of the tile's columns, or rows that they lie in */
@@ -277,34 +277,19 @@ static void one_strip(const struct tile *t, struct cpu_strip *s, struct cpu_rang
     cpu_strip(s);
 }
 
-/* The panel behind that of column j, where strips are the first to read them. */
-static struct cpu_ahead next_panel(const struct tile *t, int64_t j)
-{
-    int64_t panel = t->b_col * CPU_PANEL * CELL;
-
-    return (struct cpu_ahead){.p = (const char *)(t->b + j * t->b_col) + panel,
-                              .rows = j + CPU_PANEL < cpu_length(t->cols),
-                              .bytes = panel};
-}
-
-static int64_t lines_of(const struct cpu_ahead *a)
-{
-    return a->rows * ((a->bytes + 63) / 64);
-}
-
 static void multiply(const struct tile *t)
 {
     struct cpu_strip s = {.f32 = is_f32(t->g),
                           .amx = t->amx,
                           .cells = cpu_cells_of(cpu_length(t->inner), is_f32(t->g)),
                           .b_row = t->b_row,
-                          .alpha = t->g->alpha};
+                          .alpha = t->g->alpha,
+                          .ahead = t->ahead};
     int64_t m = cpu_length(t->rows), n = cpu_length(t->cols), strips = cpu_strips_of(m, t->amx);
     bool adds = t->g->beta != 0 || t->inner.begin > 0;
-    int64_t turns = (t->cold ? strips - 1 : strips) * cpu_panels_of(n) * t->blocks;
-    int64_t lines = lines_of(t->ahead) / (turns > 0 ? turns : 1) + 1;
-    struct cpu_ahead panel;
+    int64_t turns = strips * cpu_panels_of(n) * t->blocks;
 
+    s.lines = t->ahead->rows * ((t->ahead->bytes + 63) / 64) / turns + 1;
     for (int64_t i = 0; i < strips; i++) {
         struct cpu_range r = cpu_strip_rows(m, i, t->amx);
 
@@ -314,13 +299,6 @@ static void multiply(const struct tile *t)
                 bring_sums(t, r, j);
             if (adds && i + 1 < strips)
                 bring_sums(t, cpu_strip_rows(m, i + 1, t->amx), j);
-            s.ahead = t->ahead;
-            s.lines = lines;
-            if (t->cold && i == 0) {
-                panel = next_panel(t, j);
-                s.ahead = &panel;
-                s.lines = lines_of(&panel) + 1;
-            }
             one_strip(t, &s, r, j);
         }
     }
@@ -353,7 +331,6 @@ void cells_tile_run(const struct cells_tile *whole, void *work, struct cpu_ahead
     int64_t depth = depth_of(g), D = inner_of(g);
     struct tile t = {.g = g,
                      .amx = whole->amx && !is_f32(g),
-                     .cold = whole->cold && is_packed(g),
                      .rows = whole->rows,
                      .cols = whole->cols,
                      .l = lane_of(g, work),

@@ -8,7 +8,6 @@
 struct cells_tile {
     const struct tr_gemm *g;
     bool amx;                    /* whether the backend has it */
-    bool cold;                   /* nothing of b was brought nearer before */
     struct cpu_range rows, cols; /* of c; cols begins at a panel */
 };
 
