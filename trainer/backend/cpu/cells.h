@@ -2,8 +2,8 @@
  * Products of f32 by AVX-512, and of bf16 by AVX-512 or AMX: c (m, n) = a (m, k) b (k, n), sums in
  * f32. A cell is 32 bits of an operand: one f32, or a pair of bf16 that are neighbours in k, whose
  * two products one instruction adds. b is packed: panels of 32 columns, in each a row of 32 cells
- * for every cell of k, zeros where there is no k or j. Rows of a are read where they lie, and so are
- * rows of an f32 b whose columns fill vectors.
+ * for every cell of k, zeros where there is no k or j. Rows of a are read where they lie, and so
+ * are rows of an f32 b whose columns fill vectors.
  *
  * Each sum takes its products in ascending order of k, by AMX 32 of them at once, whatever tile it
  * lies in, so neither tiles nor threads change the bits. Source: Goto & van de Geijn 2008; Intel

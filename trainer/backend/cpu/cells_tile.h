@@ -1,5 +1,5 @@
-/* One tile of a product by the kernels of cells.h: one thread's work. It packs its columns of b, unless
- * they are packed already, and runs over its rows of a in strips. */
+/* One tile of a product by the kernels of cells.h: one thread's work. It packs its columns of b,
+ * unless they are packed already, and runs over its rows of a in strips. */
 #ifndef TR_BACKEND_CPU_CELLS_TILE_H
 #define TR_BACKEND_CPU_CELLS_TILE_H
 
