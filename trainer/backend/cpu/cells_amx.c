@@ -18,12 +18,12 @@
 #define MEMORY() __asm__ volatile("" ::: "memory")
 
 enum {
-    ROWS = 16,    /* of a tile */
-    CELLS_K = 16, /* of k that one product of tiles adds */
+    ROWS = 16,    /* most of a tile */
+    CELLS_K = 16, /* cells of k that one product of tiles adds */
     LINE = 64,    /* bytes of a tile's row */
     CELL = sizeof(uint32_t),
-    A = 4,        /* tiles 4 and 5; sums: 0 .. 3, by rows, then columns */
-    B = 6         /* and 7 */
+    A = 4, /* tiles 4 and 5; sums: 0 .. 3, by rows, then columns */
+    B = 6  /* and 7 */
 };
 
 bool cpu_amx_have(void)
