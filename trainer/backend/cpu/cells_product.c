@@ -11,7 +11,8 @@
 
 enum {
     ROWS_MIN = 4 * CPU_STRIP,
-    SHARE = 4 /* tiles that a thread should have */
+    SHARE = 4,    /* tiles that a thread should have */
+    FEW = 1 << 18 /* multiplications that one thread has done before others would have begun */
 };
 
 bool cpu_cells_take(const struct cpu *cpu, const struct tr_gemm *g)
@@ -38,6 +39,7 @@ struct tiles {
     int64_t n, *first;
     int64_t rows, cols; /* of a tile */
     bool amx;
+    int threads; /* that work on them */
     char *work;
     size_t lane; /* bytes of a thread */
 };
@@ -58,28 +60,40 @@ static void count(struct tiles *all)
     }
 }
 
+static bool few(const struct tiles *all)
+{
+    int64_t sum = 0;
+
+    for (int64_t i = 0; i < all->n && sum <= FEW; i++) {
+        struct tr_gemm g = product_at(all, i);
+
+        sum += g.c.shape[0] * g.c.shape[1] * g.a.shape[g.trans_a ? 0 : 1];
+    }
+    return sum <= FEW;
+}
+
 /* Few tiles that are no multiple of the threads leave some without work: narrower ones. */
-static void even(struct tiles *all, int threads)
+static void even(struct tiles *all)
 {
     int64_t cols = all->cols;
 
-    while (all->first[all->n] % threads != 0 && all->cols > 2 * CPU_PANEL) {
+    while (all->first[all->n] % all->threads != 0 && all->cols > 2 * CPU_PANEL) {
         all->cols -= CPU_PANEL;
         count(all);
     }
-    if (all->first[all->n] % threads != 0) {
+    if (all->first[all->n] % all->threads != 0) {
         all->cols = cols;
         count(all);
     }
 }
 
 /* Smaller tiles where there are too few for all threads: first narrower, then lower ones. */
-static void divide(struct tiles *all, const struct tr_gemm *any, int threads)
+static void divide(struct tiles *all, const struct tr_gemm *any)
 {
     all->rows = cells_tile_rows(any);
     all->cols = cells_tile_cols(any);
     count(all);
-    while (all->first[all->n] < SHARE * threads) {
+    while (all->threads > 1 && all->first[all->n] < SHARE * all->threads) {
         if (all->cols > 2 * CPU_PANEL)
             all->cols = (all->cols / CPU_PANEL + 1) / 2 * CPU_PANEL;
         else if (all->rows > ROWS_MIN)
@@ -88,8 +102,8 @@ static void divide(struct tiles *all, const struct tr_gemm *any, int threads)
             break;
         count(all);
     }
-    if (all->first[all->n] < 4 * SHARE * threads)
-        even(all, threads);
+    if (all->first[all->n] < 4 * SHARE * all->threads)
+        even(all);
 }
 
 /* Tile i, whose product is put into *g. */
@@ -163,8 +177,9 @@ static enum fr_rc run(struct cpu *cpu, struct tr_queue *q, struct tiles *all,
     all->first = work;
     all->work = (char *)work + head_bytes(all->n);
     all->lane = cells_tile_bytes(any);
-    divide(all, any, cpu->threads);
-#pragma omp parallel num_threads(cpu->threads)
+    all->threads = few(all) ? 1 : cpu->threads;
+    divide(all, any);
+#pragma omp parallel num_threads(cpu->threads) if (all->threads > 1)
     run_tiles(all);
     return FR_OK;
 }

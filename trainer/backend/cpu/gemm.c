@@ -191,7 +191,7 @@ static void run_tile(const struct cpu *cpu, const struct tiles *all, int64_t i, 
 
 static void run_tiles(const struct cpu *cpu, const struct tiles *all, struct scratch *work)
 {
-#pragma omp parallel num_threads(cpu->threads)
+#pragma omp parallel num_threads(cpu->threads) if (all->first[all->n] > 1)
     {
         omp_set_num_threads(1); /* of oneDNN inside a tile, whatever the program may use */
 #pragma omp for schedule(dynamic)

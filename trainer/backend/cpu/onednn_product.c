@@ -166,7 +166,7 @@ static enum fr_rc run_jobs(const struct cpu *cpu, const struct jobs *all, struct
 {
     int failed = dnnl_success;
 
-#pragma omp parallel num_threads(cpu->threads)
+#pragma omp parallel num_threads(cpu->threads) if (all->first[all->n] > 1)
     {
         omp_set_num_threads(1);
 #pragma omp for schedule(dynamic)
