@@ -216,6 +216,16 @@ def files():
     t.check("one at its default is not told", "--lora_rank" not in told, told)
     t.same("another data set behind the file", json.loads(ask(["eval", "train.yaml", "dataset=arithmetic", "--max_samples", "3",
            "--device", "cpu", "--output", "file.json", "predict_with_generate=false"])[0] and open("file.json").read())["samples"], 3)
+    told = ask(["eval", "train.yaml", "--device", "cpu", "--max_new_tokens", "9", "do_predict=true", "output_dir=new/predicted"])[1]
+    with open("flags.json") as f, open("new/predicted/predict_results.json") as g:
+        t.same("figures of do_predict", json.load(g), json.load(f))
+    run(["generate"] + ADAPTER + DATA + ["--batch", "4", "--cutoff_len", "64", "--output", "flags.jsonl", "--max_new_tokens", "9"])
+    t.same("answers of do_predict", lines("new/predicted/generated_predictions.jsonl"), lines("flags.jsonl"))
+    t.check("its folder is not said to be without effect", "--output_dir" not in told, told)
+    t.has("a training's folder stays as it is", ask(["eval", "train.yaml", "--device", "cpu", "output_dir=kept",
+          "predict_with_generate=false"])[1], "--output_dir has no effect")
+    t.check("nothing is written there", not os.path.exists("kept"))
+    t.has("do_predict in train", ask(["train", "train.yaml", "do_predict=true"], 2)[1], "flowtrain eval reads the same file")
     for more, want in (("num_beams: 4", "wrong.yaml:6:1: --num_beams 4 is not done"),
                        ("repetition_penalty: 1.1", "--repetition_penalty 1.1 is not done"),
                        ("quantization_bit: 4", "--quantization_bit 4 is not done: base weights stay"),

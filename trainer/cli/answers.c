@@ -1,10 +1,13 @@
 #include "trainer/cli/answers.h"
 
+#include "engine/base/file.h"
 #include "engine/base/json.h"
+#include "engine/base/log.h"
 #include "engine/base/sys.h"
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CONFIG_MAX = 1 << 20 };
@@ -276,4 +279,34 @@ enum fr_rc tr_ask(struct tr_asking *a, struct tr_tasks *t, struct fr_err *err)
     fr_sys.free(prompts);
     fr_sys.free(answers);
     return rc == FR_OK ? share_answers(a->o.comm, t, err) : rc;
+}
+
+enum fr_rc tr_tasks_write(const struct tr_tasks *t, const char *path, struct fr_err *err)
+{
+    struct fr_buf out = {0};
+    enum fr_rc rc = FR_OK;
+
+    for (int64_t i = 0; i < t->n && !out.bad; i++) {
+        const struct tr_task *task = &t->v[i];
+        json_t *line =
+            json_pack("{s:s, s:s%, s:s}", "prompt", task->prompt, "predict", task->answer.text,
+                      task->answer.text_n, "finish", tr_answer_end_name(task->answer.end));
+        if (task->label != NULL)
+            json_object_set_new(line, "label", json_string(task->label));
+        char *text = json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER);
+        if (text == NULL)
+            out.bad = true;
+        else
+            fr_buf_fmt(&out, "%s\n", text);
+        free(text);
+        json_decref(line);
+    }
+    if (out.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for %lld answers", (long long)t->n);
+    else if (path != NULL)
+        rc = fr_file_write(path, out.p, out.n, 0644, err);
+    else
+        fr_print("%s", out.p);
+    fr_buf_finish(&out);
+    return rc;
 }

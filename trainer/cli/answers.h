@@ -59,6 +59,10 @@ enum fr_rc tr_tasks_prompt(struct tr_tasks *t, const struct tr_session *s, const
 enum fr_rc tr_tasks_data(struct tr_tasks *t, const struct tr_session *s,
                          const struct tr_dataset *data, struct fr_err *err);
 
+/* One JSON object a line: prompt, predict, finish, and label where there is one, the names of
+ * LLaMA-Factory's generated_predictions.jsonl. path NULL: printed. */
+enum fr_rc tr_tasks_write(const struct tr_tasks *t, const char *path, struct fr_err *err);
+
 /* Flags as numbers; eos from the tokenizer and generation_config.json. */
 struct tr_asking {
     const struct tr_session *session;

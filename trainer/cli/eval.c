@@ -1,16 +1,17 @@
 /*
  * flowtrain eval: how well a model does on a data set: loss, perplexity and token accuracy, and
- * with
- * --generate the share of its answers that are those of the data set.
+ * with --generate the share of its answers that are those of the data set.
  */
 #include "trainer/cli/answers.h"
 
+#include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "trainer/data/pyjson.h"
 #include "trainer/train/evaluate.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +19,8 @@
 struct asked {
     struct tr_session_flags common;
     struct tr_answer_flags how;
-    const char *answer;
-    int generate;
+    const char *answer, *dir; /* dir: of what predict writes; NULL: nowhere */
+    int generate, predict;
 };
 
 /* ---- answers ---- */
@@ -154,6 +155,21 @@ static enum fr_rc show(const json_t *figures, const char *path, struct fr_err *e
                         : FR_OK;
 }
 
+/* What LLaMA-Factory's do_predict leaves in its output_dir. */
+static enum fr_rc leave(const struct asked *q, const json_t *figures, const struct tr_tasks *t,
+                        struct fr_err *err)
+{
+    char path[PATH_MAX];
+    enum fr_rc rc;
+
+    (void)snprintf(path, sizeof(path), "%s/predict_results.json", q->dir);
+    rc = fr_json_save(figures, path, JSON_INDENT(4) | JSON_SORT_KEYS, 0644, err);
+    if (rc != FR_OK || !q->generate)
+        return rc;
+    (void)snprintf(path, sizeof(path), "%s/generated_predictions.jsonl", q->dir);
+    return tr_tasks_write(t, path, err);
+}
+
 static enum fr_rc measure(const struct asked *q, struct tr_asking *a, struct tr_tasks *t,
                           const struct tr_infer_opts *o, const struct tr_dataset *data,
                           struct fr_err *err)
@@ -166,6 +182,8 @@ static enum fr_rc measure(const struct asked *q, struct tr_asking *a, struct tr_
         put_answers(figures, q, t);
     if (rc == FR_OK && s->ranks.comm->rank == 0)
         rc = show(figures, q->common.output, err);
+    if (rc == FR_OK && s->ranks.comm->rank == 0 && q->dir != NULL)
+        rc = leave(q, figures, t, err);
     json_decref(figures);
     return rc;
 }
@@ -187,6 +205,8 @@ static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err
                               .owners = s->owners};
     enum fr_rc rc = tr_session_data(s, &q->common, &data, err);
 
+    if (rc == FR_OK && q->dir != NULL && s->ranks.comm->rank == 0)
+        rc = fr_mkdirs(q->dir, 0755, err);
     if (rc == FR_OK && q->generate)
         rc = tr_tasks_data(&t, s, data, err);
     if (rc == FR_OK)
@@ -213,14 +233,26 @@ static enum fr_rc check_flags(const struct asked *q, struct fr_err *err)
         return fr_fail(err, FR_USAGE, "--dataset is missing");
     if (strcmp(q->answer, "text") != 0 && strcmp(q->answer, "number") != 0)
         return fr_fail(err, FR_USAGE, "--answer is '%s', expected text or number", q->answer);
+    if (q->predict && q->dir != NULL && strlen(q->dir) >= PATH_MAX - 64)
+        return fr_fail(err, FR_USAGE, "--output_dir is too long");
     return FR_OK;
 }
 
-static enum fr_rc open_and_run(struct tr_session *s, struct asked *q, const struct tr_arg_map *map,
+/* A training's folder keeps the figures of its own evaluation. */
+static void leave_nothing(struct asked *q, struct tr_arg_map *map)
+{
+    if (q->dir != NULL && !q->predict)
+        fr_buf_fmt(&map->notes, "--output_dir has no effect: it belongs to flowtrain train\n");
+    if (!q->predict)
+        q->dir = NULL;
+}
+
+static enum fr_rc open_and_run(struct tr_session *s, struct asked *q, struct tr_arg_map *map,
                                struct fr_err *err)
 {
     enum fr_rc rc = check_flags(q, err);
 
+    leave_nothing(q, map);
     tr_answer_flags_fill(&q->how, map);
     if (rc == FR_OK)
         rc = tr_session_open(s, &q->common, map, err);
@@ -239,6 +271,8 @@ enum fr_rc tr_cmd_eval(int argc, const char *const *argv, struct fr_err *err)
     const struct tr_flag flags[] = {
         {"generate", NULL, &q.generate, "answer the prompts too, and count right answers"},
         {"answer", &q.answer, NULL, "what is compared: text, or number, the last one [text]"},
+        {"do_predict", NULL, &q.predict, "write figures, and with --generate answers, there:"},
+        {"output_dir", &q.dir, NULL, "folder of predict_results.json, generated_predictions.jsonl"},
         TR_ANSWER_FLAGS(q.how),
         TR_SESSION_FLAGS(q.common),
     };

@@ -10,7 +10,6 @@
 #include "engine/base/log.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { INPUT_MAX = 1 << 30 };
@@ -92,36 +91,6 @@ static void show_piece(void *arg, int64_t prompt, struct fr_str text)
     (void)fflush(stdout);
 }
 
-static enum fr_rc write_answers(const struct tr_tasks *t, const char *path, struct fr_err *err)
-{
-    struct fr_buf out = {0};
-    enum fr_rc rc = FR_OK;
-
-    for (int64_t i = 0; i < t->n && !out.bad; i++) {
-        const struct tr_task *task = &t->v[i];
-        json_t *line =
-            json_pack("{s:s, s:s%, s:s}", "prompt", task->prompt, "predict", task->answer.text,
-                      task->answer.text_n, "finish", tr_answer_end_name(task->answer.end));
-        if (task->label != NULL)
-            json_object_set_new(line, "label", json_string(task->label));
-        char *text = json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER);
-        if (text == NULL)
-            out.bad = true;
-        else
-            fr_buf_fmt(&out, "%s\n", text);
-        free(text);
-        json_decref(line);
-    }
-    if (out.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for %lld answers", (long long)t->n);
-    else if (path != NULL)
-        rc = fr_file_write(path, out.p, out.n, 0644, err);
-    else
-        fr_print("%s", out.p);
-    fr_buf_finish(&out);
-    return rc;
-}
-
 static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err *err)
 {
     struct tr_tasks t = {.n = 0};
@@ -152,7 +121,7 @@ static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err
     if (rc == FR_OK && one && first)
         fr_print("\n");
     else if (rc == FR_OK && first)
-        rc = write_answers(&t, q->common.output, err);
+        rc = tr_tasks_write(&t, q->common.output, err);
     tr_infer_finish(&x);
     tr_tasks_finish(&t);
     return rc;
@@ -172,6 +141,7 @@ enum fr_rc tr_cmd_generate(int argc, const char *const *argv, struct fr_err *err
 {
     static const struct tr_arg_rule rules[] = {
         TR_SESSION_RULES,
+        {"do_predict", TR_ARG_TOLD, "each record is answered as it is", NULL},
         {"predict_with_generate", TR_ARG_TOLD, "each record is answered as it is", NULL},
     };
     struct tr_arg_map map = {.rules = rules, .n = sizeof(rules) / sizeof(rules[0])};

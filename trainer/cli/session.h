@@ -38,9 +38,8 @@ struct tr_session_flags {
         {"export_dir", TR_ARG_TOLD, "it belongs to flowtrain merge", NULL},                        \
         {"export_size", TR_ARG_TOLD, "it belongs to flowtrain merge", NULL},                       \
         {"export_device", TR_ARG_TOLD, "it belongs to flowtrain merge", NULL},                     \
-        {"export_legacy_format", TR_ARG_TOLD, "it belongs to flowtrain merge", NULL},              \
     {                                                                                              \
-        "do_predict", TR_ARG_TOLD, "each record is answered or measured as it is", NULL            \
+        "export_legacy_format", TR_ARG_TOLD, "it belongs to flowtrain merge", NULL                 \
     }
 
 /* Rows of a command's table of flags. */

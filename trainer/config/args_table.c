@@ -255,8 +255,8 @@ const struct tr_arg tr_arg_table[] = {
     IDLE(ignore_pad_token_for_loss, BOOL, "true", "batches hold no padding"),
     IDLE(data_shared_file_system, BOOL, "false", "each node tokenises for itself"),
     /* evaluation */
-    NOT(do_predict, BOOL, "false", "use flowtrain generate --dataset"),
-    NOT(predict_with_generate, BOOL, "false", "use flowtrain eval --generate"),
+    NOT(do_predict, BOOL, "false", "flowtrain eval reads the same file"),
+    NOT(predict_with_generate, BOOL, "false", "flowtrain eval reads the same file"),
     NOT(per_gpu_eval_batch_size, INT, NULL, "use --per_device_eval_batch_size"),
     IDLE(eval_accumulation_steps, INT, NULL, "sums alone are kept, on the host"),
     IDLE(eval_num_beams, INT, NULL, "nothing is generated in training"),
