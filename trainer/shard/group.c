@@ -132,7 +132,8 @@ static enum fr_rc read_piece(const struct group *g, struct cursor *c, int64_t en
 /* ---- by spans ---- */
 
 /* The pages from the next element on that hold bytes of the group, up to the first that holds
- * none; empty: another rank reads the part, too. */
+ * none; empty: another rank reads the part, too. Parts may lie on each other: a tied head's rows are
+ * the embedding's. */
 static struct tr_st_span next_span(const struct group *g, const struct cursor *c)
 {
     int64_t at = next_at(g, c) / TR_ST_PAGE * TR_ST_PAGE, most = at + TR_ST_SPAN, end = at;
@@ -141,16 +142,18 @@ static struct tr_st_span next_span(const struct group *g, const struct cursor *c
     for (size_t i = c->part; i < g->n && end < most; i++) {
         const struct read_part *p = &g->parts[i];
         int64_t from = i == c->part ? at : part_at(p);
+        int64_t to = part_at(p) + (int64_t)part_disk_bytes(p) + TR_ST_PAGE - 1;
 
         if (p->shared || p->d->file != file || from / TR_ST_PAGE * TR_ST_PAGE > end)
             break;
-        end = part_at(p) + (int64_t)part_disk_bytes(p) + TR_ST_PAGE - 1;
-        end = end < most ? end / TR_ST_PAGE * TR_ST_PAGE : most;
+        to = to < most ? to / TR_ST_PAGE * TR_ST_PAGE : most;
+        end = to > end ? to : end;
     }
     return (struct tr_st_span){.file = file, .at = at, .n = (size_t)(end - at)};
 }
 
-/* All elements of the span that was read, which lies in `spare`. */
+/* All elements of the span that was read, which lies in `spare`, up to the first part that begins
+ * before it. */
 static enum fr_rc put_span(const struct group *g, struct cursor *c, const struct tr_st_span *s,
                            struct fr_err *err)
 {
@@ -163,7 +166,7 @@ static enum fr_rc put_span(const struct group *g, struct cursor *c, const struct
         size_t n = at < end ? (size_t)(end - at) / tr_dtype_bytes(p->disk) : 0;
 
         n = n < p->n - c->done ? n : p->n - c->done;
-        if (n == 0 || p->shared)
+        if (n == 0 || at < s->at || p->shared)
             break;
         rc = put(p, next_place(g, c), g->spare + (at - s->at), n, err);
         advance(g, c, n);

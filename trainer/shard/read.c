@@ -396,10 +396,11 @@ static void each_stretch(const struct read_parts *p,
 
         for (k = i; k < p->n && p->parts[k].d->file == first->d->file; k++) {
             const struct read_part *next = &p->parts[k];
+            int64_t to = part_at(next) + (int64_t)part_disk_bytes(next);
 
             if (part_at(next) > end)
                 break;
-            end = part_at(next) + (int64_t)part_disk_bytes(next);
+            end = to > end ? to : end;
         }
         each(p->direct, first->d->file, at, (size_t)(end - at));
     }
