@@ -132,8 +132,8 @@ static enum fr_rc read_piece(const struct group *g, struct cursor *c, int64_t en
 /* ---- by spans ---- */
 
 /* The pages from the next element on that hold bytes of the group, up to the first that holds
- * none; empty: another rank reads the part, too. Parts may lie on each other: a tied head's rows are
- * the embedding's. */
+ * none; empty: another rank reads the part, too. Parts may lie on each other: rows of a tied head
+ * are the embedding's. */
 static struct tr_st_span next_span(const struct group *g, const struct cursor *c)
 {
     int64_t at = next_at(g, c) / TR_ST_PAGE * TR_ST_PAGE, most = at + TR_ST_SPAN, end = at;
