@@ -3,18 +3,20 @@
  * device: tokens/s, model FLOP utilisation, the step's roofline, and each op against its own.
  *
  * usage: layers CONFIG TOKENS SEQUENCE [steps=N] [layers=N] [type=bf16|f32] [device=auto|cpu|cuda]
- *               [whole=LAYERS:DENSE] [recompute=all|none] [rate=TFLOPS]
+ *               [whole=LAYERS:DENSE] [recompute=all|none] [rate=TFLOPS] [supervised=SHARE]
  *
- * One micro-batch of TOKENS tokens in sequences of SEQUENCE; LoRA r = 16 on the projections of
- * attention. Weights, adapters and tokens are drawn from seed 1 by name and index
- * (tensor/draw.h), as peer.py draws them, so both print the same losses.
+ * One micro-batch of TOKENS tokens in sequences of SEQUENCE, of which the last SHARE [1] are
+ * supervised; LoRA r = 16 on the projections of attention. Weights, adapters and tokens are drawn
+ * from seed 1 by name and index (tensor/draw.h), as peer.py draws them, so both print the same
+ * losses.
  *
- * MFU = (4 A + 3 causal core + 4 V H + 8 LoRA FLOP)/s over the matrix rate that the same run
- * measured on random numbers (zeros draw less power and run faster), and over the rate of the
- * device's data sheet where it is known; the rate that counts recompute stands beside it. rate= is
- * a matrix rate to compare with instead of the one measured here: rate.c's, on the CPU. A slice of
- * a model has more head than the whole: whole=61:3 prints the MFU of 61 layers, 3 of them dense,
- * whose layers and whose head each run at the rate that they have here. Goals stand beside figures.
+ * MFU = (4 A + 3 causal core + 4 V H of supervised tokens + 8 LoRA FLOP)/s over the matrix rate
+ * that the same run measured on random numbers (zeros draw less power and run faster), and over the
+ * rate of the device's data sheet where it is known; the rate that counts recompute stands beside
+ * it. rate= is a matrix rate to compare with instead of the one measured here: rate.c's, on the
+ * CPU. A slice of a model has more head than the whole: whole=61:3 prints the MFU of 61 layers, 3
+ * of them dense, whose layers and whose head each run at the rate that they have here. Goals stand
+ * beside figures.
  *
  * Exit status: 0; 3: no room in memory, fewer layers may have; 1: anything else.
  */
@@ -62,6 +64,7 @@ struct bench {
     struct tr_model *model;
     struct tr_optim optim;
     struct tr_micro mb;
+    double supervised;       /* share of a sequence's tokens */
     double rate, bandwidth;  /* FLOP/s and bytes/s that this machine gave; rate may be given */
     double sheet;            /* FLOP/s of the data sheet; 0: unknown */
     double step_seconds;     /* of the median step */
@@ -252,7 +255,8 @@ static enum fr_rc make_model(struct bench *b, struct fr_err *err)
 /* Tokens drawn by index; each is to tell the next of its sequence. */
 static enum fr_rc make_tokens(struct bench *b, struct fr_err *err)
 {
-    int64_t T = b->tokens, S = b->sequence;
+    int64_t T = b->tokens, S = b->sequence, n = 0;
+    int64_t prompt = S - (int64_t)(b->supervised * (double)S); /* tokens that are no targets */
     struct tr_draw d = tr_draw_of(SEED, "tokens");
     int32_t *ids = calloc((size_t)T * 3, sizeof(*ids)), *pos = ids + T, *targets = ids + 2 * T;
     int64_t *offsets = calloc((size_t)(T / S) + 1, sizeof(*offsets));
@@ -263,8 +267,10 @@ static enum fr_rc make_tokens(struct bench *b, struct fr_err *err)
         ids[t] = (int32_t)(tr_draw_bits(d, (uint64_t)t) % (uint64_t)b->config.vocab_size);
         pos[t] = (int32_t)(t % S);
     }
-    for (int64_t t = 0; t < T; t++)
-        targets[t] = (t + 1) % S == 0 ? -1 : ids[t + 1];
+    for (int64_t t = 0; t < T; t++) {
+        targets[t] = (t + 1) % S == 0 || (t + 1) % S < prompt ? -1 : ids[t + 1];
+        n += targets[t] >= 0;
+    }
     for (int64_t i = 0; i <= T / S; i++)
         offsets[i] = i * S;
     b->mb = (struct tr_micro){.T = T,
@@ -273,7 +279,7 @@ static enum fr_rc make_tokens(struct bench *b, struct fr_err *err)
                               .pos = pos,
                               .targets = targets,
                               .offsets = offsets,
-                              .loss_scale = 1.0 / (double)(T - T / S)};
+                              .loss_scale = 1.0 / (double)n};
     return FR_OK;
 }
 
@@ -424,7 +430,7 @@ static struct flop step_flop(const struct bench *b, double layers, double dense)
                                    (double)n.shared_expert + (double)n.router);
     double core = layers * (double)b->sequence * (double)c->num_attention_heads *
                   (double)(c->qk_nope_head_dim + c->qk_rope_head_dim + c->v_head_dim);
-    double head = (double)c->vocab_size * (double)c->hidden_size;
+    double head = b->supervised * (double)c->vocab_size * (double)c->hidden_size;
     double plain = T * (4 * A + 3 * core + 4 * head + 8 * lora);
 
     return (struct flop){
@@ -602,6 +608,9 @@ static enum fr_rc read_option(struct bench *b, const char *arg, struct fr_err *e
         return tr_device_parse(value + 1, &b->device, err);
     if (n == 4 && strncmp(arg, "rate", n) == 0 && (b->rate = 1e12 * strtod(value + 1, NULL)) > 0)
         return FR_OK;
+    if (n == 10 && strncmp(arg, "supervised", n) == 0 &&
+        (b->supervised = strtod(value + 1, NULL)) > 0 && b->supervised <= 1)
+        return FR_OK;
     if (n == 5 && strncmp(arg, "whole", n) == 0)
         return read_whole(b, value + 1, err);
     if (strcmp(arg, "recompute=all") == 0 || strcmp(arg, "recompute=none") == 0) {
@@ -614,7 +623,7 @@ static enum fr_rc read_option(struct bench *b, const char *arg, struct fr_err *e
     }
     return fr_fail(err, FR_USAGE,
                    "%s: expected steps=N, layers=N, whole=N:N, type=bf16|f32, recompute=all|none, "
-                   "rate=TFLOPS or device=…",
+                   "rate=TFLOPS, supervised=SHARE or device=…",
                    arg);
 }
 
@@ -663,7 +672,7 @@ static enum fr_rc bench(struct bench *b, int argc, char **argv, struct fr_err *e
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.steps = 3, .type = TR_BF16, .device = TR_DEVICE_AUTO};
+    struct bench b = {.steps = 3, .supervised = 1, .type = TR_BF16, .device = TR_DEVICE_AUTO};
     struct fr_err err = {0};
     enum fr_rc rc = bench(&b, argc, argv, &err);
 

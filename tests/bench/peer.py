@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The training steps of layers.c by transformers and PEFT, with the same weights, adapters and tokens.
 
-usage: peer.py CONFIG TOKENS SEQUENCE [steps=N] [layers=N] [type=bf16|f32] [device=cuda|cpu]
+usage: peer.py CONFIG TOKENS SEQUENCE [steps=N] [layers=N] [type=bf16|f32] [device=cuda|cpu] [supervised=SHARE]
 
 EXPERTS: eager, grouped_mm or batched_mm; ATTENTION: sdpa, eager or flash_attention_2; RECOMPUTE: all or none
 (environment). Gradient checkpointing of each layer unless RECOMPUTE is none, AdamW, the gradient's norm clipped to 1, as layers.c does.
@@ -151,7 +151,7 @@ def resident_peak():
 
 def main():
     path, tokens, sequence = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    o = {"steps": "3", "layers": "0", "type": "bf16", "device": "cuda",
+    o = {"steps": "3", "layers": "0", "type": "bf16", "device": "cuda", "supervised": "1",
          "experts": os.environ.get("EXPERTS", "grouped_mm"), "attention": os.environ.get("ATTENTION", "sdpa"),
          "recompute": os.environ.get("RECOMPUTE", "all")}
     o.update(a.split("=", 1) for a in sys.argv[4:])
@@ -167,6 +167,8 @@ def main():
     model = make(config, o)
     drawn = [(v & M64) % config.vocab_size for v in bits(key_of("tokens"), 0, tokens, "cpu").tolist()]
     ids = torch.tensor(drawn, device=device).view(-1, sequence)
+    labels = ids.clone()
+    labels[:, :sequence - int(float(o["supervised"]) * sequence)] = -100
     trained = [p for p in model.parameters() if p.requires_grad]
     optim = torch.optim.AdamW(trained, lr=LR, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0)
     forget_peak()
@@ -176,7 +178,7 @@ def main():
             torch.cuda.synchronize()
         t, worked = time.monotonic(), time.process_time()
         optim.zero_grad(set_to_none=True)
-        loss = model(input_ids=ids, labels=ids).loss
+        loss = model(input_ids=ids, labels=labels).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optim.step()

@@ -197,6 +197,7 @@ static inline enum fr_rc tiny_make(struct tiny_model *t, const struct tiny *v, s
         .head_rows = v->head_rows,
         .train = true,
         .logits = true,
+        .score = true,
         .seed = 42,
         .exchange_rows = v->exchange_rows,
     };

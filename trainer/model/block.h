@@ -45,9 +45,12 @@ struct tr_view tr_carve3(struct tr_carve *c, enum tr_dtype t, int64_t a, int64_t
 struct tr_tokens {
     int64_t T, B;
     int64_t longest;        /* tokens of the longest segment */
+    int64_t scored;         /* tokens with a target */
     struct tr_view index;   /* (T) i32  row of the fetched embedding table */
     struct tr_view pos;     /* (T) i32  */
-    struct tr_view targets; /* (T) i32  -1: none */
+    struct tr_view targets; /* (scored) i32 */
+    struct tr_view token;   /* (scored) i32 the target's token, ascending */
+    struct tr_view score;   /* (T) i32  which of the targets is the token's; -1: none */
     struct tr_view offsets; /* (B+1) i32 attention segments */
     struct tr_view sample;  /* (T) i64  place in the epoch's global order, keys dropout */
     struct tr_view table;   /* (rows, H) embedding rows that index points into */
@@ -58,7 +61,7 @@ struct tr_saved {
     struct tr_view *x;     /* [blocks] (T, H) C input of block i; absent for the embedding */
     struct tr_view *ids;   /* [blocks] (T, K) i32 chosen experts; absent unless MoE */
     struct tr_carve *kept; /* [blocks] what each keeps beside its input; base NULL: nothing */
-    struct tr_view dF;     /* (T, H) C from the head's forward */
+    struct tr_view dF;     /* (T, H) C from the head's forward, of tokens with a target */
     struct tr_view loss;   /* (1) f64 += sum of -log p over the targets */
     int slot;              /* which of the micro-batches in flight */
 };
@@ -74,12 +77,11 @@ struct tr_cache {
     bool fresh;
 };
 
-/* What the head says of each token with a target, in the type of sums. Tokens without one hold
- * anything. */
+/* What the head says of each token with a target, in the type of sums. */
 struct tr_scores {
-    void *loss;   /* (T) -log p of the target */
-    void *target; /* (T) the target's logit */
-    void *most;   /* (T) the largest logit: equal to the target's when that is the model's choice */
+    void *loss;   /* (scored) -log p of the target */
+    void *target; /* (scored) the target's logit */
+    void *most;   /* (scored) the largest logit: the target's when that is the model's choice */
 };
 
 /*

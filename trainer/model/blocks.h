@@ -122,8 +122,8 @@ enum fr_rc tr_moe_block(const struct tr_moe_opts *o, struct tr_block **out, stru
 
 /*
  * head: norm, then logits by row chunks of the head, each gathered once, and the cross-entropy with
- * its gradient (flash style, the logits are never whole). With emit the logits of each chunk are
- * handed out instead.
+ * its gradient (flash style, the logits are never whole), of tokens with a target alone. With emit
+ * the logits of each chunk are handed out instead, of all tokens.
  */
 struct tr_head_opts {
     struct tr_norm norm;

@@ -11,12 +11,20 @@ static struct tr_weight chunk_weight(const struct tr_head_opts *o, const struct 
     return tr_shard_weight(ctx->shard, o->chunk0 + i, 0);
 }
 
-static struct tr_view normalised(const struct tr_head_opts *o, struct tr_ctx *ctx, struct tr_view x)
+/* Rows of x (T, H) of the tokens with a target: x itself, or in `to` (scored, H). */
+static struct tr_view scored_rows(struct tr_ctx *ctx, struct tr_view x, struct tr_view to)
 {
-    struct tr_view F = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->H);
+    struct tr_embed e = {.y = to, .table = x, .ids = ctx->tokens->token};
 
-    tr_norm_fwd(&o->norm, ctx, F, (struct tr_view){0}, x);
-    return F;
+    if (ctx->tokens->scored == x.shape[0] && !ctx->dry)
+        return x;
+    TR_RUN(ctx, embed_fwd, &e);
+    return to;
+}
+
+static struct tr_view carve_rows(const struct tr_head_opts *o, struct tr_ctx *ctx, int64_t n)
+{
+    return tr_carve2(&ctx->work, ctx->compute, n, o->H);
 }
 
 static struct tr_xent_state carve_state(const struct tr_head_opts *o, struct tr_ctx *ctx, int64_t T)
@@ -51,14 +59,16 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
                     struct tr_view y)
 {
     const struct tr_head_opts *o = &((const struct head *)b)->o;
-    struct tr_view x = saved->x[b->index];
+    int64_t n = ctx->tokens->scored;
     size_t mark = ctx->work.used;
-    struct tr_xent c = {.F = normalised(o, ctx, x), .targets = ctx->tokens->targets};
+    struct tr_xent c = {.F = carve_rows(o, ctx, n), .targets = ctx->tokens->targets};
+    struct tr_view x = scored_rows(ctx, saved->x[b->index], c.F);
     struct tr_xent_finish f = {
         .targets = c.targets, .loss_sum = saved->loss, .scale = ctx->loss_scale};
 
     (void)y;
-    c.state = carve_state(o, ctx, x.shape[0]);
+    tr_norm_fwd(&o->norm, ctx, c.F, (struct tr_view){0}, x);
+    c.state = carve_state(o, ctx, n);
     for (int i = 0; i < o->chunks; i++) {
         tr_ctx_gather(ctx, o->chunk0 + i, 1);
         c.w = chunk_weight(o, ctx, i);
@@ -69,27 +79,33 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
     }
     f.state = c.state;
     if (ctx->training)
-        f.dF = saved->dF;
+        f.dF = tr_view_rows(saved->dF, 0, n);
     if (ctx->scores != NULL)
-        f.loss = tr_carve1(&ctx->work, ctx->sum, x.shape[0]);
+        f.loss = tr_carve1(&ctx->work, ctx->sum, n);
     TR_RUN(ctx, xent_finish, &f);
     if (ctx->scores != NULL)
         copy_scores(ctx, &f);
     ctx->work.used = mark;
 }
 
+/* Tokens without a target get zeros. */
 static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                      struct tr_view d)
 {
     const struct tr_head_opts *o = &((const struct head *)b)->o;
-    struct tr_view x = saved->x[b->index];
+    int64_t n = ctx->tokens->scored;
     size_t mark = ctx->work.used;
-    struct tr_view F = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->H);
-    struct tr_view rrms = tr_carve1(&ctx->work, ctx->sum, x.shape[0]);
-    struct tr_norm_grad g = {.dx = d, .dy = saved->dF, .x = x, .rrms = rrms};
+    struct tr_view F = carve_rows(o, ctx, n), rrms = tr_carve1(&ctx->work, ctx->sum, n);
+    struct tr_view dF = tr_view_rows(saved->dF, 0, n), all = saved->x[b->index];
+    struct tr_view x = scored_rows(ctx, all, carve_rows(o, ctx, n));
+    bool whole = x.p == all.p;
+    struct tr_norm_grad g = {.dx = whole ? d : dF, .dy = dF, .x = x, .rrms = rrms};
+    struct tr_embed spread = {.y = d, .table = dF, .ids = ctx->tokens->score};
 
     tr_norm_fwd(&o->norm, ctx, F, rrms, x);
     tr_norm_bwd(&o->norm, ctx, &g);
+    if (!whole)
+        TR_RUN(ctx, embed_fwd, &spread);
     ctx->work.used = mark;
 }
 
@@ -98,9 +114,10 @@ void tr_head_logits(const struct tr_block *b, struct tr_ctx *ctx, struct tr_view
 {
     const struct tr_head_opts *o = &((const struct head *)b)->o;
     size_t mark = ctx->work.used;
-    struct tr_view F = normalised(o, ctx, x);
+    struct tr_view F = carve_rows(o, ctx, x.shape[0]);
     struct tr_view z = tr_carve2(&ctx->work, ctx->sum, x.shape[0], o->rows);
 
+    tr_norm_fwd(&o->norm, ctx, F, (struct tr_view){0}, x);
     for (int i = 0; i < o->chunks; i++) {
         int64_t rows = o->V - i * o->rows < o->rows ? o->V - i * o->rows : o->rows;
         struct tr_gemm g = {.a = F, .trans_b = true, .alpha = 1};

@@ -19,9 +19,12 @@ static void lay_tokens(struct tr_model *m, struct tr_carve *c, struct tr_tokens 
         .T = T,
         .B = m->o.samples_max,
         .longest = T,
+        .scored = T,
         .index = tr_carve1(c, TR_I32, T),
         .pos = tr_carve1(c, TR_I32, T),
         .targets = tr_carve1(c, TR_I32, T),
+        .token = tr_carve1(c, TR_I32, T),
+        .score = tr_carve1(c, TR_I32, T),
         .offsets = tr_carve1(c, TR_I32, m->o.samples_max + 1),
         .sample = tr_carve1(c, TR_I64, T),
     };
@@ -224,7 +227,7 @@ enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err)
         return rc;
     m->weights = fr_sys.alloc((three + 1) * sizeof(*m->weights));
     m->weight_at = fr_sys.alloc((three + 1) * sizeof(*m->weight_at));
-    m->host_bytes = (size_t)m->o.tokens_max * (3 * sizeof(int32_t) + sizeof(int64_t)) +
+    m->host_bytes = (size_t)m->o.tokens_max * (5 * sizeof(int32_t) + sizeof(int64_t)) +
                     (size_t)(m->o.samples_max + 2) * sizeof(int32_t);
     if (m->o.cache_sequences > 0)
         m->host_bytes += (size_t)(m->o.tokens_max + 3 * m->o.samples_max) * sizeof(int32_t);

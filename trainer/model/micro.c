@@ -43,8 +43,9 @@ static enum fr_rc check_micro(const struct tr_model *m, const struct tr_micro *m
 
 /* Host copies of what goes to the device, in a half of m->host. */
 struct staging {
+    int64_t scored; /* tokens with a target */
     int64_t *place; /* (T) */
-    int32_t *index, *pos, *targets, *offsets;
+    int32_t *index, *pos, *targets, *token, *score, *offsets;
     int32_t *at, *first, *len, *last; /* of caches */
 };
 
@@ -80,10 +81,17 @@ static struct staging stage(const struct tr_model *m, const struct tr_micro *mb,
     s.index = (int32_t *)(s.place + T);
     s.pos = s.index + T;
     s.targets = s.pos + T;
-    s.offsets = s.targets + T;
+    s.token = s.targets + T;
+    s.score = s.token + T;
+    s.offsets = s.score + T;
     for (int64_t t = 0; t < mb->T; t++) {
         s.pos[t] = mb->pos[t];
-        s.targets[t] = mb->targets != NULL && mb->targets[t] >= 0 ? mb->targets[t] : -1;
+        s.score[t] = -1;
+        if (mb->targets == NULL || mb->targets[t] < 0)
+            continue;
+        s.targets[s.scored] = mb->targets[t];
+        s.token[s.scored] = (int32_t)t;
+        s.score[t] = (int32_t)s.scored++;
     }
     s.offsets[0] = 0;
     for (int64_t b = 0; b < mb->B; b++) {
@@ -127,7 +135,7 @@ static void cut_views(struct flight *f)
     }
     f->tokens.index = tr_view_rows(f->tokens.index, 0, T);
     f->tokens.pos = tr_view_rows(f->tokens.pos, 0, T);
-    f->tokens.targets = tr_view_rows(f->tokens.targets, 0, T);
+    f->tokens.score = tr_view_rows(f->tokens.score, 0, T);
     f->tokens.sample = tr_view_rows(f->tokens.sample, 0, T);
     f->tokens.offsets = tr_view_rows(f->tokens.offsets, 0, f->mb->B + 1);
     f->ctx.tokens = &f->tokens;
@@ -166,9 +174,14 @@ static void upload(struct flight *f)
     if (f->ctx.rc == FR_OK)
         f->ctx.rc = tr_shard_fetch_rows(m->shard, m->q, &rows, f->ctx.err);
     f->tokens.table = rows.table;
+    f->tokens.scored = s.scored;
+    f->tokens.targets = tr_view_rows(f->tokens.targets, 0, s.scored);
+    f->tokens.token = tr_view_rows(f->tokens.token, 0, s.scored);
     send(f, f->tokens.index, s.index);
     send(f, f->tokens.pos, s.pos);
     send(f, f->tokens.targets, s.targets);
+    send(f, f->tokens.token, s.token);
+    send(f, f->tokens.score, s.score);
     send(f, f->tokens.offsets, s.offsets);
     send(f, f->tokens.sample, s.place);
     if (f->next != NULL) {
@@ -390,15 +403,16 @@ enum fr_rc tr_model_next(struct tr_model *m, const struct tr_micro *mb, const st
 static void put_scores(const struct flight *f, const struct tr_scores *s,
                        const struct tr_token_scores *out)
 {
-    struct tr_view loss = tr_view1(s->loss, f->ctx.sum, f->mb->T);
-    struct tr_view target = tr_view1(s->target, f->ctx.sum, f->mb->T);
-    struct tr_view most = tr_view1(s->most, f->ctx.sum, f->mb->T);
+    struct tr_view loss = tr_view1(s->loss, f->ctx.sum, f->tokens.scored);
+    struct tr_view target = tr_view1(s->target, f->ctx.sum, f->tokens.scored);
+    struct tr_view most = tr_view1(s->most, f->ctx.sum, f->tokens.scored);
 
-    for (int64_t t = 0; t < f->mb->T; t++) {
+    for (int64_t t = 0, i = 0; t < f->mb->T; t++) {
         bool scored = f->mb->targets[t] >= 0;
 
-        out->loss[t] = scored ? tr_get(loss, t) : 0;
-        out->hit[t] = scored && tr_get(target, t) >= tr_get(most, t);
+        out->loss[t] = scored ? tr_get(loss, i) : 0;
+        out->hit[t] = scored && tr_get(target, i) >= tr_get(most, i);
+        i += scored;
     }
 }
 
