@@ -147,7 +147,7 @@ static void gemm_cases(void)
 
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++)
         for (int t = 0; t < 3; t++)
-            for (int v = 0; v < 8; v++) {
+            for (int v = 0; v < 9; v++) {
                 struct product p = {.M = shapes[s][0],
                                     .N = shapes[s][1],
                                     .D = shapes[s][2],
@@ -155,11 +155,11 @@ static void gemm_cases(void)
                                     .b = op_types[t],
                                     .c = v & 4 ? TR_F32 : op_types[t],
                                     .trans_a = v & 1,
-                                    .trans_b = (v & 2) != 0,
+                                    .trans_b = (v & 2) != 0 || v == 8,
                                     .bias = v == 2 || v == 7,
                                     .f32_bias = v == 2 && s % 2 == 1,
                                     .dense = shapes[s][2] == 1024, /* share sets of a cache */
-                                    .alpha = v & 1 ? 0.5f : 1,
+                                    .alpha = v & 1 || v == 8 ? 0.5f : 1,
                                     .beta = v == 3 || v == 6 ? 1
                                             : v == 7         ? -2.0f
                                                              : 0};

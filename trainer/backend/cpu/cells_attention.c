@@ -329,7 +329,7 @@ static void softmax_grad(const struct cpu_head *x, const struct lane *l, const s
 }
 
 /* dst (keys, n) += the transpose of a square, given by its cells, times packed rows of queries: a
- * key's sums begin at the first query that sees it, or at the tile of queries that it is in. */
+ * strip's sums begin at the first query that sees one of its keys, for AMX a multiple of 32. */
 static void add_keys(const struct cpu_head *x, const struct pair *p, const uint32_t *square,
                      float *dst, const uint32_t *rows, int64_t n)
 {
@@ -341,8 +341,6 @@ static void add_keys(const struct cpu_head *x, const struct pair *p, const uint3
         int64_t before = x->a->causal ? p->ks.begin + c.begin - p->qs.begin : 0;
         int64_t first = before <= 0 ? 0 : is_f32(x->a) ? before : before / 2;
 
-        if (x->amx)
-            first = first / 16 * 16;
         multiply(
             &(struct cpu_strip){.c = dst + c.begin * wide(n),
                                 .ldc = wide(n),
