@@ -216,6 +216,7 @@ void tr_planned_compare(const struct tr_args *a, const struct tr_train_env *env)
     rc = tr_planned_read(&p, a, &why);
     p.job.keep_bytes = env->counts->kept;
     p.job.pack_bytes = env->counts->packed;
+    p.job.supervised = env->counts->targets / env->counts->tokens;
     if (rc == FR_OK) {
         /* The longest sample, not the longest that is allowed: what grows with its square counts.
          */

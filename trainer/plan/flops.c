@@ -34,11 +34,18 @@ static double used(const struct tr_model_config *c, const struct tr_model_counts
                   (double)n->router);
 }
 
-double tr_plan_flops(const struct tr_model_config *c, const struct tr_model_counts *n,
-                     double adapters, int64_t tokens)
+double tr_plan_head_flops(const struct tr_plan_job *job)
 {
-    return 6 * used(c, n) + 4.6 * attention_core(c, (double)tokens) +
-           4 * (double)c->vocab_size * (double)c->hidden_size + 8 * adapters;
+    double share = job->supervised > 0 ? job->supervised : 1;
+
+    return 4 * share * (double)job->config->vocab_size * (double)job->config->hidden_size;
+}
+
+double tr_plan_flops(const struct tr_plan_job *job, const struct tr_model_counts *n,
+                     double adapters)
+{
+    return 6 * used(job->config, n) + 4.6 * attention_core(job->config, (double)job->cutoff) +
+           tr_plan_head_flops(job) + 8 * adapters;
 }
 
 /* Weights that a LoRA of these targets adds. */

@@ -422,7 +422,7 @@ enum fr_rc tr_plan_make(const struct tr_plan_job *job, const struct tr_cluster *
         rc = tr_plan_adapters(job, &p->adapters, err);
     tr_model_count(job->config, &p->counts);
     weigh(job, p);
-    p->flops = tr_plan_flops(job->config, &p->counts, p->adapters, job->cutoff);
+    p->flops = tr_plan_flops(job, &p->counts, p->adapters);
     p->checkpoint = p->adapters * ((double)tr_dtype_bytes(job->compute) + 12);
     if (rc == FR_OK)
         rc = all_layouts(job, c, p, err);

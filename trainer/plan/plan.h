@@ -9,7 +9,8 @@
  * with, V*H those of the head, core = attention's operations a token.
  *
  *   operations a token   2A forward, 2A recomputed, 2A to the inputs (the base is frozen),
- *                        4.6 core (1 forward, 1 recomputed, 2.6 backward), 4VH, 8 * adapters
+ *                        4.6 core (1 forward, 1 recomputed, 2.6 backward), 4VH of a token that
+ *                        has a target (all, where it is not known how many), 8 * adapters
  *   on the CPU           and, beside the products, the bytes of all other ops and the numbers that
  *                        dropout draws: those of the blocks, rehearsed
  *   ZeRO-3               p M (W-1)/W out of a node and to each GPU, p passes over the weights but
@@ -84,6 +85,7 @@ struct tr_plan_job {
     size_t keep_bytes;               /* activations that wait for the backward, at most */
     size_t pack_bytes;               /* packed forms of weights, at most: they take what is left */
     double epoch_tokens;             /* 0: not known */
+    double supervised;               /* share of the tokens that have a target; 0: not known, all */
     double skew;                     /* rows of the busiest rank over the mean, 1: even */
     const struct tr_plan_way *asked; /* what the run is configured for; NULL: not known */
 };
@@ -189,9 +191,12 @@ enum fr_rc tr_plan_spread(const struct tr_model_config *c, int64_t nodes, int64_
 /* Trainable parameters. */
 enum fr_rc tr_plan_adapters(const struct tr_plan_job *job, double *out, struct fr_err *err);
 
-/* Operations of a token in a sample of so many. */
-double tr_plan_flops(const struct tr_model_config *c, const struct tr_model_counts *n,
-                     double adapters, int64_t tokens);
+/* Operations of a token, on average, in a sample of job->cutoff with so many adapters' weights. */
+double tr_plan_flops(const struct tr_plan_job *job, const struct tr_model_counts *n,
+                     double adapters);
+
+/* Those of the head: 4VH where the token has a target, else none. */
+double tr_plan_head_flops(const struct tr_plan_job *job);
 
 /* The table of rank 0 with the weights as l->way has them: memory, host, rows, flat and fetched of
  * l. */

@@ -69,7 +69,8 @@ enum fr_rc tr_metrics_save_state(const struct tr_metrics *m, const struct tr_pro
                                  const char *dir, struct fr_err *err);
 
 /* Floating-point operations for one token, counted as by transformers' floating_point_ops: 6 for
- * each parameter, adapters included, the embedding excluded. */
+ * each parameter, adapters included, the embedding excluded. The head's count for each token,
+ * though it computes those with a target alone. */
 double tr_metrics_token_flops(const struct tr_model_counts *c, int64_t adapters);
 
 /* Epochs done, as a real number. */

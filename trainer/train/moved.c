@@ -24,7 +24,7 @@ void tr_run_step_begins(struct tr_run *r)
     r->tokens_before = r->progress.tokens;
 }
 
-void tr_run_step_ends(struct tr_run *r, int64_t micros)
+void tr_run_step_ends(struct tr_run *r, int64_t micros, double targets)
 {
     size_t now[TR_MOVES][TR_LINK_CLASSES];
     struct tr_train_counts *n = &r->counts;
@@ -35,6 +35,7 @@ void tr_run_step_ends(struct tr_run *r, int64_t micros)
             n->bytes[m][c] += (double)(now[m][c] - r->moved[m][c]);
     n->seconds += (double)(fr_sys.mono_ms() - r->began_ms) / 1000;
     n->tokens += (double)(r->progress.tokens - r->tokens_before);
+    n->targets += targets;
     n->micros += micros;
     n->steps++;
 }

@@ -92,7 +92,7 @@ enum fr_rc tr_run_say_exchange(const struct tr_run *r, struct fr_err *err);
 
 /* moved.c: around each step; then the sums of all ranks, which every rank asks for. */
 void tr_run_step_begins(struct tr_run *r);
-void tr_run_step_ends(struct tr_run *r, int64_t micros);
+void tr_run_step_ends(struct tr_run *r, int64_t micros, double targets);
 enum fr_rc tr_run_sum_counts(struct tr_run *r, struct fr_err *err);
 
 /* "eval_NAME_what", or "eval_what" where the set has no name. */

@@ -344,7 +344,7 @@ static enum fr_rc loop(struct tr_run *r, struct fr_err *err)
         }
         if (rc == FR_OK)
             rc = one_step(r, &s, err);
-        tr_run_step_ends(r, s.micros);
+        tr_run_step_ends(r, s.micros, s.targets);
         if (rc == FR_OK)
             rc = after_step(r, &s, err);
         tr_trace_end(r->env.be, NULL);

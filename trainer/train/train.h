@@ -20,7 +20,7 @@ enum tr_move { TR_MOVE_WEIGHTS, TR_MOVE_EMBEDDING, TR_MOVE_TOKENS, TR_MOVE_ADAPT
 struct tr_train_counts {
     double bytes[TR_MOVES][TR_LINK_CLASSES];
     double far_rows, near_rows; /* of tokens, see struct tr_exchange_routes */
-    double tokens;
+    double tokens, targets;
     int64_t steps, micros; /* micros: micro-batches of a rank */
     int64_t tokens_max;    /* of a micro-batch */
     double seconds;        /* of rank 0 */
