@@ -10,7 +10,7 @@
  * from seed 1 by name and index (tensor/draw.h), as peer.py draws them, so both print the same
  * losses.
  *
- * MFU = (4 A + 3 causal core + 4 V H of supervised tokens + 8 LoRA FLOP)/s over the matrix rate
+ * MFU = (4 A + 3 causal core + 4 V H of tokens with a target + 8 LoRA FLOP)/s over the matrix rate
  * that the same run measured on random numbers (zeros draw less power and run faster), and over the
  * rate of the device's data sheet where it is known; the rate that counts recompute stands beside
  * it. rate= is a matrix rate to compare with instead of the one measured here: rate.c's, on the
@@ -65,6 +65,7 @@ struct bench {
     struct tr_optim optim;
     struct tr_micro mb;
     double supervised;       /* share of a sequence's tokens */
+    int64_t targets;         /* of the micro-batch */
     double rate, bandwidth;  /* FLOP/s and bytes/s that this machine gave; rate may be given */
     double sheet;            /* FLOP/s of the data sheet; 0: unknown */
     double step_seconds;     /* of the median step */
@@ -255,7 +256,7 @@ static enum fr_rc make_model(struct bench *b, struct fr_err *err)
 /* Tokens drawn by index; each is to tell the next of its sequence. */
 static enum fr_rc make_tokens(struct bench *b, struct fr_err *err)
 {
-    int64_t T = b->tokens, S = b->sequence, n = 0;
+    int64_t T = b->tokens, S = b->sequence;
     int64_t prompt = S - (int64_t)(b->supervised * (double)S); /* tokens that are no targets */
     struct tr_draw d = tr_draw_of(SEED, "tokens");
     int32_t *ids = calloc((size_t)T * 3, sizeof(*ids)), *pos = ids + T, *targets = ids + 2 * T;
@@ -269,7 +270,7 @@ static enum fr_rc make_tokens(struct bench *b, struct fr_err *err)
     }
     for (int64_t t = 0; t < T; t++) {
         targets[t] = (t + 1) % S == 0 || (t + 1) % S < prompt ? -1 : ids[t + 1];
-        n += targets[t] >= 0;
+        b->targets += targets[t] >= 0;
     }
     for (int64_t i = 0; i <= T / S; i++)
         offsets[i] = i * S;
@@ -279,8 +280,10 @@ static enum fr_rc make_tokens(struct bench *b, struct fr_err *err)
                               .pos = pos,
                               .targets = targets,
                               .offsets = offsets,
-                              .loss_scale = 1.0 / (double)n};
-    return FR_OK;
+                              .loss_scale = 1.0 / (double)b->targets};
+    return b->targets > 0
+               ? FR_OK
+               : fr_fail(err, FR_USAGE, "supervised: not one token of %lld", (long long)S);
 }
 
 /* ---- what the machine gives ---- */
@@ -428,13 +431,15 @@ static struct flop step_flop(const struct bench *b, double layers, double dense)
     double A = layers * (double)n.attention_layer + dense * (double)n.dense_ffn +
                (layers - dense) * ((double)c->num_experts_per_tok * (double)n.expert +
                                    (double)n.shared_expert + (double)n.router);
-    double core = layers * (double)b->sequence * (double)c->num_attention_heads *
-                  (double)(c->qk_nope_head_dim + c->qk_rope_head_dim + c->v_head_dim);
-    double head = b->supervised * (double)c->vocab_size * (double)c->hidden_size;
-    double plain = T * (4 * A + 3 * core + 4 * head + 8 * lora);
+    int64_t widths = c->arch == TR_ARCH_DEEPSEEK
+                         ? c->qk_nope_head_dim + c->qk_rope_head_dim + c->v_head_dim
+                         : 2 * c->head_dim;
+    double core = layers * (double)b->sequence * (double)(c->num_attention_heads * widths);
+    double head = 4 * (double)b->targets * (double)c->vocab_size * (double)c->hidden_size;
+    double plain = T * (4 * A + 3 * core + 8 * lora) + head;
 
     return (struct flop){
-        .plain = plain, .recomputed = plain + T * (2 * A + core + 2 * lora), .head = T * 4 * head};
+        .plain = plain, .recomputed = plain + T * (2 * A + core + 2 * lora), .head = head};
 }
 
 static struct flop slice_flop(const struct bench *b)
