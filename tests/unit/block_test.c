@@ -174,70 +174,6 @@ static void check_accumulation(struct tr_comm *comm)
     tiny_finish(&t);
 }
 
-/* Scores of tokens are those of `all`, where they have a target. */
-static void compare_scores(struct tr_model *m, const struct tr_micro *mb, const double *all)
-{
-    double loss[TINY_T];
-    bool hit[TINY_T];
-    struct fr_err err = {0};
-
-    CHECK_INT(tr_model_score(m, mb, &(struct tr_token_scores){loss, hit}, &err), FR_OK);
-    for (int i = 0; i < TINY_T; i++) {
-        double want = mb->targets[i] < 0 ? 0 : all[i];
-
-        CHECK(fabs(loss[i] - want) <= 1e-12 * want && (want > 0 || !hit[i]));
-    }
-}
-
-/* The head computes tokens with a target alone, whichever these are. */
-static void check_targets(struct tr_comm *comm)
-{
-    static const struct tiny tiny = {.head_rows = 6, .lora = {"kv_b_proj", "o_proj"}};
-    static const struct {
-        const char *row;
-        bool has[TINY_T];
-    } cases[] = {{"targets of all tokens", {1, 1, 1, 1, 1, 1, 1, 1, 1}},
-                {"of the first token alone", {1}},
-                {"of the last token alone", {0, 0, 0, 0, 0, 0, 0, 0, 1}},
-                {"of one segment", {0, 0, 0, 0, 1, 1, 1, 1, 1}},
-                {"of every other token", {0, 1, 0, 1, 0, 1, 0, 1, 0}}};
-    struct fr_err err = {0};
-    struct tiny_model t = {0};
-    struct tr_micro mb;
-    struct tr_params p;
-    double *grad, norm = 0, all[TINY_T];
-    bool hit[TINY_T];
-
-    CHECK_INT(tiny_make(&t, &tiny, comm, TR_F64, &err), FR_OK);
-    mb = tiny_micro(&t);
-    tr_model_params(t.model, &p);
-    grad = malloc(tr_view_bytes(p.grad));
-    (void)loss_of(t.model, &mb);
-    tiny_keep_routing(&t, &mb);
-    for (size_t r = 0; r < sizeof(cases) / sizeof(cases[0]); r++) {
-        check_row(cases[r].row);
-        for (int i = 0; i < TINY_T; i++)
-            t.targets[i] = cases[r].has[i] ? (5 * i + 2) % 23 : -1;
-        memset(p.grad.p, 0, tr_view_bytes(p.grad));
-        CHECK(loss_of(t.model, &mb) > 0);
-        memcpy(grad, p.grad.p, tr_view_bytes(p.grad));
-        compare(t.model, &mb, grad, cases[r].row);
-        if (r == 0)
-            CHECK_INT(tr_model_score(t.model, &mb, &(struct tr_token_scores){all, hit}, &err), 0);
-        compare_scores(t.model, &mb, all);
-    }
-    check_row("of no token");
-    for (int i = 0; i < TINY_T; i++)
-        t.targets[i] = -1;
-    memset(p.grad.p, 0, tr_view_bytes(p.grad));
-    CHECK(loss_of(t.model, &mb) == 0);
-    for (int64_t i = 0; i < p.padded; i++)
-        norm += fabs(((double *)p.grad.p)[i]);
-    CHECK(norm == 0);
-    free(grad);
-    tiny_finish(&t);
-}
-
 int main(void)
 {
     struct fr_err err = {0};
@@ -249,7 +185,6 @@ int main(void)
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
         try_row(&rows[i], comm);
     check_accumulation(comm);
-    check_targets(comm);
     tr_comm_destroy(comm);
     tr_backend_destroy(be);
     return check_done();
