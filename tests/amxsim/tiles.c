@@ -1,11 +1,17 @@
+#include "tests/amxsim/ops.h"
+
+#include <errno.h>
 #include <immintrin.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+/* As in tiles.h, which would replace what is used here. */
+long amxsim_syscall(long number, long option, long feature);
 void amxsim_config(const void *config);
 void amxsim_release(void);
 void amxsim_zero(int tile);
@@ -31,13 +37,27 @@ static _Thread_local struct {
     struct tile tiles[TILES];
 } own;
 
+static atomic_bool allowed;     /* the system lets this process use tiles */
 static atomic_int holders, ran; /* threads with tiles; products of tiles */
+static const char *op = "";     /* the op that runs, if that is known */
 
 static _Noreturn void fault(const char *what)
 {
-    printf("FAILED: AMX: %s\n", what);
+    printf("FAILED: AMX%s%s: %s\n", op[0] != '\0' ? " in " : "", op, what);
     (void)fflush(stdout);
     _exit(EXIT_FAILURE);
+}
+
+void amxsim_begin_op(const char *name)
+{
+    op = name;
+}
+
+void amxsim_end_op(void)
+{
+    if (atomic_load(&holders) != 0)
+        fault("a thread holds tiles at the end");
+    op = "";
 }
 
 /* The code around the tiles needs the rest of such a chip. */
@@ -53,10 +73,21 @@ __attribute__((destructor)) static void check_end(void)
 {
     if (!__builtin_cpu_supports("avx512bf16"))
         return;
-    if (atomic_load(&holders) != 0)
-        fault("a thread holds tiles at the end");
+    amxsim_end_op();
     if (atomic_load(&ran) == 0)
         fault("no product of tiles was run");
+}
+
+long amxsim_syscall(long number, long option, long feature)
+{
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+
+    if (number != SYS_arch_prctl || option != REQUEST_PERMISSION || feature != TILE_DATA) {
+        errno = EINVAL;
+        return -1;
+    }
+    atomic_store(&allowed, true);
+    return 0;
 }
 
 static struct tile *tile_at(int i)
@@ -65,6 +96,8 @@ static struct tile *tile_at(int i)
         fault("a tile is used before LDTILECFG");
     if (i < 0 || i >= TILES || own.tiles[i].rows == 0)
         fault("a tile is used that has no rows");
+    if (own.tiles[i].bytes % CELL != 0)
+        fault("a tile is used whose rows end within a cell");
     return &own.tiles[i];
 }
 
@@ -84,6 +117,8 @@ void amxsim_config(const void *config)
     static const uint8_t none[14];
     struct config c;
 
+    if (!atomic_load(&allowed))
+        fault("LDTILECFG: the system was not asked for tiles");
     memcpy(&c, config, sizeof c);
     if (c.palette != 1 || c.start != 0 || memcmp(c.reserved, none, sizeof none) != 0)
         fault("LDTILECFG: palette, start or reserved bytes");
@@ -168,8 +203,7 @@ void amxsim_add(int sums, int a, int b)
 
     if (sums == a || sums == b || a == b)
         fault("TDPBF16PS: a tile is named twice");
-    if (c->bytes % CELL != 0 || x->bytes % CELL != 0 || c->rows != x->rows ||
-        x->bytes / CELL != y->rows || c->bytes != y->bytes)
+    if (c->rows != x->rows || x->bytes / CELL != y->rows || c->bytes != y->bytes)
         fault("TDPBF16PS: sizes do not fit");
     _mm_setcsr(0x9fc0); /* to nearest, numbers below the normal ones are 0 */
     for (int i = 0; i < c->rows; i++) {

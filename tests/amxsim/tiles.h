@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* arch_prctl(2), of which only the request for tiles succeeds. */
+long amxsim_syscall(long number, long option, long feature);
 void amxsim_config(const void *config);
 void amxsim_release(void);
 void amxsim_zero(int tile);
@@ -31,8 +33,8 @@ void amxsim_add(int sums, int a, int b);
 #define _tile_stored(tile, to, apart) amxsim_store(tile, to, apart)
 #define _tile_dpbf16ps(sums, a, b) amxsim_add(sums, a, b)
 
-/* The chip has it, and the system lets this process use it. */
+/* The chip has it, and the system lets a process use it that asks. */
 #define __builtin_cpu_supports(feature) 1
-#define syscall(...) 0
+#define syscall(number, option, feature) amxsim_syscall(number, option, feature)
 
 #endif
