@@ -61,7 +61,7 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t l)
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p)
 {
-    *p = new sim_blas_preference{0};
+    *p = new sim_blas_preference{0, CUBLASLT_REDUCTION_SCHEME_MASK};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -79,6 +79,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
         return CUBLAS_STATUS_INVALID_VALUE;
     if (a == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
         memcpy(&p->workspace, value, bytes);
+    if (a == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+        memcpy(&p->reductions, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -97,7 +99,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
         b->ld < (int64_t)b->rows || c->ld < (int64_t)c->rows)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     *found = 1;
-    *result = {{{1}}, p->workspace < 256 ? (size_t)0 : (size_t)256};
+    *result = {{{1, p->reductions & (CUBLASLT_REDUCTION_SCHEME_INPLACE |
+                                     CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)}},
+               p->workspace < 256 ? (size_t)0 : (size_t)256};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -123,7 +127,16 @@ struct blas_call {
     const void *a, *b, *c;
     void *out;
     float alpha, beta;
+    bool rounded; /* a half of a sum, to the type of the output */
 };
+
+static float rounded(cudaDataType_t type, float x)
+{
+    uint32_t room;
+
+    put(&room, type, 0, x);
+    return get(&room, type, 0);
+}
 
 /* Both operands widened with the sum innermost, then plain products. */
 static void multiply(const struct blas_call &x)
@@ -145,8 +158,11 @@ static void multiply(const struct blas_call &x)
             int64_t at = (int64_t)i + (int64_t)j * x.lc.ld;
             float sum = 0;
 
-            for (size_t l = 0; l < k; l++)
+            for (size_t l = 0; l < k; l++) {
                 sum += a[i * k + l] * b[j * k + l];
+                if (x.rounded && l + 1 == k / 2)
+                    sum = rounded(x.lc.type, sum);
+            }
             sum *= x.alpha;
             if (x.beta != 0)
                 sum += x.beta * get(x.c, x.lc.type, at);
@@ -164,10 +180,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t d, const vo
                               cudaStream_t s)
 {
     struct blas_call x = {
-        *d, *la, *lb, *lc, a, b, c, out, *(const float *)alpha, *(const float *)beta};
+        *d, *la, *lb, *lc, a, b, c, out, *(const float *)alpha, *(const float *)beta, false};
 
     if (algo == nullptr || algo->data[0] != 1 || (work_bytes > 0 && (uintptr_t)work % 256 != 0))
         return CUBLAS_STATUS_INVALID_VALUE;
+    x.rounded = algo->data[1] != 0;
     sim_put(s, [x, work, work_bytes] {
         memset(work, 0xff, work_bytes < 4096 ? work_bytes : 4096);
         multiply(x);

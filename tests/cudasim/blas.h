@@ -1,6 +1,7 @@
 /*
  * The part of cuBLASLt that trainer/backend/cuda uses, as plain host loops put into the stream.
- * Columns first, as the library has it. The workspace is overwritten, as the library may do.
+ * Columns first, as the library has it. The workspace is overwritten, and a sum is split in two
+ * that are rounded to the output's type, as the library may do where the preference allows it.
  */
 #ifndef TESTS_CUDASIM_BLAS_H
 #define TESTS_CUDASIM_BLAS_H
@@ -24,10 +25,19 @@ enum cublasLtMatmulDescAttributes_t {
 };
 enum cublasLtMatmulPreferenceAttributes_t {
     CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
+    CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8
+};
+
+enum cublasLtReductionScheme_t {
+    CUBLASLT_REDUCTION_SCHEME_NONE = 0,
+    CUBLASLT_REDUCTION_SCHEME_INPLACE = 1,
+    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2,
+    CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE = 4,
+    CUBLASLT_REDUCTION_SCHEME_MASK = 7
 };
 
 typedef struct sim_blas *cublasLtHandle_t;
@@ -42,6 +52,7 @@ typedef struct sim_blas_layout {
 } * cublasLtMatrixLayout_t;
 typedef struct sim_blas_preference {
     uint64_t workspace;
+    uint32_t reductions; /* how parts of a sum may be added up */
 } * cublasLtMatmulPreference_t;
 struct cublasLtMatmulAlgo_t {
     uint64_t data[8];

@@ -360,6 +360,7 @@ static void begin_shared(void)
 void *sim_shared(const void *key, size_t bytes, size_t align)
 {
     struct sim_block *b = &sim_now;
+    size_t all = b->launch->shared;
     char *p;
 
     for (const struct sim_static &s : b->statics)
@@ -372,6 +373,12 @@ void *sim_shared(const void *key, size_t bytes, size_t align)
     fresh(p, bytes);
     b->used += (bytes + 15) / 16 * 16 + GAP;
     b->statics.push_back({key, p, bytes});
+    for (const struct sim_static &s : b->statics)
+        all += s.bytes;
+    if (all > b->launch->room)
+        sim_fail("%zu bytes of shared memory, of which the launch asked for %zu, are more than the "
+                 "kernel may have: %zu",
+                 all, b->launch->shared, b->launch->room);
     return p;
 }
 

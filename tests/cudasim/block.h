@@ -134,6 +134,7 @@ struct sim_order {
 struct sim_launch {
     dim3 grid, block;
     size_t shared;
+    size_t room; /* what static and dynamic shared memory may be together */
     std::function<void()> body;
     struct sim_order order;
 };

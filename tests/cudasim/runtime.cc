@@ -324,7 +324,7 @@ cudaError_t sim_set_shared(const void *kernel, int bytes)
 {
     std::lock_guard<std::mutex> hold(lock);
 
-    if (bytes > (device_sm >= 90 ? 227 << 10 : 163 << 10))
+    if (bytes < 0 || (size_t)bytes > shared_of_device(device_sm))
         return cudaErrorInvalidValue;
     shared_of[kernel] = bytes;
     return cudaSuccess;
@@ -337,11 +337,14 @@ cudaError_t sim_get_attributes(struct cudaFuncAttributes *a, const void *)
     return cudaSuccess;
 }
 
-static size_t shared_limit(const void *kernel)
+/* What a launch of the kernel may ask for; *room: what that and its static shared memory may be
+ * together, 48 KiB where the kernel's attribute is not set. */
+static size_t shared_limit(const void *kernel, size_t *room)
 {
     std::lock_guard<std::mutex> hold(lock);
     auto found = shared_of.find(kernel);
 
+    *room = found != shared_of.end() ? shared_of_device(device_sm) : 48 << 10;
     return found != shared_of.end() ? (size_t)found->second : 48 << 10;
 }
 
@@ -349,14 +352,15 @@ cudaError_t sim_enqueue(const struct cudaLaunchConfig_t *c, const void *kernel,
                         std::function<void()> body)
 {
     size_t threads = (size_t)c->blockDim.x * c->blockDim.y * c->blockDim.z;
-    struct sim_launch l = {c->gridDim, c->blockDim, c->dynamicSmemBytes, std::move(body),
+    size_t room, limit = shared_limit(kernel, &room);
+    struct sim_launch l = {c->gridDim, c->blockDim, c->dynamicSmemBytes, room, std::move(body),
                            c->stream->work->order};
 
     if (threads == 0 || threads > 1024 || c->blockDim.z > 64 || c->gridDim.x == 0 ||
         c->gridDim.x > 0x7fffffffu || c->gridDim.y == 0 || c->gridDim.y > 65535 ||
         c->gridDim.z == 0 || c->gridDim.z > 65535)
         return cudaErrorInvalidConfiguration;
-    if (c->dynamicSmemBytes > shared_limit(kernel))
+    if (c->dynamicSmemBytes > limit)
         return cudaErrorInvalidValue;
     sim_kernel_launched(kernel);
     sim_put(c->stream, [l] { sim_run(&l); });

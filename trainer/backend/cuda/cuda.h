@@ -121,7 +121,7 @@ enum fr_rc cuda_launch(struct tr_queue *q, const struct cuda_grid &g, struct fr_
     c.blockDim = dim3((unsigned)g.threads);
     c.dynamicSmemBytes = g.shared;
     c.stream = q->stream;
-    if (g.shared > (48 << 10))
+    if (g.shared > (32 << 10)) /* with static shared memory it may be more than 48 KiB */
         e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  (int)g.shared);
     if (e == cudaSuccess)

@@ -1,6 +1,7 @@
 /*
  * Dense products by cuBLASLt. Row-major c = op(a) op(b) is the library's column-major
- * c^T = op(b)^T op(a)^T, so a and b change places. f32 sums (true f32 for f32 operands).
+ * c^T = op(b)^T op(a)^T, so a and b change places. f32 sums (true f32 for f32 operands), also where
+ * the library splits them: left to itself it adds up parts that are rounded to c's type.
  * Moves a, b, c once or as the library does; limit: the matrix rate, or the bandwidth when skinny.
  * Source: cuBLAS library manual, "Using the cuBLASLt API".
  */
@@ -175,6 +176,7 @@ static enum fr_rc lt_choose(struct lt *lt, struct lt_plan *p, struct fr_err *err
 {
     const struct lt_key *k = &p->key;
     const uint64_t room = LT_WORKSPACE;
+    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     cublasLtMatmulPreference_t pref = NULL;
     cublasLtMatmulHeuristicResult_t best;
     int found = 0;
@@ -184,6 +186,7 @@ static enum fr_rc lt_choose(struct lt *lt, struct lt_plan *p, struct fr_err *err
         size_t bytes;
     } set[] = {
         {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room},
+        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reduction, sizeof reduction},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &k->align_b, sizeof k->align_b},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &k->align_a, sizeof k->align_a},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &k->align_c, sizeof k->align_c},
