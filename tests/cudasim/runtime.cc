@@ -353,8 +353,8 @@ cudaError_t sim_enqueue(const struct cudaLaunchConfig_t *c, const void *kernel,
 {
     size_t threads = (size_t)c->blockDim.x * c->blockDim.y * c->blockDim.z;
     size_t room, limit = shared_limit(kernel, &room);
-    struct sim_launch l = {c->gridDim, c->blockDim, c->dynamicSmemBytes, room, std::move(body),
-                           c->stream->work->order};
+    struct sim_launch l = {c->gridDim, c->blockDim,     c->dynamicSmemBytes,
+                           room,       std::move(body), c->stream->work->order};
 
     if (threads == 0 || threads > 1024 || c->blockDim.z > 64 || c->gridDim.x == 0 ||
         c->gridDim.x > 0x7fffffffu || c->gridDim.y == 0 || c->gridDim.y > 65535 ||
