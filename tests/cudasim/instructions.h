@@ -40,6 +40,13 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *m, CUtensorMapDataType type, cuuint
                                 CUtensorMapInterleave, CUtensorMapSwizzle swizzle,
                                 CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
+inline float ptx_exp2(float x)
+{
+    float y = exp2f(fabsf(x) < 0x1p-126f ? 0 : x);
+
+    return y < 0x1p-126f ? 0 : y;
+}
+
 inline uint32_t ptx_shared(const void *p, SIM_HERE)
 {
     return sim_offset(p, 0, site);

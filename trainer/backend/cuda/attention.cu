@@ -66,9 +66,9 @@ __global__ void __launch_bounds__(S::THREADS)
         if (row >= s.len || (a.causal && step * KEYS > row + 15))
             continue;
         attention_scores<KEYS / 16>(p, room + me / 32 * 16 * S::LDQ, k, S::LDQ, a.dq);
-        if ((step + 1) * KEYS > s.len || (a.causal && (step + 1) * KEYS > row + 1) || a.window > 0)
-            attention_mask(p, a, row, step * KEYS, s.len);
-        attention_softmax(p, m, l, keep, a.scale * 1.44269504089f);
+        if (attention_partial<false, KEYS>(a, row, step * KEYS, s.len))
+            attention_mask<false>(p, a, row, step * KEYS, s.len);
+        attention_softmax(p, m, l, keep, a.scale * ATTENTION_LOG2E);
 #pragma unroll
         for (int n = 0; n < S::DV / 8; n++)
 #pragma unroll

@@ -17,10 +17,16 @@ struct heads {
     bool wide;
 };
 
+/* What a query's P and dS take beside the scores: lse in units of exp2, and delta. */
+struct alignas(8) attention_query {
+    float lse, delta;
+};
+
 struct attention {
     struct heads Q, K, V, O, dQ, dK, dV, dO;
-    float *lse, *delta; /* (nh, T) */
-    int64_t lse_ld, delta_ld, T;
+    float *lse;                      /* (nh, T) */
+    struct attention_query *queries; /* (nh, T): of the backward, rows behind each other */
+    int64_t lse_ld, T;
     const int32_t *offsets;
     int segments, nh, nkv, dq, dv;
     float scale;
@@ -116,53 +122,67 @@ __device__ __forceinline__ void attention_add(float (&sum)[D / 8][4], const floa
     }
 }
 
+static constexpr float ATTENTION_LOG2E = 1.44269504089f;
+
 /* Scores of one tile, of a warp's 16 rows, become probabilities under the new maximum; the old
- * sums' factors go to `keep`. scale is that of exp2. */
+ * sums' factors go to `keep`. scale > 0 is that of exp2; m is in its units. */
 template <int N>
 __device__ __forceinline__ void attention_softmax(float (&s)[N][4], float (&m)[2], float (&l)[2],
                                                   float (&keep)[2], float scale)
 {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
-        float max = m[h], sum = 0;
+        float max = -INFINITY, sum = 0;
 
 #pragma unroll
-        for (int n = 0; n < N; n++) {
-            s[n][2 * h] *= scale;
-            s[n][2 * h + 1] *= scale;
+        for (int n = 0; n < N; n++)
             max = fmaxf(max, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
-        }
         max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 1));
         max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 2));
+        max = fmaxf(m[h], max * scale);
         float base = max == -INFINITY ? 0 : max; /* a window may begin behind the tile */
 #pragma unroll
         for (int n = 0; n < N; n++) {
-            s[n][2 * h] = exp2f(s[n][2 * h] - base);
-            s[n][2 * h + 1] = exp2f(s[n][2 * h + 1] - base);
+            s[n][2 * h] = ptx_exp2(fmaf(s[n][2 * h], scale, -base));
+            s[n][2 * h + 1] = ptx_exp2(fmaf(s[n][2 * h + 1], scale, -base));
             sum += s[n][2 * h] + s[n][2 * h + 1];
         }
-        keep[h] = exp2f(m[h] - base);
+        keep[h] = ptx_exp2(m[h] - base);
         l[h] = l[h] * keep[h] + sum;
         m[h] = max;
     }
 }
 
-/* Keys that a row may not see get -inf; row and key are places in the segment. */
-template <int N>
+/* The scores of pairs that do not see each other become -inf. Owned rows begin at `row` of the
+ * segment, the tile's columns at `col`; KEYS: rows are keys and columns queries. */
+template <bool KEYS, int N>
 __device__ __forceinline__ void attention_mask(float (&s)[N][4], const struct attention &a,
-                                               int64_t row, int64_t key, int64_t len)
+                                               int64_t row, int64_t col, int64_t len)
 {
     int lane = (int)(threadIdx.x % 32);
+    int r0 = (int)row + lane / 4, c0 = (int)col + lane % 4 * 2, end = (int)len;
 
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            int64_t i = row + lane / 4 + e / 2 * 8, j = key + n * 8 + lane % 4 * 2 + e % 2;
+            int r = r0 + e / 2 * 8, c = c0 + n * 8 + e % 2, i = KEYS ? c : r, j = KEYS ? r : c;
 
-            if (j >= len || !attention_seen(a, i, j))
+            if (i >= end || j >= end || !attention_seen(a, i, j))
                 s[n][e] = -INFINITY;
         }
+}
+
+/* Whether a warp's 16 rows and a tile of N columns hold pairs that attention_mask leaves out. */
+template <bool KEYS, int N>
+__device__ __forceinline__ bool attention_partial(const struct attention &a, int64_t row,
+                                                  int64_t col, int64_t len)
+{
+    int64_t i = KEYS ? col : row, j = KEYS ? row : col; /* the first query, the first key */
+    int64_t queries = KEYS ? N : 16, keys = KEYS ? 16 : N;
+
+    return i + queries > len || j + keys > len || (a.causal && j + keys - 1 > i) ||
+           (a.window > 0 && j + a.window <= i + queries - 1);
 }
 
 /* lse of a warp's 16 rows; l, a lane's part of a row's sum before, becomes what the row is
@@ -185,35 +205,42 @@ __device__ __forceinline__ void attention_end(const struct attention &a, const s
     }
 }
 
-/* The rows of lse and delta that a lane needs: of its own rows, or of a tile's columns. */
-__device__ __forceinline__ float attention_row(const float *p, int64_t i, const struct span &s)
+/* Query i of the segment; beyond it one whose P is 0. */
+__device__ __forceinline__ struct attention_query
+attention_query_of(const struct attention &a, const struct span &s, int head, int64_t i)
 {
-    return i < s.len ? p[s.begin + i] : 0;
+    if (i >= s.len)
+        return {INFINITY, 0};
+    return a.queries[head * a.T + s.begin + i];
 }
 
 /*
- * From the scores p and d = dO V^T of a tile: P into p, dS into d. Owned rows begin at `row`, the
- * tile's at `col`; KEYS: rows are keys and columns queries.
+ * From the scores p, -inf where masked, and d = dO V^T of a tile: P into p, dS into d.
+ * of(column): the query of a column, for KEYS; else a lane's rows are those of own[0] and own[1].
  */
-template <bool KEYS, int N>
+template <bool KEYS, int N, class F>
 __device__ __forceinline__ void attention_gradients(float (&p)[N / 8][4], float (&d)[N / 8][4],
-                                                    const struct attention &a, const struct span &s,
-                                                    int head, int64_t row, int64_t col)
+                                                    float scale,
+                                                    const struct attention_query (&own)[2], F of)
 {
-    const float *lse = a.lse + head * a.lse_ld, *delta = a.delta + head * a.delta_ld;
     int lane = (int)(threadIdx.x % 32);
 
 #pragma unroll
-    for (int n = 0; n < N / 8; n++)
+    for (int n = 0; n < N / 8; n++) {
+        struct attention_query q[2] = {own[0], own[1]};
+
+        if constexpr (KEYS) {
+            q[0] = of(n * 8 + lane % 4 * 2);
+            q[1] = of(n * 8 + lane % 4 * 2 + 1);
+        }
 #pragma unroll
         for (int e = 0; e < 4; e++) {
-            int64_t r = row + lane / 4 + e / 2 * 8, c = col + n * 8 + lane % 4 * 2 + e % 2;
-            int64_t i = KEYS ? c : r, j = KEYS ? r : c;
-            float x = (a.scale * p[n][e] - attention_row(lse, i, s)) * 1.44269504089f;
+            const struct attention_query &x = q[KEYS ? e % 2 : e / 2];
 
-            p[n][e] = i < s.len && j < s.len && attention_seen(a, i, j) ? exp2f(x) : 0;
-            d[n][e] = p[n][e] * (d[n][e] - attention_row(delta, i, s));
+            p[n][e] = ptx_exp2(fmaf(p[n][e], scale, -x.lse));
+            d[n][e] = p[n][e] * (d[n][e] - x.delta);
         }
+    }
 }
 
 /* Rows of a warp's sums into a view, times `by[0]` (rows 0..7) and `by[1]` (8..15). All lanes call.

@@ -18,9 +18,9 @@
 
 enum { DELTA_ROWS = CUDA_THREADS / 16 };
 
-/* delta (nh, T): 16 lanes own a token and head. */
+/* What is known of each query (nh, T): 16 lanes own a token and head. */
 template <class T>
-__global__ void attention_delta_kernel(const __grid_constant__ struct attention a)
+__global__ void attention_queries_kernel(const __grid_constant__ struct attention a)
 {
     constexpr int LANES = CUDA_THREADS / DELTA_ROWS;
     int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / LANES, t = i / a.nh,
@@ -43,16 +43,16 @@ __global__ void attention_delta_kernel(const __grid_constant__ struct attention 
     for (int m = LANES / 2; m > 0; m /= 2) /* all lanes of the warp */
         sum += __shfl_xor_sync(0xffffffffu, sum, m);
     if (me == 0 && t < a.T)
-        a.delta[h * a.delta_ld + t] = sum;
+        a.queries[h * a.T + t] = {a.lse[h * a.lse_ld + t] * ATTENTION_LOG2E, sum};
 }
 
 template <class T>
-static enum fr_rc delta(struct tr_queue *q, const struct attention &x, struct fr_err *err)
+static enum fr_rc queries(struct tr_queue *q, const struct attention &x, struct fr_err *err)
 {
 
     struct cuda_grid g = {dim3(cuda_blocks(x.T * x.nh, DELTA_ROWS)), CUDA_THREADS, 0};
 
-    return cuda_launch(q, g, err, attention_delta_kernel<T>, x);
+    return cuda_launch(q, g, err, attention_queries_kernel<T>, x);
 }
 
 enum { OTHERS = 32 }; /* rows of a tile of the other side */
@@ -73,6 +73,7 @@ __global__ void __launch_bounds__(S::THREADS)
     int me = (int)threadIdx.x, group = a.nh / a.nkv, own = (int)blockIdx.y;
     float sum[S::DQ / 8][4] = {}, sum2[KEYS ? S::DV / 8 : 1][4] = {};
     const float scale[2] = {a.scale, a.scale}, one[2] = {1, 1};
+    struct attention_query mine[2] = {};
     struct span s;
 
     if (!attention_span(&s, a, S::ROWS))
@@ -104,6 +105,9 @@ __global__ void __launch_bounds__(S::THREADS)
     if constexpr (S::STAGES == 2)
         fetch(0);
     ptx_copy_commit();
+    if constexpr (!KEYS)
+        for (int h = 0; h < 2; h++)
+            mine[h] = attention_query_of(a, s, own, row + me % 32 / 4 + h * 8);
     for (int64_t step = 0; step < steps; step++) {
         const T *y = ring + step % S::STAGES * (R::Y + R::Y2), *x = room + me / 32 * 16 * S::LDQ;
         const T *x2 = room + R::X + me / 32 * 16 * S::LDV;
@@ -126,8 +130,11 @@ __global__ void __launch_bounds__(S::THREADS)
             continue;
         attention_scores<OTHERS / 16>(p, x, y, S::LDQ, a.dq);
         attention_scores<OTHERS / 16>(d, x2, y + R::Y, S::LDV, a.dv);
-        attention_gradients<KEYS, OTHERS>(p, d, a, s, KEYS ? own * group + (int)(step / each) : own,
-                                          row, col);
+        if (attention_partial<KEYS, OTHERS>(a, row, col, s.len))
+            attention_mask<KEYS>(p, a, row, col, s.len);
+        attention_gradients<KEYS, OTHERS>(p, d, a.scale * ATTENTION_LOG2E, mine, [&](int column) {
+            return attention_query_of(a, s, own * group + (int)(step / each), col + column);
+        });
         if constexpr (KEYS)
             attention_add<OTHERS / 16, S::DV>(sum2, p, y + R::Y, S::LDV, a.dv);
         attention_add<OTHERS / 16, S::DQ>(sum, d, y, S::LDQ, a.dq);
@@ -144,16 +151,16 @@ static enum fr_rc backward(struct cuda *cuda, struct tr_queue *q, const struct t
                            const struct attention &x, struct fr_err *err)
 {
     struct cuda_grid keys = attention_grid(x, S::ROWS, x.nkv, S::THREADS);
-    struct cuda_grid queries = attention_grid(x, S::ROWS, x.nh, S::THREADS);
-    enum fr_rc rc = delta<T>(q, x, err);
+    struct cuda_grid others = attention_grid(x, S::ROWS, x.nh, S::THREADS);
+    enum fr_rc rc = queries<T>(q, x, err);
 
     if (rc == FR_OK && attention_sm90_takes(cuda, args->Q.dtype, x))
         return attention_bwd_sm90(q, args, x, err);
-    keys.shared = queries.shared = backward_room<S, T>::BYTES;
+    keys.shared = others.shared = backward_room<S, T>::BYTES;
     if (rc == FR_OK)
         rc = cuda_launch(q, keys, err, attention_bwd_kernel<T, S, true>, x);
     if (rc == FR_OK)
-        rc = cuda_launch(q, queries, err, attention_bwd_kernel<T, S, false>, x);
+        rc = cuda_launch(q, others, err, attention_bwd_kernel<T, S, false>, x);
     return rc;
 }
 
@@ -166,10 +173,9 @@ enum fr_rc tr_cuda_attention_bwd(struct cuda *cuda, struct tr_queue *q,
 
     if (rc != FR_OK || x.T == 0)
         return rc;
-    if ((rc = cuda_work(q, (size_t)(x.nh * x.T) * sizeof(float), &work, err)) != FR_OK)
+    if ((rc = cuda_work(q, (size_t)(x.nh * x.T) * sizeof(*x.queries), &work, err)) != FR_OK)
         return rc;
-    x.delta = static_cast<float *>(work);
-    x.delta_ld = x.T;
+    x.queries = static_cast<struct attention_query *>(work);
     return attention_sized(a->Q.dtype, x, [&](auto t, auto dq, auto dv) {
         using T = decltype(t);
 

@@ -4,7 +4,8 @@
  *
  * A block owns 128 rows of one segment and head: keys (x is K, x2 is V) or queries (x is Q, x2 is
  * dO). The producer, one thread, loads x and x2 once, then tiles of the other side, y and y2, in a
- * ring. A warpgroup owns 64 rows: scores x y^T and x2 y2^T, from them P and dS, which stay in
+ * ring; where those are queries, the warp beside it puts their lse and delta into the ring too. A
+ * warpgroup owns 64 rows: scores x y^T and x2 y2^T, from them P and dS, which stay in
  * registers as left operands of sum2 += P y2 (keys alone) and sum += dS y. Those run beside the
  * next tile's scores. Tiles of the other side have 32 rows for keys, whose two sums take most
  * registers, and 64 for queries.
@@ -16,10 +17,8 @@
  */
 #include "trainer/backend/cuda/attention_sm90.h"
 
-enum { STAGES = 2 };
-
 template <int DQ_, int DV_, bool KEYS> struct backward_shape {
-    static constexpr int DQ = DQ_, DV = DV_, OTHERS = KEYS ? 32 : 64;
+    static constexpr int DQ = DQ_, DV = DV_, OTHERS = KEYS ? 32 : 64, STAGES = KEYS ? 4 : 3;
     static constexpr int X = sm90_bytes<SM90_OWNED, DQ>, X2 = sm90_bytes<SM90_OWNED, DV>;
     static constexpr int Y = sm90_bytes<OTHERS, DQ>, Y2 = sm90_bytes<OTHERS, DV>;
     static constexpr size_t BYTES = X + X2 + STAGES * (Y + Y2);
@@ -29,14 +28,16 @@ struct backward_maps {
     CUtensorMap x, x2, y, y2;
 };
 
-struct backward_barriers {
-    uint64_t owned, full[STAGES], empty[STAGES];
+/* Barriers of the ring, and what it holds of queries. */
+template <class S> struct backward_ring {
+    uint64_t owned, full[S::STAGES], empty[S::STAGES];
+    struct attention_query of[S::STAGES][S::OTHERS];
 };
 
 /* The tiles that a block goes over: those of the heads of its kv head in turn, or of one head. */
 struct schedule {
     int64_t begin, each, steps; /* first tile, tiles of a head, all */
-    int head;                   /* the first one of the other side */
+    int head, heads;            /* the first one of the other side, how many */
 
     __device__ __forceinline__ int head_of(int64_t step) const
     {
@@ -57,11 +58,12 @@ __device__ __forceinline__ struct schedule schedule_of(const struct attention &a
     int64_t end = !KEYS && a.causal && last < s.len ? last : s.len;
     int64_t each = (end + S::OTHERS - 1) / S::OTHERS - begin;
 
-    return {begin, each, each * (KEYS ? group : 1), KEYS ? own * group : own / group};
+    return {begin, each, each * (KEYS ? group : 1), KEYS ? own * group : own / group,
+            KEYS ? group : 1};
 }
 
 template <class S>
-__device__ void produce(unsigned char *room, struct backward_barriers *g,
+__device__ void produce(unsigned char *room, struct backward_ring<S> *g,
                         const struct backward_maps &maps, const struct span &s,
                         const struct schedule &c)
 {
@@ -72,7 +74,7 @@ __device__ void produce(unsigned char *room, struct backward_barriers *g,
     sm90_load<SM90_OWNED, S::DQ>(room, &maps.x, own, s.begin + s.first, &g->owned);
     sm90_load<SM90_OWNED, S::DV>(room + S::X, &maps.x2, own, s.begin + s.first, &g->owned);
     for (int64_t step = 0; step < c.steps; step++) {
-        sm90_turn<STAGES> t(step);
+        sm90_turn<S::STAGES> t(step);
         unsigned char *y = ring + t.stage * (S::Y + S::Y2);
         int64_t token = s.begin + c.tile_of(step) * S::OTHERS;
 
@@ -81,6 +83,30 @@ __device__ void produce(unsigned char *room, struct backward_barriers *g,
         sm90_load<S::OTHERS, S::DQ>(y, &maps.y, c.head_of(step), token, &g->full[t.stage]);
         sm90_load<S::OTHERS, S::DV>(y + S::Y, &maps.y2, c.head_of(step), token, &g->full[t.stage]);
     }
+}
+
+/* A warp, in few registers: a lane a query of the tile. of: what is known of the segment's len
+ * queries, those of the next head `ld` behind. */
+template <class S>
+__device__ void produce_queries(struct backward_ring<S> *g, const struct attention_query *of,
+                                int64_t ld, int len, int first, int heads)
+{
+    int lane = (int)(threadIdx.x % 32);
+    uint32_t step = 0;
+
+    static_assert(S::OTHERS == 32, "a tile has other than 32 queries");
+#pragma unroll 1
+    for (; heads > 0; heads--, of += ld)
+#pragma unroll 1
+        for (int i = first + lane; i < len + lane; i += S::OTHERS, step++) {
+            struct attention_query x = {INFINITY, 0};
+
+            ptx_mbar_wait(&g->empty[step % S::STAGES], (step / S::STAGES % 2) ^ 1);
+            if (i < len)
+                x = of[i];
+            g->of[step % S::STAGES][lane] = x;
+            ptx_mbar_arrive(&g->full[step % S::STAGES]);
+        }
 }
 
 /* Pins the second pair of products: their sums and left operands. */
@@ -98,7 +124,7 @@ __device__ __forceinline__ void pin_sums(float (&sum)[D][4], float (&sum2)[D2][4
 
 /* The 64 rows of warpgroup `mine`. */
 template <class T, class S, bool KEYS>
-__device__ void collect(const unsigned char *room, struct backward_barriers *g,
+__device__ void collect(const unsigned char *room, struct backward_ring<S> *g,
                         const struct attention &a, const struct span &s, const struct schedule &c,
                         int mine)
 {
@@ -109,12 +135,16 @@ __device__ void collect(const unsigned char *room, struct backward_barriers *g,
     float sum[S::DQ / 8][4] = {}, sum2[KEYS ? S::DV / 8 : 1][4] = {};
     tile_a<T> fp[N / 16], fd[N / 16]; /* in use until the next tile's wait */
     const float scale[2] = {a.scale, a.scale}, one[2] = {1, 1};
+    struct attention_query of[2] = {};
     bool elected = threadIdx.x % 32 == 0;
     int own = (int)blockIdx.y, last = 0; /* the stage that sum and sum2 take from */
 
+    if constexpr (!KEYS)
+        for (int h = 0; h < 2; h++)
+            of[h] = attention_query_of(a, s, own, row + threadIdx.x % 32 / 4 + h * 8);
     ptx_mbar_wait(&g->owned, 0);
     for (int64_t step = 0; step < c.steps; step++) {
-        sm90_turn<STAGES> t(step);
+        sm90_turn<S::STAGES> t(step);
         const unsigned char *y = ring + t.stage * (S::Y + S::Y2);
         float p[N / 8][4], d[N / 8][4];
 
@@ -131,8 +161,10 @@ __device__ void collect(const unsigned char *room, struct backward_barriers *g,
         pin_sums<KEYS>(sum, sum2, fp, fd);
         if (elected && step > 0)
             ptx_mbar_arrive(&g->empty[last]);
-        attention_gradients<KEYS, N>(p, d, a, s, KEYS ? c.head_of(step) : own, row,
-                                     c.tile_of(step) * N);
+        if (attention_partial<KEYS, N>(a, row, c.tile_of(step) * N, s.len))
+            attention_mask<KEYS>(p, a, row, c.tile_of(step) * N, s.len);
+        attention_gradients<KEYS, N>(p, d, a.scale * ATTENTION_LOG2E, of,
+                                     [&](int column) { return g->of[t.stage][column]; });
         sm90_take<T, N>(fd, d);
         if constexpr (KEYS)
             sm90_take<T, N>(fp, p);
@@ -159,11 +191,11 @@ __global__ void __launch_bounds__(SM90_THREADS)
                               const __grid_constant__ struct backward_maps maps)
 {
     DEV_DYNAMIC(unsigned char, room);
-    DEV_SHARED(struct backward_barriers, barriers, [1]);
+    DEV_SHARED(struct backward_ring<S>, barriers, [1]);
     /* Smaller sums fit the registers that every thread begins with. */
     constexpr bool MANY = S::DQ > 64;
     int mine = (int)(threadIdx.x / SM90_GROUP);
-    struct backward_barriers *g = barriers;
+    struct backward_ring<S> *g = barriers;
     struct span s;
 
     if (!attention_span(&s, a, SM90_OWNED))
@@ -172,8 +204,8 @@ __global__ void __launch_bounds__(SM90_THREADS)
 
     if (threadIdx.x == 0) {
         ptx_mbar_init(&g->owned, 1);
-        for (int i = 0; i < STAGES; i++) {
-            ptx_mbar_init(&g->full[i], 1);
+        for (int i = 0; i < S::STAGES; i++) {
+            ptx_mbar_init(&g->full[i], KEYS ? 1 + 32 : 1);
             ptx_mbar_init(&g->empty[i], SM90_WARPS);
         }
         ptx_mbar_init_fence();
@@ -184,6 +216,10 @@ __global__ void __launch_bounds__(SM90_THREADS)
             ptx_regs_give<24>();
         if (threadIdx.x == 2 * SM90_GROUP)
             produce<S>(room, g, maps, s, c);
+        if constexpr (KEYS)
+            if (threadIdx.x / 32 == 2 * SM90_GROUP / 32 + 1)
+                produce_queries<S>(g, a.queries + c.head * a.T + s.begin, a.T, (int)s.len,
+                                   (int)c.begin * S::OTHERS, c.heads);
     } else {
         if constexpr (MANY)
             ptx_regs_take<240>();

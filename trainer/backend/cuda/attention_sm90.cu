@@ -4,9 +4,9 @@
  *
  * A block owns 128 queries of one segment and head. The producer, one thread, loads Q once, then
  * 128 rows of K and of V at a time, in two rings of two stages. S = Q K^T; the probabilities stay
- * in registers as the left operand of P V. The product of one tile's P V runs beside that of the
- * next tile's S; while one warpgroup computes exponentials, the other one's products keep the
- * tensor cores busy.
+ * in registers as the left operand of P V. The next tile's S and then this tile's P V are put into
+ * the queue together: the exponentials of the one are computed while the other is multiplied, and
+ * while both warpgroups wait for neither.
  *
  * Moves Q and O once, K and V once per 128 queries (by L2); 2*T*len*(dq+dv) operations a head, half
  * of them when causal; limit: the matrix rate.
@@ -66,44 +66,59 @@ __device__ void consume(const unsigned char *room, struct forward_barriers *g,
     int64_t row = s.first + mine * 64 + threadIdx.x % SM90_GROUP / 32 * 16;
     bool elected = threadIdx.x % 32 == 0;
     float sum[S::DV / 8][4] = {}, m[2] = {-INFINITY, -INFINITY}, l[2] = {0, 0};
-    tile_a<T> fp[KEYS / 16]; /* in use until the next tile's wait */
-    int last = 0;            /* the stage of V that is being multiplied */
-
-    ptx_mbar_wait(&g->q, 0);
-    for (int64_t step = 0; step < steps; step++) {
+    float p[KEYS / 8][4], keep[2], scale = a.scale * ATTENTION_LOG2E;
+    tile_a<T> fp[KEYS / 16];
+    auto score = [&](int64_t step) {
         sm90_turn<STAGES> t(step);
-        float p[KEYS / 8][4], keep[2];
 
         ptx_mbar_wait(&g->k_full[t.stage], t.parity);
         sm90_pin(p);
         ptx_wgmma_fence();
         sm90_scores<T, KEYS, S::DQ>(p, q, k + t.stage * S::K);
         ptx_wgmma_commit();
-        ptx_wgmma_wait<0>();
+    };
+    auto soften = [&](int64_t step) {
         sm90_pin(p);
-        sm90_pin(sum);
-        sm90_pin(fp);
         if (elected)
-            ptx_mbar_arrive(&g->k_empty[t.stage]);
-        if (elected && step > 0)
-            ptx_mbar_arrive(&g->v_empty[last]);
-        if ((step + 1) * KEYS > s.len || (a.causal && (step + 1) * KEYS > row + 1))
-            attention_mask(p, a, row, step * KEYS, s.len);
-        attention_softmax(p, m, l, keep, a.scale * 1.44269504089f);
-#pragma unroll
-        for (int n = 0; n < S::DV / 8; n++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-                sum[n][e] *= keep[e / 2];
-        sm90_take<T, KEYS>(fp, p);
+            ptx_mbar_arrive(&g->k_empty[sm90_turn<STAGES>(step).stage]);
+        if (attention_partial<false, KEYS>(a, row, step * KEYS, s.len))
+            attention_mask<false>(p, a, row, step * KEYS, s.len);
+        attention_softmax(p, m, l, keep, scale);
+    };
+    auto add = [&](int64_t step) {
+        sm90_turn<STAGES> t(step);
+
         ptx_mbar_wait(&g->v_full[t.stage], t.parity);
         sm90_pin(sum);
         sm90_pin(fp);
         ptx_wgmma_fence();
         sm90_add<T, KEYS, S::DV>(sum, fp, v + t.stage * S::V);
         ptx_wgmma_commit();
-        last = t.stage;
+    };
+
+    ptx_mbar_wait(&g->q, 0);
+    score(0);
+    ptx_wgmma_wait<0>();
+    soften(0);
+    sm90_take<T, KEYS>(fp, p);
+    for (int64_t step = 1; step < steps; step++) {
+        score(step);
+        add(step - 1);
+        ptx_wgmma_wait<1>();
+        soften(step);
+        ptx_wgmma_wait<0>();
+        sm90_pin(sum);
+        sm90_pin(fp);
+        if (elected)
+            ptx_mbar_arrive(&g->v_empty[sm90_turn<STAGES>(step - 1).stage]);
+#pragma unroll
+        for (int n = 0; n < S::DV / 8; n++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                sum[n][e] *= keep[e / 2];
+        sm90_take<T, KEYS>(fp, p);
     }
+    add(steps - 1);
     ptx_wgmma_wait<0>();
     sm90_pin(sum);
     sm90_pin(fp);

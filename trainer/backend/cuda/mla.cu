@@ -109,35 +109,80 @@ template <class T> struct part {
     int64_t step;
 };
 
+/*
+ * Calls f(j, h, step) for the TURNS heads h, h + step, ..., of which the last may not be there, and
+ * their chunk from channel j on: a thread stays at its chunk, so that it asks for several heads at
+ * once and finds the next without a division.
+ */
+template <int TURNS, class F>
+__device__ __forceinline__ void each_chunk(int heads, int64_t width, F f)
+{
+    int across = (int)((width + CHUNK - 1) / CHUNK), threads = (int)blockDim.x;
+    int lanes = min(across, threads), step = lanes > 0 ? threads / lanes : 0;
+    int first = lanes > 0 ? (int)threadIdx.x / lanes : 0;
+
+    if (first >= step)
+        return;
+    for (int j = (int)threadIdx.x % lanes; j < across; j += lanes)
+        for (int h = first; h < heads; h += TURNS * step)
+            f((int64_t)j * CHUNK, h, step);
+}
+
 template <class T>
 __device__ __forceinline__ void copy_heads(struct part<T> to, struct part<const T> from, int heads,
                                            int64_t width)
 {
-    int across = (int)((width + CHUNK - 1) / CHUNK);
+    constexpr int TURNS = 4, WORDS = CHUNK * (int)sizeof(T) / 16;
+    bool wide = ((uintptr_t)to.p | (uintptr_t)from.p | (size_t)(to.step * (int64_t)sizeof(T)) |
+                 (size_t)(from.step * (int64_t)sizeof(T))) %
+                    16 ==
+                0;
 
-    for (int u = (int)threadIdx.x; u < heads * across; u += (int)blockDim.x) {
-        int64_t h = u / across, j = (int64_t)(u % across) * CHUNK;
-        float x[CHUNK];
+    each_chunk<TURNS>(heads, width, [&](int64_t j, int first, int step) {
+        if (wide && width - j >= CHUNK) { /* nothing between the loads of several heads */
+            dev_word<T> x[TURNS][WORDS];
 
-        load(x, from.p + h * from.step + j, width - j);
-        store(to.p + h * to.step + j, x, width - j);
-    }
+#pragma unroll
+            for (int k = 0; k < TURNS * WORDS; k++)
+                if (first + k / WORDS * step < heads)
+                    x[k / WORDS][k % WORDS] = reinterpret_cast<const dev_word<T> *>(
+                        from.p + (first + k / WORDS * step) * from.step + j)[k % WORDS];
+#pragma unroll
+            for (int k = 0; k < TURNS * WORDS; k++)
+                if (first + k / WORDS * step < heads)
+                    reinterpret_cast<dev_word<T> *>(to.p + (first + k / WORDS * step) * to.step +
+                                                    j)[k % WORDS] = x[k / WORDS][k % WORDS];
+            return;
+        }
+        for (int h = first; h < heads && h < first + TURNS * step; h += step) {
+            float x[CHUNK];
+
+            load(x, from.p + h * from.step + j, width - j);
+            store(to.p + h * to.step + j, x, width - j);
+        }
+    });
 }
 
 template <class T>
 __device__ __forceinline__ void turn_heads(struct part<T> to, struct part<const T> from, int heads,
                                            const struct turn &t)
 {
-    int across = (int)((t.half + CHUNK - 1) / CHUNK);
+    constexpr int TURNS = 2;
 
-    for (int u = (int)threadIdx.x; u < heads * across; u += (int)blockDim.x) {
-        int64_t h = u / across, i = (int64_t)(u % across) * CHUNK;
-        float x[CHUNK], z[CHUNK];
+    each_chunk<TURNS>(heads, t.half, [&](int64_t i, int first, int step) {
+        float x[TURNS][CHUNK], z[TURNS][CHUNK];
 
-        load_pairs(x, z, from.p + h * from.step, t, i);
-        rotate(x, z, t, i);
-        store_pairs(to.p + h * to.step, x, z, t, i);
-    }
+#pragma unroll
+        for (int k = 0; k < TURNS; k++)
+            if (first + k * step < heads)
+                load_pairs(x[k], z[k], from.p + (first + k * step) * from.step, t, i);
+#pragma unroll
+        for (int k = 0; k < TURNS; k++)
+            if (first + k * step < heads) {
+                rotate(x[k], z[k], t, i);
+                store_pairs(to.p + (first + k * step) * to.step, x[k], z[k], t, i);
+            }
+    });
 }
 
 /* ---- rope ---- */

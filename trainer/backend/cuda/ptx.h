@@ -13,6 +13,15 @@
 #define PTX_SM90(...) __trap()
 #endif
 
+/* ex2.approx.ftz: 2^x within 2 ulp; what is below 2^-126 becomes 0. */
+__device__ __forceinline__ float ptx_exp2(float x)
+{
+    float y;
+
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /* The address of shared memory as instructions take it. */
 __device__ __forceinline__ uint32_t ptx_shared(const void *p)
 {
