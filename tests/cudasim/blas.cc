@@ -21,7 +21,7 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t h)
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *d, cublasComputeType_t,
                                         cudaDataType_t)
 {
-    *d = new sim_blas_desc{CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr};
+    *d = new sim_blas_desc{CUBLAS_OP_N, CUBLAS_OP_N};
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -35,12 +35,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t d,
                                               cublasLtMatmulDescAttributes_t a, const void *value,
                                               size_t bytes)
 {
-    void *field = a == CUBLASLT_MATMUL_DESC_TRANSA     ? (void *)&d->trans_a
-                  : a == CUBLASLT_MATMUL_DESC_TRANSB   ? (void *)&d->trans_b
-                  : a == CUBLASLT_MATMUL_DESC_EPILOGUE ? (void *)&d->epilogue
-                                                       : (void *)&d->bias;
+    int32_t *field = a == CUBLASLT_MATMUL_DESC_TRANSA ? &d->trans_a : &d->trans_b;
 
-    if (bytes != (a == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? sizeof d->bias : sizeof(int32_t)))
+    if (bytes != sizeof *field)
         return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(field, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
@@ -166,8 +163,6 @@ static void multiply(const struct blas_call &x)
             sum *= x.alpha;
             if (x.beta != 0)
                 sum += x.beta * get(x.c, x.lc.type, at);
-            if (x.d.epilogue == CUBLASLT_EPILOGUE_BIAS)
-                sum += get(x.d.bias, x.lc.type, (int64_t)i);
             put(x.out, x.lc.type, at, sum);
         }
 }

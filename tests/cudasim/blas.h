@@ -16,12 +16,9 @@ enum cublasStatus_t {
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68 };
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
 enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
-enum cublasLtEpilogue_t { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4 };
 enum cublasLtMatmulDescAttributes_t {
     CUBLASLT_MATMUL_DESC_TRANSA = 3,
-    CUBLASLT_MATMUL_DESC_TRANSB = 4,
-    CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
-    CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8
+    CUBLASLT_MATMUL_DESC_TRANSB = 4
 };
 enum cublasLtMatmulPreferenceAttributes_t {
     CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
@@ -42,8 +39,7 @@ enum cublasLtReductionScheme_t {
 
 typedef struct sim_blas *cublasLtHandle_t;
 typedef struct sim_blas_desc {
-    int32_t trans_a, trans_b, epilogue;
-    const void *bias;
+    int32_t trans_a, trans_b;
 } * cublasLtMatmulDesc_t;
 typedef struct sim_blas_layout {
     enum cudaDataType_t type;

@@ -30,7 +30,7 @@ struct backward_maps {
 
 /* Barriers of the ring, and what it holds of queries. */
 template <class S> struct backward_ring {
-    uint64_t owned, full[S::STAGES], empty[S::STAGES];
+    uint64_t owned, done[2], full[S::STAGES], empty[S::STAGES];
     struct attention_query of[S::STAGES][S::OTHERS];
 };
 
@@ -124,14 +124,13 @@ __device__ __forceinline__ void pin_sums(float (&sum)[D][4], float (&sum2)[D2][4
 
 /* The 64 rows of warpgroup `mine`. */
 template <class T, class S, bool KEYS>
-__device__ void collect(const unsigned char *room, struct backward_ring<S> *g,
-                        const struct attention &a, const struct span &s, const struct schedule &c,
-                        int mine)
+__device__ void collect(unsigned char *room, struct backward_ring<S> *g, const struct attention &a,
+                        const struct span &s, const struct schedule &c, int mine)
 {
     constexpr int N = S::OTHERS;
     const unsigned char *x = room + mine * 64 * SM90_LINE, *x2 = x + S::X;
     const unsigned char *ring = room + S::X + S::X2;
-    int64_t row = s.first + mine * 64 + threadIdx.x % SM90_GROUP / 32 * 16;
+    int64_t row = s.first + threadIdx.x / 32 * 16;
     float sum[S::DQ / 8][4] = {}, sum2[KEYS ? S::DV / 8 : 1][4] = {};
     tile_a<T> fp[N / 16], fd[N / 16]; /* in use until the next tile's wait */
     const float scale[2] = {a.scale, a.scale}, one[2] = {1, 1};
@@ -178,11 +177,13 @@ __device__ void collect(const unsigned char *room, struct backward_ring<S> *g,
     }
     ptx_wgmma_wait<0>();
     pin_sums<KEYS>(sum, sum2, fp, fd);
+    sm90_done(&g->done[mine]);
     if (row >= s.len)
         return;
-    attention_put<T, S::DQ>(KEYS ? a.dK : a.dQ, sum, s, row, (int64_t)own * a.dq, a.dq, scale);
+    room += threadIdx.x / 32 * 16 * SM90_LINE;
+    sm90_put<T, S::DQ>(room, KEYS ? a.dK : a.dQ, sum, s, row, (int64_t)own * a.dq, a.dq, scale);
     if constexpr (KEYS)
-        attention_put<T, S::DV>(a.dV, sum2, s, row, (int64_t)own * a.dv, a.dv, one);
+        sm90_put<T, S::DV>(room + S::X, a.dV, sum2, s, row, (int64_t)own * a.dv, a.dv, one);
 }
 
 template <class T, class S, bool KEYS>
@@ -204,6 +205,8 @@ __global__ void __launch_bounds__(SM90_THREADS)
 
     if (threadIdx.x == 0) {
         ptx_mbar_init(&g->owned, 1);
+        ptx_mbar_init(&g->done[0], SM90_WARPS / 2);
+        ptx_mbar_init(&g->done[1], SM90_WARPS / 2);
         for (int i = 0; i < S::STAGES; i++) {
             ptx_mbar_init(&g->full[i], KEYS ? 1 + 32 : 1);
             ptx_mbar_init(&g->empty[i], SM90_WARPS);

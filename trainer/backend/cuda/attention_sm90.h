@@ -83,6 +83,55 @@ __device__ __forceinline__ void sm90_take(tile_a<T> (&a)[K / 16], const float (&
         tile_take<T>(a[i], p[2 * i], p[2 * i + 1]);
 }
 
+/* Until the last products of all four warps of the group have been waited for: no line of its tiles
+ * is read any more. Behind ptx_wgmma_wait<0>; done: a barrier of four arrivals, used once. */
+__device__ __forceinline__ void sm90_done(uint64_t *done)
+{
+    if (threadIdx.x % 32 == 0)
+        ptx_mbar_arrive(done);
+    ptx_mbar_wait(done, 0);
+}
+
+/*
+ * Rows of a warp's sums into a view, as attention_put, by way of shared memory: of each box of a
+ * tile of SM90_OWNED rows, which no product reads any more (sm90_done), the warp's 16 lines, `room`
+ * the first box's. Words of a line are exchanged as in the tile, so that a column's eight rows are
+ * in different banks. All lanes call.
+ */
+template <class T, int D>
+__device__ __forceinline__ void sm90_put(unsigned char *room, const struct heads &v,
+                                         const float (&sum)[D / 8][4], const struct span &s,
+                                         int64_t row, int64_t at, int size, const float (&by)[2])
+{
+    constexpr int BOX = SM90_OWNED * SM90_LINE, CHUNKS = D / 8;
+    int lane = (int)(threadIdx.x % 32), rows = s.len - row < 16 ? (int)(s.len - row) : 16;
+    T *to = static_cast<T *>(v.p) + (s.begin + row) * v.ld + at;
+
+    __syncwarp();
+#pragma unroll
+    for (int n = 0; n < CHUNKS; n++)
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+            *reinterpret_cast<uint32_t *>(room + n / 8 * BOX + (lane / 4 + 8 * h) * SM90_LINE +
+                                          (n % 8 ^ lane / 4) * 16 + lane % 4 * 4) =
+                tile_pair(sum[n][2 * h] * by[h], sum[n][2 * h + 1] * by[h], T());
+    __syncwarp();
+#pragma unroll 4
+    for (int i = lane; i < 16 * CHUNKS; i += 32) {
+        int r = i / CHUNKS, n = i % CHUNKS;
+        const dev_word<T> *x = reinterpret_cast<const dev_word<T> *>(
+            room + n / 8 * BOX + r * SM90_LINE + (n % 8 ^ r % 8) * 16);
+
+        if (r >= rows || n * 8 >= size)
+            continue;
+        if (v.wide)
+            *reinterpret_cast<dev_word<T> *>(to + r * v.ld + n * 8) = *x;
+        else
+            for (int k = 0; k < 8 && n * 8 + k < size; k++)
+                to[r * v.ld + n * 8 + k] = x->x[k];
+    }
+}
+
 /* Where a ring of STAGES stands: both sides count alike. */
 template <int STAGES> struct sm90_turn {
     int stage;

@@ -1,10 +1,11 @@
 /*
  * gemm: c = alpha * op(a) * op(b) + beta * c + bias ("=", or "+=" with beta). cuBLASLt (lt.cu) does
- * it, but for what it has no form for: FP8 blocks, a bias wider than c, and sums of no term, which
- * are the kernel's of product.cu. LoRA's products are such calls: x A^T and dA are skinny
- * (bandwidth of x), the update by B goes into y with beta 1 (bandwidth of y), dA and dB into f32.
- * Moves M*D + D*N + M*N elements (c twice with beta; once more each way where a bias is not of c's
- * type, by bias_kernel). Limit: the matrix rate, of skinny ones the bandwidth.
+ * it, but for what it has no form for: FP8 blocks, sums of no term, and a 16-bit c with a bias,
+ * which some of its algorithms add to sums that are rounded already; those are the kernel's of
+ * product.cu. LoRA's products are such calls: x A^T and dA are skinny (bandwidth of x), the update
+ * by B goes into y with beta 1 (bandwidth of y), dA and dB into f32. Moves M*D + D*N + M*N elements
+ * (c twice with beta; once more each way where an f32 c has a bias, by bias_kernel). Limit: the
+ * matrix rate, of skinny ones the bandwidth.
  */
 #include "trainer/backend/cuda/lt.h"
 #include "trainer/backend/cuda/product.h"
@@ -25,7 +26,7 @@ __global__ void bias_kernel(struct rows<float> c, const B *bias, struct cuda_spa
     store(c.at(k.row, k.col), x, k.n);
 }
 
-/* An f32 c gets its bias of a 16-bit type afterwards. */
+/* An f32 c gets its bias afterwards. */
 static enum fr_rc add_bias(struct tr_queue *q, const struct tr_gemm *a, struct fr_err *err)
 {
     const struct tr_view *views[] = {&a->c};
@@ -33,10 +34,10 @@ static enum fr_rc add_bias(struct tr_queue *q, const struct tr_gemm *a, struct f
 
     struct rows<float> c = cuda_rows<float>(a->c);
 
-    return a->bias.dtype == TR_BF16 ? cuda_launch(q, cuda_chunks(s), err, bias_kernel<bf16>, c,
-                                                  static_cast<const bf16 *>(a->bias.p), s)
-                                    : cuda_launch(q, cuda_chunks(s), err, bias_kernel<f16>, c,
-                                                  static_cast<const f16 *>(a->bias.p), s);
+    return cuda_float(a->bias.dtype, [&](auto t) {
+        return cuda_launch(q, cuda_chunks(s), err, bias_kernel<decltype(t)>, c,
+                           static_cast<const decltype(t) *>(a->bias.p), s);
+    });
 }
 
 static enum fr_rc own(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,
@@ -69,19 +70,16 @@ static enum fr_rc own(struct cuda *cuda, struct tr_queue *q, const struct tr_gem
 enum fr_rc cuda_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,
                      struct fr_err *err)
 {
-    bool bias = a->bias.p != NULL, other = bias && a->bias.dtype != a->c.dtype;
-    struct tr_gemm g = *a;
+    bool bias = a->bias.p != NULL;
     enum fr_rc rc;
 
     if (a->c.shape[0] == 0 || a->c.shape[1] == 0)
         return FR_OK;
     if (a->b.w.dtype == TR_F8_E4M3 || a->a.shape[a->trans_a ? 0 : 1] == 0 ||
-        (other && a->c.dtype != TR_F32))
+        (bias && a->c.dtype != TR_F32))
         return own(cuda, q, a, err);
-    if (other)
-        g.bias = {};
-    rc = lt_gemm(cuda, q, &g, err);
-    return rc == FR_OK && other ? add_bias(q, a, err) : rc;
+    rc = lt_gemm(cuda, q, a, err);
+    return rc == FR_OK && bias ? add_bias(q, a, err) : rc;
 }
 
 enum fr_rc tr_cuda_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,

@@ -33,7 +33,7 @@ struct lt_key {
     int64_t M, N, D, lda, ldb, ldc;
     int type, c_type;
     uint32_t align_a, align_b, align_c;
-    bool trans_a, trans_b, bias;
+    bool trans_a, trans_b;
 };
 
 struct lt_plan {
@@ -148,7 +148,6 @@ static enum fr_rc lt_describe(struct lt *lt, struct lt_plan *p, struct fr_err *e
     cudaDataType_t type = data_type(k->type);
     int32_t ta = k->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
             tb = k->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    int32_t epilogue = k->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     uint64_t M = (uint64_t)k->M, N = (uint64_t)k->N, D = (uint64_t)k->D;
     cublasStatus_t s = lt->cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
 
@@ -158,9 +157,6 @@ static enum fr_rc lt_describe(struct lt *lt, struct lt_plan *p, struct fr_err *e
     if (s == CUBLAS_STATUS_SUCCESS)
         s = lt->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSB, &tb,
                                                sizeof tb);
-    if (s == CUBLAS_STATUS_SUCCESS)
-        s = lt->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                               sizeof epilogue);
     if (s == CUBLAS_STATUS_SUCCESS)
         s = lt->cublasLtMatrixLayoutCreate(&p->a, type, k->trans_b ? D : N, k->trans_b ? N : D,
                                            k->ldb);
@@ -267,14 +263,8 @@ enum fr_rc lt_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *
     key.align_c = alignment(a->c.p, a->c.ld, c_size);
     key.trans_a = a->trans_a;
     key.trans_b = a->trans_b;
-    key.bias = a->bias.p != NULL;
     if ((rc = cuda_work(q, LT_WORKSPACE, &work, err)) != FR_OK || q->dry ||
         (rc = lt_plan_of(lt, &key, &p, err)) != FR_OK)
-        return rc;
-    if (key.bias &&
-        (rc = lt_ok(lt->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                       &a->bias.p, sizeof a->bias.p),
-                    "bias", err)) != FR_OK)
         return rc;
     return lt_ok(lt->cublasLtMatmul(lt->handle, p->desc, &a->alpha, a->b.w.p, p->a, a->a.p, p->b,
                                     &a->beta, a->c.p, p->c, a->c.p, p->c, &p->algo, work,

@@ -16,9 +16,9 @@ enum fr_rc lt_present(struct fr_err *err);
 /* Opens the library for cuda, until lt_destroy. */
 enum fr_rc lt_open(struct cuda *cuda, struct fr_err *err);
 
-/* c = alpha * op(a) * op(b) + beta * c + bias; bias absent or of c's type; b not FP8; no dimension
- * is 0. A plan (the library's first choice for shape, types and alignments) is made once.
- * FR_UNSUPPORTED names the shape when it has no algorithm. */
+/* c = alpha * op(a) * op(b) + beta * c, the bias left out; b not FP8; no dimension is 0. A plan
+ * (the library's first choice for shape, types and alignments) is made once. FR_UNSUPPORTED names
+ * the shape when it has no algorithm. */
 enum fr_rc lt_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,
                    struct fr_err *err);
 

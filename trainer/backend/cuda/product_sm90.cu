@@ -9,8 +9,11 @@
  * are through with it. Rows of a box beyond a group's end are the next group's: they are multiplied
  * and not written. Sums run over D in one order whatever the schedule.
  *
+ * A warp's sums go out through lines of its own in shared memory, by 16 bytes a thread: their own
+ * places in the registers would take a test and a store each, of 12,000 instructions a tile.
+ *
  * Moves M*D + N*D + M*N elements (each a per 256 columns, each b per row of tiles, by L2; c twice
- * with beta, written as in product.cu); limits: the matrix rate at hundreds of rows a group, else
+ * with beta); limits: the matrix rate at hundreds of rows a group, else
  * the bandwidth (the weights once).
  * Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions", "mbarrier"; the roles
  * of warpgroups as in CUTLASS's manual, "Efficient GEMM in CUDA", warp specialisation.
@@ -24,7 +27,11 @@ enum {
     GROUP = 128, /* threads of a warpgroup */
     THREADS = 3 * GROUP,
     WARPS = 2 * GROUP / 32, /* that multiply */
-    ROOM = 220 << 10        /* of shared memory, for stages */
+    /* A warp's 16 rows on their way out, 256 bytes of each at a time; rows lie so that a column's
+     * eight are in different banks. */
+    OUT_LINE = 256 + 16,
+    OUT = 16 * OUT_LINE,
+    ROOM = (226 << 10) - WARPS * OUT /* of shared memory, for stages */
 };
 
 /* Tiles of HEIGHT rows: what a warpgroup has of them, and the ring. */
@@ -109,35 +116,121 @@ __device__ __forceinline__ void multiply(float (&sum)[sm90_shape<HEIGHT>::N / 2]
     ptx_wgmma_commit();
 }
 
+/* Columns first .. of a warp's 16 rows of sums, as many as a line of `out` holds, times alpha. */
+template <class S, int N>
+__device__ __forceinline__ void put_lines(unsigned char *out, const float (&sum)[N], int first,
+                                          float alpha)
+{
+    constexpr int COLUMNS = 256 / (int)sizeof(S);
+    int lane = (int)(threadIdx.x % 32);
+
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < COLUMNS / 8; j++)
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const float *d = &sum[(first / 8 + j) * 4 + 2 * h];
+            unsigned char *to =
+                out + (lane / 4 + 8 * h) * OUT_LINE + (8 * j + lane % 4 * 2) * (int)sizeof(S);
+
+            if constexpr (sizeof(S) == 2)
+                *reinterpret_cast<uint32_t *>(to) = tile_pair(d[0] * alpha, d[1] * alpha, S());
+            else
+                *reinterpret_cast<float2 *>(to) = float2{d[0] * alpha, d[1] * alpha};
+        }
+    __syncwarp();
+}
+
+/* The lines of a warp into c, whose rows are the group's from m on and columns from n: as they are.
+ */
+template <class T>
+__device__ __forceinline__ void copy_lines(T *c, const unsigned char *out, const struct product &p,
+                                           int rows, int64_t n)
+{
+    int lane = (int)(threadIdx.x % 32), at = lane % 16 * 16;
+    int64_t col = n + lane % 16 * CHUNK;
+
+    if (col >= p.N)
+        return;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        int r = 2 * i + lane / 16;
+
+        if (r < rows)
+            *reinterpret_cast<dev_word<T> *>(c + r * p.ldc + col) =
+                *reinterpret_cast<const dev_word<T> *>(out + r * OUT_LINE + at);
+    }
+}
+
+/* The same from lines of f32, with what c had and the bias. */
+template <class T, class C>
+__device__ __forceinline__ void add_lines(C *c, const unsigned char *out, const struct product &p,
+                                          int rows, int64_t n)
+{
+    int lane = (int)(threadIdx.x % 32);
+    int64_t col = n + lane % 8 * CHUNK, left = p.N - col;
+
+    if (left <= 0)
+        return;
+#pragma unroll 1
+    for (int r = lane / 8; r < rows; r += 4) {
+        const float *from = reinterpret_cast<const float *>(out + r * OUT_LINE) + lane % 8 * CHUNK;
+        C *to = c + r * p.ldc + col;
+        float x[CHUNK], y[CHUNK];
+
+        load(x, from, CHUNK);
+        if (p.beta != 0) {
+            load(y, to, left);
+#pragma unroll
+            for (int i = 0; i < CHUNK; i++)
+                x[i] += p.beta * y[i];
+        }
+        if (p.bias != NULL) {
+            if (p.f32_bias)
+                load(y, static_cast<const float *>(p.bias) + col, left);
+            else
+                load(y, static_cast<const T *>(p.bias) + col, left);
+#pragma unroll
+            for (int i = 0; i < CHUNK; i++)
+                x[i] += y[i];
+        }
+        store(to, x, left);
+    }
+}
+
 /* The sums of warpgroup g into c. */
 template <class T, int HEIGHT>
 __device__ __forceinline__ void put_tile(const float (&sum)[sm90_shape<HEIGHT>::N / 2],
-                                         const struct product &p, const struct product_tile &at,
-                                         int g)
+                                         unsigned char *room, const struct product &p,
+                                         const struct product_tile &at, int g)
 {
     typedef sm90_shape<HEIGHT> S;
     int64_t m = at.m0 + (HEIGHT == 128 ? g * 64 : 0) + threadIdx.x % GROUP / 32 * 16;
-    int64_t n = at.n0 + (HEIGHT == 128 ? 0 : g * S::N);
-    bool wide = p.ldc % 8 == 0 && reinterpret_cast<uintptr_t>(p.c) % 16 == 0;
+    int64_t n = at.n0 + (HEIGHT == 128 ? 0 : g * S::N), to = (at.first + m) * p.ldc;
+    int rows = at.rows - m < 16 ? (int)(at.rows - m) : 16;
+    unsigned char *out = room + S::STAGES * S::BYTES + threadIdx.x / 32 * OUT;
+    bool wide = p.ldc % 8 == 0 && p.N % 8 == 0 && reinterpret_cast<uintptr_t>(p.c) % 16 == 0;
 
+    if (wide && !p.f32_c && p.beta == 0 && p.bias == NULL) {
 #pragma unroll
-    for (int j = 0; j < S::N / 8; j += 4)
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-            int64_t row = m + threadIdx.x % 32 / 4 + h * 8, col = n + 8 * j;
-            int64_t to = (at.first + row) * p.ldc;
-            bool inside = row < at.rows;
-            const float *d = &sum[4 * j + 2 * h];
-
-            if (p.f32_c)
-                product_put_row<T>(static_cast<float *>(p.c) + to, p, d, col, inside, wide);
-            else
-                product_put_row<T>(static_cast<T *>(p.c) + to, p, d, col, inside, wide);
+        for (int j = 0; j < S::N; j += 128) {
+            put_lines<T>(out, sum, j, p.alpha);
+            copy_lines(static_cast<T *>(p.c) + to, out, p, rows, n + j);
         }
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < S::N; j += 64) {
+        put_lines<float>(out, sum, j, p.alpha);
+        if (p.f32_c)
+            add_lines<T>(static_cast<float *>(p.c) + to, out, p, rows, n + j);
+        else
+            add_lines<T>(static_cast<T *>(p.c) + to, out, p, rows, n + j);
+    }
 }
 
 template <class T, int HEIGHT, bool TB>
-__device__ void multiply_all(const unsigned char *room, uint64_t *full, uint64_t *empty,
+__device__ void multiply_all(unsigned char *room, uint64_t *full, uint64_t *empty,
                              const struct product &p, int g)
 {
     typedef sm90_shape<HEIGHT> S;
@@ -163,7 +256,7 @@ __device__ void multiply_all(const unsigned char *room, uint64_t *full, uint64_t
         ptx_wgmma_pin(sum);
         if (elected)
             ptx_mbar_arrive(&empty[last]);
-        put_tile<T, HEIGHT>(sum, p, at, g);
+        put_tile<T, HEIGHT>(sum, room, p, at, g);
     }
 }
 
@@ -225,10 +318,11 @@ static enum fr_rc launch(struct cuda *cuda, struct tr_queue *q, enum tr_dtype ty
         rc = map_b(&maps.b[g], type, TB, p, &p->group[g], err);
     if (rc != FR_OK)
         return rc;
-    return cuda_launch(q,
-                       {dim3((unsigned)(tiles < cuda->processors ? tiles : cuda->processors)),
-                        THREADS, (size_t)sm90_shape<HEIGHT>::BYTES * sm90_shape<HEIGHT>::STAGES},
-                       err, sm90_kernel<T, HEIGHT, TB>, *p, maps);
+    return cuda_launch(
+        q,
+        {dim3((unsigned)(tiles < cuda->processors ? tiles : cuda->processors)), THREADS,
+         (size_t)sm90_shape<HEIGHT>::BYTES * sm90_shape<HEIGHT>::STAGES + WARPS * OUT},
+        err, sm90_kernel<T, HEIGHT, TB>, *p, maps);
 }
 
 template <class T>
