@@ -5,7 +5,7 @@
 #
 #   ops       the op table against the reference; also by the kernels for sm_80, where the folder has them
 #   parity    trainings against the CPU backend and transformers, 200 steps with a falling loss, save
-#             and resume; its parts: f32 batch shares bf16 resumes falls gsm8k
+#             and resume; its parts: f32 batch shares bf16 models fp8 resumes falls gsm8k
 #   sanitize  the op table under compute-sanitizer: memcheck racecheck initcheck synccheck
 #   bench     training steps of DeepSeek-V3's layers: tokens/s, MFU, memory, each op against its roofline
 #   peer      the same steps beside transformers and PEFT, each in a process of its own, right after ours
@@ -225,7 +225,7 @@ peer() { # both have the same number of layers: as many as both have room for; o
 }
 
 parity() {
-    words_or f32 batch shares bf16 resumes falls gsm8k
+    words_or f32 batch shares bf16 models fp8 resumes falls gsm8k
     local status name given=()
     for name in steps compared config; do
         [ -z "${option[$name]:-}" ] || given+=("$name=${option[$name]}")

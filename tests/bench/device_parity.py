@@ -13,6 +13,8 @@ batch   logits, loss and every adapter's gradient of one batch, f32: |x - x'| / 
 shares  two ranks on one GPU, by the transport through the host: the f32 losses of one to 1e-5. With weights
         and inputs of blocks on the host: its losses to the bit
 bf16    trainings: losses to 2^-5
+models  tiny models with grouped-query attention, dense and with experts: as tests/e2e/trainer_models.py says
+fp8     the example's weights in FP8: one batch, f32, to 1e-4 against the CPU backend, and the same answer; bf16 as above
 resumes a run of six steps, and one that goes on from the state of its third, end in the same bytes
 falls   STEPS (200) steps of the example's data: the mean loss of the last tenth is below that of the first by
         a quarter
@@ -35,6 +37,7 @@ import sys
 import time
 
 import trainer_lib as t
+import trainer_models
 
 
 class OutOfTime(Exception):
@@ -96,11 +99,11 @@ def tensors(path):
     return found
 
 
-def forward(device, adapter, ids, *more):
+def forward(device, adapter, ids, *more, of=None):
     for name in ("ids", "labels"):
         with open(name + ".json", "w") as f:
             json.dump(ids, f)
-    subprocess.run([t.flowtrain, "forward", "--model_name_or_path", model, "--adapter_name_or_path", adapter,
+    subprocess.run([t.flowtrain, "forward", "--model_name_or_path", of or model, "--adapter_name_or_path", adapter,
                     "--input_ids", "ids.json", "--labels", "labels.json", "--grads", "--device", device,
                     "--output", device + ".safetensors", *more], check=True, timeout=left())
     return tensors(device + ".safetensors")
@@ -163,17 +166,46 @@ def alone():
         run("f32-gpu", option["device"], int(option["compared"]))
 
 
+def batch_ids():
+    draw = random.Random(1)
+    return [[draw.randrange(512) for _ in range(48)] for _ in range(4)]
+
+
 def batch():
     alone()
-    adapter, draw = "f32-gpu", random.Random(1)
-    ids = [[draw.randrange(512) for _ in range(48)] for _ in range(4)]
+    adapter, ids = "f32-gpu", batch_ids()
     gpu, cpu, other = forward(option["device"], adapter, ids), forward("cpu", adapter, ids), reference(adapter, ids)
     near("one batch against the CPU backend", gpu, cpu, 1e-4)
     if other is not None:
         near("one batch against transformers and PEFT", gpu, other, 1e-4)
-    far = [max(apart(forward(device, adapter, ids, "--bf16"), cpu).values()) for device in (option["device"], "cpu")]
-    print("one batch in bf16: %.2g from f32, the CPU backend's %.2g" % tuple(far), flush=True)
-    t.check("one batch in bf16", far[0] <= 2 * far[1], far)
+    rounded("one batch in bf16", adapter, ids, cpu)
+
+
+def rounded(what, adapter, ids, exact, of=None):
+    far = [max(apart(forward(device, adapter, ids, "--bf16", of=of), exact).values())
+           for device in (option["device"], "cpu")]
+    print("%s: %.2g from f32, the CPU backend's %.2g" % (what, *far), flush=True)
+    t.check(what, far[0] <= 2 * far[1], far)
+
+
+def models():
+    for name in trainer_models.MODELS:
+        left()
+        trainer_models.make(name)
+        trainer_models.train(name, option["device"], 4, transport="host", env=first_alone())
+        trainer_models.answers(name, option["device"], name + "-one")
+
+
+def fp8():
+    alone()
+    subprocess.run([t.flowtrain, "convert", "--model_name_or_path", model, "--to", "fp8", "--output", "in-fp8"],
+                   check=True, stdout=subprocess.DEVNULL, timeout=left())
+    adapter, ids = "f32-gpu", batch_ids()
+    cpu = forward("cpu", adapter, ids, of="in-fp8")
+    near("one batch of FP8 weights against the CPU backend", forward(option["device"], adapter, ids, of="in-fp8"), cpu,
+         1e-4)
+    rounded("one batch of FP8 weights in bf16", adapter, ids, cpu, of="in-fp8")
+    trainer_models.answers("in-fp8", option["device"], adapter)
 
 
 def lower(what, losses, share):
@@ -218,14 +250,17 @@ def gsm8k():
     lower("GSM8K, tokens of " + ("DeepSeek-R1" if real else "bytes"), [x[0] for x in losses], 0.02)
 
 
+def first_alone():
+    """Ranks that share a device: where there are more, they see the first alone."""
+    return {"CUDA_VISIBLE_DEVICES": (os.environ.get("CUDA_VISIBLE_DEVICES") or "0").split(",")[0]}
+
+
 def shares():
     alone()
     device = option["device"]
     steps = int(option["compared"])
-    # where there are more, they see the first alone
-    first = (os.environ.get("CUDA_VISIBLE_DEVICES") or "0").split(",")[0]
     one, two = run("again", device, steps), run("two", device, steps, world=2, transport="host",
-                                                env={"CUDA_VISIBLE_DEVICES": first})
+                                                env=first_alone())
     worst = max(abs(a[0] / b[0] - 1) for a, b in zip(two, one))
     print("two ranks on one GPU: losses within %.2g" % worst, flush=True)
     t.check("two ranks on one GPU: losses", worst <= 1e-5, worst)
@@ -249,7 +284,7 @@ def resumes():
     t.check("resumed: the adapter", t.file_bytes("whole/adapter_model.safetensors") == before[1])
 
 
-PARTS = [f32, batch, shares, bf16, resumes, falls, gsm8k]
+PARTS = [f32, batch, shares, bf16, models, fp8, resumes, falls, gsm8k]
 
 
 def main():

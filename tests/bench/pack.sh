@@ -37,7 +37,7 @@ for lib in $(ldd "$bin/flowtrain" "$bin/op_device" "$bin/layers" | awk '/=> \// 
 done
 find "$bin" "$folder/lib" "$folder"/sm80 -type f -exec strip --strip-unneeded {} + 2> /dev/null
 cp "$here/device.sh" "$here/device_parity.py" "$here/peer.py" "$here/deepseek_v3.json" "$here/small.json" \
-    "$here/../e2e/trainer_lib.py" "$folder" || exit 1
+    "$here/../e2e/trainer_lib.py" "$here/../e2e/trainer_models.py" "$folder" || exit 1
 
 data=${FLOWRUN_DATA:-}
 if [ -f "$data/gsm8k/train.jsonl" ]; then

@@ -178,11 +178,12 @@ template <bool KEYS, int N>
 __device__ __forceinline__ bool attention_partial(const struct attention &a, int64_t row,
                                                   int64_t col, int64_t len)
 {
-    int64_t i = KEYS ? col : row, j = KEYS ? row : col; /* the first query, the first key */
-    int64_t queries = KEYS ? N : 16, keys = KEYS ? 16 : N;
+    int i = (int)(KEYS ? col : row),
+        j = (int)(KEYS ? row : col); /* the first query, the first key */
+    int i_last = i + (KEYS ? N : 16) - 1, j_last = j + (KEYS ? 16 : N) - 1;
 
-    return i + queries > len || j + keys > len || (a.causal && j + keys - 1 > i) ||
-           (a.window > 0 && j + a.window <= i + queries - 1);
+    return i_last >= (int)len || j_last >= (int)len || (a.causal && j_last > i) ||
+           (a.window > 0 && j + a.window <= i_last);
 }
 
 /* lse of a warp's 16 rows; l, a lane's part of a row's sum before, becomes what the row is

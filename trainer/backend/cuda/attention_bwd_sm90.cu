@@ -30,7 +30,7 @@ struct backward_maps {
 
 /* Barriers of the ring, and what it holds of queries. */
 template <class S> struct backward_ring {
-    uint64_t owned, done[2], full[S::STAGES], empty[S::STAGES];
+    uint64_t owned, full[S::STAGES], empty[S::STAGES];
     struct attention_query of[S::STAGES][S::OTHERS];
 };
 
@@ -124,12 +124,14 @@ __device__ __forceinline__ void pin_sums(float (&sum)[D][4], float (&sum2)[D2][4
 
 /* The 64 rows of warpgroup `mine`. */
 template <class T, class S, bool KEYS>
-__device__ void collect(unsigned char *room, struct backward_ring<S> *g, const struct attention &a,
-                        const struct span &s, const struct schedule &c, int mine)
+__device__ void collect(const unsigned char *room, struct backward_ring<S> *g,
+                        const struct attention &a, const struct span &s, const struct schedule &c,
+                        int mine)
 {
     constexpr int N = S::OTHERS;
-    const unsigned char *x = room + mine * 64 * SM90_LINE, *x2 = x + S::X;
     const unsigned char *ring = room + S::X + S::X2;
+    uint64_t x = sm90_rows(room + mine * 64 * SM90_LINE), x2 = ptx_matrix_at(x, S::X);
+    uint64_t rows = sm90_rows(ring), columns = sm90_columns<N>(ring); /* of the first stage */
     int64_t row = s.first + threadIdx.x / 32 * 16;
     float sum[S::DQ / 8][4] = {}, sum2[KEYS ? S::DV / 8 : 1][4] = {};
     tile_a<T> fp[N / 16], fd[N / 16]; /* in use until the next tile's wait */
@@ -137,6 +139,7 @@ __device__ void collect(unsigned char *room, struct backward_ring<S> *g, const s
     struct attention_query of[2] = {};
     bool elected = threadIdx.x % 32 == 0;
     int own = (int)blockIdx.y, last = 0; /* the stage that sum and sum2 take from */
+    int begin = (int)c.begin * N, end = begin + (int)c.each * N, col = begin;
 
     if constexpr (!KEYS)
         for (int h = 0; h < 2; h++)
@@ -144,7 +147,8 @@ __device__ void collect(unsigned char *room, struct backward_ring<S> *g, const s
     ptx_mbar_wait(&g->owned, 0);
     for (int64_t step = 0; step < c.steps; step++) {
         sm90_turn<S::STAGES> t(step);
-        const unsigned char *y = ring + t.stage * (S::Y + S::Y2);
+        uint64_t y = ptx_matrix_at(rows, t.stage * (S::Y + S::Y2));
+        uint64_t by_y = ptx_matrix_at(columns, t.stage * (S::Y + S::Y2));
         float p[N / 8][4], d[N / 8][4];
 
         ptx_mbar_wait(&g->full[t.stage], t.parity);
@@ -152,7 +156,7 @@ __device__ void collect(unsigned char *room, struct backward_ring<S> *g, const s
         sm90_pin(d);
         ptx_wgmma_fence();
         sm90_scores<T, N, S::DQ>(p, x, y);
-        sm90_scores<T, N, S::DV>(d, x2, y + S::Y);
+        sm90_scores<T, N, S::DV>(d, x2, ptx_matrix_at(y, S::Y));
         ptx_wgmma_commit();
         ptx_wgmma_wait<0>();
         sm90_pin(p);
@@ -160,8 +164,8 @@ __device__ void collect(unsigned char *room, struct backward_ring<S> *g, const s
         pin_sums<KEYS>(sum, sum2, fp, fd);
         if (elected && step > 0)
             ptx_mbar_arrive(&g->empty[last]);
-        if (attention_partial<KEYS, N>(a, row, c.tile_of(step) * N, s.len))
-            attention_mask<KEYS>(p, a, row, c.tile_of(step) * N, s.len);
+        if (attention_partial<KEYS, N>(a, row, col, s.len))
+            attention_mask<KEYS>(p, a, row, col, s.len);
         attention_gradients<KEYS, N>(p, d, a.scale * ATTENTION_LOG2E, of,
                                      [&](int column) { return g->of[t.stage][column]; });
         sm90_take<T, N>(fd, d);
@@ -170,20 +174,19 @@ __device__ void collect(unsigned char *room, struct backward_ring<S> *g, const s
         pin_sums<KEYS>(sum, sum2, fp, fd);
         ptx_wgmma_fence();
         if constexpr (KEYS)
-            sm90_add<T, N, S::DV>(sum2, fp, y + S::Y);
-        sm90_add<T, N, S::DQ>(sum, fd, y);
+            sm90_add<T, N, S::DV>(sum2, fp, ptx_matrix_at(by_y, S::Y));
+        sm90_add<T, N, S::DQ>(sum, fd, by_y);
         ptx_wgmma_commit();
         last = t.stage;
+        col = col + N < end ? col + N : begin;
     }
     ptx_wgmma_wait<0>();
     pin_sums<KEYS>(sum, sum2, fp, fd);
-    sm90_done(&g->done[mine]);
     if (row >= s.len)
         return;
-    room += threadIdx.x / 32 * 16 * SM90_LINE;
-    sm90_put<T, S::DQ>(room, KEYS ? a.dK : a.dQ, sum, s, row, (int64_t)own * a.dq, a.dq, scale);
+    attention_put<T, S::DQ>(KEYS ? a.dK : a.dQ, sum, s, row, (int64_t)own * a.dq, a.dq, scale);
     if constexpr (KEYS)
-        sm90_put<T, S::DV>(room + S::X, a.dV, sum2, s, row, (int64_t)own * a.dv, a.dv, one);
+        attention_put<T, S::DV>(a.dV, sum2, s, row, (int64_t)own * a.dv, a.dv, one);
 }
 
 template <class T, class S, bool KEYS>
@@ -195,7 +198,7 @@ __global__ void __launch_bounds__(SM90_THREADS)
     DEV_SHARED(struct backward_ring<S>, barriers, [1]);
     /* Smaller sums fit the registers that every thread begins with. */
     constexpr bool MANY = S::DQ > 64;
-    int mine = (int)(threadIdx.x / SM90_GROUP);
+    int mine = sm90_group();
     struct backward_ring<S> *g = barriers;
     struct span s;
 
@@ -205,8 +208,6 @@ __global__ void __launch_bounds__(SM90_THREADS)
 
     if (threadIdx.x == 0) {
         ptx_mbar_init(&g->owned, 1);
-        ptx_mbar_init(&g->done[0], SM90_WARPS / 2);
-        ptx_mbar_init(&g->done[1], SM90_WARPS / 2);
         for (int i = 0; i < S::STAGES; i++) {
             ptx_mbar_init(&g->full[i], KEYS ? 1 + 32 : 1);
             ptx_mbar_init(&g->empty[i], SM90_WARPS);

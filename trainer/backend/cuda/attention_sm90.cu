@@ -30,7 +30,7 @@ struct forward_maps {
 
 /* Barriers of the rings. full: the tile has landed; empty: all consumer warps have read it. */
 struct forward_barriers {
-    uint64_t q, done[2], k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
+    uint64_t q, k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
 };
 
 template <class S>
@@ -57,13 +57,13 @@ __device__ void produce(unsigned char *room, struct forward_barriers *g,
 
 /* A consumer: the 64 queries of warpgroup `mine`. */
 template <class T, class S>
-__device__ void consume(unsigned char *room, struct forward_barriers *g, const struct attention &a,
-                        const struct span &s, int head, int mine, int64_t steps)
+__device__ void consume(const unsigned char *room, struct forward_barriers *g,
+                        const struct attention &a, const struct span &s, int head, int mine,
+                        int64_t steps)
 {
-    const unsigned char *q = room + mine * 64 * SM90_LINE, *k = room + S::Q;
-    const unsigned char *v = k + STAGES * S::K;
-    int warp = (int)(threadIdx.x / 32);
-    int64_t row = s.first + warp * 16;
+    uint64_t q = sm90_rows(room + mine * 64 * SM90_LINE), k = sm90_rows(room + S::Q);
+    uint64_t v = sm90_columns<KEYS>(room + S::Q + STAGES * S::K);
+    int64_t row = s.first + threadIdx.x / 32 * 16;
     bool elected = threadIdx.x % 32 == 0;
     float sum[S::DV / 8][4] = {}, m[2] = {-INFINITY, -INFINITY}, l[2] = {0, 0};
     float p[KEYS / 8][4], keep[2], scale = a.scale * ATTENTION_LOG2E;
@@ -74,7 +74,7 @@ __device__ void consume(unsigned char *room, struct forward_barriers *g, const s
         ptx_mbar_wait(&g->k_full[t.stage], t.parity);
         sm90_pin(p);
         ptx_wgmma_fence();
-        sm90_scores<T, KEYS, S::DQ>(p, q, k + t.stage * S::K);
+        sm90_scores<T, KEYS, S::DQ>(p, q, ptx_matrix_at(k, t.stage * S::K));
         ptx_wgmma_commit();
     };
     auto soften = [&](int64_t step) {
@@ -92,7 +92,7 @@ __device__ void consume(unsigned char *room, struct forward_barriers *g, const s
         sm90_pin(sum);
         sm90_pin(fp);
         ptx_wgmma_fence();
-        sm90_add<T, KEYS, S::DV>(sum, fp, v + t.stage * S::V);
+        sm90_add<T, KEYS, S::DV>(sum, fp, ptx_matrix_at(v, t.stage * S::V));
         ptx_wgmma_commit();
     };
 
@@ -122,12 +122,10 @@ __device__ void consume(unsigned char *room, struct forward_barriers *g, const s
     ptx_wgmma_wait<0>();
     sm90_pin(sum);
     sm90_pin(fp);
-    sm90_done(&g->done[mine]);
     if (row >= s.len)
         return;
     attention_end(a, s, head, row, m, l);
-    sm90_put<T, S::DV>(room + warp * 16 * SM90_LINE, a.O, sum, s, row, (int64_t)head * a.dv, a.dv,
-                       l);
+    attention_put<T, S::DV>(a.O, sum, s, row, (int64_t)head * a.dv, a.dv, l);
 }
 
 template <class T, class S>
@@ -137,7 +135,7 @@ __global__ void __launch_bounds__(SM90_THREADS)
 {
     DEV_DYNAMIC(unsigned char, room);
     DEV_SHARED(struct forward_barriers, barriers, [1]);
-    int mine = (int)(threadIdx.x / SM90_GROUP), head = (int)blockIdx.y;
+    int mine = sm90_group(), head = (int)blockIdx.y;
     struct forward_barriers *g = barriers;
     struct span s;
 
@@ -149,8 +147,6 @@ __global__ void __launch_bounds__(SM90_THREADS)
 
     if (threadIdx.x == 0) {
         ptx_mbar_init(&g->q, 1);
-        ptx_mbar_init(&g->done[0], SM90_WARPS / 2);
-        ptx_mbar_init(&g->done[1], SM90_WARPS / 2);
         for (int i = 0; i < STAGES; i++) {
             ptx_mbar_init(&g->k_full[i], 1);
             ptx_mbar_init(&g->v_full[i], 1);

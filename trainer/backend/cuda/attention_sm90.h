@@ -45,10 +45,27 @@ template <class T, int N> __device__ __forceinline__ void sm90_pin(tile_a<T> (&a
         ptx_wgmma_pin(a[i].r[0]);
 }
 
-/* p (64, N) = a (64, D) b^T, put into the queue: a of a tile of SM90_OWNED rows, b a tile of N. */
+/* The warpgroup of a thread, which the compiler knows to be that of its whole warp. */
+__device__ __forceinline__ int sm90_group(void)
+{
+    return __shfl_sync(0xffffffffu, (int)(threadIdx.x / SM90_GROUP), 0);
+}
+
+/* A tile as an operand: rows that a sum of scores runs along, or the rows that it adds up. */
+__device__ __forceinline__ uint64_t sm90_rows(const unsigned char *tile)
+{
+    return ptx_matrix(tile, 16, 8 * SM90_LINE);
+}
+
+template <int ROWS> __device__ __forceinline__ uint64_t sm90_columns(const unsigned char *tile)
+{
+    return ptx_matrix(tile, ROWS * SM90_LINE, 8 * SM90_LINE);
+}
+
+/* p (64, N) = a (64, D) b^T, put into the queue: a of a tile of SM90_OWNED rows, b a tile of N,
+ * both by sm90_rows. */
 template <class T, int N, int D>
-__device__ __forceinline__ void sm90_scores(float (&p)[N / 8][4], const unsigned char *a,
-                                            const unsigned char *b)
+__device__ __forceinline__ void sm90_scores(float (&p)[N / 8][4], uint64_t a, uint64_t b)
 {
     float(&d)[N / 2] = reinterpret_cast<float(&)[N / 2]>(p);
 
@@ -56,23 +73,21 @@ __device__ __forceinline__ void sm90_scores(float (&p)[N / 8][4], const unsigned
     for (int i = 0; i < D / 16; i++) {
         int box = i / 4 * SM90_LINE, at = i % 4 * 32;
 
-        ptx_wgmma<0, 0>(d, ptx_matrix(a + box * SM90_OWNED + at, 16, 8 * SM90_LINE),
-                        ptx_matrix(b + box * N + at, 16, 8 * SM90_LINE), i > 0, T());
+        ptx_wgmma<0, 0>(d, ptx_matrix_at(a, box * SM90_OWNED + at), ptx_matrix_at(b, box * N + at),
+                        i > 0, T());
     }
 }
 
-/* sum (64, D) += p (64, K) b, put into the queue: b a tile of K rows. a: p as operands, the
- * caller's until the wait. */
+/* sum (64, D) += p (64, K) b, put into the queue: b a tile of K rows, by sm90_columns. a: p as
+ * operands, the caller's until the wait. */
 template <class T, int K, int D>
-__device__ __forceinline__ void sm90_add(float (&sum)[D / 8][4], tile_a<T> (&a)[K / 16],
-                                         const unsigned char *b)
+__device__ __forceinline__ void sm90_add(float (&sum)[D / 8][4], tile_a<T> (&a)[K / 16], uint64_t b)
 {
     float(&d)[D / 2] = reinterpret_cast<float(&)[D / 2]>(sum);
 
 #pragma unroll
     for (int i = 0; i < K / 16; i++)
-        ptx_wgmma_a<1>(d, a[i].r[0],
-                       ptx_matrix(b + i * 16 * SM90_LINE, K * SM90_LINE, 8 * SM90_LINE), true, T());
+        ptx_wgmma_a<1>(d, a[i].r[0], ptx_matrix_at(b, i * 16 * SM90_LINE), true, T());
 }
 
 template <class T, int K>
@@ -81,55 +96,6 @@ __device__ __forceinline__ void sm90_take(tile_a<T> (&a)[K / 16], const float (&
 #pragma unroll
     for (int i = 0; i < K / 16; i++)
         tile_take<T>(a[i], p[2 * i], p[2 * i + 1]);
-}
-
-/* Until the last products of all four warps of the group have been waited for: no line of its tiles
- * is read any more. Behind ptx_wgmma_wait<0>; done: a barrier of four arrivals, used once. */
-__device__ __forceinline__ void sm90_done(uint64_t *done)
-{
-    if (threadIdx.x % 32 == 0)
-        ptx_mbar_arrive(done);
-    ptx_mbar_wait(done, 0);
-}
-
-/*
- * Rows of a warp's sums into a view, as attention_put, by way of shared memory: of each box of a
- * tile of SM90_OWNED rows, which no product reads any more (sm90_done), the warp's 16 lines, `room`
- * the first box's. Words of a line are exchanged as in the tile, so that a column's eight rows are
- * in different banks. All lanes call.
- */
-template <class T, int D>
-__device__ __forceinline__ void sm90_put(unsigned char *room, const struct heads &v,
-                                         const float (&sum)[D / 8][4], const struct span &s,
-                                         int64_t row, int64_t at, int size, const float (&by)[2])
-{
-    constexpr int BOX = SM90_OWNED * SM90_LINE, CHUNKS = D / 8;
-    int lane = (int)(threadIdx.x % 32), rows = s.len - row < 16 ? (int)(s.len - row) : 16;
-    T *to = static_cast<T *>(v.p) + (s.begin + row) * v.ld + at;
-
-    __syncwarp();
-#pragma unroll
-    for (int n = 0; n < CHUNKS; n++)
-#pragma unroll
-        for (int h = 0; h < 2; h++)
-            *reinterpret_cast<uint32_t *>(room + n / 8 * BOX + (lane / 4 + 8 * h) * SM90_LINE +
-                                          (n % 8 ^ lane / 4) * 16 + lane % 4 * 4) =
-                tile_pair(sum[n][2 * h] * by[h], sum[n][2 * h + 1] * by[h], T());
-    __syncwarp();
-#pragma unroll 4
-    for (int i = lane; i < 16 * CHUNKS; i += 32) {
-        int r = i / CHUNKS, n = i % CHUNKS;
-        const dev_word<T> *x = reinterpret_cast<const dev_word<T> *>(
-            room + n / 8 * BOX + r * SM90_LINE + (n % 8 ^ r % 8) * 16);
-
-        if (r >= rows || n * 8 >= size)
-            continue;
-        if (v.wide)
-            *reinterpret_cast<dev_word<T> *>(to + r * v.ld + n * 8) = *x;
-        else
-            for (int k = 0; k < 8 && n * 8 + k < size; k++)
-                to[r * v.ld + n * 8 + k] = x->x[k];
-    }
 }
 
 /* Where a ring of STAGES stands: both sides count alike. */

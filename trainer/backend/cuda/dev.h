@@ -110,7 +110,28 @@ template <class T> struct alignas(16) dev_word {
     T x[16 / sizeof(T)];
 };
 
-__device__ __forceinline__ bool dev_words(const void *p, int64_t n, size_t bytes)
+/* A chunk as it lies in memory, all there and aligned to 16 bytes: several can be on their way
+ * before the first is looked at, which load and store, with their choice in between, do not do. */
+template <class T> struct dev_chunk {
+    dev_word<T> w[CHUNK * sizeof(T) / 16];
+
+    __device__ __forceinline__ float value(int i) const
+    {
+        return to_f32(w[i / (16 / (int)sizeof(T))].x[i % (16 / (int)sizeof(T))]);
+    }
+};
+
+template <class T> __device__ __forceinline__ struct dev_chunk<T> &dev_chunk_at(T *p) {
+    return *reinterpret_cast<struct dev_chunk<T> *>(p);
+}
+
+template <class T>
+__device__ __forceinline__ const struct dev_chunk<T> &dev_chunk_at(const T *p) {
+    return *reinterpret_cast<const struct dev_chunk<T> *>(p);
+}
+
+__device__ __forceinline__ bool
+dev_words(const void *p, int64_t n, size_t bytes)
 {
     return n >= CHUNK && reinterpret_cast<uintptr_t>(p) % bytes == 0;
 }

@@ -132,26 +132,24 @@ template <class T>
 __device__ __forceinline__ void copy_heads(struct part<T> to, struct part<const T> from, int heads,
                                            int64_t width)
 {
-    constexpr int TURNS = 4, WORDS = CHUNK * (int)sizeof(T) / 16;
+    constexpr int TURNS = 4;
     bool wide = ((uintptr_t)to.p | (uintptr_t)from.p | (size_t)(to.step * (int64_t)sizeof(T)) |
                  (size_t)(from.step * (int64_t)sizeof(T))) %
                     16 ==
                 0;
 
     each_chunk<TURNS>(heads, width, [&](int64_t j, int first, int step) {
-        if (wide && width - j >= CHUNK) { /* nothing between the loads of several heads */
-            dev_word<T> x[TURNS][WORDS];
+        if (wide && width - j >= CHUNK) {
+            struct dev_chunk<T> x[TURNS];
 
 #pragma unroll
-            for (int k = 0; k < TURNS * WORDS; k++)
-                if (first + k / WORDS * step < heads)
-                    x[k / WORDS][k % WORDS] = reinterpret_cast<const dev_word<T> *>(
-                        from.p + (first + k / WORDS * step) * from.step + j)[k % WORDS];
+            for (int k = 0; k < TURNS; k++)
+                if (first + k * step < heads)
+                    x[k] = dev_chunk_at(from.p + (first + k * step) * from.step + j);
 #pragma unroll
-            for (int k = 0; k < TURNS * WORDS; k++)
-                if (first + k / WORDS * step < heads)
-                    reinterpret_cast<dev_word<T> *>(to.p + (first + k / WORDS * step) * to.step +
-                                                    j)[k % WORDS] = x[k / WORDS][k % WORDS];
+            for (int k = 0; k < TURNS; k++)
+                if (first + k * step < heads)
+                    dev_chunk_at(to.p + (first + k * step) * to.step + j) = x[k];
             return;
         }
         for (int h = first; h < heads && h < first + TURNS * step; h += step) {

@@ -162,23 +162,49 @@ __device__ __forceinline__ void copy_lines(T *c, const unsigned char *out, const
     }
 }
 
-/* The same from lines of f32, with what c had and the bias. */
+/* The same from lines of f32, with what c had and the bias. wide: rows of c begin at multiples of
+ * 16 bytes. */
 template <class T, class C>
 __device__ __forceinline__ void add_lines(C *c, const unsigned char *out, const struct product &p,
-                                          int rows, int64_t n)
+                                          int rows, int64_t n, bool wide)
 {
-    int lane = (int)(threadIdx.x % 32);
+    int lane = (int)(threadIdx.x % 32), r = lane / 8;
     int64_t col = n + lane % 8 * CHUNK, left = p.N - col;
 
     if (left <= 0)
         return;
+    out += lane % 8 * CHUNK * sizeof(float);
+    c += col;
+    if (wide && left >= CHUNK && p.beta != 0 && p.bias == NULL) {
 #pragma unroll 1
-    for (int r = lane / 8; r < rows; r += 4) {
-        const float *from = reinterpret_cast<const float *>(out + r * OUT_LINE) + lane % 8 * CHUNK;
-        C *to = c + r * p.ldc + col;
+        for (; r < rows; r += 8) {
+            struct dev_chunk<C> had[2];
+
+#pragma unroll
+            for (int k = 0; k < 2; k++)
+                if (r + 4 * k < rows)
+                    had[k] = dev_chunk_at(c + (r + 4 * k) * p.ldc);
+#pragma unroll
+            for (int k = 0; k < 2; k++) {
+                float x[CHUNK];
+
+                if (r + 4 * k >= rows)
+                    continue;
+                load(x, reinterpret_cast<const float *>(out + (r + 4 * k) * OUT_LINE), CHUNK);
+#pragma unroll
+                for (int i = 0; i < CHUNK; i++)
+                    x[i] += p.beta * had[k].value(i);
+                store(c + (r + 4 * k) * p.ldc, x, CHUNK);
+            }
+        }
+        return;
+    }
+#pragma unroll 1
+    for (; r < rows; r += 4) {
+        C *to = c + r * p.ldc;
         float x[CHUNK], y[CHUNK];
 
-        load(x, from, CHUNK);
+        load(x, reinterpret_cast<const float *>(out + r * OUT_LINE), CHUNK);
         if (p.beta != 0) {
             load(y, to, left);
 #pragma unroll
@@ -209,9 +235,9 @@ __device__ __forceinline__ void put_tile(const float (&sum)[sm90_shape<HEIGHT>::
     int64_t n = at.n0 + (HEIGHT == 128 ? 0 : g * S::N), to = (at.first + m) * p.ldc;
     int rows = at.rows - m < 16 ? (int)(at.rows - m) : 16;
     unsigned char *out = room + S::STAGES * S::BYTES + threadIdx.x / 32 * OUT;
-    bool wide = p.ldc % 8 == 0 && p.N % 8 == 0 && reinterpret_cast<uintptr_t>(p.c) % 16 == 0;
+    bool wide = p.ldc % 8 == 0 && reinterpret_cast<uintptr_t>(p.c) % 16 == 0;
 
-    if (wide && !p.f32_c && p.beta == 0 && p.bias == NULL) {
+    if (wide && p.N % CHUNK == 0 && !p.f32_c && p.beta == 0 && p.bias == NULL) {
 #pragma unroll
         for (int j = 0; j < S::N; j += 128) {
             put_lines<T>(out, sum, j, p.alpha);
@@ -223,9 +249,9 @@ __device__ __forceinline__ void put_tile(const float (&sum)[sm90_shape<HEIGHT>::
     for (int j = 0; j < S::N; j += 64) {
         put_lines<float>(out, sum, j, p.alpha);
         if (p.f32_c)
-            add_lines<T>(static_cast<float *>(p.c) + to, out, p, rows, n + j);
+            add_lines<T>(static_cast<float *>(p.c) + to, out, p, rows, n + j, wide);
         else
-            add_lines<T>(static_cast<T *>(p.c) + to, out, p, rows, n + j);
+            add_lines<T>(static_cast<T *>(p.c) + to, out, p, rows, n + j, wide);
     }
 }
 
