@@ -297,12 +297,15 @@ def refusals():
              "install version 2.14 or later, or name its folder in LD_LIBRARY_PATH, or pass --transport host"),
             ("no fabric", 1, {"CUDASIM_FABRIC": "1"}, "systemctl start nvidia-fabricmanager"),
             ("more ranks than devices", 4, {}, "device 3: this process sees 3"),
-            ("one GPU for two ranks", 2, {"CUDASIM_GPU": "1"}, "ranks 0 and 1 have the same GPU, GPU-0000"),
             ("slow links", 2, {"NCCL_P2P_DISABLE": "1"}, "unset it, or pass --allow_slow_links"),
+            ("one GPU for two ranks", 2, {"CUDASIM_GPU": "1"}, "ranks 0 and 1 have the same GPU, GPU-0000"),
             ("the cure", 2, {"CUDASIM_GPU": "1"}, "or share it by --transport host")):
-        one = t.launch("no", world, steps=1, device="cuda", env=env, **BASE)
+        one = t.launch("no", world, steps=1, device="cuda", env=env,
+                       **dict(BASE, **({"transport": "nccl"} if "CUDASIM_GPU" in env else {})))
         t.same(what + ": exit status", one.wait(), 2)
         t.has(what, one.text(), words)
+    one = t.train("one GPU for two ranks", "shared", 2, steps=1, device="cuda", env={"CUDASIM_GPU": "1"}, **BASE)
+    t.has("one GPU for two ranks", one.text(), "all data go through the host's memory, not by NCCL")
 
 
 def whole(steps):

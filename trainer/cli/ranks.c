@@ -82,6 +82,7 @@ enum fr_rc tr_ranks_join(struct tr_ranks *r, const struct tr_comm_opts *o, struc
         return tr_comm_single(r->be, &r->comm, err);
     if (r->be->ops->host_memory)
         return tr_comm_cpu(r->be, o, &r->comm, err);
-    return r->transport == TR_TRANSPORT_HOST ? tr_comm_host(r->be, o, &r->comm, err)
-                                             : tr_comm_nccl(r->be, o, &r->comm, err);
+    return r->transport == TR_TRANSPORT_HOST   ? tr_comm_host(r->be, o, &r->comm, err)
+           : r->transport == TR_TRANSPORT_NCCL ? tr_comm_nccl(r->be, o, &r->comm, err)
+                                               : tr_comm_gpus(r->be, o, &r->comm, err);
 }

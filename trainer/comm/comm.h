@@ -168,6 +168,10 @@ enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *opts,
 enum fr_rc tr_comm_host(struct tr_backend *be, const struct tr_comm_opts *opts,
                         struct tr_comm **out, struct fr_err *err);
 
+/* tr_comm_nccl where every rank has a GPU of its own; else tr_comm_host, which rank 0 warns of. */
+enum fr_rc tr_comm_gpus(struct tr_backend *be, const struct tr_comm_opts *opts,
+                        struct tr_comm **out, struct fr_err *err);
+
 /*
  * The ranks of world that give the same color, in their order, as a communicator of the same
  * transport: the ranks of a node by color = node, those of an expert group of n by rank / n. All

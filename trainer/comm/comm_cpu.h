@@ -10,6 +10,13 @@
 /* The control plane of a communicator that tr_comm_cpu made; borrowed. */
 struct tr_control *tr_comm_cpu_control(struct tr_comm *comm);
 
+/* A communicator of be's devices over host, that of the same ranks on the CPU: by NCCL, and through
+ * the host's memory. It owns host; after a failure host is aborted and the caller's. */
+enum fr_rc tr_comm_nccl_over(struct tr_backend *be, const struct tr_comm_opts *o,
+                             struct tr_comm *host, struct tr_comm **out, struct fr_err *err);
+enum fr_rc tr_comm_host_over(struct tr_backend *be, struct tr_comm *host, struct tr_comm **out,
+                             struct fr_err *err);
+
 /* The number of the last data call over all communicators of this process. */
 static inline int64_t tr_comm_seq(const struct tr_comm *comm)
 {

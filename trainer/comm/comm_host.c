@@ -270,13 +270,13 @@ static enum fr_rc split(void *self, const struct tr_group *g, struct tr_comm *gr
     return FR_OK;
 }
 
-enum fr_rc tr_comm_host(struct tr_backend *be, const struct tr_comm_opts *o, struct tr_comm **out,
-                        struct fr_err *err)
+enum fr_rc tr_comm_host_over(struct tr_backend *be, struct tr_comm *host, struct tr_comm **out,
+                             struct fr_err *err)
 {
-    struct tr_comm *comm = fr_sys.alloc(sizeof(*comm)), *host = NULL;
+    struct tr_comm *comm = fr_sys.alloc(sizeof(*comm));
     struct staged *s = fr_sys.alloc(sizeof(*s));
-    enum fr_rc rc = comm == NULL || s == NULL ? fr_fail(err, FR_NOMEM, "no memory for the ranks")
-                                              : tr_comm_cpu(NULL, o, &host, err);
+    enum fr_rc rc =
+        comm == NULL || s == NULL ? fr_fail(err, FR_NOMEM, "no memory for the ranks") : FR_OK;
 
     *out = NULL;
     if (rc != FR_OK) {
@@ -295,6 +295,7 @@ enum fr_rc tr_comm_host(struct tr_backend *be, const struct tr_comm_opts *o, str
     }
     if (err != NULL)
         tr_comm_abort(host, err->msg);
+    s->host = NULL; /* the caller's again */
     destroy(s);
     fr_sys.free(comm);
     return rc;

@@ -430,31 +430,6 @@ static enum fr_rc share_id(struct nccl *c, struct tr_comm *host, int first, stru
     return rc;
 }
 
-/* Every rank needs a GPU of its own: NCCL hangs or fails otherwise, and says less. */
-static enum fr_rc own_devices(struct nccl *c, struct fr_err *err)
-{
-    struct tr_backend *be = c->comm->be;
-    int size = c->comm->size;
-    struct tr_device_id mine = {0}, *all = fr_sys.alloc((size_t)size * sizeof(*all));
-    enum fr_rc rc;
-
-    if (all == NULL)
-        return fr_fail(err, FR_NOMEM, "the devices of %d ranks", size);
-    if (be->ops->identity != NULL)
-        be->ops->identity(be->self, &mine);
-    rc = tr_comm_host_all_gather(c->host, all, &mine, sizeof(mine), err);
-    for (int i = 0; i < size && rc == FR_OK; i++)
-        for (int k = 0; k < i && rc == FR_OK; k++)
-            if (all[i].uuid[0] != '\0' && strcmp(all[i].uuid, all[k].uuid) == 0)
-                rc = fr_fail(err, FR_USAGE,
-                             "ranks %d and %d have the same GPU, %s: each needs its own; look at "
-                             "--nproc_per_node and CUDA_VISIBLE_DEVICES, or share it by "
-                             "--transport host",
-                             k, i, all[i].uuid);
-    fr_sys.free(all);
-    return rc;
-}
-
 /* What every communicator has: its lock, the events of its calls. */
 static enum fr_rc prepare(struct nccl *c, struct fr_err *err)
 {
@@ -491,8 +466,6 @@ static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_
         rc = tr_nccl_open(o->nccl, &c->api, err);
     if (rc == FR_OK)
         rc = tr_nccl_turn_init(&c->turn, &c->api, c->comm->be, err);
-    if (rc == FR_OK)
-        rc = own_devices(c, err);
     if (rc == FR_OK)
         rc = share_id(c, c->host, 0, &id, err);
     if (rc == FR_OK)
@@ -535,20 +508,15 @@ static enum fr_rc nccl_split(void *self, const struct tr_group *g, struct tr_com
     return rc;
 }
 
-enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *o, struct tr_comm **out,
-                        struct fr_err *err)
+enum fr_rc tr_comm_nccl_over(struct tr_backend *be, const struct tr_comm_opts *o,
+                             struct tr_comm *host, struct tr_comm **out, struct fr_err *err)
 {
     struct tr_comm *comm = fr_sys.alloc(sizeof(*comm));
     struct nccl *c = fr_sys.alloc(sizeof(*c));
-    struct tr_comm *host = NULL;
     enum fr_rc rc =
         comm == NULL || c == NULL ? fr_fail(err, FR_NOMEM, "no memory for the ranks") : FR_OK;
 
     *out = NULL;
-    if (rc == FR_OK && (be->ops->stream == NULL || be->ops->event_done == NULL))
-        rc = fr_fail(err, FR_UNSUPPORTED, "NCCL cannot work on backend %s", be->ops->name);
-    if (rc == FR_OK)
-        rc = tr_comm_cpu(NULL, o, &host, err);
     if (rc != FR_OK) {
         fr_sys.free(comm);
         fr_sys.free(c);
@@ -570,6 +538,7 @@ enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *o, str
     }
     if (err != NULL)
         tr_comm_abort(host, err->msg);
+    c->host = NULL; /* the caller's again */
     nccl_destroy(c);
     fr_sys.free(comm);
     return rc;
