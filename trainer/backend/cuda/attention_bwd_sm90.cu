@@ -162,6 +162,7 @@ __device__ void collect(const unsigned char *room, struct backward_ring<S> *g,
         sm90_pin(p);
         sm90_pin(d);
         pin_sums<KEYS>(sum, sum2, fp, fd);
+        __syncwarp(); /* all lanes have read what is known of the last tile's queries */
         if (elected && step > 0)
             ptx_mbar_arrive(&g->empty[last]);
         if (attention_partial<KEYS, N>(a, row, col, s.len))
