@@ -67,12 +67,23 @@ cat > bin/compute-sanitizer <<'END'
 [ "$1 $3 $4" = "--tool --error-exitcode 9" ] || exit 1
 shift 4
 echo "$@" >> sanitized
-[ "$2" != gemm ] || exec tail -f /dev/null
+race() { echo "========= Error: Race reported between Read access at $1"; exit 9; }
+case $2 in
+gemm) exec tail -f /dev/null ;;
+sum) race nvjet_sm90+0xaf0 ;;
+cast) race 'void cast_kernel+0x10 in vec.cu:12' ;;
+esac
 END
 chmod +x bin/compute-sanitizer
 PATH=$PWD/bin:$PATH stage sanitize gpu racecheck rope
 same "sanitize" $? 0
 same "one tool, one op" "$(cat sanitized)" "$PWD/gpu/trainer/cli/op_device rope"
+PATH=$PWD/bin:$PATH stage sanitize gpu racecheck sum
+same "a race in a library" $? 0
+has "its kernel is named" out "racecheck sum: at nvjet_sm90 is a library's"
+PATH=$PWD/bin:$PATH stage sanitize gpu racecheck rope cast
+same "a race in ours" $? 1
+has "where it is" out "in vec.cu:12"
 PATH=$PWD/bin:$PATH stage sanitize gpu memcheck synccheck gemm limit=2
 same "sanitize out of time" $? 3
 has "the first of two tools ends in time for the second" out "out of time, not done: memcheck: gemm"

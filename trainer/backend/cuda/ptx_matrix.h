@@ -20,8 +20,8 @@ __device__ __forceinline__ uint64_t ptx_matrix(const void *p, uint32_t lead, uin
            (uint64_t)(stride >> 4) << 32 | (uint64_t)1 << 62;
 }
 
-/* The matrix that lies `bytes`, a multiple of 16, behind m: one addition, where making it anew takes
- * more instructions than a short product has cycles. */
+/* The matrix that lies `bytes`, a multiple of 16, behind m: one addition, where making it anew
+ * takes more instructions than a short product has cycles. */
 __device__ __forceinline__ uint64_t ptx_matrix_at(uint64_t m, int bytes)
 {
     return (m & 0xffffffff00000000) | (uint32_t)((uint32_t)m + (uint32_t)(bytes >> 4));
