@@ -13,14 +13,15 @@
 # A stage does all it has, or what the words say, so that what it had no time for can be had by more calls:
 # an op's name (ops, sanitize), a tool (sanitize), a part (parity), TOKENS:SEQUENCE (bench, peer),
 # EXPERTS/ATTENTION (peer), and limit=SECONDS, steps=N, compared=N (parity: steps that are compared), layers=N,
-# device=cuda, beside=cuda (the peer's device), type=bf16, config=FILE, whole=LAYERS:DENSE (bench: of the whole model).
+# device=cuda, beside=cuda (the peer's device), type=bf16, recompute=all|none (bench, peer), config=FILE,
+# whole=LAYERS:DENSE (bench: of the whole model).
 # Exit status: 0 all was done and is right; 1 something failed; 3 nothing failed, but time ran out.
 #
 # The libraries of CUDA (cublasLt, nccl) are looked for in CUDA_LIBS, else in the machine's Python
 # packages, then in /usr/local/cuda, else where the loader finds them. Weights are made there, from a seed; no file travels.
 set -u
 fail() { echo "device.sh: $*" >&2; exit 1; }
-[ $# -ge 2 ] || { sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,21s/^# \{0,1\}//p' "$0"; exit 2; }
 stage=$1
 folder=$(cd "$2" && pwd) || exit 1
 shift 2
@@ -32,7 +33,7 @@ declare -A option=([limit]=530 [layers]=5 [device]=cuda [beside]=cuda [type]=bf1
 words=()
 for word in "$@"; do
     case $word in
-    limit=* | steps=* | compared=* | layers=* | device=* | beside=* | type=* | config=* | whole=*)
+    limit=* | steps=* | compared=* | layers=* | device=* | beside=* | type=* | config=* | whole=* | recompute=*)
         option[${word%%=*}]=${word#*=}
         ;;
     *=*) fail "$word: there is no such setting" ;;
@@ -185,7 +186,7 @@ read_sizes() { # the words that are sizes, and those that are settings
 
 arguments() { # TOKENS:SEQUENCE LAYERS DEVICE: ours and the peer's take the same
     echo "${option[config]:-$folder/deepseek_v3.json}" "${1%:*}" "${1#*:}" layers="$2" type="${option[type]}" \
-        device="$3" ${option[steps]:+steps=${option[steps]}}
+        device="$3" ${option[steps]:+steps=${option[steps]}} ${option[recompute]:+recompute=${option[recompute]}}
 }
 
 bench() { # as many layers as the device has room for; what they mean for the whole model: DeepSeek-V3 has 61

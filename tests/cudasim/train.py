@@ -83,16 +83,24 @@ def table(name, text, stats):
 
 def memory(steps):
     """Steps allocate nothing; the device's memory is what the table says, and too little is an error. What goes
-    to the host leaves the device, and changes no bit of one rank's run."""
+    to the host leaves the device, and changes no bit of one rank's run; nor does what waits on the device."""
     seen = {}
     for name, n, more in (("m1", 1, {}), ("m%d" % steps, steps, {}), ("host", 1, {"deepspeed": HOST})):
         one = t.launch(name, 1, accumulation=2, steps=n, device="cuda", bf16=True,
                        env={"CUDASIM_STATS": os.path.abspath("stats-" + name)}, **dict(BASE, **more))
         t.same("a run of %d steps" % n, one.wait(), 0)
+        kept = one.text()
         with open("stats-" + name) as f:
             seen[name] = f.read().strip()
         table(name, one.text(), seen[name])
     t.same("allocations and peak of %d steps are those of one" % steps, seen["m%d" % steps], seen["m1"])
+    one = t.train("all computed again", "again", 1, accumulation=2, steps=1, device="cuda", bf16=True,
+                  env={"CUDASIM_STATS": os.path.abspath("stats-again")}, recompute="all", **BASE)
+    with open("stats-again") as f:
+        table("again", one.text(), f.read())
+    t.check("nothing waits where all is computed again", "kept activations" not in one.text(), one.text())
+    t.check("what waits is in the table", "kept activations" in kept, kept)
+    t.same("losses with activations that wait", t.losses("m1"), t.losses("again"))
     t.check("with weights on the host", peaks(seen["host"]) < peaks(seen["m1"]), seen)
     t.same("losses with weights and inputs on the host", t.losses("host"), t.losses("m1"))
     one = t.launch("little", 1, accumulation=2, steps=1, device="cuda", env={"CUDASIM_MEMORY": "9000000"},

@@ -40,6 +40,11 @@ END
 stage bench gpu 16:8 config=config.json layers=2 steps=1 whole=9:2
 same "bench" $? 0
 has "its layers" out "== 16:8, 2 layers"
+stage bench gpu 16:8 config=config.json layers=2 steps=1 recompute=none
+same "bench with kept activations" $? 0
+check "their row" grep -q '^  kept activations ' out
+stage bench gpu 16:8 config=config.json layers=2 steps=1 whole=9:2
+same "bench again" $? 0
 check "peak memory beside the table" grep -Eq '^device memory: peak .*, the table ' out
 check "a goal beside an op's share" grep -Eq '^attention_fwd .*% +55%$' out
 has "a goal beside the step's" out "(goal 70 %)"

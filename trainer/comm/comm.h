@@ -123,6 +123,7 @@ struct tr_comm {
     const int *node_of;    /* borrows: (size) the node of each rank; NULL: all are on this one */
     struct tr_queue *q;    /* borrows: that of all data calls, from the first one on; NULL: none */
     size_t own_bytes;      /* device memory of the transport's library */
+    bool shares;           /* of a world: some of its ranks have the same device */
     int64_t collectives;   /* data calls issued so far; the world counts those of its groups */
     size_t sent_bytes;     /* payload this rank has handed to data calls for other ranks */
     size_t class_bytes[TR_LINK_CLASSES]; /* the same by receiver, its own part included; gathers go

@@ -56,8 +56,11 @@ static enum fr_rc choose(struct tr_backend *be, const struct tr_comm_opts *o, en
                "ranks %d and %d have the same GPU, %s: all data go through the host's memory, not "
                "by NCCL; a GPU a rank is faster",
                two.first, two.second, two.id.uuid);
-    return choice == HOST || shared ? tr_comm_host_over(be, host, out, err)
-                                    : tr_comm_nccl_over(be, o, host, out, err);
+    rc = choice == HOST || shared ? tr_comm_host_over(be, host, out, err)
+                                  : tr_comm_nccl_over(be, o, host, out, err);
+    if (rc == FR_OK)
+        (*out)->shares = shared;
+    return rc;
 }
 
 static enum fr_rc meet(struct tr_backend *be, const struct tr_comm_opts *o, enum choice choice,

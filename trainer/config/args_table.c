@@ -112,7 +112,7 @@ const struct tr_arg tr_arg_table[] = {
     BOOL(no_cuda, "false", "as --device cpu"),
     CHOICE(device, "auto", devices, "auto takes CUDA where it can be used"),
     CHOICE(recompute, "auto", recomputes,
-           "activations in the backward; none keeps them, auto what memory allows of CPUs"),
+           "activations in the backward; none keeps them, auto what memory allows"),
     JSON(deepspeed, NULL, "DeepSpeed JSON: a path, or the text itself"),
     INT(seed, "42", "of everything drawn at random"),
     INT(data_seed, NULL, "of the samples' order; default seed"),

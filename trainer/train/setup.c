@@ -12,7 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STATES = 3, PIECES = 64 /* more than the allocations of a run */ };
+enum {
+    STATES = 3,
+    PIECES = 64,            /* more than the allocations of a run */
+    DEVICE_SPARE = 1 << 30, /* bytes of a device at most that nothing is kept in */
+};
 
 #define NCCL_OWN "NCCL, its own"
 
@@ -269,23 +273,36 @@ static enum fr_rc host_lacks(const struct tr_run *r, const struct fr_err *why, s
                    all, why->msg, row != NULL ? cure(row) : "take fewer ranks on this machine");
 }
 
-/* What the table leaves of half of this rank's share of the host's memory. */
+/* What the table leaves of so much of the memory that ops work on. */
 static size_t left_over(const struct tr_run *r, size_t room)
 {
     struct table t;
+    size_t need;
 
     make_table(r, &t);
-    return room > t.sum ? room - t.sum : 0;
+    need = r->env.be->ops->host_memory ? t.sum : t.device - t.own + PIECES * 256;
+    return room > need ? room - need : 0;
+}
+
+/* Of the host's memory half of a rank's share; of a device all but what its libraries may come to
+ * take, and nothing where other ranks have the same one. */
+static size_t room_of(const struct tr_run *r)
+{
+    size_t all = tr_mem_room(r->env.be), most = DEVICE_SPARE, spare = all / 16;
+
+    if (r->env.be->ops->host_memory)
+        return all / (size_t)r->env.comm->local_size / 2;
+    return r->env.comm->shares ? 0 : all - (spare < most ? spare : most);
 }
 
 /* First activations that wait for the backward, then packed forms of weights. */
 static void use_room(struct tr_run *r)
 {
-    size_t room = tr_mem_room(r->env.be) / (size_t)r->env.comm->local_size / 2;
+    size_t room = room_of(r);
 
     if (r->args->recompute == TR_RECOMPUTE_NONE)
         tr_model_keep(r->model, SIZE_MAX);
-    else if (r->args->recompute == TR_RECOMPUTE_AUTO && r->env.be->ops->host_memory)
+    else if (r->args->recompute == TR_RECOMPUTE_AUTO)
         tr_model_keep(r->model, left_over(r, room));
     if (r->env.be->ops->host_memory)
         r->packed_bytes = tr_model_prepack(r->model, left_over(r, room));
