@@ -12,26 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    STATES = 3,
-    PIECES = 64,            /* more than the allocations of a run */
-    DEVICE_SPARE = 1 << 30, /* bytes of a device at most that nothing is kept in */
-};
-
-#define NCCL_OWN "NCCL, its own"
-
-int64_t tr_peak_rss(void)
-{
-    struct fr_buf text = {0};
-    const char *line;
-    int64_t kb = 0;
-
-    if (fr_file_read("/proc/self/status", 65536, &text, NULL) == FR_OK &&
-        (line = strstr(text.p, "VmHWM:")) != NULL)
-        kb = strtoll(line + 6, NULL, 10);
-    fr_buf_finish(&text);
-    return kb * 1024;
-}
+enum { STATES = 3 };
 
 void tr_run_notes(const struct tr_run *r, struct fr_buf *notes)
 {
@@ -144,188 +125,6 @@ static enum tr_dtype compute_type(const struct tr_run *r)
                                                   : TR_F32;
 }
 
-/* What a rank holds: the model's rows and the run's. */
-struct table {
-    struct tr_memory_row rows[TR_MEMORY_ROWS + 4];
-    size_t n, sum, device, own; /* own: of device, taken by libraries already */
-};
-
-/* Of all communicators. */
-static size_t transport_bytes(const struct tr_run *r)
-{
-    struct tr_comm *const all[] = {r->env.comm, r->steps, r->experts, r->rest};
-    size_t sum = 0;
-
-    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-        sum += all[i] != NULL ? all[i]->ops->bytes(all[i]->self) : 0;
-    return sum;
-}
-
-static void make_table(const struct tr_run *r, struct table *t)
-{
-    struct tr_params p;
-
-    tr_model_params(r->model, &p);
-    *t = (struct table){0};
-    t->n = tr_model_memory(r->model, t->rows) - 1; /* without the model's sum */
-    t->rows[t->n++] = (struct tr_memory_row){.name = "optimizer",
-                                             .bytes = tr_optim_bytes(r->model, r->env.comm->size)};
-    t->rows[t->n++] =
-        (struct tr_memory_row){.name = "state staging",
-                               .bytes = (size_t)p.padded * r->resume.flat_states * sizeof(float),
-                               .host = true};
-    t->rows[t->n++] =
-        (struct tr_memory_row){.name = "transport", .bytes = transport_bytes(r), .host = true};
-    if (r->env.comm->own_bytes > 0)
-        t->rows[t->n++] =
-            (struct tr_memory_row){.name = NCCL_OWN, .bytes = r->env.comm->own_bytes, .own = true};
-    for (size_t i = 0; i < t->n; i++) {
-        t->sum += t->rows[i].bytes;
-        t->device += t->rows[i].host ? 0 : t->rows[i].bytes;
-        t->own += t->rows[i].own ? t->rows[i].bytes : 0;
-    }
-}
-
-static void print_table(const struct tr_run *r, const struct table *t)
-{
-    bool apart = !r->env.be->ops->host_memory;
-    char size[24];
-
-    tr_say("Memory of rank %d of %d:", r->env.comm->rank, r->env.comm->size);
-    for (size_t i = 0; i < t->n; i++) {
-        fr_show_size((int64_t)t->rows[i].bytes, size);
-        tr_say("  %-20s %12s%s", t->rows[i].name, size,
-               apart && t->rows[i].host ? "  host"
-               : t->rows[i].own         ? "  estimated"
-                                        : "");
-    }
-    fr_show_size((int64_t)t->sum, size);
-    tr_say("  %-20s %12s", "total", size);
-    fr_show_size((int64_t)t->device, size);
-    if (apart)
-        tr_say("  %-20s %12s", "on the device", size);
-}
-
-/* What makes the largest part of a memory smaller. */
-static const char *cure(const struct tr_memory_row *row)
-{
-    if (strcmp(row->name, "base shard") == 0)
-        return row->host ? "take more ranks with ZeRO stage 3, or leave out offload_param"
-                         : "take more ranks with ZeRO stage 3, or offload_param to the CPU";
-    if (strcmp(row->name, "waiting activations") == 0)
-        return "lower --per_device_train_batch_size or --cutoff_len, or leave out "
-               "activation_checkpointing.cpu_checkpointing";
-    if (strcmp(row->name, "experts") == 0)
-        return "take a larger moe.expert_parallel_size and more ranks, or set moe.enabled to false";
-    if (strcmp(row->name, "gather windows") == 0)
-        return "lower stage3_max_live_parameters";
-    if (strcmp(row->name, NCCL_OWN) == 0)
-        return "lower NCCL_BUFFSIZE or NCCL_MAX_NCHANNELS";
-    if (strcmp(row->name, "adapters") == 0 || strcmp(row->name, "optimizer") == 0 ||
-        strcmp(row->name, "state staging") == 0)
-        return "lower --lora_rank, or take more ranks";
-    if (strcmp(row->name, "kept activations") == 0)
-        return "set --recompute all";
-    if (strcmp(row->name, "activations") == 0)
-        return "lower --per_device_train_batch_size or --cutoff_len, or set "
-               "activation_checkpointing.cpu_checkpointing";
-    return "lower --per_device_train_batch_size or --cutoff_len";
-}
-
-/* The device's part at once: nothing is allocated on it afterwards. Pieces are rounded up. */
-static enum fr_rc reserve(const struct tr_run *r, const struct table *t, struct fr_err *err)
-{
-    const struct tr_memory_row *most = NULL;
-    struct fr_err why = {0};
-    char size[24], all[24];
-
-    if (tr_mem_reserve(r->env.be, t->device - t->own + PIECES * 256, &why) == FR_OK)
-        return FR_OK;
-    for (size_t i = 0; i < t->n; i++)
-        if (!t->rows[i].host && (most == NULL || t->rows[i].bytes > most->bytes))
-            most = &t->rows[i];
-    if (r->env.comm->rank != 0) /* whose table is printed already */
-        print_table(r, t);
-    fr_show_size((int64_t)most->bytes, size);
-    fr_show_size((int64_t)t->device, all);
-    return fr_fail(err, why.rc,
-                   "rank %d needs %s on its device, the largest part is %s with %s: "
-                   "%s; %s",
-                   r->env.comm->rank, all, most->name, size, why.msg, cure(most));
-}
-
-/* Something was too large for the host's memory; the error begins with its row of the table. */
-static enum fr_rc host_lacks(const struct tr_run *r, const struct fr_err *why, struct fr_err *err)
-{
-    bool apart = !r->env.be->ops->host_memory;
-    const struct tr_memory_row *row = NULL;
-    struct table t;
-    char all[24];
-
-    make_table(r, &t);
-    for (size_t i = 0; i < t.n; i++)
-        if (strncmp(why->msg, t.rows[i].name, strlen(t.rows[i].name)) == 0)
-            row = &t.rows[i];
-    if (r->env.comm->rank != 0)
-        print_table(r, &t);
-    fr_show_size((int64_t)(apart ? t.sum - t.device : t.sum), all);
-    return fr_fail(err, why->rc, "rank %d needs %s of its host's memory: %s; %s", r->env.comm->rank,
-                   all, why->msg, row != NULL ? cure(row) : "take fewer ranks on this machine");
-}
-
-/* What the table leaves of so much of the memory that ops work on. */
-static size_t left_over(const struct tr_run *r, size_t room)
-{
-    struct table t;
-    size_t need;
-
-    make_table(r, &t);
-    need = r->env.be->ops->host_memory ? t.sum : t.device - t.own + PIECES * 256;
-    return room > need ? room - need : 0;
-}
-
-/* Of the host's memory half of a rank's share; of a device all but what its libraries may come to
- * take, and nothing where other ranks have the same one. */
-static size_t room_of(const struct tr_run *r)
-{
-    size_t all = tr_mem_room(r->env.be), most = DEVICE_SPARE, spare = all / 16;
-
-    if (r->env.be->ops->host_memory)
-        return all / (size_t)r->env.comm->local_size / 2;
-    return r->env.comm->shares ? 0 : all - (spare < most ? spare : most);
-}
-
-/* First activations that wait for the backward, then packed forms of weights. */
-static void use_room(struct tr_run *r)
-{
-    size_t room = room_of(r);
-
-    if (r->args->recompute == TR_RECOMPUTE_NONE)
-        tr_model_keep(r->model, SIZE_MAX);
-    else if (r->args->recompute == TR_RECOMPUTE_AUTO)
-        tr_model_keep(r->model, left_over(r, room));
-    if (r->env.be->ops->host_memory)
-        r->packed_bytes = tr_model_prepack(r->model, left_over(r, room));
-}
-
-/* The table of what this rank will hold, printed before it is taken. */
-static enum fr_rc take_memory(struct tr_run *r, struct fr_err *err)
-{
-    struct table t;
-    char size[24];
-    enum fr_rc rc;
-
-    make_table(r, &t);
-    r->planned_bytes = t.sum;
-    if (r->env.comm->rank == 0)
-        print_table(r, &t);
-    rc = reserve(r, &t, err);
-    fr_show_size((int64_t)tr_mem_room(r->env.be), size);
-    if (rc == FR_OK && r->env.comm->rank == 0 && !r->env.be->ops->host_memory)
-        tr_say("  %-20s %12s", "left free", size);
-    return rc;
-}
-
 /* Rows are made of a stream as it goes. */
 static bool packs_stream(const struct tr_run *r)
 {
@@ -421,9 +220,8 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     tr_run_say_layout(r);
-    use_room(r);
     r->resume.flat_states = r->env.comm->local_rank == 0 ? STATES : 1;
-    return take_memory(r, err);
+    return tr_run_take_memory(r, err);
 }
 
 /* What the table says: the model, the optimizer, the host's copies of the adapters. l: NULL where
@@ -455,7 +253,8 @@ static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)
     tr_loading_begin(&loading);
     r->rss_before = tr_peak_rss();
     if (fill(r, first ? &loading : NULL, &why) != FR_OK) /* the device's part was there */
-        return why.rc == FR_NOMEM ? host_lacks(r, &why, err) : fr_fail(err, why.rc, "%s", why.msg);
+        return why.rc == FR_NOMEM ? tr_run_host_lacks(r, &why, err)
+                                  : fr_fail(err, why.rc, "%s", why.msg);
     r->optim.beta1 = r->ds.optimizer ? r->ds.beta1 : r->args->adam_beta1;
     r->optim.beta2 = r->ds.optimizer ? r->ds.beta2 : r->args->adam_beta2;
     r->optim.eps = r->ds.optimizer ? r->ds.eps : r->args->adam_epsilon;

@@ -73,6 +73,12 @@ void tr_run_finish(struct tr_run *r);
  * others read. */
 enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err);
 
+/* memory.c: the table of what this rank will hold, which rank 0 prints, and the device's part of it
+ * taken; before, what is left is given to activations and packed weights. */
+enum fr_rc tr_run_take_memory(struct tr_run *r, struct fr_err *err);
+/* Something was too large for the host's memory: why begins with its row of the table. */
+enum fr_rc tr_run_host_lacks(const struct tr_run *r, const struct fr_err *why, struct fr_err *err);
+
 /* disk.c: FR_FULL where this node's disk cannot hold what is saved at once; notes get a line where
  * it cannot hold all. */
 enum fr_rc tr_run_check_room(const struct tr_run *r, struct fr_buf *notes, struct fr_err *err);

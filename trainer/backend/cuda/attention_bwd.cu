@@ -14,7 +14,7 @@
  * 2*dq + dv for queries; 3*dq + 2*dv would do if scores were computed once. Limit: the matrix rate.
  * Source: Dao 2023 (FlashAttention-2), algorithm 2, with dQ as a pass of its own.
  */
-#include "trainer/backend/cuda/attention.h"
+#include "trainer/backend/cuda/attention_bwd.h"
 
 enum { DELTA_ROWS = CUDA_THREADS / 16 };
 
