@@ -52,6 +52,18 @@ def sound(host):
         return store.execute("PRAGMA integrity_check").fetchone()[0]
 
 
+@contextlib.contextmanager
+def no_room_in_journal(host):
+    """The journal is empty, and what it gets stays: a commit needs room on the disk, be it as small as may be."""
+    with contextlib.closing(sqlite3.connect(host.work + "/home/state.db", isolation_level=None)) as store:
+        while store.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] != 0:
+            pass
+        store.execute("BEGIN")
+        store.execute("SELECT count(*) FROM run").fetchone()
+        yield
+        store.execute("COMMIT")
+
+
 def check_large(c, host, filler):
     """A run whose rows are half written when the disk is full goes on when it has room, or was never there."""
     fill(filler, 400 << 10)
@@ -88,8 +100,9 @@ def main():
         host.ask("POST", "/runs", {"pipeline": "demo"})
         host.until("/runs/1", lambda r: r["state"] == "over")
         host.until("/deliveries", lambda doc: [i for i in doc["items"] if i["state"] == "sent"])
-        fill(filler)
-        check_refused(c, host)
+        with no_room_in_journal(host):
+            fill(filler)
+            check_refused(c, host)
         os.unlink(filler)
         c.check(host.ask("POST", "/runs/1/pin", {"pinned": False}).status == 200, "room again")
         c.check(host.ask("GET", "/runs?count=1").json()["count"] == 1, "nothing was done meanwhile")

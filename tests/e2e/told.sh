@@ -32,8 +32,7 @@ $1
     on: n1
     metrics: m
     run: |
-      echo '{"step":1,"loss":2}' >> m
-      echo '{"step":2,"loss":null}' >> m
+      printf '%s\n' '{"step":1,"loss":2}' '{"step":2,"loss":null}' >> m
       until [ -e \$W/more ]; do sleep 0.05; done
       echo '{"step":3,"loss":2}' >> m
       until [ -e \$W/over ]; do sleep 0.05; done
