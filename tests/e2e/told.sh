@@ -49,6 +49,11 @@ END
 # of KIND SUBJECT: how often it was told
 of() { grep -F "\"type\":\"$1\"" got | grep -cF "\"subject\":\"$2\""; }
 is_told() { [ "$(of "$1" "$2")" -ge 1 ]; }
+# A message that a killed host handed over without writing that down is handed over again.
+all_sent() {
+    [ "$(python3 -c 'import sqlite3
+print(sqlite3.connect("home/state.db").execute("SELECT count(*) FROM delivery WHERE state != \"sent\"").fetchone()[0])')" = 0 ]
+}
 
 pipeline "" > s.yaml
 start s.yaml
@@ -56,6 +61,7 @@ pid=$!
 until_true 60 is_told node.unreachable n2
 until_true 60 is_told task.not_finite fit@n1
 until_true 60 is_told task.stalled fit@n1
+until_true 60 all_sent
 kill -9 "$pid"
 wait "$pid" 2> /dev/null
 pipeline '  first: {on: n1, run: "true"}' > s.yaml # all numbers of instances are others
