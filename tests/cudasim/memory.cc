@@ -43,6 +43,14 @@ static size_t device_bytes(void)
     return n > 0 && n < DEVICE_BYTES ? n : DEVICE_BYTES;
 }
 
+/* What it may give at once: $CUDASIM_LARGEST bytes. */
+static size_t largest(void)
+{
+    const char *given = getenv("CUDASIM_LARGEST");
+
+    return given != nullptr ? strtoul(given, nullptr, 10) : SIZE_MAX;
+}
+
 #if !defined(__SANITIZE_ADDRESS__)
 /* A fault in the range is reported in words. A fault of the host ends the process as before. */
 static void on_fault(int sig, siginfo_t *info, void *)
@@ -131,7 +139,7 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
     *p = nullptr;
     if (bytes == 0)
         return cudaSuccess;
-    if (bytes > device_bytes() || taken > device_bytes() - bytes)
+    if (bytes > largest() || bytes > device_bytes() || taken > device_bytes() - bytes)
         return cudaErrorMemoryAllocation;
     if (range == nullptr)
         reserve();

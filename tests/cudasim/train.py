@@ -97,10 +97,16 @@ def memory(steps):
     one = t.train("all computed again", "again", 1, accumulation=2, steps=1, device="cuda", bf16=True,
                   env={"CUDASIM_STATS": os.path.abspath("stats-again")}, recompute="all", **BASE)
     with open("stats-again") as f:
-        table("again", one.text(), f.read())
+        seen["again"] = f.read().strip()
+    table("again", one.text(), seen["again"])
     t.check("nothing waits where all is computed again", "kept activations" not in one.text(), one.text())
     t.check("what waits is in the table", "kept activations" in kept, kept)
     t.same("losses with activations that wait", t.losses("m1"), t.losses("again"))
+    between = (peaks(seen["m1"]) + peaks(seen["again"])) // 2
+    one = t.train("less at once than is free", "at-once", 1, accumulation=2, steps=1, device="cuda", bf16=True,
+                  env={"CUDASIM_LARGEST": str(between)}, **BASE)
+    t.has("less at once than is free", one.text(), "less at once than it says is free: all activations are computed again")
+    t.same("losses without them", t.losses("at-once"), t.losses("m1"))
     t.check("with weights on the host", peaks(seen["host"]) < peaks(seen["m1"]), seen)
     t.same("losses with weights and inputs on the host", t.losses("host"), t.losses("m1"))
     one = t.launch("little", 1, accumulation=2, steps=1, device="cuda", env={"CUDASIM_MEMORY": "9000000"},

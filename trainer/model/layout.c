@@ -256,6 +256,7 @@ void tr_model_keep(struct tr_model *m, size_t bytes)
 
     if (!m->o.train)
         return;
+    memset(m->keep, 0, (size_t)m->nblocks * sizeof(*m->keep));
     for (int i = m->lowest; i < m->nblocks; i++)
         kept[i] = nowhere();
     (void)dry_run(m, &err);

@@ -83,7 +83,7 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
 
 /* Before tr_model_load: what blocks compute waits for their backward, that of the last blocks
  * first, as far as so many bytes go; the others compute it again. Losses and gradients are the same
- * to the bit. */
+ * to the bit. The last call counts. */
 void tr_model_keep(struct tr_model *m, size_t bytes);
 size_t tr_model_kept(const struct tr_model *m); /* bytes of it */
 

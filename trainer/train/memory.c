@@ -192,18 +192,32 @@ static void use_room(struct tr_run *r)
         r->packed_bytes = tr_model_prepack(r->model, left_over(r, room));
 }
 
-enum fr_rc tr_run_take_memory(struct tr_run *r, struct fr_err *err)
+static enum fr_rc take(struct tr_run *r, struct fr_err *err)
 {
     struct table t;
-    char size[24];
-    enum fr_rc rc;
 
-    use_room(r);
     make_table(r, &t);
     r->planned_bytes = t.sum;
     if (r->env.comm->rank == 0)
         print_table(r, &t);
-    rc = reserve(r, &t, err);
+    return reserve(r, &t, err);
+}
+
+enum fr_rc tr_run_take_memory(struct tr_run *r, struct fr_err *err)
+{
+    char size[24];
+    enum fr_rc rc;
+
+    use_room(r);
+    rc = take(r, err);
+    if (rc == FR_NOMEM && r->args->recompute == TR_RECOMPUTE_AUTO && tr_model_kept(r->model) > 0) {
+        fr_log(FR_LOG_WARN, "memory",
+               "rank %d: the device gives less at once than it says is free: all activations are "
+               "computed again in the backward",
+               r->env.comm->rank);
+        tr_model_keep(r->model, 0);
+        rc = take(r, err);
+    }
     fr_show_size((int64_t)tr_mem_room(r->env.be), size);
     if (rc == FR_OK && r->env.comm->rank == 0 && !r->env.be->ops->host_memory)
         tr_say("  %-20s %12s", "left free", size);
