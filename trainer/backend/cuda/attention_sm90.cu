@@ -5,8 +5,8 @@
  * A block owns 128 queries of one segment and head. The producer, one thread, loads Q once, then
  * 128 rows of K and of V at a time, in two rings of two stages. S = Q K^T; the probabilities stay
  * in registers as the left operand of P V. The next tile's S and then this tile's P V are put into
- * the queue together: the exponentials of the one are computed while the other is multiplied, and
- * while both warpgroups wait for neither.
+ * the queue together, so that the exponentials of the one are computed while the other is
+ * multiplied; the other warpgroup's products fill what is left of the tensor cores' time.
  *
  * Moves Q and O once, K and V once per 128 queries (by L2); 2*T*len*(dq+dv) operations a head, half
  * of them when causal; limit: the matrix rate.

@@ -121,17 +121,17 @@ template <class T> struct dev_chunk {
     }
 };
 
-template <class T> __device__ __forceinline__ struct dev_chunk<T> &dev_chunk_at(T *p) {
-    return *reinterpret_cast<struct dev_chunk<T> *>(p);
+template <class T> __device__ __forceinline__ dev_chunk<T> &dev_chunk_at(T *p)
+{
+    return *reinterpret_cast<dev_chunk<T> *>(p);
 }
 
-template <class T>
-__device__ __forceinline__ const struct dev_chunk<T> &dev_chunk_at(const T *p) {
-    return *reinterpret_cast<const struct dev_chunk<T> *>(p);
+template <class T> __device__ __forceinline__ const dev_chunk<T> &dev_chunk_at(const T *p)
+{
+    return *reinterpret_cast<const dev_chunk<T> *>(p);
 }
 
-__device__ __forceinline__ bool
-dev_words(const void *p, int64_t n, size_t bytes)
+__device__ __forceinline__ bool dev_words(const void *p, int64_t n, size_t bytes)
 {
     return n >= CHUNK && reinterpret_cast<uintptr_t>(p) % bytes == 0;
 }

@@ -9,8 +9,8 @@
  * are through with it. Rows of a box beyond a group's end are the next group's: they are multiplied
  * and not written. Sums run over D in one order whatever the schedule.
  *
- * A warp's sums go out through lines of its own in shared memory, by 16 bytes a thread: their own
- * places in the registers would take a test and a store each, of 12,000 instructions a tile.
+ * A warp's sums go out through lines of its own in shared memory, by 16 bytes a thread. Written
+ * from where they lie in the registers, each with its tests, they were 12,000 instructions a tile.
  *
  * Moves M*D + N*D + M*N elements (each a per 256 columns, each b per row of tiles, by L2; c twice
  * with beta); limits: the matrix rate at hundreds of rows a group, else
