@@ -124,14 +124,9 @@ void cpu_amx_strip(const struct cpu_strip *s); /* what cpu_strip calls for it */
 /* After a thread's strips: its tiles are empty again. */
 void cpu_amx_release(void);
 
-/* Rows so many bytes apart, or a multiple of them, share two sets of the first cache: too few for a
- * strip. */
-enum { CPU_SETS = 2048 };
-
-static inline bool cpu_crowded(int64_t bytes)
-{
-    return bytes % CPU_SETS == 0;
-}
+/* Whether so many rows, `apart` bytes from one to the next, share sets of the first cache that
+ * hold too few lines for a strip of them. */
+bool cpu_crowded(int64_t apart, int64_t rows);
 
 /* Cells from a row of a strip that is copied to the next: an odd number of lines. */
 static inline int64_t cpu_spread(int64_t cells)
@@ -149,7 +144,7 @@ static inline void cpu_strip_take(struct cpu_strip *s, const char *rows, int64_t
     s->a = rows;
     s->a_row = apart;
     s->a_cell = cell;
-    if (!cpu_crowded(apart))
+    if (!cpu_crowded(apart, s->amx ? CPU_STRIP_AMX : CPU_STRIP))
         return;
     for (int64_t i = 0; i < s->m; i++)
         memcpy((char *)copy + i * to, rows + i * apart, (size_t)(s->cells * cell));

@@ -1,6 +1,7 @@
 #include "trainer/backend/cpu/cells_tile.h"
 
 #include <assert.h>
+#include <unistd.h>
 
 enum {
     PACKED = 96 << 10, /* cells of a packed piece of b, which is to stay in a core's own cache */
@@ -10,6 +11,8 @@ enum {
     TOKENS = 512,      /* of a block, where the inner dimension is tokens: a is packed as well */
     CACHE = 1 << 20,   /* bytes of a core's own cache, and its ways */
     WAYS = 8,
+    LINE = 64,  /* bytes of a cache's line */
+    BESIDE = 6, /* lines that a strip reads beside those of a's rows, and some more */
     CELL = sizeof(uint32_t)
 };
 
@@ -62,6 +65,25 @@ static int64_t apart(const struct tr_gemm *g)
     return g->a.ld * (int64_t)tr_dtype_bytes(g->a.dtype);
 }
 
+/* Bytes of a way of the first cache, and its ways. */
+static void first_cache(int64_t *way, int64_t *ways)
+{
+    long bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE), n = sysconf(_SC_LEVEL1_DCACHE_ASSOC);
+
+    *ways = bytes > 0 && n > 0 ? n : 8; /* what chips with AVX-512 have at least */
+    *way = bytes > 0 && n > 0 ? bytes / n : 4096;
+}
+
+bool cpu_crowded(int64_t apart, int64_t rows)
+{
+    static _Thread_local int64_t way, ways;
+    int64_t step = apart & -apart;
+
+    if (ways == 0)
+        first_cache(&way, &ways);
+    return ways * (way / (step < LINE ? LINE : step < way ? step : way)) < rows + BESIDE;
+}
+
 /* What a thread keeps: packed pieces of b and (turned) a, or copied rows of it; sums of a strip, a
  * piece of the bias. */
 struct lane {
@@ -76,7 +98,7 @@ size_t cells_tile_bytes(const struct tr_gemm *g)
 
     if (g->trans_a)
         cells += cpu_spread(depth) * cells_tile_rows(g);
-    else if (cpu_crowded(apart(g)))
+    else if (cpu_crowded(apart(g), CPU_STRIP_AMX)) /* whichever strips it will be */
         cells += CPU_STRIP_AMX * cpu_spread(depth);
     return (size_t)((cells + (CPU_STRIP_AMX + 1) * CPU_PANEL + 15) / 16 * 16) * sizeof(uint32_t);
 }
