@@ -119,8 +119,11 @@ enum fr_rc cpu_each_row(const struct cpu *cpu, struct tr_queue *q, const struct 
         return rc;
 #pragma omp parallel for num_threads(cpu->threads) if ((l->rows.end - l->rows.begin) * l->n >      \
                                                        CPU_SMALL)
-    for (int64_t i = l->rows.begin; i < l->rows.end; i++)
+    for (int64_t i = l->rows.begin; i < l->rows.end; i++) {
+        for (int k = 0; k < CPU_VIEWS && l->next[k] != NULL; k++)
+            cpu_bring_row(l->next[k], i + 1);
         l->row(l->args, i, cpu_lane(lanes, l->floats));
+    }
     return FR_OK;
 }
 

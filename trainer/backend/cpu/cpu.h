@@ -64,6 +64,16 @@ struct cpu_range {
 };
 struct cpu_range cpu_rows(const struct tr_rows *r, int64_t all);
 
+/* Where a row begins. */
+static inline void *cpu_row_at(const struct tr_view *v, int64_t row)
+{
+    return (char *)v->p + row * v->ld * (int64_t)tr_dtype_bytes(v->dtype);
+}
+
+/* Has the cache fetch a row that is read or written soon, if there is one: processors do not
+ * foresee where short rows go on. */
+void cpu_bring_row(const struct tr_view *v, int64_t row);
+
 /* Columns [col, col+n) of a row, as f32, and back (rounded to nearest even). */
 void cpu_load(float *dst, const struct tr_view *v, int64_t row, int64_t col, int64_t n);
 /* The first n of a row to be read: where they lie, or in buf. */
@@ -79,11 +89,14 @@ enum fr_rc cpu_lanes(const struct cpu *cpu, struct tr_queue *q, int64_t floats, 
                      struct fr_err *err);
 float *cpu_lane(float *lanes, int64_t floats);
 
+enum { CPU_VIEWS = 5 };
+
 /* An op that does its rows one by one, on all threads where they have more than CPU_SMALL elements.
  * row gets the op's arguments and the thread's own lane. */
 struct cpu_loop {
     struct cpu_range rows;
-    int64_t n, floats; /* elements of a row; floats of a lane */
+    int64_t n, floats;                     /* elements of a row; floats of a lane */
+    const struct tr_view *next[CPU_VIEWS]; /* whose next rows are fetched meanwhile; up to NULL */
     void (*row)(const void *args, int64_t i, float *lane);
     const void *args;
 };

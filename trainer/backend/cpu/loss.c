@@ -210,6 +210,7 @@ enum fr_rc tr_cpu_swiglu_fwd(void *self, struct tr_queue *q, const struct tr_swi
                         &(struct cpu_loop){.rows = cpu_rows(&a->rows, a->h.shape[0]),
                                            .n = n,
                                            .floats = 2 * n,
+                                           .next = {&a->g, &a->u, &a->h},
                                            .row = swiglu_row,
                                            .args = a},
                         err);
@@ -272,6 +273,7 @@ enum fr_rc tr_cpu_swiglu_bwd(void *self, struct tr_queue *q, const struct tr_swi
                         &(struct cpu_loop){.rows = cpu_rows(&a->rows, a->dh.shape[0]),
                                            .n = n,
                                            .floats = 4 * n,
+                                           .next = {&a->g, &a->u, &a->dh, &a->dg, &a->du},
                                            .row = swiglu_grad_row,
                                            .args = a},
                         err);

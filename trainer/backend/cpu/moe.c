@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { ROUTE = 8 }; /* what choosing among experts costs, in steps of CPU_SMALL, for each of them */
+
 /* The sum of the two largest of c[0..size). */
 static float group_score(const float *c, int64_t size)
 {
@@ -113,7 +115,7 @@ enum fr_rc tr_cpu_router_fwd(void *self, struct tr_queue *q, const struct tr_rou
                      err);
     if (rc != FR_OK)
         return rc;
-#pragma omp parallel for num_threads(cpu->threads) if (T * E > CPU_SMALL)
+#pragma omp parallel for num_threads(cpu->threads) if (T * E * ROUTE > CPU_SMALL)
     for (int64_t t = 0; t < T; t++)
         route(a, t, z + t * E, cpu_lane(z + T * E, lane));
     return FR_OK;
@@ -271,8 +273,10 @@ static void permute_row(const void *args, int64_t i, float *x)
 
     if (slot < 0)
         return;
+    if (i + 1 < a->xp.shape[0] && cpu_int(&a->slot_of, i + 1, 0) >= 0)
+        cpu_bring_row(&a->x, cpu_int(&a->slot_of, i + 1, 0) / a->K);
     if (tr_view_absent(a->weight)) {
-        cpu_copy_row(tr_view_rows(a->xp, i, 1).p, tr_view_rows(a->x, slot / a->K, 1).p,
+        cpu_copy_row(cpu_row_at(&a->xp, i), cpu_row_at(&a->x, slot / a->K),
                      (size_t)n * tr_dtype_bytes(a->x.dtype));
         return;
     }
@@ -290,6 +294,7 @@ enum fr_rc tr_cpu_moe_permute(void *self, struct tr_queue *q, const struct tr_mo
                         &(struct cpu_loop){.rows = cpu_rows(&a->rows, a->xp.shape[0]),
                                            .n = n,
                                            .floats = n,
+                                           .next = {&a->xp},
                                            .row = permute_row,
                                            .args = a},
                         err);
@@ -304,14 +309,14 @@ static bool combine_cells(const struct tr_moe_combine *a, int64_t t)
     if (a->y.dtype != a->yp.dtype || (!f32 && a->y.dtype != TR_BF16) ||
         a->row_of.shape[1] > CPU_COMBINE || !cpu_cells_have(f32))
         return false;
-    c.y = tr_view_rows(a->y, t, 1).p;
-    c.add = tr_view_absent(a->add) ? NULL : tr_view_rows(a->add, t, 1).p;
+    c.y = cpu_row_at(&a->y, t);
+    c.add = tr_view_absent(a->add) ? NULL : cpu_row_at(&a->add, t);
     for (int64_t k = 0; k < a->row_of.shape[1]; k++) {
         int64_t at = cpu_int(&a->row_of, t, k);
 
         if (at < 0)
             continue;
-        c.rows[c.count] = tr_view_rows(a->yp, at, 1).p;
+        c.rows[c.count] = cpu_row_at(&a->yp, at);
         c.weights[c.count++] = weighted ? ((const float *)a->weight.p)[t * a->weight.ld + k] : 1;
     }
     cpu_cells_combine(&c);
@@ -324,6 +329,8 @@ static void combine_row(const void *args, int64_t t, float *lane)
     int64_t n = a->y.shape[1], K = a->row_of.shape[1];
     float *sum = cpu_out(lane, &a->y, t), *row = lane + n;
 
+    for (int64_t k = 0; k < K && t + 1 < a->y.shape[0]; k++)
+        cpu_bring_row(&a->yp, cpu_int(&a->row_of, t + 1, k));
     if (combine_cells(a, t))
         return;
     if (tr_view_absent(a->add))
@@ -348,9 +355,12 @@ enum fr_rc tr_cpu_moe_combine(void *self, struct tr_queue *q, const struct tr_mo
 {
     int64_t n = a->y.shape[1];
 
-    return cpu_each_row(
-        self, q,
-        &(struct cpu_loop){
-            .rows = {0, a->y.shape[0]}, .n = n, .floats = 2 * n, .row = combine_row, .args = a},
-        err);
+    return cpu_each_row(self, q,
+                        &(struct cpu_loop){.rows = {0, a->y.shape[0]},
+                                           .n = n,
+                                           .floats = 2 * n,
+                                           .next = {&a->add, &a->y},
+                                           .row = combine_row,
+                                           .args = a},
+                        err);
 }

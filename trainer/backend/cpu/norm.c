@@ -20,7 +20,7 @@ enum fr_rc tr_cpu_embed_fwd(void *self, struct tr_queue *q, const struct tr_embe
         struct tr_view y = tr_view_rows(a->y, t, 1);
 
         if (row >= 0 && row < a->table.shape[0])
-            memcpy(y.p, tr_view_rows(a->table, row, 1).p, bytes);
+            memcpy(y.p, cpu_row_at(&a->table, row), bytes);
         else
             memset(y.p, 0, bytes);
     }
@@ -86,8 +86,8 @@ static bool by_cells(const struct tr_view *x, const struct tr_view *gain)
 static struct cpu_norm cells_row(const struct tr_view *y, const struct tr_view *x,
                                  const struct tr_view *gain, int64_t t)
 {
-    return (struct cpu_norm){.y = tr_view_rows(*y, t, 1).p,
-                             .x = tr_view_rows(*x, t, 1).p,
+    return (struct cpu_norm){.y = cpu_row_at(y, t),
+                             .x = cpu_row_at(x, t),
                              .gain = gain->p,
                              .n = x->shape[1],
                              .f32 = x->dtype == TR_F32,
@@ -114,16 +114,20 @@ enum fr_rc tr_cpu_rmsnorm_fwd(void *self, struct tr_queue *q, const struct tr_rm
 {
     int64_t n = a->x.shape[1];
 
-    return cpu_each_row(
-        self, q,
-        &(struct cpu_loop){
-            .rows = {0, a->x.shape[0]}, .n = n, .floats = 2 * n, .row = norm_one, .args = a},
-        err);
+    return cpu_each_row(self, q,
+                        &(struct cpu_loop){.rows = {0, a->x.shape[0]},
+                                           .n = n,
+                                           .floats = 2 * n,
+                                           .next = {&a->x, &a->y},
+                                           .row = norm_one,
+                                           .args = a},
+                        err);
 }
 
 /* dx of a row. lane holds 3 rows: xh, u, scratch. */
-static void norm_grad_row(const struct tr_rmsnorm_grad *a, int64_t t, float *lane)
+static void norm_grad_row(const void *args, int64_t t, float *lane)
 {
+    const struct tr_rmsnorm_grad *a = args;
     int64_t n = a->x.shape[1];
     float *xh = lane, *u = lane + n, *other = lane + 2 * n;
     float r = ((const float *)a->rrms.p)[t];
@@ -131,8 +135,8 @@ static void norm_grad_row(const struct tr_rmsnorm_grad *a, int64_t t, float *lan
     if (a->dx.dtype == a->x.dtype && a->dy.dtype == a->x.dtype && by_cells(&a->x, &a->gain)) {
         struct cpu_norm row = cells_row(&a->dx, &a->x, &a->gain, t);
 
-        row.dy = tr_view_rows(a->dy, t, 1).p;
-        row.dres = tr_view_absent(a->dres) ? NULL : tr_view_rows(a->dres, t, 1).p;
+        row.dy = cpu_row_at(&a->dy, t);
+        row.dres = tr_view_absent(a->dres) ? NULL : cpu_row_at(&a->dres, t);
         cpu_cells_norm_grad(&row, r);
         return;
     }
@@ -168,11 +172,7 @@ enum fr_rc tr_cpu_rmsnorm_bwd(void *self, struct tr_queue *q, const struct tr_rm
 {
     struct cpu *cpu = self;
     int64_t T = a->x.shape[0], n = a->x.shape[1];
-    float *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, 3 * n, &lanes, err);
 
-    if (rc != FR_OK)
-        return rc;
     if (!tr_view_absent(a->dgain)) { /* first: dx may overwrite dy */
 #pragma omp parallel for num_threads(cpu->threads) if (T * n > CPU_SMALL)
         for (int64_t col = 0; col < n; col += COLUMNS)
@@ -180,10 +180,14 @@ enum fr_rc tr_cpu_rmsnorm_bwd(void *self, struct tr_queue *q, const struct tr_rm
     }
     if (tr_view_absent(a->dx))
         return FR_OK;
-#pragma omp parallel for num_threads(cpu->threads) if (T * n > CPU_SMALL)
-    for (int64_t t = 0; t < T; t++)
-        norm_grad_row(a, t, cpu_lane(lanes, 3 * n));
-    return FR_OK;
+    return cpu_each_row(cpu, q,
+                        &(struct cpu_loop){.rows = {0, T},
+                                           .n = n,
+                                           .floats = 3 * n,
+                                           .next = {&a->x, &a->dy, &a->dx, &a->dres},
+                                           .row = norm_grad_row,
+                                           .args = a},
+                        err);
 }
 
 enum fr_rc tr_cpu_colsum(void *self, struct tr_queue *q, const struct tr_colsum *a,

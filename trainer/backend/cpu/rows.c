@@ -2,7 +2,10 @@
 
 #include <string.h>
 
-enum { COPY_LONG = 2048 }; /* bytes from which memcpy is faster */
+enum {
+    COPY_LONG = 2048, /* bytes from which memcpy is faster */
+    FORESEEN = 4096   /* bytes of a row from which the processor foresees the rest */
+};
 
 typedef uint32_t bits __attribute__((may_alias)); /* the bits of an f32 in memory */
 
@@ -64,6 +67,21 @@ void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n)
 static char *cell(const struct tr_view *v, int64_t row, int64_t col)
 {
     return (char *)v->p + (row * v->ld + col) * (int64_t)tr_dtype_bytes(v->dtype);
+}
+
+void cpu_bring_row(const struct tr_view *v, int64_t row)
+{
+    int64_t bytes = (int64_t)tr_dtype_bytes(v->dtype);
+    const char *p;
+
+    if (tr_view_absent(*v) || row < 0 || row >= v->shape[0])
+        return;
+    p = cpu_row_at(v, row);
+    for (int i = 1; i < v->rank; i++)
+        bytes *= v->shape[i];
+    bytes = bytes < FORESEEN ? bytes : FORESEEN;
+    for (int64_t at = 0; at < bytes; at += 64)
+        __builtin_prefetch(p + at);
 }
 
 void cpu_load(float *dst, const struct tr_view *v, int64_t row, int64_t col, int64_t n)

@@ -121,9 +121,13 @@ enum fr_rc tr_cpu_sum(void *self, struct tr_queue *q, const struct tr_sum *a, st
         struct piece y = piece_of(&a->y, &all, i);
         float sum[PIECE], row[PIECE];
 
+        if (all.across == 1)
+            cpu_bring_row(&a->y, i + 1);
         for (int k = 0; k < a->n; k++) {
             struct piece x = piece_of(&a->x[k], &all, i);
 
+            if (all.across == 1)
+                cpu_bring_row(&a->x[k], i + 1);
             cpu_to_f32(k == 0 ? sum : row, x.p, a->x[k].dtype, x.n);
             if (k == 0 && a->alpha[0] != 1)
                 cpu_scale(sum, a->alpha[0], y.n);
