@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROUTE = 8 }; /* what choosing among experts costs, in steps of CPU_SMALL, for each of them */
+/* Choosing among experts costs as much as so many elements of another op, for each of them. */
+enum { ROUTE = 8 };
 
 /* The sum of the two largest of c[0..size). */
 static float group_score(const float *c, int64_t size)
