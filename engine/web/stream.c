@@ -5,19 +5,34 @@
 
 #include <string.h>
 
-static void add_chunk(struct conn *c, struct fr_str p)
+/* HTTP/1.0, which nginx speaks by default, knows no chunks: there the end of the connection ends
+ * the stream. */
+static bool is_chunked(const struct conn *c)
 {
-    fr_buf_fmt(&c->out, "%zx\r\n", p.n);
+    return c->head.minor > 0;
+}
+
+static void add_part(struct conn *c, struct fr_str p)
+{
+    if (is_chunked(c))
+        fr_buf_fmt(&c->out, "%zx\r\n", p.n);
     conn_add(c, p);
-    conn_add(c, FR_STR("\r\n"));
+    if (is_chunked(c))
+        conn_add(c, FR_STR("\r\n"));
     conn_flush(c);
     web_comment(c, c->server->times.comment);
+}
+
+static void add_end(struct conn *c)
+{
+    if (is_chunked(c))
+        conn_add(c, FR_STR("0\r\n\r\n"));
 }
 
 /* The host is told when the reader has all of it, never from inside here. */
 static void send_events(struct conn *c, struct fr_str events)
 {
-    add_chunk(c, events);
+    add_part(c, events);
     c->behind = true;
     fr_loop_post(c->server->loop, &c->post);
 }
@@ -73,7 +88,7 @@ static void on_close(void *arg)
     struct conn *c = arg;
 
     forget(c);
-    conn_add(c, FR_STR("0\r\n\r\n"));
+    add_end(c);
     conn_flush(c);
     fr_loop_post(c->server->loop, &c->post);
 }
@@ -84,7 +99,8 @@ static void begin(struct conn *c)
     fr_buf_text(&c->out, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
                          "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n");
     answer_add_guards(c, false);
-    fr_buf_text(&c->out, "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
+    fr_buf_text(&c->out, is_chunked(c) ? "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+                                       : "Connection: close\r\n\r\n");
     if (c->early.bad)
         c->over = true;
     else
@@ -99,8 +115,8 @@ void stream_open(struct conn *c, const struct fr_api_request *req)
     struct fr_api_response res = {.fd = -1};
     struct fr_err err;
 
-    if (answer_is_head(c) || c->head.minor == 0) {
-        fr_fail(&err, FR_UNSUPPORTED, "a stream is for GET by HTTP/1.1");
+    if (answer_is_head(c)) {
+        fr_fail(&err, FR_UNSUPPORTED, "a stream is for GET");
         fr_problem(&res, 405, req->path, &err, NULL);
         fr_buf_text(&res.allow, "GET");
     } else if (c->server->n_streams == WEB_STREAMS) {
@@ -146,16 +162,16 @@ void stream_comment(struct conn *c)
     }
     web_comment(c, c->server->times.comment);
     if (conn_queued(c) == 0)
-        add_chunk(c, FR_STR(":\n\n"));
+        add_part(c, FR_STR(":\n\n"));
 }
 
 void stream_bye(struct conn *c, bool leaves)
 {
     if (!c->streaming || c->over)
         return;
-    add_chunk(c, leaves ? FR_STR("event: bye\ndata: {\"reason\":\"the host leaves\"}\n\n")
-                        : FR_STR("event: bye\ndata: {\"reason\":\"logged out\"}\n\n"));
-    conn_add(c, FR_STR("0\r\n\r\n"));
+    add_part(c, leaves ? FR_STR("event: bye\ndata: {\"reason\":\"the host leaves\"}\n\n")
+                       : FR_STR("event: bye\ndata: {\"reason\":\"logged out\"}\n\n"));
+    add_end(c);
 }
 
 void stream_gone(struct conn *c)

@@ -91,7 +91,7 @@ static const struct exchange exchange_rows[] = {
     {"minus length", "POST / HTTP/1.1\r\nContent-Length: -2\r\n" END, "HTTP/1.1 400",
      "not a number", 0, true},
     {"folded", "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "HTTP/1.1 400", "bad name", 0, true},
-    {"10 stream", "GET /a/stream HTTP/1.0\r\n" END, "HTTP/1.1 405", "Allow: GET", 0, true},
+    {"10 head stream", "HEAD /a/stream HTTP/1.0\r\n" END, "HTTP/1.1 405", "Allow: GET", 0, true},
     {"long length", "POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n" END,
      "HTTP/1.1 413", "longer", 0, true},
     {"two ranges", "GET / HTTP/1.1\r\nRange: x\r\nRange: y\r\n" END, "HTTP/1.1 400",

@@ -75,6 +75,46 @@ static void events(void)
     bed_end(&b);
 }
 
+static bool ends(const struct reader *r, const char *text)
+{
+    size_t n = strlen(text);
+
+    return r->got.n >= n && memcmp(r->got.p + r->got.n - n, text, n) == 0;
+}
+
+/* By HTTP/1.0 the bytes are the events' own, and the end of the connection is that of the stream.
+ */
+static void unframed(void)
+{
+    static const struct fr_server_times talkative = {600000, 600000, 600000, 600000, 10};
+    struct bed b;
+    struct reader r;
+    struct fr_api_stream *s;
+
+    for (int by_host = 0; by_host < 2; by_host++) {
+        check_row(by_host ? "HTTP/1.0, the server ends" : "HTTP/1.0, the host closes it");
+        bed_begin(&b, &talkative);
+        r = reader_open(&b);
+        reader_say(&r, "GET /x/stream HTTP/1.0\r\n" END);
+        reader_until(&r, "Connection: close\r\n\r\nretry: 2000\nevent: hello\ndata: {}\n\n:\n\n");
+        CHECK(!reader_has(&r, "Transfer-Encoding"));
+        s = &b.streams[b.n_streams - 1];
+        fr_server_set_times(b.server, &patient);
+        if (by_host) {
+            fr_server_destroy(b.server);
+            b.server = NULL;
+        } else {
+            send_text(s, "data: last\n\n");
+            s->sink.close(s->sink.arg);
+            s->open = false;
+        }
+        reader_until_eof(&r);
+        CHECK(ends(&r, by_host ? "data: {\"reason\":\"the host leaves\"}\n\n" : "data: last\n\n"));
+        reader_close(&r);
+        bed_end(&b);
+    }
+}
+
 /* The reader leaves and the host sends before it was told so. */
 static void late_send(void)
 {
@@ -406,6 +446,7 @@ int main(void)
 {
     fr_log_to(-1);
     events();
+    unframed();
     late_send();
     stuck();
     comments();

@@ -108,6 +108,12 @@ def free_port():
         return s.getsockname()[1]
 
 
+def answers(port):
+    """Whether somebody listens there."""
+    with socket.socket() as s:
+        return s.connect_ex(("127.0.0.1", port)) == 0
+
+
 def serve(port=0, *options):
     """A host with the folder "served"; its pages at url."""
     global host, url

@@ -27,15 +27,14 @@ let page = null, shown = 0, user = null;
 /* ---- the bar ---- */
 
 function liveMark() {
-    const words = {live: 'live', connecting: 'connecting', stale: 'stale', polling: 'polling'};
     const mark = h('button.plain.live', {on: {click: reconnect}}, h('span.dot'), h('span.word'));
 
     watchStatus((status) => {
         const since = clockTime(status.since);
 
         mark.dataset.kind = status.kind;
-        mark.lastChild.textContent = status.kind === 'stale' ? `stale since ${since}` : words[status.kind];
-        mark.title = status.kind === 'live' ? 'What you see is what happens now'
+        mark.lastChild.textContent = status.kind === 'stale' ? `stale since ${since}` : status.kind;
+        mark.title = status.kind === 'live' ? 'What you see is what happens now' : status.kind === 'polling' ? 'No stream of news comes through; asked every 5 s'
             : `No news from flowrun since ${since}; press to try now`;
     });
     return mark;

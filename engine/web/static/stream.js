@@ -3,9 +3,9 @@
  * BroadcastChannel hands its events to the others. Where a page may not lock (plain HTTP on an
  * address of a network), each tab reads its own.
  *
- * It is read with fetch, not EventSource: then the comments that keep it alive are seen too, and an
- * answer that is no stream is an answer. A stream that is silent for 40 s is opened anew; after three
- * of these in a row subscribers are told to look again every 5 s (a proxy holds the stream back).
+ * It is read with fetch, not EventSource: then the comments that keep it alive are seen too. A stream
+ * that is silent for 40 s is opened anew. While there is none (a proxy refuses it, holds it back, cuts
+ * it off) and the host answers all the same, subscribers are told to look again every 5 s.
  */
 import {apiUrl, loginNeeded} from './api.js';
 import {learnNow, now} from './times.js';
@@ -17,7 +17,7 @@ const channel = new BroadcastChannel(name);
 const subscribers = new Set();
 const others = new Map(); /* tab: what it wants; kept by the tab that leads */
 const watchers = new Set();
-let leading = false, standing = false, lastId = '', suspended = false, silences = 0, failures = 0;
+let leading = false, standing = false, lastId = '', suspended = false, failures = 0;
 let status = {kind: 'connecting', since: now()};
 let abort = null, retryTimer = 0, pollTimer = 0, reopenTimer = 0, release = null, openUrl = '';
 
@@ -136,15 +136,12 @@ async function readAll(response, alive) {
     }
 }
 
-/* One connection, from its request to its end. true: it was a stream. */
+/* One connection, from its request to its end. */
 async function readOnce(url, control) {
-    let timer = 0, silent = false, began = false;
+    let timer = 0;
     const watch = () => {
         clearTimeout(timer);
-        timer = setTimeout(() => {
-            silent = true;
-            control.abort();
-        }, SILENT_MS);
+        timer = setTimeout(() => control.abort(), SILENT_MS);
     };
 
     watch();
@@ -155,11 +152,10 @@ async function readOnce(url, control) {
 
         if (response.status === 401)
             loginNeeded();
-        began = response.status === 200 && type.startsWith('text/event-stream');
-        if (began)
+        if (response.ok && type.startsWith('text/event-stream'))
             await readAll(response, () => {
                 watch();
-                silences = failures = 0;
+                failures = 0;
                 setStatus('live');
             });
     } catch (error) {
@@ -167,9 +163,7 @@ async function readOnce(url, control) {
             throw error;
     } finally {
         clearTimeout(timer);
-        silences += silent ? 1 : 0;
     }
-    return began;
 }
 
 async function read() {
@@ -187,21 +181,26 @@ async function read() {
     if (abort !== control || !leading)
         return; /* another one took its place */
     abort = null;
-    setStatus(silences >= 3 ? 'polling' : 'stale');
-    poll(silences >= 3);
+    if (status.kind !== 'polling')
+        setStatus('stale');
+    pollTimer = pollTimer || setInterval(poll, POLL_MS);
     const wait = Math.min(WAIT_MOST_MS, 1000 * 2 ** failures++) * (0.8 + 0.4 * Math.random());
 
     retryTimer = setTimeout(read, wait);
 }
 
-function poll(on) {
-    clearInterval(pollTimer);
-    pollTimer = on ? setInterval(() => {
-        if (status.kind === 'live')
-            poll(false);
-        else
+/* Only what the host answers is looked at again: what is seen stays while it is away. */
+async function poll() {
+    const {ok} = status.kind === 'live' ? {} : await fetch(apiUrl('health'), {cache: 'no-store'}).catch(() => ({}));
+
+    if (status.kind === 'live' || !leading) {
+        clearInterval(pollTimer);
+        pollTimer = 0;
+    } else {
+        setStatus(ok ? 'polling' : 'stale');
+        if (ok)
             hand('reset', {});
-    }, POLL_MS) : 0;
+    }
 }
 
 /* What is wanted may have changed; moves within a moment count as one. */
@@ -239,7 +238,6 @@ function leave() {
         standing = false; /* who waits for its turn goes on waiting */
     leading = false;
     clearTimeout(retryTimer);
-    poll(false);
     if (abort !== null)
         abort.abort();
     abort = null;
