@@ -26,7 +26,9 @@ tasks:
   again: {retry: {times: 1, delay: 0s}, run: "until test -e %(f)s/go.retry; do sleep 0.02; done; test $FLOWRUN_ATTEMPT_NO = 2 || exit 1; until test -e %(f)s/go.later; do sleep 0.02; done"}
 """
 # Keeps what the stream is asked to go on from; answers with instances are held until letGo() is called once window.hold is set.
-WATCHED = """(() => { const real = window.fetch; window.asked = []; const held = new Promise((go) => { window.letGo = go; });
+# Nothing is looked at again but for what the stream tells.
+WATCHED = """(() => { const interval = window.setInterval; window.setInterval = (fn, ms) => interval(fn, ms === 5000 ? 1e9 : ms);
+    const real = window.fetch; window.asked = []; const held = new Promise((go) => { window.letGo = go; });
     window.fetch = async (what, options) => { const path = String(what);
         if (path.includes('/stream')) window.asked.push(options?.headers?.['Last-Event-ID'] ?? null);
         const answer = await real(what, options); if (window.hold && path.includes('/instances')) { window.holding = true; await held; } return answer; }; })()"""
