@@ -3,21 +3,21 @@
 
 #include "engine/base/log.h"
 
+#include <string.h>
+
 enum { SHOWN = 3 };
 
 void cli_fire_text(const struct fr_zone *zone, int64_t ms, struct fr_buf *out)
 {
     int64_t s = fr_div_down(ms, 1000);
     int32_t offset = fr_zone_offset(zone, s);
-    char wall[FR_TIME_TEXT], local[FR_TIME_TEXT], utc[FR_TIME_TEXT];
+    char wall[FR_TIME_TEXT], utc[FR_TIME_TEXT];
 
     fr_wall_text(s + offset, wall);
-    fr_time_text(s, offset, local);
     fr_wall_text(s, utc);
-    if (offset == 0)
-        fr_buf_fmt(out, "%s UTC", utc);
-    else
-        fr_buf_fmt(out, "%s %s = %s UTC", wall, local + 19, utc);
+    if (zone->name[0] != '\0' && strcmp(zone->name, "UTC") != 0)
+        fr_buf_fmt(out, "%s %s = ", wall, zone->name);
+    fr_buf_fmt(out, "%s UTC", utc);
 }
 
 static void print_fires(const struct fr_timetable *t, const struct fr_schedule *s, int64_t now_ms)

@@ -4,7 +4,8 @@
 
 #include "engine/spec/spec.h"
 
-/* Appends a time in its zone and in UTC: "2026-12-24 02:00 +01:00 = 2026-12-24 01:00 UTC". */
+/* Appends a time in its zone and in UTC: "2026-12-24 02:00 Europe/Berlin = 2026-12-24 01:00 UTC".
+ */
 void cli_fire_text(const struct fr_zone *zone, int64_t ms, struct fr_buf *out);
 /* Prints each schedule in words, with its next times. */
 enum fr_rc cli_print_schedules(const struct fr_spec *spec, const struct fr_zones *zones,

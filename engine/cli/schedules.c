@@ -158,7 +158,7 @@ static void print_row(const struct shown *s, const struct fr_fire_rows *last)
     if (last->n > 0)
         name_decision(&last->rows[0], &decided);
     if (!next.bad && !decided.bad)
-        fr_print("%-32s  %-8s  %-56s  %s\n", name, word_of(s), next.p, decided.p);
+        fr_print("%-32s  %-8s  %-66s  %s\n", name, word_of(s), next.p, decided.p);
     fr_buf_finish(&next);
     fr_buf_finish(&decided);
 }
@@ -185,7 +185,7 @@ static enum fr_rc print_list(struct view *v, struct fr_err *err)
         fr_print("no served folder has a schedule: 'flowrun serve FOLDER' starts pipelines of "
                  "FOLDER by their schedule:\n");
     else
-        fr_print("%-32s  %-8s  %-56s  %s\n", "schedule", "state", "next", "newest decision");
+        fr_print("%-32s  %-8s  %-66s  %s\n", "schedule", "state", "next", "newest decision");
     for (size_t i = 0; rc == FR_OK && i < v->rows.n; i++) {
         struct fr_fire_rows last = {0};
         struct shown s;
@@ -234,7 +234,7 @@ static void print_decided(const struct shown *s, const struct fr_fire_rows *rows
             cli_fire_text(zone_of(s), row->first_ms, &what);
         }
         if (!at.bad && !what.bad)
-            fr_print("  %-8s %-46s  %s\n", i == 0 ? "decided" : "", at.p, what.p);
+            fr_print("  %-8s %-54s  %s\n", i == 0 ? "decided" : "", at.p, what.p);
         fr_buf_finish(&at);
         fr_buf_finish(&what);
     }

@@ -34,8 +34,8 @@ END
 same "validate: exit code" $? 0
 has "in words" out "schedule nightly: every Monday to Friday at 02:30 from 2036-03-07 00:00 in Made/Zone"
 has "what starts it then" out "'flowrun serve FOLDER' starts the pipelines in FOLDER at these times"
-has "next, in both zones" out "2036-03-07 02:30 -05:00 = 2036-03-07 07:30 UTC"
-has "behind the change" out "2036-03-10 02:30 -04:00 = 2036-03-10 06:30 UTC"
+has "next, in both zones" out "2036-03-07 02:30 Made/Zone = 2036-03-07 07:30 UTC"
+has "behind the change" out "2036-03-10 02:30 Made/Zone = 2036-03-10 06:30 UTC"
 has "a jitter" out "each later by a fixed delay of less than 10m00s"
 has "what is past" out "finished: no further time"
 sed 's/30 2/30 24/; s/Made.Zone/Made\/Zoen/' p.yaml > wrong.yaml
@@ -46,7 +46,7 @@ has "a zone" out "wrong.yaml:4:54: zone: no zone 'Made/Zoen' in $work/zones"
 mkdir -p "$FLOWRUN_HOME"
 echo 'zone: Made/Zone' > "$FLOWRUN_HOME/config.yaml"
 printf 'schedule: {cron: "0 0 1 1 *", start: 2036-06-01}\ntasks: {a: {run: "true"}}\n' > home.yaml
-has "the home's zone" <("$flowrun" validate home.yaml) "2037-01-01 00:00 -05:00 = 2037-01-01 05:00 UTC"
+has "the home's zone" <("$flowrun" validate home.yaml) "2037-01-01 00:00 Made/Zone = 2037-01-01 05:00 UTC"
 
 # ---- the logical time of a run
 "$flowrun" p.yaml --at "2036-03-09 02:30" > out 2>&1 # several schedules: in the home's zone

@@ -1,6 +1,6 @@
 /* All schedules: when they fire next, what became of the last times, pause and resume. */
 import {fill, h, table} from './dom.js';
-import {ago, absolute, dayBegin} from './times.js';
+import {ago, absolute, dayBegin, inZone, zoneName} from './times.js';
 import {ask, empty, failed, openDialog, say} from './ask.js';
 import {backfill, backfills, fires, makeBackfill, pauseSchedule, runSchedule, schedules} from './api.js';
 import {count} from './words.js';
@@ -50,6 +50,13 @@ function makeUp(s, done) {
 /* What became of an instant, and of how many before it. */
 export const decided = (f) => [h(`span.badge.st-${decisions[f.decision] || 'waiting'}`, f.decision), f.count > 1 && h('span.dim', ` × ${f.count}`)];
 
+/* A time of it: in its zone, then, where that is another, in the one that is chosen. */
+function when(ms, s) {
+    const mine = absolute(ms, s.zone).slice(0, 16), its = inZone(ms, s.zone).slice(0, 16) || mine;
+
+    return [its, h('span.dim', its === mine ? ` ${zoneName(s.zone)}` : ` ${s.zone} = ${mine} ${zoneName(s.zone)}`)];
+}
+
 async function showFires(s) {
     const body = h('div', h('p.dim', 'Loading'));
 
@@ -58,7 +65,7 @@ async function showFires(s) {
         const {items} = await fires(s.id);
 
         fill(body, items.length === 0 ? empty('No time was decided yet') : table('',
-            ['Time', 'Decision', 'Run', 'Decided', 'Note'], items.map((f) => h('tr', h('td.num', absolute(f.at_ms, s.zone)),
+            ['Time', 'Decision', 'Run', 'Decided', 'Note'], items.map((f) => h('tr', h('td.num', when(f.at_ms, s)),
             h('td', decided(f), f.outcome && ` ${f.outcome}`),
             h('td', f.run > 0 && h('a', {href: `runs/${f.run}`}, `#${f.run}`)), h('td', ago(f.decided_wall)), h('td.dim.wide', f.note || '')))));
     } catch (problem) {
@@ -67,14 +74,13 @@ async function showFires(s) {
 }
 
 function nextTimes(s) {
-    const list = s.next || (s.due_wall ? [{at_ms: s.due_wall}] : []), at = (ms) => absolute(ms, s.zone).slice(0, 16);
+    const list = s.next || (s.due_wall ? [{at_ms: s.due_wall}] : []);
 
     if (s.state === 'paused')
         return h('span.dim', 'paused ', ago(s.state_wall), s.note && `: ${s.note}`);
     if (s.gone_wall > 0)
         return h('span.dim', 'its file is gone');
-    return list.map(({at_ms, local}, i) => h(i === 0 ? 'div.num' : 'div.num.dim', at(at_ms),
-        local && local.slice(0, 16) !== at(at_ms) && h('span.dim', ` (${local.slice(11)})`), i === 0 && h('span.dim', ' ', ago(at_ms, s.zone))));
+    return list.map(({at_ms}, i) => h(i === 0 ? 'div.num' : 'div.num.dim', when(at_ms, s), i === 0 && h('span.dim', ' ', ago(at_ms, s.zone))));
 }
 
 /* A table of schedules with their buttons; done() behind a change. */

@@ -25,7 +25,7 @@ function zoneOfBrowser() {
 
 /* The zone that is chosen; of: that of the schedule whose time it is, where it has one. */
 export function zoneName(of = '') {
-    return zone === 1 ? 'UTC' : zone === 2 && of !== '' ? of : zoneOfBrowser();
+    return zone === 1 ? 'UTC' : zone === 2 && of !== '' && inZone(0, of) ? of : zoneOfBrowser();
 }
 
 export function switchZone() {
@@ -64,15 +64,18 @@ function plain(d) {
         : `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${[d.getHours(), d.getMinutes(), d.getSeconds()].map((n) => pad(n)).join(':')}`;
 }
 
+/* In the zone of that name; '': one that the browser does not know. */
+export function inZone(ms, name) {
+    try {
+        return format(name).format(ms);
+    } catch {
+        return '';
+    }
+}
+
 /* "2026-11-23 05:17:47"; of: as of zoneName() */
 export function absolute(ms, of = '') {
-    if (!Number.isFinite(ms))
-        return '–';
-    try {
-        return zone === 2 && of !== '' ? format(of).format(ms) : plain(new Date(ms));
-    } catch { /* a zone that the browser does not know */
-        return plain(new Date(ms));
-    }
+    return Number.isFinite(ms) ? zone === 2 && of !== '' && inZone(ms, of) || plain(new Date(ms)) : '–';
 }
 
 /* "07:05" of minutes of the day */
