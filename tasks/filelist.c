@@ -97,13 +97,13 @@ json_t *fr_filelist_json(const struct fr_filelist *list)
 
 static enum fr_rc copy_file(const char *from, const char *to, struct fr_err *err)
 {
-    int in = fr_sys.open(from, O_RDONLY | O_NOFOLLOW, 0), out = -1;
+    int in, out = -1;
     char *piece = fr_sys.alloc(PIECE);
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = fr_file_open_plain(from, &in, err);
     ssize_t k = 0;
 
-    if (in < 0)
-        rc = fr_fail_errno(err, errno, "cannot read %s", from);
+    if (rc != FR_OK)
+        fr_while(err, "copying");
     else if ((out = fr_sys.open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644)) < 0)
         rc = fr_fail_errno(err, errno, "cannot make %s", to);
     else if (piece == NULL)

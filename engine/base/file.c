@@ -83,19 +83,68 @@ bool fr_pwrite_full(int fd, const void *p, size_t n, uint64_t at)
     return true;
 }
 
-enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, struct fr_err *err)
+const char *fr_file_kind(mode_t mode)
+{
+    if (S_ISDIR(mode))
+        return "a folder";
+    if (S_ISFIFO(mode))
+        return "a FIFO";
+    if (S_ISSOCK(mode))
+        return "a socket";
+    return S_ISCHR(mode) || S_ISBLK(mode) ? "a device" : NULL;
+}
+
+static enum fr_rc no_file(const char *path, const char *kind, struct fr_err *err)
+{
+    return fr_fail(err, FR_USAGE, "%s is %s, expected a file", path, kind);
+}
+
+/* What lies there is looked at before it is opened, as opening a device may already act on it; and
+ * behind it, as the name may mean something else by then. */
+static enum fr_rc open_file(const char *path, int flags, int *fd, struct stat *found,
+                            struct fr_err *err)
+{
+    const char *kind = fr_sys.lstat(path, found) == 0 ? fr_file_kind(found->st_mode) : NULL;
+    int failed = 0;
+
+    *fd = kind == NULL ? fr_sys.open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | flags, 0) : -1;
+    if (kind == NULL && *fd < 0)
+        return errno == ENXIO ? no_file(path, "a socket or a device", err)
+                              : fr_fail_errno(err, errno, "cannot open %s", path);
+    if (kind == NULL && fr_sys.fstat(*fd, found) != 0)
+        failed = errno;
+    else if (kind == NULL)
+        kind = fr_file_kind(found->st_mode);
+    if (kind == NULL && failed == 0)
+        return FR_OK;
+    if (*fd >= 0)
+        fr_sys.close(*fd);
+    *fd = -1;
+    return kind != NULL ? no_file(path, kind, err)
+                        : fr_fail_errno(err, failed, "looking at %s", path);
+}
+
+enum fr_rc fr_file_open(const char *path, int *fd, struct stat *st, struct fr_err *err)
+{
+    struct stat here;
+
+    return open_file(path, 0, fd, st != NULL ? st : &here, err);
+}
+
+enum fr_rc fr_file_open_plain(const char *path, int *fd, struct fr_err *err)
+{
+    struct stat st;
+
+    return open_file(path, O_NOFOLLOW, fd, &st, err);
+}
+
+/* Closes fd. */
+static enum fr_rc read_all(int fd, const char *path, size_t max_bytes, struct fr_buf *out,
+                           struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
     size_t start = out->n;
-    struct stat st = {0};
-    int fd = fr_sys.open(path, O_RDONLY, 0);
 
-    if (fd < 0)
-        return fr_fail_errno(err, errno, "cannot open %s", path);
-    if (fr_sys.fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
-        rc = fr_fail(err, FR_USAGE, "%s is a folder, expected a file", path);
-    else if (st.st_size > 0 && (uint64_t)st.st_size > max_bytes)
-        rc = fr_fail(err, FR_USAGE, "%s is larger than %zu bytes", path, max_bytes);
     while (rc == FR_OK) {
         char piece[PIECE_BYTES];
         ssize_t k = fr_sys.read(fd, piece, sizeof(piece));
@@ -112,6 +161,36 @@ enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, 
     }
     fr_sys.close(fd);
     return rc;
+}
+
+enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, struct fr_err *err)
+{
+    struct stat st;
+    int fd;
+    enum fr_rc rc = fr_file_open(path, &fd, &st, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if (st.st_size > 0 && (uint64_t)st.st_size > max_bytes) {
+        fr_sys.close(fd);
+        return fr_fail(err, FR_USAGE, "%s is larger than %zu bytes", path, max_bytes);
+    }
+    return read_all(fd, path, max_bytes, out, err);
+}
+
+enum fr_rc fr_file_read_any(const char *path, size_t max_bytes, struct fr_buf *out,
+                            struct fr_err *err)
+{
+    struct stat st;
+    int fd = fr_sys.open(path, O_RDONLY, 0);
+
+    if (fd < 0)
+        return fr_fail_errno(err, errno, "cannot open %s", path);
+    if (fr_sys.fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+        fr_sys.close(fd);
+        return no_file(path, "a folder", err);
+    }
+    return read_all(fd, path, max_bytes, out, err);
 }
 
 /* The folder part of path, "." when it has none; false when it does not fit. */
@@ -314,10 +393,12 @@ static enum fr_rc hash_begin(struct fr_hash *h, const char *path, struct fr_err 
 {
     h->path = path;
     h->n = 0;
-    if ((h->fd = fr_sys.open(path, O_RDONLY, 0)) < 0)
-        return fr_fail_errno(err, errno, "cannot open %s", path);
-    SHA256Init(&h->ctx);
-    return FR_OK;
+
+    enum fr_rc rc = fr_file_open(path, &h->fd, NULL, err);
+
+    if (rc == FR_OK)
+        SHA256Init(&h->ctx);
+    return rc;
 }
 
 enum fr_rc fr_hash_step(struct fr_hash *h, size_t max_bytes, bool *done, char out[FR_SHA256_TEXT],

@@ -8,12 +8,28 @@
 #include "engine/base/err.h"
 #include "engine/base/str.h"
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 enum { FR_SHA256_TEXT = 65 };
 
-/* Appends the file's bytes to out. FR_USAGE when it is larger than max_bytes. */
+/* Opens a regular file for reading; *st may be NULL. Never waits for another process: FR_USAGE when
+ * path is a folder, a FIFO, a socket or a device. */
+enum fr_rc fr_file_open(const char *path, int *fd, struct stat *st, struct fr_err *err);
+/* The same where path itself may not be a symbolic link. */
+enum fr_rc fr_file_open_plain(const char *path, int *fd, struct fr_err *err);
+
+/* Appends the bytes of a regular file to out. FR_USAGE when it is none, as of fr_file_open(), or is
+ * larger than max_bytes. */
 enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, struct fr_err *err);
+
+/* The same, also of a pipe, a FIFO or a terminal, whose end is waited for. Only for a path that the
+ * user of this process named on its command line, before the process serves others. */
+enum fr_rc fr_file_read_any(const char *path, size_t max_bytes, struct fr_buf *out,
+                            struct fr_err *err);
+
+/* "a folder", "a FIFO", "a socket", "a device"; NULL: a regular file, or a link. */
+const char *fr_file_kind(mode_t mode);
 
 enum fr_rc fr_file_write(const char *path, const void *p, size_t n, mode_t mode,
                          struct fr_err *err);

@@ -15,16 +15,30 @@ enum fr_rc fr_json_parse(struct fr_str text, const char *name, json_t **out, str
     return fr_fail(err, FR_USAGE, "%s:%d:%d: %s", name, e.line, e.column, e.text);
 }
 
-enum fr_rc fr_json_load(const char *path, size_t max_bytes, json_t **out, struct fr_err *err)
+typedef enum fr_rc reader(const char *path, size_t max_bytes, struct fr_buf *out,
+                          struct fr_err *err);
+
+static enum fr_rc load(reader *read, const char *path, size_t max_bytes, json_t **out,
+                       struct fr_err *err)
 {
     struct fr_buf text = {0};
-    enum fr_rc rc = fr_file_read(path, max_bytes, &text, err);
+    enum fr_rc rc = read(path, max_bytes, &text, err);
 
     *out = NULL;
     if (rc == FR_OK)
         rc = fr_json_parse((struct fr_str){text.p != NULL ? text.p : "", text.n}, path, out, err);
     fr_buf_finish(&text);
     return rc;
+}
+
+enum fr_rc fr_json_load(const char *path, size_t max_bytes, json_t **out, struct fr_err *err)
+{
+    return load(fr_file_read, path, max_bytes, out, err);
+}
+
+enum fr_rc fr_json_load_any(const char *path, size_t max_bytes, json_t **out, struct fr_err *err)
+{
+    return load(fr_file_read_any, path, max_bytes, out, err);
 }
 
 static int dump(const char *p, size_t n, void *buf)

@@ -13,6 +13,8 @@
 /* Reads a whole file, at most max_bytes, as one JSON value; *out is owned by the caller
  * (json_decref). */
 enum fr_rc fr_json_load(const char *path, size_t max_bytes, json_t **out, struct fr_err *err);
+/* The same, as fr_file_read_any(). */
+enum fr_rc fr_json_load_any(const char *path, size_t max_bytes, json_t **out, struct fr_err *err);
 
 /* Same for text in memory; name stands in front of errors. */
 enum fr_rc fr_json_parse(struct fr_str text, const char *name, json_t **out, struct fr_err *err);

@@ -424,7 +424,7 @@ enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml
                         struct fr_err *err)
 {
     struct fr_buf text = {0};
-    enum fr_rc rc = fr_file_read(path, FR_YAML_MAX_BYTES, &text, err);
+    enum fr_rc rc = fr_file_read_any(path, FR_YAML_MAX_BYTES, &text, err);
 
     *out = NULL;
     if (rc == FR_OK)

@@ -38,6 +38,7 @@ struct fr_yaml_pair {
 
 /* Errors read "NAME:LINE:COL: …". The tree lives in arena, keys and scalars in texts, which may be
  * the same. An empty document is NULL kind. */
+/* Reads as fr_file_read_any(): the file is one that the user of this process named. */
 enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml **out,
                         struct fr_err *err);
 enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *arena,

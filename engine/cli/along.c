@@ -2,6 +2,7 @@
 #include "engine/cli/along.h"
 
 #include "engine/cli/model.h"
+#include "engine/cli/pipeline.h"
 #include "engine/cli/queued.h"
 
 #include "engine/base/sys.h"
@@ -121,7 +122,8 @@ static enum fr_rc submit(struct along *a, const struct fr_submit *what, struct f
         fr_id_text(what->again->row.id, id);
         snprintf(path, sizeof(path), "/api/v1/runs/%s/rerun", id);
         rc = fr_run_stored(a->d->home.p, &what->again->row, &read, err);
-    } else if ((rc = fr_spec_load(&what->spec, &read.spec, issues, err)) == FR_OK &&
+    } else if ((rc = cli_spec_shared(&what->spec, a->d->home.p, err)) == FR_OK &&
+               (rc = fr_spec_load(&what->spec, &read.spec, issues, err)) == FR_OK &&
                (rc = fr_plan_make(read.spec, &read.arena, &read.plan, err)) == FR_OK) {
         rc = fr_run_check(read.plan, &shell, issues, err);
     }

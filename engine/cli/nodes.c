@@ -3,6 +3,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/base/yaml.h"
 
 #include <string.h>
 
@@ -159,7 +160,7 @@ static enum fr_rc load(struct cli_spec *s, bool inventory, struct fr_spec **out,
                        struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_spec_opts so;
-    struct fr_source made = {"nodes", {idle, sizeof(idle) - 1}};
+    struct fr_source made[CLI_OWN_FILES + 1] = {{"nodes", {idle, sizeof(idle) - 1}}};
     enum fr_rc rc;
 
     if (inventory)
@@ -168,19 +169,24 @@ static enum fr_rc load(struct cli_spec *s, bool inventory, struct fr_spec **out,
         return rc;
     if (inventory) {
         so.path = "nodes";
-        so.sources = &made;
-        so.n_sources = 1;
+        for (size_t i = 0; i < so.n_sources; i++)
+            made[i + 1] = so.sources[i];
+        so.sources = made;
+        so.n_sources++;
     }
     return fr_spec_load(&so, out, issues, err);
 }
 
 /* Whether the file is an inventory: it has no tasks of its own. */
-static bool is_inventory(const char *path)
+static bool is_inventory(const struct cli_spec *s)
 {
+    const struct fr_source *own = cli_spec_taken(s, s->file);
     struct fr_buf text = {0};
     bool yes;
 
-    yes = fr_file_read(path, 4 << 20, &text, NULL) == FR_OK && text.p != NULL &&
+    if (own != NULL)
+        return strstr(own->text.p, "tasks:") == NULL;
+    yes = fr_file_read(s->file, FR_YAML_MAX_BYTES, &text, NULL) == FR_OK && text.p != NULL &&
           strstr(text.p, "tasks:") == NULL;
     fr_buf_finish(&text);
     return yes;
@@ -210,7 +216,8 @@ int cli_nodes(const struct cli_command *cmd, char **argv)
         rc = cli_args_between(cmd, &args, 1, 1, &err);
     if (rc == FR_OK) {
         spec.file = args.v[0];
-        rc = load(&spec, is_inventory(spec.file), &pipeline, &issues, &err);
+        if ((rc = cli_spec_take(&spec, spec.file, &err)) == FR_OK)
+            rc = load(&spec, is_inventory(&spec), &pipeline, &issues, &err);
     }
     if (rc == FR_OK && check) {
         c.n = c.left = pipeline->n_nodes;

@@ -27,13 +27,13 @@ static const char *base_name(const char *path)
 static enum fr_rc find_loader(const char *path, struct fr_arena *arena, const char **out,
                               struct fr_err *err)
 {
-    int fd = fr_sys.open(path, O_RDONLY, 0);
+    int fd;
     Elf64_Ehdr eh;
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = fr_file_open(path, &fd, NULL, err);
 
     *out = "";
-    if (fd < 0)
-        return fr_fail_errno(err, errno, "cannot read %s", path);
+    if (rc != FR_OK)
+        return rc;
     if (fr_sys.pread(fd, &eh, sizeof(eh), 0) != (ssize_t)sizeof(eh) ||
         memcmp(eh.e_ident, ELFMAG, SELFMAG) != 0 || eh.e_ident[EI_CLASS] != ELFCLASS64)
         rc = fr_fail(err, FR_USAGE, "%s is no 64-bit ELF program", path);
@@ -98,12 +98,8 @@ static enum fr_rc add_file(struct fr_bundle *b, const char *local, const char *p
             return FR_OK; /* two of them need the same library */
     if (b->n == FILES_MAX)
         return fr_fail(err, FR_USAGE, "more than %d files in a bundle", FILES_MAX);
-    if ((fd = fr_sys.open(local, O_RDONLY, 0)) < 0 || fr_sys.fstat(fd, &st) != 0) {
-        rc = fr_fail_errno(err, errno, "cannot read %s", local);
-        if (fd >= 0)
-            fr_sys.close(fd);
+    if ((rc = fr_file_open(local, &fd, &st, err)) != FR_OK)
         return rc;
-    }
     fr_sys.close(fd);
     f->local = fr_arena_dup(&b->arena, local);
     f->path = fr_arena_dup(&b->arena, path);

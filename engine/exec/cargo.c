@@ -101,7 +101,9 @@ static enum fr_rc visit(struct fr_cargo *c, struct fr_cargo_item *ship, const ch
     if (S_ISREG(st.st_mode))
         return add_file(c, ship, path, rel, err);
     if (!S_ISDIR(st.st_mode))
-        return FR_OK; /* sockets and devices are no content */
+        return fr_fail(err, FR_USAGE,
+                       "%s is %s, which has no content to ship; expected files and folders", path,
+                       fr_file_kind(st.st_mode));
     return enter(c, ship, path, rel, err);
 }
 

@@ -108,11 +108,12 @@ static bool given(const char *s)
 
 static bool readable(const char *path)
 {
-    int fd = fr_sys.open(path, O_RDONLY, 0);
+    int fd;
 
-    if (fd >= 0)
-        fr_sys.close(fd);
-    return fd >= 0;
+    if (fr_file_open(path, &fd, NULL, NULL) != FR_OK)
+        return false;
+    fr_sys.close(fd);
+    return true;
 }
 
 /* The first directive that libssh2 cannot honour is named. */

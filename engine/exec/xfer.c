@@ -147,9 +147,7 @@ static enum fr_rc open_source(struct fr_xfer *x, struct fr_err *err)
 
     if (f->local == NULL || x->fd >= 0)
         return FR_OK;
-    if ((x->fd = fr_sys.open(f->local, O_RDONLY, 0)) < 0)
-        return fr_fail_errno(err, errno, "cannot read %s", f->local);
-    return FR_OK;
+    return fr_file_open(f->local, &x->fd, NULL, err);
 }
 
 /* Sends one piece. *n is 0 when the source ends too early (the node's check will say so). */

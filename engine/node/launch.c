@@ -15,12 +15,12 @@ enum { COPY_PIECE = 256 << 10, ANY_TRIES = 16 };
 /* Copies without following a link at either end; the target is new. */
 static enum fr_rc copy_file(const char *from, const char *to, mode_t mode, struct fr_err *err)
 {
-    int in = fr_sys.open(from, O_RDONLY | O_NOFOLLOW, 0);
-    if (in < 0)
-        return fr_fail_errno(err, errno, "cannot read the shipped file %s", from);
+    int in;
+    enum fr_rc rc = fr_file_open_plain(from, &in, err);
+    if (rc != FR_OK)
+        return fr_while(err, "the shipped file");
     int out = fr_sys.open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode & 0700);
     char *piece = fr_sys.alloc(COPY_PIECE);
-    enum fr_rc rc = FR_OK;
     ssize_t k = 0;
 
     if (piece == NULL)

@@ -3,6 +3,8 @@
 #include "engine/run/inside.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -78,6 +80,18 @@ static bool is_here(const char *path)
     return fr_sys.lstat(path, &st) == 0;
 }
 
+/* "a FIFO": what can neither be read nor shipped; NULL: a file or folder, or nothing is here. */
+static const char *odd_kind(const char *path)
+{
+    char target[PATH_MAX];
+    struct stat st = {0};
+
+    if (fr_sys.lstat(path, &st) == 0 && S_ISLNK(st.st_mode) &&
+        (realpath(path, target) == NULL || fr_sys.lstat(target, &st) != 0))
+        return NULL;
+    return S_ISDIR(st.st_mode) ? NULL : fr_file_kind(st.st_mode);
+}
+
 /* ---- files of tasks ---- */
 
 /* A task that waits for one on this machine may find files that are not here yet; hooks wait for
@@ -105,11 +119,16 @@ static void mark_tasks(const struct fr_plan *plan, unsigned char *marks)
 
 static void check_file(struct check *c, uint32_t task, const struct fr_text *text)
 {
+    const char *kind;
     int missing;
 
-    if (text->expr != NULL || text->s == NULL || fr_has_prefix(text->s, "node:") ||
-        is_here(text->s))
+    if (text->expr != NULL || text->s == NULL || fr_has_prefix(text->s, "node:"))
         return;
+    if (is_here(text->s)) {
+        if ((kind = odd_kind(text->s)) != NULL)
+            wrong(c, text->pos, "%s is %s; expected a file or folder", text->s, kind);
+        return;
+    }
     missing = errno;
     if ((c->marks[task] & BEHIND) == 0)
         wrong(c, text->pos,
@@ -168,10 +187,16 @@ static void check_node(struct check *c, const struct fr_node *node)
 
     if (node->executor != FR_EXECUTOR_SSH)
         return;
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-        if (paths[i] != NULL && !is_here(paths[i]))
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        const char *kind = paths[i] != NULL ? odd_kind(paths[i]) : NULL;
+
+        if (kind != NULL)
+            wrong(c, node->pos, "%s of node '%s': %s is %s, expected a file", names[i], node->name,
+                  paths[i], kind);
+        else if (paths[i] != NULL && !is_here(paths[i]))
             wrong(c, node->pos, "%s of node '%s': %s: %s", names[i], node->name, paths[i],
                   strerror(errno));
+    }
 }
 
 static void check_secret(struct check *c, const struct fr_secret *s)

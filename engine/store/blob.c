@@ -82,12 +82,11 @@ static enum fr_rc copy_fd(int in, int out, const char *path, struct fr_err *err)
 
 static enum fr_rc copy_in(const char *path, const char *temp, struct fr_err *err)
 {
-    enum fr_rc rc;
-    int in = fr_sys.open(path, O_RDONLY, 0);
-    int out;
+    int in, out;
+    enum fr_rc rc = fr_file_open(path, &in, NULL, err);
 
-    if (in < 0)
-        return fr_fail_errno(err, errno, "opening %s", path);
+    if (rc != FR_OK)
+        return rc;
     out = fr_sys.open(temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
     if (out < 0) {
         rc = fr_fail_errno(err, errno, "making %s", temp);

@@ -95,6 +95,48 @@ static void holds(const char *path, const char *want)
     fr_buf_finish(&b);
 }
 
+/* Files alone are opened, and nothing waits for what else lies there. */
+static void test_kinds(void)
+{
+    static const struct {
+        const char *row, *name, *say; /* say NULL: it is read */
+    } rows[] = {
+        {"a file", "file", NULL},
+        {"a link to a file", "link", NULL},
+        {"a folder", "folder", "is a folder, expected a file"},
+        {"a FIFO", "fifo", "is a FIFO, expected a file"},
+        {"a link to a FIFO", "fifo-link", "is a FIFO, expected a file"},
+        {"a socket", "socket", "is a socket, expected a file"},
+        {"a link to a device", "zero", "is a device, expected a file"},
+        {"nothing", "absent", "cannot open"},
+    };
+    char path[80];
+    int sock;
+
+    snprintf(path, sizeof(path), "%s/socket", dir);
+    sock = fr_sys.listen_unix(path);
+    if (!CHECK(chdir(dir) == 0) || !CHECK(mkfifo("fifo", 0600) == 0) ||
+        !CHECK(mkdir("folder", 0700) == 0) || !CHECK(symlink("file", "link") == 0) ||
+        !CHECK(symlink("fifo", "fifo-link") == 0) || !CHECK(symlink("/dev/zero", "zero") == 0) ||
+        !CHECK(sock >= 0) || !CHECK_INT(fr_file_write("file", "x", 1, 0600, NULL), FR_OK))
+        return;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char hash[FR_SHA256_TEXT];
+        struct fr_buf b = {0};
+        struct fr_err err = {0};
+        bool good = rows[i].say == NULL;
+
+        check_row(rows[i].row);
+        CHECK_INT(fr_file_read(rows[i].name, 100, &b, &err) == FR_OK, good);
+        CHECK(good || strstr(err.msg, rows[i].say) != NULL);
+        CHECK_INT(fr_sha256_file(rows[i].name, hash, &err) == FR_OK, good);
+        CHECK(good || strstr(err.msg, rows[i].say) != NULL);
+        fr_buf_finish(&b);
+    }
+    check_row("");
+    fr_sys.close(sock);
+}
+
 int main(void)
 {
     /* content, then its sync, then the name, then the folder's sync */
@@ -123,6 +165,7 @@ int main(void)
         holds(path, rows[i].renamed ? "new" : "old");
     }
     check_row("");
+    test_kinds();
     CHECK_INT(fr_remove_tree(dir, NULL), FR_OK);
     return check_done();
 }

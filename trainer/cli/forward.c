@@ -74,7 +74,7 @@ static enum fr_rc flatten(const json_t *value, int64_t *out, size_t *n, size_t m
 
 static enum fr_rc load_rows(const char *path, json_t **out, struct fr_err *err)
 {
-    enum fr_rc rc = fr_json_load(path, JSON_MAX, out, err);
+    enum fr_rc rc = fr_json_load_any(path, JSON_MAX, out, err);
 
     if (rc == FR_OK && !json_is_array(*out))
         rc = fr_fail(err, FR_USAGE, "%s: expected a list of lists of ids", path);

@@ -38,7 +38,7 @@ static enum fr_rc read_input(struct tr_tasks *t, const struct tr_session *s, con
                              struct fr_err *err)
 {
     struct fr_buf text = {0};
-    enum fr_rc rc = fr_file_read(q->input, INPUT_MAX, &text, err);
+    enum fr_rc rc = fr_file_read_any(q->input, INPUT_MAX, &text, err);
     int64_t number = 0;
 
     for (const char *p = text.p; rc == FR_OK && p != NULL && *p != '\0';) {

@@ -217,7 +217,7 @@ enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struc
         .name = inlined ? "--deepspeed" : source, .flags = flags, .out = out, .notes = notes};
     json_t *root = NULL;
     enum fr_rc rc = inlined ? fr_json_parse(fr_str_of(source), r.name, &root, err)
-                            : fr_json_load(source, DS_MAX_BYTES, &root, err);
+                            : fr_json_load_any(source, DS_MAX_BYTES, &root, err);
 
     tr_ds_default(flags, out);
     if (rc != FR_OK)

@@ -8,6 +8,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +150,7 @@ static enum fr_rc list_files(const char *path, struct tr_data_entry *e, struct f
     size_t n = 0;
     struct stat st;
     enum fr_rc rc = FR_OK;
-    int fd = fr_sys.open(path, 0, 0);
+    int fd = fr_sys.open(path, O_RDONLY | O_NONBLOCK, 0);
 
     if (fd < 0 || fr_sys.fstat(fd, &st) != 0) {
         rc = fr_fail_errno(err, errno, "data file %s", path);

@@ -13,7 +13,7 @@ enum { LIST_MAX_BYTES = 1 << 24, FRESH_MS = 2000, TEXT = 160 };
 static bool look(const char *path, char out[TEXT], int64_t *changed_ms)
 {
     struct stat st;
-    int fd = fr_sys.open(path, O_RDONLY, 0);
+    int fd = fr_sys.open(path, O_RDONLY | O_NONBLOCK, 0);
     bool found = fd >= 0 && fr_sys.fstat(fd, &st) == 0;
 
     if (fd >= 0)

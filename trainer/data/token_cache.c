@@ -71,7 +71,7 @@ static enum fr_rc map_file(const char *path, struct tr_tokens *out, struct fr_er
 {
     struct stat st;
     void *p = MAP_FAILED;
-    int fd = fr_sys.open(path, O_RDONLY, 0);
+    int fd = fr_sys.open(path, O_RDONLY | O_NONBLOCK, 0);
 
     if (fd >= 0 && fr_sys.fstat(fd, &st) == 0 && st.st_size > 0)
         p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);

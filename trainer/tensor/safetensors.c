@@ -234,7 +234,7 @@ static enum fr_rc open_file(struct tr_st *st, int i, struct fr_err *err)
     struct stat s;
     enum fr_rc rc;
 
-    if ((f->fd = fr_sys.open(f->path, O_RDONLY, 0)) < 0)
+    if ((f->fd = fr_sys.open(f->path, O_RDONLY | O_NONBLOCK, 0)) < 0)
         return fr_fail_errno(err, errno, "cannot open %s", f->path);
     /* no reading ahead: it would leave in the page cache what nobody asked for */
     (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM);
