@@ -2,6 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/cli/cli.h"
+#include "trainer/comm/launchers.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -240,6 +241,22 @@ static void note_idle(const struct words *w, const struct tr_flag *flags, size_t
         fr_buf_fmt(notes, "--rdzv_conf: %s\n", "only rank=N has an effect");
 }
 
+/* A launcher that another one started once a node makes one world only if it is told of the others.
+ */
+static enum fr_rc check_alone(const struct words *w, struct fr_err *err)
+{
+    struct tr_launched l;
+
+    if (w->nnodes != NULL || variable("nnodes") != NULL || w->standalone ||
+        tr_launched(&l, NULL) != FR_OK || l.size == 1)
+        return FR_OK;
+    return fr_fail(err, FR_USAGE,
+                   "%s says that %d processes of this launcher were started, and this is number "
+                   "%d: say --nnodes %d --node_rank %d --master_addr HOST, or --standalone for a "
+                   "training each",
+                   l.size_name, l.size, l.rank, l.size, l.rank);
+}
+
 static enum fr_rc read_words(const struct words *w, struct tr_launch_args *o, struct fr_err *err)
 {
     const char *id = w->id != NULL ? w->id : variable("rdzv_id");
@@ -247,8 +264,8 @@ static enum fr_rc read_words(const struct words *w, struct tr_launch_args *o, st
 
     if (w->module)
         return fr_fail(err, FR_UNSUPPORTED, "--module: no Python is run here");
-    if ((rc = read_nproc(w, o, err)) != FR_OK || (rc = read_nnodes(w, o, err)) != FR_OK ||
-        (rc = read_rendezvous(w, o, err)) != FR_OK ||
+    if ((rc = check_alone(w, err)) != FR_OK || (rc = read_nproc(w, o, err)) != FR_OK ||
+        (rc = read_nnodes(w, o, err)) != FR_OK || (rc = read_rendezvous(w, o, err)) != FR_OK ||
         (rc = number("max_restarts", w->restarts, 0, &o->max_restarts, err)) != FR_OK)
         return rc;
     o->run_id = id != NULL ? id : "none";

@@ -132,7 +132,8 @@ struct tr_comm {
 
 /* How a rank finds the others; trainer/comm/launch_env.h reads it from torchrun's environment. */
 struct tr_comm_opts {
-    int rank, size, local_rank, local_size, node, nodes;
+    int rank, size, local_rank, local_size;
+    int node, nodes;    /* nodes 0: node only tells machines apart, joining numbers them */
     char addr[256];     /* MASTER_ADDR */
     int port;           /* MASTER_PORT */
     uint64_t job;       /* hash of run id, generation and size: ranks of an older try are refused */

@@ -316,6 +316,29 @@ static void cpu_destroy(void *self)
     fr_sys.free(c);
 }
 
+/* Numbers in place of what only tells machines apart: by their first ranks. */
+static enum fr_rc number_nodes(struct cpu *c, struct fr_err *err)
+{
+    struct tr_comm *comm = c->comm;
+    const struct tr_peer *peers = tr_control_peers(c->control);
+    int here = 0;
+
+    for (int k = 0; k < comm->size; k++) {
+        int first = 0;
+        while (peers[first].node != peers[k].node)
+            first++;
+        c->nodes[k] = first < k ? c->nodes[first] : comm->nodes++;
+        here += peers[k].node == peers[comm->rank].node;
+    }
+    comm->node = c->nodes[comm->rank];
+    if (here == comm->local_size)
+        return FR_OK;
+    return fr_fail(err, FR_USAGE,
+                   "rank %d was started as one of %d on its machine, where %d are: set GROUP_RANK "
+                   "and GROUP_WORLD_SIZE, the number of the machine and of all",
+                   comm->rank, comm->local_size, here);
+}
+
 /* The node of each rank, from the table of ranks. */
 static enum fr_rc note_nodes(struct cpu *c, struct fr_err *err)
 {
@@ -326,7 +349,7 @@ static enum fr_rc note_nodes(struct cpu *c, struct fr_err *err)
     for (size_t k = 0; k < size; k++)
         c->nodes[k] = tr_control_peers(c->control)[k].node;
     c->comm->node_of = c->nodes;
-    return FR_OK;
+    return c->comm->nodes > 0 ? FR_OK : number_nodes(c, err);
 }
 
 /* A port for data connections: of the 31 above the rendezvous port, which clusters leave open for

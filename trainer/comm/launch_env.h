@@ -1,8 +1,11 @@
 /*
  * The environment contract of torchrun (docs.pytorch.org, "torchrun"): RANK, LOCAL_RANK,
  * WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_RESTART_COUNT,
- * TORCHELASTIC_RUN_ID, TORCHELASTIC_USE_AGENT_STORE. Open MPI's and Slurm's names stand in when
- * RANK is unset. Nothing set at all is one rank alone.
+ * TORCHELASTIC_RUN_ID, TORCHELASTIC_USE_AGENT_STORE. The variables of other launchers stand in when
+ * RANK is unset (launchers.h). Nothing set at all is one rank alone.
+ *
+ * Without MASTER_ADDR the ranks of one machine meet there, those of srun on the first node of its
+ * list, on a port made of the job's number where MASTER_PORT is unset.
  *
  * When an agent holds MASTER_PORT (TORCHELASTIC_USE_AGENT_STORE=True) the ranks meet at
  * MASTER_PORT + 1 + (restart count mod 8). FLOWTRAIN_GENERATION is the engine's try of the gang,

@@ -1,11 +1,11 @@
 #include "trainer/train/setup.h"
 
-#include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/train/export.h"
 #include "trainer/train/files.h"
 #include "trainer/train/loading.h"
+#include "trainer/train/output.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -294,59 +294,20 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
-/* The output folder, and its name and those above it on the disk. A folder above it that may not be
- * read is not ours to sync. */
-static enum fr_rc make_output(const char *path, struct fr_err *err)
-{
-    char above[PATH_MAX];
-    size_t n = (size_t)snprintf(above, sizeof(above), "%s", path);
-    enum fr_rc rc = fr_mkdirs(path, 0755, err);
-
-    if (rc != FR_OK || n >= sizeof(above))
-        return rc;
-    for (; n > 0; n--)
-        if (above[n - 1] == '/') {
-            above[n == 1 ? 1 : n - 1] = '\0';
-            (void)fr_sync_dir(above, NULL);
-        }
-    if (path[0] != '/')
-        (void)fr_sync_dir(".", NULL);
-    return FR_OK;
-}
-
-/* A finished adapter from an earlier run is never overwritten by accident. */
-static enum fr_rc check_output(const struct tr_run *r, struct fr_err *err)
-{
-    const struct tr_args *a = r->args;
-    char path[PATH_MAX];
-    struct stat st;
-    enum fr_rc rc = make_output(a->output_dir, err);
-
-    snprintf(path, sizeof(path), "%s/adapter_model.safetensors", a->output_dir);
-    if (rc == FR_OK && !a->overwrite_output_dir && a->resume_from_checkpoint == NULL &&
-        fr_sys.lstat(path, &st) == 0 && !tr_resume_any(a->output_dir))
-        return fr_fail(err, FR_USAGE,
-                       "Output directory %s already exists and is not empty. Please set "
-                       "--overwrite_output_dir.",
-                       a->output_dir);
-    if (rc == FR_OK && r->env.comm->rank == 0)
-        tr_export_sweep(a->output_dir);
-    return rc;
-}
-
 enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct tr_train_env *env,
                         struct fr_err *err)
 {
     enum fr_rc rc;
 
-    *r = (struct tr_run){.args = a, .env = *env, .metrics = {.events = {.fd = -1}}};
+    *r = (struct tr_run){
+        .args = a, .env = *env, .output_lock = -1, .metrics = {.events = {.fd = -1}}};
     r->progress.history = json_array();
     r->batches = fr_sys.alloc((size_t)a->gradient_accumulation_steps * sizeof(*r->batches));
     if (r->batches == NULL || r->progress.history == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %lld micro-batches",
                        (long long)a->gradient_accumulation_steps);
     memset(r->batches, 0, (size_t)a->gradient_accumulation_steps * sizeof(*r->batches));
-    rc = check_output(r, err);
+    rc = tr_output_open(a, env->comm->rank == 0, &r->output_lock, err);
     if (rc == FR_OK)
         rc = tr_model_config_load(a->model_name_or_path, &r->config, err);
     if (rc == FR_OK)
@@ -385,6 +346,7 @@ void tr_run_finish(struct tr_run *r)
     fr_sys.free(r->flat);
     fr_sys.free(r->places.numbers);
     tr_metrics_finish(&r->metrics);
+    tr_output_close(r->args, &r->output_lock);
     tr_optim_finish(&r->optim);
     tr_model_destroy(r->model);
     tr_comm_destroy(r->steps);

@@ -51,6 +51,7 @@ struct tr_run {
     struct tr_schedule schedule;
     struct tr_progress progress;
     struct tr_metrics metrics; /* rank 0 */
+    int output_lock;           /* owns, on rank 0: of the output folder; -1: none */
     struct tr_resume resume;
     struct tr_batch *batches; /* owns: gradient_accumulation_steps */
     float *flat;              /* owns: host copies of optimizer state */

@@ -1,0 +1,146 @@
+#include "trainer/train/output.h"
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "trainer/train/export.h"
+#include "trainer/train/resume.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void lock_path(const char *dir, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s/.training.lock", dir);
+}
+
+/* The output folder, and its name and those above it on the disk. A folder above it that may not be
+ * read is not ours to sync. */
+static enum fr_rc make_output(const char *path, struct fr_err *err)
+{
+    char above[PATH_MAX];
+    size_t n = (size_t)snprintf(above, sizeof(above), "%s", path);
+    enum fr_rc rc = fr_mkdirs(path, 0755, err);
+
+    if (rc != FR_OK || n >= sizeof(above))
+        return rc;
+    for (; n > 0; n--)
+        if (above[n - 1] == '/') {
+            above[n == 1 ? 1 : n - 1] = '\0';
+            (void)fr_sync_dir(above, NULL);
+        }
+    if (path[0] != '/')
+        (void)fr_sync_dir(".", NULL);
+    return FR_OK;
+}
+
+static enum fr_rc busy(const char *dir, int fd, struct fr_err *err)
+{
+    char who[128];
+    ssize_t n = fr_sys.pread(fd, who, sizeof(who) - 1, 0);
+
+    who[n > 0 ? n : 0] = '\0';
+    who[strcspn(who, "\n")] = '\0';
+    return fr_fail(err, FR_BUSY,
+                   "another training writes --output_dir %s (%s): wait for its end, or name "
+                   "another folder. Processes that shall be one training are started by flowtrain "
+                   "launch, torchrun, srun or mpirun",
+                   dir, who[0] != '\0' ? who : "it has just begun");
+}
+
+/* The lock's file may be removed by who held it between our open and our lock. */
+static bool is_there(const char *path, int fd)
+{
+    struct stat mine, there;
+
+    return fr_sys.fstat(fd, &mine) == 0 && fr_sys.lstat(path, &there) == 0 &&
+           mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+}
+
+static void sign(int fd)
+{
+    char host[65] = "", text[128];
+
+    (void)gethostname(host, sizeof(host) - 1);
+    int n = snprintf(text, sizeof(text), "process %d on %s\n", (int)getpid(), host);
+    if (fr_sys.ftruncate(fd, 0) == 0)
+        (void)fr_sys.pwrite(fd, text, (size_t)n, 0); /* for a message only */
+}
+
+static enum fr_rc claim(const char *dir, int *lock, struct fr_err *err)
+{
+    char path[PATH_MAX];
+    enum fr_rc rc = FR_OK;
+
+    lock_path(dir, path);
+    for (;;) {
+        int fd = fr_sys.open(path, O_RDWR | O_CREAT, 0644);
+
+        if (fd < 0)
+            return fr_fail_errno(err, errno, "cannot open %s", path);
+        int e = fr_sys.lock(fd) == 0 ? 0 : errno;
+        if (!is_there(path, fd)) {
+            (void)fr_sys.close(fd);
+            continue;
+        }
+        if (e == 0) {
+            sign(fd);
+            *lock = fd;
+            return FR_OK;
+        }
+        if (e == EAGAIN || e == EACCES)
+            rc = busy(dir, fd, err);
+        else
+            fr_log(FR_LOG_WARN, "train",
+                   "%s cannot be locked (%s): nothing hinders a second training in this folder",
+                   path, strerror(e));
+        (void)fr_sys.close(fd);
+        return rc;
+    }
+}
+
+/* A finished adapter from an earlier run is never overwritten by accident. */
+static enum fr_rc check(const struct tr_args *a, struct fr_err *err)
+{
+    char path[PATH_MAX];
+    struct stat st;
+
+    (void)snprintf(path, sizeof(path), "%s/adapter_model.safetensors", a->output_dir);
+    if (a->overwrite_output_dir || a->resume_from_checkpoint != NULL ||
+        fr_sys.lstat(path, &st) != 0 || tr_resume_any(a->output_dir))
+        return FR_OK;
+    return fr_fail(err, FR_USAGE,
+                   "Output directory %s already exists and is not empty. Please set "
+                   "--overwrite_output_dir.",
+                   a->output_dir);
+}
+
+enum fr_rc tr_output_open(const struct tr_args *a, bool first, int *lock, struct fr_err *err)
+{
+    enum fr_rc rc = make_output(a->output_dir, err);
+
+    *lock = -1;
+    if (rc == FR_OK && first)
+        rc = claim(a->output_dir, lock, err);
+    if (rc == FR_OK)
+        rc = check(a, err);
+    if (rc == FR_OK && first)
+        tr_export_sweep(a->output_dir);
+    return rc;
+}
+
+void tr_output_close(const struct tr_args *a, int *lock)
+{
+    char path[PATH_MAX];
+
+    if (*lock < 0)
+        return;
+    lock_path(a->output_dir, path);
+    (void)fr_sys.unlink(path);
+    (void)fr_sys.close(*lock);
+    *lock = -1;
+}
