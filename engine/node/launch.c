@@ -346,6 +346,7 @@ static enum fr_rc journal_launch(struct sup *s, struct fr_err *err)
     if (a == NULL || !a->launched)
         return fr_fail(err, FR_STOPPED, "the attempt was given up before it started");
     s->end.launched_ms = rec.launched_ms;
+    s->end.launched_boot_ms = fr_sys.boot_ms();
     return FR_OK;
 }
 

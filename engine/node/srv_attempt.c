@@ -38,6 +38,26 @@ enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a)
     return st == FR_AT_PREPARED ? FR_AT_UNKNOWN : st;
 }
 
+/* The times of the end as this boot's clock has them. An end before a reboot is placed by the
+ * calendar; one that an older supervisor wrote has the clock that stands still in sleep alone. */
+static void place_end(const struct srv *s, const struct fr_attempt *a, struct fr_ended *e)
+{
+    int64_t now = fr_sys.boot_ms(), ago = now - e->ended_boot_ms;
+    int64_t ran = e->ended_boot_ms - e->launched_boot_ms;
+
+    if (e->ended_ms <= 0)
+        return;
+    if (e->ended_boot_ms == 0 || e->launched_boot_ms == 0)
+        ran = e->launched_ms > 0 ? e->ended_ms - e->launched_ms : 0;
+    if (strcmp(a->boot, s->home.boot) != 0)
+        ago = fr_sys.wall_ms() - a->end_wall_ms;
+    else if (e->ended_boot_ms == 0)
+        ago = fr_sys.mono_ms() - e->ended_ms;
+    e->sent_boot_ms = now;
+    e->ended_boot_ms = now - (ago > 0 ? ago : 0);
+    e->launched_boot_ms = e->ended_boot_ms - (ran > 0 ? ran : 0);
+}
+
 void srv_send_ended(struct srv *s, const struct fr_attempt *a)
 {
     struct fr_msg m = {.type = FR_MSG_ENDED};
@@ -60,6 +80,7 @@ void srv_send_ended(struct srv *s, const struct fr_attempt *a)
         }
         if (metrics < m.ended.metrics_bytes)
             m.ended.metrics_bytes = metrics;
+        place_end(s, a, &m.ended);
         if (l != NULL)
             srv_bulk_rest(s, l, m.ended.log_bytes);
         srv_send(s, &m);

@@ -120,8 +120,10 @@ void sup_gather_end(struct sup *s)
     s->end.metrics_bytes = s->metrics.size;
     s->end.log_bytes = s->log.size;
     s->end.dropped_bytes = s->log.dropped;
-    if (s->end.ended_ms == 0)
+    if (s->end.ended_ms == 0) {
         s->end.ended_ms = fr_sys.mono_ms();
+        s->end.ended_boot_ms = fr_sys.boot_ms();
+    }
     s->end.survivors = fr_stopper_survivors(&s->stopper, &s->arena);
     if (s->end.launched && read_outputs(s, &err) != FR_OK) {
         s->end.text = fr_reason_keep(err.msg, &s->arena);

@@ -55,6 +55,7 @@ static void take_exit(struct sup *s, const struct fr_wait *w)
 {
     s->alive = false;
     s->end.ended_ms = fr_sys.mono_ms();
+    s->end.ended_boot_ms = fr_sys.boot_ms();
     s->end.code = w->code;
     if (!s->stopping)
         s->end.cause = w->signaled ? FR_END_SIGNAL : FR_END_EXIT;

@@ -107,6 +107,7 @@ static bool take_end(struct fr_attempt *a, const struct fr_rec *r)
 {
     if (a->acked || (a->ended && r->kind == FR_REC_EXITED))
         return true;
+    a->end_wall_ms = a->exited || a->ended ? a->end_wall_ms : r->wall_ms;
     a->exited = a->exited || r->kind == FR_REC_EXITED;
     a->ended = r->kind == FR_REC_ENDED; /* a later one: survivors are gone by now */
     fr_buf_finish(&a->end);
@@ -231,8 +232,7 @@ static enum fr_rc put_attempt(const struct fr_attempt *a, struct fr_buf *out, st
                          .launched_ms = a->launched_ms,
                          .grace_ms = a->grace_ms,
                          .socket_id =
-                             fr_id_eq(a->socket_id, a->id) ? (struct fr_id){{0}} : a->socket_id,
-                         .wall_ms = a->over_ms};
+                             fr_id_eq(a->socket_id, a->id) ? (struct fr_id){{0}} : a->socket_id};
     const struct {
         bool is;
         enum fr_rec_kind kind;
@@ -250,6 +250,7 @@ static enum fr_rc put_attempt(const struct fr_attempt *a, struct fr_buf *out, st
     rec.ended = (struct fr_str){a->end.p, a->end.n};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && rc == FR_OK; i++) {
         rec.kind = steps[i].kind;
+        rec.wall_ms = i < 3 ? a->over_ms : a->end_wall_ms;
         if (steps[i].is)
             rc = fr_journal_put(out, &rec, err);
     }

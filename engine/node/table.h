@@ -21,6 +21,7 @@ struct fr_attempt {
     char *cgroup;            /* launched: folder of its supervisor's; NULL: none */
     struct fr_id socket_id;  /* where its supervisor listens: HOME/s/SOCKET_ID */
     struct fr_buf end;       /* exited, ended: for fr_ended_get; empty once acked */
+    int64_t end_wall_ms;     /* by the calendar: when the first of them was written */
     int64_t over_ms;         /* by the calendar: when it was acked, else tombstoned */
     void *live;              /* the reader's own; NULL at first */
     struct fr_attempt *open; /* next in the table's list */

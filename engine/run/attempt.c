@@ -4,6 +4,7 @@
  */
 #include "engine/run/inside.h"
 #include "engine/run/metrics.h"
+#include "engine/run/times.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@ void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, co
     at->ended = true;
     at->log_end = true; /* the node has none of it */
     run_say(at->reason, reason, strlen(reason));
+    (void)run_times_ended(run, at, NULL);
     ev.cause = cause;
     ev.proven = true;
     run_queue_or_die(run, &ev);
@@ -135,6 +137,7 @@ static void on_ended(struct fr_run *run, struct run_attempt *at, const struct fr
     at->metrics_bytes = e->metrics_bytes;
     at->log_bytes = e->log_bytes; /* also of one that this process knows as ended from the store */
     if (!at->ended) {
+        ev.ago_ms = run_times_ended(run, at, e);
         why_ended(at, e);
         if (well && e->text.n == 0 && fine && !keep_outputs(run, at, e))
             return;
@@ -189,6 +192,7 @@ static void on_state(struct fr_run *run, struct run_attempt *at, const struct fr
         ev.unready = true;
         break;
     case FR_AT_RUNNING:
+        run_times_launched(run, at, s->launched_ms);
         ev.kind = FR_EV_LAUNCHED;
         break;
     case FR_AT_TOMBSTONED:
@@ -260,6 +264,7 @@ static void on_attempt(struct fr_run *run, struct run_attempt *at, const struct 
         run_queue_or_die(run, &out);
         break;
     case FR_EXEC_LAUNCHED:
+        run_times_launched(run, at, ev->launched.mono_ms);
         out = about(at, FR_EV_LAUNCHED);
         run_queue_or_die(run, &out);
         break;

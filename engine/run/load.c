@@ -106,8 +106,10 @@ static enum fr_rc load_attempt(struct fr_run *run, const struct fr_attempt_row *
 
     if (i == FR_PLAN_NONE)
         return FR_OK;
-    if (newest)
+    if (newest) {
         run->insts[i].row = *row;
+        run->insts[i].end_wall = row->ended_wall;
+    }
     if (row->done != 0 && !live)
         return FR_OK;
     at = run_attempt_add(run, row->id, i, (uint32_t)row->no);

@@ -109,7 +109,7 @@ static enum fr_rc time_left(struct fr_run *run, int64_t *ms, struct fr_err *err)
     if (most > 0 && run->row.round > 1)
         rc = fr_store_round_began(run->env.store, run->id, &began, err);
     left = began + most - fr_sys.wall_ms();
-    *ms = left < 0 ? 0 : left > most ? most : left;
+    *ms = left > most ? most : left;
     return rc;
 }
 

@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TAIL_BYTES = 64 << 10 }; /* of a copy that an earlier process made: its newest rows */
+enum {
+    TAIL_BYTES = 64 << 10, /* of a copy that an earlier process made: its newest rows */
+    LATE_LOOK_MS = 1000    /* between two looks at a run that may be over */
+};
 
 #define BAD_LOSS "its loss is not finite since step %.15g"
 
@@ -235,6 +238,8 @@ static int64_t look_late(struct fr_run *run, int64_t now)
         return INT64_MAX;
     if (left > 0)
         return now + left;
+    if (fr_sched_in_doubt(run->sched, false))
+        return now + LATE_LOOK_MS; /* a node that was just asked may say that it is over */
     run->row.late_wall = 0;
     fr_show_duration(run->spec->late_ms, text);
     tell(run, NULL, "late", "it is not over after %s", text);

@@ -1,6 +1,7 @@
 /* Rows of the scheduler become rows of the store, once a transition, and notes for the view. */
 #include "engine/run/inside.h"
 #include "engine/run/metrics.h"
+#include "engine/run/times.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -158,6 +159,7 @@ static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, stru
     at->generation = row->generation;
     at->log.name = (char *)log;
     record_place(run, node, at);
+    in->launched_wall = in->end_wall = 0;
     in->row = (struct fr_attempt_row){.id = row->attempt,
                                       .idx = row->inst,
                                       .no = row->attempt_no,
@@ -280,7 +282,7 @@ static enum fr_rc prepare_attempt(struct fr_run *run, const struct fr_row *row, 
     } /* else it has ended before, and the cause is that of a start that never came */
     in->row.state = fr_state_name(row->attempt_state);
     if (!row->live && in->row.ended_wall == 0)
-        in->row.ended_wall = fr_sys.wall_ms();
+        in->row.ended_wall = in->end_wall != 0 ? in->end_wall : fr_sys.wall_ms();
     if ((rc = keep_reason(run, in, at, err)) != FR_OK)
         return rc;
     return add_attempt(run, in, err);
@@ -333,24 +335,6 @@ static enum fr_rc write_events(struct fr_run *run, const struct run_change *c, s
     return rc;
 }
 
-static void times(struct fr_run *run, const struct fr_row *row, int64_t now)
-{
-    struct run_inst *in = &run->insts[row->inst];
-
-    if (!fr_state_ended(row->state) && in->ended_wall != 0)
-        in->started_wall = in->ended_wall = 0; /* the user runs it again */
-    if (row->live && !fr_row_booked(row) && in->started_wall == 0)
-        in->started_wall = now;
-    if (!fr_state_ended(row->state))
-        in->ended_wall = 0;
-    else if (in->ended_wall == 0)
-        in->ended_wall = now;
-    if (!row->unreachable)
-        in->unreachable_wall = 0;
-    else if (in->unreachable_wall == 0)
-        in->unreachable_wall = now;
-}
-
 static enum fr_rc add_change(struct fr_run *run, struct run_change change, struct fr_err *err)
 {
     void *more =
@@ -401,9 +385,10 @@ enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wa
 
 static enum fr_rc prepare_row(struct fr_run *run, size_t act, struct fr_err *err)
 {
-    const struct fr_row *row = &run->acts.v[act].row;
+    struct fr_row *row = &run->acts.v[act].row;
     struct run_inst *in = &run->insts[row->inst];
-    struct run_change change = {.act = act, .wall_ms = fr_sys.wall_ms()};
+    int64_t now = fr_sys.wall_ms();
+    struct run_change change = {.act = act, .wall_ms = run_times_of(run, row, now)};
     const struct run_attempt *at;
     const char *before = in->reason;
     enum fr_rc rc = FR_OK;
@@ -415,7 +400,9 @@ static enum fr_rc prepare_row(struct fr_run *run, size_t act, struct fr_err *err
     in->reason = why(run, row);
     if (in->reason == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a reason");
-    times(run, row, change.wall_ms);
+    if (row->delay_ms > 0)
+        row->delay_ms += now - change.wall_ms; /* from then on */
+    run_times_put(run, row, change.wall_ms);
     change.text = in->reason;
     change.state = row->state != in->state || (row->blocked && strcmp(before, in->reason) != 0);
     change.reach = row->unreachable != in->unreachable;
@@ -452,6 +439,8 @@ static enum fr_rc prepare_run(struct fr_run *run, size_t act, struct fr_err *err
     run->row.state = fr_run_state_name(now->state);
     run->row.outcome = now->outcome != FR_OUT_NONE ? fr_outcome_name(now->outcome) : "";
     run->row.round = now->round;
+    if (now->state == FR_RUN_OVER)
+        wall_ms = run_times_over(run, wall_ms);
     run->row.ended_wall = now->state == FR_RUN_OVER ? wall_ms : 0;
     if (now->outcome != FR_OUT_FAILED)
         run->row.reason = "";

@@ -85,12 +85,13 @@ struct run_attempt {
 struct run_inst {
     struct fr_strs outputs; /* of its newest ended attempt: "K=V", in the run's arena */
     int64_t started_wall, ended_wall, unreachable_wall;
-    const char *reason;        /* in the run's arena; never NULL */
-    struct fr_attempt_row row; /* of its newest attempt, as stored; texts in the arena */
-    enum fr_state_of state;    /* of its newest event row, committed or prepared */
-    bool unreachable;          /* likewise */
-    size_t last_act;           /* its newest row among the prepared acts */
-    size_t changed_attempt;    /* 1 + the place of row in run->changed_attempts; 0: not there */
+    int64_t launched_wall, end_wall; /* of its newest attempt, as its node tells; 0: not known */
+    const char *reason;              /* in the run's arena; never NULL */
+    struct fr_attempt_row row;       /* of its newest attempt, as stored; texts in the arena */
+    enum fr_state_of state;          /* of its newest event row, committed or prepared */
+    bool unreachable;                /* likewise */
+    size_t last_act;                 /* its newest row among the prepared acts */
+    size_t changed_attempt; /* 1 + the place of row in run->changed_attempts; 0: not there */
 };
 
 struct run_node {

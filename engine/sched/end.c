@@ -82,22 +82,33 @@ void make_ready(struct fr_sched *s, uint32_t inst)
         enqueue(s, first);
 }
 
-/* One instance, or a whole gang with one delay and one count. */
-static void try_again(struct fr_sched *s, uint32_t inst)
+/* One instance, or a whole gang with one delay and one count. The delay counts from from_ms on. */
+static void try_again(struct fr_sched *s, uint32_t inst, int64_t from_ms)
 {
     const struct fr_plan_task *task = plan_task(s, inst);
     uint32_t first = task->gang ? task->first : inst, n = task->gang ? task->count : 1;
-    int64_t delay = back_off(s, first);
+    int64_t due = from_ms + back_off(s, first);
 
     for (uint32_t k = 0; k < n; k++) {
         struct inst *in = &s->insts[first + k];
 
         in->row.retries++;
         in->idle_answers = 0;
-        in->due_ms = s->now_ms + delay;
+        in->due_ms = due > s->now_ms ? due : s->now_ms;
         set_row(s, first + k, FR_ST_RETRYING);
     }
-    set_timer(s, first, s->insts[first].stamp, s->now_ms + delay);
+    set_timer(s, first, s->insts[first].stamp, s->insts[first].due_ms);
+}
+
+/* When the last member of the generation ended. */
+static int64_t gang_ended(const struct fr_sched *s, const struct fr_plan_task *gang)
+{
+    int64_t last = 0;
+
+    for (uint32_t k = 0; k < gang->count; k++)
+        if (s->insts[gang->first + k].ended_ms > last)
+            last = s->insts[gang->first + k].ended_ms;
+    return last;
 }
 
 void gang_settle(struct fr_sched *s, uint32_t t)
@@ -115,7 +126,7 @@ void gang_settle(struct fr_sched *s, uint32_t t)
         return;
     }
     if (!good && !task->unproven && may_retry(s, task->first_failed)) {
-        try_again(s, gang->first);
+        try_again(s, gang->first, gang_ended(s, gang));
         return;
     }
     for (uint32_t k = 0; k < gang->count; k++) {
@@ -187,7 +198,7 @@ static void single_ended(struct fr_sched *s, uint32_t inst, bool proven)
     if (!proven)
         set_row(s, inst, FR_ST_STOP_UNPROVEN);
     else if (may_retry(s, inst))
-        try_again(s, inst);
+        try_again(s, inst, s->insts[inst].ended_ms);
     else
         set_row(s, inst, state_of(row->cause, row->code));
 }
@@ -228,6 +239,9 @@ static void finish_attempt(struct fr_sched *s, uint32_t inst, enum fr_cause caus
     enum fr_state_of how = proven ? state_of(cause, in->row.code) : FR_ST_STOP_UNPROVEN;
 
     end_live(s, inst, how, cause);
+    in->ended_ms = s->now_ms - s->ago_ms;
+    if (!is_hook(s, s->plan->insts[inst].task) && in->ended_ms > s->ended_ms)
+        s->ended_ms = in->ended_ms;
     if (in->again)
         again_ended(s, inst, proven);
     else if (plan_task(s, inst)->gang)
@@ -309,7 +323,7 @@ void fail_unstarted(struct fr_sched *s, uint32_t inst, enum fr_cause cause)
         s->insts[first + k].no_retry = cause != FR_CAUSE_UNREACHABLE;
     }
     if (may_retry(s, first)) {
-        try_again(s, first);
+        try_again(s, first, s->now_ms);
         return;
     }
     for (uint32_t k = 0; k < n; k++)

@@ -62,6 +62,7 @@ static bool activate_some(struct fr_sched *s, uint32_t t, uint32_t *slice)
             set_row(s, task->first + *at, FR_ST_UPSTREAM_FAILED);
         } else if (has_when(task)) {
             in->asked = true;
+            s->asking++;
             put_act(s, FR_ACT_EVAL, task->first + *at);
         } else {
             make_ready(s, task->first + *at);
@@ -104,9 +105,12 @@ void answer_when(struct fr_sched *s, const struct fr_event *ev)
     struct inst *in = &s->insts[ev->inst];
     const struct fr_plan_task *task = plan_task(s, ev->inst);
 
-    if (!in->asked || in->row.state != FR_ST_WAITING)
+    if (!in->asked)
         return;
     in->asked = false;
+    s->asking--;
+    if (in->row.state != FR_ST_WAITING)
+        return;
     if (ev->failed)
         fail_unstarted(s, ev->inst, FR_CAUSE_START_FAILED);
     else if (ev->value)
@@ -161,8 +165,11 @@ void recount_needs(struct fr_sched *s)
 
 static void decide_outcome(struct fr_sched *s)
 {
-    if (s->run.state == FR_RUN_CANCELLING)
-        s->run.outcome = s->run.timed_out ? FR_OUT_FAILED : FR_OUT_CANCELLED;
+    bool cancelled = s->run.state == FR_RUN_CANCELLING && !s->run.timed_out;
+
+    s->run.timed_out = ended_late(s);
+    if (cancelled || s->run.timed_out)
+        s->run.outcome = cancelled ? FR_OUT_CANCELLED : FR_OUT_FAILED;
     else
         s->run.outcome = s->main_bad > 0 ? FR_OUT_FAILED : FR_OUT_SUCCEEDED;
     s->run.state = FR_RUN_HOOKS;

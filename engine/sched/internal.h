@@ -26,6 +26,7 @@ struct inst {
     uint32_t prev, next; /* live attempts of its node */
     int64_t due_ms;      /* RETRYING: the end of its delay (before RESUME the delay); READY: since
                           * when it is */
+    int64_t ended_ms;    /* when its newest attempt ended; 0: not in this process */
     bool asked;          /* EVAL was given out: the value of its `when` is awaited */
     bool prepared;       /* gang: answered */
     bool queried;        /* an answer to QUERY is awaited */
@@ -118,7 +119,11 @@ struct fr_sched {
     uint64_t random;
     int64_t margin_ms, now_ms;
     int64_t timeout_ms; /* 0: none */
-    int64_t end_due_ms; /* RUNNING: it has timed out then; INT64_MAX: never */
+    int64_t end_due_ms; /* it has timed out if it ends later; INT64_MAX: never */
+    int64_t ago_ms;     /* of the event: the end that it tells of was so long before now_ms */
+    int64_t ended_ms;   /* the latest end of an attempt that is no hook's */
+    uint32_t asking;    /* instances with .asked */
+    bool in_doubt;      /* end_due_ms is over, but the run may have ended before: time_out() */
     struct fr_acts *acts;
 };
 
@@ -226,6 +231,10 @@ void reset_some(struct fr_sched *s);  /* likewise of what a retry resets */
 enum fr_rc retry_run(struct fr_sched *s, const struct fr_event *ev, struct fr_err *err);
 void resume_run(struct fr_sched *s);
 void limit_run(struct fr_sched *s, int64_t left_ms); /* it may take so long from now on */
+bool past_limit(const struct fr_sched *s);           /* nothing starts any more */
+/* Whether the run, which has just ended, took longer than it may. */
+bool ended_late(const struct fr_sched *s);
+bool time_out(struct fr_sched *s); /* true: it is being cancelled now */
 void tick(struct fr_sched *s);
 
 #endif

@@ -373,6 +373,8 @@ static void start_all(struct fr_sched *s)
 
 void dispatch(struct fr_sched *s)
 {
+    if (past_limit(s))
+        return;
     start_all(s);
     while (s->n_touched > 0) {
         uint32_t node = s->touched[--s->n_touched];

@@ -408,6 +408,7 @@ enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t
         return rc;
     s->acts = acts;
     s->slice = FR_SCHED_SLICE;
+    s->ago_ms = ev->kind == FR_EV_ENDED && ev->ago_ms > 0 ? ev->ago_ms : 0;
     if (now_ms > s->now_ms)
         s->now_ms = now_ms;
     if ((rc = handle(s, ev, err)) != FR_OK)
@@ -415,6 +416,8 @@ enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t
     if (s->begun) {
         tick(s);
         settle(s);
+        if (time_out(s))
+            settle(s);
     }
     s->acts = NULL;
     return s->broken ? fr_fail(err, FR_NOMEM, "no memory for the scheduler") : FR_OK;
@@ -428,7 +431,8 @@ int64_t fr_sched_next_due(const struct fr_sched *s)
         return INT64_MAX;
     int64_t due = s->timers.n > 0 ? (int64_t)s->timers.v[0].key : INT64_MAX;
 
-    return s->run.state == FR_RUN_RUNNING && s->end_due_ms < due ? s->end_due_ms : due;
+    return s->run.state == FR_RUN_RUNNING && !s->in_doubt && s->end_due_ms < due ? s->end_due_ms
+                                                                                 : due;
 }
 
 struct fr_row fr_sched_row(const struct fr_sched *s, uint32_t inst, int64_t now_ms)

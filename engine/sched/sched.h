@@ -14,7 +14,8 @@
  * scheduler is unusable: drop it and the list, and load a new one from the store.
  *
  * Time. now_ms never steps back. Rows carry delays, not times: the run layer stores (wall time,
- * delay) and gives the remaining delay, clamped to the delay, on load.
+ * delay) and gives the remaining delay, clamped to the delay, on load. Delays and the run's limit
+ * count an end from when it was (ago_ms), not from when it is heard of.
  *
  * Cost. An event costs O(log n) plus O(what it sets going: users of a task that ended, members of a
  * gang, live attempts of a node); a look at what waits for a node that is away, at most ten a
@@ -181,7 +182,8 @@ struct fr_event {
     bool value, failed;
     bool same_home, same_boot, unready /* PREPARED: another one follows, once it waits for go */;
     int64_t since_ms;
-    int64_t left_ms; /* RESUME: until the run has taken its timeout */
+    int64_t ago_ms;  /* ENDED: it ended so long before now */
+    int64_t left_ms; /* RESUME: until the run has taken its timeout; < 0: it has */
     uint32_t slots;
     bool contended, over;
 };
@@ -232,7 +234,7 @@ struct fr_act {
         };
     };
 };
-struct fr_acts { /* zero it to start; set n to 0 to use it again; fr_acts_finish frees */
+struct fr_acts { /* zero it to start; set n to 0 to use it again */
     struct fr_act *v;
     size_t n, cap;
 };
@@ -242,40 +244,38 @@ struct fr_sched_opts {
     uint64_t seed;          /* of the jitter */
     int64_t lost_margin_ms; /* added to lost_after; 0: 10 s */
     int64_t timeout_ms;     /* of the run, from BEGIN or RETRY until its hooks; 0: none */
-    bool lent;              /* slots are lent by FR_EV_SLOTS, none before the first; else those that
-                             * the plan gives each node are this run's */
+    bool lent; /* slots are lent by FR_EV_SLOTS, none before the first; else they are the plan's */
 };
 
-/* plan is borrowed and must outlive it. */
 enum fr_rc fr_sched_create(const struct fr_plan *plan, const struct fr_sched_opts *opts,
-                           struct fr_sched **out, struct fr_err *err);
+                           struct fr_sched **out, struct fr_err *err); /* borrows plan */
 void fr_sched_destroy(struct fr_sched *s);
 
-/* State of a stored run, before RESUME; instances without a row are WAITING. FR_CORRUPT: it
- * contradicts itself (an instance that does not exist, a live attempt without id). */
+/* State of a stored run, before RESUME; instances without a row are WAITING. FR_CORRUPT: it makes
+ * no sense (an instance that does not exist, a live attempt without id). */
 enum fr_rc fr_sched_load_run(struct fr_sched *s, const struct fr_run_now *row, struct fr_err *err);
 enum fr_rc fr_sched_load(struct fr_sched *s, const struct fr_row *row, struct fr_err *err);
 
-/* Ids for attempts to come, random ones made by the caller. Starts wait while there are too few:
- * before each drain add as many as wanted says (up to max_parallel, or the largest gang if that is
- * more). */
+/* Random ids for attempts to come. Starts wait while there are too few: before each drain add as
+ * many as wanted says (up to max_parallel, or the largest gang if that is more). */
 size_t fr_sched_ids_wanted(const struct fr_sched *s);
 enum fr_rc fr_sched_add_ids(struct fr_sched *s, const struct fr_id *ids, size_t n,
                             struct fr_err *err);
 
-/* Appends to acts what follows from ev. now_ms never decreases. Errors: FR_NOMEM, FR_BUG (unusable
- * from then on); FR_USAGE, FR_BUSY (the event is refused and nothing has changed). */
+/* Appends to acts what follows from ev. FR_NOMEM, FR_BUG: unusable from then on. FR_USAGE, FR_BUSY:
+ * the event is refused and nothing has changed. */
 enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t now_ms,
                           struct fr_acts *acts, struct fr_err *err);
 
-/* Whether FR_EV_RETRY from task (FR_PLAN_NONE: what failed) would be taken; FR_USAGE, FR_BUSY and
- * the reason when not. Changes nothing. */
+/* Whether FR_EV_RETRY from task (FR_PLAN_NONE: what failed) would be taken; else why not. */
 enum fr_rc fr_sched_may_retry(const struct fr_sched *s, uint32_t task, struct fr_err *err);
 
 /* When FR_EV_TICK is wanted next, INT64_MAX: never. */
 int64_t fr_sched_next_due(const struct fr_sched *s);
 bool fr_sched_more(const struct fr_sched *s);   /* due now: the next slice; commit first */
 bool fr_sched_resets(const struct fr_sched *s); /* of a retry, some are still to be reset */
+/* Whether all that lives may have ended: its nodes have not said yet, or (away) are away. O(it) */
+bool fr_sched_in_doubt(const struct fr_sched *s, bool away);
 /* Views; all are O(1) but those that say otherwise. */
 struct fr_row fr_sched_row(const struct fr_sched *s, uint32_t inst, int64_t now_ms);
 struct fr_run_now fr_sched_now(const struct fr_sched *s);

@@ -11,6 +11,7 @@ static void cancel_inst(struct fr_sched *s, uint32_t inst, bool gang_runs)
         if (in->row.state != FR_ST_STOPPING)
             put_stop(s, inst, FR_CAUSE_STOPPED);
     } else if (!fr_state_ended(in->row.state) && !gang_runs) {
+        s->asking -= in->asked;
         in->asked = false;
         set_row(s, inst, FR_ST_CANCELLED);
     }
@@ -107,13 +108,50 @@ void limit_run(struct fr_sched *s, int64_t left_ms)
     s->end_due_ms = s->timeout_ms > 0 ? s->now_ms + left_ms : INT64_MAX;
 }
 
-static void time_out(struct fr_sched *s)
+bool past_limit(const struct fr_sched *s)
 {
-    if (s->run.state != FR_RUN_RUNNING || s->now_ms < s->end_due_ms)
-        return;
+    return s->run.state == FR_RUN_RUNNING && s->now_ms >= s->end_due_ms;
+}
+
+bool ended_late(const struct fr_sched *s)
+{
+    if (s->run.state == FR_RUN_RUNNING)
+        return s->ended_ms > s->end_due_ms;
+    return s->run.timed_out &&
+           (s->ended_ms > s->end_due_ms || s->main_bad > 0 || s->count[FR_ST_CANCELLED] > 0);
+}
+
+bool fr_sched_in_doubt(const struct fr_sched *s, bool away)
+{
+    bool any = false;
+
+    for (uint32_t n = 0; n < s->plan->n_nodes; n++) {
+        const struct node *node = &s->nodes[n];
+        bool silent = node->link == LINK_ASKED || (away && node->link != LINK_UP);
+
+        for (uint32_t i = node->live; i != NONE; i = s->insts[i].next) {
+            if (!silent && !s->insts[i].queried)
+                return false;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* The limit is over. What lives on a node that does not answer may have ended before it, and
+ * nothing there could be stopped now; so that is waited for, unless something else shows that the
+ * run takes longer. */
+bool time_out(struct fr_sched *s)
+{
+    bool settled = s->asking == 0 && s->going_n == 0 && s->queue_n == 0;
+
+    s->in_doubt = past_limit(s) && fr_sched_in_doubt(s, true);
+    if (!past_limit(s) || s->in_doubt || (s->live == 0 && !settled))
+        return false;
     s->run.timed_out = true;
     s->run.outcome = FR_OUT_FAILED;
     cancel_run(s);
+    return true;
 }
 
 /* Resets an instance to its start, unless it is. What may still live is stopped first, proven. */
@@ -356,7 +394,6 @@ void resume_run(struct fr_sched *s)
 
 void tick(struct fr_sched *s)
 {
-    time_out(s);
     s->late = false;
     while (s->timers.n > 0 && (int64_t)s->timers.v[0].key <= s->now_ms && !s->late) {
         struct fr_heap_entry e = fr_heap_pop(&s->timers);

@@ -59,8 +59,8 @@ SHAPE(prepare, AT(ID, attempt), AT(ID, run), AT(TEXT, instance), AT(U32, generat
 SHAPE(go, AT(ID, attempt), AT(TEXTS, env));
 #undef OF
 #define OF fr_attach
-SHAPE(attach, AT(ID, attempt), AT(U64, offset), AT(BOOL, tail), AT(U64, tail_at),
-      AT(BOOL, metrics), AT(U64, metrics_at));
+SHAPE(attach, AT(ID, attempt), AT(U64, offset), AT(BOOL, tail), AT(U64, tail_at), AT(BOOL, metrics),
+      AT(U64, metrics_at));
 #undef OF
 #define OF fr_stop
 SHAPE(stop, AT(ID, attempt), AT(U64, grace_ms), AT(U32, stop_cause));
@@ -135,7 +135,8 @@ SHAPE(sample, AT(U64, wall_ms), AT(U32, cpu), AT(U32, load), AT(U64, mem_used), 
 SHAPE(ended, AT(ID, attempt), AT(U32, cause), AT(U32, code), AT(U32, stop_cause),
       AT(BOOL, launched), AT(U64, launched_ms), AT(U64, ended_ms), AT(U64, log_bytes),
       AT(U64, dropped_bytes), AT(TEXTS, outputs), AT(TEXT, text), AT(TEXTS, survivors),
-      AT(U64, metrics_bytes));
+      AT(U64, metrics_bytes), AT(U64, launched_boot_ms), AT(U64, ended_boot_ms),
+      AT(U64, sent_boot_ms));
 #undef OF
 #define OF fr_state
 SHAPE(state, AT(ID, attempt), AT(U32, status), AT(U32, generation), AT(TEXT, spec_hash),

@@ -198,6 +198,9 @@ struct fr_ended {
     struct fr_str text; /* why: start_failed, lost, bad outputs, a failed built-in task; else "" */
     struct fr_strs survivors; /* "pid comm state"; not empty: stop_unproven */
     uint64_t metrics_bytes;   /* final size of its metrics */
+    /* The node's boot clock, which counts its sleep, too: of the launch and of the end, and when
+     * this was sent; 0 unknown. All three are told as by one clock, also across a reboot. */
+    int64_t launched_boot_ms, ended_boot_ms, sent_boot_ms;
 };
 struct fr_state {
     struct fr_id attempt;

@@ -69,4 +69,43 @@ same "the copy of the log is whole" "$(tr '\n' '+' < log)" "before 2+between 2+a
 same "a run that is over is not resumed" $? 2
 has "and says what is possible" out "flowrun retry 1"
 same "nothing is left running" "$(left)" ""
+
+# A task ends in time while nobody looks, and the run is taken up behind its limit: the clock goes on
+# until then, as the run's begin was moved.
+cat > limit.yaml <<'END'
+name: limit
+timeout: 1h
+tasks:
+  a: {run: "until test -e $W/go; do read -t 0.05 x <> $W/pipe || :; done", shell: bash}
+env: {W: "${{ env.W }}"}
+on_failure: [{run: "touch $W/failed"}]
+END
+clock() { date +%s%3N; }
+is_past() { [ "$(clock)" -gt "$1" ]; }
+mkfifo pipe
+start limit.yaml
+pid=$!
+until_true 20 holds out "a@local running"
+kill -9 "$pid"
+wait "$pid" 2>/dev/null
+touch go
+none_of_tasks() { [ -z "$(marked_tasks)" ]; }
+until_true 20 none_of_tasks
+ended=$(clock)
+python3 - "$FLOWRUN_HOME/state.db" $((ended + 500 - 3600000)) <<'END'
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute("UPDATE run SET started_wall = ? WHERE no = 2", (int(sys.argv[2]),))
+db.commit()
+END
+until_true 20 is_past $((ended + 1000))
+"$flowrun" resume > out 2>&1
+same "it ended within the run's limit" $? 0
+"$flowrun" status 2 --json > status
+same "at the time that its node says" "$(python3 -c '
+import json, sys
+run = json.load(open("status"))
+print(run["state"], run["tasks"][0]["ended_ms"] <= int(sys.argv[1]) and run["ended_ms"] <= int(sys.argv[1]))
+' "$ended")" "succeeded True"
+check "no hook of a failure ran" test ! -e failed
 finish

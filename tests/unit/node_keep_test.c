@@ -354,7 +354,8 @@ static void check_journal(const struct fr_node_home *h, bool shorter)
                   a->grace_ms == 80 && strcmp(a->container, "box") == 0 &&
                   a->socket_id.b[0] == 0x66);
         if (a->ended || a->exited)
-            CHECK(a->end.n == 11 && memcmp(a->end.p, "ended bytes", 11) == 0);
+            CHECK(a->end.n == 11 && memcmp(a->end.p, "ended bytes", 11) == 0 &&
+                  a->end_wall_ms == now_ms - (a->ended ? 400 * day : 0));
     }
     check_row("");
     fr_table_finish(&t);

@@ -97,6 +97,8 @@ static void test_runs(void)
         CHECK_INT(e.cause, run_rows[i].cause);
         CHECK_INT(e.code, run_rows[i].code);
         CHECK(e.launched && e.survivors.n == 0 && e.ended_ms >= e.launched_ms);
+        CHECK(e.launched_boot_ms > 0 && e.ended_boot_ms >= e.launched_boot_ms &&
+              e.sent_boot_ms >= e.ended_boot_ms);
         client_await_bytes(&c, e.log_bytes);
         CHECK_TEXT(c.log.n > 0 ? c.log.p : "", run_rows[i].log);
         CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_ENDED);

@@ -1,5 +1,6 @@
 /* Parts of a run that need no node: rows that are joined by idx. */
 #include "engine/run/inside.h"
+#include "engine/run/times.h"
 #include "engine/base/mark.h"
 #include "tests/unit/check.h"
 
@@ -161,8 +162,95 @@ static void test_marks(void)
     fr_arena_finish(&run.arena);
 }
 
+enum { NOW = 1000000, MONO = 5000, BEGAN = NOW - 20000 };
+
+static int64_t wall_now(void)
+{
+    return NOW;
+}
+
+static int64_t mono_now(void)
+{
+    return MONO;
+}
+
+/* Ends as nodes tell of them, and how long ago they were. */
+static const struct {
+    const char *row;
+    struct fr_ended e;
+    int64_t ago; /* want */
+} ends[] = {
+    {"it says nothing: now", {.launched_ms = 0}, 0},
+    {"by its boot clock",
+     {.launched_boot_ms = 70, .ended_boot_ms = 3070, .sent_boot_ms = 9070},
+     6000},
+    {"which was before the machine began",
+     {.launched_boot_ms = -9000, .ended_boot_ms = -6000, .sent_boot_ms = 70},
+     6070},
+    {"an older flownode: by the offset of its clock",
+     {.launched_ms = 102000, .ended_ms = 103000},
+     2000},
+    {"no sooner than it began",
+     {.launched_boot_ms = 70, .ended_boot_ms = 70, .sent_boot_ms = 90070},
+     20000},
+    {"… and as long as it ran",
+     {.launched_boot_ms = 70, .ended_boot_ms = 3070, .sent_boot_ms = 90070},
+     17000},
+    {"not to come", {.ended_boot_ms = 9070, .sent_boot_ms = 70}, 0},
+    {"ran from the past",
+     {.launched_boot_ms = 9070, .ended_boot_ms = 70, .sent_boot_ms = 170},
+     100},
+    {"no times", {.launched_ms = INT64_MIN, .ended_ms = INT64_MAX}, 0},
+    {"nor here", {.ended_boot_ms = INT64_MIN, .sent_boot_ms = INT64_MAX}, 0},
+};
+
+/* Where an end stands that its node tells of, and what runs then. */
+static void test_times(void)
+{
+    static const struct fr_exec_ops ops = {.name = "fake", .clock_offset = fake_offset};
+    struct fr_task spec = {.on = FR_ON_HEAD};
+    struct fr_plan_task task = {.spec = &spec, .count = 1};
+    struct fr_plan_inst planned = {.node = 0};
+    struct fr_plan plan = {.insts = &planned, .n_insts = 1, .tasks = &task, .n_tasks = 1};
+    struct run_inst in;
+    struct fr_run run = {.plan = &plan, .insts = &in, .exec = {.ops = &ops}};
+    struct run_attempt *at = run_attempt_add(&run, (struct fr_id){{1}}, 0, 1);
+    struct fr_row row = {.state = FR_ST_SUCCEEDED};
+
+    fr_sys.wall_ms = wall_now;
+    fr_sys.mono_ms = mono_now;
+    offset_ms = 100000;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        check_row(ends[i].row);
+        in = (struct run_inst){.row = {.id = at->id, .started_wall = BEGAN},
+                               .state = FR_ST_RUNNING,
+                               .started_wall = BEGAN};
+        CHECK_INT(run_times_ended(&run, at, &ends[i].e), ends[i].ago);
+        CHECK_INT(run_times_of(&run, &row, NOW), NOW - ends[i].ago);
+        run_times_put(&run, &row, NOW - ends[i].ago);
+        CHECK_INT(in.ended_wall, NOW - ends[i].ago);
+        CHECK_INT(run_times_over(&run, NOW), NOW - ends[i].ago);
+    }
+    check_row("a launch");
+    in = (struct run_inst){.row = {.id = at->id, .started_wall = BEGAN}, .state = FR_ST_STARTING};
+    row = (struct fr_row){.state = FR_ST_RUNNING, .live = true};
+    run_times_launched(&run, at, 0);
+    CHECK_INT(run_times_of(&run, &row, NOW), NOW);
+    run_times_launched(&run, at, 101000);
+    CHECK_INT(run_times_of(&run, &row, NOW), NOW - 4000);
+    check_row("the end of another attempt is none of this one");
+    in.row.id = (struct fr_id){{2}};
+    CHECK_INT(run_times_ended(&run, at, &ends[1].e), 0);
+    CHECK_INT(in.end_wall, 0);
+    check_row("");
+    fr_sys.wall_ms = fr_sys_real.wall_ms;
+    fr_sys.mono_ms = fr_sys_real.mono_ms;
+    fr_arena_finish(&run.arena);
+}
+
 int main(void)
 {
+    test_times();
     test_cursor();
     test_acts();
     test_marks();

@@ -36,93 +36,6 @@ static void see(struct bench *b)
     b->acts.n = 0;
 }
 
-/* Takes the rows as they stand into a new scheduler, as a resume does. */
-static void restart(struct bench *b)
-{
-    struct fr_sched *old = b->s;
-    struct fr_run_now run = fr_sched_now(old);
-
-    CHECK(fr_sched_create(b->plan, NULL, &b->s, NULL) == FR_OK);
-    CHECK(fr_sched_load_run(b->s, &run, NULL) == FR_OK);
-    for (uint32_t i = 0; i < b->plan->n_insts; i++) {
-        struct fr_row row = fr_sched_row(old, i, b->now_ms);
-
-        if (row.state != FR_ST_WAITING)
-            CHECK(fr_sched_load(b->s, &row, NULL) == FR_OK);
-    }
-    fr_sched_destroy(old);
-}
-
-struct word {
-    const char *name;
-    struct fr_event ev;
-};
-
-static const struct word words[] = {
-    {"begin", {.kind = FR_EV_BEGIN}},
-    {"resume", {.kind = FR_EV_RESUME}},
-    {"tick", {.kind = FR_EV_TICK}},
-    {"up", {.kind = FR_EV_NODE_UP}},
-    {"down", {.kind = FR_EV_NODE_DOWN}},
-    {"refused", {.kind = FR_EV_NODE_REFUSED}},
-    {"abandon", {.kind = FR_EV_ABANDON}},
-    {"lend0", {.kind = FR_EV_SLOTS}},
-    {"lend1", {.kind = FR_EV_SLOTS, .slots = 1}},
-    {"lend2", {.kind = FR_EV_SLOTS, .slots = 2}},
-    {"share1", {.kind = FR_EV_SLOTS, .slots = 1, .contended = true}},
-    {"block", {.kind = FR_EV_BLOCK, .value = true}},
-    {"free", {.kind = FR_EV_BLOCK}},
-    {"over1", {.kind = FR_EV_SLOTS, .slots = 1, .contended = true, .over = true}},
-    {"cancel", {.kind = FR_EV_CANCEL}},
-    {"retry", {.kind = FR_EV_RETRY, .task = FR_PLAN_NONE}},
-    {"retry-a", {.kind = FR_EV_RETRY, .task = 0}},
-    {"launched", {.kind = FR_EV_LAUNCHED}},
-    {"prepared", {.kind = FR_EV_PREPARED}},
-    {"exit0", {.kind = FR_EV_ENDED, .cause = FR_CAUSE_EXIT, .proven = true}},
-    {"exit1", {.kind = FR_EV_ENDED, .cause = FR_CAUSE_EXIT, .code = 1, .proven = true}},
-    {"stopped", {.kind = FR_EV_ENDED, .cause = FR_CAUSE_STOPPED, .proven = true}},
-    {"stuck", {.kind = FR_EV_ENDED, .cause = FR_CAUSE_STOPPED}},
-    {"busy", {.kind = FR_EV_BUSY, .other = {{1}}}},
-    {"cleared", {.kind = FR_EV_CLEARED}},
-    {"forgot", {.kind = FR_EV_UNKNOWN, .same_home = true, .same_boot = true}},
-    {"rebooted", {.kind = FR_EV_UNKNOWN, .same_home = true}},
-    {"wiped", {.kind = FR_EV_UNKNOWN, .same_boot = true}},
-    {"tombstoned", {.kind = FR_EV_TOMBSTONED}},
-};
-
-/* "launched.1": the event about instance 1; "up.1": about node 1; "block.1": about task 1. */
-static void say(struct bench *b, const char *word)
-{
-    struct fr_event ev = {.kind = FR_EV_TICK};
-    struct fr_err err = {0};
-    size_t n = strcspn(word, ".");
-    bool found = false;
-
-    if (word[0] == '+') {
-        b->now_ms += strtoll(word, NULL, 10);
-        return;
-    }
-    if (strcmp(word, "restart") == 0) {
-        restart(b);
-        return;
-    }
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strlen(words[i].name) == n && strncmp(words[i].name, word, n) == 0) {
-            ev = words[i].ev;
-            found = true;
-        }
-    CHECK(found);
-    if (word[n] == '.')
-        ev.inst = ev.node = (uint32_t)strtoul(word + n + 1, NULL, 10);
-    if (ev.kind == FR_EV_BLOCK)
-        ev.task = ev.inst;
-    ev.since_ms = b->now_ms;
-    if (ev.kind >= FR_EV_PREPARED && ev.kind < FR_EV_WHEN)
-        ev.attempt = fr_sched_row(b->s, ev.inst, 0).attempt;
-    if (give(b, ev, &err) != FR_OK)
-        fr_buf_fmt(&b->seen, "%s[%s] ", b->seen.n ? " " : "", fr_rc_name(err.rc));
-}
-
 #define MINUTE "+10000 tick +10000 tick +10000 tick +10000 tick +10000 tick +10000 tick "
 
 /* What follows from the words behind the '|'; those before it only lead there. */
@@ -441,6 +354,71 @@ static void test_events(void)
     }
 }
 
+/* The limit of a run, 12 s, and ends that are heard of later than they were: "exit0@15000.0" was so
+ * long ago. What state and outcome the run has then, and each instance. */
+static void test_limit_late(void)
+{
+    static const struct {
+        const char *row, *spec, *script, *want;
+    } cases[] = {
+        {"it ended in time, and its node comes back", "a",
+         "begin up.0 launched.0 +2000 down.0 +10000 tick +6000 up.0 exit0@15000.0",
+         "over/succeeded a@n1=succeeded/1"},
+        {"it ended too late", "a",
+         "begin up.0 launched.0 +2000 down.0 +10000 tick +6000 up.0 exit0@5000.0",
+         "over/failed a@n1=succeeded/1"},
+        {"its node is away: nothing is concluded", "a",
+         "begin up.0 launched.0 +2000 down.0 +100000 tick", "running/none a@n1=running/1"},
+        {"it still runs", "a",
+         "begin up.0 launched.0 +2000 down.0 +10000 tick +6000 up.0 launched.0",
+         "cancelling/failed a@n1=stopping/1"},
+        {"another one runs too long", "a; b: @n2",
+         "begin up.0 up.1 launched.0 launched.1 +2000 down.0 +10000 tick",
+         "cancelling/failed a@n1=stopping/1 b@n2=stopping/1"},
+        {"what needs it would start too late", "a; b: a",
+         "begin up.0 launched.0 +2000 down.0 +10000 tick +6000 up.0 exit0@15000.0",
+         "over/failed a@n1=succeeded/1 b@n1=cancelled/0"},
+        {"its end and the limit cross", "a", "begin up.0 launched.0 +12000 tick +100 exit0@200.0",
+         "over/succeeded a@n1=succeeded/1"},
+        {"… the limit came first", "a", "begin up.0 launched.0 +12000 tick +100 exit0@50.0",
+         "over/failed a@n1=succeeded/1"},
+        {"it failed in time", "a",
+         "begin up.0 launched.0 +2000 down.0 +10000 tick +6000 up.0 exit1@15000.0",
+         "over/failed a@n1=failed/1"},
+        {"a retry counts from the end", "a: retry=1 delay=8000",
+         "begin up.0 launched.0 +2000 down.0 +4000 up.0 exit1@3000.0 +4999 tick",
+         "running/none a@n1=retrying/1"},
+        {"… and comes then", "a: retry=1 delay=3000",
+         "begin up.0 launched.0 +2000 down.0 +4000 up.0 exit1@3000.0 tick",
+         "running/none a@n1=starting/2"},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct bench b;
+        struct fr_run_now now;
+
+        check_row(cases[i].row);
+        bench_init(&b, cases[i].spec);
+        fr_sched_destroy(b.s);
+        CHECK(fr_sched_create(b.plan, &(struct fr_sched_opts){.timeout_ms = 12000}, &b.s, NULL) ==
+              FR_OK);
+        say_all(&b, cases[i].script);
+        now = fr_sched_now(b.s);
+        b.seen.n = 0;
+        fr_buf_fmt(&b.seen, "%s/%s", fr_run_state_name(now.state), fr_outcome_name(now.outcome));
+        for (uint32_t k = 0; k < b.plan->n_insts; k++) {
+            struct fr_row row = fr_sched_row(b.s, k, b.now_ms);
+
+            fr_buf_fmt(&b.seen, " %s=%s/%u", b.plan->insts[k].key, fr_state_name(row.state),
+                       row.attempt_no);
+        }
+        CHECK_TEXT(b.seen.p, cases[i].want);
+        CHECK(now.state != FR_RUN_RUNNING || fr_sched_next_due(b.s) > b.now_ms);
+        bench_finish(&b);
+    }
+    check_row("");
+}
+
 static void test_stale(void)
 {
     struct bench b;
@@ -618,15 +596,6 @@ static void test_no_memory(void)
     }
 }
 
-static void say_all(struct bench *b, const char *script)
-{
-    char copy[200], *save = NULL;
-
-    snprintf(copy, sizeof copy, "%s", script);
-    for (char *w = strtok_r(copy, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save))
-        say(b, w);
-}
-
 /* A node that always has another answer than a start: it costs the attempt, and then the retries.
  */
 static void test_doubts(void)
@@ -674,6 +643,7 @@ int main(void)
     test_doubts();
     test_no_memory();
     test_events();
+    test_limit_late();
     test_stale();
     test_load();
     test_began();

@@ -136,6 +136,10 @@ static void perform(struct world *w, const struct fr_act *a)
     case FR_ACT_STOP:
         stop(w, a);
         break;
+    case FR_ACT_QUERY: /* what was asked after still runs */
+        ev.kind = FR_EV_LAUNCHED;
+        post(w, ev);
+        break;
     case FR_ACT_OVER:
         w->over = true;
         break;
@@ -340,6 +344,8 @@ static void test_limit(void)
         apply(&w, (struct fr_event){.kind = FR_EV_RESUME, .left_ms = rows[i].left_ms});
         if (rows[i].due_ms > 0)
             CHECK_INT(fr_sched_next_due(w.s), 70000 + rows[i].due_ms);
+        else if (rows[i].due_ms == 0) /* its node is asked first */
+            CHECK(fr_sched_now(w.s).state == FR_RUN_RUNNING && fr_sched_in_doubt(w.s, false));
         else
             CHECK(fr_sched_now(w.s).state == FR_RUN_CANCELLING &&
                   fr_sched_now(w.s).outcome ==
