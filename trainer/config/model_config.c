@@ -9,32 +9,6 @@
 
 enum { CONFIG_MAX_BYTES = 4 << 20 };
 
-enum fr_rc tr_read_sizes(const struct tr_fields *f, const struct tr_size_row *rows, size_t n,
-                         struct tr_model_config *c, struct fr_err *err)
-{
-    for (size_t i = 0; i < n; i++) {
-        const struct tr_size_row *row = &rows[i];
-        int64_t *at = (int64_t *)(void *)((char *)c + row->at);
-        const char *key = row->key;
-        char want[64];
-        enum fr_rc rc;
-
-        *at = row->def;
-        if (row->alias != NULL && tr_field(f, key) == NULL && tr_field(f, row->alias) != NULL)
-            key = row->alias;
-        if (row->need && (rc = tr_field_need(f, key, err)) != FR_OK)
-            return rc;
-        if ((rc = tr_field_i64(f, key, at, err)) != FR_OK)
-            return rc;
-        if (tr_field(f, key) != NULL && (*at < row->min || *at > row->max)) {
-            (void)snprintf(want, sizeof(want), "%lld to %lld", (long long)row->min,
-                           (long long)row->max);
-            return tr_field_bad(f, key, want, err);
-        }
-    }
-    return FR_OK;
-}
-
 enum fr_rc tr_read_fixed(const struct tr_fields *f, const struct tr_fixed_row *rows, size_t n,
                          struct fr_err *err)
 {
@@ -43,6 +17,8 @@ enum fr_rc tr_read_fixed(const struct tr_fields *f, const struct tr_fixed_row *r
     for (size_t i = 0; i < n; i++) {
         const char *got = rows[i].want;
 
+        if (json_is_null(json_object_get(f->object, rows[i].key)))
+            return tr_field_bad(f, rows[i].key, rows[i].want, err);
         if ((rc = tr_field_text(f, rows[i].key, &got, err)) != FR_OK)
             return rc;
         if (strcmp(got, rows[i].want) != 0)
@@ -50,6 +26,16 @@ enum fr_rc tr_read_fixed(const struct tr_fields *f, const struct tr_fixed_row *r
                            rows[i].key, got, rows[i].want);
     }
     return FR_OK;
+}
+
+enum fr_rc tr_read_off(const struct tr_fields *f, const char *key, const char *want,
+                       struct fr_err *err)
+{
+    const json_t *v = json_object_get(f->object, key);
+
+    if (v == NULL || json_is_false(v) || (json_is_number(v) && json_number_value(v) == 0))
+        return FR_OK;
+    return tr_field_bad(f, key, want, err);
 }
 
 /* Whether the module path has `part` as one or more whole components. */
@@ -131,45 +117,70 @@ static enum fr_rc read_quant(const struct tr_fields *f, struct tr_model_config *
     return check_scheme(&q, c, err);
 }
 
-/* The architectures, by the names that config.json gives. */
+/* The types of models, by the names that config.json gives. */
 static const struct kind {
     const char *type, *architecture;
     enum tr_arch arch;
 } kinds[] = {
-    {"deepseek_v3", "DeepseekV3ForCausalLM", TR_ARCH_DEEPSEEK},
-    {"llama", "LlamaForCausalLM", TR_ARCH_LLAMA},
-    {"mistral", "MistralForCausalLM", TR_ARCH_LLAMA},
-    {"mixtral", "MixtralForCausalLM", TR_ARCH_LLAMA},
-    {"qwen2", "Qwen2ForCausalLM", TR_ARCH_LLAMA},
-    {"qwen3", "Qwen3ForCausalLM", TR_ARCH_LLAMA},
-    {"qwen3_moe", "Qwen3MoeForCausalLM", TR_ARCH_LLAMA},
+    [TR_FAMILY_DEEPSEEK_V3] = {"deepseek_v3", "DeepseekV3ForCausalLM", TR_ARCH_DEEPSEEK},
+    [TR_FAMILY_LLAMA] = {"llama", "LlamaForCausalLM", TR_ARCH_LLAMA},
+    [TR_FAMILY_MINISTRAL] = {"ministral", "MinistralForCausalLM", TR_ARCH_LLAMA},
+    [TR_FAMILY_MISTRAL] = {"mistral", "MistralForCausalLM", TR_ARCH_LLAMA},
+    [TR_FAMILY_MIXTRAL] = {"mixtral", "MixtralForCausalLM", TR_ARCH_LLAMA},
+    [TR_FAMILY_QWEN2] = {"qwen2", "Qwen2ForCausalLM", TR_ARCH_LLAMA},
+    [TR_FAMILY_QWEN3] = {"qwen3", "Qwen3ForCausalLM", TR_ARCH_LLAMA},
+    [TR_FAMILY_QWEN3_MOE] = {"qwen3_moe", "Qwen3MoeForCausalLM", TR_ARCH_LLAMA},
 };
-enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-/* By the architecture where there is one of ours: it says what the code of the reference runs, and
- * stands there for other types of models as well. */
-static enum fr_rc read_kind(const struct tr_fields *f, struct tr_model_config *c,
-                            struct fr_err *err)
+struct tr_twice *tr_read_twice(const struct tr_model_read *r)
+{
+    return r->said != NULL ? &r->said->twice : NULL;
+}
+
+/* A Mistral with layer_types, even null ones, is read as a Ministral by the reference. */
+static void choose_mistral(struct tr_model_read *r, const char *type)
+{
+    if (r->family != TR_FAMILY_MISTRAL || json_object_get(r->f.object, "layer_types") == NULL)
+        return;
+    r->family = TR_FAMILY_MINISTRAL;
+    tr_twice_add(tr_read_twice(r), &(struct tr_twice_row){.what = "the type of the model",
+                                                          .from = "layer_types",
+                                                          .value = "ministral",
+                                                          .over = "model_type",
+                                                          .other = type});
+}
+
+/* By model_type, as the reference; the architecture counts for types that nobody here knows, such
+ * as those that bring code of their own. */
+static enum fr_rc read_kind(struct tr_model_read *r, struct fr_err *err)
 {
     const char *type = "", *arch;
-    size_t k = 0;
-    enum fr_rc rc = tr_field_text(f, "model_type", &type, err);
+    size_t by_type = 0, by_arch = 0;
+    enum fr_rc rc = tr_field_text(&r->f, "model_type", &type, err);
 
     if (rc != FR_OK)
         return rc;
-    arch = json_string_value(json_array_get(tr_field(f, "architectures"), 0));
-    while (k < KINDS && (arch == NULL || strcmp(arch, kinds[k].architecture) != 0))
-        k++;
-    for (size_t i = 0; k == KINDS && i < KINDS; i++)
-        if (strcmp(type, kinds[i].type) == 0)
-            k = i;
-    if (k == KINDS)
+    arch = json_string_value(json_array_get(tr_field(&r->f, "architectures"), 0));
+    while (by_type < TR_FAMILIES && strcmp(type, kinds[by_type].type) != 0)
+        by_type++;
+    while (by_arch < TR_FAMILIES && (arch == NULL || strcmp(arch, kinds[by_arch].architecture)))
+        by_arch++;
+    if (by_type == TR_FAMILIES && by_arch == TR_FAMILIES)
         return fr_fail(err, FR_UNSUPPORTED,
-                       "%s: model_type '%s', architecture '%s': only deepseek_v3, llama, mistral, "
-                       "mixtral, qwen2, qwen3 and qwen3_moe are done",
-                       f->where, type, arch != NULL ? arch : "");
-    c->arch = kinds[k].arch;
-    (void)snprintf(c->model_type, sizeof(c->model_type), "%s", kinds[k].type);
+                       "%s: model_type '%s', architecture '%s': only deepseek_v3, llama, "
+                       "ministral, mistral, mixtral, qwen2, qwen3 and qwen3_moe are done",
+                       r->f.where, type, arch != NULL ? arch : "");
+    r->family = (enum tr_family)(by_type < TR_FAMILIES ? by_type : by_arch);
+    if (by_type == TR_FAMILIES)
+        tr_twice_add(tr_read_twice(r),
+                     &(struct tr_twice_row){"the type of the model", "architectures", arch,
+                                            "model_type", type});
+    else if (by_arch < TR_FAMILIES && by_arch != by_type)
+        tr_twice_add(tr_read_twice(r), &(struct tr_twice_row){"the type of the model", "model_type",
+                                                              type, "architectures", arch});
+    choose_mistral(r, type);
+    r->c->arch = kinds[r->family].arch;
+    (void)snprintf(r->c->model_type, sizeof(r->c->model_type), "%s", kinds[r->family].type);
     return FR_OK;
 }
 
@@ -181,55 +192,95 @@ static int64_t token_id(const json_t *v)
     return json_is_integer(v) ? json_integer_value(v) : -1;
 }
 
-static enum fr_rc read_rest(const struct tr_fields *f, struct tr_model_config *c,
-                            struct fr_err *err)
+/* dtype, else its older name. */
+static enum fr_rc read_dtype(const struct tr_model_read *r, struct fr_err *err)
 {
+    const char *key = tr_field(&r->f, "dtype") != NULL ? "dtype" : "torch_dtype";
     const char *dtype = "bfloat16";
-    enum fr_rc rc;
+    enum fr_rc rc = tr_field_text(&r->f, key, &dtype, err);
 
-    c->rms_norm_eps = 1e-6;
-    c->initializer_range = 0.02;
-    c->bos_token_id = token_id(tr_field(f, "bos_token_id"));
-    c->eos_token_id = token_id(tr_field(f, "eos_token_id"));
-    if ((rc = tr_field_f64(f, "rms_norm_eps", &c->rms_norm_eps, err)) != FR_OK ||
-        (rc = tr_field_f64(f, "initializer_range", &c->initializer_range, err)) != FR_OK ||
-        (rc = tr_field_bool(f, "tie_word_embeddings", &c->tie_word_embeddings, err)) != FR_OK ||
-        (rc = tr_field_text(f, "torch_dtype", &dtype, err)) != FR_OK ||
-        (rc = tr_field_text(f, "dtype", &dtype, err)) != FR_OK)
+    if (rc != FR_OK)
         return rc;
-    if (!(c->rms_norm_eps > 0))
-        return tr_field_bad(f, "rms_norm_eps", "a positive number", err);
+    tr_twice_add_json(
+        tr_read_twice(r),
+        (struct tr_twice_row){.what = "dtype", .from = "dtype", .over = "torch_dtype"},
+        json_object_get(r->f.object, "dtype"), json_object_get(r->f.object, "torch_dtype"));
     if (strcmp(dtype, "bfloat16") == 0)
-        c->torch_dtype = TR_TORCH_BF16;
+        r->c->torch_dtype = TR_TORCH_BF16;
     else if (strcmp(dtype, "float16") == 0)
-        c->torch_dtype = TR_TORCH_F16;
+        r->c->torch_dtype = TR_TORCH_F16;
     else if (strcmp(dtype, "float32") == 0)
-        c->torch_dtype = TR_TORCH_F32;
+        r->c->torch_dtype = TR_TORCH_F32;
     else
-        return tr_field_bad(f, "torch_dtype", "bfloat16, float16 or float32", err);
+        return tr_field_bad(&r->f, key, "bfloat16, float16 or float32", err);
     return FR_OK;
 }
 
-static enum fr_rc read_all(const struct tr_fields *f, struct tr_model_config *c, struct fr_err *err)
+/* Keys by which the reference takes other files than these. */
+static enum fr_rc refuse_files(const struct tr_fields *f, struct fr_err *err)
 {
-    enum fr_rc rc;
-
-    if (!json_is_object(f->object))
-        return fr_fail(err, FR_USAGE, "%s is not a JSON object", f->where);
-    if ((rc = read_kind(f, c, err)) != FR_OK)
-        return rc;
-    rc = c->arch == TR_ARCH_LLAMA ? tr_read_llama(f, c, err) : tr_read_deepseek(f, c, err);
-    if (rc != FR_OK || (rc = read_rest(f, c, err)) != FR_OK)
-        return rc;
-    return read_quant(f, c, err);
+    if (tr_field(f, "configuration_files") != NULL)
+        return tr_field_bad(f, "configuration_files",
+                            "none: the reference reads another file instead of this one", err);
+    if (tr_field(f, "transformers_weights") != NULL)
+        return tr_field_bad(f, "transformers_weights",
+                            "none: the reference reads the weights from that file alone; rename "
+                            "it to model.safetensors and take the key out",
+                            err);
+    return FR_OK;
 }
 
-enum fr_rc tr_model_config_load(const char *path, struct tr_model_config *out, struct fr_err *err)
+static enum fr_rc read_all(struct tr_model_read *r, struct fr_err *err)
+{
+    struct tr_model_config *c = r->c;
+    enum fr_rc rc;
+
+    if (!json_is_object(r->f.object))
+        return fr_fail(err, FR_USAGE, "%s is not a JSON object", r->f.where);
+    if ((rc = read_kind(r, err)) != FR_OK || (rc = refuse_files(&r->f, err)) != FR_OK ||
+        (c->arch == TR_ARCH_LLAMA && (rc = tr_llama_unknown(r, err)) != FR_OK) ||
+        (rc = tr_read_keys(r, err)) != FR_OK)
+        return rc;
+    rc = c->arch == TR_ARCH_LLAMA ? tr_read_llama(r, err) : tr_read_deepseek(r, err);
+    if (rc != FR_OK || (rc = read_dtype(r, err)) != FR_OK)
+        return rc;
+    c->bos_token_id = token_id(tr_field(&r->f, "bos_token_id"));
+    c->eos_token_id = token_id(tr_field(&r->f, "eos_token_id"));
+    if ((rc = read_quant(&r->f, c, err)) != FR_OK || r->said == NULL)
+        return rc;
+    return tr_keys_values(r, err);
+}
+
+void tr_model_said_finish(struct tr_model_said *said)
+{
+    tr_twice_finish(&said->twice);
+    json_decref(said->values);
+    said->values = NULL;
+}
+
+static enum fr_rc read_file(const char *file, struct tr_model_config *out,
+                            struct tr_model_said *said, struct fr_err *err)
+{
+    json_t *root = NULL;
+    struct tr_model_read r = {.c = out, .said = said};
+    enum fr_rc rc = fr_json_load(file, CONFIG_MAX_BYTES, &root, err);
+
+    if (rc != FR_OK)
+        return rc;
+    if (said != NULL && said->values == NULL && (said->values = json_object()) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for what %s says", file);
+    r.f = (struct tr_fields){root, file};
+    if (rc == FR_OK)
+        rc = read_all(&r, err);
+    json_decref(root);
+    return rc;
+}
+
+enum fr_rc tr_model_config_read(const char *path, struct tr_model_config *out,
+                                struct tr_model_said *said, struct fr_err *err)
 {
     char file[PATH_MAX];
-    json_t *root = NULL;
     struct stat st;
-    enum fr_rc rc;
     size_t n = strlen(path);
     bool is_file = n > 5 && strcmp(path + n - 5, ".json") == 0;
 
@@ -241,9 +292,10 @@ enum fr_rc tr_model_config_load(const char *path, struct tr_model_config *out, s
                        "model folder %s does not exist: nothing is downloaded, give a folder with "
                        "config.json, safetensors and tokenizer.json",
                        path);
-    if ((rc = fr_json_load(file, CONFIG_MAX_BYTES, &root, err)) != FR_OK)
-        return rc;
-    rc = read_all(&(struct tr_fields){root, file}, out, err);
-    json_decref(root);
-    return rc;
+    return read_file(file, out, said, err);
+}
+
+enum fr_rc tr_model_config_load(const char *path, struct tr_model_config *out, struct fr_err *err)
+{
+    return tr_model_config_read(path, out, NULL, err);
 }

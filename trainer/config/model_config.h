@@ -1,8 +1,9 @@
 /*
  * A model's config.json (Hugging Face layout) as one struct: the DeepSeek-V3 family, and the Llama
- * family, dense (Llama, Mistral, Qwen2, Qwen3) or with experts (Mixtral, Qwen3-MoE). Sizes must be
- * there; what this program does not do (group ratios, other activations …) is refused by key and
- * value.
+ * family, dense (Llama, Ministral, Mistral, Qwen2, Qwen3) or with experts (Mixtral, Qwen3-MoE).
+ * Sizes must be there; other keys that are absent have the defaults of transformers' classes. Of
+ * two keys that say one thing, the one counts that transformers takes. What this program does not
+ * do (group ratios, other activations …) is refused by key and value.
  * Unknown keys are ignored in the DeepSeek-V3 family and refused in the Llama family. Also the
  * inventory of tensors a checkpoint must hold and the parameter counts, computed without loading
  * anything.
@@ -13,6 +14,7 @@
 #define TR_CONFIG_MODEL_CONFIG_H
 
 #include "engine/base/err.h"
+#include "trainer/tensor/twice.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,6 +72,9 @@ struct tr_model_config {
     bool qkv_bias, o_bias, mlp_bias;  /* Llama family */
     bool qk_norm;                     /* each head of q and k is normalised; Llama family */
     int64_t sliding_window;           /* tokens that a token of a layer with a window sees; or 0 */
+    bool use_sliding_window;          /* Qwen */
+    int64_t max_window_layers;        /* Qwen2 and Qwen3: layers before the first with a window */
+    int64_t decoder_sparse_step;      /* Qwen3-MoE: layers from one with experts to the next */
     uint64_t windowed[TR_LAYERS_MAX / 64]; /* layers with a window, a bit each */
     int64_t q_lora_rank;                   /* 0: one q_proj instead of q_a, norm, q_b */
     int64_t kv_lora_rank;
@@ -92,7 +97,7 @@ struct tr_model_config {
     double rms_norm_eps; /* the latent norms always use 1e-6 */
     int64_t max_position_embeddings;
     struct tr_rope_config rope;
-    bool attention_bias; /* DeepSeek: of q_a_proj, kv_a_proj_with_mqa, o_proj */
+    bool attention_bias; /* of q_a_proj, kv_a_proj_with_mqa, o_proj; or of q, k, v, o */
     bool tie_word_embeddings;
     int64_t bos_token_id, eos_token_id; /* -1: absent */
     double initializer_range;
@@ -101,7 +106,18 @@ struct tr_model_config {
     int64_t fp8_block_rows, fp8_block_cols;
 };
 
-/* Reads path, a config.json or a folder that holds one. FR_USAGE names file, key and value. */
+/* What stands behind the values. Zero is empty. */
+struct tr_model_said {
+    struct tr_twice twice;
+    json_t *values; /* {"rms_norm_eps": {"value": 1e-06, "from": "default of llama"}, …} */
+};
+
+void tr_model_said_finish(struct tr_model_said *said);
+
+/* Reads path, a config.json or a folder that holds one. FR_USAGE names file, key and value. said
+ * may be NULL; else it is finished by the caller, after an error, too. */
+enum fr_rc tr_model_config_read(const char *path, struct tr_model_config *out,
+                                struct tr_model_said *said, struct fr_err *err);
 enum fr_rc tr_model_config_load(const char *path, struct tr_model_config *out, struct fr_err *err);
 
 /* Layer l is a MoE layer. */

@@ -1,6 +1,6 @@
 /*
- * Private to trainer/config: how the parts of a config.json are read, and by whom. One reader an
- * architecture; what all of them have is read by model_config.c.
+ * Private to trainer/config: how the parts of a config.json are read, and by whom. The keys and the
+ * defaults of all families are one table (model_keys.c); a reader an architecture has the rest.
  */
 #ifndef TR_CONFIG_MODEL_READ_H
 #define TR_CONFIG_MODEL_READ_H
@@ -8,16 +8,41 @@
 #include "trainer/config/fields.h"
 #include "trainer/config/model_config.h"
 
-/* A size: name, place, whether config.json must have it, and the value when it need not. */
-struct tr_size_row {
-    const char *key, *alias; /* alias: another name of it, NULL: none */
-    size_t at;               /* in struct tr_model_config, an int64_t */
-    bool need;
-    int64_t def, min, max;
+/* The types of models, in the order of the columns of model_keys.c. */
+enum tr_family {
+    TR_FAMILY_DEEPSEEK_V3,
+    TR_FAMILY_LLAMA,
+    TR_FAMILY_MINISTRAL,
+    TR_FAMILY_MISTRAL,
+    TR_FAMILY_MIXTRAL,
+    TR_FAMILY_QWEN2,
+    TR_FAMILY_QWEN3,
+    TR_FAMILY_QWEN3_MOE,
+    TR_FAMILIES
 };
 
-enum fr_rc tr_read_sizes(const struct tr_fields *f, const struct tr_size_row *rows, size_t n,
-                         struct tr_model_config *c, struct fr_err *err);
+/* What all readers share. c->model_type and c->arch are set before. */
+struct tr_model_read {
+    struct tr_fields f; /* config.json */
+    enum tr_family family;
+    struct tr_model_config *c;
+    struct tr_model_said *said; /* may be NULL */
+};
+
+/* The report, or NULL. */
+struct tr_twice *tr_read_twice(const struct tr_model_read *r);
+
+/* All keys of the table that the family has, with its defaults; then what is derived: head_dim and
+ * num_key_value_heads that nobody gave. FR_USAGE for what is missing, null or out of range. */
+enum fr_rc tr_read_keys(const struct tr_model_read *r, struct fr_err *err);
+
+/* FR_USAGE "WHERE: KEY is VALUE, expected WANT" for a key of the table, with its default where it
+ * is absent. */
+enum fr_rc tr_key_bad(const struct tr_model_read *r, const char *key, const char *want,
+                      struct fr_err *err);
+
+/* Adds the values of the table and where each came from to said->values. */
+enum fr_rc tr_keys_values(const struct tr_model_read *r, struct fr_err *err);
 
 /* A key that may only have one text, which it has when it is absent. */
 struct tr_fixed_row {
@@ -27,20 +52,24 @@ struct tr_fixed_row {
 enum fr_rc tr_read_fixed(const struct tr_fields *f, const struct tr_fixed_row *rows, size_t n,
                          struct fr_err *err);
 
-/* The rotary part: rope_parameters (one object), else rope_theta and rope_scaling. The kinds that
- * an architecture has are of the set 1 << kind. max_position_embeddings is read before.
- * c->rope.theta is the base without rope_theta; 0: 10000. */
-enum fr_rc tr_read_rope(const struct tr_fields *f, unsigned kinds, struct tr_model_config *c,
-                        struct fr_err *err);
+/* A switch or a number that must be absent, false or 0; want says why. */
+enum fr_rc tr_read_off(const struct tr_fields *f, const char *key, const char *want,
+                       struct fr_err *err);
 
-/* Each reads its sizes, its own keys and its rope, and checks them. c->model_type is set. */
-enum fr_rc tr_read_deepseek(const struct tr_fields *f, struct tr_model_config *c,
-                            struct fr_err *err);
-enum fr_rc tr_read_llama(const struct tr_fields *f, struct tr_model_config *c, struct fr_err *err);
+/* The rotary part: rope_scaling, else rope_parameters, and rope_theta. The kinds that an
+ * architecture has are of the set 1 << kind. The table is read before. */
+enum fr_rc tr_read_rope(const struct tr_model_read *r, unsigned kinds, struct fr_err *err);
 
-/* The experts of a model of the Llama family, by c->model_type: mixtral or qwen3_moe. Sizes of the
- * rest are read before. */
-enum fr_rc tr_read_experts(const struct tr_fields *f, struct tr_model_config *c,
-                           struct fr_err *err);
+/* Each reads its own keys and its rope, and checks them with those of the table. */
+enum fr_rc tr_read_deepseek(const struct tr_model_read *r, struct fr_err *err);
+/* Refuses a key that no model of the Llama family has. */
+enum fr_rc tr_llama_unknown(const struct tr_model_read *r, struct fr_err *err);
+enum fr_rc tr_read_llama(const struct tr_model_read *r, struct fr_err *err);
+
+/* The experts of a model of the Llama family: Mixtral or Qwen3-MoE. */
+enum fr_rc tr_read_experts(const struct tr_model_read *r, struct fr_err *err);
+
+/* Which layers have a window, of a model of the Llama family. */
+enum fr_rc tr_read_windows(const struct tr_model_read *r, struct fr_err *err);
 
 #endif

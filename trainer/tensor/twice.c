@@ -26,17 +26,33 @@ void tr_twice_add(struct tr_twice *t, const struct tr_twice_row *row)
                               copy(t, row->over), copy(t, row->other)};
 }
 
+static char *dump(const json_t *v)
+{
+    return json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
+}
+
+void tr_twice_idle(struct tr_twice *t, const char *where, const char *key, const json_t *value)
+{
+    char *text;
+
+    if (t == NULL)
+        return;
+    text = dump(value);
+    t->bad = t->bad || text == NULL;
+    tr_twice_add(t, &(struct tr_twice_row){.what = key, .over = where, .other = text});
+    free(text);
+}
+
 void tr_twice_add_json(struct tr_twice *t, struct tr_twice_row row, const json_t *value,
                        const json_t *other)
 {
-    const size_t flags = JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15);
     char *taken, *passed;
 
     if (t == NULL || value == NULL || other == NULL || json_is_null(value) || json_is_null(other) ||
         json_equal(value, other))
         return;
-    taken = json_dumps(value, flags);
-    passed = json_dumps(other, flags);
+    taken = dump(value);
+    passed = dump(other);
     t->bad = t->bad || taken == NULL || passed == NULL;
     row.value = taken;
     row.other = passed;
@@ -55,6 +71,11 @@ void tr_twice_notes(const struct tr_twice *t, struct fr_buf *lines)
     for (size_t i = 0; i < t->n; i++) {
         const struct tr_twice_row *r = &t->rows[i];
 
+        if (r->from == NULL) {
+            fr_buf_fmt(lines, "without effect, %s: %s %.300s\n", shown(r->what), shown(r->over),
+                       shown(r->other));
+            continue;
+        }
         fr_buf_fmt(lines, "said twice, %s: %s%s%.300s is taken, %s%s%.300s is passed over\n",
                    shown(r->what), shown(r->from), r->value != NULL ? " " : "", shown(r->value),
                    shown(r->over), r->other != NULL ? " " : "", shown(r->other));

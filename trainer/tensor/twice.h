@@ -15,7 +15,7 @@
 /* All texts are copied. A value may be NULL: the place says enough. */
 struct tr_twice_row {
     const char *what;         /* "rope parameters", "weights", "eos_token" */
-    const char *from, *value; /* is taken: "config.json: rope_scaling", "{\"factor\":2}" */
+    const char *from, *value; /* is taken: "rope_scaling", "{\"factor\":2}"; NULL: nothing is */
     const char *over, *other; /* is passed over, in the same form */
 };
 
@@ -35,7 +35,11 @@ void tr_twice_add(struct tr_twice *t, const struct tr_twice_row *row);
 void tr_twice_add_json(struct tr_twice *t, struct tr_twice_row row, const json_t *value,
                        const json_t *other);
 
-/* One line a row: "said twice, WHAT: FROM VALUE is taken, OVER OTHER is passed over". */
+/* Adds a row for a key without effect: nothing is taken instead of it. */
+void tr_twice_idle(struct tr_twice *t, const char *where, const char *key, const json_t *value);
+
+/* One line a row: "said twice, WHAT: FROM VALUE is taken, OVER OTHER is passed over"; "without
+ * effect, WHAT: OVER OTHER" of a row that takes nothing. */
 void tr_twice_notes(const struct tr_twice *t, struct fr_buf *lines);
 
 /* The rows as a list of objects {what, from, value, over, other}; NULL without memory. */
