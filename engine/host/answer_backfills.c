@@ -1,6 +1,7 @@
 /* Requests about backfills, and their answers. */
 #include "engine/host/backfilling.h"
 #include "engine/host/call.h"
+#include "engine/host/fenced.h"
 #include "engine/host/schedules.h"
 
 #include <stdlib.h>
@@ -90,6 +91,14 @@ static enum fr_rc count(struct call *c, struct wish *w, struct fr_err *err)
     return FR_OK;
 }
 
+static enum fr_rc check_params(const json_t *params, struct fr_err *err)
+{
+    for (size_t i = 0; i < json_array_size(params); i++)
+        if (!json_is_string(json_array_get(params, i)))
+            return wrong(err, "params must be a list of \"name=value\"");
+    return FR_OK;
+}
+
 /* {schedule, from_ms, to_ms, order, existing, max_active, priority, params: ["name=value"]}, and
  * total, dry_run. */
 static enum fr_rc read_wish(struct call *c, struct wish *w, struct fr_err *err)
@@ -109,6 +118,10 @@ static enum fr_rc read_wish(struct call *c, struct wish *w, struct fr_err *err)
         return wrong(err, "it must have schedule, from_ms, to_ms, order, existing, max_active, "
                           "priority and params, a list, may have total and dry_run, and nothing "
                           "else");
+    if ((rc = check_params(params, err)) != FR_OK)
+        return rc;
+    if (fenced_is(c->req->caller))
+        json_array_insert_new(params, 0, json_true());
     text = json_dumps(params, JSON_COMPACT);
     *w = (struct wish){.row = {.schedule = schedule,
                                .from_ms = from,

@@ -1,5 +1,6 @@
 /* Requests that begin, change or remove runs, and their answers. */
 #include "engine/host/call.h"
+#include "engine/host/fenced.h"
 #include "engine/host/remote.h"
 #include "engine/host/retain.h"
 
@@ -85,6 +86,9 @@ static enum fr_rc begin_submit(struct call *c, bool own, struct fr_issues *issue
         rc = fr_fail(err, FR_NOMEM, "no memory for a request");
     if (rc != FR_OK)
         return rc;
+    submit.spec.fence = c->fence;
+    if (c->fence != NULL)
+        c->fence->n_params = submit.spec.n_params;
     texts.doc = c->doc;
     texts.own = own && c->host->shell.getenv != NULL ? &c->host->shell : NULL;
     fr_id_text(submit.id, id);

@@ -1,20 +1,24 @@
 /* The runs that schedules make: of their instants and of backfills. */
+#include "engine/host/fenced.h"
 #include "engine/host/schedules.h"
 
 /* Those of the schedule, and behind them those of now, which win. */
-static enum fr_rc take_params(const struct host_making *what, struct fr_arena *arena,
-                              struct fr_spec_opts *out, struct fr_err *err)
+static enum fr_rc take_params(const struct fr_host *host, const struct host_making *what,
+                              struct fr_arena *arena, struct fr_spec_opts *out, struct fr_err *err)
 {
     const struct fr_schedule *s = what->s->s;
-    size_t n = s->n_params + json_array_size(what->params);
+    size_t mark = json_is_true(json_array_get(what->params, 0)),
+           all = json_array_size(what->params);
+    size_t n = s->n_params + all - mark;
     const char **params = fr_arena_array(arena, n + 1, sizeof(*params));
+    struct fr_fence *fence = mark != 0 ? fenced_make(host, arena) : NULL;
 
-    if (params == NULL)
+    if (params == NULL || (mark != 0 && fence == NULL))
         return fr_fail(err, FR_NOMEM, "no memory for parameters");
     for (size_t i = 0; i < n; i++) {
-        const char *text = i < s->n_params
-                               ? s->params[i]
-                               : json_string_value(json_array_get(what->params, i - s->n_params));
+        size_t k = i - s->n_params + mark;
+        const char *text =
+            i < s->n_params ? s->params[i] : json_string_value(json_array_get(what->params, k));
 
         if (text == NULL)
             return fr_fail(err, FR_USAGE, "params must be a list of \"name=value\"");
@@ -23,12 +27,15 @@ static enum fr_rc take_params(const struct host_making *what, struct fr_arena *a
     }
     out->params = params;
     out->n_params = n;
+    if (fence != NULL)
+        fence->n_params = n - s->n_params;
+    out->fence = fence;
     return FR_OK;
 }
 
 /* Copies, as the schedule may change meanwhile. */
-static enum fr_rc fill(const struct host_making *what, struct fr_arena *arena,
-                       struct fr_submit *out, struct fr_err *err)
+static enum fr_rc fill(const struct fr_host *host, const struct host_making *what,
+                       struct fr_arena *arena, struct fr_submit *out, struct fr_err *err)
 {
     const struct host_schedule *s = what->s;
     enum fr_rc rc;
@@ -44,7 +51,7 @@ static enum fr_rc fill(const struct host_making *what, struct fr_arena *arena,
     out->who = out->occasion.schedule;
     if (out->spec.path == NULL || out->spec.cwd == NULL || out->occasion.schedule == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a run");
-    rc = take_params(what, arena, &out->spec, err);
+    rc = take_params(host, what, arena, &out->spec, err);
     return rc == FR_OK ? fr_id_new(&out->id, err) : rc;
 }
 
@@ -55,7 +62,7 @@ struct host_job *schedules_make(struct fr_host *host, const struct host_making *
     struct host_texts texts = {.own = &host->schedules->shell, .arena = &arena};
     struct host_job *job = NULL;
     struct fr_submit submit;
-    enum fr_rc rc = fill(what, &arena, &submit, err);
+    enum fr_rc rc = fill(host, what, &arena, &submit, err);
 
     if (rc == FR_OK)
         rc = fr_store_fire_succeeded(host->store, what->s->row.id, what->at_ms,

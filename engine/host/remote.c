@@ -2,6 +2,7 @@
  * of the host's own shell. */
 #include "engine/host/remote.h"
 
+#include "engine/host/fenced.h"
 #include "engine/host/keyed.h"
 #include "engine/host/schedules.h"
 #include "engine/store/lists.h"
@@ -86,6 +87,9 @@ enum fr_rc remote_submit(struct call *c, struct fr_err *err)
         return wrong(err, again);
     if (!again)
         rc = find_file(c, name, &file, err);
+    if (rc == FR_OK && fenced_is(c->req->caller) &&
+        (c->fence = fenced_make(c->host, &c->arena)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a request");
     if (rc != FR_OK)
         return rc;
     params = params != NULL ? json_incref(params) : json_object();

@@ -7,7 +7,8 @@
 #include "engine/store/fires.h"
 
 /* {pipeline, params, at, priority}, where the path names no run; else {params, priority}. The body
- * becomes one as body_submit() takes. FR_USAGE; FR_NOTFOUND: the host knows no such pipeline. */
+ * becomes one as body_submit() takes, and call.fence is set (fenced.h). FR_USAGE; FR_NOTFOUND: the
+ * host knows no such pipeline. */
 enum fr_rc remote_submit(struct call *c, struct fr_err *err);
 /* The same for a run of a schedule now, with its parameters. */
 enum fr_rc remote_schedule(struct call *c, const struct fr_schedule_row *row, struct fr_err *err);

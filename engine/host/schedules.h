@@ -165,7 +165,8 @@ struct host_making {
     int64_t at_ms;  /* its instant; 0: it is of none, and its time is at, or now */
     const char *at; /* as written; NULL: now */
     int64_t priority, backfill;
-    json_t *params; /* borrows: ["name=value"], beside those of the schedule; NULL: none */
+    json_t
+        *params; /* borrows: as fr_backfill_row.params, beside those of the schedule; NULL: none */
 };
 /* Begins to make the run. NULL: err says why not. */
 struct host_job *schedules_make(struct fr_host *host, const struct host_making *what,

@@ -302,8 +302,12 @@ static json_t *json_of_lines(const char *const *lines, size_t n)
 enum fr_rc view_check(struct view *v, struct fr_err *err)
 {
     struct fr_source source = {.path = "/pipeline.yaml", .text = fr_str_of(v->text->args[0])};
-    struct fr_spec_opts opts = {
-        .path = source.path, .cwd = "/", .sources = &source, .n_sources = 1, .getenv = no_env};
+    struct fr_spec_opts opts = {.path = source.path,
+                                .cwd = "/",
+                                .alone = true,
+                                .sources = &source,
+                                .n_sources = 1,
+                                .getenv = no_env};
     struct fr_issues issues = {0};
     struct fr_spec *spec = NULL;
     struct fr_plan *plan = NULL;

@@ -1,6 +1,7 @@
 /* A run that is over is made again as a new one: with its own copy of the pipeline and of the small
  * files that this names, by the rules of then. */
 #include "engine/run/inside.h"
+#include "engine/spec/fence.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +51,19 @@ static const char *from_here(struct fr_run *run, const struct fr_spec *before, c
     return param;
 }
 
+/* Whether it is there already as it is given. */
+static bool has(const json_t *list, const char *param)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *old = json_string_value(json_array_get(list, i));
+
+        if (old != NULL && strcmp(old, param) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Becomes the last of the list. */
 static void give(json_t *list, const char *param)
 {
     for (size_t i = json_array_size(list); i-- > 0;) {
@@ -62,9 +76,10 @@ static void give(json_t *list, const char *param)
     json_array_append_new(list, json_string(param));
 }
 
-/* The parameters of before, and those that are given now, which win. */
+/* The parameters of before, and behind them those that are given now, which win: *n are new. */
 static enum fr_rc merge(struct fr_run *run, const struct fr_spec_opts *now,
-                        const struct fr_spec *before, struct fr_run_row *row, struct fr_err *err)
+                        const struct fr_spec *before, struct fr_run_row *row, size_t *n,
+                        struct fr_err *err)
 {
     json_t *doc = NULL;
     char *text = NULL;
@@ -73,10 +88,12 @@ static enum fr_rc merge(struct fr_run *run, const struct fr_spec_opts *now,
     for (size_t i = 0; rc == FR_OK && i < now->n_params; i++) {
         const char *param = from_here(run, before, now->params[i]);
 
-        if (param == NULL)
+        if (param == NULL) {
             rc = fr_fail(err, FR_NOMEM, "no memory for parameters");
-        else
+        } else if (!has(json_object_get(doc, "params"), param)) {
             give(json_object_get(doc, "params"), param);
+            ++*n;
+        }
     }
     if (rc == FR_OK) {
         text = json_dumps(doc, JSON_COMPACT);
@@ -91,14 +108,21 @@ static enum fr_rc merge(struct fr_run *run, const struct fr_spec_opts *now,
 static enum fr_rc load(struct fr_run *run, const struct fr_submit *submit, struct fr_run_row *row,
                        struct fr_issues *issues, struct fr_err *err)
 {
-    struct run_source from = {row, run->home, NULL, &run->arena};
+    struct run_source from = {.row = row, .home = run->home, .arena = &run->arena};
+    struct fr_fence fence = {0}; /* only of what is new */
+    size_t n = 0;
     struct fr_spec *before = NULL;
     enum fr_rc rc = FR_OK;
 
     if (submit->spec.n_params > 0 &&
         (rc = run_load_file(&from, NULL, &before, issues, err)) == FR_OK)
-        rc = merge(run, &submit->spec, before, row, err);
+        rc = merge(run, &submit->spec, before, row, &n, err);
     fr_spec_destroy(before);
+    if (submit->spec.fence != NULL) {
+        fence = *submit->spec.fence;
+        fence.n_params = n;
+        from.fence = &fence;
+    }
     return rc == FR_OK ? run_load_file(&from, NULL, &run->spec, issues, err) : rc;
 }
 

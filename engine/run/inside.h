@@ -92,6 +92,7 @@ struct run_source { /* all borrowed */
     const struct fr_run_row *row;
     const char *home;
     const struct fr_run_shell *shell; /* of a changed file; NULL: there is none */
+    const struct fr_fence *fence;     /* as of fr_spec_opts */
     struct fr_arena *arena;
 };
 /* The stored pipeline (file NULL) or a changed one, with the stored inventory and parameters. */
@@ -215,8 +216,7 @@ struct run_scope { /* whose values: an instance */
     struct fr_run *run;
     uint32_t inst;
     uint32_t attempt_no;
-    const struct run_answered
-        *secrets;           /* what commands of secrets answered; NULL: none was asked */
+    const struct run_answered *secrets; /* what their commands answered; NULL: none was asked */
     const char *other_node; /* set: the node that is not this machine, of which an output was taken;
                                NULL: none was */
 };

@@ -12,7 +12,8 @@ enum { EVENT_GONE = -2 }; /* idx of an event whose instance the plan has no more
 
 static struct run_source run_source(struct fr_run *run)
 {
-    return (struct run_source){&run->row, run->home, &run->env.shell, &run->arena};
+    return (struct run_source){
+        .row = &run->row, .home = run->home, .shell = &run->env.shell, .arena = &run->arena};
 }
 
 /* Which tasks of the stored file differ. A file that cannot be read any more is not compared. */

@@ -104,6 +104,7 @@ enum fr_rc run_load_file(const struct run_source *from, const char *file, struct
     if (rc == FR_OK) {
         json_array_foreach(list, i, item) params[opts.n_params++] = json_string_value(item);
         opts.params = params;
+        opts.fence = from->fence;
         both.stored = json_object_get(doc, "env");
         opts.getenv_self = file != NULL ? (void *)&both : both.stored;
         rc = fr_spec_load(&opts, out, issues, err);
@@ -115,7 +116,7 @@ enum fr_rc run_load_file(const struct run_source *from, const char *file, struct
 enum fr_rc fr_run_stored(const char *home, const struct fr_run_row *row, struct fr_stored *out,
                          struct fr_err *err)
 {
-    struct run_source from = {row, home, NULL, &out->arena};
+    struct run_source from = {.row = row, .home = home, .arena = &out->arena};
     struct fr_issues issues = {0};
     struct fr_err why = {0};
     enum fr_rc rc;

@@ -96,8 +96,10 @@ static struct fr_expr *bind_param(struct text_reader *r, const struct expr_path 
             struct fr_expr *e = literal(r, spec->params[i].value ? spec->params[i].value : "");
 
             r->bad |= spec->params[i].value == NULL; /* reported already */
-            if (e != NULL)
+            if (e != NULL) {
                 e->given = spec->params[i].given;
+                e->fenced = spec->params[i].fenced;
+            }
             return e;
         }
     if ((names = load_alloc(r->l, spec->n_params, sizeof(*names))) == NULL)
@@ -165,7 +167,10 @@ static bool bind_where(struct text_reader *r, const struct expr_path *path, stru
         return true;
     *outputs = 3;
     ref->where = FR_WHERE_NODE;
-    if ((ref->node = fr_spec_node(spec, on->arg)) >= 0)
+    ref->node = fr_spec_node(spec, on->arg);
+    if (ref->node < 0 && r->l->any_node)
+        ref->node = 0;
+    if (ref->node >= 0)
         return true;
     if ((names = load_alloc(r->l, spec->n_nodes, sizeof(*names))) == NULL)
         return false;

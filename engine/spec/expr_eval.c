@@ -171,6 +171,21 @@ bool expr_static(const struct fr_expr *e)
     return walk(e, stop, NULL);
 }
 
+bool expr_fenced(const struct fr_expr *e)
+{
+    switch (e->op) {
+    case EX_TEXT:
+        return e->fenced;
+    case EX_JOIN:
+    case EX_OR:
+        return expr_fenced(e->a) || expr_fenced(e->b);
+    case EX_AND:
+        return expr_fenced(e->b); /* a is the value only when it is no path */
+    default:
+        return false; /* of a comparison the value is true or false */
+    }
+}
+
 const struct fr_expr *expr_first(const struct fr_expr *e)
 {
     for (;;)

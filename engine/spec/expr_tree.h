@@ -29,6 +29,7 @@ struct fr_expr {
     const struct fr_expr *a, *b;
     const char *text; /* EX_TEXT: the value; EX_REF: as written */
     bool given;       /* EX_TEXT: the value of a -p */
+    bool fenced;      /* EX_TEXT: fr_param.fenced */
     struct fr_ref ref;
 };
 
@@ -76,6 +77,9 @@ bool expr_close(const char *text, size_t at, size_t *end);
 
 /* True when nothing in e waits for a resolver. */
 bool expr_static(const struct fr_expr *e);
+
+/* Whether a fenced text may be part of e's value. */
+bool expr_fenced(const struct fr_expr *e);
 
 /* The text that e's value begins with, as far as it is known; NULL: a reference decides. */
 const struct fr_expr *expr_first(const struct fr_expr *e);

@@ -262,11 +262,11 @@ const struct object object_param = {"a param", "param", param_fields, "default"}
 
 /* Exactly one of these; enum fr_secret_from is their order. */
 static const struct field secret_fields[] = {
-    {"env", SHAPE_STRING, .at = offsetof(struct secret_entry, from[0]),
+    {"env", SHAPE_STRING, .at = offsetof(struct secret_entry, from[0]), .of_host = true,
      .help = "Variable of flowrun's environment."},
     {"file", SHAPE_PATH, .at = offsetof(struct secret_entry, from[1]),
      .help = "File on control; a newline at its end is cut."},
-    {"command", SHAPE_STRING, .at = offsetof(struct secret_entry, from[2]),
+    {"command", SHAPE_STRING, .at = offsetof(struct secret_entry, from[2]), .of_host = true,
      .help = "Command for sh -c on control that prints it."},
     {0},
 };

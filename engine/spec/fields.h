@@ -93,6 +93,7 @@ struct field {
     int first;                  /* value of choices[0] */
     const struct object *object;
     unsigned allow; /* enum allow */
+    bool of_host;   /* SHAPE_STRING: names something of the host; see guard_name() */
     bool required;
 };
 

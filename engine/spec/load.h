@@ -9,6 +9,7 @@
 
 #include "engine/base/yaml.h"
 #include "engine/spec/expr_tree.h"
+#include "engine/spec/fence.h"
 #include "engine/spec/fields.h"
 
 struct mistake {
@@ -42,6 +43,9 @@ struct loader {
     int file;              /* index of the source being read */
     const char *folder[2]; /* absolute: where the paths in each source count from */
     bool from_flag;        /* the text read last begins with the value of a -p */
+    bool fenced;           /* it holds one of a request with a fence; it stands at text_pos */
+    struct fr_pos text_pos;
+    bool any_node; /* the inventory is not known: each name of a node is taken */
     struct spot spot;
 
     struct mistake *mistakes;
@@ -172,6 +176,12 @@ const char *absolute_in(struct loader *l, const char *folder, const char *path);
 const char *folder_of(struct loader *l, const char *path); /* of an absolute path */
 /* The same for a text that is known at the start only, as far as its beginning is known now. */
 void absolute_text(struct loader *l, struct fr_text *text);
+/* fence.c: complain where the text read last may not be given by the request that gave it.
+ * absolute() and absolute_text() call guard_path() and guard_late() for all paths of this machine.
+ */
+void guard_path(struct loader *l, const char *path); /* absolute: the value of the text */
+void guard_late(struct loader *l);                   /* the text is a path, and not known yet */
+void guard_name(struct loader *l, const char *what); /* it names what of the host, but no file */
 /* y on top of the n variables that are there. */
 void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
               size_t *n);

@@ -129,6 +129,18 @@ void read_nodes(struct loader *l, const struct fr_yaml *y)
     }
     if ((path = read_now(l, y)) == NULL || (path = absolute(l, path)) == NULL)
         return;
+    if (l->opts->alone) {
+        l->any_node = true;
+        add_note(l, pos_of(l, y),
+                 fr_arena_fmt(l->arena,
+                              "the inventory %s is not opened here: names of nodes are "
+                              "not checked",
+                              path));
+        default_node(l);
+        return;
+    }
+    if (l->fenced && l->mistakes != NULL)
+        return; /* what it may not name is not opened */
     if (read_source(l, path, source, &err) != FR_OK) {
         complain(l, pos_of(l, y), &(struct hint){.expected = "the path of an inventory"},
                  "nodes: %s", err.msg);

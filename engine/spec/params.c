@@ -37,15 +37,27 @@ void read_param_part(struct loader *l, const struct fr_yaml *y, const struct fie
                  "type is '%s'", text);
 }
 
-/* The value of the last -p for name, or NULL. */
-static const char *given(const struct loader *l, const char *name)
+/* The value of the last -p for name, or NULL. *fenced: it is of a request with a fence. */
+static const char *given(const struct loader *l, const char *name, bool *fenced)
 {
     size_t n = strlen(name);
 
     for (size_t i = l->opts->n_params; i-- > 0;)
-        if (strncmp(l->opts->params[i], name, n) == 0 && l->opts->params[i][n] == '=')
+        if (strncmp(l->opts->params[i], name, n) == 0 && l->opts->params[i][n] == '=') {
+            *fenced = l->opts->fence != NULL && i + l->opts->fence->n_params >= l->opts->n_params;
             return l->opts->params[i] + n + 1;
+        }
     return NULL;
+}
+
+/* Whether the given value of p says what its preset does. */
+static bool is_preset(struct loader *l, const struct fr_param *p)
+{
+    const char *preset = p->preset;
+
+    if (p->type == FR_T_PATH && preset != NULL && !fr_has_prefix(preset, "node:"))
+        preset = absolute_in(l, l->folder[0], preset);
+    return preset != NULL && p->value != NULL && strcmp(preset, p->value) == 0;
 }
 
 static bool has_type(struct loader *l, struct fr_pos pos, const struct fr_param *param,
@@ -125,9 +137,9 @@ static void complain_unset(struct loader *l, const struct fr_param *p)
 static void settle(struct loader *l, const struct fr_yaml *y, struct fr_param *p)
 {
     const struct fr_yaml *preset = fr_yaml_get(y, "default"), *by_schedule = NULL;
-    const char *flag = given(l, p->name), *value = flag;
+    bool fenced = false, yes;
+    const char *flag = given(l, p->name, &fenced), *value = flag;
     struct fr_pos pos = {0};
-    bool yes;
 
     p->given = flag != NULL;
     if (flag == NULL && preset == NULL && (by_schedule = scheduled(l, p->name)) == NULL) {
@@ -146,6 +158,8 @@ static void settle(struct loader *l, const struct fr_yaml *y, struct fr_param *p
     p->value = value != NULL && p->type == FR_T_PATH && !fr_has_prefix(value, "node:")
                    ? absolute_in(l, flag != NULL ? l->opts->cwd : l->folder[0], value)
                    : value;
+    p->fenced = fenced && p->n_choices == 0 && !is_preset(l, p) &&
+                (p->type == FR_T_STRING || p->type == FR_T_PATH);
 }
 
 static void check_flags(struct loader *l, const struct fr_yaml *y)

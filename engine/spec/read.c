@@ -42,9 +42,18 @@ const char *absolute_in(struct loader *l, const char *folder, const char *path)
         l, fr_arena_fmt(l->arena, "%s%s%s", folder, strcmp(folder, "/") == 0 ? "" : "/", path));
 }
 
+/* Where a path in the text read last counts from. */
+static const char *base_of(const struct loader *l)
+{
+    return l->from_flag ? l->opts->cwd : l->folder[l->file];
+}
+
 const char *absolute(struct loader *l, const char *path)
 {
-    return absolute_in(l, l->from_flag ? l->opts->cwd : l->folder[l->file], path);
+    path = absolute_in(l, base_of(l), path);
+    if (path != NULL)
+        guard_path(l, path);
+    return path;
 }
 
 const char *folder_of(struct loader *l, const char *path)
@@ -59,12 +68,16 @@ void absolute_text(struct loader *l, struct fr_text *text)
     const struct fr_expr *first = text->expr != NULL ? expr_first(text->expr) : NULL;
     const char *begin = text->expr == NULL ? text->s : first != NULL ? first->text : "node:";
 
+    if (text->expr != NULL && !(first != NULL && fr_has_prefix(begin, "node:")))
+        guard_late(l);
     if (fr_has_prefix(begin, "node:"))
         return;
     if (text->expr == NULL) {
         text->s = absolute(l, text->s);
     } else if (begin[0] != '/') {
-        text->expr = expr_join(l->arena, expr_literal(l->arena, absolute(l, "")), text->expr);
+        const char *folder = absolute_in(l, base_of(l), "");
+
+        text->expr = expr_join(l->arena, expr_literal(l->arena, folder), text->expr);
         l->no_memory |= text->expr == NULL;
     }
 }
@@ -276,6 +289,8 @@ static void read_value(struct loader *l, const struct fr_yaml *y, const struct f
     case SHAPE_PATH:
         if ((text = read_now(l, y)) != NULL)
             *(const char **)at = f->shape == SHAPE_PATH ? absolute(l, text) : text;
+        if (f->of_host)
+            guard_name(l, f->name);
         break;
     case SHAPE_BOOL:
         if ((text = read_now(l, y)) == NULL)

@@ -12,6 +12,7 @@
 #define FR_SPEC_SPEC_H
 
 #include "engine/spec/expr.h"
+#include "engine/spec/issues.h"
 #include "engine/spec/kinds.h"
 #include "engine/spec/notify.h"
 #include "engine/spec/schedule.h"
@@ -188,6 +189,7 @@ struct fr_param {
     const char *preset;         /* NULL: must be given */
     const char *value;          /* as used: paths absolute, a bool as true or false */
     bool given;                 /* by -p */
+    bool fenced;                /* a text by a request with a fence, and not the preset */
     const char *const *choices; /* allowed values; none: any of its type */
     size_t n_choices;
 };
@@ -242,15 +244,6 @@ struct fr_spec { /* owns: the arena, and with it all below */
     size_t n_env_used;
 };
 
-/* One line a mistake: "file:line:col: what; expected …; did you mean 'x'?", sorted. */
-struct fr_issues { /* zero it to start */
-    struct fr_arena arena;
-    const char **lines;
-    size_t n;
-};
-
-void fr_issues_finish(struct fr_issues *issues);
-
 /* What a pipeline file means, numbered. A stored run keeps the number of its own.
  *   1  when: may have text around ${{ }}, and that is true; a && b and a || b give true or false;
  *      a bool param keeps its text; timeout: 0s is no limit; relative paths count from cwd; names
@@ -264,6 +257,8 @@ struct fr_spec_opts {
     const char *cwd;           /* absolute; path and the paths in params count from it */
     const char *const *params; /* "name=value", as given by -p */
     size_t n_params;
+    const struct fr_fence *fence; /* fence.h; NULL: params may name any file */
+    bool alone;                   /* the inventory is not opened, and each name of a node taken */
     bool scheduled; /* a param that all schedules of the file give has the first one's, not none */
     int rules; /* of which the file was submitted; 0: FR_SPEC_RULES. Stored with a run, so that a
                 * newer program reads its file as the older one did */

@@ -45,10 +45,15 @@ static void read_needs(struct loader *l, const struct fr_yaml *y, struct fr_task
 }
 
 /* Marks the nodes that name means: a node, or all that carry it as a label. */
-static bool mark(const struct fr_spec *spec, const char *name, bool *marked)
+static bool mark(const struct loader *l, const char *name, bool *marked)
 {
+    const struct fr_spec *spec = l->spec;
     int node = fr_spec_node(spec, name);
-    bool found = node >= 0;
+    bool found;
+
+    if (node < 0 && l->any_node)
+        node = 0;
+    found = node >= 0;
 
     if (found)
         marked[node] = true;
@@ -119,7 +124,7 @@ static void read_on(struct loader *l, const struct fr_yaml *y, struct fr_task *t
     for (size_t i = 0; i < n; i++)
         if (strcmp(names[i], "head") == 0)
             marked[0] = true;
-        else if (l->spec->n_nodes > 0 && !mark(l->spec, names[i], marked))
+        else if (l->spec->n_nodes > 0 && !mark(l, names[i], marked))
             unknown_place(l, y->kind == FR_YAML_LIST ? y->items[i] : y, names[i]);
     set_nodes(l, task, FR_ON_NAMED, marked);
 }
@@ -142,6 +147,23 @@ static bool inside(const char *path)
             return false;
     }
     return true;
+}
+
+/* "node:PATH" is copied by the node, which may be this machine. */
+static void guard_node_file(struct loader *l, const struct fr_task *task, const struct fr_text *t)
+{
+    const struct fr_expr *first = t->expr != NULL ? expr_first(t->expr) : NULL;
+    const char *begin = t->expr == NULL ? t->s : first != NULL ? first->text : "";
+    bool here = task->on == FR_ON_CONTROL;
+
+    for (size_t i = 0; i < l->spec->n_nodes; i++)
+        here |= l->spec->nodes[i].executor == FR_EXECUTOR_LOCAL;
+    if (!here || !fr_has_prefix(begin, "node:"))
+        return;
+    if (t->expr != NULL)
+        guard_late(l);
+    else
+        guard_path(l, t->s + 5);
 }
 
 static void read_files(struct loader *l, const struct fr_yaml *y, const struct field *f,
@@ -171,6 +193,7 @@ static void read_files(struct loader *l, const struct fr_yaml *y, const struct f
                      "file '%s' comes from nowhere", files[i].name);
         else
             absolute_text(l, source);
+        guard_node_file(l, task, source);
     }
     task->files = files;
     task->n_files = y->n;

@@ -114,6 +114,7 @@ static bool settle(struct text_reader *r, struct fr_expr *e, struct fr_text *out
     struct fr_err err;
 
     r->l->from_flag = first != NULL && first->given;
+    r->l->fenced = expr_fenced(e);
     if (!expr_static(e)) {
         out->expr = e;
         fr_text_refs(out, find_secret, &out->secret);
@@ -152,7 +153,8 @@ bool read_text(struct loader *l, const struct fr_yaml *y, unsigned allow, struct
     size_t at;
 
     *out = (struct fr_text){.s = "", .pos = pos_of(l, y)};
-    l->from_flag = false;
+    l->text_pos = out->pos;
+    l->from_flag = l->fenced = false;
     if (y->kind == FR_YAML_NULL)
         return true;
     if (y->kind != FR_YAML_SCALAR) {

@@ -13,7 +13,8 @@ struct fr_backfill_row {
     int64_t from_ms, to_ms; /* from <= instant < to */
     int64_t newest;         /* 1: the newest first */
     const char *existing;   /* skip, failed, all */
-    const char *params;     /* JSON: ["name=value"] */
+    const char *params;     /* JSON: ["name=value"]; in front true: by whom that may not name every
+                             * file */
     int64_t max_active, priority;
     const char *state; /* active, paused, over, cancelled */
     const char *note;  /* paused: why */
