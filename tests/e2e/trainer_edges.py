@@ -3,6 +3,7 @@
 asked for, a token cache under another train_on_prompt, masks of dropout by epoch, steps that are logged."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -121,8 +122,32 @@ def masks():
         t.same("dropout %s: different losses" % p, len(set(seen)), kinds)
 
 
+def tokenizers():
+    """A tokenizer's class and special tokens, where the files of its folder differ."""
+    with open("ex/model/tokenizer_config.json") as f:
+        plain = json.load(f)
+    for what, config, special, said in (
+            ("a class with a pipeline of its own", dict(plain, tokenizer_class="Qwen2TokenizerFast"), None,
+             "said twice, normalizer: tokenizer_class Qwen2Tokenizer:"),
+            ("eos in the map alone", {k: v for k, v in plain.items() if k != "eos_token"}, {"eos_token": plain["eos_token"]}, None),
+            ("another eos in the map", dict(plain, eos_token=plain["bos_token"]), {"eos_token": plain["eos_token"]},
+             "said twice, eos_token: special_tokens_map.json")):
+        folder = what.replace(" ", "-")
+        shutil.copytree("ex/model", folder)
+        with open(folder + "/tokenizer_config.json", "w") as f:
+            json.dump(config, f)
+        if special is not None:
+            with open(folder + "/special_tokens_map.json", "w") as f:
+                json.dump(special, f)
+        run = t.train(what, "out-" + folder, 1, steps=1, model_name_or_path=folder, tokenized_path=None, **BASE)
+        if said is not None:
+            t.has(what, run.text(), said)
+        t.check(what + ": no new token", "the tokenizer lacks stop words" not in run.text(), run.text()[-2000:])
+
+
 def main():
     t.begin()
+    tokenizers()
     saves()
     older()
     logs()

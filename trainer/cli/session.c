@@ -90,6 +90,16 @@ static enum fr_rc read_flags(struct tr_session *s, const struct tr_session_flags
     return rc == FR_OK ? tr_device_parse(f->device, &s->ranks.device, err) : rc;
 }
 
+static void tell_tokenizer(const struct tr_tokenizer *t)
+{
+    struct fr_buf notes = {0};
+
+    tr_tokenizer_notes(t, &notes);
+    if (notes.n > 0)
+        fr_complain("%s", notes.p);
+    fr_buf_finish(&notes);
+}
+
 enum fr_rc tr_session_open(struct tr_session *s, const struct tr_session_flags *f,
                            const struct tr_arg_map *map, struct fr_err *err)
 {
@@ -106,6 +116,8 @@ enum fr_rc tr_session_open(struct tr_session *s, const struct tr_session_flags *
         rc = tr_template_choose(f->template_name, f->model_dir, &s->templ, err);
     if (rc == FR_OK && s->templ != NULL)
         rc = tr_tokenizer_load(f->model_dir, &s->tokenizer, err);
+    if (rc == FR_OK && s->tokenizer != NULL && s->comm_opts.rank == 0)
+        tell_tokenizer(s->tokenizer);
     if (rc == FR_OK && s->templ != NULL)
         rc = tr_template_fix(s->templ, s->tokenizer, err);
     return rc == FR_OK ? tr_ranks_join(&s->ranks, &s->comm_opts, err) : rc;

@@ -77,6 +77,7 @@ enum fr_rc tr_cmd_tokenize(int argc, const char *const *argv, struct fr_err *err
     struct tr_flags f = {.flags = flags, .n = 2, .rest = files, .max_rest = 1};
     struct tr_tokenizer *t = NULL;
     struct tr_encoder *e = NULL;
+    struct fr_buf notes = {0};
     FILE *in = stdin;
     enum fr_rc rc = tr_flags_read(&f, argc, argv, err);
 
@@ -92,6 +93,11 @@ enum fr_rc tr_cmd_tokenize(int argc, const char *const *argv, struct fr_err *err
     if (f.nrest > 0 && (in = fopen(files[0], "r")) == NULL)
         return fr_fail_errno(err, errno, "cannot open %s", files[0]);
     rc = tr_tokenizer_load(path, &t, err);
+    if (rc == FR_OK)
+        tr_tokenizer_notes(t, &notes);
+    if (notes.n > 0)
+        fr_complain("%s", notes.p);
+    fr_buf_finish(&notes);
     if (rc == FR_OK)
         rc = tr_encoder_create(t, &e, err);
     if (rc == FR_OK)

@@ -8,6 +8,7 @@
 #include "engine/base/heap.h"
 #include "engine/base/map.h"
 #include "engine/base/file.h"
+#include "trainer/data/tok_class.h"
 #include "trainer/data/tokenizer.h"
 
 #include <jansson.h>
@@ -172,6 +173,8 @@ struct tr_tokenizer {
     int32_t bos, eos, pad;
     bool split_special; /* the text of special tokens is text like any other */
     char digest[FR_SHA256_TEXT];
+    struct tr_twice twice; /* owns: what the folder says twice */
+    const char *foreign;   /* a class whose pipeline is not done here; or NULL */
 };
 
 /* The character that stands for a byte in byte-level vocabularies (GPT-2's table), as UTF-8 into

@@ -6,7 +6,8 @@
 /* Named special tokens in the order in which the reference adds them. */
 static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                     "pad_token", "cls_token", "mask_token"};
-static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
+static const char *const lists[] = {"model_specific_special_tokens", "additional_special_tokens",
+                                    "extra_special_tokens"};
 
 enum { NAMES = sizeof(names) / sizeof(names[0]), LISTS = sizeof(lists) / sizeof(lists[0]) };
 

@@ -35,14 +35,9 @@ static enum fr_rc no_memory(struct fr_err *err)
     return fr_fail(err, FR_NOMEM, "no memory for the tokenizer");
 }
 
-/* The two files, parsed; config is NULL where there is none. */
-struct files {
-    json_t *root, *config;
-};
-
 /* The largest id of vocab and added tokens, checked. */
-static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab, const struct files *f,
-                            struct fr_err *err)
+static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab,
+                            const struct tr_tok_files *f, struct fr_err *err)
 {
     const json_t *added = json_object_get(f->root, "added_tokens");
     size_t more = tr_tok_config_tokens(f->config) + TR_TOK_SPARE, room;
@@ -50,14 +45,16 @@ static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab, const s
     json_t *v;
     size_t i;
 
-    json_object_foreach ((json_t *)vocab, key, v) {
+    json_object_foreach((json_t *)vocab, key, v)
+    {
         if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= IDS_MAX)
             return fr_fail(err, FR_USAGE, "vocab: the id of '%s' is no number of a vocabulary",
                            key);
         if (json_integer_value(v) >= t->size)
             t->size = (int32_t)json_integer_value(v) + 1;
     }
-    json_array_foreach ((json_t *)added, i, v) {
+    json_array_foreach((json_t *)added, i, v)
+    {
         const json_t *id = json_object_get(v, "id");
         if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= IDS_MAX)
             return fr_fail(err, FR_USAGE, "added_tokens: entry %zu has no id", i);
@@ -114,8 +111,8 @@ static enum fr_rc read_unknown(struct tr_tokenizer *t, const json_t *model, stru
     }
     if (!json_is_string(unk))
         return FR_OK;
-    t->unk = tr_tok_map_get(&t->vocab,
-                            (struct fr_str){json_string_value(unk), json_string_length(unk)});
+    t->unk =
+        tr_tok_map_get(&t->vocab, (struct fr_str){json_string_value(unk), json_string_length(unk)});
     return t->unk >= 0 ? FR_OK
                        : fr_fail(err, FR_USAGE, "unk_token '%s' is no token of the vocab",
                                  json_string_value(unk));
@@ -160,7 +157,8 @@ static enum fr_rc read_merges(struct tr_tokenizer *t, const json_t *merges, stru
 
     if (!fr_map_reserve(&t->merges, json_array_size(merges)))
         return no_memory(err);
-    json_array_foreach ((json_t *)merges, i, v) {
+    json_array_foreach((json_t *)merges, i, v)
+    {
         struct fr_str a, b;
         if (json_is_string(v) && fr_has_prefix(json_string_value(v), "#version"))
             continue;
@@ -183,7 +181,8 @@ static enum fr_rc read_merges(struct tr_tokenizer *t, const json_t *merges, stru
     return rc;
 }
 
-static enum fr_rc read_model(struct tr_tokenizer *t, const struct files *f, struct fr_err *err)
+static enum fr_rc read_model(struct tr_tokenizer *t, const struct tr_tok_files *f,
+                             struct fr_err *err)
 {
     static const char *const empty[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const json_t *model = json_object_get(f->root, "model");
@@ -205,8 +204,7 @@ static enum fr_rc read_model(struct tr_tokenizer *t, const struct files *f, stru
         return fr_fail(err, FR_UNSUPPORTED, "BPE dropout is not done");
     t->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     t->chars = tr_tok_is_chars(json_object_get(f->root, "pre_tokenizer"));
-    if ((rc = find_size(t, vocab, f, err)) != FR_OK ||
-        (rc = read_vocab(t, vocab, err)) != FR_OK ||
+    if ((rc = find_size(t, vocab, f, err)) != FR_OK || (rc = read_vocab(t, vocab, err)) != FR_OK ||
         (t->chars && (rc = read_unknown(t, model, err)) != FR_OK))
         return rc;
     return read_merges(t, merges, err);
@@ -230,17 +228,32 @@ static enum fr_rc parse(const char *path, struct fr_buf *all, json_t **root, str
     size_t start = all->n;
     enum fr_rc rc = fr_file_read(path, FILE_MAX_BYTES, all, err);
 
-    return rc == FR_OK ? fr_json_parse((struct fr_str){all->p + start, all->n - start}, path, root,
-                                       err)
-                       : rc;
+    return rc == FR_OK
+               ? fr_json_parse((struct fr_str){all->p + start, all->n - start}, path, root, err)
+               : rc;
 }
 
-/* tokenizer.json, and tokenizer_config.json beside it where there is one. */
-static enum fr_rc parse_files(const char *path, struct fr_buf *all, struct files *f,
-                              struct fr_err *err)
+/* A file beside tokenizer.json, where there is one. */
+static enum fr_rc parse_beside(const char *path, const char *name, struct fr_buf *all,
+                               json_t **root, struct fr_err *err)
 {
     const char *slash = strrchr(path, '/');
-    char config[PATH_MAX];
+    char other[PATH_MAX];
+    struct stat st;
+
+    if (snprintf(other, sizeof(other), "%.*s%s", slash != NULL ? (int)(slash + 1 - path) : 0, path,
+                 name) >= PATH_MAX ||
+        fr_sys.lstat(other, &st) != 0)
+        return FR_OK;
+    return parse(other, all, root, err);
+}
+
+/* tokenizer.json and what is beside it, in one form. all gets the bytes that say what the ids are:
+ * other files and the class count where they change something. */
+static enum fr_rc parse_files(const char *path, struct fr_buf *all, struct tr_tok_files *f,
+                              struct tr_twice *twice, struct fr_err *err)
+{
+    struct fr_buf more = {0}, config = {0};
     struct stat st;
     enum fr_rc rc;
 
@@ -249,15 +262,23 @@ static enum fr_rc parse_files(const char *path, struct fr_buf *all, struct files
                        "%s does not exist: a tokenizer.model alone is not read, save_pretrained() "
                        "of transformers' AutoTokenizer writes a tokenizer.json",
                        path);
-    if ((rc = parse(path, all, &f->root, err)) != FR_OK ||
-        snprintf(config, sizeof(config), "%.*stokenizer_config.json",
-                 slash != NULL ? (int)(slash + 1 - path) : 0, path) >= PATH_MAX ||
-        fr_sys.lstat(config, &st) != 0)
-        return rc;
-    return parse(config, all, &f->config, err);
+    if ((rc = parse(path, all, &f->root, err)) == FR_OK &&
+        (rc = parse_beside(path, "tokenizer_config.json", all, &f->config, err)) == FR_OK &&
+        (rc = parse_beside(path, "special_tokens_map.json", &more, &f->map, err)) == FR_OK &&
+        (rc = parse_beside(path, "added_tokens.json", &more, &f->added, err)) == FR_OK &&
+        (rc = parse_beside(path, "config.json", &config, &f->model, err)) == FR_OK)
+        rc = tr_tok_settle(f, twice, err);
+    if (f->merged)
+        fr_buf_add(all, more.p, more.n);
+    if (f->rebuilt != NULL)
+        fr_buf_text(all, f->rebuilt);
+    fr_buf_finish(&more);
+    fr_buf_finish(&config);
+    return rc;
 }
 
-static enum fr_rc read_files(struct tr_tokenizer *t, const struct files *f, struct fr_err *err)
+static enum fr_rc read_files(struct tr_tokenizer *t, const struct tr_tok_files *f,
+                             struct fr_err *err)
 {
     const char *version = json_string_value(json_object_get(f->root, "version"));
     enum fr_rc rc = FR_OK;
@@ -286,7 +307,7 @@ enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct
     size_t n = strlen(path);
     bool is_file = n > 5 && strcmp(path + n - 5, ".json") == 0;
     struct fr_buf all = {0};
-    struct files f = {NULL, NULL};
+    struct tr_tok_files f = {NULL};
     char file[PATH_MAX];
     enum fr_rc rc;
 
@@ -297,11 +318,11 @@ enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct
     if (snprintf(file, sizeof(file), is_file ? "%s" : "%s/tokenizer.json", path) >= PATH_MAX)
         rc = fr_fail(err, FR_USAGE, "folder name too long: %s", path);
     else
-        rc = parse_files(file, &all, &f, err);
+        rc = parse_files(file, &all, &f, &t->twice, err);
     if (rc == FR_OK && (rc = read_files(t, &f, err)) != FR_OK)
         fr_while(err, "%s", file);
-    json_decref(f.root);
-    json_decref(f.config);
+    t->foreign = f.foreign;
+    tr_tok_files_finish(&f);
     if (rc == FR_OK) {
         fr_sha256(all.p, all.n, t->digest);
         *out = t;
@@ -321,8 +342,24 @@ void tr_tokenizer_destroy(struct tr_tokenizer *t)
     fr_map_finish(&t->merges);
     fr_sys.free(t->raw.nodes);
     fr_sys.free(t->normal.nodes);
+    tr_twice_finish(&t->twice);
     fr_arena_finish(&t->arena);
     fr_sys.free(t);
+}
+
+const struct tr_twice *tr_tokenizer_twice(const struct tr_tokenizer *t)
+{
+    return &t->twice;
+}
+
+void tr_tokenizer_notes(const struct tr_tokenizer *t, struct fr_buf *lines)
+{
+    tr_twice_notes(&t->twice, lines);
+    if (t->foreign != NULL)
+        fr_buf_fmt(lines,
+                   "tokenizer_class %s: transformers puts a pipeline of the class's own in place "
+                   "of tokenizer.json's, which is read here: ids may differ\n",
+                   t->foreign);
 }
 
 int32_t tr_tokenizer_bos(const struct tr_tokenizer *t)

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 struct tr_tokenizer;
+struct tr_twice;
 struct tr_encoder; /* one thread's cache, match data and work memory */
 
 /* A growing list of ids; zero it to start. */
@@ -28,7 +29,8 @@ void tr_ids_finish(struct tr_ids *ids);
 enum fr_rc tr_ids_add(struct tr_ids *ids, const int32_t *v, size_t n, struct fr_err *err);
 
 /* path is a tokenizer.json, or a folder that holds one; tokenizer_config.json beside it names the
- * special tokens. FR_USAGE or FR_UNSUPPORTED names the wrong or unknown part of the file. */
+ * special tokens. Other files beside them count as transformers takes them (tok_class.h). FR_USAGE
+ * or FR_UNSUPPORTED names the wrong or unknown part of the file. */
 enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct fr_err *err);
 void tr_tokenizer_destroy(struct tr_tokenizer *t);
 
@@ -40,7 +42,11 @@ int32_t tr_tokenizer_pad(const struct tr_tokenizer *t);
 int32_t tr_tokenizer_id(const struct tr_tokenizer *t, const char *content);
 /* Highest id + 1. */
 int32_t tr_tokenizer_size(const struct tr_tokenizer *t);
-/* SHA-256 of tokenizer.json and tokenizer_config.json, 64 hexadecimal digits. */
+/* What the folder says in two ways, and lines about it for whoever runs a command. */
+const struct tr_twice *tr_tokenizer_twice(const struct tr_tokenizer *t);
+void tr_tokenizer_notes(const struct tr_tokenizer *t, struct fr_buf *lines);
+/* SHA-256 of tokenizer.json and tokenizer_config.json, and of what else changed the ids: 64
+ * hexadecimal digits. */
 const char *tr_tokenizer_digest(const struct tr_tokenizer *t);
 
 /* Adds a special token behind the last one where the tokenizer lacks it (a template's stop word);

@@ -230,13 +230,25 @@ static enum fr_rc make_sampler(struct tr_run *r, struct fr_err *err)
     return tr_sampler_create(r->data, &o, &r->sampler, err);
 }
 
+static enum fr_rc load_tokenizer(struct tr_run *r, struct fr_err *err)
+{
+    struct fr_buf notes = {0};
+    enum fr_rc rc = tr_tokenizer_load(r->args->model_name_or_path, &r->tokenizer, err);
+
+    if (rc != FR_OK)
+        return rc;
+    tr_tokenizer_notes(r->tokenizer, &notes);
+    tr_run_notes(r, &notes);
+    return FR_OK;
+}
+
 enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
     const struct tr_template *templ = NULL;
     enum tr_tool_format tools = TR_TOOLS_DEFAULT;
     char cache[PATH_MAX];
-    enum fr_rc rc = tr_tokenizer_load(a->model_name_or_path, &r->tokenizer, err);
+    enum fr_rc rc = load_tokenizer(r, err);
 
     if (rc == FR_OK)
         rc = tr_template_choose(a->template_name, a->model_name_or_path, &templ, err);

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""What AutoTokenizer makes of a tokenizer's folder, for tests/unit/tokenizer_test.c.
+
+    python3 tests/golden/folder.py    # with transformers 5.24, tokenizers 0.23; writes folder.json
+
+A row: name; base, a file of tokenizer/; changes to it: added (content, special, normalized behind its own), without (parts taken
+out); files beside it: config (tokenizer_config.json), map (special_tokens_map.json), more (added_tokens.json), model (config.json),
+null: none; and what AutoTokenizer gives: class, bos, eos, pad (ids or null), and of each text its ids.
+"""
+import json
+import os
+import tempfile
+
+from transformers import AutoTokenizer
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TEXTS = ["the river counts seven boats", "  two  blanks and 12345 don't I'LL", "e\u0301t\u00e9 \uac00 \u1100\u1161\u017f's", "x=3.14\r\n\n\tfoo_bar",
+         "<s>the</s> of <|endoftext|><|im_start|>a<|im_end|> <mine> stone", "\u5e74\u306e\u30c6\u30b9\u30c8 \U0001f60a 2024 bridge...", ""]
+NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
+CHATML = [["<|im_start|>", True, False], ["<|im_end|>", False, False], ["<mine>", False, True]]
+
+
+def decoder(*entries):
+    return {str(i): {"content": c, "lstrip": False, "normalized": n, "rstrip": False, "single_word": False, "special": s}
+            for i, c, s, n in entries}
+
+
+def rows():
+    yield "the file alone", "deepseek", [], None, None, None, None
+    for kind in ("gpt2", "qwen", "llama3", "deepseek"):
+        for name in ("Qwen2Tokenizer", "Qwen2TokenizerFast", "GPT2Tokenizer", "GPT2TokenizerFast", "GPTNeoXTokenizerFast", "Qwen3_5Tokenizer",
+                     "CohereTokenizerFast", "LlamaTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend", "NoSuchTokenizer"):
+            yield "%s as %s" % (kind, name), kind, CHATML, dict(NAMES, tokenizer_class=name), None, None, None
+        for prefix in (True, False):
+            yield "%s, a blank in front: %s" % (kind, prefix), kind, [], dict(NAMES, tokenizer_class="GPT2Tokenizer", add_prefix_space=prefix), None, None, None
+    for kind in ("llama2", "mistral", "words"):
+        for name in ("LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "GemmaTokenizer", "PreTrainedTokenizerFast"):
+            yield "%s as %s" % (kind, name), kind, CHATML, dict(NAMES, tokenizer_class=name), None, None, None
+        for more in ({"legacy": True}, {"legacy": False}, {"add_prefix_space": False}, {"add_prefix_space": True, "legacy": True}):
+            yield "%s as LlamaTokenizer, %s" % (kind, more), kind, CHATML, dict(NAMES, tokenizer_class="LlamaTokenizer", **more), None, None, None
+    for model in ("qwen2", "qwen3", "qwen3_moe", "llama", "mistral", "deepseek_v3"):
+        for name in (None, "Qwen2Tokenizer", "LlamaTokenizerFast", "PreTrainedTokenizerFast", "GPT2Tokenizer"):
+            config = dict(NAMES) if name is None else dict(NAMES, tokenizer_class=name)
+            yield "a %s as %s" % (model, name), "deepseek", [], config, None, None, {"model_type": model}
+    yield "code that is not run", "deepseek", [], dict(NAMES, tokenizer_class="GPT2Tokenizer", auto_map={"AutoTokenizer": ["x.T", None]}), None, None, {"model_type": "qwen2"}
+    ends = decoder((300, "<|im_start|>", True, False), (301, "<|im_end|>", False, False))
+    for name in ("Qwen2Tokenizer", "PreTrainedTokenizerFast"):
+        for legacy in (False, True):
+            config = dict(NAMES, tokenizer_class=name) if legacy else dict(NAMES, tokenizer_class=name, added_tokens_decoder=ends)
+            what = "%s, %s list" % (name, "no" if legacy else "a")
+            bare = {k: v for k, v in config.items() if not k.endswith("os_token")}
+            yield what + ": tokens of the file", "deepseek", CHATML, config, None, None, None
+            yield what + ": a map", "deepseek", CHATML, config, {"eos_token": "<|im_end|>", "pad_token": {"content": "<mine>", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False}}, None, None
+            yield what + ": only a map", "deepseek", [], bare, dict(NAMES), None, None
+            yield what + ": a new word in the map", "deepseek", [], bare, {"eos_token": "<|new|>"}, None, None
+            yield what + ": more tokens", "deepseek", [], config, None, {"<|im_start|>": 700, "<mine>": 701}, None
+            yield what + ": more tokens, special by the map", "deepseek", CHATML, config, {"additional_special_tokens": ["<|im_start|>", "<x>"]}, {"<x>": 710, "<|im_start|>": 711}, None
+            yield what + ": extra as a list", "deepseek", CHATML, dict(config, extra_special_tokens=["<y>", "<|im_end|>"]), {"extra_special_tokens": ["<z>"]}, None, None
+            yield what + ": extra as a map", "deepseek", CHATML, dict(config, extra_special_tokens={"image_token": "<i>", "b_token": "<|im_end|>"}), None, None, None
+            yield what + ": a name of its own", "deepseek", CHATML, dict(config, image_token="<i>"), None, None, None
+
+
+def write(folder, name, value):
+    if value is not None:
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+            json.dump(value, f)
+
+
+def row(name, base, added, config, special_map, more, model):
+    with open(os.path.join(HERE, "tokenizer", base + ".json"), encoding="utf-8") as f:
+        file = json.load(f)
+    last = max([max(file["model"]["vocab"].values())] + [t["id"] for t in file["added_tokens"]])
+    for k, (content, special, normalized) in enumerate(added):
+        file["added_tokens"].append({"id": last + 1 + k, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
+                                     "normalized": normalized, "special": special})
+    with tempfile.TemporaryDirectory() as folder:
+        write(folder, "tokenizer.json", file)
+        write(folder, "tokenizer_config.json", config)
+        write(folder, "special_tokens_map.json", special_map)
+        write(folder, "added_tokens.json", more)
+        write(folder, "config.json", model)
+        try:
+            got = AutoTokenizer.from_pretrained(folder)
+        except Exception as e:
+            print("left out:", name, repr(e)[:150])
+            return None
+    return {"name": name, "base": base, "added": added, "config": config, "map": special_map, "more": more, "model": model,
+            "class": type(got).__name__, "bos": got.bos_token_id, "eos": got.eos_token_id, "pad": got.pad_token_id,
+            "texts": [{"text": text, "ids": got.encode(text, add_special_tokens=False)} for text in TEXTS]}
+
+
+def main():
+    made = [r for r in (row(*values) for values in rows()) if r is not None]
+    with open(os.path.join(HERE, "folder.json"), "w", encoding="utf-8") as f:
+        f.write("[\n" + ",\n".join(json.dumps(r) for r in made) + "\n]\n")
+    print(len(made))
+
+
+main()

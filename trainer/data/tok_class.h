@@ -1,0 +1,41 @@
+/*
+ * What a tokenizer's folder says, in one form. transformers 5.24 reads tokenizer.json, and then
+ *
+ *   - where tokenizer_config.json has no added_tokens_decoder: special_tokens_map.json over its
+ *     names, and added_tokens.json;
+ *   - where its class is one that builds its pipeline itself: vocabulary and merges of
+ *     tokenizer.json alone, the class's normalizer, pre-tokenizer and decoder, and added tokens of
+ *     the configuration. The class is tokenizer_class, or what config.json's model_type stands for.
+ *
+ * Source: AutoTokenizer.from_pretrained and convert_to_native_format as they behave;
+ * tests/golden/folder.py records it.
+ */
+#ifndef TR_DATA_TOK_CLASS_H
+#define TR_DATA_TOK_CLASS_H
+
+#include "engine/base/err.h"
+#include "trainer/tensor/twice.h"
+
+#include <jansson.h>
+
+/* The files, parsed; NULL where there is none but root. Settled in place. */
+struct tr_tok_files {
+    json_t *root, *config, *map, *added, *model; /* tokenizer.json, tokenizer_config.json,
+                                                    special_tokens_map.json, added_tokens.json,
+                                                    config.json */
+    const char *rebuilt; /* out: the class whose pipeline differs from tokenizer.json's; or NULL */
+    const char *foreign; /* out: a class that builds one which is not done here; or NULL */
+    bool legacy;         /* out: the configuration lists no added tokens: map and added count */
+    bool merged;         /* out: one of them said something */
+};
+
+/* Afterwards root and config alone are to be read. Differences get rows. */
+enum fr_rc tr_tok_settle(struct tr_tok_files *f, struct tr_twice *twice, struct fr_err *err);
+
+/* tok_class.c: the class that the folder's tokenizer gets, NULL for that of tokenizer.json; known
+ * ones are put into root and config. */
+enum fr_rc tr_tok_apply_class(struct tr_tok_files *f, struct tr_twice *twice, struct fr_err *err);
+
+void tr_tok_files_finish(struct tr_tok_files *f);
+
+#endif
