@@ -107,7 +107,7 @@ static enum fr_rc refresh(struct logs *l, struct fr_err *err)
             place = fr_merge_find(l->merge, row->id);
         }
         if (rc == FR_OK)
-            fr_merge_set(l->merge, place, row->ended_wall != 0, row->done != 0);
+            fr_merge_set(l->merge, place, row->started_wall, row->ended_wall != 0, row->done != 0);
     }
     for (size_t i = 0; rc == FR_OK && i < insts.n; i++)
         any = any || is_named(l, &insts.rows[i]);

@@ -20,7 +20,9 @@ void fr_chan_explain(const struct fr_chan *ch, struct fr_err *err, bool ran)
     fr_fail(err, why.rc, "%s%s%s%s", why.msg, quote.n > 0 ? "; it said: " : "",
             quote.n > 0 ? quote.p : "",
             ran && !begun ? " (the user's login shell has to run flowrun's command: it must not be "
-                            "nologin, a restricted shell or a forced command)"
+                            "nologin, a restricted shell or a forced command, and its startup "
+                            "files, like ~/.bashrc, must not exec another program, redirect "
+                            "their output (exec 1>&2), read stdin or exit)"
                           : "");
     fr_buf_finish(&quote);
 }
@@ -40,7 +42,7 @@ bool fr_chan_slow(struct fr_chan *ch, int64_t now)
                                                       : "no answer from flownode",
             limit);
     if (ch->booting && !ch->boot.done)
-        fr_chan_explain(ch, &err, ch->boot.noise > 0 || ch->boot.line.n > 0);
+        fr_chan_explain(ch, &err, ch->link_up);
     fr_chan_lost(ch, &err, false);
     return true;
 }

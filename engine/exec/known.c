@@ -3,9 +3,21 @@
 
 #include "engine/base/file.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { KNOWN_MAX = 64 << 20 };
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Without letters' case, as ssh compares host names. */
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
 
 /* '*' and '?' are wildcards, as in known_hosts; brackets are plain characters. A later star
  * replaces the one before it, so the time is at most the product of both lengths. */
@@ -17,7 +29,7 @@ static bool glob(const char *p, size_t n, const char *s)
         if (p < end && *p == '*') {
             star = ++p;
             from = s;
-        } else if (p < end && (*p == '?' || *p == *s)) {
+        } else if (p < end && (*p == '?' || same_letter(*p, *s))) {
             p++;
             s++;
         } else if (star != NULL) {
@@ -52,7 +64,8 @@ static bool names_host(struct fr_str patterns, const char *host)
     return fits;
 }
 
-/* "|1|SALT|HASH ": libssh2 1.10 leaks memory over a hash that is not as long as a SHA-1. */
+/* "|1|SALT|HASH" and a blank: libssh2 1.10 leaks memory over a hash that is not as long as a SHA-1.
+ */
 static bool hash_whole(const char *line, size_t n)
 {
     static const char base64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -64,7 +77,7 @@ static bool hash_whole(const char *line, size_t n)
     for (int i = 1; i <= DIGITS; i++)
         if (hash[i] == '\0' || strchr(base64, hash[i]) == NULL)
             return false;
-    return hash[DIGITS + 1] == '=' && hash[DIGITS + 2] == ' ';
+    return hash[DIGITS + 1] == '=' && is_blank(hash[DIGITS + 2]);
 }
 
 /* Whether one of the names at the start of a line matches the host; *as is that name. libssh2
@@ -81,32 +94,47 @@ static bool line_fits(const struct fr_ssh_conf *c, struct fr_str names, const ch
     return *as != NULL;
 }
 
+/* Takes the marker and the blanks behind it off a line. */
+static bool take_marker(struct fr_str *line, const char *marker)
+{
+    size_t n = strlen(marker);
+
+    if (line->n <= n || memcmp(line->p, marker, n) != 0 || !is_blank(line->p[n]))
+        return false;
+    for (; n < line->n && is_blank(line->p[n]); n++)
+        ;
+    *line = (struct fr_str){line->p + n, line->n - n};
+    return true;
+}
+
+static struct fr_str names_of(struct fr_str line)
+{
+    size_t n = 0;
+
+    for (; n < line.n && !is_blank(line.p[n]) && line.p[n] != '\n'; n++)
+        ;
+    return (struct fr_str){line.p, n};
+}
+
 /* Adds one line, newline included: without it libssh2 takes the last byte of the key for it.
  * libssh2 knows no patterns, so a matching line is added with the name of the host itself. Hashed
- * names stay as they are. */
-static void known_line(struct fr_ssh *s, const char *line, size_t n)
+ * names stay as they are. Blanks may be tabs, and one becomes a space. */
+static void known_line(struct fr_ssh *s, struct fr_str line)
 {
-    LIBSSH2_KNOWNHOSTS *to = s->known;
-    const char *blank, *as;
+    LIBSSH2_KNOWNHOSTS *to = take_marker(&line, "@revoked") ? s->revoked : s->known;
+    struct fr_str names = names_of(line);
     struct fr_buf b = {0};
+    const char *as;
 
-    if (n > 9 && memcmp(line, "@revoked ", 9) == 0) {
-        to = s->revoked;
-        line += 9;
-        n -= 9;
-    }
-    if (n == 0 || line[0] == '@' || line[0] == '#' || (blank = memchr(line, ' ', n)) == NULL)
+    if (names.n == 0 || line.p[0] == '@' || line.p[0] == '#' || !is_blank(line.p[names.n]))
         return;
-    if (line[0] == '|' && !hash_whole(line, n))
+    if (line.p[0] == '|' && !hash_whole(line.p, line.n))
         return;
-    if (!line_fits(s->conf, (struct fr_str){line, (size_t)(blank - line)}, &as))
+    if (!line_fits(s->conf, names, &as))
         return;
-    if (as == NULL) {
-        fr_buf_add(&b, line, n);
-    } else {
-        fr_buf_text(&b, as);
-        fr_buf_add(&b, blank, n - (size_t)(blank - line));
-    }
+    fr_buf_add(&b, as != NULL ? as : names.p, as != NULL ? strlen(as) : names.n);
+    for (size_t i = names.n; i < line.n; i++)
+        fr_buf_add(&b, line.p[i] == '\t' ? " " : &line.p[i], 1);
     if (!b.bad)
         libssh2_knownhost_readline(to, b.p, b.n, LIBSSH2_KNOWNHOST_FILE_OPENSSH);
     fr_buf_finish(&b);
@@ -123,7 +151,9 @@ void fr_ssh_read_known(struct fr_ssh *s, const char *path)
         for (line = text.p; !text.bad; line = end + 1) {
             if ((end = memchr(line, '\n', (size_t)(text.p + text.n - line))) == NULL)
                 break;
-            known_line(s, line, (size_t)(end - line) + 1);
+            while (is_blank(*line))
+                line++;
+            known_line(s, (struct fr_str){line, (size_t)(end - line) + 1});
         }
     } /* a file that is not there holds no host */
     fr_buf_finish(&text);
@@ -141,15 +171,12 @@ const char *fr_known_needs_ssh(const struct fr_ssh_conf *c, const char *path,
         text.n = 0;
     for (const char *p = text.p, *end; out == NULL && p != NULL && p < text.p + text.n;
          p = end + 1, number++) {
-        size_t n = strcspn(p, "\n"), blanks;
+        struct fr_str line;
 
-        end = p + n;
-        if (n < sizeof(mark) || memcmp(p, mark, sizeof(mark) - 1) != 0)
-            continue;
-        p += sizeof(mark) - 1;
-        blanks = strspn(p, " \t");
-        p += blanks;
-        if (blanks > 0 && line_fits(c, (struct fr_str){p, strcspn(p, " \t\n")}, &as))
+        end = p + strcspn(p, "\n");
+        p += strspn(p, " \t");
+        line = (struct fr_str){p, (size_t)(end - p)};
+        if (take_marker(&line, mark) && line_fits(c, names_of(line), &as))
             out = fr_arena_fmt(arena, "%s in %s line %zu", mark, path, number);
     }
     fr_buf_finish(&text);

@@ -53,7 +53,7 @@ static const char START[] =
 static const char SCRIPT[] =
     "U=$(umask); umask 077; u=$(id -u); C=${XDG_CACHE_HOME:-$HOME/.cache}/flowrun; "
     "S=${XDG_STATE_HOME:-$HOME/.local/state}/flowrun; V=/var/tmp/flowrun-$u; "
-    "case $W in \"~/\"*) W=$HOME/${W#??};; /*|\"\") ;; *) W=$HOME/$W;; esac; "
+    "case $W in \"~\") W=$HOME;; \"~/\"*) W=$HOME/${W#??};; /*|\"\") ;; *) W=$HOME/$W;; esac; "
     "say() { echo \"FLOWBOOT $*\"; }; no() { say refused \"$*\"; exit 1; }; "
     "closed() { case $1 in ?????w*|????????w*) return 1;; esac; [ \"$3\" = \"$u\" ] || [ \"$3\" = "
     "0 ]; }; "

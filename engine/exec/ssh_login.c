@@ -218,11 +218,11 @@ static enum fr_ssh_step try_files(struct fr_ssh *s)
 {
     while (s->key < s->conf->n_keys) {
         const char *path = s->conf->keys[s->key];
-        const char *type = fr_ssh_key_type(path, &s->arena);
+        const char *type = fr_ssh_key_type(path, &s->arena), *fault = fr_ssh_key_fault(path);
         int rc;
 
-        if (type == NULL) {
-            fr_ssh_offered(s, path, "cannot be read");
+        if (type == NULL || fault != NULL) {
+            fr_ssh_offered(s, path, fault != NULL ? fault : "cannot be read");
             s->key++;
             continue;
         }

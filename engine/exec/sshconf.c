@@ -329,6 +329,8 @@ static void judge_keys(struct reading *r)
         const char *type = fr_ssh_key_type(c->keys[i], r->arena);
         const char *cert = fr_arena_fmt(r->arena, "%s-cert.pub", c->keys[i]);
 
+        if (fr_ssh_key_fault(c->keys[i]) != NULL)
+            continue;
         if (cert != NULL && readable(cert) && c->no_key == NULL)
             c->no_key = fr_arena_fmt(r->arena, "%s is a certificate", cert);
         else if (type != NULL && strcmp(type, "ssh-rsa") == 0)
@@ -436,6 +438,23 @@ static const char *type_in_private(const char *text)
         if (strstr(text, marks[i].mark) != NULL)
             return marks[i].type;
     return "";
+}
+
+const char *fr_ssh_key_fault(const char *path)
+{
+    static const char *const publics[] = {"ssh-", "ecdsa-sha2-", "sk-", "---- BEGIN SSH2 PUBLIC"};
+    struct fr_buf b = {0};
+    const char *fault = NULL;
+
+    if (fr_file_read(path, KEY_MAX, &b, NULL) == FR_OK && b.n > 0) {
+        if (fr_has_prefix(b.p, "PuTTY-User-Key-File"))
+            fault = "in PuTTY's format: puttygen FILE -O private-openssh -o NEW makes one for ssh";
+        for (size_t i = 0; i < sizeof(publics) / sizeof(publics[0]); i++)
+            if (fr_has_prefix(b.p, publics[i]))
+                fault = "that is the public key: name the private one";
+    }
+    fr_buf_finish(&b);
+    return fault;
 }
 
 const char *fr_ssh_key_type(const char *path, struct fr_arena *arena)

@@ -66,4 +66,8 @@ enum fr_rc fr_ssh_target_args(const struct fr_ssh_target *t, struct fr_arena *ar
  * NULL when the file cannot be read. */
 const char *fr_ssh_key_type(const char *path, struct fr_arena *arena);
 
+/* What is wrong with a file that is named as a private key: it is the public one, or PuTTY's. NULL:
+ * nothing that shows. */
+const char *fr_ssh_key_fault(const char *path);
+
 #endif

@@ -158,8 +158,10 @@ enum fr_rc fr_merge_add(struct fr_merge *m, struct fr_id attempt, const char *la
     return FR_OK;
 }
 
-void fr_merge_set(struct fr_merge *m, size_t place, bool ended, bool whole)
+void fr_merge_set(struct fr_merge *m, size_t place, int64_t began_ms, bool ended, bool whole)
 {
+    if (m->v[place].line_ms == 0)
+        m->v[place].line_ms = began_ms;
     m->v[place].ended = ended;
     m->v[place].whole = whole;
 }

@@ -44,8 +44,9 @@ size_t fr_merge_find(const struct fr_merge *m, struct fr_id attempt);
  * name of its log. Both are copied. */
 enum fr_rc fr_merge_add(struct fr_merge *m, struct fr_id attempt, const char *label,
                         const char *name, struct fr_err *err);
-/* What is known of it now. ended: nothing is written any more; whole: and all of it is here. */
-void fr_merge_set(struct fr_merge *m, size_t place, bool ended, bool whole);
+/* What is known of it now. began_ms: of lines whose time nobody could write; ended: nothing is
+ * written any more; whole: and all of it is here. */
+void fr_merge_set(struct fr_merge *m, size_t place, int64_t began_ms, bool ended, bool whole);
 
 /* Gives what is there and was not given to put. A line without a newline waits for it, unless its
  * log is whole, or ended and this is the last call. FR_IO …: a log that is there cannot be read. */

@@ -50,7 +50,8 @@ static bool add_attempt(void *arg, const struct fr_attempt_row *row, const char 
                     : fr_merge_add(m, row->id, label.p, row->log, err);
     fr_buf_finish(&label);
     if (*rc == FR_OK)
-        fr_merge_set(m, fr_merge_find(m, row->id), row->ended_wall != 0, row->done != 0);
+        fr_merge_set(m, fr_merge_find(m, row->id), row->started_wall, row->ended_wall != 0,
+                     row->done != 0);
     return true;
 }
 

@@ -58,13 +58,29 @@ static const char **find_name(const char **v, const char *name)
     return NULL;
 }
 
-bool fr_environ_finish(const char **v, struct fr_arena *arena)
+/* The rule of flownode's start (exec/ship.c) and of the built-in tasks (fr_work_folder). */
+static bool finish_work(const char **work, const struct fr_strs *base, struct fr_arena *arena)
+{
+    static const char name[] = "FLOWRUN_WORK=";
+    const char *path = *work + sizeof(name) - 1, *home = NULL;
+
+    for (size_t i = 0; i < base->n; i++)
+        if (fr_has_prefix(base->v[i].p, "HOME=/"))
+            home = base->v[i].p + 5;
+    if (path[0] == '/' || home == NULL)
+        return true;
+    if (path[0] == '~' && (path[1] == '/' || path[1] == '\0'))
+        path += path[1] == '/' ? 2 : 1;
+    *work = fr_arena_fmt(arena, "%s%s%s%s", name, strcmp(home, "/") == 0 ? "" : home,
+                         path[0] != '\0' || strcmp(home, "/") == 0 ? "/" : "", path);
+    return *work != NULL;
+}
+
+bool fr_environ_finish(const char **v, const struct fr_strs *base, struct fr_arena *arena)
 {
     const char **path = find_name(v, "PATH"), **work = find_name(v, "FLOWRUN_WORK");
-    const char **home = find_name(v, "HOME");
 
-    if (work != NULL && home != NULL && fr_has_prefix(*work, "FLOWRUN_WORK=~/") &&
-        (*work = fr_arena_fmt(arena, "FLOWRUN_WORK=%s%s", *home + 5, *work + 14)) == NULL)
+    if (work != NULL && !finish_work(work, base, arena))
         return false;
     for (const char **p = v; path != NULL && *p != NULL; p++) {
         const char *eq = strchr(*p, '='), *slash = strrchr(*p, '/');

@@ -11,9 +11,10 @@ bool fr_environ_base(const char *const *environ, struct fr_arena *arena, struct 
 /* NULL-terminated vector of the lists in order, the last of a name winning; NULL without memory. */
 const char **fr_environ_make(const struct fr_strs *const *lists, size_t n, struct fr_arena *arena);
 
-/* Completes a vector of fr_environ_make: "~/" in FLOWRUN_WORK becomes the user's home, and the
- * folders of all FLOWRUN_PROGRAM_* come first in PATH. False without memory. */
-bool fr_environ_finish(const char **v, struct fr_arena *arena);
+/* Completes a vector of fr_environ_make: FLOWRUN_WORK becomes absolute, "~/" and a relative path
+ * being below the user's home as base (fr_environ_base) has it; and the folders of all
+ * FLOWRUN_PROGRAM_* come first in PATH. False without memory. */
+bool fr_environ_finish(const char **v, const struct fr_strs *base, struct fr_arena *arena);
 
 /* Texts of a list as a NULL-terminated vector in arena; NULL without memory. */
 const char **fr_vector(const struct fr_strs *list, struct fr_arena *arena);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COPY_PIECE = 256 << 10, ANY_TRIES = 16 };
+enum { COPY_PIECE = 256 << 10, ANY_TRIES = 16, ARG_STRLEN = 128 << 10 };
 
 /* Copies without following a link at either end; the target is new. */
 static enum fr_rc copy_file(const char *from, const char *to, mode_t mode, struct fr_err *err)
@@ -150,65 +150,21 @@ static enum fr_rc hold_port(struct sup *s, struct fr_err *err)
     return fr_fail(err, FR_BUSY, "the ports from %d to %d are all in use", first, last);
 }
 
-/* Values of secrets, and the lines of those that have several. */
+/* Values of secrets, the lines of those that have several, and both as tools quote them. */
 static enum fr_rc gather_masks(struct sup *s, struct fr_err *err)
 {
     const struct fr_strs *sources[] = {&s->req->secret_env, &s->req->mask};
-    enum { LINE_MIN = 8 };
-    size_t n = 0;
 
-    for (int i = 0; i < 2; i++)
-        for (size_t k = 0; k < sources[i]->n; k++)
-            for (size_t b = 0; b <= sources[i]->v[k].n; b++)
-                n += b == sources[i]->v[k].n ? 2 : sources[i]->v[k].p[b] == '\n';
-    s->masked.v = fr_arena_array(&s->arena, n + 1, sizeof(struct fr_str));
-    if (s->masked.v == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for secrets");
     for (int i = 0; i < 2; i++)
         for (size_t k = 0; k < sources[i]->n; k++) {
             struct fr_str v = sources[i]->v[k];
             const char *eq = i == 0 ? memchr(v.p, '=', v.n) : NULL;
             if (eq != NULL)
                 v = (struct fr_str){eq + 1, v.n - (size_t)(eq + 1 - v.p)};
-            if (v.n > 0)
-                s->masked.v[s->masked.n++] = v;
-            bool lines = memchr(v.p, '\n', v.n) != NULL;
-            while (lines && v.n > 0) {
-                const char *nl = memchr(v.p, '\n', v.n);
-                struct fr_str line = {v.p, nl != NULL ? (size_t)(nl - v.p) : v.n};
-                if (line.n >= LINE_MIN)
-                    s->masked.v[s->masked.n++] = line;
-                v.p += line.n + (nl != NULL);
-                v.n -= line.n + (nl != NULL);
-            }
+            if (!fr_mask_add(&s->arena, &s->masked, v))
+                return fr_fail(err, FR_NOMEM, "no memory for secrets");
         }
     return FR_OK;
-}
-
-enum fr_rc sup_prepare(struct sup *s, struct fr_err *err)
-{
-    const struct fr_request *r = s->req;
-    enum fr_rc rc = gather_masks(s, err);
-
-    if (rc == FR_OK && r->argv.n == 0)
-        rc = fr_fail(err, FR_USAGE, "the attempt has no command");
-    if (rc == FR_OK && r->sidecars.n > SUP_SIDECARS)
-        rc = fr_fail(err, FR_USAGE, "%zu sidecars, more than %d", r->sidecars.n, (int)SUP_SIDECARS);
-    if (rc == FR_OK && (rc = make_dir(s, err)) == FR_OK)
-        rc = fill_dir(s, err);
-    if (rc == FR_OK && r->port >= 0)
-        rc = hold_port(s, err);
-    return rc;
-}
-
-/* A NULL-terminated argument vector with FR_ARGV_FLOWNODE replaced. */
-static const char **make_argv(struct sup *s, const struct fr_strs *argv)
-{
-    const char **v = fr_vector(argv, &s->arena);
-
-    if (v != NULL && v[0] != NULL && strcmp(v[0], FR_ARGV_FLOWNODE) == 0)
-        v[0] = fr_arena_text(&s->arena, s->a->self.p, s->a->self.n);
-    return v;
 }
 
 static const char **make_env(struct sup *s, const struct fr_strs *more)
@@ -227,15 +183,7 @@ static const char **make_env(struct sup *s, const struct fr_strs *more)
     const struct fr_strs *lists[] = {&s->a->environ,      &presets, &s->req->env, &s->go_env,
                                      &s->req->secret_env, more,     &ours};
     const char **v = fr_environ_make(lists, sizeof(lists) / sizeof(lists[0]), &s->arena);
-    return v != NULL && fr_environ_finish(v, &s->arena) ? v : NULL;
-}
-
-static char *make_cwd(struct sup *s, struct fr_str cwd)
-{
-    if (cwd.n == 0)
-        return fr_arena_dup(&s->arena, s->dir);
-    return cwd.p[0] == '/' ? fr_arena_text(&s->arena, cwd.p, cwd.n)
-                           : fr_arena_fmt(&s->arena, "%s/%.*s", s->dir, (int)cwd.n, cwd.p);
+    return v != NULL && fr_environ_finish(v, &s->a->environ, &s->arena) ? v : NULL;
 }
 
 static const char *value_of(const char *const *envp, const char *name)
@@ -248,6 +196,90 @@ static const char *value_of(const char *const *envp, const char *name)
     return "";
 }
 
+/* Makes the work folder that the inventory names, where it is not there. In a container it is a
+ * mount or nothing. */
+static enum fr_rc make_work(struct sup *s, struct fr_err *err)
+{
+    static const struct fr_strs none = {NULL, 0};
+    const char **env, *work;
+    struct stat st;
+    bool named = false;
+
+    for (size_t i = 0; i < s->req->env.n; i++)
+        named = named || fr_has_prefix(s->req->env.v[i].p, "FLOWRUN_WORK=");
+    env = named && s->req->container.runtime.n == 0 ? make_env(s, &none) : NULL;
+    work = env != NULL ? value_of(env, "FLOWRUN_WORK") : "";
+    if (work[0] != '/' || fr_sys.lstat(work, &st) == 0)
+        return FR_OK;
+    return fr_mkdirs(work, 0700, err) == FR_OK ? FR_OK : fr_while(err, "the work folder %s", work);
+}
+
+enum fr_rc sup_prepare(struct sup *s, struct fr_err *err)
+{
+    const struct fr_request *r = s->req;
+    enum fr_rc rc = gather_masks(s, err);
+
+    if (rc == FR_OK && r->argv.n == 0)
+        rc = fr_fail(err, FR_USAGE, "the attempt has no command");
+    if (rc == FR_OK && r->sidecars.n > SUP_SIDECARS)
+        rc = fr_fail(err, FR_USAGE, "%zu sidecars, more than %d", r->sidecars.n, (int)SUP_SIDECARS);
+    if (rc == FR_OK)
+        rc = make_work(s, err);
+    if (rc == FR_OK && (rc = make_dir(s, err)) == FR_OK)
+        rc = fill_dir(s, err);
+    if (rc == FR_OK && r->port >= 0)
+        rc = hold_port(s, err);
+    return rc;
+}
+
+/* A NULL-terminated argument vector with FR_ARGV_FLOWNODE replaced. */
+static const char **make_argv(struct sup *s, const struct fr_strs *argv)
+{
+    const char **v = fr_vector(argv, &s->arena);
+
+    if (v != NULL && v[0] != NULL && strcmp(v[0], FR_ARGV_FLOWNODE) == 0)
+        v[0] = fr_arena_text(&s->arena, s->a->self.p, s->a->self.n);
+    return v;
+}
+
+static char *make_cwd(struct sup *s, struct fr_str cwd)
+{
+    if (cwd.n == 0)
+        return fr_arena_dup(&s->arena, s->dir);
+    return cwd.p[0] == '/' ? fr_arena_text(&s->arena, cwd.p, cwd.n)
+                           : fr_arena_fmt(&s->arena, "%s/%.*s", s->dir, (int)cwd.n, cwd.p);
+}
+
+/* What of the command's arguments and variables is too much for the kernel. */
+static enum fr_rc too_long(const struct fr_spawn *sp, struct fr_err *err)
+{
+    size_t all = 0;
+
+    for (const char *const *v = sp->envp; *v != NULL; v++) {
+        size_t n = strlen(*v) + 1;
+        if (n > ARG_STRLEN)
+            return fr_fail(err, FR_USAGE,
+                           "cannot start %s: the variable %.*s has %zu bytes; the kernel takes at "
+                           "most %d in one, a file holds more",
+                           sp->argv[0], (int)strcspn(*v, "="), *v, n - 1 - strcspn(*v, "=") - 1,
+                           (int)ARG_STRLEN);
+        all += n;
+    }
+    for (size_t i = 0; sp->argv[i] != NULL; i++) {
+        size_t n = strlen(sp->argv[i]) + 1;
+        if (n > ARG_STRLEN)
+            return fr_fail(err, FR_USAGE,
+                           "cannot start %s: its argument %zu has %zu bytes; the kernel takes at "
+                           "most %d in one, a file holds more",
+                           sp->argv[0], i, n - 1, (int)ARG_STRLEN);
+        all += n;
+    }
+    return fr_fail(err, FR_USAGE,
+                   "cannot start %s: its arguments and variables have %zu bytes, more than the "
+                   "kernel takes at once (a quarter of ulimit -s)",
+                   sp->argv[0], all);
+}
+
 /* Why a command did not start: its folder, its program, or the interpreter that the file names. */
 static enum fr_rc cannot_start(const struct fr_spawn *sp, int e, struct fr_err *err)
 {
@@ -257,6 +289,8 @@ static enum fr_rc cannot_start(const struct fr_spawn *sp, int e, struct fr_err *
     if (*sp->cwd_refused)
         return fr_fail_errno(err, e, "cannot start %s: its working folder (cwd) %s cannot be used",
                              program, sp->cwd);
+    if (e == E2BIG)
+        return too_long(sp, err);
     if (strchr(program, '/') == NULL && e == ENOENT)
         return fr_fail(err, FR_IO, "cannot start %s: there is no such program on PATH=%s", program,
                        value_of(sp->envp, "PATH"));

@@ -5,8 +5,14 @@
 #ifndef FR_NODE_MASK_H
 #define FR_NODE_MASK_H
 
+#include "engine/base/arena.h"
 #include "engine/base/str.h"
 #include "engine/wire/request.h"
+
+/* Adds what is masked for a secret: its value, the lines of one that has several, and each of them
+ * as tools quote it, where that differs: a single quote as '\'' and '"'"' (set -x of shells), and
+ * JSON, with letters beyond ASCII as they are and as \u. False without memory. */
+bool fr_mask_add(struct fr_arena *arena, struct fr_strs *list, struct fr_str value);
 
 struct fr_mask {
     const struct fr_str *v; /* borrowed: longest first is not needed */

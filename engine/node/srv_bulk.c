@@ -98,7 +98,8 @@ static bool send_log(struct srv *s, struct srv_live *l)
     struct fr_log_mark mark = fr_log_mark_find(l->index_fd, l->offset, &next);
     if (next - l->offset < (size_t)k)
         k = (ssize_t)(next - l->offset);
-    m.log = (struct fr_log_piece){l->a->id, l->offset, mark.ms, {piece, (size_t)k}};
+    m.log = (struct fr_log_piece){
+        l->a->id, l->offset, mark.ms != 0 ? mark.ms : l->a->launched_ms, {piece, (size_t)k}};
     l->offset += (size_t)k;
     s->credit -= (size_t)k;
     if (fr_msg_put(&m, &s->out, &err) != FR_OK)

@@ -10,7 +10,8 @@
 enum {
     MISTAKES_MAX = 200,
     DESCRIPTORS_OWN = 24, /* of flowrun: its store, streams, and what is open for a moment */
-    SCRIPT_MAX = 120000,  /* below the kernel's limit of one argument (MAX_ARG_STRLEN) */
+    SCRIPT_MAX = 120000,  /* below the kernel's limit of one argument … */
+    TEXT_MAX = 128 << 10, /* … or variable, as NAME=VALUE with its NUL (MAX_ARG_STRLEN) */
 };
 
 /* What is known of a task: it runs on this machine; it waits, near or far, for one that does. */
@@ -137,8 +138,26 @@ static void check_file(struct check *c, uint32_t task, const struct fr_text *tex
               text->s, strerror(missing));
 }
 
+/* The value of an expression is not known yet: the node says what is too long then. */
+static void check_length(struct check *c, const struct fr_text *text, const char *name)
+{
+    size_t n = text->s != NULL && text->expr == NULL ? strlen(text->s) : 0;
+
+    if (n + (name != NULL ? strlen(name) + 1 : 0) < TEXT_MAX)
+        return;
+    wrong(c, text->pos,
+          "%s%s has %zu bytes; the kernel takes less than %d in one %s: ship it with "
+          "`files:`",
+          name != NULL ? "env " : "an argument", name != NULL ? name : "", n, (int)TEXT_MAX,
+          name != NULL ? "variable" : "argument");
+}
+
 static void check_script(struct check *c, const struct fr_action *act)
 {
+    for (size_t i = 0; i < act->n_env; i++)
+        check_length(c, &act->env[i].value, act->env[i].name);
+    for (size_t i = 0; act->what == FR_ARGV && i < act->n_argv; i++)
+        check_length(c, &act->argv[i], NULL);
     if (act->what == FR_RUN && strlen(act->run) > SCRIPT_MAX)
         wrong(c, act->pos,
               "the script of %s has more than %d bytes; ship it with `files:` and run that",

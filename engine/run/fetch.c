@@ -137,11 +137,15 @@ static void cannot_write(struct fr_run *run, struct run_attempt *at, const struc
     run_follow_later(run);
 }
 
-/* When the piece's first byte was written, as wall time of control. */
-static int64_t wall_of(struct fr_run *run, size_t node, int64_t node_ms)
+/* When the piece's first byte was written, as wall time of control. A node that could not write the
+ * time (0) has it from the start of the attempt on. */
+static int64_t wall_of(struct fr_run *run, const struct run_attempt *at, int64_t node_ms)
 {
-    int64_t offset = run->exec.ops->clock_offset(run->exec.self, node);
+    int64_t offset = run->exec.ops->clock_offset(run->exec.self, run_node_of(run, at->inst));
+    const struct run_inst *in = &run->insts[at->inst];
 
+    if (node_ms <= 0)
+        return fr_id_eq(in->row.id, at->id) ? in->row.started_wall : 0;
     return node_ms - offset + (fr_sys.wall_ms() - fr_sys.mono_ms());
 }
 
@@ -182,7 +186,7 @@ void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_ex
     struct run_log *log = &at->log;
     const struct fr_log_piece *piece = &ev->log;
     struct fr_str bytes = piece->bytes;
-    int64_t wall = wall_of(run, ev->node, piece->mono_ms);
+    int64_t wall = wall_of(run, at, piece->mono_ms);
     int64_t max = run_task_of(run, at->inst)->spec->log.max_bytes;
     struct fr_err err;
 
@@ -244,7 +248,7 @@ void run_log_tail(struct fr_run *run, struct run_attempt *at, const struct fr_ex
             h.from = h.end = piece->at;
         h.head = piece->head;
         h.keep = piece->keep;
-        h.ms = wall_of(run, ev->node, piece->mono_ms);
+        h.ms = wall_of(run, at, piece->mono_ms);
         if (piece->joined != 0) {
             fine = fr_tail_join(fd, &h, piece->joined, piece->dropped);
             fr_tail_empty(fd);

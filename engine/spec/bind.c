@@ -114,8 +114,7 @@ static struct fr_expr *bind_param(struct text_reader *r, const struct expr_path 
                    "param");
 }
 
-/* Notes what the variable gave, so that a resumed run sees the same. */
-static bool note_variable(struct loader *l, const char *name, const char *value)
+bool note_variable(struct loader *l, const char *name, const char *value)
 {
     size_t n = l->spec->n_env_used;
     struct fr_kv *grown = l->env_used;

@@ -78,6 +78,11 @@ static const struct field connect_fields[] = {
 };
 static const struct object object_connect = {"connect", "connect", connect_fields, NULL};
 
+#define ENV_FILE_HELP                                                                              \
+    "File of variables on this machine, or a list of them: NAME=VALUE, a line each, the value as " \
+    "it stands; empty lines and those that begin with # are skipped. Read at submit and stored "   \
+    "with the run, so not for secrets. env: comes before it."
+
 /* Keys of everything that is done: tasks, hooks, sidecars. The action is their first member. */
 #define ACTION_FIELDS                                                                              \
     {"uses", SHAPE_USES, .help = "Name of a built-in task."},                                      \
@@ -89,6 +94,7 @@ static const struct object object_connect = {"connect", "connect", connect_field
         {"shell", SHAPE_STRING, AT(fr_action, shell), .preset = "sh",                              \
          .help = "Shell of run: sh, bash or a path."},                                             \
         {"with", SHAPE_WITH, .help = "Inputs of the built-in task."},                              \
+        {"env_file", SHAPE_ENV_FILE, ATN(fr_action, env), .help = ENV_FILE_HELP},                  \
         {"env", SHAPE_ENV, ATN(fr_action, env), .allow = IN_TASK | ALLOW_SECRETS,                  \
          .help = "Environment variables; the only way for values into scripts."},                  \
         {"cwd", SHAPE_TEXT, AT(fr_action, cwd), .allow = IN_TASK,                                  \
@@ -198,8 +204,9 @@ const struct object object_defaults = {"defaults", "defaults", defaults_fields, 
         {"ssh_config", SHAPE_PATH, AT(fr_node, ssh_config),                                        \
          .help = "Read instead of ~/.ssh/config and the system's ssh_config."},                    \
         {"work", SHAPE_STRING, AT(fr_node, work),                                                  \
-         .help = "Work folder on the node; default: found there. In one that others can write "    \
-                 "flowrun makes a private folder."},                                               \
+         .help = "Work folder on the node (FLOWRUN_WORK), made where it is not there; default: "   \
+                 "found there. ~/DIR and DIR are below the user's home there. In one that others " \
+                 "can write flowrun makes a private folder."},                                     \
         {"gpus", SHAPE_INT, AT(fr_node, gpus), .max = 1024, .preset = "0", .help = "Its GPUs."},   \
         {"slots",     SHAPE_INT,     AT(fr_node, slots),          .min = 1,                        \
          .max = 4096, .preset = "8", .help = "Instances at once."},                                \
@@ -314,6 +321,7 @@ static const struct field pipeline_fields[] = {
     {"nodes", SHAPE_NODES, .object = &object_inventory,
      .help = "Inventory: the path of its file, or the nodes themselves; default: one local node."},
     {"rendezvous", SHAPE_OBJECT, .object = &object_rendezvous, .help = "Where gangs meet."},
+    {"env_file", SHAPE_PIPELINE_ENV_FILE, .help = ENV_FILE_HELP},
     {"env", SHAPE_PIPELINE_ENV, .allow = ALLOW_RUN | ALLOW_SECRETS,
      .help = "Environment of all tasks."},
     {"defaults", SHAPE_DEFAULTS, .object = &object_defaults, .help = "For all tasks and hooks."},

@@ -26,6 +26,7 @@ enum shape {
     SHAPE_STRINGS,   /* const char * array and count; one text stands for a list of one */
     SHAPE_NAMES,     /* the same, of names */
     SHAPE_ENV,       /* struct fr_kv array and count, names of variables, on top of what is there */
+    SHAPE_ENV_FILE,  /* the same, from files of this machine */
     SHAPE_OBJECT,    /* a struct in place, described by object */
 
     SHAPE_SCRIPT, /* of struct fr_action */
@@ -61,6 +62,7 @@ enum shape {
     SHAPE_DEFAULTS, /* these are read into the loader's own struct fr_task or fr_node */
     SHAPE_NODE_DEFAULTS,
     SHAPE_PIPELINE_ENV,
+    SHAPE_PIPELINE_ENV_FILE,
     SHAPE_KEEP,
     SHAPE_NODE_LIST,
     SHAPE_DEFAULT,    /* of a param: a text, number or bool */

@@ -94,6 +94,9 @@ void read_section(struct loader *l, const struct fr_yaml *y, const struct field 
     case SHAPE_PIPELINE_ENV:
         read_env(l, y, f->allow, &l->env, &l->n_env);
         break;
+    case SHAPE_PIPELINE_ENV_FILE:
+        read_env_file(l, y, &l->env, &l->n_env);
+        break;
     case SHAPE_DEFAULTS:
         read_object(l, f->object, y, &l->base);
         break;

@@ -108,6 +108,8 @@ struct text_reader {
     bool bare; /* the whole text is the expression */
     bool bad;  /* something was reported */
 };
+/* Notes what a variable gave, so that a resumed run sees the same. */
+bool note_variable(struct loader *l, const char *name, const char *value);
 struct fr_expr *bind_path(void *self, const struct expr_path *path); /* self: struct text_reader */
 
 /* text.c */
@@ -185,6 +187,18 @@ void guard_name(struct loader *l, const char *what); /* it names what of the hos
 /* y on top of the n variables that are there. */
 void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
               size_t *n);
+/* The same of variables that are read already: those that are there stay where none has their name.
+ */
+struct env_list {
+    const struct fr_kv *v;
+    size_t n;
+};
+void add_env(struct loader *l, const struct fr_yaml *y, struct env_list added,
+             const struct fr_kv **out, size_t *n);
+bool variable_ok(const char *name); /* of the environment, and not ours */
+
+/* envfile.c: the file that y names, or the files of a list, likewise. */
+void read_env_file(struct loader *l, const struct fr_yaml *y, const struct fr_kv **out, size_t *n);
 
 /* params.c */
 void read_params(struct loader *l, const struct fr_yaml *y);

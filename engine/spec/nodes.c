@@ -26,6 +26,32 @@ static void check_word(struct loader *l, const struct fr_node *node, const char 
                  "%s of node '%s' is '%s'", key, node->name, value);
 }
 
+/* "10.0.0.1:22": a port stands in a key of its own. An IPv6 address has more colons. */
+static void check_port(struct loader *l, const struct fr_node *node)
+{
+    const char *colon = node->address != NULL ? strchr(node->address, ':') : NULL;
+
+    if (colon != NULL && colon[1] != '\0' && strspn(colon + 1, "0123456789") == strlen(colon + 1))
+        complain(l, node->pos,
+                 &(struct hint){.expected = "a name or an address; the port goes to port:"},
+                 "address of node '%s' is '%s'", node->name, node->address);
+}
+
+/* On the node it is absolute, or below the user's home. What looks like something else is refused,
+ * as it would be a folder of that name there. */
+static void check_work(struct loader *l, const struct fr_node *node)
+{
+    const char *work = node->work;
+
+    if (work == NULL || work[0] == '/' || strcmp(work, "~") == 0 || fr_has_prefix(work, "~/"))
+        return;
+    if (work[0] == '\0' || work[0] == '$' || work[0] == '~' || fr_has_prefix(work, "node:"))
+        complain(l, node->pos,
+                 &(struct hint){.expected = "a path of the node: /DIR, or ~/DIR below the user's "
+                                            "home there"},
+                 "work of node '%s' is '%s'", node->name, work);
+}
+
 static void check_node(struct loader *l, const struct fr_node *nodes, size_t i)
 {
     const struct fr_node *node = &nodes[i];
@@ -44,6 +70,8 @@ static void check_node(struct loader *l, const struct fr_node *nodes, size_t i)
                  "node '%s' has no address", node->name);
     check_word(l, node, "address", node->address);
     check_word(l, node, "user", node->user);
+    check_port(l, node);
+    check_work(l, node);
 }
 
 static void check_labels(struct loader *l, const struct fr_node *nodes, size_t n)

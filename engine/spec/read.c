@@ -170,49 +170,59 @@ static void read_map(struct loader *l, const struct fr_yaml *y, unsigned allow,
     *n = y->n;
 }
 
-static bool variable_ok(const char *name)
+bool variable_ok(const char *name)
 {
-    if (!isalpha((unsigned char)name[0]) && name[0] != '_')
+    if (fr_has_prefix(name, "FLOWRUN_") || (!isalpha((unsigned char)name[0]) && name[0] != '_'))
         return false;
     while (isalnum((unsigned char)*name) || *name == '_')
         name++;
     return *name == '\0';
 }
 
-/* What is in the target already stays where the new map does not name it. */
-void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
-              size_t *n)
+void add_env(struct loader *l, const struct fr_yaml *y, struct env_list added,
+             const struct fr_kv **out, size_t *n)
 {
-    const struct fr_kv *added = NULL;
-    size_t n_added = 0, n_all = 0;
+    size_t n_all = 0;
     struct fr_kv *all;
 
-    read_map(l, y, allow, &added, &n_added);
-    if (*n + n_added > ENV_MAX) {
+    if (*n + added.n > ENV_MAX) {
         wrong_value(l, y, "env", "at most 500 variables");
         return;
     }
-    if ((all = load_alloc(l, *n + n_added, sizeof(*all))) == NULL)
+    if ((all = load_alloc(l, *n + added.n, sizeof(*all))) == NULL)
         return;
     for (size_t i = 0; i < *n; i++) {
         bool again = false;
 
-        for (size_t j = 0; j < n_added && !again; j++)
-            again = strcmp((*out)[i].name, added[j].name) == 0;
+        for (size_t j = 0; j < added.n && !again; j++)
+            again = strcmp((*out)[i].name, added.v[j].name) == 0;
         if (!again)
             all[n_all++] = (*out)[i];
     }
-    for (size_t i = 0; i < n_added; i++) {
-        const char *name = added[i].name;
-
-        if (!variable_ok(name) || fr_has_prefix(name, "FLOWRUN_"))
-            complain(l, pos_of_key(l, &y->pairs[i]),
-                     &(struct hint){.expected = "letters, digits and '_'; FLOWRUN_ is ours"},
-                     "'%s' cannot be the name of a variable", name);
-        all[n_all++] = added[i];
-    }
+    for (size_t i = 0; i < added.n; i++)
+        all[n_all++] = added.v[i];
     *out = all;
     *n = n_all;
+}
+
+void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
+              size_t *n)
+{
+    struct env_list added = {0};
+
+    read_map(l, y, allow, &added.v, &added.n);
+    for (size_t i = 0; i < added.n; i++) {
+        const char *name = added.v[i].name;
+        bool odd = strpbrk(name, "-.") != NULL;
+
+        if (!variable_ok(name))
+            complain(l, pos_of_key(l, &y->pairs[i]),
+                     &(struct hint){.expected = odd ? "letters, digits and '_': no shell reads a "
+                                                      "variable with '-' or '.'"
+                                                    : "letters, digits and '_'; FLOWRUN_ is ours"},
+                     "'%s' cannot be the name of a variable", name);
+    }
+    add_env(l, y, added, out, n);
 }
 
 static void read_number(struct loader *l, const struct fr_yaml *y, const struct field *f, void *at)
@@ -355,6 +365,9 @@ void read_field(struct loader *l, const struct fr_yaml *y, const struct field *f
     case SHAPE_ENV:
         read_env(l, y, f->allow, (void *)((char *)target + f->at),
                  (void *)((char *)target + f->n_at));
+        break;
+    case SHAPE_ENV_FILE:
+        read_env_file(l, y, (void *)((char *)target + f->at), (void *)((char *)target + f->n_at));
         break;
     case SHAPE_SCRIPT:
     case SHAPE_USES:

@@ -128,6 +128,8 @@ static json_t *plain_shape(const struct field *f)
         return json_pack("{s:s, s:o, s:i}", "type", "array", "items", ref("text"), "minItems", 1);
     case SHAPE_STRINGS:
     case SHAPE_NAMES:
+    case SHAPE_ENV_FILE:
+    case SHAPE_PIPELINE_ENV_FILE:
     case SHAPE_ON:
     case SHAPE_TIMES:
         return one_or_list(ref("scalar"));

@@ -20,6 +20,29 @@ runs "rm -rf ./*" 'tasks: {t: {run: "rm -rf ./* ./.[!.]*"}, u: {needs: [t], run:
 runs 'rm -rf "$FLOWRUN_DIR"/*' 'tasks: {t: {run: "test -n \"$FLOWRUN_DIR\" && touch x && rm -rf \"$FLOWRUN_DIR\"/*"}, u: {needs: [t], run: "true"}}'
 for f in journal lock log s store work; do check "the node still has $f" test -e "$node/$f"; done
 
+# The work folder of the inventory is one folder for all who read its name, and made when it is not there.
+mkdir -p user
+at() { printf 'name: work\nnodes: [{name: n1, work: "%s"}]\ntasks:\n  a: {run: "umask; mkdir -p $FLOWRUN_WORK/out; echo kept > $FLOWRUN_WORK/out/f"}\n  b: {needs: [a], env: {HOME: /elsewhere}, run: "cd /; pwd; cat $FLOWRUN_WORK/out/f; echo at $FLOWRUN_WORK"}\n' "$1" > work.yaml; }
+while read -r name want; do
+    at "$name"
+    HOME=$work/user timeout 60 "$flowrun" work.yaml > out 2>&1
+    same "work: $name" $? 0
+    has "… is for the next task, too" out "b@n1 | kept"
+    has "… and is absolute" out "b@n1 | at $want"
+    check "… there" test -f "$want/out/f"
+done <<END
+wk $work/user/wk
+~/a/b $work/user/a/b
+~ $work/user
+$work/new/deep $work/new/deep
+END
+same "one that was made is private" "$(stat -c %a "$work/new/deep")" 700
+touch file
+at "$work/file/x"
+timeout 60 "$flowrun" work.yaml > out 2>&1
+same "one that cannot be" $? 1
+has "is named before the first task" out "the work folder $work/file/x: "
+
 # The folder is the working folder, TMPDIR and FLOWRUN_DIR of task, hook and sidecar; no two share it.
 show='pwd; echo $TMPDIR; echo $FLOWRUN_DIR'
 runs "who has which folder" "env: {W: $work}

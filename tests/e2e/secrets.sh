@@ -178,6 +178,22 @@ same "cancel while a secret is asked for" $? 0
 wait "$pid"
 same "ends the run" $? 3
 same "nothing is left running" "$(left)" ""
+
+# Quoted by tools: set -x of the shells, and JSON.
+cat > quoted.yaml <<'END'
+secrets: {q: {env: QUOTED}}
+tasks:
+  t:
+    env: {Q: "${{ secrets.q }}"}
+    run: |
+      for s in sh bash; do $s -xc 'x=$Q; echo done'; done
+      python3 -c 'import json, os; print(json.dumps({"q": os.environ["Q"]}), json.dumps({"q": os.environ["Q"]}, ensure_ascii=False))'
+END
+QUOTED="it's \"säcret\"\\ x" "$flowrun" quoted.yaml > out 2>&1
+same "a secret in quotes" $? 0
+has "set -x ran" out "done"
+has "JSON was printed" out '{"q": "***"} {"q": "***"}'
+for part in it\'s "it'" s\\u00e4cret säcret; do hasnt "nothing of it: $part" out "$part"; done
 "$flowrun" secret.yaml > out 2>&1
 same "secrets that are not there" $? 2
 has "are named before the run begins" out "secret.yaml:5:3: secret 'token': the variable TOKEN is not set"

@@ -40,7 +40,7 @@ first() {
     has "$row: until when" first "waits 1.0s for it (connect.retry_for)"
     same "$row: exit code" $rc 6
 }
-advice="(the user's login shell has to run flowrun's command: it must not be nologin, a restricted shell or a forced command)"
+advice="(the user's login shell has to run flowrun's command: it must not be nologin, a restricted shell or a forced command, and its startup files, like ~/.bashrc, must not exec another program, redirect their output (exec 1>&2), read stdin or exit)"
 
 for s in csh tcsh; do
     if on "command -v $s" > /dev/null; then
@@ -72,6 +72,20 @@ login menu /bin/sh "echo choose one; exec sleep 100000"
 for t in menu menu+; do
     try $t "" 2s
     first "no login, or no answer from its shell, within 2.0s (connect.timeout); it said: choose one $advice"
+done
+
+# Startup files of a shell that would do.
+n=0
+for line in "exec bash" "exec 1>&2" "exit 0"; do
+    n=$((n + 1))
+    login "rc$n" /bin/bash
+    on "echo '$line' > /home/frrc$n/.bashrc && chown frrc$n: /home/frrc$n/.bashrc"
+    for t in "rc$n" "rc$n+"; do
+        try "$t" "" 2s
+        same "$t: $line: exit code" $rc 6
+        grep -m1 -F "n1: unreachable: " out > first || : > first
+        has "$t: $line" first "its startup files, like ~/.bashrc, must not exec another program"
+    done
 done
 
 login rbash /bin/rbash

@@ -84,4 +84,51 @@ assert any(sys.argv[1] + "/work/published/here/latest" in t for v in put.values(
 assert tasks["tidy@n1"]["_result"]["ok"] is True
 ' "$home"
 same "nothing of what was refused was run" "$("$flowrun" runs | wc -l)" 5
+
+# Variables of files: as they were at submit, below those of env:.
+printf '\357\273\277# of all tasks\nA=1\r\n  B=two words = "quoted"\n\n\tC=\n' > all.env
+printf 'B=own\nD=$A ${{ x }}\n' > own.env
+cat > files.yaml <<'END'
+env_file: all.env
+env: {C: "3"}
+tasks:
+  a: {env_file: [own.env], env: {E: "5"}, run: 'echo "a $A|$B|$C|$D|$E"'}
+  b: {run: 'echo "b $A|$B|$C|$D|$E"'}
+END
+"$flowrun" files.yaml > out 2>&1
+same "files of variables" $? 0
+has "the task's own" out 'a@local | a 1|own|3|$A ${{ x }}|5'
+has "the pipeline's" out 'b@local | b 1|two words = "quoted"|3||'
+rm all.env own.env
+"$flowrun" retry --from a > out 2>&1
+same "the run has what they held" $? 0
+has "… again" out 'a@local | a 1|own|3|$A ${{ x }}|5'
+"$flowrun" validate files.yaml > out 2>&1
+same "one that is gone" $? 2
+has "is named" out "files.yaml:1:11: env_file: cannot open $work/all.env: No such file or directory"
+printf 'export A=1\nA\nok=1\nFLOWRUN_X=1\n' > all.env
+: > own.env
+"$flowrun" validate files.yaml > out 2>&1
+same "lines that are none" $? 2
+has "export" out "files.yaml:1:11: $work/all.env:1: 'export A' cannot be the name of a variable; expected NAME=VALUE"
+has "no value" out "files.yaml:1:11: $work/all.env:2: 'A' has no value"
+has "a name of ours" out "files.yaml:1:11: $work/all.env:4: 'FLOWRUN_X' cannot be the name of a variable"
+hasnt "the good line" out ":3:"
+
+# What is too long for one variable or argument is named: before the run where it is known, else there.
+long=$(head -c 140000 /dev/zero | tr '\0' x)
+printf 'tasks: {t: {env: {LONG: %s}, run: "true"}, u: {argv: [echo, %s]}}\n' "$long" "$long" > long.yaml
+"$flowrun" validate long.yaml > out 2>&1
+same "too long" $? 2
+has "a variable" out "env LONG has 140000 bytes; the kernel takes less than 131072 in one variable: ship it with"
+has "an argument" out "an argument has 140000 bytes; the kernel takes less than 131072 in one argument: ship it with"
+cat > long.yaml <<'END'
+params: {x: {default: "", type: string}}
+secrets: {x: {command: "head -c 50000 /dev/zero | tr '\\0' y"}}
+tasks: {t: {env: {LONG: "${{ secrets.x }}${{ secrets.x }}${{ secrets.x }}"}, run: "true"}}
+END
+"$flowrun" long.yaml > out 2>&1
+same "one that is known there" $? 1
+has "is named" out "the variable LONG has 150000 bytes; the kernel takes at most 131072 in one, a file holds more"
+hasnt "and not shown" out yyy
 finish

@@ -70,6 +70,19 @@ static const char *public_key(struct site *s, const char *name)
     return out;
 }
 
+/* Lines whose blanks are tabs. */
+static void write_tabs(struct site *s, const char *hk)
+{
+    struct fr_arena *a = &s->arena;
+    char *tabs = fr_arena_dup(a, hk);
+    for (char *p = tabs; (p = strchr(p, ' ')) != NULL;)
+        *p = '\t';
+    put(s, "id.ppk", "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\n");
+    put(s, "known_tabs", fr_arena_fmt(a, " \t[127.0.0.1]:%d,MY-Alias\t \t%s\n", s->port, tabs));
+    put(s, "known_revoked_tabs",
+        fr_arena_fmt(a, "[127.0.0.1]:%d %s\n\t@revoked\t*\t%s\n", s->port, hk, tabs));
+}
+
 static void write_files(struct site *s)
 {
     struct fr_arena *a = &s->arena;
@@ -89,6 +102,7 @@ static void write_files(struct site *s)
     put(s, "known_hashed", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n", s->port, hk));
     CHECK(run(
         (const char *const[]){"ssh-keygen", "-q", "-H", "-f", sshd_file(s, "known_hashed"), NULL}));
+    write_tabs(s, hk);
     put(s, "known_alias", fr_arena_fmt(a, "my-alias %s\n", hk));
     put(s, "known_wrong", fr_arena_fmt(a, "[127.0.0.1]:%d %s\n", s->port, public_key(s, "other")));
     put(s, "known_none", "");

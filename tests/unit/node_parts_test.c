@@ -84,6 +84,43 @@ static const struct {
     {"lines", "one\ntwo", "***"},
 };
 
+/* A secret in the quotes of tools. */
+static void test_mask_forms(void)
+{
+    static const struct {
+        const char *name, *secret, *text, *want;
+    } rows[] = {
+        {"as it is", "it's", "x it's y", "x *** y"},
+        {"bash -x", "it's", "+ x='it'\\''s'", "+ x='***'"},
+        {"busybox sh -x", "it's", "+ x='it'\"'\"'s'", "+ x='***'"},
+        {"JSON", "a\"b\\c", "{\"x\": \"a\\\"b\\\\c\"}", "{\"x\": \"***\"}"},
+        {"JSON of several lines", "short\nand a tab\t!", "\"short\\nand a tab\\t!\"", "\"***\""},
+        {"a line of several, as JSON", "short\nand a \"q\"", "and a \\\"q\\\"", "***"},
+        {"letters in JSON", "gr\xc3\xbc\xc3\x9f\xf0\x9f\x94\x91",
+         "\"gr\\u00fc\\u00df\\ud83d\\udd11\"", "\"***\""},
+        {"no UTF-8", "a\xff\"b", "a\xff\\\"b", "***"},
+        {"a control character", "a\x01z", "a\\u0001z", "***"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_arena arena = {0};
+        struct fr_strs list = {0};
+        struct fr_buf out = {0};
+        struct fr_mask m;
+
+        check_row(rows[i].name);
+        CHECK(fr_mask_add(&arena, &list, fr_str_of(rows[i].secret)));
+        fr_mask_init(&m, &list);
+        fr_mask_feed(&m, rows[i].text, strlen(rows[i].text), &out);
+        fr_mask_end(&m, &out);
+        CHECK_TEXT(out.p != NULL ? out.p : "", rows[i].want);
+        fr_buf_finish(&out);
+        fr_mask_finish(&m);
+        fr_arena_finish(&arena);
+    }
+    check_row("");
+}
+
 /* In every cut into two pieces, and byte by byte. */
 static void test_mask(void)
 {
@@ -571,6 +608,7 @@ int main(void)
 {
     test_outputs();
     test_mask();
+    test_mask_forms();
     test_reason();
     test_tree();
     test_cgroup();

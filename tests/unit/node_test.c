@@ -3,11 +3,13 @@
  * of, its gang, its ports, its container; and how one connection follows the other. The same
  * program is flownode for the shim's sake: `node_test shim --home DIR --attempt ID`.
  */
+#include "engine/node/home.h"
 #include "engine/node/shim.h"
 #include "tests/unit/node_client.h"
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 struct place {
     char home[256], self[256];
@@ -107,6 +109,26 @@ static void test_runs(void)
         CHECK_INT(client_status(&c, m.ack_end.attempt), FR_AT_UNKNOWN);
     }
     check_row("");
+    CHECK_INT(client_close(&c, false), 0);
+}
+
+/* The times of a log cannot be written: its lines have that of their launch. */
+static void test_timeless(void)
+{
+    struct client c = open_client(1);
+    struct fr_str words[3];
+    struct fr_msg m = sh_prepare(words, "echo a line", true), got;
+    char index[FR_NODE_PATH];
+
+    fr_home_path(place.home, FR_HOME_INDEX, m.prepare.attempt, index);
+    CHECK(mkdir(index, 0700) == 0);
+    client_send(&c, &m);
+    int64_t launched = client_expect(&c, FR_MSG_LAUNCHED, m.prepare.attempt).launched.mono_ms;
+    client_attach(&c, m.prepare.attempt, 0);
+    got = client_expect(&c, FR_MSG_LOG, m.prepare.attempt);
+    CHECK(got.log.bytes.n > 0 && got.log.mono_ms == launched && launched > 0);
+    client_expect(&c, FR_MSG_ENDED, m.prepare.attempt);
+    rmdir(index);
     CHECK_INT(client_close(&c, false), 0);
 }
 
@@ -562,6 +584,7 @@ int main(int argc, char **argv)
         return shim_main(argv);
     snprintf(place.home, sizeof(place.home), "/tmp/node_test.%d", (int)getpid());
     test_runs();
+    test_timeless();
     test_folders();
     test_outputs();
     test_gang_phases();

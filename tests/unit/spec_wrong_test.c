@@ -4,6 +4,7 @@
 #define NODE_NAME                                                                                  \
     "expected letters, digits, '_', '-' and '.', at most 64, the first neither '-' nor '.', and "  \
     "not all, head or control"
+#define WORK_WANTED "; expected a path of the node: /DIR, or ~/DIR below the user's home there"
 #define NAME "a letter, then letters, digits, '_' and '-', at most 64"
 #define LABEL "letters, digits, '_', '-' and '.', at most 64"
 #define X65 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
@@ -370,6 +371,7 @@ static const struct {
      "  - {address: 1.2.3.4}\n"
      "  - {name: n5, connect: {timeout: 0s, retry_for: often}}\n"
      "  - {name: n6, address: '[::1'}\n"
+     "  - {name: n7, address: '10.0.0.1:22'}\n"
      "tasks: {a: {run: x}}",
      "p.yaml:2:5: 'all' cannot be the name of a node; " NODE_NAME "\n"
      "p.yaml:3:5: node 'n1' has no address; expected address: HOST\n"
@@ -382,7 +384,22 @@ static const struct {
      "p.yaml:7:35: timeout is '0s'; expected a duration of 1s or more, like 10s or 1h30m\n"
      "p.yaml:7:50: retry_for is 'often'; expected never or a duration like 10s, above "
      "zero\n"
-     "p.yaml:8:5: address of node 'n6' is '[::1'; expected a name, or an address like ::1"},
+     "p.yaml:8:5: address of node 'n6' is '[::1'; expected a name, or an address like ::1\n"
+     "p.yaml:9:5: address of node 'n7' is '10.0.0.1:22'; expected a name or an address; "
+     "the port goes to port:"},
+    {"work folders",
+     "nodes:\n"
+     "  - {name: a, work: $HOME/x}\n"
+     "  - {name: b, work: 'node:/x'}\n"
+     "  - {name: c, work: ~bob/x}\n"
+     "  - {name: d, work: ''}\n"
+     "  - {name: e, work: x/y}\n"
+     "  - {name: f, work: '~'}\n"
+     "tasks: {a: {run: x}}\n",
+     "p.yaml:2:5: work of node 'a' is '$HOME/x'" WORK_WANTED "\n"
+     "p.yaml:3:5: work of node 'b' is 'node:/x'" WORK_WANTED "\n"
+     "p.yaml:4:5: work of node 'c' is '~bob/x'" WORK_WANTED "\n"
+     "p.yaml:5:5: work of node 'd' is ''" WORK_WANTED},
     {"an address that needs quotes", "nodes: [{name: n1, address: ::1}]\ntasks: {a: {run: x}}",
      "p.yaml:1:29: did not find expected node content while parsing a flow node that began at line "
      "1; expected a value, or quotes around one like '::1' that begins with ':'"},
@@ -419,8 +436,8 @@ static const struct {
     {"names", "tasks: {1a: {run: x}, b: {run: x, outputs: ['a b'], env: {A-B: 1, FLOWRUN_X: 2}}}",
      "p.yaml:1:9: '1a' cannot be the name of a task; expected " NAME "\n"
      "p.yaml:1:45: the name is 'a b'; expected " LABEL "\n"
-     "p.yaml:1:59: 'A-B' cannot be the name of a variable; expected letters, digits and '_'; "
-     "FLOWRUN_ is ours\n"
+     "p.yaml:1:59: 'A-B' cannot be the name of a variable; expected letters, digits and '_': no "
+     "shell reads a variable with '-' or '.'\n"
      "p.yaml:1:67: 'FLOWRUN_X' cannot be the name of a variable; expected letters, digits and '_'; "
      "FLOWRUN_ is ours"},
     {"limits",
