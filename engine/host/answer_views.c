@@ -196,10 +196,15 @@ enum fr_rc get_artifacts(struct call *c, struct fr_issues *issues, struct fr_err
     return answer_live(c, &(struct host_text){.view = HOST_VIEW_ARTIFACTS, .run = c->run.id}, err);
 }
 
+/* ?apart= */
 enum fr_rc get_graph(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
+    struct host_text want = {.view = HOST_VIEW_GRAPH, .run = c->run.id};
+
     (void)issues;
-    return answer_fixed(c, HOST_VIEW_GRAPH, err);
+    want.args[HOST_ARG_APART] = query_text(c, "apart");
+    return want.args[HOST_ARG_APART] != NULL ? answer_view(c, &want, err)
+                                             : answer_fixed(c, HOST_VIEW_GRAPH, err);
 }
 
 enum fr_rc get_params(struct call *c, struct fr_issues *issues, struct fr_err *err)
@@ -299,7 +304,7 @@ enum fr_rc get_pipelines(struct call *c, struct fr_issues *issues, struct fr_err
     return rc;
 }
 
-/* NAME, NAME/history */
+/* NAME?apart=, NAME/history */
 enum fr_rc get_pipeline(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     size_t n = strcspn(c->rest, "/");
@@ -314,6 +319,7 @@ enum fr_rc get_pipeline(struct call *c, struct fr_issues *issues, struct fr_err 
     if (want.args[0] == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a request");
     want.args[1] = schedules_file_of(c->host, want.args[0]);
+    want.args[HOST_ARG_APART] = query_text(c, "apart");
     want.getenv = c->host->shell.getenv;
     want.getenv_self = c->host->shell.self;
     return answer_view(c, &want, err);

@@ -14,14 +14,15 @@ enum host_view {
     HOST_VIEW_COLUMNS,   /* the same, a list a column */
     HOST_VIEW_OUTPUTS,   /* values that tasks gave */
     HOST_VIEW_ARTIFACTS, /* files that the run kept */
-    HOST_VIEW_GRAPH,     /* the picture of its plan */
+    HOST_VIEW_GRAPH,     /* the picture of its plan; args[HOST_ARG_APART]: what is not folded */
     HOST_VIEW_PARAMS,
     HOST_VIEW_SPEC,      /* the file as it was stored; args: "now": as it is */
     HOST_VIEW_RUNS,      /* args: state, pipeline, origin, text; numbers: before, schedule, since,
                           * until, limit, whether to count, and those of fr_run_order */
     HOST_VIEW_PIPELINES, /* all that ran, have schedules or lie in folders; args: the latter, as
                           * the JSON of [[name, file], …] */
-    HOST_VIEW_PIPELINE,  /* args: its name, and its file in the folders, if there is one */
+    HOST_VIEW_PIPELINE,  /* args: its name, and its file in the folders, if there is one; as of
+                          * GRAPH */
     HOST_VIEW_CHECK,     /* what is wrong with a file; args: its text */
     HOST_VIEW_HISTORY,   /* its last runs; args: as of PIPELINE */
     HOST_VIEW_QUEUE,     /* limits: of the home */
@@ -36,7 +37,7 @@ enum host_view {
     HOST_VIEW_N
 };
 
-enum { HOST_VIEW_ARGS = 4, HOST_VIEW_NUMBERS = 10 };
+enum { HOST_VIEW_ARGS = 4, HOST_ARG_APART = 3, HOST_VIEW_NUMBERS = 10 };
 
 /* Words of fr_run_order.by, ended by NULL. */
 extern const char *const host_sorts[];

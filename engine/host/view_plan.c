@@ -8,6 +8,10 @@
 #include "engine/store/blob.h"
 #include "engine/store/fires.h"
 
+#include <string.h>
+
+enum { ALIKE = 8 /* so many tasks that stand between the same ones are one box */ };
+
 /* ---- the picture ---- */
 
 static json_t *json_of_ints(const uint32_t *v, size_t n)
@@ -76,12 +80,36 @@ static json_t *json_of_layout(const struct fr_plan *plan, const struct fr_layout
                      boxes, "edges", edges, "tasks", json_of_tasks(plan));
 }
 
+/* "7,23": numbers of tasks that are not folded. */
+static enum fr_rc take_apart(struct view *v, const struct fr_plan *plan, const bool **out,
+                             struct fr_err *err)
+{
+    bool *apart = fr_arena_array(&v->arena, plan->n_tasks + 1, sizeof(*apart));
+    const char *text = v->text->args[HOST_ARG_APART];
+    int64_t task;
+
+    if (apart == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a picture");
+    for (size_t n; text != NULL && *text != '\0'; text += n + (text[n] == ',')) {
+        n = strcspn(text, ",");
+        if (fr_parse_i64((struct fr_str){text, n}, &task, NULL) != FR_OK || task < 0 ||
+            task >= (int64_t)plan->n_tasks)
+            return fr_fail(err, FR_USAGE, "'apart' must be numbers of tasks below %u, not '%.*s'",
+                           plan->n_tasks, (int)(n < 40 ? n : 40), text);
+        apart[task] = true;
+    }
+    *out = apart;
+    return FR_OK;
+}
+
 static enum fr_rc draw(struct view *v, const struct fr_plan *plan, json_t **out, struct fr_err *err)
 {
-    struct fr_layout_opts opts = {.hooks = true};
+    struct fr_layout_opts opts = {.hooks = true, .alike = ALIKE};
     struct fr_layout *layout = NULL;
-    enum fr_rc rc = fr_plan_layout(plan, &opts, &v->arena, &layout, err);
+    enum fr_rc rc = take_apart(v, plan, &opts.apart, err);
 
+    if (rc == FR_OK)
+        rc = fr_plan_layout(plan, &opts, &v->arena, &layout, err);
     if (rc == FR_OK)
         *out = json_of_layout(plan, layout);
     return rc;

@@ -64,10 +64,25 @@ static int by_twin(const void *x, const void *y)
     return c != 0 ? c : (a->t > b->t) - (a->t < b->t);
 }
 
+/* Folds n tasks that are alike into the box of the first, but for those that lie apart. */
+static void fold_twins(const struct twin *twins, uint32_t n, const bool *apart, uint32_t *first)
+{
+    uint32_t box = UINT32_MAX;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (apart != NULL && apart[twins[i].t])
+            continue;
+        box = box == UINT32_MAX ? twins[i].t : box;
+        first[twins[i].t] = box;
+    }
+}
+
 /* first[t]: the task in whose box t lies. Tasks with the same needs are of one layer. */
-static enum fr_rc fold(struct making *m, bool folded, uint32_t *first)
+static enum fr_rc fold(struct making *m, const struct fr_layout_opts *opts, uint32_t *first)
 {
     struct twin *twins = fr_arena_array(m->work, m->n_tasks + 1, sizeof(*twins));
+    uint32_t limit = opts->fold != 0 ? opts->fold : FR_LAYOUT_FOLD;
+    uint32_t least = m->n_tasks > limit ? 2 : opts->alike;
 
     if (twins == NULL)
         return FR_NOMEM;
@@ -75,18 +90,20 @@ static enum fr_rc fold(struct making *m, bool folded, uint32_t *first)
         first[t] = t;
         twins[t] = (struct twin){&m->plan->tasks[t], t};
     }
-    if (!folded)
+    if (least == 0)
         return FR_OK;
     qsort(twins, m->n_tasks, sizeof(*twins), by_twin);
-    for (uint32_t i = 1; i < m->n_tasks; i++)
-        if (alike(&twins[i - 1], &twins[i]) == 0)
-            first[twins[i].t] = first[twins[i - 1].t];
+    for (uint32_t i = 0, n = 1; i < m->n_tasks; i += n, n = 1) {
+        while (i + n < m->n_tasks && alike(&twins[i], &twins[i + n]) == 0)
+            n++;
+        if (n >= least)
+            fold_twins(&twins[i], n, opts->apart, first);
+    }
     return FR_OK;
 }
 
 static enum fr_rc make_boxes(struct making *m, const struct fr_layout_opts *opts)
 {
-    uint32_t limit = opts->fold != 0 ? opts->fold : FR_LAYOUT_FOLD;
     uint32_t shown = opts->hooks ? m->plan->n_tasks : m->n_tasks;
     uint32_t *first = fr_arena_array(m->work, shown + 1, sizeof(*first));
     uint32_t *next = fr_arena_array(m->work, shown + 1, sizeof(*next));
@@ -95,7 +112,7 @@ static enum fr_rc make_boxes(struct making *m, const struct fr_layout_opts *opts
     m->boxes = fr_arena_array(m->arena, shown + 1, sizeof(*m->boxes));
     m->box_of = fr_arena_array(m->work, shown + 1, sizeof(*m->box_of));
     if (first == NULL || next == NULL || tasks == NULL || m->boxes == NULL || m->box_of == NULL ||
-        fold(m, m->n_tasks > limit, first) != FR_OK)
+        fold(m, opts, first) != FR_OK)
         return FR_NOMEM;
     for (uint32_t t = m->n_tasks; t < shown; t++)
         first[t] = t;

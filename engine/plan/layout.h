@@ -52,6 +52,8 @@ struct fr_layout {
 struct fr_layout_opts { /* zero is the default */
     bool hooks;         /* show hooks too */
     uint32_t fold;      /* fold when there are more tasks than this; 0: FR_LAYOUT_FOLD */
+    uint32_t alike;     /* with fewer, too, fold what so many are alike; 0: nothing */
+    const bool *apart;  /* of each task: it has a box of its own; NULL: none */
 };
 
 /* All lies in the arena. Takes O(edges × log tasks) for each of at most 16 passes. FR_NOMEM. */

@@ -346,6 +346,45 @@ static void test_fold(struct picture *p)
     fr_arena_finish(&arena);
 }
 
+/* 0, then twelve that need it, then 13, which needs these. */
+static void test_alike(struct picture *p)
+{
+    bool apart[14] = {[3] = true, [7] = true, [13] = true}, all[14];
+    struct fr_layout_opts opts = {.alike = 12};
+    struct fr_arena arena = {0};
+    struct fr_layout *l;
+    uint32_t at;
+
+    check_row("a few that are alike");
+    memset(all, true, sizeof(all));
+    begin(p, 14);
+    for (uint32_t t = 1; t < 13; t++) {
+        need(p, t, 0);
+        need(p, 13, t);
+    }
+    end(p);
+    CHECK(fr_plan_layout(&p->plan, &opts, &arena, &l, NULL) == FR_OK);
+    CHECK(l->n_boxes == 3 && l->n_edges == 2);
+    CHECK_INT(box_of(l, 5, &at)->n_tasks, 12);
+
+    check_row("but for those that lie apart");
+    opts.apart = apart;
+    CHECK(fr_plan_layout(&p->plan, &opts, &arena, &l, NULL) == FR_OK);
+    CHECK(l->n_boxes == 5 && l->n_edges == 6);
+    CHECK_INT(box_of(l, 1, &at)->n_tasks, 10);
+    CHECK_INT(box_of(l, 7, &at)->n_tasks, 1);
+    check_boxes(l);
+    check_edges(p, l);
+    opts.apart = all;
+    CHECK(fr_plan_layout(&p->plan, &opts, &arena, &l, NULL) == FR_OK && l->n_boxes == 14);
+
+    check_row("fewer than are folded");
+    opts = (struct fr_layout_opts){.alike = 13};
+    CHECK(fr_plan_layout(&p->plan, &opts, &arena, &l, NULL) == FR_OK && l->n_boxes == 14);
+    drop(p);
+    fr_arena_finish(&arena);
+}
+
 static size_t left;
 static void *(*own_alloc)(size_t n);
 
@@ -443,6 +482,7 @@ int main(void)
     test_edges(p);
     test_fold(p);
     test_random(p);
+    test_alike(p);
     test_no_memory(p);
     test_svg(p);
     free(p);

@@ -61,7 +61,7 @@ function behind(graph, name) {
     for (let grown = true; grown;) {
         grown = false;
         graph.tasks.forEach((t, i) => {
-            if (!marks.has(i) && !t.hook && (t.needs || []).some((n) => marks.has(n))) {
+            if (!marks.has(i) && !t.hook && t.needs.some((n) => marks.has(n))) {
                 marks.add(i);
                 grown = true;
             }

@@ -134,16 +134,15 @@ export async function run(no) {
 }
 
 /*
- * The plan's picture: {width, height, boxes: [{tasks, x, y, w}], edges: [{from, to, critical, points:
+ * The plan's picture, where tasks that stand between the same ones are one box but for those of these numbers: {width, height, boxes: [{tasks, x, y, w}], edges: [{from, to, critical, points:
  * [[x, y], …]}], tasks: [{name, hook, gang, count, first, needs, critical, help}]}
  */
-export async function graph(no) {
-    return graphOf(await get(`runs/${no}/graph`));
+export async function graph(no, apart) {
+    return graphOf(await get(`runs/${no}/graph${queryText({apart})}`));
 }
 
 export function graphOf(doc) {
-    const pairs = (p) => (p.length > 0 && Array.isArray(p[0]) ? p
-        : Array.from({length: p.length / 2}, (_, i) => [p[2 * i], p[2 * i + 1]]));
+    const pairs = (p) => Array.from({length: p.length / 2}, (_, i) => [p[2 * i], p[2 * i + 1]]);
 
     return {...doc, edges: doc.edges.map((e) => ({...e, points: pairs(e.points)}))};
 }
@@ -285,7 +284,7 @@ export const removeRun = (no) => send('DELETE', `runs/${no}`);
 /* ---- pipelines, schedules, nodes, the host ---- */
 
 export const pipelines = () => get('pipelines');
-export const pipeline = (name) => get(`pipelines/${encodeURIComponent(name)}`);
+export const pipeline = (name, apart) => get(`pipelines/${encodeURIComponent(name)}${queryText({apart})}`);
 export const pastRuns = (name) => get(`pipelines/${encodeURIComponent(name)}/history`);
 export const schedules = (pipeline) => get(`schedules${queryText({pipeline})}`);
 export const fires = (id) => get(`schedules/${id}/fires`);

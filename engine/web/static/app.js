@@ -44,7 +44,7 @@ function zoneSwitch() {
     const zone = h('span.zone');
 
     showZone(zone);
-    return h('button.plain.clock', {title: 'Times in your zone, in UTC, or those of schedules in theirs', on: {click: () => {
+    return h('button.plain.clock', {title: 'Times in your zone or in UTC', on: {click: () => {
         switchZone();
         showZone(zone);
         show();

@@ -25,8 +25,8 @@ function countText(n) {
     return n > 1 ? `${n}/${n}` : '';
 }
 
-/* How much wider than the server's the picture is, so that glyph, name and counts have room. */
-function stretch(doc, nameOf, countOf) {
+/* How much wider than the server's the picture is: glyph, name and counts have room, and it fills what there is. */
+function stretch(doc, room, nameOf, countOf) {
     let most = 1;
 
     for (const box of doc.boxes) {
@@ -34,15 +34,15 @@ function stretch(doc, nameOf, countOf) {
 
         most = Math.max(most, need / box.w);
     }
-    return Math.min(1.9, most);
+    return Math.max(Math.min(1.9, most), Math.min(3, room / doc.width));
 }
 
 function edgePath(points, sx) {
-    const p = points.map(([x, y]) => [(x * sx).toFixed(1), (y * STRETCH_Y).toFixed(1)]);
+    const p = points.map(([x, y]) => [Math.round(x * sx), y * STRETCH_Y]);
     let d = `M${p[0][0]} ${p[0][1]}`;
 
     for (let i = 0; i + 1 < p.length; i += 2) {
-        const middle = ((Number(p[i][0]) + Number(p[i + 1][0])) / 2).toFixed(1);
+        const middle = (p[i][0] + p[i + 1][0]) / 2;
 
         if (i > 0)
             d += `L${p[i][0]} ${p[i][1]}`;
@@ -73,16 +73,13 @@ function reach(lists, from, steps = Infinity) {
 
 /*
  * doc: a graph of api.js; taskOf(name): {counts: {state: number}, away} of a task, undefined where there is no run.
- * choose(box number) is called for a press or Enter.
+ * choose(box number) is called for a press or Enter; stage: that shows them.
  */
 export class Boxes {
-    constructor(doc, taskOf, choose) {
-        this.doc = doc;
-        this.taskOf = taskOf;
-        this.choose = choose;
+    constructor(doc, taskOf, choose, stage) {
+        Object.assign(this, {doc, taskOf, choose, stage}, neighbours(doc));
         this.ofTask = new Map();
         doc.boxes.forEach((box, b) => box.tasks.forEach((t) => this.ofTask.set(doc.tasks[t].name, b)));
-        Object.assign(this, neighbours(doc));
         this.view = svg('g');
         this.edges = new Map(); /* number: its path, of those that were shown */
         this.boxes = new Map(); /* likewise */
@@ -92,7 +89,7 @@ export class Boxes {
 
     /* Names are measured once the picture is shown: of a thousand that takes a frame. */
     get sx() {
-        this.stretched = this.stretched || stretch(this.doc, (box) => this.nameOf(box), (box) => this.total(box));
+        this.stretched = this.stretched || stretch(this.doc, this.stage.clientWidth, (box) => this.nameOf(box), (box) => this.total(box));
         return this.stretched;
     }
 
@@ -105,7 +102,7 @@ export class Boxes {
     }
 
     total(box) {
-        return box.tasks.reduce((n, t) => n + (this.doc.tasks[t].count || 1), 0);
+        return box.tasks.reduce((n, t) => n + this.doc.tasks[t].count, 0);
     }
 
     rect(b) {
@@ -125,7 +122,7 @@ export class Boxes {
         };
         const room = w - GLYPH_W - PAD - textWidth(countText(this.total(box))) - 6;
 
-        one.g = svg('g', {transform: `translate(${x.toFixed(1)} ${y.toFixed(1)})`, tabindex: '0', role: 'button',
+        one.g = svg('g', {transform: `translate(${x} ${y})`, tabindex: '0', role: 'button',
             'data-box': b, on: {click: () => this.choose(b), keydown: (event) => this.onKey(event, b)}},
         box.tasks.length > 1 && svg('rect.behind', {x: 3, y: 3, width: w, height: BOX_H, rx: 6}),
         svg('rect.ground', {width: w, height: BOX_H, rx: 6}), svg('rect.tint', {width: w, height: BOX_H, rx: 6}),
@@ -200,7 +197,7 @@ export class Boxes {
             if (counts[name] > 0) {
                 const w = width * counts[name] / n;
 
-                one.bar.append(svg(`rect.seg.st-${stateOf(name).look}`, {x: x.toFixed(1), width: Math.max(1, w).toFixed(1), height: 3}));
+                one.bar.append(svg(`rect.seg.st-${stateOf(name).look}`, {x, width: Math.max(1, w), height: 3}));
                 x += w;
             }
     }

@@ -8,7 +8,7 @@ function isAttrs(value) {
 }
 
 function setAttr(el, name, value) {
-    if (value === undefined || value === null || value === false)
+    if ((value ?? false) === false)
         return;
     if (name === 'on') {
         for (const [event, fn] of Object.entries(value))
@@ -23,41 +23,28 @@ function setAttr(el, name, value) {
     }
 }
 
-function build(el, rest) {
-    const attrs = isAttrs(rest[0]) ? rest.shift() : {};
-
-    append(el, rest);
-    for (const [name, value] of Object.entries(attrs))
-        setAttr(el, name, value);
-    return el;
-}
-
 /* Children: nodes, texts, numbers, lists of them; null and false stand for none. */
 export function append(el, children) {
     for (const child of children.flat(Infinity))
-        if (child !== null && child !== undefined && child !== false)
+        if ((child ?? false) !== false)
             el.append(child instanceof Node ? child : String(child));
     return el;
 }
 
-/* h('a.button.small', {href: 'runs', on: {click: fn}, style: {'--w': '3px'}}, 'text', child …) */
-export function h(name, ...rest) {
-    const [tag, ...classes] = name.split('.');
-    const el = document.createElement(tag || 'div');
-
-    if (classes.length > 0)
-        el.className = classes.join(' ');
-    return build(el, rest);
-}
-
-export function svg(name, ...rest) {
-    const [tag, ...classes] = name.split('.');
-    const el = document.createElementNS(SVG, tag);
+const maker = (create) => (name, ...rest) => {
+    const [tag, ...classes] = name.split('.'), el = create(tag), attrs = isAttrs(rest[0]) ? rest.shift() : {};
 
     if (classes.length > 0)
         el.setAttribute('class', classes.join(' '));
-    return build(el, rest);
-}
+    append(el, rest);
+    for (const [key, value] of Object.entries(attrs))
+        setAttr(el, key, value);
+    return el;
+};
+
+/* h('a.button.small', {href: 'runs', on: {click: fn}, style: {'--w': '3px'}}, 'text', child …) */
+export const h = maker((tag) => document.createElement(tag));
+export const svg = maker((tag) => document.createElementNS(SVG, tag));
 
 export function fill(el, ...children) {
     el.replaceChildren();

@@ -1,33 +1,33 @@
 /* The tab "Graph": the picture, live, or a list by layers; a task that is chosen opens beside it. */
 import {append, fill, h, inSlices, onResize, svg} from './dom.js';
-import {badge, failures, live, stateOf} from './states.js';
+import {badge, failures, live, worst} from './states.js';
 import {bindKeys} from './keys.js';
 import {BOX_H, Boxes, drawBoxButton} from './boxes.js';
 import {empty, failed} from './ask.js';
+import {graph} from './api.js';
 import {openTask} from './task.js';
 import {PanZoom} from './panzoom.js';
 import {query, setQuery} from './nav.js';
 import {sizer} from './sizer.js';
 
-const NARROW = 560, MANY = 400, STEPS = 2, LISTED = 500;
+const NARROW = 560, MANY = 400, STEPS = 2, LISTED = 500, FEW = 5;
 
-/* A picture with buttons, search and list; also of a pipeline, where taskOf gives nothing. */
+/* Whether something is in one of the states. */
+const any = (counts, states) => Object.entries(counts).some(([state, n]) => n > 0 && states.has(state));
+
+/*
+ * A picture with buttons, search and list; also of a pipeline, where taskOf gives nothing. again(numbers of tasks) gives it
+ * with boxes of their own for these.
+ */
 export class GraphView {
-    constructor(el, doc, {taskOf, choose}) {
-        this.choose = choose;
-        this.boxes = new Boxes(doc, taskOf, (b) => {
-            if (!this.pan.dragged())
-                this.pick(b);
-        });
-        this.many = doc.boxes.length > MANY; /* then only what is near the chosen one is drawn */
-        if (!this.many)
-            this.boxes.show(-1);
+    constructor(el, doc, context) {
+        Object.assign(this, context, {folded: doc.boxes.filter((box) => box.tasks.length > 1), open: [], apart: ''});
         this.chosen = -1;
         this.dirty = new Set(); /* boxes that are not drawn as they are now */
         this.stopUpdate = () => {};
         this.stage = svg('svg.stage', {role: 'group', 'aria-label': `Graph of ${doc.tasks.length} tasks`},
             ['stopping', 'unproven'].map((look) => svg('pattern', {id: `hatch-${look}`, class: `st-${look}`, width: 7, height: 7,
-                patternUnits: 'userSpaceOnUse', patternTransform: 'rotate(45)'}, svg('rect.seg', {width: 3, height: 7}))), this.boxes.view);
+                patternUnits: 'userSpaceOnUse', patternTransform: 'rotate(45)'}, svg('rect.seg', {width: 3, height: 7}))));
         this.list = h('div.layers', {hidden: true});
         this.side = h('aside.side', {hidden: true});
         const split = h('div.split');
@@ -36,18 +36,68 @@ export class GraphView {
             list: 'task-names', on: {focus: () => this.offer(), change: () => this.find(), input: () => this.drawList()}});
         this.names = h('datalist', {id: 'task-names'});
         this.as = h('button', {'aria-pressed': 'false', on: {click: () => this.setList(this.list.hidden)}}, 'List');
+        this.fold = h('button', {hidden: true, on: {click: () => this.unfold([])}}, 'Fold');
         const zoom = [h('button.icon', {'aria-label': 'Smaller', on: {click: () => this.pan.zoom(0.8)}}, '−'),
             h('button.icon', {'aria-label': 'Larger', on: {click: () => this.pan.zoom(1.25)}}, '+'),
             h('button', {on: {click: () => this.pan.fit()}}, 'Fit')];
 
-        fill(el, h('div.bar-row', this.field, this.names, h('span.grow'), zoom, this.as),
+        fill(el, h('div.bar-row', this.field, this.names, h('span.grow'), this.fold, zoom, this.as),
         append(split, [h('div.picture', this.stage, this.list), sizer(split, {name: 'side', label: 'Width of the task',
             least: 260, most: 900, usual: 340}), this.side]));
-        this.pan = new PanZoom(this.stage, this.boxes.view, this.boxes);
+        this.pan = new PanZoom(this.stage);
+        this.take(doc);
         this.stage.addEventListener('pointerover', (event) => this.hover(event));
         this.stage.addEventListener('pointerout', () => this.boxes.light(-1));
         this.stage.addEventListener('focusin', (event) => this.onFocus(event));
         this.stopResize = onResize(el, (width) => this.onWidth(width));
+        this.lay();
+    }
+
+    /* Draws that; who has the focus, and what is chosen, keep it. */
+    take(doc) {
+        const had = this.boxes, focused = had && document.activeElement.closest('[data-box]')?.dataset.box;
+        const same = (b) => this.boxes.ofTask.get(had.doc.tasks[had.doc.boxes[b].tasks[0]].name);
+
+        this.stopUpdate();
+        this.dirty.clear();
+        this.boxes = new Boxes(doc, this.taskOf, (b) => {
+            if (!this.pan.dragged())
+                this.pick(b);
+        }, this.stage);
+        this.many = doc.boxes.length > MANY; /* then only what is near the chosen one is drawn */
+        if (this.chosen >= 0)
+            this.chosen = same(this.chosen);
+        this.placed = undefined;
+        if (this.width)
+            this.onWidth(this.width);
+        this.drawList();
+        if (focused)
+            this.focus(same(focused));
+    }
+
+    /* Of each box that is folded the first that failed lie apart, with what was unfolded. */
+    async lay() {
+        const bad = (t) => any(this.taskOf(this.boxes.doc.tasks[t].name)?.counts || {}, failures);
+        const apart = [...this.open, ...this.folded.flatMap((box) => box.tasks.filter(bad).slice(0, FEW))].join();
+
+        if (apart === this.apart)
+            return;
+        this.apart = apart;
+        const doc = await this.again(apart);
+
+        if (apart !== this.apart)
+            return; /* more failed meanwhile */
+        this.take(doc);
+    }
+
+    async unfold(tasks) {
+        const {chosen} = this;
+
+        this.open = tasks;
+        this.fold.hidden = tasks.length === 0;
+        this.side.hidden = true;
+        await this.lay();
+        this.focus(Math.max(0, this.chosen));
     }
 
     hover(event) {
@@ -70,20 +120,26 @@ export class GraphView {
         this.stage.style.height = `${Math.round(height)}px`;
         if (this.width === undefined)
             this.setList(width < NARROW || this.many);
+        this.width = width;
         if (!this.list.hidden)
             this.placed = undefined;
-        else if (this.placed === undefined || Math.abs(this.placed - width) > 100)
+        else if (this.placed === undefined)
             this.place(width);
-        this.width = width;
+        else if (Math.abs(this.placed - width) > 100)
+            this.take(this.boxes.doc);
     }
 
     /* All of it where it can be read so; else where something happens. */
     place(width) {
         this.placed = width;
+        this.pan.view?.remove();
+        this.stage.append(this.boxes.view);
+        Object.assign(this.pan, {view: this.boxes.view, size: this.boxes});
+        this.boxes.show(this.many ? Math.max(0, this.chosen) : -1, STEPS);
+        this.boxes.select(this.chosen);
         if (this.pan.fit(0.6))
             return;
-        const of = (set) => this.boxes.doc.boxes.findIndex((_, b) => Object.entries(this.boxes.counts(b))
-            .some(([state, n]) => n > 0 && set.has(state)));
+        const of = (set) => this.boxes.doc.boxes.findIndex((_, b) => any(this.boxes.counts(b), set));
         const b = Math.max(of(failures), of(live), 0);
 
         this.pan.x = this.pan.y = 12;
@@ -96,10 +152,8 @@ export class GraphView {
         this.as.setAttribute('aria-pressed', String(on));
         this.drawList();
         if (on)
-            return;
-        if (this.many)
-            this.boxes.show(Math.max(0, this.chosen), STEPS);
-        if (this.placed === undefined && this.width !== undefined)
+            this.placed = undefined;
+        else if (this.width)
             this.place(this.width);
     }
 
@@ -173,6 +227,8 @@ export class GraphView {
         if (this.many && this.list.hidden)
             this.boxes.show(b, STEPS);
         this.choose(tasks, name);
+        if (tasks.length > 1 && !name)
+            this.side.prepend(h('button', {on: {click: () => this.unfold([...this.open, ...this.boxes.doc.boxes[b].tasks])}}, 'Unfold'));
     }
 
     unpick() {
@@ -195,6 +251,7 @@ export class GraphView {
                 drawBoxButton(this.boxes, b, this.buttons.get(b));
             return this.dirty.size > 0;
         });
+        this.lay();
     }
 
     close() {
@@ -209,8 +266,7 @@ function folded(model, tasks, choose) {
     return h('div.folded', h('h3', `${tasks.length} tasks`), tasks.slice(0, 200).map((t) => {
         const task = model.tasks.get(t.name);
 
-        return h('button.boxrow', {on: {click: () => choose(t)}}, task && badge(stateOf(Object.keys(task.counts)
-            .find((s) => task.counts[s] > 0) || ''), {word: false}), h('span.name', t.name));
+        return h('button.boxrow', {on: {click: () => choose(t)}}, task && badge(worst(task.counts), {word: false}), h('span.name', t.name));
     }), tasks.length > 200 && h('p.dim', `and ${tasks.length - 200} more: find them by name`));
 }
 
@@ -234,7 +290,7 @@ class GraphTab {
             if (this.closed)
                 return;
             this.view = new GraphView(this.el, doc, {taskOf: (name) => this.model.tasks.get(name),
-                choose: (tasks, name) => this.choose(tasks, name)});
+                choose: (tasks, name) => this.choose(tasks, name), again: (apart) => graph(this.model.no, apart)});
             this.stop = this.model.listen((changed) => this.take(changed));
             this.openAsked(doc);
         } catch (problem) {

@@ -2,11 +2,10 @@
 
 const LEAST = 0.15, MOST = 3;
 
+/* Whoever makes it sets its view, the group, and size: {width, height} of that, asked for when it is fitted. */
 export class PanZoom {
-    constructor(stage, view, size) {
+    constructor(stage) {
         this.stage = stage;
-        this.view = view;
-        this.size = size; /* {width, height} of the content, asked for when it is fitted */
         this.x = this.y = 0;
         this.k = 1;
         this.pointers = new Map();
@@ -18,7 +17,7 @@ export class PanZoom {
     }
 
     apply() {
-        this.view.setAttribute('transform', `translate(${this.x.toFixed(1)} ${this.y.toFixed(1)}) scale(${this.k.toFixed(4)})`);
+        this.view.setAttribute('transform', `translate(${this.x} ${this.y}) scale(${this.k})`);
     }
 
     room() {

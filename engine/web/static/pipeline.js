@@ -69,7 +69,7 @@ class PipelinePage {
         this.view = new GraphView(el, graphOf(doc.graph), {taskOf: () => null, choose: (tasks) => {
             fill(this.view.side, tasks.map((t) => [h('h3', t.name), h('p.dim', t.help || '')]));
             this.view.side.hidden = false;
-        }});
+        }, again: async (apart) => graphOf((await pipeline(this.name, apart)).graph)});
     }
 
     async loadRuns() {

@@ -37,8 +37,8 @@ function makeUp(s, done) {
     const from = day('from'), to = day('to'), most = h('input', {type: 'number', min: '1', value: '1'}), what = h('p', {'aria-live': 'polite'});
     const body = () => ({schedule: s.id, from_ms: dayBegin(from.value), to_ms: dayBegin(to.value, 1), order: 'oldest', existing: existing.value,
         max_active: Number(most.value), priority: 0, params: []});
-    const words = ({runs, items, next}) => `Makes ${next ? 'at least ' : ''}${count(runs, 'run')}, for ${absolute(items[0].at_ms, s.zone)}`
-        + ` to ${absolute(items.at(-1).at_ms, s.zone)}${next ? ' and later' : ''}.`;
+    const words = ({runs, items, next}) => `Makes ${next ? 'at least ' : ''}${count(runs, 'run')}, for ${absolute(items[0].at_ms)}`
+        + ` to ${absolute(items.at(-1).at_ms)}${next ? ' and later' : ''}.`;
 
     async function tell() {
         what.textContent = from.value && to.value ? await makeBackfill({...body(), dry_run: true}).then(words, (problem) => problem.message) : '';
@@ -52,9 +52,9 @@ export const decided = (f) => [h(`span.badge.st-${decisions[f.decision] || 'wait
 
 /* A time of it: in its zone, then, where that is another, in the one that is chosen. */
 function when(ms, s) {
-    const mine = absolute(ms, s.zone).slice(0, 16), its = inZone(ms, s.zone).slice(0, 16) || mine;
+    const mine = `${absolute(ms).slice(0, 16)} ${zoneName()}`, its = inZone(ms, s.zone || '').slice(0, 16);
 
-    return [its, h('span.dim', its === mine ? ` ${zoneName(s.zone)}` : ` ${s.zone} = ${mine} ${zoneName(s.zone)}`)];
+    return its === '' ? mine : [its, h('span.dim', ` ${s.zone}${mine.startsWith(its) ? '' : ` = ${mine}`}`)];
 }
 
 async function showFires(s) {
@@ -80,7 +80,7 @@ function nextTimes(s) {
         return h('span.dim', 'paused ', ago(s.state_wall), s.note && `: ${s.note}`);
     if (s.gone_wall > 0)
         return h('span.dim', 'its file is gone');
-    return list.map(({at_ms}, i) => h(i === 0 ? 'div.num' : 'div.num.dim', when(at_ms, s), i === 0 && h('span.dim', ' ', ago(at_ms, s.zone))));
+    return list.map(({at_ms}, i) => h(i === 0 ? 'div.num' : 'div.num.dim', when(at_ms, s), i === 0 && h('span.dim', ' ', ago(at_ms))));
 }
 
 /* A table of schedules with their buttons; done() behind a change. */

@@ -27,8 +27,8 @@ function links(model, graph, numbers) {
 }
 
 function facts(model, graph, task) {
-    const needs = task.needs || [];
-    const users = graph.tasks.flatMap((t, n) => ((t.needs || []).includes(graph.tasks.indexOf(task)) ? [n] : []));
+    const needs = task.needs;
+    const users = graph.tasks.flatMap((t, n) => (t.needs.includes(graph.tasks.indexOf(task)) ? [n] : []));
 
     return h('dl.facts', needs.length > 0 && [h('dt', 'needs'), h('dd', links(model, graph, needs))],
         users.length > 0 && [h('dt', 'needed by'), h('dd', links(model, graph, users))],

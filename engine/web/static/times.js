@@ -2,8 +2,7 @@
 import {h} from './dom.js';
 
 const ZONE_MS = 500;
-const zones = ['browser', 'UTC', 'schedule'];
-const formats = new Map(); /* zone: what writes its times */
+const zones = ['browser', 'UTC'];
 let mine = ''; /* the browser's own zone, once it was asked for */
 let offset_ms = 0;
 let zone = Math.max(0, zones.indexOf(localStorage.getItem('flowrun.zone')));
@@ -23,23 +22,18 @@ function zoneOfBrowser() {
     return mine;
 }
 
-/* The zone that is chosen; of: that of the schedule whose time it is, where it has one. */
-export function zoneName(of = '') {
-    return zone === 1 ? 'UTC' : zone === 2 && of !== '' && inZone(0, of) ? of : zoneOfBrowser();
-}
+/* The zone that is chosen. */
+export const zoneName = () => (zone === 1 ? 'UTC' : zoneOfBrowser());
 
 export function switchZone() {
     zone = (zone + 1) % zones.length;
     localStorage.setItem('flowrun.zone', zones[zone]);
 }
 
-/* What the switch says. */
-const zoneWords = () => (zone === 2 ? 'schedules’ zones' : zoneName());
-
 /* Says in el which zone is chosen; at first once the page stands. */
 export function showZone(el) {
     const say = () => {
-        el.textContent = zoneWords();
+        el.textContent = zoneName();
     };
 
     if (mine === '')
@@ -52,12 +46,6 @@ function pad(n, width = 2) {
     return String(n).padStart(width, '0');
 }
 
-function format(name) {
-    if (!formats.has(name))
-        formats.set(name, new Intl.DateTimeFormat('sv', {timeZone: name, dateStyle: 'short', timeStyle: 'medium'}));
-    return formats.get(name);
-}
-
 /* In the browser's zone, or in UTC: without Intl. */
 function plain(d) {
     return zone === 1 ? d.toISOString().slice(0, 19).replace('T', ' ')
@@ -67,16 +55,14 @@ function plain(d) {
 /* In the zone of that name; '': one that the browser does not know. */
 export function inZone(ms, name) {
     try {
-        return format(name).format(ms);
+        return new Date(ms).toLocaleString('sv', {timeZone: name});
     } catch {
         return '';
     }
 }
 
-/* "2026-11-23 05:17:47"; of: as of zoneName() */
-export function absolute(ms, of = '') {
-    return Number.isFinite(ms) ? zone === 2 && of !== '' && inZone(ms, of) || plain(new Date(ms)) : '–';
-}
+/* "2026-11-23 05:17:47" */
+export const absolute = (ms) => (Number.isFinite(ms) ? plain(new Date(ms)) : '–');
 
 /* "07:05" of minutes of the day */
 export const minutes = (n) => `${pad(Math.floor(n / 60))}:${pad(n % 60)}`;
@@ -89,8 +75,6 @@ export function dayBegin(text, later = 0) {
 
     return Number.isFinite(day) ? Date.parse(`${new Date(day).toISOString().slice(0, 10)}T00:00${zone === 1 ? 'Z' : ''}`) : '';
 }
-
-const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
 
 /* "850ms", "4.3s", "2m 05s", "3h 12m", "2d 4h" */
 export function duration(ms) {
@@ -109,7 +93,7 @@ export function duration(ms) {
     return `${Math.floor(s / 86400)}d ${Math.floor(s / 3600) % 24}h`;
 }
 
-/* "now", "12s ago", "in 3h", "5 Nov" beyond a week */
+/* "now", "12s ago", "in 3h", "35d ago" */
 function relative(ms) {
     const diff = now() - ms, abs = Math.abs(diff);
     const word = abs < 60e3 ? `${Math.floor(abs / 1000)}s` : abs < 3600e3 ? `${Math.floor(abs / 60e3)}m`
@@ -117,11 +101,6 @@ function relative(ms) {
 
     if (abs < 1500)
         return 'now';
-    if (abs > 7 * 86400e3) {
-        const [, month, day] = absolute(ms).split(/\D/).map(Number);
-
-        return `${day} ${months[month - 1]}`;
-    }
     return diff > 0 ? `${word} ago` : `in ${word}`;
 }
 
@@ -159,11 +138,11 @@ function counting(el, text, title = null) {
     return el;
 }
 
-/* How long ago, with the time itself in the tooltip once the zone is known; of: as of zoneName(). */
-export function ago(ms, of = '') {
+/* How long ago, with the time itself in the tooltip once the zone is known. */
+export function ago(ms) {
     if (!ms)
         return h('span.none', '–');
-    return counting(h('time', {datetime: new Date(ms).toISOString()}), () => relative(ms), () => `${absolute(ms, of)} ${zoneName(of)}`);
+    return counting(h('time', {datetime: new Date(ms).toISOString()}), () => relative(ms), () => `${absolute(ms)} ${zoneName()}`);
 }
 
 /* A duration that goes on until end is there. */
