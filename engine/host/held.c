@@ -2,7 +2,7 @@
  * What attempts of runs hold that this host does not drive: those of a host that went, until their
  * followers come; those of runs that nobody follows. Their slots are not given away. The store says
  * what may live; whether it does, the machine is asked as soon as a run of this host is there, and
- * again while something is held.
+ * again while something is held. What may still start there keeps its slots.
  */
 #include "engine/host/internal.h"
 #include "engine/spec/spec.h"
@@ -63,12 +63,23 @@ uint32_t held_slots(const struct fr_host *host, struct fr_id home)
 
 /* ---- asking the machine ---- */
 
+/* The node has prepared it, and nothing of it lives: what its host sent may have come to a flownode
+ * that stands still, and that starts it when it goes on. Its slots are given away once its node has
+ * journalled that this start does nothing. Its run gets another attempt. */
+static void bury(struct host_probe *p, struct host_held *held)
+{
+    struct fr_exec_attempt a = {0, held->row.attempt};
+
+    held->asked = p->exec.ops->tombstone(p->exec.self, a, NULL) == FR_OK;
+}
+
 static void on_state(void *arg, struct fr_exec_event *ev)
 {
     struct host_probe *p = arg;
     struct fr_host *host = p->host;
-    uint32_t status = ev->state.status;
-    bool gone = status == FR_AT_UNKNOWN || status == FR_AT_ENDED || status == FR_AT_TOMBSTONED;
+    const struct fr_state *s = &ev->state;
+    bool gone = s->status == FR_AT_ENDED || s->status == FR_AT_TOMBSTONED ||
+                (s->status == FR_AT_UNKNOWN && !s->prepared);
 
     for (size_t i = host->n_held; ev->kind == FR_EXEC_STATE && i-- > 0;) {
         if (!fr_id_eq(host->held[i].row.attempt, ev->attempt))
@@ -77,6 +88,8 @@ static void on_state(void *arg, struct fr_exec_event *ev)
         if (gone) {
             drop(host, i);
             host->woken = true;
+        } else if (s->status == FR_AT_UNKNOWN) {
+            bury(p, &host->held[i]);
         }
     }
     fr_exec_event_free(ev);

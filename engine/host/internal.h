@@ -99,7 +99,7 @@ struct host_machine {
 
 struct host_held { /* by an attempt of a run that this host does not drive */
     struct fr_held_row row;
-    bool asked; /* its node is, whether it still lives */
+    bool asked; /* its node is, whether it still lives, or for its tombstone */
 };
 
 struct host_probe { /* asks a machine about such attempts */

@@ -100,6 +100,7 @@ void srv_send_state(struct srv *s, struct fr_id id)
 
     m.state.attempt = id;
     m.state.status = srv_status(s, a);
+    m.state.prepared = m.state.status == FR_AT_UNKNOWN && a != NULL && !a->acked;
     if (a != NULL && !a->acked) {
         m.state.generation = a->generation;
         m.state.spec_hash = fr_str_of(a->spec_hash);

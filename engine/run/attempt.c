@@ -161,7 +161,7 @@ static void on_ended(struct fr_run *run, struct run_attempt *at, const struct fr
     run_queue_or_die(run, &ev);
 }
 
-static void on_unknown(struct fr_run *run, struct run_attempt *at)
+static void on_unknown(struct fr_run *run, struct run_attempt *at, bool prepared)
 {
     struct fr_event ev = about(at, FR_EV_UNKNOWN);
     const struct run_node *node = &run->nodes[run_node_of(run, at->inst)];
@@ -170,6 +170,7 @@ static void on_unknown(struct fr_run *run, struct run_attempt *at)
         return;
     ev.same_home = fr_id_zero(at->home_id) || fr_id_eq(at->home_id, node->home_id);
     ev.same_boot = at->boot_id[0] == '\0' || strcmp(at->boot_id, node->boot_id) == 0;
+    ev.prepared = prepared;
     run_queue_or_die(run, &ev);
 }
 
@@ -186,7 +187,7 @@ static void on_state(struct fr_run *run, struct run_attempt *at, const struct fr
         at->port = (int)s->port;
     switch (s->status) {
     case FR_AT_UNKNOWN:
-        on_unknown(run, at);
+        on_unknown(run, at, s->prepared);
         return;
     case FR_AT_PREPARED:
         ev.unready = true;

@@ -302,13 +302,15 @@ static void book_again(struct fr_sched *s, uint32_t i)
 
 bool slot_is_lost(const struct fr_sched *s, uint32_t i)
 {
-    return s->insts[i].loaded && s->nodes[s->plan->insts[i].node].over;
+    const struct inst *in = &s->insts[i];
+
+    return in->unsure || (in->loaded && s->nodes[s->plan->insts[i].node].over);
 }
 
 bool waits_again(struct fr_sched *s, uint32_t i)
 {
     struct inst *in = &s->insts[i];
-    bool again = !plan_task(s, i)->gang && (in->unsure || slot_is_lost(s, i));
+    bool again = !plan_task(s, i)->gang && slot_is_lost(s, i);
 
     in->loaded = false;
     if (again && !s->tasks[s->plan->insts[i].task].blocked)

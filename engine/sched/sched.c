@@ -253,8 +253,10 @@ static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev
 {
     const struct fr_row *row = &s->insts[i].row;
     struct fr_event lost = {.cause = FR_CAUSE_LOST, .proven = true};
-    /* A gang begins anew where peers know a member's old address, or a member's slot is lost. */
-    bool gone = plan_task(s, i)->gang && (row->go || slot_is_lost(s, i));
+    /* A gang begins anew where peers know a member's old address, or a member's slot is lost. What
+     * was prepared gives no slot away before it is sure that it will not start. */
+    bool gang = plan_task(s, i)->gang, passed_on = slot_is_lost(s, i);
+    bool gone = (gang && row->go) || (passed_on && (gang || ev->prepared));
 
     if (!ev->same_boot) { /* nothing outlives a reboot, but a start may still be on its way */
         put_act(s, FR_ACT_STOP, i);

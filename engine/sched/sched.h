@@ -81,7 +81,7 @@ const char *fr_outcome_name(enum fr_outcome outcome);
  * is more urgent goes first, and one that is not to start any more is forgotten (FR_ACT_FORGET).
  * One that was loaded may run already, so it is STARTING and asked after; if its node does not
  * know it, it is booked again. So is any loaded start where slots are short, but a gang begins
- * anew.
+ * anew, and what its node has prepared keeps its slot until it has a tombstone there.
  *
  * Everything durable about an instance, with its newest attempt. attempt_state is STARTING,
  * RUNNING, STOPPING while the attempt may live, else how it ended (SUCCEEDED, FAILED, TIMED_OUT,
@@ -147,7 +147,7 @@ enum fr_event_kind {
     FR_EV_ENDED,    /* over: cause, code; proven: every process is gone. A lost one too */
     FR_EV_BUSY,     /* answer to a start: attempt `other` of the same instance lives on that node */
     FR_EV_CLEARED,  /* that one is proven gone, or was ours all along: start again */
-    FR_EV_UNKNOWN,  /* answer to a query: the node does not know it; same_home, same_boot */
+    FR_EV_UNKNOWN,  /* answer to a query: the node knows none; same_home, same_boot, prepared */
     FR_EV_TOMBSTONED, /* it never started and never will */
     FR_EV_WHEN,       /* answer to FR_ACT_EVAL: value; failed: could not be evaluated */
     /* about `node`, which is not up until the first UP. What is ready to start on one that is not
@@ -178,9 +178,9 @@ struct fr_event {
     enum fr_cause cause; /* ENDED: EXIT, SIGNAL, TIMEOUT, OOM, START_FAILED, LOST, NODE_LOST (its
                           * lease ended), STOPPED (by our stop; the cause recorded is the stop's) */
     int code;
-    bool proven, no_retry; /* no_retry: ENDED: a built-in task refused its `with` */
-    bool value, failed;
-    bool same_home, same_boot, unready /* PREPARED: another one follows, once it waits for go */;
+    bool proven, no_retry;       /* no_retry: ENDED: a built-in task refused its `with` */
+    bool value, failed, unready; /* unready: PREPARED: another one follows, once it waits for go */
+    bool same_home, same_boot, prepared /* UNKNOWN: it was, and may yet be started there */;
     int64_t since_ms;
     int64_t ago_ms;  /* ENDED: it ended so long before now */
     int64_t left_ms; /* RESUME: until the run has taken its timeout; < 0: it has */

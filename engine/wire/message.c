@@ -140,7 +140,7 @@ SHAPE(ended, AT(ID, attempt), AT(U32, cause), AT(U32, code), AT(U32, stop_cause)
 #undef OF
 #define OF fr_state
 SHAPE(state, AT(ID, attempt), AT(U32, status), AT(U32, generation), AT(TEXT, spec_hash),
-      AT(U32, pid), AT(U64, launched_ms), AT(U64, log_bytes), AT(U32, port));
+      AT(U32, pid), AT(U64, launched_ms), AT(U64, log_bytes), AT(U32, port), AT(BOOL, prepared));
 #undef OF
 #define OF fr_put_state
 SHAPE(put_state, AT(U64, ref), AT(U64, offset), AT(BOOL, done), AT(TEXT, path));

@@ -61,7 +61,11 @@ enum fr_msg_type {
 
 /* What a node knows of an attempt. */
 enum fr_attempt_status {
-    FR_AT_UNKNOWN,    /* no record of it: never prepared, or removed after ack_end */
+    /* Nothing of it lives that the node knows of. Without .prepared: no record of it, or one that
+     * is acknowledged; connections older than the one that is answered cannot start it any more.
+     * With it: it was prepared, and whoever was to start it may only stand still; a tombstone says
+     * whether it ever starts. */
+    FR_AT_UNKNOWN,
     FR_AT_PREPARED,   /* starts on go, now or once it is ready: prepared follows */
     FR_AT_RUNNING,    /* launched, its supervisor lives (also while it is being stopped) */
     FR_AT_ENDED,      /* over: its processes are gone, or listed as survivors; ended follows */
@@ -210,6 +214,7 @@ struct fr_state {
     int64_t launched_ms;
     uint64_t log_bytes; /* now */
     uint32_t port;      /* held or used for request.port */
+    bool prepared;      /* unknown: see there */
 };
 /* "K=V": hostname user uid kernel arch cpus mem_bytes disk_free_bytes home addr … */
 struct fr_facts_are {

@@ -4,13 +4,14 @@
  * and followers are killed, at a commit, while they take over, or stopped for a while, in which
  * somebody may take their lock away; binaries of an older schema come; links and nodes fail. In the
  * end somebody resumes what is left. The rules of world.h hold at every moment, and what each
- * client printed and its exit code are right (told.h). A case that fails is made as small as it can
- * be.
+ * client printed and its exit code are right (told.h). From seed 1,000,000 on there are storms
+ * (storm.h), too. A case that fails is made as small as it can be.
  *
  *     hosts_test [SEED [COUNT]]     one seed alone tells its story; none: those that found
- * something once, and the first ones
+ * something once, and the first ones of both kinds
  */
 #include "tests/fault/shrink.h"
+#include "tests/fault/storm.h"
 #include "tests/sim/told.h"
 #include "tests/unit/check.h"
 
@@ -18,7 +19,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 60, PIPES = 3, TASKS_MAX = 5, STARTS = 5, FAULTS_MAX = 8, ROUNDS = 40 };
+enum {
+    SEEDS = 60,
+    STORMY = 1000000, /* seeds from here on have storms */
+    PIPES = 3,
+    TASKS_MAX = 5,
+    STARTS = 5,
+    FAULTS_MAX = 8,
+    STORMS_MAX = 2,
+    ROUNDS = 40
+};
 
 static const int64_t GIVE_UP_US = 2LL * 3600 * 1000000, ROUND_US = 120000000;
 
@@ -107,6 +117,7 @@ struct scenario {
     struct pipe pipes[PIPES];
     struct begin begins[STARTS];
     struct fault faults[FAULTS_MAX];
+    struct storm storms[STORMS_MAX];
     bool quiet; /* no fault of links and nodes: all output comes home */
     /* of one run of it */
     bool begun[STARTS];
@@ -159,7 +170,7 @@ static void make_scenario(struct scenario *c, uint64_t seed)
     c->quiet = below(&s, 2) == 0;
     c->active = below(&s, 4) == 0 ? 1 + below(&s, 3) : 0;
     for (int i = 0; i < 4; i++)
-        c->slots[i] = 1 + below(&s, 4);
+        c->slots[i] = 1 + below(&s, seed < STORMY ? 4 : 2);
     for (int p = 0; p < PIPES; p++) {
         int tasks = 1 + below(&s, TASKS_MAX);
         for (int i = 0; i < tasks; i++)
@@ -174,6 +185,8 @@ static void make_scenario(struct scenario *c, uint64_t seed)
         c->faults[i] = (struct fault){true, (enum kind)below(&s, c->quiet ? QUIET_KINDS : KINDS),
                                       at, sim_draw(&s)};
     }
+    for (int i = 0; seed >= STORMY && i < 1 + below(&s, STORMS_MAX); i++)
+        c->storms[i] = storm_make(&s, 300 + sim_draw(&s) % 9000);
 }
 
 /* ---- its files ---- */
@@ -423,6 +436,8 @@ static void on_point(struct sim *s, enum sim_point what)
     struct world *w = world_of(s);
     struct scenario *c = w->test;
 
+    for (int i = 0; i < STORMS_MAX; i++)
+        storm_point(w, &c->storms[i], what);
     if (what == SIM_AT_COMMIT && c->commits > 0 && client_of(w, s->cur) != NULL &&
         --c->commits == 0)
         world_kill(w, s->cur, "");
@@ -517,6 +532,8 @@ static void look(struct world *w)
     w->sim.fault_step = f != NULL ? f->step : UINT64_MAX;
     if (c->takes && c->take_step > 0 && c->take_step < w->sim.fault_step)
         w->sim.fault_step = c->take_step;
+    for (int i = 0; i < STORMS_MAX && !w->over; i++)
+        c->held |= storm_look(w, &c->storms[i]);
     if (w->sim.now_us > GIVE_UP_US)
         world_violated(w, "it did not end");
     if (w->look_us == INT64_MAX && !w->over)
@@ -556,6 +573,8 @@ static bool run_scenario(struct world *w, void *arg)
     c->held = 0;
     c->host = NULL;
     c->again = NULL;
+    for (int i = 0; i < STORMS_MAX; i++)
+        storm_reset(&c->storms[i]);
     w->test = c;
     w->look = look;
     world_run(w, NULL, c->seed, begin);
@@ -578,11 +597,14 @@ static bool *part(void *arg, int i)
     if (i < STARTS)
         return &c->begins[i].there;
     i -= STARTS;
-    return i < FAULTS_MAX ? &c->faults[i].there : &c->pipes[0].nests;
+    if (i < FAULTS_MAX)
+        return &c->faults[i].there;
+    i -= FAULTS_MAX;
+    return i < STORMS_MAX ? &c->storms[i].there : &c->pipes[0].nests;
 }
 
 static const struct shrink smaller = {run_scenario, part,
-                                      PIPES *TASKS_MAX + STARTS + FAULTS_MAX + 1};
+                                      PIPES *TASKS_MAX + STARTS + FAULTS_MAX + STORMS_MAX + 1};
 
 static void show(struct world *w, struct scenario *c)
 {
@@ -641,10 +663,11 @@ static void run_seed(struct world *w, uint64_t seed, bool tells, struct sum *sum
 int main(int argc, char **argv)
 {
     /* each of them found a fault once */
-    static const uint64_t found[] = {
-        111,   154,   243,    402,    412,    444,    497,    690,    704,    822,    858,
-        1088,  1317,  1469,   3210,   3637,   10849,  20696,  24502,  50671,  51201,  51850,
-        60256, 62820, 103203, 106224, 203152, 303711, 307950, 311278, 313980, 321467, 322012};
+    static const uint64_t found[] = {111,    154,    243,    402,    412,    444,    497,
+                                     690,    704,    822,    858,    1088,   1317,   1469,
+                                     3210,   3637,   10849,  20696,  24502,  50671,  51201,
+                                     51850,  60256,  62820,  103203, 106224, 203152, 303711,
+                                     307950, 311278, 313980, 321467, 322012, 1001205};
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : argc > 1 ? 1 : SEEDS;
     struct world *w = calloc(1, sizeof(*w));
@@ -657,6 +680,8 @@ int main(int argc, char **argv)
         run_seed(w, found[i], false, &sum);
     for (uint64_t i = 0; i < count && check_counts.failed < 5; i++)
         run_seed(w, first + i, argc == 2, &sum);
+    for (uint64_t i = 0; argc == 1 && i < SEEDS; i++)
+        run_seed(w, STORMY + i, false, &sum);
     world_clean();
     printf("seeds %llu to %llu, %zu clients, %zu attempts\n", (unsigned long long)first,
            (unsigned long long)(first + count - 1), sum.clients, sum.attempts);

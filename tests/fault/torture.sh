@@ -20,6 +20,7 @@ row nth "$build/tests/fault/nth_test" all
 row kill_real "$build/tests/fault/real_test" "$build/engine/cli/flowrun" long all "$seed"
 row random "$build/tests/fault/random_test" "$seed" 20000
 row hosts "$build/tests/fault/hosts_test" "$seed" 20000
+row storms "$build/tests/fault/hosts_test" "$((1000000 + seed))" 20000
 row fires "$build/tests/fault/fires_test" "$seed" 700
 row sim "$build/tests/sim/sim_test" "$seed" 5000
 exit $status

@@ -306,6 +306,27 @@ static void retry_lost(struct world *w, struct story *s)
     kill_behind_commit(w, s);
 }
 
+static void every_step(struct world *w, struct story *s)
+{
+    (void)s;
+    w->sim.fault_step = 0;
+}
+
+/* The supervisor that has just been made stands still before it does anything. What the dead one
+ * has started goes on while the task of the newcomer runs. */
+static void halt_start(struct world *w, struct story *s)
+{
+    struct sim_proc *newest = w->sim.machines[1].procs;
+
+    s->done = newest != NULL && !newest->begun && size_of(w, 1, "/node/journal") > 0;
+    if (!s->done)
+        return;
+    newest->held_us = w->sim.now_us + 3000000;
+    w->sim.fault_step = UINT64_MAX;
+    kill_host(w, s);
+    another_holds(w, s);
+}
+
 static void int_second(struct world *w, struct story *s)
 {
     (void)s;
@@ -404,6 +425,11 @@ static const struct row rows[] = {
      .codes = {4, 0},
      .then = another_holds,
      .then_us = 1000000},
+    {"the host is killed, and a flownode that stands still has its start",
+     {{.file = "/hold.yaml"}},
+     .act = every_step,
+     .codes = {-1, 0},
+     .then = halt_start},
     {"the host is killed as it takes a run",
      {{.file = "/wait.yaml"}},
      .act = submit_lost,

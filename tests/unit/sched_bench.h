@@ -99,6 +99,7 @@ static const struct word words[] = {
     {"busy", {.kind = FR_EV_BUSY, .other = {{1}}}},
     {"cleared", {.kind = FR_EV_CLEARED}},
     {"forgot", {.kind = FR_EV_UNKNOWN, .same_home = true, .same_boot = true}},
+    {"still", {.kind = FR_EV_UNKNOWN, .same_home = true, .same_boot = true, .prepared = true}},
     {"rebooted", {.kind = FR_EV_UNKNOWN, .same_home = true}},
     {"wiped", {.kind = FR_EV_UNKNOWN, .same_boot = true}},
     {"tombstoned", {.kind = FR_EV_TOMBSTONED}},
