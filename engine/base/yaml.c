@@ -42,6 +42,7 @@ struct reader {
     size_t n_anchors;
     size_t nodes;
     int documents;
+    bool merges; /* a merge key is a key like any other */
 };
 
 static enum fr_rc refuse(struct reader *r, int line, int col, const char *what)
@@ -273,7 +274,7 @@ static enum fr_rc on_end(struct reader *r)
     if ((node->pairs = fr_arena_array(r->arena, node->n + 1, sizeof(*node->pairs))) == NULL)
         return no_memory(r);
     for (const struct cell *c = top->first; c != NULL; c = c->next) {
-        if (!c->key->quoted && fr_str_is(c->key->text, "<<"))
+        if (!r->merges && !c->key->quoted && fr_str_is(c->key->text, "<<"))
             return refuse(r, c->key->line, c->key->col,
                           "merge keys (<<) are not read; expected the keys themselves");
         node->pairs[i++] = (struct fr_yaml_pair){c->key->text, c->key->line, c->key->col, c->value};
@@ -392,46 +393,66 @@ static enum fr_rc read_all(struct reader *r, yaml_parser_t *parser, struct fr_st
     return rc;
 }
 
-enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *arena,
-                         struct fr_arena *texts, struct fr_yaml **out, struct fr_err *err)
+static enum fr_rc parse(struct reader *r, struct fr_str text, struct fr_yaml **out)
 {
-    struct reader r = {.arena = arena, .texts = texts, .err = err, .name = name};
     yaml_parser_t parser;
     enum fr_rc rc;
 
     *out = NULL;
     if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0)
         text = (struct fr_str){text.p + 3, text.n - 3};
-    if ((rc = check_bytes(&r, text)) != FR_OK)
+    if ((rc = check_bytes(r, text)) != FR_OK)
         return rc;
     if (!yaml_parser_initialize(&parser))
-        return no_memory(&r);
+        return no_memory(r);
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text.p, text.n);
-    rc = read_all(&r, &parser, text);
+    rc = read_all(r, &parser, text);
     yaml_parser_delete(&parser);
-    if (rc == FR_OK && r.root == NULL) {
-        if ((r.root = fr_arena_alloc(arena, sizeof(*r.root))) == NULL)
-            return no_memory(&r);
-        r.root->line = r.root->col = 1;
+    if (rc == FR_OK && r->root == NULL) {
+        if ((r->root = fr_arena_alloc(r->arena, sizeof(*r->root))) == NULL)
+            return no_memory(r);
+        r->root->line = r->root->col = 1;
     }
     if (rc == FR_OK)
-        *out = r.root;
+        *out = r->root;
     return rc;
+}
+
+static enum fr_rc load(const char *path, struct reader *r, struct fr_yaml **out)
+{
+    struct fr_buf text = {0};
+    enum fr_rc rc = fr_file_read_any(path, FR_YAML_MAX_BYTES, &text, r->err);
+
+    *out = NULL;
+    if (rc == FR_OK)
+        rc = parse(r, (struct fr_str){text.p ? text.p : "", text.n}, out);
+    fr_buf_finish(&text);
+    return rc;
+}
+
+enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *arena,
+                         struct fr_arena *texts, struct fr_yaml **out, struct fr_err *err)
+{
+    struct reader r = {.arena = arena, .texts = texts, .err = err, .name = name};
+
+    return parse(&r, text, out);
 }
 
 enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml **out,
                         struct fr_err *err)
 {
-    struct fr_buf text = {0};
-    enum fr_rc rc = fr_file_read_any(path, FR_YAML_MAX_BYTES, &text, err);
+    struct reader r = {.arena = arena, .texts = arena, .err = err, .name = path};
 
-    *out = NULL;
-    if (rc == FR_OK)
-        rc = fr_yaml_parse((struct fr_str){text.p ? text.p : "", text.n}, path, arena, arena, out,
-                           err);
-    fr_buf_finish(&text);
-    return rc;
+    return load(path, &r, out);
+}
+
+enum fr_rc fr_yaml_load_merges(const char *path, struct fr_arena *arena, struct fr_yaml **out,
+                               struct fr_err *err)
+{
+    struct reader r = {.arena = arena, .texts = arena, .err = err, .name = path, .merges = true};
+
+    return load(path, &r, out);
 }
 
 const struct fr_yaml_pair *fr_yaml_find(const struct fr_yaml *map, const char *key)

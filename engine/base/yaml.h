@@ -44,6 +44,10 @@ enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml
 enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *arena,
                          struct fr_arena *texts, struct fr_yaml **out, struct fr_err *err);
 
+/* Merge keys are no error: each is a pair whose key is <<, for whoever reads such files. */
+enum fr_rc fr_yaml_load_merges(const char *path, struct fr_arena *arena, struct fr_yaml **out,
+                               struct fr_err *err);
+
 /* The pair of key in a map, or NULL; by halving. */
 const struct fr_yaml_pair *fr_yaml_find(const struct fr_yaml *map, const char *key);
 /* The value of key in a map, or NULL. */

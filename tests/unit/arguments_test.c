@@ -4,6 +4,7 @@
  */
 #include "tests/unit/check.h"
 #include "trainer/config/args_table.h"
+#include "trainer/config/yaml_json.h"
 
 #include "engine/base/file.h"
 
@@ -248,6 +249,138 @@ static void test_document(void)
     fr_buf_finish(&got);
 }
 
+#define BASE                                                                                       \
+    "model_name_or_path: m\nstage: sft\ndo_train: true\nfinetuning_type: lora\n"                   \
+    "dataset: d\ntemplate: default\noutput_dir: o\n"
+
+/* A YAML text is the value that OmegaConf has for it; NULL: it refuses the text, which a program
+ * may do as well. */
+static void same_value(const char *text, const char *key, const json_t *want)
+{
+    struct fr_arena arena = {0};
+    struct fr_yaml *root = NULL;
+    struct fr_buf out = {0};
+    json_t *got = NULL;
+    enum fr_rc rc;
+
+    check_row(text);
+    put(text); /* as a file, which may have merge keys */
+    rc = key != NULL ? fr_yaml_load_merges(file, &arena, &root, &err)
+                     : fr_yaml_parse(fr_str_of(text), "text", &arena, &arena, &root, &err);
+    if (rc == FR_OK && key != NULL)
+        root = fr_yaml_get(root, key);
+    if (rc == FR_OK)
+        rc = tr_yaml_json(root, &out, &err);
+    if (want != NULL && CHECK_INT(rc, FR_OK)) {
+        got = json_loads(out.p, JSON_DECODE_ANY, NULL);
+        if (!CHECK(json_equal(got, want)))
+            printf("   got %s\n", out.p);
+    }
+    json_decref(got);
+    fr_buf_finish(&out);
+    fr_arena_finish(&arena);
+}
+
+/* A word about a part of a map goes into the file's. */
+static void same_part(const char *word, const json_t *want)
+{
+    struct tr_args a;
+    char text[128];
+    const char *argv[] = {file, text};
+    json_t *got;
+
+    check_row(word);
+    (void)snprintf(text, sizeof(text), "lr_scheduler_kwargs%s", word + 1);
+    if (!CHECK_INT(tr_args_read(&a, 2, argv, NULL, &err), FR_OK))
+        printf("   %s\n", err.msg);
+    else {
+        got = json_loads(a.lr_scheduler_kwargs, 0, NULL);
+        if (!CHECK(json_equal(got, want)))
+            printf("   got %s\n", a.lr_scheduler_kwargs);
+        json_decref(got);
+    }
+    tr_args_finish(&a);
+}
+
+static void values(void)
+{
+    json_t *all = json_load_file(SOURCE_ROOT "/tests/golden/yaml_values.json", 0, NULL), *row;
+    size_t i;
+
+    json_array_foreach(json_object_get(all, "files"), i, row) same_value(
+        json_string_value(json_object_get(row, "text")), "k", json_object_get(row, "value"));
+    CHECK(i > 100);
+    json_array_foreach(json_object_get(all, "words"), i, row) same_value(
+        json_string_value(json_object_get(row, "word")) + 2, NULL, json_object_get(row, "value"));
+    CHECK(i > 100);
+    put(BASE "lr_scheduler_type: cosine_with_min_lr\nlr_scheduler_kwargs: {x: 1, y: [2]}\n");
+    json_array_foreach(json_object_get(all, "parts"), i, row)
+        same_part(json_string_value(json_object_get(row, "word")), json_object_get(row, "value"));
+    CHECK(i > 5);
+    json_decref(all);
+}
+
+/* Words behind a file and lines of one, and what an argument is then; or how they are refused. */
+static void words(void)
+{
+    static const struct {
+        const char *lines, *word, *name, *want;
+    } rows[] = {
+        {"", "lora_target=[q_proj,v_proj]", "lora_target", "\"q_proj,v_proj\""},
+        {"", "dataset=[x]", "dataset", "\"x\""},
+        {"", "report_to=[none]", NULL, NULL},
+        {"", "max_samples=1_0", "max_samples", "10"},
+        {"", "max_samples=1:30", "max_samples", "90"},
+        {"", "max_samples=017", "max_samples", "15"},
+        {"max_samples: 0x10\n", NULL, "max_samples", "16"},
+        {"max_samples: 1_024\n", NULL, "max_samples", "1024"},
+        {"max_samples: 08\n", NULL, NULL, "--max_samples 08 is text in YAML, where a 0 in front"},
+        {"max_samples: 0o17\n", NULL, NULL, "--max_samples 0o17 is text in YAML"},
+        {"", "learning_rate=1_0.5e-6", "learning_rate", "1.05e-5"},
+        {"packing: on\n", NULL, "packing", "true"},
+        {"", "packing=off", "packing", "false"},
+        {"", "overwrite_output_dir=Yes", "overwrite_output_dir", "true"},
+        {"", "max_samples=5 # five", "max_samples", "5"},
+        {"", "max_samples=", "max_samples", "-1"},
+        {"", "run_name='a, b'", NULL, NULL},
+        {"", "output_dir=\"017\"", "output_dir", "\"017\""},
+        {"", "output_dir=017", "output_dir", "\"017\""},
+        {"", "max_samples.x=1", NULL, "--max_samples has no parts: .x"},
+        {"", "output_dir=@x", NULL, "the value is read as YAML; quotes make a text of it"},
+        {"<<: {max_samples: 7, seed: 3}\nmax_samples: 8\n", NULL, "max_samples", "8"},
+        {"<<: {max_samples: 7, seed: 3}\n", NULL, "seed", "3"},
+        {"<<: 5\n", NULL, NULL, "<<: expected a map"},
+        {"<<: {max_sample: 7}\n", NULL, NULL, "unknown argument --max_sample"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_buf out = {0};
+        struct tr_args a;
+        const char *argv[] = {file, rows[i].word};
+        char text[512];
+
+        check_row(rows[i].word != NULL ? rows[i].word : rows[i].lines);
+        (void)snprintf(text, sizeof(text), BASE "%s", rows[i].lines);
+        put(text);
+        enum fr_rc rc = tr_args_read(&a, rows[i].word != NULL ? 2 : 1, argv, NULL, &err);
+        if (rows[i].name == NULL && rows[i].want != NULL) {
+            check_that(rc != FR_OK && strstr(err.msg, rows[i].want) != NULL, err.msg, __FILE__,
+                       __LINE__);
+        } else if (CHECK_INT(rc, FR_OK) && rows[i].name != NULL) {
+            CHECK_INT(tr_args_json(&a, &out, &err), FR_OK);
+            json_t *root = json_loads(out.p, 0, NULL);
+            char *got = json_dumps(json_object_get(root, rows[i].name),
+                                   JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+            CHECK_TEXT(got, rows[i].want);
+            free(got);
+            json_decref(root);
+        } else if (rc != FR_OK)
+            printf("   %s\n", err.msg);
+        fr_buf_finish(&out);
+        tr_args_finish(&a);
+    }
+}
+
 int main(void)
 {
     if (mkdtemp(dir) == NULL)
@@ -255,6 +388,8 @@ int main(void)
     test_reference();
     test_null();
     test_warmup();
+    values();
+    words();
     (void)unlink(file);
     (void)rmdir(dir);
     test_table();

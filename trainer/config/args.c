@@ -50,12 +50,38 @@ enum fr_rc tr_arg_unknown(const char *name, size_t n, struct fr_err *err)
 struct reading {
     struct tr_args *args;
     struct fr_buf *notes; /* NULL: none are wanted */
+    bool behind;          /* words behind a file: a map goes into the file's */
 };
+
+/* A map of a word behind the file goes into the one that the argument has: text of both. */
+static enum fr_rc join_maps(const struct tr_args *a, const struct tr_arg *arg, const char *value,
+                            struct fr_buf *out, struct fr_err *err)
+{
+    const char *old = *(const char *const *)(const void *)((const char *)a + arg->at);
+    json_t *more = json_loads(value, 0, NULL), *all = old != NULL ? json_loads(old, 0, NULL) : NULL;
+    char *text = NULL;
+
+    if (json_is_object(all) && json_is_object(more) && json_object_update_recursive(all, more) == 0)
+        text = json_dumps(all, 0);
+    fr_buf_text(out, text != NULL ? text : value);
+    free(text);
+    json_decref(all);
+    json_decref(more);
+    return out->bad ? fr_fail(err, FR_NOMEM, "no memory for --%s", arg->name) : FR_OK;
+}
 
 static void note_idle(const struct tr_arg *arg, const char *value, struct fr_buf *notes)
 {
     if (notes != NULL && arg->use != TR_ARG_WORKS && !tr_arg_is_default(arg, value))
         fr_buf_fmt(notes, "--%s has no effect: %s\n", arg->name, arg->help);
+}
+
+/* LLaMA-Factory leaves references of OmegaConf as they are, and so does this. */
+static void note_reference(const struct tr_arg *arg, const char *value, struct fr_buf *notes)
+{
+    if (notes != NULL && strstr(value, "${") != NULL)
+        fr_buf_fmt(notes, "--%s %.80s: ${…} is text, nothing is put in its place\n", arg->name,
+                   value);
 }
 
 /* As YAML writes it. */
@@ -72,10 +98,20 @@ static enum fr_rc take_value(void *self, const struct tr_arg *arg, const char *v
     struct reading *r = self;
     enum fr_rc rc;
 
+    struct fr_buf both = {0};
+
     if (value == NULL)
         return tr_arg_set(r->args, arg, arg->def != NULL ? arg->def : "null", err);
-    if ((rc = tr_arg_set(r->args, arg, value, err)) == FR_OK)
+    if (r->behind && arg->kind == TR_ARG_JSON && arg->at != TR_ARG_NOWHERE) {
+        if ((rc = join_maps(r->args, arg, value, &both, err)) != FR_OK)
+            return rc;
+        value = both.p;
+    }
+    if ((rc = tr_arg_set(r->args, arg, value, err)) == FR_OK) {
         note_idle(arg, value, r->notes);
+        note_reference(arg, value, r->notes);
+    }
+    fr_buf_finish(&both);
     return rc;
 }
 
@@ -113,74 +149,157 @@ static enum fr_rc take_flag(struct reading *r, int argc, const char *const *argv
     return tr_arg_set(r->args, arg, value, err);
 }
 
+/* An unquoted scalar in the form in which the argument's kind is parsed. */
+static enum fr_rc add_plain(const struct tr_arg *arg, const struct fr_yaml *v, struct fr_buf *out,
+                            struct fr_err *err)
+{
+    struct tr_yaml_plain p = tr_yaml_plain(v->text);
+    bool number = arg->kind == TR_ARG_INT || arg->kind == TR_ARG_FLOAT;
+
+    if (v->quoted)
+        p.type = TR_YAML_TEXT;
+    if (p.type == TR_YAML_BOOL && (arg->kind == TR_ARG_BOOL || arg->kind == TR_ARG_MAYBE))
+        fr_buf_text(out, p.yes ? "true" : "false");
+    else if (p.type == TR_YAML_WHOLE && number)
+        fr_buf_fmt(out, "%lld", (long long)p.whole);
+    else if (p.type == TR_YAML_REAL && number)
+        fr_buf_fmt(out, "%.17g", p.real);
+    else if (p.type == TR_YAML_TEXT && !v->quoted && number && v->text.n > 1 &&
+             v->text.p[0] == '0' && strchr("0123456789oO", v->text.p[1]) != NULL)
+        return fr_fail(err, FR_USAGE,
+                       "--%s %.*s is text in YAML, where a 0 in front makes an octal number: write "
+                       "it without",
+                       arg->name, (int)(v->text.n < 80 ? v->text.n : 80), v->text.p);
+    else
+        fr_buf_add(out, v->text.p, v->text.n);
+    return FR_OK;
+}
+
 /* A value of the file as text: a plain one, or a list of them joined by commas; of an argument that
  * takes JSON also a map or a list as JSON. */
 static enum fr_rc value_text(const struct tr_arg *arg, const struct fr_yaml *v, struct fr_buf *out,
                              struct fr_err *err)
 {
+    enum fr_rc rc = FR_OK;
+
     if (v->kind == FR_YAML_SCALAR)
-        fr_buf_add(out, v->text.p, v->text.n);
+        rc = add_plain(arg, v, out, err);
     else if (arg->kind == TR_ARG_JSON)
         return tr_yaml_json(v, out, err);
     else if (v->kind == FR_YAML_MAP)
         return fr_fail(err, FR_USAGE, "--%s: expected a plain value", arg->name);
-    for (size_t i = 0; v->kind == FR_YAML_LIST && i < v->n; i++) {
+    for (size_t i = 0; rc == FR_OK && v->kind == FR_YAML_LIST && i < v->n; i++) {
         if (v->items[i]->kind != FR_YAML_SCALAR)
             return fr_fail(err, FR_USAGE, "--%s: expected a list of plain values", arg->name);
         fr_buf_text(out, i > 0 ? "," : "");
-        fr_buf_add(out, v->items[i]->text.p, v->items[i]->text.n);
+        rc = add_plain(arg, v->items[i], out, err);
     }
+    if (rc != FR_OK)
+        return rc;
     fr_buf_text(out, ""); /* an empty list is empty text */
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for --%s", arg->name) : FR_OK;
 }
 
-static enum fr_rc visit_pair(const struct fr_yaml_pair *p, tr_arg_fn take, void *self,
-                             struct fr_err *err)
+/* Who takes the arguments of a file. */
+struct visitor {
+    const char *path;
+    tr_arg_fn take;
+    void *self;
+};
+
+static enum fr_rc visit_value(const struct visitor *to, const struct tr_arg *arg,
+                              const struct fr_yaml *v, struct fr_err *err)
 {
-    const struct tr_arg *arg = tr_arg_find(p->key.p, p->key.n);
     struct fr_buf text = {0};
     enum fr_rc rc;
 
-    if (arg == NULL)
-        return tr_arg_unknown(p->key.p, p->key.n, err);
-    if (p->value->kind == FR_YAML_NULL ||
-        (p->value->kind == FR_YAML_SCALAR && !p->value->quoted && is_null(p->value->text.p)))
-        return take(self, arg, NULL, err);
-    if ((rc = value_text(arg, p->value, &text, err)) == FR_OK)
-        rc = take(self, arg, text.p != NULL ? text.p : "", err);
+    if (v->kind == FR_YAML_NULL || (v->kind == FR_YAML_SCALAR && !v->quoted && is_null(v->text.p)))
+        return to->take(to->self, arg, NULL, err);
+    if ((rc = value_text(arg, v, &text, err)) == FR_OK)
+        rc = to->take(to->self, arg, text.p != NULL ? text.p : "", err);
     fr_buf_finish(&text);
     return rc;
+}
+
+static enum fr_rc visit_pair(void *self, const struct fr_yaml_pair *p, struct fr_err *err)
+{
+    const struct visitor *to = self;
+    const struct tr_arg *arg = tr_arg_find(p->key.p, p->key.n);
+    enum fr_rc rc =
+        arg == NULL ? tr_arg_unknown(p->key.p, p->key.n, err) : visit_value(to, arg, p->value, err);
+
+    return rc == FR_OK ? rc : fr_while(err, "%s:%d:%d", to->path, p->line, p->col);
 }
 
 /* JSON is read by the YAML reader: it is a subset here. */
 enum fr_rc tr_args_visit(const char *path, tr_arg_fn take, void *self, struct fr_err *err)
 {
+    struct visitor to = {path, take, self};
     struct fr_arena arena = {0};
     struct fr_yaml *root = NULL;
-    enum fr_rc rc = fr_yaml_load(path, &arena, &root, err);
+    enum fr_rc rc = fr_yaml_load_merges(path, &arena, &root, err);
 
     if (rc == FR_OK && root->kind != FR_YAML_MAP)
         rc = fr_fail(err, FR_USAGE, "%s: expected a list of `name: value`", path);
-    for (size_t i = 0; rc == FR_OK && i < root->n; i++)
-        if ((rc = visit_pair(&root->pairs[i], take, self, err)) != FR_OK)
-            fr_while(err, "%s:%d:%d", path, root->pairs[i].line, root->pairs[i].col);
+    if (rc == FR_OK)
+        rc = tr_yaml_pairs(root, visit_pair, &to, err);
     fr_arena_finish(&arena);
+    return rc;
+}
+
+/* a.b.c=value: {"b": {"c": value}} for a. */
+static enum fr_rc visit_part(const struct visitor *to, const struct tr_arg *arg, struct fr_str path,
+                             const struct fr_yaml *v, struct fr_err *err)
+{
+    struct fr_buf text = {0};
+    size_t depth = 0;
+    enum fr_rc rc;
+
+    if (arg->kind != TR_ARG_JSON)
+        return fr_fail(err, FR_USAGE, "--%s has no parts: .%.*s", arg->name, (int)path.n, path.p);
+    for (; path.n > 0; depth++) {
+        size_t n = 0;
+
+        while (n < path.n && path.p[n] != '.')
+            n++;
+        fr_buf_fmt(&text, "{\"%.*s\": ", (int)n, path.p);
+        path = (struct fr_str){path.p + n + (n < path.n), path.n - n - (n < path.n)};
+    }
+    rc = tr_yaml_json(v, &text, err);
+    for (; depth > 0; depth--)
+        fr_buf_text(&text, "}");
+    if (rc == FR_OK)
+        rc = text.bad ? fr_fail(err, FR_NOMEM, "no memory for --%s", arg->name)
+                      : to->take(to->self, arg, text.p, err);
+    fr_buf_finish(&text);
     return rc;
 }
 
 enum fr_rc tr_arg_word(const char *word, const char *path, tr_arg_fn take, void *self,
                        struct fr_err *err)
 {
+    const struct visitor to = {path, take, self};
     const char *eq = strchr(word, '=');
+    struct fr_arena arena = {0};
+    struct fr_yaml *v = NULL;
     const struct tr_arg *arg;
+    enum fr_rc rc;
 
     if (eq == NULL)
         return fr_fail(err, FR_USAGE, "'%s': expected key=value or --key value behind %s", word,
                        path);
-    arg = tr_arg_find(word, (size_t)(eq - word));
-    if (arg == NULL)
-        return tr_arg_unknown(word, (size_t)(eq - word), err);
-    return take(self, arg, is_null(eq + 1) ? NULL : eq + 1, err);
+    size_t n = (size_t)(eq - word), name = strcspn(word, ".=");
+    if ((arg = tr_arg_find(word, name)) == NULL)
+        return tr_arg_unknown(word, n, err);
+    if ((rc = fr_yaml_parse(fr_str_of(eq + 1), word, &arena, &arena, &v, err)) != FR_OK)
+        fr_while(err, "the value is read as YAML; quotes make a text of it, %.*s='\"…\"'", (int)n,
+                 word);
+    else if (name < n)
+        rc = visit_part(&to, arg, (struct fr_str){word + name + 1, n - name - 1}, v, err);
+    else
+        rc = visit_value(&to, arg, v, err);
+    fr_arena_finish(&arena);
+    return rc;
 }
 
 /* The file's arguments, then what overrides them. */
@@ -189,6 +308,7 @@ static enum fr_rc read_file(struct reading *r, int argc, const char *const *argv
 {
     enum fr_rc rc = tr_args_visit(argv[0], take_value, r, err);
 
+    r->behind = true;
     for (int i = 1; rc == FR_OK && i < argc;)
         if (argv[i][0] == '-')
             rc = take_flag(r, argc, argv, &i, err);
@@ -240,7 +360,7 @@ static void fill_in(struct tr_args *a)
 enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, struct fr_buf *notes,
                         struct fr_err *err)
 {
-    struct reading r = {a, notes};
+    struct reading r = {.args = a, .notes = notes};
     enum fr_rc rc = FR_OK;
 
     tr_args_init(a);

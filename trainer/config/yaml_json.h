@@ -1,14 +1,32 @@
 /*
- * A value of a YAML file as JSON text: where a file of arguments has a map or a list in the place
- * of a JSON string or a path.
+ * Values of a YAML file of arguments, as LLaMA-Factory reads them: PyYAML's YAML 1.1 with
+ * OmegaConf's numbers (1e-5 is one). tests/golden/yaml_values.py recorded both.
  */
 #ifndef TR_CONFIG_YAML_JSON_H
 #define TR_CONFIG_YAML_JSON_H
 
 #include "engine/base/yaml.h"
 
-/* Appends v as JSON. Plain true, false, yes, no, on, off (as YAML 1.1 reads them) and numbers keep
- * their type; everything else is a string. */
+enum tr_yaml_type { TR_YAML_TEXT, TR_YAML_NONE, TR_YAML_BOOL, TR_YAML_WHOLE, TR_YAML_REAL };
+
+struct tr_yaml_plain {
+    enum tr_yaml_type type;
+    bool yes;
+    int64_t whole;
+    double real; /* of a whole number, too */
+};
+
+/* What an unquoted scalar is: 017 is 15, 1_024 is 1024, 1:30 is 90, off is false. */
+struct tr_yaml_plain tr_yaml_plain(struct fr_str text);
+
+/* The pairs of a map and those that its merge keys (<<: *name, or a list of them) bring, an own
+ * one before another of its key. fn ends the visit with an error. */
+typedef enum fr_rc tr_yaml_pair_fn(void *self, const struct fr_yaml_pair *pair, struct fr_err *err);
+enum fr_rc tr_yaml_pairs(const struct fr_yaml *map, tr_yaml_pair_fn *fn, void *self,
+                         struct fr_err *err);
+
+/* Appends v as JSON: where a file of arguments has a map or a list in the place of a JSON string or
+ * a path. Unquoted scalars have their type, all others are strings. */
 enum fr_rc tr_yaml_json(const struct fr_yaml *v, struct fr_buf *out, struct fr_err *err);
 
 #endif
