@@ -34,7 +34,12 @@ def main():
             ("one to one", ["--standalone", "--nnodes", "1:1", "--nproc_per_node", "3"], {}, 3),
             ("all of torchrun", ["--standalone", "--nnodes=1", "--nproc-per-node=2", "--max-restarts=0", "--rdzv-id=7",
                                  "--rdzv-backend=c10d", "--monitor-interval=5", "--role=x", "--log-dir=logs", "--tee=3",
-                                 "--redirects=0", "--local-ranks-filter=0", "--no-python"], {}, 2),
+                                 "--redirects=0", "--local-ranks-filter=0", "--no-python", "--start-method=spawn",
+                                 "--event-log-handler=null", "--logs-specs=x", "--numa-binding=node", "--run-path", "--virtual-local-rank",
+                                 "--local-addr=127.0.0.1", "--signals-to-handle=SIGTERM"], {}, 2),
+            ("letters", ["--standalone", "-r", "3", "-t3", "--nproc-per-node=2"], {}, 2),
+            ("beginnings of words", ["--stand", "--nproc", "2", "--max-re", "0"], {}, 2),
+            ("a switch by a variable", [], dict(PET_STANDALONE="1", PET_NPROC_PER_NODE="2"), 2),
             ("a variable of torchrun", ["--standalone"], dict(PET_NPROC_PER_NODE="2"), 2),
             ("a plain variable", ["--standalone"], dict(NPROC_PER_NODE="2"), 2),
             ("torchrun's comes first", ["--standalone"], dict(NPROC_PER_NODE="3", PET_NPROC_PER_NODE="2"), 2),
@@ -46,8 +51,17 @@ def main():
         got, text = world(what, words, **env)
         t.same(what + ": ranks", got, ranks)
         if what == "all of torchrun":
-            for name in ("monitor_interval", "role", "log_dir", "tee", "redirects", "local_ranks_filter", "no_python"):
+            for name in ("monitor_interval", "role", "log_dir", "tee", "redirects", "local_ranks_filter", "no_python", "start_method",
+                         "event_log_handler", "logs_specs", "numa_binding", "run_path", "virtual_local_rank", "local_addr"):
                 t.has(what, text, "--%s has no effect" % name)
+    for what, words, env, said in (("-m", ["-m"], {}, "--module: no Python is run here"),
+                                   ("a variable for -m", [], dict(PET_MODULE="1"), "--module: no Python is run here"),
+                                   ("a letter without a value", ["-r"], {}, "-r needs a value"),
+                                   ("several begin so", ["--n", "2"], {}, "unknown argument --n"),
+                                   ("a bad switch", [], dict(PET_STANDALONE="yes"), "PET_STANDALONE is 'yes', expected 0 or 1")):
+        run = t.Run(["launch"] + words + ([] if words == ["-r"] else PROBE), **env)
+        t.same(what, run.wait(), 2)
+        t.has(what, run.text(), said)
     port = t.free_port()
     nodes("c10d", lambda k: ["--nnodes=2", "--node-rank=%d" % k, "--rdzv-backend=c10d",
                              "--rdzv-endpoint=127.0.0.1:%d" % port, "--rdzv-id=r"])

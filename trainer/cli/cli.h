@@ -57,6 +57,8 @@ struct tr_flags {
     size_t max_rest, nrest;
     bool leading;
     int used;
+    const char *const *shorts; /* letters and the flags that they stand for, in turn, NULL behind
+                                  them; with it a flag's beginning will do, as with argparse */
     struct tr_arg_map *map; /* arguments of train are taken too, as flags and from a file in front
                                of them (arg_map.h); NULL: they are unknown */
 };

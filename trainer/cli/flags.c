@@ -7,8 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Where several begin with an abbreviation it stands for none. */
 static const struct tr_flag *find(const struct tr_flags *f, const char *name, size_t n)
 {
+    const struct tr_flag *begins = NULL;
+    size_t beginnings = 0;
+
     for (size_t i = 0; i < f->n; i++) {
         const char *want = f->flags[i].name;
         size_t k = 0;
@@ -17,8 +21,12 @@ static const struct tr_flag *find(const struct tr_flags *f, const char *name, si
             k++;
         if (k == n && want[k] == '\0')
             return &f->flags[i];
+        if (k == n) {
+            begins = &f->flags[i];
+            beginnings++;
+        }
     }
-    return NULL;
+    return f->shorts != NULL && beginnings == 1 ? begins : NULL;
 }
 
 static enum fr_rc unknown(const struct tr_flags *f, const char *word, struct fr_err *err)
@@ -96,6 +104,30 @@ static enum fr_rc take_other(struct tr_flags *f, int argc, const char *const *ar
     return tr_arg_map_flag(f, arg, eq != NULL ? eq + 1 : NULL, err);
 }
 
+/* "-r 3", "-r3" or "-m" at argv[*i]; false: it is none. */
+static bool take_short(const struct tr_flags *f, int argc, const char *const *argv, int *i,
+                       enum fr_rc *rc, struct fr_err *err)
+{
+    const char *word = argv[*i];
+    const struct tr_flag *flag = NULL;
+
+    for (size_t k = 0; f->shorts != NULL && f->shorts[k] != NULL; k += 2)
+        if (word[0] == '-' && word[1] == f->shorts[k][0])
+            flag = find(f, f->shorts[k + 1], strlen(f->shorts[k + 1]));
+    if (flag == NULL || (flag->value == NULL && word[2] != '\0'))
+        return false;
+    *rc = FR_OK;
+    if (flag->value == NULL)
+        (*flag->on)++;
+    else if (word[2] != '\0')
+        *flag->value = word + 2 + (word[2] == '=');
+    else if (*i + 1 < argc)
+        *flag->value = argv[++*i];
+    else
+        *rc = fr_fail(err, FR_USAGE, "%s needs a value", word);
+    return true;
+}
+
 enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, struct fr_err *err)
 {
     bool file = f->map != NULL && argc > 0 && tr_args_is_file(argv[0]);
@@ -105,6 +137,8 @@ enum fr_rc tr_flags_read(struct tr_flags *f, int argc, const char *const *argv, 
     for (int i = file ? 1 : 0; i < argc && rc == FR_OK; i++) {
         const char *word = argv[i], *eq = strchr(word, '=');
         bool plain = word[0] != '-' || word[1] != '-';
+        if (take_short(f, argc, argv, &i, &rc, err))
+            continue;
         if (f->leading && (plain || word[2] == '\0')) {
             f->used = plain ? i : i + 1;
             return FR_OK;

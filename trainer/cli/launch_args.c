@@ -18,11 +18,13 @@
 /* What the flags say, before anything is made of it. */
 struct words {
     const char *nproc, *nnodes, *node, *addr, *port, *restarts, *id, *backend, *endpoint, *conf;
-    const char *idle[9]; /* values of flags without effect */
-    int standalone, no_python, module, help;
+    const char *idle[12]; /* values of flags without effect */
+    int standalone, no_python, module, run_path, virtual_rank, help;
 };
 
-enum { FLAGS = 24 };
+enum { FLAGS = 32 };
+
+static const char *const shorts[] = {"r", "redirects", "t", "tee", "m", "module", NULL};
 
 /* The table over w; returns how many rows. */
 static size_t flags_of(struct words *w, struct tr_flag out[FLAGS])
@@ -48,7 +50,13 @@ static size_t flags_of(struct words *w, struct tr_flag out[FLAGS])
         {"local_addr", &w->idle[6], NULL, "no effect"},
         {"start_method", &w->idle[7], NULL, "no effect"},
         {"signals_to_handle", &w->idle[8], NULL, "no effect: SIGTERM, SIGINT, SIGHUP, SIGQUIT"},
+        {"event_log_handler", &w->idle[9], NULL, "no effect"},
+        {"logs_specs", &w->idle[10], NULL, "no effect: ranks write to this terminal"},
+        {"numa_binding", &w->idle[11], NULL, "no effect: a rank is bound to the node of its GPU"},
+        {"virtual_local_rank", NULL, &w->virtual_rank,
+         "no effect: a rank takes the GPU of its number"},
         {"no_python", NULL, &w->no_python, "no effect: no Python is run"},
+        {"run_path", NULL, &w->run_path, "no effect: no Python is run"},
         {"module", NULL, &w->module, "refused: no Python is run"},
         {"help", NULL, &w->help, "this text"},
     };
@@ -67,6 +75,22 @@ static const char *variable(const char *flag)
         name[i + 4] = (char)toupper((unsigned char)flag[i]);
     v = getenv(name);
     return v != NULL ? v : getenv(name + 4);
+}
+
+/* PET_<NAME>=1 is the switch. */
+static enum fr_rc switch_of(const char *flag, int *on, struct fr_err *err)
+{
+    char name[64] = "PET_";
+    const char *v;
+
+    for (size_t i = 0; flag[i] != '\0' && i + 5 < sizeof(name); i++)
+        name[i + 4] = (char)toupper((unsigned char)flag[i]);
+    if ((v = getenv(name)) == NULL || strcmp(v, "0") == 0)
+        return FR_OK;
+    if (strcmp(v, "1") != 0)
+        return fr_fail(err, FR_USAGE, "environment variable %s is '%s', expected 0 or 1", name, v);
+    *on = 1;
+    return FR_OK;
 }
 
 static enum fr_rc number(const char *flag, const char *text, int64_t low, int64_t *out,
@@ -198,7 +222,11 @@ static enum fr_rc read_rendezvous(const struct words *w, struct tr_launch_args *
 {
     const char *backend = w->backend != NULL ? w->backend : variable("rdzv_backend");
     const char *endpoint = w->endpoint != NULL ? w->endpoint : variable("rdzv_endpoint");
-    const char *conf = w->conf != NULL ? w->conf : "", *rank = strstr(conf, "rank=");
+    const char *pet = getenv("PET_RDZV_CONF");
+    const char *conf = w->conf != NULL ? w->conf
+                       : pet != NULL   ? pet
+                                       : "",
+               *rank = strstr(conf, "rank=");
     const char *node = w->node != NULL ? w->node : variable("node_rank");
     const char *addr = w->addr != NULL ? w->addr : variable("master_addr");
     bool c10d = backend != NULL && strcmp(backend, "c10d") == 0;
@@ -283,11 +311,14 @@ enum fr_rc tr_launch_args(int argc, const char *const *argv, struct tr_launch_ar
 {
     struct tr_flag flags[FLAGS];
     struct words w = {0};
-    struct tr_flags f = {.flags = flags, .n = flags_of(&w, flags), .leading = true};
+    struct tr_flags f = {
+        .flags = flags, .n = flags_of(&w, flags), .leading = true, .shorts = shorts};
     enum fr_rc rc;
 
     *o = (struct tr_launch_args){.nproc = 1, .nnodes = 1, .port = 29500};
-    if ((rc = tr_flags_read(&f, argc, argv, err)) != FR_OK)
+    if ((rc = tr_flags_read(&f, argc, argv, err)) != FR_OK ||
+        (rc = switch_of("standalone", &w.standalone, err)) != FR_OK ||
+        (rc = switch_of("module", &w.module, err)) != FR_OK)
         return rc;
     o->program = f.used;
     if (f.used == argc)
