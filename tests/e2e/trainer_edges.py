@@ -122,6 +122,24 @@ def masks():
         t.same("dropout %s: different losses" % p, len(set(seen)), kinds)
 
 
+def cut_off():
+    """Samples whose prompt fills --cutoff_len have no targets: how many is said, and no mean counts them."""
+    os.mkdir("cut")
+    with open("cut/dataset_info.json", "w") as f:
+        json.dump({"long": {"file_name": "long.json"}}, f)
+    rows = [{"instruction": "count " * 200, "input": "", "output": "one two three four five six"}] * 2
+    with open("cut/long.json", "w") as f:
+        json.dump(rows + [{"instruction": "a", "input": "", "output": "b"}], f)
+    flags = dict(BASE, max_samples=None, dataset="long", dataset_dir="cut", cutoff_len=8, tokenized_path=None, disable_shuffling=True)
+    run = t.train("cut", "cut-out", 1, steps=3, logging_steps=1, save_strategy="no", **flags)
+    t.has("how many", run.text(), "--cutoff_len 8 leaves 2 of 3 samples no targets")
+    t.has("a step without any", run.text(), "step 1 has no targets and changes nothing")
+    losses = [e["loss"] for e in t.log_lines("cut-out") if "loss" in e]
+    with open("cut-out/train_results.json") as f:
+        t.same("train_loss is that of the step with targets", json.load(f)["train_loss"], losses[-1])
+    t.check("there was one", losses[-1] > 1, losses)
+
+
 def tokenizers():
     """A tokenizer's class and special tokens, where the files of its folder differ."""
     with open("ex/model/tokenizer_config.json") as f:
@@ -148,6 +166,7 @@ def tokenizers():
 def main():
     t.begin()
     tokenizers()
+    cut_off()
     saves()
     older()
     logs()

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import shutil
 import struct
 import subprocess
 import zlib
@@ -173,6 +174,18 @@ def resumed():
     t.same("the adapter", t.file_bytes("part/adapter_model.safetensors"), t.file_bytes("whole/adapter_model.safetensors"))
 
 
+def dead_best():
+    """The best checkpoint was removed between two parts of a run: a later one is the best."""
+    base = dict(val_size=40, eval_strategy="steps", eval_steps=2, load_best_model_at_end=True, greater_is_better=True,
+                save_total_limit=1, lr_scheduler_type="constant")
+    t.train("before it went", "dead", 1, steps=4, **base)
+    shutil.rmtree("dead/checkpoint-2")
+    run = t.train("after it went", "dead", 1, steps=6, resume_from_checkpoint="last", **base)
+    t.has("it is said", run.text(), "dead/checkpoint-2, the best model so far, is no longer there")
+    t.same("a later one is the best", load("dead/trainer_state.json")["best_global_step"], 6)
+    t.same("one checkpoint is kept", [n for n in os.listdir("dead") if n.startswith("checkpoint")], ["checkpoint-6"])
+
+
 def pixels(path):
     """(width, height, rows of colour numbers) of a PNG with a palette, by zlib; None: it is damaged."""
     with open(path, "rb") as f:
@@ -221,6 +234,7 @@ def main():
     files()
     early()
     resumed()
+    dead_best()
     several()
     packed()
     pace()

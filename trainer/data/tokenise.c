@@ -44,6 +44,7 @@ struct job {
     struct fr_buf *warnings;
     struct fr_buf reasons; /* owns: the first of the dropped records, "WHERE: WHY" */
     int64_t dropped;       /* of all data sets */
+    int64_t cut;           /* samples that --cutoff_len left no targets, of all data sets */
     int64_t taken;         /* records of all data sets */
     struct tr_mt draw;     /* of num_samples, one after the other */
     bool mixing;           /* records that are dropped keep their places until all sets are read */
@@ -119,6 +120,17 @@ static bool keeps_dropped(const struct job *j)
     return j->o->keep_dropped || j->mixing || j->entry->num_samples >= 0;
 }
 
+/* Whether the sample was cut behind its prompt. One that is shorter never had targets. */
+static bool is_cut(const struct job *j, const struct slot *s)
+{
+    if (j->o->text.cutoff_len <= 0 || (int64_t)s->ids.n + 1 < j->o->text.cutoff_len)
+        return false;
+    for (size_t i = 0; i < s->labels.n; i++)
+        if (s->labels.v[i] != TR_IGNORE)
+            return false;
+    return true;
+}
+
 static enum fr_rc take_slot(struct job *j, const struct slot *s, struct fr_err *err)
 {
     enum fr_rc rc;
@@ -135,6 +147,7 @@ static enum fr_rc take_slot(struct job *j, const struct slot *s, struct fr_err *
             j->out->offsets[++j->out->n] = (int64_t)j->out->ids.n;
         return rc;
     }
+    j->cut += is_cut(j, s);
     if ((rc = grow(j, err)) == FR_OK &&
         (rc = tr_ids_add(&j->out->ids, s->ids.v, s->ids.n, err)) == FR_OK &&
         (rc = tr_ids_add(&j->out->labels, s->labels.v, s->labels.n, err)) == FR_OK)
@@ -393,6 +406,11 @@ enum fr_rc tr_tokenise(const struct tr_sources *s, struct tr_tokens *out, struct
                      (long long)j.dropped, s->o->dataset, j.reasons.n > 0 ? j.reasons.p : "");
     if (rc == FR_OK && warnings != NULL && j.dropped > MAX_WARNINGS)
         fr_buf_fmt(warnings, "%lld invalid examples were dropped in all\n", (long long)j.dropped);
+    if (rc == FR_OK && warnings != NULL && j.cut > 0)
+        fr_buf_fmt(warnings,
+                   "--cutoff_len %lld leaves %lld of %lld samples no targets: their prompts alone "
+                   "fill it, and nothing is learned from them\n",
+                   (long long)s->o->text.cutoff_len, (long long)j.cut, (long long)out->n);
     job_end(&j);
     fr_buf_finish(&bytes);
     return rc;

@@ -308,7 +308,7 @@ enum fr_rc tr_metrics_log(struct tr_metrics *m, struct tr_progress *p, double gr
                           struct fr_err *err)
 {
     int64_t now = fr_sys.mono_ms();
-    double loss = p->loss_since_log / (double)p->steps_since_log;
+    double loss = p->steps_since_log > 0 ? p->loss_since_log / (double)p->steps_since_log : 0;
     double seconds = (double)(now - m->last_log_ms) / 1000;
     double tokens_s = seconds > 0 ? (double)(p->tokens - m->last_tokens) / seconds : 0;
     double epoch = tr_metrics_epoch(m->derived, p);

@@ -17,6 +17,7 @@ struct tr_progress {
     double loss_since_log; /* sum of step losses since the last log line */
     int64_t steps_since_log;
     double loss_total;     /* sum of all step losses */
+    int64_t empty;         /* steps before the first one that had a loss: in no sum */
     int64_t padded_tokens; /* as the reference counts them, all ranks (total_flos) */
     int64_t tokens;        /* real tokens, all ranks */
     double seconds;        /* trained before this process began */
@@ -28,8 +29,12 @@ struct tr_progress {
 };
 
 /* Counts a step of so many micro-batches of this rank. A loss that is not finite (a step without
- * targets has none) counts as the mean since the last log line, else as the mean of the run. The
- * reference's logging_nan_inf_filter does the same: one such step does not make all sums NaN. */
+ * targets has none) counts as the mean since the last log line, else as the mean of the run; before
+ * the first loss it counts in neither. The reference's logging_nan_inf_filter, too, keeps one such
+ * step from making all sums NaN, but takes 0 where nothing was added since the last log line. */
 void tr_progress_advance(struct tr_progress *p, int64_t micros, double loss);
+
+/* The mean of the run (train_loss); 0 where no step had a loss. */
+double tr_progress_loss(const struct tr_progress *p);
 
 #endif

@@ -163,7 +163,7 @@ static json_t *results(const struct tr_metrics *m, const struct tr_progress *p)
 
     tr_log_number(r, "epoch", tr_metrics_epoch(m->derived, p));
     tr_log_number(r, "total_flos", tr_log_flos(m, p));
-    tr_log_number(r, "train_loss", p->step > 0 ? p->loss_total / (double)p->step : 0);
+    tr_log_number(r, "train_loss", tr_progress_loss(p));
     tr_log_number(r, "train_runtime", round(seconds * 1e4) / 1e4);
     tr_log_number(r, "train_samples_per_second", round(samples * steps * per * 1e3) / 1e3);
     tr_log_number(r, "train_steps_per_second", round(steps * per * 1e3) / 1e3);

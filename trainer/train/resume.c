@@ -101,20 +101,20 @@ static json_t *progress_json(const struct tr_resume *r, const struct tr_optim *o
 {
     const struct tr_scaler *s = &p->scaler;
 
-    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:f, s:O,"
-                     " s:{s:f, s:I, s:I, s:I}, s:{s:s, s:s, s:s, s:s}, s:s, s:{s:I, s:f, s:I}}",
-                     "version", VERSION, "step", (json_int_t)p->step, "updates",
-                     (json_int_t)p->updates, "epoch", (json_int_t)p->epoch, "micro",
-                     (json_int_t)p->micro, "accumulation", (json_int_t)r->accumulation, "adam_step",
-                     (json_int_t)o->steps, "loss_since_log", p->loss_since_log, "steps_since_log",
-                     (json_int_t)p->steps_since_log, "loss_total", p->loss_total, "padded_tokens",
-                     (json_int_t)p->padded_tokens, "tokens", (json_int_t)p->tokens, "seconds",
-                     p->seconds, "history", p->history, "scaler", "scale", s->scale, "hysteresis",
-                     (json_int_t)s->hysteresis, "step", (json_int_t)s->step, "last_overflow",
-                     (json_int_t)s->last_overflow, "digests", "model", r->digests.model, "data",
-                     r->digests.data, "tokenizer", r->digests.tokenizer, "config",
-                     r->digests.config, "sha256", sha, "best", "step", (json_int_t)p->best_step,
-                     "metric", p->best_metric, "not_better", (json_int_t)p->not_better);
+    return json_pack(
+        "{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:f, s:O,"
+        " s:{s:f, s:I, s:I, s:I}, s:{s:s, s:s, s:s, s:s}, s:s, s:{s:I, s:f, s:I}, s:I}",
+        "version", VERSION, "step", (json_int_t)p->step, "updates", (json_int_t)p->updates, "epoch",
+        (json_int_t)p->epoch, "micro", (json_int_t)p->micro, "accumulation",
+        (json_int_t)r->accumulation, "adam_step", (json_int_t)o->steps, "loss_since_log",
+        p->loss_since_log, "steps_since_log", (json_int_t)p->steps_since_log, "loss_total",
+        p->loss_total, "padded_tokens", (json_int_t)p->padded_tokens, "tokens",
+        (json_int_t)p->tokens, "seconds", p->seconds, "history", p->history, "scaler", "scale",
+        s->scale, "hysteresis", (json_int_t)s->hysteresis, "step", (json_int_t)s->step,
+        "last_overflow", (json_int_t)s->last_overflow, "digests", "model", r->digests.model, "data",
+        r->digests.data, "tokenizer", r->digests.tokenizer, "config", r->digests.config, "sha256",
+        sha, "best", "step", (json_int_t)p->best_step, "metric", p->best_metric, "not_better",
+        (json_int_t)p->not_better, "empty", (json_int_t)p->empty);
 }
 
 /* The same step of the epoch for this number of ranks: the samples of a step are the same. */
@@ -129,13 +129,13 @@ static enum fr_rc read_progress(const struct tr_resume *r, const json_t *root, s
                                 struct tr_progress *p, struct fr_err *err)
 {
     json_int_t version, step, updates, epoch, micro, adam, since, padded, tokens, hyst, sstep, last;
-    json_int_t accumulation, best = 0, not_better = 0;
+    json_int_t accumulation, best = 0, not_better = 0, empty = 0;
     json_t *history;
     json_error_t e;
 
     if (json_unpack_ex((json_t *)root, &e, 0,
                        "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:F, s:I, s:F, s:I, s:I, s:F, s:o,"
-                       " s:{s:F, s:I, s:I, s:I}, s?:{s:I, s:F, s:I}}",
+                       " s:{s:F, s:I, s:I, s:I}, s?:{s:I, s:F, s:I}, s?:I}",
                        "version", &version, "step", &step, "updates", &updates, "epoch", &epoch,
                        "micro", &micro, "accumulation", &accumulation, "adam_step", &adam,
                        "loss_since_log", &p->loss_since_log, "steps_since_log", &since,
@@ -143,7 +143,7 @@ static enum fr_rc read_progress(const struct tr_resume *r, const json_t *root, s
                        "seconds", &p->seconds, "history", &history, "scaler", "scale",
                        &p->scaler.scale, "hysteresis", &hyst, "step", &sstep, "last_overflow",
                        &last, "best", "step", &best, "metric", &p->best_metric, "not_better",
-                       &not_better) != 0)
+                       &not_better, "empty", &empty) != 0)
         return fr_fail(err, FR_CORRUPT, "state.json: %s", e.text);
     if (accumulation < 1)
         return fr_fail(err, FR_CORRUPT, "state.json: accumulation is %lld",
@@ -157,6 +157,7 @@ static enum fr_rc read_progress(const struct tr_resume *r, const json_t *root, s
     p->micro = micro_now(r, micro, accumulation);
     o->steps = adam;
     p->steps_since_log = since;
+    p->empty = empty;
     p->padded_tokens = padded;
     p->tokens = tokens;
     p->scaler.hysteresis = hyst;

@@ -167,6 +167,30 @@ bool tr_run_judge(struct tr_run *r, const json_t *figures)
     return true;
 }
 
+enum fr_rc tr_run_check_best(struct tr_run *r, struct fr_err *err)
+{
+    struct tr_progress *p = &r->progress;
+    char dir[PATH_MAX];
+    struct stat st;
+    double gone = 0;
+    enum fr_rc rc;
+
+    if (!r->args->load_best_model_at_end || p->best_step == 0)
+        return FR_OK;
+    (void)snprintf(dir, sizeof(dir), "%s/checkpoint-%lld", r->args->output_dir,
+                   (long long)p->best_step);
+    if (r->env.comm->rank == 0)
+        gone = fr_sys.lstat(dir, &st) != 0;
+    if ((rc = tr_comm_host_sum(r->env.comm, &gone, 1, err)) != FR_OK || gone == 0)
+        return rc;
+    if (r->env.comm->rank == 0)
+        tr_say("note: %s, the best model so far, is no longer there: the best is looked for anew",
+               dir);
+    p->best_step = 0;
+    p->best_metric = 0;
+    return FR_OK;
+}
+
 /* Rank 0 reads the checkpoint, and says whether it could. */
 static enum fr_rc read_best(struct tr_run *r, const char *dir, double *found, struct fr_err *err)
 {

@@ -289,6 +289,8 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
     if (from == NULL)
         from = "last";
     rc = tr_resume_load(&r->resume, from, &r->optim, &r->progress, &r->resumed, err);
+    if (rc == FR_OK && r->resumed)
+        rc = tr_run_check_best(r, err);
     if (rc == FR_OK && !r->resumed && r->env.comm->rank == 0 && a->resume_from_checkpoint != NULL)
         tr_say("No resume state in %s: starting from the beginning", a->output_dir);
     return rc;

@@ -117,6 +117,8 @@ enum fr_rc tr_run_check_metric(const struct tr_run *r, struct fr_err *err);
 bool tr_run_judge(struct tr_run *r, const json_t *figures);
 /* With --load_best_model_at_end the adapters of the best checkpoint, where it can be read. */
 enum fr_rc tr_run_load_best(struct tr_run *r, struct fr_err *err);
+/* After a resume: a best checkpoint that is gone is forgotten; a later one can then be the best. */
+enum fr_rc tr_run_check_best(struct tr_run *r, struct fr_err *err);
 
 /* Rank 0 prints one line a note; frees notes. */
 void tr_run_notes(const struct tr_run *r, struct fr_buf *notes);
