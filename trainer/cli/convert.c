@@ -5,6 +5,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/config/folder.h"
 #include "trainer/train/recode.h"
 
 #include <limits.h>
@@ -44,8 +45,8 @@ static enum fr_rc run(struct convert *c, struct fr_err *err)
     if (rc != FR_OK || o.shard_bytes < 1)
         return fr_fail(err, FR_USAGE, "--max_shard_size is '%s', expected a size as 5GB",
                        c->shard_size);
-    if ((rc = tr_model_config_load(c->model_dir, &c->config, err)) != FR_OK ||
-        (rc = tr_st_open_model(c->model_dir, &c->st, err)) != FR_OK)
+    rc = tr_folder_load(&(struct tr_folder){.dir = c->model_dir}, &c->config, &c->st, err);
+    if (rc != FR_OK)
         return rc;
     o.st = c->st;
     if ((rc = tr_convert(&o, &converted, err)) == FR_OK)

@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/backend/device.h"
+#include "trainer/config/folder.h"
 #include "trainer/train/export.h"
 #include "trainer/train/optim.h"
 
@@ -209,8 +210,7 @@ static enum fr_rc open_model(struct forward *f, struct fr_err *err)
     enum fr_rc rc;
 
     f->lora.dropout = 0; /* gradients are those of the loss that is handed out */
-    if ((rc = tr_st_open_model(f->model_dir, &f->st, err)) != FR_OK ||
-        (rc = tr_model_create(&o, &f->model, NULL, err)) != FR_OK ||
+    if ((rc = tr_model_create(&o, &f->model, NULL, err)) != FR_OK ||
         (rc = tr_model_load(f->model, f->st, NULL, err)) != FR_OK || f->adapter_dir == NULL)
         return rc;
     tr_model_params(f->model, &p);
@@ -323,9 +323,10 @@ static enum fr_rc run(struct forward *f, struct fr_err *err)
 
 static enum fr_rc all(struct forward *f, struct fr_err *err)
 {
+    const struct tr_folder folder = {f->model_dir, f->adapter_dir, false};
     enum fr_rc rc;
 
-    if ((rc = tr_model_config_load(f->model_dir, &f->config, err)) != FR_OK ||
+    if ((rc = tr_folder_load(&folder, &f->config, &f->st, err)) != FR_OK ||
         (f->adapter_dir != NULL && (rc = tr_lora_read(f->adapter_dir, &f->lora, err)) != FR_OK) ||
         (rc = tr_lora_resolve(&f->lora, &f->config, err)) != FR_OK ||
         (rc = read_ids(f, err)) != FR_OK ||

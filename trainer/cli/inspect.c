@@ -55,6 +55,46 @@ static void print_value(const char *key, const json_t *v)
     }
 }
 
+/* Each value of a configuration and where it came from. */
+static void print_config(const json_t *config)
+{
+    const char *key;
+    json_t *v;
+
+    fr_print("  config\n");
+    json_object_foreach((json_t *)config, key, v)
+    {
+        char *text = json_dumps(json_object_get(v, "value"),
+                                JSON_ENCODE_ANY | JSON_REAL_PRECISION(8));
+
+        fr_print("    %-24s %-12s %s\n", key, text != NULL ? text : "",
+                 json_string_value(json_object_get(v, "from")));
+        free(text);
+    }
+}
+
+static const char *text_of(const json_t *row, const char *key)
+{
+    return json_string_value(json_object_get(row, key));
+}
+
+static void print_twice(const json_t *list)
+{
+    struct tr_twice t = {.n = 0};
+    struct fr_buf lines = {0};
+    size_t i;
+    json_t *row;
+
+    json_array_foreach(list, i, row)
+        tr_twice_add(&t, &(struct tr_twice_row){text_of(row, "what"), text_of(row, "from"),
+                                                text_of(row, "value"), text_of(row, "over"),
+                                                text_of(row, "other")});
+    tr_twice_notes(&t, &lines);
+    fr_print("%s", lines.p != NULL ? lines.p : "");
+    fr_buf_finish(&lines);
+    tr_twice_finish(&t);
+}
+
 static void print_lines(const json_t *out)
 {
     const char *key;
@@ -63,8 +103,12 @@ static void print_lines(const json_t *out)
     fr_print("%s %s\n", json_string_value(json_object_get(out, "kind")),
              json_string_value(json_object_get(out, "path")));
     json_object_foreach ((json_t *)out, key, v)
-        if (strcmp(key, "kind") != 0 && strcmp(key, "path") != 0)
+        if (strcmp(key, "config") == 0)
+            print_config(v);
+        else if (strcmp(key, "said_twice") != 0 && strcmp(key, "kind") != 0 &&
+                 strcmp(key, "path") != 0)
             print_value(key, v);
+    print_twice(json_object_get(out, "said_twice"));
 }
 
 /* Lines "SHA-256  NAME" of a file made by sha256sum, names below dir. */

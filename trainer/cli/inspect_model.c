@@ -1,7 +1,7 @@
 #include "trainer/cli/inspect.h"
 
 #include "engine/base/sys.h"
-#include "trainer/config/model_config.h"
+#include "trainer/config/folder.h"
 
 #include <limits.h>
 #include <math.h>
@@ -106,49 +106,63 @@ static enum fr_rc check_tensor(void *arg, const struct tr_model_tensor *want, st
     return tr_inspect_finite(k->st, t, &zero, err);
 }
 
-static enum fr_rc put_files(const char *dir, const struct tr_model_config *c, bool verify,
+/* Takes value. */
+static enum fr_rc put(json_t *out, const char *key, json_t *value, struct fr_err *err)
+{
+    return json_object_set_new(out, key, value) == 0
+               ? FR_OK
+               : fr_fail(err, FR_NOMEM, "no memory for what is found");
+}
+
+static enum fr_rc put_files(const struct tr_st *st, const struct tr_model_config *c, bool verify,
                             json_t *out, struct fr_err *err)
 {
-    struct tr_st *st = NULL;
-    struct check k = {.c = c};
+    struct check k = {.c = c, .st = st};
     int64_t bytes = 0;
-    enum fr_rc rc = tr_st_open_model(dir, &st, err);
+    enum fr_rc rc;
 
-    if (rc != FR_OK)
-        return rc;
-    k.st = st;
     for (size_t i = 0; i < tr_st_count(st); i++)
         bytes += tr_st_at(st, i)->bytes;
-    if (json_object_set_new(out, "files", json_integer((json_int_t)tr_st_files(st))) != 0 ||
-        json_object_set_new(out, "tensors", json_integer((json_int_t)tr_st_count(st))) != 0 ||
-        json_object_set_new(out, "tensor_bytes", json_integer(bytes)) != 0)
-        rc = fr_fail(err, FR_NOMEM, "no memory for what is found");
-    if (rc == FR_OK && verify)
-        rc = tr_model_tensors(c, check_tensor, &k, err);
-    if (rc == FR_OK && verify &&
-        json_object_set_new(out, "verified", json_integer(k.checked)) != 0)
-        rc = fr_fail(err, FR_NOMEM, "no memory for what is found");
-    tr_st_close(st);
-    return rc;
+    if ((rc = put(out, "files", json_integer((json_int_t)tr_st_files(st)), err)) != FR_OK ||
+        (rc = put(out, "tensors", json_integer((json_int_t)tr_st_count(st)), err)) != FR_OK ||
+        (rc = put(out, "tensor_bytes", json_integer(bytes), err)) != FR_OK || !verify)
+        return rc;
+    rc = tr_model_tensors(c, check_tensor, &k, err);
+    return rc == FR_OK ? put(out, "verified", json_integer(k.checked), err) : rc;
+}
+
+/* Whether weights lie in the folder: a config.json alone is counted, not checked. */
+static bool has_weights(const char *path)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+    char file[PATH_MAX];
+    struct stat st;
+
+    for (size_t i = 0; i < 2; i++)
+        if (snprintf(file, sizeof(file), "%.4000s/%s", path, names[i]) < PATH_MAX &&
+            fr_sys.lstat(file, &st) == 0)
+            return true;
+    return false;
 }
 
 enum fr_rc tr_inspect_model(const char *path, bool verify, json_t *out, struct fr_err *err)
 {
-    struct tr_model_config c;
+    const struct tr_folder f = {.dir = path};
     size_t n = strlen(path);
     bool is_file = n > 5 && strcmp(path + n - 5, ".json") == 0;
-    char weights[PATH_MAX];
-    struct stat st;
-    enum fr_rc rc;
+    struct tr_model_said said = {.values = NULL};
+    struct tr_model_config c;
+    struct tr_st *st = NULL;
+    enum fr_rc rc = !is_file && (verify || has_weights(path))
+                        ? tr_folder_read(&f, &c, &st, &said, err)
+                        : tr_model_config_read(path, &c, &said, err);
 
-    if ((rc = tr_model_config_load(path, &c, err)) != FR_OK ||
-        (rc = put_counts(&c, out, err)) != FR_OK || is_file)
-        return rc;
-    (void)snprintf(weights, sizeof(weights), "%s/model.safetensors", path);
-    bool any = fr_sys.lstat(weights, &st) == 0;
-    (void)snprintf(weights, sizeof(weights), "%s/model.safetensors.index.json", path);
-    any = any || fr_sys.lstat(weights, &st) == 0;
-    if (!any && !verify)
-        return FR_OK; /* a config.json alone is counted, not checked */
-    return put_files(path, &c, verify, out, err);
+    if (rc == FR_OK && (rc = put_counts(&c, out, err)) == FR_OK &&
+        (rc = put(out, "config", json_incref(said.values), err)) == FR_OK)
+        rc = put(out, "said_twice", tr_twice_list(&said.twice), err);
+    if (rc == FR_OK && st != NULL)
+        rc = put_files(st, &c, verify, out, err);
+    tr_st_close(st);
+    tr_model_said_finish(&said);
+    return rc;
 }

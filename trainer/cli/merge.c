@@ -6,13 +6,13 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/config/folder.h"
 #include "trainer/data/template_files.h"
 #include "trainer/train/export.h"
 #include "trainer/train/merge.h"
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct merge {
@@ -35,12 +35,12 @@ static enum fr_rc open_all(struct merge *m, struct fr_err *err)
                               .limits = {.max_live = 1000000000},
                               .tokens_max = 1,
                               .samples_max = 1};
+    const struct tr_folder f = {m->model_dir, m->adapter_dir, false};
     enum fr_rc rc;
 
-    if ((rc = tr_model_config_load(m->model_dir, &m->config, err)) != FR_OK ||
+    if ((rc = tr_folder_load(&f, &m->config, &m->st, err)) != FR_OK ||
         (rc = tr_lora_read(m->adapter_dir, &m->lora, err)) != FR_OK ||
         (rc = tr_lora_resolve(&m->lora, &m->config, err)) != FR_OK ||
-        (rc = tr_st_open_model(m->model_dir, &m->st, err)) != FR_OK ||
         (rc = tr_cpu_create(&m->be, err)) != FR_OK ||
         (rc = tr_comm_single(m->be, &m->comm, err)) != FR_OK)
         return rc;
@@ -64,20 +64,13 @@ static void close_all(struct merge *m)
     tr_backend_destroy(m->be);
 }
 
-static bool same_folder(const char *a, const char *b)
-{
-    char here[PATH_MAX], there[PATH_MAX];
-
-    return realpath(a, here) != NULL && realpath(b, there) != NULL && strcmp(here, there) == 0;
-}
-
 /* Who finds both in a folder would put the adapter on the merged weights, once more. */
 static enum fr_rc refuse_same(const struct merge *m, struct fr_err *err)
 {
     char path[PATH_MAX];
     struct stat st;
 
-    if (same_folder(m->output, m->model_dir))
+    if (tr_folder_same(m->output, m->model_dir))
         return fr_fail(err, FR_USAGE, "--output %s is the base itself: give another folder",
                        m->output);
     if (snprintf(path, sizeof(path), "%s/adapter_config.json", m->output) >= PATH_MAX)

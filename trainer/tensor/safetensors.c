@@ -128,6 +128,12 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
+void st_sort(struct tr_st *st)
+{
+    if (st->ntensors > 0)
+        qsort(st->tensors, st->ntensors, sizeof(st->tensors[0]), by_name);
+}
+
 static bool grow(struct tr_st *st, size_t more)
 {
     void *p = fr_grow(st->tensors, st->ntensors + more, &st->cap, sizeof(st->tensors[0]));
@@ -300,8 +306,7 @@ enum fr_rc tr_st_open(const char *path, struct tr_st **out, struct fr_err *err)
         tr_st_close(st);
         return rc;
     }
-    if (st->ntensors > 0)
-        qsort(st->tensors, st->ntensors, sizeof(st->tensors[0]), by_name);
+    st_sort(st);
     *out = st;
     return FR_OK;
 }
@@ -451,8 +456,7 @@ static enum fr_rc open_shards(const char *dir, const char *path, const json_t *r
     if (rc == FR_OK && part)
         rc = add_absent(st, path, map, shards, err);
     if (rc == FR_OK) {
-        if (st->ntensors > 0)
-            qsort(st->tensors, st->ntensors, sizeof(st->tensors[0]), by_name);
+        st_sort(st);
         rc = check_map(st, path, map, shards, err);
     }
     json_decref(shards);
@@ -463,41 +467,60 @@ static enum fr_rc open_shards(const char *dir, const char *path, const json_t *r
     return rc;
 }
 
-static enum fr_rc open_folder(const char *dir, bool part, struct tr_st **out, struct fr_err *err)
+static enum fr_rc open_index(const char *dir, const char *index, bool part, struct tr_st **out,
+                             struct fr_err *err)
 {
-    char index[PATH_MAX], single[PATH_MAX];
     json_t *root = NULL;
-    struct stat s;
-    enum fr_rc rc;
+    enum fr_rc rc = fr_json_load(index, INDEX_MAX_BYTES, &root, err);
 
-    *out = NULL;
-    if (snprintf(index, sizeof(index), "%s/model.safetensors.index.json", dir) >= PATH_MAX ||
-        snprintf(single, sizeof(single), "%s/model.safetensors", dir) >= PATH_MAX)
-        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
-    if (fr_sys.lstat(index, &s) != 0) {
-        if (fr_sys.lstat(single, &s) != 0)
-            return fr_fail(err, FR_NOTFOUND,
-                           "%s holds neither model.safetensors.index.json nor model.safetensors: "
-                           "other files of weights (.bin, .gguf) are not read, save_pretrained() "
-                           "of transformers writes safetensors",
-                           dir);
-        return tr_st_open(single, out, err);
-    }
-    if ((rc = fr_json_load(index, INDEX_MAX_BYTES, &root, err)) != FR_OK)
-        return rc;
-    rc = open_shards(dir, index, root, part, out, err);
+    if (rc == FR_OK)
+        rc = open_shards(dir, index, root, part, out, err);
     json_decref(root);
     return rc;
 }
 
+/* model.safetensors counts before an index, whatever is in that; both before pickled weights. */
+enum fr_rc tr_st_open_folder(const char *dir, bool part, struct tr_twice *twice, struct tr_st **out,
+                             struct fr_err *err)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json"};
+    enum { NAMES = sizeof(names) / sizeof(names[0]) };
+    char path[NAMES][PATH_MAX];
+    size_t first = NAMES;
+    struct stat s;
+
+    *out = NULL;
+    for (size_t i = 0; i < NAMES; i++) {
+        if (snprintf(path[i], PATH_MAX, "%s/%s", dir, names[i]) >= PATH_MAX)
+            return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
+        if (fr_sys.lstat(path[i], &s) != 0)
+            continue;
+        if (first < NAMES)
+            tr_twice_add(twice, &(struct tr_twice_row){
+                                    .what = "weights", .from = names[first], .over = names[i]});
+        else
+            first = i;
+    }
+    if (first == 0)
+        return tr_st_open(path[0], out, err);
+    if (first == 1)
+        return open_index(dir, path[1], part, out, err);
+    return fr_fail(err, FR_NOTFOUND,
+                   "%s holds neither model.safetensors.index.json nor model.safetensors: "
+                   "other files of weights (.bin, .gguf) are not read, save_pretrained() "
+                   "of transformers writes safetensors",
+                   dir);
+}
+
 enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *err)
 {
-    return open_folder(dir, false, out, err);
+    return tr_st_open_folder(dir, false, NULL, out, err);
 }
 
 enum fr_rc tr_st_open_part(const char *dir, struct tr_st **out, struct fr_err *err)
 {
-    return open_folder(dir, true, out, err);
+    return tr_st_open_folder(dir, true, NULL, out, err);
 }
 
 size_t tr_st_count(const struct tr_st *st)

@@ -11,6 +11,7 @@
 
 #include "engine/base/err.h"
 #include "trainer/tensor/tensor.h"
+#include "trainer/tensor/twice.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,7 +71,7 @@ struct tr_st;
 /* One file. Its whole header is validated. */
 enum fr_rc tr_st_open(const char *path, struct tr_st **out, struct fr_err *err);
 
-/* A model folder: model.safetensors.index.json and its shards, else model.safetensors. Every mapped
+/* A model folder: model.safetensors, else model.safetensors.index.json and its shards. Every mapped
  * name must stand in exactly the shard it is mapped to. FR_NOTFOUND names the shards that are not
  * there before one is read. */
 enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *err);
@@ -79,7 +80,25 @@ enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *
  * absent. FR_NOTFOUND for reading one. */
 enum fr_rc tr_st_open_part(const char *dir, struct tr_st **out, struct fr_err *err);
 
+/* Either (part: the second), with a row in twice, which may be NULL, for each file of weights that
+ * is passed over. */
+enum fr_rc tr_st_open_folder(const char *dir, bool part, struct tr_twice *twice, struct tr_st **out,
+                             struct fr_err *err);
+
 void tr_st_close(struct tr_st *st);
+
+/* Names as AutoModel's save_pretrained() writes them (embed_tokens, layers, norm) get "model." in
+ * front. One that is there in both forms keeps its name and is passed over. */
+enum fr_rc tr_st_whole_names(struct tr_st *st, struct tr_twice *twice, struct fr_err *err);
+
+/* Another name for a tensor. Pointers to tensors are not valid afterwards. */
+enum fr_rc tr_st_rename(struct tr_st *st, const struct tr_st_tensor *t, const char *name,
+                        struct fr_err *err);
+
+/* Whether two tensors hold the same numbers once rounded to dtype. Reads both; neither is absent.
+ */
+enum fr_rc tr_st_same(const struct tr_st *st, const struct tr_st_tensor *const pair[2],
+                      enum tr_dtype dtype, bool *same, struct fr_err *err);
 
 /* Tensors in ascending order of names (bytewise). */
 size_t tr_st_count(const struct tr_st *st);

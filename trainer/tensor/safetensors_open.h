@@ -25,6 +25,9 @@ struct tr_st {
     size_t unmapped;
 };
 
+/* The order of tr_st_at, after names have changed. */
+void st_sort(struct tr_st *st);
+
 /* Bytes [at, at+n) of a file that was as long when it was opened. */
 enum fr_rc st_pread(int fd, const char *path, void *dst, size_t n, int64_t at, struct fr_err *err);
 

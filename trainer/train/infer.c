@@ -1,6 +1,7 @@
 #include "trainer/train/infer.h"
 
 #include "engine/base/sys.h"
+#include "trainer/config/folder.h"
 #include "trainer/train/export.h"
 #include "trainer/train/files.h"
 #include "trainer/train/groups.h"
@@ -97,7 +98,9 @@ enum fr_rc tr_infer_open(struct tr_infer *x, const struct tr_infer_opts *o, stru
                               .cache_tokens = o->cache_tokens,
                               .score = o->score,
                               .logits = o->logits};
-    enum fr_rc rc = tr_model_config_load(o->model_dir, &x->config, err);
+    const struct tr_folder f = {o->model_dir, o->adapter_dir, true};
+    enum fr_rc rc = o->comm->rank == 0 ? tr_folder_load(&f, &x->config, &x->st, err)
+                                       : tr_folder_open(&f, &x->config, &x->st, NULL, err);
 
     if (rc == FR_OK && o->adapter_dir != NULL) {
         m.lora = &x->lora;
@@ -108,8 +111,6 @@ enum fr_rc tr_infer_open(struct tr_infer *x, const struct tr_infer_opts *o, stru
         rc = make_groups(x, o, err);
     m.experts = x->experts;
     m.rest = x->rest;
-    if (rc == FR_OK)
-        rc = tr_st_open_part(o->model_dir, &x->st, err);
     if (rc == FR_OK)
         rc = tr_model_create(&m, &x->model, NULL, err);
     if (rc == FR_OK)

@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/config/folder.h"
 #include "trainer/train/export.h"
 #include "trainer/train/files.h"
 #include "trainer/train/loading.h"
@@ -296,6 +297,17 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
+static enum fr_rc open_model(struct tr_run *r, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    const struct tr_folder f = {a->model_name_or_path, a->adapter_name_or_path, true};
+    struct fr_buf notes = {0};
+    enum fr_rc rc = tr_folder_open(&f, &r->config, &r->st, &notes, err);
+
+    tr_run_notes(r, &notes);
+    return rc;
+}
+
 enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct tr_train_env *env,
                         struct fr_err *err)
 {
@@ -311,9 +323,7 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
     memset(r->batches, 0, (size_t)a->gradient_accumulation_steps * sizeof(*r->batches));
     rc = tr_output_open(a, env->comm->rank == 0, &r->output_lock, err);
     if (rc == FR_OK)
-        rc = tr_model_config_load(a->model_name_or_path, &r->config, err);
-    if (rc == FR_OK)
-        rc = tr_st_open_part(a->model_name_or_path, &r->st, err);
+        rc = open_model(r, err);
     if (rc == FR_OK)
         rc = tr_identity_model(r->env.comm, &r->config, r->st, r->model_digest, err);
     if (rc == FR_OK)
