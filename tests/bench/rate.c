@@ -11,10 +11,10 @@
 #include "engine/base/log.h"
 #include "engine/base/str.h"
 #include "tests/bench/meter.h"
+#include "trainer/backend/cpu/onednn_api.h"
 #include "trainer/config/model_config.h"
 
 #include <math.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,31 +81,23 @@ static dnnl_status_t remember(struct bench *b, struct shape *s, const_dnnl_primi
     dnnl_status_t st = dnnl_success;
 
     for (int i = 0; i < 3 && st == dnnl_success; i++) {
-        const dnnl_memory_desc_t *md = dnnl_primitive_desc_query_md(pd, what[i], 0);
-
-        st = dnnl_memory_create(&s->memory[i], md, b->engine, DNNL_MEMORY_ALLOCATE);
+        st = dnnl_memory_create(&s->memory[i], dnnl_primitive_desc_query_md(pd, what[i], 0),
+                                b->engine, DNNL_MEMORY_ALLOCATE);
         if (st == dnnl_success)
-            st = fill(s->memory[i], dnnl_memory_desc_get_size(md));
+            st = fill(s->memory[i],
+                      dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(pd, what[i], 0)));
     }
     return st;
 }
 
 static dnnl_status_t make(struct bench *b, struct shape *s)
 {
-    dnnl_dims_t a = {s->m, s->k}, w = {s->k, s->n}, c = {s->m, s->n};
-    dnnl_memory_desc_t ma, mw, mc;
-    dnnl_matmul_desc_t desc;
+    const struct cpu_matrix abc[3] = {{s->m, s->k, s->k, false, b->type},
+                                      {s->k, s->n, 0, false, b->type},
+                                      {s->m, s->n, s->n, false, b->type}};
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_status_t st = dnnl_memory_desc_init_by_tag(&ma, 2, a, b->type, dnnl_ab);
+    dnnl_status_t st = cpu_dnnl_matmul(&pd, b->engine, abc, NULL);
 
-    if (st == dnnl_success)
-        st = dnnl_memory_desc_init_by_tag(&mw, 2, w, b->type, dnnl_format_tag_any);
-    if (st == dnnl_success)
-        st = dnnl_memory_desc_init_by_tag(&mc, 2, c, b->type, dnnl_ab);
-    if (st == dnnl_success)
-        st = dnnl_matmul_desc_init(&desc, &ma, &mw, NULL, &mc);
-    if (st == dnnl_success)
-        st = dnnl_primitive_desc_create(&pd, &desc, NULL, b->engine, NULL);
     if (st == dnnl_success)
         st = dnnl_primitive_create(&s->run, pd);
     if (st == dnnl_success)

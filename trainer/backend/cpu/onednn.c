@@ -1,7 +1,6 @@
 /*
  * oneDNN: f32 tiles by its sgemm, and primitives of bf16 products, kept by shape: making one costs
- * several times more than running it. Source: oneDNN Developer Guide v2.6, "MatMul" and "Primitive
- * Attributes".
+ * several times more than running it. onednn_api.h has what differs between oneDNN 2 and 3.
  */
 #include "trainer/backend/cpu/onednn.h"
 
@@ -93,33 +92,17 @@ static unsigned bucket_of(const struct cpu_shape *s)
     return (unsigned)(h >> 32) % BUCKETS;
 }
 
-enum { TURNED = 1, F32 = 2 };
-
-/* A matrix (rows, cols) whose stored rows are ld apart; turned: it is stored as (cols, rows). */
-static bool describe(dnnl_memory_desc_t *md, int64_t rows, int64_t cols, int64_t ld, int flags)
-{
-    dnnl_dims_t dims = {rows, cols}, strides = {ld, 1};
-
-    if (flags & TURNED) {
-        strides[0] = 1;
-        strides[1] = ld;
-    }
-    return dnnl_memory_desc_init_by_strides(md, 2, dims, flags & F32 ? dnnl_f32 : dnnl_bf16,
-                                            strides) == dnnl_success;
-}
-
 static dnnl_status_t attributes(const struct cpu_shape *s, dnnl_primitive_attr_t attr)
 {
-    dnnl_post_ops_t post;
+    dnnl_post_ops_t post = NULL;
     dnnl_status_t st = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
 
+    if (st == dnnl_success)
+        st = dnnl_post_ops_create(&post);
     if (st == dnnl_success && s->alpha != 1)
-        st = dnnl_primitive_attr_set_output_scales(attr, 1, 0, &s->alpha);
-    if (st != dnnl_success || s->beta == 0)
-        return st;
-    if ((st = dnnl_post_ops_create(&post)) != dnnl_success)
-        return st;
-    st = dnnl_post_ops_append_sum(post, s->beta);
+        st = cpu_dnnl_scale(attr, post, s->alpha);
+    if (st == dnnl_success && s->beta != 0)
+        st = cpu_dnnl_sum(post, s->beta);
     if (st == dnnl_success)
         st = dnnl_primitive_attr_set_post_ops(attr, post);
     dnnl_post_ops_destroy(post);
@@ -129,24 +112,22 @@ static dnnl_status_t attributes(const struct cpu_shape *s, dnnl_primitive_attr_t
 static dnnl_status_t make(const struct cpu_onednn *d, struct cpu_primitive *p)
 {
     const struct cpu_shape *s = &p->shape;
+    const struct cpu_matrix abc[3] = {
+        {s->m, s->k, s->lda, s->trans_a, dnnl_bf16},
+        {s->k, s->n, s->ldb, s->trans_b, dnnl_bf16},
+        {s->m, s->n, s->ldc, false, s->c_f32 ? dnnl_f32 : dnnl_bf16},
+    };
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_matmul_desc_t desc;
     dnnl_status_t st = dnnl_primitive_attr_create(&attr);
 
-    if (!describe(&p->a, s->m, s->k, s->lda, s->trans_a ? TURNED : 0) ||
-        !describe(&p->b, s->k, s->n, s->ldb, s->trans_b ? TURNED : 0) ||
-        !describe(&p->c, s->m, s->n, s->ldc, s->c_f32 ? F32 : 0))
-        st = dnnl_invalid_arguments;
     if (st == dnnl_success)
         st = attributes(s, attr);
     if (st == dnnl_success)
-        st = dnnl_matmul_desc_init(&desc, &p->a, &p->b, NULL, &p->c);
-    if (st == dnnl_success)
-        st = dnnl_primitive_desc_create(&pd, &desc, attr, d->engine, NULL);
+        st = cpu_dnnl_matmul(&pd, d->engine, abc, attr);
     if (st == dnnl_success) {
-        p->scratch = *dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-        p->scratch_bytes = dnnl_memory_desc_get_size(&p->scratch);
+        p->scratch_bytes = dnnl_memory_desc_get_size(
+            dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
         st = dnnl_primitive_create(&p->run, pd);
     }
     dnnl_primitive_desc_destroy(pd);
@@ -191,8 +172,13 @@ enum fr_rc cpu_primitive_find(struct cpu_onednn *d, const struct cpu_shape *s,
 
 dnnl_status_t cpu_primitive_run(const struct cpu_primitive *p, char *const addr[4])
 {
-    static const int args[4] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
-    const dnnl_memory_desc_t *mds[4] = {&p->a, &p->b, &p->c, &p->scratch};
+    static const struct {
+        int arg;
+        dnnl_query_t described;
+    } args[4] = {{DNNL_ARG_SRC, dnnl_query_src_md},
+                 {DNNL_ARG_WEIGHTS, dnnl_query_weights_md},
+                 {DNNL_ARG_DST, dnnl_query_dst_md},
+                 {DNNL_ARG_SCRATCHPAD, dnnl_query_scratchpad_md}};
     dnnl_exec_arg_t list[4] = {{0}};
     dnnl_engine_t engine;
     dnnl_stream_t stream = NULL;
@@ -204,8 +190,10 @@ dnnl_status_t cpu_primitive_run(const struct cpu_primitive *p, char *const addr[
     if (st == dnnl_success)
         st = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
     for (int i = 0; i < 4 && st == dnnl_success; i++) {
-        list[i].arg = args[i];
-        st = dnnl_memory_create(&list[i].memory, mds[i], engine, addr[i]);
+        list[i].arg = args[i].arg;
+        st = dnnl_memory_create(&list[i].memory,
+                                dnnl_primitive_desc_query_md(pd, args[i].described, 0), engine,
+                                addr[i]);
     }
     if (st == dnnl_success)
         st = dnnl_primitive_execute(p->run, stream, 4, list);

@@ -3,8 +3,7 @@
 #define TR_BACKEND_CPU_ONEDNN_H
 
 #include "trainer/backend/cpu/cpu.h"
-
-#include <oneapi/dnnl/dnnl.h>
+#include "trainer/backend/cpu/onednn_api.h"
 
 /* What a primitive is made for: c (m, n) = alpha op(a) op(b) + beta c, bf16 in. */
 struct cpu_shape {
@@ -16,7 +15,6 @@ struct cpu_shape {
 struct cpu_primitive {
     struct cpu_shape shape;
     dnnl_primitive_t run; /* owns */
-    dnnl_memory_desc_t a, b, c, scratch;
     size_t scratch_bytes;
     struct cpu_primitive *next; /* owns: of the same bucket */
 };

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Runs make on a bare Debian of any release, in a folder of this machine: what `make run` and
+# `make test` meet where nothing of ours was ever installed.
+#
+# usage: tests/distro/run.sh [--bare] SUITE [MAKE ARGUMENT]…      as root; SUITE: bookworm, trixie, …
+#
+# SUITE gets base, git, make and ca-certificates from this machine's own mirror by debootstrap, once.
+# What make installs and builds there stays for the next call; --bare begins with the bare system again.
+# The tree is a clone of this one, with what is not committed. $FLOWRUN_DATA is there too, read-only.
+# $FLOWRUN_DISTROS (~/.cache/flowrun-distros) keeps it all: 0.4 GB a suite, 5 GB behind `make test`.
+set -euo pipefail
+top=$(cd "$(dirname "$0")/../.." && pwd -P)
+home=${FLOWRUN_DISTROS:-${XDG_CACHE_HOME:-$HOME/.cache}/flowrun-distros}
+
+die() { echo "run.sh: $*" >&2; exit 2; }
+
+# The mirror of this machine's own Debian has the others.
+mirror() {
+    apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 'Origin: Debian' |
+        awk '$2 !~ /-/ { print $1; exit }'
+}
+
+# How this machine reaches it.
+settings() {
+    apt-config dump | grep -E '^Acquire::(https?|Check-|Retries)' || true
+}
+
+# $home/$suite.tar: the bare system.
+make_bare() {
+    local from new=$home/$suite.new
+    from=${DEBIAN_MIRROR:-$(mirror)}
+    [ -n "$from" ] || die "apt has no Debian mirror; DEBIAN_MIRROR=http://… names one"
+    mkdir -p "$home/archives"
+    rm -rf "$new"
+    debootstrap --variant=minbase --include=ca-certificates,git,make "$suite" "$new" "$from"
+    rm -f "$new"/var/cache/apt/archives/*.deb
+    tar -C "$new" -cf "$home/$suite.tar.part" .
+    rm -rf "$new"
+    mv "$home/$suite.tar.part" "$home/$suite.tar"
+}
+
+unpack() {
+    rm -rf "$root"
+    mkdir -p "$root.part"
+    tar -C "$root.part" -xpf "$home/$suite.tar"
+    settings > "$root.part/etc/apt/apt.conf.d/00machine"
+    mv "$root.part" "$root"
+}
+
+# The tree as it is: files that did not change keep their times, so that a second call builds little.
+clone() {
+    local tree=$root/root/flowrun
+    if [ -d "$tree" ]; then
+        git -C "$tree" fetch -q "$top" HEAD
+        git -C "$tree" reset -q --hard FETCH_HEAD
+    else
+        git clone -q --no-hardlinks "$top" "$tree"
+    fi
+    git -C "$top" ls-files -z --others --modified --exclude-standard |
+        (cd "$top" && tar -c --null --ignore-failed-read -T - 2> /dev/null || true) | tar -C "$tree" -x
+}
+
+# In namespaces of its own, as process 1 of them.
+inside() {
+    mount --make-rprivate /
+    mount --bind "$root" "$root"
+    mount -t proc proc "$root/proc"
+    mount --rbind /sys "$root/sys"
+    mount --rbind /dev "$root/dev"
+    mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+    mount -t tmpfs -o mode=755 tmpfs "$root/run"
+    mkdir -p "$home/archives/partial"
+    mount --bind "$home/archives" "$root/var/cache/apt/archives"
+    cat /etc/resolv.conf > "$root/etc/resolv.conf"
+    if [ -d "${FLOWRUN_DATA:-}" ]; then
+        mkdir -p "$root/data"
+        mount --bind -o ro "$FLOWRUN_DATA" "$root/data"
+    fi
+    hostname "$suite"
+    ip link set lo up 2> /dev/null || true
+    # shellcheck disable=SC2046
+    exec chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        $([ -d "${FLOWRUN_DATA:-}" ] && echo FLOWRUN_DATA=/data) ${CI:+CI="$CI"} \
+        ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
+        make -C /root/flowrun "$@"
+}
+
+if [ "${1:-}" = --inside ]; then
+    root=$2 suite=$3
+    shift 3
+    inside "$@"
+fi
+bare=false
+[ "${1:-}" != --bare ] || { bare=true; shift; }
+[ $# -ge 1 ] || die "usage: run.sh [--bare] SUITE [MAKE ARGUMENT]…"
+suite=$1 root=$home/$1
+shift
+[ "$(id -u)" = 0 ] || die "chroot and mounts need root"
+command -v debootstrap > /dev/null || die "debootstrap is missing: apt-get install debootstrap"
+exec 9> "$(mkdir -p "$home" && echo "$home/$suite.lock")"
+flock -n 9 || die "another run.sh works in $root"
+[ -f "$home/$suite.tar" ] || make_bare
+if $bare || [ ! -d "$root" ]; then unpack; fi
+clone
+export FLOWRUN_DISTROS="$home"
+exec unshare --mount --uts --ipc --pid --fork --kill-child "$0" --inside "$root" "$suite" "$@"
