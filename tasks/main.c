@@ -2,6 +2,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/proc.h"
+#include "engine/base/built.h"
 #include "engine/node/home.h"
 #include "engine/node/serve.h"
 #include "engine/node/shim.h"
@@ -141,7 +142,7 @@ int main(int argc, char **argv)
     if (strcmp(command, "hold") == 0)
         return fr_hold();
     if (strcmp(command, "version") == 0) {
-        fr_print("flownode %s\n", FLOWRUN_VERSION);
+        fr_print("flownode %s (%s)\n", FLOWRUN_VERSION, fr_built);
         return 0;
     }
     fr_complain("%s", usage);

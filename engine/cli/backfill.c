@@ -301,8 +301,9 @@ int cli_backfill(const struct cli_command *cmd, char **argv)
         .order = "oldest", .max_active = "1", .priority = "-10", .row.existing = "skip"};
     const struct cli_opt opts[] = {
         {"--from", 0, "TIME", "first instant, in the schedule's zone: 2026-12-24T02:00, 2026-12-24",
-         .value = &b.from},
-        {"--to", 0, "TIME", "the instants before this one; a date is its midnight", .value = &b.to},
+         .value = &b.from, .words = "oldest newest"},
+        {"--to", 0, "TIME", "the instants before this one; a date is its midnight", .value = &b.to,
+         .words = "skip failed all"},
         {"--schedule", 0, "NAME", "which of the file's schedules", .value = &b.schedule},
         {"--max-active", 0, "N", "runs at a time (default 1)", .value = &b.max_active},
         {"--order", 0, "WORD", "oldest (default) or newest first", .value = &b.order},

@@ -52,6 +52,7 @@ struct cli_opt {
     bool *flag; /* one of these three */
     const char **value;
     struct cli_list *list; /* may be given several times */
+    const char *words;     /* all that its value may be, parted by spaces; NULL: anything */
 };
 
 struct cli_command {
@@ -75,6 +76,9 @@ enum fr_rc cli_args_between(const struct cli_command *cmd, const struct cli_list
                             size_t max, struct fr_err *err);
 void cli_list_finish(struct cli_list *list);
 void cli_print_help(const struct cli_command *cmd, const struct cli_opt *opts);
+/* Those of a command, ended by a NULL name, in arena; without flag, value and list. */
+enum fr_rc cli_options_of(const struct cli_command *cmd, struct fr_arena *arena,
+                          struct cli_opt **out, struct fr_err *err);
 
 /* ---- where things are ---- */
 
@@ -275,6 +279,9 @@ int cli_show_config(const struct cli_command *cmd, char **argv);
 int cli_schema(const struct cli_command *cmd, char **argv);
 int cli_version(const struct cli_command *cmd, char **argv);
 int cli_help(const struct cli_command *cmd, char **argv);
+int cli_completion(const struct cli_command *cmd, char **argv);
+int cli_complete(const struct cli_command *cmd, char **argv);
+int cli_man(const struct cli_command *cmd, char **argv);
 int cli_notify(const struct cli_command *cmd, char **argv);
 int cli_trace(const struct cli_command *cmd, char **argv);
 

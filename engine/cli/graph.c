@@ -121,7 +121,8 @@ int cli_graph(const struct cli_command *cmd, char **argv)
     const char *format = "text";
     bool nodes = false;
     const struct cli_opt opts[] = {
-        {"--format", 'f', "FORMAT", "text (default), dot or svg", .value = &format},
+        {"--format", 'f', "FORMAT", "text (default), dot or svg", .value = &format,
+         .words = "text dot svg"},
         {"--show-nodes", 0, NULL, "name the nodes of each task", .flag = &nodes},
         {"--param", 'p', "NAME=VALUE", "set a parameter of the pipeline", .list = &l.spec.params},
         {"--nodes", 0, "FILE", "inventory: the same as -p nodes=FILE", .value = &l.spec.nodes},

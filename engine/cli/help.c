@@ -5,19 +5,6 @@
 
 #include <string.h>
 
-int cli_version(const struct cli_command *cmd, char **argv)
-{
-    const struct cli_opt opts[] = {{.name = NULL}};
-    struct cli_list args = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
-
-    if (rc == FR_OK)
-        fr_print("flowrun %s\n", FLOWRUN_VERSION);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
-}
-
 enum { USAGE_COLUMNS = 26 }; /* what is longer has its meaning on the next line */
 
 static void print_usage(const char *words, const char *args, const char *meaning)

@@ -186,7 +186,8 @@ int cli_notify(const struct cli_command *cmd, char **argv)
     struct cli_deliveries o = {.channel = "", .state = ""};
     const struct cli_opt opts[] = {
         {"--channel", 0, "NAME", "list: of that channel alone", .value = &o.channel},
-        {"--state", 0, "STATE", "list: waiting, sent, dead, held or quiet", .value = &o.state},
+        {"--state", 0, "STATE", "list: waiting, sent, dead, held or quiet", .value = &o.state,
+         .words = "waiting sent dead held quiet"},
         {"--json", 0, NULL, "list: one JSON object a delivery", .flag = &o.json},
         {.name = NULL},
     };

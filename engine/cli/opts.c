@@ -1,5 +1,6 @@
 #include "engine/cli/pipeline.h"
 
+#include "engine/base/complete.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
@@ -100,6 +101,16 @@ static enum fr_rc take(const struct cli_command *cmd, const struct cli_opt *opts
     return set(cmd, o, value, err);
 }
 
+/* What cli_options_of() reads: a line an option. */
+static const char list_options[] = "--list-options";
+
+static void print_options(const struct cli_opt *opts)
+{
+    for (const struct cli_opt *o = opts; o->name != NULL; o++)
+        fr_print("%s\t%c\t%s\t%s\t%s\n", o->name, o->letter != 0 ? o->letter : '-',
+                 o->meta != NULL ? o->meta : "", o->words != NULL ? o->words : "", o->help);
+}
+
 enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, char **argv,
                      struct cli_list *args, struct fr_err *err)
 {
@@ -111,6 +122,9 @@ enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, 
 
         if (!plain && strcmp(word, "--") == 0) {
             plain = true;
+        } else if (i == 1 && strcmp(word, list_options) == 0) {
+            print_options(opts);
+            rc = fr_fail(err, FR_STOPPED, "options");
         } else if (!plain && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
             cli_print_help(cmd, opts);
             rc = fr_fail(err, FR_STOPPED, "help");
@@ -156,6 +170,54 @@ void cli_print_help(const struct cli_command *cmd, const struct cli_opt *opts)
             fr_print("  %-26s %s\n", b.p, o->help);
         fr_buf_finish(&b);
     }
+}
+
+static void run_listing(void *arg)
+{
+    const struct cli_command *cmd = arg;
+    char *argv[] = {(char *)cmd->name, (char *)list_options, NULL};
+
+    (void)cmd->run(cmd, argv);
+}
+
+/* A line of print_options(), whose tabs become ends of texts. */
+static struct cli_opt read_option(char *line)
+{
+    char *part[5] = {line};
+
+    for (int i = 1; i < 5; i++) {
+        part[i] = part[i - 1] + strcspn(part[i - 1], "\t");
+        if (part[i][0] != '\0')
+            *part[i]++ = '\0';
+    }
+    return (struct cli_opt){.name = part[0],
+                            .letter = (char)(part[1][0] != '-' ? part[1][0] : 0),
+                            .meta = part[2][0] != '\0' ? part[2] : NULL,
+                            .words = part[3][0] != '\0' ? part[3] : NULL,
+                            .help = part[4]};
+}
+
+enum fr_rc cli_options_of(const struct cli_command *cmd, struct fr_arena *arena,
+                          struct cli_opt **out, struct fr_err *err)
+{
+    struct fr_buf b = {0};
+    char *text;
+    size_t n = 0, many = 1;
+
+    fr_capture(run_listing, (void *)cmd, &b);
+    text = b.bad ? NULL : fr_arena_text(arena, b.n > 0 ? b.p : "", b.n);
+    fr_buf_finish(&b);
+    for (const char *p = text; p != NULL && *p != '\0'; p++)
+        many += *p == '\n';
+    *out = text != NULL ? fr_arena_array(arena, many, sizeof(**out)) : NULL;
+    if (*out == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the options of %s", cmd->name);
+    for (char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = '\0';
+        (*out)[n++] = read_option(line);
+    }
+    (*out)[n] = (struct cli_opt){.name = NULL};
+    return FR_OK;
 }
 
 /* ---- pipeline options ---- */

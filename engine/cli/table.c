@@ -141,7 +141,17 @@ static const struct cli_command commands[] = {
      cli_trace, false},
     {"schema", "[pipeline | config]", "print the JSON schema of pipeline files, or of config.yaml",
      NULL, cli_schema, false},
-    {"version", "", "print the version", NULL, cli_version, false},
+    {"completion", "bash | zsh | fish", "print what completes flowrun's words in a shell",
+     "Installed packages have it in place already. Else:\n"
+     "  bash: source <(flowrun completion bash)                       in ~/.bashrc\n"
+     "  zsh:  source <(flowrun completion zsh)                        in ~/.zshrc, after compinit\n"
+     "  fish: flowrun completion fish > ~/.config/fish/completions/flowrun.fish\n",
+     cli_completion, false},
+    {"complete", "[WORD…]", "print what the last WORD may become, for the scripts of completion",
+     NULL, cli_complete, true},
+    {"man", "", "print this program's page for man(1)", NULL, cli_man, true},
+    {"version", "", "print the version, and of which commit and how it was built", NULL,
+     cli_version, false},
     {"help", "[COMMAND | exit-codes | causes]", "explain a command, or list one of these", NULL,
      cli_help, false},
     {NULL, NULL, NULL, NULL, NULL, false},

@@ -156,7 +156,8 @@ int cli_token(const struct cli_command *cmd, char **argv)
 {
     struct token_opts o = {.role = "view"};
     const struct cli_opt opts[] = {
-        {"--role", 0, "ROLE", "new: view (default), operate or admin", .value = &o.role},
+        {"--role", 0, "ROLE", "new: view (default), operate or admin", .value = &o.role,
+         .words = "view operate admin"},
         {"--days", 0, "N", "new: how long it is good, 90 days unless said", .value = &o.days},
         {"--json", 0, NULL, "new, list: one JSON object a token", .flag = &o.json},
         {.name = NULL},

@@ -52,12 +52,26 @@ static bool sym(void *lib, const char *name, void *out)
     return p != NULL;
 }
 
-static enum fr_rc curl_open(struct curl *c, struct fr_err *err)
+static void *open_lib(void)
 {
     void *lib = dlopen("libcurl.so.4", RTLD_NOW);
 
-    if (lib == NULL)
-        lib = dlopen("libcurl-gnutls.so.4", RTLD_NOW);
+    return lib != NULL ? lib : dlopen("libcurl-gnutls.so.4", RTLD_NOW);
+}
+
+void fr_curl_version(struct fr_buf *out)
+{
+    const char *(*version)(void);
+    void *lib = open_lib();
+
+    if (lib != NULL && sym(lib, "curl_version", &version))
+        fr_buf_text(out, version());
+}
+
+static enum fr_rc curl_open(struct curl *c, struct fr_err *err)
+{
+    void *lib = open_lib();
+
     if (lib == NULL || !sym(lib, "curl_easy_init", &c->init) ||
         !sym(lib, "curl_easy_setopt", &c->setopt) || !sym(lib, "curl_easy_perform", &c->perform) ||
         !sym(lib, "curl_easy_getinfo", &c->getinfo) ||

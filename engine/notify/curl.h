@@ -42,4 +42,7 @@ enum fr_rc fr_http_send(const struct fr_http *req, struct fr_reply *out, struct 
  * mail. FR_UNREACHABLE: it does not; out->status is what it answered last. */
 enum fr_rc fr_mail_send(const struct fr_mail *mail, struct fr_reply *out, struct fr_err *err);
 
+/* Appends what libcurl says of itself; nothing where there is none. */
+void fr_curl_version(struct fr_buf *out);
+
 #endif

@@ -117,6 +117,9 @@ UseDNS no
 PrintMotd no
 StrictModes no
 CONF
+    # OpenSSH from 9.8 on refuses whoever failed before, for a while: here all come from one address.
+    ! /usr/sbin/sshd -G -f /dev/null -o PerSourcePenalties=no > /dev/null 2>&1 ||
+        echo "PerSourcePenalties no" >> "$d/etc/sshd_config"
     echo "$(addr "$i") $(cut -d' ' -f1,2 "$d/etc/host_key.pub")" >> "$dir/known_hosts"
     ip netns add "$(ns "$i")" &&
         ip link add "fv$tag$i" type veth peer name eth0 netns "$(ns "$i")" &&

@@ -10,6 +10,7 @@
 #include "tests/unit/check.h"
 #include "tests/unit/exec_sshd.h"
 
+#include <libssh2.h>
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -110,6 +111,7 @@ struct row {
     const char *agent; /* its socket */
     int connect_ms;
     bool own_port; /* user and port are the row's, beside config */
+    bool old;      /* a libssh2 before 1.11; a later one signs with RSA and SHA-2 */
     const char *how;
     enum fr_rc rc;
     const char *says; /* part of the error, or of a note */
@@ -267,6 +269,7 @@ static const struct row rows[] = {
      .host = "127.0.0.1",
      .key = "rsa",
      .known = "known",
+     .old = true,
      .rc = FR_DENIED,
      .says = "RSA keys need transport: openssh"},
     {.name = "no such key",
@@ -633,8 +636,16 @@ int main(int argc, char **argv)
     if (sshd_lacks() != NULL)
         return check_skip(sshd_lacks());
     sshd_begin(&s);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        try_row(&s, &rows[i]);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct row row = rows[i];
+
+        if (row.old && libssh2_version(0x010b00) != NULL) {
+            row.rc = FR_OK;
+            row.how = "libssh2";
+            row.says = NULL;
+        }
+        try_row(&s, &row);
+    }
     test_cut(&s);
     test_memory(&s, getenv("MEMORY_ALL") != NULL ? 1 : MEMORY_STEP);
     sshd_end(&s);

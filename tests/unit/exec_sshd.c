@@ -147,9 +147,31 @@ static void write_files(struct site *s)
     fr_buf_finish(&self);
 }
 
+/* OpenSSH from 9.8 on refuses whoever failed before, for a while: here all come from one address.
+ */
+static const char no_penalties[] = "PerSourcePenalties=no";
+
+static bool has_penalties(void)
+{
+    const char *argv[] = {sshd, "-G", "-f", "/dev/null", "-o", no_penalties, NULL};
+    int silent = fr_sys.open("/dev/null", O_WRONLY, 0), status = -1;
+    struct fr_spawn sp = {.argv = argv,
+                          .envp = (const char *const *)environ,
+                          .fds = {-1, silent, silent},
+                          .die_with_parent = true};
+    struct fr_proc p;
+
+    if (fr_sys.spawn(&sp, &p) == 0)
+        waitpid(p.pid, &status, 0);
+    close(silent);
+    return status == 0;
+}
+
 static bool start_server(struct site *s)
 {
-    const char *argv[] = {sshd, "-D", "-e", "-f", sshd_file(s, "sshd_config"), NULL};
+    const char *option = has_penalties() ? "-o" : NULL;
+    const char *argv[] = {sshd,   "-D",         "-e", "-f", sshd_file(s, "sshd_config"),
+                          option, no_penalties, NULL};
     int log = fr_sys.open(sshd_file(s, "sshd.log"), O_CREAT | O_WRONLY, 0600);
     struct fr_spawn sp = {.argv = argv,
                           .envp = (const char *const *)environ,

@@ -38,7 +38,7 @@ static inline struct fr_store *open_store(void)
 static inline void check_sound(void)
 {
     static const char *const sql[] = {
-        "SELECT 1 FROM pragma_integrity_check(1) WHERE integrity_check <> 'ok'",
+        "SELECT 1 FROM pragma_integrity_check WHERE integrity_check <> 'ok'",
         "SELECT 1 FROM pragma_foreign_key_check"};
     char path[300];
     sqlite3 *db = NULL;

@@ -34,6 +34,14 @@ enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_inspect(int argc, const char *const *argv, struct fr_err *err);
 enum fr_rc tr_cmd_tokenize(int argc, const char *const *argv, struct fr_err *err);
 
+/* For scripts of completion (engine/base/complete.h), and for man(1). */
+enum fr_rc tr_completion(int argc, const char *const *argv, struct fr_err *err);
+enum fr_rc tr_complete(int argc, const char *const *argv, struct fr_err *err);
+enum fr_rc tr_man(int argc, const char *const *argv, struct fr_err *err);
+
+/* Prints the versions of libraries, the chip, what products run on. */
+void tr_about(void);
+
 /* A command's own flags: --name VALUE or --name=VALUE, --name alone for a switch; - is as good as _
  * in a name. */
 struct tr_flag {

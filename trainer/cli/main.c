@@ -5,6 +5,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/str.h"
+#include "engine/base/built.h"
 #include "trainer/cli/ranks.h"
 #include "trainer/config/args.h"
 #include "trainer/data/template.h"
@@ -18,7 +19,8 @@ static void usage(void)
              "usage: flowtrain COMMAND [ARGUMENTS]\n\n");
     for (size_t i = 0; i < tr_ncommands; i++)
         fr_print("  %-10s %s\n", tr_commands[i].name, tr_commands[i].summary);
-    fr_print("  %-10s %s\n", "version", "print the version");
+    fr_print("  %-10s %s\n", "version", "print the version; --verbose: of libraries, the chip too");
+    fr_print("  %-10s %s\n", "completion", "bash, zsh or fish: print what completes words there");
     fr_print("  %-10s %s\n\n", "help",
              "this; help arguments: docs/arguments.md; help templates: names for --template");
     fr_print("flowtrain COMMAND --help lists a command's arguments.\n\nexit status:\n");
@@ -48,27 +50,60 @@ static int help(int argc, char **argv)
     return text.bad ? tr_exit_status(FR_NOMEM) : 0;
 }
 
-int main(int argc, char **argv)
+static int version(int argc, char **argv)
+{
+    bool verbose = argc == 1 && strcmp(argv[0], "--verbose") == 0;
+
+    if (argc > (verbose ? 1 : 0)) {
+        fr_complain("flowtrain version: '%s': expected nothing, or --verbose\n", argv[0]);
+        return tr_exit_status(FR_USAGE);
+    }
+    fr_print("flowtrain %s (%s)\n", FLOWTRAIN_VERSION, fr_built);
+    if (verbose)
+        tr_about();
+    return 0;
+}
+
+/* Commands that concern flowtrain itself: NULL where name is none of them. */
+static const struct tr_command *own(const char *name)
+{
+    static const struct tr_command commands[] = {
+        {"completion", "", tr_completion}, {"complete", "", tr_complete}, {"man", "", tr_man}};
+
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int run(const struct tr_command *c, int argc, char **argv)
 {
     struct fr_err err = {.rc = FR_OK};
+    enum fr_rc rc = c->run(argc - 2, (const char *const *)(argv + 2), &err);
+
+    if (rc != FR_OK)
+        fr_complain("flowtrain %s: %s\n", c->name, err.msg);
+    return tr_exit_status(rc);
+}
+
+int main(int argc, char **argv)
+{
     const char *names[64], *near;
 
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         strcmp(argv[1], "help") == 0)
         return help(argc, argv);
     if (strcmp(argv[1], "version") == 0 || strcmp(argv[1], "--version") == 0) {
-        fr_print("flowtrain %s\n", FLOWTRAIN_VERSION);
-        return 0;
+        return version(argc - 2, argv + 2);
     }
+    if (own(argv[1]) != NULL)
+        return run(own(argv[1]), argc, argv);
     for (size_t i = 0; i < tr_ncommands; i++) {
         names[i] = tr_commands[i].name;
         if (strcmp(argv[1], names[i]) != 0)
             continue;
         tr_wait_briefly(argv);
-        enum fr_rc rc = tr_commands[i].run(argc - 2, (const char *const *)(argv + 2), &err);
-        if (rc != FR_OK)
-            fr_complain("flowtrain %s: %s\n", names[i], err.msg);
-        return tr_exit_status(rc);
+        return run(&tr_commands[i], argc, argv);
     }
     near = fr_suggest(argv[1], names, tr_ncommands);
     fr_complain("flowtrain: unknown command '%s'%s%s%s\n", argv[1],

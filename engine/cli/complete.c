@@ -1,0 +1,326 @@
+/*
+ * `flowrun completion SHELL` prints a script; `flowrun complete WORD…`, which that asks, says what
+ * the last word may become: of commands and options by the table, of runs, tasks, nodes and
+ * schedules by the store. What is in its way (no home, a mistake) completes nothing and says
+ * nothing.
+ */
+#include "engine/base/complete.h"
+
+#include "engine/base/log.h"
+#include "engine/cli/cli.h"
+#include "engine/store/access.h"
+#include "engine/store/drained.h"
+#include "engine/store/fires.h"
+#include "engine/store/home.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ARGS = 8, RUNS = 100, TOKENS = 8 };
+
+struct asking {
+    const struct cli_command *cmd;
+    const char *args[ARGS]; /* the words before the typed one that are no options */
+    size_t n;
+    const char *typed; /* so far, of the word or of the option's value */
+    struct fr_arena arena;
+    struct fr_store *st; /* NULL: there is none */
+};
+
+/* ---- what words stand for ---- */
+
+static bool is_one_of(const char *word, const char *const *words)
+{
+    while (*words != NULL && strcmp(*words, word) != 0)
+        words++;
+    return *words != NULL;
+}
+
+static void say_runs(struct asking *q)
+{
+    static const char *const of_open[] = {"resume", "attach", "watch", "cancel", NULL};
+    bool open = is_one_of(q->cmd->name, of_open);
+    struct fr_run_rows rows = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = q->st == NULL ? FR_NOTFOUND
+                    : open        ? fr_store_runs_open(q->st, &q->arena, &rows, &err)
+                                  : fr_store_runs(q->st, RUNS, &q->arena, &rows, &err);
+
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
+        const struct fr_run_row *r = &rows.rows[i];
+        char no[24];
+
+        (void)snprintf(no, sizeof(no), "%lld", (long long)r->no);
+        fr_complete_say(
+            q->typed, no,
+            fr_arena_fmt(&q->arena, "%s, %s", r->name,
+                         r->outcome != NULL && r->outcome[0] != '\0' ? r->outcome : r->state));
+    }
+}
+
+/* Tasks of the run in front, or of the newest; instances behind an @. */
+static void say_tasks(struct asking *q)
+{
+    bool whole = strchr(q->typed, '@') != NULL;
+    struct fr_run_row run;
+    struct fr_inst_rows rows = {0};
+    struct fr_err err = {0};
+
+    if (q->st == NULL ||
+        fr_store_run_find(q->st, q->n > 0 ? q->args[0] : NULL, &q->arena, &run, &err) != FR_OK ||
+        fr_store_insts(q->st, run.id, &q->arena, &rows, &err) != FR_OK)
+        return;
+    for (size_t i = 0; i < rows.n; i++)
+        if (whole)
+            fr_complete_say(q->typed, rows.rows[i].key, rows.rows[i].state);
+        else if (i == 0 || strcmp(rows.rows[i].task, rows.rows[i - 1].task) != 0)
+            fr_complete_say(q->typed, rows.rows[i].task, "");
+}
+
+static void say_nodes(struct asking *q)
+{
+    struct fr_drained_rows drained = {0};
+    struct fr_known_rows known = {0};
+    struct fr_err err = {0};
+
+    if (q->st == NULL)
+        return;
+    if (strcmp(q->cmd->name, "undrain") == 0 &&
+        fr_store_drained(q->st, &q->arena, &drained, &err) == FR_OK)
+        for (size_t i = 0; i < drained.n; i++)
+            fr_complete_say(q->typed, drained.rows[i].name, drained.rows[i].note);
+    if (strcmp(q->cmd->name, "drain") == 0 &&
+        fr_store_known_nodes(q->st, &q->arena, &known, &err) == FR_OK)
+        for (size_t i = 0; i < known.n; i++)
+            fr_complete_say(q->typed, known.rows[i].name, "");
+}
+
+/* NAME is a schedule's, but for tokens and channels. */
+static void say_names(struct asking *q)
+{
+    struct fr_schedule_rows rows = {0};
+    struct fr_token_rows tokens = {0};
+    struct fr_err err = {0};
+
+    if (q->st == NULL)
+        return;
+    if (strcmp(q->cmd->name, "token") == 0 && q->n > 0 && strcmp(q->args[0], "rm") == 0 &&
+        fr_store_tokens(q->st, &q->arena, &tokens, &err) == FR_OK)
+        for (size_t i = 0; i < tokens.n; i++)
+            fr_complete_say(q->typed, tokens.rows[i].name, tokens.rows[i].role);
+    if ((strcmp(q->cmd->name, "schedules") == 0 || strcmp(q->cmd->name, "backfill") == 0) &&
+        fr_store_schedules(q->st, &q->arena, &rows, &err) == FR_OK)
+        for (size_t i = 0; i < rows.n; i++)
+            fr_complete_say(q->typed, rows.rows[i].name, rows.rows[i].state);
+}
+
+static void say_commands(struct asking *q)
+{
+    for (const struct cli_command *c = cli_command_table(); c->name != NULL; c++)
+        if (!c->hidden)
+            fr_complete_say(q->typed, c->name, c->help);
+}
+
+static void say_files(struct asking *q)
+{
+    (void)q;
+    fr_print("%s\n", FR_COMPLETE_YAML);
+}
+
+static void say_folders(struct asking *q)
+{
+    (void)q;
+    fr_print("%s\n", FR_COMPLETE_FOLDERS);
+}
+
+/* What a word in capitals stands for, in the table's args and as a value of options. */
+static void say_kind(struct asking *q, const char *kind)
+{
+    static const struct {
+        const char *kind;
+        void (*say)(struct asking *q);
+    } kinds[] = {{"RUN", say_runs},         {"TASK", say_tasks}, {"NODE", say_nodes},
+                 {"NAME", say_names},       {"FILE", say_files}, {"FOLDER", say_folders},
+                 {"COMMAND", say_commands}, {NULL, NULL}};
+
+    for (size_t i = 0; kinds[i].kind != NULL; i++)
+        if (strcmp(kinds[i].kind, kind) == 0)
+            kinds[i].say(q);
+}
+
+/* ---- words that are no options ---- */
+
+/* Splits a form, "pause NAME"; *many: the last of its words may come again. */
+static size_t split(char *form, const char *words[TOKENS], bool *many)
+{
+    char *more = strstr(form, "…"), *rest = NULL;
+    size_t n = 0;
+
+    *many = more != NULL;
+    if (more != NULL)
+        *more = '\0';
+    for (char *w = strtok_r(form, " ", &rest); w != NULL && n < TOKENS;
+         w = strtok_r(NULL, " ", &rest)) {
+        if (w[0] == '-')
+            break; /* an option and its value */
+        words[n++] = w;
+    }
+    return n;
+}
+
+static void say_form(struct asking *q, char *form)
+{
+    const char *words[TOKENS];
+    bool many;
+    size_t n = split(form, words, &many), at = many && q->n >= n && n > 0 ? n - 1 : q->n;
+
+    if (at >= n)
+        return;
+    for (size_t i = 0; i < at; i++)
+        if (islower((unsigned char)words[i][0]) && strcmp(words[i], q->args[i]) != 0)
+            return;
+    if (islower((unsigned char)words[at][0]))
+        fr_complete_say(q->typed, words[at], "");
+    else
+        say_kind(q, words[at]);
+}
+
+/* By the forms in the table: "[NAME | pause NAME | resume NAME]". */
+static void say_args(struct asking *q)
+{
+    struct fr_buf forms = {0};
+    char *rest = NULL;
+
+    for (const char *p = q->cmd->args; *p != '\0'; p++)
+        if (*p != '[' && *p != ']')
+            fr_buf_add(&forms, p, 1);
+    if (!forms.bad && forms.n > 0)
+        for (char *f = strtok_r(forms.p, "|", &rest); f != NULL; f = strtok_r(NULL, "|", &rest))
+            say_form(q, f);
+    fr_buf_finish(&forms);
+}
+
+/* ---- options ---- */
+
+static void say_options(const struct asking *q, const struct cli_opt *opts)
+{
+    char letter[3] = "-";
+
+    for (const struct cli_opt *o = opts; o->name != NULL; o++) {
+        fr_complete_say(q->typed, o->name, o->help);
+        letter[1] = o->letter;
+        if (o->letter != 0 && strcmp(q->typed, "-") == 0)
+            fr_complete_say(q->typed, letter, o->help);
+    }
+    fr_complete_say(q->typed, "--help", "explain this command");
+}
+
+static void say_value(struct asking *q, const struct cli_opt *o)
+{
+    if (o->words != NULL)
+        fr_complete_words(q->typed, o->words);
+    else
+        say_kind(q, o->meta);
+}
+
+/* The option that word is, alone or with a value in it; NULL: none of these takes a value. */
+static const struct cli_opt *takes(const struct cli_opt *opts, const char *word)
+{
+    size_t n = strcspn(word, "=");
+
+    for (const struct cli_opt *o = opts; o->name != NULL; o++)
+        if (o->meta != NULL &&
+            ((strlen(o->name) == n && strncmp(o->name, word, n) == 0) ||
+             (o->letter != 0 && word[0] == '-' && word[1] == o->letter && word[2] == '\0')))
+            return o;
+    return NULL;
+}
+
+/* words: behind the command, the last is the typed one. */
+static void say(struct asking *q, const struct cli_opt *opts, char **words)
+{
+    const struct cli_opt *o = NULL;
+    bool plain = false;
+
+    for (; words[1] != NULL; words++) {
+        bool value = o != NULL;
+
+        o = NULL;
+        if (value)
+            continue;
+        if (!plain && strcmp(words[0], "--") == 0)
+            plain = true;
+        else if (plain || words[0][0] != '-' || words[0][1] == '\0')
+            q->args[q->n < ARGS - 1 ? q->n++ : q->n] = words[0];
+        else if (strchr(words[0], '=') == NULL)
+            o = takes(opts, words[0]);
+    }
+    q->typed = words[0];
+    if (o == NULL && !plain && strncmp(words[0], "--", 2) == 0 && strchr(words[0], '=') != NULL) {
+        o = takes(opts, words[0]);
+        q->typed = strchr(words[0], '=') + 1;
+        if (o == NULL)
+            return;
+    }
+    if (o != NULL)
+        say_value(q, o);
+    else if (!plain && words[0][0] == '-')
+        say_options(q, opts);
+    else
+        say_args(q);
+}
+
+static void open_store(struct asking *q)
+{
+    struct fr_buf home = {0};
+    struct fr_err err = {0};
+
+    if (fr_home_find(&home, &err) == FR_OK)
+        (void)fr_store_open_read(home.p, &q->st, &err);
+    fr_buf_finish(&home);
+}
+
+int cli_complete(const struct cli_command *cmd, char **argv)
+{
+    struct asking q = {.cmd = cmd};
+    struct cli_opt *opts = NULL;
+    struct fr_err err = {0};
+    bool first = argv[1] != NULL && argv[2] == NULL;
+    const struct cli_command *named = argv[1] != NULL && !first ? cli_command_find(argv[1]) : NULL;
+
+    if (argv[1] == NULL)
+        return CLI_OK;
+    q.cmd = named != NULL ? named : cli_command_find("run");
+    if (first && argv[1][0] != '-') {
+        q.typed = argv[1];
+        say_commands(&q);
+    } else if (first) {
+        fr_complete_say(argv[1], "--version", "print the version");
+    }
+    open_store(&q);
+    if (cli_options_of(q.cmd, &q.arena, &opts, &err) == FR_OK)
+        say(&q, opts, argv + (named != NULL ? 2 : 1));
+    fr_store_close(q.st);
+    fr_arena_finish(&q.arena);
+    return CLI_OK;
+}
+
+int cli_completion(const struct cli_command *cmd, char **argv)
+{
+    const struct cli_opt opts[] = {{.name = NULL}};
+    struct cli_list args = {0};
+    struct fr_buf script = {0};
+    struct fr_err err = {0};
+    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+
+    if (rc == FR_OK)
+        rc = cli_args_between(cmd, &args, 1, 1, &err);
+    if (rc == FR_OK)
+        rc = fr_complete_script(args.v[0], "flowrun", &script, &err);
+    if (rc == FR_OK)
+        fr_print_bytes(script.p, script.n);
+    fr_buf_finish(&script);
+    cli_list_finish(&args);
+    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+}
