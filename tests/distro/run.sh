@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs make on a bare Debian of any release, in a folder of this machine: what `make run` and
+# Runs make on a bare Debian or Ubuntu of any release, in a folder of this machine: what `make run` and
 # `make test` meet where nothing of ours was ever installed.
 #
-# usage: tests/distro/run.sh [--bare] SUITE [MAKE ARGUMENT]…      as root; SUITE: bookworm, trixie, …
+# usage: tests/distro/run.sh [--bare] SUITE [MAKE ARGUMENT]…      as root; SUITE: bookworm, trixie, jammy, noble
 #
-# SUITE gets base, git, make and ca-certificates from this machine's own mirror by debootstrap, once.
+# SUITE gets base, git, make and ca-certificates by debootstrap, once (Debian: from this machine's mirror).
 # What make installs and builds there stays for the next call; --bare begins with the bare system again.
 # The tree is a clone of this one, with what is not committed. $FLOWRUN_DATA is there too, read-only.
 # $FLOWRUN_DISTROS (~/.cache/flowrun-distros) keeps it all: 0.4 GB a suite, 5 GB behind `make test`.
@@ -16,6 +16,7 @@ die() { echo "run.sh: $*" >&2; exit 2; }
 
 # The mirror of this machine's own Debian has the others.
 mirror() {
+    # shellcheck disable=SC2016
     apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 'Origin: Debian' |
         awk '$2 !~ /-/ { print $1; exit }'
 }
@@ -25,14 +26,17 @@ settings() {
     apt-config dump | grep -E '^Acquire::(https?|Check-|Retries)' || true
 }
 
-# $home/$suite.tar: the bare system.
+# $home/$suite.tar: the bare system. Ubuntu's comes from where debootstrap looks for it by itself.
 make_bare() {
-    local from new=$home/$suite.new
-    from=${DEBIAN_MIRROR:-$(mirror)}
-    [ -n "$from" ] || die "apt has no Debian mirror; DEBIAN_MIRROR=http://… names one"
+    local from=${DISTRO_MIRROR:-} new=$home/$suite.new parts=main
+    case $(basename "$(readlink -f "/usr/share/debootstrap/scripts/$suite")") in
+    gutsy) parts=main,universe ;;
+    *) [ -n "$from" ] || from=$(mirror)
+        [ -n "$from" ] || die "apt has no Debian mirror; DISTRO_MIRROR=http://… names one" ;;
+    esac
     mkdir -p "$home/archives"
     rm -rf "$new"
-    debootstrap --variant=minbase --include=ca-certificates,git,make "$suite" "$new" "$from"
+    debootstrap --variant=minbase --components=$parts --include=ca-certificates,git,make "$suite" "$new" ${from:+"$from"}
     rm -f "$new"/var/cache/apt/archives/*.deb
     tar -C "$new" -cf "$home/$suite.tar.part" .
     rm -rf "$new"
@@ -62,6 +66,7 @@ clone() {
 
 # In namespaces of its own, as process 1 of them.
 inside() {
+    local data=
     mount --make-rprivate /
     mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
@@ -75,15 +80,20 @@ inside() {
     if [ -d "${FLOWRUN_DATA:-}" ]; then
         mkdir -p "$root/data"
         mount --bind -o ro "$FLOWRUN_DATA" "$root/data"
+        data=yes
     fi
     hostname "$suite"
     ip link set lo up 2> /dev/null || true
-    # shellcheck disable=SC2046
-    exec chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
+    # A root of its own, not a chroot: runc leaves that. Process 1 is a shell, which reaps orphans.
+    cd "$root"
+    mkdir -p .outer
+    pivot_root . .outer
+    # shellcheck disable=SC2016
+    exec /usr/bin/env -i HOME=/root LANG=C.UTF-8 TERM="${TERM:-dumb}" \
         PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        $([ -d "${FLOWRUN_DATA:-}" ] && echo FLOWRUN_DATA=/data) ${CI:+CI="$CI"} \
+        ${data:+FLOWRUN_DATA=/data} ${CI:+CI="$CI"} \
         ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
-        make -C /root/flowrun "$@"
+        /bin/bash -c 'umount -l /.outer; cd; make -C flowrun "$@"; exit $?' make "$@"
 }
 
 if [ "${1:-}" = --inside ]; then
