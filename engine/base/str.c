@@ -210,6 +210,28 @@ size_t fr_visible(char *out, size_t cap, const char *p, size_t n)
     return i;
 }
 
+bool fr_word_in(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *at = strstr(words, word); n > 0 && at != NULL; at = strstr(at + 1, word))
+        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
+            return strchr(word, ' ') == NULL;
+    return false;
+}
+
+void fr_buf_words(struct fr_buf *b, const char *words)
+{
+    while (*words != '\0') {
+        size_t n = strcspn(words, " ");
+
+        fr_buf_add(b, words, n);
+        words += n + (words[n] == ' ');
+        if (*words != '\0')
+            fr_buf_text(b, strchr(words, ' ') != NULL ? ", " : " or ");
+    }
+}
+
 enum fr_rc fr_id_new(struct fr_id *id, struct fr_err *err)
 {
     if (fr_sys.random(id->b, sizeof(id->b)) != 0)

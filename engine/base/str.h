@@ -58,6 +58,11 @@ void fr_show_duration(int64_t ms, char out[24]);
 /* "812 B", "1.2 MiB" */
 void fr_show_size(int64_t bytes, char out[24]);
 
+/* Whether word is one of words, which single blanks part. */
+bool fr_word_in(const char *words, const char *word);
+/* Adds "a, b or c" of "a b c". */
+void fr_buf_words(struct fr_buf *b, const char *words);
+
 /* The entry of words[0..n) nearest to word, or NULL when none is near enough to be meant. */
 const char *fr_suggest(const char *word, const char *const *words, size_t n);
 

@@ -18,6 +18,19 @@
 
 enum { LIST_MOST = 200, JOB_BYTES = 1 << 20 };
 
+/* That of the environment, too. */
+static const json_t *find_channel(json_t *channels, const char *name)
+{
+    (void)fr_notify_collector(channels, NULL);
+    return json_object_get(channels, name);
+}
+
+static enum fr_rc no_channel(const char *name, struct fr_err *err)
+{
+    return fr_fail(err, FR_USAGE,
+                   "config.yaml has no channel '%s'; 'flowrun config' lists those it has", name);
+}
+
 /* ---- list ---- */
 
 static void print_one(const struct fr_delivery_row *r, bool json)
@@ -40,18 +53,59 @@ static void print_one(const struct fr_delivery_row *r, bool json)
                  (long long)r->tries, r->answer, next[0] != '\0' ? "; next try " : "", next);
 }
 
+/* A channel without deliveries exists at least: one with some may have left config.yaml. */
+static enum fr_rc check_channel(const char *name, bool found, struct fr_err *err)
+{
+    struct fr_config *config = NULL;
+    struct fr_issues issues = {0};
+    json_t *channels = NULL;
+    enum fr_rc rc = FR_OK;
+
+    if (name[0] == '\0' || found)
+        return FR_OK;
+    rc = cli_config(NULL, &config, &issues, err);
+    if (rc == FR_OK)
+        channels = fr_channels_json(config->channels, config->n_channels);
+    if (rc == FR_OK && find_channel(channels, name) == NULL)
+        rc = no_channel(name, err);
+    json_decref(channels);
+    fr_config_destroy(config);
+    fr_issues_finish(&issues);
+    return rc;
+}
+
+static enum fr_rc check_state(const char *state, struct fr_err *err)
+{
+    struct fr_buf words = {0};
+    enum fr_rc rc = FR_OK;
+
+    fr_buf_words(&words, FR_DELIVERY_STATES);
+    if (words.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a message");
+    else if (state[0] != '\0' && !fr_word_in(FR_DELIVERY_STATES, state))
+        rc = fr_fail(err, FR_USAGE, "notify: --state is %s, not '%s'", words.p, state);
+    fr_buf_finish(&words);
+    return rc;
+}
+
 enum fr_rc cli_deliveries_list(const struct cli_deliveries *o, struct fr_err *err)
 {
     struct fr_delivery_filter f = {INT64_MAX, 0, o->channel, o->state, LIST_MOST};
     struct fr_store *st = NULL;
     struct fr_arena arena = {0};
     struct fr_delivery_rows rows = {0};
-    enum fr_rc rc = cli_store_read(&st, err);
+    bool some = o->channel[0] != '\0' || o->state[0] != '\0';
+    enum fr_rc rc = check_state(o->state, err);
 
     if (rc == FR_OK)
+        rc = cli_store_read(&st, err);
+    if (rc == FR_OK)
         rc = fr_store_deliveries(st, &f, &arena, &rows, err);
+    if (rc == FR_OK)
+        rc = check_channel(o->channel, rows.n > 0, err);
     if (rc == FR_OK && !o->json && rows.n == 0)
-        fr_print("there is no delivery; channels: and notify: of config.yaml make some\n");
+        fr_print(some ? "there is no such delivery\n"
+                      : "there is no delivery; channels: and notify: of config.yaml make some\n");
     else if (rc == FR_OK && !o->json)
         fr_print("%8s  %-19s  %-12s  %-16s  %5s  %-20s  %-7s  %5s  %s\n", "delivery", "made",
                  "channel", "event", "run", "pipeline", "state", "tries", "answer");
@@ -83,13 +137,6 @@ static bool is_collector(const json_t *channel)
     return kind != NULL && strcmp(kind, fr_channel_kind_name(FR_CHANNEL_OTLP)) == 0;
 }
 
-/* That of the environment, too. */
-static const json_t *find_channel(json_t *channels, const char *name)
-{
-    (void)fr_notify_collector(channels, NULL);
-    return json_object_get(channels, name);
-}
-
 static enum fr_rc send_test(const struct fr_config *config, const char *name, struct fr_err *err)
 {
     json_t *channels = fr_channels_json(config->channels, config->n_channels);
@@ -101,8 +148,7 @@ static enum fr_rc send_test(const struct fr_config *config, const char *name, st
     enum fr_rc rc = fr_id_new(&random, err);
 
     if (rc == FR_OK && channel == NULL)
-        rc = fr_fail(err, FR_USAGE,
-                     "config.yaml has no channel '%s'; 'flowrun config' lists those it has", name);
+        rc = no_channel(name, err);
     if (rc == FR_OK) {
         fr_id_text(random, id);
         snprintf(key, sizeof(key), "msg_%s", id);

@@ -28,28 +28,6 @@ enum fr_rc answer_json(struct call *c, int status, json_t *doc, struct fr_err *e
     return FR_OK;
 }
 
-const char *query_text(const struct call *c, const char *name)
-{
-    for (size_t i = 0; i < c->req->n_query; i++)
-        if (strcmp(c->req->query[i].name, name) == 0)
-            return c->req->query[i].value;
-    return NULL;
-}
-
-/* A whole number of the query, from 0 to most. */
-enum fr_rc query_number(const struct call *c, const char *name, int64_t usual, int64_t *out,
-                        struct fr_err *err)
-{
-    const char *text = query_text(c, name);
-
-    *out = usual;
-    if (text == NULL)
-        return FR_OK;
-    if (fr_parse_i64(fr_str_of(text), out, NULL) != FR_OK || *out < 0)
-        return fr_fail(err, FR_USAGE, "'%s' must be a whole number, not '%s'", name, text);
-    return FR_OK;
-}
-
 /* ---- list, look ---- */
 
 enum fr_rc answer_run(struct call *c, int status, struct fr_id id, struct fr_err *err)
@@ -107,7 +85,7 @@ bool ask_job(struct call *c, enum host_job_kind kind, struct host_result *out, e
     return false;
 }
 
-static enum fr_rc get_events(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_events(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_event_rows rows = {0};
     json_t *items = json_array();
@@ -197,33 +175,6 @@ static const struct route routes[] = {
     {FR_API_POST, "/api/v1/tokens", FR_ROLE_ADMIN, post_tokens},
     {FR_API_DELETE, "/api/v1/tokens/", FR_ROLE_ADMIN, delete_token},
     {FR_API_POST, "/api/v1/codes", FR_ROLE_OWNER, post_codes},
-};
-
-/* The names that a query may have, parted by blanks; "*": any. Of other handlers: none. */
-static const struct {
-    handler *run;
-    const char *names;
-} queries[] = {
-    {get_health, "*"},
-    {get_ready, "*"},
-    {get_node, "from to width"},
-    {get_figures, "*"},
-    {get_runs, "state pipeline origin schedule since "
-               "until q sort before cursor limit count"},
-    {get_run, "form seq"},
-    {get_instances, "form task node state"},
-    {get_events, "after"},
-    {get_metrics, "task keys x from to width"},
-    {get_graph, "apart"},
-    {get_spec, "form"},
-    {get_merged, "task times tail"},
-    {get_log, "from to n q re"},
-    {get_found, "task q re attempt from"},
-    {get_pipeline, "apart"},
-    {get_schedules, "pipeline"},
-    {get_fires, "before limit"},
-    {get_deliveries, "channel state run before limit"},
-    {get_audit, "before limit"},
 };
 
 /* Whether path is one of pattern's; *run (or schedule) and *rest lie in path. */
@@ -345,35 +296,6 @@ static int check_role(const struct call *c, const struct route *route, struct fr
     return 0;
 }
 
-static bool is_word(const char *words, const char *name)
-{
-    size_t n = strlen(name);
-
-    for (const char *at = strstr(words, name); n > 0 && at != NULL; at = strstr(at + 1, name))
-        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
-            return strchr(name, ' ') == NULL;
-    return false;
-}
-
-/* A name that is not known here, or comes twice, would be left out without a word. */
-static enum fr_rc check_query(const struct call *c, handler *run, struct fr_err *err)
-{
-    const char *known = "";
-
-    for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++)
-        known = queries[i].run == run ? queries[i].names : known;
-    for (size_t i = 0; i < c->req->n_query && known[0] != '*'; i++) {
-        const char *name = c->req->query[i].name;
-
-        if (!is_word(known, name))
-            return fr_fail(err, FR_USAGE, "there is no parameter '%s' here%s%s", name,
-                           known[0] != '\0' ? ", but: " : "", known);
-        if (query_text(c, name) != c->req->query[i].value)
-            return fr_fail(err, FR_USAGE, "the parameter '%s' comes twice", name);
-    }
-    return FR_OK;
-}
-
 static void run_route(struct call *c, const struct route *route, struct fr_str run)
 {
     struct fr_issues issues = {0};
@@ -381,7 +303,7 @@ static void run_route(struct call *c, const struct route *route, struct fr_str r
     enum fr_rc rc = read_body(c, &err);
 
     if (rc == FR_OK)
-        rc = check_query(c, route->run, &err);
+        rc = query_check(c, route->run, &err);
     c->status = rc == FR_UNSUPPORTED ? 415 : 0;
     if (rc == FR_OK)
         rc = strchr(route->path, '#') != NULL ? call_find_schedule(c, run, &err)

@@ -14,16 +14,8 @@ static json_t *json_of_delivery(const struct fr_delivery_row *r)
                      (json_int_t)r->tries, "answer", r->answer);
 }
 
-static bool is_one_of(const char *word, const char *const *words)
-{
-    while (*words != NULL && strcmp(*words, word) != 0)
-        words++;
-    return *words != NULL;
-}
-
 static enum fr_rc read_filter(struct call *c, struct fr_delivery_filter *f, struct fr_err *err)
 {
-    static const char *const states[] = {"waiting", "sent", "dead", "held", "quiet", NULL};
     int64_t limit = 0;
     enum fr_rc rc = query_number(c, "limit", ROWS_USUAL, &limit, err);
 
@@ -35,8 +27,6 @@ static enum fr_rc read_filter(struct call *c, struct fr_delivery_filter *f, stru
         rc = query_number(c, "run", 0, &f->run, err);
     if (rc == FR_OK && (limit < 1 || limit > ROWS_MOST))
         rc = fr_fail(err, FR_USAGE, "'limit' must be 1 to %d", ROWS_MOST);
-    if (rc == FR_OK && f->state != NULL && !is_one_of(f->state, states))
-        rc = fr_fail(err, FR_USAGE, "'state' must be waiting, sent, dead, held or quiet");
     if (rc == FR_OK && f->channel != NULL &&
         json_object_get(outbox_channels(c->host), f->channel) == NULL)
         rc = fr_fail(err, FR_NOTFOUND, "config.yaml of the home has no channel '%s'", f->channel);

@@ -96,11 +96,10 @@ static enum fr_rc send_times(struct call *c, struct host_text *want, struct fr_e
 /* ?q=&re=1&from= */
 static enum fr_rc send_hits(struct call *c, struct host_text *want, struct fr_err *err)
 {
-    const char *pattern = query_text(c, "re");
     enum fr_rc rc = query_number(c, "from", 1, &want->numbers[0], err);
 
     want->args[1] = query_text(c, "q");
-    want->args[2] = pattern != NULL && strcmp(pattern, "1") == 0 ? pattern : NULL;
+    want->args[2] = query_text(c, "re");
     if (rc == FR_OK && (want->args[1] == NULL || want->args[1][0] == '\0' ||
                         strlen(want->args[1]) > SOUGHT_MOST || want->numbers[0] < 1))
         rc = fr_fail(err, FR_USAGE, "'q' must be 1 to %d bytes, 'from' 1 or more", SOUGHT_MOST);
@@ -168,10 +167,8 @@ enum fr_rc get_merged(struct call *c, struct fr_issues *issues, struct fr_err *e
 
     (void)issues;
     want.args[0] = query_text(c, "task");
-    if (times != NULL && strcmp(times, "1") == 0)
-        want.numbers[1] = FR_MERGE_CLOCK;
-    else if (times != NULL && strcmp(times, "ms") == 0)
-        want.numbers[1] = FR_MERGE_MS;
+    if (times != NULL)
+        want.numbers[1] = times[0] == '1' ? FR_MERGE_CLOCK : FR_MERGE_MS;
     if (rc == FR_OK && (want.numbers[0] < 1 || want.numbers[0] > TAIL_MOST))
         rc = fr_fail(err, FR_USAGE, "'tail' must be 1 to %d", TAIL_MOST);
     if (rc == FR_OK)

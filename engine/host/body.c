@@ -1,5 +1,6 @@
 /* What stands in the body of a request to submit or to resume. */
 #include "engine/host/internal.h"
+#include "engine/schedule/decide.h"
 
 /* A key of a body, and what its value must be. */
 struct key {
@@ -159,11 +160,15 @@ enum fr_rc body_submit(json_t *doc, const struct fr_again *again, struct fr_aren
     };
     size_t skip = again != NULL ? 2 : 0;
     enum fr_rc rc = check_keys(doc, keys + skip, sizeof(keys) / sizeof(keys[0]) - skip, err);
+    enum fr_origin origin;
     const char *id;
 
     *out = (struct fr_submit){.again = again};
     if (rc != FR_OK || (rc = absolute(doc, "pipeline", err)) != FR_OK)
         return rc;
+    out->origin = json_string_value(json_object_get(doc, "origin"));
+    if (out->origin != NULL && !fr_origin_parse(fr_str_of(out->origin), &origin))
+        return fr_fail(err, FR_USAGE, "'origin' in the body is none of runs: '%s'", out->origin);
     id = json_string_value(json_object_get(doc, "id"));
     if (id != NULL && !fr_id_parse(fr_str_of(id), &out->id))
         return fr_fail(err, FR_USAGE, "'id' in the body must be 32 hexadecimal digits");
@@ -171,7 +176,6 @@ enum fr_rc body_submit(json_t *doc, const struct fr_again *again, struct fr_aren
         return rc;
     out->spec.path = json_string_value(json_object_get(doc, "pipeline"));
     out->spec.cwd = json_string_value(json_object_get(doc, "cwd"));
-    out->origin = json_string_value(json_object_get(doc, "origin"));
     out->priority = json_integer_value(json_object_get(doc, "priority"));
     out->occasion.at = json_string_value(json_object_get(doc, "at"));
     out->not_before_wall = json_integer_value(json_object_get(doc, "not_before_wall"));

@@ -26,6 +26,7 @@ struct call {
 typedef enum fr_rc handler(struct call *c, struct fr_issues *issues, struct fr_err *err);
 
 /* answer.c */
+handler get_events;
 /* Drops doc. */
 enum fr_rc answer_json(struct call *c, int status, json_t *doc, struct fr_err *err);
 /* The run's row; it lies at its own address. */
@@ -36,9 +37,14 @@ enum fr_rc answer_later(struct call *c, struct host_job *job, struct fr_err *err
  * request is answered later. */
 bool ask_job(struct call *c, enum host_job_kind kind, struct host_result *out, enum fr_rc *rc,
              struct fr_err *err);
+
+/* query.c */
+/* Refuses a name that the handler does not know or that comes twice, and a word that its value
+ * cannot be: either would change the answer without a message. */
+enum fr_rc query_check(const struct call *c, handler *run, struct fr_err *err);
 /* A value of the query; NULL: it has none of that name. */
 const char *query_text(const struct call *c, const char *name);
-/* A whole number of the query. */
+/* A whole number of the query, from 0 on. */
 enum fr_rc query_number(const struct call *c, const char *name, int64_t usual, int64_t *out,
                         struct fr_err *err);
 

@@ -72,6 +72,8 @@ static enum fr_rc check_names(const struct fr_api_request *req, struct fr_err *e
         if (strcmp(name, "runs") != 0 && strcmp(name, "topics") != 0 && strcmp(name, "last") != 0)
             return fr_fail(err, FR_USAGE, "there is no parameter '%s' here, but: runs topics last",
                            name);
+        if (query_of(req, name) != req->query[i].value)
+            return fr_fail(err, FR_USAGE, "the parameter '%s' comes twice", name);
     }
     return FR_OK;
 }

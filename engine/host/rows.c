@@ -121,7 +121,8 @@ bool view_wants(const struct host_text *text, const struct fr_inst_row *row)
     const char *values[] = {row->task, row->node, row->state};
 
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-        if (text->args[i] != NULL && strcmp(text->args[i], values[i]) != 0)
+        if (text->args[i] != NULL && text->args[i][0] != '\0' &&
+            strcmp(text->args[i], values[i]) != 0)
             return false;
     return true;
 }

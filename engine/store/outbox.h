@@ -37,11 +37,13 @@ enum fr_rc fr_store_notice_add(struct fr_store *st, const struct fr_notice_row *
                                struct fr_err *err);
 enum fr_rc fr_store_notice_drop(struct fr_store *st, int64_t id, struct fr_err *err);
 
+#define FR_DELIVERY_STATES "waiting sent dead held quiet"
+
 struct fr_delivery_row {
     const char *key, *channel, *rule, *kind;
     int64_t run; /* number; 0: of none */
     const char *name, *body;
-    const char *state; /* waiting, sent, dead, held, quiet: until due_wall */
+    const char *state; /* one of FR_DELIVERY_STATES; quiet: until due_wall */
     int64_t made_wall, due_wall;
     int64_t tried_wall, tries;
     const char *answer;

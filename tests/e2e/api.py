@@ -99,7 +99,27 @@ def drive_queries(d):
     for detail, names in said.items():
         known = set(detail.partition(", but: ")[2].split())
         d.c.check(known == names, "the host knows %s, the document %s" % (sorted(known), sorted(names)))
+    drive_words(d)
     d.both("get", "/health", 200, query="?probe=1")
+
+
+def drive_words(d):
+    """Values that the document lists are those of the host, which names them to who asks for another."""
+    attempt = d.host.ask("GET", "/runs/1/instances").json()["items"][0]["attempt"]
+    for path, ops in d.doc["paths"].items():
+        full = re.sub(r"\{id\}|\{run\}", "1", path).replace("{attempt}", attempt)
+        for p in ops.get("get", {}).get("parameters", []):
+            words = p["schema"].get("enum") if p.get("in") == "query" else None
+            if words is None or path in ("/health", "/ready", "/metrics"):
+                continue
+            a = d.host.ask("GET", "%s?%s=nosuch" % (full, p["name"]))
+            detail = a.json()["detail"]
+            known = re.sub(" or ", ", ", detail.partition(" must be ")[2].partition(", not 'nosuch'")[0]).split(", ")
+            d.c.check(a.status == 400 and known == [w for w in words if w], "%s?%s: %d %s, the document %s"
+                      % (full, p["name"], a.status, detail, words))
+            for word in words:
+                query = "?%s=%s%s" % (p["name"], word, "&q=x" if path.endswith("search") else "")
+                d.c.check((status := d.host.ask("GET", full + query).status) == 200, "%s%s: %d" % (full, query, status))
 
 
 def drive_wait(d, run):

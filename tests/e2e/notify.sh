@@ -43,6 +43,14 @@ same "the run fails as its task does" $? 1
 "$flowrun" notify list > list
 if grep -q "needs libcurl" list; then skip "no libcurl"; fi
 same "all was sent before flowrun ended" "$(grep -c ' sent  ' list)" 5
+for row in "--state Sent|2|--state is waiting, sent, dead, held or quiet, not 'Sent'" \
+    "--channel haken|2|config.yaml has no channel 'haken'" "--state held|0|there is no such delivery"; do
+    IFS='|' read -r flags code text <<< "$row"
+    # shellcheck disable=SC2086
+    "$flowrun" notify list $flags > wrong.out 2>&1
+    same "list $flags" "$?" "$code"
+    has "list $flags" wrong.out "$text"
+done
 cat > check.py <<'END'
 import base64, hashlib, hmac, json, sys
 http = [json.loads(l) for l in open("rx/got.http")]

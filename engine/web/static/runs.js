@@ -11,7 +11,7 @@ const states = [['', 'All'], ['live', 'Live'], ['queued', 'Queued'], ['failed', 
     ['succeeded', 'Succeeded'], ['cancelled', 'Cancelled']];
 const LIVE_MS = 3000;
 const filterNames = ['state', 'pipeline', 'origin', 'schedule', 'since', 'until', 'q'];
-const origins = ['', 'cli', 'api', 'schedule', 'backfill', 'retry'];
+const origins = ['', 'cli', 'api', 'schedule', 'catchup', 'backfill', 'retry'];
 
 function filters() {
     const q = query(), all = Object.fromEntries(filterNames.map((name) => [name, q.get(name) || '']));
