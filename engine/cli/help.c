@@ -54,6 +54,11 @@ static void causes(void)
              "task is tried again (and exit codes):\n");
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         fr_print("  %-14s%s\n", table[i].name, table[i].meaning);
+    fr_print(
+        "\nAn attempt is never tried again, and retry.on does not list the cause, where when: or\n"
+        "a value that it starts with cannot be worked out:\n"
+        "  %-14s%s\n",
+        "expression", "as of an output that a skipped task never gave, or 'abc' > 3");
     fr_print("\nA command runs at least once. It runs a second time when its supervisor is killed\n"
              "between the command's end and the record of it, and a retry follows on lost.\n"
              "Where a second run does harm, list the causes without lost:\n"

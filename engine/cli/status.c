@@ -154,7 +154,7 @@ static int64_t began(const struct fr_inst_row *r)
 {
     bool never = strcmp(r->attempt_state, "cancelled") == 0 &&
                  (r->cause[0] == '\0' || strcmp(r->cause, "start_failed") == 0 ||
-                  strcmp(r->cause, "unreachable") == 0);
+                  strcmp(r->cause, "unreachable") == 0 || strcmp(r->cause, "expression") == 0);
     bool booked = r->live != 0 && strcmp(r->state, "ready") == 0;
 
     return r->attempt_no > 0 && (never || booked) ? r->attempt_no - 1 : r->attempt_no;

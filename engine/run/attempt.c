@@ -40,7 +40,8 @@ void run_start_failed(struct fr_run *run, struct run_attempt *at, const struct f
 {
     size_t n = run->n_events;
 
-    run_end(run, at, FR_CAUSE_START_FAILED, err->msg);
+    run_end(run, at, run->no_value ? FR_CAUSE_EXPRESSION : FR_CAUSE_START_FAILED, err->msg);
+    run->no_value = false;
     if (run->n_events > n)
         run->events[n].no_retry = is_permanent(err->rc);
 }
@@ -356,8 +357,8 @@ void run_eval(struct fr_run *run, const struct fr_act *act)
     struct fr_err err;
 
     ev.failed = fr_text_true(&task->when, &resolver, &ev.value, &err) != FR_OK;
-    if (ev.failed)
-        run_trouble(run, act->inst, "%s", err.msg);
+    run->insts[act->inst].no_when =
+        ev.failed ? fr_arena_fmt(&run->arena, "when: %s", err.msg) : NULL;
     run_queue_or_die(run, &ev);
 }
 

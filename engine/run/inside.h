@@ -17,7 +17,8 @@
  * The way of an attempt:
  *
  *   run.c       the drain: events in, decisions, rows and effects out
- *   rows.c      rows of the scheduler -> rows of the store, and reasons in words
+ *   rows.c      rows of the scheduler -> rows of the store
+ *   reasons.c   why they are in their states, in words
  *   start.c     what it needs on its node before it is sent
  *   occasion.c  schedule.* of the run
  *   values.c    values of ${{ … }} and of secrets, at start
@@ -127,8 +128,9 @@ bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
 void run_take_event(struct fr_run *run, struct fr_exec_event *ev);
 /* Ends an attempt that its node never got: the start failed, or a stop came before it was sent. */
 void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, const char *reason);
-/* Ends an attempt that cannot be started as start_failed. It is not retried when the error is
- * permanent (usage, denied, not found, unsupported). */
+/* Ends an attempt that cannot be started as start_failed, or as expression where a value of it is
+ * what has none. It is not retried when the error is permanent (usage, denied, not found,
+ * unsupported). */
 void run_start_failed(struct fr_run *run, struct run_attempt *at, const struct fr_err *err);
 
 void run_eval(struct fr_run *run, const struct fr_act *act);
@@ -141,8 +143,6 @@ void run_follow(struct fr_run *run, struct run_attempt *at); /* its log, from wh
 enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wall_ms,
                         struct fr_err *err);
 enum fr_rc run_put_output(struct fr_run *run, uint32_t inst, const char *kv, struct fr_err *err);
-/* An instance whose failure failed the run. */
-bool run_is_failure(const struct fr_run *run, const struct fr_row *row);
 void run_show(struct fr_run *run);         /* after the commit */
 void run_changes_drop(struct fr_run *run); /* frees the lists of changes */
 
@@ -150,8 +150,7 @@ void run_changes_drop(struct fr_run *run); /* frees the lists of changes */
 void run_node_up(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev);
 void run_node_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev);
 void run_node_connect(struct fr_run *run, uint32_t n);
-/* Why the instance could not start: which node it waited for. In the run's arena; NULL: no memory.
- */
+/* Which node the instance waited for in vain. In the run's arena; NULL: no memory. */
 const char *run_node_missed(struct fr_run *run, uint32_t inst);
 enum fr_rc run_nodes_write(struct fr_run *run, struct fr_err *err);
 
@@ -216,11 +215,13 @@ struct run_scope { /* whose values: an instance */
     struct fr_run *run;
     uint32_t inst;
     uint32_t attempt_no;
-    const struct run_answered *secrets; /* what their commands answered; NULL: none was asked */
-    const char *other_node; /* set: the node that is not this machine, of which an output was taken;
-                               NULL: none was */
+    const struct run_answered *secrets; /* of commands; NULL: none was asked */
+    const char *other_node; /* set: the one, not this machine, of which an output was taken */
+    bool no_secret;         /* set: what has no value is a secret */
 };
 struct fr_resolver run_resolver(struct run_scope *scope);
+/* Returns rc, that of a value of the scope; notes whether an expression has none. */
+enum fr_rc run_value(const struct run_scope *scope, enum fr_rc rc);
 const char *run_output(const struct fr_run *run, uint32_t inst, const char *name);
 
 const struct fr_secret *run_secret_find(const struct fr_spec *spec, const char *name);
@@ -238,8 +239,7 @@ enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, stru
                            struct run_answered **out, struct fr_err *err);
 /* Whether all have answered; err has the failure of one, or FR_OK. */
 bool run_secrets_ready(const struct run_answered *list, struct fr_err *err);
-void run_secrets_drop(
-    struct run_answered *list); /* ends what still runs; the memory is the arena's */
+void run_secrets_drop(struct run_answered *list); /* ends what still runs */
 
 /* ---- blocked.c ---- */
 /* A secret of a variable that the task takes and no shell of the run gave; NULL: there is none. */

@@ -77,6 +77,11 @@ static enum fr_rc mask_of(struct build *b, const struct fr_text *text)
     return c.rc;
 }
 
+static enum fr_rc value_of(struct build *b, const struct fr_text *text, struct fr_buf *out)
+{
+    return run_value(b->resolver.self, fr_text_eval(text, &b->resolver, out, b->err));
+}
+
 /* ---- environment ---- */
 
 static enum fr_rc add_kv(struct build *b, const struct fr_kv *kv, size_t n, bool secrets_ok,
@@ -88,7 +93,7 @@ static enum fr_rc add_kv(struct build *b, const struct fr_kv *kv, size_t n, bool
         struct fr_buf value = {0};
         struct fr_strs *to = kv[i].value.secret ? &b->out->secret_env : plain;
 
-        rc = fr_text_eval(&kv[i].value, &b->resolver, &value, b->err);
+        rc = value_of(b, &kv[i].value, &value);
         if (rc == FR_OK && kv[i].value.secret && !secrets_ok)
             rc = fr_fail(b->err, FR_USAGE, "env %s: a sidecar cannot be given secrets", kv[i].name);
         if (rc == FR_OK && !run_add(b->arena, to, "%s=%s", kv[i].name, value.p ? value.p : ""))
@@ -232,7 +237,7 @@ static enum fr_rc add_argv(struct build *b, const struct fr_action *act, struct 
     for (size_t i = 0; ok && rc == FR_OK && act->what == FR_ARGV && i < act->n_argv; i++) {
         struct fr_buf value = {0};
 
-        rc = fr_text_eval(&act->argv[i], &b->resolver, &value, b->err);
+        rc = value_of(b, &act->argv[i], &value);
         if (rc == FR_OK)
             ok = run_add(a, argv, "%s", value.p != NULL ? value.p : "");
         fr_buf_finish(&value);
@@ -247,7 +252,7 @@ static enum fr_rc eval_text(struct build *b, const struct fr_text *text, struct 
 
     *out = (struct fr_str){"", 0};
     if (text->s != NULL || text->expr != NULL)
-        rc = fr_text_eval(text, &b->resolver, &value, b->err);
+        rc = value_of(b, text, &value);
     if (rc == FR_OK && value.n > 0) {
         out->p = fr_arena_text(b->arena, value.p, value.n);
         out->n = value.n;
@@ -518,7 +523,7 @@ enum fr_rc run_request(struct fr_run *run, const struct run_attempt *at,
 {
     const struct fr_plan_task *pt = run_task_of(run, at->inst);
     const struct fr_task *task = pt->spec;
-    struct run_scope scope = {run, at->inst, at->no, order->secrets, NULL};
+    struct run_scope scope = {run, at->inst, at->no, order->secrets, NULL, false};
     struct build b = {run, at, order, order->arena, run_resolver(&scope), out, err};
     bool ok = true;
     enum fr_rc rc;

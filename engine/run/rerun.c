@@ -1,5 +1,6 @@
 /* Whether a run that failed runs again by itself, as rerun: of its pipeline says. */
 #include "engine/run/inside.h"
+#include "engine/run/reasons.h"
 
 #include <string.h>
 

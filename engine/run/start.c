@@ -153,7 +153,7 @@ static enum fr_rc check_path(struct fr_run *run, const struct run_attempt *at,
                              const struct run_start *s, const char *key, struct fr_err *err)
 {
     const struct fr_action *act = &run_task_of(run, at->inst)->spec->act;
-    struct run_scope scope = {run, at->inst, at->no, s->order.secrets, NULL};
+    struct run_scope scope = {run, at->inst, at->no, s->order.secrets, NULL, false};
     struct fr_resolver resolver = run_resolver(&scope);
     enum fr_rc rc = FR_OK;
 
@@ -162,7 +162,7 @@ static enum fr_rc check_path(struct fr_run *run, const struct run_attempt *at,
 
         if (strcmp(act->with[i].key->name, key) != 0 || act->with[i].n != 1)
             continue;
-        rc = fr_text_eval(&act->with[i].items[0].value, &resolver, &value, err);
+        rc = run_value(&scope, fr_text_eval(&act->with[i].items[0].value, &resolver, &value, err));
         if (rc == FR_OK && (rc = not_from_other_node(&scope, value.p ? value.p : "", err)) != FR_OK)
             fr_while(err, "%s", key);
         fr_buf_finish(&value);
@@ -219,7 +219,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
                              struct fr_err *err)
 {
     const struct fr_task *task = run_task_of(run, at->inst)->spec;
-    struct run_scope scope = {run, at->inst, at->no, s->order.secrets, NULL};
+    struct run_scope scope = {run, at->inst, at->no, s->order.secrets, NULL, false};
     struct fr_resolver resolver = run_resolver(&scope);
     enum fr_rc rc = FR_OK;
 
@@ -230,7 +230,8 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
         char *full;
 
         scope.other_node = NULL;
-        if ((rc = fr_text_eval(&kv->value, &resolver, &path, err)) != FR_OK) {
+        rc = run_value(&scope, fr_text_eval(&kv->value, &resolver, &path, err));
+        if (rc != FR_OK) {
             fr_buf_finish(&path);
             break;
         }
@@ -302,12 +303,13 @@ static enum fr_rc need_with(struct fr_run *run, const struct run_attempt *at, st
                             struct fr_err *err)
 {
     const struct fr_task *task = run_task_of(run, at->inst)->spec;
-    struct run_scope scope = {run, at->inst, at->no, s->order.secrets, NULL};
+    struct run_scope scope = {run, at->inst, at->no, s->order.secrets, NULL, false};
     struct fr_resolver resolver = run_resolver(&scope);
     enum fr_rc rc = FR_OK;
 
     if (task->act.what == FR_USES)
-        rc = fr_with_json(&task->act, run->spec->folder, &resolver, &s->order.with, err);
+        rc = run_value(&scope,
+                       fr_with_json(&task->act, run->spec->folder, &resolver, &s->order.with, err));
     s->order.sidecars = fr_arena_array(&s->arena, task->n_sidecars + 1, sizeof(json_t *));
     if (rc == FR_OK && s->order.sidecars == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for sidecars");
@@ -317,7 +319,7 @@ static enum fr_rc need_with(struct fr_run *run, const struct run_attempt *at, st
         json_t *doc = NULL;
 
         if (act->what == FR_USES)
-            rc = fr_with_json(act, run->spec->folder, &resolver, &doc, err);
+            rc = run_value(&scope, fr_with_json(act, run->spec->folder, &resolver, &doc, err));
         else if ((doc = json_object()) == NULL)
             rc = fr_fail(err, FR_NOMEM, "no memory for a sidecar");
         if (rc != FR_OK)

@@ -87,6 +87,7 @@ struct run_inst {
     int64_t started_wall, ended_wall, unreachable_wall;
     int64_t launched_wall, end_wall; /* of its newest attempt, as its node tells; 0: not known */
     const char *reason;              /* in the run's arena; never NULL */
+    const char *no_when;             /* why its when: has none; in the arena; NULL: it has */
     struct fr_attempt_row row;       /* of its newest attempt, as stored; texts in the arena */
     enum fr_state_of state;          /* of its newest event row, committed or prepared */
     bool unreachable;                /* likewise */
@@ -191,6 +192,7 @@ struct fr_run {
     bool shell_changed;       /* the shell has more values */
     struct run_block *blocks; /* one a task, in the arena; NULL: the pipeline has no secrets */
     int64_t block_due_ms;     /* the first wait for a secret ends then */
+    bool no_value;            /* what run_value() saw last: an expression has none */
     bool hashing;             /* a start waits for the hash of what it ships */
     bool sent_early;          /* in this drain */
     void (*wake)(void *arg);

@@ -406,12 +406,19 @@ static enum fr_rc get(void *self, const struct fr_ref *ref, struct fr_buf *out, 
         fr_buf_fmt(out, "%u", scope->attempt_no);
         return FR_OK;
     case FR_REF_SECRET:
-        return run_secret(scope, ref->name, out, err);
+        scope->no_secret |= run_secret(scope, ref->name, out, err) != FR_OK;
+        return scope->no_secret ? err->rc : FR_OK;
     default:
         failed = fr_sched_needs_failed(scope->run->sched, pi->task);
         fr_buf_text(out, failed == (ref->kind == FR_REF_FAILURE) ? "true" : "false");
         return FR_OK;
     }
+}
+
+enum fr_rc run_value(const struct run_scope *scope, enum fr_rc rc)
+{
+    scope->run->no_value = rc != FR_OK && rc != FR_NOMEM && !scope->no_secret;
+    return rc;
 }
 
 struct fr_resolver run_resolver(struct run_scope *scope)

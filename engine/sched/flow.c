@@ -112,7 +112,7 @@ void answer_when(struct fr_sched *s, const struct fr_event *ev)
     if (in->row.state != FR_ST_WAITING)
         return;
     if (ev->failed)
-        fail_unstarted(s, ev->inst, FR_CAUSE_START_FAILED);
+        fail_unstarted(s, ev->inst, FR_CAUSE_EXPRESSION);
     else if (ev->value)
         make_ready(s, ev->inst);
     else if (task->gang)

@@ -200,8 +200,8 @@ void send_again(struct fr_sched *s, uint32_t inst, enum fr_act_kind kind);
 void attempt_tombstoned(struct fr_sched *s, uint32_t inst);
 /* Counts an answer that leads to no start. True when there were too many: the attempt is over. */
 bool idle_answer(struct fr_sched *s, uint32_t inst);
-/* Fails an instance (of a gang: all) that has no attempt. start_failed is final; unreachable is
- * retried as retry.on says. */
+/* Fails an instance (of a gang: all) that has no attempt. start_failed and expression are final;
+ * unreachable is retried as retry.on says. */
 void fail_unstarted(struct fr_sched *s, uint32_t inst, enum fr_cause cause);
 void gang_stop(struct fr_sched *s, uint32_t task, enum fr_cause cause);
 void gang_settle(struct fr_sched *s, uint32_t task);

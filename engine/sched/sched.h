@@ -122,7 +122,7 @@ static inline uint32_t fr_row_began(const struct fr_row *row)
 {
     bool never = row->attempt_state == FR_ST_CANCELLED &&
                  (row->cause == FR_CAUSE_NONE || row->cause == FR_CAUSE_START_FAILED ||
-                  row->cause == FR_CAUSE_UNREACHABLE);
+                  row->cause == FR_CAUSE_UNREACHABLE || row->cause == FR_CAUSE_EXPRESSION);
 
     return row->attempt_no > 0 && (never || fr_row_booked(row)) ? row->attempt_no - 1
                                                                 : row->attempt_no;

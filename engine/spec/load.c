@@ -8,9 +8,9 @@
 
 enum { DEFAULT_GRACE_MS = 10000, DEFAULT_SLOTS = 8 };
 
-static const char *const causes[FR_CAUSE_N] = {"none",      "exit",         "signal",     "timeout",
-                                               "oom",       "start_failed", "node_lost",  "lost",
-                                               "gang_peer", "stopped",      "unreachable"};
+static const char *const causes[FR_CAUSE_N] = {
+    "none",      "exit", "signal",    "timeout", "oom",         "start_failed",
+    "node_lost", "lost", "gang_peer", "stopped", "unreachable", "expression"};
 
 const char *fr_cause_name(enum fr_cause cause)
 {
@@ -30,7 +30,7 @@ bool fr_cause_parse(struct fr_str s, enum fr_cause *out)
 bool fr_cause_retryable(enum fr_cause cause)
 {
     return cause > FR_CAUSE_NONE && cause < FR_CAUSE_N && cause != FR_CAUSE_GANG_PEER &&
-           cause != FR_CAUSE_STOPPED;
+           cause != FR_CAUSE_STOPPED && cause != FR_CAUSE_EXPRESSION;
 }
 
 int fr_spec_task(const struct fr_spec *spec, const char *name)

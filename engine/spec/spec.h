@@ -32,8 +32,8 @@ enum fr_cause {
     FR_CAUSE_LOST,         /* "lost" */
     FR_CAUSE_GANG_PEER,    /* "gang_peer": never costs a retry, not allowed in retry.on */
     FR_CAUSE_STOPPED,      /* "stopped": cancelled; not allowed in retry.on */
-    FR_CAUSE_UNREACHABLE,  /* "unreachable": never started, its node was not there for
-                              connect.retry_for */
+    FR_CAUSE_UNREACHABLE,  /* "unreachable": its node was not there for connect.retry_for */
+    FR_CAUSE_EXPRESSION,   /* "expression": of when:, or of a start; not allowed in retry.on */
     FR_CAUSE_N
 };
 

@@ -131,4 +131,41 @@ END
 same "one that is known there" $? 1
 has "is named" out "the variable LONG has 150000 bytes; the kernel takes at most 131072 in one, a file holds more"
 hasnt "and not shown" out yyy
+
+# ---- an expression that has no value when its task is to start ----
+cat > none.yaml <<'END'
+nodes: [{name: n1, executor: local}]
+defaults: {retry: {times: 2, delay: 10ms, on: [start_failed, exit]}}
+rerun: {times: 2, after: 1s, on: [start_failed, exit]}
+tasks:
+  gives: {run: 'echo k=abc >> "$FLOWRUN_OUTPUT"', outputs: [k]}
+  skips: {run: "true", when: "false", outputs: [k]}
+  order: {needs: [gives], when: tasks.gives.outputs.k > 3, run: "true"}
+  pair: {needs: [gives], on: all, gang: true, when: tasks.gives.outputs.k > 3, run: "true"}
+  absent: {needs: [skips], when: tasks.skips.outputs.k, run: "true"}
+  env: {needs: [skips], env: {K: "${{ tasks.skips.outputs.k }}"}, run: "true"}
+  file: {needs: [gives], files: {f: "${{ tasks.gives.outputs.k < 3 }}"}, run: "true"}
+  argv: {needs: [gives], argv: [echo, "${{ tasks.gives.outputs.k < 3 }}"]}
+  with: {needs: [gives], uses: publish, with: {from: "${{ tasks.gives.outputs.k < 3 }}", to: x}}
+END
+"$flowrun" none.yaml > out 2>&1
+same "the run fails; no node is to blame" $? 1
+hasnt "nothing is tried again" out retrying
+hasnt "nor is the run" out "runs again from"
+"$flowrun" status --json > json
+order="'abc' and '3' have no order; expected numbers"
+gone="\${{ tasks.skips.outputs.k }}: skips@n1 gave no output 'k' (it skipped)"
+for row in "order|when: $order" "pair|when: $order" "absent|when: $gone" "env|$gone" "file|$order" "argv|$order" "with|$order"; do
+    check "the reason of ${row%%|*} is the expression's" python3 -c '
+import json, sys
+name, _, why = sys.argv[1].partition("|")
+t = next(t for t in json.load(open("json"))["tasks"] if t["task"] == name)
+assert t["state"] == "failed" and t["cause"] == "expression" and t["reason"].endswith(why), t
+assert t["attempts"] == (0 if why.startswith("when") else 1), t
+' "$row"
+done
+printf 'tasks: {a: {run: x, retry: {times: 1, on: [expression]}}}\n' > on.yaml
+"$flowrun" on.yaml > out 2>&1
+same "it is no cause to try again" $? 2
+has "which says so" out "is no cause to try again"
 finish

@@ -1,0 +1,128 @@
+/* Why an instance, or the run, is in its state: in words, for people. */
+#include "engine/run/inside.h"
+#include "engine/run/reasons.h"
+
+#include <string.h>
+
+static const char *failed_need(struct fr_run *run, uint32_t inst)
+{
+    const struct fr_plan_task *task = run_task_of(run, inst);
+
+    for (uint32_t i = 0; i < task->n_needs; i++) {
+        enum fr_state_of st = fr_sched_task_state(run->sched, task->needs[i]);
+
+        if (fr_state_ended(st) && st != FR_ST_SUCCEEDED && st != FR_ST_SKIPPED)
+            return fr_arena_fmt(&run->arena, "needs %s, which ended as %s",
+                                run->plan->tasks[task->needs[i]].name, fr_state_name(st));
+    }
+    return "something it needs failed";
+}
+
+/* A gang has one when:, that of its first member. */
+static const char *no_when(const struct fr_run *run, uint32_t inst)
+{
+    const struct fr_plan_task *task = run_task_of(run, inst);
+
+    return run->insts[task->gang ? task->first : inst].no_when;
+}
+
+static const char *why_cause(struct fr_run *run, const struct fr_row *row)
+{
+    const struct fr_task *task = run_task_of(run, row->inst)->spec;
+    const char *reason;
+    char text[24];
+
+    switch (row->cause) {
+    case FR_CAUSE_EXIT:
+        return row->code == 0 ? "" : fr_arena_fmt(&run->arena, "exit code %d", row->code);
+    case FR_CAUSE_SIGNAL:
+        return fr_arena_fmt(&run->arena, "ended by signal %d (%s)", row->code,
+                            strsignal(row->code));
+    case FR_CAUSE_TIMEOUT:
+        fr_show_duration(task->timeout_ms, text);
+        return fr_arena_fmt(&run->arena, "no end within its timeout of %s", text);
+    case FR_CAUSE_OOM:
+        return "killed by the kernel: out of memory";
+    case FR_CAUSE_START_FAILED:
+        reason = run->nodes[run_node_of(run, row->inst)].reason;
+        return reason[0] != '\0' ? fr_arena_dup(&run->arena, reason) : "its node did not start it";
+    case FR_CAUSE_EXPRESSION:
+        reason = no_when(run, row->inst);
+        return reason != NULL ? reason : "an expression of it has no value";
+    case FR_CAUSE_UNREACHABLE:
+        return run_node_missed(run, row->inst);
+    case FR_CAUSE_NODE_LOST:
+        return "its node is given up";
+    case FR_CAUSE_LOST:
+        return "its outcome is not known";
+    case FR_CAUSE_GANG_PEER:
+        return "another member of its gang ended";
+    case FR_CAUSE_STOPPED:
+        return fr_sched_now(run->sched).timed_out ? "stopped: the run's timeout"
+                                                  : "stopped by the user";
+    default:
+        return "";
+    }
+}
+
+const char *run_why(struct fr_run *run, const struct fr_row *row)
+{
+    const struct run_inst *in = &run->insts[row->inst];
+    bool unstarted = row->cause == FR_CAUSE_START_FAILED || row->cause == FR_CAUSE_UNREACHABLE ||
+                     row->cause == FR_CAUSE_EXPRESSION;
+    bool ours =
+        fr_id_eq(in->row.id, row->attempt) && row->attempt_no > 0 &&
+        strcmp(in->row.cause, row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "") == 0;
+    const char *base, *own = ours ? in->row.reason : ""; /* an older end has its own */
+
+    if (row->state == FR_ST_UPSTREAM_FAILED)
+        return failed_need(run, row->inst);
+    if (row->state == FR_ST_WAITING)
+        return row->blocked ? run_block_text(run, run->plan->insts[row->inst].task) : "";
+    if (row->attempt_no == 0 || row->live || row->state == FR_ST_SKIPPED)
+        return unstarted ? why_cause(run, row) : "";
+    base = why_cause(run, row);
+    if (own == NULL || own[0] == '\0')
+        return base;
+    if (base == NULL || base[0] == '\0' || unstarted)
+        return own;
+    return fr_arena_fmt(&run->arena, "%s: %s", base, own);
+}
+
+bool run_is_failure(const struct fr_run *run, const struct fr_row *row)
+{
+    return row->state >= FR_ST_FAILED && row->state <= FR_ST_STOP_UNPROVEN &&
+           row->state != FR_ST_CANCELLED && run_task_of(run, row->inst)->hook < 0 &&
+           row->cause != FR_CAUSE_GANG_PEER && !run_task_of(run, row->inst)->spec->best_effort;
+}
+
+const char *run_why_timed_out(struct fr_run *run)
+{
+    char text[24];
+
+    fr_show_duration(run->spec->timeout_ms, text);
+    return fr_arena_fmt(&run->arena, "timeout after %s", text);
+}
+
+/* Of a gang that failed because one member was lost, that member is to blame. */
+const char *run_why_failed(struct fr_run *run)
+{
+    uint32_t found = FR_PLAN_NONE;
+    struct fr_row first = {0};
+
+    for (uint32_t i = 0; i < run->plan->n_insts; i++) {
+        struct fr_row row = fr_sched_row(run->sched, i, fr_sys.mono_ms());
+
+        if (run_is_failure(run, &row) &&
+            (found == FR_PLAN_NONE || (run->plan->insts[i].task == run->plan->insts[found].task &&
+                                       row.state == FR_ST_LOST && first.state != FR_ST_LOST))) {
+            found = i;
+            first = row;
+        }
+    }
+    if (found == FR_PLAN_NONE)
+        return "";
+    return fr_arena_fmt(&run->arena, "%s: %s", run->plan->insts[found].key,
+                        run->insts[found].reason[0] != '\0' ? run->insts[found].reason
+                                                            : fr_state_name(first.state));
+}
