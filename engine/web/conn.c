@@ -108,6 +108,7 @@ static void next_request(struct conn *c)
     c->state = CONN_HEAD;
     c->looked = 0;
     fr_buf_finish(&c->head_text);
+    fr_buf_finish(&c->content);
     if (c->in.n == 0)
         fr_buf_finish(&c->in);
     web_due(c, c->in.n > 0 ? c->server->times.head : c->server->times.idle);
@@ -288,6 +289,7 @@ void conn_destroy(struct conn *c)
     fr_api_response_finish(&c->res);
     web_gzip_destroy(c->gzip);
     fr_buf_finish(&c->in);
+    fr_buf_finish(&c->content);
     fr_buf_finish(&c->out);
     fr_buf_finish(&c->head_text);
     fr_buf_finish(&c->early);

@@ -136,6 +136,11 @@ const char *fr_http_find(const struct fr_http_head *head, const char *name)
 
 /* ---- bodies ---- */
 
+void fr_http_body_chunked(struct fr_http_body *b)
+{
+    *b = (struct fr_http_body){.kind = FR_BODY_CHUNKED};
+}
+
 enum fr_rc fr_http_body_begin(struct fr_http_body *b, const struct fr_http_head *response,
                               struct fr_err *err)
 {
@@ -148,7 +153,7 @@ enum fr_rc fr_http_body_begin(struct fr_http_body *b, const struct fr_http_head 
         b->kind = FR_BODY_LENGTH;
         b->over = true;
     } else if (coding != NULL) {
-        b->kind = FR_BODY_CHUNKED;
+        fr_http_body_chunked(b);
         if (strcasecmp(coding, "chunked") != 0)
             return fr_fail(err, FR_UNSUPPORTED, "the coding of the body is not known");
     } else if (length != NULL) {
@@ -169,33 +174,77 @@ static int hex(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* One byte that is not of the content; false: it is wrong. */
-static bool take_framing(struct fr_http_body *b, char c)
+/* A line between the contents of chunks has ended. */
+static void end_line(struct fr_http_body *b)
 {
     switch (b->at) {
     case FR_CHUNK_SIZE:
-        if (hex(c) >= 0) {
-            b->left = b->left << 4 | (uint64_t)hex(c);
-            return ++b->digits <= 15;
-        }
-        if (b->digits == 0)
-            return false;
-        b->at = FR_CHUNK_EXTENSION;
-        return (c == '\n' && take_framing(b, c)) || c == ';' || c == '\r' || c == ' ' || c == '\t';
     case FR_CHUNK_EXTENSION:
-        if (c != '\n')
-            return true;
         b->at = b->left > 0 ? FR_CHUNK_DATA : FR_CHUNK_TRAILER;
-        b->digits = 0;
-        return true;
+        break;
     case FR_CHUNK_END:
-        if (c == '\n')
-            b->at = FR_CHUNK_SIZE;
-        return c == '\n' || c == '\r';
-    default: /* a line of the trailer; an empty one ends the body */
-        b->over = c == '\n' && b->digits == 0;
-        b->digits = c == '\n' ? 0 : c == '\r' ? b->digits : 1;
+        b->at = FR_CHUNK_SIZE;
+        break;
+    default:
+        b->over = b->line == 0;
+    }
+    b->line = 0;
+    b->cr = b->named = false;
+}
+
+/* Whether the line may end here: CR LF stand behind a size, or behind content, or a field. */
+static bool may_end(const struct fr_http_body *b)
+{
+    return b->at == FR_CHUNK_SIZE      ? b->line > 0
+           : b->at == FR_CHUNK_TRAILER ? b->line == 0 || b->named
+                                       : true;
+}
+
+static bool take_size(struct fr_http_body *b, char c)
+{
+    if (hex(c) >= 0) {
+        b->left = b->left << 4 | (uint64_t)hex(c);
+        return ++b->line <= 15;
+    }
+    b->at = FR_CHUNK_EXTENSION;
+    return b->line > 0 && (c == ';' || c == ' ' || c == '\t');
+}
+
+/* Fields of the trailer mean nothing here; they are "name: value" all the same. */
+static bool take_trailer(struct fr_http_body *b, char c)
+{
+    const char byte[] = {c, '\0'};
+
+    if (++b->framing > FR_HTTP_HEAD_MAX || (!b->named && c != ':' && !is_token(byte, 1)))
+        return false;
+    b->named |= c == ':';
+    return ++b->line > 1 || c != ':';
+}
+
+/* One byte that is not of the content; false: it is wrong. Lines end with CR LF alone: what reads
+ * them in front of us must see the same body. */
+static bool take_framing(struct fr_http_body *b, char c)
+{
+    if (b->cr || c == '\r' || c == '\n') {
+        if (b->cr ? c != '\n' : c != '\r' || !may_end(b))
+            return false;
+        if (b->cr)
+            end_line(b);
+        else
+            b->cr = true;
         return true;
+    }
+    if (((unsigned char)c < 0x20 && c != '\t') || c == 0x7f)
+        return false;
+    switch (b->at) {
+    case FR_CHUNK_SIZE:
+        return take_size(b, c);
+    case FR_CHUNK_EXTENSION:
+        return ++b->framing <= FR_HTTP_HEAD_MAX;
+    case FR_CHUNK_TRAILER:
+        return take_trailer(b, c);
+    default:
+        return false;
     }
 }
 
@@ -218,6 +267,7 @@ enum fr_rc fr_http_body_feed(struct fr_http_body *b, struct fr_str in, struct fr
             if (chunked && b->left == 0)
                 b->at = FR_CHUNK_END;
         }
+        b->taken += take;
         in = (struct fr_str){in.p + take, in.n - take};
     }
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for the body") : FR_OK;

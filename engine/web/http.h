@@ -36,18 +36,27 @@ enum fr_rc fr_http_response(char *p, size_t n, struct fr_http_head *out, struct 
 /* The value of the first header of that name, in any case; NULL: there is none. */
 const char *fr_http_find(const struct fr_http_head *head, const char *name);
 
-/* The body of a response. */
+/* The body of a message. */
 struct fr_http_body {
     enum { FR_BODY_LENGTH, FR_BODY_CHUNKED, FR_BODY_TO_END } kind;
     enum { FR_CHUNK_SIZE, FR_CHUNK_EXTENSION, FR_CHUNK_DATA, FR_CHUNK_END, FR_CHUNK_TRAILER } at;
-    uint64_t left; /* of the body, or of the chunk */
-    int digits;    /* of the chunk's size; bytes of the trailer's line */
-    bool over;     /* all of it came */
+    uint64_t left;  /* of the body, or of the chunk */
+    uint64_t taken; /* bytes of what came, what parts chunks included */
+    size_t line;    /* bytes of a line that parts chunks */
+    size_t framing; /* of extensions and the trailer: at most FR_HTTP_HEAD_MAX */
+    bool cr;        /* the line ends: LF is next */
+    bool named;     /* the line of the trailer has its ":" */
+    bool over;      /* all of it came */
 };
+
+/* A body that comes in chunks, as one of a request that says so. */
+void fr_http_body_chunked(struct fr_http_body *b);
+/* The body of a response. */
 
 enum fr_rc fr_http_body_begin(struct fr_http_body *b, const struct fr_http_head *response,
                               struct fr_err *err);
-/* Adds to out what in has of the content. What follows the body is dropped. */
+/* Adds to out what in has of the content. What follows the body is not looked at: b->taken says
+ * where that begins. */
 enum fr_rc fr_http_body_feed(struct fr_http_body *b, struct fr_str in, struct fr_buf *out,
                              struct fr_err *err);
 

@@ -55,7 +55,9 @@ struct conn {
     size_t looked;    /* in it for the end of the head */
     struct fr_buf head_text;
     struct fr_http_head head; /* of the request that is read or answered; points into head_text */
-    size_t body_bytes;
+    size_t body_bytes;        /* that in begins with; of chunks: none */
+    struct fr_http_body chunks;
+    struct fr_buf content; /* of chunks */
     struct fr_buf out;
     size_t written; /* of out */
     bool eof;       /* the reader sends no more */

@@ -80,11 +80,43 @@ static size_t head_end(struct fr_str in)
     return whole;
 }
 
+static enum fr_rc read_body(struct fr_http_body *body, struct fr_str in, size_t piece,
+                            struct fr_buf *out)
+{
+    struct fr_err err = {0};
+    enum fr_rc rc = FR_OK;
+
+    for (size_t at = 0; at < in.n && rc == FR_OK; at += piece)
+        rc = fr_http_body_feed(
+            body, (struct fr_str){in.p + at, in.n - at < piece ? in.n - at : piece}, out, &err);
+    fuzz_want_err(rc, &err);
+    return rc;
+}
+
+/* What the body gives does not depend on the pieces in which it came; *whole gets it. */
+static void check_body(struct fr_http_body body, struct fr_str rest, struct fr_buf *whole)
+{
+    struct fr_http_body again = body;
+    struct fr_buf pieces = {0};
+    enum fr_rc rc = read_body(&body, rest, rest.n + 1, whole);
+
+    fuzz_want(read_body(&again, rest, 3, &pieces) == rc, "pieces end as the whole does");
+    fuzz_want(whole->n == pieces.n && (whole->n == 0 || !memcmp(whole->p, pieces.p, whole->n)),
+              "pieces give the whole");
+    fuzz_want(whole->n <= rest.n, "a body is not longer than what came");
+    fuzz_want(rc != FR_OK || (body.taken == again.taken && body.over == again.over),
+              "pieces end where the whole does");
+    fuzz_want(body.taken <= rest.n && (body.over || rc != FR_OK || body.taken == rest.n),
+              "all of it belongs to a body that is not over");
+    fr_buf_finish(&pieces);
+}
+
 void fuzz_request(struct fr_str in)
 {
     size_t n = head_end(in);
     struct fr_http_head h;
-    struct fr_buf copy = {0};
+    struct fr_http_body body;
+    struct fr_buf copy = {0}, whole = {0};
     struct fr_err err = {0};
     enum fr_rc rc;
 
@@ -97,21 +129,11 @@ void fuzz_request(struct fr_str in)
         fuzz_want(clean(h.method) && clean(h.target) && h.target[0] != '\0', "a line is text");
         check_head(&h);
         check_target(h.target);
+        fr_http_body_chunked(&body);
+        check_body(body, (struct fr_str){in.p + n, in.n - n}, &whole);
     }
+    fr_buf_finish(&whole);
     fr_buf_finish(&copy);
-}
-
-static enum fr_rc read_body(struct fr_http_body body, struct fr_str in, size_t piece,
-                            struct fr_buf *out)
-{
-    struct fr_err err = {0};
-    enum fr_rc rc = FR_OK;
-
-    for (size_t at = 0; at < in.n && rc == FR_OK; at += piece)
-        rc = fr_http_body_feed(
-            &body, (struct fr_str){in.p + at, in.n - at < piece ? in.n - at : piece}, out, &err);
-    fuzz_want_err(rc, &err);
-    return rc;
 }
 
 void fuzz_answer(struct fr_str in)
@@ -119,7 +141,7 @@ void fuzz_answer(struct fr_str in)
     size_t n = head_end(in);
     struct fr_http_head h;
     struct fr_http_body body;
-    struct fr_buf copy = {0}, whole = {0}, pieces = {0};
+    struct fr_buf copy = {0}, whole = {0};
     struct fr_issues issues = {0};
     struct fr_str rest = {in.p + n, in.n - n};
     struct fr_err err = {0};
@@ -136,11 +158,7 @@ void fuzz_answer(struct fr_str in)
     fuzz_want_err(rc, &err);
     if (rc == FR_OK) {
         fuzz_want(h.status >= 100 && h.status <= 599, "a status has three digits");
-        rc = read_body(body, rest, rest.n + 1, &whole);
-        fuzz_want(read_body(body, rest, 3, &pieces) == rc, "pieces end as the whole does");
-        fuzz_want(whole.n == pieces.n && (whole.n == 0 || !memcmp(whole.p, pieces.p, whole.n)),
-                  "pieces give the whole");
-        fuzz_want(whole.n <= rest.n, "a body is not longer than what came");
+        check_body(body, rest, &whole);
         rc = fr_problem_read(h.status, (struct fr_str){whole.n > 0 ? whole.p : "", whole.n},
                              &issues, &err);
         fuzz_want(rc != FR_OK && err.msg[0] != '\0', "a problem is an error");
@@ -148,7 +166,6 @@ void fuzz_answer(struct fr_str in)
     }
     fr_buf_finish(&copy);
     fr_buf_finish(&whole);
-    fr_buf_finish(&pieces);
 }
 
 static void note_event(void *arg, const struct fr_sse_event *e)

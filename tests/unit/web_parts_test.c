@@ -266,59 +266,68 @@ static void head_ends(void)
     }
 }
 
+static const struct {
+    const char *header, *text, *want; /* want NULL: refused */
+    bool over;
+} body_rows[] = {
+    {"Content-Length: 3", "abcd", "abc", true},
+    {"Content-Length: 3", "ab", "ab", false},
+    {"Content-Length: 0", "x", "", true},
+    {"Content-Length: -1", "", NULL, false},
+    {"Content-Length: +1", "", NULL, false},
+    {"Content-Length: 1 1", "", NULL, false},
+    {"Content-Length: 99999999999999999999", "", NULL, false},
+    {"X: y", "abc", "abc", false},
+    {"Transfer-Encoding: gzip", "", NULL, false},
+    {"Transfer-Encoding: Chunked", "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\nmore",
+     "abc0123456789", true},
+    {"Transfer-Encoding: chunked", "3\nabc\n0\n\n", NULL, false},
+    {"Transfer-Encoding: chunked", "3 ;x\r\nabc\r\n0\r\n\r\n", "abc", true},
+    {"Transfer-Encoding: chunked", "3\r\nabc\n0\r\n\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "0\r\n T: x\r\n\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "0\r\n: x\r\n\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "0\r\nT\r\n\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "0\r\nT: \x01\r\n\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "0;\x7f\r\n\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "3\r\nabc\r\n0\r\n\r\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "0\r\nT: x\r\n\r\n", "", true},
+    {"Transfer-Encoding: chunked", "0\r\nT: x\r\n", "", false},
+    {"Transfer-Encoding: chunked", "3\r\nab", "ab", false},
+    {"Transfer-Encoding: chunked", "3\r\nabcd", NULL, false},
+    {"Transfer-Encoding: chunked", "g\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "-3\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "3x\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "1000000000000000\r\n", NULL, false},
+    {"Transfer-Encoding: chunked", "fffffffffffffff\r\nabc", "abc", false},
+};
+
 static void bodies(void)
 {
-    static const struct {
-        const char *header, *text, *want; /* want NULL: refused */
-        bool over;
-    } rows[] = {
-        {"Content-Length: 3", "abcd", "abc", true},
-        {"Content-Length: 3", "ab", "ab", false},
-        {"Content-Length: 0", "x", "", true},
-        {"Content-Length: -1", "", NULL, false},
-        {"Content-Length: +1", "", NULL, false},
-        {"Content-Length: 1 1", "", NULL, false},
-        {"Content-Length: 99999999999999999999", "", NULL, false},
-        {"X: y", "abc", "abc", false},
-        {"Transfer-Encoding: gzip", "", NULL, false},
-        {"Transfer-Encoding: Chunked", "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\nmore",
-         "abc0123456789", true},
-        {"Transfer-Encoding: chunked", "3\nabc\n0\n\n", "abc", true},
-        {"Transfer-Encoding: chunked", "0\r\nT: x\r\n\r\n", "", true},
-        {"Transfer-Encoding: chunked", "0\r\nT: x\r\n", "", false},
-        {"Transfer-Encoding: chunked", "3\r\nab", "ab", false},
-        {"Transfer-Encoding: chunked", "3\r\nabcd", NULL, false},
-        {"Transfer-Encoding: chunked", "g\r\n", NULL, false},
-        {"Transfer-Encoding: chunked", "\r\n", NULL, false},
-        {"Transfer-Encoding: chunked", "-3\r\n", NULL, false},
-        {"Transfer-Encoding: chunked", "3x\r\n", NULL, false},
-        {"Transfer-Encoding: chunked", "1000000000000000\r\n", NULL, false},
-        {"Transfer-Encoding: chunked", "fffffffffffffff\r\nabc", "abc", false},
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    for (size_t i = 0; i < sizeof(body_rows) / sizeof(body_rows[0]); i++)
         for (size_t piece = 1; piece < 30; piece++) {
             char head[200];
             struct fr_http_head h;
             struct fr_http_body b;
             struct fr_buf got = {0};
             struct fr_err err;
-            size_t n = strlen(rows[i].text);
+            size_t n = strlen(body_rows[i].text);
             enum fr_rc rc;
 
-            check_row(rows[i].header);
-            (void)snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\n%s\r\n\r\n", rows[i].header);
+            check_row(body_rows[i].header);
+            (void)snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\n%s\r\n\r\n",
+                           body_rows[i].header);
             CHECK_INT(fr_http_response(head, strlen(head), &h, &err), FR_OK);
             rc = fr_http_body_begin(&b, &h, &err);
             fr_buf_text(&got, "");
             for (size_t at = 0; at < n && rc == FR_OK; at += piece)
                 rc = fr_http_body_feed(
-                    &b, (struct fr_str){rows[i].text + at, n - at < piece ? n - at : piece}, &got,
-                    &err);
-            CHECK_INT(rc == FR_OK, rows[i].want != NULL);
+                    &b, (struct fr_str){body_rows[i].text + at, n - at < piece ? n - at : piece},
+                    &got, &err);
+            CHECK_INT(rc == FR_OK, body_rows[i].want != NULL);
             if (rc == FR_OK) {
-                CHECK_TEXT(got.p, rows[i].want);
-                CHECK_INT(b.over, rows[i].over);
+                CHECK_TEXT(got.p, body_rows[i].want);
+                CHECK_INT(b.over, body_rows[i].over);
             }
             fr_buf_finish(&got);
         }

@@ -38,6 +38,10 @@ static void exchange(struct bed *b, const struct exchange *x, size_t piece)
     reader_close(&r);
 }
 
+#define CHUNKED "POST /p HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" END
+#define CHUNKED_EXPECTED                                                                           \
+    "POST /p HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n" END
+
 static const struct exchange exchange_rows[] = {
     {"get", "GET /a%20b?x=1&y=2 HTTP/1.1\r\n" END, "HTTP/1.1 200 OK", "GET /a b x=1 y=2 type=", 1,
      false},
@@ -77,13 +81,51 @@ static const struct exchange exchange_rows[] = {
     {"nul", "GET /%00 HTTP/1.1\r\n" END, "HTTP/1.1 400", "control character", 0, true},
     {"slashes", "GET //x HTTP/1.1\r\n" END, "HTTP/1.1 400", "//", 0, true},
     {"blank", "GET /a b HTTP/1.1\r\n" END, "HTTP/1.1 400", "not HTTP/1.1", 0, true},
-    {"chunked", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" END "2\r\nhi\r\n0\r\n\r\n",
-     "HTTP/1.1 411", "needs Content-Length", 0, true},
-    {"coded", "POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n" END, "HTTP/1.1 411",
-     "needs Content-Length", 0, true},
+    {"chunked", CHUNKED "2\r\nhi\r\n1\r\n!\r\n0\r\n\r\n", "HTTP/1.1 200", "POST /p", 1, false},
+    {"what chunks give", CHUNKED "2\r\nhi\r\n1\r\n!\r\n0\r\n\r\n", "HTTP/1.1 200", "body=hi!", 1,
+     false},
+    {"chunks of nothing", CHUNKED "0\r\n\r\n", "HTTP/1.1 200", "POST /p", 1, false},
+    {"a trailer", CHUNKED "000a;a=\"b\"\r\n0123456789\r\n0\r\nHost: b\r\nX:\r\n\r\n",
+     "HTTP/1.1 200", "body=0123456789", 1, false},
+    {"behind chunks", CHUNKED "2\r\nhi\r\n0\r\n\r\nGET /2 HTTP/1.1\r\n" END, "body=hi", "GET /2", 2,
+     false},
+    {"chunks in capitals",
+     "POST / HTTP/1.1\r\nTRANSFER-ENCODING: Chunked\r\n" END "2\r\nhi\r\n0\r\n\r\n", "HTTP/1.1 200",
+     "body=hi", 1, false},
+    {"chunks, not yet asked", CHUNKED_EXPECTED "2\r\nhi\r\n0\r\n\r\n", "HTTP/1.1 200", "body=hi", 1,
+     false},
+    {"a size that is none", CHUNKED "x\r\nhi\r\n0\r\n\r\n", "HTTP/1.1 400", "chunks", 0, true},
+    {"a size with a sign", CHUNKED "+2\r\nhi\r\n0\r\n\r\n", "HTTP/1.1 400", "chunks", 0, true},
+    {"a size in C's words", CHUNKED "0x2\r\nhi\r\n0\r\n\r\n", "HTTP/1.1 400", "chunks", 0, true},
+    {"a size beyond all", CHUNKED "10000000000000002\r\nhi", "HTTP/1.1 400", "chunks", 0, true},
+    {"a size too small", CHUNKED "1\r\nhi\r\n0\r\n\r\n", "HTTP/1.1 400", "chunks", 0, true},
+    {"a newline alone", CHUNKED "2\nhi\r\n0\r\n\r\n", "HTTP/1.1 400", "chunks", 0, true},
+    {"a newline in an extension", CHUNKED "2;a\nhi\r\n0\r\n\r\n", "HTTP/1.1 400", "chunks", 0,
+     true},
+    {"a return alone", CHUNKED "2\rhi\r\n0\r\n\r\n", "HTTP/1.1 400", "chunks", 0, true},
+    {"a trailer that is none", CHUNKED "0\r\nGET / HTTP/1.1\r\n\r\n", "HTTP/1.1 400", "chunks", 0,
+     true},
+    {"chunks and a length",
+     "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n" END "hi",
+     "HTTP/1.1 400", "not both", 0, true},
+    {"a length and chunks",
+     "POST / HTTP/1.1\r\nContent-Length: 12\r\nTransfer-Encoding: chunked\r\n" END
+     "2\r\nhi\r\n0\r\n\r\n",
+     "HTTP/1.1 400", "not both", 0, true},
+    {"chunked twice",
+     "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n" END,
+     "HTTP/1.1 400", "Transfer-Encoding came twice", 0, true},
+    {"chunks of HTTP/1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n" END "0\r\n\r\n",
+     "HTTP/1.1 400", "HTTP/1.0 has no", 0, true},
+    {"coded", "POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n" END, "HTTP/1.1 400", "is chunked", 0,
+     true},
+    {"coded at last", "POST / HTTP/1.1\r\nTransfer-Encoding: chunked, gzip\r\n" END, "HTTP/1.1 400",
+     "is chunked", 0, true},
+    {"coded chunks", "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n" END, "HTTP/1.1 501",
+     "only", 0, true},
     {"coded with a length",
-     "POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\nContent-Length: 2\r\n" END "hi", "HTTP/1.1 411",
-     "needs Content-Length", 0, true},
+     "POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\nContent-Length: 2\r\n" END "hi", "HTTP/1.1 400",
+     "not both", 0, true},
     {"two lengths", "POST / HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 3\r\n" END "hi",
      "HTTP/1.1 400", "Content-Length came twice", 0, true},
     {"plus length", "POST / HTTP/1.1\r\nContent-Length: +2\r\n" END "hi", "HTTP/1.1 400",
@@ -126,6 +168,34 @@ static void exchanges(void)
 
 /* ---- sizes ---- */
 
+static void chunk_sizes(struct bed *b, const char *filler)
+{
+    struct reader r;
+
+    check_row("the largest body in chunks");
+    for (int more = 0; more < 2; more++) {
+        r = reader_open(b);
+        reader_say(&r, CHUNKED_EXPECTED);
+        reader_until(&r, "HTTP/1.1 100");
+        reader_say(&r, "80000\r\n");
+        reader_send(&r, filler, 1 << 19);
+        reader_say(&r, more ? "\r\n80001\r\n" : "\r\n80000\r\n");
+        reader_send(&r, filler, 1 << 19);
+        reader_say(&r, more ? "x\r\n0\r\n\r\n" : "\r\n0\r\n\r\n");
+        reader_until(&r, more ? "HTTP/1.1 413" : "HTTP/1.1 200");
+        while (!more && r.got.n < 1 << 20)
+            reader_take(&r);
+        reader_close(&r);
+    }
+
+    check_row("a trailer without an end");
+    r = reader_open(b);
+    reader_say(&r, CHUNKED "0\r\nX:");
+    reader_send(&r, filler, 17 << 10);
+    reader_until(&r, "HTTP/1.1 400");
+    reader_close(&r);
+}
+
 static void sizes(void)
 {
     struct bed b;
@@ -162,6 +232,7 @@ static void sizes(void)
     reader_until(&r, "HTTP/1.1 414");
     reader_close(&r);
 
+    chunk_sizes(&b, filler);
     check_row("the largest body");
     r = reader_open(&b);
     reader_say(&r, "POST / HTTP/1.1\r\nContent-Length: 1048576\r\nExpect: 100-continue\r\n"
