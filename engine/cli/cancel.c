@@ -18,6 +18,7 @@ struct cancel {
     struct fr_run_row run; /* as last read */
     struct fr_buf said;    /* "NODE\n" of nodes already named as unreachable */
     bool hooks;            /* only its hooks are left to stop */
+    bool ended;            /* it was over before anything was asked */
 };
 
 static enum fr_rc look(struct cancel *c, struct fr_err *err)
@@ -173,6 +174,8 @@ static int say_found(const struct cancel *c, const struct fr_inst_rows *rows)
         fr_print("run %lld is %s, but %zu of its tasks may still run; end what is named by hand, "
                  "'flowrun retry %lld' stops it again before anything else starts there\n",
                  (long long)c->run.no, end, n_left, (long long)c->run.no);
+    } else if (c->ended) {
+        fr_print("run %lld is over (%s): there is nothing to stop\n", (long long)c->run.no, end);
     } else {
         fr_print("run %lld is %s: %zu task%s stopped, no process of them is left%s\n",
                  (long long)c->run.no, end, n_stopped, n_stopped == 1 ? "" : "s",
@@ -194,16 +197,17 @@ static enum fr_rc say_end(const struct cancel *c, int *code, struct fr_err *err)
 }
 
 /* A run that is over, and may be one that is to run again by itself. */
-static enum fr_rc cancel_rerun(struct cancel *c, struct fr_err *err)
+static enum fr_rc cancel_over(struct cancel *c, int *code, struct fr_err *err)
 {
     struct fr_store *st = NULL;
     int lock_fd = -1;
     bool gone = false;
     enum fr_rc rc;
 
-    if (c->run.rerun_wall == 0)
-        return fr_fail(err, FR_USAGE, "run %lld is over (%s)", (long long)c->run.no,
-                       c->run.outcome);
+    if (c->run.rerun_wall == 0) { /* as if it had ended just before it was to be stopped */
+        c->ended = true;
+        return say_end(c, code, err);
+    }
     rc = cli_store(&st, &lock_fd, err);
     if (rc == FR_BUSY)
         rc = ask_host(c, &gone, err);
@@ -273,7 +277,7 @@ int cli_cancel(const struct cli_command *cmd, char **argv)
         rc = cli_pick_run(c.st, args.n > 0 ? args.v[0] : NULL, CLI_PICK_CANCEL, &c.arena, &c.run,
                           &err);
     if (rc == FR_OK && strcmp(c.run.state, "over") == 0) {
-        rc = cancel_rerun(&c, &err);
+        rc = cancel_over(&c, &code, &err);
     } else if (rc == FR_OK) {
         rc = stop(&c, &code, &err);
     }

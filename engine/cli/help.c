@@ -84,6 +84,9 @@ int cli_help(const struct cli_command *cmd, char **argv)
     } else if (strcmp(args.v[0], "exit-codes") == 0) {
         fr_print("flowrun ends with one of these exit codes:\n");
         cli_print_exits();
+        fr_print(
+            "\nWhat is so already is no mistake: 'resume' of a run that is over ends with that\n"
+            "run's code, 'cancel' of it and 'retry' of one in which nothing failed with 0.\n");
     } else if (strcmp(args.v[0], "causes") == 0) {
         causes();
     } else if ((about = cli_command_find(args.v[0])) != NULL) {

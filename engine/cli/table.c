@@ -13,7 +13,8 @@ static const struct cli_command commands[] = {
     {"resume", "[RUN]", "go on with a run whose flowrun ended",
      "Without RUN it takes the run that no flowrun looks after; when there are several it asks\n"
      "on a terminal, and lists them elsewhere. Tasks that went on meanwhile are found again and\n"
-     "their output is fetched; nothing runs twice.\n",
+     "their output is fetched; nothing runs twice. Ends as the run does, with its exit code; so\n"
+     "it does, at once, where RUN is over already.\n",
      cli_resume, false},
     {"attach", "[RUN]", "show a run that another flowrun looks after, as that one shows it",
      "Shows what happened so far, then what happens; ends as the run does, with its exit code.\n"
@@ -49,7 +50,9 @@ static const struct cli_command commands[] = {
      "runs, admin also removes runs and makes tokens. Programs send it as a header:\n"
      "  curl -H 'Authorization: Bearer frt_…' http://127.0.0.1:8470/api/v1/runs\n",
      cli_token, false},
-    {"retry", "[RUN]", "run again what failed in a run that is over, and what waits for it", NULL,
+    {"retry", "[RUN]", "run again what failed in a run that is over, and what waits for it",
+     "Ends as the run does, with its exit code; where nothing of it failed nothing is done, with\n"
+     "exit code 0.\n",
      cli_retry, false},
     {"rerun", "RUN", "make a run that is over again, as a new run, also with other parameters",
      "The new run has the pipeline and the small files as RUN kept them, its parameters but for\n"
@@ -94,7 +97,9 @@ static const struct cli_command commands[] = {
      "Without RUN it takes the run that is not over; when there are several it asks on a\n"
      "terminal, and lists them elsewhere.\n"
      "Returns when they have ended, within their grace periods, and says what it found: what\n"
-     "cannot be proven gone is named. Left by Ctrl-C it still happens.\n",
+     "cannot be proven gone is named, and the exit code is 1 then. A run that is over already "
+     "needs\n"
+     "no cancelling: exit code 0. Left by Ctrl-C it still happens.\n",
      cli_cancel, false},
     {"rm", "RUN…", "remove runs that are over, with their logs",
      "A run that goes on is cancelled first, a pinned one unpinned.\n", cli_rm, false},

@@ -82,5 +82,19 @@ same "cancel of a run without owner" $? 0
 has "it says what it found" out "run 4 is cancelled: 3 tasks stopped, no process of them is left"
 same "nothing is left" "$(left)" ""
 "$flowrun" cancel 4 > out 2>&1
-same "cancel of what is over" $? 2
+same "cancel of what is over: that is what was wanted" $? 0
+same "it says so" "$(cat out)" "run 4 is over (cancelled): there is nothing to stop"
+same "as an object" "$("$flowrun" cancel 4 --json)" '{"run":4,"state":"cancelled","stopped":3,"left":[]}'
+"$flowrun" resume 4 > out 2>&1
+same "resume of it ends as the run did" $? 3
+has "and says so" out "run 4 is over (cancelled): there is nothing to resume; 'flowrun retry 4' runs again what failed"
+"$flowrun" resume 4 --file q.yaml > out 2>&1
+same "with another file it cannot be" $? 2
+"$flowrun" retry 4 --from nothing > out 2>&1
+same "nor retry from what is not there" $? 2
+printf 'tasks: {bad: {run: "exit 1"}}\n' > bad.yaml
+"$flowrun" bad.yaml > out 2>&1
+"$flowrun" resume 5 --json > out 2>&1
+same "resume of a run that failed" $? 1
+same "as an object" "$(cat out)" '{"run":5,"state":"failed","reason":"bad@local: exit code 1"}'
 finish

@@ -53,8 +53,8 @@ same "that task and what waits for it" "$(tr '\n' ' ' < ran)" "a flaky flaky fla
 "$flowrun" retry 1 --from nothing > out 2>&1
 same "retry --from an unknown task" $? 2
 timeout 60 "$flowrun" retry 1 > out 2>&1
-same "retry where nothing failed" $? 2
-has "how to name a task" out "nothing failed in this run: name a task to run again from (--from TASK)"
+same "retry where nothing failed: that is what was wanted" $? 0
+has "it says so, and how to name a task" out "run 1 is over (succeeded): nothing of it failed, so nothing runs again; 'flowrun retry 1 --from TASK'"
 hasnt "nothing was begun" out "3 nodes"
 "$flowrun" logs 1 b > logs
 same "attempts of b" "$("$flowrun" status 1 | awk '/^b@n1/ {print $3}')" 4
