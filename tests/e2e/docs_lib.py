@@ -23,7 +23,10 @@ NOT_RUN = {
         "bash gpu/device.sh ops": "needs a GPU: tests/bench/device.sh, by hand; its words without one: device.sh",
     },
     "docs/layouts.md": {"Plan and run": "what a run of four ranks prints: trainer_plan.py compares planned and counted"},
-    "docs/migrate.md": {"flowrun pipelines/deepseek-lora.yaml": "over SSH on nodes: ssh_train.sh"},
+    "docs/migrate.md": {
+        "flowrun pipelines/deepseek-lora.yaml": "over SSH on nodes: ssh_train.sh",
+        "mpirun -n": "trainer_launchers.py, where MPICH and Slurm are",
+    },
     "docs/schedules.md": {
         "nightly-lora/nightly of": "two nights: nightly.sh",
         "flowrun runs": "nightly.sh",
