@@ -102,14 +102,17 @@ def barred(one, at):
 
 
 def away(one, at):
-    one.go(at + "runs")
-    one.wait(KIND + " === 'polling' && " + ROW % 1, what="a page that looks by itself")
+    seen = "document.querySelector('main').innerText.includes('quick')"
+    one.go(at + "pipelines")
+    one.wait(KIND + " === 'polling' && " + seen, what="a page that looks by itself")
     Proxy.way = "down"
     one.wait(KIND + " === 'stale'", what="a mark that says that nothing comes")
-    check("what was seen is seen", one.eval(ROW % 1))
+    asked = "performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/health')).length"
+    one.wait("%s > %d" % (asked, one.eval(asked) + 3), what="more looks")
+    check("what was seen is seen", one.eval(seen))
     Proxy.way = "pass"
     Proxy.held.set()
-    one.click(".live")
+    one.go(at + "runs")
     one.wait(KIND + " === 'live'", what="the stream")
     flow("served/quick.yaml")
     one.wait(ROW % 7, what="its news")
