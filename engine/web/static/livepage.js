@@ -11,8 +11,14 @@ export async function livePage(main, {title, topics, load, tools = null, every =
     /* Drawn anew, it has the focus where it was: on what has that text, in the row of that name. */
     const again = async () => {
         const fresh = h('div');
+        let away = false;
 
-        await load(fresh, again).catch((problem) => fill(fresh, failed(problem, again)));
+        await load(fresh, again).catch((problem) => {
+            away = !(problem.status < 500);
+            fill(fresh, failed(problem, again));
+        });
+        if (away && body.firstChild !== null)
+            return; /* what is seen stays */
         const had = body.contains(document.activeElement) && nameOf(document.activeElement);
 
         fill(body, [...fresh.childNodes]);
