@@ -4,7 +4,8 @@
 #
 # usage: tests/distro/run.sh [--bare] SUITE [MAKE ARGUMENT]…      as root; SUITE: bookworm, trixie, jammy, noble
 #
-# SUITE gets base, git, make and ca-certificates by debootstrap, once (Debian: from this machine's mirror).
+# SUITE gets base, git, make and ca-certificates by debootstrap, once: Debian's from this machine's mirror,
+# Ubuntu's from $DISTRO_MIRROR.
 # What make installs and builds there stays for the next call; --bare begins with the bare system again.
 # The tree is a clone of this one, with what is not committed. $FLOWRUN_DATA is there too, read-only.
 # $FLOWRUN_DISTROS (~/.cache/flowrun-distros) keeps it all: 0.4 GB a suite, 5 GB behind `make test`.
@@ -26,17 +27,18 @@ settings() {
     apt-config dump | grep -E '^Acquire::(https?|Check-|Retries)' || true
 }
 
-# $home/$suite.tar: the bare system. Ubuntu's comes from where debootstrap looks for it by itself.
+# $home/$suite.tar: the bare system.
 make_bare() {
     local from=${DISTRO_MIRROR:-} new=$home/$suite.new parts=main
     case $(basename "$(readlink -f "/usr/share/debootstrap/scripts/$suite")") in
-    gutsy) parts=main,universe ;;
+    gutsy) parts=main,universe
+        [ -n "$from" ] || die "DISTRO_MIRROR=http://… has to name a mirror of Ubuntu" ;;
     *) [ -n "$from" ] || from=$(mirror)
         [ -n "$from" ] || die "apt has no Debian mirror; DISTRO_MIRROR=http://… names one" ;;
     esac
     mkdir -p "$home/archives"
     rm -rf "$new"
-    debootstrap --variant=minbase --components=$parts --include=ca-certificates,git,make "$suite" "$new" ${from:+"$from"}
+    debootstrap --variant=minbase --components=$parts --include=ca-certificates,git,make "$suite" "$new" "$from"
     rm -f "$new"/var/cache/apt/archives/*.deb
     tar -C "$new" -cf "$home/$suite.tar.part" .
     rm -rf "$new"
@@ -60,6 +62,7 @@ clone() {
     else
         git clone -q --no-hardlinks "$top" "$tree"
     fi
+    # shellcheck disable=SC2015
     git -C "$top" ls-files -z --others --modified --exclude-standard |
         (cd "$top" && tar -c --null --ignore-failed-read -T - 2> /dev/null || true) | tar -C "$tree" -x
 }
@@ -96,22 +99,27 @@ inside() {
         /bin/bash -c 'umount -l /.outer; cd; make -C flowrun "$@"; exit $?' make "$@"
 }
 
-if [ "${1:-}" = --inside ]; then
-    root=$2 suite=$3
-    shift 3
-    inside "$@"
-fi
-bare=false
-[ "${1:-}" != --bare ] || { bare=true; shift; }
-[ $# -ge 1 ] || die "usage: run.sh [--bare] SUITE [MAKE ARGUMENT]…"
-suite=$1 root=$home/$1
-shift
-[ "$(id -u)" = 0 ] || die "chroot and mounts need root"
-command -v debootstrap > /dev/null || die "debootstrap is missing: apt-get install debootstrap"
-exec 9> "$(mkdir -p "$home" && echo "$home/$suite.lock")"
-flock -n 9 || die "another run.sh works in $root"
-[ -f "$home/$suite.tar" ] || make_bare
-if $bare || [ ! -d "$root" ]; then unpack; fi
-clone
-export FLOWRUN_DISTROS="$home"
-exec unshare --mount --uts --ipc --pid --fork --kill-child "$0" --inside "$root" "$suite" "$@"
+# Read wholly before it runs: whoever edits this file meanwhile changes nothing of it.
+main() {
+    if [ "${1:-}" = --inside ]; then
+        root=$2 suite=$3
+        shift 3
+        inside "$@"
+    fi
+    local bare=false
+    [ "${1:-}" != --bare ] || { bare=true; shift; }
+    [ $# -ge 1 ] || die "usage: run.sh [--bare] SUITE [MAKE ARGUMENT]…"
+    suite=$1 root=$home/$1
+    shift
+    [ "$(id -u)" = 0 ] || die "mounts need root"
+    command -v debootstrap > /dev/null || die "debootstrap is missing: apt-get install debootstrap"
+    mkdir -p "$home"
+    exec 9> "$home/$suite.lock"
+    flock -n 9 || die "another run.sh works in $root"
+    [ -f "$home/$suite.tar" ] || make_bare
+    if $bare || [ ! -d "$root" ]; then unpack; fi
+    clone
+    export FLOWRUN_DISTROS="$home"
+    exec unshare --mount --uts --ipc --pid --fork --kill-child "$0" --inside "$root" "$suite" "$@"
+}
+main "$@"

@@ -356,7 +356,7 @@ static void cluster(struct site *s, const char *verb, size_t node, const char *r
 
 static void cut_ssh(struct site *s, size_t node)
 {
-    cluster(s, "exec", node, "pkill -9 -f 'sshd: root@'");
+    cluster(s, "exec", node, "pkill -9 -f 'sshd(-session)?: root@'");
 }
 
 /* The link is down for long enough to be noticed; the task goes on, and nothing is lost. */

@@ -35,7 +35,7 @@ END
 } > links.yaml
 
 again() { test "$(grep -c "node$1: connected" out)" -gt "$2"; } # connected more often than so
-sessions() { on "$1" 'pgrep -f "^sshd: root"' | tr '\n' ' '; }
+sessions() { on "$1" 'pgrep -f "^sshd(-session)?: root"' | tr '\n' ' '; }
 count_lines() { grep -c "count@node$1 | line" out; }
 grown() { test "$(count_lines "$1")" -gt "$2"; }
 flows() { until_true 60 grown "$1" "$(count_lines "$1")"; }
