@@ -158,6 +158,8 @@ void recount_needs(struct fr_sched *s)
             s->tasks[t].needs_left += s->tasks[task->needs[i]].open > 0;
     }
     s->queue_n = s->going_n = 0;
+    if (s->run.state == FR_RUN_OVER) /* what another file added is not of that round */
+        return;
     for (uint32_t k = 0; k < s->plan->n_tasks - s->plan->n_hooks; k++)
         if (s->tasks[s->plan->order[k]].needs_left == 0)
             activate(s, s->plan->order[k]);

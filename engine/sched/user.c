@@ -202,6 +202,7 @@ void reset_some(struct fr_sched *s)
 }
 
 /* Also one of which an interrupted retry has reset a part. */
+/* Whether a retry has something to do there: what failed, or what another file added. */
 static bool task_bad(const struct fr_sched *s, uint32_t t)
 {
     const struct fr_plan_task *task = &s->plan->tasks[t];
@@ -211,7 +212,8 @@ static bool task_bad(const struct fr_sched *s, uint32_t t)
     if (task->spec->best_effort)
         return false;
     for (uint32_t k = 0; k < task->count; k++)
-        if (ended_badly(s->insts[task->first + k].row.state))
+        if (ended_badly(s->insts[task->first + k].row.state) ||
+            s->insts[task->first + k].row.state == FR_ST_WAITING)
             return true;
     return false;
 }

@@ -78,6 +78,33 @@ echo "# another line" >> other.yaml
 same "a retry after an edit" $? 0
 has "says whose copy it uses" out "$work/other.yaml was changed since the run began: the run's own copy is used; 'flowrun retry 2 --file"
 
+
+# tasks that another file adds wait for what the retry runs again, and are no failure of the round before
+cat > grows.yaml <<'END'
+env: {W: "${{ env.W }}"}
+tasks: {one: {run: "test -e $W/grown"}}
+END
+"$flowrun" grows.yaml > out 2>&1
+same "it fails" $? 1
+sed 's|^tasks: .*|tasks:\n  one: {run: "test -e $W/grown"}\n  two: {needs: [one], run: "true"}\n  pair: {needs: [one], on: all, gang: true, when: success(), run: "true"}|' grows.yaml > grown.yaml
+touch grown
+"$flowrun" retry 3 --json --file grown.yaml > out 2>&1
+same "with two tasks behind it" $? 0
+hasnt "they never failed" out upstream_failed
+same "each ran once, after it" "$(python3 -c '
+import json
+for e in map(json.loads, open("out")):
+    if e["event"] == "state" and e["state"] in ("ready", "succeeded"):
+        print(e["task"], e["state"])' | sort -s -k1,1 | uniq | tr '\n' ' ')" "one ready one succeeded pair ready pair succeeded two ready two succeeded "
+echo '  more: {run: "true"}' >> grown.yaml
+"$flowrun" retry 3 --file grown.yaml > out 2>&1
+same "where all succeeded, what is new runs" $? 0
+has "it alone" out "more@local succeeded"
+hasnt "nothing else" out "one@local succeeded"
+"$flowrun" retry 3 --file grown.yaml > out 2>&1
+same "where nothing is new there is nothing to run" $? 2
+has "it says so" out "nothing failed in this run"
+
 rm -f ran
 {
     echo "name: gang"
