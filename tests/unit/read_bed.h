@@ -7,9 +7,11 @@
 
 #include "tests/ref/ref.h"
 #include "tests/unit/check.h"
+#include "tests/unit/page_model.h"
 #include "tests/unit/ranks.h"
 
 #include "engine/base/file.h"
+#include "engine/base/sys.h"
 #include "trainer/shard/shard.h"
 
 #include <fcntl.h>
@@ -18,9 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* SMALL: pages that nobody misses. The kernel takes pages back when it likes to: there are some
- * TRIES. */
-enum { TENSORS = 6, SMALL = 40, PAGE = 4096, LARGE = 1 << 20, TRIES = 8 };
+/* SMALL: pages that nobody misses. */
+enum { TENSORS = 6, SMALL = 40, PAGE = 4096, LARGE = 1 << 20 };
 
 /* The checkpoint: 50 MB in two files, of other sizes than the 16 MB that are read at once. */
 struct tensor {
@@ -217,55 +218,21 @@ static void load_alone(void)
 
 /* ---- the page cache ---- */
 
-/* Pages [first, first+n) of a file that the cache has; n < 0: all from first on. */
-static int64_t cached(const char *path, int64_t first, int64_t n)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    int64_t pages, found = 0;
-
-    if (fd < 0 || fstat(fd, &st) != 0)
-        return -1;
-    pages = (st.st_size + PAGE - 1) / PAGE;
-    unsigned char *there = malloc((size_t)pages);
-    void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-
-    if (p == MAP_FAILED || mincore(p, (size_t)st.st_size, there) != 0)
-        found = -1;
-    for (int64_t i = first; found >= 0 && i < (n < 0 ? pages : first + n); i++)
-        found += there[i] & 1;
-    munmap(p, (size_t)st.st_size);
-    free(there);
-    close(fd);
-    return found;
-}
-
-static int64_t cached_of_all(void)
-{
-    char path[2][64];
-
-    file_path(0, path[0]);
-    file_path(1, path[1]);
-    return cached(path[0], 0, -1) + cached(path[1], 0, -1);
-}
-
-static void drop_pages(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    (void)fsync(fd);
-    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    close(fd);
-}
-
+/* The model's (page_model.h), of the files as they are now: it has nothing of them. */
 static void empty_cache(void)
 {
     char path[64];
 
+    memset(model.files, 0, sizeof(model.files));
     for (int i = 0; i < 2; i++) {
         file_path(i, path);
-        drop_pages(path);
+        CHECK(model_add(path));
     }
+}
+
+static int64_t cached_of_all(void)
+{
+    return model_count(0, 0, -1) + model_count(1, 0, -1);
 }
 
 /* Before all else. */
@@ -280,6 +247,8 @@ static void read_bed_begin(void)
     tr_backend_destroy(be);
     make_wanted();
     write_model();
+    empty_cache();
+    fr_sys.pread = model_pread;
 }
 
 static int read_bed_done(void)
