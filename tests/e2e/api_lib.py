@@ -14,6 +14,7 @@ import time
 
 REPO = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SECRET = "planted-tiger-7261"
+DEADLINE_S = 200  # what is awaited comes at once, unless others have the processors
 PIPELINE = """name: demo
 description: what the test runs
 schedule: {every: 6h}
@@ -88,7 +89,7 @@ class Host:
         self.until("/schedules", lambda doc: doc["items"])
 
     def wait_for(self, pattern):
-        end = time.monotonic() + 30
+        end = time.monotonic() + DEADLINE_S
         while time.monotonic() < end:
             with open(self.log.name, "rb") as f:
                 m = re.search(pattern, f.read())
@@ -152,7 +153,7 @@ class Host:
         return Answer(self.raw((text + "\r\n").encode() + data, over, half=False))
 
     def until(self, path, fits, role="admin"):
-        end = time.monotonic() + 60
+        end = time.monotonic() + DEADLINE_S
         while time.monotonic() < end:
             doc = self.ask("GET", path, role=role).json()
             if fits(doc):

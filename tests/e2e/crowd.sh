@@ -57,7 +57,7 @@ same "a gang of 35 under a hard limit of 129: exit code" $? 0
 
 # A task has the limit that flowrun was started with.
 printf 'name: limit\nnodes: [{name: n1, executor: local}]\nenv: {W: "%s"}\ntasks: {t: {run: "ulimit -Sn > $W/soft; ulimit -Hn > $W/hard"}}\n' "$work" > limit.yaml
-(ulimit -Sn 500; exec timeout 60 "$flowrun" limit.yaml) > out 2>&1
+(ulimit -Sn 500; exec timeout 140 "$flowrun" limit.yaml) > out 2>&1
 same "a task's soft limit" "$(cat soft)" 500
 same "a task's hard limit" "$(cat hard)" "$hard"
 finish

@@ -18,7 +18,7 @@ pipeline() {
 refused() {
     local what=$1 text=$2 got
     shift 2
-    timeout 20 "$flowrun" "$@" > out 2>&1 < /dev/null
+    timeout 140 "$flowrun" "$@" > out 2>&1 < /dev/null
     got=$?
     same "$what: exit code" "$got" 2
     has "$what" out "$text"
@@ -48,42 +48,42 @@ refused "a parameter" "nodes: $work/fifo is a FIFO" run --nodes fifo <(printf 'p
 
 # in a folder it is found when the task starts
 pipeline "tasks: {a: {run: 'true', files: {d: dir}}}"
-timeout 60 "$flowrun" p.yaml > out 2>&1
+timeout 140 "$flowrun" p.yaml > out 2>&1
 same "a socket in a folder: exit code" $? 1
 has "a socket in a folder" out "$work/dir/sock is a socket, which has no content to ship"
 rm dir/sock
 echo content > dir/file
-timeout 60 "$flowrun" p.yaml > out 2>&1
+timeout 140 "$flowrun" p.yaml > out 2>&1
 same "without it" $? 0
 pipeline "tasks: {a: {run: 'true', files: {f: 'node:$work/fifo'}}}"
-timeout 60 "$flowrun" p.yaml > out 2>&1
+timeout 140 "$flowrun" p.yaml > out 2>&1
 same "a FIFO of the node: exit code" $? 1
 has "a FIFO of the node" out "$work/fifo is a FIFO, expected a file"
 pipeline "tasks: {m: {outputs: [p], run: 'echo p=$work/fifo >> \$FLOWRUN_OUTPUT'}, a: {needs: [m], run: 'true', files: {f: '\${{ tasks.m.outputs.p }}'}}}"
-timeout 60 "$flowrun" p.yaml > out 2>&1
+timeout 140 "$flowrun" p.yaml > out 2>&1
 same "a FIFO that shows at the start: exit code" $? 1
 has "a FIFO that shows at the start" out "$work/fifo is a FIFO, which has no content to ship"
 
 # what the process itself was given it reads, once, if it drives the run
 pipeline "params: {nodes: {default: x}}\nnodes: \${{ params.nodes }}\ntasks: {a: {run: 'echo here'}}"
 inventory='[{name: n7, executor: local}]'
-timeout 60 "$flowrun" <(cat p.yaml) -p nodes=<(echo "$inventory") > out 2>&1
+timeout 140 "$flowrun" <(cat p.yaml) -p nodes=<(echo "$inventory") > out 2>&1
 same "a pipeline and an inventory by <(…)" $? 0
 has "its output" out "a@n7 | here"
 echo "$inventory" > nodes.yaml
-timeout 60 "$flowrun" /dev/stdin --nodes nodes.yaml < <(cat p.yaml) > out 2>&1
+timeout 140 "$flowrun" /dev/stdin --nodes nodes.yaml < <(cat p.yaml) > out 2>&1
 same "a pipeline by a pipe" $? 0
-timeout 60 "$flowrun" /dev/stdin --nodes nodes.yaml < p.yaml > out 2>&1
+timeout 140 "$flowrun" /dev/stdin --nodes nodes.yaml < p.yaml > out 2>&1
 same "a pipeline by stdin" $? 0
 for command in validate graph; do
-    timeout 20 "$flowrun" $command /dev/stdin --nodes nodes.yaml < <(cat p.yaml) > out 2>&1
+    timeout 140 "$flowrun" $command /dev/stdin --nodes nodes.yaml < <(cat p.yaml) > out 2>&1
     same "$command of a pipe" $? 0
 done
-timeout 20 "$flowrun" nodes <(echo "$inventory") > out 2>&1
+timeout 140 "$flowrun" nodes <(echo "$inventory") > out 2>&1
 same "nodes of a pipe" $? 0
 has "its node" out n7
 (cat p.yaml > fifo) &
-timeout 60 "$flowrun" fifo --nodes nodes.yaml > out 2>&1
+timeout 140 "$flowrun" fifo --nodes nodes.yaml > out 2>&1
 same "a pipeline by a FIFO" $? 0
 
 # another host cannot read it; one file of its folders that names a FIFO holds nothing up
@@ -95,7 +95,7 @@ touch -d '1 hour ago' served/*.yaml
 host=$!
 knows() { "$flowrun" schedules 2> /dev/null > sched.out; holds sched.out good && holds sched.out "is a FIFO"; }
 until_true 20 knows
-timeout 20 "$flowrun" <(cat p.yaml) --nodes nodes.yaml > out 2>&1
+timeout 140 "$flowrun" <(cat p.yaml) --nodes nodes.yaml > out 2>&1
 same "a pipe where another process drives" $? 2
 has "a pipe where another process drives" out "is a pipe, which this process alone can read"
 kill "$host"

@@ -7,9 +7,9 @@ begin "$1"
 # runs WHAT TASKS: a pipeline of these tasks succeeds, and so does the next run on that node.
 runs() {
     printf 'name: folder\nnodes: [{name: n1, executor: local}]\n%s\n' "$2" > p.yaml
-    timeout 60 "$flowrun" p.yaml > out 2>&1
+    timeout 140 "$flowrun" p.yaml > out 2>&1
     same "$1: exit code" $? 0
-    timeout 60 "$flowrun" next.yaml > out2 2>&1
+    timeout 140 "$flowrun" next.yaml > out2 2>&1
     same "the run after: $1" $? 0
 }
 printf 'name: next\nnodes: [{name: n1, executor: local}]\ntasks: {a: {run: "echo on"}, b: {needs: [a], run: "echo on"}}\n' > next.yaml
@@ -79,7 +79,7 @@ has "flowtrain ran" out "flowtrain"
 # What does not start says what was not there.
 fails() { # WHAT TASK TEXT…
     printf 'name: folder\nnodes: [{name: n1, executor: local}]\ntasks: {t: %s}\n' "$2" > p.yaml
-    timeout 60 "$flowrun" p.yaml > out 2>&1
+    timeout 140 "$flowrun" p.yaml > out 2>&1
     same "$1: exit code" $? 1
     for text in "${@:3}"; do has "$1" out "$text"; done
 }

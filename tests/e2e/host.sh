@@ -101,7 +101,7 @@ has "its task ran" out "nest@local | "
 has "and was seen" out "t@local | from inside"
 sed -i 's/^env:/nodes: [{name: n1, executor: local, slots: 1}]\nenv:/' outer.yaml
 printf 'name: inner\nnodes: [{name: n1, executor: local, slots: 1}]\ntasks: {t: {run: "echo from inside"}}\n' > inner.yaml
-F=$flowrun timeout 60 "$flowrun" outer.yaml > out 2>&1
+F=$flowrun timeout 140 "$flowrun" outer.yaml > out 2>&1
 same "a nested flowrun on the node whose one slot its task has" $? 0
 has "it runs in that slot" out "t@n1 | from inside"
 same "all are runs of the home" "$("$flowrun" runs | grep -cE '(inner|outer) .*succeeded')" 4
@@ -112,7 +112,7 @@ printf 'name: inner2\nnodes: [{name: n2, executor: local, slots: 1}]\nenv: {W: "
 "$flowrun" other.yaml > other 2>&1 &
 other=$!
 until_true 20 test -e has
-F=$flowrun timeout 60 "$flowrun" outer.yaml > out 2>&1 &
+F=$flowrun timeout 140 "$flowrun" outer.yaml > out 2>&1 &
 pid=$!
 inner_waits() { "$flowrun" status "$("$flowrun" runs --json | sed -nE 's/.*"run":([0-9]+).*"pipeline":"inner2".*/\1/p')" | grep -qF "waits for slots of n2, 1 of 1"; }
 until_true 20 inner_waits

@@ -1,17 +1,42 @@
 # What the scripts of this folder share. Usage in each: . "$(dirname "$0")/lib.sh"; begin BUILD
 # A script makes its own home and folder, counts its checks, and ends with "N passed, N failed". A
-# script that checked nothing has failed, and so has one that is not over after TEST_DEADLINE seconds
-# (150; 0: never).
+# script that checked nothing has failed, and so has one that checks nothing for TEST_DEADLINE seconds
+# (150; 0: for ever): however slow the machine is, one step takes less.
 set -u
 
-# Once more, below a clock.
-if [ -z "${TEST_UNDER_CLOCK:-}" ]; then
-    TEST_UNDER_CLOCK=1 timeout --foreground -k 10 "${TEST_DEADLINE:-150}" "$BASH" "$0" "$@"
+# Ends the script whose pid stands in file $1, which gets a line with each check, if none comes.
+watch_steps() {
+    local had=0 has=0 still=0
+    while [ "$still" -lt "${TEST_DEADLINE:-150}" ]; do
+        read -r -t 1 <> <(:)
+        still=$((still + 1))
+        has=$(wc -l < "$1") || return
+        [ "$has" = "$had" ] || still=0
+        had=$has
+    done
+    echo "FAILED: no check for ${TEST_DEADLINE:-150} s"
+    kill "$(head -n 1 "$1")"
+    read -r -t 10 <> <(:)
+    kill -9 "$(head -n 1 "$1")"
+}
+
+# Once more, watched.
+if [ -z "${TEST_STEPS:-}" ]; then
+    TEST_STEPS=$(mktemp "${TMPDIR:-/tmp}/fr-steps.XXXXXX") || exit 1
+    export TEST_STEPS
+    [ "${TEST_DEADLINE:-150}" = 0 ] || watch_steps "$TEST_STEPS" 2> /dev/null &
+    dog=$!
+    "$BASH" "$0" "$@"
     rc=$?
-    [ "$rc" -ne 124 ] || echo "FAILED: not over after ${TEST_DEADLINE:-150} s"
+    kill "$dog" 2> /dev/null
+    wait "$dog" 2> /dev/null
+    rm -f "$TEST_STEPS"
     exit "$rc"
 fi
-unset TEST_UNDER_CLOCK
+steps=$TEST_STEPS
+unset TEST_STEPS
+step() { echo "$$" >> "$steps"; }
+step
 
 passed=0
 failed=0
@@ -71,8 +96,8 @@ told() {
         grep -vE "^(n[0-9]|node[0-9]|control|flowrun): |^this home's host |^the host " | sort -s -k1,1
 }
 
-ok() { passed=$((passed + 1)); }
-bad() { failed=$((failed + 1)); echo "FAILED: $*"; }
+ok() { passed=$((passed + 1)); step; }
+bad() { failed=$((failed + 1)); step; echo "FAILED: $*"; }
 
 # check WHAT COMMAND…: the command must succeed.
 check() {
@@ -87,10 +112,12 @@ same() { if [ "$2" = "$3" ]; then ok; else bad "$1: got '$2', want '$3'"; fi; }
 has() { if grep -qF -- "$3" "$2"; then ok; else bad "$1: no '$3' in:"; sed 's/^/    /' "$2" | tail -40; fi; }
 hasnt() { if grep -qF -- "$3" "$2"; then bad "$1: '$3' stands in $2"; else ok; fi; }
 
-# until_true SECONDS COMMAND…: waits for a state, never for a time.
+# until_true SECONDS COMMAND…: waits for a state, never for a time: SECONDS on a machine that has nothing
+# else to do. It gives up much later, since others may have the processors.
 until_true() {
-    local end=$((SECONDS + $1))
+    local end=$((SECONDS + 30 + 4 * $1))
     shift
+    step
     until "$@" 2>/dev/null; do
         [ "$SECONDS" -lt "$end" ] || { bad "never came true: $*"; return 1; }
         read -r -t 0.05 <> <(:)

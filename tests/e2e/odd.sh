@@ -125,7 +125,7 @@ while read -r line; do
         w=${w//W/$word}
         set -- "$@" "${w//Q/$Q}"
     done
-    (cd "$odd" && exec timeout 60 "$flowrun" "$@") > out 2>&1 < /dev/null
+    (cd "$odd" && exec timeout 140 "$flowrun" "$@") > out 2>&1 < /dev/null
     check "flowrun $line ends" test $? -lt 124
     clean "flowrun $line" out
     case $line in *--json*) ;; *) same "flowrun $line keeps its direction" "$(grep -c $'\u202e' out)" 0 ;; esac

@@ -304,7 +304,7 @@ name: outer
 env: {W: "${{ env.W }}", H: "${{ env.FLOWRUN_HOME }}", F: "${{ env.F }}"}
 tasks: {nest: {run: "cd $W && touch go.z && FLOWRUN_HOME=$H $F free.yaml -p who=z"}}
 END2
-F=$flowrun timeout 30 "$flowrun" outer.yaml > out 2>&1
+F=$flowrun timeout 140 "$flowrun" outer.yaml > out 2>&1
 same "a nested flowrun" $? 0
 has "its run was not queued" out "hook@control succeeded"
 rm home/config.yaml

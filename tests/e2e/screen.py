@@ -15,7 +15,7 @@ import termios
 import time
 import unicodedata
 
-DEADLINE_S = 120
+DEADLINE_S = 400
 
 
 class Screen:

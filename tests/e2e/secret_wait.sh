@@ -67,7 +67,7 @@ rows = {r["task"]: r for r in json.load(open("status"))["tasks"]}
 assert rows["second"]["state"] == "waiting" and rows["second"]["attempts"] == 0 and "TOKEN" in rows["second"]["reason"], rows'
 until_true 20 test -e third.b
 printf 'name: beside\nnodes: [{name: n1, executor: local, slots: 1}]\ntasks: {t: {run: "echo beside"}}\n' > beside.yaml
-timeout 60 "$flowrun" beside.yaml > beside 2>&1
+timeout 140 "$flowrun" beside.yaml > beside 2>&1
 same "another run in the slot that it does not hold" $? 0
 check "it still waits" waiting "$run"
 "$flowrun" resume "$run" > lacks 2>&1 &
@@ -127,7 +127,7 @@ TOKEN=later "$flowrun" resume "$run" > gives 2>&1 &
 gives=$!
 until_true 20 holds gives "run $run ("
 until_true 20 eval '"$flowrun" status $run | grep -q "first@n1 *running"'
-TOKEN=later timeout 60 "$flowrun" attach "$run" > attached 2>&1 &
+TOKEN=later timeout 140 "$flowrun" attach "$run" > attached 2>&1 &
 attach=$!
 until_true 20 holds attached "run $run ("
 touch go.both

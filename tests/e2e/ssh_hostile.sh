@@ -70,7 +70,7 @@ clean() {
     check "$1 is UTF-8" iconv -f UTF-8 -t UTF-8 -o /dev/null "$1"
 }
 
-(ulimit -v 300000; exec timeout 60 "$flowrun" p.yaml) > out 2>&1 &
+(ulimit -v 300000; exec timeout 140 "$flowrun" p.yaml) > out 2>&1 &
 pid=$!
 got() { on 1 "for w in $ways; do ls /var/ways/\$w/*/got > /dev/null || exit 1; done"; }
 until_true 40 got
@@ -83,7 +83,7 @@ same "the good node's task is done" "$(cat good)" whole
 for w in $ways; do check "$w failed" grep -qE "^t@$w +(failed|lost|stop_unproven)" status; done
 for f in out status logs; do clean "$f"; done
 
-(ulimit -v 300000; exec timeout 100 "$flowrun" nodes --check logins.yaml) > logins 2>&1
+(ulimit -v 300000; exec timeout 140 "$flowrun" nodes --check logins.yaml) > logins 2>&1
 same "logins that say what they please" $? 6
 for w in $logins; do check "$w cannot be used" grep -qE "^$w .*cannot be used: [^ ]" logins; done
 clean logins

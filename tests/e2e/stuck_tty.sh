@@ -90,7 +90,7 @@ assert (b"succeeded" in got[before:]) == again, got[-2000:]
 END
 for how in again never; do
     rm -rf next go "$FLOWRUN_HOME"
-    check "a terminal stopped by Ctrl-S, $how" timeout 120 python3 terminal.py "$flowrun" $how
+    check "a terminal stopped by Ctrl-S, $how" timeout 140 python3 terminal.py "$flowrun" $how
 done
 same "nothing is left running" "$(left)" ""
 finish

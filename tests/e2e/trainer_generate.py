@@ -18,7 +18,7 @@ DATA = ["--dataset", "few", "--dataset_dir", "ex/data"]
 
 def run(words, world=1, code=0):
     launcher = ["launch", "--nproc_per_node", str(world), "--master_port", str(t.free_port()), "--"] if world > 1 else []
-    done = subprocess.run([t.flowtrain] + launcher + words, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([t.flowtrain] + launcher + words, capture_output=True, text=True, timeout=600)
     if done.returncode != code:
         t.check("exit status of %s" % " ".join(words), False, (done.returncode, done.stderr[-2000:]))
     return done.stdout if code == 0 else done.stderr
@@ -142,7 +142,7 @@ def loading():
     ask = ["generate", "--prompt", "What is 1 plus 1?", "--max_new_tokens", "2"] + ADAPTER
     for words in (ask, ["eval"] + ADAPTER + DATA):
         for launcher in ([], ["launch", "--nproc_per_node", "2", "--master_port", str(t.free_port()), "--"]):
-            done = subprocess.run([t.flowtrain] + launcher + words, capture_output=True, text=True, timeout=120)
+            done = subprocess.run([t.flowtrain] + launcher + words, capture_output=True, text=True, timeout=600)
             t.check("%s: it was loaded" % words[0], done.returncode == 0 and "Weights loaded" not in done.stdout and
                     done.stderr.count(">> Weights loaded: ") == 1, done.stderr[-2000:])
 
@@ -174,7 +174,7 @@ trust_remote_code: true
 
 def ask(words, code=0):
     """Answers, and what is told beside them."""
-    done = subprocess.run([t.flowtrain] + words, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([t.flowtrain] + words, capture_output=True, text=True, timeout=600)
     t.same("exit status of %s" % " ".join(words), done.returncode, code)
     return done.stdout, done.stderr
 

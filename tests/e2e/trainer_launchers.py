@@ -54,7 +54,7 @@ def skip(why):
 
 def run(words, **env):
     p = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                       env={**os.environ, **env}, timeout=100, text=True, errors="replace")
+                       env={**os.environ, **env}, timeout=600, text=True, errors="replace")
     return p.returncode, p.stdout
 
 
@@ -109,7 +109,7 @@ def unequal():
         wrap = ["unshare", "--uts", "sh", "-c", "hostname other; exec \"$@\"", "sh"] if rank == 2 else []
         runs.append(subprocess.Popen(wrap + [t.flowtrain] + PROBE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                      stdin=subprocess.DEVNULL, env={**os.environ, **env}, text=True))
-    texts = [p.communicate(timeout=100)[0] for p in runs]
+    texts = [p.communicate(timeout=600)[0] for p in runs]
     t.same("unequal machines: all end well", [p.returncode for p in runs], [0, 0, 0])
     rows = [json.loads(line)["by_rank"] for line in texts[0].splitlines() if line.startswith('{"')]
     t.same("unequal machines: the machine of each", [[r["node"] for r in row] for row in rows], [[0, 0, 1]])

@@ -32,7 +32,7 @@ def begin():
     """argv[1]: the build folder. Makes the example in ./ex."""
     global folder, flowtrain
     signal.signal(signal.SIGALRM, late)
-    signal.alarm(int(os.environ.get("TEST_DEADLINE", "150")))
+    step()
     flowtrain = os.path.abspath(os.path.join(sys.argv[1], "trainer/cli/flowtrain"))
     folder = tempfile.mkdtemp(prefix="ft-e2e.")
     atexit.register(clean)
@@ -83,7 +83,13 @@ def clean():
         print("kept:", folder)
 
 
+def step():
+    """The test comes on: it is not over until nothing is checked for TEST_DEADLINE seconds."""
+    signal.alarm(int(os.environ.get("TEST_DEADLINE", "150")))
+
+
 def check(what, good, more=""):
+    step()
     counts["passed" if good else "failed"] += 1
     if not good:
         print("FAILED: %s%s" % (what, ": %s" % (more,) if more != "" else ""), flush=True)
@@ -98,7 +104,7 @@ def has(what, text, part):
     return check(what, part in text, "no %r in:\n%s" % (part, text[-3000:]))
 
 
-def until(what, state, seconds=60):
+def until(what, state, seconds=300):
     """Polls for a state; how long it takes is no matter of the test."""
     end = time.monotonic() + seconds
     while not (value := state()):

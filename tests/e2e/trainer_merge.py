@@ -14,7 +14,7 @@ SCALE = 2.0  # alpha/r of the adapter
 
 
 def run(words, code=0):
-    done = subprocess.run([t.flowtrain] + words, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([t.flowtrain] + words, capture_output=True, text=True, timeout=600)
     t.same("exit status of %s" % " ".join(words), done.returncode, code)
     return done.stdout if code == 0 else done.stderr
 
@@ -145,7 +145,7 @@ export_legacy_format: false
 
 
 def merge(words, code=0):
-    done = subprocess.run([t.flowtrain, "merge"] + words, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([t.flowtrain, "merge"] + words, capture_output=True, text=True, timeout=600)
     t.same("exit status of merge %s" % " ".join(words), done.returncode, code)
     return done.stdout + done.stderr
 

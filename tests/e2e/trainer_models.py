@@ -27,7 +27,7 @@ def make(name):
     with open(name + ".json", "w") as f:
         json.dump(dict(SIZES, **MODELS[name]), f)
     subprocess.run([t.flowtrain, "init", "--config", name + ".json", "--output", name, "--tokenizer", "ex/model"],
-                   check=True, stdout=subprocess.DEVNULL, timeout=60)
+                   check=True, stdout=subprocess.DEVNULL, timeout=600)
 
 
 def run(out, model, device, world, steps, **more):
@@ -61,7 +61,7 @@ def train(name, device, steps, **two):
 def answers(name, device, adapter):
     words = ["generate", "--model_name_or_path", name, "--adapter_name_or_path", adapter, "--template", "default",
              "--prompt", "What is 33 plus 89?", "--max_new_tokens", "12", "--device"]
-    said = [subprocess.run([t.flowtrain] + words + [d], capture_output=True, text=True, timeout=120)
+    said = [subprocess.run([t.flowtrain] + words + [d], capture_output=True, text=True, timeout=600)
             for d in ("cpu", device)]
     t.check(name + ": it answers", all(s.returncode == 0 for s in said), said[1].stderr[-2000:])
     t.same(name + ": the answer", said[1].stdout, said[0].stdout)

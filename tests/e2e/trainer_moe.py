@@ -67,7 +67,7 @@ resume_from_checkpoint: null
 
 
 def call(words, code=0):
-    done = subprocess.run([t.flowtrain] + words, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([t.flowtrain] + words, capture_output=True, text=True, timeout=600)
     t.check("exit status of %s" % " ".join(words), done.returncode == code, (done.returncode, done.stderr[-2000:]))
     return done.stdout if code == 0 else done.stderr
 

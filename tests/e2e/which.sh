@@ -78,11 +78,11 @@ while True:
 sys.stdout.write(got.decode())
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 END
-timeout 60 python3 answer.py nonsense "$flowrun" cancel > out
+timeout 140 python3 answer.py nonsense "$flowrun" cancel > out
 same "an answer that names none" $? 2
 has "asks for the newest" out "which one? [3]"
 check "nothing was cancelled" kill -0 $second
-timeout 60 python3 answer.py 2 "$flowrun" cancel > out
+timeout 140 python3 answer.py 2 "$flowrun" cancel > out
 same "an answer" $? 0
 has "is taken" out "run 2 is cancelled"
 wait $second

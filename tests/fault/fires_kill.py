@@ -24,7 +24,7 @@ BUILD = os.path.abspath(sys.argv[1])
 KILLS = int(sys.argv[2]) if len(sys.argv) > 2 else 12
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(1 << 30)
 LIVES_S = 0.9  # the longest life of a host
-DEADLINE_S = 60 + 2 * KILLS
+DEADLINE_S = 240 + 8 * KILLS
 
 passed = failed = 0
 

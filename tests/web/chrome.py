@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import time
 
-DEADLINE = 20
+DEADLINE = 100  # a step of a page, while others have the processors
 SCRIPT = {"FireAnimationFrame", "FunctionCall", "EvaluateScript", "v8.evaluateModule", "v8.callFunction",
           "BlinkScheduler_PerformMicrotaskCheckpoint", "RunMicrotasks", "TimerFire", "EventDispatch"}
 FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
