@@ -2,10 +2,18 @@
 
 #include "engine/base/file.h"
 
+#include <string.h>
+
 enum fr_rc fr_json_parse(struct fr_str text, const char *name, json_t **out, struct fr_err *err)
 {
     json_error_t e;
 
+    *out = NULL;
+    if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0)
+        return fr_fail(err, FR_USAGE,
+                       "%s:1:1: a byte order mark stands before the JSON; save the file as UTF-8 "
+                       "without one",
+                       name);
     *out =
         json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
     if (*out != NULL)

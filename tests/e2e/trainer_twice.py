@@ -103,6 +103,33 @@ def weights(plain):
                                      "arithmetic", "--dataset_dir", "llama/data"], "lies beside a model")
 
 
+def adapters():
+    """Of an adapter: pickled weights, and one on the head of a model that is tied."""
+    with open("adapter/adapter_config.json") as f:
+        config = json.load(f)
+    for name, change in (("pickled", {}), ("on-head", {"target_modules": ["q_proj", "lm_head"]})):
+        os.mkdir(name)
+        with open(name + "/adapter_config.json", "w") as f:
+            json.dump({**config, **change}, f)
+    with open("pickled/adapter_model.bin", "w"):
+        pass
+    shutil.copy("adapter/adapter_model.safetensors", "on-head")
+    evaluate = ["eval", "--model_name_or_path", "plain", "--template", "default", "--dataset", "arithmetic", "--dataset_dir",
+                "llama/data", "--adapter_name_or_path"]
+    for name, part in (("pickled", "adapter_model.bin is not read: pickled weights may run code. Convert them once: python3"),
+                       ("on-head", "LoRA target lm_head: adapters of the head are not done")):
+        refused(name, evaluate + [name], part)
+        refused(name, ["inspect", "--verify", "--model", "plain", name], part)
+
+
+def marks():
+    """A byte order mark before JSON is refused, as by the reference's reader."""
+    with open("plain/config.json") as f:
+        text = f.read()
+    refused("a byte order mark", ["inspect", folder("mark", files={"config.json": "\ufeff" + text})],
+            "mark/config.json:1:1: a byte order mark stands before the JSON")
+
+
 def origins():
     """Where each value came from."""
     code, shown, _ = run(["inspect", "--json", folder("bare-keys", {"rope_scaling": LINEAR},
@@ -122,6 +149,8 @@ def main():
     plain = loss("plain")
     keys(plain)
     weights(plain)
+    adapters()
+    marks()
     origins()
     t.finish()
 

@@ -101,6 +101,8 @@ static const struct {
      "ds train_batch_size=7 vs hf train_batch_size (calculated)=8", FR_USAGE},
     {"micro", "{" Z ",\"train_micro_batch_size_per_gpu\":3}",
      "ds train_micro_batch_size_per_gpu=3 vs hf per_device_train_batch_size=2", FR_USAGE},
+    {"a number in quotes", "{" Z ",\"gradient_accumulation_steps\":\"2\"}",
+     "ds gradient_accumulation_steps=\"2\", which is no number, vs hf", FR_USAGE},
     {"two mismatches", "{" Z ",\"gradient_clipping\":1.0,\"gradient_accumulation_steps\":4}",
      "ds gradient_clipping=1 vs hf max_grad_norm=0.5 - ds gradient_accumulation_steps=4 vs hf "
      "gradient_accumulation_steps=1", FR_USAGE},
@@ -292,6 +294,8 @@ static const struct {
     {"{\"stage\":2,\"offload_optimizer\":{\"device\":\"cpu\"}}",
      "offload_optimizer has no effect"},
     {"{\"stage\":3,\"offload_optimizer\":{\"device\":\"none\"}}", NULL},
+    {"{\"stage\":3,\"offload_param\":{\"device\":\"auto\"}}",
+     "offload_param: device auto is none, as accelerate has it"},
     {"{\"stage\":3,\"offload_param\":{\"device\":\"cpu\"}}",
      "weights on the host are pinned whatever pin_memory says"},
     {"{\"stage\":3,\"offload_param\":{\"device\":\"cpu\",\"pin_memory\":true}}", NULL},

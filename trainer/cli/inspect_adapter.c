@@ -111,8 +111,10 @@ static enum fr_rc verify_all(struct check *k, const char *base, struct fr_err *e
 {
     struct tr_model_config c;
     char path[PATH_MAX];
-    enum fr_rc rc;
+    enum fr_rc rc = tr_lora_refuse_head(k->lora, err);
 
+    if (rc != FR_OK)
+        return rc;
     if (find_base(base, k->lora, path)) {
         if ((rc = tr_model_config_load(path, &c, err)) == FR_OK)
             rc = tr_model_tensors(&c, check_module, k, err);
@@ -180,7 +182,7 @@ enum fr_rc tr_inspect_adapter(const char *dir, const char *base, bool verify, js
     if (rc != FR_OK)
         return rc;
     (void)snprintf(path, sizeof(path), "%.4000s/adapter_model.safetensors", dir);
-    rc = tr_st_open(path, &st, err);
+    rc = tr_lora_weights(dir, &st, err);
     if (rc == FR_OK)
         rc = put_facts(&lora, st, out, err);
     if (rc == FR_OK && verify) {

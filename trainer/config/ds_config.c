@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -46,7 +47,15 @@ enum fr_rc tr_ds_match(struct tr_ds_read *r, const struct tr_fields *f, const ch
 
     if (v == NULL)
         return FR_OK;
-    *out = tr_ds_auto(v) ? want : json_is_number(v) ? json_number_value(v) : NAN;
+    if (!tr_ds_auto(v) && !json_is_number(v)) {
+        char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+
+        fr_buf_fmt(&r->mismatch, " - ds %s=%.60s, which is no number, vs hf %s=%g", key,
+                   text != NULL ? text : "", flag, want);
+        free(text);
+        return FR_OK;
+    }
+    *out = tr_ds_auto(v) ? want : json_number_value(v);
     if (*out != want)
         fr_buf_fmt(&r->mismatch, " - ds %s=%g vs hf %s=%g", key, *out, flag, want);
     return FR_OK;

@@ -148,7 +148,12 @@ static enum fr_rc read_offload(struct tr_ds_read *r, const struct tr_fields *zer
         *o->device = TR_OFFLOAD_CPU;
     else if (strcmp(device, "nvme") == 0)
         *o->device = TR_OFFLOAD_NVME;
-    else if (strcmp(device, "none") != 0 && strcmp(device, "auto") != 0)
+    else if (strcmp(device, "auto") == 0)
+        tr_ds_note(r,
+                   "%s: device auto is none, as accelerate has it; write cpu to keep them in host "
+                   "memory",
+                   key);
+    else if (strcmp(device, "none") != 0)
         return tr_field_bad(&f, "device", "none, cpu or nvme", err);
     if (*o->device == TR_OFFLOAD_NVME && path == NULL)
         return fr_fail(err, FR_USAGE, "%s: nvme needs nvme_path", where);

@@ -317,11 +317,24 @@ static enum fr_rc no_match(const struct tr_lora_config *c, const struct tr_lora_
     return FR_USAGE;
 }
 
+enum fr_rc tr_lora_refuse_head(const struct tr_lora_config *c, struct fr_err *err)
+{
+    struct tr_lora_hit hit;
+    enum fr_rc rc = tr_lora_match(c, "lm_head", &hit, err);
+
+    if (rc != FR_OK || !hit.adapted)
+        return rc;
+    return fr_fail(err, FR_UNSUPPORTED,
+                   "LoRA target lm_head: adapters of the head are not done. PEFT adapts the head "
+                   "alone; where it is tied, the embedding stays as it is and merging changes "
+                   "both. Take lm_head out of the targets");
+}
+
 static enum fr_rc check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
                         size_t *hits, struct fr_buf *notes, struct fr_err *err)
 {
     struct tally t = {0};
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = tr_lora_refuse_head(c, err);
 
     *hits = 0;
     for (size_t i = 0; i < m->n && rc == FR_OK; i++)

@@ -25,6 +25,7 @@
 #include "engine/base/str.h"
 #include "trainer/config/args.h"
 #include "trainer/config/model_config.h"
+#include "trainer/tensor/safetensors.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,6 +68,14 @@ enum fr_rc tr_lora_resolve(struct tr_lora_config *c, const struct tr_model_confi
 /* Reads DIR/adapter_config.json. Variants that change the base model or the formula (DoRA, biases,
  * modules_to_save, pissa …) are FR_UNSUPPORTED by key. */
 enum fr_rc tr_lora_read(const char *dir, struct tr_lora_config *out, struct fr_err *err);
+
+/* Opens DIR/adapter_model.safetensors. Pickled weights instead of it are not read: FR_NOTFOUND says
+ * how to convert them. */
+enum fr_rc tr_lora_weights(const char *dir, struct tr_st **out, struct fr_err *err);
+
+/* FR_UNSUPPORTED where the head is a target: a model that is tied has no module of that name here,
+ * and PEFT would adapt it all the same. */
+enum fr_rc tr_lora_refuse_head(const struct tr_lora_config *c, struct fr_err *err);
 
 /* Writes DIR/adapter_config.json: sorted keys, indent 2, the keys that every PEFT since 0.10
  * knows. */

@@ -1,5 +1,6 @@
 #include "trainer/config/lora_config.h"
 
+#include "engine/base/sys.h"
 #include "trainer/config/fields.h"
 
 #include <limits.h>
@@ -199,6 +200,25 @@ enum fr_rc tr_lora_read(const char *dir, struct tr_lora_config *out, struct fr_e
     if (rc != FR_OK)
         tr_lora_finish(out);
     return rc;
+}
+
+enum fr_rc tr_lora_weights(const char *dir, struct tr_st **out, struct fr_err *err)
+{
+    char path[PATH_MAX], pickled[PATH_MAX];
+    struct stat st;
+
+    *out = NULL;
+    if (snprintf(path, sizeof(path), "%s/adapter_model.safetensors", dir) >= PATH_MAX ||
+        snprintf(pickled, sizeof(pickled), "%s/adapter_model.bin", dir) >= PATH_MAX)
+        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
+    if (fr_sys.lstat(path, &st) == 0 || fr_sys.lstat(pickled, &st) != 0)
+        return tr_st_open(path, out, err);
+    return fr_fail(err, FR_NOTFOUND,
+                   "%s is not read: pickled weights may run code. Convert them once: python3 -c "
+                   "\"import torch, safetensors.torch as s; "
+                   "s.save_file(torch.load('adapter_model.bin', weights_only=True), "
+                   "'adapter_model.safetensors', {'format': 'pt'})\"",
+                   pickled);
 }
 
 /* A number as PEFT writes it: an integer where it is one. */

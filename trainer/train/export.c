@@ -157,7 +157,7 @@ enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *
 
     snprintf(path, sizeof(path), "%s/adapter_model.safetensors", dir);
     if (rc == FR_OK)
-        rc = tr_st_open(path, &st, err);
+        rc = tr_lora_weights(dir, &st, err);
     if (rc == FR_OK && tr_st_count(st) != p->n * 2)
         rc = fr_fail(err, FR_USAGE, "it holds %zu tensors, the model's adapters are %zu",
                      tr_st_count(st), p->n * 2);
