@@ -140,6 +140,26 @@ def cut_off():
     t.check("there was one", losses[-1] > 1, losses)
 
 
+def columns():
+    """A file of columns is read by the Python that has pyarrow; here a program that has the records stands for it."""
+    os.mkdir("columns")
+    with open("columns/dataset_info.json", "w") as f:
+        json.dump({"lines": {"file_name": "rows.jsonl"}, "columns": {"file_name": "rows.parquet"}}, f)
+    with open("columns/rows.jsonl", "w") as f:
+        f.writelines(json.dumps({"instruction": "count %d" % k, "input": "", "output": "it is %d" % k}) + "\n" for k in range(20))
+    open("columns/rows.parquet", "w").close()
+    with open("python", "w") as f:
+        f.write("#!/bin/sh\nexec cat \"${3%parquet}jsonl\"\n")
+    os.chmod("python", 0o755)
+    flags = dict(BASE, steps=2, dataset_dir="columns", save_strategy="no", tokenized_path=None)
+    t.train("lines", "lines-out", 1, dataset="lines", **flags)
+    t.train("columns", "columns-out", 1, dataset="columns", env={"FLOWTRAIN_PYTHON": os.path.abspath("python")}, **flags)
+    t.same("columns: losses as of lines", t.losses("columns-out"), t.losses("lines-out"))
+    run = t.launch("none-out", 1, dataset="columns", env={"FLOWTRAIN_PYTHON": "/nowhere/python3"}, **flags)
+    t.check("no Python: refused", run.wait() != 0)
+    t.has("no Python: what to do", run.text(), "Install it (pip install pyarrow), name one that has it (FLOWTRAIN_PYTHON=")
+
+
 def tokenizers():
     """A tokenizer's class and special tokens, where the files of its folder differ."""
     with open("ex/model/tokenizer_config.json") as f:
@@ -167,6 +187,7 @@ def main():
     t.begin()
     tokenizers()
     cut_off()
+    columns()
     saves()
     older()
     logs()

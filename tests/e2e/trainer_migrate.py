@@ -98,9 +98,15 @@ def messages():
                            (dict(file_name="empty.jsonl"), "Cannot find valid samples"),
                            (dict(hf_hub_url="a/b"), "hf_hub_url: nothing is downloaded, give file_name"),
                            (dict(file_name="../model/config.bin"),
-                            "only .json, .jsonl, .csv and .txt files are done, also packed as .gz or .zst")):
+                            "only .json, .jsonl, .csv and .txt files are done, also packed as .gz or .zst, and .parquet and .arrow files"),
+                           (dict(file_name="a.parquet"), "a Python with pyarrow reads .parquet files, but"),
+                           (dict(file_name="twice.jsonl"), "stands twice in the record, and datasets refuses such a file")):
         if "file_name" in entry:
             open("example/model/config.bin", "w").close()
+            open("example/data/a.parquet", "w").close()
+            os.environ["FLOWTRAIN_PYTHON"] = "/nowhere/python3"
+            with open("example/data/twice.jsonl", "w") as f:
+                f.write('{"instruction": "a", "output": "b", "output": "c"}\n')
             with open("example/data/empty.jsonl", "w") as f:
                 f.write('{"instruction": "a", "output": null}\n')
         info(**entry)

@@ -298,6 +298,22 @@ static const struct {
     {"bad line", "{\"file_name\": \"a.jsonl\"}", "a.jsonl",
      "{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": ", NULL, FR_USAGE,
          "a.jsonl:2:"},
+    {"a key twice in a line", "{\"file_name\": \"a.jsonl\"}", "a.jsonl",
+     "{\"instruction\": \"{\\\"a\\\":1\", \"output\": \"b\"}\n"
+     "{\"instruction\": \"a\", \"output\": \"b\", \"\\u006futput\": \"c\"}", NULL, FR_USAGE,
+     "a.jsonl:2: the key 'output' stands twice in the record, and datasets refuses such a file"},
+    {"a key twice in a list or inside", "{\"file_name\": \"a.json\"}", "a.json",
+     "[{\"instruction\": \"a\", \"output\": \"b\", \"output\": \"c\"}]", "ac", FR_OK, ""},
+    {"a key twice inside", "{\"file_name\": \"a.jsonl\"}", "a.jsonl",
+     "{\"instruction\": \"a\", \"output\": \"b\", "
+     "\"more\": {\"x\": 1, \"x\": [{\"y\": 2, \"y\": 3}]}}",
+     "ab", FR_OK, ""},
+    {"csv, answers that are numbers", "{\"file_name\": \"a.csv\"}", "a.csv",
+     "instruction,output\na,1\nb,2.5\n", "a1|b2.5", FR_OK,
+     "data set 'x': all answers in the column 'output' are numbers, which datasets gives a type"},
+    {"answers that are times", "{\"file_name\": \"a.jsonl\"}", "a.jsonl",
+     "{\"instruction\": \"a\", \"output\": \"2024-01-02\"}", "a2024-01-02", FR_OK,
+     "are dates and times, which datasets gives a type of their own: LLaMA-Factory drops these"},
     {"no object", "{\"file_name\": \"a.jsonl\"}", "a.jsonl", "7", NULL, FR_USAGE,
      "a.jsonl:1: expected an object"},
     {"empty file", "{\"file_name\": \"a.jsonl\"}", "a.jsonl", " \n", NULL, FR_USAGE, "holds no "

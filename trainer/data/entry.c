@@ -1,6 +1,7 @@
 #include "trainer/data/records.h"
 
 #include "engine/base/file.h"
+#include "trainer/data/columns.h"
 #include "trainer/data/csv.h"
 #include "trainer/data/pyjson.h"
 #include "trainer/data/unpack.h"
@@ -129,12 +130,14 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-enum file_type { TYPE_JSON, TYPE_CSV, TYPE_TEXT, TYPE_OTHER };
+enum file_type { TYPE_JSON, TYPE_CSV, TYPE_TEXT, TYPE_COLUMNS, TYPE_OTHER };
 
 static enum file_type type_of(const char *path)
 {
     struct fr_str name = tr_unpacked_name(path);
 
+    if (tr_is_columns(fr_str_of(path)))
+        return TYPE_COLUMNS;
     if (has_suffix(name, ".json") || has_suffix(name, ".jsonl"))
         return TYPE_JSON;
     if (has_suffix(name, ".txt"))
@@ -159,6 +162,10 @@ static enum fr_rc list_files(const char *path, struct tr_data_entry *e, struct f
         return rc;
     }
     fr_sys.close(fd);
+    if (S_ISDIR(st.st_mode) &&
+        ((rc = tr_columns_saved(path, arena, &e->files, &e->nfiles, err)) != FR_OK ||
+         e->files != NULL))
+        return rc;
     if (S_ISDIR(st.st_mode) && fr_sys.list(path, &names, &n) != 0)
         return fr_fail_errno(err, errno, "data folder %s", path);
     e->files = fr_arena_array(arena, n + 1, sizeof(e->files[0]));
@@ -170,7 +177,7 @@ static enum fr_rc list_files(const char *path, struct tr_data_entry *e, struct f
         else if (type_of(file) == TYPE_OTHER)
             rc = fr_fail(err, FR_UNSUPPORTED,
                          "%s: only .json, .jsonl, .csv and .txt files are done, also packed as "
-                         ".gz or .zst",
+                         ".gz or .zst, and .parquet and .arrow files",
                          file);
         else if (e->nfiles > 0 && type_of(file) != type_of(e->files[0]))
             rc = fr_fail(err, FR_USAGE, "%s: the files of a folder are of one type, as %s is", file,
@@ -218,7 +225,9 @@ static enum fr_rc read_entry(const json_t *v, const char *dir, struct tr_data_en
         return fr_fail(err, FR_USAGE, "formatting '%s', expected alpaca, sharegpt or openai", form);
     e->form = (enum tr_data_form)i;
     e->num_samples = json_is_integer(count) ? json_integer_value(count) : -1;
-    if (snprintf(path, sizeof(path), "%s/%s", dir, file) >= PATH_MAX)
+    bool whole = file[0] == '/'; /* as os.path.join has it */
+    if (snprintf(path, sizeof(path), "%s%s%s", whole ? "" : dir, whole ? "" : "/", file) >=
+        PATH_MAX)
         return fr_fail(err, FR_USAGE, "file name too long: %s", file);
     if ((rc = read_columns(v, e, arena, err)) != FR_OK)
         return rc;
@@ -269,6 +278,81 @@ enum fr_rc tr_entry_read(const char *dir, const char *name, struct fr_arena *are
     return rc;
 }
 
+/* A walk through the members of an object, which is known to be well formed. */
+struct members {
+    const char *p, *end;
+    int depth;
+    struct fr_str key; /* of the member: as it is written, quotes included */
+};
+
+/* False behind the last member. */
+static bool next_member(struct members *m)
+{
+    for (; m->p < m->end; m->p++) {
+        char c = *m->p;
+
+        if (c == '"') {
+            const char *string = m->p;
+
+            for (m->p++; m->p < m->end && *m->p != '"'; m->p++)
+                m->p += *m->p == '\\';
+            m->key = (struct fr_str){string, (size_t)(m->p + 1 - string)};
+        } else if (c == '{' || c == '[') {
+            m->depth++;
+        } else if (c == '}' || c == ']') {
+            m->depth--;
+        } else if (c == ':' && m->depth == 1) {
+            m->p++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t count_members(struct fr_str text)
+{
+    struct members m = {.p = text.p, .end = text.p + text.n};
+    size_t n = 0;
+
+    while (next_member(&m))
+        n++;
+    return n;
+}
+
+/* Names the first key that is there twice. */
+static enum fr_rc twice(struct fr_str text, const char *where, struct fr_err *err)
+{
+    struct members m = {.p = text.p, .end = text.p + text.n};
+    json_t *seen = json_object(), *name = NULL;
+
+    while (next_member(&m)) {
+        json_decref(name);
+        name = json_loadb(m.key.p, m.key.n, JSON_DECODE_ANY, NULL);
+        if (name == NULL || json_object_get(seen, json_string_value(name)) != NULL)
+            break;
+        (void)json_object_set_new(seen, json_string_value(name), json_true());
+    }
+    fr_fail(err, FR_USAGE,
+            "%s: the key '%.80s' stands twice in the record, and datasets refuses such a file: "
+            "keep one of them",
+            where, name != NULL ? json_string_value(name) : "");
+    json_decref(name);
+    json_decref(seen);
+    return FR_USAGE;
+}
+
+enum fr_rc tr_record_parse(struct fr_str line, const char *where, json_t **out, struct fr_err *err)
+{
+    enum fr_rc rc = tr_pyjson_parse(line, where, out, err);
+
+    if (rc == FR_OK && json_is_object(*out) && json_object_size(*out) != count_members(line)) {
+        json_decref(*out);
+        *out = NULL;
+        rc = twice(line, where, err);
+    }
+    return rc;
+}
+
 /* One object a line; blank lines are passed over. */
 static enum fr_rc read_lines(const char *path, struct fr_str text,
                              const struct tr_record_sink *sink, struct fr_err *err)
@@ -290,7 +374,7 @@ static enum fr_rc read_lines(const char *path, struct fr_str text,
             struct fr_str one = {p, (size_t)(stop - p)};
             if (sink->line != NULL)
                 rc = sink->line(sink->arg, one, where, err);
-            else if ((rc = tr_pyjson_parse(one, where, &v, err)) == FR_OK)
+            else if ((rc = tr_record_parse(one, where, &v, err)) == FR_OK)
                 rc = sink->each(sink->arg, v, where, err);
             json_decref(v);
         }
@@ -345,7 +429,9 @@ enum fr_rc tr_records_read(const char *path, const struct tr_record_sink *sink, 
     enum fr_rc rc;
 
     b->n = 0;
-    if ((rc = tr_file_unpack(path, DATA_MAX_BYTES, b, err)) != FR_OK)
+    rc = type_of(path) == TYPE_COLUMNS ? tr_columns_read(path, DATA_MAX_BYTES, b, err)
+                                       : tr_file_unpack(path, DATA_MAX_BYTES, b, err);
+    if (rc != FR_OK)
         return rc;
     size_t mark = b->n >= 3 && memcmp(b->p, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* of UTF-8 */
     i = mark;

@@ -50,7 +50,7 @@ enum fr_rc tr_record_text(const struct tr_data_entry *entry, const json_t *recor
 
 /* Calls each for every record of a .json or .jsonl file: one list of objects, or an object a line;
  * of a .csv file (csv.h); or of a .txt file, whose lines are records {"text": …}; each of
- * them may be packed (unpack.h).
+ * them may be packed (unpack.h). Or of a .parquet or .arrow file (columns.h).
  * where is "FILE:LINE" or "FILE, record N". Stops at the first failure. */
 struct tr_record_sink {
     enum fr_rc (*each)(void *arg, const json_t *record, const char *where, struct fr_err *err);
@@ -59,6 +59,10 @@ struct tr_record_sink {
     void *arg;
     struct fr_buf *bytes; /* the file's bytes, kept until the next file; may not be NULL */
 };
+
+/* One line of a file with an object a line. Of a key inside of a value that is there twice the last
+ * one counts; FR_USAGE: one of the record itself is, where pyarrow refuses the file. */
+enum fr_rc tr_record_parse(struct fr_str line, const char *where, json_t **out, struct fr_err *err);
 
 enum fr_rc tr_records_read(const char *path, const struct tr_record_sink *sink, struct fr_err *err);
 

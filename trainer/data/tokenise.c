@@ -2,6 +2,8 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/sys.h"
+#include "trainer/data/answers.h"
+#include "trainer/data/columns.h"
 #include "trainer/data/mt.h"
 #include "trainer/data/pyjson.h"
 
@@ -35,12 +37,13 @@ struct job {
     struct slot *slots; /* own: BATCH of them */
     int nslots;
     struct tr_tokens *out;
-    size_t cap;         /* of out->offsets */
-    int64_t first;      /* where this data set's samples begin */
-    int64_t records;    /* of this data set */
-    unsigned columns;   /* those that one of these has, as bits by tr_record_column */
-    bool left;          /* records behind max_samples were not looked at */
-    struct fr_buf keys; /* owns: of the first of these */
+    size_t cap;                /* of out->offsets */
+    int64_t first;             /* where this data set's samples begin */
+    int64_t records;           /* of this data set */
+    unsigned columns;          /* those that one of these has, as bits by tr_record_column */
+    bool left;                 /* records behind max_samples were not looked at */
+    struct fr_buf keys;        /* owns: of the first of these */
+    struct tr_answers answers; /* of this data set */
     struct fr_buf *warnings;
     struct fr_buf reasons; /* owns: the first of the dropped records, "WHERE: WHY" */
     int64_t dropped;       /* of all data sets */
@@ -100,7 +103,7 @@ static void encode_slot(const struct job *j, struct slot *s, struct tr_encoder *
     s->rc = FR_OK;
     s->why = NULL;
     if (s->line.p != NULL &&
-        (s->rc = tr_pyjson_parse(s->line, s->where, &s->record, &s->err)) != FR_OK)
+        (s->rc = tr_record_parse(s->line, s->where, &s->record, &s->err)) != FR_OK)
         return;
     if (j->o->pretrain) {
         encode_text(j, s, e);
@@ -171,6 +174,30 @@ static void note_columns(struct job *j, const json_t *record)
             fr_buf_fmt(&j->keys, "%s%s", j->keys.n > 0 ? ", " : "", key);
 }
 
+/* Answers that LLaMA-Factory would not see as text. */
+static void note_answer(struct job *j, const json_t *record)
+{
+    const char *file = j->entry->files[0];
+
+    if (j->o->pretrain || j->entry->form != TR_FORM_ALPACA || j->entry->response == NULL ||
+        tr_is_columns(fr_str_of(file)))
+        return;
+    tr_answers_note(&j->answers, strstr(file, ".csv") != NULL,
+                    json_object_get(record, j->entry->response));
+}
+
+static void tell_answers(struct job *j)
+{
+    const char *kind = tr_answers_are(&j->answers);
+
+    if (kind != NULL && j->warnings != NULL)
+        fr_buf_fmt(j->warnings,
+                   "data set '%s': all answers in the column '%s' are %s, which datasets gives a "
+                   "type of their own: LLaMA-Factory drops these records, here their text is "
+                   "trained on\n",
+                   j->entry->name, j->entry->response, kind);
+}
+
 /* A column that no record has is a name that is wrong in dataset_info.json, or in the data. */
 static enum fr_rc check_columns(struct job *j, struct fr_err *err)
 {
@@ -190,6 +217,12 @@ static enum fr_rc check_columns(struct job *j, struct fr_err *err)
     return FR_OK;
 }
 
+static void note_record(struct job *j, const json_t *record)
+{
+    note_columns(j, record);
+    note_answer(j, record);
+}
+
 /* Encodes the batch on all threads and takes it up in the order of the file, so that samples,
  * warnings and the first error are the same with any number of them. */
 static enum fr_rc flush(struct job *j, struct fr_err *err)
@@ -204,7 +237,7 @@ static enum fr_rc flush(struct job *j, struct fr_err *err)
         if (rc == FR_OK)
             rc = take_slot(j, s, err);
         if (rc == FR_OK)
-            note_columns(j, s->record);
+            note_record(j, s->record);
         json_decref(s->record);
         s->record = NULL;
         fr_arena_reset(&s->arena);
@@ -387,11 +420,13 @@ enum fr_rc tr_tokenise(const struct tr_sources *s, struct tr_tokens *out, struct
         j.records = 0;
         j.columns = 0;
         j.left = false;
+        j.answers = (struct tr_answers){.seen = 0};
         j.keys.n = 0;
         for (size_t k = 0; rc == FR_OK && k < j.entry->nfiles; k++)
             rc = one_file(&j, j.entry->files[k], &bytes, err);
         if (rc == FR_OK)
             rc = check_columns(&j, err);
+        tell_answers(&j);
         if (rc == FR_OK && j.entry->num_samples >= 0)
             rc = resample(&j, err);
         out->sets[i] = out->n - j.first;
