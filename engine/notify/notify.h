@@ -23,9 +23,9 @@ int64_t fr_notify_quiet_end(const json_t *rule, const struct fr_zone *zone, int6
 void fr_notify_type(const char *kind, struct fr_buf *out);
 
 /* Adds what the variables of OpenTelemetry's exporters ask for (OTEL_EXPORTER_OTLP_ENDPOINT,
- * OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, and …_HEADERS): a channel FR_COLLECTOR that gets the trace of
- * each run that is over, unless there is a channel of that name. rules: NULL or of fr_notify_json.
- * Returns whether they ask for it. */
+ * OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, and …_HEADERS; see otel.h): a channel FR_COLLECTOR that gets
+ * the trace of each run that is over, unless there is a channel of that name. rules: NULL or of
+ * fr_notify_json. Returns whether they ask for it. */
 #define FR_COLLECTOR "otlp"
 bool fr_notify_collector(json_t *channels, json_t *rules);
 

@@ -1,5 +1,6 @@
 /* Which rule wants an event. */
 #include "engine/notify/notify.h"
+#include "engine/notify/otel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,8 @@ bool fr_notify_collector(json_t *channels, json_t *rules)
                                                 : NULL;
     json_t *channel;
 
-    if ((!is_set(own) && !is_set(all)) || json_object_get(channels, FR_COLLECTOR) != NULL)
+    if (!fr_otel_wanted() || (!is_set(own) && !is_set(all)) ||
+        json_object_get(channels, FR_COLLECTOR) != NULL)
         return false;
     channel = json_pack("{s:s, s:{s:s}}", "kind", "otlp", "url", "env", is_set(own) ? own : all);
     if (!is_set(own))

@@ -6,6 +6,7 @@
 #include "engine/base/sign.h"
 #include "engine/base/sys.h"
 #include "engine/notify/curl.h"
+#include "engine/notify/otel.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -54,6 +55,7 @@ struct letter { /* what is sent, and who frees it: send_http() */
     struct fr_buf url, secrets, given, body, lines[HEADERS_MOST];
     const char *headers[HEADERS_MOST];
     size_t n;
+    size_t left_out; /* of the headers that were given */
 };
 
 static struct fr_buf *add_header(struct letter *l)
@@ -74,41 +76,24 @@ static enum fr_rc sign(struct letter *l, const char *key, struct fr_err *err)
     return fr_webhook_sign(l->secrets.p, &m, signature, err);
 }
 
-static int hex_of(char c)
+/* As the exporters of OpenTelemetry are given them. Entries that are none are counted. */
+static enum fr_rc add_headers(struct letter *l, const char *list, struct fr_err *err)
 {
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    return (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
-}
+    json_t *all = fr_otel_headers(list, &l->left_out), *value;
+    const char *name;
+    enum fr_rc rc = all != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for headers");
 
-/* "name=value,name=value", values with %XX (W3C Baggage, as OTLP's headers are given). */
-static enum fr_rc add_headers(struct letter *l, char *list, struct fr_err *err)
-{
-    for (char *next; list != NULL; list = next) {
-        char *eq = strchr(list, '=');
-        struct fr_buf *line;
+    if (l->n + json_object_size(all) > HEADERS_MOST)
+        rc = fr_fail(err, FR_USAGE, "there are more than %d headers", HEADERS_MOST);
+    json_object_foreach(all, name, value)
+    {
+        const char *text = json_string_value(value);
 
-        next = strchr(list, ',');
-        if (next != NULL)
-            *next++ = '\0';
-        if (eq == NULL || (next != NULL && eq >= next) || l->n >= HEADERS_MOST)
-            return fr_fail(err, FR_USAGE, "headers are not NAME=VALUE,NAME=VALUE");
-        *eq = '\0';
-        line = add_header(l);
-        fr_buf_fmt(line, "%s: ", list + strspn(list, " "));
-        for (const char *p = eq + 1; *p != '\0'; p++) {
-            bool coded = p[0] == '%' && hex_of(p[1]) >= 0 && hex_of(p[2]) >= 0;
-            char c = *p;
-
-            if (coded)
-                c = (char)(hex_of(p[1]) << 4 | hex_of(p[2]));
-            if ((unsigned char)c < ' ')
-                return fr_fail(err, FR_USAGE, "headers have a control character");
-            fr_buf_add(line, &c, 1);
-            p += coded ? 2 : 0;
-        }
+        if (rc == FR_OK) /* libcurl sends one without a value where it ends in ";" */
+            fr_buf_fmt(add_header(l), text[0] != '\0' ? "%s: %s" : "%s;", name, text);
     }
-    return FR_OK;
+    json_decref(all);
+    return rc;
 }
 
 static enum fr_rc write_letter(struct letter *l, const json_t *channel, const char *key,
@@ -120,13 +105,12 @@ static enum fr_rc write_letter(struct letter *l, const json_t *channel, const ch
                                                : json_incref((json_t *)message);
     char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
     const char *path = text_of(channel, "path");
-    enum fr_rc rc = look_up(channel, "url", &l->url, err);
+    struct fr_buf base = {0};
+    enum fr_rc rc = look_up(channel, "url", path != NULL ? &base : &l->url, err);
 
-    if (rc == FR_OK && path != NULL) {
-        while (l->url.n > 0 && l->url.p[l->url.n - 1] == '/')
-            l->url.p[--l->url.n] = '\0';
-        fr_buf_text(&l->url, path);
-    }
+    if (rc == FR_OK && path != NULL)
+        fr_otel_endpoint(base.p, path, &l->url);
+    fr_buf_finish(&base);
     if (text != NULL)
         fr_buf_text(&l->body, text);
     free(text);
@@ -147,6 +131,16 @@ static enum fr_rc write_letter(struct letter *l, const json_t *channel, const ch
     if (rc == FR_OK && (l->body.bad || l->body.n == 0))
         rc = fr_fail(err, FR_NOMEM, "no memory for a message");
     return rc;
+}
+
+/* Which they are may be a secret. */
+static void say_left_out(size_t n, struct fr_sent *out)
+{
+    size_t at = strlen(out->text);
+
+    snprintf(out->text + at, sizeof(out->text) - at,
+             "; headers: %zu of its entries %s not NAME=VALUE and left out", n,
+             n == 1 ? "was" : "were");
 }
 
 /* answer: gets what the receiver says; NULL: only its status matters. */
@@ -171,6 +165,8 @@ static enum fr_rc send_http(const json_t *channel, const char *key, const json_t
         rc = fr_http_send(&req, &reply, err);
     if (rc == FR_OK)
         fr_notify_status(reply.status, reply.retry_after_s, out);
+    if (rc == FR_OK && l.left_out > 0)
+        say_left_out(l.left_out, out);
     fr_buf_finish(&l.url);
     fr_buf_finish(&l.secrets);
     fr_buf_finish(&l.given);

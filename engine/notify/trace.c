@@ -2,6 +2,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
+#include "engine/notify/otel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -381,12 +382,14 @@ static enum fr_rc read_events(struct tracing *t, struct fr_store *st, struct fr_
 static json_t *request_of(json_t *spans)
 {
     char host[256] = "";
-    json_t *about = json_array();
+    json_t *about = json_array(), *resource, *value;
+    const char *key;
 
     (void)gethostname(host, sizeof(host) - 1);
-    put_text(about, "service.name", "flowrun");
-    put_text(about, "service.version", FLOWRUN_VERSION);
-    put_text(about, "host.name", host);
+    resource = fr_otel_resource(json_pack("{s:s, s:s, s:s}", "service.name", "flowrun",
+                                          "service.version", FLOWRUN_VERSION, "host.name", host));
+    json_object_foreach(resource, key, value) put_text(about, key, json_string_value(value));
+    json_decref(resource);
     return json_pack("{s:[{s:{s:o}, s:[{s:{s:s, s:s}, s:o}]}]}", "resourceSpans", "resource",
                      "attributes", about, "scopeSpans", "scope", "name", "flowrun", "version",
                      FLOWRUN_VERSION, "spans", spans);

@@ -97,13 +97,21 @@ same "a test" $? 0
 
 # ---- by the variables of exporters, while nobody listens ----
 rm home/config.yaml
-export OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:$http/base/" OTEL_EXPORTER_OTLP_HEADERS=x-key=other
+export OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:$http/base/" OTEL_EXPORTER_OTLP_HEADERS="X-Key=other,bad, ,"
+export OTEL_RESOURCE_ATTRIBUTES=service.name=x,deployment.environment=lab OTEL_SERVICE_NAME=nightly
+OTEL_SDK_DISABLED=true "$flowrun" p.yaml > out 2>&1
+same "nothing is sent where the SDK is off" "$("$flowrun" notify list --channel otlp)" "there is no such delivery"
+"$flowrun" rm 3 > out 2>&1
 echo "503 1" > rx/answer
 "$flowrun" p.yaml > out 2>&1
-"$flowrun" trace 3 > trace
+"$flowrun" trace 4 > trace
+same "the resource is what the variables say" "$(python3 -c '
+import json
+of = {a["key"]: a["value"]["stringValue"] for a in json.load(open("trace"))["resourceSpans"][0]["resource"]["attributes"]}
+print(of["service.name"], of["deployment.environment"])')" "nightly lab"
 same "it was tried" "$(python3 sent.py /base/v1/traces)" "1 application/json other None True"
 "$flowrun" notify list --channel otlp > list
-has "and waits" list "waiting      1  HTTP status 503; next try"
+has "and waits" list "waiting      1  HTTP status 503; headers: 1 of its entries was not NAME=VALUE and left out; next try"
 rm rx/answer
 printf '%s' '{"partialSuccess": {"rejectedSpans": "2", "errorMessage": "too old\u001b[2J"}}' > rx/says
 "$flowrun" serve > served 2>&1 &

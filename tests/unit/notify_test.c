@@ -2,6 +2,7 @@
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "engine/notify/notify.h"
+#include "engine/notify/otel.h"
 
 #include "tests/unit/check.h"
 
@@ -459,6 +460,102 @@ static void test_collector(void)
     check_row("");
 }
 
+/* ---- what the SDK of Python makes of its variables (tests/golden/otel.py) ---- */
+
+static void check_lists(const json_t *rows, bool headers)
+{
+    json_t *row;
+    size_t i;
+
+    CHECK(json_array_size(rows) > 10);
+    json_array_foreach((json_t *)rows, i, row)
+    {
+        const char *text = json_string_value(json_array_get(row, 0));
+        size_t bad = 0;
+        json_t *got = headers ? fr_otel_headers(text, &bad) : fr_otel_attributes(text);
+        char *shown = json_dumps(got, JSON_COMPACT);
+
+        check_row(text);
+        if (!CHECK(json_equal(got, json_array_get(row, 1))))
+            printf("   %s\n", shown);
+        free(shown);
+        json_decref(got);
+    }
+}
+
+static void test_otel(void)
+{
+    json_t *doc = json_load_file(SOURCE_ROOT "/tests/golden/otel.json", 0, NULL), *row;
+    struct fr_buf got = {0};
+    size_t i, bad = 0;
+
+    check_lists(json_object_get(doc, "headers"), true);
+    check_lists(json_object_get(doc, "attributes"), false);
+    json_array_foreach(json_object_get(doc, "endpoints"), i, row)
+    {
+        const char *all = json_string_value(json_object_get(json_array_get(row, 0), "all"));
+        const char *own = json_string_value(json_object_get(json_array_get(row, 0), "own"));
+        const char *want = json_string_value(json_array_get(row, 1));
+
+        fr_buf_cut(&got, got.n);
+        if (own == NULL || own[0] == '\0')
+            fr_otel_endpoint(all, "/v1/traces", &got);
+        CHECK_TEXT(got.n > 0 ? got.p : own, want);
+    }
+    fr_buf_finish(&got);
+    json_decref(doc);
+
+    check_row("a query stays behind the path; the SDK puts the path behind it");
+    fr_otel_endpoint("http://c/base/?token=1/2", "/v1/traces", &got);
+    CHECK_TEXT(got.p, "http://c/base/v1/traces?token=1/2");
+    fr_buf_finish(&got);
+    check_row("a control character in a value; the SDK has it, and then cannot send");
+    doc = fr_otel_headers("a=x%0d%0ab:%201,c=2,bad,%20=3", &bad);
+    CHECK_INT(json_object_size(doc), 1);
+    CHECK_INT(bad, 3);
+    json_decref(doc);
+    check_row("");
+}
+
+/* Whether anything is sent, and about what. */
+static void test_otel_asked(void)
+{
+    static const struct {
+        const char *disabled, *exporter;
+        bool wanted;
+    } rows[] = {
+        {NULL, NULL, true},       {"", "", true},          {"true", NULL, false},
+        {" TRUE ", NULL, false},  {"false", NULL, true},   {"1", NULL, true},
+        {NULL, "none", false},    {NULL, "otlp", true},    {NULL, "console, otlp", true},
+        {NULL, "console", false}, {"true", "otlp", false}, {NULL, "otlp_proto_http", true},
+    };
+    json_t *base = json_pack("{s:s, s:s}", "service.name", "flowrun", "host.name", "h");
+    json_t *channels = json_object(), *rules = json_array();
+
+    setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://c", 1);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *const values[] = {rows[i].disabled, rows[i].exporter};
+        const char *const names[] = {"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER"};
+
+        for (size_t k = 0; k < 2; k++)
+            CHECK((values[k] != NULL ? setenv(names[k], values[k], 1) : unsetenv(names[k])) == 0);
+        json_object_clear(channels);
+        CHECK_INT(fr_notify_collector(channels, rules), rows[i].wanted);
+    }
+    unsetenv("OTEL_TRACES_EXPORTER");
+    setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=ours,deployment.environment=lab", 1);
+    base = fr_otel_resource(base);
+    CHECK_TEXT(json_string_value(json_object_get(base, "service.name")), "ours");
+    CHECK_TEXT(json_string_value(json_object_get(base, "deployment.environment")), "lab");
+    CHECK_TEXT(json_string_value(json_object_get(base, "host.name")), "h");
+    setenv("OTEL_SERVICE_NAME", "nightly", 1);
+    base = fr_otel_resource(base);
+    CHECK_TEXT(json_string_value(json_object_get(base, "service.name")), "nightly");
+    json_decref(base);
+    json_decref(channels);
+    json_decref(rules);
+}
+
 int main(void)
 {
     fr_sys.wall_ms = fixed_wall_ms;
@@ -472,6 +569,8 @@ int main(void)
     test_status();
     test_tries();
     test_collector();
+    test_otel();
+    test_otel_asked();
     test_send();
     return check_done();
 }

@@ -1,0 +1,28 @@
+/*
+ * The variables of OpenTelemetry's SDKs (opentelemetry.io/docs/specs/otel/configuration/
+ * sdk-environment-variables, opentelemetry.io/docs/specs/otel/protocol/exporter), read as the SDK
+ * of Python reads them: tests/golden/otel.json has what that one makes of many texts. Pure, but
+ * for fr_otel_wanted() and fr_otel_resource(), which look at this process's environment.
+ */
+#ifndef FR_NOTIFY_OTEL_H
+#define FR_NOTIFY_OTEL_H
+
+#include "engine/base/str.h"
+
+#include <jansson.h>
+
+/* The headers of "name=value,name=value" (OTEL_EXPORTER_OTLP_HEADERS): {name: value}, names in
+ * small letters, the last of a name. An entry that is none, or could not be sent, is left out and
+ * counted in *bad. NULL: no memory. */
+json_t *fr_otel_headers(const char *list, size_t *bad);
+/* Likewise of OTEL_RESOURCE_ATTRIBUTES: {key: value}. */
+json_t *fr_otel_attributes(const char *list);
+/* Adds where traces go for the base address of all signals: in front of its query. */
+void fr_otel_endpoint(const char *base, const char *path, struct fr_buf *out);
+/* Whether traces are sent: OTEL_SDK_DISABLED and OTEL_TRACES_EXPORTER do not forbid it. */
+bool fr_otel_wanted(void);
+/* {key: value} of OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME, above those of base, which it
+ * takes. */
+json_t *fr_otel_resource(json_t *base);
+
+#endif
