@@ -33,6 +33,10 @@ static void finish_one(struct check *c, size_t node, bool up, const char *text, 
     c->left--;
 }
 
+#define LOGIND_KILLS                                                                               \
+    "its logind ends tasks when the connection closes (KillUserProcesses=yes): set it to no, or "  \
+    "add the user to KillExcludeUsers, in /etc/systemd/logind.conf; lingering alone does not help"
+
 static void take_facts(struct check *c, const struct fr_exec_event *ev)
 {
     static const char *const shown[] = {
@@ -46,6 +50,8 @@ static void take_facts(struct check *c, const struct fr_exec_event *ev)
             char size[24];
             int64_t bytes;
 
+            if (k == 0 && fr_str_is(f, "logind_kills=yes"))
+                fr_buf_fmt(&b, "%s" LOGIND_KILLS, b.n > 0 ? "; " : "");
             if (f.n <= len || memcmp(f.p, shown[k], len) != 0)
                 continue;
             fr_buf_text(&b, b.n > 0 ? ", " : "");

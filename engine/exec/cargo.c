@@ -9,6 +9,7 @@
 
 enum {
     DEPTH_MAX = 32,
+    IGNORE_MAX = 64 << 10, /* bytes of FR_IGNORE_FILE */
     SLICE_BYTES = 1 << 20, /* hashed in one step, 5 ms */
     SLICE_FILES = 256,     /* looked at in one step */
 };
@@ -98,6 +99,8 @@ static enum fr_rc visit(struct fr_cargo *c, struct fr_cargo_item *ship, const ch
             fr_sys.lstat(path, &st) != 0)
             return fr_fail_errno(err, errno, "following the link %s", path);
     }
+    if (rel[0] != '\0' && ship->folder && fr_ignored(&ship->ignore, rel, S_ISDIR(st.st_mode)))
+        return FR_OK;
     if (S_ISREG(st.st_mode))
         return add_file(c, ship, path, rel, err);
     if (!S_ISDIR(st.st_mode))
@@ -198,8 +201,39 @@ static void close_ship(struct fr_cargo_item *ship)
         leave(ship);
 }
 
-enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, struct fr_cargo_item **out,
-                         struct fr_err *err)
+static bool same_patterns(const struct fr_excludes *a, const struct fr_excludes *b)
+{
+    size_t n = a != NULL ? a->n : 0;
+
+    if (n != (b != NULL ? b->n : 0))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(a->v[i], b->v[i]) != 0)
+            return false;
+    return true;
+}
+
+/* What of the folder is left out. */
+static enum fr_rc read_ignore(struct fr_cargo *c, struct fr_cargo_item *ship, struct fr_err *err)
+{
+    const char *file = fr_arena_fmt(c->arena, "%s/%s", ship->path, FR_IGNORE_FILE);
+    struct fr_buf text = {0};
+    struct stat st;
+    enum fr_rc rc = FR_OK;
+    bool ok = file != NULL;
+
+    if (ok && fr_sys.lstat(file, &st) == 0)
+        rc = fr_file_read(file, IGNORE_MAX, &text, err);
+    if (rc == FR_OK && ok && text.n > 0)
+        ok = fr_ignore_lines(&ship->ignore, (struct fr_str){text.p, text.n}, c->arena);
+    for (size_t i = 0; ok && ship->exclude != NULL && i < ship->exclude->n; i++)
+        ok = fr_ignore_add(&ship->ignore, fr_str_of(ship->exclude->v[i]), c->arena);
+    fr_buf_finish(&text);
+    return rc != FR_OK || ok ? rc : fr_fail(err, FR_NOMEM, "no memory for files to ship");
+}
+
+enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_excludes *exclude,
+                         struct fr_cargo_item **out, struct fr_err *err)
 {
     struct fr_cargo_item *ship;
     struct stat st;
@@ -207,7 +241,7 @@ enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, struct fr_cargo_i
     enum fr_rc rc;
 
     for (ship = c->items; ship != NULL; ship = ship->next)
-        if (strcmp(ship->path, path) == 0)
+        if (strcmp(ship->path, path) == 0 && same_patterns(ship->exclude, exclude))
             return ship_state(ship, out, err);
     ship = fr_arena_alloc(c->arena, sizeof(*ship));
     if (ship == NULL || (ship->path = fr_arena_dup(c->arena, path)) == NULL)
@@ -216,8 +250,11 @@ enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, struct fr_cargo_i
         return fr_fail_errno(err, errno, "%s, which is to be shipped", path);
     slash = strrchr(ship->path, '/');
     ship->folder = S_ISDIR(st.st_mode);
+    ship->exclude = exclude;
     slash = slash != NULL ? slash + 1 : ship->path;
-    rc = visit(c, ship, ship->path, ship->folder ? "" : slash, err);
+    rc = ship->folder ? read_ignore(c, ship, err) : FR_OK;
+    if (rc == FR_OK)
+        rc = visit(c, ship, ship->path, ship->folder ? "" : slash, err);
     if (rc == FR_OK)
         rc = prepare_some(c, ship, err);
     if (rc != FR_OK) {

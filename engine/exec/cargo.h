@@ -8,7 +8,9 @@
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
 #include "engine/exec/exec.h"
+#include "engine/exec/ignore.h"
 #include "engine/exec/ship.h"
+#include "engine/spec/spec.h"
 
 struct fr_cargo_dir;
 
@@ -17,9 +19,11 @@ struct fr_cargo_item { /* a file or a folder */
     const char *path;          /* control's, absolute */
     char hash[FR_SHA256_TEXT]; /* of the file, or of the tree */
     bool folder;
-    struct fr_cargo_dir *dir;   /* owns: the folder being listed, and those above it */
-    int depth;                  /* of dir */
-    struct fr_exec_file *files; /* paths start with the hash; arena */
+    const struct fr_excludes *exclude; /* as given; NULL: none */
+    struct fr_ignore ignore;           /* those of the folder itself, and these */
+    struct fr_cargo_dir *dir;          /* owns: the folder being listed, and those above it */
+    int depth;                         /* of dir */
+    struct fr_exec_file *files;        /* paths start with the hash; arena */
     size_t n;
     size_t hashed;       /* files whose hash is known; the next is under way in now */
     struct fr_hash *now; /* owns */
@@ -49,10 +53,12 @@ struct fr_cargo {
     struct fr_cargo_program *programs;
 };
 
-/* The file or folder, ready to be put. FR_BUSY: each fr_cargo_step() lists or hashes a slice of it;
- * ask again when that returns true. FR_NOTFOUND, FR_DENIED, FR_IO name the file. */
-enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, struct fr_cargo_item **out,
-                         struct fr_err *err);
+/* The file or folder, ready to be put, without what the patterns of exclude (NULL: none) and of its
+ * own FR_IGNORE_FILE leave out; exclude is borrowed for the cargo's life. FR_BUSY: each
+ * fr_cargo_step() lists or hashes a slice of it; ask again when that returns true. FR_NOTFOUND,
+ * FR_DENIED, FR_IO name the file. */
+enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_excludes *exclude,
+                         struct fr_cargo_item **out, struct fr_err *err);
 /* The program; ship: made into a bundle. FR_BUSY: likewise. */
 enum fr_rc fr_cargo_program(struct fr_cargo *c, const char *name, bool ship,
                             struct fr_cargo_program **out, struct fr_err *err);

@@ -1,11 +1,12 @@
 /* What a node is, as "K=V". Source of the numbers: proc(5). */
 #include "engine/base/file.h"
 #include "engine/node/environ.h"
+#include "engine/node/logind.h"
 #include "engine/node/srv.h"
 
 #include <string.h>
 
-enum { FACTS = 12, PROC_MAX = 4 << 20 };
+enum { FACTS = 13, PROC_MAX = 4 << 20 };
 
 #if defined(__x86_64__)
 #define ARCH "x86_64"
@@ -66,6 +67,18 @@ static const char *env_of(const struct srv *s, const char *name)
     return "";
 }
 
+/* All lines: the hierarchy of systemd may be any of them. */
+static const char *session_of(struct fr_arena *arena)
+{
+    struct fr_buf b = {0};
+    const char *text = NULL;
+
+    if (fr_file_read("/proc/self/cgroup", PROC_MAX, &b, NULL) == FR_OK && b.n > 0)
+        text = fr_arena_text(arena, b.p, b.n);
+    fr_buf_finish(&b);
+    return text != NULL ? text : "";
+}
+
 void srv_facts_list(const struct srv *s, struct fr_arena *arena, struct fr_strs *out)
 {
     const char *texts[] = {
@@ -80,6 +93,7 @@ void srv_facts_list(const struct srv *s, struct fr_arena *arena, struct fr_strs 
         fr_arena_fmt(arena, "home=%s", s->home.path),
         fr_arena_fmt(arena, "user_home=%s", env_of(s, "HOME")),
         fr_arena_fmt(arena, "flownode=%s", s->a->self),
+        fr_logind_kills("", env_of(s, "USER"), session_of(arena)) ? "logind_kills=yes" : NULL,
     };
 
     *out = (struct fr_strs){fr_arena_array(arena, FACTS, sizeof(struct fr_str)), 0};

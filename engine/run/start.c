@@ -177,7 +177,7 @@ static enum fr_rc need_path(struct fr_run *run, struct run_start *s, const char 
     struct run_path *p = fr_arena_alloc(&s->arena, sizeof(*p));
     const char *slash = strrchr(path, '/');
     struct fr_cargo_item *ship;
-    enum fr_rc rc = fr_cargo_path(&run->cargo, path, &ship, err);
+    enum fr_rc rc = fr_cargo_path(&run->cargo, path, NULL, &ship, err);
 
     if (rc != FR_OK)
         return fr_while(err, "%s", key);
@@ -252,7 +252,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
              : is_local(run, at, s) ? FR_OK
                                     : not_from_other_node(&scope, full, err);
         if (rc == FR_OK)
-            rc = fr_cargo_path(&run->cargo, full, &ship, err);
+            rc = fr_cargo_path(&run->cargo, full, &task->excludes[i], &ship, err);
         if (rc == FR_OK)
             rc = add_put(s, ship->files, ship->n, err);
         for (size_t f = 0; rc == FR_OK && f < ship->n; f++) {

@@ -78,6 +78,18 @@ static const struct field connect_fields[] = {
 };
 static const struct object object_connect = {"connect", "connect", connect_fields, NULL};
 
+static const struct field file_fields[] = {
+    {"exclude", SHAPE_STRINGS, ATN(file_entry, exclude),
+     .help =
+         "Patterns as in .gitignore of what is not shipped of a folder: name, *.o, /top, a/**/b, "
+         "folder/, !kept."},
+    {"path", SHAPE_TEXT, AT(file_entry, path), .allow = IN_TASK, .required = true,
+     .help =
+         "A path on control, or node:/path."}, /* the last, as its place is looked at behind it */
+    {0},
+};
+const struct object object_file = {"a file", "file", file_fields, "path"};
+
 #define ENV_FILE_HELP                                                                              \
     "File of variables on this machine, or a list of them: NAME=VALUE, a line each, the value as " \
     "it stands; empty lines and those that begin with # are skipped. Read at submit and stored "   \
@@ -136,8 +148,14 @@ static const struct object object_connect = {"connect", "connect", connect_field
                  "skipped."},                                                                      \
         {"slots",     SHAPE_INT,     AT(fr_task, slots),                                           \
          .max = 4096, .preset = "1", .help = "How many of its node's slots it takes."},            \
-        {"files", SHAPE_FILES, ATN(fr_task, files), .allow = IN_TASK,                              \
-         .help = "Name in the attempt's folder: a path on control, or node:/path."},               \
+        {"files",                                                                                  \
+         SHAPE_FILES,                                                                              \
+         ATN(fr_task, files),                                                                      \
+         .allow = IN_TASK,                                                                         \
+         .object = &object_file,                                                                   \
+         .help =                                                                                   \
+             "Name in the attempt's folder: a path on control, or node:/path; or a map of path "   \
+             "and exclude. What .flowrunignore in a folder names is not shipped either."},         \
     {                                                                                              \
         "sidecars", SHAPE_SIDECARS, ATN(fr_task, sidecars),                                        \
             .object = &object_sidecar,                                                             \

@@ -82,6 +82,12 @@ struct secret_entry { /* a secret: exactly one is given; their order is enum fr_
     const char *from[3];
 };
 
+struct file_entry { /* a file of `files:`; its path is read as a text */
+    struct fr_text path;
+    const char *const *exclude;
+    size_t n_exclude;
+};
+
 struct object;
 
 struct field {
@@ -113,7 +119,8 @@ struct object {
 extern const struct object object_pipeline, object_task, object_hook, object_sidecar;
 extern const struct object object_defaults, object_node, object_inventory, object_param;
 extern const struct object object_secret, object_config, object_schedule, object_keep_runs;
-extern const struct object object_notify, object_home_notify, object_channel, object_given;
+extern const struct object object_file, object_notify, object_home_notify, object_channel,
+    object_given;
 
 const struct field *field_find(const struct object *object, const char *name);
 

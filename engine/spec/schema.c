@@ -168,7 +168,7 @@ static json_t *shape(const struct field *f)
     case SHAPE_WITH:
         return json_pack("{s:[s, s]}", "type", "object", "null");
     case SHAPE_FILES:
-        return map_of(ref("text"), "^[^/]");
+        return map_of(json_pack("{s:[o, o]}", "anyOf", ref("text"), ref(f->object->id)), "^[^/]");
     case SHAPE_SIDECARS:
         return json_pack("{s:s, s:o, s:i}", "type", "array", "items", ref(f->object->id),
                          "maxItems", 16);

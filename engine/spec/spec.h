@@ -49,6 +49,11 @@ struct fr_kv {
     struct fr_text value;
 };
 
+struct fr_excludes { /* patterns of what is not shipped of a folder */
+    const char *const *v;
+    size_t n;
+};
+
 struct fr_retry {
     int times;            /* further attempts after the first; 0: none */
     int64_t delay_ms;     /* before the first retry; default 10 s */
@@ -109,7 +114,7 @@ struct fr_node {
     const char *key;         /* absolute path of a private key; NULL: agent and defaults */
     const char *known_hosts; /* absolute path; NULL: ~/.ssh/known_hosts */
     const char *ssh_config;  /* absolute path; NULL: ~/.ssh/config */
-    const char *work; /* the node's work folder, an absolute path or "~/x"; NULL: chosen there */
+    const char *work;        /* on it: "/x"; "~/x" and "x" are below its home; NULL: chosen there */
     int gpus;
     int slots; /* instances at once, weighted by their slots; default 8 */
     const char *const *labels;
@@ -174,6 +179,7 @@ struct fr_task {
     const char *const *outputs; /* declared, or those of its kind */
     size_t n_outputs;
     const struct fr_kv *files; /* name in the attempt's folder -> control path or "node:/path" */
+    const struct fr_excludes *excludes; /* n_files: one each */
     size_t n_files;
     struct fr_text metrics; /* file of JSON lines that it writes; absent: as its kind says */
     const struct fr_action *sidecars;
@@ -260,8 +266,7 @@ struct fr_spec_opts {
     const struct fr_fence *fence; /* fence.h; NULL: params may name any file */
     bool alone;                   /* the inventory is not opened, and each name of a node taken */
     bool scheduled; /* a param that all schedules of the file give has the first one's, not none */
-    int rules; /* of which the file was submitted; 0: FR_SPEC_RULES. Stored with a run, so that a
-                * newer program reads its file as the older one did */
+    int rules;      /* by which the file was submitted, as stored with its run; 0: FR_SPEC_RULES */
     /* By it zones of schedules are checked. NULL: they are not, as those of a stored file were. */
     const struct fr_zones *zones;
     const struct fr_source *sources; /* copies used instead of reading the file of that path */

@@ -166,23 +166,39 @@ static void guard_node_file(struct loader *l, const struct fr_task *task, const 
         guard_path(l, t->s + 5);
 }
 
+/* {path: PATH, exclude: [PATTERN]}; or the path alone. */
+static bool read_file(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                      struct fr_text *source, struct fr_excludes *exclude)
+{
+    struct file_entry entry = {0};
+
+    if (y->kind != FR_YAML_MAP)
+        return read_text(l, y, f->allow, source);
+    read_object(l, &object_file, y, &entry);
+    *source = entry.path;
+    *exclude = (struct fr_excludes){entry.exclude, entry.n_exclude};
+    return entry.path.s != NULL || entry.path.expr != NULL;
+}
+
 static void read_files(struct loader *l, const struct fr_yaml *y, const struct field *f,
                        struct fr_task *task)
 {
     struct fr_kv *files;
+    struct fr_excludes *excludes;
 
     if (y->kind != FR_YAML_MAP) {
         if (y->kind != FR_YAML_NULL)
             wrong_value(l, y, "files", "a map of names and paths");
         return;
     }
-    if ((files = load_alloc(l, y->n, sizeof(*files))) == NULL)
+    if ((files = load_alloc(l, y->n, sizeof(*files))) == NULL ||
+        (excludes = load_alloc(l, y->n, sizeof(*excludes))) == NULL)
         return;
     for (size_t i = 0; i < y->n; i++) {
         struct fr_text *source = &files[i].value;
 
         files[i].name = y->pairs[i].key.p;
-        if (!read_text(l, y->pairs[i].value, f->allow, source))
+        if (!read_file(l, y->pairs[i].value, f, source, &excludes[i]))
             continue;
         if (!inside(files[i].name))
             complain(l, pos_of_key(l, &y->pairs[i]),
@@ -196,6 +212,7 @@ static void read_files(struct loader *l, const struct fr_yaml *y, const struct f
         guard_node_file(l, task, source);
     }
     task->files = files;
+    task->excludes = excludes;
     task->n_files = y->n;
 }
 

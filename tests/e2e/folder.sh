@@ -20,6 +20,28 @@ runs "rm -rf ./*" 'tasks: {t: {run: "rm -rf ./* ./.[!.]*"}, u: {needs: [t], run:
 runs 'rm -rf "$FLOWRUN_DIR"/*' 'tasks: {t: {run: "test -n \"$FLOWRUN_DIR\" && touch x && rm -rf \"$FLOWRUN_DIR\"/*"}, u: {needs: [t], run: "true"}}'
 for f in journal lock log s store work; do check "the node still has $f" test -e "$node/$f"; done
 
+# What of a folder is not shipped: by its own list, and by the pipeline's.
+mkdir -p src/.git src/.venv/bin src/data src/sub/build
+touch src/.git/config src/.venv/bin/python src/data/big src/data/kept src/main.py src/main.pyc src/sub/m.pyc src/sub/m.py src/sub/build/x
+mkfifo src/pipe
+printf '# not for nodes\n.git/\n.venv\n*.pyc\npipe\n' > src/.flowrunignore
+cat > ship.yaml <<'END'
+tasks:
+  some:
+    files: {src: {path: src, exclude: ["/data/*", "!kept", sub/build/]}}
+    run: 'find src -type f | LC_ALL=C sort | tr "\n" " "'
+  more: {files: {src: src}, run: 'find src -type f | LC_ALL=C sort | tr "\n" " "'}
+END
+timeout 60 "$flowrun" ship.yaml > out 2>&1
+same "a folder with a list of what stays here" $? 0
+has "… and the pipeline's" out "some@local | src/.flowrunignore src/data/kept src/main.py src/sub/m.py"
+has "… by itself" out "more@local | src/.flowrunignore src/data/big src/data/kept src/main.py src/sub/build/x src/sub/m.py"
+printf 'tasks: {t: {files: {src: {exclude: [a]}, b: {path: src, excludes: [a]}}, run: "true"}}\n' > wrong.yaml
+"$flowrun" validate wrong.yaml > out 2>&1
+same "a file without a path" $? 2
+has "… is named" out "wrong.yaml:1:26: a file needs the key 'path'"
+has "… and a wrong key" out "a file has no key 'excludes'; did you mean 'exclude'?"
+
 # The work folder of the inventory is one folder for all who read its name, and made when it is not there.
 mkdir -p user
 at() { printf 'name: work\nnodes: [{name: n1, work: "%s"}]\ntasks:\n  a: {run: "umask; mkdir -p $FLOWRUN_WORK/out; echo kept > $FLOWRUN_WORK/out/f"}\n  b: {needs: [a], env: {HOME: /elsewhere}, run: "cd /; pwd; cat $FLOWRUN_WORK/out/f; echo at $FLOWRUN_WORK"}\n' "$1" > work.yaml; }

@@ -3,6 +3,7 @@
 #include "tests/unit/exec_peer.h"
 #include "tests/unit/sync_guard.h"
 
+#include "engine/exec/ignore.h"
 #include "engine/base/file.h"
 
 #include <errno.h>
@@ -392,8 +393,66 @@ static void test_old_credit(void)
     peer_finish(&w);
 }
 
+/* Patterns of what is not shipped, one a line; git decides the same. */
+static void test_ignore(void)
+{
+    static const struct {
+        const char *lines, *path;
+        bool out; /* want; a path that ends with a slash is a folder */
+    } rows[] = {
+        {"", "a", false},
+        {"# a\n\n", "# a", false},
+        {"a", "a", true},
+        {"a", "x/a/", true},
+        {"a", "aa", false},
+        {"*.o", "x/y.o", true},
+        {"*.o\n!keep.o", "x/keep.o", false},
+        {"!keep.o\n*.o", "keep.o", true},
+        {".git/", ".git/", true},
+        {".git/", ".git", false},
+        {"/top", "top", true},
+        {"/top", "x/top", false},
+        {"a/b", "a/b", true},
+        {"a/b", "x/a/b", false},
+        {"a/*", "a/b", true},
+        {"a/*", "a/b/c", false},
+        {"**/b", "b", true},
+        {"**/b", "a/x/b", true},
+        {"a/**", "a/b/c", true},
+        {"a/**", "a/", false},
+        {"a/**/b", "a/b", true},
+        {"a/**/b", "a/x/y/b", true},
+        {"a/**/b", "a/x/y/c", false},
+        {"**/a/**/b/**", "x/a/a/b/c", true},
+        {"a/**/b/**/c", "a/b/x/b/c", true},
+        {"[ab]?", "bx", true},
+        {"[!ab]?", "bx", false},
+        {"\\#x", "#x", true},
+        {"\\!x", "!x", true},
+        {"x  ", "x", true},
+        {"x\r", "x", true},
+        {"/", "a/", false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_arena arena = {0};
+        struct fr_ignore ig = {0};
+        char path[64];
+        size_t n = strlen(rows[i].path);
+        bool folder = rows[i].path[n - 1] == '/';
+
+        check_row(rows[i].lines);
+        snprintf(path, sizeof(path), "%.*s", (int)(n - folder), rows[i].path);
+        CHECK(fr_ignore_lines(&ig, fr_str_of(rows[i].lines), &arena));
+        CHECK(fr_ignored(&ig, path, folder) == rows[i].out);
+        fr_arena_finish(&arena);
+    }
+    check_row("");
+}
+
 int main(void)
 {
+    test_ignore();
     test_put();
     test_get();
     test_large_get();

@@ -5,6 +5,7 @@
 #include "engine/node/cgroup.h"
 #include "engine/node/home.h"
 #include "engine/node/logfile.h"
+#include "engine/node/logind.h"
 #include "engine/node/mask.h"
 #include "engine/node/outputs.h"
 #include "engine/node/reason.h"
@@ -83,6 +84,49 @@ static const struct {
     {"overlap", "abab", "***b"},
     {"lines", "one\ntwo", "***"},
 };
+
+/* What files of logind say of a user's tasks. */
+static void test_logind(void)
+{
+    static const struct {
+        const char *name, *main, *drop, *user, *cgroup;
+        bool kills;
+    } rows[] = {
+        {"nothing set", "[Login]\n#KillUserProcesses=yes\n", "", "u", "0::/session-3.scope", false},
+        {"set", "[Login]\nKillUserProcesses = yes \n", "", "u", "0::/a/session-3.scope\n", true},
+        {"another word", "KillUserProcesses=On", "", "u", "1:name=systemd:/session-c1.scope", true},
+        {"no session", "KillUserProcesses=yes\n", "", "u", "0::/system.slice/ssh.service", false},
+        {"root is spared", "KillUserProcesses=yes\n", "", "root", "0::/session-3.scope", false},
+        {"unless the list is empty", "KillUserProcesses=yes\nKillExcludeUsers=\n", "", "root",
+         "0::/session-3.scope", true},
+        {"a later file", "KillUserProcesses=yes\n", "[Login]\nKillUserProcesses=no\n", "u",
+         "0::/session-3.scope", false},
+        {"spared", "KillUserProcesses=yes\n", "KillExcludeUsers=root u\n", "u",
+         "0::/session-3.scope", false},
+        {"another is spared", "KillUserProcesses=yes\nKillExcludeUsers=uu\n", "", "u",
+         "0::/session-3.scope", true},
+        {"only others", "KillUserProcesses=yes\nKillOnlyUsers=a b\n", "", "u",
+         "0::/session-3.scope", false},
+        {"only these", "KillUserProcesses=yes\nKillOnlyUsers=a u\n", "", "u", "0::/session-3.scope",
+         true},
+    };
+    char root[] = "/tmp/logind.XXXXXX", main[64], dir[72], drop[96];
+
+    CHECK(mkdtemp(root) != NULL);
+    snprintf(main, sizeof(main), "%s/etc/systemd/logind.conf", root);
+    snprintf(dir, sizeof(dir), "%s.d", main);
+    snprintf(drop, sizeof(drop), "%s/50-more.conf", dir);
+    CHECK(fr_mkdirs(dir, 0700, NULL) == FR_OK);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        check_row(rows[i].name);
+        CHECK(fr_file_write(main, rows[i].main, strlen(rows[i].main), 0600, NULL) == FR_OK);
+        CHECK(fr_file_write(drop, rows[i].drop, strlen(rows[i].drop), 0600, NULL) == FR_OK);
+        CHECK(fr_logind_kills(root, rows[i].user, rows[i].cgroup) == rows[i].kills);
+    }
+    check_row("");
+    CHECK(fr_remove_tree(root, NULL) == FR_OK &&
+          !fr_logind_kills(root, "u", "0::/session-3.scope"));
+}
 
 /* A secret in the quotes of tools. */
 static void test_mask_forms(void)
@@ -609,6 +653,7 @@ int main(void)
     test_outputs();
     test_mask();
     test_mask_forms();
+    test_logind();
     test_reason();
     test_tree();
     test_cgroup();
