@@ -76,6 +76,20 @@ static bool finish_work(const char **work, const struct fr_strs *base, struct fr
     return *work != NULL;
 }
 
+bool fr_environ_work(struct fr_strs *list, const struct fr_strs *base, struct fr_arena *arena)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const char *text = list->v[i].p;
+
+        if (!fr_has_prefix(text, "FLOWRUN_WORK="))
+            continue;
+        if (!finish_work(&text, base, arena))
+            return false;
+        list->v[i] = fr_str_of(text);
+    }
+    return true;
+}
+
 bool fr_environ_finish(const char **v, const struct fr_strs *base, struct fr_arena *arena)
 {
     const char **path = find_name(v, "PATH"), **work = find_name(v, "FLOWRUN_WORK");

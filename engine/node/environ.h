@@ -15,6 +15,8 @@ const char **fr_environ_make(const struct fr_strs *const *lists, size_t n, struc
  * being below the user's home as base (fr_environ_base) has it; and the folders of all
  * FLOWRUN_PROGRAM_* come first in PATH. False without memory. */
 bool fr_environ_finish(const char **v, const struct fr_strs *base, struct fr_arena *arena);
+/* FLOWRUN_WORK of a list alone, likewise: a shim's home is that of its container. */
+bool fr_environ_work(struct fr_strs *list, const struct fr_strs *base, struct fr_arena *arena);
 
 /* Texts of a list as a NULL-terminated vector in arena; NULL without memory. */
 const char **fr_vector(const struct fr_strs *list, struct fr_arena *arena);

@@ -85,17 +85,20 @@ static enum fr_rc take_handover(int fd, struct fr_arena *arena, struct fr_msg *m
     return rc;
 }
 
-/* The paths of the container, and its environment, in place of the node's. */
-static void adapt(const struct flat *f, struct fr_arena *arena, struct fr_supervise *sup)
+/* The paths of the container, and its environment, in place of the node's. The work folder has the
+ * same path in both (tasks/container.c). False without memory. */
+static bool adapt(const struct flat *f, struct fr_arena *arena, struct fr_supervise *sup)
 {
     const char *p = f->environ;
     const char **v = fr_arena_array(arena, f->n_environ + 1, sizeof(char *));
 
-    for (size_t i = 0; v != NULL && i < f->n_environ; i++, p += strlen(p) + 1)
+    if (v == NULL || !fr_environ_work(&sup->prepare.request.env, &sup->environ, arena))
+        return false;
+    for (size_t i = 0; i < f->n_environ; i++, p += strlen(p) + 1)
         v[i] = p;
     sup->home = fr_str_of(f->home);
     sup->self = fr_str_of(f->self);
-    fr_environ_base(v, arena, &sup->environ);
+    return fr_environ_base(v, arena, &sup->environ);
 }
 
 static int body(void *arg)
@@ -110,8 +113,7 @@ static int body(void *arg)
 
     fr_sys.close(f->sock);
     if (fd >= 0 && take_handover(fd, &arena, &m, &err) == FR_OK &&
-        fr_supervise_get(m.handover.bytes, &arena, &sup, &err) == FR_OK) {
-        adapt(f, &arena, &sup);
+        fr_supervise_get(m.handover.bytes, &arena, &sup, &err) == FR_OK && adapt(f, &arena, &sup)) {
         code = fr_supervise_run(&sup, fd);
     } else if (fd >= 0) {
         fr_sys.close(fd);

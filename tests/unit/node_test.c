@@ -448,15 +448,22 @@ static void test_sidecar(void)
 /* A runtime that is a script: `exec -d NAME COMMAND…` in the background, as a real one would. */
 static void test_shim(void)
 {
-    char runtime[300], script[] = "#!/bin/sh\nshift 3\n\"$@\" </dev/null >/dev/null 2>&1 &\n";
+    char runtime[300], work[300],
+        script[] = "#!/bin/sh\nshift 3\nHOME=/of/the/container\n"
+                   "\"$@\" </dev/null >/dev/null 2>&1 &\n";
     struct client c = open_client(18);
-    struct fr_str words[3], secret[] = {FR_STR("S=hidden")};
+    const char *home = getenv("HOME");
+    struct fr_str words[3], secret[] = {FR_STR("S=hidden")}, env[2] = {FR_STR("FLOWRUN_WORK=~/w")};
     struct fr_msg m = sh_prepare(words,
-                                 "test \"$PWD\" = \"$FLOWRUN_DIR\" -a \"$TMPDIR\" = \"$PWD\" && "
-                                 "echo in $S; exit 4",
+                                 "test \"$PWD\" = \"$FLOWRUN_DIR\" -a \"$TMPDIR\" = \"$PWD\" -a "
+                                 "\"$FLOWRUN_WORK\" = \"$WANT\" && echo in $S; exit 4",
                                  true);
     struct fr_err err;
 
+    /* the work folder is below the home outside, where it has the same path */
+    snprintf(work, sizeof(work), "WANT=%s/w", home != NULL && home[0] == '/' ? home : "~");
+    env[1] = fr_str_of(work);
+    m.prepare.request.env = (struct fr_strs){env, 2};
     snprintf(runtime, sizeof(runtime), "%s/runtime", place.home);
     CHECK(fr_file_write(runtime, script, sizeof(script) - 1, 0700, &err) == FR_OK);
     m.prepare.request.secret_env = (struct fr_strs){secret, 1};
