@@ -6,6 +6,7 @@
 #include "engine/node/home.h"
 #include "engine/node/serve.h"
 #include "engine/node/shim.h"
+#include "tasks/login.h"
 #include "tasks/privilege.h"
 #include "tasks/task.h"
 
@@ -139,6 +140,8 @@ int main(int argc, char **argv)
         return fr_become();
     if (strcmp(command, "signal") == 0)
         return fr_signal(argc - 1, argv + 1);
+    if (strcmp(command, "login") == 0)
+        return fr_login(argc - 1, argv + 1);
     if (strcmp(command, "hold") == 0)
         return fr_hold();
     if (strcmp(command, "version") == 0) {

@@ -218,12 +218,33 @@ static enum fr_rc add_with(struct build *b, const struct fr_action *act, json_t 
 
 /* ---- commands ---- */
 
+/* In front of a command: flownode gives it the environment of a login. Variables that the pipeline
+ * or the inventory sets are named, as the login has others of their names. */
+static bool add_login(struct build *b, const struct fr_action *act, struct fr_strs *argv)
+{
+    const struct fr_node *node = b->run->plan->nodes[run_node_of(b->run, b->at->inst)].spec;
+    struct fr_buf names = {0};
+    bool ok;
+
+    for (size_t i = 0; node != NULL && i < node->n_env; i++)
+        fr_buf_fmt(&names, ",%s", node->env[i].name);
+    for (size_t i = 0; i < act->n_env; i++)
+        fr_buf_fmt(&names, ",%s", act->env[i].name);
+    ok = !names.bad && run_add(b->arena, argv, FR_ARGV_FLOWNODE) &&
+         run_add(b->arena, argv, "login") &&
+         run_add(b->arena, argv, "%s", names.n > 0 ? names.p : "");
+    fr_buf_finish(&names);
+    return ok;
+}
+
 static enum fr_rc add_argv(struct build *b, const struct fr_action *act, struct fr_strs *argv)
 {
     struct fr_arena *a = b->arena;
-    bool ok = true;
+    bool ok = !act->login || add_login(b, act, argv);
     enum fr_rc rc = FR_OK;
 
+    if (!ok)
+        return no_memory(b);
     if (act->what == FR_USES && act->uses->control) {
         ok = run_add(a, argv, "%s", b->run->env.self) && run_add(a, argv, "%s", act->uses->name);
     } else if (act->what == FR_USES) {

@@ -236,6 +236,9 @@ void finish_action(struct loader *l, const struct fr_yaml *y, struct fr_action *
     if (with != NULL && uses == NULL)
         complain(l, pos_of(l, with), &(struct hint){.expected = "env: for scripts and programs"},
                  "with: belongs to uses:");
+    if (act->login && uses != NULL)
+        complain(l, act->pos, &(struct hint){.expected = "run: or argv:"},
+                 "login: is not for uses:");
     act->what = run ? FR_RUN : argv ? FR_ARGV : FR_USES;
     if (act->uses != NULL)
         check_kind(l, pos_of(l, uses), act, place);

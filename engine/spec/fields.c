@@ -109,6 +109,9 @@ const struct object object_file = {"a file", "file", file_fields, "path"};
         {"env_file", SHAPE_ENV_FILE, ATN(fr_action, env), .help = ENV_FILE_HELP},                  \
         {"env", SHAPE_ENV, ATN(fr_action, env), .allow = IN_TASK | ALLOW_SECRETS,                  \
          .help = "Environment variables; the only way for values into scripts."},                  \
+        {"login", SHAPE_BOOL, AT(fr_action, login), .preset = "false",                             \
+         .help = "Run it in the environment that the startup files of its user's login shell "     \
+                 "make on the node (modules, conda); env: comes before that. Of run: and argv:."}, \
         {"cwd", SHAPE_TEXT, AT(fr_action, cwd), .allow = IN_TASK,                                  \
          .help = "Folder on the node to run in, below the attempt's own, which is the default."},  \
     {                                                                                              \

@@ -53,7 +53,6 @@ struct fr_excludes { /* patterns of what is not shipped of a folder */
     const char *const *v;
     size_t n;
 };
-
 struct fr_retry {
     int times;            /* further attempts after the first; 0: none */
     int64_t delay_ms;     /* before the first retry; default 10 s */
@@ -150,6 +149,7 @@ struct fr_action {
     const struct fr_kv *env; /* the pipeline's, then the task's, later ones won; names unique */
     size_t n_env;
     struct fr_text cwd;          /* on the node; absent: the attempt's folder */
+    bool login;                  /* run in the environment that a login of the node's user has */
     const char *const *programs; /* needs_program, those implied by uses among them */
     size_t n_programs;
 };

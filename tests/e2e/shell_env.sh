@@ -77,5 +77,48 @@ has "and variables" out "second@n1 | ours dora "
 touch end
 "$flowrun" resume 1 > out 2>&1
 same "the first host's own" $? 0
+
+# The environment of a login, as startup files make it that print, read and set what they like.
+mkdir -p user/bin
+printf '#!/bin/sh\necho a tool\n' > user/bin/a-tool
+chmod 755 user/bin/a-tool
+cat > user/.bash_profile <<'END'
+echo noise; echo noise >&2
+read -r x && export READ=$x
+export LOADED=yes OVER=login LANG=login SECRET_SEEN=${S-no} PATH=$HOME/bin:$PATH
+LINES_OF_IT=$(printf 'two\nlines'); export LINES_OF_IT
+test ! -e "$HOME/breaks" || { echo no such module; exit 3; }
+END
+cat > login.yaml <<'END'
+nodes: [{name: n1, env: {OF_NODE: "1"}}]
+env: {LANG: task}
+secrets: {s: {env: SECRET}}
+tasks:
+  a:
+    login: true
+    env: {OVER: task, S: "${{ secrets.s }}"}
+    run: 'echo "a $LOADED|$OVER|$LANG|$OF_NODE|${READ-}|$SECRET_SEEN|$LINES_OF_IT"; a-tool; cat; pwd; echo "$FLOWRUN_DIR"; ls -A'
+  b: {run: 'echo "b ${LOADED-no}"'}
+  c: {login: true, argv: [a-tool]}
+  d: {login: true, argv: [no-tool]}
+END
+HOME=$work/user SHELL=/bin/bash SECRET=hush "$flowrun" login.yaml > out 2>&1
+same "a tool that is not there fails" $? 1
+has "a login's environment, and the task's" out "a@n1 | a yes|task|task|1||no|two"
+has "its programs" out "a@n1 | a tool"
+has "without a shell, too" out "c@n1 | a tool"
+has "of that task alone" out "b@n1 | b no"
+hasnt "what startup files print" out noise
+same "the attempt's folder is as ever" "$(sed -n 's/.*a@n1 | \(\/.*\)/\1/p' out | uniq -c | awk '{print $1}')" 2
+has "what is not there is named" out "d@n1 | flownode login: cannot start no-tool: No such file or directory; PATH=$work/user/bin:"
+touch user/breaks
+HOME=$work/user SHELL=/bin/bash SECRET=hush "$flowrun" login.yaml > out 2>&1
+same "startup files that exit" $? 1
+has "are named" out "flownode login: /bin/bash did not give the environment of a login (exit status 3)"
+has "with what they said" out "it said: noise"
+printf 'tasks: {t: {uses: cleanup, login: true}}\n' > wrong.yaml
+"$flowrun" validate wrong.yaml > out 2>&1
+same "not for built-in tasks" $? 2
+has "… it says" out "login: is not for uses:; expected run: or argv:"
 same "nothing is left running" "$(left)" ""
 finish
