@@ -21,37 +21,43 @@ struct fr_cargo_dir { /* a folder that is being listed */
     size_t n, at;
 };
 
-static const char *source_of(struct fr_cargo *c, const char *path)
+struct source {
+    const char *path; /* in the arena */
+    bool copy;
+    uint32_t mode; /* of a copy */
+};
+
+static enum fr_rc source_of(struct fr_cargo *c, const char *path, struct source *out,
+                            struct fr_err *err)
 {
     struct fr_buf b = {0};
-    const char *source;
 
-    c->source(c->source_arg, path, &b);
-    source = b.bad ? NULL : fr_arena_text(c->arena, b.p, b.n);
+    *out = (struct source){.mode = 0};
+    out->copy = c->source(c->source_arg, path, &b, &out->mode);
+    out->path = b.bad ? NULL : fr_arena_text(c->arena, b.p, b.n);
     fr_buf_finish(&b);
-    return source;
+    return out->path != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a file to ship");
 }
 
-static enum fr_rc add_file(struct fr_cargo *c, struct fr_cargo_item *ship, const char *path,
-                           const char *rel, struct fr_err *err)
+static enum fr_rc add_file(struct fr_cargo *c, struct fr_cargo_item *ship,
+                           const struct source *from, const char *rel, struct fr_err *err)
 {
     struct fr_exec_file *files = fr_arena_grow(c->arena, ship->files, ship->n, sizeof(*files));
     char *hash = fr_arena_alloc(c->arena, FR_SHA256_TEXT);
-    const char *from = source_of(c, path);
-    struct stat st, here;
+    struct stat st;
 
-    if (files == NULL || hash == NULL || from == NULL)
+    if (files == NULL || hash == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a file to ship");
     ship->files = files;
-    if (fr_sys.lstat(from, &st) != 0)
-        return fr_fail_errno(err, errno, "looking at %s", from);
-    if (fr_sys.lstat(path, &here) != 0)
-        here.st_mode = 0644;
-    files[ship->n++] = (struct fr_exec_file){.local = from,
+    if (fr_sys.lstat(from->path, &st) != 0)
+        return fr_fail_errno(err, errno, "looking at %s", from->path);
+    if (from->copy)
+        st.st_mode = from->mode;
+    files[ship->n++] = (struct fr_exec_file){.local = from->path,
                                              .path = rel,
                                              .sha256 = hash,
                                              .size = (uint64_t)st.st_size,
-                                             .mode = (here.st_mode & 0111) != 0 ? 0755 : 0644};
+                                             .mode = (st.st_mode & 0111) != 0 ? 0755 : 0644};
     return FR_OK;
 }
 
@@ -89,8 +95,13 @@ static void leave(struct fr_cargo_item *ship)
 static enum fr_rc visit(struct fr_cargo *c, struct fr_cargo_item *ship, const char *path,
                         const char *rel, struct fr_err *err)
 {
+    struct source from;
     struct stat st;
 
+    if (source_of(c, path, &from, err) != FR_OK)
+        return err->rc;
+    if (from.copy)
+        return add_file(c, ship, &from, rel, err);
     if (fr_sys.lstat(path, &st) != 0)
         return fr_fail_errno(err, errno, "looking at %s", path);
     if (S_ISLNK(st.st_mode)) { /* its target is shipped under the link's name */
@@ -98,11 +109,13 @@ static enum fr_rc visit(struct fr_cargo *c, struct fr_cargo_item *ship, const ch
         if (realpath(path, target) == NULL || (path = fr_arena_dup(c->arena, target)) == NULL ||
             fr_sys.lstat(path, &st) != 0)
             return fr_fail_errno(err, errno, "following the link %s", path);
+        if (source_of(c, path, &from, err) != FR_OK)
+            return err->rc;
     }
     if (rel[0] != '\0' && ship->folder && fr_ignored(&ship->ignore, rel, S_ISDIR(st.st_mode)))
         return FR_OK;
     if (S_ISREG(st.st_mode))
-        return add_file(c, ship, path, rel, err);
+        return add_file(c, ship, &from, rel, err);
     if (!S_ISDIR(st.st_mode))
         return fr_fail(err, FR_USAGE,
                        "%s is %s, which has no content to ship; expected files and folders", path,
@@ -236,7 +249,8 @@ enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_e
                          struct fr_cargo_item **out, struct fr_err *err)
 {
     struct fr_cargo_item *ship;
-    struct stat st;
+    struct stat st = {0};
+    struct source from;
     const char *slash;
     enum fr_rc rc;
 
@@ -246,7 +260,9 @@ enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_e
     ship = fr_arena_alloc(c->arena, sizeof(*ship));
     if (ship == NULL || (ship->path = fr_arena_dup(c->arena, path)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for files to ship");
-    if (fr_sys.lstat(path, &st) != 0)
+    if ((rc = source_of(c, path, &from, err)) != FR_OK)
+        return rc;
+    if (!from.copy && fr_sys.lstat(path, &st) != 0)
         return fr_fail_errno(err, errno, "%s, which is to be shipped", path);
     slash = strrchr(ship->path, '/');
     ship->folder = S_ISDIR(st.st_mode);

@@ -44,8 +44,9 @@ struct fr_cargo_program {
 
 struct fr_cargo {
     struct fr_arena *arena; /* borrows: for all that is listed */
-    /* Appends where the bytes of a file are: path itself, or a copy of what it held once. */
-    void (*source)(void *arg, const char *path, struct fr_buf *out);
+    /* Appends where the bytes of a file are. true: in a copy of what it held once, with its mode of
+     * then, whatever path is now; false: at path itself. */
+    bool (*source)(void *arg, const char *path, struct fr_buf *out, uint32_t *mode);
     /* Appends the path of a program on control. */
     enum fr_rc (*program)(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
     void *source_arg, *program_arg;

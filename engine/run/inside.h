@@ -259,7 +259,7 @@ enum fr_rc run_stage(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_blob_begin(struct fr_run *run, const char *hash, bool *there, struct fr_err *err);
 bool run_kept(const struct fr_run *run, const char *path); /* the copy is used, on each node */
 /* A cargo's source, arg the run: the copy that was kept at submit, else the file itself. */
-void run_kept_source(void *arg, const char *path, struct fr_buf *out);
+bool run_kept_source(void *arg, const char *path, struct fr_buf *out, uint32_t *mode);
 
 /* ---- fetch.c ---- */
 struct run_gather {         /* files that a task takes from another node; n 0: none */

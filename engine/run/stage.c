@@ -84,14 +84,16 @@ bool run_kept(const struct fr_run *run, const char *path)
     return false;
 }
 
-void run_kept_source(void *arg, const char *path, struct fr_buf *out)
+bool run_kept_source(void *arg, const char *path, struct fr_buf *out, uint32_t *mode)
 {
     const struct fr_run *run = arg;
 
     for (size_t i = 0; i < run->files.n; i++)
         if (strcmp(run->files.rows[i].path, path) == 0) {
             fr_blob_path(run->home, run->files.rows[i].hash, out);
-            return;
+            *mode = (uint32_t)run->files.rows[i].mode;
+            return true;
         }
     fr_buf_text(out, path);
+    return false;
 }

@@ -91,4 +91,24 @@ rm fails
 TOKEN=six "$flowrun" retry 6 > out 2>&1
 same "retry" $? 0
 same "the same run" "$(sql "SELECT no, round, retry_of FROM run WHERE no >= 6")" "6|2|0"
+
+# what was kept is enough: its path may be gone, or something else; a retry of the run needs no path either
+mkdir kept
+cat > kept/k.yaml <<'END'
+name: k
+tasks: {a: {run: './go; cat f >> "$W/kept.ran"', files: {go: go.sh, f: f.txt}, env: {W: "${{ env.W }}"}}}
+END
+printf '#!/bin/sh\necho went >> "$W/kept.ran"\n' > kept/go.sh
+chmod 755 kept/go.sh
+echo content > kept/f.txt
+"$flowrun" kept/k.yaml > out 2>&1
+same "the first time" $? 0
+k=$(sql "SELECT max(no) FROM run")
+rm -r kept/go.sh kept/f.txt kept/k.yaml
+mkdir kept/f.txt
+"$flowrun" rerun "$k" > out 2>&1
+same "rerun without the files" $? 0
+"$flowrun" retry "$k" --from a > out 2>&1
+same "retry without the files" $? 0
+same "their content and modes" "$(sort kept.ran | tr '\n' ' ')" "content content content went went went "
 finish
