@@ -60,18 +60,23 @@ void amxsim_end_op(void)
     op = "";
 }
 
-/* The code around the tiles needs the rest of such a chip. */
+/* The code around the tiles needs the rest of such a chip, and that it may be used (cells.h). */
+static bool fits(void)
+{
+    return __builtin_cpu_supports("avx512bf16") && getenv("ONEDNN_MAX_CPU_ISA") == NULL;
+}
+
 __attribute__((constructor)) static void check_chip(void)
 {
-    if (__builtin_cpu_supports("avx512bf16"))
+    if (fits())
         return;
-    printf("skipped: the chip has no AVX-512 with BF16\n");
+    printf("skipped: the chip has no AVX-512 with BF16, or it is not to be used\n");
     exit(77);
 }
 
 __attribute__((destructor)) static void check_end(void)
 {
-    if (!__builtin_cpu_supports("avx512bf16"))
+    if (!fits())
         return;
     amxsim_end_op();
     if (atomic_load(&ran) == 0)

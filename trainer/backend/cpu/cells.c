@@ -1,15 +1,49 @@
 #include "trainer/backend/cpu/cells_avx.h"
 
 #include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { CELL = sizeof(uint32_t) };
+enum level { UNASKED, NONE, WIDE, WIDE_BF16, TILES };
+
+/* ONEDNN_MAX_CPU_ISA, as oneDNN reads it (its guide: CPU Dispatcher Control). */
+static enum level allowed(void)
+{
+    const char *max = getenv("ONEDNN_MAX_CPU_ISA");
+
+    if (max == NULL || max[0] == '\0' || strcmp(max, "ALL") == 0 || strcmp(max, "DEFAULT") == 0)
+        return TILES;
+    if (strstr(max, "AMX") != NULL)
+        return TILES;
+    if (strcmp(max, "AVX512_CORE") == 0 || strcmp(max, "AVX512_CORE_VNNI") == 0)
+        return WIDE;
+    return strncmp(max, "AVX512", 6) == 0 || strncmp(max, "AVX10", 5) == 0 ? WIDE_BF16 : NONE;
+}
+
+static enum level level(void)
+{
+    static _Atomic int known;
+    int is = atomic_load_explicit(&known, memory_order_relaxed);
+
+    if (is == UNASKED) {
+        is = allowed();
+        atomic_store_explicit(&known, is, memory_order_relaxed);
+    }
+    return (enum level)is;
+}
 
 bool cpu_cells_have(bool f32)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-           (f32 || __builtin_cpu_supports("avx512bf16"));
+    return level() >= (f32 ? WIDE : WIDE_BF16) && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq") && (f32 || __builtin_cpu_supports("avx512bf16"));
+}
+
+bool cpu_cells_may_tile(void)
+{
+    return level() == TILES;
 }
 
 /* ---- packing ---- */

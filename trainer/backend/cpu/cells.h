@@ -39,8 +39,10 @@ static inline int64_t cpu_panels_of(int64_t n)
     return (n + CPU_PANEL - 1) / CPU_PANEL;
 }
 
-/* Whether this build has the kernels and the chip the instructions. */
+/* Whether this build has the kernels and the chip the instructions, and ONEDNN_MAX_CPU_ISA, which
+ * counts for them as for oneDNN's, goes as far: a chip with fewer of them is tried by that. */
 bool cpu_cells_have(bool f32);
+bool cpu_cells_may_tile(void); /* AMX, as far as that variable goes */
 
 /* n values rounded to bf16, where cpu_cells_have(false): into dst, or in place as f32. What is
  * below the smallest normal number becomes 0. */

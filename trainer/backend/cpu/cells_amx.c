@@ -30,7 +30,7 @@ bool cpu_amx_have(void)
 {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* of arch_prctl(2) */
 
-    return cpu_cells_have(false) && __builtin_cpu_supports("amx-tile") &&
+    return cpu_cells_may_tile() && cpu_cells_have(false) && __builtin_cpu_supports("amx-tile") &&
            __builtin_cpu_supports("amx-bf16") &&
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }

@@ -2,6 +2,7 @@
  * FP8 weights in blocks to a float type. For bf16 each block has a table of what its 256 codes are,
  * and its rows are looked up: 128 codes are tens of instructions where registers hold the table.
  */
+#include "trainer/backend/cpu/cells.h"
 #include "trainer/backend/cpu/cpu.h"
 
 #include <string.h>
@@ -67,7 +68,7 @@ CPU_WIDE static void look_up_wide(uint16_t *restrict y, const uint8_t *restrict 
 
 static bool has_wide(void)
 {
-    return __builtin_cpu_supports("x86-64-v4");
+    return __builtin_cpu_supports("x86-64-v4") && cpu_cells_have(true);
 }
 #else
 static void look_up_wide(uint16_t *y, const uint8_t *codes, const uint16_t table[CODES], int64_t n)

@@ -9,6 +9,11 @@ bool cpu_cells_have(bool f32)
     return false;
 }
 
+bool cpu_cells_may_tile(void)
+{
+    return false;
+}
+
 void cpu_cells_halve(uint16_t *dst, const float *src, int64_t n)
 {
     (void)n;
