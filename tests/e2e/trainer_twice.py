@@ -130,6 +130,19 @@ def marks():
             "mark/config.json:1:1: a byte order mark stands before the JSON")
 
 
+def files():
+    """A node's files are those of its tensors, by either form of names, and that of a head that may be another one."""
+    names = [name[len("model."):] for name in read("llama/model/model.safetensors")]
+    os.mkdir("listed")
+    shutil.copy("llama/model/config.json", "listed")
+    index = {name: "layers.safetensors" if "layers" in name else "ends.safetensors" for name in names}
+    with open("listed/model.safetensors.index.json", "w") as f:
+        json.dump({"weight_map": {**index, "lm_head.weight": "head.safetensors"}}, f)
+    code, shown, said = run(["plan", "--files", "0", "--nodes", "1", "--gpus", "1", "listed"])
+    t.check("files of a node", code == 0, said)
+    t.same("all of them", sorted(shown.split()), ["ends.safetensors", "head.safetensors", "layers.safetensors"])
+
+
 def origins():
     """Where each value came from."""
     code, shown, _ = run(["inspect", "--json", folder("bare-keys", {"rope_scaling": LINEAR},
@@ -150,6 +163,7 @@ def main():
     keys(plain)
     weights(plain)
     adapters()
+    files()
     marks()
     origins()
     t.finish()

@@ -91,6 +91,8 @@ static const struct {
      FR_UNSUPPORTED},
     {"pissa", HEAD "\"target_modules\":[],\"init_lora_weights\":\"pissa_niter_4\"}",
      "init_lora_weights", FR_UNSUPPORTED},
+    {"other lists of layers", HEAD "\"target_modules\":[\"a\"],\"layers_pattern\":\"h\"}",
+     "layers_pattern is \"h\", expected layers", FR_USAGE},
     {"numbers", HEAD "\"target_modules\":[1]}", "list of names", FR_USAGE},
 };
 

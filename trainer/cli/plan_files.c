@@ -94,14 +94,18 @@ enum fr_rc tr_plan_files(const struct tr_planned *p, const char *model, int64_t 
     if ((rc = tr_st_open_part(model, &st, err)) != FR_OK)
         return rc;
     w.st = st;
-    if ((w.files = fr_sys.alloc(tr_st_files(st) + 1)) == NULL)
+    rc = tr_st_whole_names(st, NULL, err);
+    if (rc == FR_OK && (w.files = fr_sys.alloc(tr_st_files(st) + 1)) == NULL)
         rc = fr_fail(err, FR_NOMEM, "a list of %zu files", tr_st_files(st));
-    else
+    if (rc == FR_OK)
         memset(w.files, 0, tr_st_files(st) + 1);
     if (rc == FR_OK)
         rc = place(&w, err);
     if (rc == FR_OK)
         rc = tr_model_tensors(&p->config, look, &w, err);
+    /* it says whether the head is the embedding */
+    if (rc == FR_OK && tr_st_find(st, "lm_head.weight") != NULL)
+        rc = mark(&w, "lm_head.weight", err);
     for (size_t k = 0; k < tr_st_files(st) && rc == FR_OK; k++)
         if (w.files[k] != 0)
             fr_print("%s\n", tr_st_file_name(st, k));

@@ -126,6 +126,20 @@ static enum fr_rc read_patterns(struct tr_lora_config *c, const struct tr_fields
     return FR_OK;
 }
 
+/* The list whose members layers_to_transform counts: no model here has another. */
+static enum fr_rc check_pattern(const struct tr_fields *f, struct fr_err *err)
+{
+    const json_t *v = tr_field(f, "layers_pattern");
+    const json_t *one = json_array_size(v) == 1 ? json_array_get(v, 0) : v;
+
+    if (v == NULL || (json_is_array(v) && json_array_size(v) == 0) ||
+        (json_is_string(one) &&
+         (json_string_length(one) == 0 || strcmp(json_string_value(one), "layers") == 0)))
+        return FR_OK;
+    return tr_field_bad(f, "layers_pattern", "layers, as the models' lists of layers are called",
+                        err);
+}
+
 static enum fr_rc read_layers(struct tr_lora_config *c, const struct tr_fields *f,
                               struct fr_err *err)
 {
@@ -164,7 +178,7 @@ static enum fr_rc read_all(struct tr_lora_config *c, const struct tr_fields *f, 
         (rc = tr_field_need(f, "target_modules", err)) != FR_OK ||
         (rc = read_modules(c, f, "target_modules", false, err)) != FR_OK ||
         (rc = read_modules(c, f, "exclude_modules", true, err)) != FR_OK ||
-        (rc = read_layers(c, f, err)) != FR_OK ||
+        (rc = check_pattern(f, err)) != FR_OK || (rc = read_layers(c, f, err)) != FR_OK ||
         (rc = read_patterns(c, f, "rank_pattern", &c->rank_pattern, &c->nrank, err)) != FR_OK ||
         (rc = read_patterns(c, f, "alpha_pattern", &c->alpha_pattern, &c->nalpha, err)) != FR_OK ||
         (rc = tr_field_text(f, "base_model_name_or_path", &base, err)) != FR_OK)

@@ -225,8 +225,10 @@ static void origin(const struct tr_model_read *r, const struct key *k, char out[
                        key == k->key ? "" : key);
     else if (x == DERIVED)
         (void)snprintf(out, 96, "derived");
+    else if (v == NULL)
+        (void)snprintf(out, 96, "default of %s", r->c->model_type);
     else
-        (void)snprintf(out, 96, "%s of %s", v == NULL ? "default" : "null", r->c->model_type);
+        (void)snprintf(out, 96, "null in config.json");
 }
 
 enum fr_rc tr_keys_values(const struct tr_model_read *r, struct fr_err *err)
