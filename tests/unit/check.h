@@ -48,11 +48,15 @@ __attribute__((constructor)) static inline void check_begin(void)
 {
     const char *text = getenv("TEST_DEADLINE");
     unsigned seconds = text != NULL ? (unsigned)strtoul(text, NULL, 10) : 150;
+    struct sigaction late;
 
     if (seconds == 0)
         return; /* the signal is somebody else's: libFuzzer's */
     check_counts.seconds = seconds;
-    sigaction(SIGALRM, &(struct sigaction){.sa_handler = check_late, .sa_flags = SA_RESTART}, NULL);
+    memset(&late, 0, sizeof(late));
+    late.sa_handler = check_late;
+    late.sa_flags = SA_RESTART;
+    sigaction(SIGALRM, &late, NULL);
     alarm(seconds);
 }
 
