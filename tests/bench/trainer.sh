@@ -9,6 +9,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 build=${1:-build}
 what=("$here/small.json" 512 128 steps="${2:-3}" device=cpu)
 
+[ -x "$build/tests/bench/rate" ] || { echo "trainer.sh: this build has no oneDNN to compare with" >&2; exit 2; }
+
 for round in $(seq "${3:-1}"); do
     for type in f32 bf16; do
         rate=$("$build/tests/bench/rate" "$here/small.json" 512 type=$type | tail -n 1 | grep -o '[0-9.]*[0-9]')
