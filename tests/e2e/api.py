@@ -370,6 +370,12 @@ def drive_schedules(d):
 def drive_access(d):
     d.ask("post", "/tokens", 201, {"name": "more", "role": "view", "days": 1})
     d.both("post", "/tokens", 409, body={"name": "more"})
+    once = d.ask("post", "/tokens", 201, {"name": "once"}, headers=[("Idempotency-Key", "secret-k")]).json()["token"]
+    for name in os.listdir(d.host.env["FLOWRUN_HOME"]):
+        if name.startswith("state.db"):
+            with open(os.path.join(d.host.env["FLOWRUN_HOME"], name), "rb") as f:
+                d.c.check(once.encode() not in f.read(), "the answer with a new token is not kept in %s" % name)
+    d.ask("post", "/tokens", 409, {"name": "once"}, headers=[("Idempotency-Key", "secret-k")])
     d.ask("delete", "/tokens/{name}", 204, name="more")
     d.both("delete", "/tokens/{name}", 404, name="more")
     d.ask("post", "/codes", 403)

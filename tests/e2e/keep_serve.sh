@@ -73,4 +73,17 @@ has "gc has nothing to do" out "0 runs and 0 files of no run would be removed"
 "$flowrun" own.yaml > /dev/null 2>&1
 "$flowrun" gc > out
 has "by the pipeline's own" out "run 11 ("
+
+# days: of a pipeline is the age of failed runs, too, unless failed_days: is said
+rm home/config.yaml
+touch fails
+for keep in "days: 3" "days: 3, failed_days: 9" "failed_days: 3"; do
+    pipeline "aged${keep//[^a-z0-9]/}" "keep_runs: {$keep}"
+    "$flowrun" "aged${keep//[^a-z0-9]/}.yaml" > /dev/null 2>&1
+    "$flowrun" "aged${keep//[^a-z0-9]/}.yaml" > /dev/null 2>&1
+done
+sql "UPDATE run SET ended_wall = ended_wall - 4 * 86400000 WHERE name LIKE 'aged%'"
+"$flowrun" gc > out
+same "the older one of three" "$(sql "SELECT name, count(*) FROM run WHERE name LIKE 'aged%' GROUP BY name ORDER BY name")" \
+    "ageddays3|1 ageddays3faileddays9|2 agedfaileddays3|1"
 finish

@@ -93,7 +93,7 @@ static void tokens(void)
 
 static void sessions(void)
 {
-    char token[FR_SECRET_TEXT], s[FR_SECRET_TEXT], t[FR_SECRET_TEXT];
+    char token[FR_SECRET_TEXT], day[FR_SECRET_TEXT], s[FR_SECRET_TEXT], t[FR_SECRET_TEXT];
     struct fr_api_caller who;
 
     check_row("a session");
@@ -124,6 +124,16 @@ static void sessions(void)
     for (int i = 0; i < 27; i++) {
         now_ms += 6 * HOUR;
         reopen();
+        CHECK(knows(FR_SECRET_SESSION, s, &who));
+    }
+    now_ms += 6 * HOUR;
+    CHECK(!knows(FR_SECRET_SESSION, s, &who));
+
+    check_row("it ends when its token does");
+    CHECK_INT(new_token("day", FR_ROLE_VIEW, 1, day), FR_OK);
+    CHECK_INT(login(day, "::1", s, &who), FR_OK);
+    for (int i = 0; i < 3; i++) {
+        now_ms += 6 * HOUR;
         CHECK(knows(FR_SECRET_SESSION, s, &who));
     }
     now_ms += 6 * HOUR;

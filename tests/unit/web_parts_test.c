@@ -546,6 +546,22 @@ static void streams(void)
         }
 }
 
+/* A NUL makes a name of an event or an id none; data may have one. */
+static void nul_streams(void)
+{
+    struct fr_str text =
+        FR_STR("event: a\nid: 1\ndata: x\n\nevent: b\0c\nid: 2\0\ndata: y\n\n");
+    struct fr_sse s = {0};
+    struct fr_buf out = {0};
+    struct fr_err err;
+
+    check_row("a NUL");
+    CHECK_INT(fr_sse_feed(&s, text, show_event, &out, &err), FR_OK);
+    CHECK_TEXT(out.p, "[a|x|1][message|y|1]");
+    fr_buf_finish(&out);
+    fr_sse_finish(&s);
+}
+
 static void long_streams(void)
 {
     struct fr_sse s = {0};
@@ -589,6 +605,7 @@ int main(void)
     problems();
     foreign_problems();
     streams();
+    nul_streams();
     long_streams();
     return check_done();
 }
