@@ -103,7 +103,7 @@ has "says so" out "run $no is over (failed) and does not run again by itself"
 same "then nothing is due" "$(sql "SELECT rerun_wall, rerun_from FROM run WHERE no = $no")" "0|"
 same "and its story has it" "$(sql "SELECT text FROM event WHERE run = (SELECT id FROM run WHERE no = $no) AND kind = 'rerun'")" "it does not run again by itself: cancelled"
 "$flowrun" cancel "$no" > out 2>&1
-same "once" $? 2
+same "a second time there is nothing to prevent" $? 0
 run later
 "$flowrun" retry "$no" > out 2>&1
 same "retried by hand, it fails" $? 1
@@ -135,7 +135,13 @@ run lost
 due "$no" "$(($(date +%s) * 1000 - 1000))"
 lost=$no
 rm "home/blobs/$(sql "SELECT spec_hash FROM run WHERE no = $no")"
+pipeline urgent "{times: 1, after: 1h, from: start}" "$(say urgent 'exit 3')"
+run urgent
+due "$no" "$(($(date +%s) * 1000 - 1000))"
+sql "UPDATE run SET priority = 4 WHERE no = $no"
+urgent=$no
 serve
+until_true 20 eval '[ "$(sql "SELECT priority FROM run WHERE retry_of = '$urgent'")" = 4 ]'
 until_true 20 eval '[ "$(sql "SELECT round, outcome FROM run WHERE no = '$moment2'")" = "2|failed" ]'
 until_true 20 story "$moment" "no host that stays was there for a day when it was due"
 until_true 20 story "$newer" "run 99 of a later instant of its schedule has succeeded"
