@@ -66,7 +66,7 @@ uint32_t held_slots(const struct fr_host *host, struct fr_id home)
 /* The node has prepared it, and nothing of it lives: what its host sent may have come to a flownode
  * that stands still, and that starts it when it goes on. Its slots are given away once its node has
  * journalled that this start does nothing. Its run gets another attempt. */
-static void bury(struct host_probe *p, struct host_held *held)
+static void give_tombstone(struct host_probe *p, struct host_held *held)
 {
     struct fr_exec_attempt a = {0, held->row.attempt};
 
@@ -89,7 +89,7 @@ static void on_state(void *arg, struct fr_exec_event *ev)
             drop(host, i);
             host->woken = true;
         } else if (s->status == FR_AT_UNKNOWN) {
-            bury(p, &host->held[i]);
+            give_tombstone(p, &host->held[i]);
         }
     }
     fr_exec_event_free(ev);

@@ -250,7 +250,7 @@ ENVIRONMENTS = [
 COMMANDS = [
     ("no command", [], 2, ["usage: flowtrain COMMAND"]),
     ("unknown command", ["trian"], 2, ["trian", "'train'"]),
-    ("launch: unknown flag", ["launch", "--nproc_per_nod", "2", "--", "train"], 2, ["--nproc_per_nod", "--nproc_per_node"]),
+    ("launch: unknown flag", ["launch", "--nproc_per_nodes", "2", "--", "train"], 2, ["--nproc_per_nodes", "did you mean --nproc_per_node?"]),
     ("launch: no number", ["launch", "--nproc_per_node", "two", "--", "train"], 2, ["--nproc_per_node", "two"]),
     ("launch: nothing to run", ["launch", "--nproc_per_node", "2"], 2, ["-- train"]),
     ("launch: elastic nodes", ["launch", "--nnodes", "1:2", "--", "train"], 2, ["--nnodes 1:2", "fixed"]),

@@ -1,7 +1,7 @@
 /*
  * The keys of a config.json that hold one number or switch, and what each family takes where a key
  * is absent or null: the defaults of transformers' configuration classes. tests/golden/
- * model_config.py records what those do, key by key, and trainer_keys_test compares.
+ * model_config.py records what those do, key by key, and model_config_test compares.
  */
 #include "trainer/config/model_read.h"
 
