@@ -334,6 +334,78 @@ static void test_pace(struct bed *b)
     tr_infer_finish(&b->x);
 }
 
+/* ---- pieces ---- */
+
+#define CUT "\xef\xbf\xbd" /* what a part of a character is decoded to */
+
+static const struct {
+    const char *name, *stops[4], *want;
+} pieces[] = {
+    {"no stop string", {NULL}, "|J|:|B|" CUT "5|o|" CUT "+|(|V|o|V"},
+    {"one that has not begun", {"~~~~~~~~", NULL}, "|J|:|B|" CUT "5|o|" CUT "+|(|V|o|V"},
+    {"one that may have begun", {"V~~~", NULL}, "|J|:|B|" CUT "5|o|" CUT "+|(|Vo|V"},
+    {"one that goes on", {"Vo~~", NULL}, "|J|:|B|" CUT "5|o|" CUT "+|(|VoV"},
+    {"one of two", {"o~", "V~", NULL}, "|J|:|B|" CUT "5|o" CUT "+|(|V|oV"},
+    {"two that end together", {"oV", "VoV", NULL}, "|J|:|B|" CUT "5|o" CUT "+|("},
+};
+
+static void hear_piece(void *arg, int64_t prompt, struct fr_str text)
+{
+    (void)prompt;
+    fr_buf_text(arg, "|");
+    fr_buf_add(arg, text.p, text.n);
+}
+
+/* The answer's pieces with these stop strings, each behind a '|'. */
+static void pieces_of(struct tr_generate_opts *o, const char *const *stops, struct fr_buf *out)
+{
+    static const int32_t ids[] = {5, 6, 7};
+    struct tr_prompt in = {ids, 3};
+    struct tr_answer answer = {.text = NULL};
+    struct fr_err err = {0};
+
+    o->stops = stops;
+    for (o->nstops = 0; stops[o->nstops] != NULL;)
+        o->nstops++;
+    o->piece = hear_piece;
+    o->arg = out;
+    out->n = 0;
+    if (!CHECK_INT(tr_generate(o, &in, 1, &answer, &err), FR_OK))
+        printf("   message: %s\n", err.msg);
+    fr_buf_text(out, "");
+    tr_answer_finish(&answer);
+}
+
+/* What cannot be the beginning of a stop string is shown at once. */
+static void test_pieces(struct bed *b)
+{
+    struct fr_buf out = {0};
+    struct tr_tokenizer *t = NULL;
+    struct fr_err err = {0};
+
+    CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
+              FR_OK);
+    if (open_model(b, models[0], false, 1)) {
+        struct tr_generate_opts o = {.model = b->x.model,
+                                     .comm = b->comm,
+                                     .tokenizer = t,
+                                     .vocab_size = b->x.config.vocab_size,
+                                     .tokens_max = TOKENS,
+                                     .sequences = 1,
+                                     .cache_tokens = TOKENS,
+                                     .max_new_tokens = 12};
+
+        for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+            check_row(pieces[i].name);
+            pieces_of(&o, pieces[i].stops, &out);
+            CHECK_TEXT(out.p, pieces[i].want);
+        }
+    }
+    fr_buf_finish(&out);
+    tr_tokenizer_destroy(t);
+    tr_infer_finish(&b->x);
+}
+
 /* generate_test [FILE]: prompts of `generate.py many SEED FILE` instead of those that are kept. */
 int main(int argc, char **argv)
 {
@@ -346,6 +418,7 @@ int main(int argc, char **argv)
         CHECK_INT(tr_comm_single(b.be, &b.comm, &err), FR_OK) &&
         CHECK_INT(fr_json_load(SOURCE_ROOT "/tests/golden/generate.json", 1 << 20, &golden, &err),
                   FR_OK)) {
+        test_pieces(&b);
         if (argc > 1)
             test_many(&b, argv[1]);
         else

@@ -39,15 +39,15 @@ void tr_answer_finish(struct tr_answer *a)
     *a = (struct tr_answer){.text = NULL};
 }
 
-/* The first stop string in text; text.n when there is none. */
+/* Where the first stop string begins in text; text.n when there is none. */
 static size_t find_stop(const struct tr_generate_opts *o, struct fr_str text)
 {
     size_t at = text.n;
 
     for (size_t i = 0; i < o->nstops; i++) {
-        const char *hit = memmem(text.p, at, o->stops[i], strlen(o->stops[i]));
+        const char *hit = memmem(text.p, text.n, o->stops[i], strlen(o->stops[i]));
 
-        if (hit != NULL)
+        if (hit != NULL && (size_t)(hit - text.p) < at)
             at = (size_t)(hit - text.p);
     }
     return at;
@@ -58,19 +58,19 @@ static size_t find_stop(const struct tr_generate_opts *o, struct fr_str text)
 static size_t certain(const struct tr_generate_opts *o, struct fr_str text)
 {
     static const char unknown[] = "\xef\xbf\xbd";
-    size_t n = text.n;
+    size_t n = text.n, most = 0;
 
     while (n >= 3 && memcmp(text.p + n - 3, unknown, 3) == 0)
         n -= 3;
     for (size_t i = 0; i < o->nstops; i++) {
         size_t len = strlen(o->stops[i]), k = len < n ? len : n;
 
-        for (; k > 0; k--)
+        for (; k > most; k--)
             if (memcmp(text.p + n - k, o->stops[i], k) == 0)
                 break;
-        n -= k;
+        most = k > most ? k : most;
     }
-    return n;
+    return n - most;
 }
 
 /* Decodes the answer so far; a stop string ends it. */
