@@ -4,6 +4,7 @@ other tensors are the base's bytes; the merged model gives the logits and the an
 """
 import json
 import os
+import shutil
 import struct
 import subprocess
 
@@ -207,6 +208,16 @@ def errors():
                         (["export", "--check", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out",
                           "--merged", "ex/model"], "has lost 1 of what the adapter changes")):
         t.has(" ".join(words), run(words, code=2), want)
+    for part in ("layers.99.self_attn.o_proj", "layers.1.self_attn.no_proj"):
+        shutil.rmtree("more", ignore_errors=True)
+        shutil.copytree("out", "more")
+        tensors = read("out/adapter_model.safetensors")
+        for half in ("A", "B"):
+            found = next(n for n in tensors if n.endswith("o_proj.lora_%s.weight" % half))
+            tensors["base_model.model.model.%s.lora_%s.weight" % (part, half)] = tensors[found]
+        write("more/adapter_model.safetensors", tensors)
+        t.has("an adapter of %s, which the base lacks" % part, run(base[:4] + ["more", "--output", "x"], code=2),
+              "base_model.model.model.%s.lora_" % part)
     t.check("nothing was written", not os.path.exists("x"))
 
 

@@ -21,14 +21,16 @@ def tokens_of(texts):
 def make_data():
     with open("ex/data/dataset_info.json") as f:
         info = json.load(f)
-    for name, ending in (("texts", "jsonl"), ("lines", "txt")):
-        info[name] = {"file_name": "texts." + ending, "columns": {"prompt": "text"}}
+    for name, file in (("texts", "texts.jsonl"), ("lines", "texts.txt"), ("long", "long.txt")):
+        info[name] = {"file_name": file, "columns": {"prompt": "text"}}
     with open("ex/data/dataset_info.json", "w") as f:
         json.dump(info, f)
     with open("ex/data/texts.jsonl", "w") as f:
         f.write("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     with open("ex/data/texts.txt", "w") as f:
         f.write("\n".join(TEXTS) + "\n")
+    with open("ex/data/long.txt", "w") as f:
+        f.write(" ".join(TEXTS) + "\n")
 
 
 def train(out, dataset, **more):
@@ -39,6 +41,15 @@ def train(out, dataset, **more):
 
 def examples(text):
     return int(text.split("Num examples = ")[1].split()[0].replace(",", ""))
+
+
+def eval_of(out, batch):
+    """The loss of a text whose rows have equally many targets; the last batch of more than one is smaller."""
+    text = train(out, "texts", steps=1, do_eval=True, eval_dataset="long", per_device_eval_batch_size=batch)
+    rows = int(text.split("Running Evaluation")[1].split("Num examples = ")[1].split()[0])
+    t.check("a smaller batch is left", batch == 1 or 0 < rows % batch < batch - 1, rows)
+    with open(out + "/eval_results.json") as f:
+        return json.load(f)["eval_loss"]
 
 
 def main():
@@ -63,6 +74,8 @@ def main():
         results = json.load(f)
     t.check("perplexity", math.isclose(results.get("eval_perplexity", 0), math.exp(results["eval_loss"]), rel_tol=1e-12),
             results)
+    by_one, by_seven = [eval_of("batch-%d" % batch, batch) for batch in (1, 7)]
+    t.check("a batch counts by its samples", math.isclose(by_one, by_seven, rel_tol=1e-6), (by_one, by_seven))
     for flag, value, want in (("neat_packing", "true", "--neat_packing belongs to --stage sft"),
                               ("mask_history", "true", "--mask_history belongs to --stage sft"),
                               ("stage", "dpo", "only sft and pt are done"),

@@ -146,6 +146,20 @@ static int one_round(struct bench *b, struct seen *v, int i, double *x, double *
     return bad;
 }
 
+/* A backward takes the rounds of its forward: it does not weigh them again, whoever the owners are
+ * that it is asked with. */
+static int replayed(struct bench *b, const struct seen *v, const struct tr_exchange_layer *layer)
+{
+    static const int32_t one[E_MAX];
+    struct tr_owners owners = {v->s->E, one, one};
+    struct tr_exchange_layer other = *layer;
+    struct fr_err err = {0};
+    int rounds = 0;
+
+    other.owners = &owners;
+    return (tr_exchange_plan(b->x, &other, true, &rounds, &err) != FR_OK) + (rounds != v->rounds);
+}
+
 /* A forward and its replay: twice the rows, once the choices. y starts at 1 and -1. */
 static void body(struct rank_self *self, void *arg)
 {
@@ -176,6 +190,7 @@ static void body(struct rank_self *self, void *arg)
         for (int i = 0; i < v->rounds; i++)
             v->failed += one_round(&b, v, i, x, w);
     }
+    v->failed += replayed(&b, v, &layer);
     for (int64_t i = 0; i < T * s->K; i++)
         rows[s->ids[self->rank][i]]--;
     for (int64_t e = 0; e < s->E; e++)

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { COMPANION_MAX = 64 * 1024 * 1024 };
@@ -146,6 +147,31 @@ static enum fr_rc read_f32(const struct tr_st *st, const struct tr_st_tensor *t,
     return rc;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Refuses what is none of the n tensors: the model lacks a part that the adapter is for. */
+static enum fr_rc check_names(const struct tr_st *st, const struct tr_st_item *items, size_t n,
+                              struct fr_arena *arena, struct fr_err *err)
+{
+    const char **names = fr_arena_array(arena, n + 1, sizeof(*names));
+
+    if (names == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu names", n);
+    for (size_t i = 0; i < n; i++)
+        names[i] = items[i].name;
+    qsort(names, n, sizeof(*names), compare_names);
+    for (size_t i = 0; i < tr_st_count(st); i++) {
+        const char *name = tr_st_at(st, i)->name;
+
+        if (bsearch(&name, names, n, sizeof(*names), compare_names) == NULL)
+            return fr_fail(err, FR_USAGE, "it holds %s, which is no adapter of this model", name);
+    }
+    return FR_OK;
+}
+
 enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *flat,
                              struct fr_err *err)
 {
@@ -158,9 +184,8 @@ enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *
     snprintf(path, sizeof(path), "%s/adapter_model.safetensors", dir);
     if (rc == FR_OK)
         rc = tr_lora_weights(dir, &st, err);
-    if (rc == FR_OK && tr_st_count(st) != p->n * 2)
-        rc = fr_fail(err, FR_USAGE, "it holds %zu tensors, the model's adapters are %zu",
-                     tr_st_count(st), p->n * 2);
+    if (rc == FR_OK)
+        rc = check_names(st, items, p->n * 2, &arena, err);
     for (size_t i = 0; i < p->n * 2 && rc == FR_OK; i++) {
         const struct tr_st_tensor *t = tr_st_find(st, items[i].name);
         if (t == NULL)
