@@ -6,6 +6,11 @@
 
 #include "tests/unit/check.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 static int64_t fixed_wall_ms(void)
 {
     return 1795320000000; /* 2026-11-22T04:00:00Z, a Sunday */
@@ -414,6 +419,51 @@ static void test_send(void)
     check_row("");
 }
 
+static char fifo[64];
+static int held_open = -1;
+
+/* Time is up once the command's own child runs: it holds the FIFO open. */
+static int time_is_up(struct pollfd *p, nfds_t n, int ms)
+{
+    (void)p;
+    (void)n;
+    CHECK_INT(ms, FR_SEND_COMMAND_MS);
+    held_open = open(fifo, O_RDONLY | O_CLOEXEC);
+    return 0;
+}
+
+/* A command that is late ends with all that it has started. */
+static void test_late_command(void)
+{
+    int (*poll_of)(struct pollfd *, nfds_t, int) = fr_sys.poll;
+    json_t *message = parse("{\"type\": \"run.failed\", \"data\": {}}"), *channel;
+    char dir[] = "/tmp/flowrun-notify-XXXXXX", text[300];
+    struct fr_sent sent;
+
+    check_row("a late command and its child");
+    CHECK(mkdtemp(dir) != NULL);
+    snprintf(fifo, sizeof(fifo), "%s/fifo", dir);
+    CHECK_INT(mkfifo(fifo, 0600), 0);
+    snprintf(text, sizeof(text),
+             "{\"kind\": \"command\", \"command\": [\"/bin/sh\", \"-c\", "
+             "\"sleep 60 > %s & wait\"]}",
+             fifo);
+    channel = parse(text);
+    fr_sys.poll = time_is_up;
+    fr_notify_send(channel, "msg_1", message, &sent);
+    fr_sys.poll = poll_of;
+    CHECK(!sent.done);
+    CHECK_TEXT(sent.text, "the command was not over after 60 s");
+    struct pollfd left = {.fd = held_open, .events = POLLIN};
+    CHECK_INT(poll(&left, 1, 20000), 1); /* nobody has it open */
+    close(held_open);
+    unlink(fifo);
+    rmdir(dir);
+    json_decref(channel);
+    json_decref(message);
+    check_row("");
+}
+
 /* ---- the collector of the environment ---- */
 
 static void test_collector(void)
@@ -572,5 +622,6 @@ int main(void)
     test_otel();
     test_otel_asked();
     test_send();
+    test_late_command();
     return check_done();
 }
