@@ -1,6 +1,7 @@
 /*
  * A run of a schedule that is to run again by itself counts as live: what the next instant does
- * beside it, a row for each kind of overlap; and that a later one goes on once it is dropped.
+ * beside it, a row for each kind of overlap; and that a later one goes on once it is dropped. One
+ * that finds a full queue stays due.
  */
 #include "tests/unit/schedules_bed.h"
 
@@ -28,18 +29,18 @@ static bool is_due(void)
 }
 
 /* Run 1 has failed, and is to run again on the third day. */
-static void fail_first(void)
+static void fail_first(const char *from)
 {
-    char path[400];
+    char path[400], text[200];
     sqlite3 *db = NULL;
 
+    snprintf(text, sizeof(text),
+             "UPDATE run SET outcome = 'failed', rerun_wall = 1772539200000, rerun_from = '%s' "
+             "WHERE no = 1",
+             from);
     snprintf(path, sizeof(path), "%s/state.db", home);
     CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
-    CHECK_INT(sqlite3_exec(db,
-                           "UPDATE run SET outcome = 'failed', rerun_wall = 1772539200000, "
-                           "rerun_from = 'failed'",
-                           NULL, NULL, NULL),
-              SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
 }
 
@@ -58,7 +59,7 @@ static void test_overlap(size_t i)
     settle();
     cancel("1");
     close_host();
-    fail_first();
+    fail_first("failed");
     begin_host();
     until(is_ready, NULL);
     set_clock("2026-03-02T02:00:00Z");
@@ -67,6 +68,54 @@ static void test_overlap(size_t i)
     check_row(overlaps[i].policy);
     check_runs("p", overlaps[i].runs);
     CHECK(is_due() == overlaps[i].due);
+}
+
+static int64_t later_mono_ms(void)
+{
+    return fr_sys_real.mono_ms() + 61000;
+}
+
+static bool is_third(const char *arg)
+{
+    (void)arg;
+    return count_runs() > 3;
+}
+
+/* A run that is to run again from its start finds a full queue: it stays due, and runs once there
+ * is room. */
+static void test_full(void)
+{
+    struct fr_config config = {.limits = {.max_active_runs = 1, .max_queued = 1}};
+
+    reset();
+    make_pipelines();
+    set_clock("2026-03-01T01:59:00Z");
+    begin_host();
+    submit("p.yaml", 1, "", "running");
+    cancel("1");
+    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
+    submit("p.yaml", 2, "", "running");
+    submit("p.yaml", 3, "", "queued");
+    close_host();
+    fail_first("start");
+    set_clock("2026-03-03T12:00:01Z");
+    begin_host();
+    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
+    until(is_ready, NULL);
+    check_row("a full queue");
+    settle();
+    check_states(1, "1 failed, 2 running, 3 queued (not started)");
+    CHECK(is_due());
+    check_row("a queue with room");
+    config.limits.max_queued = 2;
+    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
+    fr_sys.mono_ms = later_mono_ms;
+    until(is_third, NULL);
+    settle();
+    check_states(1, "1 failed, 2 running, 3 queued (not started), 4 queued (not started)");
+    CHECK(!is_due());
+    close_host();
+    fr_sys.mono_ms = fr_sys_real.mono_ms;
 }
 
 int main(void)
@@ -83,6 +132,7 @@ int main(void)
         }
         close_host();
     }
+    test_full();
     fr_arena_finish(&arena);
     CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
     return check_done();
