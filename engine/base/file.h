@@ -23,8 +23,17 @@ enum fr_rc fr_file_open_plain(const char *path, int *fd, struct fr_err *err);
  * larger than max_bytes. */
 enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, struct fr_err *err);
 
-/* The same, also of a pipe, a FIFO or a terminal, whose end is waited for. Only for a path that the
- * user of this process named on its command line, before the process serves others. */
+/* The same, of a path that a user named: FR_TIMEOUT, which names it, when its file system does not
+ * answer within FR_FILE_SOON_MS; FR_STOPPED: a signal came meanwhile. */
+enum { FR_FILE_SOON_MS = 15000 };
+enum fr_rc fr_file_read_soon(const char *path, size_t max_bytes, struct fr_buf *out,
+                             struct fr_err *err);
+/* What lies there, likewise: *failed is the errno of lstat(2), or 0. A link counts as what it leads
+ * to, one to nowhere as itself. FR_TIMEOUT, FR_STOPPED. */
+enum fr_rc fr_file_look_soon(const char *path, struct stat *st, int *failed, struct fr_err *err);
+
+/* As fr_file_read(), also of a pipe, a FIFO or a terminal, whose end is waited for. Only for a path
+ * that the user of this process named on its command line, before the process serves others. */
 enum fr_rc fr_file_read_any(const char *path, size_t max_bytes, struct fr_buf *out,
                             struct fr_err *err);
 

@@ -3,6 +3,7 @@
 #include "engine/base/proc.h"
 #include "engine/base/tcp.h"
 #include "engine/base/unix.h"
+#include "engine/base/within.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -298,7 +299,7 @@ static int real_boot_id(char out[40])
         .clock_news = real_clock_news, .spawn = fr_proc_spawn, .detach = fr_proc_detach,           \
         .proc_fd = fr_proc_fd, .wait = fr_proc_wait, .kill = fr_proc_kill,                         \
         .subreaper = real_subreaper, .self = fr_proc_self, .uid = geteuid, .procs = fr_proc_list,  \
-        .boot_id = real_boot_id, .umask = fr_proc_umask,                                           \
+        .within = fr_within, .boot_id = real_boot_id, .umask = fr_proc_umask,                      \
     }
 
 const struct fr_sys fr_sys_real = REAL_TABLE;

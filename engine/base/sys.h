@@ -149,6 +149,10 @@ struct fr_sys {
     int (*self)(struct fr_proc *out);
     uid_t (*uid)(void);                                 /* the effective user */
     int (*procs)(struct fr_procinfo **list, size_t *n); /* the whole table; fr_sys.free it */
+    /* Calls run(arg) beside this thread, and waits ms at most. 1: it has returned. 0 and errno
+     * ETIMEDOUT, or EINTR when a signal came: it goes on, and drop(arg) is called behind it. */
+    int (*within)(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void *arg);
+
     int (*boot_id)(char out[40]);
     uint32_t (*umask)(void); /* of this process, as fr_spawn.umask */
 

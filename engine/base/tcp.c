@@ -83,3 +83,8 @@ int fr_tcp_endpoint(int fd, bool peer, struct fr_endpoint *out)
     out->port = ntohs(a.v6.sin6_port);
     return inet_ntop(AF_INET6, &a.v6.sin6_addr, out->host, sizeof(out->host)) != NULL ? 0 : -1;
 }
+
+bool fr_tcp_is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}

@@ -7,4 +7,6 @@
 int fr_tcp_listen(const struct fr_endpoint *at);
 int fr_tcp_endpoint(int fd, bool peer, struct fr_endpoint *out);
 
+bool fr_tcp_is_loopback(const char *address); /* numeric */
+
 #endif

@@ -3,6 +3,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
+#include "engine/base/owner.h"
 #include "engine/exec/child.h"
 
 #include <string.h>
@@ -22,6 +23,8 @@ static enum fr_rc route_local(struct fr_chan *ch, struct fr_err *err)
         rc = fr_fail(err, FR_NOMEM, "no memory for a link");
     if (rc == FR_OK)
         rc = fr_mkdirs(home, 0700, err);
+    if (rc == FR_OK)
+        rc = fr_check_private(home, "the node's folder", "remove it", err);
     if (rc == FR_OK)
         rc = fr_link_local_create(&ch->link, ch->ex->loop, argv, err);
     fr_arena_finish(&arena);

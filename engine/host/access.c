@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/base/tcp.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +14,9 @@ enum {
     SESSION_DAYS = 7,
     SESSIONS = 1000, /* the one that was not used for the longest time goes first */
     CODES = 16,
-    FAILURES = 5, /* of an address within a minute */
-    ADDRESSES = 64,
+    FAILURES = 5, /* of a source within a minute */
+    SOURCES = 64,
+    PREFIX = 12,    /* characters of a secret */
     USE_MINUTES = 5 /* how exact the time of the last use is */
 };
 
@@ -34,8 +36,10 @@ struct code {
     int64_t until_ms;
 };
 
-struct failure { /* of an address */
-    char address[46];
+/* Where failed logins come from: an address; of this machine, whose users share one, what the
+ * secret begins with: so no user of it locks out another one. */
+struct failure {
+    char source[64];
     int n;
     int64_t since_ms;
 };
@@ -48,7 +52,7 @@ struct fr_access {
     size_t n_sessions, cap_sessions;
     struct code codes[CODES];
     size_t next_code;
-    struct failure failures[ADDRESSES];
+    struct failure failures[SOURCES];
 };
 
 /* ---- words ---- */
@@ -301,24 +305,32 @@ bool fr_access_identify(struct fr_access *a, enum fr_api_secret kind, const char
 
 /* ---- login ---- */
 
-/* Of that address; a new one takes the place of the one that failed last the longest time ago. */
-static struct failure *failure_of(struct fr_access *a, const char *address)
+static void source_of(const char *address, const char *secret, char out[64])
+{
+    if (fr_tcp_is_loopback(address))
+        snprintf(out, 64, "%s/%.*s", address, PREFIX, secret);
+    else
+        snprintf(out, 64, "%s", address);
+}
+
+/* Of that source; a new one takes the place of the one that failed last the longest time ago. */
+static struct failure *failure_of(struct fr_access *a, const char *source)
 {
     struct failure *oldest = &a->failures[0];
     int64_t now = fr_sys.mono_ms();
 
-    for (size_t i = 0; i < ADDRESSES; i++) {
+    for (size_t i = 0; i < SOURCES; i++) {
         struct failure *f = &a->failures[i];
 
         if (f->n > 0 && now >= f->since_ms + MINUTE_MS)
             f->n = 0;
-        if (f->n > 0 && strcmp(f->address, address) == 0)
+        if (f->n > 0 && strcmp(f->source, source) == 0)
             return f;
         if (f->n == 0 || (oldest->n > 0 && f->since_ms < oldest->since_ms))
             oldest = f;
     }
     *oldest = (struct failure){.since_ms = now};
-    snprintf(oldest->address, sizeof(oldest->address), "%s", address);
+    snprintf(oldest->source, sizeof(oldest->source), "%s", source);
     return oldest;
 }
 
@@ -341,15 +353,18 @@ static bool take_code(struct fr_access *a, const char *hash)
 enum fr_rc fr_access_login(struct fr_access *a, const char *secret, struct fr_api_caller *caller,
                            char session[FR_SECRET_TEXT], int64_t *wait_ms, struct fr_err *err)
 {
-    struct failure *f = failure_of(a, caller->address);
-    char hash[FR_SECRET_HASH];
+    char source[64], hash[FR_SECRET_HASH];
+    struct failure *f;
     struct token *t;
     bool owner;
 
+    source_of(caller->address, secret, source);
+    f = failure_of(a, source);
     *wait_ms = f->n >= FAILURES ? f->since_ms + MINUTE_MS - fr_sys.mono_ms() : 0;
     if (f->n >= FAILURES)
-        return fr_fail(err, FR_BUSY, "too many logins from %s failed: try again in a minute",
-                       caller->address);
+        return fr_fail(err, FR_BUSY, "too many logins from %s%s failed: try again in a minute",
+                       caller->address,
+                       fr_tcp_is_loopback(caller->address) ? " with such a token" : "");
     hash_of(secret, hash);
     owner = take_code(a, hash);
     t = owner ? NULL : find_token(a, hash);

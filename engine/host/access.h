@@ -41,7 +41,8 @@ bool fr_access_identify(struct fr_access *a, enum fr_api_secret kind, const char
 enum fr_rc fr_access_reload(struct fr_access *a, struct fr_err *err);
 
 /* Begins a session for whoever gives a token, or a code of fr_access_code(). FR_DENIED: it is none;
- * FR_BUSY: this address has failed too often: *wait_ms says for how long it is not answered. */
+ * FR_BUSY: this address, or on this machine a secret that begins so, has failed too often: *wait_ms
+ * says for how long it is not answered. */
 enum fr_rc fr_access_login(struct fr_access *a, const char *secret, struct fr_api_caller *caller,
                            char session[FR_SECRET_TEXT], int64_t *wait_ms, struct fr_err *err);
 /* Ends the session with that hash. */

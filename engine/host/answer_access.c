@@ -147,6 +147,7 @@ enum fr_rc delete_token(struct call *c, struct fr_issues *issues, struct fr_err 
     (void)issues;
     if (rc == FR_OK)
         rc = fr_access_reload(c->host->access, err);
+    c->res->access_over = true;
     if (rc == FR_OK)
         c->res->status = 204;
     return rc;

@@ -70,6 +70,7 @@ struct fr_api_response {
     struct fr_buf location, etag, allow; /* headers; empty: absent */
     struct fr_buf session;               /* the secret of a new session, for the browser to keep */
     bool session_over;                   /* the caller's is; its streams end, too */
+    bool access_over;                    /* some token is: streams of those it let in end */
     bool foreign;                        /* what tasks wrote: a browser must not act on it */
     int retry_after_s;                   /* header; 0: absent */
     const char *cache; /* static: how long it may be kept; NULL: it is asked for again each time */

@@ -1,6 +1,7 @@
 #include "engine/node/home.h"
 
 #include "engine/base/file.h"
+#include "engine/base/owner.h"
 #include "engine/base/sys.h"
 #include "engine/node/journal.h"
 
@@ -63,7 +64,9 @@ enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err 
             fr_sys.lstat(full, &st) == 0 && !S_ISDIR(st.st_mode))
             return fr_fail(err, FR_DENIED,
                            "%s is a symbolic link, which flowrun has not made: remove it", full);
-        if (i == 0 && (rc = fr_check_local(path, "give the node as work: folder", err)) != FR_OK)
+        if (i == 0 && ((rc = fr_check_local(path, "give the node as work: folder", err)) != FR_OK ||
+                       (rc = fr_check_private(path, "the folder",
+                                              "give the node another work: folder", err)) != FR_OK))
             return fr_while(err, "home of the node");
     }
     if ((rc = share_lock(h, err)) != FR_OK)

@@ -33,7 +33,8 @@ struct fr_node_home {
 };
 
 /* Makes missing folders and shares the lock. Waits while another process holds the lock
- * exclusively; FR_BUSY after FR_HOME_WAIT_MS. FR_USAGE: path is too long. */
+ * exclusively; FR_BUSY after FR_HOME_WAIT_MS. FR_USAGE: path is too long. FR_DENIED: others can
+ * write to it (engine/base/owner.h). */
 enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err *err);
 void fr_home_close(struct fr_node_home *h);
 

@@ -1,10 +1,8 @@
 /* What a pipeline names of this machine: is it here, before the run begins? */
+#include "engine/base/file.h"
 #include "engine/base/proc.h"
 #include "engine/run/inside.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -74,23 +72,25 @@ __attribute__((format(printf, 3, 4))) static void wrong(struct check *c, struct 
     fr_buf_finish(&safe);
 }
 
-static bool is_here(const char *path)
-{
-    struct stat st;
+/* What lies at a path of this machine. */
+struct found {
+    int failed;       /* errno: nothing is here; 0: something is */
+    const char *kind; /* "a FIFO": it can neither be read nor shipped; NULL: a file or folder */
+};
 
-    return fr_sys.lstat(path, &st) == 0;
-}
-
-/* "a FIFO": what can neither be read nor shipped; NULL: a file or folder, or nothing is here. */
-static const char *odd_kind(const char *path)
+/* False: it cannot be known, and that is reported. */
+static bool look(struct check *c, struct fr_pos pos, const char *path, struct found *out)
 {
-    char target[PATH_MAX];
+    struct fr_err err = {0};
     struct stat st = {0};
+    enum fr_rc rc = fr_file_look_soon(path, &st, &out->failed, &err);
 
-    if (fr_sys.lstat(path, &st) == 0 && S_ISLNK(st.st_mode) &&
-        (realpath(path, target) == NULL || fr_sys.lstat(target, &st) != 0))
-        return NULL;
-    return S_ISDIR(st.st_mode) ? NULL : fr_file_kind(st.st_mode);
+    out->kind = out->failed == 0 && !S_ISDIR(st.st_mode) ? fr_file_kind(st.st_mode) : NULL;
+    if (rc == FR_TIMEOUT)
+        wrong(c, pos, "%s", err.msg);
+    else if (rc != FR_OK)
+        c->rc = fr_fail(c->err, rc, "%s", err.msg);
+    return rc == FR_OK;
 }
 
 /* ---- files of tasks ---- */
@@ -120,22 +120,18 @@ static void mark_tasks(const struct fr_plan *plan, unsigned char *marks)
 
 static void check_file(struct check *c, uint32_t task, const struct fr_text *text)
 {
-    const char *kind;
-    int missing;
+    struct found f;
 
-    if (text->expr != NULL || text->s == NULL || fr_has_prefix(text->s, "node:"))
+    if (text->expr != NULL || text->s == NULL || fr_has_prefix(text->s, "node:") ||
+        !look(c, text->pos, text->s, &f))
         return;
-    if (is_here(text->s)) {
-        if ((kind = odd_kind(text->s)) != NULL)
-            wrong(c, text->pos, "%s is %s; expected a file or folder", text->s, kind);
-        return;
-    }
-    missing = errno;
-    if ((c->marks[task] & BEHIND) == 0)
+    if (f.kind != NULL)
+        wrong(c, text->pos, "%s is %s; expected a file or folder", text->s, f.kind);
+    else if (f.failed != 0 && (c->marks[task] & BEHIND) == 0)
         wrong(c, text->pos,
               "%s: %s; expected a file or folder on this machine (node:PATH names one of the "
               "node's own)",
-              text->s, strerror(missing));
+              text->s, strerror(f.failed));
 }
 
 /* The value of an expression is not known yet: the node says what is too long then. */
@@ -207,14 +203,16 @@ static void check_node(struct check *c, const struct fr_node *node)
     if (node->executor != FR_EXECUTOR_SSH)
         return;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        const char *kind = paths[i] != NULL ? odd_kind(paths[i]) : NULL;
+        struct found f;
 
-        if (kind != NULL)
+        if (paths[i] == NULL || !look(c, node->pos, paths[i], &f))
+            continue;
+        if (f.kind != NULL)
             wrong(c, node->pos, "%s of node '%s': %s is %s, expected a file", names[i], node->name,
-                  paths[i], kind);
-        else if (paths[i] != NULL && !is_here(paths[i]))
+                  paths[i], f.kind);
+        else if (f.failed != 0)
             wrong(c, node->pos, "%s of node '%s': %s: %s", names[i], node->name, paths[i],
-                  strerror(errno));
+                  strerror(f.failed));
     }
 }
 
@@ -222,8 +220,13 @@ static void check_secret(struct check *c, const struct fr_secret *s)
 {
     struct fr_buf value = {0};
     struct fr_err err;
+    enum fr_rc rc = FR_OK;
 
-    if (s->from != FR_SECRET_COMMAND && run_secret_read(s, c->shell, &value, &err) != FR_OK)
+    if (s->from != FR_SECRET_COMMAND)
+        rc = run_secret_read(s, c->shell, &value, &err);
+    if (rc == FR_STOPPED)
+        c->rc = fr_fail(c->err, rc, "%s", err.msg);
+    else if (rc != FR_OK)
         wrong(c, s->pos, "%s", err.msg);
     fr_buf_finish(&value);
 }

@@ -85,7 +85,7 @@ enum fr_rc run_shell_load(struct fr_run *run, struct fr_err *err);
 bool run_reset_mark(struct fr_run *run); /* false: no memory */
 enum fr_rc run_reset_write(struct fr_run *run, struct fr_err *err);
 json_t *run_shell_json(const struct fr_run *run);
-/* This process's environment, with the shell's variables, of a command that is no task. Or NULL. */
+/* This process's environment and the shell's variables, of a command that is no task; or NULL. */
 const char **run_shell_environ(const struct fr_run *run, struct fr_arena *arena);
 
 /* ---- stored.c ---- */
@@ -228,17 +228,17 @@ const struct fr_secret *run_secret_find(const struct fr_spec *spec, const char *
 /* Calls fn for what env and with of the action name, until it gives false. */
 void run_each_ref(const struct fr_action *act, bool (*fn)(void *arg, const struct fr_ref *ref),
                   void *arg);
-/* Appends the value of a secret that no command gives. */
+/* Appends the value of a secret that no command gives; waits for a file. */
 enum fr_rc run_secret_read(const struct fr_secret *s, const struct fr_run_shell *shell,
                            struct fr_buf *out, struct fr_err *err);
 enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr_buf *out,
                       struct fr_err *err);
-/* Starts the command of each secret that act holds; *out NULL: there is none. run->secrets_ready
- * says that some answered. */
+/* Asks for each secret of a file or command that act holds, adding to *out; NULL: there is none.
+ * run->secrets_ready says that some answered. */
 enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, struct fr_arena *arena,
                            struct run_answered **out, struct fr_err *err);
-/* Whether all have answered; err has the failure of one, or FR_OK. */
-bool run_secrets_ready(const struct run_answered *list, struct fr_err *err);
+/* Whether all have answered; err: the failure of one, or FR_OK; *passes: a retry may help. */
+bool run_secrets_ready(const struct run_answered *list, bool *passes, struct fr_err *err);
 void run_secrets_drop(struct run_answered *list); /* ends what still runs */
 
 /* ---- blocked.c ---- */

@@ -17,11 +17,17 @@ enum fr_rc run_blob_begin(struct fr_run *run, const char *hash, bool *there, str
     return rc;
 }
 
+/* It is read once before, with a bound: what follows then finds it in memory. */
 static enum fr_rc keep_file(struct fr_run *run, const char *path, char hash[FR_SHA256_TEXT],
                             struct fr_err *err)
 {
+    struct fr_buf text = {0};
     bool there = false;
-    enum fr_rc rc = fr_sha256_file(path, hash, err);
+    enum fr_rc rc = fr_file_read_soon(path, KEEP_BYTES, &text, err);
+
+    fr_buf_finish(&text);
+    if (rc == FR_OK)
+        rc = fr_sha256_file(path, hash, err);
 
     if (rc == FR_OK)
         rc = run_blob_begin(run, hash, &there, err);

@@ -491,9 +491,10 @@ static void prepare(struct fr_run *run, struct run_attempt *at)
         step(run, at);
 }
 
-/* Those of commands are asked for. */
+/* Those of files and commands are asked for. */
 static void ask_secrets(struct fr_run *run, struct run_attempt *at)
 {
+    const struct fr_task *task = run_task_of(run, at->inst)->spec;
     const struct fr_secret *lacks = run_lacks(run, run->plan->insts[at->inst].task);
     struct run_start *s = at->start;
     struct fr_err err;
@@ -502,11 +503,12 @@ static void ask_secrets(struct fr_run *run, struct run_attempt *at)
         run_block_fail(run, at, lacks);
         return;
     }
-    if (run_secrets_ask(run, &run_task_of(run, at->inst)->spec->act, &s->arena, &s->order.secrets,
-                        &err) != FR_OK) {
-        run_start_failed(run, at, &err);
-        return;
-    }
+    for (size_t i = 0; i <= task->n_sidecars; i++)
+        if (run_secrets_ask(run, i == 0 ? &task->act : &task->sidecars[i - 1], &s->arena,
+                            &s->order.secrets, &err) != FR_OK) {
+            run_start_failed(run, at, &err);
+            return;
+        }
     s->asking = s->order.secrets != NULL;
     if (!s->asking)
         prepare(run, at);
@@ -515,14 +517,17 @@ static void ask_secrets(struct fr_run *run, struct run_attempt *at)
 void run_start_secrets(struct fr_run *run)
 {
     struct fr_err err;
+    bool passes;
 
     for (struct run_attempt *at = run->attempts; at != NULL; at = at->next) {
         if (at->start == NULL || !at->start->asking ||
-            !run_secrets_ready(at->start->order.secrets, &err))
+            !run_secrets_ready(at->start->order.secrets, &passes, &err))
             continue;
         at->start->asking = false;
-        if (err.rc != FR_OK) /* of a secret's command: such a failure may pass, so it is retried */
+        if (err.rc != FR_OK && passes) /* it is retried */
             run_end(run, at, FR_CAUSE_START_FAILED, err.msg);
+        else if (err.rc != FR_OK)
+            run_start_failed(run, at, &err);
         else
             prepare(run, at);
     }

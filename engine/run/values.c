@@ -1,7 +1,10 @@
 /* Values when an attempt starts: secrets, and all that ${{ … }} may name. No secret is stored.
- * Those of a command are asked for beside all else that goes on, once a start. Those of a variable
- * are in the memory of the run's driver, given by the shells of the run. */
+ * Those of a command or a file are asked for beside all else that goes on, once a start: either may
+ * not answer. Those of a variable are in the memory of the run's driver, given by the shells of the
+ * run. */
 #include "engine/run/inside.h"
+
+#include "engine/base/file.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,15 +12,24 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SECRET_MAX = 64 << 10, COMMAND_MS = 15000, REAP_EVERY_MS = 20 };
+enum { SECRET_MAX = 64 << 10, ANSWER_MS = FR_FILE_SOON_MS, REAP_EVERY_MS = 20 };
 
-struct run_answered { /* what a command is asked, and answers */
+struct reading { /* of a file, in a thread: it may outlive the run */
+    struct fr_work work;
+    char *path; /* owns */
+    struct fr_buf value;
+    struct fr_err err;
+    struct run_answered *asker; /* the loop's thread's */
+};
+
+struct run_answered { /* what a command or a file is asked, and answers */
     struct run_answered *next;
     const struct fr_secret *secret;
     struct fr_run *run;
-    struct fr_arena *arena; /* of the start */
-    struct fr_proc proc;    /* pid 0: none, or reaped */
-    int fd;                 /* its stdout; -1: closed */
+    struct fr_arena *arena;  /* of the start */
+    struct fr_proc proc;     /* pid 0: none, or reaped */
+    int fd;                  /* its stdout; -1: closed */
+    struct reading *reading; /* NULL: it is a command, or the file was read */
     struct fr_watch *watch;
     struct fr_timer *timer;
     int64_t until_ms;
@@ -25,9 +37,6 @@ struct run_answered { /* what a command is asked, and answers */
     bool over;
     struct fr_err err; /* once over: rc FR_OK when value stands */
 };
-
-/* ---- secrets: never stored; those of a command are asked for beside all else that goes on, once a
- * start ---- */
 
 /* The newline that ends a file or an answer is not part of it. */
 static enum fr_rc settle(struct fr_buf *b, size_t from, struct fr_err *err)
@@ -49,7 +58,7 @@ enum fr_rc run_secret_read(const struct fr_secret *s, const struct fr_run_shell 
     enum fr_rc rc = FR_OK;
 
     if (s->from == FR_SECRET_FILE)
-        rc = fr_file_read(s->arg, SECRET_MAX, out, err);
+        rc = fr_file_read_soon(s->arg, SECRET_MAX, out, err);
     else if (value == NULL)
         rc = fr_fail(err, FR_NOTFOUND, "the variable %s is not set", s->arg);
     else
@@ -72,7 +81,7 @@ enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr
 {
     const struct fr_secret *s = run_secret_find(scope->run->spec, name);
 
-    if (s != NULL && s->from != FR_SECRET_COMMAND)
+    if (s != NULL && s->from == FR_SECRET_ENV)
         return run_secret_read(s, &scope->run->env.shell, out, err);
     for (const struct run_answered *t = scope->secrets; t != NULL; t = t->next)
         if (t->secret == s) {
@@ -82,7 +91,18 @@ enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr
     return fr_fail(err, FR_NOTFOUND, "there is no secret '%s'", name);
 }
 
-/* ---- a command ---- */
+/* ---- asking ---- */
+
+static void drop_reading(void *arg)
+{
+    struct reading *r = arg;
+
+    if (r == NULL)
+        return;
+    fr_buf_finish(&r->value);
+    fr_sys.free(r->path);
+    fr_sys.free(r);
+}
 
 static void close_fd(struct run_answered *t)
 {
@@ -92,17 +112,46 @@ static void close_fd(struct run_answered *t)
     t->fd = -1;
 }
 
-/* The command is over; the next drain continues the start. */
-static void end(struct run_answered *t, enum fr_rc rc)
+struct reaping {
+    struct fr_work work;
+    pid_t pid;
+};
+
+static void reap_it(void *arg)
 {
     struct fr_wait w;
 
+    while (fr_sys.wait(((struct reaping *)arg)->pid, &w, 0) < 0 && errno == EINTR)
+        ;
+}
+
+/* One that a dead file system holds ends when that answers: nothing waits for it. */
+static void reap_later(struct fr_loop *loop, pid_t pid)
+{
+    struct reaping *r = fr_sys.alloc(sizeof(*r));
+
+    if (r == NULL)
+        return; /* it stays in the process table */
+    *r = (struct reaping){.pid = pid,
+                          .work = {.run = reap_it, .over = fr_sys.free, .drop = fr_sys.free}};
+    r->work.arg = r;
+    if (fr_loop_work(loop, &r->work) != FR_OK)
+        fr_sys.free(r);
+}
+
+/* The command or the file is over; the next drain continues the start. */
+static void end(struct run_answered *t, enum fr_rc rc)
+{
+    struct fr_loop *loop = t->run->env.loop;
+
     close_fd(t);
-    fr_loop_arm(t->run->env.loop, t->timer, -1);
+    fr_loop_arm(loop, t->timer, -1);
+    if (t->reading != NULL && fr_loop_forget(loop, &t->reading->work))
+        drop_reading(t->reading);
+    t->reading = NULL;
     if (t->proc.pid != 0) {
         fr_sys.kill(t->proc, SIGKILL);
-        while (fr_sys.wait(t->proc.pid, &w, 0) < 0 && errno == EINTR)
-            ;
+        reap_later(loop, t->proc.pid);
     }
     t->proc.pid = 0;
     t->over = t->run->secrets_ready = true;
@@ -133,8 +182,11 @@ static void on_time(void *arg)
 {
     struct run_answered *t = arg;
 
-    if (fr_sys.mono_ms() >= t->until_ms)
-        end(t, fr_fail(&t->err, FR_TIMEOUT, "no answer within %d s", COMMAND_MS / 1000));
+    if (fr_sys.mono_ms() >= t->until_ms && t->reading != NULL)
+        end(t, fr_fail(&t->err, FR_TIMEOUT, "%s: its file system does not answer within %d s",
+                       t->reading->path, ANSWER_MS / 1000));
+    else if (fr_sys.mono_ms() >= t->until_ms)
+        end(t, fr_fail(&t->err, FR_TIMEOUT, "no answer within %d s", ANSWER_MS / 1000));
     else
         reap(t);
 }
@@ -158,6 +210,54 @@ static void on_bytes(void *arg, int what)
         close_fd(t);
         reap(t);
     }
+}
+
+static void read_it(void *arg)
+{
+    struct reading *r = arg;
+
+    (void)fr_file_read(r->path, SECRET_MAX, &r->value, &r->err);
+}
+
+static void on_read(void *arg)
+{
+    struct reading *r = arg;
+    struct run_answered *t = r->asker;
+
+    t->reading = NULL;
+    t->value = r->value;
+    r->value = (struct fr_buf){0};
+    t->err = r->err;
+    drop_reading(r);
+    end(t, t->err.rc == FR_OK ? settle(&t->value, 0, &t->err) : t->err.rc);
+}
+
+static enum fr_rc start_reading(struct run_answered *t, struct fr_err *err)
+{
+    struct fr_loop *loop = t->run->env.loop;
+    struct reading *r = fr_sys.alloc(sizeof(*r));
+    size_t n = strlen(t->secret->arg) + 1;
+    enum fr_rc rc = FR_OK;
+
+    if (r != NULL) {
+        *r = (struct reading){.path = fr_sys.alloc(n), .asker = t};
+        r->work = (struct fr_work){.run = read_it, .over = on_read, .drop = drop_reading, .arg = r};
+    }
+    if (r == NULL || r->path == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory to read %s", t->secret->arg);
+    else if ((rc = fr_loop_timer(loop, on_time, t, &t->timer)) != FR_OK)
+        fr_fail(err, rc, "no timer");
+    if (rc == FR_OK) {
+        memcpy(r->path, t->secret->arg, n);
+        t->until_ms = fr_sys.mono_ms() + ANSWER_MS;
+        fr_loop_arm(loop, t->timer, t->until_ms);
+        if ((rc = fr_loop_work(loop, &r->work)) != FR_OK)
+            fr_fail(err, rc, "no thread to read %s", r->path);
+    }
+    if (rc != FR_OK)
+        drop_reading(r);
+    t->reading = rc == FR_OK ? r : NULL;
+    return rc;
 }
 
 static enum fr_rc start(struct run_answered *t, struct fr_err *err)
@@ -193,7 +293,7 @@ static enum fr_rc start(struct run_answered *t, struct fr_err *err)
     fr_sys.close(fds[1]);
     if (rc != FR_OK)
         return rc;
-    t->until_ms = fr_sys.mono_ms() + COMMAND_MS;
+    t->until_ms = fr_sys.mono_ms() + ANSWER_MS;
     fr_loop_arm(loop, t->timer, t->until_ms);
     fr_loop_want(loop, t->watch, FR_LOOP_READ);
     return FR_OK;
@@ -226,7 +326,7 @@ static bool ask_ref(void *arg, const struct fr_ref *ref)
         ref->kind == FR_REF_SECRET ? run_secret_find(a->run->spec, ref->name) : NULL;
     struct run_answered *t;
 
-    if (s == NULL || s->from != FR_SECRET_COMMAND || a->rc != FR_OK)
+    if (s == NULL || s->from == FR_SECRET_ENV || a->rc != FR_OK)
         return a->rc == FR_OK;
     for (t = *a->list; t != NULL; t = t->next)
         if (t->secret == s)
@@ -238,7 +338,8 @@ static bool ask_ref(void *arg, const struct fr_ref *ref)
     *t = (struct run_answered){
         .next = *a->list, .secret = s, .run = a->run, .arena = a->arena, .fd = -1};
     *a->list = t;
-    if ((a->rc = start(t, a->err)) != FR_OK)
+    a->rc = s->from == FR_SECRET_FILE ? start_reading(t, a->err) : start(t, a->err);
+    if (a->rc != FR_OK)
         fr_while(a->err, "secret '%s'", s->name);
     return a->rc == FR_OK;
 }
@@ -252,14 +353,17 @@ enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, stru
     return a.rc;
 }
 
-bool run_secrets_ready(const struct run_answered *list, struct fr_err *err)
+bool run_secrets_ready(const struct run_answered *list, bool *passes, struct fr_err *err)
 {
+    *passes = false;
     err->rc = FR_OK;
     for (const struct run_answered *t = list; t != NULL; t = t->next) {
         if (!t->over)
             return false;
-        if (t->err.rc != FR_OK)
-            *err = t->err;
+        if (t->err.rc == FR_OK)
+            continue;
+        *err = t->err;
+        *passes = t->secret->from == FR_SECRET_COMMAND;
     }
     return true;
 }

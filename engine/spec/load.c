@@ -63,7 +63,7 @@ enum fr_rc read_source(struct loader *l, const char *path, struct fr_source *out
                 load_keep(l, fr_arena_text(l->arena, l->opts->sources[i].text.p, out->text.n));
             return l->no_memory ? fr_fail(err, FR_NOMEM, "no memory for %s", path) : FR_OK;
         }
-    rc = fr_file_read(path, FR_YAML_MAX_BYTES, &b, err);
+    rc = fr_file_read_soon(path, FR_YAML_MAX_BYTES, &b, err);
     if (rc == FR_OK) {
         out->text.n = b.n;
         out->text.p = load_keep(l, fr_arena_text(l->arena, b.p ? b.p : "", b.n));

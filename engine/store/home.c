@@ -1,6 +1,7 @@
 #include "engine/store/home.h"
 
 #include "engine/base/file.h"
+#include "engine/base/owner.h"
 #include "engine/base/sys.h"
 #include "engine/store/store.h"
 
@@ -53,6 +54,34 @@ enum fr_rc fr_home_resolve(struct fr_buf *home, struct fr_err *err)
     return home->bad ? fr_fail(err, FR_NOMEM, "no memory for a path") : FR_OK;
 }
 
+/* The folder of local nodes may be a link: to a larger disk, by the home's user. */
+static enum fr_rc check_nodes(const char *home, struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    struct stat st;
+    enum fr_rc rc = FR_OK;
+
+    fr_buf_fmt(&path, "%s/nodes", home);
+    if (path.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a path");
+    else if (fr_sys.lstat(path.p, &st) == 0 && !fr_owner_trusted(&st))
+        rc = fr_fail(err, FR_DENIED, "%s belongs to uid %u (mode %04o), not to flowrun: remove it",
+                     path.p, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+    fr_buf_finish(&path);
+    return rc;
+}
+
+static enum fr_rc check_home(const char *home, struct fr_err *err)
+{
+    enum fr_rc rc = fr_check_local(home, "set FLOWRUN_HOME to", err);
+
+    if (rc == FR_OK)
+        rc = fr_check_private(home, "the home", "set FLOWRUN_HOME to a folder of your own", err);
+    if (rc == FR_OK)
+        rc = fr_check_above(home, err);
+    return rc == FR_OK ? check_nodes(home, err) : rc;
+}
+
 enum fr_rc fr_home_make(const char *home, struct fr_err *err)
 {
     static const char *const below[] = {"", "/blobs", "/begun", "/runs", "/spool"};
@@ -68,7 +97,7 @@ enum fr_rc fr_home_make(const char *home, struct fr_err *err)
             rc = fr_check_unlinked(path.p, strlen(home), err);
         fr_buf_finish(&path);
         if (rc == FR_OK && i == 0)
-            rc = fr_check_local(home, "set FLOWRUN_HOME to", err);
+            rc = check_home(home, err);
     }
     return rc;
 }

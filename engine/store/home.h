@@ -29,7 +29,8 @@ enum fr_rc fr_home_find(struct fr_buf *out, struct fr_err *err);
 enum fr_rc fr_home_resolve(struct fr_buf *home, struct fr_err *err);
 
 /* Makes the folders in the home (0700) and checks the file system. home is a resolved path.
- * FR_DENIED: one of the folders is a symbolic link. */
+ * FR_DENIED: one of the folders is a symbolic link; or the home, or its folder of local nodes, is
+ * another user's, or others can write to it (owner.h). */
 enum fr_rc fr_home_make(const char *home, struct fr_err *err);
 
 enum fr_home_file {

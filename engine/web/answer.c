@@ -114,6 +114,8 @@ static void ask(struct conn *c, const struct fr_api_request *req)
     c->comment_ms = -1;
     if (res.session_over)
         stream_end_of(c->server, c->caller.session);
+    if (res.access_over)
+        stream_end_lost(c->server);
     answer_send(c, &res);
 }
 

@@ -1,5 +1,7 @@
 #include "engine/web/gate.h"
 
+#include "engine/base/tcp.h"
+
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +13,7 @@ enum { COOKIE_S = 7 * 86400 };
 
 bool fr_gate_is_loopback(const char *address)
 {
-    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+    return fr_tcp_is_loopback(address);
 }
 
 static bool same_address(const char *a, const char *b)

@@ -151,6 +151,7 @@ bool shell_of_run(struct conn *c, const char *no, const char *text, struct fr_bu
 /* stream.c */
 /* Ends those of the session with that hash. */
 void stream_end_of(struct fr_server *s, const char *session);
+void stream_end_lost(struct fr_server *s); /* those whose reader is let in no more */
 void stream_open(struct conn *c, const struct fr_api_request *req);
 void stream_drained(struct conn *c);
 void stream_comment(struct conn *c);

@@ -37,18 +37,24 @@ static void send_events(struct conn *c, struct fr_str events)
     fr_loop_post(c->server->loop, &c->post);
 }
 
-/* The session is over, or the token is gone. Asked once in the time of a comment, also where events
- * come all the time. */
-static bool is_locked_out(struct conn *c)
+/* Who reads the stream has its secret no more: the session is over, or the token is gone. */
+static bool has_lost(const struct conn *c)
 {
     const struct fr_api *api = c->server->api;
     struct fr_api_caller caller;
 
-    if (!c->tcp || c->secret[0] == '\0' ||
-        fr_sys.mono_ms() < c->checked_ms + c->server->times.comment)
+    return c->tcp && c->secret[0] != '\0' &&
+           !api->identify(api->self, c->kind, c->secret, false, &caller);
+}
+
+/* The same, asked once in the time of a comment, also where events
+ * come all the time. */
+static bool is_locked_out(struct conn *c)
+{
+    if (fr_sys.mono_ms() < c->checked_ms + c->server->times.comment)
         return false;
     c->checked_ms = fr_sys.mono_ms();
-    return !api->identify(api->self, c->kind, c->secret, false, &caller);
+    return has_lost(c);
 }
 
 static void end_with_bye(struct conn *c)
@@ -150,6 +156,13 @@ void stream_end_of(struct fr_server *s, const char *session)
 {
     for (struct conn *c = s->conns; c != NULL; c = c->next)
         if (c->streaming && session[0] != '\0' && strcmp(c->caller.session, session) == 0)
+            end_with_bye(c);
+}
+
+void stream_end_lost(struct fr_server *s)
+{
+    for (struct conn *c = s->conns; c != NULL; c = c->next)
+        if (c->streaming && !c->over && has_lost(c))
             end_with_bye(c);
 }
 

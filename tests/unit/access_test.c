@@ -189,6 +189,15 @@ static void failures(void)
     now_ms += 1;
     CHECK_INT(login("frt_no", "9.9.9.9", s, &who), FR_DENIED);
 
+    check_row("users of one machine do not lock out each other");
+    CHECK_INT(fr_access_code(a, code, &err), FR_OK);
+    for (int i = 0; i < 5; i++)
+        CHECK_INT(login("frt_guessed-by-another", "127.0.0.1", s, &who), FR_DENIED);
+    CHECK_INT(login("frt_guessed-by-another", "127.0.0.1", s, &who), FR_BUSY);
+    CHECK_INT(login("frt_guessed-again", "127.0.0.1", s, &who), FR_BUSY);
+    CHECK_INT(login("frt_other", "127.0.0.1", s, &who), FR_DENIED);
+    CHECK_INT(login(code, "127.0.0.1", s, &who), FR_OK);
+
     check_row("many addresses");
     for (int i = 0; i < 300; i++) {
         (void)snprintf(address, sizeof(address), "10.0.%d.%d", i / 100, i % 100);

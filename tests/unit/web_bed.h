@@ -110,6 +110,11 @@ static void bed_answer(void *self, const struct fr_api_request *req, struct fr_a
         b->waits = req->waiter;
         return;
     }
+    if (strcmp(req->path, "/api/removed") == 0) { /* all tokens are */
+        out->status = 204;
+        out->access_over = b->locked_out = true;
+        return;
+    }
     if (strcmp(req->path, "/api/in") == 0 || strcmp(req->path, "/api/out") == 0) {
         out->status = 204;
         out->session_over = req->path[5] == 'o';

@@ -79,9 +79,8 @@ static const struct exchange rows[] = {
     {"logout", "POST /api/out HTTP/1.1\r\n" LOCAL OURS FINE, "HTTP/1.1 204",
      "Set-Cookie: flowrun=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0\r\n", 1},
     {"a page", "GET /runs/41 HTTP/1.1\r\n" LOCAL, "HTTP/1.1 200", "<base href=\"/\">", 0},
-    {"no page in a browser",
-     "GET /elsewhere HTTP/1.1\r\n" LOCAL "Accept: text/html,*/*;q=0.8\r\n", "HTTP/1.1 404",
-     "Content-Type: text/html", 0},
+    {"no page in a browser", "GET /elsewhere HTTP/1.1\r\n" LOCAL "Accept: text/html,*/*;q=0.8\r\n",
+     "HTTP/1.1 404", "Content-Type: text/html", 0},
     {"no file in a browser", "GET /static/x.js HTTP/1.1\r\n" LOCAL "Accept: text/html\r\n",
      "HTTP/1.1 404", "Content-Type: application/problem+json", 0},
     {"no page", "GET /elsewhere HTTP/1.1\r\n" LOCAL, "HTTP/1.1 404", "nothing at", 0},
@@ -276,6 +275,26 @@ static void known(void)
     bed_end(&b);
 }
 
+/* A stream ends with the request that removes its token, before a comment is due. */
+static void removed(struct bed *b)
+{
+    struct fr_server_times late = {10000, 30000, 30000, 60000, 3600000};
+    struct reader r, out;
+
+    check_row("the request that removes the token of a stream");
+    b->locked_out = false;
+    fr_server_set_times(b->server, &late);
+    r = tcp_open(b);
+    reader_say(&r, "GET /api/stream HTTP/1.1\r\n" LOCAL GOOD "\r\n");
+    reader_until(&r, "hello");
+    out = tcp_open(b);
+    reader_say(&out, "POST /api/removed HTTP/1.1\r\n" LOCAL OURS FINE "\r\n");
+    reader_until(&r, "logged out");
+    reader_until_eof(&r);
+    reader_close(&out);
+    reader_close(&r);
+}
+
 /* A stream ends when its session does, or when its secret is good no more. */
 static void streams(void)
 {
@@ -307,6 +326,8 @@ static void streams(void)
     reader_until(&r, "logged out");
     reader_until_eof(&r);
     reader_close(&r);
+
+    removed(&b);
 
     check_row("one that always has events");
     b.locked_out = false;

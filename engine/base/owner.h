@@ -1,0 +1,25 @@
+/*
+ * Whose a folder is: who may write in one that flowrun takes its orders from decides what runs as
+ * its user. As sshd checks the files of a login, and the script that starts flownode its folders.
+ */
+#ifndef FR_BASE_OWNER_H
+#define FR_BASE_OWNER_H
+
+#include "engine/base/err.h"
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+/* Whether it is of this process's user or root's; under sudo also of the user who called it. */
+bool fr_owner_trusted(const struct stat *st);
+
+/* FR_DENIED, with owner and mode, unless the folder path is of somebody trusted, and writable for
+ * nobody else. what ("the home") names it, remedy ("set FLOWRUN_HOME to a folder of your own") ends
+ * the error's text. */
+enum fr_rc fr_check_private(const char *path, const char *what, const char *remedy,
+                            struct fr_err *err);
+/* FR_DENIED when everybody may put another folder in the place of path, which is absolute: one
+ * above it is writable for all, and not sticky as /tmp is. */
+enum fr_rc fr_check_above(const char *path, struct fr_err *err);
+
+#endif

@@ -1,0 +1,103 @@
+/* A call that a dead file system may hold for ever, in a thread of its own that is left then. */
+#include "engine/base/within.h"
+
+#include "engine/base/sys.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+struct within {
+    void (*run)(void *arg);
+    void (*drop)(void *arg);
+    void *arg;
+    pthread_mutex_t lock; /* for the two below */
+    bool over;            /* run has returned */
+    bool left;            /* nobody waits: the thread frees all */
+    int fds[2];           /* a byte when it is over */
+};
+
+static void free_it(struct within *w)
+{
+    close(w->fds[0]);
+    close(w->fds[1]);
+    pthread_mutex_destroy(&w->lock);
+    fr_sys.free(w);
+}
+
+static void *in_thread(void *arg)
+{
+    struct within *w = arg;
+    bool left;
+
+    w->run(w->arg);
+    pthread_mutex_lock(&w->lock);
+    w->over = true;
+    left = w->left;
+    if (!left)
+        (void)!write(w->fds[1], "", 1);
+    pthread_mutex_unlock(&w->lock);
+    if (left) {
+        w->drop(w->arg);
+        free_it(w);
+    }
+    return NULL;
+}
+
+/* Signals are for the thread that waits. */
+static int start(struct within *w)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+    int rc;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    rc = pthread_create(&thread, &attr, in_thread, w);
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void *arg)
+{
+    struct within *w = fr_sys.alloc(sizeof(*w));
+    int64_t until = fr_sys_real.mono_ms() + ms, left_ms = ms;
+    int rc, why;
+
+    if (w == NULL || pipe(w->fds) != 0) {
+        fr_sys.free(w);
+        run(arg); /* without a bound: better than not at all */
+        return 1;
+    }
+    w->run = run;
+    w->drop = drop;
+    w->arg = arg;
+    w->over = w->left = false;
+    pthread_mutex_init(&w->lock, NULL);
+    if (start(w) != 0) {
+        free_it(w);
+        run(arg);
+        return 1;
+    }
+    do {
+        struct pollfd p = {.fd = w->fds[0], .events = POLLIN};
+
+        rc = poll(&p, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX);
+        why = rc < 0 ? errno : ETIMEDOUT;
+        left_ms = until - fr_sys_real.mono_ms();
+    } while (rc == 0 && left_ms > 0);
+    pthread_mutex_lock(&w->lock);
+    rc = w->over;
+    w->left = !w->over;
+    pthread_mutex_unlock(&w->lock);
+    if (rc)
+        free_it(w);
+    errno = why;
+    return rc;
+}
