@@ -17,7 +17,7 @@ static const char *text_of(struct loader *l, const struct fr_yaml *y, const char
     if (key == NULL)
         return NULL;
     stored = l->opts->getenv ? l->opts->getenv(l->opts->getenv_self, key) : NULL;
-    if (stored == NULL && fr_file_read(path, FILE_MAX_BYTES, &b, &err) != FR_OK) {
+    if (stored == NULL && fr_file_read_soon(path, FILE_MAX_BYTES, &b, &err) != FR_OK) {
         complain(l, pos_of(l, y), &(struct hint){.expected = "a file of NAME=VALUE lines, here"},
                  "env_file: %s", err.msg);
         fr_buf_finish(&b);
@@ -63,7 +63,10 @@ static void read_one(struct loader *l, const struct fr_yaml *y, const struct fr_
     struct fr_kv *added = NULL;
     size_t count = 0;
 
-    if (path == NULL || (path = absolute(l, path)) == NULL || (text = text_of(l, y, path)) == NULL)
+    if (path == NULL || (path = absolute(l, path)) == NULL || l->opts->alone ||
+        (l->fenced && l->mistakes != NULL)) /* what may not be named is not opened */
+        return;
+    if ((text = text_of(l, y, path)) == NULL)
         return;
     if (fr_has_prefix(text, "\xef\xbb\xbf"))
         text += 3;

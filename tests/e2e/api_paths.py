@@ -18,6 +18,7 @@ KEYS = {
     "known_hosts": 'nodes: [{name: n1, address: 192.0.2.1, known_hosts: "P"}]',
     "ssh_config": 'nodes: [{name: n1, address: 192.0.2.1, ssh_config: "P"}]',
     "defaults-key": 'nodes: {defaults: {key: "P"}, nodes: [{name: n1, address: 192.0.2.1}]}',
+    "env-file": 'env_file: "P"',
     "secret-file": 'secrets: {s: {file: "P"}}',
     "secret-choice": 'secrets: {s: {file: "${{ 1 > 2 && \'x\' || params.p }}"}}',
     "files": '"P"',
@@ -146,9 +147,9 @@ class Test:
         os.mkfifo(self.h.work + "/fifo")
         for role in ("operate", "admin"):
             for path in (self.out, "/etc/passwd", self.h.work + "/fifo", self.h.work + "/none"):
-                text = ("nodes: %s\nsecrets: {s: {file: %s}}\n"
+                text = ("nodes: %s\nenv_file: %s\nsecrets: {s: {file: %s}}\n"
                         "tasks: {a: {on: [n1, n7], run: x, files: {f: %s}, outputs: [o]}, "
-                        "b: {on: n7, needs: [a], run: x, env: {O: \"${{ tasks.a.on('n7').outputs.o }}\"}}}\n" % (path, path, path))
+                        "b: {on: n7, needs: [a], run: x, env: {O: \"${{ tasks.a.on('n7').outputs.o }}\"}}}\n" % (path, path, path, path))
                 doc = self.h.ask("POST", "/pipelines/validate", {"text": text}, role).json()
                 self.c.check(doc.get("valid") and "is not opened here" in doc["notes"][0]["text"], "validate %s: %s" % (path, doc))
         held = []
