@@ -13,6 +13,9 @@
 
 /* ---- lines ---- */
 
+#define A16 "aaaaaaaaaaaaaaaa"
+#define A64 A16 A16 A16 A16
+
 static const struct {
     const char *name, *line;
     enum fr_curve_line kind;
@@ -29,6 +32,9 @@ static const struct {
     {"null", "{\"step\":1,\"loss\":null}", FR_CURVE_ROW, "1 loss=nan"},
     {"NaN", "{\"step\":1,\"loss\":NaN,\"b\":-Infinity,\"c\":Infinity}", FR_CURVE_ROW,
      "1 loss=nan b=nan c=nan"},
+    {"NaN with a sign", "{\"step\":1,\"loss\":-NaN}", FR_CURVE_ROW, "1 loss=nan"},
+    {"names of 64 bytes and of 65", "{\"step\":1,\"" A64 "\":2,\"b" A64 "\":3}", FR_CURVE_ROW,
+     "1 " A64 "=2"},
     {"NaN in a text", "{\"step\":1,\"NaN\\\"NaN\":2,\"loss\":NaN}", FR_CURVE_ROW,
      "1 NaN\"NaN=2 loss=nan"},
     {"a large whole number", "{\"step\":1,\"n\":99999999999999999999}", FR_CURVE_ROW, "1 n=1e+20"},
@@ -225,6 +231,13 @@ static void test_replace(void)
         s[i] = (struct fr_curve_span){&c, c.parts[i], 0};
     fr_curve_replace(s, 3);
     CHECK(s[0].until == 5 && s[1].until == 7 && isinf(s[2].until));
+    fr_curve_finish(&c);
+    check_row("one that went further back replaces those before it, too");
+    feed(&c, "{\"step\":1}\n{\"step\":9}\n{\"step\":8}\n{\"step\":4}\n", 1000);
+    for (size_t i = 0; i < 3; i++)
+        s[i] = (struct fr_curve_span){&c, c.parts[i], 0};
+    fr_curve_replace(s, 3);
+    CHECK(s[0].until == 4 && s[1].until == 4 && isinf(s[2].until));
     fr_curve_finish(&c);
     check_row("");
 }

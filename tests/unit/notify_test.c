@@ -182,6 +182,7 @@ static void test_tail(void)
         {"a part of a line", "one", false, "[]"},
         {"lines behind a part", "one\ntwo\n\nthree\n", false, "[\"two\",\"\",\"three\"]"},
         {"colours", "\033[1;31merror\033[0m: \033]x\n", true, "[\"error: x\"]"},
+        {"an escape that ends with @", "a\033[2@b\n", true, "[\"ab\"]"},
         {"an escape without an end", "a\033[1;3", true, "[\"a\"]"},
         {"only an escape", "a\033", true, "[\"a\"]"},
         {"a progress bar", "10%\r20%\r30%\r\nend\r\n", true, "[\"30%\",\"end\"]"},

@@ -1,6 +1,7 @@
 /* In which order samples come: epochs, ranks, numpy's permutation; how a micro-batch is packed. */
 #include "tests/unit/check.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/pack.h"
 #include "trainer/data/sampler.h"
 
 #include "engine/base/file.h"
@@ -177,6 +178,24 @@ static void test_resample(struct tr_tokenizer *t)
     fr_buf_finish(&b);
 }
 
+/* Lengths of more than eleven bits: of those left the longest that fits follows in a row. */
+static void test_rows(void)
+{
+    static const int64_t lengths[] = {5000, 2049, 100, 3000, 4096}, order[] = {0, 3, 2, 4, 1};
+    struct tr_pack_opts o = {.capacity = 8192, .batch = 1000, .shards = 1};
+    struct tr_packs packs;
+    struct fr_err err = {0};
+
+    check_row("rows of long examples");
+    CHECK_INT(tr_pack(lengths, 5, &o, &packs, &err), FR_OK);
+    CHECK_INT(packs.n, 2);
+    CHECK_INT(packs.rows[1], 3);
+    CHECK_INT(packs.rows[2], 5);
+    for (int i = 0; i < 5; i++)
+        CHECK_INT(packs.order[i], order[i]);
+    tr_packs_finish(&packs);
+}
+
 static void test_pack(void)
 {
     static const int32_t ids[] = {5, 6, 7, 8, 9}, labels[] = {TR_IGNORE, 6, 7, TR_IGNORE, 9};
@@ -217,6 +236,7 @@ int main(void)
     test_epochs(t);
     test_resample(t);
     test_pack();
+    test_rows();
     tr_tokenizer_destroy(t);
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();
