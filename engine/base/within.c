@@ -4,6 +4,7 @@
 #include "engine/base/sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -70,7 +71,7 @@ int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void 
     int64_t until = fr_sys_real.mono_ms() + ms, left_ms = ms;
     int rc, why;
 
-    if (w == NULL || pipe(w->fds) != 0) {
+    if (w == NULL || pipe2(w->fds, O_CLOEXEC) != 0) {
         fr_sys.free(w);
         run(arg); /* without a bound: better than not at all */
         return 1;

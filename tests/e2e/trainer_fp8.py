@@ -137,8 +137,12 @@ def converted():
             off = max(abs(a / b - 1) for a, b in zip(floats("F32", again[name][2]), floats("F32", released[name][2])))
             t.check("%s there and back" % name, off <= 2.0 ** -8, off)
     for name in ("experts/mixtral_plain", "dense/qwen3_biases"):
-        one = t.Run(["convert", "--model_name_or_path", os.path.join(GOLDEN, name), "--to", "fp8", "--output", "all"])
+        os.mkdir("alone")  # the golden folder has an adapter, too
+        for file in ("config.json", "model.safetensors"):
+            os.symlink(os.path.join(GOLDEN, name, file), os.path.join("alone", file))
+        one = t.Run(["convert", "--model_name_or_path", "alone", "--to", "fp8", "--output", "all"])
         t.check("convert " + name, one.wait() == 0, one.text())
+        shutil.rmtree("alone")
         found = read("all/model.safetensors")
         shutil.rmtree("all")
         t.same(name + ": what is coded", sorted(k for k in found if found[k][0] == "F8_E4M3"),

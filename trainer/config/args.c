@@ -149,6 +149,18 @@ static enum fr_rc take_flag(struct reading *r, int argc, const char *const *argv
     return tr_arg_set(r->args, arg, value, err);
 }
 
+/* With the fewest digits that give the same number. */
+static void add_real(struct fr_buf *out, double x)
+{
+    char text[40];
+    int digits = 15;
+
+    do
+        (void)snprintf(text, sizeof(text), "%.*g", digits, x);
+    while (digits++ < 17 && strtod(text, NULL) != x);
+    fr_buf_text(out, text);
+}
+
 /* An unquoted scalar in the form in which the argument's kind is parsed. */
 static enum fr_rc add_plain(const struct tr_arg *arg, const struct fr_yaml *v, struct fr_buf *out,
                             struct fr_err *err)
@@ -163,7 +175,7 @@ static enum fr_rc add_plain(const struct tr_arg *arg, const struct fr_yaml *v, s
     else if (p.type == TR_YAML_WHOLE && number)
         fr_buf_fmt(out, "%lld", (long long)p.whole);
     else if (p.type == TR_YAML_REAL && number)
-        fr_buf_fmt(out, "%.17g", p.real);
+        add_real(out, p.real);
     else if (p.type == TR_YAML_TEXT && !v->quoted && number && v->text.n > 1 &&
              v->text.p[0] == '0' && strchr("0123456789oO", v->text.p[1]) != NULL)
         return fr_fail(err, FR_USAGE,
