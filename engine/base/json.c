@@ -1,6 +1,7 @@
 #include "engine/base/json.h"
 
 #include "engine/base/file.h"
+#include "engine/base/sys.h"
 
 #include <string.h>
 
@@ -71,3 +72,37 @@ enum fr_rc fr_json_save(const json_t *value, const char *path, size_t flags, uns
     fr_buf_finish(&text);
     return rc;
 }
+
+/* jansson before 2.14 has no keys with a NUL, and refuses files with them. */
+#if JANSSON_VERSION_HEX >= 0x020e00
+bool fr_json_put(json_t *object, struct fr_str key, json_t *value)
+{
+    return json_object_setn_new(object, key.p, key.n, value) == 0;
+}
+
+struct fr_str fr_json_key(void *at)
+{
+    return (struct fr_str){json_object_iter_key(at), json_object_iter_key_len(at)};
+}
+#else
+bool fr_json_put(json_t *object, struct fr_str key, json_t *value)
+{
+    char *name = fr_sys.alloc(key.n + 1);
+    bool done;
+
+    if (name == NULL) {
+        json_decref(value);
+        return false;
+    }
+    memcpy(name, key.p, key.n);
+    name[key.n] = '\0';
+    done = json_object_set_new(object, name, value) == 0;
+    fr_sys.free(name);
+    return done;
+}
+
+struct fr_str fr_json_key(void *at)
+{
+    return fr_str_of(json_object_iter_key(at));
+}
+#endif

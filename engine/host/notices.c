@@ -2,6 +2,7 @@
 #include "engine/host/outbox.h"
 
 #include "engine/base/file.h"
+#include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/host/internal.h"
 #include "engine/run/run.h"
@@ -48,7 +49,8 @@ static void put_params(json_t *doc, const struct fr_run_row *row)
             const char *text = json_string_value(item), *eq = text ? strchr(text, '=') : NULL;
 
             if (eq != NULL)
-                json_object_setn_new(params, text, (size_t)(eq - text), json_string(eq + 1));
+                (void)fr_json_put(params, (struct fr_str){text, (size_t)(eq - text)},
+                                  json_string(eq + 1));
         }
     json_decref(stored);
     json_object_set_new(doc, "params", params);

@@ -2,6 +2,7 @@
  * of the host's own shell. */
 #include "engine/host/remote.h"
 
+#include "engine/base/json.h"
 #include "engine/host/fenced.h"
 #include "engine/host/keyed.h"
 #include "engine/host/schedules.h"
@@ -114,7 +115,7 @@ static json_t *json_of_params(const struct fr_schedule *s)
         struct fr_str name = {s->params[i], n};
 
         if (s->params[i][n] == '=')
-            json_object_setn_new(out, name.p, name.n, json_string(s->params[i] + n + 1));
+            (void)fr_json_put(out, name, json_string(s->params[i] + n + 1));
     }
     return out;
 }

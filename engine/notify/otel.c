@@ -1,5 +1,7 @@
 #include "engine/notify/otel.h"
 
+#include "engine/base/json.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -96,7 +98,7 @@ static bool can_be_sent(struct fr_str name, struct fr_str value)
 
 static bool put(json_t *out, struct fr_str key, struct fr_str value)
 {
-    return json_object_setn_new(out, key.p, key.n, json_stringn(value.p, value.n)) == 0;
+    return fr_json_put(out, key, json_stringn(value.p, value.n));
 }
 
 static bool put_header(json_t *out, struct fr_str entry)

@@ -180,11 +180,11 @@ void offer(struct fr_sched *s, uint32_t node);
 void enqueue(struct fr_sched *s, uint32_t inst); /* an instance in READY; of a gang: its first */
 void dispatch(struct fr_sched *s);
 /* The start of the attempt never reached its node, and others may use its slots: an earlier process
- * booked it, or committed the start, and its node has too few slots now. (A start that this process
- * sent may be on its way.) */
+ * committed the start, and its node has too few slots now. (A start that this process sent may be
+ * on its way.) */
 bool slot_is_lost(const struct fr_sched *s, uint32_t inst);
 /* The start of the attempt of a single instance never reached its node. True: the attempt waits for
- * its turn again, since its slot is lost. */
+ * its turn again, since an earlier process booked it, or since its slot is lost. */
 bool waits_again(struct fr_sched *s, uint32_t inst);
 void want_link(struct fr_sched *s, uint32_t node);    /* asks once for a node without a link */
 void drop_reservation(struct fr_sched *s);            /* frees the slots that the reserver kept */

@@ -304,13 +304,13 @@ bool slot_is_lost(const struct fr_sched *s, uint32_t i)
 {
     const struct inst *in = &s->insts[i];
 
-    return in->unsure || (in->loaded && s->nodes[s->plan->insts[i].node].over);
+    return in->loaded && s->nodes[s->plan->insts[i].node].over;
 }
 
 bool waits_again(struct fr_sched *s, uint32_t i)
 {
     struct inst *in = &s->insts[i];
-    bool again = !plan_task(s, i)->gang && slot_is_lost(s, i);
+    bool again = !plan_task(s, i)->gang && (in->unsure || slot_is_lost(s, i));
 
     in->loaded = false;
     if (again && !s->tasks[s->plan->insts[i].task].blocked)

@@ -255,8 +255,8 @@ static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev
     struct fr_event lost = {.cause = FR_CAUSE_LOST, .proven = true};
     /* A gang begins anew where peers know a member's old address, or a member's slot is lost. What
      * was prepared gives no slot away before it is sure that it will not start. */
-    bool gang = plan_task(s, i)->gang, passed_on = slot_is_lost(s, i);
-    bool gone = (gang && row->go) || (passed_on && (gang || ev->prepared));
+    bool gang = plan_task(s, i)->gang, lost_slot = slot_is_lost(s, i);
+    bool gone = gang ? row->go || lost_slot : (lost_slot || s->insts[i].unsure) && ev->prepared;
 
     if (!ev->same_boot) { /* nothing outlives a reboot, but a start may still be on its way */
         put_act(s, FR_ACT_STOP, i);

@@ -39,16 +39,22 @@ NEVER = {
 JOINED = ("files-node", "files-joined")  # they make another path of it
 
 
+# By what a key takes: a file that a pipeline names by default, and another one of its folder.
+def files_of(name):
+    return ("in.env", "other.env") if name.startswith("env-file") else ("in.yaml", "other.yaml")
+
+
 def pipeline(name, part, kind):
     """A pipeline with a schedule, whose parameter p is of that type."""
+    default = files_of(name)[0]
     part = part.replace("P", "${{ params.p }}")
     task = "run: 'true'"
     if name.startswith("files"):
         task, part = "run: 'true', files: {f: %s}" % part, ""
     if name.startswith("with"):
         task, part = "uses: train, with: " + part, ""
-    return ("name: %s\nschedule: {every: 6h}\nparams: {p: {default: in.yaml, type: %s}}\n%s\n"
-            "tasks: {a: {%s}}\n" % (name, kind, part, task))
+    return ("name: %s\nschedule: {every: 6h}\nparams: {p: {default: %s, type: %s}}\n%s\n"
+            "tasks: {a: {%s}}\n" % (name, default, kind, part, task))
 
 
 class Test:
@@ -59,6 +65,8 @@ class Test:
         self.write(self.out, "- {name: n1, executor: local, %s: 1}\n" % PLANTED)
         self.write(self.h.folder + "/in.yaml", "[{name: n1, executor: local}]\n")
         self.write(self.h.folder + "/other.yaml", "[{name: n2, executor: local}]\n")
+        self.write(self.h.folder + "/in.env", "A=1\n")
+        self.write(self.h.folder + "/other.env", "A=2\n")
         os.symlink(self.out, self.h.folder + "/link.yaml")
         os.symlink(self.h.work + "/nowhere", self.h.folder + "/dangling.yaml")
         self.bad = [self.out, "../outside.yaml", "link.yaml", "dangling.yaml", self.h.work + "/none.yaml",
@@ -93,9 +101,10 @@ class Test:
                 p = "%s-%s" % (name, kind)
                 for bad in self.bad if name in ("nodes", "secret-file", "files") else self.bad[:1]:
                     self.refused(self.h.ask("POST", "/runs", {"pipeline": p, "params": {"p": bad}}, "operate"), p + " " + bad)
-                ask = {"pipeline": p, "params": {"p": "in.yaml"}}
+                first, other = files_of(name)
+                ask = {"pipeline": p, "params": {"p": first}}
                 self.taken(self.h.ask("POST", "/runs", ask, "operate"), p + ": what it names by default")
-                ask["params"]["p"] = "other.yaml"
+                ask["params"]["p"] = other
                 if name in NEVER:
                     self.refused(self.h.ask("POST", "/runs", ask, "operate"), p + ": in the folder")
                 elif name not in JOINED:

@@ -239,7 +239,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
     until_true 20 eval 'test "$(ran d)" = 1'
     FLOWRUN_HOME=$work/theirs "$flowrun" waits.yaml > refused 2>&1
     same "root at another user's home" $? 7
-    has "it says whose" refused "(pid $theirs) belongs to another user: set FLOWRUN_HOME to a home of your own"
+    has "it says whose" refused "the home $work/theirs belongs to uid 65534 (mode 0755), who could decide what runs for uid 0: set FLOWRUN_HOME to a folder of your own"
     setpriv --reuid=65534 --regid=65534 --clear-groups "$work/prog/flowrun" waits.yaml > refused 2>&1
     same "another user at root's home" $? 7
     has "it says why" refused "Permission denied"

@@ -5,7 +5,7 @@
 begin "$1"
 small=$FLOWRUN_HOME/nodes/n1 # the home of node n1
 mkdir -p "$small"
-mount -t tmpfs -o size=2m none "$small" 2> /dev/null || skip "needs to mount a tmpfs"
+mount -t tmpfs -o size=2m,mode=700 none "$small" 2> /dev/null || skip "needs to mount a tmpfs"
 trap 'umount "$small"; cleanup' EXIT
 
 head -c 4000000 /dev/zero > data

@@ -46,7 +46,7 @@ def evaluations(state):
 
 
 def theirs():
-    special = '{"eos_token": "<|end_of_sentence|>"}\n'
+    special = '{"eos_token": "<｜end▁of▁sentence｜>"}\n'
     with open("ex/model/special_tokens_map.json", "w") as f:
         f.write(special)
     train("pretrain", **TEXTS)

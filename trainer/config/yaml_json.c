@@ -1,7 +1,8 @@
 #include "trainer/config/yaml_json.h"
 
+#include "engine/base/json.h"
+
 #include <ctype.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,7 +289,7 @@ static enum fr_rc add_pair(void *self, const struct fr_yaml_pair *p, struct fr_e
 
     if (rc != FR_OK)
         return rc;
-    return json_object_setn_new(self, p->key.p, p->key.n, v) == 0 ? FR_OK : no_memory(err);
+    return fr_json_put(self, p->key, v) ? FR_OK : no_memory(err);
 }
 
 static enum fr_rc value(const struct fr_yaml *v, json_t **out, struct fr_err *err)

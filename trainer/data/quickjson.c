@@ -125,13 +125,14 @@ static json_t *read_value(struct quick *q);
 static bool read_member(struct quick *q, json_t *object)
 {
     struct fr_str key;
-    char kept[64];
+    char kept[64 + 1];
 
     skip_blanks(q);
-    if (next(q) != '"' || !read_string(q, &key) || key.n > sizeof(kept) || !skip(q, ':'))
+    if (next(q) != '"' || !read_string(q, &key) || key.n >= sizeof(kept) || !skip(q, ':'))
         return false;
     memcpy(kept, key.p, key.n);
-    return json_object_setn_new_nocheck(object, kept, key.n, read_value(q)) == 0;
+    kept[key.n] = '\0';
+    return json_object_set_new_nocheck(object, kept, read_value(q)) == 0;
 }
 
 static bool read_item(struct quick *q, json_t *list)

@@ -77,7 +77,7 @@ static enum fr_rc read_vocab(struct tr_tokenizer *t, const json_t *vocab, struct
 {
     for (void *it = json_object_iter((json_t *)vocab); it != NULL;
          it = json_object_iter_next((json_t *)vocab, it)) {
-        struct fr_str key = {json_object_iter_key(it), json_object_iter_key_len(it)};
+        struct fr_str key = fr_json_key(it);
         int32_t id = (int32_t)json_integer_value(json_object_iter_value(it));
         key.p = fr_arena_text(&t->arena, key.p, key.n);
         if (key.p == NULL)

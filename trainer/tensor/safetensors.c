@@ -155,8 +155,9 @@ static enum fr_rc read_tensors(struct tr_st *st, int file, const json_t *root, i
         return no_memory(err, f->path);
     for (void *it = json_object_iter((json_t *)root); it != NULL;
          it = json_object_iter_next((json_t *)root, it)) {
-        const char *name = json_object_iter_key(it);
-        size_t n = json_object_iter_key_len(it);
+        struct fr_str key = fr_json_key(it);
+        const char *name = key.p;
+        size_t n = key.n;
         struct tr_st_tensor *t = &st->tensors[st->ntensors];
         if (strcmp(name, "__metadata__") == 0)
             continue;
