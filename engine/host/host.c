@@ -8,6 +8,7 @@
 #include "engine/host/tally.h"
 
 #include "engine/base/log.h"
+#include "engine/store/blob.h"
 #include "engine/store/lead.h"
 
 #include <stdarg.h>
@@ -68,6 +69,8 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
                              .untidy = true,
                              .meters = meters_create(),
                              .machines_seen = machines_of(env->store)};
+    host->env.home = fr_store_home(host->store);
+    host->env.claims = fr_blob_claims(host->store);
     rc = fr_store_lead(host->store, &host->env.epoch, err);
     if (rc == FR_OK && fr_loop_timer(host->loop, on_timer, host, &host->timer) != FR_OK)
         rc = fr_fail(err, FR_NOMEM, "no memory for the host");

@@ -80,6 +80,7 @@ static void free_job(void *arg)
 
     if (job->h != NULL)
         host_free_run(job->h);
+    fr_claims_leave(job->env.claims);
     json_decref(job->doc);
     fr_curves_destroy(job->curves);
     fr_buf_finish(&job->text.json);
@@ -262,6 +263,8 @@ void jobs_make(struct host_job *job, const struct host_make *make)
 {
     job->h = make->h;
     job->env = make->env;
+    job->env.home = job->home;
+    (void)fr_claims_use(job->env.claims);
     job->submit = make->submit;
     job->zones = make->zones;
     job->zones.home = fr_arena_dup(&job->arena, make->zones.home); /* NULL: UTC */

@@ -332,7 +332,7 @@ static enum fr_rc adopt(struct fr_run *run, const char *file, struct fr_err *err
         fr_store_rollback(st);
     else
         rc = fr_store_commit(st, err);
-    fr_blob_unclaim(st, run->id);
+    fr_claims_end(run->env.claims, run->id);
     /* the mark stays: also what the file before had, and no row names any more, goes */
     return rc == FR_OK ? fr_store_files(st, run->id, &run->arena, &run->files, err) : rc;
 }

@@ -19,7 +19,7 @@ struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err)
     }
     memset(run, 0, sizeof(*run));
     run->env = *env;
-    run->home = fr_arena_dup(&run->arena, fr_store_home(env->store));
+    run->home = fr_arena_dup(&run->arena, env->home);
     run->env.shell.cwd = fr_arena_dup(&run->arena, env->shell.cwd);
     if (run->home == NULL || run->env.shell.cwd == NULL) {
         fr_fail(err, FR_NOMEM, "no memory for a run");
@@ -408,7 +408,7 @@ enum fr_rc fr_run_put_over(struct fr_run *run, bool *all, struct fr_err *err)
 {
     if (!run->added && run->marked)
         fr_blob_unmark(run->home, run->id);
-    fr_blob_unclaim(run->env.store, run->id);
+    fr_claims_end(run->env.claims, run->id);
     run->added = true;
     run->put += run->putting;
     run->putting = 0;

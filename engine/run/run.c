@@ -439,7 +439,7 @@ void fr_run_destroy(struct fr_run *run)
     if (run == NULL)
         return;
     if (!run->added)
-        fr_blob_unclaim(run->env.store, run->id);
+        fr_claims_end(run->env.claims, run->id);
     fr_exec_destroy(&run->exec);
     while (run->posted != NULL) {
         struct fr_exec_event *ev = run->posted;

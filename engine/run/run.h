@@ -102,6 +102,8 @@ const char *const *fr_run_inherited(void);
 struct fr_run_env {
     struct fr_loop *loop;
     struct fr_store *store;
+    const char *home;         /* filled in by the host, as … */
+    struct fr_claims *claims; /* … these: all of the store that fr_run_make touches */
     uint32_t epoch; /* of the home's host, which this process is; 0: it has none */
     struct fr_run_shell shell;
     struct fr_view view;            /* note may be NULL */
@@ -222,8 +224,7 @@ enum fr_rc fr_run_drain(struct fr_run *run, int64_t now, struct fr_err *err);
 struct fr_run_due fr_run_due(const struct fr_run *run); /* changes with each call of these three */
 /* Repeats the same rows until fr_run_act() was called. */
 enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err);
-/* commit_ms: how long the commit took. */
-void fr_run_act(struct fr_run *run, int64_t commit_ms);
+void fr_run_act(struct fr_run *run, int64_t commit_ms); /* how long the commit took */
 /*
  * A task that takes a secret of a variable for which env.shell has no value is blocked
  * (FR_EV_BLOCK): what would get ready of it waits, holds no slot, and has a reason that names
@@ -232,8 +233,7 @@ void fr_run_act(struct fr_run *run, int64_t commit_ms);
  * it had not before.
  */
 void fr_run_shell_changed(struct fr_run *run);
-/* A FR_NOTE_TROUBLE of its driver. */
-void fr_run_say(struct fr_run *run, const char *text);
+void fr_run_say(struct fr_run *run, const char *text); /* a FR_NOTE_TROUBLE of its driver */
 
 /* What it uses and wants of a node of its plan; *home: the machine (the id of its node home), zero
  * while it is not known. */

@@ -8,7 +8,7 @@ enum { KEEP_BYTES = 1 << 20 };
 
 enum fr_rc run_blob_begin(struct fr_run *run, const char *hash, bool *there, struct fr_err *err)
 {
-    enum fr_rc rc = fr_blob_claim(run->env.store, run->id, hash, there, err);
+    enum fr_rc rc = fr_blob_claim(run->env.claims, run->home, run->id, hash, there, err);
 
     if (rc != FR_OK || *there || run->marked)
         return rc;

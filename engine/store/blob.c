@@ -22,23 +22,23 @@ static bool there(const char *path)
     return fr_sys.lstat(path, &st) == 0;
 }
 
-enum fr_rc fr_blob_claim(struct fr_store *st, struct fr_id run, const char *hash, bool *is_there,
-                         struct fr_err *err)
+struct fr_claims *fr_blob_claims(struct fr_store *st)
+{
+    return st->claims;
+}
+
+enum fr_rc fr_blob_claim(struct fr_claims *claims, const char *home, struct fr_id run,
+                         const char *hash, bool *is_there, struct fr_err *err)
 {
     struct fr_buf path = {0};
-    enum fr_rc rc = fr_claims_add(st->claims, run, hash, err);
+    enum fr_rc rc = fr_claims_add(claims, run, hash, err);
 
-    fr_blob_path(st->home, hash, &path);
+    fr_blob_path(home, hash, &path);
     if (rc == FR_OK && path.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for a path");
     *is_there = rc == FR_OK && there(path.p);
     fr_buf_finish(&path);
     return rc;
-}
-
-void fr_blob_unclaim(struct fr_store *st, struct fr_id run)
-{
-    fr_claims_leave(st->claims, run);
 }
 
 enum fr_rc fr_blob_put(const char *home, struct fr_str data, char hash[FR_SHA256_TEXT],

@@ -9,6 +9,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/str.h"
+#include "engine/store/claims.h"
 #include "engine/store/store.h"
 
 /* Before the run's first put of what is not there: until fr_blob_unmark, which is called once the
@@ -20,12 +21,11 @@ enum fr_rc fr_blob_mark_again(const char *home, struct fr_id run, struct fr_err 
 void fr_blob_unmark(const char *home, struct fr_id run);
 bool fr_blob_marked(const char *home); /* there is a mark */
 
-/* Before its put, in any thread: until fr_blob_unclaim the blob is not dropped. *is_there: it need
+struct fr_claims *fr_blob_claims(struct fr_store *st); /* the store's */
+/* Before its put, in any thread: until fr_claims_end the blob is not dropped. *is_there: it need
  * not be put. */
-enum fr_rc fr_blob_claim(struct fr_store *st, struct fr_id run, const char *hash, bool *is_there,
-                         struct fr_err *err);
-/* Its rows are committed, or none come. */
-void fr_blob_unclaim(struct fr_store *st, struct fr_id run);
+enum fr_rc fr_blob_claim(struct fr_claims *claims, const char *home, struct fr_id run,
+                         const char *hash, bool *is_there, struct fr_err *err);
 enum fr_rc fr_blob_put(const char *home, struct fr_str data, char hash[FR_SHA256_TEXT],
                        struct fr_err *err);
 /* Copies the file at path in. FR_USAGE when it changed while it was read. */

@@ -15,6 +15,7 @@ struct claim {
 
 struct fr_claims {
     pthread_mutex_t lock;
+    size_t users;
     struct claim *v; /* owns */
     size_t n, cap;
 };
@@ -26,14 +27,29 @@ enum fr_rc fr_claims_create(struct fr_claims **out, struct fr_err *err)
     *out = c;
     if (c == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the store");
-    *c = (struct fr_claims){0};
+    *c = (struct fr_claims){.users = 1};
     pthread_mutex_init(&c->lock, NULL);
     return FR_OK;
 }
 
-void fr_claims_destroy(struct fr_claims *c)
+struct fr_claims *fr_claims_use(struct fr_claims *c)
 {
+    pthread_mutex_lock(&c->lock);
+    c->users++;
+    pthread_mutex_unlock(&c->lock);
+    return c;
+}
+
+void fr_claims_leave(struct fr_claims *c)
+{
+    bool last;
+
     if (c == NULL)
+        return;
+    pthread_mutex_lock(&c->lock);
+    last = --c->users == 0;
+    pthread_mutex_unlock(&c->lock);
+    if (!last)
         return;
     pthread_mutex_destroy(&c->lock);
     fr_sys.free(c->v);
@@ -56,7 +72,7 @@ enum fr_rc fr_claims_add(struct fr_claims *c, struct fr_id run, const char *hash
     return v != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a run's files");
 }
 
-void fr_claims_leave(struct fr_claims *c, struct fr_id run)
+void fr_claims_end(struct fr_claims *c, struct fr_id run)
 {
     size_t n = 0;
 

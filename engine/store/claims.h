@@ -1,7 +1,7 @@
 /*
  * Blobs that runs need which are being made: no row names them yet. A run says so before it looks
- * whether its blob is there, so that the blob does not leave with the last row that names it.
- * Each function may be called from any thread.
+ * whether its blob is there, so that the blob does not leave with the last row that names it. A run
+ * may be made longer than its host has its store. Each function may be called from any thread.
  */
 #ifndef FR_STORE_CLAIMS_H
 #define FR_STORE_CLAIMS_H
@@ -13,12 +13,13 @@
 struct fr_claims;
 
 enum fr_rc fr_claims_create(struct fr_claims **out, struct fr_err *err);
-void fr_claims_destroy(struct fr_claims *c); /* NULL is fine */
+struct fr_claims *fr_claims_use(struct fr_claims *c); /* one more user of them; returns c */
+void fr_claims_leave(struct fr_claims *c);            /* the last one frees it; NULL is fine */
 
 enum fr_rc fr_claims_add(struct fr_claims *c, struct fr_id run, const char *hash,
                          struct fr_err *err);
 /* Once its rows are committed, or it is given up. */
-void fr_claims_leave(struct fr_claims *c, struct fr_id run);
+void fr_claims_end(struct fr_claims *c, struct fr_id run);
 /* Removes the blob's file, unless a run claims it. Returns 0 or the errno. */
 int fr_claims_unlink(struct fr_claims *c, const char *hash, const char *path);
 

@@ -181,7 +181,7 @@ struct fr_store {
     bool raises;         /* the transaction raises the home's epoch to its */
     bool in_tx;
     bool soft;                /* commits are not synced: fr_store_begin_soft */
-    struct fr_claims *claims; /* owns */
+    struct fr_claims *claims; /* owns a use */
     char home[4096];
 };
 

@@ -303,7 +303,7 @@ void fr_store_close(struct fr_store *st)
     for (size_t i = 0; i < SQL_COUNT; i++)
         sqlite3_finalize(st->stmts[i]);
     sqlite3_close(st->db);
-    fr_claims_destroy(st->claims);
+    fr_claims_leave(st->claims);
     fr_sys.free(st);
 }
 

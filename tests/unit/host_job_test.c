@@ -102,6 +102,20 @@ static int open_slowly(const char *path, int flags, mode_t mode)
     return open_now(path, flags, mode);
 }
 
+static void hold_slow(void)
+{
+    write_file("slow.yaml", pipeline);
+    CHECK_INT(sem_init(&comes, 0, 0), 0);
+    open_now = fr_sys.open;
+    fr_sys.open = open_slowly;
+}
+
+static void let_slow(void)
+{
+    fr_sys.open = open_now;
+    sem_destroy(&comes);
+}
+
 /* A pipeline on a file system that hangs: other submits are answered, other runs go on. */
 static void test_slow_file(void)
 {
@@ -109,10 +123,7 @@ static void test_slow_file(void)
 
     check_row("a pipeline that cannot be read yet");
     open_host();
-    write_file("slow.yaml", pipeline);
-    CHECK_INT(sem_init(&comes, 0, 0), 0);
-    open_now = fr_sys.open;
-    fr_sys.open = open_slowly;
+    hold_slow();
     begin_ask(&slow, "/api/v1/runs", "slow.yaml", ID);
     CHECK_INT(slow.res.status, FR_API_LATER);
     begin_ask(&second, "/api/v1/runs", "slow.yaml", ID);
@@ -136,8 +147,31 @@ static void test_slow_file(void)
     fr_api_response_finish(&second.res);
     fr_api_response_finish(&sweep.res);
     close_host();
-    fr_sys.open = open_now;
-    sem_destroy(&comes);
+    let_slow();
+    check_row("");
+}
+
+/* The host leaves while a run is being made, and its store with it: what comes then is dropped by
+ * the loop, whose next turn is for that alone. */
+static void test_left_behind(void)
+{
+    struct asked slow;
+
+    check_row("a run is made longer than its host lives");
+    open_host();
+    hold_slow();
+    begin_ask(&slow, "/api/v1/runs", "slow.yaml", OTHER);
+    CHECK_INT(slow.res.status, FR_API_LATER);
+    fr_api_response_finish(&slow.res);
+    fr_host_destroy(host);
+    fr_store_close(st);
+    sem_post(&comes);
+    CHECK_INT(fr_loop_turn(&loop, true, NULL), FR_OK);
+    fr_loop_destroy(&loop);
+    let_slow();
+    open_host();
+    CHECK_INT(count_rows(OTHER), 0);
+    close_host();
     check_row("");
 }
 
@@ -426,6 +460,7 @@ int main(void)
     submit("p.yaml", 1, "", "running");
     close_host();
     test_slow_file();
+    test_left_behind();
     test_many();
     test_busy();
     test_slow_turn();

@@ -94,7 +94,7 @@ def restart(one):
     same("no line twice, none missed", [n for n, _ in lines], list(range(lines[0][0], LINES + 2)))
     one.wait("document.querySelector('.runhead .progress').innerText.includes('2 of 3')", 60, "two of three")
     asked = one.eval("asked")
-    check("each further stream goes on from what was read: %s" % asked, asked[0] is None and len(asked) > 1 and all(asked[1:]))
+    check("each further stream goes on from what was read: %s" % asked, len(asked) > 1 and all(asked[1:]))  # the first may go on from an earlier page's
 
 
 def early(one):
