@@ -42,6 +42,17 @@ static const char hold[] = "name: hold\n"
 static const char wait_yaml[] = "name: wait\n"
                                 "nodes: [{name: n2, executor: local}]\n"
                                 "tasks: {w: {on: n2, argv: [sim, \"60000\", \"0\"]}}\n";
+/* Two gangs want n1 whole, of which x has a slot: first a, and b once n2 is gone. */
+static const char gangs[] =
+    "name: gangs\n"
+    "nodes:\n"
+    "  - {name: n1, executor: local, slots: 2}\n"
+    "  - {name: n2, executor: local, slots: 2}\n"
+    "tasks:\n"
+    "  x: {on: n1, argv: [sim, \"60000\", \"0\"]}\n"
+    "  a: {on: all, gang: true, slots: 2, argv: [sim, \"100\", \"0\"]}\n"
+    "  d: {on: n2, argv: [sim, \"3000\", \"0\"]}\n"
+    "  b: {on: n1, gang: true, slots: 2, needs: [d], argv: [sim, \"100\", \"0\"]}\n";
 static const char inner[] = "name: inner\n"
                             "nodes: [{name: home, executor: local, slots: 1}]\n"
                             "tasks: {i: {on: home, argv: [sim, \"200\", \"0\"]}}\n";
@@ -58,6 +69,7 @@ struct row {
     const char *says;                               /* by one of them */
     void (*then)(struct world *w, struct story *s); /* … and so much later */
     int64_t then_us;
+    const char *beside[2]; /* the second of these tasks starts while the first one runs, a minute */
 };
 
 struct story {
@@ -246,6 +258,12 @@ static void int_newest(struct world *w, struct story *s)
     s->done = v->proc->handled >> SIGINT & 1;
     if (s->done)
         client_int(w, v, false);
+}
+
+static void small_comes(struct world *w, struct story *s)
+{
+    (void)s;
+    client_start(w, &(struct client){.file = "/q.yaml", .json = true});
 }
 
 static void older_comes(struct world *w, struct story *s)
@@ -457,6 +475,14 @@ static const struct row rows[] = {
      .records = 3,
      .codes = {0, 0, 0}},
     {"a flowrun in a task", {{.file = "/outer.yaml"}}, .codes = {0, 0}},
+    {"a gang that waits for less long takes the place of one that collects",
+     {{.file = "/gangs.yaml"}},
+     .act = small_comes,
+     .records = 2,
+     .codes = {0, 0},
+     .then = cut_node,
+     .then_us = 5000000,
+     .beside = {"x", "q"}},
 };
 
 /* ---- a row ---- */
@@ -497,6 +523,7 @@ static void begin(struct world *w)
     sim_put_file(control, "/loud.yaml", loud);
     sim_put_file(control, "/wait.yaml", wait_yaml);
     sim_put_file(control, "/hold.yaml", hold);
+    sim_put_file(control, "/gangs.yaml", gangs);
 }
 
 static bool said(const struct world *w, const char *what)
@@ -508,6 +535,22 @@ static bool said(const struct world *w, const char *what)
             return true;
     }
     return false;
+}
+
+/* When the command of a task was started; 0: never. */
+static int64_t start_of(const struct world *w, const char *task)
+{
+    for (size_t i = 0; i < w->n_records; i++)
+        if (strcmp(w->records[i].task, task) == 0)
+            return w->records[i].spawned_us;
+    return 0;
+}
+
+static bool started_beside(const struct world *w, const char *const tasks[2])
+{
+    int64_t first = start_of(w, tasks[0]), second = start_of(w, tasks[1]);
+
+    return first > 0 && second > first && second < first + 60000000;
 }
 
 static void show(const struct world *w)
@@ -536,12 +579,14 @@ static void run_row(struct world *w, const struct row *row, uint64_t seed)
             ok &= CHECK_INT(w->clients[i].code, row->codes[i]);
     if (row->says != NULL)
         ok &= CHECK(said(w, row->says));
+    if (row->beside[0] != NULL)
+        ok &= CHECK(started_beside(w, row->beside));
     if (!ok)
         show(w);
     world_finish(w);
 }
 
-/* sim_client_test [SEED [ROW]] */
+/* client_test [SEED [ROW]] */
 int main(int argc, char **argv)
 {
     struct world *w = calloc(1, sizeof(*w));
