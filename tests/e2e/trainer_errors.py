@@ -38,6 +38,8 @@ def json_change(path, **values):
 WEIGHTS = "model/model.safetensors"
 NORM = "model.layers.1.input_layernorm.weight"
 Q_A = "model.layers.2.self_attn.q_a_proj.weight"
+PREFIX = "base_model.model."
+LORA_B = "model.layers.1.self_attn.kv_a_proj_with_mqa.lora_B.weight"
 
 
 def truncated(d):
@@ -152,8 +154,16 @@ def adapter(change):
 
 
 def cut_adapter(d):
+    without(d + "/adapter_model.safetensors", PREFIX + LORA_B)
+
+
+def longer_adapter(d):
     path = d + "/adapter_model.safetensors"
-    without(path, next(name for name in split(path)[0] if "layers.1" in name and "lora_B" in name))
+    header, data = split(path)
+    header[PREFIX + LORA_B.replace("layers.1.", "layers.9.")] = header[PREFIX + LORA_B]
+    first, last = header[PREFIX + LORA_B]["data_offsets"]
+    header[PREFIX + LORA_B] = dict(header[PREFIX + LORA_B], data_offsets=[len(data), len(data) + last - first])
+    join(path, header, data + data[first:last])
 
 
 # what; how it is made: the flags that change; exit status; what the message must name
@@ -222,7 +232,9 @@ ROWS = [
      ["-adapter, which was made for elsewhere, does not fit this model: LoRA targets hit "]),
     ("adapter of another rank", adapter(lambda d: json_change(d + "/adapter_config.json", r=16)), 2,
      ["adapter_model.safetensors", "lora_"]),
-    ("adapter lacks a tensor", adapter(cut_adapter), 2, ["adapter_model.safetensors", "holds"]),
+    ("adapter lacks a tensor", adapter(cut_adapter), 2, ["adapter_model.safetensors: it lacks " + PREFIX + LORA_B]),
+    ("adapter of more layers", adapter(longer_adapter), 2,
+     ["adapter_model.safetensors: it holds " + PREFIX + LORA_B.replace("layers.1.", "layers.9.") + ", which is no adapter of"]),
     ("output folder holds a run", full_folder, 2, ["--overwrite_output_dir"]),
     ("output folder is a file", lambda out: (text_file(out, "x")("."), {})[1], 2, ["row", "is not a folder"]),
     ("NCCL without GPUs", flags(device="cpu", transport="nccl"), 2, ["--transport nccl: NCCL works"]),
