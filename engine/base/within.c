@@ -2,12 +2,12 @@
 #include "engine/base/within.h"
 
 #include "engine/base/sys.h"
+#include "engine/base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 struct within {
@@ -47,21 +47,16 @@ static void *in_thread(void *arg)
     return NULL;
 }
 
-/* Signals are for the thread that waits. */
 static int start(struct within *w)
 {
-    sigset_t all, before;
     pthread_attr_t attr;
     pthread_t thread;
     int rc;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    rc = pthread_create(&thread, &attr, in_thread, w);
+    rc = fr_thread_start(&thread, &attr, in_thread, w);
     pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
 
@@ -90,9 +85,9 @@ int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void 
         struct pollfd p = {.fd = w->fds[0], .events = POLLIN};
 
         rc = poll(&p, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX);
-        why = rc < 0 ? errno : ETIMEDOUT;
+        why = rc < 0 && errno != EINTR ? errno : ETIMEDOUT;
         left_ms = until - fr_sys_real.mono_ms();
-    } while (rc == 0 && left_ms > 0);
+    } while (rc <= 0 && why == ETIMEDOUT && left_ms > 0);
     pthread_mutex_lock(&w->lock);
     rc = w->over;
     w->left = !w->over;

@@ -3,11 +3,11 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/base/thread.h"
 #include "engine/cli/cli.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -117,7 +117,6 @@ static enum fr_rc writer_start(struct stream *s, struct fr_err *err)
 {
     struct writer *w = fr_sys.alloc(sizeof(*w));
     pthread_attr_t attr;
-    sigset_t all, old;
     int fds[2], rc;
 
     if (w == NULL)
@@ -127,13 +126,10 @@ static enum fr_rc writer_start(struct stream *s, struct fr_err *err)
         return fr_fail_errno(err, errno, "making a socket pair");
     }
     *w = (struct writer){.fd = s->fd, .loop_end = fds[0], .thread_end = fds[1], .users = 2};
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
-    rc = pthread_create(&s->thread, &attr, writer_main, w);
+    rc = fr_thread_start(&s->thread, &attr, writer_main, w);
     pthread_attr_destroy(&attr);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0) {
         fr_sys.close(fds[0]);
         fr_sys.close(fds[1]);

@@ -1,6 +1,7 @@
 #include "engine/exec/loop_work.h"
 
 #include "engine/base/sys.h"
+#include "engine/base/thread.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -78,7 +79,7 @@ enum fr_rc fr_workers_start(struct fr_workers *m, struct fr_work *w)
     pthread_mutex_unlock(&m->lock);
     pthread_attr_init(&attr);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    rc = pthread_create(&thread, &attr, in_thread, w);
+    rc = fr_thread_start(&thread, &attr, in_thread, w);
     pthread_attr_destroy(&attr);
     if (rc == 0)
         return FR_OK;

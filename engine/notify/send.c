@@ -287,9 +287,13 @@ static enum fr_rc text_file(const char *text, int *fd, struct fr_err *err)
 static enum fr_rc wait_for(struct fr_proc proc, struct fr_err *err)
 {
     struct pollfd ended = {.fd = fr_sys.proc_fd(proc.pid), .events = POLLIN};
-    bool late = ended.fd >= 0 && fr_sys.poll(&ended, 1, FR_SEND_COMMAND_MS) == 0;
     struct fr_wait w = {0};
+    bool late;
+    int n = 1;
 
+    while (ended.fd >= 0 && (n = fr_sys.poll(&ended, 1, FR_SEND_COMMAND_MS)) < 0 && errno == EINTR)
+        ;
+    late = n == 0;
     if (late)
         kill(-proc.pid, SIGKILL);
     while (fr_sys.wait(proc.pid, &w, 0) < 0 && errno == EINTR)

@@ -106,8 +106,10 @@ static bool read_output(int fd, int64_t deadline_ms, struct fr_buf *out)
         struct pollfd p = {.fd = fd, .events = POLLIN};
         int64_t left = deadline_ms - fr_sys.mono_ms();
 
-        if (left <= 0 || fr_sys.poll(&p, 1, (int)left) <= 0)
+        if (left <= 0)
             break;
+        if (fr_sys.poll(&p, 1, (int)left) <= 0)
+            continue;
         n = fr_sys.read(fd, piece, sizeof(piece));
         if (n > 0)
             fr_buf_add(out, piece, (size_t)n);

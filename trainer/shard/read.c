@@ -2,6 +2,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/sys.h"
+#include "engine/base/thread.h"
 #include "trainer/shard/group.h"
 #include "trainer/shard/state.h"
 #include "trainer/shard/values.h"
@@ -370,7 +371,7 @@ static enum fr_rc run(struct reading *r, int readers, struct fr_err *err)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&r->changed, &attr);
     pthread_condattr_destroy(&attr);
-    while (readers > 1 && n < readers && pthread_create(&threads[n], NULL, read_groups, r) == 0)
+    while (readers > 1 && n < readers && fr_thread_start(&threads[n], NULL, read_groups, r) == 0)
         n++;
     if (readers == 1) /* a single group: it all happens here, in turn */
         read_groups(r);
