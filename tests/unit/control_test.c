@@ -1,4 +1,4 @@
-/* The control plane of rank 0. The test itself writes the frames of ranks 1 and 2. */
+/* The control plane of one rank, mostly of rank 0. The test writes the frames of the others. */
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
 #include "trainer/comm/frame.h"
@@ -20,9 +20,10 @@ static int64_t clock_ms(void)
 
 struct world {
     struct tr_control_opts o[SIZE];
-    struct tr_control *c;    /* of rank 0 */
-    int fd[SIZE];            /* of ranks 1 and 2, to rank 0 */
-    struct fr_buf in[SIZE];  /* bytes that rank 0 sent them */
+    int tested;
+    struct tr_control *c;    /* of the rank under test */
+    int fd[SIZE];            /* of the others, to it; of rank 0 in its place */
+    struct fr_buf in[SIZE];  /* bytes that it sent them */
     struct fr_buf out[SIZE]; /* frames to send */
 };
 
@@ -39,9 +40,11 @@ static void *join(void *arg)
     struct fr_err err;
     int fds[SIZE];
     enum fr_rc rc =
-        j->rank == 0 ? tr_control_join(o, &j->w->c, &err) : tr_join(o, fds, peers, &err);
+        j->rank == j->w->tested ? tr_control_join(o, &j->w->c, &err) : tr_join(o, fds, peers, &err);
 
-    j->w->fd[j->rank] = j->rank > 0 && rc == FR_OK ? fds[0] : -1;
+    j->w->fd[j->rank] = -1;
+    if (j->rank != j->w->tested && rc == FR_OK)
+        j->w->fd[j->rank] = fds[j->rank == 0 ? j->w->tested : 0];
     return rc == FR_OK ? NULL : arg;
 }
 
@@ -57,14 +60,14 @@ static int free_port(void)
     return ntohs(a.sin6_port);
 }
 
-static void start(struct world *w, const char *row)
+static void start_rank(struct world *w, int tested, const char *row)
 {
     struct joining j[SIZE];
     pthread_t threads[SIZE];
     int port = free_port();
 
     check_row(row);
-    *w = (struct world){.c = NULL};
+    *w = (struct world){.tested = tested};
     for (int r = 0; r < SIZE; r++) {
         w->o[r] = (struct tr_control_opts){.rank = r,
                                            .size = SIZE,
@@ -84,11 +87,17 @@ static void start(struct world *w, const char *row)
     }
 }
 
+static void start(struct world *w, const char *row)
+{
+    start_rank(w, 0, row);
+}
+
 static void stop(struct world *w)
 {
     tr_control_leave(w->c);
-    for (int r = 1; r < SIZE; r++) {
-        close(w->fd[r]);
+    for (int r = 0; r < SIZE; r++) {
+        if (w->fd[r] >= 0)
+            close(w->fd[r]);
         fr_buf_finish(&w->in[r]);
         fr_buf_finish(&w->out[r]);
     }
@@ -112,6 +121,16 @@ static void add_beat(struct world *w, int rank, int64_t seq, const char *what)
 
     memcpy(b.what, what, strlen(what));
     tr_frame_add(&w->out[rank], TR_FRAME_BEAT, &b, sizeof(b));
+}
+
+static void add_abort(struct world *w, int rank)
+{
+    uint32_t code = FR_NOMEM;
+    char body[sizeof(code) + 7];
+
+    memcpy(body, &code, sizeof(code));
+    memcpy(body + sizeof(code), "no room", 7);
+    tr_frame_add(&w->out[rank], TR_FRAME_ABORT, body, sizeof(body));
 }
 
 /* The next frame for a rank that is no beat must have this type and this payload behind `skip`. */
@@ -223,13 +242,8 @@ static void end_of_a_rank(struct world *w)
 
 static void abort_of_a_rank(struct world *w)
 {
-    uint32_t code = FR_NOMEM;
-    char body[sizeof(code) + 7];
-
     start(w, "the reason of an abort");
-    memcpy(body, &code, sizeof(code));
-    memcpy(body + sizeof(code), "no room", 7);
-    tr_frame_add(&w->out[2], TR_FRAME_ABORT, body, sizeof(body));
+    add_abort(w, 2);
     flush(w, 2);
     ends(w, FR_NOMEM, "no room");
     stop(w);
@@ -259,6 +273,80 @@ static void ranks_behind(struct world *w)
     stop(w);
 }
 
+/* Rank 0 answers rank 1's frame, and ends the run in the same breath. */
+struct answer {
+    struct world *w;
+    enum tr_frame_type want, type;
+    const char *asked, *text;
+};
+
+static void *answer(void *arg)
+{
+    struct answer *a = arg;
+
+    receive(a->w, 0, a->want, 0, a->asked);
+    add(a->w, 0, a->type, a->text);
+    add_abort(a->w, 0);
+    flush(a->w, 0);
+    return NULL;
+}
+
+/* The run ends behind a collective that is whole: that one has succeeded, the next one fails. */
+static void end_behind_a_collective(struct world *w)
+{
+    struct answer rows[] = {{w, TR_FRAME_PART, TR_FRAME_WHOLE, "b", "abc"},
+                            {w, TR_FRAME_VOW, TR_FRAME_AGREED, "vow", ""}};
+
+    for (int i = 0; i < 2; i++) {
+        char all[SIZE + 1] = "";
+        struct fr_err err = {0};
+        pthread_t thread;
+
+        start_rank(w, 1, i == 0 ? "an end behind a gather" : "an end behind an agreement");
+        CHECK_INT(pthread_create(&thread, NULL, answer, &rows[i]), 0);
+        CHECK_INT(i == 0 ? tr_control_all_gather(w->c, all, "b", 1, &err)
+                         : tr_control_agree(w->c, (struct fr_str){"vow", 3}, &err),
+                  FR_OK);
+        CHECK_TEXT(all, i == 0 ? "abc" : "");
+        pthread_join(thread, NULL);
+        CHECK_INT(tr_control_all_gather(w->c, all, "b", 1, &err), FR_NOMEM);
+        CHECK_TEXT(err.msg, "no room");
+        stop(w);
+    }
+}
+
+static _Atomic(struct world *) leaving; /* rank 0 of it leaves when rank 1 is about to send */
+
+/* The connection is reset, since the beat of rank 1 stays unread in it. */
+static int leave_first(struct pollfd *set, nfds_t n, int timeout_ms)
+{
+    int ready = fr_sys_real.poll(set, n, timeout_ms);
+    struct world *w = n == 2 && set[0].revents != 0 ? atomic_exchange(&leaving, NULL) : NULL;
+
+    if (w != NULL) {
+        add_abort(w, 0);
+        flush(w, 0);
+        close(w->fd[0]);
+        w->fd[0] = -1;
+    }
+    return ready;
+}
+
+static void end_before_a_send(struct world *w)
+{
+    char all[SIZE + 1] = "", byte;
+    struct fr_err err = {0};
+
+    fr_sys.poll = leave_first;
+    start_rank(w, 1, "the reason of an end, found when nothing can be sent");
+    CHECK_INT((long long)recv(w->fd[0], &byte, 1, MSG_PEEK), 1);
+    atomic_store(&leaving, w);
+    CHECK_INT(tr_control_all_gather(w->c, all, "b", 1, &err), FR_NOMEM);
+    CHECK_TEXT(err.msg, "no room");
+    stop(w);
+    fr_sys.poll = fr_sys_real.poll;
+}
+
 int main(void)
 {
     struct world w;
@@ -271,5 +359,7 @@ int main(void)
     end_of_a_rank(&w);
     abort_of_a_rank(&w);
     ranks_behind(&w);
+    end_behind_a_collective(&w);
+    end_before_a_send(&w);
     return check_done();
 }

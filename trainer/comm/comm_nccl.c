@@ -6,6 +6,7 @@
  */
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/base/thread.h"
 #include "trainer/comm/comm_cpu.h"
 #include "trainer/comm/nccl_api.h"
 #include "trainer/comm/nccl_env.h"
@@ -448,7 +449,7 @@ static enum fr_rc prepare(struct nccl *c, struct fr_err *err)
 
 static enum fr_rc start_watch(struct nccl *c, struct fr_err *err)
 {
-    c->thread_runs = pthread_create(&c->thread, NULL, watch, c) == 0;
+    c->thread_runs = fr_thread_start(&c->thread, NULL, watch, c) == 0;
     return c->thread_runs ? FR_OK : fr_fail(err, FR_NOMEM, "no thread to watch NCCL");
 }
 

@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "engine/base/thread.h"
 #include "trainer/comm/frame.h"
 #include "trainer/comm/join.h"
 #include "trainer/comm/vows.h"
@@ -159,7 +160,8 @@ static bool frame_locked(struct tr_control *c, int r)
     return true;
 }
 
-static void read_locked(struct tr_control *c, int r, char *piece)
+/* Reads what is there, and handles it; false when nothing is. */
+static bool read_locked(struct tr_control *c, int r, char *piece)
 {
     struct wire *w = &c->wires[r];
     ssize_t k = recv(w->fd, piece, READ_BYTES, MSG_DONTWAIT);
@@ -175,17 +177,23 @@ static void read_locked(struct tr_control *c, int r, char *piece)
     }
     if (k == 0 || (k < 0 && errno != EAGAIN && errno != EINTR))
         closed_locked(c, r);
+    return k > 0;
 }
 
-static void write_locked(struct tr_control *c, int r)
+/* Where nothing can be sent any more, the reason may lie among what was not read yet. */
+static void write_locked(struct tr_control *c, int r, char *piece)
 {
     struct wire *w = &c->wires[r];
     ssize_t k = send(w->fd, w->out.p, w->out.n, MSG_DONTWAIT | MSG_NOSIGNAL);
 
     if (k > 0)
         fr_buf_cut(&w->out, (size_t)k);
-    else if (k < 0 && errno != EAGAIN && errno != EINTR)
-        closed_locked(c, r);
+    else if (k < 0 && errno != EAGAIN && errno != EINTR) {
+        while (read_locked(c, r, piece)) {
+        }
+        if (w->fd >= 0)
+            closed_locked(c, r);
+    }
 }
 
 /* A silent rank is reported once; at the time-out it ends the run. */
@@ -317,7 +325,7 @@ static void serve(struct tr_control *c, struct thread_room *room)
             if (c->wires[r].fd >= 0 && (room->set[i].revents & ~POLLOUT) != 0)
                 read_locked(c, r, room->piece);
             if (c->wires[r].fd >= 0 && c->wires[r].out.n > 0)
-                write_locked(c, r);
+                write_locked(c, r, room->piece);
         }
         for (int r = 0; r < c->o.size; r++) /* parts that waited for this rank to begin */
             while (c->wires[r].in.n > 0 && frame_locked(c, r)) {
@@ -403,7 +411,7 @@ enum fr_rc tr_control_join(const struct tr_control_opts *o, struct tr_control **
             c->wires[r].fd = fds[r];
             c->wires[r].received_ms = fr_sys.mono_ms();
         }
-        c->thread_runs = pthread_create(&c->thread, NULL, control_thread, c) == 0;
+        c->thread_runs = fr_thread_start(&c->thread, NULL, control_thread, c) == 0;
         if (!c->thread_runs)
             rc = fr_fail(err, FR_NOMEM, "cannot start the control thread");
     }
@@ -464,6 +472,7 @@ enum fr_rc tr_control_all_gather(struct tr_control *c, void *all, const void *mi
                                  struct fr_err *err)
 {
     size_t me = (size_t)c->o.rank, size = (size_t)c->o.size;
+    bool done;
 
     pthread_mutex_lock(&c->lock);
     c->parts = all;
@@ -477,18 +486,21 @@ enum fr_rc tr_control_all_gather(struct tr_control *c, void *all, const void *mi
     wake_thread(c);
     while (atomic_load(&c->failed) == FR_OK && !(me == 0 ? all_here(c) : c->whole))
         pthread_cond_wait(&c->changed, &c->lock);
-    if (me == 0 && atomic_load(&c->failed) == FR_OK) {
+    done = me == 0 ? atomic_load(&c->failed) == FR_OK : c->whole;
+    if (me == 0 && done) {
         for (int r = 1; r < c->o.size; r++)
             tr_frame_add(&c->wires[r].out, TR_FRAME_WHOLE, all, bytes * size);
         wake_thread(c);
     }
     c->parts = NULL;
     pthread_mutex_unlock(&c->lock);
-    return tr_control_check(c, err);
+    return done ? FR_OK : tr_control_check(c, err);
 }
 
 enum fr_rc tr_control_agree(struct tr_control *c, struct fr_str vow, struct fr_err *err)
 {
+    bool agreed;
+
     pthread_mutex_lock(&c->lock);
     c->agreed = false;
     if (c->o.rank == 0)
@@ -498,8 +510,9 @@ enum fr_rc tr_control_agree(struct tr_control *c, struct fr_str vow, struct fr_e
     wake_thread(c);
     while (atomic_load(&c->failed) == FR_OK && !c->agreed)
         pthread_cond_wait(&c->changed, &c->lock);
+    agreed = c->agreed;
     pthread_mutex_unlock(&c->lock);
-    return tr_control_check(c, err);
+    return agreed ? FR_OK : tr_control_check(c, err);
 }
 
 void tr_control_note(struct tr_control *c, int64_t seq, const char *what)

@@ -51,12 +51,14 @@ void tr_control_leave(struct tr_control *c);
 /* The table of ranks, `size` rows, borrowed. */
 const struct tr_peer *tr_control_peers(const struct tr_control *c);
 
-/* all (size*bytes) = every rank's mine (bytes). Blocks; bytes are equal on all ranks. */
+/* all (size*bytes) = every rank's mine (bytes). Blocks; bytes are equal on all ranks. FR_OK
+ * when all is whole, also where a rank ended or failed behind it: the next call says so. */
 enum fr_rc tr_control_all_gather(struct tr_control *c, void *all, const void *mine, size_t bytes,
                                  struct fr_err *err);
 
 /* Checking mode: returns when every rank of the communicator that vow (a tr_vow and its numbers,
- * vows.h) names is about to do the same. FR_PROTO on all ranks when they are not. */
+ * vows.h) names is about to do the same, whatever became of others since. FR_PROTO on all ranks
+ * when they are not. */
 enum fr_rc tr_control_agree(struct tr_control *c, struct fr_str vow, struct fr_err *err);
 
 /* Notes what this rank does now, for the messages of others; what == NULL: it computes. */

@@ -65,7 +65,9 @@ static int connect_once(const struct addrinfo *a, int64_t deadline_ms)
         struct pollfd p = {.fd = fd, .events = POLLOUT};
         e = errno;
         if (e == EINPROGRESS) {
-            int k = fr_sys.poll(&p, 1, left > TRY_MS ? TRY_MS : left > 0 ? (int)left : 0);
+            int k, wait = left > TRY_MS ? TRY_MS : left > 0 ? (int)left : 0;
+            while ((k = fr_sys.poll(&p, 1, wait)) < 0 && errno == EINTR) {
+            }
             if (k <= 0)
                 e = ETIMEDOUT;
             else

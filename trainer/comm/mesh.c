@@ -198,6 +198,7 @@ static enum fr_rc answer(struct tr_mesh *m, int listener, uint64_t job, struct f
     struct caller who = {0};
     int64_t deadline = fr_sys.mono_ms() + JOIN_MS;
     enum fr_rc rc;
+    ssize_t n;
 
     while (fr_sys.poll(&p, 1, SLEEP_MS) <= 0) {
         if ((rc = tr_control_check(m->control, err)) != FR_OK)
@@ -210,8 +211,10 @@ static enum fr_rc answer(struct tr_mesh *m, int listener, uint64_t job, struct f
     if (fd < 0)
         return FR_OK;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    bool ok = recv(fd, &who, sizeof(who), MSG_WAITALL) == (ssize_t)sizeof(who) && who.job == job &&
-              who.rank > m->rank && who.rank < m->size && m->links[who.rank].ops == NULL;
+    while ((n = recv(fd, &who, sizeof(who), MSG_WAITALL)) < 0 && errno == EINTR) {
+    } /* as a rank that was halted and goes on gets it */
+    bool ok = n == (ssize_t)sizeof(who) && who.job == job && who.rank > m->rank &&
+              who.rank < m->size && m->links[who.rank].ops == NULL;
     if (!ok) { /* not a rank of this run */
         fr_sys.close(fd);
         return FR_OK;
