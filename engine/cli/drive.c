@@ -88,12 +88,15 @@ void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void 
 
 enum cli_exit cli_left(const struct cli_drive *d)
 {
-    if (cli_show_model(d->show)->now.state == FR_RUN_QUEUED)
+    const struct cli_model *m = cli_show_model(d->show);
+    long long no = (long long)m->no; /* also of a run that no host was asked for yet */
+
+    if (m->now.state == FR_RUN_QUEUED)
         cli_show_say(
             d->show,
             "left (%s): run %lld stays queued; a 'flowrun serve' starts it in its turn, as "
             "'flowrun resume %lld' does; 'flowrun cancel %lld' ends it",
-            d->why, (long long)d->run_no, (long long)d->run_no, (long long)d->run_no);
+            d->why, no, no, no);
     else if (d->run_no == 0)
         cli_show_say(
             d->show,

@@ -185,6 +185,13 @@ static bool identify(void *host, enum fr_api_secret kind, const char *secret, bo
     return fr_access_identify(((struct fr_host *)host)->access, kind, secret, used, out);
 }
 
+static bool leads(void *host)
+{
+    uint32_t epoch;
+
+    return !fr_store_followed(((struct fr_host *)host)->store, &epoch);
+}
+
 enum fr_rc fr_host_pages(struct fr_host *host, const char *url, const struct fr_run_shell *shell,
                          struct fr_err *err)
 {
@@ -210,6 +217,7 @@ struct fr_api fr_host_api(struct fr_host *host)
                            .drained = feed_drained,
                            .gone = feed_gone,
                            .identify = identify,
+                           .leads = leads,
                            .self = host};
 }
 

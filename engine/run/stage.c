@@ -10,6 +10,7 @@ enum fr_rc run_blob_begin(struct fr_run *run, const char *hash, bool *there, str
 {
     enum fr_rc rc = fr_blob_claim(run->env.claims, run->home, run->id, hash, there, err);
 
+    run->found = run->found || *there;
     if (rc != FR_OK || *there || run->marked)
         return rc;
     rc = fr_blob_mark(run->home, run->id, err);
@@ -79,7 +80,7 @@ enum fr_rc run_stage(struct fr_run *run, struct fr_err *err)
                 rc = stage_one(run, &w->items[0].value, err);
         }
     }
-    return rc;
+    return rc == FR_OK && run->found ? fr_blob_sync(run->home, err) : rc;
 }
 
 bool run_kept(const struct fr_run *run, const char *path)

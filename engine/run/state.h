@@ -181,6 +181,7 @@ struct fr_run {
     uint32_t shell_umask;     /* as fr_spawn.umask */
     bool nodes_changed;       /* a node is dirty */
     bool marked;              /* begun/ID: it has stored blobs that no row names yet */
+    bool found;               /* blobs of it were there: their names may not be safe */
     bool added;               /* its row is committed */
     uint32_t put, putting;    /* those of its instances are; in this transaction */
     bool queued;              /* waits for fr_run_admit() */

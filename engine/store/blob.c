@@ -41,6 +41,17 @@ enum fr_rc fr_blob_claim(struct fr_claims *claims, const char *home, struct fr_i
     return rc;
 }
 
+enum fr_rc fr_blob_sync(const char *home, struct fr_err *err)
+{
+    struct fr_buf path = {0};
+    enum fr_rc rc;
+
+    fr_buf_fmt(&path, "%s/blobs", home);
+    rc = path.bad ? fr_fail(err, FR_NOMEM, "no memory for a path") : fr_sync_dir(path.p, err);
+    fr_buf_finish(&path);
+    return rc;
+}
+
 enum fr_rc fr_blob_put(const char *home, struct fr_str data, char hash[FR_SHA256_TEXT],
                        struct fr_err *err)
 {
@@ -51,8 +62,9 @@ enum fr_rc fr_blob_put(const char *home, struct fr_str data, char hash[FR_SHA256
     fr_blob_path(home, hash, &path);
     if (path.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for a path");
-    else if (!there(path.p))
-        rc = fr_file_write(path.p, data.p, data.n, 0600, err);
+    else
+        rc = there(path.p) ? fr_blob_sync(home, err)
+                           : fr_file_write(path.p, data.p, data.n, 0600, err);
     fr_buf_finish(&path);
     return rc;
 }
@@ -116,8 +128,10 @@ enum fr_rc fr_blob_put_file(const char *home, const char *path, char hash[FR_SHA
         rc = fr_fail(err, FR_NOMEM, "no memory for a path");
         goto out;
     }
-    if (there(target.p))
+    if (there(target.p)) {
+        rc = fr_blob_sync(home, err);
         goto out;
+    }
     if ((rc = copy_in(path, temp.p, err)) == FR_OK &&
         (rc = fr_sha256_file(temp.p, copied, err)) == FR_OK) {
         if (strcmp(copied, hash) != 0)

@@ -101,6 +101,7 @@ struct fr_server {
     struct listener *listeners; /* owns */
     size_t fd_most;             /* at that descriptor few are left; 0: not known */
     int64_t accept_ms;          /* accept again then; -1: accepting */
+    int64_t look_ms, look_every_ms; /* when it looks at the socket's file */
     struct fr_timer *timer;
     int64_t armed_ms; /* -1: off */
     char *space;      /* of WEB_BLOCK_BYTES */

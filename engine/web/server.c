@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { ACCEPT_AGAIN_MS = 1000, ACCEPT_AT_ONCE = 64 };
+enum { ACCEPT_AGAIN_MS = 1000, ACCEPT_AT_ONCE = 64, LOOK_MS = 5000 };
 
 /* ---- deadlines ---- */
 
@@ -39,29 +39,6 @@ void web_comment(struct conn *c, int64_t in_ms)
 static bool passed(int64_t ms, int64_t now)
 {
     return ms >= 0 && ms <= now;
-}
-
-static void on_time(void *arg)
-{
-    struct fr_server *s = arg;
-    int64_t now = fr_sys.mono_ms(), next = -1;
-
-    s->armed_ms = -1;
-    if (passed(s->accept_ms, now)) {
-        s->accept_ms = -1;
-        for (struct listener *l = s->listeners; l != NULL; l = l->next)
-            fr_loop_want(s->loop, l->watch, FR_LOOP_READ);
-    }
-    for (struct conn *c = s->conns; c != NULL; c = c->next) {
-        c->over |= passed(c->due_ms, now);
-        if (c->over || passed(c->comment_ms, now))
-            fr_loop_post(s->loop, &c->post);
-        if (!c->over)
-            next = earliest(next, c->due_ms);
-        if (!passed(c->comment_ms, now))
-            next = earliest(next, c->comment_ms);
-    }
-    arm(s, earliest(next, s->accept_ms));
 }
 
 bool web_is_scarce(const struct fr_server *s, int fd)
@@ -103,6 +80,13 @@ static void on_caller(void *arg, int what)
     }
 }
 
+static void listener_free(struct listener *l)
+{
+    fr_loop_unwatch(l->server->loop, &l->watch);
+    fr_sys.close(l->fd);
+    fr_sys.free(l);
+}
+
 /* what: its kind. Takes the descriptor, also when it fails. */
 static enum fr_rc add_listener(struct fr_server *s, int fd, const struct listener *what,
                                struct fr_err *err)
@@ -127,9 +111,11 @@ static enum fr_rc add_listener(struct fr_server *s, int fd, const struct listene
 static enum fr_rc listen_at(struct fr_server *s, struct fr_err *err)
 {
     int fd = fr_sys.listen_unix(s->path);
-    struct stat st;
+    struct stat st = {0};
 
-    if (fd < 0 || fr_sys.set_nonblock(fd, true) != 0 || fr_sys.lstat(s->path, &st) != 0) {
+    s->ino = 0;
+    if (fd < 0 || fr_sys.set_nonblock(fd, true) != 0 ||
+        (fr_sys.lstat(s->path, &st) != 0 && errno != ENOENT)) {
         fr_fail_errno(err, errno, "listening at %s", s->path);
         if (fd >= 0)
             fr_sys.close(fd);
@@ -138,6 +124,60 @@ static enum fr_rc listen_at(struct fr_server *s, struct fr_err *err)
     s->dev = st.st_dev;
     s->ino = st.st_ino;
     return add_listener(s, fd, &(struct listener){.tcp = false}, err);
+}
+
+/* Another server may listen at the path by now. */
+static bool owns_socket(const struct fr_server *s)
+{
+    struct stat st;
+
+    return s->ino != 0 && fr_sys.lstat(s->path, &st) == 0 && st.st_dev == s->dev &&
+           st.st_ino == s->ino;
+}
+
+/* Whoever removed the socket, or put one in its place, need not be the host: a process that was
+ * stopped while it began to listen, or to leave, does that when it goes on. */
+static void look_at_socket(struct fr_server *s)
+{
+    struct listener **at = &s->listeners, *old;
+    struct fr_err err = {0};
+
+    s->look_ms = fr_sys.mono_ms() + s->look_every_ms;
+    if (owns_socket(s) || !s->api->leads(s->api->self))
+        return;
+    while (*at != NULL && (*at)->tcp)
+        at = &(*at)->next;
+    if ((old = *at) != NULL) {
+        *at = old->next;
+        listener_free(old);
+    }
+    (void)listen_at(s, &err);
+    fr_log(FR_LOG_WARN, "web", "lost its socket path=%s error=\"%s\"", s->path, err.msg);
+}
+
+static void on_time(void *arg)
+{
+    struct fr_server *s = arg;
+    int64_t now = fr_sys.mono_ms(), next = -1;
+
+    s->armed_ms = -1;
+    if (passed(s->accept_ms, now)) {
+        s->accept_ms = -1;
+        for (struct listener *l = s->listeners; l != NULL; l = l->next)
+            fr_loop_want(s->loop, l->watch, FR_LOOP_READ);
+    }
+    for (struct conn *c = s->conns; c != NULL; c = c->next) {
+        c->over |= passed(c->due_ms, now);
+        if (c->over || passed(c->comment_ms, now))
+            fr_loop_post(s->loop, &c->post);
+        if (!c->over)
+            next = earliest(next, c->due_ms);
+        if (!passed(c->comment_ms, now))
+            next = earliest(next, c->comment_ms);
+    }
+    if (passed(s->look_ms, now))
+        look_at_socket(s);
+    arm(s, earliest(next, earliest(s->accept_ms, s->look_ms)));
 }
 
 static enum fr_rc listen_tcp(struct fr_server *s, struct fr_endpoint *at, bool figures,
@@ -215,6 +255,7 @@ enum fr_rc fr_server_create(struct fr_loop *loop, const char *path, const struct
         fr_server_destroy(s);
         return rc;
     }
+    fr_server_set_look(s, LOOK_MS);
     *out = s;
     return FR_OK;
 }
@@ -224,21 +265,19 @@ void fr_server_set_times(struct fr_server *s, const struct fr_server_times *time
     s->times = *times;
 }
 
-/* Another server may listen at the path by now. */
-static void remove_socket(struct fr_server *s)
+void fr_server_set_look(struct fr_server *s, int64_t every_ms)
 {
-    struct stat st;
-
-    if (s->ino != 0 && fr_sys.lstat(s->path, &st) == 0 && st.st_dev == s->dev &&
-        st.st_ino == s->ino)
-        fr_sys.unlink(s->path);
+    s->look_every_ms = every_ms;
+    s->look_ms = fr_sys.mono_ms() + every_ms;
+    arm(s, s->look_ms);
 }
 
 void fr_server_destroy(struct fr_server *s)
 {
     if (s == NULL)
         return;
-    remove_socket(s);
+    if (owns_socket(s))
+        fr_sys.unlink(s->path);
     while (s->conns != NULL) {
         stream_bye(s->conns, true);
         conn_flush(s->conns);
@@ -248,9 +287,7 @@ void fr_server_destroy(struct fr_server *s)
         struct listener *l = s->listeners;
 
         s->listeners = l->next;
-        fr_loop_unwatch(s->loop, &l->watch);
-        fr_sys.close(l->fd);
-        fr_sys.free(l);
+        listener_free(l);
     }
     fr_loop_untimer(s->loop, &s->timer);
     fr_sys.free(s->space);

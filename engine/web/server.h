@@ -31,7 +31,8 @@
 
 struct fr_server;
 
-/* Listens at path, mode 0600, in place of a socket that is there. Borrows loop and *api. */
+/* Listens at path, mode 0600, in place of a socket that is there; again when the socket is gone, or
+ * another process's, while api->leads. Borrows loop and *api. */
 enum fr_rc fr_server_create(struct fr_loop *loop, const char *path, const struct fr_api *api,
                             struct fr_server **out, struct fr_err *err);
 
@@ -58,5 +59,7 @@ struct fr_server_times { /* ms; see above */
 };
 /* For connections that begin from now on. */
 void fr_server_set_times(struct fr_server *s, const struct fr_server_times *times);
+/* How often it looks whether the socket is still its own; every 5 s unless it is said. */
+void fr_server_set_look(struct fr_server *s, int64_t every_ms);
 
 #endif

@@ -57,7 +57,7 @@ static const char inner[] = "name: inner\n"
                             "nodes: [{name: home, executor: local, slots: 1}]\n"
                             "tasks: {i: {on: home, argv: [sim, \"200\", \"0\"]}}\n";
 
-enum { CLIENTS = 4, ANY = -2 };
+enum { CLIENTS = 4, ANY = -2, RESUMED_MAX = 40 };
 
 struct story;
 struct row {
@@ -70,6 +70,7 @@ struct row {
     void (*then)(struct world *w, struct story *s); /* … and so much later */
     int64_t then_us;
     const char *beside[2]; /* the second of these tasks starts while the first one runs, a minute */
+    bool one; /* the home has one run at once */
 };
 
 struct story {
@@ -80,6 +81,7 @@ struct story {
     int behind;  /* the host is killed behind so many more commits; 0: not so */
     bool half;   /* a commit is under way */
     size_t more; /* clients that are resumed when all have ended */
+    int phase;   /* of what happens in several steps */
 };
 
 /* ---- what happens ---- */
@@ -191,6 +193,15 @@ static void take_lock_away(struct world *w, struct story *s)
     sim_remove_file(&w->sim.machines[0], path);
 }
 
+static void remove_socket(struct world *w, struct story *s)
+{
+    char path[160];
+
+    (void)s;
+    snprintf(path, sizeof(path), "%s/host.sock", w->home);
+    sim_remove_file(&w->sim.machines[0], path);
+}
+
 static void second_follower(struct world *w, struct story *s)
 {
     struct client how = {.json = true};
@@ -264,6 +275,23 @@ static void small_comes(struct world *w, struct story *s)
 {
     (void)s;
     client_start(w, &(struct client){.file = "/q.yaml", .json = true});
+}
+
+/* Somebody resumes the queued run that the second one has left, and the host cannot be asked. */
+static void int_unasked(struct world *w, struct story *s)
+{
+    struct client how = {.json = true};
+
+    s->done = s->phase++ > 0;
+    s->acted_us = w->sim.now_us;
+    if (s->done) {
+        client_int(w, &w->clients[w->n_clients - 1], false);
+        return;
+    }
+    client_term(w, &w->clients[1]);
+    remove_socket(w, s);
+    memcpy(how.run, w->clients[1].run, sizeof(how.run));
+    client_start(w, &how);
 }
 
 static void older_comes(struct world *w, struct story *s)
@@ -343,6 +371,36 @@ static void halt_start(struct world *w, struct story *s)
     w->sim.fault_step = UINT64_MAX;
     kill_host(w, s);
     another_holds(w, s);
+}
+
+static bool is_pending(const struct sim_machine *m, const char *folder)
+{
+    for (size_t i = 0; i < m->n_renames; i++)
+        if (strstr(m->renames[i].to->path, folder) != NULL)
+            return true;
+    return false;
+}
+
+/* The host is killed before the name of a blob is safe. The power fails once another one has a run
+ * with that blob. */
+static void lose_blob(struct world *w, struct story *s)
+{
+    struct fr_buf rows = {0};
+
+    s->done = false;
+    if (s->phase == 0 && is_pending(&w->sim.machines[0], "/blobs/")) {
+        s->phase = 1;
+        kill_host(w, s);
+        another_comes(w, s);
+    } else if (s->phase == 1) {
+        world_rows(w, "SELECT id FROM run", &rows);
+        s->done = rows.n > 0;
+    }
+    if (s->done) {
+        w->sim.fault_step = UINT64_MAX;
+        world_lose_power(w);
+    }
+    fr_buf_finish(&rows);
 }
 
 static void int_second(struct world *w, struct story *s)
@@ -448,6 +506,26 @@ static const struct row rows[] = {
      .act = every_step,
      .codes = {-1, 0},
      .then = halt_start},
+    {"the host is killed before the name of a blob is safe, and the power fails later",
+     {{.file = "/p.yaml"}},
+     .act = every_step,
+     .codes = {-1, -1, 0},
+     .then = lose_blob},
+    {"the host's socket is removed",
+     {{.file = "/wait.yaml"}},
+     .act = remove_socket,
+     .records = 1,
+     .codes = {0, 0},
+     .then = another_comes},
+    {"Ctrl-C at a queued run that no host was asked for",
+     {{.file = "/wait.yaml"}},
+     .act = another_comes,
+     .records = 1,
+     .codes = {0, 4, 4, 0},
+     .says = "left (Ctrl-C): run 2 stays queued",
+     .then = int_unasked,
+     .then_us = 500000,
+     .one = true},
     {"the host is killed as it takes a run",
      {{.file = "/wait.yaml"}},
      .act = submit_lost,
@@ -510,11 +588,14 @@ static void look(struct world *w)
         w->over = true;
         w->look_us = INT64_MAX;
     }
+    if (w->n_clients > RESUMED_MAX)
+        world_violated(w, "runs are left after they were resumed %d times", RESUMED_MAX);
 }
 
 static void begin(struct world *w)
 {
     struct sim_machine *control = &w->sim.machines[0];
+    char path[160];
 
     sim_put_file(control, "/p.yaml", pipeline);
     sim_put_file(control, "/q.yaml", small);
@@ -524,6 +605,10 @@ static void begin(struct world *w)
     sim_put_file(control, "/wait.yaml", wait_yaml);
     sim_put_file(control, "/hold.yaml", hold);
     sim_put_file(control, "/gangs.yaml", gangs);
+    if (((struct story *)w->test)->row->one) {
+        snprintf(path, sizeof(path), "%s/config.yaml", w->home);
+        sim_put_file(control, path, "limits: {max_active_runs: 1}\n");
+    }
 }
 
 static bool said(const struct world *w, const char *what)

@@ -291,6 +291,7 @@ static void take_text(struct told *t, const char *p, size_t n)
         take_run(t, text);
 }
 
+/* The last line of a client that a signal ended may be cut short, and says nothing. */
 static void read_printed(struct told *t)
 {
     struct fr_str all = client_printed(t->w, t->i);
@@ -299,7 +300,11 @@ static void read_printed(struct told *t)
         const char *p = all.p + at, *nl = memchr(p, '\n', all.n - at);
         size_t n = nl != NULL ? (size_t)(nl - p) : all.n - at;
 
-        if (p[0] == '{')
+        if (nl == NULL && t->c->code < 0)
+            ;
+        else if (nl == NULL)
+            wrong(t, "its last line has no end: %.*s", (int)n, p);
+        else if (p[0] == '{')
             take_json(t, p, n);
         else
             take_text(t, p, n);
@@ -497,7 +502,7 @@ static bool may_end(const struct told *t)
                (c->robbed && (c->outcome[0] != '\0' || c->seq == 0));
     case 4:
         return c->left || (c->nested && c->terminated) ||
-               (c->cancelled && said(t, "left (Ctrl-C) before"));
+               (c->cancelled && said(t, "left (Ctrl-C)")); /* no host was asked for its run */
     case 5: /* the host does not answer */
         return met_silence(t->w, c);
     case 7: /* another one is the host; or who it asked says so of itself; or it is refused */
@@ -516,6 +521,8 @@ static void check_code(struct told *t)
     if (!may_end(t))
         wrong(t, "its run %s, and it ended with %d: %.*s", c->outcome, c->code,
               (int)(all.n < 300 ? all.n : 300), all.p + (all.n < 300 ? 0 : all.n - 300));
+    if (said(t, "run 0 "))
+        wrong(t, "it printed a run 0");
     if (t->begins > 1 || t->overs > 1 ||
         (is_complete(c) && (t->begins != 1 || (t->overs != 1 && t->from < c->seq))))
         wrong(t, "it printed %d begins and %d ends of its run", t->begins, t->overs);

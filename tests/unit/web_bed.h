@@ -35,6 +35,8 @@ struct bed {
     struct fr_api_waiter *waits; /* who asked for /later, and has no answer */
     bool ready;                  /* /later has one */
     bool locked_out;             /* secrets are good no more */
+    bool followed;               /* another process is the host … */
+    int asked_lead;              /* … or not: so often was that asked */
     const char *run;             /* members of each run's row */
 };
 
@@ -192,6 +194,14 @@ static bool bed_identify(void *self, enum fr_api_secret kind, const char *secret
     return true;
 }
 
+static bool bed_leads(void *self)
+{
+    struct bed *b = self;
+
+    b->asked_lead++;
+    return !b->followed;
+}
+
 static void bed_listen(struct bed *b)
 {
     struct fr_err err = {0};
@@ -210,7 +220,7 @@ static void bed_begin(struct bed *b, const struct fr_server_times *times)
     CHECK(mkdtemp(b->dir) != NULL);
     (void)snprintf(b->sock, sizeof(b->sock), "%s/host.sock", b->dir);
     b->api =
-        (struct fr_api){bed_answer, bed_forget, bed_open, bed_drained, bed_gone, bed_identify, b};
+        (struct fr_api){bed_answer, bed_forget, bed_open, bed_drained, bed_gone, bed_identify, bed_leads, b};
     CHECK(fr_loop_event_create(&b->loop, &err) == FR_OK);
     bed_listen(b);
     if (b->server == NULL)

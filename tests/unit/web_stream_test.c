@@ -347,6 +347,50 @@ static void end(void)
     bed_end(&b);
 }
 
+static void look_until_reached(struct bed *b)
+{
+    struct reader r = {.bed = b, .fd = -1};
+
+    while ((r.fd = fr_sys.connect_unix(b->sock)) < 0)
+        bed_turn(b);
+    reader_say(&r, "GET /again HTTP/1.1\r\n" END);
+    reader_until(&r, "GET /again");
+    reader_close(&r);
+}
+
+static void lost_socket(void)
+{
+    struct bed b;
+    struct fr_server *host, *other;
+    struct stat theirs, now;
+
+    check_row("somebody removes the socket");
+    bed_begin(&b, &patient);
+    fr_server_set_look(b.server, 1);
+    CHECK(fr_sys.unlink(b.sock) == 0);
+    look_until_reached(&b);
+    check_row("a server that is not the host's any more leaves one in its place");
+    host = b.server;
+    bed_listen(&b);
+    other = b.server;
+    fr_server_set_look(other, 600000);
+    CHECK(lstat(b.sock, &theirs) == 0);
+    do
+        bed_turn(&b);
+    while (lstat(b.sock, &now) == 0 && now.st_ino == theirs.st_ino);
+    fr_server_destroy(other);
+    b.server = host;
+    look_until_reached(&b);
+    check_row("one that is not the host's lets it be");
+    b.followed = true;
+    b.asked_lead = 0;
+    CHECK(fr_sys.unlink(b.sock) == 0);
+    while (b.asked_lead < 2)
+        bed_turn(&b);
+    CHECK(fr_sys.connect_unix(b.sock) < 0);
+    bed_end(&b);
+}
+
 static void no_place(void)
 {
     struct bed b;
@@ -452,6 +496,7 @@ int main(void)
     comments();
     deadlines();
     end();
+    lost_socket();
     no_place();
     long_path();
     no_memory();
