@@ -375,6 +375,8 @@ void srv_live_step(struct srv *s, struct srv_live *l)
     if (l->runtime.pid != 0 && l->shim_until_ms == 0 &&
         fr_sys.wait(l->runtime.pid, &w, FR_WAIT_NOHANG) == 0 && w.pid != 0)
         l->runtime.pid = 0; /* the shim is up; RUNTIME exec has nothing more to say */
+    if (l->a->acked) /* another serve has recorded its end: nothing is known of it any more */
+        l->sweeping = false;
     if (l->sweeping && now >= l->due_ms) {
         fr_stopper_step(&l->stopper);
         l->due_ms = l->stopper.due_ms;

@@ -253,8 +253,7 @@ const char *run_block_text(struct fr_run *run, uint32_t task);
 void run_block_fail(struct fr_run *run, struct run_attempt *at, const struct fr_secret *lacks);
 
 /* ---- stage.c: small files of this side ---- */
-/* At submit, behind run_keep_sources(): copies those that the pipeline names into the home,
- * run->files. All blobs of the run are safe then. */
+/* Behind run_keep_sources(): copies those that the pipeline names. All blobs are safe then. */
 enum fr_rc run_stage(struct fr_run *run, struct fr_err *err);
 /* Before that blob is put: claims it, and marks the run unless it is *there. */
 enum fr_rc run_blob_begin(struct fr_run *run, const char *hash, bool *there, struct fr_err *err);

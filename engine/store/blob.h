@@ -23,8 +23,8 @@ bool fr_blob_marked(const char *home); /* there is a mark */
 
 struct fr_claims *fr_blob_claims(struct fr_store *st); /* the store's */
 /* Before its put, in any thread: until fr_claims_end the blob is not dropped. *is_there: it need
- * not be put, but before rows name it fr_blob_sync makes its name safe: whoever put it may have been
- * killed before that. */
+ * not be put, but before rows name it fr_blob_sync makes its name safe, since whoever put it may
+ * have been killed before that. */
 enum fr_rc fr_blob_claim(struct fr_claims *claims, const char *home, struct fr_id run,
                          const char *hash, bool *is_there, struct fr_err *err);
 enum fr_rc fr_blob_sync(const char *home, struct fr_err *err);

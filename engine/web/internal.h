@@ -98,9 +98,9 @@ struct fr_server {
     dev_t dev; /* of the socket's file, with ino */
     ino_t ino;
     struct fr_gate gate;
-    struct listener *listeners; /* owns */
-    size_t fd_most;             /* at that descriptor few are left; 0: not known */
-    int64_t accept_ms;          /* accept again then; -1: accepting */
+    struct listener *listeners;     /* owns */
+    size_t fd_most;                 /* at that descriptor few are left; 0: not known */
+    int64_t accept_ms;              /* accept again then; -1: accepting */
     int64_t look_ms, look_every_ms; /* when it looks at the socket's file */
     struct fr_timer *timer;
     int64_t armed_ms; /* -1: off */

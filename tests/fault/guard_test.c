@@ -9,6 +9,7 @@
 #include "tests/unit/check.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -430,6 +431,33 @@ static void look_wiped(struct world *w)
     world_kill(w, world_pick(w, n1(w), "serve", 0), "");
 }
 
+static bool is_stopped(const struct sim_machine *m)
+{
+    for (const struct sim_proc *p = m->procs; p != NULL; p = p->next)
+        if (strcmp(p->comm, "sim") == 0 && (p->came >> SIGTERM & 1))
+            return true;
+    return false;
+}
+
+/* A supervisor is killed. Its serve stands still while it stops the processes, until the next serve
+ * has recorded their end, and finds that in the journal as the other task has ended. */
+static void look_swept(struct world *w)
+{
+    struct so_far *f = so_far(w);
+    struct sim_proc *serve = world_pick(w, n1(w), "serve", 0);
+
+    if (f->step == 0 && w->n_records == 2 && runs(w)) {
+        f->step = 1;
+        world_kill(w, world_pick(w, n1(w), "flownode", 0), "");
+    }
+    if (f->step == 1 && is_stopped(n1(w)) && serve != NULL && serve->state == SIM_BLOCKED) {
+        f->step = 2;
+        serve->held_us = w->sim.now_us + 60 * SECOND;
+        n1(w)->stale_us = 90 * SECOND;
+        cut(w, n1(w), 5);
+    }
+}
+
 static void after_stuck(struct world *w)
 {
     CHECK(any(w, "SELECT 1 FROM instance WHERE state = 'stop_unproven'"));
@@ -475,6 +503,12 @@ static const struct guard guards[] = {
      FR_OUT_CANCELLED, 1, 1},
     {"a home that is gone", ONE("retry: {times: 2, on: [lost]}, ", "\"90000\", \"0\""), look_wiped,
      NULL, NULL, FR_OUT_SUCCEEDED, 2, 1},
+    {"processes that another serve has stopped",
+     "name: guard\nnodes: [{name: n1, executor: local}]\n"
+     "defaults: {retry: {times: 2, on: [lost]}}\n"
+     "tasks:\n  a: {argv: [sim, \"30000\", \"0\", wild]}\n"
+     "  b: {argv: [sim, \"30000\", \"0\", wild]}\n",
+     look_swept, NULL, NULL, FR_OUT_SUCCEEDED, 3, 2},
     {"a process that does not end",
      ONE("timeout: 1s, retry: {times: 3, on: [timeout]}, ", "\"90000\", \"0\", stuck"), NULL, NULL,
      after_stuck, FR_OUT_FAILED, 1, 0},

@@ -70,7 +70,7 @@ struct row {
     void (*then)(struct world *w, struct story *s); /* … and so much later */
     int64_t then_us;
     const char *beside[2]; /* the second of these tasks starts while the first one runs, a minute */
-    bool one; /* the home has one run at once */
+    bool one;              /* the home has one run at once */
 };
 
 struct story {

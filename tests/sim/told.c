@@ -500,9 +500,9 @@ static bool may_end(const struct told *t)
     case 2: /* its run ended meanwhile, or was not made yet */
         return (!is_first(c) && (c->outcome[0] != '\0' || c->since == 0)) ||
                (c->robbed && (c->outcome[0] != '\0' || c->seq == 0));
-    case 4:
+    case 4: /* one Ctrl-C is enough where no host was asked for its run yet */
         return c->left || (c->nested && c->terminated) ||
-               (c->cancelled && said(t, "left (Ctrl-C)")); /* no host was asked for its run */
+               (c->cancelled && said(t, "left (Ctrl-C)"));
     case 5: /* the host does not answer */
         return met_silence(t->w, c);
     case 7: /* another one is the host; or who it asked says so of itself; or it is refused */

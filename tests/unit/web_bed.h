@@ -219,8 +219,8 @@ static void bed_begin(struct bed *b, const struct fr_server_times *times)
                       .run = "\"state\":\"running\",\"pipeline\":\"p\""};
     CHECK(mkdtemp(b->dir) != NULL);
     (void)snprintf(b->sock, sizeof(b->sock), "%s/host.sock", b->dir);
-    b->api =
-        (struct fr_api){bed_answer, bed_forget, bed_open, bed_drained, bed_gone, bed_identify, bed_leads, b};
+    b->api = (struct fr_api){bed_answer, bed_forget,   bed_open,  bed_drained,
+                             bed_gone,   bed_identify, bed_leads, b};
     CHECK(fr_loop_event_create(&b->loop, &err) == FR_OK);
     bed_listen(b);
     if (b->server == NULL)
