@@ -70,7 +70,10 @@ static bool takes_gzip(const struct conn *c)
     const char *value = fr_http_find(&c->head, "Accept-Encoding");
     const char *at = value != NULL ? strstr(value, "gzip") : NULL;
 
-    return at != NULL && strncmp(at + 4, ";q=0", 4) != 0;
+    if (at == NULL)
+        return false;
+    at += strlen("gzip");
+    return strncmp(at + strspn(at, " \t;"), "q=0", 3) != 0;
 }
 
 /* A browser that shows what is answered: it gets a page that says that there is none. */

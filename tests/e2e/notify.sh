@@ -90,6 +90,15 @@ has "has a type of its own" rx/got.http channel.test
 "$flowrun" notify test lost > out 2>&1
 same "a test that fails" $? 6
 has "says what the server said" out "SMTP status 550"
+mail_to() { # ADDRESS; prints what became of it
+    printf '{"channel": {"kind": "email", "server": "smtp://localhost:%s", "ca": "cert.pem", "from": "flowrun@test", "to": ["%s"]}, "key": "k", "message": {"type": "channel.test"}}' \
+        "$smtp" "$1" | "$flowrun" notify --deliver
+}
+mail_to refused@test > out 2>&1
+has "a server that refuses" out '"refused":true'
+mail_to busy@test > out 2>&1
+has "one that is busy for now does not" out '"refused":false'
+has "and says so" out "SMTP status 450"
 cp key.pem other.pem
 "$flowrun" notify test bare > out 2>&1
 same "a server that is not who it should be" $? 6

@@ -70,8 +70,8 @@ class Mail(socketserver.StreamRequestHandler):
                 doc["from"] = line
                 self.say("250 ok")
             elif word == "RCPT":
-                if "refused@" in line:
-                    self.say("550 no such user")
+                if "refused@" in line or "busy@" in line:
+                    self.say("550 no such user" if "refused@" in line else "450 busy")
                     continue
                 doc["to"].append(line)
                 self.say("250 ok")

@@ -107,6 +107,8 @@ static const struct {
     {"a step back is a part", "{\"step\":5}\n{\"step\":4}\n", " 5 | 4"},
     {"so is the node's mark", "{\"step\":1}\n" FR_METRICS_PART "{\"step\":2}\n", " 1 | 2"},
     {"the limit", "{\"step\":1}\n" FR_METRICS_FULL, " 1 full"},
+    {"the limit of a later part", "{\"step\":5}\n{\"step\":4}\n" FR_METRICS_FULL, " 5 | 4 full"},
+    {"the limit before any row", FR_METRICS_FULL "{\"step\":1}\n", " 1"},
     {"null before a number is nothing",
      "{\"step\":1,\"a\":null}\n{\"step\":2,\"a\":1}\n"
      "{\"step\":3,\"a\":null}\n",
@@ -341,7 +343,12 @@ static void test_head(void)
     CHECK(c.head.eval_loss == 2.25 && isnan(c.head.eval_accuracy));
     check_row("a resume counts anew");
     feed(&c, "{\"step\":50,\"loss\":3,\"time\":1}\n", 999);
-    CHECK(isnan(fr_curve_head_eta_s(&c.head)));
+    CHECK(isnan(fr_curve_head_eta_s(&c.head)) && isnan(fr_curve_head_rate(&c.head)));
+    feed(&c, "{\"step\":51,\"time\":3,\"throughput\":50}\n", 999);
+    CHECK(fr_curve_head_eta_s(&c.head) == 49 * 2 && fr_curve_head_rate(&c.head) == 50);
+    check_row("of an even number of values the median is the mean of two");
+    feed(&c, "{\"step\":52,\"time\":7,\"throughput\":20}\n", 999);
+    CHECK(fr_curve_head_eta_s(&c.head) == 48 * 3 && fr_curve_head_rate(&c.head) == 35);
     check_row("a checkpoint that was there before the first row");
     struct fr_curve saved = {0};
     feed(&saved, "{\"step\":41,\"time\":7,\"checkpoint\":40}\n", 999);

@@ -1,6 +1,10 @@
 /* What a backfill does with an instant that has runs or decisions already: a cell for each of them
- * and each --existing. A run that it makes is e2e/backfill.sh's. */
+ * and each --existing; and when the disk is full. A run that it makes is e2e/backfill.sh's. */
 #include "tests/unit/schedules_bed.h"
+
+#include "engine/base/log.h"
+
+#include <errno.h>
 
 #define DAY_MS INT64_C(86400000)
 #define FIRST_MS INT64_C(1769911200000) /* 2026-02-01T02:00Z; each row has a day of its own */
@@ -92,6 +96,86 @@ static void check_cell(size_t i, size_t which)
     check_answer(FR_API_POST, "/api/v1/backfills", body, 200, existing);
 }
 
+/* ---- a full disk ---- */
+
+static _Atomic bool is_full;
+static char logged[4000];
+
+static ssize_t write_unless_full(int fd, const void *p, size_t n)
+{
+    struct stat file;
+
+    if (is_full && fstat(fd, &file) == 0 && S_ISREG(file.st_mode)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return fr_sys_real.write(fd, p, n);
+}
+
+static void note_log(void *arg, int fd, const char *text, size_t n)
+{
+    size_t at = strlen(logged);
+
+    (void)arg, (void)fd;
+    snprintf(logged + at, sizeof(logged) - at, "%.*s", (int)n, text);
+}
+
+static int no_error(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static bool has_logged(const char *text)
+{
+    return strstr(logged, text) != NULL;
+}
+
+static int64_t later_mono_ms(void)
+{
+    return fr_sys_real.mono_ms() + 61000;
+}
+
+static bool has_run(const char *arg)
+{
+    (void)arg;
+    return count_runs() > 0;
+}
+
+/* A run that cannot be made for now is made later. */
+static void test_full(void)
+{
+    struct fr_printer printer = {.put = note_log, .error = no_error};
+    char body[300];
+
+    reset();
+    set_clock("2026-03-01T01:59Z");
+    put_pipeline("p", "{cron: \"0 2 * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    check_row("a full disk");
+    fr_sys.write = write_unless_full;
+    is_full = true;
+    fr_print_by(&printer);
+    snprintf(body, sizeof(body),
+             "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
+             "\"existing\": \"skip\", \"max_active\": 1, \"priority\": -10, \"params\": [], "
+             "\"dry_run\": false}",
+             (long long)FIRST_MS, (long long)FIRST_MS + 1);
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
+    until(has_logged, "backfill=1 ");
+    fr_print_by(NULL);
+    if (!CHECK(has_logged("backfill=1 goes on later: ")))
+        printf("   %s", logged);
+    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"state\":\"active\"");
+    check_row("a disk with room again");
+    is_full = false;
+    fr_sys.mono_ms = later_mono_ms;
+    until(has_run, NULL);
+    check_runs("p", "1 running backfill 02-01T02:00");
+    close_host();
+}
+
 int main(void)
 {
     size_t n = sizeof(rows) / sizeof(rows[0]);
@@ -110,6 +194,7 @@ int main(void)
         for (size_t which = 0; which < 3; which++)
             check_cell(i, which);
     close_host();
+    test_full();
     fr_sys = fr_sys_real;
     fr_arena_finish(&arena);
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);

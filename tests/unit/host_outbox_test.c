@@ -436,6 +436,9 @@ static void test_refused(void)
     until("a failed 1 waiting 2, a failed 2 waiting 0");
     pass(37);
     until("a failed 1 dead 3, a failed 2 waiting 1");
+    check_row("sent again it is tried as often as before");
+    check_answer(FR_API_POST, "/api/v1/deliveries/1/again", "{}", 202, "\"state\":\"waiting\"");
+    until("a failed 1 waiting 1, a failed 2 waiting 1");
     close_host();
 }
 
@@ -497,6 +500,10 @@ static void test_old(void)
     until("a failed 1 waiting 1, a failed 2 waiting 0");
     pass(36 * 3600 + 10);
     until("a failed 1 dead 1, a failed 2 dead 0");
+    check_row("sent again its age begins anew");
+    answer((struct fr_sent){.done = true});
+    check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 202, "\"state\":\"waiting\"");
+    until("a failed 1 dead 1, a failed 2 sent 1");
     close_host();
 }
 
