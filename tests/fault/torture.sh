@@ -22,5 +22,6 @@ row random "$build/tests/fault/random_test" "$seed" 20000
 row hosts "$build/tests/fault/hosts_test" "$seed" 20000
 row storms "$build/tests/fault/hosts_test" "$((1000000 + seed))" 20000
 row fires "$build/tests/fault/fires_test" "$seed" 700
+row fires_kill python3 "$here/fires_kill.py" "$build" 400 "$seed"
 row sim "$build/tests/sim/sim_test" "$seed" 5000
 exit $status
