@@ -1,9 +1,10 @@
 /*
- * Random pipelines under random faults, on simulated machines: kills, links that are cut, frozen,
- * lossy, late or slow, reboots, empty and full disks, clocks that step, a laptop that sleeps for
- * twelve hours, and a user who cancels and retries. The rules of world.h hold at every moment; what
- * failed or was cancelled is retried in the end, and then every task has succeeded with the outputs
- * that it must have. A case that fails is made as small as it can be and shown.
+ * Random pipelines under random faults, on simulated machines: kills, processes that are stopped
+ * (SIGSTOP) for a while, links that are cut, frozen, lossy, late or slow, reboots, empty and full
+ * disks, clocks that step, a laptop that sleeps for twelve hours, and a user who cancels and
+ * retries. The rules of world.h hold at every moment; what failed or was cancelled is retried in
+ * the end, and then every task has succeeded with the outputs that it must have. A case that fails
+ * is made as small as it can be and shown.
  *
  *     random_test [SEED [COUNT]]     one seed alone tells its story
  */
@@ -16,6 +17,8 @@
 #include <string.h>
 
 enum { SEEDS = 500, TASKS_MAX = 10, FAULTS_MAX = 12, RETRIES = 20 };
+
+static const int64_t STOPPED_US = 12000000, STOPPED_MAX_US = 150000000;
 
 enum mode { PLAIN, ONCE, SLOW, WILD, OUT, MODES };
 
@@ -47,14 +50,21 @@ enum kind {
     CLOCK,
     SLEEP,
     CANCEL,
+    STOP_FLOWRUN,
+    STOP_SERVE,
+    STOP_SUPERVISOR,
+    STOP_COMMAND,
+    STOP_FLOWNODES, /* all of a machine, which go on one by one */
     KINDS
 };
 
 static const char *const kind_names[KINDS] = {
-    "kill flowrun", "reboot control", "kill serve",   "kill a supervisor", "kill a command",
-    "kill sshd",    "cut for 1 s",    "cut for 20 s", "cut for 3 h",       "close and cut",
-    "a bad link",   "reboot",         "empty disk",   "kill all",          "full disk",
-    "step a clock", "sleep for 12 h", "cancel"};
+    "kill flowrun",      "reboot control", "kill serve",        "kill a supervisor",
+    "kill a command",    "kill sshd",      "cut for 1 s",       "cut for 20 s",
+    "cut for 3 h",       "close and cut",  "a bad link",        "reboot",
+    "empty disk",        "kill all",       "full disk",         "step a clock",
+    "sleep for 12 h",    "cancel",         "stop flowrun",      "stop serve",
+    "stop a supervisor", "stop a command", "stop all flownodes"};
 
 struct fault {
     bool there;
@@ -187,6 +197,34 @@ static void kill_named(struct world *w, const struct fault *f, const char *comm)
         world_kill(w, p, "");
 }
 
+/* For some time, mostly short: a link, a lease, or the patience with a node may outlast it or not.
+ */
+static void stop(struct world *w, struct sim_proc *p, const struct fault *f)
+{
+    int64_t most = f->more % 4 == 0 ? STOPPED_MAX_US : STOPPED_US;
+    int64_t until = sim->now_us + sim_between(sim, 10000, most);
+
+    if (p == NULL || p->state == SIM_ZOMBIE || p->held_us >= until)
+        return;
+    world_tell(w, "%s %d stands still for %.1f s", p->comm, (int)p->pid,
+               (double)(until - sim->now_us) / 1e6);
+    p->held_us = until;
+}
+
+static void stop_named(struct world *w, const struct fault *f, const char *comm)
+{
+    stop(w, world_pick(w, &w->sim.machines[1 + f->machine % 3], comm, f->more / 4), f);
+}
+
+static void stop_flownodes(struct world *w, const struct fault *f)
+{
+    struct sim_proc *p = w->sim.machines[1 + f->machine % 3].procs;
+
+    for (; p != NULL; p = p->next)
+        if (strcmp(p->comm, "serve") == 0 || strcmp(p->comm, "flownode") == 0)
+            stop(w, p, f);
+}
+
 static void cut(struct sim_machine *m, int64_t seconds)
 {
     int64_t until = sim->now_us + seconds * 1000000;
@@ -254,6 +292,13 @@ static void strike_machine(struct world *w, const struct fault *f)
     }
 }
 
+/* Inside of a transaction the real SQLite would wait for it. */
+static bool is_due(const struct world *w, const struct fault *f)
+{
+    return w->sim.steps >= f->step &&
+           (f->kind != STOP_FLOWRUN || w->engine == NULL || !world_writes(w->engine));
+}
+
 static void strike(struct world *w, const struct fault *f)
 {
     world_tell(w, "fault: %s (%d)", kind_names[f->kind], f->machine);
@@ -274,6 +319,21 @@ static void strike(struct world *w, const struct fault *f)
         break;
     case CANCEL:
         world_request(w, "cancel", "");
+        break;
+    case STOP_FLOWRUN:
+        stop(w, w->engine, f);
+        break;
+    case STOP_SERVE:
+        stop_named(w, f, "serve");
+        break;
+    case STOP_SUPERVISOR:
+        stop_named(w, f, "flownode");
+        break;
+    case STOP_COMMAND:
+        stop_named(w, f, "sim");
+        break;
+    case STOP_FLOWNODES:
+        stop_flownodes(w, f);
         break;
     default:
         strike_machine(w, f);
@@ -306,7 +366,7 @@ static void look(struct world *w)
     const struct fault *f = next_fault(c);
 
     w->sim.fault_step = f != NULL ? f->step : UINT64_MAX;
-    if (f != NULL && w->sim.steps >= f->step) {
+    if (f != NULL && is_due(w, f)) {
         c->next++;
         if (!w->over)
             strike(w, f);

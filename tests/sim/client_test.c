@@ -3,6 +3,7 @@
  * and says how each ends. The rules of world.h hold, and what they print is the whole story
  * (told.h).
  */
+#include "tests/sim/client_files.h"
 #include "tests/sim/told.h"
 #include "tests/unit/check.h"
 
@@ -10,52 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char pipeline[] =
-    "name: p\n"
-    "nodes:\n"
-    "  - {name: n1, executor: local, slots: 2}\n"
-    "  - {name: n2, executor: local, slots: 2}\n"
-    "tasks:\n"
-    "  a: {on: all, argv: [sim, \"500\", \"0\"]}\n"
-    "  b: {on: n2, needs: [a], argv: [sim, \"1000\", \"3\", once], retry: {times: 3, delay: "
-    "300ms}}\n"
-    "  c: {on: n1, needs: [b], argv: [sim, \"300\", \"0\"]}\n";
-
-static const char small[] = "name: q\n"
-                            "nodes: [{name: n1, executor: local, slots: 2}]\n"
-                            "tasks: {q: {on: n1, argv: [sim, \"100\", \"0\"]}}\n";
-
-/* The outer task holds the only slot of home, and the inner one needs it. */
-static const char outer[] = "name: outer\n"
-                            "nodes: [{name: home, executor: local, slots: 1}]\n"
-                            "tasks:\n"
-                            "  o: {on: home, argv: [sim, \"0\", \"0\", nest, /inner.yaml]}\n"
-                            "  q: {on: home, needs: [o], argv: [sim, \"100\", \"0\"]}\n";
-/* Its end is committed before its last output comes. */
-static const char loud[] = "name: loud\n"
-                           "nodes: [{name: n1, executor: local}]\n"
-                           "tasks: {l: {on: n1, argv: [sim, \"800\", \"0\", loud]}}\n";
-static const char hold[] = "name: hold\n"
-                           "nodes: [{name: n1, executor: local, slots: 1}]\n"
-                           "tasks: {h: {on: n1, argv: [sim, \"5000\", \"0\"]}}\n";
-static const char wait_yaml[] = "name: wait\n"
-                                "nodes: [{name: n2, executor: local}]\n"
-                                "tasks: {w: {on: n2, argv: [sim, \"60000\", \"0\"]}}\n";
-/* Two gangs want n1 whole, of which x has a slot: first a, and b once n2 is gone. */
-static const char gangs[] =
-    "name: gangs\n"
-    "nodes:\n"
-    "  - {name: n1, executor: local, slots: 2}\n"
-    "  - {name: n2, executor: local, slots: 2}\n"
-    "tasks:\n"
-    "  x: {on: n1, argv: [sim, \"60000\", \"0\"]}\n"
-    "  a: {on: all, gang: true, slots: 2, argv: [sim, \"100\", \"0\"]}\n"
-    "  d: {on: n2, argv: [sim, \"3000\", \"0\"]}\n"
-    "  b: {on: n1, gang: true, slots: 2, needs: [d], argv: [sim, \"100\", \"0\"]}\n";
-static const char inner[] = "name: inner\n"
-                            "nodes: [{name: home, executor: local, slots: 1}]\n"
-                            "tasks: {i: {on: home, argv: [sim, \"200\", \"0\"]}}\n";
 
 enum { CLIENTS = 4, ANY = -2, RESUMED_MAX = 40 };
 
@@ -373,6 +328,18 @@ static void halt_start(struct world *w, struct story *s)
     another_holds(w, s);
 }
 
+/* That its tasks are ready is longer than one write. */
+static void kill_in_line(struct world *w, struct story *s)
+{
+    struct fr_str all = client_printed(w, 0);
+
+    s->done = all.n > 0 && all.p[all.n - 1] != '\n';
+    if (!s->done)
+        return;
+    w->sim.fault_step = UINT64_MAX;
+    kill_host(w, s);
+}
+
 static bool is_pending(const struct sim_machine *m, const char *folder)
 {
     for (size_t i = 0; i < m->n_renames; i++)
@@ -511,6 +478,11 @@ static const struct row rows[] = {
      .act = every_step,
      .codes = {-1, -1, 0},
      .then = lose_blob},
+    {"the host is killed in the middle of a line",
+     {{.file = "/many.yaml", .json = true}},
+     .act = every_step,
+     .codes = {-1, 0},
+     .then = kill_in_line},
     {"the host's socket is removed",
      {{.file = "/wait.yaml"}},
      .act = remove_socket,
@@ -594,21 +566,9 @@ static void look(struct world *w)
 
 static void begin(struct world *w)
 {
-    struct sim_machine *control = &w->sim.machines[0];
-    char path[160];
+    const struct story *s = w->test;
 
-    sim_put_file(control, "/p.yaml", pipeline);
-    sim_put_file(control, "/q.yaml", small);
-    sim_put_file(control, "/outer.yaml", outer);
-    sim_put_file(control, "/inner.yaml", inner);
-    sim_put_file(control, "/loud.yaml", loud);
-    sim_put_file(control, "/wait.yaml", wait_yaml);
-    sim_put_file(control, "/hold.yaml", hold);
-    sim_put_file(control, "/gangs.yaml", gangs);
-    if (((struct story *)w->test)->row->one) {
-        snprintf(path, sizeof(path), "%s/config.yaml", w->home);
-        sim_put_file(control, path, "limits: {max_active_runs: 1}\n");
-    }
+    client_files_put(w, s->row->one);
 }
 
 static bool said(const struct world *w, const char *what)
