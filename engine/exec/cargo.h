@@ -1,34 +1,25 @@
 /*
- * What is shipped from control: files, folders and programs, made ready for a put. Each is listed
- * and hashed once, in slices, so that nothing waits for a large one.
+ * What is shipped from control: files, folders and programs, made ready for a put, once. Files and
+ * folders are listed and hashed in threads: there may be much, or their file system does not
+ * answer. Programs, which are our own, are hashed in slices.
  */
 #ifndef FR_EXEC_CARGO_H
 #define FR_EXEC_CARGO_H
 
-#include "engine/base/arena.h"
-#include "engine/base/file.h"
-#include "engine/exec/exec.h"
-#include "engine/exec/ignore.h"
+#include "engine/exec/manifest.h"
+#include "engine/exec/loop.h"
 #include "engine/exec/ship.h"
 #include "engine/spec/spec.h"
 
-struct fr_cargo_dir;
-
+struct fr_cargo_making;
 struct fr_cargo_item { /* a file or a folder */
     struct fr_cargo_item *next;
-    const char *path;          /* control's, absolute */
-    char hash[FR_SHA256_TEXT]; /* of the file, or of the tree */
-    bool folder;
+    struct fr_cargo *cargo;
+    const char *path;                  /* control's, absolute */
     const struct fr_excludes *exclude; /* as given; NULL: none */
-    struct fr_ignore ignore;           /* those of the folder itself, and these */
-    struct fr_cargo_dir *dir;          /* owns: the folder being listed, and those above it */
-    int depth;                         /* of dir */
-    struct fr_exec_file *files;        /* paths start with the hash; arena */
-    size_t n;
-    size_t hashed;       /* files whose hash is known; the next is under way in now */
-    struct fr_hash *now; /* owns */
-    bool ready;          /* hash is that of all */
-    struct fr_err err;   /* why it cannot be shipped: for all who wait for it, then it is reset */
+    struct fr_cargo_making *making;    /* owns; a thread's while that is at it; NULL: waits */
+    const struct fr_manifest *manifest;  /* what it made, in there; NULL: it is not ready */
+    struct fr_err err; /* why it cannot be shipped: for all who wait for it, then it is reset */
 };
 
 struct fr_cargo_program {
@@ -43,28 +34,35 @@ struct fr_cargo_program {
 };
 
 struct fr_cargo {
-    struct fr_arena *arena; /* borrows: for all that is listed */
-    /* Appends where the bytes of a file are. true: in a copy of what it held once, with its mode of
-     * then, whatever path is now; false: at path itself. */
-    bool (*source)(void *arg, const char *path, struct fr_buf *out, uint32_t *mode);
+    struct fr_arena *arena; /* borrows: for all of its own */
+    struct fr_loop *loop;   /* borrows */
+    /* Gives out, in its arena, the files whose bytes of once are kept: at least those at path and
+     * below. False: no memory. */
+    bool (*copies)(void *arg, const char *path, struct fr_manifest *out);
+    /* An item is ready, or cannot be: fr_cargo_step() says so. */
+    void (*ready)(void *arg);
+    void *arg;
     /* Appends the path of a program on control. */
     enum fr_rc (*program)(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
-    void *source_arg, *program_arg;
+    void *program_arg;
     struct fr_cargo_item *items;
     struct fr_cargo_program *programs;
+    struct fr_timer *timer; /* owns */
+    bool news;              /* something is complete, or has failed */
 };
 
 /* The file or folder, ready to be put, without what the patterns of exclude (NULL: none) and of its
- * own FR_IGNORE_FILE leave out; exclude is borrowed for the cargo's life. FR_BUSY: each
- * fr_cargo_step() lists or hashes a slice of it; ask again when that returns true. FR_NOTFOUND,
- * FR_DENIED, FR_IO name the file. */
+ * own FR_IGNORE_FILE leave out; exclude is borrowed for the cargo's life. FR_BUSY: a thread is at
+ * it; ask again once fr_cargo_step() returns true. FR_NOTFOUND, FR_DENIED, FR_IO, FR_TIMEOUT
+ * (nothing of it came within FR_FILE_SOON_MS) name the file. */
 enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_excludes *exclude,
                          struct fr_cargo_item **out, struct fr_err *err);
-/* The program; ship: made into a bundle. FR_BUSY: likewise. */
+/* The program; ship: made into a bundle. FR_BUSY: each fr_cargo_step() hashes a slice of it. */
 enum fr_rc fr_cargo_program(struct fr_cargo *c, const char *name, bool ship,
                             struct fr_cargo_program **out, struct fr_err *err);
-/* One slice more; true: something is complete, or has failed. */
+/* One slice more of a program; true: something is complete, or has failed. */
 bool fr_cargo_step(struct fr_cargo *c);
+bool fr_cargo_due(const struct fr_cargo *c); /* a step would do something */
 /* Forgets what could not be hashed, so that the next try reads it again. */
 void fr_cargo_forget(struct fr_cargo *c);
 void fr_cargo_finish(struct fr_cargo *c);

@@ -16,6 +16,9 @@ void fr_xfer_close(struct fr_xfer *x)
 {
     fr_hash_close(x->hash);
     x->hash = NULL;
+    fr_source_close(x->source);
+    x->source = NULL;
+    x->reading = false;
     fr_get_forget(x);
     if (x->fd >= 0)
         fr_sys.close(x->fd);
@@ -141,35 +144,42 @@ void fr_xfer_restart(struct fr_chan *ch)
     }
 }
 
+static void more(void *arg)
+{
+    struct fr_xfer *x = arg;
+
+    x->reading = false;
+    fr_xfer_pump(x->use->ch);
+}
+
 static enum fr_rc open_source(struct fr_xfer *x, struct fr_err *err)
 {
     const struct fr_exec_file *f = &x->files[x->at];
 
-    if (f->local == NULL || x->fd >= 0)
+    if (f->local == NULL || x->source != NULL)
         return FR_OK;
-    return fr_file_open(f->local, &x->fd, NULL, err);
+    return fr_source_open(x->use->ch->ex->loop, f->local, more, x, &x->source, err);
 }
 
-/* Sends one piece. *n is 0 when the source ends too early (the node's check will say so). */
+/* Sends one piece, or waits for it. */
 static enum fr_rc send_piece(struct fr_chan *ch, struct fr_xfer *x, size_t max, struct fr_err *err)
 {
     const struct fr_exec_file *f = &x->files[x->at];
     uint64_t left = f->size - x->offset;
     struct fr_msg m = {.type = FR_MSG_PUT_DATA};
-    char buf[FR_BULK_MAX];
-    size_t n = left < max ? (size_t)left : max;
+    struct fr_str bytes = {f->bytes.p + x->offset, left};
+    enum fr_rc rc = FR_OK;
 
-    m.put_data = (struct fr_put_data){x->ref, x->offset, {buf, n}};
-    if (f->local == NULL) {
-        m.put_data.bytes.p = f->bytes.p + x->offset;
-    } else {
-        ssize_t k = fr_sys.pread(x->fd, buf, n, (off_t)x->offset);
-
-        if (k <= 0)
-            return k < 0 ? fr_fail_errno(err, errno, "reading %s", f->local)
-                         : fr_fail(err, FR_IO, "%s became shorter while it was sent", f->local);
-        m.put_data.bytes.n = (size_t)k;
-    }
+    if (f->local != NULL)
+        rc = fr_source_bytes(x->source, x->offset, &bytes, err);
+    x->reading = rc == FR_OK && bytes.n == 0;
+    if (rc != FR_OK || x->reading)
+        return rc;
+    if (bytes.n > left)
+        bytes.n = left;
+    if (bytes.n > max)
+        bytes.n = max;
+    m.put_data = (struct fr_put_data){x->ref, x->offset, bytes};
     x->offset += m.put_data.bytes.n;
     ch->credit -= m.put_data.bytes.n;
     fr_chan_put(ch, &m);
@@ -182,7 +192,8 @@ static struct fr_xfer *next_put(const struct fr_chan *ch)
     struct fr_xfer *best = NULL;
 
     for (struct fr_xfer *x = ch->xfers; x != NULL; x = x->next)
-        if (x->is_put && x->active && x->phase == SEND && (best == NULL || x->turn < best->turn))
+        if (x->is_put && x->active && x->phase == SEND && !x->reading &&
+            (best == NULL || x->turn < best->turn))
             best = x;
     return best;
 }

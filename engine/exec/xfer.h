@@ -7,6 +7,7 @@
 #define FR_EXEC_XFER_H
 
 #include "engine/exec/chan.h"
+#include "engine/exec/source.h"
 
 #include "engine/base/arena.h"
 
@@ -29,9 +30,11 @@ struct fr_xfer {
     struct fr_exec_file *files;
     size_t n, at; /* files, the one under way */
     uint64_t offset;
-    int fd;          /* of the file under way, -1 */
-    const char *dir; /* the node's store folder, once known */
+    struct fr_source *source; /* owns: of the file under way; NULL */
+    bool reading;             /* its next bytes are not here yet */
+    const char *dir;          /* the node's store folder, once known */
     /* get */
+    int fd; /* of the file under way, -1 */
     const char *path, *local, *part;
     uint64_t max_bytes;
     uint32_t mode;

@@ -258,8 +258,8 @@ enum fr_rc run_stage(struct fr_run *run, struct fr_err *err);
 /* Before that blob is put: claims it, and marks the run unless it is *there. */
 enum fr_rc run_blob_begin(struct fr_run *run, const char *hash, bool *there, struct fr_err *err);
 bool run_kept(const struct fr_run *run, const char *path); /* the copy is used, on each node */
-/* A cargo's source, arg the run: the copy that was kept at submit, else the file itself. */
-bool run_kept_source(void *arg, const char *path, struct fr_buf *out, uint32_t *mode);
+/* Of a cargo, arg the run: what was kept at submit. */
+bool run_copies(void *arg, const char *path, struct fr_manifest *out);
 
 /* ---- fetch.c ---- */
 struct run_gather {         /* files that a task takes from another node; n 0: none */

@@ -9,6 +9,11 @@
 
 /* ---- both ---- */
 
+static void on_cargo(void *run)
+{
+    run_wake(run);
+}
+
 struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err)
 {
     struct fr_run *run = fr_sys.alloc(sizeof(*run));
@@ -29,8 +34,10 @@ struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err)
     run->posted_last = &run->posted;
     run->log_due_ms = run->block_due_ms = INT64_MAX;
     run->cargo = (struct fr_cargo){.arena = &run->arena,
-                                   .source = run_kept_source,
-                                   .source_arg = run,
+                                   .loop = env->loop,
+                                   .copies = run_copies,
+                                   .ready = on_cargo,
+                                   .arg = run,
                                    .program = env->program,
                                    .program_arg = env->program_arg};
     return run;

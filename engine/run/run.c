@@ -309,7 +309,7 @@ static void take_inputs(struct fr_run *run, int64_t now)
         run->secrets_ready = false;
         run_start_secrets(run);
     }
-    if (run->hashing)
+    if (fr_cargo_due(&run->cargo))
         run_start_hash(run);
     if (!run->over && tick_due_ms(run) <= now)
         run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_TICK});
@@ -390,7 +390,7 @@ struct fr_run_due fr_run_due(const struct fr_run *run)
                              .sent_early = run->sent_early};
 
     if (run->n_events > 0 || run->posted != NULL || run->secrets_ready || run->shell_changed ||
-        run->hashing || run->fatal)
+        fr_cargo_due(&run->cargo) || run->fatal)
         due.drain_ms = 0;
     if (run->lease_every_ms > 0 && run->lease_due_ms < due.drain_ms)
         due.drain_ms = run->lease_due_ms;

@@ -91,16 +91,30 @@ bool run_kept(const struct fr_run *run, const char *path)
     return false;
 }
 
-bool run_kept_source(void *arg, const char *path, struct fr_buf *out, uint32_t *mode)
+static bool add_copy(const struct fr_run *run, const struct fr_file_row *row,
+                     struct fr_manifest *out)
+{
+    struct fr_manifest_copy *copy = &out->copies[out->n_copies];
+    struct fr_buf at = {0};
+
+    fr_blob_path(run->home, row->hash, &at);
+    copy->path = fr_arena_dup(&out->arena, row->path);
+    copy->at = at.bad ? NULL : fr_arena_text(&out->arena, at.p, at.n);
+    copy->mode = (uint32_t)row->mode;
+    fr_buf_finish(&at);
+    out->n_copies++;
+    return copy->path != NULL && copy->at != NULL;
+}
+
+/* A folder may have links to any of them. */
+bool run_copies(void *arg, const char *path, struct fr_manifest *out)
 {
     const struct fr_run *run = arg;
+    bool one = run_kept(run, path), ok = true;
 
-    for (size_t i = 0; i < run->files.n; i++)
-        if (strcmp(run->files.rows[i].path, path) == 0) {
-            fr_blob_path(run->home, run->files.rows[i].hash, out);
-            *mode = (uint32_t)run->files.rows[i].mode;
-            return true;
-        }
-    fr_buf_text(out, path);
-    return false;
+    out->copies = fr_arena_array(&out->arena, run->files.n + 1, sizeof(*out->copies));
+    for (size_t i = 0; out->copies != NULL && ok && i < run->files.n; i++)
+        if (!one || strcmp(run->files.rows[i].path, path) == 0)
+            ok = add_copy(run, &run->files.rows[i], out);
+    return out->copies != NULL && ok;
 }

@@ -184,12 +184,13 @@ static enum fr_rc need_path(struct fr_run *run, struct run_start *s, const char 
     if (p == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for files to ship");
     p->key = key;
-    p->rel = ship->folder
-                 ? ship->hash
-                 : fr_arena_fmt(&s->arena, "%s/%s", ship->hash, slash != NULL ? slash + 1 : path);
+    p->rel = ship->manifest->folder
+                 ? ship->manifest->hash
+                 : fr_arena_fmt(&s->arena, "%s/%s", ship->manifest->hash,
+                                slash != NULL ? slash + 1 : path);
     p->next = s->paths;
     s->paths = p;
-    return add_put(s, ship->files, ship->n, err);
+    return add_put(s, ship->manifest->files, ship->manifest->n, err);
 }
 
 static enum fr_rc need_paths(struct fr_run *run, const struct run_attempt *at, struct run_start *s,
@@ -210,6 +211,25 @@ static enum fr_rc need_paths(struct fr_run *run, const struct run_attempt *at, s
         else if ((!is_local(run, at, s) || run_kept(run, value)) &&
                  (rc = check_path(run, at, s, k->name, err)) == FR_OK)
             rc = need_path(run, s, k->name, value, err);
+    }
+    return rc;
+}
+
+static enum fr_rc add_manifest(struct run_start *s, const char *name, const struct fr_manifest *l,
+                              struct fr_err *err)
+{
+    enum fr_rc rc = add_put(s, l->files, l->n, err);
+
+    for (size_t f = 0; rc == FR_OK && f < l->n; f++) {
+        const char *rel = l->files[f].path + FR_SHA256_TEXT; /* behind "HASH/" */
+
+        rc = add_shipped(
+            s,
+            (struct run_shipped){.name = l->folder ? fr_arena_fmt(&s->arena, "%s/%s", name, rel)
+                                                   : name,
+                                 .path = l->files[f].path,
+                                 .mode = l->files[f].mode},
+            err);
     }
     return rc;
 }
@@ -254,19 +274,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
         if (rc == FR_OK)
             rc = fr_cargo_path(&run->cargo, full, &task->excludes[i], &ship, err);
         if (rc == FR_OK)
-            rc = add_put(s, ship->files, ship->n, err);
-        for (size_t f = 0; rc == FR_OK && f < ship->n; f++) {
-            const char *rel = ship->files[f].path + FR_SHA256_TEXT; /* behind "HASH/" */
-
-            rc = add_shipped(
-                s,
-                (struct run_shipped){.name = ship->folder
-                                                 ? fr_arena_fmt(&s->arena, "%s/%s", kv->name, rel)
-                                                 : kv->name,
-                                     .path = ship->files[f].path,
-                                     .mode = ship->files[f].mode},
-                err);
-        }
+            rc = add_manifest(s, kv->name, ship->manifest, err);
     }
     return rc;
 }
@@ -457,8 +465,7 @@ void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct f
         step(run, at);
 }
 
-/* All values are known, so the needed files are. If one must be hashed first, this runs again after
- * that. */
+/* All values are known, so the needed files are. It runs again once what must be hashed is. */
 static void prepare(struct fr_run *run, struct run_attempt *at)
 {
     struct run_start *s = at->start;
@@ -477,7 +484,7 @@ static void prepare(struct fr_run *run, struct run_attempt *at)
         s->n_put = s->own_put;
         s->order.shipped = s->own_shipped;
         s->paths = NULL;
-        s->hashing = run->hashing = true;
+        s->hashing = true;
         return;
     }
     if (rc == FR_OK && s->gang) { /* a missing rendezvous address fails the start here */
@@ -535,15 +542,9 @@ void run_start_secrets(struct fr_run *run)
 
 void run_start_hash(struct fr_run *run)
 {
-    struct run_attempt *at = run->attempts;
-
-    while (at != NULL && (at->start == NULL || !at->start->hashing))
-        at = at->next;
-    run->hashing = at != NULL; /* what waited may have been stopped meanwhile */
-    if (at == NULL || !fr_cargo_step(&run->cargo))
+    if (!fr_cargo_step(&run->cargo))
         return;
-    run->hashing = false;
-    for (at = run->attempts; at != NULL; at = at->next)
+    for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)
         if (at->start != NULL && at->start->hashing) {
             at->start->hashing = false;
             prepare(run, at);
@@ -559,8 +560,7 @@ void run_start(struct fr_run *run, const struct fr_act *act)
 
     if (at == NULL || at->start != NULL)
         return;
-    at->ended = at->log_end = at->busy =
-        false; /* the same attempt may be started again after a busy node */
+    at->ended = at->log_end = at->busy = false; /* it may be started again after a busy node */
     at->generation = act->generation;
     s = fr_sys.alloc(sizeof(*s));
     if (s == NULL) {

@@ -194,7 +194,6 @@ struct fr_run {
     struct run_block *blocks; /* one a task, in the arena; NULL: the pipeline has no secrets */
     int64_t block_due_ms;     /* the first wait for a secret ends then */
     bool no_value;            /* what run_value() saw last: an expression has none */
-    bool hashing;             /* a start waits for the hash of what it ships */
     bool sent_early;          /* in this drain */
     void (*wake)(void *arg);
     void *wake_arg;

@@ -9,6 +9,8 @@ mkdir mount
 echo value > mount/secret
 echo '[{name: n1, executor: local}]' > mount/nodes.yaml
 echo content > mount/file
+head -c 3000000 /dev/zero > mount/large
+mkdir mount/folder && echo content > mount/folder/file
 slow() { LD_PRELOAD=$dead_fs "$flowrun" "$@"; }
 waits() { grep -q "$1" mount.waits 2> /dev/null; }
 
@@ -21,6 +23,16 @@ tasks:
   first: {run: "touch $W/mount.dead"}
   use: {needs: [first], run: "echo got $S", env: {S: "${{ secrets.s }}"}}
   beside: {needs: [first], run: "until grep -q secret $W/mount.waits; do sleep 0.05; done; echo beside"}
+END
+cat > ship.yaml <<'END'
+name: ship
+nodes: [{name: n1, executor: local}]
+env: {W: "${{ env.W }}"}
+tasks:
+  first: {run: "touch $W/mount.dead"}
+  use: {needs: [first], run: "true", files: {large: mount/large}}
+  folder: {needs: [first], run: "true", files: {folder: mount/folder}}
+  beside: {needs: [first], run: "cat kept", files: {kept: mount/file}}
 END
 cat > other.yaml <<'END'
 name: other
@@ -59,7 +71,29 @@ same "a secret when its task starts: exit code" $? 1
 has "a secret when its task starts" late.out "use@n1 failed: secret 's': $work/mount/secret: its file system does not answer within"
 has "a task beside it" late.out "beside@n1 | beside"
 
+# what is shipped: files that are not kept, and folders
+rm mount.dead mount.waits
+slow ship.yaml > ship.out 2>&1 &
+pid=$!
+until_true 60 waits large
+"$flowrun" other.yaml > out 2>&1
+same "another run while a file is shipped" $? 0
+has "it ran meanwhile" out "a@n1 | other"
+wait "$pid"
+same "files to be shipped: exit code" $? 1
+has "a large file" ship.out "use@n1 failed: $work/mount/large: its file system does not answer within"
+has "a folder" ship.out "folder@n1 failed: $work/mount/folder: its file system does not answer within"
+has "what is kept needs no mount" ship.out "beside@n1 | content"
+
 # a stop is heard while a run waits: of one that runs, and before it begins
+rm mount.dead mount.waits
+slow ship.yaml > ship.out 2>&1 &
+pid=$!
+until_true 60 waits large
+"$flowrun" cancel > out 2>&1
+wait "$pid"
+same "a cancel while a file is waited for" $? 3
+hasnt "it did not wait for the bound" ship.out "does not answer"
 rm mount.dead mount.waits
 slow late.yaml > late.out 2>&1 &
 pid=$!

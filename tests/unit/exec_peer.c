@@ -111,6 +111,53 @@ static void withdraw(void *self, struct fr_post *p)
         }
 }
 
+static void work_over(void *arg)
+{
+    struct fr_work *w = arg;
+
+    w->over(w->arg);
+}
+
+static enum fr_rc work(void *self, struct fr_work *w)
+{
+    struct peer_loop *l = self;
+    struct fr_work **at = &l->hung;
+
+    w->post = (struct fr_post){.run = work_over, .arg = w};
+    w->next = NULL;
+    if (!l->hangs) {
+        w->run(w->arg);
+        post(l, &w->post);
+        return FR_OK;
+    }
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = w;
+    return FR_OK;
+}
+
+static bool forget(void *self, struct fr_work *w)
+{
+    struct peer_loop *l = self;
+
+    for (struct fr_work *hung = l->hung; hung != NULL; hung = hung->next)
+        if (hung == w) {
+            w->over = w->drop;
+            return false;
+        }
+    withdraw(l, &w->post);
+    return true;
+}
+
+void peer_release(struct peer_world *w)
+{
+    struct fr_work *hung = w->loop.hung;
+
+    hung->run(hung->arg);
+    w->loop.hung = hung->next;
+    post(&w->loop, &hung->post);
+}
+
 static const struct fr_loop_ops loop_ops = {
     .name = "test",
     .watch = no_watch,
@@ -119,6 +166,8 @@ static const struct fr_loop_ops loop_ops = {
     .untimer = untimer,
     .post = post,
     .withdraw = withdraw,
+    .work = work,
+    .forget = forget,
 };
 
 static struct fr_timer *next_timer(struct peer_loop *l)

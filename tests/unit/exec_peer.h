@@ -18,10 +18,12 @@ struct fr_timer {
     void *arg;
 };
 
-struct peer_loop {
+struct peer_loop { /* its threads run at once, or hang */
     struct fr_timer timers[PEER_TIMERS];
     struct fr_post *first, **last;
     struct fr_loop loop;
+    bool hangs;           /* threads that start now get nowhere until peer_release() */
+    struct fr_work *hung; /* the first of them */
 };
 
 /* One node of the test, and the link to it. */
@@ -91,6 +93,9 @@ void peer_run(struct peer_world *w);
 void peer_wait(struct peer_world *w, int64_t ms);
 /* The engine was held up for so long: all that was due meanwhile runs late. */
 void peer_hold_up(struct peer_world *w, int64_t ms);
+
+/* The first thread that hangs goes on, and ends; what its loop has forgotten is dropped then. */
+void peer_release(struct peer_world *w);
 
 /* The node says m (in the next run). */
 void peer_say(struct peer *p, const struct fr_msg *m);

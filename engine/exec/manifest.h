@@ -1,0 +1,40 @@
+/*
+ * A file or a folder of control as it is shipped: listed and hashed. It may lie on a file system
+ * that does not answer: made in a thread (fr_work), it touches nothing but itself.
+ */
+#ifndef FR_EXEC_MANIFEST_H
+#define FR_EXEC_MANIFEST_H
+
+#include "engine/base/arena.h"
+#include "engine/base/file.h"
+#include "engine/exec/exec.h"
+#include "engine/exec/ignore.h"
+
+#include <stdatomic.h>
+
+struct fr_manifest_copy { /* what a file held once lies here, whatever is at path now */
+    const char *path, *at;
+    uint32_t mode;
+};
+
+struct fr_manifest {
+    struct fr_arena arena; /* owns all */
+    const char *path;      /* absolute */
+    const char **exclude;  /* patterns of what is left out of a folder */
+    size_t n_exclude;
+    struct fr_manifest_copy *copies;
+    size_t n_copies;
+    atomic_ullong steps; /* files looked at and pieces hashed so far: who waits may look */
+    /* what was found */
+    bool folder;
+    struct fr_ignore ignore;
+    struct fr_exec_file *files; /* paths start with the hash */
+    size_t n;
+    char hash[FR_SHA256_TEXT]; /* of all names, modes and contents */
+};
+
+/* Patterns in the folder's own FR_IGNORE_FILE come before those of exclude. FR_NOTFOUND, FR_DENIED,
+ * FR_IO, FR_USAGE (what has no content) name the file. */
+enum fr_rc fr_manifest_make(struct fr_manifest *l, struct fr_err *err);
+
+#endif

@@ -1,0 +1,230 @@
+/* Files of this side that are shipped, on a file system that does not answer, or is slow: nothing
+ * waits for it but who ships them. The clock and the threads are the test's own (exec_peer.h). */
+#include "tests/unit/exec_peer.h"
+
+#include "engine/base/file.h"
+#include "engine/exec/cargo.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LARGE = 3 << 20 };
+
+static char dir[] = "/tmp/exec-source-XXXXXX", small_file[64], large_file[64], hash[FR_SHA256_TEXT];
+
+static void make_files(void)
+{
+    char *bytes = calloc(1, LARGE);
+
+    CHECK(bytes != NULL && mkdtemp(dir) != NULL);
+    snprintf(small_file, sizeof(small_file), "%s/small", dir);
+    snprintf(large_file, sizeof(large_file), "%s/large", dir);
+    CHECK_INT(fr_file_write(small_file, "hello", 5, 0600, NULL), FR_OK);
+    CHECK_INT(fr_file_write(large_file, bytes, LARGE, 0600, NULL), FR_OK);
+    CHECK_INT(fr_sha256_file(large_file, hash, NULL), FR_OK);
+    free(bytes);
+}
+
+/* ---- a put ---- */
+
+static void begin_put(struct peer_world *w, struct fr_exec *ex, const char *local, uint64_t size)
+{
+    struct fr_exec_file file = {
+        .local = local, .path = "h/f", .sha256 = "x", .size = size, .mode = 0644};
+    struct peer *p = &w->nodes[0];
+    struct fr_msg state = {.type = FR_MSG_PUT_STATE};
+    const struct fr_msg *m;
+
+    CHECK(ex->ops->put(ex->self, &(struct fr_exec_put){0, 9, &file, 1}, NULL) == FR_OK);
+    peer_run(w);
+    if (!CHECK((m = peer_got(p, FR_MSG_PUT_BEGIN)) != NULL))
+        return;
+    state.put_state = (struct fr_put_state){m->put_begin.ref, 0, false, FR_STR("/s/h/f")};
+    peer_say(p, &state);
+    peer_run(w);
+}
+
+static uint64_t sent(struct peer *p)
+{
+    const struct fr_msg *m;
+    uint64_t n = 0;
+
+    while ((m = peer_got(p, FR_MSG_PUT_DATA)) != NULL)
+        n += m->put_data.bytes.n;
+    return n;
+}
+
+static void test_put(void)
+{
+    static struct peer_world w;
+    struct peer_other other;
+    struct fr_msg credit = {.type = FR_MSG_CREDIT, .credit = {50000}};
+    struct peer *p = &w.nodes[0];
+    const struct fr_exec_event *ev;
+
+    check_row("a put whose file does not come");
+    peer_setup(&w, 1);
+    peer_connect(&w, 0);
+    peer_join(&w, &other, w.infos, 1);
+    peer_say(p, &credit);
+    w.loop.hangs = true;
+    begin_put(&w, &w.ex, large_file, LARGE);
+    CHECK_INT(sent(p), 0);
+    check_row("another run's file is sent meanwhile");
+    w.loop.hangs = false;
+    begin_put(&w, &other.ex, small_file, 5);
+    CHECK_INT(sent(p), 5);
+    CHECK(peer_event(&w, FR_EXEC_FAILED) == NULL);
+    check_row("it fails in time, with its name");
+    peer_wait(&w, FR_FILE_SOON_MS);
+    if (CHECK((ev = peer_event(&w, FR_EXEC_FAILED)) != NULL)) {
+        CHECK_INT(ev->err.rc, FR_TIMEOUT);
+        CHECK(strstr(ev->err.msg, large_file) != NULL);
+    }
+    check_row("its thread ends later");
+    peer_release(&w);
+    peer_run(&w);
+    CHECK_INT(sent(p), 0);
+    peer_other_finish(&other);
+    peer_finish(&w);
+}
+
+/* The file comes while nobody waits for it any more, or while it has to be read from elsewhere. */
+static void test_put_again(void)
+{
+    static struct peer_world w;
+    struct fr_msg credit = {.type = FR_MSG_CREDIT, .credit = {50000}};
+    struct fr_msg state = {.type = FR_MSG_PUT_STATE};
+    struct peer *p = &w.nodes[0];
+    const struct fr_msg *m;
+    uint64_t from = LARGE - 100;
+
+    check_row("the connection is lost while a file is read");
+    peer_setup(&w, 1);
+    peer_connect(&w, 0);
+    peer_say(p, &credit);
+    w.loop.hangs = true;
+    begin_put(&w, &w.ex, large_file, LARGE);
+    peer_cut(p, FR_IO);
+    peer_wait(&w, 5000);
+    w.loop.hangs = false;
+    peer_release(&w);
+    peer_run(&w);
+    if (CHECK((m = peer_got(p, FR_MSG_PUT_BEGIN)) != NULL)) {
+        state.put_state = (struct fr_put_state){m->put_begin.ref, from, false, FR_STR("/s/h/f")};
+        peer_say(p, &state);
+        peer_say(p, &credit);
+        peer_run(&w);
+    }
+    if (CHECK((m = peer_got(p, FR_MSG_PUT_DATA)) != NULL)) {
+        CHECK_INT(m->put_data.offset, from);
+        CHECK_INT(m->put_data.bytes.n, 100);
+    }
+    peer_finish(&w);
+    check_row("the run leaves while a file is read");
+    peer_setup(&w, 1);
+    peer_connect(&w, 0);
+    peer_say(p, &credit);
+    w.loop.hangs = true;
+    begin_put(&w, &w.ex, large_file, LARGE);
+    peer_finish(&w);
+    if (CHECK(w.loop.hung != NULL))
+        peer_release(&w);
+    peer_run(&w);
+}
+
+/* ---- what is listed and hashed ---- */
+
+static bool no_copies(void *arg, const char *path, struct fr_manifest *out)
+{
+    (void)arg, (void)path, (void)out;
+    return true;
+}
+
+static int told;
+
+static void on_ready(void *arg)
+{
+    (void)arg;
+    told++;
+}
+
+static struct peer_world *turning;
+static int pieces;
+
+/* A slow file system: each piece takes its time, in which the loop turns. */
+static ssize_t read_slowly(int fd, void *p, size_t n)
+{
+    pieces++;
+    peer_wait(turning, FR_FILE_SOON_MS / 10);
+    return fr_sys_real.read(fd, p, n);
+}
+
+static void test_cargo(void)
+{
+    static struct peer_world w;
+    struct fr_arena arena = {0};
+    struct fr_cargo c = {
+        .arena = &arena, .loop = &w.loop.loop, .copies = no_copies, .ready = on_ready};
+    struct fr_cargo_item *item;
+    struct fr_err err = {0};
+
+    check_row("a file to be shipped that does not come");
+    told = 0;
+    peer_setup(&w, 1);
+    w.loop.hangs = true;
+    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_BUSY);
+    check_row("another one does");
+    w.loop.hangs = false;
+    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_BUSY);
+    CHECK(!fr_cargo_due(&c));
+    peer_run(&w);
+    CHECK(told == 1 && fr_cargo_due(&c) && fr_cargo_step(&c));
+    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_OK);
+    CHECK(item->manifest != NULL && item->manifest->n == 1 && item->manifest->files[0].size == 5);
+    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_BUSY);
+    check_row("it fails in time, with its name");
+    peer_wait(&w, 2 * FR_FILE_SOON_MS);
+    CHECK(fr_cargo_step(&c));
+    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_TIMEOUT);
+    CHECK(strstr(err.msg, large_file) != NULL);
+    check_row("the next try reads it again");
+    fr_cargo_forget(&c);
+    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_BUSY);
+    peer_release(&w); /* that of the first try */
+    peer_run(&w);
+    CHECK(fr_cargo_step(&c));
+    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_OK);
+    CHECK_TEXT(item->manifest->files[0].sha256, hash);
+    fr_cargo_finish(&c);
+    check_row("a slow one that comes in the end");
+    c.items = NULL;
+    w.loop.hangs = true;
+    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_BUSY);
+    turning = &w;
+    pieces = 0;
+    fr_sys.read = read_slowly;
+    peer_release(&w);
+    fr_sys.read = fr_sys_real.read;
+    peer_run(&w);
+    CHECK(pieces > 10 && fr_cargo_step(&c));
+    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_OK);
+    check_row("a run that leaves what is being hashed");
+    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_BUSY);
+    fr_cargo_finish(&c);
+    peer_release(&w);
+    peer_run(&w);
+    peer_finish(&w);
+    fr_arena_finish(&arena);
+}
+
+int main(void)
+{
+    make_files();
+    test_put();
+    test_put_again();
+    test_cargo();
+    fr_remove_tree(dir, NULL);
+    return check_done();
+}
