@@ -59,6 +59,8 @@ def write(path, tensors):
 def floats(dtype, raw):
     if dtype == "F32":
         return list(struct.unpack("<%df" % (len(raw) // 4), raw))
+    if dtype == "F16":
+        return list(struct.unpack("<%de" % (len(raw) // 2), raw))
     assert dtype == "BF16", dtype
     return [struct.unpack("<f", struct.pack("<I", h << 16))[0]
             for h in struct.unpack("<%dH" % (len(raw) // 2), raw)]

@@ -9,7 +9,7 @@ nodes: [{name: n1, executor: local}, {name: n2, executor: local}]
 env: {W: "${{ env.W }}"}
 tasks:
   loud: {on: n1, run: "seq 300000"}
-  odd: {on: n2, run: 'printf "plain\n\033[31mred\033[0m\n10%%\r20%%\r100%%\ntab\there\n\303\251t\303\251\n\377\nno newline"'}
+  odd: {on: n2, run: 'printf "plain\n\033[31mred\033[0m\n10%%\r20%%\r100%%\nby DOS\r\n50%%\r60%%\r\ntab\there\n\303\251t\303\251\n\377\nno newline"'}
   fails: {on: n1, needs: [odd], run: "echo before; exit 3"}
   again: {on: n1, retry: {times: 1, delay: 10ms}, run: "echo try $FLOWRUN_ATTEMPT_NO; test $FLOWRUN_ATTEMPT_NO = 2"}
   never: {needs: [fails], run: "echo never"}
@@ -40,7 +40,7 @@ same "-q: failures and the end alone" "$(sed 's/^[0-9:]* //' out | paste -sd+)" 
     "fails@n1 failed: exit code 3+run 3 failed: fails@n1: exit code 3++'flowrun logs 3 fails@n1' shows its output, 'flowrun retry 3' runs again what failed"
 
 "$flowrun" logs 1 odd > got
-printf 'odd@n2 | %s\n' plain '\x1b[31mred\x1b[0m' '100%' $'tab\there' été '\xff' 'no newline' > want
+printf 'odd@n2 | %s\n' plain '\x1b[31mred\x1b[0m' '100%' 'by DOS' '60%' $'tab\there' été '\xff' 'no newline' > want
 check "odd lines" cmp got want
 "$flowrun" logs 1 loud | cmp - <(seq -f 'loud@n1 | %.0f' 300000)
 same "a loud one" "${PIPESTATUS[*]}" "0 0"

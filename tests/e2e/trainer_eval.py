@@ -144,6 +144,16 @@ def packed():
                     "rows.json"], check=True, stdout=subprocess.DEVNULL)
     t.check("the loss of a target", abs(load("rows.json")["token_loss"] / got["eval_loss"] - 1) < 1e-6,
             (load("rows.json"), got))
+    with open("ex/data/short.jsonl", "w") as f:
+        f.writelines('{"instruction": "%d?", "output": "%d"}\n' % (k, k) for k in range(40))
+    info["short"] = dict(info["odd"], file_name="short.jsonl")
+    with open("ex/data/dataset_info.json", "w") as f:
+        json.dump(info, f)
+    base.update(steps=1, eval_dataset="short", learning_rate="0", per_device_eval_batch_size=2)
+    for n in (1, 2):
+        t.train("rows of more examples than those trained on", "short-%d" % n, 1, per_device_train_batch_size=n, **base)
+    one, two = (load("short-%d/eval_results.json" % n)["eval_loss"] for n in (1, 2))
+    t.check("the same loss, one row at a time or two", abs(one / two - 1) < CLOSE, (one, two))
 
 
 def pace():

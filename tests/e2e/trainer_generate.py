@@ -102,7 +102,7 @@ def terminal(want):
     run(one + ["--stop", part, "--output", "q.jsonl"], 2)
     t.same("it is said", lines("q.jsonl")[0]["finish"], "stop")
     with open("in.jsonl", "w") as f:
-        f.write(json.dumps({"prompt": question}) + "\n\n" + json.dumps({"prompt": question, "system": "Be brief."}) + "\n")
+        f.write(json.dumps({"prompt": question}) + "\n\n \t\r\n" + json.dumps({"prompt": question, "system": "Be brief."}) + "\r\n")
     both = [json.loads(x) for x in run(["generate"] + ADAPTER + ["--input", "in.jsonl", "--max_new_tokens",
                                                                  "24"]).splitlines()]
     t.same("a file of prompts", both[0]["predict"], found["predict"])

@@ -76,7 +76,7 @@ def check_weights(what, base, merged, adapter, block=None):
         want = [w + d for w, d in zip(decoded(before, name, block), delta)]
         got = decoded(after, name, block)
         most = max(abs(x) for x in want)
-        step = {"F32": 2.0 ** -22, "BF16": 2.0 ** -8, "F8_E4M3": 2.0 ** -4}[after[name][0]]
+        step = {"F32": 2.0 ** -22, "F16": 2.0 ** -11, "BF16": 2.0 ** -8, "F8_E4M3": 2.0 ** -4}[after[name][0]]
         for x, y in zip(got, want):  # half a step of the value, and below the smallest normal one of FP8
             off = abs(x - y) / (step * abs(y) + (most * 2.0 ** -15 if block else most * 2.0 ** -22))
             worst = max(worst, off)
@@ -90,17 +90,40 @@ def same_model(what, base, merged, bound="0.25"):
     return text
 
 
-def as_f32(source, target):
+def as_type(source, target, dtype, place=None):
+    """place: (name, element) of a weight that holds the largest number of f16."""
+    letter, word = {"F32": ("f", "float32"), "F16": ("e", "float16")}[dtype]
     os.mkdir(target)
     tensors = {}
-    for name, (dtype, shape, raw) in read(source + "/model.safetensors").items():
-        values = floats(dtype, raw)
-        tensors[name] = ("F32", shape, struct.pack("<%df" % len(values), *values))
+    for name, (old, shape, raw) in read(source + "/model.safetensors").items():
+        values = floats(old, raw)
+        if place is not None and name == place[0]:
+            values[place[1]] = 65504.0
+        tensors[name] = (dtype, shape, struct.pack("<%d%s" % (len(values), letter), *values))
     write(target + "/model.safetensors", tensors)
     for name in os.listdir(source):
         if name.endswith(".json"):
             with open(os.path.join(source, name)) as f, open(os.path.join(target, name), "w") as g:
-                g.write(f.read().replace("bfloat16", "float32"))
+                g.write(f.read().replace("bfloat16", word))
+
+
+def half():
+    """In f16, and where a sum is more than f16 holds."""
+    ask = ["merge", "--model_name_or_path"]
+    as_type("ex/model", "f16-base", "F16")
+    run(ask + ["f16-base", "--adapter_name_or_path", "out", "--output", "f16"])
+    check_weights("f16", "f16-base", "f16", "out")
+    shutil.copytree("out", "large")
+    with open("large/adapter_config.json") as f:
+        config = json.load(f)
+    with open("large/adapter_config.json", "w") as f:
+        json.dump(dict(config, lora_alpha=config["lora_alpha"] * 10 ** 6), f)
+    name, delta = sorted(deltas("out").items())[0]
+    element = max(range(len(delta)), key=lambda i: delta[i])
+    t.check("its sum is too large", 65504 + delta[element] * 10 ** 6 > 65520, delta[element])
+    as_type("ex/model", "most-base", "F16", (name, element))
+    text = run(ask + ["most-base", "--adapter_name_or_path", "large", "--output", "most"], 2)
+    t.has("it is refused", text, "at element %d, which f16 cannot" % element)
 
 
 def types():
@@ -112,7 +135,7 @@ def types():
     check_weights("bf16", "ex/model", "bf16", "out")
     text = same_model("bf16", "ex/model", "bf16")
     t.has("the table of stacks", text, "kv_b_proj                   4  yes          loaded, not applied: merge")
-    as_f32("ex/model", "f32-base")
+    as_type("ex/model", "f32-base", "F32")
     run(merge + ["f32-base", "--output", "f32"])
     check_weights("f32", "f32-base", "f32", "out")
     same_model("f32", "f32-base", "f32", "1e-4")
@@ -225,6 +248,7 @@ def main():
     t.begin()
     t.train("an adapter", "out", 1, steps=12, accumulation=2, learning_rate="1e-2", save_strategy="no", lora_dropout=0)
     types()
+    half()
     answers()
     files()
     errors()

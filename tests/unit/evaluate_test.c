@@ -1,4 +1,5 @@
-/* The arguments of evaluation, and which records --val_size takes (golden/evaluate.json). */
+/* The arguments of evaluation, which records --val_size takes (golden/evaluate.json), and what
+ * follows from its figures. */
 #include "tests/unit/check.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/pcg.h"
@@ -8,6 +9,7 @@
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
 
+#include <math.h>
 #include <unistd.h>
 
 static char dir[] = "/tmp/flowrun-eval-XXXXXX";
@@ -357,6 +359,73 @@ static void test_sums(struct tr_tokenizer *t)
     check_sums("a damaged list", got, want);
 }
 
+/* ---- what follows from an evaluation ---- */
+
+static const struct {
+    const char *name;
+    double losses[5]; /* of steps 1, 2 …; 0: no more, NaN: none */
+    bool greater;
+    int64_t best_step, not_better;
+} judged[] = {
+    {"each is better", {3, 2, 1}, false, 3, 0},
+    {"none is better than the first", {1, 2, 1}, false, 1, 2},
+    {"a better one counts anew", {3, 4, 5, 2, 2.5}, false, 4, 1},
+    {"greater is better", {3, 4, 5, 2, 2.5}, true, 3, 2},
+    {"no number is never better", {NAN, 3, NAN, 2, NAN}, false, 4, 1},
+};
+
+static void test_judged(void)
+{
+    struct tr_args args = {.metric_for_best_model = "loss"};
+
+    for (size_t i = 0; i < sizeof(judged) / sizeof(judged[0]); i++) {
+        struct tr_run r = {.args = &args};
+
+        check_row(judged[i].name);
+        args.greater_is_better = judged[i].greater ? TR_MAYBE_TRUE : TR_MAYBE_FALSE;
+        for (int k = 0; k < 5 && judged[i].losses[k] != 0; k++) {
+            double loss = judged[i].losses[k];
+            json_t *figures = json_object();
+
+            json_object_set_new(figures, "eval_loss", isnan(loss) ? json_null() : json_real(loss));
+            r.progress.step = k + 1;
+            CHECK(tr_run_judge(&r, figures) == (r.progress.best_step == k + 1));
+            json_decref(figures);
+        }
+        CHECK_INT(r.progress.best_step, judged[i].best_step);
+        CHECK(r.progress.best_metric == judged[i].losses[judged[i].best_step - 1]);
+        CHECK_INT(r.progress.not_better, judged[i].not_better);
+    }
+}
+
+static int64_t ticking_ms(void)
+{
+    static int64_t now;
+
+    return now += 1000;
+}
+
+static void test_figures(void)
+{
+    struct tr_eval_set sets[] = {{.name = "a"}, {.name = "b"}};
+    struct tr_run r = {.evals = sets, .nevals = 2};
+    json_t *figures = json_pack("{s:f, s:f}", "eval_a_loss", 1.0, "eval_b_loss", 2.0);
+    struct fr_err err = {0};
+
+    check_row("the perplexity of each set");
+    tr_run_add_perplexity(&r, figures);
+    CHECK(json_number_value(json_object_get(figures, "eval_a_perplexity")) == exp(1));
+    CHECK(json_number_value(json_object_get(figures, "eval_b_perplexity")) == exp(2));
+    json_decref(figures);
+    check_row("an evaluation is no training: its second does not count for tokens_per_second");
+    r.nevals = 0;
+    fr_sys.mono_ms = ticking_ms;
+    CHECK_INT(tr_run_evaluate(&r, &figures, &err), FR_OK);
+    fr_sys.mono_ms = fr_sys_real.mono_ms;
+    CHECK_INT(r.metrics.last_log_ms, 1000);
+    json_decref(figures);
+}
+
 static void make_set(void)
 {
     struct fr_buf b = {0};
@@ -377,6 +446,8 @@ int main(void)
     CHECK(mkdtemp(dir) != NULL);
     test_lines();
     test_filled();
+    test_judged();
+    test_figures();
     if (CHECK_INT(fr_json_load(SOURCE_ROOT "/tests/golden/evaluate.json", 1 << 20, &golden, &err),
                   FR_OK))
         test_permutations(golden);

@@ -406,6 +406,63 @@ static void test_pieces(struct bed *b)
     tr_infer_finish(&b->x);
 }
 
+/* The token gets that id, and the one that had it the token's. */
+static void give_id(json_t *vocab, const char *token, json_int_t id)
+{
+    json_int_t old = json_integer_value(json_object_get(vocab, token));
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(vocab, name, value) if (json_integer_value(value) == id)
+        json_integer_set(value, old);
+    json_integer_set(json_object_get(vocab, token), id);
+}
+
+/* Of a character of four byte tokens nothing is shown before it is whole. */
+static void test_bytes(struct bed *b)
+{
+    static const struct {
+        const char *token;
+        json_int_t id;
+    } answered[] = {{"<0xF0>", 41}, {"<0x9F>", 25}, {"<0x98>", 33}, {"<0x80>", 100}, {"o", 20}};
+    static const char *const no_stops[] = {NULL};
+    char path[] = "/tmp/flowtrain-tokenizer-XXXXXX.json";
+    int fd = mkstemps(path, 5);
+    json_t *root = NULL;
+    struct tr_tokenizer *t = NULL;
+    struct fr_buf out = {0};
+    struct fr_err err = {0};
+
+    check_row("a character of four tokens");
+    CHECK_INT(fr_json_load(SOURCE_ROOT "/tests/golden/tokenizer/llama2.json", 1 << 20, &root, &err),
+              FR_OK);
+    for (size_t i = 0; i < sizeof(answered) / sizeof(answered[0]); i++)
+        give_id(json_object_get(json_object_get(root, "model"), "vocab"), answered[i].token,
+                answered[i].id);
+    CHECK(fd >= 0 && json_dumpfd(root, fd, 0) == 0);
+    if (!CHECK_INT(tr_tokenizer_load(path, &t, &err), FR_OK))
+        printf("   %s\n", err.msg);
+    if (t != NULL && open_model(b, models[0], false, 1)) {
+        struct tr_generate_opts o = {.model = b->x.model,
+                                     .comm = b->comm,
+                                     .tokenizer = t,
+                                     .vocab_size = b->x.config.vocab_size,
+                                     .tokens_max = TOKENS,
+                                     .sequences = 1,
+                                     .cache_tokens = TOKENS,
+                                     .max_new_tokens = 5};
+
+        pieces_of(&o, no_stops, &out);
+        CHECK_TEXT(out.p, "|\xf0\x9f\x98\x80|o");
+    }
+    json_decref(root);
+    close(fd);
+    unlink(path);
+    fr_buf_finish(&out);
+    tr_tokenizer_destroy(t);
+    tr_infer_finish(&b->x);
+}
+
 /* generate_test [FILE]: prompts of `generate.py many SEED FILE` instead of those that are kept. */
 int main(int argc, char **argv)
 {
@@ -419,6 +476,7 @@ int main(int argc, char **argv)
         CHECK_INT(fr_json_load(SOURCE_ROOT "/tests/golden/generate.json", 1 << 20, &golden, &err),
                   FR_OK)) {
         test_pieces(&b);
+        test_bytes(&b);
         if (argc > 1)
             test_many(&b, argv[1]);
         else
