@@ -56,8 +56,15 @@ void storm_point(struct world *w, struct storm *st, enum sim_point what)
         still(w, st);
 }
 
+static bool cuts_power(const struct storm *st)
+{
+    return st->more / 64 % 4 == 0;
+}
+
 static void kill_all(struct world *w, struct storm *st)
 {
+    if (cuts_power(st))
+        world_lose_power(w);
     for (size_t i = 0; i < w->n_clients; i++)
         if (w->clients[i].proc != NULL)
             world_kill(w, w->clients[i].proc, "");
@@ -94,11 +101,12 @@ static void come_due(struct world *w, struct storm *st)
 
 unsigned storm_look(struct world *w, struct storm *st)
 {
-    unsigned hit = 0;
+    unsigned hit;
 
     if (!st->there)
         return 0;
     come_due(w, st);
+    hit = cuts_power(st) && st->phase >= KILLED; /* of control */
     uint64_t step = st->phase == AHEAD ? st->step : st->phase == STILL ? st->kill_step : UINT64_MAX;
     if (step < w->sim.fault_step)
         w->sim.fault_step = step;
