@@ -25,6 +25,10 @@ def decoder(*entries):
             for i, c, s, n in entries}
 
 
+def token(content, **flags):
+    return {"__type": "AddedToken", "content": content, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, **flags}
+
+
 def rows():
     yield "the file alone", "deepseek", [], None, None, None, None
     for kind in ("gpt2", "qwen", "llama3", "deepseek"):
@@ -57,6 +61,13 @@ def rows():
             yield what + ": more tokens, special by the map", "deepseek", CHATML, config, {"additional_special_tokens": ["<|im_start|>", "<x>"]}, {"<x>": 710, "<|im_start|>": 711}, None
             yield what + ": extra as a list", "deepseek", CHATML, dict(config, extra_special_tokens=["<y>", "<|im_end|>"]), {"extra_special_tokens": ["<z>"]}, None, None
             yield what + ": extra as a map", "deepseek", CHATML, dict(config, extra_special_tokens={"image_token": "<i>", "b_token": "<|im_end|>"}), None, None, None
+            yield what + ": none by the map", "deepseek", CHATML, dict(config, pad_token="<|im_end|>"), {"bos_token": None, "pad_token": None}, None, None
+            yield what + ": old and new list", "deepseek", [], dict(config, additional_special_tokens=["<y>"], extra_special_tokens=["<z>"]), {"additional_special_tokens": ["<x>"]}, None, None
+            yield what + ": the old list alone", "deepseek", [], dict(config, additional_special_tokens=["<y>"], extra_special_tokens=[]), {"additional_special_tokens": []}, None, None
+            yield what + ": a map over the old list", "deepseek", [], dict(config, additional_special_tokens=["<y>"]), {"extra_special_tokens": {"image_token": "<i>"}}, None, None
+            yield what + ": named in two ways", "deepseek", [], dict(config, bos_token="<mine>", sep_token=token("<mine>", rstrip=True), pad_token="<mine>"), None, None, None
+            yield what + ": flags of a named one", "deepseek", [], dict(config, eos_token=token("<mine>", rstrip=True, normalized=True), mask_token="the"), None, None, None
+            yield what + ": more tokens, named as an object", "llama2", [], dict(config, eos_token=token("<mine>")), None, {"<mine>": 523}, None
             yield what + ": a name of its own", "deepseek", CHATML, dict(config, image_token="<i>"), None, None, None
 
 

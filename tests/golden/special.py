@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Special tokens as LLaMA-Factory saves them with a tokenizer behind a template, for tests/unit/chat_test.c.
 
-    DISABLE_VERSION_CHECK=1 python3 tests/golden/special.py    # with llamafactory 0.9.5, transformers 5.6; writes special.json
+    DISABLE_VERSION_CHECK=1 python3 tests/golden/special.py    # with llamafactory 0.9.5, transformers 5.24; writes special.json
 
 A row: template; tokens, which tokenizer/deepseek.json gets behind its own (content, special); config and map: tokenizer_config.json
 and special_tokens_map.json (null: none); and what AutoTokenizer finds in what is saved: eos, pad, special (all special tokens that
@@ -32,7 +32,10 @@ PLAIN = [["<|im_start|>", True], ["<|im_end|>", False]]
 ROWS = [(template, tokens, config, None) for template in ("default", "empty", "qwen", "llama3", "chatml", "deepseek3", "gemma", "qwen3", "glm4")
         for tokens, config in (([], CONFIG), (CHATML, CONFIG), (PLAIN, NO_PAD), ([], BARE), ([], AS_OBJECT))]
 ROWS += [("qwen", CHATML, NO_PAD, {"eos_token": "</s>", "pad_token": "</s>"}), ("llama3", [], CONFIG, {"eos_token": "</s>"}),
-         ("default", [], NO_PAD, {"bos_token": "<s>", "eos_token": "</s>"})]
+         ("default", [], NO_PAD, {"bos_token": "<s>", "eos_token": "</s>"}), ("default", [], BARE, {"eos_token": "</s>"}),
+         ("qwen", [], BARE, {"eos_token": "<|im_end|>"}), ("default", [], CONFIG, {"eos_token": None}), ("default", [], CONFIG, {"pad_token": None}),
+         ("empty", [], NO_PAD, {"pad_token": "<pad>"}), ("default", [], {"tokenizer_class": "Qwen2Tokenizer"}, None),
+         ("llama3", [], dict(NO_PAD, pad_token="<|pad|>"), None)]
 
 
 def write(folder, name, value):

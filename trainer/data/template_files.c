@@ -39,22 +39,30 @@ static const char *content_of(const json_t *token)
                                  : json_string_value(token);
 }
 
+/* Whether the token is the one that the files name: the map counts where the configuration lists no
+ * added tokens. */
+static bool is_named(const json_t *config, const json_t *map, const char *key, const char *token)
+{
+    bool legacy = json_object_get(config, "added_tokens_decoder") == NULL;
+    const json_t *v = legacy ? json_object_get(map, key) : NULL;
+    const char *name = content_of(v != NULL ? v : json_object_get(config, key));
+
+    return name != NULL && strcmp(name, token) == 0;
+}
+
+/* tok is the tokenizer behind the template. */
 static struct change plan(const struct tr_template *t, const struct tr_tokenizer *tok,
                           const json_t *config, const json_t *map)
 {
     bool replaces = t->stop != NULL && !t->keeps_eos;
-    const char *eos = content_of(json_object_get(config, "eos_token"));
+    const char *eos = tr_tokenizer_added(tok, tr_tokenizer_eos(tok));
     struct change c = {.tok = tok};
 
-    if (replaces)
-        c.eos = t->stop;
-    else if (eos == NULL || tr_tokenizer_id(tok, eos) != tr_tokenizer_eos(tok))
-        c.eos = "<|endoftext|>";
-    if (c.eos != NULL && eos != NULL && strcmp(c.eos, eos) == 0)
-        c.eos = NULL;
-    if (content_of(json_object_get(config, "pad_token")) == NULL &&
-        content_of(json_object_get(map, "pad_token")) == NULL)
-        c.pad = c.eos != NULL ? c.eos : eos;
+    if (eos != NULL && !is_named(config, map, "eos_token", eos))
+        c.eos = eos;
+    if (eos != NULL && tr_tokenizer_pad(tok) == tr_tokenizer_eos(tok) &&
+        !is_named(config, map, "pad_token", eos))
+        c.pad = eos;
     if (t->stop != NULL && !replaces)
         c.stops[c.nstops++] = t->stop;
     if (t->stop_too != NULL)
@@ -68,7 +76,20 @@ static json_t *added_token(const char *content)
                      "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
 }
 
-/* The token is special among tokenizer.json's added tokens; whether it was not. */
+/* Whether a token that is there was another one: afterwards it is special and has no flags. */
+static bool make_plain(json_t *one, const char *content)
+{
+    json_t *before = json_deep_copy(one), *plain = added_token(content);
+    bool differs;
+
+    json_object_update(one, plain);
+    differs = before == NULL || !json_equal(before, one);
+    json_decref(before);
+    json_decref(plain);
+    return differs;
+}
+
+/* The token is a plain special one among tokenizer.json's added tokens; whether it was not. */
 static bool add_to_list(json_t *list, const char *content, int32_t id)
 {
     json_t *one, *made;
@@ -80,10 +101,7 @@ static bool add_to_list(json_t *list, const char *content, int32_t id)
 
         if (name == NULL || strcmp(name, content) != 0)
             continue;
-        if (json_is_true(json_object_get(one, "special")))
-            return false;
-        json_object_set_new(one, "special", json_true());
-        return true;
+        return make_plain(one, content);
     }
     made = json_pack("{s:i}", "id", (int)id);
     one = added_token(content);
@@ -100,7 +118,7 @@ static void add_to_decoder(json_t *decoder, const char *content, int32_t id)
 
     (void)snprintf(key, sizeof(key), "%d", (int)id);
     if (json_is_object(json_object_get(decoder, key)))
-        json_object_set_new(json_object_get(decoder, key), "special", json_true());
+        (void)make_plain(json_object_get(decoder, key), content);
     else if (json_is_object(decoder))
         json_object_set_new(decoder, key, added_token(content));
 }

@@ -197,10 +197,11 @@ bool tr_tok_trie_add(struct tr_tok_trie *trie, struct fr_str content, int32_t ad
  * added_tokens_decoder, its named special tokens and its lists of more. Their numbers are the
  * reference's: behind the last one, whatever number the file has. t->added has room for
  * tr_tok_config_tokens of them more. */
-enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const json_t *list, const json_t *config,
+enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const struct tr_tok_files *f,
                              struct fr_err *err);
 size_t tr_tok_config_tokens(const json_t *config);
-/* A special token that the tokenizer lacks; at most TR_TOK_SPARE of them. */
+/* A special token without flags, new or in the place of its entry; at most TR_TOK_SPARE new ones.
+ */
 enum fr_rc tr_tok_add_special(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 
 /* normalizer, pre_tokenizer and decoder of the file; chars: whether no pre-tokenizer makes bytes of

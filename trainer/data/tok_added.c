@@ -1,13 +1,14 @@
 #include "trainer/data/tok.h"
 
+#include "engine/base/sys.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* Named special tokens in the order in which the reference adds them. */
 static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                     "pad_token", "cls_token", "mask_token"};
-static const char *const lists[] = {"model_specific_special_tokens", "additional_special_tokens",
-                                    "extra_special_tokens"};
+static const char *const lists[] = {"model_specific_special_tokens", "extra_special_tokens"};
 
 enum { NAMES = sizeof(names) / sizeof(names[0]), LISTS = sizeof(lists) / sizeof(lists[0]) };
 
@@ -144,7 +145,47 @@ static int by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static enum fr_rc add_decoder(struct tr_tokenizer *t, const json_t *decoder, struct fr_err *err)
+/* Special tokens by their names, then those of the lists, as the files write them. */
+struct specials {
+    const json_t **v;
+    size_t n, named; /* all; those that have names, a model's own among them */
+};
+
+static enum fr_rc collect(struct tr_tokenizer *t, const json_t *config, struct specials *out,
+                          struct fr_err *err)
+{
+    *out = (struct specials){.n = 0};
+    out->v = fr_arena_array(&t->arena, tr_tok_config_tokens(config), sizeof(*out->v));
+    if (out->v == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < NAMES; i++)
+        out->v[out->n++] = json_object_get(config, names[i]);
+    for (size_t i = 0; i < LISTS; i++) {
+        const json_t *list = json_object_get(config, lists[i]);
+        for (size_t k = 0; k < json_array_size(list); k++)
+            out->v[out->n++] = json_array_get(list, k);
+        out->named = i == 0 ? out->n : out->named;
+    }
+    return FR_OK;
+}
+
+static bool has_name(const struct specials *s, struct fr_str content)
+{
+    for (size_t i = 0; i < s->named; i++)
+        if (fr_str_eq(token_of(s->v[i], true).content, content))
+            return true;
+    return false;
+}
+
+static bool same_flags(const struct tr_tok_added *a, const struct tr_tok_added *b)
+{
+    return a->special == b->special && a->normalized == b->normalized && a->lstrip == b->lstrip &&
+           a->rstrip == b->rstrip && a->single_word == b->single_word;
+}
+
+/* The decoder's tokens; one that says something new and has a name is special. */
+static enum fr_rc add_decoder(struct tr_tokenizer *t, const json_t *decoder,
+                              const struct specials *s, struct fr_err *err)
 {
     size_t n = 0, size = json_object_size(decoder);
     struct numbered *list = fr_arena_array(&t->arena, size + 1, sizeof(*list));
@@ -158,7 +199,9 @@ static enum fr_rc add_decoder(struct tr_tokenizer *t, const json_t *decoder, str
         (struct numbered){strtol(key, NULL, 10), v};
     qsort(list, n, sizeof(*list), by_id);
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        struct tr_tok_added a = token_of(list[i].token, false);
+        struct tr_tok_added a = token_of(list[i].token, false), *old = find(t, a.content);
+        if (old == NULL || !same_flags(old, &a))
+            a.special = a.special || has_name(s, a.content);
         if (!json_is_object(list[i].token) || a.content.p == NULL)
             rc =
                 fr_fail(err, FR_USAGE,
@@ -169,12 +212,33 @@ static enum fr_rc add_decoder(struct tr_tokenizer *t, const json_t *decoder, str
     return rc;
 }
 
-/* A special token by its name or from a list: added where it is none yet. */
-static enum fr_rc add_special(struct tr_tokenizer *t, const json_t *v, struct fr_err *err)
+/* Those that are no added tokens yet. Of one that is written in several ways the last one counts,
+ * in the order of their first places. plain: at last all lose their flags. */
+static enum fr_rc add_specials(struct tr_tokenizer *t, const struct specials *s, bool plain,
+                               struct fr_err *err)
 {
-    struct tr_tok_added a = token_of(v, true);
+    size_t there = t->nadded;
+    enum fr_rc rc = FR_OK;
 
-    return a.content.n == 0 || find(t, a.content) != NULL ? FR_OK : put(t, a, -1, err);
+    for (size_t i = 0; i < s->n && rc == FR_OK; i++) {
+        struct tr_tok_added a = token_of(s->v[i], json_is_string(s->v[i])), *old;
+        bool again = false;
+
+        old = a.content.n > 0 ? find(t, a.content) : NULL;
+        for (size_t k = 0; k < i && !again; k++)
+            again = json_equal(s->v[k], s->v[i]);
+        if (a.content.n == 0 || again || (old != NULL && old < t->added + there))
+            continue;
+        a.special = a.special || has_name(s, a.content);
+        rc = put(t, a, -1, err);
+    }
+    for (size_t i = 0; i < s->n && plain && rc == FR_OK; i++) {
+        struct tr_tok_added a = {.content = token_of(s->v[i], true).content, .special = true};
+
+        if (a.content.n > 0)
+            rc = put(t, a, -1, err);
+    }
+    return rc;
 }
 
 size_t tr_tok_config_tokens(const json_t *config)
@@ -186,24 +250,27 @@ size_t tr_tok_config_tokens(const json_t *config)
     return n;
 }
 
-static enum fr_rc add_config(struct tr_tokenizer *t, const json_t *config, struct fr_err *err)
+/* The automata of all added tokens. */
+static enum fr_rc index_all(struct tr_tokenizer *t, struct fr_err *err)
 {
-    enum fr_rc rc = add_decoder(t, json_object_get(config, "added_tokens_decoder"), err);
+    struct tr_tok_trie *both[] = {&t->raw, &t->normal};
+    enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; i < NAMES && rc == FR_OK; i++)
-        rc = add_special(t, json_object_get(config, names[i]), err);
-    for (size_t i = 0; i < LISTS; i++) {
-        const json_t *list = json_object_get(config, lists[i]);
-        for (size_t k = 0; k < json_array_size(list) && rc == FR_OK; k++)
-            rc = add_special(t, json_array_get(list, k), err);
+    for (size_t i = 0; i < 2; i++) {
+        fr_sys.free(both[i]->nodes);
+        *both[i] = (struct tr_tok_trie){.nodes = NULL};
     }
+    for (size_t i = 0; i < t->nadded && rc == FR_OK; i++)
+        rc = index_token(t, &t->added[i], (int32_t)i, err);
     return rc;
 }
 
-enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const json_t *list, const json_t *config,
+enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const struct tr_tok_files *f,
                              struct fr_err *err)
 {
-    enum fr_rc rc = FR_OK;
+    const json_t *list = json_object_get(f->root, "added_tokens");
+    struct specials s;
+    enum fr_rc rc = collect(t, f->config, &s, err);
     json_t *v;
     size_t i;
 
@@ -214,21 +281,21 @@ enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const json_t *list, const j
             rc = put(t, a, (int32_t)json_integer_value(json_object_get(v, "id")), err);
     }
     if (rc == FR_OK)
-        rc = add_config(t, config, err);
-    for (i = 0; i < t->nadded && rc == FR_OK; i++)
-        rc = index_token(t, &t->added[i], (int32_t)i, err);
-    return rc;
+        rc = add_decoder(t, json_object_get(f->config, "added_tokens_decoder"), &s, err);
+    if (rc == FR_OK)
+        rc = add_specials(t, &s, f->plain, err);
+    return rc == FR_OK ? index_all(t, err) : rc;
 }
 
 enum fr_rc tr_tok_add_special(struct tr_tokenizer *t, const char *content, struct fr_err *err)
 {
     struct tr_tok_added a = {.content = fr_str_of(content), .id = -1, .special = true};
+    bool is_new = find(t, a.content) == NULL;
     enum fr_rc rc;
 
-    if (t->spare == 0)
+    if (is_new && t->spare == 0)
         return fr_fail(err, FR_UNSUPPORTED, "no room for the token '%s'", content);
-    t->spare--;
-    if ((rc = put(t, a, -1, err)) == FR_OK)
-        rc = index_token(t, &t->added[t->nadded - 1], (int32_t)t->nadded - 1, err);
-    return rc;
+    t->spare -= is_new;
+    rc = put(t, a, -1, err);
+    return rc == FR_OK ? index_all(t, err) : rc;
 }

@@ -332,6 +332,7 @@ static enum fr_rc rebuild(struct tr_tok_files *f, const struct class *c, struct 
     json_decref(names);
     if (differs)
         f->rebuilt = c->name;
+    f->plain = strcmp(c->name, "Qwen2Tokenizer") == 0;
     return rc;
 }
 

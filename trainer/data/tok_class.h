@@ -2,7 +2,10 @@
  * What a tokenizer's folder says, in one form. transformers 5.24 reads tokenizer.json, and then
  *
  *   - where tokenizer_config.json has no added_tokens_decoder: special_tokens_map.json over its
- *     names, and added_tokens.json;
+ *     names, a null too, and added_tokens.json;
+ *   - more special tokens by extra_special_tokens, or by additional_special_tokens where those are
+ *     none; and adds every special token that is no added token yet, with the flags of the last
+ *     of its forms;
  *   - where its class is one that builds its pipeline itself: vocabulary and merges of
  *     tokenizer.json alone, the class's normalizer, pre-tokenizer and decoder, and added tokens of
  *     the configuration. The class is tokenizer_class, or what config.json's model_type stands for.
@@ -24,6 +27,7 @@ struct tr_tok_files {
                                                     special_tokens_map.json, added_tokens.json,
                                                     config.json */
     const char *rebuilt; /* out: the class whose pipeline differs from tokenizer.json's; or NULL */
+    bool plain;          /* out: its special tokens lose their flags in the end */
     const char *foreign; /* out: a class that builds one which is not done here; or NULL */
     bool legacy;         /* out: the configuration lists no added tokens: map and added count */
     bool merged;         /* out: one of them said something */

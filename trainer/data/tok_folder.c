@@ -28,12 +28,16 @@ static void tell(struct tr_twice *twice, const char *key, bool map_counts, const
         taken, passed);
 }
 
+#define EXTRA "extra_special_tokens"
+#define ADDITIONAL "additional_special_tokens"
+#define OWN "model_specific_special_tokens"
+
 /* A token of the map: what is written as an object is special. */
-static json_t *mapped(const char *key, json_t *v)
+static json_t *mapped(const json_t *v)
 {
     json_t *copy = json_deep_copy(v);
 
-    if (json_is_object(copy) && strcmp(key, "extra_special_tokens") != 0)
+    if (json_is_object(copy))
         json_object_set_new(copy, "special", json_true());
     return copy;
 }
@@ -44,8 +48,32 @@ static json_t *joined(const json_t *first, const json_t *more)
     json_t *list = json_is_array(first) ? json_deep_copy(first) : json_array(), *v;
     size_t i;
 
-    json_array_foreach((json_t *)more, i, v) json_array_append(list, v);
+    json_array_foreach((json_t *)more, i, v) json_array_append_new(list, mapped(v));
     return list;
+}
+
+/* Tokens of a map in extra_special_tokens have names of a model's own. */
+static void move_extra(json_t *config)
+{
+    json_t *extra = json_object_get(config, EXTRA), *v;
+    const char *key;
+
+    if (!json_is_object(extra))
+        return;
+    json_object_foreach(extra, key, v) json_array_append(json_object_get(config, OWN), v);
+    json_object_del(config, EXTRA);
+}
+
+/* The old name counts where there is nothing under the new one; filled: or no token. */
+static void rename_additional(json_t *config, bool filled)
+{
+    json_t *old = json_object_get(config, ADDITIONAL), *extra = json_object_get(config, EXTRA);
+
+    if (old == NULL ||
+        (extra != NULL && (!filled || json_array_size(extra) > 0 || json_object_size(extra) > 0)))
+        return;
+    json_object_set(config, EXTRA, old);
+    json_object_del(config, ADDITIONAL);
 }
 
 static enum fr_rc merge_map(struct tr_tok_files *f, struct tr_twice *twice, struct fr_err *err)
@@ -60,10 +88,12 @@ static enum fr_rc merge_map(struct tr_tok_files *f, struct tr_twice *twice, stru
 
         if (json_is_string(content_of(v)))
             tell(twice, key, f->legacy, v, old);
-        if (!f->legacy || json_is_null(v) || (old != NULL && json_equal(old, v)))
+        if (!f->legacy || (old != NULL && json_equal(old, v)))
             continue;
-        made = json_is_array(v) && strcmp(key, "extra_special_tokens") == 0 ? joined(old, v)
-                                                                            : mapped(key, v);
+        if (strcmp(key, EXTRA) != 0)
+            made = mapped(v);
+        else
+            made = json_is_array(v) ? joined(old, v) : json_deep_copy(v);
         if (made == NULL || json_object_set_new(f->config, key, made) != 0)
             return no_memory(err);
         f->merged = true;
@@ -71,24 +101,28 @@ static enum fr_rc merge_map(struct tr_tok_files *f, struct tr_twice *twice, stru
     return FR_OK;
 }
 
-/* Whether a text is one of the special tokens that the configuration names or lists. */
+/* The text of a token that the configuration has as a text, or the map as either. */
+static const char *settled(const json_t *v)
+{
+    return json_is_object(v) && !json_is_true(json_object_get(v, "special"))
+               ? NULL
+               : json_string_value(content_of(v));
+}
+
+/* Whether a text is one of the special tokens that are named or listed. */
 static bool is_special(const json_t *config, const char *text)
 {
     static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                         "pad_token", "cls_token", "mask_token"};
-    static const char *const lists[] = {"extra_special_tokens", "additional_special_tokens"};
     const char *one;
     json_t *v;
     size_t i;
 
     for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
-        if ((one = json_string_value(content_of(json_object_get(config, names[k])))) != NULL &&
-            strcmp(one, text) == 0)
+        if ((one = settled(json_object_get(config, names[k]))) != NULL && strcmp(one, text) == 0)
             return true;
-    for (size_t k = 0; k < 2; k++)
-        json_array_foreach(json_object_get(config, lists[k]), i,
-                           v) if ((one = json_string_value(content_of(v))) != NULL &&
-                                  strcmp(one, text) == 0) return true;
+    json_array_foreach(json_object_get(config, EXTRA), i,
+                       v) if ((one = settled(v)) != NULL && strcmp(one, text) == 0) return true;
     return false;
 }
 
@@ -132,21 +166,18 @@ static bool is_own_name(const char *key)
     return n > 6 && strcmp(key + n - 6, "_token") == 0;
 }
 
-/* Tokens with names of a model's own, and those of a map in extra_special_tokens, as a list. */
-static enum fr_rc list_named(json_t *config, struct fr_err *err)
+/* Tokens with names of a model's own, in front of those of a map. */
+static enum fr_rc list_own(json_t *config, struct fr_err *err)
 {
-    json_t *extra = json_object_get(config, "extra_special_tokens"), *v, *list = json_array();
+    json_t *v, *list = json_array();
     const char *key;
 
     if (list == NULL)
         return no_memory(err);
     json_object_foreach(config, key, v) if (json_is_string(v) && is_own_name(key))
         json_array_append(list, v);
-    json_object_foreach(extra, key, v) json_array_append(list, v);
-    if (json_is_object(extra))
-        json_object_del(config, "extra_special_tokens");
-    return json_object_set_new(config, "model_specific_special_tokens", list) == 0 ? FR_OK
-                                                                                   : no_memory(err);
+    json_array_extend(list, json_object_get(config, OWN));
+    return json_object_set_new(config, OWN, list) == 0 ? FR_OK : no_memory(err);
 }
 
 enum fr_rc tr_tok_settle(struct tr_tok_files *f, struct tr_twice *twice, struct fr_err *err)
@@ -156,11 +187,19 @@ enum fr_rc tr_tok_settle(struct tr_tok_files *f, struct tr_twice *twice, struct 
     if (f->config == NULL && (f->config = json_object()) == NULL)
         return no_memory(err);
     f->legacy = json_object_get(f->config, "added_tokens_decoder") == NULL;
-    if ((rc = merge_map(f, twice, err)) == FR_OK && f->legacy && f->added != NULL)
-        rc = merge_added(f, err);
+    if (json_object_set_new(f->config, OWN, json_array()) != 0)
+        return no_memory(err);
+    rename_additional(f->config, true);
+    move_extra(f->config);
+    if ((rc = merge_map(f, twice, err)) == FR_OK) {
+        move_extra(f->config);
+        rename_additional(f->config, false);
+        if (f->legacy && f->added != NULL)
+            rc = merge_added(f, err);
+    }
     if (rc == FR_OK)
         rc = tr_tok_apply_class(f, twice, err);
-    return rc == FR_OK ? list_named(f->config, err) : rc;
+    return rc == FR_OK ? list_own(f->config, err) : rc;
 }
 
 void tr_tok_files_finish(struct tr_tok_files *f)

@@ -294,7 +294,7 @@ static enum fr_rc read_files(struct tr_tokenizer *t, const struct tr_tok_files *
     if (rc == FR_OK)
         rc = tr_tok_read_decoder(t, json_object_get(f->root, "decoder"), err);
     if (rc == FR_OK)
-        rc = tr_tok_read_added(t, json_object_get(f->root, "added_tokens"), f->config, err);
+        rc = tr_tok_read_added(t, f, err);
     t->bos = named(t, f->config, "bos_token");
     t->eos = named(t, f->config, "eos_token");
     t->pad = named(t, f->config, "pad_token");
@@ -382,6 +382,14 @@ int32_t tr_tokenizer_id(const struct tr_tokenizer *t, const char *content)
     return tr_tok_map_get(&t->vocab, fr_str_of(content));
 }
 
+const char *tr_tokenizer_added(const struct tr_tokenizer *t, int32_t id)
+{
+    for (size_t i = 0; i < t->nadded; i++)
+        if (t->added[i].id == id)
+            return t->added[i].content.p;
+    return NULL;
+}
+
 int32_t tr_tokenizer_size(const struct tr_tokenizer *t)
 {
     return t->size;
@@ -394,14 +402,16 @@ const char *tr_tokenizer_digest(const struct tr_tokenizer *t)
 
 enum fr_rc tr_tokenizer_add(struct tr_tokenizer *t, const char *content, struct fr_err *err)
 {
-    return tr_tokenizer_id(t, content) >= 0 ? FR_OK : tr_tok_add_special(t, content, err);
+    return tr_tok_add_special(t, content, err);
 }
 
 enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err)
 {
-    enum fr_rc rc = tr_tokenizer_add(t, content, err);
+    enum fr_rc rc = FR_OK;
 
-    if (rc == FR_OK)
+    if (t->eos >= 0 && t->eos == tr_tokenizer_id(t, content))
+        return FR_OK;
+    if ((rc = tr_tokenizer_add(t, content, err)) == FR_OK)
         t->eos = tr_tokenizer_id(t, content);
     return rc;
 }

@@ -40,6 +40,8 @@ int32_t tr_tokenizer_eos(const struct tr_tokenizer *t);
 int32_t tr_tokenizer_pad(const struct tr_tokenizer *t);
 /* The id of a token by its content, -1 when unknown. */
 int32_t tr_tokenizer_id(const struct tr_tokenizer *t, const char *content);
+/* The text of an added token, all special ones among them; NULL: it is none. */
+const char *tr_tokenizer_added(const struct tr_tokenizer *t, int32_t id);
 /* Highest id + 1. */
 int32_t tr_tokenizer_size(const struct tr_tokenizer *t);
 /* What the folder says in two ways, and lines about it for whoever runs a command. */
@@ -49,9 +51,10 @@ void tr_tokenizer_notes(const struct tr_tokenizer *t, struct fr_buf *lines);
  * hexadecimal digits. */
 const char *tr_tokenizer_digest(const struct tr_tokenizer *t);
 
-/* Adds a special token behind the last one where the tokenizer lacks it (a template's stop word);
- * set_eos also makes it eos. Before any encoding; at most 8 tokens. Whether the model has a row for
- * it is the caller's to check. */
+/* Adds a special token (a template's stop word), behind the last one where the tokenizer lacks it;
+ * one that is there loses its flags. set_eos also makes it eos, and changes nothing where it is.
+ * Before any encoding; at most 8 tokens. Whether the model has a row for it is the caller's to
+ * check. */
 enum fr_rc tr_tokenizer_add(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 
