@@ -180,6 +180,8 @@ def tokenizers():
         run = t.train(what, "out-" + folder, 1, steps=1, model_name_or_path=folder, tokenized_path=None, **BASE)
         if said is not None:
             t.has(what, run.text(), said)
+            shown = subprocess.run([t.flowtrain, "inspect", folder], stdout=subprocess.PIPE, text=True)
+            t.has(what + ": inspect", shown.stdout, said)
         t.check(what + ": no new token", "the tokenizer lacks stop words" not in run.text(), run.text()[-2000:])
 
 

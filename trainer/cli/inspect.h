@@ -10,8 +10,9 @@
 #include "trainer/tensor/safetensors.h"
 
 /* A folder with config.json, or a config.json: parameter counts; what the weight files hold, where
- * there are any; each value of config.json and where it came from, and what is said twice; with
- * verify, every name and shape and that all numbers are finite. */
+ * there are any; each value of config.json and where it came from, and what is said twice, also by
+ * the files of a tokenizer, and how many tokens that has; with verify, every name and shape and
+ * that all numbers are finite. */
 enum fr_rc tr_inspect_model(const char *path, bool verify, json_t *out, struct fr_err *err);
 
 /* A folder with adapter_config.json; with verify: the names are exactly those that the

@@ -2,6 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/config/folder.h"
+#include "trainer/data/tokenizer.h"
 
 #include <limits.h>
 #include <math.h>
@@ -145,6 +146,27 @@ static bool has_weights(const char *path)
     return false;
 }
 
+/* What the folder's tokenizer says twice, behind the rows of the model; why it cannot be read. */
+static enum fr_rc put_tokenizer(const char *path, json_t *out, struct fr_err *err)
+{
+    struct tr_tokenizer *t = NULL;
+    struct fr_err why = {0};
+    enum fr_rc rc = tr_tokenizer_load(path, &t, &why);
+    json_t *rows;
+
+    if (rc == FR_NOTFOUND)
+        return FR_OK;
+    if (rc != FR_OK)
+        return put(out, "tokenizer", json_string(why.msg), err);
+    rows = tr_twice_list(tr_tokenizer_twice(t));
+    rc = rows != NULL && json_array_extend(json_object_get(out, "said_twice"), rows) == 0
+             ? put(out, "tokens", json_integer(tr_tokenizer_size(t)), err)
+             : fr_fail(err, FR_NOMEM, "no memory for what is found");
+    json_decref(rows);
+    tr_tokenizer_destroy(t);
+    return rc;
+}
+
 enum fr_rc tr_inspect_model(const char *path, bool verify, json_t *out, struct fr_err *err)
 {
     const struct tr_folder f = {.dir = path};
@@ -160,6 +182,8 @@ enum fr_rc tr_inspect_model(const char *path, bool verify, json_t *out, struct f
     if (rc == FR_OK && (rc = put_counts(&c, out, err)) == FR_OK &&
         (rc = put(out, "config", json_incref(said.values), err)) == FR_OK)
         rc = put(out, "said_twice", tr_twice_list(&said.twice), err);
+    if (rc == FR_OK && !is_file)
+        rc = put_tokenizer(path, out, err);
     if (rc == FR_OK && st != NULL)
         rc = put_files(st, &c, verify, out, err);
     tr_st_close(st);
