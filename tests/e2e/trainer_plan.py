@@ -52,11 +52,26 @@ def clusters():
         for key in ("weights_bytes", "adapters", "flops_a_token", "far_all", "near_all", "near_node"):
             if key in e:
                 near("%s: %s" % (what, key), got.get(key, 0), e[key])
+        cared(what, got)
         layouts = {l["name"]: l for l in got["layouts"]}
         for want in e["layouts"]:
             have = layouts.get(want["name"], {})
             for key in ("passes", "work_s", "far_bytes", "near_bytes", "step_bytes", "step_s"):
                 near("%s: %s of %s" % (what, key, want["name"]), have.get(key, -1), want[key])
+
+
+def cared(what, got):
+    """Of each layout: pinned memory of a node's ranks; what a checkpoint, a start and a failure take with 2 GB/s of a
+    disk and a failure a day."""
+    for l in got["layouts"]:
+        name = "%s, %s" % (what, l["name"])
+        if l["memory"]:
+            near(name + ": pinned memory", l["host_bytes"], 8 * sum(row["bytes"] for row in l["memory"] if row["host"]), 1e-9)
+        near(name + ": a checkpoint", l["save_s"], got["checkpoint_bytes"] / 2e9, 1e-9)
+        near(name + ": a start", l["load_s"], l["read_bytes"] / 2e9, 1e-9)
+        steps = max(1, round((2 * l["save_s"] * 24 * 3600) ** 0.5 / l["step_s"]))
+        t.same(name + ": steps between checkpoints", l["save_steps"], steps)
+        near(name + ": a failure", l["failure_s"], l["load_s"] + steps * l["step_s"] / 2, 1e-9)
 
 
 def choice():

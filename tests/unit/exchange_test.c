@@ -27,6 +27,7 @@ struct seen {
     int failed, rounds;
     double y[T_MAX * N], scalars[T_MAX * K_MAX];
     size_t bytes[TR_LINK_CLASSES];
+    struct tr_exchange_routes routes;
 };
 
 static uint64_t draw(uint64_t *seed, uint64_t n)
@@ -195,6 +196,7 @@ static void body(struct rank_self *self, void *arg)
         rows[s->ids[self->rank][i]]--;
     for (int64_t e = 0; e < s->E; e++)
         v->failed += rows[e] != 0; /* counted once, not in the replay */
+    tr_exchange_routes(b.x, &v->routes);
     memcpy(v->bytes, b.group->class_bytes, sizeof(v->bytes));
     v->failed += memcmp(v->bytes, b.world.class_bytes, sizeof(v->bytes)) != 0;
     bench_end(&b);
@@ -248,8 +250,10 @@ static void add_bytes(const struct scene *s, size_t out[RANKS_MAX][TR_LINK_CLASS
                                              : TR_LINK_FAR] += bytes;
 }
 
-/* Each token: out and back once a node between source and landing rank, once a rank inside. */
-static void wanted_bytes(const struct scene *s, size_t out[RANKS_MAX][TR_LINK_CLASSES])
+/* Each token: out and back once a node between source and landing rank, once a rank inside. Routes
+ * are those out of the forward alone. */
+static void wanted_bytes(const struct scene *s, size_t out[RANKS_MAX][TR_LINK_CLASSES],
+                         struct tr_exchange_routes routes[RANKS_MAX])
 {
     size_t row = 2 * (size_t)(N + s->K) * sizeof(double); /* two passes */
 
@@ -265,10 +269,12 @@ static void wanted_bytes(const struct scene *s, size_t out[RANKS_MAX][TR_LINK_CL
                 int r = s->owner[s->ids[from][t * s->K + k]], at = entry(s, from, r);
 
                 if (at != from && !node[s->node[r]]) {
+                    routes[from].far++;
                     add_bytes(s, out, from, at, row);
                     add_bytes(s, out, at, from, row);
                 }
                 if (!rank[r]) {
+                    routes[at].near += at != r;
                     add_bytes(s, out, at, r, row);
                     add_bytes(s, out, r, at, row);
                 }
@@ -293,10 +299,11 @@ static void try_scene(const struct scene *s)
 {
     static struct seen v[RANKS_MAX];
     size_t bytes[RANKS_MAX][TR_LINK_CLASSES] = {{0}};
+    struct tr_exchange_routes routes[RANKS_MAX] = {{0}};
     static double y[T_MAX * N], scalars[T_MAX * K_MAX];
 
     run_scene(s, v, 0);
-    wanted_bytes(s, bytes);
+    wanted_bytes(s, bytes, routes);
     for (int k = 0; k < s->P; k++) {
         wanted_values(s, k, y, scalars);
         CHECK_INT(v[k].failed, 0);
@@ -305,6 +312,8 @@ static void try_scene(const struct scene *s)
         CHECK(memcmp(v[k].scalars, scalars, (size_t)(s->T[k] * s->K) * sizeof(*y)) == 0);
         for (int c = 0; c < TR_LINK_CLASSES; c++)
             CHECK_INT(v[k].bytes[c], bytes[k][c]);
+        CHECK_INT(v[k].routes.far, routes[k].far);
+        CHECK_INT(v[k].routes.near, routes[k].near);
     }
 }
 

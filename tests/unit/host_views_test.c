@@ -2,6 +2,7 @@
  */
 #include "engine/host/access.h"
 #include "engine/host/host.h"
+#include "engine/host/internal.h"
 #include "engine/host/readers.h"
 #include "engine/store/fires.h"
 #include "tests/unit/host_bed.h"
@@ -320,6 +321,73 @@ static void test_topics(void)
     fr_buf_finish(&none.got);
 }
 
+static int64_t stopped_ms;
+
+static int64_t stopped(void)
+{
+    return stopped_ms;
+}
+
+static void check_queue_events(const struct reader *r, int want)
+{
+    int n = 0;
+
+    settle();
+    for (const char *p = r->got.p; p != NULL && (p = strstr(p, "event: queue")) != NULL; p++)
+        n++;
+    CHECK_INT(n, want);
+}
+
+static void test_topics_together(void)
+{
+    static const struct fr_api_pair queue[] = {{"topics", "queue"}};
+    struct reader r = {0};
+
+    check_row("changes of a topic at one time are one event, and one behind it");
+    CHECK_INT(open_stream(&r, queue, 1), 200);
+    stopped_ms = fr_sys.mono_ms() + 1000;
+    fr_sys.mono_ms = stopped;
+    for (int i = 0; i < 3; i++) {
+        queue_changed(host);
+        check_queue_events(&r, 1);
+    }
+    stopped_ms += 100;
+    check_queue_events(&r, 2);
+    stopped_ms += 100;
+    check_queue_events(&r, 2);
+    fr_sys.mono_ms = fr_sys_real.mono_ms;
+    end_stream(&r);
+}
+
+/* Of one attempt the newest lengths of its output and of its metrics, an event each. */
+static void test_lengths(void)
+{
+    static const struct fr_api_pair all[] = {{"runs", "1"}};
+    static const struct {
+        enum fr_note_kind kind;
+        uint64_t offset;
+    } notes[] = {
+        {FR_NOTE_LOG, 0}, {FR_NOTE_METRICS, 100}, {FR_NOTE_LOG, 10}, {FR_NOTE_METRICS, 200}};
+    struct host_run *h = host_find_no(host, 1);
+    struct reader r = {0};
+    const char *text;
+
+    check_row("output and metrics of one attempt");
+    CHECK_INT(open_stream(&r, all, 1), 200);
+    for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
+        feed_note(h, &(struct fr_note){.kind = notes[i].kind,
+                                       .offset = notes[i].offset,
+                                       .bytes = {.p = "12345", .n = 5}});
+    feed_flush(h, true);
+    settle();
+    text = r.got.p != NULL ? r.got.p : "";
+    CHECK(strstr(text, "\"bytes\":5}") == NULL && strstr(text, "\"bytes\":105}") == NULL);
+    CHECK((text = strstr(text, "event: log\n")) != NULL && strstr(text, "\"bytes\":15}") != NULL);
+    CHECK((text = strstr(text, "event: metric\n")) != NULL &&
+          strstr(text, "\"bytes\":205}") != NULL);
+    end_stream(&r);
+}
+
 /* A connection that was given back serves the next one, and sees what came meanwhile. */
 static void test_readers(void)
 {
@@ -379,6 +447,8 @@ int main(void)
     test_remote();
     test_keys();
     test_topics();
+    test_topics_together();
+    test_lengths();
     test_check();
     test_readers();
     close_host();

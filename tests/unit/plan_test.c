@@ -137,16 +137,17 @@ static void test_draw(void)
     struct fr_plan *plan;
     struct fr_buf out = {0};
 
-    mini_make(&m, "a: @all gang; b: a; c; !exit on_exit.0");
+    mini_make(&m, "a: @all gang; b: a; c; d: b a; !exit on_exit.0");
     snprintf(m.names[2], sizeof m.names[2], "c\"\\\033");
     if (!CHECK(fr_plan_make(&m.spec, &arena, &plan, NULL) == FR_OK))
         return;
     check_row("text");
     fr_plan_draw_text(plan, &how, &out);
-    CHECK_TEXT(out.p, "demo: 3 tasks, 5 instances, longest chain 2\n"
+    CHECK_TEXT(out.p, "demo: 4 tasks, 6 instances, longest chain 3\n"
                       "* a gang [n1 n2 n3] (done)\n"
                       "- c\"\\\\x1b [n1]\n"
                       "  * b [n1] <- a\n"
+                      "    * d [n1] <- a, b\n"
                       "- on_exit.0 [control]\n");
     fr_buf_finish(&out);
     check_row("dot");
@@ -158,7 +159,10 @@ static void test_draw(void)
                       "    \"a\" [label=\"a (gang) x3\", penwidth=2];\n"
                       "    \"b\" [label=\"b\", penwidth=2];\n"
                       "    \"c\\\"\\\\\\\\x1b\" [label=\"c\\\"\\\\\\\\x1b\"];\n"
+                      "    \"d\" [label=\"d\", penwidth=2];\n"
                       "    \"a\" -> \"b\" [penwidth=2];\n"
+                      "    \"a\" -> \"d\";\n"
+                      "    \"b\" -> \"d\" [penwidth=2];\n"
                       "}\n");
     fr_buf_finish(&out);
     fr_arena_finish(&arena);

@@ -378,6 +378,7 @@ static void many(void)
             refused++;
             reader_until_eof(&r[i]);
             CHECK(reader_has(&r[i], "the host has 256 connections"));
+            CHECK(reader_has(&r[i], "\r\nRetry-After: "));
         }
     }
     CHECK_INT(served, LIMIT);
@@ -399,7 +400,7 @@ static void many_streams(void)
     enum { N = 70, LIMIT = 64 };
     struct bed b;
     static struct reader r[N];
-    int refused = 0;
+    int refused = 0, later = 0;
 
     check_row("70 streams");
     bed_begin(&b, NULL);
@@ -408,8 +409,10 @@ static void many_streams(void)
         reader_say(&r[i], "GET /stream HTTP/1.1\r\n" END);
         reader_until(&r[i], "\r\n\r\n");
         refused += reader_has(&r[i], "HTTP/1.1 503");
+        later += reader_has(&r[i], "\r\nRetry-After: ");
     }
     CHECK_INT(refused, N - LIMIT);
+    CHECK_INT(later, refused);
     reader_close(&r[0]);
     while (b.streams[0].open)
         bed_turn(&b);
