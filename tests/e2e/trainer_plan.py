@@ -234,6 +234,23 @@ def as_ranks():
     t.check("as ranks: how they wait", "GOMP_SPINCOUNT = '2000'" in last, last)
 
 
+def tied():
+    """A head of its own in the weights counts, whatever config.json says, as in the run; without weights config.json does."""
+    subprocess.run([t.flowtrain, "init", "--example", "kin", "--model", "llama"], check=True, stdout=subprocess.DEVNULL)
+    with open("kin/model/config.json") as f:
+        config = json.load(f)
+    os.mkdir("bare")
+    for tie in (False, True):
+        with open("bare/config.json", "w") as f:
+            json.dump(dict(config, tie_word_embeddings=tie), f)
+        if not tie:
+            subprocess.run([t.flowtrain, "init", "--config", "bare", "--output", "own"], check=True, stdout=subprocess.DEVNULL)
+    shutil.copy("bare/config.json", "own")
+    head = config["vocab_size"] * config["hidden_size"]
+    bare = plan_json("config.json alone", "bare").get("parameters")
+    t.same("a head of its own", plan_json("a head of its own", "own").get("parameters"), bare + head)
+
+
 def wrong():
     rows = ((["--gpu", "abacus", "v3"], "--gpu abacus: expected one of a100-40g, "),
             (["--nodes", "0", "v3"], "--nodes 0: expected a number above 0"),
@@ -259,6 +276,7 @@ def main():
     counted()
     rows()
     checked()
+    tied()
     wrong()
     t.finish()
 

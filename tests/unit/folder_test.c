@@ -178,7 +178,7 @@ static void try_row(const json_t *row)
 {
     const struct tr_folder f = {.dir = dir};
     struct tr_model_said said = {.values = NULL};
-    struct tr_model_config c;
+    struct tr_model_config c, planned;
     struct tr_st *st = NULL;
     struct fr_err err = {0};
     const char *name;
@@ -194,6 +194,8 @@ static void try_row(const json_t *row)
     enum fr_rc rc = tr_folder_read(&f, &c, &st, &said, &err);
     CHECK((rc != FR_OK) == refused && (rc == FR_OK) == (st != NULL));
     if (rc == FR_OK) {
+        CHECK_INT(tr_folder_config(dir, &planned, &err), FR_OK);
+        CHECK_INT(planned.tie_word_embeddings, c.tie_word_embeddings);
         check_loaded(row, &c, st);
         check_said(json_string_value(json_object_get(row, "name")), &said.twice);
     } else if (!refused)
@@ -220,6 +222,8 @@ static void test_part(const json_t *row)
     write_file("model.safetensors.index.json", index);
     CHECK_INT(tr_folder_open(&f, &c, &st, NULL, &err), FR_NOTFOUND);
     CHECK(st == NULL && strstr(err.msg, "fetch a.safetensors and b.safetensors") != NULL);
+    CHECK_INT(tr_folder_config(dir, &c, &err), FR_OK);
+    CHECK(c.tie_word_embeddings);
     json_decref(index);
 }
 

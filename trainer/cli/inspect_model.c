@@ -132,20 +132,6 @@ static enum fr_rc put_files(const struct tr_st *st, const struct tr_model_config
     return rc == FR_OK ? put(out, "verified", json_integer(k.checked), err) : rc;
 }
 
-/* Whether weights lie in the folder: a config.json alone is counted, not checked. */
-static bool has_weights(const char *path)
-{
-    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
-    char file[PATH_MAX];
-    struct stat st;
-
-    for (size_t i = 0; i < 2; i++)
-        if (snprintf(file, sizeof(file), "%.4000s/%s", path, names[i]) < PATH_MAX &&
-            fr_sys.lstat(file, &st) == 0)
-            return true;
-    return false;
-}
-
 /* What the folder's tokenizer says twice, behind the rows of the model; why it cannot be read. */
 static enum fr_rc put_tokenizer(const char *path, json_t *out, struct fr_err *err)
 {
@@ -175,7 +161,8 @@ enum fr_rc tr_inspect_model(const char *path, bool verify, json_t *out, struct f
     struct tr_model_said said = {.values = NULL};
     struct tr_model_config c;
     struct tr_st *st = NULL;
-    enum fr_rc rc = !is_file && (verify || has_weights(path))
+    /* a config.json alone is counted, not checked */
+    enum fr_rc rc = !is_file && (verify || tr_folder_has_weights(path))
                         ? tr_folder_read(&f, &c, &st, &said, err)
                         : tr_model_config_read(path, &c, &said, err);
 

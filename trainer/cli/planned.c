@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "trainer/cli/speeds.h"
+#include "trainer/config/folder.h"
 #include "trainer/train/metrics.h"
 
 #include <math.h>
@@ -47,7 +48,7 @@ static enum fr_rc read_way(struct tr_planned *p, struct fr_err *err)
 enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct fr_err *err)
 {
     struct tr_ds_flags flags = {.args = a, .world = p->cluster.nodes * p->cluster.gpus};
-    enum fr_rc rc = tr_model_config_load(a->model_name_or_path, &p->config, err);
+    enum fr_rc rc = tr_folder_config(a->model_name_or_path, &p->config, err);
 
     flags.hidden_size = p->config.hidden_size;
     tr_ds_default(&flags, &p->ds);

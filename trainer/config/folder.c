@@ -82,6 +82,33 @@ enum fr_rc tr_folder_read(const struct tr_folder *f, struct tr_model_config *c, 
     return rc;
 }
 
+bool tr_folder_has_weights(const char *dir)
+{
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json"};
+    char file[PATH_MAX];
+    struct stat st;
+
+    for (size_t i = 0; i < 2; i++)
+        if (snprintf(file, sizeof(file), "%s/%s", dir, names[i]) < PATH_MAX &&
+            fr_sys.lstat(file, &st) == 0)
+            return true;
+    return false;
+}
+
+enum fr_rc tr_folder_config(const char *path, struct tr_model_config *c, struct fr_err *err)
+{
+    const struct tr_folder f = {.dir = path, .part = true};
+    enum fr_rc rc = tr_model_config_load(path, c, err);
+    struct tr_model_config whole;
+    struct tr_st *st = NULL;
+
+    if (rc == FR_OK && c->tie_word_embeddings && tr_folder_has_weights(path) &&
+        tr_folder_read(&f, &whole, &st, NULL, NULL) == FR_OK)
+        c->tie_word_embeddings = whole.tie_word_embeddings;
+    tr_st_close(st);
+    return rc;
+}
+
 enum fr_rc tr_folder_open(const struct tr_folder *f, struct tr_model_config *c, struct tr_st **st,
                           struct fr_buf *notes, struct fr_err *err)
 {

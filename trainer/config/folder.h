@@ -28,7 +28,16 @@ struct tr_folder {
 enum fr_rc tr_folder_read(const struct tr_folder *f, struct tr_model_config *c, struct tr_st **st,
                           struct tr_model_said *said, struct fr_err *err);
 
-/* The same; what is said twice becomes lines of notes, which may be NULL. */
+/* Whether weights lie in a folder, or an index of theirs. */
+bool tr_folder_has_weights(const char *dir);
+
+/*
+ * The same configuration of a folder or a config.json, for what asks for no weights: they have a
+ * word on the head where they are there and can be read, else config.json alone counts.
+ */
+enum fr_rc tr_folder_config(const char *path, struct tr_model_config *c, struct fr_err *err);
+
+/* As tr_folder_read; what is said twice becomes lines of notes, which may be NULL. */
 enum fr_rc tr_folder_open(const struct tr_folder *f, struct tr_model_config *c, struct tr_st **st,
                           struct fr_buf *notes, struct fr_err *err);
 
