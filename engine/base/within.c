@@ -6,8 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 struct within {
@@ -60,10 +61,23 @@ static int start(struct within *w)
     return rc;
 }
 
+/* Blocks all signals, whose mask was *before; *others: without those that ask to stop. */
+static void block(sigset_t *before, sigset_t *others)
+{
+    static const int stops[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+    sigfillset(others);
+    pthread_sigmask(SIG_SETMASK, others, before);
+    for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++)
+        if (!sigismember(before, stops[i]))
+            sigdelset(others, stops[i]);
+}
+
 int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void *arg)
 {
     struct within *w = fr_sys.alloc(sizeof(*w));
     int64_t until = fr_sys_real.mono_ms() + ms, left_ms = ms;
+    sigset_t before, others;
     int rc, why;
 
     if (w == NULL || pipe2(w->fds, O_CLOEXEC) != 0) {
@@ -76,18 +90,22 @@ int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void 
     w->arg = arg;
     w->over = w->left = false;
     pthread_mutex_init(&w->lock, NULL);
+    block(&before, &others); /* a stop is heard by the wait, not before */
     if (start(w) != 0) {
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
         free_it(w);
         run(arg);
         return 1;
     }
     do {
         struct pollfd p = {.fd = w->fds[0], .events = POLLIN};
+        struct timespec left = {left_ms / 1000, left_ms % 1000 * 1000000};
 
-        rc = poll(&p, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX);
-        why = rc < 0 && errno != EINTR ? errno : ETIMEDOUT;
+        rc = ppoll(&p, 1, &left, &others);
+        why = rc < 0 ? errno : ETIMEDOUT;
         left_ms = until - fr_sys_real.mono_ms();
-    } while (rc <= 0 && why == ETIMEDOUT && left_ms > 0);
+    } while (rc == 0 && left_ms > 0);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_mutex_lock(&w->lock);
     rc = w->over;
     w->left = !w->over;

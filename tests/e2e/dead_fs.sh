@@ -11,7 +11,7 @@ echo '[{name: n1, executor: local}]' > mount/nodes.yaml
 echo content > mount/file
 head -c 3000000 /dev/zero > mount/large
 mkdir mount/folder && echo content > mount/folder/file
-slow() { LD_PRELOAD=$dead_fs "$flowrun" "$@"; }
+slow() { LD_PRELOAD=$dead_fs exec "$flowrun" "$@"; } # only with &
 waits() { grep -q "$1" mount.waits 2> /dev/null; }
 
 cat > late.yaml <<'END'

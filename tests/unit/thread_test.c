@@ -1,9 +1,10 @@
-/* Threads and signals: ours take none, and a signal ends no wait early. */
+/* Threads and signals: ours take none, and no signal but a stop ends a wait early. */
 #include "engine/base/sys.h"
 #include "engine/base/thread.h"
 #include "tests/unit/check.h"
 
-#include <sched.h>
+#include <errno.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 
 static pthread_t waits;
@@ -40,17 +41,25 @@ static void blocked_in_threads(void)
 /* Interrupts the thread that waits for it, then ends. */
 static void interrupt(void *arg)
 {
-    for (int i = 1; i <= 100; i++) {
+    for (int i = 0; i < 100; i++)
         pthread_kill(waits, SIGUSR1);
-        while (atomic_load(&caught) < i)
-            sched_yield();
-    }
     *(bool *)arg = true;
+}
+
+static sem_t go, dropped;
+
+/* Asks the thread that waits for it to stop, and goes on. */
+static void stop(void *arg)
+{
+    (void)arg;
+    pthread_kill(waits, SIGTERM);
+    sem_wait(&go);
 }
 
 static void drop(void *arg)
 {
     (void)arg;
+    sem_post(&dropped);
 }
 
 static void interrupted(void)
@@ -58,11 +67,20 @@ static void interrupted(void)
     struct sigaction on = {.sa_handler = catch};
     bool over = false;
 
-    check_row("a wait that signals interrupt");
+    check_row("signals during a wait");
     waits = pthread_self();
     sigaction(SIGUSR1, &on, NULL);
     CHECK_INT(fr_sys.within(60000, interrupt, drop, &over), 1);
-    CHECK(over);
+    CHECK(over && atomic_load(&caught) > 0);
+    check_row("a stop ends it");
+    atomic_store(&caught, 0);
+    sigaction(SIGTERM, &on, NULL);
+    CHECK(sem_init(&go, 0, 0) == 0 && sem_init(&dropped, 0, 0) == 0);
+    CHECK_INT(fr_sys.within(60000, stop, drop, NULL), 0);
+    CHECK_INT(errno, EINTR);
+    CHECK_INT(atomic_load(&caught), 1);
+    sem_post(&go);
+    sem_wait(&dropped);
 }
 
 int main(void)
