@@ -31,6 +31,8 @@ enum fr_rc fr_file_read_soon(const char *path, size_t max_bytes, struct fr_buf *
 /* What lies there, likewise: *failed is the errno of lstat(2), or 0. A link counts as what it leads
  * to, one to nowhere as itself. FR_TIMEOUT, FR_STOPPED. */
 enum fr_rc fr_file_look_soon(const char *path, struct stat *st, int *failed, struct fr_err *err);
+/* Where it leads, likewise: *failed is the errno of realpath(3), or 0; out has PATH_MAX bytes. */
+enum fr_rc fr_file_real_soon(const char *path, char *out, int *failed, struct fr_err *err);
 
 /* As fr_file_read(), also of a pipe, a FIFO or a terminal, whose end is waited for. Only for a path
  * that the user of this process named on its command line, before the process serves others. */

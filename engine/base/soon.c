@@ -14,6 +14,7 @@ struct asked {
     size_t max_bytes;
     struct fr_buf text; /* owns */
     struct stat st;
+    char real[PATH_MAX];
     int failed;
     struct fr_err err;
 };
@@ -54,14 +55,19 @@ static void read_it(void *arg)
 static void look_at_it(void *arg)
 {
     struct asked *a = arg;
-
-    char real[PATH_MAX];
     struct stat st;
 
     a->failed = fr_sys.lstat(a->path, &a->st) == 0 ? 0 : errno;
-    if (a->failed == 0 && S_ISLNK(a->st.st_mode) && realpath(a->path, real) != NULL &&
-        fr_sys.lstat(real, &st) == 0)
+    if (a->failed == 0 && S_ISLNK(a->st.st_mode) && realpath(a->path, a->real) != NULL &&
+        fr_sys.lstat(a->real, &st) == 0)
         a->st = st;
+}
+
+static void follow_it(void *arg)
+{
+    struct asked *a = arg;
+
+    a->failed = realpath(a->path, a->real) != NULL ? 0 : errno;
 }
 
 /* Else a is its thread's. */
@@ -72,6 +78,8 @@ static enum fr_rc wait_for(struct asked *a, void (*run)(void *arg), const char *
         return FR_OK;
     if (errno == EINTR)
         return fr_fail(err, FR_STOPPED, "stopped while it waited for %s", path);
+    if (errno == ENOMEM)
+        return fr_fail(err, FR_NOMEM, "no thread to look at %s", path);
     return fr_fail(err, FR_TIMEOUT, "%s: its file system does not answer within %d s", path,
                    FR_FILE_SOON_MS / 1000);
 }
@@ -107,6 +115,21 @@ enum fr_rc fr_file_look_soon(const char *path, struct stat *st, int *failed, str
     if ((rc = wait_for(a, look_at_it, path, err)) != FR_OK)
         return rc;
     *st = a->st;
+    *failed = a->failed;
+    drop(a);
+    return FR_OK;
+}
+
+enum fr_rc fr_file_real_soon(const char *path, char *out, int *failed, struct fr_err *err)
+{
+    struct asked *a = ask_of(path);
+    enum fr_rc rc;
+
+    if (a == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to look at %s", path);
+    if ((rc = wait_for(a, follow_it, path, err)) != FR_OK)
+        return rc;
+    memcpy(out, a->real, sizeof(a->real));
     *failed = a->failed;
     drop(a);
     return FR_OK;

@@ -73,6 +73,13 @@ static void block(sigset_t *before, sigset_t *others)
             sigdelset(others, stops[i]);
 }
 
+static int fail(void (*drop)(void *arg), void *arg)
+{
+    drop(arg);
+    errno = ENOMEM;
+    return 0;
+}
+
 int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void *arg)
 {
     struct within *w = fr_sys.alloc(sizeof(*w));
@@ -82,8 +89,7 @@ int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void 
 
     if (w == NULL || pipe2(w->fds, O_CLOEXEC) != 0) {
         fr_sys.free(w);
-        run(arg); /* without a bound: better than not at all */
-        return 1;
+        return fail(drop, arg);
     }
     w->run = run;
     w->drop = drop;
@@ -94,8 +100,7 @@ int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void 
     if (start(w) != 0) {
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         free_it(w);
-        run(arg);
-        return 1;
+        return fail(drop, arg);
     }
     do {
         struct pollfd p = {.fd = w->fds[0], .events = POLLIN};

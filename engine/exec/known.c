@@ -146,7 +146,7 @@ void fr_ssh_read_known(struct fr_ssh *s, const char *path)
     struct fr_buf text = {0};
     const char *line, *end;
 
-    if (fr_file_read(path, KNOWN_MAX, &text, NULL) == FR_OK) {
+    if (fr_file_read_soon(path, KNOWN_MAX, &text, NULL) == FR_OK) {
         fr_buf_text(&text, "\n");
         for (line = text.p; !text.bad; line = end + 1) {
             if ((end = memchr(line, '\n', (size_t)(text.p + text.n - line))) == NULL)
@@ -167,7 +167,7 @@ const char *fr_known_needs_ssh(const struct fr_ssh_conf *c, const char *path,
     const char *out = NULL, *as;
     size_t number = 1;
 
-    if (fr_file_read(path, KNOWN_MAX, &text, NULL) != FR_OK)
+    if (fr_file_read_soon(path, KNOWN_MAX, &text, NULL) != FR_OK)
         text.n = 0;
     for (const char *p = text.p, *end; out == NULL && p != NULL && p < text.p + text.n;
          p = end + 1, number++) {

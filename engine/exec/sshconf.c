@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { KEY_MAX = 64 << 10 };
+enum { KEY_MAX = 64 << 10, CONF_MAX = 16 << 20 };
 
 struct reading {
     struct fr_arena *arena;
@@ -108,12 +108,11 @@ static bool given(const char *s)
 
 static bool readable(const char *path)
 {
-    int fd;
+    struct fr_buf text = {0};
+    bool yes = fr_file_read_soon(path, CONF_MAX, &text, NULL) == FR_OK;
 
-    if (fr_file_open(path, &fd, NULL, NULL) != FR_OK)
-        return false;
-    fr_sys.close(fd);
-    return true;
+    fr_buf_finish(&text);
+    return yes;
 }
 
 /* The first directive that libssh2 cannot honour is named. */
@@ -446,7 +445,7 @@ const char *fr_ssh_key_fault(const char *path)
     struct fr_buf b = {0};
     const char *fault = NULL;
 
-    if (fr_file_read(path, KEY_MAX, &b, NULL) == FR_OK && b.n > 0) {
+    if (fr_file_read_soon(path, KEY_MAX, &b, NULL) == FR_OK && b.n > 0) {
         if (fr_has_prefix(b.p, "PuTTY-User-Key-File"))
             fault = "in PuTTY's format: puttygen FILE -O private-openssh -o NEW makes one for ssh";
         for (size_t i = 0; i < sizeof(publics) / sizeof(publics[0]); i++)
@@ -462,13 +461,14 @@ const char *fr_ssh_key_type(const char *path, struct fr_arena *arena)
     const char *pub = fr_arena_fmt(arena, "%s.pub", path), *type = NULL;
     struct fr_buf b = {0};
 
-    if (fr_file_read(path, KEY_MAX, &b, NULL) != FR_OK || b.n == 0) {
+    if (fr_file_read_soon(path, KEY_MAX, &b, NULL) != FR_OK || b.n == 0) {
         fr_buf_finish(&b);
         return NULL;
     }
     type = type_in_private(b.p);
     fr_buf_finish(&b);
-    if (type[0] == '\0' && pub != NULL && fr_file_read(pub, KEY_MAX, &b, NULL) == FR_OK && b.n > 0)
+    if (type[0] == '\0' && pub != NULL &&
+        fr_file_read_soon(pub, KEY_MAX, &b, NULL) == FR_OK && b.n > 0)
         type = fr_arena_text(arena, b.p, strcspn(b.p, " \n"));
     fr_buf_finish(&b);
     return type;

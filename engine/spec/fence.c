@@ -3,11 +3,10 @@
  * same is said. */
 #include "engine/spec/load.h"
 
-#include "engine/base/sys.h"
+#include "engine/base/file.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_below(const char *path, const char *folder)
@@ -23,20 +22,22 @@ static bool resolve(const char *path, char out[PATH_MAX])
 {
     char part[PATH_MAX], *slash;
     struct stat st;
+    int failed, linked;
 
     if (path[0] != '/' || strlen(path) >= sizeof(part))
         return false;
     memcpy(part, path, strlen(path) + 1);
-    while (realpath(part[0] != '\0' ? part : "/", out) == NULL) {
-        bool gone = errno == ENOENT || errno == ENOTDIR;
-
+    while (fr_file_real_soon(part[0] != '\0' ? part : "/", out, &failed, NULL) == FR_OK) {
+        if (failed == 0)
+            return true;
         slash = strrchr(part, '/');
-        if (!gone || slash == NULL || strcmp(slash, "/..") == 0 ||
-            (errno == ENOENT && fr_sys.lstat(part, &st) == 0)) /* a link to nowhere */
+        if ((failed != ENOENT && failed != ENOTDIR) || slash == NULL || strcmp(slash, "/..") == 0 ||
+            fr_file_look_soon(part, &st, &linked, NULL) != FR_OK ||
+            (failed == ENOENT && linked == 0)) /* a link to nowhere */
             return false;
         *slash = '\0';
     }
-    return true;
+    return false;
 }
 
 static bool holds(const struct fr_fence *f, const char *path)
