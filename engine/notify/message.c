@@ -100,6 +100,7 @@ void fr_message_text(const json_t *message, struct fr_buf *out)
     add_line(out, "ended", text_of(data, "ended"));
     add_line(out, "schedule", text_of(data, "schedule"));
     if (held > 0)
-        fr_buf_fmt(out, "%lld more were held back since the last message of this kind\n", held);
+        fr_buf_fmt(out, "%lld more %s held back since the last message of this kind\n", held,
+                   held == 1 ? "was" : "were");
     add_line(out, "", text_of(data, "url"));
 }

@@ -2,6 +2,8 @@
 #include "engine/host/queue.h"
 #include "tests/unit/host_bed.h"
 
+#include <time.h>
+
 static void test_wrong(void)
 {
     static const struct {
@@ -227,6 +229,28 @@ static void check_why(const char *run, int of_pipeline, int of_home, const char 
     fr_arena_finish(&arena);
 }
 
+/* A time to come has its date, as the last day's has not. */
+static void check_time(void)
+{
+    const struct fr_limits home_limits = {0};
+    struct fr_queue_limits limits = {.home = &home_limits};
+    struct fr_run_row row = {.id = {.b = {1}},
+                             .name = "none",
+                             .pool = "",
+                             .origin = "cli",
+                             .outcome = "",
+                             .not_before_wall = fr_sys.wall_ms() + 7200 * 1000};
+    time_t at = (time_t)(row.not_before_wall / 1000);
+    struct fr_buf got = {0};
+    char want[60];
+    struct tm tm;
+
+    strftime(want, sizeof(want), "not before %Y-%m-%d %H:%M", localtime_r(&at, &tm));
+    CHECK_INT(fr_queue_why(st, &limits, &row, &got, NULL), FR_OK);
+    CHECK_TEXT(got.p != NULL ? got.p : "", want);
+    fr_buf_finish(&got);
+}
+
 /* Runs of q, one at a time: the larger priority first, then the smaller number. */
 static void test_order(void)
 {
@@ -385,6 +409,8 @@ static void test_queue(void)
     CHECK_INT(fr_file_write(path, hooks, sizeof(hooks) - 1, 0600, &err), FR_OK);
     open_host();
     test_order();
+    check_row("a time");
+    check_time();
     test_queued_over_hosts();
     test_home_limits();
     test_retry_waits();

@@ -3,6 +3,7 @@
 #include "tests/unit/schedules_bed.h"
 
 #include "engine/base/log.h"
+#include "engine/store/backfills.h"
 
 #include <errno.h>
 
@@ -142,7 +143,20 @@ static bool has_run(const char *arg)
     return count_runs() > 0;
 }
 
-/* A run that cannot be made for now is made later. */
+static bool is_backfill_over(const char *arg)
+{
+    struct fr_arena a = {0};
+    struct fr_backfill_row row;
+    bool over;
+
+    (void)arg;
+    CHECK_INT(fr_store_backfill_find(st, 1, &a, &row, NULL), FR_OK);
+    over = strcmp(row.state, "over") == 0;
+    fr_arena_finish(&a);
+    return over;
+}
+
+/* A run that cannot be made for now is made later. With its end the backfill is over. */
 static void test_full(void)
 {
     struct fr_printer printer = {.put = note_log, .error = no_error};
@@ -173,6 +187,12 @@ static void test_full(void)
     fr_sys.mono_ms = later_mono_ms;
     until(has_run, NULL);
     check_runs("p", "1 running backfill 02-01T02:00");
+    check_row("what is over can neither be paused nor go on");
+    cancel("1");
+    until(is_backfill_over, NULL);
+    check_answer(FR_API_POST, "/api/v1/backfills/1/pause", "{}", 409, "backfill 1 is over already");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 409,
+                 "backfill 1 is over already");
     close_host();
 }
 

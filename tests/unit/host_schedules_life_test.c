@@ -185,7 +185,7 @@ static void test_pause(void)
 
     check_row("resumed: what was paused stays so");
     check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200,
-                 "\"state\":\"active\"");
+                 "\"note\":\"\"");
     set_clock("2026-03-01T05:00Z");
     until_fires("p",
                 "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2, ran 03-01T05:00 run 1");

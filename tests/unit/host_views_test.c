@@ -388,6 +388,39 @@ static void test_lengths(void)
     end_stream(&r);
 }
 
+/* More than the ring holds: a reader that lacks the newest few gets those alone. */
+static void test_ring(void)
+{
+    static const struct fr_api_pair one[] = {{"runs", "1"}};
+    enum { NOTES = 3000, KNOWN = NOTES - 10 };
+    struct host_run *h = host_find_no(host, 1);
+    struct reader r = {0}, again = {0};
+    char text[500], id[60] = "", *at;
+
+    check_row("a ring that has overflowed");
+    CHECK_INT(open_stream(&r, one, 1), 200);
+    for (int i = 1; i <= NOTES; i++) {
+        snprintf(text, sizeof(text), "note %d %*s", i, 480, "");
+        feed_note(h, &(struct fr_note){.kind = FR_NOTE_TROUBLE,
+                                       .node = FR_PLAN_NONE,
+                                       .inst = FR_PLAN_NONE,
+                                       .text = text});
+        feed_pump(host);
+    }
+    snprintf(text, sizeof(text), "\"note %d ", KNOWN);
+    if (CHECK(r.got.p != NULL && (at = strstr(r.got.p, text)) != NULL)) {
+        while (strncmp(at, "id: ", 4) != 0)
+            at--;
+        snprintf(id, sizeof(id), "%.*s", (int)strcspn(at + 4, "\n"), at + 4);
+    }
+    CHECK_INT(follow(&again, "1", id), 200);
+    CHECK(!has(&again, "event: reset") && !has(&again, text));
+    snprintf(text, sizeof(text), "\"note %d ", KNOWN + 1);
+    CHECK(has(&again, text));
+    end_stream(&r);
+    end_stream(&again);
+}
+
 /* A connection that was given back serves the next one, and sees what came meanwhile. */
 static void test_readers(void)
 {
@@ -449,6 +482,7 @@ int main(void)
     test_topics();
     test_topics_together();
     test_lengths();
+    test_ring();
     test_check();
     test_readers();
     close_host();

@@ -131,6 +131,9 @@ static const struct {
      "nightly run 42 succeeded, after a failure",
      "nightly run 42 succeeded, after a failure\n"
      "2 more were held back since the last message of this kind\n"},
+    {"{\"type\": \"run.failed\", \"data\": {\"run\": 42, \"pipeline\": \"p\", \"held\": 1}}",
+     "p run 42 failed",
+     "p run 42 failed\n1 more was held back since the last message of this kind\n"},
     {"{\"type\": \"task.stalled\", \"data\": {\"run\": 1, \"pipeline\": \"p\", \"subject\": "
      "\"train@n1\", \"text\": \"no progress for 10m\"}}",
      "p run 1: train@n1 shows no progress",
@@ -304,6 +307,20 @@ static void test_mail(void)
             break;
         CHECK(end - p <= 998 && fr_utf8_valid(p, (size_t)(end - p)));
     }
+    fr_buf_finish(&long_text);
+    fr_buf_finish(&mail);
+    json_decref(doc);
+    check_row("a subject of other letters is cut between characters");
+    fr_buf_text(&long_text, "x");
+    for (int i = 0; i < 20; i++)
+        fr_buf_text(&long_text, "\342\202\254");
+    doc = json_pack("{s:s, s:{s:i, s:s}}", "type", "run.failed", "data", "run", 7, "pipeline",
+                    long_text.p);
+    fr_message_mail(channel, "msg_1", doc, &mail);
+    CHECK(strstr(mail.p,
+                 "\r\nSubject: "
+                 "=?utf-8?B?eOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrA==?=\r\n "
+                 "=?utf-8?B?4oKs4oKs4oKs4oKs4oKs4oKs4oKsIHJ1biA3IGZhaWxlZA==?=\r\n") != NULL);
     fr_buf_finish(&long_text);
     fr_buf_finish(&mail);
     json_decref(doc);
