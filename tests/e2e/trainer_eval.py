@@ -115,6 +115,9 @@ def several():
     names = [(e["step"], k) for e in state["log_history"] for k in sorted(e) if k.endswith("_loss") and k[0] == "e"]
     t.same("figures by name, at the end of each epoch", names,
            [(4, "eval_odd_loss"), (4, "eval_even_loss"), (8, "eval_odd_loss"), (8, "eval_even_loss")])
+    last = [e for e in state["log_history"] if "eval_odd_loss" in e][-1]
+    t.check("13 samples are five steps of three", abs(
+        last["eval_odd_samples_per_second"] / last["eval_odd_steps_per_second"] / (13 / 5) - 1) < 0.01, last)
     t.check("the best by name", state["best_metric"] in
             [e.get("eval_even_loss") for e in state["log_history"]], state["best_metric"])
     t.train("one", "one", 1, eval_dataset="odd,even", **base)

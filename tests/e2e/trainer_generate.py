@@ -6,6 +6,7 @@ usage: trainer_generate.py BUILD [cuda]     (cuda: a few answers on the simulate
 """
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -101,6 +102,15 @@ def terminal(want):
     t.same("a stop string", run(one + ["--stop", "never there", "--stop", part]), found["predict"][:stop] + "\n")
     run(one + ["--stop", part, "--output", "q.jsonl"], 2)
     t.same("it is said", lines("q.jsonl")[0]["finish"], "stop")
+    told = subprocess.run([t.flowtrain, "tokenize", "--tokenizer", "ex/model"], input=json.dumps(found["predict"]) + "\n",
+                          capture_output=True, text=True, check=True).stdout
+    shutil.copytree("ex/model", "ends")
+    with open("ends/generation_config.json", "w") as f:
+        json.dump({"eos_token_id": [10 ** 6] + sorted(set(json.loads(told)))[:20]}, f)
+    run([w if w != "ex/model" else "ends" for w in one] + ["--output", "q.jsonl"])
+    last = lines("q.jsonl")[0]
+    t.same("each of a list of tokens ends an answer", last["finish"], "eos")
+    t.check("before it", found["predict"].startswith(last["predict"]) and last["predict"] != found["predict"], last)
     with open("in.jsonl", "w") as f:
         f.write(json.dumps({"prompt": question}) + "\n\n \t\r\n" + json.dumps({"prompt": question, "system": "Be brief."}) + "\r\n")
     both = [json.loads(x) for x in run(["generate"] + ADAPTER + ["--input", "in.jsonl", "--max_new_tokens",

@@ -91,14 +91,14 @@ def same_model(what, base, merged, bound="0.25"):
 
 
 def as_type(source, target, dtype, place=None):
-    """place: (name, element) of a weight that holds the largest number of f16."""
+    """place: (name, element, value) of a weight that holds another value."""
     letter, word = {"F32": ("f", "float32"), "F16": ("e", "float16")}[dtype]
     os.mkdir(target)
     tensors = {}
     for name, (old, shape, raw) in read(source + "/model.safetensors").items():
         values = floats(old, raw)
         if place is not None and name == place[0]:
-            values[place[1]] = 65504.0
+            values[place[1]] = place[2]
         tensors[name] = (dtype, shape, struct.pack("<%d%s" % (len(values), letter), *values))
     write(target + "/model.safetensors", tensors)
     for name in os.listdir(source):
@@ -121,9 +121,12 @@ def half():
     name, delta = sorted(deltas("out").items())[0]
     element = max(range(len(delta)), key=lambda i: delta[i])
     t.check("its sum is too large", 65504 + delta[element] * 10 ** 6 > 65520, delta[element])
-    as_type("ex/model", "most-base", "F16", (name, element))
+    as_type("ex/model", "most-base", "F16", (name, element, 65504.0))
     text = run(ask + ["most-base", "--adapter_name_or_path", "large", "--output", "most"], 2)
     t.has("it is refused", text, "at element %d, which f16 cannot" % element)
+    as_type("ex/model", "inf-base", "F32", (name, element, float("inf")))
+    text = run(ask + ["inf-base", "--adapter_name_or_path", "out", "--output", "none"], 2)
+    t.has("so is what is not finite", text, "at element %d, which is not finite" % element)
 
 
 def types():

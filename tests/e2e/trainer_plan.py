@@ -61,12 +61,14 @@ def clusters():
 
 
 def cared(what, got):
-    """Of each layout: pinned memory of a node's ranks; what a checkpoint, a start and a failure take with 2 GB/s of a
+    """Of each layout: pinned memory of a node's ranks; a step; what a checkpoint, a start and a failure take with 2 GB/s of a
     disk and a failure a day."""
     for l in got["layouts"]:
         name = "%s, %s" % (what, l["name"])
         if l["memory"]:
             near(name + ": pinned memory", l["host_bytes"], 8 * sum(row["bytes"] for row in l["memory"] if row["host"]), 1e-9)
+        near(name + ": links beside each other and beside the work", l["step_s"],
+             max(l["work_s"], l["moves_s"]) + l["step_bytes"] / got["network"], 1e-6)
         near(name + ": a checkpoint", l["save_s"], got["checkpoint_bytes"] / 2e9, 1e-9)
         near(name + ": a start", l["load_s"], l["read_bytes"] / 2e9, 1e-9)
         steps = max(1, round((2 * l["save_s"] * 24 * 3600) ** 0.5 / l["step_s"]))
