@@ -59,6 +59,24 @@ def answers():
     return want
 
 
+def cut():
+    """Of a conversation that is cut inside of its second question the first answer is asked for."""
+    with open("ex/data/dataset_info.json") as f:
+        info = json.load(f)
+    info["turns"] = {"file_name": "turns.json", "formatting": "sharegpt", "columns": {"messages": "conversations"}}
+    with open("ex/data/dataset_info.json", "w") as f:
+        json.dump(info, f)
+    turns = ("human", "1?"), ("gpt", "7"), ("human", "what is all that there is to be said of 33 and of 89 then?"), ("gpt", "9")
+    with open("ex/data/turns.json", "w") as f:
+        json.dump([{"conversations": [{"from": who, "value": text} for who, text in turns]}], f)
+    labels = {}
+    for cutoff in (22, 25, 27, 60):
+        run(["generate"] + MODEL + ["--dataset", "turns", "--dataset_dir", "ex/data", "--cutoff_len", str(cutoff),
+                                    "--max_new_tokens", "1", "--output", "cut.jsonl"])
+        labels[cutoff] = [a["label"] for a in lines("cut.jsonl")]
+    t.same("labels by cutoff_len", labels, {22: ["7\n"], 25: ["7\n"], 27: ["7\n"], 60: ["9\n"]})
+
+
 def as_the_reference():
     """Greedy answers in f32 are transformers' own (golden/answers.py), of both kinds of models, on one rank and two."""
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/answers.json")) as f:
@@ -293,6 +311,7 @@ def main():
         simulated()
         t.finish()
     want = answers()
+    cut()
     as_the_reference()
     draws(want)
     terminal(want)

@@ -9,6 +9,8 @@
 #include "tests/unit/ranks.h"
 #include "trainer/shard/exchange.h"
 
+#include "engine/base/sys.h"
+
 #include <math.h>
 
 enum { E_MAX = 24, K_MAX = 6, T_MAX = 70, N = 3, RANDOM = 150, SEEDS = 1000 };
@@ -499,6 +501,37 @@ static void try_placing(const struct placing *p)
     CHECK(fabs(tr_owners_skew(p->E, p->P, p->rows, rank) - p->skew) < 1e-12);
 }
 
+static size_t taken;
+
+static void *count_alloc(size_t bytes)
+{
+    taken += bytes;
+    return fr_sys_real.alloc(bytes);
+}
+
+/* What is said of its memory is what it takes, but for tables of ranks and for alignment. */
+static void check_memory(void)
+{
+    struct tr_exchange_opts o = {.per_token = 6, .tokens_max = 8000, .row_bytes = 512, .plans = 3};
+    struct tr_exchange_bytes said;
+    struct tr_exchange *x = NULL;
+    struct fr_err err = {0};
+
+    check_row("memory");
+    CHECK_INT(tr_cpu_create(&o.be, &err), FR_OK);
+    CHECK_INT(tr_comm_single(o.be, &o.comm, &err), FR_OK);
+    fr_sys.alloc = count_alloc;
+    CHECK_INT(tr_exchange_create(&o, &x, &err), FR_OK);
+    CHECK_INT(tr_exchange_alloc(x, &err), FR_OK);
+    fr_sys.alloc = fr_sys_real.alloc;
+    tr_exchange_bytes(x, &said);
+    CHECK(taken >= said.host + said.device);
+    CHECK(taken - said.host - said.device < (64 << 10));
+    tr_exchange_destroy(x);
+    tr_comm_destroy(o.comm);
+    tr_backend_destroy(o.be);
+}
+
 int main(void)
 {
     static struct scene s;
@@ -516,5 +549,6 @@ int main(void)
         try_placing(&placings[i]);
     check_order();
     check_choice();
+    check_memory();
     return check_done();
 }
