@@ -476,3 +476,14 @@ CREATE TABLE drained (
     note        TEXT NOT NULL,           -- why
     who         TEXT NOT NULL            -- name of a token; "": the home's owner
 ) STRICT, WITHOUT ROWID;
+
+-- @version 11
+
+-- What runs shipped of which no copy is kept: folders, and files that are too large.
+CREATE TABLE shipped (
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    path        TEXT NOT NULL,           -- absolute, on control
+    exclude     TEXT NOT NULL,           -- patterns of what was left out, a line each
+    hash        TEXT NOT NULL,           -- of all names, modes and contents, when it was shipped first
+    PRIMARY KEY (run, path, exclude)
+) STRICT, WITHOUT ROWID;

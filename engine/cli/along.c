@@ -125,7 +125,7 @@ static enum fr_rc submit(struct along *a, const struct fr_submit *what, struct f
     } else if ((rc = cli_spec_shared(&what->spec, a->d->home.p, err)) == FR_OK &&
                (rc = fr_spec_load(&what->spec, &read.spec, issues, err)) == FR_OK &&
                (rc = fr_plan_make(read.spec, &read.arena, &read.plan, err)) == FR_OK) {
-        rc = fr_run_check(read.plan, &shell, issues, err);
+        rc = fr_run_check(read.plan, &shell, NULL, issues, err);
     }
     if (rc == FR_OK)
         rc = post(a, path, submit_json(a->d, what, read.spec), err);

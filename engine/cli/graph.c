@@ -63,7 +63,7 @@ int cli_validate(const struct cli_command *cmd, char **argv)
     enum fr_rc rc = load(&l, cmd, opts, argv, &err);
 
     if (rc == FR_OK)
-        rc = fr_run_check(l.plan, &shell, &l.issues, &err);
+        rc = fr_run_check(l.plan, &shell, NULL, &l.issues, &err);
     if (rc == FR_OK) {
         char file[4 * PATH_MAX];
         fr_visible(file, sizeof(file), l.spec.file, strlen(l.spec.file));

@@ -57,9 +57,9 @@ static const struct cli_command commands[] = {
     {"rerun", "RUN", "make a run that is over again, as a new run, also with other parameters",
      "The new run has the pipeline and the files as RUN kept them, its parameters but for those\n"
      "of -p, and its logical time: what changed there since plays no part, and the files may be\n"
-     "gone. Folders, and files above 1 MiB, are not kept: they are as they lie there now.\n"
-     "'flowrun FILE' takes the pipeline as it is now, 'flowrun retry' goes on with what failed in\n"
-     "the same run.\n",
+     "gone. Folders, and files above 1 MiB, are not kept: they are as they lie there now,\n"
+     "and where they differ the run says so. 'flowrun FILE' takes the pipeline as it is now,\n"
+     "'flowrun retry' goes on with what failed in the same run.\n",
      cli_rerun, false},
     {"status", "[RUN]", "show the tasks of a run", NULL, cli_status, false},
     {"runs", "", "list the runs of this home, the newest first", NULL, cli_runs, false},

@@ -11,6 +11,7 @@ enum fr_rc fr_run_again(struct fr_store *st, const struct fr_run_row *row, struc
                         struct fr_again *out, struct fr_err *err)
 {
     long long no = row->no;
+    enum fr_rc rc;
 
     *out = (struct fr_again){.row = *row};
     if (strcmp(row->state, "over") != 0)
@@ -24,7 +25,8 @@ enum fr_rc fr_run_again(struct fr_store *st, const struct fr_run_row *row, struc
             "run %lld has no pipeline that could be run: 'flowrun run %s' takes the file "
             "as it is now",
             no, row->source);
-    return fr_store_files(st, row->id, arena, &out->files, err);
+    rc = fr_store_files(st, row->id, arena, &out->files, err);
+    return rc == FR_OK ? fr_store_shipped(st, row->id, arena, &out->shipped, err) : rc;
 }
 
 /* ---- parameters ---- */
@@ -176,6 +178,7 @@ enum fr_rc run_again_make(struct fr_run *run, const struct fr_submit *submit,
 
     if (rc == FR_OK && (rc = take_row(run, &row, err)) == FR_OK &&
         (rc = take_files(run, &submit->again->files, err)) == FR_OK &&
+        (rc = run_shipping_add(run, &submit->again->shipped, row.no, err)) == FR_OK &&
         (rc = run_make_parts(run, err)) == FR_OK && (rc = run_occasion_read(run, err)) == FR_OK)
         rc = run_shell_load(run, err);
     return rc;

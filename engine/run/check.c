@@ -18,7 +18,8 @@ enum { HERE = 1, BEHIND = 2 };
 struct check {
     const struct fr_plan *plan;
     const struct fr_run_shell *shell;
-    unsigned char *marks; /* a task each */
+    const struct fr_file_rows *kept; /* NULL: nothing */
+    unsigned char *marks;            /* a task each */
     struct fr_issues *issues;
     struct fr_pos *at; /* where each line of issues stands; in their arena */
     size_t all;        /* mistakes, also those that are only counted */
@@ -118,12 +119,20 @@ static void mark_tasks(const struct fr_plan *plan, unsigned char *marks)
         marks[i] |= BEHIND;
 }
 
+static bool is_kept(const struct check *c, const char *path)
+{
+    for (size_t i = 0; c->kept != NULL && i < c->kept->n; i++)
+        if (strcmp(c->kept->rows[i].path, path) == 0)
+            return true;
+    return false;
+}
+
 static void check_file(struct check *c, uint32_t task, const struct fr_text *text)
 {
     struct found f;
 
     if (text->expr != NULL || text->s == NULL || fr_has_prefix(text->s, "node:") ||
-        !look(c, text->pos, text->s, &f))
+        is_kept(c, text->s) || !look(c, text->pos, text->s, &f))
         return;
     if (f.kind != NULL)
         wrong(c, text->pos, "%s is %s; expected a file or folder", text->s, f.kind);
@@ -232,10 +241,12 @@ static void check_secret(struct check *c, const struct fr_secret *s)
 }
 
 enum fr_rc fr_run_check(const struct fr_plan *plan, const struct fr_run_shell *shell,
-                        struct fr_issues *issues, struct fr_err *err)
+                        const struct fr_file_rows *kept, struct fr_issues *issues,
+                        struct fr_err *err)
 {
     const struct fr_spec *spec = plan->spec;
-    struct check c = {.plan = plan, .shell = shell, .issues = issues, .err = err};
+    struct check c = {
+        .plan = plan, .shell = shell, .kept = kept, .issues = issues, .err = err};
     struct fr_arena *arena = &issues->arena;
 
     c.marks = fr_arena_array(arena, plan->n_tasks, sizeof(*c.marks));

@@ -177,11 +177,14 @@ static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
 {
     struct fr_store *st = run->env.store;
     struct fr_inst_rows insts;
+    struct fr_shipped_rows shipped;
     struct fr_run_now now = {.round = (uint32_t)run->row.round};
     enum fr_rc rc;
 
     if ((rc = fr_store_insts(st, run->id, &run->arena, &insts, err)) != FR_OK ||
-        (rc = fr_store_files(st, run->id, &run->arena, &run->files, err)) != FR_OK)
+        (rc = fr_store_files(st, run->id, &run->arena, &run->files, err)) != FR_OK ||
+        (rc = fr_store_shipped(st, run->id, &run->arena, &shipped, err)) != FR_OK ||
+        (rc = run_shipping_add(run, &shipped, 0, err)) != FR_OK)
         return rc;
     for (int s = 0; s <= FR_RUN_OVER; s++)
         if (strcmp(fr_run_state_name((enum fr_run_state)s), run->row.state) == 0)
@@ -480,8 +483,9 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         goto out;
     if ((rc = load_retry(run, err)) != FR_OK || (rc = load_rows(run, err)) != FR_OK ||
         (!was_queued && (rc = wait_for_turn(run, opts, err)) != FR_OK) ||
-        (opts->file != NULL && ((rc = fr_run_check(run->plan, &env->shell, issues, err)) != FR_OK ||
-                                (rc = adopt(run, opts->file, err)) != FR_OK)))
+        (opts->file != NULL &&
+         ((rc = fr_run_check(run->plan, &env->shell, &run->files, issues, err)) != FR_OK ||
+          (rc = adopt(run, opts->file, err)) != FR_OK)))
         goto out;
     if (opts->retry)
         run_late_begin(run);

@@ -283,7 +283,7 @@ static enum fr_rc make_new(struct fr_run *run, const struct fr_submit *submit,
     enum fr_rc rc = fr_spec_load(&submit->spec, &run->spec, issues, err);
 
     if (rc == FR_OK && (rc = run_make_parts(run, err)) == FR_OK &&
-        (rc = fr_run_check(run->plan, &run->env.shell, issues, err)) == FR_OK &&
+        (rc = fr_run_check(run->plan, &run->env.shell, NULL, issues, err)) == FR_OK &&
         (rc = run_shell_take(run, err)) == FR_OK &&
         (rc = run_occasion_make(run, submit, err)) == FR_OK &&
         (rc = run_name_source(run, submit->spec.path, err)) == FR_OK)

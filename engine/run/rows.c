@@ -386,6 +386,8 @@ enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err)
         rc = write_attempts(run, err);
     if (rc == FR_OK)
         rc = run_remarks_write(run, err);
+    if (rc == FR_OK)
+        rc = run_shipping_write(run, err);
     for (size_t i = 0; rc == FR_OK && i < run->n_changes; i++) {
         const struct run_change *c = &run->changes[i];
 
@@ -450,6 +452,7 @@ void run_show(struct fr_run *run)
     run->resetting = run->resetting && fr_sched_resets(run->sched);
     run->n_done = 0;
     run->nodes_changed = false;
+    run_shipping_written(run);
     for (uint32_t n = 0; n < run->plan->n_nodes; n++)
         run->nodes[n].dirty = false;
     for (size_t i = 0; i < run->n_changes; i++) {

@@ -256,7 +256,7 @@ static int64_t commit_delay_ms(const struct fr_run *run)
  * status says from it what an instance waits for. */
 static bool has_rows(const struct fr_run *run)
 {
-    return run->acts.n > 0 || run->n_remarks > 0 || run->nodes_changed ||
+    return run->acts.n > 0 || run->n_remarks > 0 || run->nodes_changed || run->shipping.dirty ||
            (run->over && run->n_done > 0);
 }
 

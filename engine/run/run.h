@@ -45,7 +45,7 @@
 #include "engine/plan/plan.h"
 #include "engine/sched/sched.h"
 #include "engine/spec/spec.h"
-#include "engine/store/store.h"
+#include "engine/store/shipped.h"
 
 struct fr_run;
 struct fr_limits;
@@ -110,16 +110,16 @@ struct fr_run_env {
     const struct fr_limits *limits; /* of the home (spec/config.h); may change meanwhile */
     struct fr_nodes *nodes;         /* connections of the process */
     const char *self;               /* path of the flowrun program: `notify` runs it */
-    /* Path of a program that tasks may need ("flowtrain"), appended to out; FR_NOTFOUND. */
+    /* Appends the path of a program that tasks may need ("flowtrain"); FR_NOTFOUND. */
     enum fr_rc (*program)(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
     void *program_arg;
 };
 
-/* Checks that what the pipeline names of this machine exists: files of tasks (unless an earlier
- * task may make them), keys of nodes, secrets from variables and files. FR_USAGE: issues lists
+/* Checks that what the pipeline names of this machine exists: files of tasks (unless they are kept
+ * or an earlier task may make them), keys of nodes, secrets. kept may be NULL. FR_USAGE: out lists
  * everything that is missing, with its place in the file. */
 enum fr_rc fr_run_check(const struct fr_plan *plan, const struct fr_run_shell *shell,
-                        struct fr_issues *issues, struct fr_err *err);
+                        const struct fr_file_rows *kept, struct fr_issues *out, struct fr_err *err);
 
 /* What schedule.* says in the run. */
 struct fr_occasion {
@@ -129,11 +129,11 @@ struct fr_occasion {
     int64_t previous_ms;  /* of its newest run that succeeded; 0: none */
 };
 
-/* A run that is over, to be made again as a new one: with the pipeline, parameters, small files and
- * logical time that it has. */
+/* A run that is over, to be made again as a new one: with its pipeline, parameters and files. */
 struct fr_again {
     struct fr_run_row row;
     struct fr_file_rows files;
+    struct fr_shipped_rows shipped;
 };
 /* Takes row, and what belongs to it into arena. FR_USAGE: it is not over, or has no pipeline. */
 enum fr_rc fr_run_again(struct fr_store *st, const struct fr_run_row *row, struct fr_arena *arena,

@@ -171,18 +171,17 @@ static enum fr_rc check_path(struct fr_run *run, const struct run_attempt *at,
 }
 
 /* A path of control in `with`: the file is shipped, and the node's path replaces it later. */
-static enum fr_rc need_path(struct fr_run *run, struct run_start *s, const char *key,
-                            const char *path, struct fr_err *err)
+static enum fr_rc need_path(struct fr_run *run, uint32_t inst, struct run_start *s,
+                            const char *key, const char *path, struct fr_err *err)
 {
     struct run_path *p = fr_arena_alloc(&s->arena, sizeof(*p));
     const char *slash = strrchr(path, '/');
     struct fr_cargo_item *ship;
-    enum fr_rc rc = fr_cargo_path(&run->cargo, path, NULL, &ship, err);
+    enum fr_rc rc = run_ship(run, inst, path, NULL, &ship, err);
 
-    if (rc != FR_OK)
-        return fr_while(err, "%s", key);
-    if (p == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for files to ship");
+    if (rc != FR_OK || p == NULL)
+        return rc != FR_OK ? fr_while(err, "%s", key)
+                           : fr_fail(err, FR_NOMEM, "no memory for files to ship");
     p->key = key;
     p->rel = ship->manifest->folder
                  ? ship->manifest->hash
@@ -210,7 +209,7 @@ static enum fr_rc need_paths(struct fr_run *run, const struct run_attempt *at, s
             json_object_set_new(s->order.with, k->name, json_string(value + 5));
         else if ((!is_local(run, at, s) || run_kept(run, value)) &&
                  (rc = check_path(run, at, s, k->name, err)) == FR_OK)
-            rc = need_path(run, s, k->name, value, err);
+            rc = need_path(run, at->inst, s, k->name, value, err);
     }
     return rc;
 }
@@ -272,7 +271,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
              : is_local(run, at, s) ? FR_OK
                                     : not_from_other_node(&scope, full, err);
         if (rc == FR_OK)
-            rc = fr_cargo_path(&run->cargo, full, &task->excludes[i], &ship, err);
+            rc = run_ship(run, at->inst, full, &task->excludes[i], &ship, err);
         if (rc == FR_OK)
             rc = add_manifest(s, kv->name, ship->manifest, err);
     }

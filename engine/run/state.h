@@ -5,6 +5,7 @@
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "engine/exec/cargo.h"
+#include "engine/run/shipped.h"
 #include "engine/run/run.h"
 #include "engine/store/blob.h"
 #include "engine/store/home.h"
@@ -160,6 +161,7 @@ struct fr_run {
     struct run_attempt *attempts, *spare; /* spare: dropped, to be used again */
     struct run_job *jobs;
     struct fr_cargo cargo;
+    struct run_shipping shipping;
     struct run_other *others;
     struct fr_file_rows files; /* staged at submit */
     uint64_t last_ref;

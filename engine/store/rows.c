@@ -1,5 +1,6 @@
 /* Instances, attempts, outputs, nodes and files of a run. */
 #include "engine/store/ready.h"
+#include "engine/store/shipped.h"
 #include "engine/store/sql.h"
 #include "engine/store/store.h"
 
@@ -12,6 +13,7 @@ static const struct fr_sql_row tasks = {"t", sizeof(struct fr_task_row), SQL_INS
 static const struct fr_sql_row outputs = {"itt", sizeof(struct fr_output_row), SQL_OUTPUT_PUT, 3};
 static const struct fr_sql_row nodes = {"tdttii", sizeof(struct fr_node_row), SQL_NODE_PUT, 6};
 static const struct fr_sql_row files = {"ttii", sizeof(struct fr_file_row), SQL_FILE_PUT, 4};
+static const struct fr_sql_row shipped = {"ttt", sizeof(struct fr_shipped_row), SQL_SHIPPED_PUT, 3};
 
 /* All rows of the run. */
 static enum fr_rc list(struct fr_store *st, enum fr_sql q, struct fr_id run,
@@ -142,6 +144,22 @@ enum fr_rc fr_store_files(struct fr_store *st, struct fr_id run, struct fr_arena
     enum fr_rc rc = list(st, SQL_FILE_LIST, run, &rows, err);
 
     *out = (struct fr_file_rows){rows.v, rows.n};
+    return rc;
+}
+
+enum fr_rc fr_store_shipped_put(struct fr_store *st, struct fr_id run,
+                                const struct fr_shipped_row *row, struct fr_err *err)
+{
+    return fr_sql_put(st, &shipped, run, row, err);
+}
+
+enum fr_rc fr_store_shipped(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                            struct fr_shipped_rows *out, struct fr_err *err)
+{
+    struct fr_sql_rows rows = {&shipped, arena, NULL, 0};
+    enum fr_rc rc = list(st, SQL_SHIPPED_LIST, run, &rows, err);
+
+    *out = (struct fr_shipped_rows){rows.v, rows.n};
     return rc;
 }
 

@@ -212,6 +212,9 @@ const char *const store_statements[SQL_COUNT] = {
     [SQL_FILE_PUT] =
         "INSERT OR REPLACE INTO file(run, path, hash, mode, bytes) VALUES(?, ?, ?, ?, ?)",
     [SQL_FILE_LIST] = "SELECT path, hash, mode, bytes FROM file WHERE run = ? ORDER BY path",
+    [SQL_SHIPPED_PUT] =
+        "INSERT OR REPLACE INTO shipped(run, path, exclude, hash) VALUES(?, ?, ?, ?)",
+    [SQL_SHIPPED_LIST] = "SELECT path, exclude, hash FROM shipped WHERE run = ? ORDER BY path",
     [SQL_SCHEDULE_ADD] = /* no run of one that was dropped names its id */
     "INSERT INTO schedule(id, source, name, pipeline, rule, fingerprint, state, state_wall, note, "
     "gone_wall, seen_ms, since_ms) VALUES(1 + max((SELECT coalesce(max(id), 0) FROM schedule), "

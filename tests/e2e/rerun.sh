@@ -111,4 +111,45 @@ same "rerun without the files" $? 0
 "$flowrun" retry "$k" --from a > out 2>&1
 same "retry without the files" $? 0
 same "their content and modes" "$(sort kept.ran | tr '\n' ' ')" "content content content went went went "
+# what is not kept is as it lies there now, and a difference is said; what is kept needs no path
+mkdir folder
+rm -f fails waits
+echo changed > f.txt
+echo one > folder/f
+head -c 2000000 /dev/zero > large
+cat > ship.yaml <<'END'
+name: ship
+env: {W: "${{ env.W }}"}
+tasks:
+  a:
+    files: {kept: f.txt, folder: folder, part: {path: folder, exclude: [g]}, large: large}
+    run: 'cat kept folder/f >> $W/shipped; wc -c < large >> $W/shipped; test ! -e $W/fails'
+END
+"$flowrun" ship.yaml > out 2>&1
+same "a folder and a large file" $? 0
+touch fails
+newest() { sql "SELECT max(no) FROM run"; }
+"$flowrun" rerun "$(newest)" > out 2>&1
+same "the same again" $? 1
+hasnt "nothing differs" out "is not as"
+echo two > folder/g
+echo more >> large
+rm f.txt
+"$flowrun" retry > out 2>&1
+same "a retry with others" $? 1
+has "a folder that differs" out "$work/folder is not as this run shipped it first: no copy of it was kept"
+has "a file that differs" out "$work/large is not as this run shipped it first: no copy of it was kept"
+same "each is said once, and no part that is the same" "$(grep -c "is not as" out)" 2
+sed -i 's/test ! -e/test -e/' ship.yaml
+"$flowrun" retry --file ship.yaml > out 2>&1
+same "a changed pipeline file, with the kept file's path gone" $? 0
+same "has the kept one" "$(tail -n 3 shipped)" "changed
+one
+2000005"
+no=$(newest)
+echo three > folder/f
+"$flowrun" rerun "$no" > out 2>&1
+same "a rerun" $? 0
+has "names the run that shipped it" out "$work/folder is not as run $no shipped it: no copy of it was kept"
+same "twice: the part as well" "$(grep -c "$work/folder is not as" out)" 2
 finish

@@ -207,7 +207,7 @@ static void test_check(const char *first, size_t mistakes)
                    i - 1, i);
     if (CHECK_INT(load(&text, &spec, &issues), FR_OK) &&
         CHECK_INT(fr_plan_make(spec, &arena, &plan, &err), FR_OK)) {
-        CHECK_INT(fr_run_check(plan, NULL, &issues, &err), mistakes > 0 ? FR_USAGE : FR_OK);
+        CHECK_INT(fr_run_check(plan, NULL, NULL, &issues, &err), mistakes > 0 ? FR_USAGE : FR_OK);
         CHECK_INT(issues.n, mistakes);
     }
     if (mistakes > 0 && CHECK_INT(issues.n, mistakes)) {

@@ -1,0 +1,36 @@
+/*
+ * What a run ships of which the home keeps no copy. Its hash is kept: when the run, or one that is
+ * made of it again, ships something else from there, users are told. Only engine/run includes this.
+ */
+#ifndef FR_RUN_SHIPPED_H
+#define FR_RUN_SHIPPED_H
+
+#include "engine/exec/cargo.h"
+#include "engine/store/shipped.h"
+
+struct fr_run;
+
+struct run_shipped_once {
+    struct fr_shipped_row row;
+    int64_t no;     /* of the run that shipped that; 0: this one */
+    bool put, told; /* its row is in the store; that it differs was said */
+};
+
+/* In the arena of the run. */
+struct run_shipping {
+    struct run_shipped_once *v;
+    size_t n;
+    bool dirty; /* some have no row yet */
+};
+
+/* As fr_cargo_path(), for the instance. */
+enum fr_rc run_ship(struct fr_run *run, uint32_t inst, const char *path,
+                    const struct fr_excludes *exclude, struct fr_cargo_item **out,
+                    struct fr_err *err);
+enum fr_rc run_shipping_write(struct fr_run *run, struct fr_err *err);
+void run_shipping_written(struct fr_run *run); /* that is committed */
+/* Adds the rows of run no, 0: of this one. */
+enum fr_rc run_shipping_add(struct fr_run *run, const struct fr_shipped_rows *rows, int64_t no,
+                            struct fr_err *err);
+
+#endif

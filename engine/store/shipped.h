@@ -1,0 +1,23 @@
+/* What a run shipped of which the home keeps no copy: folders, and files that are too large. */
+#ifndef FR_STORE_SHIPPED_H
+#define FR_STORE_SHIPPED_H
+
+#include "engine/store/store.h"
+
+struct fr_shipped_row {
+    const char *path;    /* absolute, on control */
+    const char *exclude; /* patterns of what was left out, a line each */
+    const char *hash;    /* of all names, modes and contents, when it was shipped first */
+};
+
+struct fr_shipped_rows {
+    struct fr_shipped_row *rows; /* by path */
+    size_t n;
+};
+
+enum fr_rc fr_store_shipped_put(struct fr_store *st, struct fr_id run,
+                                const struct fr_shipped_row *row, struct fr_err *err);
+enum fr_rc fr_store_shipped(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                            struct fr_shipped_rows *out, struct fr_err *err);
+
+#endif
