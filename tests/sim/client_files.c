@@ -35,6 +35,11 @@ static const char hold[] = "name: hold\n"
 static const char wait_yaml[] = "name: wait\n"
                                 "nodes: [{name: n2, executor: local}]\n"
                                 "tasks: {w: {on: n2, argv: [sim, \"60000\", \"0\"]}}\n";
+static const char two[] = "name: two\n"
+                          "nodes: [{name: n1, executor: local, slots: 2}]\n"
+                          "tasks:\n"
+                          "  x: {on: n1, argv: [sim, \"60000\", \"0\"]}\n"
+                          "  y: {on: n1, argv: [sim, \"2000\", \"0\"]}\n";
 /* Two gangs want n1 whole, of which x has a slot: first a, and b once n2 is gone. */
 static const char gangs[] =
     "name: gangs\n"
@@ -76,6 +81,7 @@ void client_files_put(struct world *w, bool one)
     sim_put_file(control, "/wait.yaml", wait_yaml);
     sim_put_file(control, "/hold.yaml", hold);
     put_many(control);
+    sim_put_file(control, "/two.yaml", two);
     sim_put_file(control, "/gangs.yaml", gangs);
     if (one) {
         snprintf(path, sizeof(path), "%s/config.yaml", w->home);
