@@ -108,8 +108,7 @@ static void check_folder(const char *dir, const json_t *row)
     CHECK_INT(tr_tokenizer_bos(t), id_of(row, "bos"));
     CHECK_INT(tr_tokenizer_eos(t), id_of(row, "eos"));
     /* Where there is none a template makes it eos. */
-    CHECK_INT(tr_tokenizer_pad(t),
-              id_of(row, "pad") >= 0 ? id_of(row, "pad") : id_of(row, "eos"));
+    CHECK_INT(tr_tokenizer_pad(t), id_of(row, "pad") >= 0 ? id_of(row, "pad") : id_of(row, "eos"));
     check_texts(t, json_object_get(row, "texts"));
     tr_tokenizer_destroy(t);
 }
@@ -151,6 +150,9 @@ static void notes(const char *dir)
                 "tokenizer_class RobertaTokenizer: transformers puts a pipeline");
     check_notes(dir, "{\"eos_token\":\"<s>\"}", "{\"eos_token\":{\"content\":\"</s>\"}}",
                 "said twice, eos_token: special_tokens_map.json \"</s>\" is taken, "
+                "tokenizer_config.json \"<s>\" is passed over\n");
+    check_notes(dir, "{\"eos_token\":\"<s>\"}", "{\"eos_token\":null}",
+                "said twice, eos_token: special_tokens_map.json null is taken, "
                 "tokenizer_config.json \"<s>\" is passed over\n");
     check_notes(dir, "{\"eos_token\":\"<s>\",\"added_tokens_decoder\":{}}",
                 "{\"eos_token\":\"</s>\"}",

@@ -1,6 +1,7 @@
 #include "trainer/data/tok_class.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static enum fr_rc no_memory(struct fr_err *err)
@@ -76,6 +77,19 @@ static void rename_additional(json_t *config, bool filled)
     json_object_del(config, ADDITIONAL);
 }
 
+/* A null of the map takes a token away. */
+static void tell_none(struct tr_twice *twice, const char *key, const json_t *config)
+{
+    char *text = json_dumps(content_of(config), JSON_ENCODE_ANY);
+
+    tr_twice_add(twice, &(struct tr_twice_row){.what = key,
+                                               .from = "special_tokens_map.json",
+                                               .value = "null",
+                                               .over = "tokenizer_config.json",
+                                               .other = text});
+    free(text);
+}
+
 static enum fr_rc merge_map(struct tr_tok_files *f, struct tr_twice *twice, struct fr_err *err)
 {
     const char *key;
@@ -88,6 +102,8 @@ static enum fr_rc merge_map(struct tr_tok_files *f, struct tr_twice *twice, stru
 
         if (json_is_string(content_of(v)))
             tell(twice, key, f->legacy, v, old);
+        else if (json_is_null(v) && f->legacy && json_is_string(content_of(old)))
+            tell_none(twice, key, old);
         if (!f->legacy || (old != NULL && json_equal(old, v)))
             continue;
         if (strcmp(key, EXTRA) != 0)
