@@ -151,13 +151,14 @@ static void on_ready(void *arg)
 }
 
 static struct peer_world *turning;
-static int pieces;
+static int pieces, last_piece; /* 0: all come */
 
 /* A slow file system: each piece takes its time, in which the loop turns. */
 static ssize_t read_slowly(int fd, void *p, size_t n)
 {
-    pieces++;
-    peer_wait(turning, FR_FILE_SOON_MS / 10);
+    bool stuck = ++pieces == last_piece;
+
+    peer_wait(turning, stuck ? 3 * FR_FILE_SOON_MS : FR_FILE_SOON_MS / 10);
     return fr_sys_real.read(fd, p, n);
 }
 
@@ -210,6 +211,18 @@ static void test_cargo(void)
     peer_run(&w);
     CHECK(pieces > 10 && fr_cargo_step(&c));
     CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_OK);
+    fr_cargo_finish(&c);
+    check_row("one that stops coming in the middle");
+    c.items = NULL;
+    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_BUSY);
+    pieces = 0;
+    last_piece = 20;
+    fr_sys.read = read_slowly;
+    peer_release(&w);
+    fr_sys.read = fr_sys_real.read;
+    peer_run(&w);
+    CHECK(fr_cargo_step(&c));
+    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_TIMEOUT);
     check_row("a run that leaves what is being hashed");
     CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_BUSY);
     fr_cargo_finish(&c);
