@@ -199,8 +199,21 @@ static void test_cargo(void)
     CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_OK);
     CHECK_TEXT(item->manifest->files[0].sha256, hash);
     fr_cargo_finish(&c);
+    peer_finish(&w);
+    fr_arena_finish(&arena);
+}
+
+static void test_slow_cargo(void)
+{
+    static struct peer_world w;
+    struct fr_arena arena = {0};
+    struct fr_cargo c = {
+        .arena = &arena, .loop = &w.loop.loop, .copies = no_copies, .ready = on_ready};
+    struct fr_cargo_item *item;
+    struct fr_err err = {0};
+
     check_row("a slow one that comes in the end");
-    c.items = NULL;
+    peer_setup(&w, 1);
     w.loop.hangs = true;
     CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_BUSY);
     turning = &w;
@@ -238,6 +251,7 @@ int main(void)
     test_put();
     test_put_again();
     test_cargo();
+    test_slow_cargo();
     fr_remove_tree(dir, NULL);
     return check_done();
 }
