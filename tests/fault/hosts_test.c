@@ -298,28 +298,20 @@ static struct client *any_client(struct world *w, uint64_t more)
     return NULL;
 }
 
-/* Whoever takes the lock of v away is the next host. */
-static void steal(struct world *w, struct client *v)
-{
-    struct client thief = {.json = true};
-    char path[160];
-
-    snprintf(path, sizeof(path), "%s/host.lock", w->home);
-    sim_remove_file(&w->sim.machines[0], path);
-    v->robbed = true;
-    memcpy(thief.run, v->run, sizeof(thief.run));
-    client_start(w, &thief);
-}
-
 /* false: not now. */
 static bool stop(struct world *w, struct client *v, const struct fault *f)
 {
+    struct client thief = {.json = true};
+    int64_t us = 100000 + (int64_t)(f->more % 70000000);
+
     if (v == NULL)
         return true;
-    if (!client_stop(w, v, 100000 + (int64_t)(f->more % 70000000)))
+    if (f->kind != STEAL_HOST)
+        return client_stop(w, v, us);
+    if (!client_rob(w, v, us))
         return false;
-    if (f->kind == STEAL_HOST)
-        steal(w, v);
+    memcpy(thief.run, v->run, sizeof(thief.run)); /* who took it is the next host */
+    client_start(w, &thief);
     return true;
 }
 

@@ -4,7 +4,8 @@
 
 enum { AHEAD, RECORDS, STILL, KILLED, OVER };
 enum { RECORDS_MAX = 12, KILL_STEPS = 900 };
-static const int64_t STILL_US = 12000000, RESUME_US = 3000000, BY_ONE_US = 2000000;
+static const int64_t STILL_US = 12000000, RESUME_US = 3000000, BY_ONE_US = 2000000,
+                     ROBBED_US = 40000000;
 
 struct storm storm_make(uint64_t *s, uint64_t step)
 {
@@ -56,17 +57,24 @@ void storm_point(struct world *w, struct storm *st, enum sim_point what)
         still(w, st);
 }
 
-static bool cuts_power(const struct storm *st)
+/* How the flowruns go. ROB: the host stands still, and goes on beside the next one. */
+static enum way { CUT_POWER, ROB, KILL } way_of(const struct storm *st)
 {
-    return st->more / 64 % 4 == 0;
+    static const enum way ways[] = {CUT_POWER, ROB, KILL, KILL};
+
+    return ways[st->more / 64 % 4];
 }
 
 static void kill_all(struct world *w, struct storm *st)
 {
-    if (cuts_power(st))
+    struct client *host = way_of(st) == ROB ? client_of(w, client_host(w)) : NULL;
+
+    if (way_of(st) == CUT_POWER)
         world_lose_power(w);
+    if (host != NULL && !client_rob(w, host, sim_between(&w->sim, 100000, ROBBED_US)))
+        host = NULL;
     for (size_t i = 0; i < w->n_clients; i++)
-        if (w->clients[i].proc != NULL)
+        if (w->clients[i].proc != NULL && &w->clients[i] != host)
             world_kill(w, w->clients[i].proc, "");
     st->phase = KILLED;
     st->resume_us = w->sim.now_us + sim_between(&w->sim, 0, RESUME_US);
@@ -106,7 +114,7 @@ unsigned storm_look(struct world *w, struct storm *st)
     if (!st->there)
         return 0;
     come_due(w, st);
-    hit = cuts_power(st) && st->phase >= KILLED; /* of control */
+    hit = way_of(st) == CUT_POWER && st->phase >= KILLED; /* of control */
     uint64_t step = st->phase == AHEAD ? st->step : st->phase == STILL ? st->kill_step : UINT64_MAX;
     if (step < w->sim.fault_step)
         w->sim.fault_step = step;

@@ -325,6 +325,18 @@ bool client_stop(struct world *w, struct client *c, int64_t us)
     return true;
 }
 
+bool client_rob(struct world *w, struct client *host, int64_t us)
+{
+    char path[160];
+
+    if (!client_stop(w, host, us))
+        return false;
+    snprintf(path, sizeof(path), "%s/host.lock", w->home);
+    sim_remove_file(&w->sim.machines[0], path);
+    host->robbed = true;
+    return true;
+}
+
 void client_ended(struct world *w, const struct sim_proc *p)
 {
     struct client *c = client_of(w, p);

@@ -64,6 +64,9 @@ void client_term(struct world *w, struct client *c);
 /* SIGSTOP, and SIGCONT so much later. False: not now, it is inside of a transaction, in which the
  * real SQLite would wait for it. */
 bool client_stop(struct world *w, struct client *c, int64_t us);
+/* The same with the host; somebody takes its lock away meanwhile, so that another one can have it.
+ */
+bool client_rob(struct world *w, struct client *host, int64_t us);
 
 /* Whether one of them lives. */
 bool client_any(const struct world *w);

@@ -138,14 +138,7 @@ static void kill_before_output(struct world *w, struct story *s)
 /* Somebody thinks that the lock is a dead one's. */
 static void take_lock_away(struct world *w, struct story *s)
 {
-    char path[160];
-
-    snprintf(path, sizeof(path), "%s/host.lock", w->home);
-    s->acted = client_stop(w, host(w), 60000000);
-    if (!s->acted)
-        return;
-    host(w)->robbed = true;
-    sim_remove_file(&w->sim.machines[0], path);
+    s->acted = client_rob(w, host(w), 60000000);
 }
 
 static void remove_socket(struct world *w, struct story *s)
