@@ -185,6 +185,8 @@ enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err)
     if (rc == FR_OK)
         rc = fr_host_create(&env, &d->links, &d->host, err);
     if (rc == FR_OK)
+        fr_host_lock(d->host, &d->lock_fd);
+    if (rc == FR_OK)
         rc = cli_configure(d, err);
     fr_home_sock(d->home.p, &sock);
     if (rc == FR_OK && sock.bad)

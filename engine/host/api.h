@@ -111,7 +111,8 @@ struct fr_api {
      * its user asks for something now. */
     bool (*identify)(void *self, enum fr_api_secret kind, const char *secret, bool used,
                      struct fr_api_caller *out);
-    bool (*leads)(void *self); /* no other process is known to be the home's host now */
+    /* No other process is the home's host now; asked every few seconds, as a lock may be lost. */
+    bool (*leads)(void *self);
     void *self;
 };
 

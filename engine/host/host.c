@@ -9,6 +9,7 @@
 
 #include "engine/base/log.h"
 #include "engine/store/blob.h"
+#include "engine/store/home.h"
 #include "engine/store/lead.h"
 
 #include <stdarg.h>
@@ -138,6 +139,11 @@ void fr_host_destroy(struct fr_host *host)
     fr_sys.free(host);
 }
 
+void fr_host_lock(struct fr_host *host, int *lock_fd)
+{
+    host->lock_fd = lock_fd;
+}
+
 void fr_host_stay(struct fr_host *host)
 {
     host->stays = true;
@@ -185,11 +191,20 @@ static bool identify(void *host, enum fr_api_secret kind, const char *secret, bo
     return fr_access_identify(((struct fr_host *)host)->access, kind, secret, used, out);
 }
 
-static bool leads(void *host)
+/* It is asked from time to time. */
+static bool leads(void *arg)
 {
+    const struct fr_host *host = arg;
+    struct fr_err err = {0};
     uint32_t epoch;
 
-    return !fr_store_followed(((struct fr_host *)host)->store, &epoch);
+    if (fr_store_followed(host->store, &epoch))
+        return false;
+    if (host->lock_fd == NULL ||
+        fr_home_keep(fr_store_home(host->store), host->lock_fd, &err) == FR_OK)
+        return true;
+    fr_log(FR_LOG_WARN, "host", "lost its lock error=\"%s\"", err.msg);
+    return false;
 }
 
 enum fr_rc fr_host_pages(struct fr_host *host, const char *url, const struct fr_run_shell *shell,

@@ -41,6 +41,8 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
                           struct fr_host **out, struct fr_err *err);
 /* Destroys its runs too; their tasks go on. NULL is fine. */
 void fr_host_destroy(struct fr_host *host);
+/* The home's lock, borrowed: the host takes a new one where somebody has removed that (home.h). */
+void fr_host_lock(struct fr_host *host, int *lock_fd);
 /* Runs of others go on without followers. */
 void fr_host_stay(struct fr_host *host);
 /* Goes on with the runs that the host before drove, and that nobody has left; and with all queued

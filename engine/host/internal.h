@@ -139,6 +139,7 @@ struct fr_host {
     struct fr_run_env env;  /* of its runs */
     struct fr_loop *loop;   /* borrows */
     struct fr_store *store; /* borrows */
+    int *lock_fd;           /* borrows: fr_host_lock() */
     bool stays;
     struct fr_api_stream *streams; /* owns */
     struct host_ring *ring;        /* owns; made with the first stream */

@@ -225,6 +225,23 @@ enum fr_rc fr_home_lead(const char *home, int *fd, struct fr_err *err)
     return rc;
 }
 
+enum fr_rc fr_home_keep(const char *home, int *fd, struct fr_err *err)
+{
+    int named = open_lock(home, O_RDWR, NULL), fresh;
+    struct stat own, other;
+    bool same = named >= 0 && fr_sys.fstat(*fd, &own) == 0 && fr_sys.fstat(named, &other) == 0 &&
+                own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+    enum fr_rc rc = same ? FR_OK : fr_home_lead(home, &fresh, err);
+
+    if (named >= 0)
+        fr_sys.close(named);
+    if (same || rc != FR_OK)
+        return rc;
+    fr_sys.close(*fd);
+    *fd = fresh;
+    return FR_OK;
+}
+
 enum fr_rc fr_home_leader(const char *home, struct fr_home_who *out, struct fr_err *err)
 {
     int fd = open_lock(home, O_RDWR, NULL);

@@ -56,6 +56,10 @@ struct fr_home_who fr_home_self(void);
  * is. FR_BUSY: another process is the host; err names it. */
 enum fr_rc fr_home_lead(const char *home, int *fd, struct fr_err *err);
 
+/* Looks whether the lock that *fd holds still has its name. Where somebody removed that, takes a
+ * new one, which *fd is then. FR_BUSY: another process was faster. */
+enum fr_rc fr_home_keep(const char *home, int *fd, struct fr_err *err);
+
 /* Who the host is. FR_NOTFOUND: the home has none. */
 enum fr_rc fr_home_leader(const char *home, struct fr_home_who *out, struct fr_err *err);
 

@@ -15,10 +15,20 @@ enum fr_rc fr_store_epoch(struct fr_store *st, uint32_t *epoch, struct fr_err *e
 
 enum fr_rc fr_store_lead(struct fr_store *st, uint32_t *epoch, struct fr_err *err)
 {
-    enum fr_rc rc = fr_store_epoch(st, epoch, err);
+    bool writes;
+    enum fr_rc rc;
 
+    st->lead = (struct fr_lead){0};
+    writes = fr_store_begin(st, NULL) == FR_OK;
+    rc = fr_store_epoch(st, epoch, err);
     if (rc == FR_OK)
         st->lead.epoch = *epoch += 1;
+    st->raises = writes && rc == FR_OK &&
+                 fr_sql_run(st, SQL_HOST_SET, NULL, "i", (int64_t)st->lead.epoch) == FR_OK;
+    if (st->raises)
+        (void)fr_store_commit(st, NULL);
+    else if (writes)
+        fr_store_rollback(st);
     return rc;
 }
 

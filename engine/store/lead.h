@@ -6,9 +6,10 @@
 
 #include "engine/store/store.h"
 
-/* This process is the home's host from now on, with an epoch above all before: its first commit
- * raises the home's, and its transactions fail (FR_DENIED) once another host has raised it again.
- */
+/* This process is the home's host from now on, with an epoch above all before. It raises the home's
+ * at once, so that the host before writes nothing behind what is read from now on; where nothing
+ * can be written, its first commit does that. Its transactions fail (FR_DENIED) once another host
+ * has raised it again. */
 enum fr_rc fr_store_lead(struct fr_store *st, uint32_t *epoch, struct fr_err *err);
 /* Whether it still is: for what is written beside the store. */
 bool fr_store_leads(struct fr_store *st);

@@ -143,7 +143,7 @@ static void look_at_socket(struct fr_server *s)
     struct fr_err err = {0};
 
     s->look_ms = fr_sys.mono_ms() + s->look_every_ms;
-    if (owns_socket(s) || !s->api->leads(s->api->self))
+    if (!s->api->leads(s->api->self) || owns_socket(s))
         return;
     while (*at != NULL && (*at)->tcp)
         at = &(*at)->next;

@@ -2,8 +2,8 @@
  * Storms: all flownodes of a machine, or of all, stand still (SIGSTOP) at once or at one of their
  * next records; a moment later every flowrun is killed, some by a power cut of control, or the host
  * stands still and loses its lock; and somebody resumes one of the runs. Then the flownodes go on,
- * one by one, with all that the dead had sent them. The runs that nobody has resumed may hold slots, and what is on its way for them
- * may still start.
+ * one by one, with all that the dead had sent them. The runs that nobody has resumed may hold
+ * slots, and what is on its way for them may still start.
  */
 #ifndef TESTS_FAULT_STORM_H
 #define TESTS_FAULT_STORM_H

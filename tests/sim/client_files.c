@@ -25,6 +25,13 @@ static const char outer[] = "name: outer\n"
                             "tasks:\n"
                             "  o: {on: home, argv: [sim, \"0\", \"0\", nest, /inner.yaml]}\n"
                             "  q: {on: home, needs: [o], argv: [sim, \"100\", \"0\"]}\n";
+/* The inner one comes later. */
+static const char late[] = "name: late\n"
+                           "nodes: [{name: home, executor: local, slots: 1}]\n"
+                           "tasks:\n"
+                           "  w: {on: home, argv: [sim, \"1000\", \"0\"]}\n"
+                           "  o: {on: home, needs: [w], argv: [sim, \"0\", \"0\", nest, "
+                           "/inner.yaml], timeout: 60s}\n";
 /* Its end is committed before its last output comes. */
 static const char loud[] = "name: loud\n"
                            "nodes: [{name: n1, executor: local}]\n"
@@ -32,6 +39,11 @@ static const char loud[] = "name: loud\n"
 static const char hold[] = "name: hold\n"
                            "nodes: [{name: n1, executor: local, slots: 1}]\n"
                            "tasks: {h: {on: n1, argv: [sim, \"5000\", \"0\"]}}\n";
+static const char chain[] = "name: chain\n"
+                            "nodes: [{name: n1, executor: local, slots: 1}]\n"
+                            "tasks:\n"
+                            "  x: {on: n1, argv: [sim, \"2000\", \"0\"]}\n"
+                            "  y: {on: n1, needs: [x], argv: [sim, \"20000\", \"0\"]}\n";
 static const char wait_yaml[] = "name: wait\n"
                                 "nodes: [{name: n2, executor: local}]\n"
                                 "tasks: {w: {on: n2, argv: [sim, \"60000\", \"0\"]}}\n";
@@ -76,10 +88,12 @@ void client_files_put(struct world *w, bool one)
     sim_put_file(control, "/p.yaml", pipeline);
     sim_put_file(control, "/q.yaml", small);
     sim_put_file(control, "/outer.yaml", outer);
+    sim_put_file(control, "/late.yaml", late);
     sim_put_file(control, "/inner.yaml", inner);
     sim_put_file(control, "/loud.yaml", loud);
     sim_put_file(control, "/wait.yaml", wait_yaml);
     sim_put_file(control, "/hold.yaml", hold);
+    sim_put_file(control, "/chain.yaml", chain);
     put_many(control);
     sim_put_file(control, "/two.yaml", two);
     sim_put_file(control, "/gangs.yaml", gangs);

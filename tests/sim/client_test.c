@@ -141,13 +141,24 @@ static void take_lock_away(struct world *w, struct story *s)
     s->acted = client_rob(w, host(w), 60000000);
 }
 
-static void remove_socket(struct world *w, struct story *s)
+static void remove_of_home(struct world *w, const char *name)
 {
     char path[160];
 
-    (void)s;
-    snprintf(path, sizeof(path), "%s/host.sock", w->home);
+    snprintf(path, sizeof(path), "%s/%s", w->home, name);
     sim_remove_file(&w->sim.machines[0], path);
+}
+
+static void remove_socket(struct world *w, struct story *s)
+{
+    (void)s;
+    remove_of_home(w, "host.sock");
+}
+
+static void remove_lock(struct world *w, struct story *s)
+{
+    (void)s;
+    remove_of_home(w, "host.lock");
 }
 
 static void second_follower(struct world *w, struct story *s)
@@ -363,6 +374,23 @@ static void lose_blob(struct world *w, struct story *s)
     fr_buf_finish(&rows);
 }
 
+static void rob_for_another(struct world *w, struct story *s)
+{
+    s->acted = client_rob(w, host(w), 4000000);
+    if (!s->acted)
+        return;
+    another_holds(w, s);
+    w->sim.fault_step = 0;
+}
+
+/* It is the host then, and its run is not there yet. The one before it goes on meanwhile. */
+static void stop_next(struct world *w, struct story *s)
+{
+    s->done = is_marked(w) && client_stop(w, &w->clients[1], 10000000);
+    if (s->done)
+        w->sim.fault_step = UINT64_MAX;
+}
+
 static void int_second(struct world *w, struct story *s)
 {
     (void)s;
@@ -416,6 +444,13 @@ static const struct row rows[] = {
      .records = 3,
      .codes = {ANY, ANY},
      .says = "another flowrun became the host"},
+    {"another takes over from a host that is stopped, and is stopped itself",
+     {{.file = "/chain.yaml"}},
+     .act = rob_for_another,
+     .records = 1,
+     .codes = {7, 0, 0},
+     .says = "another flowrun became the host",
+     .then = stop_next},
     {"another takes over from a host that has a run to begin",
      {{.file = "/p.yaml"}},
      .act = take_lock_at_submit,
@@ -482,6 +517,11 @@ static const struct row rows[] = {
      .records = 1,
      .codes = {0, 0},
      .then = another_comes},
+    {"the host's lock is removed",
+     {{.file = "/late.yaml"}},
+     .act = remove_lock,
+     .records = 1,
+     .codes = {0, 0}},
     {"Ctrl-C at a queued run that no host was asked for",
      {{.file = "/wait.yaml"}},
      .act = another_comes,
