@@ -655,11 +655,11 @@ static void run_seed(struct world *w, uint64_t seed, bool tells, struct sum *sum
 int main(int argc, char **argv)
 {
     /* each of them found a fault once, or finds one that is planted */
-    static const uint64_t found[] = {111,    154,    243,    402,    412,    444,    497,
-                                     690,    704,    822,    858,    1088,   1317,   1469,
-                                     3210,   3637,   10849,  20696,  24502,  50671,  51201,
-                                     51850,  60256,  62820,  103203, 106224, 203152, 303711,
-                                     307950, 311278, 313980, 321467, 322012, 600232, 1001205};
+    static const uint64_t found[] = {
+        111,    154,    243,    402,    412,    444,    497,    690,     704,
+        822,    858,    1088,   1317,   1469,   3210,   3637,   10849,   20696,
+        24502,  50671,  51201,  51850,  60256,  62820,  103203, 106224,  203152,
+        303711, 307950, 311278, 313980, 321467, 322012, 600232, 1001205, 1053627};
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     uint64_t count = argc > 2 ? strtoull(argv[2], NULL, 10) : argc > 1 ? 1 : SEEDS;
     struct world *w = calloc(1, sizeof(*w));
