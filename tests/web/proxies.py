@@ -6,11 +6,12 @@ import http.client
 import http.server
 import os
 import shutil
+import signal
 import subprocess
 import threading
 
 import bed
-from bed import begin, check, clean_page, finish, flow, free_port, log_in, page, same, serve, until, write
+from bed import begin, begin_run, check, clean_page, finish, flow, free_port, log_in, page, same, serve, until, write
 
 DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "docs/page.md")
 KIND = "document.querySelector('.live')?.dataset.kind"
@@ -160,6 +161,26 @@ def behind_nginx(one):
     one.eval("document.querySelector('dialog[open] [type=submit]').click()")
     one.wait("location.pathname === '/flowrun/runs/9' && document.title.startsWith('✓')", what="what is asked there is done")
     clean_page("behind nginx", one)
+    killed(one, link.split("#")[0])
+
+
+def killed(one, at):
+    """The host dies behind nginx, which answers for it meanwhile: the page, its login and the run go on."""
+    write("served/waits.yaml", 'name: waits\ntasks: {t: {run: "until test -e %s/go; do sleep 0.05; done"}}\n' % bed.folder)
+    follower = begin_run("served/waits.yaml")
+    one.go(at + "runs")
+    one.wait(ROW % 10, what="a run that waits")
+    until("it is the host's", lambda: "running" in flow("status", "10"))
+    follower.kill()
+    follower.wait()
+    for _ in range(3):
+        bed.stop_host(signal.SIGKILL)
+        one.wait(KIND + " !== 'live'", what="behind nginx: a host that is gone")
+        serve(bed.host_port, "--base", "/flowrun", "--proxy", "127.0.0.1")
+        one.wait(KIND + " === 'live'", what="behind nginx: the next one")
+    write("go", "")
+    one.wait("document.querySelector('tr.row[data-no=\"10\"] .state').innerText.includes('succeeded')", what="its end")
+    same("nobody had to log in again", one.eval("location.pathname"), "/flowrun/runs")
 
 
 def main():
