@@ -259,6 +259,16 @@ static void test_keys(void)
     fr_api_response_finish(&one);
     fr_api_response_finish(&two);
     check_answer(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"p\"}", 422, "another request");
+    bed_key = "key-2";
+    check_row("an error by a key");
+    one = ask(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"q\"}");
+    two = ask(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"q\"}");
+    CHECK_INT(two.status, 404);
+    CHECK_TEXT(one.type, "application/problem+json");
+    CHECK_TEXT(two.type, one.type);
+    fr_api_response_finish(&one);
+    fr_api_response_finish(&two);
+    bed_key = "key-1";
     check_answer(FR_API_POST, "/api/v1/runs/3/cancel", "{}", 422, "another request");
     caller.name[0] = 'C';
     check_row("the same key of another caller");
