@@ -59,6 +59,8 @@ class Driver:
         a = self.host.ask(method.upper(), full + query, body if method == "get" else body or {}, role, over, headers)
         self.asked.add((method, path))
         self.c.check(a.status == status, "%s: %d, want %d: %s" % (what, a.status, status, a.body[:300]))
+        if status == 401:
+            self.c.check(a.headers.get("www-authenticate") == "Bearer", "%s does not say how to log in" % what)
         for name in ("content-security-policy", "x-content-type-options", "cache-control"):
             self.c.check(name in a.headers, "%s has no %s" % (what, name))
         self.fits(what, operation, a)

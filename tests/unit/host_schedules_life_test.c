@@ -184,8 +184,7 @@ static void test_pause(void)
     until_fires("p", "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2");
 
     check_row("resumed: what was paused stays so");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200,
-                 "\"note\":\"\"");
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200, "\"note\":\"\"");
     set_clock("2026-03-01T05:00Z");
     until_fires("p",
                 "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2, ran 03-01T05:00 run 1");
@@ -515,6 +514,56 @@ static void test_two_hosts(void)
     close_host();
 }
 
+/* ---- by name ---- */
+
+static const struct {
+    const char *text, *want; /* the names of those that move to the front, or the error */
+} named[] = {
+    {NULL, "p/a p/b q/a q/c"},
+    {"p/a", "p/a"},
+    {"p/gone", "p/gone"},
+    {"/f/p.yaml", "p/a p/b p/gone"},
+    {"q", "q/a q/c"},
+    {"b", "p/b"},
+    {"c", "q/c"},
+    {"gone", "there is no schedule 'gone'"},
+    {"old", "there is no schedule 'old'"},
+    {"old/c", "old/c"},
+    {"p/", "there is no schedule 'p/'"},
+    {"a", "2 schedules are called 'a'"},
+};
+
+static void test_named(void)
+{
+    static const struct fr_schedule_row all[] = {
+        {.pipeline = "p", .name = "a", .source = "/f/p.yaml"},
+        {.pipeline = "p", .name = "b", .source = "/f/p.yaml"},
+        {.pipeline = "q", .name = "a", .source = "/f/q.yaml"},
+        {.pipeline = "p", .name = "gone", .source = "/f/p.yaml", .gone_wall = 1},
+        {.pipeline = "q", .name = "c", .source = "/f/q.yaml"},
+        {.pipeline = "old", .name = "c", .source = "/f/old.yaml", .gone_wall = 1},
+    };
+
+    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++) {
+        struct fr_schedule_row list[sizeof(all) / sizeof(all[0])];
+        struct fr_schedule_rows rows = {list, sizeof(all) / sizeof(all[0])};
+        struct fr_buf got = {0};
+        struct fr_err err = {0};
+
+        check_row(named[i].text != NULL ? named[i].text : "all");
+        memcpy(list, all, sizeof(all));
+        fr_buf_text(&got, "");
+        if (fr_schedules_named(&rows, named[i].text, &err) == FR_OK)
+            for (size_t k = 0; k < rows.n; k++)
+                fr_buf_fmt(&got, "%s%s/%s", k > 0 ? " " : "", list[k].pipeline, list[k].name);
+        else
+            fr_buf_fmt(&got, "%.*s", (int)strcspn(err.msg, ":"), err.msg);
+        CHECK_TEXT(got.p, named[i].want);
+        fr_buf_finish(&got);
+    }
+    check_row("");
+}
+
 int main(void)
 {
     struct fr_err err = {0};
@@ -534,6 +583,7 @@ int main(void)
     test_full();
     test_busy();
     test_two_hosts();
+    test_named();
     fr_sys = fr_sys_real;
     fr_arena_finish(&arena);
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
