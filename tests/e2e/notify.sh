@@ -15,7 +15,7 @@ until_true 20 [ -s rx/ports ]
 read -r http smtp < rx/ports
 
 first=AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8= second=c2Vjb25kIHNlY3JldCwgbmV3ZXI=
-export KEY="whsec_$first whsec_$second" SMTP_PASSWORD=planted-password TEAM="http://127.0.0.1:$http/planted-team"
+export KEY="whsec_$first whsec_$second" SMTP_PASSWORD=planted-password TEAM="http://127.0.0.1:$http/planted-team"$'\r\n'
 cat > home/config.yaml <<END
 channels:
   hook: {kind: webhook, url: "http://127.0.0.1:$http/hook", sign_with: {env: KEY}}

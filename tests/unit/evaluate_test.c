@@ -398,6 +398,35 @@ static void test_judged(void)
     }
 }
 
+static const struct {
+    const char *metric;
+    bool accuracy;    /* --compute_accuracy */
+    const char *want; /* NULL: there is such a figure */
+} metrics[] = {
+    {"a_loss", false, NULL},
+    {"eval_b_loss", false, NULL},
+    {"b_accuracy", true, NULL},
+    {"b_accuracy", false, "b_accuracy: the evaluation gives eval_a_loss, eval_b_loss"},
+    {"loss", true, "gives eval_a_loss, eval_a_accuracy, eval_b_loss, eval_b_accuracy"},
+};
+
+static void test_metrics(void)
+{
+    struct tr_eval_set sets[] = {{.name = "a"}, {.name = "b"}};
+
+    for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++) {
+        struct tr_args args = {.metric_for_best_model = metrics[i].metric,
+                               .compute_accuracy = metrics[i].accuracy};
+        struct tr_run r = {.args = &args, .evals = sets, .nevals = 2, .derived = {.eval_every = 1}};
+        struct fr_err err = {0};
+
+        check_row(metrics[i].metric);
+        CHECK_INT(tr_run_check_metric(&r, &err), metrics[i].want != NULL ? FR_USAGE : FR_OK);
+        CHECK(metrics[i].want == NULL || strstr(err.msg, metrics[i].want) != NULL);
+    }
+    check_row("");
+}
+
 static int64_t ticking_ms(void)
 {
     static int64_t now;
@@ -447,6 +476,7 @@ int main(void)
     test_lines();
     test_filled();
     test_judged();
+    test_metrics();
     test_figures();
     if (CHECK_INT(fr_json_load(SOURCE_ROOT "/tests/golden/evaluate.json", 1 << 20, &golden, &err),
                   FR_OK))

@@ -163,6 +163,22 @@ static int replayed(struct bench *b, const struct seen *v, const struct tr_excha
     return (tr_exchange_plan(b->x, &other, true, &rounds, &err) != FR_OK) + (rounds != v->rounds);
 }
 
+/* The rounds of a layer without tokens. */
+static int nothing(struct bench *b, const struct scene *s, const struct tr_exchange_layer *layer)
+{
+    int32_t none = 0;
+    struct tr_view ids = tr_view2(&none, TR_I32, 0, s->K);
+    struct tr_exchange_layer other = *layer;
+    struct fr_err err = {0};
+    int rounds = 0;
+
+    other.plan = 0;
+    if (tr_exchange_begin(b->x, b->q, ids, &other, &err) != FR_OK ||
+        tr_exchange_plan(b->x, &other, false, &rounds, &err) != FR_OK)
+        return -1;
+    return rounds;
+}
+
 /* A forward and its replay: twice the rows, once the choices. y starts at 1 and -1. */
 static void body(struct rank_self *self, void *arg)
 {
@@ -201,6 +217,8 @@ static void body(struct rank_self *self, void *arg)
     tr_exchange_routes(b.x, &v->routes);
     memcpy(v->bytes, b.group->class_bytes, sizeof(v->bytes));
     v->failed += memcmp(v->bytes, b.world.class_bytes, sizeof(v->bytes)) != 0;
+    v->failed += tr_exchange_most_rounds(b.x) != v->rounds || nothing(&b, s, &layer) != 1 ||
+                 tr_exchange_most_rounds(b.x) != v->rounds; /* of a layer, not of the last one */
     bench_end(&b);
 }
 

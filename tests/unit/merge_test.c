@@ -6,6 +6,7 @@
 #include "engine/base/mark.h"
 #include "tests/unit/check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -89,6 +90,41 @@ static bool take(void *arg, struct fr_str lines)
     return true;
 }
 
+static void append(const char *name, const void *p, size_t n)
+{
+    char path[100];
+    FILE *f;
+
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    f = fopen(path, "a");
+    CHECK(f != NULL && fwrite(p, 1, n, f) == n && fclose(f) == 0);
+}
+
+/* What comes later is never shown as of before, whatever is said of its attempt meanwhile. */
+static void test_later(void)
+{
+    static const struct log log = {"a1\n", {{0, 30}}, GOES_ON};
+    static const struct fr_log_mark back = {3, 10};
+    struct fr_buf got = {0};
+    struct fr_merge_opts o = {.put = take, .put_arg = &got, .times = FR_MERGE_MS};
+    struct fr_merge *m = NULL;
+    struct fr_err err = {0};
+
+    check_row("a second look");
+    put(0, &log);
+    CHECK_INT(fr_merge_create(&m, dir, &o, &err), FR_OK);
+    CHECK_INT(fr_merge_add(m, (struct fr_id){.b = {1}}, "a", "0.log", &err), FR_OK);
+    for (int look = 0; look < 2; look++) {
+        fr_merge_set(m, 0, 5, false, false);
+        CHECK_INT(fr_merge_print(m, false, &err), FR_OK);
+        if (look == 0)
+            append("0.log", "a2\n", 3), append("0.log.idx", &back, sizeof(back));
+    }
+    CHECK_TEXT(got.p, "30 a | a1\n30 a | a2\n");
+    fr_merge_destroy(m);
+    fr_buf_finish(&got);
+}
+
 int main(void)
 {
     CHECK(mkdtemp(dir) != NULL);
@@ -117,6 +153,7 @@ int main(void)
         fr_merge_destroy(m);
         fr_buf_finish(&got);
     }
+    test_later();
     CHECK_INT(fr_remove_tree(dir, NULL), FR_OK);
     return check_done();
 }
