@@ -3,6 +3,7 @@
 #include "tests/unit/check.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/pcg.h"
+#include "trainer/data/sampler.h"
 #include "trainer/train/setup.h"
 
 #include "engine/base/file.h"
@@ -254,6 +255,29 @@ static void test_splits(struct tr_tokenizer *t)
     tr_dataset_destroy(d);
 }
 
+/* Of ten records one is dropped: it has a place, and is no sample, of a stream neither. */
+static void test_dropped(struct tr_tokenizer *t)
+{
+    for (int64_t buffer = 0; buffer <= 4; buffer += 4) {
+        struct tr_sampler_opts o = {
+            .batch = 1, .world = 1, .seed = 1, .stream = {.buffer = buffer}};
+        struct tr_sampler *s = NULL;
+        struct tr_dataset *d = NULL;
+        struct fr_err err = {0};
+        int64_t micros = 0, samples = 0;
+
+        check_row(buffer == 0 ? "samples without a dropped record" : "and of a stream");
+        CHECK_INT(load(t, true, NULL, &d, &err), FR_OK);
+        CHECK_INT(tr_dataset_size(d), 10);
+        CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
+        CHECK_INT(tr_sampler_micros(s, 0, &micros, &samples, &err), FR_OK);
+        CHECK_INT(samples, 9);
+        CHECK_INT(micros, 9);
+        tr_sampler_destroy(s);
+        tr_dataset_destroy(d);
+    }
+}
+
 static void put(const char *name, const char *text)
 {
     char path[256];
@@ -485,6 +509,7 @@ int main(void)
     if (CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
                   FR_OK)) {
         test_splits(t);
+        test_dropped(t);
         test_sums(t);
     }
     tr_tokenizer_destroy(t);
