@@ -32,6 +32,7 @@ static void events(void)
     CHECK(reader_has(&r, "HTTP/1.1 200 OK\r\n"));
     CHECK(reader_has(&r, "Content-Type: text/event-stream\r\n"));
     CHECK(reader_has(&r, "Cache-Control: no-store\r\n"));
+    CHECK(reader_has(&r, "X-Accel-Buffering: no\r\n"));
     while (s->drained == 0)
         bed_turn(&b);
     CHECK_INT(send_text(s, "data: 1\n\n"), 0);
