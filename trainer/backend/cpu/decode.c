@@ -68,7 +68,10 @@ CPU_WIDE static void look_up_wide(uint16_t *restrict y, const uint8_t *restrict 
 
 static bool has_wide(void)
 {
-    return __builtin_cpu_supports("x86-64-v4") && cpu_cells_have(true);
+    /* each by its name: gcc 11 does not know that of all of them */
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && cpu_cells_have(true);
 }
 #else
 static void look_up_wide(uint16_t *y, const uint8_t *codes, const uint16_t table[CODES], int64_t n)
