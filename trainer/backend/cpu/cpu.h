@@ -9,9 +9,13 @@
 #include "trainer/backend/backend.h"
 
 /* Kernels are built for any x86-64, for x86-64-v3 (AVX2, FMA) and for x86-64-v4 (AVX-512); the
- * loader picks. */
+ * loader picks. gcc 11 has no picker of levels, only of single features: there AVX2 has no FMA. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CPU_PLAIN)
+#if __GNUC__ < 12
+#define CPU_KERNEL __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
 #define CPU_KERNEL __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#endif
 #else
 #define CPU_KERNEL
 #endif
