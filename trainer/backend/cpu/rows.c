@@ -241,6 +241,13 @@ void cpu_tile_gemm(const struct cpu_tile *t)
                 edge_tile(t, i, t->m - i < MR ? t->m - i : MR, j);
 }
 
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else /* gcc 11 does not have that one */
+typedef int32_t i8 __attribute__((vector_size(32)));
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (i8){__VA_ARGS__})
+#endif
+
 /* An 8 x 8 square, by three rounds of interleaving. */
 CPU_KERNEL static void turn_square(float *dst, int64_t ldd, const float *src, int64_t lds)
 {
@@ -249,20 +256,17 @@ CPU_KERNEL static void turn_square(float *dst, int64_t ldd, const float *src, in
     for (int i = 0; i < 8; i++)
         a[i] = *(const v8 *)(src + i * lds);
     for (int i = 0; i < 8; i += 2) {
-        b[i] = __builtin_shufflevector(a[i], a[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-        b[i + 1] = __builtin_shufflevector(a[i], a[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+        b[i] = SHUFFLE(a[i], a[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        b[i + 1] = SHUFFLE(a[i], a[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
     }
     for (int i = 0; i < 8; i += 4)
         for (int k = 0; k < 2; k++) {
-            a[i + 2 * k] =
-                __builtin_shufflevector(b[i + k], b[i + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            a[i + 2 * k + 1] =
-                __builtin_shufflevector(b[i + k], b[i + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+            a[i + 2 * k] = SHUFFLE(b[i + k], b[i + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            a[i + 2 * k + 1] = SHUFFLE(b[i + k], b[i + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
         }
     for (int i = 0; i < 4; i++) {
-        *(v8 *)(dst + i * ldd) = __builtin_shufflevector(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        *(v8 *)(dst + (i + 4) * ldd) =
-            __builtin_shufflevector(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        *(v8 *)(dst + i * ldd) = SHUFFLE(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        *(v8 *)(dst + (i + 4) * ldd) = SHUFFLE(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
 
