@@ -6,6 +6,7 @@
 
 #include "engine/base/json.h"
 #include "engine/host/outbox.h"
+#include "engine/notify/trace.h"
 #include "engine/spec/config.h"
 
 #include <pthread.h>
@@ -577,6 +578,45 @@ static void test_rollback(void)
     close_host();
 }
 
+/* The trace of a run that waited begins with its wait, which is a span of it. */
+static void test_trace(void)
+{
+    struct fr_run_row row = {.name = "p",
+                             .source = "/p.yaml",
+                             .folder = "/",
+                             .spec_hash = "",
+                             .params = "{}",
+                             .state = "over",
+                             .outcome = "succeeded",
+                             .reason = "",
+                             .origin = "cli",
+                             .who = "",
+                             .queued_wall = 1000,
+                             .started_wall = 6000,
+                             .ended_wall = 9000};
+    struct fr_err err = {0};
+    json_t *doc = NULL;
+    char *text;
+
+    check_row("the trace of a run that waited");
+    reset();
+    begin(CHANNELS);
+    CHECK_INT(fr_id_new(&row.id, &err), FR_OK);
+    CHECK_INT(fr_store_begin(st, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+    CHECK_INT(fr_store_commit(st, &err), FR_OK);
+    CHECK_INT(fr_trace_run(st, &row, &doc, &err), FR_OK);
+    text = json_dumps(doc, JSON_COMPACT);
+    CHECK(strstr(text, "\"startTimeUnixNano\":\"1000000000\","
+                       "\"endTimeUnixNano\":\"9000000000\"") != NULL);
+    CHECK(strstr(text, "\"name\":\"queued\"") != NULL);
+    CHECK(strstr(text, "\"startTimeUnixNano\":\"1000000000\","
+                       "\"endTimeUnixNano\":\"6000000000\"") != NULL);
+    free(text);
+    json_decref(doc);
+    close_host();
+}
+
 int main(void)
 {
     make_home();
@@ -596,6 +636,7 @@ int main(void)
     test_slow();
     test_killed();
     test_rollback();
+    test_trace();
     fr_buf_finish(&receiver.got);
     CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
     return check_done();
