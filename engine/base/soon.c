@@ -70,6 +70,12 @@ static void follow_it(void *arg)
     a->failed = realpath(a->path, a->real) != NULL ? 0 : errno;
 }
 
+enum fr_rc fr_file_silent(const char *path, struct fr_err *err)
+{
+    return fr_fail(err, FR_TIMEOUT, "%s: its file system does not answer within %d s", path,
+                   FR_FILE_SOON_MS / 1000);
+}
+
 /* Else a is its thread's. */
 static enum fr_rc wait_for(struct asked *a, void (*run)(void *arg), const char *path,
                            struct fr_err *err)
@@ -80,8 +86,7 @@ static enum fr_rc wait_for(struct asked *a, void (*run)(void *arg), const char *
         return fr_fail(err, FR_STOPPED, "stopped while it waited for %s", path);
     if (errno == ENOMEM)
         return fr_fail(err, FR_NOMEM, "no thread to look at %s", path);
-    return fr_fail(err, FR_TIMEOUT, "%s: its file system does not answer within %d s", path,
-                   FR_FILE_SOON_MS / 1000);
+    return fr_file_silent(path, err);
 }
 
 enum fr_rc fr_file_read_soon(const char *path, size_t max_bytes, struct fr_buf *out,

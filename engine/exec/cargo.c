@@ -141,8 +141,7 @@ static void look(void *arg)
 
         if (is_making(item) && steps == item->making->steps) {
             leave(item);
-            fr_fail(&item->err, FR_TIMEOUT, "%s: its file system does not answer within %d s",
-                    item->path, FR_FILE_SOON_MS / 1000);
+            fr_file_silent(item->path, &item->err);
             stuck = true;
         } else if (is_making(item)) {
             item->making->steps = steps;

@@ -81,8 +81,7 @@ static void too_long(void *arg)
 {
     struct fr_source *s = arg;
 
-    fr_fail(&s->err, FR_TIMEOUT, "%s: its file system does not answer within %d s", s->r->path,
-            FR_FILE_SOON_MS / 1000);
+    fr_file_silent(s->r->path, &s->err);
     leave(s);
     s->more(s->arg);
 }
