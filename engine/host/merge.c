@@ -261,6 +261,14 @@ static enum fr_rc fill(struct source *s, struct window *w, bool last, bool *read
     }
 }
 
+/* When the newest byte of the tail came, if the next line lies in it; else 0. */
+static int64_t tail_ms(const struct source *s)
+{
+    bool in_tail = s->newest.used && !s->newest.in_log && s->at >= s->newest.h.head;
+
+    return in_tail ? s->newest.h.ms : 0;
+}
+
 /* Sets the time of the next line from the newest mark at or before its offset. */
 static void stamp(struct source *s, const struct window *w)
 {
@@ -271,9 +279,8 @@ static void stamp(struct source *s, const struct window *w)
     }
     if (s->mark.ms > s->line_ms)
         s->line_ms = s->mark.ms;
-    if (s->newest.used && !s->newest.in_log && s->at >= s->newest.h.head &&
-        s->newest.h.ms > s->line_ms)
-        s->line_ms = s->newest.h.ms;
+    if (tail_ms(s) > s->line_ms)
+        s->line_ms = tail_ms(s);
 }
 
 /* ---- in order ---- */
@@ -448,6 +455,7 @@ static enum fr_rc print_lines(struct fr_merge *m, size_t place, struct fr_err *e
         s->at = w->start + w->cut;
         ready = false; /* further lines must be whole */
     } while (!again && w->cut < w->text.n && (s->mark_end == 0 || s->at < s->mark_end) &&
+             tail_ms(s) <= s->line_ms &&
              (m->heap.n == 0 || fr_heap_before(entry_of(m, place), m->heap.v[0])));
     if (m->out.bad)
         return fr_fail(err, FR_NOMEM, "no memory for a line");
