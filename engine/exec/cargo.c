@@ -1,4 +1,4 @@
-/* What is shipped from control: files and folders in threads, programs in slices, each once. */
+/* What is shipped from control: files and folders in threads, programs in slices. */
 #include "engine/exec/cargo.h"
 
 #include "engine/base/sys.h"
@@ -13,6 +13,8 @@ enum {
 /* ---- files and folders ---- */
 
 struct fr_cargo_making {
+    struct fr_cargo_making *next; /* made before */
+    uint64_t turn;                /* in which it was begun */
     struct fr_work work;
     struct fr_cargo_item *item; /* borrows; the thread does not touch it */
     struct fr_manifest manifest;  /* owns */
@@ -37,11 +39,6 @@ static void make_it(void *arg)
     (void)fr_manifest_make(&m->manifest, &m->err);
 }
 
-static bool is_making(const struct fr_cargo_item *item)
-{
-    return item->making != NULL && item->manifest == NULL;
-}
-
 static void start_some(struct fr_cargo *c);
 
 static void tell(struct fr_cargo *c)
@@ -56,11 +53,15 @@ static void made(void *arg)
     struct fr_cargo_making *m = arg;
     struct fr_cargo_item *item = m->item;
 
-    if (m->err.rc == FR_OK) {
+    item->making = NULL;
+    if (m->err.rc == FR_OK && !m->manifest.same) {
+        m->next = item->made;
+        item->made = m;
         item->manifest = &m->manifest;
     } else {
         item->err = m->err;
-        item->making = NULL;
+        if (m->err.rc == FR_OK)
+            item->made->turn = m->turn;
         free_making(m);
     }
     tell(item->cargo);
@@ -75,6 +76,8 @@ static bool ask(struct fr_cargo_making *m, const struct fr_cargo_item *item)
     l->exclude = fr_arena_array(&l->arena, n + 1, sizeof(*l->exclude));
     if (l->path == NULL || l->exclude == NULL)
         return false;
+    if (item->made != NULL)
+        memcpy(l->looks, item->made->manifest.looks, sizeof(l->looks));
     for (; l->n_exclude < n; l->n_exclude++)
         if ((l->exclude[l->n_exclude] = fr_arena_dup(&l->arena, item->exclude->v[l->n_exclude])) ==
             NULL)
@@ -90,6 +93,7 @@ static enum fr_rc start(struct fr_cargo_item *item)
         return fr_fail(&item->err, FR_NOMEM, "no memory for files to ship");
     memset(m, 0, sizeof(*m));
     m->item = item;
+    m->turn = item->cargo->turn;
     m->work = (struct fr_work){.run = make_it, .over = made, .drop = free_making, .arg = m};
     if (!ask(m, item)) {
         free_making(m);
@@ -108,9 +112,10 @@ static void start_some(struct fr_cargo *c)
     size_t n = 0;
 
     for (struct fr_cargo_item *item = c->items; item != NULL; item = item->next)
-        n += is_making(item);
+        n += item->making != NULL;
     for (struct fr_cargo_item *item = c->items; item != NULL && n < THREADS; item = item->next)
-        if (item->making == NULL && item->err.rc == FR_OK) {
+        if (item->wanted && item->making == NULL && item->err.rc == FR_OK) {
+            item->wanted = false;
             if (start(item) == FR_OK)
                 n++;
             else
@@ -125,9 +130,8 @@ static void leave(struct fr_cargo_item *item)
     struct fr_cargo_making *m = item->making;
 
     item->making = NULL;
-    if (m != NULL && (item->manifest != NULL || fr_loop_forget(item->cargo->loop, &m->work)))
+    if (m != NULL && fr_loop_forget(item->cargo->loop, &m->work))
         free_making(m);
-    item->manifest = NULL;
 }
 
 /* What has not got on since the last time does not. */
@@ -137,13 +141,13 @@ static void look(void *arg)
     bool stuck = false;
 
     for (struct fr_cargo_item *item = c->items; item != NULL; item = item->next) {
-        unsigned long long steps = is_making(item) ? item->making->manifest.steps : 0;
+        unsigned long long steps = item->making != NULL ? item->making->manifest.steps : 0;
 
-        if (is_making(item) && steps == item->making->steps) {
+        if (item->making != NULL && steps == item->making->steps) {
             leave(item);
             fr_file_silent(item->path, &item->err);
             stuck = true;
-        } else if (is_making(item)) {
+        } else if (item->making != NULL) {
             item->making->steps = steps;
         }
     }
@@ -181,6 +185,13 @@ static struct fr_cargo_item *add_item(struct fr_cargo *c, const char *path,
     return *at = item;
 }
 
+/* What was begun before what asks may have been read before a change that this waits for. */
+static bool is_fresh(const struct fr_cargo_item *item)
+{
+    return item->made != NULL &&
+           (item->manifest->kept || item->made->turn >= item->cargo->since);
+}
+
 enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_excludes *exclude,
                          struct fr_cargo_item **out, struct fr_err *err)
 {
@@ -191,14 +202,16 @@ enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_e
         item = item->next;
     if (item == NULL && (item = add_item(c, path, exclude)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for files to ship");
-    if (item->making == NULL && item->err.rc == FR_OK)
+    if (!is_fresh(item) && item->making == NULL && item->err.rc == FR_OK) {
+        item->wanted = true;
         start_some(c);
-    if (item->err.rc != FR_OK) {
+    }
+    if (!is_fresh(item) && item->err.rc != FR_OK) {
         *err = item->err;
         return err->rc;
     }
     *out = item;
-    return item->manifest != NULL ? FR_OK : fr_fail(err, FR_BUSY, "%s is being hashed", path);
+    return is_fresh(item) ? FR_OK : fr_fail(err, FR_BUSY, "%s is being hashed", path);
 }
 
 /* ---- programs ---- */
@@ -314,11 +327,8 @@ bool fr_cargo_step(struct fr_cargo *c)
 
 void fr_cargo_forget(struct fr_cargo *c)
 {
-    for (struct fr_cargo_item **p = &c->items; *p != NULL;)
-        if ((*p)->err.rc != FR_OK)
-            *p = (*p)->next;
-        else
-            p = &(*p)->next;
+    for (struct fr_cargo_item *item = c->items; item != NULL; item = item->next)
+        item->err = (struct fr_err){0};
     for (struct fr_cargo_program *b = c->programs; b != NULL; b = b->next)
         if (b->err.rc != FR_OK)
             forget_bundle(b);
@@ -326,8 +336,11 @@ void fr_cargo_forget(struct fr_cargo *c)
 
 void fr_cargo_finish(struct fr_cargo *c)
 {
-    for (struct fr_cargo_item *item = c->items; item != NULL; item = item->next)
+    for (struct fr_cargo_item *item = c->items; item != NULL; item = item->next) {
         leave(item);
+        for (struct fr_cargo_making *m; (m = item->made) != NULL; free_making(m))
+            item->made = m->next;
+    }
     for (struct fr_cargo_program *b = c->programs; b != NULL; b = b->next)
         fr_bundle_finish(&b->bundle);
     if (c->timer != NULL)

@@ -1,7 +1,8 @@
 /*
- * What is shipped from control: files, folders and programs, made ready for a put, once. Files and
- * folders are listed and hashed in threads: there may be much, or their file system does not
- * answer. Programs, which are our own, are hashed in slices.
+ * What is shipped from control: files, folders and programs, made ready for a put. Files and
+ * folders are listed in threads, for all starts of one turn at once, and hashed where they
+ * changed: there may be much, or their file system does not answer. Programs, which are our own,
+ * are hashed in slices, once.
  */
 #ifndef FR_EXEC_CARGO_H
 #define FR_EXEC_CARGO_H
@@ -17,8 +18,10 @@ struct fr_cargo_item { /* a file or a folder */
     struct fr_cargo *cargo;
     const char *path;                  /* control's, absolute */
     const struct fr_excludes *exclude; /* as given; NULL: none */
-    struct fr_cargo_making *making;    /* owns; a thread's while that is at it; NULL: waits */
-    const struct fr_manifest *manifest;  /* what it made, in there; NULL: it is not ready */
+    struct fr_cargo_making *made;      /* owns; the newest, and older ones that starts hold */
+    const struct fr_manifest *manifest; /* of the newest; NULL: there is none yet */
+    struct fr_cargo_making *making;    /* owns; a thread's; NULL: none is at it */
+    bool wanted;                       /* a thread is to begin */
     struct fr_err err; /* why it cannot be shipped: for all who wait for it, then it is reset */
 };
 
@@ -48,13 +51,16 @@ struct fr_cargo {
     struct fr_cargo_item *items;
     struct fr_cargo_program *programs;
     struct fr_timer *timer; /* owns */
+    uint64_t turn;          /* its user counts on: what was read in an earlier turn may be old */
+    uint64_t since;         /* the first turn in which what is asked for may have been read */
     bool news;              /* something is complete, or has failed */
 };
 
-/* The file or folder, ready to be put, without what the patterns of exclude (NULL: none) and of its
- * own FR_IGNORE_FILE leave out; exclude is borrowed for the cargo's life. FR_BUSY: a thread is at
- * it; ask again once fr_cargo_step() returns true. FR_NOTFOUND, FR_DENIED, FR_IO, FR_TIMEOUT
- * (nothing of it came within FR_FILE_SOON_MS) name the file. */
+/* The file or folder as it lay there in turn c->since or later, ready to be put, without what the
+ * patterns of exclude (NULL: none) and of its own FR_IGNORE_FILE leave out; exclude is borrowed for
+ * the cargo's life, and manifests stay as long. FR_BUSY: a thread is at it; ask again once
+ * fr_cargo_step() returns true. FR_NOTFOUND, FR_DENIED, FR_IO, FR_TIMEOUT (nothing of it came
+ * within FR_FILE_SOON_MS) name the file. */
 enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_excludes *exclude,
                          struct fr_cargo_item **out, struct fr_err *err);
 /* The program; ship: made into a bundle. FR_BUSY: each fr_cargo_step() hashes a slice of it. */

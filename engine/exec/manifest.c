@@ -11,6 +11,7 @@ enum {
     DEPTH_MAX = 32,
     IGNORE_MAX = 64 << 10, /* bytes of FR_IGNORE_FILE */
     PIECE_BYTES = 64 << 10, /* hashed in one step */
+    TICK_S = 2,             /* at most: of the clock of a file system */
 };
 
 static const struct fr_manifest_copy *copy_of(const struct fr_manifest *l, const char *path)
@@ -36,29 +37,35 @@ static enum fr_rc hash_file(struct fr_manifest *l, const char *path, char hash[F
     return rc;
 }
 
+static void note_looks(struct fr_manifest *l, const struct fr_exec_file *f, const struct stat *st)
+{
+    fr_buf_fmt(&l->seen, "%llu %llu %llu %lld.%ld %lld.%ld %o %s//%s\n",
+               (unsigned long long)st->st_dev, (unsigned long long)st->st_ino,
+               (unsigned long long)st->st_size, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec,
+               (long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec, f->mode, f->local, f->path);
+    if (st->st_ctim.tv_sec > l->newest_s)
+        l->newest_s = st->st_ctim.tv_sec;
+}
+
 static enum fr_rc add_file(struct fr_manifest *l, const char *path,
                            const struct fr_manifest_copy *copy, const char *rel, struct fr_err *err)
 {
     struct fr_exec_file *files = fr_arena_grow(&l->arena, l->files, l->n, sizeof(*files));
-    char *hash = fr_arena_alloc(&l->arena, FR_SHA256_TEXT);
     struct stat st;
-    enum fr_rc rc;
 
-    if (files == NULL || hash == NULL)
+    if (files == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a file to ship");
     l->files = files;
     if (copy != NULL)
         path = copy->at;
     if (fr_sys.lstat(path, &st) != 0)
         return fr_fail_errno(err, errno, "looking at %s", path);
-    if ((rc = hash_file(l, path, hash, err)) != FR_OK)
-        return rc;
-    files[l->n++] = (struct fr_exec_file){
+    files[l->n] = (struct fr_exec_file){
         .local = path,
         .path = rel,
-        .sha256 = hash,
         .size = (uint64_t)st.st_size,
         .mode = ((copy != NULL ? copy->mode : st.st_mode) & 0111) != 0 ? 0755 : 0644};
+    note_looks(l, &files[l->n++], &st);
     return FR_OK;
 }
 
@@ -123,6 +130,29 @@ static enum fr_rc visit(struct fr_manifest *l, const char *path, const char *rel
     return visit_folder(l, path, rel, depth, err);
 }
 
+/* Hashes all, unless they look as before. A file that was changed a moment ago may change again and
+ * look the same: its clock has ticks. */
+static enum fr_rc hash_all(struct fr_manifest *l, int64_t began_s, struct fr_err *err)
+{
+    char looks[FR_SHA256_TEXT] = "";
+    enum fr_rc rc = FR_OK;
+
+    if (l->seen.bad)
+        return fr_fail(err, FR_NOMEM, "no memory for files to ship");
+    if (l->newest_s < began_s - TICK_S)
+        fr_sha256(l->seen.p != NULL ? l->seen.p : "", l->seen.n, looks);
+    l->same = looks[0] != '\0' && strcmp(looks, l->looks) == 0;
+    memcpy(l->looks, looks, sizeof(looks));
+    for (size_t i = 0; !l->same && rc == FR_OK && i < l->n; i++) {
+        char *hash = fr_arena_alloc(&l->arena, FR_SHA256_TEXT);
+
+        rc = hash != NULL ? hash_file(l, l->files[i].local, hash, err)
+                          : fr_fail(err, FR_NOMEM, "no memory for a file to ship");
+        l->files[i].sha256 = hash;
+    }
+    return rc;
+}
+
 /* The hash of all names, modes and contents stands in front of each path. */
 static enum fr_rc name_all(struct fr_manifest *l, struct fr_err *err)
 {
@@ -166,15 +196,20 @@ static enum fr_rc read_ignore(struct fr_manifest *l, struct fr_err *err)
 enum fr_rc fr_manifest_make(struct fr_manifest *l, struct fr_err *err)
 {
     const char *slash = strrchr(l->path, '/');
+    int64_t began_s = fr_sys.wall_ms() / 1000;
     struct stat st = {0};
     enum fr_rc rc = FR_OK;
 
-    if (copy_of(l, l->path) == NULL && fr_sys.lstat(l->path, &st) != 0)
+    l->kept = copy_of(l, l->path) != NULL;
+    if (!l->kept && fr_sys.lstat(l->path, &st) != 0)
         return fr_fail_errno(err, errno, "%s, which is to be shipped", l->path);
     l->folder = S_ISDIR(st.st_mode);
     if (l->folder)
         rc = read_ignore(l, err);
     if (rc == FR_OK)
         rc = visit(l, l->path, l->folder ? "" : slash != NULL ? slash + 1 : l->path, 0, err);
-    return rc == FR_OK ? name_all(l, err) : rc;
+    if (rc == FR_OK)
+        rc = hash_all(l, began_s, err);
+    fr_buf_finish(&l->seen);
+    return rc == FR_OK && !l->same ? name_all(l, err) : rc;
 }

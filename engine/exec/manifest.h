@@ -24,13 +24,18 @@ struct fr_manifest {
     size_t n_exclude;
     struct fr_manifest_copy *copies;
     size_t n_copies;
+    char looks[FR_SHA256_TEXT]; /* of the one made before; "": unknown. Then of this one */
     atomic_ullong steps; /* files looked at and pieces hashed so far: who waits may look */
     /* what was found */
+    bool same; /* looks as before, so it was not hashed */
+    bool kept; /* a copy of it is: it cannot change */
     bool folder;
     struct fr_ignore ignore;
     struct fr_exec_file *files; /* paths start with the hash */
     size_t n;
     char hash[FR_SHA256_TEXT]; /* of all names, modes and contents */
+    struct fr_buf seen;        /* inside: what looks is the hash of */
+    int64_t newest_s;          /* inside: change of the newest file */
 };
 
 /* Patterns in the folder's own FR_IGNORE_FILE come before those of exclude. FR_NOTFOUND, FR_DENIED,

@@ -161,6 +161,14 @@ static enum fr_rc open_source(struct fr_xfer *x, struct fr_err *err)
     return fr_source_open(x->use->ch->ex->loop, f->local, more, x, &x->source, err);
 }
 
+/* It was read when it was hashed: the next try ships what is there then. */
+static enum fr_rc changed(const struct fr_exec_file *f, struct fr_err *err)
+{
+    struct fr_err why = *err;
+
+    return fr_fail(err, FR_IO, "%s changed while it was shipped: %s", f->local, why.msg);
+}
+
 /* Sends one piece, or waits for it. */
 static enum fr_rc send_piece(struct fr_chan *ch, struct fr_xfer *x, size_t max, struct fr_err *err)
 {
@@ -173,6 +181,8 @@ static enum fr_rc send_piece(struct fr_chan *ch, struct fr_xfer *x, size_t max, 
     if (f->local != NULL)
         rc = fr_source_bytes(x->source, x->offset, &bytes, err);
     x->reading = rc == FR_OK && bytes.n == 0;
+    if (rc == FR_NOTFOUND || rc == FR_USAGE) /* of no file, or of what is none */
+        return changed(f, err);
     if (rc != FR_OK || x->reading)
         return rc;
     if (bytes.n > left)
@@ -286,9 +296,12 @@ static struct fr_xfer *find(struct fr_chan *ch, uint64_t ref)
 static void on_xfer_error(struct fr_chan *ch, struct fr_xfer *x, const struct fr_error *e)
 {
     struct fr_err err = {0};
+    const struct fr_exec_file *f = x->is_put ? &x->files[x->at] : NULL;
 
     fr_fail(&err, e->rc == 0 || e->rc > FR_BUG ? FR_PROTO : (enum fr_rc)e->rc, "%s: %.*s",
-            x->is_put ? x->files[x->at].path : x->path, (int)e->text.n, e->text.p);
+            f != NULL ? f->path : x->path, (int)e->text.n, e->text.p);
+    if (f != NULL && f->local != NULL && e->rc == FR_CORRUPT)
+        changed(f, &err);
     x->active = false; /* the node has dropped it */
     fr_xfer_fail(ch, x, &err);
 }

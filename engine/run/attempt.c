@@ -46,6 +46,38 @@ void run_start_failed(struct fr_run *run, struct run_attempt *at, const struct f
         run->events[n].no_retry = is_permanent(err->rc);
 }
 
+/* ---- refs ---- */
+
+uint64_t run_job_add(struct fr_run *run, struct run_attempt *at)
+{
+    struct run_job *job = fr_sys.alloc(sizeof(*job));
+
+    if (job == NULL)
+        return 0;
+    *job = (struct run_job){run->jobs, ++run->last_ref, at};
+    run->jobs = job;
+    return job->ref;
+}
+
+struct run_job *run_job_find(struct fr_run *run, uint64_t ref)
+{
+    for (struct run_job *job = run->jobs; job != NULL; job = job->next)
+        if (job->ref == ref)
+            return job;
+    return NULL;
+}
+
+void run_job_drop(struct fr_run *run, struct run_job *job)
+{
+    for (struct run_job **p = &run->jobs; *p != NULL; p = &(*p)->next) {
+        if (*p == job) {
+            *p = job->next;
+            fr_sys.free(job);
+            return;
+        }
+    }
+}
+
 /* ---- events ---- */
 
 static enum fr_cause cause_of(uint32_t end)

@@ -362,6 +362,7 @@ enum fr_rc fr_run_drain(struct fr_run *run, int64_t now, struct fr_err *err)
     enum fr_rc rc = FR_OK;
 
     run->sent_early = false;
+    run->cargo.turn++;
     if (!run->fatal) {
         take_inputs(run, now);
         rc = apply_all(run, err);

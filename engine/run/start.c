@@ -12,6 +12,7 @@ struct run_start {
     bool gang;
     bool asking;    /* commands of secrets have not all answered */
     bool hashing;   /* what it ships is not hashed yet */
+    uint64_t since; /* the cargo's turn from which on what it ships is read; 0: not begun */
     size_t own_put; /* what it had before prepare() */
     const struct run_shipped *own_shipped;
     struct run_order order;
@@ -45,38 +46,6 @@ void run_start_drop(struct fr_run *run, struct run_start *s)
     drop_with(s);
     fr_arena_finish(&s->arena);
     fr_sys.free(s);
-}
-
-/* ---- refs ---- */
-
-uint64_t run_job_add(struct fr_run *run, struct run_attempt *at)
-{
-    struct run_job *job = fr_sys.alloc(sizeof(*job));
-
-    if (job == NULL)
-        return 0;
-    *job = (struct run_job){run->jobs, ++run->last_ref, at};
-    run->jobs = job;
-    return job->ref;
-}
-
-struct run_job *run_job_find(struct fr_run *run, uint64_t ref)
-{
-    for (struct run_job *job = run->jobs; job != NULL; job = job->next)
-        if (job->ref == ref)
-            return job;
-    return NULL;
-}
-
-void run_job_drop(struct fr_run *run, struct run_job *job)
-{
-    for (struct run_job **p = &run->jobs; *p != NULL; p = &(*p)->next) {
-        if (*p == job) {
-            *p = job->next;
-            fr_sys.free(job);
-            return;
-        }
-    }
 }
 
 /* ---- what is needed ---- */
@@ -471,6 +440,9 @@ static void prepare(struct fr_run *run, struct run_attempt *at)
     struct fr_err err;
     enum fr_rc rc;
 
+    if (s->since == 0)
+        s->since = run->cargo.turn;
+    run->cargo.since = s->since;
     s->own_put = s->n_put;
     s->own_shipped = s->order.shipped;
     if ((rc = need_with(run, at, s, &err)) == FR_OK &&

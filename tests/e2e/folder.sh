@@ -42,6 +42,24 @@ same "a file without a path" $? 2
 has "… is named" out "wrong.yaml:1:26: a file needs the key 'path'"
 has "… and a wrong key" out "a file has no key 'excludes'; did you mean 'exclude'?"
 
+# What is shipped is what lies there when the task starts, also where the run shipped it before.
+cat > change.yaml <<'END'
+nodes: [{name: n1, executor: local}, {name: n2, executor: local}]
+env: {W: "${{ env.W }}"}
+tasks:
+  one: {on: n1, run: "mkdir $W/made; echo one > $W/made/f; cp $W/made/f $W/single"}
+  first: {on: n1, needs: [one], files: {d: made, f: single}, run: "cat d/f f"}
+  two: {on: n1, needs: [first], run: "echo two > $W/made/f; cp $W/made/f $W/single"}
+  there: {on: n1, needs: [two], files: {d: made, f: single}, run: "cat d/f f"}
+  elsewhere: {on: n2, needs: [two], files: {d: made, f: single}, run: "cat d/f f"}
+END
+timeout 60 "$flowrun" change.yaml > out 2>&1
+same "files that change in a run" $? 0
+for t in first@n1:one there@n1:two elsewhere@n2:two; do
+    same "… what ${t%:*} has" "$(grep -cx ".* ${t%:*} | ${t#*:}" out)" 2
+done
+for f in made single; do has "… that $f differs is said" out "$work/$f is not as this run shipped it first"; done
+
 # The work folder of the inventory is one folder for all who read its name, and made when it is not there.
 mkdir -p user
 at() { printf 'name: work\nnodes: [{name: n1, work: "%s"}]\ntasks:\n  a: {run: "umask; mkdir -p $FLOWRUN_WORK/out; echo kept > $FLOWRUN_WORK/out/f"}\n  b: {needs: [a], env: {HOME: /elsewhere}, run: "cd /; pwd; cat $FLOWRUN_WORK/out/f; echo at $FLOWRUN_WORK"}\n' "$1" > work.yaml; }

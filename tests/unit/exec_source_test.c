@@ -134,6 +134,41 @@ static void test_put_again(void)
     peer_run(&w);
 }
 
+/* A file that was hashed, and is another one when it is sent, or none. */
+static void test_put_changed(void)
+{
+    static struct peer_world w;
+    struct fr_msg credit = {.type = FR_MSG_CREDIT, .credit = {50000}};
+    struct fr_msg wrong = {.type = FR_MSG_ERROR};
+    struct peer *p = &w.nodes[0];
+    const struct fr_exec_event *ev;
+    const struct fr_msg *m;
+
+    check_row("a file with other bytes than were hashed");
+    peer_setup(&w, 1);
+    peer_connect(&w, 0);
+    peer_say(p, &credit);
+    begin_put(&w, &w.ex, small_file, 5);
+    if (CHECK((m = peer_got(p, FR_MSG_PUT_DATA)) != NULL))
+        wrong.error = (struct fr_error){m->put_data.ref, FR_CORRUPT, FR_STR("arrived otherwise")};
+    peer_say(p, &wrong);
+    peer_run(&w);
+    if (CHECK((ev = peer_event(&w, FR_EXEC_FAILED)) != NULL)) {
+        CHECK(strstr(ev->err.msg, small_file) != NULL);
+        CHECK(strstr(ev->err.msg, "changed while it was shipped") != NULL);
+        CHECK(strstr(ev->err.msg, "arrived otherwise") != NULL);
+    }
+    check_row("a file that is gone, and one that is a folder now: the next try may find another");
+    for (int i = 0; i < 2; i++) {
+        begin_put(&w, &w.ex, i == 0 ? "/nonexistent/f" : dir, 5);
+        if (CHECK((ev = peer_event(&w, FR_EXEC_FAILED)) != NULL)) {
+            CHECK_INT(ev->err.rc, FR_IO);
+            CHECK(strstr(ev->err.msg, "changed while it was shipped") != NULL);
+        }
+    }
+    peer_finish(&w);
+}
+
 /* ---- what is listed and hashed ---- */
 
 static bool no_copies(void *arg, const char *path, struct fr_manifest *out)
@@ -203,6 +238,87 @@ static void test_cargo(void)
     fr_arena_finish(&arena);
 }
 
+static int reads;
+
+static ssize_t count_reads(int fd, void *p, size_t n)
+{
+    reads++;
+    return fr_sys_real.read(fd, p, n);
+}
+
+static int64_t later(void)
+{
+    return fr_sys_real.wall_ms() + 10000;
+}
+
+/* The item for what starts in that turn, which waits until it is there. */
+static struct fr_cargo_item *item_in(struct peer_world *w, struct fr_cargo *c, uint64_t since)
+{
+    struct fr_cargo_item *item = NULL;
+    struct fr_err err;
+
+    reads = 0;
+    fr_sys.read = count_reads;
+    c->since = since;
+    for (int i = 0; i < 9 && fr_cargo_path(c, small_file, NULL, &item, &err) == FR_BUSY; i++)
+        peer_run(w);
+    fr_sys.read = fr_sys_real.read;
+    CHECK(fr_cargo_path(c, small_file, NULL, &item, &err) == FR_OK);
+    return item;
+}
+
+static void test_changes(void)
+{
+    static struct peer_world w;
+    struct fr_arena arena = {0};
+    struct fr_cargo c = {
+        .arena = &arena, .loop = &w.loop.loop, .copies = no_copies, .ready = on_ready};
+    const struct fr_manifest *first, *second;
+    struct fr_cargo_item *item;
+    struct fr_err err;
+
+    check_row("all starts of a turn share what was read");
+    peer_setup(&w, 1);
+    c.turn = 1;
+    first = item_in(&w, &c, 1)->manifest;
+    CHECK(reads > 0 && first->files[0].size == 5);
+    CHECK(item_in(&w, &c, 1)->manifest == first && reads == 0);
+    check_row("it may change a moment after it was changed");
+    c.turn = 2;
+    CHECK(item_in(&w, &c, 2)->manifest->files[0].size == 5 && reads > 0);
+    check_row("a file that looks the same is not read again");
+    fr_sys.wall_ms = later;
+    c.turn = 3;
+    first = item_in(&w, &c, 3)->manifest;
+    c.turn = 4;
+    CHECK(item_in(&w, &c, 4)->manifest == first && reads == 0);
+    check_row("one that was changed meanwhile is, for who starts then");
+    CHECK_INT(fr_file_write(small_file, "HELLO", 5, 0600, NULL), FR_OK);
+    CHECK(item_in(&w, &c, 4)->manifest == first && reads == 0);
+    c.turn = 6;
+    second = item_in(&w, &c, 6)->manifest;
+    CHECK(second != first && strcmp(second->hash, first->hash) != 0);
+    CHECK_TEXT(first->files[0].local, second->files[0].local);
+    check_row("so is one that is being read for an earlier start");
+    c.turn = 7;
+    c.since = 7;
+    w.loop.hangs = true;
+    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_BUSY);
+    w.loop.hangs = false;
+    c.turn = c.since = 8;
+    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_BUSY);
+    peer_release(&w);
+    peer_run(&w);
+    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_BUSY);
+    c.since = 7;
+    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_OK);
+    fr_sys.wall_ms = fr_sys_real.wall_ms;
+    fr_cargo_finish(&c);
+    peer_run(&w);
+    peer_finish(&w);
+    fr_arena_finish(&arena);
+}
+
 static void test_slow_cargo(void)
 {
     static struct peer_world w;
@@ -250,7 +366,9 @@ int main(void)
     make_files();
     test_put();
     test_put_again();
+    test_put_changed();
     test_cargo();
+    test_changes();
     test_slow_cargo();
     fr_remove_tree(dir, NULL);
     return check_done();
