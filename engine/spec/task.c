@@ -137,16 +137,18 @@ static void read_in(struct loader *l, const struct fr_yaml *y, struct fr_task *t
         unknown_task(l, y, name);
 }
 
+/* Whether each part is a name; the node takes no other path. */
 static bool inside(const char *path)
 {
-    if (path[0] == '/' || path[0] == '\0')
-        return false;
-    for (const char *p = path; p != NULL; p = strchr(p, '/')) {
-        p += p[0] == '/';
-        if (p[0] == '.' && p[1] == '.' && (p[2] == '/' || p[2] == '\0'))
+    for (const char *p = path;; p++) {
+        size_t n = strcspn(p, "/");
+
+        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
             return false;
+        p += n;
+        if (*p == '\0')
+            return true;
     }
-    return true;
 }
 
 /* "node:PATH" is copied by the node, which may be this machine. */
@@ -202,7 +204,8 @@ static void read_files(struct loader *l, const struct fr_yaml *y, const struct f
             continue;
         if (!inside(files[i].name))
             complain(l, pos_of_key(l, &y->pairs[i]),
-                     &(struct hint){.expected = "a path inside it, without '..'"},
+                     &(struct hint){.expected =
+                                        "a path inside it, without '.', '..' and needless slashes"},
                      "'%s' is not in the attempt's folder", files[i].name);
         if (source->expr == NULL && source->s[0] == '\0')
             complain(l, source->pos, &(struct hint){.expected = "a path, or node:/path"},

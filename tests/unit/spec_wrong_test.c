@@ -7,6 +7,9 @@
 #define WORK_WANTED "; expected a path of the node: /DIR, or ~/DIR below the user's home there"
 #define NAME "a letter, then letters, digits, '_' and '-', at most 64"
 #define LABEL "letters, digits, '_', '-' and '.', at most 64"
+#define NO_PLACE                                                                                   \
+    " is not in the attempt's folder; expected a path inside it, without '.', '..' and needless "  \
+    "slashes"
 #define X65 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 #define AROUND "when has text around ${{ }}; expected "
 #define ALONE "one expression alone, like when: params.name == 'text'"
@@ -429,10 +432,12 @@ static const struct {
      "signal, timeout, oom, start_failed, node_lost, lost or unreachable\n"
      "p.yaml:1:79: delay is '10'; expected a duration like 10s or 1h30m"},
     {"files", "tasks: {a: {run: x, files: {../x: y, /etc/z: z, ok: ''}}}",
-     "p.yaml:1:29: '../x' is not in the attempt's folder; expected a path inside it, without '..'\n"
-     "p.yaml:1:38: '/etc/z' is not in the attempt's folder; expected a path inside it, without "
-     "'..'\n"
+     "p.yaml:1:29: '../x'" NO_PLACE "\np.yaml:1:38: '/etc/z'" NO_PLACE "\n"
      "p.yaml:1:53: file 'ok' comes from nowhere; expected a path, or node:/path"},
+    {"files that the node would not take",
+     "tasks: {a: {run: x, files: {./x: y, x/: y, a//b: y, a/./b: y, '': y, .b/..c/d: y}}}",
+     "p.yaml:1:29: './x'" NO_PLACE "\np.yaml:1:37: 'x/'" NO_PLACE "\np.yaml:1:44: 'a//b'" NO_PLACE
+     "\np.yaml:1:53: 'a/./b'" NO_PLACE "\np.yaml:1:63: ''" NO_PLACE},
     {"names", "tasks: {1a: {run: x}, b: {run: x, outputs: ['a b'], env: {A-B: 1, FLOWRUN_X: 2}}}",
      "p.yaml:1:9: '1a' cannot be the name of a task; expected " NAME "\n"
      "p.yaml:1:45: the name is 'a b'; expected " LABEL "\n"
