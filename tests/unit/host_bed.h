@@ -94,7 +94,7 @@ static inline struct fr_api_response ask(enum fr_api_method method, const char *
                                          const char *body)
 {
     struct fr_api_response res = {0};
-    struct fr_api_pair pair = {NULL, NULL};
+    struct fr_api_pair pairs[4];
     bool again = false;
     struct fr_api_waiter waiter = {.again = on_again, .arg = &again};
     char copy[200];
@@ -112,11 +112,11 @@ static inline struct fr_api_response ask(enum fr_api_method method, const char *
                                  .if_match = method == FR_API_PUT ? "*" : NULL};
 
     snprintf(copy, sizeof(copy), "%s", path);
-    if ((query = strchr(copy, '?')) != NULL && (eq = strchr(query, '=')) != NULL) {
+    req.query = pairs;
+    for (query = strchr(copy, '?'); query != NULL && (eq = strchr(query, '=')) != NULL;
+         query = strchr(eq + 1, '&')) { /* at most four */
         *query = *eq = '\0';
-        pair = (struct fr_api_pair){query + 1, eq + 1};
-        req.query = &pair;
-        req.n_query = 1;
+        pairs[req.n_query++] = (struct fr_api_pair){query + 1, eq + 1};
     }
     api.answer(api.self, &req, &res);
     while (res.status == FR_API_LATER) {

@@ -147,6 +147,25 @@ static const struct {
      "flowrun: node n1 has little disk left", "flowrun: node n1 has little disk left\n"},
     {"{\"type\": \"run.late\", \"data\": {\"run\": 3, \"pipeline\": \"p\"}}",
      "p run 3 takes longer than it should", "p run 3 takes longer than it should\n"},
+    {"{\"type\": \"run.started\", \"data\": {\"run\": 4, \"pipeline\": \"p\", \"schedule\": "
+     "\"nightly\"}}",
+     "p run 4 started", "p run 4 started\nschedule: nightly\n"},
+    {"{\"type\": \"run.succeeded\", \"data\": {\"run\": 5, \"pipeline\": \"p\", \"started\": "
+     "\"s\", \"ended\": \"e\", \"held\": 0}}",
+     "p run 5 succeeded", "p run 5 succeeded\nstarted: s\nended: e\n"},
+    {"{\"type\": \"run.cancelled\", \"data\": {\"run\": 6, \"pipeline\": \"p\"}}",
+     "p run 6 was cancelled", "p run 6 was cancelled\n"},
+    {"{\"type\": \"run.failed\", \"data\": {\"run\": 7, \"pipeline\": \"p\", \"first_failure\": "
+     "{\"task\": \"t\", "
+     "\"node\": \"n\", \"cause\": \"lost\", \"code\": 0, \"tail\": [\"x\", \"\", \"y\"]}}}",
+     "p run 7 failed", "p run 7 failed\nfirst failure: t on n, lost\n    x\n    \n    y\n"},
+    {"{\"type\": \"task.not_finite\", \"data\": {\"run\": 8, \"pipeline\": \"p\", \"subject\": "
+     "\"t@n\"}}",
+     "p run 8: t@n has a loss that is not finite", "p run 8: t@n has a loss that is not finite\n"},
+    {"{\"type\": \"schedule.paused\", \"data\": {\"pipeline\": \"p\", \"subject\": \"s\"}}",
+     "p: schedule s was paused", "p: schedule s was paused\n"},
+    {"{\"type\": \"run.new_kind\", \"data\": {\"run\": 9, \"pipeline\": \"p\"}}",
+     "p run 9 run.new_kind", "p run 9 run.new_kind\n"},
     {"{\"type\": \"channel.test\", \"data\": {\"text\": \"x\"}}", "flowrun: a test message",
      "flowrun: a test message\nx\n"},
     {"{\"type\": \"run.failed\", \"data\": {\"run\": 1, \"pipeline\": \"p\", \"reason\": "
