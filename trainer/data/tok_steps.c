@@ -61,9 +61,18 @@ enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v, struc
     return rc;
 }
 
-/* The pattern for PCRE2: \s and \S become the White_Space property, the meaning that they have in
- * the reference's engine (PCRE2's own \s also takes U+180E). Syntax in which the two engines differ
- * is refused. */
+/* What is White_Space in Unicode's PropList.txt, and what is not, as it stands in a class: before
+ * 10.40 PCRE2 does not know the property. */
+#define SPACES                                                                                     \
+    "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}"   \
+    "\\x{3000}"
+#define NO_SPACES                                                                                  \
+    "\\x00-\\x08\\x0e-\\x1f\\x21-\\x84\\x86-\\x9f\\xa1-\\x{167f}\\x{1681}-\\x{1fff}"               \
+    "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}"                 \
+    "\\x{3001}-\\x{10ffff}"
+
+/* The pattern for PCRE2: \s and \S are White_Space, the meaning that they have in the reference's
+ * engine (PCRE2's own \s also takes U+180E). Syntax in which the two engines differ is refused. */
 static enum fr_rc translate(const char *pattern, struct fr_buf *out, struct fr_err *err)
 {
     bool in_class = false;
@@ -72,7 +81,7 @@ static enum fr_rc translate(const char *pattern, struct fr_buf *out, struct fr_e
         if (p[0] == '\\' && p[1] != '\0') {
             p++;
             if (*p == 's' || *p == 'S')
-                fr_buf_fmt(out, "\\%c{White_Space}", *p == 's' ? 'p' : 'P');
+                fr_buf_fmt(out, in_class ? "%s" : "[%s]", *p == 's' ? SPACES : NO_SPACES);
             else if (strchr("hHRXGKAZzb", *p) != NULL)
                 return fr_fail(err, FR_UNSUPPORTED, "pattern '%s': \\%c is not done", pattern, *p);
             else
