@@ -244,6 +244,36 @@ static const struct answer of_rows[] = {
      "\",\"cause\":\"exit\",\"code\":3,\"reason\":\"exit code "
      "3\",\"unreachable_wall\":0,\"started_wall\":2000,\"ended_wall\":5000,\"attempts\":[[1,\"" B1
      "\"],[2,\"" B2 "\"]]}]}"},
+    {"/api/v1/runs/1/instances?form=columns", 200,
+     "{\"seq\":2,\"wall\":1000,\"tasks\":[\"a\",\"b\",\"c\",\"h\"],\"nodes\":[\"n1\",\"n2\"],"
+     "\"idx\":[0,1,1,1,2,1,1,1,0,1],\"task\":[0,1,1,2,2,1,3,1],\"hook\":[\"\",4,\"on_failure\",1],"
+     "\"state\":\"sfspf\",\"attempt_no\":[1,1,2,1,1,1,0,1,1,1],\"cause\":[\"\",1,\"exit\",1,\"\",2,"
+     "\"exit\",1],\"code\":[0,1,3,1,0,2,1,1],\"reason\":[\"\",1,\"exit code "
+     "3\",1,\"\",3],\"unreachable\":[0,5],\"due\":[0,5],\"node\":[0,0,1,0,0],\"started\":[1,1001,1,"
+     "0,4001],\"ended\":[2001,3001,2001,0,-1500]}"},
+    {"/api/v1/runs/1/instances?form=columns&task=b", 200,
+     "{\"seq\":2,\"wall\":1000,\"tasks\":[\"b\"],\"nodes\":[\"n1\",\"n2\"],\"idx\":[2,2],\"task\":["
+     "0,2],\"hook\":[\"\",2],\"state\":\"fs\",\"attempt_no\":[2,1,1,1],\"cause\":[\"exit\",1,\"\","
+     "1],\"code\":[3,1,0,1],\"reason\":[\"exit code "
+     "3\",1,\"\",1],\"unreachable\":[0,2],\"due\":[0,2],\"node\":[0,1],\"started\":[1001,1],"
+     "\"ended\":[3001,2001]}"},
+    {"/api/v1/runs/1", 200,
+     "{\"no\":1,\"id\":\"aa000000000000000000000000000000\",\"pipeline\":\"p\",\"file\":\"/"
+     "p.yaml\",\"state\":\"over\",\"outcome\":\"failed\",\"reason\":\"because\",\"driven\":false,"
+     "\"origin\":\"backfill\",\"priority\":0,\"pinned\":false,\"queued_wall\":0,\"not_before_"
+     "wall\":0,\"started_wall\":1000,\"ended_wall\":3723004,\"retry_of\":0,\"reruns\":0,\"rerun_"
+     "wall\":0,\"who\":\"nightly\",\"seq\":2,\"counts\":{\"succeeded\":2,\"failed\":1,\"upstream_"
+     "failed\":1},\"tasks\":[{\"name\":\"a\",\"hook\":\"\",\"counts\":{\"succeeded\":1}},{\"name\":"
+     "\"b\",\"hook\":\"\",\"counts\":{\"failed\":1,\"succeeded\":1}},{\"name\":\"c\",\"hook\":\"\","
+     "\"counts\":{\"upstream_failed\":1}},{\"name\":\"h\",\"hook\":\"on_failure\",\"counts\":{"
+     "\"failed\":1}}]}"},
+    {"/api/v1/pipelines/p/history", 200,
+     "{\"tasks\":[\"a\",\"b\",\"c\"],\"items\":[{\"no\":1,\"id\":"
+     "\"aa000000000000000000000000000000\",\"pipeline\":\"p\",\"file\":\"/"
+     "p.yaml\",\"state\":\"over\",\"outcome\":\"failed\",\"reason\":\"because\",\"driven\":false,"
+     "\"origin\":\"backfill\",\"priority\":0,\"pinned\":false,\"queued_wall\":0,\"not_before_"
+     "wall\":0,\"started_wall\":1000,\"ended_wall\":3723004,\"retry_of\":0,\"reruns\":0,\"rerun_"
+     "wall\":0,\"who\":\"nightly\",\"states\":\"sfp\"}],\"gaps\":[]}"},
     {"/api/v1/runs/1/outputs", 200,
      "{\"items\":[{\"idx\":0,\"key\":\"a@n1\",\"task\":\"a\",\"node\":\"n1\",\"name\":\"k\","
      "\"value\":\"v\"},{\"idx\":5,\"key\":\"b@n2\",\"task\":\"b\",\"node\":\"n2\",\"name\":\"y\","
@@ -546,8 +576,22 @@ static void test_pools(void)
     static const struct answer of_pools[] = {
         {"/api/v1/pools", 200,
          "{\"items\":[{\"name\":\"cpu\",\"limit\":3,\"used\":1,\"runs\":[4],\"waiting\":0},{"
-         "\"name\":\"gpu\",\"limit\":2,\"used\":2,\"runs\":[5,2],\"waiting\":1}]}"}};
-    int64_t later = fr_sys.wall_ms() + 1000000000;
+         "\"name\":\"gpu\",\"limit\":2,\"used\":2,\"runs\":[5,2],\"waiting\":1}]}"},
+        {"/api/v1/queue", 200,
+         "{\"items\":[{\"no\":3,\"id\":\"03000000000000000000000000000000\",\"pipeline\":\"p\","
+         "\"file\":\"/"
+         "p.yaml\",\"state\":\"queued\",\"outcome\":\"\",\"reason\":\"\",\"driven\":false,"
+         "\"origin\":\"cli\",\"priority\":0,\"pinned\":false,\"queued_wall\":1000,\"not_before_"
+         "wall\":4102444800000,\"started_wall\":0,\"ended_wall\":0,\"retry_of\":0,\"reruns\":0,"
+         "\"rerun_wall\":0,\"who\":\"\",\"why_waiting\":\"why cannot be said: run 3: its stored "
+         "file cannot be read: run 3 has no pipeline that could be read: 'flowrun run /p.yaml' "
+         "takes the file as it is now\"}],\"tasks\":[]}"},
+        {"/api/v1/runs/3/instances?form=columns", 200,
+         "{\"seq\":0,\"wall\":1000,\"tasks\":[],\"nodes\":[],\"idx\":[],\"task\":[],\"hook\":[],"
+         "\"state\":\"\",\"attempt_no\":[],\"cause\":[],\"code\":[],\"reason\":[],\"unreachable\":["
+         "],\"due\":[],\"node\":[],\"started\":[],\"ended\":[]}"},
+    };
+    const int64_t later = 4102444800000; /* 2100 */
 
     configure(CONFIG "pools: {cpu: 3, gpu: 2}\n");
     add_open(2, "running", "gpu", 0);

@@ -80,6 +80,10 @@ static const struct row of_runs[] = {
     {"/api/v1/runs/1/log/search?re=yes", 400, "'re' must be 1, not 'yes'"},
     {"/api/v1/runs/1/metrics?x=loss", 400, "'x' must be step, tokens, time or epoch"},
     {"/api/v1/runs/1/spec?form=then", 400, "'form' must be now, not 'then'"},
+    {"/api/v1/runs/1/graph?apart=2", 400, "'apart' must be numbers of tasks below 2, not '2'"},
+    {"/api/v1/runs/1/graph?apart=0,-1", 400, "not '-1'"},
+    {"/api/v1/runs/1/graph?apart=0x,1", 400, "not '0x'"},
+    {"/api/v1/runs/1/graph?apart=0,1", 200, "\"edges\":[{\"from\":0,\"to\":1,"},
     {"/api/v1/runs/1/graph", 200, "\"edges\":[{\"from\":0,\"to\":1,\"critical\":true,"},
     {"/api/v1/runs/1/params", 200, "\"name\":\"x\",\"type\":\"string\",\"value\":\"1\""},
     {"/api/v1/runs/1/params", 200, "\"name\":\"s\",\"type\":\"secret\",\"value\":\"•••\""},
@@ -94,7 +98,9 @@ static const struct row of_runs[] = {
     {"/api/v1/pipelines/p/history", 200, "\"states\":\"ew\""},
     {"/api/v1/pipelines/q/history", 404, "there is no pipeline 'q'"},
     {"/api/v1/pipelines/p/else", 404, "there is nothing at"},
-    {"/api/v1/queue", 200, "\"tasks\":[{\"run\":1,\"key\":\"one@local\""},
+    {"/api/v1/queue", 200,
+     "\"items\":[],\"tasks\":[{\"run\":1,\"key\":\"one@local\",\"task\":\"one\",\"node\":\"local\","
+     "\"why_waiting\":\"waits for the connection to local\"}]}"},
 };
 
 /* Instants of a schedule that made no run; those that did, and what is of another time or pipeline,

@@ -165,6 +165,45 @@ static void test_draw(void)
                       "    \"b\" -> \"d\" [penwidth=2];\n"
                       "}\n");
     fr_buf_finish(&out);
+    check_row("dot with looks, nodes and hooks");
+    out = (struct fr_buf){0};
+    fr_plan_draw_dot(plan, &how, &out);
+    CHECK_TEXT(out.p, "digraph \"demo\" {\n"
+                      "    rankdir=LR;\n"
+                      "    node [shape=box, style=rounded, fontname=\"sans-serif\"];\n"
+                      "    \"a\" [label=\"a (gang)\\nn1 n2 n3\\ndone\", style=\"rounded,filled\", "
+                      "fillcolor=\"green\", penwidth=2];\n"
+                      "    \"b\" [label=\"b\\nn1\", penwidth=2];\n"
+                      "    \"c\\\"\\\\\\\\x1b\" [label=\"c\\\"\\\\\\\\x1b\\nn1\"];\n"
+                      "    \"d\" [label=\"d\\nn1\", penwidth=2];\n"
+                      "    \"on_exit.0\" [label=\"on_exit.0\\ncontrol\"];\n"
+                      "    \"a\" -> \"b\" [penwidth=2];\n"
+                      "    \"a\" -> \"d\";\n"
+                      "    \"b\" -> \"d\" [penwidth=2];\n"
+                      "}\n");
+    fr_buf_finish(&out);
+    fr_arena_finish(&arena);
+}
+
+/* What is not asked for is not drawn. */
+static void test_draw_bare(void)
+{
+    struct minispec m;
+    struct fr_arena arena = {0};
+    struct fr_plan *plan;
+    struct fr_buf out = {0};
+
+    mini_make(&m, "a: @all gang; b: a; c; d: b a; !exit on_exit.0");
+    if (!CHECK(fr_plan_make(&m.spec, &arena, &plan, NULL) == FR_OK))
+        return;
+    check_row("text without looks, nodes and hooks");
+    fr_plan_draw_text(plan, NULL, &out);
+    CHECK_TEXT(out.p, "demo: 4 tasks, 6 instances, longest chain 3\n"
+                      "* a gang x3\n"
+                      "- c\n"
+                      "  * b <- a\n"
+                      "    * d <- a, b\n");
+    fr_buf_finish(&out);
     fr_arena_finish(&arena);
 }
 
@@ -175,5 +214,6 @@ int main(void)
     test_too_many();
     test_marks();
     test_draw();
+    test_draw_bare();
     return check_done();
 }
