@@ -351,7 +351,8 @@ static const struct {
 
 static void hear_piece(void *arg, int64_t prompt, struct fr_str text)
 {
-    (void)prompt;
+    CHECK_INT(prompt, 0);
+    CHECK(text.n > 0);
     fr_buf_text(arg, "|");
     fr_buf_add(arg, text.p, text.n);
 }
@@ -374,6 +375,147 @@ static void pieces_of(struct tr_generate_opts *o, const char *const *stops, stru
         printf("   message: %s\n", err.msg);
     fr_buf_text(out, "");
     tr_answer_finish(&answer);
+}
+
+/* All of the answer without stop strings. */
+#define ALL "J:B" CUT "5o" CUT "+(VoV"
+
+/* The text of an answer is cut before the stop string that comes first in it. */
+static const struct {
+    const char *name, *stops[4];
+} stopped[] = {{"none", {NULL}},
+               {"none of these", {"oVo", "JB", NULL}},
+               {"a token", {":", NULL}},
+               {"within a text", {"5o", NULL}},
+               {"the second is first in the text", {"(V", "B", NULL}},
+               {"of two that begin together", {"oV", "oVX", NULL}},
+               {"at the beginning", {"J", NULL}},
+               {"at the end", {"VoV", NULL}}};
+
+static void test_stops(struct bed *b, struct tr_tokenizer *t)
+{
+    static const int32_t ids[] = {5, 6, 7};
+    struct tr_prompt in = {ids, 3};
+    struct tr_generate_opts o = {.model = b->x.model,
+                                 .comm = b->comm,
+                                 .tokenizer = t,
+                                 .vocab_size = b->x.config.vocab_size,
+                                 .tokens_max = TOKENS,
+                                 .sequences = 1,
+                                 .cache_tokens = TOKENS,
+                                 .max_new_tokens = 12};
+
+    for (size_t i = 0; i < sizeof(stopped) / sizeof(stopped[0]); i++) {
+        size_t at = strlen(ALL), n = 0;
+        struct tr_answer answer = {.text = NULL};
+        struct fr_buf heard = {0};
+        struct fr_err err = {0};
+
+        check_row(stopped[i].name);
+        for (; stopped[i].stops[n] != NULL; n++) {
+            const char *hit = strstr(ALL, stopped[i].stops[n]);
+
+            at = hit != NULL && (size_t)(hit - ALL) < at ? (size_t)(hit - ALL) : at;
+        }
+        o.stops = stopped[i].stops;
+        o.nstops = n;
+        o.piece = i % 2 == 0 ? hear_piece : NULL;
+        o.arg = &heard;
+        CHECK_INT(tr_generate(&o, &in, 1, &answer, &err), FR_OK);
+        CHECK_INT(answer.end, at < strlen(ALL) ? TR_ANSWER_STOP : TR_ANSWER_LENGTH);
+        CHECK_INT(answer.text_n, at);
+        CHECK(answer.text != NULL && strncmp(answer.text, ALL, at) == 0 && answer.text[at] == '\0');
+        CHECK((heard.n > 0) == (o.piece != NULL && at > 0));
+        CHECK(answer.ids.n <= 12 && (at == strlen(ALL)) <= (answer.ids.n == 12));
+        fr_buf_finish(&heard);
+        tr_answer_finish(&answer);
+        CHECK(answer.text == NULL && answer.ids.v == NULL && answer.ids.n == 0);
+    }
+    CHECK_TEXT(tr_answer_end_name(TR_ANSWER_EOS), "eos");
+    CHECK_TEXT(tr_answer_end_name(TR_ANSWER_STOP), "stop");
+    CHECK_TEXT(tr_answer_end_name(TR_ANSWER_LENGTH), "length");
+}
+
+/* Draws follow the prompt's number and the token's, not what else is in work. */
+static void test_streams(struct bed *b)
+{
+    enum { N = 4 };
+    static const int32_t ids[] = {5, 6, 7};
+    struct tr_prompt in[N] = {{ids, 3}, {ids, 3}, {ids, 3}, {ids, 3}};
+    struct tr_answer out[2][N] = {{{.text = NULL}}};
+    struct fr_err err = {0};
+
+    for (int k = 0; k < 2; k++) {
+        struct tr_generate_opts o = {.model = b->x.model,
+                                     .comm = b->comm,
+                                     .vocab_size = b->x.config.vocab_size,
+                                     .tokens_max = k == 0 ? 7 : 3,
+                                     .sequences = 3 - k,
+                                     .cache_tokens = TOKENS,
+                                     .max_new_tokens = 9,
+                                     .sampling = {.temperature = 1, .seed = 3}};
+
+        CHECK_INT(tr_generate(&o, in, N, out[k], &err), FR_OK);
+    }
+    check_row("draws of each prompt");
+    for (int i = 0; i < N; i++) {
+        size_t bytes = 9 * sizeof(int32_t);
+
+        if (CHECK_INT(out[0][i].ids.n, 9) && CHECK_INT(out[1][i].ids.n, 9)) {
+            CHECK(memcmp(out[0][i].ids.v, out[1][i].ids.v, bytes) == 0);
+            CHECK(i == 0 || memcmp(out[0][i].ids.v, out[0][i - 1].ids.v, bytes) != 0);
+        }
+    }
+    for (int i = 0; i < 2 * N; i++)
+        tr_answer_finish(&out[i / N][i % N]);
+}
+
+static size_t left;
+static void *(*own_alloc)(size_t n);
+
+static void *alloc_others(size_t n)
+{
+    return left-- == 0 ? NULL : own_alloc(n);
+}
+
+/* Prompts that are refused, and each allocation that fails. */
+static void test_refused(struct bed *b, struct tr_tokenizer *t)
+{
+    static const int32_t ids[] = {5, 6, 7};
+    static const char *const stops[] = {"V", NULL};
+    struct tr_prompt in[] = {{ids, 3}, {ids, 0}};
+    struct tr_answer out[2] = {{.text = NULL}};
+    struct tr_generate_opts o = {.model = b->x.model,
+                                 .comm = b->comm,
+                                 .tokenizer = t,
+                                 .vocab_size = b->x.config.vocab_size,
+                                 .tokens_max = 2,
+                                 .sequences = 2,
+                                 .cache_tokens = 5,
+                                 .max_new_tokens = 3,
+                                 .stops = stops,
+                                 .nstops = 1};
+    struct fr_err err = {0};
+    bool done = false;
+
+    check_row("refused");
+    CHECK_INT(tr_generate(&o, in, 1, out, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "prompt 0 has 3 tokens: expected 1 to 2") != NULL);
+    o.tokens_max = 3;
+    CHECK_INT(tr_generate(&o, in, 2, out, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "prompt 1 has 0 tokens: expected 1 to 3") != NULL);
+    check_row("no memory");
+    own_alloc = fr_sys.alloc;
+    fr_sys.alloc = alloc_others;
+    for (size_t n = 0; n < 1000 && !done; n++) {
+        err = (struct fr_err){0};
+        left = n;
+        done = tr_generate(&o, in, 1, out, &err) == FR_OK;
+        CHECK(done || err.rc == FR_NOMEM);
+        tr_answer_finish(&out[0]);
+    }
+    fr_sys.alloc = own_alloc;
+    CHECK(done);
 }
 
 /* What cannot be the beginning of a stop string is shown at once. */
@@ -400,6 +542,12 @@ static void test_pieces(struct bed *b)
             pieces_of(&o, pieces[i].stops, &out);
             CHECK_TEXT(out.p, pieces[i].want);
         }
+        test_stops(b, t);
+        test_refused(b, t);
+    }
+    tr_infer_finish(&b->x);
+    if (open_model(b, models[0], false, 3)) {
+        test_streams(b);
     }
     fr_buf_finish(&out);
     tr_tokenizer_destroy(t);

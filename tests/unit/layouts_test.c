@@ -37,9 +37,7 @@ static bool same(double got, double want)
 
 static bool moves(struct tr_plan_moves got, double self, double node, double far)
 {
-    bool a = same(got.self, self), b = same(got.node, node), c = same(got.far, far);
-
-    return a && b && c;
+    return same(got.self, self) && same(got.node, node) && same(got.far, far);
 }
 
 /* ---- a table of known GPUs ---- */
@@ -101,6 +99,31 @@ static void test_flops(void)
         CHECK(same(tr_plan_head_flops(&job), 4 * share * V * H));
         CHECK(
             same(tr_plan_flops(&job, &n, 7), 6 * weights + 4.6 * core + 4 * share * V * H + 8 * 7));
+    }
+}
+
+/* Modules of layers, of dense FFNs and of shared experts; routed experts and norms have none. */
+static void test_adapters(void)
+{
+    static const struct {
+        const char *target;
+        double sum;
+    } rows[] = {{"o_proj", L * 2 * (6 + H)},
+                {"kv_a_proj_with_mqa", L * 2 * (H + 9)},
+                {"gate_proj", 2 * (H + 10) + MOE * 2 * (H + F)},
+                {"down_proj", 2 * (10 + H) + MOE * 2 * (F + H)},
+                {"q_a_layernorm", 0}};
+    struct tr_model_config c = tiny_config(&(struct tiny){.yarn = false});
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tr_lora_config lora = {.r = 2, .targets = &rows[i].target, .ntargets = 1};
+        struct tr_plan_job job = {.config = &c, .lora = &lora};
+        struct fr_err err = {0};
+        double got = -1;
+
+        check_row(rows[i].target);
+        CHECK_INT(tr_plan_adapters(&job, &got, &err), FR_OK);
+        CHECK(same(got, rows[i].sum));
     }
 }
 
@@ -176,8 +199,7 @@ static void test_spread(void)
         c.topk_group = rows[i].take;
         want = drawn(&c, rows[i].nodes, rows[i].gpus);
         CHECK_INT(tr_plan_spread(&c, rows[i].nodes, rows[i].gpus, &got, &err), FR_OK);
-        CHECK(near(got.far, want.far, 0.012));
-        CHECK(near(got.near, want.near, 0.012));
+        CHECK(near(got.far, want.far, 0.012) && near(got.near, want.near, 0.012));
         CHECK(near(got.self, want.self, 0.025));
     }
 }
@@ -241,12 +263,12 @@ static void test_care(void)
 /* ---- layouts ---- */
 
 static struct tr_model_config config;
-static struct tr_lora_config lora = {.r = 2, .alpha = 3, .targets = targets, .ntargets = 2};
+static struct tr_lora_config two = {.r = 2, .alpha = 3, .targets = targets, .ntargets = 2};
 
 static struct tr_plan_job a_job(void)
 {
     return (struct tr_plan_job){.config = &config,
-                                .lora = &lora,
+                                .lora = &two,
                                 .compute = TR_BF16,
                                 .batch = 2,
                                 .cutoff = 10,
@@ -369,8 +391,7 @@ static void check_all(const struct tr_plan *p)
         double memory = 0, host = 0, copies = (W - 1) * 2 * l->flat / W; /* handed by one rank */
 
         check_row(l->name);
-        CHECK(same(l->step_bytes, STEP));
-        CHECK(same(l->tokens, W * T * 3));
+        CHECK(same(l->step_bytes, STEP) && same(l->tokens, W * T * 3));
         CHECK(l->fits && l->flat >= ADAPTERS && l->flat < ADAPTERS + 1024);
         CHECK(moves(l->adapters, 6 * l->flat, 4 * l->flat * (GPUS - 1) + copies * (W - NODES),
                     4 * l->flat * (W - GPUS) + copies * NODES));
@@ -663,6 +684,7 @@ int main(void)
 {
     test_gpus();
     test_flops();
+    test_adapters();
     test_spread();
     test_time();
     test_care();

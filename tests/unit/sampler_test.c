@@ -129,6 +129,32 @@ static void test_epochs(struct tr_tokenizer *t)
     tr_batch_finish(&b);
 }
 
+/* 5 samples are no round of 2 processes with 3 each, where incomplete ones are dropped. */
+static void test_nothing_left(struct tr_tokenizer *t)
+{
+    struct tr_sampler_opts o = {.batch = 3, .world = 2, .seed = 42, .drop_last = true};
+    struct tr_dataset *d = NULL;
+    struct tr_sampler *s = NULL;
+    int64_t micros = 0, samples = 0;
+    struct fr_err err;
+
+    check_row("nothing left");
+    make_set(5);
+    CHECK_INT(load_with(&(struct tr_dataset_opts){.max_samples = -1, .seed = 42}, t, &d), FR_OK);
+    CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_USAGE);
+    CHECK(s == NULL);
+    CHECK_TEXT(err.msg, "5 samples do not fill one round of 2 processes with 3 each "
+                        "(--dataloader_drop_last)");
+    tr_sampler_destroy(s);
+    check_row("just enough left");
+    o.world = 1;
+    CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
+    CHECK_INT(tr_sampler_micros(s, 3, &micros, &samples, &err), FR_OK);
+    CHECK(micros == 1 && samples == 5);
+    tr_sampler_destroy(s);
+    tr_dataset_destroy(d);
+}
+
 /* numpy.random.RandomState(seed).permutation(10). */
 static const struct {
     int64_t seed;
@@ -196,6 +222,78 @@ static void test_rows(void)
     tr_packs_finish(&packs);
 }
 
+/* Rows as they have to be, by looking at all that are left: where in order the next row begins. */
+static int64_t greedy(const int64_t *lengths, bool *left, const int64_t range[2], int64_t capacity,
+                      int64_t *order)
+{
+    int64_t room = capacity, n = 0, best;
+
+    do {
+        best = -1;
+        for (int64_t i = range[0]; i < range[1]; i++)
+            if (left[i] && lengths[i] <= room && (best < 0 || lengths[i] >= lengths[best]))
+                best = i;
+        if (best >= 0) {
+            order[n++] = best;
+            room -= lengths[best];
+            left[best] = false;
+        }
+    } while (best >= 0);
+    return n;
+}
+
+static const struct {
+    const char *name;
+    int64_t n, capacity, batch, shards, longest;
+} greedies[] = {
+    {"no examples", 0, 10, 4, 1, 5},      {"one", 1, 10, 4, 1, 10},
+    {"many alike", 90, 16, 1000, 1, 6},   {"batches", 100, 40, 7, 1, 40},
+    {"a whole batch", 30, 40, 10, 1, 40}, {"shards", 95, 40, 9, 4, 40},
+    {"even shards", 96, 40, 24, 4, 40},   {"more shards than examples", 5, 40, 9, 8, 40},
+    {"no shards", 20, 40, 9, 0, 40},      {"long ones", 120, 9000, 60, 2, 9000}};
+
+static void test_greedy(void)
+{
+    enum { MOST = 120 };
+
+    for (size_t c = 0; c < sizeof(greedies) / sizeof(greedies[0]); c++) {
+        struct tr_pack_opts o = {greedies[c].capacity, greedies[c].batch, greedies[c].shards};
+        int64_t lengths[MOST], order[MOST], n = greedies[c].n, at = 0, rows = 0, done = 0;
+        int64_t parts = o.shards < 1 ? 1 : o.shards;
+        bool left[MOST];
+        struct tr_packs got;
+        struct fr_err err;
+
+        check_row(greedies[c].name);
+        srand(11);
+        for (int64_t i = 0; i < n; i++) {
+            lengths[i] = rand() % (greedies[c].longest + 1); /* some are dropped */
+            left[i] = lengths[i] > 0;
+        }
+        CHECK_INT(tr_pack(lengths, n, &o, &got, &err), FR_OK);
+        CHECK_INT(got.rows[0], 0);
+        for (int64_t k = 0; k < parts; k++) {
+            int64_t end = done + n / parts + (k < n % parts);
+
+            for (; done < end; done = done + o.batch < end ? done + o.batch : end) {
+                int64_t to = done + o.batch < end ? done + o.batch : end, more;
+
+                while ((more = greedy(lengths, left, (int64_t[]){done, to}, o.capacity,
+                                      order + at)) > 0) {
+                    at += more;
+                    rows++;
+                    CHECK(rows <= got.n && got.rows[rows] == at);
+                }
+            }
+        }
+        CHECK_INT(got.n, rows);
+        for (int64_t i = 0; got.n == rows && i < at; i++)
+            CHECK_INT(got.order[i], order[i]);
+        tr_packs_finish(&got);
+        CHECK(got.order == NULL && got.rows == NULL && got.n == 0);
+    }
+}
+
 static void test_pack(void)
 {
     static const int32_t ids[] = {5, 6, 7, 8, 9}, labels[] = {TR_IGNORE, 6, 7, TR_IGNORE, 9};
@@ -237,6 +335,8 @@ int main(void)
     test_resample(t);
     test_pack();
     test_rows();
+    test_greedy();
+    test_nothing_left(t);
     tr_tokenizer_destroy(t);
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();

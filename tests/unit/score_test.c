@@ -1,14 +1,17 @@
 /*
  * Evaluations against the scores of each sample by itself: every figure of evaluate.h by its words,
- * for batches of several sizes, with samples and whole batches that have no target.
+ * for batches of several sizes, with samples and whole batches that have no target, on several
+ * ranks.
  */
 #include "tests/unit/check.h"
+#include "tests/unit/ranks.h"
 #include "tests/unit/score_data.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/infer.h"
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/base/sys.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -122,6 +125,153 @@ static void evaluate(struct tr_model *m, struct tr_comm *comm, const struct tr_d
     check_row("");
 }
 
+/* ---- ranks ---- */
+
+struct part {
+    const char *dir;
+    const struct tr_dataset *d;
+    int64_t batch;
+    struct tr_eval_result got;
+    int failed;
+};
+
+static void body(struct rank_self *self, void *arg)
+{
+    struct part *p = arg;
+    struct fr_err err = {0};
+    struct tr_infer_opts o = {.model_dir = p->dir,
+                              .compute = TR_F32,
+                              .tokens_max = TOKENS,
+                              .samples_max = 2,
+                              .score = true};
+    struct tr_infer x = {.model = NULL};
+    struct tr_comm comm;
+
+    p->failed += tr_cpu_create(&o.be, &err) != FR_OK;
+    comm = ranks_comm(self, o.be);
+    o.comm = &comm;
+    p->failed += tr_infer_open(&x, &o, &err) != FR_OK;
+    struct tr_eval_opts e = {.model = x.model,
+                             .comm = &comm,
+                             .data = p->d,
+                             .batch = p->batch,
+                             .tokens_max = TOKENS,
+                             .samples_max = 2};
+    p->failed += tr_evaluate(&e, &p->got, &err) != FR_OK;
+    if (p->failed > 0)
+        printf("rank %d: %s\n", self->rank, err.msg);
+    tr_infer_finish(&x);
+    tr_backend_destroy(o.be);
+}
+
+/* Each rank has the figures of all, with more ranks than batches too. */
+static void test_ranks(const char *dir, const struct tr_dataset *d, const struct scored *each)
+{
+    static const int64_t batches[] = {1, 2, 4, SAMPLES};
+
+    for (int W = 2; W <= 3; W++)
+        for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
+            struct part p[3] = {{.failed = 0}};
+            void *args[3];
+            char row[60];
+
+            snprintf(row, sizeof(row), "%d ranks, batches of %d", W, (int)batches[i]);
+            check_row(row);
+            for (int k = 0; k < W; k++) {
+                p[k] = (struct part){.dir = dir, .d = d, .batch = batches[i]};
+                args[k] = &p[k];
+            }
+            ranks_run(W, body, args);
+            for (int k = 0; k < W; k++) {
+                CHECK_INT(p[k].failed, 0);
+                check(&p[k].got, each, batches[i], false);
+                CHECK(p[k].got.loss == p[0].got.loss);
+            }
+        }
+    check_row("");
+}
+
+/* ---- what goes wrong ---- */
+
+static size_t left;
+static void *(*own_alloc)(size_t n);
+
+static void *alloc_others(size_t n)
+{
+    return left-- == 0 ? NULL : own_alloc(n);
+}
+
+static void test_wrong(struct tr_model *m, struct tr_comm *comm, const struct tr_dataset *d)
+{
+    struct tr_eval_opts o = {
+        .model = m, .comm = comm, .data = d, .batch = 2, .tokens_max = 12, .samples_max = 4};
+    struct tr_eval_result got;
+    struct fr_err err = {0};
+    bool done = false;
+
+    check_row("as long as the model allows");
+    CHECK_INT(tr_evaluate(&o, &got, &err), FR_OK);
+    check_row("a sample that is too long");
+    o.tokens_max = 11;
+    CHECK_INT(tr_evaluate(&o, &got, &err), FR_USAGE);
+    CHECK_TEXT(err.msg, "a sample has 12 tokens, the model was made for 11");
+    check_row("no memory");
+    o.tokens_max = TOKENS;
+    own_alloc = fr_sys.alloc;
+    fr_sys.alloc = alloc_others;
+    for (size_t n = 0; n < 1000 && !done; n++) {
+        err = (struct fr_err){0};
+        left = n;
+        done = tr_evaluate(&o, &got, &err) == FR_OK;
+        CHECK(done || err.rc == FR_NOMEM);
+    }
+    fr_sys.alloc = own_alloc;
+    CHECK(done);
+}
+
+/* ---- how far it is ---- */
+
+static int64_t jumping_ms(void)
+{
+    static int64_t ms;
+
+    return ms += 6000;
+}
+
+static void hear(void *arg, int fd, const char *text, size_t n)
+{
+    (void)fd;
+    fr_buf_add(arg, text, n);
+}
+
+static int no_error(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void test_pace(struct tr_model *m, struct tr_comm *comm, const struct tr_dataset *d)
+{
+    struct tr_eval_opts o = {
+        .model = m, .comm = comm, .data = d, .batch = 3, .tokens_max = TOKENS, .samples_max = 4};
+    int64_t (*clock)(void) = fr_sys.mono_ms;
+    struct fr_buf said = {0};
+    struct fr_printer before = fr_print_by(&(struct fr_printer){hear, no_error, &said});
+    struct tr_eval_result got;
+    struct fr_err err;
+
+    check_row("pace");
+    fr_sys.mono_ms = jumping_ms;
+    CHECK_INT(tr_evaluate(&o, &got, &err), FR_OK);
+    fr_sys.mono_ms = clock;
+    (void)fr_print_by(before.put != NULL ? &before : NULL);
+    CHECK(said.n > 0 && strstr(said.p, "Evaluation: 0 of") == NULL);
+    CHECK(said.n > 0 && strstr(said.p, "Evaluation: 1 of 3 batches, ") != NULL);
+    CHECK(said.n > 0 && strstr(said.p, "Evaluation: 2 of 3 batches, ") != NULL);
+    CHECK(got.seconds >= 12 && got.seconds < 120 && fmod(got.seconds, 6) == 0);
+    fr_buf_finish(&said);
+}
+
 /* The files of a golden model without the adapter that lies beside them. */
 static void link_model(const char *dir)
 {
@@ -150,7 +300,13 @@ int main(void)
     if (CHECK_INT(tr_cpu_create(&o.be, &err), FR_OK) &&
         CHECK_INT(tr_comm_single(o.be, &o.comm, &err), FR_OK) &&
         CHECK_INT(tr_infer_open(&x, &o, &err), FR_OK)) {
+        struct scored each[SAMPLES];
+
         evaluate(x.model, o.comm, d);
+        test_wrong(x.model, o.comm, d);
+        test_pace(x.model, o.comm, d);
+        score_each(x.model, d, each);
+        test_ranks(dir, d, each);
     } else {
         printf("   %s\n", err.msg);
     }

@@ -148,6 +148,43 @@ static struct tr_dataset *load(const json_t *row, bool pretrain, struct tr_token
     return d;
 }
 
+/* ids[0..n) stand in the sample, up to its end where that comes first. */
+static bool stands_in(const struct tr_sample *s, const int32_t *ids, int64_t n)
+{
+    for (int64_t at = 0; at < s->n; at++)
+        if (memcmp(s->ids + at, ids, (size_t)(s->n - at < n ? s->n - at : n) * sizeof(*ids)) == 0)
+            return true;
+    return false;
+}
+
+/* Which records the examples of row k are, their places, and counts. */
+static void test_keys(const struct tr_batch *b, const struct tr_dataset *d, int64_t k, bool texts)
+{
+    int64_t targets = 0, ends = 0;
+    int32_t end = -1;
+
+    for (int64_t i = 0; i < b->samples; i++) {
+        const struct tr_sample s = tr_dataset_at(d, b->index[i]);
+        int64_t n = b->attn_offsets[i + 1] - b->attn_offsets[i];
+
+        CHECK_INT(b->place[i], k + i * ((int64_t)1 << 40));
+        CHECK(stands_in(&s, b->ids + b->attn_offsets[i], n) && (texts || s.n == n));
+        for (int64_t t = 0; t < n; t++)
+            CHECK_INT(b->pos[b->attn_offsets[i] + t], t);
+    }
+    for (int64_t t = 0; t < b->tokens; t++)
+        targets += b->targets[t] != TR_IGNORE;
+    for (int64_t t = 0; texts && t + 1 < b->tokens; t++) { /* all but the end of a text */
+        end = b->targets[t] == TR_IGNORE ? b->ids[t + 1] : end;
+        ends += b->targets[t] == TR_IGNORE;
+    }
+    for (int64_t t = 1; t < b->tokens && ends > 0; t++)
+        ends -= b->ids[t] == end;
+    CHECK(targets > 0 && ends == 0 && b->targets[b->tokens - 1] == TR_IGNORE);
+    CHECK_INT(b->target_count, targets);
+    CHECK_INT(b->padded_tokens, (b->tokens + 7) / 8 * 8);
+}
+
 /* The batch is one row: its tokens, the lengths of its examples; each token's target is the next
  * one, or none. */
 static void test_batch(const struct tr_batch *b, const json_t *want)
@@ -196,6 +233,7 @@ static void test_rows_of(const json_t *row, struct tr_tokenizer *t)
         for (int64_t k = 0; k < micros; k++) {
             CHECK_INT(tr_sampler_batch(s, e, k, &b, &err), FR_OK);
             test_batch(&b, json_array_get(epoch, (size_t)k));
+            test_keys(&b, d, k, pretrain);
         }
     }
     tr_batch_finish(&b);
@@ -278,6 +316,82 @@ static void test_rounds(struct tr_tokenizer *t)
     tr_batch_finish(&b);
 }
 
+/* Examples of one row have places of their own. */
+static void test_packed(const struct tr_dataset *d)
+{
+    struct tr_sampler_opts packed = {
+        .batch = 1, .world = 1, .seed = 42, .stream = {.buffer = 3, .rows = {5, 6, 1}}};
+    struct tr_sampler *s = NULL;
+    struct tr_batch b = {0};
+    int64_t micros = 0;
+
+    check_row("two records a row");
+    CHECK_INT(tr_sampler_create(d, &packed, &s, &err), FR_OK);
+    CHECK_INT(tr_sampler_micros(s, 1, &micros, NULL, &err), FR_OK);
+    CHECK_INT(micros, 3);
+    for (int64_t k = 0; k < micros; k++) {
+        CHECK_INT(tr_sampler_batch(s, 1, k, &b, &err), FR_OK);
+        CHECK_INT(b.samples, 2);
+        test_keys(&b, d, k, false);
+    }
+    tr_sampler_destroy(s);
+    tr_batch_finish(&b);
+}
+
+/* A mixture in the order that tr_stream_order gives, but for records for evaluation. */
+static void test_mixed(struct tr_tokenizer *t)
+{
+    static const double shares[] = {0.25, 0.75};
+    struct tr_dataset_opts o = {.dataset = "x,y",
+                                .dataset_dir = dir,
+                                .text.cutoff_len = 1000,
+                                .max_samples = -1,
+                                .seed = 42,
+                                .keep_dropped = true,
+                                .stream = true};
+    struct tr_dataset *d = NULL;
+    struct tr_batch b = {0};
+
+    put("a.jsonl", "{\"instruction\": \"@\", \"output\": \"!\"}\n"
+                   "{\"instruction\": \"$\", \"output\": \"!\"}\n"
+                   "{\"instruction\": \"%\", \"output\": \"!\"}\n");
+    put("dataset_info.json",
+        "{\"x\": {\"file_name\": \"a.jsonl\"}, \"y\": {\"file_name\": \"a.jsonl\"}}");
+    CHECK_INT(tr_template_find("empty", &o.templ, &err), FR_OK);
+    CHECK_INT(tr_dataset_load(&o, t, &d, NULL, &err), FR_OK);
+    for (int64_t i = 0; i < 8; i++) {
+        bool probs = i % 2 == 0;
+        int64_t skip = i / 2 % 2 == 0 ? 0 : 2, *order = NULL, n = 0, micros = 0;
+        enum tr_mix_strategy mix = i < 4 ? TR_MIX_UNDER : TR_MIX_OVER;
+        struct tr_sampler_opts so = {
+            .batch = 1,
+            .world = 1,
+            .seed = 42,
+            .stream = {
+                .buffer = 3, .mix = mix, .mix_probs = probs ? "0.25,0.75" : NULL, .skip = skip}};
+        struct tr_stream stream = {
+            .buffer = 3, .seed = 42, .mix = mix, .fixed = skip > 0, .probs = probs ? shares : NULL};
+        struct tr_sampler *s = NULL;
+
+        check_row(probs ? "shares of a mixture" : "a mixture by turns");
+        stream.n = tr_dataset_sets(d, &stream.lengths);
+        CHECK_INT(stream.n, 2);
+        CHECK_INT(tr_stream_order(&stream, 1, &order, &n, &err), FR_OK);
+        CHECK_INT(tr_sampler_create(d, &so, &s, &err), FR_OK);
+        CHECK_INT(tr_sampler_micros(s, 1, &micros, NULL, &err), FR_OK);
+        CHECK_INT(micros, n - skip);
+        for (int64_t k = 0; k < micros; k++) {
+            CHECK_INT(tr_sampler_batch(s, 1, k, &b, &err), FR_OK);
+            CHECK_INT(b.index[0], order[skip + k]);
+        }
+        fr_sys.free(order);
+        tr_sampler_destroy(s);
+    }
+    test_packed(d);
+    tr_dataset_destroy(d);
+    tr_batch_finish(&b);
+}
+
 int main(void)
 {
     struct tr_tokenizer *t = NULL;
@@ -290,6 +404,7 @@ int main(void)
     test_refused();
     test_rows(t);
     test_rounds(t);
+    test_mixed(t);
     tr_tokenizer_destroy(t);
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();
