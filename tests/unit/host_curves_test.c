@@ -219,6 +219,15 @@ static const struct {
      "null,\"rate_median\":null,\"epoch\":2.0,\"elapsed_s\":null,\"eta_s\":null,\"bad_since\":null,"
      "\"checkpoint\":null,\"checkpoint_age_s\":null,\"wall\":5000},\"bad_lines\":0,\"left_out\":"
      "0}"},
+    {METRICS "?task=b&keys=accuracy", 200,
+     "{\"x\":\"step\",\"from\":7.0,\"to\":7.0,\"bucket\":1.0,\"keys\":[\"acc\",\"elapsed_time\"],"
+     "\"parts\":[{\"instance\":\"b@n2\",\"node\":\"n2\",\"attempt\":"
+     "\"03000000000000000000000000000000\",\"attempt_no\":1,\"started_wall\":3000,\"rows\":1,"
+     "\"first\":7.0,\"last\":7.0,\"until\":null,\"full\":true}],\"series\":[],\"head\":{"
+     "\"instance\":\"b@n2\",\"step\":7.0,\"total\":null,\"loss\":null,\"loss_smooth\":null,"
+     "\"rate\":null,\"rate_median\":null,\"epoch\":null,\"elapsed_s\":9.0,\"eta_s\":null,\"bad_"
+     "since\":null,\"checkpoint\":null,\"checkpoint_age_s\":null,\"wall\":5000},\"bad_lines\":1,"
+     "\"left_out\":0}"},
     {METRICS "?width=9", 400, "'width' must be 10 to 4000"},
     {METRICS "?width=4001", 400, "'width' must be 10 to 4000"},
     {METRICS "?task=none&width=10", 200,

@@ -119,7 +119,7 @@ static void put_many(const char *dir, const char *name)
         fr_buf_fmt(&text, "hit %d\n", i);
         fr_buf_add(&index, (const char *)&mark, sizeof(mark));
     }
-    for (int i = 0; i < 9000; i++)
+    for (int i = 0; i < 300000; i++)
         fr_buf_text(&text, "z");
     write_beside(dir, name, text.p, text.n);
     write_beside(dir, idx_name.p, index.p, index.n);

@@ -152,7 +152,7 @@ static const struct fr_attempt_row attempts[] = {
 static const struct fr_event_row events[] = {
     {.wall = 600, .idx = -1, .kind = "ready"},
     {.wall = 1010, .idx = 0, .kind = "ready"},
-    {.wall = 1120, .idx = 1, .kind = "running", .attempt_no = 1},
+    {.wall = 1210, .idx = 1, .kind = "running", .attempt_no = 1},
     {.wall = 1130, .idx = 0, .kind = "running", .attempt_no = 1},
     {.wall = 1140, .idx = 0, .kind = "running", .attempt_no = 1},
     {.wall = 1500, .idx = 0, .kind = "unreachable", .attempt_no = 1},
@@ -249,6 +249,7 @@ static const char *const want[] = {
     "generation in g 1600-2100 name=g generation=2\n",
     "g@n1 in generation 1200-1500 2:lost 0 name=g id=0300000000000000 result=failure node=n1 "
     "rank=0 generation=1 attempt=1 cause=lost\n",
+    "start in g@n1 1200-1210\n",
     "g@n1 in generation 1600-2100 name=g id=0400000000000000 result=success node=n1 rank=0 "
     "generation=2 attempt=2 cause=exit exit_code=0 after 0300000000000000\n",
     "g@n2 in generation 1150-1550 2:gang 0 name=g id=0500000000000000 result=failure node=n2 "

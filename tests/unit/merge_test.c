@@ -83,6 +83,9 @@ static const struct {
     {"UTF-8",
      {{"12345678\u00e9 \u4e2d\n", {{0, 10}}, WHOLE}},
      .want = "10 a | 12345678\u00e9 \u4e2d\n"},
+    {"a delete in the first eight bytes",
+     {{"1234567\x7f\n", {{0, 10}}, WHOLE}},
+     .want = "10 a | 1234567\\x7f\n"},
     {"three at once, one of which goes on later",
      {{"a1\na2\n", {{0, 10}, {3, 40}}, WHOLE},
       {"b1\nb2\n", {{0, 20}}, WHOLE},
@@ -127,7 +130,8 @@ static void append(const char *name, const void *p, size_t n)
 static void test_later(void)
 {
     static const struct log log = {"a1\n", {{0, 30}}, GOES_ON};
-    static const struct fr_log_mark back = {3, 10};
+    static const struct fr_log_mark marks[] = {{3, 10}, {6, 40}};
+    static const char *const lines[] = {"a2\n", "a3\n"};
     struct fr_buf got = {0};
     struct fr_merge_opts o = {.put = take, .put_arg = &got, .times = FR_MERGE_MS};
     struct fr_merge *m = NULL;
@@ -137,13 +141,13 @@ static void test_later(void)
     put(0, &log);
     CHECK_INT(fr_merge_create(&m, dir, &o, &err), FR_OK);
     CHECK_INT(fr_merge_add(m, (struct fr_id){.b = {1}}, "a", "0.log", &err), FR_OK);
-    for (int look = 0; look < 2; look++) {
+    for (int look = 0; look < 3; look++) {
         fr_merge_set(m, 0, 5, false, false);
         CHECK_INT(fr_merge_print(m, false, &err), FR_OK);
-        if (look == 0)
-            append("0.log", "a2\n", 3), append("0.log.idx", &back, sizeof(back));
+        if (look < 2)
+            append("0.log", lines[look], 3), append("0.log.idx", &marks[look], sizeof(marks[0]));
     }
-    CHECK_TEXT(got.p, "30 a | a1\n30 a | a2\n");
+    CHECK_TEXT(got.p, "30 a | a1\n30 a | a2\n40 a | a3\n");
     fr_merge_destroy(m);
     fr_buf_finish(&got);
 }
