@@ -65,9 +65,17 @@ struct sim_held {
     struct sim_site site;
 };
 
+/* A tensor map holds the arguments of cuTensorMapEncodeTiled (instructions.h). */
+struct alignas(64) CUtensorMap {
+    char *p;
+    unsigned rank, size;          /* size: bytes of an element */
+    uint64_t shape[3], stride[3]; /* stride in bytes; of dimension 0 the size */
+    uint32_t box[3];
+};
+
 /* A box that TMA moves into shared memory. */
 struct sim_bulk {
-    const struct CUtensorMap *map;
+    CUtensorMap map; /* of the thread that asked, whose own copy may be gone when this lands */
     char *room;
     int at[3];
     uint64_t *bar;

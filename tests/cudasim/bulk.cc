@@ -94,7 +94,7 @@ static size_t swizzled(const char *room, size_t at)
 /* Moves or poisons a box, an element at a time; returns its bytes. */
 static size_t move(const struct sim_bulk *c, bool poison)
 {
-    const struct CUtensorMap *m = c->map;
+    const CUtensorMap *m = &c->map;
     size_t n = 0;
 
     for (uint32_t z = 0; z < (m->rank > 2 ? m->box[2] : 1); z++)
@@ -129,7 +129,7 @@ static void check_room(const void *room, const struct CUtensorMap *m, struct sim
 void ptx_bulk_load3(void *to, const CUtensorMap *map, int x, int y, int z, uint64_t *bar,
                     struct sim_site site)
 {
-    struct sim_bulk c = {map, (char *)to, {x, y, z}, bar};
+    struct sim_bulk c = {*map, (char *)to, {x, y, z}, bar};
 
     check_room(to, map, site);
     (void)bar_of(bar, true, site);

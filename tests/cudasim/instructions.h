@@ -12,15 +12,7 @@
 #include "tests/cudasim/block.h"
 #include "tests/cudasim/isa.h"
 
-/* A tensor map holds the arguments of cuTensorMapEncodeTiled, which stands below. Types,
- * interleave, swizzle, promotion and fill are the ones that cuda_map() of cuda.h uses. */
-struct alignas(64) CUtensorMap {
-    char *p;
-    unsigned rank, size;          /* size: bytes of an element */
-    uint64_t shape[3], stride[3]; /* stride in bytes; of dimension 0 the size */
-    uint32_t box[3];
-};
-
+/* Types, interleave, swizzle, promotion and fill are the ones that cuda_map() of cuda.h uses. */
 enum CUtensorMapDataType {
     CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
     CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,

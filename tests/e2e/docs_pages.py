@@ -264,7 +264,7 @@ def units_md():
     check("the unit serves these folders", re.search(r"(?m)^ExecStart=.* serve .*\$FLOWRUN_FOLDERS", unit), unit)
     write("units/flowrun.service.d/override.conf", "[Service]\n%s\n" % line)
     if has("systemd-analyze"):
-        said = sh("the unit", "systemd-analyze --user verify " + write("units/flowrun.service", unit), XDG_RUNTIME_DIR=work)
+        said = sh("the unit", "systemd-analyze --user --man=no verify " + write("units/flowrun.service", unit), XDG_RUNTIME_DIR=work)
         check("nothing is wrong with it", "flowrun" not in said, said)
     else:
         print("there is no systemd-analyze here: the unit was not verified (skipped)")

@@ -78,7 +78,7 @@ addr2=$(sed -n 's/.*name: node2, address: \([0-9.]*\),.*/\1/p' c/nodes.yaml)
 stranger() { exec 7<> "/dev/tcp/$addr2/2222" && read -r -t 10 banner <&7; }
 sshd2
 until_true 60 stranger # has the only place for a login now
-until_true 60 on 2 'grep -q "past MaxStartups" /var/second.log'
+until_true 60 on 2 'grep -qi maxstartups /var/second.log' # as any OpenSSH spells it
 exec 7<&- 7>&-
 until_true 60 again 2 2
 

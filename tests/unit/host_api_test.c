@@ -420,8 +420,6 @@ static void test_queue(void)
 
 int main(void)
 {
-    struct fr_err err = {0};
-
     make_pipelines();
     open_host();
     test_wrong();
@@ -431,6 +429,6 @@ int main(void)
     test_stream();
     test_secret();
     test_queue();
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    remove_home();
     return check_done();
 }

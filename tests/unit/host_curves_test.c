@@ -264,6 +264,6 @@ int main(void)
         fr_api_response_finish(&res);
     }
     close_host();
-    CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
+    remove_home();
     return check_done();
 }

@@ -616,8 +616,6 @@ static void test_unfetched(void)
 
 int main(void)
 {
-    struct fr_err err = {0};
-
     make_pipelines();
     real_mono_ms = fr_sys.mono_ms;
     fr_sys.mono_ms = shifted_mono_ms;
@@ -634,6 +632,6 @@ int main(void)
     test_counts(22);
     test_unfetched();
     check_sound();
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    remove_home();
     return check_done();
 }

@@ -450,8 +450,6 @@ static void test_last_of_file(void)
 
 int main(void)
 {
-    struct fr_err err = {0};
-
     make_home();
     write_file("p.yaml", pipeline);
     write_file("l.yaml", limited);
@@ -467,6 +465,6 @@ int main(void)
     test_last_of_file();
     test_sweep_of_old_host();
     check_sound();
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    remove_home();
     return check_done();
 }

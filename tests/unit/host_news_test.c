@@ -357,8 +357,6 @@ static void test_strangers(void)
 
 int main(void)
 {
-    struct fr_err err = {0};
-
     make_pipelines();
     open_host();
     make_body(ID, "");
@@ -375,6 +373,6 @@ int main(void)
     fr_sys.mono_ms = shifted_mono_ms;
     test_wait();
     close_host();
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    remove_home();
     return check_done();
 }

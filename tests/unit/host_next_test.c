@@ -127,13 +127,11 @@ static void test_late_follower(void)
 
 int main(void)
 {
-    struct fr_err err = {0};
-
     make_pipelines();
     test_submit_over_hosts();
     test_left();
     test_ended_by_another();
     test_late_follower();
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    remove_home();
     return check_done();
 }

@@ -638,6 +638,6 @@ int main(void)
     test_rollback();
     test_trace();
     fr_buf_finish(&receiver.got);
-    CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
+    remove_home();
     return check_done();
 }

@@ -618,6 +618,6 @@ int main(void)
     test_messages();
     test_pools();
     close_host();
-    CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
+    remove_home();
     return check_done();
 }

@@ -481,8 +481,6 @@ static void test_check(void)
 
 int main(void)
 {
-    struct fr_err err = {0};
-
     make_pipelines();
     open_host();
     make_body(ID, ", \"origin\": \"api\"");
@@ -502,6 +500,6 @@ int main(void)
     test_check();
     test_readers();
     close_host();
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    remove_home();
     return check_done();
 }

@@ -66,4 +66,11 @@ static inline void remove_store(void)
     }
 }
 
+/* A thread that a host has left may make a file there once more. */
+static inline void remove_home(void)
+{
+    while (fr_remove_tree(home, NULL) != FR_OK)
+        ;
+}
+
 #endif

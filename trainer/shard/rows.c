@@ -180,7 +180,8 @@ static enum fr_rc share_ids(struct tr_shard *s, const struct tr_fetch_rows *f, s
     struct rows_buf *b = &s->rows;
     size_t T = (size_t)s->o.tokens_max, n = 0;
 
-    memcpy(b->mine, f->ids, (size_t)f->tokens * sizeof(int32_t));
+    if (f->tokens > 0) /* a rank without records has no ids at all */
+        memcpy(b->mine, f->ids, (size_t)f->tokens * sizeof(int32_t));
     qsort(b->mine, (size_t)f->tokens, sizeof(int32_t), by_value);
     for (size_t i = 0; i < (size_t)f->tokens; i++)
         if (n == 0 || b->mine[i] != b->mine[n - 1])
