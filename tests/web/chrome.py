@@ -234,10 +234,17 @@ class Page:
         self.wait("document.body.innerText.includes(%s)" % json.dumps(text), deadline, "the text %r" % text)
 
     def click(self, selector):
-        """A press with the mouse in the middle of the element."""
-        x, y = self.wait("(() => { const e = document.querySelector(%s); if (!e) return null; e.scrollIntoView({block: 'nearest'});"
-                         " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-                         % json.dumps(selector), what="an element " + selector)
+        """A press with the mouse in the middle of the element, once it stands still."""
+        at = None
+        while True:
+            now = self.wait("(() => { const e = document.querySelector(%s); if (!e) return null; e.scrollIntoView({block: 'nearest'});"
+                            " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+                            % json.dumps(selector), what="an element " + selector)
+            if now == at:
+                break
+            at = now
+            self.chrome.pump(0.05)
+        x, y = at
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, "button": "left" if kind != "mouseMoved" else "none",
                                                    "clickCount": 1, "buttons": 1 if kind == "mousePressed" else 0})

@@ -70,6 +70,7 @@ def planned(one):
     """A pipeline that never ran has no states, and the same boxes."""
     one.go(bed.url + "pipelines/fan")
     boxes(one, ["begin: a task", "40 tasks: a task", "end: a task"], "a pipeline")
+    one.wait_text("median")  # what stands above the boxes is there: they do not move any more
     one.click("[aria-label^='40 tasks']")
     one.press("Unfold")
     one.wait("%s.length === 42" % BOXES, what="a box for each of its tasks")
