@@ -16,8 +16,8 @@ struct fr_cargo_making {
     struct fr_cargo_making *next; /* made before */
     uint64_t turn;                /* in which it was begun */
     struct fr_work work;
-    struct fr_cargo_item *item; /* borrows; the thread does not touch it */
-    struct fr_manifest manifest;  /* owns */
+    struct fr_cargo_item *item;  /* borrows; the thread does not touch it */
+    struct fr_manifest manifest; /* owns */
     struct fr_err err;
     unsigned long long steps; /* of the manifest, as of the last look */
 };
@@ -188,8 +188,7 @@ static struct fr_cargo_item *add_item(struct fr_cargo *c, const char *path,
 /* What was begun before what asks may have been read before a change that this waits for. */
 static bool is_fresh(const struct fr_cargo_item *item)
 {
-    return item->made != NULL &&
-           (item->manifest->kept || item->made->turn >= item->cargo->since);
+    return item->made != NULL && (item->manifest->kept || item->made->turn >= item->cargo->since);
 }
 
 enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_excludes *exclude,

@@ -16,12 +16,12 @@ struct fr_cargo_making;
 struct fr_cargo_item { /* a file or a folder */
     struct fr_cargo_item *next;
     struct fr_cargo *cargo;
-    const char *path;                  /* control's, absolute */
-    const struct fr_excludes *exclude; /* as given; NULL: none */
-    struct fr_cargo_making *made;      /* owns; the newest, and older ones that starts hold */
+    const char *path;                   /* control's, absolute */
+    const struct fr_excludes *exclude;  /* as given; NULL: none */
+    struct fr_cargo_making *made;       /* owns; the newest, and older ones that starts hold */
     const struct fr_manifest *manifest; /* of the newest; NULL: there is none yet */
-    struct fr_cargo_making *making;    /* owns; a thread's; NULL: none is at it */
-    bool wanted;                       /* a thread is to begin */
+    struct fr_cargo_making *making;     /* owns; a thread's; NULL: none is at it */
+    bool wanted;                        /* a thread is to begin */
     struct fr_err err; /* why it cannot be shipped: for all who wait for it, then it is reset */
 };
 

@@ -9,7 +9,7 @@
 
 enum {
     DEPTH_MAX = 32,
-    IGNORE_MAX = 64 << 10, /* bytes of FR_IGNORE_FILE */
+    IGNORE_MAX = 64 << 10,  /* bytes of FR_IGNORE_FILE */
     PIECE_BYTES = 64 << 10, /* hashed in one step */
     TICK_S = 2,             /* at most: of the clock of a file system */
 };

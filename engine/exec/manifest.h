@@ -25,7 +25,7 @@ struct fr_manifest {
     struct fr_manifest_copy *copies;
     size_t n_copies;
     char looks[FR_SHA256_TEXT]; /* of the one made before; "": unknown. Then of this one */
-    atomic_ullong steps; /* files looked at and pieces hashed so far: who waits may look */
+    atomic_ullong steps;        /* files looked at and pieces hashed so far: who waits may look */
     /* what was found */
     bool same; /* looks as before, so it was not hashed */
     bool kept; /* a copy of it is: it cannot change */

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { AHEAD_BYTES = 1 << 20 };
+enum { AHEAD_BYTES = 256 << 10 }; /* of each node that takes a file */
 
 struct reading { /* a thread's while that is at it */
     struct fr_work work;

@@ -114,7 +114,6 @@ enum fr_rc run_shipping_add(struct fr_run *run, const struct fr_shipped_rows *ro
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && i < rows->n; i++)
-        rc = add(run,
-                 &(struct run_shipped_once){.row = rows->rows[i], .no = no, .put = true}, err);
+        rc = add(run, &(struct run_shipped_once){.row = rows->rows[i], .no = no, .put = true}, err);
     return rc;
 }
