@@ -151,8 +151,10 @@ static void look_at_socket(struct fr_server *s)
         *at = old->next;
         listener_free(old);
     }
-    (void)listen_at(s, &err);
-    fr_log(FR_LOG_WARN, "web", "lost its socket path=%s error=\"%s\"", s->path, err.msg);
+    if (listen_at(s, &err) == FR_OK)
+        fr_log(FR_LOG_WARN, "web", "its socket was gone, and is made anew path=%s", s->path);
+    else
+        fr_log(FR_LOG_WARN, "web", "lost its socket path=%s error=\"%s\"", s->path, err.msg);
 }
 
 static void on_time(void *arg)
