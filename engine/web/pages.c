@@ -73,7 +73,11 @@ static bool takes_gzip(const struct conn *c)
     if (at == NULL)
         return false;
     at += strlen("gzip");
-    return strncmp(at + strspn(at, " \t;"), "q=0", 3) != 0;
+    at += strspn(at, " \t;");
+    if (strncmp(at, "q=0", 3) != 0)
+        return true;
+    at += 3 + strspn(at + 3, ".0"); /* 0.001 takes it, too */
+    return *at >= '1' && *at <= '9';
 }
 
 /* A browser that shows what is answered: it gets a page that says that there is none. */
