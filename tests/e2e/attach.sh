@@ -63,6 +63,7 @@ start p.yaml
 pid=$!
 no=$((no + 1))
 until_true 20 running
+rm -f att
 "$flowrun" attach --verbose > att 2>&1 &
 att=$!
 until_true 20 holds att "gang@n2 | rank 1"
@@ -78,6 +79,7 @@ has "and that nobody drives it" att "no flowrun looks after run $no"
 start resume $no
 pid=$!
 until_true 20 holds out "run $no"
+rm -f att
 "$flowrun" attach --verbose > att 2>&1 &
 att=$!
 until_true 20 holds att "gang@n2 | rank 1"
@@ -122,9 +124,11 @@ tasks:
   long: {run: "seq 2000000; echo end"}
 END
 no=$((no + 1))
+rm -f own
 "$flowrun" r.yaml > own 2>&1 &
 own=$!
 until_true 20 holds own "its log is full"
+rm -f att
 "$flowrun" attach > att 2>&1 &
 att=$!
 until_true 20 holds att "full@n1: its log is full"

@@ -204,6 +204,7 @@ same "nothing is left running" "$(left)" ""
 # ---- Ctrl-C once in a follower while its host is stopped, then killed: who takes over stops the tasks
 rm -f go
 printf 'name: stops\ntasks: {t: {run: "echo begun; exec sleep 600"}}\n' > stops.yaml
+rm -f first second third
 "$flowrun" many.yaml > first 2>&1 &
 host=$!
 until_true 20 holds first "connected"

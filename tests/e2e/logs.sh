@@ -83,6 +83,7 @@ has "and says why" err "flowrun: no flowrun looks after run 4, so no more output
 start resume
 pid=$!
 until_true 30 eval '"$flowrun" status | grep -q "of held: running"'
+rm -f followed
 "$flowrun" logs -f --tail 1 > followed 2> err &
 follower=$!
 until_true 30 holds followed "t@n1 | begun"

@@ -58,6 +58,7 @@ same "and what it has of its last line" "$(grep -B 1 'left out so far' got | hea
 check "what is left out is said" grep -q '^t@n1 | \[flowrun: [0-9]* bytes left out so far\]$' got
 same "the newest lines" "$(tail -n 30000 got | sed 's/^t@n1 | //' | cmp - <(seq 270001 300000) && echo same)" same
 same "--tail" "$("$flowrun" logs --tail 2 | paste -sd+)" "t@n1 | 299999+t@n1 | 300000"
+rm -f followed
 "$flowrun" logs -f --tail 2 > followed &
 follower=$!
 until_true 30 holds followed "t@n1 | 300000"

@@ -198,6 +198,7 @@ until_true 60 decided f ran:succeeded
 kill -TERM $next
 wait $next
 same "it ends as a host does" $? 0
+rm -f standing
 "$flowrun" serve --standby > standing 2>&1 &
 next=$!
 until_true 60 holds standing "this is the host of"

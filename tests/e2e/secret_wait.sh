@@ -55,6 +55,7 @@ has "its task had it" resumed "second@n1 | right a"
 # ---- nobody has it: the start waits and says so; a resume from a shell that has it goes on
 begun b
 killed "$pid"
+rm -f resumed
 "$flowrun" resume "$run" > resumed 2>&1 &
 host=$!
 touch go.b
@@ -123,10 +124,12 @@ TOKEN=sooner "$flowrun" both.yaml > out.both 2>&1 &
 pid=$!
 until_true 20 test -e first.both
 run=$(no)
+rm -f gives
 TOKEN=later "$flowrun" resume "$run" > gives 2>&1 &
 gives=$!
 until_true 20 holds gives "run $run ("
 until_true 20 eval '"$flowrun" status $run | grep -q "first@n1 *running"'
+rm -f attached
 TOKEN=later timeout 140 "$flowrun" attach "$run" > attached 2>&1 &
 attach=$!
 until_true 20 holds attached "run $run ("

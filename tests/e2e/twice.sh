@@ -95,6 +95,7 @@ until_true 20 begun 3
 kill -9 $pid
 wait $pid 2>/dev/null
 cp -a "$FLOWRUN_HOME" other
+rm -f first second
 "$flowrun" resume > first 2>&1 &
 one=$!
 for n in n1 n2 n3; do until_true 20 holds first "$n: connected"; done

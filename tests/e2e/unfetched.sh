@@ -99,6 +99,7 @@ kill $serve
 wait $serve
 lose
 sql "UPDATE run SET host = 0 WHERE no = $no"
+rm -f serve
 "$flowrun" serve > serve 2>&1 &
 serve=$!
 until_true 20 holds serve "is the host"
