@@ -96,7 +96,7 @@ enum fr_rc cli_program(void *arg, const char *name, struct fr_buf *out, struct f
 /* Finds the home and makes it: its path, without links. */
 enum fr_rc cli_home(struct fr_buf *out, struct fr_err *err);
 /* Its store for writing, without a host: *lock_fd keeps others from being it, and is closed behind
- * the store. FR_BUSY: another process is the host. */
+ * the store. FR_BUSY: another process is the host, and listens (or has not begun to for 10 s). */
 enum fr_rc cli_store(struct fr_store **out, int *lock_fd, struct fr_err *err);
 void cli_store_close(struct fr_store *st, int lock_fd); /* NULL and -1 are fine */
 /* Its store, for reading. */

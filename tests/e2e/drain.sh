@@ -97,5 +97,25 @@ same "drained" "$? $(cat out)" "0 n1 is drained: what runs there ends, nothing n
 same "and let go" "$? $(cat out)" "0 n1 takes tasks again"
 kill $host
 wait $host
+
+# ---- who holds the lock and does not listen has just begun, or writes one thing: it is waited for
+cat > holds_lock.py << 'END'
+import fcntl, os, struct, subprocess, sys
+fd = os.open(os.environ["FLOWRUN_HOME"] + "/host.lock", os.O_RDWR)
+fcntl.fcntl(fd, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+p = subprocess.Popen(sys.argv[1:])
+looks = lambda: int(open(f"/proc/{p.pid}/status").read().split("\nvoluntary_ctxt_switches:")[1].split()[0])
+while p.poll() is None and looks() < 30:
+    pass
+ended = p.poll() is not None
+os.close(fd)
+print("at once" if ended else "waited", p.wait())
+END
+python3 holds_lock.py "$flowrun" drain n1 > out 2>&1
+same "it waits for the lock" "$(paste -sd ' ' out)" "n1 is drained: what runs there ends, nothing new starts waited 0"
+python3 holds_lock.py "$flowrun" undrain n1 > out 2>&1
+same "and so it is let go" "$(paste -sd ' ' out)" "n1 takes tasks again waited 0"
+python3 holds_lock.py "$flowrun" api nodes > out 2>&1
+has "a question, too" out "waited 6"
 same "nothing is left running" "$(left)" ""
 finish
