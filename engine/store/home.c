@@ -179,19 +179,22 @@ static enum fr_rc write_who(int fd, const struct fr_home_who *w, struct fr_err *
                : fr_fail_errno(err, errno, "writing who the host is");
 }
 
-static bool read_who(int fd, struct fr_home_who *w)
+/* Zeroes: who holds the lock has not said yet who it is, also where the file names one of before
+ * this machine began. */
+static void read_who(int fd, struct fr_home_who *w)
 {
+    struct fr_home_who self = fr_home_self();
     char text[WHO_BYTES + 1];
     ssize_t n = fr_sys.pread(fd, text, sizeof(text) - 1, 0);
 
     *w = (struct fr_home_who){0};
-    if (n <= 0)
-        return false;
-    text[n] = '\0';
-    return sscanf(text,
-                  "pid %" SCNd64 " uid %" SCNd64 " boot %39s mnt %" SCNu64 " net %" SCNu64
-                  " pid_ns %" SCNu64 " schema %" SCNd64,
-                  &w->pid, &w->uid, w->boot, &w->mnt, &w->net, &w->pid_ns, &w->schema) == 7;
+    text[n > 0 ? n : 0] = '\0';
+    if (sscanf(text,
+               "pid %" SCNd64 " uid %" SCNd64 " boot %39s mnt %" SCNu64 " net %" SCNu64
+               " pid_ns %" SCNu64 " schema %" SCNd64,
+               &w->pid, &w->uid, w->boot, &w->mnt, &w->net, &w->pid_ns, &w->schema) != 7 ||
+        strcmp(w->boot, self.boot[0] != '\0' ? self.boot : "-") != 0)
+        *w = (struct fr_home_who){0};
 }
 
 enum fr_rc fr_home_lead(const char *home, int *fd, struct fr_err *err)
@@ -207,14 +210,14 @@ enum fr_rc fr_home_lead(const char *home, int *fd, struct fr_err *err)
     if (fr_sys.lock(*fd) != 0) {
         int e = errno;
         struct fr_home_who host;
-        bool known = read_who(*fd, &host);
 
+        read_who(*fd, &host);
         fr_sys.close(*fd);
         *fd = -1;
         if (e != EAGAIN && e != EACCES)
             return fr_fail_errno(err, e, "locking %s/host.lock", home);
         return fr_fail(err, FR_BUSY, "another flowrun (pid %" PRId64 ") is the host of %s",
-                       known ? host.pid : 0, home);
+                       host.pid, home);
     }
     self = fr_home_self();
     rc = write_who(*fd, &self, err);
@@ -249,7 +252,7 @@ enum fr_rc fr_home_leader(const char *home, struct fr_home_who *out, struct fr_e
 
     *out = (struct fr_home_who){0};
     if (held)
-        (void)read_who(fd, out); /* not written yet: who it is shows a moment later */
+        read_who(fd, out);
     if (fd >= 0)
         fr_sys.close(fd);
     return held ? FR_OK : fr_fail(err, FR_NOTFOUND, "%s has no host", home);
@@ -262,8 +265,6 @@ enum fr_rc fr_home_may_share(const char *home, const struct fr_home_who *self,
 
     if (host->uid != self->uid)
         what = "belongs to another user";
-    else if (strcmp(host->boot, self->boot[0] != '\0' ? self->boot : "-") != 0)
-        what = "runs on another machine";
     else if (host->mnt != self->mnt)
         what = "sees other folders (it is in another mount namespace, as in a container)";
     else if (host->net != self->net)

@@ -60,7 +60,7 @@ enum fr_rc fr_home_lead(const char *home, int *fd, struct fr_err *err);
  * new one, which *fd is then. FR_BUSY: another process was faster. */
 enum fr_rc fr_home_keep(const char *home, int *fd, struct fr_err *err);
 
-/* Who the host is. FR_NOTFOUND: the home has none. */
+/* Who the host is; zeroes as long as it has not said so. FR_NOTFOUND: the home has none. */
 enum fr_rc fr_home_leader(const char *home, struct fr_home_who *out, struct fr_err *err);
 
 /* Whether a process like self may hand its runs to this host, and take them over later. FR_DENIED:
