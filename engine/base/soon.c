@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 
 #include "engine/base/sys.h"
+#include "engine/base/thread.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -84,6 +85,11 @@ static enum fr_rc wait_for(struct asked *a, void (*run)(void *arg), const char *
         return FR_OK;
     if (errno == EINTR)
         return fr_fail(err, FR_STOPPED, "stopped while it waited for %s", path);
+    if (errno == EAGAIN)
+        return fr_fail(err, FR_TIMEOUT,
+                       "%s is not looked at: %d looks at file systems that do not answer are under "
+                       "way",
+                       path, FR_THREADS_LEFT);
     if (errno == ENOMEM)
         return fr_fail(err, FR_NOMEM, "no thread to look at %s", path);
     return fr_file_silent(path, err);

@@ -151,7 +151,8 @@ struct fr_sys {
     int (*procs)(struct fr_procinfo **list, size_t *n); /* the whole table; fr_sys.free it */
     /* Calls run(arg) beside this thread, and waits ms at most. 1: it has returned. 0 and errno
      * ETIMEDOUT, or EINTR when a signal asked to stop: it goes on, and drop(arg) is called behind
-     * it; or ENOMEM: there was no thread for it, and drop(arg) was called. */
+     * it; or drop(arg) was called: EAGAIN where FR_THREADS_LEFT such threads go on, ENOMEM where
+     * there was none for it. */
     int (*within)(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void *arg);
 
     int (*boot_id)(char out[40]);

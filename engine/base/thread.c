@@ -1,6 +1,9 @@
 #include "engine/base/thread.h"
 
+#include "engine/base/log.h"
+
 #include <signal.h>
+#include <stdatomic.h>
 
 int fr_thread_start(pthread_t *out, const pthread_attr_t *attr, void *(*run)(void *arg), void *arg)
 {
@@ -12,4 +15,20 @@ int fr_thread_start(pthread_t *out, const pthread_attr_t *attr, void *(*run)(voi
     rc = pthread_create(out, attr, run, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
+}
+
+static atomic_int left;
+
+void fr_threads_leave(int change)
+{
+    if (atomic_fetch_add(&left, change) + change == FR_THREADS_LEFT && change > 0)
+        fr_log(FR_LOG_WARN, "threads",
+               "file systems that do not answer hold %d threads: no other one is begun for such "
+               "work until one of them ends",
+               FR_THREADS_LEFT);
+}
+
+bool fr_threads_full(void)
+{
+    return atomic_load(&left) >= FR_THREADS_LEFT;
 }

@@ -23,8 +23,6 @@ struct within {
 
 static void free_it(struct within *w)
 {
-    close(w->fds[0]);
-    close(w->fds[1]);
     pthread_mutex_destroy(&w->lock);
     fr_sys.free(w);
 }
@@ -42,6 +40,7 @@ static void *in_thread(void *arg)
         (void)!write(w->fds[1], "", 1);
     pthread_mutex_unlock(&w->lock);
     if (left) {
+        fr_threads_leave(-1);
         w->drop(w->arg);
         free_it(w);
     }
@@ -73,24 +72,29 @@ static void block(sigset_t *before, sigset_t *others)
             sigdelset(others, stops[i]);
 }
 
-static int fail(void (*drop)(void *arg), void *arg)
+static int fail(struct within *w, int why, void (*drop)(void *arg), void *arg)
 {
+    fr_sys.free(w);
     drop(arg);
-    errno = ENOMEM;
+    errno = why;
     return 0;
+}
+
+static void hang_up(const struct within *w)
+{
+    close(w->fds[0]);
+    close(w->fds[1]);
 }
 
 int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void *arg)
 {
-    struct within *w = fr_sys.alloc(sizeof(*w));
+    struct within *w = fr_threads_full() ? NULL : fr_sys.alloc(sizeof(*w));
     int64_t until = fr_sys_real.mono_ms() + ms, left_ms = ms;
     sigset_t before, others;
     int rc, why;
 
-    if (w == NULL || pipe2(w->fds, O_CLOEXEC) != 0) {
-        fr_sys.free(w);
-        return fail(drop, arg);
-    }
+    if (w == NULL || pipe2(w->fds, O_CLOEXEC) != 0)
+        return fail(w, fr_threads_full() ? EAGAIN : ENOMEM, drop, arg);
     w->run = run;
     w->drop = drop;
     w->arg = arg;
@@ -99,8 +103,9 @@ int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void 
     block(&before, &others); /* a stop is heard by the wait, not before */
     if (start(w) != 0) {
         pthread_sigmask(SIG_SETMASK, &before, NULL);
-        free_it(w);
-        return fail(drop, arg);
+        hang_up(w);
+        pthread_mutex_destroy(&w->lock);
+        return fail(w, ENOMEM, drop, arg);
     }
     do {
         struct pollfd p = {.fd = w->fds[0], .events = POLLIN};
@@ -114,6 +119,9 @@ int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void 
     pthread_mutex_lock(&w->lock);
     rc = w->over;
     w->left = !w->over;
+    if (w->left)
+        fr_threads_leave(1);
+    hang_up(w); /* who is left writes nothing */
     pthread_mutex_unlock(&w->lock);
     if (rc)
         free_it(w);

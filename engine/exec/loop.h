@@ -41,6 +41,7 @@ struct fr_work {
     struct fr_workers *in; /* the loop's, as all below */
     struct fr_work *next;
     struct fr_post post;
+    bool left; /* forgotten as it ran */
 };
 
 typedef void fr_ready_fn(void *arg, int what); /* what: enum fr_loop_what bits; a signal's number */
@@ -103,7 +104,8 @@ void fr_loop_arm_in(struct fr_loop *l, struct fr_timer *t, int64_t delay_ms);
 void fr_loop_untimer(struct fr_loop *l, struct fr_timer **t); /* *t becomes NULL */
 void fr_loop_post(struct fr_loop *l, struct fr_post *p);
 void fr_loop_withdraw(struct fr_loop *l, struct fr_post *p);
-/* Starts the computation. FR_NOMEM: no thread; nothing will be called. */
+/* Starts the computation. FR_NOMEM: no thread, or too many hang (base/thread.h); nothing will be
+ * called. */
 enum fr_rc fr_loop_work(struct fr_loop *l, struct fr_work *w);
 /* Its result is not wanted. true: nothing will be called, the work is the caller's again. false: it
  * still runs, and drop() will be called. */

@@ -56,6 +56,8 @@ static void *in_thread(void *arg)
     w->run(w->arg);
     pthread_mutex_lock(&m->lock);
     closed = m->closed;
+    if (w->left)
+        fr_threads_leave(-1);
     if (!closed) {
         w->next = m->over;
         m->over = w;
@@ -73,7 +75,10 @@ enum fr_rc fr_workers_start(struct fr_workers *m, struct fr_work *w)
     pthread_t thread;
     int rc;
 
+    if (fr_threads_full())
+        return FR_NOMEM;
     w->in = m;
+    w->left = false;
     pthread_mutex_lock(&m->lock);
     m->users++;
     pthread_mutex_unlock(&m->lock);
@@ -100,8 +105,11 @@ bool fr_workers_forget(struct fr_workers *m, struct fr_work *w)
             ended = true;
             break;
         }
-    if (!ended)
+    if (!ended) {
         w->over = w->drop;
+        w->left = true;
+        fr_threads_leave(1);
+    }
     pthread_mutex_unlock(&m->lock);
     return ended;
 }

@@ -1,11 +1,15 @@
-/* Threads and signals: ours take none, and no signal but a stop ends a wait early. */
+/* Threads: ours take no signals, no signal but a stop ends a wait early, and only so many are left
+ * behind. */
+#include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/base/thread.h"
+#include "engine/exec/loop.h"
 #include "tests/unit/check.h"
 
 #include <errno.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <string.h>
 
 static pthread_t waits;
 static atomic_int caught;
@@ -83,9 +87,65 @@ static void interrupted(void)
     sem_wait(&dropped);
 }
 
+static void hang(void *arg)
+{
+    (void)arg;
+    sem_wait(&go);
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+/* One that was left is not counted any more before drop() is called. */
+static void let_go(int n)
+{
+    for (int i = 0; i < n; i++)
+        sem_post(&go);
+    for (int i = 0; i < n; i++)
+        sem_wait(&dropped);
+}
+
+static void only_so_many(void)
+{
+    static struct fr_work works[FR_THREADS_LEFT];
+    struct fr_loop loop = {0};
+    struct fr_err err = {0};
+    struct stat st;
+    int failed;
+
+    check_row("calls that hang");
+    for (int i = 0; i < FR_THREADS_LEFT; i++)
+        CHECK(fr_sys.within(0, hang, drop, NULL) == 0 && errno == ETIMEDOUT);
+    CHECK(fr_threads_full());
+    CHECK(fr_sys.within(60000, nothing, drop, NULL) == 0 && errno == EAGAIN);
+    sem_wait(&dropped);
+    CHECK_INT(fr_file_look_soon("/", &st, &failed, &err), FR_TIMEOUT);
+    CHECK(strstr(err.msg, "/ is not looked at: 100 looks at file systems that do not answer") !=
+          NULL);
+    let_go(1);
+    CHECK_INT(fr_sys.within(60000, nothing, drop, NULL), 1);
+    let_go(FR_THREADS_LEFT - 1);
+
+    check_row("works that hang");
+    CHECK_INT(fr_loop_event_create(&loop, &err), FR_OK);
+    for (int i = 0; i < FR_THREADS_LEFT; i++) {
+        CHECK(!fr_threads_full());
+        works[i] = (struct fr_work){.run = hang, .over = nothing, .drop = drop};
+        CHECK_INT(fr_loop_work(&loop, &works[i]), FR_OK);
+        CHECK(!fr_loop_forget(&loop, &works[i]));
+    }
+    CHECK_INT(fr_loop_work(&loop, &(struct fr_work){.run = nothing}), FR_NOMEM);
+    fr_loop_destroy(&loop);
+    let_go(FR_THREADS_LEFT);
+    CHECK(!fr_threads_full());
+}
+
 int main(void)
 {
     blocked_in_threads();
     interrupted();
+    only_so_many();
     return check_done();
 }
