@@ -178,7 +178,8 @@ static struct lane *make_lane(struct host_outbox *o, const struct fr_delivery_ro
                         "key", row->key, "message", doc);
     lane->job = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
     json_decref(doc);
-    lane->work = (struct fr_work){run_lane, lane_over, free_lane, lane, NULL, NULL, {0}};
+    lane->work =
+        (struct fr_work){.run = run_lane, .over = lane_over, .drop = free_lane, .arg = lane};
     if (lane->row.channel != NULL && lane->row.key != NULL && lane->how.arg != NULL &&
         lane->job != NULL)
         return lane;
