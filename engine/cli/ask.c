@@ -7,15 +7,11 @@
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SAYS_MS = 200, /* a new host has said who it is, or is gone again */
-    AGAIN_MS = 10, /* between two looks whether one listens */
-};
+enum { SAYS_MS = 200 }; /* a new host has said who it is, or is gone again */
 
 static enum fr_rc look_at_host(const char *home, struct fr_err *err)
 {
@@ -61,31 +57,6 @@ enum fr_rc cli_may_ask(const char *home, struct fr_err *err)
         return rc;
     (void)fr_sys.poll(NULL, 0, SAYS_MS);
     return look_at_host(home, err);
-}
-
-/* EAGAIN: too many wait to be accepted. */
-static bool listens(const char *home)
-{
-    struct fr_buf sock = {0};
-    int fd = -1, e = ENOMEM;
-
-    fr_home_sock(home, &sock);
-    if (!sock.bad) {
-        fd = fr_sys.connect_unix(sock.p);
-        e = errno;
-    }
-    if (fd >= 0)
-        fr_sys.close(fd);
-    fr_buf_finish(&sock);
-    return fd >= 0 || (e != ENOENT && e != ECONNREFUSED);
-}
-
-bool cli_await_host(const char *home, int64_t until_ms)
-{
-    if (fr_sys.mono_ms() >= until_ms || listens(home))
-        return false;
-    (void)fr_sys.poll(NULL, 0, AGAIN_MS);
-    return true;
 }
 
 bool cli_host_stopped(const char *home, int64_t *pid)
@@ -154,11 +125,11 @@ enum fr_rc cli_ask_text(const char *home, const struct cli_question *q, struct f
     struct fr_loop loop = {0};
     struct fr_buf sock = {0};
     struct wait wait = {home, &loop, NULL};
-    int64_t until_ms = fr_sys.mono_ms() + CLI_BEGINS_MS;
+    int64_t until_ms = fr_sys.mono_ms() + FR_HOME_BEGINS_MS;
     struct fr_home_who host;
     enum fr_rc rc;
 
-    while (fr_home_leader(home, &host, NULL) == FR_OK && cli_await_host(home, until_ms))
+    while (fr_home_leader(home, &host, NULL) == FR_OK && fr_home_await(home, until_ms))
         ;
     rc = cli_may_ask(home, err);
     fr_home_sock(home, &sock);

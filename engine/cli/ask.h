@@ -25,12 +25,6 @@ enum fr_rc cli_ask_text(const char *home, const struct cli_question *q, struct f
                         struct fr_err *err);
 /* Whether there is a host that this process may ask, likewise. */
 enum fr_rc cli_may_ask(const char *home, struct fr_err *err);
-/* Whoever takes the home's lock listens a moment later, or writes one thing and lets go of it: who
- * finds it held may wait so long for either. Waits a moment; false: there is one that listens, or
- * it is that late. */
-enum { CLI_BEGINS_MS = 10000 };
-bool cli_await_host(const char *home, int64_t until_ms);
-
 /* Who writes to the home: this process, which is its host meanwhile, or the host that there is. */
 struct cli_writer {
     struct fr_store *st;

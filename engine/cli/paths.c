@@ -1,5 +1,4 @@
 /* Where flowrun's own programs and its home are. */
-#include "engine/cli/ask.h"
 #include "engine/cli/cli.h"
 
 #include "engine/base/sys.h"
@@ -127,7 +126,7 @@ enum fr_rc cli_home(struct fr_buf *out, struct fr_err *err)
 enum fr_rc cli_store(struct fr_store **out, int *lock_fd, struct fr_err *err)
 {
     struct fr_buf home = {0};
-    int64_t until_ms = fr_sys.mono_ms() + CLI_BEGINS_MS;
+    int64_t until_ms = fr_sys.mono_ms() + FR_HOME_BEGINS_MS;
     uint32_t epoch;
     enum fr_rc rc = cli_home(&home, err);
 
@@ -136,7 +135,7 @@ enum fr_rc cli_store(struct fr_store **out, int *lock_fd, struct fr_err *err)
     if (rc == FR_OK) {
         do
             rc = fr_home_lead(home.p, lock_fd, err);
-        while (rc == FR_BUSY && cli_await_host(home.p, until_ms));
+        while (rc == FR_BUSY && fr_home_await(home.p, until_ms));
     }
     if (rc == FR_OK)
         rc = fr_store_open(home.p, out, err);

@@ -14,7 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WHO_BYTES = 256 }; /* of a host.lock; the largest numbers fit */
+enum {
+    WHO_BYTES = 256, /* of a host.lock; the largest numbers fit */
+    AGAIN_MS = 10,   /* between two looks whether a host listens */
+};
 
 enum fr_rc fr_home_find(struct fr_buf *out, struct fr_err *err)
 {
@@ -256,6 +259,31 @@ enum fr_rc fr_home_leader(const char *home, struct fr_home_who *out, struct fr_e
     if (fd >= 0)
         fr_sys.close(fd);
     return held ? FR_OK : fr_fail(err, FR_NOTFOUND, "%s has no host", home);
+}
+
+/* EAGAIN: too many wait to be accepted. */
+static bool listens(const char *home)
+{
+    struct fr_buf sock = {0};
+    int fd = -1, e = ENOMEM;
+
+    fr_home_sock(home, &sock);
+    if (!sock.bad) {
+        fd = fr_sys.connect_unix(sock.p);
+        e = errno;
+    }
+    if (fd >= 0)
+        fr_sys.close(fd);
+    fr_buf_finish(&sock);
+    return fd >= 0 || (e != ENOENT && e != ECONNREFUSED);
+}
+
+bool fr_home_await(const char *home, int64_t until_ms)
+{
+    if (fr_sys.mono_ms() >= until_ms || listens(home))
+        return false;
+    (void)fr_sys.poll(NULL, 0, AGAIN_MS);
+    return true;
 }
 
 enum fr_rc fr_home_may_share(const char *home, const struct fr_home_who *self,

@@ -63,6 +63,12 @@ enum fr_rc fr_home_keep(const char *home, int *fd, struct fr_err *err);
 /* Who the host is; zeroes as long as it has not said so. FR_NOTFOUND: the home has none. */
 enum fr_rc fr_home_leader(const char *home, struct fr_home_who *out, struct fr_err *err);
 
+/* Whoever takes the lock listens at the socket a moment later, or writes one thing and lets go of
+ * it: who finds it held may wait so long for either. Waits a moment; false: there is one that
+ * listens, or it is that late. */
+enum { FR_HOME_BEGINS_MS = 10000 };
+bool fr_home_await(const char *home, int64_t until_ms);
+
 /* Whether a process like self may hand its runs to this host, and take them over later. FR_DENIED:
  * err says what they do not share, and what to do. */
 enum fr_rc fr_home_may_share(const char *home, const struct fr_home_who *self,
