@@ -89,4 +89,9 @@ bool fr_id_eq(struct fr_id a, struct fr_id b);
 bool fr_id_zero(struct fr_id a);
 uint64_t fr_id_key(struct fr_id a); /* its first bytes, for a hash table: they are random */
 
+/* Whether a node takes it as a place in an attempt's folder: relative, at most so long, each part a
+ * name of a file (not "", "." or ".."). */
+enum { FR_PATH_INNER_MAX = 700 };
+bool fr_path_is_inner(struct fr_str path);
+
 #endif

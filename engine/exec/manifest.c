@@ -9,9 +9,10 @@
 
 enum {
     DEPTH_MAX = 32,
-    IGNORE_MAX = 64 << 10,  /* bytes of FR_IGNORE_FILE */
-    PIECE_BYTES = 64 << 10, /* hashed in one step */
-    TICK_S = 2,             /* at most: of the clock of a file system */
+    REL_MAX = FR_PATH_INNER_MAX - FR_SHA256_TEXT, /* HASH/REL is a place */
+    IGNORE_MAX = 64 << 10,                        /* bytes of FR_IGNORE_FILE */
+    PIECE_BYTES = 64 << 10,                       /* hashed in one step */
+    TICK_S = 2,                                   /* at most: of the clock of a file system */
 };
 
 static const struct fr_manifest_copy *copy_of(const struct fr_manifest *l, const char *path)
@@ -55,6 +56,9 @@ static enum fr_rc add_file(struct fr_manifest *l, const char *path,
 
     if (files == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a file to ship");
+    if (strlen(rel) > REL_MAX)
+        return fr_fail(err, FR_USAGE, "a path of %zu bytes; a node takes at most %d: %s",
+                       strlen(rel), REL_MAX, path);
     l->files = files;
     if (copy != NULL)
         path = copy->at;

@@ -99,23 +99,6 @@ void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt
                                        : "");
 }
 
-bool fr_path_is_inner(struct fr_str path)
-{
-    size_t start = 0;
-
-    if (path.n == 0 || path.n > 700)
-        return false;
-    for (size_t i = 0; i <= path.n; i++) {
-        if (i < path.n && path.p[i] != '/')
-            continue;
-        struct fr_str part = {path.p + start, i - start};
-        if (part.n == 0 || part.n > 255 || fr_str_is(part, ".") || fr_str_is(part, ".."))
-            return false;
-        start = i + 1;
-    }
-    return true;
-}
-
 bool fr_home_plain(const char *home, const char *path)
 {
     char part[FR_NODE_PATH];

@@ -56,9 +56,6 @@ enum fr_home_kind {
 void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt,
                   char out[FR_NODE_PATH]);
 
-/* True for a relative path without empty, "." and ".." parts. */
-bool fr_path_is_inner(struct fr_str path);
-
 /* False if a parent of path below home exists and is not a folder: a task may have planted a
  * symlink. */
 bool fr_home_plain(const char *home, const char *path);

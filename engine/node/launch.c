@@ -48,8 +48,10 @@ static enum fr_rc place_file(struct sup *s, const struct fr_file_want *f, struct
 
     bool own = f->store.n > 0 && f->store.p[0] == '/';
     if ((!own && !fr_path_is_inner(f->store)) || !fr_path_is_inner(f->path))
-        return fr_fail(err, FR_USAGE, "file \"%.*s\": not a relative path without \"..\"",
-                       (int)f->path.n, f->path.p);
+        return fr_fail(err, FR_USAGE,
+                       "not a relative path of at most %d bytes without \"..\": file "
+                       "\"%.*s\"",
+                       FR_PATH_INNER_MAX, (int)f->path.n, f->path.p);
     char *from = fr_arena_fmt(&s->arena, "%s%s%.*s", own ? "" : home, own ? "" : "/store/",
                               (int)f->store.n, f->store.p);
     char *to = fr_arena_fmt(&s->arena, "%s/%.*s", s->dir, (int)f->path.n, f->path.p);

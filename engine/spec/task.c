@@ -137,20 +137,6 @@ static void read_in(struct loader *l, const struct fr_yaml *y, struct fr_task *t
         unknown_task(l, y, name);
 }
 
-/* Whether each part is a name; the node takes no other path. */
-static bool inside(const char *path)
-{
-    for (const char *p = path;; p++) {
-        size_t n = strcspn(p, "/");
-
-        if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
-            return false;
-        p += n;
-        if (*p == '\0')
-            return true;
-    }
-}
-
 /* "node:PATH" is copied by the node, which may be this machine. */
 static void guard_node_file(struct loader *l, const struct fr_task *task, const struct fr_text *t)
 {
@@ -202,7 +188,11 @@ static void read_files(struct loader *l, const struct fr_yaml *y, const struct f
         files[i].name = y->pairs[i].key.p;
         if (!read_file(l, y->pairs[i].value, f, source, &excludes[i]))
             continue;
-        if (!inside(files[i].name))
+        if (strlen(files[i].name) > FR_PATH_INNER_MAX)
+            complain(l, pos_of_key(l, &y->pairs[i]), NULL,
+                     "the file's place is %zu bytes long; a node takes at most %d",
+                     strlen(files[i].name), FR_PATH_INNER_MAX);
+        else if (!fr_path_is_inner(fr_str_of(files[i].name)))
             complain(l, pos_of_key(l, &y->pairs[i]),
                      &(struct hint){.expected =
                                         "a path inside it, without '.', '..' and needless slashes"},

@@ -55,6 +55,16 @@ rm dir/sock
 echo content > dir/file
 timeout 140 "$flowrun" p.yaml > out 2>&1
 same "without it" $? 0
+long=$(printf 'x%.0s' {1..211})
+mkdir -p "dir/$long/$long"
+touch "dir/$long/$long/$long" # HASH/ in front makes it as long as a node takes
+timeout 140 "$flowrun" p.yaml > out 2>&1
+same "a long path in a folder: exit code" $? 0
+touch "dir/$long/$long/x$long"
+timeout 140 "$flowrun" p.yaml > out 2>&1
+same "a longer one: exit code" $? 1
+has "a longer one" out "a path of 636 bytes; a node takes at most 635: "
+rm -r "dir/$long"
 pipeline "tasks: {a: {run: 'true', files: {f: 'node:$work/fifo'}}}"
 timeout 140 "$flowrun" p.yaml > out 2>&1
 same "a FIFO of the node: exit code" $? 1

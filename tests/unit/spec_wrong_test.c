@@ -11,6 +11,7 @@
     " is not in the attempt's folder; expected a path inside it, without '.', '..' and needless "  \
     "slashes"
 #define X65 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define X715 X65 X65 X65 X65 X65 X65 X65 X65 X65 X65 X65
 #define AROUND "when has text around ${{ }}; expected "
 #define ALONE "one expression alone, like when: params.name == 'text'"
 
@@ -431,6 +432,8 @@ static const struct {
      "p.yaml:1:66: '300' is no cause to try again; expected an exit code from 1 to 255, exit, "
      "signal, timeout, oom, start_failed, node_lost, lost or unreachable\n"
      "p.yaml:1:79: delay is '10'; expected a duration like 10s or 1h30m"},
+    {"a file's place that is too long", "tasks: {a: {run: x, files: {" X715 ": f}}}",
+     "p.yaml:1:29: the file's place is 715 bytes long; a node takes at most 700"},
     {"files", "tasks: {a: {run: x, files: {../x: y, /etc/z: z, ok: ''}}}",
      "p.yaml:1:29: '../x'" NO_PLACE "\np.yaml:1:38: '/etc/z'" NO_PLACE "\n"
      "p.yaml:1:53: file 'ok' comes from nowhere; expected a path, or node:/path"},
