@@ -27,10 +27,23 @@ settings() {
     apt-config dump | grep -E '^Acquire::(https?|Check-|Retries)' || true
 }
 
+# What debootstrap makes a release by, whose name may be newer than this debootstrap.
+script() {
+    local scripts=/usr/share/debootstrap/scripts
+    if [ -e "$scripts/$suite" ]; then
+        readlink -f "$scripts/$suite"
+    elif [ -n "${DISTRO_MIRROR:-}" ] && wget -qO- "$DISTRO_MIRROR/dists/$suite/Release" | grep -x 'Origin: Ubuntu' > /dev/null; then
+        echo "$scripts/gutsy"
+    else
+        echo "$scripts/sid"
+    fi
+}
+
 # $home/$suite.tar: the bare system.
 make_bare() {
-    local from=${DISTRO_MIRROR:-} new=$home/$suite.new parts=main
-    case $(basename "$(readlink -f "/usr/share/debootstrap/scripts/$suite")") in
+    local from=${DISTRO_MIRROR:-} new=$home/$suite.new parts=main by
+    by=$(script)
+    case ${by##*/} in
     gutsy) parts=main,universe
         [ -n "$from" ] || die "DISTRO_MIRROR=http://… has to name a mirror of Ubuntu" ;;
     *) [ -n "$from" ] || from=$(mirror)
@@ -38,7 +51,7 @@ make_bare() {
     esac
     mkdir -p "$home/archives"
     rm -rf "$new"
-    debootstrap --variant=minbase --components=$parts --include=ca-certificates,git,make "$suite" "$new" "$from"
+    debootstrap --variant=minbase --components=$parts --include=ca-certificates,git,make "$suite" "$new" "$from" "$by"
     rm -f "$new"/var/cache/apt/archives/*.deb
     tar -C "$new" -cf "$home/$suite.tar.part" .
     rm -rf "$new"
