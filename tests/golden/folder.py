@@ -5,7 +5,8 @@
 
 A row: name; base, a file of tokenizer/; changes to it: added (content, special, normalized behind its own), without (parts taken
 out); files beside it: config (tokenizer_config.json), map (special_tokens_map.json), more (added_tokens.json), model (config.json),
-null: none; and what AutoTokenizer gives: class, bos, eos, pad (ids or null), and of each text its ids.
+null: none; and what AutoTokenizer gives: class, bos, eos, pad (ids or null), and of each text its ids, what those decode to without
+special tokens, and where they differ the ids when the text of special tokens is split.
 """
 import json
 import os
@@ -15,7 +16,8 @@ from transformers import AutoTokenizer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TEXTS = ["the river counts seven boats", "  two  blanks and 12345 don't I'LL", "e\u0301t\u00e9 \uac00 \u1100\u1161\u017f's", "x=3.14\r\n\n\tfoo_bar",
-         "<s>the</s> of <|endoftext|><|im_start|>a<|im_end|> <mine> stone", "\u5e74\u306e\u30c6\u30b9\u30c8 \U0001f60a 2024 bridge...", ""]
+         "<s>the</s> of <|endoftext|><|im_start|>a<|im_end|> <mine> stone", "\u5e74\u306e\u30c6\u30b9\u30c8 \U0001f60a 2024 bridge...", "",
+         "stone \U0001f170stone two \n \n  boats and  the\u2581 boat"]
 NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
 CHATML = [["<|im_start|>", True, False], ["<|im_end|>", False, False], ["<mine>", False, True]]
 
@@ -46,6 +48,8 @@ def rows():
         for name in (None, "Qwen2Tokenizer", "LlamaTokenizerFast", "PreTrainedTokenizerFast", "GPT2Tokenizer"):
             config = dict(NAMES) if name is None else dict(NAMES, tokenizer_class=name)
             yield "a %s as %s" % (model, name), "deepseek", [], config, None, None, {"model_type": model}
+    for name in ("CohereTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer"):
+        yield "%s: its names" % name, "llama2", [], {"tokenizer_class": name, "unk_token": token("the", rstrip=True), "a_token": token("stone"), "eot_token": "boats", "prefix_token": token("of"), "sep_token": token("river", lstrip=True)}, {"bos_token": "<s>"}, {"counts": 700}, None
     yield "code that is not run", "deepseek", [], dict(NAMES, tokenizer_class="GPT2Tokenizer", auto_map={"AutoTokenizer": ["x.T", None]}), None, None, {"model_type": "qwen2"}
     ends = decoder((300, "<|im_start|>", True, False), (301, "<|im_end|>", False, False))
     for name in ("Qwen2Tokenizer", "PreTrainedTokenizerFast"):
@@ -68,6 +72,22 @@ def rows():
             yield what + ": named in two ways", "deepseek", [], dict(config, bos_token="<mine>", sep_token=token("<mine>", rstrip=True), pad_token="<mine>"), None, None, None
             yield what + ": flags of a named one", "deepseek", [], dict(config, eos_token=token("<mine>", rstrip=True, normalized=True), mask_token="the"), None, None, None
             yield what + ": more tokens, named as an object", "llama2", [], dict(config, eos_token=token("<mine>")), None, {"<mine>": 523}, None
+            yield what + ": an object with a name of its own", "deepseek", CHATML, dict(config, image_token=token("<mine>", rstrip=True), a_token=token("the")), None, None, None
+            yield what + ": names of its own in the map", "deepseek", CHATML, dict(config, image_token="<i>", b_token="boats"), {"c_token": "river", "b_token": "counts", "d_token": token("stone", lstrip=True)}, None, None
+            yield what + ": saved names of its own", "deepseek", CHATML, dict(config, model_specific_special_tokens={"image_token": token("<i>", normalized=True), "b_token": "boats"}), None, None, None
+            yield what + ": objects that say little", "deepseek", [], dict(config, sep_token={"__type": "AddedToken", "content": "cafe\u0301", "rstrip": True}, a_token={"__type": "AddedToken", "content": "e\u0301"}), None, None, None
+            yield what + ": a named one of the file", "deepseek", CHATML, dict(config, image_token="<|im_end|>"), None, None, None
+            yield what + ": named, then listed in another form", "deepseek", [], dict(config, image_token="<mine>", extra_special_tokens=[token("<mine>", lstrip=True), token("boats", special=False)]), None, None, None
+            yield what + ": listed in the map as objects", "deepseek", [], config, {"additional_special_tokens": [token("<x>", rstrip=True), token("<mine>", lstrip=True, special=True)]}, {"<x>": 710, "<mine>": 711}, None
+            yield what + ": more tokens, special by the old list behind an object", "llama2", [], dict(config, additional_special_tokens=["the", "<x>"], extra_special_tokens={"a_token": "boats"}), None, {"the": 700, "<x>": 701}, None
+            yield what + ": a name of all in an object", "deepseek", [], dict(config, extra_special_tokens={"eos_token": "<mine>", "odd": "boats"}), None, None, None
+            yield what + ": a character that is found as a word alone", "llama2", [], dict(config, tokenizer_class="PreTrainedTokenizerFast", sep_token=token("\U0001f170", single_word=True)), None, None, None
+            yield what + ": a line's end with blanks around it", "deepseek", [], dict(config, sep_token=token("\n", lstrip=True, rstrip=True)), None, None, None
+            yield what + ": a word alone behind blanks that are taken", "deepseek", [], dict(config, sep_token=token("two", rstrip=True), a_token=token(" ", single_word=True), b_token=token("  b", lstrip=True)), None, None, None
+            yield what + ": a token in another one", "deepseek", [], dict(config, sep_token=token("boat", single_word=True), a_token=token("boats and", rstrip=True), b_token=token("oats"), c_token=token("s s")), None, None, None
+            yield what + ": normalized, with blanks at the ends", "llama2", [], dict(config, sep_token=token(" two ", normalized=True), a_token=token("\u2581", normalized=True, single_word=True), b_token=token("boats ", normalized=True, lstrip=True), c_token="counts"), None, None, None
+            yield what + ": special and normalized", "llama2", [], dict(config, sep_token=token("the", normalized=True), a_token=token("\u2581boats", special=True), b_token=token("boats", normalized=True)), None, None, None
+            yield what + ": a letter in a square beside a word alone", "deepseek", [], dict(config, sep_token=token("stone", single_word=True), a_token=token("\U0001f170")), None, None, None
             yield what + ": a name of its own", "deepseek", CHATML, dict(config, image_token="<i>"), None, None, None
 
 
@@ -75,6 +95,15 @@ def write(folder, name, value):
     if value is not None:
         with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
             json.dump(value, f)
+
+
+def text_of(got, text):
+    ids = got.encode(text, add_special_tokens=False)
+    made = {"text": text, "ids": ids, "decoded": got.decode(ids, skip_special_tokens=True)}
+    got.split_special_tokens = True
+    split = got.encode(text, add_special_tokens=False)
+    got.split_special_tokens = False
+    return made if split == ids else dict(made, split=split)
 
 
 def row(name, base, added, config, special_map, more, model):
@@ -97,7 +126,7 @@ def row(name, base, added, config, special_map, more, model):
             return None
     return {"name": name, "base": base, "added": added, "config": config, "map": special_map, "more": more, "model": model,
             "class": type(got).__name__, "bos": got.bos_token_id, "eos": got.eos_token_id, "pad": got.pad_token_id,
-            "texts": [{"text": text, "ids": got.encode(text, add_special_tokens=False)} for text in TEXTS]}
+            "texts": [text_of(got, text) for text in TEXTS]}
 
 
 def main():

@@ -202,9 +202,9 @@ static const struct {
      "{\"Regex\":\"^a\"},\"behavior\":\"Isolated\"}}",
      "'^' there is not done", FR_UNSUPPORTED},
     {"added id",
-     "{\"version\":\"1.0\"," MODEL "," BYTES ",\"added_tokens\":[{\"id\":1,\"content\":"
-     "\"<x>\"}]}",
-     "has the id 1 of another", FR_USAGE},
+     "{\"version\":\"1.0\",\"model\":{\"vocab\":{\"a\":0,\"b\":2},\"merges\":[]}," BYTES
+     ",\"added_tokens\":[{\"id\":7,\"content\":\"<x>\"}]}",
+     "has the id 2 of another", FR_USAGE},
     {"truncated", "{\"version\":\"1.0\"," MODEL, ":1:", FR_USAGE},
 };
 

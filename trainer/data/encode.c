@@ -372,7 +372,9 @@ static bool is_word(int32_t c)
     case UTF8PROC_CATEGORY_PC:
         return true;
     default:
-        return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9);
+        return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9) ||
+               (c >= 0x1f130 && c <= 0x1f149) || (c >= 0x1f150 && c <= 0x1f169) ||
+               (c >= 0x1f170 && c <= 0x1f189); /* letters in circles and squares */
     }
 }
 
@@ -383,7 +385,8 @@ static bool is_blank(int32_t c)
            c == 0x205f || c == 0x3000;
 }
 
-/* Whether a hit [s, end) counts, and how far it reaches: over blanks where the token says so. */
+/* Whether a hit [s, end) counts, and how far it reaches: over blanks where the token says so, but
+ * not over those in front of prev. */
 static bool widen(const struct tr_tok_added *a, struct fr_str text, const char *prev,
                   const char **s, const char **end)
 {
@@ -397,6 +400,8 @@ static bool widen(const struct tr_tok_added *a, struct fr_str text, const char *
         if ((c = char_at(*end, stop, &k)) >= 0 && is_word(c))
             return false;
     }
+    if (a->lstrip && *s < prev)
+        *s = prev;
     while (a->lstrip && *s > prev && is_blank(char_at(before = char_before(prev, *s), stop, &k)))
         *s = before;
     while (a->rstrip && is_blank(char_at(*end, stop, &k)))
@@ -448,13 +453,14 @@ static enum fr_rc split_added(struct tr_encoder *e, const struct tr_tok_trie *tr
             continue;
         }
         const struct tr_tok_added *a = &e->t->added[hit];
-        const char *s = p > prev ? p : prev, *stop = p + n;
+        const char *s = p, *stop = p + n;
         p += n;
-        if ((e->t->split_special && a->special) || !widen(a, text, prev, &s, &stop))
+        if ((e->t->split_special && a->was_special) || !widen(a, text, prev, &s, &stop))
             continue;
         struct fr_str gap = {prev, s > prev ? (size_t)(s - prev) : 0};
         rc = put_gap(e, raw, text, gap);
-        if (rc == FR_OK)
+        /* a token of blanks may lie in those that the one before reached over */
+        if (rc == FR_OK && s < stop)
             rc = tr_ids_add(e->out, &a->id, 1, e->err);
         prev = stop;
     }

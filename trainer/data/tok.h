@@ -81,8 +81,11 @@ struct tr_tok_node {
 
 struct tr_tok_added {
     struct fr_str content;
+    struct fr_str normal; /* what the normalizer made of it when it was last normalized; {NULL}: the
+                             same, or it never was */
     int32_t id;
     bool single_word, lstrip, rstrip, normalized, special;
+    bool was_special; /* in one of its forms */
 };
 
 struct tr_tok_trie {
@@ -150,9 +153,9 @@ enum { TR_TOK_STEPS = 16, TR_TOK_FORMS = 8, TR_TOK_SPARE = 8 };
 
 struct tr_tokenizer {
     struct fr_arena arena;
-    struct tr_tok_map vocab; /* keys as in the file: bytes as characters */
+    struct tr_tok_map vocab; /* the model's own; keys as in the file: bytes as characters */
     struct fr_str *tokens;   /* by id: its bytes, or its text where that stands for none */
-    bool *special;           /* by id */
+    bool *special;           /* by id: what decoding may leave out */
     int32_t size;            /* highest id + 1 */
     int32_t nvocab;          /* entries of the model's own vocabulary */
     struct fr_map merges;    /* owns: a pair of ids a<<32 | b to rank<<32 | id of both */
@@ -164,6 +167,7 @@ struct tr_tokenizer {
     struct tr_tok_decoder decoder; /* of chars */
     struct tr_tok_added *added;
     size_t nadded;
+    struct tr_tok_map added_at;     /* by content: in added */
     int spare;                      /* tokens that may still be added */
     struct tr_tok_trie raw, normal; /* of tokens matched before and after the normalizer */
     struct tr_tok_form forms[TR_TOK_FORMS];
@@ -194,12 +198,14 @@ int32_t tr_tok_trie_match(const struct tr_tok_trie *trie, const char *p, const c
 bool tr_tok_trie_add(struct tr_tok_trie *trie, struct fr_str content, int32_t added);
 
 /* The added tokens of tokenizer.json, then those that stand only in tokenizer_config.json: of its
- * added_tokens_decoder, its named special tokens and its lists of more. Their numbers are the
- * reference's: behind the last one, whatever number the file has. t->added has room for
+ * added_tokens_decoder, its named special tokens and its list of more. Their numbers are the
+ * reference's: behind the last one, whatever number a file has. t->added has room for
  * tr_tok_config_tokens of them more. */
 enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const struct tr_tok_files *f,
                              struct fr_err *err);
-size_t tr_tok_config_tokens(const json_t *config);
+size_t tr_tok_config_tokens(const struct tr_tok_files *f);
+/* The id of a token by its content, of the vocabulary or added; -1. */
+int32_t tr_tok_id(const struct tr_tokenizer *t, struct fr_str content);
 /* A special token without flags, new or in the place of its entry; at most TR_TOK_SPARE new ones.
  */
 enum fr_rc tr_tok_add_special(struct tr_tokenizer *t, const char *content, struct fr_err *err);

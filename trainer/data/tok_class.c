@@ -39,9 +39,11 @@ static const struct class
     const char *name, *normalizer, *pre, *decoder, *model, *names;
 } classes[] = {
     {"GPT2Tokenizer", NULL, GPT2, BYTES, OF_BYTES,
-     "{\"bos_token\":" END_OF_TEXT ",\"eos_token\":" END_OF_TEXT ",\"unk_token\":" END_OF_TEXT "}"},
+     "{\"bos_token\":" END_OF_TEXT ",\"eos_token\":" END_OF_TEXT ",\"unk_token\":" END_OF_TEXT
+     ",\"pad_token\":null}"},
     {"CodeGenTokenizer", NULL, GPT2, BYTES, OF_BYTES,
-     "{\"bos_token\":" END_OF_TEXT ",\"eos_token\":" END_OF_TEXT ",\"unk_token\":" END_OF_TEXT "}"},
+     "{\"bos_token\":" END_OF_TEXT ",\"eos_token\":" END_OF_TEXT ",\"unk_token\":" END_OF_TEXT
+     ",\"pad_token\":null}"},
     {"GPTNeoXTokenizer", NFC, GPT2, BYTES, OF_BYTES,
      "{\"bos_token\":" END_OF_TEXT ",\"eos_token\":" END_OF_TEXT ",\"unk_token\":" END_OF_TEXT
      ",\"pad_token\":\"<|padding|>\"}"},
@@ -268,44 +270,23 @@ static bool replace(json_t *root, const char *key, json_t *made, const char *cla
     return differs;
 }
 
-/* The class knows no added tokens of tokenizer.json, but those of the configuration: its own list,
- * else one made of the file's. Their numbers are then those behind the vocabulary. */
-static enum fr_rc move_added(struct tr_tok_files *f, struct fr_err *err)
+/* The text of the unknown token, whether it is written as text or as an object; or NULL. */
+static json_t *unk_of(const json_t *config)
 {
-    json_t *list = json_object_get(f->root, "added_tokens"), *decoder, *v, *copy;
-    char key[24];
-    size_t i;
+    json_t *v = json_object_get(config, "unk_token");
 
-    if (!f->legacy) {
-        json_object_del(f->root, "added_tokens");
-        return FR_OK;
-    }
-    decoder = json_object_get(f->config, "added_tokens_decoder");
-    if (!json_is_object(decoder)) {
-        decoder = json_object();
-        if (decoder == NULL || json_object_set_new(f->config, "added_tokens_decoder", decoder) != 0)
-            return fr_fail(err, FR_NOMEM, "no memory for the tokenizer");
-    }
-    json_array_foreach(list, i, v)
-    {
-        (void)snprintf(key, sizeof(key), "%lld",
-                       (long long)json_integer_value(json_object_get(v, "id")));
-        copy = json_deep_copy(v);
-        if (json_object_set_new(decoder, key, copy) != 0)
-            return fr_fail(err, FR_NOMEM, "no memory for the tokenizer");
-    }
-    json_object_del(f->root, "added_tokens");
-    return FR_OK;
+    v = json_is_object(v) ? json_object_get(v, "content") : v;
+    return json_is_string(v) ? v : NULL;
 }
 
 static enum fr_rc rebuild(struct tr_tok_files *f, const struct class *c, struct tr_twice *twice,
                           struct fr_err *err)
 {
-    const char *prefix = prefix_of(c, f->config), *key;
+    const char *prefix = prefix_of(c, f->config);
     bool bare = strcmp(c->name, "LlamaTokenizer") == 0 && strcmp(prefix, "never") == 0;
     json_t *normalizer = part(c->normalizer, prefix), *pre = part(c->pre, prefix),
            *decoder = part(bare ? CHARS("") : c->decoder, prefix), *model = part(c->model, prefix),
-           *names = part(c->names, prefix), *v;
+           *names = part(c->names, prefix);
     bool differs = false;
     enum fr_rc rc = FR_OK;
 
@@ -319,10 +300,18 @@ static enum fr_rc rebuild(struct tr_tok_files *f, const struct class *c, struct 
         (void)json_object_set_new(f->root, "decoder", decoder);
         if (json_is_true(json_object_get(old, "ignore_merges")))
             differs = replace(old, "ignore_merges", json_false(), c->name, twice);
+        /* the class's names have the first places, whatever is in them */
+        if (json_object_update(names, f->config) == 0) {
+            json_decref(f->config);
+            f->config = json_incref(names);
+        } else
+            rc = fr_fail(err, FR_NOMEM, "no memory for the tokenizer");
+        if (json_is_string(json_object_get(model, "unk_token")) && unk_of(f->config) != NULL)
+            json_object_set(model, "unk_token", unk_of(f->config));
         json_object_update(old, model);
-        json_object_foreach(names, key, v) if (json_object_get(f->config, key) == NULL)
-            json_object_set(f->config, key, v);
-        rc = move_added(f, err);
+        /* The class knows no added tokens of tokenizer.json, but those of the configuration's
+         * list. Their numbers are then those behind the vocabulary. */
+        json_object_del(f->root, "added_tokens");
     } else {
         json_decref(normalizer);
         json_decref(pre);
@@ -332,7 +321,10 @@ static enum fr_rc rebuild(struct tr_tok_files *f, const struct class *c, struct 
     json_decref(names);
     if (differs)
         f->rebuilt = c->name;
-    f->plain = strcmp(c->name, "Qwen2Tokenizer") == 0;
+    if (strcmp(c->name, "Qwen2Tokenizer") == 0)
+        f->again = TR_TOK_PLAIN;
+    else if (strcmp(c->name, "CohereTokenizer") == 0)
+        f->again = TR_TOK_AGAIN;
     return rc;
 }
 

@@ -35,12 +35,12 @@ static enum fr_rc no_memory(struct fr_err *err)
     return fr_fail(err, FR_NOMEM, "no memory for the tokenizer");
 }
 
-/* The largest id of vocab and added tokens, checked. */
+/* The largest id of the vocab, checked, and room for added tokens behind it. */
 static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab,
                             const struct tr_tok_files *f, struct fr_err *err)
 {
     const json_t *added = json_object_get(f->root, "added_tokens");
-    size_t more = tr_tok_config_tokens(f->config) + TR_TOK_SPARE, room;
+    size_t more = json_array_size(added) + tr_tok_config_tokens(f) + TR_TOK_SPARE + 1, room;
     const char *key;
     json_t *v;
     size_t i;
@@ -58,17 +58,15 @@ static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab,
         const json_t *id = json_object_get(v, "id");
         if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= IDS_MAX)
             return fr_fail(err, FR_USAGE, "added_tokens: entry %zu has no id", i);
-        if (json_integer_value(id) >= t->size)
-            t->size = (int32_t)json_integer_value(id) + 1;
     }
-    room = (size_t)t->size + more + 1;
+    room = (size_t)t->size + more;
     t->nvocab = (int32_t)json_object_size(vocab);
     t->tokens = fr_arena_array(&t->arena, room, sizeof(t->tokens[0]));
     t->special = fr_arena_array(&t->arena, room, sizeof(t->special[0]));
-    t->added = fr_arena_array(&t->arena, json_array_size(added) + more + 1, sizeof(t->added[0]));
+    t->added = fr_arena_array(&t->arena, more, sizeof(t->added[0]));
     if (t->tokens == NULL || t->special == NULL || t->added == NULL ||
-        !tr_tok_map_init(&t->vocab, &t->arena,
-                         json_object_size(vocab) + json_array_size(added) + more + 1))
+        !tr_tok_map_init(&t->vocab, &t->arena, json_object_size(vocab) + 1) ||
+        !tr_tok_map_init(&t->added_at, &t->arena, more))
         return no_memory(err);
     return FR_OK;
 }
@@ -219,7 +217,7 @@ static int32_t named(const struct tr_tokenizer *t, const json_t *config, const c
         v = json_object_get(v, "content");
     if (!json_is_string(v))
         return -1;
-    return tr_tok_map_get(&t->vocab, (struct fr_str){json_string_value(v), json_string_length(v)});
+    return tr_tok_id(t, (struct fr_str){json_string_value(v), json_string_length(v)});
 }
 
 /* Reads and parses one file; its bytes go behind those in all. */
@@ -339,6 +337,7 @@ void tr_tokenizer_destroy(struct tr_tokenizer *t)
     for (int i = 0; i < t->nsteps; i++)
         pcre2_code_free(t->steps[i].re);
     fr_map_finish(&t->vocab.places);
+    fr_map_finish(&t->added_at.places);
     fr_map_finish(&t->merges);
     fr_sys.free(t->raw.nodes);
     fr_sys.free(t->normal.nodes);
@@ -379,7 +378,7 @@ int32_t tr_tokenizer_pad(const struct tr_tokenizer *t)
 
 int32_t tr_tokenizer_id(const struct tr_tokenizer *t, const char *content)
 {
-    return tr_tok_map_get(&t->vocab, fr_str_of(content));
+    return tr_tok_id(t, fr_str_of(content));
 }
 
 const char *tr_tokenizer_added(const struct tr_tokenizer *t, int32_t id)
