@@ -180,7 +180,9 @@ static const struct wrong dense[] = {
     {"llama3 without a part",
      LLAMA("llama") "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8}}",
      "low_freq_factor is missing", FR_USAGE},
-    {"a part of a head", LLAMA("llama") "\"partial_rotary_factor\":0.5}",
+    {"a part of a head",
+     LLAMA("llama") "\"rope_scaling\":{\"type\":\"linear\",\"factor\":2},"
+                    "\"partial_rotary_factor\":0.5}",
      "partial_rotary_factor is 0.5", FR_USAGE},
 };
 

@@ -218,15 +218,25 @@ static enum fr_rc read_object(struct rope *p, unsigned kinds, struct fr_err *err
                                      : FR_OK;
 }
 
-/* Whole heads are rotated, wherever a part of them might be asked for. */
-static enum fr_rc check_rotary(const struct tr_fields *f, struct fr_err *err)
-{
-    double rotary = 1;
-    enum fr_rc rc = tr_field_f64(f, "partial_rotary_factor", &rotary, err);
+#define PART "partial_rotary_factor"
 
-    return rc != FR_OK || rotary == 1
-               ? rc
-               : tr_field_bad(f, "partial_rotary_factor", "1: whole heads are rotated", err);
+/* A part of each head that is to be rotated: of default rope the reference takes no notice of it in
+ * these architectures; of others it makes too few angles, and fails. */
+static enum fr_rc read_part(const struct rope *p, struct fr_err *err)
+{
+    const json_t *own = json_object_get(p->s.object, PART);
+    const struct tr_fields *f = own != NULL ? &p->s : &p->r->f;
+    const json_t *v = own != NULL ? own : tr_field(&p->r->f, PART);
+    bool whole = v == NULL || json_number_value(v) == 1;
+
+    tr_twice_add_json(tr_read_twice(p->r),
+                      (struct tr_twice_row){.what = PART, .from = p->name, .over = "config.json"},
+                      own, tr_field(&p->r->f, PART));
+    if (p->r->c->rope.kind != TR_ROPE_DEFAULT && !whole)
+        return tr_field_bad(f, PART, "1: whole heads are rotated", err);
+    if (!whole && !json_is_null(v))
+        tr_twice_idle(tr_read_twice(p->r), own != NULL ? p->name : "config.json", PART, v);
+    return FR_OK;
 }
 
 static enum fr_rc put_values(const struct rope *p, struct fr_err *err)
@@ -266,10 +276,9 @@ enum fr_rc tr_read_rope(const struct tr_model_read *r, unsigned kinds, struct fr
                                  .truncate = true,
                                  .interleave = c->interleave,
                                  .original_max_positions = r->c->max_position_embeddings};
-    if ((rc = choose(&p, err)) != FR_OK || (rc = check_rotary(&r->f, err)) != FR_OK ||
-        (rc = check_rotary(&p.s, err)) != FR_OK)
+    if ((rc = choose(&p, err)) != FR_OK)
         return rc;
     if (filled(p.s.object) && (rc = read_object(&p, kinds, err)) != FR_OK)
         return rc;
-    return put_values(&p, err);
+    return (rc = read_part(&p, err)) == FR_OK ? put_values(&p, err) : rc;
 }
