@@ -16,7 +16,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SECRET_BYTES = 64 << 10, HEADERS_MOST = 20, TO_MOST = 100, ARGV_MOST = 256 };
+enum {
+    SENT_TEXT = sizeof(((struct fr_sent *)NULL)->text),
+    SECRET_BYTES = 64 << 10,
+    HEADERS_MOST = 20,
+    TO_MOST = 100,
+    ARGV_MOST = 256
+};
 
 static const char *text_of(const json_t *doc, const char *key)
 {
@@ -67,13 +73,16 @@ static enum fr_rc sign(struct letter *l, const char *key, struct fr_err *err)
 {
     struct fr_signed m = {
         .id = key, .time_s = fr_sys.wall_ms() / 1000, .body = {l->body.p, l->body.n}};
-    struct fr_buf *signature;
+    struct fr_buf signatures = {0};
+    enum fr_rc rc = fr_webhook_sign(l->secrets.p, &m, &signatures, err);
 
     fr_buf_fmt(add_header(l), "webhook-id: %s", key);
     fr_buf_fmt(add_header(l), "webhook-timestamp: %lld", (long long)m.time_s);
-    signature = add_header(l);
-    fr_buf_text(signature, "webhook-signature: ");
-    return fr_webhook_sign(l->secrets.p, &m, signature, err);
+    if (rc == FR_OK && !signatures.bad)
+        fr_buf_fmt(add_header(l), "webhook-signature: %s", signatures.p);
+    l->body.bad = l->body.bad || signatures.bad;
+    fr_buf_finish(&signatures);
+    return rc;
 }
 
 /* As the exporters of OpenTelemetry are given them. Entries that are none are counted. */
@@ -178,8 +187,9 @@ static enum fr_rc send_http(const json_t *channel, const char *key, const json_t
 
 /* ---- traces ---- */
 
-/* What an answer of a collector says of spans that it did not take (ExportTracePartialSuccess). */
-static void add_rejected(const struct fr_buf *answer, int64_t *n, struct fr_sent *out)
+/* What an answer of a collector says of spans that it did not take (ExportTracePartialSuccess):
+ * *n with those before, and the text when there are some. */
+static void add_rejected(const struct fr_buf *answer, int64_t *n, char text[SENT_TEXT])
 {
     json_t *doc = NULL, *partial, *count;
     int64_t rejected = 0;
@@ -200,8 +210,8 @@ static void add_rejected(const struct fr_buf *answer, int64_t *n, struct fr_sent
         *n += rejected;
         if (why != NULL)
             (void)fr_visible(shown, sizeof(shown), why, strlen(why));
-        snprintf(out->text, sizeof(out->text), "the collector rejected %lld spans%s%s",
-                 (long long)*n, why != NULL ? ": " : "", shown);
+        snprintf(text, SENT_TEXT, "the collector rejected %lld spans%s%s", (long long)*n,
+                 why != NULL ? ": " : "", shown);
     }
     json_decref(doc);
 }
@@ -210,7 +220,7 @@ static void add_rejected(const struct fr_buf *answer, int64_t *n, struct fr_sent
 static enum fr_rc send_spans(const json_t *channel, const char *key, const json_t *batches,
                              struct fr_sent *out, struct fr_err *err)
 {
-    char text[sizeof(out->text)] = "";
+    char text[SENT_TEXT] = "";
     int64_t rejected = 0;
     enum fr_rc rc = FR_OK;
 
@@ -220,9 +230,7 @@ static enum fr_rc send_spans(const json_t *channel, const char *key, const json_
 
         rc = send_http(channel, key, json_array_get(batches, i), &answer, out, err);
         if (rc == FR_OK && out->done)
-            add_rejected(&answer, &rejected, out);
-        if (rejected > 0 && out->done)
-            memcpy(text, out->text, sizeof(text));
+            add_rejected(&answer, &rejected, text);
         fr_buf_finish(&answer);
     }
     if (rc != FR_OK)
