@@ -75,9 +75,10 @@ void deliver_by_process(void *arg, const char *job, struct fr_sent *out)
         fr_sys.kill(proc, SIGKILL); /* it has answered, or will not */
         while (fr_sys.wait(proc.pid, &w, 0) < 0 && errno == EINTR)
             ;
-        rc = answer.bad ? fr_fail(&err, FR_NOMEM, "no memory for an answer")
-                        : fr_json_parse((struct fr_str){answer.p, answer.n}, "the sender's answer",
-                                        &doc, &err);
+        rc = answer.bad      ? fr_fail(&err, FR_NOMEM, "no memory for an answer")
+             : answer.n == 0 ? fr_fail(&err, FR_PROTO, "the sender gave no answer")
+                             : fr_json_parse((struct fr_str){answer.p, answer.n},
+                                             "the sender's answer", &doc, &err);
     }
     if (rc == FR_OK && !fr_sent_read(doc, out))
         rc = fr_fail(&err, FR_PROTO, "the sender's answer is none");
