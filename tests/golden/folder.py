@@ -3,8 +3,8 @@
 
     python3 tests/golden/folder.py    # with transformers 5.24, tokenizers 0.23; writes folder.json
 
-A row: name; base, a file of tokenizer/; changes to it: added (content, special, normalized behind its own), without (parts taken
-out); files beside it: config (tokenizer_config.json), map (special_tokens_map.json), more (added_tokens.json), model (config.json),
+A row: name; base, a file of tokenizer/; changes to it: added (content, special, normalized behind its own, numbers left out in front
+of it where there are any); files beside it: config (tokenizer_config.json), map (special_tokens_map.json), more (added_tokens.json), model (config.json),
 null: none; and what AutoTokenizer gives: class, bos, eos, pad (ids or null), and of each text its ids, what those decode to without
 special tokens, and where they differ the ids when the text of special tokens is split.
 """
@@ -58,6 +58,7 @@ def rows():
             what = "%s, %s list" % (name, "no" if legacy else "a")
             bare = {k: v for k, v in config.items() if not k.endswith("os_token")}
             yield what + ": tokens of the file", "deepseek", CHATML, config, None, None, None
+            yield what + ": tokens of the file, numbers left out", "deepseek", [t + [3] for t in CHATML], config, None, None, None
             yield what + ": a map", "deepseek", CHATML, config, {"eos_token": "<|im_end|>", "pad_token": {"content": "<mine>", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False}}, None, None
             yield what + ": only a map", "deepseek", [], bare, dict(NAMES), None, None
             yield what + ": a new word in the map", "deepseek", [], bare, {"eos_token": "<|new|>"}, None, None
@@ -110,8 +111,9 @@ def row(name, base, added, config, special_map, more, model):
     with open(os.path.join(HERE, "tokenizer", base + ".json"), encoding="utf-8") as f:
         file = json.load(f)
     last = max([max(file["model"]["vocab"].values())] + [t["id"] for t in file["added_tokens"]])
-    for k, (content, special, normalized) in enumerate(added):
-        file["added_tokens"].append({"id": last + 1 + k, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
+    for content, special, normalized, *gap in added:
+        last += 1 + sum(gap)
+        file["added_tokens"].append({"id": last, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
                                      "normalized": normalized, "special": special})
     with tempfile.TemporaryDirectory() as folder:
         write(folder, "tokenizer.json", file)

@@ -48,10 +48,14 @@ static json_t *made(const json_t *row)
     json_array_foreach(list, i, v) last = json_integer_value(json_object_get(v, "id")) > last
                                               ? json_integer_value(json_object_get(v, "id"))
                                               : last;
-    json_array_foreach(more, i, v) json_array_append_new(
-        list, json_pack("{s:I, s:O, s:b, s:b, s:b, s:O, s:O}", "id", last + 1 + (json_int_t)i,
-                        "content", json_array_get(v, 0), "single_word", 0, "lstrip", 0, "rstrip", 0,
-                        "special", json_array_get(v, 1), "normalized", json_array_get(v, 2)));
+    json_array_foreach(more, i, v)
+    {
+        last += 1 + json_integer_value(json_array_get(v, 3));
+        json_array_append_new(
+            list, json_pack("{s:I, s:O, s:b, s:b, s:b, s:O, s:O}", "id", last, "content",
+                            json_array_get(v, 0), "single_word", 0, "lstrip", 0, "rstrip", 0,
+                            "special", json_array_get(v, 1), "normalized", json_array_get(v, 2)));
+    }
     return root;
 }
 
@@ -165,6 +169,12 @@ static void notes(const char *dir)
     write_json(dir, files[3], NULL);
     write_json(dir, files[4], NULL);
     check_notes(dir, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\"}", "{}", "");
+    check_notes(dir,
+                "{\"added_tokens_decoder\":{\"420\":{\"content\":\"<s>\"},"
+                "\"431\":{\"content\":\"<x>\"},\"432\":{\"content\":\"<y>\"}}}",
+                "{}",
+                "said twice, number of <x> and of what follows: order of added tokens 423 is "
+                "taken, tokenizer_config.json 431 is passed over\n");
     check_notes(dir, "{\"tokenizer_class\":\"Qwen2TokenizerFast\"}", "{}",
                 "said twice, normalizer: tokenizer_class Qwen2Tokenizer: {\"type\":\"NFC\"} is "
                 "taken, tokenizer.json: null is passed over\n");

@@ -2,6 +2,7 @@
 
 #include "engine/base/sys.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -305,6 +306,30 @@ static enum fr_rc index_all(struct tr_tokenizer *t, struct fr_err *err)
     return rc;
 }
 
+/* The first token whose number in its file is not the one of the order: so are all behind it. */
+static void tell_number(struct tr_tokenizer *t, const struct tr_tok_files *f)
+{
+    const char *key, *text;
+    char what[96], value[16];
+    json_t *v;
+
+    json_object_foreach(json_object_get(f->config, "added_tokens_decoder"), key, v)
+    {
+        text = json_string_value(json_object_get(v, "content"));
+        if (text == NULL || strtol(key, NULL, 10) == tr_tok_id(t, fr_str_of(text)))
+            continue;
+        (void)snprintf(what, sizeof(what), "number of %.64s and of what follows", text);
+        (void)snprintf(value, sizeof(value), "%d", tr_tok_id(t, fr_str_of(text)));
+        tr_twice_add(&t->twice, &(struct tr_twice_row){.what = what,
+                                                       .from = "order of added tokens",
+                                                       .value = value,
+                                                       .over = f->legacy ? "tokenizer.json"
+                                                                         : "tokenizer_config.json",
+                                                       .other = key});
+        return;
+    }
+}
+
 enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const struct tr_tok_files *f,
                              struct fr_err *err)
 {
@@ -336,6 +361,7 @@ enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const struct tr_tok_files *
         special_again(extra, f->again == TR_TOK_PLAIN, &b);
         rc = put_all(t, &b, err);
     }
+    tell_number(t, f);
     return rc == FR_OK ? index_all(t, err) : rc;
 }
 
