@@ -4,8 +4,8 @@
     DISABLE_VERSION_CHECK=1 python3 tests/golden/special.py    # with llamafactory 0.9.5, transformers 5.24; writes special.json
 
 A row: template; tokens, which tokenizer/deepseek.json gets behind its own (content, special); config and map: tokenizer_config.json
-and special_tokens_map.json (null: none); and what AutoTokenizer finds in what is saved: eos, pad, special (all special tokens that
-are new to the tokenizer's own) and ids of the tokens that were added. saved.py compares whole trainings.
+and special_tokens_map.json (null: none); and what AutoTokenizer finds in what is saved: eos, pad, special (more special tokens, that
+are listed without a name) and ids of the tokens that were added. saved.py compares whole trainings.
 """
 import importlib.machinery
 import json
@@ -35,7 +35,9 @@ ROWS += [("qwen", CHATML, NO_PAD, {"eos_token": "</s>", "pad_token": "</s>"}), (
          ("default", [], NO_PAD, {"bos_token": "<s>", "eos_token": "</s>"}), ("default", [], BARE, {"eos_token": "</s>"}),
          ("qwen", [], BARE, {"eos_token": "<|im_end|>"}), ("default", [], CONFIG, {"eos_token": None}), ("default", [], CONFIG, {"pad_token": None}),
          ("empty", [], NO_PAD, {"pad_token": "<pad>"}), ("default", [], {"tokenizer_class": "Qwen2Tokenizer"}, None),
-         ("llama3", [], dict(NO_PAD, pad_token="<|pad|>"), None)]
+         ("llama3", [], dict(NO_PAD, pad_token="<|pad|>"), None),
+         ("llama3", [], dict(CONFIG, image_token="<i>", sep_token={"__type": "AddedToken", "content": "the", "rstrip": True}), None),
+         ("llama3", [], dict(CONFIG, tokenizer_class="Qwen2Tokenizer", image_token="<i>"), None)]
 
 
 def write(folder, name, value):
@@ -61,7 +63,7 @@ def row(template, tokens, config, special_map):
         tokenizer.save_pretrained(saved)
         got = AutoTokenizer.from_pretrained(saved)
     return {"template": template, "tokens": tokens, "config": config, "map": special_map, "eos": got.eos_token, "pad": got.pad_token,
-            "special": sorted(set(got.all_special_tokens) - {"<s>", got.eos_token, got.pad_token}),
+            "special": sorted(set(got.extra_special_tokens) - {"<s>", got.eos_token, got.pad_token}),
             "added": {word: number for word, number in sorted(got.get_vocab().items()) if word not in before}}
 
 

@@ -312,6 +312,37 @@ static bool is_special(const json_t *row)
             json_object_get(map, "eos_token") != NULL);
 }
 
+/* What is written gives all tokens and texts the ids that they had. */
+static void check_again(const struct tr_tokenizer *t, const json_t *row)
+{
+    static const char *const texts[] = {"the <i>the  river", "<|eot_id|><i> <|im_end|><s>"};
+    const struct tr_tokenizer *both[2] = {t, NULL};
+    struct tr_tokenizer *again = NULL;
+    struct tr_ids ids[2] = {{NULL, 0, 0}};
+
+    if (!CHECK_INT(tr_tokenizer_load(bed, &again, &err), FR_OK))
+        return;
+    both[1] = again;
+    CHECK_TEXT(tr_tokenizer_added(again, tr_tokenizer_eos(again)),
+               json_string_value(json_object_get(row, "eos")));
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        for (size_t k = 0; k < 2; k++) {
+            struct tr_encoder *e = NULL;
+
+            ids[k].n = 0;
+            CHECK_INT(tr_encoder_create(both[k], &e, &err), FR_OK);
+            CHECK_INT(tr_encode(e, fr_str_of(texts[i]), &ids[k], &err), FR_OK);
+            tr_encoder_destroy(e);
+        }
+        CHECK(ids[0].n == ids[1].n &&
+              memcmp(ids[0].v, ids[1].v, ids[0].n * sizeof(ids[0].v[0])) == 0);
+    }
+    CHECK_INT(tr_tokenizer_size(again), tr_tokenizer_size(t));
+    tr_ids_finish(&ids[0]);
+    tr_ids_finish(&ids[1]);
+    tr_tokenizer_destroy(again);
+}
+
 static void test_special(const json_t *row)
 {
     const json_t *map = json_object_get(row, "map"), *one;
@@ -344,6 +375,7 @@ static void test_special(const json_t *row)
     json_decref(file);
     json_decref(config);
     json_decref(names);
+    check_again(t, row);
     tr_tokenizer_destroy(t);
 }
 
@@ -393,7 +425,7 @@ static void test_files(void)
     char name[64];
 
     CHECK(mkdtemp(bed) != NULL);
-    CHECK_INT(json_array_size(rows), 55);
+    CHECK_INT(json_array_size(rows), 57);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
 

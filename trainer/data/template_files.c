@@ -70,57 +70,43 @@ static struct change plan(const struct tr_template *t, const struct tr_tokenizer
     return c;
 }
 
-static json_t *added_token(const char *content)
+/* Whether a list of added tokens has this one, as a special one without flags. */
+static bool has_plain(const json_t *list, const char *content)
 {
-    return json_pack("{s:s, s:b, s:b, s:b, s:b, s:b}", "content", content, "single_word", 0,
-                     "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
-}
-
-/* Whether a token that is there was another one: afterwards it is special and has no flags. */
-static bool make_plain(json_t *one, const char *content)
-{
-    json_t *before = json_deep_copy(one), *plain = added_token(content);
-    bool differs;
-
-    json_object_update(one, plain);
-    differs = before == NULL || !json_equal(before, one);
-    json_decref(before);
-    json_decref(plain);
-    return differs;
-}
-
-/* The token is a plain special one among tokenizer.json's added tokens; whether it was not. */
-static bool add_to_list(json_t *list, const char *content, int32_t id)
-{
-    json_t *one, *made;
+    static const char *const off[] = {"single_word", "lstrip", "rstrip", "normalized"};
+    json_t *one;
     size_t i;
 
-    json_array_foreach(list, i, one)
+    json_array_foreach((json_t *)list, i, one)
     {
         const char *name = json_string_value(json_object_get(one, "content"));
+        bool plain = json_is_true(json_object_get(one, "special"));
 
-        if (name == NULL || strcmp(name, content) != 0)
-            continue;
-        return make_plain(one, content);
+        for (size_t k = 0; k < sizeof(off) / sizeof(off[0]); k++)
+            plain = plain && json_is_false(json_object_get(one, off[k]));
+        if (name != NULL && strcmp(name, content) == 0)
+            return plain;
     }
-    made = json_pack("{s:i}", "id", (int)id);
-    one = added_token(content);
-    json_object_update(made, one);
-    json_decref(one);
-    json_array_append_new(list, made);
-    return true;
+    return false;
 }
 
-/* Of tokenizer_config.json, where it lists added tokens by their ids. */
-static void add_to_decoder(json_t *decoder, const char *content, int32_t id)
+/* The list as an added_tokens_decoder. */
+static int set_decoder(json_t *config, const json_t *list)
 {
+    json_t *decoder = json_object(), *one;
+    int failed = json_object_set_new(config, "added_tokens_decoder", decoder);
     char key[16];
+    size_t i;
 
-    (void)snprintf(key, sizeof(key), "%d", (int)id);
-    if (json_is_object(json_object_get(decoder, key)))
-        (void)make_plain(json_object_get(decoder, key), content);
-    else if (json_is_object(decoder))
-        json_object_set_new(decoder, key, added_token(content));
+    json_array_foreach((json_t *)list, i, one)
+    {
+        json_t *token = json_copy(one);
+
+        (void)snprintf(key, sizeof(key), "%d", (int)json_integer_value(json_object_get(one, "id")));
+        json_object_del(token, "id");
+        failed |= json_object_set_new(decoder, key, token);
+    }
+    return failed;
 }
 
 /* Stop words behind the other special tokens of a file. */
@@ -169,28 +155,29 @@ static enum fr_rc print(const json_t *root, struct fr_buf *out, struct fr_err *e
                                     : FR_OK;
 }
 
-/* tokenizer.json, where a token of the change is none of its special ones. */
+/* All added tokens where the files list some, so that none gets another's id: tokenizer.json where
+ * a token of the change is none of its special ones, and the configuration. */
 static enum fr_rc change_tokens(const struct change *c, const char *model_dir, json_t *config,
                                 struct fr_buf *out, struct fr_err *err)
 {
     const char *words[STOPS + 1] = {c->eos, c->stops[0], c->stops[1]};
-    json_t *root = NULL;
-    bool changed = false;
+    json_t *root = NULL, *list = tr_tokenizer_added_list(c->tok);
+    bool changed = false, failed = list == NULL;
     enum fr_rc rc = load(model_dir, "tokenizer.json", &root, err);
 
-    for (size_t i = 0; rc == FR_OK && root != NULL && i < STOPS + 1; i++) {
-        if (words[i] == NULL)
-            continue;
-        int32_t id = tr_tokenizer_id(c->tok, words[i]);
-
-        add_to_decoder(json_object_get(config, "added_tokens_decoder"), words[i], id);
-        if (!json_is_array(json_object_get(root, "added_tokens")))
-            json_object_set_new(root, "added_tokens", json_array());
-        changed = add_to_list(json_object_get(root, "added_tokens"), words[i], id) || changed;
-    }
-    if (rc == FR_OK && changed)
+    for (size_t i = 0; i < STOPS + 1; i++)
+        changed = changed ||
+                  (words[i] != NULL && !has_plain(json_object_get(root, "added_tokens"), words[i]));
+    if (!failed && json_is_object(json_object_get(config, "added_tokens_decoder")))
+        failed = set_decoder(config, list) != 0;
+    if (!failed && changed && root != NULL)
+        failed = json_object_set(root, "added_tokens", list) != 0;
+    if (rc == FR_OK && failed)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a tokenizer's files");
+    if (rc == FR_OK && changed && root != NULL)
         rc = print(root, out, err);
     json_decref(root);
+    json_decref(list);
     return rc;
 }
 

@@ -378,3 +378,34 @@ enum fr_rc tr_tok_add_special(struct tr_tokenizer *t, const char *content, struc
     rc = put(t, &a, &next, err);
     return rc == FR_OK ? index_all(t, err) : rc;
 }
+
+static int by_number(const void *a, const void *b)
+{
+    const struct tr_tok_added *x = *(const struct tr_tok_added *const *)a,
+                              *y = *(const struct tr_tok_added *const *)b;
+
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+json_t *tr_tokenizer_added_list(const struct tr_tokenizer *t)
+{
+    const struct tr_tok_added **v = fr_sys.alloc((t->nadded + 1) * sizeof(const void *));
+    json_t *list = v != NULL ? json_array() : NULL;
+    int failed = list == NULL;
+
+    for (size_t i = 0; i < t->nadded && !failed; i++)
+        v[i] = &t->added[i];
+    if (!failed)
+        qsort(v, t->nadded, sizeof(const void *), by_number);
+    for (size_t i = 0; i < t->nadded && !failed; i++)
+        failed = json_array_append_new(
+            list, json_pack("{s:i, s:s%, s:b, s:b, s:b, s:b, s:b}", "id", (int)v[i]->id, "content",
+                            v[i]->content.p, v[i]->content.n, "single_word", (int)v[i]->single_word,
+                            "lstrip", (int)v[i]->lstrip, "rstrip", (int)v[i]->rstrip, "normalized",
+                            (int)v[i]->normalized, "special", (int)v[i]->special));
+    fr_sys.free(v);
+    if (!failed)
+        return list;
+    json_decref(list);
+    return NULL;
+}

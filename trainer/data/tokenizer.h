@@ -11,6 +11,7 @@
 #include "engine/base/err.h"
 #include "engine/base/str.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,6 +43,9 @@ int32_t tr_tokenizer_pad(const struct tr_tokenizer *t);
 int32_t tr_tokenizer_id(const struct tr_tokenizer *t, const char *content);
 /* The text of an added token, all special ones among them; NULL: it is none. */
 const char *tr_tokenizer_added(const struct tr_tokenizer *t, int32_t id);
+/* All of them by their ids, as tokenizer.json lists them: whoever reads that gives them the same
+ * ids. The caller's; NULL without memory. */
+json_t *tr_tokenizer_added_list(const struct tr_tokenizer *t);
 /* Highest id + 1. */
 int32_t tr_tokenizer_size(const struct tr_tokenizer *t);
 /* What the folder says in two ways, and lines about it for whoever runs a command. */
