@@ -186,7 +186,22 @@ static bool same(const struct fr_layout *a, const struct fr_layout *b)
     return is;
 }
 
-static void check_picture(const struct picture *p, uint32_t fold)
+/* How good pictures are: crossings, and how far edges lead up and down. */
+struct quality {
+    uint64_t crossings, bends;
+};
+
+static uint64_t bends_of(const struct fr_layout *l)
+{
+    uint64_t all = 0;
+
+    for (uint32_t i = 0; i < l->n_edges; i++)
+        for (uint32_t k = 1; k < l->edges[i].n_points; k++)
+            all += (uint64_t)abs(l->edges[i].points[k].y - l->edges[i].points[k - 1].y);
+    return all;
+}
+
+static void check_picture(const struct picture *p, uint32_t fold, struct quality *all)
 {
     struct fr_layout_opts opts = {.fold = fold};
     struct fr_arena arena = {0};
@@ -199,22 +214,29 @@ static void check_picture(const struct picture *p, uint32_t fold)
     CHECK(l->crossings <= l->crossings_before);
     CHECK_INT(l->crossings, crossings_seen(p, l));
     CHECK(fr_plan_layout(&p->plan, &opts, &arena, &again, NULL) == FR_OK && same(l, again));
+    all->crossings += l->crossings;
+    all->bends += bends_of(l);
     fr_arena_finish(&arena);
 }
 
 static void test_random(struct picture *p)
 {
+    struct quality all = {0}, large = {0};
+
     srand(7);
     for (uint32_t i = 0; i < 200; i++) {
         check_row("random");
         draw_at_random(p, 1 + i % 40, 1 + i % 4, 4 + i % 12);
-        check_picture(p, i % 3 == 0 ? 1 : 0);
+        check_picture(p, i % 3 == 0 ? 1 : 0, &all);
         drop(p);
     }
     check_row("1,000 tasks");
     draw_at_random(p, 1000, 3, 60);
-    check_picture(p, 2000);
+    check_picture(p, 2000, &large);
     drop(p);
+    check_row("no more crossings than today, no edges that are less straight");
+    CHECK(all.crossings <= 1947 && large.crossings <= 16605);
+    CHECK(all.bends <= 156200 && large.bends <= 725400); /* rounding is the compiler's */
 }
 
 /* ---- small ones ---- */
@@ -423,6 +445,44 @@ static struct fr_plan_look look(void *ctx, uint32_t task)
     return (struct fr_plan_look){task == 0 ? "done" : NULL, task == 0 ? "green" : NULL};
 }
 
+static const char svg_head[] = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"503\" "
+                               "height=\"108\" viewBox=\"0 0 503 108\" "
+                               "role=\"img\">\n<title>demo</title>\n";
+
+/* Behind the style sheet. */
+static const char svg_rest[] =
+    "<path class=\"edge\" d=\"M81 60 C109 60 109 24 137 24\"/>\n"
+    "<path class=\"edge critical\" d=\"M81 60 C109 60 109 60 137 60\"/>\n"
+    "<path class=\"edge\" d=\"M81 60 C109 60 109 84 137 84 L241 84 C269 84 269 72 297 72\"/>\n"
+    "<path class=\"edge critical\" d=\"M206 60 C251 60 251 72 297 72\"/>\n"
+    "<g class=\"task critical\">\n"
+    "<title>t0, on n1</title>\n"
+    "<rect x=\"12\" y=\"48\" width=\"69\" height=\"24\" rx=\"4\" style=\"fill:green\"/>\n"
+    "<text x=\"20\" y=\"64\">t0 done</text>\n"
+    "</g>\n"
+    "<g class=\"task\">\n"
+    "<title>t1, t2</title>\n"
+    "<rect x=\"140\" y=\"15\" width=\"104\" height=\"24\" rx=\"4\"/>\n"
+    "<rect x=\"137\" y=\"12\" width=\"104\" height=\"24\" rx=\"4\"/>\n"
+    "<text x=\"145\" y=\"28\">2 tasks</text>\n"
+    "</g>\n"
+    "<g class=\"task critical gang\">\n"
+    "<title>t3, a gang, on &lt;n2&gt; n1</title>\n"
+    "<rect x=\"137\" y=\"48\" width=\"69\" height=\"24\" rx=\"4\"/>\n"
+    "<text x=\"145\" y=\"64\">t3 ×2</text>\n"
+    "</g>\n"
+    "<g class=\"task critical\">\n"
+    "<title>t4, on &lt;n2&gt;</title>\n"
+    "<rect x=\"297\" y=\"60\" width=\"69\" height=\"24\" rx=\"4\"/>\n"
+    "<text x=\"305\" y=\"76\">t4</text>\n"
+    "</g>\n"
+    "<g class=\"hook\">\n"
+    "<title>t5, on n1</title>\n"
+    "<rect x=\"422\" y=\"12\" width=\"69\" height=\"24\" rx=\"4\"/>\n"
+    "<text x=\"430\" y=\"28\">t5</text>\n"
+    "</g>\n"
+    "</svg>\n";
+
 static void test_svg(struct picture *p)
 {
     struct fr_plan_draw how = {.look = look};
@@ -469,6 +529,39 @@ static void test_svg(struct picture *p)
     end(p);
     fr_plan_draw_svg(&p->plan, lay(p, false, &arena), NULL, &out);
     CHECK(strstr(out.p, ">500 tasks</text>") != NULL && strstr(out.p, " and 450 more") != NULL);
+    CHECK(strstr(out.p, "<title>t0, t1, t2, ") != NULL);
+    fr_buf_finish(&out);
+    drop(p);
+    fr_arena_finish(&arena);
+}
+
+/* A gang, a folded box, a hook; titles name nodes. */
+static void test_svg_whole(struct picture *p)
+{
+    struct fr_plan_draw how = {.look = look, .nodes = true};
+    struct fr_arena arena = {0};
+    struct fr_layout *l;
+    struct fr_buf out = {0};
+
+    check_row("every byte of a picture");
+    begin(p, 6);
+    for (uint32_t t = 1; t < 4; t++)
+        need(p, t, 0);
+    need(p, 4, 0);
+    need(p, 4, 3);
+    end(p);
+    p->tasks[3].count = 2;
+    p->tasks[3].gang = true;
+    p->tasks[3].first = p->tasks[4].first = 1;
+    p->tasks[5].hook = 0;
+    p->plan.n_hooks = 1;
+    p->plan.nodes = (struct fr_plan_node[]){{.name = "n1"}, {.name = "<n2>"}};
+    p->plan.insts = (struct fr_plan_inst[]){{.node = 0}, {.node = 1}, {.node = 0}};
+    CHECK(fr_plan_layout(&p->plan, &(struct fr_layout_opts){.hooks = true, .alike = 2}, &arena, &l,
+                         NULL) == FR_OK);
+    fr_plan_draw_svg(&p->plan, l, &how, &out);
+    CHECK(fr_has_prefix(out.p, svg_head));
+    CHECK_TEXT(strstr(out.p, "<path"), svg_rest);
     fr_buf_finish(&out);
     drop(p);
     fr_arena_finish(&arena);
@@ -485,6 +578,7 @@ int main(void)
     test_alike(p);
     test_no_memory(p);
     test_svg(p);
+    test_svg_whole(p);
     free(p);
     return check_done();
 }
