@@ -37,7 +37,8 @@ ROWS += [("qwen", CHATML, NO_PAD, {"eos_token": "</s>", "pad_token": "</s>"}), (
          ("empty", [], NO_PAD, {"pad_token": "<pad>"}), ("default", [], {"tokenizer_class": "Qwen2Tokenizer"}, None),
          ("llama3", [], dict(NO_PAD, pad_token="<|pad|>"), None),
          ("llama3", [], dict(CONFIG, image_token="<i>", sep_token={"__type": "AddedToken", "content": "the", "rstrip": True}), None),
-         ("llama3", [], dict(CONFIG, tokenizer_class="Qwen2Tokenizer", image_token="<i>"), None)]
+         ("llama3", [], dict(CONFIG, tokenizer_class="Qwen2Tokenizer", image_token="<i>"), None),
+         ("default", [], dict(NO_PAD, eos_token={"__type": "AddedToken", "content": "<|im_end|>", "rstrip": True}), None)]
 
 
 def write(folder, name, value):

@@ -70,24 +70,31 @@ static struct change plan(const struct tr_template *t, const struct tr_tokenizer
     return c;
 }
 
-/* Whether a list of added tokens has this one, as a special one without flags. */
-static bool has_plain(const json_t *list, const char *content)
+/* A token of a list of added ones; NULL: it is none of them. */
+static const json_t *find(const json_t *list, const char *content)
 {
-    static const char *const off[] = {"single_word", "lstrip", "rstrip", "normalized"};
     json_t *one;
     size_t i;
 
     json_array_foreach((json_t *)list, i, one)
     {
         const char *name = json_string_value(json_object_get(one, "content"));
-        bool plain = json_is_true(json_object_get(one, "special"));
 
-        for (size_t k = 0; k < sizeof(off) / sizeof(off[0]); k++)
-            plain = plain && json_is_false(json_object_get(one, off[k]));
         if (name != NULL && strcmp(name, content) == 0)
-            return plain;
+            return one;
     }
-    return false;
+    return NULL;
+}
+
+/* Whether it is a special one without flags. */
+static bool is_plain(const json_t *one)
+{
+    static const char *const off[] = {"single_word", "lstrip", "rstrip", "normalized"};
+    bool plain = json_is_true(json_object_get(one, "special"));
+
+    for (size_t i = 0; i < sizeof(off) / sizeof(off[0]); i++)
+        plain = plain && json_is_false(json_object_get(one, off[i]));
+    return plain;
 }
 
 /* The list as an added_tokens_decoder. */
@@ -155,8 +162,8 @@ static enum fr_rc print(const json_t *root, struct fr_buf *out, struct fr_err *e
                                     : FR_OK;
 }
 
-/* All added tokens where the files list some, so that none gets another's id: tokenizer.json where
- * a token of the change is none of its special ones, and the configuration. */
+/* All added tokens where the files list some, so that none gets another's id or flags:
+ * tokenizer.json where a token of the change is none of its special ones, and the configuration. */
 static enum fr_rc change_tokens(const struct change *c, const char *model_dir, json_t *config,
                                 struct fr_buf *out, struct fr_err *err)
 {
@@ -164,10 +171,13 @@ static enum fr_rc change_tokens(const struct change *c, const char *model_dir, j
     json_t *root = NULL, *list = tr_tokenizer_added_list(c->tok);
     bool changed = false, failed = list == NULL;
     enum fr_rc rc = load(model_dir, "tokenizer.json", &root, err);
+    const json_t *there = json_object_get(root, "added_tokens");
 
     for (size_t i = 0; i < STOPS + 1; i++)
-        changed = changed ||
-                  (words[i] != NULL && !has_plain(json_object_get(root, "added_tokens"), words[i]));
+        changed = changed || (words[i] != NULL && !is_plain(find(there, words[i])));
+    /* named twice it would lose the flags that its first form gave it */
+    changed =
+        changed || (c->pad != NULL && find(there, c->pad) == NULL && !is_plain(find(list, c->pad)));
     if (!failed && json_is_object(json_object_get(config, "added_tokens_decoder")))
         failed = set_decoder(config, list) != 0;
     if (!failed && changed && root != NULL)
@@ -194,7 +204,7 @@ enum fr_rc tr_template_files_make(const struct tr_template *t, const struct tr_t
         rc = load(model_dir, "special_tokens_map.json", &map, err);
     if (rc == FR_OK && config != NULL)
         c = plan(t, tok, config, map);
-    if (rc == FR_OK && (c.eos != NULL || c.nstops > 0))
+    if (rc == FR_OK && (c.eos != NULL || c.pad != NULL || c.nstops > 0))
         rc = change_tokens(&c, model_dir, config, &out->tokenizer, err);
     if (rc == FR_OK && (c.eos != NULL || c.pad != NULL || c.nstops > 0)) {
         change_names(&c, config);
