@@ -12,7 +12,7 @@ timed() { # FILE COMMAND…: microseconds are added to FILE
 row() { printf '%-52s %s\n' "$1" "$2"; }
 per() { awk -v a="$1" -v b="$2" -v d="$3" 'BEGIN {printf "%." d "f", a / b}'; }
 pss_kb() { awk '/^Pss:/ {print $2}' "/proc/$1/smaps_rollup" 2> /dev/null; } # PID
-moment() { read -r -t "$1" <> <(:); } # SECONDS
+moment() { sleep "$1"; } # SECONDS
 about() { # ROUNDS
     echo "$(date -u +%F), $(nproc) cores ($(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)), load $(cut -d' ' -f1 /proc/loadavg), $1 rounds"
 }

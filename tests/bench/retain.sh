@@ -31,7 +31,7 @@ print(db.execute("SELECT count(*) FROM run").fetchone()[0])'; }
 host() {
     "$flowrun" serve > serve.log 2>&1 &
     serve=$!
-    until [ -S home/host.sock ]; do read -r -t 0.05 x <> <(:); done
+    until [ -S home/host.sock ]; do sleep 0.05; done
 }
 stop() {
     kill $serve
@@ -76,7 +76,7 @@ after=$(left)
 row "the same while runs are removed" "$(median < b) ms, $(paste <(median < b) <(median < a) | awk '{printf "%.3f", $1 / $2}') ×; $((before + rounds - after)) runs removed meanwhile"
 t=$EPOCHSECONDS
 n=$after
-while [ "$(left)" -gt $((n / 10)) ] && [ $((EPOCHSECONDS - t)) -lt 600 ]; do read -r -t 1 x <> <(:); done
+while [ "$(left)" -gt $((n / 10)) ] && [ $((EPOCHSECONDS - t)) -lt 600 ]; do sleep 1; done
 row "then, beside nothing" "$((n - $(left))) runs in $((EPOCHSECONDS - t)) s"
 row "longest turn of the host" "$("$flowrun" status > /dev/null 2>&1; python3 - <<'END'
 import http.client, json, socket

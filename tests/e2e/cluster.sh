@@ -76,7 +76,7 @@ boot() {
     for _ in $(seq 500); do
         (exec 3<>"/dev/tcp/$(addr "$i")/22") 2>/dev/null && return 0
         kill -0 "$(cat "$d/pid")" 2>/dev/null || break
-        read -r -t 0.02 <> <(:)
+        sleep 0.02
     done
     say "node$i did not come up:"
     cat "$d/log" >&2
@@ -200,7 +200,7 @@ down() {
     done
     ip link del "fb$tag" 2>/dev/null
     for i in $(seq "$n"); do
-        while [ -n "$(ip netns pids "$(ns "$i")" 2>/dev/null)" ]; do read -r -t 0.02 <> <(:); done
+        while [ -n "$(ip netns pids "$(ns "$i")" 2>/dev/null)" ]; do sleep 0.02; done
         mountpoint -q "$dir/node$i/disk" && umount -l "$dir/node$i/disk"
     done
     rm -rf "$dir"/node[0-9]* "$dir"/{id,id.pub,id_rsa,id_rsa.pub,known_hosts,nodes.yaml,ssh_config}

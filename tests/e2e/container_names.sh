@@ -12,7 +12,7 @@ name=$(basename "$work")
 # one WHAT: who has the name, by id and state
 one() { podman container inspect --format '{{.Id}} {{.State.Running}}' "$1" 2> /dev/null; }
 stranger() { podman run -d --network host --ipc host "$@" bb:1 sleep 1000 > /dev/null 2>&1; }
-gone() { podman rm -f -t 0 "$@" > /dev/null 2>&1; }
+gone() { podman kill "$@"; podman rm -f "$@"; } > /dev/null 2>&1
 
 cat > box.yaml <<END
 params: {recreate: {default: true, type: bool}, inside: {default: ""}, outside: {default: ""}, name: {default: "$name"}}
@@ -118,7 +118,7 @@ sed 's/gpus: none/gpus: none, options: ["--device=\/dev\/no-such"]/' box.yaml > 
 "$flowrun" broken.yaml > out 2>&1
 same "one that cannot start" $? 1
 same "leaves nothing" "$(one "$name")" ""
-sed 's/^  outside:.*/  outside: {needs: [box], run: "podman rm -f -t 0 '"$name"'"}/' box.yaml > without.yaml
+sed 's/^  outside:.*/  outside: {needs: [box], run: "podman kill '"$name"'; podman rm -f '"$name"'"}/' box.yaml > without.yaml
 "$flowrun" without.yaml > out 2>&1
 same "a container that is gone" $? 1
 has "is named" out "container $name is gone, stopped or cannot be entered (exec ended with status"

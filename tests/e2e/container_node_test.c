@@ -142,7 +142,7 @@ static void test_container_gone(struct box *b)
 
     start(b, &m);
     client_await_log(&b->c, "up\n");
-    CHECK_INT(shell("%s rm -f -t 0 box >/dev/null", b->pod), 0);
+    CHECK_INT(shell("%s kill box >/dev/null && %s rm -f box >/dev/null", b->pod, b->pod), 0);
     struct fr_ended e = client_expect(&b->c, FR_MSG_ENDED, m.prepare.attempt).ended;
     CHECK(e.cause == FR_END_LOST && e.survivors.n == 0 && strstr(e.text.p, "container") != NULL);
     CHECK_INT(processes_of(m.prepare.attempt), 0);
@@ -168,7 +168,7 @@ int main(int argc, char **argv)
         return check_skip("no podman, runc or static busybox here");
     mkdir(b.dir, 0700);
     if (shell(setup, d, d, d, d, d, flownode) != 0) {
-        shell("%s rm -f -t 0 box >/dev/null 2>&1", b.pod);
+        shell("%s kill box >/dev/null 2>&1; %s rm -f box >/dev/null 2>&1", b.pod, b.pod);
         remove_storage(&b);
         return check_skip("podman cannot run a container here");
     }

@@ -8,7 +8,7 @@ set -u
 watch_steps() {
     local had=0 has=0 still=0
     while [ "$still" -lt "${TEST_DEADLINE:-150}" ]; do
-        read -r -t 1 <> <(:)
+        sleep 1 > /dev/null # nobody waits for it to let go of the output
         still=$((still + 1))
         has=$(wc -l < "$1") || return
         [ "$has" = "$had" ] || still=0
@@ -16,7 +16,7 @@ watch_steps() {
     done
     echo "FAILED: no check for ${TEST_DEADLINE:-150} s"
     kill "$(head -n 1 "$1")"
-    read -r -t 10 <> <(:)
+    sleep 10 > /dev/null
     kill -9 "$(head -n 1 "$1")"
 }
 
@@ -120,7 +120,7 @@ until_true() {
     step
     until "$@" 2>/dev/null; do
         [ "$SECONDS" -lt "$end" ] || { bad "never came true: $*"; return 1; }
-        read -r -t 0.05 <> <(:)
+        sleep 0.05
     done
 }
 
@@ -169,7 +169,8 @@ END
 # Removes this test's podman containers and its storage. Podman cleans up behind a container in a process
 # of its own, which may still hold the storage, and mount it, after `podman rm` has returned.
 unbox() {
-    podman rm -f -t 0 -a > /dev/null 2>&1
+    podman kill -a > /dev/null 2>&1
+    podman rm -f -a > /dev/null 2>&1
     while pgrep -f "[-]-root $work/store" > /dev/null; do sleep 0.05; done
     # whatever the storage driver has mounted there, the innermost first
     awk -v at="$work/store/" 'index($2, at) == 1 {print $2}' /proc/self/mounts | sort -r | xargs -r umount 2> /dev/null
@@ -186,7 +187,8 @@ boxes_run() {
     "$@" run -d --network host --ipc host --name fr-probe bb:1 sleep 1000 > /dev/null 2>&1 &&
         "$@" exec fr-probe test ! -e /usr 2> /dev/null
     local rc=$?
-    "$@" rm -f -t 0 fr-probe > /dev/null 2>&1
+    "$@" kill fr-probe > /dev/null 2>&1
+    "$@" rm -f fr-probe > /dev/null 2>&1
     return $rc
 }
 

@@ -120,7 +120,7 @@ tasks:
     run: |
       echo "$FLOWRUN_GENERATION" >> $W/ran
       echo $$ > $W/pid.$NODE_RANK
-      until test -e $W/free; do read -t 0.05 x <> <(:) || :; done
+      until test -e $W/free; do sleep 0.05; done
 END
 } > gang.yaml
 start gang.yaml

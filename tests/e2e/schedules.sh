@@ -177,7 +177,7 @@ every=$(for i in 3 4 5 6 7 8 9 10; do in_s $i; done | paste -sd ,)
 pipeline e "{at: [$every], catchup: all, overlap: parallel}"
 until_true 60 is e active
 for i in 1 2 3 4 5 6 7; do
-    read -r -t 0.$((RANDOM % 9 + 1)) <> <(:)
+    sleep 0.$((RANDOM % 9 + 1))
     kill -9 $host
     wait $host 2> /dev/null
     serve p

@@ -21,7 +21,7 @@ on 1 'podman save bb:1' > image.tar 2> /dev/null
 for i in 2 3; do on $i 'cat > /var/image.tar && podman load -i /var/image.tar' < image.tar > /dev/null 2>&1; done
 
 # Removes node $1's containers, and waits for the processes in which podman cleans up behind them.
-unbox_node() { on "$1" 'podman rm -fa -t 0; while pgrep -f "[-]-root /root/pod/store"; do sleep 0.05; done' > /dev/null 2>&1; }
+unbox_node() { on "$1" 'podman kill -a; podman rm -fa; while pgrep -f "[-]-root /root/pod/store"; do sleep 0.05; done' > /dev/null 2>&1; }
 
 # Containers must not outlive the nodes, nor their control groups.
 ended() {

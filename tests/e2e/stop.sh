@@ -18,7 +18,7 @@ tasks:
       trap '' TERM
       setsid bash -c 'trap "" TERM; sleep 1000 & sleep 1001 & wait' &
       (setsid bash -c 'trap "" TERM; (sleep 1002 &) ; echo deep > $W/deep; sleep 1003' &)
-      until test -e $W/deep; do read -t 0.05 x <> <(:) || :; done
+      until test -e $W/deep; do sleep 0.05; done
       echo grown
       wait
 END
@@ -46,7 +46,7 @@ tasks:
     shell: bash
     run: |
       echo main
-      until test -e $W/free; do read -t 0.05 x <> <(:) || :; done
+      until test -e $W/free; do sleep 0.05; done
     sidecars:
       - {name: watch, run: "echo watching; touch $W/side; exec sleep 1000"}
 END
@@ -81,7 +81,7 @@ tasks:
       os.rename(os.environ["W"] + "/port.new", os.environ["W"] + "/port")
       os.kill(os.getpid(), signal.SIGSTOP)' &)
       setsid bash -c 'trap "" TERM; echo $$ > $W/p2; kill -STOP $$' &
-      until test -s $W/port -a -s $W/p2; do read -t 0.05 x <> <(:) || :; done
+      until test -s $W/port -a -s $W/p2; do sleep 0.05; done
       echo $$ > $W/p3
       kill -STOP $$
 YAML

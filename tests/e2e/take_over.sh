@@ -40,7 +40,7 @@ for ((i = 1; i <= times; i++)); do
     ("$flowrun" p.yaml --verbose > att 2>&1; echo $? > code) &
     att=$!
     k=$((RANDOM % 3500))
-    while kill -0 $att 2> /dev/null && [ "$(lines att)" -lt $k ]; do read -r -t 0.01 <> <(:); done
+    while kill -0 $att 2> /dev/null && [ "$(lines att)" -lt $k ]; do sleep 0.01; done
     case $((RANDOM % 3)) in
     0) kill -TERM $own ;; # it leaves
     1) kill -STOP $own; kill -9 $own ;;

@@ -11,7 +11,7 @@ begin "$1"
 env: {W: "${{ env.W }}"}
 defaults: {shell: bash}
 tasks:
-  a: {on: all, run: "echo $FLOWRUN_ATTEMPT >> $W/ran; until test -e $W/free; do read -t 0.05 x <> <(:) || :; done"}
+  a: {on: all, run: "echo $FLOWRUN_ATTEMPT >> $W/ran; until test -e $W/free; do sleep 0.05; done"}
   b: {on: n1, needs: [a], run: "echo $FLOWRUN_ATTEMPT >> $W/ran"}
 END
 } > held.yaml
