@@ -6,7 +6,6 @@
 
 #include "engine/base/json.h"
 #include "engine/host/outbox.h"
-#include "engine/notify/trace.h"
 #include "engine/spec/config.h"
 
 #include <pthread.h>
@@ -460,11 +459,101 @@ static void test_gone(void)
                  "flowrun_deliveries_total{kind=\"webhook\",result=\"dead\"} 1\n");
     check_answer(FR_API_GET, "/metrics", NULL, 200,
                  "flowrun_deliveries_waiting{kind=\"webhook\"} 0\n");
+    check_answer(FR_API_GET, "/api/v1/deliveries/2", NULL, 200,
+                 "\"answer\":\"the channel is off: its receiver wants no more (410)\"");
     answer((struct fr_sent){.done = true});
     check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 202, "\"state\":\"waiting\"");
     until("a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0");
     end_run("failed", "");
     until("a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0, a failed 4 sent 1");
+    close_host();
+}
+
+/* A test message goes through a channel that is off, and turns it on. */
+static void test_try(void)
+{
+    struct fr_api_response res;
+
+    check_row("a test message");
+    reset();
+    answer((struct fr_sent){.gone = true, .text = "HTTP status 410"});
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    end_run("failed", "");
+    until("a failed 1 dead 1");
+    answer((struct fr_sent){.done = true});
+    res = ask(FR_API_POST, "/api/v1/deliveries", "{\"channel\": \"a\"}");
+    CHECK_INT(res.status, 201);
+    CHECK_TEXT(res.location.p, "/api/v1/deliveries/2");
+    fr_api_response_finish(&res);
+    check_answer(FR_API_GET, "/api/v1/channels", NULL, 200, "\"kind\":\"webhook\",\"off\":\"\"}");
+    until("a failed 1 dead 1, a test 0 sent 1");
+    check_got("a run.failed 1, a channel.test 0");
+    close_host();
+}
+
+static const char *no_variable(void *self, const char *name)
+{
+    (void)self, (void)name;
+    return NULL;
+}
+
+static const struct {
+    enum fr_api_method method;
+    const char *path, *body;
+    int status;
+    const char *text;
+} asked[] = {
+    {FR_API_GET, "?limit=2", NULL, 200, "\"next\":\"/api/v1/deliveries?limit=2&before=5\""},
+    {FR_API_GET, "?limit=1&channel=a&state=sent&run=3", NULL, 200, "{\"items\":[{\"id\":5,"},
+    {FR_API_GET, "?limit=1&channel=a&state=sent&run=3", NULL, 200,
+     "\"next\":\"/api/v1/deliveries?limit=1&before=5&channel=a&state=sent&run=3\""},
+    {FR_API_GET, "?before=2", NULL, 200, "{\"items\":[{\"id\":1,\"key\":\"msg_"},
+    {FR_API_GET, "?limit=200&before=2", NULL, 200,
+     "\"channel\":\"a\",\"rule\":\"config.yaml "
+     "1\",\"kind\":\"failed\",\"run\":1,\"pipeline\":\"p\","
+     "\"state\":\"sent\""},
+    {FR_API_GET, "?run=9", NULL, 200, "{\"items\":[]}"},
+    {FR_API_GET, "?limit=0", NULL, 400, "'limit' must be 1 to 200"},
+    {FR_API_GET, "?limit=201", NULL, 400, "'limit' must be 1 to 200"},
+    {FR_API_GET, "?run=x", NULL, 400, "a whole number"},
+    {FR_API_GET, "?before=x", NULL, 400, "a whole number"},
+    {FR_API_GET, "?channel=none", NULL, 404, "no channel 'none'"},
+    {FR_API_GET, "?state=gone", NULL, 400, "'state' must be"},
+    {FR_API_GET, "/1", NULL, 200, "\"message\":{\"type\":\"run.failed\""},
+    {FR_API_GET, "/1", NULL, 200, "\"url\":\"http://h/runs/1\""},
+    {FR_API_GET, "/1", NULL, 200, "\"params\":{\"x\":\"1\"}"},
+    {FR_API_GET, "/9", NULL, 404, "9"},
+    {FR_API_POST, "", "{\"channel\": \"none\"}", 404, "no channel"},
+    {FR_API_POST, "", "{}", 400, "the body must be"},
+    {FR_API_POST, "/9/again", "{}", 404, "9"},
+};
+
+static void test_asked(void)
+{
+    struct fr_run_shell shell = {.cwd = "/", .getenv = no_variable};
+    struct fr_err err = {0};
+
+    check_row("what is asked");
+    reset();
+    begin(CHANNELS "notify: {on: failed, to: [a, b]}\n");
+    CHECK_INT(fr_host_pages(host, "http://h/", &shell, &err), FR_OK);
+    for (int i = 0; i < 3; i++)
+        end_run("failed", "");
+    until("a failed 1 sent 1, b failed 1 sent 1, a failed 2 sent 1, b failed 2 sent 1, "
+          "a failed 3 sent 1, b failed 3 sent 1");
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        char path[120];
+
+        check_row(asked[i].path);
+        snprintf(path, sizeof(path), "/api/v1/deliveries%s", asked[i].path);
+        check_answer(asked[i].method, path, asked[i].body, asked[i].status, asked[i].text);
+    }
+    check_answer(FR_API_GET, "/api/v1/channels", NULL, 200, "\"rules\":[{\"on\":[\"failed\"]");
+    check_row("one that waits");
+    block(true);
+    check_answer(FR_API_POST, "/api/v1/deliveries/1/again", "{}", 202, "\"state\":\"waiting\"");
+    check_answer(FR_API_POST, "/api/v1/deliveries/1/again", "{}", 409, "waits to be sent already");
+    block(false);
     close_host();
 }
 
@@ -578,45 +667,6 @@ static void test_rollback(void)
     close_host();
 }
 
-/* The trace of a run that waited begins with its wait, which is a span of it. */
-static void test_trace(void)
-{
-    struct fr_run_row row = {.name = "p",
-                             .source = "/p.yaml",
-                             .folder = "/",
-                             .spec_hash = "",
-                             .params = "{}",
-                             .state = "over",
-                             .outcome = "succeeded",
-                             .reason = "",
-                             .origin = "cli",
-                             .who = "",
-                             .queued_wall = 1000,
-                             .started_wall = 6000,
-                             .ended_wall = 9000};
-    struct fr_err err = {0};
-    json_t *doc = NULL;
-    char *text;
-
-    check_row("the trace of a run that waited");
-    reset();
-    begin(CHANNELS);
-    CHECK_INT(fr_id_new(&row.id, &err), FR_OK);
-    CHECK_INT(fr_store_begin(st, &err), FR_OK);
-    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
-    CHECK_INT(fr_store_commit(st, &err), FR_OK);
-    CHECK_INT(fr_trace_run(st, &row, &doc, &err), FR_OK);
-    text = json_dumps(doc, JSON_COMPACT);
-    CHECK(strstr(text, "\"startTimeUnixNano\":\"1000000000\","
-                       "\"endTimeUnixNano\":\"9000000000\"") != NULL);
-    CHECK(strstr(text, "\"name\":\"queued\"") != NULL);
-    CHECK(strstr(text, "\"startTimeUnixNano\":\"1000000000\","
-                       "\"endTimeUnixNano\":\"6000000000\"") != NULL);
-    free(text);
-    json_decref(doc);
-    close_host();
-}
-
 int main(void)
 {
     make_home();
@@ -631,12 +681,13 @@ int main(void)
     test_set_back();
     test_refused();
     test_gone();
+    test_try();
+    test_asked();
     test_many_dead();
     test_old();
     test_slow();
     test_killed();
     test_rollback();
-    test_trace();
     fr_buf_finish(&receiver.got);
     remove_home();
     return check_done();

@@ -211,6 +211,7 @@ static void test_remote(void)
     struct fr_run_shell shell = {.cwd = "/", .getenv = env};
     struct fr_err err = {0};
 
+    check_answer(FR_API_POST, "/api/v1/codes", "{}", 404, "this host has no pages");
     CHECK_INT(fr_host_pages(host, "http://127.0.0.1:1/", &shell, &err), FR_OK);
     check_remote(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"p\", \"params\": {\"x\": \"7\"}}",
                  201, "\"origin\":\"api\"");
@@ -289,6 +290,107 @@ static void test_keys(void)
     check_answer(GET, "/api/v1/runs?count=1", NULL, 200, "\"count\":4");
 }
 
+/* ---- who may ---- */
+
+static void text_behind(const struct fr_buf *b, const char *name, char out[FR_SECRET_TEXT])
+{
+    const char *at = b->p != NULL ? strstr(b->p, name) : NULL;
+
+    out[0] = '\0';
+    if (CHECK(at != NULL))
+        snprintf(out, FR_SECRET_TEXT, "%.*s", (int)strcspn(at + strlen(name), "\""),
+                 at + strlen(name));
+}
+
+/* Asks, and takes the secret that the answer has behind that name. */
+static void ask_secret(const char *path, const char *body, int status, const char *name,
+                       char out[FR_SECRET_TEXT])
+{
+    struct fr_api_response res;
+
+    check_row(path);
+    res = ask(FR_API_POST, path, body);
+    CHECK_INT(res.status, status);
+    text_behind(name != NULL ? &res.body : &res.session, name != NULL ? name : "", out);
+    fr_api_response_finish(&res);
+}
+
+static bool identify(enum fr_api_secret kind, const char *secret, struct fr_api_caller *who)
+{
+    *who = (struct fr_api_caller){.address = "203.0.113.9"};
+    return api.identify(api.self, kind, secret, true, who);
+}
+
+static const struct {
+    enum fr_api_method method;
+    const char *path, *body;
+    int status;
+    const char *text;
+} of_access[] = {
+    {GET, "me", NULL, 200, "\"role\":\"admin\",\"by\":\"socket\"}"},
+    {GET, "tokens", NULL, 200, "\"name\":\"ci-1\",\"role\":\"view\","},
+    {FR_API_POST, "tokens", "{\"name\": \"ci-1\"}", 409, NULL},
+    {FR_API_POST, "tokens", "{\"name\": \"x\", \"role\": \"owner\"}", 400,
+     "view, operate or admin"},
+    {FR_API_POST, "tokens", "{\"name\": \"x\", \"days\": 0}", 400, "1 to 3650 days"},
+    {FR_API_POST, "tokens", "{\"role\": \"view\"}", 400, "the body must be"},
+    {FR_API_DELETE, "tokens/none", "{}", 404, "none"},
+    {FR_API_POST, "login", "{\"token\": \"frt_no\"}", 401, "this is no token"},
+    {FR_API_POST, "login", "{}", 400, "the body must be"},
+    {GET, "audit?limit=0", NULL, 400, "'limit' must be 1 to 200"},
+    {GET, "audit?limit=201", NULL, 400, "'limit' must be 1 to 200"},
+    {GET, "audit?limit=200", NULL, 200, "\"name\":\"POST /api/v1/tokens\",\"outcome\":\"409\""},
+    {GET, "audit?before=1", NULL, 200, "{\"items\":[]}"},
+    {GET, "audit?before=x", NULL, 400, "a whole number"},
+    {GET, "ready", NULL, 200, "{\"ready\":true}"},
+    {GET, "openapi.json", NULL, 200, "\"openapi\":"},
+};
+
+static void test_access(void)
+{
+    static const struct fr_api_caller nobody = {FR_ROLE_NONE, "", "203.0.113.9", ""};
+    char view[FR_SECRET_TEXT], two[FR_SECRET_TEXT], code[FR_SECRET_TEXT], s[FR_SECRET_TEXT];
+    struct fr_api_caller who;
+
+    ask_secret("/api/v1/tokens", "{\"name\": \"ci-1\"}", 201,
+               "\"role\":\"view\",\"days\":90,\"token\":\"", view);
+    ask_secret("/api/v1/tokens", "{\"name\": \"ci-2\", \"role\": \"operate\", \"days\": 3}", 201,
+               "\"role\":\"operate\",\"days\":3,\"token\":\"", two);
+    CHECK(identify(FR_SECRET_TOKEN, view, &who) && who.role == FR_ROLE_VIEW);
+    CHECK(identify(FR_SECRET_TOKEN, two, &who) && who.role == FR_ROLE_OPERATE);
+    for (size_t i = 0; i < sizeof(of_access) / sizeof(of_access[0]); i++) {
+        char path[100];
+
+        check_row(of_access[i].path);
+        snprintf(path, sizeof(path), "/api/v1/%s", of_access[i].path);
+        check_answer(of_access[i].method, path, of_access[i].body, of_access[i].status,
+                     of_access[i].text);
+    }
+
+    check_row("a token that is removed");
+    check_answer(FR_API_DELETE, "/api/v1/tokens/ci-2", "{}", 204, NULL);
+    CHECK(!identify(FR_SECRET_TOKEN, two, &who) && identify(FR_SECRET_TOKEN, view, &who));
+
+    ask_secret("/api/v1/codes", "{}", 201, "\"code\":\"", code);
+    snprintf(submit_body, sizeof(submit_body), "{\"code\": \"%s\"}", code);
+    bed_caller = &nobody;
+    ask_secret("/api/v1/login", submit_body, 200, NULL, s);
+    check_row("the session of a link");
+    CHECK(identify(FR_SECRET_SESSION, s, &who) && who.role == FR_ROLE_ADMIN);
+    bed_caller = &who;
+    check_answer(GET, "/api/v1/me", NULL, 200, "\"role\":\"admin\",\"by\":\"session\"}");
+    check_answer(FR_API_POST, "/api/v1/runs/2/cancel", "{}", 202, NULL);
+    check_answer(GET, "/api/v1/runs/2/audit", NULL, 200, "\"address\":\"203.0.113.9\"");
+    check_answer(FR_API_POST, "/api/v1/logout", "{}", 204, NULL);
+    CHECK(!identify(FR_SECRET_SESSION, s, &who));
+    CHECK(identify(FR_SECRET_TOKEN, view, &who));
+    check_answer(GET, "/api/v1/me", NULL, 200,
+                 "\"name\":\"ci-1\",\"role\":\"view\",\"by\":\"token\"}");
+    check_answer(GET, "/api/v1/runs/2/audit", NULL, 200, "\"address\":\"\"");
+    check_answer(FR_API_POST, "/api/v1/logout", "{}", 204, NULL);
+    bed_caller = NULL;
+}
+
 /* ---- the stream ---- */
 
 static int open_stream(struct reader *r, const struct fr_api_pair *query, size_t n)
@@ -296,6 +398,7 @@ static int open_stream(struct reader *r, const struct fr_api_pair *query, size_t
     struct fr_api_request req = {.path = "/api/v1/stream",
                                  .query = query,
                                  .n_query = n,
+                                 .caller = bed_caller,
                                  .content_type = "",
                                  .range = "",
                                  .if_none_match = "",
@@ -319,11 +422,24 @@ static void end_stream(struct reader *r)
 static void test_topics(void)
 {
     static const struct fr_api_pair list[] = {{"topics", "list,queue"}}, one[] = {{"runs", "1"}},
-                                    wrong[] = {{"topics", "lists"}};
-    struct reader of_list = {0}, of_one = {0}, none = {0};
+                                    wrong[] = {{"topics", "lists"}},
+                                    twice[] = {{"runs", "1"}, {"runs", "2"}},
+                                    unknown[] = {{"run", "1"}}, absent[] = {{"runs", "1,,99"}};
+    struct reader of_list = {0}, of_one = {0}, of_all = {0}, none = {0};
+    const char *over;
 
     check_row("topics");
     CHECK_INT(open_stream(&none, wrong, 1), 400);
+    CHECK_INT(open_stream(&none, twice, 2), 400);
+    CHECK_INT(open_stream(&none, unknown, 1), 400);
+    CHECK_INT(open_stream(&none, absent, 1), 404);
+    caller.role = FR_ROLE_NONE;
+    bed_caller = &caller;
+    CHECK_INT(open_stream(&none, list, 1), 401);
+    caller.role = FR_ROLE_VIEW;
+    CHECK_INT(open_stream(&of_all, NULL, 0), 200);
+    caller.role = FR_ROLE_OPERATE;
+    bed_caller = NULL;
     CHECK_INT(open_stream(&of_list, list, 1), 200);
     CHECK_INT(open_stream(&of_one, one, 1), 200);
     CHECK(has(&of_list, "\"version\":\""));
@@ -332,6 +448,10 @@ static void test_topics(void)
     turn_until(&of_list, "event: queue\ndata: {}");
     CHECK(has(&of_list, "event: run\ndata: {\"run\":4,\"state\":\"over\""));
     CHECK(!has(&of_list, "event: inst") && !has(&of_one, "event: run"));
+    settle();
+    over = has(&of_all, "event: run") ? strstr(of_all.got.p, "\"run\":4,\"state\":\"over\"") : NULL;
+    CHECK(over != NULL && strstr(over + 1, "\"run\":4,\"state\":\"over\"") == NULL);
+    end_stream(&of_all);
     end_stream(&of_list);
     end_stream(&of_one);
     fr_buf_finish(&none.got);
@@ -493,6 +613,7 @@ int main(void)
     test_kept();
     test_remote();
     test_keys();
+    test_access();
     test_topics();
     test_topics_together();
     test_lengths();

@@ -94,8 +94,10 @@ static void bed_answer(void *self, const struct fr_api_request *req, struct fr_a
     b->asked++;
     if (bed_known(b, req, out))
         return;
-    if (strcmp(req->path, "/file") == 0 || strcmp(req->path, "/cut") == 0) {
+    if (strcmp(req->path, "/file") == 0 || strcmp(req->path, "/cut") == 0 ||
+        strcmp(req->path, "/packed") == 0) {
         bed_file(b, out);
+        out->packed = req->path[1] == 'p';
         out->total *= req->path[1] == 'c' ? 2 : 1;
         out->bytes *= req->path[1] == 'c' ? 2 : 1;
         return;

@@ -4,6 +4,7 @@
 #include "tests/unit/web_reader.h"
 
 #include <sys/wait.h>
+#include <zlib.h>
 
 #define HOST "Host: localhost\r\n"
 #define END HOST "\r\n"
@@ -261,6 +262,67 @@ static void sizes(void)
 
 /* ---- answers ---- */
 
+/* The content behind the head, chunked or to the end; takes it from r->got. */
+static struct fr_buf content_of(struct reader *r, bool chunked)
+{
+    size_t at = (size_t)((char *)memmem(r->got.p, r->got.n, "\r\n\r\n", 4) - r->got.p) + 4, n;
+    struct fr_buf out = {0};
+
+    while (chunked && CHECK(at < r->got.n) && (n = strtoul(r->got.p + at, NULL, 16)) > 0) {
+        at += strcspn(r->got.p + at, "\n") + 1;
+        fr_buf_add(&out, r->got.p + at, n);
+        at += n + 2;
+    }
+    if (!chunked)
+        fr_buf_add(&out, r->got.p + at, r->got.n - at);
+    return out;
+}
+
+/* A file that is packed as it is sent. file: what it has. */
+static void packed(struct bed *b, const char *file)
+{
+    static const char *const versions[] = {"1.1", "1.0"};
+    static unsigned char got[BED_FILE_BYTES];
+    struct reader r;
+
+    for (int i = 0; i < 2; i++) {
+        z_stream z = {0};
+        struct fr_buf content;
+        char text[80];
+
+        check_row("a packed file");
+        r = reader_open(b);
+        snprintf(text, sizeof(text), "GET /packed HTTP/%s\r\n" END, versions[i]);
+        reader_say(&r, text);
+        if (i == 0) {
+            reader_say(&r, "GET /after HTTP/1.1\r\n" END);
+            reader_until(&r, "GET /after");
+        } else {
+            reader_until_eof(&r);
+        }
+        CHECK(!reader_has(&r, "Content-Length: 2998000") && !reader_has(&r, "Accept-Ranges"));
+        content = content_of(&r, i == 0);
+        CHECK_INT(inflateInit2(&z, 31), Z_OK);
+        z.next_in = (unsigned char *)content.p;
+        z.avail_in = (unsigned)content.n;
+        z.next_out = got;
+        z.avail_out = sizeof(got);
+        CHECK_INT(inflate(&z, Z_FINISH), Z_STREAM_END);
+        CHECK_INT(z.avail_in, 0);
+        CHECK_INT(z.total_out, BED_FILE_BYTES - 2000);
+        CHECK(memcmp(got, file + 1000, BED_FILE_BYTES - 2000) == 0);
+        (void)inflateEnd(&z);
+        fr_buf_finish(&content);
+        reader_close(&r);
+    }
+    check_row("the head of a packed file");
+    r = reader_open(b);
+    reader_say(&r, "HEAD /packed HTTP/1.1\r\n" END "GET /after HTTP/1.1\r\n" END);
+    reader_until(&r, "GET /after");
+    CHECK(r.got.n < 3000 && reader_has(&r, "Transfer-Encoding: chunked"));
+    reader_close(&r);
+}
+
 static void other_answers(struct bed *b)
 {
     struct reader r;
@@ -283,9 +345,11 @@ static void other_answers(struct bed *b)
     reader_close(&r);
 
     check_row("an answer that the reader leaves in the middle of");
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 30; i++) {
         r = reader_open(b);
-        reader_say(&r, i & 1 ? "GET /big HTTP/1.1\r\n" END : "GET /file HTTP/1.1\r\n" END);
+        reader_say(&r, i % 3 == 0   ? "GET /big HTTP/1.1\r\n" END
+                       : i % 3 == 1 ? "GET /file HTTP/1.1\r\n" END
+                                    : "GET /packed HTTP/1.1\r\n" END);
         while (r.got.n == 0)
             reader_take(&r);
         reader_close(&r);
@@ -348,6 +412,7 @@ static void answers(void)
     reader_until(&r, "GET /after");
     reader_close(&r);
 
+    packed(&b, file.p);
     fr_buf_finish(&file);
     other_answers(&b);
     bed_end(&b);

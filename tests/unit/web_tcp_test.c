@@ -287,11 +287,14 @@ static void known(void)
 static void removed(struct bed *b)
 {
     struct fr_server_times late = {10000, 30000, 30000, 60000, 3600000};
-    struct reader r, out;
+    struct reader r, out, anybody;
 
     check_row("the request that removes the token of a stream");
     b->locked_out = false;
     fr_server_set_times(b->server, &late);
+    anybody = tcp_open(b); /* has no secret to lose */
+    reader_say(&anybody, "GET /api/stream HTTP/1.1\r\n" LOCAL "\r\n");
+    reader_until(&anybody, "hello");
     r = tcp_open(b);
     reader_say(&r, "GET /api/stream HTTP/1.1\r\n" LOCAL GOOD "\r\n");
     reader_until(&r, "hello");
@@ -299,6 +302,9 @@ static void removed(struct bed *b)
     reader_say(&out, "POST /api/removed HTTP/1.1\r\n" LOCAL OURS FINE "\r\n");
     reader_until(&r, "logged out");
     reader_until_eof(&r);
+    reader_take(&anybody);
+    CHECK(b->streams[b->n_streams - 2].open && !reader_has(&anybody, "event: bye"));
+    reader_close(&anybody);
     reader_close(&out);
     reader_close(&r);
 }
