@@ -203,9 +203,19 @@ double tr_plan_head_flops(const struct tr_plan_job *job);
 enum fr_rc tr_plan_memory(const struct tr_plan_job *job, const struct tr_cluster *cluster,
                           struct tr_plan_layout *l, struct fr_err *err);
 
-/* Sets flops, rows and draws of this machine's processors: products of the shapes that the job has,
- * and ops on as many rows, by trying. Ranks that share a machine do it at once, each for so many
- * seconds; 0: this process is alone. Threads as OMP_NUM_THREADS has them. */
+/* What speeds are measured on. */
+struct tr_plan_bench {
+    struct tr_backend *be; /* borrowed */
+    double (*now_s)(void);
+    double seconds; /* ranks that share a machine measure at once, each for so long; 0: alone */
+};
+
+/* Sets flops, rows and draws of a backend: products of the shapes that the job has, and ops on as
+ * many rows, by trying; 0 where it fails. */
+enum fr_rc tr_plan_rate(const struct tr_plan_job *job, const struct tr_plan_bench *on,
+                        struct tr_gpu *out, struct fr_err *err);
+
+/* Those of this machine's processors. Threads as OMP_NUM_THREADS has them. */
 enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, struct tr_gpu *out,
                             struct fr_err *err);
 

@@ -59,13 +59,12 @@ static void list_parts(const struct tr_plan_job *job, double adapters, struct pa
 
 /* Memory for the largest part: rows in and out, and weights that no cache keeps. */
 struct bench {
-    struct tr_backend *be;
+    struct tr_plan_bench on;
     struct tr_queue *q;
     enum tr_dtype type;
     char *x, *y, *w;
     size_t w_bytes;
-    double seconds; /* to try for */
-    char *r;        /* VIEWS of shape rows x width, and numbers of the rows */
+    char *r; /* VIEWS of shape rows x width, and numbers of the rows */
     int64_t rows, width;
 };
 
@@ -85,7 +84,7 @@ static void note(struct timing *t, double seconds)
 /* The mean where other ranks are at it too; alone, that which nothing else has disturbed. */
 static double once(const struct bench *b, const struct timing *t)
 {
-    return b->seconds > 0 ? t->sum / (double)t->n : t->least;
+    return b->on.seconds > 0 ? t->sum / (double)t->n : t->least;
 }
 
 /* Products of one part: forward, and back to its input. */
@@ -105,12 +104,12 @@ static enum fr_rc run_product(const struct bench *b, const struct part *p, bool 
         .c = tr_view2(b->y, b->type, p->rows, back ? p->in : p->out),
         .trans_b = !back,
         .alpha = 1};
-    double began = now_s();
-    enum fr_rc rc = tr_gemm(b->be, b->q, &g, err);
+    double began = b->on.now_s();
+    enum fr_rc rc = tr_gemm(b->on.be, b->q, &g, err);
 
     if (rc == FR_OK)
-        rc = tr_sync(b->be, b->q, err);
-    note(t, now_s() - began);
+        rc = tr_sync(b->on.be, b->q, err);
+    note(t, b->on.now_s() - began);
     return rc;
 }
 
@@ -131,14 +130,14 @@ static enum fr_rc take(struct bench *b, const struct part *parts, struct fr_err 
     b->w_bytes = weights * element > COPIES_BYTES ? weights * element : COPIES_BYTES;
     views = VIEWS * (((size_t)(b->rows * b->width) * element + 255) / 256 * 256) +
             (size_t)b->rows * sizeof(int64_t);
-    rc = tr_mem_alloc(b->be, TR_MEM_DEVICE, 2 * rows + b->w_bytes + 256 + views, &p, err);
+    rc = tr_mem_alloc(b->on.be, TR_MEM_DEVICE, 2 * rows + b->w_bytes + 256 + views, &p, err);
     b->x = p;
     if (rc != FR_OK)
         return rc;
     b->y = b->x + rows;
     b->w = b->y + rows;
     b->r = b->w + (b->w_bytes + 255) / 256 * 256;
-    return tr_zero(b->be, b->q, p, 2 * rows + b->w_bytes + 256 + views);
+    return tr_zero(b->on.be, b->q, p, 2 * rows + b->w_bytes + 256 + views);
 }
 
 /* ---- ops on rows ---- */
@@ -176,16 +175,16 @@ static enum fr_rc run_rows(const struct bench *b, struct tried_rows *t, struct f
                            .place = numbers,
                            .pos = tr_view1(numbers.p, TR_I32, b->rows),
                            .p = 0.1F};
-    double began = now_s(), between;
-    enum fr_rc rc = tr_rmsnorm_bwd(b->be, b->q, &n, err);
+    double began = b->on.now_s(), between;
+    enum fr_rc rc = tr_rmsnorm_bwd(b->on.be, b->q, &n, err);
 
     if (rc == FR_OK)
-        rc = tr_swiglu_bwd(b->be, b->q, &g, err);
-    between = now_s();
+        rc = tr_swiglu_bwd(b->on.be, b->q, &g, err);
+    between = b->on.now_s();
     if (rc == FR_OK)
-        rc = tr_dropout(b->be, b->q, &d, err);
+        rc = tr_dropout(b->on.be, b->q, &d, err);
     note(&t->ops, between - began);
-    note(&t->dropout, now_s() - between);
+    note(&t->dropout, b->on.now_s() - between);
     t->bytes = tr_cost_of(TR_OP_rmsnorm_bwd, &n).bytes + tr_cost_of(TR_OP_swiglu_bwd, &g).bytes;
     return rc;
 }
@@ -202,10 +201,11 @@ static bool has_part(const struct part *p)
 static enum fr_rc try_parts(const struct bench *b, const struct part *parts, struct tried *out,
                             struct tried_rows *rows, struct fr_err *err)
 {
-    double began = now_s(), enough = b->seconds > 0 ? b->seconds : ALONE_S;
+    double began = b->on.now_s(), enough = b->on.seconds > 0 ? b->on.seconds : ALONE_S;
     enum fr_rc rc = FR_OK;
 
-    for (int round = 0; rc == FR_OK && (round < ROUNDS || now_s() - began < enough); round++) {
+    for (int round = 0; rc == FR_OK && (round < ROUNDS || b->on.now_s() - began < enough);
+         round++) {
         if (round == 1)
             *rows = (struct tried_rows){.bytes = 0};
         rc = run_rows(b, rows, err);
@@ -239,11 +239,11 @@ static double rate_of(const struct bench *b, const struct part *parts, const str
     return operations / seconds;
 }
 
-enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, struct tr_gpu *out,
-                            struct fr_err *err)
+enum fr_rc tr_plan_rate(const struct tr_plan_job *job, const struct tr_plan_bench *on,
+                        struct tr_gpu *out, struct fr_err *err)
 {
-    struct bench b = {.type = job->compute,
-                      .seconds = seconds,
+    struct bench b = {.on = *on,
+                      .type = job->compute,
                       .rows = least(job->batch * job->cutoff, ROWS_MAX),
                       .width = job->config->hidden_size};
     struct tried_rows rows = {.bytes = 0};
@@ -253,11 +253,10 @@ enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, struc
     enum fr_rc rc = tr_plan_adapters(job, &adapters, err);
 
     out->flops = out->rows = out->draws = 0;
+    if (rc != FR_OK)
+        return rc;
     list_parts(job, adapters, parts);
-    if (rc == FR_OK)
-        rc = tr_cpu_create(&b.be, err);
-    if (rc == FR_OK)
-        rc = tr_queue_create(b.be, 0, &b.q, err);
+    rc = tr_queue_create(on->be, 0, &b.q, err);
     if (rc == FR_OK)
         rc = take(&b, parts, err);
     if (rc == FR_OK)
@@ -267,9 +266,20 @@ enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, struc
         out->rows = rows.bytes / once(&b, &rows.ops);
         out->draws = (double)(b.rows * b.width) / once(&b, &rows.dropout);
     }
-    if (b.be != NULL)
-        tr_mem_free(b.be, TR_MEM_DEVICE, b.x);
-    tr_queue_destroy(b.be, b.q);
-    tr_backend_destroy(b.be);
+    tr_mem_free(on->be, TR_MEM_DEVICE, b.x);
+    tr_queue_destroy(on->be, b.q);
+    return rc;
+}
+
+enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, struct tr_gpu *out,
+                            struct fr_err *err)
+{
+    struct tr_plan_bench on = {.now_s = now_s, .seconds = seconds};
+    enum fr_rc rc = tr_cpu_create(&on.be, err);
+
+    out->flops = out->rows = out->draws = 0;
+    if (rc == FR_OK)
+        rc = tr_plan_rate(job, &on, out, err);
+    tr_backend_destroy(on.be);
     return rc;
 }
