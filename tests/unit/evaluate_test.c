@@ -208,18 +208,23 @@ static void digits(const struct tr_tokenizer *t, const struct tr_dataset *d, cha
     out[n] = '\0';
 }
 
-/* seed 42, 10 records: numpy's order is 5 6 0 7 3 2 4 9 1 8. Record 7 is dropped. */
+/* seed 42, 10 records: numpy's order is 5 6 0 7 3 2 4 9 1 8; 7 is the first of seed 5, the last of
+ * seed 27. Record 7 is dropped. */
 static const struct {
     const char *name;
     double size;
+    int64_t seed;
     const char *train, *eval, *want;
 } splits[] = {
-    {"a number", 3, "324918", "560", NULL},
-    {"a dropped record has its place", 4, "324918", "560", NULL},
-    {"a share, rounded up", 0.41, "24918", "5603", NULL},
-    {"all", 10, NULL, NULL, "--val_size 10 takes 10 of 10 records"},
-    {"a share of nearly all", 0.99, NULL, NULL, "takes 10 of 10"},
-    {"more than there are", 11, NULL, NULL, "takes 11 of 10"},
+    {"a number", 3, 42, "324918", "560", NULL},
+    {"a dropped record has its place", 4, 42, "324918", "560", NULL},
+    {"a share, rounded up", 0.41, 42, "24918", "5603", NULL},
+    {"one record", 0.1, 42, "60324918", "5", NULL},
+    {"all", 10, 42, NULL, NULL, "--val_size 10 takes 10 of 10 records"},
+    {"a share of nearly all", 0.99, 42, NULL, NULL, "takes 10 of 10"},
+    {"more than there are", 11, 42, NULL, NULL, "takes 11 of 10"},
+    {"the one record is dropped", 0.1, 5, NULL, NULL, "leaves no valid record for evaluation"},
+    {"the other one is dropped", 9, 27, NULL, NULL, "leaves no valid record to train on"},
 };
 
 static void test_splits(struct tr_tokenizer *t)
@@ -232,11 +237,12 @@ static void test_splits(struct tr_tokenizer *t)
         check_row(splits[i].name);
         if (!CHECK_INT(load(t, true, NULL, &d, &err), FR_OK))
             printf("   message: %s\n", err.msg);
-        enum fr_rc rc =
-            tr_dataset_split(&d, &(struct tr_split_opts){splits[i].size, 42, false}, &eval, &err);
+        enum fr_rc rc = tr_dataset_split(
+            &d, &(struct tr_split_opts){splits[i].size, splits[i].seed, false}, &eval, &err);
         if (splits[i].want != NULL) {
             CHECK_INT(rc, FR_USAGE);
             CHECK(eval == NULL && strstr(err.msg, splits[i].want) != NULL);
+            CHECK_INT(tr_dataset_size(d), 10); /* as it was */
         } else if (CHECK_INT(rc, FR_OK)) {
             digits(t, d, got);
             CHECK_TEXT(got, splits[i].train);

@@ -475,6 +475,17 @@ static void check_choice(void)
     CHECK_INT(tr_route_plan(r, ids, &owners, &cuts, &err), FR_PROTO);
     CHECK_TEXT(err.msg, "rank 1 of the expert group sends its token 0 to expert 2, there are 2");
     tr_route_destroy(r);
+    check_row("the second choice of a token is no expert");
+    o.per_token = 2;
+    CHECK_INT(tr_route_create(&o, &r, &err), FR_OK);
+    CHECK_INT(tr_route_plan(r, (const uint16_t[]){0, 1, 1, 3, TR_ROUTE_NONE, 0, 0, 0}, &owners,
+                            &cuts, &err),
+              FR_PROTO);
+    CHECK_TEXT(err.msg, "rank 0 of the expert group sends its token 1 to expert 3, there are 2");
+    tr_route_destroy(r);
+    tr_route_destroy(NULL);
+    tr_exchange_destroy(NULL);
+    check_row("too many");
     o.per_token = 65;
     CHECK_INT(tr_route_create(&o, &r, &err), FR_USAGE);
     CHECK(r == NULL);

@@ -46,12 +46,12 @@ static void test_gpus(void)
 {
     static const struct {
         const char *name;
-        double flops, stream, link, swap, host;
-    } known[] = {{"a100-40g", 271e12, 1.45e12, 230e9, 200e9, 12.5e9},
-                 {"A100-80G", 271e12, 2.00e12, 230e9, 200e9, 12.5e9},
-                 {"h100-80g", 794e12, 3.35e12, 360e9, 224e9, 55e9},
-                 {"H200-141g", 794e12, 4.80e12, 360e9, 224e9, 55e9},
-                 {"cpu", 0, 10e9, 4e9, 4e9, 10e9}};
+        double flops, memory, stream, link, swap, host;
+    } known[] = {{"a100-40g", 271e12, 42.3e9, 1.45e12, 230e9, 200e9, 12.5e9},
+                 {"A100-80G", 271e12, 85.9e9, 2.00e12, 230e9, 200e9, 12.5e9},
+                 {"h100-80g", 794e12, 85.5e9, 3.35e12, 360e9, 224e9, 55e9},
+                 {"H200-141g", 794e12, 150e9, 4.80e12, 360e9, 224e9, 55e9},
+                 {"cpu", 0, 0, 10e9, 4e9, 4e9, 10e9}};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const struct tr_gpu *g = tr_gpu_find(known[i].name);
@@ -60,6 +60,7 @@ static void test_gpus(void)
         if (!CHECK(g != NULL))
             continue;
         CHECK(g->flops == known[i].flops && g->stream == known[i].stream);
+        CHECK(g->memory == known[i].memory && g->rows == 0 && g->draws == 0); /* measured alone */
         CHECK(g->link == known[i].link && g->swap == known[i].swap && g->host == known[i].host);
         CHECK(strstr(tr_gpu_names(), g->name) != NULL);
         CHECK_INT(tr_gpu_is_cpu(g), i == 4);
@@ -536,6 +537,16 @@ static void test_alone(void)
         }
         CHECK(p->wins_tokens == 0);
     }
+    struct tr_cluster nodes = a_cluster(3, 1);
+    check_row("nodes of one GPU");
+    if (make(p, &job, &nodes))
+        CHECK(p->layouts[0].near_bytes == 0 && p->layouts[0].far_bytes > 0);
+    check_row("a layer that is held, without experts");
+    config = tiny_config(&(struct tiny){.kv_heads = 2});
+    if (make(p, &job, &nodes))
+        CHECK(same(kind_of(p, TR_PLAN_ZERO3_THREE)->memory,
+                   p->layouts[0].memory + 2 * (double)p->counts.dense_layer -
+                       bytes_of(&p->layouts[0], "gather windows")));
     free(p);
 }
 

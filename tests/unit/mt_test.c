@@ -12,6 +12,45 @@ static const struct {
     {"seed 43", 43, {8, 4, 9, 0, 5, 1, 6, 7, 2, 3}},
 };
 
+/* RandomState(5): permutation(n), then choice(n, k - n); of numpy 2. */
+static const struct {
+    const char *name;
+    int64_t n, k, order[9];
+} chosen[] = {
+    {"as many as there are", 5, 5, {4, 0, 1, 2, 3}},
+    {"fewer", 5, 2, {4, 0, 1, 2, 3}},
+    {"more", 5, 9, {4, 0, 1, 2, 3, 0, 1, 0, 4}},
+    {"of one", 1, 3, {0, 0, 0}},
+};
+
+static void test_chosen(void)
+{
+    enum { MANY = 70000 }; /* indices of more than 16 bits */
+    int64_t got[9], sum = 0, *many = malloc((MANY + 3) * sizeof(*many));
+    struct tr_mt mt;
+
+    for (size_t i = 0; i < sizeof(chosen) / sizeof(chosen[0]); i++) {
+        int64_t n = chosen[i].n > chosen[i].k ? chosen[i].n : chosen[i].k;
+
+        check_row(chosen[i].name);
+        memset(got, 0xff, sizeof(got));
+        tr_mt_seed(&mt, 5);
+        tr_mt_choose(&mt, chosen[i].n, chosen[i].k, got);
+        for (int64_t k = 0; k < 9; k++)
+            CHECK_INT(got[k], k < n ? chosen[i].order[k] : -1);
+    }
+    check_row("of many");
+    memset(many, 0xff, (MANY + 3) * sizeof(*many));
+    tr_mt_seed(&mt, 5);
+    tr_mt_choose(&mt, MANY, MANY + 3, many);
+    for (int64_t k = 0; k < MANY; k++)
+        sum += k * many[k];
+    CHECK_INT(sum, 85768661248529);
+    CHECK(many[0] == 6628 && many[3] == 63950);
+    CHECK(many[MANY] == 45330 && many[MANY + 1] == 19479 && many[MANY + 2] == 54730);
+    free(many);
+}
+
 int main(void)
 {
     int64_t got[1000], sum = 0;
@@ -42,5 +81,6 @@ int main(void)
     got[0] = 1;
     tr_randperm(1, 1, got);
     CHECK_INT(got[0], 0);
+    test_chosen();
     return check_done();
 }

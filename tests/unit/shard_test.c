@@ -50,9 +50,11 @@ static int add_units(struct tr_shard *s, struct fr_err *err)
 
     rows.tensors[0] =
         (struct tr_unit_tensor){.name = "embed", .rank = 2, .shape = {ROWS, COLS}, .dtype = TR_F32};
-    return tr_shard_plan_window(s, 2, 2, err) == FR_OK && tr_shard_add(s, &rows, &id, err) == FR_OK
-               ? id
-               : -1;
+    if (tr_shard_plan_window(s, 2, 2, err) != FR_OK || tr_shard_add(s, &rows, &id, err) != FR_OK)
+        return -1;
+    rows.tensors[0].name = "narrow";
+    rows.tensors[0].shape[1] = COLS - 1;
+    return tr_shard_add(s, &rows, &id, err) == FR_OK ? id - 1 : -1;
 }
 
 static int wrong_values(const struct tr_shard *s, int unit)
@@ -87,24 +89,78 @@ static int one_pass(struct tr_shard *s, struct tr_queue *q, int pass)
     return bad;
 }
 
+static const int32_t fetched[3][FETCH] = {
+    {10, 0, 10, 3, 7, 7}, {0, 0, 0, 0, 0, 0}, {10, 9, 8, 7, 6, 5}};
+
+static const int32_t *ids_of(int rank, int round, int64_t *n)
+{
+    *n = rank == 1 && round == 2 ? 0 : FETCH - round;
+    return fetched[(round + rank) % 3];
+}
+
+/* Rows that a rank sends, itself included: of each rank's ids those that it has, once each. */
+static size_t rows_sent(int W, int rank, int round)
+{
+    int per = (ROWS + W - 1) / W;
+    size_t sent = 0;
+
+    for (int k = 0; k < W; k++) {
+        bool seen[ROWS] = {false};
+        int64_t n;
+        const int32_t *ids = ids_of(k, round, &n);
+
+        for (int64_t t = 0; t < n; t++) {
+            sent += ids[t] / per == rank && !seen[ids[t]];
+            seen[ids[t]] = true;
+        }
+    }
+    return sent;
+}
+
 static int fetch_rows(struct tr_shard *s, struct tr_queue *q, int unit, int rank)
 {
-    static const int32_t ids[3][FETCH] = {
-        {10, 0, 10, 3, 7, 7}, {0, 0, 0, 0, 0, 0}, {10, 9, 8, 7, 6, 5}};
+    static const char *const names[] = {"embed", "narrow"};
     int32_t index[FETCH];
     struct fr_err err = {0};
     int bad = 0;
 
-    for (int round = 0; round < 3; round++) {
-        const int32_t *mine = ids[(round + rank) % 3];
-        struct tr_fetch_rows f = {.unit = unit, .ids = mine, .out_index = index};
+    for (int round = 0; round < 3; round++)
+        for (int k = 0; k < 2; k++) {
+            int64_t n, cols = COLS - k;
+            const int32_t *mine = ids_of(rank, round, &n);
+            struct tr_fetch_rows f = {
+                .unit = unit + k, .ids = mine, .tokens = n, .out_index = index};
 
-        f.tokens = rank == 1 && round == 2 ? 0 : FETCH - round;
-        bad += tr_shard_fetch_rows(s, q, &f, &err) != FR_OK;
-        for (int64_t t = 0; t < f.tokens && bad == 0; t++)
-            for (int64_t c = 0; c < COLS; c++)
-                bad += tr_get(f.table, index[t] * COLS + c) !=
-                       (double)(float)value("embed", (uint64_t)(mine[t] * COLS + c));
+            bad += tr_shard_fetch_rows(s, q, &f, &err) != FR_OK;
+            for (int64_t t = 0; t < n && bad == 0; t++)
+                for (int64_t c = 0; c < cols; c++)
+                    bad += tr_get(f.table, index[t] * cols + c) !=
+                           (double)(float)value(names[k], (uint64_t)(mine[t] * cols + c));
+            bad += tr_shard_rows_used(s, q, &err) != FR_OK;
+        }
+    return bad;
+}
+
+static int refused_rows(struct tr_shard *s, struct tr_queue *q, int unit)
+{
+    static const struct {
+        int32_t id;
+        int64_t n;
+        enum fr_rc rc;
+        const char *message;
+    } rows[] = {{ROWS, 1, FR_USAGE, "token id 11 is not below the vocabulary's 11"},
+                {-1, 1, FR_USAGE, "token id -1 is not below the vocabulary's 11"},
+                {0, FETCH + 1, FR_SHAPE, "7 tokens, buffers hold 6"}};
+    int bad = 0;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int32_t ids[FETCH + 1] = {rows[i].id}, index[FETCH + 1];
+        struct tr_fetch_rows f = {
+            .unit = unit, .ids = ids, .tokens = rows[i].n, .out_index = index};
+        struct fr_err err = {0};
+
+        bad += tr_shard_fetch_rows(s, q, &f, &err) != rows[i].rc ||
+               strcmp(err.msg, rows[i].message) != 0;
     }
     return bad;
 }
@@ -146,7 +202,7 @@ static void probe_body(struct rank_self *self, void *arg)
     p->failed += tr_shard_fill(s, &src, &err) != FR_OK;
     for (int i = 0; i < 3; i++)
         p->failed += one_pass(s, q, 0);
-    p->failed += fetch_rows(s, q, rows, self->rank);
+    p->failed += fetch_rows(s, q, rows, self->rank) + refused_rows(s, q, rows);
     tr_shard_stats(s, &p->stats);
     tr_shard_destroy(s);
     tr_queue_destroy(be, q);
@@ -184,6 +240,22 @@ static const struct expected cases[] = {
     {"three, on the host", 3, true, LIMITS(100000, 100000, 0), 11, 4, 7, FILLED_ON_HOST},
 };
 
+/* Bytes of fetched rows, and of the buffers: ids to pick, twice for each round in the host's
+ * memory, rows to send, rows of all tokens. */
+static void check_rows(int W, int rank, const struct probe *p, bool sharded)
+{
+    size_t sent = 0, got = 0, w = (size_t)W, pick = w * ((FETCH + w - 1) / w);
+
+    for (int round = 0; round < 3 && sharded; round++)
+        sent += rows_sent(W, rank, round) * (2 * COLS - 1) * sizeof(float);
+    for (int c = 0; c < TR_LINK_CLASSES; c++)
+        got += p->stats.rows_bytes[c];
+    CHECK_INT(got, sent);
+    CHECK_INT(p->bytes.rows,
+              sharded ? (1 + 2 * w) * pick * sizeof(int32_t) + (pick + FETCH) * COLS * sizeof(float)
+                      : 0);
+}
+
 static void try_case(const struct expected *c)
 {
     struct probe p[RANKS_MAX] = {0};
@@ -205,7 +277,8 @@ static void try_case(const struct expected *c)
         if (!sharded)
             CHECK(p[k].bytes.base + p[k].bytes.persistent == p[k].bytes.model);
         else
-            CHECK(p[k].bytes.base < p[k].bytes.model / (size_t)c->W + 256 * (UNITS + 1));
+            CHECK(p[k].bytes.base < p[k].bytes.model / (size_t)c->W + 256 * (UNITS + 2));
+        check_rows(c->W, k, &p[k], sharded);
     }
 }
 

@@ -66,8 +66,7 @@ static void take_rows(struct tr_plan_layout *l, const struct tr_model *m,
                                    .bytes = (size_t)p.padded * STATES * sizeof(float)},
             c->gpus);
     else
-        add(l, (struct tr_memory_row){.name = "libraries", .bytes = LIBRARIES_BYTES, .own = true},
-            c->gpus);
+        add(l, (struct tr_memory_row){.name = "libraries", .bytes = LIBRARIES_BYTES}, c->gpus);
 }
 
 static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster *c,
