@@ -1,7 +1,7 @@
 /*
- * How speeds are measured (trainer/plan/rate.c), on a backend that computes nothing and whose clock
- * moves by what each op is said to take: the shapes that a job has, what of their times counts,
- * memory, failures.
+ * The speeds of known GPUs, and how others are measured (trainer/plan/rate.c): on a backend that
+ * computes nothing and whose clock moves by what each op is said to take: the shapes that a job
+ * has, what of their times counts, memory, failures.
  */
 #include "tests/unit/check.h"
 #include "tests/unit/tiny_model.h"
@@ -21,6 +21,34 @@ enum {
 #define PER_BACK 3e-4
 #define PER_BYTE 2e-7
 #define PER_DRAW 3e-6
+
+/* ---- a table of known GPUs ---- */
+
+static void test_gpus(void)
+{
+    static const struct {
+        const char *name;
+        double flops, memory, stream, link, swap, host;
+    } known[] = {{"a100-40g", 271e12, 42.3e9, 1.45e12, 230e9, 200e9, 12.5e9},
+                 {"A100-80G", 271e12, 85.9e9, 2.00e12, 230e9, 200e9, 12.5e9},
+                 {"h100-80g", 794e12, 85.5e9, 3.35e12, 360e9, 224e9, 55e9},
+                 {"H200-141g", 794e12, 150e9, 4.80e12, 360e9, 224e9, 55e9},
+                 {"cpu", 0, 0, 10e9, 4e9, 4e9, 10e9}};
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        const struct tr_gpu *g = tr_gpu_find(known[i].name);
+
+        check_row(known[i].name);
+        if (!CHECK(g != NULL))
+            continue;
+        CHECK(g->flops == known[i].flops && g->stream == known[i].stream);
+        CHECK(g->memory == known[i].memory && g->rows == 0 && g->draws == 0); /* measured alone */
+        CHECK(g->link == known[i].link && g->swap == known[i].swap && g->host == known[i].host);
+        CHECK(strstr(tr_gpu_names(), g->name) != NULL);
+        CHECK_INT(tr_gpu_is_cpu(g), i == 4);
+    }
+    CHECK(tr_gpu_find("a100") == NULL && tr_gpu_find("") == NULL);
+}
 
 /* ---- a backend with a clock ---- */
 
@@ -437,6 +465,7 @@ static void test_cpu(void)
 
 int main(void)
 {
+    test_gpus();
     test_cpu();
     fake.fail = -1;
     test_rates();
