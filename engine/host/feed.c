@@ -43,28 +43,24 @@ static void put(struct fr_host *host, struct fr_id run, const char *name, unsign
     struct host_ring *ring = host->ring;
     struct fr_buf text = {0};
     char *json = data != NULL ? json_dumps(data, JSON_COMPACT) : NULL;
-    struct host_event *slot;
 
     json_decref(data);
     fr_buf_fmt(&text, "id: %s.%" PRIu64 "\nevent: %s\ndata: %s\n\n", ring->name, ring->next, name,
                json != NULL ? json : "{}");
     free(json);
-    if (text.bad) { /* readers see a hole in the numbers, and look again */
-        fr_buf_finish(&text);
-        ring->next++;
-        ring->first = ring->next;
-        return;
-    }
-    while (ring->first < ring->next &&
-           (ring->next - ring->first >= HOST_RING || ring->bytes + text.n > HOST_RING_BYTES)) {
+    while (ring->first < ring->next && (text.bad || ring->next - ring->first >= HOST_RING ||
+                                        ring->bytes + text.n > HOST_RING_BYTES)) {
         struct host_event *old = &ring->events[ring->first++ % HOST_RING];
 
         ring->bytes -= old->text.n;
         fr_buf_finish(&old->text);
     }
-    slot = &ring->events[ring->next++ % HOST_RING];
-    fr_buf_finish(&slot->text);
-    *slot = (struct host_event){run, topic, text};
+    if (text.bad) { /* readers see a hole in the numbers, and look again */
+        fr_buf_finish(&text);
+        ring->first = ++ring->next;
+        return;
+    }
+    ring->events[ring->next++ % HOST_RING] = (struct host_event){run, topic, text};
     ring->bytes += text.n;
 }
 

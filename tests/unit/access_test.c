@@ -1,6 +1,7 @@
 /* Tokens, sessions, links and failed logins, on a clock of the test's own. */
 #include "engine/host/access.h"
 #include "engine/base/sys.h"
+#include "engine/store/access.h"
 #include "tests/unit/store_bed.h"
 
 #include <string.h>
@@ -91,6 +92,83 @@ static void tokens(void)
     CHECK_INT(new_token("x", FR_ROLE_NONE, 1, other), FR_USAGE);
 }
 
+/* ---- what is written of them ---- */
+
+static bool no_random;
+
+/* 255, 248, 241 … */
+static int some_random(void *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ((uint8_t *)p)[i] = (uint8_t)(255 - 7 * i);
+    return no_random ? -1 : 0;
+}
+
+static void secrets(void)
+{
+    char secret[FR_SECRET_TEXT];
+    struct fr_api_caller who;
+
+    check_row("a secret is its random bytes, all of them");
+    fr_sys.random = some_random;
+    CHECK_INT(new_token("drawn", FR_ROLE_VIEW, 1, secret), FR_OK);
+    CHECK_TEXT(secret, "frt___jx6uPc1c7HwLmyq6Sdlo-IgXpzbGVeV1BJQjs0LSY");
+    check_row("no random bytes");
+    no_random = true;
+    CHECK_INT(new_token("none", FR_ROLE_VIEW, 1, secret), FR_IO);
+    CHECK_INT(fr_access_code(a, secret, &err), FR_IO);
+    fr_sys.random = fr_sys_real.random;
+    CHECK_INT(fr_store_token_drop(st, "none", &err), FR_NOTFOUND);
+    CHECK(!knows(FR_SECRET_TOKEN, "", &who));
+}
+
+static int64_t used_of(const char *name)
+{
+    struct fr_arena arena = {0};
+    struct fr_token_rows rows = {0};
+    int64_t used = -1;
+
+    CHECK_INT(fr_store_tokens(st, &arena, &rows, &err), FR_OK);
+    for (size_t i = 0; i < rows.n; i++)
+        if (strcmp(rows.rows[i].name, name) == 0)
+            used = rows.rows[i].used_wall;
+    fr_arena_finish(&arena);
+    return used;
+}
+
+/* Every five minutes, and behind a clock that was set back. */
+static void uses(void)
+{
+    static const struct {
+        int64_t after;
+        bool used, news;
+    } rows[] = {{0, false, false},       {0, true, true}, {5 * 60000 - 1, true, false},
+                {1, false, false},       {0, true, true}, {60000, true, false},
+                {-600000, false, false}, {0, true, true}};
+    char secret[FR_SECRET_TEXT];
+    struct fr_api_caller who = {0};
+    int64_t want = 0;
+
+    check_row("when it was used");
+    CHECK_INT(new_token("used", FR_ROLE_VIEW, 1, secret), FR_OK);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        now_ms += rows[i].after;
+        CHECK(fr_access_identify(a, FR_SECRET_TOKEN, secret, rows[i].used, &who));
+        want = rows[i].news ? now_ms : want;
+        CHECK_INT(used_of("used"), want);
+    }
+}
+
+static size_t count_sessions(void)
+{
+    struct fr_arena arena = {0};
+    struct fr_session_rows rows = {0};
+
+    CHECK_INT(fr_store_sessions(st, &arena, &rows, &err), FR_OK);
+    fr_arena_finish(&arena);
+    return rows.n;
+}
+
 static void sessions(void)
 {
     char token[FR_SECRET_TEXT], day[FR_SECRET_TEXT], s[FR_SECRET_TEXT], t[FR_SECRET_TEXT];
@@ -155,7 +233,7 @@ static void sessions(void)
 
 static void links(void)
 {
-    char code[FR_SECRET_TEXT], s[FR_SECRET_TEXT];
+    char code[FR_SECRET_TEXT], s[FR_SECRET_TEXT], later[16][FR_SECRET_TEXT];
     struct fr_api_caller who;
 
     check_row("a link");
@@ -164,10 +242,19 @@ static void links(void)
     CHECK_INT(login(code, "::1", s, &who), FR_OK);
     CHECK_INT(who.role, FR_ROLE_ADMIN);
     CHECK(knows(FR_SECRET_SESSION, s, &who));
+    CHECK(who.role == FR_ROLE_ADMIN && strncmp(who.name, "uid ", 4) == 0);
     CHECK_INT(login(code, "::1", s, &who), FR_DENIED);
     CHECK_INT(fr_access_code(a, code, &err), FR_OK);
     now_ms += MINUTE;
     CHECK_INT(login(code, "::1", s, &who), FR_DENIED);
+
+    check_row("sixteen links");
+    CHECK_INT(fr_access_code(a, code, &err), FR_OK);
+    for (int i = 0; i < 16; i++)
+        CHECK_INT(fr_access_code(a, later[i], &err), FR_OK);
+    CHECK_INT(login(code, "::1", s, &who), FR_DENIED);
+    for (int i = 0; i < 16; i++)
+        CHECK_INT(login(later[i], "::1", s, &who), FR_OK);
 }
 
 static void failures(void)
@@ -198,6 +285,22 @@ static void failures(void)
     CHECK_INT(login("frt_other", "127.0.0.1", s, &who), FR_DENIED);
     CHECK_INT(login(code, "127.0.0.1", s, &who), FR_OK);
 
+    check_row("of more sources than are known the oldest is forgotten");
+    now_ms += MINUTE;
+    for (int i = 0; i < 5; i++)
+        CHECK_INT(login("frt_no", "9.9.9.9", s, &who), FR_DENIED);
+    now_ms++;
+    for (int i = 0; i < 63; i++) {
+        (void)snprintf(address, sizeof(address), "10.9.0.%d", i);
+        CHECK_INT(login("frt_no", address, s, &who), FR_DENIED);
+    }
+    CHECK_INT(login("frt_no", "9.9.9.9", s, &who), FR_BUSY);
+    for (int i = 0; i < 5; i++)
+        CHECK_INT(login("frt_no", "10.9.0.62", s, &who), i < 4 ? FR_DENIED : FR_BUSY);
+    CHECK_INT(login("frt_no", "10.9.1.0", s, &who), FR_DENIED);
+    CHECK_INT(login("frt_no", "10.9.0.62", s, &who), FR_BUSY);
+    CHECK_INT(login("frt_no", "9.9.9.9", s, &who), FR_DENIED);
+
     check_row("many addresses");
     for (int i = 0; i < 300; i++) {
         (void)snprintf(address, sizeof(address), "10.0.%d.%d", i / 100, i % 100);
@@ -215,10 +318,14 @@ static void many(void)
     check_row("many sessions");
     now_ms += 30 * DAY;
     CHECK_INT(new_token("many", FR_ROLE_VIEW, 30, token), FR_OK);
+    CHECK(count_sessions() > 1);
     for (int i = 0; i < 1002; i++) {
         now_ms++;
         CHECK_INT(login(token, "::1", secrets[i], &who), FR_OK);
+        if (i == 0) /* those that are over are gone */
+            CHECK_INT(count_sessions(), 1);
     }
+    CHECK_INT(count_sessions(), 1000);
     CHECK(!knows(FR_SECRET_SESSION, secrets[0], &who) &&
           !knows(FR_SECRET_SESSION, secrets[1], &who));
     CHECK(knows(FR_SECRET_SESSION, secrets[2], &who) &&
@@ -232,6 +339,8 @@ int main(void)
     fr_sys.wall_ms = fr_sys.mono_ms = clock_ms;
     reopen();
     tokens();
+    secrets();
+    uses();
     sessions();
     links();
     failures();

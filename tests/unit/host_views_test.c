@@ -524,37 +524,78 @@ static void test_lengths(void)
     end_stream(&r);
 }
 
+static void *no_memory(void *p, size_t n)
+{
+    (void)p, (void)n;
+    return NULL;
+}
+
+static void say(int i)
+{
+    char text[500];
+
+    snprintf(text, sizeof(text), "note %d %*s", i, 480, "");
+    feed_note(host_find_no(host, 1), &(struct fr_note){.kind = FR_NOTE_TROUBLE,
+                                                       .node = FR_PLAN_NONE,
+                                                       .inst = FR_PLAN_NONE,
+                                                       .text = text});
+    feed_pump(host);
+}
+
+/* The id of that note, as the reader got it. */
+static void id_of(const struct reader *r, int i, char id[60])
+{
+    char text[20], *at;
+
+    snprintf(text, sizeof(text), "\"note %d ", i);
+    id[0] = '\0';
+    if (CHECK(r->got.p != NULL && (at = strstr(r->got.p, text)) != NULL)) {
+        while (strncmp(at, "id: ", 4) != 0)
+            at--;
+        snprintf(id, 60, "%.*s", (int)strcspn(at + 4, "\n"), at + 4);
+    }
+}
+
+/* Who saw that note comes again, and gets the one behind it, or a reset. */
+static void come_again(const struct reader *r, int i, bool reset)
+{
+    struct reader again = {0};
+    char id[60], text[20];
+
+    id_of(r, i, id);
+    CHECK_INT(follow(&again, "1", id), 200);
+    snprintf(text, sizeof(text), "\"note %d ", i);
+    CHECK(has(&again, "event: reset") == reset && !has(&again, text));
+    snprintf(text, sizeof(text), "\"note %d ", i + 1);
+    CHECK(has(&again, text) == !reset);
+    end_stream(&again);
+}
+
 /* More than the ring holds: a reader that lacks the newest few gets those alone. */
 static void test_ring(void)
 {
     static const struct fr_api_pair one[] = {{"runs", "1"}};
-    enum { NOTES = 3000, KNOWN = NOTES - 10 };
-    struct host_run *h = host_find_no(host, 1);
-    struct reader r = {0}, again = {0};
-    char text[500], id[60] = "", *at;
+    enum { NOTES = 3000 };
+    struct reader r = {0};
 
     check_row("a ring that has overflowed");
     CHECK_INT(open_stream(&r, one, 1), 200);
-    for (int i = 1; i <= NOTES; i++) {
-        snprintf(text, sizeof(text), "note %d %*s", i, 480, "");
-        feed_note(h, &(struct fr_note){.kind = FR_NOTE_TROUBLE,
-                                       .node = FR_PLAN_NONE,
-                                       .inst = FR_PLAN_NONE,
-                                       .text = text});
-        feed_pump(host);
-    }
-    snprintf(text, sizeof(text), "\"note %d ", KNOWN);
-    if (CHECK(r.got.p != NULL && (at = strstr(r.got.p, text)) != NULL)) {
-        while (strncmp(at, "id: ", 4) != 0)
-            at--;
-        snprintf(id, sizeof(id), "%.*s", (int)strcspn(at + 4, "\n"), at + 4);
-    }
-    CHECK_INT(follow(&again, "1", id), 200);
-    CHECK(!has(&again, "event: reset") && !has(&again, text));
-    snprintf(text, sizeof(text), "\"note %d ", KNOWN + 1);
-    CHECK(has(&again, text));
+    for (int i = 1; i <= NOTES; i++)
+        say(i);
+    come_again(&r, NOTES - 10, false);
+    come_again(&r, 1, true);
+    CHECK(host->ring->bytes <= HOST_RING_BYTES && host->ring->bytes > HOST_RING_BYTES - 1000);
+
+    check_row("an event for which there is no memory");
+    fr_sys.realloc = no_memory;
+    say(NOTES + 1);
+    fr_sys.realloc = fr_sys_real.realloc;
+    come_again(&r, NOTES, true);
+    CHECK_INT(host->ring->bytes, 0);
+    say(NOTES + 2);
+    say(NOTES + 3);
+    come_again(&r, NOTES + 2, false);
     end_stream(&r);
-    end_stream(&again);
 }
 
 /* A connection that was given back serves the next one, and sees what came meanwhile. */

@@ -195,6 +195,45 @@ static void comments(void)
     bed_end(&b);
 }
 
+static void set_times(struct bed *b, int64_t head, int64_t comment)
+{
+    fr_server_set_times(b->server,
+                        &(struct fr_server_times){head, 600000, 600000, 600000, comment});
+}
+
+/* One timer serves all: what is due behind the first deadline has its time, too. */
+static void later_deadlines(void)
+{
+    struct bed b;
+    struct reader first, second;
+
+    check_row("two deadlines");
+    bed_begin(&b, NULL);
+    fr_server_set_look(b.server, 3600000);
+    set_times(&b, 1, 3600000);
+    first = reader_open(&b);
+    bed_turn(&b);
+    set_times(&b, 100, 3600000);
+    second = reader_open(&b);
+    bed_turn(&b);
+    reader_until_eof(&first);
+    reader_until_eof(&second);
+    reader_close(&first);
+    reader_close(&second);
+
+    check_row("two comments");
+    set_times(&b, 3600000, 50);
+    open_stream(&b, &first);
+    set_times(&b, 3600000, 100);
+    open_stream(&b, &second);
+    set_times(&b, 3600000, 3600000);
+    reader_until(&first, "3\r\n:\n\n");
+    reader_until(&second, "3\r\n:\n\n");
+    reader_close(&first);
+    reader_close(&second);
+    bed_end(&b);
+}
+
 /* ---- deadlines ---- */
 
 /* Sends text a byte at a time, by the loop's clock, until the server closes. */
@@ -495,6 +534,7 @@ int main(void)
     late_send();
     stuck();
     comments();
+    later_deadlines();
     deadlines();
     end();
     lost_socket();

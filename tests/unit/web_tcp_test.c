@@ -328,6 +328,7 @@ static void streams(void)
     reader_until(&r, "event: bye\ndata: {\"reason\":\"logged out\"}");
     reader_until_eof(&r);
     CHECK(!b.streams[0].open);
+    CHECK_INT(b.used, 2); /* a look at a stream's secret is no use of it */
     reader_close(&out);
     reader_close(&r);
 
