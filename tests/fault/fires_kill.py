@@ -143,8 +143,25 @@ def settle(env, log, instants):
     return host
 
 
-def begin(env, instants):
-    os.mkdir("served")
+def begin(env, log):
+    """The instants, and a token. A host has seen the schedules before the first one, however slow the machine is."""
+    ahead, first = 2, 0
+    while time.time() >= first:
+        ahead *= 2
+        first = int(time.time()) + ahead
+        instants = [text(first + i) for i in range(max(6, int(KILLS * LIVES_S / 2)))]
+        shutil.rmtree("home", ignore_errors=True)
+        token = write(env, instants)
+        host = serve(env, log)
+        while len(rows("SELECT 1 FROM schedule")) < 2:
+            select.select([], [], [], 0.05)
+        host.kill()
+        host.wait()
+    return first, instants, token
+
+
+def write(env, instants):
+    os.makedirs("served", exist_ok=True)
     for name in ("p", "gone"):
         with open("served/%s.yaml" % name, "w") as f:
             f.write("name: %s\nschedule: {at: [%s], catchup: all, catchup_limit: 1000, overlap: parallel}\n"
@@ -171,15 +188,9 @@ def main():
     os.chdir(work)
     env = dict(os.environ, FLOWRUN_HOME=work + "/home", W=work, TZ="UTC")
     env.pop("FLOWRUN_LIBEXEC", None)
-    first = int(time.time()) + 4
-    instants = [text(first + i) for i in range(max(6, int(KILLS * LIVES_S / 2)))]
-    beside = Beside(env, begin(env, instants))
     with open("log", "w") as log:
-        host = serve(env, log)  # it has seen the schedules before the first instant
-        while len(rows("SELECT 1 FROM schedule")) < 2:
-            select.select([], [], [], 0.05)
-        host.kill()
-        host.wait()
+        first, instants, token = begin(env, log)
+        beside = Beside(env, token)
         beside.start()
         kill_all(env, log, random.Random(SEED))
         host = settle(env, log, instants)
