@@ -389,6 +389,32 @@ static void test_sums(struct tr_tokenizer *t)
     check_sums("a damaged list", got, want);
 }
 
+/* Data sets of the same tokens that begin alike have sums of their own. */
+static void test_alike(struct tr_tokenizer *t)
+{
+    const struct tr_picked picked[] = {{(const int64_t[]){0, 1, 2}, 3, true},
+                                       {(const int64_t[]){0, 1, 3}, 3, true},
+                                       {(const int64_t[]){0, 1}, 2, true},
+                                       {(const int64_t[]){1, 0}, 2, true}};
+    struct tr_dataset *d = NULL;
+    struct fr_err err = {0};
+    char cache[64], sum[65];
+
+    check_row("data sets that begin alike");
+    (void)snprintf(cache, sizeof(cache), "%s/alike", dir);
+    CHECK_INT(load(t, true, cache, &d, &err), FR_OK);
+    for (int again = 0; again < 2; again++)
+        for (size_t i = 0; i < sizeof(picked) / sizeof(picked[0]); i++) {
+            struct tr_dataset *one = NULL;
+
+            CHECK_INT(tr_dataset_pick(d, &picked[i], &one, &err), FR_OK);
+            sum_of_copy(one, sum);
+            CHECK_TEXT(tr_dataset_digest(one), sum);
+            tr_dataset_destroy(one);
+        }
+    tr_dataset_destroy(d);
+}
+
 /* ---- what follows from an evaluation ---- */
 
 static const struct {
@@ -466,15 +492,18 @@ static int64_t ticking_ms(void)
 
 static void test_figures(void)
 {
-    struct tr_eval_set sets[] = {{.name = "a"}, {.name = "b"}};
-    struct tr_run r = {.evals = sets, .nevals = 2};
-    json_t *figures = json_pack("{s:f, s:f}", "eval_a_loss", 1.0, "eval_b_loss", 2.0);
+    struct tr_eval_set sets[] = {{.name = "a"}, {.name = "b"}, {.name = "none"}, {.name = NULL}};
+    struct tr_run r = {.evals = sets, .nevals = 4};
+    json_t *figures = json_pack("{s:f, s:f, s:n, s:f}", "eval_a_loss", 1.0, "eval_b_loss", 2.0,
+                                "eval_none_loss", "eval_loss", 3.0);
     struct fr_err err = {0};
 
     check_row("the perplexity of each set");
     tr_run_add_perplexity(&r, figures);
     CHECK(json_number_value(json_object_get(figures, "eval_a_perplexity")) == exp(1));
     CHECK(json_number_value(json_object_get(figures, "eval_b_perplexity")) == exp(2));
+    CHECK(json_is_null(json_object_get(figures, "eval_none_perplexity")));
+    CHECK(json_number_value(json_object_get(figures, "eval_perplexity")) == exp(3));
     json_decref(figures);
     check_row("an evaluation is no training: its second does not count for tokens_per_second");
     r.nevals = 0;
@@ -517,6 +546,7 @@ int main(void)
         test_splits(t);
         test_dropped(t);
         test_sums(t);
+        test_alike(t);
     }
     tr_tokenizer_destroy(t);
     json_decref(golden);

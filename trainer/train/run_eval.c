@@ -103,9 +103,12 @@ void tr_run_add_perplexity(const struct tr_run *r, json_t *figures)
     for (size_t i = 0; i < r->nevals; i++) {
         char key[TR_EVAL_KEY];
 
+        const json_t *loss;
+
         tr_run_eval_key(&r->evals[i], "loss", key);
+        loss = json_object_get(figures, key);
         put(figures, &r->evals[i], "perplexity",
-            exp(json_number_value(json_object_get(figures, key))));
+            json_is_number(loss) ? exp(json_number_value(loss)) : NAN);
     }
 }
 
