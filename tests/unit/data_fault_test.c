@@ -5,6 +5,7 @@
  */
 #include "tests/unit/check.h"
 #include "trainer/data/dataset.h"
+#include "trainer/data/sampler.h"
 #include "trainer/tensor/safetensors.h"
 
 #include "engine/base/file.h"
@@ -109,8 +110,8 @@ static int leftovers(const char *path)
 static enum fr_rc write_and_read(struct fr_err *err)
 {
     static const float data[3] = {1, 2, 3};
-    const struct tr_st_item item = {.name = "x", .type = TR_ST_F32, .ndim = 1, .shape = {3},
-                                    .data = data};
+    const struct tr_st_item item = {
+        .name = "x", .type = TR_ST_F32, .ndim = 1, .shape = {3}, .data = data};
     char path[256];
     struct tr_st *st = NULL;
     float back[3];
@@ -131,8 +132,12 @@ static char digest[65];
 static enum fr_rc load_set(struct fr_err *err)
 {
     char cache[256];
-    struct tr_dataset_opts o = {.dataset = "x", .dataset_dir = dir, .max_samples = -1,
-                                .cache_dir = cache, .text = {.cutoff_len = 100}, .workers = 1};
+    struct tr_dataset_opts o = {.dataset = "x",
+                                .dataset_dir = dir,
+                                .max_samples = -1,
+                                .cache_dir = cache,
+                                .text = {.cutoff_len = 100},
+                                .workers = 1};
     struct fr_buf warnings = {0};
     struct tr_dataset *d = NULL;
     enum fr_rc rc;
@@ -149,6 +154,70 @@ static enum fr_rc load_set(struct fr_err *err)
     }
     tr_dataset_destroy(d);
     fr_buf_finish(&warnings);
+    return rc;
+}
+
+/* The first micro-batches of two epochs. */
+static enum fr_rc two_epochs(const struct tr_dataset *d, const struct tr_sampler_stream *stream,
+                             struct fr_err *err)
+{
+    struct tr_sampler_opts o = {
+        .batch = 2, .world = 1, .seed = 42, .shuffle = true, .stream = *stream};
+    struct tr_sampler *s = NULL;
+    struct tr_batch b = {0};
+    enum fr_rc rc = tr_sampler_create(d, &o, &s, err);
+
+    CHECK((rc == FR_OK) == (s != NULL));
+    for (int epoch = 0; rc == FR_OK && epoch < 2; epoch++)
+        rc = tr_sampler_batch(s, epoch, 0, &b, err);
+    CHECK(rc != FR_OK || b.tokens > 0);
+    tr_batch_finish(&b);
+    tr_sampler_destroy(s);
+    return rc;
+}
+
+/* Of a data set that is there: it is split, packed, cut and sampled in all ways. What fails leaves
+ * the data set as it was. */
+static enum fr_rc make_parts(struct fr_err *err)
+{
+    static const struct tr_sampler_stream streams[] = {
+        {.buffer = 0},
+        {.buffer = 3},
+        {.buffer = 3, .rows = {.capacity = 60, .batch = 4}},
+        {.buffer = 3, .rows = {.capacity = 5, .batch = 4}, .texts = true}};
+    struct tr_dataset_opts o = {.dataset = "y",
+                                .dataset_dir = dir,
+                                .max_samples = -1,
+                                .text = {.cutoff_len = 100},
+                                .workers = 1,
+                                .keep_dropped = true};
+    struct tr_dataset *d = NULL, *eval = NULL;
+    long n = fault.fail_at;
+    bool persist = fault.persist;
+    enum fr_rc rc = FR_OK;
+
+    disarm();
+    CHECK_INT(tr_template_find("default", &o.templ, err), FR_OK);
+    CHECK_INT(tr_dataset_load(&o, tok, &d, NULL, err), FR_OK);
+    arm(n, persist);
+    for (size_t i = 0; rc == FR_OK && i < sizeof(streams) / sizeof(streams[0]); i++)
+        rc = two_epochs(d, &streams[i], err);
+    if (rc == FR_OK) {
+        rc = tr_dataset_split(&d, &(struct tr_split_opts){4, 42, true}, &eval, err);
+        CHECK_INT(tr_dataset_size(d), rc == FR_OK ? 6 : 10);
+        CHECK((rc == FR_OK) == (eval != NULL));
+    }
+    if (rc == FR_OK) {
+        rc = tr_dataset_pack(&d, &(struct tr_pack_opts){60, 10, 1}, err);
+        CHECK((rc == FR_OK) == (tr_dataset_most(d) > 1));
+    }
+    if (rc == FR_OK) {
+        rc = tr_dataset_chunk(&eval, &(struct tr_pack_opts){3, 2, 1}, err);
+        CHECK((rc == FR_OK) == (tr_dataset_longest(eval) == 3));
+    }
+    CHECK((rc == FR_OK) == !fault.fired);
+    tr_dataset_destroy(d);
+    tr_dataset_destroy(eval);
     return rc;
 }
 
@@ -178,9 +247,11 @@ static void run(const char *name, enum fr_rc (*body)(struct fr_err *err), bool p
 
 int main(void)
 {
-    static const char info[] = "{\"x\": {\"file_name\": \"a.json\"}}";
+    static const char info[] = "{\"x\": {\"file_name\": \"a.json\"}, "
+                               "\"y\": {\"file_name\": \"b.jsonl\"}}";
     static const char data[] = "[{\"instruction\": \"a\", \"input\": \"b c\", \"output\": \"d\"}, "
                                "{\"instruction\": \"e\", \"output\": \"f g\"}]";
+    struct fr_buf many = {0};
     char path[256];
     struct fr_err err;
 
@@ -191,11 +262,18 @@ int main(void)
     CHECK_INT(fr_file_write(path, info, sizeof(info) - 1, 0644, &err), FR_OK);
     (void)snprintf(path, sizeof(path), "%s/a.json", dir);
     CHECK_INT(fr_file_write(path, data, sizeof(data) - 1, 0644, &err), FR_OK);
+    (void)snprintf(path, sizeof(path), "%s/b.jsonl", dir);
+    for (int i = 0; i < 10; i++)
+        fr_buf_fmt(&many, "{\"instruction\": \"%d\", \"output\": \"a b\"}\n", i);
+    CHECK_INT(fr_file_write(path, many.p, many.n, 0644, &err), FR_OK);
+    fr_buf_finish(&many);
     CHECK_INT(load_set(&err), FR_OK);
     run("safetensors, one failure", write_and_read, false);
     run("safetensors, all fail", write_and_read, true);
     run("data set, one failure", load_set, false);
     run("data set, all fail", load_set, true);
+    run("parts of a data set, one failure", make_parts, false);
+    run("parts of a data set, all fail", make_parts, true);
     tr_tokenizer_destroy(tok);
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();

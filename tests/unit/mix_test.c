@@ -82,10 +82,12 @@ static void test_wrong(void)
                      &(struct tr_mix_opts){TR_MIX_OVER, (const double[]){1, 0}, 1}, &out, &count,
                      &err),
               FR_USAGE);
+    CHECK(strstr(err.msg, "data set 2 of the mixture has the share 0") != NULL);
     check_row("an empty set");
     CHECK_INT(tr_mix((const int64_t[]){2, 0}, 2, &(struct tr_mix_opts){TR_MIX_OVER, NULL, 1}, &out,
                      &count, &err),
               FR_USAGE);
+    CHECK_TEXT(err.msg, "data set 2 of the mixture has no records");
 }
 
 static void put(const char *name, const char *text)
@@ -133,6 +135,43 @@ static void test_dataset(void)
     tr_tokenizer_destroy(t);
 }
 
+/* How many records each set has is known to a start that finds the tokens in the cache. */
+static void test_sets(void)
+{
+    char cache[64];
+    struct tr_dataset_opts o = {.dataset = "x,y",
+                                .dataset_dir = dir,
+                                .cache_dir = cache,
+                                .text = {.cutoff_len = 99},
+                                .max_samples = -1,
+                                .keep_dropped = true};
+    struct tr_tokenizer *t = NULL;
+
+    check_row("records of sets");
+    put("y.jsonl", "{\"instruction\": \"1\", \"output\": \"\"}\n");
+    (void)snprintf(cache, sizeof(cache), "%s/cache", dir);
+    CHECK_INT(tr_template_find("empty", &o.templ, &err), FR_OK);
+    CHECK_INT(tr_tokenizer_load(SOURCE_ROOT "/tests/golden/tokenizer/deepseek.json", &t, &err),
+              FR_OK);
+    for (int again = 0; again < 2; again++) {
+        const int64_t *lengths;
+        struct tr_dataset *d = NULL, *part = NULL;
+
+        CHECK_INT(tr_dataset_load(&o, t, &d, NULL, &err), FR_OK);
+        CHECK_INT(tr_dataset_cached(d), again);
+        CHECK_INT(tr_dataset_sets(d, &lengths), 2);
+        CHECK(lengths[0] == 4 && lengths[1] == 1);
+        CHECK_INT(
+            tr_dataset_pick(d, &(struct tr_picked){(const int64_t[]){1}, 1, true}, &part, &err),
+            FR_OK);
+        CHECK_INT(tr_dataset_sets(part, &lengths), 0);
+        CHECK_INT(tr_dataset_cached(part), again);
+        tr_dataset_destroy(part);
+        tr_dataset_destroy(d);
+    }
+    tr_tokenizer_destroy(t);
+}
+
 int main(void)
 {
     if (mkdtemp(dir) == NULL)
@@ -140,6 +179,7 @@ int main(void)
     test_golden();
     test_wrong();
     test_dataset();
+    test_sets();
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();
 }

@@ -294,6 +294,47 @@ static void test_greedy(void)
     }
 }
 
+/* Texts of 3, 4, 5, 6, 3, 4 … tokens, cut into samples of 7 a batch of three: what is left of a
+ * batch is dropped, and a shard begins a batch. */
+static void test_chunk(struct tr_tokenizer *t)
+{
+    static const struct {
+        const char *name;
+        int64_t shards, capacity, want;
+    } cuts[] = {{"no shards", 0, 7, 4},     {"one shard", 1, 7, 4},
+                {"two shards", 2, 7, 5},    {"a text each", 20, 6, 2},
+                {"nothing fits", 20, 7, 0}, {"one whole batch", 1, 14, 1}};
+
+    make_set(10);
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        struct tr_pack_opts o = {cuts[i].capacity, 3, cuts[i].shards};
+        struct tr_dataset *whole = NULL, *d = NULL;
+        struct fr_err err = {0};
+
+        check_row(cuts[i].name);
+        CHECK_INT(load_with(&(struct tr_dataset_opts){.max_samples = -1}, t, &whole), FR_OK);
+        CHECK_INT(load_with(&(struct tr_dataset_opts){.max_samples = -1}, t, &d), FR_OK);
+        CHECK_INT(tr_dataset_chunk(&d, &o, &err), cuts[i].want > 0 ? FR_OK : FR_USAGE);
+        CHECK_INT(tr_dataset_size(d), cuts[i].want > 0 ? cuts[i].want : 10);
+        CHECK_TEXT(err.msg, cuts[i].want > 0
+                                ? ""
+                                : "all texts have 43 tokens together, which is not one "
+                                  "sample of 7: lower --cutoff_len, or set --packing "
+                                  "false");
+        for (int64_t k = 0, from = 0; cuts[i].capacity == 7 && cuts[i].want > 0 && k < 7; k++) {
+            struct tr_sample got = tr_dataset_at(d, 0), text = tr_dataset_at(whole, from / 8);
+
+            from += from % 8 == text.n ? 8 - text.n : 0;
+            text = tr_dataset_at(whole, from / 8);
+            CHECK_INT(got.ids[k], text.ids[from % 8]);
+            CHECK_INT(got.labels[k], text.labels[from % 8]);
+            from++;
+        }
+        tr_dataset_destroy(whole);
+        tr_dataset_destroy(d);
+    }
+}
+
 static void test_pack(void)
 {
     static const int32_t ids[] = {5, 6, 7, 8, 9}, labels[] = {TR_IGNORE, 6, 7, TR_IGNORE, 9};
@@ -333,6 +374,7 @@ int main(void)
     test_sampler(t);
     test_epochs(t);
     test_resample(t);
+    test_chunk(t);
     test_pack();
     test_rows();
     test_greedy();
