@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- lines ---- */
@@ -26,6 +27,12 @@ static const struct {
      FR_CURVE_ROW, "3 total_steps=9 elapsed_time=3723"},
     {"days", "{\"step\":1,\"elapsed_time\":\"2 days, 0:00:01\"}", FR_CURVE_ROW,
      "1 elapsed_time=172801"},
+    {"one day", "{\"step\":1,\"elapsed_time\":\"1 day, 1:00:00\"}", FR_CURVE_ROW,
+     "1 elapsed_time=90000"},
+    {"a clock with more behind it", "{\"step\":1,\"elapsed_time\":\"1:02:03.5\"}", FR_CURVE_ROW,
+     "1"},
+    {"days that are none", "{\"step\":1,\"elapsed_time\":\"soon, 1:02:03\"}", FR_CURVE_ROW, "1"},
+    {"a clock elsewhere", "{\"step\":1,\"other\":\"1:02:03\"}", FR_CURVE_ROW, "1"},
     {"not a clock", "{\"step\":1,\"elapsed_time\":\"soon\"}", FR_CURVE_ROW, "1"},
     {"step comes first", "{\"current_steps\":1,\"step\":2}", FR_CURVE_ROW, "2 current_steps=1"},
     {"no numbers", "{\"step\":1,\"a\":\"b\",\"c\":[1],\"d\":{},\"e\":true}", FR_CURVE_ROW, "1"},
@@ -38,12 +45,15 @@ static const struct {
     {"NaN in a text", "{\"step\":1,\"NaN\\\"NaN\":2,\"loss\":NaN}", FR_CURVE_ROW,
      "1 NaN\"NaN=2 loss=nan"},
     {"a large whole number", "{\"step\":1,\"n\":99999999999999999999}", FR_CURVE_ROW, "1 n=1e+20"},
+    {"NaN behind a text that ends with a backslash", "{\"step\":1,\"a\":\"NaN\\\\\",\"b\":NaN}",
+     FR_CURVE_ROW, "1 b=nan"},
     {"no step", "{\"loss\":1}", FR_CURVE_BAD, ""},
     {"a step that is no number", "{\"step\":\"1\",\"loss\":1}", FR_CURVE_BAD, ""},
     {"half a row", "{\"step\":1,", FR_CURVE_BAD, ""},
     {"no object", "[1]", FR_CURVE_BAD, ""},
     {"text", "hello", FR_CURVE_BAD, ""},
     {"a part", "{\"flowrun\":\"part\"}", FR_CURVE_PART, ""},
+    {"half a mark", "{\"flowrun\":\"par\"}", FR_CURVE_BAD, ""},
     {"no more", "{\"flowrun\":\"full\"}", FR_CURVE_FULL, ""},
 };
 
@@ -158,6 +168,38 @@ static void test_limits(void)
     CHECK_INT(c.n_parts, FR_CURVE_PARTS);
     CHECK_INT(c.left_out, 7);
     fr_curve_finish(&c);
+
+    check_row("rows beyond the limit of a part");
+    fr_buf_cut(&text, text.n);
+    for (int i = 0; i < FR_METRICS_ROWS + 2; i++)
+        fr_buf_text(&text, "{\"step\":1}\n");
+    CHECK(fr_curve_feed(&c, text.p, text.n, &err) == FR_OK);
+    CHECK_INT(c.parts[0]->n, FR_METRICS_ROWS);
+    CHECK_INT(c.left_out, 2);
+    fr_curve_finish(&c);
+
+    check_row("keys of a row beyond the limit");
+    fr_buf_cut(&text, text.n);
+    fr_buf_text(&text, "{\"step\":1");
+    for (int i = 0; i < FR_CURVE_KEYS + 3; i++)
+        fr_buf_fmt(&text, ",\"k%d\":1", i);
+    fr_buf_text(&text, "}\n{}\n");
+    CHECK(fr_curve_feed(&c, text.p, text.n, &err) == FR_OK);
+    CHECK(c.left_out == 3 && c.bad == 1);
+    fr_curve_finish(&c);
+
+    check_row("a line as long as may be, and longer ones in pieces");
+    fr_buf_cut(&text, text.n);
+    for (int more = 0; more < 2; more++)
+        fr_buf_fmt(&text, "{\"step\":%d}%*s\n", more, FR_CURVE_LINE - 10 + more, "");
+    fr_buf_fmt(&text, "{\"step\":2}%*s\n{\"step\":3}\n", 3 * FR_CURVE_LINE, "");
+    for (size_t piece = 30000; piece < 400000; piece *= 3) {
+        fr_buf_add(&text, "", 1);
+        feed(&c, text.p, piece);
+        text.n--;
+        CHECK(c.bad == 2 && c.parts[0]->n == 2 && c.parts[0]->step[1] == 3);
+        fr_curve_finish(&c);
+    }
     fr_buf_finish(&text);
     check_row("");
 }
@@ -212,6 +254,13 @@ static void test_drawn(void)
     check_row("another axis");
     ask.x = FR_CURVE_TOKENS;
     check_drawn(&s, &ask, "70:nan 80:2");
+    check_row("an axis, up to its ends");
+    ask.from = ask.to = 80;
+    check_drawn(&s, &ask, "80:2");
+    ask.from = 80.5;
+    check_drawn(&s, &ask, "");
+    ask.from = -INFINITY;
+    ask.to = INFINITY;
     check_row("no such key, no such axis");
     ask.key = "b";
     check_drawn(&s, &ask, "");
@@ -220,6 +269,40 @@ static void test_drawn(void)
     check_drawn(&s, &ask, "");
     fr_curve_finish(&c);
     check_row("");
+}
+
+/* Of equal values the first; what is not finite once a bucket; an axis that steps back stays in its
+ * bucket. */
+static void test_equal(void)
+{
+    struct fr_curve c = {0};
+    struct fr_curve_span s = {.curve = &c, .until = INFINITY};
+    struct fr_curve_ask ask = {.key = "a", .from = -INFINITY, .to = INFINITY, .bucket = 8};
+    double from = INFINITY, to = -INFINITY;
+
+    feed(&c,
+         "{\"step\":0,\"a\":5,\"time\":1}\n{\"step\":1,\"a\":9,\"time\":9}\n"
+         "{\"step\":2,\"a\":9,\"time\":7}\n{\"step\":3,\"a\":null,\"time\":15}\n"
+         "{\"step\":4,\"a\":2}\n{\"step\":5,\"a\":null,\"time\":15}\n"
+         "{\"step\":6,\"a\":2,\"time\":null}\n{\"step\":7,\"a\":2,\"time\":12}\n",
+         1000);
+    s.part = c.parts[0];
+    check_row("equal values");
+    check_drawn(&s, &ask, "0:5 1:9 3:nan 4:2 7:2");
+    check_row("on a clock");
+    CHECK(fr_curve_x_parse("time", &ask.x) && ask.x == FR_CURVE_TIME);
+    check_drawn(&s, &ask, "1:5 9:9 15:nan 12:2");
+    fr_curve_extent(&s, ask.x, &from, &to);
+    CHECK(from == 1 && to == 15);
+    check_row("words of axes");
+    CHECK(fr_curve_x_parse("epoch", &ask.x) && ask.x == FR_CURVE_EPOCH);
+    CHECK(fr_curve_x_parse("tokens", &ask.x) && ask.x == FR_CURVE_TOKENS);
+    CHECK(fr_curve_x_parse("step", &ask.x) && ask.x == FR_CURVE_STEP);
+    CHECK(!fr_curve_x_parse("day", &ask.x));
+    check_row("no extent on an axis that is not there");
+    fr_curve_extent(&s, FR_CURVE_EPOCH, &from, &to);
+    CHECK(from == 1 && to == 15);
+    fr_curve_finish(&c);
 }
 
 static void test_replace(void)
@@ -298,7 +381,8 @@ static void test_bucket(void)
             CHECK((floor(2 * range / size) - floor(range / size) + 1) * 5 <= 2 * (double)width);
             CHECK((range / size + 2) * 5 * 2 >= 2 * (double)width / 2);
         }
-    CHECK(fr_curve_bucket(5, 5, 100) > 0);
+    CHECK(fr_curve_bucket(5, 5, 100) == 1);
+    CHECK(fr_curve_bucket(0, 3, 5) == 2 && fr_curve_bucket(0, 3, 4) == 8);
 }
 
 /* ---- head ---- */
@@ -364,6 +448,27 @@ static void test_head(void)
     check_row("");
 }
 
+static void test_names(void)
+{
+    struct fr_curve other = {0};
+
+    check_row("other names, and what no row says");
+    feed(&other, "{\"step\":1,\"loss\":null}\n", 999);
+    CHECK(isnan(other.head.bad_since) && isnan(other.head.loss) && isnan(other.head.total));
+    CHECK(isnan(fr_curve_head_eta_s(&other.head)) && isnan(other.head.epoch));
+    feed(&other,
+         "{\"step\":2,\"max_steps\":4,\"tokens_per_second\":7,\"epoch\":0.5,\"time\":1}\n"
+         "{\"step\":2,\"time\":9}\n{\"step\":3,\"elapsed_time\":\"0:00:12\",\"time\":99}\n",
+         999);
+    CHECK(other.head.total == 4 && other.head.rate == 7 && other.head.epoch == 0.5);
+    CHECK(other.head.elapsed_s == 12 && fr_curve_head_eta_s(&other.head) == 3);
+    feed(&other, "{\"step\":4,\"time\":5}\n", 999); /* a clock that goes back */
+    CHECK(fr_curve_head_eta_s(&other.head) == 0 && other.head.n_seconds == 1);
+    feed(&other, "{\"step\":5}\n", 999);
+    CHECK(isnan(fr_curve_head_eta_s(&other.head)) && other.head.elapsed_s == 5);
+    fr_curve_finish(&other);
+}
+
 /* ---- cache ---- */
 
 static void write_file(const char *path, int flags, const char *text)
@@ -374,15 +479,30 @@ static void write_file(const char *path, int flags, const char *text)
     close(fd);
 }
 
+/* Of the cache, with the curve of that file alone. */
+static size_t one_bytes(const char *path)
+{
+    struct fr_curves *cache = fr_curves_create(SIZE_MAX);
+    const struct fr_curve *c = NULL;
+    size_t n = 0;
+
+    CHECK(fr_curves_get(cache, (struct fr_id){{9}}, path, &c, NULL) == FR_OK);
+    n = fr_curves_trim(cache);
+    CHECK(n > c->bytes && c->bytes > sizeof(struct fr_curve_part) + 64 * sizeof(double));
+    fr_curves_destroy(cache);
+    return n;
+}
+
 static void test_cache(void)
 {
     static const struct fr_id a = {{1}}, b = {{2}};
     struct fr_curves *cache = fr_curves_create(20000);
     const struct fr_curve *c = NULL, *other = NULL;
     struct fr_err err;
-    char path[64];
+    char path[64], moved[80];
 
     snprintf(path, sizeof(path), "/tmp/curve-test-%d", (int)getpid());
+    snprintf(moved, sizeof(moved), "%s.moved", path);
     check_row("no file");
     CHECK(fr_curves_get(cache, a, path, &c, &err) == FR_OK && c->n_parts == 0);
     check_row("a file that grows");
@@ -398,6 +518,25 @@ static void test_cache(void)
     CHECK(fr_curves_get(cache, b, path, &other, &err) == FR_OK && other->parts[0]->n == 1);
     CHECK(c->parts[0]->n == 1); /* until it is trimmed */
     CHECK(fr_curves_trim(cache) <= 20000 && fr_curves_trim(cache) > 0);
+    check_row("when it was written");
+    CHECK(utimensat(AT_FDCWD, path, (struct timespec[]){{1, 0}, {7, 5000000}}, 0) == 0);
+    CHECK(fr_curves_get(cache, a, path, &c, &err) == FR_OK && c->wall_ms == 7005);
+    check_row("what was asked for the longest goes first");
+    struct fr_curves *small = fr_curves_create(1);
+    CHECK(fr_curves_get(small, a, path, &c, &err) == FR_OK && fr_curves_trim(small) == 0);
+    fr_curves_destroy(small);
+    small = fr_curves_create(one_bytes(path));
+    CHECK(fr_curves_get(small, a, path, &c, &err) == FR_OK);
+    CHECK(fr_curves_get(small, b, "/no/such", &other, &err) == FR_OK);
+    CHECK(fr_curves_get(small, a, path, &c, &err) == FR_OK);
+    CHECK_INT(fr_curves_trim(small), one_bytes(path));
+    fr_curves_destroy(small);
+    check_row("a file that went");
+    CHECK(rename(path, moved) == 0 && symlink(moved, path) == 0);
+    CHECK(fr_curves_get(cache, a, path, &c, &err) != FR_OK && c == NULL);
+    CHECK(unlink(path) == 0 && fr_curves_get(cache, b, path, &c, &err) == FR_OK);
+    CHECK(c->n_parts == 0 && c->wall_ms == 0);
+    unlink(moved);
     check_row("a folder in its place");
     CHECK(fr_curves_get(cache, a, "/tmp", &c, &err) != FR_OK && c == NULL);
     fr_curves_destroy(cache);
@@ -411,10 +550,12 @@ int main(void)
     test_files();
     test_limits();
     test_drawn();
+    test_equal();
     test_replace();
     test_spikes();
     test_bucket();
     test_head();
+    test_names();
     test_cache();
     return check_done();
 }
