@@ -324,6 +324,9 @@ static void scaler(void)
     s.min_scale = 2;
     CHECK_INT(tr_scaler_update(&s, true, &err), FR_OK);
     CHECK(s.scale == 2);
+    ds.loss_scale = 1; /* static, as any number above 0 */
+    tr_scaler_init(&s, &ds, true);
+    CHECK(!s.dynamic && s.scale == 1);
     tr_scaler_init(&s, &ds, false);
     CHECK(s.scale == 1 && tr_scaler_update(&s, false, &err) == FR_OK);
 }
@@ -413,6 +416,8 @@ static void pace(void)
     fr_sys.mono_ms = real;
     tr_pace_left(120, 600, 10000, left);
     CHECK_TEXT(left, "40.0s");
+    tr_pace_left(1, 601, 10, left);
+    CHECK_TEXT(left, "6.0s");
     tr_pace_left(0, 600, 10000, left);
     CHECK_TEXT(left, "?");
 }
