@@ -45,6 +45,9 @@ END
 start t.yaml
 follower=$!
 until_true 20 is 'flowrun_train_step{pipeline="t",task="fit"}' 7
+disk() { figures && grep -q '^flowrun_node_disk_free_bytes{node="local"} [1-9]' got; }
+until_true 20 disk
+check "free space on its node's disk" disk
 figures
 has "its type" head "text/plain; version=0.0.4; charset=utf-8"
 while read -r name want; do

@@ -31,6 +31,15 @@ static void test_wrong(void)
          "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"params\": {\"a\": []}}", 400, "parameter 'a'"},
         {FR_API_POST, "/api/v1/runs",
          "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"secrets\": {\"a\": 1}}", 400, "'a' of secrets"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"umask\": 512}", 400,
+         "'umask' in the body must be 0 to 511"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"umask\": -1}", 400,
+         "'umask' in the body must be 0 to 511"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"agent\": \"a\"}",
+         400, "'agent' in the body must be an absolute path"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"origin\": \"x\"}",
+         400, "'origin' in the body is none of runs: 'x'"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\"}", 400, "lacks 'cwd'"},
         {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/no/such\", \"cwd\": \"/\"}", 404,
          "/no/such"},
         {FR_API_POST, "/api/v1/runs/7/shell", "{}", 404, "7"},
@@ -92,6 +101,23 @@ static void test_submit(void)
     check_answer(FR_API_POST, "/api/v1/runs/1/shell", "{\"env\": {}}", 400, "unknown key 'env'");
     check_answer(FR_API_POST, "/api/v1/runs/1/shell",
                  "{\"secrets\": {\"TOKEN\": \"planted-secret\"}}", 202, "\"no\":1");
+    check_row("bodies that fit no request");
+    check_answer(FR_API_POST, "/api/v1/runs/1/abandon", "{\"nod\": \"local\"}", 400,
+                 "the body must be {\\\"node\\\": \\\"name\\\"}");
+    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{\"queued\": 1}", 400,
+                 "the body must be {} or {\\\"queued\\\": true}");
+    check_answer(FR_API_POST, "/api/v1/runs/1/priority", "{}", 400, "{\\\"priority\\\": N}");
+    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"abandon\": [1]}", 400,
+                 "'abandon' in the body must be a list of names of nodes");
+    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"file\": \"x.yaml\"}", 400,
+                 "'file' in the body must be an absolute path");
+    check_row("one that runs does not wait");
+    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{\"queued\": true}", 409,
+                 "run 1 does not wait in the queue");
+    check_answer(FR_API_POST, "/api/v1/runs/1/priority", "{\"priority\": 3}", 409,
+                 "run 1 does not wait in the queue");
+    check_row("a row alone");
+    check_answer(FR_API_GET, "/api/v1/runs/1?form=row", NULL, 200, ",\"seq\":");
     check_row("");
     check_answer(FR_API_GET, "/api/v1/runs/1/attempts/" ID "/log", NULL, 404, "no such attempt");
     check_answer(FR_API_GET, "/api/v1/runs/1/attempts/x/log", NULL, 404, "there is nothing at");
@@ -257,7 +283,9 @@ static void test_order(void)
     submit("q.yaml", 3, "", "running");
     submit("hooks.yaml", 4, "", "queued");
     submit("q.yaml", 5, "", "queued");
-    submit("q.yaml", 6, ", \"priority\": 5", "queued");
+    submit("q.yaml", 6, "", "queued");
+    check_answer(FR_API_POST, "/api/v1/runs/6/priority", "{\"priority\": 5}", 200,
+                 "\"priority\":5");
     check_row("another pipeline is not held up");
     submit("p.yaml", 7, "", "running");
     settle();

@@ -5,6 +5,7 @@
 #include "engine/host/internal.h"
 #include "engine/host/machines.h"
 #include "engine/store/access.h"
+#include "engine/store/blob.h"
 #include "engine/store/drained.h"
 #include "engine/wire/piece.h"
 
@@ -130,6 +131,73 @@ static void test_nodes(void)
     check(POST, NODE, "{}", 404, "there is nothing to post at");
 }
 
+/* What nvidia-smi says; what it does not know is null. Memory is in MiB there. */
+static void test_gpus(void)
+{
+    struct fr_exec_up up = {
+        .home = {{9}}, .boot = FR_STR("b"), .build = FR_STR("v"), .how = FR_STR("ssh")};
+    struct fr_str gpus[] = {FR_STR("0, 35, 1024, 81559, 40, 300.5, NVIDIA H100, NVL"),
+                            FR_STR("1, 45, 1, 81559, [N/A], 0, B"), FR_STR("")};
+    struct fr_str facts[] = {FR_STR("cpus=8"), FR_STR("kernel=a=b"), FR_STR("none")};
+    struct fr_sample sample = {.disk_free = 1, .gpus = {gpus, 3}, .facts = {facts, 3}};
+
+    fr_machines_take(host->machines_seen, &(struct fr_exec_sampled){"g", &up, -5, 1, &sample},
+                     now_ms);
+    check(GET, "/api/v1/nodes/g", NULL, 200,
+          "{\"name\":\"g\",\"home\":\"09000000000000000000000000000000\",\"boot\":\"b\",\"build\":"
+          "\"v\",\"how\":\"ssh\",\"seen_wall\":1010000,\"clock_offset_ms\":-5,\"wall_offset_ms\":0,"
+          "\"rtt_ms\":1,\"load\":{\"wall\":1010000,\"cpu\":0.0,\"load_1m\":0.0,\"memory\":0.0,"
+          "\"memory_bytes\":0,\"disk_free\":1,\"rx\":0.0,\"tx\":0.0,\"gpu\":0.40000000596046448,"
+          "\"gpu_memory\":1074790400.0},\"facts\":{\"cpus\":\"8\",\"kernel\":\"a=b\"},\"gpus\":[{"
+          "\"index\":0.0,\"use\":35.0,\"memory_used\":1024.0,\"memory\":81559.0,\"degrees\":40.0,"
+          "\"watts\":300.5,\"name\":\"NVIDIA H100, "
+          "NVL\"},{\"index\":1.0,\"use\":45.0,\"memory_used\":1.0,\"memory\":81559.0,\"degrees\":"
+          "null,\"watts\":0.0,\"name\":\"B\"}],\"state\":\"seen\",\"attempts\":[]}");
+}
+
+/* ---- files that a run kept ---- */
+
+static void check_part(const char *path, const char *range, int status, const char *want)
+{
+    struct fr_api_response res;
+    char got[32] = "";
+
+    check_row(range);
+    bed_range = range;
+    res = ask(GET, path, NULL);
+    bed_range = "";
+    CHECK_INT(res.status, status);
+    CHECK_INT(res.total, 10);
+    if (CHECK(res.file == (status < 300)) && res.file) {
+        CHECK_INT(pread(res.fd, got, res.bytes, (off_t)res.offset), res.bytes);
+        CHECK_TEXT(got, want);
+        CHECK_TEXT(res.type, "application/octet-stream");
+    }
+    fr_api_response_finish(&res);
+}
+
+static void test_artifact(void)
+{
+    struct fr_id run = {.b = {0xaa}};
+    char hash[FR_SHA256_TEXT], other[FR_SHA256_TEXT], path[200], blobs[300];
+
+    CHECK_INT(fr_blob_put(home, FR_STR("of another"), other, NULL), FR_OK);
+    CHECK_INT(fr_blob_put(home, FR_STR("0123456789"), hash, NULL), FR_OK);
+    struct fr_file_row row = {.path = "/x", .hash = hash, .bytes = 10};
+    CHECK_INT(fr_store_file_put(st, run, &row, NULL), FR_OK);
+    snprintf(path, sizeof(path), "/api/v1/runs/1/artifacts/%s", other);
+    check(GET, path, NULL, 404, "run 1 kept no such file");
+    snprintf(path, sizeof(path), "/api/v1/runs/1/artifacts/%s", hash);
+    check_part(path, "", 200, "0123456789");
+    check_part(path, "bytes=2-4", 206, "234");
+    check_part(path, "bytes=-3", 206, "789");
+    check_part(path, "bytes=9-", 206, "9");
+    check_part(path, "bytes=10-", 416, "");
+    snprintf(blobs, sizeof(blobs), "%s/blobs", home);
+    CHECK_INT(fr_remove_tree(blobs, NULL), FR_OK);
+    check(GET, path, NULL, 404, "opening the copy of /x");
+}
+
 /* ---- who may ---- */
 
 static struct fr_api_caller caller = {FR_ROLE_ADMIN, "ci", "10.0.0.1", ""};
@@ -250,6 +318,8 @@ int main(void)
     open_host();
     put_rows();
     test_nodes();
+    test_gpus();
+    test_artifact();
     test_me();
     test_tokens();
     test_audit();

@@ -82,7 +82,7 @@ static inline void close_host(void)
 
 static const struct fr_api_caller *bed_caller; /* who asks over TCP; NULL: over the socket */
 
-static const char *bed_key; /* Idempotency-Key */
+static const char *bed_key, *bed_range = ""; /* Idempotency-Key, Range */
 
 static inline void on_again(void *again)
 {
@@ -106,7 +106,7 @@ static inline struct fr_api_response ask(enum fr_api_method method, const char *
                                  .key = bed_key,
                                  .body = fr_str_of(body),
                                  .content_type = body != NULL ? "application/json" : "",
-                                 .range = "",
+                                 .range = bed_range,
                                  .if_none_match = "",
                                  .last_event_id = "",
                                  .if_match = method == FR_API_PUT ? "*" : NULL};

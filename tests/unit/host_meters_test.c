@@ -79,10 +79,12 @@ static void break_link(void *arg)
     opened.on_down(opened.arg, &why, false);
 }
 
+static const struct fr_config config = {
+    .limits = {.pools = {{"wide", 3}, {"small", 1}}, .n_pools = 2}};
+
 /* One run has the only place of its pool, another waits for that; the third one's node goes. */
 static void test_runs(void)
 {
-    struct fr_config config = {.limits = {.pools = {{"wide", 3}, {"small", 1}}, .n_pools = 2}};
     struct fr_post post = {.run = break_link};
     struct reader r = {0};
 
@@ -125,6 +127,13 @@ static void test_runs(void)
 /* What ended counts; labels stay where there are none of them now. */
 static void test_next(void)
 {
+    CHECK_INT(fr_host_configure(host, &(struct fr_config){.limits = {.max_active_runs = 1}}, NULL),
+              FR_OK);
+    check_line("flowrun_queue_length{pool=\"\"} 1\n"); /* of a pool that there is no more */
+    CHECK_INT(count_of("flowrun_pool_"), 0);
+    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
+    CHECK_INT(count_of("flowrun_pool_limit{"), 2);
+    CHECK_INT(count_of("flowrun_deliveries_waiting{"), FR_CHANNEL_N);
     cancel("1");
     settle();
     check_row("the next one has its place");
@@ -186,6 +195,25 @@ static void test_states(void)
     check_line("flowrun_attempts_total{pipeline=\"p\",outcome=\"failed\",cause=\"signal\"} 2\n");
     check_line("flowrun_instances{state=\"failed\"} 1\n");
     state_is(h, FR_ST_READY, 0); /* as it is */
+    meters_note(h, &(struct fr_note){.kind = FR_NOTE_RUN, .wall_ms = now_ms + 1});
+    check_line("flowrun_run_queue_seconds_count{pipeline=\"p\"} 1\n"); /* counted already */
+}
+
+static void test_store(void)
+{
+    static const char *const names[] = {"state.db", "state.db-wal"};
+    char line[100], path[300];
+    int64_t bytes = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct stat at;
+
+        snprintf(path, sizeof(path), "%s/%s", home, names[i]);
+        CHECK(stat(path, &at) == 0 && at.st_size > 0);
+        bytes += at.st_size;
+    }
+    snprintf(line, sizeof(line), "flowrun_store_bytes %lld\n", (long long)bytes);
+    check_line(line);
 }
 
 static void test_told(void)
@@ -270,6 +298,7 @@ int main(void)
     test_runs();
     test_next();
     test_states();
+    test_store();
     test_told();
     test_schedules();
     test_successes();

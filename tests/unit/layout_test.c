@@ -456,7 +456,7 @@ static const char svg_rest[] =
     "<path class=\"edge\" d=\"M81 60 C109 60 109 84 137 84 L241 84 C269 84 269 72 297 72\"/>\n"
     "<path class=\"edge critical\" d=\"M206 60 C251 60 251 72 297 72\"/>\n"
     "<g class=\"task critical\">\n"
-    "<title>t0, on n1</title>\n"
+    "<title>t0, on &lt;n2&gt;</title>\n"
     "<rect x=\"12\" y=\"48\" width=\"69\" height=\"24\" rx=\"4\" style=\"fill:green\"/>\n"
     "<text x=\"20\" y=\"64\">t0 done</text>\n"
     "</g>\n"
@@ -477,7 +477,7 @@ static const char svg_rest[] =
     "<text x=\"305\" y=\"76\">t4</text>\n"
     "</g>\n"
     "<g class=\"hook\">\n"
-    "<title>t5, on n1</title>\n"
+    "<title>t5, on &lt;n2&gt;</title>\n"
     "<rect x=\"422\" y=\"12\" width=\"69\" height=\"24\" rx=\"4\"/>\n"
     "<text x=\"430\" y=\"28\">t5</text>\n"
     "</g>\n"
@@ -556,7 +556,7 @@ static void test_svg_whole(struct picture *p)
     p->tasks[5].hook = 0;
     p->plan.n_hooks = 1;
     p->plan.nodes = (struct fr_plan_node[]){{.name = "n1"}, {.name = "<n2>"}};
-    p->plan.insts = (struct fr_plan_inst[]){{.node = 0}, {.node = 1}, {.node = 0}};
+    p->plan.insts = (struct fr_plan_inst[]){{.node = 1}, {.node = 1}, {.node = 0}};
     CHECK(fr_plan_layout(&p->plan, &(struct fr_layout_opts){.hooks = true, .alike = 2}, &arena, &l,
                          NULL) == FR_OK);
     fr_plan_draw_svg(&p->plan, l, &how, &out);
