@@ -3,7 +3,7 @@
 
     python3 tests/golden/folder.py    # with transformers 5.24, tokenizers 0.23; writes folder.json
 
-A row: name; base, a file of tokenizer/; changes to it: added (content, special, normalized behind its own, numbers left out in front
+A row: name; base, a file of tokenizer/, with the token that it pads with behind a plus; changes to it: added (content, special, normalized behind its own, numbers left out in front
 of it where there are any); files beside it: config (tokenizer_config.json), map (special_tokens_map.json), more (added_tokens.json), model (config.json),
 null: none; and what AutoTokenizer gives: class, bos, eos, pad (ids or null), and of each text its ids, what those decode to without
 special tokens, and where they differ the ids when the text of special tokens is split.
@@ -17,7 +17,7 @@ from transformers import AutoTokenizer
 HERE = os.path.dirname(os.path.abspath(__file__))
 TEXTS = ["the river counts seven boats", "  two  blanks and 12345 don't I'LL", "e\u0301t\u00e9 \uac00 \u1100\u1161\u017f's", "x=3.14\r\n\n\tfoo_bar",
          "<s>the</s> of <|endoftext|><|im_start|>a<|im_end|> <mine> stone", "\u5e74\u306e\u30c6\u30b9\u30c8 \U0001f60a 2024 bridge...", "",
-         "stone \U0001f170stone two \n \n  boats and  the\u2581 boat"]
+         "stone \U0001f170stone \U0001f130stone two \n \n  boats and  the\u2581 boat"]
 NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
 CHATML = [["<|im_start|>", True, False], ["<|im_end|>", False, False], ["<mine>", False, True]]
 
@@ -50,6 +50,15 @@ def rows():
             yield "a %s as %s" % (model, name), "deepseek", [], config, None, None, {"model_type": model}
     for name in ("CohereTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer"):
         yield "%s: its names" % name, "llama2", [], {"tokenizer_class": name, "unk_token": token("the", rstrip=True), "a_token": token("stone"), "eot_token": "boats", "prefix_token": token("of"), "sep_token": token("river", lstrip=True)}, {"bos_token": "<s>"}, {"counts": 700}, None
+    for name in ("CodeLlamaTokenizer", "GemmaTokenizer"):
+        yield "%s: an unknown token of its own" % name, "words", [], {"tokenizer_class": name, "unk_token": token("the", rstrip=True)}, None, None, None
+    for name in ("GPT2Tokenizer", "LlamaTokenizer", "PreTrainedTokenizerFast"):
+        for config in ({}, {"pad_token": None}, {"pad_token": "<p>"}):
+            yield "%s, padding in the file, %s" % (name, config), "deepseek+<mine>", [], dict(NAMES, tokenizer_class=name, **config), None, None, None
+    yield "special tokens again", "deepseek", [], {
+        "tokenizer_class": "CohereTokenizer", "added_tokens_decoder": decoder((300, "<|im_start|>", True, False), (301, "<|im_end|>", False, False)),
+        "eos_token": token("<|im_end|>", rstrip=True), "sep_token": token("<|im_start|>", lstrip=True),
+        "extra_special_tokens": [{"__type": "AddedToken", "content": "e\u0301"}, token("boats", special=False)]}, None, None, None
     yield "code that is not run", "deepseek", [], dict(NAMES, tokenizer_class="GPT2Tokenizer", auto_map={"AutoTokenizer": ["x.T", None]}), None, None, {"model_type": "qwen2"}
     ends = decoder((300, "<|im_start|>", True, False), (301, "<|im_end|>", False, False))
     for name in ("Qwen2Tokenizer", "PreTrainedTokenizerFast"):
@@ -76,6 +85,8 @@ def rows():
             yield what + ": an object with a name of its own", "deepseek", CHATML, dict(config, image_token=token("<mine>", rstrip=True), a_token=token("the")), None, None, None
             yield what + ": names of its own in the map", "deepseek", CHATML, dict(config, image_token="<i>", b_token="boats"), {"c_token": "river", "b_token": "counts", "d_token": token("stone", lstrip=True)}, None, None
             yield what + ": saved names of its own", "deepseek", CHATML, dict(config, model_specific_special_tokens={"image_token": token("<i>", normalized=True), "b_token": "boats"}), None, None, None
+            yield what + ": saved names beside names", "deepseek", CHATML, dict(config, image_token="boats", model_specific_special_tokens={"b_token": "river"}), None, None, None
+            yield what + ": the map over an object's name", "deepseek", CHATML, dict(config, image_token=token("boats"), b_token=token("<i>")), {"image_token": "river", "b_token": None}, None, None
             yield what + ": objects that say little", "deepseek", [], dict(config, sep_token={"__type": "AddedToken", "content": "cafe\u0301", "rstrip": True}, a_token={"__type": "AddedToken", "content": "e\u0301"}), None, None, None
             yield what + ": a named one of the file", "deepseek", CHATML, dict(config, image_token="<|im_end|>"), None, None, None
             yield what + ": named, then listed in another form", "deepseek", [], dict(config, image_token="<mine>", extra_special_tokens=[token("<mine>", lstrip=True), token("boats", special=False)]), None, None, None
@@ -88,7 +99,7 @@ def rows():
             yield what + ": a token in another one", "deepseek", [], dict(config, sep_token=token("boat", single_word=True), a_token=token("boats and", rstrip=True), b_token=token("oats"), c_token=token("s s")), None, None, None
             yield what + ": normalized, with blanks at the ends", "llama2", [], dict(config, sep_token=token(" two ", normalized=True), a_token=token("\u2581", normalized=True, single_word=True), b_token=token("boats ", normalized=True, lstrip=True), c_token="counts"), None, None, None
             yield what + ": special and normalized", "llama2", [], dict(config, sep_token=token("the", normalized=True), a_token=token("\u2581boats", special=True), b_token=token("boats", normalized=True)), None, None, None
-            yield what + ": a letter in a square beside a word alone", "deepseek", [], dict(config, sep_token=token("stone", single_word=True), a_token=token("\U0001f170")), None, None, None
+            yield what + ": a letter in a square beside a word alone", "deepseek", [], dict(config, sep_token=token("stone", single_word=True), a_token=token("\U0001f170"), b_token=token("stone two", single_word=True)), None, None, None
             yield what + ": a name of its own", "deepseek", CHATML, dict(config, image_token="<i>"), None, None, None
 
 
@@ -108,8 +119,11 @@ def text_of(got, text):
 
 
 def row(name, base, added, config, special_map, more, model):
-    with open(os.path.join(HERE, "tokenizer", base + ".json"), encoding="utf-8") as f:
+    with open(os.path.join(HERE, "tokenizer", base.split("+")[0] + ".json"), encoding="utf-8") as f:
         file = json.load(f)
+    if "+" in base:
+        file["padding"] = {"strategy": "BatchLongest", "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0, "pad_type_id": 0,
+                           "pad_token": base.split("+")[1]}
     last = max([max(file["model"]["vocab"].values())] + [t["id"] for t in file["added_tokens"]])
     for content, special, normalized, *gap in added:
         last += 1 + sum(gap)

@@ -32,18 +32,21 @@ static void write_json(const char *dir, const char *name, const json_t *v)
 static json_t *made(const json_t *row)
 {
     const json_t *more = json_object_get(row, "added");
+    const char *base = json_string_value(json_object_get(row, "base"));
     json_t *root = NULL, *list, *v;
     json_int_t last = 0;
     const char *key;
     char path[256];
     size_t i;
 
-    (void)snprintf(path, sizeof(path), GOLDEN "tokenizer/%s.json",
-                   json_string_value(json_object_get(row, "base")));
+    (void)snprintf(path, sizeof(path), GOLDEN "tokenizer/%.*s.json", (int)strcspn(base, "+"), base);
     if (!CHECK_INT(fr_json_load(path, 64 << 20, &root, NULL), FR_OK))
         return NULL;
     json_object_foreach(json_object_get(json_object_get(root, "model"), "vocab"), key, v) last =
         json_integer_value(v) > last ? json_integer_value(v) : last;
+    if (strchr(base, '+') != NULL)
+        json_object_set_new(root, "padding",
+                            json_pack("{s:s}", "pad_token", strchr(base, '+') + 1));
     list = json_object_get(root, "added_tokens");
     json_array_foreach(list, i, v) last = json_integer_value(json_object_get(v, "id")) > last
                                               ? json_integer_value(json_object_get(v, "id"))
@@ -175,6 +178,9 @@ static void notes(const char *dir)
                 "{}",
                 "said twice, number of <x> and of what follows: order of added tokens 423 is "
                 "taken, tokenizer_config.json 431 is passed over\n");
+    check_notes(dir, "{\"image_token\":\"<i>\"}", "{\"image_token\":\"<j>\"}",
+                "said twice, image_token: tokenizer_config.json \"<i>\" is taken, "
+                "special_tokens_map.json \"<j>\" is passed over\n");
     check_notes(dir, "{\"tokenizer_class\":\"Qwen2TokenizerFast\"}", "{}",
                 "said twice, normalizer: tokenizer_class Qwen2Tokenizer: {\"type\":\"NFC\"} is "
                 "taken, tokenizer.json: null is passed over\n");

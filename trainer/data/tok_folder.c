@@ -288,7 +288,6 @@ static enum fr_rc list_named(struct tr_tok_files *f, struct fr_err *err)
             failed |= json_object_set(f->config, names[i], v);
         if ((v = json_object_get(f->config, names[i])) != NULL)
             failed |= json_array_append(f->named, v);
-        json_object_del(f->own, names[i]);
     }
     json_object_foreach(f->config, key,
                         v) if (is_own_name(key) && (json_is_string(v) || is_added_token(v)))
