@@ -187,6 +187,13 @@ static void test_full(void)
     fr_sys.mono_ms = later_mono_ms;
     until(has_run, NULL);
     check_runs("p", "1 running backfill 02-01T02:00");
+    check_row("what is paused already, and what goes on");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 409,
+                 "backfill 1 is active already");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/pause", "{}", 202, "\"note\":\"by hand\"");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/pause", "{}", 409,
+                 "backfill 1 is paused already");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 202, "\"note\":\"\"");
     check_row("what is over can neither be paused nor go on");
     cancel("1");
     until(is_backfill_over, NULL);

@@ -118,6 +118,49 @@ static void test_full(void)
     fr_sys.mono_ms = fr_sys_real.mono_ms;
 }
 
+static bool is_dropped(const char *arg)
+{
+    (void)arg;
+    return !is_due();
+}
+
+static const struct {
+    const char *name, *from, *at, *why;
+    bool lost; /* the copy of its pipeline */
+} drops[] = {
+    {"a day late", "start", "2026-03-04T12:05:00Z",
+     "it does not run again by itself: no host that stays was there for a day", false},
+    {"its pipeline is lost: a new run", "start", "2026-03-03T12:05:00Z",
+     "it does not run again by itself: ", true},
+    {"its pipeline is lost: what failed", "failed", "2026-03-03T12:05:00Z",
+     "it does not run again by itself: ", true},
+};
+
+/* What will never run again is told, once. */
+static void test_dropped(size_t i)
+{
+    char blobs[300];
+
+    reset();
+    make_pipelines();
+    set_clock("2026-03-01T01:59:00Z");
+    begin_host();
+    submit("p.yaml", 1, "", "running");
+    cancel("1");
+    close_host();
+    fail_first(drops[i].from);
+    snprintf(blobs, sizeof(blobs), "%s/blobs", home);
+    if (drops[i].lost)
+        CHECK_INT(fr_remove_tree(blobs, NULL), FR_OK);
+    set_clock(drops[i].at);
+    begin_host();
+    until(is_dropped, NULL);
+    check_row(drops[i].name);
+    check_answer(FR_API_GET, "/api/v1/runs/1/events", NULL, 200, drops[i].why);
+    check_states(1, "1 failed");
+    close_host();
+}
+
 int main(void)
 {
     make_home();
@@ -133,6 +176,8 @@ int main(void)
         close_host();
     }
     test_full();
+    for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]); i++)
+        test_dropped(i);
     fr_arena_finish(&arena);
     CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
     return check_done();

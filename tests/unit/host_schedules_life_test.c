@@ -91,6 +91,15 @@ static void test_renamed(void)
     close_host();
 }
 
+static bool has_answer(const char *path, const char *text)
+{
+    struct fr_api_response res = ask(FR_API_GET, path, NULL);
+    bool yes = strstr(res.body.p, text) != NULL;
+
+    fr_api_response_finish(&res);
+    return yes;
+}
+
 static void test_files(void)
 {
     check_row("a file that comes while the host is there");
@@ -101,6 +110,11 @@ static void test_files(void)
     put_pipeline("p", "{cron: \"0 2 * * *\", overlap: parallel}");
     until(is_known, "p");
     check_fires("p", "");
+    check_answer(FR_API_GET, "/api/v1/schedules?pipeline=p", NULL, 200,
+                 "\"zone\":\"UTC\",\"due_wall\":1772330400000,\"next\":[{\"at_ms\":1772330400000},"
+                 "{\"at_ms\":1772416800000},{\"at_ms\":1772503200000},{\"at_ms\":1772589600000},"
+                 "{\"at_ms\":1772676000000}]}]}");
+    check_answer(FR_API_GET, "/api/v1/schedules?pipeline=q", NULL, 200, "{\"items\":[]}");
 
     check_row("another rule: what is past is not judged by it");
     set_clock("2026-03-01T01:50Z");
@@ -128,6 +142,8 @@ static void test_files(void)
                      "invalid 03-01T03:00 run 3 failed");
     put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
     until(has_error, "");
+    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, "\"gone_wall\":0,");
+    CHECK(!has_answer("/api/v1/schedules/1", "\"error\""));
     set_clock("2026-03-01T03:30Z");
     until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
                      "invalid 03-01T03:00 run 3 failed, ran 03-01T03:30 run 4");
