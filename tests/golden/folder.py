@@ -52,6 +52,7 @@ def rows():
         yield "%s: its names" % name, "llama2", [], {"tokenizer_class": name, "unk_token": token("the", rstrip=True), "a_token": token("stone"), "eot_token": "boats", "prefix_token": token("of"), "sep_token": token("river", lstrip=True)}, {"bos_token": "<s>"}, {"counts": 700}, None
     for name in ("CodeLlamaTokenizer", "GemmaTokenizer"):
         yield "%s: an unknown token of its own" % name, "words", [], {"tokenizer_class": name, "unk_token": token("the", rstrip=True)}, None, None, None
+    yield "CodeLlamaTokenizer, legacy", "llama2", CHATML, dict(NAMES, tokenizer_class="CodeLlamaTokenizer", legacy=True), None, None, None
     for name in ("GPT2Tokenizer", "LlamaTokenizer", "PreTrainedTokenizerFast"):
         for config in ({}, {"pad_token": None}, {"pad_token": "<p>"}):
             yield "%s, padding in the file, %s" % (name, config), "deepseek+<mine>", [], dict(NAMES, tokenizer_class=name, **config), None, None, None

@@ -216,12 +216,12 @@ static json_t *part(const char *text, const char *value)
 static const char *prefix_of(const struct class *c, const json_t *config)
 {
     const json_t *space = json_object_get(config, "add_prefix_space");
+    bool legacy =
+        strcmp(c->name, "LlamaTokenizer") == 0 && json_is_true(json_object_get(config, "legacy"));
 
     if (c->pre == NULL || strstr(c->pre, "Metaspace") == NULL)
         return json_is_true(space) ? "true" : "false";
-    return json_is_false(space)                              ? "never"
-           : json_is_true(json_object_get(config, "legacy")) ? "always"
-                                                             : "first";
+    return json_is_false(space) ? "never" : legacy ? "always" : "first";
 }
 
 /* Without what has no effect on ids: as it is compared. */
