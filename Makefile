@@ -13,7 +13,7 @@ TEST_PACKAGES = python3 curl sudo openssh-server iproute2 nftables procps e2fspr
 
 PROGRAMS = engine/cli/flowrun tasks/flownode trainer/cli/flowtrain
 
-.PHONY: programs run all test fuzz bench clean
+.PHONY: programs run all test sanitized fuzz torture bench clean
 programs: $(BUILD)/build.ninja
 	ninja -C $(BUILD) $(PROGRAMS)
 
@@ -23,9 +23,12 @@ run: programs
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
 
-test: $(BUILD)/test-packages all $(ASAN)/build.ninja
+# ASAN= (empty) leaves the sanitizers out.
+test: $(BUILD)/test-packages all $(ASAN:%=sanitized)
+	python3 tests/suite.py $(BUILD) $(ASAN:%=%:unit,op)
+
+sanitized: $(ASAN)/build.ninja
 	ninja -C $(ASAN) sanitized
-	python3 tests/suite.py $(BUILD) $(ASAN):unit,op
 
 # Each target of tests/fuzz, by libFuzzer: clang and its compiler-rt are needed, and hours.
 FUZZ_RUNS ?= 10000000
