@@ -296,6 +296,7 @@ static void test_batches(void)
 {
     enum { TASKS = 300 };
     struct fr_run_row many = run;
+    char host[256], name[400], *text;
     json_t *doc = NULL;
 
     check_row("batches");
@@ -328,6 +329,12 @@ static void test_batches(void)
 
     check_row("none");
     doc = fr_trace_none();
+    CHECK_INT(gethostname(host, sizeof(host)), 0);
+    snprintf(name, sizeof(name), "{\"key\":\"host.name\",\"value\":{\"stringValue\":\"%s\"}}",
+             host);
+    text = json_dumps(doc, JSON_COMPACT);
+    CHECK(strstr(text, name) != NULL);
+    free(text);
     CHECK_INT(json_array_size(doc), 1);
     CHECK(spans_of(json_array_get(doc, 0)) != NULL);
     CHECK_INT(json_array_size(spans_of(json_array_get(doc, 0))), 0);

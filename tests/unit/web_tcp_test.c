@@ -211,6 +211,9 @@ static const struct shell shells[] = {
     {"an id", "/runs/0123456789abcdef", "\"state\":\"running\",\"pipeline\":\"p\"", NULL, NULL},
     {"a number with a zero", "/runs/041", "\"state\":\"running\",\"pipeline\":\"p\"", NULL, NULL},
     {"a number that is none", "/runs/41/x", "\"state\":\"running\",\"pipeline\":\"p\"", NULL, NULL},
+    {"no number", "/runs/", "\"state\":\"running\",\"pipeline\":\"p\"", NULL, NULL},
+    {"a number beyond all", "/runs/1234567890123456789", "\"state\":\"running\",\"pipeline\":\"p\"",
+     NULL, NULL},
     {"a list", "/runs", "\"state\":\"running\",\"pipeline\":\"p\"", NULL, NULL},
 };
 
