@@ -238,7 +238,6 @@ static void add_head(struct conn *c, const struct fr_api_response *res)
         fr_buf_text(&c->out, "Transfer-Encoding: chunked\r\n");
     if (!bare && !res->packed)
         fr_buf_fmt(&c->out, "Content-Length: %llu\r\n", (unsigned long long)n);
-    c->last |= res->packed && !chunked; /* its end is the connection's */
     if (res->file && res->status == 206)
         fr_buf_fmt(&c->out, "Content-Range: bytes %llu-%llu/%llu\r\n",
                    (unsigned long long)res->offset, (unsigned long long)(res->offset + n - 1),

@@ -52,6 +52,8 @@ static void bed_echo(const struct fr_api_request *req, struct fr_buf *out)
                req->if_none_match, req->last_event_id,
                req->caller != NULL ? req->caller->name : "owner");
     fr_buf_add(out, req->body.p, req->body.n);
+    if (req->if_match != NULL || req->key != NULL)
+        fr_buf_fmt(out, " if=%s key=%s", req->if_match, req->key);
 }
 
 static void bed_file(struct bed *b, struct fr_api_response *out)
@@ -110,6 +112,11 @@ static void bed_answer(void *self, const struct fr_api_request *req, struct fr_a
     }
     if (strcmp(req->path, "/nothing") == 0)
         return;
+    if (strcmp(req->path, "/behind") == 0) {
+        out->status = 416;
+        out->total = BED_FILE_BYTES;
+        return;
+    }
     if ((strcmp(req->path, "/later") == 0 || strcmp(req->path, "/api/later") == 0) && !b->ready) {
         out->status = FR_API_LATER;
         b->waits = req->waiter;

@@ -221,6 +221,15 @@ static void later_deadlines(void)
     reader_close(&first);
     reader_close(&second);
 
+    check_row("a slow header behind an answer");
+    set_times(&b, 100, 3600000);
+    first = reader_open(&b);
+    reader_say(&first, "GET /1 HTTP/1.1\r\n" END "GET /2 HTTP/1.1\r\n");
+    reader_until(&first, "GET /1");
+    reader_until_eof(&first);
+    CHECK(!reader_has(&first, "GET /2"));
+    reader_close(&first);
+
     check_row("two comments");
     set_times(&b, 3600000, 50);
     open_stream(&b, &first);

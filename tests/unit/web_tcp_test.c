@@ -425,6 +425,67 @@ static void many(void)
     bed_end(&b);
 }
 
+/* All that a proxy sends come from its address; they leave room for the socket. */
+static void proxied(void)
+{
+    enum { LIMIT = 224 };
+    static const char *const proxies[] = {"127.0.0.1"};
+    static const char ask[] = "GET /api/x HTTP/1.1\r\n" LOCAL "X-Forwarded-For: 9.9.9.9\r\n\r\n";
+    static struct reader r[LIMIT + 1];
+    struct fr_gate gate = plain;
+    struct bed b;
+
+    check_row("connections of a proxy");
+    gate.proxies = proxies;
+    gate.n_proxies = 1;
+    bed_begin(&b, NULL);
+    listen_tcp(&b, &gate);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i <= LIMIT; i++) {
+            r[i] = tcp_open(&b);
+            reader_say(&r[i], ask);
+            reader_until(&r[i], i < LIMIT ? "HTTP/1.1 200" : "HTTP/1.1 503");
+        }
+        CHECK(reader_until(&r[LIMIT], "the host has 224 connections over TCP"));
+        reader_until_eof(&r[LIMIT]);
+        for (int i = 0; i <= LIMIT; i++)
+            reader_close(&r[i]);
+        for (int i = 0; i < 3 * LIMIT; i++) { /* until it has seen that they are gone */
+            struct reader own = reader_open(&b);
+
+            reader_say(&own, "GET /x HTTP/1.1\r\n" LOCAL "\r\n");
+            reader_until(&own, "by=owner");
+            reader_close(&own);
+        }
+    }
+    bed_end(&b);
+}
+
+/* A listener for figures has nothing else, and asks for no secret; the base is not its own. */
+static void figures(void)
+{
+    static const struct exchange own[] = {
+        {"figures", "GET /metrics HTTP/1.1\r\n" LOCAL, "HTTP/1.1 200", "by=anonymous", 1},
+        {"figures below the base", "GET /f/metrics HTTP/1.1\r\n" LOCAL, "HTTP/1.1 404",
+         "nothing but /metrics", 0},
+        {"the interface", "GET /api/x HTTP/1.1\r\n" LOCAL GOOD, "HTTP/1.1 404",
+         "nothing but /metrics", 0},
+        {"a change of figures", "POST /metrics HTTP/1.1\r\n" LOCAL, "HTTP/1.1 403", "", 0},
+    };
+    struct fr_gate gate = plain;
+    struct fr_err err;
+    struct bed b;
+
+    gate.base = "/f";
+    bed_begin(&b, NULL);
+    fr_server_gate(b.server, &gate);
+    at = (struct fr_endpoint){"127.0.0.1", 0};
+    CHECK_INT(fr_server_listen_figures(b.server, &at, &err), FR_OK);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        exchange(&b, &own[i]);
+    bed_end(&b);
+}
+
 /* Few descriptors are left: the socket is there for its owner alone. */
 static void scarce(void)
 {
@@ -478,6 +539,8 @@ int main(void)
     streams();
     late();
     many();
+    proxied();
+    figures();
     scarce();
     wrong();
     return check_done();
