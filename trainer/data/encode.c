@@ -230,7 +230,8 @@ static enum fr_rc put_word(struct tr_encoder *e, const char *p, size_t n)
     }
     *s = (struct slot){.hash = hash, .n = (uint8_t)n, .nids = (uint8_t)nids};
     memcpy(s->text, p, n);
-    memcpy(s->ids, e->out->v + first, nids * sizeof(s->ids[0]));
+    if (nids > 0) /* there may be no array yet */
+        memcpy(s->ids, e->out->v + first, nids * sizeof(s->ids[0]));
     e->words++;
     return FR_OK;
 }
