@@ -87,8 +87,8 @@ static enum fr_rc wait_for(struct asked *a, void (*run)(void *arg), const char *
         return fr_fail(err, FR_STOPPED, "stopped while it waited for %s", path);
     if (errno == EAGAIN)
         return fr_fail(err, FR_TIMEOUT,
-                       "%s is not looked at: %d looks at file systems that do not answer are under "
-                       "way",
+                       "%s is not looked at: %d threads hang already (does a file system not "
+                       "answer?)",
                        path, FR_THREADS_LEFT);
     if (errno == ENOMEM)
         return fr_fail(err, FR_NOMEM, "no thread to look at %s", path);

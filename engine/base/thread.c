@@ -23,8 +23,8 @@ void fr_threads_leave(int change)
 {
     if (atomic_fetch_add(&left, change) + change == FR_THREADS_LEFT && change > 0)
         fr_log(FR_LOG_WARN, "threads",
-               "file systems that do not answer hold %d threads: no other one is begun for such "
-               "work until one of them ends",
+               "%d threads hang, or are at work that nobody waits for any more: no other one is "
+               "begun for such work until one of them ends (does a file system not answer?)",
                FR_THREADS_LEFT);
 }
 

@@ -88,13 +88,14 @@ static void hang_up(const struct within *w)
 
 int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void *arg)
 {
-    struct within *w = fr_threads_full() ? NULL : fr_sys.alloc(sizeof(*w));
+    bool full = fr_threads_full();
+    struct within *w = full ? NULL : fr_sys.alloc(sizeof(*w));
     int64_t until = fr_sys_real.mono_ms() + ms, left_ms = ms;
     sigset_t before, others;
     int rc, why;
 
     if (w == NULL || pipe2(w->fds, O_CLOEXEC) != 0)
-        return fail(w, fr_threads_full() ? EAGAIN : ENOMEM, drop, arg);
+        return fail(w, full ? EAGAIN : ENOMEM, drop, arg);
     w->run = run;
     w->drop = drop;
     w->arg = arg;

@@ -25,6 +25,7 @@ enum fr_rc cli_ask_text(const char *home, const struct cli_question *q, struct f
                         struct fr_err *err);
 /* Whether there is a host that this process may ask, likewise. */
 enum fr_rc cli_may_ask(const char *home, struct fr_err *err);
+
 /* Who writes to the home: this process, which is its host meanwhile, or the host that there is. */
 struct cli_writer {
     struct fr_store *st;

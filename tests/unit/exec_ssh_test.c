@@ -23,6 +23,7 @@ enum {
     MEMORY_STEP = 37,
     MEMORY_MIN = 100,
     HANG_S = 60,
+    LATE_MS = 600000, /* no row is about the deadline unless it says so */
 };
 
 /* --- the peer --- */
@@ -484,7 +485,7 @@ static void try_row(struct site *s, const struct row *row)
                                                                : 0,
                 .key = row->key != NULL ? sshd_file(s, row->key) : NULL,
                 .known_hosts = sshd_file(s, row->known),
-                .connect_ms = row->connect_ms,
+                .connect_ms = row->connect_ms > 0 ? row->connect_ms : LATE_MS,
                 .config = row->config != NULL ? sshd_file(s, row->config) : "none"},
         .work = sshd_file(s, "it's work"),
     };

@@ -24,6 +24,9 @@
 
 #include <jansson.h>
 
+/* Whether a class adds its special tokens a second time, as they are or plain, without flags. */
+enum tr_tok_again { TR_TOK_ONCE, TR_TOK_AGAIN, TR_TOK_PLAIN };
+
 /* The files, parsed; NULL where there is none but root. Settled in place. */
 struct tr_tok_files {
     json_t *root, *config, *map, *added, *model; /* tokenizer.json, tokenizer_config.json,
@@ -32,15 +35,10 @@ struct tr_tok_files {
     json_t *own;   /* the model's own names for tokens and their tokens */
     json_t *named; /* out: special tokens that have names, in the order in which they are added */
     const char *rebuilt; /* out: the class whose pipeline differs from tokenizer.json's; or NULL */
-    enum {
-        TR_TOK_ONCE,
-        TR_TOK_AGAIN,
-        TR_TOK_PLAIN
-    } again;             /* out: whether the class adds special
-                           tokens twice: as they are, plain */
-    const char *foreign; /* out: a class that builds one which is not done here; or NULL */
-    bool legacy;         /* out: the configuration lists no added tokens: map and added count */
-    bool merged;         /* out: one of them said something */
+    enum tr_tok_again again; /* out */
+    const char *foreign;     /* out: a class that builds one which is not done here; or NULL */
+    bool legacy;             /* out: the configuration lists no added tokens: map and added count */
+    bool merged;             /* out: one of them said something */
 };
 
 /* Afterwards root and config alone are to be read. Differences get rows. */

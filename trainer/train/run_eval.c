@@ -101,9 +101,8 @@ enum fr_rc tr_run_evaluate(struct tr_run *r, json_t **figures, struct fr_err *er
 void tr_run_add_perplexity(const struct tr_run *r, json_t *figures)
 {
     for (size_t i = 0; i < r->nevals; i++) {
-        char key[TR_EVAL_KEY];
-
         const json_t *loss;
+        char key[TR_EVAL_KEY];
 
         tr_run_eval_key(&r->evals[i], "loss", key);
         loss = json_object_get(figures, key);
