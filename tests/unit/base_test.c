@@ -9,6 +9,7 @@
 #include <sha2.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static void values(void)
@@ -317,9 +318,36 @@ static void processes(void)
     close(fds[0]);
 }
 
+/* Places in an attempt's folder. */
+static void inner_paths(void)
+{
+    static const struct {
+        const char *path;
+        bool inner;
+    } rows[] = {
+        {"a", true},   {"a/b.c", true}, {"..a/b..", true}, {"", false},
+        {"/a", false}, {"a/", false},   {"a//b", false},   {".", false},
+        {"..", false}, {"../a", false}, {"a/../b", false}, {"a/..", false},
+    };
+    char text[FR_PATH_INNER_MAX + 1];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        check_row(rows[i].path);
+        CHECK_INT(fr_path_is_inner(fr_str_of(rows[i].path)), rows[i].inner);
+    }
+    check_row("how long");
+    memset(text, 'x', sizeof(text));
+    CHECK(fr_path_is_inner((struct fr_str){text, 255}));
+    CHECK(!fr_path_is_inner((struct fr_str){text, 256}));
+    text[200] = text[400] = text[600] = '/';
+    CHECK(fr_path_is_inner((struct fr_str){text, FR_PATH_INNER_MAX}));
+    CHECK(!fr_path_is_inner((struct fr_str){text, FR_PATH_INNER_MAX + 1}));
+}
+
 int main(void)
 {
     values();
+    inner_paths();
     arrays();
     texts();
     files();

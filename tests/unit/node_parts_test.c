@@ -419,24 +419,6 @@ static void test_far_home(void)
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
 }
 
-static const struct {
-    const char *path;
-    bool inner;
-} path_rows[] = {
-    {"a", true},   {"a/b.c", true}, {"..a/b..", true}, {"", false},
-    {"/a", false}, {"a/", false},   {"a//b", false},   {".", false},
-    {"..", false}, {"../a", false}, {"a/../b", false}, {"a/..", false},
-};
-
-static void test_paths(void)
-{
-    for (size_t i = 0; i < sizeof(path_rows) / sizeof(path_rows[0]); i++) {
-        check_row(path_rows[i].path);
-        CHECK_INT(fr_path_is_inner(fr_str_of(path_rows[i].path)), path_rows[i].inner);
-    }
-    check_row("");
-}
-
 static void add(int fd, enum fr_rec_kind kind, struct fr_id id)
 {
     struct fr_rec r = {.kind = kind, .attempt = id, .instance = FR_STR("i"), .boot = FR_STR("b")};
@@ -659,7 +641,6 @@ int main(void)
     test_cgroup();
     test_cgroup_tidy();
     test_far_home();
-    test_paths();
     test_journal();
     test_journal_torn();
     test_marks();

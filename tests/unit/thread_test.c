@@ -10,6 +10,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 static pthread_t waits;
 static atomic_int caught;
@@ -113,17 +114,20 @@ static void only_so_many(void)
     struct fr_loop loop = {0};
     struct fr_err err = {0};
     struct stat st;
-    int failed;
+    int failed, fd;
 
     check_row("calls that hang");
+    fd = dup(0);
+    close(fd);
     for (int i = 0; i < FR_THREADS_LEFT; i++)
         CHECK(fr_sys.within(0, hang, drop, NULL) == 0 && errno == ETIMEDOUT);
     CHECK(fr_threads_full());
+    CHECK_INT(dup(0), fd); /* they hold no descriptors */
+    close(fd);
     CHECK(fr_sys.within(60000, nothing, drop, NULL) == 0 && errno == EAGAIN);
     sem_wait(&dropped);
     CHECK_INT(fr_file_look_soon("/", &st, &failed, &err), FR_TIMEOUT);
-    CHECK(strstr(err.msg, "/ is not looked at: 100 threads hang already") !=
-          NULL);
+    CHECK(strstr(err.msg, "/ is not looked at: 100 threads hang already") != NULL);
     let_go(1);
     CHECK_INT(fr_sys.within(60000, nothing, drop, NULL), 1);
     let_go(FR_THREADS_LEFT - 1);
