@@ -58,14 +58,15 @@ tasks:
     run: |
       trap '' TERM
       test ! -e /usr/bin/awk || exit 9
-      setsid sh -c 'trap "" TERM; sleep 42421 & sleep 42422 & wait' &
-      (setsid sh -c 'trap "" TERM; (env -i sleep 42423 &) ; touch /tmp/deep; sleep 42424' &)
-      sh -c 'trap "" TERM; sleep 42425 & until test "$(cat /proc/$!/comm)" = sleep; do :; done; kill -STOP $! $$' &
+      setsid sh -c 'trap "" TERM; env sleep 42421 & env sleep 42422 & wait' &
+      (setsid sh -c 'trap "" TERM; (env -i sleep 42423 &) ; touch /tmp/deep; env sleep 42424' &)
+      sh -c 'trap "" TERM; env sleep 42425 & until test "$(cat /proc/$!/comm)" = sleep; do :; done; kill -STOP $! $$' &
       until test -e /tmp/deep; do sleep 0.05; done
       echo grown
       wait
 END
 } > trees.yaml
+# (env: Ubuntu's busybox would sleep in its shell)
 left() { on "$1" "pgrep -f '^sleep 4242[0-9]' || :"; }
 start trees.yaml
 pid=$!
