@@ -50,7 +50,7 @@ def answers():
     t.check("prompts, answers and labels", all(set(a) == {"prompt", "predict", "finish", "label"} for a in want), want[0])
     t.check("answers differ, and end by themselves and at the limit", len({a["predict"] for a in want}) > 3 and
             {a["finish"] for a in want} == {"eos", "length"}, want)
-    for world, batch in ((1, 8), (2, 3), (3, 2)):
+    for world, batch in ((1, 8), (2, 3), (3, 2), (2, 1)):
         run(words + ["--output", "some.jsonl", "--batch", str(batch)], world)
         t.same("answers of %d ranks, %d at once" % (world, batch), lines("some.jsonl"), want)
     run(["generate"] + MODEL + DATA + ["--max_new_tokens", "24", "--output", "base.jsonl"])

@@ -234,6 +234,15 @@ def errors():
                         (["export", "--check", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out",
                           "--merged", "ex/model"], "has lost 1 of what the adapter changes")):
         t.has(" ".join(words), run(words, code=2), want)
+    for rank in (16, 17):  # vLLM serves ranks up to 16 as it is
+        shutil.rmtree("ranked", ignore_errors=True)
+        shutil.copytree("out", "ranked")
+        with open("ranked/adapter_config.json") as f:
+            config = json.load(f)
+        with open("ranked/adapter_config.json", "w") as f:
+            json.dump(dict(config, r=rank), f)
+        text = run(["export", "--check", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "ranked"])
+        t.same("rank %d" % rank, "--max-lora-rank %d" % rank in text, rank > 16)
     for part in ("layers.99.self_attn.o_proj", "layers.1.self_attn.no_proj"):
         shutil.rmtree("more", ignore_errors=True)
         shutil.copytree("out", "more")

@@ -388,6 +388,7 @@ static const struct {
                {"a token", {":", NULL}},
                {"within a text", {"5o", NULL}},
                {"the second is first in the text", {"(V", "B", NULL}},
+               {"of two that end together", {":B", "B", NULL}},
                {"of two that begin together", {"oV", "oVX", NULL}},
                {"at the beginning", {"J", NULL}},
                {"at the end", {"VoV", NULL}}};

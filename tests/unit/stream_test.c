@@ -116,6 +116,11 @@ static void test_refused(void)
     s.mix = TR_MIX_OVER;
     CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_USAGE);
     CHECK(strstr(err.msg, "never be used up") != NULL);
+    check_row("the first set alone, as it ends first");
+    s.mix = TR_MIX_UNDER;
+    if (CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_OK) && CHECK_INT(n, 3))
+        CHECK_INT(got[0] + got[1] + got[2], 0 + 1 + 2);
+    fr_sys.free(got);
 }
 
 /* ---- rows ---- */
