@@ -235,7 +235,10 @@ static void test_drawn(void)
     feed(&c,
          "{\"step\":0,\"a\":5}\n{\"step\":1,\"a\":9}\n{\"step\":2,\"a\":1}\n{\"step\":3,\"a\":4}\n"
          "{\"step\":4,\"a\":7}\n{\"step\":5,\"a\":null}\n{\"step\":6,\"a\":7}\n"
-         "{\"step\":7,\"a\":null,\"total_tokens\":70}\n{\"step\":8,\"a\":2,\"total_tokens\":80}\n",
+         "{\"step\":7,\"a\":null,\"tokens\":9,\"total_tokens\":70,\"time\":1,\"elapsed_time\":\"0:"
+         "00:07\"}\n"
+         "{\"step\":8,\"a\":2,\"tokens\":9,\"total_tokens\":80,\"time\":1,\"elapsed_time\":\"0:00:"
+         "08\"}\n",
          1000);
     s.part = c.parts[0];
     check_row("first, largest, smallest, last of each bucket");
@@ -251,7 +254,7 @@ static void test_drawn(void)
     check_drawn(&s, &ask, "0:5 1:9 2:1 3:4");
     ask.lost = true;
     check_drawn(&s, &ask, "4:7 5:nan 6:7 8:2");
-    check_row("another axis");
+    check_row("another axis: all tokens, not those of a step");
     ask.x = FR_CURVE_TOKENS;
     check_drawn(&s, &ask, "70:nan 80:2");
     check_row("an axis, up to its ends");
@@ -261,6 +264,9 @@ static void test_drawn(void)
     check_drawn(&s, &ask, "");
     ask.from = -INFINITY;
     ask.to = INFINITY;
+    check_row("the clock of the whole run, not that of a step");
+    ask.x = FR_CURVE_TIME;
+    check_drawn(&s, &ask, "7:nan 8:2");
     check_row("no such key, no such axis");
     ask.key = "b";
     check_drawn(&s, &ask, "");
@@ -493,6 +499,42 @@ static size_t one_bytes(const char *path)
     return n;
 }
 
+static long failing; /* so many calls for memory succeed; then one fails */
+
+static void *alloc_but_one(size_t n)
+{
+    return failing-- == 0 ? NULL : fr_sys_real.alloc(n);
+}
+
+static void *realloc_but_one(void *p, size_t n)
+{
+    return failing-- == 0 ? NULL : fr_sys_real.realloc(p, n);
+}
+
+/* A curve that was read when memory was short is read anew, whichever call it was that failed. */
+static void test_short_memory(const char *path)
+{
+    bool more = true;
+
+    for (long n = 0; more; n++) {
+        struct fr_curves *cache = fr_curves_create(SIZE_MAX);
+        const struct fr_curve *c = NULL;
+        char row[40];
+
+        snprintf(row, sizeof(row), "no memory at call %ld", n);
+        check_row(row);
+        failing = n;
+        fr_sys.alloc = alloc_but_one;
+        fr_sys.realloc = realloc_but_one;
+        more = fr_curves_get(cache, (struct fr_id){{1}}, path, &c, NULL) != FR_OK;
+        fr_sys = fr_sys_real;
+        CHECK((c == NULL) == more && (more || n > 5));
+        if (CHECK(fr_curves_get(cache, (struct fr_id){{1}}, path, &c, NULL) == FR_OK))
+            CHECK(c->n_parts == 1 && c->parts[0]->n == 1 && fr_curve_key(c, "a") == 0);
+        fr_curves_destroy(cache);
+    }
+}
+
 static void test_cache(void)
 {
     static const struct fr_id a = {{1}}, b = {{2}};
@@ -531,6 +573,8 @@ static void test_cache(void)
     CHECK(fr_curves_get(small, a, path, &c, &err) == FR_OK);
     CHECK_INT(fr_curves_trim(small), one_bytes(path));
     fr_curves_destroy(small);
+    write_file(path, O_TRUNC, "{\"step\":7,\"a\":1}\n");
+    test_short_memory(path);
     check_row("a file that went");
     CHECK(rename(path, moved) == 0 && symlink(moved, path) == 0);
     CHECK(fr_curves_get(cache, a, path, &c, &err) != FR_OK && c == NULL);

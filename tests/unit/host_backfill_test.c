@@ -10,7 +10,7 @@
 #define DAY_MS INT64_C(86400000)
 #define FIRST_MS INT64_C(1769911200000) /* 2026-02-01T02:00Z; each row has a day of its own */
 
-enum { RUN = 100 }; /* number of the run of the first row */
+enum { RUN = 100, REMOVED = 6 }; /* number of the run of the first day; a row */
 
 static const struct {
     const char *name;
@@ -49,12 +49,12 @@ static void sql(const char *text)
     sqlite3_close(db);
 }
 
-/* Runs of row i have the numbers RUN + 10 * i, and so on. */
-static void put_row(size_t i)
+/* Row i, on that day. Its runs have the numbers RUN + 10 * day, and so on. */
+static void put_row(size_t i, int day)
 {
-    int64_t at_ms = FIRST_MS + (int64_t)i * DAY_MS;
+    int64_t at_ms = FIRST_MS + day * DAY_MS;
     char text[700];
-    int no = RUN + 10 * (int)i;
+    int no = RUN + 10 * day;
 
     for (const char *p = rows[i].runs; *p != '\0'; p += strcspn(p, " "), p += *p == ' ', no++) {
         bool again = strncmp(p, "rerun", 5) == 0;
@@ -71,8 +71,7 @@ static void put_row(size_t i)
     snprintf(text, sizeof(text),
              "INSERT INTO fire(schedule, at_ms, first_ms, count, decision, run, outcome, "
              "decided_wall) VALUES(1, %lld, %lld, 1, '%s', %d, '%s', 0)",
-             (long long)at_ms, (long long)at_ms, rows[i].decision, RUN + 10 * (int)i,
-             rows[i].outcome);
+             (long long)at_ms, (long long)at_ms, rows[i].decision, RUN + 10 * day, rows[i].outcome);
     if (rows[i].decision != NULL)
         sql(text);
 }
@@ -156,7 +155,8 @@ static bool is_backfill_over(const char *arg)
     return over;
 }
 
-/* A run that cannot be made for now is made later. With its end the backfill is over. */
+/* A run that cannot be made for now is made later. With its end the backfill is over. Instants that
+ * have a run already are counted, in front of it and behind it. */
 static void test_full(void)
 {
     struct fr_printer printer = {.put = note_log, .error = no_error};
@@ -167,6 +167,9 @@ static void test_full(void)
     put_pipeline("p", "{cron: \"0 2 * * *\"}");
     begin_host();
     until(is_ready, NULL);
+    put_row(REMOVED, 0);
+    put_row(REMOVED, 1);
+    put_row(REMOVED, 3);
     check_row("a full disk");
     fr_sys.write = write_unless_full;
     is_full = true;
@@ -175,7 +178,7 @@ static void test_full(void)
              "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
              "\"existing\": \"skip\", \"max_active\": 1, \"priority\": -10, \"params\": [], "
              "\"dry_run\": false}",
-             (long long)FIRST_MS, (long long)FIRST_MS + 1);
+             (long long)FIRST_MS, (long long)(FIRST_MS + 3 * DAY_MS + 1));
     check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
     until(has_logged, "backfill=1 ");
     fr_print_by(NULL);
@@ -186,7 +189,8 @@ static void test_full(void)
     is_full = false;
     fr_sys.mono_ms = later_mono_ms;
     until(has_run, NULL);
-    check_runs("p", "1 running backfill 02-01T02:00");
+    check_runs("p", "1 running backfill 02-03T02:00");
+    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"total\":4,\"made\":1,\"kept\":2");
     check_row("what is paused already, and what goes on");
     check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 409,
                  "backfill 1 is active already");
@@ -197,6 +201,7 @@ static void test_full(void)
     check_row("what is over can neither be paused nor go on");
     cancel("1");
     until(is_backfill_over, NULL);
+    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"total\":4,\"made\":1,\"kept\":3");
     check_answer(FR_API_POST, "/api/v1/backfills/1/pause", "{}", 409, "backfill 1 is over already");
     check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 409,
                  "backfill 1 is over already");
@@ -216,7 +221,7 @@ int main(void)
     begin_host();
     until(is_ready, NULL);
     for (size_t i = 0; i < n; i++)
-        put_row(i);
+        put_row(i, (int)i);
     for (size_t i = 0; i < n; i++)
         for (size_t which = 0; which < 3; which++)
             check_cell(i, which);

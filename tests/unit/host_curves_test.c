@@ -245,6 +245,33 @@ static const struct {
      ",\"head\":null,\"bad_lines\":0,\"left_out\":0}"},
 };
 
+/* Of very many parts the newest are shown. */
+static void test_many_parts(void)
+{
+    struct fr_buf path = {0}, text = {0};
+    struct fr_api_response res;
+    size_t n = 0;
+
+    check_row("300 parts");
+    fr_home_at(home, FR_HOME_RUN, run_id, &path);
+    fr_buf_text(&path, "/");
+    fr_run_metrics_name(&path, "c@n1", 1);
+    for (int step = 300; step > 0; step--)
+        fr_buf_fmt(&text, "{\"step\":%d}\n", step);
+    CHECK_INT(fr_file_write(path.p, text.p, text.n, 0600, NULL), FR_OK);
+    res = ask(FR_API_GET, METRICS "?task=c", NULL);
+    fr_buf_add(&res.body, "", 1);
+    for (const char *p = res.body.p; (p = strstr(p, "\"until\":")) != NULL; p++)
+        n++;
+    CHECK_INT(n, 256);
+    CHECK(strstr(res.body.p, "\"first\":257.0,") == NULL);
+    CHECK(strstr(res.body.p, "\"first\":256.0,") != NULL);
+    CHECK(strstr(res.body.p, "\"first\":1.0,") != NULL);
+    fr_api_response_finish(&res);
+    fr_buf_finish(&path);
+    fr_buf_finish(&text);
+}
+
 int main(void)
 {
     make_home();
@@ -263,6 +290,7 @@ int main(void)
             printf("   %s\n", res.body.p);
         fr_api_response_finish(&res);
     }
+    test_many_parts();
     close_host();
     remove_home();
     return check_done();

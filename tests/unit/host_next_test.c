@@ -1,4 +1,5 @@
 /* What a host finds that came behind another one, and what its later followers do. */
+#include "engine/host/internal.h"
 #include "engine/spec/config.h"
 #include "engine/store/sql.h"
 #include "tests/unit/host_bed.h"
@@ -40,6 +41,16 @@ static void leave_run(const char *run)
     fr_arena_finish(&arena);
 }
 
+/* Whether a run of r.yaml that came now would wait. */
+static void check_waits(bool want)
+{
+    const struct fr_spec spec = {.name = "r", .max_active_runs = 1};
+    bool wait = !want;
+
+    CHECK_INT(queue_ask(host, &spec, 0, &wait, NULL), FR_OK);
+    CHECK_INT(wait, want);
+}
+
 /* Nobody follows them any more. A host that stays takes up the queued one: its turn still comes. */
 static void test_left(void)
 {
@@ -59,11 +70,14 @@ static void test_left(void)
     CHECK_INT(fr_host_take_up(host, &err), FR_OK);
     check_answer(FR_API_GET, "/api/v1/runs/3", NULL, 200, "\"driven\":false");
     check_answer(FR_API_GET, "/api/v1/runs/4", NULL, 200, "\"driven\":true");
-    check_row("its turn comes");
+    check_row("its turn comes, before that of a run that comes just now");
     cancel("3");
+    check_states(3, "3 cancelled, 4 queued (not started)");
+    check_waits(true);
     settle();
     check_states(3, "3 cancelled, 4 running");
     cancel("4");
+    check_waits(false);
     close_host();
 }
 

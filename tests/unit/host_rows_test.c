@@ -5,6 +5,7 @@
 #include "engine/base/mark.h"
 #include "engine/host/internal.h"
 #include "engine/host/machines.h"
+#include "engine/host/outbox.h"
 #include "engine/notify/notify.h"
 #include "engine/run/run.h"
 #include "engine/spec/config.h"
@@ -497,6 +498,32 @@ static void check_message(int id, const char *want)
     json_decref(doc);
 }
 
+/* Of a long output a message has whole lines alone. */
+static void check_tail(size_t bytes, size_t lines)
+{
+    const struct fr_notice_row notice = {
+        .kind = "failed", .name = "p", .subject = "", .text = "", .run = 1};
+    struct fr_arena arena = {0};
+    struct fr_buf dir = {0}, text = {0};
+    json_t *message, *tail;
+
+    check_row(lines == 1 ? "output whose first line is cut" : "output that is read whole");
+    while (text.n < bytes - 4)
+        fr_buf_text(&text, "y");
+    fr_buf_text(&text, "\nend");
+    fr_home_at(home, FR_HOME_RUN, run_id, &dir);
+    write_beside(dir.p, "b@n1.2.log", text.p, text.n);
+    message = notice_message(host, &notice, "failed", &arena);
+    tail =
+        json_object_get(json_object_get(json_object_get(message, "data"), "first_failure"), "tail");
+    CHECK_INT(json_array_size(tail), lines);
+    CHECK_TEXT(json_string_value(json_array_get(tail, lines - 1)), "end");
+    json_decref(message);
+    fr_arena_finish(&arena);
+    fr_buf_finish(&dir);
+    fr_buf_finish(&text);
+}
+
 static void take_sample(uint64_t free_bytes)
 {
     struct fr_exec_up up = {
@@ -524,6 +551,8 @@ static void test_messages(void)
         "end\"],\"task\":\"b\"},\"id\":\"aa000000000000000000000000000000\",\"outcome\":\"failed\","
         "\"params\":{\"x\":\"1=2\"},\"pipeline\":\"p\",\"reason\":\"because\",\"run\":1,"
         "\"schedule\":\"nightly\",\"started\":\"1970-01-01T00:00:01Z\",\"state\":\"over\"}");
+    check_tail(8192, 2);
+    check_tail(8193, 1);
     check_row("a disk");
     take_sample((uint64_t)10 << 30);
     settle();

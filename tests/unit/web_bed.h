@@ -119,6 +119,7 @@ static void bed_answer(void *self, const struct fr_api_request *req, struct fr_a
     }
     if ((strcmp(req->path, "/later") == 0 || strcmp(req->path, "/api/later") == 0) && !b->ready) {
         out->status = FR_API_LATER;
+        CHECK_INT(req->waiter->ticket++, 0); /* it is a new request */
         b->waits = req->waiter;
         return;
     }
