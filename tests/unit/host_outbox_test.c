@@ -1,186 +1,8 @@
 /*
- * Notifications of a host: which deliveries an event gives, and what becomes of them with receivers
- * that are down, slow or unwilling, on a wall clock of the test's own; and when the host dies.
+ * Notifications of a host: which deliveries an event gives, what is said of them, and when the host
+ * dies. Receivers that are down, slow or unwilling are host_channels_test.c's.
  */
-#include "tests/unit/host_bed.h"
-
-#include "engine/base/json.h"
-#include "engine/host/outbox.h"
-#include "engine/spec/config.h"
-
-#include <pthread.h>
-
-static _Atomic int64_t shift_ms; /* of the wall clock */
-
-static int64_t shifted_wall_ms(void)
-{
-    return fr_sys_real.wall_ms() + shift_ms;
-}
-
-/* ---- a receiver ---- */
-
-static struct {
-    pthread_mutex_t lock;
-    struct fr_sent answer; /* for channel a; b takes everything */
-    struct fr_buf got;     /* "channel type run key\n" of each try */
-    bool blocked;          /* a waits until it is not */
-    pthread_cond_t free;
-} receiver = {.lock = PTHREAD_MUTEX_INITIALIZER, .free = PTHREAD_COND_INITIALIZER};
-
-static void deliver(void *arg, const char *job, struct fr_sent *out)
-{
-    json_t *doc = NULL, *channel, *message, *data;
-    const char *to;
-
-    (void)arg;
-    CHECK_INT(fr_json_parse(fr_str_of(job), "job", &doc, NULL), FR_OK);
-    channel = json_object_get(doc, "channel");
-    message = json_object_get(doc, "message");
-    data = json_object_get(message, "data");
-    to = json_string_value(json_object_get(channel, "url"));
-    pthread_mutex_lock(&receiver.lock);
-    fr_buf_fmt(&receiver.got, "%c %s %lld%s %s\n", to[strlen(to) - 1],
-               json_string_value(json_object_get(message, "type")),
-               (long long)json_integer_value(json_object_get(data, "run")),
-               json_object_get(data, "held") != NULL ? " held" : "",
-               json_string_value(json_object_get(doc, "key")));
-    *out = to[strlen(to) - 1] == 'a' ? receiver.answer : (struct fr_sent){.done = true};
-    while (to[strlen(to) - 1] == 'a' && receiver.blocked)
-        pthread_cond_wait(&receiver.free, &receiver.lock);
-    pthread_mutex_unlock(&receiver.lock);
-    json_decref(doc);
-}
-
-static void answer(struct fr_sent with)
-{
-    pthread_mutex_lock(&receiver.lock);
-    receiver.answer = with;
-    pthread_mutex_unlock(&receiver.lock);
-}
-
-static void block(bool yes)
-{
-    pthread_mutex_lock(&receiver.lock);
-    receiver.blocked = yes;
-    pthread_cond_broadcast(&receiver.free);
-    pthread_mutex_unlock(&receiver.lock);
-}
-
-/* ---- the home ---- */
-
-#define CHANNELS                                                                                   \
-    "channels: {a: {kind: webhook, url: \"http://h/a\"}, b: {kind: slack, url: \"http://h/b\"}}\n"
-
-static void configure(const char *text)
-{
-    struct fr_config *config = NULL;
-    struct fr_issues issues = {0};
-    struct fr_err err = {0};
-    char path[300];
-
-    snprintf(path, sizeof(path), "%s/config.yaml", home);
-    CHECK_INT(fr_file_write(path, text, strlen(text), 0600, &err), FR_OK);
-    if (!CHECK_INT(fr_config_load(path, &config, &issues, &err), FR_OK))
-        printf("   %s\n", err.msg);
-    CHECK_INT(fr_host_configure(host, config, &err), FR_OK);
-    fr_config_destroy(config);
-    fr_issues_finish(&issues);
-}
-
-static const char *configured; /* the text */
-
-static void begin(const char *config)
-{
-    open_host();
-    fr_host_stay(host);
-    fr_host_deliver_by(host, deliver, &receiver);
-    configure(configured = config);
-}
-
-static void reset(void)
-{
-    remove_store();
-    shift_ms = 0;
-    answer((struct fr_sent){.done = true});
-    fr_buf_finish(&receiver.got);
-    receiver.got = (struct fr_buf){0};
-}
-
-static const char *of_schedule; /* that made the runs; NULL: none did */
-
-/* A run of pipeline p that is over so, in one commit; its number. */
-static int64_t end_run(const char *outcome, const char *rules)
-{
-    struct fr_err err = {0};
-    struct fr_run_row row = {.name = "p",
-                             .source = "/p.yaml",
-                             .folder = "/",
-                             .spec_hash = "",
-                             .params = "{\"params\": [\"x=1\"]}",
-                             .state = "over",
-                             .outcome = outcome,
-                             .reason = "because",
-                             .origin = of_schedule != NULL ? "schedule" : "cli",
-                             .who = of_schedule != NULL ? of_schedule : "",
-                             .started_wall = fr_sys.wall_ms(),
-                             .ended_wall = fr_sys.wall_ms(),
-                             .notify = rules};
-
-    CHECK_INT(fr_id_new(&row.id, &err), FR_OK);
-    CHECK_INT(fr_store_begin(st, &err), FR_OK);
-    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
-    CHECK_INT(fr_store_commit(st, &err), FR_OK);
-    return row.no;
-}
-
-/* "a failed 1 sent 1" of each, the oldest first: channel, event, run, state, tries. */
-static const char *deliveries(struct fr_arena *arena)
-{
-    struct fr_delivery_filter f = {INT64_MAX, 0, "", "", 100};
-    struct fr_delivery_rows rows = {0};
-    struct fr_buf b = {0};
-    const char *text;
-
-    CHECK_INT(fr_store_deliveries(st, &f, arena, &rows, NULL), FR_OK);
-    for (size_t i = rows.n; i-- > 0;)
-        fr_buf_fmt(&b, "%s%s %s %lld %s %lld", b.n > 0 ? ", " : "", rows.rows[i].channel,
-                   rows.rows[i].kind, (long long)rows.rows[i].run, rows.rows[i].state,
-                   (long long)rows.rows[i].tries);
-    text = fr_arena_dup(arena, b.p != NULL ? b.p : "");
-    fr_buf_finish(&b);
-    return text;
-}
-
-/* Turns until the deliveries are those; the test's deadline ends it else. */
-static void until(const char *want)
-{
-    struct fr_arena arena = {0};
-
-    configure(configured); /* the host looks, now that the clock was set */
-    for (int i = 0; i < 2000 && strcmp(deliveries(&arena), want) != 0; i++) {
-        fr_arena_finish(&arena);
-        settle();
-    }
-    CHECK_TEXT(deliveries(&arena), want);
-    fr_arena_finish(&arena);
-}
-
-static void pass(int64_t seconds)
-{
-    shift_ms += seconds * 1000;
-}
-
-static void check_got(const char *want)
-{
-    struct fr_buf got = {0};
-
-    pthread_mutex_lock(&receiver.lock);
-    for (const char *p = receiver.got.p; p != NULL && *p != '\0'; p = strchr(p, '\n') + 1)
-        fr_buf_fmt(&got, "%s%.*s", got.n > 0 ? ", " : "", (int)(strstr(p, " msg_") - p), p);
-    pthread_mutex_unlock(&receiver.lock);
-    CHECK_TEXT(got.p, want);
-    fr_buf_finish(&got);
-}
+#include "tests/unit/outbox_bed.h"
 
 /* ---- what an event gives ---- */
 
@@ -332,169 +154,28 @@ static void test_quiet(void)
     close_host();
 }
 
-/* ---- receivers ---- */
-
-/* Down for an hour: each try at its time, in the order of events; another channel does not wait. */
-static void test_down(void)
+/* More at once than a turn has room for, and nothing else happens. */
+static void test_many(void)
 {
-    static const int steps_s[] = {5, 30, 120, 600};
-    char want[100];
+    enum { N = 51 };
+    struct fr_arena arena = {0};
+    struct fr_notice_rows notices = {0};
 
-    check_row("a receiver that is down");
+    check_row("many at once");
     reset();
-    answer((struct fr_sent){.text = "refused"});
-    begin(CHANNELS "notify: [{on: failed, to: a}, {on: cancelled, to: b}]\n");
-    end_run("failed", "");
-    until("a failed 1 waiting 1");
-    end_run("failed", "");
-    end_run("cancelled", "");
-    until("a failed 1 waiting 1, a failed 2 waiting 0, b cancelled 3 sent 1");
-    CHECK(!fr_host_owes(host)); /* what waits has its turn with the next host */
-    for (int i = 0; i < 4; i++) {
-        pass(steps_s[i] * 79 / 100);
-        snprintf(want, sizeof(want),
-                 "a failed 1 waiting %d, a failed 2 waiting 0, b cancelled 3 sent 1", i + 1);
-        until(want); /* not before its time */
-        settle();
-        pass(steps_s[i] * 42 / 100 + 1);
-        snprintf(want, sizeof(want),
-                 "a failed 1 waiting %d, a failed 2 waiting 0, b cancelled 3 sent 1", i + 2);
-        until(want);
-    }
-    answer((struct fr_sent){.done = true});
-    pass(3600 * 121 / 100);
-    until("a failed 1 sent 6, a failed 2 sent 1, b cancelled 3 sent 1");
-    check_got("a run.failed 1, b run.cancelled 3, a run.failed 1, a run.failed 1, a run.failed 1, "
-              "a run.failed 1, a run.failed 1, a run.failed 2");
-    close_host();
-}
-
-static void test_keys(void)
-{
-    const char *first, *second;
-
-    check_row("the key is the same in each try");
-    reset();
-    answer((struct fr_sent){.text = "no"});
     begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
-    until("a failed 1 waiting 1");
-    close_host();
-    begin(configured);
-    pass(7);
-    until("a failed 1 waiting 2");
-    first = strstr(receiver.got.p, "msg_");
-    second = strstr(first + 1, "msg_");
-    CHECK(second != NULL && strncmp(first, second, 36) == 0);
-    close_host();
-}
-
-static void test_wait(void)
-{
-    check_row("a receiver that asks for patience");
-    reset();
-    answer((struct fr_sent){.wait_ms = 900 * 1000, .text = "HTTP status 429"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
-    until("a failed 1 waiting 1");
-    pass(890);
+    block(true);
+    for (int i = 0; i < N; i++)
+        end_run("failed", "");
     settle();
-    until("a failed 1 waiting 1");
-    answer((struct fr_sent){.done = true});
-    pass(11);
-    until("a failed 1 sent 2");
+    CHECK_INT(fr_store_notices(st, N, &arena, &notices, NULL), FR_OK);
+    CHECK_INT(notices.n, 0);
+    block(false);
+    fr_arena_finish(&arena);
     close_host();
 }
 
-/* The wall clock is set back by a day: nothing waits for that day. */
-static void test_set_back(void)
-{
-    check_row("a clock that is set back");
-    reset();
-    answer((struct fr_sent){.text = "no"});
-    begin(CHANNELS "notify: {on: failed, to: a, throttle: 10m}\n");
-    end_run("failed", "");
-    until("a failed 1 waiting 1");
-    answer((struct fr_sent){.done = true});
-    pass(-86400);
-    until("a failed 1 sent 2");
-    end_run("failed", "");
-    until("a failed 1 sent 2, a failed 2 sent 1");
-    close_host();
-}
-
-static void test_refused(void)
-{
-    check_row("a message that is refused");
-    reset();
-    answer((struct fr_sent){.refused = true, .text = "HTTP status 400"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
-    end_run("failed", "");
-    until("a failed 1 waiting 1, a failed 2 waiting 0");
-    pass(7);
-    until("a failed 1 waiting 2, a failed 2 waiting 0");
-    pass(37);
-    until("a failed 1 dead 3, a failed 2 waiting 1");
-    check_row("sent again it is tried as often as before");
-    check_answer(FR_API_POST, "/api/v1/deliveries/1/again", "{}", 202, "\"state\":\"waiting\"");
-    until("a failed 1 waiting 1, a failed 2 waiting 1");
-    close_host();
-}
-
-static void test_gone(void)
-{
-    check_row("a receiver that wants no more");
-    reset();
-    answer((struct fr_sent){.gone = true, .text = "HTTP status 410"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
-    end_run("failed", "");
-    until("a failed 1 dead 1, a failed 2 dead 0");
-    end_run("failed", "");
-    until("a failed 1 dead 1, a failed 2 dead 0, a failed 3 dead 0");
-    check_answer(FR_API_GET, "/api/v1/channels", NULL, 200,
-                 "\"off\":\"the channel is off: its receiver wants no more (410)\"");
-    check_answer(FR_API_GET, "/metrics", NULL, 200,
-                 "flowrun_deliveries_total{kind=\"webhook\",result=\"dead\"} 1\n");
-    check_answer(FR_API_GET, "/metrics", NULL, 200,
-                 "flowrun_deliveries_waiting{kind=\"webhook\"} 0\n");
-    for (int no = 2; no <= 3; no++) { /* what waited then, and what came later */
-        char path[40];
-
-        snprintf(path, sizeof(path), "/api/v1/deliveries/%d", no);
-        check_answer(FR_API_GET, path, NULL, 200,
-                     "\"answer\":\"the channel is off: its receiver wants no more (410)\"");
-    }
-    answer((struct fr_sent){.done = true});
-    check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 202, "\"state\":\"waiting\"");
-    until("a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0");
-    end_run("failed", "");
-    until("a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0, a failed 4 sent 1");
-    close_host();
-}
-
-/* A test message goes through a channel that is off, and turns it on. */
-static void test_try(void)
-{
-    struct fr_api_response res;
-
-    check_row("a test message");
-    reset();
-    answer((struct fr_sent){.gone = true, .text = "HTTP status 410"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
-    until("a failed 1 dead 1");
-    answer((struct fr_sent){.done = true});
-    res = ask(FR_API_POST, "/api/v1/deliveries", "{\"channel\": \"a\"}");
-    CHECK_INT(res.status, 201);
-    CHECK_TEXT(res.location.p, "/api/v1/deliveries/2");
-    fr_api_response_finish(&res);
-    check_answer(FR_API_GET, "/api/v1/channels", NULL, 200, "\"kind\":\"webhook\",\"off\":\"\"}");
-    until("a failed 1 dead 1, a test 0 sent 1");
-    check_got("a run.failed 1, a channel.test 0");
-    close_host();
-}
+/* ---- what is asked ---- */
 
 static const char *no_variable(void *self, const char *name)
 {
@@ -562,67 +243,6 @@ static void test_asked(void)
     close_host();
 }
 
-static void test_many_dead(void)
-{
-    struct fr_arena arena = {0};
-    const char *note = NULL;
-
-    check_row("twenty in a row");
-    reset();
-    answer((struct fr_sent){.refused = true, .text = "HTTP status 404"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    for (int i = 0; i < 21; i++)
-        end_run("failed", "");
-    for (int i = 0; i < 500 && note == NULL; i++) {
-        pass(40);
-        configure(configured);
-        settle();
-        CHECK_INT(fr_store_channel_note(st, "a", &arena, &note, NULL), FR_OK);
-    }
-    CHECK_TEXT(note, "the channel is off: 20 messages in a row failed");
-    fr_arena_finish(&arena);
-    close_host();
-}
-
-static void test_old(void)
-{
-    check_row("older than 36 hours");
-    reset();
-    answer((struct fr_sent){.text = "no"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
-    end_run("failed", "");
-    until("a failed 1 waiting 1, a failed 2 waiting 0");
-    pass(36 * 3600 + 10);
-    until("a failed 1 dead 1, a failed 2 dead 0");
-    check_row("sent again its age begins anew");
-    answer((struct fr_sent){.done = true});
-    check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 202, "\"state\":\"waiting\"");
-    until("a failed 1 dead 1, a failed 2 sent 1");
-    close_host();
-}
-
-/* The host's turns go on, and other channels have theirs, while a receiver takes its time. */
-static void test_slow(void)
-{
-    const char *first;
-
-    check_row("a slow receiver");
-    reset();
-    begin(CHANNELS "notify: [{on: failed, to: a}, {on: cancelled, to: b}]\n");
-    block(true);
-    end_run("failed", "");
-    end_run("cancelled", "");
-    until("a failed 1 waiting 0, b cancelled 2 sent 1");
-    CHECK(fr_host_owes(host));
-    check_answer(FR_API_GET, "/api/v1/runs", NULL, 200, "\"no\":2");
-    block(false);
-    until("a failed 1 sent 1, b cancelled 2 sent 1");
-    first = strstr(receiver.got.p, "a run.failed");
-    CHECK(first != NULL && strstr(first + 1, "a run.failed") == NULL);
-    close_host();
-}
-
 /* ---- hosts that die ---- */
 
 static void test_killed(void)
@@ -674,26 +294,14 @@ static void test_rollback(void)
 
 int main(void)
 {
-    make_home();
-    fr_sys.wall_ms = shifted_wall_ms;
+    begin_outbox();
     test_rules();
     test_throttle();
     test_quiet();
-    test_down();
-    test_keys();
     test_schedule();
-    test_wait();
-    test_set_back();
-    test_refused();
-    test_gone();
-    test_try();
+    test_many();
     test_asked();
-    test_many_dead();
-    test_old();
-    test_slow();
     test_killed();
     test_rollback();
-    fr_buf_finish(&receiver.got);
-    remove_home();
-    return check_done();
+    return end_outbox();
 }

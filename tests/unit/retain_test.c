@@ -1,5 +1,5 @@
 /*
- * Ended runs leave a home: which of them, and how. Whatever fails, and wherever the process is
+ * Ended runs leave a home. Whatever fails, and wherever the process is
  * killed or the power, afterwards the run is there as a whole or nothing shows it; and the next one
  * that may write removes what is left.
  */
@@ -536,81 +536,6 @@ static void test_pieces(void)
     check_row("");
 }
 
-static const struct {
-    const char *name;
-    struct fr_keep_runs keep;
-    const char
-        *runs; /* oldest first: pipeline, outcome (s f c), age in days, '!' pinned, '+' large */
-    const char *want; /* numbers that go, the newest first */
-} choices[] = {
-    {"no limit", {0, 0, 0, 0}, "as900 as800 as1", ""},
-    {"two of each", {2, 0, 0, 0}, "as9 bs9 as8 as7 bs6 as5 bs4 bs3", "5 3 2 1"},
-    {"the newest failed and the newest succeeded stay",
-     {1, 0, 0, 0},
-     "as9 as8 af7 af6 ac5 ac4 ac3",
-     "6 5 3 1"},
-    {"pinned ones stay, and count", {2, 0, 0, 0}, "as9! as8 as7! as6", "2"},
-    {"by age", {0, 3, 3, 0}, "as9 as4 ac4 as2 as1", "3 2 1"},
-    {"failed ones by an age of their own", {0, 3, 8, 0}, "af9 af5 as9 as5 af1 as1", "4 3 1"},
-    {"failed ones alone", {0, 0, 3, 0}, "af9 as9 as8 af4 af1", "4 1"},
-    {"whichever is first", {3, 5, 5, 0}, "as9 as4 as3 as2 as1", "2 1"},
-    {"by size: each has 10 bytes", {0, 0, 0, 35}, "as9 as8 as7 as6 as5", "2 1"},
-    {"no more than must", {0, 0, 0, 40}, "as9 as8 as7+ as6", "2 1"},
-    {"the oldest, however large the others are", {0, 0, 0, 50}, "as9 as8+ as7 as6", "1"},
-    {"what goes for its age takes no room", {0, 7, 7, 20}, "as9 as8 as6 as5", "2 1"},
-    {"what stays takes room, too", {0, 0, 0, 15}, "af9 as8 as7! as6 as5", "4 2"},
-    {"nothing of another pipeline", {1, 0, 0, 0}, "as9 bs8 cs7", ""},
-};
-
-static void add_choice(const char **p, int n)
-{
-    struct fr_run_row run = {.id = id_of(n), .spec_hash = "h", .state = "over"};
-    char name[2] = {*(*p)++, '\0'}, text[FR_ID_TEXT], file[100];
-    char outcome = *(*p)++;
-    bool large;
-
-    run.name = name;
-    run.outcome = outcome == 's' ? "succeeded" : outcome == 'f' ? "failed" : "cancelled";
-    run.ended_wall = fr_sys.wall_ms() - strtol(*p, (char **)p, 10) * DAY - DAY / 2;
-    run.pinned = **p == '!';
-    large = **p == '+';
-    CHECK_INT(fr_store_run_add(st, &run, &err), FR_OK);
-    *p += strspn(*p, "!+ ");
-    fr_id_text(run.id, text);
-    snprintf(file, sizeof(file), "runs/%s/x/log", text);
-    write_file(file, "123456");
-    snprintf(file, sizeof(file), "runs/%s/y", text);
-    write_file(file, large ? "123456789012345678901234" : "1234");
-}
-
-static void test_choices(void)
-{
-    for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
-        struct fr_arena arena = {0};
-        struct fr_over_rows rows;
-        struct fr_buf got = {0};
-        int n = 0;
-
-        check_row(choices[i].name);
-        st = open_store();
-        for (const char *p = choices[i].runs; *p != '\0';)
-            add_choice(&p, ++n);
-        fr_buf_text(&got, "");
-        CHECK_INT(fr_retain_choose(st, &(struct fr_keep_by){choices[i].keep, fr_sys.wall_ms()},
-                                   &arena, &rows, &err),
-                  FR_OK);
-        for (size_t k = 0; k < rows.n; k++)
-            fr_buf_fmt(&got, "%s%d", k > 0 ? " " : "", (int)rows.rows[k].no);
-        CHECK_TEXT(got.n > 0 ? got.p : "", choices[i].want);
-        fr_buf_finish(&got);
-        fr_arena_finish(&arena);
-        fr_store_close(st);
-        remove_store();
-    }
-    check_row("");
-    remove_folders();
-}
-
 /* ---- what no row knows ---- */
 
 #define UNKNOWN "00112233445566778899aabbccddeeff"
@@ -675,7 +600,6 @@ int main(void)
     test_pieces();
     test_stuck();
     test_shrink();
-    test_choices();
     test_sweep();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
     CHECK_INT(fr_home_make(home, &err), FR_OK);
