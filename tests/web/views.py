@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Parts of pages by what one does there: ranks of a merged log are chosen, a gang's bars are joined by a bracket, the
 pane of a task is made wider by keys and by dragging, two runs' files are compared, a file of a run is shown and
-downloaded, a queued run is put first. usage: views.py BUILD"""
+downloaded, a queued run is put first, colours of output, the list of runs by pages. usage: views.py BUILD"""
 import base64
 import json
 import sqlite3
@@ -292,6 +292,52 @@ def failure(one):
     same("its number", one.eval("document.querySelector('.ln.picked .lno').dataset.no"), "2001")
 
 
+# What is printed, and the pieces of it that have a look: [class, colour, background, text].
+COLOURS = (
+    (r"\033[1;31ma\033[22mb\033[39mc", [["bold fg1", "", "", "a"], ["fg1", "", "", "b"]]),
+    (r"\033[91;103ma\033[49mb\033[0mc", [["fg9 bg11", "", "", "a"], ["fg9", "", "", "b"]]),
+    (r"\033[38;5;9;4ma", [["fg9 under", "", "", "a"]]),
+    (r"\033[38;5;196;1ma", [["bold", "rgb(255, 0, 0)", "", "a"]]),
+    (r"\033[48;5;244;3ma", [["italic", "", "rgb(128, 128, 128)", "a"]]),
+    (r"\033[38;2;1;2;0ma", [["", "rgb(1, 2, 0)", "", "a"]]),
+    (r"\033[38;2;1;2;4ma", [["", "rgb(1, 2, 4)", "", "a"]]),
+    (r"\033[48;2;1;2;7;9ma", [["strike", "", "rgb(1, 2, 7)", "a"]]),
+    (r"\033[38;2;999;0;0ma\033[mb", [["", "rgb(255, 0, 0)", "", "a"]]),
+)
+
+
+def colours(one):
+    write("colours.yaml", "name: colours\ntasks:\n  t:\n    run: |\n" + "".join("      printf '%s\\n'\n" % text for text, _ in COLOURS))
+    flow("colours.yaml")
+    one.go(bed.url + "runs/%d?tab=logs&i=t@local" % json.loads(flow("api", "runs?pipeline=colours"))["items"][0]["no"])
+    one.wait("document.querySelectorAll('.ln').length === %d" % len(COLOURS), what="a line each")
+    got = one.eval("[...document.querySelectorAll('.ln .tx')].map((l) => [...l.querySelectorAll('span')].map("
+                   "(s) => [s.className, s.style.color, s.style.backgroundColor, s.textContent]))")
+    for (text, want), pieces in zip(COLOURS, got):
+        same(text, [[" ".join(sorted(p[0].split()))] + p[1:] for p in pieces], [[" ".join(sorted(w[0].split()))] + w[1:] for w in want])
+
+
+def older(one):
+    """Runs of further pages; another filter begins with the first page again."""
+    rows = "document.querySelectorAll('tr.row').length"
+    with sqlite3.connect("home/state.db") as db:
+        last = db.execute("SELECT max(no) FROM run").fetchone()[0]
+        for no in range(last + 1, last + 131):
+            db.execute("INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, inventory, params, state, outcome, started_wall, "
+                       "ended_wall) VALUES(randomblob(16), ?, 'past', '', '', '', '', '', '{}', 'over', ?, 1, 2)",
+                       (no, "cancelled" if no > last + 128 else "succeeded"))
+    one.go(bed.url + "runs")
+    first = one.wait("%s > 40 && %s" % (rows, rows), what="the first page")
+    one.press("Older runs")
+    more = one.wait("%s > %d && %s" % (rows, first, rows), what="runs behind them")
+    one.press("Cancelled")
+    one.wait("%s === 2" % rows, what="cancelled runs alone")
+    one.press("All")
+    one.wait("%s === %d" % (rows, first), what="the first page again")
+    one.press("Older runs")
+    one.wait("%s === %d" % (rows, more), what="those behind them again")
+
+
 def drained(one):
     one.go(bed.url + "nodes")
     row = "[...document.querySelectorAll('tr')].find((r) => r.cells[0].innerText.startsWith('n2'))"
@@ -374,9 +420,10 @@ def main():
     flow("many.yaml")
     one = page()
     log_in(one)
-    for part in (ranks, bracket, pane, many, compare, files, packed, pattern, letters, everywhere, times, days, queue, image, failure, drained, gaps):
+    for part in (ranks, bracket, pane, many, compare, files, packed, pattern, letters, everywhere, times, days, queue, image, failure, colours, drained, gaps):
         part(one)
     counts()
+    older(one)
     clean_page("all of it", one)
     finish()
 
