@@ -208,6 +208,39 @@ static void test_full(void)
     close_host();
 }
 
+/* More instants that stay as they are than one look passes over, from either end. */
+static void test_long(void)
+{
+    enum { N = 600 };
+    char text[400];
+
+    for (int newest = 0; newest < 2; newest++) {
+        check_row(newest ? "600 instants, the newest first" : "600 instants");
+        reset();
+        set_clock("2028-03-01T01:59Z");
+        put_pipeline("p", "{cron: \"0 2 * * *\"}");
+        begin_host();
+        until(is_ready, NULL);
+        snprintf(text, sizeof(text),
+                 "WITH RECURSIVE day(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM day WHERE i < %d) "
+                 "INSERT INTO fire(schedule, at_ms, first_ms, count, decision, run, outcome, "
+                 "decided_wall) SELECT 1, %lld + i * %lld, 0, 1, 'ran', i + 1, 'succeeded', 0 "
+                 "FROM day",
+                 N - 1, (long long)FIRST_MS, (long long)DAY_MS);
+        sql(text);
+        snprintf(text, sizeof(text),
+                 "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"%s\", "
+                 "\"existing\": \"skip\", \"max_active\": 1, \"priority\": 0, \"params\": []}",
+                 (long long)FIRST_MS, (long long)(FIRST_MS + N * DAY_MS),
+                 newest ? "newest" : "oldest");
+        check_answer(FR_API_POST, "/api/v1/backfills", text, 201, NULL);
+        settle();
+        check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"state\":\"over\"");
+        check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"made\":0,\"kept\":600");
+        close_host();
+    }
+}
+
 int main(void)
 {
     size_t n = sizeof(rows) / sizeof(rows[0]);
@@ -226,6 +259,7 @@ int main(void)
         for (size_t which = 0; which < 3; which++)
             check_cell(i, which);
     close_host();
+    test_long();
     test_full();
     fr_sys = fr_sys_real;
     fr_arena_finish(&arena);

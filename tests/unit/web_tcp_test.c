@@ -359,8 +359,8 @@ static void removed(struct bed *b)
     check_row("the request that removes the token of a stream");
     b->locked_out = false;
     fr_server_set_times(b->server, &late);
-    anybody = tcp_open(b); /* has no secret to lose */
-    reader_say(&anybody, "GET /api/stream HTTP/1.1\r\n" LOCAL "\r\n");
+    anybody = tcp_open(b); /* has no secret to lose: that of its cookie was none any more */
+    reader_say(&anybody, "GET /api/stream HTTP/1.1\r\n" LOCAL "Cookie: flowrun=old\r\n\r\n");
     reader_until(&anybody, "hello");
     r = tcp_open(b);
     reader_say(&r, "GET /api/stream HTTP/1.1\r\n" LOCAL GOOD "\r\n");
