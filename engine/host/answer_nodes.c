@@ -237,6 +237,5 @@ enum fr_rc post_node(struct call *c, struct fr_issues *issues, struct fr_err *er
     if (name == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a request");
     rc = drains ? drain(c, name, note, err) : undrain(c, name, err);
-    feed_topic(c->host, HOST_NODES);
     return rc == FR_OK ? answer_node(c, name, true, err) : rc;
 }

@@ -61,6 +61,46 @@ static void test_wrong(void)
     fr_api_response_finish(&res);
 }
 
+/* What a body is said to be, and how deep it may be: no submit is read but of JSON. */
+static void test_bodies(void)
+{
+    static const struct {
+        const char *type, *body;
+        int status;
+        const char *text;
+    } rows[] = {
+        {"Application/JSON", "[]", 400, "not a JSON object"},
+        {"application/json; charset=utf-8", "[]", 400, "not a JSON object"},
+        {"application/json ", "[]", 400, "not a JSON object"},
+        {"application/json\t;", "[]", 400, "not a JSON object"},
+        {"application/jsonl", "[]", 415, "must be application/json"},
+        {"application/jso", "[]", 415, "must be application/json"},
+        {"text/plain", "[]", 415, "must be application/json"},
+        {"application/json", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
+         400, "not a JSON object"},
+        {"application/json", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]",
+         400, "deeper than 32 levels"},
+        {"application/json",
+         "[{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}"
+         ",{},{},{},{},{},{},{},{},{},{}]",
+         400, "not a JSON object"},
+        {"application/json", "[\"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\"]", 400,
+         "not a JSON object"},
+        {"application/json", "[\"\\u0000\"]", 400, "the body has a NUL in a text"},
+        {"application/json", "[\"x\\u0000", 400, "the body has a NUL in a text"},
+        {"application/json", "[\"\\\\u0000\"]", 400, "not a JSON object"},
+        {"application/json", "[\"\\u0001\"]", 400, "not a JSON object"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        check_row(rows[i].type);
+        bed_type = rows[i].type;
+        check_answer(FR_API_POST, "/api/v1/runs", rows[i].body, rows[i].status, rows[i].text);
+    }
+    bed_type = "application/json";
+    check_row("");
+}
+
 /* A pipeline with mistakes: all of them come back. */
 static void test_mistakes(void)
 {
@@ -86,6 +126,9 @@ static void test_submit(void)
     check_answer(FR_API_POST, "/api/v1/runs", submit_body, 422, "'y'");
     make_body(OTHER, ", \"params\": {\"x\": 2}, \"priority\": 5, \"origin\": \"api\"");
     check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"priority\":5");
+    check_row("the audit names what was begun");
+    check_answer(FR_API_GET, "/api/v1/audit?limit=1", NULL, 200,
+                 "\"run\":2,\"name\":\"POST /api/v1/runs\",\"outcome\":\"201\"");
     check_row("");
     check_answer(FR_API_GET, "/api/v1/runs", NULL, 200, "\"origin\":\"api\"");
     check_answer(FR_API_GET, "/api/v1/runs?limit=1", NULL, 200,
@@ -148,7 +191,8 @@ static void test_etag(void)
 /* A stream tells what a cancel does; one that comes again gets what it has not seen. */
 static void test_stream(void)
 {
-    struct reader r = {0}, later = {0}, other = {0}, lost = {0}, stuck = {.queued = 1 << 20};
+    struct reader r = {0}, later = {0}, other = {0}, lost = {0};
+    struct reader stuck = {.queued = (256 << 10) + 1}, slow = {.queued = 256 << 10};
     const char *id;
     char last[40] = "";
 
@@ -184,9 +228,13 @@ static void test_stream(void)
 
     check_row("a reader that does not read");
     CHECK_INT(follow(&stuck, "2", ""), 200);
+    CHECK_INT(follow(&slow, "2", ""), 200);
     check_answer(FR_API_POST, "/api/v1/runs/2/cancel", "{}", 202, NULL);
     turn_until(&other, "\"outcome\":\"cancelled\"");
     CHECK(has(&stuck, "event: hello") && !has(&stuck, "\"run\":2"));
+    CHECK(has(&slow, "\"outcome\":\"cancelled\""));
+    api.gone(api.self, slow.s);
+    fr_buf_finish(&slow.got);
     stuck.queued = 0;
     api.drained(api.self, stuck.s);
     turn_until(&stuck, "\"outcome\":\"cancelled\"");
@@ -451,6 +499,7 @@ int main(void)
     make_pipelines();
     open_host();
     test_wrong();
+    test_bodies();
     test_mistakes();
     test_submit();
     test_etag();

@@ -93,7 +93,7 @@ static void test_nodes(void)
           "\"memory\":100.0,\"memory_bytes\":1000,\"disk_free\":5,\"rx\":0.0,\"tx\":0.0,\"gpu\":"
           "null,\"gpu_memory\":null},\"gpus\":[],\"state\":\"seen\",\"attempts\":[]}");
     check(GET, "/api/v1/nodes/n9", NULL, 404, "this host knows no node 'n9'");
-    check(GET, NODE "/else", NULL, 404, "there is nothing at");
+    check(GET, NODE "/else", NULL, 404, "there is nothing at " NODE "/else\"");
     check(GET, NODE "/samples", NULL, 200,
           "{\"t\":[768000],\"cpu\":[0.20000000670552254],\"memory\":[100.0],\"rx\":[0.0],\"tx\":[0."
           "0],\"gpu\":[null],\"gpu_memory\":[null]}");
@@ -127,8 +127,39 @@ static void test_nodes(void)
           "\"memory\":100.0,\"memory_bytes\":1000,\"disk_free\":5,\"rx\":0.0,\"tx\":0.0,\"gpu\":"
           "null,\"gpu_memory\":null},\"gpus\":[],\"state\":\"seen\",\"attempts\":[]}");
     check(POST, "/api/v1/nodes/n9/drain", "{}", 404, "no run of this home has reached a node 'n9'");
-    check(POST, NODE "/nothing", "{}", 404, "there is nothing to post at");
-    check(POST, NODE, "{}", 404, "there is nothing to post at");
+    check(POST, NODE "/nothing", "{}", 404, "there is nothing to post at " NODE "/nothing\"");
+    check(POST, NODE, "{}", 404, "there is nothing to post at " NODE "\"");
+}
+
+/* A node that only older runs have reached is listed while it is drained; who did that is named. */
+static void test_old_node(const struct fr_api_caller *who)
+{
+    struct fr_run_row run = {.name = "p",
+                             .source = "/p.yaml",
+                             .state = "over",
+                             .outcome = "failed",
+                             .origin = "cli",
+                             .params = "{}"};
+    struct fr_node_row node = {.name = "m", .home_id = {.b = {6}}};
+
+    for (uint8_t i = 0; i < FR_KNOWN_RUNS; i++) {
+        run.id = (struct fr_id){.b = {0xbb, i}};
+        CHECK_INT(fr_store_run_add(st, &run, NULL), FR_OK);
+        CHECK_INT(fr_store_node_put(st, run.id, &node, NULL), FR_OK);
+    }
+    check(GET, "/api/v1/nodes/n2", NULL, 404, "this host knows no node 'n2'");
+    bed_caller = who;
+    check(POST, "/api/v1/nodes/n2/drain", "{}", 200,
+          "{\"name\":\"n2\",\"state\":\"seen\",\"attempts\":[],\"drained\":{\"since_wall\":1010000,"
+          "\"note\":\"\",\"who\":\"ci\"}}");
+    bed_caller = NULL;
+    check(GET, "/api/v1/nodes/n2", NULL, 200,
+          "{\"name\":\"n2\",\"state\":\"seen\",\"attempts\":[],\"drained\":{\"since_wall\":1010000,"
+          "\"note\":\"\",\"who\":\"ci\"}}");
+    check(POST, "/api/v1/nodes/n2/undrain", "{}", 200,
+          "{\"name\":\"n2\",\"state\":\"seen\",\"attempts\":[]}");
+    check(GET, "/api/v1/nodes/m", NULL, 200,
+          "{\"name\":\"m\",\"state\":\"seen\",\"attempts\":[],\"seen_wall\":0}");
 }
 
 /* What nvidia-smi says; what it does not know is null. Memory is in MiB there. */
@@ -213,6 +244,7 @@ static void test_me(void)
     caller.session[0] = '\0';
     bed_caller = NULL;
     check(GET, "/api/v1/ready", NULL, 200, "{\"ready\":true}");
+    check(GET, "/api/v1/health", NULL, 200, "{\"ok\":true}");
 }
 
 /* Makes a token; its secret is the caller's. */
@@ -323,6 +355,8 @@ int main(void)
     test_me();
     test_tokens();
     test_audit();
+    caller.role = FR_ROLE_ADMIN;
+    test_old_node(&caller);
     close_host();
     remove_home();
     return check_done();

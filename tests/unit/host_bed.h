@@ -81,8 +81,8 @@ static inline void close_host(void)
 /* ---- requests ---- */
 
 static const struct fr_api_caller *bed_caller; /* who asks over TCP; NULL: over the socket */
-
-static const char *bed_key, *bed_range = ""; /* Idempotency-Key, Range */
+/* Idempotency-Key, Range, Content-Type and, of a PUT, If-Match */
+static const char *bed_key, *bed_range = "", *bed_type = "application/json", *bed_match = "*";
 
 static inline void on_again(void *again)
 {
@@ -105,11 +105,11 @@ static inline struct fr_api_response ask(enum fr_api_method method, const char *
                                  .caller = bed_caller,
                                  .key = bed_key,
                                  .body = fr_str_of(body),
-                                 .content_type = body != NULL ? "application/json" : "",
+                                 .content_type = body != NULL ? bed_type : "",
                                  .range = bed_range,
                                  .if_none_match = "",
                                  .last_event_id = "",
-                                 .if_match = method == FR_API_PUT ? "*" : NULL};
+                                 .if_match = method == FR_API_PUT ? bed_match : NULL};
 
     snprintf(copy, sizeof(copy), "%s", path);
     req.query = pairs;

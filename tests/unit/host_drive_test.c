@@ -1,5 +1,6 @@
 /* How long runs are driven, what a store that takes nothing means for requests, and lists, logs and
  * streams at their limits. */
+#include "engine/host/internal.h"
 #include "tests/unit/host_bed.h"
 
 #include <sys/stat.h>
@@ -103,10 +104,13 @@ static void test_cancelled(void)
 
 static bool refuses;
 static int tries;
+static int64_t slow_ms; /* how long the next commit takes */
 
 static int on_commit(void *arg)
 {
     (void)arg;
+    shift_ms += slow_ms;
+    slow_ms = 0;
     tries += refuses;
     return refuses;
 }
@@ -173,6 +177,29 @@ static void test_refused(void)
     sqlite3_cancel_auto_extension((void (*)(void))on_open);
     close_host();
     fr_buf_finish(&r.got);
+}
+
+/* A slow disk is named as what it is, and the longest turn is kept. */
+static void test_slow_commit(int no)
+{
+    struct reader r = {0};
+
+    check_row("a slow commit");
+    sqlite3_auto_extension((void (*)(void))on_open);
+    open_host();
+    CHECK_INT(follow(&r, "", ""), 200);
+    submit("p.yaml", no, "", "running");
+    settle();
+    slow_ms = 2500;
+    submit("p.yaml", no + 1, "", "running");
+    turn_until(&r, "this home's host was held up for 2");
+    CHECK(has(&r, "mostly by a commit of the store (25"));
+    check_answer(FR_API_GET, "/api/v1/host", NULL, 200, "\"longest_ms\":25");
+    check_answer(FR_API_GET, "/api/v1/host", NULL, 200, "\"held_by\":\"a commit of the store\"");
+    sqlite3_cancel_auto_extension((void (*)(void))on_open);
+    close_host();
+    fr_buf_finish(&r.got);
+    check_row("");
 }
 
 /* ---- limits of requests ---- */
@@ -631,6 +658,7 @@ int main(void)
     test_resumed(20);
     test_counts(22);
     test_unfetched();
+    test_slow_commit(25);
     check_sound();
     remove_home();
     return check_done();

@@ -335,10 +335,12 @@ static void *jumping_alloc(size_t n)
     return fr_sys_real.alloc(n);
 }
 
+static const char *slow_path = "/api/v1/runs/7/events"; /* answered at once, as the next one */
+
 static void ask_slowly(void *arg)
 {
     jump_ms = *(const int64_t *)arg;
-    check_answer(FR_API_GET, "/api/v1/runs/7/events", NULL, 200, NULL); /* answered at once */
+    check_answer(FR_API_GET, slow_path, NULL, 200, NULL);
 }
 
 static size_t count_slow(void)
@@ -369,6 +371,14 @@ static void test_slow_turn(void)
     fr_loop_post(&loop, &post);
     turn_until(&r, "this home's host was held up for 1");
     CHECK(has(&r, "mostly by the request GET /api/v1/runs/7/events (13"));
+    check_answer(FR_API_GET, "/api/v1/host", NULL, 200,
+                 "\"held_by\":\"the request GET /api/v1/runs/7/events\"");
+    check_row("a shorter one behind it");
+    before = count_slow();
+    slow_path = "/api/v1/runs/7/audit";
+    fr_loop_post(&loop, &noise);
+    settle();
+    CHECK(count_slow() > before);
     check_answer(FR_API_GET, "/api/v1/host", NULL, 200,
                  "\"held_by\":\"the request GET /api/v1/runs/7/events\"");
     fr_sys.mono_ms = fr_sys_real.mono_ms;

@@ -1,6 +1,7 @@
 /* What readers are told of news: tags of answers, requests that wait for an event (?seq=), streams
  * that come again, and lists in other orders, page by page. Requests as structs, no sockets. */
 #include "engine/base/json.h"
+#include "engine/host/await.h"
 #include "engine/store/access.h"
 #include "tests/unit/host_bed.h"
 
@@ -126,6 +127,7 @@ static void test_tag_of_list(void)
 static void test_wait(void)
 {
     struct asked a, gone, early;
+    int64_t looked_ms;
     char seq[24];
 
     check_row("a wait for news");
@@ -141,6 +143,16 @@ static void test_wait(void)
     shift_ms += 1000;
     settle();
     CHECK(!a.again);
+    looked_ms = host->awaits.ms;
+    check_row("news of another run: looked at once, and the next ones not before a pause");
+    check_answer(FR_API_POST, "/api/v1/runs/2/pin", "{\"pinned\": true}", 200, NULL);
+    shift_ms += 1000;
+    settle();
+    CHECK(!a.again && host->awaits.ms > looked_ms);
+    CHECK(await_due(host) > host->awaits.ms + 1000);
+    check_answer(FR_API_POST, "/api/v1/runs/2/pin", "{\"pinned\": false}", 200, NULL);
+    CHECK_INT(await_due(host), host->awaits.ms + 100);
+    check_row("a wait for news");
     check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, NULL);
     end_ask(&a);
     CHECK_INT(a.res.status, 200);
@@ -185,6 +197,11 @@ static void test_queries(void)
         {"/api/v1/runs/1/events?=", "no parameter '' here"},
         {"/api/v1/runs?sort=oldes", "must be newest, oldest, longest, shortest or ended"},
         {"/api/v1/runs?cursor=1.2.3", "'cursor' is none"},
+        {"/api/v1/runs?sort=oldest&cursor=1.2", "'cursor' is none"},
+        {"/api/v1/runs?sort=oldest&cursor=1.2.3.4", "'cursor' is none"},
+        {"/api/v1/runs?sort=oldest&cursor=1.2.x", "'cursor' is none"},
+        {"/api/v1/runs?sort=oldest&cursor=1.0.3", "'cursor' is none"},
+        {"/api/v1/runs?sort=oldest&cursor=1.2.0", "'cursor' is none"},
     };
     struct asked a;
 
@@ -237,6 +254,79 @@ static void test_ids(void)
     }
     api.gone(api.self, r.s);
     fr_buf_finish(&r.got);
+    check_row("");
+}
+
+static size_t count(const struct reader *r, const char *text)
+{
+    size_t n = 0;
+
+    for (const char *at = r->got.p; at != NULL && (at = strstr(at, text)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* Of run 1, whose host pumps them at once. */
+static void say(size_t n, const char *text)
+{
+    for (size_t i = 0; i < n; i++)
+        fr_run_say(host_find_no(host, 1)->run, text);
+    settle();
+}
+
+/* By ?last=, as readers ask that cannot set a header. */
+static int follow_last(struct reader *r, const char *last)
+{
+    const struct fr_api_pair pairs[] = {{"runs", "1"}, {"last", last}};
+    struct fr_api_request req = {.path = "/api/v1/stream",
+                                 .query = pairs,
+                                 .n_query = 2,
+                                 .content_type = "",
+                                 .range = "",
+                                 .if_none_match = "",
+                                 .last_event_id = ""};
+    struct fr_api_sink sink = {take, closed, r};
+    struct fr_api_response res = {0};
+    int status;
+
+    api.open(api.self, &req, &sink, &res, &r->s);
+    status = res.status;
+    fr_api_response_finish(&res);
+    return status;
+}
+
+/* More than is sent at once, and more than the ring has: each event comes once, and where some are
+ * lost the reset comes once, in front of those that are there. */
+static void test_crowd(void)
+{
+    enum { LOTS = 300, LOST = HOST_RING + 500 };
+    struct reader r = {0}, later = {0}, slow = {.queued = 1 << 20};
+    char text[201], last[60];
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    CHECK_INT(follow(&r, "1", ""), 200);
+    snprintf(last, sizeof(last), "%s.%lld", host->ring->name, (long long)host->ring->next - 1);
+    check_row("many events at once");
+    say(LOTS, text);
+    CHECK_INT(count(&r, "event: note\n"), LOTS);
+    CHECK_INT(follow_last(&later, last), 200);
+    CHECK_INT(count(&later, "event: note\n"), LOTS);
+    CHECK(!has(&later, "event: reset") && !has(&r, "event: reset"));
+    api.gone(api.self, r.s);
+    check_row("more events than are kept");
+    CHECK_INT(follow(&slow, "1", ""), 200);
+    say(LOST, "short");
+    CHECK_INT(count(&slow, "event: note\n"), 0);
+    slow.queued = 0;
+    api.drained(api.self, slow.s);
+    CHECK_INT(count(&slow, "event: reset\n"), 1);
+    CHECK_INT(count(&slow, "event: note\n"), HOST_RING);
+    api.gone(api.self, later.s);
+    api.gone(api.self, slow.s);
+    fr_buf_finish(&r.got);
+    fr_buf_finish(&later.got);
+    fr_buf_finish(&slow.got);
     check_row("");
 }
 
@@ -365,6 +455,7 @@ int main(void)
     test_order();
     test_queries();
     test_strangers();
+    test_crowd();
     test_tag_of_text();
     while (!is_over("1"))
         CHECK_INT(fr_host_turn(host, NULL), FR_OK);
