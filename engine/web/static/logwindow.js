@@ -194,7 +194,7 @@ export class LogWindow {
         const error = !this.raw && line.text.length < 4096 && ERRORS.test(line.text);
 
         return h('div', {class: `ln${kind}${error ? ' bad' : ''}`, 'data-line': i},
-            h('span.lno', {'data-no': String(no), 'data-label': label}), ms && h('time.rank', {title: absolute(ms)}, clockTime(ms)), line.prefix && h(`span.rank.r${line.rank % 8}`, line.prefix),
+            h('span.lno', {'data-no': String(no), 'data-label': label}), ms > 0 && h('time.rank', {title: absolute(ms)}, clockTime(ms)), line.prefix && h(`span.rank.r${line.rank % 8}`, line.prefix),
             h('span.tx', ansiLine(cut ? line.text.slice(0, LONG) : line.text, {raw: this.raw}),
                 cut && h('button.plain.rest', {'data-rest': i}, line.cut ? 'show all of it' : `show all ${line.text.length.toLocaleString()} characters`)));
     }

@@ -76,7 +76,7 @@ function row(n, differs, done) {
     return h('tr', h('th', {scope: 'row'}, n.name, n.how && h('span.hint', n.how)), h('td', state(n), n.drained && h('div.hint', h('span.tag.warn', {title: n.drained.who || null}, 'drained'), ' ', ago(n.drained.since_wall), ' ', n.drained.note)),
         h('td', attempts(n.attempts)),
         h('td', gpus(n.gpus)),
-        h('td', meter(l.cpu, cpus > 0 ? `load ${l.load_1m.toFixed(1)} of ${cpus}` : `${Math.round(100 * l.cpu)} %`)),
+        h('td', meter(l.cpu, cpus > 0 ? `load ${l.load_1m?.toFixed(1)} of ${cpus}` : `${Math.round(100 * l.cpu)} %`)),
         h('td', l.memory_bytes > 0 ? meter(l.memory / l.memory_bytes, `${bytes(l.memory)} of ${bytes(l.memory_bytes)}`) : h('span.dim', '–')),
         h('td.num', l.disk_free > 0 ? `${bytes(l.disk_free)} free` : ''),
         h('td.num.dim', l.rx === undefined || l.rx === null ? '' : [`↓ ${bytes(l.rx)}/s`, h('br'), `↑ ${bytes(l.tx)}/s`]),

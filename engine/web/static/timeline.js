@@ -401,10 +401,10 @@ class Timeline {
         fill(this.tip, h('strong', this.model.keyOf(bar.i)), bar.attempt > 1 && ` attempt ${bar.attempt}`,
             line('state', stateOf(bar.state).word), bar.need && line('after', bar.need),
             bar.gang > 1 && line('gang', `starts and ends with ${bar.gang - 1} more`),
-            bar.ready && bar.start && line('waited for a slot', duration(bar.start - bar.ready)),
-            bar.start && line('started', clockTime(bar.start, {millis: true})),
-            bar.run && line('ran', duration((bar.stop || this.endOf(bar)) - bar.run)),
-            bar.stop && line('stopping', duration(this.endOf(bar) - bar.stop)),
+            bar.ready > 0 && bar.start > 0 && line('waited for a slot', duration(bar.start - bar.ready)),
+            bar.start > 0 && line('started', clockTime(bar.start, {millis: true})),
+            bar.run > 0 && line('ran', duration((bar.stop || this.endOf(bar)) - bar.run)),
+            bar.stop > 0 && line('stopping', duration(this.endOf(bar) - bar.stop)),
             bar.away.length > 0 && line('node away', `${bar.away.length} ×`));
         this.tip.style.left = `${Math.min(event.clientX + 14, innerWidth - 260)}px`;
         this.tip.style.top = `${Math.min(event.clientY + 14, innerHeight - 150)}px`;
