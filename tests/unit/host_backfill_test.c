@@ -230,15 +230,116 @@ static void test_long(void)
         sql(text);
         snprintf(text, sizeof(text),
                  "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"%s\", "
-                 "\"existing\": \"skip\", \"max_active\": 1, \"priority\": 0, \"params\": []}",
+                 "\"existing\": \"skip\", \"max_active\": 1, \"priority\": -3, \"params\": []}",
                  (long long)FIRST_MS, (long long)(FIRST_MS + N * DAY_MS),
                  newest ? "newest" : "oldest");
         check_answer(FR_API_POST, "/api/v1/backfills", text, 201, NULL);
         settle();
-        check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"state\":\"over\"");
-        check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"made\":0,\"kept\":600");
+        snprintf(text, sizeof(text),
+                 "{\"items\":[{\"id\":1,\"schedule\":1,\"from_ms\":%lld,\"to_ms\":%lld,\"order\":"
+                 "\"%s\",\"existing\":\"skip\",\"max_active\":1,\"priority\":-3,\"state\":\"over\","
+                 "\"note\":\"\",\"total\":600,\"made\":0,\"kept\":600,\"made_wall\":18",
+                 (long long)FIRST_MS, (long long)(FIRST_MS + N * DAY_MS),
+                 newest ? "newest" : "oldest");
+        check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, text);
         close_host();
     }
+}
+
+/* Bodies that are refused, of a pipeline that fires once a day. */
+static void test_bodies(void)
+{
+    static const struct {
+        long long schedule, from, to; /* days behind the first */
+        const char *order, *existing, *params;
+        int most, status;
+        const char *want;
+    } bodies[] = {
+        {1, 0, 0, "oldest", "skip", "[]", 1, 400, "from_ms must be below to_ms, max_active at"},
+        {1, 1, 0, "oldest", "skip", "[]", 1, 400, "from_ms must be below to_ms, max_active at"},
+        {1, 0, 1, "oldest", "skip", "[]", 0, 400, "from_ms must be below to_ms, max_active at"},
+        {1, 0, 1, "eldest", "skip", "[]", 1, 400, "order must be oldest or newest, existing skip"},
+        {1, 0, 1, "oldest", "none", "[]", 1, 400, "order must be oldest or newest, existing skip"},
+        {1, 0, 1, "oldest", "skip", "{}", 1, 400, "priority and params, a list"},
+        {1, 0, 1, "oldest", "skip", "[1]", 1, 400, "params must be a list of"},
+        {1, 0, 1, "oldest", "skip", "[true]", 1, 400, "params must be a list of"},
+        {9, 0, 1, "oldest", "skip", "[]", 1, 404, "there is no schedule 9"},
+        {1, 0, 10001, "oldest", "skip", "[]", 1, 400,
+         "fires 10001 times from from_ms to to_ms; a backfill makes 1 to 10000 runs"},
+        {1, 0, 10000, "oldest", "skip", "[]", 1, 200, "{\"total\":10000,\"runs\":"},
+    };
+    char body[400];
+
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        check_row(bodies[i].want);
+        snprintf(body, sizeof(body),
+                 "{\"schedule\": %lld, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"%s\", "
+                 "\"existing\": \"%s\", \"max_active\": %d, \"priority\": 0, \"params\": %s, "
+                 "\"dry_run\": true}",
+                 bodies[i].schedule, (long long)FIRST_MS + bodies[i].from * DAY_MS,
+                 (long long)FIRST_MS + bodies[i].to * DAY_MS, bodies[i].order, bodies[i].existing,
+                 bodies[i].most, bodies[i].params);
+        check_answer(FR_API_POST, "/api/v1/backfills", body, bodies[i].status, bodies[i].want);
+    }
+    check_row("no instant at all");
+    snprintf(body, sizeof(body),
+             "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
+             "\"existing\": \"skip\", \"max_active\": 1, \"priority\": 0, \"params\": []}",
+             (long long)FIRST_MS + 1, (long long)FIRST_MS + 2);
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 400, "fires 0 times from");
+}
+
+static bool is_paused(const char *arg)
+{
+    struct fr_arena a = {0};
+    struct fr_backfill_row row;
+    bool yes;
+
+    CHECK_INT(fr_store_backfill_find(st, strtoll(arg, NULL, 10), &a, &row, NULL), FR_OK);
+    yes = strcmp(row.state, "paused") == 0;
+    fr_arena_finish(&a);
+    return yes;
+}
+
+/* What an operator gives as a parameter names no file outside of the folders, also when the run is
+ * made later; an administrator's may. */
+static void test_fence(void)
+{
+    static struct fr_api_caller caller = {FR_ROLE_OPERATE, "ci", "10.0.0.1", ""};
+    static const char refused[] = "is no file that a token of role operate may name";
+    struct fr_arena a = {0};
+    struct fr_backfill_row row;
+    char body[400];
+
+    reset();
+    set_clock("2026-03-01T01:59Z");
+    write_pipeline("n", "nodes: [{name: n1}]\n");
+    write_pipeline("p", "name: p\nparams: {n: {default: n.yaml}}\nnodes: \"${{ params.n }}\"\n"
+                        "schedule: {cron: \"0 2 * * *\"}\ntasks: {a: {run: x}}\n");
+    begin_host();
+    until(is_ready, NULL);
+    snprintf(body, sizeof(body),
+             "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
+             "\"existing\": \"skip\", \"max_active\": 1, \"priority\": 0, \"params\": "
+             "[\"n=/nonexistent/nodes.yaml\"]}",
+             (long long)FIRST_MS, (long long)FIRST_MS + 1);
+    bed_caller = &caller;
+    check_row("a backfill of an operator");
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
+    until(is_paused, "1");
+    CHECK_INT(fr_store_backfill_find(st, 1, &a, &row, NULL), FR_OK);
+    if (!CHECK(strstr(row.note, refused) != NULL))
+        printf("   %s\n", row.note);
+    check_row("a backfill of an administrator");
+    caller.role = FR_ROLE_ADMIN;
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
+    bed_caller = NULL;
+    until(is_paused, "2");
+    CHECK_INT(fr_store_backfill_find(st, 2, &a, &row, NULL), FR_OK);
+    if (!CHECK(strstr(row.note, refused) == NULL && strstr(row.note, "nodes.yaml") != NULL))
+        printf("   %s\n", row.note);
+    fr_arena_finish(&a);
+    close_host();
 }
 
 int main(void)
@@ -258,7 +359,9 @@ int main(void)
     for (size_t i = 0; i < n; i++)
         for (size_t which = 0; which < 3; which++)
             check_cell(i, which);
+    test_bodies();
     close_host();
+    test_fence();
     test_long();
     test_full();
     fr_sys = fr_sys_real;

@@ -30,12 +30,22 @@ static bool has_rule(const char *words)
     return find_row("p", &row) && strcmp(row.rule, words) == 0;
 }
 
+static bool has_answer(const char *path, const char *text)
+{
+    struct fr_api_response res = ask(FR_API_GET, path, NULL);
+    bool yes = strstr(res.body.p, text) != NULL;
+
+    fr_api_response_finish(&res);
+    return yes;
+}
+
 static void test_removed(void)
 {
     check_row("removed while it is due");
     drop_pipeline("p");
     set_clock("2026-03-01T04:00Z");
     until(is_gone, "p");
+    CHECK(!has_answer("/api/v1/schedules/1", "due_wall"));
     check_runs("p", "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30, "
                     "3 failed schedule 03-01T03:00, 4 running schedule 03-01T03:30");
 
@@ -91,13 +101,29 @@ static void test_renamed(void)
     close_host();
 }
 
-static bool has_answer(const char *path, const char *text)
+/* The run of a pipeline that cannot be loaded: over from its begin on, with what is wrong. */
+static void check_failed(const char *run, const char *reason)
 {
-    struct fr_api_response res = ask(FR_API_GET, path, NULL);
-    bool yes = strstr(res.body.p, text) != NULL;
+    struct fr_arena a = {0};
+    struct fr_run_row row = {0};
+    struct fr_event_rows events = {0};
 
-    fr_api_response_finish(&res);
-    return yes;
+    CHECK_INT(fr_store_run_find(st, run, &a, &row, NULL), FR_OK);
+    CHECK_TEXT(row.source + strlen(folder), "/p.yaml");
+    CHECK_TEXT(row.who, "default");
+    CHECK_TEXT(row.params, "{}");
+    CHECK_INT(row.schedule, 1);
+    CHECK(row.started_wall > 0 && row.started_wall == row.queued_wall);
+    CHECK_INT(row.ended_wall, row.started_wall);
+    if (!CHECK(strstr(row.reason, reason) != NULL))
+        printf("   %s\n", row.reason);
+    CHECK_INT(fr_store_events(st, row.id, &a, &events, NULL), FR_OK);
+    if (CHECK_INT(events.n, 1)) {
+        CHECK_TEXT(events.rows[0].text, row.reason);
+        CHECK_TEXT(events.rows[0].cause, "failed");
+        CHECK_INT(events.rows[0].wall, row.ended_wall);
+    }
+    fr_arena_finish(&a);
 }
 
 static void test_files(void)
@@ -130,7 +156,7 @@ static void test_files(void)
     set_clock("2026-03-01T02:30Z");
     until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed");
     check_runs("p", "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30");
-    check_answer(FR_API_GET, "/api/v1/runs/2", NULL, 200, "\"reason\":\"");
+    check_failed("2", "p.yaml:3:");
     check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, "\"error\":\"");
     close_host();
 
@@ -154,12 +180,30 @@ static void test_files(void)
 
 static void test_others(void)
 {
+    static const char linked[] = "name: l\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
+    static const char text[] = "name: t\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
     struct fr_err err = {0};
-    char below[340];
+    char below[340], other[340];
 
     check_row("what is no pipeline with schedules is nobody's");
     reset();
     set_clock("2026-03-01T01:00Z");
+    write_pipeline("empty", "");
+    write_pipeline("three", "name: 3\nschedule: {cron: x}\ntasks: {a: {rum: x}}\n");
+    write_pipeline("five",
+                   "name: 5\nschedule: {cron: x}\ntasks: {a: {rux: x, b: x}}\nx: 1\ny: 1\n");
+    snprintf(below, sizeof(below), "%s/folder.yaml", folder);
+    CHECK_INT(fr_mkdirs(below, 0700, &err), FR_OK);
+    snprintf(below, sizeof(below), "%s/linked", home);
+    snprintf(other, sizeof(other), "%s/link.yaml", folder);
+    CHECK_INT(fr_file_write(below, linked, sizeof(linked) - 1, 0600, &err), FR_OK);
+    CHECK_INT(symlink(below, other), 0);
+    snprintf(other, sizeof(other), "%s/t.txt", folder);
+    CHECK_INT(fr_file_write(other, text, sizeof(text) - 1, 0600, &err), FR_OK);
+    snprintf(other, sizeof(other), "%s/.hidden.yaml", folder);
+    CHECK_INT(symlink(below, other), 0);
+    snprintf(other, sizeof(other), "%s/dangling.yml", folder);
+    CHECK_INT(symlink("/nonexistent/schedule", other), 0);
     write_pipeline("nodes", "nodes: [{name: n1}]\n");
     write_pipeline("text", "just text");
     write_pipeline("broken", "name: x\nschedule: {cron: nonsense}\ntasks: {a: {run: x}}\n");
@@ -167,6 +211,9 @@ static void test_others(void)
     begin_host();
     until(is_ready, NULL);
     CHECK(is_known("p") && has_error("cron:") && !has_error("text.yaml"));
+    CHECK(is_known("l") && !has_error("folder.yaml") && !has_error("dangling"));
+    CHECK(has_error("'run'?; and 3 more: 'flowrun validate' lists all") && !has_error(" 1 more"));
+    CHECK(!has_error("empty.yaml") && !is_known("t") && !has_error("hidden"));
     close_host();
 
     check_row("nor is what lies in a folder below");
@@ -182,6 +229,30 @@ static void test_others(void)
 
 /* ---- pause ---- */
 
+/* A change says what it has seen. */
+static void check_match(void)
+{
+    struct fr_api_response res = ask(FR_API_GET, "/api/v1/schedules/1", NULL);
+    char tag[80] = "";
+
+    if (CHECK(res.etag.p != NULL && strstr(res.body.p, res.etag.p + 1) == NULL))
+        snprintf(tag, sizeof(tag), "%s", res.etag.p);
+    fr_api_response_finish(&res);
+    bed_match = NULL;
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 428, "needs If-Match");
+    bed_match = "\"0\"";
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 412,
+                 "schedule p/default was changed meanwhile: it is paused");
+    bed_match = tag;
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200, NULL);
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 412, "it is active");
+    bed_match = "*";
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 200, NULL);
+    check_answer(FR_API_GET, "/api/v1/schedules/1/fires?limit=0", NULL, 400, "1 to 200");
+    check_answer(FR_API_GET, "/api/v1/schedules/1/fires?limit=201", NULL, 400, "1 to 200");
+    check_answer(FR_API_GET, "/api/v1/schedules/1/fires?limit=200", NULL, 200, "{\"items\":[]}");
+}
+
 static void test_pause(void)
 {
     reset();
@@ -194,6 +265,7 @@ static void test_pause(void)
                  "\"note\":\"moving\"");
     check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 409, "paused already");
     check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"pause\": true}", 400, "paused");
+    check_match();
     set_clock("2026-03-01T02:00Z");
     until_fires("p", "paused 03-01T02:00");
     set_clock("2026-03-01T04:30Z");

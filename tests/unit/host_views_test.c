@@ -248,6 +248,40 @@ static void test_remote(void)
     caller.role = FR_ROLE_OPERATE;
 }
 
+/* What a key may be, and what is not kept for it. */
+static void test_keys_of_owner(void)
+{
+    static const struct {
+        const char *key;
+        bool good;
+    } keys[] = {{"", false},
+                {"a b", false},
+                {"a\x7f", false},
+                {"\xc3\xa9", false},
+                {"!", true},
+                {"~", true},
+                {"1234567890123456789012345678901234567890123456789012345678901234", true},
+                {"12345678901234567890123456789012345678901234567890123456789012345", false}};
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        check_row(keys[i].key);
+        bed_key = keys[i].key;
+        check_answer(FR_API_POST, "/api/v1/runs/99/cancel", "{}", keys[i].good ? 404 : 400,
+                     keys[i].good ? "" : "Idempotency-Key must be 1 to 64 visible characters");
+    }
+    check_row("a key of the owner: another path is another request");
+    bed_key = "key-3";
+    check_answer(FR_API_POST, "/api/v1/runs/98/cancel", "{}", 404, NULL);
+    check_answer(FR_API_POST, "/api/v1/runs/98/cancel", "{}", 404, NULL);
+    check_answer(FR_API_POST, "/api/v1/runs/97/cancel", "{}", 422, "another request");
+    check_answer(FR_API_DELETE, "/api/v1/runs/98/cancel", "{}", 405, NULL);
+    check_row("a secret is not kept for a key");
+    bed_key = "key-4";
+    check_answer(FR_API_POST, "/api/v1/tokens", "{\"name\": \"kept\"}", 201, NULL);
+    check_answer(FR_API_POST, "/api/v1/tokens", "{\"name\": \"kept\"}", 409, "kept");
+    check_row("");
+}
+
 /* A second request with a key changes nothing. */
 static void test_keys(void)
 {
@@ -281,12 +315,9 @@ static void test_keys(void)
     check_row("the same key of another caller");
     check_answer(FR_API_POST, "/api/v1/runs", body, 201, "\"no\":4,");
     caller.name[0] = 'c';
-    bed_key = "a b";
-    check_answer(FR_API_POST, "/api/v1/runs", body, 400, "visible characters");
-    bed_key = "12345678901234567890123456789012345678901234567890123456789012345";
-    check_answer(FR_API_POST, "/api/v1/runs", body, 400, "visible characters");
-    bed_key = NULL;
     bed_caller = NULL;
+    test_keys_of_owner();
+    bed_key = NULL;
     check_answer(GET, "/api/v1/runs?count=1", NULL, 200, "\"count\":4");
 }
 
