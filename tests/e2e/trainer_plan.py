@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """flowtrain plan: the figures of DeepSeek-V3 on three clusters by formulas written apart
-(tests/golden/plan.py), to 1 %; memory as the run's own table has it, and bytes as the run counts them."""
+(tests/golden/plan.py), to 1 %; memory as the run's own table has it, and bytes as the run counts them;
+whole plans as they were read in review.
+
+usage: trainer_plan.py BUILD [write]     (write: tests/golden/plan/*.out anew, to be read before they are kept)
+"""
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 
 import trainer_lib as t
 
@@ -74,6 +79,42 @@ def cared(what, got):
         steps = max(1, round((2 * l["save_s"] * 24 * 3600) ** 0.5 / l["step_s"]))
         t.same(name + ": steps between checkpoints", l["save_steps"], steps)
         near(name + ": a failure", l["failure_s"], l["load_s"] + steps * l["step_s"] / 2, 1e-9)
+
+
+def same_numbers(got, want):
+    """Alike but for the last digits, which other processors may round otherwise."""
+    if isinstance(want, dict):
+        return isinstance(got, dict) and list(got) == list(want) and all(same_numbers(got[k], want[k]) for k in want)
+    if isinstance(want, list):
+        return isinstance(got, list) and len(got) == len(want) and all(map(same_numbers, got, want))
+    if isinstance(want, float):
+        return isinstance(got, float) and abs(got - want) <= 1e-9 * abs(want)
+    return got == want
+
+
+def whole():
+    """Every line, and every figure of the JSON."""
+    v3 = ["v3", "--cutoff_len", 2048, "--gradient_accumulation_steps", 4] + V3_LORA
+    three = ["--nodes", 3, "--gpus", 8, "--gpu", "a100-80g", "--tokens", 1e9]
+    odd = ["--network", 5, "--disk", 3, "--failures", 7, "--skew", 1.5, "--micro_batches", 6, "--host_memory", 2000]
+    subprocess.run([t.flowtrain, "init", "--example", "plain", "--model", "llama"], check=True, stdout=subprocess.DEVNULL)
+    for name, words in (("three.out", three + v3), ("odd.out", three + odd + v3), ("json.out", ["--json"] + three + odd + v3),
+                        ("bf16.out", ["--gpu", "h200-141g", "--weights", "bf16"] + v3),
+                        ("none.out", ["--gpu", "h200-141g", "--gpu_memory", 40, "--host_memory", 100] + v3),
+                        ("dense.out", ["--nodes", 2, "--gpus", 4, "--gpu", "h100-80g", "plain/model", "--cutoff_len", 100]),
+                        ("check.out", ["--check"] + three + v3 + ["--deepspeed", t.ZERO3])):
+        path = os.path.join(HERE, "../golden/plan", name)
+        code, text, err = plan(*words)
+        t.same(name + ": exit status", (code, err), (0, ""))
+        if sys.argv[2:] == ["write"]:
+            with open(path, "w") as f:
+                f.write(text)
+        with open(path) as f:
+            want = f.read()
+        if name == "json.out":
+            t.check(name, same_numbers(json.loads(text), json.loads(want)), text)
+        else:
+            t.same(name, text, want)
 
 
 def choice():
@@ -270,6 +311,7 @@ def wrong():
 def main():
     t.begin()
     clusters()
+    whole()
     choice()
     as_ranks()
     table("ZeRO-3", {}, 12, "all")

@@ -151,7 +151,7 @@ static void print_networks(const struct planning *p)
 {
     if (p->run.cluster.nodes == 1)
         return;
-    fr_print("\ntokens/s with a network of");
+    fr_print("\n%-34s", "tokens/s with a network of");
     for (int k = 0; k < NETWORKS; k++)
         fr_print("%9.4g GB/s", networks[k] * 1e-9);
     fr_print("\n");
@@ -161,7 +161,7 @@ static void print_networks(const struct planning *p)
             struct tr_cluster c = p->run.cluster;
 
             c.network = networks[k];
-            fr_print("%s%.0f", k == 0 ? "" : "          ",
+            fr_print("%14.0f",
                      tr_plan_time(&p->run.plan.layouts[i], &c, p->run.job.accumulation).tokens_s);
         }
         fr_print("\n");
@@ -185,12 +185,15 @@ static void print_best(const struct planning *p)
         p->run.plan.best >= 0 ? &p->run.plan.layouts[p->run.plan.best] : NULL;
     struct tr_plan_time t;
     struct tr_plan_care k;
+    const char *before = "\n";
     char text[3][24];
 
     for (size_t i = 0; i < p->run.plan.n; i++)
-        if (!p->run.plan.layouts[i].fits)
-            fr_print("%s%s does not fit: %s\n", i == 0 ? "\n" : "", p->run.plan.layouts[i].name,
+        if (!p->run.plan.layouts[i].fits) {
+            fr_print("%s%s does not fit: %s\n", before, p->run.plan.layouts[i].name,
                      p->run.plan.layouts[i].why);
+            before = "";
+        }
     if (l == NULL) {
         fr_print("\nno layout that is built fits: take more GPUs, or a checkpoint in FP8\n");
         return;
