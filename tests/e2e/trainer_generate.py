@@ -6,6 +6,7 @@ usage: trainer_generate.py BUILD [cuda]     (cuda: a few answers on the simulate
 """
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -192,6 +193,124 @@ def thoughts():
             found[0]["predict"] + "\n", found[0])
 
 
+def name_data(name, records):
+    with open("ex/data/%s.jsonl" % name, "w") as f:
+        f.writelines(json.dumps(r) + "\n" for r in records)
+    with open("ex/data/dataset_info.json") as f:
+        info = json.load(f)
+    info[name] = dict(info["arithmetic"], file_name=name + ".jsonl")
+    with open("ex/data/dataset_info.json", "w") as f:
+        json.dump(info, f)
+
+
+def scored():
+    """Which answers are right: as text but for blanks, or by their last number."""
+    known = lines("one.jsonl")
+    prompts = [a["prompt"].split("Human: ")[1].split("<")[0] for a in known]
+    last = [int(re.findall(r"[0-9]+", a["predict"])[-1]) for a in known]
+    texts = {True: (lambda a, n: a, lambda a, n: "  " + a.replace(" ", "  \t") + " \n"),
+             False: (lambda a, n: a[:-1], lambda a, n: a + " 7", lambda a, n: a.replace(" ", "", 1), lambda a, n: "x" + a,
+                     lambda a, n: a.upper())}
+    numbers = {True: (lambda a, n: "%d" % n, lambda a, n: "7 and 12, then {:,}.".format(n), lambda a, n: "-3 is %d.0" % n,
+                      lambda a, n: "so x=%d, as said" % n, lambda a, n: "%d." % n, lambda a, n: "%.6f" % (n * (1 + 4e-7))),
+               False: (lambda a, n: "-%d" % n, lambda a, n: "%d of %d" % (n, n + 5 + n // 7), lambda a, n: "none at all",
+                       lambda a, n: "%d.5" % (n % 1000), lambda a, n: "%.6f" % (n * (1 + 3e-6) + 1e-5), lambda a, n: "%d%d" % (n, n))}
+    for how, rows in (("text", texts), ("number", numbers)):
+        for right, makers in rows.items():
+            name_data("scored", [{"instruction": q, "output": make(a["predict"], n)} for make in makers
+                                 for q, a, n in zip(prompts[:7], known, last)])
+            text = run(["eval"] + ADAPTER + ["--dataset", "scored", "--dataset_dir", "ex/data", "--generate", "--answer", how,
+                                             "--max_new_tokens", "24", "--batch", "42", "--output", "scored.json"])
+            with open("scored.json") as f:
+                got = json.load(f)
+            t.same("%s answers by their %s" % ("right" if right else "wrong", how), got["answer_accuracy"], float(right))
+            t.same("all are judged", (got["samples"], got["answers"]), (7 * len(makers), 7 * len(makers)))
+    keys = ["eval_loss", "eval_accuracy", "token_loss", "token_accuracy", "perplexity", "samples", "targets", "answer_accuracy",
+            "answers"]
+    t.same("all figures", sorted(got), sorted(keys))
+    t.same("as a table", text, "".join("%-16s %s\n" % (k, got[k]) for k in keys))
+    hits = got["token_accuracy"] * got["targets"]
+    t.check("a share of the targets", got["targets"] > 40 and abs(hits - round(hits)) < 1e-6, got)
+
+
+def whole_lines():
+    """What is written, to the byte; the same on the terminal. Prompts of all kinds in their order."""
+    ask = ["generate"] + ADAPTER + ["--max_new_tokens", "9"]
+    with open("both.jsonl", "w") as f:
+        f.write(json.dumps({"prompt": "Add 2 and 5.", "system": "Be brief."}) + "\n" + json.dumps({"prompt": "Say \"é\"\n"}))
+    text = run(ask + ["--prompt", "What is 9 plus 30?", "--prompt", "Add 2 and 5.", "--input", "both.jsonl", "--max_samples", "1",
+                      "--dataset", "arithmetic", "--dataset_dir", "ex/data"])
+    got = [json.loads(line) for line in text.splitlines()]
+    t.same("all that is asked", [a["prompt"] for a in got[:4]], ["What is 9 plus 30?", "Add 2 and 5.", "Add 2 and 5.", "Say \"é\"\n"])
+    t.same("and a data set's", [("label" in a, a["prompt"][:7] == "Human: ") for a in got], [(False, False)] * 4 + [(True, True)])
+    t.same("lines", text, "".join(json.dumps(a, ensure_ascii=False, separators=(",", ":")) + "\n" for a in got))
+    t.same("keys", [list(got[0]), list(got[4])], [["prompt", "predict", "finish"], ["prompt", "predict", "finish", "label"]])
+    t.same("its label", got[4]["label"], lines("ex/data/arithmetic.jsonl")[0]["output"] + "\n")
+    system = run(ask + ["--prompt", "Add 2 and 5.", "--default_system", "Be brief."])
+    t.same("a system text of a line", got[2]["predict"] + "\n", system)
+    t.check("it makes a difference", got[1]["predict"] != got[2]["predict"], got)
+    with open("both.jsonl", "w") as f:
+        f.write(json.dumps({"prompt": "Add 2 and 5."}) + "\n" + json.dumps({"prompt": "Add 2 and 5.", "system": "Be long."}) + "\n")
+    both = [json.loads(x)["predict"] for x in run(ask + ["--input", "both.jsonl", "--default_system", "Be brief."]).splitlines()]
+    t.same("a line's own goes before the flag's", [both[0] + "\n", both[1] + "\n"],
+           [system, run(ask + ["--prompt", "Add 2 and 5.", "--default_system", "Be long."])])
+    for line, want in (('{"prompt": 5}', ":2: expected an object"), ('{"prompt": "x", "system": 5}', ":2: expected an object"),
+                       ('["x"]', ":2: expected an object"), ('{"prompt"', ":2: expected an object")):
+        with open("bad.jsonl", "w") as f:
+            f.write('{"prompt": "x"}\n' + line + "\n")
+        t.has(line, run(ask + ["--input", "bad.jsonl"], code=2), "bad.jsonl" + want)
+    with open("bad.jsonl", "w") as f:
+        f.write("\n \t\r\n")
+    t.has("no line", run(ask + ["--input", "bad.jsonl"], code=2), "bad.jsonl holds no prompt")
+    with open("long.json", "w") as f:
+        json.dump("".join(lines("one.jsonl")[0]["prompt"]), f)
+    count = len(json.loads(subprocess.run([t.flowtrain, "tokenize", "--tokenizer", "ex/model"], stdin=open("long.json"), text=True,
+                                          capture_output=True, check=True).stdout))
+    first = "What is 33 plus 89?"
+    t.same("as long as it may be", run(ask + ["--prompt", first, "--cutoff_len", str(count)]), run(ask + ["--prompt", first]))
+    t.has("longer", run(ask + ["--prompt", first, "--cutoff_len", str(count - 1)], code=2),
+          "a prompt has %d tokens, more than --cutoff_len %d" % (count, count - 1))
+
+
+def defaults():
+    """What is taken where nothing is said."""
+    ask = ["generate"] + MODEL + ["--prompt", "Add 2 and 5."]
+    plain = run(ask)
+    t.same("answers of 256 tokens", plain, run(ask + ["--max_new_tokens", "256"]))
+    t.check("and no shorter", len(run(ask + ["--max_new_tokens", "255"])) < len(plain), plain)
+    ask += ["--max_new_tokens", "40"]
+    greedy, hot = run(ask), ask + ["--temperature", "1.3"]
+    drawn = run(hot)
+    t.same("seed 42, all tokens, their whole share", drawn, run(hot + ["--seed", "42", "--top_k", "0", "--top_p", "1"]))
+    for more in (["--seed", "43"], ["--top_k", "9"], ["--top_p", "0.3"]):
+        t.check("not so with " + " ".join(more), run(hot + more) != drawn, drawn)
+    sample = run(ask + ["--do_sample", "true"])
+    t.same("draws by 0.95, 50 and 0.7", sample, run(ask + ["--temperature", "0.95", "--top_k", "50", "--top_p", "0.7"]))
+    for more in (["--temperature", "1.6"], ["--top_k", "0"], ["--top_p", "1"]):
+        t.check("draws otherwise with " + " ".join(more), run(ask + ["--do_sample", "true"] + more) != sample, sample)
+    t.same("no draws", run(hot + ["--do_sample", "false"]), greedy)
+    for name, least, most in (("max_new_tokens", 1, 1 << 24), ("seed", 0, None), ("top_k", 0, None), ("temperature", 0, 10 ** 6),
+                              ("top_p", 1e-9, 1), ("batch", 1, 1 << 16), ("cutoff_len", 1, 1 << 24), ("max_samples", 1, None)):
+        for value in ("x", str(least - 1)) + (() if most is None else (str(most + 1),)):
+            t.has("--%s %s" % (name, value), run(ask + ["--" + name, value], code=2), "--%s is '%s', expected %g to " % (
+                name, value, least))
+    t.has("neither true nor false", run(ask + ["--do_sample", "some"], code=2), "--do_sample is 'some', expected true or false")
+    shutil.copytree("ex/model", "end")
+    told = json.loads(subprocess.run([t.flowtrain, "tokenize", "--tokenizer", "ex/model"], input=json.dumps(greedy[:-1]) + "\n",
+                                     capture_output=True, text=True, check=True).stdout)
+    end = [w if w != "ex/model" else "end" for w in ask]
+    with open("end/generation_config.json", "w") as f:
+        json.dump({"eos_token_id": told[5]}, f)
+    t.check("one token that ends an answer", greedy.startswith(run(end)[:-1]) and len(run(end)) < 20, run(end))
+    for ids in ([], ["x", -1, 1 << 40], None, "x"):
+        with open("end/generation_config.json", "w") as f:
+            json.dump({"eos_token_id": ids}, f)
+        t.same("no such token: %s" % ids, run(end), greedy)
+    with open("end/generation_config.json", "w") as f:
+        f.write("{")
+    t.has("no JSON", run(end, code=2), "end/generation_config.json")
+
+
 INFER = """model_name_or_path: ex/model
 adapter_name_or_path: out
 template: default
@@ -318,6 +437,9 @@ def main():
     figures()
     loading()
     thoughts()
+    scored()
+    whole_lines()
+    defaults()
     files()
     errors()
     t.finish()

@@ -4,6 +4,7 @@ other tensors are the base's bytes; the merged model gives the logits and the an
 """
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -129,9 +130,99 @@ def half():
     t.has("so is what is not finite", text, "at element %d, which is not finite" % element)
 
 
+STACKS = """target                modules  PEFT         vLLM                         SGLang
+q_a_proj                    4  yes          yes                          yes
+q_b_proj                    4  yes          yes                          yes
+kv_a_proj_with_mqa          4  yes          yes                          yes
+kv_b_proj                   4  yes          loaded, not applied: merge   since May 2026
+o_proj                      4  yes          yes                          yes
+"""
+DENSE = """target                modules  PEFT         vLLM                         SGLang
+q_proj                      4  yes          yes                          yes
+k_proj                      4  yes          yes                          yes
+v_proj                      4  yes          yes                          yes
+o_proj                      4  yes          yes                          yes
+gate_proj                   4  yes          yes                          yes
+up_proj                     4  yes          yes                          yes
+down_proj                   4  yes          yes                          yes
+rank 40: vLLM has to be started with --max-lora-rank 40 or more
+"""
+
+
+def stacks():
+    """The whole table, of a model with experts and of one without."""
+    words = ["export", "--check", "--model_name_or_path", "ex/model", "--adapter_name_or_path"]
+    t.same("stacks", run(words + ["out"]), STACKS)
+    shutil.copytree("out", "all")
+    with open("all/adapter_config.json") as f:
+        config = json.load(f)
+    with open("all/adapter_config.json", "w") as f:
+        json.dump(dict(config, r=4, rank_pattern={"o_proj": 40}, target_modules="all-linear"), f)
+    t.same("stacks of all linears", run(words + ["all"]), STACKS + "".join(
+        "%-20s        4  up to 0.18   yes                          yes\n" % name for name in ("gate_proj", "up_proj", "down_proj")) +
+        DENSE.splitlines()[-1] + "\n")
+    t.check("a model without experts", t.Run(["init", "--example", "plain", "--model", "llama"]).wait() == 0)
+    t.same("stacks of a model without experts", run(words[:3] + ["plain/model", "--adapter_name_or_path", "all"]), DENSE)
+
+
+def companions():
+    """What lies beside the weights and goes along; what does not."""
+    shutil.copytree("ex/model", "beside")
+    kept = ["added.json", "chat_template.jinja", "merges.txt", "tokenizer.model", "modeling.py", "README.md", "config.json",
+            "tokenizer.json", "tokenizer_config.json"]
+    for name in kept[:6] + ["pytorch_model.bin", "model.safetensors.index.json", "json"]:
+        with open("beside/" + name, "w") as f:
+            f.write('{"weight_map": {}, "of": "%s"}' % name)
+    os.remove("beside/model.safetensors.index.json")
+    tensors = read("ex/model/model.safetensors")
+    t.same("what is said", run(["merge", "--model_name_or_path", "beside", "--adapter_name_or_path", "out", "--output",
+                                "new/beside"]),
+           "merged 20 weights of %d tensors into new/beside\n" % len(tensors))
+    t.same("what goes along", sorted(os.listdir("new/beside")), sorted(kept + ["model.safetensors"]))
+    for name in kept:
+        t.same(name, t.file_bytes("new/beside/" + name), t.file_bytes("beside/" + name))
+    run(["convert", "--model_name_or_path", "beside", "--to", "fp8", "--output", "new/coded", "--max_shard_size", "200KB"])
+    t.same("what goes along with a conversion", sorted(n for n in os.listdir("new/coded") if not n.startswith("model-0")),
+           sorted(kept + ["model.safetensors.index.json"]))
+    for name in kept:
+        if name != "config.json":
+            t.same("converted, " + name, t.file_bytes("new/coded/" + name), t.file_bytes("beside/" + name))
+
+
+def bounds():
+    """What the figures say, and the bound between kept and lost."""
+    words = ["export", "--check", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out", "--merged", "bf16"]
+    text = run(words)
+    line = text[len(STACKS):]
+    found = re.match(r"logits of 64 tokens, relative to those of base and adapter: bf16 is off by (\S+), the base alone by "
+                     r"(\S+)\n$", line)
+    t.check("the figures", text.startswith(STACKS) and found, text)
+    lost, moved = float(found.group(1)), float(found.group(2))
+    t.check("much moved, little lost", 0 < lost < 0.02 < 0.2 < moved, line)
+    for part, code in ((1.02, 0), (0.98, 2)):
+        bound = "%.4g" % (lost / moved * part)
+        done = subprocess.run([t.flowtrain] + words + ["--bound", bound], capture_output=True, text=True)
+        t.same("--bound %s of what is lost" % part, (done.returncode != 0, done.stdout), (code != 0, text))
+        said = re.search(r"bf16 has lost (\S+) of what the adapter changes, more than --bound (\S+): ", done.stderr)
+        t.check("it is said", (said is not None) == (code != 0) and (said is None or (
+            said.group(2) == bound and abs(float(said.group(1)) * moved / lost - 1) < 0.02)), done.stderr)
+    for bound in ("0", "-1", "much", "nan"):
+        t.has("--bound " + bound, run(words + ["--bound", bound], 2), "--bound is '%s', expected a number above 0" % bound)
+    os.mkdir("fewer")
+    for name in os.listdir("ex/model"):
+        shutil.copy("ex/model/" + name, "fewer")
+    with open("fewer/config.json") as f:
+        config = json.load(f)
+    with open("fewer/config.json", "w") as f:
+        json.dump(dict(config, num_experts_per_tok=config["num_experts_per_tok"] - 1), f)
+    t.has("other experts a token", run(words[:-1] + ["fewer"], 2), "--merged fewer is no merge of ex/model: its num_experts_per_tok is "
+          "%d, that of the base %d" % (config["num_experts_per_tok"] - 1, config["num_experts_per_tok"]))
+
+
 def types():
     merge = ["merge", "--adapter_name_or_path", "out", "--model_name_or_path"]
-    run(merge + ["ex/model", "--output", "bf16", "--max_shard_size", "300KB"])
+    t.same("what is said", run(merge + ["ex/model", "--output", "bf16", "--max_shard_size", "300KB"]),
+           "merged 20 weights of %d tensors into bf16\n" % len(read("ex/model/model.safetensors")))
     t.check("several shards", len([n for n in os.listdir("bf16") if n.startswith("model-0000")]) > 3)
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         t.same(name, t.file_bytes("bf16/" + name), t.file_bytes("ex/model/" + name))
@@ -260,6 +351,9 @@ def main():
     t.begin()
     t.train("an adapter", "out", 1, steps=12, accumulation=2, learning_rate="1e-2", save_strategy="no", lora_dropout=0)
     types()
+    stacks()
+    companions()
+    bounds()
     half()
     answers()
     files()
