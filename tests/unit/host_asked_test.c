@@ -203,8 +203,38 @@ static void check_part(const char *path, const char *range, int status, const ch
         CHECK_INT(pread(res.fd, got, res.bytes, (off_t)res.offset), res.bytes);
         CHECK_TEXT(got, want);
         CHECK_TEXT(res.type, "application/octet-stream");
+        CHECK(res.foreign && res.growing == NULL);
     }
     fr_api_response_finish(&res);
+}
+
+/* A part has a MiB at most, the whole has all. */
+static void test_large_artifact(struct fr_id run)
+{
+    enum { BYTES = (1 << 20) + 1 };
+    static char text[BYTES];
+    static const struct {
+        const char *range;
+        uint64_t bytes;
+    } parts[] = {
+        {"", BYTES}, {"bytes=0-", 1 << 20}, {"bytes=1-", 1 << 20}, {"bytes=2-", BYTES - 2}};
+    char hash[FR_SHA256_TEXT], path[200];
+
+    CHECK_INT(fr_blob_put(home, (struct fr_str){text, BYTES}, hash, NULL), FR_OK);
+    struct fr_file_row row = {.path = "/large", .hash = hash, .bytes = BYTES};
+    CHECK_INT(fr_store_file_put(st, run, &row, NULL), FR_OK);
+    snprintf(path, sizeof(path), "/api/v1/runs/1/artifacts/%s", hash);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        struct fr_api_response res;
+
+        check_row(parts[i].range);
+        bed_range = parts[i].range;
+        res = ask(GET, path, NULL);
+        bed_range = "";
+        CHECK_INT(res.bytes, parts[i].bytes);
+        CHECK_INT(res.total, BYTES);
+        fr_api_response_finish(&res);
+    }
 }
 
 static void test_artifact(void)
@@ -224,6 +254,7 @@ static void test_artifact(void)
     check_part(path, "bytes=-3", 206, "789");
     check_part(path, "bytes=9-", 206, "9");
     check_part(path, "bytes=10-", 416, "");
+    test_large_artifact(run);
     snprintf(blobs, sizeof(blobs), "%s/blobs", home);
     CHECK_INT(fr_remove_tree(blobs, NULL), FR_OK);
     check(GET, path, NULL, 404, "opening the copy of /x");
@@ -342,6 +373,16 @@ static void test_audit(void)
           "/api/v1/runs/1/pin\",\"outcome\":\"400\",\"who\":\"ci\",\"address\":\"\"}]}");
 }
 
+/* What a node has told is there for the next host, too. */
+static void test_next_host(void)
+{
+    close_host();
+    open_host();
+    check(GET, "/api/v1/nodes/g/samples?from=1000001&to=1010000", NULL, 200,
+          "{\"t\":[1010000],\"cpu\":[0.0],\"memory\":[0.0],\"rx\":[0.0],\"tx\":[0.0],\"gpu\":["
+          "0.40000000596046448],\"gpu_memory\":[1074790400.0]}");
+}
+
 int main(void)
 {
     make_home();
@@ -357,6 +398,7 @@ int main(void)
     test_audit();
     caller.role = FR_ROLE_ADMIN;
     test_old_node(&caller);
+    test_next_host();
     close_host();
     remove_home();
     return check_done();

@@ -122,6 +122,73 @@ static void test_tag_of_list(void)
     fr_api_response_finish(&a.res);
 }
 
+/* What a reader has is not what is there any more: each change gives the row another tag. */
+static void test_tag_of_row(void)
+{
+    static const char *const changes[][2] = {{"/api/v1/runs/1/pin", "{\"pinned\": false}"},
+                                             {"/api/v1/runs/1/pin", "{\"pinned\": true}"},
+                                             {"/api/v1/runs/1/retry", "{}"}};
+    static const char *const forms[] = {NULL, "row"};
+
+    for (size_t f = 0; f < 2; f++)
+        for (size_t i = 0; i < 3; i++) {
+            struct asked a;
+            char tag[80];
+
+            check_row(changes[i][0]);
+            begin_ask(&a, "/api/v1/runs/1", forms[f] != NULL ? "form" : NULL, forms[f]);
+            end_ask(&a);
+            snprintf(tag, sizeof(tag), "%s", a.res.etag.p);
+            fr_api_response_finish(&a.res);
+            a.req.if_none_match = tag;
+            api.answer(api.self, &a.req, &a.res);
+            CHECK_INT(a.res.status, 304);
+            CHECK_TEXT(a.res.etag.p, tag);
+            fr_api_response_finish(&a.res);
+            check_answer(FR_API_POST, changes[i][0], changes[i][1], i == 2 ? 202 : 200, NULL);
+            api.answer(api.self, &a.req, &a.res);
+            a.again = false;
+            end_ask(&a);
+            CHECK_INT(a.res.status, 200);
+            CHECK(strcmp(a.res.etag.p, tag) != 0);
+            fr_api_response_finish(&a.res);
+            if (i == 2)
+                cancel("1");
+        }
+}
+
+/* What a run was begun with is read once, and has one tag. */
+static void test_tag_of_fixed(void)
+{
+    static const char *const paths[] = {"/api/v1/runs/1/params", "/api/v1/runs/1/spec",
+                                        "/api/v1/runs/1/graph"};
+
+    for (size_t i = 0; i < 3; i++) {
+        struct asked a, b;
+
+        check_row(paths[i]);
+        begin_ask(&a, paths[i], NULL, NULL);
+        CHECK_INT(a.res.status, FR_API_LATER);
+        end_ask(&a);
+        CHECK_INT(a.res.status, 200);
+        begin_ask(&b, paths[i], NULL, NULL);
+        CHECK_INT(b.res.status, 200);
+        CHECK(a.res.body.n == b.res.body.n &&
+              memcmp(a.res.body.p, b.res.body.p, b.res.body.n) == 0);
+        CHECK_TEXT(a.res.type, b.res.type);
+        CHECK(a.res.etag.p != NULL && a.res.etag.p[0] == '"');
+        CHECK_TEXT(b.res.etag.p, a.res.etag.p);
+        fr_api_response_finish(&b.res);
+        b.req.if_none_match = a.res.etag.p;
+        api.answer(api.self, &b.req, &b.res);
+        CHECK_INT(b.res.status, 304);
+        CHECK_INT(b.res.body.n, 0);
+        fr_api_response_finish(&a.res);
+        fr_api_response_finish(&b.res);
+    }
+    check_row("");
+}
+
 /* ---- ?seq= ---- */
 
 static void test_wait(void)
@@ -430,7 +497,8 @@ static const char *kept(const char *key, struct fr_arena *arena)
 /* Who is not let in leaves nothing behind. */
 static void test_strangers(void)
 {
-    static const struct fr_api_caller nobody = {FR_ROLE_NONE, "", "203.0.113.9", ""};
+    static const struct fr_api_caller nobody = {FR_ROLE_NONE, "", "203.0.113.9", ""},
+                                      other = {FR_ROLE_NONE, "", "203.0.113.8", ""};
     struct fr_arena arena = {0};
 
     check_row("a login with a key");
@@ -438,6 +506,9 @@ static void test_strangers(void)
     bed_key = "key-of-nobody";
     for (int i = 0; i < 7; i++)
         check_answer(FR_API_POST, "/api/v1/login", "{\"token\": \"x\"}", i < 5 ? 401 : 429, NULL);
+    check_row("another address is not held up by it");
+    bed_caller = &other;
+    check_answer(FR_API_POST, "/api/v1/login", "{\"token\": \"x\"}", 401, NULL);
     bed_caller = NULL;
     bed_key = NULL;
     CHECK_TEXT(kept("key-of-nobody", &arena), "none");
@@ -460,6 +531,8 @@ int main(void)
     while (!is_over("1"))
         CHECK_INT(fr_host_turn(host, NULL), FR_OK);
     test_tag_of_list();
+    test_tag_of_row();
+    test_tag_of_fixed();
     test_ids();
     fr_sys.mono_ms = shifted_mono_ms;
     test_wait();
