@@ -129,8 +129,6 @@ void pages_answer(struct conn *c, const struct fr_api_request *req, struct fr_ap
         is_page(req->path) ? find(shell_of(req->path)) : find_static(req->path, &kept);
     struct fr_err err;
 
-    if (f == NULL && strcmp(req->path, "/favicon.ico") == 0)
-        f = find("favicon.svg");
     if (f == NULL && wants_page(c, req)) {
         send_file(c, find("index.html"), res);
         res->status = res->status == 200 ? 404 : res->status;

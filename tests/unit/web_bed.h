@@ -112,6 +112,19 @@ static void bed_answer(void *self, const struct fr_api_request *req, struct fr_a
     }
     if (strcmp(req->path, "/nothing") == 0)
         return;
+    if (strcmp(req->path, "/api/all") == 0) { /* all that a head may have */
+        out->status = 401;
+        out->type = "text/x";
+        out->growing = "1";
+        out->encoding = "gzip";
+        out->retry_after_s = 7;
+        out->cache = "no-store";
+        fr_buf_text(&out->location, "/l");
+        fr_buf_text(&out->etag, "W/\"7\"");
+        fr_buf_text(&out->allow, "GET");
+        fr_buf_text(&out->body, "body");
+        return;
+    }
     if (strcmp(req->path, "/behind") == 0) {
         out->status = 416;
         out->total = BED_FILE_BYTES;

@@ -412,9 +412,13 @@ static void lost_socket(void)
     struct bed b;
     struct fr_server *host, *other;
     struct stat theirs, now;
+    struct fr_endpoint at = {"127.0.0.1", 0};
+    struct fr_err err;
+    char away[80];
 
     check_row("somebody removes the socket");
     bed_begin(&b, &patient);
+    CHECK_INT(fr_server_listen(b.server, &at, &err), FR_OK);
     fr_server_set_look(b.server, 1);
     CHECK(fr_sys.unlink(b.sock) == 0);
     look_until_reached(&b);
@@ -430,6 +434,16 @@ static void lost_socket(void)
     fr_server_destroy(other);
     b.server = host;
     look_until_reached(&b);
+    check_row("its folder is gone for a while");
+    (void)snprintf(away, sizeof(away), "%s.away", b.dir);
+    CHECK(rename(b.dir, away) == 0);
+    for (b.asked_lead = 0; b.asked_lead < 3;)
+        bed_turn(&b);
+    CHECK(mkdir(b.dir, 0700) == 0);
+    look_until_reached(&b);
+    CHECK(fr_remove_tree(away, &err) == FR_OK);
+    struct fr_endpoint again = at; /* what listens there by TCP still does */
+    CHECK_INT(fr_server_listen(b.server, &again, &err), FR_BUSY);
     check_row("one that is not the host's lets it be");
     b.followed = true;
     b.asked_lead = 0;
