@@ -87,6 +87,21 @@ static bool bed_known(struct bed *b, const struct fr_api_request *req, struct fr
     return true;
 }
 
+/* All that a head may have. */
+static void bed_all(struct fr_api_response *out)
+{
+    out->status = 401;
+    out->type = "text/x";
+    out->growing = "1";
+    out->encoding = "gzip";
+    out->retry_after_s = 7;
+    out->cache = "no-store";
+    fr_buf_text(&out->location, "/l");
+    fr_buf_text(&out->etag, "W/\"7\"");
+    fr_buf_text(&out->allow, "GET");
+    fr_buf_text(&out->body, "body");
+}
+
 static void bed_answer(void *self, const struct fr_api_request *req, struct fr_api_response *out)
 {
     struct bed *b = self;
@@ -112,17 +127,8 @@ static void bed_answer(void *self, const struct fr_api_request *req, struct fr_a
     }
     if (strcmp(req->path, "/nothing") == 0)
         return;
-    if (strcmp(req->path, "/api/all") == 0) { /* all that a head may have */
-        out->status = 401;
-        out->type = "text/x";
-        out->growing = "1";
-        out->encoding = "gzip";
-        out->retry_after_s = 7;
-        out->cache = "no-store";
-        fr_buf_text(&out->location, "/l");
-        fr_buf_text(&out->etag, "W/\"7\"");
-        fr_buf_text(&out->allow, "GET");
-        fr_buf_text(&out->body, "body");
+    if (strcmp(req->path, "/api/all") == 0) {
+        bed_all(out);
         return;
     }
     if (strcmp(req->path, "/behind") == 0) {
