@@ -199,6 +199,18 @@ def dead_best():
     t.same("one checkpoint is kept", [n for n in os.listdir("dead") if n.startswith("checkpoint")], ["checkpoint-6"])
 
 
+def damaged_best():
+    """The best checkpoint's adapter cannot be read in the end: the last step's is taken, and it is said."""
+    base = dict(val_size=40, eval_strategy="steps", eval_steps=2, load_best_model_at_end=True, greater_is_better=True)
+    t.train("before it broke", "broken", 2, accumulation=3, steps=4, **base)
+    os.remove("broken/checkpoint-2/adapter_model.safetensors")
+    run = t.train("after it broke", "broken", 2, accumulation=3, steps=6, resume_from_checkpoint="last", **base)
+    t.has("it is said", run.text(), "the best model is not loaded, the adapter is that of the last step: adapter broken/checkpoint-2/")
+    t.check("nothing else is", "Loading best model" not in run.text())
+    t.same("the last adapter", t.file_bytes("broken/adapter_model.safetensors"),
+           t.file_bytes("broken/checkpoint-6/adapter_model.safetensors"))
+
+
 def pixels(path):
     """(width, height, rows of colour numbers) of a PNG with a palette, by zlib; None: it is damaged."""
     with open(path, "rb") as f:
@@ -248,6 +260,7 @@ def main():
     early()
     resumed()
     dead_best()
+    damaged_best()
     several()
     packed()
     pace()

@@ -215,6 +215,17 @@ void tr_export_sweep(const char *output_dir)
 
 static const char prefix[] = "checkpoint-";
 
+/* The step of a checkpoint-N folder; -1: it is another name. */
+static int64_t step_of(const char *name)
+{
+    int64_t step;
+
+    return fr_has_prefix(name, prefix) &&
+                   fr_parse_i64(fr_str_of(name + sizeof(prefix) - 1), &step, NULL) == FR_OK
+               ? step
+               : -1;
+}
+
 size_t tr_export_steps(const char *output_dir, int64_t *steps, size_t cap)
 {
     char **names = NULL;
@@ -223,9 +234,8 @@ size_t tr_export_steps(const char *output_dir, int64_t *steps, size_t cap)
     if (fr_sys.list(output_dir, &names, &n) != 0)
         return 0;
     for (size_t i = 0; i < n && count < cap; i++)
-        count +=
-            fr_has_prefix(names[i], prefix) &&
-            fr_parse_i64(fr_str_of(names[i] + sizeof(prefix) - 1), &steps[count], NULL) == FR_OK;
+        if (step_of(names[i]) >= 0)
+            steps[count++] = step_of(names[i]);
     fr_sys_names_free(names, n);
     return count;
 }
@@ -239,22 +249,20 @@ void tr_export_rotate(const char *output_dir, int64_t keep, int64_t best)
     if (keep < 0 || fr_sys.list(output_dir, &names, &n) != 0)
         return;
     for (size_t i = 0; i < n; i++)
-        count += fr_has_prefix(names[i], prefix);
+        count += step_of(names[i]) >= 0;
     while (count-- > keep) {
-        int64_t oldest = INT64_MAX, step;
+        size_t oldest = n;
+
         for (size_t i = 0; i < n; i++)
-            if (fr_has_prefix(names[i], prefix) && names[i][0] != '\0' &&
-                fr_parse_i64(fr_str_of(names[i] + sizeof(prefix) - 1), &step, NULL) == FR_OK &&
-                step < oldest && step != best)
-                oldest = step;
-        if (oldest == INT64_MAX)
+            if (step_of(names[i]) >= 0 && step_of(names[i]) != best &&
+                (oldest == n || step_of(names[i]) < step_of(names[oldest])))
+                oldest = i;
+        if (oldest == n)
             break;
-        snprintf(path, sizeof(path), "%s/%s%lld", output_dir, prefix, (long long)oldest);
+        snprintf(path, sizeof(path), "%s/%s", output_dir, names[oldest]);
         if (fr_remove_tree(path, NULL) != FR_OK)
             fr_log(FR_LOG_WARN, "export", "cannot remove %s: %s", path, strerror(errno));
-        for (size_t i = 0; i < n; i++)
-            if (strcmp(names[i], strrchr(path, '/') + 1) == 0)
-                names[i][0] = '\0';
+        names[oldest][0] = '\0';
     }
     fr_sys_names_free(names, n);
 }
