@@ -91,14 +91,53 @@ static struct tr_lora_config lora(void)
     return (struct tr_lora_config){.r = 2, .alpha = 4, .targets = targets, .ntargets = 2};
 }
 
-/* Every file of the folder; it reads back as it was, and gaps stay as they are. */
+static void test_tensors(void)
+{
+    struct tr_st *st = NULL;
+    struct fr_buf raw = {0};
+    struct fr_err err = {0};
+
+    CHECK_INT(fr_file_read("new/out/adapter_model.safetensors", LARGEST, &raw, NULL), FR_OK);
+    CHECK(memmem(raw.p, raw.n, "{\"__metadata__\":{\"format\":\"pt\"},", 32) != NULL);
+    CHECK_INT(tr_st_open("new/out/adapter_model.safetensors", &st, &err), FR_OK);
+    CHECK_INT(tr_st_count(st), TENSORS);
+    for (size_t i = 0; i < TENSORS; i++) {
+        const struct tr_st_tensor *t = tr_st_find(st, tensors[i].name);
+        float got[16];
+
+        check_row(tensors[i].name);
+        if (!CHECK(t != NULL && t->type == TR_ST_F32 && t->ndim == 2))
+            continue;
+        CHECK_INT(t->shape[0], tensors[i].shape[0]);
+        CHECK_INT(t->shape[1], tensors[i].shape[1]);
+        CHECK_INT(tr_st_read(st, t, 0, got, (size_t)t->bytes, &err), FR_OK);
+        CHECK(memcmp(got, flat + tensors[i].at, (size_t)t->bytes) == 0);
+    }
+    tr_st_close(st);
+    fr_buf_finish(&raw);
+}
+
+/* Gaps stay as they are. */
+static void test_back(void)
+{
+    float back[FLAT];
+
+    check_row("read back");
+    for (int i = 0; i < FLAT; i++)
+        back[i] = -1;
+    CHECK_INT(tr_import_adapter("new/out", &both, back, NULL), FR_OK);
+    for (int i = 0; i < FLAT; i++)
+        CHECK(back[i] == (i < 6 || (i >= 8 && i < 16) || (i >= 32 && i < 37) || i == 40 || i == 41
+                              ? flat[i]
+                              : -1));
+}
+
+/* Every file of the folder. */
 static void test_adapter(void)
 {
     struct tr_args a;
     struct tr_lora_config l = lora();
-    struct tr_st *st = NULL;
-    struct fr_buf args = {0}, raw = {0};
-    float back[FLAT];
+    struct fr_buf args = {0};
     struct fr_err err = {0};
 
     check_row("an adapter");
@@ -124,37 +163,13 @@ static void test_adapter(void)
     CHECK_INT(tr_args_json(&a, &args, &err), FR_OK);
     fr_buf_text(&args, "\n");
     check_file("new/out/training_args.json", args.p);
-    CHECK_INT(fr_file_read("new/out/adapter_model.safetensors", LARGEST, &raw, NULL), FR_OK);
-    CHECK(memmem(raw.p, raw.n, "{\"__metadata__\":{\"format\":\"pt\"},", 32) != NULL);
-    CHECK_INT(tr_st_open("new/out/adapter_model.safetensors", &st, &err), FR_OK);
-    CHECK_INT(tr_st_count(st), TENSORS);
-    for (size_t i = 0; i < TENSORS; i++) {
-        const struct tr_st_tensor *t = tr_st_find(st, tensors[i].name);
-        float got[16];
-
-        check_row(tensors[i].name);
-        if (!CHECK(t != NULL && t->type == TR_ST_F32 && t->ndim == 2))
-            continue;
-        CHECK_INT(t->shape[0], tensors[i].shape[0]);
-        CHECK_INT(t->shape[1], tensors[i].shape[1]);
-        CHECK_INT(tr_st_read(st, t, 0, got, (size_t)t->bytes, &err), FR_OK);
-        CHECK(memcmp(got, flat + tensors[i].at, (size_t)t->bytes) == 0);
-    }
-    tr_st_close(st);
-    check_row("read back");
-    for (int i = 0; i < FLAT; i++)
-        back[i] = -1;
-    CHECK_INT(tr_import_adapter("new/out", &both, back, &err), FR_OK);
-    for (int i = 0; i < FLAT; i++)
-        CHECK(back[i] == (i < 6 || (i >= 8 && i < 16) || (i >= 32 && i < 37) || i == 40 || i == 41
-                              ? flat[i]
-                              : -1));
+    test_tensors();
+    test_back();
     check_row("a base without a tokenizer");
     a.model_name_or_path = "new";
     CHECK_INT(tr_export_adapter("new/bare", &both, flat, &a, &l, &err), FR_OK);
     check_names("new/bare", "adapter_config.json adapter_model.safetensors training_args.json");
     fr_buf_finish(&args);
-    fr_buf_finish(&raw);
     tr_args_finish(&a);
 }
 
@@ -205,64 +220,62 @@ static void test_export_refused(void)
     tr_args_finish(&a);
 }
 
+static const uint16_t bf16[8] = {0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0, 0x40e0, 0x4100},
+                      f16[8] = {0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800},
+                      nan16[8] = {0x3f80, 0, 0, 0, 0, 0x7fc0};
+static const struct {
+    const char *want; /* NULL: it is read */
+    size_t left_out;  /* of the four tensors; TENSORS: none */
+    const char *more;
+    enum tr_st_type type;
+    const void *data;
+    int64_t rows; /* of the first tensor */
+} files[] = {
+    {NULL, TENSORS, NULL, TR_ST_BF16, bf16, 2},
+    {NULL, TENSORS, NULL, TR_ST_F16, f16, 2},
+    {"it lacks base_model.model.model.layers.1.o_proj.lora_B.weight", 3, NULL, TR_ST_BF16, bf16, 2},
+    {"it lacks base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", 0, NULL, TR_ST_BF16,
+     bf16, 2},
+    {"it holds zzz.lora_A.weight, which is no adapter of this model", TENSORS, "zzz.lora_A.weight",
+     TR_ST_BF16, bf16, 2},
+    {"it holds a.lora_A.weight, which is no adapter of this model", TENSORS, "a.lora_A.weight",
+     TR_ST_BF16, bf16, 2},
+    {"q_proj.lora_A.weight holds a value that is not finite", TENSORS, NULL, TR_ST_BF16, nan16, 2},
+    {"q_proj.lora_A.weight", TENSORS, NULL, TR_ST_BF16, bf16, 1},
+    {"cannot compute with type I16", TENSORS, NULL, TR_ST_I16, bf16, 2},
+};
+
 /* Files of all float types; one that lacks a part, has one more, or holds what it must not. */
 static void test_import(void)
 {
-    static const uint16_t bf16[8] = {0x3f80, 0x4000, 0x4040, 0x4080,
-                                     0x40a0, 0x40c0, 0x40e0, 0x4100},
-                          f16[8] = {0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800},
-                          nan16[8] = {0x3f80, 0, 0, 0, 0, 0x7fc0};
-    static const struct {
-        const char *want; /* NULL: it is read */
-        size_t left_out;  /* of the four tensors; TENSORS: none */
-        const char *more;
-        enum tr_st_type type;
-        const void *data;
-        int64_t rows; /* of the first tensor */
-    } rows[] = {
-        {NULL, TENSORS, NULL, TR_ST_BF16, bf16, 2},
-        {NULL, TENSORS, NULL, TR_ST_F16, f16, 2},
-        {"it lacks base_model.model.model.layers.1.o_proj.lora_B.weight", 3, NULL, TR_ST_BF16, bf16,
-         2},
-        {"it lacks base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight", 0, NULL,
-         TR_ST_BF16, bf16, 2},
-        {"it holds zzz.lora_A.weight, which is no adapter of this model", TENSORS,
-         "zzz.lora_A.weight", TR_ST_BF16, bf16, 2},
-        {"it holds a.lora_A.weight, which is no adapter of this model", TENSORS, "a.lora_A.weight",
-         TR_ST_BF16, bf16, 2},
-        {"q_proj.lora_A.weight holds a value that is not finite", TENSORS, NULL, TR_ST_BF16, nan16,
-         2},
-        {"q_proj.lora_A.weight", TENSORS, NULL, TR_ST_BF16, bf16, 1},
-        {"cannot compute with type I16", TENSORS, NULL, TR_ST_I16, bf16, 2},
-    };
     struct tr_st_item items[TENSORS + 1];
 
     CHECK_INT(fr_mkdirs("read", 0755, NULL), FR_OK);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         float got[FLAT] = {0};
         struct fr_err err = {0};
         size_t n = 0;
 
-        check_row(rows[i].want != NULL ? rows[i].want : "another float type");
+        check_row(files[i].want != NULL ? files[i].want : "another float type");
         for (size_t k = 0; k < TENSORS; k++)
-            if (k != rows[i].left_out)
+            if (k != files[i].left_out)
                 items[n++] = (struct tr_st_item){
                     .name = tensors[k].name,
-                    .type = rows[i].type,
+                    .type = files[i].type,
                     .ndim = 2,
-                    .shape = {k == 0 ? rows[i].rows : tensors[k].shape[0], tensors[k].shape[1]},
-                    .data = rows[i].data};
-        if (rows[i].more != NULL)
-            items[n++] = (struct tr_st_item){.name = rows[i].more,
-                                             .type = rows[i].type,
+                    .shape = {k == 0 ? files[i].rows : tensors[k].shape[0], tensors[k].shape[1]},
+                    .data = files[i].data};
+        if (files[i].more != NULL)
+            items[n++] = (struct tr_st_item){.name = files[i].more,
+                                             .type = files[i].type,
                                              .ndim = 2,
                                              .shape = {1, 1},
-                                             .data = rows[i].data};
+                                             .data = files[i].data};
         CHECK_INT(tr_st_write("read/adapter_model.safetensors", items, n, NULL, 0, &err), FR_OK);
-        if (rows[i].want != NULL) {
+        if (files[i].want != NULL) {
             CHECK(tr_import_adapter("read", &both, got, &err) != FR_OK);
             if (!CHECK(strncmp(err.msg, "adapter read/adapter_model.safetensors: ", 40) == 0 &&
-                       strstr(err.msg, rows[i].want) != NULL))
+                       strstr(err.msg, files[i].want) != NULL))
                 printf("   %s\n", err.msg);
             continue;
         }

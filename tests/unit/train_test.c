@@ -157,6 +157,135 @@ static void bad_kwargs(void)
     }
 }
 
+/* Which keys each schedule takes. */
+static void known_kwargs(void)
+{
+    static const struct {
+        const char *type, *want;
+    } rows[] = {
+        {"linear", "none"},
+        {"cosine", "num_cycles"},
+        {"cosine_with_restarts", "num_cycles"},
+        {"polynomial", "power, lr_end"},
+        {"inverse_sqrt", "timescale"},
+        {"cosine_with_min_lr", "num_cycles, min_lr, min_lr_rate"},
+        {"warmup_stable_decay", "num_cycles, min_lr_ratio, num_stable_steps, num_decay_steps, "
+                                "warmup_type, decay_type"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tr_args a;
+        struct tr_schedule s;
+        struct tr_ds_config ds = {0}, own = {.scheduler = TR_DS_LR_WARMUP};
+        struct tr_derived d = {.total_steps = 10};
+        struct fr_err err = {.msg = ""};
+        char want[200];
+        check_row(rows[i].type);
+        tr_args_init(&a);
+        CHECK_INT(take(&a, "lr_scheduler_type", rows[i].type, &err), FR_OK);
+        a.lr_scheduler_kwargs = "{\"x\": 1}";
+        CHECK_INT(tr_schedule_make(&a, &ds, &d, &s, &err), FR_USAGE);
+        (void)snprintf(want, sizeof(want),
+                       "--lr_scheduler_kwargs: unknown key 'x', this schedule has %s",
+                       rows[i].want);
+        CHECK_TEXT(err.msg, want);
+        CHECK_INT(tr_schedule_make(&a, &own, &d, &s, &err), FR_OK); /* DeepSpeed's is taken */
+        tr_args_finish(&a);
+    }
+}
+
+static double slope(const char *type, double p) /* from 0 to 1 */
+{
+    return strcmp(type, "linear") == 0   ? p
+           : strcmp(type, "cosine") == 0 ? (1 - cos(M_PI * p)) / 2
+                                         : 1 - sqrt(1 - p);
+}
+
+/* Rise, plateau, fall and rest of every pair of forms; the lengths as given and as they follow. */
+static void stable(void)
+{
+    static const char *const forms[] = {"linear", "cosine", "1-sqrt"};
+    static const struct {
+        const char *name, *kwargs;
+        int64_t stable, falling;
+    } rows[] = {
+        {"both", "\"num_stable_steps\": 5, \"num_decay_steps\": 6, ", 5, 6},
+        {"stable", "\"num_stable_steps\": 5, ", 5, 12},
+        {"decay", "\"num_decay_steps\": 6, ", 11, 6},
+        {"neither", "", 5, 12},
+        {"no plateau", "\"num_stable_steps\": 0, \"num_decay_steps\": 4, ", 0, 4},
+        {"no fall", "\"num_stable_steps\": 3, \"num_decay_steps\": 0, ", 3, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) * 9; i++) {
+        const char *up = forms[i % 3], *down = forms[i / 3 % 3];
+        int64_t n = rows[i / 9].stable, fall = rows[i / 9].falling;
+        struct tr_args a;
+        struct tr_schedule s;
+        struct tr_ds_config ds = {0};
+        struct tr_derived d = {.total_steps = 21, .warmup_steps = 4};
+        struct fr_err err = {.msg = ""};
+        char text[200];
+
+        check_row(rows[i / 9].name);
+        (void)snprintf(text, sizeof(text),
+                       "{%s\"min_lr_ratio\": 0.1, \"warmup_type\": \"%s\", \"decay_type\": \"%s\"}",
+                       rows[i / 9].kwargs, up, down);
+        tr_args_init(&a);
+        CHECK_INT(take(&a, "lr_scheduler_type", "warmup_stable_decay", &err), FR_OK);
+        a.lr_scheduler_kwargs = text;
+        a.learning_rate = 2;
+        if (!CHECK_INT(tr_schedule_make(&a, &ds, &d, &s, &err), FR_OK))
+            printf("   %s\n", err.msg);
+        for (int64_t k = 0; k < 24; k++) {
+            double p = fall > 0 ? (double)(k - 4 - n) / (double)fall : 1;
+            double f = k < 4                         ? slope(up, (double)k / 4)
+                       : k < 4 + n                   ? 1
+                       : k >= 4 + n + fall           ? 0
+                       : strcmp(down, "1-sqrt") == 0 ? 1 - sqrt(p)
+                                                     : 1 - slope(down, p);
+
+            CHECK(fabs(tr_schedule_lr(&s, k) - 2 * (0.1 + 0.9 * f)) < 1e-12);
+        }
+        tr_args_finish(&a);
+    }
+}
+
+/* DeepSpeed's fall in one step, and what a schedule is when no step is left. */
+static void short_falls(void)
+{
+    static const struct {
+        enum tr_ds_lr kind;
+        double want[5]; /* behind updates 0, 1, 2 … */
+    } rows[] = {
+        {TR_DS_LR_WARMUP_DECAY, {0, 0.5, 1, 0, 0}},
+        {TR_DS_LR_WARMUP_COSINE, {0, 0.5, 0, 0, 0}},
+        {TR_DS_LR_WARMUP, {0, 0.5, 1, 1, 1}},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tr_args a;
+        struct tr_schedule s;
+        struct tr_ds_config ds = {.scheduler = rows[i].kind,
+                                  .optimizer = true,
+                                  .lr = 1,
+                                  .warmup_max_lr = 1,
+                                  .warmup_linear = true,
+                                  .total_num_steps = 3,
+                                  .warmup_num_steps = 1};
+        struct tr_derived d = {.total_steps = 10};
+
+        check_row("short falls");
+        tr_args_init(&a);
+        CHECK_INT(tr_schedule_make(&a, &ds, &d, &s, NULL), FR_OK);
+        for (int k = 0; k < 5; k++)
+            if (!CHECK(fabs(tr_schedule_logged(&s, k) - rows[i].want[k]) < 1e-12 &&
+                       tr_schedule_lr(&s, k + 1) == tr_schedule_logged(&s, k)))
+                printf("   %d: %g\n", k, tr_schedule_logged(&s, k));
+        tr_args_finish(&a);
+    }
+}
+
 static void flops(const json_t *root)
 {
     const json_t *rows = json_object_get(root, "flops");
@@ -431,6 +560,9 @@ int main(void)
     rates(root);
     deepspeed_rates(root);
     bad_kwargs();
+    known_kwargs();
+    stable();
+    short_falls();
     flops(root);
     progress_and_files();
     identity();
