@@ -40,6 +40,20 @@ static void test_wrong(void)
         {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"origin\": \"x\"}",
          400, "'origin' in the body is none of runs: 'x'"},
         {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\"}", 400, "lacks 'cwd'"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"a\"}", 400,
+         "'cwd' in the body must be an absolute path, not 'a'"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": 1}", 400,
+         "'pipeline' in the body must be a s"},
+        {FR_API_POST, "/api/v1/runs", "{\"params\": []}", 400,
+         "'params' in the body must be an obj"},
+        {FR_API_POST, "/api/v1/runs", "{\"umask\": \"7\"}", 400,
+         "'umask' in the body must be an integer"},
+        {FR_API_POST, "/api/v1/runs", "{\"umask\": 1.5}", 400,
+         "'umask' in the body must be an integer"},
+        {FR_API_POST, "/api/v1/runs",
+         "{\"pipeline\": \"/no\", \"cwd\": \"/\", \"umask\": 511, \"agent\": \"/a\"}", 404, "/no"},
+        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"env\": {\"a\": 1}}",
+         400, "'a' of env"},
         {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/no/such\", \"cwd\": \"/\"}", 404,
          "/no/such"},
         {FR_API_POST, "/api/v1/runs/7/shell", "{}", 404, "7"},
@@ -124,8 +138,9 @@ static void test_submit(void)
     make_body(OTHER, ", \"params\": {\"x\": 2, \"y\": true}");
     check_row("a parameter that the pipeline does not have");
     check_answer(FR_API_POST, "/api/v1/runs", submit_body, 422, "'y'");
-    make_body(OTHER, ", \"params\": {\"x\": 2}, \"priority\": 5, \"origin\": \"api\"");
+    make_body(OTHER, ", \"params\": {\"x\": 0.25}, \"priority\": 5, \"origin\": \"api\"");
     check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"priority\":5");
+    check_answer(FR_API_GET, "/api/v1/runs/2/params", NULL, 200, "0.25");
     check_row("the audit names what was begun");
     check_answer(FR_API_GET, "/api/v1/audit?limit=1", NULL, 200,
                  "\"run\":2,\"name\":\"POST /api/v1/runs\",\"outcome\":\"201\"");
@@ -152,6 +167,10 @@ static void test_submit(void)
     check_answer(FR_API_POST, "/api/v1/runs/1/priority", "{}", 400, "{\\\"priority\\\": N}");
     check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"abandon\": [1]}", 400,
                  "'abandon' in the body must be a list of names of nodes");
+    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"abandon\": {}}", 400,
+                 "'abandon' in the body must be an array");
+    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"retry\": 1}", 400,
+                 "'retry' in the body must be true or false");
     check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"file\": \"x.yaml\"}", 400,
                  "'file' in the body must be an absolute path");
     check_row("one that runs does not wait");
@@ -203,9 +222,12 @@ static void test_stream(void)
     CHECK(has(&r, "event: hello\ndata: {\"epoch\":"));
     check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, "\"state\":");
     turn_until(&r, "\"outcome\":\"cancelled\"");
-    CHECK(has(&r, "event: inst\n") && !has(&r, "\"seq\":0"));
-    CHECK(has(&r, "\"cancelled\""));
-    CHECK(has(&r, "cancelled from another shell"));
+    CHECK(has(&r,
+              "event: inst\ndata: {\"run\":1,\"seq\":6,\"changes\":[[0,\"cancelled\",0,\"\"],[1,"
+              "\"cancelled\",0,\"\"]]}\n\n"));
+    CHECK(has(&r, ",\"text\":\"cancelled from another shell: stopping all tasks\"}\n\n"));
+    CHECK(
+        has(&r, "event: run\ndata: {\"run\":1,\"state\":\"over\",\"outcome\":\"cancelled\"}\n\n"));
     CHECK(!has(&other, "\"run\":1"));
     check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 409, "is over");
 

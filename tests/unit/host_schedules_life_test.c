@@ -227,6 +227,47 @@ static void test_others(void)
     close_host();
 }
 
+static bool unlisted;
+
+static int list_if_possible(const char *path, char ***names, size_t *n)
+{
+    if (!unlisted || strcmp(path, folder) != 0)
+        return fr_sys_real.list(path, names, n);
+    errno = EIO;
+    return -1;
+}
+
+/* What cannot be seen may be there: its schedules stay as they were, and fire. */
+static void test_unlisted(void)
+{
+    check_row("a folder that cannot be listed");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 * * * *\", overlap: parallel}");
+    write_pipeline("nodes", "nodes: [{name: n1}]\n");
+    fr_sys.list = list_if_possible;
+    begin_host();
+    until(is_ready, NULL);
+    unlisted = true;
+    schedules_look_soon(host->schedules, 0);
+    until(has_error, "looking into ");
+    CHECK(!is_gone("p") && !has_error("nodes.yaml"));
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1");
+    close_host();
+    check_row("… for the next host");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2026-03-01T03:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2");
+    unlisted = false;
+    schedules_look_soon(host->schedules, 0);
+    until(has_error, "");
+    CHECK(!is_gone("p"));
+    close_host();
+    fr_sys.list = fr_sys_real.list;
+}
+
 /* ---- pause ---- */
 
 /* A change says what it has seen. */
@@ -253,6 +294,34 @@ static void check_match(void)
     check_answer(FR_API_GET, "/api/v1/schedules/1/fires?limit=200", NULL, 200, "{\"items\":[]}");
 }
 
+/* Who follows schedules hears of a pause. */
+static void test_topic(void)
+{
+    static const struct fr_api_pair topic = {"topics", "schedules"};
+    const struct fr_api_request req = {.path = "/api/v1/stream",
+                                       .query = &topic,
+                                       .n_query = 1,
+                                       .content_type = "",
+                                       .range = "",
+                                       .if_none_match = "",
+                                       .last_event_id = ""};
+    struct reader r = {0};
+    struct fr_api_sink sink = {take, closed, &r};
+    struct fr_api_response res = {0};
+
+    check_row("a stream of schedules");
+    api.open(api.self, &req, &sink, &res, &r.s);
+    CHECK_INT(res.status, 200);
+    settle();
+    CHECK(!has(&r, "event: schedule"));
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 200, NULL);
+    turn_until(&r, "event: schedule\ndata: {}\n\n");
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200, NULL);
+    api.gone(api.self, r.s);
+    fr_api_response_finish(&res);
+    fr_buf_finish(&r.got);
+}
+
 static void test_pause(void)
 {
     reset();
@@ -260,6 +329,7 @@ static void test_pause(void)
     put_pipeline("p", "{cron: \"0 * * * *\", catchup: all, overlap: parallel}");
     begin_host();
     until(is_ready, NULL);
+    test_topic();
     check_row("paused");
     check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true, \"note\": \"moving\"}", 200,
                  "\"note\":\"moving\"");
@@ -442,6 +512,24 @@ static void check_params(const char *run, const char *text)
     fr_arena_finish(&a);
 }
 
+/* The answer about the only schedule: what its row has, and more behind that. */
+static void check_schedule(const char *name, const char *rule, const char *more)
+{
+    struct fr_schedule_row row;
+    char want[1000];
+
+    CHECK(find_row("p", &row));
+    CHECK(row.state_wall > 0 && row.seen_ms > 0 && row.since_ms > 0);
+    snprintf(
+        want, sizeof(want),
+        "{\"items\":[{\"id\":1,\"etag\":\"\\\"%lld.active\\\"\",\"pipeline\":\"p\",\"name\":\"%s\","
+        "\"file\":\"%s/p.yaml\",\"rule\":\"%s\",\"state\":\"active\",\"state_wall\":%lld,\"note\":"
+        "\"\",\"gone_wall\":0,\"seen_ms\":%lld,\"since_ms\":%lld,%s}]}",
+        (long long)row.state_wall, name, folder, rule, (long long)row.state_wall,
+        (long long)row.seen_ms, (long long)row.since_ms, more);
+    check_answer(FR_API_GET, "/api/v1/schedules", NULL, 200, want);
+}
+
 static void test_run(void)
 {
     check_row("a run of a schedule, when somebody asks for one");
@@ -452,6 +540,14 @@ static void test_run(void)
                         "tasks: {a: {run: 'true', env: {N: \"${{ params.n }}\"}}}\n");
     begin_host();
     until(is_ready, NULL);
+    check_schedule(
+        "s", "every day at 02:00 in Europe/Berlin",
+        "\"zone\":\"Europe/Berlin\",\"due_wall\":1772413200000,\"next\":[{\"at_ms\":"
+        "1772413200000,\"local\":\"2026-03-02 02:00\"},{\"at_ms\":1772499600000,"
+        "\"local\":\"2026-03-03 02:00\"},{\"at_ms\":1772586000000,\"local\":\"2026-03-04 "
+        "02:00\"},{\"at_ms\":1772672400000,\"local\":\"2026-03-05 02:00\"},{\"at_ms\":"
+        "1772758800000,\"local\":\"2026-03-06 02:00\"}]");
+    check_answer(FR_API_POST, "/api/v1/schedules/1/run", "{\"x\": 1}", 400, "the body must be {}");
     check_answer(FR_API_POST, "/api/v1/schedules/9/run", "{}", 404, "there is no schedule 9");
     check_answer(FR_API_POST, "/api/v1/schedules/1/run", "{}", 201, "\"no\":1,");
     check_fires("p", "");
@@ -661,6 +757,7 @@ int main(void)
     test_files();
     test_renamed();
     test_others();
+    test_unlisted();
     test_pause();
     test_resume_with_before();
     test_resume_ahead();
