@@ -342,6 +342,81 @@ static void test_fence(void)
     close_host();
 }
 
+static int64_t runs_wanted;
+
+static bool has_runs(const char *arg)
+{
+    (void)arg;
+    return count_runs() >= runs_wanted;
+}
+
+/* Days of backfill no, which has no instant with a run yet. */
+static void make_backfill(int days, int most)
+{
+    char body[300];
+
+    snprintf(body, sizeof(body),
+             "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
+             "\"existing\": \"skip\", \"max_active\": %d, \"priority\": 2, \"params\": []}",
+             (long long)FIRST_MS, (long long)(FIRST_MS + days * DAY_MS), most);
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
+}
+
+/* As many as may be live; of one that is cancelled those that wait are, too. */
+static void test_cancel(void)
+{
+    struct fr_arena a = {0};
+    struct reader r = {0};
+    struct fr_run_row row;
+
+    reset();
+    set_clock("2026-03-01T01:59Z");
+    write_pipeline("p", "name: p\nmax_active_runs: 1\nschedule: {cron: \"0 2 * * *\"}\n"
+                        "tasks: {a: {run: x}}\n");
+    begin_host();
+    until(is_ready, NULL);
+    check_row("two of three instants: one runs, one waits");
+    runs_wanted = 2;
+    make_backfill(3, 2);
+    until(has_runs, NULL);
+    settle();
+    check_runs("p", "1 running backfill 02-01T02:00, 2 queued backfill 02-02T02:00");
+    check_fires("p", "ran 02-01T02:00 run 1, ran 02-02T02:00 run 2");
+    CHECK_INT(fr_store_run_find(st, "2", &a, &row, NULL), FR_OK);
+    CHECK_INT(row.priority, 2);
+    CHECK_INT(row.backfill, 1);
+    CHECK_TEXT(row.who, "default");
+    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200,
+                 "\"state\":\"active\",\"note\":\"\",\"total\":3,\"made\":2,\"kept\":0,");
+    check_row("it is cancelled");
+    CHECK_INT(follow(&r, "2", ""), 200);
+    check_answer(FR_API_POST, "/api/v1/backfills/1/cancel", "{}", 202, "\"state\":\"cancelled\"");
+    while (!is_over("2") && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+        ;
+    check_runs("p", "1 running backfill 02-01T02:00, 2 cancelled backfill 02-02T02:00");
+    CHECK(has(&r, "its backfill was cancelled"));
+    api.gone(api.self, r.s);
+    fr_buf_finish(&r.got);
+    check_answer(FR_API_POST, "/api/v1/backfills/1/cancel", "{}", 409, "1 is cancelled already");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 409, "1 is cancelled already");
+    check_answer(FR_API_POST, "/api/v1/backfills/2/cancel", "{}", 404, "2");
+    check_row("one ends, and the next one is made");
+    cancel("1");
+    make_backfill(3, 2);
+    runs_wanted = 4;
+    until(has_runs, NULL);
+    settle();
+    CHECK_INT(count_runs(), 4);
+    cancel("3");
+    runs_wanted = 5;
+    until(has_runs, NULL);
+    check_runs("p", "1 cancelled backfill 02-01T02:00, 2 cancelled backfill 02-02T02:00, "
+                    "3 cancelled backfill 02-01T02:00, 4 running backfill 02-02T02:00, "
+                    "5 queued backfill 02-03T02:00");
+    fr_arena_finish(&a);
+    close_host();
+}
+
 int main(void)
 {
     size_t n = sizeof(rows) / sizeof(rows[0]);
@@ -362,6 +437,7 @@ int main(void)
     test_bodies();
     close_host();
     test_fence();
+    test_cancel();
     test_long();
     test_full();
     fr_sys = fr_sys_real;

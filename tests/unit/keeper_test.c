@@ -115,6 +115,19 @@ int main(void)
     change("UPDATE backfill SET state = 'over'; UPDATE run SET rerun_wall = 0");
     fr_retain_configure(r, &some);
     turn_until("7 8 11 12");
+
+    for (int n = 13; n <= 17; n++) /* as many as are kept, and one more */
+        add_run(n, "s");
+    change("UPDATE run SET ended_wall = ended_wall + 100 * 86400000 WHERE no > 12");
+    mono_ahead += HOUR - 60000; /* a look an hour, not before */
+    wall_ahead += HOUR - 60000;
+    fr_retain_wake(r);
+    CHECK_INT(fr_loop_turn(&loop, true, &err), FR_OK);
+    turn_until("7 8 11 12 13 14 15 16 17");
+    mono_ahead += 60000;
+    wall_ahead += 60000;
+    fr_retain_wake(r);
+    turn_until("7 8 11 12 14 15 16 17");
     fr_retain_destroy(r);
     fr_loop_destroy(&loop);
     fr_store_close(st);
