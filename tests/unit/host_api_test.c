@@ -4,70 +4,68 @@
 
 #include <time.h>
 
+static const struct {
+    enum fr_api_method method;
+    const char *path, *body;
+    int status;
+    const char *text;
+} wrong_rows[] = {
+    {FR_API_GET, "/", NULL, 404, "there is no GET /"},
+    {FR_API_GET, "/api/v1/runs/", NULL, 404, "\"code\":\"not_found\""},
+    {FR_API_GET, "/api/v1/runs/7", NULL, 404, "problems"},
+    {FR_API_GET, "/api/v1/runs/7/cancel", NULL, 405, "there is no GET"},
+    {FR_API_PUT, "/api/v1/runs", "{}", 405, "there is no PUT"},
+    {FR_API_POST, "/api/v1/runs", NULL, 415, "application/json"},
+    {FR_API_POST, "/api/v1/runs", "{", 400, "the body"},
+    {FR_API_POST, "/api/v1/runs", "[]", 400, "not a JSON object"},
+    {FR_API_POST, "/api/v1/runs", "{}", 400, "lacks 'pipeline'"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipelin\": 1}", 400, "unknown key 'pipelin'"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": 1}", 400, "must be a string"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"a\", \"cwd\": \"/\"}", 400,
+     "must be an absolute path"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"id\": \"x\"}", 400,
+     "32 hexadecimal digits"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"params\": {\"a\": []}}",
+     400, "parameter 'a'"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"secrets\": {\"a\": 1}}",
+     400, "'a' of secrets"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"umask\": 512}", 400,
+     "'umask' in the body must be 0 to 511"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"umask\": -1}", 400,
+     "'umask' in the body must be 0 to 511"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"agent\": \"a\"}", 400,
+     "'agent' in the body must be an absolute path"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"origin\": \"x\"}", 400,
+     "'origin' in the body is none of runs: 'x'"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\"}", 400, "lacks 'cwd'"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"a\"}", 400,
+     "'cwd' in the body must be an absolute path, not 'a'"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": 1}", 400, "'pipeline' in the body must be a s"},
+    {FR_API_POST, "/api/v1/runs", "{\"params\": []}", 400, "'params' in the body must be an obj"},
+    {FR_API_POST, "/api/v1/runs", "{\"umask\": \"7\"}", 400,
+     "'umask' in the body must be an integer"},
+    {FR_API_POST, "/api/v1/runs", "{\"umask\": 1.5}", 400,
+     "'umask' in the body must be an integer"},
+    {FR_API_POST, "/api/v1/runs",
+     "{\"pipeline\": \"/no\", \"cwd\": \"/\", \"umask\": 511, \"agent\": \"/a\"}", 404, "/no"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"env\": {\"a\": 1}}",
+     400, "'a' of env"},
+    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/no/such\", \"cwd\": \"/\"}", 404, "/no/such"},
+    {FR_API_POST, "/api/v1/runs/7/shell", "{}", 404, "7"},
+    {FR_API_GET, "/api/v1/runs?limit=0", NULL, 400, "'limit' must be 1 to 200"},
+    {FR_API_GET, "/api/v1/runs?limit=x", NULL, 400, "a whole number, not 'x'"},
+};
+
 static void test_wrong(void)
 {
-    static const struct {
-        enum fr_api_method method;
-        const char *path, *body;
-        int status;
-        const char *text;
-    } rows[] = {
-        {FR_API_GET, "/", NULL, 404, "there is no GET /"},
-        {FR_API_GET, "/api/v1/runs/", NULL, 404, "\"code\":\"not_found\""},
-        {FR_API_GET, "/api/v1/runs/7", NULL, 404, "problems"},
-        {FR_API_GET, "/api/v1/runs/7/cancel", NULL, 405, "there is no GET"},
-        {FR_API_PUT, "/api/v1/runs", "{}", 405, "there is no PUT"},
-        {FR_API_POST, "/api/v1/runs", NULL, 415, "application/json"},
-        {FR_API_POST, "/api/v1/runs", "{", 400, "the body"},
-        {FR_API_POST, "/api/v1/runs", "[]", 400, "not a JSON object"},
-        {FR_API_POST, "/api/v1/runs", "{}", 400, "lacks 'pipeline'"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipelin\": 1}", 400, "unknown key 'pipelin'"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": 1}", 400, "must be a string"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"a\", \"cwd\": \"/\"}", 400,
-         "must be an absolute path"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"id\": \"x\"}", 400,
-         "32 hexadecimal digits"},
-        {FR_API_POST, "/api/v1/runs",
-         "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"params\": {\"a\": []}}", 400, "parameter 'a'"},
-        {FR_API_POST, "/api/v1/runs",
-         "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"secrets\": {\"a\": 1}}", 400, "'a' of secrets"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"umask\": 512}", 400,
-         "'umask' in the body must be 0 to 511"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"umask\": -1}", 400,
-         "'umask' in the body must be 0 to 511"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"agent\": \"a\"}",
-         400, "'agent' in the body must be an absolute path"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"origin\": \"x\"}",
-         400, "'origin' in the body is none of runs: 'x'"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\"}", 400, "lacks 'cwd'"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"a\"}", 400,
-         "'cwd' in the body must be an absolute path, not 'a'"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": 1}", 400,
-         "'pipeline' in the body must be a s"},
-        {FR_API_POST, "/api/v1/runs", "{\"params\": []}", 400,
-         "'params' in the body must be an obj"},
-        {FR_API_POST, "/api/v1/runs", "{\"umask\": \"7\"}", 400,
-         "'umask' in the body must be an integer"},
-        {FR_API_POST, "/api/v1/runs", "{\"umask\": 1.5}", 400,
-         "'umask' in the body must be an integer"},
-        {FR_API_POST, "/api/v1/runs",
-         "{\"pipeline\": \"/no\", \"cwd\": \"/\", \"umask\": 511, \"agent\": \"/a\"}", 404, "/no"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"env\": {\"a\": 1}}",
-         400, "'a' of env"},
-        {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/no/such\", \"cwd\": \"/\"}", 404,
-         "/no/such"},
-        {FR_API_POST, "/api/v1/runs/7/shell", "{}", 404, "7"},
-        {FR_API_GET, "/api/v1/runs?limit=0", NULL, 400, "'limit' must be 1 to 200"},
-        {FR_API_GET, "/api/v1/runs?limit=x", NULL, 400, "a whole number, not 'x'"},
-    };
-
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    for (size_t i = 0; i < sizeof(wrong_rows) / sizeof(wrong_rows[0]); i++) {
         char row[100];
 
-        snprintf(row, sizeof(row), "row %zu: %s %s", i, rows[i].path,
-                 rows[i].body != NULL ? rows[i].body : "");
+        snprintf(row, sizeof(row), "row %zu: %s %s", i, wrong_rows[i].path,
+                 wrong_rows[i].body != NULL ? wrong_rows[i].body : "");
         check_row(row);
-        check_answer(rows[i].method, rows[i].path, rows[i].body, rows[i].status, rows[i].text);
+        check_answer(wrong_rows[i].method, wrong_rows[i].path, wrong_rows[i].body,
+                     wrong_rows[i].status, wrong_rows[i].text);
     }
     check_row("");
     struct fr_api_response res = ask(FR_API_DELETE, "/api/v1/runs", "{}");

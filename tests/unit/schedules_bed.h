@@ -217,6 +217,31 @@ static inline void check_runs(const char *of, const char *want)
     fr_arena_finish(&a);
 }
 
+/* A file is broken, and its error has that text; "": there are files, and none is broken. */
+static inline bool has_error(const char *text)
+{
+    struct fr_arena a = {0};
+    struct fr_schedule_files rows = {0};
+    bool yes = false;
+
+    CHECK_INT(fr_store_schedule_files(st, &a, &rows, NULL), FR_OK);
+    for (size_t i = 0; i < rows.n; i++)
+        yes = yes || strstr(rows.rows[i].error, text) != NULL;
+    if (text[0] == '\0')
+        for (size_t i = 0; i < rows.n; i++)
+            yes = yes && rows.rows[i].error[0] == '\0';
+    fr_arena_finish(&a);
+    return yes;
+}
+
+/* The rule of the schedule of p is so in words. */
+static inline bool has_rule(const char *words)
+{
+    struct fr_schedule_row row;
+
+    return find_row("p", &row) && strcmp(row.rule, words) == 0;
+}
+
 static inline void reset(void)
 {
     struct fr_err err = {0};

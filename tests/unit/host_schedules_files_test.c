@@ -1,0 +1,258 @@
+/* Schedules of a host whose files change, are broken, or cannot be seen. */
+#include "tests/unit/schedules_bed.h"
+
+#include <errno.h>
+
+static bool has_answer(const char *path, const char *text)
+{
+    struct fr_api_response res = ask(FR_API_GET, path, NULL);
+    bool yes = strstr(res.body.p, text) != NULL;
+
+    fr_api_response_finish(&res);
+    return yes;
+}
+
+static void test_removed(void)
+{
+    check_row("removed while it is due");
+    drop_pipeline("p");
+    set_clock("2026-03-01T04:00Z");
+    until(is_gone, "p");
+    CHECK(!has_answer("/api/v1/schedules/1", "due_wall"));
+    check_runs("p", "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30, "
+                    "3 failed schedule 03-01T03:00, 4 running schedule 03-01T03:30");
+
+    check_row("there again: from now on");
+    set_clock("2026-03-01T05:10Z");
+    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(is_known, "p");
+    set_clock("2026-03-01T05:30Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                     "invalid 03-01T03:00 run 3 failed, ran 03-01T03:30 run 4, "
+                     "ran 03-01T05:30 run 5");
+}
+
+static bool is_renamed(const char *path)
+{
+    struct fr_schedule_rows rows = {0};
+    bool yes = false;
+
+    fr_arena_finish(&arena);
+    CHECK_INT(fr_store_schedules(st, &arena, &rows, NULL), FR_OK);
+    for (size_t i = 0; i < rows.n; i++)
+        yes = yes || (rows.rows[i].gone_wall == 0 && strstr(rows.rows[i].source, path) != NULL);
+    return yes;
+}
+
+static bool has_run(const char *arg)
+{
+    (void)arg;
+    return count_runs() > 0;
+}
+
+/* Another file of the same pipeline: what was due under the name of before is not its matter. */
+static void test_renamed(void)
+{
+    char from[400], to[400];
+
+    check_row("renamed while it is due");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 * * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    snprintf(from, sizeof(from), "%s/p.yaml", folder);
+    snprintf(to, sizeof(to), "%s/q.yaml", folder);
+    CHECK_INT(rename(from, to), 0);
+    set_clock("2026-03-01T02:00Z");
+    until(is_renamed, "/q.yaml");
+    CHECK(!is_renamed("/p.yaml"));
+    CHECK_INT(count_runs(), 0);
+    set_clock("2026-03-01T03:00Z");
+    until(has_run, NULL);
+    check_runs("p", "1 running schedule 03-01T03:00");
+    close_host();
+}
+
+/* The run of a pipeline that cannot be loaded: over from its begin on, with what is wrong. */
+static void check_failed(const char *run, const char *reason)
+{
+    struct fr_arena a = {0};
+    struct fr_run_row row = {0};
+    struct fr_event_rows events = {0};
+
+    CHECK_INT(fr_store_run_find(st, run, &a, &row, NULL), FR_OK);
+    CHECK_TEXT(row.source + strlen(folder), "/p.yaml");
+    CHECK_TEXT(row.who, "default");
+    CHECK_TEXT(row.params, "{}");
+    CHECK_INT(row.schedule, 1);
+    CHECK(row.started_wall > 0 && row.started_wall == row.queued_wall);
+    CHECK_INT(row.ended_wall, row.started_wall);
+    if (!CHECK(strstr(row.reason, reason) != NULL))
+        printf("   %s\n", row.reason);
+    CHECK_INT(fr_store_events(st, row.id, &a, &events, NULL), FR_OK);
+    if (CHECK_INT(events.n, 1)) {
+        CHECK_TEXT(events.rows[0].text, row.reason);
+        CHECK_TEXT(events.rows[0].cause, "failed");
+        CHECK_INT(events.rows[0].wall, row.ended_wall);
+    }
+    fr_arena_finish(&a);
+}
+
+static void test_files(void)
+{
+    check_row("a file that comes while the host is there");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    begin_host();
+    until(is_ready, NULL);
+    put_pipeline("p", "{cron: \"0 2 * * *\", overlap: parallel}");
+    until(is_known, "p");
+    check_fires("p", "");
+    check_answer(FR_API_GET, "/api/v1/schedules?pipeline=p", NULL, 200,
+                 "\"zone\":\"UTC\",\"due_wall\":1772330400000,\"next\":[{\"at_ms\":1772330400000},"
+                 "{\"at_ms\":1772416800000},{\"at_ms\":1772503200000},{\"at_ms\":1772589600000},"
+                 "{\"at_ms\":1772676000000}]}]}");
+    check_answer(FR_API_GET, "/api/v1/schedules?pipeline=q", NULL, 200, "{\"items\":[]}");
+
+    check_row("another rule: what is past is not judged by it");
+    set_clock("2026-03-01T01:50Z");
+    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(has_rule, "every 30 minutes in UTC");
+    check_fires("p", "");
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1");
+
+    check_row("broken while it is due: its times stay, and the run has failed");
+    write_pipeline("p", "name: p\nschedule: {cron: \"0,30 * * * *\"\ntasks: no\n");
+    until(has_error, "p.yaml");
+    set_clock("2026-03-01T02:30Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed");
+    check_runs("p", "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30");
+    check_failed("2", "p.yaml:3:");
+    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, "\"error\":\"");
+    close_host();
+
+    check_row("also for a host that finds it broken");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2026-03-01T03:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                     "invalid 03-01T03:00 run 3 failed");
+    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(has_error, "");
+    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, "\"gone_wall\":0,");
+    CHECK(!has_answer("/api/v1/schedules/1", "\"error\""));
+    set_clock("2026-03-01T03:30Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                     "invalid 03-01T03:00 run 3 failed, ran 03-01T03:30 run 4");
+
+    test_removed();
+    close_host();
+}
+
+static void test_others(void)
+{
+    static const char linked[] = "name: l\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
+    static const char text[] = "name: t\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
+    struct fr_err err = {0};
+    char below[340], other[340];
+
+    check_row("what is no pipeline with schedules is nobody's");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    write_pipeline("empty", "");
+    write_pipeline("three", "name: 3\nschedule: {cron: x}\ntasks: {a: {rum: x}}\n");
+    write_pipeline("five",
+                   "name: 5\nschedule: {cron: x}\ntasks: {a: {rux: x, b: x}}\nx: 1\ny: 1\n");
+    snprintf(below, sizeof(below), "%s/folder.yaml", folder);
+    CHECK_INT(fr_mkdirs(below, 0700, &err), FR_OK);
+    snprintf(below, sizeof(below), "%s/linked", home);
+    snprintf(other, sizeof(other), "%s/link.yaml", folder);
+    CHECK_INT(fr_file_write(below, linked, sizeof(linked) - 1, 0600, &err), FR_OK);
+    CHECK_INT(symlink(below, other), 0);
+    snprintf(other, sizeof(other), "%s/t.txt", folder);
+    CHECK_INT(fr_file_write(other, text, sizeof(text) - 1, 0600, &err), FR_OK);
+    snprintf(other, sizeof(other), "%s/.hidden.yaml", folder);
+    CHECK_INT(symlink(below, other), 0);
+    snprintf(other, sizeof(other), "%s/dangling.yml", folder);
+    CHECK_INT(symlink("/nonexistent/schedule", other), 0);
+    write_pipeline("nodes", "nodes: [{name: n1}]\n");
+    write_pipeline("text", "just text");
+    write_pipeline("broken", "name: x\nschedule: {cron: nonsense}\ntasks: {a: {run: x}}\n");
+    put_pipeline("p", "{every: 1h}");
+    begin_host();
+    until(is_ready, NULL);
+    CHECK(is_known("p") && has_error("cron:") && !has_error("text.yaml"));
+    CHECK(is_known("l") && !has_error("folder.yaml") && !has_error("dangling"));
+    CHECK(has_error("'run'?; and 3 more: 'flowrun validate' lists all") && !has_error(" 1 more"));
+    CHECK(!has_error("empty.yaml") && !is_known("t") && !has_error("hidden"));
+    close_host();
+
+    check_row("nor is what lies in a folder below");
+    snprintf(below, sizeof(below), "%s/below", folder);
+    CHECK_INT(fr_mkdirs(below, 0700, &err), FR_OK);
+    write_pipeline("below/b", "name: b\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n");
+    put_pipeline("q", "{every: 1h}");
+    begin_host();
+    until(is_ready, NULL);
+    CHECK(is_known("q") && !is_known("b"));
+    close_host();
+}
+
+static bool unlisted;
+
+static int list_if_possible(const char *path, char ***names, size_t *n)
+{
+    if (!unlisted || strcmp(path, folder) != 0)
+        return fr_sys_real.list(path, names, n);
+    errno = EIO;
+    return -1;
+}
+
+/* What cannot be seen may be there: its schedules stay as they were, and fire. */
+static void test_unlisted(void)
+{
+    check_row("a folder that cannot be listed");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 * * * *\", overlap: parallel}");
+    write_pipeline("nodes", "nodes: [{name: n1}]\n");
+    fr_sys.list = list_if_possible;
+    begin_host();
+    until(is_ready, NULL);
+    unlisted = true;
+    schedules_look_soon(host->schedules, 0);
+    until(has_error, "looking into ");
+    CHECK(!is_gone("p") && !has_error("nodes.yaml"));
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1");
+    close_host();
+    check_row("… for the next host");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2026-03-01T03:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2");
+    unlisted = false;
+    schedules_look_soon(host->schedules, 0);
+    until(has_error, "");
+    CHECK(!is_gone("p"));
+    close_host();
+    fr_sys.list = fr_sys_real.list;
+}
+
+int main(void)
+{
+    struct fr_err err = {0};
+
+    make_home();
+    fr_sys.wall_ms = shifted_wall_ms;
+    test_files();
+    test_renamed();
+    test_others();
+    test_unlisted();
+    fr_sys = fr_sys_real;
+    fr_arena_finish(&arena);
+    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    return check_done();
+}
