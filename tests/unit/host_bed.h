@@ -94,7 +94,7 @@ static inline struct fr_api_response ask(enum fr_api_method method, const char *
                                          const char *body)
 {
     struct fr_api_response res = {0};
-    struct fr_api_pair pairs[4];
+    struct fr_api_pair pairs[12];
     bool again = false;
     struct fr_api_waiter waiter = {.again = on_again, .arg = &again};
     char copy[200];
@@ -113,8 +113,9 @@ static inline struct fr_api_response ask(enum fr_api_method method, const char *
 
     snprintf(copy, sizeof(copy), "%s", path);
     req.query = pairs;
-    for (query = strchr(copy, '?'); query != NULL && (eq = strchr(query, '=')) != NULL;
-         query = strchr(eq + 1, '&')) { /* at most four */
+    for (query = strchr(copy, '?');
+         query != NULL && (eq = strchr(query, '=')) != NULL && req.n_query < 12;
+         query = strchr(eq + 1, '&')) {
         *query = *eq = '\0';
         pairs[req.n_query++] = (struct fr_api_pair){query + 1, eq + 1};
     }
