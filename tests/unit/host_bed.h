@@ -13,12 +13,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char pipeline[] = "name: p\n"
-                               "params: {x: {default: \"1\"}}\n"
-                               "secrets: {s: {env: TOKEN}}\n"
-                               "tasks:\n"
-                               "  one: {run: 'true', env: {X: \"${{ params.x }}${{ env.WHO }}\"}}\n"
-                               "  two: {needs: [one], run: 'true'}\n";
+static const char pipeline[] =
+    "name: p\n"
+    "params: {x: {default: \"1\"}, y: {type: int, default: 3, choices: [3, 4], help: many}}\n"
+    "secrets: {s: {env: TOKEN}}\n"
+    "tasks:\n"
+    "  one: {run: 'true', env: {X: \"${{ params.x }}${{ env.WHO }}\"}}\n"
+    "  two: {needs: [one], run: 'true'}\n";
 
 static struct fr_loop loop;
 static struct fr_store *st;

@@ -85,8 +85,14 @@ static const struct row of_runs[] = {
     {"/api/v1/runs/1/graph?apart=0x,1", 400, "not '0x'"},
     {"/api/v1/runs/1/graph?apart=0,1", 200, "\"edges\":[{\"from\":0,\"to\":1,"},
     {"/api/v1/runs/1/graph", 200, "\"edges\":[{\"from\":0,\"to\":1,\"critical\":true,"},
-    {"/api/v1/runs/1/params", 200, "\"name\":\"x\",\"type\":\"string\",\"value\":\"1\""},
-    {"/api/v1/runs/1/params", 200, "\"name\":\"s\",\"type\":\"secret\",\"value\":\"•••\""},
+    {"/api/v1/runs/1/params", 200,
+     "{\"items\":[{\"name\":\"x\",\"type\":\"string\",\"value\":\"1\","},
+    {"/api/v1/runs/1/params", 200,
+     "\"y\",\"type\":\"int\",\"value\":\"3\",\"default\":\"3\",\"help\":\"many\",\"from\":"
+     "\"default\",\"choices\":["
+     "\"3\",\"4\"],\"required\":false,\"secret\":false},{\"name\":\"s\",\"type\":\"secret\","
+     "\"value\":\"•••\",\"from\":"
+     "\"env\",\"secret\":true}]}"},
     {"/api/v1/runs/1/spec", 200, "\"text\":\"name: p\\nparams:"},
     {"/api/v1/runs/1/outputs", 200, "{\"items\":[]}"},
     {"/api/v1/runs/1/artifacts", 200, "{\"items\":[]}"},

@@ -63,6 +63,37 @@ static void test_samples(void)
 }
 
 /* Two days of samples: those of the last 24 hours, and means of five minutes before. */
+/* Of two machines of a name the one that was heard of last is it. A disk is told of once, and again
+ * when it had room between. */
+static void test_found(void)
+{
+    struct fr_machines *all = fr_machines_create(NULL);
+    static const struct {
+        uint64_t free;
+        bool told;
+    } disks[] = {{100, false}, {99, true},   {50, false}, {109, false},
+                 {99, false},  {110, false}, {99, true},  {0, false}};
+    struct fr_machine *m;
+
+    take(all, 1, 1000, 100);
+    take(all, 2, 3000, 100);
+    take(all, 3, 2000, 100);
+    for (uint8_t id = 1; id <= 3; id++) {
+        m = (struct fr_machine *)fr_machines_find(all, (struct fr_id){.b = {id}});
+        if (CHECK(m != NULL))
+            (void)snprintf(m->name, sizeof(m->name), "same");
+    }
+    m = fr_machines_named(all, "same");
+    CHECK(m != NULL && m->seen_wall == 3000);
+    CHECK(fr_machines_named(all, "sam") == NULL);
+    m->disk_free = 0;
+    for (size_t i = 0; i < sizeof(disks) / sizeof(disks[0]); i++) {
+        m->disk_free = disks[i].free;
+        CHECK((fr_machines_disk_low(all, 100) == m) == disks[i].told);
+    }
+    fr_machines_destroy(all);
+}
+
 static void test_days(void)
 {
     enum { DAYS = 2, A_DAY = 24 * 360, MS = 10000 };
@@ -230,6 +261,7 @@ static void test_odd_files(void)
 int main(void)
 {
     test_samples();
+    test_found();
     test_days();
     test_many();
     CHECK(mkdtemp(dir) != NULL);
