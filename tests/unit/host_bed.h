@@ -13,13 +13,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char pipeline[] =
-    "name: p\n"
-    "params: {x: {default: \"1\"}, y: {type: int, default: 3, choices: [3, 4], help: many}}\n"
-    "secrets: {s: {env: TOKEN}}\n"
-    "tasks:\n"
-    "  one: {run: 'true', env: {X: \"${{ params.x }}${{ env.WHO }}\"}}\n"
-    "  two: {needs: [one], run: 'true'}\n";
+static const char pipeline[] = "name: p\nparams: {x: {default: \"1\"}, y: {type: int, default: 3, "
+                               "choices: [3, 4], help: many}}\n"
+                               "secrets: {s: {env: TOKEN}}\n"
+                               "tasks:\n"
+                               "  one: {run: 'true', env: {X: \"${{ params.x }}${{ env.WHO }}\"}}\n"
+                               "  two: {needs: [one], run: 'true'}\n";
 
 static struct fr_loop loop;
 static struct fr_store *st;
@@ -114,9 +113,8 @@ static inline struct fr_api_response ask(enum fr_api_method method, const char *
 
     snprintf(copy, sizeof(copy), "%s", path);
     req.query = pairs;
-    for (query = strchr(copy, '?');
-         query != NULL && (eq = strchr(query, '=')) != NULL && req.n_query < 12;
-         query = strchr(eq + 1, '&')) {
+    for (query = strchr(copy, '?'); query != NULL && (eq = strchr(query, '=')) != NULL;
+         query = strchr(eq + 1, '&')) { /* at most twelve */
         *query = *eq = '\0';
         pairs[req.n_query++] = (struct fr_api_pair){query + 1, eq + 1};
     }

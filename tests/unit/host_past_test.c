@@ -53,8 +53,8 @@ static void test_reason(void)
     fr_buf_finish(&got);
 }
 
-/* Runs of a pipeline whose tasks were others: letters stand for tasks of the newest. */
-static void test_past(void)
+/* Two runs of "h", which have other tasks; the number of the newest. */
+static int64_t put_past(int64_t *schedule)
 {
     static const struct {
         const char *task, *state;
@@ -71,8 +71,6 @@ static void test_past(void)
                              .outcome = "failed",
                              .origin = "backfill",
                              .ended_wall = 3723004};
-    char text[400], asked[200];
-    json_t *doc;
 
     CHECK_INT(fr_store_schedule_add(st, &nightly, NULL), FR_OK);
     row.schedule = nightly.id;
@@ -90,6 +88,17 @@ static void test_past(void)
             CHECK_INT(fr_store_inst_put(st, row.id, &inst, NULL), FR_OK);
         }
     }
+    *schedule = nightly.id;
+    return row.no;
+}
+
+/* Letters stand for tasks of the newest; the next page has the whole filter. */
+static void test_past(void)
+{
+    char text[400], asked[200];
+    int64_t schedule, newest = put_past(&schedule);
+    json_t *doc;
+
     check_row("a history of other tasks");
     doc = ask_doc("/api/v1/pipelines/h/history");
     for (size_t i = 0; i < 2; i++)
@@ -103,22 +112,22 @@ static void test_past(void)
     (void)snprintf(asked, sizeof(asked),
                    "/api/v1/runs?limit=1&pipeline=h&schedule=%lld&since=5&until=99999&"
                    "origin=backfill&q=h",
-                   (long long)nightly.id);
+                   (long long)schedule);
     doc = ask_doc(asked);
     (void)snprintf(
         text, sizeof(text),
         "/api/v1/runs?limit=1&before=%lld&schedule=%lld&since=5&until=99999&pipeline=%%68&"
         "origin=%%62%%61%%63%%6b%%66%%69%%6c%%6c&q=%%68",
-        (long long)row.no, (long long)nightly.id);
+        (long long)newest, (long long)schedule);
     CHECK_TEXT(json_string_value(json_object_get(doc, "next")), text);
     json_decref(doc);
-    (void)snprintf(text, sizeof(text), "%s&before=%lld", asked, (long long)row.no);
+    (void)snprintf(text, sizeof(text), "%s&before=%lld", asked, (long long)newest);
     doc = ask_doc(text);
     CHECK_INT(
         json_integer_value(json_object_get(json_array_get(json_object_get(doc, "items"), 0), "no")),
-        row.no - 1);
+        newest - 1);
     json_decref(doc);
-    (void)snprintf(text, sizeof(text), "%s&before=%lld", asked, (long long)row.no - 1);
+    (void)snprintf(text, sizeof(text), "%s&before=%lld", asked, (long long)newest - 1);
     doc = ask_doc(text); /* behind the last one */
     CHECK(json_array_size(json_object_get(doc, "items")) == 0 &&
           json_object_get(doc, "next") == NULL);

@@ -45,7 +45,6 @@ static const struct row of_runs[] = {
     {"/api/v1/runs?origin=api", 200, "\"no\":1,"},
     {"/api/v1/runs?origin=schedule", 200, "{\"items\":[]}"},
     {"/api/v1/runs?q=P", 200, "\"no\":1,"},
-    {"/api/v1/runs?q=1", 200, "\"no\":1,"},
     {"/api/v1/runs?q=2", 200, "{\"items\":[]}"},
     {"/api/v1/runs?until=1", 200, "{\"items\":[]}"},
     {"/api/v1/runs?since=1", 200, "\"no\":1,"},
@@ -56,7 +55,6 @@ static const struct row of_runs[] = {
      "'state' must be live, running, cancelling, hooks, queued, succeeded, failed or cancelled, "
      "not "
      "'FAILED'"},
-    {"/api/v1/runs?state=over", 400, "'state' must be live,"},
     {"/api/v1/runs?state=running cancelling", 400, "'state' must be live,"},
     {"/api/v1/runs?origin=nosuch", 400,
      "'origin' must be cli, api, schedule, catchup, backfill or retry, not 'nosuch'"},
@@ -73,7 +71,6 @@ static const struct row of_runs[] = {
     {"/api/v1/runs/1/instances?form=columns", 200,
      "\"tasks\":[\"one\",\"two\"],\"nodes\":[\"local\"],\"idx\":[0,2],"},
     {"/api/v1/runs/1/instances?form=x", 400, "'form' must be columns or rows"},
-    {"/api/v1/runs/1/instances?state=", 200, "\"key\":\"one@local\""},
     {"/api/v1/runs/1/instances?state=fialed", 400, "'state' must be waiting, ready, starting,"},
     {"/api/v1/runs/1/instances?state=queued", 400, "skipped or upstream_failed, not 'queued'"},
     {"/api/v1/runs/1/log?times=s", 400, "'times' must be 1 or ms, not 's'"},
@@ -85,8 +82,6 @@ static const struct row of_runs[] = {
     {"/api/v1/runs/1/graph?apart=0x,1", 400, "not '0x'"},
     {"/api/v1/runs/1/graph?apart=0,1", 200, "\"edges\":[{\"from\":0,\"to\":1,"},
     {"/api/v1/runs/1/graph", 200, "\"edges\":[{\"from\":0,\"to\":1,\"critical\":true,"},
-    {"/api/v1/runs/1/params", 200,
-     "{\"items\":[{\"name\":\"x\",\"type\":\"string\",\"value\":\"1\","},
     {"/api/v1/runs/1/params", 200,
      "\"y\",\"type\":\"int\",\"value\":\"3\",\"default\":\"3\",\"help\":\"many\",\"from\":"
      "\"default\",\"choices\":["
