@@ -157,6 +157,11 @@ static void uses(void)
         want = rows[i].news ? now_ms : want;
         CHECK_INT(used_of("used"), want);
     }
+    check_row("the next host knows when it was used");
+    reopen();
+    now_ms += 60000;
+    CHECK(fr_access_identify(a, FR_SECRET_TOKEN, secret, true, &who));
+    CHECK_INT(used_of("used"), want);
 }
 
 static size_t count_sessions(void)
@@ -300,6 +305,15 @@ static void failures(void)
     CHECK_INT(login("frt_no", "10.9.1.0", s, &who), FR_DENIED);
     CHECK_INT(login("frt_no", "10.9.0.62", s, &who), FR_BUSY);
     CHECK_INT(login("frt_no", "9.9.9.9", s, &who), FR_DENIED);
+    check_row("… and not the newest");
+    now_ms++;
+    for (int i = 0; i < 6; i++)
+        CHECK_INT(login("frt_no", "10.9.2.0", s, &who), i < 5 ? FR_DENIED : FR_BUSY);
+    for (int i = 0; i < 3; i++) {
+        (void)snprintf(address, sizeof(address), "10.9.3.%d", i);
+        CHECK_INT(login("frt_no", address, s, &who), FR_DENIED);
+    }
+    CHECK_INT(login("frt_no", "10.9.2.0", s, &who), FR_BUSY);
 
     check_row("many addresses");
     for (int i = 0; i < 300; i++) {

@@ -116,6 +116,10 @@ static const struct {
      " 1 1 a:0=1 b:1=2"},
     {"a step back is a part", "{\"step\":5}\n{\"step\":4}\n", " 5 | 4"},
     {"so is the node's mark", "{\"step\":1}\n" FR_METRICS_PART "{\"step\":2}\n", " 1 | 2"},
+    {"a mark is of one part", "{\"step\":1}\n" FR_METRICS_PART "{\"step\":2}\n{\"step\":3}\n",
+     " 1 | 2 3"},
+    {"two marks", "{\"step\":1}\n" FR_METRICS_PART FR_METRICS_PART "{\"step\":2}\n", " 1 | 2"},
+    {"a mark before any row", FR_METRICS_PART "{\"step\":1}\n{\"step\":2}\n", " 1 2"},
     {"the limit", "{\"step\":1}\n" FR_METRICS_FULL, " 1 full"},
     {"the limit of a later part", "{\"step\":5}\n{\"step\":4}\n" FR_METRICS_FULL, " 5 | 4 full"},
     {"the limit before any row", FR_METRICS_FULL "{\"step\":1}\n", " 1"},
@@ -432,6 +436,8 @@ static void test_head(void)
     feed(&c, "{\"step\":64,\"eval_loss\":2.25}\n", 999);
     CHECK(c.head.eval_loss == 2.25 && isnan(c.head.eval_accuracy));
     check_row("a resume counts anew");
+    feed(&c, "{\"step\":49,\"loss\":3}\n", 999);
+    CHECK(isnan(c.head.elapsed_s));
     feed(&c, "{\"step\":50,\"loss\":3,\"time\":1}\n", 999);
     CHECK(isnan(fr_curve_head_eta_s(&c.head)) && isnan(fr_curve_head_rate(&c.head)));
     feed(&c, "{\"step\":51,\"time\":3,\"throughput\":50}\n", 999);

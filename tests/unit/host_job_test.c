@@ -299,9 +299,12 @@ static void test_sweep_of_old_host(void)
     CHECK_INT(fr_store_lead(st, &epoch, &err), FR_OK);
     CHECK_INT(fr_store_begin(st, &err), FR_OK);
     CHECK_INT(fr_store_commit(st, &err), FR_OK);
+    CHECK_INT(fr_blob_put(home, FR_STR("of nobody"), hash, &err), FR_OK);
     begin_ask(&sweep, "/api/v1/sweep", NULL, NULL);
     wait_for(&sweep);
     CHECK_INT(sweep.res.status, 200);
+    fr_buf_add(&sweep.res.body, "", 1);
+    CHECK_TEXT(sweep.res.body.p, "{\"files\":1,\"bytes\":9}");
     fr_api_response_finish(&sweep.res);
     CHECK_INT(fr_store_lead(next, &epoch, &err), FR_OK);
     CHECK_INT(fr_store_begin(next, &err), FR_OK);
