@@ -2,7 +2,6 @@
  * and each --existing; and when the disk is full. A run that it makes is e2e/backfill.sh's. */
 #include "tests/unit/schedules_bed.h"
 
-#include "engine/base/log.h"
 #include "engine/store/backfills.h"
 
 #include <errno.h>
@@ -99,7 +98,6 @@ static void check_cell(size_t i, size_t which)
 /* ---- a full disk ---- */
 
 static _Atomic bool is_full;
-static char logged[4000];
 
 static ssize_t write_unless_full(int fd, const void *p, size_t n)
 {
@@ -110,25 +108,6 @@ static ssize_t write_unless_full(int fd, const void *p, size_t n)
         return -1;
     }
     return fr_sys_real.write(fd, p, n);
-}
-
-static void note_log(void *arg, int fd, const char *text, size_t n)
-{
-    size_t at = strlen(logged);
-
-    (void)arg, (void)fd;
-    snprintf(logged + at, sizeof(logged) - at, "%.*s", (int)n, text);
-}
-
-static int no_error(void *arg)
-{
-    (void)arg;
-    return 0;
-}
-
-static bool has_logged(const char *text)
-{
-    return strstr(logged, text) != NULL;
 }
 
 static int64_t later_mono_ms(void)
@@ -159,7 +138,6 @@ static bool is_backfill_over(const char *arg)
  * have a run already are counted, in front of it and behind it. */
 static void test_full(void)
 {
-    struct fr_printer printer = {.put = note_log, .error = no_error};
     char body[300];
 
     reset();
@@ -173,7 +151,7 @@ static void test_full(void)
     check_row("a full disk");
     fr_sys.write = write_unless_full;
     is_full = true;
-    fr_print_by(&printer);
+    begin_log();
     snprintf(body, sizeof(body),
              "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
              "\"existing\": \"skip\", \"max_active\": 1, \"priority\": -10, \"params\": [], "

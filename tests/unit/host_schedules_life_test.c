@@ -3,6 +3,7 @@
 #include "tests/unit/schedules_bed.h"
 
 #include <errno.h>
+#include <semaphore.h>
 
 /* ---- pause ---- */
 
@@ -402,6 +403,83 @@ static void test_busy(void)
 }
 
 /* Another process becomes the host: this one decides nothing any more. */
+static sem_t comes;
+static _Atomic bool holds;
+
+/* The next file that is read in a thread waits. */
+static int open_held(const char *path, int flags, mode_t mode)
+{
+    size_t n = strlen(path);
+
+    if (holds && n > 7 && strcmp(path + n - 7, "/p.yaml") == 0) {
+        holds = false;
+        while (sem_wait(&comes) != 0)
+            ;
+    }
+    return fr_sys_real.open(path, flags, mode);
+}
+
+static bool is_held(const char *arg)
+{
+    (void)arg;
+    return !holds;
+}
+
+static void hold_fire(const char *clock)
+{
+    holds = true;
+    set_clock(clock);
+    until(is_held, NULL);
+}
+
+/* What happens while the run of an instant is made counts for its decision. */
+static void test_meanwhile(void)
+{
+    static const char other[] = "name: p\ntasks: {a: {run: x}}\n";
+    char path[340], body[400];
+
+    check_row("a run by hand comes while that of an instant is made");
+    reset();
+    set_clock("2026-03-01T01:59Z");
+    put_pipeline("p", "{cron: \"0 * * * *\"}");
+    snprintf(path, sizeof(path), "%s/other.yaml", home);
+    CHECK_INT(fr_file_write(path, other, sizeof(other) - 1, 0600, NULL), FR_OK);
+    begin_host();
+    until(is_ready, NULL);
+    CHECK_INT(sem_init(&comes, 0, 0), 0);
+    fr_sys.open = open_held;
+    begin_log();
+    hold_fire("2026-03-01T02:00Z");
+    snprintf(body, sizeof(body), "{\"pipeline\": \"%s\", \"cwd\": \"/\"}", path);
+    check_answer(FR_API_POST, "/api/v1/runs", body, 201, "\"no\":1,");
+    check_fires("p", "");
+    sem_post(&comes);
+    until_fires("p", "skipped 03-01T02:00 run 1");
+    check_runs("p", "1 running cli by hand");
+    fr_print_by(NULL);
+    CHECK(has_logged("schedules p/default: skipped at=2026-03-01T02:00:00Z count=1 run=1\n"));
+    cancel("1");
+    check_row("a pause comes while it is made");
+    hold_fire("2026-03-01T03:00Z");
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 200, NULL);
+    sem_post(&comes);
+    until_fires("p", "skipped 03-01T02:00 run 1, paused 03-01T03:00");
+    check_runs("p", "1 cancelled cli by hand");
+    check_row("its file changes while it is made");
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200, NULL);
+    hold_fire("2026-03-01T04:00Z");
+    put_pipeline("p", "{cron: \"30 * * * *\"}");
+    schedules_look_soon(host->schedules, 0);
+    until(has_rule, "at minute 30 of every hour in UTC");
+    sem_post(&comes);
+    settle();
+    set_clock("2026-03-01T04:30Z");
+    until_fires("p", "skipped 03-01T02:00 run 1, paused 03-01T03:00, ran 03-01T04:30 run 2");
+    fr_sys.open = fr_sys_real.open;
+    close_host();
+    sem_destroy(&comes);
+}
+
 static void test_two_hosts(void)
 {
     struct fr_store *other;
@@ -499,6 +577,7 @@ int main(void)
     test_pause_after();
     test_full();
     test_busy();
+    test_meanwhile();
     test_two_hosts();
     test_named();
     fr_sys = fr_sys_real;

@@ -8,6 +8,7 @@
 
 #include "tests/unit/host_bed.h"
 
+#include "engine/base/log.h"
 #include "engine/host/pause.h"
 #include "engine/host/schedules.h"
 #include "engine/schedule/calendar.h"
@@ -96,6 +97,37 @@ static inline bool is_ready(const char *arg)
 {
     (void)arg;
     return fr_host_ready(host);
+}
+
+/* ---- what is logged ---- */
+
+static char logged[4000];
+
+static inline void note_log(void *arg, int fd, const char *text, size_t n)
+{
+    size_t at = strlen(logged);
+
+    (void)arg, (void)fd;
+    snprintf(logged + at, sizeof(logged) - at, "%.*s", (int)n, text);
+}
+
+static inline int no_error(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static inline bool has_logged(const char *text)
+{
+    return strstr(logged, text) != NULL;
+}
+
+static inline void begin_log(void)
+{
+    static const struct fr_printer printer = {.put = note_log, .error = no_error};
+
+    logged[0] = '\0';
+    fr_print_by(&printer);
 }
 
 /* ---- what the store says ---- */
