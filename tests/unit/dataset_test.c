@@ -35,10 +35,34 @@ static void show(const struct tr_tokenizer *t, const int32_t *ids, const int32_t
     tr_ids_finish(&kept);
 }
 
-#define U(text) {TR_USER, {text, sizeof(text) - 1}}
-#define A(text) {TR_ASSISTANT, {text, sizeof(text) - 1}}
-#define O(text) {TR_OBSERVATION, {text, sizeof(text) - 1}}
-#define F(text) {TR_FUNCTION, {text, sizeof(text) - 1}}
+#define U(text)                                                                                    \
+    {                                                                                              \
+        TR_USER,                                                                                   \
+        {                                                                                          \
+            text, sizeof(text) - 1                                                                 \
+        }                                                                                          \
+    }
+#define A(text)                                                                                    \
+    {                                                                                              \
+        TR_ASSISTANT,                                                                              \
+        {                                                                                          \
+            text, sizeof(text) - 1                                                                 \
+        }                                                                                          \
+    }
+#define O(text)                                                                                    \
+    {                                                                                              \
+        TR_OBSERVATION,                                                                            \
+        {                                                                                          \
+            text, sizeof(text) - 1                                                                 \
+        }                                                                                          \
+    }
+#define F(text)                                                                                    \
+    {                                                                                              \
+        TR_FUNCTION,                                                                               \
+        {                                                                                          \
+            text, sizeof(text) - 1                                                                 \
+        }                                                                                          \
+    }
 
 static const struct {
     const char *name, *templ;
@@ -47,29 +71,83 @@ static const struct {
     const char *system, *tools;
     const char *all, *trained;
 } rows[] = {
-    {"default", "default", {U("hi"), A("yes")}, 2, "", "", "Human: hi</s>\nAssistant:yes</s>\n",
+    {"default",
+     "default",
+     {U("hi"), A("yes")},
+     2,
+     "",
+     "",
+     "Human: hi</s>\nAssistant:yes</s>\n",
      "yes</s>\n"},
-    {"default system", "default", {U("hi"), A("yes")}, 2, "be brief", "",
-     "System: be brief</s>\nHuman: hi</s>\nAssistant:yes</s>\n", "yes</s>\n"},
-    {"deepseek3", "deepseek3", {U("hi"), A("yes")}, 2, "", "",
-     "<s><\xef\xbd\x9cUser\xef\xbd\x9c>hi<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>yes</s>", "yes</s>"},
-    {"deepseek3 system, two turns", "deepseek3", {U("a"), A("b"), U("c"), A("d")}, 4, "S", "",
-     "<s>S<\xef\xbd\x9cUser\xef\xbd\x9c>a<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>b</s>"
-     "<\xef\xbd\x9cUser\xef\xbd\x9c>c<\xef\xbd\x9c" "Assistant\xef\xbd\x9c>d</s>", "b</s>d</s>"},
-    {"deepseek", "deepseek", {U("a"), A("b")}, 2, "S", "", "<s>S\n\nUser: a\n\nAssistant:b</s>",
+    {"default system",
+     "default",
+     {U("hi"), A("yes")},
+     2,
+     "be brief",
+     "",
+     "System: be brief</s>\nHuman: hi</s>\nAssistant:yes</s>\n",
+     "yes</s>\n"},
+    {"deepseek3",
+     "deepseek3",
+     {U("hi"), A("yes")},
+     2,
+     "",
+     "",
+     "<s><\xef\xbd\x9cUser\xef\xbd\x9c>hi<\xef\xbd\x9c"
+     "Assistant\xef\xbd\x9c>yes</s>",
+     "yes</s>"},
+    {"deepseek3 system, two turns",
+     "deepseek3",
+     {U("a"), A("b"), U("c"), A("d")},
+     4,
+     "S",
+     "",
+     "<s>S<\xef\xbd\x9cUser\xef\xbd\x9c>a<\xef\xbd\x9c"
+     "Assistant\xef\xbd\x9c>b</s>"
+     "<\xef\xbd\x9cUser\xef\xbd\x9c>c<\xef\xbd\x9c"
+     "Assistant\xef\xbd\x9c>d</s>",
+     "b</s>d</s>"},
+    {"deepseek",
+     "deepseek",
+     {U("a"), A("b")},
+     2,
+     "S",
+     "",
+     "<s>S\n\nUser: a\n\nAssistant:b</s>",
      "b</s>"},
     {"empty", "empty", {U("a"), A(" b")}, 2, "", "", "a b", " b"},
-    {"alpaca", "alpaca", {U("a"), A("b")}, 2, "S\n", "",
-     "S\n### Instruction:\na\n\n### Response:\nb</s>\n\n", "b</s>\n\n"},
-    {"fewshot", "fewshot", {U("a"), A("b"), U("c"), A("d")}, 4, "", "", "ab\n\ncd\n\n</s>",
+    {"alpaca",
+     "alpaca",
+     {U("a"), A("b")},
+     2,
+     "S\n",
+     "",
+     "S\n### Instruction:\na\n\n### Response:\nb</s>\n\n",
+     "b</s>\n\n"},
+    {"fewshot",
+     "fewshot",
+     {U("a"), A("b"), U("c"), A("d")},
+     4,
+     "",
+     "",
+     "ab\n\ncd\n\n</s>",
      "b\n\n</s>d\n\n</s>"},
     {"content is put in once", "empty", {U("{{content}}"), A("x")}, 2, "", "", "{{content}}x", "x"},
     {"special text in data", "empty", {U("a</s>"), A("x")}, 2, "", "", "a</s>x", "x"},
-    {"qwen", "qwen3_nothink", {U("a"), A("b")}, 2, "", "",
-     "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n", "b<|im_end|>\n"},
-    {"tools", "default", {U("a"), F("{\"name\": \"f\", \"arguments\": {\"x\": 1.5}}"), O("7"),
-                          A("c")},
-     4, "", "[{\"name\": \"f\", \"description\": \"D\", \"parameters\": {\"properties\": {\"x\": "
+    {"qwen",
+     "qwen3_nothink",
+     {U("a"), A("b")},
+     2,
+     "",
+     "",
+     "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n",
+     "b<|im_end|>\n"},
+    {"tools",
+     "default",
+     {U("a"), F("{\"name\": \"f\", \"arguments\": {\"x\": 1.5}}"), O("7"), A("c")},
+     4,
+     "",
+     "[{\"name\": \"f\", \"description\": \"D\", \"parameters\": {\"properties\": {\"x\": "
      "{\"type\": \"number\", \"description\": \"P\"}, \"y\": {\"type\": \"string\", \"enum\": "
      "[\"u\", \"v\"]}}, \"required\": [\"x\"]}}]",
      "System: You have access to the following tools:\n> Tool Name: f\nTool Description: D\n"
@@ -111,11 +189,23 @@ static void test_templates(struct tr_tokenizer *t, struct tr_encoder *e)
 static const struct {
     int64_t s, t, c, want_s, want_t;
 } fits[] = {
-    {100, 10, 50, 40, 10}, {10, 100, 50, 10, 40}, {60, 60, 100, 50, 50}, {200, 40, 100, 60, 40},
-    {1000, 600, 1024, 640, 384}, {5, 5, 100, 5, 5}, {0, 0, 1, 0, 0}, {3, 3, 1, 1, 0},
+    {100, 10, 50, 40, 10},
+    {10, 100, 50, 10, 40},
+    {60, 60, 100, 50, 50},
+    {200, 40, 100, 60, 40},
+    {1000, 600, 1024, 640, 384},
+    {5, 5, 100, 5, 5},
+    {0, 0, 1, 0, 0},
+    {3, 3, 1, 1, 0},
     /* ties: half of the limit is no longer short; a share is cut off in double precision */
-    {60, 49, 100, 51, 49}, {60, 50, 100, 55, 45}, {49, 60, 100, 49, 51}, {50, 60, 100, 46, 54},
-    {50, 50, 100, 50, 50}, {1, 1, 1, 1, 0}, {1, 1, 2, 1, 1}, {14, 30, 22, 8, 14},
+    {60, 49, 100, 51, 49},
+    {60, 50, 100, 55, 45},
+    {49, 60, 100, 49, 51},
+    {50, 60, 100, 46, 54},
+    {50, 50, 100, 50, 50},
+    {1, 1, 1, 1, 0},
+    {1, 1, 2, 1, 1},
+    {14, 30, 22, 8, 14},
 };
 
 /* Each character is one token: s1 "@$%&", t1 "!?^~", s2 "*+/", t2 "|;". Worked out by hand from the
@@ -152,8 +242,9 @@ static void test_cuts(struct tr_tokenizer *t, struct tr_encoder *e)
     }
     CHECK_INT(tr_template_find("empty", &empty, &err), FR_OK);
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
-        struct tr_template_opts o = {cuts[i].cutoff, cuts[i].mask_history, cuts[i].train_on_prompt,
-                                     NULL, NULL, false, false};
+        struct tr_template_opts o = {
+            cuts[i].cutoff, cuts[i].mask_history, cuts[i].train_on_prompt, NULL, NULL, false,
+            false};
         struct tr_example x = {.messages = m, .n = 4};
         struct tr_ids ids = {0}, labels = {0};
         check_row(cuts[i].name);
@@ -248,59 +339,74 @@ static const struct {
 } sets[] = {
     {"alpaca lines", "{\"file_name\": \"a.jsonl\"}", "a.jsonl",
      "{\"instruction\": \"a\", \"input\": \"b\", \"output\": \"c\"}\n\n"
-     "{\"instruction\": \"d\", \"input\": \"\", \"output\": \"e\"}", "a\nbc|de", FR_OK, ""},
+     "{\"instruction\": \"d\", \"input\": \"\", \"output\": \"e\"}",
+     "a\nbc|de", FR_OK, ""},
     {"alpaca list", "{\"file_name\": \"a.json\"}", "a.json",
      "[{\"instruction\": \"\", \"input\": \"b\", \"output\": \"c\"},"
-     "{\"instruction\": \"d\", \"output\": \"\", \"system\": \"no\"}]", "bc|d", FR_OK, ""},
-    {"columns", "{\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"q\", \"response\": "
-                "\"r\"}}",
+     "{\"instruction\": \"d\", \"output\": \"\", \"system\": \"no\"}]",
+     "bc|d", FR_OK, ""},
+    {"columns",
+     "{\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"q\", \"response\": "
+     "\"r\"}}",
      "a.json", "[{\"q\": \"d\", \"r\": \"e\", \"input\": \"no\"}]", "de", FR_OK, ""},
-    {"history and system", "{\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"q\", "
-     "\"response\": \"r\", \"history\": \"h\", \"system\": \"s\"}}", "a.json",
-     "[{\"q\": \"e\", \"r\": \"f\", \"s\": \"a\", \"h\": [[\"b\", \"c\"]]}]", "abcef", FR_OK, ""},
+    {"history and system",
+     "{\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"q\", "
+     "\"response\": \"r\", \"history\": \"h\", \"system\": \"s\"}}",
+     "a.json", "[{\"q\": \"e\", \"r\": \"f\", \"s\": \"a\", \"h\": [[\"b\", \"c\"]]}]", "abcef",
+     FR_OK, ""},
     {"no response", "{\"file_name\": \"a.json\"}", "a.json",
      "[{\"instruction\": \"d\", \"output\": null}, {\"instruction\": \"a\", "
-     "\"output\": \"b\"}]", "ab",
-     FR_OK, "a.json, record 1: Dropped invalid example: there is no response"},
+     "\"output\": \"b\"}]",
+     "ab", FR_OK, "a.json, record 1: Dropped invalid example: there is no response"},
     {"sharegpt", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\"}", "a.json",
      "[{\"conversations\": [{\"from\": \"system\", \"value\": \"s\"}, {\"from\": \"human\", "
      "\"value\":"
      " \"a\"}, {\"from\": \"gpt\", \"value\": \"b\"}, {\"from\": \"human\", \"value\": \"c\"}, "
-     "{\"from\": \"gpt\", \"value\": \"d\"}]}]", "sabcd", FR_OK, ""},
+     "{\"from\": \"gpt\", \"value\": \"d\"}]}]",
+     "sabcd", FR_OK, ""},
     {"sharegpt, wrong turns", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\"}", "a.json",
      "[{\"conversations\": [{\"from\": \"gpt\", \"value\": \"a\"}, {\"from\": \"human\", \"value\":"
-     " \"b\"}]}]", NULL, FR_USAGE, "Cannot find valid samples"},
+     " \"b\"}]}]",
+     NULL, FR_USAGE, "Cannot find valid samples"},
     {"sharegpt, odd", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\"}", "a.json",
      "[{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}]}]", NULL, FR_USAGE,
      "Cannot find valid samples"},
-    {"tags", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\", \"columns\": "
-             "{\"messages\": "
+    {"tags",
+     "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\", \"columns\": "
+     "{\"messages\": "
      "\"m\"}, \"tags\": {\"role_tag\": \"role\", \"content_tag\": \"content\", \"user_tag\": "
      "\"user\", "
-     "\"assistant_tag\": \"assistant\"}}", "a.json",
+     "\"assistant_tag\": \"assistant\"}}",
+     "a.json",
      "[{\"m\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
-     "\"b\"}]}]", "ab", FR_OK, ""},
-    {"openai", "{\"file_name\": \"a.json\", \"formatting\": \"openai\", \"columns\": "
-               "{\"messages\": "
+     "\"b\"}]}]",
+     "ab", FR_OK, ""},
+    {"openai",
+     "{\"file_name\": \"a.json\", \"formatting\": \"openai\", \"columns\": "
+     "{\"messages\": "
      "\"m\"}, \"tags\": {\"role_tag\": \"role\", \"content_tag\": \"content\", \"user_tag\": "
      "\"user\", "
-     "\"assistant_tag\": \"assistant\", \"system_tag\": \"system\"}}", "a.json",
+     "\"assistant_tag\": \"assistant\", \"system_tag\": \"system\"}}",
+     "a.json",
      "[{\"m\": [{\"role\": \"system\", \"content\": \"S\"}, {\"role\": \"user\", \"content\": "
      "\"a\"}, "
      "{\"role\": \"assistant\", \"tool_calls\": [{\"type\": \"function\", \"function\": {\"name\": "
      "\"f\", \"arguments\": {\"x\": 1}}}]}, {\"role\": \"tool\", \"content\": \"p\"}, {\"role\": "
      "\"tool\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"b\"}]}]",
      "S\ndetailed thinking offaAction: f\nAction Input: {\"x\": 1}"
-     "p\n</tool_response>\n<tool_response>\nqb", FR_OK, ""},
-    {"not text", "{\"file_name\": \"a.json\"}", "a.json", "[{\"instruction\": 7, \"output\": "
-                                                          "\"x\"}]",
+     "p\n</tool_response>\n<tool_response>\nqb",
+     FR_OK, ""},
+    {"not text", "{\"file_name\": \"a.json\"}", "a.json",
+     "[{\"instruction\": 7, \"output\": "
+     "\"x\"}]",
      NULL, FR_USAGE, "a.json, record 1: column 'instruction' is not text"},
     {"bad line", "{\"file_name\": \"a.jsonl\"}", "a.jsonl",
      "{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": ", NULL, FR_USAGE,
-         "a.jsonl:2:"},
+     "a.jsonl:2:"},
     {"a key twice in a line", "{\"file_name\": \"a.jsonl\"}", "a.jsonl",
      "{\"instruction\": \"{\\\"a\\\":1\", \"output\": \"b\"}\n"
-     "{\"instruction\": \"a\", \"output\": \"b\", \"\\u006futput\": \"c\"}", NULL, FR_USAGE,
+     "{\"instruction\": \"a\", \"output\": \"b\", \"\\u006futput\": \"c\"}",
+     NULL, FR_USAGE,
      "a.jsonl:2: the key 'output' stands twice in the record, and datasets refuses such a file"},
     {"a key twice in a list or inside", "{\"file_name\": \"a.json\"}", "a.json",
      "[{\"instruction\": \"a\", \"output\": \"b\", \"output\": \"c\"}]", "ac", FR_OK, ""},
@@ -316,8 +422,9 @@ static const struct {
      "are dates and times, which datasets gives a type of their own: LLaMA-Factory drops these"},
     {"no object", "{\"file_name\": \"a.jsonl\"}", "a.jsonl", "7", NULL, FR_USAGE,
      "a.jsonl:1: expected an object"},
-    {"empty file", "{\"file_name\": \"a.jsonl\"}", "a.jsonl", " \n", NULL, FR_USAGE, "holds no "
-    "records"},
+    {"empty file", "{\"file_name\": \"a.jsonl\"}", "a.jsonl", " \n", NULL, FR_USAGE,
+     "holds no "
+     "records"},
     {"text", "{\"file_name\": \"a.txt\", \"columns\": {\"prompt\": \"text\"}}", "a.txt", "a,b",
      NULL, FR_USAGE, "a.txt:1: there is no response"},
     {"text, not UTF-8", "{\"file_name\": \"a.txt\"}", "a.txt", "a\n\xff", NULL, FR_USAGE,
@@ -339,27 +446,29 @@ static const struct {
      FR_USAGE, "unknown key 'promt' of columns: did you mean 'prompt'?"},
     {"a tag that is nearly one", "{\"file_name\": \"a.json\", \"tags\": {\"role_tg\": \"role\"}}",
      "a.json", "[]", NULL, FR_USAGE, "unknown key 'role_tg' of tags: did you mean 'role_tag'?"},
-    {"a key of others",
-     "{\"file_name\": \"a.jsonl\", \"file_sha1\": \"x\", \"_comment\": 1}", "a.jsonl",
-     "{\"instruction\": \"a\", \"output\": \"b\"}", "ab", FR_OK, ""},
+    {"a key of others", "{\"file_name\": \"a.jsonl\", \"file_sha1\": \"x\", \"_comment\": 1}",
+     "a.jsonl", "{\"instruction\": \"a\", \"output\": \"b\"}", "ab", FR_OK, ""},
     {"num_samples as text", "{\"file_name\": \"a.json\", \"num_samples\": \"3\"}", "a.json", "[]",
      NULL, FR_USAGE, "num_samples: expected a number of records"},
     {"a role without a tag", "{\"file_name\": \"a.json\", \"formatting\": \"sharegpt\"}", "a.json",
      "[{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gtp\", "
-     "\"value\": \"b\"}]}]", NULL, FR_USAGE, "message 2 has the role 'gtp', which no tag names"},
+     "\"value\": \"b\"}]}]",
+     NULL, FR_USAGE, "message 2 has the role 'gtp', which no tag names"},
     {"ranking", "{\"file_name\": \"a.json\", \"ranking\": true}", "a.json", "[]", NULL,
-     FR_UNSUPPORTED,
-     "ranking"},
+     FR_UNSUPPORTED, "ranking"},
     {"formatting", "{\"file_name\": \"a.json\", \"formatting\": \"x\"}", "a.json", "[]", NULL,
-     FR_USAGE,
-     "formatting 'x'"},
+     FR_USAGE, "formatting 'x'"},
 };
 
 static enum fr_rc load(const char *name, struct tr_tokenizer *t, const char *cache,
                        struct tr_dataset **out, struct fr_buf *warnings, struct fr_err *err)
 {
-    struct tr_dataset_opts o = {.dataset = name, .dataset_dir = dir, .max_samples = -1, .seed = 42,
-                                .cache_dir = cache, .text = {.cutoff_len = 1000}};
+    struct tr_dataset_opts o = {.dataset = name,
+                                .dataset_dir = dir,
+                                .max_samples = -1,
+                                .seed = 42,
+                                .cache_dir = cache,
+                                .text = {.cutoff_len = 1000}};
 
     CHECK_INT(tr_template_find("empty", &o.templ, err), FR_OK);
     return tr_dataset_load(&o, t, out, warnings, err);
@@ -435,8 +544,11 @@ static void test_workers(struct tr_tokenizer *t)
         put_many(wrong != 0);
         for (int i = 0; i < 3; i++) {
             int64_t last = 0;
-            struct tr_dataset_opts o = {.dataset = "x", .dataset_dir = dir, .max_samples = -1,
-                                        .text = {.cutoff_len = 1000}, .workers = 1 + 3 * i,
+            struct tr_dataset_opts o = {.dataset = "x",
+                                        .dataset_dir = dir,
+                                        .max_samples = -1,
+                                        .text = {.cutoff_len = 1000},
+                                        .workers = 1 + 3 * i,
                                         .tell = {told, &last}};
             struct tr_dataset *d = NULL;
             struct fr_err err = {.msg = ""};
@@ -468,7 +580,7 @@ static void test_cache(struct tr_tokenizer *t)
     put("dataset_info.json", "{\"x\": {\"file_name\": \"a.json\"}}");
     put("a.json", "[{\"instruction\": \"a\", \"output\": \"b\"}, {\"instruction\": \"c\", "
                   "\"output\":"
-        " \"d e\"}]");
+                  " \"d e\"}]");
     (void)snprintf(cache, sizeof(cache), "%s/cache", dir);
     CHECK_INT(load("x", t, cache, &d, NULL, &err), FR_OK);
     CHECK(!tr_dataset_cached(d));
@@ -519,31 +631,50 @@ static enum fr_rc load_with(struct tr_dataset_opts *o, const char *templ, struct
                             struct tr_dataset **out)
 {
     struct fr_err err;
+    enum fr_rc rc;
 
     CHECK_INT(tr_template_find(templ, &o->templ, &err), FR_OK);
-    return tr_dataset_load(o, t, out, NULL, &err);
+    if ((rc = tr_dataset_load(o, t, out, NULL, &err)) != FR_OK)
+        printf("   %s\n", err.msg);
+    return rc;
 }
 
+#define AS_IT_WAS .text.cutoff_len = 40, .max_samples = -1, .seed = 42
+
 /* A cache made with other options is not taken: each option that decides ids or labels. */
+static const enum tr_tool_format other_tools = TR_TOOLS_QWEN;
+static const struct {
+    const char *name, *dataset, *templ;
+    struct tr_dataset_opts o;
+} options[] = {
+    {"as it was", "x", "default", {AS_IT_WAS}},
+    {"cutoff_len", "x", "default", {.text.cutoff_len = 39, .max_samples = -1, .seed = 42}},
+    {"mask_history", "x", "default", {AS_IT_WAS, .text.mask_history = true}},
+    {"train_on_prompt", "x", "default", {AS_IT_WAS, .text.train_on_prompt = true}},
+    {"default_system", "x", "default", {AS_IT_WAS, .text.default_system = "s"}},
+    {"tool_format", "x", "default", {AS_IT_WAS, .text.tools = &other_tools}},
+    {"enable_thinking", "x", "default", {AS_IT_WAS, .text.no_thinking = true}},
+    {"preserve_thinking", "x", "default", {AS_IT_WAS, .text.preserve_thinking = true}},
+    {"template", "x", "alpaca", {AS_IT_WAS}},
+    {"max_samples", "x", "default", {.text.cutoff_len = 40, .max_samples = 3, .seed = 42}},
+    {"seed", "x", "default", {.text.cutoff_len = 40, .max_samples = -1, .seed = 43}},
+    {"texts", "x", "default", {AS_IT_WAS, .pretrain = true}},
+    {"what is dropped", "x", "default", {AS_IT_WAS, .keep_dropped = true}},
+    {"a stream", "x", "default", {AS_IT_WAS, .keep_dropped = true, .stream = true}},
+    {"columns", "columns", "default", {AS_IT_WAS}},
+    {"tags", "tags", "default", {AS_IT_WAS}},
+    {"other tags", "tags2", "default", {AS_IT_WAS}},
+    {"num_samples", "few", "default", {AS_IT_WAS}},
+    {"two sets", "x,columns", "default", {AS_IT_WAS}},
+    {"their order", "columns,x", "default", {AS_IT_WAS}},
+    {"by turns", "x,columns", "default", {AS_IT_WAS, .mix = TR_MIX_UNDER}},
+    {"until all are used up", "x,columns", "default", {AS_IT_WAS, .mix = TR_MIX_OVER}},
+    {"shares", "x,columns", "default", {AS_IT_WAS, .mix = TR_MIX_UNDER, .mix_probs = "0.5,0.5"}},
+    {"others", "x,columns", "default", {AS_IT_WAS, .mix = TR_MIX_UNDER, .mix_probs = "0.4,0.6"}},
+};
+
 static void test_cache_options(struct tr_tokenizer *t)
 {
-    static const struct {
-        const char *name, *dataset, *templ;
-        struct tr_template_opts text;
-        int64_t max_samples, seed;
-    } options[] = {
-        {"as it was", "x", "default", {40, false, false, NULL, NULL, false, false}, -1, 42},
-        {"cutoff_len", "x", "default", {39, false, false, NULL, NULL, false, false}, -1, 42},
-        {"mask_history", "x", "default", {40, true, false, NULL, NULL, false, false}, -1, 42},
-        {"train_on_prompt", "x", "default", {40, false, true, NULL, NULL, false, false}, -1, 42},
-        {"default_system", "x", "default", {40, false, false, "s", NULL, false, false}, -1, 42},
-        {"template", "x", "alpaca", {40, false, false, NULL, NULL, false, false}, -1, 42},
-        {"max_samples", "x", "default", {40, false, false, NULL, NULL, false, false}, 3, 42},
-        {"seed", "x", "default", {40, false, false, NULL, NULL, false, false}, 3, 43},
-        {"columns", "columns", "default", {40, false, false, NULL, NULL, false, false}, -1, 42},
-        {"num_samples", "few", "default", {40, false, false, NULL, NULL, false, false}, -1, 42},
-        {"two sets", "x,columns", "default", {40, false, false, NULL, NULL, false, false}, -1, 42},
-    };
     char cache[256];
     struct tr_dataset *d;
 
@@ -551,29 +682,36 @@ static void test_cache_options(struct tr_tokenizer *t)
         "{\"x\": {\"file_name\": \"a.json\"}, "
         "\"columns\": {\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"output\", "
         "\"response\": \"instruction\"}}, "
+        "\"tags\": {\"file_name\": \"b.json\", \"formatting\": \"sharegpt\"}, "
+        "\"tags2\": {\"file_name\": \"b.json\", \"formatting\": \"sharegpt\", \"tags\": "
+        "{\"role_tag\": \"from\", \"content_tag\": \"value\", \"user_tag\": \"human\", "
+        "\"assistant_tag\": \"gpt\", \"system_tag\": \"sys\"}}, "
         "\"few\": {\"file_name\": \"a.json\", \"num_samples\": 2}}");
     put("a.json", "[{\"instruction\": \"a\", \"output\": \"b\", \"history\": [[\"h\", \"i\"]]}, "
                   "{\"instruction\": \"c\", \"output\": \"d\"}, {\"instruction\": \"e\", "
                   "\"output\": \"f\"}, {\"instruction\": \"g\", \"output\": \"h\"}]");
+    put("b.json",
+        "[{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", "
+        "\"value\": \"b\"}]}, {\"conversations\": [{\"from\": \"human\", \"value\": \"c\"}, "
+        "{\"from\": \"gpt\", \"value\": \"d\"}]}]");
     (void)snprintf(cache, sizeof(cache), "%s/options", dir);
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-        struct tr_dataset_opts o = {.dataset = options[i].dataset,
-                                    .dataset_dir = dir,
-                                    .max_samples = options[i].max_samples,
-                                    .seed = options[i].seed,
-                                    .text = options[i].text};
+        struct tr_dataset_opts o = options[i].o;
         char plain[65] = "";
 
         check_row(options[i].name);
+        o.dataset = options[i].dataset;
+        o.dataset_dir = dir;
         if (!CHECK_INT(load_with(&o, options[i].templ, t, &d), FR_OK))
             continue;
         (void)snprintf(plain, sizeof(plain), "%s", tr_dataset_digest(d));
         tr_dataset_destroy(d);
         o.cache_dir = cache;
-        for (int again = 0; again < 2; again++) {
+        for (int again = 0; again < 3; again++) {
+            o.overwrite_cache = again == 2;
             if (!CHECK_INT(load_with(&o, options[i].templ, t, &d), FR_OK))
                 continue;
-            CHECK_INT(tr_dataset_cached(d), again);
+            CHECK_INT(tr_dataset_cached(d), again == 1);
             CHECK_TEXT(tr_dataset_digest(d), plain);
             tr_dataset_destroy(d);
         }
@@ -598,8 +736,10 @@ static void test_real(const char *data)
     (void)snprintf(path, sizeof(path), "%s/tokenizers/deepseek-r1", data);
     CHECK_INT(tr_tokenizer_load(path, &t, &err), FR_OK);
     for (size_t i = 0; t != NULL && i < sizeof(real) / sizeof(real[0]); i++) {
-        struct tr_dataset_opts o = {.dataset = real[i].names, .dataset_dir = path,
-                                    .max_samples = -1, .text = {.cutoff_len = 4096}};
+        struct tr_dataset_opts o = {.dataset = real[i].names,
+                                    .dataset_dir = path,
+                                    .max_samples = -1,
+                                    .text = {.cutoff_len = 4096}};
         struct fr_buf warnings = {0};
         struct tr_dataset *d = NULL;
         check_row(real[i].names);
@@ -630,8 +770,10 @@ static const struct {
     {"no chat template", "{\"bos_token\":\"<s>\"}", NULL, "has no chat template"},
     {"blanks", NULL, " \n", "has no chat template"},
     {"an unknown one", "{\"chat_template\":\"x\\n\"}", NULL, "(SHA-256 2d711642b726…)"},
-    {"of a list", "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"y\"},"
-                  "{\"name\":\"default\",\"template\":\"x\"}]}", NULL, "(SHA-256 2d711642b726…)"},
+    {"of a list",
+     "{\"chat_template\":[{\"name\":\"tool_use\",\"template\":\"y\"},"
+     "{\"name\":\"default\",\"template\":\"x\"}]}",
+     NULL, "(SHA-256 2d711642b726…)"},
     {"a file of its own", "{\"chat_template\":\"y\"}", "x\n", "(SHA-256 2d711642b726…)"},
 };
 

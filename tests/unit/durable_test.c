@@ -16,6 +16,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <unistd.h>
 
 enum { PENDING = 256, FDS = 256 };
@@ -196,8 +197,7 @@ static bool newer_stands(const char *path)
         return false;
     for (size_t i = 0; i < n; i++)
         newer = newer || (strncmp(names[i], name, prefix) == 0 &&
-                          strtol(names[i] + prefix, NULL, 10) >
-                              strtol(name + prefix, NULL, 10));
+                          strtol(names[i] + prefix, NULL, 10) > strtol(name + prefix, NULL, 10));
     fr_sys_names_free(names, n);
     return newer;
 }
@@ -266,6 +266,8 @@ static void test_tensors(void)
     CHECK(watch.syncs >= 2);
 }
 
+static struct tr_train_counts counts;
+
 static enum fr_rc train(int argc, const char *const *argv, struct fr_err *err)
 {
     struct tr_backend *be = NULL;
@@ -278,7 +280,7 @@ static enum fr_rc train(int argc, const char *const *argv, struct fr_err *err)
     if (rc == FR_OK)
         rc = tr_comm_single(be, &comm, err);
     if (rc == FR_OK)
-        rc = tr_train(&a, &(struct tr_train_env){be, comm, -1, NULL}, err);
+        rc = tr_train(&a, &(struct tr_train_env){be, comm, -1, &counts}, err);
     tr_comm_destroy(comm);
     tr_backend_destroy(be);
     tr_args_finish(&a);
@@ -288,12 +290,23 @@ static enum fr_rc train(int argc, const char *const *argv, struct fr_err *err)
 static void test_run(const char *name, const char *steps, const char *limit)
 {
     char model[300], data[300], out[300];
-    const char *argv[] = {
-        "--stage", "sft", "--do_train", "--model_name_or_path", model, "--dataset", "arithmetic",
-        "--dataset_dir", data, "--template", "default", "--lora_target", "q_a_proj", "--lora_rank",
-        "2", "--output_dir", out, "--per_device_train_batch_size", "1", "--max_samples", "8",
-        "--save_steps", "1", "--max_steps", steps, "--save_total_limit", limit,
-        "--resume_from_checkpoint", "last", "--overwrite_output_dir"};
+    const char *argv[] = {"--stage",    "sft",
+                          "--do_train", "--model_name_or_path",
+                          model,        "--dataset",
+                          "arithmetic", "--dataset_dir",
+                          data,         "--template",
+                          "default",    "--lora_target",
+                          "q_a_proj",   "--lora_rank",
+                          "2",          "--output_dir",
+                          out,          "--per_device_train_batch_size",
+                          "1",          "--max_samples",
+                          "8",          "--gradient_accumulation_steps",
+                          "2",          "--logging_steps",
+                          "1",          "--save_steps",
+                          "1",          "--max_steps",
+                          steps,        "--save_total_limit",
+                          limit,        "--resume_from_checkpoint",
+                          "last",       "--overwrite_output_dir"};
     struct fr_err err = {0};
 
     check_row(name);
@@ -307,10 +320,47 @@ static void test_run(const char *name, const char *steps, const char *limit)
     check_none("at the end", "");
 }
 
+static int64_t ticking_ms(void)
+{
+    static int64_t ms;
+
+    return ms += 7;
+}
+
+static int64_t logged_tokens(void)
+{
+    char path[300];
+    struct fr_buf log = {0};
+    long long tokens = 0;
+
+    (void)snprintf(path, sizeof(path), "%s/new/out/trainer_log.jsonl", root);
+    CHECK_INT(fr_file_read(path, 1 << 20, &log, NULL), FR_OK);
+    for (const char *p = log.p; p != NULL && (p = strstr(p, "\"total_tokens\":")) != NULL; p++)
+        CHECK_INT(sscanf(p, "\"total_tokens\":%lld", &tokens), 1);
+    fr_buf_finish(&log);
+    return tokens;
+}
+
+/* What was counted of the steps that this call did, of two micro-batches each. */
+static void check_step_counts(int64_t steps, int64_t tokens, int64_t targets)
+{
+    double ms = counts.seconds * 1000;
+
+    check_row("counts");
+    CHECK_INT(counts.steps, steps);
+    CHECK_INT(counts.micros, 2 * steps);
+    CHECK_INT(counts.tokens, tokens);
+    CHECK_INT(counts.targets, targets);
+    CHECK(counts.tokens_max > 0 && counts.tokens_max < 100 && counts.kept > 0);
+    CHECK(counts.memory >= 0);
+    CHECK(ms >= 7 * (double)steps - 0.001 && fabs(ms / 7 - round(ms / 7)) < 1e-6);
+}
+
 int main(void)
 {
     const struct tr_example_kind *kind;
     char example[300];
+    int64_t tokens;
     struct fr_err err = {0};
 
     if (mkdtemp(root) == NULL)
@@ -320,9 +370,14 @@ int main(void)
         !CHECK_INT(tr_example_write(example, kind, 42, 20, false, &err), FR_OK))
         printf("   %s\n", err.msg);
     test_tensors();
+    fr_sys.mono_ms = ticking_ms;
     test_run("a new folder", "4", "1");
+    tokens = logged_tokens();
+    check_step_counts(4, tokens, 144);
     CHECK(watch.renames > 8 && watch.removals > 2);
+    fr_sys.mono_ms = ticking_ms;
     test_run("more steps", "6", "2");
+    check_step_counts(2, logged_tokens() - tokens, 71);
     CHECK(watch.renames > 4);
     CHECK_INT(fr_remove_tree(root, &err), FR_OK);
     return check_done();

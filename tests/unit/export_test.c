@@ -8,8 +8,10 @@
 #include "tests/unit/check.h"
 #include "trainer/tensor/safetensors.h"
 #include "trainer/train/export.h"
+#include "trainer/train/output.h"
 #include "trainer/train/setup.h"
 
+#include <errno.h>
 #include <math.h>
 
 enum { LARGEST = 1 << 20, FLAT = 64 };
@@ -348,6 +350,149 @@ static void test_rotate(void)
     tr_export_sweep("nowhere");
 }
 
+/* ---- the output folder ---- */
+
+static struct fr_buf said;
+
+static void hear(void *arg, int fd, const char *text, size_t n)
+{
+    (void)fd;
+    fr_buf_add(arg, text, n);
+}
+
+static int no_error(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int locks;
+
+/* Who held the lock ends between our open and our lock, and takes its file along. */
+static int lock_late(int fd)
+{
+    if (locks++ == 0)
+        CHECK_INT(unlink("a/b/.training.lock"), 0);
+    return fr_sys_real.lock(fd);
+}
+
+static int no_locks(int fd)
+{
+    (void)fd;
+    errno = ENOLCK;
+    return -1;
+}
+
+/* Descriptors of this process. */
+static int open_fds(void)
+{
+    char **names = NULL;
+    size_t n = 0;
+
+    CHECK_INT(fr_sys.list("/proc/self/fd", &names, &n), 0);
+    fr_sys_names_free(names, n);
+    return (int)n;
+}
+
+/* One training at a time writes in a folder. */
+static void test_lock(void)
+{
+    struct tr_args a = {.output_dir = "a/b"};
+    struct fr_printer before;
+    char host[65] = "", text[128], want[400];
+    int lock = 7, other = 7, fds = open_fds();
+    struct fr_err err = {0};
+
+    check_row("the lock of a folder");
+    (void)gethostname(host, sizeof(host) - 1);
+    (void)snprintf(text, sizeof(text), "process %d on %s\n", (int)getpid(), host);
+    CHECK_INT(fr_mkdirs("a/b/.tmp-checkpoint-2", 0755, NULL), FR_OK);
+    put("a/b/.training.lock",
+        "process 1234567890 on a machine with a longer name than this one has\n");
+    CHECK_INT(tr_output_open(&a, true, &lock, &err), FR_OK);
+    CHECK(lock >= 0);
+    check_names("a/b", ".training.lock");
+    check_file("a/b/.training.lock", text);
+    CHECK_INT(fr_mkdirs("a/b/.tmp-checkpoint-2", 0755, NULL), FR_OK);
+    CHECK_INT(tr_output_open(&a, true, &other, &err), FR_BUSY);
+    CHECK_INT(other, -1);
+    text[strlen(text) - 1] = '\0';
+    (void)snprintf(
+        want, sizeof(want),
+        "another training writes --output_dir a/b (%s): wait for its end, or name another "
+        "folder. Processes that shall be one training are started by flowtrain launch, "
+        "torchrun, srun or mpirun",
+        text);
+    CHECK_TEXT(err.msg, want);
+    CHECK_INT(truncate("a/b/.training.lock", 0), 0);
+    CHECK_INT(tr_output_open(&a, true, &other, &err), FR_BUSY);
+    CHECK(strstr(err.msg, " a/b (it has just begun): ") != NULL);
+    check_row("a rank that is not the first");
+    CHECK_INT(tr_output_open(&a, false, &other, &err), FR_OK);
+    CHECK_INT(other, -1);
+    tr_output_close(&a, &other);
+    check_names("a/b", ".tmp-checkpoint-2 .training.lock");
+    check_row("the end");
+    tr_output_close(&a, &lock);
+    CHECK_INT(lock, -1);
+    check_names("a/b", ".tmp-checkpoint-2");
+    check_row("the file of the lock goes");
+    put("a/b/.training.lock", "");
+    fr_sys.lock = lock_late;
+    CHECK_INT(tr_output_open(&a, true, &lock, &err), FR_OK);
+    CHECK_INT(locks, 2);
+    check_names("a/b", ".training.lock");
+    tr_output_close(&a, &lock);
+    check_row("a file system without locks");
+    fr_sys.lock = no_locks;
+    before = fr_print_by(&(struct fr_printer){hear, no_error, &said});
+    CHECK_INT(tr_output_open(&a, true, &lock, &err), FR_OK);
+    (void)fr_print_by(before.put != NULL ? &before : NULL);
+    CHECK_INT(lock, -1);
+    CHECK(strstr(said.p, "a/b/.training.lock cannot be locked (No locks available): nothing "
+                         "hinders a second training in this folder") != NULL);
+    fr_sys.lock = fr_sys_real.lock;
+    CHECK_INT(open_fds(), fds);
+}
+
+/* A finished adapter is overwritten, or gone on from, where that was asked for. */
+static void test_finished(void)
+{
+    static const struct {
+        const char *name;
+        struct tr_args a;
+        bool adapter, state;
+        enum fr_rc want;
+    } rows[] = {
+        {"an empty folder", {.output_dir = "done"}, false, false, FR_OK},
+        {"an adapter", {.output_dir = "done"}, true, false, FR_USAGE},
+        {"overwritten", {.output_dir = "done", .overwrite_output_dir = true}, true, false, FR_OK},
+        {"gone on from",
+         {.output_dir = "done", .resume_from_checkpoint = "last"},
+         true,
+         false,
+         FR_OK},
+        {"beside a state to go on from", {.output_dir = "done"}, true, true, FR_OK},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (int first = 0; first < 2; first++) {
+            struct fr_err err = {0};
+            int lock = -1;
+
+            check_row(rows[i].name);
+            CHECK_INT(fr_remove_tree("done", NULL), FR_OK);
+            CHECK_INT(fr_mkdirs(rows[i].state ? "done/resume/step-3" : "done", 0755, NULL), FR_OK);
+            if (rows[i].adapter)
+                put("done/adapter_model.safetensors", "x");
+            CHECK_INT(tr_output_open(&rows[i].a, first == 1, &lock, &err), rows[i].want);
+            if (rows[i].want != FR_OK)
+                CHECK_TEXT(err.msg, "Output directory done already exists and is not empty. Please "
+                                    "set --overwrite_output_dir.");
+            tr_output_close(&rows[i].a, &lock);
+        }
+}
+
 /* ---- the best evaluation ---- */
 
 static struct tr_eval_set unnamed[] = {{.name = NULL}},
@@ -449,20 +594,6 @@ static void test_perplexity(void)
     json_decref(figures);
 }
 
-static struct fr_buf said;
-
-static void hear(void *arg, int fd, const char *text, size_t n)
-{
-    (void)fd;
-    fr_buf_add(arg, text, n);
-}
-
-static int no_error(void *arg)
-{
-    (void)arg;
-    return 0;
-}
-
 /* After a resume. */
 static void test_best_gone(struct tr_backend *be, struct tr_comm *comm)
 {
@@ -511,6 +642,8 @@ int main(void)
     test_export_refused();
     test_import();
     test_rotate();
+    test_lock();
+    test_finished();
     test_metric();
     test_judge();
     test_perplexity();

@@ -66,6 +66,8 @@ static void test_wrong(void)
         {"0.5,0.6", "their sum is 1.1"},
         {"half,half", "numbers from 0 to 1"},
         {"1.5,-0.5", "numbers from 0 to 1"},
+        {"1.5,0", "numbers from 0 to 1"},
+        {"0,1", NULL},
     };
     double probs[2];
 
@@ -88,6 +90,20 @@ static void test_wrong(void)
                      &count, &err),
               FR_USAGE);
     CHECK_TEXT(err.msg, "data set 2 of the mixture has no records");
+    check_row("as many sets as may be, and one more");
+    int64_t lengths[TR_MIX_SETS + 1];
+    for (size_t i = 0; i <= TR_MIX_SETS; i++)
+        lengths[i] = 1;
+    CHECK_INT(tr_mix(lengths, TR_MIX_SETS, &(struct tr_mix_opts){TR_MIX_OVER, NULL, 1}, &out,
+                     &count, &err),
+              FR_OK);
+    CHECK_INT(count, TR_MIX_SETS);
+    fr_sys.free(out);
+    CHECK_INT(tr_mix(lengths, TR_MIX_SETS + 1, &(struct tr_mix_opts){TR_MIX_OVER, NULL, 1}, &out,
+                     &count, &err),
+              FR_USAGE);
+    CHECK_TEXT(err.msg, "more than 64 data sets are mixed");
+    CHECK(out == NULL && count == 0);
 }
 
 static void put(const char *name, const char *text)

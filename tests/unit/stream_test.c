@@ -108,6 +108,22 @@ static void test_refused(void)
     struct tr_stream s = {.buffer = 4, .seed = 42, .lengths = none, .n = 2};
     int64_t *got = NULL, n;
 
+    int64_t ones[TR_MIX_SETS + 1];
+
+    check_row("as many sets as may be, and one more");
+    for (size_t i = 0; i <= TR_MIX_SETS; i++)
+        ones[i] = 1;
+    s.lengths = ones;
+    s.n = TR_MIX_SETS;
+    CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_OK);
+    CHECK_INT(n, TR_MIX_SETS);
+    fr_sys.free(got);
+    s.n++;
+    CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_USAGE);
+    CHECK_TEXT(err.msg, "more than 64 data sets are mixed");
+    CHECK(got == NULL && n == 0);
+    s.lengths = none;
+    s.n = 2;
     check_row("streams without an end");
     CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_USAGE);
     CHECK(strstr(err.msg, "data set 2 of the stream has no records") != NULL);
@@ -304,8 +320,10 @@ static void test_rounds(struct tr_tokenizer *t)
         for (int64_t k = 0; k < 2; k++) {
             CHECK_INT(tr_sampler_batch(s, 1, k, &b, &err), FR_OK);
             CHECK_INT(b.samples, 3);
-            for (int64_t i = 0; i < b.samples; i++, seen++)
+            for (int64_t i = 0; i < b.samples; i++, seen++) {
                 CHECK_INT(b.index[i], order[(6 * k + 3 * rank + i) % 11]);
+                CHECK_INT(b.place[i], 6 * k + 3 * rank + i);
+            }
         }
         tr_sampler_destroy(s);
     }
@@ -319,6 +337,49 @@ static void test_rounds(struct tr_tokenizer *t)
     fr_sys.free(order);
     tr_dataset_destroy(d);
     tr_batch_finish(&b);
+}
+
+/* What completes the last round of samples that are cut out of texts has a place of its own, too.
+ */
+static void test_cut_rounds(struct tr_tokenizer *t)
+{
+    struct tr_dataset_opts o = {.dataset = "x",
+                                .dataset_dir = dir,
+                                .text.cutoff_len = 1000,
+                                .max_samples = -1,
+                                .seed = 42,
+                                .pretrain = true};
+    struct tr_dataset *d = NULL;
+    struct tr_batch b = {0}, first = {0};
+    int64_t micros = 0;
+
+    check_row("rounds of samples that are cut");
+    CHECK_INT(tr_template_find("empty", &o.templ, &err), FR_OK);
+    CHECK_INT(tr_dataset_load(&o, t, &d, NULL, &err), FR_OK);
+    for (int64_t rank = 0; rank < 2; rank++) {
+        struct tr_sampler_opts so = {.batch = 2,
+                                     .rank = rank,
+                                     .world = 2,
+                                     .seed = 42,
+                                     .stream = {.buffer = 4, .rows = {4, 20, 1}, .texts = true}};
+        struct tr_sampler *s = NULL;
+
+        CHECK_INT(tr_sampler_create(d, &so, &s, &err), FR_OK);
+        CHECK_INT(tr_sampler_micros(s, 0, &micros, NULL, &err), FR_OK);
+        CHECK(micros >= 2);
+        for (int64_t k = 0; k < micros; k++) {
+            CHECK_INT(tr_sampler_batch(s, 0, k, &b, &err), FR_OK);
+            CHECK_INT(b.tokens, 4 * b.samples);
+            for (int64_t i = 0; i < b.samples; i++)
+                CHECK_INT(b.place[i], 4 * k + rank * b.samples + i);
+        }
+        if (rank == 1 && CHECK_INT(tr_sampler_batch(s, 0, 0, &first, &err), FR_OK))
+            CHECK(b.samples < 2 || memcmp(b.ids + 4 * (b.samples - 1), first.ids, 16) != 0);
+        tr_sampler_destroy(s);
+    }
+    tr_batch_finish(&b);
+    tr_batch_finish(&first);
+    tr_dataset_destroy(d);
 }
 
 /* Examples of one row have places of their own. */
@@ -409,6 +470,7 @@ int main(void)
     test_refused();
     test_rows(t);
     test_rounds(t);
+    test_cut_rounds(t);
     test_mixed(t);
     tr_tokenizer_destroy(t);
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);

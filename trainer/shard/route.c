@@ -67,7 +67,7 @@ static int64_t sources(const struct tr_route *r, int k)
 static void set_limits(struct tr_route *r)
 {
     int64_t T = r->o.tokens_max, K = r->o.per_token, P = r->o.size;
-    int64_t range = ceil_div(T, TR_ROUTE_RANGES), here = T * (K < P ? K : P), alone = P * range;
+    int64_t range = ceil_div(T, TR_ROUTE_RANGES), here = T * (K < P ? K : P), alone = 0;
 
     for (int k = 0; k < r->o.size; k++) {
         int64_t most = (sources(r, k) + 1) * r->count[r->node[k]] * range;
