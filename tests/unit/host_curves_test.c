@@ -4,6 +4,7 @@
 #include "engine/run/metrics.h"
 
 #include <fcntl.h>
+#include <semaphore.h>
 #include <sys/stat.h>
 
 #define METRICS "/api/v1/runs/1/metrics"
@@ -272,6 +273,90 @@ static void test_many_parts(void)
     fr_buf_finish(&text);
 }
 
+/* ---- beside each other ---- */
+
+static sem_t comes;
+static const char *held; /* the end of paths that are not opened before it comes */
+
+static int open_held(const char *path, int flags, mode_t mode)
+{
+    size_t n = strlen(path), k = strlen(held);
+
+    if (n > k && strcmp(path + n - k, held) == 0) {
+        while (sem_wait(&comes) != 0)
+            ;
+        sem_post(&comes);
+    }
+    return fr_sys_real.open(path, flags, mode);
+}
+
+struct asked {
+    struct fr_api_waiter waiter;
+    struct fr_api_request req;
+    struct fr_api_response res;
+    bool again;
+};
+
+static void begin_ask(struct asked *a, const char *path)
+{
+    *a = (struct asked){.waiter = {.again = on_again},
+                        .req = {.path = path,
+                                .content_type = "",
+                                .range = "",
+                                .if_none_match = "",
+                                .last_event_id = ""}};
+    a->waiter.arg = &a->again;
+    a->req.waiter = &a->waiter;
+    api.answer(api.self, &a->req, &a->res);
+    CHECK_INT(a->res.status, FR_API_LATER);
+}
+
+static void end_ask(struct asked *a)
+{
+    while (!a->again && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+        ;
+    api.answer(api.self, &a->req, &a->res);
+    CHECK(a->res.status != FR_API_LATER);
+    fr_api_response_finish(&a->res);
+}
+
+/* The first asked wait for a file, the last one for them; another kind of request does not. */
+static void check_wait(const char *file, const char *path, size_t n, const char *last,
+                       const char *other)
+{
+    struct asked first[3], behind;
+
+    check_row(path);
+    held = file;
+    CHECK_INT(sem_init(&comes, 0, 0), 0);
+    fr_sys.open = open_held;
+    for (size_t i = 0; i < n; i++)
+        begin_ask(&first[i], path);
+    begin_ask(&behind, last);
+    check_answer(FR_API_GET, other, NULL, 200, NULL);
+    settle();
+    CHECK(!behind.again && !first[0].again);
+    sem_post(&comes);
+    for (size_t i = 0; i < n; i++)
+        end_ask(&first[i]);
+    end_ask(&behind);
+    fr_sys.open = fr_sys_real.open;
+    sem_destroy(&comes);
+}
+
+/* Curves are read one at a time, as they have one cache; views leave a thread to others. */
+static void test_threads(void)
+{
+    struct fr_buf name = {0};
+
+    fr_run_metrics_name(&name, attempts[0].key, 1);
+    check_wait(name.p, METRICS, 1, METRICS, "/api/v1/runs/1");
+    fr_buf_finish(&name);
+    check_wait("/", "/api/v1/runs/1/attempts/01000000000000000000000000000000/log/lines", 3,
+               "/api/v1/runs/1", METRICS);
+    check_row("");
+}
+
 int main(void)
 {
     make_home();
@@ -291,6 +376,7 @@ int main(void)
         fr_api_response_finish(&res);
     }
     test_many_parts();
+    test_threads();
     close_host();
     remove_home();
     return check_done();

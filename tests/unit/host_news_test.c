@@ -2,6 +2,7 @@
  * that come again, and lists in other orders, page by page. Requests as structs, no sockets. */
 #include "engine/base/json.h"
 #include "engine/host/await.h"
+#include "engine/spec/config.h"
 #include "engine/store/access.h"
 #include "tests/unit/host_bed.h"
 
@@ -403,6 +404,8 @@ static void test_crowd(void)
 static const int64_t times[][2] = {{1000, 2000}, {1000, 9000}, {3000, 4000},
                                    {2000, 0},    {0, 1500},    {5000, 5500}};
 
+static int64_t first_no; /* of them */
+
 static void add_runs(void)
 {
     struct fr_err err = {0};
@@ -421,7 +424,8 @@ static void add_runs(void)
 
         CHECK_INT(fr_id_new(&row.id, &err), FR_OK);
         CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
-        CHECK_INT(row.no, (int64_t)i + 2);
+        if (first_no == 0)
+            first_no = row.no;
     }
 }
 
@@ -457,6 +461,7 @@ static void test_order(void)
                 {"ended", " 3 7 4 2 6"}};
 
     add_runs();
+    CHECK_INT(first_no, 2);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct fr_buf got = {0};
         char next[80] = "";
@@ -485,6 +490,64 @@ static void test_order(void)
     check_row("");
 }
 
+static struct fr_id run_of(const char *no)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_row row = {0};
+
+    CHECK_INT(fr_store_run_find(st, no, &arena, &row, NULL), FR_OK);
+    fr_arena_finish(&arena);
+    return row.id;
+}
+
+static size_t count_items(const char *path, bool *next)
+{
+    struct fr_api_response res = ask(FR_API_GET, path, NULL);
+    json_t *doc = NULL;
+    size_t n;
+
+    CHECK_INT(fr_json_parse((struct fr_str){res.body.p, res.body.n}, "a list", &doc, NULL), FR_OK);
+    n = json_array_size(json_object_get(doc, "items"));
+    *next = json_object_get(doc, "next") != NULL;
+    json_decref(doc);
+    fr_api_response_finish(&res);
+    return n;
+}
+
+/* How long a list is if nobody says it; a host that stays keeps as many runs as its file says, and
+ * one is removed when somebody asks for it. */
+static void test_many_runs(void)
+{
+    const struct fr_config config = {.keep = {.runs = 3}};
+    struct fr_buf dir = {0}, file = {0};
+    bool next;
+
+    check_row("a list");
+    for (size_t i = 0; i < 8; i++)
+        add_runs();
+    CHECK_INT(count_items("/api/v1/runs", &next), 50);
+    CHECK(next);
+    CHECK_INT(count_items("/api/v1/runs?limit=200", &next), 55);
+    CHECK(!next);
+    check_row("a run that is removed");
+    fr_home_at(home, FR_HOME_RUN, run_of("55"), &dir);
+    CHECK_INT(fr_mkdirs(dir.p, 0700, NULL), FR_OK);
+    fr_buf_fmt(&file, "%s/x", dir.p);
+    CHECK_INT(fr_file_write(file.p, "1234567", 7, 0600, NULL), FR_OK);
+    check_answer(FR_API_DELETE, "/api/v1/runs/55", "{}", 200, "{\"no\":55,\"bytes\":7}");
+    check_answer(FR_API_GET, "/api/v1/runs/55", NULL, 404, NULL);
+    check_row("runs that are too many");
+    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
+    fr_host_stay(host);
+    while (count_items("/api/v1/runs?pipeline=s&state=cancelled&limit=200", &next) > 3)
+        settle();
+    CHECK_INT(count_items("/api/v1/runs?pipeline=s&state=cancelled", &next), 3);
+    CHECK(access(dir.p, F_OK) != 0);
+    fr_buf_finish(&dir);
+    fr_buf_finish(&file);
+    check_row("");
+}
+
 /* ---- strangers ---- */
 
 static const char *kept(const char *key, struct fr_arena *arena)
@@ -505,7 +568,8 @@ static void test_strangers(void)
     bed_caller = &nobody;
     bed_key = "key-of-nobody";
     for (int i = 0; i < 7; i++)
-        check_answer(FR_API_POST, "/api/v1/login", "{\"token\": \"x\"}", i < 5 ? 401 : 429, NULL);
+        check_answer(FR_API_POST, "/api/v1/login", "{\"token\": \"x\"}", i < 5 ? 401 : 429,
+                     i < 5 ? "" : ",\"retry_after_ms\":");
     check_row("another address is not held up by it");
     bed_caller = &other;
     check_answer(FR_API_POST, "/api/v1/login", "{\"token\": \"x\"}", 401, NULL);
@@ -536,6 +600,9 @@ int main(void)
     test_ids();
     fr_sys.mono_ms = shifted_mono_ms;
     test_wait();
+    close_host();
+    open_host();
+    test_many_runs();
     close_host();
     remove_home();
     return check_done();
