@@ -243,6 +243,38 @@ static void test_asked(void)
     close_host();
 }
 
+/* A message of a run with very long parameters goes without them; once more of a channel that
+ * config.yaml has no more it does not go; what was sent is sent anew. */
+static void test_again(void)
+{
+    static char value[33 << 10], params[sizeof(value) + 40];
+    struct fr_arena arena = {0};
+    struct fr_delivery_row row = {.body = ""};
+
+    check_row("long parameters");
+    reset();
+    begin(CHANNELS "notify: {on: failed, to: [a, b]}\n");
+    memset(value, 'v', sizeof(value) - 1);
+    (void)snprintf(params, sizeof(params), "{\"params\": [\"x=%s\"]}", value);
+    of_params = params;
+    end_run("failed", "");
+    of_params = NULL;
+    until("a failed 1 sent 1, b failed 1 sent 1");
+    CHECK_INT(fr_store_delivery(st, 1, &arena, &row, NULL), FR_OK);
+    CHECK(strstr(row.body, "\"params\"") == NULL && strstr(row.body, "\"outcome\"") != NULL);
+    fr_arena_finish(&arena);
+
+    check_row("once more");
+    configure(configured = "channels: {a: {kind: webhook, url: \"http://h/a\"}}\n");
+    check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 404,
+                 "config.yaml of the home has no channel 'b' (any more)");
+    pass(100);
+    check_answer(FR_API_POST, "/api/v1/deliveries/1/again", "{}", 202, "\"state\":\"waiting\"");
+    until("a failed 1 sent 1, b failed 1 sent 1");
+    check_got("a run.failed 1, b run.failed 1, a run.failed 1");
+    close_host();
+}
+
 /* ---- hosts that die ---- */
 
 static void test_killed(void)
@@ -301,6 +333,7 @@ int main(void)
     test_schedule();
     test_many();
     test_asked();
+    test_again();
     test_killed();
     test_rollback();
     return end_outbox();
