@@ -99,6 +99,54 @@ static void check_failed(const char *run, const char *reason)
     fr_arena_finish(&a);
 }
 
+/* Since when the first file is broken; 0: it is not. */
+static int64_t broken_since(void)
+{
+    struct fr_arena a = {0};
+    struct fr_schedule_files rows = {0};
+    int64_t wall;
+
+    CHECK_INT(fr_store_schedule_files(st, &a, &rows, NULL), FR_OK);
+    wall = rows.n > 0 ? rows.rows[0].error_wall : -1;
+    fr_arena_finish(&a);
+    return wall;
+}
+
+/* What was said of a pause stays when its file changes, or breaks. */
+static void test_paused(void)
+{
+    struct fr_schedule_row row, now;
+    int64_t from;
+
+    check_row("another rule of a schedule that is paused");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 2 * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    from = fr_sys.wall_ms();
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true, \"note\": \"moving\"}", 200,
+                 NULL);
+    CHECK(find_row("p", &row) && row.state_wall >= from && row.state_wall <= fr_sys.wall_ms());
+    set_clock("2026-03-01T01:30Z");
+    put_pipeline("p", "{cron: \"0 3 * * *\"}");
+    until(has_rule, "every day at 03:00 in UTC");
+    CHECK(find_row("p", &now) && now.state_wall == row.state_wall);
+    CHECK_TEXT(now.state, "paused");
+    CHECK_TEXT(now.note, "moving");
+
+    check_row("since when it is broken, and no more");
+    CHECK_INT(broken_since(), 0);
+    from = fr_sys.wall_ms();
+    write_pipeline("p", "name: p\nschedule: [\n");
+    until(has_error, "p.yaml");
+    CHECK(broken_since() >= from && broken_since() <= fr_sys.wall_ms());
+    put_pipeline("p", "{cron: \"0 3 * * *\"}");
+    until(has_error, "");
+    CHECK_INT(broken_since(), 0);
+    close_host();
+}
+
 static void test_files(void)
 {
     check_row("a file that comes while the host is there");
@@ -248,6 +296,7 @@ int main(void)
     make_home();
     fr_sys.wall_ms = shifted_wall_ms;
     test_files();
+    test_paused();
     test_renamed();
     test_others();
     test_unlisted();
