@@ -265,13 +265,14 @@ static void test_again(void)
     fr_arena_finish(&arena);
 
     check_row("once more");
+    fr_buf_finish(&receiver.got);
     configure(configured = "channels: {a: {kind: webhook, url: \"http://h/a\"}}\n");
     check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 404,
                  "config.yaml of the home has no channel 'b' (any more)");
     pass(100);
     check_answer(FR_API_POST, "/api/v1/deliveries/1/again", "{}", 202, "\"state\":\"waiting\"");
     until("a failed 1 sent 1, b failed 1 sent 1");
-    check_got("a run.failed 1, b run.failed 1, a run.failed 1");
+    check_got("a run.failed 1");
     close_host();
 }
 
