@@ -21,7 +21,7 @@ CANNED = """(() => {
         if (doc === undefined) return real(what, options);
         if (method !== 'GET') window.sent.push([method, path, options.body || '', options.headers['If-Match'] || '']);
         else window.asked.push(path);
-        return new Response(JSON.stringify(doc), {headers: {'Content-Type': 'application/json'}});
+        return new Response(typeof doc === 'string' ? doc : JSON.stringify(doc), {status: doc.status_code || 200, headers: {'Content-Type': 'application/json'}});
     };
 })()"""
 # What an element says: its text; <where> a link leads, {its title}, [how wide] a meter is, and its look.
@@ -32,7 +32,7 @@ SAY = """(() => { window.say = (el) => { const one = (n) => n.nodeType === 3 ? n
 
 def rows(one, where="main"):
     """Each row of the tables, its cells joined."""
-    return one.eval("[...document.querySelectorAll('%s tr')].map((r) => [...r.cells].map(say).join(' | '))" % where)
+    return [r.replace(bed.url, "") for r in one.eval("[...document.querySelectorAll('%s tr')].map((r) => [...r.cells].map(say).join(' | '))" % where)]
 
 
 def said(one, selector):
@@ -91,6 +91,21 @@ def queue(one):
     asks(one, "Priority …", "Priority of run 13", "In the queue the larger goes first, then the smaller number. The largest is 10 now.")
 
 
+def refused(one):
+    """What the host refuses is said where it was asked for, each mistake on a line; it may be tried again, or left."""
+    open_page(one, "schedules")
+    one.eval("[...document.querySelectorAll('button')].filter((b) => b.textContent === 'Run now').at(-1).click()")
+    one.press("Start")
+    one.wait("document.querySelector('dialog .error:not([hidden])') !== null", what="why not")
+    same("why not", one.eval("[...document.querySelectorAll('dialog .error > *')].map((e) => e.textContent)"), ["r.yaml has 3 mistakes", "r.yaml:3:7 no such key", "r.yaml:9 twice", " odd"])
+    same("its button", one.eval("document.querySelector('dialog [type=submit]').disabled"), False)
+    one.key("Escape")
+    one.wait("document.querySelector('dialog') === null", what="no dialog")
+    same("what was sent", one.eval("sent.splice(0)"), [["POST", "schedules/10/run", "{}", ""]])
+    same("and nothing is said of it", one.eval("document.querySelectorAll('.toast').length"), 0)
+    one.errors.clear()  # the 422
+
+
 DAY_MS = 1750000000000 - 54400000  # 2025-06-15 00:00 UTC
 SCHEDULES = {"items": [
     {"id": 7, "etag": '"7-1"', "pipeline": "p/1", "name": "nightly", "rule": "30 2 * * *", "state": "active", "zone": "Asia/Tokyo", "error": "", "gone_wall": 0,
@@ -120,6 +135,9 @@ def schedules(one):
     one.wait("document.querySelector('dialog') === null", what="its end")
     act(one, "Run now", "Start", ["POST", "schedules/7/run", "{}", ""], "Run 77 was made")
     act(one, "Pause", "Pause", ["PUT", "schedules/7", '{"paused":true,"note":""}', '"7-1"'])
+    one.press("Resume")
+    one.eval("document.querySelector('dialog').dispatchEvent(new MouseEvent('click'))")  # beside it
+    one.wait("document.querySelector('dialog') === null", what="no dialog")
     one.press("Resume")
     one.click("dialog input[type=checkbox]")
     act(one, None, "Resume", ["PUT", "schedules/8", '{"paused":false,"catchup":true}', '"8-1"'])
@@ -384,6 +402,43 @@ def deeds(one):
     one.wait("location.pathname.endsWith('/runs')", what="the list")
 
 
+ARTIFACTS = {"items": [{"path": "out/a.txt", "bytes": 1536, "sha256": "ab" * 32}, {"path": "big.bin", "bytes": (256 << 10) + 1, "sha256": "cd" * 32},
+                       {"path": "big.PNG", "bytes": 300 << 10, "sha256": "ef" * 32}, {"path": "nul", "bytes": 256 << 10, "sha256": "01" * 32}]}
+OUTPUTS = {"items": [{"key": "prep@n1", "name": "k", "value": "v"}, {"key": "fit@n1", "name": "_result", "value": "{}"}, {"key": "last@n1", "name": "z", "value": "\u202e9"}]}
+
+
+def kept(one):
+    """Values, those of the last tasks first, and files, of which some are shown."""
+    open_page(one, "runs/90?tab=artifacts", "document.querySelectorAll('.panel table').length === 3")
+    lines("values and files", rows(one, ".panel"), KEPT_WANT)
+    same("what is shown", one.eval("[...document.querySelectorAll('.panel button')].map((b) => b.ariaLabel)"), ["Show out/a.txt", "Show big.PNG", "Show nul"])
+    same("as what it is kept", one.eval("[...document.querySelectorAll('a[download]')].map((a) => a.download)"), ["a.txt", "big.bin", "big.PNG", "nul"])
+    one.eval("[...document.querySelectorAll('.panel button')].at(-1).click()")
+    one.wait("document.querySelector('dialog')?.textContent.includes('This is no text: download it')", what="a file that is no text")
+    one.key("Escape")
+
+
+def walked(one):
+    """The boxes of a graph by arrow keys; the one under the mouse lights what it needs and what needs it."""
+    open_page(one, "runs/90", "document.querySelectorAll('.box').length === 4")
+    at = "document.activeElement.ariaLabel?.split(':')[0]"
+    lit = "[...document.querySelectorAll('.box.lit')].map((b) => b.getAttribute('aria-label').split(':')[0])"
+    one.eval("document.querySelector('.box').focus()")
+    for key, want in (("ArrowRight", "fit"), ("ArrowRight", "last"), ("ArrowRight", "last"), ("ArrowLeft", "fit"), ("ArrowUp", "fit"), ("ArrowLeft", "prep"), ("ArrowDown", "prep")):
+        one.key(key)
+        same("the box by " + key, one.eval(at), want)
+    for b, want in ((1, ["prep", "fit", "last"]), (3, ["bye"]), (None, [])):
+        x, y = (2, 300) if b is None else one.eval("(() => { const r = document.querySelectorAll('.box')[%d].getBoundingClientRect(); return [r.x + 40, r.y + 9]; })()" % b)
+        mouse(one, "mouseMoved", x, y)
+        one.wait("JSON.stringify(document.querySelector('.lighting') ? %s : []) === JSON.stringify(%s)" % (lit, json.dumps(want)), what="what is lit: %s" % want)
+    one.eval("document.querySelectorAll('.box')[3].focus()")
+    one.key("Enter")
+    one.wait("document.querySelector('.side h3')?.textContent === 'bye'", what="its pane")
+    same("what it says", said(one, ".side"), SIDE_WANT)
+    one.click(".closer")
+    one.wait("document.querySelector('.side').hidden", what="no pane")
+
+
 def picture(one):
     """The graph, larger and smaller, by all that does that."""
     at = "document.querySelector('svg g[transform*=scale]').getAttribute('transform').match(/-?\\d[\\d.e-]*/g).map(Number)"
@@ -574,13 +629,18 @@ ANSWERS_OF_RUNS = {}
 for no, row in [(90, ONE), (91, LIVE)] + [(no, {**ONE, "no": no}) for no in (2, 4, 40, 92)]:
     over = no != 91
     ANSWERS_OF_RUNS.update({
-        "runs/%d" % no: row, "runs/%d/graph" % no: GRAPH, "runs/%d/params" % no: PARAMS, "runs/%d/audit" % no: DEEDS,
+        "runs/%d" % no: row, "runs/%d/graph" % no: GRAPH, "runs/%d/params" % no: PARAMS, "runs/%d/outputs" % no: OUTPUTS, "runs/%d/artifacts" % no: ARTIFACTS, "runs/%d/audit" % no: DEEDS,
         "runs/%d/events" % no: {"items": EVENTS, "after": 28}, "runs/%d/events?after=28" % no: {"items": [], "after": 28},
         "runs/%d/instances?form=columns" % no: columns("sffps" if over else "srrww", [T0 + 1000, T0 + (25500 if over else 90000), T0 + (25500 if over else 95000), 0, T0 + 33000 if over else 0],
                                                        [T0 + 12000, T0 + 32000 if over else 0, T0 + 32500 if over else 0, 0, T0 + 34000 if over else 0], [1, 2, 2, 0, 1 if over else 0],
                                                        ["", "exit", "gang_peer", "", ""] if over else ["", "", "", "", ""]),
         "runs/%d/instances" % no: {"items": [{"attempts": []}]}})
 # What the pages say of these answers.
+FILE = "%s | {%s}%s | <api/v1/runs/90/artifacts/%s>Download%s"
+KEPT_WANT = ["Task | Name | Value", "last@n1 | z | ‹202E›9", "prep@n1 | k | v", "Task | Name | Value", "fit@n1 | _result | {}", "File | Size | SHA-256 | "] + [
+    FILE % (what, 32 * two, 8 * two, 32 * two, show) for what, two, show in (("out/a.txt | 1.5 KiB", "ab", "Show"), ("big.bin | 256 KiB", "cd", ""),
+                                                                            ("big.PNG | 300 KiB", "ef", "Show"), ("nul | 256 KiB", "01", "Show"))]
+SIDE_WANT = "×bye1 succeededhookon exit(st-succeeded)✓succeeded<runs/90?tab=logs&i=bye%40n3>{Log of bye@n3}n31.0s<runs/90?tab=logs&i=bye>LogsRetry from here …"
 NODES_WANT = [
     "Node | State | Runs now | GPUs | CPU | Memory | Disk | Network | Clock | Machine | ",
     "n2 | (st-succeeded)✓up 2d ago{uid 0}(warn)drained 1h ago a disk | {stopping}(st-stopping)◫stopping <runs/3?tab=logs&i=fit%40n3>fit@n3 of #3 | {H100, 61 °C, 350 W}0 (high)[91%] 91 % [25%] 20 GiB{H100}1 – {H100, 61 °C, 350 W}2 [90%] 90 % (high)[100%] 80 GiB | (high)[95%] load 60.0 of 64 | – |  |  | {of its clock to this one}+20ms | {kernel}6.8{arch}x86_64{cpus}64 CPUs | Take in …",
@@ -768,7 +828,8 @@ SINCE_WANT = ["loss: #91 loss 1  ┄ #91 eval_loss 1.5  #41 2", "lr: 1.00e−4",
 TIME_WANT = ["loss: loss 1  eval_loss 1.5", "lr: 1.00e−4", "acc: 12.35k", "GPU, %: 50", "GPU memory, GiB: 2", "CPU, %: 25", "memory, GiB: 4", "received, MB/s: 2", "sent, MB/s: 0"]
 BARS_WANT = ["✓succeeded #1  1.0s  2025-06-15 13:06:40", "✗failed #2  1m 30s  2025-06-15 13:06:40  it failed", "dropped 2025-06-15 13:06:40 one went on",
              "✓succeeded #3  2.0s  2025-06-15 13:06:40", "▶running #4  5.0s  2025-06-15 15:06:35"]
-ANSWERS = {"nodes": NODES, "queue": QUEUE, "pools": POOLS, "schedules": SCHEDULES, "schedules/7/fires": FIRES, "schedules/7/run": {"no": 77}, "schedules/7": {}, "schedules/8": {}, "backfills": BACKFILLS,
+ANSWERS = {"nodes": NODES, "queue": QUEUE, "pools": POOLS, "schedules": SCHEDULES, "schedules/7/fires": FIRES, "schedules/7/run": {"no": 77}, "schedules/10/run": {"status_code": 422, "detail": "r.yaml has 3 mistakes", "issues": [{"file": "r.yaml", "line": 3, "col": 7, "text": "no such key"},
+               {"file": "r.yaml", "line": 9, "text": "twice"}, {"text": "odd"}]}, "runs/90/artifacts/" + "01" * 32: "a\0b", "schedules/7": {}, "schedules/8": {}, "backfills": BACKFILLS,
            "runs": {"items": RUNS, "next": ""}, "runs?state=live&limit=200": {"items": RUNS[3:], "next": ""}, **SETTINGS, "POST tokens": {"name": "x", "token": "frt_x"}, "tokens/ci": {}, "deliveries/2/again": {}, "pipelines": PIPELINES, **ANSWERS_OF_RUNS, "POST runs/90/retry": {}, "POST runs/90/pin": {}, "POST runs/90/rerun": {"no": 90}, "POST runs/91/resume": {}, "DELETE runs/90": {}, "runs/90/metrics": CURVES, "runs/41/metrics": {**CURVES, "series": CURVES["series"][:1]},
            "runs/91/metrics": {**CURVES, "head": {**HEAD, "step": 7, "total": None, "loss": None, "loss_smooth": 1.5, "rate": None, "epoch": None, "wall": NOW - 11 * MIN, "bad_since": 700}},
            "nodes/n2/samples": SAMPLES, "nodes/n3/samples": {key: [] for key in SAMPLES}, "pipelines/p%2F1": PIPELINE, "pipelines/p%2F1/history": HISTORY,
@@ -780,7 +841,7 @@ def main():
     one = page()
     log_in(one)
     one.call("Page.addScriptToEvaluateOnNewDocument", {"source": CANNED % (json.dumps(ANSWERS), NOW) + ";" + SAY})
-    for part in (nodes, queue, schedules, runs, settings, pipelines, timeline, story, deeds, picture, curves, history):
+    for part in (nodes, queue, schedules, refused, runs, settings, pipelines, timeline, story, deeds, kept, walked, picture, curves, history):
         part(one)
     clean_page("all of it", one)
     finish()
