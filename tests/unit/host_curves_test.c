@@ -291,21 +291,25 @@ static int open_held(const char *path, int flags, mode_t mode)
 }
 
 struct asked {
+    struct fr_api_pair query;
     struct fr_api_waiter waiter;
     struct fr_api_request req;
     struct fr_api_response res;
     bool again;
 };
 
-static void begin_ask(struct asked *a, const char *path)
+static void begin_ask(struct asked *a, const char *path, const char *task)
 {
     *a = (struct asked){.waiter = {.again = on_again},
+                        .query = {"task", task},
                         .req = {.path = path,
+                                .n_query = task != NULL,
                                 .content_type = "",
                                 .range = "",
                                 .if_none_match = "",
                                 .last_event_id = ""}};
     a->waiter.arg = &a->again;
+    a->req.query = &a->query;
     a->req.waiter = &a->waiter;
     api.answer(api.self, &a->req, &a->res);
     CHECK_INT(a->res.status, FR_API_LATER);
@@ -322,7 +326,7 @@ static void end_ask(struct asked *a)
 
 /* The first asked wait for a file, the last one for them; another kind of request does not. */
 static void check_wait(const char *file, const char *path, size_t n, const char *last,
-                       const char *other)
+                       const char *task, const char *other)
 {
     struct asked first[3], behind;
 
@@ -331,8 +335,8 @@ static void check_wait(const char *file, const char *path, size_t n, const char 
     CHECK_INT(sem_init(&comes, 0, 0), 0);
     fr_sys.open = open_held;
     for (size_t i = 0; i < n; i++)
-        begin_ask(&first[i], path);
-    begin_ask(&behind, last);
+        begin_ask(&first[i], path, NULL);
+    begin_ask(&behind, last, task);
     check_answer(FR_API_GET, other, NULL, 200, NULL);
     settle();
     CHECK(!behind.again && !first[0].again);
@@ -350,10 +354,10 @@ static void test_threads(void)
     struct fr_buf name = {0};
 
     fr_run_metrics_name(&name, attempts[0].key, 1);
-    check_wait(name.p, METRICS, 1, METRICS, "/api/v1/runs/1");
+    check_wait(name.p, METRICS, 1, METRICS, "b", "/api/v1/runs/1");
     fr_buf_finish(&name);
     check_wait("/", "/api/v1/runs/1/attempts/01000000000000000000000000000000/log/lines", 3,
-               "/api/v1/runs/1", METRICS);
+               "/api/v1/runs/1", NULL, METRICS);
     check_row("");
 }
 

@@ -120,6 +120,7 @@ static void test_runs(void)
                   "flowrun_pool_limit{pool=\"small\"} 1\n"
                   "flowrun_node_unreachable_seconds{node=\"local\"} 2.5\n"
                   "flowrun_streams 1\n");
+    check_line("flowrun_http_requests_total{route=\"/api/v1/stream\",code=\"2xx\"} 1\n");
     api.gone(api.self, r.s);
     fr_buf_finish(&r.got);
 }

@@ -271,6 +271,7 @@ static void test_queries(void)
         {"/api/v1/runs?sort=oldest&cursor=1.0.3", "'cursor' is none"},
         {"/api/v1/runs?sort=oldest&cursor=1.2.0", "'cursor' is none"},
     };
+    static char sought[1002];
     struct asked a;
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -287,6 +288,17 @@ static void test_queries(void)
     CHECK(a.res.status == 400 && strstr(a.res.body.p, "comes twice") != NULL);
     fr_api_response_finish(&a.res);
     check_answer(FR_API_GET, "/api/v1/health?probe=7", NULL, 200, "true");
+    check_row("a text as long as may be sought, and a longer one");
+    memset(sought, 'x', sizeof(sought) - 1);
+    begin_ask(&a, "/api/v1/runs/1/log/search", "q", sought);
+    CHECK_INT(a.res.status, 400);
+    CHECK(strstr(a.res.body.p, "'q' must be 1 to 1000 bytes") != NULL);
+    fr_api_response_finish(&a.res);
+    begin_ask(&a, "/api/v1/runs/1/log/search", "q", sought + 1);
+    CHECK_INT(a.res.status, FR_API_LATER);
+    end_ask(&a);
+    CHECK_INT(a.res.status, 200);
+    fr_api_response_finish(&a.res);
     check_row("");
 }
 
