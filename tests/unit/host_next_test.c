@@ -139,6 +139,74 @@ static void test_late_follower(void)
     fr_buf_finish(&again.got);
 }
 
+static void sql(const char *text)
+{
+    if (!CHECK_INT(sqlite3_exec(st->db, text, NULL, NULL, NULL), SQLITE_OK))
+        printf("   %s\n", sqlite3_errmsg(st->db));
+}
+
+#define OF_RUN_8 "run = (SELECT id FROM run WHERE no = 8)"
+/* An id of each of the two instances: a1…, a2…, where digit is a. */
+#define BY_IDX(digit)                                                                              \
+    "CASE idx WHEN 0 THEN x'" digit "1000000000000000000000000000000' "                            \
+    "ELSE x'" digit "2000000000000000000000000000000' END"
+
+/* The slots of two machines, as "3 2". */
+static void check_held(const char *want)
+{
+    const struct fr_id one = {.b = {0xb1}}, two = {.b = {0xb2}};
+    char got[40];
+
+    snprintf(got, sizeof(got), "%u %u", held_slots(host, one), held_slots(host, two));
+    CHECK_TEXT(got, want);
+}
+
+/* What may live of a run that nobody drives keeps its slots, until that run is over or is driven.
+ */
+static void test_held(void)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_row row;
+    struct fr_err err = {0};
+
+    open_host();
+    submit("r.yaml", 8, "", "running");
+    close_host();
+    open_host();
+    check_row("attempts of a host that went");
+    check_held("0 0");
+    sql("INSERT INTO attempt (id, run, idx, no, generation, node, rank, home_id, state, log, "
+        "started_wall, ended_wall, slots) SELECT " BY_IDX("a") ", run, idx, 1, 1, 'n', 0, " BY_IDX(
+            "b") ", 'running', '', 1, 0, 3 - idx FROM instance WHERE " OF_RUN_8);
+    sql("UPDATE instance SET live = 1, attempt_no = 1, attempt = " BY_IDX("a") " WHERE " OF_RUN_8);
+    CHECK_INT(held_load(host, &err), FR_OK);
+    check_held("3 2");
+    CHECK_INT(held_load(host, &err), FR_OK);
+    check_held("3 2");
+    check_row("the next host finds them");
+    close_host();
+    open_host();
+    check_held("3 2");
+    check_row("one machine is asked by its run itself");
+    CHECK_INT(fr_store_run_find(st, "8", &arena, &row, NULL), FR_OK);
+    held_forget(host, (struct fr_id){.b = {1}}, (struct fr_id){.b = {0xb1}});
+    check_held("3 2");
+    held_forget(host, row.id, (struct fr_id){.b = {0xb1}});
+    check_held("0 2");
+    check_row("one has ended");
+    sql("UPDATE instance SET live = 0 WHERE idx = 1");
+    CHECK_INT(held_load(host, &err), FR_OK);
+    check_held("3 0");
+    check_row("its run is driven");
+    sql("UPDATE instance SET live = 0");
+    check_answer(FR_API_POST, "/api/v1/runs/8/resume", "{}", 202, NULL);
+    sql("UPDATE instance SET live = 1");
+    CHECK_INT(held_load(host, &err), FR_OK);
+    check_held("0 0");
+    fr_arena_finish(&arena);
+    close_host();
+}
+
 int main(void)
 {
     make_pipelines();
@@ -146,6 +214,7 @@ int main(void)
     test_left();
     test_ended_by_another();
     test_late_follower();
+    test_held();
     remove_home();
     return check_done();
 }
