@@ -324,24 +324,29 @@ static void end_ask(struct asked *a)
     fr_api_response_finish(&a->res);
 }
 
-/* The first asked wait for a file, the last one for them; another kind of request does not. */
-static void check_wait(const char *file, const char *path, size_t n, const char *last,
-                       const char *task, const char *other)
+struct wait {
+    const char *file, *path; /* n requests of that path wait for that file, */
+    size_t n;
+    const char *last, *task; /* the last one for them, */
+    const char *other;       /* and another kind of request for none */
+};
+
+static void check_wait(const struct wait *w)
 {
     struct asked first[3], behind;
 
-    check_row(path);
-    held = file;
+    check_row(w->path);
+    held = w->file;
     CHECK_INT(sem_init(&comes, 0, 0), 0);
     fr_sys.open = open_held;
-    for (size_t i = 0; i < n; i++)
-        begin_ask(&first[i], path, NULL);
-    begin_ask(&behind, last, task);
-    check_answer(FR_API_GET, other, NULL, 200, NULL);
+    for (size_t i = 0; i < w->n; i++)
+        begin_ask(&first[i], w->path, NULL);
+    begin_ask(&behind, w->last, w->task);
+    check_answer(FR_API_GET, w->other, NULL, 200, NULL);
     settle();
     CHECK(!behind.again && !first[0].again);
     sem_post(&comes);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < w->n; i++)
         end_ask(&first[i]);
     end_ask(&behind);
     fr_sys.open = fr_sys_real.open;
@@ -354,10 +359,11 @@ static void test_threads(void)
     struct fr_buf name = {0};
 
     fr_run_metrics_name(&name, attempts[0].key, 1);
-    check_wait(name.p, METRICS, 1, METRICS, "b", "/api/v1/runs/1");
+    check_wait(&(struct wait){name.p, METRICS, 1, METRICS, "b", "/api/v1/runs/1"});
     fr_buf_finish(&name);
-    check_wait("/", "/api/v1/runs/1/attempts/01000000000000000000000000000000/log/lines", 3,
-               "/api/v1/runs/1", NULL, METRICS);
+    check_wait(&(struct wait){"/",
+                              "/api/v1/runs/1/attempts/01000000000000000000000000000000/log/lines",
+                              3, "/api/v1/runs/1", NULL, METRICS});
     check_row("");
 }
 
