@@ -485,7 +485,13 @@ static void check_choice(void)
     tr_route_destroy(r);
     tr_route_destroy(NULL);
     tr_exchange_destroy(NULL);
-    check_row("too many");
+    check_row("as many as may be");
+    o.per_token = 64;
+    CHECK_INT(tr_route_create(&o, &r, &err), FR_OK);
+    tr_route_destroy(r);
+    check_row("none, and too many");
+    o.per_token = 0;
+    CHECK_INT(tr_route_create(&o, &r, &err), FR_USAGE);
     o.per_token = 65;
     CHECK_INT(tr_route_create(&o, &r, &err), FR_USAGE);
     CHECK(r == NULL);

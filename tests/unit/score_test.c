@@ -96,6 +96,13 @@ static void check(const struct tr_eval_result *got, const struct scored *s, int6
     CHECK_INT(got->unscored, SAMPLES - (int64_t)with);
 }
 
+static int64_t clock_ms;
+
+static int64_t ticking_ms(void)
+{
+    return clock_ms += 10;
+}
+
 static void evaluate(struct tr_model *m, struct tr_comm *comm, const struct tr_dataset *d)
 {
     static const int64_t batches[] = {1, 2, 3, 4, SAMPLES, 100};
@@ -118,8 +125,12 @@ static void evaluate(struct tr_model *m, struct tr_comm *comm, const struct tr_d
             snprintf(row, sizeof(row), "batches of %d, at most %d at once%s", (int)o.batch,
                      (int)o.samples_max, o.whole ? ", the last one whole" : "");
             check_row(row);
+            fr_sys.mono_ms = ticking_ms;
+            clock_ms = 100000;
             if (!CHECK_INT(tr_evaluate(&o, &got, &err), FR_OK))
                 printf("   %s\n", err.msg);
+            fr_sys.mono_ms = fr_sys_real.mono_ms;
+            CHECK(fabs(got.seconds - (double)(clock_ms - 100010) / 1000) < 1e-9);
             check(&got, s, o.batch, o.whole);
         }
     check_row("");

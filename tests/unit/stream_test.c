@@ -132,6 +132,10 @@ static void test_refused(void)
     s.mix = TR_MIX_OVER;
     CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_USAGE);
     CHECK(strstr(err.msg, "never be used up") != NULL);
+    s.mix = TR_MIX_CONCAT; /* shares count for nothing */
+    if (CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_OK))
+        CHECK_INT(n, 5);
+    fr_sys.free(got);
     check_row("the first set alone, as it ends first");
     s.mix = TR_MIX_UNDER;
     if (CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_OK) && CHECK_INT(n, 3))
