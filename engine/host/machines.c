@@ -172,13 +172,12 @@ static double number(const json_t *gpu, const char *name)
     return json_number_value(json_object_get(gpu, name));
 }
 
-/* Use and memory of all GPUs. */
+/* Use and memory of all GPUs; of none both stay as they are. */
 static void add_gpus(const json_t *gpus, struct fr_load *to)
 {
     size_t n = json_array_size(gpus);
     double use = 0, memory = 0;
 
-    to->gpu = to->gpu_memory = NAN;
     for (size_t i = 0; i < n; i++) {
         use += number(json_array_get(gpus, i), "use");
         memory += number(json_array_get(gpus, i), "memory_used");

@@ -124,6 +124,59 @@ static ssize_t pread_and_use(int fd, void *p, size_t n, off_t at)
     return fr_sys_real.pread(fd, p, n, at);
 }
 
+static ssize_t pread_counted(int fd, void *p, size_t n, off_t at)
+{
+    reads++;
+    return fr_sys_real.pread(fd, p, n, at);
+}
+
+/* A log that was read is kept: its next line is found without all of it. */
+static void kept(void)
+{
+    struct host_lines *l = host_lines_create();
+    struct host_line_at at;
+    struct fr_buf text = {0};
+    size_t first;
+    int fd;
+
+    check_row("one that was read");
+    for (int i = 0; i < 300000; i++)
+        fr_buf_text(&text, "x\n");
+    fd = write_log(text.p, text.n);
+    fr_sys.pread = pread_counted;
+    reads = 0;
+    CHECK_INT(host_lines_find(l, path, fd, 299999, &at, &err), FR_OK);
+    first = reads;
+    CHECK_INT(host_lines_find(l, path, fd, 299998, &at, &err), FR_OK);
+    CHECK(at.offset == 2 * 299997 && first > 5 && reads <= first + 3);
+    fr_sys.pread = fr_sys_real.pread;
+    close(fd);
+    fr_buf_finish(&text);
+    host_lines_leave(l);
+}
+
+static ssize_t pread_twice(int fd, void *p, size_t n, off_t at)
+{
+    return reads++ < 2 ? fr_sys_real.pread(fd, p, n, at) : 0;
+}
+
+/* It is cut between the look at all of it and that at the line. */
+static void shorter(void)
+{
+    struct host_lines *l = host_lines_create();
+    struct host_line_at at;
+    int fd = write_log("one\ntwo\n", 8);
+
+    check_row("a log that becomes shorter");
+    fr_sys.pread = pread_twice;
+    reads = 0;
+    CHECK_INT(host_lines_find(l, path, fd, 2, &at, &err), FR_IO);
+    CHECK_TEXT(err.msg, "a log became shorter");
+    fr_sys.pread = fr_sys_real.pread;
+    close(fd);
+    host_lines_leave(l);
+}
+
 /* Users come and go while a log is read: if they waited for the reader, this would never end. */
 static void used_meanwhile(void)
 {
@@ -146,6 +199,8 @@ int main(void)
     (void)snprintf(path, sizeof(path), "%s/log", dir);
     grows();
     many();
+    kept();
+    shorter();
     used_meanwhile();
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();

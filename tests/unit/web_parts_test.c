@@ -453,6 +453,50 @@ static void problems(void)
     fr_api_response_finish(&res);
 }
 
+/* What stands behind each number that the host answers with. */
+static void phrases(void)
+{
+    static const char want[] =
+        "200 OK\n201 Created\n202 Accepted\n204 No Content\n206 Partial Content\n"
+        "304 Not Modified\n400 Bad Request\n401 Unauthorized\n403 Forbidden\n404 Not Found\n"
+        "405 Method Not Allowed\n409 Conflict\n411 Length Required\n412 Precondition Failed\n"
+        "413 Content Too Large\n414 URI Too Long\n415 Unsupported Media Type\n"
+        "416 Range Not Satisfiable\n417 Expectation Failed\n421 Misdirected Request\n"
+        "422 Unprocessable Content\n428 Precondition Required\n429 Too Many Requests\n"
+        "431 Request Header Fields Too Large\n500 Internal Server Error\n501 Not Implemented\n"
+        "503 Service Unavailable\n504 Gateway Timeout\n505 HTTP Version Not Supported\n"
+        "507 Insufficient Storage\n";
+    struct fr_buf got = {0};
+
+    check_row("phrases");
+    for (int status = 100; status < 600; status++)
+        if (strcmp(fr_status_phrase(status), "Error") != 0)
+            fr_buf_fmt(&got, "%d %s\n", status, fr_status_phrase(status));
+    CHECK_TEXT(got.p, want);
+    fr_buf_finish(&got);
+}
+
+/* The number that stands for each kind of error. */
+static void statuses(void)
+{
+    struct fr_api_response res = {.fd = -1};
+    struct fr_buf got = {0};
+    struct fr_err err;
+
+    check_row("statuses");
+    for (int rc = FR_USAGE; rc <= FR_BUG; rc++) {
+        fr_fail(&err, (enum fr_rc)rc, "why");
+        fr_problem(&res, 0, NULL, &err, NULL);
+        fr_buf_fmt(&got, "%s %d\n", fr_rc_name((enum fr_rc)rc), res.status);
+    }
+    CHECK_TEXT(got.p,
+               "usage 400\nnot_found 404\nio 500\nfull 507\nno_memory 503\nbusy 409\ndenied 403\n"
+               "unreachable 503\nprotocol 500\ncorrupt 500\nshape 400\ndtype 400\nunsupported 501\n"
+               "timeout 504\npeer 500\nstopped 409\nbug 500\n");
+    fr_buf_finish(&got);
+    fr_api_response_finish(&res);
+}
+
 static void foreign_problems(void)
 {
     static const char *const rows[] = {"",
@@ -550,8 +594,7 @@ static void streams(void)
 /* A NUL makes a name of an event or an id none; data may have one. */
 static void nul_streams(void)
 {
-    struct fr_str text =
-        FR_STR("event: a\nid: 1\ndata: x\n\nevent: b\0c\nid: 2\0\ndata: y\n\n");
+    struct fr_str text = FR_STR("event: a\nid: 1\ndata: x\n\nevent: b\0c\nid: 2\0\ndata: y\n\n");
     struct fr_sse s = {0};
     struct fr_buf out = {0};
     struct fr_err err;
@@ -604,6 +647,8 @@ int main(void)
     ranges();
     tags();
     problems();
+    phrases();
+    statuses();
     foreign_problems();
     streams();
     nul_streams();
