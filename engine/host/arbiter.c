@@ -20,7 +20,8 @@ static bool comes_before(const struct fr_claim *claims, struct request a, struct
     return a.gang && !b.gang;
 }
 
-/* The request that follows last in the order of service, or the first of all. */
+/* The request that follows last in the order of service, or the first of all. A gang that comes
+ * first in its run is served before the tasks of that run: they get nothing that it lacks. */
 static struct request next_request(const struct fr_claim *claims, size_t n, struct request last)
 {
     struct request best = {0};
@@ -39,12 +40,6 @@ static struct request next_request(const struct fr_claim *claims, size_t n, stru
         }
     }
     return best;
-}
-
-/* Its gang takes all slots that the run is lent. */
-static bool is_collecting(const struct fr_claim *c)
-{
-    return c->demand.gang_first && c->lent < c->demand.used + c->demand.gang;
 }
 
 /* The request of a claim is not met: the other runs give back each slot that gets free. */
@@ -75,8 +70,6 @@ void fr_arbiter_share(struct fr_claim *claims, size_t n)
     while ((left > 0 || !all_contended) && (request = next_request(claims, n, request)).slots > 0) {
         uint32_t take = request.slots < left ? request.slots : left;
 
-        if (!request.gang && is_collecting(&claims[request.claim]))
-            take = 0;
         claims[request.claim].lent += take;
         left -= take;
         if (take == request.slots)
