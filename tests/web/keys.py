@@ -2,7 +2,7 @@
 """By keys and small buttons: what "?" lists, where "g" leads, the tabs of a run, the colours, and in a log its attempts, hits,
 errors, lines that are chosen and copied, and how they are shown. usage: keys.py BUILD"""
 import bed
-from bed import begin, check, clean_page, finish, flow, log_in, page, same, serve, write
+from bed import begin, begin_run, clean_page, finish, flow, log_in, page, same, serve, until, write
 
 LINES = 400
 PIPELINE = """\
@@ -16,6 +16,20 @@ tasks:
       echo this is attempt $FLOWRUN_ATTEMPT_NO
       test $FLOWRUN_ATTEMPT_NO = 2
 """ % LINES
+GOES_ON = """\
+name: on
+env: {W: "${{ env.W }}"}
+tasks:
+  t:
+    retry: {times: 1, delay: 0s}
+    run: |
+      echo begun $FLOWRUN_ATTEMPT_NO
+      until test -e $W/go.more; do sleep 0.02; done
+      echo more
+      until test -e $W/go.next; do sleep 0.02; done
+      test $FLOWRUN_ATTEMPT_NO = 2 || exit 1
+      until test -e $W/go.end; do sleep 0.02; done
+"""
 LIST = """Everywhere
 g r: Runs
 g p: Pipelines
@@ -148,6 +162,26 @@ def shown(one):
     one.wait("((at) => at[0] + at[1] >= %d)(%s)" % (LINES, TOP), what="the end")
 
 
+def grows(one):
+    """A log of all tasks gets what is written; that of one goes on with its next attempt, and stays with one that was asked for."""
+    texts = "[...document.querySelectorAll('.ln .tx')].map((t) => t.textContent).join()"
+    begin_run("on.yaml")
+    until("run 3 goes on", lambda: "running" in flow("status", "3"))
+    one.go(bed.url + "runs/3?tab=logs&all=1")
+    one.wait("%s === 'begun 1'" % texts, what="its first line")
+    write("go.more", "")
+    one.wait("%s === 'begun 1,more'" % texts, what="its next line")
+    one.go(bed.url + "runs/3?tab=logs&i=t@local")
+    one.wait("%s === 'begun 1,more'" % texts, what="the log of one")
+    write("go.next", "")
+    one.wait("%s === 'begun 2,more'" % texts, what="its next attempt")
+    one.press("attempt 1")
+    one.wait("%s === 'begun 1,more'" % texts, what="the first one")
+    write("go.end", "")
+    one.wait("document.title.startsWith('✓')", what="its end")
+    same("still the first one", one.eval(texts), "begun 1,more")
+
+
 def listed(one):
     log(one)
     one.eval("document.activeElement.blur()")
@@ -215,12 +249,13 @@ def out(one):
 def main():
     begin()
     write("keys.yaml", PIPELINE)
+    write("on.yaml", GOES_ON)
     serve()
     flow("keys.yaml")
     flow("keys.yaml")
     one = page()
     log_in(one)
-    for part in (attempts, chosen, hits, shown, listed, tabs, ways, colours):
+    for part in (attempts, chosen, hits, shown, listed, tabs, ways, colours, grows):
         part(one)
     clean_page("all of it", one)
     out(one)
