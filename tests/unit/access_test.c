@@ -34,10 +34,11 @@ static enum fr_rc new_token(const char *name, enum fr_role role, int64_t days,
     return rc;
 }
 
+static int64_t wait_ms; /* of the newest login */
+
 static enum fr_rc login(const char *secret, const char *address, char session[FR_SECRET_TEXT],
                         struct fr_api_caller *who)
 {
-    int64_t wait_ms;
     enum fr_rc rc;
 
     *who = (struct fr_api_caller){0};
@@ -264,7 +265,7 @@ static void links(void)
 
 static void failures(void)
 {
-    char code[FR_SECRET_TEXT], s[FR_SECRET_TEXT], address[20];
+    char code[FR_SECRET_TEXT], s[FR_SECRET_TEXT];
     struct fr_api_caller who;
 
     check_row("five failures a minute");
@@ -273,10 +274,13 @@ static void failures(void)
     for (int i = 0; i < 5; i++)
         CHECK_INT(login("frt_no", "9.9.9.9", s, &who), FR_DENIED);
     CHECK_INT(login("frt_no", "9.9.9.9", s, &who), FR_BUSY);
+    CHECK_INT(wait_ms, MINUTE);
+    CHECK_TEXT(err.msg, "too many logins from 9.9.9.9 failed: try again in a minute");
     CHECK_INT(login(code, "9.9.9.9", s, &who), FR_BUSY);
     CHECK_INT(login("frt_no", "9.9.9.8", s, &who), FR_DENIED);
     now_ms += MINUTE - 1;
     CHECK_INT(login(code, "9.9.9.9", s, &who), FR_BUSY);
+    CHECK_INT(wait_ms, 1);
     CHECK_INT(login(code, "8.8.8.8", s, &who), FR_OK);
     now_ms += 1;
     CHECK_INT(login("frt_no", "9.9.9.9", s, &who), FR_DENIED);
@@ -286,9 +290,18 @@ static void failures(void)
     for (int i = 0; i < 5; i++)
         CHECK_INT(login("frt_guessed-by-another", "127.0.0.1", s, &who), FR_DENIED);
     CHECK_INT(login("frt_guessed-by-another", "127.0.0.1", s, &who), FR_BUSY);
+    CHECK_TEXT(err.msg,
+               "too many logins from 127.0.0.1 with such a token failed: try again in a minute");
     CHECK_INT(login("frt_guessed-again", "127.0.0.1", s, &who), FR_BUSY);
     CHECK_INT(login("frt_other", "127.0.0.1", s, &who), FR_DENIED);
     CHECK_INT(login(code, "127.0.0.1", s, &who), FR_OK);
+}
+
+/* Each address is a source of its own; as many are known as may be. */
+static void sources(void)
+{
+    char s[FR_SECRET_TEXT], address[20];
+    struct fr_api_caller who;
 
     check_row("of more sources than are known the oldest is forgotten");
     now_ms += MINUTE;
@@ -358,6 +371,7 @@ int main(void)
     sessions();
     links();
     failures();
+    sources();
     many();
     fr_access_destroy(a);
     fr_store_close(st);

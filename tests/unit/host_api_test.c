@@ -167,6 +167,8 @@ static void test_submit(void)
     check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{\"queued\": 1}", 400,
                  "the body must be {} or {\\\"queued\\\": true}");
     check_answer(FR_API_POST, "/api/v1/runs/1/priority", "{}", 400, "{\\\"priority\\\": N}");
+    check_answer(FR_API_POST, "/api/v1/runs/1/pin", "{\"pinned\": true, \"x\": 1}", 400,
+                 "the body must be {\\\"pinned\\\": true} or false");
     check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"abandon\": [1]}", 400,
                  "'abandon' in the body must be a list of names of nodes");
     check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"abandon\": {}}", 400,

@@ -319,6 +319,9 @@ static void test_tokens(void)
     fr_buf_add(&res.body, "", 1);
     CHECK_TEXT(res.body.p, "{\"name\":\"mine\",\"role\":\"operate\",\"by\":\"session\"}");
     fr_api_response_finish(&res);
+    check_answer(GET, "/api/v1/audit?limit=1", NULL, 200,
+                 "\"name\":\"POST /api/v1/login\",\"outcome\":\"200\",\"who\":\"mine\",\"address\":"
+                 "\"10.0.0.1\"");
     check(POST, "/api/v1/login", "{\"token\": \"wrong\"}", 401, "");
     check(POST, "/api/v1/login", "{\"code\": \"wrong\"}", 401, "");
     check(POST, "/api/v1/login", "{}", 400, "the body must be {\\\"token\\\": \\\"…\\\"} or");

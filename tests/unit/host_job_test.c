@@ -376,6 +376,13 @@ static void test_slow_turn(void)
     CHECK(has(&r, "mostly by the request GET /api/v1/runs/7/events (13"));
     check_answer(FR_API_GET, "/api/v1/host", NULL, 200,
                  "\"held_by\":\"the request GET /api/v1/runs/7/events\"");
+    check_row("one as long is not told so soon again, one twice as long is");
+    fr_loop_post(&loop, &post);
+    settle();
+    CHECK(strstr(strstr(r.got.p, "held up") + 1, "held up") == NULL);
+    much = 3900;
+    fr_loop_post(&loop, &post);
+    turn_until(&r, "this home's host was held up for 3");
     check_row("a shorter one behind it");
     before = count_slow();
     slow_path = "/api/v1/runs/7/audit";

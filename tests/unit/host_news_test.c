@@ -309,7 +309,7 @@ static void test_ids(void)
 {
     static const char *const foreign[] = {"1.1", "7", "1-00000000.1", "x", "1-"};
     struct reader r = {0};
-    char name[40], last[60];
+    char name[40], last[60], runs[2 * 65 + 1] = "";
     const char *at;
 
     check_row("ids of elsewhere");
@@ -332,6 +332,14 @@ static void test_ids(void)
         api.gone(api.self, later.s);
         fr_buf_finish(&later.got);
     }
+    api.gone(api.self, r.s);
+    fr_buf_finish(&r.got);
+    check_row("as many runs as a stream may name, and one more");
+    for (size_t i = 0; i < 65; i++)
+        memcpy(runs + 2 * i, "1,", 2);
+    CHECK_INT(follow(&r, runs, ""), 400);
+    runs[2 * 64] = '\0';
+    CHECK_INT(follow(&r, runs, ""), 200);
     api.gone(api.self, r.s);
     fr_buf_finish(&r.got);
     check_row("");

@@ -2,6 +2,7 @@
 #include "tests/unit/schedules_bed.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
 static bool has_answer(const char *path, const char *text)
 {
@@ -248,6 +249,32 @@ static void test_others(void)
     close_host();
 }
 
+/* Another file in its place is seen, also where it looks the same. */
+static void test_replaced(void)
+{
+    static const char text[] = "name: p\nschedule: {cron: \"0 3 * * *\"}\ntasks: {a: {run: x}}\n";
+    char path[340], other[340];
+    struct stat st_of;
+
+    check_row("a file that is as large and as old as the one before");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    write_pipeline("p", "name: p\nschedule: {cron: \"0 2 * * *\"}\ntasks: {a: {run: x}}\n");
+    begin_host();
+    until(is_ready, NULL);
+    CHECK(has_rule("every day at 02:00 in UTC"));
+    snprintf(path, sizeof(path), "%s/p.yaml", folder);
+    snprintf(other, sizeof(other), "%s/other", home);
+    CHECK_INT(fr_file_write(other, text, sizeof(text) - 1, 0600, NULL), FR_OK);
+    CHECK_INT(stat(path, &st_of), 0);
+    CHECK_INT(st_of.st_size, sizeof(text) - 1);
+    CHECK_INT(utimensat(AT_FDCWD, other, (struct timespec[]){st_of.st_atim, st_of.st_mtim}, 0), 0);
+    CHECK_INT(rename(other, path), 0);
+    schedules_look_soon(host->schedules, 0);
+    until(has_rule, "every day at 03:00 in UTC");
+    close_host();
+}
+
 static bool unlisted;
 
 static int list_if_possible(const char *path, char ***names, size_t *n)
@@ -299,6 +326,7 @@ int main(void)
     test_paused();
     test_renamed();
     test_others();
+    test_replaced();
     test_unlisted();
     fr_sys = fr_sys_real;
     fr_arena_finish(&arena);
