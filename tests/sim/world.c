@@ -304,6 +304,8 @@ static enum fr_rc drive(struct world *w, struct fr_host *host, struct fr_err *er
             }
         if (left > 0 || is_awaited(w, host))
             rc = fr_host_turn(host, err);
+        if (rc == FR_OK && w->turned != NULL)
+            w->turned(w, host);
     }
     return rc;
 }
@@ -461,6 +463,11 @@ static int user(void *arg)
     return 0;
 }
 
+void world_knock(struct world *w)
+{
+    sim_name(sim_start(&w->sim.machines[0], user, &w, sizeof(w))->comm, "user");
+}
+
 void world_ask(struct world *w, const char *path, const char *body)
 {
     struct world_ask *ask = &w->asks[w->n_asks < WORLD_ASKS ? w->n_asks++ : WORLD_ASKS - 1];
@@ -469,7 +476,7 @@ void world_ask(struct world *w, const char *path, const char *body)
     snprintf(ask->path, sizeof(ask->path), "%s", path);
     snprintf(ask->body, sizeof(ask->body), "%s", body);
     world_tell(w, "user: POST %s %s", path, body);
-    sim_name(sim_start(&w->sim.machines[0], user, &w, sizeof(w))->comm, "user");
+    world_knock(w);
 }
 
 void world_request(struct world *w, const char *kind, const char *arg)

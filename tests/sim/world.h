@@ -77,9 +77,11 @@ struct world {
     const char *folder;    /* of pipelines with schedules, on control; NULL: none … */
     int64_t until_wall_ms; /* … and a host that stays has to do with them until then */
     bool stays;            /* the host does, until no run is open nor is to run again by itself */
+    bool removes;          /* runs are: no row knows what their nodes keep of them */
     bool own_tasks;        /* what tasks do is the test's own: no records are kept of them */
     int64_t give_up_us;    /* it has not ended so late; 0: 40 hours */
-    void (*statement)(struct world *w, const char *sql); /* of a flowrun; it is about to be run */
+    void (*turned)(struct world *w, struct fr_host *host); /* it was; NULL: nobody looks */
+    void (*statement)(struct world *w, const char *sql);   /* of a flowrun; it is about to be run */
     bool others; /* the runs behind the first one are of /others.yaml, whose tasks have other names
                   */
     struct world_task tasks[WORLD_TASKS];
@@ -146,6 +148,9 @@ struct sim_proc *world_pick(struct world *w, struct sim_machine *m, const char *
 void world_request(struct world *w, const char *kind, const char *arg);
 /* The same with any POST. It is asked again until a host answers. */
 void world_ask(struct world *w, const char *path, const char *body);
+
+/* A client knocks at the host's door: it takes a turn. */
+void world_knock(struct world *w);
 
 /* world.c, for clients: the link to the machine of a node by its name, n1 to n3; any other is
  * control. What a plan says of its tasks, unless their names are known. */
