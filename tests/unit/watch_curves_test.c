@@ -1,0 +1,172 @@
+/* What a terminal shows of trainings: a line of each, and curves, from files in a home. */
+#include "engine/cli/curves.h"
+
+#include "engine/base/file.h"
+#include "engine/run/metrics.h"
+#include "engine/store/home.h"
+#include "tests/unit/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char yaml[] = "name: p\n"
+                           "tasks:\n"
+                           "  a: {run: x, metrics: true}\n"
+                           "  b: {run: x, metrics: true}\n"
+                           "  c: {run: x}\n";
+
+static char home[] = "/tmp/watch_curves_test.XXXXXX";
+static struct cli_model model = {.id = {{7}}};
+static struct fr_arena arena;
+static struct fr_spec *spec;
+static struct fr_plan *plan;
+
+static void make_plan(void)
+{
+    const struct fr_source source = {"p.yaml", FR_STR(yaml)};
+    const struct fr_spec_opts opts = {
+        .path = "p.yaml", .cwd = "/", .sources = &source, .n_sources = 1};
+    struct fr_issues issues = {0};
+    struct fr_err err = {0};
+
+    CHECK_INT(fr_spec_load(&opts, &spec, &issues, &err), FR_OK);
+    CHECK_INT(fr_plan_make(spec, &arena, &plan, &err), FR_OK);
+    model.plan = plan;
+    CHECK_INT(cli_model_begin(&model, &err), FR_OK);
+    fr_issues_finish(&issues);
+}
+
+/* The attempt has written that, too. */
+static void feed(uint32_t inst, uint32_t no, const char *text)
+{
+    struct fr_buf path = {0}, dir = {0};
+    FILE *f;
+
+    fr_home_at(home, FR_HOME_RUN, model.id, &path);
+    fr_buf_text(&path, "/");
+    fr_run_metrics_name(&path, plan->insts[inst].key, no);
+    fr_buf_add(&dir, path.p, (size_t)(strrchr(path.p, '/') - path.p));
+    fr_buf_add(&dir, "", 1);
+    CHECK_INT(fr_mkdirs(dir.p, 0700, NULL), FR_OK);
+    if (CHECK((f = fopen(path.p, "a")) != NULL)) {
+        fputs(text, f);
+        fclose(f);
+    }
+    if (model.insts[inst].began < no)
+        model.insts[inst].began = no;
+    fr_buf_finish(&path);
+    fr_buf_finish(&dir);
+}
+
+/* What is told of what came since the last look; "": nothing. */
+static void check_told(struct cli_curves *c, const char *want)
+{
+    struct fr_buf got = {0};
+    size_t before;
+
+    check_row(want);
+    CHECK(cli_curves_look(c) == (want[0] != '\0'));
+    fr_buf_text(&got, "");
+    do {
+        before = got.n;
+        if (cli_curves_tell(c, &got))
+            fr_buf_text(&got, "\n");
+    } while (got.n > before);
+    CHECK_TEXT(got.p, want);
+    fr_buf_finish(&got);
+}
+
+static void check_drawn(const struct cli_curves *c, unsigned columns, unsigned rows,
+                        const char *want)
+{
+    const struct cli_curves_size size = {columns, rows, "<", ">"};
+    struct fr_buf got = {0};
+    unsigned n, lines = 0;
+
+    fr_buf_text(&got, "");
+    n = cli_curves_draw(c, &size, &got);
+    CHECK_TEXT(got.p, want);
+    for (const char *p = got.p; (p = strchr(p, '\n')) != NULL; p++)
+        lines++;
+    CHECK_INT(n, lines);
+    fr_buf_finish(&got);
+}
+
+static void test_told(struct cli_curves *c)
+{
+    check_told(c, "");
+    check_drawn(c, 80, 10, "");
+    feed(0, 1, "{\"step\":1,\"loss\":4,\"time\":1,\"total_steps\":10}\n");
+    check_told(c, "a@local: step 1 of 10, loss 4\n");
+    check_told(c, "");
+    feed(0, 1, "{\"step\":2,\"loss\":2.34567,\"time\":61,\"throughput\":99.94,\"checkpoint\":2}\n");
+    feed(1, 1, "{\"step\":5,\"eval_loss\":1.5,\"eval_accuracy\":0.25,\"throughput\":1234.5}\n");
+    check_told(c, "a@local: step 2 of 10, loss 2.346, 99.9 tokens/s, checkpoint 2, 8m00s left\n"
+                  "b@local: step 5, eval_loss 1.5, eval_accuracy 0.25, 1234 tokens/s\n");
+    feed(0, 1, "{\"step\":3,\"loss\":NaN,\"time\":62}\n");
+    check_told(c,
+               "a@local: step 3 of 10, loss not finite since step 3, 99.9 tokens/s, checkpoint 2, "
+               "3m33s left\n");
+    check_row("the next attempt counts, once it has a row");
+    feed(0, 2, "");
+    CHECK(!cli_curves_look(c));
+    feed(0, 2, "{\"step\":2,\"loss\":3,\"throughput\":50}\n");
+    check_told(c, "a@local: step 2, loss 3, 50.0 tokens/s\n");
+}
+
+static void test_drawn(const struct cli_curves *c)
+{
+    check_row("lines alone");
+    check_drawn(c, 40, 5,
+                "a@local: step 2, loss 3, 50.0 tokens/s\nb@local: step 5, eval_loss 1.5\n");
+    check_row("below each other, beside each other, the first alone");
+    check_drawn(c, 40, 10,
+                "         loss                          \n"
+                "<       4 **********                    >\n"
+                "<                  ************         >\n"
+                "<       3                     **********>\n"
+                "         tokens/s                      \n"
+                "<      50                               >\n"
+                "<                        *              >\n"
+                "<      50                               >\n"
+                "a@local: step 2, loss 3, 50.0 tokens/s\n"
+                "b@local: step 5, eval_loss 1.5\n");
+    check_drawn(c, 72, 7,
+                "         loss                               tokens/s                  \n"
+                "<       4 ******                    ><      50                           >\n"
+                "<               *******             ><                      *            >\n"
+                "<                      *******      ><                                   >\n"
+                "<       3                     ******><      50                           >\n"
+                "a@local: step 2, loss 3, 50.0 tokens/s\n"
+                "b@local: step 5, eval_loss 1.5, eval_accuracy 0.25, 1234 tokens/s\n");
+    check_drawn(c, 40, 8,
+                "         loss                          \n"
+                "<       4 ******                        >\n"
+                "<              *******                  >\n"
+                "<                     ******            >\n"
+                "<                           *******     >\n"
+                "<       3                         ******>\n"
+                "a@local: step 2, loss 3, 50.0 tokens/s\n"
+                "b@local: step 5, eval_loss 1.5\n");
+    check_drawn(c, 19, 20,
+                "a@local: step 2\n"
+                "b@local: step 5\n");
+}
+
+int main(void)
+{
+    struct cli_curves *c;
+
+    CHECK(setenv("LC_ALL", "C", 1) == 0);
+    CHECK(mkdtemp(home) != NULL);
+    make_plan();
+    c = cli_curves_create(home, &model);
+    test_told(c);
+    test_drawn(c);
+    cli_curves_destroy(c);
+    cli_model_finish(&model);
+    fr_spec_destroy(spec);
+    fr_arena_finish(&arena);
+    CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
+    return check_done();
+}
