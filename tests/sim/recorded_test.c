@@ -108,6 +108,15 @@ static void read_day(struct day *d, char *text)
 
 /* ---- what is asked ---- */
 
+/* What is put together outlives the simulated process that asks: it is none of its memory. */
+static struct sim_proc *lend_out(struct world *w)
+{
+    struct sim_proc *cur = w->sim.cur;
+
+    w->sim.cur = NULL;
+    return cur;
+}
+
 static void put_header(struct fr_buf *out, const char *name, const struct fr_buf *value)
 {
     if (value->n > 0)
@@ -119,8 +128,13 @@ static void put_answer(struct world *w, const struct ask *a, const struct fr_api
     static const char *const methods[] = {"GET", "POST", "PUT", "DELETE"};
     struct day *d = w->test;
     char part[4096];
-    ssize_t n;
+    ssize_t n = 0;
+    struct sim_proc *cur;
 
+    if (res->file)
+        n = fr_sys.pread(res->fd, part, res->bytes < sizeof(part) ? res->bytes : sizeof(part),
+                         (int64_t)res->offset);
+    cur = lend_out(w);
     fr_buf_fmt(d->out, "%.3f %s %s %s %s\n   %d %s%s%s\n", (double)a->at_us / 1e6,
                a->owner ? "owner" : a->who.name, methods[a->method], a->path,
                a->body != NULL ? a->body : "", res->status, res->type != NULL ? res->type : "",
@@ -134,13 +148,12 @@ static void put_answer(struct world *w, const struct ask *a, const struct fr_api
     if (res->file) {
         fr_buf_fmt(d->out, "   file: %llu of %llu from %llu\n", (unsigned long long)res->bytes,
                    (unsigned long long)res->total, (unsigned long long)res->offset);
-        n = fr_sys.pread(res->fd, part, res->bytes < sizeof(part) ? res->bytes : sizeof(part),
-                         (int64_t)res->offset);
         fr_buf_add(d->out, part, n > 0 ? (size_t)n : 0);
     } else if (res->body.n > 0) {
         fr_buf_add(d->out, res->body.p, res->body.n);
     }
     fr_buf_text(d->out, "\n");
+    w->sim.cur = cur;
 }
 
 /* The path with the newest attempt of the instance in it for ~INSTANCE~, of the run that it names.
@@ -150,6 +163,7 @@ static void put_path(struct world *w, const char *path, char out[600])
     const char *mark = strchr(path, '~'), *end = mark != NULL ? strchr(mark + 1, '~') : NULL;
     const char *run = strstr(path, "runs/");
     struct fr_buf sql = {0}, id = {0};
+    struct sim_proc *cur = lend_out(w);
 
     if (end != NULL && run != NULL) {
         fr_buf_fmt(&sql,
@@ -164,6 +178,7 @@ static void put_path(struct world *w, const char *path, char out[600])
         snprintf(out, 600, "%s", path);
     fr_buf_finish(&sql);
     fr_buf_finish(&id);
+    w->sim.cur = cur;
 }
 
 static void on_again(void *again)
@@ -191,6 +206,8 @@ static void ask(struct world *w, struct fr_host *host, struct ask *a)
 
     put_path(w, a->path, named);
     snprintf(path, sizeof(path), "%s%s", named[0] == '/' ? "" : "/api/v1/", named);
+    for (char *p = path; *p != '\0'; p++) /* a blank would end the path */
+        *p = *p == '+' ? ' ' : *p;
     for (query = strchr(path, '?');
          query != NULL && (eq = strchr(query, '=')) != NULL && req.n_query < PAIRS;
          query = strchr(eq + 1, '&')) {
@@ -215,9 +232,11 @@ static size_t take(void *arg, struct fr_str events)
 {
     struct world *w = arg;
     struct day *d = w->test;
+    struct sim_proc *cur = lend_out(w);
 
     fr_buf_fmt(d->out, "stream at %.3f\n", (double)w->sim.now_us / 1e6);
     fr_buf_add(d->out, events.p, events.n);
+    w->sim.cur = cur;
     return 0;
 }
 
@@ -232,7 +251,7 @@ static void open_stream(struct world *w, struct fr_host *host)
 {
     struct day *d = w->test;
     struct fr_api api = fr_host_api(host);
-    struct fr_api_pair pairs[] = {{"runs", "1,3"}, {"topics", "runs,queue,nodes,schedules"}};
+    struct fr_api_pair pairs[] = {{"runs", "1,3"}, {"topics", "list,queue,nodes,schedules"}};
     struct fr_api_request req = {.path = "/api/v1/stream",
                                  .query = pairs,
                                  .n_query = 2,
@@ -245,8 +264,7 @@ static void open_stream(struct world *w, struct fr_host *host)
 
     d->streamed = true;
     api.open(api.self, &req, &sink, &res, &d->stream);
-    if (d->stream == NULL)
-        fr_buf_fmt(d->out, "no stream: %d %s\n", res.status, res.body.p != NULL ? res.body.p : "");
+    CHECK(d->stream != NULL);
     fr_api_response_finish(&res);
 }
 
