@@ -13,7 +13,10 @@ static const char yaml[] = "name: p\n"
                            "tasks:\n"
                            "  a: {run: x, metrics: true}\n"
                            "  b: {run: x, metrics: true}\n"
-                           "  c: {run: x}\n";
+                           "  c: {run: x}\n"
+                           "  d: {run: x, metrics: true}\n"
+                           "  e: {run: x, metrics: true}\n"
+                           "  f: {run: x, metrics: true}\n";
 
 static char home[] = "/tmp/watch_curves_test.XXXXXX";
 static struct cli_model model = {.id = {{7}}};
@@ -153,6 +156,92 @@ static void test_drawn(const struct cli_curves *c)
                 "b@local: step 5\n");
 }
 
+static size_t count(const char *text, const char *what)
+{
+    size_t n = 0;
+
+    for (const char *p = text; (p = strstr(p, what)) != NULL; p++)
+        n++;
+    return n;
+}
+
+/* How much of it there is: rows of curves beside each other count once for each. */
+static void test_shapes(struct cli_curves *c)
+{
+    static const struct {
+        unsigned columns, rows;
+        size_t titles, curves, lines;
+    } shapes[] = {
+        {80, 30, 2, 14, 4}, {72, 30, 2, 14, 4}, {71, 30, 2, 14, 4}, {71, 11, 1, 6, 4},
+        {71, 12, 2, 6, 4},  {72, 8, 2, 6, 4},   {72, 7, 0, 0, 4},   {72, 4, 0, 0, 4},
+        {72, 3, 0, 0, 3},   {72, 1, 0, 0, 1},   {72, 0, 0, 0, 0},   {19, 30, 0, 0, 4},
+        {20, 30, 2, 14, 4},
+    };
+
+    feed(3, 1, "{\"step\":1}\n");
+    feed(4, 1, "{\"step\":1}\n");
+    feed(5, 1, "{\"step\":1}\n");
+    feed(0, 2, "{\"step\":4,\"loss\":2}\n");
+    CHECK(cli_curves_look(c));
+    check_row("the training that has grown last has no curves");
+    check_drawn(c, 40, 8,
+                "a@local: step 4, loss 2, 50.0 tokens/s\n"
+                "b@local: step 5, eval_loss 1.5\n"
+                "d@local: step 1\n"
+                "e@local: step 1\n");
+    feed(0, 2, "{\"step\":5,\"loss\":1,\"tokens_per_second\":7}\n");
+    CHECK(cli_curves_look(c));
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        const struct cli_curves_size size = {shapes[i].columns, shapes[i].rows, "<", ">"};
+        struct fr_buf got = {0};
+        char row[40];
+
+        (void)snprintf(row, sizeof(row), "%u columns, %u rows", size.columns, size.rows);
+        check_row(row);
+        fr_buf_text(&got, "");
+        CHECK(cli_curves_draw(c, &size, &got) <= size.rows);
+        CHECK_INT(count(got.p, "  loss ") + count(got.p, "  tokens/s "), shapes[i].titles);
+        CHECK_INT(count(got.p, "<"), shapes[i].curves);
+        CHECK_INT(count(got.p, "@local: "), shapes[i].lines);
+        fr_buf_finish(&got);
+    }
+}
+
+/* Dots where the terminal takes them. */
+static void test_locale(void)
+{
+    static const struct {
+        const char *all, *ctype, *lang;
+        bool dots;
+    } locales[] = {{"C", "C.UTF-8", "C.UTF-8", false},
+                   {"C.UTF-8", "C", "C", true},
+                   {"", "en_US.utf8", "C", true},
+                   {NULL, NULL, "de_DE.UTF-8", true},
+                   {NULL, "", "", false},
+                   {NULL, NULL, NULL, false}};
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+
+    feed(5, 1, "{\"step\":2,\"loss\":2}\n{\"step\":3,\"loss\":1}\n");
+    for (size_t i = 0; i < sizeof(locales) / sizeof(locales[0]); i++) {
+        const char *const values[] = {locales[i].all, locales[i].ctype, locales[i].lang};
+        const struct cli_curves_size size = {72, 30, "<", ">"};
+        struct cli_curves *c;
+        struct fr_buf got = {0};
+
+        check_row(values[2] != NULL ? values[2] : "no locale");
+        for (size_t k = 0; k < 3; k++)
+            CHECK((values[k] != NULL ? setenv(names[k], values[k], 1) : unsetenv(names[k])) == 0);
+        c = cli_curves_create(home, &model);
+        CHECK(cli_curves_look(c));
+        CHECK(cli_curves_draw(c, &size, &got) > 0);
+        fr_buf_add(&got, "", 1);
+        CHECK((strstr(got.p, "\xe2\xa0") != NULL || strstr(got.p, "\xe2\xa1") != NULL ||
+               strstr(got.p, "\xe2\xa2") != NULL) == locales[i].dots);
+        cli_curves_destroy(c);
+        fr_buf_finish(&got);
+    }
+}
+
 int main(void)
 {
     struct cli_curves *c;
@@ -163,6 +252,8 @@ int main(void)
     c = cli_curves_create(home, &model);
     test_told(c);
     test_drawn(c);
+    test_shapes(c);
+    test_locale();
     cli_curves_destroy(c);
     cli_model_finish(&model);
     fr_spec_destroy(spec);
