@@ -170,12 +170,13 @@ static void test_shapes(struct cli_curves *c)
 {
     static const struct {
         unsigned columns, rows;
-        size_t titles, curves, lines;
+        size_t titles, curves, lines, used;
     } shapes[] = {
-        {80, 30, 2, 14, 4}, {72, 30, 2, 14, 4}, {71, 30, 2, 14, 4}, {71, 11, 1, 6, 4},
-        {71, 12, 2, 6, 4},  {72, 8, 2, 6, 4},   {72, 7, 0, 0, 4},   {72, 4, 0, 0, 4},
-        {72, 3, 0, 0, 3},   {72, 1, 0, 0, 1},   {72, 0, 0, 0, 0},   {19, 30, 0, 0, 4},
-        {20, 30, 2, 14, 4},
+        {80, 30, 2, 14, 4, 12}, {72, 30, 2, 14, 4, 12}, {71, 30, 2, 14, 4, 20},
+        {71, 11, 1, 6, 4, 11},  {71, 12, 2, 6, 4, 12},  {72, 8, 2, 6, 4, 8},
+        {72, 7, 0, 0, 4, 4},    {72, 4, 0, 0, 4, 4},    {72, 3, 0, 0, 3, 3},
+        {72, 1, 0, 0, 1, 1},    {72, 0, 0, 0, 0, 0},    {19, 30, 0, 0, 4, 4},
+        {20, 30, 2, 14, 4, 20},
     };
 
     feed(3, 1, "{\"step\":1}\n");
@@ -199,7 +200,7 @@ static void test_shapes(struct cli_curves *c)
         (void)snprintf(row, sizeof(row), "%u columns, %u rows", size.columns, size.rows);
         check_row(row);
         fr_buf_text(&got, "");
-        CHECK(cli_curves_draw(c, &size, &got) <= size.rows);
+        CHECK_INT(cli_curves_draw(c, &size, &got), shapes[i].used);
         CHECK_INT(count(got.p, "  loss ") + count(got.p, "  tokens/s "), shapes[i].titles);
         CHECK_INT(count(got.p, "<"), shapes[i].curves);
         CHECK_INT(count(got.p, "@local: "), shapes[i].lines);
