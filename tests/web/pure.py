@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""The arithmetic of the pages, a module at a time as its source stands: numbers in words, durations, ticks and ranges of axes, what
+differs between two texts, instances as they are packed. usage: pure.py BUILD"""
+import json
+import os
+import re
+
+import bed
+from bed import begin, finish, page, same
+
+STATIC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../engine/web/static")
+STUBS = {"times": "const h = null;", "columns": "const letters = {s: 'succeeded', f: 'failed', w: 'waiting'};"}
+
+# module: [[expression, value] …]; NaN and infinities as texts.
+ROWS = {
+    "words": [
+        ["[0, 1, 1023, 1024, 1536, 10240, 1048576, 5.5 * 2 ** 30, 2 ** 40, 2 ** 50, 2 ** 60].map(bytes)",
+         ["0 B", "1 B", "1023 B", "1.0 KiB", "1.5 KiB", "10 KiB", "1.0 MiB", "5.5 GiB", "1.0 TiB", "1024 TiB", "1048576 TiB"]],
+        ["[0, 1, 2].map((n) => count(n, 'task'))", ["0 tasks", "1 task", "2 tasks"]],
+    ],
+    "times": [
+        ["[-5, 0, 999.4, 1000, 9940, 10000, 59999, 60000, 3599999, 3600000, 86399999, 86400000, 2 * 86400000 + 3 * 3600000 + 60000].map(duration)",
+         ["0ms", "0ms", "999ms", "1.0s", "9.9s", "10s", "59s", "1m 00s", "59m 59s", "1h 00m", "23h 59m", "1d 0h", "2d 3h"]],
+        ["[0, 61, 1439].map(minutes)", ["00:00", "01:01", "23:59"]],
+        ["[absolute(1750000000000), absolute(NaN), clockTime(1750000000042, {millis: true}), clockTime(1750000000000)]",
+         ["2025-06-15 15:06:40", "–", "15:06:40.042", "15:06:40"]],
+        ["[inZone(1750000000000, 'Asia/Tokyo'), inZone(0, 'No/Where')]", ["2025-06-16 00:06:40", ""]],
+        ["[dayBegin('2024-02-28', 1), dayBegin('2024-02-28'), dayBegin('x'), dayBegin('')]", [1709164800000, 1709078400000, "", ""]],
+        ["(learnNow(1e12), Math.abs(now() - 1e12) < 60000)", True],
+        ["(learnNow(NaN), Math.abs(now() - 1e12) < 60000)", True],
+    ],
+    "smooth": [
+        ["[0, 1234, 9999, 10000, 12345, 999999, 1e6, 123456789, 0.001, 0.00099, -0.5, 0.123456, NaN, Infinity, -Infinity].map(short)",
+         ["0", "1234", "9999", "10k", "12.35k", "1000k", "1M", "123.5M", "0.001", "9.90e−4", "-0.5", "0.1235", "NaN", "∞", "−∞"]],
+        ["ticks(0, 10, 5)", [0, 2, 4, 6, 8, 10]],
+        ["ticks(-1, 1, 4)", [-1, -0.5, 0, 0.5, 1]],
+        ["ticks(3, 97, 4)", [25, 50, 75]],
+        ["ticks(5, 5, 4)", [5]],
+        ["logTicks(0.1, 10)", [0.1, 0.2, 0.5, 1, 2, 5, 10]],
+        ["logTicks(1, 10000)", [1, 10, 100, 1000, 10000]],
+        ["logTicks(3, 30)", [5, 10, 20]],
+        ["[median([3, NaN, 1, 2]), median([]), median([5, 1])]", [2, "NaN", 5]],
+        ["yRange([1, 3, NaN], false).map((v) => Math.round(v * 1000) / 1000)", [0.88, 3.12]],
+        ["yRange([0.01, 1], false).map((v) => Math.round(v * 1000) / 1000)", [0, 1.059]],
+        ["yRange([-1, 1], false).map((v) => Math.round(v * 1000) / 1000)", [-1.12, 1.12]],
+        ["yRange([2, 2], false).map((v) => Math.round(v * 1000) / 1000)", [1.776, 2.224]],
+        ["yRange([0, 0], false).map((v) => Math.round(v * 1000) / 1000)", [-0.56, 0.56]],
+        ["[yRange([], false), yRange([NaN], true), yRange([-1, 0], true)]", [[0, 1], [0.1, 1], [0.1, 1]]],
+        ["yRange([1, 100, -5, 0], true).map((v) => Math.round(v * 1000) / 1000)", [0.794, 125.893]],
+        ["yRange([...Array(99).fill(0).map((_, i) => i), 1e9], false)[1] > 1e8", True],
+        ["yRange([...Array(1000).fill(0).map((_, i) => i % 100), 1e9], false).map(Math.round)", [0, 105]],
+        ["smooth([[0, 4], [250, 3], [500, NaN], [1000, 1]], 0.99, 1000).map(([x, y]) => [x, Math.round(y * 1000) / 1000])", [[0, 4], [250, 3.222], [1000, 1.064]]],
+        ["smooth([[0, 4], [1, 2]], 0, 1)", [[0, 4], [1, 2]]],
+        ["smooth([], 0.5, 0)", []],
+    ],
+    "diff": [
+        ["diffLines(['a', 'b', 'c'], ['a', 'c', 'd']).map(([kind, line]) => kind + line)", [" a", "-b", " c", "+d"]],
+        ["diffLines(['a'], ['a']).map(([kind, line]) => kind + line)", [" a"]],
+        ["diffLines([], ['a', 'b']).map(([kind, line]) => kind + line)", ["+a", "+b"]],
+        ["diffLines(['a', 'b'], []).map(([kind, line]) => kind + line)", ["-a", "-b"]],
+        ["diffLines(['a', 'b'], ['b', 'a']).map(([kind, line]) => kind + line)", ["-a", " b", "+a"]],
+        ["diffLines(Array(3000).fill(0).map((_, i) => 'a' + i), Array(3000).fill(0).map((_, i) => 'b' + i))", None],
+    ],
+    "columns": [
+        ["unpack({seq: 7, wall: 1000, tasks: ['a', 'b'], nodes: ['n1', 'n2'], idx: [0, 1, 1, 2], task: [0, 2, 1, 1], node: [0, 1, 0], state: 'sfw', attempt_no: [1, 1, 2, 1, 0, 1],"
+         " cause: ['', 1, 'exit', 1, '', 1], code: [0, 1, 3, 1, 0, 1], reason: ['', 3], unreachable: [0, 1, 1, 1, 11, 1], due: [0, 2, 501, 1], started: [1, -5, 0], ended: [2001, 1, 0]})",
+         {"seq": 7, "idx": [0, 2, 4], "task": ["a", "a", "b"], "node": ["n1", "n2", "n1"], "key": ["a@n1", "a@n2", "b@n1"], "state": ["succeeded", "failed", "waiting"],
+          "attempt_no": [1, 2, 0], "cause": ["", "exit", ""], "code": [0, 3, 0], "reason": ["", "", ""], "unreachable_wall": [0, 1000, 1010], "due_wall": [0, 0, 1500],
+          "started_wall": [1000, 995, 0], "ended_wall": [3000, 995, 0]}],
+    ],
+}
+
+
+def main():
+    begin()
+    bed.url = "none"
+    one = page()
+    for module, rows in ROWS.items():
+        with open(os.path.join(STATIC, module + ".js"), encoding="utf-8") as f:
+            text = STUBS.get(module, "") + re.sub(r"(?m)^import .*\n", "", f.read())
+        if module == "times":
+            text = text.replace("localStorage.getItem('flowrun.zone')", "null")
+        one.eval("import('data:text/javascript;charset=utf-8,' + encodeURIComponent(%s)).then((m) => { Object.assign(window, m); })" % json.dumps(text))
+        for expression, want in rows:
+            got = one.eval("JSON.parse(JSON.stringify(%s, (_, v) => (typeof v === 'number' && !Number.isFinite(v) ? String(v) : v)))" % expression)
+            same("%s: %s" % (module, expression), got, want)
+    finish()
+
+
+main()
