@@ -368,6 +368,9 @@ def deeds(one):
     """What the menu of a run does."""
     open_page(one, "runs/90", "document.querySelector('.box') !== null")
     same("its head", said(one, ".runhead"), HEAD_WANT[0])
+    for no, node, code in ((93, 2, 0), (90, 1, 3)):  # that of n2 came first, or because of that of n1
+        open_page(one, "runs/%d" % no, "document.querySelector('.failure h2') !== null && document.querySelector('.box') !== null")
+        same("what failed first", said(one, ".failure"), "(st-failed)✗failed <runs/%d?tab=logs&i=fit%%40n%d>fit on n%dexit code %d attempt 21h ago" % (no, node, node, code))
     chosen = "(() => { const s = document.querySelector('dialog select'), d = document.querySelector('dialog p.dim'); return [...s.options].map((o) => { s.value = o.value;" \
              " s.dispatchEvent(new Event('change')); return d.textContent; }); })()"
     one.key(".")
@@ -626,14 +629,14 @@ def act(one, button, yes, want, told=None):
 
 
 ANSWERS_OF_RUNS = {}
-for no, row in [(90, ONE), (91, LIVE)] + [(no, {**ONE, "no": no}) for no in (2, 4, 40, 92)]:
+for no, row in [(90, ONE), (91, LIVE)] + [(no, {**ONE, "no": no}) for no in (2, 4, 40, 92, 93)]:
     over = no != 91
     ANSWERS_OF_RUNS.update({
         "runs/%d" % no: row, "runs/%d/graph" % no: GRAPH, "runs/%d/params" % no: PARAMS, "runs/%d/outputs" % no: OUTPUTS, "runs/%d/artifacts" % no: ARTIFACTS, "runs/%d/audit" % no: DEEDS,
         "runs/%d/events" % no: {"items": EVENTS, "after": 28}, "runs/%d/events?after=28" % no: {"items": [], "after": 28},
         "runs/%d/instances?form=columns" % no: columns("sffps" if over else "srrww", [T0 + 1000, T0 + (25500 if over else 90000), T0 + (25500 if over else 95000), 0, T0 + 33000 if over else 0],
-                                                       [T0 + 12000, T0 + 32000 if over else 0, T0 + 32500 if over else 0, 0, T0 + 34000 if over else 0], [1, 2, 2, 0, 1 if over else 0],
-                                                       ["", "exit", "gang_peer", "", ""] if over else ["", "", "", "", ""]),
+                                                       [T0 + 12000, T0 + 32000 if over else 0, T0 + (30000 if no == 93 else 32500) if over else 0, 0, T0 + 34000 if over else 0], [1, 2, 2, 0, 1 if over else 0],
+                                                       ["", "exit", "exit" if no == 93 else "gang_peer", "", ""] if over else ["", "", "", "", ""]),
         "runs/%d/instances" % no: {"items": [{"attempts": []}]}})
 # What the pages say of these answers.
 FILE = "%s | {%s}%s | <api/v1/runs/90/artifacts/%s>Download%s"
