@@ -181,6 +181,9 @@ def companions():
     t.same("what goes along", sorted(os.listdir("new/beside")), sorted(kept + ["model.safetensors"]))
     for name in kept:
         t.same(name, t.file_bytes("new/beside/" + name), t.file_bytes("beside/" + name))
+    run(["merge", "--model_name_or_path", "bf16", "--adapter_name_or_path", "out", "--output", "new/joined"])
+    t.same("no index of shards that are one now", sorted(os.listdir("new/joined")),
+           ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"])
     run(["convert", "--model_name_or_path", "beside", "--to", "fp8", "--output", "new/coded", "--max_shard_size", "200KB"])
     t.same("what goes along with a conversion", sorted(n for n in os.listdir("new/coded") if not n.startswith("model-0")),
            sorted(kept + ["model.safetensors.index.json"]))

@@ -397,6 +397,34 @@ static void test_bar(void)
     end(&b);
 }
 
+/* The bar is for a terminal, where it was not turned off; never that of a quiet rank. */
+static void test_terminal(void)
+{
+    int pty = posix_openpt(O_RDWR | O_NOCTTY), own = dup(STDERR_FILENO), end_of = -1;
+    struct bed b;
+
+    check_row("a terminal");
+    CHECK(pty >= 0 && grantpt(pty) == 0 && unlockpt(pty) == 0);
+    CHECK((end_of = open(ptsname(pty), O_RDWR | O_NOCTTY)) >= 0 &&
+          dup2(end_of, STDERR_FILENO) >= 0);
+    for (int i = 0; i < 3; i++) {
+        begin(&b, "out");
+        b.args.disable_tqdm = i == 1;
+        CHECK_INT(tr_metrics_start(
+                      &b.metrics,
+                      &(struct tr_metrics_opts){
+                          .args = &b.args, .derived = &b.derived, .quiet = i == 2, .resumed = true},
+                      &b.progress, NULL),
+                  FR_OK);
+        CHECK_INT(b.metrics.bar, i == 0);
+        end(&b);
+    }
+    CHECK(dup2(own, STDERR_FILENO) >= 0);
+    (void)close(own);
+    (void)close(end_of);
+    (void)close(pty);
+}
+
 /* ---- pictures ---- */
 
 /* A curve with holes, one of a single point, one of equal values; none of what is not there. */
@@ -448,6 +476,7 @@ int main(int argc, char **argv)
     test_quiet();
     test_broken();
     test_bar();
+    test_terminal();
     test_pictures();
     (void)chdir("/");
     CHECK_INT(fr_remove_tree(dir, NULL), FR_OK);

@@ -128,6 +128,7 @@ static const struct {
     {"what is dropped", "x", "default", {AS_IT_WAS, .keep_dropped = true}},
     {"a stream", "x", "default", {AS_IT_WAS, .keep_dropped = true, .stream = true}},
     {"columns", "columns", "default", {AS_IT_WAS}},
+    {"the same columns in other places", "turned", "default", {AS_IT_WAS}},
     {"tags", "tags", "default", {AS_IT_WAS}},
     {"other tags", "tags2", "default", {AS_IT_WAS}},
     {"num_samples", "few", "default", {AS_IT_WAS}},
@@ -148,6 +149,8 @@ static void test_cache_options(struct tr_tokenizer *t)
         "{\"x\": {\"file_name\": \"a.json\"}, "
         "\"columns\": {\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"output\", "
         "\"response\": \"instruction\"}}, "
+        "\"turned\": {\"file_name\": \"a.json\", \"columns\": {\"prompt\": \"instruction\", "
+        "\"response\": \"output\"}}, "
         "\"tags\": {\"file_name\": \"b.json\", \"formatting\": \"sharegpt\"}, "
         "\"tags2\": {\"file_name\": \"b.json\", \"formatting\": \"sharegpt\", \"tags\": "
         "{\"role_tag\": \"from\", \"content_tag\": \"value\", \"user_tag\": \"human\", "
@@ -184,6 +187,35 @@ static void test_cache_options(struct tr_tokenizer *t)
     }
 }
 
+/* Of many tokens, which are summed piece by piece: the sum of a data set that shares them is that
+ * of a copy. */
+static void test_shared_sum(struct tr_tokenizer *t)
+{
+    enum { RECORDS = 9000 };
+    struct tr_dataset *d = NULL, *all = NULL;
+    int64_t *order = malloc(RECORDS * sizeof(*order));
+    struct fr_buf text = {0};
+    struct fr_err err;
+
+    check_row("a sum of shared tokens");
+    for (int i = 0; i < RECORDS; i++) {
+        fr_buf_fmt(&text, "{\"instruction\": \"%d and %d\", \"output\": \"%d\"}\n", i, i, 2 * i);
+        order[i] = i;
+    }
+    put("dataset_info.json", "{\"x\": {\"file_name\": \"many.jsonl\"}}");
+    put("many.jsonl", text.p);
+    if (CHECK_INT(load("x", t, NULL, &d, NULL, &err), FR_OK) &&
+        CHECK_INT(tr_dataset_pick(d, &(struct tr_picked){order, RECORDS, false}, &all, &err),
+                  FR_OK)) {
+        CHECK_INT(tr_dataset_size(all), RECORDS);
+        CHECK_TEXT(tr_dataset_digest(all), tr_dataset_digest(d));
+    }
+    tr_dataset_destroy(all);
+    tr_dataset_destroy(d);
+    fr_buf_finish(&text);
+    free(order);
+}
+
 int main(void)
 {
     struct tr_tokenizer *t = NULL;
@@ -195,6 +227,7 @@ int main(void)
     }
     test_cache(t);
     test_cache_options(t);
+    test_shared_sum(t);
     tr_tokenizer_destroy(t);
     CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
     return check_done();
