@@ -208,6 +208,22 @@ static void test_shapes(struct cli_curves *c)
     }
 }
 
+/* No time is left at the end; a large speed has no digits behind the point. */
+static void test_end(struct cli_curves *c)
+{
+    struct fr_buf told = {0};
+
+    while (cli_curves_tell(c, &told))
+        ;
+    fr_buf_finish(&told);
+    feed(1, 1,
+         "{\"step\":6,\"time\":1}\n{\"step\":7,\"time\":2,\"total_steps\":8,\"throughput\":100}\n");
+    check_told(
+        c, "b@local: step 7 of 8, eval_loss 1.5, eval_accuracy 0.25, 100 tokens/s, 1.0s left\n");
+    feed(1, 1, "{\"step\":8,\"time\":3}\n");
+    check_told(c, "b@local: step 8 of 8, eval_loss 1.5, eval_accuracy 0.25, 100 tokens/s\n");
+}
+
 /* Dots where the terminal takes them. */
 static void test_locale(void)
 {
@@ -254,6 +270,7 @@ int main(void)
     test_told(c);
     test_drawn(c);
     test_shapes(c);
+    test_end(c);
     test_locale();
     cli_curves_destroy(c);
     cli_model_finish(&model);
