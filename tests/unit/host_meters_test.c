@@ -70,6 +70,20 @@ static void check_line(const char *want)
     CHECK_INT(count_of(want), 1);
 }
 
+/* It has the version as the host says it, and the value 1. */
+static void check_build(void)
+{
+    struct fr_api_response res = ask(FR_API_GET, "/api/v1/host", NULL);
+    json_t *doc = json_loadb(res.body.p, res.body.n, 0, NULL);
+    char line[100];
+
+    (void)snprintf(line, sizeof(line), "flowrun_build_info{version=\"%s\"} 1\n",
+                   json_string_value(json_object_get(doc, "version")));
+    check_line(line);
+    json_decref(doc);
+    fr_api_response_finish(&res);
+}
+
 static void break_link(void *arg)
 {
     struct fr_err why = {0};
@@ -130,6 +144,7 @@ static void test_next(void)
 {
     CHECK_INT(fr_host_configure(host, &(struct fr_config){.limits = {.max_active_runs = 1}}, NULL),
               FR_OK);
+    check_build();
     check_line("flowrun_queue_length{pool=\"\"} 1\n"); /* of a pool that there is no more */
     CHECK_INT(count_of("flowrun_pool_"), 0);
     CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);

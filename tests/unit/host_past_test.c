@@ -134,6 +134,46 @@ static void test_past(void)
     json_decref(doc);
 }
 
+/* Each run of a list has the median of its pipeline's last runs that succeeded. */
+static void test_median(void)
+{
+    static const struct {
+        const char *name, *outcome;
+        int64_t took;
+    } runs[] = {{"m", "succeeded", 100},
+                {"m", "succeeded", 300},
+                {"m", "succeeded", 200},
+                {"m", "failed", 1},
+                {"n", "succeeded", 7}};
+    struct fr_run_row row = {.source = "/m.yaml",
+                             .folder = "/",
+                             .spec_hash = "",
+                             .params = "{}",
+                             .state = "over",
+                             .origin = "cli",
+                             .queued_wall = 5000,
+                             .started_wall = 5000};
+    struct fr_buf got = {0};
+    json_t *doc, *item;
+    size_t at;
+
+    check_row("medians");
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        row.id.b[0] = (uint8_t)(0xd0 + i);
+        row.name = runs[i].name;
+        row.outcome = runs[i].outcome;
+        row.ended_wall = 5000 + runs[i].took;
+        CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
+    }
+    doc = ask_doc("/api/v1/runs?limit=5");
+    json_array_foreach(json_object_get(doc, "items"), at, item)
+        fr_buf_fmt(&got, "%s %lld, ", json_string_value(json_object_get(item, "pipeline")),
+                   (long long)json_integer_value(json_object_get(item, "median_ms")));
+    CHECK_TEXT(got.p, "n 7, m 200, m 200, m 200, m 200, ");
+    fr_buf_finish(&got);
+    json_decref(doc);
+}
+
 int main(void)
 {
     CHECK(setenv("TZ", "UTC", 1) == 0);
@@ -141,6 +181,7 @@ int main(void)
     open_host();
     test_reason();
     test_past();
+    test_median();
     close_host();
     remove_home();
     return check_done();
