@@ -184,7 +184,9 @@ def companions():
     run(["merge", "--model_name_or_path", "bf16", "--adapter_name_or_path", "out", "--output", "new/joined"])
     t.same("no index of shards that are one now", sorted(os.listdir("new/joined")),
            ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"])
-    run(["convert", "--model_name_or_path", "beside", "--to", "fp8", "--output", "new/coded", "--max_shard_size", "200KB"])
+    text = run(["convert", "--model_name_or_path", "beside", "--to", "fp8", "--output", "new/coded", "--max_shard_size", "200KB"])
+    coded = sum(name.endswith("_proj.weight") or name.endswith("_with_mqa.weight") for name in tensors)
+    t.same("what is said of a conversion", text, "converted %d weights to fp8 in new/coded\n" % coded)
     t.same("what goes along with a conversion", sorted(n for n in os.listdir("new/coded") if not n.startswith("model-0")),
            sorted(kept + ["model.safetensors.index.json"]))
     for name in kept:
@@ -317,8 +319,15 @@ def files():
 def errors():
     t.check("a model of another kind", t.Run(["init", "--example", "dense", "--model", "llama"]).wait() == 0)
     base = ["merge", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out"]
+    coding = ["convert", "--model_name_or_path", "ex/model", "--to", "fp8", "--output"]
     for words, want in ((base, "--output are needed"), (base + ["--output", "ex/model"], "is the base itself"),
                         (base + ["--output", "x", "--max_shard_size", "none"], "--max_shard_size is 'none'"),
+                        (base + ["--output", "x", "--max_shard_size", "0"], "--max_shard_size is '0', expected a size as 5GB"),
+                        (coding[:-1], "--model_name_or_path, --to and --output are needed"),
+                        (coding + ["ex/model"], "--output ex/model is the checkpoint itself: give another folder"),
+                        (coding + ["x", "--max_shard_size", "0"], "--max_shard_size is '0', expected a size as 5GB"),
+                        (coding + ["x", "--to", "bf16"], "ex/model is without FP8 already"),
+                        (coding + ["x", "--to", "int8"], "--to is 'int8', expected fp8 or bf16"),
                         (base + ["--output", "out"], "--output out holds an adapter"),
                         (["export", "--check", "--model_name_or_path", "ex/model", "--adapter_name_or_path", "out", "--merged",
                           "dense/model"], "--merged dense/model is no merge of ex/model: its "),

@@ -301,6 +301,11 @@ def tied():
 def wrong():
     rows = ((["--gpu", "abacus", "v3"], "--gpu abacus: expected one of a100-40g, "),
             (["--nodes", "0", "v3"], "--nodes 0: expected a number above 0"),
+            (["--nodes", "1025", "v3"], "--nodes 1025: expected a number above 0, at most 1024"),
+            (["--gpus", "65", "v3"], "--gpus 65: expected a number above 0, at most 64"),
+            (["--disk", "2x", "v3"], "--disk 2x: expected a number above 0"),
+            (["--gpu", "cpu", "v3"], "--gpu cpu: say by --gpu_memory how much a rank may take"),
+            (["--files", "2", "--nodes", "2", "v3"], "--files 2: expected a node, 0 to 1"),
             (["--weights", "int4", "v3"], "--weights int4: expected bf16"),
             (["--skew", "0.5", "v3"], "a skew of 0.5"),
             (["nowhere"], "nowhere"),
