@@ -1,10 +1,13 @@
 /*
  * Which ranks own experts among them, and over which the other weights are sharded: sizes that are
- * given or follow from the nodes, and what is refused (trainer/train/groups.c).
+ * given or follow from the nodes, and what is refused (trainer/train/groups.c); what a run says of
+ * it.
  */
+#include "engine/base/log.h"
 #include "tests/unit/check.h"
 #include "tests/unit/ranks.h"
 #include "trainer/train/groups.h"
+#include "trainer/train/setup.h"
 
 struct row {
     const char *name;
@@ -132,8 +135,105 @@ static void try_row(const struct row *r)
     }
 }
 
+static struct fr_buf said;
+
+/* Without the time in front. */
+static void hear(void *arg, int fd, const char *text, size_t n)
+{
+    const char *from = memmem(text, n, ">> ", 3);
+
+    (void)arg;
+    (void)fd;
+    if (CHECK(from != NULL))
+        fr_buf_add(&said, from + 3, n - (size_t)(from + 3 - text));
+}
+
+static int no_error(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+#define STAY "Experts stay, tokens move: "
+
+static void test_said(void)
+{
+    static int64_t numbers;
+    static const struct {
+        int rank, group, rest, stage; /* group, rest: ranks; 0: none */
+        int64_t experts, placed;      /* placed: -1 no, else the ranks of a placement */
+        const char *want;
+    } runs[] = {
+        {0, 0, 0, 3, 5, -1, ""},
+        {1, 2, 0, 3, 5, -1, ""},
+        {0, 4, 0, 3, 8, -1,
+         STAY "8 routed experts a layer over 4 ranks, at most 2 on each; groups of ranks: 1\n"
+              "Other weights: sharded over 4 ranks\n"},
+        {0, 2, 2, 3, 5, 0,
+         STAY "5 routed experts a layer over 2 ranks, at most 3 on each; groups of ranks: 2\n"
+              "Experts are placed by the rows counted in counts.json\n"
+              "Other weights: sharded over 2 ranks of a node\n"},
+        {0, 2, 0, 2, 5, 2,
+         STAY "5 routed experts a layer over 2 ranks, at most 3 on each; groups of ranks: 2\n"
+              "Experts are placed as in counts.json\n"
+              "Other weights: whole on every rank\n"},
+    };
+
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        struct tr_comm world = {.rank = runs[i].rank, .size = 4}, group = {.size = runs[i].group},
+                       rest = {.size = runs[i].rest};
+        struct tr_run r = {.env.comm = &world,
+                           .experts = runs[i].group > 0 ? &group : NULL,
+                           .rest = runs[i].rest > 0 ? &rest : NULL,
+                           .config.n_routed_experts = runs[i].experts,
+                           .ds = {.stage = runs[i].stage, .expert_placement = "counts.json"},
+                           .places = {runs[i].placed >= 0 ? &numbers : NULL,
+                                      runs[i].placed > 0 ? runs[i].placed : 0}};
+        struct fr_printer before = fr_print_by(&(struct fr_printer){hear, no_error, NULL});
+
+        check_row(runs[i].want);
+        fr_buf_finish(&said);
+        fr_buf_text(&said, "");
+        tr_run_say_layout(&r);
+        (void)fr_print_by(before.put != NULL ? &before : NULL);
+        CHECK_TEXT(said.p, runs[i].want);
+    }
+    fr_buf_finish(&said);
+}
+
+/* What the block of experts that stay cannot be used with. */
+static void test_block_refused(void)
+{
+    static const struct {
+        bool stay, staged;
+        int64_t experts;
+        const char *want; /* "": it is nothing to it */
+    } blocks[] = {
+        {false, true, 0, ""},
+        {true, false, 0, "moe: the model in m has no routed experts: leave the block out"},
+        {true, true, 4,
+         "moe: experts that stay are on the device: leave out offload_param, or set moe.enabled to "
+         "false"},
+    };
+
+    for (size_t i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++) {
+        struct tr_args a = {.model_name_or_path = "m"};
+        struct tr_run r = {.args = &a,
+                           .ds.experts_stay = blocks[i].stay,
+                           .config.n_routed_experts = blocks[i].experts};
+        struct fr_err err = {.msg = ""};
+
+        check_row(blocks[i].want);
+        CHECK_INT(tr_run_layout(&r, blocks[i].staged, &err) == FR_OK, blocks[i].want[0] == '\0');
+        CHECK_TEXT(err.msg, blocks[i].want);
+        CHECK(r.experts == NULL && r.rest == NULL);
+    }
+}
+
 int main(void)
 {
+    test_said();
+    test_block_refused();
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         try_row(&rows[i]);
     return check_done();
