@@ -395,6 +395,11 @@ static char *mask(const struct world *w, const char *text)
             text += 1 + strcspn(text + 1, "\n");
             continue;
         }
+        if (fr_has_prefix(text, "\"frt_")) { /* it looks as one that somebody lost */
+            fr_buf_text(&out, "\"TOKEN\"");
+            text += 2 + strcspn(text + 1, "\"");
+            continue;
+        }
 
         while (i < 3 && !(fr_has_prefix(text, names[i]) &&
                           (i < 2 || (out.n > 0 && strchr("\"|", out.p[out.n - 1]) != NULL))))
