@@ -177,6 +177,11 @@ static void test_submit(void)
                  "'retry' in the body must be true or false");
     check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"file\": \"x.yaml\"}", 400,
                  "'file' in the body must be an absolute path");
+    check_row("one that goes on does not begin anew, with another file or as a retry");
+    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"file\": \"/x.yaml\"}", 409,
+                 "run 1 is still going on; cancel it first, or wait for its end");
+    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"retry\": true}", 409,
+                 "run 1 is still going on; cancel it first, or wait for its end");
     check_row("one that runs does not wait");
     check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{\"queued\": true}", 409,
                  "run 1 does not wait in the queue");
