@@ -3,6 +3,7 @@
 data sets for evaluation, tokens kept in a folder, a stream, a DeepSpeed file and a state to go on from."""
 import json
 import os
+import re
 
 import trainer_lib as t
 
@@ -116,6 +117,12 @@ def stream_rows():
         t.same(what + ": resumed as it went", losses(again), losses(first))
         two = train(what + " of two", ranks=2, **args)
         t.same(what + ": two ranks evaluate the same", evaluations(two)[:1], evaluations(first)[:1])
+    for packing, want in ((True, [4]), (False, [5])):
+        run = begin("evaluated", **dict(STREAM, packing=packing, cutoff_len=96, val_size=5, dataset="few", do_eval=True, max_steps=1,
+                                        preprocessing_batch_size=8))
+        t.same("records for evaluation, packed %s: exit status" % packing, run.wait(), 0)
+        t.same("records for evaluation, packed %s" % packing,
+               [int(n) for n in re.findall(r"Running Evaluation \*\*\*\*\*\n.*Num examples = (\d+)", run.text())], want)
     run = begin("share", val_size=0.1, **STREAM)
     t.same("a share of a stream: exit status", run.wait(), 2)
     t.has("a share of a stream", run.text(), "a number of records is taken, not a share")
