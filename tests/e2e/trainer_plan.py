@@ -306,6 +306,7 @@ def wrong():
             (["--disk", "2x", "v3"], "--disk 2x: expected a number above 0"),
             (["--gpu", "cpu", "v3"], "--gpu cpu: say by --gpu_memory how much a rank may take"),
             (["--files", "2", "--nodes", "2", "v3"], "--files 2: expected a node, 0 to 1"),
+            (["--files", "one", "--nodes", "2", "v3"], "--files is 'one', expected a node's number"),
             (["--weights", "int4", "v3"], "--weights int4: expected bf16"),
             (["--skew", "0.5", "v3"], "a skew of 0.5"),
             (["nowhere"], "nowhere"),

@@ -138,12 +138,16 @@ static void test_resume_ahead(void)
     until(is_ready, NULL);
     set_clock("2026-03-01T05:30Z");
     until_fires("p", "missed 03-01T01:00-03-01T05:00 x5");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 200, NULL);
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true, \"note\": \"moving\"}", 200,
+                 NULL);
     close_host();
     set_clock("2026-03-01T02:30Z");
     st = open_store();
     CHECK(find_row("p", &row));
+    CHECK_TEXT(row.note, "moving");
     CHECK_INT(fr_schedule_pause(st, &row, &(struct fr_pause){.pause = false}, &err), FR_OK);
+    CHECK(find_row("p", &row));
+    CHECK_TEXT(row.note, "");
     fr_store_close(st);
     begin_host();
     until_fires("p", "missed 03-01T01:00-03-01T02:00 x2");

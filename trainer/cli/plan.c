@@ -345,7 +345,8 @@ static enum fr_rc make(struct planning *p, struct fr_err *err)
     if (rc == FR_OK && p->placement != NULL)
         return place(p, err);
     if (rc == FR_OK && p->files != NULL) {
-        (void)fr_parse_i64(fr_str_of(p->files), &node, NULL);
+        if (fr_parse_i64(fr_str_of(p->files), &node, NULL) != FR_OK)
+            return fr_fail(err, FR_USAGE, "--files is '%s', expected a node's number", p->files);
         return tr_plan_files(&p->run, p->args.model_name_or_path, node, err);
     }
     if (rc == FR_OK)
