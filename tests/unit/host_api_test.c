@@ -127,6 +127,21 @@ static void test_mistakes(void)
     check_answer(FR_API_POST, "/api/v1/runs", body, 422, "\"line\":4,");
 }
 
+/* Run 1 goes on. */
+static void check_going_on(void)
+{
+    check_row("one that goes on does not begin anew, with another file or as a retry");
+    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"file\": \"/x.yaml\"}", 409,
+                 "run 1 is still going on; cancel it first, or wait for its end");
+    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"retry\": true}", 409,
+                 "run 1 is still going on; cancel it first, or wait for its end");
+    check_row("one that runs does not wait");
+    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{\"queued\": true}", 409,
+                 "run 1 does not wait in the queue");
+    check_answer(FR_API_POST, "/api/v1/runs/1/priority", "{\"priority\": 3}", 409,
+                 "run 1 does not wait in the queue");
+}
+
 static void test_submit(void)
 {
     make_body(ID, "");
@@ -177,16 +192,7 @@ static void test_submit(void)
                  "'retry' in the body must be true or false");
     check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"file\": \"x.yaml\"}", 400,
                  "'file' in the body must be an absolute path");
-    check_row("one that goes on does not begin anew, with another file or as a retry");
-    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"file\": \"/x.yaml\"}", 409,
-                 "run 1 is still going on; cancel it first, or wait for its end");
-    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"retry\": true}", 409,
-                 "run 1 is still going on; cancel it first, or wait for its end");
-    check_row("one that runs does not wait");
-    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{\"queued\": true}", 409,
-                 "run 1 does not wait in the queue");
-    check_answer(FR_API_POST, "/api/v1/runs/1/priority", "{\"priority\": 3}", 409,
-                 "run 1 does not wait in the queue");
+    check_going_on();
     check_row("a row alone");
     check_answer(FR_API_GET, "/api/v1/runs/1?form=row", NULL, 200, ",\"seq\":");
     check_row("");
