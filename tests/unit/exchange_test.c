@@ -489,6 +489,9 @@ static void check_choice(void)
     o.per_token = 64;
     CHECK_INT(tr_route_create(&o, &r, &err), FR_OK);
     tr_route_destroy(r);
+    o.size = 64;
+    CHECK_INT(tr_route_create(&o, &r, &err), FR_OK);
+    tr_route_destroy(r);
     check_row("none, and too many");
     o.per_token = 0;
     CHECK_INT(tr_route_create(&o, &r, &err), FR_USAGE);

@@ -103,6 +103,11 @@ static void test_nodes(void)
     check(GET, NODE "/samples?to=1009999&width=2", NULL, 200,
           "{\"t\":[0],\"cpu\":[0.10000000149011612],\"memory\":[100.0],\"rx\":[0.0],\"tx\":[0.0],"
           "\"gpu\":[null],\"gpu_memory\":[null]}");
+    now_ms += 3 * 86400000LL; /* the day before that, not before now */
+    check(GET, NODE "/samples?to=1009999&width=2", NULL, 200,
+          "{\"t\":[0],\"cpu\":[0.10000000149011612],\"memory\":[100.0],\"rx\":[0.0],\"tx\":[0.0],"
+          "\"gpu\":[null],\"gpu_memory\":[null]}");
+    now_ms -= 3 * 86400000LL;
     check(GET, NODE "/samples?width=1", NULL, 400, "'width' must be 2 to 4000");
     check(GET, NODE "/samples?width=4001", NULL, 400, "'width' must be 2 to 4000");
     check(GET, NODE "/samples?from=5&to=4", NULL, 400, "'from' must not be larger than 'to'");

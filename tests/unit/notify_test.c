@@ -506,31 +506,42 @@ static void test_late_command(void)
 static void test_collector(void)
 {
     static const struct {
-        const char *name, *all, *own, *headers, *channels, *want;
+        const char *name, *all, *own, *headers, *channels, *want, *own_headers;
     } rows[] = {
-        {"no variable", NULL, NULL, NULL, "{}", "{}"},
-        {"an empty one", "", NULL, "k=v", "{}", "{}"},
+        {"no variable", NULL, NULL, NULL, "{}", "{}", NULL},
+        {"an empty one", "", NULL, "k=v", "{}", "{}", NULL},
         {"of all signals", "http://c", NULL, NULL, "{}",
          "{\"otlp\":{\"kind\":\"otlp\",\"url\":{\"env\":\"OTEL_EXPORTER_OTLP_ENDPOINT\"},\"path\":"
-         "\"/v1/traces\"}}"},
+         "\"/v1/traces\"}}",
+         NULL},
         {"of traces wins", "http://c", "http://t/x", "k=v", "{}",
          "{\"otlp\":{\"kind\":\"otlp\",\"url\":{\"env\":\"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT\"},"
-         "\"headers\":{\"env\":\"OTEL_EXPORTER_OTLP_HEADERS\"}}}"},
+         "\"headers\":{\"env\":\"OTEL_EXPORTER_OTLP_HEADERS\"}}}",
+         NULL},
+        {"headers of traces win, too", "http://c", NULL, "k=v", "{}",
+         "{\"otlp\":{\"kind\":\"otlp\",\"url\":{\"env\":\"OTEL_EXPORTER_OTLP_ENDPOINT\"},\"path\":"
+         "\"/v1/traces\",\"headers\":{\"env\":\"OTEL_EXPORTER_OTLP_TRACES_HEADERS\"}}}",
+         "k=t"},
+        {"headers of traces alone", "http://c", NULL, NULL, "{}",
+         "{\"otlp\":{\"kind\":\"otlp\",\"url\":{\"env\":\"OTEL_EXPORTER_OTLP_ENDPOINT\"},\"path\":"
+         "\"/v1/traces\",\"headers\":{\"env\":\"OTEL_EXPORTER_OTLP_TRACES_HEADERS\"}}}",
+         "k=t"},
         {"beside a channel of that name", "http://c", NULL, NULL, "{\"otlp\":{\"kind\":\"slack\"}}",
-         "{\"otlp\":{\"kind\":\"slack\"}}"},
+         "{\"otlp\":{\"kind\":\"slack\"}}", NULL},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const char *const names[] = {"OTEL_EXPORTER_OTLP_ENDPOINT",
-                                     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-                                     "OTEL_EXPORTER_OTLP_HEADERS"};
-        const char *const values[] = {rows[i].all, rows[i].own, rows[i].headers};
+        const char *const names[] = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"};
+        const char *const values[] = {rows[i].all, rows[i].own, rows[i].headers,
+                                      rows[i].own_headers};
         json_t *channels = parse(rows[i].channels), *rules = json_array();
         char *text;
         bool asked;
 
         check_row(rows[i].name);
-        for (size_t k = 0; k < 3; k++)
+        for (size_t k = 0; k < 4; k++)
             CHECK((values[k] != NULL ? setenv(names[k], values[k], 1) : unsetenv(names[k])) == 0);
         asked = fr_notify_collector(channels, rules);
         text = json_dumps(channels, JSON_COMPACT);

@@ -245,12 +245,17 @@ static int64_t greedy(const int64_t *lengths, bool *left, const int64_t range[2]
 static const struct {
     const char *name;
     int64_t n, capacity, batch, shards, longest;
-} greedies[] = {
-    {"no examples", 0, 10, 4, 1, 5},      {"one", 1, 10, 4, 1, 10},
-    {"many alike", 90, 16, 1000, 1, 6},   {"batches", 100, 40, 7, 1, 40},
-    {"a whole batch", 30, 40, 10, 1, 40}, {"shards", 95, 40, 9, 4, 40},
-    {"even shards", 96, 40, 24, 4, 40},   {"more shards than examples", 5, 40, 9, 8, 40},
-    {"no shards", 20, 40, 9, 0, 40},      {"long ones", 120, 9000, 60, 2, 9000}};
+} greedies[] = {{"no examples", 0, 10, 4, 1, 5},
+                {"one", 1, 10, 4, 1, 10},
+                {"many alike", 90, 16, 1000, 1, 6},
+                {"batches", 100, 40, 7, 1, 40},
+                {"a whole batch", 30, 40, 10, 1, 40},
+                {"shards", 95, 40, 9, 4, 40},
+                {"even shards", 96, 40, 24, 4, 40},
+                {"more shards than examples", 5, 40, 9, 8, 40},
+                {"no shards", 20, 40, 9, 0, 40},
+                {"long ones", 120, 9000, 60, 2, 9000},
+                {"the longest is 2^11", 90, 2048, 1000, 1, 2048}};
 
 static void test_greedy(void)
 {
@@ -270,6 +275,8 @@ static void test_greedy(void)
             lengths[i] = rand() % (greedies[c].longest + 1); /* some are dropped */
             left[i] = lengths[i] > 0;
         }
+        if (n > 2)
+            left[2] = (lengths[2] = greedies[c].longest) > 0;
         CHECK_INT(tr_pack(lengths, n, &o, &got, &err), FR_OK);
         CHECK_INT(got.rows[0], 0);
         for (int64_t k = 0; k < parts; k++) {
