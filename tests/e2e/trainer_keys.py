@@ -123,6 +123,10 @@ def stream_rows():
         t.same("records for evaluation, packed %s: exit status" % packing, run.wait(), 0)
         t.same("records for evaluation, packed %s" % packing,
                [int(n) for n in re.findall(r"Running Evaluation \*\*\*\*\*\n.*Num examples = (\d+)", run.text())], want)
+    held = dict(STREAM, packing=False, val_size=3, eval_on_start=True, eval_strategy="no", max_steps=1, mix_strategy="interleave_over")
+    alone = evaluations(train("held of one", **dict(held, dataset="few")))
+    both = evaluations(train("held of two", **dict(held, dataset="few,five", interleave_probs="0.999999,0.000001")))
+    t.check("records for evaluation are drawn as those of training", len(alone) == 1 and both == alone, (both, alone))
     run = begin("share", val_size=0.1, **STREAM)
     t.same("a share of a stream: exit status", run.wait(), 2)
     t.has("a share of a stream", run.text(), "a number of records is taken, not a share")
