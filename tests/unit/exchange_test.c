@@ -460,7 +460,7 @@ static void check_order(void)
 /* A choice that is no expert names its rank and token on every rank. */
 static void check_choice(void)
 {
-    static const int node[2] = {0, 0};
+    static const int node[64] = {0};
     static const int32_t owner[2] = {0, 1}, local[2] = {0, 0};
     static const uint16_t ids[] = {0, 1, 2, TR_ROUTE_NONE};
     struct tr_route_opts o = {
