@@ -5,10 +5,6 @@
 
 static const int64_t KEPT_MS = 86400000; /* answers */
 
-static const struct fr_sql_row tokens = {"tttiiii", sizeof(struct fr_token_row), SQL_COUNT, 0};
-static const struct fr_sql_row sessions = {"tiii", sizeof(struct fr_session_row), SQL_COUNT, 0};
-static const struct fr_sql_row audits = {"ititttti", sizeof(struct fr_audit_row), SQL_COUNT, 0};
-
 /* A transaction of its own around one statement that was run, or failed as rc says. */
 static enum fr_rc finish(struct fr_store *st, enum fr_rc rc, struct fr_err *err)
 {
@@ -24,8 +20,7 @@ enum fr_rc fr_store_token_add(struct fr_store *st, struct fr_token_row *row, str
 
     if (rc != FR_OK)
         return rc;
-    rc = fr_sql_run(st, SQL_TOKEN_ADD, err, "tttii", row->name, row->role, row->hash,
-                    row->made_wall, row->ends_wall);
+    rc = fr_sql_put(st, SQL_TOKEN_ADD, &fr_token_type, row, NULL, err);
     if (rc == FR_OK && sqlite3_changes(st->db) == 0)
         rc =
             fr_fail(err, FR_BUSY, "there is a token '%s' already: 'flowrun token rm %s' removes it",
@@ -37,11 +32,9 @@ enum fr_rc fr_store_token_add(struct fr_store *st, struct fr_token_row *row, str
 enum fr_rc fr_store_tokens(struct fr_store *st, struct fr_arena *arena, struct fr_token_rows *out,
                            struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&tokens, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_TOKEN_LIST, err, "");
+    struct fr_sql_rows rows = {&fr_token_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_TOKEN_LIST, &rows, err, "");
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_TOKEN_LIST, &rows, err);
     *out = (struct fr_token_rows){rows.v, rows.n};
     return rc;
 }
@@ -74,21 +67,17 @@ enum fr_rc fr_store_session_put(struct fr_store *st, const struct fr_session_row
 {
     enum fr_rc rc = fr_store_begin_soft(st, err);
 
-    if (rc != FR_OK)
-        return rc;
-    rc = fr_sql_run(st, SQL_SESSION_PUT, err, "tiii", row->hash, row->token, row->made_wall,
-                    row->used_wall);
-    return finish(st, rc, err);
+    return rc == FR_OK
+               ? finish(st, fr_sql_put(st, SQL_SESSION_PUT, &fr_session_type, row, NULL, err), err)
+               : rc;
 }
 
 enum fr_rc fr_store_sessions(struct fr_store *st, struct fr_arena *arena,
                              struct fr_session_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&sessions, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_SESSION_LIST, err, "");
+    struct fr_sql_rows rows = {&fr_session_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_SESSION_LIST, &rows, err, "");
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_SESSION_LIST, &rows, err);
     *out = (struct fr_session_rows){rows.v, rows.n};
     return rc;
 }
@@ -107,8 +96,7 @@ enum fr_rc fr_store_asked_add(struct fr_store *st, const struct fr_audit_row *ro
 
     if (rc != FR_OK)
         return rc;
-    rc = fr_sql_run(st, SQL_ASKED_ADD, err, "iitttt", row->wall, row->run, row->name, row->outcome,
-                    row->who, row->address);
+    rc = fr_sql_put(st, SQL_ASKED_ADD, &fr_audit_type, row, NULL, err);
     if (rc == FR_OK)
         rc = fr_store_audit_prune(st, err);
     return finish(st, rc, err);
@@ -117,11 +105,9 @@ enum fr_rc fr_store_asked_add(struct fr_store *st, const struct fr_audit_row *ro
 enum fr_rc fr_store_audit(struct fr_store *st, int64_t before, size_t limit, struct fr_arena *arena,
                           struct fr_audit_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&audits, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_AUDIT_LIST, err, "ii", before, (int64_t)limit);
+    struct fr_sql_rows rows = {&fr_audit_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_AUDIT_LIST, &rows, err, "ii", before, (int64_t)limit);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_AUDIT_LIST, &rows, err);
     *out = (struct fr_audit_rows){rows.v, rows.n};
     return rc;
 }
@@ -129,11 +115,9 @@ enum fr_rc fr_store_audit(struct fr_store *st, int64_t before, size_t limit, str
 enum fr_rc fr_store_asked_of(struct fr_store *st, int64_t run, size_t limit, struct fr_arena *arena,
                              struct fr_audit_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&audits, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_AUDIT_ASKED, err, "ii", run, (int64_t)limit);
+    struct fr_sql_rows rows = {&fr_audit_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_AUDIT_ASKED, &rows, err, "ii", run, (int64_t)limit);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_AUDIT_ASKED, &rows, err);
     *out = (struct fr_audit_rows){rows.v, rows.n};
     return rc;
 }
@@ -141,13 +125,10 @@ enum fr_rc fr_store_asked_of(struct fr_store *st, int64_t run, size_t limit, str
 enum fr_rc fr_store_kept(struct fr_store *st, const char *who, const char *key,
                          struct fr_arena *arena, struct fr_kept_row *out, struct fr_err *err)
 {
-    static const struct fr_sql_row type = {"titt", sizeof(struct fr_kept_row), SQL_COUNT, 0};
-    struct fr_sql_rows rows = {&type, arena, NULL, 0};
+    struct fr_sql_rows rows = {&fr_answer_type, arena, NULL, 0};
     enum fr_rc rc =
-        fr_sql_query(st, SQL_KEPT_GET, err, "tti", who, key, fr_sys.wall_ms() - KEPT_MS);
+        fr_sql_list(st, SQL_KEPT_GET, &rows, err, "tti", who, key, fr_sys.wall_ms() - KEPT_MS);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_KEPT_GET, &rows, err);
     if (rc == FR_OK && rows.n == 0)
         return fr_fail(err, FR_NOTFOUND, "no answer is kept for '%s'", key);
     if (rc == FR_OK)

@@ -3,17 +3,10 @@
 #include "engine/base/sys.h"
 #include "engine/store/sql.h"
 
-static const struct fr_sql_row backfills = {"iiiittiittiiiiii", sizeof(struct fr_backfill_row),
-                                            SQL_COUNT, 0};
-static const struct fr_sql_row instants = {"it", sizeof(struct fr_instant), SQL_COUNT, 0};
-
 enum fr_rc fr_store_backfill_add(struct fr_store *st, struct fr_backfill_row *row,
                                  struct fr_err *err)
 {
-    enum fr_rc rc =
-        fr_sql_run(st, SQL_BACKFILL_ADD, err, "iiiittiitiii", row->schedule, row->from_ms,
-                   row->to_ms, row->newest, row->existing, row->params, row->max_active,
-                   row->priority, row->state, row->cursor_ms, row->total, row->made_wall);
+    enum fr_rc rc = fr_sql_put(st, SQL_BACKFILL_ADD, &fr_backfill_type, row, NULL, err);
 
     if (rc == FR_OK)
         row->id = sqlite3_last_insert_rowid(st->db);
@@ -23,19 +16,16 @@ enum fr_rc fr_store_backfill_add(struct fr_store *st, struct fr_backfill_row *ro
 enum fr_rc fr_store_backfill_set(struct fr_store *st, const struct fr_backfill_row *row,
                                  struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_BACKFILL_SET, err, "ttiiii", row->state, row->note, row->cursor_ms,
-                      row->made, row->kept, row->id);
+    return fr_sql_put(st, SQL_BACKFILL_SET, &fr_backfill_type, row, NULL, err);
 }
 
 enum fr_rc fr_store_backfills(struct fr_store *st, bool active, struct fr_arena *arena,
                               struct fr_backfill_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&backfills, arena, NULL, 0};
+    struct fr_sql_rows rows = {&fr_backfill_type, arena, NULL, 0};
     enum fr_sql q = active ? SQL_BACKFILL_OPEN : SQL_BACKFILL_LIST;
-    enum fr_rc rc = fr_sql_query(st, q, err, "");
+    enum fr_rc rc = fr_sql_list(st, q, &rows, err, "");
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, q, &rows, err);
     *out = (struct fr_backfill_rows){rows.v, rows.n};
     return rc;
 }
@@ -43,11 +33,9 @@ enum fr_rc fr_store_backfills(struct fr_store *st, bool active, struct fr_arena 
 enum fr_rc fr_store_backfill_find(struct fr_store *st, int64_t id, struct fr_arena *arena,
                                   struct fr_backfill_row *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&backfills, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_BACKFILL_GET, err, "i", id);
+    struct fr_sql_rows rows = {&fr_backfill_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_BACKFILL_GET, &rows, err, "i", id);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_BACKFILL_GET, &rows, err);
     if (rc == FR_OK && rows.n == 0)
         return fr_fail(err, FR_NOTFOUND, "there is no backfill %lld; 'flowrun backfills' lists all",
                        (long long)id);
@@ -58,28 +46,23 @@ enum fr_rc fr_store_backfill_find(struct fr_store *st, int64_t id, struct fr_are
 
 enum fr_rc fr_store_backfill_live(struct fr_store *st, int64_t id, int64_t *n, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_BACKFILL_LIVE, err, "i", id);
-
-    *n = 0;
-    if (rc == FR_OK && fr_sql_next(st, SQL_BACKFILL_LIVE, &rc, err))
-        *n = fr_sql_int(st, SQL_BACKFILL_LIVE, 0);
-    fr_sql_end(st, SQL_BACKFILL_LIVE);
-    return rc;
+    return fr_sql_number(st, SQL_BACKFILL_LIVE, n, err, "i", id);
 }
 
 enum fr_rc fr_store_instant(struct fr_store *st, int64_t schedule, int64_t at_ms,
                             struct fr_arena *arena, struct fr_instant *out, struct fr_err *err)
 {
+    static const struct fr_column columns[] = {FR_SQL_COLUMN(INT, fr_instant, run),
+                                               FR_SQL_COLUMN(TEXT, fr_instant, word)};
+    static const struct fr_row_type type = FR_SQL_TYPE(columns, fr_instant);
     static const enum fr_sql ways[] = {SQL_INSTANT_RUN, SQL_INSTANT_FIRE};
     enum fr_rc rc = FR_OK;
 
     *out = (struct fr_instant){.word = ""};
     for (size_t i = 0; rc == FR_OK && out->run == 0 && i < sizeof(ways) / sizeof(ways[0]); i++) {
-        struct fr_sql_rows rows = {&instants, arena, NULL, 0};
+        struct fr_sql_rows rows = {&type, arena, NULL, 0};
 
-        rc = fr_sql_query(st, ways[i], err, "ii", schedule, at_ms);
-        if (rc == FR_OK)
-            rc = fr_sql_rows(st, ways[i], &rows, err);
+        rc = fr_sql_list(st, ways[i], &rows, err, "ii", schedule, at_ms);
         if (rc == FR_OK && rows.n > 0)
             *out = *(struct fr_instant *)rows.v;
     }

@@ -2,17 +2,17 @@
 
 #include "engine/store/sql.h"
 
-static const struct fr_sql_row drained = {"dtitt", sizeof(struct fr_drained_row), SQL_COUNT, 0};
-static const struct fr_sql_row known = {"tdi", sizeof(struct fr_known_row), SQL_COUNT, 0};
+static const struct fr_column known_columns[] = {FR_SQL_COLUMN(TEXT, fr_known_row, name),
+                                                 FR_SQL_COLUMN(ID, fr_known_row, home),
+                                                 FR_SQL_COLUMN(INT, fr_known_row, wall)};
+static const struct fr_row_type known = FR_SQL_TYPE(known_columns, fr_known_row);
 
 enum fr_rc fr_store_drained(struct fr_store *st, struct fr_arena *arena,
                             struct fr_drained_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&drained, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_DRAINED, err, "");
+    struct fr_sql_rows rows = {&fr_drained_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_DRAINED, &rows, err, "");
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_DRAINED, &rows, err);
     *out = (struct fr_drained_rows){rows.v, rows.n};
     return rc;
 }
@@ -21,10 +21,8 @@ enum fr_rc fr_store_known_nodes(struct fr_store *st, struct fr_arena *arena,
                                 struct fr_known_rows *out, struct fr_err *err)
 {
     struct fr_sql_rows rows = {&known, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_NODE_KNOWN, err, "i", (int64_t)FR_KNOWN_RUNS);
+    enum fr_rc rc = fr_sql_list(st, SQL_NODE_KNOWN, &rows, err, "i", (int64_t)FR_KNOWN_RUNS);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_NODE_KNOWN, &rows, err);
     *out = (struct fr_known_rows){rows.v, rows.n};
     return rc;
 }
@@ -51,9 +49,7 @@ enum fr_rc fr_store_drain(struct fr_store *st, const struct fr_drained_row *row,
 
     if (rc != FR_OK)
         return rc;
-    rc = fr_sql_run(st, SQL_DRAIN, err, "dtitt", row->home, row->name, row->wall, row->note,
-                    row->who);
-    return end(st, rc, err);
+    return end(st, fr_sql_put(st, SQL_DRAIN, &fr_drained_type, row, NULL, err), err);
 }
 
 enum fr_rc fr_store_undrain(struct fr_store *st, struct fr_id home, struct fr_err *err)

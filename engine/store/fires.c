@@ -2,20 +2,12 @@
 
 #include "engine/store/sql.h"
 
-static const struct fr_sql_row schedules = {"ttttttitiiii", sizeof(struct fr_schedule_row),
-                                            SQL_COUNT, 0};
-static const struct fr_sql_row fires = {"iiiitiitt", sizeof(struct fr_fire_row), SQL_COUNT, 0};
-static const struct fr_sql_row files = {"ttti", sizeof(struct fr_schedule_file), SQL_COUNT, 0};
-
 /* ---- schedules ---- */
 
 enum fr_rc fr_store_schedule_add(struct fr_store *st, struct fr_schedule_row *row,
                                  struct fr_err *err)
 {
-    enum fr_rc rc =
-        fr_sql_run(st, SQL_SCHEDULE_ADD, err, "ttttttitiii", row->source, row->name, row->pipeline,
-                   row->rule, row->fingerprint, row->state, row->state_wall, row->note,
-                   row->gone_wall, row->seen_ms, row->since_ms);
+    enum fr_rc rc = fr_sql_put(st, SQL_SCHEDULE_ADD, &fr_schedule_type, row, NULL, err);
 
     if (rc == FR_OK)
         row->id = sqlite3_last_insert_rowid(st->db);
@@ -25,9 +17,7 @@ enum fr_rc fr_store_schedule_add(struct fr_store *st, struct fr_schedule_row *ro
 enum fr_rc fr_store_schedule_set(struct fr_store *st, const struct fr_schedule_row *row,
                                  struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_SCHEDULE_SET, err, "ttttitiiii", row->pipeline, row->rule,
-                      row->fingerprint, row->state, row->state_wall, row->note, row->gone_wall,
-                      row->seen_ms, row->since_ms, row->id);
+    return fr_sql_put(st, SQL_SCHEDULE_SET, &fr_schedule_type, row, NULL, err);
 }
 
 enum fr_rc fr_store_schedule_seen(struct fr_store *st, int64_t schedule, int64_t seen_ms,
@@ -39,11 +29,9 @@ enum fr_rc fr_store_schedule_seen(struct fr_store *st, int64_t schedule, int64_t
 enum fr_rc fr_store_schedules(struct fr_store *st, struct fr_arena *arena,
                               struct fr_schedule_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&schedules, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_SCHEDULE_LIST, err, "");
+    struct fr_sql_rows rows = {&fr_schedule_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_SCHEDULE_LIST, &rows, err, "");
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_SCHEDULE_LIST, &rows, err);
     *out = (struct fr_schedule_rows){rows.v, rows.n};
     return rc;
 }
@@ -57,9 +45,7 @@ enum fr_rc fr_store_schedule_drop(struct fr_store *st, int64_t schedule, struct 
 
 enum fr_rc fr_store_fire_add(struct fr_store *st, const struct fr_fire_row *row, struct fr_err *err)
 {
-    enum fr_rc rc =
-        fr_sql_run(st, SQL_FIRE_ADD, err, "iiiitiit", row->schedule, row->at_ms, row->first_ms,
-                   row->count, row->decision, row->run, row->decided_wall, row->note);
+    enum fr_rc rc = fr_sql_put(st, SQL_FIRE_ADD, &fr_fire_type, row, NULL, err);
 
     if (rc != FR_OK && sqlite3_extended_errcode(st->db) == SQLITE_CONSTRAINT_PRIMARYKEY)
         return fr_fail(err, FR_BUSY, "instant %lld of schedule %lld is decided already",
@@ -69,8 +55,7 @@ enum fr_rc fr_store_fire_add(struct fr_store *st, const struct fr_fire_row *row,
 
 enum fr_rc fr_store_fire_set(struct fr_store *st, const struct fr_fire_row *row, struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_FIRE_SET, err, "titii", row->decision, row->run, row->note,
-                      row->schedule, row->at_ms);
+    return fr_sql_put(st, SQL_FIRE_SET, &fr_fire_type, row, NULL, err);
 }
 
 enum fr_rc fr_store_fire_drop(struct fr_store *st, int64_t schedule, int64_t at_ms,
@@ -83,8 +68,8 @@ enum fr_rc fr_store_fire_drop(struct fr_store *st, int64_t schedule, int64_t at_
 static enum fr_rc read_fires(struct fr_store *st, enum fr_sql q, struct fr_arena *arena,
                              struct fr_fire_rows *out, enum fr_rc bound, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fires, arena, NULL, 0};
-    enum fr_rc rc = bound == FR_OK ? fr_sql_rows(st, q, &rows, err) : bound;
+    struct fr_sql_rows rows = {&fr_fire_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_rows(st, q, bound, &rows, err);
 
     *out = (struct fr_fire_rows){rows.v, rows.n};
     return rc;
@@ -125,25 +110,13 @@ enum fr_rc fr_store_fires_ended(struct fr_store *st, const struct fr_fire_page *
 enum fr_rc fr_store_fire_succeeded(struct fr_store *st, int64_t schedule, int64_t before_ms,
                                    int64_t *at_ms, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_FIRE_SUCCEEDED, err, "ii", schedule, before_ms);
-
-    *at_ms = 0;
-    if (rc == FR_OK && fr_sql_next(st, SQL_FIRE_SUCCEEDED, &rc, err))
-        *at_ms = fr_sql_int(st, SQL_FIRE_SUCCEEDED, 0);
-    fr_sql_end(st, SQL_FIRE_SUCCEEDED);
-    return rc;
+    return fr_sql_number(st, SQL_FIRE_SUCCEEDED, at_ms, err, "ii", schedule, before_ms);
 }
 
 enum fr_rc fr_store_fire_newer(struct fr_store *st, int64_t schedule, int64_t after_ms,
                                int64_t *run, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_FIRE_NEWER, err, "ii", schedule, after_ms);
-
-    *run = 0;
-    if (rc == FR_OK && fr_sql_next(st, SQL_FIRE_NEWER, &rc, err))
-        *run = fr_sql_int(st, SQL_FIRE_NEWER, 0);
-    fr_sql_end(st, SQL_FIRE_NEWER);
-    return rc;
+    return fr_sql_number(st, SQL_FIRE_NEWER, run, err, "ii", schedule, after_ms);
 }
 
 enum fr_rc fr_store_fires_prune(struct fr_store *st, const struct fr_fire_page *page, int64_t *n,
@@ -161,8 +134,7 @@ enum fr_rc fr_store_fires_prune(struct fr_store *st, const struct fr_fire_page *
 enum fr_rc fr_store_schedule_file_put(struct fr_store *st, const struct fr_schedule_file *row,
                                       struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_SCHEDULE_FILE_PUT, err, "ttti", row->path, row->text, row->error,
-                      row->error_wall);
+    return fr_sql_put(st, SQL_SCHEDULE_FILE_PUT, &fr_schedule_file_type, row, NULL, err);
 }
 
 enum fr_rc fr_store_schedule_file_drop(struct fr_store *st, const char *path, struct fr_err *err)
@@ -173,11 +145,9 @@ enum fr_rc fr_store_schedule_file_drop(struct fr_store *st, const char *path, st
 enum fr_rc fr_store_schedule_files(struct fr_store *st, struct fr_arena *arena,
                                    struct fr_schedule_files *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&files, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_SCHEDULE_FILES, err, "");
+    struct fr_sql_rows rows = {&fr_schedule_file_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_SCHEDULE_FILES, &rows, err, "");
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_SCHEDULE_FILES, &rows, err);
     *out = (struct fr_schedule_files){rows.v, rows.n};
     return rc;
 }

@@ -4,12 +4,10 @@
 
 enum fr_rc fr_store_epoch(struct fr_store *st, uint32_t *epoch, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_HOST_GET, err, "");
+    int64_t found;
+    enum fr_rc rc = fr_sql_number(st, SQL_HOST_GET, &found, err, "");
 
-    *epoch = 0;
-    if (rc == FR_OK && fr_sql_next(st, SQL_HOST_GET, &rc, err))
-        *epoch = (uint32_t)fr_sql_int(st, SQL_HOST_GET, 0);
-    fr_sql_end(st, SQL_HOST_GET);
+    *epoch = (uint32_t)found;
     return rc;
 }
 

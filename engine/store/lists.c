@@ -5,7 +5,9 @@
 
 #include <string.h>
 
-static const struct fr_sql_row successes = {"ti", sizeof(struct fr_success_row), SQL_COUNT, 0};
+static const struct fr_column success_columns[] = {FR_SQL_COLUMN(TEXT, fr_success_row, name),
+                                                   FR_SQL_COLUMN(INT, fr_success_row, ended_wall)};
+static const struct fr_row_type successes = FR_SQL_TYPE(success_columns, fr_success_row);
 
 /* Which of the statements behind `first` looks at the fewest rows: most runs succeed. */
 static enum fr_sql by_filter(enum fr_sql first, const struct fr_run_filter *f)
@@ -60,7 +62,7 @@ enum fr_rc fr_store_runs_where(struct fr_store *st, const struct fr_run_filter *
     enum fr_sql which = sorted ? SQL_RUN_SORTED : by_filter(SQL_RUN_WHERE, f);
     enum fr_rc rc = sorted ? query_sorted(st, f, err) : query(st, which, f, (int64_t)f->limit, err);
 
-    return rc == FR_OK ? store_read_runs(st, which, arena, out, err) : rc;
+    return store_read_runs(st, which, rc, arena, out, err);
 }
 
 enum fr_rc fr_store_runs_count(struct fr_store *st, const struct fr_run_filter *f, int64_t *n,
@@ -84,17 +86,15 @@ enum fr_rc fr_store_runs_newest(struct fr_store *st, struct fr_arena *arena,
 {
     enum fr_rc rc = fr_sql_query(st, SQL_RUN_NEWEST, err, "");
 
-    return rc == FR_OK ? store_read_runs(st, SQL_RUN_NEWEST, arena, out, err) : rc;
+    return store_read_runs(st, SQL_RUN_NEWEST, rc, arena, out, err);
 }
 
 enum fr_rc fr_store_successes(struct fr_store *st, size_t limit, struct fr_arena *arena,
                               struct fr_success_rows *out, struct fr_err *err)
 {
     struct fr_sql_rows rows = {&successes, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_RUN_SUCCESSES, err, "i", (int64_t)limit);
+    enum fr_rc rc = fr_sql_list(st, SQL_RUN_SUCCESSES, &rows, err, "i", (int64_t)limit);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_RUN_SUCCESSES, &rows, err);
     *out = (struct fr_success_rows){rows.v, rows.n};
     return rc;
 }
@@ -102,13 +102,7 @@ enum fr_rc fr_store_successes(struct fr_store *st, size_t limit, struct fr_arena
 enum fr_rc fr_store_run_median(struct fr_store *st, const char *pipeline, int64_t n,
                                int64_t *median_ms, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_RUN_MEDIAN, err, "ti", pipeline, n);
-
-    *median_ms = 0;
-    if (rc == FR_OK && fr_sql_next(st, SQL_RUN_MEDIAN, &rc, err))
-        *median_ms = fr_sql_int(st, SQL_RUN_MEDIAN, 0);
-    fr_sql_end(st, SQL_RUN_MEDIAN);
-    return rc;
+    return fr_sql_number(st, SQL_RUN_MEDIAN, median_ms, err, "ti", pipeline, n);
 }
 
 /* The row of that state among those of the newest task; NULL: there is none yet. */

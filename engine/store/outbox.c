@@ -5,19 +5,12 @@
 
 static const int64_t KEPT_MS = 30LL * 86400000;
 
-static const struct fr_sql_row notices = {"itiittt", sizeof(struct fr_notice_row), SQL_COUNT, 0};
-static const struct fr_sql_row deliveries = {"ttttitttiiiiti", sizeof(struct fr_delivery_row),
-                                             SQL_COUNT, 0};
-
 enum fr_rc fr_store_notifies(struct fr_store *st, bool yes, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_NOTIFIES, err, "");
-    bool now = false;
+    int64_t now;
+    enum fr_rc rc = fr_sql_number(st, SQL_NOTIFIES, &now, err, "");
 
-    if (rc == FR_OK && fr_sql_next(st, SQL_NOTIFIES, &rc, err))
-        now = fr_sql_int(st, SQL_NOTIFIES, 0) != 0;
-    fr_sql_end(st, SQL_NOTIFIES);
-    if (rc != FR_OK || now == yes || (rc = fr_store_begin(st, err)) != FR_OK)
+    if (rc != FR_OK || (now != 0) == yes || (rc = fr_store_begin(st, err)) != FR_OK)
         return rc;
     rc = fr_sql_run(st, SQL_NOTIFIES_SET, err, "i", (int64_t)yes);
     if (rc == FR_OK)
@@ -34,11 +27,9 @@ uint64_t fr_store_changes(const struct fr_store *st)
 enum fr_rc fr_store_notices(struct fr_store *st, size_t limit, struct fr_arena *arena,
                             struct fr_notice_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&notices, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_NOTICE_LIST, err, "i", (int64_t)limit);
+    struct fr_sql_rows rows = {&fr_notice_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_NOTICE_LIST, &rows, err, "i", (int64_t)limit);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_NOTICE_LIST, &rows, err);
     *out = (struct fr_notice_rows){rows.v, rows.n};
     return rc;
 }
@@ -58,9 +49,7 @@ enum fr_rc fr_store_notice_drop(struct fr_store *st, int64_t id, struct fr_err *
 enum fr_rc fr_store_delivery_add(struct fr_store *st, const struct fr_delivery_row *row,
                                  struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_run(st, SQL_DELIVERY_ADD, err, "ttttitttiit", row->key, row->channel,
-                               row->rule, row->kind, row->run, row->name, row->body, row->state,
-                               row->made_wall, row->due_wall, row->answer);
+    enum fr_rc rc = fr_sql_put(st, SQL_DELIVERY_ADD, &fr_delivery_type, row, NULL, err);
 
     return rc == FR_OK ? fr_sql_run(st, SQL_DELIVERY_PRUNE, err, "i", fr_sys.wall_ms() - KEPT_MS)
                        : rc;
@@ -69,16 +58,16 @@ enum fr_rc fr_store_delivery_add(struct fr_store *st, const struct fr_delivery_r
 enum fr_rc fr_store_delivery_set(struct fr_store *st, const struct fr_delivery_row *row,
                                  struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_DELIVERY_SET, err, "tiiiiti", row->state, row->made_wall,
-                      row->due_wall, row->tried_wall, row->tries, row->answer, row->id);
+    return fr_sql_put(st, SQL_DELIVERY_SET, &fr_delivery_type, row, NULL, err);
 }
 
-/* Rows of a query that is bound. */
-static enum fr_rc read_rows(struct fr_store *st, enum fr_sql which, struct fr_arena *arena,
-                            struct fr_delivery_rows *out, struct fr_err *err)
+/* Rows of a query that is bound, or failed as `bound` says. */
+static enum fr_rc read_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
+                            struct fr_arena *arena, struct fr_delivery_rows *out,
+                            struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&deliveries, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_rows(st, which, &rows, err);
+    struct fr_sql_rows rows = {&fr_delivery_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_rows(st, which, bound, &rows, err);
 
     *out = (struct fr_delivery_rows){rows.v, rows.n};
     return rc;
@@ -86,13 +75,7 @@ static enum fr_rc read_rows(struct fr_store *st, enum fr_sql which, struct fr_ar
 
 enum fr_rc fr_store_deliveries_quiet(struct fr_store *st, int64_t *due_wall, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_DELIVERY_QUIET, err, "");
-
-    *due_wall = 0;
-    if (rc == FR_OK && fr_sql_next(st, SQL_DELIVERY_QUIET, &rc, err))
-        *due_wall = fr_sql_int(st, SQL_DELIVERY_QUIET, 0);
-    fr_sql_end(st, SQL_DELIVERY_QUIET);
-    return rc;
+    return fr_sql_number(st, SQL_DELIVERY_QUIET, due_wall, err, "");
 }
 
 enum fr_rc fr_store_deliveries_wake(struct fr_store *st, int64_t now_wall, struct fr_err *err)
@@ -105,8 +88,7 @@ enum fr_rc fr_store_deliveries_next(struct fr_store *st, struct fr_arena *arena,
 {
     enum fr_rc rc = fr_sql_query(st, SQL_DELIVERY_NEXT, err, "");
 
-    *out = (struct fr_delivery_rows){0};
-    return rc == FR_OK ? read_rows(st, SQL_DELIVERY_NEXT, arena, out, err) : rc;
+    return read_rows(st, SQL_DELIVERY_NEXT, rc, arena, out, err);
 }
 
 enum fr_rc fr_store_deliveries(struct fr_store *st, const struct fr_delivery_filter *f,
@@ -116,18 +98,16 @@ enum fr_rc fr_store_deliveries(struct fr_store *st, const struct fr_delivery_fil
     enum fr_rc rc = fr_sql_query(st, SQL_DELIVERY_LIST, err, "iitti", f->before, f->run, f->channel,
                                  f->state, (int64_t)f->limit);
 
-    *out = (struct fr_delivery_rows){0};
-    return rc == FR_OK ? read_rows(st, SQL_DELIVERY_LIST, arena, out, err) : rc;
+    return read_rows(st, SQL_DELIVERY_LIST, rc, arena, out, err);
 }
 
 enum fr_rc fr_store_delivery(struct fr_store *st, int64_t id, struct fr_arena *arena,
                              struct fr_delivery_row *out, struct fr_err *err)
 {
-    struct fr_delivery_rows rows = {0};
+    struct fr_delivery_rows rows;
     enum fr_rc rc = fr_sql_query(st, SQL_DELIVERY_GET, err, "i", id);
 
-    if (rc == FR_OK)
-        rc = read_rows(st, SQL_DELIVERY_GET, arena, &rows, err);
+    rc = read_rows(st, SQL_DELIVERY_GET, rc, arena, &rows, err);
     if (rc == FR_OK && rows.n == 0)
         rc = fr_fail(err, FR_NOTFOUND,
                      "there is no delivery %lld; those that are over go after 30 "
@@ -142,13 +122,7 @@ enum fr_rc fr_store_delivery(struct fr_store *st, int64_t id, struct fr_arena *a
 static enum fr_rc count(struct fr_store *st, enum fr_sql which, const char *channel, int64_t *n,
                         struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, which, err, "t", channel);
-
-    *n = 0;
-    if (rc == FR_OK && fr_sql_next(st, which, &rc, err))
-        *n = fr_sql_int(st, which, 0);
-    fr_sql_end(st, which);
-    return rc;
+    return fr_sql_number(st, which, n, err, "t", channel);
 }
 
 enum fr_rc fr_store_deliveries_waiting(struct fr_store *st, const char *channel, int64_t *n,

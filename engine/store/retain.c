@@ -9,16 +9,18 @@ static const int64_t AUDIT_DAYS = 400, DAY_MS = 86400000;
 enum { DROP_ROWS = 500, DROP_FILES = 50 }; /* a commit */
 enum { SHRINK_PAGES = 4 << 10 };           /* fewer free ones are left for what comes */
 
-static const struct fr_sql_row overs = {"dittii", sizeof(struct fr_over_row), SQL_COUNT, 0};
+static const struct fr_column over_columns[] = {
+    FR_SQL_COLUMN(ID, fr_over_row, id),          FR_SQL_COLUMN(INT, fr_over_row, no),
+    FR_SQL_COLUMN(TEXT, fr_over_row, name),      FR_SQL_COLUMN(TEXT, fr_over_row, outcome),
+    FR_SQL_COLUMN(INT, fr_over_row, ended_wall), FR_SQL_COLUMN(INT, fr_over_row, pinned)};
+static const struct fr_row_type overs = FR_SQL_TYPE(over_columns, fr_over_row);
 
 enum fr_rc fr_store_runs_over(struct fr_store *st, struct fr_arena *arena, struct fr_over_rows *out,
                               struct fr_err *err)
 {
     struct fr_sql_rows rows = {&overs, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_RUN_OVER, err, "");
+    enum fr_rc rc = fr_sql_list(st, SQL_RUN_OVER, &rows, err, "");
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_RUN_OVER, &rows, err);
     *out = (struct fr_over_rows){rows.v, rows.n};
     return rc;
 }
@@ -79,19 +81,19 @@ enum fr_rc fr_store_removed(struct fr_store *st, struct fr_id *run, struct fr_er
 struct hash_row {
     const char *path, *hash;
 };
+static const struct fr_column hash_columns[] = {FR_SQL_COLUMN(TEXT, hash_row, path),
+                                                FR_SQL_COLUMN(TEXT, hash_row, hash)};
+static const struct fr_row_type hashes = FR_SQL_TYPE(hash_columns, hash_row);
 
 /* Some of its files, each with its blob. *left: rows that this commit may still take. */
 static enum fr_rc drop_files(struct fr_store *st, struct fr_id run, int64_t *left,
                              struct fr_err *err)
 {
-    static const struct fr_sql_row type = {"tt", sizeof(struct hash_row), SQL_COUNT, 0};
     struct fr_arena arena = {0};
-    struct fr_sql_rows rows = {&type, &arena, NULL, 0};
+    struct fr_sql_rows rows = {&hashes, &arena, NULL, 0};
     const struct hash_row *files;
-    enum fr_rc rc = fr_sql_query(st, SQL_FILE_NEXT, err, "di", run, (int64_t)DROP_FILES);
+    enum fr_rc rc = fr_sql_list(st, SQL_FILE_NEXT, &rows, err, "di", run, (int64_t)DROP_FILES);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_FILE_NEXT, &rows, err);
     files = rows.v;
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
         if ((rc = fr_blob_drop(st, files[i].hash, err)) == FR_OK)
@@ -109,14 +111,11 @@ enum fr_rc fr_store_audit_prune(struct fr_store *st, struct fr_err *err)
 /* Its last row, and the blobs that this row names. */
 static enum fr_rc drop_run(struct fr_store *st, struct fr_id run, struct fr_err *err)
 {
-    static const struct fr_sql_row type = {"tt", sizeof(struct hash_row), SQL_COUNT, 0};
     struct fr_arena arena = {0};
-    struct fr_sql_rows rows = {&type, &arena, NULL, 0};
+    struct fr_sql_rows rows = {&hashes, &arena, NULL, 0};
     const struct hash_row *row;
-    enum fr_rc rc = fr_sql_query(st, SQL_RUN_HASHES, err, "d", run);
+    enum fr_rc rc = fr_sql_list(st, SQL_RUN_HASHES, &rows, err, "d", run);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_RUN_HASHES, &rows, err);
     row = rows.v;
     if (rc == FR_OK && rows.n > 0 && (rc = fr_blob_drop(st, row->path, err)) == FR_OK)
         rc = fr_blob_drop(st, row->hash, err);
@@ -150,13 +149,7 @@ static enum fr_rc drop_some(struct fr_store *st, struct fr_id run, int64_t *left
 
 static enum fr_rc read_pragma(struct fr_store *st, enum fr_sql q, int64_t *n, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, q, err, "");
-
-    *n = 0;
-    if (rc == FR_OK && fr_sql_next(st, q, &rc, err))
-        *n = fr_sql_int(st, q, 0);
-    fr_sql_end(st, q);
-    return rc;
+    return fr_sql_number(st, q, n, err, "");
 }
 
 /* Some of the free pages go back to the file system. */

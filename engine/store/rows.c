@@ -4,37 +4,26 @@
 #include "engine/store/sql.h"
 #include "engine/store/store.h"
 
-static const struct fr_sql_row insts = {"itttttidtiiiitittiiiii", sizeof(struct fr_inst_row),
-                                        SQL_INST_PUT, 22};
-static const struct fr_sql_row attempts = {"diiitidtttittitiiii", sizeof(struct fr_attempt_row),
-                                           SQL_ATTEMPT_PUT, 19};
-static const struct fr_sql_row held = {"dddiitt", sizeof(struct fr_held_row), SQL_ATTEMPT_PUT, 0};
-static const struct fr_sql_row tasks = {"t", sizeof(struct fr_task_row), SQL_INST_PUT, 0};
-static const struct fr_sql_row outputs = {"itt", sizeof(struct fr_output_row), SQL_OUTPUT_PUT, 3};
-static const struct fr_sql_row nodes = {"tdttii", sizeof(struct fr_node_row), SQL_NODE_PUT, 6};
-static const struct fr_sql_row files = {"ttii", sizeof(struct fr_file_row), SQL_FILE_PUT, 4};
-static const struct fr_sql_row shipped = {"ttt", sizeof(struct fr_shipped_row), SQL_SHIPPED_PUT, 3};
-
-/* All rows of the run. */
-static enum fr_rc list(struct fr_store *st, enum fr_sql q, struct fr_id run,
-                       struct fr_sql_rows *out, struct fr_err *err)
-{
-    enum fr_rc rc = fr_sql_query(st, q, err, "d", run);
-
-    return rc == FR_OK ? fr_sql_rows(st, q, out, err) : rc;
-}
+static const struct fr_column held_columns[] = {
+    FR_SQL_COLUMN(ID, fr_held_row, run),    FR_SQL_COLUMN(ID, fr_held_row, attempt),
+    FR_SQL_COLUMN(ID, fr_held_row, home),   FR_SQL_COLUMN(INT, fr_held_row, slots),
+    FR_SQL_COLUMN(INT, fr_held_row, no),    FR_SQL_COLUMN(TEXT, fr_held_row, key),
+    FR_SQL_COLUMN(TEXT, fr_held_row, state)};
+static const struct fr_row_type held = FR_SQL_TYPE(held_columns, fr_held_row);
+static const struct fr_column task_columns[] = {FR_SQL_COLUMN(TEXT, fr_task_row, task)};
+static const struct fr_row_type tasks = FR_SQL_TYPE(task_columns, fr_task_row);
 
 enum fr_rc fr_store_inst_put(struct fr_store *st, struct fr_id run, const struct fr_inst_row *row,
                              struct fr_err *err)
 {
-    return fr_sql_put(st, &insts, run, row, err);
+    return fr_sql_put(st, SQL_INST_PUT, &fr_inst_type, row, &run, err);
 }
 
 enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                           struct fr_inst_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&insts, arena, NULL, 0};
-    enum fr_rc rc = list(st, SQL_INST_LIST, run, &rows, err);
+    struct fr_sql_rows rows = {&fr_inst_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_INST_LIST, &rows, err, "d", run);
 
     *out = (struct fr_inst_rows){rows.v, rows.n};
     return rc;
@@ -43,8 +32,8 @@ enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena
 enum fr_rc fr_store_inst_failed(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                                 struct fr_inst_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&insts, arena, NULL, 0};
-    enum fr_rc rc = list(st, SQL_INST_FAILED, run, &rows, err);
+    struct fr_sql_rows rows = {&fr_inst_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_INST_FAILED, &rows, err, "d", run);
 
     *out = (struct fr_inst_rows){rows.v, rows.n};
     return rc;
@@ -54,7 +43,7 @@ enum fr_rc fr_store_ready_tasks(struct fr_store *st, struct fr_id run, struct fr
                                 struct fr_task_rows *out, struct fr_err *err)
 {
     struct fr_sql_rows rows = {&tasks, arena, NULL, 0};
-    enum fr_rc rc = list(st, SQL_INST_READY, run, &rows, err);
+    enum fr_rc rc = fr_sql_list(st, SQL_INST_READY, &rows, err, "d", run);
 
     *out = (struct fr_task_rows){rows.v, rows.n};
     return rc;
@@ -62,25 +51,24 @@ enum fr_rc fr_store_ready_tasks(struct fr_store *st, struct fr_id run, struct fr
 
 enum fr_rc fr_store_any_ready(struct fr_store *st, struct fr_id run, bool *out, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_INST_ANY_READY, err, "d", run);
+    int64_t n;
+    enum fr_rc rc = fr_sql_number(st, SQL_INST_ANY_READY, &n, err, "d", run);
 
-    *out = rc == FR_OK && fr_sql_next(st, SQL_INST_ANY_READY, &rc, err) &&
-           fr_sql_int(st, SQL_INST_ANY_READY, 0) != 0;
-    fr_sql_end(st, SQL_INST_ANY_READY);
+    *out = n != 0;
     return rc;
 }
 
 enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
                                 const struct fr_attempt_row *row, struct fr_err *err)
 {
-    return fr_sql_put(st, &attempts, run, row, err);
+    return fr_sql_put(st, SQL_ATTEMPT_PUT, &fr_attempt_type, row, &run, err);
 }
 
 enum fr_rc fr_store_attempts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                              struct fr_attempt_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&attempts, arena, NULL, 0};
-    enum fr_rc rc = list(st, SQL_ATTEMPT_LIST, run, &rows, err);
+    struct fr_sql_rows rows = {&fr_attempt_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_ATTEMPT_LIST, &rows, err, "d", run);
 
     *out = (struct fr_attempt_rows){rows.v, rows.n};
     return rc;
@@ -89,14 +77,14 @@ enum fr_rc fr_store_attempts(struct fr_store *st, struct fr_id run, struct fr_ar
 enum fr_rc fr_store_output_put(struct fr_store *st, struct fr_id run,
                                const struct fr_output_row *row, struct fr_err *err)
 {
-    return fr_sql_put(st, &outputs, run, row, err);
+    return fr_sql_put(st, SQL_OUTPUT_PUT, &fr_output_type, row, &run, err);
 }
 
 enum fr_rc fr_store_outputs(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                             struct fr_output_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&outputs, arena, NULL, 0};
-    enum fr_rc rc = list(st, SQL_OUTPUT_LIST, run, &rows, err);
+    struct fr_sql_rows rows = {&fr_output_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_OUTPUT_LIST, &rows, err, "d", run);
 
     *out = (struct fr_output_rows){rows.v, rows.n};
     return rc;
@@ -106,11 +94,9 @@ enum fr_rc fr_store_outputs_of(struct fr_store *st, const struct fr_inst_of *of,
                                struct fr_arena *arena, struct fr_output_rows *out,
                                struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&outputs, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_OUTPUT_OF, err, "di", of->run, of->idx);
+    struct fr_sql_rows rows = {&fr_output_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_OUTPUT_OF, &rows, err, "di", of->run, of->idx);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_OUTPUT_OF, &rows, err);
     *out = (struct fr_output_rows){rows.v, rows.n};
     return rc;
 }
@@ -118,14 +104,14 @@ enum fr_rc fr_store_outputs_of(struct fr_store *st, const struct fr_inst_of *of,
 enum fr_rc fr_store_node_put(struct fr_store *st, struct fr_id run, const struct fr_node_row *row,
                              struct fr_err *err)
 {
-    return fr_sql_put(st, &nodes, run, row, err);
+    return fr_sql_put(st, SQL_NODE_PUT, &fr_node_type, row, &run, err);
 }
 
 enum fr_rc fr_store_nodes(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                           struct fr_node_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&nodes, arena, NULL, 0};
-    enum fr_rc rc = list(st, SQL_NODE_LIST, run, &rows, err);
+    struct fr_sql_rows rows = {&fr_node_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_NODE_LIST, &rows, err, "d", run);
 
     *out = (struct fr_node_rows){rows.v, rows.n};
     return rc;
@@ -134,14 +120,14 @@ enum fr_rc fr_store_nodes(struct fr_store *st, struct fr_id run, struct fr_arena
 enum fr_rc fr_store_file_put(struct fr_store *st, struct fr_id run, const struct fr_file_row *row,
                              struct fr_err *err)
 {
-    return fr_sql_put(st, &files, run, row, err);
+    return fr_sql_put(st, SQL_FILE_PUT, &fr_file_type, row, &run, err);
 }
 
 enum fr_rc fr_store_files(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                           struct fr_file_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&files, arena, NULL, 0};
-    enum fr_rc rc = list(st, SQL_FILE_LIST, run, &rows, err);
+    struct fr_sql_rows rows = {&fr_file_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_FILE_LIST, &rows, err, "d", run);
 
     *out = (struct fr_file_rows){rows.v, rows.n};
     return rc;
@@ -150,14 +136,14 @@ enum fr_rc fr_store_files(struct fr_store *st, struct fr_id run, struct fr_arena
 enum fr_rc fr_store_shipped_put(struct fr_store *st, struct fr_id run,
                                 const struct fr_shipped_row *row, struct fr_err *err)
 {
-    return fr_sql_put(st, &shipped, run, row, err);
+    return fr_sql_put(st, SQL_SHIPPED_PUT, &fr_shipped_type, row, &run, err);
 }
 
 enum fr_rc fr_store_shipped(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                             struct fr_shipped_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&shipped, arena, NULL, 0};
-    enum fr_rc rc = list(st, SQL_SHIPPED_LIST, run, &rows, err);
+    struct fr_sql_rows rows = {&fr_shipped_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_SHIPPED_LIST, &rows, err, "d", run);
 
     *out = (struct fr_shipped_rows){rows.v, rows.n};
     return rc;
@@ -176,10 +162,8 @@ enum fr_rc fr_store_held(struct fr_store *st, struct fr_arena *arena, struct fr_
                          struct fr_err *err)
 {
     struct fr_sql_rows rows = {&held, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_ATTEMPT_HELD, err, "");
+    enum fr_rc rc = fr_sql_list(st, SQL_ATTEMPT_HELD, &rows, err, "");
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_ATTEMPT_HELD, &rows, err);
     *out = (struct fr_held_rows){rows.v, rows.n};
     return rc;
 }

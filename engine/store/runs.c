@@ -9,16 +9,11 @@
 #include <string.h>
 #include <time.h>
 
-static const struct fr_sql_row runs = {"dttttttttttiiiitiiiiiiiiiittttii",
-                                       sizeof(struct fr_run_row), SQL_RUN_ADD, 31};
-static const struct fr_sql_row events = {"iititittiii", sizeof(struct fr_event_row), SQL_EVENT_ADD,
-                                         11};
-
-enum fr_rc store_read_runs(struct fr_store *st, enum fr_sql q, struct fr_arena *arena,
-                           struct fr_run_rows *out, struct fr_err *err)
+enum fr_rc store_read_runs(struct fr_store *st, enum fr_sql q, enum fr_rc bound,
+                           struct fr_arena *arena, struct fr_run_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&runs, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_rows(st, q, &rows, err);
+    struct fr_sql_rows rows = {&fr_run_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_rows(st, q, bound, &rows, err);
 
     *out = (struct fr_run_rows){rows.v, rows.n};
     return rc;
@@ -26,23 +21,14 @@ enum fr_rc store_read_runs(struct fr_store *st, enum fr_sql q, struct fr_arena *
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_put(st, &runs, (struct fr_id){{0}}, row, err);
+    enum fr_rc rc = fr_sql_put(st, SQL_RUN_ADD, &fr_run_type, row, NULL, err);
 
-    if (rc != FR_OK || (rc = fr_sql_query(st, SQL_RUN_NO, err, "d", row->id)) != FR_OK)
-        return rc;
-    if (fr_sql_next(st, SQL_RUN_NO, &rc, err))
-        row->no = fr_sql_int(st, SQL_RUN_NO, 0);
-    fr_sql_end(st, SQL_RUN_NO);
-    return rc;
+    return rc == FR_OK ? fr_sql_number(st, SQL_RUN_NO, &row->no, err, "d", row->id) : rc;
 }
 
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_RUN_SET, err, "tttiitttttiiiitttid", row->state, row->outcome,
-                      row->reason, row->ended_wall, row->round, row->source, row->spec_hash,
-                      row->inventory, row->inventory_hash, row->params, row->started_wall,
-                      row->queued_wall, row->reruns, row->rerun_wall, row->rerun_from, row->notify,
-                      row->pool, row->late_wall, row->id);
+    return fr_sql_put(st, SQL_RUN_SET, &fr_run_type, row, NULL, err);
 }
 
 enum fr_rc fr_store_run_priority(struct fr_store *st, struct fr_id run, int64_t priority,
@@ -82,7 +68,7 @@ enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *are
     enum fr_rc rc =
         fr_sql_query(st, SQL_RUN_LIST, err, "i", limit == 0 ? (int64_t)-1 : (int64_t)limit);
 
-    return rc == FR_OK ? store_read_runs(st, SQL_RUN_LIST, arena, out, err) : rc;
+    return store_read_runs(st, SQL_RUN_LIST, rc, arena, out, err);
 }
 
 enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
@@ -90,7 +76,7 @@ enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struc
 {
     enum fr_rc rc = fr_sql_query(st, SQL_RUN_OPEN, err, "");
 
-    return rc == FR_OK ? store_read_runs(st, SQL_RUN_OPEN, arena, out, err) : rc;
+    return store_read_runs(st, SQL_RUN_OPEN, rc, arena, out, err);
 }
 
 enum fr_rc fr_store_runs_live(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
@@ -98,7 +84,7 @@ enum fr_rc fr_store_runs_live(struct fr_store *st, struct fr_arena *arena, struc
 {
     enum fr_rc rc = fr_sql_query(st, SQL_RUN_LIVE, err, "");
 
-    return rc == FR_OK ? store_read_runs(st, SQL_RUN_LIVE, arena, out, err) : rc;
+    return store_read_runs(st, SQL_RUN_LIVE, rc, arena, out, err);
 }
 
 enum fr_rc fr_store_reruns(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
@@ -106,7 +92,7 @@ enum fr_rc fr_store_reruns(struct fr_store *st, struct fr_arena *arena, struct f
 {
     enum fr_rc rc = fr_sql_query(st, SQL_RERUNS, err, "");
 
-    return rc == FR_OK ? store_read_runs(st, SQL_RERUNS, arena, out, err) : rc;
+    return store_read_runs(st, SQL_RERUNS, rc, arena, out, err);
 }
 
 enum fr_rc fr_store_rerun_drop(struct fr_store *st, struct fr_id run, const char *why,
@@ -121,12 +107,7 @@ enum fr_rc fr_store_rerun_drop(struct fr_store *st, struct fr_id run, const char
 enum fr_rc fr_store_round_began(struct fr_store *st, struct fr_id run, int64_t *wall_ms,
                                 struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_ROUND_BEGAN, err, "d", run);
-
-    if (rc == FR_OK && fr_sql_next(st, SQL_ROUND_BEGAN, &rc, err))
-        *wall_ms = fr_sql_int(st, SQL_ROUND_BEGAN, 0);
-    fr_sql_end(st, SQL_ROUND_BEGAN);
-    return rc;
+    return fr_sql_number(st, SQL_ROUND_BEGAN, wall_ms, err, "d", run);
 }
 
 /* The first and the last id that begin with these digits. */
@@ -154,16 +135,16 @@ static enum fr_rc matches(struct fr_store *st, const char *text, struct fr_arena
 
     *rows = (struct fr_run_rows){0};
     if (fr_parse_i64(fr_str_of(text), &no, NULL) == FR_OK) {
-        if ((rc = fr_sql_query(st, SQL_RUN_BY_NO, err, "i", no)) != FR_OK ||
-            (rc = store_read_runs(st, SQL_RUN_BY_NO, arena, rows, err)) != FR_OK || rows->n > 0)
+        rc = fr_sql_query(st, SQL_RUN_BY_NO, err, "i", no);
+        rc = store_read_runs(st, SQL_RUN_BY_NO, rc, arena, rows, err);
+        if (rc != FR_OK || rows->n > 0)
             return rc;
     }
     if (n < 4 || n >= FR_ID_TEXT || strspn(text, "0123456789abcdefABCDEF") != n)
         return FR_OK;
     id_range(text, &from, &to);
-    if ((rc = fr_sql_query(st, SQL_RUN_BY_ID, err, "dd", from, to)) != FR_OK)
-        return rc;
-    return store_read_runs(st, SQL_RUN_BY_ID, arena, rows, err);
+    rc = fr_sql_query(st, SQL_RUN_BY_ID, err, "dd", from, to);
+    return store_read_runs(st, SQL_RUN_BY_ID, rc, arena, rows, err);
 }
 
 /* FR_NOTFOUND: it was there. */
@@ -231,17 +212,15 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
 enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, const struct fr_event_row *row,
                               struct fr_err *err)
 {
-    return fr_sql_put(st, &events, run, row, err);
+    return fr_sql_put(st, SQL_EVENT_ADD, &fr_event_type, row, &run, err);
 }
 
 enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                            struct fr_event_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&events, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_EVENT_LIST, err, "di", run, out->after);
+    struct fr_sql_rows rows = {&fr_event_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_EVENT_LIST, &rows, err, "di", run, out->after);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_EVENT_LIST, &rows, err);
     out->rows = rows.v;
     out->n = rows.n;
     if (out->n > 0)
@@ -258,11 +237,9 @@ enum fr_rc fr_store_event_move(struct fr_store *st, struct fr_id run,
 enum fr_rc fr_store_events_told(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                                 struct fr_event_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&events, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_query(st, SQL_EVENT_TOLD, err, "d", run);
+    struct fr_sql_rows rows = {&fr_event_type, arena, NULL, 0};
+    enum fr_rc rc = fr_sql_list(st, SQL_EVENT_TOLD, &rows, err, "d", run);
 
-    if (rc == FR_OK)
-        rc = fr_sql_rows(st, SQL_EVENT_TOLD, &rows, err);
     *out = (struct fr_event_rows){rows.v, rows.n, 0};
     return rc;
 }
@@ -270,11 +247,5 @@ enum fr_rc fr_store_events_told(struct fr_store *st, struct fr_id run, struct fr
 enum fr_rc fr_store_event_last(struct fr_store *st, struct fr_id run, int64_t *seq,
                                struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_EVENT_LAST, err, "d", run);
-
-    *seq = 0;
-    if (rc == FR_OK && fr_sql_next(st, SQL_EVENT_LAST, &rc, err))
-        *seq = fr_sql_int(st, SQL_EVENT_LAST, 0);
-    fr_sql_end(st, SQL_EVENT_LAST);
-    return rc;
+    return fr_sql_number(st, SQL_EVENT_LAST, seq, err, "d", run);
 }

@@ -54,53 +54,126 @@ enum fr_rc fr_sql_fail(struct fr_store *st, const char *what, struct fr_err *err
                        : "");
 }
 
-static size_t field_bytes(char kind)
-{
-    return kind == 'd' ? sizeof(struct fr_id) : kind == 'i' ? sizeof(int64_t) : sizeof(char *);
-}
-
 /* value points at what kind says. */
-static int bind_one(sqlite3_stmt *stmt, int col, char kind, const void *value)
+static int bind_one(sqlite3_stmt *stmt, int at, enum fr_column_kind kind, const void *value)
 {
     const char *text;
 
-    if (kind == 'i')
-        return sqlite3_bind_int64(stmt, col, *(const int64_t *)value);
-    if (kind == 't') {
+    if (kind == FR_COLUMN_INT || kind == FR_COLUMN_BOOL)
+        return sqlite3_bind_int64(stmt, at, *(const int64_t *)value);
+    if (kind == FR_COLUMN_TEXT) {
         text = *(const char *const *)value;
-        return sqlite3_bind_text(stmt, col, text != NULL ? text : "", -1, SQLITE_TRANSIENT);
+        return sqlite3_bind_text(stmt, at, text != NULL ? text : "", -1, SQLITE_TRANSIENT);
     }
     if (fr_id_zero(*(const struct fr_id *)value))
-        return sqlite3_bind_null(stmt, col);
-    return sqlite3_bind_blob(stmt, col, value, sizeof(struct fr_id), SQLITE_TRANSIENT);
+        return sqlite3_bind_null(stmt, at);
+    return sqlite3_bind_blob(stmt, at, value, sizeof(struct fr_id), SQLITE_TRANSIENT);
 }
 
 static int bind_all(sqlite3_stmt *stmt, const char *fmt, va_list ap)
 {
-    int col = 1, code = SQLITE_OK;
+    int at = 1, code = SQLITE_OK;
 
-    for (const char *f = fmt; *f != '\0' && code == SQLITE_OK; f++, col++) {
+    for (const char *f = fmt; *f != '\0' && code == SQLITE_OK; f++, at++) {
         int64_t number = *f == 'i' ? va_arg(ap, int64_t) : 0;
         const char *text = *f == 't' ? va_arg(ap, const char *) : NULL;
         struct fr_id id = *f == 'd' ? va_arg(ap, struct fr_id) : (struct fr_id){{0}};
 
-        code = bind_one(stmt, col, *f,
-                        *f == 'i'   ? (const void *)&number
-                        : *f == 't' ? (const void *)&text
-                                    : (const void *)&id);
+        if (*f == 'i')
+            code = bind_one(stmt, at, FR_COLUMN_INT, &number);
+        else if (*f == 't')
+            code = bind_one(stmt, at, FR_COLUMN_TEXT, &text);
+        else
+            code = bind_one(stmt, at, FR_COLUMN_ID, &id);
     }
-    assert(code != SQLITE_OK || col - 1 == sqlite3_bind_parameter_count(stmt));
+    assert(code != SQLITE_OK || at - 1 == sqlite3_bind_parameter_count(stmt));
     return code;
+}
+
+/* ---- the text of a statement ---- */
+
+static bool is_name(char c)
+{
+    return c == '_' || (c >= 'a' && c <= 'z');
+}
+
+static struct fr_str name_at(const char *text)
+{
+    size_t n = 0;
+
+    while (is_name(text[n]))
+        n++;
+    return (struct fr_str){text, n};
+}
+
+static const struct fr_row_type *type_named(struct fr_str name)
+{
+    static const struct fr_row_type *const types[] = {
+        &fr_run_type,      &fr_inst_type,   &fr_attempt_type,       &fr_event_type,
+        &fr_output_type,   &fr_node_type,   &fr_file_type,          &fr_shipped_type,
+        &fr_schedule_type, &fr_fire_type,   &fr_schedule_file_type, &fr_backfill_type,
+        &fr_delivery_type, &fr_notice_type, &fr_token_type,         &fr_session_type,
+        &fr_audit_type,    &fr_answer_type, &fr_drained_type};
+    size_t i = 0;
+
+    while (i < sizeof(types) / sizeof(types[0]) && !fr_str_is(name, types[i]->name))
+        i++;
+    assert(i < sizeof(types) / sizeof(types[0]));
+    return types[i];
+}
+
+/* The columns that text names behind a $, each with `mark` in front; returns what follows. */
+static const char *put_columns(struct fr_buf *out, const char *text, const char *mark)
+{
+    struct fr_str name = name_at(text), but = {"", 0};
+    const struct fr_row_type *type = type_named(name);
+    const char *comma = "";
+
+    text += name.n;
+    if (*text == '-') {
+        but = name_at(text + 1);
+        text += 1 + but.n;
+    }
+    for (size_t i = 0; i < type->n; i++) {
+        if (fr_str_is(but, type->columns[i].name))
+            continue;
+        fr_buf_fmt(out, "%s%s%s", comma, mark, type->columns[i].name);
+        comma = ", ";
+    }
+    return text;
+}
+
+static void put_statement(struct fr_buf *out, const char *text)
+{
+    while (*text != '\0') {
+        size_t plain = strcspn(text, "$");
+        bool parameters = text[plain] == '$' && plain > 0 && text[plain - 1] == ':';
+
+        fr_buf_add(out, text, plain - parameters);
+        text += plain;
+        if (*text == '$')
+            text = put_columns(out, text + 1, parameters ? ":" : "");
+    }
 }
 
 static enum fr_rc prepare(struct fr_store *st, enum fr_sql which, struct fr_err *err)
 {
-    if (st->stmts[which] == NULL &&
-        sqlite3_prepare_v3(st->db, store_statements[which], -1, SQLITE_PREPARE_PERSISTENT,
-                           &st->stmts[which], NULL) != SQLITE_OK)
-        return fr_sql_fail(st, "preparing a statement", err);
-    sqlite3_reset(st->stmts[which]);
-    return FR_OK;
+    struct fr_sql_stmt *s = &st->stmts[which];
+    struct fr_buf text = {0};
+    enum fr_rc rc = FR_OK;
+
+    if (s->stmt != NULL) {
+        sqlite3_reset(s->stmt);
+        return FR_OK;
+    }
+    put_statement(&text, store_statements[which]);
+    if (text.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a statement of the store");
+    else if (sqlite3_prepare_v3(st->db, text.p, -1, SQLITE_PREPARE_PERSISTENT, &s->stmt, NULL) !=
+             SQLITE_OK)
+        rc = fr_sql_fail(st, "preparing a statement", err);
+    fr_buf_finish(&text);
+    return rc;
 }
 
 static enum fr_rc ready(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
@@ -108,7 +181,7 @@ static enum fr_rc ready(struct fr_store *st, enum fr_sql which, struct fr_err *e
 {
     enum fr_rc rc = prepare(st, which, err);
 
-    if (rc == FR_OK && bind_all(st->stmts[which], fmt, ap) != SQLITE_OK)
+    if (rc == FR_OK && bind_all(st->stmts[which].stmt, fmt, ap) != SQLITE_OK)
         rc = fr_sql_fail(st, "binding a value", err);
     return rc;
 }
@@ -117,9 +190,9 @@ static enum fr_rc write_now(struct fr_store *st, enum fr_sql which, struct fr_er
 {
     enum fr_rc rc = FR_OK;
 
-    if (sqlite3_step(st->stmts[which]) != SQLITE_DONE)
+    if (sqlite3_step(st->stmts[which].stmt) != SQLITE_DONE)
         rc = fr_sql_fail(st, "writing", err);
-    sqlite3_reset(st->stmts[which]);
+    sqlite3_reset(st->stmts[which].stmt);
     return rc;
 }
 
@@ -135,22 +208,36 @@ enum fr_rc fr_sql_run(struct fr_store *st, enum fr_sql which, struct fr_err *err
     return rc == FR_OK ? write_now(st, which, err) : rc;
 }
 
-enum fr_rc fr_sql_put(struct fr_store *st, const struct fr_sql_row *type, struct fr_id run,
-                      const void *row, struct fr_err *err)
+static uint8_t place_of(const struct fr_row_type *type, const char *name)
 {
-    enum fr_rc rc = prepare(st, type->put, err);
-    sqlite3_stmt *stmt = st->stmts[type->put];
-    const char *at = row;
-    int code;
+    size_t i = 0;
+
+    while (i < type->n && strcmp(type->columns[i].name, name) != 0)
+        i++;
+    return (uint8_t)(i + 1); /* behind the last: it is none of them */
+}
+
+enum fr_rc fr_sql_put(struct fr_store *st, enum fr_sql which, const struct fr_row_type *type,
+                      const void *row, const struct fr_id *run, struct fr_err *err)
+{
+    enum fr_rc rc = prepare(st, which, err);
+    struct fr_sql_stmt *s = &st->stmts[which];
+    int code = SQLITE_OK;
 
     if (rc != FR_OK)
         return rc;
-    code = bind_one(stmt, 1, 'd', &run);
-    for (size_t c = 0; c < type->puts && code == SQLITE_OK; at += field_bytes(type->fmt[c++]))
-        code = bind_one(stmt, (int)c + 2, type->fmt[c], at);
-    assert((int)type->puts + 1 == sqlite3_bind_parameter_count(stmt));
-    return code == SQLITE_OK ? write_now(st, type->put, err)
-                             : fr_sql_fail(st, "binding a value", err);
+    for (int i = 0; code == SQLITE_OK && i < sqlite3_bind_parameter_count(s->stmt); i++) {
+        const struct fr_column *c;
+
+        if (s->places[i] == 0) /* its name follows a colon */
+            s->places[i] = place_of(type, sqlite3_bind_parameter_name(s->stmt, i + 1) + 1);
+        c = &type->columns[s->places[i] - 1];
+        assert(s->places[i] <= type->n || run != NULL);
+        code = s->places[i] > type->n
+                   ? bind_one(s->stmt, i + 1, FR_COLUMN_ID, run)
+                   : bind_one(s->stmt, i + 1, c->kind, (const char *)row + c->at);
+    }
+    return code == SQLITE_OK ? write_now(st, which, err) : fr_sql_fail(st, "binding a value", err);
 }
 
 enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
@@ -173,7 +260,7 @@ bool fr_sql_next(struct fr_store *st, enum fr_sql which, enum fr_rc *rc, struct 
         fr_sql_end(st, which);
         return false;
     }
-    code = sqlite3_step(st->stmts[which]);
+    code = sqlite3_step(st->stmts[which].stmt);
     if (code == SQLITE_ROW)
         return true;
     if (code != SQLITE_DONE)
@@ -184,18 +271,18 @@ bool fr_sql_next(struct fr_store *st, enum fr_sql which, enum fr_rc *rc, struct 
 
 void fr_sql_end(struct fr_store *st, enum fr_sql which)
 {
-    if (st->stmts[which] != NULL)
-        sqlite3_reset(st->stmts[which]);
+    if (st->stmts[which].stmt != NULL)
+        sqlite3_reset(st->stmts[which].stmt);
 }
 
 int64_t fr_sql_int(struct fr_store *st, enum fr_sql which, int col)
 {
-    return sqlite3_column_int64(st->stmts[which], col);
+    return sqlite3_column_int64(st->stmts[which].stmt, col);
 }
 
 const char *fr_sql_here(struct fr_store *st, enum fr_sql which, int col)
 {
-    const unsigned char *text = sqlite3_column_text(st->stmts[which], col);
+    const unsigned char *text = sqlite3_column_text(st->stmts[which].stmt, col);
 
     return text != NULL ? (const char *)text : "";
 }
@@ -204,15 +291,15 @@ const char *fr_sql_text(struct fr_store *st, enum fr_sql which, int col, struct 
 {
     const char *text = fr_sql_here(st, which, col);
 
-    return fr_arena_text(arena, text, (size_t)sqlite3_column_bytes(st->stmts[which], col));
+    return fr_arena_text(arena, text, (size_t)sqlite3_column_bytes(st->stmts[which].stmt, col));
 }
 
 struct fr_id fr_sql_id(struct fr_store *st, enum fr_sql which, int col)
 {
     struct fr_id id = {{0}};
-    const void *p = sqlite3_column_blob(st->stmts[which], col);
+    const void *p = sqlite3_column_blob(st->stmts[which].stmt, col);
 
-    if (p != NULL && sqlite3_column_bytes(st->stmts[which], col) == (int)sizeof(id.b))
+    if (p != NULL && sqlite3_column_bytes(st->stmts[which].stmt, col) == (int)sizeof(id.b))
         memcpy(id.b, p, sizeof(id.b));
     return id;
 }
@@ -230,21 +317,27 @@ static const char *read_text(struct fr_store *st, enum fr_sql which, int col, co
 static bool read_row(struct fr_store *st, enum fr_sql which, const struct fr_sql_rows *to,
                      char *row, const char *before)
 {
-    char *at = row;
+    struct fr_sql_stmt *s = &st->stmts[which];
+    int n = sqlite3_column_count(s->stmt);
 
-    for (int c = 0; to->type->fmt[c] != '\0'; at += field_bytes(to->type->fmt[c++])) {
-        if (to->type->fmt[c] == 'i')
-            *(int64_t *)(void *)at = fr_sql_int(st, which, c);
-        else if (to->type->fmt[c] == 'd')
-            *(struct fr_id *)(void *)at = fr_sql_id(st, which, c);
-        else if ((*(const char **)(void *)at = read_text(
-                      st, which, c,
-                      before != NULL ? *(const char *const *)(const void *)(before + (at - row))
-                                     : NULL,
+    assert((size_t)n == to->type->n);
+    for (int i = 0; i < n; i++) {
+        const struct fr_column *c;
+
+        if (s->places[i] == 0)
+            s->places[i] = place_of(to->type, sqlite3_column_name(s->stmt, i));
+        assert(s->places[i] <= to->type->n);
+        c = &to->type->columns[s->places[i] - 1];
+        if (c->kind == FR_COLUMN_ID)
+            *(struct fr_id *)(void *)(row + c->at) = fr_sql_id(st, which, i);
+        else if (c->kind != FR_COLUMN_TEXT)
+            *(int64_t *)(void *)(row + c->at) = fr_sql_int(st, which, i);
+        else if ((*(const char **)(void *)(row + c->at) = read_text(
+                      st, which, i,
+                      before != NULL ? *(const char *const *)(const void *)(before + c->at) : NULL,
                       to->arena)) == NULL)
             return false;
     }
-    assert((size_t)(at - row) == to->type->bytes);
     return true;
 }
 
@@ -264,10 +357,10 @@ static bool add_row(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *
     return true;
 }
 
-enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *out,
-                       struct fr_err *err)
+enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
+                       struct fr_sql_rows *out, struct fr_err *err)
 {
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = bound;
 
     out->v = NULL;
     out->n = 0;
@@ -279,6 +372,34 @@ enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, struct fr_sql_row
         }
     if (rc != FR_OK)
         out->n = 0;
+    return rc;
+}
+
+enum fr_rc fr_sql_list(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *out,
+                       struct fr_err *err, const char *fmt, ...)
+{
+    va_list ap;
+    enum fr_rc rc;
+
+    va_start(ap, fmt);
+    rc = ready(st, which, err, fmt, ap);
+    va_end(ap);
+    return fr_sql_rows(st, which, rc, out, err);
+}
+
+enum fr_rc fr_sql_number(struct fr_store *st, enum fr_sql which, int64_t *out, struct fr_err *err,
+                         const char *fmt, ...)
+{
+    va_list ap;
+    enum fr_rc rc;
+
+    va_start(ap, fmt);
+    rc = ready(st, which, err, fmt, ap);
+    va_end(ap);
+    *out = 0;
+    if (fr_sql_next(st, which, &rc, err))
+        *out = fr_sql_int(st, which, 0);
+    fr_sql_end(st, which);
     return rc;
 }
 

@@ -1,13 +1,14 @@
 /*
- * Inside the store: the open database, its prepared statements, and binding by a format string.
- * Formats, one letter a parameter: i int64_t; t const char * (NULL is ""); d struct fr_id (zero is
- * SQL NULL).
+ * Inside the store: the open database and its prepared statements. Values are bound either from a
+ * row, by the names of its columns, or by a format string, one letter a parameter: i int64_t;
+ * t const char * (NULL is ""); d struct fr_id (zero is SQL NULL).
  */
 #ifndef FR_STORE_SQL_H
 #define FR_STORE_SQL_H
 
 #include "engine/store/claims.h"
 #include "engine/store/lead.h"
+#include "engine/store/types.h"
 
 #include <sqlite3.h>
 
@@ -171,13 +172,21 @@ enum fr_sql {
     SQL_COUNT
 };
 
+/* In the text of a statement $run stands for the columns of the table run, :$run for a parameter of
+ * the name of each; $run-no for all but no. */
 extern const char *const store_statements[SQL_COUNT]; /* statements.c */
 
-enum { STORE_BUSY_MS = 5000 };
+enum { STORE_BUSY_MS = 5000, SQL_COLUMNS = 40 };
+
+struct fr_sql_stmt {
+    sqlite3_stmt *stmt;          /* owns; prepared on first use */
+    uint8_t places[SQL_COLUMNS]; /* of its parameters, or of what it returns, among the columns of
+                                  * the row type: 1, 2, …; 0: not looked up yet */
+};
 
 struct fr_store {
     sqlite3 *db;
-    sqlite3_stmt *stmts[SQL_COUNT]; /* prepared on first use */
+    struct fr_sql_stmt stmts[SQL_COUNT];
     struct fr_id home_id;
     struct fr_lead lead; /* of the host that writes; epoch 0: none */
     bool raises;         /* the transaction raises the home's epoch to its */
@@ -201,28 +210,37 @@ enum fr_rc fr_sql_fail(struct fr_store *st, const char *what, struct fr_err *err
 enum fr_rc fr_sql_run(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
                       ...);
 
-/* A type of row: its fields stand in the order of its columns. The put binds the run, then the
- * first puts columns; the store makes the others. */
-struct fr_sql_row {
-    const char *fmt;
-    size_t bytes; /* of the struct */
-    enum fr_sql put;
-    size_t puts;
-};
-
-enum fr_rc fr_sql_put(struct fr_store *st, const struct fr_sql_row *type, struct fr_id run,
-                      const void *row, struct fr_err *err);
+/* The same; its parameters are columns of row, and run where it has a parameter :run that is not.
+ */
+enum fr_rc fr_sql_put(struct fr_store *st, enum fr_sql which, const struct fr_row_type *type,
+                      const void *row, const struct fr_id *run, struct fr_err *err);
 
 struct fr_sql_rows {
-    const struct fr_sql_row *type;
-    struct fr_arena *arena; /* rows and their texts live there */
-    void *v;                /* out: n structs */
+    const struct fr_row_type *type; /* whose columns are those of the query, in any order */
+    struct fr_arena *arena;         /* rows and their texts live there */
+    void *v;                        /* out: n structs */
     size_t n;
 };
 
-/* Reads all rows of a query that is bound. After a failure there are none. */
-enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *out,
-                       struct fr_err *err);
+/* A line of a type that only a query has. */
+#define FR_SQL_COLUMN(kind, row, member)                                                           \
+    {                                                                                              \
+#member, NULL, FR_COLUMN_##kind, offsetof(struct row, member)                              \
+    }
+#define FR_SQL_TYPE(columns, row)                                                                  \
+    {                                                                                              \
+        NULL, columns, sizeof(columns) / sizeof((columns)[0]), sizeof(struct row)                  \
+    }
+
+/* All rows of a query. After a failure there are none. */
+enum fr_rc fr_sql_list(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *out,
+                       struct fr_err *err, const char *fmt, ...);
+/* The same of a query that fr_sql_query has bound, or failed to as `bound` says. */
+enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
+                       struct fr_sql_rows *out, struct fr_err *err);
+/* The first number of a query; 0: it has no row. */
+enum fr_rc fr_sql_number(struct fr_store *st, enum fr_sql which, int64_t *out, struct fr_err *err,
+                         const char *fmt, ...);
 
 /* Binds a query; then fr_sql_next until it gives false: *rc is FR_OK at the end, else an error. */
 enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,

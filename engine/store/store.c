@@ -301,7 +301,7 @@ void fr_store_close(struct fr_store *st)
     if (st == NULL)
         return;
     for (size_t i = 0; i < SQL_COUNT; i++)
-        sqlite3_finalize(st->stmts[i]);
+        sqlite3_finalize(st->stmts[i].stmt);
     sqlite3_close(st->db);
     fr_claims_leave(st->claims);
     fr_sys.free(st);
@@ -310,7 +310,7 @@ void fr_store_close(struct fr_store *st)
 void fr_store_rest(struct fr_store *st)
 {
     for (size_t i = 0; i < SQL_COUNT; i++)
-        sqlite3_reset(st->stmts[i]);
+        sqlite3_reset(st->stmts[i].stmt);
     (void)sqlite3_db_release_memory(st->db);
 }
 
