@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "engine/host/backfill.h"
 #include "engine/store/fires.h"
+#include "engine/store/types.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,23 +22,21 @@ static const struct fr_schedule_row *schedule_of(const struct fr_schedule_rows *
 static void print_one(const struct fr_backfill_row *r, const struct fr_schedule_row *s, bool json)
 {
     struct fr_buf name = {0};
+    json_t *doc;
     char from[32], to[32];
 
     fr_buf_fmt(&name, "%s/%s", s != NULL ? s->pipeline : "", s != NULL ? s->name : "");
     cli_date(r->from_ms, from);
     cli_date(r->to_ms, to);
-    if (json)
-        cli_put_json(json_pack("{s:I, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:s}",
-                               "backfill", (json_int_t)r->id, "schedule", name.bad ? "" : name.p,
-                               "from_ms", (json_int_t)r->from_ms, "to_ms", (json_int_t)r->to_ms,
-                               "order", r->newest != 0 ? "newest" : "oldest", "existing",
-                               r->existing, "total", (json_int_t)r->total, "made",
-                               (json_int_t)r->made, "kept", (json_int_t)r->kept, "state", r->state,
-                               "note", r->note));
-    else
+    if (json) {
+        doc = fr_row_json(&fr_backfill_type, r);
+        json_object_set_new(doc, "name", json_string(name.bad ? "" : name.p));
+        cli_put_json(doc);
+    } else {
         fr_print("%8lld  %-32s  %-19s  %-19s  %-9s  %5lld of %-5lld  %5lld%s%s\n", (long long)r->id,
                  name.bad ? "" : name.p, from, to, r->state, (long long)(r->made + r->kept),
                  (long long)r->total, (long long)r->made, r->note[0] != '\0' ? "  " : "", r->note);
+    }
     fr_buf_finish(&name);
 }
 

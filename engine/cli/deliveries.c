@@ -8,6 +8,7 @@
 #include "engine/notify/trace.h"
 #include "engine/spec/config.h"
 #include "engine/store/outbox.h"
+#include "engine/store/types.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -41,12 +42,7 @@ static void print_one(const struct fr_delivery_row *r, bool json)
     if (strcmp(r->state, "waiting") == 0 && r->tries > 0)
         cli_date(r->due_wall, next);
     if (json)
-        cli_put_json(json_pack(
-            "{s:I, s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:s}", "id",
-            (json_int_t)r->id, "key", r->key, "channel", r->channel, "rule", r->rule, "kind",
-            r->kind, "run", (json_int_t)r->run, "pipeline", r->name, "state", r->state, "made_ms",
-            (json_int_t)r->made_wall, "due_ms", (json_int_t)r->due_wall, "tried_ms",
-            (json_int_t)r->tried_wall, "tries", (json_int_t)r->tries, "answer", r->answer));
+        cli_put_json(fr_row_json(&fr_delivery_type, r));
     else
         fr_print("%8lld  %-19s  %-12s  %-16s  %5lld  %-20s  %-7s  %5lld  %s%s%s\n",
                  (long long)r->id, made, r->channel, r->kind, (long long)r->run, r->name, r->state,

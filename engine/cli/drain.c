@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/store/drained.h"
+#include "engine/store/types.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,13 +22,16 @@ static void print_drained(const struct fr_drained_rows *rows, bool json)
         char date[32];
 
         cli_date(r->wall, date);
-        if (json)
-            cli_put_json(json_pack("{s:s, s:I, s:s, s:s}", "node", r->name, "since_ms",
-                                   (json_int_t)r->wall, "note", r->note, "who", r->who));
-        else
+        if (json) {
+            json_t *doc = fr_row_json(&fr_drained_type, r);
+
+            json_object_set_new(doc, "node", json_string(r->name));
+            cli_put_json(doc);
+        } else {
             fr_print("%-24s  drained since %s%s%s%s%s\n", r->name, date,
                      r->who[0] != '\0' ? " by " : "", r->who, r->note[0] != '\0' ? ": " : "",
                      r->note);
+        }
     }
 }
 

@@ -65,8 +65,8 @@ static void say_gone(const struct gone *g, bool dry, bool json)
     fr_show_size(g->bytes, size);
     cli_date(g->ended_wall, date);
     if (json)
-        cli_put_json(json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:b}", "run", (json_int_t)g->no,
-                               "id", id, "pipeline", g->name, "outcome", g->outcome, "ended_ms",
+        cli_put_json(json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:b}", "no", (json_int_t)g->no, "id",
+                               id, "pipeline", g->name, "outcome", g->outcome, "ended_wall",
                                (json_int_t)g->ended_wall, "bytes", (json_int_t)g->bytes, "removed",
                                !dry));
     else

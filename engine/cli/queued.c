@@ -7,6 +7,7 @@
 #include "engine/cli/show.h"
 #include "engine/host/queue.h"
 #include "engine/host/why.h"
+#include "engine/store/types.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,14 +123,12 @@ static int in_order(const void *a, const void *b)
 
 static json_t *queued_json(struct fr_store *st, const struct fr_run_row *r, size_t place)
 {
-    char id[FR_ID_TEXT];
+    json_t *doc = fr_row_json(&fr_run_type, r);
 
-    fr_id_text(r->id, id);
-    return json_pack("{s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:b}", "place", (json_int_t)place,
-                     "run", (json_int_t)r->no, "id", id, "pipeline", r->name, "priority",
-                     (json_int_t)r->priority, "queued_ms", (json_int_t)r->queued_wall,
-                     "not_before_ms", (json_int_t)r->not_before_wall, "why_waiting", r->reason,
-                     "driven", cli_is_driven(st, r));
+    json_object_set_new(doc, "driven", json_boolean(cli_is_driven(st, r)));
+    json_object_set_new(doc, "place", json_integer((json_int_t)place));
+    json_object_set_new(doc, "why_waiting", json_string(r->reason));
+    return doc;
 }
 
 static void print_queue(struct fr_store *st, const struct fr_run_rows *rows, bool json)

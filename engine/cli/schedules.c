@@ -6,6 +6,7 @@
 #include "engine/base/sys.h"
 #include "engine/host/pause.h"
 #include "engine/spec/config.h"
+#include "engine/store/types.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -260,28 +261,11 @@ static enum fr_rc print_one(struct view *v, const struct shown *s, struct fr_err
     return FR_OK;
 }
 
-static json_t *fires_json(const struct fr_fire_rows *rows)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < rows->n; i++) {
-        const struct fr_fire_row *r = &rows->rows[i];
-
-        json_array_append_new(
-            list,
-            json_pack("{s:I, s:I, s:I, s:s, s:I, s:s, s:I, s:s}", "at_ms", (json_int_t)r->at_ms,
-                      "first_ms", (json_int_t)r->first_ms, "count", (json_int_t)r->count,
-                      "decision", r->decision, "run", (json_int_t)r->run, "outcome", r->outcome,
-                      "decided_ms", (json_int_t)r->decided_wall, "note", r->note));
-    }
-    return list;
-}
-
 static enum fr_rc print_json(struct view *v, const struct shown *s, struct fr_err *err)
 {
     struct fr_fire_rows rows = {0};
     const struct fr_schedule_row *r = s->row;
-    json_t *next = json_array();
+    json_t *next = json_array(), *doc;
     int64_t at = s->next_ms;
     enum fr_rc rc = read_fires(v, r, DECIDED_SHOWN, &rows, err);
 
@@ -290,11 +274,13 @@ static enum fr_rc print_json(struct view *v, const struct shown *s, struct fr_er
         if (!fr_rule_next(&s->t.rule, at, &at))
             at = FR_NO_END;
     }
-    cli_put_json(json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:o}", "id",
-                           (json_int_t)r->id, "pipeline", r->pipeline, "schedule", r->name, "file",
-                           r->source, "rule", r->rule, "state", word_of(s), "note", r->note,
-                           "error", s->file != NULL ? s->file->error : "", "delay_ms",
-                           (json_int_t)s->delay_ms, "next_ms", next, "fires", fires_json(&rows)));
+    doc = fr_row_json(&fr_schedule_type, r);
+    json_object_set_new(doc, "state", json_string(word_of(s)));
+    json_object_set_new(doc, "error", json_string(s->file != NULL ? s->file->error : ""));
+    json_object_set_new(doc, "delay_ms", json_integer((json_int_t)s->delay_ms));
+    json_object_set_new(doc, "next_ms", next);
+    json_object_set_new(doc, "fires", fr_rows_json(&fr_fire_type, rows.rows, rows.n));
+    cli_put_json(doc);
     return rc;
 }
 

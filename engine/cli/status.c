@@ -7,6 +7,7 @@
 #include "engine/exec/loop.h"
 #include "engine/store/home.h"
 #include "engine/store/lead.h"
+#include "engine/store/types.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,15 +54,11 @@ void cli_took(int64_t started_wall, int64_t ended_wall, char out[24])
 
 static json_t *run_json(struct fr_store *st, const struct fr_run_row *r)
 {
-    char id[FR_ID_TEXT];
+    json_t *doc = fr_row_json(&fr_run_type, r);
 
-    fr_id_text(r->id, id);
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:I, s:I, s:I}", "run",
-                     (json_int_t)r->no, "id", id, "pipeline", r->name, "file", r->source, "state",
-                     cli_run_word(st, r), "reason", r->reason, "started_ms",
-                     (json_int_t)r->started_wall, "ended_ms", (json_int_t)r->ended_wall, "pinned",
-                     r->pinned != 0, "retry_of", (json_int_t)r->retry_of, "reruns",
-                     (json_int_t)r->reruns, "rerun_ms", (json_int_t)r->rerun_wall);
+    json_object_set_new(doc, "state", json_string(cli_run_word(st, r)));
+    json_object_set_new(doc, "driven", json_boolean(cli_is_driven(st, r)));
+    return doc;
 }
 
 static void print_runs(struct fr_store *st, const struct fr_run_rows *rows, bool json)
@@ -288,15 +285,11 @@ static void print_json(struct fr_store *st, const struct fr_run_row *run,
 
     for (size_t i = 0; i < rows->n; i++) {
         const struct fr_inst_row *r = &rows->rows[i];
-        json_t *given = outputs_json(outs, r->idx, &at);
+        json_t *task = fr_row_json(&fr_inst_type, r);
 
-        json_array_append_new(
-            tasks,
-            json_pack("{s:s, s:s, s:s, s:I, s:s, s:I, s:s, s:I, s:I, s:I, s:o}", "task", r->task,
-                      "node", r->node, "state", r->state, "attempts", (json_int_t)began(r), "cause",
-                      r->cause, "code", (json_int_t)r->code, "reason", r->reason, "started_ms",
-                      (json_int_t)r->started_wall, "ended_ms", (json_int_t)r->ended_wall,
-                      "unreachable_ms", (json_int_t)r->unreachable_wall, "outputs", given));
+        json_object_set_new(task, "attempts", json_integer((json_int_t)began(r)));
+        json_object_set_new(task, "outputs", outputs_json(outs, r->idx, &at));
+        json_array_append_new(tasks, task);
     }
     if (host.pid != 0)
         json_object_set_new(doc, "host", host_json(&host));

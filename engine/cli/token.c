@@ -3,6 +3,7 @@
 
 #include "engine/base/log.h"
 #include "engine/host/access.h"
+#include "engine/store/types.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -108,9 +109,7 @@ static void print_one(const struct fr_token_row *r, bool json)
     if (r->used_wall != 0)
         cli_date(r->used_wall, used);
     if (json)
-        cli_put_json(json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", r->name, "role", r->role,
-                               "made_ms", (json_int_t)r->made_wall, "ends_ms",
-                               (json_int_t)r->ends_wall, "used_ms", (json_int_t)r->used_wall));
+        cli_put_json(fr_row_json(&fr_token_type, r));
     else
         fr_print("%-24s  %-8s  %-19s  %-19s  %-19s\n", r->name, r->role, made, ends, used);
 }

@@ -28,6 +28,12 @@ enum fr_rc answer_json(struct call *c, int status, json_t *doc, struct fr_err *e
     return FR_OK;
 }
 
+enum fr_rc answer_rows(struct call *c, const struct fr_row_type *type, const void *rows, size_t n,
+                       struct fr_err *err)
+{
+    return answer_json(c, 200, json_pack("{s:o}", "items", fr_rows_json(type, rows, n)), err);
+}
+
 /* ---- list, look ---- */
 
 enum fr_rc answer_run(struct call *c, int status, struct fr_id id, struct fr_err *err)

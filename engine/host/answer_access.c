@@ -93,26 +93,13 @@ enum fr_rc get_openapi(struct call *c, struct fr_issues *issues, struct fr_err *
 
 /* ---- tokens ---- */
 
-static json_t *json_of_token(const struct fr_token_row *row)
-{
-    return json_pack("{s:s, s:s, s:I, s:I, s:I}", "name", row->name, "role", row->role, "made_wall",
-                     (json_int_t)row->made_wall, "ends_wall", (json_int_t)row->ends_wall,
-                     "used_wall", (json_int_t)row->used_wall);
-}
-
 enum fr_rc get_tokens(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_token_rows rows = {0};
-    json_t *items = json_array();
     enum fr_rc rc = fr_store_tokens(c->host->store, &c->arena, &rows, err);
 
     (void)issues;
-    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        json_array_append_new(items, json_of_token(&rows.rows[i]));
-    if (rc == FR_OK)
-        return answer_json(c, 200, json_pack("{s:o}", "items", items), err);
-    json_decref(items);
-    return rc;
+    return rc == FR_OK ? answer_rows(c, &fr_token_type, rows.rows, rows.n, err) : rc;
 }
 
 /* {name, role, days} */
@@ -172,18 +159,11 @@ enum fr_rc post_codes(struct call *c, struct fr_issues *issues, struct fr_err *e
 
 /* ---- what was asked ---- */
 
-static json_t *json_of_audit(const struct fr_audit_row *row)
-{
-    return json_pack("{s:I, s:I, s:s, s:I, s:s, s:s, s:s, s:s}", "id", (json_int_t)row->id, "wall",
-                     (json_int_t)row->wall, "what", row->what, "run", (json_int_t)row->run, "name",
-                     row->name, "outcome", row->outcome, "who", row->who, "address", row->address);
-}
-
 enum fr_rc get_audit(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_audit_rows rows = {0};
     int64_t limit = 0, before = 0;
-    json_t *items, *out;
+    json_t *out;
     enum fr_rc rc = query_number(c, "limit", AUDIT_USUAL, &limit, err);
 
     (void)issues;
@@ -195,10 +175,7 @@ enum fr_rc get_audit(struct call *c, struct fr_issues *issues, struct fr_err *er
         rc = fr_store_audit(c->host->store, before, (size_t)limit, &c->arena, &rows, err);
     if (rc != FR_OK)
         return rc;
-    items = json_array();
-    for (size_t i = 0; i < rows.n; i++)
-        json_array_append_new(items, json_of_audit(&rows.rows[i]));
-    out = json_pack("{s:o}", "items", items);
+    out = json_pack("{s:o}", "items", fr_rows_json(&fr_audit_type, rows.rows, rows.n));
     if (rows.n == (size_t)limit)
         json_object_set_new(out, "next",
                             json_sprintf("/api/v1/audit?limit=%lld&before=%lld", (long long)limit,
@@ -211,17 +188,12 @@ enum fr_rc get_run_audit(struct call *c, struct fr_issues *issues, struct fr_err
 {
     bool all = c->req->caller == NULL || c->req->caller->role >= FR_ROLE_ADMIN;
     struct fr_audit_rows rows = {0};
-    json_t *items;
     enum fr_rc rc = fr_store_asked_of(c->host->store, c->run.no, AUDIT_MOST, &c->arena, &rows, err);
 
     (void)issues;
     if (rc != FR_OK)
         return rc;
-    items = json_array();
-    for (size_t i = 0; i < rows.n; i++) {
-        if (!all)
-            rows.rows[i].address = "";
-        json_array_append_new(items, json_of_audit(&rows.rows[i]));
-    }
-    return answer_json(c, 200, json_pack("{s:o}", "items", items), err);
+    for (size_t i = 0; !all && i < rows.n; i++)
+        rows.rows[i].address = "";
+    return answer_rows(c, &fr_audit_type, rows.rows, rows.n, err);
 }

@@ -8,31 +8,13 @@
 
 enum { DRY_MOST = 500 }; /* instants in an answer */
 
-static json_t *json_of_backfill(const struct fr_backfill_row *row)
-{
-    return json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:I}", "id",
-                     (json_int_t)row->id, "schedule", (json_int_t)row->schedule, "from_ms",
-                     (json_int_t)row->from_ms, "to_ms", (json_int_t)row->to_ms, "order",
-                     row->newest != 0 ? "newest" : "oldest", "existing", row->existing,
-                     "max_active", (json_int_t)row->max_active, "priority",
-                     (json_int_t)row->priority, "state", row->state, "note", row->note, "total",
-                     (json_int_t)row->total, "made", (json_int_t)row->made, "kept",
-                     (json_int_t)row->kept, "made_wall", (json_int_t)row->made_wall);
-}
-
 enum fr_rc get_backfills(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_backfill_rows rows = {0};
-    json_t *items = json_array();
     enum fr_rc rc = fr_store_backfills(c->host->store, false, &c->arena, &rows, err);
 
     (void)issues;
-    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        json_array_append_new(items, json_of_backfill(&rows.rows[i]));
-    if (rc == FR_OK)
-        return answer_json(c, 200, json_pack("{s:o}", "items", items), err);
-    json_decref(items);
-    return rc;
+    return rc == FR_OK ? answer_rows(c, &fr_backfill_type, rows.rows, rows.n, err) : rc;
 }
 
 static enum fr_rc answer_backfill(struct call *c, int status, int64_t id, struct fr_err *err)
@@ -41,7 +23,7 @@ static enum fr_rc answer_backfill(struct call *c, int status, int64_t id, struct
     enum fr_rc rc = fr_store_backfill_find(c->host->store, id, &c->arena, &row, err);
 
     backfill_changed(c->host);
-    return rc == FR_OK ? answer_json(c, status, json_of_backfill(&row), err) : rc;
+    return rc == FR_OK ? answer_json(c, status, fr_row_json(&fr_backfill_type, &row), err) : rc;
 }
 
 static enum fr_rc wrong(struct fr_err *err, const char *what)

@@ -4,16 +4,6 @@
 
 enum { ROWS_USUAL = 50, ROWS_MOST = 200 };
 
-static json_t *json_of_delivery(const struct fr_delivery_row *r)
-{
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:s}", "id",
-                     (json_int_t)r->id, "key", r->key, "channel", r->channel, "rule", r->rule,
-                     "kind", r->kind, "run", (json_int_t)r->run, "pipeline", r->name, "state",
-                     r->state, "made_wall", (json_int_t)r->made_wall, "due_wall",
-                     (json_int_t)r->due_wall, "tried_wall", (json_int_t)r->tried_wall, "tries",
-                     (json_int_t)r->tries, "answer", r->answer);
-}
-
 static enum fr_rc read_filter(struct call *c, struct fr_delivery_filter *f, struct fr_err *err)
 {
     int64_t limit = 0;
@@ -57,7 +47,7 @@ enum fr_rc get_deliveries(struct call *c, struct fr_issues *issues, struct fr_er
 {
     struct fr_delivery_filter f;
     struct fr_delivery_rows rows = {0};
-    json_t *items, *out;
+    json_t *out;
     enum fr_rc rc = read_filter(c, &f, err);
 
     (void)issues;
@@ -65,10 +55,7 @@ enum fr_rc get_deliveries(struct call *c, struct fr_issues *issues, struct fr_er
         rc = fr_store_deliveries(c->host->store, &f, &c->arena, &rows, err);
     if (rc != FR_OK)
         return rc;
-    items = json_array();
-    for (size_t i = 0; i < rows.n; i++)
-        json_array_append_new(items, json_of_delivery(&rows.rows[i]));
-    out = json_pack("{s:o}", "items", items);
+    out = json_pack("{s:o}", "items", fr_rows_json(&fr_delivery_type, rows.rows, rows.n));
     if (rows.n == f.limit)
         json_object_set_new(out, "next", next_page(&f, &rows.rows[rows.n - 1]));
     return answer_json(c, 200, out, err);
@@ -86,7 +73,7 @@ enum fr_rc get_delivery(struct call *c, struct fr_issues *issues, struct fr_err 
         rc = fr_json_parse(fr_str_of(row.body), "a stored message", &message, err);
     if (rc != FR_OK)
         return rc;
-    out = json_of_delivery(&row);
+    out = fr_row_json(&fr_delivery_type, &row);
     json_object_set_new(out, "message", message);
     return answer_json(c, 200, out, err);
 }
@@ -105,7 +92,7 @@ enum fr_rc post_deliveries(struct call *c, struct fr_issues *issues, struct fr_e
     if (rc != FR_OK)
         return rc;
     fr_buf_fmt(&c->res->location, "/api/v1/deliveries/%lld", (long long)row.id);
-    return answer_json(c, 201, json_of_delivery(&row), err);
+    return answer_json(c, 201, fr_row_json(&fr_delivery_type, &row), err);
 }
 
 enum fr_rc post_delivery_again(struct call *c, struct fr_issues *issues, struct fr_err *err)
@@ -116,7 +103,7 @@ enum fr_rc post_delivery_again(struct call *c, struct fr_issues *issues, struct 
     (void)issues;
     if (rc == FR_OK)
         rc = fr_store_delivery(c->host->store, c->schedule, &c->arena, &row, err);
-    return rc == FR_OK ? answer_json(c, 202, json_of_delivery(&row), err) : rc;
+    return rc == FR_OK ? answer_json(c, 202, fr_row_json(&fr_delivery_type, &row), err) : rc;
 }
 
 /* Names and kinds alone: addresses may be secrets. */

@@ -37,9 +37,7 @@ static void add_drained(const struct listing *l, struct fr_id home, json_t *item
     const struct fr_drained_row *row = fr_id_zero(home) ? NULL : fr_drained_find(&l->drained, home);
 
     if (row != NULL)
-        json_object_set_new(item, "drained",
-                            json_pack("{s:I, s:s, s:s}", "since_wall", (json_int_t)row->wall,
-                                      "note", row->note, "who", row->who));
+        json_object_set_new(item, "drained", fr_row_json(&fr_drained_type, row));
 }
 
 /* The entry of that name among items, made for it. */

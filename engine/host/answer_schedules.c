@@ -11,13 +11,8 @@ static json_t *json_of_schedule(const struct fr_host *host, const struct fr_sche
     json_t *doc;
 
     schedule_tag(row, tag);
-    doc = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I}", "id",
-                    (json_int_t)row->id, "etag", tag, "pipeline", row->pipeline, "name", row->name,
-                    "file", row->source, "rule", row->rule, "state", row->state, "state_wall",
-                    (json_int_t)row->state_wall, "note", row->note, "gone_wall",
-                    (json_int_t)row->gone_wall, "seen_ms", (json_int_t)row->seen_ms, "since_ms",
-                    (json_int_t)row->since_ms);
-
+    doc = fr_row_json(&fr_schedule_type, row);
+    json_object_set_new(doc, "etag", json_string(tag));
     if (s != NULL && s->file->error != NULL)
         json_object_set_new(doc, "error", json_string(s->file->error));
     if (s != NULL && s->t != NULL)
@@ -172,7 +167,6 @@ enum fr_rc get_fires(struct call *c, struct fr_issues *issues, struct fr_err *er
     struct fr_schedule_row row;
     struct fr_fire_rows rows = {0};
     int64_t limit = 0;
-    json_t *items;
     enum fr_rc rc = call_schedule_row(c, &row, err);
 
     (void)issues;
@@ -185,10 +179,5 @@ enum fr_rc get_fires(struct call *c, struct fr_issues *issues, struct fr_err *er
     page.limit = (size_t)limit;
     if (rc == FR_OK)
         rc = fr_store_fires_before(c->host->store, &page, &c->arena, &rows, err);
-    if (rc != FR_OK)
-        return rc;
-    items = json_array();
-    for (size_t i = 0; i < rows.n; i++)
-        json_array_append_new(items, json_of_fire(&rows.rows[i]));
-    return answer_json(c, 200, json_pack("{s:o}", "items", items), err);
+    return rc == FR_OK ? answer_rows(c, &fr_fire_type, rows.rows, rows.n, err) : rc;
 }

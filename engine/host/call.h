@@ -4,6 +4,7 @@
 
 #include "engine/host/internal.h"
 #include "engine/store/fires.h"
+#include "engine/store/types.h"
 
 /* One request, while it is answered. */
 struct call {
@@ -29,6 +30,9 @@ typedef enum fr_rc handler(struct call *c, struct fr_issues *issues, struct fr_e
 handler get_events;
 /* Drops doc. */
 enum fr_rc answer_json(struct call *c, int status, json_t *doc, struct fr_err *err);
+/* {items}: n rows of that type. */
+enum fr_rc answer_rows(struct call *c, const struct fr_row_type *type, const void *rows, size_t n,
+                       struct fr_err *err);
 /* The run's row; it lies at its own address. */
 enum fr_rc answer_run(struct call *c, int status, struct fr_id id, struct fr_err *err);
 /* It is answered when that is over. */

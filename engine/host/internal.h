@@ -32,6 +32,7 @@
 #include "engine/host/queue.h"
 #include "engine/host/retain.h"
 #include "engine/host/text.h"
+#include "engine/store/types.h"
 
 #include <string.h>
 
@@ -243,8 +244,6 @@ enum fr_rc body_resume(json_t *doc, struct fr_arena *arena, struct fr_resume_opt
 /* rows.c: rows as JSON; NULL: no memory */
 json_t *json_of_run(uint32_t epoch, const struct fr_run_row *row); /* epoch: of this host */
 json_t *json_of_event(const struct fr_event_row *row);
-struct fr_fire_row;
-json_t *json_of_fire(const struct fr_fire_row *row);
 /* The ETag of a schedule: another one behind each pause and resume. */
 enum { SCHEDULE_TAG = 48 };
 struct fr_schedule_row;

@@ -8,29 +8,12 @@
 
 json_t *json_of_run(uint32_t epoch, const struct fr_run_row *row)
 {
-    char id[FR_ID_TEXT];
+    json_t *doc = fr_row_json(&fr_run_type, row);
 
-    fr_id_text(row->id, id);
-    return json_pack(
-        "{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:s, s:I, s:b, s:I, s:I, s:I, s:I, "
-        "s:I, s:I, s:I, s:s}",
-        "no", (json_int_t)row->no, "id", id, "pipeline", row->name, "file", row->source, "state",
-        row->state, "outcome", row->outcome, "reason", row->reason, "driven",
-        row->host == (int64_t)epoch && strcmp(row->state, "over") != 0, "origin", row->origin,
-        "priority", (json_int_t)row->priority, "pinned", row->pinned != 0, "queued_wall",
-        (json_int_t)row->queued_wall, "not_before_wall", (json_int_t)row->not_before_wall,
-        "started_wall", (json_int_t)row->started_wall, "ended_wall", (json_int_t)row->ended_wall,
-        "retry_of", (json_int_t)row->retry_of, "reruns", (json_int_t)row->reruns, "rerun_wall",
-        (json_int_t)row->rerun_wall, "who", row->who);
-}
-
-json_t *json_of_fire(const struct fr_fire_row *row)
-{
-    return json_pack("{s:I, s:I, s:I, s:s, s:I, s:s, s:I, s:s}", "at_ms", (json_int_t)row->at_ms,
-                     "first_ms", (json_int_t)row->first_ms, "count", (json_int_t)row->count,
-                     "decision", row->decision, "run", (json_int_t)row->run, "outcome",
-                     row->outcome, "decided_wall", (json_int_t)row->decided_wall, "note",
-                     row->note);
+    json_object_set_new(
+        doc, "driven",
+        json_boolean(row->host == (int64_t)epoch && strcmp(row->state, "over") != 0));
+    return doc;
 }
 
 void schedule_tag(const struct fr_schedule_row *row, char out[SCHEDULE_TAG])
@@ -38,30 +21,12 @@ void schedule_tag(const struct fr_schedule_row *row, char out[SCHEDULE_TAG])
     snprintf(out, SCHEDULE_TAG, "\"%lld.%.10s\"", (long long)row->state_wall, row->state);
 }
 
-static json_t *json_of_inst(const struct fr_inst_row *row)
-{
-    char id[FR_ID_TEXT] = "";
-
-    if (!fr_id_zero(row->attempt))
-        fr_id_text(row->attempt, id);
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:s, s:I, s:I, s:I}",
-                     "idx", (json_int_t)row->idx, "key", row->key, "task", row->task, "node",
-                     row->node, "hook", row->hook, "state", row->state, "attempt_no",
-                     (json_int_t)row->attempt_no, "attempt", id, "cause", row->cause, "code",
-                     (json_int_t)row->code, "reason", row->reason, "unreachable_wall",
-                     (json_int_t)row->unreachable_wall, "started_wall",
-                     (json_int_t)row->started_wall, "ended_wall", (json_int_t)row->ended_wall);
-}
-
 json_t *json_of_event(const struct fr_event_row *row)
 {
-    json_t *doc = json_pack("{s:I, s:I, s:I, s:s, s:I, s:s, s:I, s:s}", "seq", (json_int_t)row->seq,
-                            "wall", (json_int_t)row->wall, "idx", (json_int_t)row->idx, "kind",
-                            row->kind, "attempt_no", (json_int_t)row->attempt_no, "cause",
-                            row->cause, "code", (json_int_t)row->code, "text", row->text);
+    json_t *doc = fr_row_json(&fr_event_type, row);
 
-    if (row->delay_ms > 0)
-        json_object_set_new(doc, "delay_ms", json_integer((json_int_t)row->delay_ms));
+    if (row->delay_ms <= 0)
+        json_object_del(doc, "delay_ms");
     return doc;
 }
 
@@ -165,7 +130,7 @@ enum fr_rc view_insts(struct view *v, struct fr_err *err)
 
         if (!view_wants(v->text, &rows.rows[i]))
             continue;
-        item = json_of_inst(&rows.rows[i]);
+        item = fr_row_json(&fr_inst_type, &rows.rows[i]);
         if ((list = json_of_attempts(&attempts, &at, rows.rows[i].idx)) != NULL)
             json_object_set_new(item, "attempts", list);
         json_array_append_new(items, item);
@@ -217,14 +182,9 @@ enum fr_rc view_outputs(struct view *v, struct fr_err *err)
 enum fr_rc view_artifacts(struct view *v, struct fr_err *err)
 {
     struct fr_file_rows rows = {0};
-    json_t *items = json_array();
     enum fr_rc rc = fr_store_files(v->st, v->run.id, &v->arena, &rows, err);
 
-    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        json_array_append_new(items, json_pack("{s:s, s:I, s:s}", "path", rows.rows[i].path,
-                                               "bytes", (json_int_t)rows.rows[i].bytes, "sha256",
-                                               rows.rows[i].hash));
-    v->doc = json_pack("{s:o}", "items", items);
+    v->doc = json_pack("{s:o}", "items", fr_rows_json(&fr_file_type, rows.rows, rows.n));
     return rc;
 }
 

@@ -224,7 +224,7 @@ static enum fr_rc add_gaps(struct view *v, const struct fr_schedule_rows *schedu
         for (size_t k = 0; k < fires.n && fires.rows[k].at_ms >= since; k++)
             if (strcmp(fires.rows[k].decision, "ran") != 0 &&
                 strcmp(fires.rows[k].decision, "invalid") != 0)
-                json_array_append_new(gaps, json_of_fire(&fires.rows[k]));
+                json_array_append_new(gaps, fr_row_json(&fr_fire_type, &fires.rows[k]));
     }
     return rc;
 }

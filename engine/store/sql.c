@@ -59,12 +59,12 @@ static int bind_one(sqlite3_stmt *stmt, int at, enum fr_column_kind kind, const 
 {
     const char *text;
 
-    if (kind == FR_COLUMN_INT || kind == FR_COLUMN_BOOL)
-        return sqlite3_bind_int64(stmt, at, *(const int64_t *)value);
     if (kind == FR_COLUMN_TEXT) {
         text = *(const char *const *)value;
         return sqlite3_bind_text(stmt, at, text != NULL ? text : "", -1, SQLITE_TRANSIENT);
     }
+    if (kind != FR_COLUMN_ID)
+        return sqlite3_bind_int64(stmt, at, *(const int64_t *)value);
     if (fr_id_zero(*(const struct fr_id *)value))
         return sqlite3_bind_null(stmt, at);
     return sqlite3_bind_blob(stmt, at, value, sizeof(struct fr_id), SQLITE_TRANSIENT);

@@ -149,10 +149,12 @@ TYPE(schedule_file, "schedule_file");
 
 #define ROW fr_backfill_row
 static const struct fr_column backfill_columns[] = {
-    SHOWN(INT, id),           SHOWN(INT, schedule),  SHOWN(INT, from_ms),    SHOWN(INT, to_ms),
-    AS(INT, newest, "order"), SHOWN(TEXT, existing), SHOWN(INT, max_active), SHOWN(INT, priority),
-    SHOWN(TEXT, state),       SHOWN(TEXT, note),     SHOWN(INT, total),      SHOWN(INT, made),
-    SHOWN(INT, kept),         SHOWN(INT, made_wall), HIDDEN(TEXT, params),   HIDDEN(INT, cursor_ms),
+    SHOWN(INT, id),         SHOWN(INT, schedule),       SHOWN(INT, from_ms),
+    SHOWN(INT, to_ms),      AS(ORDER, newest, "order"), SHOWN(TEXT, existing),
+    SHOWN(INT, max_active), SHOWN(INT, priority),       SHOWN(TEXT, state),
+    SHOWN(TEXT, note),      SHOWN(INT, total),          SHOWN(INT, made),
+    SHOWN(INT, kept),       SHOWN(INT, made_wall),      HIDDEN(TEXT, params),
+    HIDDEN(INT, cursor_ms),
 };
 TYPE(backfill, "backfill");
 #undef ROW
@@ -220,6 +222,8 @@ static json_t *value_of(enum fr_column_kind kind, const void *at)
         return json_integer((json_int_t) * (const int64_t *)at);
     case FR_COLUMN_BOOL:
         return json_boolean(*(const int64_t *)at != 0);
+    case FR_COLUMN_ORDER:
+        return json_string(*(const int64_t *)at != 0 ? "newest" : "oldest");
     case FR_COLUMN_ID:
         if (!fr_id_zero(*(const struct fr_id *)at))
             fr_id_text(*(const struct fr_id *)at, id);
@@ -243,4 +247,13 @@ json_t *fr_row_json(const struct fr_row_type *type, const void *row)
         }
     }
     return doc;
+}
+
+json_t *fr_rows_json(const struct fr_row_type *type, const void *rows, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, fr_row_json(type, (const char *)rows + i * type->bytes));
+    return list;
 }

@@ -10,10 +10,11 @@
 #include <stddef.h>
 
 enum fr_column_kind {
-    FR_COLUMN_INT,  /* int64_t */
-    FR_COLUMN_BOOL, /* int64_t; shown as true or false */
-    FR_COLUMN_TEXT, /* const char *; NULL is written as "" */
-    FR_COLUMN_ID,   /* struct fr_id; zero is SQL's NULL, shown as "" */
+    FR_COLUMN_INT,   /* int64_t */
+    FR_COLUMN_BOOL,  /* int64_t; shown as true or false */
+    FR_COLUMN_ORDER, /* int64_t; shown as "newest" or "oldest", which comes first */
+    FR_COLUMN_TEXT,  /* const char *; NULL is written as "" */
+    FR_COLUMN_ID,    /* struct fr_id; zero is SQL's NULL, shown as "" */
 };
 
 struct fr_column {
@@ -37,5 +38,7 @@ extern const struct fr_row_type fr_run_type, fr_inst_type, fr_attempt_type, fr_e
 
 /* The shown columns of a row, in the order of their table. NULL: no memory. */
 json_t *fr_row_json(const struct fr_row_type *type, const void *row);
+/* Of n rows that follow each other: an array. */
+json_t *fr_rows_json(const struct fr_row_type *type, const void *rows, size_t n);
 
 #endif

@@ -19,8 +19,8 @@ serve() {
     until_true 20 holds serve.log "is the host"
 }
 host_pid() { sed -n 's/^pid //p' "$FLOWRUN_HOME/host.lock"; }
-is() { "$flowrun" runs --json | python3 -c 'import json, sys; exit(not any(d["run"] == int(sys.argv[1]) and d["state"] == sys.argv[2] for d in map(json.loads, sys.stdin)))' "$1" "$2"; }
-newest() { "$flowrun" runs --json | python3 -c 'import json, sys; print(max(json.loads(l)["run"] for l in sys.stdin))'; }
+is() { "$flowrun" runs --json | python3 -c 'import json, sys; exit(not any(d["no"] == int(sys.argv[1]) and d["state"] == sys.argv[2] for d in map(json.loads, sys.stdin)))' "$1" "$2"; }
+newest() { "$flowrun" runs --json | python3 -c 'import json, sys; print(max(json.loads(l)["no"] for l in sys.stdin))'; }
 ran() { grep -c "^$1\$" ran; }
 
 # ---- two shells submit to a host that does not answer, then is killed: each run is there once

@@ -114,7 +114,7 @@ other=$!
 until_true 20 test -e has
 F=$flowrun timeout 140 "$flowrun" outer.yaml > out 2>&1 &
 pid=$!
-inner_waits() { "$flowrun" status "$("$flowrun" runs --json | sed -nE 's/.*"run":([0-9]+).*"pipeline":"inner2".*/\1/p')" | grep -qF "waits for slots of n2, 1 of 1"; }
+inner_waits() { "$flowrun" status "$("$flowrun" runs --json | sed -nE 's/.*"no":([0-9]+).*"pipeline":"inner2".*/\1/p')" | grep -qF "waits for slots of n2, 1 of 1"; }
 until_true 20 inner_waits
 touch gives
 wait $pid
@@ -169,7 +169,7 @@ wait $pid 2> /dev/null
 alone="has no host now, and a flowrun inside a task cannot be it"
 until_true 20 grep -rqsF "$alone" "$FLOWRUN_HOME/nodes"
 touch go
-outer=$("$flowrun" runs --json | sed -nE 's/.*"run":([0-9]+).*"pipeline":"outer".*/\1/p' | head -1)
+outer=$("$flowrun" runs --json | sed -nE 's/.*"no":([0-9]+).*"pipeline":"outer".*/\1/p' | head -1)
 "$flowrun" resume "$outer" > out 2>&1
 same "resumed with the flowrun inside" $? 0
 has "which has waited" out "nest@local | "
@@ -185,7 +185,7 @@ until_true 20 test -S "$FLOWRUN_HOME/host.sock"
 "$flowrun" many.yaml > second 2>&1 &
 pid=$!
 until_true 20 eval 'test "$(running)" = 2'
-no() { "$flowrun" runs --json | head -1 | sed -E 's/.*"run":([0-9]+).*/\1/'; }
+no() { "$flowrun" runs --json | head -1 | sed -E 's/.*"no":([0-9]+).*/\1/'; }
 last=$(no)
 until_true 20 eval '"$flowrun" status $last | grep -q "^t@n1 *running"'
 kill -9 $pid

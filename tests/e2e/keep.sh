@@ -27,7 +27,7 @@ same "no such schema: exit code" $? 2
 rm home/config.yaml
 
 sql() { python3 -c 'import sqlite3, sys; print(*[r[0] for r in sqlite3.connect(sys.argv[1]).execute(sys.argv[2])])' home/state.db "$1"; }
-numbers() { "$flowrun" runs --json | python3 -c 'import json, sys; print(*[json.loads(l)["run"] for l in sys.stdin])'; }
+numbers() { "$flowrun" runs --json | python3 -c 'import json, sys; print(*[json.loads(l)["no"] for l in sys.stdin])'; }
 folders() { find home/runs -mindepth 1 -maxdepth 1 -type d | wc -l; }
 pipeline() { # NAME COMMAND
     printf 'name: %s\nnodes: [{name: n1, executor: local}]\ntasks: {a: {run: "%s", files: {f: %s.txt}}}\n' "$1" "$2" "$1" > "$1.yaml"
@@ -85,7 +85,7 @@ same "gc: exit code" $? 0
 same "as the dry run said" "$(python3 -c '
 import json
 lines = [json.loads(l) for l in open("out")]
-print(lines[0]["run"], lines[0]["pipeline"], lines[0]["bytes"] > 0, lines[1]["runs"], lines[1]["files"], lines[1]["removed"])')" \
+print(lines[0]["no"], lines[0]["pipeline"], lines[0]["bytes"] > 0, lines[1]["runs"], lines[1]["files"], lines[1]["removed"])')" \
     "3 a True 1 2 True"
 same "pinned, the newest of each outcome, and what goes on stay" "$(numbers)" "7 6 5 4 1"
 same "blobs that runs need, too" "$(ls home/blobs | wc -l)" 6

@@ -16,7 +16,7 @@ set_clock() { # of the host: 5 s before half past two of that day
     echo "$(($(half_past_two "$1") - 5 - $(date +%s)))" > offset.new
     sed 's/^[0-9]/+&/' offset.new > offset
 }
-is() { "$flowrun" runs --json | grep -q "^{\"run\":$1,.*\"state\":\"$2\""; }
+is() { "$flowrun" runs --json | grep -q "^{\"no\":$1,.*\"state\":\"$2\""; }
 steps() { "$flowrun" logs "$1" train 2> /dev/null | grep -c "{'loss': "; }
 trained() { [ "$(steps "$1")" -ge "$2" ]; }
 head=$FLOWRUN_HOME/nodes/n1/work

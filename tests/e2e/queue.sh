@@ -22,7 +22,7 @@ END2
 pipeline p "max_active_runs: 1"
 pipeline free ""
 order() { paste -sd ' ' order; }
-word() { "$flowrun" runs --json | python3 -c 'import json, sys; print(*[d["state"] for d in map(json.loads, sys.stdin) if d["run"] == int(sys.argv[1])])' "$1"; }
+word() { "$flowrun" runs --json | python3 -c 'import json, sys; print(*[d["state"] for d in map(json.loads, sys.stdin) if d["no"] == int(sys.argv[1])])' "$1"; }
 is() { [ "$(word "$1")" = "$2" ]; }
 start() { # NAME WHO [OPTION…]: pid, its output in out.WHO
     "$flowrun" "$1.yaml" -p who="$2" "${@:3}" > "out.$2" 2>&1 &
@@ -52,7 +52,7 @@ check "the queue as JSON" "$flowrun" queue --json > queue.json
 check "has the same" python3 -c '
 import json
 rows = [json.loads(l) for l in open("queue.json")]
-assert [(r["place"], r["run"], r["priority"]) for r in rows] == [(1, 3, 5), (2, 2, 0)], rows
+assert [(r["place"], r["no"], r["priority"]) for r in rows] == [(1, 3, 5), (2, 2, 0)], rows
 assert all(r["why_waiting"].startswith("max_active_runs 1 of 1: run 1 of p since ") and r["driven"] for r in rows), rows'
 has "and that nothing was started" status "started -"
 "$flowrun" queue 2 --priority 9 > queue
@@ -218,7 +218,7 @@ rm -f go.*
 start p q
 q=$pid
 until_true 20 holds order "q in"
-last=$("$flowrun" runs --json -n 1 | sed -E 's/.*"run":([0-9]+).*/\1/')
+last=$("$flowrun" runs --json -n 1 | sed -E 's/.*"no":([0-9]+).*/\1/')
 "$flowrun" retry 10 --from t > retried 2>&1 &
 pid=$!
 until_true 20 is 10 queued
@@ -323,7 +323,7 @@ tasks:
   b: {run: "echo $WHO >> $W/order"}
 END2
 rm -f go.*
-ids() { "$flowrun" runs --json -n 1 | sed -E 's/.*"run":([0-9]+).*/\1/'; }
+ids() { "$flowrun" runs --json -n 1 | sed -E 's/.*"no":([0-9]+).*/\1/'; }
 start slots low
 low=$pid
 until_true 20 holds order low

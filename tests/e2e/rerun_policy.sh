@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh"
 begin "$1"
 sql() { python3 -c 'import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute("PRAGMA busy_timeout = 5000"); rows = ["|".join(map(str, r)) for r in d.execute(sys.argv[2])]; d.commit(); print(" ".join(rows), end="\n" if rows else "")' home/state.db "$1"; }
-last() { "$flowrun" runs --json -n 1 | sed -E 's/.*"run":([0-9]+).*/\1/'; }
+last() { "$flowrun" runs --json -n 1 | sed -E 's/.*"no":([0-9]+).*/\1/'; }
 serve() {
     "$flowrun" serve > serve.out 2>&1 &
     serve=$!
@@ -93,7 +93,7 @@ run later
 "$flowrun" status "$no" > out
 has "status says when" out "it runs again from what failed at $(date -u +%Y-)"
 has "and what prevents it" out "'flowrun cancel $no' prevents it"
-same "JSON, too" "$("$flowrun" status "$no" --json | python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["rerun_ms"] - d["ended_ms"], d["reruns"])')" "3600000 0"
+same "JSON, too" "$("$flowrun" status "$no" --json | python3 -c 'import json, sys; d = json.load(sys.stdin); print(d["rerun_wall"] - d["ended_wall"], d["reruns"])')" "3600000 0"
 "$flowrun" rm "$no" > out 2>&1
 same "it is not removed" $? 2
 has "as it is still to run" out "run $no is to run again by itself: 'flowrun cancel $no' prevents that"

@@ -105,7 +105,7 @@ same "it ended within the run's limit" $? 0
 same "at the time that its node says" "$(python3 -c '
 import json, sys
 run = json.load(open("status"))
-print(run["state"], run["tasks"][0]["ended_ms"] <= int(sys.argv[1]) and run["ended_ms"] <= int(sys.argv[1]))
+print(run["state"], run["tasks"][0]["ended_wall"] <= int(sys.argv[1]) and run["ended_wall"] <= int(sys.argv[1]))
 ' "$ended")" "succeeded True"
 check "no hook of a failure ran" test ! -e failed
 finish

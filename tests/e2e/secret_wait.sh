@@ -22,7 +22,7 @@ tasks:
   third: {needs: [first], run: "touch $W/third.$WHO"}
 END
 printf 'name: other\nenv: {W: "${{ env.W }}"}\ntasks: {t: {run: "until test -e $W/end; do sleep 0.05; done"}}\n' > other.yaml
-no() { "$flowrun" runs --json -n 1 | sed -E 's/.*"run":([0-9]+).*/\1/'; }
+no() { "$flowrun" runs --json -n 1 | sed -E 's/.*"no":([0-9]+).*/\1/'; }
 waits="waits for secret 'token': no shell that follows the run has the variable TOKEN; 'flowrun resume"
 begun() { # WHO: a run in the first task; its flowrun is pid, its number run
     TOKEN=s3cr3t-$1 "$flowrun" p.yaml -p who="$1" > "out.$1" 2>&1 &

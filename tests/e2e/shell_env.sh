@@ -19,7 +19,7 @@ tasks:
     run: "until test -e $W/sided; do sleep 0.05; done; umask; who-am-i; touch $FLOWRUN_WORK/made; ls -l $FLOWRUN_WORK/made | cut -c1-10; touch $W/first; until test -e $W/go; do sleep 0.05; done"
   second: {needs: [first], env: {S: "${{ secrets.made }}"}, run: "umask; who-am-i"}
 END
-no() { "$flowrun" runs --json -n 1 | sed -E 's/.*"run":([0-9]+).*/\1/'; }
+no() { "$flowrun" runs --json -n 1 | sed -E 's/.*"no":([0-9]+).*/\1/'; }
 # in_shell UMASK NAME ARGUMENT…: becomes flowrun, in a shell of that umask and LOGNAME, in the folder sub.
 in_shell() {
     local mask=$1 name=$2

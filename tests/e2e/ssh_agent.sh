@@ -64,7 +64,7 @@ for t in libssh2 openssh; do
     until_true 30 on 'test -e /var/began'
     end $serve $pid
     serve
-    run=$("$flowrun" runs --json -n 1 | sed -E 's/.*"run":([0-9]+).*/\1/')
+    run=$("$flowrun" runs --json -n 1 | sed -E 's/.*"no":([0-9]+).*/\1/')
     until_true 30 eval '"$flowrun" status $run | grep -q ": running"'
     on 'touch /var/go'
     SSH_AUTH_SOCK=$good "$flowrun" attach "$run" > attached 2>&1

@@ -39,7 +39,7 @@ lose_once() {
     nice "$flowrun" p.yaml > lost 2>&1 &
     pid=$!
     until_true 20 test -e begun
-    no=$("$flowrun" runs --json -n 1 | sed -E 's/.*"run":([0-9]+).*/\1/')
+    no=$("$flowrun" runs --json -n 1 | sed -E 's/.*"no":([0-9]+).*/\1/')
     kill -STOP $pid
     until_true 20 stopped $pid
     touch write

@@ -58,7 +58,7 @@ static void start_cancel(void)
         execl("/bin/sh", "sh", "-c",
               "until test -e $W/last; do test -d $W || exit; sleep 0.05; done; "
               "exec $FLOWRUN cancel $($FLOWRUN runs --json | sed -n "
-              "'/\"real\"/s/.*\"run\":\\([0-9]*\\).*/\\1/p') > $W/cancel 2>&1",
+              "'/\"real\"/s/.*\"no\":\\([0-9]*\\).*/\\1/p') > $W/cancel 2>&1",
               (char *)NULL);
         _exit(98);
     }
