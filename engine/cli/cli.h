@@ -121,7 +121,6 @@ const char *cli_run_word(struct fr_store *st, const struct fr_run_row *row);
 void cli_date(int64_t wall_ms, char out[32]);
 void cli_took(int64_t started_wall, int64_t ended_wall, char out[24]);
 /* Whether a task failed itself. Tasks that waited for another one or were cancelled did not. */
-bool cli_is_failure(enum fr_state_of state);
 bool cli_has_failed(const struct fr_inst_row *row);
 
 /* ---- which run (pick.c) ---- */

@@ -215,7 +215,7 @@ static void next_commands(const struct cli_show *show)
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         const struct cli_model_inst *in = &show->model.insts[i];
 
-        if (!cli_is_failure(in->state) || in->attempt_no == 0 || in->cause == FR_CAUSE_GANG_PEER)
+        if (!fr_state_failed(in->state) || in->attempt_no == 0 || in->cause == FR_CAUSE_GANG_PEER)
             continue;
         fr_print("\n'flowrun logs %lld %s' shows its output, ", no, plan->insts[i].key);
         fr_print("'flowrun retry %lld' runs again what failed\n", no);

@@ -37,23 +37,12 @@ static void overview(void)
 /* The causes that retry.on lists, and the one case in which a command runs twice. */
 static void causes(void)
 {
-    static const struct {
-        const char *name, *meaning;
-    } table[] = {
-        {"exit", "the command ended with another status than 0"},
-        {"signal", "a signal ended it"},
-        {"timeout", "it ran longer than timeout:"},
-        {"oom", "the kernel ended it for memory; not retried unless listed"},
-        {"start_failed", "it could not be started, or its files could not be shipped"},
-        {"node_lost", "its node was given up, or had no contact for lost_after:"},
-        {"lost", "its supervisor was killed, so nobody knows how it ended"},
-        {"unreachable", "its node was not there for connect.retry_for"},
-    };
-
     fr_print("An attempt that fails has one of these causes; retry.on lists those after which the\n"
              "task is tried again (and exit codes):\n");
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        fr_print("  %-14s%s\n", table[i].name, table[i].meaning);
+    for (int i = 0; i < FR_CAUSE_N; i++)
+        if (fr_cause_retryable((enum fr_cause)i))
+            fr_print("  %-14s%s\n", fr_cause_name((enum fr_cause)i),
+                     fr_cause_meaning((enum fr_cause)i));
     fr_print(
         "\nAn attempt is never tried again, and retry.on does not list the cause, where when: or\n"
         "a value that it starts with cannot be worked out:\n"

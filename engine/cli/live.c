@@ -29,7 +29,7 @@ static void count(struct totals *t, enum fr_state_of state)
 {
     t->n++;
     t->ended += fr_state_ended(state);
-    t->failed += cli_is_failure(state);
+    t->failed += fr_state_failed(state);
     t->going += state == FR_ST_STARTING || state == FR_ST_RUNNING || state == FR_ST_STOPPING;
 }
 
@@ -37,7 +37,7 @@ static struct sum sum_of(const struct cli_show *show, const struct fr_plan_task 
                          struct totals *totals)
 {
     struct sum s = {.state = FR_ST_SUCCEEDED};
-    bool open = false, worst = false;
+    bool open = false;
 
     for (uint32_t i = 0; i < task->count; i++) {
         const struct cli_model_inst *in = &show->model.insts[task->first + i];
@@ -49,15 +49,9 @@ static struct sum sum_of(const struct cli_show *show, const struct fr_plan_task 
             s.started_wall = in->started_wall;
         if (in->ended_wall > s.ended_wall)
             s.ended_wall = in->ended_wall;
-        if (fr_state_ended(in->state)) {
-            s.ended++;
-            if (!open && (!worst || in->state != FR_ST_SUCCEEDED))
-                s.state = in->state;
-            worst = true;
-        } else if (!open || in->state > s.state || fr_state_ended(s.state)) {
-            s.state = in->state;
-            open = true;
-        }
+        s.ended += fr_state_ended(in->state);
+        open = open || !fr_state_ended(in->state);
+        s.state = i == 0 ? in->state : fr_state_shown(s.state, in->state);
     }
     if (open)
         s.ended_wall = 0;

@@ -101,7 +101,7 @@ static bool is_wanted(const struct cli_show *show, const struct fr_note *note)
     if (row->state == FR_ST_SKIPPED && plan->tasks[plan->insts[note->inst].task].hook >= 0)
         return false; /* a hook of another outcome */
     if (show->opts.quiet)
-        return cli_is_failure(row->state);
+        return fr_state_failed(row->state);
     return show->opts.verbose || fr_state_ended(row->state) || row->state == FR_ST_RETRYING ||
            row->unreachable || was_away;
 }

@@ -120,19 +120,11 @@ int cli_runs(const struct cli_command *cmd, char **argv)
 
 /* ---- status ---- */
 
-bool cli_is_failure(enum fr_state_of state)
-{
-    return state == FR_ST_FAILED || state == FR_ST_TIMED_OUT || state == FR_ST_LOST ||
-           state == FR_ST_STOP_UNPROVEN;
-}
-
 bool cli_has_failed(const struct fr_inst_row *row)
 {
-    for (int st = 0; st < FR_ST_N; st++)
-        if (cli_is_failure((enum fr_state_of)st) &&
-            strcmp(row->state, fr_state_name((enum fr_state_of)st)) == 0)
-            return true;
-    return false;
+    enum fr_state_of state;
+
+    return fr_state_parse(row->state, &state) && fr_state_failed(state);
 }
 
 /* Drops the rows of tasks that did not fail. */
@@ -149,12 +141,12 @@ static void keep_failed(struct fr_inst_rows *rows)
 /* As fr_row_began() of the scheduler's rows. */
 static int64_t began(const struct fr_inst_row *r)
 {
-    bool never = strcmp(r->attempt_state, "cancelled") == 0 &&
-                 (r->cause[0] == '\0' || strcmp(r->cause, "start_failed") == 0 ||
-                  strcmp(r->cause, "unreachable") == 0 || strcmp(r->cause, "expression") == 0);
-    bool booked = r->live != 0 && strcmp(r->state, "ready") == 0;
+    struct fr_row row = {.attempt_no = (uint32_t)r->attempt_no, .live = r->live != 0};
 
-    return r->attempt_no > 0 && (never || booked) ? r->attempt_no - 1 : r->attempt_no;
+    (void)fr_state_parse(r->state, &row.state);
+    (void)fr_state_parse(r->attempt_state, &row.attempt_state);
+    (void)fr_cause_parse(fr_str_of(r->cause), &row.cause);
+    return fr_row_began(&row);
 }
 
 static void print_insts(const struct fr_inst_rows *rows)

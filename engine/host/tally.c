@@ -7,28 +7,12 @@
 
 enum { KEPT = 1024 };
 
-/* A letter a state, the worst first: of several instances of a task the first one shows. */
-static const struct {
-    const char *state;
-    char letter;
-} letters[TALLY_STATES] = {{"stop_unproven", 'u'}, {"lost", 'l'},      {"failed", 'f'},
-                           {"timed_out", 't'},     {"cancelled", 'c'}, {"stopping", 'o'},
-                           {"retrying", 'y'},      {"running", 'r'},   {"starting", 'a'},
-                           {"ready", 'e'},         {"waiting", 'w'},   {"upstream_failed", 'p'},
-                           {"succeeded", 's'},     {"skipped", 'k'}};
-
-static size_t badness(const char *state)
+static enum fr_state_of state_of(const struct fr_count_row *row)
 {
-    size_t i = 0;
+    enum fr_state_of state = FR_ST_SKIPPED;
 
-    while (i + 1 < TALLY_STATES && strcmp(letters[i].state, state) != 0)
-        i++;
-    return i;
-}
-
-char state_letter(const char *state)
-{
-    return letters[badness(state)].letter;
+    (void)fr_state_parse(row->state, &state);
+    return state;
 }
 
 /* ---- of one run ---- */
@@ -38,17 +22,15 @@ static bool is_hook(const struct fr_count_row *r)
     return r->hook[0] != '\0';
 }
 
-/* The rows of the task that begins at from; *worst of its states. */
-static size_t rows_of_task(const struct fr_count_rows *rows, size_t from, size_t *worst)
+/* The rows of the task that begins at from; *letter of the state that shows. */
+static size_t rows_of_task(const struct fr_count_rows *rows, size_t from, char *letter)
 {
+    enum fr_state_of shown = state_of(&rows->rows[from]);
     size_t i = from;
 
-    *worst = SIZE_MAX;
-    for (; i < rows->n && strcmp(rows->rows[i].task, rows->rows[from].task) == 0; i++) {
-        size_t bad = badness(rows->rows[i].state);
-
-        *worst = bad < *worst ? bad : *worst;
-    }
+    for (; i < rows->n && strcmp(rows->rows[i].task, rows->rows[from].task) == 0; i++)
+        shown = fr_state_shown(shown, state_of(&rows->rows[i]));
+    *letter = fr_state_letter(shown);
     return i - from;
 }
 
@@ -63,17 +45,18 @@ static uint64_t hash_name(uint64_t hash, const char *name)
 
 void tally_make(const struct fr_count_rows *rows, struct host_tally *out)
 {
-    size_t n = 0, worst;
+    size_t n = 0;
+    char letter;
 
     *out = (struct host_tally){.names = 0xcbf29ce484222325U};
     for (size_t i = 0; i < rows->n; i++)
         if (!is_hook(&rows->rows[i]))
-            out->n[badness(rows->rows[i].state)] += rows->rows[i].n;
-    for (size_t i = 0; i < rows->n && n < TALLY_TASKS; i += rows_of_task(rows, i, &worst)) {
+            out->n[state_of(&rows->rows[i])] += rows->rows[i].n;
+    for (size_t i = 0; i < rows->n && n < TALLY_TASKS; i += rows_of_task(rows, i, &letter)) {
         if (is_hook(&rows->rows[i]))
             continue;
-        rows_of_task(rows, i, &worst);
-        out->letters[n++] = letters[worst].letter;
+        rows_of_task(rows, i, &letter);
+        out->letters[n++] = letter;
         out->names = hash_name(out->names, rows->rows[i].task);
     }
 }
@@ -82,19 +65,19 @@ json_t *tally_counts(const struct host_tally *t)
 {
     json_t *out = json_object();
 
-    for (size_t i = 0; i < TALLY_STATES; i++)
+    for (int i = 0; i < FR_ST_N; i++)
         if (t->n[i] > 0)
-            json_object_set_new(out, letters[i].state, json_integer(t->n[i]));
+            json_object_set_new(out, fr_state_name((enum fr_state_of)i), json_integer(t->n[i]));
     return out;
 }
 
 json_t *tally_tasks(const struct fr_count_rows *rows)
 {
     json_t *out = json_array();
-    size_t worst;
+    char letter;
 
     for (size_t i = 0; i < rows->n && json_array_size(out) < TALLY_TASKS;
-         i += rows_of_task(rows, i, &worst))
+         i += rows_of_task(rows, i, &letter))
         if (!is_hook(&rows->rows[i]))
             json_array_append_new(out, json_string(rows->rows[i].task));
     return out;
@@ -103,16 +86,17 @@ json_t *tally_tasks(const struct fr_count_rows *rows)
 json_t *tally_letters(const struct fr_count_rows *rows, json_t *tasks)
 {
     char text[TALLY_TASKS + 1] = "";
-    size_t at, worst;
+    size_t at;
     json_t *task;
+    char letter;
 
     json_array_foreach(tasks, at, task)
     {
         text[at] = '-';
-        for (size_t i = 0; i < rows->n; i += rows_of_task(rows, i, &worst))
+        for (size_t i = 0; i < rows->n; i += rows_of_task(rows, i, &letter))
             if (strcmp(rows->rows[i].task, json_string_value(task)) == 0) {
-                rows_of_task(rows, i, &worst);
-                text[at] = letters[worst].letter;
+                rows_of_task(rows, i, &letter);
+                text[at] = letter;
             }
     }
     return json_string(text);

@@ -7,12 +7,13 @@
 
 #include "engine/base/json.h"
 #include "engine/store/lists.h"
+#include "engine/words/states.h"
 
-enum { TALLY_STATES = 14, TALLY_TASKS = 200 };
+enum { TALLY_TASKS = 200 };
 
 struct host_tally {
-    int64_t n[TALLY_STATES]; /* by the badness of the state; hooks left out */
-    uint64_t names; /* a hash of the names of the tasks that have letters, in their order */
+    int64_t n[FR_ST_N]; /* hooks left out */
+    uint64_t names;     /* a hash of the names of the tasks that have letters, in their order */
     char letters[TALLY_TASKS + 1]; /* of the first tasks: of the worst instance */
 };
 
@@ -22,7 +23,6 @@ json_t *tally_counts(const struct host_tally *t);      /* {state: n}; NULL: no m
 json_t *tally_tasks(const struct fr_count_rows *rows); /* the names of those that have letters */
 /* The letters that a run's tasks have where other tasks are asked for: "-" where there is none. */
 json_t *tally_letters(const struct fr_count_rows *rows, json_t *tasks);
-char state_letter(const char *state); /* of an instance, one a state */
 
 /* Those of runs that are over; used by several threads. */
 struct host_tallies;

@@ -114,8 +114,11 @@ struct columns {
 
 static void add_inst(struct columns *c, const struct fr_inst_row *row)
 {
-    char letter = state_letter(row->state);
+    enum fr_state_of state = FR_ST_SKIPPED;
+    char letter;
 
+    (void)fr_state_parse(row->state, &state);
+    letter = fr_state_letter(state);
     add_int(&c->idx, (json_int_t)row->idx - c->next);
     c->next = (json_int_t)row->idx + 1;
     add_int(&c->task, names_find(&c->tasks, row->task));

@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/notify/otel.h"
+#include "engine/words/states.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,8 +106,9 @@ static void put_time(json_t *list, const char *key, int64_t wall_ms)
 
 static bool is_failure(const char *state)
 {
-    return strcmp(state, "failed") == 0 || strcmp(state, "timed_out") == 0 ||
-           strcmp(state, "lost") == 0 || strcmp(state, "stop_unproven") == 0;
+    enum fr_state_of of;
+
+    return fr_state_parse(state, &of) && fr_state_failed(of);
 }
 
 enum { WHY_TEXT = 600 };

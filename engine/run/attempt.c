@@ -80,28 +80,6 @@ void run_job_drop(struct fr_run *run, struct run_job *job)
 
 /* ---- events ---- */
 
-static enum fr_cause cause_of(uint32_t end)
-{
-    switch (end) {
-    case FR_END_EXIT:
-        return FR_CAUSE_EXIT;
-    case FR_END_SIGNAL:
-        return FR_CAUSE_SIGNAL;
-    case FR_END_TIMEOUT:
-        return FR_CAUSE_TIMEOUT;
-    case FR_END_OOM:
-        return FR_CAUSE_OOM;
-    case FR_END_START_FAILED:
-        return FR_CAUSE_START_FAILED;
-    case FR_END_LEASE:
-        return FR_CAUSE_NODE_LOST;
-    case FR_END_STOPPED:
-        return FR_CAUSE_STOPPED;
-    default:
-        return FR_CAUSE_LOST;
-    }
-}
-
 /* A node that keeps the rules gives declared names alone, as UTF-8 and not too long. */
 static bool outputs_fine(struct fr_run *run, const struct run_attempt *at, const struct fr_ended *e)
 {
@@ -182,7 +160,12 @@ static void on_ended(struct fr_run *run, struct run_attempt *at, const struct fr
         if (!at->followed)
             run_follow(run, at); /* it ended while nobody looked: its log is still to come */
     }
-    ev.cause = cause_of(e->cause);
+    ev.cause = fr_cause_of_end(e->cause);
+    if (ev.cause == FR_CAUSE_N) {
+        ev.cause = FR_CAUSE_LOST;
+        snprintf(at->reason, sizeof(at->reason), "node %s gave a cause that is not known here: %u",
+                 run->plan->nodes[run_node_of(run, at->inst)].name, (unsigned)e->cause);
+    }
     ev.code = e->code;
     ev.proven = e->survivors.n == 0;
     if (well && (e->text.n > 0 || !fine)) {

@@ -6,44 +6,6 @@
 
 #include <string.h>
 
-static const char *const state_names[FR_ST_N] = {
-    "waiting", "ready",     "starting",  "running", "stopping",      "retrying", "succeeded",
-    "failed",  "timed_out", "cancelled", "lost",    "stop_unproven", "skipped",  "upstream_failed"};
-
-const char *fr_state_name(enum fr_state_of state)
-{
-    return (size_t)state < FR_ST_N ? state_names[state] : "";
-}
-
-bool fr_state_parse(const char *name, enum fr_state_of *state)
-{
-    for (int i = 0; i < FR_ST_N; i++)
-        if (strcmp(name, state_names[i]) == 0) {
-            *state = (enum fr_state_of)i;
-            return true;
-        }
-    return false;
-}
-
-bool fr_state_ended(enum fr_state_of state)
-{
-    return state >= FR_ST_SUCCEEDED;
-}
-
-const char *fr_run_state_name(enum fr_run_state state)
-{
-    static const char *const names[] = {"running", "cancelling", "hooks", "over", "queued"};
-
-    return (size_t)state < 5 ? names[state] : "";
-}
-
-const char *fr_outcome_name(enum fr_outcome outcome)
-{
-    static const char *const names[] = {"none", "succeeded", "failed", "cancelled"};
-
-    return (size_t)outcome < 4 ? names[outcome] : "";
-}
-
 void fr_acts_finish(struct fr_acts *acts)
 {
     fr_sys.free(acts->v);

@@ -34,44 +34,10 @@
 
 #include "engine/base/str.h"
 #include "engine/plan/plan.h"
+#include "engine/words/states.h"
 
 struct fr_sched;
 enum { FR_SCHED_SLICE = 500 };
-
-/* States of instances; the order is part of the store's format. */
-enum fr_state_of {
-    FR_ST_WAITING,  /* for its needs, for its `when`, or because its task is blocked */
-    FR_ST_READY,    /* for a slot, its node, its gang */
-    FR_ST_STARTING, /* prepare committed; gang: go committed once row.go is set */
-    FR_ST_RUNNING,  /* its command was launched */
-    FR_ST_STOPPING, /* row.stop_cause says why; committed before the first signal. In a gang that is
-                     * being stopped also members that have already ended (row.live is false) */
-    FR_ST_RETRYING, /* back-off: ready when row.delay_ms is over */
-    FR_ST_SUCCEEDED, /* from here on: ended */
-    FR_ST_FAILED,
-    FR_ST_TIMED_OUT,
-    FR_ST_CANCELLED,
-    FR_ST_LOST,
-    FR_ST_STOP_UNPROVEN, /* stopped, but processes may remain: never retried by itself */
-    FR_ST_SKIPPED,
-    FR_ST_UPSTREAM_FAILED,
-    FR_ST_N
-};
-
-enum fr_run_state {
-    FR_RUN_RUNNING,
-    FR_RUN_CANCELLING, /* tasks are being stopped */
-    FR_RUN_HOOKS,      /* outcome known, hooks run */
-    FR_RUN_OVER,
-    FR_RUN_QUEUED /* not begun; the scheduler itself has no such state */
-};
-enum fr_outcome { FR_OUT_NONE, FR_OUT_SUCCEEDED, FR_OUT_FAILED, FR_OUT_CANCELLED };
-
-const char *fr_state_name(enum fr_state_of state); /* "stop_unproven" */
-bool fr_state_parse(const char *name, enum fr_state_of *state);
-bool fr_state_ended(enum fr_state_of state);
-const char *fr_run_state_name(enum fr_run_state state);
-const char *fr_outcome_name(enum fr_outcome outcome);
 
 /*
  * Booking. While a node is full, the next attempts of its best ready instances are written ahead:

@@ -21,8 +21,8 @@ static const struct field retry_fields[] = {
     {"jitter", SHAPE_FLOAT, AT(fr_retry, jitter), .max = 1, .preset = "0.1",
      .help = "Share of the delay that is random."},
     {"on", SHAPE_RETRY_ON,
-     .help = "Causes (exit, signal, timeout, oom, start_failed, node_lost, lost, unreachable) and "
-             "exit codes after which it is tried again; default: all but oom. lost means that its "
+     .help = "Causes and exit codes after which it is tried again ('flowrun help causes' says what "
+             "each means); default: all but oom. lost means that its "
              "supervisor was killed and nobody knows how the command ended: it may have done its "
              "work already. Where a second run does harm, list the causes without lost."},
     {0},

@@ -8,31 +8,6 @@
 
 enum { DEFAULT_GRACE_MS = 10000, DEFAULT_SLOTS = 8 };
 
-static const char *const causes[FR_CAUSE_N] = {
-    "none",      "exit", "signal",    "timeout", "oom",         "start_failed",
-    "node_lost", "lost", "gang_peer", "stopped", "unreachable", "expression"};
-
-const char *fr_cause_name(enum fr_cause cause)
-{
-    return causes[cause];
-}
-
-bool fr_cause_parse(struct fr_str s, enum fr_cause *out)
-{
-    for (int i = FR_CAUSE_EXIT; i < FR_CAUSE_N; i++)
-        if (fr_str_is(s, causes[i])) {
-            *out = (enum fr_cause)i;
-            return true;
-        }
-    return false;
-}
-
-bool fr_cause_retryable(enum fr_cause cause)
-{
-    return cause > FR_CAUSE_NONE && cause < FR_CAUSE_N && cause != FR_CAUSE_GANG_PEER &&
-           cause != FR_CAUSE_STOPPED && cause != FR_CAUSE_EXPRESSION;
-}
-
 int fr_spec_task(const struct fr_spec *spec, const char *name)
 {
     for (size_t i = 0; i < spec->n_tasks; i++)
@@ -122,9 +97,7 @@ static void set_defaults(struct loader *l)
                   .max_delay_ms = 600000,
                   .backoff = 2,
                   .jitter = 0.1,
-                  .causes = 1u << FR_CAUSE_EXIT | 1u << FR_CAUSE_SIGNAL | 1u << FR_CAUSE_TIMEOUT |
-                            1u << FR_CAUSE_START_FAILED | 1u << FR_CAUSE_NODE_LOST |
-                            1u << FR_CAUSE_LOST | 1u << FR_CAUSE_UNREACHABLE},
+                  .causes = fr_causes_preset()},
         .grace_ms = DEFAULT_GRACE_MS,
         .log = {.max_bytes = (int64_t)1 << 30},
         .slots = 1,

@@ -16,30 +16,9 @@
 #include "engine/spec/kinds.h"
 #include "engine/spec/notify.h"
 #include "engine/spec/schedule.h"
+#include "engine/words/causes.h"
 
 #include <jansson.h>
-
-/* Why an attempt ended, other than success. retry.on lists these by the names of fr_cause_name().
- * Nodes keep the numbers of stop causes: add new causes at the end. */
-enum fr_cause {
-    FR_CAUSE_NONE,
-    FR_CAUSE_EXIT,         /* "exit" */
-    FR_CAUSE_SIGNAL,       /* "signal" */
-    FR_CAUSE_TIMEOUT,      /* "timeout" */
-    FR_CAUSE_OOM,          /* "oom" */
-    FR_CAUSE_START_FAILED, /* "start_failed" */
-    FR_CAUSE_NODE_LOST,    /* "node_lost" */
-    FR_CAUSE_LOST,         /* "lost" */
-    FR_CAUSE_GANG_PEER,    /* "gang_peer": never costs a retry, not allowed in retry.on */
-    FR_CAUSE_STOPPED,      /* "stopped": cancelled; not allowed in retry.on */
-    FR_CAUSE_UNREACHABLE,  /* "unreachable": its node was not there for connect.retry_for */
-    FR_CAUSE_EXPRESSION,   /* "expression": of when:, or of a start; not allowed in retry.on */
-    FR_CAUSE_N
-};
-
-const char *fr_cause_name(enum fr_cause cause);
-bool fr_cause_parse(struct fr_str s, enum fr_cause *out);
-bool fr_cause_retryable(enum fr_cause cause); /* whether retry.on may list it */
 
 enum { FR_EXIT_USAGE = 64 };   /* exit code of a built-in task whose `with` is wrong: not retried */
 enum { FR_NODE_CONTROL = -1 }; /* node index of the machine flowrun runs on */

@@ -1,12 +1,14 @@
-"""Writes the files for browsers as C constants: embed.py FOLDER OUTPUT DEPFILE.
+"""Writes the files for browsers as C constants: embed.py FOLDER STATES OUTPUT DEPFILE.
 
 Each has its type by its ending, its hash, and its gzip where that is smaller; scripts go without comments and blanks
 (tighten.py), modules that are needed together as one with short names (join.py, shorten.py). In index.html "static/" becomes "static/HASH/", HASH
-being that of all files: what lies there never changes. run.html is index.html for the page of a run, with its script named.
+being that of all files: what lies there never changes. states.js gets the table of states of the header STATES. run.html is index.html for the page of a run, with its script named.
 """
 import gzip
 import hashlib
+import json
 import os
+import re
 import sys
 
 from join import join
@@ -22,15 +24,25 @@ KNOWN = b"<!-- known -->\n"  # where shell.c puts what is known of the run
 MARKS = [b'<base href="/">', b"<title>flowrun</title>", KNOWN, PRELOADS, b'<main id="main" tabindex="-1"></main>']
 
 
-def scripts(folder, names):
+def states(path):
+    """[name, letter, concern, failed by itself, ended] of each line of FR_STATES."""
+    with open(path, encoding="utf-8") as f:
+        rows = re.findall(r"X\((\w+), \"(\w+)\", '(\w)', (\d+), (true|false)\)", f.read())
+    first = [r[0] for r in rows].index("SUCCEEDED")
+    return [[word, letter, int(concern), failed == "true", i >= first]
+            for i, (_, word, letter, concern, failed) in enumerate(rows)]
+
+
+def scripts(folder, names, table):
     files = {}
     for name in names:
         with open(os.path.join(folder, name), encoding="utf-8") as f:
             files[name] = f.read()
+    files["states.js"] = files["states.js"].replace(" = STATES;", " = %s;" % json.dumps(table))
     return {name: tighten(text).encode() for name, text in join(files).items()}
 
 
-def read(folder):
+def read(folder, table):
     files = {}
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
@@ -41,7 +53,7 @@ def read(folder):
         if not name.endswith(".js"):
             with open(path, "rb") as f:
                 files[name] = f.read()
-    files.update(scripts(folder, sorted(n for n in os.listdir(folder) if n.endswith(".js") and n[0] != ".")))
+    files.update(scripts(folder, sorted(n for n in os.listdir(folder) if n.endswith(".js") and n[0] != "."), table))
     shell = files.get("index.html", b"")
     places = [shell.find(mark) for mark in MARKS]
     if places[0] < 0 or places != sorted(set(places)):
@@ -59,8 +71,8 @@ def array(out, name, data):
 
 
 def main():
-    folder, target, depfile = sys.argv[1:4]
-    files = read(folder)
+    folder, header, target, depfile = sys.argv[1:5]
+    files = read(folder, states(header))
     all_of_it = hashlib.sha256(b"".join(n.encode() + b"\0" + d for n, d in files.items())).hexdigest()[:16]
     for name in ("index.html", "run.html"):
         files[name] = files[name].replace(b'"static/', b'"static/' + all_of_it.encode() + b"/")
@@ -79,7 +91,7 @@ def main():
         out.write("const struct web_file web_files[] = {\n%s    {0}};\n" % "".join(rows))
         out.write('const char web_files_hash[] = "%s";\n' % all_of_it)
     with open(depfile, "w", encoding="utf-8") as out: # the folder too: a file may come or go
-        paths = [folder] + [os.path.join(folder, n) for n in sorted(os.listdir(folder))]
+        paths = [folder, header] + [os.path.join(folder, n) for n in sorted(os.listdir(folder))]
         out.write("%s: %s\n" % (target, " ".join(p.replace(" ", "\\ ") for p in paths)))
 
 

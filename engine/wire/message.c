@@ -225,15 +225,6 @@ const char *fr_msg_name(enum fr_msg_type type)
     return shape != NULL ? shape->name : "?";
 }
 
-const char *fr_end_cause_name(enum fr_end_cause cause)
-{
-    static const char *const names[] = {"?",    "exit",  "signal", "timeout", "oom", "start_failed",
-                                        "lost", "lease", "stopped"};
-    size_t i = (size_t)cause;
-
-    return i < sizeof(names) / sizeof(names[0]) ? names[i] : "?";
-}
-
 size_t fr_msg_bulk(const struct fr_msg *m)
 {
     switch (m->type) {

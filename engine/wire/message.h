@@ -283,7 +283,6 @@ size_t fr_msg_bulk(const struct fr_msg *m);
 
 /* "prepare", "log" …; "?" for a number that is none. */
 const char *fr_msg_name(enum fr_msg_type type);
-const char *fr_end_cause_name(enum fr_end_cause cause); /* "exit", "timeout" … */
 
 /* The fields of a message of that type (codec.h), NULL when there is no such message. */
 const struct fr_shape *fr_msg_shape(enum fr_msg_type type);

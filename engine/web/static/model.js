@@ -2,7 +2,7 @@
  * One run as the page knows it: its row, its instances as columns, counts by task. Loaded whole, then
  * kept by the stream's changes; what listeners hear of comes once a frame.
  */
-import {ended, isOver} from './states.js';
+import {ended, failures, isOver, live} from './states.js';
 import {instances, run} from './api.js';
 import {now} from './times.js';
 import {oncePerFrame, painted, throttled} from './dom.js';
@@ -200,8 +200,7 @@ export class RunModel {
         let best = -1;
 
         for (let i = 0; i < inst.idx.length; i++) {
-            const isOne = ['failed', 'timed_out', 'lost', 'stop_unproven'].includes(inst.state[i])
-                && inst.cause[i] !== 'gang_peer';
+            const isOne = failures.has(inst.state[i]) && inst.cause[i] !== 'gang_peer';
 
             if (isOne && (best < 0 || inst.ended_wall[i] < inst.ended_wall[best]))
                 best = i;
@@ -211,7 +210,7 @@ export class RunModel {
 
     /* Positions of instances that run now. */
     liveOnes() {
-        return this.inst.idx.map((_, i) => i).filter((i) => ['starting', 'running', 'stopping'].includes(this.inst.state[i]));
+        return this.inst.idx.map((_, i) => i).filter((i) => live.has(this.inst.state[i]));
     }
 
     over() {

@@ -1,40 +1,48 @@
 /* States of instances, tasks and runs: glyph, word and shape; colours stand in app.css by class. */
 import {h} from './dom.js';
 
-/* In order of concern: the first that a task has is the one that its box shows. */
-const states = [
-    ['stop_unproven', '‼', 'stop unproven', 'unproven'],
-    ['failed', '✗', 'failed', 'failed'],
-    ['timed_out', '⏱', 'timed out', 'failed'],
-    ['lost', '?', 'lost', 'failed'],
-    ['retrying', '↻', 'retrying', 'retrying'],
-    ['stopping', '◫', 'stopping', 'stopping'],
-    ['running', '▶', 'running', 'running'],
-    ['starting', '◔', 'starting', 'starting'],
-    ['ready', '○', 'ready', 'ready'],
-    ['queued', '○', 'queued', 'ready'],
-    ['cancelled', '■', 'cancelled', 'cancelled'],
-    ['upstream_failed', '–', 'upstream failed', 'skipped'],
-    ['waiting', '◌', 'waiting', 'waiting'],
-    ['succeeded', '✓', 'succeeded', 'succeeded'],
-    ['skipped', '–', 'skipped', 'skipped'],
-].map(([name, glyph, word, look], rank) => ({name, glyph, word, look, rank}));
+/* The rows of engine/words/states.h, put here by embed.py: name, letter where there are many, concern (of several
+ * instances the one with the least number shows), whether it failed by itself, whether it is over. */
+const table = STATES;
+
+const looks = {
+    stop_unproven: ['‼', 'stop unproven', 'unproven'],
+    failed: ['✗', 'failed', 'failed'],
+    timed_out: ['⏱', 'timed out', 'failed'],
+    lost: ['?', 'lost', 'failed'],
+    retrying: ['↻', 'retrying', 'retrying'],
+    stopping: ['◫', 'stopping', 'stopping'],
+    running: ['▶', 'running', 'running'],
+    starting: ['◔', 'starting', 'starting'],
+    ready: ['○', 'ready', 'ready'],
+    cancelled: ['■', 'cancelled', 'cancelled'],
+    upstream_failed: ['–', 'upstream failed', 'skipped'],
+    waiting: ['◌', 'waiting', 'waiting'],
+    succeeded: ['✓', 'succeeded', 'succeeded'],
+    skipped: ['–', 'skipped', 'skipped'],
+    queued: ['○', 'queued', 'ready'], /* of a run */
+};
+
+const states = [...table, ['queued', '', table.length]].map(([name, , rank]) => {
+    const [glyph, word, look] = looks[name];
+
+    return {name, glyph, word, look, rank};
+});
 
 const byName = new Map(states.map((s) => [s.name, s]));
 const unknown = {name: '', glyph: '·', word: 'unknown', look: 'waiting', rank: 99};
 
-/* What stands for each where there are many. */
-export const letters = {s: 'succeeded', f: 'failed', t: 'timed_out', l: 'lost', u: 'stop_unproven', c: 'cancelled', k: 'skipped',
-    p: 'upstream_failed', r: 'running', a: 'starting', o: 'stopping', y: 'retrying', e: 'ready', w: 'waiting'};
+export const letters = Object.fromEntries(table.map(([name, letter]) => [letter, name]));
 
 /* The order in which the parts of a bar stand. */
 export const barOrder = ['succeeded', 'skipped', 'failed', 'timed_out', 'lost', 'stop_unproven', 'upstream_failed',
     'cancelled', 'stopping', 'running', 'starting', 'retrying', 'ready', 'waiting'];
 
-export const ended = new Set(['succeeded', 'failed', 'timed_out', 'cancelled', 'lost', 'stop_unproven', 'skipped',
-    'upstream_failed']);
+const named = (rows) => new Set(rows.map(([name]) => name));
+
+export const ended = named(table.filter((row) => row[4]));
 export const live = new Set(['starting', 'running', 'stopping']);
-export const failures = new Set(['failed', 'timed_out', 'lost', 'stop_unproven']);
+export const failures = named(table.filter((row) => row[3]));
 
 export function stateOf(name) {
     return byName.get(name) || unknown;

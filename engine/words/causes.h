@@ -1,0 +1,42 @@
+/*
+ * Why an attempt ended, other than success: each cause once, with all that is said of it. A new one
+ * is a line here and where it comes from.
+ */
+#ifndef FR_WORDS_CAUSES_H
+#define FR_WORDS_CAUSES_H
+
+#include "engine/base/str.h"
+
+/* X(name, word, number with which a node reports it (enum fr_end_cause; 0: none does), whether
+ * retry.on may list it, whether it does by default, what it means; ""). Nodes keep the numbers of
+ * stop causes: new causes come at the end. */
+#define FR_CAUSES(X)                                                                               \
+    X(NONE, "none", 0, false, false, "")                                                           \
+    X(EXIT, "exit", 1, true, true, "the command ended with another status than 0")                 \
+    X(SIGNAL, "signal", 2, true, true, "a signal ended it")                                        \
+    X(TIMEOUT, "timeout", 3, true, true, "it ran longer than timeout:")                            \
+    X(OOM, "oom", 4, true, false, "the kernel ended it for memory; not retried unless listed")     \
+    X(START_FAILED, "start_failed", 5, true, true,                                                 \
+      "it could not be started, or its files could not be shipped")                                \
+    X(NODE_LOST, "node_lost", 7, true, true,                                                       \
+      "its node was given up, or had no contact for lost_after:")                                  \
+    X(LOST, "lost", 6, true, true, "its supervisor was killed, so nobody knows how it ended")      \
+    X(GANG_PEER, "gang_peer", 0, false, false, "another member of its gang failed")                \
+    X(STOPPED, "stopped", 8, false, false, "it was cancelled")                                     \
+    X(UNREACHABLE, "unreachable", 0, true, true, "its node was not there for connect.retry_for")   \
+    X(EXPRESSION, "expression", 0, false, false,                                                   \
+      "when: or a value that it starts with could not be worked out")
+
+#define FR_CAUSE_ID(name, word, end, retryable, preset, meaning) FR_CAUSE_##name,
+enum fr_cause { FR_CAUSES(FR_CAUSE_ID) FR_CAUSE_N };
+#undef FR_CAUSE_ID
+
+const char *fr_cause_name(enum fr_cause cause);
+bool fr_cause_parse(struct fr_str s, enum fr_cause *out);
+bool fr_cause_retryable(enum fr_cause cause); /* whether retry.on may list it */
+unsigned fr_causes_preset(void);              /* retry.on by default: bit 1u << enum fr_cause */
+const char *fr_cause_meaning(enum fr_cause cause);
+/* Of a number that a node reports; FR_CAUSE_N: no cause has it. */
+enum fr_cause fr_cause_of_end(uint32_t end);
+
+#endif

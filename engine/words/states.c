@@ -1,0 +1,64 @@
+#include "engine/words/states.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const struct {
+    const char *word;
+    char letter;
+    int concern;
+    bool failed;
+} states[] = {
+#define ROW(name, word, letter, concern, failed) {word, letter, concern, failed},
+    FR_STATES(ROW)
+#undef ROW
+};
+
+const char *fr_state_name(enum fr_state_of state)
+{
+    return (size_t)state < FR_ST_N ? states[state].word : "";
+}
+
+bool fr_state_parse(const char *name, enum fr_state_of *state)
+{
+    for (int i = 0; i < FR_ST_N; i++)
+        if (strcmp(name, states[i].word) == 0) {
+            *state = (enum fr_state_of)i;
+            return true;
+        }
+    return false;
+}
+
+bool fr_state_ended(enum fr_state_of state)
+{
+    return state >= FR_ST_SUCCEEDED;
+}
+
+bool fr_state_failed(enum fr_state_of state)
+{
+    return states[state].failed;
+}
+
+char fr_state_letter(enum fr_state_of state)
+{
+    return states[state].letter;
+}
+
+enum fr_state_of fr_state_shown(enum fr_state_of a, enum fr_state_of b)
+{
+    return states[a].concern <= states[b].concern ? a : b;
+}
+
+const char *fr_run_state_name(enum fr_run_state state)
+{
+    static const char *const names[] = {"running", "cancelling", "hooks", "over", "queued"};
+
+    return (size_t)state < 5 ? names[state] : "";
+}
+
+const char *fr_outcome_name(enum fr_outcome outcome)
+{
+    static const char *const names[] = {"none", "succeeded", "failed", "cancelled"};
+
+    return (size_t)outcome < 4 ? names[outcome] : "";
+}

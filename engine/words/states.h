@@ -1,0 +1,53 @@
+/*
+ * The states of instances, of runs, and how runs end: each once. The pages get the same table
+ * (engine/web/embed.py).
+ */
+#ifndef FR_WORDS_STATES_H
+#define FR_WORDS_STATES_H
+
+#include <stdbool.h>
+
+/* X(name, word, letter where there are many, concern, failed by itself). Of several instances the
+ * one of the least concern number shows: what failed, then what goes on, then the rest. The order
+ * is part of the store's format; from SUCCEEDED on they have ended. */
+#define FR_STATES(X)                                                                               \
+    X(WAITING, "waiting", 'w', 11, false)  /* for its needs, its `when`, or a blocked task */      \
+    X(READY, "ready", 'e', 8, false)       /* for a slot, its node, its gang */                    \
+    X(STARTING, "starting", 'a', 7, false) /* prepare committed; gang: go once row.go is set */    \
+    X(RUNNING, "running", 'r', 6, false)   /* its command was launched */                          \
+    X(STOPPING, "stopping", 'o', 5, false) /* row.stop_cause says why; before the first signal */  \
+    X(RETRYING, "retrying", 'y', 4, false) /* back-off: ready when row.delay_ms is over */         \
+    X(SUCCEEDED, "succeeded", 's', 12, false)                                                      \
+    X(FAILED, "failed", 'f', 1, true)                                                              \
+    X(TIMED_OUT, "timed_out", 't', 2, true)                                                        \
+    X(CANCELLED, "cancelled", 'c', 9, false)                                                       \
+    X(LOST, "lost", 'l', 3, true)                                                                  \
+    X(STOP_UNPROVEN, "stop_unproven", 'u', 0, true) /* processes may remain: no retry by itself */ \
+    X(SKIPPED, "skipped", 'k', 13, false)                                                          \
+    X(UPSTREAM_FAILED, "upstream_failed", 'p', 10, false)
+
+#define FR_STATE_ID(name, word, letter, concern, failed) FR_ST_##name,
+enum fr_state_of { FR_STATES(FR_STATE_ID) FR_ST_N };
+#undef FR_STATE_ID
+
+const char *fr_state_name(enum fr_state_of state); /* "stop_unproven"; "" of none */
+bool fr_state_parse(const char *name, enum fr_state_of *state);
+bool fr_state_ended(enum fr_state_of state);
+bool fr_state_failed(enum fr_state_of state); /* by itself: not for what came before it */
+char fr_state_letter(enum fr_state_of state);
+/* Of two instances of a task, the state that shows. */
+enum fr_state_of fr_state_shown(enum fr_state_of a, enum fr_state_of b);
+
+enum fr_run_state {
+    FR_RUN_RUNNING,
+    FR_RUN_CANCELLING, /* tasks are being stopped */
+    FR_RUN_HOOKS,      /* outcome known, hooks run */
+    FR_RUN_OVER,
+    FR_RUN_QUEUED /* not begun; the scheduler itself has no such state */
+};
+enum fr_outcome { FR_OUT_NONE, FR_OUT_SUCCEEDED, FR_OUT_FAILED, FR_OUT_CANCELLED };
+
+const char *fr_run_state_name(enum fr_run_state state);
+const char *fr_outcome_name(enum fr_outcome outcome);
+
+#endif

@@ -1,0 +1,91 @@
+/* States and causes: what each table says of a row, and what shows of several. */
+#include "engine/words/causes.h"
+#include "engine/words/states.h"
+
+#include "engine/host/tally.h"
+#include "tests/unit/check.h"
+
+#include <string.h>
+
+/* The most urgent first, what failed, what goes on, the rest. */
+static const enum fr_state_of urgent[] = {
+    FR_ST_STOP_UNPROVEN,   FR_ST_FAILED,  FR_ST_TIMED_OUT, FR_ST_LOST,   FR_ST_RETRYING,
+    FR_ST_STOPPING,        FR_ST_RUNNING, FR_ST_STARTING,  FR_ST_READY,  FR_ST_CANCELLED,
+    FR_ST_UPSTREAM_FAILED, FR_ST_WAITING, FR_ST_SUCCEEDED, FR_ST_SKIPPED};
+
+static char letter_of(enum fr_state_of a, enum fr_state_of b)
+{
+    struct fr_count_row rows[] = {{"t", "", fr_state_name(a), 1}, {"t", "", fr_state_name(b), 2}};
+    struct host_tally tally;
+
+    tally_make(&(struct fr_count_rows){rows, 2}, &tally);
+    CHECK(tally.n[a] == (a == b ? 3 : 1) && tally.n[b] == (a == b ? 3 : 2));
+    return tally.letters[0];
+}
+
+static void test_pairs(void)
+{
+    for (int i = 0; i < FR_ST_N; i++)
+        for (int k = 0; k < FR_ST_N; k++) {
+            enum fr_state_of a = urgent[i], b = urgent[k], shown = urgent[i < k ? i : k];
+
+            check_row(fr_state_name(a));
+            CHECK_INT(fr_state_shown(a, b), shown);
+            CHECK_INT(letter_of(a, b), fr_state_letter(shown));
+        }
+}
+
+static void test_states(void)
+{
+    enum fr_state_of parsed;
+
+    for (int i = 0; i < FR_ST_N; i++) {
+        enum fr_state_of s = (enum fr_state_of)i;
+
+        check_row(fr_state_name(s));
+        CHECK(fr_state_parse(fr_state_name(s), &parsed) && parsed == s);
+        CHECK_INT(fr_state_ended(s),
+                  strstr("succeeded failed timed_out cancelled lost stop_unproven "
+                         "skipped upstream_failed",
+                         fr_state_name(s)) != NULL);
+        CHECK_INT(fr_state_failed(s), s == FR_ST_FAILED || s == FR_ST_TIMED_OUT ||
+                                          s == FR_ST_LOST || s == FR_ST_STOP_UNPROVEN);
+        for (int k = 0; k < i; k++)
+            CHECK(fr_state_letter(s) != fr_state_letter((enum fr_state_of)k));
+    }
+    CHECK(!fr_state_parse("", &parsed) && !fr_state_parse("none", &parsed));
+    CHECK_TEXT(fr_state_name(FR_ST_N), "");
+}
+
+static void test_causes(void)
+{
+    static const enum fr_cause ends[] = {FR_CAUSE_N,       FR_CAUSE_EXIT,
+                                         FR_CAUSE_SIGNAL,  FR_CAUSE_TIMEOUT,
+                                         FR_CAUSE_OOM,     FR_CAUSE_START_FAILED,
+                                         FR_CAUSE_LOST,    FR_CAUSE_NODE_LOST,
+                                         FR_CAUSE_STOPPED, FR_CAUSE_N};
+    enum fr_cause parsed;
+
+    for (uint32_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+        CHECK_INT(fr_cause_of_end(i), ends[i]);
+    CHECK(!fr_cause_parse(fr_str_of("none"), &parsed) && !fr_cause_parse(fr_str_of(""), &parsed));
+    for (int i = 1; i < FR_CAUSE_N; i++) {
+        enum fr_cause c = (enum fr_cause)i;
+
+        check_row(fr_cause_name(c));
+        CHECK(fr_cause_parse(fr_str_of(fr_cause_name(c)), &parsed) && parsed == c);
+        CHECK(fr_cause_meaning(c)[0] != '\0');
+        CHECK_INT(fr_cause_retryable(c),
+                  c != FR_CAUSE_GANG_PEER && c != FR_CAUSE_STOPPED && c != FR_CAUSE_EXPRESSION);
+        CHECK_INT(fr_causes_preset() >> i & 1, fr_cause_retryable(c) && c != FR_CAUSE_OOM);
+    }
+    CHECK(!fr_cause_retryable(FR_CAUSE_NONE) && !fr_cause_retryable(FR_CAUSE_N));
+}
+
+int main(void)
+{
+    test_pairs();
+    test_states();
+    test_causes();
+    return check_done();
+}
