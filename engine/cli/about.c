@@ -48,8 +48,6 @@ int cli_version(const struct cli_command *cmd, char **argv)
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 0, &err);
-    if (rc == FR_OK)
         fr_print("flowrun %s (%s)\n", FLOWRUN_VERSION, fr_built);
     if (rc == FR_OK && verbose)
         print_libraries();

@@ -317,8 +317,6 @@ int cli_attach(const struct cli_command *cmd, char **argv)
     int code;
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 1, &err);
     code =
         rc == FR_OK ? (int)attach(args.n > 0 ? args.v[0] : NULL, &how, false) : (int)cli_fail(&err);
     cli_list_finish(&args);
@@ -334,8 +332,6 @@ int cli_watch(const struct cli_command *cmd, char **argv)
     int code;
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 1, &err);
     code =
         rc == FR_OK ? (int)attach(args.n > 0 ? args.v[0] : NULL, &how, true) : (int)cli_fail(&err);
     cli_list_finish(&args);

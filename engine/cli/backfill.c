@@ -323,8 +323,6 @@ int cli_backfill(const struct cli_command *cmd, char **argv)
     struct fr_err err = {0};
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 1, 1, &err);
     b.args.file = args.n > 0 ? args.v[0] : NULL;
     if (rc == FR_OK)
         rc = read_wish(&b, &issues, &err);

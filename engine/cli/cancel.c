@@ -270,8 +270,6 @@ int cli_cancel(const struct cli_command *cmd, char **argv)
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 1, &err);
-    if (rc == FR_OK)
         rc = cli_store_read(&c.st, &err);
     if (rc == FR_OK)
         rc = cli_pick_run(c.st, args.n > 0 ? args.v[0] : NULL, CLI_PICK_CANCEL, &c.arena, &c.run,

@@ -68,10 +68,11 @@ struct cli_command {
 const struct cli_command *cli_command_find(const char *name);
 const struct cli_command *cli_command_table(void); /* ended by a NULL name */
 
-/* Takes the options of opts (ended by a NULL name) out of argv[1..]; the rest stays in args, at
- * least min and at most max of them. FR_STOPPED: help was asked for and printed. FR_USAGE. */
+/* Takes the options of opts (ended by a NULL name) out of argv[1..]; the rest stays in args, as
+ * many as cmd->args allows. FR_STOPPED: help was asked for and printed. FR_USAGE. */
 enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, char **argv,
                      struct cli_list *args, struct fr_err *err);
+/* Where the first word says more of how many there may be. */
 enum fr_rc cli_args_between(const struct cli_command *cmd, const struct cli_list *args, size_t min,
                             size_t max, struct fr_err *err);
 void cli_list_finish(struct cli_list *list);

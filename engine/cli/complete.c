@@ -315,8 +315,6 @@ int cli_completion(const struct cli_command *cmd, char **argv)
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 1, 1, &err);
-    if (rc == FR_OK)
         rc = fr_complete_script(args.v[0], "flowrun", &script, &err);
     if (rc == FR_OK)
         fr_print_bytes(script.p, script.n);

@@ -129,8 +129,6 @@ int cli_show_config(const struct cli_command *cmd, char **argv)
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 1, &err);
-    if (rc == FR_OK)
         rc = cli_config(args.n > 0 ? args.v[0] : NULL, &config, &issues, &err);
     if (rc == FR_OK && json)
         print_json(config);
@@ -151,8 +149,6 @@ int cli_schema(const struct cli_command *cmd, char **argv)
     struct fr_err err = {0};
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 1, &err);
     if (rc != FR_OK)
         goto out;
     if (args.n == 0 || strcmp(args.v[0], "pipeline") == 0)

@@ -117,8 +117,6 @@ int cli_drain(const struct cli_command *cmd, char **argv)
     struct fr_err err = {0};
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 1, &err);
     if (rc == FR_OK && args.n == 0) {
         rc = list(json, &err);
     } else if (rc == FR_OK) {
@@ -136,8 +134,6 @@ int cli_undrain(const struct cli_command *cmd, char **argv)
     struct fr_err err = {0};
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 1, 1, &err);
     if (rc == FR_OK)
         rc = change(&(struct change){.node = args.v[0]}, &err);
     cli_list_finish(&args);

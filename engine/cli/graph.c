@@ -23,8 +23,6 @@ static enum fr_rc load(struct loaded *l, const struct cli_command *cmd, const st
     struct fr_spec_opts so;
     enum fr_rc rc = cli_parse(cmd, opts, argv, &l->args, err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &l->args, 1, 1, err);
     if (rc != FR_OK)
         return rc;
     l->spec.file = l->args.v[0];

@@ -109,8 +109,6 @@ int cli_rm(const struct cli_command *cmd, char **argv)
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 1, SIZE_MAX, &err);
-    if (rc == FR_OK)
         rc = cli_writer_open(&w, &err);
     if (rc == FR_OK)
         rc = find_all(w.st, &args, &arena, &rows, &err);
@@ -228,8 +226,6 @@ int cli_gc(const struct cli_command *cmd, char **argv)
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 0, &err);
-    if (rc == FR_OK)
         rc = cli_config(NULL, &config, &issues, &err);
     if (rc == FR_OK)
         rc = g.dry ? cli_store_read(&g.w.st, &err) : cli_writer_open(&g.w, &err);
@@ -264,8 +260,6 @@ static int set_pin(const struct cli_command *cmd, char **argv, bool pin)
     struct fr_err err = {0};
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 1, SIZE_MAX, &err);
     if (rc == FR_OK)
         rc = cli_writer_open(&w, &err);
     if (rc == FR_OK)

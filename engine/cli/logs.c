@@ -234,8 +234,6 @@ int cli_logs(const struct cli_command *cmd, char **argv)
     struct fr_err err = {0};
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 2, &err);
     if (rc == FR_OK && tail != NULL &&
         (fr_parse_i64(fr_str_of(tail), &n, &err) != FR_OK || n < 1 || n > INT32_MAX))
         rc = fr_fail(&err, FR_USAGE, "logs: --tail is a whole number from 1 on, not '%s'", tail);

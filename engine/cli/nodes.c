@@ -218,8 +218,6 @@ int cli_nodes(const struct cli_command *cmd, char **argv)
     int code = CLI_OK;
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 1, 1, &err);
     if (rc == FR_OK) {
         spec.file = args.v[0];
         if ((rc = cli_spec_take(&spec, spec.file, &err)) == FR_OK)

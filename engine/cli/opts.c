@@ -101,6 +101,63 @@ static enum fr_rc take(const struct cli_command *cmd, const struct cli_opt *opts
     return set(cmd, o, value, err);
 }
 
+/* ---- how many words a command takes ---- */
+
+struct words {
+    size_t least, most;
+};
+
+static size_t sum(size_t a, size_t b)
+{
+    return a > SIZE_MAX - b ? SIZE_MAX : a + b;
+}
+
+/* Those that a command's args name, up to the bracket that closes: "[RUN] [TASK]", "FILE", "RUN…",
+ * "[new NAME | list]". What follows an option is the option's. */
+static struct words count_words(const char **args)
+{
+    struct words all = {SIZE_MAX, 0}, one = {0, 0};
+    const char *p = *args;
+    bool of_option = false;
+
+    for (;; p += strcspn(p, " ]")) {
+        p += strspn(p, " ");
+        if (*p == '\0' || *p == ']' || *p == '|') {
+            all.least = one.least < all.least ? one.least : all.least;
+            all.most = one.most > all.most ? one.most : all.most;
+            one = (struct words){0, 0};
+            of_option = false;
+            if (*p != '|')
+                break;
+        } else if (*p == '[') {
+            p++;
+            one.most = sum(one.most, count_words(&p).most);
+            p += *p == ']';
+        } else if (!(of_option = of_option || *p == '-')) {
+            size_t n = strcspn(p, " ]");
+            bool many = n > 3 && memcmp(p + n - 3, "…", 3) == 0;
+
+            one.least++;
+            one.most = sum(one.most, many ? SIZE_MAX : 1);
+        }
+    }
+    *args = p;
+    return all;
+}
+
+enum fr_rc cli_args_between(const struct cli_command *cmd, const struct cli_list *args, size_t min,
+                            size_t max, struct fr_err *err)
+{
+    if (args->n < min)
+        return fr_fail(err, FR_USAGE, "%s needs %s; see 'flowrun help %s'", cmd->name, cmd->args,
+                       cmd->name);
+    if (args->n > max)
+        return fr_fail(err, FR_USAGE, "%s: what is '%s'? It takes %s; see 'flowrun help %s'",
+                       cmd->name, args->v[max], cmd->args[0] != '\0' ? cmd->args : "no arguments",
+                       cmd->name);
+    return FR_OK;
+}
+
 /* What cli_options_of() reads: a line an option. */
 static const char list_options[] = "--list-options";
 
@@ -114,6 +171,8 @@ static void print_options(const struct cli_opt *opts)
 enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, char **argv,
                      struct cli_list *args, struct fr_err *err)
 {
+    const char *text = cmd->args;
+    struct words words = count_words(&text);
     enum fr_rc rc = FR_OK;
     bool plain = false;
 
@@ -134,20 +193,7 @@ enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, 
             rc = push(args, word, err);
         }
     }
-    return rc;
-}
-
-enum fr_rc cli_args_between(const struct cli_command *cmd, const struct cli_list *args, size_t min,
-                            size_t max, struct fr_err *err)
-{
-    if (args->n < min)
-        return fr_fail(err, FR_USAGE, "%s needs %s; see 'flowrun help %s'", cmd->name, cmd->args,
-                       cmd->name);
-    if (args->n > max)
-        return fr_fail(err, FR_USAGE, "%s: what is '%s'? It takes %s; see 'flowrun help %s'",
-                       cmd->name, args->v[max], cmd->args[0] != '\0' ? cmd->args : "no arguments",
-                       cmd->name);
-    return FR_OK;
+    return rc == FR_OK ? cli_args_between(cmd, args, words.least, words.most, err) : rc;
 }
 
 void cli_print_help(const struct cli_command *cmd, const struct cli_opt *opts)

@@ -246,8 +246,6 @@ int cli_queue(const struct cli_command *cmd, char **argv)
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 2, &err);
-    if (rc == FR_OK)
         rc = check_words(&args, priority, &err);
     if (rc == FR_OK)
         rc = priority != NULL ? cli_writer_open(&w, &err) : cli_store_read(&w.st, &err);

@@ -73,8 +73,6 @@ int cli_rerun(const struct cli_command *cmd, char **argv)
     struct fr_err err = {0};
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 1, 1, &err);
     if (rc == FR_OK && fr_parse_i64(fr_str_of(priority), &submit.priority, NULL) != FR_OK)
         rc = fr_fail(&err, FR_USAGE, "rerun: --priority is a whole number, not '%s'", priority);
     if (rc == FR_OK)

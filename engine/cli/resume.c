@@ -167,8 +167,6 @@ int cli_resume(const struct cli_command *cmd, char **argv)
     int code;
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 1, &err);
     ro.run = args.n > 0 ? args.v[0] : NULL;
     ro.abandon = abandon.v;
     ro.n_abandon = abandon.n;
@@ -198,8 +196,6 @@ int cli_retry(const struct cli_command *cmd, char **argv)
     int code;
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 1, &err);
     ro.run = args.n > 0 ? args.v[0] : NULL;
     code = rc == FR_OK ? go_on(&ro, &how) : (int)cli_fail(&err);
     cli_list_finish(&args);

@@ -312,8 +312,6 @@ int cli_serve(const struct cli_command *cmd, char **argv)
     int code;
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, SIZE_MAX, &err);
-    if (rc == FR_OK)
         rc = check_pages(&s, &err);
     if (rc == FR_OK)
         rc = take_folders(&s, &args, &err);

@@ -99,8 +99,6 @@ int cli_runs(const struct cli_command *cmd, char **argv)
     int64_t n = 0;
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 0, &err);
     if (rc == FR_OK && ((rc = fr_parse_i64(fr_str_of(limit), &n, &err)) != FR_OK || n < 0))
         rc = fr_fail(&err, FR_USAGE, "runs: --limit is a whole number from 0 on, not '%s'", limit);
     if (rc == FR_OK)
@@ -358,8 +356,6 @@ int cli_status(const struct cli_command *cmd, char **argv)
     struct fr_err err = {0};
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 1, &err);
     if (rc == FR_OK)
         rc = cli_store_read(&st, &err);
     if (rc == FR_OK)

@@ -31,8 +31,6 @@ int cli_trace(const struct cli_command *cmd, char **argv)
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 1, &err);
-    if (rc == FR_OK)
         rc = cli_trace_of(args.n > 0 ? args.v[0] : NULL, &batches, &err);
     json_array_foreach(batches, i, batch) cli_put_json(json_incref(batch));
     json_decref(batches);

@@ -24,8 +24,6 @@ int cli_web(const struct cli_command *cmd, char **argv)
     enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
 
     if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, 0, 0, &err);
-    if (rc == FR_OK)
         rc = cli_home(&home, &err);
     if (rc == FR_OK && (rc = cli_ask(home.p, &q, &answer, &err)) == FR_UNREACHABLE)
         (void)fr_fail(&err, FR_UNREACHABLE,
