@@ -8,11 +8,12 @@ static json_t *json_of_schedule(const struct fr_host *host, const struct fr_sche
 {
     const struct host_schedule *s = schedules_find(host, row->id);
     char tag[SCHEDULE_TAG];
-    json_t *doc;
+    json_t *doc, *shown = fr_row_json(&fr_schedule_type, row);
 
     schedule_tag(row, tag);
-    doc = fr_row_json(&fr_schedule_type, row);
-    json_object_set_new(doc, "etag", json_string(tag));
+    doc = json_pack("{s:I, s:s}", "id", (json_int_t)row->id, "etag", tag);
+    json_object_update(doc, shown);
+    json_decref(shown);
     if (s != NULL && s->file->error != NULL)
         json_object_set_new(doc, "error", json_string(s->file->error));
     if (s != NULL && s->t != NULL)

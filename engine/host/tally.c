@@ -65,9 +65,12 @@ json_t *tally_counts(const struct host_tally *t)
 {
     json_t *out = json_object();
 
-    for (int i = 0; i < FR_ST_N; i++)
-        if (t->n[i] > 0)
-            json_object_set_new(out, fr_state_name((enum fr_state_of)i), json_integer(t->n[i]));
+    for (int i = 0; i < FR_ST_N; i++) {
+        enum fr_state_of state = fr_state_at(i);
+
+        if (t->n[state] > 0)
+            json_object_set_new(out, fr_state_name(state), json_integer(t->n[state]));
+    }
     return out;
 }
 

@@ -49,6 +49,15 @@ enum fr_state_of fr_state_shown(enum fr_state_of a, enum fr_state_of b)
     return states[a].concern <= states[b].concern ? a : b;
 }
 
+enum fr_state_of fr_state_at(int concern)
+{
+    int i = 0;
+
+    while (states[i].concern != concern)
+        i++;
+    return (enum fr_state_of)i;
+}
+
 const char *fr_run_state_name(enum fr_run_state state)
 {
     static const char *const names[] = {"running", "cancelling", "hooks", "over", "queued"};

@@ -37,6 +37,7 @@ bool fr_state_failed(enum fr_state_of state); /* by itself: not for what came be
 char fr_state_letter(enum fr_state_of state);
 /* Of two instances of a task, the state that shows. */
 enum fr_state_of fr_state_shown(enum fr_state_of a, enum fr_state_of b);
+enum fr_state_of fr_state_at(int concern); /* 0 to FR_ST_N - 1 */
 
 enum fr_run_state {
     FR_RUN_RUNNING,

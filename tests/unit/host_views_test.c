@@ -37,7 +37,7 @@ static void check_rows(const struct row *rows, size_t n)
 }
 
 static const struct row of_runs[] = {
-    {"/api/v1/runs", 200, "\"counts\":{\"waiting\":1,\"ready\":1}"},
+    {"/api/v1/runs", 200, "\"counts\":{\"ready\":1,\"waiting\":1}"},
     {"/api/v1/runs?state=live", 200, "\"no\":1,"},
     {"/api/v1/runs?state=failed", 200, "{\"items\":[]}"},
     {"/api/v1/runs?pipeline=p", 200, "\"no\":1,"},

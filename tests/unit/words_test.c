@@ -31,6 +31,7 @@ static void test_pairs(void)
 
             check_row(fr_state_name(a));
             CHECK_INT(fr_state_shown(a, b), shown);
+            CHECK_INT(fr_state_at(i), a);
             CHECK_INT(letter_of(a, b), fr_state_letter(shown));
         }
 }
