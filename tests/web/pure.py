@@ -70,20 +70,33 @@ ROWS = {
     ],
 }
 
+# zone that is chosen: what a browser in Berlin shows
+IN_BERLIN = {
+    "'UTC'": ["UTC", "2025-06-15 15:06:40", "15:06:40", 1709078400000],
+    "'browser'": ["Europe/Berlin", "2025-06-15 17:06:40", "17:06:40", 1709074800000],
+}
+SHOWN = "[zoneName(), absolute(1750000000000), clockTime(1750000000000), dayBegin('2024-02-28')]"
+
+
+def check(one, module, rows, zone="null"):
+    with open(os.path.join(STATIC, module + ".js"), encoding="utf-8") as f:
+        text = STUBS.get(module, "") + re.sub(r"(?m)^import .*\n", "", f.read())
+    text = text.replace("localStorage.getItem('flowrun.zone')", zone)
+    one.eval("import('data:text/javascript;charset=utf-8,' + encodeURIComponent(%s)).then((m) => { Object.assign(window, m); })" % json.dumps(text))
+    for expression, want in rows:
+        got = one.eval("JSON.parse(JSON.stringify(%s, (_, v) => (typeof v === 'number' && !Number.isFinite(v) ? String(v) : v)))" % expression)
+        same("%s: %s" % (module, expression), got, want)
+
 
 def main():
     begin()
     bed.url = "none"
     one = page()
     for module, rows in ROWS.items():
-        with open(os.path.join(STATIC, module + ".js"), encoding="utf-8") as f:
-            text = STUBS.get(module, "") + re.sub(r"(?m)^import .*\n", "", f.read())
-        if module == "times":
-            text = text.replace("localStorage.getItem('flowrun.zone')", "null")
-        one.eval("import('data:text/javascript;charset=utf-8,' + encodeURIComponent(%s)).then((m) => { Object.assign(window, m); })" % json.dumps(text))
-        for expression, want in rows:
-            got = one.eval("JSON.parse(JSON.stringify(%s, (_, v) => (typeof v === 'number' && !Number.isFinite(v) ? String(v) : v)))" % expression)
-            same("%s: %s" % (module, expression), got, want)
+        check(one, module, rows)
+    one.call("Emulation.setTimezoneOverride", {"timezoneId": "Europe/Berlin"})
+    for zone, want in IN_BERLIN.items():
+        check(one, "times", [[SHOWN, want]], zone)
     finish()
 
 
