@@ -85,6 +85,31 @@ same "another run has its other node" "$? $(order)" "0 third in third out"
 wait $gang
 same "then it runs" $? 0
 
+# ---- a gang keeps a node for the time when the other one is free, unless that one is drained
+rm go.*
+: > order
+pipeline fourth n1
+pipeline fifth n2
+start fourth
+fourth=$pid
+until_true 30 holds order "fourth in"
+start gang
+gang=$pid
+until_true 30 eval '"$flowrun" status 6 2> /dev/null | grep -q "waits for slots of n1"'
+start fifth
+fifth=$pid
+until_true 30 eval '"$flowrun" status 7 2> /dev/null | grep -q "waits for slots of n2"'
+"$flowrun" drain n1 > out
+until_true 30 holds order "fifth in"
+touch go.fifth
+wait $fifth
+same "the node that it kept is free" "$? $(order)" "0 fourth in fifth in fifth out"
+"$flowrun" undrain n1 > out
+touch go.fourth
+wait $gang
+same "then it runs, too" $? 0
+wait $fourth
+
 # ---- a host that has not met the node
 "$flowrun" serve > served 2>&1 &
 host=$!
