@@ -25,12 +25,13 @@ MARKS = [b'<base href="/">', b"<title>flowrun</title>", KNOWN, PRELOADS, b'<main
 
 
 def states(path):
-    """[name, letter, concern, failed by itself, ended] of each line of FR_STATES."""
+    """[name, letter, failed by itself, ended] of each line of FR_STATES, in the order of concern."""
     with open(path, encoding="utf-8") as f:
         rows = re.findall(r"X\((\w+), \"(\w+)\", '(\w)', (\d+), (true|false)\)", f.read())
     first = [r[0] for r in rows].index("SUCCEEDED")
-    return [[word, letter, int(concern), failed == "true", i >= first]
-            for i, (_, word, letter, concern, failed) in enumerate(rows)]
+    table = [(int(concern), [word, letter, int(failed == "true"), int(i >= first)])
+             for i, (_, word, letter, concern, failed) in enumerate(rows)]
+    return [row for _, row in sorted(table)]
 
 
 def scripts(folder, names, table):
@@ -38,7 +39,7 @@ def scripts(folder, names, table):
     for name in names:
         with open(os.path.join(folder, name), encoding="utf-8") as f:
             files[name] = f.read()
-    files["states.js"] = files["states.js"].replace(" = STATES;", " = %s;" % json.dumps(table))
+    files["states.js"] = files["states.js"].replace(" = STATES;", " = %s;" % json.dumps(table, separators=(",", ":")))
     return {name: tighten(text).encode() for name, text in join(files).items()}
 
 

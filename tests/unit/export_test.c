@@ -31,7 +31,8 @@ static void check_names(const char *folder, const char *want)
     size_t n = 0;
 
     CHECK_INT(fr_sys.list(folder, &names, &n), 0);
-    qsort(names, n, sizeof(*names), by_name);
+    if (n > 1)
+        qsort(names, n, sizeof(*names), by_name);
     fr_buf_text(&got, "");
     for (size_t i = 0; i < n; i++)
         fr_buf_fmt(&got, "%s%s", i > 0 ? " " : "", names[i]);

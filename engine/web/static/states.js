@@ -1,32 +1,21 @@
 /* States of instances, tasks and runs: glyph, word and shape; colours stand in app.css by class. */
 import {h} from './dom.js';
 
-/* The rows of engine/words/states.h, put here by embed.py: name, letter where there are many, concern (of several
- * instances the one with the least number shows), whether it failed by itself, whether it is over. */
+/* The rows of engine/words/states.h, put here by embed.py: name, letter where there are many, whether it failed by
+ * itself, whether it is over. Of several instances the one that comes first shows. */
 const table = STATES;
 
+/* Glyph, and the look where it has another name. */
 const looks = {
-    stop_unproven: ['‼', 'stop unproven', 'unproven'],
-    failed: ['✗', 'failed', 'failed'],
-    timed_out: ['⏱', 'timed out', 'failed'],
-    lost: ['?', 'lost', 'failed'],
-    retrying: ['↻', 'retrying', 'retrying'],
-    stopping: ['◫', 'stopping', 'stopping'],
-    running: ['▶', 'running', 'running'],
-    starting: ['◔', 'starting', 'starting'],
-    ready: ['○', 'ready', 'ready'],
-    cancelled: ['■', 'cancelled', 'cancelled'],
-    upstream_failed: ['–', 'upstream failed', 'skipped'],
-    waiting: ['◌', 'waiting', 'waiting'],
-    succeeded: ['✓', 'succeeded', 'succeeded'],
-    skipped: ['–', 'skipped', 'skipped'],
-    queued: ['○', 'queued', 'ready'], /* of a run */
+    stop_unproven: ['‼', 'unproven'], failed: ['✗'], timed_out: ['⏱', 'failed'], lost: ['?', 'failed'], retrying: ['↻'],
+    stopping: ['◫'], running: ['▶'], starting: ['◔'], ready: ['○'], cancelled: ['■'], upstream_failed: ['–', 'skipped'],
+    waiting: ['◌'], succeeded: ['✓'], skipped: ['–'], queued: ['○', 'ready'],
 };
 
-const states = [...table, ['queued', '', table.length]].map(([name, , rank]) => {
-    const [glyph, word, look] = looks[name];
+const states = [...table, ['queued']].map(([name], rank) => {
+    const [glyph, look = name] = looks[name];
 
-    return {name, glyph, word, look, rank};
+    return {name, glyph, word: name.replace('_', ' '), look, rank};
 });
 
 const byName = new Map(states.map((s) => [s.name, s]));
@@ -40,9 +29,9 @@ export const barOrder = ['succeeded', 'skipped', 'failed', 'timed_out', 'lost', 
 
 const named = (rows) => new Set(rows.map(([name]) => name));
 
-export const ended = named(table.filter((row) => row[4]));
+export const ended = named(table.filter((row) => row[3]));
 export const live = new Set(['starting', 'running', 'stopping']);
-export const failures = named(table.filter((row) => row[3]));
+export const failures = named(table.filter((row) => row[2]));
 
 export function stateOf(name) {
     return byName.get(name) || unknown;
