@@ -24,9 +24,10 @@ CANNED = """(() => {
         return new Response(typeof doc === 'string' ? doc : JSON.stringify(doc), {status: doc.status_code || 200, headers: {'Content-Type': 'application/json'}});
     };
 })()"""
-# What an element says: its text; <where> a link leads, {its title}, [how wide] a meter is, and its look.
+# What an element says: its text; <where> a link leads, {its title}, [how wide] a meter is, and its look. Times that count get the
+# title with their zone once the page is at rest: it does not stand here.
 SAY = """(() => { window.say = (el) => { const one = (n) => n.nodeType === 3 ? n.data : (n.getAttribute('href') ? `<${n.getAttribute('href')}>` : '')
-    + (n.title ? `{${n.title}}` : '') + (n.style.width ? `[${n.style.width}]` : '') + [...n.classList].filter((c) => /^(st-|high|warn|error|danger|primary)/.test(c)).map((c) => `(${c})`).join('')
+    + (n.title && !/:\\d\\d [A-Z]\\S*$/.test(n.title) ? `{${n.title}}` : '') + (n.style.width ? `[${n.style.width}]` : '') + [...n.classList].filter((c) => /^(st-|high|warn|error|danger|primary)/.test(c)).map((c) => `(${c})`).join('')
     + (n.disabled ? '#' : '') + (n.tagName === 'INPUT' || n.tagName === 'SELECT' ? `_${n.value}_` : '') + [...n.childNodes].map(one).join(''); return one(el); }; })()"""
 
 
