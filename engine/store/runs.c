@@ -107,7 +107,12 @@ enum fr_rc fr_store_rerun_drop(struct fr_store *st, struct fr_id run, const char
 enum fr_rc fr_store_round_began(struct fr_store *st, struct fr_id run, int64_t *wall_ms,
                                 struct fr_err *err)
 {
-    return fr_sql_number(st, SQL_ROUND_BEGAN, wall_ms, err, "d", run);
+    int64_t found;
+    enum fr_rc rc = fr_sql_number(st, SQL_ROUND_BEGAN, &found, err, "d", run);
+
+    if (found != 0)
+        *wall_ms = found;
+    return rc;
 }
 
 /* The first and the last id that begin with these digits. */

@@ -173,6 +173,8 @@ static enum fr_rc prepare(struct fr_store *st, enum fr_sql which, struct fr_err 
              SQLITE_OK)
         rc = fr_sql_fail(st, "preparing a statement", err);
     fr_buf_finish(&text);
+    assert(sqlite3_bind_parameter_count(s->stmt) <= SQL_COLUMNS &&
+           sqlite3_column_count(s->stmt) <= SQL_COLUMNS);
     return rc;
 }
 

@@ -109,7 +109,8 @@ enum fr_rc fr_store_reruns(struct fr_store *st, struct fr_arena *arena, struct f
 /* The run does not run again by itself; its story says why. */
 enum fr_rc fr_store_rerun_drop(struct fr_store *st, struct fr_id run, const char *why,
                                struct fr_err *err);
-/* When its newest round began: an event of the run that says `running`. */
+/* When its newest round began: an event of the run that says `running`; *wall_ms stays as it is
+ * where there is none. */
 enum fr_rc fr_store_round_began(struct fr_store *st, struct fr_id run, int64_t *wall_ms,
                                 struct fr_err *err);
 /* The run that text names: an id or a unique beginning of one (4 digits or more), a number of this
