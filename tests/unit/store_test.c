@@ -227,6 +227,24 @@ static void test_rows(void)
     fr_store_close(st);
 }
 
+/* When the newest round began; of a run without such an event it stays what it was. */
+static void check_began(struct fr_store *st, struct fr_id run)
+{
+    struct fr_event_row ev = {.wall = 4000, .idx = -1, .kind = "running"};
+    struct fr_err err = {0};
+    int64_t began = 77;
+
+    CHECK_INT(fr_store_round_began(st, run, &began, &err), FR_OK);
+    CHECK_INT(began, 77);
+    CHECK_INT(fr_store_event_add(st, run, &ev, &err), FR_OK);
+    ev = (struct fr_event_row){.wall = 5000, .idx = -1, .kind = "running"};
+    CHECK_INT(fr_store_event_add(st, run, &ev, &err), FR_OK);
+    ev = (struct fr_event_row){.wall = 6000, .idx = 0, .kind = "running"};
+    CHECK_INT(fr_store_event_add(st, run, &ev, &err), FR_OK);
+    CHECK_INT(fr_store_round_began(st, run, &began, &err), FR_OK);
+    CHECK_INT(began, 5000);
+}
+
 static void test_events(void)
 {
     struct fr_store *st = open_store();
@@ -251,6 +269,7 @@ static void test_events(void)
     CHECK_INT(fr_store_events(st, run, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 0);
     fr_arena_finish(&arena);
+    check_began(st, run);
     fr_store_close(st);
 }
 
