@@ -248,9 +248,114 @@ static void test_times(void)
     fr_arena_finish(&run.arena);
 }
 
+static struct fr_str sh = FR_STR("sh (7)"), undeclared = FR_STR("x=1"),
+                     outputs[] = {FR_STR("k=1"), FR_STR("k=2")};
+
+/* What a node says of an end, and what the scheduler hears of it. */
+static const struct {
+    const char *row;
+    struct fr_ended e;
+    enum fr_cause cause;
+    int code;
+    bool no_retry, survived;
+    const char *reason;
+} causes[] = {
+    {"it went well", {.cause = FR_END_EXIT}, FR_CAUSE_EXIT, 0, false, false, ""},
+    {"a status", {.cause = FR_END_EXIT, .code = 3}, FR_CAUSE_EXIT, 3, false, false, ""},
+    {"a signal, and what remains of it",
+     {.cause = FR_END_SIGNAL, .code = 9, .survivors = {&sh, 1}},
+     FR_CAUSE_SIGNAL,
+     9,
+     false,
+     true,
+     "still there: sh (7)"},
+    {"why it did not start",
+     {.cause = FR_END_START_FAILED, .text = FR_STR("no sh\n")},
+     FR_CAUSE_START_FAILED,
+     0,
+     false,
+     false,
+     "no sh\\x0a"},
+    {"outputs that cannot be read",
+     {.cause = FR_END_EXIT, .text = FR_STR("line 3")},
+     FR_CAUSE_EXIT,
+     RUN_EXIT_OUTPUTS,
+     true,
+     false,
+     "line 3"},
+    {"outputs that it did not declare",
+     {.cause = FR_END_EXIT, .outputs = {&undeclared, 1}},
+     FR_CAUSE_EXIT,
+     RUN_EXIT_OUTPUTS,
+     true,
+     false,
+     "node n7 gave outputs that were not declared, or are no text"},
+    {"more outputs than it declared",
+     {.cause = FR_END_EXIT, .outputs = {outputs, 2}},
+     FR_CAUSE_EXIT,
+     RUN_EXIT_OUTPUTS,
+     true,
+     false,
+     "node n7 gave outputs that were not declared, or are no text"},
+    {"its output",
+     {.cause = FR_END_EXIT, .outputs = {outputs, 1}},
+     FR_CAUSE_EXIT,
+     0,
+     false,
+     false,
+     ""},
+    {"a cause of a newer node",
+     {.cause = 99, .code = 4},
+     FR_CAUSE_LOST,
+     4,
+     false,
+     false,
+     "node n7 gave a cause that is not known here: 99"},
+};
+
+static void test_causes(void)
+{
+    static const struct fr_exec_ops ops = {.name = "fake", .clock_offset = fake_offset};
+    static const char *declared[] = {"k"};
+    struct fr_task spec = {.on = FR_ON_HEAD, .outputs = declared, .n_outputs = 1};
+    struct fr_plan_task task = {.spec = &spec, .count = 1};
+    struct fr_plan_inst planned = {.node = 0};
+    struct fr_plan_node node = {.name = "n7"};
+    struct fr_plan plan = {.insts = &planned,
+                           .n_insts = 1,
+                           .tasks = &task,
+                           .n_tasks = 1,
+                           .nodes = &node,
+                           .n_nodes = 1};
+
+    for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+        struct run_inst in = {.reason = ""};
+        struct fr_run run = {.plan = &plan, .insts = &in, .exec = {.ops = &ops}};
+        struct run_attempt *at = run_attempt_add(&run, (struct fr_id){{1}}, 0, 1);
+        struct fr_exec_event ev = {.kind = FR_EXEC_ENDED, .attempt = at->id, .ended = causes[i].e};
+
+        check_row(causes[i].row);
+        at->followed = true;
+        run_take_event(&run, &ev);
+        if (CHECK_INT(run.n_events, 1)) {
+            CHECK_INT(run.events[0].kind, FR_EV_ENDED);
+            CHECK_INT(run.events[0].cause, causes[i].cause);
+            CHECK_INT(run.events[0].code, causes[i].code);
+            CHECK_INT(run.events[0].no_retry, causes[i].no_retry);
+            CHECK_INT(run.events[0].proven, !causes[i].survived);
+            CHECK_INT(in.outputs.n, causes[i].code == 0 ? causes[i].e.outputs.n : 0);
+        }
+        CHECK_TEXT(at->reason, causes[i].reason);
+        fr_sys.free(run.events);
+        fr_arena_finish(&run.arena);
+    }
+    check_row("");
+}
+
 int main(void)
 {
     test_times();
+    test_causes();
     test_cursor();
     test_acts();
     test_marks();
