@@ -1,15 +1,24 @@
 #!/usr/bin/env python3
 """The arithmetic of the pages, a module at a time as its source stands: numbers in words, durations, ticks and ranges of axes, what
-differs between two texts, instances as they are packed. usage: pure.py BUILD"""
+differs between two texts, instances as they are packed, which state shows of several. usage: pure.py BUILD"""
 import json
 import os
 import re
+import sys
 
 import bed
 from bed import begin, finish, page, same
 
 STATIC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../engine/web/static")
-STUBS = {"times": "const h = null;", "columns": "const letters = {s: 'succeeded', f: 'failed', w: 'waiting'};"}
+sys.path.append(os.path.dirname(STATIC))
+import embed
+
+STATES = json.dumps(embed.states(os.path.join(STATIC, "../../words/states.h")))
+STUBS = {"times": "const h = null;", "columns": "const letters = {s: 'succeeded', f: 'failed', w: 'waiting'};",
+         "states": "const h = null, STATES = %s;" % STATES}
+# Of a task's instances the one shows whose state is named first.
+URGENT = ["stop_unproven", "failed", "timed_out", "lost", "retrying", "stopping", "running", "starting", "ready", "cancelled", "upstream_failed",
+          "waiting", "succeeded", "skipped"]
 
 # module: [[expression, value] …]; NaN and infinities as texts.
 ROWS = {
@@ -69,6 +78,19 @@ ROWS = {
           "started_wall": [1000, 995, 0], "ended_wall": [3000, 995, 0]}],
     ],
 }
+
+ROWS["states"] = [
+    ["worst({%s: 1, %s: 2}).name" % (a, b), URGENT[min(i, k)]] for i, a in enumerate(URGENT) for k, b in enumerate(URGENT)] + [
+    ["[worst({failed: 0, skipped: 1}).name, worst({}).word, worst({later: 1}).word]", ["skipped", "unknown", "unknown"]],
+    ["[[...ended], [...failures], Object.values(letters)].map((names) => names.sort().join(' '))",
+     ["cancelled failed lost skipped stop_unproven succeeded timed_out upstream_failed", "failed lost stop_unproven timed_out", " ".join(sorted(URGENT))]],
+    ["'wearoystfclukp'.split('').map((c) => letters[c]).join(' ')",
+     "waiting ready starting running stopping retrying succeeded timed_out failed cancelled lost stop_unproven skipped upstream_failed"],
+    ["countWords({failed: 1, running: 2, waiting: 0, succeeded: 3, later: 1})", "3 succeeded, 1 failed, 2 running"],
+    ["[done({failed: 1, running: 2, skipped: 3}), sum({a: 1, b: 2})]", [4, 3]],
+    ["[{state: 'over', outcome: 'succeeded'}, {state: 'over'}, {state: 'cancelling'}, {state: 'hooks'}, {state: 'queued'}].map((run) => runState(run).word)",
+     ["succeeded", "failed", "cancelling", "running hooks", "queued"]],
+]
 
 # zone that is chosen: what a browser in Berlin shows
 IN_BERLIN = {
