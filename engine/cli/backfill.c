@@ -4,7 +4,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "engine/host/backfill.h"
+#include "engine/timetable/backfill.h"
 #include "engine/store/fires.h"
 #include "engine/store/home.h"
 

@@ -2,7 +2,7 @@
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
-#include "engine/host/backfill.h"
+#include "engine/timetable/backfill.h"
 #include "engine/store/fires.h"
 #include "engine/store/types.h"
 

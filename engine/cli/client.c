@@ -1,7 +1,7 @@
 #include "engine/cli/client.h"
 
 #include "engine/base/sys.h"
-#include "engine/host/problem.h"
+#include "engine/api/problem.h"
 #include "engine/web/http.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "engine/host/retain.h"
+#include "engine/retain/retain.h"
 
 #include <stdio.h>
 #include <string.h>

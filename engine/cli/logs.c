@@ -3,7 +3,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "engine/host/merge.h"
+#include "engine/view/merge.h"
 #include "engine/store/home.h"
 #include "engine/store/unfetched.h"
 

@@ -6,7 +6,7 @@
  * says something.
  */
 #include "engine/cli/show.h"
-#include "engine/host/merge.h"
+#include "engine/view/merge.h"
 
 #include "engine/base/sys.h"
 

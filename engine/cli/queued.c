@@ -5,8 +5,8 @@
 #include "engine/base/log.h"
 #include "engine/cli/ask.h"
 #include "engine/cli/show.h"
-#include "engine/host/queue.h"
-#include "engine/host/why.h"
+#include "engine/view/queue.h"
+#include "engine/view/why.h"
 #include "engine/store/types.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "engine/host/pause.h"
+#include "engine/timetable/pause.h"
 #include "engine/spec/config.h"
 #include "engine/store/types.h"
 

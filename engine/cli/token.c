@@ -2,7 +2,7 @@
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
-#include "engine/host/access.h"
+#include "engine/answer/access.h"
 #include "engine/store/types.h"
 
 #include <stdio.h>

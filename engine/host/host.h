@@ -24,11 +24,14 @@
 #ifndef FR_HOST_HOST_H
 #define FR_HOST_HOST_H
 
+#include "engine/api/api.h"
 #include "engine/base/err.h"
 #include "engine/exec/loop.h"
-#include "engine/host/api.h"
+#include "engine/deliver/deliver.h"
 #include "engine/run/run.h"
+#include "engine/runs/runs.h"
 #include "engine/store/store.h"
+#include "engine/timetable/timetable.h"
 
 struct fr_host;
 struct fr_config;
@@ -52,13 +55,6 @@ enum fr_rc fr_host_take_up(struct fr_host *host, struct fr_err *err);
 /* Fetches the output of ended runs that the host before left on their nodes (store/unfetched.h);
  * part of fr_host_take_up(). One that leaves before it has all leaves the rest to the next. */
 void fr_host_fetch(struct fr_host *host);
-/* Runs of others go on, and those of schedules begin: of the pipelines in these folders, which are
- * absolute and without links. Their runs are made in this process's shell. Only for a host that
- * stays; before fr_host_take_up(). Borrows shell's function. */
-enum fr_rc fr_host_watch(struct fr_host *host, const char *const *folders, size_t n,
-                         const struct fr_run_shell *shell, struct fr_err *err);
-/* What was due when the host began is decided, or under way. */
-bool fr_host_ready(const struct fr_host *host);
 struct fr_host_load {
     size_t runs, queued; /* that it drives; of them, those that wait for their turn */
     size_t schedules;    /* that its folders have */
@@ -68,29 +64,6 @@ struct fr_host_load fr_host_load(const struct fr_host *host);
  * nothing. Runs that are active stay so. */
 enum fr_rc fr_host_configure(struct fr_host *host, const struct fr_config *config,
                              struct fr_err *err);
-
-/* Notifications (outbox.h). Whether some were not tried yet, and nothing else is ahead of them. */
-bool fr_host_owes(const struct fr_host *host);
-/* Sends one: {channel, key, message}, JSON; in a thread of its own, where it may block. By default
- * that is the program of fr_run_env.self, `notify --deliver`. */
-struct fr_sent;
-typedef void fr_deliver_fn(void *arg, const char *job, struct fr_sent *out);
-void fr_host_deliver_by(struct fr_host *host, fr_deliver_fn *fn, void *arg);
-
-/* What this process gives a run of its own. Borrowed until the run is dropped. */
-struct fr_host_own {
-    struct fr_run_shell shell;
-    struct fr_view view;
-};
-
-/* As fr_run_submit() and fr_run_resume(); the run is the host's, until fr_host_drop(). */
-enum fr_rc fr_host_submit(struct fr_host *host, const struct fr_submit *submit,
-                          const struct fr_host_own *own, struct fr_run **out,
-                          struct fr_issues *issues, struct fr_err *err);
-enum fr_rc fr_host_resume(struct fr_host *host, const struct fr_resume_opts *opts,
-                          const struct fr_host_own *own, struct fr_run **out,
-                          struct fr_issues *issues, struct fr_err *err);
-void fr_host_drop(struct fr_host *host, struct fr_run *run); /* and destroys it */
 
 /* Waits for something to happen, writes it, does what follows. The error of a run that cannot go on
  * (no memory, a fault of the scheduler), or of the store. */

@@ -2,7 +2,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "engine/host/problem.h"
+#include "engine/api/problem.h"
 #include "engine/web/target.h"
 
 #include <errno.h>

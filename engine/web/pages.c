@@ -1,6 +1,6 @@
 #include "engine/web/pages.h"
 
-#include "engine/host/problem.h"
+#include "engine/api/problem.h"
 #include "engine/web/internal.h"
 
 #include <string.h>

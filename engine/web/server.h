@@ -1,5 +1,5 @@
 /*
- * Serves the host's interface (engine/host/api.h) and its pages: HTTP/1.1 (RFC 9112), on a unix
+ * Serves the host's interface (engine/api/api.h) and its pages: HTTP/1.1 (RFC 9112), on a unix
  * socket to the home's owner, and over TCP to whoever has a token (gate.h).
  *
  * Handlers are called from the loop's turn, one at a time, never from inside a callback of the
@@ -26,7 +26,7 @@
 
 #include "engine/base/sys.h"
 #include "engine/exec/loop.h"
-#include "engine/host/api.h"
+#include "engine/api/api.h"
 #include "engine/web/gate.h"
 
 struct fr_server;

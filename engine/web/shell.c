@@ -1,7 +1,7 @@
 #include "engine/web/internal.h"
 
 #include "engine/base/json.h"
-#include "engine/host/problem.h"
+#include "engine/api/problem.h"
 #include "engine/web/pages.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "engine/web/internal.h"
 
 #include "engine/base/sys.h"
-#include "engine/host/problem.h"
+#include "engine/api/problem.h"
 
 #include <string.h>
 

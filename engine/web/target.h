@@ -5,7 +5,7 @@
 #ifndef FR_WEB_TARGET_H
 #define FR_WEB_TARGET_H
 
-#include "engine/host/api.h"
+#include "engine/api/api.h"
 
 enum { FR_TARGET_MAX = 2048, FR_TARGET_PAIRS = 64 };
 

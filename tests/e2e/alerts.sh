@@ -4,7 +4,7 @@
 begin "$1"
 rules=$repo/examples/prometheus/alerts.yaml
 grep -o 'flowrun_[a-z_]*' "$rules" | sort -u > named
-grep -o '"flowrun_[a-z_]*"' "$repo/engine/host/meters.c" | tr -d '"' | sort -u > known
+grep -o '"flowrun_[a-z_]*"' "$repo/engine/metrics/meters.c" | tr -d '"' | sort -u > known
 same "figures that no host has" "$(comm -23 named known)" ""
 check "rules name some" test "$(wc -l < named)" -ge 7
 if command -v promtool > /dev/null; then

@@ -17,7 +17,7 @@ PLAIN = {"text/plain", "text/event-stream", "application/octet-stream", "applica
 
 def routes():
     """(method, path) of the host's table, in the document's words."""
-    with open(os.path.join(REPO, "engine/host/answer.c")) as f:
+    with open(os.path.join(REPO, "engine/answer/routes.c")) as f:
         rows = re.findall(r'\{FR_API_(\w+), "/api/v1(/[^"]*)", FR_ROLE_(\w+)', f.read())
     out = {}
     for method, path, role in rows:

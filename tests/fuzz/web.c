@@ -1,8 +1,8 @@
 /* What comes over the host's socket: requests, answers, streams of events. */
 #include "tests/fuzz/fuzz.h"
 
-#include "engine/host/problem.h"
-#include "engine/host/range.h"
+#include "engine/api/problem.h"
+#include "engine/api/range.h"
 #include "engine/web/http.h"
 #include "engine/web/sse.h"
 #include "engine/web/target.h"

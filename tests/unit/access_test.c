@@ -1,5 +1,5 @@
 /* Tokens, sessions, links and failed logins, on a clock of the test's own. */
-#include "engine/host/access.h"
+#include "engine/answer/access.h"
 #include "engine/base/sys.h"
 #include "engine/store/access.h"
 #include "tests/unit/store_bed.h"

@@ -1,5 +1,5 @@
 /* Who gets the slots of a machine: a table of claims, and what each is lent. */
-#include "engine/host/arbiter.h"
+#include "engine/admit/arbiter.h"
 #include "tests/unit/check.h"
 
 #include <stdio.h>

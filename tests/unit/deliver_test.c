@@ -1,5 +1,5 @@
 /* Deliveries by a process of their own: what is made of what it answers, or does not. */
-#include "engine/host/deliver.h"
+#include "engine/deliver/deliver.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"

@@ -1,5 +1,5 @@
 /* The host's interface: requests and their answers, streams, the queue. */
-#include "engine/host/queue.h"
+#include "engine/view/queue.h"
 #include "tests/unit/host_bed.h"
 
 #include <time.h>

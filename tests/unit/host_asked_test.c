@@ -2,8 +2,8 @@
 #include "tests/unit/host_bed.h"
 
 #include "engine/base/json.h"
-#include "engine/host/internal.h"
-#include "engine/host/machines.h"
+#include "engine/runs/state.h"
+#include "engine/metrics/machines.h"
 #include "engine/store/access.h"
 #include "engine/store/blob.h"
 #include "engine/store/drained.h"

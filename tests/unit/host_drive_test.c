@@ -1,6 +1,6 @@
 /* How long runs are driven, what a store that takes nothing means for requests, and lists, logs and
  * streams at their limits. */
-#include "engine/host/internal.h"
+#include "engine/runs/state.h"
 #include "tests/unit/host_bed.h"
 
 #include <sys/stat.h>

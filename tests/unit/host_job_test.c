@@ -1,7 +1,7 @@
 /* What takes long holds no other run of the host: submits that are read slowly, or have many
  * instances; sweeps; another process that holds the store. A run that leaves takes nothing from one
  * that is being made. */
-#include "engine/host/retain.h"
+#include "engine/retain/retain.h"
 #include "engine/store/lead.h"
 #include "tests/unit/host_bed.h"
 

@@ -1,7 +1,7 @@
 /* GET /metrics: the figures of a host whose clock stands, all lines of them. */
-#include "engine/host/meters.h"
+#include "engine/metrics/meters.h"
 
-#include "engine/host/schedules.h"
+#include "engine/timetable/schedules.h"
 #include "engine/spec/config.h"
 #include "tests/unit/host_bed.h"
 
@@ -185,7 +185,7 @@ static void state_is(struct host_run *h, enum fr_state_of state, uint32_t attemp
         .row = {.state = state, .attempt_state = FR_ST_FAILED, .cause = FR_CAUSE_SIGNAL}};
 
     note.row.attempt_no = attempt_no;
-    meters_note(h, &note);
+    meters_note(host->meters, &h->counts, h->run, &note);
 }
 
 /* An attempt that another follows, one that ends; an end without an attempt. */
@@ -211,7 +211,8 @@ static void test_states(void)
     check_line("flowrun_attempts_total{pipeline=\"p\",outcome=\"failed\",cause=\"signal\"} 2\n");
     check_line("flowrun_instances{state=\"failed\"} 1\n");
     state_is(h, FR_ST_READY, 0); /* as it is */
-    meters_note(h, &(struct fr_note){.kind = FR_NOTE_RUN, .wall_ms = now_ms + 1});
+    meters_note(host->meters, &h->counts, h->run,
+                &(struct fr_note){.kind = FR_NOTE_RUN, .wall_ms = now_ms + 1});
     check_line("flowrun_run_queue_seconds_count{pipeline=\"p\"} 1\n"); /* counted already */
 }
 
@@ -234,21 +235,21 @@ static void test_store(void)
 
 static void test_told(void)
 {
-    meters_fire(host, "ran", 2500);
-    meters_fire(host, "missed", 9000);
+    meters_fire(host->meters, "ran", 2500);
+    meters_fire(host->meters, "missed", 9000);
     check_line("flowrun_schedule_fires_total{decision=\"missed\"} 1\n");
     check_line("flowrun_schedule_lag_seconds_sum 2.5\n");
-    meters_answer(host, NULL, 404, 4);
-    meters_answer(host, "/no", 99, 4);
+    meters_answer(host->meters, NULL, 404, 4);
+    meters_answer(host->meters, "/no", 99, 4);
     check_line("flowrun_http_requests_total{route=\"none\",code=\"4xx\"} 1\n");
-    meters_stall(host, 3600000);
-    meters_stall(host, FR_LOOP_SLOW_MS);
+    meters_stall(host->meters, 3600000);
+    meters_stall(host->meters, FR_LOOP_SLOW_MS);
     check_line("flowrun_loop_stall_seconds_bucket{le=\"0.1\"} 0\n");
-    meters_commit(host, 7200000);
+    meters_commit(host->meters, 7200000);
     check_line("flowrun_store_commit_seconds_sum 7200"); /* and what commits have taken */
-    meters_delivery(host, "slack", "dead");
+    meters_delivery(host->meters, "slack", "dead");
     check_line("flowrun_deliveries_total{kind=\"slack\",result=\"dead\"} 1\n");
-    meters_reset(host);
+    meters_reset(host->meters);
     check_line("flowrun_stream_resets_total 1\n");
 }
 

@@ -1,9 +1,10 @@
 /* What readers are told of news: tags of answers, requests that wait for an event (?seq=), streams
  * that come again, and lists in other orders, page by page. Requests as structs, no sockets. */
 #include "engine/base/json.h"
-#include "engine/host/await.h"
+#include "engine/answer/long_poll.h"
 #include "engine/spec/config.h"
 #include "engine/store/access.h"
+#include "engine/stream/feed.h"
 #include "tests/unit/host_bed.h"
 
 static int64_t now_ms; /* the clock that deadlines are by */
@@ -211,15 +212,15 @@ static void test_wait(void)
     now_ms += 1000;
     settle();
     CHECK(!a.again);
-    looked_ms = host->awaits.ms;
+    looked_ms = host->answers->awaits.ms;
     check_row("news of another run: looked at once, and the next ones not before a pause");
     check_answer(FR_API_POST, "/api/v1/runs/2/pin", "{\"pinned\": true}", 200, NULL);
     now_ms += 1000;
     settle();
-    CHECK(!a.again && host->awaits.ms > looked_ms);
-    CHECK(await_due(host) > host->awaits.ms + 1000);
+    CHECK(!a.again && host->answers->awaits.ms > looked_ms);
+    CHECK(await_due(host) > host->answers->awaits.ms + 1000);
     check_answer(FR_API_POST, "/api/v1/runs/2/pin", "{\"pinned\": false}", 200, NULL);
-    CHECK_INT(await_due(host), host->awaits.ms + 100);
+    CHECK_INT(await_due(host), host->answers->awaits.ms + 100);
     check_row("a wait for news");
     check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, NULL);
     now_ms += 100;
@@ -395,7 +396,8 @@ static void test_crowd(void)
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     CHECK_INT(follow(&r, "1", ""), 200);
-    snprintf(last, sizeof(last), "%s.%lld", host->ring->name, (long long)host->ring->next - 1);
+    snprintf(last, sizeof(last), "%s.%lld", host->streams->ring->name,
+             (long long)host->streams->ring->next - 1);
     check_row("many events at once");
     say(LOTS, text);
     CHECK_INT(count(&r, "event: note\n"), LOTS);

@@ -1,5 +1,5 @@
 /* What a host finds that came behind another one, and what its later followers do. */
-#include "engine/host/internal.h"
+#include "engine/admit/private.h"
 #include "engine/spec/config.h"
 #include "engine/store/sql.h"
 #include "tests/unit/host_bed.h"

@@ -1,8 +1,9 @@
 /* Lists of runs: what the next page is asked for with, what is shown of runs of other tasks, and
  * which runs a reason names. */
+#include "engine/view/queue.h"
 #include "tests/unit/host_bed.h"
 
-#include "engine/host/internal.h"
+#include "engine/runs/state.h"
 #include "engine/store/fires.h"
 
 static json_t *ask_doc(const char *path)

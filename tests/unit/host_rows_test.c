@@ -3,9 +3,9 @@
 #include "tests/unit/host_bed.h"
 
 #include "engine/base/mark.h"
-#include "engine/host/internal.h"
-#include "engine/host/machines.h"
-#include "engine/host/outbox.h"
+#include "engine/runs/state.h"
+#include "engine/metrics/machines.h"
+#include "engine/deliver/outbox.h"
 #include "engine/notify/notify.h"
 #include "engine/run/run.h"
 #include "engine/spec/config.h"
@@ -532,7 +532,6 @@ static void take_sample(uint64_t free_bytes)
 
     fr_machines_take(host->machines_seen, &(struct fr_exec_sampled){"n1", &up, 5, 1, &sample},
                      1000);
-    host->sampled = true;
 }
 
 #define CONFIG                                                                                     \

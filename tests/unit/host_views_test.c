@@ -1,10 +1,11 @@
 /* What the host's interface shows of runs, pipelines, logs and the queue: by requests, no sockets.
  */
-#include "engine/host/access.h"
+#include "engine/answer/access.h"
 #include "engine/host/host.h"
-#include "engine/host/internal.h"
-#include "engine/host/readers.h"
+#include "engine/runs/state.h"
+#include "engine/view/connection_pool.h"
 #include "engine/store/fires.h"
+#include "engine/stream/feed.h"
 #include "tests/unit/host_bed.h"
 
 #define GET FR_API_GET
@@ -516,7 +517,7 @@ static void test_topics_together(void)
     stopped_ms = fr_sys.mono_ms() + 1000;
     fr_sys.mono_ms = stopped;
     for (int i = 0; i < 3; i++) {
-        queue_changed(host);
+        host_queue_changed(host);
         check_queue_events(&r, 1);
     }
     stopped_ms += 100;
@@ -531,11 +532,10 @@ static void test_topics_together(void)
 static void test_lengths(void)
 {
     static const struct fr_api_pair all[] = {{"runs", "1"}};
-    static const struct {
-        enum fr_note_kind kind;
-        uint64_t offset;
-    } notes[] = {
-        {FR_NOTE_LOG, 0}, {FR_NOTE_METRICS, 100}, {FR_NOTE_LOG, 10}, {FR_NOTE_METRICS, 200}};
+    static const struct fr_note notes[] = {{.kind = FR_NOTE_LOG, .bytes.n = 5},
+                                           {.kind = FR_NOTE_METRICS, .offset = 100, .bytes.n = 5},
+                                           {.kind = FR_NOTE_LOG, .offset = 10, .bytes.n = 5},
+                                           {.kind = FR_NOTE_METRICS, .offset = 200, .bytes.n = 5}};
     struct host_run *h = host_find_no(host, 1);
     struct reader r = {0};
     const char *text;
@@ -543,10 +543,8 @@ static void test_lengths(void)
     check_row("output and metrics of one attempt");
     CHECK_INT(open_stream(&r, all, 1), 200);
     for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
-        feed_note(h, &(struct fr_note){.kind = notes[i].kind,
-                                       .offset = notes[i].offset,
-                                       .bytes = {.p = "12345", .n = 5}});
-    feed_flush(h, true);
+        stream_part.note(h, h->run, &notes[i]);
+    stream_part.leaves(h);
     settle();
     text = r.got.p != NULL ? r.got.p : "";
     CHECK(strstr(text, "\"bytes\":5}") == NULL && strstr(text, "\"bytes\":105}") == NULL);
@@ -566,13 +564,13 @@ static void *no_memory(void *p, size_t n)
 static void say(int i)
 {
     char text[500];
+    struct fr_note note = {
+        .kind = FR_NOTE_TROUBLE, .node = FR_PLAN_NONE, .inst = FR_PLAN_NONE, .text = text};
+    struct host_run *h = host_find_no(host, 1);
 
     snprintf(text, sizeof(text), "note %d %*s", i, 480, "");
-    feed_note(host_find_no(host, 1), &(struct fr_note){.kind = FR_NOTE_TROUBLE,
-                                                       .node = FR_PLAN_NONE,
-                                                       .inst = FR_PLAN_NONE,
-                                                       .text = text});
-    feed_pump(host);
+    stream_part.note(h, h->run, &note);
+    stream_part.tell(host);
 }
 
 /* The id of that note, as the reader got it. */
@@ -610,6 +608,7 @@ static void test_ring(void)
     static const struct fr_api_pair one[] = {{"runs", "1"}};
     enum { NOTES = 3000 };
     struct reader r = {0};
+    size_t bytes;
 
     check_row("a ring that has overflowed");
     CHECK_INT(open_stream(&r, one, 1), 200);
@@ -617,14 +616,15 @@ static void test_ring(void)
         say(i);
     come_again(&r, NOTES - 10, false);
     come_again(&r, 1, true);
-    CHECK(host->ring->bytes <= HOST_RING_BYTES && host->ring->bytes > HOST_RING_BYTES - 1000);
+    bytes = host->streams->ring->bytes;
+    CHECK(bytes <= HOST_RING_BYTES && bytes > HOST_RING_BYTES - 1000);
 
     check_row("an event for which there is no memory");
     fr_sys.realloc = no_memory;
     say(NOTES + 1);
     fr_sys.realloc = fr_sys_real.realloc;
     come_again(&r, NOTES, true);
-    CHECK_INT(host->ring->bytes, 0);
+    CHECK_INT(host->streams->ring->bytes, 0);
     say(NOTES + 2);
     say(NOTES + 3);
     come_again(&r, NOTES + 2, false);

@@ -3,7 +3,7 @@
  * its age, for a day; nothing that a backfill, a rerun that is due or a pin still needs.
  */
 #include "engine/base/sys.h"
-#include "engine/host/retain.h"
+#include "engine/retain/retain.h"
 #include "tests/unit/store_bed.h"
 
 enum { RUNS = 7, HOUR = 3600000 };

@@ -1,5 +1,5 @@
 /* Lines of logs by number: every number against a plain walk, while the log grows. */
-#include "engine/host/lines.h"
+#include "engine/view/line_index.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"

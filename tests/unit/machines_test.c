@@ -1,5 +1,5 @@
 /* Samples of machines: what stays for how long, means, what is asked of them. */
-#include "engine/host/machines.h"
+#include "engine/metrics/machines.h"
 
 #include "engine/base/file.h"
 #include "tests/unit/check.h"

@@ -1,6 +1,6 @@
 /* Logs of several attempts as one text: a row says what lies in each log and its index, and what is
  * printed, with the time of each line in front. */
-#include "engine/host/merge.h"
+#include "engine/view/merge.h"
 
 #include "engine/base/file.h"
 #include "engine/base/mark.h"

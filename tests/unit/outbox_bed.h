@@ -8,7 +8,7 @@
 #include "tests/unit/host_bed.h"
 
 #include "engine/base/json.h"
-#include "engine/host/outbox.h"
+#include "engine/deliver/outbox.h"
 #include "engine/spec/config.h"
 
 #include <pthread.h>

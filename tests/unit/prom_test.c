@@ -1,5 +1,5 @@
 /* Figures as text: families in the table's order, escapes, buckets, and labels that cannot grow. */
-#include "engine/host/prom.h"
+#include "engine/metrics/prom.h"
 #include "tests/unit/check.h"
 
 #include <math.h>

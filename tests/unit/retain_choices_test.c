@@ -2,7 +2,7 @@
  * own. */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "engine/host/retain.h"
+#include "engine/retain/retain.h"
 #include "tests/unit/store_bed.h"
 
 enum { DAY = 86400000 };

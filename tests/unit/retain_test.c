@@ -5,7 +5,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "engine/host/retain.h"
+#include "engine/retain/retain.h"
 #include "engine/store/sql.h"
 #include "tests/sim/sim_db.h"
 #include "tests/unit/store_bed.h"

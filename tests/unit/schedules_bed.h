@@ -9,8 +9,8 @@
 #include "tests/unit/host_bed.h"
 
 #include "engine/base/log.h"
-#include "engine/host/pause.h"
-#include "engine/host/schedules.h"
+#include "engine/timetable/pause.h"
+#include "engine/timetable/schedules.h"
 #include "engine/schedule/calendar.h"
 
 static _Atomic int64_t shift_ms; /* of the wall clock; read in threads too */

@@ -1,6 +1,6 @@
 /* What is sought in a log: a line that is read in pieces has each hit that it would have as a
  * whole, wherever the pieces end. */
-#include "engine/host/view.h"
+#include "engine/view/view.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"

@@ -7,7 +7,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "engine/host/problem.h"
+#include "engine/api/problem.h"
 #include "engine/web/server.h"
 #include "tests/unit/check.h"
 

@@ -1,6 +1,6 @@
 /* The parts of the host's interface that need no socket: targets, ranges, problems, streams. */
-#include "engine/host/problem.h"
-#include "engine/host/range.h"
+#include "engine/api/problem.h"
+#include "engine/api/range.h"
 #include "engine/web/http.h"
 #include "engine/web/sse.h"
 #include "engine/web/target.h"

@@ -1,5 +1,5 @@
 /* What a ready instance waits for, from rows of the store: a table of runs on three nodes. */
-#include "engine/host/why.h"
+#include "engine/view/why.h"
 #include "engine/store/blob.h"
 #include "tests/unit/minispec.h"
 #include "tests/unit/store_bed.h"

@@ -2,7 +2,7 @@
 #include "engine/words/causes.h"
 #include "engine/words/states.h"
 
-#include "engine/host/tally.h"
+#include "engine/view/task_summary.h"
 #include "tests/unit/check.h"
 
 #include <string.h>

@@ -1,0 +1,237 @@
+/* Which queued runs start. */
+#include "engine/admit/admit.h"
+#include "engine/view/queue.h"
+
+#include "engine/store/fires.h"
+#include "engine/store/lead.h"
+
+enum {
+    AGAIN_MS = 1000, /* between two tries to read the store */
+    LOOK_MS = 60000, /* the wall clock may be set: a time is looked at again so often */
+    LEAD_MS = 10000, /* whether this is still the host is looked at so often */
+};
+
+static bool waits(const void *arg, const struct fr_run_row *row)
+{
+    const struct host_run *h = host_find(arg, row->id);
+
+    return h != NULL ? fr_run_queued(h->run) : fr_queue_waits(row);
+}
+
+enum fr_rc queue_live(const struct fr_host *host, const struct fr_run_rows *rows, const char *name,
+                      struct fr_arena *arena, struct fr_overlap_of *out, struct fr_err *err)
+{
+    return fr_queue_live(rows, name, &(struct fr_queue_driven){waits, host}, arena, out, err);
+}
+
+/* ---- admission ---- */
+
+/* The queued run behind last in the order of admission, or the first. */
+static struct host_run *next_queued(const struct fr_host *host, const struct fr_run_row *last)
+{
+    struct host_run *best = NULL;
+
+    for (size_t i = 0; i < host->n; i++) {
+        struct host_run *h = host->runs[i];
+        const struct fr_run_row *row = fr_run_record(h->run);
+
+        if (!fr_run_queued(h->run) || (last != NULL && !fr_queue_before(last, row)))
+            continue;
+        if (best == NULL || fr_queue_before(row, fr_run_record(best->run)))
+            best = h;
+    }
+    return best;
+}
+
+/* Whether its time has come; else the host looks again. */
+static bool is_due(struct fr_host *host, const struct fr_run_row *row)
+{
+    int64_t left = row->not_before_wall - fr_sys.wall_ms();
+    int64_t due = fr_sys.mono_ms() + (left < LOOK_MS ? left : LOOK_MS);
+
+    if (left > 0 && due < host->queue_due_ms)
+        host->queue_due_ms = due;
+    return left <= 0;
+}
+
+/* The store could not be read: it is tried again. */
+static enum fr_rc look_again(struct host_run *h, struct fr_err *err)
+{
+    if (err->rc == FR_NOMEM)
+        return FR_NOMEM;
+    fr_run_say(h->run, err->msg);
+    h->host->queue_due_ms = fr_sys.mono_ms() + AGAIN_MS;
+    return FR_OK;
+}
+
+/* ---- overlap ---- */
+
+/* It is not wanted any more, as a newer one took its place, or it was paused away: the row of its
+ * instant says so. */
+static enum fr_rc look_unwanted(struct fr_store *st, const struct fr_run_row *row,
+                                struct fr_arena *arena, bool *yes, struct fr_err *err)
+{
+    struct fr_fire_page page = {row->schedule, row->at_ms + 1, 1};
+    struct fr_fire_rows rows = {0};
+    enum fr_rc rc = fr_store_fires_before(st, &page, arena, &rows, err);
+
+    *yes = rc == FR_OK && rows.n > 0 && rows.rows[0].at_ms == row->at_ms &&
+           (strcmp(rows.rows[0].decision, fr_fate_name(FR_FATE_SUPERSEDED)) == 0 ||
+            strcmp(rows.rows[0].decision, fr_fate_name(FR_FATE_PAUSED)) == 0);
+    return rc;
+}
+
+/* A run that is not driven, and may be due to run again. */
+static void supersede(struct fr_host *host, int64_t no)
+{
+    for (const struct host_part *const *p = host->parts; *p != NULL; p++)
+        if ((*p)->superseded != NULL)
+            (*p)->superseded(host, no);
+}
+
+/* Whether another run is in the way of one of a schedule; some are asked to end. */
+static enum fr_rc look_held(struct host_run *h, const struct fr_run_rows *open, bool *held,
+                            struct fr_err *err)
+{
+    const struct fr_run_row *row = fr_run_record(h->run);
+    const struct fr_schedule *s = fr_run_schedule(h->run);
+    const struct fr_queue_driven driven = {waits, h->host};
+    struct fr_overlap_of of = {.schedule = ""};
+    struct fr_arena arena = {0};
+    enum fr_rc rc;
+
+    *held = false;
+    if (!fr_queue_overlaps(row, s))
+        return FR_OK;
+    of.policy = s->overlap;
+    of.queue_max = s->queue_max;
+    rc = look_unwanted(h->host->store, row, &arena, held, err);
+    if (rc == FR_OK && *held)
+        fr_run_cancel(h->run);
+    else if (rc == FR_OK)
+        rc = fr_queue_beside(open, row, &driven, &arena, &of, err);
+    *held = *held || (rc == FR_OK && of.live != NULL && fr_overlap_blocker(&of, row->no) != 0);
+    for (size_t i = 0; *held && i < of.n_live; i++) {
+        struct host_run *old = host_find_no(h->host, of.live[i].no);
+
+        if (of.live[i].no >= row->no || !fr_overlap_cancels(&of, &of.live[i]))
+            continue;
+        if (old == NULL) {
+            supersede(h->host, of.live[i].no);
+        } else if (!old->cancelled) {
+            old->cancelled = true;
+            fr_run_say(old->run, "the next run of its schedule takes its place");
+            fr_run_cancel(old->run);
+        }
+    }
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+/* Admits it if it may start. Its row is then one of active, in the place of a queued one. */
+static enum fr_rc try_admit(struct host_run *h, const struct fr_run_rows *open,
+                            struct fr_run_rows *active, struct fr_err *err)
+{
+    const struct fr_run_row *row = fr_run_record(h->run);
+    struct fr_queue_limits limits = {fr_run_spec(h->run)->max_active_runs, &h->host->limits, NULL};
+    bool held = false;
+    enum fr_rc rc = look_held(h, open, &held, err);
+
+    if (rc != FR_OK)
+        return look_again(h, err);
+    if (held || fr_queue_full(active, row->name, row->pool, &limits) || !is_due(h->host, row))
+        return FR_OK;
+    rc = fr_run_admit(h->run, err);
+    if (rc == FR_OK)
+        active->rows[active->n++] = *row;
+    return rc == FR_OK || h->mine ? rc : host_give_up(h, err);
+}
+
+/* A host finds out by its next commit that another one took its place. One whose runs all wait for
+ * runs that it does not drive may have none. */
+static enum fr_rc check_lead(struct fr_host *host, struct fr_err *err)
+{
+    uint32_t epoch = 0;
+
+    host->queue_due_ms = fr_sys.mono_ms() + LEAD_MS;
+    if (fr_store_followed(host->store, &epoch))
+        return fr_fail(err, FR_DENIED,
+                       "another flowrun became the host of %s (epoch %u, ours is %u): this one "
+                       "starts no more",
+                       fr_store_home(host->store), epoch, host->env.epoch);
+    return FR_OK;
+}
+
+static enum fr_rc admit(struct fr_host *host, struct fr_err *err)
+{
+    struct host_run *h = next_queued(host, NULL);
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0}, open = {0};
+    size_t most;
+    enum fr_rc rc = FR_OK;
+
+    if (!host->queue_changed && host->queue_due_ms > fr_sys.mono_ms())
+        return FR_OK;
+    host->queue_changed = false;
+    host->queue_due_ms = INT64_MAX;
+    if (h != NULL && (rc = check_lead(host, err)) != FR_OK)
+        return rc;
+    if (h != NULL && (fr_store_runs_open(host->store, &arena, &rows, err) != FR_OK ||
+                      fr_store_runs_live(host->store, &arena, &open, err) != FR_OK)) {
+        rc = look_again(h, err);
+        h = NULL;
+    }
+    most = rows.n;
+    fr_queue_active(&rows, &(struct fr_queue_driven){waits, host});
+    while (rc == FR_OK && h != NULL && rows.n < most) { /* else the next host has ended it */
+        struct fr_run_row last = *fr_run_record(h->run);
+
+        rc = try_admit(h, &open, &rows, err);
+        h = next_queued(host, &last);
+    }
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+enum fr_rc queue_ask(struct fr_host *host, const struct fr_spec *spec, int64_t not_before_wall,
+                     bool *wait, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0};
+    struct fr_queue_limits limits = {spec->max_active_runs, &host->limits, NULL};
+    const char *pool = spec->pool != NULL ? spec->pool : "";
+    size_t queued = 0;
+    enum fr_rc rc;
+
+    *wait = not_before_wall > fr_sys.wall_ms();
+    if (!*wait && pool[0] != '\0' && fr_pool_find(&host->limits, pool) == NULL)
+        return fr_fail(err, FR_USAGE,
+                       "pool '%s' of pipeline '%s' is not among pools: of this home's config.yaml",
+                       pool, spec->name);
+    if (limits.pipeline == 0 && pool[0] == '\0' && host->limits.max_active_runs == 0 && !*wait)
+        return FR_OK;
+    if ((rc = fr_store_runs_open(host->store, &arena, &rows, err)) == FR_OK) {
+        for (size_t i = 0; i < rows.n; i++)
+            queued += fr_queue_waits(&rows.rows[i]);
+        fr_queue_active(&rows, &(struct fr_queue_driven){waits, host});
+        /* the slot of a run that ended just now belongs to one that waits */
+        *wait = *wait || fr_queue_full(&rows, spec->name, pool, &limits) ||
+                (host->queue_changed && next_queued(host, NULL) != NULL);
+    }
+    if (rc == FR_OK && *wait && host->limits.max_queued > 0 &&
+        queued >= (size_t)host->limits.max_queued)
+        rc = fr_fail(err, FR_BUSY,
+                     "the queue of this home is full: %zu runs wait (limits.max_queued is %d in "
+                     "config.yaml)",
+                     queued, host->limits.max_queued);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+static int64_t due(const struct fr_host *host)
+{
+    return host->queue_due_ms;
+}
+
+const struct host_part queue_part = {
+    .name = "admitting queued runs", .decide = admit, .waits = queue_ask, .due = due};

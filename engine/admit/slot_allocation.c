@@ -1,0 +1,311 @@
+/* The machines that runs have in common, and what each run is lent of them. */
+#include "engine/admit/private.h"
+#include "engine/store/drained.h"
+
+static enum fr_rc look_drained(struct fr_host *host, struct host_machine *m, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_drained_rows rows = {0};
+    enum fr_rc rc = fr_store_drained(host->store, &arena, &rows, err);
+
+    m->drained = rc == FR_OK && fr_drained_find(&rows, m->home) != NULL;
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+static enum fr_rc find_machine(struct fr_host *host, struct fr_id home, uint32_t *out,
+                               struct fr_err *err)
+{
+    struct host_machine *m;
+
+    for (uint32_t i = 0; i < host->slots->n_machines; i++)
+        if (fr_id_eq(host->slots->machines[i].home, home)) {
+            *out = i;
+            return FR_OK;
+        }
+    m = fr_grow(host->slots->machines, host->slots->n_machines + 1, &host->slots->cap_machines,
+                sizeof(*m));
+    if (m == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a machine");
+    host->slots->machines = m;
+    *out = (uint32_t)host->slots->n_machines;
+    m += host->slots->n_machines;
+    *m = (struct host_machine){.home = home};
+    if (look_drained(host, m, err) != FR_OK)
+        return err->rc;
+    host->slots->n_machines++;
+    return FR_OK;
+}
+
+enum fr_rc slots_drained(struct fr_host *host, struct fr_id home, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && i < host->slots->n_machines; i++) {
+        if (fr_id_eq(host->slots->machines[i].home, home))
+            rc = look_drained(host, &host->slots->machines[i], err);
+        host->slots->machines[i].changed = host->slots->changed =
+            true; /* gangs have slots of others, too */
+    }
+    host->woken = true;
+    return rc;
+}
+
+void slots_changed(struct fr_host *host, struct fr_id home)
+{
+    for (size_t i = 0; i < host->slots->n_machines; i++)
+        if (fr_id_eq(host->slots->machines[i].home, home))
+            host->slots->machines[i].changed = host->slots->changed = true;
+}
+
+static void mark(struct fr_host *host, uint32_t machine)
+{
+    host->slots->machines[machine].changed = host->slots->changed = true;
+}
+
+static void leave(struct host_run *h, uint32_t node)
+{
+    struct host_machine *m;
+
+    if (h->places[node].machine == HOST_NO_MACHINE)
+        return;
+    m = &h->host->slots->machines[h->places[node].machine];
+    for (size_t i = 0; i < m->n; i++)
+        if (m->users[i].run == h && m->users[i].node == node) {
+            m->users[i] = m->users[--m->n];
+            break;
+        }
+    mark(h->host, h->places[node].machine);
+    h->places[node].machine = HOST_NO_MACHINE;
+}
+
+static void say_smaller(const struct host_user *u, const struct host_user *smaller)
+{
+    const struct fr_plan_node *mine = &fr_run_plan(u->run->run)->nodes[u->node];
+    const struct fr_plan_node *other = &fr_run_plan(smaller->run->run)->nodes[smaller->node];
+    struct fr_buf b = {0};
+
+    fr_buf_fmt(
+        &b,
+        "node %s: its machine is node %s of run %lld, too, which has %u slots there (here %u): "
+        "the smaller number counts",
+        mine->name, other->name, (long long)fr_run_no(smaller->run->run), other->slots,
+        mine->slots);
+    if (!b.bad)
+        fr_run_say(u->run->run, b.p);
+    fr_buf_finish(&b);
+}
+
+/* A user comes whose inventory gives the machine another number of slots: whoever has fewer than it
+ * said is told. */
+static void say_shared(struct host_run *h, uint32_t node, const struct host_machine *m)
+{
+    const struct host_user mine = {h, node};
+    uint32_t slots = fr_run_plan(h->run)->nodes[node].slots, least = slots;
+    const struct host_user *smallest = NULL;
+
+    for (size_t i = 0; i < m->n; i++) {
+        uint32_t theirs = fr_run_plan(m->users[i].run->run)->nodes[m->users[i].node].slots;
+
+        if (theirs > slots)
+            say_smaller(&m->users[i], &mine);
+        if (theirs < least) {
+            least = theirs;
+            smallest = &m->users[i];
+        }
+    }
+    if (smallest != NULL)
+        say_smaller(&mine, smallest);
+}
+
+static enum fr_rc join(struct host_run *h, uint32_t node, struct fr_id home, struct fr_err *err)
+{
+    struct host_place *place = &h->places[node];
+    struct host_machine *m;
+    struct host_user *users;
+    uint32_t machine = HOST_NO_MACHINE;
+    enum fr_rc rc = find_machine(h->host, home, &machine, err);
+
+    if (rc != FR_OK || machine == place->machine)
+        return rc;
+    leave(h, node); /* another disk, or another machine under its address */
+    m = &h->host->slots->machines[machine];
+    users = fr_grow(m->users, m->n + 1, &m->cap, sizeof(*users));
+    if (users == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a machine");
+    m->users = users;
+    say_shared(h, node, m);
+    users[m->n++] = (struct host_user){h, node};
+    place->machine = machine;
+    mark(h->host, machine);
+    held_forget(h->host, fr_run_id(h->run), home); /* it says itself what it uses there */
+    held_ask(h, node, home);
+    return FR_OK;
+}
+
+static bool same(const struct fr_demand *a, const struct fr_demand *b)
+{
+    return a->used == b->used && a->single == b->single && a->gang == b->gang &&
+           a->single_ms == b->single_ms && a->gang_ms == b->gang_ms &&
+           a->gang_first == b->gang_first;
+}
+
+static enum fr_rc look(struct host_run *h, struct fr_err *err)
+{
+    uint32_t n_nodes = fr_run_plan(h->run)->n_nodes;
+    enum fr_rc rc = FR_OK;
+
+    for (uint32_t n = 0; rc == FR_OK && n < n_nodes; n++) {
+        struct host_place *place = &h->places[n];
+        struct fr_id home;
+        struct fr_demand demand = fr_run_demand(h->run, n, &home);
+
+        if (!fr_id_zero(home))
+            rc = join(h, n, home, err);
+        if (rc == FR_OK && place->machine != HOST_NO_MACHINE && !same(&place->demand, &demand))
+            mark(h->host, place->machine);
+        place->demand = demand;
+        place->lent = demand.slots; /* fewer than it was lent, once it gave some back */
+    }
+    return rc;
+}
+
+static bool is_granted(const struct host_user *u, const struct host_machine *m)
+{
+    return !fr_id_zero(u->run->granted) && fr_id_eq(u->run->granted, m->home);
+}
+
+/* A gang with a node that is drained collects no slots of the others meanwhile. */
+static struct fr_demand demand_of(const struct host_user *u)
+{
+    const struct host_run *h = u->run;
+    struct fr_demand demand = h->places[u->node].demand;
+
+    for (uint32_t n = 0; demand.gang > 0 && n < fr_run_plan(h->run)->n_nodes; n++)
+        if (h->places[n].demand.gang > 0 && h->places[n].machine != HOST_NO_MACHINE &&
+            h->host->slots->machines[h->places[n].machine].drained)
+            demand.gang = 0;
+    return demand;
+}
+
+/* Tells the runs whose share grows, or the others. */
+static enum fr_rc share(struct fr_host *host, const struct host_machine *m, bool grows,
+                        struct fr_err *err)
+{
+    uint32_t held = held_slots(host, m->home);
+    struct fr_claim *claims = fr_grow(host->slots->claims, m->n + 1, &host->slots->cap_claims,
+                                      sizeof(*host->slots->claims));
+
+    if (claims == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the users of a machine");
+    host->slots->claims = claims;
+    for (size_t i = 0; i < m->n; i++) {
+        const struct host_user *u = &m->users[i];
+
+        if (is_granted(u, m)) {
+            claims[i] = (struct fr_claim){.slots = UINT32_MAX};
+            continue;
+        }
+        claims[i] = (struct fr_claim){.slots = fr_run_plan(u->run->run)->nodes[u->node].slots,
+                                      .priority = fr_run_record(u->run->run)->priority,
+                                      .no = fr_run_no(u->run->run),
+                                      .demand = demand_of(u)};
+    }
+    claims[m->n] =
+        (struct fr_claim){.slots = m->drained ? 0 : UINT32_MAX, .demand = {.used = held}};
+    fr_arbiter_share(claims, m->n + (held > 0 || m->drained ? 1 : 0));
+    for (size_t i = 0; i < m->n; i++) {
+        struct host_place *place = &m->users[i].run->places[m->users[i].node];
+
+        if (is_granted(&m->users[i], m))
+            claims[i].lent = fr_run_plan(m->users[i].run->run)->nodes[m->users[i].node].slots;
+        if (claims[i].lent == place->lent && claims[i].contended == place->contended &&
+            claims[i].over == place->over)
+            continue;
+        if ((claims[i].lent > place->lent) != grows)
+            continue;
+        place->lent = claims[i].lent;
+        place->contended = claims[i].contended;
+        place->over = claims[i].over;
+        fr_run_lend(m->users[i].run->run, m->users[i].node,
+                    &(struct fr_lent){place->lent, place->contended, place->over});
+    }
+    return FR_OK;
+}
+
+static enum fr_rc share_all(struct fr_host *host, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    if (!host->slots->changed)
+        return FR_OK;
+    host->slots->changed = false;
+    /* A gang starts with the last slot that it is lent: which ones are lost, it knows by then. */
+    for (int grows = 0; grows < 2; grows++)
+        for (size_t i = 0; rc == FR_OK && i < host->slots->n_machines; i++)
+            if (host->slots->machines[i].changed)
+                rc = share(host, &host->slots->machines[i], grows != 0, err);
+    for (size_t i = 0; i < host->slots->n_machines; i++)
+        host->slots->machines[i].changed = false;
+    return rc;
+}
+
+static void gone(struct host_run *h)
+{
+    for (uint32_t n = 0; n < fr_run_plan(h->run)->n_nodes; n++)
+        leave(h, n);
+}
+
+/* ---- the part ---- */
+
+static enum fr_rc open_slots(struct fr_host *host, struct fr_err *err)
+{
+    host->slots = fr_sys.alloc(sizeof(*host->slots));
+    if (host->slots == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the host");
+    *host->slots = (struct host_slots){0};
+    return held_load(host, err);
+}
+
+static enum fr_rc come(struct host_run *h, struct fr_err *err)
+{
+    const struct fr_plan *plan = fr_run_plan(h->run);
+    size_t bytes;
+
+    if (!fr_mul_size(plan->n_nodes + 1, sizeof(*h->places), &bytes) ||
+        (h->places = fr_sys.alloc(bytes)) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a run");
+    for (uint32_t n = 0; n < plan->n_nodes; n++)
+        h->places[n] = (struct host_place){.machine = HOST_NO_MACHINE};
+    return FR_OK;
+}
+
+static void free_places(struct host_run *h)
+{
+    fr_sys.free(h->places);
+}
+
+static void close_slots(struct fr_host *host)
+{
+    struct host_slots *slots = host->slots;
+
+    if (slots == NULL)
+        return;
+    held_finish(host);
+    for (size_t i = 0; i < slots->n_machines; i++)
+        fr_sys.free(slots->machines[i].users);
+    fr_sys.free(slots->machines);
+    fr_sys.free(slots->claims);
+    fr_sys.free(slots);
+    host->slots = NULL;
+}
+
+const struct host_part slots_part = {.name = "sharing slots of machines",
+                                     .open = open_slots,
+                                     .decided = look,
+                                     .share = share_all,
+                                     .came = come,
+                                     .gone = gone,
+                                     .free = free_places,
+                                     .parked = held_load,
+                                     .close = close_slots};

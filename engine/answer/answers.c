@@ -1,0 +1,54 @@
+#include "engine/answer/answers.h"
+
+#include "engine/answer/long_poll.h"
+#include "engine/curve/cache.h"
+#include "engine/runs/job.h"
+#include "engine/view/connection_pool.h"
+#include "engine/view/line_index.h"
+#include "engine/view/task_summary.h"
+
+void host_unwait(void *host, struct fr_api_waiter *w)
+{
+    job_unwait(host, w);
+    await_forget(host, w);
+}
+
+bool host_identify(void *arg, enum fr_api_secret kind, const char *secret, bool used,
+                   struct fr_api_caller *out)
+{
+    const struct fr_host *host = arg;
+
+    return fr_access_identify(host->answers->access, kind, secret, used, out);
+}
+
+static enum fr_rc open_answers(struct fr_host *host, struct fr_err *err)
+{
+    host->answers = fr_sys.alloc(sizeof(*host->answers));
+    if (host->answers == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the host");
+    *host->answers = (struct host_answers){0};
+    return fr_access_create(host->store, &host->answers->access, err);
+}
+
+static void close_answers(struct fr_host *host)
+{
+    struct host_answers *a = host->answers;
+
+    if (a == NULL)
+        return;
+    await_finish(host);
+    fr_access_destroy(a->access);
+    fr_curves_destroy(a->curves);
+    host_lines_leave(a->lines);
+    host_tallies_leave(a->tallies);
+    host_readers_leave(a->readers);
+    fixed_finish(&a->fixed);
+    fr_sys.free(a);
+    host->answers = NULL;
+}
+
+const struct host_part answers_part = {.name = "requests that wait for news",
+                                       .open = open_answers,
+                                       .tell = await_turn,
+                                       .due = await_due,
+                                       .close = close_answers};

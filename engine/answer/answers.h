@@ -1,0 +1,34 @@
+/* What the host keeps to answer requests. */
+#ifndef FR_ANSWER_ANSWERS_H
+#define FR_ANSWER_ANSWERS_H
+
+#include "engine/answer/access.h"
+#include "engine/runs/state.h"
+#include "engine/view/response_cache.h"
+
+struct host_await;
+struct host_awaits {          /* long_poll.h */
+    struct host_await *first; /* owns: requests that wait for news of a run */
+    uint64_t changes;         /* of the store, when they were looked at; … */
+    int64_t ms;               /* … then */
+};
+
+struct host_answers {
+    struct fr_access *access; /* owns */
+    struct host_awaits awaits;
+    struct fr_curves *curves;     /* owns; NULL: none was asked for, or a job has it */
+    struct host_lines *lines;     /* owns a use; NULL: none was asked for */
+    struct host_tallies *tallies; /* likewise */
+    struct host_readers *readers; /* likewise */
+    struct host_fixed fixed;
+};
+
+extern const struct host_part answers_part;
+
+/* As of struct fr_api; arg is the host. */
+void host_answer(void *host, const struct fr_api_request *req, struct fr_api_response *out);
+void host_unwait(void *host, struct fr_api_waiter *w);
+bool host_identify(void *host, enum fr_api_secret kind, const char *secret, bool used,
+                   struct fr_api_caller *out);
+
+#endif

@@ -1,0 +1,118 @@
+#include "engine/answer/long_poll.h"
+
+#include "engine/answer/answers.h"
+#include "engine/store/outbox.h"
+
+enum {
+    PATIENCE_MS = 25000, /* less than what proxies wait for an answer */
+    PAUSE_MS = 100       /* between two looks: many events are one piece of news */
+};
+
+struct host_await { /* one request */
+    struct host_await *next;
+    struct fr_api_waiter *waiter; /* borrows */
+    struct fr_id run;
+    int64_t seq, until_ms;
+    bool called; /* and not asked again yet */
+};
+
+static struct host_await **place_of(struct fr_host *host, const struct fr_api_waiter *w)
+{
+    struct host_await **at = &host->answers->awaits.first;
+
+    while (*at != NULL && (*at)->waiter != w)
+        at = &(*at)->next;
+    return at;
+}
+
+void await_forget(struct fr_host *host, const struct fr_api_waiter *w)
+{
+    struct host_await **at = place_of(host, w), *a = *at;
+
+    if (a == NULL)
+        return;
+    *at = a->next;
+    fr_sys.free(a);
+}
+
+void await_finish(struct fr_host *host)
+{
+    while (host->answers->awaits.first != NULL)
+        await_forget(host, host->answers->awaits.first->waiter);
+}
+
+static enum fr_rc wait_on(struct call *c, int64_t seq, struct fr_err *err)
+{
+    struct host_await **at = place_of(c->host, c->req->waiter), *a = *at;
+
+    if (a == NULL) {
+        if ((a = fr_sys.alloc(sizeof(*a))) == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for a request");
+        *a = (struct host_await){.waiter = c->req->waiter,
+                                 .run = c->run.id,
+                                 .seq = seq,
+                                 .until_ms = fr_sys.mono_ms() + PATIENCE_MS};
+        *at = a;
+    }
+    a->called = false;
+    c->res->status = FR_API_LATER;
+    return FR_OK;
+}
+
+bool await_over(struct call *c, int64_t seq, enum fr_rc *rc, struct fr_err *err)
+{
+    const struct host_await *a = *place_of(c->host, c->req->waiter);
+    int64_t last = 0;
+    bool over;
+
+    if (job_of(c->host, c->req->waiter) != NULL) /* its answer is being read */
+        return true;
+    *rc = fr_store_event_last(c->host->store, c->run.id, &last, err);
+    over = *rc != FR_OK || last > seq || c->req->waiter == NULL ||
+           (a != NULL && fr_sys.mono_ms() >= a->until_ms);
+    if (over)
+        await_forget(c->host, c->req->waiter);
+    else
+        *rc = wait_on(c, seq, err);
+    return over && *rc == FR_OK;
+}
+
+/* What cannot be read is found out by the request itself. */
+static bool has_news(struct fr_host *host, const struct host_await *a)
+{
+    int64_t last = 0;
+
+    return fr_store_event_last(host->store, a->run, &last, NULL) != FR_OK || last > a->seq;
+}
+
+void await_turn(struct fr_host *host)
+{
+    int64_t now = fr_sys.mono_ms();
+    bool look = fr_store_changes(host->store) != host->answers->awaits.changes &&
+                now >= host->answers->awaits.ms + PAUSE_MS;
+
+    if (host->answers->awaits.first == NULL)
+        return;
+    if (look) {
+        host->answers->awaits.changes = fr_store_changes(host->store);
+        host->answers->awaits.ms = now;
+    }
+    for (struct host_await *a = host->answers->awaits.first; a != NULL; a = a->next)
+        if (!a->called && (now >= a->until_ms || (look && has_news(host, a)))) {
+            a->called = true;
+            a->waiter->again(a->waiter->arg);
+        }
+}
+
+int64_t await_due(const struct fr_host *host)
+{
+    int64_t due = INT64_MAX;
+
+    if (host->answers->awaits.first != NULL &&
+        fr_store_changes(host->store) != host->answers->awaits.changes)
+        due = host->answers->awaits.ms + PAUSE_MS;
+    for (const struct host_await *a = host->answers->awaits.first; a != NULL; a = a->next)
+        if (!a->called && a->until_ms < due)
+            due = a->until_ms;
+    return due;
+}

@@ -1,0 +1,73 @@
+/*
+ * How the machines of nodes fare, as flownode samples it while it is connected: each sample of the
+ * last 24 hours, then means of five minutes for two weeks. Hosts of before are read when something
+ * is asked (machine_file.h). Of more than FR_MACHINES machines those that were not heard of the
+ * longest are dropped.
+ */
+#ifndef FR_METRICS_MACHINES_H
+#define FR_METRICS_MACHINES_H
+
+#include "engine/base/json.h"
+#include "engine/exec/exec.h"
+#include "engine/wire/piece.h"
+
+enum {
+    FR_MACHINES = 1000,
+    FR_LOAD_FINE_MS = 24 * 3600 * 1000,
+    FR_LOAD_MEAN_MS = 300 * 1000,
+    FR_LOAD_MEANS = 14 * 24 * 12 /* of five minutes */
+};
+
+struct fr_load {                           /* NaN: not known */
+    int64_t wall_ms;                       /* of control */
+    float cpu;                             /* 0 to 1, of all CPUs */
+    float memory, rx, tx, gpu, gpu_memory; /* bytes; bytes a second; 0 to 1, mean of all; bytes */
+};
+
+struct fr_machine {
+    char name[65]; /* of its node, in the run that used it first */
+    struct fr_id home;
+    char boot[40], build[72], how[16];
+    int64_t seen_wall, offset_ms, wall_offset_ms, rtt_ms;
+    uint64_t mem_bytes, disk_free;
+    uint32_t load; /* hundredths */
+    json_t *facts; /* owns: {name: value} */
+    json_t *gpus;  /* owns: [{index, name, use, memory_used, memory, degrees, watts}] */
+    struct fr_load *fine, *means; /* own: rings; the newest is number n - 1 */
+    size_t n_fine, cap_fine, n_means;
+    struct fr_load sum; /* of the samples since the last mean, and … */
+    size_t n_sum;       /* … how many */
+    bool disk_low;      /* that was told */
+    bool unread;        /* its file may have samples that are not here */
+};
+
+struct fr_machines; /* by home */
+
+/* dir: where files of machines are, NULL: nowhere. NULL: no memory. */
+struct fr_machines *fr_machines_create(const char *dir);
+void fr_machines_destroy(struct fr_machines *all); /* NULL is fine */
+
+/* Adds the machines that hosts before this one knew; does so once. */
+void fr_machines_recall(struct fr_machines *all);
+
+void fr_machines_take(struct fr_machines *all, const struct fr_exec_sampled *s, int64_t wall_ms);
+bool fr_machines_heard(struct fr_machines *all); /* whether a sample came since the last call */
+
+/* By home; or the newest of a name. NULL: there is none. */
+const struct fr_machine *fr_machines_find(const struct fr_machines *all, struct fr_id home);
+struct fr_machine *fr_machines_named(const struct fr_machines *all, const char *name);
+/* The i-th, in no order; NULL: there are no more. */
+const struct fr_machine *fr_machines_at(const struct fr_machines *all, size_t i);
+
+/* A machine whose disk has less than least bytes, which was not told; told from now on, until it
+ * has a tenth more. NULL: none is. */
+const struct fr_machine *fr_machines_disk_low(struct fr_machines *all, int64_t least);
+
+/* What is known of it, and of the time [from, to] the means of at most `width` buckets, each a
+ * power of two of seconds wide: {t: [wall ms of its begin], cpu: [], memory: [], rx: [], tx: [],
+ * gpu: [], gpu_memory: []}. NULL: no memory. */
+json_t *fr_machine_json(const struct fr_machine *m);
+json_t *fr_machine_samples(const struct fr_machines *all, struct fr_machine *m, int64_t from,
+                           int64_t to, size_t width);
+
+#endif

@@ -1,0 +1,203 @@
+/* A turn of the host: what the runs decide, its commit, and what follows from that. */
+#include "engine/runs/job.h"
+#include "engine/runs/state.h"
+
+#include "engine/base/log.h"
+#include "engine/metrics/meters.h"
+#include "engine/store/lead.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum {
+    COMMIT_RETRY_MS = 1000,
+    BUSY_MS = 10,       /* another process writes: it is waited for so long, … */
+    BUSY_RETRY_MS = 20, /* … the next try comes then, and others have their turn … */
+    BUSY_SAY_MS = 5000, /* … and users are told after so long */
+};
+
+void host_queue_changed(struct fr_host *host)
+{
+    host->queue_changed = host->woken = true;
+    host_topic_changed(host, HOST_QUEUE);
+}
+
+void host_topic_changed(struct fr_host *host, enum host_topic topic)
+{
+    host->topics |= (unsigned)topic;
+}
+
+void host_took(struct fr_host *host, int64_t since_ms, const char *fmt, ...)
+{
+    int64_t ms = fr_sys.mono_ms() - since_ms;
+    va_list ap;
+
+    if (ms <= host->meter.ms)
+        return;
+    host->meter.ms = ms;
+    va_start(ap, fmt);
+    vsnprintf(host->meter.what, sizeof(host->meter.what), fmt, ap);
+    va_end(ap);
+}
+
+void host_say_all(struct fr_host *host, const char *text)
+{
+    for (size_t i = 0; i < host->n; i++)
+        fr_run_say(host->runs[i]->run, text);
+}
+
+/* ---- deciding ---- */
+
+static enum fr_rc decide_parts(struct fr_host *host, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (const struct host_part *const *p = host->parts; rc == FR_OK && *p != NULL; p++)
+        if ((*p)->decide != NULL)
+            rc = (*p)->decide(host, err);
+    return rc;
+}
+
+static enum fr_rc decide_run(struct host_run *h, int64_t now, bool *sent, struct fr_err *err)
+{
+    struct fr_host *host = h->host;
+    int64_t since = fr_sys.mono_ms();
+    enum fr_rc rc;
+
+    h->woken = false;
+    rc = fr_run_drain(h->run, now, err);
+    host_took(host, since, "deciding what run %lld does next", (long long)fr_run_no(h->run));
+    h->due = fr_run_due(h->run);
+    *sent = *sent || h->due.sent_early;
+    for (const struct host_part *const *p = host->parts; rc == FR_OK && *p != NULL; p++)
+        if ((*p)->decided != NULL)
+            rc = (*p)->decided(h, err);
+    return rc;
+}
+
+enum fr_rc host_decide(struct fr_host *host, bool *sent, struct fr_err *err)
+{
+    int64_t now = fr_sys.mono_ms();
+    enum fr_rc rc = decide_parts(host, err);
+
+    host->woken = *sent = false;
+    for (size_t i = 0; rc == FR_OK && i < host->n; i++) {
+        struct host_run *h = host->runs[i];
+
+        if (!h->woken && h->due.drain_ms > now)
+            continue;
+        rc = decide_run(h, now, sent, err);
+        if (rc != FR_OK && !h->mine) { /* that run alone cannot go on here */
+            rc = host_give_up(h, err);
+            i--;
+        }
+    }
+    for (const struct host_part *const *p = host->parts; rc == FR_OK && *p != NULL; p++)
+        if ((*p)->share != NULL)
+            rc = (*p)->share(host, err);
+    return rc;
+}
+
+/* ---- the commit ---- */
+
+int64_t host_commit_due(const struct fr_host *host)
+{
+    int64_t due = makes_due(host) ? 0 : INT64_MAX;
+
+    for (size_t i = 0; i < host->n; i++)
+        if (host->runs[i]->due.commit_ms < due)
+            due = host->runs[i]->due.commit_ms;
+    return due != INT64_MAX && host->commit.retry_ms != 0 ? host->commit.retry_ms : due;
+}
+
+static enum fr_rc write_all(struct fr_host *host, struct fr_err *err)
+{
+    bool soft = !makes_due(host);
+    enum fr_rc rc;
+
+    for (size_t i = 0; i < host->n; i++)
+        soft = soft && (host->runs[i]->due.commit_ms == INT64_MAX || host->runs[i]->due.soft);
+    fr_store_patience(host->store, BUSY_MS);
+    rc = soft ? fr_store_begin_soft(host->store, err) : fr_store_begin(host->store, err);
+    fr_store_patience(host->store, 0);
+    if (rc != FR_OK)
+        return rc;
+    rc = makes_write(host, err);
+    for (size_t i = 0; rc == FR_OK && i < host->n; i++)
+        if (host->runs[i]->due.commit_ms != INT64_MAX)
+            rc = fr_run_write(host->runs[i]->run, err);
+    if (rc == FR_OK)
+        return fr_store_commit(host->store, err);
+    fr_store_rollback(host->store);
+    return rc;
+}
+
+static enum fr_rc not_written(struct fr_host *host, struct fr_err *why, struct fr_err *err)
+{
+    struct host_commit *c = &host->commit;
+    struct fr_buf b = {0};
+
+    if (why->rc == FR_DENIED) /* it does not pass by itself, as a full disk may */
+        return fr_fail(err, FR_DENIED, "%s", why->msg);
+    if (c->busy_ms == 0 && why->rc == FR_BUSY)
+        c->busy_ms = fr_sys.mono_ms();
+    if (why->rc == FR_BUSY && fr_sys.mono_ms() < c->busy_ms + BUSY_SAY_MS) {
+        c->retry_ms = fr_sys.mono_ms() + BUSY_RETRY_MS;
+        return FR_OK;
+    }
+    fr_buf_fmt(&b,
+               "the state cannot be written, so nothing is started or acknowledged until it can; "
+               "tasks go on: %s",
+               why->msg);
+    if (!c->unwritten)
+        host_say_all(host, b.bad ? why->msg : b.p);
+    fr_buf_finish(&b);
+    c->unwritten = true;
+    c->retry_ms = fr_sys.mono_ms() + COMMIT_RETRY_MS;
+    return FR_OK;
+}
+
+enum fr_rc host_commit(struct fr_host *host, struct fr_err *err)
+{
+    int64_t from = fr_sys.mono_ms();
+    struct fr_err why = {0};
+
+    if (write_all(host, &why) != FR_OK) {
+        makes_not_written(host, &why);
+        return not_written(host, &why, err);
+    }
+    host_took(host, from, "a commit of the store");
+    int64_t put = fr_sys.mono_ms();
+    makes_written(host);
+    host_took(host, put, "the begin of new runs");
+    if (host->commit.unwritten)
+        host_say_all(host, "the state can be written again");
+    host->commit = (struct host_commit){0};
+    int64_t took = fr_sys.mono_ms() - from;
+    meters_commit(host->meters, took);
+    for (size_t i = 0; i < host->n; i++) {
+        struct host_run *h = host->runs[i];
+
+        if (h->due.commit_ms == INT64_MAX)
+            continue;
+        int64_t since = fr_sys.mono_ms();
+        fr_run_act(h->run, took);
+        host_took(host, since, "starting what run %lld has ready", (long long)fr_run_no(h->run));
+        h->due = fr_run_due(h->run);
+    }
+    return FR_OK;
+}
+
+enum fr_rc host_settle(struct fr_host *host, struct fr_err *err)
+{
+    bool sent = false;
+    enum fr_rc rc = host_decide(host, &sent, err);
+
+    if (rc == FR_OK && host_commit_due(host) != INT64_MAX)
+        rc = host_commit(host, err);
+    if (rc == FR_OK && host->commit.retry_ms != 0)
+        rc = fr_fail(err, FR_FULL,
+                     "the state cannot be written now; it is done once it can be, if this host "
+                     "lives that long");
+    return rc;
+}

@@ -1,0 +1,70 @@
+/* A stream of events, for feed.c and feed_open.c alone. */
+#ifndef FR_STREAM_FEED_H
+#define FR_STREAM_FEED_H
+
+#include "engine/runs/state.h"
+#include "engine/stream/stream.h"
+
+enum { STREAM_RUNS = 64 /* one stream may name so many */ };
+
+struct host_event {     /* of the streams, as its bytes */
+    struct fr_id run;   /* zero: of no run */
+    unsigned topic;     /* enum host_topic; 0: none */
+    struct fr_buf text; /* owns */
+};
+
+enum { HOST_RING = 4096, HOST_RING_BYTES = 1 << 20 };
+
+struct host_ring { /* the newest events, for those who read slowly or come again */
+    struct host_event events[HOST_RING]; /* event n lies at n % HOST_RING */
+    char name[24];                       /* "EPOCH-RANDOM": no other ring has that, of any home */
+    uint64_t next, first, pumped; /* the next event; the oldest that is kept; streams had so many */
+    size_t bytes;
+};
+
+struct host_streams {
+    struct fr_api_stream *first; /* owns */
+    struct host_ring *ring;      /* owns; made with the first stream */
+    int64_t topics_ms;           /* when changed topics were last told */
+};
+
+struct host_log { /* of an attempt there is more */
+    struct fr_id attempt;
+    uint64_t bytes;
+    bool metrics; /* of these; else of its output */
+};
+
+enum { HOST_CHANGES = 500, HOST_LOGS = 64 }; /* in one event of a stream */
+
+/* What happened to a run, and is not yet in the streams. */
+struct host_news {
+    struct fr_buf changes; /* owns: "[[idx, state, attempt, cause], …" without its end */
+    size_t n_changes, n_logs;
+    int64_t seq; /* of the newest event among the changes */
+    struct host_log logs[HOST_LOGS];
+    bool lost;       /* more than fits: readers look at the whole again */
+    bool run;        /* the run itself changed */
+    int64_t sent_ms; /* when the streams last got some */
+    json_t **nodes;  /* owns: the newest that was said of each node; NULL: none */
+    uint32_t n_nodes;
+};
+
+struct fr_api_stream {
+    struct fr_api_stream *next;
+    struct fr_host *host;
+    struct fr_api_sink sink;
+    struct fr_id runs[STREAM_RUNS];
+    size_t n_runs;
+    unsigned topics; /* enum host_topic */
+    bool all;        /* it names neither runs nor topics */
+    uint64_t at;     /* the next event for it */
+    bool full;       /* waits until the reader has taken what it was sent */
+};
+
+bool stream_wants(const struct fr_api_stream *s, struct fr_id run);
+void stream_send(struct fr_api_stream *s, struct fr_str text);
+void stream_pump(struct fr_api_stream *s);                           /* sends what is new to it */
+size_t feed_followers(const struct fr_host *host, struct fr_id run); /* streams that name it */
+void feed_finish(struct fr_host *host);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * The folders whose pipelines run by themselves: which files with schedules lie in them, and what
+ * each holds. A look at them may take long (a network file system, many files), so it is a
+ * computation for a thread: it borrows nothing of the host.
+ *
+ * A file counts once it has not changed for a second: editors write in pieces. One that cannot be
+ * used (not readable, or with mistakes) is said to be; what it held before is the caller's to keep.
+ */
+#ifndef FR_TIMETABLE_FOLDERS_H
+#define FR_TIMETABLE_FOLDERS_H
+
+#include "engine/spec/spec.h"
+
+enum { FR_FOLDER_QUIET_MS = 1000 };
+
+struct fr_folder_mark { /* a version of a file */
+    uint64_t inode;
+    int64_t size, mtime_ns;
+};
+
+enum fr_folder_found {
+    FR_FOUND_SAME,   /* as it was known */
+    FR_FOUND_FRESH,  /* just written: it is to be looked at again */
+    FR_FOUND_NONE,   /* no pipeline with schedules */
+    FR_FOUND_BROKEN, /* error says why; it may have schedules, or had some */
+    FR_FOUND_LOADED  /* spec and tables */
+};
+
+struct fr_folder_file {
+    const char *path;
+    enum fr_folder_found found;
+    struct fr_folder_mark mark;
+    const char *name; /* of the pipeline in it; NULL: none that can be used, or SAME, or FRESH */
+    /* LOADED; BROKEN: from its kept text, where that can be used; else NULL. Owned, until taken.
+     * The first source of spec is the text. */
+    struct fr_spec *spec;
+    struct fr_timetable *tables; /* one a schedule */
+    const char *error;           /* BROKEN */
+};
+
+struct fr_folder_known { /* a file that was seen before */
+    const char *path;
+    bool scheduled;              /* it has schedules, or had some */
+    struct fr_folder_mark mark;  /* zero: it was not looked at */
+    const struct fr_zone *zones; /* of its schedules: only name and file are looked at */
+    size_t n_zones;
+    const char *text; /* when it could last be used; NULL: not wanted */
+};
+
+struct fr_folder_look {
+    /* in; all of it lives in the arena */
+    const char *const *folders; /* absolute, without links */
+    size_t n_folders;
+    const struct fr_folder_known *known; /* by path */
+    size_t n_known;
+    struct fr_zones zones;
+    const char *(*getenv)(void *self, const char *name);
+    void *getenv_self;
+    struct fr_arena arena; /* owns */
+    /* out */
+    struct fr_folder_file *files; /* owns; of each folder by path */
+    size_t n_files, cap_files;
+    struct fr_err err; /* FR_NOMEM: the look is worth nothing */
+};
+
+void fr_folders_look(struct fr_folder_look *look);
+/* Frees what was not taken. */
+void fr_folders_finish(struct fr_folder_look *look);
+void fr_folder_tables_close(struct fr_timetable *tables, size_t n); /* NULL is fine */
+
+#endif

@@ -1,0 +1,157 @@
+/* What a host that stays starts by itself: how that begins and ends. */
+#include "engine/timetable/timetable.h"
+
+#include "engine/timetable/backfilling.h"
+#include "engine/timetable/rerun.h"
+#include "engine/timetable/schedules.h"
+
+enum { LOOK_SOON_MS = 20 /* several files are written at once */ };
+
+/* ---- begin and end ---- */
+
+static void on_dir_news(void *arg, int what)
+{
+    struct host_schedules *all = arg;
+    char news[4096];
+
+    (void)what;
+    while (fr_sys.read(all->dir_fd, news, sizeof(news)) > 0)
+        ;
+    schedules_look_soon(all, LOOK_SOON_MS);
+}
+
+static void on_clock_news(void *arg, int what)
+{
+    struct host_schedules *all = arg;
+    uint64_t news;
+
+    (void)what;
+    (void)!fr_sys.read(all->clock_fd, &news, sizeof(news)); /* the turn looks at the clock */
+}
+
+static enum fr_rc listen_to(struct host_schedules *all, int fd, fr_ready_fn *fn,
+                            struct fr_watch **out)
+{
+    enum fr_rc rc = fd < 0 ? FR_OK : fr_loop_watch(all->host->loop, fd, fn, all, out);
+
+    if (rc == FR_OK && fd >= 0)
+        fr_loop_want(all->host->loop, *out, FR_LOOP_READ);
+    return rc;
+}
+
+static void close_schedules(struct fr_host *host)
+{
+    struct host_schedules *all = host->schedules;
+
+    if (all == NULL)
+        return;
+    looking_end(all);
+    fr_loop_unwatch(host->loop, &all->dir_watch);
+    fr_loop_unwatch(host->loop, &all->clock_watch);
+    if (all->dir_fd >= 0)
+        fr_sys.close(all->dir_fd);
+    if (all->clock_fd >= 0)
+        fr_sys.close(all->clock_fd);
+    for (size_t i = 0; i < all->n_files; i++)
+        keeping_free_file(all->files[i]);
+    for (size_t i = 0; i < all->n_folders; i++)
+        fr_sys.free((void *)all->folders[i]);
+    fr_sys.free(all->folders);
+    fr_sys.free(all->files);
+    fr_sys.free(all->list);
+    fr_heap_finish(&all->due);
+    fr_sys.free(all);
+    host->schedules = NULL;
+}
+
+enum fr_rc fr_host_watch(struct fr_host *host, const char *const *folders, size_t n,
+                         const struct fr_run_shell *shell, struct fr_err *err)
+{
+    struct host_schedules *all = fr_sys.alloc(sizeof(*all));
+    bool ok = all != NULL;
+    size_t bytes;
+    enum fr_rc rc;
+
+    if (!ok)
+        return fr_fail(err, FR_NOMEM, "no memory for schedules");
+    *all = (struct host_schedules){.host = host,
+                                   .dir_fd = fr_sys.dir_news(folders, n),
+                                   .clock_fd = fr_sys.clock_news(),
+                                   .wall_ms = fr_sys.wall_ms(),
+                                   .mono_ms = fr_sys.mono_ms(),
+                                   .back = true};
+    host->schedules = all;
+    host->schedule_shell = *shell;
+    ok = fr_mul_size(n, sizeof(*all->folders), &bytes) &&
+         (all->folders = fr_sys.alloc(bytes)) != NULL;
+    for (; ok && all->n_folders < n; all->n_folders += ok) {
+        all->folders[all->n_folders] = NULL;
+        ok = keeping_text(&all->folders[all->n_folders], folders[all->n_folders]);
+    }
+    ok = ok && listen_to(all, all->dir_fd, on_dir_news, &all->dir_watch) == FR_OK &&
+         listen_to(all, all->clock_fd, on_clock_news, &all->clock_watch) == FR_OK;
+    rc = ok ? keeping_load(all, err) : fr_fail(err, FR_NOMEM, "no memory for schedules");
+    if (rc != FR_OK)
+        close_schedules(host);
+    return rc;
+}
+
+bool fr_host_ready(const struct fr_host *host)
+{
+    return host->schedules == NULL || host->schedules->ready;
+}
+
+/* ---- the part ---- */
+
+static enum fr_rc open_again(struct fr_host *host, struct fr_err *err)
+{
+    host->again = fr_sys.alloc(sizeof(*host->again));
+    if (host->again == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the host");
+    *host->again = (struct host_again){INT64_MAX, INT64_MAX};
+    return FR_OK;
+}
+
+static enum fr_rc begin_due(struct fr_host *host, struct fr_err *err)
+{
+    enum fr_rc rc = rerun_turn(host, err);
+
+    return rc == FR_OK ? backfill_turn(host, err) : rc;
+}
+
+static int64_t due(const struct fr_host *host)
+{
+    int64_t due = schedules_due(host);
+
+    due = host->again->rerun_due_ms < due ? host->again->rerun_due_ms : due;
+    return host->again->backfill_due_ms < due ? host->again->backfill_due_ms : due;
+}
+
+static void note(struct host_run *h, const struct fr_run *run, const struct fr_note *note)
+{
+    if (note->kind == FR_NOTE_RUN && note->now.state == FR_RUN_OVER)
+        schedules_ended(h->host, fr_run_record(run));
+}
+
+static void gone(struct host_run *h)
+{
+    rerun_changed(h->host);
+    backfill_changed(h->host);
+}
+
+static void close_all(struct fr_host *host)
+{
+    close_schedules(host);
+    fr_sys.free(host->again);
+    host->again = NULL;
+}
+
+const struct host_part timetable_part = {.name = "what schedules had to do",
+                                         .open = open_again,
+                                         .turn = schedules_turn,
+                                         .decide = begin_due,
+                                         .superseded = rerun_forget,
+                                         .due = due,
+                                         .note = note,
+                                         .gone = gone,
+                                         .close = close_all};

@@ -1,0 +1,83 @@
+#include "engine/view/connection_pool.h"
+
+#include "engine/base/sys.h"
+
+#include <pthread.h>
+
+enum { IDLE_MOST = 3 }; /* as many read at once (jobs.c) */
+
+struct host_readers {
+    pthread_mutex_t lock;
+    size_t users;
+    struct fr_store *idle[IDLE_MOST]; /* owns; of one home */
+    size_t n;
+};
+
+struct host_readers *host_readers_create(void)
+{
+    struct host_readers *r = fr_sys.alloc(sizeof(*r));
+
+    if (r == NULL)
+        return NULL;
+    *r = (struct host_readers){.users = 1};
+    if (pthread_mutex_init(&r->lock, NULL) == 0)
+        return r;
+    fr_sys.free(r);
+    return NULL;
+}
+
+struct host_readers *host_readers_use(struct host_readers *r)
+{
+    if (r == NULL)
+        return NULL;
+    pthread_mutex_lock(&r->lock);
+    r->users++;
+    pthread_mutex_unlock(&r->lock);
+    return r;
+}
+
+void host_readers_leave(struct host_readers *r)
+{
+    bool last;
+
+    if (r == NULL)
+        return;
+    pthread_mutex_lock(&r->lock);
+    last = --r->users == 0;
+    pthread_mutex_unlock(&r->lock);
+    if (!last)
+        return;
+    for (size_t i = 0; i < r->n; i++)
+        fr_store_close(r->idle[i]);
+    pthread_mutex_destroy(&r->lock);
+    fr_sys.free(r);
+}
+
+enum fr_rc host_readers_take(struct host_readers *r, const char *home, struct fr_store **out,
+                             struct fr_err *err)
+{
+    *out = NULL;
+    if (r != NULL) {
+        pthread_mutex_lock(&r->lock);
+        if (r->n > 0)
+            *out = r->idle[--r->n];
+        pthread_mutex_unlock(&r->lock);
+    }
+    return *out != NULL ? FR_OK : fr_store_open_read(home, out, err);
+}
+
+void host_readers_give(struct host_readers *r, struct fr_store *st, bool well)
+{
+    if (st == NULL)
+        return;
+    if (well && r != NULL) {
+        fr_store_rest(st);
+        pthread_mutex_lock(&r->lock);
+        if (r->n < IDLE_MOST) {
+            r->idle[r->n++] = st;
+            st = NULL;
+        }
+        pthread_mutex_unlock(&r->lock);
+    }
+    fr_store_close(st);
+}

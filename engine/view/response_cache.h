@@ -1,0 +1,34 @@
+/* The newest answers that follow from a run's file and parameters alone, as the picture of a plan:
+ * another run of the same, and the next reader, get what was made before. */
+#ifndef FR_VIEW_RESPONSE_CACHE_H
+#define FR_VIEW_RESPONSE_CACHE_H
+
+#include "engine/base/str.h"
+
+#include <stdbool.h>
+
+enum { FIXED = 8, FIXED_MOST = 2 << 20 }; /* how many; bytes of each: larger ones are not kept */
+
+/* The tag of such an answer, quoted, by what the run's row says. */
+enum { FIXED_TAG = 20 };
+struct fr_run_row;
+void fixed_tag(const struct fr_run_row *row, char out[FIXED_TAG]);
+
+struct host_fixed_one {
+    int view;
+    char etag[FIXED_TAG];
+    struct fr_buf json; /* owns; empty: none */
+};
+
+struct host_fixed { /* zeroed: none */
+    struct host_fixed_one kept[FIXED];
+    size_t next; /* the place of the next one */
+};
+
+/* Appends the answer of that view and tag to out; false: it is not kept. */
+bool fixed_get(const struct host_fixed *f, int view, const char *etag, struct fr_buf *out);
+/* Keeps a copy, in the place of the oldest; without memory it keeps none. */
+void fixed_put(struct host_fixed *f, int view, const char *etag, const struct fr_buf *json);
+void fixed_finish(struct host_fixed *f);
+
+#endif

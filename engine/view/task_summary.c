@@ -1,0 +1,191 @@
+#include "engine/view/task_summary.h"
+
+#include "engine/base/sys.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { KEPT = 1024 };
+
+static enum fr_state_of state_of(const struct fr_count_row *row)
+{
+    enum fr_state_of state = FR_ST_SKIPPED;
+
+    (void)fr_state_parse(row->state, &state);
+    return state;
+}
+
+/* ---- of one run ---- */
+
+static bool is_hook(const struct fr_count_row *r)
+{
+    return r->hook[0] != '\0';
+}
+
+/* The rows of the task that begins at from; *letter of the state that shows. */
+static size_t rows_of_task(const struct fr_count_rows *rows, size_t from, char *letter)
+{
+    enum fr_state_of shown = state_of(&rows->rows[from]);
+    size_t i = from;
+
+    for (; i < rows->n && strcmp(rows->rows[i].task, rows->rows[from].task) == 0; i++)
+        shown = fr_state_shown(shown, state_of(&rows->rows[i]));
+    *letter = fr_state_letter(shown);
+    return i - from;
+}
+
+/* FNV-1a, with the NUL that ends the name. */
+static uint64_t hash_name(uint64_t hash, const char *name)
+{
+    do
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3U;
+    while (*name++ != '\0');
+    return hash;
+}
+
+void tally_make(const struct fr_count_rows *rows, struct host_tally *out)
+{
+    size_t n = 0;
+    char letter;
+
+    *out = (struct host_tally){.names = 0xcbf29ce484222325U};
+    for (size_t i = 0; i < rows->n; i++)
+        if (!is_hook(&rows->rows[i]))
+            out->n[state_of(&rows->rows[i])] += rows->rows[i].n;
+    for (size_t i = 0; i < rows->n && n < TALLY_TASKS; i += rows_of_task(rows, i, &letter)) {
+        if (is_hook(&rows->rows[i]))
+            continue;
+        rows_of_task(rows, i, &letter);
+        out->letters[n++] = letter;
+        out->names = hash_name(out->names, rows->rows[i].task);
+    }
+}
+
+json_t *tally_counts(const struct host_tally *t)
+{
+    json_t *out = json_object();
+
+    for (int i = 0; i < FR_ST_N; i++) {
+        enum fr_state_of state = fr_state_at(i);
+
+        if (t->n[state] > 0)
+            json_object_set_new(out, fr_state_name(state), json_integer(t->n[state]));
+    }
+    return out;
+}
+
+json_t *tally_tasks(const struct fr_count_rows *rows)
+{
+    json_t *out = json_array();
+    char letter;
+
+    for (size_t i = 0; i < rows->n && json_array_size(out) < TALLY_TASKS;
+         i += rows_of_task(rows, i, &letter))
+        if (!is_hook(&rows->rows[i]))
+            json_array_append_new(out, json_string(rows->rows[i].task));
+    return out;
+}
+
+json_t *tally_letters(const struct fr_count_rows *rows, json_t *tasks)
+{
+    char text[TALLY_TASKS + 1] = "";
+    size_t at;
+    json_t *task;
+    char letter;
+
+    json_array_foreach(tasks, at, task)
+    {
+        text[at] = '-';
+        for (size_t i = 0; i < rows->n; i += rows_of_task(rows, i, &letter))
+            if (strcmp(rows->rows[i].task, json_string_value(task)) == 0) {
+                rows_of_task(rows, i, &letter);
+                text[at] = letter;
+            }
+    }
+    return json_string(text);
+}
+
+/* ---- of many ---- */
+
+struct kept {
+    struct fr_id run;
+    int64_t ended_wall; /* another one behind a retry; 0: nothing is kept here */
+    struct host_tally tally;
+};
+
+struct host_tallies {
+    pthread_mutex_t lock;
+    size_t users;
+    struct kept kept[KEPT]; /* a run's place follows from its number */
+};
+
+struct host_tallies *host_tallies_create(void)
+{
+    struct host_tallies *k = fr_sys.alloc(sizeof(*k));
+
+    if (k == NULL)
+        return NULL;
+    memset(k, 0, sizeof(*k));
+    if (pthread_mutex_init(&k->lock, NULL) != 0) {
+        fr_sys.free(k);
+        return NULL;
+    }
+    k->users = 1;
+    return k;
+}
+
+struct host_tallies *host_tallies_use(struct host_tallies *k)
+{
+    if (k == NULL)
+        return NULL;
+    pthread_mutex_lock(&k->lock);
+    k->users++;
+    pthread_mutex_unlock(&k->lock);
+    return k;
+}
+
+void host_tallies_leave(struct host_tallies *k)
+{
+    bool last;
+
+    if (k == NULL)
+        return;
+    pthread_mutex_lock(&k->lock);
+    last = --k->users == 0;
+    pthread_mutex_unlock(&k->lock);
+    if (!last)
+        return;
+    pthread_mutex_destroy(&k->lock);
+    fr_sys.free(k);
+}
+
+static bool is_over(const struct fr_run_row *run)
+{
+    return strcmp(run->state, "over") == 0 && run->ended_wall != 0;
+}
+
+bool host_tallies_get(struct host_tallies *k, const struct fr_run_row *run, struct host_tally *out)
+{
+    const struct kept *one;
+    bool found;
+
+    if (k == NULL || !is_over(run))
+        return false;
+    pthread_mutex_lock(&k->lock);
+    one = &k->kept[run->no % KEPT];
+    found = fr_id_eq(one->run, run->id) && one->ended_wall == run->ended_wall;
+    if (found)
+        *out = one->tally;
+    pthread_mutex_unlock(&k->lock);
+    return found;
+}
+
+void host_tallies_put(struct host_tallies *k, const struct fr_run_row *run,
+                      const struct host_tally *t)
+{
+    if (k == NULL || !is_over(run))
+        return;
+    pthread_mutex_lock(&k->lock);
+    k->kept[run->no % KEPT] = (struct kept){run->id, run->ended_wall, *t};
+    pthread_mutex_unlock(&k->lock);
+}

@@ -1,0 +1,38 @@
+/*
+ * What became of a run's tasks, as lists of runs show it: how many are in each state, and a letter
+ * a task. That of a run that is over is kept, so that a list looks at no instance of it again.
+ */
+#ifndef FR_VIEW_TASK_SUMMARY_H
+#define FR_VIEW_TASK_SUMMARY_H
+
+#include "engine/base/json.h"
+#include "engine/store/lists.h"
+#include "engine/words/states.h"
+
+enum { TALLY_TASKS = 200 };
+
+struct host_tally {
+    int64_t n[FR_ST_N]; /* hooks left out */
+    uint64_t names;     /* a hash of the names of the tasks that have letters, in their order */
+    char letters[TALLY_TASKS + 1]; /* of the first tasks: of the worst instance */
+};
+
+/* rows: those of a task together, in the plan's order. */
+void tally_make(const struct fr_count_rows *rows, struct host_tally *out);
+json_t *tally_counts(const struct host_tally *t);      /* {state: n}; NULL: no memory */
+json_t *tally_tasks(const struct fr_count_rows *rows); /* the names of those that have letters */
+/* The letters that a run's tasks have where other tasks are asked for: "-" where there is none. */
+json_t *tally_letters(const struct fr_count_rows *rows, json_t *tasks);
+
+/* Those of runs that are over; used by several threads. */
+struct host_tallies;
+struct host_tallies *host_tallies_create(void);                   /* NULL: no memory */
+struct host_tallies *host_tallies_use(struct host_tallies *kept); /* one more user */
+void host_tallies_leave(struct host_tallies *kept); /* the last one frees it; NULL is fine */
+bool host_tallies_get(struct host_tallies *kept, const struct fr_run_row *run,
+                      struct host_tally *out);
+/* Nothing is kept of a run that is not over. */
+void host_tallies_put(struct host_tallies *kept, const struct fr_run_row *run,
+                      const struct host_tally *t);
+
+#endif

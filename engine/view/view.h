@@ -1,0 +1,54 @@
+/* One view while it is read, for the files that read them: in a thread, with a store of its own. */
+#ifndef FR_VIEW_VIEW_H
+#define FR_VIEW_VIEW_H
+
+#include "engine/base/arena.h"
+#include "engine/base/json.h"
+#include "engine/base/sys.h"
+#include "engine/run/run.h"
+#include "engine/view/text.h"
+#include "engine/store/fires.h"
+#include "engine/store/lists.h"
+#include "engine/store/types.h"
+
+#include <string.h>
+
+struct view {
+    const char *home;
+    struct fr_store *st;
+    struct fr_arena arena;
+    struct host_text *text;
+    struct fr_run_row run; /* of views of a run */
+    json_t *doc;           /* out; owns */
+    struct fr_buf more;    /* members behind those of doc, ",\"name\":value"; owns */
+};
+
+typedef enum fr_rc view_fn(struct view *v, struct fr_err *err);
+
+/* rows.c */
+/* Whether the query of a view of instances asks for it. */
+bool view_wants(const struct host_text *text, const struct fr_inst_row *row);
+/* {state: n} of all tasks, hooks left out */
+json_t *json_of_counts(const struct fr_count_rows *rows);
+view_fn view_run, view_insts, view_outputs, view_artifacts;
+/* view_columns.c */
+view_fn view_columns;
+/* view_plan.c */
+/* Finds the file of the pipeline that the text's args name: v->run has it. FR_NOTFOUND. */
+enum fr_rc view_find_pipeline(struct view *v, const struct fr_schedule_rows *schedules,
+                              struct fr_err *err);
+view_fn view_graph, view_params, view_spec, view_pipeline, view_check;
+/* view_runs.c */
+view_fn view_runs, view_pipelines, view_history, view_queue, view_pools;
+/* view_merged.c */
+view_fn view_merged; /* fills text->json itself */
+/* Calls fn for the attempts of a task, or of the instance with that key; name NULL: all of the run.
+ * In the plan's order; *rc FR_OK and false of fn: no more is wanted. */
+typedef bool view_attempt_fn(void *arg, const struct fr_attempt_row *row, const char *key,
+                             enum fr_rc *rc, struct fr_err *err);
+enum fr_rc view_each_attempt(struct view *v, const char *name, view_attempt_fn *fn, void *arg,
+                             struct fr_err *err);
+/* view_log.c */
+view_fn view_lines, view_hits, view_found, view_times;
+
+#endif
