@@ -4,7 +4,7 @@
 
 #include "engine/runs/state.h"
 
-/* queue.c, slot_allocation.c: rows of the host's parts */
+/* Rows of the host: admission.c, slot_allocation.c. */
 extern const struct host_part queue_part, slots_part;
 
 /* Whether another run is in the way of one of a schedule: the live runs of a pipeline among rows,

@@ -18,7 +18,7 @@ static void drop(struct fr_host *host, size_t i)
     slots_changed(host, home);
 }
 
-enum fr_rc held_load(struct fr_host *host, struct fr_err *err)
+enum fr_rc reservations_load(struct fr_host *host, struct fr_err *err)
 {
     struct fr_arena arena = {0};
     struct fr_held_rows rows = {0};
@@ -27,7 +27,7 @@ enum fr_rc held_load(struct fr_host *host, struct fr_err *err)
     while (host->slots->n_held > 0)
         drop(host, host->slots->n_held - 1);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
-        struct host_held *held = host->slots->held;
+        struct host_reservation *held = host->slots->held;
 
         if (host_find(host, rows.rows[i].run) != NULL)
             continue;
@@ -37,14 +37,14 @@ enum fr_rc held_load(struct fr_host *host, struct fr_err *err)
             break;
         }
         host->slots->held = held;
-        held[host->slots->n_held++] = (struct host_held){.row = rows.rows[i]};
+        held[host->slots->n_held++] = (struct host_reservation){.row = rows.rows[i]};
         slots_changed(host, rows.rows[i].home);
     }
     fr_arena_finish(&arena);
     return rc;
 }
 
-void held_forget(struct fr_host *host, struct fr_id run, struct fr_id home)
+void reservations_forget(struct fr_host *host, struct fr_id run, struct fr_id home)
 {
     for (size_t i = host->slots->n_held; i-- > 0;)
         if (fr_id_eq(host->slots->held[i].row.run, run) &&
@@ -52,7 +52,7 @@ void held_forget(struct fr_host *host, struct fr_id run, struct fr_id home)
             drop(host, i);
 }
 
-uint32_t held_slots(const struct fr_host *host, struct fr_id home)
+uint32_t reservations_slots(const struct fr_host *host, struct fr_id home)
 {
     uint32_t n = 0;
 
@@ -67,7 +67,7 @@ uint32_t held_slots(const struct fr_host *host, struct fr_id home)
 /* The node has prepared it, and nothing of it lives: what its host sent may have come to a flownode
  * that stands still, and that starts it when it goes on. Its slots are given away once its node has
  * journalled that this start does nothing. Its run gets another attempt. */
-static void give_tombstone(struct host_probe *p, struct host_held *held)
+static void give_tombstone(struct host_probe *p, struct host_reservation *held)
 {
     struct fr_exec_attempt a = {0, held->row.attempt};
 
@@ -143,7 +143,7 @@ static void tidy_probes(struct fr_host *host)
     for (struct host_probe **at = &host->slots->probes; *at != NULL;) {
         struct host_probe *p = *at;
 
-        if (held_slots(host, p->home) > 0) {
+        if (reservations_slots(host, p->home) > 0) {
             at = &p->next;
             continue;
         }
@@ -164,12 +164,12 @@ static void on_timer(void *arg)
         fr_loop_arm_in(host->loop, host->slots->held_timer, ASK_MS);
 }
 
-void held_ask(struct host_run *h, uint32_t node, struct fr_id home)
+void reservations_ask(struct host_run *h, uint32_t node, struct fr_id home)
 {
     struct fr_host *host = h->host;
     struct host_probe *p = find_probe(host, home);
 
-    if (held_slots(host, home) == 0)
+    if (reservations_slots(host, home) == 0)
         return;
     if (host->slots->held_timer == NULL &&
         fr_loop_timer(host->loop, on_timer, host, &host->slots->held_timer) != FR_OK)
@@ -180,7 +180,7 @@ void held_ask(struct host_run *h, uint32_t node, struct fr_id home)
     fr_loop_arm_in(host->loop, host->slots->held_timer, ASK_MS);
 }
 
-void held_finish(struct fr_host *host)
+void reservations_finish(struct fr_host *host)
 {
     host->slots->n_held = 0;
     tidy_probes(host);

@@ -28,7 +28,7 @@ struct host_machine {
     bool drained; /* nothing new starts there */
 };
 
-struct host_held { /* by an attempt of a run that this host does not drive */
+struct host_reservation { /* by an attempt of a run that this host does not drive */
     struct fr_held_row row;
     bool asked; /* its node is, whether it still lives, or for its tombstone */
 };
@@ -43,8 +43,8 @@ struct host_probe { /* asks a machine about such attempts */
 struct host_slots {
     struct host_machine *machines; /* owns */
     size_t n_machines, cap_machines;
-    bool changed;           /* a machine is */
-    struct host_held *held; /* owns */
+    bool changed;                  /* a machine is */
+    struct host_reservation *held; /* owns */
     size_t n_held, cap_held;
     struct host_probe *probes; /* owns */
     struct fr_timer *held_timer;
@@ -57,12 +57,12 @@ void slots_changed(struct fr_host *host, struct fr_id home); /* of the machine, 
 /* ---- external_reservations.c ---- */
 
 /* Reads from the store what runs hold that are not this host's. */
-enum fr_rc held_load(struct fr_host *host, struct fr_err *err);
+enum fr_rc reservations_load(struct fr_host *host, struct fr_err *err);
 /* The host drives the run, and it has found out that one of its nodes is this machine. */
-void held_forget(struct fr_host *host, struct fr_id run, struct fr_id home);
-uint32_t held_slots(const struct fr_host *host, struct fr_id home);
+void reservations_forget(struct fr_host *host, struct fr_id run, struct fr_id home);
+uint32_t reservations_slots(const struct fr_host *host, struct fr_id home);
 /* A run has found out that its node is this machine: it is asked about what is held there. */
-void held_ask(struct host_run *h, uint32_t node, struct fr_id home);
-void held_finish(struct fr_host *host);
+void reservations_ask(struct host_run *h, uint32_t node, struct fr_id home);
+void reservations_finish(struct fr_host *host);
 
 #endif

@@ -138,8 +138,8 @@ static enum fr_rc join(struct host_run *h, uint32_t node, struct fr_id home, str
     users[m->n++] = (struct host_user){h, node};
     place->machine = machine;
     mark(h->host, machine);
-    held_forget(h->host, fr_run_id(h->run), home); /* it says itself what it uses there */
-    held_ask(h, node, home);
+    reservations_forget(h->host, fr_run_id(h->run), home); /* it says itself what it uses there */
+    reservations_ask(h, node, home);
     return FR_OK;
 }
 
@@ -192,7 +192,7 @@ static struct fr_demand demand_of(const struct host_user *u)
 static enum fr_rc share(struct fr_host *host, const struct host_machine *m, bool grows,
                         struct fr_err *err)
 {
-    uint32_t held = held_slots(host, m->home);
+    uint32_t held = reservations_slots(host, m->home);
     struct fr_claim *claims = fr_grow(host->slots->claims, m->n + 1, &host->slots->cap_claims,
                                       sizeof(*host->slots->claims));
 
@@ -264,7 +264,7 @@ static enum fr_rc open_slots(struct fr_host *host, struct fr_err *err)
     if (host->slots == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the host");
     *host->slots = (struct host_slots){0};
-    return held_load(host, err);
+    return reservations_load(host, err);
 }
 
 static enum fr_rc come(struct host_run *h, struct fr_err *err)
@@ -291,7 +291,7 @@ static void close_slots(struct fr_host *host)
 
     if (slots == NULL)
         return;
-    held_finish(host);
+    reservations_finish(host);
     for (size_t i = 0; i < slots->n_machines; i++)
         fr_sys.free(slots->machines[i].users);
     fr_sys.free(slots->machines);
@@ -307,5 +307,5 @@ const struct host_part slots_part = {.name = "sharing slots of machines",
                                      .came = come,
                                      .gone = gone,
                                      .free = free_places,
-                                     .parked = held_load,
+                                     .parked = reservations_load,
                                      .close = close_slots};

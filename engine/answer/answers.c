@@ -10,7 +10,7 @@
 void host_unwait(void *host, struct fr_api_waiter *w)
 {
     job_unwait(host, w);
-    await_forget(host, w);
+    long_poll_forget(host, w);
 }
 
 bool host_identify(void *arg, enum fr_api_secret kind, const char *secret, bool used,
@@ -36,19 +36,19 @@ static void close_answers(struct fr_host *host)
 
     if (a == NULL)
         return;
-    await_finish(host);
+    long_poll_finish(host);
     fr_access_destroy(a->access);
     fr_curves_destroy(a->curves);
-    host_lines_leave(a->lines);
-    host_tallies_leave(a->tallies);
-    host_readers_leave(a->readers);
-    fixed_finish(&a->fixed);
+    line_index_leave(a->lines);
+    task_summaries_leave(a->summaries);
+    connection_pool_leave(a->connections);
+    response_cache_finish(&a->responses);
     fr_sys.free(a);
     host->answers = NULL;
 }
 
 const struct host_part answers_part = {.name = "requests that wait for news",
                                        .open = open_answers,
-                                       .tell = await_turn,
-                                       .due = await_due,
+                                       .tell = long_poll_turn,
+                                       .due = long_poll_due,
                                        .close = close_answers};

@@ -6,21 +6,21 @@
 #include "engine/runs/state.h"
 #include "engine/view/response_cache.h"
 
-struct host_await;
-struct host_awaits {          /* long_poll.h */
-    struct host_await *first; /* owns: requests that wait for news of a run */
-    uint64_t changes;         /* of the store, when they were looked at; … */
-    int64_t ms;               /* … then */
+struct host_long_poll;
+struct host_long_polls {          /* long_poll.h */
+    struct host_long_poll *first; /* owns: requests that wait for news of a run */
+    uint64_t changes;             /* of the store, when they were looked at; … */
+    int64_t ms;                   /* … then */
 };
 
 struct host_answers {
     struct fr_access *access; /* owns */
-    struct host_awaits awaits;
-    struct fr_curves *curves;     /* owns; NULL: none was asked for, or a job has it */
-    struct host_lines *lines;     /* owns a use; NULL: none was asked for */
-    struct host_tallies *tallies; /* likewise */
-    struct host_readers *readers; /* likewise */
-    struct host_fixed fixed;
+    struct host_long_polls long_polls;
+    struct fr_curves *curves;            /* owns; NULL: none was asked for, or a job has it */
+    struct line_index *lines;            /* owns a use; NULL: none was asked for */
+    struct task_summaries *summaries;    /* likewise */
+    struct connection_pool *connections; /* likewise */
+    struct host_response_cache responses;
 };
 
 extern const struct host_part answers_part;

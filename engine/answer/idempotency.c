@@ -63,7 +63,7 @@ static void repeat(struct call *c, const struct fr_kept_row *kept)
     fr_buf_text(&c->res->location, kept->location);
 }
 
-bool keyed_answered(struct call *c)
+bool idempotency_answered(struct call *c)
 {
     struct fr_kept_row kept = {0};
     char who[FR_TOKEN_NAME], hash[FR_SHA256_TEXT];
@@ -86,7 +86,7 @@ bool keyed_answered(struct call *c)
     return true;
 }
 
-void keyed_keep(struct call *c)
+void idempotency_keep(struct call *c)
 {
     struct fr_kept_row row = {.status = c->res->status,
                               .body = c->res->body.n > 0 ? c->res->body.p : "",
@@ -104,7 +104,7 @@ void keyed_keep(struct call *c)
                err.msg);
 }
 
-bool keyed_run(const struct call *c, char id[FR_ID_TEXT])
+bool idempotency_run(const struct call *c, char id[FR_ID_TEXT])
 {
     char who[FR_TOKEN_NAME], hash[FR_SHA256_TEXT], text[FR_TOKEN_NAME + KEY_MOST + 2];
 

@@ -12,10 +12,10 @@
 enum { KEY_MOST = 64 }; /* characters of a key */
 
 /* Whether the request was answered before, or is refused: then c->res is the answer. */
-bool keyed_answered(struct call *c);
+bool idempotency_answered(struct call *c);
 /* Keeps the answer; a fault of this host is none. */
-void keyed_keep(struct call *c);
+void idempotency_keep(struct call *c);
 /* The id of a run that this request begins; false: it has no key. */
-bool keyed_run(const struct call *c, char id[FR_ID_TEXT]);
+bool idempotency_run(const struct call *c, char id[FR_ID_TEXT]);
 
 #endif

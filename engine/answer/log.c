@@ -110,7 +110,7 @@ static enum fr_rc take_lines(struct call *c, struct host_text *want, struct fr_e
 {
     struct host_answers *a = c->host->answers;
 
-    if (a->lines == NULL && (a->lines = host_lines_create()) == NULL)
+    if (a->lines == NULL && (a->lines = line_index_create()) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the lines of logs");
     want->lines = a->lines;
     return FR_OK;

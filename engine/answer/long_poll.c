@@ -8,26 +8,26 @@ enum {
     PAUSE_MS = 100       /* between two looks: many events are one piece of news */
 };
 
-struct host_await { /* one request */
-    struct host_await *next;
+struct host_long_poll { /* one request */
+    struct host_long_poll *next;
     struct fr_api_waiter *waiter; /* borrows */
     struct fr_id run;
     int64_t seq, until_ms;
     bool called; /* and not asked again yet */
 };
 
-static struct host_await **place_of(struct fr_host *host, const struct fr_api_waiter *w)
+static struct host_long_poll **place_of(struct fr_host *host, const struct fr_api_waiter *w)
 {
-    struct host_await **at = &host->answers->awaits.first;
+    struct host_long_poll **at = &host->answers->long_polls.first;
 
     while (*at != NULL && (*at)->waiter != w)
         at = &(*at)->next;
     return at;
 }
 
-void await_forget(struct fr_host *host, const struct fr_api_waiter *w)
+void long_poll_forget(struct fr_host *host, const struct fr_api_waiter *w)
 {
-    struct host_await **at = place_of(host, w), *a = *at;
+    struct host_long_poll **at = place_of(host, w), *a = *at;
 
     if (a == NULL)
         return;
@@ -35,23 +35,23 @@ void await_forget(struct fr_host *host, const struct fr_api_waiter *w)
     fr_sys.free(a);
 }
 
-void await_finish(struct fr_host *host)
+void long_poll_finish(struct fr_host *host)
 {
-    while (host->answers->awaits.first != NULL)
-        await_forget(host, host->answers->awaits.first->waiter);
+    while (host->answers->long_polls.first != NULL)
+        long_poll_forget(host, host->answers->long_polls.first->waiter);
 }
 
 static enum fr_rc wait_on(struct call *c, int64_t seq, struct fr_err *err)
 {
-    struct host_await **at = place_of(c->host, c->req->waiter), *a = *at;
+    struct host_long_poll **at = place_of(c->host, c->req->waiter), *a = *at;
 
     if (a == NULL) {
         if ((a = fr_sys.alloc(sizeof(*a))) == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for a request");
-        *a = (struct host_await){.waiter = c->req->waiter,
-                                 .run = c->run.id,
-                                 .seq = seq,
-                                 .until_ms = fr_sys.mono_ms() + PATIENCE_MS};
+        *a = (struct host_long_poll){.waiter = c->req->waiter,
+                                     .run = c->run.id,
+                                     .seq = seq,
+                                     .until_ms = fr_sys.mono_ms() + PATIENCE_MS};
         *at = a;
     }
     a->called = false;
@@ -59,9 +59,9 @@ static enum fr_rc wait_on(struct call *c, int64_t seq, struct fr_err *err)
     return FR_OK;
 }
 
-bool await_over(struct call *c, int64_t seq, enum fr_rc *rc, struct fr_err *err)
+bool long_poll_over(struct call *c, int64_t seq, enum fr_rc *rc, struct fr_err *err)
 {
-    const struct host_await *a = *place_of(c->host, c->req->waiter);
+    const struct host_long_poll *a = *place_of(c->host, c->req->waiter);
     int64_t last = 0;
     bool over;
 
@@ -71,47 +71,47 @@ bool await_over(struct call *c, int64_t seq, enum fr_rc *rc, struct fr_err *err)
     over = *rc != FR_OK || last > seq || c->req->waiter == NULL ||
            (a != NULL && fr_sys.mono_ms() >= a->until_ms);
     if (over)
-        await_forget(c->host, c->req->waiter);
+        long_poll_forget(c->host, c->req->waiter);
     else
         *rc = wait_on(c, seq, err);
     return over && *rc == FR_OK;
 }
 
 /* What cannot be read is found out by the request itself. */
-static bool has_news(struct fr_host *host, const struct host_await *a)
+static bool has_news(struct fr_host *host, const struct host_long_poll *a)
 {
     int64_t last = 0;
 
     return fr_store_event_last(host->store, a->run, &last, NULL) != FR_OK || last > a->seq;
 }
 
-void await_turn(struct fr_host *host)
+void long_poll_turn(struct fr_host *host)
 {
     int64_t now = fr_sys.mono_ms();
-    bool look = fr_store_changes(host->store) != host->answers->awaits.changes &&
-                now >= host->answers->awaits.ms + PAUSE_MS;
+    bool look = fr_store_changes(host->store) != host->answers->long_polls.changes &&
+                now >= host->answers->long_polls.ms + PAUSE_MS;
 
-    if (host->answers->awaits.first == NULL)
+    if (host->answers->long_polls.first == NULL)
         return;
     if (look) {
-        host->answers->awaits.changes = fr_store_changes(host->store);
-        host->answers->awaits.ms = now;
+        host->answers->long_polls.changes = fr_store_changes(host->store);
+        host->answers->long_polls.ms = now;
     }
-    for (struct host_await *a = host->answers->awaits.first; a != NULL; a = a->next)
+    for (struct host_long_poll *a = host->answers->long_polls.first; a != NULL; a = a->next)
         if (!a->called && (now >= a->until_ms || (look && has_news(host, a)))) {
             a->called = true;
             a->waiter->again(a->waiter->arg);
         }
 }
 
-int64_t await_due(const struct fr_host *host)
+int64_t long_poll_due(const struct fr_host *host)
 {
     int64_t due = INT64_MAX;
 
-    if (host->answers->awaits.first != NULL &&
-        fr_store_changes(host->store) != host->answers->awaits.changes)
-        due = host->answers->awaits.ms + PAUSE_MS;
-    for (const struct host_await *a = host->answers->awaits.first; a != NULL; a = a->next)
+    if (host->answers->long_polls.first != NULL &&
+        fr_store_changes(host->store) != host->answers->long_polls.changes)
+        due = host->answers->long_polls.ms + PAUSE_MS;
+    for (const struct host_long_poll *a = host->answers->long_polls.first; a != NULL; a = a->next)
         if (!a->called && a->until_ms < due)
             due = a->until_ms;
     return due;

@@ -6,11 +6,11 @@
 
 /* Whether the request is answered now: its run has an event behind seq, or it has waited for 25 s.
  * false and *rc FR_OK: it waits, c->res says so. */
-bool await_over(struct call *c, int64_t seq, enum fr_rc *rc, struct fr_err *err);
+bool long_poll_over(struct call *c, int64_t seq, enum fr_rc *rc, struct fr_err *err);
 /* Asks those again for which there is news, or no time left. */
-void await_turn(struct fr_host *host);
-int64_t await_due(const struct fr_host *host);                          /* then; INT64_MAX: never */
-void await_forget(struct fr_host *host, const struct fr_api_waiter *w); /* it waits no more */
-void await_finish(struct fr_host *host);
+void long_poll_turn(struct fr_host *host);
+int64_t long_poll_due(const struct fr_host *host); /* then; INT64_MAX: never */
+void long_poll_forget(struct fr_host *host, const struct fr_api_waiter *w); /* it waits no more */
+void long_poll_finish(struct fr_host *host);
 
 #endif

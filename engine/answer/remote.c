@@ -65,7 +65,7 @@ static enum fr_rc put_body(struct call *c, json_t *doc, const char *folder, stru
         return fr_fail(err, FR_NOMEM, "no memory for a request");
     }
     json_object_set_new(doc, "cwd", json_string(folder));
-    if (keyed_run(c, id))
+    if (idempotency_run(c, id))
         json_object_set_new(doc, "id", json_string(id));
     c->doc = doc;
     json_decref(old);

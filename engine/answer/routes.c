@@ -372,9 +372,9 @@ void host_answer(void *host, const struct fr_api_request *req, struct fr_api_res
         note_asked(&c);
     } else if (route == NULL)
         no_route(&c);
-    else if (!keyed_answered(&c)) {
+    else if (!idempotency_answered(&c)) {
         run_route(&c, route, run);
-        keyed_keep(&c);
+        idempotency_keep(&c);
         note_asked(&c);
     }
     meters_answer(c.host->meters, route != NULL ? route->path : NULL, out->status,

@@ -25,9 +25,9 @@ static void free_view(struct host_job *job)
     struct host_text *text = &((struct view_job *)job)->text;
 
     fr_buf_finish(&text->json);
-    host_lines_leave(text->lines);
-    host_tallies_leave(text->tallies);
-    host_readers_leave(text->readers);
+    line_index_leave(text->lines);
+    task_summaries_leave(text->summaries);
+    connection_pool_leave(text->connections);
 }
 
 static const struct job_ops view_ops = {.most = READERS, .in_thread = read_view, .free = free_view};
@@ -50,13 +50,13 @@ struct host_job *view_begin(struct fr_host *host, const struct host_text *want)
             job_drop(job);
             return NULL;
         }
-    text->lines = host_lines_use(want->lines);
-    if (a->tallies == NULL)
-        a->tallies = host_tallies_create(); /* without memory each list counts */
-    text->tallies = host_tallies_use(a->tallies);
-    if (a->readers == NULL)
-        a->readers = host_readers_create(); /* without memory each view opens one */
-    text->readers = host_readers_use(a->readers);
+    text->lines = line_index_use(want->lines);
+    if (a->summaries == NULL)
+        a->summaries = task_summaries_create(); /* without memory each list counts */
+    text->summaries = task_summaries_use(a->summaries);
+    if (a->connections == NULL)
+        a->connections = connection_pool_create(); /* without memory each view opens one */
+    text->connections = connection_pool_use(a->connections);
     job_start_all(host);
     return job;
 }

@@ -110,14 +110,14 @@ static enum fr_rc answer_list(struct call *c, const struct host_text *want, stru
 static enum fr_rc answer_fixed(struct call *c, enum host_view view, struct fr_err *err)
 {
     struct host_text want = {.view = view, .run = c->run.id}, known = {.seq = 0};
-    char tag[FIXED_TAG];
+    char tag[RESPONSE_TAG];
     enum fr_rc rc;
 
-    fixed_tag(&c->run, tag);
+    response_cache_tag(&c->run, tag);
     if (is_known(c, tag))
         return FR_OK;
     if (job_of(c->host, c->req->waiter) == NULL &&
-        fixed_get(&c->host->answers->fixed, (int)view, tag, &c->res->body)) {
+        response_cache_get(&c->host->answers->responses, (int)view, tag, &c->res->body)) {
         c->res->status = 200;
         c->res->type = "application/json";
         return FR_OK;
@@ -125,7 +125,7 @@ static enum fr_rc answer_fixed(struct call *c, enum host_view view, struct fr_er
     rc = take_view(c, &want, &known, err);
     if (rc == FR_OK && c->res->status == 200) {
         set_tag(c, known.fixed);
-        fixed_put(&c->host->answers->fixed, (int)view, known.fixed, &c->res->body);
+        response_cache_put(&c->host->answers->responses, (int)view, known.fixed, &c->res->body);
     }
     return rc;
 }
@@ -160,7 +160,7 @@ enum fr_rc get_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
     enum fr_rc rc = query_number(c, "seq", 0, &seq, err);
 
     (void)issues;
-    if (rc != FR_OK || (query_text(c, "seq") != NULL && !await_over(c, seq, &rc, err)))
+    if (rc != FR_OK || (query_text(c, "seq") != NULL && !long_poll_over(c, seq, &rc, err)))
         return rc;
     if (form != NULL)
         return answer_row(c, err);

@@ -4,7 +4,7 @@
 /* ---- its rows ---- */
 
 /* The fires of a decision that seen has passed. false: it has passed none. */
-static bool passed(const struct host_schedule *s, const struct fires_stored *rows,
+static bool passed(const struct host_schedule *s, const struct occurrences_stored *rows,
                    const struct fr_decided *d, int64_t seen_ms, struct fr_fire_row *out)
 {
     bool known = !s->other_rule && d->at_ms > s->row.since_ms; /* the rule that it went by */
@@ -27,8 +27,9 @@ static bool passed(const struct host_schedule *s, const struct fires_stored *row
 }
 
 /* Of a decision made ahead of now the fires up to seen stay decided, those behind it do not. */
-static enum fr_rc cut(struct fr_store *st, const struct host_schedule *s, struct fires_stored *rows,
-                      struct fr_decided *d, int64_t seen_ms, struct fr_err *err)
+static enum fr_rc cut(struct fr_store *st, const struct host_schedule *s,
+                      struct occurrences_stored *rows, struct fr_decided *d, int64_t seen_ms,
+                      struct fr_err *err)
 {
     struct fr_decided whole = *d;
     struct fr_fire_row left;
@@ -44,15 +45,15 @@ static enum fr_rc cut(struct fr_store *st, const struct host_schedule *s, struct
 static enum fr_rc cut_ahead(struct fr_store *st, const struct host_schedule *s, int64_t seen_ms,
                             int64_t now, struct fr_err *err)
 {
-    struct fires_stored rows = {.schedule = s->row.id, .after_ms = seen_ms};
+    struct occurrences_stored rows = {.schedule = s->row.id, .after_ms = seen_ms};
     struct fr_arena arena = {0};
-    enum fr_rc rc = fires_read(st, &rows, &arena, err);
+    enum fr_rc rc = occurrences_read(st, &rows, &arena, err);
 
     for (size_t i = 0; i < rows.n; i++)
         if (fr_decide_anew(&rows.list[i], now) && rows.list[i].first_ms <= rows.after_ms)
             rows.after_ms = rows.list[i].first_ms - 1;
     if (rc == FR_OK && rows.after_ms < seen_ms) /* those beside it count, too */
-        rc = fires_read(st, &rows, &arena, err);
+        rc = occurrences_read(st, &rows, &arena, err);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
         if (rows.list[i].at_ms > seen_ms && fr_decide_anew(&rows.list[i], now))
             rc = cut(st, s, &rows, &rows.list[i], seen_ms, err);
@@ -89,7 +90,7 @@ static void take_back(struct host_schedules *all, struct host_schedule *s, int64
     schedules_rearm(all, s);
 }
 
-enum fr_rc set_back(struct host_schedules *all, struct fr_err *err)
+enum fr_rc clock_rollback(struct host_schedules *all, struct fr_err *err)
 {
     struct fr_store *st = all->host->store;
     int64_t now = fr_sys.wall_ms();

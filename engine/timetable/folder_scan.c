@@ -49,11 +49,11 @@ static bool set_text(struct host_schedule *s, const char **slot, const char *tex
     if (strcmp(*slot, text) == 0)
         return true;
     s->dirty = true;
-    return keeping_text(slot, text);
+    return schedules_text(slot, text);
 }
 
 /* From now on its instants count; those before are not judged. Where the clock was set back
- * meanwhile, set_back() takes seen to now, and what is decided behind it. */
+ * meanwhile, clock_rollback() takes seen to now, and what is decided behind it. */
 static void begin_anew(struct host_schedules *all, struct host_schedule *s, bool other_rule)
 {
     s->row.since_ms = fr_sys.wall_ms();
@@ -116,7 +116,7 @@ static bool bind(struct host_schedules *all, struct host_file *file, size_t at)
                                   .note = ""};
     char home[FR_ID_TEXT], print[FR_SHA256_TEXT];
     struct fr_buf words = {0};
-    bool ok = s != NULL || (s = keeping_add(all, file, &row)) != NULL;
+    bool ok = s != NULL || (s = schedules_add(all, file, &row)) != NULL;
 
     fr_rule_words(&t->rule, &words);
     ok = ok && !words.bad && fingerprint(spec, t, print);
@@ -195,7 +195,7 @@ static bool set_error(struct host_schedules *all, struct host_file *file, const 
     file->error_wall = fr_sys.wall_ms();
     fr_log(FR_LOG_WARN, "schedules", "%s cannot be used%s: %s", file->path,
            file->spec != NULL ? ", its schedules stay as they were" : "", error);
-    return keeping_text(&file->error, error);
+    return schedules_text(&file->error, error);
 }
 
 /* No file has the pipeline any more. */
@@ -207,9 +207,9 @@ static void drop_name(struct host_file *file)
 
 static bool take_file(struct host_schedules *all, struct fr_folder_file *f)
 {
-    struct host_file *file = keeping_file(all, f->path);
+    struct host_file *file = schedules_file(all, f->path);
 
-    if (file == NULL || (f->name != NULL && !keeping_text(&file->name, f->name)))
+    if (file == NULL || (f->name != NULL && !schedules_text(&file->name, f->name)))
         return false;
     file->found = true;
     if (f->found == FR_FOUND_NONE && f->name == NULL)
@@ -251,7 +251,7 @@ static bool leave_others(struct host_schedules *all)
             ok = is_empty(file) || adopt(all, file, NULL);
         }
         if (!file->found && file->n == 0 && !file->dirty) {
-            keeping_free_file(file);
+            schedules_free_file(file);
             continue;
         }
         if (!file->found) {
@@ -282,7 +282,7 @@ static void on_looked(void *arg)
         all->files[i]->found = false;
 }
 
-void looking_take(struct host_schedules *all)
+void folder_scan_take(struct host_schedules *all)
 {
     struct host_look *look = all->look;
     bool ok = look->look.err.rc != FR_NOMEM;
@@ -365,7 +365,7 @@ static bool copy_folders(struct host_schedules *all, struct fr_folder_look *look
     return ok && look->zones.home != NULL;
 }
 
-enum fr_rc looking_begin(struct host_schedules *all, struct fr_err *err)
+enum fr_rc folder_scan_begin(struct host_schedules *all, struct fr_err *err)
 {
     struct host_look *look = fr_sys.alloc(sizeof(*look));
 
@@ -384,7 +384,7 @@ enum fr_rc looking_begin(struct host_schedules *all, struct fr_err *err)
     return FR_OK;
 }
 
-void looking_end(struct host_schedules *all)
+void folder_scan_end(struct host_schedules *all)
 {
     if (all->look != NULL && (all->taking || fr_loop_forget(all->host->loop, &all->look->work)))
         drop_look(all->look);

@@ -26,8 +26,8 @@ struct host_fire {
 
 /* ---- the state of a schedule ---- */
 
-enum fr_rc fires_read(struct fr_store *st, struct fires_stored *of, struct fr_arena *arena,
-                      struct fr_err *err)
+enum fr_rc occurrences_read(struct fr_store *st, struct occurrences_stored *of,
+                            struct fr_arena *arena, struct fr_err *err)
 {
     struct fr_fire_rows rows = {0};
     enum fr_rc rc = fr_store_fires_after(st, of->schedule, of->after_ms, arena, &rows, err);
@@ -47,11 +47,11 @@ enum fr_rc fires_read(struct fr_store *st, struct fires_stored *of, struct fr_ar
     return FR_OK;
 }
 
-enum fr_rc fires_state(struct host_schedules *all, const struct host_schedule *s,
-                       struct fr_arena *arena, struct fr_due *out, struct fr_err *err)
+enum fr_rc occurrences_state(struct host_schedules *all, const struct host_schedule *s,
+                             struct fr_arena *arena, struct fr_due *out, struct fr_err *err)
 {
-    struct fires_stored behind = {.schedule = s->row.id, .after_ms = s->row.seen_ms};
-    enum fr_rc rc = fires_read(all->host->store, &behind, arena, err);
+    struct occurrences_stored behind = {.schedule = s->row.id, .after_ms = s->row.seen_ms};
+    enum fr_rc rc = occurrences_read(all->host->store, &behind, arena, err);
 
     *out = (struct fr_due){.rule = &s->t->rule,
                            .seen_ms = s->row.seen_ms,
@@ -140,7 +140,7 @@ static enum fr_rc add_rows(struct fr_store *st, const struct fr_fire_row *rows, 
 }
 
 /* Into the transaction of the batch. */
-static enum fr_rc add_decided(struct fires_batch *batch, struct host_schedule *s,
+static enum fr_rc add_decided(struct occurrences_batch *batch, struct host_schedule *s,
                               const struct host_fire *what, int64_t seen_ms, struct fr_err *err)
 {
     struct fr_store *st = batch->all->host->store;
@@ -148,13 +148,13 @@ static enum fr_rc add_decided(struct fires_batch *batch, struct host_schedule *s
 
     if (rc != FR_OK)
         return rc;
-    batch->list[batch->n++] = (struct fires_decided){s, seen_ms, what->rows[what->n - 1]};
+    batch->list[batch->n++] = (struct occurrences_decided){s, seen_ms, what->rows[what->n - 1]};
     if ((rc = add_rows(st, what->rows, what->n, err)) == FR_OK)
         rc = fr_store_schedule_seen(st, s->row.id, seen_ms, err);
     return rc;
 }
 
-enum fr_rc fires_commit(struct fires_batch *batch, enum fr_rc rc, struct fr_err *err)
+enum fr_rc occurrences_commit(struct occurrences_batch *batch, enum fr_rc rc, struct fr_err *err)
 {
     struct fr_store *st = batch->all->host->store;
 
@@ -165,7 +165,7 @@ enum fr_rc fires_commit(struct fires_batch *batch, enum fr_rc rc, struct fr_err 
     else
         fr_store_rollback(st);
     for (size_t i = 0; i < batch->n; i++) {
-        struct fires_decided *d = &batch->list[i];
+        struct occurrences_decided *d = &batch->list[i];
 
         if (rc != FR_OK) {
             schedules_retry(batch->all, d->s);
@@ -192,7 +192,7 @@ static void free_fire(struct host_fire *f)
     fr_sys.free(f);
 }
 
-void fires_forget(struct host_schedule *s)
+void occurrences_forget(struct host_schedule *s)
 {
     if (s->fire != NULL)
         free_fire(s->fire);
@@ -241,7 +241,8 @@ static enum fr_rc begin(struct host_schedules *all, struct host_schedule *s,
     return rc;
 }
 
-enum fr_rc fires_decide(struct fires_batch *batch, struct host_schedule *s, struct fr_err *err)
+enum fr_rc occurrences_decide(struct occurrences_batch *batch, struct host_schedule *s,
+                              struct fr_err *err)
 {
     struct host_schedules *all = batch->all;
     struct fr_arena arena = {0};
@@ -250,7 +251,7 @@ enum fr_rc fires_decide(struct fires_batch *batch, struct host_schedule *s, stru
     struct host_fire f = {0};
     int64_t seen = 0;
     size_t n = 0;
-    enum fr_rc rc = fires_state(all, s, &arena, &due, err);
+    enum fr_rc rc = occurrences_state(all, s, &arena, &due, err);
 
     list = fr_arena_array(&arena, (size_t)s->s->catchup_limit + 1, sizeof(*list));
     f.rows = fr_arena_array(&arena, (size_t)s->s->catchup_limit + 1, sizeof(*f.rows));

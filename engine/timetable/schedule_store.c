@@ -14,7 +14,7 @@ enum {
     PRUNE_EVERY_MS = 60000
 };
 
-bool keeping_text(const char **slot, const char *text)
+bool schedules_text(const char **slot, const char *text)
 {
     size_t n = strlen(text) + 1;
     char *copy = fr_sys.alloc(n);
@@ -29,7 +29,7 @@ bool keeping_text(const char **slot, const char *text)
 
 /* ---- the table ---- */
 
-struct host_file *keeping_file(struct host_schedules *all, const char *path)
+struct host_file *schedules_file(struct host_schedules *all, const char *path)
 {
     size_t from = 0, to = all->n_files;
     struct host_file **files, *file;
@@ -50,7 +50,7 @@ struct host_file *keeping_file(struct host_schedules *all, const char *path)
     if (files == NULL)
         return NULL;
     all->files = files;
-    if ((file = fr_sys.alloc(sizeof(*file))) == NULL || !keeping_text(&own, path)) {
+    if ((file = fr_sys.alloc(sizeof(*file))) == NULL || !schedules_text(&own, path)) {
         fr_sys.free(file);
         return NULL;
     }
@@ -61,7 +61,7 @@ struct host_file *keeping_file(struct host_schedules *all, const char *path)
     return file;
 }
 
-void keeping_free(struct host_schedule *s)
+void schedules_free(struct host_schedule *s)
 {
     const char *const texts[] = {s->row.name,        s->row.pipeline, s->row.rule,
                                  s->row.fingerprint, s->row.state,    s->row.note};
@@ -71,11 +71,11 @@ void keeping_free(struct host_schedule *s)
     fr_sys.free(s);
 }
 
-void keeping_free_file(struct host_file *file)
+void schedules_free_file(struct host_file *file)
 {
     for (size_t i = 0; i < file->n; i++) {
-        fires_forget(file->own[i]);
-        keeping_free(file->own[i]);
+        occurrences_forget(file->own[i]);
+        schedules_free(file->own[i]);
     }
     fr_folder_tables_close(file->tables, file->spec != NULL ? file->spec->n_schedules : 0);
     fr_spec_destroy(file->spec);
@@ -98,17 +98,18 @@ static struct host_schedule *make(struct host_file *file, const struct fr_schedu
     s->row.source = file->path;
     s->row.name = s->row.pipeline = s->row.rule = s->row.fingerprint = s->row.state = NULL;
     s->row.note = NULL;
-    if (keeping_text(&s->row.name, row->name) && keeping_text(&s->row.pipeline, row->pipeline) &&
-        keeping_text(&s->row.rule, row->rule) &&
-        keeping_text(&s->row.fingerprint, row->fingerprint) &&
-        keeping_text(&s->row.state, row->state) && keeping_text(&s->row.note, row->note))
+    if (schedules_text(&s->row.name, row->name) &&
+        schedules_text(&s->row.pipeline, row->pipeline) &&
+        schedules_text(&s->row.rule, row->rule) &&
+        schedules_text(&s->row.fingerprint, row->fingerprint) &&
+        schedules_text(&s->row.state, row->state) && schedules_text(&s->row.note, row->note))
         return s;
-    keeping_free(s);
+    schedules_free(s);
     return NULL;
 }
 
-struct host_schedule *keeping_add(struct host_schedules *all, struct host_file *file,
-                                  const struct fr_schedule_row *row)
+struct host_schedule *schedules_add(struct host_schedules *all, struct host_file *file,
+                                    const struct fr_schedule_row *row)
 {
     struct host_schedule *s = make(file, row), **own, **list;
 
@@ -119,7 +120,7 @@ struct host_schedule *keeping_add(struct host_schedules *all, struct host_file *
     file->own = own != NULL ? own : file->own;
     all->list = list != NULL ? list : all->list;
     if (own == NULL || list == NULL || !fr_heap_reserve(&all->due, 2 * all->n + 2)) {
-        keeping_free(s);
+        schedules_free(s);
         return NULL;
     }
     s->place = (uint32_t)all->n;
@@ -132,18 +133,18 @@ static enum fr_rc take_rows(struct host_schedules *all, const struct fr_schedule
                             const struct fr_schedule_files *files, struct fr_err *err)
 {
     for (size_t i = 0; i < files->n; i++) {
-        struct host_file *file = keeping_file(all, files->rows[i].path);
+        struct host_file *file = schedules_file(all, files->rows[i].path);
 
-        if (file == NULL || !keeping_text(&file->text, files->rows[i].text))
+        if (file == NULL || !schedules_text(&file->text, files->rows[i].text))
             return fr_fail(err, FR_NOMEM, "no memory for schedules");
-        if (files->rows[i].error[0] != '\0' && !keeping_text(&file->error, files->rows[i].error))
+        if (files->rows[i].error[0] != '\0' && !schedules_text(&file->error, files->rows[i].error))
             return fr_fail(err, FR_NOMEM, "no memory for schedules");
         file->error_wall = files->rows[i].error_wall;
     }
     for (size_t i = 0; i < rows->n; i++) {
-        struct host_file *file = keeping_file(all, rows->rows[i].source);
+        struct host_file *file = schedules_file(all, rows->rows[i].source);
 
-        struct host_schedule *s = file != NULL ? keeping_add(all, file, &rows->rows[i]) : NULL;
+        struct host_schedule *s = file != NULL ? schedules_add(all, file, &rows->rows[i]) : NULL;
 
         if (s == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for schedules");
@@ -152,7 +153,7 @@ static enum fr_rc take_rows(struct host_schedules *all, const struct fr_schedule
     return FR_OK;
 }
 
-enum fr_rc keeping_load(struct host_schedules *all, struct fr_err *err)
+enum fr_rc schedules_load(struct host_schedules *all, struct fr_err *err)
 {
     struct fr_arena arena = {0};
     struct fr_schedule_rows rows = {0};
@@ -228,7 +229,7 @@ static enum fr_rc end(struct fr_store *st, enum fr_rc rc, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc keeping_write(struct host_schedules *all, struct fr_err *err)
+enum fr_rc schedules_write(struct host_schedules *all, struct fr_err *err)
 {
     struct fr_store *st = all->host->store;
     enum fr_rc rc = fr_store_begin(st, err);
@@ -284,7 +285,7 @@ static enum fr_rc prune_one(struct fr_store *st, const struct host_schedule *s, 
     return fr_store_schedule_drop(st, s->row.id, err);
 }
 
-void keeping_prune(struct host_schedules *all)
+void schedules_prune(struct host_schedules *all)
 {
     struct fr_store *st = all->host->store;
     int64_t now = fr_sys.wall_ms();

@@ -51,7 +51,7 @@ void schedules_rearm(struct host_schedules *all, struct host_schedule *s)
     int64_t at = INT64_MAX;
 
     if (s->s != NULL && s->stored && !s->dirty && s->fire == NULL) {
-        if (fires_state(all, s, &arena, &due, NULL) == FR_OK)
+        if (occurrences_state(all, s, &arena, &due, NULL) == FR_OK)
             at = fr_next_due(&due);
         else
             all->unarmed = true;
@@ -88,13 +88,13 @@ static struct host_schedule *first_due(struct host_schedules *all)
 /* Some of what is due. */
 static enum fr_rc decide_due(struct host_schedules *all, struct fr_err *err)
 {
-    struct fires_batch batch = {.all = all};
+    struct occurrences_batch batch = {.all = all};
     int64_t now = fr_sys.wall_ms();
     struct fr_err why = {0};
     struct host_schedule *s = NULL;
     size_t looked = 0;
 
-    while (why.rc == FR_OK && looked < FIRES_BATCH && !schedules_spent(all, looked) &&
+    while (why.rc == FR_OK && looked < OCCURRENCES_BATCH && !schedules_spent(all, looked) &&
            all->making < MAKING_MOST && (s = first_due(all)) != NULL && s->due_wall <= now) {
         size_t had = batch.n;
 
@@ -104,7 +104,7 @@ static enum fr_rc decide_due(struct host_schedules *all, struct fr_err *err)
         }
         s->stamp++;
         looked++;
-        if (fires_decide(&batch, s, &why) != FR_OK) {
+        if (occurrences_decide(&batch, s, &why) != FR_OK) {
             if (batch.n == had)
                 schedules_retry(all, s);
         } else if (batch.n == had && s->fire == NULL) {
@@ -112,8 +112,8 @@ static enum fr_rc decide_due(struct host_schedules *all, struct fr_err *err)
             schedules_rearm(all, s);
         }
     }
-    all->more = looked == FIRES_BATCH || schedules_spent(all, looked);
-    if (fires_commit(&batch, why.rc, &why) == FR_DENIED)
+    all->more = looked == OCCURRENCES_BATCH || schedules_spent(all, looked);
+    if (occurrences_commit(&batch, why.rc, &why) == FR_DENIED)
         return fr_fail(err, FR_DENIED, "%s", why.msg);
     if (why.rc != FR_OK)
         fr_log(FR_LOG_WARN, "schedules", "what is due is decided later: %s", why.msg);
@@ -226,7 +226,7 @@ enum fr_rc schedules_pause(struct host_schedules *all, struct host_schedule *s,
     s->row.seen_ms = row.seen_ms;
     s->row.since_ms = row.since_ms;
     s->turn++;
-    if (!keeping_text(&s->row.state, row.state) || !keeping_text(&s->row.note, row.note))
+    if (!schedules_text(&s->row.state, row.state) || !schedules_text(&s->row.note, row.note))
         fr_fail(&all->err, FR_NOMEM, "no memory for schedules");
     schedules_rearm(all, s);
     return FR_OK;
@@ -296,9 +296,9 @@ static enum fr_rc write_rows(struct host_schedules *all, struct fr_err *err)
     if (fr_sys.mono_ms() < all->write_ms)
         return FR_OK;
     if (all->back)
-        (void)set_back(all, &why);
+        (void)clock_rollback(all, &why);
     if (why.rc == FR_OK && !all->back && all->dirty)
-        (void)keeping_write(all, &why);
+        (void)schedules_write(all, &why);
     if (why.rc == FR_OK) {
         all->write_ms = all->backoff_ms = 0;
         return FR_OK;
@@ -323,7 +323,7 @@ static enum fr_rc decide(struct host_schedules *all, struct fr_err *err)
         return rc;
     all->ready = all->ready || !all->more;
     if (fr_sys.mono_ms() >= all->prune_ms)
-        keeping_prune(all);
+        schedules_prune(all);
     return FR_OK;
 }
 
@@ -338,10 +338,10 @@ enum fr_rc schedules_turn(struct fr_host *host, struct fr_err *err)
     if (all->err.rc != FR_OK)
         return fr_fail(err, all->err.rc, "%s", all->err.msg);
     if (all->look == NULL && fr_sys.mono_ms() >= all->look_ms &&
-        (rc = looking_begin(all, err)) != FR_OK)
+        (rc = folder_scan_begin(all, err)) != FR_OK)
         return rc;
     if (all->taking)
-        looking_take(all);
+        folder_scan_take(all);
     if (!all->looked || all->taking)
         return FR_OK;
     all->more = true; /* unless decide() comes to an end */

@@ -2,18 +2,19 @@
  * The schedules of a host that stays: what the files of its folders say (folders.h), where each
  * schedule stands (store/fires.h), and the runs that it makes. For the files of the host alone.
  *
- *   schedules.c  when something is due, the clock, begin and end
- *   looking.c    what the files of the folders say
- *   keeping.c    the table and its rows: read at the start, written when they change, pruned
- *   set_back.c   a clock that was set back
- *   fires.c      what becomes of the instants that are due
- *   making.c     the runs of schedules
+ *   timetable.c       begin and end
+ *   schedules.c       when something is due, the clock
+ *   folder_scan.c     what the files of the folders say
+ *   schedule_store.c  the table and its rows: read at the start, written when they change, pruned
+ *   clock_rollback.c  a clock that was set back
+ *   occurrences.c     what becomes of the instants that are due
+ *   schedule_runs.c   the runs of schedules
  *
  * An instant is decided with what is true in the commit that decides it. Where it makes a run, that
  * commit has the run, queued, with the copy of its pipeline, the row of the instant, and the
  * schedule's `seen`. So a host that is killed before it decides again from the same rows, and
  * behind it none decides twice. What follows from the commit (a run of before is cancelled, another
- * makes room) follows from its rows at any time: see queue.c.
+ * makes room) follows from its rows at any time: see admit/admission.c.
  */
 #ifndef FR_TIMETABLE_SCHEDULES_H
 #define FR_TIMETABLE_SCHEDULES_H
@@ -128,34 +129,34 @@ void schedules_rearm(struct host_schedules *all, struct host_schedule *s);
 /* Its decision failed: it is asked again later, and later each time. */
 void schedules_retry(struct host_schedules *all, struct host_schedule *s);
 
-/* ---- looking.c ---- */
+/* ---- folder_scan.c ---- */
 
-enum fr_rc looking_begin(struct host_schedules *all, struct fr_err *err);
-void looking_take(struct host_schedules *all); /* some files of the look that is over */
-void looking_end(struct host_schedules *all);  /* of what is under way, nothing is taken in */
+enum fr_rc folder_scan_begin(struct host_schedules *all, struct fr_err *err);
+void folder_scan_take(struct host_schedules *all); /* some files of the look that is over */
+void folder_scan_end(struct host_schedules *all);  /* of what is under way, nothing is taken in */
 
-/* ---- keeping.c ---- */
+/* ---- schedule_store.c ---- */
 
-bool keeping_text(const char **slot, const char *text);                       /* false: no memory */
-struct host_file *keeping_file(struct host_schedules *all, const char *path); /* found or added */
+bool schedules_text(const char **slot, const char *text); /* false: no memory */
+struct host_file *schedules_file(struct host_schedules *all, const char *path); /* found or added */
 /* Adds a schedule to its file, with the texts of row but source. NULL: no memory. */
-struct host_schedule *keeping_add(struct host_schedules *all, struct host_file *file,
-                                  const struct fr_schedule_row *row);
-void keeping_free(struct host_schedule *s);
-void keeping_free_file(struct host_file *file); /* and its schedules */
-enum fr_rc keeping_load(struct host_schedules *all, struct fr_err *err);
+struct host_schedule *schedules_add(struct host_schedules *all, struct host_file *file,
+                                    const struct fr_schedule_row *row);
+void schedules_free(struct host_schedule *s);
+void schedules_free_file(struct host_file *file); /* and its schedules */
+enum fr_rc schedules_load(struct host_schedules *all, struct fr_err *err);
 /* Writes rows that changed, in one commit those of several files: all, unless the turn is spent. */
-enum fr_rc keeping_write(struct host_schedules *all, struct fr_err *err);
+enum fr_rc schedules_write(struct host_schedules *all, struct fr_err *err);
 /* Some of the instants that are too old go. */
-void keeping_prune(struct host_schedules *all);
+void schedules_prune(struct host_schedules *all);
 
-/* ---- set_back.c ---- */
+/* ---- clock_rollback.c ---- */
 
 /* The clock stands before what is decided: see fr_seen_back. Some schedules, in one commit; back is
  * false once it was all. Those that no served file has are left as they are, until one has them. */
-enum fr_rc set_back(struct host_schedules *all, struct fr_err *err);
+enum fr_rc clock_rollback(struct host_schedules *all, struct fr_err *err);
 
-/* ---- making.c ---- */
+/* ---- schedule_runs.c ---- */
 
 struct host_making {
     const struct host_schedule *s; /* its file is served */
@@ -171,37 +172,38 @@ struct host_making {
 /* Begins to make the run. */
 enum fr_rc schedules_make(struct fr_host *host, const struct host_making *what, struct fr_err *err);
 
-/* ---- fires.c ---- */
+/* ---- occurrences.c ---- */
 
 /* Decisions of several schedules that make no run: one commit. */
-enum { FIRES_BATCH = 200 };
-struct fires_decided {
+enum { OCCURRENCES_BATCH = 200 };
+struct occurrences_decided {
     struct host_schedule *s;
     int64_t seen_ms;
     struct fr_fire_row newest; /* for the log */
 };
-struct fires_batch {
+struct occurrences_batch {
     struct host_schedules *all;
-    struct fires_decided list[FIRES_BATCH];
+    struct occurrences_decided list[OCCURRENCES_BATCH];
     size_t n; /* their rows are in an open transaction, unless it is 0 */
 };
 /* Decides what is due of the schedule: nothing, or it is in the batch, or its run is being made.
  * After an error the batch is to be ended with it. */
-enum fr_rc fires_decide(struct fires_batch *batch, struct host_schedule *s, struct fr_err *err);
+enum fr_rc occurrences_decide(struct occurrences_batch *batch, struct host_schedule *s,
+                              struct fr_err *err);
 /* Ends the batch: rc is of its last decision. Those of it are armed again. */
-enum fr_rc fires_commit(struct fires_batch *batch, enum fr_rc rc, struct fr_err *err);
-void fires_forget(struct host_schedule *s); /* the run that is being made is of no use */
-extern const struct make_for of_fire;       /* of a struct host_fire */
+enum fr_rc occurrences_commit(struct occurrences_batch *batch, enum fr_rc rc, struct fr_err *err);
+void occurrences_forget(struct host_schedule *s); /* the run that is being made is of no use */
+extern const struct make_for of_fire;             /* of a struct host_fire */
 /* The decisions of a schedule behind an instant, in their order; they live in the arena. */
-struct fires_stored {
+struct occurrences_stored {
     int64_t schedule, after_ms;
     struct fr_decided *list;
     size_t n;
 };
-enum fr_rc fires_read(struct fr_store *st, struct fires_stored *of, struct fr_arena *arena,
-                      struct fr_err *err);
+enum fr_rc occurrences_read(struct fr_store *st, struct occurrences_stored *of,
+                            struct fr_arena *arena, struct fr_err *err);
 /* The state of a schedule, to be asked what is due; rows live in arena. */
-enum fr_rc fires_state(struct host_schedules *all, const struct host_schedule *s,
-                       struct fr_arena *arena, struct fr_due *out, struct fr_err *err);
+enum fr_rc occurrences_state(struct host_schedules *all, const struct host_schedule *s,
+                             struct fr_arena *arena, struct fr_due *out, struct fr_err *err);
 
 #endif

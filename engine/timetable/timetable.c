@@ -45,7 +45,7 @@ static void close_schedules(struct fr_host *host)
 
     if (all == NULL)
         return;
-    looking_end(all);
+    folder_scan_end(all);
     fr_loop_unwatch(host->loop, &all->dir_watch);
     fr_loop_unwatch(host->loop, &all->clock_watch);
     if (all->dir_fd >= 0)
@@ -53,7 +53,7 @@ static void close_schedules(struct fr_host *host)
     if (all->clock_fd >= 0)
         fr_sys.close(all->clock_fd);
     for (size_t i = 0; i < all->n_files; i++)
-        keeping_free_file(all->files[i]);
+        schedules_free_file(all->files[i]);
     for (size_t i = 0; i < all->n_folders; i++)
         fr_sys.free((void *)all->folders[i]);
     fr_sys.free(all->folders);
@@ -86,11 +86,11 @@ enum fr_rc fr_host_watch(struct fr_host *host, const char *const *folders, size_
          (all->folders = fr_sys.alloc(bytes)) != NULL;
     for (; ok && all->n_folders < n; all->n_folders += ok) {
         all->folders[all->n_folders] = NULL;
-        ok = keeping_text(&all->folders[all->n_folders], folders[all->n_folders]);
+        ok = schedules_text(&all->folders[all->n_folders], folders[all->n_folders]);
     }
     ok = ok && listen_to(all, all->dir_fd, on_dir_news, &all->dir_watch) == FR_OK &&
          listen_to(all, all->clock_fd, on_clock_news, &all->clock_watch) == FR_OK;
-    rc = ok ? keeping_load(all, err) : fr_fail(err, FR_NOMEM, "no memory for schedules");
+    rc = ok ? schedules_load(all, err) : fr_fail(err, FR_NOMEM, "no memory for schedules");
     if (rc != FR_OK)
         close_schedules(host);
     return rc;

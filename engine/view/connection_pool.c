@@ -4,29 +4,29 @@
 
 #include <pthread.h>
 
-enum { IDLE_MOST = 3 }; /* as many read at once (jobs.c) */
+enum { IDLE_MOST = 3 }; /* as many read at once (answer/view_job.c) */
 
-struct host_readers {
+struct connection_pool {
     pthread_mutex_t lock;
     size_t users;
     struct fr_store *idle[IDLE_MOST]; /* owns; of one home */
     size_t n;
 };
 
-struct host_readers *host_readers_create(void)
+struct connection_pool *connection_pool_create(void)
 {
-    struct host_readers *r = fr_sys.alloc(sizeof(*r));
+    struct connection_pool *r = fr_sys.alloc(sizeof(*r));
 
     if (r == NULL)
         return NULL;
-    *r = (struct host_readers){.users = 1};
+    *r = (struct connection_pool){.users = 1};
     if (pthread_mutex_init(&r->lock, NULL) == 0)
         return r;
     fr_sys.free(r);
     return NULL;
 }
 
-struct host_readers *host_readers_use(struct host_readers *r)
+struct connection_pool *connection_pool_use(struct connection_pool *r)
 {
     if (r == NULL)
         return NULL;
@@ -36,7 +36,7 @@ struct host_readers *host_readers_use(struct host_readers *r)
     return r;
 }
 
-void host_readers_leave(struct host_readers *r)
+void connection_pool_leave(struct connection_pool *r)
 {
     bool last;
 
@@ -53,8 +53,8 @@ void host_readers_leave(struct host_readers *r)
     fr_sys.free(r);
 }
 
-enum fr_rc host_readers_take(struct host_readers *r, const char *home, struct fr_store **out,
-                             struct fr_err *err)
+enum fr_rc connection_pool_take(struct connection_pool *r, const char *home, struct fr_store **out,
+                                struct fr_err *err)
 {
     *out = NULL;
     if (r != NULL) {
@@ -66,7 +66,7 @@ enum fr_rc host_readers_take(struct host_readers *r, const char *home, struct fr
     return *out != NULL ? FR_OK : fr_store_open_read(home, out, err);
 }
 
-void host_readers_give(struct host_readers *r, struct fr_store *st, bool well)
+void connection_pool_give(struct connection_pool *r, struct fr_store *st, bool well)
 {
     if (st == NULL)
         return;

@@ -7,16 +7,17 @@
 
 #include "engine/store/store.h"
 
-struct host_readers; /* used by several threads */
+struct connection_pool; /* used by several threads */
 
-struct host_readers *host_readers_create(void);                      /* NULL: no memory */
-struct host_readers *host_readers_use(struct host_readers *readers); /* one more user */
-void host_readers_leave(struct host_readers *readers); /* the last one frees it; NULL is fine */
+struct connection_pool *connection_pool_create(void);                         /* NULL: no memory */
+struct connection_pool *connection_pool_use(struct connection_pool *readers); /* one more user */
+void connection_pool_leave(
+    struct connection_pool *readers); /* the last one frees it; NULL is fine */
 
 /* An idle one, or a new one; readers NULL: a new one. */
-enum fr_rc host_readers_take(struct host_readers *readers, const char *home, struct fr_store **out,
-                             struct fr_err *err);
+enum fr_rc connection_pool_take(struct connection_pool *readers, const char *home,
+                                struct fr_store **out, struct fr_err *err);
 /* Whoever took it is done with it. well: what was read was there. */
-void host_readers_give(struct host_readers *readers, struct fr_store *st, bool well);
+void connection_pool_give(struct connection_pool *readers, struct fr_store *st, bool well);
 
 #endif

@@ -20,16 +20,16 @@ struct index {
     uint64_t used;            /* the larger, the newer */
 };
 
-struct host_lines {
+struct line_index {
     pthread_mutex_t lock; /* of turn and logs: held while a log of some GB is read */
     atomic_size_t users;  /* changed without it: the loop does not wait for a reader */
     uint64_t turn;
     struct index logs[LOGS];
 };
 
-struct host_lines *host_lines_create(void)
+struct line_index *line_index_create(void)
 {
-    struct host_lines *l = fr_sys.alloc(sizeof(*l));
+    struct line_index *l = fr_sys.alloc(sizeof(*l));
 
     if (l == NULL)
         return NULL;
@@ -42,14 +42,14 @@ struct host_lines *host_lines_create(void)
     return l;
 }
 
-struct host_lines *host_lines_use(struct host_lines *l)
+struct line_index *line_index_use(struct line_index *l)
 {
     if (l != NULL)
         atomic_fetch_add(&l->users, 1);
     return l;
 }
 
-void host_lines_leave(struct host_lines *l)
+void line_index_leave(struct line_index *l)
 {
     if (l == NULL || atomic_fetch_sub(&l->users, 1) > 1)
         return;
@@ -60,7 +60,7 @@ void host_lines_leave(struct host_lines *l)
 }
 
 /* That of the log, or the one that was not used for the longest time, emptied. */
-static struct index *index_of(struct host_lines *l, const char *key)
+static struct index *index_of(struct line_index *l, const char *key)
 {
     struct index *oldest = &l->logs[0];
 
@@ -163,7 +163,7 @@ static void check_size(struct index *x, int fd)
     }
 }
 
-enum fr_rc host_lines_find(struct host_lines *l, const char *key, int fd, uint64_t no,
+enum fr_rc line_index_find(struct line_index *l, const char *key, int fd, uint64_t no,
                            struct host_line_at *out, struct fr_err *err)
 {
     char *space = fr_sys.alloc(BLOCK);

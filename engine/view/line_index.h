@@ -11,11 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct host_lines; /* of several logs: the newest asked for */
+struct line_index; /* of several logs: the newest asked for */
 
-struct host_lines *host_lines_create(void);                  /* NULL: no memory */
-struct host_lines *host_lines_use(struct host_lines *lines); /* one more user */
-void host_lines_leave(struct host_lines *lines); /* the last one frees it; NULL is fine */
+struct line_index *line_index_create(void);                  /* NULL: no memory */
+struct line_index *line_index_use(struct line_index *lines); /* one more user */
+void line_index_leave(struct line_index *lines); /* the last one frees it; NULL is fine */
 
 struct host_line_at {
     uint64_t lines;  /* how many there are; the last one may have no newline yet */
@@ -25,7 +25,7 @@ struct host_line_at {
 
 /* Extends the index of the log behind fd up to its end, and finds line no (from 1). key names the
  * log. Reads at most 1,024 lines behind what the index knows. */
-enum fr_rc host_lines_find(struct host_lines *lines, const char *key, int fd, uint64_t no,
+enum fr_rc line_index_find(struct line_index *lines, const char *key, int fd, uint64_t no,
                            struct host_line_at *out, struct fr_err *err);
 
 #endif

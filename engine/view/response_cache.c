@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void fixed_tag(const struct fr_run_row *row, char out[FIXED_TAG])
+void response_cache_tag(const struct fr_run_row *row, char out[RESPONSE_TAG])
 {
     const char *texts[] = {row->spec_hash, row->inventory_hash, row->params, row->source,
                            row->folder};
@@ -19,13 +19,14 @@ void fixed_tag(const struct fr_run_row *row, char out[FIXED_TAG])
         parts[n++] = FR_STR("\n");
     }
     fr_sha256_parts(&(struct fr_parts){parts, n}, hash);
-    snprintf(out, FIXED_TAG, "\"%.16s\"", hash);
+    snprintf(out, RESPONSE_TAG, "\"%.16s\"", hash);
 }
 
-bool fixed_get(const struct host_fixed *f, int view, const char *etag, struct fr_buf *out)
+bool response_cache_get(const struct host_response_cache *f, int view, const char *etag,
+                        struct fr_buf *out)
 {
-    for (size_t i = 0; i < FIXED; i++) {
-        const struct host_fixed_one *one = &f->kept[i];
+    for (size_t i = 0; i < RESPONSES; i++) {
+        const struct host_response *one = &f->kept[i];
 
         if (one->json.n > 0 && one->view == view && strcmp(one->etag, etag) == 0) {
             fr_buf_add(out, one->json.p, one->json.n);
@@ -35,12 +36,13 @@ bool fixed_get(const struct host_fixed *f, int view, const char *etag, struct fr
     return false;
 }
 
-void fixed_put(struct host_fixed *f, int view, const char *etag, const struct fr_buf *json)
+void response_cache_put(struct host_response_cache *f, int view, const char *etag,
+                        const struct fr_buf *json)
 {
-    struct host_fixed_one *one = &f->kept[f->next];
+    struct host_response *one = &f->kept[f->next];
     struct fr_buf copy = {0};
 
-    if (json->n > FIXED_MOST)
+    if (json->n > RESPONSE_MOST)
         return;
     fr_buf_add(&copy, json->p, json->n);
     if (copy.bad) {
@@ -51,11 +53,11 @@ void fixed_put(struct host_fixed *f, int view, const char *etag, const struct fr
     one->json = copy;
     one->view = view;
     snprintf(one->etag, sizeof(one->etag), "%s", etag);
-    f->next = (f->next + 1) % FIXED;
+    f->next = (f->next + 1) % RESPONSES;
 }
 
-void fixed_finish(struct host_fixed *f)
+void response_cache_finish(struct host_response_cache *f)
 {
-    for (size_t i = 0; i < FIXED; i++)
+    for (size_t i = 0; i < RESPONSES; i++)
         fr_buf_finish(&f->kept[i].json);
 }

@@ -7,28 +7,33 @@
 
 #include <stdbool.h>
 
-enum { FIXED = 8, FIXED_MOST = 2 << 20 }; /* how many; bytes of each: larger ones are not kept */
+enum {
+    RESPONSES = 8,
+    RESPONSE_MOST = 2 << 20
+}; /* how many; bytes of each: larger ones are not kept */
 
 /* The tag of such an answer, quoted, by what the run's row says. */
-enum { FIXED_TAG = 20 };
+enum { RESPONSE_TAG = 20 };
 struct fr_run_row;
-void fixed_tag(const struct fr_run_row *row, char out[FIXED_TAG]);
+void response_cache_tag(const struct fr_run_row *row, char out[RESPONSE_TAG]);
 
-struct host_fixed_one {
+struct host_response {
     int view;
-    char etag[FIXED_TAG];
+    char etag[RESPONSE_TAG];
     struct fr_buf json; /* owns; empty: none */
 };
 
-struct host_fixed { /* zeroed: none */
-    struct host_fixed_one kept[FIXED];
+struct host_response_cache { /* zeroed: none */
+    struct host_response kept[RESPONSES];
     size_t next; /* the place of the next one */
 };
 
 /* Appends the answer of that view and tag to out; false: it is not kept. */
-bool fixed_get(const struct host_fixed *f, int view, const char *etag, struct fr_buf *out);
+bool response_cache_get(const struct host_response_cache *f, int view, const char *etag,
+                        struct fr_buf *out);
 /* Keeps a copy, in the place of the oldest; without memory it keeps none. */
-void fixed_put(struct host_fixed *f, int view, const char *etag, const struct fr_buf *json);
-void fixed_finish(struct host_fixed *f);
+void response_cache_put(struct host_response_cache *f, int view, const char *etag,
+                        const struct fr_buf *json);
+void response_cache_finish(struct host_response_cache *f);
 
 #endif

@@ -243,14 +243,14 @@ static enum fr_rc find_run(struct view *v, struct fr_err *err)
     v->text->pinned = v->run.pinned != 0;
     v->text->driven = v->run.host == (int64_t)v->text->epoch;
     if (rc == FR_OK)
-        fixed_tag(&v->run, v->text->fixed);
+        response_cache_tag(&v->run, v->text->fixed);
     return rc;
 }
 
 enum fr_rc host_text_read(const char *home, struct host_text *text, struct fr_err *err)
 {
     struct view v = {.home = home, .text = text};
-    enum fr_rc rc = host_readers_take(text->readers, home, &v.st, err);
+    enum fr_rc rc = connection_pool_take(text->connections, home, &v.st, err);
 
     if (rc == FR_OK && views[text->view].of_run)
         rc = find_run(&v, err);
@@ -260,7 +260,7 @@ enum fr_rc host_text_read(const char *home, struct host_text *text, struct fr_er
         rc = dump(&v, err);
     json_decref(v.doc);
     fr_buf_finish(&v.more);
-    host_readers_give(text->readers, v.st, rc == FR_OK);
+    connection_pool_give(text->connections, v.st, rc == FR_OK);
     fr_arena_finish(&v.arena);
     return rc;
 }

@@ -113,15 +113,15 @@ struct kept {
     struct host_tally tally;
 };
 
-struct host_tallies {
+struct task_summaries {
     pthread_mutex_t lock;
     size_t users;
     struct kept kept[KEPT]; /* a run's place follows from its number */
 };
 
-struct host_tallies *host_tallies_create(void)
+struct task_summaries *task_summaries_create(void)
 {
-    struct host_tallies *k = fr_sys.alloc(sizeof(*k));
+    struct task_summaries *k = fr_sys.alloc(sizeof(*k));
 
     if (k == NULL)
         return NULL;
@@ -134,7 +134,7 @@ struct host_tallies *host_tallies_create(void)
     return k;
 }
 
-struct host_tallies *host_tallies_use(struct host_tallies *k)
+struct task_summaries *task_summaries_use(struct task_summaries *k)
 {
     if (k == NULL)
         return NULL;
@@ -144,7 +144,7 @@ struct host_tallies *host_tallies_use(struct host_tallies *k)
     return k;
 }
 
-void host_tallies_leave(struct host_tallies *k)
+void task_summaries_leave(struct task_summaries *k)
 {
     bool last;
 
@@ -164,7 +164,8 @@ static bool is_over(const struct fr_run_row *run)
     return strcmp(run->state, "over") == 0 && run->ended_wall != 0;
 }
 
-bool host_tallies_get(struct host_tallies *k, const struct fr_run_row *run, struct host_tally *out)
+bool task_summaries_get(struct task_summaries *k, const struct fr_run_row *run,
+                        struct host_tally *out)
 {
     const struct kept *one;
     bool found;
@@ -180,8 +181,8 @@ bool host_tallies_get(struct host_tallies *k, const struct fr_run_row *run, stru
     return found;
 }
 
-void host_tallies_put(struct host_tallies *k, const struct fr_run_row *run,
-                      const struct host_tally *t)
+void task_summaries_put(struct task_summaries *k, const struct fr_run_row *run,
+                        const struct host_tally *t)
 {
     if (k == NULL || !is_over(run))
         return;

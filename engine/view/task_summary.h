@@ -25,14 +25,14 @@ json_t *tally_tasks(const struct fr_count_rows *rows); /* the names of those tha
 json_t *tally_letters(const struct fr_count_rows *rows, json_t *tasks);
 
 /* Those of runs that are over; used by several threads. */
-struct host_tallies;
-struct host_tallies *host_tallies_create(void);                   /* NULL: no memory */
-struct host_tallies *host_tallies_use(struct host_tallies *kept); /* one more user */
-void host_tallies_leave(struct host_tallies *kept); /* the last one frees it; NULL is fine */
-bool host_tallies_get(struct host_tallies *kept, const struct fr_run_row *run,
-                      struct host_tally *out);
+struct task_summaries;
+struct task_summaries *task_summaries_create(void);                     /* NULL: no memory */
+struct task_summaries *task_summaries_use(struct task_summaries *kept); /* one more user */
+void task_summaries_leave(struct task_summaries *kept); /* the last one frees it; NULL is fine */
+bool task_summaries_get(struct task_summaries *kept, const struct fr_run_row *run,
+                        struct host_tally *out);
 /* Nothing is kept of a run that is not over. */
-void host_tallies_put(struct host_tallies *kept, const struct fr_run_row *run,
-                      const struct host_tally *t);
+void task_summaries_put(struct task_summaries *kept, const struct fr_run_row *run,
+                        const struct host_tally *t);
 
 #endif

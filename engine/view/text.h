@@ -42,9 +42,9 @@ enum { HOST_VIEW_ARGS = 4, HOST_ARG_APART = 3, HOST_VIEW_NUMBERS = 10 };
 /* Words of fr_run_order.by, ended by NULL. */
 extern const char *const host_sorts[];
 
-struct host_lines;
-struct host_readers;
-struct host_tallies;
+struct line_index;
+struct connection_pool;
+struct task_summaries;
 
 struct host_text {
     enum host_view view;
@@ -55,15 +55,15 @@ struct host_text {
     int64_t numbers[HOST_VIEW_NUMBERS];
     const char *(*getenv)(void *self, const char *name); /* of PIPELINE: the shell's */
     void *getenv_self;
-    struct host_lines *lines;     /* where lines of logs begin; owns a use */
-    struct host_tallies *tallies; /* likewise what became of runs */
-    struct host_readers *readers; /* connections to the store; owns a use */
-    struct fr_buf json;           /* out; owns */
-    int64_t seq;                  /* out: the run's newest event that it knows of */
-    int64_t priority;             /* out, of views of a run; as pinned and driven: */
-    bool pinned, driven;          /* what no event tells */
-    char fixed[FIXED_TAG];        /* likewise: what the run was begun with */
-    uint64_t changes;             /* of the store, that it knows of; set when it is asked for */
+    struct line_index *lines;            /* where lines of logs begin; owns a use */
+    struct task_summaries *summaries;    /* likewise what became of runs */
+    struct connection_pool *connections; /* connections to the store; owns a use */
+    struct fr_buf json;                  /* out; owns */
+    int64_t seq;                         /* out: the run's newest event that it knows of */
+    int64_t priority;                    /* out, of views of a run; as pinned and driven: */
+    bool pinned, driven;                 /* what no event tells */
+    char fixed[RESPONSE_TAG];            /* likewise: what the run was begun with */
+    uint64_t changes; /* of the store, that it knows of; set when it is asked for */
 };
 
 enum fr_rc host_text_read(const char *home, struct host_text *text, struct fr_err *err);

@@ -163,7 +163,7 @@ enum fr_rc view_lines(struct view *v, struct fr_err *err)
     enum fr_rc rc = open_log(v->text->args[0], &r.fd, err);
 
     if (rc == FR_OK && r.fd >= 0)
-        rc = host_lines_find(v->text->lines, v->text->args[0], r.fd, (uint64_t)from, &at, err);
+        rc = line_index_find(v->text->lines, v->text->args[0], r.fd, (uint64_t)from, &at, err);
     r.at = at.offset;
     if (rc == FR_OK && r.fd >= 0)
         rc = add_lines(&r, from, v->text->numbers[1], items, err);
@@ -315,7 +315,7 @@ static enum fr_rc seek_in(struct view *v, const char *path, const struct sought 
     enum fr_rc rc = open_log(path, &r.fd, err);
 
     if (rc == FR_OK && r.fd >= 0 && *no > 1)
-        rc = host_lines_find(v->text->lines, path, r.fd, (uint64_t)*no, &at, err);
+        rc = line_index_find(v->text->lines, path, r.fd, (uint64_t)*no, &at, err);
     r.at = at.offset;
     if (rc == FR_OK && r.fd >= 0)
         rc = seek(&r, s, no, items, err);

@@ -39,12 +39,12 @@ static enum fr_rc find_tally(struct view *v, const struct fr_run_row *row, struc
     enum fr_rc rc;
 
     *rows = (struct fr_count_rows){0};
-    if (host_tallies_get(v->text->tallies, row, out))
+    if (task_summaries_get(v->text->summaries, row, out))
         return FR_OK;
     if ((rc = fr_store_counts(v->st, row->id, &v->arena, rows, err)) != FR_OK)
         return rc;
     tally_make(rows, out);
-    host_tallies_put(v->text->tallies, row, out);
+    task_summaries_put(v->text->summaries, row, out);
     return FR_OK;
 }
 

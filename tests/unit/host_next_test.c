@@ -157,7 +157,8 @@ static void check_held(const char *want)
     const struct fr_id one = {.b = {0xb1}}, two = {.b = {0xb2}};
     char got[40];
 
-    snprintf(got, sizeof(got), "%u %u", held_slots(host, one), held_slots(host, two));
+    snprintf(got, sizeof(got), "%u %u", reservations_slots(host, one),
+             reservations_slots(host, two));
     CHECK_TEXT(got, want);
 }
 
@@ -179,9 +180,9 @@ static void test_held(void)
         "started_wall, ended_wall, slots) SELECT " BY_IDX("a") ", run, idx, 1, 1, 'n', 0, " BY_IDX(
             "b") ", 'running', '', 1, 0, 3 - idx FROM instance WHERE " OF_RUN_8);
     sql("UPDATE instance SET live = 1, attempt_no = 1, attempt = " BY_IDX("a") " WHERE " OF_RUN_8);
-    CHECK_INT(held_load(host, &err), FR_OK);
+    CHECK_INT(reservations_load(host, &err), FR_OK);
     check_held("3 2");
-    CHECK_INT(held_load(host, &err), FR_OK);
+    CHECK_INT(reservations_load(host, &err), FR_OK);
     check_held("3 2");
     check_row("the next host finds them");
     close_host();
@@ -189,19 +190,19 @@ static void test_held(void)
     check_held("3 2");
     check_row("one machine is asked by its run itself");
     CHECK_INT(fr_store_run_find(st, "8", &arena, &row, NULL), FR_OK);
-    held_forget(host, (struct fr_id){.b = {1}}, (struct fr_id){.b = {0xb1}});
+    reservations_forget(host, (struct fr_id){.b = {1}}, (struct fr_id){.b = {0xb1}});
     check_held("3 2");
-    held_forget(host, row.id, (struct fr_id){.b = {0xb1}});
+    reservations_forget(host, row.id, (struct fr_id){.b = {0xb1}});
     check_held("0 2");
     check_row("one has ended");
     sql("UPDATE instance SET live = 0 WHERE idx = 1");
-    CHECK_INT(held_load(host, &err), FR_OK);
+    CHECK_INT(reservations_load(host, &err), FR_OK);
     check_held("3 0");
     check_row("its run is driven");
     sql("UPDATE instance SET live = 0");
     check_answer(FR_API_POST, "/api/v1/runs/8/resume", "{}", 202, NULL);
     sql("UPDATE instance SET live = 1");
-    CHECK_INT(held_load(host, &err), FR_OK);
+    CHECK_INT(reservations_load(host, &err), FR_OK);
     check_held("0 0");
     fr_arena_finish(&arena);
     close_host();

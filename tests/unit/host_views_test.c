@@ -634,7 +634,7 @@ static void test_ring(void)
 /* A connection that was given back serves the next one, and sees what came meanwhile. */
 static void test_readers(void)
 {
-    struct host_readers *r = host_readers_create();
+    struct connection_pool *r = connection_pool_create();
     struct fr_store *a = NULL, *b = NULL, *c = NULL;
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};
@@ -643,22 +643,22 @@ static void test_readers(void)
     size_t before;
 
     check_row("readers");
-    CHECK_INT(host_readers_take(r, home, &a, &err), FR_OK);
-    CHECK_INT(host_readers_take(r, home, &b, &err), FR_OK);
+    CHECK_INT(connection_pool_take(r, home, &a, &err), FR_OK);
+    CHECK_INT(connection_pool_take(r, home, &b, &err), FR_OK);
     CHECK(a != b);
     CHECK_INT(fr_store_runs(a, 0, &arena, &rows, &err), FR_OK);
     before = rows.n;
-    host_readers_give(r, a, true);
-    host_readers_give(r, b, false);
+    connection_pool_give(r, a, true);
+    connection_pool_give(r, b, false);
     CHECK_INT(fr_id_new(&row.id, &err), FR_OK);
     CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
-    CHECK_INT(host_readers_take(r, home, &c, &err), FR_OK);
+    CHECK_INT(connection_pool_take(r, home, &c, &err), FR_OK);
     CHECK(c == a);
     CHECK_INT(fr_store_runs(c, 0, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, before + 1);
-    host_readers_leave(host_readers_use(r));
-    host_readers_give(r, c, true);
-    host_readers_leave(r);
+    connection_pool_leave(connection_pool_use(r));
+    connection_pool_give(r, c, true);
+    connection_pool_leave(r);
     fr_arena_finish(&arena);
 }
 

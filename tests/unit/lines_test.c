@@ -30,7 +30,7 @@ static uint64_t walk(const struct fr_buf *text, uint64_t no)
     return (uint64_t)(p - text->p);
 }
 
-static void check_line(struct host_lines *l, int fd, const struct fr_buf *text, uint64_t no,
+static void check_line(struct line_index *l, int fd, const struct fr_buf *text, uint64_t no,
                        uint64_t lines)
 {
     struct host_line_at at;
@@ -38,7 +38,7 @@ static void check_line(struct host_lines *l, int fd, const struct fr_buf *text, 
 
     (void)snprintf(row, sizeof(row), "line %llu", (unsigned long long)no);
     check_row(row);
-    CHECK_INT(host_lines_find(l, path, fd, no, &at, &err), FR_OK);
+    CHECK_INT(line_index_find(l, path, fd, no, &at, &err), FR_OK);
     CHECK_INT(at.lines, lines);
     CHECK_INT(at.bytes, text->n);
     CHECK_INT(at.offset, no >= 1 && no <= lines ? walk(text, no) : text->n);
@@ -47,7 +47,7 @@ static void check_line(struct host_lines *l, int fd, const struct fr_buf *text, 
 static void grows(void)
 {
     static const uint64_t nos[] = {1, 2, 1023, 1024, 1025, 1026, 2047, 2048, 2049, 4999, 5000};
-    struct host_lines *l = host_lines_create();
+    struct line_index *l = line_index_create();
     struct fr_buf text = {0};
     int fd;
 
@@ -80,19 +80,19 @@ static void grows(void)
     check_line(l, fd, &text, 2, 2);
     close(fd);
     fr_buf_finish(&text);
-    host_lines_leave(l);
+    line_index_leave(l);
 }
 
 /* More logs than are kept, long lines, none. */
 static void many(void)
 {
-    struct host_lines *l = host_lines_create(), *again = host_lines_use(l);
+    struct line_index *l = line_index_create(), *again = line_index_use(l);
     struct host_line_at at;
     struct fr_buf text = {0};
     char key[20];
     int fd;
 
-    host_lines_leave(l);
+    line_index_leave(l);
     for (int i = 0; i < 300000; i++)
         fr_buf_text(&text, "x");
     fr_buf_text(&text, "\ny\n");
@@ -100,26 +100,26 @@ static void many(void)
     for (int i = 0; i < 50; i++) {
         (void)snprintf(key, sizeof(key), "log %d", i % 20);
         check_row(key);
-        CHECK_INT(host_lines_find(again, key, fd, 2, &at, &err), FR_OK);
+        CHECK_INT(line_index_find(again, key, fd, 2, &at, &err), FR_OK);
         CHECK(at.lines == 2 && at.offset == 300001);
     }
     close(fd);
     fd = write_log("", 0);
     check_row("an empty log");
-    CHECK_INT(host_lines_find(again, "empty", fd, 1, &at, &err), FR_OK);
+    CHECK_INT(line_index_find(again, "empty", fd, 1, &at, &err), FR_OK);
     CHECK(at.lines == 0 && at.bytes == 0 && at.offset == 0);
     close(fd);
     fr_buf_finish(&text);
-    host_lines_leave(again);
-    host_lines_leave(NULL);
+    line_index_leave(again);
+    line_index_leave(NULL);
 }
 
-static struct host_lines *read_meanwhile;
+static struct line_index *read_meanwhile;
 static size_t reads;
 
 static ssize_t pread_and_use(int fd, void *p, size_t n, off_t at)
 {
-    host_lines_leave(host_lines_use(read_meanwhile));
+    line_index_leave(line_index_use(read_meanwhile));
     reads++;
     return fr_sys_real.pread(fd, p, n, at);
 }
@@ -133,7 +133,7 @@ static ssize_t pread_counted(int fd, void *p, size_t n, off_t at)
 /* A log that was read is kept: its next line is found without all of it. */
 static void kept(void)
 {
-    struct host_lines *l = host_lines_create();
+    struct line_index *l = line_index_create();
     struct host_line_at at;
     struct fr_buf text = {0};
     size_t first;
@@ -145,14 +145,14 @@ static void kept(void)
     fd = write_log(text.p, text.n);
     fr_sys.pread = pread_counted;
     reads = 0;
-    CHECK_INT(host_lines_find(l, path, fd, 299999, &at, &err), FR_OK);
+    CHECK_INT(line_index_find(l, path, fd, 299999, &at, &err), FR_OK);
     first = reads;
-    CHECK_INT(host_lines_find(l, path, fd, 299998, &at, &err), FR_OK);
+    CHECK_INT(line_index_find(l, path, fd, 299998, &at, &err), FR_OK);
     CHECK(at.offset == 2 * 299997 && first > 5 && reads <= first + 3);
     fr_sys.pread = fr_sys_real.pread;
     close(fd);
     fr_buf_finish(&text);
-    host_lines_leave(l);
+    line_index_leave(l);
 }
 
 static ssize_t pread_twice(int fd, void *p, size_t n, off_t at)
@@ -163,18 +163,18 @@ static ssize_t pread_twice(int fd, void *p, size_t n, off_t at)
 /* It is cut between the look at all of it and that at the line. */
 static void shorter(void)
 {
-    struct host_lines *l = host_lines_create();
+    struct line_index *l = line_index_create();
     struct host_line_at at;
     int fd = write_log("one\ntwo\n", 8);
 
     check_row("a log that becomes shorter");
     fr_sys.pread = pread_twice;
     reads = 0;
-    CHECK_INT(host_lines_find(l, path, fd, 2, &at, &err), FR_IO);
+    CHECK_INT(line_index_find(l, path, fd, 2, &at, &err), FR_IO);
     CHECK_TEXT(err.msg, "a log became shorter");
     fr_sys.pread = fr_sys_real.pread;
     close(fd);
-    host_lines_leave(l);
+    line_index_leave(l);
 }
 
 /* Users come and go while a log is read: if they waited for the reader, this would never end. */
@@ -184,12 +184,12 @@ static void used_meanwhile(void)
     int fd = write_log("one\ntwo\n", 8);
 
     check_row("used while it is read");
-    read_meanwhile = host_lines_create();
+    read_meanwhile = line_index_create();
     fr_sys.pread = pread_and_use;
-    CHECK_INT(host_lines_find(read_meanwhile, path, fd, 2, &at, &err), FR_OK);
+    CHECK_INT(line_index_find(read_meanwhile, path, fd, 2, &at, &err), FR_OK);
     fr_sys.pread = fr_sys_real.pread;
     CHECK(at.offset == 4 && reads > 0);
-    host_lines_leave(read_meanwhile);
+    line_index_leave(read_meanwhile);
     close(fd);
 }
 
