@@ -19,7 +19,8 @@
  * A host that stays runs again what failed, where rerun: of its pipeline says so. When that is due
  * is in the commit that ended the run; the commit that begins it says that it is due no more.
  *
- * A submitted run, and a retry, starts at once, or is queued while a limit is reached (view/queue.h).
+ * A submitted run, and a retry, starts at once, or is queued while a limit is reached
+ * (view/queue.h).
  */
 #ifndef FR_HOST_HOST_H
 #define FR_HOST_HOST_H

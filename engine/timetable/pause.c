@@ -87,7 +87,7 @@ enum fr_rc fr_schedule_pause(struct fr_store *st, struct fr_schedule_row *row,
         now.seen_ms = row->state_wall > row->since_ms ? row->state_wall : row->since_ms;
     else if (!how->pause)
         now.since_ms = now.state_wall;
-    if (!how->pause && now.seen_ms < now.since_ms) /* ahead: the clock was set back: clock_rollback.c */
+    if (!how->pause && now.seen_ms < now.since_ms) /* ahead: see clock_rollback.c */
         now.seen_ms = now.since_ms;
     rc = write_row(st, &now, how, err);
     if (rc == FR_OK)
