@@ -184,19 +184,19 @@ static enum fr_rc change(struct call *c, enum fr_backfill_act act, struct fr_err
     return rc == FR_OK ? answer_backfill(c, 202, c->schedule, err) : rc;
 }
 
-enum fr_rc post_backfill_pause(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_backfills_id_pause(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     (void)issues;
     return change(c, FR_BACKFILL_PAUSE, err);
 }
 
-enum fr_rc post_backfill_resume(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_backfills_id_resume(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     (void)issues;
     return change(c, FR_BACKFILL_RESUME, err);
 }
 
-enum fr_rc post_backfill_cancel(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_backfills_id_cancel(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     (void)issues;
     return change(c, FR_BACKFILL_CANCEL, err);

@@ -62,7 +62,7 @@ enum fr_rc get_deliveries(struct call *c, struct fr_issues *issues, struct fr_er
 }
 
 /* With the message itself. */
-enum fr_rc get_delivery(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_deliveries_id(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_delivery_row row;
     json_t *message = NULL, *out;
@@ -95,7 +95,7 @@ enum fr_rc post_deliveries(struct call *c, struct fr_issues *issues, struct fr_e
     return answer_json(c, 201, fr_row_json(&fr_delivery_type, &row), err);
 }
 
-enum fr_rc post_delivery_again(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_deliveries_id_again(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_delivery_row row;
     enum fr_rc rc = outbox_again(c->host, c->schedule, err);

@@ -117,7 +117,7 @@ static enum fr_rc take_lines(struct call *c, struct host_text *want, struct fr_e
 }
 
 /* ?task=&q=&re=1&attempt=&from=: what next of the answer before says */
-enum fr_rc get_found(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_log_search(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_text want = {.view = HOST_VIEW_FOUND, .run = c->run.id};
     enum fr_rc rc = take_lines(c, &want, err);
@@ -128,7 +128,8 @@ enum fr_rc get_found(struct call *c, struct fr_issues *issues, struct fr_err *er
     return rc == FR_OK ? send_hits(c, &want, err) : rc;
 }
 
-enum fr_rc get_log(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_attempts_attempt_log(struct call *c, struct fr_issues *issues,
+                                             struct fr_err *err)
 {
     struct fr_attempt_row row = {0};
     struct fr_buf path = {0};
@@ -161,7 +162,7 @@ enum fr_rc get_log(struct call *c, struct fr_issues *issues, struct fr_err *err)
 }
 
 /* ?task=&times=&tail=; times: 1, as the host's clock shows them, or ms, since 1970 */
-enum fr_rc get_merged(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_log(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     const char *times = query_text(c, "times");
     struct host_text want = {.view = HOST_VIEW_MERGED, .run = c->run.id};

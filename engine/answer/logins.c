@@ -81,7 +81,7 @@ enum fr_rc get_ready(struct call *c, struct fr_issues *issues, struct fr_err *er
     return answer_json(c, ready ? 200 : 503, json_pack("{s:b}", "ready", ready), err);
 }
 
-enum fr_rc get_openapi(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_openapi_json(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     (void)issues;
     fr_buf_text(&c->res->body, fr_host_openapi);
@@ -128,7 +128,7 @@ enum fr_rc post_tokens(struct call *c, struct fr_issues *issues, struct fr_err *
                        : rc;
 }
 
-enum fr_rc delete_token(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc delete_tokens_name(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     enum fr_rc rc = fr_store_token_drop(c->host->store, c->rest, err);
 
@@ -185,7 +185,7 @@ enum fr_rc get_audit(struct call *c, struct fr_issues *issues, struct fr_err *er
 }
 
 /* Of one run: who did what. From where is for administrators alone. */
-enum fr_rc get_run_audit(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_audit(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     bool all = c->req->caller == NULL || c->req->caller->role >= FR_ROLE_ADMIN;
     struct fr_audit_rows rows = {0};

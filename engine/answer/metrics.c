@@ -43,7 +43,7 @@ static enum fr_rc read_ask(const struct call *c, struct host_curves *ask, struct
     return rc;
 }
 
-enum fr_rc get_metrics(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_metrics(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_job *job = job_of(c->host, c->req->waiter);
     struct host_curves ask;
@@ -65,7 +65,7 @@ enum fr_rc get_metrics(struct call *c, struct fr_issues *issues, struct fr_err *
     return rc;
 }
 
-enum fr_rc get_figures(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_metrics(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     (void)issues;
     gauges_text(c->host, &c->res->body);

@@ -3,6 +3,7 @@
 #include "engine/answer/call.h"
 #include "engine/metrics/machines.h"
 #include "engine/metrics/meters.h"
+#include "engine/timetable/schedules.h"
 #include "engine/run/metrics.h"
 #include "engine/store/drained.h"
 
@@ -180,7 +181,7 @@ static enum fr_rc answer_node(struct call *c, const char *name, bool known, stru
 }
 
 /* NAME, or NAME/samples */
-enum fr_rc get_node(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_nodes_name(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     const char *slash = strchr(c->rest, '/');
     size_t n = slash != NULL ? (size_t)(slash - c->rest) : strlen(c->rest);
@@ -221,7 +222,7 @@ static enum fr_rc undrain(struct call *c, const char *name, struct fr_err *err)
 }
 
 /* NAME/drain {note}, NAME/undrain {} */
-enum fr_rc post_node(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_nodes_name_drain(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     const char *slash = strchr(c->rest, '/'), *note = "", *name;
     bool drains = slash != NULL && strcmp(slash, "/drain") == 0;
@@ -239,4 +240,23 @@ enum fr_rc post_node(struct call *c, struct fr_issues *issues, struct fr_err *er
         return fr_fail(err, FR_NOMEM, "no memory for a request");
     rc = drains ? drain(c, name, note, err) : undrain(c, name, err);
     return rc == FR_OK ? answer_node(c, name, true, err) : rc;
+}
+
+/* ---- the host ---- */
+
+/* The host itself: how long its turns take, and what held the longest. */
+enum fr_rc get_host(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_loop_slow slow = fr_loop_slow(c->host->loop);
+    const struct host_meter *m = &c->host->meter;
+
+    (void)issues;
+    return answer_json(c, 200,
+                       json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I}", "version",
+                                 FLOWRUN_VERSION, "epoch", (json_int_t)c->host->env.epoch, "runs",
+                                 (json_int_t)c->host->n, "turns", (json_int_t)slow.turns,
+                                 "slow_turns", (json_int_t)slow.slow, "longest_ms",
+                                 (json_int_t)slow.longest_ms, "held_by", m->held_by, "clock_steps",
+                                 (json_int_t)schedules_clock_steps(c->host)),
+                       err);
 }

@@ -137,7 +137,12 @@ enum fr_rc post_runs(struct call *c, struct fr_issues *issues, struct fr_err *er
     return rc == FR_OK ? begin_submit(c, remote, issues, err) : rc;
 }
 
-enum fr_rc post_schedule_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_rerun(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    return post_runs(c, issues, err);
+}
+
+enum fr_rc post_schedules_id_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_job *job = job_of(c->host, c->req->waiter);
     struct fr_schedule_row row;
@@ -153,7 +158,7 @@ enum fr_rc post_schedule_run(struct call *c, struct fr_issues *issues, struct fr
     return rc == FR_OK ? begin_submit(c, true, issues, err) : rc;
 }
 
-enum fr_rc post_resume(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_resume(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_resume_opts opts;
     struct host_run *h;
@@ -173,7 +178,7 @@ enum fr_rc post_resume(struct call *c, struct fr_issues *issues, struct fr_err *
 }
 
 /* {from}, or {failed: true}: what failed runs again, and what waits for it */
-enum fr_rc post_retry(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_retry(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_resume_opts opts = {.retry = true};
     struct host_run *h;
@@ -189,7 +194,7 @@ enum fr_rc post_retry(struct call *c, struct fr_issues *issues, struct fr_err *e
 }
 
 /* {node}: it is given up */
-enum fr_rc post_abandon(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_abandon(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_resume_opts opts = {0};
     const char *node = NULL;
@@ -205,7 +210,7 @@ enum fr_rc post_abandon(struct call *c, struct fr_issues *issues, struct fr_err 
 }
 
 /* A follower has what the run may lack. */
-enum fr_rc post_shell(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_shell(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_run *h = host_find(c->host, c->run.id);
     json_t *shell = NULL;
@@ -233,7 +238,7 @@ static enum fr_rc say_begun(const struct call *c, struct fr_err *err)
 }
 
 /* {queued}: only if it still waits */
-enum fr_rc post_cancel(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_cancel(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_resume_opts opts = {0};
     struct host_run *h;
@@ -262,7 +267,7 @@ enum fr_rc post_cancel(struct call *c, struct fr_issues *issues, struct fr_err *
 }
 
 /* {priority}: of a run that waits */
-enum fr_rc post_priority(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_priority(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_run *h = host_find(c->host, c->run.id);
     json_int_t priority;
@@ -287,7 +292,7 @@ enum fr_rc post_priority(struct call *c, struct fr_issues *issues, struct fr_err
 /* ---- which runs the home keeps ---- */
 
 /* Its files and rows go behind other turns of the loop. */
-enum fr_rc delete_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc delete_runs_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_job *job;
     int64_t bytes;
@@ -306,7 +311,7 @@ enum fr_rc delete_run(struct call *c, struct fr_issues *issues, struct fr_err *e
         err);
 }
 
-enum fr_rc post_pin(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_pin(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     json_t *pinned = json_object_get(c->doc, "pinned");
     enum fr_rc rc;

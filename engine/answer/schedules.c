@@ -93,7 +93,7 @@ enum fr_rc call_find_schedule(struct call *c, struct fr_str name, struct fr_err 
     return fr_fail(err, FR_NOTFOUND, "it is named by its id, a number");
 }
 
-enum fr_rc get_schedule(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_schedules_id(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_schedule_row row;
     char tag[SCHEDULE_TAG];
@@ -137,7 +137,7 @@ static enum fr_rc check_match(struct call *c, const struct fr_schedule_row *row,
 }
 
 /* {paused, note, catchup, queued} */
-enum fr_rc put_schedule(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc put_schedules_id(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_schedule_row row;
     struct fr_pause how = {0};
@@ -159,10 +159,10 @@ enum fr_rc put_schedule(struct call *c, struct fr_issues *issues, struct fr_err 
     rc = pause_it(c, &row, &how, err);
     c->host->woken = true;
     host_topic_changed(c->host, HOST_SCHEDULES);
-    return rc == FR_OK ? get_schedule(c, issues, err) : rc;
+    return rc == FR_OK ? get_schedules_id(c, issues, err) : rc;
 }
 
-enum fr_rc get_fires(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_schedules_id_fires(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct fr_fire_page page = {.schedule = c->schedule};
     struct fr_schedule_row row;

@@ -153,7 +153,7 @@ static enum fr_rc answer_row(struct call *c, struct fr_err *err)
 }
 
 /* ?form=row&seq= */
-enum fr_rc get_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     const char *form = query_text(c, "form");
     int64_t seq;
@@ -168,7 +168,7 @@ enum fr_rc get_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
 }
 
 /* ?form=columns&task=&node=&state= */
-enum fr_rc get_instances(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_instances(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     const char *form = query_text(c, "form");
     struct host_text want = {.view = HOST_VIEW_INSTS, .run = c->run.id};
@@ -182,20 +182,20 @@ enum fr_rc get_instances(struct call *c, struct fr_issues *issues, struct fr_err
     return answer_live(c, &want, err);
 }
 
-enum fr_rc get_outputs(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_outputs(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     (void)issues;
     return answer_live(c, &(struct host_text){.view = HOST_VIEW_OUTPUTS, .run = c->run.id}, err);
 }
 
-enum fr_rc get_artifacts(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_artifacts(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     (void)issues;
     return answer_live(c, &(struct host_text){.view = HOST_VIEW_ARTIFACTS, .run = c->run.id}, err);
 }
 
 /* ?apart= */
-enum fr_rc get_graph(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_graph(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_text want = {.view = HOST_VIEW_GRAPH, .run = c->run.id};
 
@@ -205,14 +205,14 @@ enum fr_rc get_graph(struct call *c, struct fr_issues *issues, struct fr_err *er
                                              : answer_fixed(c, HOST_VIEW_GRAPH, err);
 }
 
-enum fr_rc get_params(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_params(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     (void)issues;
     return answer_fixed(c, HOST_VIEW_PARAMS, err);
 }
 
 /* ?form=now: the file as it is now */
-enum fr_rc get_spec(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_spec(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     const char *form = query_text(c, "form");
 
@@ -298,7 +298,7 @@ enum fr_rc get_pipelines(struct call *c, struct fr_issues *issues, struct fr_err
 }
 
 /* NAME?apart=, NAME/history */
-enum fr_rc get_pipeline(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_pipelines_name(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     size_t n = strcspn(c->rest, "/");
     struct host_text want = {.view = HOST_VIEW_PIPELINE};
@@ -335,7 +335,7 @@ enum fr_rc get_pools(struct call *c, struct fr_issues *issues, struct fr_err *er
 }
 
 /* {text}: the file; nothing is stored */
-enum fr_rc post_validate(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_pipelines_validate(struct call *c, struct fr_issues *issues, struct fr_err *err)
 {
     struct host_text want = {.view = HOST_VIEW_CHECK};
 
@@ -343,4 +343,22 @@ enum fr_rc post_validate(struct call *c, struct fr_issues *issues, struct fr_err
     if (json_unpack(c->doc, "{s:s !}", "text", &want.args[0]) != 0)
         return fr_fail(err, FR_USAGE, "the body must be {\"text\": \"…\"}");
     return answer_view(c, &want, err);
+}
+
+enum fr_rc get_runs_run_events(struct call *c, struct fr_issues *issues, struct fr_err *err)
+{
+    struct fr_event_rows rows = {0};
+    json_t *items = json_array();
+    enum fr_rc rc = query_number(c, "after", 0, &rows.after, err);
+
+    (void)issues;
+    if (rc == FR_OK)
+        rc = fr_store_events(c->host->store, c->run.id, &c->arena, &rows, err);
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
+        json_array_append_new(items, json_of_event(&rows.rows[i]));
+    if (rc == FR_OK)
+        return answer_json(
+            c, 200, json_pack("{s:o, s:I}", "items", items, "after", (json_int_t)rows.after), err);
+    json_decref(items);
+    return rc;
 }

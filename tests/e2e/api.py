@@ -15,19 +15,21 @@ from api_lib import KEPT, REPO, SECRET, Answer, Checks, Host, mistakes
 PLAIN = {"text/plain", "text/event-stream", "application/octet-stream", "application/gzip"}
 
 
-def routes():
-    """(method, path) of the host's table, in the document's words."""
-    with open(os.path.join(REPO, "engine/answer/routes.c")) as f:
-        rows = re.findall(r'\{FR_API_(\w+), "/api/v1(/[^"]*)", FR_ROLE_(\w+)', f.read())
-    out = {}
-    for method, path, role in rows:
-        path = path.replace("/runs/*", "/runs/{run}").replace("#", "{id}")
-        tails = {"/runs/{run}/attempts/": ["{attempt}/log", "{attempt}/log.gz", "{attempt}/log/lines", "{attempt}/log/search", "{attempt}/log/times"],
-                 "/pipelines/": ["{name}", "{name}/history"], "/nodes/": ["{name}", "{name}/samples"] if method == "GET" else ["{name}/drain", "{name}/undrain"]}
-        for tail in tails.get(path, ["{name}"] if path.endswith("/") else [""]):
-            out[method.lower(), path + tail] = role.lower()
-    out["get", "/stream"] = out["get", "/metrics"] = "view"
-    return out
+NONE = {("post", "/login"), ("post", "/logout"), ("get", "/health"), ("get", "/ready"), ("get", "/openapi.json")}
+ADMIN = {"/channels", "/deliveries", "/deliveries/{id}", "/deliveries/{id}/again", "/audit", "/tokens", "/tokens/{name}", "/sweep",
+         "/nodes/{name}/drain", "/nodes/{name}/undrain"}
+OWNER = {"/codes", "/runs/{run}/shell"}
+
+
+def least_role(method, path):
+    """Who looks needs view, who changes something operate; but for these."""
+    if (method, path) in NONE:
+        return "none"
+    if path in OWNER:
+        return "owner"
+    if path in ADMIN or method == "delete":
+        return "admin"
+    return "view" if method == "get" else "operate"
 
 
 class Driver:
@@ -461,10 +463,9 @@ def main():
         drive_stream(d)
         drive_figures(d)
         check_cli(d)
-        have, said = routes(), {(m, p): o for p, ops in d.doc["paths"].items() for m, o in ops.items() if m != "servers"}
-        checks.check(set(have) == set(said), "routes and document differ: %s" % sorted(set(have) ^ set(said)))
-        for key in sorted(set(have) & set(said)):
-            checks.check(have[key] == said[key]["x-role"], "the role of %s %s" % key)
+        said = {(m, p): o for p, ops in d.doc["paths"].items() for m, o in ops.items() if m != "servers"}
+        for method, path in sorted(said):
+            checks.check(said[method, path]["x-role"] == least_role(method, path), "the role of %s %s" % (method, path))
         checks.check(set(said) == d.asked, "not asked: %s" % sorted(set(said) - d.asked))
         checks.check(SECRET.encode() not in host.seen, "a secret is in an answer")
         checks.check(not re.search(rb'"hash"', host.seen), "a hash of a secret is in an answer")

@@ -6,7 +6,10 @@
 #include "engine/metrics/machines.h"
 #include "engine/store/access.h"
 #include "engine/store/blob.h"
+#include "engine/schedule/decide.h"
 #include "engine/store/drained.h"
+#include "engine/store/outbox.h"
+#include "engine/view/text.h"
 #include "engine/wire/piece.h"
 
 #define GET FR_API_GET
@@ -381,6 +384,36 @@ static void test_audit(void)
           "/api/v1/runs/1/pin\",\"outcome\":\"400\",\"who\":\"ci\",\"address\":\"\"}]}");
 }
 
+static void check_word(const char *query, const char *word)
+{
+    char path[100];
+
+    snprintf(path, sizeof(path), "/api/v1/%s=%s", query, word);
+    check_answer(FR_API_GET, path, NULL, 200, "");
+}
+
+/* Each word that the engine has is one that a list may be asked for. */
+static void test_words(void)
+{
+    char states[] = FR_DELIVERY_STATES;
+
+    check_row("words of queries");
+    for (int i = 0; i < FR_ST_N; i++)
+        check_word("runs/1/instances?state", fr_state_name((enum fr_state_of)i));
+    for (int i = FR_RUN_RUNNING; i <= FR_RUN_QUEUED; i++)
+        if (i != FR_RUN_OVER)
+            check_word("runs?state", fr_run_state_name((enum fr_run_state)i));
+    for (int i = FR_OUT_SUCCEEDED; i <= FR_OUT_CANCELLED; i++)
+        check_word("runs?state", fr_outcome_name((enum fr_outcome)i));
+    for (int i = 0; i < FR_ORIGIN_N; i++)
+        check_word("runs?origin", fr_origin_name((enum fr_origin)i));
+    for (size_t i = 0; host_sorts[i] != NULL; i++)
+        check_word("runs?sort", host_sorts[i]);
+    for (char *at = states, *word; (word = strsep(&at, " ")) != NULL;)
+        check_word("deliveries?state", word);
+    check_row("");
+}
+
 /* What a node has told is there for the next host, too. */
 static void test_next_host(void)
 {
@@ -404,6 +437,8 @@ int main(void)
     test_me();
     test_tokens();
     test_audit();
+    caller.role = FR_ROLE_ADMIN;
+    test_words();
     caller.role = FR_ROLE_ADMIN;
     test_old_node(&caller);
     test_next_host();

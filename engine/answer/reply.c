@@ -1,0 +1,64 @@
+/* What answers are made of. */
+#include "engine/answer/call.h"
+
+#include <stdlib.h>
+
+enum fr_rc answer_json(struct call *c, int status, json_t *doc, struct fr_err *err)
+{
+    char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
+
+    json_decref(doc);
+    if (text != NULL)
+        fr_buf_text(&c->res->body, text);
+    free(text);
+    if (text == NULL || c->res->body.bad)
+        return fr_fail(err, FR_NOMEM, "no memory for an answer");
+    c->res->status = status;
+    c->res->type = "application/json";
+    return FR_OK;
+}
+
+enum fr_rc answer_rows(struct call *c, const struct fr_row_type *type, const void *rows, size_t n,
+                       struct fr_err *err)
+{
+    return answer_json(c, 200, json_pack("{s:o}", "items", fr_rows_json(type, rows, n)), err);
+}
+
+enum fr_rc answer_run(struct call *c, int status, struct fr_id id, struct fr_err *err)
+{
+    struct fr_run_row row;
+    char text[FR_ID_TEXT];
+    enum fr_rc rc;
+
+    fr_id_text(id, text);
+    rc = fr_store_run_find(c->host->store, text, &c->arena, &row, err);
+    if (rc != FR_OK)
+        return rc;
+    c->made = row.no;
+    fr_buf_fmt(&c->res->location, "/api/v1/runs/%s", text);
+    return answer_json(c, status, json_of_run(c->host->env.epoch, &row), err);
+}
+
+enum fr_rc answer_later(struct call *c, struct host_job *job, struct fr_err *err)
+{
+    if (job == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a request");
+    job_wait(job, c->req->waiter);
+    c->res->status = FR_API_LATER;
+    return FR_OK;
+}
+
+struct host_job *ask_job(struct call *c, job_begin_fn *begin, enum fr_rc *rc, struct fr_err *err)
+{
+    struct host_job *job = job_of(c->host, c->req->waiter);
+    struct fr_issues none;
+
+    if (job == NULL || !job_over(job)) {
+        *rc = answer_later(c, job != NULL ? job : begin(c->host, c->run.id), err);
+        return NULL;
+    }
+    if ((*rc = job_result(job, &none, err)) == FR_OK)
+        return job;
+    job_drop(job);
+    return NULL;
+}
