@@ -119,7 +119,7 @@ def drive_words(d):
             a = d.host.ask("GET", "%s?%s=nosuch" % (full, p["name"]))
             detail = a.json()["detail"]
             known = re.sub(" or ", ", ", detail.partition(" must be ")[2].partition(", not 'nosuch'")[0]).split(", ")
-            d.c.check(a.status == 400 and known == [w for w in words if w], "%s?%s: %d %s, the document %s"
+            d.c.check(a.status == 400 and known == [str(w) for w in words if w != ""], "%s?%s: %d %s, the document %s"
                       % (full, p["name"], a.status, detail, words))
             for word in words:
                 query = "?%s=%s%s" % (p["name"], word, "&q=x" if path.endswith("search") else "")
