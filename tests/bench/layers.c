@@ -27,7 +27,7 @@
 #include "trainer/backend/device.h"
 #include "trainer/config/untrained.h"
 #include "trainer/model/model.h"
-#include "trainer/train/optim.h"
+#include "trainer/optim/optim.h"
 
 #include <math.h>
 #include <stdio.h>

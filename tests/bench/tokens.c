@@ -12,7 +12,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "trainer/data/dataset.h"
+#include "trainer/dataset/dataset.h"
 
 #include <ctype.h>
 #include <inttypes.h>

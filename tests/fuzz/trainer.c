@@ -6,8 +6,8 @@
 #include "trainer/config/ds_config.h"
 #include "trainer/config/lora_config.h"
 #include "trainer/config/model_config.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/token_cache.h"
+#include "trainer/dataset/dataset.h"
+#include "trainer/dataset/token_cache.h"
 #include "trainer/tensor/safetensors.h"
 
 #include <stdio.h>

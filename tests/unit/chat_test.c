@@ -4,7 +4,7 @@
  * (tests/golden/jinja.py).
  */
 #include "tests/unit/check.h"
-#include "trainer/data/template_files.h"
+#include "trainer/template/template_files.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"

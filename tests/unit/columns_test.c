@@ -7,9 +7,9 @@
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
-#include "trainer/data/answers.h"
-#include "trainer/data/columns.h"
-#include "trainer/data/records.h"
+#include "trainer/dataset/answers.h"
+#include "trainer/dataset/columns.h"
+#include "trainer/dataset/records.h"
 
 #include <stdlib.h>
 #include <string.h>

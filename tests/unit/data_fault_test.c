@@ -4,8 +4,8 @@
  * in an error with a text, leave no temporary file, and leave what was there before as it was.
  */
 #include "tests/unit/check.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/sampler.h"
+#include "trainer/dataset/dataset.h"
+#include "trainer/dataset/sampler.h"
 #include "trainer/tensor/safetensors.h"
 
 #include "engine/base/file.h"

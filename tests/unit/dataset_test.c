@@ -1,5 +1,5 @@
 #include "tests/unit/check.h"
-#include "trainer/data/dataset.h"
+#include "trainer/dataset/dataset.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"

@@ -1,9 +1,9 @@
 /* The arguments of evaluation, which records --val_size takes (golden/evaluate.json), and what
  * follows from its figures. */
 #include "tests/unit/check.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/pcg.h"
-#include "trainer/data/sampler.h"
+#include "trainer/dataset/dataset.h"
+#include "trainer/dataset/pcg.h"
+#include "trainer/dataset/sampler.h"
 #include "trainer/train/setup.h"
 
 #include "engine/base/file.h"

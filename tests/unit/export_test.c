@@ -7,7 +7,7 @@
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
 #include "trainer/tensor/safetensors.h"
-#include "trainer/train/export.h"
+#include "trainer/save/export.h"
 #include "trainer/train/output.h"
 #include "trainer/train/setup.h"
 

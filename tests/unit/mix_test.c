@@ -2,7 +2,7 @@
  * Mixtures of data sets against the datasets library (tests/golden/mix.py), and through a data set.
  */
 #include "tests/unit/check.h"
-#include "trainer/data/dataset.h"
+#include "trainer/dataset/dataset.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"

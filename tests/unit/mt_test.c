@@ -1,5 +1,5 @@
 #include "tests/unit/check.h"
-#include "trainer/data/mt.h"
+#include "trainer/dataset/mt.h"
 
 /* torch.randperm(10, generator=torch.Generator().manual_seed(seed)) and, for n = 1000, its sum of
  * i * value, from torch 2.15. */

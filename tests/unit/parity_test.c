@@ -9,8 +9,8 @@
  */
 #include "tests/op/prove.h"
 #include "tests/unit/check.h"
-#include "trainer/train/export.h"
-#include "trainer/train/optim.h"
+#include "trainer/save/export.h"
+#include "trainer/optim/optim.h"
 
 #include <jansson.h>
 #include <math.h>

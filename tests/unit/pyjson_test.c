@@ -1,12 +1,12 @@
 /* JSON as Python's json module writes it (json.dumps(json.loads(x), ensure_ascii=False) of Python
  * 3.11), by itself, in tool calls and through records. */
-#include "trainer/data/pyjson.h"
+#include "trainer/text/pyjson.h"
 
 #include "engine/base/file.h"
 #include "tests/unit/check.h"
-#include "trainer/data/quickjson.h"
-#include "trainer/data/records.h"
-#include "trainer/data/tools.h"
+#include "trainer/text/quickjson.h"
+#include "trainer/dataset/records.h"
+#include "trainer/template/tools.h"
 
 #include <unistd.h>
 

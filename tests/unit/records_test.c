@@ -4,8 +4,8 @@
  * packing.
  */
 #include "tests/unit/check.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/sampler.h"
+#include "trainer/dataset/dataset.h"
+#include "trainer/dataset/sampler.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
@@ -233,12 +233,18 @@ static void test_columns(void)
         enum fr_rc rc;
         const char *said;
     } rows[] = {
-        {"in the second record", "{\"prompt\": \"instruction\", \"response\": \"output\", "
-                                 "\"system\": \"s\"}", -1, FR_OK, ""},
-        {"in a record left out", "{\"prompt\": \"instruction\", \"response\": \"output\", "
-                                 "\"system\": \"s\"}", 1, FR_OK, ""},
-        {"in no record", "{\"prompt\": \"instruction\", \"response\": \"output\", "
-                         "\"system\": \"sys\"}", -1, FR_USAGE,
+        {"in the second record",
+         "{\"prompt\": \"instruction\", \"response\": \"output\", "
+         "\"system\": \"s\"}",
+         -1, FR_OK, ""},
+        {"in a record left out",
+         "{\"prompt\": \"instruction\", \"response\": \"output\", "
+         "\"system\": \"s\"}",
+         1, FR_OK, ""},
+        {"in no record",
+         "{\"prompt\": \"instruction\", \"response\": \"output\", "
+         "\"system\": \"sys\"}",
+         -1, FR_USAGE,
          "a.jsonl: none of 2 records of data set 'x' has the column 'sys', its system; the first "
          "has: instruction, output. Name it in dataset_info.json: \"columns\": {\"system\": …}"},
         {"prompt in no record", "{\"prompt\": \"q\", \"response\": \"output\"}", 1, FR_USAGE,
@@ -251,8 +257,10 @@ static void test_columns(void)
               FR_OK);
     put("a.jsonl", records, strlen(records));
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct tr_dataset_opts o = {.dataset = "x", .dataset_dir = dir,
-                                    .max_samples = rows[i].most, .text = {.cutoff_len = 1000}};
+        struct tr_dataset_opts o = {.dataset = "x",
+                                    .dataset_dir = dir,
+                                    .max_samples = rows[i].most,
+                                    .text = {.cutoff_len = 1000}};
         struct fr_buf info = {0};
         struct tr_dataset *d = NULL;
 

@@ -6,8 +6,8 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
-#include "trainer/train/metrics.h"
-#include "trainer/train/plot.h"
+#include "trainer/report/metrics.h"
+#include "trainer/report/plot.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* In which order samples come: epochs, ranks, numpy's permutation; how a micro-batch is packed. */
 #include "tests/unit/check.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/pack.h"
-#include "trainer/data/sampler.h"
+#include "trainer/dataset/dataset.h"
+#include "trainer/dataset/pack.h"
+#include "trainer/dataset/sampler.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"

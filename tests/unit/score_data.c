@@ -1,7 +1,7 @@
 #include "tests/unit/score_data.h"
 
 #include "engine/base/sys.h"
-#include "trainer/data/dataset_state.h"
+#include "trainer/dataset/dataset_state.h"
 
 /* The greedy answer of dense/llama_plain to its first token, of golden/generate.json: each token is
  * the model's first choice. */

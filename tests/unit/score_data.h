@@ -2,7 +2,7 @@
 #ifndef TESTS_UNIT_SCORE_DATA_H
 #define TESTS_UNIT_SCORE_DATA_H
 
-#include "trainer/data/dataset.h"
+#include "trainer/dataset/dataset.h"
 
 /* n samples of so many tokens, at most 17, of which those up to prompts[i] are no targets; NULL: an
  * error. */

@@ -1,6 +1,6 @@
 /* Files that are known from an earlier start: a data set and its cache are read whole once. */
 #include "tests/unit/check.h"
-#include "trainer/data/dataset.h"
+#include "trainer/dataset/dataset.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"

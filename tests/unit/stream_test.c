@@ -4,12 +4,12 @@
  * (tests/golden/stream_rows.py); the rounds of ranks.
  */
 #include "tests/unit/check.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/sampler.h"
+#include "trainer/dataset/dataset.h"
+#include "trainer/dataset/sampler.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "trainer/data/stream.h"
+#include "trainer/dataset/stream.h"
 
 #include <jansson.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
-#include "trainer/data/tokenizer.h"
+#include "trainer/tokenizer/tokenizer.h"
 #include "trainer/tensor/twice.h"
 
 #include <stdlib.h>

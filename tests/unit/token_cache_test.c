@@ -1,6 +1,6 @@
 /* Tokens that are kept: damaged files, other data, other options. */
 #include "tests/unit/check.h"
-#include "trainer/data/dataset.h"
+#include "trainer/dataset/dataset.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"

@@ -1,5 +1,5 @@
 #include "tests/unit/check.h"
-#include "trainer/data/tok.h"
+#include "trainer/tokenizer/tok.h"
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"

@@ -6,13 +6,13 @@
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
 #include "trainer/config/args_table.h"
-#include "trainer/train/identity.h"
+#include "trainer/save/identity.h"
 #include "trainer/train/loading.h"
-#include "trainer/train/metrics.h"
-#include "trainer/train/pace.h"
-#include "trainer/train/scaler.h"
+#include "trainer/report/metrics.h"
+#include "trainer/report/pace.h"
+#include "trainer/optim/scaler.h"
 #include "trainer/train/schedule.h"
-#include "trainer/train/tensorboard.h"
+#include "trainer/report/tensorboard.h"
 
 #include <math.h>
 

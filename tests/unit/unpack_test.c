@@ -1,6 +1,6 @@
 /* Packed data files: gzip and zstd, several parts of one file, cut and damaged ones. */
 #include "tests/unit/check.h"
-#include "trainer/data/unpack.h"
+#include "trainer/dataset/unpack.h"
 
 #include "engine/base/file.h"
 

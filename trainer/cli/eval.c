@@ -7,7 +7,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/log.h"
-#include "trainer/data/pyjson.h"
+#include "trainer/text/pyjson.h"
 #include "trainer/train/evaluate.h"
 
 #include <ctype.h>

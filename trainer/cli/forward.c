@@ -12,8 +12,8 @@
 #include "engine/base/sys.h"
 #include "trainer/backend/device.h"
 #include "trainer/config/folder.h"
-#include "trainer/train/export.h"
-#include "trainer/train/optim.h"
+#include "trainer/save/export.h"
+#include "trainer/optim/optim.h"
 
 #include <string.h>
 

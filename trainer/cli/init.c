@@ -10,7 +10,7 @@
 #include "trainer/cli/shape.h"
 #include "trainer/cli/weights.h"
 #include "trainer/config/model_config.h"
-#include "trainer/data/tokenizer.h"
+#include "trainer/tokenizer/tokenizer.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/config/folder.h"
-#include "trainer/data/tokenizer.h"
+#include "trainer/tokenizer/tokenizer.h"
 
 #include <limits.h>
 #include <math.h>

@@ -8,7 +8,7 @@
 #include "engine/base/built.h"
 #include "trainer/cli/ranks.h"
 #include "trainer/config/args.h"
-#include "trainer/data/template.h"
+#include "trainer/template/template.h"
 
 #include <string.h>
 

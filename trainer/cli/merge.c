@@ -7,9 +7,9 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/config/folder.h"
-#include "trainer/data/template_files.h"
-#include "trainer/train/export.h"
-#include "trainer/train/merge.h"
+#include "trainer/template/template_files.h"
+#include "trainer/save/export.h"
+#include "trainer/save/merge.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "engine/base/log.h"
 #include "trainer/cli/speeds.h"
 #include "trainer/config/folder.h"
-#include "trainer/train/metrics.h"
+#include "trainer/report/metrics.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "engine/base/log.h"
 #include "trainer/backend/device.h"
 #include "trainer/comm/launch_env.h"
-#include "trainer/train/pace.h"
+#include "trainer/report/pace.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 
 #include "trainer/cli/arg_map.h"
 #include "trainer/cli/ranks.h"
-#include "trainer/data/dataset.h"
+#include "trainer/dataset/dataset.h"
 #include "trainer/train/infer.h"
 
 /* Flags as they are written; defaults are set by TR_SESSION_DEFAULTS. */

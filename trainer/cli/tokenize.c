@@ -5,7 +5,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/log.h"
-#include "trainer/data/tokenizer.h"
+#include "trainer/tokenizer/tokenizer.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * communicators that have a size and nothing else. */
 #include "engine/base/sys.h"
 #include "trainer/plan/plan.h"
-#include "trainer/train/optim.h"
+#include "trainer/optim/optim.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 #include "trainer/train/evaluate.h"
 
 #include "engine/base/sys.h"
-#include "trainer/data/sampler.h"
-#include "trainer/train/pace.h"
+#include "trainer/dataset/sampler.h"
+#include "trainer/report/pace.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef TR_TRAIN_EVALUATE_H
 #define TR_TRAIN_EVALUATE_H
 
-#include "trainer/data/dataset.h"
+#include "trainer/dataset/dataset.h"
 #include "trainer/model/model.h"
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
-#include "trainer/train/metrics.h"
+#include "trainer/report/metrics.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "trainer/train/generate.h"
 
 #include "engine/base/sys.h"
-#include "trainer/train/pace.h"
+#include "trainer/report/pace.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #define TR_TRAIN_GENERATE_H
 
 #include "trainer/comm/comm.h"
-#include "trainer/data/tokenizer.h"
+#include "trainer/tokenizer/tokenizer.h"
 #include "trainer/model/model.h"
 #include "trainer/train/sample.h"
 

@@ -2,8 +2,8 @@
 
 #include "engine/base/sys.h"
 #include "trainer/config/folder.h"
-#include "trainer/train/export.h"
-#include "trainer/train/files.h"
+#include "trainer/save/export.h"
+#include "trainer/save/files.h"
 #include "trainer/train/groups.h"
 #include "trainer/train/loading.h"
 

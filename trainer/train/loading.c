@@ -2,8 +2,8 @@
 
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
-#include "trainer/train/metrics.h"
-#include "trainer/train/pace.h"
+#include "trainer/report/metrics.h"
+#include "trainer/report/pace.h"
 
 #include <stdio.h>
 

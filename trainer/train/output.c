@@ -3,8 +3,8 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "trainer/train/export.h"
-#include "trainer/train/resume.h"
+#include "trainer/save/export.h"
+#include "trainer/save/resume.h"
 
 #include <errno.h>
 #include <fcntl.h>

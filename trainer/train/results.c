@@ -2,8 +2,8 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "trainer/data/pyjson.h"
-#include "trainer/train/log.h"
+#include "trainer/text/pyjson.h"
+#include "trainer/report/log.h"
 
 #include <limits.h>
 #include <math.h>

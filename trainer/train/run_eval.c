@@ -4,7 +4,7 @@
 #include "engine/base/sys.h"
 #include "trainer/backend/trace.h"
 #include "trainer/train/evaluate.h"
-#include "trainer/train/export.h"
+#include "trainer/save/export.h"
 #include "trainer/train/setup.h"
 
 #include <limits.h>

@@ -3,8 +3,8 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/config/folder.h"
-#include "trainer/train/export.h"
-#include "trainer/train/files.h"
+#include "trainer/save/export.h"
+#include "trainer/save/files.h"
 #include "trainer/train/loading.h"
 #include "trainer/train/output.h"
 

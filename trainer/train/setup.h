@@ -5,14 +5,14 @@
 #include "trainer/config/ds_config.h"
 #include "trainer/config/lora_config.h"
 #include "trainer/config/model_config.h"
-#include "trainer/data/dataset.h"
-#include "trainer/data/sampler.h"
-#include "trainer/data/template_files.h"
+#include "trainer/dataset/dataset.h"
+#include "trainer/dataset/sampler.h"
+#include "trainer/template/template_files.h"
 #include "trainer/model/model.h"
 #include "trainer/train/experts.h"
-#include "trainer/train/metrics.h"
-#include "trainer/train/optim.h"
-#include "trainer/train/resume.h"
+#include "trainer/report/metrics.h"
+#include "trainer/optim/optim.h"
+#include "trainer/save/resume.h"
 #include "trainer/train/schedule.h"
 #include "trainer/train/train.h"
 
@@ -31,11 +31,11 @@ struct tr_run {
     struct tr_ds_config ds;
     struct tr_tokenizer *tokenizer; /* owns */
     const struct tr_template *templ;
-    struct fr_buf chat;        /* owns: as tr_template_chat gives it */
+    struct fr_buf chat;             /* owns: as tr_template_chat gives it */
     struct tr_template_files files; /* owns, on rank 0: the tokenizer's, with the template */
-    struct tr_dataset *data;   /* owns */
-    struct fr_arena arena;     /* names of data sets */
-    struct tr_eval_set *evals; /* owns: nevals, none without evaluation */
+    struct tr_dataset *data;        /* owns */
+    struct fr_arena arena;          /* names of data sets */
+    struct tr_eval_set *evals;      /* owns: nevals, none without evaluation */
     size_t nevals;
     char evals_digest[65];           /* of all of them */
     int64_t tokens_max, samples_max; /* of the model */

@@ -1,7 +1,7 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "trainer/data/stream.h"
-#include "trainer/train/pace.h"
+#include "trainer/dataset/stream.h"
+#include "trainer/report/pace.h"
 #include "trainer/train/setup.h"
 
 #include <ctype.h>

@@ -4,9 +4,9 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/backend/trace.h"
-#include "trainer/train/card.h"
-#include "trainer/train/export.h"
-#include "trainer/train/plot.h"
+#include "trainer/save/card.h"
+#include "trainer/save/export.h"
+#include "trainer/report/plot.h"
 #include "trainer/train/setup.h"
 
 #include <limits.h>

@@ -1,0 +1,32 @@
+/*
+ * Which examples share a row: LLaMA-Factory's greedy packing. Records are cut in shards, as its
+ * processes would take them, and these in batches; each batch is packed by itself: the longest
+ * example that still fits comes next, of equal ones the last, until none fits.
+ */
+#ifndef TR_DATASET_PACK_H
+#define TR_DATASET_PACK_H
+
+#include "engine/base/err.h"
+
+#include <stdint.h>
+
+struct tr_pack_opts {
+    int64_t capacity; /* tokens of a row */
+    int64_t batch;    /* records that are packed together */
+    int64_t shards;   /* the first N mod shards are one record longer */
+};
+
+/* Examples that share rows: row i holds order[rows[i]..rows[i+1]). */
+struct tr_packs {
+    int64_t *order; /* (examples) */
+    int64_t *rows;  /* (n + 1) */
+    int64_t n;
+};
+
+void tr_packs_finish(struct tr_packs *p);
+
+/* lengths[0..n) of all records; 0: dropped, in no row. None is above capacity. */
+enum fr_rc tr_pack(const int64_t *lengths, int64_t n, const struct tr_pack_opts *o,
+                   struct tr_packs *out, struct fr_err *err);
+
+#endif

@@ -1,0 +1,291 @@
+#include "trainer/optim/optim.h"
+
+#include "engine/base/sys.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct tr_view slice_of(const struct tr_optim *o, struct tr_view whole)
+{
+    struct tr_view v = tr_view1(whole.p, whole.dtype, o->n);
+
+    v.p = (char *)whole.p + (size_t)o->comm->rank * (size_t)o->n * tr_dtype_bytes(whole.dtype);
+    return v;
+}
+
+/* Four slices and one whole flat copy. */
+size_t tr_optim_bytes(const struct tr_model *model, int world)
+{
+    struct tr_params p;
+
+    tr_model_params(model, &p);
+    return ((size_t)p.padded / (size_t)world * 4 + (size_t)p.padded) * sizeof(float) + 512;
+}
+
+static enum fr_rc take(struct tr_optim *o, struct tr_view *v, enum tr_dtype t, int64_t n,
+                       struct fr_err *err)
+{
+    void *p = NULL;
+    size_t bytes = (size_t)n * tr_dtype_bytes(t);
+    enum fr_rc rc = tr_mem_alloc(o->be, TR_MEM_DEVICE, bytes, &p, err);
+
+    if (rc == FR_OK)
+        rc = tr_zero(o->be, o->q, p, bytes);
+    *v = tr_view1(p, t, n);
+    return rc;
+}
+
+enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr_comm *comm,
+                           struct tr_backend *be, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    *o = (struct tr_optim){.model = model, .be = be, .comm = comm, .q = tr_model_queue(model)};
+    o->world = comm->world != NULL ? comm->world : comm;
+    tr_model_params(model, &o->params);
+    o->n = o->params.padded / comm->size;
+    struct tr_view *const slices[] = {&o->master, &o->m, &o->v, &o->grad};
+    rc = take(o, &o->spread, TR_F32, o->params.padded, err);
+    for (size_t i = 0; i < sizeof(slices) / sizeof(slices[0]) && rc == FR_OK; i++)
+        rc = take(o, slices[i], TR_F32, o->n, err);
+    if (rc == FR_OK)
+        rc = take(o, &o->found, TR_I64, 1, err);
+    if (rc == FR_OK)
+        rc = take(o, &o->sumsq, TR_F64, 1, err);
+    o->spread = tr_view2(o->spread.p, TR_F32, comm->size, o->n);
+    if (rc != FR_OK)
+        return fr_while(err, "memory of the optimizer");
+    return rc;
+}
+
+void tr_optim_finish(struct tr_optim *o)
+{
+    if (o == NULL || o->be == NULL)
+        return;
+    tr_comm_leave(o->comm, o->q);
+    void *const all[] = {o->master.p, o->m.p,     o->v.p,    o->grad.p,
+                         o->spread.p, o->found.p, o->sumsq.p};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        tr_mem_free(o->be, TR_MEM_DEVICE, all[i]);
+    *o = (struct tr_optim){0};
+}
+
+/* SplitMix64 (Steele, Lea & Flood 2014): a counter becomes 64 well-mixed bits. */
+static uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+void tr_optim_draw(const struct tr_params *p, uint64_t seed, float *flat)
+{
+    memset(flat, 0, (size_t)p->padded * sizeof(*flat));
+    for (size_t i = 0; i < p->n; i++) {
+        const struct tr_adapter *a = &p->adapters[i];
+        double bound = 1 / sqrt((double)a->in);
+        uint64_t key = mix(seed ^ mix(a->id));
+        for (int64_t k = 0; k < a->r * a->in; k++) {
+            double u = (double)(mix(key ^ (uint64_t)k) >> 11) * 0x1p-53; /* [0, 1) */
+            flat[a->a_at + k] = (float)(bound * (2 * u - 1));
+        }
+    }
+}
+
+static enum fr_rc gather_work(struct tr_optim *o, struct fr_err *err)
+{
+    struct tr_view mine = slice_of(o, o->params.work);
+    struct tr_gather_item item = {o->params.work.p, mine.p, tr_view_bytes(mine)};
+    struct tr_allgather x = {&item, 1, "adapters"};
+
+    return tr_comm_all_gather(o->comm, o->q, &x, err);
+}
+
+enum fr_rc tr_optim_set(struct tr_optim *o, const float *flat, struct fr_err *err)
+{
+    struct tr_view whole = tr_view1(o->spread.p, TR_F32, o->params.padded);
+    struct tr_cast round = {.y = o->params.work, .x = whole};
+    struct tr_cast widen = {.y = o->master, .x = slice_of(o, o->params.work)};
+    enum fr_rc rc = tr_copy(o->be, o->q, whole.p, flat, tr_view_bytes(whole));
+
+    if (rc == FR_OK)
+        rc = tr_cast(o->be, o->q, &round, err);
+    if (rc == FR_OK)
+        rc = tr_cast(o->be, o->q, &widen, err);
+    return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
+}
+
+enum fr_rc tr_optim_zero_grad(struct tr_optim *o, struct fr_err *err)
+{
+    if (tr_zero(o->be, o->q, o->params.grad.p, tr_view_bytes(o->params.grad)) != FR_OK)
+        return fr_fail(err, FR_IO, "cannot clear the gradients");
+    return FR_OK;
+}
+
+/* Sums over the slice, then over the ranks: sum of squares, and whether all is finite. */
+static enum fr_rc look_at_gradients(struct tr_optim *o, double *sumsq, int64_t *found,
+                                    struct fr_err *err)
+{
+    struct tr_nonfinite nf = {.found = o->found, .x = o->grad};
+    struct tr_sumsq sq = {.out = o->sumsq, .x = o->grad};
+    double sums[2];
+    enum fr_rc rc = tr_zero(o->be, o->q, o->found.p, sizeof(int64_t));
+
+    if (rc == FR_OK)
+        rc = tr_zero(o->be, o->q, o->sumsq.p, sizeof(double));
+    if (rc == FR_OK)
+        rc = tr_nonfinite(o->be, o->q, &nf, err);
+    if (rc == FR_OK)
+        rc = tr_sumsq(o->be, o->q, &sq, err);
+    if (rc == FR_OK)
+        rc = tr_copy(o->be, o->q, found, o->found.p, sizeof(*found));
+    if (rc == FR_OK)
+        rc = tr_copy(o->be, o->q, sumsq, o->sumsq.p, sizeof(*sumsq));
+    if (rc == FR_OK)
+        rc = tr_sync(o->be, o->q, err);
+    if (rc != FR_OK)
+        return rc;
+    sums[0] = *sumsq;
+    sums[1] = (double)*found;
+    rc = tr_comm_host_sum(o->world, sums, 2, err);
+    *sumsq = sums[0];
+    *found = (int64_t)sums[1];
+    return rc;
+}
+
+/* n elements of a vector from at on; an absent one stays absent. */
+static struct tr_view part_of(struct tr_view v, int64_t at, int64_t n)
+{
+    return v.p == NULL ? v
+                       : tr_view1((char *)v.p + (size_t)at * tr_dtype_bytes(v.dtype), v.dtype, n);
+}
+
+/* The update of what lies in [from, to) of the flat order and in this rank's slice. */
+static enum fr_rc update_range(struct tr_optim *o, const struct tr_adamw *a, int64_t from,
+                               int64_t to, struct fr_err *err)
+{
+    int64_t first = (int64_t)o->comm->rank * o->n, begin = from > first ? from : first;
+    int64_t end = to < first + o->n ? to : first + o->n, n = end - begin;
+    struct tr_adamw part = *a;
+
+    if (n <= 0)
+        return FR_OK;
+    part.p = part_of(a->p, begin - first, n);
+    part.m = part_of(a->m, begin - first, n);
+    part.v = part_of(a->v, begin - first, n);
+    part.g = part_of(a->g, begin - first, n);
+    part.copy = part_of(a->copy, begin - first, n);
+    return tr_adamw(o->be, o->q, &part, err);
+}
+
+/* A by the rate, B by b_ratio times that: two ranges of each adapter. */
+static enum fr_rc update_halves(struct tr_optim *o, const struct tr_adamw *a, struct fr_err *err)
+{
+    struct tr_adamw b = *a;
+    enum fr_rc rc = FR_OK;
+
+    b.lr = (float)((double)a->lr * o->b_ratio);
+    for (size_t i = 0; i < o->params.n && rc == FR_OK; i++) {
+        const struct tr_adapter *x = &o->params.adapters[i];
+
+        rc = update_range(o, a, x->a_at, x->a_at + x->r * x->in, err);
+        if (rc == FR_OK)
+            rc = update_range(o, &b, x->b_at, x->b_at + x->r * x->out, err);
+    }
+    return rc;
+}
+
+enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_optim_result *out,
+                         struct fr_err *err)
+{
+    struct tr_reduce_scatter rs = {
+        .out = o->grad,
+        .in = tr_view2(o->params.grad.p, TR_F32, o->comm->size, o->n),
+        .slices = o->spread,
+        .what = "gradients of adapters",
+    };
+    double sumsq = 0;
+    int64_t found = 0;
+    enum fr_rc rc = tr_comm_reduce_scatter(o->comm, o->q, &rs, err);
+
+    *out = (struct tr_optim_result){0};
+    if (rc == FR_OK)
+        rc = look_at_gradients(o, &sumsq, &found, err);
+    if (rc != FR_OK)
+        return rc;
+    out->grad_norm = found > 0 ? NAN : sqrt(sumsq) / scale;
+    out->skipped = found > 0;
+    if (found > 0)
+        return FR_OK;
+    double over = o->clip > 0 ? (out->grad_norm + 1e-6) / o->clip : 1;
+    o->steps++;
+    struct tr_adamw a = {
+        .p = o->master,
+        .m = o->m,
+        .v = o->v,
+        .g = o->grad,
+        .copy = slice_of(o, o->params.work),
+        .lr = (float)lr,
+        .wd = (float)o->weight_decay,
+        .step = o->steps,
+        .scale = (float)(1 / (scale * (over > 1 ? over : 1))),
+        .b1 = o->beta1,
+        .b2 = o->beta2,
+        .eps = o->eps,
+    };
+    rc = o->b_ratio > 0 ? update_halves(o, &a, err) : tr_adamw(o->be, o->q, &a, err);
+    return rc == FR_OK ? gather_work(o, err) : rc;
+}
+
+static struct tr_view state_of(const struct tr_optim *o, enum tr_optim_what what)
+{
+    return what == TR_OPTIM_MASTER ? o->master : what == TR_OPTIM_M ? o->m : o->v;
+}
+
+enum fr_rc tr_optim_whole(struct tr_optim *o, enum tr_optim_what what, float *flat,
+                          struct fr_err *err)
+{
+    struct tr_view mine = state_of(o, what);
+    struct tr_gather_item item = {o->spread.p, mine.p, tr_view_bytes(mine)};
+    struct tr_allgather x = {&item, 1, "optimizer state"};
+    enum fr_rc rc = tr_comm_all_gather(o->comm, o->q, &x, err);
+
+    if (rc == FR_OK)
+        rc = tr_copy(o->be, o->q, flat, o->spread.p, (size_t)o->params.padded * sizeof(float));
+    return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
+}
+
+enum fr_rc tr_optim_load(struct tr_optim *o, enum tr_optim_what what, const float *flat,
+                         struct fr_err *err)
+{
+    struct tr_view mine = state_of(o, what);
+    struct tr_cast round = {.y = slice_of(o, o->params.work), .x = mine};
+    enum fr_rc rc =
+        tr_copy(o->be, o->q, mine.p, flat + (int64_t)o->comm->rank * o->n, tr_view_bytes(mine));
+
+    if (rc == FR_OK && what == TR_OPTIM_MASTER) {
+        rc = tr_cast(o->be, o->q, &round, err);
+        if (rc == FR_OK)
+            rc = gather_work(o, err);
+    }
+    return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
+}
+
+/* It may be gigabytes: over the data plane, where each rank passes it on once, not through rank 0.
+ */
+enum fr_rc tr_optim_share(struct tr_optim *o, int root_rank, float *flat, struct fr_err *err)
+{
+    size_t bytes = (size_t)o->params.padded * sizeof(float);
+    struct tr_broadcast b = {
+        .p = o->spread.p, .bytes = bytes, .root = root_rank, .what = "state of the adapters"};
+    enum fr_rc rc = FR_OK;
+
+    if (o->comm->rank == root_rank)
+        rc = tr_copy(o->be, o->q, b.p, flat, bytes);
+    if (rc == FR_OK)
+        rc = tr_comm_broadcast(o->comm, o->q, &b, err);
+    if (rc == FR_OK)
+        rc = tr_copy(o->be, o->q, flat, b.p, bytes);
+    return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
+}

@@ -1,0 +1,70 @@
+/*
+ * AdamW over the adapters, partitioned over the ranks: each owns one of W equal slices of the flat
+ * order (model.h, tr_params) as f32 masters, m and v. Gradients are f32 on every rank during
+ * accumulation; once a step they are reduce-scattered in rank order, clipped by the global norm,
+ * applied, and the new working copies gathered.
+ */
+#ifndef TR_OPTIM_OPTIM_H
+#define TR_OPTIM_OPTIM_H
+
+#include "trainer/model/model.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tr_optim {
+    struct tr_model *model; /* borrows */
+    struct tr_backend *be;
+    struct tr_comm *comm;  /* borrows: data calls, on q */
+    struct tr_comm *world; /* borrows: the control plane */
+    struct tr_queue *q;    /* borrows: the model's compute queue */
+    struct tr_params params;
+    int64_t n;                         /* elements of a slice */
+    struct tr_view master, m, v, grad; /* (n) f32 device, owns */
+    struct tr_view spread; /* (W, n) f32 device: receives an all-to-all; also whole copies */
+    struct tr_view found;  /* (1) i64 non-finite gradients of the slice */
+    struct tr_view sumsq;  /* (1) f64 */
+    int64_t steps;         /* updates applied */
+    double beta1, beta2, eps, weight_decay, clip; /* clip <= 0: off */
+    double b_ratio; /* learning rate of B over that of A (LoRA+, Hayou et al. 2024); 0: 1 */
+};
+
+size_t tr_optim_bytes(const struct tr_model *model, int world);
+
+/* comm: its data calls are the optimizer's alone; where the model gathers weights over the world, a
+ * group of all its ranks. */
+enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr_comm *comm,
+                           struct tr_backend *be, struct fr_err *err);
+void tr_optim_finish(struct tr_optim *o);
+
+/* Start values: the whole flat order in f32 host memory (padded elements), the same on every rank.
+ * They are rounded to the compute type once; masters start from the rounded values. */
+enum fr_rc tr_optim_set(struct tr_optim *o, const float *flat, struct fr_err *err);
+
+/* A drawn at uniform(-1/sqrt(in), 1/sqrt(in)) from (seed, module, index), B zero. */
+void tr_optim_draw(const struct tr_params *p, uint64_t seed, float *flat);
+
+enum fr_rc tr_optim_zero_grad(struct tr_optim *o, struct fr_err *err);
+
+struct tr_optim_result {
+    double grad_norm; /* global, unscaled, before clipping; NaN when a gradient is not finite */
+    bool skipped;     /* gradients were not finite: nothing changed */
+};
+
+/* Reduces, clips, updates. scale: the loss scaler's factor in the gradients. */
+enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_optim_result *out,
+                         struct fr_err *err);
+
+enum tr_optim_what { TR_OPTIM_MASTER, TR_OPTIM_M, TR_OPTIM_V };
+
+/* Gathers one of the states whole into host memory (padded elements of f32); every rank calls it.
+ */
+enum fr_rc tr_optim_whole(struct tr_optim *o, enum tr_optim_what what, float *flat,
+                          struct fr_err *err);
+/* The root's copy of a whole state, in host memory, to every rank. */
+enum fr_rc tr_optim_share(struct tr_optim *o, int root_rank, float *flat, struct fr_err *err);
+/* Sets this rank's slice from a whole state; with the masters, the working copies as well. */
+enum fr_rc tr_optim_load(struct tr_optim *o, enum tr_optim_what what, const float *flat,
+                         struct fr_err *err);
+
+#endif

@@ -1,0 +1,268 @@
+#include "trainer/save/export.h"
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "trainer/tensor/safetensors.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COMPANION_MAX = 64 * 1024 * 1024 };
+
+static char *peft_name(struct fr_arena *a, const struct tr_adapter *ad, char ab)
+{
+    return fr_arena_fmt(a, "base_model.model.%s.lora_%c.weight", ad->module, ab);
+}
+
+/* Two items an adapter, A then B; data points into flat. */
+static enum fr_rc items_of(const struct tr_params *p, const float *flat, struct fr_arena *arena,
+                           struct tr_st_item **out, struct fr_err *err)
+{
+    struct tr_st_item *it = fr_arena_array(arena, p->n * 2, sizeof(*it));
+
+    *out = it;
+    for (size_t i = 0; it != NULL && i < p->n; i++) {
+        const struct tr_adapter *a = &p->adapters[i];
+        it[2 * i] = (struct tr_st_item){.name = peft_name(arena, a, 'A'),
+                                        .type = TR_ST_F32,
+                                        .ndim = 2,
+                                        .shape = {a->r, a->in},
+                                        .data = flat + a->a_at};
+        it[2 * i + 1] = (struct tr_st_item){.name = peft_name(arena, a, 'B'),
+                                            .type = TR_ST_F32,
+                                            .ndim = 2,
+                                            .shape = {a->out, a->r},
+                                            .data = flat + a->b_at};
+        if (it[2 * i].name == NULL || it[2 * i + 1].name == NULL)
+            it = NULL;
+    }
+    return it != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for %zu adapters", p->n);
+}
+
+static enum fr_rc check_finite(const struct tr_st_item *items, size_t n, struct fr_err *err)
+{
+    if (n == 0)
+        return fr_fail(err, FR_CORRUPT, "the adapter would be empty: no module is adapted");
+    for (size_t i = 0; i < n; i++) {
+        const float *x = items[i].data;
+        int64_t count = items[i].shape[0] * items[i].shape[1];
+        if (count == 0)
+            return fr_fail(err, FR_CORRUPT, "%s would be empty", items[i].name);
+        for (int64_t k = 0; k < count; k++)
+            if (!isfinite(x[k]))
+                return fr_fail(err, FR_CORRUPT,
+                               "%s holds a value that is not finite (element %lld); "
+                               "nothing was saved",
+                               items[i].name, (long long)k);
+    }
+    return FR_OK;
+}
+
+static enum fr_rc copy_file(const char *from_dir, const char *to_dir, const char *name,
+                            struct fr_err *err)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    struct fr_buf text = {0};
+    enum fr_rc rc;
+
+    snprintf(from, sizeof(from), "%s/%s", from_dir, name);
+    snprintf(to, sizeof(to), "%s/%s", to_dir, name);
+    rc = fr_file_read(from, COMPANION_MAX, &text, err);
+    if (rc == FR_NOTFOUND)
+        rc = FR_OK; /* a model folder need not have all of them */
+    else if (rc == FR_OK)
+        rc = fr_file_write(to, text.p, text.n, 0644, err);
+    fr_buf_finish(&text);
+    return rc;
+}
+
+static enum fr_rc write_args(const char *dir, const struct tr_args *a, struct fr_err *err)
+{
+    char path[PATH_MAX];
+    struct fr_buf t = {0};
+    enum fr_rc rc = tr_args_json(a, &t, err);
+
+    fr_buf_text(&t, "\n");
+    snprintf(path, sizeof(path), "%s/training_args.json", dir);
+    if (rc == FR_OK)
+        rc = t.bad ? fr_fail(err, FR_NOMEM, "no memory for %s", path)
+                   : fr_file_write(path, t.p, t.n, 0644, err);
+    fr_buf_finish(&t);
+    return rc;
+}
+
+enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const float *flat,
+                             const struct tr_args *a, const struct tr_lora_config *lora,
+                             struct fr_err *err)
+{
+    static const char *const companions[] = {"tokenizer.json", "tokenizer_config.json",
+                                             "special_tokens_map.json", "chat_template.jinja"};
+    static const struct tr_st_pair meta = {"format", "pt"};
+    struct fr_arena arena = {0};
+    struct tr_st_item *items;
+    char path[PATH_MAX];
+    enum fr_rc rc = items_of(p, flat, &arena, &items, err);
+
+    snprintf(path, sizeof(path), "%s/adapter_model.safetensors", dir);
+    if (rc == FR_OK)
+        rc = check_finite(items, p->n * 2, err);
+    if (rc == FR_OK)
+        rc = fr_mkdirs(dir, 0755, err);
+    if (rc == FR_OK)
+        rc = tr_st_write(path, items, p->n * 2, &meta, 1, err);
+    if (rc == FR_OK)
+        rc = tr_lora_write(dir, lora, err);
+    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]) && rc == FR_OK; i++)
+        rc = copy_file(a->model_name_or_path, dir, companions[i], err);
+    if (rc == FR_OK)
+        rc = write_args(dir, a, err);
+    fr_arena_finish(&arena);
+    return rc == FR_OK ? rc : fr_while(err, "saving the adapter to %s", dir);
+}
+
+/* Reads one tensor of any float type into f32. */
+static enum fr_rc read_f32(const struct tr_st *st, const struct tr_st_tensor *t, float *out,
+                           struct fr_err *err)
+{
+    enum tr_dtype type;
+    enum fr_rc rc = tr_st_dtype(t->type, &type, err);
+    void *raw = fr_sys.alloc((size_t)t->bytes);
+
+    if (rc == FR_OK && raw == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for %s", t->name);
+    if (rc == FR_OK)
+        rc = tr_st_read(st, t, 0, raw, (size_t)t->bytes, err);
+    struct tr_view v = tr_view1(raw, type, t->elements);
+    for (int64_t i = 0; i < t->elements && rc == FR_OK; i++) {
+        out[i] = (float)tr_get(v, i);
+        if (!isfinite(out[i]))
+            rc = fr_fail(err, FR_CORRUPT, "%s holds a value that is not finite", t->name);
+    }
+    fr_sys.free(raw);
+    return rc;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Refuses what is none of the n tensors: the model lacks a part that the adapter is for. */
+static enum fr_rc check_names(const struct tr_st *st, const struct tr_st_item *items, size_t n,
+                              struct fr_arena *arena, struct fr_err *err)
+{
+    const char **names = fr_arena_array(arena, n + 1, sizeof(*names));
+
+    if (names == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu names", n);
+    for (size_t i = 0; i < n; i++)
+        names[i] = items[i].name;
+    qsort(names, n, sizeof(*names), compare_names);
+    for (size_t i = 0; i < tr_st_count(st); i++) {
+        const char *name = tr_st_at(st, i)->name;
+
+        if (bsearch(&name, names, n, sizeof(*names), compare_names) == NULL)
+            return fr_fail(err, FR_USAGE, "it holds %s, which is no adapter of this model", name);
+    }
+    return FR_OK;
+}
+
+enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *flat,
+                             struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct tr_st_item *items;
+    struct tr_st *st = NULL;
+    char path[PATH_MAX];
+    enum fr_rc rc = items_of(p, flat, &arena, &items, err);
+
+    snprintf(path, sizeof(path), "%s/adapter_model.safetensors", dir);
+    if (rc == FR_OK)
+        rc = tr_lora_weights(dir, &st, err);
+    if (rc == FR_OK)
+        rc = check_names(st, items, p->n * 2, &arena, err);
+    for (size_t i = 0; i < p->n * 2 && rc == FR_OK; i++) {
+        const struct tr_st_tensor *t = tr_st_find(st, items[i].name);
+        if (t == NULL)
+            rc = fr_fail(err, FR_USAGE, "it lacks %s", items[i].name);
+        else if ((rc = tr_st_want_shape(t, 2, items[i].shape, err)) == FR_OK)
+            rc = read_f32(st, t, (float *)items[i].data, err);
+    }
+    tr_st_close(st);
+    fr_arena_finish(&arena);
+    return rc != FR_OK ? fr_while(err, "adapter %s", path) : rc;
+}
+
+void tr_export_sweep(const char *output_dir)
+{
+    char **names = NULL, path[PATH_MAX];
+    size_t n = 0;
+
+    if (fr_sys.list(output_dir, &names, &n) != 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        snprintf(path, sizeof(path), "%s/%s", output_dir, names[i]);
+        if (fr_has_prefix(names[i], TR_EXPORT_TMP) && fr_remove_tree(path, NULL) != FR_OK)
+            fr_log(FR_LOG_WARN, "export", "cannot remove %s: %s", path, strerror(errno));
+    }
+    fr_sys_names_free(names, n);
+}
+
+static const char prefix[] = "checkpoint-";
+
+/* The step of a checkpoint-N folder; -1: it is another name. */
+static int64_t step_of(const char *name)
+{
+    int64_t step;
+
+    return fr_has_prefix(name, prefix) &&
+                   fr_parse_i64(fr_str_of(name + sizeof(prefix) - 1), &step, NULL) == FR_OK
+               ? step
+               : -1;
+}
+
+size_t tr_export_steps(const char *output_dir, int64_t *steps, size_t cap)
+{
+    char **names = NULL;
+    size_t n = 0, count = 0;
+
+    if (fr_sys.list(output_dir, &names, &n) != 0)
+        return 0;
+    for (size_t i = 0; i < n && count < cap; i++)
+        if (step_of(names[i]) >= 0)
+            steps[count++] = step_of(names[i]);
+    fr_sys_names_free(names, n);
+    return count;
+}
+
+void tr_export_rotate(const char *output_dir, int64_t keep, int64_t best)
+{
+    char **names = NULL, path[PATH_MAX];
+    size_t n = 0;
+    int64_t count = 0;
+
+    if (keep < 0 || fr_sys.list(output_dir, &names, &n) != 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        count += step_of(names[i]) >= 0;
+    while (count-- > keep) {
+        size_t oldest = n;
+
+        for (size_t i = 0; i < n; i++)
+            if (step_of(names[i]) >= 0 && step_of(names[i]) != best &&
+                (oldest == n || step_of(names[i]) < step_of(names[oldest])))
+                oldest = i;
+        if (oldest == n)
+            break;
+        snprintf(path, sizeof(path), "%s/%s", output_dir, names[oldest]);
+        if (fr_remove_tree(path, NULL) != FR_OK)
+            fr_log(FR_LOG_WARN, "export", "cannot remove %s: %s", path, strerror(errno));
+        names[oldest][0] = '\0';
+    }
+    fr_sys_names_free(names, n);
+}

@@ -1,0 +1,25 @@
+/*
+ * A checkpoint with an adapter folded in: W' = W + scale * B A in f32, rounded once to W's type.
+ * FP8 weights are decoded, merged and coded anew, each block by the largest value that it then has.
+ * Other tensors are copied as bytes. Source: Hu et al. 2021; DeepSeek-V3 2024, section 3.3.2.
+ */
+#ifndef TR_SAVE_MERGE_H
+#define TR_SAVE_MERGE_H
+
+#include "trainer/model/model.h"
+#include "trainer/tensor/safetensors.h"
+
+struct tr_merge_opts {
+    const struct tr_model_config *config;
+    const struct tr_st *st;         /* the base */
+    const struct tr_params *params; /* of a model with the adapter's rules; it need not be loaded */
+    const float *flat;              /* the adapter's values (tr_import_adapter) */
+    const char *model_dir, *out_dir; /* files beside the weights are copied from one to the other */
+    int64_t shard_bytes;
+};
+
+/* Writes out_dir, making it. Nothing is left of a weight file that was not finished. FR_CORRUPT
+ * when a merged value is not finite or beyond its type. *merged: the number of weights changed. */
+enum fr_rc tr_merge(const struct tr_merge_opts *o, int64_t *merged, struct fr_err *err);
+
+#endif

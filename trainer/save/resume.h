@@ -1,0 +1,66 @@
+/*
+ * Resume state: OUTPUT_DIR/resume/step-N/, apart from the exported checkpoint-N: the newest two,
+ * and, but with --save_only_model, that of each checkpoint-N that is there. state.safetensors holds
+ * f32 masters, m and v by tensor name and whole shape, so any number of ranks loads it; state.json
+ * the progress and the digests of what the run was made of. The first rank of every node writes all
+ * of it, so the loss of any node is survived and no shared file system is needed: at start the
+ * newest state that any node holds whole is broadcast from there.
+ *
+ * A state is written to a temporary folder, fsynced and renamed; state.json carries the SHA-256 of
+ * the tensor file.
+ */
+#ifndef TR_SAVE_RESUME_H
+#define TR_SAVE_RESUME_H
+
+#include "trainer/save/identity.h"
+#include "trainer/optim/optim.h"
+#include "trainer/report/progress.h"
+
+/* What must be the same for a run to be the same run. */
+struct tr_digests {
+    const char *model, *data, *tokenizer;
+    char config[TR_IDENTITY_TEXT];
+};
+
+struct tr_resume {
+    const char *output_dir;
+    struct tr_digests digests;
+    float *flat;        /* borrows, host: flat_states * padded elements */
+    size_t flat_states; /* 3 on the first rank of a node, which reads and writes; else at least 1 */
+    const int64_t *kept; /* borrows: n_kept steps whose states stay */
+    size_t n_kept;
+    int64_t accumulation; /* micro-batches of a step and rank, now: a state of another number of */
+    int64_t micro_per_epoch; /* ranks is taken up at the same step of the epoch */
+};
+
+/*
+ * Before a run begins: FR_FULL where this node's output folder has no room for the states that are
+ * there at once. A note (NULL: none) where it has none for the states and adapters of this many
+ * checkpoints beside them.
+ */
+enum fr_rc tr_resume_room(const struct tr_resume *r, const struct tr_params *p, int64_t checkpoints,
+                          struct fr_buf *notes, struct fr_err *err);
+
+/* Writes the state of now. Every rank calls it; the first rank of each node writes. A full disk is
+ * an error that leaves the older states as they were. */
+enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
+                          const struct tr_progress *p, struct fr_err *err);
+
+/*
+ * Finds and loads the newest whole state. from: "last", "true", a number of steps, or a
+ * checkpoint-N or resume/step-N folder, also in the output folder of another run. *found is false
+ * when "last" finds none; the others must find one. A damaged state is logged and skipped; where
+ * all of a run are damaged, FR_CORRUPT names their files: nothing begins anew unasked. FR_USAGE
+ * when a state is not there, or the newest belongs to a run of another model, data set, tokenizer
+ * or configuration: says which, of the configuration the first value that differs.
+ */
+enum fr_rc tr_resume_load(const struct tr_resume *r, const char *from, struct tr_optim *o,
+                          struct tr_progress *p, bool *found, struct fr_err *err);
+
+/* Removes all states of an earlier run on this node. */
+enum fr_rc tr_resume_clear(const char *output_dir, struct fr_err *err);
+
+/* Whether this node holds any state (cheap: names only). */
+bool tr_resume_any(const char *output_dir);
+
+#endif

@@ -1,0 +1,90 @@
+/*
+ * tokenizer.json: byte-pair encoding with the normalizers and pre-tokenizers of the DeepSeek,
+ * GPT-2, Llama-3 and Qwen2 families, over bytes, and of Llama 2 and Mistral, over characters.
+ * Regular expressions are PCRE2's with JIT, Unicode forms utf8proc's. A tokenizer is const once
+ * loaded; each thread encodes through its own cache.
+ * Source: the tokenizers library's documentation of its JSON; Sennrich et al. 2016.
+ */
+#ifndef TR_TOKENIZER_TOKENIZER_H
+#define TR_TOKENIZER_TOKENIZER_H
+
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tr_tokenizer;
+struct tr_twice;
+struct tr_encoder; /* one thread's cache, match data and work memory */
+
+/* A growing list of ids; zero it to start. */
+struct tr_ids {
+    int32_t *v;
+    size_t n, cap;
+};
+
+void tr_ids_finish(struct tr_ids *ids);
+enum fr_rc tr_ids_add(struct tr_ids *ids, const int32_t *v, size_t n, struct fr_err *err);
+
+/* path is a tokenizer.json, or a folder that holds one; tokenizer_config.json beside it names the
+ * special tokens. Other files beside them count as transformers takes them (tok_class.h). FR_USAGE
+ * or FR_UNSUPPORTED names the wrong or unknown part of the file. */
+enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct fr_err *err);
+void tr_tokenizer_destroy(struct tr_tokenizer *t);
+
+/* Ids of special tokens, -1 when there is none. */
+int32_t tr_tokenizer_bos(const struct tr_tokenizer *t);
+int32_t tr_tokenizer_eos(const struct tr_tokenizer *t);
+int32_t tr_tokenizer_pad(const struct tr_tokenizer *t);
+/* The id of a token by its content, -1 when unknown. */
+int32_t tr_tokenizer_id(const struct tr_tokenizer *t, const char *content);
+/* The text of an added token, all special ones among them; NULL: it is none. */
+const char *tr_tokenizer_added(const struct tr_tokenizer *t, int32_t id);
+/* All of them by their ids, as tokenizer.json lists them: whoever reads that gives them the same
+ * ids. The caller's; NULL without memory. */
+json_t *tr_tokenizer_added_list(const struct tr_tokenizer *t);
+/* Highest id + 1. */
+int32_t tr_tokenizer_size(const struct tr_tokenizer *t);
+/* What the folder says in two ways, and lines about it for whoever runs a command. */
+const struct tr_twice *tr_tokenizer_twice(const struct tr_tokenizer *t);
+void tr_tokenizer_notes(const struct tr_tokenizer *t, struct fr_buf *lines);
+/* SHA-256 of tokenizer.json and tokenizer_config.json, and of what else changed the ids: 64
+ * hexadecimal digits. */
+const char *tr_tokenizer_digest(const struct tr_tokenizer *t);
+
+/* Adds a special token (a template's stop word), behind the last one where the tokenizer lacks it;
+ * one that is there loses its flags. set_eos also makes it eos, and changes nothing where it is.
+ * Before any encoding; at most 8 tokens. Whether the model has a row for it is the caller's to
+ * check. */
+enum fr_rc tr_tokenizer_add(struct tr_tokenizer *t, const char *content, struct fr_err *err);
+enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err);
+
+/* The text of special tokens is encoded as any other. Before any encoding. */
+void tr_tokenizer_split_special(struct tr_tokenizer *t);
+bool tr_tokenizer_splits(const struct tr_tokenizer *t);
+
+enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **out,
+                             struct fr_err *err);
+void tr_encoder_destroy(struct tr_encoder *e);
+const struct tr_tokenizer *tr_encoder_tokenizer(const struct tr_encoder *e);
+
+/* Buffers of whoever encodes with it, who may use them between texts: they keep their memory. */
+struct tr_encoder_room {
+    struct fr_buf text[4];
+    struct tr_ids ids[2];
+};
+struct tr_encoder_room *tr_encoder_room(struct tr_encoder *e);
+
+/* Appends the ids of text (UTF-8; FR_USAGE otherwise). No special tokens are added; the text of
+ * added tokens in it becomes their ids. Calls are independent of each other. */
+enum fr_rc tr_encode(struct tr_encoder *e, struct fr_str text, struct tr_ids *ids,
+                     struct fr_err *err);
+
+/* Appends the text of ids; bytes that are not UTF-8 become U+FFFD. */
+enum fr_rc tr_tokenizer_decode(const struct tr_tokenizer *t, const int32_t *ids, size_t n,
+                               bool skip_special, struct fr_buf *out, struct fr_err *err);
+
+#endif
