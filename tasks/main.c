@@ -3,7 +3,7 @@
 #include "engine/base/log.h"
 #include "engine/base/proc.h"
 #include "engine/base/built.h"
-#include "engine/node/home.h"
+#include "engine/supervise/home.h"
 #include "engine/node/serve.h"
 #include "engine/node/shim.h"
 #include "tasks/login.h"

@@ -1,7 +1,7 @@
 #include "tasks/runtime.h"
 
 #include "engine/base/json.h"
-#include "engine/node/home.h"
+#include "engine/supervise/home.h"
 
 #include <stdio.h>
 #include <string.h>

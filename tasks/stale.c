@@ -1,8 +1,8 @@
 #include "tasks/stale.h"
 
 #include "engine/base/file.h"
-#include "engine/node/home.h"
-#include "engine/node/journal.h"
+#include "engine/supervise/home.h"
+#include "engine/supervise/journal.h"
 #include "tasks/owner.h"
 
 #include <ctype.h>

@@ -13,7 +13,7 @@
 #include "tasks/job.h"
 
 #include "engine/base/sys.h"
-#include "engine/node/table.h"
+#include "engine/supervise/table.h"
 
 struct fr_stale {
     struct fr_job *job;

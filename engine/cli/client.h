@@ -5,7 +5,7 @@
 #ifndef FR_CLI_CLIENT_H
 #define FR_CLI_CLIENT_H
 
-#include "engine/exec/loop.h"
+#include "engine/loop/loop.h"
 #include "engine/spec/spec.h"
 #include "engine/web/sse.h"
 

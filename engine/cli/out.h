@@ -15,7 +15,7 @@
 #define FR_CLI_OUT_H
 
 #include "engine/base/str.h"
-#include "engine/exec/loop.h"
+#include "engine/loop/loop.h"
 
 struct cli_out;
 

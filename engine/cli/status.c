@@ -4,7 +4,7 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "engine/exec/loop.h"
+#include "engine/loop/loop.h"
 #include "engine/store/home.h"
 #include "engine/store/lead.h"
 #include "engine/store/types.h"

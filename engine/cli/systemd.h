@@ -5,7 +5,7 @@
 #ifndef FR_CLI_SYSTEMD_H
 #define FR_CLI_SYSTEMD_H
 
-#include "engine/exec/loop.h"
+#include "engine/loop/loop.h"
 
 struct cli_systemd;
 

@@ -17,8 +17,8 @@
 #define FR_EXEC_CHAN_H
 
 #include "engine/exec/exec.h"
-#include "engine/exec/ship.h"
-#include "engine/exec/sshconf.h"
+#include "engine/ship/ship.h"
+#include "engine/link/sshconf.h"
 
 enum {
     FR_CHAN_QUIET_MS = 30000, /* the link took none of the bytes that wait for it */
@@ -267,7 +267,7 @@ void fr_follow_end(struct fr_chan *ch, struct fr_tracked *t);
 void fr_follow_send(struct fr_chan *ch); /* all of them, on a new connection */
 
 /* xfer.c */
-enum fr_rc fr_xfer_put(struct fr_use *use, uint64_t ref, const struct fr_exec_file *v, size_t n,
+enum fr_rc fr_xfer_put(struct fr_use *use, uint64_t ref, const struct fr_ship_file *v, size_t n,
                        struct fr_err *err);
 enum fr_rc fr_xfer_get(struct fr_use *use, const struct fr_exec_get *get, struct fr_err *err);
 void fr_xfer_restart(struct fr_chan *ch); /* a new connection */

@@ -17,8 +17,9 @@
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
 #include "engine/base/str.h"
-#include "engine/exec/link.h"
-#include "engine/exec/loop.h"
+#include "engine/link/link.h"
+#include "engine/loop/loop.h"
+#include "engine/ship/file.h"
 #include "engine/wire/wire.h"
 
 enum fr_exec_kind {
@@ -120,21 +121,11 @@ struct fr_exec_member {
     struct fr_strs go_env;     /* go: "K=V" known only now (the rendezvous address) */
 };
 
-/* One file of a put: local (a path, or bytes when local is NULL) becomes STORE/path on the node. */
-struct fr_exec_file {
-    const char *local;
-    struct fr_str bytes;
-    const char *path;   /* relative: "HASH/bin/flowtrain" */
-    const char *sha256; /* 64 hex digits */
-    uint64_t size;
-    uint32_t mode; /* 0644 or 0755 */
-};
-
 /* ref, here and below: chosen by the caller, not 0, unique among its open requests to that node. */
 struct fr_exec_put {
     size_t node;
     uint64_t ref;
-    const struct fr_exec_file *v;
+    const struct fr_ship_file *v;
     size_t n;
 };
 

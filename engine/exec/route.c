@@ -4,7 +4,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
 #include "engine/base/owner.h"
-#include "engine/exec/child.h"
+#include "engine/link/child.h"
 
 #include <string.h>
 

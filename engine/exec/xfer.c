@@ -90,7 +90,7 @@ void fr_xfer_fail(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *er
 
 static void begin_put(struct fr_chan *ch, struct fr_xfer *x)
 {
-    const struct fr_exec_file *f = &x->files[x->at];
+    const struct fr_ship_file *f = &x->files[x->at];
     struct fr_msg m = {.type = FR_MSG_PUT_BEGIN};
 
     m.put_begin = (struct fr_put_begin){
@@ -154,7 +154,7 @@ static void more(void *arg)
 
 static enum fr_rc open_source(struct fr_xfer *x, struct fr_err *err)
 {
-    const struct fr_exec_file *f = &x->files[x->at];
+    const struct fr_ship_file *f = &x->files[x->at];
 
     if (f->local == NULL || x->source != NULL)
         return FR_OK;
@@ -162,7 +162,7 @@ static enum fr_rc open_source(struct fr_xfer *x, struct fr_err *err)
 }
 
 /* It was read when it was hashed: the next try ships what is there then. */
-static enum fr_rc changed(const struct fr_exec_file *f, struct fr_err *err)
+static enum fr_rc changed(const struct fr_ship_file *f, struct fr_err *err)
 {
     struct fr_err why = *err;
 
@@ -172,7 +172,7 @@ static enum fr_rc changed(const struct fr_exec_file *f, struct fr_err *err)
 /* Sends one piece, or waits for it. */
 static enum fr_rc send_piece(struct fr_chan *ch, struct fr_xfer *x, size_t max, struct fr_err *err)
 {
-    const struct fr_exec_file *f = &x->files[x->at];
+    const struct fr_ship_file *f = &x->files[x->at];
     uint64_t left = f->size - x->offset;
     struct fr_msg m = {.type = FR_MSG_PUT_DATA};
     struct fr_str bytes = {f->bytes.p + x->offset, left};
@@ -296,7 +296,7 @@ static struct fr_xfer *find(struct fr_chan *ch, uint64_t ref)
 static void on_xfer_error(struct fr_chan *ch, struct fr_xfer *x, const struct fr_error *e)
 {
     struct fr_err err = {0};
-    const struct fr_exec_file *f = x->is_put ? &x->files[x->at] : NULL;
+    const struct fr_ship_file *f = x->is_put ? &x->files[x->at] : NULL;
 
     fr_fail(&err, e->rc == 0 || e->rc > FR_BUG ? FR_PROTO : (enum fr_rc)e->rc, "%s: %.*s",
             f != NULL ? f->path : x->path, (int)e->text.n, e->text.p);
@@ -349,7 +349,7 @@ enum fr_rc fr_xfer_add(struct fr_xfer *x)
     return FR_OK;
 }
 
-static bool copy_file(struct fr_xfer *x, struct fr_exec_file *to, const struct fr_exec_file *from)
+static bool copy_file(struct fr_xfer *x, struct fr_ship_file *to, const struct fr_ship_file *from)
 {
     *to = *from;
     to->path = fr_arena_dup(&x->arena, from->path);
@@ -361,7 +361,7 @@ static bool copy_file(struct fr_xfer *x, struct fr_exec_file *to, const struct f
     return to->path != NULL && to->sha256 != NULL && (to->local != NULL || to->bytes.p != NULL);
 }
 
-enum fr_rc fr_xfer_put(struct fr_use *use, uint64_t ref, const struct fr_exec_file *v, size_t n,
+enum fr_rc fr_xfer_put(struct fr_use *use, uint64_t ref, const struct fr_ship_file *v, size_t n,
                        struct fr_err *err)
 {
     const char *name = use->ch->node.name;

@@ -7,7 +7,7 @@
 #define FR_EXEC_XFER_H
 
 #include "engine/exec/chan.h"
-#include "engine/exec/source.h"
+#include "engine/ship/source.h"
 
 #include "engine/base/arena.h"
 
@@ -27,7 +27,7 @@ struct fr_xfer {
     bool active; /* asked on this connection */
     enum phase phase;
     /* put */
-    struct fr_exec_file *files;
+    struct fr_ship_file *files;
     size_t n, at; /* files, the one under way */
     uint64_t offset;
     struct fr_source *source; /* owns: of the file under way; NULL */

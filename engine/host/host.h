@@ -27,7 +27,7 @@
 
 #include "engine/api/api.h"
 #include "engine/base/err.h"
-#include "engine/exec/loop.h"
+#include "engine/loop/loop.h"
 #include "engine/deliver/deliver.h"
 #include "engine/run/run.h"
 #include "engine/runs/runs.h"

@@ -11,8 +11,8 @@
 #ifndef FR_NODE_COMPACT_H
 #define FR_NODE_COMPACT_H
 
-#include "engine/node/home.h"
-#include "engine/node/table.h"
+#include "engine/supervise/home.h"
+#include "engine/supervise/table.h"
 
 enum { FR_COMPACT_MIN = 64 << 10 };
 

@@ -1,7 +1,7 @@
 /* What a node is, as "K=V". Source of the numbers: proc(5). */
 #include "engine/base/file.h"
-#include "engine/node/environ.h"
-#include "engine/node/logind.h"
+#include "engine/supervise/environ.h"
+#include "engine/supervise/logind.h"
 #include "engine/node/srv.h"
 
 #include <string.h>

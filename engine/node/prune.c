@@ -3,8 +3,8 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "engine/node/home.h"
-#include "engine/node/walk.h"
+#include "engine/supervise/home.h"
+#include "engine/supervise/walk.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -19,8 +19,8 @@
 #ifndef FR_NODE_PRUNE_H
 #define FR_NODE_PRUNE_H
 
-#include "engine/node/table.h"
-#include "engine/node/walk.h"
+#include "engine/supervise/table.h"
+#include "engine/supervise/walk.h"
 
 struct fr_prune {
     const char *home;

@@ -4,7 +4,7 @@
  * second after hello: a short connection has none.
  */
 #include "engine/base/file.h"
-#include "engine/node/environ.h"
+#include "engine/supervise/environ.h"
 #include "engine/node/srv.h"
 
 #include <errno.h>

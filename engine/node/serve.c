@@ -2,7 +2,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "engine/node/environ.h"
+#include "engine/supervise/environ.h"
 #include "engine/node/srv.h"
 
 #include <errno.h>

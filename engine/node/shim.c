@@ -1,8 +1,8 @@
 #include "engine/node/shim.h"
 
-#include "engine/node/environ.h"
+#include "engine/supervise/environ.h"
 #include "engine/node/srv.h"
-#include "engine/node/supervise.h"
+#include "engine/supervise/supervise.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * becomes the supervisor there. The attempt is handed over through HOME/s/ATTEMPT, a socket in the
  * mounted home, so that no secret is on a disk.
  */
-#ifndef FR_NODE_SHIM_H
-#define FR_NODE_SHIM_H
+#ifndef FR_SUPERVISE_SHIM_H
+#define FR_SUPERVISE_SHIM_H
 
 #include "engine/base/err.h"
 #include "engine/base/str.h"

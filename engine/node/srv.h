@@ -8,11 +8,11 @@
 #define FR_NODE_SRV_H
 
 #include "engine/base/sys.h"
-#include "engine/node/home.h"
+#include "engine/supervise/home.h"
 #include "engine/node/prune.h"
 #include "engine/node/serve.h"
-#include "engine/node/table.h"
-#include "engine/node/tree.h"
+#include "engine/supervise/table.h"
+#include "engine/supervise/tree.h"
 
 enum {
     SRV_RETRY_MS = 20,      /* between tries to reach a supervisor's socket */

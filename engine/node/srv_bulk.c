@@ -1,6 +1,6 @@
 /* Bulk bytes to the engine: logs and metrics that are followed, and files that are got, in turn,
  * against credit. */
-#include "engine/node/logfile.h"
+#include "engine/supervise/logfile.h"
 #include "engine/node/srv.h"
 
 #include <errno.h>

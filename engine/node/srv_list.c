@@ -1,6 +1,6 @@
 /* Listings of folders, some of each with every turn of the loop. */
 #include "engine/node/srv.h"
-#include "engine/node/walk.h"
+#include "engine/supervise/walk.h"
 
 #include <errno.h>
 #include <stdlib.h>

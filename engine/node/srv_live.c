@@ -2,9 +2,9 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "engine/node/cgroup.h"
-#include "engine/node/logfile.h"
-#include "engine/node/reason.h"
+#include "engine/supervise/cgroup.h"
+#include "engine/supervise/logfile.h"
+#include "engine/supervise/reason.h"
 #include "engine/node/srv.h"
 
 #include <errno.h>

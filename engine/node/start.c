@@ -1,6 +1,6 @@
 /* Starts an attempt: at once, or when descriptors for another attempt are free. */
 #include "engine/node/srv.h"
-#include "engine/node/supervise.h"
+#include "engine/supervise/supervise.h"
 
 enum {
     DESCRIPTORS_OWN = 24, /* of serve: streams, journal, lock, and what is open for a moment */

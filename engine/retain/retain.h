@@ -4,7 +4,7 @@
 #ifndef FR_RETAIN_RETAIN_H
 #define FR_RETAIN_RETAIN_H
 
-#include "engine/exec/loop.h"
+#include "engine/loop/loop.h"
 #include "engine/spec/config.h"
 #include "engine/store/blob.h"
 #include "engine/store/retain.h"

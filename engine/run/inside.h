@@ -267,7 +267,7 @@ struct run_gather {         /* files that a task takes from another node; n 0: n
     uint32_t source;
     const char *from;           /* folder there */
     const char **names;         /* below it */
-    struct fr_exec_file *files; /* once here: in the spool */
+    struct fr_ship_file *files; /* once here: in the spool */
     size_t n, have;
     uint64_t max_bytes; /* still allowed, so that a node cannot fill this machine's disk */
     char *spool;

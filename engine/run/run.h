@@ -41,7 +41,7 @@
 
 #include "engine/base/err.h"
 #include "engine/exec/exec.h"
-#include "engine/exec/loop.h"
+#include "engine/loop/loop.h"
 #include "engine/plan/plan.h"
 #include "engine/sched/sched.h"
 #include "engine/spec/spec.h"
@@ -104,7 +104,7 @@ struct fr_run_env {
     struct fr_store *store;
     const char *home;         /* filled in by the host, as … */
     struct fr_claims *claims; /* … these: all of the store that fr_run_make touches */
-    uint32_t epoch; /* of the home's host, which this process is; 0: it has none */
+    uint32_t epoch;           /* of the home's host, which this process is; 0: it has none */
     struct fr_run_shell shell;
     struct fr_view view;            /* note may be NULL */
     const struct fr_limits *limits; /* of the home (spec/config.h); may change meanwhile */

@@ -5,7 +5,7 @@
 #ifndef FR_RUN_SHIPPED_H
 #define FR_RUN_SHIPPED_H
 
-#include "engine/exec/cargo.h"
+#include "engine/ship/cargo.h"
 #include "engine/store/shipped.h"
 
 struct fr_run;

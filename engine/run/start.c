@@ -17,7 +17,7 @@ struct run_start {
     const struct run_shipped *own_shipped;
     struct run_order order;
     struct run_gather gather;
-    struct fr_exec_file *put; /* what goes into the node's store */
+    struct fr_ship_file *put; /* what goes into the node's store */
     size_t n_put;
     struct run_path *paths;
 };
@@ -50,11 +50,11 @@ void run_start_drop(struct fr_run *run, struct run_start *s)
 
 /* ---- what is needed ---- */
 
-static enum fr_rc add_put(struct run_start *s, const struct fr_exec_file *files, size_t n,
+static enum fr_rc add_put(struct run_start *s, const struct fr_ship_file *files, size_t n,
                           struct fr_err *err)
 {
     for (size_t i = 0; i < n; i++) {
-        struct fr_exec_file *more = fr_arena_grow(&s->arena, s->put, s->n_put, sizeof(*more));
+        struct fr_ship_file *more = fr_arena_grow(&s->arena, s->put, s->n_put, sizeof(*more));
 
         if (more == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for files to ship");
@@ -140,8 +140,8 @@ static enum fr_rc check_path(struct fr_run *run, const struct run_attempt *at,
 }
 
 /* A path of control in `with`: the file is shipped, and the node's path replaces it later. */
-static enum fr_rc need_path(struct fr_run *run, uint32_t inst, struct run_start *s,
-                            const char *key, const char *path, struct fr_err *err)
+static enum fr_rc need_path(struct fr_run *run, uint32_t inst, struct run_start *s, const char *key,
+                            const char *path, struct fr_err *err)
 {
     struct run_path *p = fr_arena_alloc(&s->arena, sizeof(*p));
     const char *slash = strrchr(path, '/');
@@ -152,10 +152,9 @@ static enum fr_rc need_path(struct fr_run *run, uint32_t inst, struct run_start 
         return rc != FR_OK ? fr_while(err, "%s", key)
                            : fr_fail(err, FR_NOMEM, "no memory for files to ship");
     p->key = key;
-    p->rel = ship->manifest->folder
-                 ? ship->manifest->hash
-                 : fr_arena_fmt(&s->arena, "%s/%s", ship->manifest->hash,
-                                slash != NULL ? slash + 1 : path);
+    p->rel = ship->manifest->folder ? ship->manifest->hash
+                                    : fr_arena_fmt(&s->arena, "%s/%s", ship->manifest->hash,
+                                                   slash != NULL ? slash + 1 : path);
     p->next = s->paths;
     s->paths = p;
     return add_put(s, ship->manifest->files, ship->manifest->n, err);
@@ -184,20 +183,19 @@ static enum fr_rc need_paths(struct fr_run *run, const struct run_attempt *at, s
 }
 
 static enum fr_rc add_manifest(struct run_start *s, const char *name, const struct fr_manifest *l,
-                              struct fr_err *err)
+                               struct fr_err *err)
 {
     enum fr_rc rc = add_put(s, l->files, l->n, err);
 
     for (size_t f = 0; rc == FR_OK && f < l->n; f++) {
         const char *rel = l->files[f].path + FR_SHA256_TEXT; /* behind "HASH/" */
 
-        rc = add_shipped(
-            s,
-            (struct run_shipped){.name = l->folder ? fr_arena_fmt(&s->arena, "%s/%s", name, rel)
-                                                   : name,
-                                 .path = l->files[f].path,
-                                 .mode = l->files[f].mode},
-            err);
+        rc = add_shipped(s,
+                         (struct run_shipped){
+                             .name = l->folder ? fr_arena_fmt(&s->arena, "%s/%s", name, rel) : name,
+                             .path = l->files[f].path,
+                             .mode = l->files[f].mode},
+                         err);
     }
     return rc;
 }
@@ -395,11 +393,11 @@ static enum fr_rc got_file(struct run_attempt *at, const struct fr_exec_event *e
 {
     struct run_start *s = at->start;
     struct run_gather *g = &s->gather;
-    struct fr_exec_file *f = &g->files[g->have];
+    struct fr_ship_file *f = &g->files[g->have];
     char id[FR_ID_TEXT];
 
     fr_id_text(at->id, id);
-    *f = (struct fr_exec_file){
+    *f = (struct fr_ship_file){
         .local = fr_arena_fmt(&s->arena, "%s/%s", g->spool, g->names[g->have]),
         .path = fr_arena_fmt(&s->arena, "gather/%s/%s", id, g->names[g->have]),
         .sha256 = fr_arena_dup(&s->arena, ev->get.sha256),

@@ -4,7 +4,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
-#include "engine/exec/cargo.h"
+#include "engine/ship/cargo.h"
 #include "engine/run/shipped.h"
 #include "engine/run/run.h"
 #include "engine/store/blob.h"

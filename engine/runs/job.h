@@ -16,7 +16,7 @@
 
 #include "engine/api/api.h"
 #include "engine/base/arena.h"
-#include "engine/exec/loop.h"
+#include "engine/loop/loop.h"
 #include "engine/run/run.h"
 
 struct fr_host;

@@ -25,7 +25,7 @@
 #define FR_WEB_SERVER_H
 
 #include "engine/base/sys.h"
-#include "engine/exec/loop.h"
+#include "engine/loop/loop.h"
 #include "engine/api/api.h"
 #include "engine/web/gate.h"
 

@@ -11,7 +11,7 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/exec/exec.h"
-#include "engine/exec/ship.h"
+#include "engine/ship/ship.h"
 #include "tests/unit/check.h"
 
 #include <fcntl.h>
@@ -229,13 +229,13 @@ static enum fr_rc put_bundle(const struct fr_bundle *b, struct fr_exec *ex, size
                              uint64_t ref, struct fr_err *err)
 {
     struct fr_arena arena = {0};
-    struct fr_exec_file *v = fr_arena_array(&arena, b->n, sizeof(*v));
+    struct fr_ship_file *v = fr_arena_array(&arena, b->n, sizeof(*v));
     enum fr_rc rc;
 
     for (size_t i = 0; v != NULL && i < b->n; i++) {
         const struct fr_bundle_file *f = &b->v[i];
 
-        v[i] = (struct fr_exec_file){.local = f->local,
+        v[i] = (struct fr_ship_file){.local = f->local,
                                      .bytes = fr_str_of(f->bytes),
                                      .path = f->path,
                                      .sha256 = f->sha256,

@@ -1,6 +1,6 @@
 #include "tests/fault/killed.h"
 
-#include "engine/node/journal.h"
+#include "engine/supervise/journal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "tests/fault/left.h"
 
-#include "engine/node/cgroup.h"
+#include "engine/supervise/cgroup.h"
 
 #include <dirent.h>
 #include <fcntl.h>

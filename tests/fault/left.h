@@ -20,8 +20,8 @@ int left_files(const char *dir, const char *known);
 void left_cgroup_make(const char *name, char out[256]);
 
 /* Removes it. How many cgroups of supervisors were in it that a later serve will not remove, and in
- * *later those that it will: a kill may leave an empty one for a minute (engine/node/cgroup.h),
- * which is not waited for; its date is set back. */
+ * *later those that it will: a kill may leave an empty one for a minute
+ * (engine/supervise/cgroup.h), which is not waited for; its date is set back. */
 int left_cgroup_remove(const char *path, int *later);
 
 #endif

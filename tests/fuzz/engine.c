@@ -90,7 +90,7 @@ static void ask(void)
     struct fr_exec_member a = {.node = 0}, b = {.node = 0};
     struct fr_exec_attempt at = {0, A}, bt = {0, B};
     char hash[FR_SHA256_TEXT];
-    struct fr_exec_file file = {.bytes = FR_STR("bytes"), .path = "h/f", .size = 5, .mode = 0644};
+    struct fr_ship_file file = {.bytes = FR_STR("bytes"), .path = "h/f", .size = 5, .mode = 0644};
     struct fr_exec_put put = {0, 30, &file, 1};
     struct fr_exec_get get = {0, 40, "out/f", seen.local, 1 << 20};
 

@@ -7,9 +7,9 @@
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "engine/node/mask.h"
+#include "engine/supervise/mask.h"
 #include "engine/node/serve.h"
-#include "engine/node/table.h"
+#include "engine/supervise/table.h"
 #include "engine/wire/wire.h"
 
 #include <errno.h>

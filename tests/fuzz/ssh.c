@@ -2,8 +2,8 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/base/file.h"
-#include "engine/exec/ship.h"
-#include "engine/exec/ssh.h"
+#include "engine/ship/ship.h"
+#include "engine/link/ssh.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Texts that people and tasks write: pipelines, inventories, expressions, outputs, small values. */
 #include "tests/fuzz/fuzz.h"
 
-#include "engine/node/outputs.h"
+#include "engine/supervise/outputs.h"
 #include "engine/plan/layout.h"
 #include "engine/spec/expr_tree.h"
 #include "engine/wire/wire.h"

@@ -17,8 +17,8 @@
 #include "engine/base/log.h"
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
-#include "engine/exec/link.h"
-#include "engine/exec/loop.h"
+#include "engine/link/link.h"
+#include "engine/loop/loop.h"
 
 #include <setjmp.h>
 #include <ucontext.h>

@@ -3,7 +3,7 @@
  * answers of `ssh -G` as texts, and files of known hosts. '@' in them is the test's folder.
  */
 #include "engine/base/file.h"
-#include "engine/exec/ssh.h"
+#include "engine/link/ssh.h"
 #include "tests/unit/check.h"
 
 #include <sys/socket.h>

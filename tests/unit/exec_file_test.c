@@ -3,7 +3,7 @@
 #include "tests/unit/exec_peer.h"
 #include "tests/unit/sync_guard.h"
 
-#include "engine/exec/ignore.h"
+#include "engine/ship/ignore.h"
 #include "engine/base/file.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static void test_put(void)
     static struct peer_world w;
     static char big[300000];
     struct peer *p = &w.nodes[0];
-    struct fr_exec_file v[2] = {{.path = "h/a", .sha256 = "x", .mode = 0644},
+    struct fr_ship_file v[2] = {{.path = "h/a", .sha256 = "x", .mode = 0644},
                                 {.path = "h/b", .sha256 = "y", .mode = 0755}};
     struct fr_msg done = {.type = FR_MSG_PUT_STATE}, credit = {.type = FR_MSG_CREDIT};
     const struct fr_msg *m;
@@ -369,7 +369,7 @@ static void test_old_credit(void)
 {
     static struct peer_world w;
     struct peer *p = &w.nodes[0];
-    struct fr_exec_file f = {.bytes = FR_STR("aa"), .path = "h/a", .sha256 = "x", .size = 2};
+    struct fr_ship_file f = {.bytes = FR_STR("aa"), .path = "h/a", .sha256 = "x", .size = 2};
     struct fr_msg go_on = {.type = FR_MSG_PUT_STATE}, credit = {.type = FR_MSG_CREDIT};
 
     check_row("credit of an old connection");

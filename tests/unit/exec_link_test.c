@@ -6,7 +6,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
-#include "engine/exec/ship.h"
+#include "engine/ship/ship.h"
 
 #include <stdlib.h>
 

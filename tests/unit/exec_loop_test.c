@@ -4,7 +4,7 @@
  */
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "engine/exec/loop.h"
+#include "engine/loop/loop.h"
 #include "tests/unit/check.h"
 
 #include <pthread.h>

@@ -143,7 +143,7 @@ static void test_refs(void)
 static void test_leave(void)
 {
     struct peer *p = &w.nodes[0];
-    struct fr_exec_file f = {.bytes = FR_STR("aa"), .path = "h/a", .sha256 = "x", .size = 2};
+    struct fr_ship_file f = {.bytes = FR_STR("aa"), .path = "h/a", .sha256 = "x", .size = 2};
     struct fr_msg go_on = {.type = FR_MSG_PUT_STATE}, credit = {.type = FR_MSG_CREDIT};
     const struct fr_msg *m;
     size_t before;
@@ -303,7 +303,7 @@ static void test_away(void)
 static void test_puts(void)
 {
     static char big[200000];
-    struct fr_exec_file f = {.bytes = {big, sizeof(big)}, .path = "h/a", .sha256 = "x"};
+    struct fr_ship_file f = {.bytes = {big, sizeof(big)}, .path = "h/a", .sha256 = "x"};
     struct fr_msg go_on = {.type = FR_MSG_PUT_STATE}, credit = {.type = FR_MSG_CREDIT};
     struct peer *p = &w.nodes[0];
     uint64_t sent[3] = {0};

@@ -3,7 +3,7 @@
 #include "tests/unit/exec_peer.h"
 
 #include "engine/base/file.h"
-#include "engine/exec/cargo.h"
+#include "engine/ship/cargo.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void make_files(void)
 
 static void begin_put(struct peer_world *w, struct fr_exec *ex, const char *local, uint64_t size)
 {
-    struct fr_exec_file file = {
+    struct fr_ship_file file = {
         .local = local, .path = "h/f", .sha256 = "x", .size = size, .mode = 0644};
     struct peer *p = &w->nodes[0];
     struct fr_msg state = {.type = FR_MSG_PUT_STATE};

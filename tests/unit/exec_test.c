@@ -404,7 +404,7 @@ static void run_attempt(struct peer_world *w)
 {
     struct fr_exec_member mb = member(0, A);
     struct fr_exec_attempt a = {0, A};
-    struct fr_exec_file file = {.bytes = FR_STR("aa"), .path = "h/a", .sha256 = "x", .size = 2};
+    struct fr_ship_file file = {.bytes = FR_STR("aa"), .path = "h/a", .sha256 = "x", .size = 2};
     struct fr_msg m = {.type = FR_MSG_LAUNCHED, .launched = {A, 7, 1}};
     struct fr_msg put = {.type = FR_MSG_PUT_STATE, .put_state = {1, 2, true, FR_STR("/s/h/a")}};
     struct peer *p = &w->nodes[0];

@@ -2,8 +2,8 @@
  * secrets, a disk that is full. */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "engine/node/home.h"
-#include "engine/node/metrics.h"
+#include "engine/supervise/home.h"
+#include "engine/supervise/metrics.h"
 #include "tests/unit/check.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
  * wait or run, the lease's clock; and what an error says of a command that has a secret and cannot
  * start.
  */
-#include "engine/node/journal.h"
+#include "engine/supervise/journal.h"
 #include "tests/unit/node_client.h"
 
 #include <errno.h>

@@ -3,9 +3,9 @@
  * leases a renewal reaches, in which order bulk bytes of runs are sent, and what is left when one
  * of them leaves.
  */
-#include "engine/node/home.h"
-#include "engine/node/journal.h"
-#include "engine/node/table.h"
+#include "engine/supervise/home.h"
+#include "engine/supervise/journal.h"
+#include "engine/supervise/table.h"
 #include "tests/unit/node_client.h"
 
 #include <stdio.h>

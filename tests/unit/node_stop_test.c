@@ -2,7 +2,7 @@
  * Nothing of an attempt is left running: stop and time-out, what a command leaves behind, what a
  * killed supervisor leaves, what escaped from it. Real processes beneath a real serve.
  */
-#include "engine/node/cgroup.h"
+#include "engine/supervise/cgroup.h"
 #include "tests/unit/node_client.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * of, its gang, its ports, its container; and how one connection follows the other. The same
  * program is flownode for the shim's sake: `node_test shim --home DIR --attempt ID`.
  */
-#include "engine/node/home.h"
+#include "engine/supervise/home.h"
 #include "engine/node/shim.h"
 #include "tests/unit/node_client.h"
 

@@ -1,7 +1,7 @@
 /* The task cleanup: which processes, listeners and files it ends and removes, and which it spares.
  */
-#include "engine/node/home.h"
-#include "engine/node/journal.h"
+#include "engine/supervise/home.h"
+#include "engine/supervise/journal.h"
 #include "tests/unit/tasks_bed.h"
 
 #include <fcntl.h>
@@ -251,9 +251,12 @@ static void test_cleanup_names(struct bed *b)
     static const struct {
         const char *name;
         bool local, other; /* is it removed, on a local node and on another */
-    } rows[] = {{"of-" DEAD, true, true},           {"of-" LIVE, false, false},
-                {"of-" DEAD "-" LIVE, false, false}, {"of-" LIVE "." DEAD, false, false},
-                {"of-nobody", false, true},          {"of-" UNKNOWN, false, true}};
+    } rows[] = {{"of-" DEAD, true, true},
+                {"of-" LIVE, false, false},
+                {"of-" DEAD "-" LIVE, false, false},
+                {"of-" LIVE "." DEAD, false, false},
+                {"of-nobody", false, true},
+                {"of-" UNKNOWN, false, true}};
     enum { N = sizeof(rows) / sizeof(rows[0]) };
     int held = make_home(b);
     struct fr_buf with = {0};

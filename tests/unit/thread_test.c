@@ -3,7 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/base/thread.h"
-#include "engine/exec/loop.h"
+#include "engine/loop/loop.h"
 #include "tests/unit/check.h"
 
 #include <errno.h>

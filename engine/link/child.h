@@ -1,0 +1,26 @@
+/*
+ * A link to a child process over three pipes: flownode (local), or the system's ssh.
+ */
+#ifndef FR_LINK_CHILD_H
+#define FR_LINK_CHILD_H
+
+#include "engine/link/link.h"
+
+struct fr_child_args {
+    const char *kind;        /* the ops' name: static */
+    const char *what;        /* the subject of errors: "ssh to HOST" */
+    const char *const *argv; /* copied */
+    bool die_with_parent;
+    const char
+        *agent;      /* becomes its SSH_AUTH_SOCK; "": it has none; NULL: this process's. Copied */
+    int own_failure; /* the exit status of a failure of argv[0] itself, not of what it runs; or -1
+                      */
+    /* Gives the result code for an exit status and the end of stderr, and may add advice. NULL:
+     * every end is FR_UNREACHABLE. */
+    enum fr_rc (*judge)(int code, struct fr_str tail, struct fr_buf *advice);
+};
+
+enum fr_rc fr_link_child_create(struct fr_link *link, struct fr_loop *loop,
+                                const struct fr_child_args *args, struct fr_err *err);
+
+#endif

@@ -1,0 +1,24 @@
+/* The environment of an attempt's command (request.h says what it holds). */
+#ifndef FR_SUPERVISE_ENVIRON_H
+#define FR_SUPERVISE_ENVIRON_H
+
+#include "engine/base/arena.h"
+#include "engine/wire/request.h"
+
+/* Takes from environ ("K=V", NULL-terminated) the variables that every command gets. */
+bool fr_environ_base(const char *const *environ, struct fr_arena *arena, struct fr_strs *out);
+
+/* NULL-terminated vector of the lists in order, the last of a name winning; NULL without memory. */
+const char **fr_environ_make(const struct fr_strs *const *lists, size_t n, struct fr_arena *arena);
+
+/* Completes a vector of fr_environ_make: FLOWRUN_WORK becomes absolute, "~/" and a relative path
+ * being below the user's home as base (fr_environ_base) has it; and the folders of all
+ * FLOWRUN_PROGRAM_* come first in PATH. False without memory. */
+bool fr_environ_finish(const char **v, const struct fr_strs *base, struct fr_arena *arena);
+/* FLOWRUN_WORK of a list alone, likewise: a shim's home is that of its container. */
+bool fr_environ_work(struct fr_strs *list, const struct fr_strs *base, struct fr_arena *arena);
+
+/* Texts of a list as a NULL-terminated vector in arena; NULL without memory. */
+const char **fr_vector(const struct fr_strs *list, struct fr_arena *arena);
+
+#endif
