@@ -1,7 +1,7 @@
 /* attach: shows a run that another process drives. It looks whenever that process has written, and
  * gives it the secrets and the ssh agent that this shell has. */
 #include "engine/cli/cli.h"
-#include "engine/cli/follow.h"
+#include "engine/client/follow.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"

@@ -1,6 +1,7 @@
 /* backfill: runs for instants of a schedule that are past; backfills: what becomes of them. */
 #include "engine/cli/fires.h"
-#include "engine/cli/pipeline.h"
+#include "engine/cli/cli.h"
+#include "engine/client/pipeline.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"

@@ -7,27 +7,6 @@
 
 #include <string.h>
 
-enum fr_rc cli_config(const char *file, struct fr_config **out, struct fr_issues *issues,
-                      struct fr_err *err)
-{
-    struct fr_buf path = {0};
-    enum fr_rc rc = FR_OK;
-
-    *out = NULL;
-    if (file != NULL)
-        fr_buf_text(&path, file);
-    else if ((rc = fr_home_find(&path, err)) == FR_OK)
-        fr_buf_text(&path, "/" FR_CONFIG_FILE);
-    if (rc == FR_OK && path.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a path");
-    if (rc == FR_OK)
-        rc = fr_config_load(path.p, out, issues, err);
-    if (rc == FR_OK && file != NULL && !(*out)->there)
-        rc = fr_fail(err, FR_NOTFOUND, "there is no file %s", file);
-    fr_buf_finish(&path);
-    return rc;
-}
-
 static void print_count(const char *name, int64_t n, const char *unit)
 {
     if (n == 0)

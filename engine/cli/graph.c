@@ -1,4 +1,5 @@
-#include "engine/cli/pipeline.h"
+#include "engine/cli/cli.h"
+#include "engine/client/pipeline.h"
 #include "engine/cli/fires.h"
 
 #include "engine/base/log.h"

@@ -1,5 +1,5 @@
 #include "engine/cli/cli.h"
-#include "engine/cli/show.h"
+#include "engine/show/private.h"
 
 #include "engine/base/log.h"
 

@@ -1,5 +1,5 @@
 /* rm, gc, pin, unpin: which ended runs stay in the home. */
-#include "engine/cli/ask.h"
+#include "engine/client/ask.h"
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"

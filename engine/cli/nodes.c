@@ -1,5 +1,6 @@
 /* The nodes of a pipeline, and whether they answer. */
-#include "engine/cli/pipeline.h"
+#include "engine/cli/cli.h"
+#include "engine/client/pipeline.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"

@@ -1,5 +1,6 @@
 /* rerun: a run that is over is made again, as a new one. */
-#include "engine/cli/pipeline.h"
+#include "engine/cli/cli.h"
+#include "engine/client/pipeline.h"
 
 #include "engine/base/file.h"
 

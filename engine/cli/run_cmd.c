@@ -1,4 +1,5 @@
-#include "engine/cli/pipeline.h"
+#include "engine/cli/cli.h"
+#include "engine/client/pipeline.h"
 
 int cli_run(const struct cli_command *cmd, char **argv)
 {

@@ -1,5 +1,6 @@
 /* runs and status: what the store has about runs. */
-#include "engine/cli/queued.h"
+#include "engine/cli/cli.h"
+#include "engine/client/waiting.h"
 
 #include "engine/base/json.h"
 #include "engine/base/log.h"
@@ -13,44 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-void cli_date(int64_t wall_ms, char out[32])
-{
-    time_t s = (time_t)(wall_ms / 1000);
-    struct tm tm;
-
-    out[0] = '-';
-    out[1] = '\0';
-    if (wall_ms != 0 && localtime_r(&s, &tm) != NULL)
-        strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm);
-}
-
-bool cli_is_driven(struct fr_store *st, const struct fr_run_row *row)
-{
-    struct fr_home_who host;
-    uint32_t epoch = 0;
-
-    return row->host != 0 && fr_store_epoch(st, &epoch, NULL) == FR_OK &&
-           row->host == (int64_t)epoch && fr_home_leader(fr_store_home(st), &host, NULL) == FR_OK;
-}
-
-const char *cli_run_word(struct fr_store *st, const struct fr_run_row *row)
-{
-    if (strcmp(row->state, "over") == 0)
-        return row->outcome;
-    if (cli_is_queued(row))
-        return row->state;
-    return cli_is_driven(st, row) ? row->state : "left";
-}
-
-void cli_took(int64_t started_wall, int64_t ended_wall, char out[24])
-{
-    int64_t end = ended_wall != 0 ? ended_wall : fr_sys.wall_ms();
-
-    snprintf(out, 24, "-");
-    if (started_wall != 0)
-        fr_show_duration(end > started_wall ? end - started_wall : 0, out);
-}
 
 static json_t *run_json(struct fr_store *st, const struct fr_run_row *r)
 {

@@ -12,7 +12,7 @@
 #include "tests/fault/fires.h"
 #include "tests/unit/check.h"
 
-#include "engine/cli/client.h"
+#include "engine/client/client.h"
 #include "engine/store/home.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
  * test. All in one thread: client_ask() turns the loop that the other side is on too.
  */
 #include "engine/base/log.h"
-#include "engine/cli/client.h"
+#include "engine/client/client.h"
 #include "tests/unit/web_bed.h"
 
 #include <sys/socket.h>

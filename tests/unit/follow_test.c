@@ -1,6 +1,6 @@
 /* Rows of the store and bytes of logs become notes, and notes become the model that views show. */
-#include "engine/cli/follow.h"
-#include "engine/cli/model.h"
+#include "engine/client/follow.h"
+#include "engine/show/model.h"
 
 #include "engine/base/sys.h"
 #include "engine/base/tail.h"

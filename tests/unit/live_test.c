@@ -1,5 +1,5 @@
 /* The table that a terminal shows below the lines, as a pipe gets it. */
-#include "engine/cli/show.h"
+#include "engine/show/private.h"
 
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"

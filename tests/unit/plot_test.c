@@ -1,5 +1,5 @@
 /* Curves as text: what is drawn where. */
-#include "engine/cli/plot.h"
+#include "engine/show/plot.h"
 #include "tests/unit/check.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* What a terminal shows of trainings: a line of each, and curves, from files in a home. */
-#include "engine/cli/curves.h"
+#include "engine/show/curves.h"
 
 #include "engine/base/file.h"
 #include "engine/run/metrics.h"

@@ -1,0 +1,202 @@
+/* One request to the home's host. */
+#include "engine/client/session.h"
+#include "engine/client/client.h"
+
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/base/sys.h"
+#include "engine/store/home.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAYS_MS = 200 }; /* a new host has said who it is, or is gone again */
+
+static enum fr_rc look_at_host(const char *home, struct fr_err *err)
+{
+    struct fr_home_who self = fr_home_self(), host;
+    enum fr_rc rc = fr_home_leader(home, &host, err);
+
+    if (rc != FR_OK)
+        err->rc = FR_UNREACHABLE;
+    else if (host.pid != 0)
+        rc = fr_home_may_share(home, &self, &host, err);
+    return rc == FR_NOTFOUND ? FR_UNREACHABLE : rc;
+}
+
+json_t *cli_agent(void)
+{
+    const char *path = getenv("SSH_AUTH_SOCK");
+
+    return path != NULL && path[0] == '/' ? json_string(path) : NULL;
+}
+
+json_t *cli_secrets(const struct fr_spec *spec)
+{
+    json_t *out = json_object();
+
+    for (size_t i = 0; i < spec->n_secrets; i++) {
+        const struct fr_secret *s = &spec->secrets[i];
+        const char *value = s->from == FR_SECRET_ENV ? getenv(s->arg) : NULL;
+
+        if (value != NULL)
+            json_object_set_new(out, s->arg, json_string(value));
+    }
+    return out;
+}
+
+/* A process says who it is a moment after it took the lock, and that may be its last one: until
+ * then, the lock says who was the host before, perhaps before a reboot. So a refusal must stand for
+ * a while. */
+enum fr_rc cli_may_ask(const char *home, struct fr_err *err)
+{
+    enum fr_rc rc = look_at_host(home, err);
+
+    if (rc != FR_DENIED && rc != FR_UNSUPPORTED)
+        return rc;
+    (void)fr_sys.poll(NULL, 0, SAYS_MS);
+    return look_at_host(home, err);
+}
+
+bool cli_host_stopped(const char *home, int64_t *pid)
+{
+    struct fr_home_who host = {0};
+    struct fr_buf stat = {0};
+    const char *name_end = NULL; /* the name may hold anything; the state stands behind it */
+    char path[40];
+    bool stopped;
+
+    if (fr_home_leader(home, &host, NULL) != FR_OK || host.pid == 0)
+        return false;
+    *pid = host.pid;
+    snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)host.pid);
+    if (fr_file_read(path, 4096, &stat, NULL) == FR_OK && !stat.bad && stat.n > 0)
+        name_end = strrchr(stat.p, ')');
+    stopped = name_end != NULL && (name_end[1] == ' ') && (name_end[2] == 'T');
+    fr_buf_finish(&stat);
+    return stopped;
+}
+
+struct wait { /* for an answer */
+    const char *home;
+    struct fr_loop *loop;
+    struct fr_timer *timer;
+};
+
+static void on_wait(void *arg)
+{
+    struct wait *w = arg;
+    int64_t pid = 0;
+
+    if (!cli_host_stopped(w->home, &pid)) {
+        fr_loop_arm_in(w->loop, w->timer, CLI_LOOK_MS);
+        return;
+    }
+    fr_complain("flowrun: the host of %s (pid %lld) is stopped: 'kill -CONT %lld' lets it go on\n",
+                w->home, (long long)pid, (long long)pid);
+}
+
+enum fr_rc cli_question(struct cli_client *c, const struct cli_question *q,
+                        struct client_answer *answer, struct fr_err *err)
+{
+    struct client_request req = {
+        .method = q->method, .path = q->path, .deadline_ms = q->deadline_ms};
+    char *text = q->body != NULL ? json_dumps(q->body, JSON_COMPACT) : NULL;
+    enum fr_rc rc;
+
+    if (q->body != NULL && text == NULL) {
+        *answer = (struct client_answer){0};
+        return fr_fail(err, FR_NOMEM, "no memory for a request");
+    }
+    req.body = text != NULL                    ? fr_str_of(text)
+               : strcmp(q->method, "GET") != 0 ? FR_STR("{}")
+                                               : (struct fr_str){0};
+    rc = client_ask(c, &req, answer, err);
+    free(text);
+    return rc;
+}
+
+enum fr_rc cli_ask_text(const char *home, const struct cli_question *q, struct fr_buf *out,
+                        struct fr_err *err)
+{
+    struct client_answer answer = {0};
+    struct cli_client *client = NULL;
+    struct fr_loop loop = {0};
+    struct fr_buf sock = {0};
+    struct wait wait = {home, &loop, NULL};
+    int64_t until_ms = fr_sys.mono_ms() + FR_HOME_BEGINS_MS;
+    struct fr_home_who host;
+    enum fr_rc rc;
+
+    while (fr_home_leader(home, &host, NULL) == FR_OK && fr_home_await(home, until_ms))
+        ;
+    rc = cli_may_ask(home, err);
+    fr_home_sock(home, &sock);
+    if (rc == FR_OK && sock.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a path");
+    if (rc == FR_OK)
+        rc = fr_loop_event_create(&loop, err);
+    if (rc == FR_OK)
+        rc = client_create(&loop, sock.p, &client, err);
+    if (rc == FR_OK && fr_loop_timer(&loop, on_wait, &wait, &wait.timer) != FR_OK)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a request");
+    if (rc == FR_OK) {
+        fr_loop_arm_in(&loop, wait.timer, CLI_LOOK_MS);
+        rc = cli_question(client, q, &answer, err);
+    }
+    if (wait.timer != NULL)
+        fr_loop_untimer(&loop, &wait.timer);
+    if (rc == FR_OK) {
+        *out = answer.body;
+        answer.body = (struct fr_buf){0};
+    }
+    client_answer_finish(&answer);
+    client_destroy(client);
+    fr_loop_destroy(&loop);
+    fr_buf_finish(&sock);
+    return rc;
+}
+
+enum fr_rc cli_ask(const char *home, const struct cli_question *q, json_t **out, struct fr_err *err)
+{
+    struct fr_buf text = {0};
+    enum fr_rc rc = cli_ask_text(home, q, &text, err);
+
+    if (rc == FR_OK && out != NULL)
+        rc = fr_json_parse((struct fr_str){text.n > 0 ? text.p : "", text.n}, "the host's answer",
+                           out, err);
+    fr_buf_finish(&text);
+    return rc;
+}
+
+/* ---- who writes ---- */
+
+enum fr_rc cli_writer_open(struct cli_writer *w, struct fr_err *err)
+{
+    enum fr_rc rc = cli_store(&w->st, &w->lock_fd, err);
+
+    if (rc == FR_BUSY)
+        rc = cli_store_read(&w->st, err);
+    return rc;
+}
+
+void cli_writer_close(struct cli_writer *w)
+{
+    cli_store_close(w->st, w->lock_fd);
+}
+
+enum fr_rc cli_writer_ask(const struct cli_writer *w, const char *method, struct fr_id run,
+                          const char *rest, json_t *body, struct fr_err *err)
+{
+    struct cli_question q = {.method = method, .body = body};
+    char path[80], id[FR_ID_TEXT];
+    enum fr_rc rc;
+
+    fr_id_text(run, id);
+    snprintf(path, sizeof(path), "/api/v1/runs/%s%s", id, rest);
+    q.path = path;
+    rc = cli_ask(fr_store_home(w->st), &q, NULL, err);
+    json_decref(body);
+    return rc;
+}

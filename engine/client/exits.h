@@ -1,0 +1,29 @@
+/* Exit codes, also in README and `flowrun help exit-codes`; their texts stand in exits.c. */
+#ifndef FR_CLIENT_EXITS_H
+#define FR_CLIENT_EXITS_H
+
+#include "engine/spec/spec.h"
+
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FAILED = 1,      /* the run failed, or the node, file or task asked about */
+    CLI_USAGE = 2,       /* wrong input: a file, flag, value or name */
+    CLI_CANCELLED = 3,   /* the run was cancelled */
+    CLI_LEFT = 4,        /* left before the end; tasks go on, `flowrun resume` takes over */
+    CLI_OWNED = 5,       /* another process is in the way */
+    CLI_UNREACHABLE = 6, /* a node could not be reached or used */
+    CLI_HOME = 7,        /* the state folder or its disk */
+    CLI_INTERNAL = 8     /* a fault of flowrun itself */
+};
+
+enum cli_exit cli_exit_of(enum fr_rc rc);
+void cli_print_exits(void);
+
+struct cli_model;
+enum cli_exit cli_exit_of_run(const struct cli_model *m); /* of a run that is over */
+
+/* Prints err on stderr and returns its exit code. */
+enum cli_exit cli_fail(const struct fr_err *err);
+enum cli_exit cli_fail_issues(const struct fr_issues *issues, const struct fr_err *err);
+
+#endif

@@ -1,0 +1,374 @@
+#include "engine/client/follow.h"
+
+#include "engine/base/sys.h"
+#include "engine/client/copies.h"
+
+#include <string.h>
+
+enum {
+    SLICE_EVENTS = 200,
+    SLICE_BYTES = 64 << 10,
+    BATCH = 1000, /* rows of fr_store_events() */
+};
+
+struct follow_inst {
+    uint32_t began; /* its newest attempt that was sent to the node */
+    uint8_t state;
+    bool away;
+};
+
+struct cli_follow {
+    struct cli_follow_opts opts;
+    struct fr_run_row row;
+    struct fr_arena arena; /* of the row */
+    struct fr_stored stored;
+    struct follow_inst *insts; /* in stored's arena */
+    struct fr_event_rows batch;
+    struct fr_arena batch_arena;
+    size_t place; /* rows of the batch that were taken */
+    int64_t seq;
+    struct cli_copies copies;
+    bool over;
+};
+
+/* ---- events ---- */
+
+static enum fr_cause cause_of(const char *name)
+{
+    enum fr_cause cause = FR_CAUSE_NONE;
+
+    return name[0] != '\0' && fr_cause_parse(fr_str_of(name), &cause) ? cause : FR_CAUSE_NONE;
+}
+
+static bool is_end(enum fr_state_of state)
+{
+    return fr_state_ended(state) || state == FR_ST_RETRYING;
+}
+
+/* What the run's own row said at that time. No row says of an attempt that was only booked that it
+ * starts. */
+static struct fr_row row_of(const struct cli_follow *f, const struct fr_event_row *ev)
+{
+    const struct follow_inst *in = &f->insts[ev->idx];
+    struct fr_row row = {.inst = (uint32_t)ev->idx,
+                         .state = (enum fr_state_of)in->state,
+                         .attempt_no = (uint32_t)ev->attempt_no,
+                         .cause = cause_of(ev->cause),
+                         .code = (int)ev->code,
+                         .stop_cause = cause_of(ev->stop_cause),
+                         .delay_ms = ev->delay_ms,
+                         .unreachable = in->away};
+
+    row.attempt_state = row.attempt_no > in->began ? FR_ST_CANCELLED : row.state;
+    return row;
+}
+
+/* "NAME=value" of an instance whose outputs are shown. */
+static enum fr_rc read_outputs(struct cli_follow *f, uint32_t inst, struct fr_strs *out,
+                               struct fr_err *err)
+{
+    const struct fr_plan_task *task = &f->stored.plan->tasks[f->stored.plan->insts[inst].task];
+    struct fr_arena *arena = &f->batch_arena;
+    struct fr_output_rows rows = {0};
+    enum fr_rc rc = FR_OK;
+
+    *out = (struct fr_strs){0};
+    if (task->hook >= 0 || task->n_users > 0 || task->spec->n_outputs == 0)
+        return FR_OK;
+    rc = fr_store_outputs_of(f->opts.store, &(struct fr_inst_of){f->row.id, inst}, arena, &rows,
+                             err);
+    if (rc == FR_OK && (out->v = fr_arena_array(arena, rows.n + 1, sizeof(*out->v))) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for outputs");
+    for (; rc == FR_OK && out->n < rows.n; out->n++) {
+        const struct fr_output_row *row = &rows.rows[out->n];
+
+        out->v[out->n] = fr_str_of(fr_arena_fmt(arena, "%s=%s", row->key, row->value));
+        if (out->v[out->n].p == NULL)
+            rc = fr_fail(err, FR_NOMEM, "no memory for outputs");
+    }
+    return rc;
+}
+
+/* Whether the row shows that its attempt was sent to the node. There is none of its start where a
+ * host booked it and the next one found it launched, or ended. */
+static bool is_sent(const struct fr_event_row *ev, enum fr_state_of state)
+{
+    enum fr_cause cause = cause_of(ev->cause);
+
+    if (state == FR_ST_STARTING || state == FR_ST_RUNNING)
+        return true;
+    return is_end(state) && (ev->log_bytes > 0 || cause == FR_CAUSE_EXIT ||
+                             cause == FR_CAUSE_SIGNAL || cause == FR_CAUSE_TIMEOUT);
+}
+
+/* What is told of an instance, though it stays as it is (run/metrics.h). */
+static bool take_remark(struct cli_follow *f, const struct fr_event_row *ev)
+{
+    struct fr_note note = {.kind = FR_NOTE_TROUBLE,
+                           .wall_ms = ev->wall,
+                           .inst = (uint32_t)ev->idx,
+                           .node = FR_PLAN_NONE,
+                           .text = ev->text,
+                           .seq = ev->seq};
+
+    if (strcmp(ev->kind, "stalled") != 0 && strcmp(ev->kind, "progress") != 0 &&
+        strcmp(ev->kind, "not_finite") != 0)
+        return false;
+    f->opts.note(f->opts.arg, &note);
+    return true;
+}
+
+/* The change of an instance that the batch's next row tells. *taken: with the row behind it if both
+ * stand for one change; 0: the slice is over. */
+static enum fr_rc take_inst(struct cli_follow *f, size_t *taken, struct fr_err *err)
+{
+    const struct fr_event_row *ev = &f->batch.rows[f->place], *last = ev;
+    struct follow_inst *in = &f->insts[ev->idx];
+    enum fr_state_of state = (enum fr_state_of)in->state;
+    bool changed = fr_state_parse(ev->kind, &state);
+    struct fr_note note = {.kind = FR_NOTE_STATE, .text = changed ? ev->text : ""};
+    struct fr_strs outputs = {0};
+    enum fr_rc rc = FR_OK;
+
+    *taken = 1;
+    if (!changed && take_remark(f, ev))
+        return FR_OK;
+    *taken = 0;
+    if (changed && ev->attempt_no > in->began && is_sent(ev, state)) {
+        in->began = (uint32_t)ev->attempt_no;
+        rc = cli_copies_add(&f->copies, (uint32_t)ev->idx, in->began, err);
+    }
+    if (rc == FR_OK && changed && is_end(state) &&
+        !cli_copies_end(&f->copies, (uint32_t)ev->idx, (uint64_t)ev->log_bytes, &note.left))
+        return FR_OK;
+    *taken = 1;
+    if (changed && f->place + 1 < f->batch.n && ev[1].idx == ev->idx && ev[1].wall == ev->wall &&
+        strcmp(ev[1].kind, "reachable") == 0) /* an end ends that, too */
+        last = &ev[(*taken)++];
+    in->state = (uint8_t)state;
+    if (strcmp(last->kind, "unreachable") == 0 || strcmp(last->kind, "reachable") == 0)
+        in->away = last->kind[0] == 'u';
+    if (rc == FR_OK && changed && state == FR_ST_SUCCEEDED)
+        rc = read_outputs(f, (uint32_t)ev->idx, &outputs, err);
+    note.outputs = &outputs;
+    note.row = row_of(f, ev);
+    note.seq = last->seq;
+    note.wall_ms = ev->wall;
+    note.inst = (uint32_t)ev->idx;
+    note.node = f->stored.plan->insts[ev->idx].node;
+    if (rc == FR_OK)
+        f->opts.note(f->opts.arg, &note);
+    return rc;
+}
+
+static enum fr_outcome outcome_of(const char *name)
+{
+    for (int o = FR_OUT_SUCCEEDED; o <= FR_OUT_CANCELLED; o++)
+        if (strcmp(name, fr_outcome_name((enum fr_outcome)o)) == 0)
+            return (enum fr_outcome)o;
+    return FR_OUT_NONE;
+}
+
+/* The kind is the run's state, or its outcome once it is over. */
+static void take_run(struct cli_follow *f, const struct fr_event_row *ev)
+{
+    struct fr_note note = {.kind = FR_NOTE_RUN,
+                           .wall_ms = ev->wall,
+                           .inst = FR_PLAN_NONE,
+                           .node = FR_PLAN_NONE,
+                           .now = {.state = FR_RUN_OVER, .outcome = outcome_of(ev->kind)},
+                           .text = ev->text,
+                           .seq = ev->seq};
+
+    if (strcmp(ev->kind, "rerun") == 0 || strcmp(ev->kind, "late") == 0) { /* its state stays */
+        note.kind = FR_NOTE_TROUBLE;
+        f->opts.note(f->opts.arg, &note);
+        return;
+    }
+    if (note.now.outcome == FR_OUT_NONE) {
+        note.now.outcome = outcome_of(ev->cause);
+        for (int s = FR_RUN_RUNNING; s <= FR_RUN_QUEUED; s++)
+            if (strcmp(ev->kind, fr_run_state_name((enum fr_run_state)s)) == 0)
+                note.now.state = (enum fr_run_state)s;
+    }
+    f->over = note.now.state == FR_RUN_OVER;
+    if (f->over)
+        cli_copies_end_all(&f->copies);
+    if (f->seq > 0) /* the first row is the submit's, which is no change */
+        f->opts.note(f->opts.arg, &note);
+}
+
+/* Events are numbered by the plan: the run must still have the one that is known here. */
+static enum fr_rc check_plan(struct cli_follow *f, struct fr_err *err)
+{
+    const char *hash = "";
+    enum fr_rc rc = fr_store_run_spec(f->opts.store, f->row.id, &f->batch_arena, &hash, err);
+
+    if (rc == FR_OK && strcmp(hash, f->row.spec_hash) != 0)
+        rc = fr_fail(err, FR_STOPPED,
+                     "run %lld goes on with another pipeline file; 'flowrun attach %lld' shows it",
+                     (long long)f->row.no, (long long)f->row.no);
+    return rc;
+}
+
+/* Rows behind those of the batch. */
+static enum fr_rc next_batch(struct cli_follow *f, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    fr_arena_finish(&f->batch_arena);
+    f->batch.after = f->seq;
+    f->place = 0;
+    rc = fr_store_events(f->opts.store, f->row.id, &f->batch_arena, &f->batch, err);
+    return rc == FR_OK && f->batch.n > 0 ? check_plan(f, err) : rc;
+}
+
+/* *more: rows are left for the next slice. */
+static enum fr_rc take_events(struct cli_follow *f, bool *more, struct fr_err *err)
+{
+    bool all = false;
+    enum fr_rc rc = FR_OK;
+
+    *more = true;
+    for (size_t n = 0; rc == FR_OK && n < SLICE_EVENTS; n++) {
+        const struct fr_event_row *ev;
+        size_t taken = 1;
+
+        if (f->place == f->batch.n) {
+            *more = !all && (rc = next_batch(f, err)) == FR_OK && f->batch.n > 0;
+            all = f->batch.n < BATCH;
+            if (!*more)
+                break;
+        }
+        ev = &f->batch.rows[f->place];
+        if (ev->idx == -1)
+            take_run(f, ev);
+        else if (ev->idx >= 0 && ev->idx < (int64_t)f->stored.plan->n_insts)
+            rc = take_inst(f, &taken, err);
+        if (taken == 0)
+            break;
+        f->place += taken;
+        f->seq = f->batch.rows[f->place - 1].seq;
+    }
+    return rc;
+}
+
+enum fr_rc cli_follow_news(struct cli_follow *f, bool *more, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    f->copies.budget = SLICE_BYTES;
+    rc = take_events(f, more, err);
+    if (rc == FR_OK)
+        cli_copies_take(&f->copies);
+    *more = *more || f->copies.budget == 0;
+    return rc;
+}
+
+enum fr_rc cli_follow_catch_up(struct cli_follow *f, struct fr_err *err)
+{
+    bool more = true;
+    enum fr_rc rc = FR_OK;
+
+    while (rc == FR_OK && more)
+        rc = cli_follow_news(f, &more, err);
+    return rc;
+}
+
+static enum fr_rc add_booked(struct cli_follow *f, const struct fr_attempt_row *row,
+                             struct fr_err *err)
+{
+    struct follow_inst *in = &f->insts[row->idx];
+
+    if (row->ended_wall != 0 || row->no <= in->began)
+        return FR_OK;
+    in->began = (uint32_t)row->no;
+    return cli_copies_add(&f->copies, (uint32_t)row->idx, in->began, err);
+}
+
+enum fr_rc cli_follow_booked(struct cli_follow *f, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_attempt_rows rows = {0};
+    enum fr_rc rc = fr_store_attempts(f->opts.store, f->row.id, &arena, &rows, err);
+
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
+        if (rows.rows[i].idx >= 0 && rows.rows[i].idx < (int64_t)f->stored.plan->n_insts)
+            rc = add_booked(f, &rows.rows[i], err);
+    fr_arena_finish(&arena);
+    return rc == FR_OK ? cli_follow_catch_up(f, err) : rc;
+}
+
+/* ---- the rest ---- */
+
+enum fr_rc cli_follow_nodes(struct cli_follow *f, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_node_rows rows = {0};
+    enum fr_rc rc = FR_OK;
+
+    if (cli_copies_wait(&f->copies))
+        rc = fr_store_nodes(f->opts.store, f->row.id, &arena, &rows, err);
+    for (size_t n = 0; rc == FR_OK && n < rows.n; n++)
+        cli_copies_node(&f->copies, fr_plan_node(f->stored.plan, rows.rows[n].name),
+                        rows.rows[n].unreachable_wall != 0);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+bool cli_follow_over(const struct cli_follow *f, bool *complete)
+{
+    *complete = f->over && f->place == f->batch.n && f->copies.n == 0;
+    return f->over && f->place == f->batch.n;
+}
+
+const struct fr_run_row *cli_follow_row(const struct cli_follow *f)
+{
+    return &f->row;
+}
+
+const struct fr_plan *cli_follow_plan(const struct cli_follow *f)
+{
+    return f->stored.plan;
+}
+
+enum fr_rc cli_follow_create(struct cli_follow **out, const struct cli_follow_opts *opts,
+                             struct fr_err *err)
+{
+    struct cli_follow *f = fr_sys.alloc(sizeof(*f));
+    const char *home = fr_store_home(opts->store);
+    enum fr_rc rc;
+
+    *out = NULL;
+    if (f == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to follow a run");
+    memset(f, 0, sizeof(*f));
+    f->opts = *opts;
+    rc = fr_store_run_find(opts->store, opts->run, &f->arena, &f->row, err);
+    if (rc == FR_OK)
+        rc = fr_run_stored(home, &f->row, &f->stored, err);
+    if (rc == FR_OK && (f->insts = fr_arena_array(&f->stored.arena, f->stored.plan->n_insts + 1,
+                                                  sizeof(*f->insts))) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory to follow a run");
+    f->copies.plan = f->stored.plan;
+    f->copies.note = opts->note;
+    f->copies.arg = opts->arg;
+    if (rc == FR_OK)
+        rc = cli_copies_begin(&f->copies, home, f->row.id, err);
+    if (rc == FR_OK)
+        *out = f;
+    else
+        cli_follow_destroy(f);
+    return rc;
+}
+
+void cli_follow_destroy(struct cli_follow *f)
+{
+    if (f == NULL)
+        return;
+    cli_copies_finish(&f->copies);
+    fr_arena_finish(&f->batch_arena);
+    fr_run_stored_finish(&f->stored);
+    fr_arena_finish(&f->arena);
+    fr_sys.free(f);
+}

@@ -1,0 +1,39 @@
+/* The options of commands that read a pipeline file . */
+#ifndef FR_CLIENT_PIPELINE_H
+#define FR_CLIENT_PIPELINE_H
+
+#include "engine/client/session.h"
+
+struct cli_list {
+    const char **v;
+    size_t n;
+};
+enum fr_rc cli_list_add(struct cli_list *list, const char *value, struct fr_err *err);
+void cli_list_finish(struct cli_list *list);
+
+/* Pipeline options that several commands share: fills opts from a file and -p values. */
+enum { CLI_OWN_FILES = 16 };
+struct cli_spec {
+    const char *file;
+    struct cli_list params;
+    const char *nodes; /* --nodes: the same as -p nodes=FILE */
+    char *nodes_param;
+    char cwd[4096];
+    struct fr_arena arena;               /* of the texts of own */
+    struct fr_source own[CLI_OWN_FILES]; /* pipes that only this process can read */
+    size_t n_own;
+    struct fr_config *config; /* owns: the home's */
+    struct fr_zones zones;
+};
+enum fr_rc cli_spec_opts(struct cli_spec *s, struct fr_spec_opts *out, struct fr_err *err);
+/* Reads path, if it is a pipe or a terminal: once, and before this process serves others. Else, or
+ * if it was read already, does nothing. cli_spec_opts() takes those of the pipeline file and of
+ * descriptors in -p ("/dev/stdin", "/dev/fd/63"). */
+enum fr_rc cli_spec_take(struct cli_spec *s, const char *path, struct fr_err *err);
+/* What was read of path; NULL: nothing, it is a file. */
+const struct fr_source *cli_spec_taken(const struct cli_spec *s, const char *path);
+/* FR_USAGE: it has what came through a pipe, which the home's host cannot read. */
+enum fr_rc cli_spec_shared(const struct fr_spec_opts *opts, const char *home, struct fr_err *err);
+void cli_spec_finish(struct cli_spec *s);
+
+#endif

@@ -1,0 +1,131 @@
+/* A process that shows a run, as the home's host or not: where it finds things, which run is meant,
+ * and how it goes on wherever the run's host is. */
+#ifndef FR_CLIENT_SESSION_H
+#define FR_CLIENT_SESSION_H
+
+#include "engine/client/ask.h"
+#include "engine/client/exits.h"
+#include "engine/host/host.h"
+#include "engine/show/show.h"
+#include "engine/web/server.h"
+
+/* ---- where things are ---- */
+
+struct cli_paths {
+    char *self;         /* this program */
+    char *flownode_dir; /* folder of flownode */
+    char cwd[4096];
+};
+
+enum fr_rc cli_paths_find(struct cli_paths *out, struct fr_err *err);
+void cli_paths_finish(struct cli_paths *p);
+/* For fr_run_env.program; arg is a struct cli_paths. */
+enum fr_rc cli_program(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
+
+/* Finds the home and makes it: its path, without links. */
+enum fr_rc cli_home(struct fr_buf *out, struct fr_err *err);
+/* Its store for writing, without a host: *lock_fd keeps others from being it, and is closed behind
+ * the store. FR_BUSY: another process is the host, and listens (or has not begun to for 10 s). */
+enum fr_rc cli_store(struct fr_store **out, int *lock_fd, struct fr_err *err);
+void cli_store_close(struct fr_store *st, int lock_fd); /* NULL and -1 are fine */
+/* Its store, for reading. */
+enum fr_rc cli_store_read(struct fr_store **out, struct fr_err *err);
+
+struct fr_config;
+
+/* The configuration of the home, or the one in file unless that is NULL. */
+enum fr_rc cli_config(const char *file, struct fr_config **out, struct fr_issues *issues,
+                      struct fr_err *err);
+
+/* ---- runs of the store (driven.c) ---- */
+
+struct fr_run_row;
+
+/* Whether a host drives the run now. */
+bool cli_is_driven(struct fr_store *st, const struct fr_run_row *row);
+/* State of a run in a word: "left" when nobody drives it; a queued one is "queued" in any case. */
+const char *cli_run_word(struct fr_store *st, const struct fr_run_row *row);
+bool cli_is_queued(const struct fr_run_row *row);
+
+/* ---- which run (pick.c) ---- */
+
+enum cli_pick {
+    CLI_PICK_RESUME,  /* runs that are not over and that nobody drives */
+    CLI_PICK_ABANDON, /* for resume --abandon: those that somebody drives, too */
+    CLI_PICK_CANCEL,  /* likewise */
+    CLI_PICK_ATTACH,  /* likewise */
+};
+
+/* The run that given names, as fr_store_run_find(). NULL: the only one that can be acted on, which
+ * is said on stderr; of several the user chooses on a terminal, else they are listed. FR_USAGE,
+ * FR_NOTFOUND; FR_BUSY: another flowrun drives the only one. */
+enum fr_rc cli_pick_run(struct fr_store *st, const char *given, enum cli_pick act,
+                        struct fr_arena *arena, struct fr_run_row *out, struct fr_err *err);
+
+/* ---- a process that shows a run, as the home's host or not (drive.c) ---- */
+
+struct cli_drive { /* zero it; a test may put its own paths, loop and links.make_link here */
+    struct cli_paths paths;
+    struct fr_loop loop;
+    struct fr_nodes_args links; /* of a host */
+    struct fr_buf home;         /* the path */
+    struct cli_out *out;        /* all that is printed meanwhile */
+    struct cli_show *show;
+    bool shown;  /* the run's first lines are, its last ones are not */
+    bool nested; /* inside a task of this home */
+    /* As the home's host; else NULL. */
+    bool leads; /* lock_fd holds the home's lock */
+    int lock_fd;
+    struct fr_store *store;
+    struct fr_host *host;
+    struct fr_api api;
+    struct fr_server *server;
+    /* Signals. */
+    struct fr_watch *watches[3];
+    struct fr_timer *stop_timer; /* armed by the first Ctrl-C */
+    void (*stop)(void *arg);     /* stops all tasks of the run */
+    void *stop_arg;
+    int64_t run_no;
+    int interrupts;
+    bool asks;          /* a host is asked for the run: the first Ctrl-C waits for its answer */
+    bool stop_said;     /* that tasks are stopped */
+    bool stays, reload; /* a host that stays: SIGHUP asks for its configuration */
+    bool stopping;      /* stop was called */
+    bool leave;         /* and why */
+    const char *why;
+};
+
+/* Paths, loop and view. Of how: json, quiet, verbose. */
+enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, struct fr_err *err);
+void cli_drive_finish(struct cli_drive *d);
+
+/* Becomes the home's host. FR_BUSY: another process is. */
+enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err);
+/* Reads the home's configuration again. On an error the host keeps the one that it has. */
+enum fr_rc cli_configure(struct cli_drive *d, struct fr_err *err);
+void cli_unlead(struct cli_drive *d);
+/* As the host: turns the run to its end, or until the user leaves; then drops it and is the host no
+ * more. */
+enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run);
+
+/* Now the first Ctrl-C calls stop for run no, the second leaves. NULL: any signal leaves. */
+void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void *arg);
+/* Says that the user left, and what goes on. */
+enum cli_exit cli_left(const struct cli_drive *d);
+
+/* This process's own shell. */
+struct fr_run_shell cli_shell(const char *cwd);
+
+/* ---- beginning or going on with a run, wherever its host is (go.c) ---- */
+
+struct cli_wish {
+    const struct fr_submit *submit; /* NULL: resume */
+    struct fr_resume_opts resume;
+    char id[FR_ID_TEXT]; /* of the run, once it is known */
+};
+
+/* Hands the run to the home's host and shows it, or is the host; when the host goes, becomes it or
+ * follows the next. Reports errors itself. The view is gone behind it. */
+enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish);
+
+#endif
