@@ -10,41 +10,6 @@
 
 enum { READ_PIECE = 64 << 10, POLL_FIXED = 2, POLL_LEAST = 64 };
 
-void srv_fail(struct srv *s, const struct fr_err *err)
-{
-    if (s->over)
-        return;
-    s->err = *err;
-    s->over = true;
-}
-
-void srv_send(struct srv *s, const struct fr_msg *m)
-{
-    struct fr_err err;
-
-    if (fr_msg_put(m, &s->ctl, &err) != FR_OK)
-        srv_fail(s, &err);
-}
-
-void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err)
-{
-    struct fr_msg m = {.type = FR_MSG_ERROR};
-
-    m.error.ref = ref;
-    m.error.rc = err->rc;
-    m.error.text = fr_str_of(err->msg);
-    srv_send(s, &m);
-}
-
-enum fr_rc srv_journal(struct srv *s, const struct fr_rec *rec, struct fr_err *err)
-{
-    enum fr_rc rc = fr_journal_append(s->home.journal, rec, err);
-
-    if (rc == FR_OK && s->sync_ms == INT64_MAX)
-        s->sync_ms = fr_sys.mono_ms() + SRV_SYNC_MS;
-    return rc == FR_OK ? fr_table_read(&s->table, s->home.journal, err) : rc;
-}
-
 static void send_hello(struct srv *s)
 {
     struct fr_msg m = {.type = FR_MSG_HELLO};
@@ -62,25 +27,13 @@ static void send_hello(struct srv *s)
     srv_send(s, &m);
 }
 
-static uint64_t newest(const struct srv *s, struct fr_id id)
-{
-    const struct fr_fence *f = fr_table_fence(&s->table, id);
-
-    return f != NULL ? f->epoch : 0;
-}
-
-bool srv_superseded(const struct srv *s)
-{
-    return s->epoch >> 32 < newest(s, s->store) >> 32 || s->epoch < newest(s, s->channel);
-}
-
 static void newer_epoch(struct srv *s)
 {
     struct fr_err err;
-    uint64_t other = newest(s, s->store);
+    uint64_t other = srv_epoch_of(s, s->store);
 
-    if (other < newest(s, s->channel))
-        other = newest(s, s->channel);
+    if (other < srv_epoch_of(s, s->channel))
+        other = srv_epoch_of(s, s->channel);
     fr_fail(&err, FR_BUSY,
             "another flowrun has taken over: epoch %llu is older than %llu, a newer connection has "
             "this node",
@@ -119,9 +72,10 @@ static enum fr_rc write_epochs(struct srv *s, const struct fr_hello *h, struct f
         .kind = FR_REC_EPOCH, .run = h->channel, .epoch = h->epoch, .boot = h->boot};
     enum fr_rc rc = FR_OK;
 
-    if (fr_table_fence(&s->table, h->home) == NULL || newest(s, h->home) >> 32 < h->epoch >> 32)
+    if (fr_table_fence(&s->table, h->home) == NULL ||
+        srv_epoch_of(s, h->home) >> 32 < h->epoch >> 32)
         rc = srv_journal(s, &of_store, err);
-    if (rc == FR_OK && newest(s, h->channel) < h->epoch)
+    if (rc == FR_OK && srv_epoch_of(s, h->channel) < h->epoch)
         rc = srv_journal(s, &of_channel, err);
     return rc;
 }

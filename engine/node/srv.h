@@ -170,7 +170,8 @@ void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err);
 void srv_fail(struct srv *s, const struct fr_err *err); /* the connection ends */
 /* Appends the record and reads the journal. The table then says which record counts. */
 enum fr_rc srv_journal(struct srv *s, const struct fr_rec *rec, struct fr_err *err);
-bool srv_superseded(const struct srv *s); /* a newer connection has the node */
+uint64_t srv_epoch_of(const struct srv *s, struct fr_id id); /* the newest that is known */
+bool srv_superseded(const struct srv *s);                    /* a newer connection has the node */
 
 /* srv_run.c */
 void srv_join(struct srv *s, struct fr_id run);

@@ -527,3 +527,22 @@ void run_act(struct fr_run *run, const struct fr_act *act)
         break;
     }
 }
+
+void run_attempt_drop(struct fr_run *run, struct run_attempt *at)
+{
+    for (struct run_job *job = run->jobs; job != NULL; job = job->next)
+        if (job->at == at)
+            job->at = NULL;
+    run_start_drop(run, at->start);
+    at->start = NULL;
+    run_log_close(at);
+    run_progress_drop(at);
+    for (struct run_attempt **p = &run->attempts; *p != NULL; p = &(*p)->next) {
+        if (*p == at) {
+            *p = at->next;
+            at->next = run->spare;
+            run->spare = at;
+            return;
+        }
+    }
+}

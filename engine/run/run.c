@@ -1,7 +1,6 @@
 #include "engine/run/inside.h"
 #include "engine/run/metrics.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,165 +13,6 @@ enum {
     LINGER_BYTES = 64 << 10, /* of late logs: RUN_LINGER_MS counts anew */
     KEEP_ACTS = 4096,
 };
-
-/* ---- small things that all of run uses ---- */
-
-uint32_t run_node_of(const struct fr_run *run, uint32_t inst)
-{
-    return run->plan->insts[inst].node;
-}
-
-const struct fr_plan_task *run_task_of(const struct fr_run *run, uint32_t inst)
-{
-    return &run->plan->tasks[run->plan->insts[inst].task];
-}
-
-struct fr_exec_attempt run_exec_attempt(const struct fr_run *run, const struct run_attempt *at)
-{
-    return (struct fr_exec_attempt){run_node_of(run, at->inst), at->id};
-}
-
-void run_note(struct fr_run *run, struct fr_note *note)
-{
-    note->wall_ms = note->wall_ms != 0 ? note->wall_ms : fr_sys.wall_ms();
-    if (note->text == NULL)
-        note->text = "";
-    if (run->env.view.note != NULL)
-        run->env.view.note(run->env.view.arg, run, note);
-}
-
-void run_trouble(struct fr_run *run, uint32_t inst, const char *fmt, ...)
-{
-    struct fr_buf b = {0};
-    va_list ap;
-
-    va_start(ap, fmt);
-    fr_buf_vfmt(&b, fmt, ap);
-    va_end(ap);
-    run_note(run, &(struct fr_note){.kind = FR_NOTE_TROUBLE,
-                                    .inst = inst,
-                                    .node = FR_PLAN_NONE,
-                                    .text = b.bad ? "out of memory" : b.p});
-    fr_buf_finish(&b);
-}
-
-void run_node_note(struct fr_run *run, uint32_t node, const char *fmt, ...)
-{
-    struct fr_buf b = {0};
-    va_list ap;
-
-    va_start(ap, fmt);
-    fr_buf_vfmt(&b, fmt, ap);
-    va_end(ap);
-    run_note(run, &(struct fr_note){.kind = FR_NOTE_NODE,
-                                    .inst = FR_PLAN_NONE,
-                                    .node = node,
-                                    .up = run->nodes[node].up,
-                                    .text = b.bad ? "out of memory" : b.p});
-    fr_buf_finish(&b);
-}
-
-/* One line that may be shown: a node may have said it. */
-void run_say(char out[256], const char *text, size_t n)
-{
-    char line[256];
-    size_t most = n < sizeof(line) ? n : sizeof(line) - 1;
-
-    while (most < n && most > 0 && ((uint8_t)text[most] & 0xc0) == 0x80)
-        most--;
-    for (size_t i = 0; i < most; i++)
-        line[i] = text[i] == '\n' ? ' ' : text[i];
-    fr_visible(out, 256, line, most);
-}
-
-bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
-{
-    struct fr_buf b = {0};
-    struct fr_str *v;
-    va_list ap;
-    char *text = NULL;
-
-    va_start(ap, fmt);
-    fr_buf_vfmt(&b, fmt, ap);
-    va_end(ap);
-    if (!b.bad)
-        text = fr_arena_text(arena, b.p != NULL ? b.p : "", b.n);
-    v = text != NULL ? fr_arena_grow(arena, strs->v, strs->n, sizeof(*v)) : NULL;
-    if (v != NULL) {
-        v[strs->n++] = (struct fr_str){text, b.n};
-        strs->v = v;
-    }
-    fr_buf_finish(&b);
-    return v != NULL;
-}
-
-struct run_attempt *run_attempt_find(struct fr_run *run, struct fr_id id)
-{
-    for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)
-        if (fr_id_eq(at->id, id))
-            return at;
-    return NULL;
-}
-
-struct run_attempt *run_attempt_add(struct fr_run *run, struct fr_id id, uint32_t inst, uint32_t no)
-{
-    struct run_attempt *at = run->spare;
-
-    if (at != NULL)
-        run->spare = at->next;
-    else if ((at = fr_arena_alloc(&run->arena, sizeof(*at))) == NULL)
-        return NULL;
-    *at = (struct run_attempt){
-        .next = run->attempts, .id = id, .inst = inst, .no = no, .log = {.fd = -1, .idx_fd = -1}};
-    run->attempts = at;
-    return at;
-}
-
-void run_attempt_drop(struct fr_run *run, struct run_attempt *at)
-{
-    for (struct run_job *job = run->jobs; job != NULL; job = job->next)
-        if (job->at == at)
-            job->at = NULL;
-    run_start_drop(run, at->start);
-    at->start = NULL;
-    run_log_close(at);
-    run_progress_drop(at);
-    for (struct run_attempt **p = &run->attempts; *p != NULL; p = &(*p)->next) {
-        if (*p == at) {
-            *p = at->next;
-            at->next = run->spare;
-            run->spare = at;
-            return;
-        }
-    }
-}
-
-void run_die(struct fr_run *run, const struct fr_err *err)
-{
-    if (!run->fatal)
-        run->fatal_err = *err;
-    run->fatal = true;
-}
-
-enum fr_rc run_queue(struct fr_run *run, const struct fr_event *ev, struct fr_err *err)
-{
-    struct fr_event *events =
-        fr_grow(run->events, run->n_events + 1, &run->cap_events, sizeof(*events));
-
-    if (events == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for events");
-    run->events = events;
-    run->events[run->n_events++] = *ev;
-    return FR_OK;
-}
-
-void run_queue_or_die(struct fr_run *run, const struct fr_event *ev)
-{
-    struct fr_err err;
-
-    if (run_queue(run, ev, &err) != FR_OK)
-        run_die(run, &err);
-}
 
 /* ---- the drain ---- */
 
@@ -427,12 +267,6 @@ void fr_run_on_wake(struct fr_run *run, void (*wake)(void *arg), void *arg)
 {
     run->wake = wake;
     run->wake_arg = arg;
-}
-
-void run_wake(struct fr_run *run)
-{
-    if (run->wake != NULL)
-        run->wake(run->wake_arg);
 }
 
 void fr_run_destroy(struct fr_run *run)

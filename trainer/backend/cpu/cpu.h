@@ -59,6 +59,9 @@ void cpu_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch 
 /* Bytes of memory that are left to this process. */
 size_t cpu_room(void *self);
 
+void *cpu_aligned(size_t bytes); /* NULL: no memory */
+void cpu_release(void *p);       /* NULL is fine */
+
 /* At least `bytes` of the queue's slot; what was there is lost. FR_NOMEM. */
 enum fr_rc cpu_work(struct tr_queue *q, enum cpu_slot slot, size_t bytes, void **out,
                     struct fr_err *err);
