@@ -1,4 +1,5 @@
 /* The control plane of one rank, mostly of rank 0. The test writes the frames of the others. */
+#include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
 #include "trainer/comm/frame.h"
@@ -60,6 +61,33 @@ static int free_port(void)
     return ntohs(a.sin6_port);
 }
 
+/* Who comes with another number of ranks, from another run, or as a rank that there is not. */
+static void strangers(const struct world *w)
+{
+    static const struct {
+        int rank, size, job;
+        const char *why;
+    } rows[] = {{1, SIZE + 1, 7, "it has WORLD_SIZE 4, rank 0 has 3"},
+                {1, SIZE, 8, "it belongs to another run or an older try of this one"},
+                {SIZE, SIZE, 7, "RANK 3 is not in 1..2"}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tr_control_opts o = w->o[0];
+        struct tr_peer peers[SIZE + 1];
+        struct fr_err err = {0};
+        char want[200];
+        int fds[SIZE + 1];
+
+        o.rank = rows[i].rank;
+        o.size = rows[i].size;
+        o.job = (uint64_t)rows[i].job;
+        CHECK_INT(tr_join(&o, fds, peers, &err), FR_PROTO);
+        snprintf(want, sizeof(want), "rank 0 at 127.0.0.1 refused rank %d: %s", o.rank,
+                 rows[i].why);
+        CHECK_TEXT(err.msg, want);
+    }
+}
+
 static void start_rank(struct world *w, int tested, const char *row)
 {
     struct joining j[SIZE];
@@ -79,6 +107,8 @@ static void start_rank(struct world *w, int tested, const char *row)
                                            .exit_code = 44};
         j[r] = (struct joining){w, r};
         CHECK_INT(pthread_create(&threads[r], NULL, join, &j[r]), 0);
+        if (r == 0)
+            strangers(w);
     }
     for (int r = 0; r < SIZE; r++) {
         void *failed = NULL;
@@ -226,6 +256,50 @@ static void silent_rank(struct world *w)
     stop(w);
 }
 
+/* The next line of the log is about that rank. */
+static void says(int fd, int rank, const char *what)
+{
+    char line[400], name[20];
+    size_t n = 0;
+
+    while (n < sizeof(line) - 1 && read(fd, &line[n], 1) == 1 && line[n] != '\n')
+        n++;
+    line[n] = '\0';
+    snprintf(name, sizeof(name), " rank %d (", rank);
+    if (!CHECK(strstr(line, name) != NULL && strstr(line, what) != NULL))
+        printf("   %s\n", line);
+}
+
+static void beat(struct world *w, int rank)
+{
+    add_beat(w, rank, 0, "");
+    flush(w, rank);
+}
+
+/* Each silence is said once, and once that it is over. */
+static void silent_for_a_while(struct world *w)
+{
+    int fds[2] = {-1, -1};
+
+    start(w, "ranks that are silent for a while, twice");
+    CHECK_INT(pipe(fds), 0);
+    fr_log_to(fds[1]);
+    for (int i = 0; i < 2; i++) {
+        now_ms += 11000;
+        says(fds[0], 1, " has been silent for 11 s; the run ends at 20 s");
+        says(fds[0], 2, " has been silent for 11 s; the run ends at 20 s");
+        beat(w, 1);
+        says(fds[0], 1, " answers again");
+        beat(w, 1); /* of which nothing is said */
+        beat(w, 2);
+        says(fds[0], 2, " answers again");
+    }
+    fr_log_to(2);
+    stop(w);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 static void end_of_a_rank(struct world *w)
 {
     start(w, "a rank that ends after another said goodbye");
@@ -356,6 +430,7 @@ int main(void)
     wrong_size(&w, "one");
     wrong_size(&w, "seven");
     silent_rank(&w);
+    silent_for_a_while(&w);
     end_of_a_rank(&w);
     abort_of_a_rank(&w);
     ranks_behind(&w);

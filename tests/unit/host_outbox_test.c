@@ -154,6 +154,29 @@ static void test_quiet(void)
     close_host();
 }
 
+/* The second of a night is held, as it would be by day. */
+static void test_quiet_throttle(void)
+{
+    int minute, from, to;
+    char config[300];
+
+    check_row("quiet hours, and a throttle");
+    reset();
+    minute = (int)(fr_sys.wall_ms() / 60000 % 1440);
+    from = (minute + 1439) % 1440;
+    to = (minute + 5) % 1440;
+    snprintf(config, sizeof(config),
+             CHANNELS "notify: {on: failed, to: a, throttle: 10m, quiet: %02d:%02d-%02d:%02d}\n",
+             from / 60, from % 60, to / 60, to % 60);
+    begin(config);
+    end_run("failed", "");
+    end_run("failed", "");
+    until("a failed 1 quiet 0, a failed 2 held 0");
+    pass(300);
+    until("a failed 1 sent 1, a failed 2 held 0");
+    close_host();
+}
+
 /* More at once than a turn has room for, and nothing else happens. */
 static void test_many(void)
 {
@@ -331,6 +354,7 @@ int main(void)
     test_rules();
     test_throttle();
     test_quiet();
+    test_quiet_throttle();
     test_schedule();
     test_many();
     test_asked();

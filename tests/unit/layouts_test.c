@@ -311,7 +311,9 @@ static void test_kinds(void)
                 {"a node has as many GPUs as experts", 2, 8, false, false, "zthwns"},
                 {"a node has more GPUs than experts", 2, 9, false, false, "zthw"},
                 {"no experts", 2, 2, false, true, "zthw"},
-                {"processors", 2, 2, true, false, "ztwans"}};
+                {"processors", 2, 2, true, false, "ztwans"},
+                {"as many ranks as an exchange takes", 8, 8, false, false, "zthwans"},
+                {"more than that", 13, 5, false, false, "zthwns"}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct tr_plan_job job = a_job();
@@ -321,6 +323,8 @@ static void test_kinds(void)
 
         check_row(rows[i].name);
         config = tiny_config(&(struct tiny){.kv_heads = rows[i].dense ? 2 : 0});
+        if (rows[i].nodes >= 8)
+            config.n_routed_experts = 256;
         c.gpu.name = rows[i].cpu ? "cpu" : "gpu";
         for (size_t k = 0; make(p, &job, &c) && k < p->n; k++)
             got[k] = all_kinds[p->layouts[k].kind];
