@@ -15,7 +15,12 @@ import embed
 
 STATES = json.dumps(embed.states(os.path.join(STATIC, "../../words/states.h")))
 STUBS = {"times": "const h = null;", "columns": "const letters = {s: 'succeeded', f: 'failed', w: 'waiting'};",
-         "states": "const h = null, STATES = %s;" % STATES}
+         "states": "const h = null, STATES = %s;" % STATES,
+         "model": "const ended = new Set(['succeeded', 'failed']), now = () => 70, oncePerFrame = (fn) => fn, throttled = () => () => asked++;"
+                  " let asked = 0; export const reloads = () => asked; export const each = (states) => {"
+                  " const m = new RunModel(1); m.inst = {task: ['t'], state: ['waiting'], attempt_no: [0], started_wall: [0], ended_wall: [0], cause: ['']};"
+                  " m.tasks.set('t', {name: 't', counts: {waiting: 1}}); return states.map(([state, no, cause]) => { m.applyOne(0, state, no, cause);"
+                  " return [m.inst.started_wall[0], m.inst.ended_wall[0], m.inst.cause[0], m.inst.attempt_no[0], m.stale, asked]; }); };"}
 # Of a task's instances the one shows whose state is named first.
 URGENT = ["stop_unproven", "failed", "timed_out", "lost", "retrying", "stopping", "running", "starting", "ready", "cancelled", "upstream_failed",
           "waiting", "succeeded", "skipped"]
@@ -26,6 +31,12 @@ ROWS = {
         ["[0, 1, 1023, 1024, 1536, 10240, 1048576, 5.5 * 2 ** 30, 2 ** 40, 2 ** 50, 2 ** 60].map(bytes)",
          ["0 B", "1 B", "1023 B", "1.0 KiB", "1.5 KiB", "10 KiB", "1.0 MiB", "5.5 GiB", "1.0 TiB", "1024 TiB", "1048576 TiB"]],
         ["[0, 1, 2].map((n) => count(n, 'task'))", ["0 tasks", "1 task", "2 tasks"]],
+    ],
+    # What the stream's changes make of an instance: begun, ended, cause, attempt, whether reasons are stale, how often it is read again.
+    "model": [
+        ["each([['starting', 1, ''], ['running', 1, ''], ['failed', 1, 'exit'], ['running', 2, ''], ['succeeded', 2, '']])",
+         [[70, 0, "", 1, False, 0], [70, 0, "", 1, False, 0], [70, 70, "exit", 1, True, 0], [70, 0, "", 2, True, 0], [70, 70, "", 2, True, 0]]],
+        ["each([['waiting', 0, ''], ['retrying', 1, 'exit']])", [[0, 0, "", 0, False, 1], [0, 0, "exit", 1, False, 2]]],
     ],
     "times": [
         ["[-5, 0, 999.4, 1000, 9940, 10000, 59999, 60000, 3599999, 3600000, 86399999, 86400000, 2 * 86400000 + 3 * 3600000 + 60000].map(duration)",
