@@ -1,7 +1,9 @@
 /* What a host finds that came behind another one, and what its later followers do. */
 #include "engine/admit/private.h"
+#include "engine/exec/chan.h"
 #include "engine/spec/config.h"
 #include "engine/store/sql.h"
+#include "engine/stream/stream.h"
 #include "tests/unit/host_bed.h"
 
 static const char alone[] = "name: r\n"
@@ -208,6 +210,55 @@ static void test_held(void)
     close_host();
 }
 
+/* What was said of a node while nobody looked. */
+static void test_node_before(void)
+{
+    const struct fr_note away = {
+        .kind = FR_NOTE_NODE, .inst = FR_PLAN_NONE, .text = "it is away", .wall_ms = 5};
+    struct reader r = {0};
+    struct host_run *h;
+
+    check_row("a node that went before");
+    open_host();
+    submit("p.yaml", 9, "", "running");
+    h = host_find_no(host, 9);
+    stream_part.note(h, h->run, &away);
+    CHECK_INT(follow(&r, "9", ""), 200);
+    CHECK(has(&r,
+              "event: note\ndata: {\"run\":9,\"wall\":5,\"text\":\"it is away\",\"node\":\"local\","
+              "\"up\":false}\n\n"));
+    cancel("9");
+    close_host();
+    fr_buf_finish(&r.got);
+    check_row("");
+}
+
+static bool has_agent(const char *path)
+{
+    const struct fr_nodes *nodes = host->env.nodes;
+
+    for (size_t i = 0; i < nodes->n_agents; i++)
+        if (strcmp(nodes->agents[i], path) == 0)
+            return true;
+    return false;
+}
+
+/* Connections use the agent of whoever came last. */
+static void test_agents(void)
+{
+    check_row("agents of shells");
+    open_host();
+    submit("p.yaml", 10, ", \"agent\": \"/a/1\"", "running");
+    CHECK(has_agent("/a/1"));
+    check_answer(FR_API_POST, "/api/v1/runs/10/shell", "{\"agent\": \"/a/2\"}", 202, NULL);
+    CHECK(has_agent("/a/2") && !has_agent("/a/1"));
+    cancel("10");
+    settle();
+    CHECK(!has_agent("/a/2"));
+    close_host();
+    check_row("");
+}
+
 int main(void)
 {
     make_pipelines();
@@ -216,6 +267,8 @@ int main(void)
     test_ended_by_another();
     test_late_follower();
     test_held();
+    test_node_before();
+    test_agents();
     remove_home();
     return check_done();
 }
