@@ -15,17 +15,15 @@ enum {
 
 /* ---- events ---- */
 
-static void put(struct fr_host *host, struct fr_id run, const char *name, unsigned topic,
-                json_t *data)
+/* data: JSON; NULL: there was no memory for it. */
+static void put_text(struct fr_host *host, struct fr_id run, const char *name, unsigned topic,
+                     const char *data)
 {
     struct host_ring *ring = host->streams->ring;
-    struct fr_buf text = {0};
-    char *json = data != NULL ? json_dumps(data, JSON_COMPACT) : NULL;
+    struct fr_buf text = {.bad = data == NULL};
 
-    json_decref(data);
     fr_buf_fmt(&text, "id: %s.%" PRIu64 "\nevent: %s\ndata: %s\n\n", ring->name, ring->next, name,
-               json != NULL ? json : "{}");
-    free(json);
+               data != NULL ? data : "");
     while (ring->first < ring->next && (text.bad || ring->next - ring->first >= HOST_RING ||
                                         ring->bytes + text.n > HOST_RING_BYTES)) {
         struct host_event *old = &ring->events[ring->first++ % HOST_RING];
@@ -40,6 +38,17 @@ static void put(struct fr_host *host, struct fr_id run, const char *name, unsign
     }
     ring->events[ring->next++ % HOST_RING] = (struct host_event){run, topic, text};
     ring->bytes += text.n;
+}
+
+/* Drops data. */
+static void put(struct fr_host *host, struct fr_id run, const char *name, unsigned topic,
+                json_t *data)
+{
+    char *json = data != NULL ? json_dumps(data, JSON_COMPACT) : NULL;
+
+    json_decref(data);
+    put_text(host, run, name, topic, json);
+    free(json);
 }
 
 bool stream_wants(const struct fr_api_stream *s, struct fr_id run)
@@ -263,13 +272,12 @@ static bool has_news(const struct host_news *news)
 
 static void put_changes(struct host_run *h, json_int_t no)
 {
-    struct host_news *news = h->news;
-    json_t *changes;
+    struct fr_buf data = {0};
 
-    fr_buf_text(&news->changes, "]");
-    changes = news->changes.bad ? NULL : json_loads(news->changes.p, 0, NULL);
-    put(h->host, fr_run_id(h->run), "inst", 0,
-        json_pack("{s:I, s:I, s:o*}", "run", no, "seq", (json_int_t)news->seq, "changes", changes));
+    fr_buf_fmt(&data, "{\"run\":%lld,\"seq\":%lld,\"changes\":%s]}", (long long)no,
+               (long long)h->news->seq, h->news->changes.p);
+    put_text(h->host, fr_run_id(h->run), "inst", 0, data.bad ? NULL : data.p);
+    fr_buf_finish(&data);
 }
 
 static void put_logs(struct host_run *h, json_int_t no)
