@@ -57,6 +57,11 @@ def answers():
     run(["generate"] + MODEL + DATA + ["--max_new_tokens", "24", "--output", "base.jsonl"])
     t.check("the base answers otherwise", [a["predict"] for a in lines("base.jsonl")] !=
             [a["predict"] for a in want])
+    shutil.copytree("ex/model", "other")
+    with open("other/generation_config.json", "w") as f:
+        json.dump({"eos_token_id": list(range(10 ** 6, 10 ** 6 + 99))}, f)
+    run([w if w != "ex/model" else "other" for w in words] + ["--output", "some.jsonl"])
+    t.same("the tokenizer's token ends answers beside others", lines("some.jsonl"), want)
     return want
 
 
@@ -212,9 +217,11 @@ def scored():
              False: (lambda a, n: a[:-1], lambda a, n: a + " 7", lambda a, n: a.replace(" ", "", 1), lambda a, n: "x" + a,
                      lambda a, n: a.upper())}
     numbers = {True: (lambda a, n: "%d" % n, lambda a, n: "7 and 12, then {:,}.".format(n), lambda a, n: "-3 is %d.0" % n,
-                      lambda a, n: "so x=%d, as said" % n, lambda a, n: "%d." % n, lambda a, n: "%.6f" % (n * (1 + 4e-7))),
+                      lambda a, n: "so x=%d, as said" % n, lambda a, n: "%d." % n, lambda a, n: "%.6f" % (n * (1 + 4e-7)),
+                      lambda a, n: "0,%06d, ," % n),
                False: (lambda a, n: "-%d" % n, lambda a, n: "%d of %d" % (n, n + 5 + n // 7), lambda a, n: "none at all",
-                       lambda a, n: "%d.5" % (n % 1000), lambda a, n: "%.6f" % (n * (1 + 3e-6) + 1e-5), lambda a, n: "%d%d" % (n, n))}
+                       lambda a, n: "%d.5" % (n % 1000), lambda a, n: "%.6f" % (n * (1 + 3e-6) + 1e-5), lambda a, n: "%d%d" % (n, n),
+                       lambda a, n: "%d,234" % n)}
     for how, rows in (("text", texts), ("number", numbers)):
         for right, makers in rows.items():
             name_data("scored", [{"instruction": q, "output": make(a["predict"], n)} for make in makers

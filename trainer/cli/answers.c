@@ -191,6 +191,8 @@ enum fr_rc tr_asking_read(struct tr_asking *a, const struct tr_session *s,
                                    .eos = a->eos,
                                    .stops = f->stops,
                                    .nstops = (size_t)f->nstops};
+    if (s->tokenizer != NULL) /* first: a long list leaves no room behind it */
+        add_eos(a, tr_tokenizer_eos(s->tokenizer));
     for (int i = 0; i < f->nstops; i++)
         if (f->stops[i][0] == '\0')
             return fr_fail(err, FR_USAGE, "--stop is empty, expected text");
@@ -200,8 +202,6 @@ enum fr_rc tr_asking_read(struct tr_asking *a, const struct tr_session *s,
         (rc = read_sampling(&o->sampling, f, err)) == FR_OK)
         rc = read_eos(a, model_dir, err);
     o->sampling.seed = (uint64_t)seed;
-    if (s->tokenizer != NULL)
-        add_eos(a, tr_tokenizer_eos(s->tokenizer));
     return rc;
 }
 
