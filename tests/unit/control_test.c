@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define OTHER_VERSION "it uses another version of the protocol; run the same flowtrain on all nodes"
+
 enum { SIZE = 3, TIMEOUT_MS = 20000, WAIT_MS = 60000 };
 
 static _Atomic int64_t now_ms = 1; /* the clock: it moves when a test moves it */
@@ -88,6 +90,45 @@ static void strangers(const struct world *w)
     }
 }
 
+/* Connections that are no rank of this version. */
+static void wrong_hellos(const struct world *w)
+{
+    static const struct {
+        enum tr_frame_type type;
+        uint32_t magic;
+        uint32_t version;
+        int rank;
+        const char *why;
+    } rows[] = {{TR_FRAME_BEAT, TR_HELLO_MAGIC, 2, 1, "it sent no hello"},
+                {TR_FRAME_HELLO, TR_HELLO_MAGIC + 1, 2, 1, OTHER_VERSION},
+                {TR_FRAME_HELLO, TR_HELLO_MAGIC, 3, 1, OTHER_VERSION},
+                {TR_FRAME_HELLO, TR_HELLO_MAGIC, 2, 0, "RANK 0 is not in 1..2"}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tr_hello h = {.magic = rows[i].magic,
+                             .version = rows[i].version,
+                             .job = 7,
+                             .rank = rows[i].rank,
+                             .size = SIZE};
+        struct fr_buf in = {0}, out = {0};
+        enum tr_frame_type type;
+        struct fr_str p = {"", 0};
+        int fd;
+
+        tr_frame_add(&out, rows[i].type, &h, sizeof(h));
+        if (CHECK_INT(tr_connect("127.0.0.1", w->o[0].port, clock_ms() + WAIT_MS, &fd, NULL),
+                      FR_OK)) {
+            CHECK(tr_frame_send(fd, &out, clock_ms() + WAIT_MS));
+            CHECK(tr_frame_recv(fd, &in, &type, &p, clock_ms() + WAIT_MS));
+            CHECK_INT(type, TR_FRAME_REFUSE);
+            CHECK(p.n == strlen(rows[i].why) && memcmp(p.p, rows[i].why, p.n) == 0);
+            close(fd);
+        }
+        fr_buf_finish(&in);
+        fr_buf_finish(&out);
+    }
+}
+
 static void start_rank(struct world *w, int tested, const char *row)
 {
     struct joining j[SIZE];
@@ -107,8 +148,10 @@ static void start_rank(struct world *w, int tested, const char *row)
                                            .exit_code = 44};
         j[r] = (struct joining){w, r};
         CHECK_INT(pthread_create(&threads[r], NULL, join, &j[r]), 0);
-        if (r == 0)
+        if (r == 0) {
             strangers(w);
+            wrong_hellos(w);
+        }
     }
     for (int r = 0; r < SIZE; r++) {
         void *failed = NULL;
@@ -153,9 +196,8 @@ static void add_beat(struct world *w, int rank, int64_t seq, const char *what)
     tr_frame_add(&w->out[rank], TR_FRAME_BEAT, &b, sizeof(b));
 }
 
-static void add_abort(struct world *w, int rank)
+static void add_abort(struct world *w, int rank, uint32_t code)
 {
-    uint32_t code = FR_NOMEM;
     char body[sizeof(code) + 7];
 
     memcpy(body, &code, sizeof(code));
@@ -300,6 +342,30 @@ static void silent_for_a_while(struct world *w)
     close(fds[1]);
 }
 
+/* Of the two that are silent one has left. */
+static void silent_after_goodbye(struct world *w)
+{
+    char all[SIZE + 1] = "";
+    struct fr_err err;
+    int fds[2] = {-1, -1};
+
+    start(w, "a rank that is silent since its goodbye");
+    CHECK_INT(pipe(fds), 0);
+    fr_log_to(fds[1]);
+    add(w, 1, TR_FRAME_PART, "a");
+    add(w, 1, TR_FRAME_BYE, "");
+    flush(w, 1);
+    add(w, 2, TR_FRAME_PART, "b");
+    flush(w, 2);
+    CHECK_INT(tr_control_all_gather(w->c, all, "0", 1, &err), FR_OK);
+    now_ms += 10001;
+    says(fds[0], 2, " has been silent for 10 s");
+    fr_log_to(2);
+    stop(w);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 static void end_of_a_rank(struct world *w)
 {
     start(w, "a rank that ends after another said goodbye");
@@ -316,11 +382,15 @@ static void end_of_a_rank(struct world *w)
 
 static void abort_of_a_rank(struct world *w)
 {
-    start(w, "the reason of an abort");
-    add_abort(w, 2);
-    flush(w, 2);
-    ends(w, FR_NOMEM, "no room");
-    stop(w);
+    static const uint32_t codes[] = {FR_NOMEM, FR_BUG, FR_BUG + 1, FR_OK};
+
+    for (int i = 0; i < 4; i++) {
+        start(w, i < 2 ? "the reason of an abort" : "an abort for a reason that there is not");
+        add_abort(w, 2, codes[i]);
+        flush(w, 2);
+        ends(w, i < 2 ? (enum fr_rc)codes[i] : FR_PEER, "no room");
+        stop(w);
+    }
 }
 
 /* A rank's part is behind its beat in the stream: after the all-gather both beats were read. */
@@ -360,7 +430,7 @@ static void *answer(void *arg)
 
     receive(a->w, 0, a->want, 0, a->asked);
     add(a->w, 0, a->type, a->text);
-    add_abort(a->w, 0);
+    add_abort(a->w, 0, FR_NOMEM);
     flush(a->w, 0);
     return NULL;
 }
@@ -398,7 +468,7 @@ static int leave_first(struct pollfd *set, nfds_t n, int timeout_ms)
     struct world *w = n == 2 && set[0].revents != 0 ? atomic_exchange(&leaving, NULL) : NULL;
 
     if (w != NULL) {
-        add_abort(w, 0);
+        add_abort(w, 0, FR_NOMEM);
         flush(w, 0);
         close(w->fd[0]);
         w->fd[0] = -1;
@@ -431,6 +501,7 @@ int main(void)
     wrong_size(&w, "seven");
     silent_rank(&w);
     silent_for_a_while(&w);
+    silent_after_goodbye(&w);
     end_of_a_rank(&w);
     abort_of_a_rank(&w);
     ranks_behind(&w);
