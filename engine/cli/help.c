@@ -51,7 +51,11 @@ static void causes(void)
     fr_print("\nA command runs at least once. It runs a second time when its supervisor is killed\n"
              "between the command's end and the record of it, and a retry follows on lost.\n"
              "Where a second run does harm, list the causes without lost:\n"
-             "  retry: {times: 3, on: [exit, signal, timeout, start_failed, node_lost]}\n"
+             "  retry: {times: 3, on: [");
+    for (int i = 0, n = 0; i < FR_CAUSE_N; i++)
+        if ((fr_causes_preset() >> i & 1u) != 0 && i != FR_CAUSE_LOST)
+            fr_print("%s%s", n++ > 0 ? ", " : "", fr_cause_name((enum fr_cause)i));
+    fr_print("]}\n"
              "The task then fails as lost. 'flowrun retry' starts it again once you looked.\n");
 }
 

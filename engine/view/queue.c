@@ -112,7 +112,7 @@ enum fr_rc fr_queue_live(const struct fr_run_rows *rows, const char *name,
     struct fr_live *live = fr_arena_array(arena, rows->n + 1, sizeof(*live));
     size_t n = 0;
 
-    for (size_t i = rows->n; live != NULL && i-- > 0;) { /* the newest come first */
+    for (size_t i = rows->n; live != NULL && i-- > 0;) { /* the newest is the first */
         const struct fr_run_row *row = &rows->rows[i];
 
         if (strcmp(row->name, name) != 0)

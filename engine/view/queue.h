@@ -49,7 +49,7 @@ bool fr_queue_full(const struct fr_run_rows *active, const char *name, const cha
 /* Whether it waits for live runs of its schedule (NULL: it is of none), too. A retry, a run that
  * repeats another, and one of a backfill wait for limits alone. */
 bool fr_queue_overlaps(const struct fr_run_row *row, const struct fr_schedule *s);
-/* The live runs of a pipeline among rows, the newest first; they live in arena. */
+/* The live runs of a pipeline, the oldest first, in arena. rows: the newest first. */
 enum fr_rc fr_queue_live(const struct fr_run_rows *rows, const char *name,
                          const struct fr_queue_driven *driven, struct fr_arena *arena,
                          struct fr_overlap_of *out, struct fr_err *err);

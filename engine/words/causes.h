@@ -8,8 +8,8 @@
 #include "engine/base/str.h"
 
 /* X(name, word, number with which a node reports it (enum fr_end_cause; 0: none does), whether
- * retry.on may list it, whether it does by default, what it means; ""). Nodes keep the numbers of
- * stop causes: new causes come at the end. */
+ * retry.on may list it, whether it does by default, what it means; ""). A node
+ * keeps and is told a cause by its place: a new one comes at the end, with the next free number. */
 #define FR_CAUSES(X)                                                                               \
     X(NONE, "none", 0, false, false, "")                                                           \
     X(EXIT, "exit", 1, true, true, "the command ended with another status than 0")                 \
