@@ -3,7 +3,7 @@
 used, contrast of all text, nothing wider than the screen, order of the focus. usage: look.py BUILD"""
 import bed
 import sample
-from bed import begin, check, clean_page, finish, log_in, page, same
+from bed import begin, check, clean_page, finish, log_in, page, same, until
 
 PAGES = ["runs", "runs/2", "runs/4?task=train", "runs/1?tab=timeline", "runs/2?tab=logs", "runs/1?tab=metrics", "runs/1?tab=metrics&x=time&with=3",
          "runs/2?tab=params", "runs/3?tab=params&with=2", "runs/1?tab=artifacts", "runs/2?tab=events", "pipelines", "pipelines/fine-tune", "pipelines/long",
@@ -81,6 +81,7 @@ def colours(one, dark):
 
 def names(what, one):
     """Whatever can be used, and each picture, has a name in the tree that screen readers get."""
+    until("%s: its bar" % what, lambda: one.eval("document.querySelector('nav') !== null"))
     nodes = one.call("Accessibility.getFullAXTree")["nodes"]
     bare = [n["role"]["value"] for n in nodes if not n.get("ignored") and n.get("role", {}).get("value") in USED
             and not n.get("name", {}).get("value", "").strip()]
