@@ -9,6 +9,7 @@ import re
 import sys
 
 SERVER = "/api/v1"
+CHOICES_MOST = 4  # as in engine/answer/routes.h
 
 
 def c_name(operation):
@@ -63,7 +64,11 @@ def main(source, table, header):
                 continue
             function = c_name(operation.get("x-part-of", operation["operationId"]))
             row = rows.setdefault(function, Row(method, pattern(path, methods.get("servers")), operation["x-role"]))
+            if (row.method, row.role) != (method, operation["x-role"]):
+                sys.exit("%s: %s has another method or role than what it is a part of" % (source, operation["operationId"]))
             row.take(doc, operation)
+            if len(row.words) > CHOICES_MOST:
+                sys.exit("%s: %s has more than %d lists of words in its query" % (source, operation["operationId"], CHOICES_MOST))
     with open(header, "w", encoding="utf-8") as f:
         f.write("".join("handler %s;\n" % function for function in rows))
     with open(table, "w", encoding="utf-8") as f:

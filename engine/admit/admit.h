@@ -7,9 +7,8 @@
 /* Rows of the host: admission.c, slot_allocation.c. */
 extern const struct host_part queue_part, slots_part;
 
-/* Whether another run is in the way of one of a schedule: the live runs of a pipeline among rows,
- * the newest first; they live in arena. host NULL: the store alone says which of them are queued.
- */
+/* The live runs of a pipeline, the oldest first, in arena. rows: the newest first. Which of those
+ * that the host drives are queued, it knows ahead of the store. */
 struct fr_overlap_of;
 enum fr_rc queue_live(const struct fr_host *host, const struct fr_run_rows *rows, const char *name,
                       struct fr_arena *arena, struct fr_overlap_of *out, struct fr_err *err);

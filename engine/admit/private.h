@@ -48,7 +48,7 @@ struct host_slots {
     size_t n_held, cap_held;
     struct host_probe *probes; /* owns */
     struct fr_timer *held_timer;
-    struct fr_claim *claims; /* space of slots_share(); owns */
+    struct fr_claim *claims; /* space of share_all(); owns */
     size_t cap_claims;
 };
 

@@ -44,6 +44,8 @@ struct host_job *view_begin(struct fr_host *host, const struct host_text *want)
     text->epoch = host->env.epoch;
     text->changes = fr_store_changes(host->store);
     text->lines = NULL;
+    text->summaries = NULL;
+    text->connections = NULL;
     for (size_t i = 0; i < HOST_VIEW_ARGS; i++)
         if (want->args[i] != NULL &&
             (text->args[i] = fr_arena_dup(&job->arena, want->args[i])) == NULL) {

@@ -71,7 +71,7 @@ static bool start(struct host_job *job)
     return false;
 }
 
-/* ops NULL: of all kinds */
+/* ops NULL: of all kinds. */
 static size_t running(const struct fr_host *host, const struct job_ops *ops)
 {
     size_t n = 0;
@@ -81,18 +81,30 @@ static size_t running(const struct fr_host *host, const struct job_ops *ops)
     return n;
 }
 
+/* No more of that kind may run now. Many wait while a kind is full: *full remembers which. */
+static bool is_full(const struct fr_host *host, const struct job_ops *ops,
+                    const struct job_ops **full)
+{
+    if (ops->most != 0 && ops != *full && running(host, ops) >= ops->most)
+        *full = ops;
+    return ops->most != 0 && ops == *full;
+}
+
 void job_start_all(struct fr_host *host)
 {
     bool making = false, alone = false; /* one before it, that is not over */
+    const struct job_ops *full = NULL;
+    size_t threads = running(host, NULL);
 
     for (struct host_job *job = host->jobs.first; job != NULL; job = job->next) {
         const struct job_ops *ops = job->ops;
 
-        if (job->state == JOB_WAITS && !alone && !(ops->alone && making) &&
-            running(host, NULL) < THREADS && (ops->most == 0 || running(host, ops) < ops->most)) {
+        if (job->state == JOB_WAITS && !alone && !(ops->alone && making) && threads < THREADS &&
+            !is_full(host, ops, &full)) {
             job->state = JOB_RUNS;
             if (!start(job))
                 job_end(job);
+            threads += job->state == JOB_RUNS;
         }
         making = making || (ops->makes && job->state != JOB_OVER);
         alone = alone || (ops->alone && job->state != JOB_OVER);

@@ -164,12 +164,11 @@ enum fr_rc host_tidy(struct fr_host *host, struct fr_err *err);
 enum fr_rc host_give_up(struct host_run *h, struct fr_err *err);
 /* When that has something to do; INT64_MAX: never. */
 int64_t host_tidy_due(const struct fr_host *host);
-/* Takes a resume of others: shell is theirs from here on. queue: as of fr_resume_opts. */
+/* Takes a resume of others: shell is theirs from here on. */
 enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, json_t *shell,
                        struct host_run **out, struct fr_issues *issues, struct fr_err *err);
 /* Begins to take a submit of others: shell is theirs from here on; the texts of submit live in doc,
  * of which the job is one more owner, and arena, which becomes the job's. NULL: no memory. */
-struct make_for;
 struct host_texts {
     json_t *shell, *doc;
     const struct fr_run_shell *own; /* NULL, or: the run is made in this process's shell */
