@@ -41,28 +41,26 @@ static const char *why_cause(struct fr_run *run, const struct fr_row *row)
     case FR_CAUSE_TIMEOUT:
         fr_show_duration(task->timeout_ms, text);
         return fr_arena_fmt(&run->arena, "no end within its timeout of %s", text);
-    case FR_CAUSE_OOM:
-        return "killed by the kernel: out of memory";
     case FR_CAUSE_START_FAILED:
         reason = run->nodes[run_node_of(run, row->inst)].reason;
-        return reason[0] != '\0' ? fr_arena_dup(&run->arena, reason) : "its node did not start it";
+        if (reason[0] != '\0')
+            return fr_arena_dup(&run->arena, reason);
+        break;
     case FR_CAUSE_EXPRESSION:
         reason = no_when(run, row->inst);
-        return reason != NULL ? reason : "an expression of it has no value";
+        if (reason != NULL)
+            return reason;
+        break;
     case FR_CAUSE_UNREACHABLE:
         return run_node_missed(run, row->inst);
-    case FR_CAUSE_NODE_LOST:
-        return "its node is given up";
-    case FR_CAUSE_LOST:
-        return "its outcome is not known";
-    case FR_CAUSE_GANG_PEER:
-        return "another member of its gang ended";
     case FR_CAUSE_STOPPED:
-        return fr_sched_now(run->sched).timed_out ? "stopped: the run's timeout"
-                                                  : "stopped by the user";
+        if (fr_sched_now(run->sched).timed_out)
+            return "stopped: the run's timeout";
+        break;
     default:
-        return "";
+        break;
     }
+    return fr_cause_reason(row->cause);
 }
 
 const char *run_why(struct fr_run *run, const struct fr_row *row)

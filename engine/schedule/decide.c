@@ -1,8 +1,7 @@
 /* Which of the due fires run. */
 #include "engine/schedule/decide.h"
 
-static const char *const fates[FR_FATE_N] = {"ran",        "missed", "dropped", "skipped",
-                                             "superseded", "paused", "invalid"};
+static const char *const fates[] = {FR_FATES(FR_WORD_TEXT)};
 
 const char *fr_fate_name(enum fr_fate fate)
 {

@@ -14,22 +14,26 @@
 
 enum { FR_CATCHUP_LIMIT = 10, FR_CATCHUP_LIMIT_MAX = 1000, FR_GRACE_MS = 600000 };
 
-enum fr_catchup {
-    FR_CATCHUP_NONE, /* the newest runs if it is not later than grace; the others are missed */
-    FR_CATCHUP_LAST, /* the newest runs */
-    FR_CATCHUP_ALL   /* the newest `limit` run, one after the other; the others are dropped */
-};
+/* Each of these enums is written once, with the word that files, rows and the API have for it. */
+#define FR_WORD_ID(id, word) id,
+#define FR_WORD_TEXT(id, word) word,
 
-enum fr_fate {
-    FR_FATE_RAN, /* a run was made */
-    FR_FATE_MISSED,
-    FR_FATE_DROPPED,    /* older than the newest `limit` */
-    FR_FATE_SKIPPED,    /* a live run of the pipeline was in the way */
-    FR_FATE_SUPERSEDED, /* its waiting run made room for a newer one */
-    FR_FATE_PAUSED,
-    FR_FATE_INVALID, /* its pipeline could not be loaded */
-    FR_FATE_N
-};
+#define FR_CATCHUPS(X)                                                                             \
+    X(FR_CATCHUP_NONE, "none") /* the newest runs if within grace; the others are missed */        \
+    X(FR_CATCHUP_LAST, "last") /* the newest runs */                                               \
+    X(FR_CATCHUP_ALL, "all")   /* the newest `limit` run one by one; the others are dropped */
+enum fr_catchup { FR_CATCHUPS(FR_WORD_ID) FR_CATCHUP_N };
+
+/* What became of a fire. */
+#define FR_FATES(X)                                                                                \
+    X(FR_FATE_RAN, "ran") /* a run was made */                                                     \
+    X(FR_FATE_MISSED, "missed")                                                                    \
+    X(FR_FATE_DROPPED, "dropped")       /* older than the newest `limit` */                        \
+    X(FR_FATE_SKIPPED, "skipped")       /* a live run of the pipeline was in the way */            \
+    X(FR_FATE_SUPERSEDED, "superseded") /* its waiting run made room for a newer one */            \
+    X(FR_FATE_PAUSED, "paused")                                                                    \
+    X(FR_FATE_INVALID, "invalid") /* its pipeline could not be loaded */
+enum fr_fate { FR_FATES(FR_WORD_ID) FR_FATE_N };
 
 const char *fr_fate_name(enum fr_fate fate); /* "ran" */
 bool fr_fate_parse(struct fr_str s, enum fr_fate *out);
@@ -82,17 +86,23 @@ bool fr_decide_anew(const struct fr_decided *d, int64_t now_ms);
 
 /* ---- overlap ---- */
 
-enum fr_overlap { FR_OVERLAP_SKIP, FR_OVERLAP_QUEUE, FR_OVERLAP_CANCEL, FR_OVERLAP_PARALLEL };
+/* The policies: a new one is a line here, and its decisions in overlap.c. */
+#define FR_OVERLAPS(X)                                                                             \
+    X(FR_OVERLAP_SKIP, "skip")              /* no run */                                           \
+    X(FR_OVERLAP_QUEUE, "queue")            /* a run that waits */                                 \
+    X(FR_OVERLAP_CANCEL, "cancel_previous") /* a run that asks the schedule's live ones to end */  \
+    X(FR_OVERLAP_PARALLEL, "parallel")      /* a run beside them */
+enum fr_overlap { FR_OVERLAPS(FR_WORD_ID) FR_OVERLAP_N };
 
-enum fr_origin {
-    FR_ORIGIN_CLI,
-    FR_ORIGIN_API,
-    FR_ORIGIN_SCHEDULE,
-    FR_ORIGIN_CATCHUP,
-    FR_ORIGIN_BACKFILL,
-    FR_ORIGIN_RETRY,
-    FR_ORIGIN_N
-};
+/* Who made a run. */
+#define FR_ORIGINS(X)                                                                              \
+    X(FR_ORIGIN_CLI, "cli")                                                                        \
+    X(FR_ORIGIN_API, "api")                                                                        \
+    X(FR_ORIGIN_SCHEDULE, "schedule")                                                              \
+    X(FR_ORIGIN_CATCHUP, "catchup")                                                                \
+    X(FR_ORIGIN_BACKFILL, "backfill")                                                              \
+    X(FR_ORIGIN_RETRY, "retry")
+enum fr_origin { FR_ORIGINS(FR_WORD_ID) FR_ORIGIN_N };
 
 const char *fr_origin_name(enum fr_origin origin); /* "cli" */
 bool fr_origin_parse(struct fr_str s, enum fr_origin *out);

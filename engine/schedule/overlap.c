@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-static const char *const origins[FR_ORIGIN_N] = {"cli",     "api",      "schedule",
-                                                 "catchup", "backfill", "retry"};
+static const char *const origins[] = {FR_ORIGINS(FR_WORD_TEXT)};
 
 const char *fr_origin_name(enum fr_origin origin)
 {

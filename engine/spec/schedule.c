@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const char *const days_choices[] = {"any", "all", NULL};
-static const char *const catchup_choices[] = {"none", "last", "all", NULL};
-static const char *const overlap_choices[] = {"skip", "queue", "cancel_previous", "parallel", NULL};
+static const char *const catchup_choices[] = {FR_CATCHUPS(FR_WORD_TEXT) NULL};
+static const char *const overlap_choices[] = {FR_OVERLAPS(FR_WORD_TEXT) NULL};
 
 /* A schedule while it is read. */
 struct entry {

@@ -5,15 +5,6 @@
 
 static const int64_t KEPT_MS = 86400000; /* answers */
 
-/* A transaction of its own around one statement that was run, or failed as rc says. */
-static enum fr_rc finish(struct fr_store *st, enum fr_rc rc, struct fr_err *err)
-{
-    if (rc == FR_OK)
-        return fr_store_commit(st, err);
-    fr_store_rollback(st);
-    return rc;
-}
-
 enum fr_rc fr_store_token_add(struct fr_store *st, struct fr_token_row *row, struct fr_err *err)
 {
     enum fr_rc rc = fr_store_begin(st, err);
@@ -26,25 +17,22 @@ enum fr_rc fr_store_token_add(struct fr_store *st, struct fr_token_row *row, str
             fr_fail(err, FR_BUSY, "there is a token '%s' already: 'flowrun token rm %s' removes it",
                     row->name, row->name);
     row->id = sqlite3_last_insert_rowid(st->db);
-    return finish(st, rc, err);
+    return fr_store_end(st, rc, err);
 }
 
 enum fr_rc fr_store_tokens(struct fr_store *st, struct fr_arena *arena, struct fr_token_rows *out,
                            struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_token_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_TOKEN_LIST, &rows, err, "");
-
-    *out = (struct fr_token_rows){rows.v, rows.n};
-    return rc;
+    return fr_sql_list(st, SQL_TOKEN_LIST, FR_SQL_INTO(token, arena, out), err, "");
 }
 
 enum fr_rc fr_store_token_used(struct fr_store *st, int64_t id, int64_t wall_ms, struct fr_err *err)
 {
     enum fr_rc rc = fr_store_begin_soft(st, err);
 
-    return rc == FR_OK ? finish(st, fr_sql_run(st, SQL_TOKEN_USED, err, "ii", wall_ms, id), err)
-                       : rc;
+    return rc == FR_OK
+               ? fr_store_end(st, fr_sql_run(st, SQL_TOKEN_USED, err, "ii", wall_ms, id), err)
+               : rc;
 }
 
 enum fr_rc fr_store_token_drop(struct fr_store *st, const char *name, struct fr_err *err)
@@ -59,7 +47,7 @@ enum fr_rc fr_store_token_drop(struct fr_store *st, const char *name, struct fr_
     if (rc == FR_OK && sqlite3_changes(st->db) == 0)
         rc = fr_fail(err, FR_NOTFOUND,
                      "there is no token '%s'; 'flowrun token list' shows all there are", name);
-    return finish(st, rc, err);
+    return fr_store_end(st, rc, err);
 }
 
 enum fr_rc fr_store_session_put(struct fr_store *st, const struct fr_session_row *row,
@@ -68,25 +56,23 @@ enum fr_rc fr_store_session_put(struct fr_store *st, const struct fr_session_row
     enum fr_rc rc = fr_store_begin_soft(st, err);
 
     return rc == FR_OK
-               ? finish(st, fr_sql_put(st, SQL_SESSION_PUT, &fr_session_type, row, NULL, err), err)
+               ? fr_store_end(st, fr_sql_put(st, SQL_SESSION_PUT, &fr_session_type, row, NULL, err),
+                              err)
                : rc;
 }
 
 enum fr_rc fr_store_sessions(struct fr_store *st, struct fr_arena *arena,
                              struct fr_session_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_session_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_SESSION_LIST, &rows, err, "");
-
-    *out = (struct fr_session_rows){rows.v, rows.n};
-    return rc;
+    return fr_sql_list(st, SQL_SESSION_LIST, FR_SQL_INTO(session, arena, out), err, "");
 }
 
 enum fr_rc fr_store_session_drop(struct fr_store *st, const char *hash, struct fr_err *err)
 {
     enum fr_rc rc = fr_store_begin(st, err);
 
-    return rc == FR_OK ? finish(st, fr_sql_run(st, SQL_SESSION_DROP, err, "t", hash), err) : rc;
+    return rc == FR_OK ? fr_store_end(st, fr_sql_run(st, SQL_SESSION_DROP, err, "t", hash), err)
+                       : rc;
 }
 
 enum fr_rc fr_store_asked_add(struct fr_store *st, const struct fr_audit_row *row,
@@ -99,40 +85,34 @@ enum fr_rc fr_store_asked_add(struct fr_store *st, const struct fr_audit_row *ro
     rc = fr_sql_put(st, SQL_ASKED_ADD, &fr_audit_type, row, NULL, err);
     if (rc == FR_OK)
         rc = fr_store_audit_prune(st, err);
-    return finish(st, rc, err);
+    return fr_store_end(st, rc, err);
 }
 
 enum fr_rc fr_store_audit(struct fr_store *st, int64_t before, size_t limit, struct fr_arena *arena,
                           struct fr_audit_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_audit_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_AUDIT_LIST, &rows, err, "ii", before, (int64_t)limit);
-
-    *out = (struct fr_audit_rows){rows.v, rows.n};
-    return rc;
+    return fr_sql_list(st, SQL_AUDIT_LIST, FR_SQL_INTO(audit, arena, out), err, "ii", before,
+                       (int64_t)limit);
 }
 
 enum fr_rc fr_store_asked_of(struct fr_store *st, int64_t run, size_t limit, struct fr_arena *arena,
                              struct fr_audit_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_audit_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_AUDIT_ASKED, &rows, err, "ii", run, (int64_t)limit);
-
-    *out = (struct fr_audit_rows){rows.v, rows.n};
-    return rc;
+    return fr_sql_list(st, SQL_AUDIT_ASKED, FR_SQL_INTO(audit, arena, out), err, "ii", run,
+                       (int64_t)limit);
 }
 
 enum fr_rc fr_store_kept(struct fr_store *st, const char *who, const char *key,
                          struct fr_arena *arena, struct fr_kept_row *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_answer_type, arena, NULL, 0};
-    enum fr_rc rc =
-        fr_sql_list(st, SQL_KEPT_GET, &rows, err, "tti", who, key, fr_sys.wall_ms() - KEPT_MS);
+    struct fr_kept_rows rows;
+    enum fr_rc rc = fr_sql_list(st, SQL_KEPT_GET, FR_SQL_INTO(kept, arena, &rows), err, "tti", who,
+                                key, fr_sys.wall_ms() - KEPT_MS);
 
     if (rc == FR_OK && rows.n == 0)
         return fr_fail(err, FR_NOTFOUND, "no answer is kept for '%s'", key);
     if (rc == FR_OK)
-        *out = *(struct fr_kept_row *)rows.v;
+        *out = rows.rows[0];
     return rc;
 }
 
@@ -148,5 +128,5 @@ enum fr_rc fr_store_keep(struct fr_store *st, const char *who, const char *key,
                     row->location, row->body);
     if (rc == FR_OK)
         rc = fr_sql_run(st, SQL_KEPT_PRUNE, err, "i", now - KEPT_MS);
-    return finish(st, rc, err);
+    return fr_store_end(st, rc, err);
 }

@@ -7,18 +7,16 @@
 
 #include "engine/store/store.h"
 
-struct fr_token_row {
-    const char *name, *role;
-    const char *hash; /* SHA-256 of the secret, in hexadecimal digits */
-    int64_t made_wall, ends_wall;
-    int64_t used_wall; /* 0: never */
-    int64_t id;        /* set by fr_store_token_add */
-};
+#define FR_TOKEN_COLUMNS(C, S, R)                                                                  \
+    C(R, TEXT, name, "name")                                                                       \
+    C(R, TEXT, role, "role")                                                                       \
+    C(R, INT, made_wall, "made_wall")                                                              \
+    C(R, INT, ends_wall, "ends_wall")                                                              \
+    C(R, INT, used_wall, "used_wall") /* 0: never */                                               \
+    C(R, TEXT, hash, NULL)            /* SHA-256 of the secret, in hexadecimal digits */           \
+    C(R, INT, id, NULL)               /* set by fr_store_token_add */
 
-struct fr_token_rows {
-    struct fr_token_row *rows; /* by name */
-    size_t n;
-};
+FR_ROWS(fr_token, FR_TOKEN_COLUMNS); /* by name */
 
 /* FR_BUSY: there is one of that name. */
 enum fr_rc fr_store_token_add(struct fr_store *st, struct fr_token_row *row, struct fr_err *err);
@@ -30,16 +28,12 @@ enum fr_rc fr_store_token_used(struct fr_store *st, int64_t id, int64_t wall_ms,
 /* With its sessions. FR_NOTFOUND. */
 enum fr_rc fr_store_token_drop(struct fr_store *st, const char *name, struct fr_err *err);
 
-struct fr_session_row {
-    const char *hash; /* as above */
-    int64_t token;    /* id; 0: the home's owner */
-    int64_t made_wall, used_wall;
-};
-
-struct fr_session_rows {
-    struct fr_session_row *rows;
-    size_t n;
-};
+#define FR_SESSION_COLUMNS(C, S, R)                                                                \
+    C(R, TEXT, hash, NULL) /* as above */                                                          \
+    C(R, INT, token, NULL) /* id; 0: the home's owner */                                           \
+    C(R, INT, made_wall, NULL)                                                                     \
+    C(R, INT, used_wall, NULL)
+FR_ROWS(fr_session, FR_SESSION_COLUMNS);
 
 /* Adds the row, or replaces the one of its hash. */
 enum fr_rc fr_store_session_put(struct fr_store *st, const struct fr_session_row *row,
@@ -50,20 +44,17 @@ enum fr_rc fr_store_sessions(struct fr_store *st, struct fr_arena *arena,
 enum fr_rc fr_store_session_drop(struct fr_store *st, const char *hash, struct fr_err *err);
 
 /* A row of the audit. */
-struct fr_audit_row {
-    int64_t wall;
-    const char *what;          /* removed, asked */
-    int64_t run;               /* number; 0: of none */
-    const char *name;          /* removed: of the pipeline; asked: method and path */
-    const char *outcome;       /* removed: of the run; asked: status of the answer */
-    const char *who, *address; /* asked: by whom, from where ("": the host's socket) */
-    int64_t id;
-};
+#define FR_AUDIT_COLUMNS(C, S, R)                                                                  \
+    C(R, INT, id, "id")                                                                            \
+    C(R, INT, wall, "wall")                                                                        \
+    C(R, TEXT, what, "what")       /* removed, asked */                                            \
+    C(R, INT, run, "run")          /* number; 0: of none */                                        \
+    C(R, TEXT, name, "name")       /* removed: of the pipeline; asked: method and path */          \
+    C(R, TEXT, outcome, "outcome") /* removed: of the run; asked: status of the answer */          \
+    C(R, TEXT, who, "who")         /* asked: by whom */                                            \
+    C(R, TEXT, address, "address") /* asked: from where; "": the host's socket */
 
-struct fr_audit_rows {
-    struct fr_audit_row *rows; /* the newest first */
-    size_t n;
-};
+FR_ROWS(fr_audit, FR_AUDIT_COLUMNS); /* the newest first */
 
 /* Adds a row that says what was asked; it may be lost by a power cut. Rows of 400 days ago go. */
 enum fr_rc fr_store_asked_add(struct fr_store *st, const struct fr_audit_row *row,
@@ -77,11 +68,12 @@ enum fr_rc fr_store_asked_of(struct fr_store *st, int64_t run, size_t limit, str
                              struct fr_audit_rows *out, struct fr_err *err);
 
 /* What was answered to a request with a key of its own. */
-struct fr_kept_row {
-    const char *request; /* SHA-256 of method, path and body, in hexadecimal digits */
-    int64_t status;
-    const char *location, *body;
-};
+#define FR_KEPT_COLUMNS(C, S, R)                                                                   \
+    C(R, TEXT, request, NULL) /* SHA-256 of method, path and body, in hexadecimal digits */        \
+    C(R, INT, status, NULL)                                                                        \
+    C(R, TEXT, location, NULL)                                                                     \
+    C(R, TEXT, body, NULL)
+FR_ROWS(fr_kept, FR_KEPT_COLUMNS);
 /* FR_NOTFOUND: none, or it is a day old. */
 enum fr_rc fr_store_kept(struct fr_store *st, const char *who, const char *key,
                          struct fr_arena *arena, struct fr_kept_row *out, struct fr_err *err);

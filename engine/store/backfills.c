@@ -22,25 +22,22 @@ enum fr_rc fr_store_backfill_set(struct fr_store *st, const struct fr_backfill_r
 enum fr_rc fr_store_backfills(struct fr_store *st, bool active, struct fr_arena *arena,
                               struct fr_backfill_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_backfill_type, arena, NULL, 0};
-    enum fr_sql q = active ? SQL_BACKFILL_OPEN : SQL_BACKFILL_LIST;
-    enum fr_rc rc = fr_sql_list(st, q, &rows, err, "");
-
-    *out = (struct fr_backfill_rows){rows.v, rows.n};
-    return rc;
+    return fr_sql_list(st, active ? SQL_BACKFILL_OPEN : SQL_BACKFILL_LIST,
+                       FR_SQL_INTO(backfill, arena, out), err, "");
 }
 
 enum fr_rc fr_store_backfill_find(struct fr_store *st, int64_t id, struct fr_arena *arena,
                                   struct fr_backfill_row *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_backfill_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_BACKFILL_GET, &rows, err, "i", id);
+    struct fr_backfill_rows rows;
+    enum fr_rc rc =
+        fr_sql_list(st, SQL_BACKFILL_GET, FR_SQL_INTO(backfill, arena, &rows), err, "i", id);
 
     if (rc == FR_OK && rows.n == 0)
         return fr_fail(err, FR_NOTFOUND, "there is no backfill %lld; 'flowrun backfills' lists all",
                        (long long)id);
     if (rc == FR_OK)
-        *out = *(struct fr_backfill_row *)rows.v;
+        *out = rows.rows[0];
     return rc;
 }
 
@@ -52,19 +49,20 @@ enum fr_rc fr_store_backfill_live(struct fr_store *st, int64_t id, int64_t *n, s
 enum fr_rc fr_store_instant(struct fr_store *st, int64_t schedule, int64_t at_ms,
                             struct fr_arena *arena, struct fr_instant *out, struct fr_err *err)
 {
-    static const struct fr_column columns[] = {FR_SQL_COLUMN(INT, fr_instant, run),
-                                               FR_SQL_COLUMN(TEXT, fr_instant, word)};
-    static const struct fr_row_type type = FR_SQL_TYPE(columns, fr_instant);
     static const enum fr_sql ways[] = {SQL_INSTANT_RUN, SQL_INSTANT_FIRE};
     enum fr_rc rc = FR_OK;
 
     *out = (struct fr_instant){.word = ""};
     for (size_t i = 0; rc == FR_OK && out->run == 0 && i < sizeof(ways) / sizeof(ways[0]); i++) {
-        struct fr_sql_rows rows = {&type, arena, NULL, 0};
+        struct {
+            struct fr_instant *rows;
+            size_t n;
+        } found;
 
-        rc = fr_sql_list(st, ways[i], &rows, err, "ii", schedule, at_ms);
-        if (rc == FR_OK && rows.n > 0)
-            *out = *(struct fr_instant *)rows.v;
+        rc = fr_sql_list(st, ways[i], FR_SQL_INTO(instant, arena, &found), err, "ii", schedule,
+                         at_ms);
+        if (rc == FR_OK && found.n > 0)
+            *out = found.rows[0];
     }
     return rc;
 }

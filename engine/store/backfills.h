@@ -8,30 +8,27 @@
 
 #include "engine/store/store.h"
 
-struct fr_backfill_row {
-    int64_t schedule;       /* fr_schedule_row.id */
-    int64_t from_ms, to_ms; /* from <= instant < to */
-    int64_t newest;         /* 1: the newest first */
-    const char *existing;   /* skip, failed, all */
-    const char *params;     /* JSON: ["name=value"]; in front true: by whom that may not name every
-                             * file */
-    int64_t max_active, priority;
-    const char *state; /* active, paused, over, cancelled */
-    const char *note;  /* paused: why */
-    int64_t cursor_ms; /* the instant decided last; at first from - 1, or to */
-    int64_t total, made, kept;
-    int64_t made_wall;
-    int64_t id; /* set by fr_store_backfill_add */
-};
-
-struct fr_backfill_rows {
-    struct fr_backfill_row *rows;
-    size_t n;
-};
+#define FR_BACKFILL_COLUMNS(C, S, R)                                                               \
+    C(R, INT, id, "id")             /* set by fr_store_backfill_add */                             \
+    C(R, INT, schedule, "schedule") /* fr_schedule_row.id */                                       \
+    C(R, INT, from_ms, "from_ms")   /* from <= instant < to */                                     \
+    C(R, INT, to_ms, "to_ms")                                                                      \
+    C(R, ORDER, newest, "order")     /* 1: the newest first */                                     \
+    C(R, TEXT, existing, "existing") /* skip, failed, all */                                       \
+    C(R, INT, max_active, "max_active")                                                            \
+    C(R, INT, priority, "priority")                                                                \
+    S(R, TEXT, state, "state") /* active, paused, over, cancelled */                               \
+    S(R, TEXT, note, "note")   /* paused: why */                                                   \
+    C(R, INT, total, "total")                                                                      \
+    S(R, INT, made, "made")                                                                        \
+    S(R, INT, kept, "kept")                                                                        \
+    C(R, INT, made_wall, "made_wall")                                                              \
+    C(R, TEXT, params, NULL)   /* JSON: ["name=value"], perhaps after true (fr_given_rules) */     \
+    S(R, INT, cursor_ms, NULL) /* the instant decided last; at first from - 1, or to */
+FR_ROWS(fr_backfill, FR_BACKFILL_COLUMNS);
 
 enum fr_rc fr_store_backfill_add(struct fr_store *st, struct fr_backfill_row *row,
                                  struct fr_err *err);
-/* Writes state, note, cursor, made and kept of row->id. */
 enum fr_rc fr_store_backfill_set(struct fr_store *st, const struct fr_backfill_row *row,
                                  struct fr_err *err);
 /* All, the newest first; or the active ones, the oldest first. */
@@ -44,10 +41,10 @@ enum fr_rc fr_store_backfill_find(struct fr_store *st, int64_t id, struct fr_are
 enum fr_rc fr_store_backfill_live(struct fr_store *st, int64_t id, int64_t *n, struct fr_err *err);
 
 /* What there is of an instant, also behind the removal of its run. */
-struct fr_instant {
-    int64_t run;      /* number; 0: none */
-    const char *word; /* live, succeeded, failed, cancelled; "": no run */
-};
+#define FR_INSTANT_COLUMNS(C, S, R)                                                                \
+    C(R, INT, run, NULL)   /* number; 0: none */                                                   \
+    C(R, TEXT, word, NULL) /* live, succeeded, failed, cancelled; "": no run */
+FR_ROW(fr_instant, FR_INSTANT_COLUMNS);
 enum fr_rc fr_store_instant(struct fr_store *st, int64_t schedule, int64_t at_ms,
                             struct fr_arena *arena, struct fr_instant *out, struct fr_err *err);
 /* A row of the instant for that run, unless it has one. */

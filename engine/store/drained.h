@@ -5,17 +5,13 @@
 
 #include "engine/store/store.h"
 
-struct fr_drained_row {
-    struct fr_id home;
-    const char *name; /* by which it was drained */
-    int64_t wall;     /* since when */
-    const char *note, *who;
-};
-
-struct fr_drained_rows {
-    struct fr_drained_row *rows;
-    size_t n;
-};
+#define FR_DRAINED_COLUMNS(C, S, R)                                                                \
+    C(R, ID, home, NULL)                                                                           \
+    C(R, TEXT, name, NULL) /* by which it was drained */                                           \
+    C(R, INT, wall, "since_wall")                                                                  \
+    C(R, TEXT, note, "note")                                                                       \
+    C(R, TEXT, who, "who")
+FR_ROWS(fr_drained, FR_DRAINED_COLUMNS);
 
 /* By name. */
 enum fr_rc fr_store_drained(struct fr_store *st, struct fr_arena *arena,
@@ -28,16 +24,12 @@ enum fr_rc fr_store_drain(struct fr_store *st, const struct fr_drained_row *row,
 /* FR_BUSY: it is not drained. */
 enum fr_rc fr_store_undrain(struct fr_store *st, struct fr_id home, struct fr_err *err);
 
-struct fr_known_row {
-    const char *name;
-    struct fr_id home;
-    int64_t wall; /* when the newest run that reached it ended, or began where it is not over */
-};
-
-struct fr_known_rows {
-    struct fr_known_row *rows;
-    size_t n;
-};
+#define FR_KNOWN_COLUMNS(C, S, R)                                                                  \
+    C(R, TEXT, name, NULL)                                                                         \
+    C(R, ID, home, NULL)                                                                           \
+    C(R, INT, wall,                                                                                \
+      NULL) /* the newest run that reached it ended then, or began if it is not over */
+FR_ROWS(fr_known, FR_KNOWN_COLUMNS);
 
 /* The nodes that the newest FR_KNOWN_RUNS runs reached, by name. */
 enum { FR_KNOWN_RUNS = 20 };

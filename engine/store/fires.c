@@ -29,11 +29,7 @@ enum fr_rc fr_store_schedule_seen(struct fr_store *st, int64_t schedule, int64_t
 enum fr_rc fr_store_schedules(struct fr_store *st, struct fr_arena *arena,
                               struct fr_schedule_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_schedule_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_SCHEDULE_LIST, &rows, err, "");
-
-    *out = (struct fr_schedule_rows){rows.v, rows.n};
-    return rc;
+    return fr_sql_list(st, SQL_SCHEDULE_LIST, FR_SQL_INTO(schedule, arena, out), err, "");
 }
 
 enum fr_rc fr_store_schedule_drop(struct fr_store *st, int64_t schedule, struct fr_err *err)
@@ -64,33 +60,19 @@ enum fr_rc fr_store_fire_drop(struct fr_store *st, int64_t schedule, int64_t at_
     return fr_sql_run(st, SQL_FIRE_DROP, err, "ii", schedule, at_ms);
 }
 
-/* Reads a query that is bound, unless binding has failed. */
-static enum fr_rc read_fires(struct fr_store *st, enum fr_sql q, struct fr_arena *arena,
-                             struct fr_fire_rows *out, enum fr_rc bound, struct fr_err *err)
-{
-    struct fr_sql_rows rows = {&fr_fire_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_rows(st, q, bound, &rows, err);
-
-    *out = (struct fr_fire_rows){rows.v, rows.n};
-    return rc;
-}
-
 enum fr_rc fr_store_fires_after(struct fr_store *st, int64_t schedule, int64_t after_ms,
                                 struct fr_arena *arena, struct fr_fire_rows *out,
                                 struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_FIRES_AFTER, err, "ii", schedule, after_ms);
-
-    return read_fires(st, SQL_FIRES_AFTER, arena, out, rc, err);
+    return fr_sql_list(st, SQL_FIRES_AFTER, FR_SQL_INTO(fire, arena, out), err, "ii", schedule,
+                       after_ms);
 }
 
 static enum fr_rc read_page(struct fr_store *st, enum fr_sql q, const struct fr_fire_page *page,
                             struct fr_arena *arena, struct fr_fire_rows *out, struct fr_err *err)
 {
-    enum fr_rc rc =
-        fr_sql_query(st, q, err, "iii", page->schedule, page->before_ms, (int64_t)page->limit);
-
-    return read_fires(st, q, arena, out, rc, err);
+    return fr_sql_list(st, q, FR_SQL_INTO(fire, arena, out), err, "iii", page->schedule,
+                       page->before_ms, (int64_t)page->limit);
 }
 
 enum fr_rc fr_store_fires_before(struct fr_store *st, const struct fr_fire_page *page,
@@ -145,9 +127,5 @@ enum fr_rc fr_store_schedule_file_drop(struct fr_store *st, const char *path, st
 enum fr_rc fr_store_schedule_files(struct fr_store *st, struct fr_arena *arena,
                                    struct fr_schedule_files *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_schedule_file_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_SCHEDULE_FILES, &rows, err, "");
-
-    *out = (struct fr_schedule_files){rows.v, rows.n};
-    return rc;
+    return fr_sql_list(st, SQL_SCHEDULE_FILES, FR_SQL_INTO(schedule_file, arena, out), err, "");
 }

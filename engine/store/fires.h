@@ -11,30 +11,25 @@
 
 #include "engine/store/store.h"
 
-struct fr_schedule_row {
-    const char *source;      /* absolute path of its pipeline file */
-    const char *name;        /* in that file */
-    const char *pipeline;    /* the pipeline's name */
-    const char *rule;        /* in words */
-    const char *fingerprint; /* of rule and zone */
-    const char *state;       /* active, paused */
-    int64_t state_wall;      /* since then */
-    const char *note;        /* why it is paused */
-    int64_t gone_wall;       /* since when no served file has it; 0: one has */
-    int64_t seen_ms;         /* every instant up to here is decided */
-    int64_t since_ms;        /* first sight, resume, change of the rule */
-    int64_t id;              /* set by fr_store_schedule_add */
-};
+#define FR_SCHEDULE_COLUMNS(C, S, R)                                                               \
+    C(R, INT, id, "id")                 /* set by fr_store_schedule_add */                         \
+    S(R, TEXT, pipeline, "pipeline")    /* the pipeline's name */                                  \
+    C(R, TEXT, name, "name")            /* in that file */                                         \
+    C(R, TEXT, source, "file")          /* absolute path of its pipeline file */                   \
+    S(R, TEXT, rule, "rule")            /* in words */                                             \
+    S(R, TEXT, state, "state")          /* active, paused */                                       \
+    S(R, INT, state_wall, "state_wall") /* since then */                                           \
+    S(R, TEXT, note, "note")            /* why it is paused */                                     \
+    S(R, INT, gone_wall, "gone_wall")   /* since when no served file has it; 0: one has */         \
+    S(R, INT, seen_ms, "seen_ms")       /* every instant up to here is decided */                  \
+    S(R, INT, since_ms, "since_ms")     /* first sight, resume, change of the rule */              \
+    S(R, TEXT, fingerprint, NULL)       /* of rule and zone */
 
-struct fr_schedule_rows {
-    struct fr_schedule_row *rows; /* by source and name */
-    size_t n;
-};
+FR_ROWS(fr_schedule, FR_SCHEDULE_COLUMNS); /* by source and name */
 
 /* Its id is of no run that another one made, also one that was dropped. */
 enum fr_rc fr_store_schedule_add(struct fr_store *st, struct fr_schedule_row *row,
                                  struct fr_err *err);
-/* Writes all but source and name of row->id. */
 enum fr_rc fr_store_schedule_set(struct fr_store *st, const struct fr_schedule_row *row,
                                  struct fr_err *err);
 enum fr_rc fr_store_schedule_seen(struct fr_store *st, int64_t schedule, int64_t seen_ms,
@@ -44,26 +39,21 @@ enum fr_rc fr_store_schedules(struct fr_store *st, struct fr_arena *arena,
 /* With all of its instants. */
 enum fr_rc fr_store_schedule_drop(struct fr_store *st, int64_t schedule, struct fr_err *err);
 
-struct fr_fire_row {
-    int64_t schedule;
-    int64_t at_ms; /* the instant, or the last of count since first_ms */
-    int64_t first_ms, count;
-    const char *decision; /* ran, missed, dropped, skipped, superseded, paused, invalid */
-    int64_t run;          /* number of the run that it made, or that was in its way; 0: none */
-    int64_t decided_wall;
-    const char *note;
-    const char *outcome; /* of the run that it made; only read */
-};
-
-struct fr_fire_rows {
-    struct fr_fire_row *rows;
-    size_t n;
-};
+#define FR_FIRE_COLUMNS(C, S, R)                                                                   \
+    C(R, INT, at_ms, "at_ms") /* the instant, or the last of count since first_ms */               \
+    C(R, INT, first_ms, "first_ms")                                                                \
+    C(R, INT, count, "count")                                                                      \
+    S(R, TEXT, decision, "decision") /* a word of enum fr_fate */                                  \
+    S(R, INT, run, "run")            /* number of the run that it made or was beside; 0: none */   \
+    C(R, TEXT, outcome, "outcome")   /* of the run that it made; only read */                      \
+    C(R, INT, decided_wall, "decided_wall")                                                        \
+    S(R, TEXT, note, "note")                                                                       \
+    C(R, INT, schedule, NULL)
+FR_ROWS(fr_fire, FR_FIRE_COLUMNS);
 
 /* FR_BUSY: the instant has a row. */
 enum fr_rc fr_store_fire_add(struct fr_store *st, const struct fr_fire_row *row,
                              struct fr_err *err);
-/* Writes decision, run and note of an instant. */
 enum fr_rc fr_store_fire_set(struct fr_store *st, const struct fr_fire_row *row,
                              struct fr_err *err);
 enum fr_rc fr_store_fire_drop(struct fr_store *st, int64_t schedule, int64_t at_ms,
@@ -94,12 +84,12 @@ enum fr_rc fr_store_fire_newer(struct fr_store *st, int64_t schedule, int64_t af
 enum fr_rc fr_store_fires_prune(struct fr_store *st, const struct fr_fire_page *page, int64_t *n,
                                 struct fr_err *err);
 
-struct fr_schedule_file {
-    const char *path;
-    const char *text;   /* the newest that could be used; "": none could */
-    const char *error;  /* why the file of now cannot be; "": it can */
-    int64_t error_wall; /* since then */
-};
+#define FR_SCHEDULE_FILE_COLUMNS(C, S, R)                                                          \
+    C(R, TEXT, path, NULL)                                                                         \
+    C(R, TEXT, text, NULL)      /* the newest that could be used; "": none could */                \
+    C(R, TEXT, error, NULL)     /* why the file of now cannot be; "": it can */                    \
+    C(R, INT, error_wall, NULL) /* since then */
+FR_ROW(fr_schedule_file, FR_SCHEDULE_FILE_COLUMNS);
 
 struct fr_schedule_files {
     struct fr_schedule_file *rows; /* by path */

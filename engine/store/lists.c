@@ -1,13 +1,8 @@
 #include "engine/store/lists.h"
 
-#include "engine/store/runs.h"
 #include "engine/store/sql.h"
 
 #include <string.h>
-
-static const struct fr_column success_columns[] = {FR_SQL_COLUMN(TEXT, fr_success_row, name),
-                                                   FR_SQL_COLUMN(INT, fr_success_row, ended_wall)};
-static const struct fr_row_type successes = FR_SQL_TYPE(success_columns, fr_success_row);
 
 /* Which of the statements behind `first` looks at the fewest rows: most runs succeed. */
 static enum fr_sql by_filter(enum fr_sql first, const struct fr_run_filter *f)
@@ -62,7 +57,7 @@ enum fr_rc fr_store_runs_where(struct fr_store *st, const struct fr_run_filter *
     enum fr_sql which = sorted ? SQL_RUN_SORTED : by_filter(SQL_RUN_WHERE, f);
     enum fr_rc rc = sorted ? query_sorted(st, f, err) : query(st, which, f, (int64_t)f->limit, err);
 
-    return store_read_runs(st, which, rc, arena, out, err);
+    return fr_sql_rows(st, which, rc, FR_SQL_INTO(run, arena, out), err);
 }
 
 enum fr_rc fr_store_runs_count(struct fr_store *st, const struct fr_run_filter *f, int64_t *n,
@@ -84,19 +79,14 @@ enum fr_rc fr_store_runs_count(struct fr_store *st, const struct fr_run_filter *
 enum fr_rc fr_store_runs_newest(struct fr_store *st, struct fr_arena *arena,
                                 struct fr_run_rows *out, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_RUN_NEWEST, err, "");
-
-    return store_read_runs(st, SQL_RUN_NEWEST, rc, arena, out, err);
+    return fr_sql_list(st, SQL_RUN_NEWEST, FR_SQL_INTO(run, arena, out), err, "");
 }
 
 enum fr_rc fr_store_successes(struct fr_store *st, size_t limit, struct fr_arena *arena,
                               struct fr_success_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&successes, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_RUN_SUCCESSES, &rows, err, "i", (int64_t)limit);
-
-    *out = (struct fr_success_rows){rows.v, rows.n};
-    return rc;
+    return fr_sql_list(st, SQL_RUN_SUCCESSES, FR_SQL_INTO(success, arena, out), err, "i",
+                       (int64_t)limit);
 }
 
 enum fr_rc fr_store_run_median(struct fr_store *st, const char *pipeline, int64_t n,

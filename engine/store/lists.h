@@ -41,14 +41,11 @@ enum fr_rc fr_store_runs_count(struct fr_store *st, const struct fr_run_filter *
 enum fr_rc fr_store_runs_newest(struct fr_store *st, struct fr_arena *arena,
                                 struct fr_run_rows *out, struct fr_err *err);
 
-struct fr_success_row {
-    const char *name;   /* of a pipeline */
-    int64_t ended_wall; /* of its newest run that succeeded; 0: none did */
-};
-struct fr_success_rows {
-    struct fr_success_row *rows; /* by name */
-    size_t n;
-};
+#define FR_SUCCESS_COLUMNS(C, S, R)                                                                \
+    C(R, TEXT, name, NULL)      /* of a pipeline */                                                \
+    C(R, INT, ended_wall, NULL) /* of its newest run that succeeded; 0: none did */
+
+FR_ROWS(fr_success, FR_SUCCESS_COLUMNS); /* by name */
 enum fr_rc fr_store_successes(struct fr_store *st, size_t limit, struct fr_arena *arena,
                               struct fr_success_rows *out, struct fr_err *err);
 /* How long those that succeeded of a pipeline's last n runs took, half of them longer; 0: none did.

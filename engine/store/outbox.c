@@ -12,11 +12,7 @@ enum fr_rc fr_store_notifies(struct fr_store *st, bool yes, struct fr_err *err)
 
     if (rc != FR_OK || (now != 0) == yes || (rc = fr_store_begin(st, err)) != FR_OK)
         return rc;
-    rc = fr_sql_run(st, SQL_NOTIFIES_SET, err, "i", (int64_t)yes);
-    if (rc == FR_OK)
-        return fr_store_commit(st, err);
-    fr_store_rollback(st);
-    return rc;
+    return fr_store_end(st, fr_sql_run(st, SQL_NOTIFIES_SET, err, "i", (int64_t)yes), err);
 }
 
 uint64_t fr_store_changes(const struct fr_store *st)
@@ -27,11 +23,8 @@ uint64_t fr_store_changes(const struct fr_store *st)
 enum fr_rc fr_store_notices(struct fr_store *st, size_t limit, struct fr_arena *arena,
                             struct fr_notice_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_notice_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_NOTICE_LIST, &rows, err, "i", (int64_t)limit);
-
-    *out = (struct fr_notice_rows){rows.v, rows.n};
-    return rc;
+    return fr_sql_list(st, SQL_NOTICE_LIST, FR_SQL_INTO(notice, arena, out), err, "i",
+                       (int64_t)limit);
 }
 
 enum fr_rc fr_store_notice_add(struct fr_store *st, const struct fr_notice_row *row,
@@ -61,18 +54,6 @@ enum fr_rc fr_store_delivery_set(struct fr_store *st, const struct fr_delivery_r
     return fr_sql_put(st, SQL_DELIVERY_SET, &fr_delivery_type, row, NULL, err);
 }
 
-/* Rows of a query that is bound, or failed as `bound` says. */
-static enum fr_rc read_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
-                            struct fr_arena *arena, struct fr_delivery_rows *out,
-                            struct fr_err *err)
-{
-    struct fr_sql_rows rows = {&fr_delivery_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_rows(st, which, bound, &rows, err);
-
-    *out = (struct fr_delivery_rows){rows.v, rows.n};
-    return rc;
-}
-
 enum fr_rc fr_store_deliveries_quiet(struct fr_store *st, int64_t *due_wall, struct fr_err *err)
 {
     return fr_sql_number(st, SQL_DELIVERY_QUIET, due_wall, err, "");
@@ -86,28 +67,24 @@ enum fr_rc fr_store_deliveries_wake(struct fr_store *st, int64_t now_wall, struc
 enum fr_rc fr_store_deliveries_next(struct fr_store *st, struct fr_arena *arena,
                                     struct fr_delivery_rows *out, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_DELIVERY_NEXT, err, "");
-
-    return read_rows(st, SQL_DELIVERY_NEXT, rc, arena, out, err);
+    return fr_sql_list(st, SQL_DELIVERY_NEXT, FR_SQL_INTO(delivery, arena, out), err, "");
 }
 
 enum fr_rc fr_store_deliveries(struct fr_store *st, const struct fr_delivery_filter *f,
                                struct fr_arena *arena, struct fr_delivery_rows *out,
                                struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_DELIVERY_LIST, err, "iitti", f->before, f->run, f->channel,
-                                 f->state, (int64_t)f->limit);
-
-    return read_rows(st, SQL_DELIVERY_LIST, rc, arena, out, err);
+    return fr_sql_list(st, SQL_DELIVERY_LIST, FR_SQL_INTO(delivery, arena, out), err, "iitti",
+                       f->before, f->run, f->channel, f->state, (int64_t)f->limit);
 }
 
 enum fr_rc fr_store_delivery(struct fr_store *st, int64_t id, struct fr_arena *arena,
                              struct fr_delivery_row *out, struct fr_err *err)
 {
     struct fr_delivery_rows rows;
-    enum fr_rc rc = fr_sql_query(st, SQL_DELIVERY_GET, err, "i", id);
+    enum fr_rc rc =
+        fr_sql_list(st, SQL_DELIVERY_GET, FR_SQL_INTO(delivery, arena, &rows), err, "i", id);
 
-    rc = read_rows(st, SQL_DELIVERY_GET, rc, arena, &rows, err);
     if (rc == FR_OK && rows.n == 0)
         rc = fr_fail(err, FR_NOTFOUND,
                      "there is no delivery %lld; those that are over go after 30 "
@@ -118,23 +95,16 @@ enum fr_rc fr_store_delivery(struct fr_store *st, int64_t id, struct fr_arena *a
     return rc;
 }
 
-/* The number that a query gives for the channel. */
-static enum fr_rc count(struct fr_store *st, enum fr_sql which, const char *channel, int64_t *n,
-                        struct fr_err *err)
-{
-    return fr_sql_number(st, which, n, err, "t", channel);
-}
-
 enum fr_rc fr_store_deliveries_waiting(struct fr_store *st, const char *channel, int64_t *n,
                                        struct fr_err *err)
 {
-    return count(st, SQL_DELIVERY_WAITING, channel, n, err);
+    return fr_sql_number(st, SQL_DELIVERY_WAITING, n, err, "t", channel);
 }
 
 enum fr_rc fr_store_deliveries_dead(struct fr_store *st, const char *channel, int64_t *n,
                                     struct fr_err *err)
 {
-    return count(st, SQL_DELIVERY_DEAD, channel, n, err);
+    return fr_sql_number(st, SQL_DELIVERY_DEAD, n, err, "t", channel);
 }
 
 enum fr_rc fr_store_throttle(struct fr_store *st, const struct fr_delivery_row *row,

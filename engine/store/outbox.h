@@ -16,18 +16,15 @@ enum fr_rc fr_store_notifies(struct fr_store *st, bool yes, struct fr_err *err);
 /* Another number once this store has written something: there may be notices. */
 uint64_t fr_store_changes(const struct fr_store *st);
 
-struct fr_notice_row {
-    int64_t id;
-    const char *kind;
-    int64_t wall;
-    int64_t run; /* number; 0: of none */
-    const char *name, *subject, *text;
-};
-
-struct fr_notice_rows {
-    struct fr_notice_row *rows; /* the oldest first */
-    size_t n;
-};
+#define FR_NOTICE_COLUMNS(C, S, R)                                                                 \
+    C(R, INT, id, NULL)                                                                            \
+    C(R, TEXT, kind, NULL)                                                                         \
+    C(R, INT, wall, NULL)                                                                          \
+    C(R, INT, run, NULL) /* number; 0: of none */                                                  \
+    C(R, TEXT, name, NULL)                                                                         \
+    C(R, TEXT, subject, NULL)                                                                      \
+    C(R, TEXT, text, NULL)
+FR_ROWS(fr_notice, FR_NOTICE_COLUMNS); /* the oldest first */
 
 enum fr_rc fr_store_notices(struct fr_store *st, size_t limit, struct fr_arena *arena,
                             struct fr_notice_rows *out, struct fr_err *err);
@@ -39,26 +36,26 @@ enum fr_rc fr_store_notice_drop(struct fr_store *st, int64_t id, struct fr_err *
 
 #define FR_DELIVERY_STATES "waiting sent dead held quiet"
 
-struct fr_delivery_row {
-    const char *key, *channel, *rule, *kind;
-    int64_t run; /* number; 0: of none */
-    const char *name, *body;
-    const char *state; /* one of FR_DELIVERY_STATES; quiet: until due_wall */
-    int64_t made_wall, due_wall;
-    int64_t tried_wall, tries;
-    const char *answer;
-    int64_t id; /* the store makes it */
-};
-
-struct fr_delivery_rows {
-    struct fr_delivery_row *rows;
-    size_t n;
-};
+#define FR_DELIVERY_COLUMNS(C, S, R)                                                               \
+    C(R, INT, id, "id") /* the store makes it */                                                   \
+    C(R, TEXT, key, "key")                                                                         \
+    C(R, TEXT, channel, "channel")                                                                 \
+    C(R, TEXT, rule, "rule")                                                                       \
+    C(R, TEXT, kind, "kind")                                                                       \
+    C(R, INT, run, "run") /* number; 0: of none */                                                 \
+    C(R, TEXT, name, "pipeline")                                                                   \
+    S(R, TEXT, state, "state") /* one of FR_DELIVERY_STATES; quiet: until due_wall */              \
+    S(R, INT, made_wall, "made_wall")                                                              \
+    S(R, INT, due_wall, "due_wall")                                                                \
+    S(R, INT, tried_wall, "tried_wall")                                                            \
+    S(R, INT, tries, "tries")                                                                      \
+    S(R, TEXT, answer, "answer")                                                                   \
+    C(R, TEXT, body, NULL)
+FR_ROWS(fr_delivery, FR_DELIVERY_COLUMNS);
 
 /* One whose key is there is left as it is. Those that are over and 30 days old go. */
 enum fr_rc fr_store_delivery_add(struct fr_store *st, const struct fr_delivery_row *row,
                                  struct fr_err *err);
-/* Writes state, made_wall, due_wall, tried_wall, tries and answer of row->id. */
 enum fr_rc fr_store_delivery_set(struct fr_store *st, const struct fr_delivery_row *row,
                                  struct fr_err *err);
 /* When the first quiet one is due; 0: there is none. fr_store_deliveries_wake: those that are due

@@ -9,20 +9,10 @@ static const int64_t AUDIT_DAYS = 400, DAY_MS = 86400000;
 enum { DROP_ROWS = 500, DROP_FILES = 50 }; /* a commit */
 enum { SHRINK_PAGES = 4 << 10 };           /* fewer free ones are left for what comes */
 
-static const struct fr_column over_columns[] = {
-    FR_SQL_COLUMN(ID, fr_over_row, id),          FR_SQL_COLUMN(INT, fr_over_row, no),
-    FR_SQL_COLUMN(TEXT, fr_over_row, name),      FR_SQL_COLUMN(TEXT, fr_over_row, outcome),
-    FR_SQL_COLUMN(INT, fr_over_row, ended_wall), FR_SQL_COLUMN(INT, fr_over_row, pinned)};
-static const struct fr_row_type overs = FR_SQL_TYPE(over_columns, fr_over_row);
-
 enum fr_rc fr_store_runs_over(struct fr_store *st, struct fr_arena *arena, struct fr_over_rows *out,
                               struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&overs, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_RUN_OVER, &rows, err, "");
-
-    *out = (struct fr_over_rows){rows.v, rows.n};
-    return rc;
+    return fr_sql_list(st, SQL_RUN_OVER, FR_SQL_INTO(over, arena, out), err, "");
 }
 
 enum fr_rc fr_store_run_pin(struct fr_store *st, struct fr_id run, bool pin, struct fr_err *err)
@@ -61,10 +51,7 @@ enum fr_rc fr_store_runs_remove(struct fr_store *st, const struct fr_over_row *r
         return rc;
     for (size_t i = 0; rc == FR_OK && i < n; i++)
         rc = fr_sql_run(st, SQL_RUN_REMOVE_OLD, err, "di", rows[i].id, rows[i].ended_wall);
-    if (rc == FR_OK)
-        return fr_store_commit(st, err);
-    fr_store_rollback(st);
-    return rc;
+    return fr_store_end(st, rc, err);
 }
 
 enum fr_rc fr_store_removed(struct fr_store *st, struct fr_id *run, struct fr_err *err)
@@ -78,27 +65,19 @@ enum fr_rc fr_store_removed(struct fr_store *st, struct fr_id *run, struct fr_er
     return rc;
 }
 
-struct hash_row {
-    const char *path, *hash;
-};
-static const struct fr_column hash_columns[] = {FR_SQL_COLUMN(TEXT, hash_row, path),
-                                                FR_SQL_COLUMN(TEXT, hash_row, hash)};
-static const struct fr_row_type hashes = FR_SQL_TYPE(hash_columns, hash_row);
-
 /* Some of its files, each with its blob. *left: rows that this commit may still take. */
 static enum fr_rc drop_files(struct fr_store *st, struct fr_id run, int64_t *left,
                              struct fr_err *err)
 {
     struct fr_arena arena = {0};
-    struct fr_sql_rows rows = {&hashes, &arena, NULL, 0};
-    const struct hash_row *files;
-    enum fr_rc rc = fr_sql_list(st, SQL_FILE_NEXT, &rows, err, "di", run, (int64_t)DROP_FILES);
+    struct fr_file_rows files;
+    enum fr_rc rc = fr_sql_list(st, SQL_FILE_NEXT, FR_SQL_INTO(file, &arena, &files), err, "di",
+                                run, (int64_t)DROP_FILES);
 
-    files = rows.v;
-    for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        if ((rc = fr_blob_drop(st, files[i].hash, err)) == FR_OK)
-            rc = fr_sql_run(st, SQL_FILE_FORGET, err, "dt", run, files[i].path);
-    *left = rows.n == DROP_FILES ? 0 : *left - (int64_t)rows.n;
+    for (size_t i = 0; rc == FR_OK && i < files.n; i++)
+        if ((rc = fr_blob_drop(st, files.rows[i].hash, err)) == FR_OK)
+            rc = fr_sql_run(st, SQL_FILE_FORGET, err, "dt", run, files.rows[i].path);
+    *left = files.n == DROP_FILES ? 0 : *left - (int64_t)files.n;
     fr_arena_finish(&arena);
     return rc;
 }
@@ -112,13 +91,11 @@ enum fr_rc fr_store_audit_prune(struct fr_store *st, struct fr_err *err)
 static enum fr_rc drop_run(struct fr_store *st, struct fr_id run, struct fr_err *err)
 {
     struct fr_arena arena = {0};
-    struct fr_sql_rows rows = {&hashes, &arena, NULL, 0};
-    const struct hash_row *row;
-    enum fr_rc rc = fr_sql_list(st, SQL_RUN_HASHES, &rows, err, "d", run);
+    struct fr_run_rows row;
+    enum fr_rc rc = fr_sql_list(st, SQL_RUN_GET, FR_SQL_INTO(run, &arena, &row), err, "d", run);
 
-    row = rows.v;
-    if (rc == FR_OK && rows.n > 0 && (rc = fr_blob_drop(st, row->path, err)) == FR_OK)
-        rc = fr_blob_drop(st, row->hash, err);
+    if (rc == FR_OK && row.n > 0 && (rc = fr_blob_drop(st, row.rows->spec_hash, err)) == FR_OK)
+        rc = fr_blob_drop(st, row.rows->inventory_hash, err);
     if (rc == FR_OK)
         rc = fr_sql_run(st, SQL_LAST_NO, err, "d", run);
     if (rc == FR_OK)
@@ -147,16 +124,11 @@ static enum fr_rc drop_some(struct fr_store *st, struct fr_id run, int64_t *left
     return rc == FR_OK && *left > 0 ? drop_run(st, run, err) : rc;
 }
 
-static enum fr_rc read_pragma(struct fr_store *st, enum fr_sql q, int64_t *n, struct fr_err *err)
-{
-    return fr_sql_number(st, q, n, err, "");
-}
-
 /* Some of the free pages go back to the file system. */
 static enum fr_rc trim(struct fr_store *st, struct fr_err *err)
 {
     int64_t unused;
-    enum fr_rc rc = read_pragma(st, SQL_PAGES_FREE, &unused, err);
+    enum fr_rc rc = fr_sql_number(st, SQL_PAGES_FREE, &unused, err, "");
 
     if (rc != FR_OK || unused < SHRINK_PAGES)
         return rc;
@@ -177,26 +149,21 @@ enum fr_rc fr_store_runs_drop(struct fr_store *st, const struct fr_id *runs, siz
         return rc;
     for (size_t i = 0; rc == FR_OK && left > 0 && i < n; i++)
         rc = drop_some(st, runs[i], &left, err);
-    if (rc == FR_OK)
-        rc = trim(st, err);
-    if (rc == FR_OK)
-        return fr_store_commit(st, err);
-    fr_store_rollback(st);
-    return rc;
+    return fr_store_end(st, rc == FR_OK ? trim(st, err) : rc, err);
 }
 
 enum fr_rc fr_store_shrink(struct fr_store *st, struct fr_err *err)
 {
     int64_t all, unused;
-    enum fr_rc rc = read_pragma(st, SQL_PAGES, &all, err);
+    enum fr_rc rc = fr_sql_number(st, SQL_PAGES, &all, err, "");
 
     if (rc == FR_OK)
-        rc = read_pragma(st, SQL_PAGES_FREE, &unused, err);
+        rc = fr_sql_number(st, SQL_PAGES_FREE, &unused, err, "");
     if (rc != FR_OK || unused < SHRINK_PAGES || unused < all / 2)
         return rc;
-    rc = read_pragma(st, SQL_TRIMMED, &all, err); /* from now on, in an older home */
+    rc = fr_sql_number(st, SQL_TRIMMED, &all, err, ""); /* from now on, in an older home */
     if (rc == FR_OK)
         rc = fr_sql_run(st, SQL_VACUUM, err, "");
     /* the log holds all of it now: what cannot be copied yet is copied by a later commit */
-    return rc == FR_OK ? read_pragma(st, SQL_CHECKPOINT, &all, err) : rc;
+    return rc == FR_OK ? fr_sql_number(st, SQL_CHECKPOINT, &all, err, "") : rc;
 }

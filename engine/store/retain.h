@@ -10,17 +10,14 @@
 
 #include "engine/store/store.h"
 
-struct fr_over_row {
-    struct fr_id id;
-    int64_t no;
-    const char *name, *outcome;
-    int64_t ended_wall, pinned;
-};
-
-struct fr_over_rows {
-    struct fr_over_row *rows; /* the newest first */
-    size_t n;
-};
+#define FR_OVER_COLUMNS(C, S, R)                                                                   \
+    C(R, ID, id, NULL)                                                                             \
+    C(R, INT, no, NULL)                                                                            \
+    C(R, TEXT, name, NULL)                                                                         \
+    C(R, TEXT, outcome, NULL)                                                                      \
+    C(R, INT, ended_wall, NULL)                                                                    \
+    C(R, INT, pinned, NULL)
+FR_ROWS(fr_over, FR_OVER_COLUMNS); /* the newest first */
 
 /* All runs that are over, do not run again by themselves, and are of no backfill that goes on. */
 enum fr_rc fr_store_runs_over(struct fr_store *st, struct fr_arena *arena, struct fr_over_rows *out,

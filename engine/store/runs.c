@@ -1,5 +1,5 @@
 /* Runs and their stories. */
-#include "engine/store/runs.h"
+#include "engine/store/sql.h"
 #include "engine/store/told.h"
 
 #include "engine/base/sys.h"
@@ -8,16 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-enum fr_rc store_read_runs(struct fr_store *st, enum fr_sql q, enum fr_rc bound,
-                           struct fr_arena *arena, struct fr_run_rows *out, struct fr_err *err)
-{
-    struct fr_sql_rows rows = {&fr_run_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_rows(st, q, bound, &rows, err);
-
-    *out = (struct fr_run_rows){rows.v, rows.n};
-    return rc;
-}
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err)
 {
@@ -65,34 +55,26 @@ enum fr_rc fr_store_run_spec(struct fr_store *st, struct fr_id run, struct fr_ar
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
                          struct fr_run_rows *out, struct fr_err *err)
 {
-    enum fr_rc rc =
-        fr_sql_query(st, SQL_RUN_LIST, err, "i", limit == 0 ? (int64_t)-1 : (int64_t)limit);
-
-    return store_read_runs(st, SQL_RUN_LIST, rc, arena, out, err);
+    return fr_sql_list(st, SQL_RUN_LIST, FR_SQL_INTO(run, arena, out), err, "i",
+                       limit == 0 ? (int64_t)-1 : (int64_t)limit);
 }
 
 enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
                               struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_RUN_OPEN, err, "");
-
-    return store_read_runs(st, SQL_RUN_OPEN, rc, arena, out, err);
+    return fr_sql_list(st, SQL_RUN_OPEN, FR_SQL_INTO(run, arena, out), err, "");
 }
 
 enum fr_rc fr_store_runs_live(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
                               struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_RUN_LIVE, err, "");
-
-    return store_read_runs(st, SQL_RUN_LIVE, rc, arena, out, err);
+    return fr_sql_list(st, SQL_RUN_LIVE, FR_SQL_INTO(run, arena, out), err, "");
 }
 
 enum fr_rc fr_store_reruns(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
                            struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_RERUNS, err, "");
-
-    return store_read_runs(st, SQL_RERUNS, rc, arena, out, err);
+    return fr_sql_list(st, SQL_RERUNS, FR_SQL_INTO(run, arena, out), err, "");
 }
 
 enum fr_rc fr_store_rerun_drop(struct fr_store *st, struct fr_id run, const char *why,
@@ -140,16 +122,14 @@ static enum fr_rc matches(struct fr_store *st, const char *text, struct fr_arena
 
     *rows = (struct fr_run_rows){0};
     if (fr_parse_i64(fr_str_of(text), &no, NULL) == FR_OK) {
-        rc = fr_sql_query(st, SQL_RUN_BY_NO, err, "i", no);
-        rc = store_read_runs(st, SQL_RUN_BY_NO, rc, arena, rows, err);
+        rc = fr_sql_list(st, SQL_RUN_BY_NO, FR_SQL_INTO(run, arena, rows), err, "i", no);
         if (rc != FR_OK || rows->n > 0)
             return rc;
     }
     if (n < 4 || n >= FR_ID_TEXT || strspn(text, "0123456789abcdefABCDEF") != n)
         return FR_OK;
     id_range(text, &from, &to);
-    rc = fr_sql_query(st, SQL_RUN_BY_ID, err, "dd", from, to);
-    return store_read_runs(st, SQL_RUN_BY_ID, rc, arena, rows, err);
+    return fr_sql_list(st, SQL_RUN_BY_ID, FR_SQL_INTO(run, arena, rows), err, "dd", from, to);
 }
 
 /* FR_NOTFOUND: it was there. */
@@ -223,11 +203,9 @@ enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, const struc
 enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                            struct fr_event_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_event_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_EVENT_LIST, &rows, err, "di", run, out->after);
+    enum fr_rc rc =
+        fr_sql_list(st, SQL_EVENT_LIST, FR_SQL_INTO(event, arena, out), err, "di", run, out->after);
 
-    out->rows = rows.v;
-    out->n = rows.n;
     if (out->n > 0)
         out->after = out->rows[out->n - 1].seq;
     return rc;
@@ -242,11 +220,8 @@ enum fr_rc fr_store_event_move(struct fr_store *st, struct fr_id run,
 enum fr_rc fr_store_events_told(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                                 struct fr_event_rows *out, struct fr_err *err)
 {
-    struct fr_sql_rows rows = {&fr_event_type, arena, NULL, 0};
-    enum fr_rc rc = fr_sql_list(st, SQL_EVENT_TOLD, &rows, err, "d", run);
-
-    *out = (struct fr_event_rows){rows.v, rows.n, 0};
-    return rc;
+    out->after = 0;
+    return fr_sql_list(st, SQL_EVENT_TOLD, FR_SQL_INTO(event, arena, out), err, "d", run);
 }
 
 enum fr_rc fr_store_event_last(struct fr_store *st, struct fr_id run, int64_t *seq,

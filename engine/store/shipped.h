@@ -4,16 +4,12 @@
 
 #include "engine/store/store.h"
 
-struct fr_shipped_row {
-    const char *path;    /* absolute, on control */
-    const char *exclude; /* patterns of what was left out, a line each */
-    const char *hash;    /* of all names, modes and contents, when it was shipped first */
-};
+#define FR_SHIPPED_COLUMNS(C, S, R)                                                                \
+    C(R, TEXT, path, NULL)    /* absolute, on control */                                           \
+    C(R, TEXT, exclude, NULL) /* patterns of what was left out, a line each */                     \
+    C(R, TEXT, hash, NULL)    /* of all names, modes and contents, when it was shipped first */
 
-struct fr_shipped_rows {
-    struct fr_shipped_row *rows; /* by path */
-    size_t n;
-};
+FR_ROWS(fr_shipped, FR_SHIPPED_COLUMNS); /* by path */
 
 enum fr_rc fr_store_shipped_put(struct fr_store *st, struct fr_id run,
                                 const struct fr_shipped_row *row, struct fr_err *err);

@@ -4,6 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
+static const char *const statements[SQL_COUNT] = {
+#define SQL(name, text) text,
+#include "engine/store/statements.h"
+#undef SQL
+};
+
 static enum fr_rc sql_rc(int code, int sys_errno)
 {
     switch (code & 0xff) {
@@ -108,36 +114,39 @@ static struct fr_str name_at(const char *text)
 
 static const struct fr_row_type *type_named(struct fr_str name)
 {
-    static const struct fr_row_type *const types[] = {
-        &fr_run_type,      &fr_inst_type,   &fr_attempt_type,       &fr_event_type,
-        &fr_output_type,   &fr_node_type,   &fr_file_type,          &fr_shipped_type,
-        &fr_schedule_type, &fr_fire_type,   &fr_schedule_file_type, &fr_backfill_type,
-        &fr_delivery_type, &fr_notice_type, &fr_token_type,         &fr_session_type,
-        &fr_audit_type,    &fr_answer_type, &fr_drained_type};
+#define POINTER(type, table, row, columns) &fr_##type##_type,
+    static const struct fr_row_type *const types[] = {FR_ROW_TYPES(POINTER)};
+#undef POINTER
     size_t i = 0;
 
-    while (i < sizeof(types) / sizeof(types[0]) && !fr_str_is(name, types[i]->name))
+    while (i < sizeof(types) / sizeof(types[0]) && !fr_str_is(name, types[i]->table))
         i++;
     assert(i < sizeof(types) / sizeof(types[0]));
     return types[i];
 }
 
-/* The columns that text names behind a $, each with `mark` in front; returns what follows. */
+/* The columns that text names behind a $, each with `mark` in front; behind $name= the assignments
+ * of those that an UPDATE writes. Returns what follows. */
 static const char *put_columns(struct fr_buf *out, const char *text, const char *mark)
 {
     struct fr_str name = name_at(text), but = {"", 0};
     const struct fr_row_type *type = type_named(name);
+    bool assign = text[name.n] == '=';
     const char *comma = "";
 
-    text += name.n;
+    text += name.n + assign;
     if (*text == '-') {
         but = name_at(text + 1);
         text += 1 + but.n;
     }
     for (size_t i = 0; i < type->n; i++) {
-        if (fr_str_is(but, type->columns[i].name))
+        const char *column = type->columns[i].name;
+
+        if (fr_str_is(but, column) || (assign && !type->columns[i].set))
             continue;
-        fr_buf_fmt(out, "%s%s%s", comma, mark, type->columns[i].name);
+        fr_buf_fmt(out, "%s%s%s", comma, mark, column);
+        if (assign)
+            fr_buf_fmt(out, " = :%s", column);
         comma = ", ";
     }
     return text;
@@ -166,7 +175,7 @@ static enum fr_rc prepare(struct fr_store *st, enum fr_sql which, struct fr_err 
         sqlite3_reset(s->stmt);
         return FR_OK;
     }
-    put_statement(&text, store_statements[which]);
+    put_statement(&text, statements[which]);
     if (text.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for a statement of the store");
     else if (sqlite3_prepare_v3(st->db, text.p, -1, SQLITE_PREPARE_PERSISTENT, &s->stmt, NULL) !=
@@ -343,41 +352,31 @@ static bool read_row(struct fr_store *st, enum fr_sql which, const struct fr_sql
     return true;
 }
 
-/* Adds the row that the query is at; false: no memory. */
-static bool add_row(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *to)
-{
-    size_t bytes = to->type->bytes;
-    char *row;
-
-    to->v = fr_arena_grow(to->arena, to->v, to->n, bytes);
-    if (to->v == NULL)
-        return false;
-    row = (char *)to->v + to->n * bytes;
-    if (!read_row(st, which, to, row, to->n > 0 ? row - bytes : NULL))
-        return false;
-    to->n++;
-    return true;
-}
-
 enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
-                       struct fr_sql_rows *out, struct fr_err *err)
+                       const struct fr_sql_rows *out, struct fr_err *err)
 {
+    size_t bytes = out->type->bytes, n = 0;
+    char *rows = NULL;
     enum fr_rc rc = bound;
 
-    out->v = NULL;
-    out->n = 0;
-    while (fr_sql_next(st, which, &rc, err))
-        if (!add_row(st, which, out)) {
+    while (fr_sql_next(st, which, &rc, err)) {
+        char *row;
+
+        rows = fr_arena_grow(out->arena, rows, n, bytes);
+        row = rows != NULL ? rows + n * bytes : NULL;
+        if (row == NULL || !read_row(st, which, out, row, n > 0 ? row - bytes : NULL)) {
             fr_sql_end(st, which);
             rc = fr_fail(err, FR_NOMEM, "no memory for rows of the store");
             break;
         }
-    if (rc != FR_OK)
-        out->n = 0;
+        n++;
+    }
+    memcpy(out->rows, &rows, sizeof(rows));
+    *out->n = rc == FR_OK ? n : 0;
     return rc;
 }
 
-enum fr_rc fr_sql_list(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *out,
+enum fr_rc fr_sql_list(struct fr_store *st, enum fr_sql which, const struct fr_sql_rows *out,
                        struct fr_err *err, const char *fmt, ...)
 {
     va_list ap;

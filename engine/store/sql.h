@@ -12,169 +12,12 @@
 
 #include <sqlite3.h>
 
-/* Every statement of the store. */
 enum fr_sql {
-    SQL_BEGIN,
-    SQL_COMMIT,
-    SQL_ROLLBACK,
-    SQL_HOME_GET,
-    SQL_HOME_PUT,
-    SQL_HOST_GET,
-    SQL_HOST_SET,
-    SQL_RUN_ADD,
-    SQL_RUN_NO,
-    SQL_RUN_SET,
-    SQL_RUN_HOST,
-    SQL_RUN_LIST,
-    SQL_RUN_OPEN,
-    SQL_RUN_OVER,
-    SQL_RUN_UNFETCHED,
-    SQL_RUN_LIVE,
-    SQL_RERUNS,
-    SQL_RERUN_DROP,
-    SQL_RUN_PIN,
-    SQL_RUN_PRIORITY,
-    SQL_RUN_REMOVE,
-    SQL_RUN_REMOVED,
-    SQL_RUN_HASHES,
-    SQL_RUN_FORGET,
-    SQL_RUN_REMOVE_OLD,
-    SQL_AUDIT_ADD,
-    SQL_AUDIT_PRUNE,
-    SQL_AUDIT_OF,
-    SQL_LAST_NO,
-    SQL_CUT_EVENTS,
-    SQL_CUT_ATTEMPTS,
-    SQL_CUT_INSTS,
-    SQL_CUT_OUTPUTS,
-    SQL_CUT_NODES,
-    SQL_RUN_BY_NO,
-    SQL_RUN_BY_ID,
-    SQL_INST_PUT,
-    SQL_INST_LIST,
-    SQL_INST_FAILED,
-    SQL_INST_READY,
-    SQL_INST_ANY_READY,
-    SQL_INST_CLEAR,
-    SQL_OUTPUT_CLEAR_ALL,
-    SQL_ATTEMPT_PUT,
-    SQL_ATTEMPT_HELD,
-    SQL_ATTEMPT_DONE,
-    SQL_LACKS_OUTPUT,
-    SQL_ATTEMPT_CLEAR,
-    SQL_ATTEMPT_LIST,
-    SQL_OUTPUT_PUT,
-    SQL_OUTPUT_CLEAR,
-    SQL_OUTPUT_LIST,
-    SQL_NODE_PUT,
-    SQL_NODE_LIST,
-    SQL_NODE_HOME,
-    SQL_NODE_KNOWN,
-    SQL_DRAINED,
-    SQL_DRAIN,
-    SQL_UNDRAIN,
-    SQL_EVENT_ADD,
-    SQL_EVENT_MOVE,
-    SQL_EVENT_TOLD,
-    SQL_EVENT_LIST,
-    SQL_ROUND_BEGAN,
-    SQL_EVENT_LAST,
-    SQL_OUTPUT_OF,
-    SQL_RUN_SPEC,
-    SQL_FILE_PUT,
-    SQL_FILE_LIST,
-    SQL_SHIPPED_PUT,
-    SQL_SHIPPED_LIST,
-    SQL_FILE_NEXT,
-    SQL_FILE_FORGET,
-    SQL_HASH_LIST,
-    SQL_BLOB_NAMED,
-    SQL_SCHEDULE_ADD,
-    SQL_SCHEDULE_SET,
-    SQL_SCHEDULE_SEEN,
-    SQL_SCHEDULE_LIST,
-    SQL_SCHEDULE_DROP,
-    SQL_FIRE_ADD,
-    SQL_FIRE_SET,
-    SQL_FIRE_DROP,
-    SQL_FIRE_SUCCEEDED,
-    SQL_FIRE_NEWER,
-    SQL_FIRES_AFTER,
-    SQL_FIRES_BEFORE,
-    SQL_FIRES_ENDED,
-    SQL_FIRES_PRUNE,
-    SQL_SCHEDULE_FILE_PUT,
-    SQL_SCHEDULE_FILE_DROP,
-    SQL_SCHEDULE_FILES,
-    SQL_BACKFILL_ADD,
-    SQL_BACKFILL_SET,
-    SQL_BACKFILL_LIST,
-    SQL_BACKFILL_OPEN,
-    SQL_BACKFILL_GET,
-    SQL_BACKFILL_LIVE,
-    SQL_INSTANT_RUN,
-    SQL_INSTANT_FIRE,
-    SQL_FIRE_FILL,
-    SQL_TOKEN_ADD,
-    SQL_TOKEN_LIST,
-    SQL_TOKEN_USED,
-    SQL_TOKEN_DROP,
-    SQL_SESSION_PUT,
-    SQL_SESSION_LIST,
-    SQL_SESSION_DROP,
-    SQL_SESSION_DROP_OF,
-    SQL_ASKED_ADD,
-    SQL_AUDIT_LIST,
-    SQL_AUDIT_ASKED,
-    SQL_KEPT_GET,
-    SQL_KEPT_PUT,
-    SQL_KEPT_PRUNE,
-    SQL_RUN_WHERE, /* by each of the four indexes; so are the counts */
-    SQL_RUN_WHERE_WORD,
-    SQL_RUN_WHERE_LIVE,
-    SQL_RUN_WHERE_NAME,
-    SQL_RUN_SORTED,
-    SQL_RUN_COUNT,
-    SQL_RUN_COUNT_WORD,
-    SQL_RUN_COUNT_LIVE,
-    SQL_RUN_COUNT_NAME,
-    SQL_RUN_NEWEST,
-    SQL_RUN_SUCCESSES,
-    SQL_RUN_MEDIAN,
-    SQL_INST_STATES,
-    SQL_NOTIFIES,
-    SQL_NOTIFIES_SET,
-    SQL_NOTICE_LIST,
-    SQL_NOTICE_DROP,
-    SQL_DELIVERY_ADD,
-    SQL_DELIVERY_PRUNE,
-    SQL_DELIVERY_SET,
-    SQL_NOTICE_ADD,
-    SQL_DELIVERY_QUIET,
-    SQL_DELIVERY_WAKE,
-    SQL_DELIVERY_NEXT,
-    SQL_DELIVERY_LIST,
-    SQL_DELIVERY_GET,
-    SQL_DELIVERY_WAITING,
-    SQL_DELIVERY_DEAD,
-    SQL_THROTTLE,
-    SQL_OUTCOME_BEFORE,
-    SQL_CHANNEL_ON,
-    SQL_CHANNEL_OFF,
-    SQL_CHANNEL_GIVE_UP,
-    SQL_CHANNEL_NOTE,
-    SQL_PAGES,
-    SQL_PAGES_FREE,
-    SQL_TRIM,
-    SQL_TRIMMED,
-    SQL_VACUUM,
-    SQL_CHECKPOINT,
+#define SQL(name, text) SQL_##name,
+#include "engine/store/statements.h"
+#undef SQL
     SQL_COUNT
 };
-
-/* In the text of a statement $run stands for the columns of the table run, :$run for a parameter of
- * the name of each; $run-no for all but no. */
-extern const char *const store_statements[SQL_COUNT]; /* statements.c */
 
 enum { STORE_BUSY_MS = 5000, SQL_COLUMNS = 40 };
 
@@ -215,29 +58,24 @@ enum fr_rc fr_sql_run(struct fr_store *st, enum fr_sql which, struct fr_err *err
 enum fr_rc fr_sql_put(struct fr_store *st, enum fr_sql which, const struct fr_row_type *type,
                       const void *row, const struct fr_id *run, struct fr_err *err);
 
+/* Where the rows of a query go. Its columns are those of the type, in any order. */
 struct fr_sql_rows {
-    const struct fr_row_type *type; /* whose columns are those of the query, in any order */
-    struct fr_arena *arena;         /* rows and their texts live there */
-    void *v;                        /* out: n structs */
-    size_t n;
+    const struct fr_row_type *type;
+    struct fr_arena *arena; /* rows and their texts live there */
+    void *rows;             /* address of a pointer to structs of the type: out */
+    size_t *n;              /* out */
 };
 
-/* A line of a type that only a query has. */
-#define FR_SQL_COLUMN(kind, row, member)                                                           \
-    {                                                                                              \
-#member, NULL, FR_COLUMN_##kind, offsetof(struct row, member)                              \
-    }
-#define FR_SQL_TYPE(columns, row)                                                                  \
-    {                                                                                              \
-        NULL, columns, sizeof(columns) / sizeof((columns)[0]), sizeof(struct row)                  \
-    }
+/* Rows of a type go to *out, a struct {rows, n}. */
+#define FR_SQL_INTO(type, arena, out)                                                              \
+    (&(const struct fr_sql_rows){&fr_##type##_type, arena, &(out)->rows, &(out)->n})
 
 /* All rows of a query. After a failure there are none. */
-enum fr_rc fr_sql_list(struct fr_store *st, enum fr_sql which, struct fr_sql_rows *out,
+enum fr_rc fr_sql_list(struct fr_store *st, enum fr_sql which, const struct fr_sql_rows *out,
                        struct fr_err *err, const char *fmt, ...);
 /* The same of a query that fr_sql_query has bound, or failed to as `bound` says. */
 enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
-                       struct fr_sql_rows *out, struct fr_err *err);
+                       const struct fr_sql_rows *out, struct fr_err *err);
 /* The first number of a query; 0: it has no row. */
 enum fr_rc fr_sql_number(struct fr_store *st, enum fr_sql which, int64_t *out, struct fr_err *err,
                          const char *fmt, ...);

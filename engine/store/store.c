@@ -390,3 +390,11 @@ void fr_store_rollback(struct fr_store *st)
     st->in_tx = false;
     end_soft(st);
 }
+
+enum fr_rc fr_store_end(struct fr_store *st, enum fr_rc rc, struct fr_err *err)
+{
+    if (rc == FR_OK)
+        return fr_store_commit(st, err);
+    fr_store_rollback(st);
+    return rc;
+}

@@ -19,8 +19,8 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
-#include "engine/base/file.h"
 #include "engine/base/str.h"
+#include "engine/store/row.h"
 
 struct fr_store;
 
@@ -47,42 +47,48 @@ enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err);
 enum fr_rc fr_store_begin_soft(struct fr_store *st, struct fr_err *err);
 enum fr_rc fr_store_commit(struct fr_store *st, struct fr_err *err); /* failed: rolled back */
 void fr_store_rollback(struct fr_store *st);                         /* leaves errors as they are */
+/* Ends a transaction: commits it if rc is FR_OK, else rolls it back and returns rc. */
+enum fr_rc fr_store_end(struct fr_store *st, enum fr_rc rc, struct fr_err *err);
 
 /* ---- runs ---- */
 
-struct fr_run_row {
-    struct fr_id id;
-    const char *name, *source, *folder;
-    const char *spec_hash, *inventory_hash, *inventory;
-    const char *params; /* JSON */
-    const char *state, *outcome, *reason;
-    int64_t started_wall, ended_wall;
-    int64_t round;
-    int64_t host;                         /* epoch of who drives it (unfetched.h); 0: nobody */
-    const char *origin;                   /* cli, api, schedule, catchup, backfill, retry */
-    int64_t priority;                     /* the larger first */
-    int64_t queued_wall, not_before_wall; /* submitted; not started before */
-    int64_t pinned;
-    int64_t schedule, at_ms; /* that made it (fires.h), for that instant; 0: none did */
-    int64_t backfill;        /* likewise (backfills.h) */
-    int64_t retry_of;        /* number of the run that it repeats; 0: none */
-    int64_t reruns, rerun_wall;
-    const char *rerun_from;
-    const char *notify; /* rules of its pipeline (outbox.h): JSON; "": none */
-    const char *pool;   /* of its pipeline; "": none */
-    const char *who;    /* asked for it: name of a token, of its schedule; "": the home's owner */
-    int64_t late_wall;  /* it is late then; 0: never, or it was told */
-    int64_t no;         /* in this home, 1 …; set by fr_store_run_add */
-};
-
-struct fr_run_rows {
-    struct fr_run_row *rows;
-    size_t n;
-};
+#define FR_RUN_COLUMNS(C, S, R)                                                                    \
+    C(R, INT, no, "no") /* in this home, 1 …; set by fr_store_run_add */                         \
+    C(R, ID, id, "id")                                                                             \
+    C(R, TEXT, name, "pipeline")                                                                   \
+    S(R, TEXT, source, "file")                                                                     \
+    S(R, TEXT, state, "state")                                                                     \
+    S(R, TEXT, outcome, "outcome")                                                                 \
+    S(R, TEXT, reason, "reason")                                                                   \
+    C(R, BOOL, host, "driven")      /* epoch of who drives it (unfetched.h); 0: nobody */          \
+    C(R, TEXT, origin, "origin")    /* a word of enum fr_origin */                                 \
+    C(R, INT, priority, "priority") /* the larger first */                                         \
+    C(R, BOOL, pinned, "pinned")                                                                   \
+    S(R, INT, queued_wall, "queued_wall")         /* submitted */                                  \
+    C(R, INT, not_before_wall, "not_before_wall") /* not started before */                         \
+    S(R, INT, started_wall, "started_wall")                                                        \
+    S(R, INT, ended_wall, "ended_wall")                                                            \
+    C(R, INT, retry_of, "retry_of") /* number of the run that it repeats; 0: none */               \
+    S(R, INT, reruns, "reruns")                                                                    \
+    S(R, INT, rerun_wall, "rerun_wall")                                                            \
+    C(R, TEXT, who, "who") /* asked for it: a token or schedule by name; "": the owner */          \
+    C(R, TEXT, folder, NULL)                                                                       \
+    S(R, TEXT, spec_hash, NULL)                                                                    \
+    S(R, TEXT, inventory_hash, NULL)                                                               \
+    S(R, TEXT, inventory, NULL)                                                                    \
+    S(R, TEXT, params, NULL) /* JSON */                                                            \
+    S(R, INT, round, NULL)                                                                         \
+    C(R, INT, schedule, NULL) /* that made it (fires.h); 0: none did */                            \
+    C(R, INT, at_ms, NULL)    /* the instant of schedule that it is for */                         \
+    C(R, INT, backfill, NULL) /* that made it (backfills.h); 0: none did */                        \
+    S(R, TEXT, rerun_from, NULL)                                                                   \
+    S(R, TEXT, notify, NULL)   /* rules of its pipeline (outbox.h): JSON; "": none */              \
+    S(R, TEXT, pool, NULL)     /* of its pipeline; "": none */                                     \
+    S(R, INT, late_wall, NULL) /* it is late then; 0: never, or that was reported */
+FR_ROWS(fr_run, FR_RUN_COLUMNS);
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err);
-/* Writes state, outcome, reason, times, round, params, source, inventory, hashes, reruns and
- * notify, pool and late_wall of row->id. */
+/* Writes the S columns of row->id; so does each _set. */
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err);
 /* Who drives it from now on. */
 enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host,
@@ -120,26 +126,30 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
 
 /* ---- instances ---- */
 
-struct fr_inst_row {
-    int64_t idx;
-    const char *key, *task, *node, *hook;
-    const char *state;
-    int64_t attempt_no;
-    struct fr_id attempt; /* zero: none */
-    const char *attempt_state;
-    int64_t live, go, generation, retries;
-    const char *cause;
-    int64_t code;
-    const char *stop_cause, *reason;
-    int64_t due_wall, due_delay_ms;
-    int64_t unreachable_wall;
-    int64_t started_wall, ended_wall;
-};
-
-struct fr_inst_rows {
-    struct fr_inst_row *rows; /* by idx */
-    size_t n;
-};
+#define FR_INST_COLUMNS(C, S, R)                                                                   \
+    C(R, INT, idx, "idx")                                                                          \
+    C(R, TEXT, key, "key")                                                                         \
+    C(R, TEXT, task, "task")                                                                       \
+    C(R, TEXT, node, "node")                                                                       \
+    C(R, TEXT, hook, "hook")                                                                       \
+    C(R, TEXT, state, "state")                                                                     \
+    C(R, INT, attempt_no, "attempt_no")                                                            \
+    C(R, ID, attempt, "attempt") /* zero: none */                                                  \
+    C(R, TEXT, cause, "cause")                                                                     \
+    C(R, INT, code, "code")                                                                        \
+    C(R, TEXT, reason, "reason")                                                                   \
+    C(R, INT, unreachable_wall, "unreachable_wall")                                                \
+    C(R, INT, started_wall, "started_wall")                                                        \
+    C(R, INT, ended_wall, "ended_wall")                                                            \
+    C(R, TEXT, attempt_state, NULL)                                                                \
+    C(R, INT, live, NULL)                                                                          \
+    C(R, INT, go, NULL)                                                                            \
+    C(R, INT, generation, NULL)                                                                    \
+    C(R, INT, retries, NULL)                                                                       \
+    C(R, TEXT, stop_cause, NULL)                                                                   \
+    C(R, INT, due_wall, NULL)                                                                      \
+    C(R, INT, due_delay_ms, NULL)
+FR_ROWS(fr_inst, FR_INST_COLUMNS); /* by idx */
 
 /* Adds the row, or replaces the one with its idx. */
 enum fr_rc fr_store_inst_put(struct fr_store *st, struct fr_id run, const struct fr_inst_row *row,
@@ -154,43 +164,42 @@ enum fr_rc fr_store_inst_failed(struct fr_store *st, struct fr_id run, struct fr
 
 /* ---- attempts ---- */
 
-struct fr_attempt_row {
-    struct fr_id id;
-    int64_t idx, no, generation;
-    const char *node;
-    int64_t rank;
-    struct fr_id home_id; /* zero: not known */
-    const char *boot_id;
-    const char *state, *cause;
-    int64_t code;
-    const char *reason, *address;
-    int64_t port;
-    const char *log;
-    int64_t slots; /* of its node that it holds */
-    int64_t started_wall, ended_wall;
-    int64_t done; /* all of its log is here and the node may forget it */
-};
+#define FR_ATTEMPT_COLUMNS(C, S, R)                                                                \
+    C(R, ID, id, NULL)                                                                             \
+    C(R, INT, idx, NULL)                                                                           \
+    C(R, INT, no, NULL)                                                                            \
+    C(R, INT, generation, NULL)                                                                    \
+    C(R, TEXT, node, NULL)                                                                         \
+    C(R, INT, rank, NULL)                                                                          \
+    C(R, ID, home_id, NULL) /* zero: not known */                                                  \
+    C(R, TEXT, boot_id, NULL)                                                                      \
+    C(R, TEXT, state, NULL)                                                                        \
+    C(R, TEXT, cause, NULL)                                                                        \
+    C(R, INT, code, NULL)                                                                          \
+    C(R, TEXT, reason, NULL)                                                                       \
+    C(R, TEXT, address, NULL)                                                                      \
+    C(R, INT, port, NULL)                                                                          \
+    C(R, TEXT, log, NULL)                                                                          \
+    C(R, INT, slots, NULL) /* of its node that it holds */                                         \
+    C(R, INT, started_wall, NULL)                                                                  \
+    C(R, INT, ended_wall, NULL)                                                                    \
+    C(R, INT, done, NULL) /* all of its log is here and the node may forget it */
 
-struct fr_attempt_rows {
-    struct fr_attempt_row *rows; /* by idx, no */
-    size_t n;
-};
+FR_ROWS(fr_attempt, FR_ATTEMPT_COLUMNS); /* by idx, no */
 
 /* Adds the row, or replaces the one with its idx, no and id. */
 enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
                                 const struct fr_attempt_row *row, struct fr_err *err);
 /* What may live of runs that are not over. */
-struct fr_held_row {
-    struct fr_id run, attempt, home; /* home: of its node */
-    int64_t slots;
-    int64_t no;      /* of the run */
-    const char *key; /* of the instance */
-    const char *state;
-};
-struct fr_held_rows {
-    struct fr_held_row *rows;
-    size_t n;
-};
+#define FR_HELD_COLUMNS(C, S, R)                                                                   \
+    C(R, ID, run, NULL)                                                                            \
+    C(R, ID, attempt, NULL)                                                                        \
+    C(R, ID, home, NULL) /* of its node */                                                         \
+    C(R, INT, slots, NULL)                                                                         \
+    C(R, INT, no, NULL)   /* of the run */                                                         \
+    C(R, TEXT, key, NULL) /* of the instance */                                                    \
+    C(R, TEXT, state, NULL)
+FR_ROWS(fr_held, FR_HELD_COLUMNS);
 enum fr_rc fr_store_held(struct fr_store *st, struct fr_arena *arena, struct fr_held_rows *out,
                          struct fr_err *err);
 /* Only idx, no and id of row are used. */
@@ -201,15 +210,11 @@ enum fr_rc fr_store_attempts(struct fr_store *st, struct fr_id run, struct fr_ar
 
 /* ---- outputs ---- */
 
-struct fr_output_row {
-    int64_t idx;
-    const char *key, *value;
-};
-
-struct fr_output_rows {
-    struct fr_output_row *rows; /* by idx, key */
-    size_t n;
-};
+#define FR_OUTPUT_COLUMNS(C, S, R)                                                                 \
+    C(R, INT, idx, NULL)                                                                           \
+    C(R, TEXT, key, NULL)                                                                          \
+    C(R, TEXT, value, NULL)
+FR_ROWS(fr_output, FR_OUTPUT_COLUMNS); /* by idx, key */
 
 struct fr_inst_of {
     struct fr_id run;
@@ -230,17 +235,14 @@ enum fr_rc fr_store_outputs_of(struct fr_store *st, const struct fr_inst_of *of,
 
 /* ---- nodes ---- */
 
-struct fr_node_row {
-    const char *name;
-    struct fr_id home_id;
-    const char *boot_id, *folder;
-    int64_t unreachable_wall, abandoned;
-};
-
-struct fr_node_rows {
-    struct fr_node_row *rows;
-    size_t n;
-};
+#define FR_NODE_COLUMNS(C, S, R)                                                                   \
+    C(R, TEXT, name, NULL)                                                                         \
+    S(R, ID, home_id, NULL)                                                                        \
+    S(R, TEXT, boot_id, NULL)                                                                      \
+    S(R, TEXT, folder, NULL)                                                                       \
+    S(R, INT, unreachable_wall, NULL)                                                              \
+    S(R, INT, abandoned, NULL)
+FR_ROWS(fr_node, FR_NODE_COLUMNS);
 
 enum fr_rc fr_store_node_put(struct fr_store *st, struct fr_id run, const struct fr_node_row *row,
                              struct fr_err *err);
@@ -248,17 +250,19 @@ enum fr_rc fr_store_nodes(struct fr_store *st, struct fr_id run, struct fr_arena
                           struct fr_node_rows *out, struct fr_err *err);
 /* ---- events ---- */
 
-struct fr_event_row {
-    int64_t wall;
-    int64_t idx; /* -1: the run */
-    const char *kind;
-    int64_t attempt_no;
-    const char *cause;
-    int64_t code;
-    const char *text, *stop_cause;
-    int64_t delay_ms, log_bytes;
-    int64_t seq; /* 1, 2, … in the run */
-};
+#define FR_EVENT_COLUMNS(C, S, R)                                                                  \
+    C(R, INT, seq, "seq") /* 1, 2, … in the run */                                               \
+    C(R, INT, wall, "wall")                                                                        \
+    C(R, INT, idx, "idx") /* -1: the run */                                                        \
+    C(R, TEXT, kind, "kind")                                                                       \
+    C(R, INT, attempt_no, "attempt_no")                                                            \
+    C(R, TEXT, cause, "cause")                                                                     \
+    C(R, INT, code, "code")                                                                        \
+    C(R, TEXT, text, "text")                                                                       \
+    C(R, INT, delay_ms, "delay_ms")                                                                \
+    C(R, TEXT, stop_cause, NULL)                                                                   \
+    C(R, INT, log_bytes, NULL)
+FR_ROW(fr_event_row, FR_EVENT_COLUMNS);
 
 struct fr_event_rows {
     struct fr_event_row *rows;
@@ -279,15 +283,12 @@ enum fr_rc fr_store_event_last(struct fr_store *st, struct fr_id run, int64_t *s
 
 /* ---- files by content: see blob.h ---- */
 
-struct fr_file_row {
-    const char *path, *hash;
-    int64_t mode, bytes;
-};
-
-struct fr_file_rows {
-    struct fr_file_row *rows; /* by path */
-    size_t n;
-};
+#define FR_FILE_COLUMNS(C, S, R)                                                                   \
+    C(R, TEXT, path, "path")                                                                       \
+    C(R, INT, bytes, "bytes")                                                                      \
+    C(R, TEXT, hash, "sha256")                                                                     \
+    C(R, INT, mode, NULL)
+FR_ROWS(fr_file, FR_FILE_COLUMNS); /* by path */
 
 enum fr_rc fr_store_file_put(struct fr_store *st, struct fr_id run, const struct fr_file_row *row,
                              struct fr_err *err);

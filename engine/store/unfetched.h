@@ -8,15 +8,10 @@
 
 #include "engine/store/store.h"
 
-struct fr_unfetched_row {
-    struct fr_id run;
-    int64_t no;
-};
-
-struct fr_unfetched_rows {
-    struct fr_unfetched_row *rows;
-    size_t n;
-};
+#define FR_UNFETCHED_COLUMNS(C, S, R)                                                              \
+    C(R, ID, run, NULL)                                                                            \
+    C(R, INT, no, NULL)
+FR_ROWS(fr_unfetched, FR_UNFETCHED_COLUMNS);
 
 /* Runs that are over and have a host, the oldest first. */
 enum fr_rc fr_store_unfetched(struct fr_store *st, struct fr_arena *arena,

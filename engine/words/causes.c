@@ -1,11 +1,12 @@
 #include "engine/words/causes.h"
 
 static const struct {
-    const char *word, *meaning;
+    const char *word, *meaning, *reason;
     uint32_t end;
     bool retryable, preset;
 } causes[] = {
-#define ROW(name, word, end, retryable, preset, meaning) {word, meaning, end, retryable, preset},
+#define ROW(name, word, end, retryable, preset, meaning, reason)                                   \
+    {word, meaning, reason, end, retryable, preset},
     FR_CAUSES(ROW)
 #undef ROW
 };
@@ -42,6 +43,11 @@ unsigned fr_causes_preset(void)
 const char *fr_cause_meaning(enum fr_cause cause)
 {
     return causes[cause].meaning;
+}
+
+const char *fr_cause_reason(enum fr_cause cause)
+{
+    return causes[cause].reason;
 }
 
 enum fr_cause fr_cause_of_end(uint32_t end)

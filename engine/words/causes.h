@@ -8,26 +8,32 @@
 #include "engine/base/str.h"
 
 /* X(name, word, number with which a node reports it (enum fr_end_cause; 0: none does), whether
- * retry.on may list it, whether it does by default, what it means; ""). A node
- * keeps and is told a cause by its place: a new one comes at the end, with the next free number. */
+ * retry.on may list it, whether it does by default, what it means, and the reason of an instance
+ * that ended so; "": none, or engine/run/reasons.c finds one for the instance). A node keeps and is
+ * told a cause by its place: a new one comes at the end, with the next free number. */
 #define FR_CAUSES(X)                                                                               \
-    X(NONE, "none", 0, false, false, "")                                                           \
-    X(EXIT, "exit", 1, true, true, "the command ended with another status than 0")                 \
-    X(SIGNAL, "signal", 2, true, true, "a signal ended it")                                        \
-    X(TIMEOUT, "timeout", 3, true, true, "it ran longer than timeout:")                            \
-    X(OOM, "oom", 4, true, false, "the kernel ended it for memory; not retried unless listed")     \
+    X(NONE, "none", 0, false, false, "", "")                                                       \
+    X(EXIT, "exit", 1, true, true, "the command ended with another status than 0", "")             \
+    X(SIGNAL, "signal", 2, true, true, "a signal ended it", "")                                    \
+    X(TIMEOUT, "timeout", 3, true, true, "it ran longer than timeout:", "")                        \
+    X(OOM, "oom", 4, true, false, "the kernel ended it for memory; not retried unless listed",     \
+      "killed by the kernel: out of memory")                                                       \
     X(START_FAILED, "start_failed", 5, true, true,                                                 \
-      "it could not be started, or its files could not be shipped")                                \
+      "it could not be started, or its files could not be shipped", "its node did not start it")   \
     X(NODE_LOST, "node_lost", 7, true, true,                                                       \
-      "its node was given up, or had no contact for lost_after:")                                  \
-    X(LOST, "lost", 6, true, true, "its supervisor was killed, so nobody knows how it ended")      \
-    X(GANG_PEER, "gang_peer", 0, false, false, "another member of its gang failed")                \
-    X(STOPPED, "stopped", 8, false, false, "it was cancelled")                                     \
-    X(UNREACHABLE, "unreachable", 0, true, true, "its node was not there for connect.retry_for")   \
+      "its node was given up, or had no contact for lost_after:", "its node is given up")          \
+    X(LOST, "lost", 6, true, true, "its supervisor was killed, so nobody knows how it ended",      \
+      "its outcome is not known")                                                                  \
+    X(GANG_PEER, "gang_peer", 0, false, false, "another member of its gang failed",                \
+      "another member of its gang ended")                                                          \
+    X(STOPPED, "stopped", 8, false, false, "it was cancelled", "stopped by the user")              \
+    X(UNREACHABLE, "unreachable", 0, true, true, "its node was not there for connect.retry_for",   \
+      "")                                                                                          \
     X(EXPRESSION, "expression", 0, false, false,                                                   \
-      "when: or a value that it starts with could not be worked out")
+      "when: or a value that it starts with could not be worked out",                              \
+      "an expression of it has no value")
 
-#define FR_CAUSE_ID(name, word, end, retryable, preset, meaning) FR_CAUSE_##name,
+#define FR_CAUSE_ID(name, word, end, retryable, preset, meaning, reason) FR_CAUSE_##name,
 enum fr_cause { FR_CAUSES(FR_CAUSE_ID) FR_CAUSE_N };
 #undef FR_CAUSE_ID
 
@@ -36,6 +42,7 @@ bool fr_cause_parse(struct fr_str s, enum fr_cause *out);
 bool fr_cause_retryable(enum fr_cause cause); /* whether retry.on may list it */
 unsigned fr_causes_preset(void);              /* retry.on by default: bit 1u << enum fr_cause */
 const char *fr_cause_meaning(enum fr_cause cause);
+const char *fr_cause_reason(enum fr_cause cause); /* "killed by the kernel: out of memory" */
 /* Of a number that a node reports; FR_CAUSE_N: no cause has it. */
 enum fr_cause fr_cause_of_end(uint32_t end);
 

@@ -9,8 +9,8 @@
 
 enum { DAY_S = 86400 };
 
-static const char *const catchups[] = {"none", "last", "all"};
-static const char *const overlaps[] = {"skip", "queue", "cancel_previous", "parallel"};
+static const char *const catchups[] = {FR_CATCHUPS(FR_WORD_TEXT)};
+static const char *const overlaps[] = {FR_OVERLAPS(FR_WORD_TEXT)};
 
 static int64_t below(uint64_t *rng, int64_t n)
 {
@@ -161,7 +161,7 @@ static void draw_policy(const struct fires_file *f, const char *name, struct fir
     v->grace_s = graces[below(rng, 5)];
     v->catchup = (int)below(rng, 3);
     v->limit = 1 + (int)below(rng, 6);
-    v->overlap = (int)below(rng, 4);
+    v->overlap = (int)below(rng, FR_OVERLAP_N);
     v->queue_max = 1 + (int)below(rng, 3);
     v->pause_after = below(rng, 4) == 0 ? 1 + (int)below(rng, 3) : 0;
     v->priority = (int)below(rng, 11) - 5;

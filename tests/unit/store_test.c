@@ -186,7 +186,7 @@ static void check_others(struct fr_store *st, struct fr_arena *arena, struct fr_
     struct fr_output_rows outputs;
     struct fr_node_row node = {.name = "n1"};
     struct fr_node_rows nodes;
-    struct fr_file_row file = {"/p/x", "ab", 0755, 12};
+    struct fr_file_row file = {.path = "/p/x", .hash = "ab", .mode = 0755, .bytes = 12};
     struct fr_file_rows files;
     struct fr_err err = {0};
 
@@ -500,14 +500,69 @@ static void test_blobs(void)
     fr_buf_finish(&path);
 }
 
+/* The columns that the UPDATE of a type writes; the others stay, whatever the row in memory says.
+ */
+static void test_updates(void)
+{
+    static const struct {
+        const struct fr_row_type *type;
+        const char *set;
+    } rows[] = {
+        {&fr_run_type, "source state outcome reason queued_wall started_wall ended_wall reruns "
+                       "rerun_wall spec_hash inventory_hash inventory params round rerun_from "
+                       "notify pool late_wall "},
+        {&fr_node_type, "home_id boot_id folder unreachable_wall abandoned "},
+        {&fr_schedule_type, "pipeline rule state state_wall note gone_wall seen_ms since_ms "
+                            "fingerprint "},
+        {&fr_fire_type, "decision run note "},
+        {&fr_backfill_type, "state note made kept cursor_ms "},
+        {&fr_delivery_type, "state made_wall due_wall tried_wall tries answer "},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_buf set = {0};
+
+        for (size_t k = 0; k < rows[i].type->n; k++)
+            if (rows[i].type->columns[k].set)
+                fr_buf_fmt(&set, "%s ", rows[i].type->columns[k].name);
+        CHECK_TEXT(set.p, rows[i].set);
+        fr_buf_finish(&set);
+    }
+}
+
+/* What a run's UPDATE leaves alone is what the store has. */
+static void test_update_leaves(void)
+{
+    struct fr_store *st = open_store();
+    struct fr_arena arena = {0};
+    struct fr_err err = {0};
+    struct fr_run_row row = run_row(0x77), got;
+
+    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+    CHECK_INT(fr_store_run_host(st, row.id, 5, &err), FR_OK);
+    row.state = "hooks";
+    row.late_wall = 9;
+    row.host = row.priority = 99;
+    row.who = "x";
+    CHECK_INT(fr_store_run_set(st, &row, &err), FR_OK);
+    CHECK_INT(fr_store_run_find(st, NULL, &arena, &got, &err), FR_OK);
+    CHECK_TEXT(got.state, "hooks");
+    CHECK_TEXT(got.who, "");
+    CHECK(got.host == 5 && got.priority == 0 && got.late_wall == 9);
+    fr_arena_finish(&arena);
+    fr_store_close(st);
+}
+
 int main(void)
 {
     struct fr_err err = {0};
 
     make_home();
+    test_updates();
     test_run_rows();
     test_find();
     test_rows();
+    test_update_leaves();
     test_events();
     test_event_again();
     test_atomic();
