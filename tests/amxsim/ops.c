@@ -2,7 +2,7 @@
 
 static const struct tr_backend_ops *plain; /* the CPU backend's own */
 
-#define OP(name, args)                                                                             \
+#define OP(name, args, fp8)                                                                        \
     static enum fr_rc name(void *self, struct tr_queue *q, const struct args *a,                   \
                            struct fr_err *err)                                                     \
     {                                                                                              \
@@ -24,7 +24,7 @@ enum fr_rc amxsim_create(enum cpu_math math, struct tr_backend **out, struct fr_
         return rc;
     plain = (*out)->ops;
     watched = *plain;
-#define WATCH(name, args) watched.name = name;
+#define WATCH(name, args, fp8) watched.name = name;
     TR_OPS(WATCH)
     (*out)->ops = &watched;
     return FR_OK;

@@ -100,12 +100,6 @@ static bool event_done(void *self, struct tr_event *e)
     return in->ops->event_done(in->self, e);
 }
 
-static bool supports(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight)
-{
-    INNER(self);
-    return in->ops->supports(in->self, op, compute, weight);
-}
-
 static void describe(void *self, char out[256])
 {
     INNER(self);
@@ -170,7 +164,7 @@ static void keep(struct meter *m, enum tr_op op, const struct tr_cost *c, double
     row->seconds += seconds;
 }
 
-#define METER_OP(name, args)                                                                       \
+#define METER_OP(name, args, fp8)                                                                  \
     static enum fr_rc meter_##name(void *self, struct tr_queue *q, const struct args *a,           \
                                    struct fr_err *err)                                             \
     {                                                                                              \
@@ -213,7 +207,7 @@ void meter_start(struct meter *m, struct tr_backend *inner)
                                 .sync = sync,
                                 .stream = o->stream != NULL ? stream : NULL,
                                 .event_done = o->event_done != NULL ? event_done : NULL,
-                                .supports = supports,
+                                .computes = o->computes,
                                 .describe = describe,
                                 .identity = o->identity != NULL ? identity : NULL,
                                 .prepack_bytes = o->prepack_bytes != NULL ? prepack_bytes : NULL,
@@ -221,7 +215,7 @@ void meter_start(struct meter *m, struct tr_backend *inner)
                                 .repacks = o->repacks != NULL ? repacks : NULL,
                                 .repack = o->repack != NULL ? repack : NULL,
                                 .scratch = o->scratch != NULL ? scratch : NULL,
-#define METER_SLOT(name, args) .name = o->name != NULL ? meter_##name : NULL,
+#define METER_SLOT(name, args, fp8) .name = o->name != NULL ? meter_##name : NULL,
                                 TR_OPS(METER_SLOT)
 #undef METER_SLOT
         };

@@ -73,7 +73,7 @@ int main(int argc, char **argv)
             return EXIT_FAILURE;
     }
     if (rc == FR_OK)
-        rc = op_setup(be, 2, NULL, 0, &err);
+        rc = op_setup(be, 2, &err);
     if (rc != FR_OK) {
         printf("%s\n", err.msg);
         return rc == FR_UNSUPPORTED ? 77 : EXIT_FAILURE;

@@ -52,7 +52,7 @@ int main(int argc, char **argv)
         printf("skipped: %s\n", err.msg);
         return 77;
     }
-    if (op_setup(be, 1, NULL, 0, &err) != FR_OK) {
+    if (op_setup(be, 1, &err) != FR_OK) {
         printf("%s\n", err.msg);
         return EXIT_FAILURE;
     }

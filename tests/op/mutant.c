@@ -1,5 +1,7 @@
 #include "tests/op/mutant.h"
 
+#include "trainer/backend/check.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,87 +29,6 @@ bool mutant_differs(struct tr_view a, struct tr_view b)
     }
     return false;
 }
-
-/* Where the argument struct of an op has an output. */
-struct output {
-    enum tr_op op;
-    size_t at;
-    bool adds; /* always; other ops add where a flag says so */
-};
-
-#define OUT(op, args, field)                                                                       \
-    {                                                                                              \
-        TR_OP_##op, offsetof(struct args, field), false                                            \
-    }
-#define ADD(op, args, field)                                                                       \
-    {                                                                                              \
-        TR_OP_##op, offsetof(struct args, field), true                                             \
-    }
-
-/* All but grouped_wgrad's, which stand in an array. */
-static const struct output outputs[] = {
-    OUT(embed_fwd, tr_embed, y),
-    ADD(embed_bwd, tr_embed, dtable),
-    OUT(rmsnorm_fwd, tr_rmsnorm, y),
-    OUT(rmsnorm_fwd, tr_rmsnorm, rrms),
-    OUT(rmsnorm_fwd, tr_rmsnorm, sum),
-    OUT(rmsnorm_bwd, tr_rmsnorm_grad, dx),
-    ADD(rmsnorm_bwd, tr_rmsnorm_grad, dgain),
-    OUT(gemm, tr_gemm, c),
-    ADD(colsum, tr_colsum, out),
-    OUT(dropout, tr_dropout, y),
-    OUT(rope, tr_rope, y),
-    OUT(mla_assemble_fwd, tr_mla, Q),
-    OUT(mla_assemble_fwd, tr_mla, K),
-    OUT(mla_assemble_fwd, tr_mla, V),
-    OUT(mla_assemble_bwd, tr_mla_grad, dq),
-    OUT(mla_assemble_bwd, tr_mla_grad, dkv),
-    OUT(mla_assemble_bwd, tr_mla_grad, dk_pe),
-    OUT(attention_fwd, tr_attention, O),
-    OUT(attention_fwd, tr_attention, lse),
-    OUT(attention_bwd, tr_attention, dQ),
-    OUT(attention_bwd, tr_attention, dK),
-    OUT(attention_bwd, tr_attention, dV),
-    OUT(attention_cached, tr_attention_cached, O),
-    OUT(put_rows, tr_put_rows, y),
-    OUT(swiglu_fwd, tr_swiglu, h),
-    OUT(swiglu_bwd, tr_swiglu_grad, dg),
-    OUT(swiglu_bwd, tr_swiglu_grad, du),
-    OUT(swiglu_bwd, tr_swiglu_grad, dweight),
-    OUT(xent_chunk, tr_xent, state.m),
-    OUT(xent_chunk, tr_xent, state.l),
-    OUT(xent_chunk, tr_xent, state.target_logit),
-    OUT(xent_chunk, tr_xent, state.acc),
-    OUT(xent_chunk, tr_xent, state.target_row),
-    ADD(xent_finish, tr_xent_finish, loss_sum),
-    OUT(xent_finish, tr_xent_finish, loss),
-    OUT(xent_finish, tr_xent_finish, dF),
-    OUT(router_fwd, tr_router, ids),
-    OUT(router_fwd, tr_router, weights),
-    OUT(router_fwd, tr_router, scores),
-    OUT(router_fwd, tr_router, all),
-    OUT(router_bwd, tr_router_grad, dx),
-    ADD(router_bwd, tr_router_grad, dgate),
-    OUT(moe_plan, tr_moe_plan, counts),
-    OUT(moe_plan, tr_moe_plan, offsets),
-    OUT(moe_plan, tr_moe_plan, row_of),
-    OUT(moe_plan, tr_moe_plan, slot_of),
-    OUT(moe_permute, tr_moe_permute, xp),
-    OUT(moe_combine, tr_moe_combine, y),
-    OUT(grouped_gemm, tr_grouped_gemm, c),
-    OUT(noise, tr_noise, y),
-    OUT(fill, tr_fill, y),
-    OUT(cast, tr_cast, y),
-    OUT(decode, tr_decode, y),
-    OUT(sum, tr_sum, y),
-    ADD(sumsq, tr_sumsq, out),
-    ADD(nonfinite, tr_nonfinite, found),
-    ADD(adamw, tr_adamw, p),
-    ADD(adamw, tr_adamw, m),
-    ADD(adamw, tr_adamw, v),
-    OUT(adamw, tr_adamw, copy),
-    OUT(reduce_ordered, tr_reduce, out),
-};
 
 /* The base comes first, so that a backend is its mutant. */
 struct mutated {
@@ -152,27 +73,7 @@ static char *element(struct tr_view v, char *memory, int64_t i)
     return memory + (size_t)(i / cols * v.ld * (v.rank > 1) + i % cols) * tr_dtype_bytes(v.dtype);
 }
 
-static bool adds_by_flag(enum tr_op op, const void *args)
-{
-    switch (op) {
-    case TR_OP_gemm:
-        return ((const struct tr_gemm *)args)->beta != 0;
-    case TR_OP_grouped_gemm:
-        return ((const struct tr_grouped_gemm *)args)->beta != 0;
-    case TR_OP_grouped_wgrad:
-        return ((const struct tr_grouped_wgrad *)args)->beta != 0;
-    case TR_OP_router_bwd:
-        return ((const struct tr_router_grad *)args)->add;
-    case TR_OP_reduce_ordered:
-        return ((const struct tr_reduce *)args)->add;
-    case TR_OP_xent_chunk:
-        return !((const struct tr_xent *)args)->first;
-    default:
-        return false;
-    }
-}
-
-bool mutant_possible(enum mutation m, enum tr_op op)
+bool mutant_possible(enum mutation m, enum tr_op op, const struct mutant_report *sound)
 {
     switch (m) {
     case MUTATION_NO_BIAS:
@@ -181,41 +82,30 @@ bool mutant_possible(enum mutation m, enum tr_op op)
     case MUTATION_CUT:
         return op == TR_OP_gemm || op == TR_OP_grouped_gemm;
     case MUTATION_NO_BETA:
-        for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
-            if (outputs[i].op == op && outputs[i].adds)
-                return true;
-        return op == TR_OP_gemm || op == TR_OP_grouped_gemm || op == TR_OP_grouped_wgrad ||
-               op == TR_OP_router_bwd || op == TR_OP_reduce_ordered || op == TR_OP_xent_chunk;
+        return sound->adds[op];
     default:
         return true;
     }
 }
 
-static void add_output(struct call *k, struct tr_view v, bool adds)
+/* An output of the call, with what it holds before. */
+static void add_output(void *self, const struct tr_need *n)
 {
-    if (tr_view_absent(v) || tr_view_count(v) == 0 || k->n == OUTPUTS_MAX)
+    struct call *k = self;
+    struct tr_view v = *n->view;
+
+    if ((n->rule & (OUT | ADD)) == 0 || tr_view_absent(v) || tr_view_count(v) == 0 ||
+        k->n == OUTPUTS_MAX)
         return;
-    k->adds[k->n] = adds;
+    k->adds[k->n] = (n->rule & ADD) != 0;
     k->before[k->n] = malloc(extent(v));
     memcpy(k->before[k->n], v.p, extent(v));
     k->out[k->n++] = v;
 }
 
-static void collect(struct call *k, const char *args)
+static void see_adds(void *self, const struct tr_need *n)
 {
-    bool flag = adds_by_flag(k->op, args);
-
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
-        if (outputs[i].op == k->op)
-            add_output(k, *(const struct tr_view *)(const void *)(args + outputs[i].at),
-                       outputs[i].adds || flag);
-    if (k->op == TR_OP_grouped_wgrad) {
-        const struct tr_grouped_wgrad *g = (const void *)args;
-
-        for (int64_t e = g->e0; e < g->e1; e++)
-            if (g->dw[e] != NULL)
-                add_output(k, *g->dw[e], flag);
-    }
+    *(bool *)self |= (n->rule & ADD) != 0;
 }
 
 static void absent(struct call *k, struct tr_view *v)
@@ -284,12 +174,19 @@ static void cut_sums(struct call *k, void *args)
 
 static void before_call(const struct mutated *m, struct call *k, void *args)
 {
-    if (m->what.report != NULL)
+    struct tr_check c = {.op = k->op, .see = see_adds};
+
+    if (m->what.report != NULL) {
         m->what.report->called[k->op] = true;
+        c.self = &m->what.report->adds[k->op];
+        tr_check_args(&c, args);
+    }
     k->faulty = m->what.mutation != MUTATIONS && (m->what.op == TR_OP_COUNT || m->what.op == k->op);
     if (!k->faulty)
         return;
-    collect(k, args);
+    c.see = add_output;
+    c.self = k;
+    tr_check_args(&c, args);
     if (m->what.mutation == MUTATION_NO_BIAS)
         leave_terms_out(k, args);
     else if (m->what.mutation == MUTATION_NO_BETA)
@@ -375,7 +272,7 @@ static void after_call(const struct mutated *m, struct call *k)
         m->what.report->changed[k->op] = true;
 }
 
-#define MUTATED_OP(name, args)                                                                     \
+#define MUTATED_OP(name, args, fp8)                                                                \
     static enum fr_rc mutated_##name(void *self, struct tr_queue *q, const struct args *a,         \
                                      struct fr_err *err)                                           \
     {                                                                                              \
@@ -420,8 +317,6 @@ PASS(double, event_between, (void *self, struct tr_event *from, struct tr_event 
 PASS(enum fr_rc, sync, (void *self, struct tr_queue *q, struct fr_err *err), q, err)
 PASS(void *, stream, (void *self, struct tr_queue *q), q)
 PASS(bool, event_done, (void *self, struct tr_event *e), e)
-PASS(bool, supports, (void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight),
-     op, compute, weight)
 PASS(void, describe, (void *self, char out[256]), out)
 PASS(void, identity, (void *self, struct tr_device_id *out), out)
 PASS(void, scratch, (void *self, enum tr_op op, const void *args, struct tr_scratch *most),
@@ -459,12 +354,11 @@ static void fill_table(struct tr_backend_ops *t, const struct tr_backend_ops *in
     TAKE(sync);
     TAKE(stream);
     TAKE(event_done);
-    TAKE(supports);
     TAKE(describe);
     TAKE(identity);
     TAKE(scratch);
     TAKE(destroy);
-#define TAKE_OP(name, args) TAKE(name);
+#define TAKE_OP(name, args, fp8) TAKE(name);
     TR_OPS(TAKE_OP)
 #undef TAKE_OP
 #undef TAKE

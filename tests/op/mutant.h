@@ -21,17 +21,18 @@ enum mutation {
 
 const char *mutation_name(enum mutation m);
 
-/* Whether an op has what the fault is about. */
-bool mutant_possible(enum mutation m, enum tr_op op);
-
 /* Whether two views of one shape differ by more than the rounding of their type. */
 bool mutant_differs(struct tr_view a, struct tr_view b);
 
 /* What a mutant did, by op. */
 struct mutant_report {
     bool called[TR_OP_COUNT];
+    bool adds[TR_OP_COUNT];    /* to an output, in one call at least */
     bool changed[TR_OP_COUNT]; /* the fault made a difference to an output */
 };
+
+/* Whether an op has what the fault is about. sound: of a run without fault. */
+bool mutant_possible(enum mutation m, enum tr_op op, const struct mutant_report *sound);
 
 struct mutant {
     enum mutation mutation;       /* MUTATIONS: no fault */

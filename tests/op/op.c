@@ -2,6 +2,7 @@
 
 #include "tests/op/prove.h"
 #include "tests/unit/check.h"
+#include "trainer/backend/check.h"
 #include "trainer/backend/philox.h"
 
 #include <math.h>
@@ -36,15 +37,14 @@ static struct {
     struct tr_backend *be[OP_BACKENDS];
     struct tr_queue *q[OP_BACKENDS];
     int made, count; /* those that exist, those that run */
-    bool lacks[TR_OP_COUNT];
+    bool left[TR_OP_COUNT];
     bool announce, begun[TR_OP_COUNT];
     uint64_t every, rows[TR_OP_COUNT]; /* one of so many rows runs; those that were met */
     uint64_t state;
     struct prove *prove; /* NULL: a plain run */
 } all;
 
-enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks, int nlacks,
-                    struct fr_err *err)
+enum fr_rc op_setup(struct tr_backend *const *be, int n, struct fr_err *err)
 {
     enum fr_rc rc = tr_ref_create(&all.be[OP_REF], err);
     const char *every = getenv("OP_EVERY");
@@ -53,10 +53,6 @@ enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks
     for (int i = 0; i < n; i++)
         all.be[OP_DEV + i] = be[i];
     all.made = all.count = OP_DEV + n;
-    for (int i = 0; i < nlacks; i++) {
-        all.lacks[lacks[i]] = true;
-        CHECK(!tr_supports(be[0], lacks[i], TR_F32, TR_F32));
-    }
     for (int b = 0; b < all.count && rc == FR_OK; b++)
         rc = tr_queue_create(all.be[b], 0, &all.q[b], err);
     return rc;
@@ -72,12 +68,12 @@ enum fr_rc op_prove(struct tr_backend *be, struct fr_err *err)
             be,
             &(struct mutant){.mutation = (enum mutation)m, .op = TR_OP_COUNT, .written_only = true},
             &list[1 + m], err);
-    return rc == FR_OK ? op_setup(list, 1 + MUTATIONS, NULL, 0, err) : rc;
+    return rc == FR_OK ? op_setup(list, 1 + MUTATIONS, err) : rc;
 }
 
 void op_leave(enum tr_op op)
 {
-    all.lacks[op] = true;
+    all.left[op] = true;
 }
 
 void op_announce(void)
@@ -424,10 +420,58 @@ static bool chosen(enum tr_op op)
     return row == 0 || all.every < 2 || tr_mix64(row) % all.every == 0;
 }
 
-bool op_lacks(struct op_case *c, enum tr_op op)
+/* The view of the case that v is for the backend under test; -1: none, such as an absent one. */
+static int find_bound(const struct op_case *c, const struct tr_view *v)
+{
+    for (int i = 0; i < c->n && v->p != NULL; i++)
+        if (c->views[i].view[OP_DEV].p == v->p && c->views[i].bytes > 2 * GUARD)
+            return i;
+    return -1;
+}
+
+/* What the table of the op's checks says of each bound view. */
+struct directions {
+    const struct op_case *c;
+    bool seen[VIEWS_MAX];
+    int rule[VIEWS_MAX]; /* of all that are this memory: an output may be an input too */
+};
+
+static void see_direction(void *self, const struct tr_need *n)
+{
+    struct directions *d = self;
+    int i = find_bound(d->c, n->view);
+
+    if (i < 0)
+        return;
+    d->seen[i] = true;
+    d->rule[i] |= n->rule & (OUT | ADD);
+}
+
+/* The table gives every bound view the direction that the case gives it. */
+static void check_directions(const struct op_case *c, const void *args)
+{
+    struct directions d = {.c = c};
+    struct tr_check walk = {.op = c->op, .see = see_direction, .self = &d};
+
+    tr_check_args(&walk, args);
+    for (int i = 0; i < c->n; i++) {
+        const struct bound *x = &c->views[i];
+        char row[256];
+
+        name_row(c, x, i, row);
+        check_row(row);
+        if (d.seen[i])
+            CHECK_INT(d.rule[i] != 0, x->spec.role != OP_IN);
+        CHECK((d.rule[i] & ADD) == 0 || x->spec.role == OP_INOUT);
+    }
+    check_row("");
+}
+
+bool op_left(struct op_case *c, enum tr_op op, const void *args)
 {
     c->op = op;
-    if (!all.lacks[op] && chosen(op)) {
+    check_directions(c, args);
+    if (!all.left[op] && chosen(op)) {
         if (all.announce && !all.begun[op]) {
             printf("op %s\n", tr_op_name(op));
             fflush(stdout);

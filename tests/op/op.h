@@ -65,7 +65,7 @@ void op_end(struct op_case *c);
 /* Runs tr_<name> on every backend and compares. */
 #define OP_RUN(c, name, args)                                                                      \
     do {                                                                                           \
-        if (op_lacks(c, TR_OP_##name))                                                             \
+        if (op_left(c, TR_OP_##name, &(args)[OP_DEV]))                                             \
             break;                                                                                 \
         for (int op_b = 0; op_b < op_count(); op_b++) {                                            \
             struct fr_err op_err = {0};                                                            \
@@ -82,17 +82,16 @@ void op_end(struct op_case *c);
     } while (0)
 int op_count(void); /* backends of this run */
 bool op_has_sums(const struct op_case *c);
-/* Whether the backend under test said at op_setup that it has no such op; then the case is over. */
-bool op_lacks(struct op_case *c, enum tr_op op);
+/* Whether the case is left out; then it is over. args: of the backend under test, whose directions
+ * the table of the op's checks must have. */
+bool op_left(struct op_case *c, enum tr_op op, const void *args);
 void op_check(enum fr_rc rc, const struct fr_err *err);
 
 /* A call that must end with rc and this text. */
 void op_expect(enum fr_rc rc, enum fr_rc want, const struct fr_err *err, const char *text);
 
-/* Adds the reference, then the backend under test n times over (taken over, also on failure).
- * lacks[0..nlacks): ops that it does not have yet. */
-enum fr_rc op_setup(struct tr_backend *const *be, int n, const enum tr_op *lacks, int nlacks,
-                    struct fr_err *err);
+/* Adds the reference, then the backend under test n times over (taken over, also on failure). */
+enum fr_rc op_setup(struct tr_backend *const *be, int n, struct fr_err *err);
 /* As op_setup with be (taken over) and a mutant of it for each fault: each fault that changes an
  * output must fail, and each row with an output that is not empty must fail by some fault. */
 enum fr_rc op_prove(struct tr_backend *be, struct fr_err *err);

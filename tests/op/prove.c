@@ -105,20 +105,20 @@ void prove_runs(struct prove *p, const char *name, prove_run *run, const void *r
     struct mutant_report *seen =
         mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct mutant what = {.mutation = MUTATIONS, .op = TR_OP_COUNT, .report = seen};
-    bool called[TR_OP_COUNT];
+    struct mutant_report sound;
 
     if (!CHECK(seen != MAP_FAILED))
         return;
     check_row(name);
     CHECK(!run(row, &what)); /* sound without a fault; what libraries compile is inherited */
-    memcpy(called, seen->called, sizeof called);
+    sound = *seen;
     prove_row(p, name, name);
     for (int op = 0; op < TR_OP_COUNT; op++)
-        for (int m = 0; m < MUTATIONS && called[op]; m++) {
+        for (int m = 0; m < MUTATIONS && sound.called[op]; m++) {
             char cell[160];
             bool noticed;
 
-            if (!mutant_possible((enum mutation)m, (enum tr_op)op) || !chosen())
+            if (!mutant_possible((enum mutation)m, (enum tr_op)op, &sound) || !chosen())
                 continue;
             memset(seen, 0, sizeof *seen);
             what.op = (enum tr_op)op;

@@ -174,15 +174,6 @@ static enum fr_rc ref_sync(void *self, struct tr_queue *q, struct fr_err *err)
     return FR_OK;
 }
 
-static bool ref_supports(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight)
-{
-    (void)self;
-    (void)op;
-    if (compute != TR_F64 && compute != TR_F32 && compute != TR_BF16 && compute != TR_F16)
-        return false;
-    return weight == compute || (weight == TR_F8_E4M3 && compute != TR_F64);
-}
-
 static void ref_describe(void *self, char out[256])
 {
     (void)self;
@@ -194,24 +185,25 @@ static void ref_destroy(void *self)
     free(self);
 }
 
-static const struct tr_backend_ops ref_ops = {.name = "ref",
-                                              .host_memory = true,
-                                              .mem_alloc = ref_mem_alloc,
-                                              .mem_free = ref_mem_free,
-                                              .copy = ref_copy,
-                                              .zero = ref_zero,
-                                              .queue_create = ref_queue_create,
-                                              .queue_destroy = ref_queue_destroy,
-                                              .event_create = ref_event_create,
-                                              .event_destroy = ref_event_destroy,
-                                              .event_record = ref_event_record,
-                                              .event_wait = ref_event_wait,
-                                              .sync = ref_sync,
-                                              .supports = ref_supports,
-                                              .describe = ref_describe,
-                                              .destroy = ref_destroy,
-#define REF_SLOT(name, args) .name = ref_##name,
-                                              TR_OPS(REF_SLOT)
+static const struct tr_backend_ops ref_ops = {
+    .name = "ref",
+    .host_memory = true,
+    .computes = 1 << TR_F64 | 1 << TR_F32 | 1 << TR_BF16 | 1 << TR_F16,
+    .mem_alloc = ref_mem_alloc,
+    .mem_free = ref_mem_free,
+    .copy = ref_copy,
+    .zero = ref_zero,
+    .queue_create = ref_queue_create,
+    .queue_destroy = ref_queue_destroy,
+    .event_create = ref_event_create,
+    .event_destroy = ref_event_destroy,
+    .event_record = ref_event_record,
+    .event_wait = ref_event_wait,
+    .sync = ref_sync,
+    .describe = ref_describe,
+    .destroy = ref_destroy,
+#define REF_SLOT(name, args, fp8) .name = ref_##name,
+    TR_OPS(REF_SLOT)
 #undef REF_SLOT
 };
 

@@ -28,7 +28,7 @@ struct ref_range {
 };
 struct ref_range ref_rows(const struct tr_rows *r, int64_t all);
 
-#define REF_OP(name, args)                                                                         \
+#define REF_OP(name, args, fp8)                                                                    \
     enum fr_rc ref_##name(void *self, struct tr_queue *q, const struct args *a, struct fr_err *err);
 TR_OPS(REF_OP)
 #undef REF_OP

@@ -52,6 +52,83 @@ static void test_gpus(void)
     CHECK(tr_gpu_find("a100") == NULL && tr_gpu_find("") == NULL);
 }
 
+/* ---- what ops must do ---- */
+
+/* A view of the argument; nothing reads its memory. */
+static struct tr_view at(enum tr_dtype t, int64_t rows, int64_t row)
+{
+    static double memory;
+
+    return tr_view2(&memory, t, rows, row);
+}
+
+static struct tr_view list(enum tr_dtype t, int64_t n)
+{
+    return tr_view1(at(t, 1, 1).p, t, n);
+}
+
+static struct tr_view heads(int64_t n)
+{
+    return tr_view_of(at(TR_BF16, 1, 1).p, TR_BF16, 3, (int64_t[]){6, n, 2});
+}
+
+/* Of 6 rows of 4 bf16 (48 bytes): "+=" moves twice what "=" does, an index picks rows, a window of
+ * experts takes its share, small views do not count. */
+static void test_costs(void)
+{
+    const struct tr_view x = at(TR_BF16, 6, 4), sum = at(TR_F32, 6, 4), ids = list(TR_I32, 6);
+    const struct tr_rows half = {.offsets = list(TR_I32, 5), .first = 1, .last = 3};
+    const struct tr_weight w = {.w = at(TR_F8_E4M3, 5, 4), .scale = at(TR_F32, 1, 1)};
+    const struct tr_weight *const weights[] = {&w, &w, NULL, &w};
+    const struct tr_embed embed = {.y = x, .table = at(TR_BF16, 900, 4), .ids = ids};
+    const struct tr_gemm gemm = {.c = at(TR_BF16, 6, 5), .a = x, .b = w, .trans_b = true};
+    const struct tr_gemm gemm_add = {
+        .c = at(TR_F32, 6, 5), .a = x, .b = w, .bias = list(TR_F32, 5), .trans_b = true, .beta = 1};
+    const struct tr_swiglu swiglu = {.h = x, .g = x, .u = x, .rows = half};
+    const struct tr_grouped_gemm grouped = {.c = at(TR_BF16, 6, 5),
+                                            .a = x,
+                                            .weights = weights,
+                                            .offsets = half.offsets,
+                                            .e0 = 1,
+                                            .e1 = 3,
+                                            .trans_b = true};
+    const struct tr_reduce reduce = {.out = list(TR_F32, 4), .slices = sum, .add = true};
+    const struct tr_attention attention = {.O = heads(2),
+                                           .lse = at(TR_F32, 2, 6),
+                                           .Q = heads(2),
+                                           .K = heads(1),
+                                           .V = heads(1),
+                                           .offsets = half.offsets,
+                                           .max_len = 3,
+                                           .causal = true};
+    const struct tr_put_rows put = {.y = at(TR_BF16, 70, 4), .x = x, .index = ids};
+    const struct {
+        const char *name;
+        enum tr_op op;
+        const void *args;
+        struct tr_cost want;
+    } rows[] = {
+        {"embed_fwd", TR_OP_embed_fwd, &embed, {0, 96, {6, 4}, 0}},
+        {"gemm", TR_OP_gemm, &gemm, {240, 48 + 60 + 24, {6, 4, 5}, 0}},
+        {"gemm with beta", TR_OP_gemm, &gemm_add, {240, 48 + 240 + 24, {6, 4, 5}, 0}},
+        {"swiglu_fwd", TR_OP_swiglu_fwd, &swiglu, {0, 72, {6, 4}, 0}},
+        {"grouped_gemm", TR_OP_grouped_gemm, &grouped, {120, 54 + 24, {6, 4, 5}, 4}},
+        {"reduce_ordered", TR_OP_reduce_ordered, &reduce, {0, 96 + 32, {4, 1}, 0}},
+        {"attention_fwd", TR_OP_attention_fwd, &attention, {144, 192, {6, 3, 2}, 0}},
+        {"put_rows", TR_OP_put_rows, &put, {0, 96, {6, 4}, 0}},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tr_cost got = tr_cost_of(rows[i].op, rows[i].args);
+
+        check_row(rows[i].name);
+        CHECK(got.flop == rows[i].want.flop && got.bytes == rows[i].want.bytes);
+        CHECK(memcmp(got.shape, rows[i].want.shape, sizeof(got.shape)) == 0);
+        CHECK_INT(got.experts, rows[i].want.experts);
+    }
+    check_row("");
+}
+
 /* ---- a backend with a clock ---- */
 
 static struct {
@@ -229,21 +306,14 @@ static enum fr_rc fake_sync(void *self, struct tr_queue *q, struct fr_err *err)
     return fails(TR_OP_COUNT, err);
 }
 
-static bool fake_supports(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight)
-{
-    (void)self;
-    (void)op;
-    return compute == TR_BF16 && weight == TR_BF16;
-}
-
 static const struct tr_backend_ops ops = {.name = "fake",
+                                          .computes = 1 << TR_BF16,
                                           .mem_alloc = fake_alloc,
                                           .mem_free = fake_free,
                                           .zero = fake_zero,
                                           .queue_create = fake_queue,
                                           .queue_destroy = fake_queue_destroy,
                                           .sync = fake_sync,
-                                          .supports = fake_supports,
                                           .gemm = fake_gemm,
                                           .rmsnorm_bwd = fake_rmsnorm,
                                           .swiglu_bwd = fake_swiglu,
@@ -515,6 +585,7 @@ static void test_cpu(void)
 int main(void)
 {
     test_gpus();
+    test_costs();
     test_cpu();
     fake.fail = -1;
     test_rates();

@@ -4,12 +4,17 @@
 #include "trainer/backend/trace.h"
 
 #include <assert.h>
-#include <stdio.h>
 
 static const char *const op_names[] = {
-#define OP_NAME(name, args) [TR_OP_##name] = #name,
+#define OP_NAME(name, args, fp8) [TR_OP_##name] = #name,
     TR_OPS(OP_NAME)
 #undef OP_NAME
+};
+
+static const bool takes_fp8[] = {
+#define OP_FP8(name, args, fp8) [TR_OP_##name] = fp8,
+    TR_OPS(OP_FP8)
+#undef OP_FP8
 };
 
 const char *tr_op_name(enum tr_op op)
@@ -19,150 +24,22 @@ const char *tr_op_name(enum tr_op op)
 
 bool tr_supports(struct tr_backend *be, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight)
 {
-    return (unsigned)op < TR_OP_COUNT && be->ops->supports(be->self, op, compute, weight);
+    bool fp8 = weight == TR_F8_E4M3 && compute != TR_F64 && takes_fp8[op];
+
+    return (be->ops->computes >> compute & 1) != 0 && (weight == compute || fp8);
 }
 
-enum fr_rc tr_check_that(struct tr_check *c, bool ok, const char *what)
-{
-    if (ok)
-        return FR_OK;
-    return fr_fail(c->err, FR_SHAPE, "%s: %s", tr_op_name(c->op), what);
-}
-
-static bool is_float(enum tr_dtype t)
-{
-    return t == TR_F64 || t == TR_F32 || t == TR_BF16 || t == TR_F16;
-}
-
-static bool type_fits(const struct tr_check *c, int rule, enum tr_dtype t)
-{
-    enum tr_dtype sum = c->compute == TR_F64 ? TR_F64 : TR_F32;
-
-    return ((rule & TR_IS_C) && t == c->compute) || ((rule & TR_IS_S) && t == sum) ||
-           ((rule & TR_IS_F64) && t == TR_F64) || ((rule & TR_IS_I32) && t == TR_I32) ||
-           ((rule & TR_IS_I64) && t == TR_I64) || ((rule & TR_IS_F8) && t == TR_F8_E4M3) ||
-           ((rule & TR_IS_FLOAT) && is_float(t) && (t != TR_F64 || c->compute == TR_F64));
-}
-
-static bool shape_fits(const struct tr_need *n)
-{
-    const struct tr_view *v = n->view;
-    int64_t row = 1;
-
-    if (v->rank < 1 || v->rank > TR_RANK_MAX || (n->rank != 0 && v->rank != n->rank))
-        return false;
-    for (int i = 0; i < v->rank; i++)
-        if (v->shape[i] < 0 || (n->rank != 0 && v->shape[i] != n->shape[i]))
-            return false;
-    for (int i = 1; i < v->rank; i++)
-        row *= v->shape[i];
-    if (v->shape[0] > 1 && (v->ld < row || (v->rank == 1 && v->ld != 1)))
-        return false;
-    return !(n->rule & TR_CONTIGUOUS) || tr_view_contiguous(*v);
-}
-
-static enum fr_rc refuse_shape(const struct tr_check *c, const struct tr_need *n)
-{
-    struct tr_view want = *n->view;
-    char got[96], wanted[96];
-
-    tr_view_show(*n->view, got);
-    if (n->rank == 0)
-        return fr_fail(c->err, FR_SHAPE, "%s: %s is %s, ld %lld", tr_op_name(c->op), n->name, got,
-                       (long long)n->view->ld);
-    want.rank = n->rank;
-    for (int i = 0; i < n->rank; i++)
-        want.shape[i] = n->shape[i];
-    tr_view_show(want, wanted);
-    return fr_fail(c->err, FR_SHAPE, "%s: %s is %s, ld %lld; wanted %s", tr_op_name(c->op), n->name,
-                   got, (long long)n->view->ld, wanted);
-}
-
-static enum fr_rc check_view(const struct tr_check *c, const struct tr_need *n)
-{
-    const struct tr_view *v = n->view;
-    char got[96];
-
-    if (tr_view_absent(*v) && v->rank == 0) {
-        if (n->rule & TR_OPTIONAL)
-            return FR_OK;
-        return fr_fail(c->err, FR_SHAPE, "%s: %s is absent", tr_op_name(c->op), n->name);
-    }
-    if (tr_view_absent(*v) && (n->rule & TR_OPTIONAL))
-        return FR_OK;
-    if (!type_fits(c, n->rule, v->dtype)) {
-        tr_view_show(*v, got);
-        return fr_fail(c->err, FR_DTYPE, "%s: %s is %s in a call that computes in %s",
-                       tr_op_name(c->op), n->name, got, tr_dtype_name(c->compute));
-    }
-    assert((uintptr_t)v->p % tr_dtype_bytes(v->dtype) == 0);
-    if (!shape_fits(n))
-        return refuse_shape(c, n);
-    if (tr_view_absent(*v) && tr_view_count(*v) > 0)
-        return fr_fail(c->err, FR_SHAPE, "%s: %s has no memory", tr_op_name(c->op), n->name);
-    return FR_OK;
-}
-
-enum fr_rc tr_check_views(struct tr_check *c, enum tr_dtype compute, enum tr_dtype weight,
-                          const struct tr_need *needs, size_t n)
-{
-    c->compute = compute;
-    for (size_t i = 0; i < n; i++) {
-        enum fr_rc rc = check_view(c, &needs[i]);
-
-        if (rc != FR_OK)
-            return rc;
-    }
-    if (!c->be->ops->supports(c->be->self, c->op, compute, weight)) {
-        char shape[96] = "";
-
-        if (n > 0)
-            tr_view_show(*needs[0].view, shape);
-        return fr_fail(c->err, FR_UNSUPPORTED,
-                       "backend %s lacks %s in %s with weights in %s, %s %s", c->be->ops->name,
-                       tr_op_name(c->op), tr_dtype_name(compute), tr_dtype_name(weight),
-                       n > 0 ? needs[0].name : "", shape);
-    }
-    return FR_OK;
-}
-
-enum fr_rc tr_check_weight(struct tr_check *c, const struct tr_weight *w, int64_t rows,
-                           int64_t cols)
-{
-    struct tr_need need = {"weight", &w->w, TR_IS_FLOAT, 2, {rows, cols}};
-    char got[96];
-
-    if (w->w.dtype == TR_F8_E4M3) {
-        struct tr_view s = w->scale;
-
-        if (w->w.rank != 2 || !shape_fits(&need) || (tr_view_absent(w->w) && rows * cols > 0))
-            return refuse_shape(c, &need);
-        if (w->block_rows < 1 || w->block_cols < 1 || w->row0 < 0 || tr_view_absent(s) ||
-            s.rank != 2 || s.dtype != TR_F32 || s.ld < s.shape[1] ||
-            s.shape[0] * w->block_rows < w->row0 + rows || s.shape[1] * w->block_cols < cols) {
-            tr_view_show(s, got);
-            return fr_fail(c->err, FR_SHAPE, "%s: scale is %s for rows %lld.. of (%lld, %lld)",
-                           tr_op_name(c->op), got, (long long)w->row0, (long long)rows,
-                           (long long)cols);
-        }
-        return c->compute == TR_F64
-                   ? fr_fail(c->err, FR_DTYPE, "%s: FP8 weight in f64", tr_op_name(c->op))
-                   : FR_OK;
-    }
-    need.rule = TR_IS_C;
-    return check_view(c, &need);
-}
-
-#define OP_CALL(name, args)                                                                        \
+#define OP_CALL(name, args, fp8)                                                                   \
     enum fr_rc tr_##name(struct tr_backend *be, struct tr_queue *q, const struct args *a,          \
                          struct fr_err *err)                                                       \
     {                                                                                              \
-        struct tr_check c = {.be = be, .op = TR_OP_##name, .err = err};                            \
-        enum fr_rc rc = tr_check_##name(&c, a);                                                    \
+        struct tr_check c = {.be = be, .op = TR_OP_##name, .err = err, .share = 1};                \
+        enum fr_rc rc;                                                                             \
                                                                                                    \
         assert(q != NULL);                                                                         \
-        if (rc != FR_OK)                                                                           \
-            return rc;                                                                             \
+        tr_check_##name(&c, a);                                                                    \
+        if (c.rc != FR_OK)                                                                         \
+            return c.rc;                                                                           \
         tr_trace_begin(be, q, #name);                                                              \
         rc = be->ops->name(be->self, q, a, err);                                                   \
         tr_trace_end(be, q);                                                                       \

@@ -1,7 +1,7 @@
 /*
  * A backend executes ops on one device and knows no model: memory, queues, events and a table of
  * ops. Argument structs: ops.h (dense), moe.h (experts), cache.h (generation), vec.h (element-wise,
- * optimizer). Shapes and types are checked in one place, backend.c, before any backend sees a call.
+ * optimizer). check_*.c check the shapes and types of a call before any backend has the call.
  *
  * A queue is an ordered stream of work. Every op, copy and collective takes one; work of one queue
  * runs in order, work of two queues is ordered by events alone. On the CPU backend a call is done
@@ -37,45 +37,11 @@ struct tr_device_id {
     char bus[16];  /* PCI address as below /sys/bus/pci/devices, "0000:18:00.0" */
 };
 
-/* Every op: name and argument struct. tr_<name>(be, queue, args, err) runs it. */
-#define TR_OPS(X)                                                                                  \
-    X(embed_fwd, tr_embed)                                                                         \
-    X(embed_bwd, tr_embed)                                                                         \
-    X(rmsnorm_fwd, tr_rmsnorm)                                                                     \
-    X(rmsnorm_bwd, tr_rmsnorm_grad)                                                                \
-    X(gemm, tr_gemm)                                                                               \
-    X(colsum, tr_colsum)                                                                           \
-    X(dropout, tr_dropout)                                                                         \
-    X(rope, tr_rope)                                                                               \
-    X(mla_assemble_fwd, tr_mla)                                                                    \
-    X(mla_assemble_bwd, tr_mla_grad)                                                               \
-    X(attention_fwd, tr_attention)                                                                 \
-    X(attention_bwd, tr_attention)                                                                 \
-    X(attention_cached, tr_attention_cached)                                                       \
-    X(put_rows, tr_put_rows)                                                                       \
-    X(swiglu_fwd, tr_swiglu)                                                                       \
-    X(swiglu_bwd, tr_swiglu_grad)                                                                  \
-    X(xent_chunk, tr_xent)                                                                         \
-    X(xent_finish, tr_xent_finish)                                                                 \
-    X(router_fwd, tr_router)                                                                       \
-    X(router_bwd, tr_router_grad)                                                                  \
-    X(moe_plan, tr_moe_plan)                                                                       \
-    X(moe_permute, tr_moe_permute)                                                                 \
-    X(moe_combine, tr_moe_combine)                                                                 \
-    X(grouped_gemm, tr_grouped_gemm)                                                               \
-    X(grouped_wgrad, tr_grouped_wgrad)                                                             \
-    X(noise, tr_noise)                                                                             \
-    X(fill, tr_fill)                                                                               \
-    X(cast, tr_cast)                                                                               \
-    X(decode, tr_decode)                                                                           \
-    X(sum, tr_sum)                                                                                 \
-    X(sumsq, tr_sumsq)                                                                             \
-    X(nonfinite, tr_nonfinite)                                                                     \
-    X(adamw, tr_adamw)                                                                             \
-    X(reduce_ordered, tr_reduce)
+/* Every op: name, argument struct, whether it takes FP8. */
+#define TR_OPS(X) TR_DENSE_OPS(X) TR_MOE_OPS(X) TR_CACHE_OPS(X) TR_VEC_OPS(X)
 
 enum tr_op {
-#define TR_OP_ENUM(name, args) TR_OP_##name,
+#define TR_OP_ENUM(name, args, fp8) TR_OP_##name,
     TR_OPS(TR_OP_ENUM)
 #undef TR_OP_ENUM
         TR_OP_COUNT
@@ -89,10 +55,11 @@ struct tr_scratch {
     const char *library_name; /* "cuBLASLt workspace", for the memory table */
 };
 
-/* What a backend implements. self is its own state. An op that it lacks is NULL. */
+/* What a backend implements: memory, queues, events and every op. self is its own state. */
 struct tr_backend_ops {
-    const char *name; /* "cpu", "ref", "cuda" */
-    bool host_memory; /* device memory may be read and written by the host directly */
+    const char *name;  /* "cpu", "ref", "cuda" */
+    bool host_memory;  /* device memory may be read and written by the host directly */
+    unsigned computes; /* compute types: bits 1 << enum tr_dtype */
 
     enum fr_rc (*mem_alloc)(void *self, enum tr_mem kind, size_t bytes, void **out,
                             struct fr_err *err);
@@ -117,7 +84,6 @@ struct tr_backend_ops {
      * it takes it (cudaStream_t). event_done: whether e is reached, without waiting; any thread. */
     void *(*stream)(void *self, struct tr_queue *q);
     bool (*event_done)(void *self, struct tr_event *e);
-    bool (*supports)(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight);
     void (*describe)(void *self, char out[256]);
     void (*identity)(void *self, struct tr_device_id *out); /* NULL: no device of its own */
     /* As tr_prepack_bytes and tr_prepack. NULL: a backend whose products read weights as they lie.
@@ -132,7 +98,7 @@ struct tr_backend_ops {
     void (*scratch)(void *self, enum tr_op op, const void *args, struct tr_scratch *most);
     void (*destroy)(void *self);
 
-#define TR_OP_SLOT(name, args)                                                                     \
+#define TR_OP_SLOT(name, args, fp8)                                                                \
     enum fr_rc (*name)(void *self, struct tr_queue *q, const struct args *a, struct fr_err *err);
     TR_OPS(TR_OP_SLOT)
 #undef TR_OP_SLOT
@@ -147,7 +113,7 @@ struct tr_backend {
 
 /* The ops. FR_SHAPE, FR_DTYPE, FR_UNSUPPORTED as ops.h says; FR_NOMEM when a queue's workspace
  * cannot grow. A call with zero rows is checked and does nothing. */
-#define TR_OP_CALL(name, args)                                                                     \
+#define TR_OP_CALL(name, args, fp8)                                                                \
     enum fr_rc tr_##name(struct tr_backend *be, struct tr_queue *q, const struct args *a,          \
                          struct fr_err *err);
 TR_OPS(TR_OP_CALL)

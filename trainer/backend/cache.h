@@ -7,6 +7,11 @@
 
 #include "trainer/backend/ops.h"
 
+/* Rows as TR_DENSE_OPS has. */
+#define TR_CACHE_OPS(X)                                                                            \
+    X(put_rows, tr_put_rows, false)                                                                \
+    X(attention_cached, tr_attention_cached, false)
+
 /* put_rows: y[index[t]] = x[t]; no index stands twice, -1 is skipped. Other rows of y stay. */
 struct tr_put_rows {
     struct tr_view y;     /* (R, n) C = , rows that index names */

@@ -1,7 +1,5 @@
 #include "trainer/backend/check.h"
 
-enum { S = TR_IS_S, FLOAT = TR_IS_FLOAT, OPT = TR_OPTIONAL };
-
 static bool same_shape(struct tr_view x, struct tr_view y)
 {
     if (x.rank != y.rank)
@@ -12,124 +10,118 @@ static bool same_shape(struct tr_view x, struct tr_view y)
     return true;
 }
 
-enum fr_rc tr_check_fill(struct tr_check *c, const struct tr_fill *a)
+void tr_check_fill(struct tr_check *c, const struct tr_fill *a)
 {
     const struct tr_need needs[] = {
-        {"y", &a->y, FLOAT | TR_IS_I32 | TR_IS_I64, 0, {0}},
+        {"y", &a->y, FLOAT | INTS | OUT, 0, {0}},
     };
     enum tr_dtype t = a->y.dtype == TR_I32 || a->y.dtype == TR_I64 ? TR_F32 : a->y.dtype;
 
-    return tr_check_views(c, t, t, needs, 1);
+    tr_check_views(c, t, t, needs, 1);
 }
 
-enum fr_rc tr_check_noise(struct tr_check *c, const struct tr_noise *a)
+void tr_check_noise(struct tr_check *c, const struct tr_noise *a)
 {
-    const struct tr_need needs[] = {{"y", &a->y, FLOAT | TR_CONTIGUOUS, 0, {0}}};
+    const struct tr_need needs[] = {{"y", &a->y, FLOAT | WHOLE | OUT, 0, {0}}};
 
-    return tr_check_views(c, a->y.dtype, a->y.dtype, needs, 1);
+    VIEWS(c, a->y, needs);
 }
 
-enum fr_rc tr_check_cast(struct tr_check *c, const struct tr_cast *a)
+void tr_check_cast(struct tr_check *c, const struct tr_cast *a)
 {
     bool whole = a->x.dtype == TR_I32 || a->x.dtype == TR_I64;
     const struct tr_need needs[] = {
-        {"y", &a->y, FLOAT | TR_IS_I32 | TR_IS_I64, 0, {0}},
-        {"x", &a->x, FLOAT | TR_IS_I32 | TR_IS_I64, 0, {0}},
+        {"y", &a->y, FLOAT | INTS | OUT, 0, {0}},
+        {"x", &a->x, FLOAT | INTS, 0, {0}},
     };
     enum tr_dtype t = whole                                          ? TR_F32
                       : a->x.dtype == TR_F64 || a->y.dtype == TR_F64 ? TR_F64
                                                                      : a->x.dtype;
-    enum fr_rc rc = tr_check_views(c, t, t, needs, 2);
 
-    if (rc == FR_OK)
-        rc = tr_check_that(c, same_shape(a->x, a->y), "x and y differ in shape");
-    if (rc == FR_OK && (whole || a->y.dtype == TR_I32 || a->y.dtype == TR_I64) &&
+    tr_check_views(c, t, t, needs, 2);
+    tr_check_that(c, same_shape(a->x, a->y), "x and y differ in shape");
+    if (c->rc == FR_OK && (whole || a->y.dtype == TR_I32 || a->y.dtype == TR_I64) &&
         a->x.dtype != a->y.dtype)
-        rc = fr_fail(c->err, FR_DTYPE, "cast: %s to %s", tr_dtype_name(a->x.dtype),
-                     tr_dtype_name(a->y.dtype));
-    return rc;
+        c->rc = fr_fail(c->err, FR_DTYPE, "cast: %s to %s", tr_dtype_name(a->x.dtype),
+                        tr_dtype_name(a->y.dtype));
 }
 
-enum fr_rc tr_check_decode(struct tr_check *c, const struct tr_decode *a)
+void tr_check_decode(struct tr_check *c, const struct tr_decode *a)
 {
     int64_t rows = a->w.w.shape[0], cols = a->w.w.shape[1];
-    const struct tr_need needs[] = {{"y", &a->y, TR_IS_C, 2, {rows, cols}}};
-    enum fr_rc rc = tr_check_views(c, a->y.dtype, a->w.w.dtype, needs, 1);
+    const struct tr_need needs[] = {{"y", &a->y, C | OUT, 2, {rows, cols}}};
 
-    if (rc == FR_OK && a->w.w.dtype != TR_F8_E4M3)
-        rc = fr_fail(c->err, FR_DTYPE, "decode: weight in %s", tr_dtype_name(a->w.w.dtype));
-    return rc == FR_OK ? tr_check_weight(c, &a->w, rows, cols) : rc;
+    tr_check_views(c, a->y.dtype, a->w.w.dtype, needs, 1);
+    if (c->rc == FR_OK && a->w.w.dtype != TR_F8_E4M3)
+        c->rc = fr_fail(c->err, FR_DTYPE, "decode: weight in %s", tr_dtype_name(a->w.w.dtype));
+    tr_check_weight(c, &a->w, rows, cols);
 }
 
-enum fr_rc tr_check_sum(struct tr_check *c, const struct tr_sum *a)
+void tr_check_sum(struct tr_check *c, const struct tr_sum *a)
 {
-    const struct tr_need y[] = {{"y", &a->y, FLOAT, 0, {0}}};
+    const struct tr_need y[] = {{"y", &a->y, FLOAT | OUT, 0, {0}}};
     enum tr_dtype t = a->y.dtype;
-    enum fr_rc rc = tr_check_that(c, a->n >= 1 && a->n <= TR_SUM_MAX, "n");
 
-    for (int i = 0; i < a->n && rc == FR_OK; i++) {
+    tr_check_that(c, a->n >= 1 && a->n <= TR_SUM_MAX, "n");
+    for (int i = 0; i < a->n && c->rc == FR_OK; i++) {
         const struct tr_need x[] = {{"x", &a->x[i], FLOAT, 0, {0}}};
 
         t = a->x[i].dtype == TR_F64 ? TR_F64 : t;
-        rc = tr_check_views(c, t, t, x, 1);
-        if (rc == FR_OK)
-            rc = tr_check_that(c, same_shape(a->x[i], a->y), "x and y differ in shape");
+        tr_check_views(c, t, t, x, 1);
+        tr_check_that(c, same_shape(a->x[i], a->y), "x and y differ in shape");
     }
-    return rc == FR_OK ? tr_check_views(c, t, t, y, 1) : rc;
+    tr_check_views(c, t, t, y, 1);
 }
 
-enum fr_rc tr_check_sumsq(struct tr_check *c, const struct tr_sumsq *a)
+void tr_check_sumsq(struct tr_check *c, const struct tr_sumsq *a)
 {
     const struct tr_need needs[] = {
         {"x", &a->x, FLOAT, 0, {0}},
-        {"out", &a->out, TR_IS_F64, 1, {1}},
+        {"out", &a->out, F64 | ADD | FEW, 1, {1}},
     };
 
-    return tr_check_views(c, a->x.dtype, a->x.dtype, needs, 2);
+    VIEWS(c, a->x, needs);
 }
 
-enum fr_rc tr_check_nonfinite(struct tr_check *c, const struct tr_nonfinite *a)
+void tr_check_nonfinite(struct tr_check *c, const struct tr_nonfinite *a)
 {
     const struct tr_need needs[] = {
-        {"x", &a->x, FLOAT | TR_IS_F8, 0, {0}},
-        {"found", &a->found, TR_IS_I64, 1, {1}},
+        {"x", &a->x, FLOAT | F8, 0, {0}},
+        {"found", &a->found, I64 | ADD | FEW, 1, {1}},
     };
     enum tr_dtype t = a->x.dtype == TR_F8_E4M3 ? TR_F32 : a->x.dtype;
 
-    return tr_check_views(c, t, a->x.dtype, needs, 2);
+    tr_check_views(c, t, a->x.dtype, needs, 2);
 }
 
-enum fr_rc tr_check_adamw(struct tr_check *c, const struct tr_adamw *a)
+void tr_check_adamw(struct tr_check *c, const struct tr_adamw *a)
 {
     int64_t n = a->p.shape[0];
     const struct tr_need needs[] = {
-        {"p", &a->p, S, 1, {n}},
-        {"m", &a->m, S, 1, {n}},
-        {"v", &a->v, S, 1, {n}},
+        {"p", &a->p, S | ADD, 1, {n}},
+        {"m", &a->m, S | ADD, 1, {n}},
+        {"v", &a->v, S | ADD, 1, {n}},
         {"g", &a->g, S, 1, {n}},
-        {"copy", &a->copy, FLOAT | OPT, 1, {n}},
-        {"gscale", &a->gscale, S | OPT, 1, {1}},
-        {"skip", &a->skip, TR_IS_I64 | OPT, 1, {1}},
+        {"copy", &a->copy, FLOAT | OUT | OPT, 1, {n}},
+        {"gscale", &a->gscale, S | FEW | OPT, 1, {1}},
+        {"skip", &a->skip, I64 | FEW | OPT, 1, {1}},
     };
-    enum fr_rc rc = tr_check_views(c, a->p.dtype, a->p.dtype, needs, 7);
 
-    if (rc == FR_OK)
-        rc = tr_check_that(c, a->step >= 1, "step is below 1");
-    return rc == FR_OK
-               ? tr_check_that(c, a->b1 >= 0 && a->b1 < 1 && a->b2 >= 0 && a->b2 < 1 && a->eps >= 0,
-                               "b1, b2 or eps")
-               : rc;
+    VIEWS(c, a->p, needs);
+    tr_check_that(c, a->step >= 1, "step is below 1");
+    tr_check_that(c, a->b1 >= 0 && a->b1 < 1 && a->b2 >= 0 && a->b2 < 1 && a->eps >= 0,
+                  "b1, b2 or eps");
 }
 
-enum fr_rc tr_check_reduce_ordered(struct tr_check *c, const struct tr_reduce *a)
+void tr_check_reduce_ordered(struct tr_check *c, const struct tr_reduce *a)
 {
     int64_t n = a->out.shape[0];
     const struct tr_need needs[] = {
-        {"out", &a->out, FLOAT, 1, {n}},
+        {"out", &a->out, FLOAT | (a->add ? ADD : OUT), 1, {n}},
         {"slices", &a->slices, FLOAT, 2, {a->slices.shape[0], n}},
     };
     enum tr_dtype t =
         a->out.dtype == TR_F64 || a->slices.dtype == TR_F64 ? TR_F64 : a->slices.dtype;
 
-    return tr_check_views(c, t, t, needs, 2);
+    tr_check_views(c, t, t, needs, 2);
 }

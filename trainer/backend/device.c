@@ -118,18 +118,6 @@ static enum fr_rc cuda_create(int ordinal, bool share, struct tr_backend **out, 
     return rc;
 }
 
-/* The first op that a bf16 run may use and this backend lacks. */
-static const char *lacking(struct tr_backend *be)
-{
-    for (int op = 0; op < TR_OP_COUNT; op++) {
-        enum tr_dtype weight = op == TR_OP_decode ? TR_F8_E4M3 : TR_BF16;
-
-        if (!tr_supports(be, (enum tr_op)op, TR_BF16, weight))
-            return tr_op_name((enum tr_op)op);
-    }
-    return NULL;
-}
-
 static enum fr_rc create(enum tr_device want, int ordinal, bool share, struct tr_backend **out,
                          struct fr_err *err)
 {
@@ -142,10 +130,6 @@ static enum fr_rc create(enum tr_device want, int ordinal, bool share, struct tr
     if (cuda_create(ordinal, share, out, &why) != FR_OK) {
         if (want == TR_DEVICE_CUDA)
             return fr_fail(err, why.rc, "device cuda: %s", why.msg);
-    } else if (want == TR_DEVICE_AUTO && lacking(*out) != NULL) {
-        fr_fail(&why, FR_UNSUPPORTED, "the CUDA module has no %s", lacking(*out));
-        tr_backend_destroy(*out);
-        *out = NULL;
     } else {
         tr_backend_describe(*out, what);
         fr_log(FR_LOG_INFO, "cuda", "%s", what);

@@ -14,7 +14,7 @@
 
 /*
  * ordinal: which of the devices that the process sees (its local rank); the CPU has one.
- * TR_DEVICE_AUTO takes CUDA where a module, a driver, a device and all ops are, else the CPU; one
+ * TR_DEVICE_AUTO takes CUDA where a module, a driver and a device are, else the CPU; one
  * line of the log says which and why. TR_DEVICE_CUDA fails instead: FR_NOTFOUND (module, device),
  * FR_UNSUPPORTED (driver, an older module, a device that is too old).
  */

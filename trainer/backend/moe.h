@@ -11,6 +11,16 @@
 
 #include "trainer/backend/ops.h"
 
+/* Rows as TR_DENSE_OPS has. */
+#define TR_MOE_OPS(X)                                                                              \
+    X(router_fwd, tr_router, false)                                                                \
+    X(router_bwd, tr_router_grad, false)                                                           \
+    X(moe_plan, tr_moe_plan, false)                                                                \
+    X(moe_permute, tr_moe_permute, false)                                                          \
+    X(moe_combine, tr_moe_combine, false)                                                          \
+    X(grouped_gemm, tr_grouped_gemm, true)                                                         \
+    X(grouped_wgrad, tr_grouped_wgrad, false)
+
 /*
  * router_fwd, all f32: z_e = gate[e].x, s_e = 1/(1+exp(-z_e)), or with softmax s = softmax(z) over
  * all experts; c_e = s_e + bias_e (selection only).

@@ -1,7 +1,6 @@
 /*
  * Arguments of the dense ops: embedding, norm, matrix product, dropout, rotary positions,
- * attention, SwiGLU and the fused cross-entropy. The calls themselves are made from the table in
- * backend.h.
+ * attention, SwiGLU and the fused cross-entropy.
  *
  * What holds for every op
  * - "=" written, "+=" accumulated, "in" read. Outputs overlap no input unless said.
@@ -25,6 +24,26 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* The ops of this header: name, arguments, whether a weight may be FP8 in blocks. backend.h joins
+ * these rows with those of moe.h, cache.h and vec.h; tr_<name>(be, queue, args, err) runs an op. */
+#define TR_DENSE_OPS(X)                                                                            \
+    X(embed_fwd, tr_embed, false)                                                                  \
+    X(embed_bwd, tr_embed, false)                                                                  \
+    X(rmsnorm_fwd, tr_rmsnorm, false)                                                              \
+    X(rmsnorm_bwd, tr_rmsnorm_grad, false)                                                         \
+    X(gemm, tr_gemm, true)                                                                         \
+    X(colsum, tr_colsum, false)                                                                    \
+    X(dropout, tr_dropout, false)                                                                  \
+    X(rope, tr_rope, false)                                                                        \
+    X(mla_assemble_fwd, tr_mla, false)                                                             \
+    X(mla_assemble_bwd, tr_mla_grad, false)                                                        \
+    X(attention_fwd, tr_attention, false)                                                          \
+    X(attention_bwd, tr_attention, false)                                                          \
+    X(swiglu_fwd, tr_swiglu, false)                                                                \
+    X(swiglu_bwd, tr_swiglu_grad, false)                                                           \
+    X(xent_chunk, tr_xent, true)                                                                   \
+    X(xent_finish, tr_xent_finish, false)
 
 /* Rows offsets[first] .. offsets[last] of the row dimension of a call, read on the device.
  * Absent offsets: all rows. Rows outside are neither read nor written. */

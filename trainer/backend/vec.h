@@ -10,6 +10,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Rows as TR_DENSE_OPS of ops.h has. */
+#define TR_VEC_OPS(X)                                                                              \
+    X(noise, tr_noise, false)                                                                      \
+    X(fill, tr_fill, false)                                                                        \
+    X(cast, tr_cast, false)                                                                        \
+    X(decode, tr_decode, true)                                                                     \
+    X(sum, tr_sum, false)                                                                          \
+    X(sumsq, tr_sumsq, false)                                                                      \
+    X(nonfinite, tr_nonfinite, true)                                                               \
+    X(adamw, tr_adamw, false)                                                                      \
+    X(reduce_ordered, tr_reduce, false)
+
 enum { TR_SUM_MAX = 4 };
 
 /* fill: y = value. */

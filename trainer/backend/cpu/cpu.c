@@ -123,20 +123,6 @@ static enum fr_rc cpu_sync(void *self, struct tr_queue *q, struct fr_err *err)
     return FR_OK;
 }
 
-static bool takes_fp8(enum tr_op op)
-{
-    return op == TR_OP_gemm || op == TR_OP_grouped_gemm || op == TR_OP_xent_chunk ||
-           op == TR_OP_decode || op == TR_OP_nonfinite;
-}
-
-static bool cpu_supports(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight)
-{
-    (void)self;
-    if (compute != TR_F32 && compute != TR_BF16 && compute != TR_F16)
-        return false;
-    return weight == compute || (weight == TR_F8_E4M3 && takes_fp8(op));
-}
-
 static void cpu_describe(void *self, char out[256])
 {
     struct cpu *cpu = self;
@@ -166,6 +152,7 @@ static void cpu_destroy(void *self)
 
 static const struct tr_backend_ops cpu_ops = {.name = "cpu",
                                               .host_memory = true,
+                                              .computes = 1 << TR_F32 | 1 << TR_BF16 | 1 << TR_F16,
                                               .mem_alloc = cpu_mem_alloc,
                                               .mem_free = cpu_mem_free,
                                               .mem_room = cpu_room,
@@ -183,11 +170,10 @@ static const struct tr_backend_ops cpu_ops = {.name = "cpu",
                                               .event_wait = cpu_event_wait,
                                               .event_between = cpu_event_between,
                                               .sync = cpu_sync,
-                                              .supports = cpu_supports,
                                               .scratch = cpu_scratch,
                                               .describe = cpu_describe,
                                               .destroy = cpu_destroy,
-#define CPU_SLOT(name, args) .name = tr_cpu_##name,
+#define CPU_SLOT(name, args, fp8) .name = tr_cpu_##name,
                                               TR_OPS(CPU_SLOT)
 #undef CPU_SLOT
 };

@@ -212,7 +212,7 @@ size_t cpu_onednn_group_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a,
                               const struct tr_gemm *any);
 void cpu_onednn_describe(char out[128]);
 
-#define CPU_OP(name, args)                                                                         \
+#define CPU_OP(name, args, fp8)                                                                    \
     enum fr_rc tr_cpu_##name(void *self, struct tr_queue *q, const struct args *a,                 \
                              struct fr_err *err);
 TR_OPS(CPU_OP)

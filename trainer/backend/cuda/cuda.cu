@@ -124,19 +124,6 @@ static double cuda_event_between(void *self, struct tr_event *from, struct tr_ev
     return cudaEventElapsedTime(&ms, from->event, to->event) == cudaSuccess ? 1000.0 * ms : 0;
 }
 
-static const char *op_name(enum tr_op op)
-{
-    switch (op) {
-#define CUDA_NAME(name, args)                                                                      \
-    case TR_OP_##name:                                                                             \
-        return #name;
-        TR_OPS(CUDA_NAME)
-#undef CUDA_NAME
-    default:
-        return "?";
-    }
-}
-
 static void *cuda_stream(void *self, struct tr_queue *q)
 {
     (void)self;
@@ -156,33 +143,7 @@ static enum fr_rc cuda_sync(void *self, struct tr_queue *q, struct fr_err *err)
     enum fr_rc rc = cuda_ok(cudaStreamSynchronize(q->stream), "device", err);
 
     (void)self;
-    return rc == FR_OK ? rc : fr_while(err, "at or before %s", op_name(q->op));
-}
-
-static bool takes_fp8(enum tr_op op)
-{
-    return op == TR_OP_gemm || op == TR_OP_grouped_gemm || op == TR_OP_xent_chunk ||
-           op == TR_OP_decode || op == TR_OP_nonfinite;
-}
-
-static bool present(enum tr_op op)
-{
-    switch (op) {
-#define CUDA_PRESENT(name, args) case TR_OP_##name:
-        CUDA_OPS(CUDA_PRESENT)
-#undef CUDA_PRESENT
-        return true;
-    default:
-        return false;
-    }
-}
-
-static bool cuda_supports(void *self, enum tr_op op, enum tr_dtype compute, enum tr_dtype weight)
-{
-    (void)self;
-    if (!present(op) || (compute != TR_F32 && compute != TR_BF16 && compute != TR_F16))
-        return false;
-    return weight == compute || (weight == TR_F8_E4M3 && takes_fp8(op));
+    return rc == FR_OK || q->op == NULL ? rc : fr_while(err, "at or before %s", q->op);
 }
 
 static void cuda_describe(void *self, char out[256])
@@ -210,17 +171,17 @@ static void cuda_destroy(void *self)
 }
 
 /* The slot of an op: remembers it for tr_sync and puts its name in front of a failure. */
-#define CUDA_RUN(name, args)                                                                       \
+#define CUDA_RUN(name, args, fp8)                                                                  \
     static enum fr_rc run_##name(void *self, struct tr_queue *q, const struct args *a,             \
                                  struct fr_err *err)                                               \
     {                                                                                              \
         enum fr_rc rc;                                                                             \
                                                                                                    \
-        q->op = TR_OP_##name;                                                                      \
+        q->op = #name;                                                                             \
         rc = tr_cuda_##name(static_cast<struct cuda *>(self), q, a, err);                          \
         return rc == FR_OK ? rc : fr_while(err, #name);                                            \
     }
-CUDA_OPS(CUDA_RUN)
+TR_OPS(CUDA_RUN)
 #undef CUDA_RUN
 
 static struct tr_backend_ops make_table(void)
@@ -229,6 +190,7 @@ static struct tr_backend_ops make_table(void)
 
     memset(&t, 0, sizeof t);
     t.name = "cuda";
+    t.computes = 1 << TR_F32 | 1 << TR_BF16 | 1 << TR_F16;
     t.mem_alloc = cuda_mem_alloc;
     t.mem_free = cuda_mem_free;
     t.mem_reserve = cuda_mem_reserve;
@@ -245,13 +207,12 @@ static struct tr_backend_ops make_table(void)
     t.sync = cuda_sync;
     t.stream = cuda_stream;
     t.event_done = cuda_event_done;
-    t.supports = cuda_supports;
     t.describe = cuda_describe;
     t.identity = cuda_identity;
     t.scratch = cuda_scratch;
     t.destroy = cuda_destroy;
-#define CUDA_SLOT(name, args) t.name = run_##name;
-    CUDA_OPS(CUDA_SLOT)
+#define CUDA_SLOT(name, args, fp8) t.name = run_##name;
+    TR_OPS(CUDA_SLOT)
 #undef CUDA_SLOT
     return t;
 }

@@ -2,13 +2,14 @@
  * Inside the CUDA backend: its state, the launch of a kernel, and the dispatch over types. Every
  * device source includes this and nothing else of ours.
  *
- * To add an op: a kernel <op>_kernel and its launcher tr_cuda_<op> in the file of its family, one
- * line in CUDA_OPS below, the file in trainer/backend/meson.build if it is new. The top of the file
- * says formula, who owns what, bytes moved, "=" or "+=", the limit it should reach, and the source.
- * Its test rows stand in tests/op already, or are added there, where ref and cpu run them too:
- * `meson test -C build cudasim` runs the table on this backend, threads forward, reversed and
- * shuffled, which must give the same bits. So: no sum whose order depends on timing (no atomics on
- * floats), `block_sum` and `warp_sum` of dev.h, partial sums in the queue's workspace.
+ * To add an op: a kernel <op>_kernel and its launcher tr_cuda_<op> in the file of its family, the
+ * file in trainer/backend/meson.build if it is new. A launcher puts work into the queue by
+ * cuda_launch alone and asks cuda_work for what it keeps: a dry run of it gives the size. The top
+ * of the file says formula, who owns what, bytes moved, "=" or "+=", the limit it should reach, and
+ * the source. Its test rows stand in tests/op already, or are added there, where ref and cpu run
+ * them too: `meson test -C build cudasim` runs the table on this backend, threads forward, reversed
+ * and shuffled, which must give the same bits. So: no sum whose order depends on timing (no atomics
+ * on floats), `block_sum` and `warp_sum` of dev.h, partial sums in the queue's workspace.
  *
  * A thread moves CHUNK elements at once by load and store of dev.h. Rows that begin at multiples of
  * 16 bytes are moved by words of 16 bytes, other rows element by element in the same kernel. A
@@ -25,43 +26,6 @@
 extern "C" {
 #include "trainer/backend/backend.h"
 }
-
-/* The ops that this backend has: one line each. */
-#define CUDA_OPS(X)                                                                                \
-    X(adamw, tr_adamw)                                                                             \
-    X(attention_bwd, tr_attention)                                                                 \
-    X(attention_cached, tr_attention_cached)                                                       \
-    X(attention_fwd, tr_attention)                                                                 \
-    X(cast, tr_cast)                                                                               \
-    X(colsum, tr_colsum)                                                                           \
-    X(decode, tr_decode)                                                                           \
-    X(dropout, tr_dropout)                                                                         \
-    X(embed_bwd, tr_embed)                                                                         \
-    X(embed_fwd, tr_embed)                                                                         \
-    X(fill, tr_fill)                                                                               \
-    X(gemm, tr_gemm)                                                                               \
-    X(grouped_gemm, tr_grouped_gemm)                                                               \
-    X(grouped_wgrad, tr_grouped_wgrad)                                                             \
-    X(mla_assemble_bwd, tr_mla_grad)                                                               \
-    X(mla_assemble_fwd, tr_mla)                                                                    \
-    X(moe_combine, tr_moe_combine)                                                                 \
-    X(moe_permute, tr_moe_permute)                                                                 \
-    X(moe_plan, tr_moe_plan)                                                                       \
-    X(noise, tr_noise)                                                                             \
-    X(nonfinite, tr_nonfinite)                                                                     \
-    X(put_rows, tr_put_rows)                                                                       \
-    X(reduce_ordered, tr_reduce)                                                                   \
-    X(rmsnorm_bwd, tr_rmsnorm_grad)                                                                \
-    X(rmsnorm_fwd, tr_rmsnorm)                                                                     \
-    X(rope, tr_rope)                                                                               \
-    X(router_bwd, tr_router_grad)                                                                  \
-    X(router_fwd, tr_router)                                                                       \
-    X(sum, tr_sum)                                                                                 \
-    X(sumsq, tr_sumsq)                                                                             \
-    X(swiglu_bwd, tr_swiglu_grad)                                                                  \
-    X(swiglu_fwd, tr_swiglu)                                                                       \
-    X(xent_chunk, tr_xent)                                                                         \
-    X(xent_finish, tr_xent_finish)
 
 struct cuda {
     struct tr_backend base;
@@ -80,8 +44,8 @@ struct tr_queue {
     cudaStream_t stream;
     void *work; /* owns: scratch of its ops */
     size_t work_bytes;
-    enum tr_op op; /* the last one put into it, for the text of an error */
-    bool dry;      /* nothing is put into it: work_bytes becomes what an op would take */
+    const char *op; /* the last one put into it, for the text of an error */
+    bool dry;       /* nothing is put into it: work_bytes becomes what an op would take */
 };
 
 struct tr_event {
@@ -264,10 +228,10 @@ static inline struct cuda_grid cuda_chunks(const struct cuda_span &s)
             CUDA_THREADS, 0};
 }
 
-#define CUDA_OP(name, args)                                                                        \
+#define CUDA_OP(name, args, fp8)                                                                   \
     enum fr_rc tr_cuda_##name(struct cuda *cuda, struct tr_queue *q, const struct args *a,         \
                               struct fr_err *err);
-CUDA_OPS(CUDA_OP)
+TR_OPS(CUDA_OP)
 #undef CUDA_OP
 
 #endif

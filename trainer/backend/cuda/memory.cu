@@ -108,18 +108,6 @@ enum fr_rc cuda_work(struct tr_queue *q, size_t bytes, void **out, struct fr_err
     return FR_OK;
 }
 
-/* The ops that take workspace. */
-#define CUDA_WORK_OPS(X)                                                                           \
-    X(attention_bwd, tr_attention)                                                                 \
-    X(colsum, tr_colsum)                                                                           \
-    X(gemm, tr_gemm)                                                                               \
-    X(moe_plan, tr_moe_plan)                                                                       \
-    X(rmsnorm_bwd, tr_rmsnorm_grad)                                                                \
-    X(router_bwd, tr_router_grad)                                                                  \
-    X(router_fwd, tr_router)                                                                       \
-    X(sumsq, tr_sumsq)                                                                             \
-    X(xent_chunk, tr_xent)
-
 /* Runs the op on a dry queue: no launch, and work_bytes becomes what the op needs. */
 void cuda_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch *most)
 {
@@ -128,11 +116,11 @@ void cuda_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch
     q.owner = static_cast<struct cuda *>(self);
     q.dry = true;
     switch (op) {
-#define CUDA_DRY(name, type)                                                                       \
+#define CUDA_DRY(name, type, fp8)                                                                  \
     case TR_OP_##name:                                                                             \
         (void)tr_cuda_##name(q.owner, &q, static_cast<const struct type *>(args), NULL);           \
         break;
-        CUDA_WORK_OPS(CUDA_DRY)
+        TR_OPS(CUDA_DRY)
 #undef CUDA_DRY
     default:
         break;
