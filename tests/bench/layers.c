@@ -431,9 +431,7 @@ static struct flop step_flop(const struct bench *b, double layers, double dense)
     double A = layers * (double)n.attention_layer + dense * (double)n.dense_ffn +
                (layers - dense) * ((double)c->num_experts_per_tok * (double)n.expert +
                                    (double)n.shared_expert + (double)n.router);
-    int64_t widths = c->arch == TR_ARCH_DEEPSEEK
-                         ? c->qk_nope_head_dim + c->qk_rope_head_dim + c->v_head_dim
-                         : 2 * c->head_dim;
+    int64_t widths = tr_model_head(c).qk + tr_model_head(c).v;
     double core = layers * (double)b->sequence * (double)(c->num_attention_heads * widths);
     double head = 4 * (double)b->targets * (double)c->vocab_size * (double)c->hidden_size;
     double plain = T * (4 * A + 3 * core + 8 * lora) + head;

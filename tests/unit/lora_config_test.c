@@ -315,7 +315,7 @@ static void test_dense(void)
 {
     static const char *const want[] = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
                                        "gate_proj", "up_proj", "down_proj"};
-    struct tr_model_config m = {.arch = TR_ARCH_LLAMA,
+    struct tr_model_config m = {.arch = TR_ARCH_llama,
                                 .hidden_size = 8,
                                 .num_hidden_layers = 2,
                                 .num_attention_heads = 2,

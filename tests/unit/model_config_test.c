@@ -5,7 +5,7 @@
  * reference's value of every fact of the others. Where two places differ, the report has a row.
  */
 #include "tests/unit/check.h"
-#include "trainer/config/model_config.h"
+#include "trainer/config/arch.h"
 #include "trainer/model/rope.h"
 
 #include "engine/base/file.h"
@@ -120,7 +120,7 @@ static json_t *list_of(const struct tr_model_config *c, bool experts)
 static json_t *frequencies(const struct tr_model_config *c)
 {
     double inv[2048];
-    int64_t dr = tr_model_rotary(c);
+    int64_t dr = tr_model_head(c).rotary;
     json_t *list = json_array();
 
     tr_rope_frequencies(&c->rope, dr, inv);
@@ -139,7 +139,7 @@ static json_t *facts(const struct tr_model_config *c)
 {
     static const char *const dtypes[] = {"bfloat16", "float16", "float32"};
     static const char *const ropes[] = {"default", "linear", "dynamic", "llama3", "yarn"};
-    bool moe = tr_model_moe_count(c) > 0, latent = c->arch == TR_ARCH_DEEPSEEK;
+    bool moe = tr_model_moe_count(c) > 0, latent = c->arch == TR_ARCH_deepseek;
     json_t *all = json_pack(
         "{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:s, s:f, s:s, s:o, s:f, s:f, s:o, s:o}",
         "vocab_size", (json_int_t)c->vocab_size, "hidden_size", (json_int_t)c->hidden_size,
@@ -300,6 +300,34 @@ static void try_row(const json_t *row, json_t *config, const json_t *base)
     tr_model_said_finish(&said);
 }
 
+/* Each type has its rows here, is read as itself, and no default of it is of a key that the table
+ * of keys lacks. */
+static void check_types(const json_t *bases)
+{
+    const struct tr_model_type *t;
+    enum tr_arch arch;
+    size_t n = 0;
+
+    for (; (t = tr_model_type(n, &arch)) != NULL; n++) {
+        const json_t *base = json_object_get(bases, t->type);
+        struct tr_model_said said = {.values = NULL};
+        struct tr_model_config c;
+        struct fr_err err = {0};
+
+        check_row(t->type);
+        if (!CHECK(base != NULL))
+            continue;
+        CHECK_INT(json_dump_file(base, path, 0), 0);
+        CHECK_INT(tr_model_config_read(path, &c, &said, &err), FR_OK);
+        CHECK(c.arch == arch && strcmp(c.model_type, t->type) == 0);
+        for (size_t i = 0; i < t->n_defaults; i++)
+            if (!CHECK(json_object_get(said.values, t->defaults[i].key) != NULL))
+                printf("   %s\n", t->defaults[i].key);
+        tr_model_said_finish(&said);
+    }
+    CHECK_INT((long long)n, (long long)json_object_size(bases));
+}
+
 int main(void)
 {
     json_error_t e;
@@ -311,6 +339,7 @@ int main(void)
     if (!CHECK(golden != NULL) || mkdtemp(dir) == NULL)
         return check_done();
     (void)snprintf(path, sizeof(path), "%s/config.json", dir);
+    check_types(json_object_get(golden, "bases"));
     json_array_foreach(json_object_get(golden, "rows"), i, row)
     {
         json_t *config = content(golden, row);

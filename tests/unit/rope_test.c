@@ -118,7 +118,7 @@ static void check_llama3(void)
 static void check_linear(void)
 {
     struct tr_rope_config r = {.theta = 10000, .kind = TR_ROPE_LINEAR, .factor = 2.5};
-    struct tr_model_config c = {.arch = TR_ARCH_LLAMA, .head_dim = 64, .rope = r};
+    struct tr_model_config c = {.arch = TR_ARCH_llama, .head_dim = 64, .rope = r};
     struct fr_err err = {0};
     double inv[32];
 

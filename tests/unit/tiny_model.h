@@ -87,7 +87,7 @@ static inline enum fr_rc tiny_fill(void *arg, const struct tr_unit_tensor *t,
 
 static inline void tiny_llama(const struct tiny *v, struct tr_model_config *c)
 {
-    c->arch = TR_ARCH_LLAMA;
+    c->arch = TR_ARCH_llama;
     c->num_attention_heads = 4;
     c->num_key_value_heads = v->kv_heads;
     c->head_dim = 6;

@@ -1,10 +1,8 @@
-#include "trainer/config/model_config.h"
+#include "trainer/config/arch.h"
 
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-struct walk {
+struct tr_walk {
     const struct tr_model_config *c;
     enum fr_rc (*each)(void *arg, const struct tr_model_tensor *t, struct fr_err *err);
     void *arg;
@@ -32,9 +30,9 @@ int64_t tr_model_window(const struct tr_model_config *c, int64_t layer)
     return c->windowed[layer / 64] >> (layer % 64) & 1 ? c->sliding_window : 0;
 }
 
-int64_t tr_model_rotary(const struct tr_model_config *c)
+struct tr_head_sizes tr_model_head(const struct tr_model_config *c)
 {
-    return c->arch == TR_ARCH_LLAMA ? c->head_dim : c->qk_rope_head_dim;
+    return tr_arch_of(c)->head(c);
 }
 
 /* The module of a MoE layer. */
@@ -44,7 +42,7 @@ static const char *moe_name(const struct tr_model_config *c)
 }
 
 /* One tensor "PREFIXname"; prefix follows from the layer and expert. cols 0: one dimension. */
-static void put(struct walk *w, enum tr_tensor_role role, const char *name, int64_t rows,
+static void put(struct tr_walk *w, enum tr_tensor_role role, const char *name, int64_t rows,
                 int64_t cols)
 {
     char prefix[80] = "";
@@ -65,94 +63,46 @@ static void put(struct walk *w, enum tr_tensor_role role, const char *name, int6
     w->rc = w->each(w->arg, &w->t, w->err);
 }
 
-static void put_linear(struct walk *w, enum tr_linear_kind kind, const char *name, int64_t out,
-                       int64_t in)
+void tr_put_norm(struct tr_walk *w, enum tr_norm_kind kind, const char *name, int64_t n)
 {
+    char full[64];
+
+    (void)snprintf(full, sizeof(full), "%s.weight", name);
+    w->t.norm = kind;
+    put(w, TR_ROLE_NORM, full, n, 0);
+}
+
+void tr_put_linear(struct tr_walk *w, enum tr_linear_kind kind, const char *name,
+                   struct tr_linear_sizes s)
+{
+    char full[64];
+
+    (void)snprintf(full, sizeof(full), "%s.weight", name);
     w->t.kind = kind;
-    put(w, TR_ROLE_LINEAR, name, out, in);
+    put(w, TR_ROLE_LINEAR, full, s.out, s.in);
+    (void)snprintf(full, sizeof(full), "%s.bias", name);
+    if (s.bias)
+        put(w, TR_ROLE_BIAS, full, s.out, 0);
 }
 
-static void put_bias(struct walk *w, const char *name, int64_t out)
-{
-    if (w->c->attention_bias)
-        put(w, TR_ROLE_BIAS, name, out, 0);
-}
-
-/* A linear of the Llama family and its bias. */
-static void put_projection(struct walk *w, enum tr_linear_kind kind, const int64_t shape[2],
-                           bool bias)
-{
-    static const char *const names[] = {[TR_LIN_Q] = "self_attn.q_proj",
-                                        [TR_LIN_K] = "self_attn.k_proj",
-                                        [TR_LIN_V] = "self_attn.v_proj",
-                                        [TR_LIN_O] = "self_attn.o_proj"};
-    char name[64];
-
-    (void)snprintf(name, sizeof(name), "%s.weight", names[kind]);
-    put_linear(w, kind, name, shape[0], shape[1]);
-    (void)snprintf(name, sizeof(name), "%s.bias", names[kind]);
-    if (bias)
-        put(w, TR_ROLE_BIAS, name, shape[0], 0);
-}
-
-static void put_grouped_attention(struct walk *w)
-{
-    const struct tr_model_config *c = w->c;
-    int64_t q = c->num_attention_heads * c->head_dim, kv = c->num_key_value_heads * c->head_dim;
-
-    put(w, TR_ROLE_NORM, "input_layernorm.weight", c->hidden_size, 0);
-    put_projection(w, TR_LIN_Q, (int64_t[]){q, c->hidden_size}, c->qkv_bias);
-    put_projection(w, TR_LIN_K, (int64_t[]){kv, c->hidden_size}, c->qkv_bias);
-    put_projection(w, TR_LIN_V, (int64_t[]){kv, c->hidden_size}, c->qkv_bias);
-    if (c->qk_norm) {
-        put(w, TR_ROLE_NORM, "self_attn.q_norm.weight", c->head_dim, 0);
-        put(w, TR_ROLE_NORM, "self_attn.k_norm.weight", c->head_dim, 0);
-    }
-    put_projection(w, TR_LIN_O, (int64_t[]){c->hidden_size, q}, c->o_bias);
-}
-
-static void put_latent_attention(struct walk *w)
-{
-    const struct tr_model_config *c = w->c;
-    int64_t qk = c->qk_nope_head_dim + c->qk_rope_head_dim, heads = c->num_attention_heads;
-    int64_t kv_a = c->kv_lora_rank + c->qk_rope_head_dim;
-
-    put(w, TR_ROLE_NORM, "input_layernorm.weight", c->hidden_size, 0);
-    if (c->q_lora_rank > 0) {
-        put_linear(w, TR_LIN_Q_A, "self_attn.q_a_proj.weight", c->q_lora_rank, c->hidden_size);
-        put_bias(w, "self_attn.q_a_proj.bias", c->q_lora_rank);
-        put(w, TR_ROLE_NORM, "self_attn.q_a_layernorm.weight", c->q_lora_rank, 0);
-        put_linear(w, TR_LIN_Q_B, "self_attn.q_b_proj.weight", heads * qk, c->q_lora_rank);
-    } else
-        put_linear(w, TR_LIN_Q, "self_attn.q_proj.weight", heads * qk, c->hidden_size);
-    put_linear(w, TR_LIN_KV_A, "self_attn.kv_a_proj_with_mqa.weight", kv_a, c->hidden_size);
-    put_bias(w, "self_attn.kv_a_proj_with_mqa.bias", kv_a);
-    put(w, TR_ROLE_NORM, "self_attn.kv_a_layernorm.weight", c->kv_lora_rank, 0);
-    put_linear(w, TR_LIN_KV_B, "self_attn.kv_b_proj.weight",
-               heads * (c->qk_nope_head_dim + c->v_head_dim), c->kv_lora_rank);
-    put_linear(w, TR_LIN_O, "self_attn.o_proj.weight", c->hidden_size, heads * c->v_head_dim);
-    put_bias(w, "self_attn.o_proj.bias", c->hidden_size);
-}
-
-static void put_ffn(struct walk *w, const char *prefix, int64_t width)
+static void put_ffn(struct tr_walk *w, const char *prefix, int64_t width)
 {
     static const char *const usual[] = {"gate_proj", "up_proj", "down_proj"};
     static const char *const numbered[] = {"w1", "w3", "w2"};
     const char *const *names = w->c->block_sparse_moe ? numbered : usual;
+    int64_t H = w->c->hidden_size;
     char name[64];
 
     for (int i = 0; i < 3; i++) {
-        int64_t out = i < 2 ? width : w->c->hidden_size, in = i < 2 ? w->c->hidden_size : width;
+        bool down = TR_LIN_GATE + i == TR_LIN_DOWN;
 
-        (void)snprintf(name, sizeof(name), "%s%s.weight", prefix, names[i]);
-        put_linear(w, (enum tr_linear_kind)(TR_LIN_GATE + i), name, out, in);
-        (void)snprintf(name, sizeof(name), "%s%s.bias", prefix, names[i]);
-        if (w->c->mlp_bias)
-            put(w, TR_ROLE_BIAS, name, out, 0);
+        (void)snprintf(name, sizeof(name), "%s%s", prefix, names[i]);
+        tr_put_linear(w, (enum tr_linear_kind)(TR_LIN_GATE + i), name,
+                      (struct tr_linear_sizes){down ? H : width, down ? width : H, w->c->mlp_bias});
     }
 }
 
-static void put_router(struct walk *w)
+static void put_router(struct tr_walk *w)
 {
     char name[64];
 
@@ -162,16 +112,14 @@ static void put_router(struct walk *w)
         put(w, TR_ROLE_ROUTER_BIAS, "mlp.gate.e_score_correction_bias", w->c->n_routed_experts, 0);
 }
 
-static void put_layer(struct walk *w, int64_t layer)
+static void put_layer(struct tr_walk *w, int64_t layer)
 {
     const struct tr_model_config *c = w->c;
 
     w->t.layer = layer;
-    if (c->arch == TR_ARCH_LLAMA)
-        put_grouped_attention(w);
-    else
-        put_latent_attention(w);
-    put(w, TR_ROLE_NORM, "post_attention_layernorm.weight", c->hidden_size, 0);
+    tr_put_norm(w, TR_NORM_ATTENTION, "input_layernorm", c->hidden_size);
+    tr_arch_of(c)->attention_tensors(w, c);
+    tr_put_norm(w, TR_NORM_FFN, "post_attention_layernorm", c->hidden_size);
     if (!tr_model_is_moe(c, layer)) {
         put_ffn(w, "mlp.", c->intermediate_size);
         return;
@@ -190,14 +138,14 @@ enum fr_rc tr_model_tensors(const struct tr_model_config *c,
                                                struct fr_err *err),
                             void *arg, struct fr_err *err)
 {
-    struct walk w = {.c = c, .each = each, .arg = arg, .err = err};
+    struct tr_walk w = {.c = c, .each = each, .arg = arg, .err = err};
 
     w.t = (struct tr_model_tensor){.layer = -1, .expert = -1};
     put(&w, TR_ROLE_EMBED, "model.embed_tokens.weight", c->vocab_size, c->hidden_size);
     for (int64_t l = 0; l < c->num_hidden_layers && w.rc == FR_OK; l++)
         put_layer(&w, l);
     w.t.layer = -1;
-    put(&w, TR_ROLE_NORM, "model.norm.weight", c->hidden_size, 0);
+    tr_put_norm(&w, TR_NORM_FINAL, "model.norm", c->hidden_size);
     if (!c->tie_word_embeddings)
         put(&w, TR_ROLE_HEAD, "lm_head.weight", c->vocab_size, c->hidden_size);
     return w.rc;
@@ -217,7 +165,7 @@ static int64_t div_up(int64_t a, int64_t b)
 /* n numbers of a linear: of its weight or its bias. */
 static void add_linear(struct sums *s, const struct tr_model_tensor *t, int64_t n)
 {
-    if (t->kind <= TR_LIN_O)
+    if (t->kind < TR_LIN_ATTENTION)
         s->attention += n;
     else if (t->expert == -2)
         s->shared += n;
@@ -246,7 +194,7 @@ static enum fr_rc add(void *arg, const struct tr_model_tensor *t, struct fr_err 
         break;
     case TR_ROLE_NORM:
         s->norms += n;
-        if (strstr(t->name, "self_attn") != NULL)
+        if (t->norm != TR_NORM_ATTENTION && t->norm != TR_NORM_FFN)
             s->inner_norms += n;
         break;
     case TR_ROLE_ROUTER:
@@ -267,7 +215,7 @@ static struct sums layer_sums(const struct tr_model_config *c, bool moe)
 {
     struct tr_model_config one = *c;
     struct sums s = {.c = c};
-    struct walk w = {.c = &one, .each = add, .arg = &s};
+    struct tr_walk w = {.c = &one, .each = add, .arg = &s};
 
     if (moe && c->n_routed_experts == 0)
         return s;

@@ -117,70 +117,107 @@ static enum fr_rc read_quant(const struct tr_fields *f, struct tr_model_config *
     return check_scheme(&q, c, err);
 }
 
-/* The types of models, by the names that config.json gives. */
-static const struct kind {
-    const char *type, *architecture;
+#define ROW(name) [TR_ARCH_##name] = tr_arch_##name,
+static const struct tr_arch_row *(*const archs[])(void) = {TR_ARCHS(ROW)};
+#undef ROW
+
+const struct tr_arch_row *tr_arch_of(const struct tr_model_config *c)
+{
+    return archs[c->arch]();
+}
+
+const struct tr_model_type *tr_model_type(size_t i, enum tr_arch *arch)
+{
+    for (size_t k = 0; k < sizeof(archs) / sizeof(archs[0]); k++) {
+        const struct tr_arch_row *row = archs[k]();
+
+        *arch = (enum tr_arch)k;
+        if (i < row->n_types)
+            return &row->types[i];
+        i -= row->n_types;
+    }
+    return NULL;
+}
+
+/* The type of that name, or whose architecture has it; NULL: none. */
+static const struct tr_model_type *find_type(const char *name, bool by_architecture,
+                                             enum tr_arch *arch)
+{
+    const struct tr_model_type *t = NULL;
+
+    for (size_t i = 0; name != NULL && (t = tr_model_type(i, arch)) != NULL; i++)
+        if (strcmp(name, by_architecture ? t->architecture : t->type) == 0)
+            break;
+    return t;
+}
+
+/* FR_UNSUPPORTED with the names of all types. */
+static enum fr_rc no_type(const char *where, const char *type, const char *architecture,
+                          struct fr_err *err)
+{
+    const struct tr_model_type *t, *next;
     enum tr_arch arch;
-} kinds[] = {
-    [TR_FAMILY_DEEPSEEK_V3] = {"deepseek_v3", "DeepseekV3ForCausalLM", TR_ARCH_DEEPSEEK},
-    [TR_FAMILY_LLAMA] = {"llama", "LlamaForCausalLM", TR_ARCH_LLAMA},
-    [TR_FAMILY_MINISTRAL] = {"ministral", "MinistralForCausalLM", TR_ARCH_LLAMA},
-    [TR_FAMILY_MISTRAL] = {"mistral", "MistralForCausalLM", TR_ARCH_LLAMA},
-    [TR_FAMILY_MIXTRAL] = {"mixtral", "MixtralForCausalLM", TR_ARCH_LLAMA},
-    [TR_FAMILY_QWEN2] = {"qwen2", "Qwen2ForCausalLM", TR_ARCH_LLAMA},
-    [TR_FAMILY_QWEN3] = {"qwen3", "Qwen3ForCausalLM", TR_ARCH_LLAMA},
-    [TR_FAMILY_QWEN3_MOE] = {"qwen3_moe", "Qwen3MoeForCausalLM", TR_ARCH_LLAMA},
-};
+    char names[512] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; (t = tr_model_type(i, &arch)) != NULL && n < sizeof(names); i++) {
+        next = tr_model_type(i + 1, &arch);
+        n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s",
+                              i == 0         ? ""
+                              : next == NULL ? " and "
+                                             : ", ",
+                              t->type);
+    }
+    return fr_fail(err, FR_UNSUPPORTED, "%s: model_type '%s', architecture '%s': only %s are done",
+                   where, type, architecture != NULL ? architecture : "", names);
+}
 
 struct tr_twice *tr_read_twice(const struct tr_model_read *r)
 {
     return r->said != NULL ? &r->said->twice : NULL;
 }
 
-/* A Mistral with layer_types, even null ones, is read as a Ministral by the reference. */
-static void choose_mistral(struct tr_model_read *r, const char *type)
+/* Where config.json has layer_types, even null ones, the reference reads a type as another. */
+static void follow_layer_types(struct tr_model_read *r, const char *type)
 {
-    if (r->family != TR_FAMILY_MISTRAL || json_object_get(r->f.object, "layer_types") == NULL)
+    const char *other = r->type->with_layer_types;
+
+    if (other == NULL || json_object_get(r->f.object, "layer_types") == NULL)
         return;
-    r->family = TR_FAMILY_MINISTRAL;
+    r->type = find_type(other, false, &r->c->arch);
     tr_twice_add(tr_read_twice(r), &(struct tr_twice_row){.what = "the type of the model",
                                                           .from = "layer_types",
-                                                          .value = "ministral",
+                                                          .value = other,
                                                           .over = "model_type",
                                                           .other = type});
 }
 
 /* By model_type, as the reference; the architecture counts for types that nobody here knows, such
  * as those that bring code of their own. */
-static enum fr_rc read_kind(struct tr_model_read *r, struct fr_err *err)
+static enum fr_rc read_type(struct tr_model_read *r, struct fr_err *err)
 {
-    const char *type = "", *arch;
-    size_t by_type = 0, by_arch = 0;
+    static const char what[] = "the type of the model";
+    const char *type = "", *name;
+    const struct tr_model_type *by_name;
+    enum tr_arch arch;
     enum fr_rc rc = tr_field_text(&r->f, "model_type", &type, err);
 
     if (rc != FR_OK)
         return rc;
-    arch = json_string_value(json_array_get(tr_field(&r->f, "architectures"), 0));
-    while (by_type < TR_FAMILIES && strcmp(type, kinds[by_type].type) != 0)
-        by_type++;
-    while (by_arch < TR_FAMILIES && (arch == NULL || strcmp(arch, kinds[by_arch].architecture)))
-        by_arch++;
-    if (by_type == TR_FAMILIES && by_arch == TR_FAMILIES)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "%s: model_type '%s', architecture '%s': only deepseek_v3, llama, "
-                       "ministral, mistral, mixtral, qwen2, qwen3 and qwen3_moe are done",
-                       r->f.where, type, arch != NULL ? arch : "");
-    r->family = (enum tr_family)(by_type < TR_FAMILIES ? by_type : by_arch);
-    if (by_type == TR_FAMILIES)
+    name = json_string_value(json_array_get(tr_field(&r->f, "architectures"), 0));
+    by_name = find_type(name, true, &arch);
+    if ((r->type = find_type(type, false, &r->c->arch)) == NULL) {
+        if (by_name == NULL)
+            return no_type(r->f.where, type, name, err);
+        r->type = by_name;
+        r->c->arch = arch;
         tr_twice_add(tr_read_twice(r),
-                     &(struct tr_twice_row){"the type of the model", "architectures", arch,
-                                            "model_type", type});
-    else if (by_arch < TR_FAMILIES && by_arch != by_type)
-        tr_twice_add(tr_read_twice(r), &(struct tr_twice_row){"the type of the model", "model_type",
-                                                              type, "architectures", arch});
-    choose_mistral(r, type);
-    r->c->arch = kinds[r->family].arch;
-    (void)snprintf(r->c->model_type, sizeof(r->c->model_type), "%s", kinds[r->family].type);
+                     &(struct tr_twice_row){what, "architectures", name, "model_type", type});
+    } else if (by_name != NULL && by_name != r->type)
+        tr_twice_add(tr_read_twice(r),
+                     &(struct tr_twice_row){what, "model_type", type, "architectures", name});
+    follow_layer_types(r, type);
+    (void)snprintf(r->c->model_type, sizeof(r->c->model_type), "%s", r->type->type);
     return FR_OK;
 }
 
@@ -230,6 +267,13 @@ static enum fr_rc refuse_files(const struct tr_fields *f, struct fr_err *err)
     return FR_OK;
 }
 
+static enum fr_rc refuse_unknown(const struct tr_model_read *r, struct fr_err *err)
+{
+    const struct tr_arch_row *arch = tr_arch_of(r->c);
+
+    return arch->refuse_unknown != NULL ? arch->refuse_unknown(r, err) : FR_OK;
+}
+
 static enum fr_rc read_all(struct tr_model_read *r, struct fr_err *err)
 {
     struct tr_model_config *c = r->c;
@@ -237,12 +281,9 @@ static enum fr_rc read_all(struct tr_model_read *r, struct fr_err *err)
 
     if (!json_is_object(r->f.object))
         return fr_fail(err, FR_USAGE, "%s is not a JSON object", r->f.where);
-    if ((rc = read_kind(r, err)) != FR_OK || (rc = refuse_files(&r->f, err)) != FR_OK ||
-        (c->arch == TR_ARCH_LLAMA && (rc = tr_llama_unknown(r, err)) != FR_OK) ||
-        (rc = tr_read_keys(r, err)) != FR_OK)
-        return rc;
-    rc = c->arch == TR_ARCH_LLAMA ? tr_read_llama(r, err) : tr_read_deepseek(r, err);
-    if (rc != FR_OK || (rc = read_dtype(r, err)) != FR_OK)
+    if ((rc = read_type(r, err)) != FR_OK || (rc = refuse_files(&r->f, err)) != FR_OK ||
+        (rc = refuse_unknown(r, err)) != FR_OK || (rc = tr_read_keys(r, err)) != FR_OK ||
+        (rc = tr_arch_of(c)->read(r, err)) != FR_OK || (rc = read_dtype(r, err)) != FR_OK)
         return rc;
     c->bos_token_id = token_id(tr_field(&r->f, "bos_token_id"));
     c->eos_token_id = token_id(tr_field(&r->f, "eos_token_id"));
@@ -284,7 +325,9 @@ enum fr_rc tr_model_config_read(const char *path, struct tr_model_config *out,
     size_t n = strlen(path);
     bool is_file = n > 5 && strcmp(path + n - 5, ".json") == 0;
 
-    *out = (struct tr_model_config){.vocab_size = 0};
+    memset(out, 0, sizeof(*out)); /* padding too: the bytes are hashed */
+    out->rope =
+        (struct tr_rope_config){.factor = 1, .beta_fast = 32, .beta_slow = 1, .truncate = true};
     if (snprintf(file, sizeof(file), is_file ? "%s" : "%s/config.json", path) >= PATH_MAX)
         return fr_fail(err, FR_USAGE, "folder name too long: %s", path);
     if (fr_sys.lstat(path, &st) != 0)

@@ -22,11 +22,11 @@
 
 enum { TR_LAYERS_MAX = 4096 };
 
-/* The attention of a model. */
-enum tr_arch {
-    TR_ARCH_DEEPSEEK, /* latent */
-    TR_ARCH_LLAMA     /* grouped-query */
-};
+/* The architectures; each has its row in arch_NAME.c, see arch.h. */
+#define TR_ARCHS(X) X(deepseek) X(llama)
+#define TR_ARCH(name) TR_ARCH_##name,
+enum tr_arch { TR_ARCHS(TR_ARCH) };
+#undef TR_ARCH
 
 /*
  * How rotary frequencies follow from the base. Linear: position interpolation (Chen et al. 2023).
@@ -58,7 +58,8 @@ struct tr_rope_config {
 enum tr_torch_dtype { TR_TORCH_BF16, TR_TORCH_F16, TR_TORCH_F32 };
 
 /* What config.json says. Letters as everywhere: H hidden, V vocabulary, E experts, K experts a
- * token. */
+ * token. All ranks and all resumes compare a digest of its bytes (trainer/save/identity.c): no
+ * pointers, and a new field or value refuses the checkpoints of before. */
 struct tr_model_config {
     char model_type[32];
     enum tr_arch arch;
@@ -127,8 +128,11 @@ int64_t tr_model_moe_count(const struct tr_model_config *c); /* such layers */
 /* Tokens that a token of the layer sees, itself included; 0: all before it. */
 int64_t tr_model_window(const struct tr_model_config *c, int64_t layer);
 
-/* Channels of a head that are rotated. */
-int64_t tr_model_rotary(const struct tr_model_config *c);
+/* Channels of a head: of query and key, those of them that are rotated, of the value. */
+struct tr_head_sizes {
+    int64_t qk, rotary, v;
+};
+struct tr_head_sizes tr_model_head(const struct tr_model_config *c);
 
 /* The linear maps of a layer that LoRA may adapt. */
 enum tr_linear_kind {
@@ -140,10 +144,20 @@ enum tr_linear_kind {
     TR_LIN_KV_A,
     TR_LIN_KV_B,
     TR_LIN_O,
-    TR_LIN_GATE,
+    TR_LIN_ATTENTION, /* how many are of attention; the others are of an FFN */
+    TR_LIN_GATE = TR_LIN_ATTENTION,
     TR_LIN_UP,
-    TR_LIN_DOWN, /* FFN, shared, expert; attention before them */
-    TR_LIN_KINDS
+    TR_LIN_DOWN
+};
+
+enum tr_norm_kind {
+    TR_NORM_ATTENTION,            /* of the input of attention */
+    TR_NORM_Q,                    /* of the query's latent, or of each of its heads */
+    TR_NORM_K,                    /* of each head of the key */
+    TR_NORM_KV,                   /* of the latent of key and value */
+    TR_NORM_FFN,                  /* of the input of the FFN or the experts */
+    TR_NORM_KINDS,                /* how many a layer may have */
+    TR_NORM_FINAL = TR_NORM_KINDS /* before the head */
 };
 
 enum tr_tensor_role {
@@ -163,6 +177,7 @@ struct tr_model_tensor {
     char name[TR_NAME_MAX]; /* model.layers.3.mlp.experts.7.up_proj.weight */
     enum tr_tensor_role role;
     enum tr_linear_kind kind; /* of TR_ROLE_LINEAR and TR_ROLE_BIAS */
+    enum tr_norm_kind norm;   /* of TR_ROLE_NORM */
     int64_t layer;            /* -1 outside the layers */
     int64_t expert;           /* -1: not a routed expert; -2: the shared experts */
     int ndim;                 /* 1 or 2 */

@@ -48,7 +48,6 @@ static enum fr_rc read_fixed(const struct tr_fields *f, struct fr_err *err)
 
 enum fr_rc tr_read_experts(const struct tr_model_read *r, struct fr_err *err)
 {
-    bool mixtral = r->family == TR_FAMILY_MIXTRAL;
     struct tr_model_config *c = r->c;
     enum fr_rc rc = read_fixed(&r->f, err);
 
@@ -60,10 +59,10 @@ enum fr_rc tr_read_experts(const struct tr_model_read *r, struct fr_err *err)
     c->n_group = c->topk_group = 1;
     c->routed_scaling_factor = 1;
     c->softmax_scores = true;
-    c->block_sparse_moe = mixtral;
-    c->norm_topk_prob = mixtral || c->norm_topk_prob;
-    if (!mixtral)
-        return read_layers(&r->f, c, err);
-    c->moe_intermediate_size = c->intermediate_size;
-    return FR_OK;
+    c->block_sparse_moe = r->type->block_sparse_moe;
+    if (!tr_key_has(r, "norm_topk_prob"))
+        c->norm_topk_prob = true;
+    if (!tr_key_has(r, "moe_intermediate_size"))
+        c->moe_intermediate_size = c->intermediate_size;
+    return tr_key_has(r, "decoder_sparse_step") ? read_layers(&r->f, c, err) : FR_OK;
 }

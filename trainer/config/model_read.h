@@ -1,30 +1,17 @@
 /*
- * Private to trainer/config: how the parts of a config.json are read, and by whom. The keys and the
- * defaults of all families are one table (model_keys.c); a reader an architecture has the rest.
+ * Private to trainer/config: how the parts of a config.json are read. Keys of one number or switch
+ * are a table (model_keys.c); the readers of the architectures (arch.h) have the rest.
  */
 #ifndef TR_CONFIG_MODEL_READ_H
 #define TR_CONFIG_MODEL_READ_H
 
+#include "trainer/config/arch.h"
 #include "trainer/config/fields.h"
-#include "trainer/config/model_config.h"
-
-/* The types of models, in the order of the columns of model_keys.c. */
-enum tr_family {
-    TR_FAMILY_DEEPSEEK_V3,
-    TR_FAMILY_LLAMA,
-    TR_FAMILY_MINISTRAL,
-    TR_FAMILY_MISTRAL,
-    TR_FAMILY_MIXTRAL,
-    TR_FAMILY_QWEN2,
-    TR_FAMILY_QWEN3,
-    TR_FAMILY_QWEN3_MOE,
-    TR_FAMILIES
-};
 
 /* What all readers share. c->model_type and c->arch are set before. */
 struct tr_model_read {
     struct tr_fields f; /* config.json */
-    enum tr_family family;
+    const struct tr_model_type *type;
     struct tr_model_config *c;
     struct tr_model_said *said; /* may be NULL */
 };
@@ -32,9 +19,12 @@ struct tr_model_read {
 /* The report, or NULL. */
 struct tr_twice *tr_read_twice(const struct tr_model_read *r);
 
-/* All keys of the table that the family has, with its defaults; then what is derived: head_dim and
+/* All keys of the table that the type has, with its defaults; then what is derived: head_dim and
  * num_key_value_heads that nobody gave. FR_USAGE for what is missing, null or out of range. */
 enum fr_rc tr_read_keys(const struct tr_model_read *r, struct fr_err *err);
+
+/* Whether the type has the key of the table. */
+bool tr_key_has(const struct tr_model_read *r, const char *key);
 
 /* FR_USAGE "WHERE: KEY is VALUE, expected WANT" for a key of the table, with its default where it
  * is absent. */
@@ -59,12 +49,6 @@ enum fr_rc tr_read_off(const struct tr_fields *f, const char *key, const char *w
 /* The rotary part: rope_scaling, else rope_parameters, and rope_theta. The kinds that an
  * architecture has are of the set 1 << kind. The table is read before. */
 enum fr_rc tr_read_rope(const struct tr_model_read *r, unsigned kinds, struct fr_err *err);
-
-/* Each reads its own keys and its rope, and checks them with those of the table. */
-enum fr_rc tr_read_deepseek(const struct tr_model_read *r, struct fr_err *err);
-/* Refuses a key that no model of the Llama family has. */
-enum fr_rc tr_llama_unknown(const struct tr_model_read *r, struct fr_err *err);
-enum fr_rc tr_read_llama(const struct tr_model_read *r, struct fr_err *err);
 
 /* The experts of a model of the Llama family: Mixtral or Qwen3-MoE. */
 enum fr_rc tr_read_experts(const struct tr_model_read *r, struct fr_err *err);

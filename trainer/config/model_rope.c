@@ -266,16 +266,9 @@ static enum fr_rc put_values(const struct rope *p, struct fr_err *err)
 enum fr_rc tr_read_rope(const struct tr_model_read *r, unsigned kinds, struct fr_err *err)
 {
     struct rope p = {.r = r};
-    struct tr_rope_config *c = &r->c->rope;
     enum fr_rc rc;
 
-    *c = (struct tr_rope_config){.theta = c->theta,
-                                 .factor = 1,
-                                 .beta_fast = 32,
-                                 .beta_slow = 1,
-                                 .truncate = true,
-                                 .interleave = c->interleave,
-                                 .original_max_positions = r->c->max_position_embeddings};
+    r->c->rope.original_max_positions = r->c->max_position_embeddings;
     if ((rc = choose(&p, err)) != FR_OK)
         return rc;
     if (filled(p.s.object) && (rc = read_object(&p, kinds, err)) != FR_OK)

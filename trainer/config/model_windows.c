@@ -1,7 +1,7 @@
 /*
- * Which layers of a model of the Llama family see a window of tokens alone. Mistral, Mixtral and
- * Qwen3-MoE: all or none. Qwen2 and Qwen3: those from max_window_layers on, or as layer_types has
- * them. A Mistral with layer_types is what transformers calls Ministral.
+ * Which layers of a model of the Llama family see a window of tokens alone: those that layer_types
+ * has as such, where it counts for the type; else all from max_window_layers on, which is 0 for
+ * types without that key.
  */
 #include "trainer/config/model_read.h"
 
@@ -53,17 +53,14 @@ static void set_layers(struct tr_model_config *c, int64_t first)
 enum fr_rc tr_read_windows(const struct tr_model_read *r, struct fr_err *err)
 {
     struct tr_model_config *c = r->c;
-    bool may = r->family >= TR_FAMILY_QWEN2, whole = true, use = c->sliding_window > 0;
+    bool use =
+        c->sliding_window > 0 && (c->use_sliding_window || !tr_key_has(r, "use_sliding_window"));
 
-    use = use && (!may || c->use_sliding_window);
     if (!use)
         c->sliding_window = 0;
-    if (r->family == TR_FAMILY_QWEN2 || r->family == TR_FAMILY_QWEN3)
-        whole = false;
-    if (tr_field(&r->f, "layer_types") != NULL &&
-        (!whole || r->family == TR_FAMILY_LLAMA || r->family == TR_FAMILY_MINISTRAL))
+    if (r->type->layer_types && tr_field(&r->f, "layer_types") != NULL)
         return read_types(r, use, err);
     if (use)
-        set_layers(c, whole ? 0 : c->max_window_layers);
+        set_layers(c, c->max_window_layers);
     return FR_OK;
 }

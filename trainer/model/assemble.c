@@ -1,10 +1,10 @@
 /*
- * A decoder-only model: embedding; per layer attention (arch.h), then a dense SwiGLU FFN or a
+ * A decoder-only model: embedding; per layer attention (attention.h), then a dense SwiGLU FFN or a
  * mixture of experts; norm and head. One walk over the checkpoint's inventory makes the weight
  * units and the adapters; a layer's blocks are made when its last tensor is known.
  */
 #include "engine/base/sys.h"
-#include "trainer/model/arch.h"
+#include "trainer/model/attention.h"
 #include "trainer/model/state.h"
 
 #include <stdio.h>
@@ -29,17 +29,23 @@ struct open_unit {
 struct build {
     struct tr_model *m;
     const struct tr_lora_config *lora;
-    const struct tr_arch_ops *arch;
     int64_t layer;  /* being collected; -1: none */
     int64_t expert; /* of the open FFN unit */
     int64_t here;   /* routed experts of the layer that are units of this rank */
     struct open_unit norms, attention, ffn, end;
     struct tr_attention_parts parts;
-    int attention_unit; /* of the layer */
-    struct tr_norm post;
     struct tr_moe_opts moe;
     struct tr_ffn dense;
 };
+
+const struct tr_attention_row *tr_attention_of(const struct tr_model_config *c)
+{
+#define ROW(name) [TR_ATTENTION_##name] = tr_attention_##name,
+    static const struct tr_attention_row *(*const rows[])(void) = {TR_ATTENTIONS(ROW)};
+#undef ROW
+
+    return rows[tr_arch_of(c)->attention]();
+}
 
 /* ---- units ---- */
 
@@ -151,7 +157,7 @@ static enum fr_rc flush_ffn(struct build *b, struct fr_err *err)
 
 static enum fr_rc flush_attention(struct build *b, struct fr_err *err)
 {
-    return b->attention.spec.n > 0 ? flush(b, &b->attention, &b->attention_unit, err) : FR_OK;
+    return b->attention.spec.n > 0 ? flush(b, &b->attention, &b->parts.unit, err) : FR_OK;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -184,11 +190,11 @@ static enum fr_rc make_moe(struct build *b, struct tr_block **out, struct fr_err
     int64_t window, beside, shared;
     enum fr_rc rc = FR_OK;
 
-    beside = tr_shard_elements(b->m->shard, b->attention_unit);
+    beside = tr_shard_elements(b->m->shard, b->parts.unit);
     shared = o->has_shared ? tr_shard_elements(b->m->shard, o->shared.unit) : 0;
     window = tr_shard_window_units(b->m->shard, 3 * c->hidden_size * c->moe_intermediate_size,
                                    shared > beside ? shared : beside);
-    o->norm = b->post;
+    o->norm = b->parts.norm[TR_NORM_FFN];
     o->E = c->n_routed_experts;
     o->K = c->num_experts_per_tok;
     o->n_group = c->n_group;
@@ -228,12 +234,13 @@ static enum fr_rc make_blocks(struct build *b, struct fr_err *err)
     struct tr_block *block;
     enum fr_rc rc;
 
-    if ((rc = b->arch->block(&b->parts, c, b->layer, &block, err)) != FR_OK)
+    if ((rc = tr_attention_of(c)->block(&b->parts, c, b->layer, &block, err)) != FR_OK)
         return rc;
     (void)add_block(b->m, block, b->layer);
     b->dense.H = c->hidden_size;
     b->dense.I = c->intermediate_size;
-    rc = moe ? make_moe(b, &block, err) : tr_mlp_block(&b->post, &b->dense, &block, err);
+    rc = moe ? make_moe(b, &block, err)
+             : tr_mlp_block(&b->parts.norm[TR_NORM_FFN], &b->dense, &block, err);
     if (rc != FR_OK)
         return rc;
     b->m->moe_layers += moe;
@@ -251,8 +258,11 @@ static enum fr_rc end_layer(struct build *b, struct fr_err *err)
     if ((rc = flush_attention(b, err)) != FR_OK || (rc = flush_ffn(b, err)) != FR_OK ||
         (rc = flush(b, &b->norms, &id, err)) != FR_OK)
         return rc;
-    b->arch->set_units(&b->parts, b->attention_unit, id);
-    b->post.unit = b->moe.router_unit = id;
+    for (int i = 0; i < TR_LIN_ATTENTION; i++)
+        b->parts.linear[i].unit = b->parts.unit;
+    for (int i = 0; i < TR_NORM_KINDS; i++)
+        b->parts.norm[i].unit = id;
+    b->moe.router_unit = id;
     if ((rc = make_blocks(b, err)) != FR_OK)
         return rc;
     b->layer = -1;
@@ -273,15 +283,6 @@ static void begin_layer(struct build *b, int64_t layer)
     (void)snprintf(b->norms.what, sizeof(b->norms.what), "layer %lld norms", (long long)layer);
     (void)snprintf(b->attention.what, sizeof(b->attention.what), "layer %lld attention",
                    (long long)layer);
-}
-
-static void put_norm(struct build *b, const struct tr_model_tensor *t)
-{
-    struct tr_norm n = {.tensor = put(&b->norms, t, b->m->o.compute),
-                        .eps = (float)b->m->config.rms_norm_eps};
-
-    if (!b->arch->take_norm(&b->parts, t->name, &n))
-        b->post = n;
 }
 
 static struct tr_linear *ffn_linear(struct tr_ffn *f, enum tr_linear_kind kind)
@@ -314,8 +315,8 @@ static enum fr_rc put_ffn(struct build *b, const struct tr_model_tensor *t, stru
 /* It follows its weight: their unit is open. Experts have none. */
 static void put_bias(struct build *b, const struct tr_model_tensor *t)
 {
-    if (t->kind <= TR_LIN_O)
-        b->arch->linear(&b->parts, t->kind)->bias = put(&b->attention, t, b->m->o.compute);
+    if (t->kind < TR_LIN_ATTENTION)
+        b->parts.linear[t->kind].bias = put(&b->attention, t, b->m->o.compute);
     else
         ffn_linear(&b->dense, t->kind)->bias = put(&b->ffn, t, b->m->o.compute);
 }
@@ -332,7 +333,8 @@ static enum fr_rc put_layer_tensor(struct build *b, const struct tr_model_tensor
     }
     switch (t->role) {
     case TR_ROLE_NORM:
-        put_norm(b, t);
+        b->parts.norm[t->norm] = (struct tr_norm){.tensor = put(&b->norms, t, b->m->o.compute),
+                                                  .eps = (float)b->m->config.rms_norm_eps};
         return FR_OK;
     case TR_ROLE_ROUTER:
         b->moe.gate_tensor = put(&b->norms, t, b->m->o.compute);
@@ -344,8 +346,8 @@ static enum fr_rc put_layer_tensor(struct build *b, const struct tr_model_tensor
         put_bias(b, t);
         return FR_OK;
     default:
-        if (t->kind <= TR_LIN_O)
-            return put_linear(b, &b->attention, t, b->arch->linear(&b->parts, t->kind), err);
+        if (t->kind < TR_LIN_ATTENTION)
+            return put_linear(b, &b->attention, t, &b->parts.linear[t->kind], err);
         return put_ffn(b, t, err);
     }
 }
@@ -438,7 +440,7 @@ static enum fr_rc each(void *arg, const struct tr_model_tensor *t, struct fr_err
     enum fr_rc rc;
 
     if (t->layer >= 0) {
-        if (t->role == TR_ROLE_ROUTER || (t->role == TR_ROLE_LINEAR && t->kind > TR_LIN_O))
+        if (t->role == TR_ROLE_ROUTER || (t->role == TR_ROLE_LINEAR && t->kind >= TR_LIN_ATTENTION))
             if ((rc = flush_attention(b, err)) != FR_OK)
                 return rc;
         return put_layer_tensor(b, t, err);
@@ -474,7 +476,7 @@ enum fr_rc tr_model_assemble(struct tr_model *m, const struct tr_lora_config *lo
         fr_sys.free(b);
         return fr_fail(err, FR_NOMEM, "%zu blocks", n);
     }
-    *b = (struct build){.m = m, .lora = lora, .arch = tr_arch_of(&m->config), .layer = -1};
+    *b = (struct build){.m = m, .lora = lora, .layer = -1};
     if ((rc = tr_adapters_plan(m, lora, notes, err)) == FR_OK)
         rc = tr_model_tensors(&m->config, each, b, err);
     m->padded = (m->padded + share - 1) / share * share;

@@ -43,7 +43,6 @@ struct tr_mla_opts {
     float scale; /* of the softmax */
     bool interleave;
 };
-enum fr_rc tr_mla_block(const struct tr_mla_opts *o, struct tr_block **out, struct fr_err *err);
 
 /*
  * mla_cache.c: the compressed cache of generation. A token's row is its normalised latent (kr) and
@@ -57,22 +56,6 @@ void tr_mla_store(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_vie
 /* y (T, nh*dv) = attention of q (T, nh*(dn+dr)), not yet rotated. */
 void tr_mla_attend(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_view cache,
                    struct tr_view q, struct tr_view y);
-
-/*
- * gqa: y = x + o(attention(norm(x))), grouped-query attention (Ainslie et al. 2023) over rotated
- * heads of half-split pairs. A token's row in a cache is its rotated keys and its values.
- */
-struct tr_gqa_opts {
-    int unit; /* all linears */
-    struct tr_norm norm;
-    struct tr_norm q_norm, k_norm; /* of each head, with qk_norm */
-    struct tr_linear q, k, v, o;
-    int64_t H, nh, nkv, hd;
-    int64_t window; /* tokens that a token sees, itself included; 0: all before it */
-    bool qk_norm;
-    float scale; /* of the softmax */
-};
-enum fr_rc tr_gqa_block(const struct tr_gqa_opts *o, struct tr_block **out, struct fr_err *err);
 
 /* The SwiGLU MLP that dense layers and shared experts have (Shazeer 2020). */
 struct tr_ffn {

@@ -1,9 +1,25 @@
+/*
+ * gqa: y = x + o(attention(norm(x))), grouped-query attention (Ainslie et al. 2023) over rotated
+ * heads of half-split pairs. A token's row in a cache is its rotated keys and its values.
+ */
 #include "engine/base/sys.h"
-#include "trainer/model/blocks.h"
+#include "trainer/model/attention.h"
+#include "trainer/model/rope.h"
+
+struct opts {
+    int unit; /* all linears */
+    struct tr_norm norm;
+    struct tr_norm q_norm, k_norm; /* of each head, with qk_norm */
+    struct tr_linear q, k, v, o;
+    int64_t H, nh, nkv, hd;
+    int64_t window; /* tokens that a token sees, itself included; 0: all before it */
+    bool qk_norm;
+    float scale; /* of the softmax */
+};
 
 struct gqa {
     struct tr_block block;
-    struct tr_gqa_opts o;
+    struct opts o;
 };
 
 /* What both directions compute first. Without norms of heads q0 is q and k0 is k. */
@@ -18,18 +34,18 @@ struct front {
 };
 
 /* One row a head: (T*n, hd) of a contiguous (T, n*hd). */
-static struct tr_view each_head(const struct tr_gqa_opts *o, struct tr_view v)
+static struct tr_view each_head(const struct opts *o, struct tr_view v)
 {
     return tr_view2(v.p, v.dtype, v.shape[0] * (v.shape[1] / o->hd), o->hd);
 }
 
-static struct tr_view as_heads(const struct tr_gqa_opts *o, struct tr_view v)
+static struct tr_view as_heads(const struct opts *o, struct tr_view v)
 {
     return tr_view_heads(v, v.shape[1] / o->hd, o->hd);
 }
 
 /* In place; inverse: the backward. */
-static void rotate(const struct tr_gqa_opts *o, struct tr_ctx *ctx, struct tr_view x, bool inverse)
+static void rotate(const struct opts *o, struct tr_ctx *ctx, struct tr_view x, bool inverse)
 {
     struct tr_rope r = {.y = as_heads(o, x),
                         .x = as_heads(o, x),
@@ -39,7 +55,7 @@ static void rotate(const struct tr_gqa_opts *o, struct tr_ctx *ctx, struct tr_vi
     TR_RUN(ctx, rope, &r);
 }
 
-static void front_norms(const struct tr_gqa_opts *o, struct tr_ctx *ctx, struct front *f)
+static void front_norms(const struct opts *o, struct tr_ctx *ctx, struct front *f)
 {
     struct tr_carve *w = &ctx->work;
     int64_t T = f->n.shape[0];
@@ -52,7 +68,7 @@ static void front_norms(const struct tr_gqa_opts *o, struct tr_ctx *ctx, struct 
     tr_norm_fwd(&o->k_norm, ctx, each_head(o, f->k), f->rrms_k, each_head(o, f->k0));
 }
 
-static struct front front_fwd(const struct tr_gqa_opts *o, struct tr_ctx *ctx, struct tr_view x)
+static struct front front_fwd(const struct opts *o, struct tr_ctx *ctx, struct tr_view x)
 {
     struct tr_carve *w = &ctx->work;
     enum tr_dtype C = ctx->compute;
@@ -78,8 +94,7 @@ static struct front front_fwd(const struct tr_gqa_opts *o, struct tr_ctx *ctx, s
     return f;
 }
 
-static struct tr_attention attend(const struct tr_gqa_opts *o, struct tr_ctx *ctx,
-                                  const struct front *f)
+static struct tr_attention attend(const struct opts *o, struct tr_ctx *ctx, const struct front *f)
 {
     int64_t T = f->q.shape[0];
     struct tr_attention a = {
@@ -106,7 +121,7 @@ static struct tr_view flat(struct tr_view v)
 }
 
 /* Keys and values of the call's tokens go into the cache, side by side. */
-static void store(const struct tr_gqa_opts *o, struct tr_ctx *ctx, struct tr_view cache,
+static void store(const struct opts *o, struct tr_ctx *ctx, struct tr_view cache,
                   const struct front *f)
 {
     int64_t kv = o->nkv * o->hd;
@@ -117,8 +132,8 @@ static void store(const struct tr_gqa_opts *o, struct tr_ctx *ctx, struct tr_vie
     TR_RUN(ctx, put_rows, &v);
 }
 
-static struct tr_view cached_heads(const struct tr_gqa_opts *o, struct tr_ctx *ctx,
-                                   struct tr_view cache, const struct front *f)
+static struct tr_view cached_heads(const struct opts *o, struct tr_ctx *ctx, struct tr_view cache,
+                                   const struct front *f)
 {
     int64_t kv = o->nkv * o->hd;
     struct tr_view y = tr_carve2(&ctx->work, ctx->compute, f->q.shape[0], o->nh * o->hd);
@@ -142,7 +157,7 @@ static struct tr_view cached_heads(const struct tr_gqa_opts *o, struct tr_ctx *c
 static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                     struct tr_view y)
 {
-    const struct tr_gqa_opts *o = &((const struct gqa *)b)->o;
+    const struct opts *o = &((const struct gqa *)b)->o;
     struct tr_view x = saved->x[b->index], heads;
     size_t mark = ctx->work.used;
     struct front f;
@@ -175,8 +190,8 @@ static void unnorm(const struct tr_norm *n, struct tr_ctx *ctx, struct tr_view d
     tr_norm_bwd(n, ctx, &g);
 }
 
-static struct grads heads_bwd(const struct tr_gqa_opts *o, struct tr_ctx *ctx,
-                              const struct front *f, struct tr_attention a, struct tr_view d)
+static struct grads heads_bwd(const struct opts *o, struct tr_ctx *ctx, const struct front *f,
+                              struct tr_attention a, struct tr_view d)
 {
     int64_t T = d.shape[0];
     struct tr_linear_grad out = {.dy = d, .x = flat(a.O)};
@@ -200,13 +215,13 @@ static struct grads heads_bwd(const struct tr_gqa_opts *o, struct tr_ctx *ctx,
 }
 
 /* An adapter that the gradient of the attention's output must reach. */
-static bool lora_inside(const struct tr_gqa_opts *o)
+static bool lora_inside(const struct opts *o)
 {
     return o->q.lora != NULL || o->k.lora != NULL || o->v.lora != NULL;
 }
 
 /* dn: absent where adapters alone want the gradient. */
-static void project_bwd(const struct tr_gqa_opts *o, struct tr_ctx *ctx, const struct front *f,
+static void project_bwd(const struct opts *o, struct tr_ctx *ctx, const struct front *f,
                         const struct grads *g, struct tr_view dn)
 {
     struct tr_linear_grad q = {.dy = g->q, .x = f->n, .u = f->u.q, .dx = dn};
@@ -221,7 +236,7 @@ static void project_bwd(const struct tr_gqa_opts *o, struct tr_ctx *ctx, const s
 static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                      struct tr_view d)
 {
-    const struct tr_gqa_opts *o = &((const struct gqa *)b)->o;
+    const struct opts *o = &((const struct gqa *)b)->o;
     struct tr_view x = saved->x[b->index], dn = {0};
     size_t mark = ctx->work.used;
     struct tr_attention a;
@@ -260,18 +275,44 @@ static void destroy(struct tr_block *b)
 static const struct tr_block_ops gqa_ops = {
     .name = "gqa", .forward = forward, .backward = backward, .destroy = destroy};
 
-enum fr_rc tr_gqa_block(const struct tr_gqa_opts *o, struct tr_block **out, struct fr_err *err)
+static enum fr_rc block(const struct tr_attention_parts *p, const struct tr_model_config *c,
+                        int64_t layer, struct tr_block **out, struct fr_err *err)
 {
     struct gqa *g = fr_sys.alloc(sizeof(*g));
+    const struct opts *o;
 
     *out = NULL;
     if (g == NULL)
         return fr_fail(err, FR_NOMEM, "a block");
-    *g = (struct gqa){.o = *o,
-                      .block = {.ops = &gqa_ops,
-                                .layer = -1,
-                                .cached = 2 * o->nkv * o->hd,
-                                .has_lora = lora_inside(o) || o->o.lora != NULL}};
+    *g = (struct gqa){.o = {.unit = p->unit,
+                            .norm = p->norm[TR_NORM_ATTENTION],
+                            .q_norm = p->norm[TR_NORM_Q],
+                            .k_norm = p->norm[TR_NORM_K],
+                            .q = p->linear[TR_LIN_Q],
+                            .k = p->linear[TR_LIN_K],
+                            .v = p->linear[TR_LIN_V],
+                            .o = p->linear[TR_LIN_O],
+                            .H = c->hidden_size,
+                            .nh = c->num_attention_heads,
+                            .nkv = c->num_key_value_heads,
+                            .hd = c->head_dim,
+                            .window = tr_model_window(c, layer),
+                            .qk_norm = c->qk_norm,
+                            .scale = (float)tr_rope_softmax_scale(c)}};
+    o = &g->o;
+    g->block = (struct tr_block){.ops = &gqa_ops,
+                                 .layer = -1,
+                                 .cached = 2 * o->nkv * o->hd,
+                                 .has_lora = lora_inside(o) || o->o.lora != NULL};
     *out = &g->block;
     return FR_OK;
+}
+
+const struct tr_attention_row *tr_attention_gqa(void)
+{
+    static const enum tr_op ops[] = {TR_OP_rope, TR_OP_COUNT};
+    static const enum tr_op none[] = {TR_OP_COUNT};
+    static const struct tr_attention_row row = {block, ops, none, none};
+
+    return &row;
 }

@@ -83,7 +83,7 @@ static void lay_cache(struct tr_model *m, struct tr_carve *c)
 static void lay_out(struct tr_model *m, struct tr_carve *c)
 {
     enum tr_dtype sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32;
-    int64_t pairs = tr_model_rotary(&m->config) / 2;
+    int64_t pairs = tr_model_head(&m->config).rotary / 2;
     size_t mark = c->used;
 
     m->work = tr_carve1(c, m->o.compute, m->padded);

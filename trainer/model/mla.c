@@ -1,5 +1,8 @@
 #include "engine/base/sys.h"
-#include "trainer/model/blocks.h"
+#include "trainer/model/attention.h"
+#include "trainer/model/rope.h"
+
+static const float LATENT_EPS = 1e-6F; /* the reference's default, not the config's */
 
 struct mla {
     struct tr_block block;
@@ -310,18 +313,50 @@ static void destroy(struct tr_block *b)
 static const struct tr_block_ops mla_ops = {
     .name = "mla", .forward = forward, .backward = backward, .destroy = destroy};
 
-enum fr_rc tr_mla_block(const struct tr_mla_opts *o, struct tr_block **out, struct fr_err *err)
+static enum fr_rc block(const struct tr_attention_parts *p, const struct tr_model_config *c,
+                        int64_t layer, struct tr_block **out, struct fr_err *err)
 {
     struct mla *m = fr_sys.alloc(sizeof(*m));
+    struct tr_mla_opts *o;
 
+    (void)layer;
     *out = NULL;
     if (m == NULL)
         return fr_fail(err, FR_NOMEM, "a block");
-    *m = (struct mla){.o = *o,
-                      .block = {.ops = &mla_ops,
-                                .layer = -1,
-                                .cached = o->kr + o->dr,
-                                .has_lora = lora_inside(o) || o->o.lora != NULL}};
+    *m = (struct mla){.o = {.unit = p->unit,
+                            .norm = p->norm[TR_NORM_ATTENTION],
+                            .q_norm = p->norm[TR_NORM_Q],
+                            .kv_norm = p->norm[TR_NORM_KV],
+                            .qa = p->linear[TR_LIN_Q_A],
+                            .qb = p->linear[c->q_lora_rank > 0 ? TR_LIN_Q_B : TR_LIN_Q],
+                            .kva = p->linear[TR_LIN_KV_A],
+                            .kvb = p->linear[TR_LIN_KV_B],
+                            .o = p->linear[TR_LIN_O],
+                            .H = c->hidden_size,
+                            .nh = c->num_attention_heads,
+                            .dn = c->qk_nope_head_dim,
+                            .dr = c->qk_rope_head_dim,
+                            .dv = c->v_head_dim,
+                            .qr = c->q_lora_rank,
+                            .kr = c->kv_lora_rank,
+                            .scale = (float)tr_rope_softmax_scale(c),
+                            .interleave = c->rope.interleave}};
+    o = &m->o;
+    o->q_norm.eps = o->kv_norm.eps = LATENT_EPS;
+    m->block = (struct tr_block){.ops = &mla_ops,
+                                 .layer = -1,
+                                 .cached = o->kr + o->dr,
+                                 .has_lora = lora_inside(o) || o->o.lora != NULL};
     *out = &m->block;
     return FR_OK;
+}
+
+const struct tr_attention_row *tr_attention_mla(void)
+{
+    static const enum tr_op ops[] = {TR_OP_mla_assemble_fwd, TR_OP_COUNT};
+    static const enum tr_op grads[] = {TR_OP_mla_assemble_bwd, TR_OP_COUNT};
+    static const enum tr_op caches[] = {TR_OP_rope, TR_OP_cast, TR_OP_COUNT};
+    static const struct tr_attention_row row = {block, ops, grads, caches};
+
+    return &row;
 }

@@ -2,7 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/backend/trace.h"
-#include "trainer/model/arch.h"
+#include "trainer/model/attention.h"
 #include "trainer/model/rope.h"
 #include "trainer/model/state.h"
 
@@ -47,17 +47,21 @@ static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
     static const enum tr_op experts[] = {TR_OP_router_fwd,  TR_OP_moe_plan,     TR_OP_moe_permute,
                                          TR_OP_moe_combine, TR_OP_grouped_gemm, TR_OP_COUNT};
     static const enum tr_op expert_grads[] = {TR_OP_router_bwd, TR_OP_COUNT};
-    const struct tr_arch_ops *arch = tr_arch_of(&m->config);
+    const struct tr_attention_row *attention = tr_attention_of(&m->config);
     bool train = m->o.train, cached = m->o.cache_sequences > 0;
     bool moe = tr_model_moe_count(&m->config) > 0;
     const struct {
         bool wanted;
         const enum tr_op *ops;
     } lists[] = {
-        {true, all},          {train, grads},
-        {cached, caches},     {true, arch->ops},
-        {train, arch->grads}, {cached, arch->caches},
-        {moe, experts},       {moe && train, expert_grads},
+        {true, all},
+        {train, grads},
+        {cached, caches},
+        {true, attention->ops},
+        {train, attention->grads},
+        {cached, attention->caches},
+        {moe, experts},
+        {moe && train, expert_grads},
     };
     enum fr_rc rc = FR_OK;
 

@@ -1,5 +1,7 @@
 #include "trainer/model/rope.h"
 
+#include "trainer/config/arch.h"
+
 #include <assert.h>
 #include <math.h>
 
@@ -81,14 +83,12 @@ double tr_rope_attention_factor(const struct tr_rope_config *r)
 
 double tr_rope_softmax_scale(const struct tr_model_config *c)
 {
-    double scale = 1 / sqrt((double)(c->qk_nope_head_dim + c->qk_rope_head_dim));
     double m = 1;
 
-    if (c->arch == TR_ARCH_LLAMA)
-        return 1 / sqrt((double)c->head_dim);
-    if (c->rope.kind == TR_ROPE_YARN && c->rope.mscale_all_dim != 0)
+    if (tr_arch_of(c)->mscale_in_softmax && c->rope.kind == TR_ROPE_YARN &&
+        c->rope.mscale_all_dim != 0)
         m = mscale(c->rope.factor, c->rope.mscale_all_dim);
-    return scale * m * m;
+    return 1 / sqrt((double)tr_model_head(c).qk) * m * m;
 }
 
 enum fr_rc tr_rope_check(const struct tr_model_config *c, int64_t tokens, struct fr_err *err)

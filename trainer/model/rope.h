@@ -14,7 +14,8 @@ void tr_rope_frequencies(const struct tr_rope_config *r, int64_t dr, double *inv
 /* The factor of cos and sin: 1 without YaRN. */
 double tr_rope_attention_factor(const struct tr_rope_config *r);
 
-/* DeepSeek: (dn+dr)^-1/2, times m(factor, mscale_all_dim)^2 with YaRN; Llama family: hd^-1/2. */
+/* qk^-1/2 of tr_model_head; with YaRN times m(factor, mscale_all_dim)^2 where the architecture has
+ * mscale_in_softmax. */
 double tr_rope_softmax_scale(const struct tr_model_config *c);
 
 /* FR_UNSUPPORTED where the frequencies of a sequence of so many tokens are not those of a shorter

@@ -14,13 +14,12 @@ static double visible(const struct tr_model_config *c, int64_t layer, double tok
 
 static double attention_core(const struct tr_model_config *c, double tokens)
 {
-    bool latent = c->arch == TR_ARCH_DEEPSEEK;
-    double qk = latent ? (double)(c->qk_nope_head_dim + c->qk_rope_head_dim) : (double)c->head_dim;
-    double v = latent ? (double)c->v_head_dim : (double)c->head_dim;
+    struct tr_head_sizes head = tr_model_head(c);
     double sum = 0;
 
     for (int64_t l = 0; l < c->num_hidden_layers; l++)
-        sum += 2 * (double)c->num_attention_heads * (qk + v) * visible(c, l, tokens);
+        sum +=
+            2 * (double)c->num_attention_heads * (double)(head.qk + head.v) * visible(c, l, tokens);
     return sum;
 }
 
