@@ -1,7 +1,7 @@
 #include "engine/curve/curve.h"
 
 #include "engine/base/sys.h"
-#include "engine/wire/piece.h"
+#include "engine/wire/message.h"
 
 #include <math.h>
 #include <string.h>

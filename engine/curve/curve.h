@@ -1,6 +1,6 @@
 /*
- * Curves: the metrics of an attempt (lines of JSON, wire/piece.h) as columns, and what is drawn of
- * them. Pure but for cache.h.
+ * Curves: the metrics of an attempt (lines of JSON, wire/message.h) as columns, and what is drawn
+ * of them. Pure but for cache.h.
  *
  * A row is an object with a number `step` (else `current_steps`) and other numbers; `elapsed_time`
  * may be a text H:MM:SS (else D days, H:MM:SS). Other texts, true and false, objects and lists are

@@ -1,6 +1,6 @@
 #include "engine/curve/curve.h"
 
-#include "engine/wire/piece.h"
+#include "engine/wire/message.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Which agent a login uses (exec.h, fr_nodes_agents). */
-#include "engine/exec/chan.h"
+#include "engine/exec/private.h"
 
 #include "engine/base/sys.h"
 

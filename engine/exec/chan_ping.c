@@ -1,5 +1,5 @@
 #include "engine/base/sys.h"
-#include "engine/exec/chan.h"
+#include "engine/exec/private.h"
 
 /* A node without commands, logs or transfers is pinged less often. */
 static int64_t ping_every(const struct fr_chan *ch)

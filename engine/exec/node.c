@@ -1,5 +1,5 @@
 /* The executor of a run: its commands become messages, remembered by the node's channel. */
-#include "engine/exec/chan.h"
+#include "engine/exec/private.h"
 
 #include "engine/base/sys.h"
 #include "engine/spec/spec.h"

@@ -1,5 +1,5 @@
 /* All channels of a process, and the runs that use them. */
-#include "engine/exec/chan.h"
+#include "engine/exec/private.h"
 
 #include "engine/base/sys.h"
 

@@ -1,4 +1,4 @@
-#include "engine/exec/chan.h"
+#include "engine/exec/private.h"
 
 #include "engine/base/sys.h"
 

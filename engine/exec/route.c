@@ -1,5 +1,5 @@
 /* Which link a node is reached by: its own child process, libssh2, or the system's ssh. */
-#include "engine/exec/chan.h"
+#include "engine/exec/private.h"
 
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
@@ -170,8 +170,7 @@ static enum fr_rc ask_ssh(struct fr_chan *ch, struct fr_err *err)
     static const char one[] = "exec ssh -T -G \"$@\"";
     const struct fr_link_events events = {no_event, on_answer_bytes, no_event, on_answer, ch};
     const char *argv[FR_SSH_ARGS_MAX + 5] = {"/bin/sh", "-c", both, "sh"};
-    struct fr_child_args args = {
-        .kind = "openssh", .argv = argv, .die_with_parent = true, .judge = judge_answer};
+    struct fr_child_args args = {.argv = argv, .die_with_parent = true, .judge = judge_answer};
     struct fr_arena arena = {0};
     size_t n = 4;
     enum fr_rc rc = fr_ssh_target_args(&ch->node.ssh, &arena, argv, &n, err);

@@ -1,5 +1,5 @@
 /* The run of each attempt, and how far its log has come. */
-#include "engine/exec/chan.h"
+#include "engine/exec/private.h"
 
 #include "engine/base/sys.h"
 

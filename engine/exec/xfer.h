@@ -6,7 +6,7 @@
 #ifndef FR_EXEC_XFER_H
 #define FR_EXEC_XFER_H
 
-#include "engine/exec/chan.h"
+#include "engine/exec/private.h"
 #include "engine/ship/source.h"
 
 #include "engine/base/arena.h"

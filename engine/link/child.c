@@ -20,7 +20,7 @@ enum { IN, OUT, ERR };
 struct child {
     struct fr_loop *loop; /* borrows */
     struct fr_arena arena;
-    const char *kind, *what;
+    const char *what;
     const char **argv, **envp; /* envp NULL: this process's */
     bool die_with_parent;
     int own_failure;
@@ -324,7 +324,6 @@ enum fr_rc fr_link_child_create(struct fr_link *link, struct fr_loop *loop,
     if (c == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a link");
     *c = (struct child){.loop = loop,
-                        .kind = a->kind,
                         .die_with_parent = a->die_with_parent,
                         .own_failure = a->own_failure,
                         .judge = a->judge,
@@ -342,7 +341,7 @@ enum fr_rc fr_link_child_create(struct fr_link *link, struct fr_loop *loop,
 enum fr_rc fr_link_local_create(struct fr_link *link, struct fr_loop *loop, const char *const *argv,
                                 struct fr_err *err)
 {
-    struct fr_child_args a = {.kind = "local", .what = argv[0], .argv = argv, .own_failure = -1};
+    struct fr_child_args a = {.what = argv[0], .argv = argv, .own_failure = -1};
 
     return fr_link_child_create(link, loop, &a, err);
 }

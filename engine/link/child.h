@@ -7,7 +7,6 @@
 #include "engine/link/link.h"
 
 struct fr_child_args {
-    const char *kind;        /* the ops' name: static */
     const char *what;        /* the subject of errors: "ssh to HOST" */
     const char *const *argv; /* copied */
     bool die_with_parent;

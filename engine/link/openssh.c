@@ -118,11 +118,8 @@ enum fr_rc fr_link_openssh_create(struct fr_link *link, struct fr_loop *loop,
                                   "-o",  "ControlMaster=no",
                                   "-o"};
     size_t n = 11;
-    struct fr_child_args args = {.kind = "openssh",
-                                 .argv = argv,
-                                 .die_with_parent = true,
-                                 .own_failure = SSH_OWN_FAILURE,
-                                 .judge = judge};
+    struct fr_child_args args = {
+        .argv = argv, .die_with_parent = true, .own_failure = SSH_OWN_FAILURE, .judge = judge};
     int connect_ms =
         t->connect_ms > 0 && t->connect_ms < FR_TCP_CONNECT_MS ? t->connect_ms : FR_TCP_CONNECT_MS;
     enum fr_rc rc;

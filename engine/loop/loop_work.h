@@ -1,5 +1,5 @@
 /*
- * Threads of the real loop, one a computation; loop.h has the contract. Only engine/exec includes
+ * Threads of the real loop, one a computation; loop.h has the contract. Only engine/loop includes
  * this.
  */
 #ifndef FR_LOOP_LOOP_WORK_H

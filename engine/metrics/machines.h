@@ -9,7 +9,7 @@
 
 #include "engine/base/json.h"
 #include "engine/exec/exec.h"
-#include "engine/wire/piece.h"
+#include "engine/wire/message.h"
 
 enum {
     FR_MACHINES = 1000,

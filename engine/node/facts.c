@@ -2,7 +2,7 @@
 #include "engine/base/file.h"
 #include "engine/supervise/environ.h"
 #include "engine/supervise/logind.h"
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/supervise/environ.h"
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 
 #include <errno.h>
 #include <signal.h>

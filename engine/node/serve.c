@@ -3,7 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/supervise/environ.h"
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "engine/node/shim.h"
 
 #include "engine/supervise/environ.h"
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 #include "engine/supervise/supervise.h"
 
 #include <errno.h>

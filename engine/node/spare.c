@@ -1,7 +1,7 @@
 /* Spare supervisors: idle processes that are kept for the next attempts, because a new process
  * costs more than a short task. */
 #include "engine/supervise/cgroup.h"
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 #include "engine/supervise/supervise.h"
 
 /* A supervisor that still has a partly written message is closed: the rest of the message would

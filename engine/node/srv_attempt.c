@@ -1,5 +1,5 @@
 /* What the engine asks about attempts. */
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 
 #include <stdio.h>
 #include <string.h>

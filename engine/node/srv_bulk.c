@@ -1,7 +1,7 @@
 /* Bulk bytes to the engine: logs and metrics that are followed, and files that are got, in turn,
  * against credit. */
 #include "engine/supervise/logfile.h"
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include "engine/base/log.h"
 #include "engine/node/compact.h"
 #include "engine/node/prune.h"
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* Listings of folders, some of each with every turn of the loop. */
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 #include "engine/supervise/walk.h"
 
 #include <errno.h>

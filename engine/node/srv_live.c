@@ -5,7 +5,7 @@
 #include "engine/supervise/cgroup.h"
 #include "engine/supervise/logfile.h"
 #include "engine/supervise/reason.h"
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 
 #include <errno.h>
 #include <fcntl.h>

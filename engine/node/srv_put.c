@@ -1,6 +1,6 @@
 /* Files received into the store. */
 #include "engine/base/file.h"
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 enum {
     SLICE_BYTES = 1 << 20, /* hashed in one turn of the loop, 5 ms: else a ping waits too long */
-    SYNC_BYTES = 2 << 20 /* written, above which it is synced: serve stands still meanwhile */
+    SYNC_BYTES = 2 << 20   /* written, above which it is synced: serve stands still meanwhile */
 };
 
 static struct srv_put *find_put(struct srv *s, uint64_t ref)

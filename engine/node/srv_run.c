@@ -1,6 +1,6 @@
 /* The runs that the engine drives over this connection. */
 #include "engine/base/log.h"
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 
 struct srv_run *srv_run_find(const struct srv *s, struct fr_id run)
 {

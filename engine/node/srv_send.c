@@ -1,5 +1,5 @@
 /* What all of serve says and writes. */
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 
 #include "engine/base/log.h"
 

@@ -1,5 +1,5 @@
 /* Starts an attempt: at once, or when descriptors for another attempt are free. */
-#include "engine/node/srv.h"
+#include "engine/node/private.h"
 #include "engine/supervise/supervise.h"
 
 enum {

@@ -258,7 +258,7 @@ enum fr_rc run_stage(struct fr_run *run, struct fr_err *err);
 /* Before that blob is put: claims it, and marks the run unless it is *there. */
 enum fr_rc run_blob_begin(struct fr_run *run, const char *hash, bool *there, struct fr_err *err);
 bool run_kept(const struct fr_run *run, const char *path); /* the copy is used, on each node */
-/* Of a cargo, arg the run: what was kept at submit. */
+/* Of a shipment, arg the run: what was kept at submit. */
 bool run_copies(void *arg, const char *path, struct fr_manifest *out);
 
 /* ---- fetch.c ---- */

@@ -1,5 +1,5 @@
 /*
- * Metrics of attempts: copies of what their nodes keep of them (node/metrics.h), byte-exact
+ * Metrics of attempts: copies of what their nodes keep of them (supervise/metrics.h), byte-exact
  * prefixes, in runs/<id>/metrics. As with logs (fetch.c), each byte is written where it belongs,
  * and the end of an attempt is acknowledged once all of them are on the disk.
  *

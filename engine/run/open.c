@@ -9,7 +9,7 @@
 
 /* ---- both ---- */
 
-static void on_cargo(void *run)
+static void on_shipment(void *run)
 {
     run_wake(run);
 }
@@ -33,13 +33,13 @@ struct fr_run *run_new(const struct fr_run_env *env, struct fr_err *err)
     }
     run->posted_last = &run->posted;
     run->log_due_ms = run->block_due_ms = INT64_MAX;
-    run->cargo = (struct fr_cargo){.arena = &run->arena,
-                                   .loop = env->loop,
-                                   .copies = run_copies,
-                                   .ready = on_cargo,
-                                   .arg = run,
-                                   .program = env->program,
-                                   .program_arg = env->program_arg};
+    run->shipment = (struct fr_shipment){.arena = &run->arena,
+                                         .loop = env->loop,
+                                         .copies = run_copies,
+                                         .ready = on_shipment,
+                                         .arg = run,
+                                         .program = env->program,
+                                         .program_arg = env->program_arg};
     return run;
 }
 

@@ -149,7 +149,7 @@ static void take_inputs(struct fr_run *run, int64_t now)
         run->secrets_ready = false;
         run_start_secrets(run);
     }
-    if (fr_cargo_due(&run->cargo))
+    if (fr_shipment_due(&run->shipment))
         run_start_hash(run);
     if (!run->over && tick_due_ms(run) <= now)
         run_queue_or_die(run, &(struct fr_event){.kind = FR_EV_TICK});
@@ -202,7 +202,7 @@ enum fr_rc fr_run_drain(struct fr_run *run, int64_t now, struct fr_err *err)
     enum fr_rc rc = FR_OK;
 
     run->sent_early = false;
-    run->cargo.turn++;
+    run->shipment.turn++;
     if (!run->fatal) {
         take_inputs(run, now);
         rc = apply_all(run, err);
@@ -231,7 +231,7 @@ struct fr_run_due fr_run_due(const struct fr_run *run)
                              .sent_early = run->sent_early};
 
     if (run->n_events > 0 || run->posted != NULL || run->secrets_ready || run->shell_changed ||
-        fr_cargo_due(&run->cargo) || run->fatal)
+        fr_shipment_due(&run->shipment) || run->fatal)
         due.drain_ms = 0;
     if (run->lease_every_ms > 0 && run->lease_due_ms < due.drain_ms)
         due.drain_ms = run->lease_due_ms;
@@ -284,7 +284,7 @@ void fr_run_destroy(struct fr_run *run)
     }
     while (run->attempts != NULL)
         run_attempt_drop(run, run->attempts);
-    fr_cargo_finish(&run->cargo);
+    fr_shipment_finish(&run->shipment);
     fr_sched_destroy(run->sched);
     fr_acts_finish(&run->acts);
     fr_sys.free(run->events);

@@ -61,7 +61,7 @@ static void compare(struct fr_run *run, uint32_t inst, struct run_shipped_once *
                     before->row.path);
 }
 
-static enum fr_rc see(struct fr_run *run, uint32_t inst, const struct fr_cargo_item *item,
+static enum fr_rc see(struct fr_run *run, uint32_t inst, const struct fr_shipment_item *item,
                       struct fr_err *err)
 {
     struct run_shipping *s = &run->shipping;
@@ -82,10 +82,10 @@ static enum fr_rc see(struct fr_run *run, uint32_t inst, const struct fr_cargo_i
 }
 
 enum fr_rc run_ship(struct fr_run *run, uint32_t inst, const char *path,
-                    const struct fr_excludes *exclude, struct fr_cargo_item **out,
+                    const struct fr_excludes *exclude, struct fr_shipment_item **out,
                     struct fr_err *err)
 {
-    enum fr_rc rc = fr_cargo_path(&run->cargo, path, exclude, out, err);
+    enum fr_rc rc = fr_shipment_path(&run->shipment, path, exclude, out, err);
 
     return rc == FR_OK ? see(run, inst, *out, err) : rc;
 }

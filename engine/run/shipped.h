@@ -5,7 +5,7 @@
 #ifndef FR_RUN_SHIPPED_H
 #define FR_RUN_SHIPPED_H
 
-#include "engine/ship/cargo.h"
+#include "engine/ship/shipment.h"
 #include "engine/store/shipped.h"
 
 struct fr_run;
@@ -23,9 +23,9 @@ struct run_shipping {
     bool dirty; /* some have no row yet */
 };
 
-/* As fr_cargo_path(), for the instance. */
+/* As fr_shipment_path(), for the instance. */
 enum fr_rc run_ship(struct fr_run *run, uint32_t inst, const char *path,
-                    const struct fr_excludes *exclude, struct fr_cargo_item **out,
+                    const struct fr_excludes *exclude, struct fr_shipment_item **out,
                     struct fr_err *err);
 enum fr_rc run_shipping_write(struct fr_run *run, struct fr_err *err);
 void run_shipping_written(struct fr_run *run); /* that is committed */

@@ -12,7 +12,7 @@ struct run_start {
     bool gang;
     bool asking;    /* commands of secrets have not all answered */
     bool hashing;   /* what it ships is not hashed yet */
-    uint64_t since; /* the cargo's turn from which on what it ships is read; 0: not begun */
+    uint64_t since; /* the shipment's turn from which on what it ships is read; 0: not begun */
     size_t own_put; /* what it had before prepare() */
     const struct run_shipped *own_shipped;
     struct run_order order;
@@ -90,10 +90,10 @@ static enum fr_rc need_programs(struct fr_run *run, const struct run_attempt *at
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && i < act->n_programs; i++) {
-        struct fr_cargo_program *b = NULL;
+        struct fr_shipment_program *b = NULL;
         struct run_shipped item = {.what = act->programs[i]};
 
-        rc = fr_cargo_program(&run->cargo, act->programs[i], !local, &b, err);
+        rc = fr_shipment_program(&run->shipment, act->programs[i], !local, &b, err);
         if (rc == FR_OK && !local)
             rc = add_put(s, b->files, b->bundle.n, err);
         if (rc == FR_OK) {
@@ -145,7 +145,7 @@ static enum fr_rc need_path(struct fr_run *run, uint32_t inst, struct run_start 
 {
     struct run_path *p = fr_arena_alloc(&s->arena, sizeof(*p));
     const char *slash = strrchr(path, '/');
-    struct fr_cargo_item *ship;
+    struct fr_shipment_item *ship;
     enum fr_rc rc = run_ship(run, inst, path, NULL, &ship, err);
 
     if (rc != FR_OK || p == NULL)
@@ -212,7 +212,7 @@ static enum fr_rc need_files(struct fr_run *run, const struct run_attempt *at, s
     for (size_t i = 0; rc == FR_OK && i < task->n_files; i++) {
         const struct fr_kv *kv = &task->files[i];
         struct fr_buf path = {0};
-        struct fr_cargo_item *ship = NULL;
+        struct fr_shipment_item *ship = NULL;
         char *full;
 
         scope.other_node = NULL;
@@ -439,8 +439,8 @@ static void prepare(struct fr_run *run, struct run_attempt *at)
     enum fr_rc rc;
 
     if (s->since == 0)
-        s->since = run->cargo.turn;
-    run->cargo.since = s->since;
+        s->since = run->shipment.turn;
+    run->shipment.since = s->since;
     s->own_put = s->n_put;
     s->own_shipped = s->order.shipped;
     if ((rc = need_with(run, at, s, &err)) == FR_OK &&
@@ -511,14 +511,14 @@ void run_start_secrets(struct fr_run *run)
 
 void run_start_hash(struct fr_run *run)
 {
-    if (!fr_cargo_step(&run->cargo))
+    if (!fr_shipment_step(&run->shipment))
         return;
     for (struct run_attempt *at = run->attempts; at != NULL; at = at->next)
         if (at->start != NULL && at->start->hashing) {
             at->start->hashing = false;
             prepare(run, at);
         }
-    fr_cargo_forget(&run->cargo);
+    fr_shipment_forget(&run->shipment);
 }
 
 void run_start(struct fr_run *run, const struct fr_act *act)

@@ -4,7 +4,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
-#include "engine/ship/cargo.h"
+#include "engine/ship/shipment.h"
 #include "engine/run/shipped.h"
 #include "engine/run/run.h"
 #include "engine/store/blob.h"
@@ -160,7 +160,7 @@ struct fr_run {
     struct fr_event_rows *told;           /* of earlier processes, in arena; NULL: not read yet */
     struct run_attempt *attempts, *spare; /* spare: dropped, to be used again */
     struct run_job *jobs;
-    struct fr_cargo cargo;
+    struct fr_shipment shipment;
     struct run_shipping shipping;
     struct run_other *others;
     struct fr_file_rows files; /* staged at submit */

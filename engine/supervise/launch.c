@@ -1,5 +1,5 @@
 /* Preparing an attempt and starting its command. */
-#include "engine/supervise/sup.h"
+#include "engine/supervise/private.h"
 
 #include "engine/base/file.h"
 #include "engine/supervise/cgroup.h"

@@ -18,8 +18,7 @@
 
 #include "engine/base/err.h"
 #include "engine/base/str.h"
-#include "engine/wire/piece.h"
-#include "engine/wire/request.h"
+#include "engine/wire/message.h"
 
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
 /* Reads the kernel's count of OOM kills. Reading needs no rights. */
-#include "engine/supervise/sup.h"
+#include "engine/supervise/private.h"
 
 #include "engine/base/file.h"
 

@@ -1,7 +1,7 @@
 /* The process of a supervisor. It takes one attempt after another from the serve that started it,
  * and ends when that serve has closed the socket. */
 #include "engine/supervise/cgroup.h"
-#include "engine/supervise/sup.h"
+#include "engine/supervise/private.h"
 
 #include <errno.h>
 #include <stddef.h>

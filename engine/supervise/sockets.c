@@ -1,5 +1,5 @@
 /* The sockets of a supervisor: the one to the serve that started it, and those of later serves. */
-#include "engine/supervise/sup.h"
+#include "engine/supervise/private.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Input, output and metrics of the command and its sidecars. */
-#include "engine/supervise/sup.h"
+#include "engine/supervise/private.h"
 
 #include <errno.h>
 #include <string.h>

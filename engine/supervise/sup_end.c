@@ -1,7 +1,7 @@
 /* The end of an attempt: its outputs, its survivors, and the record of both. */
 #include "engine/supervise/outputs.h"
 #include "engine/supervise/reason.h"
-#include "engine/supervise/sup.h"
+#include "engine/supervise/private.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/supervise/environ.h"
 #include "engine/supervise/reason.h"
-#include "engine/supervise/sup.h"
+#include "engine/supervise/private.h"
 
 #include <errno.h>
 #include <signal.h>

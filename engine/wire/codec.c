@@ -1,10 +1,8 @@
 #include "engine/wire/codec.h"
 
-#include "engine/wire/request.h"
-
 #include <string.h>
 
-/* Every list struct of request.h has this layout. */
+/* Every list struct has this layout. */
 struct list {
     char *v;
     size_t n;
@@ -42,67 +40,73 @@ static void add_bytes(struct fr_buf *out, struct fr_str s)
     fr_buf_add(out, s.p, s.n);
 }
 
-static void add_struct(const struct fr_shape *shape, const void *p, struct fr_buf *out)
+/* An item of a list, as a field of its own at offset 0; *size: of the item in memory. */
+static struct fr_field item_of(const struct fr_field *list, size_t *size)
+{
+    switch (list->kind) {
+    case FR_FIELD_TEXTS:
+        *size = sizeof(struct fr_str);
+        return (struct fr_field){FR_FIELD_TEXT, 0, NULL};
+    case FR_FIELD_IDS:
+        *size = sizeof(struct fr_id);
+        return (struct fr_field){FR_FIELD_ID, 0, NULL};
+    default:
+        *size = list->shape()->size;
+        return (struct fr_field){FR_FIELD_STRUCT, 0, list->shape};
+    }
+}
+
+static void put_struct(const struct fr_shape *shape, const void *v, struct fr_buf *out)
 {
     size_t at = out->n;
 
     add_u32(out, 0);
-    fr_shape_put(shape, p, out);
+    fr_shape_put(shape, v, out);
     if (!out->bad)
         fr_put_u32(out->p + at, (uint32_t)(out->n - at - 4));
 }
 
-static void add_list(const struct fr_field *f, const struct list *list, struct fr_buf *out)
+static void put_field(const struct fr_field *f, const void *v, struct fr_buf *out)
 {
-    add_u32(out, (uint32_t)list->n);
-    for (size_t i = 0; i < list->n; i++) {
-        if (f->kind == FR_FIELD_TEXTS)
-            add_bytes(out, ((const struct fr_str *)(const void *)list->v)[i]);
-        else if (f->kind == FR_FIELD_IDS)
-            fr_buf_add(out, list->v + i * sizeof(struct fr_id), sizeof(struct fr_id));
-        else
-            add_struct(f->shape, list->v + i * f->shape->size, out);
+    const struct list *list = v;
+    struct fr_field item;
+    uint64_t u;
+    size_t size;
+
+    switch (f->kind) {
+    case FR_FIELD_BOOL:
+        fr_buf_add(out, &(uint8_t){*(const bool *)v}, 1);
+        break;
+    case FR_FIELD_U32:
+        add_u32(out, *(const uint32_t *)v);
+        break;
+    case FR_FIELD_U64:
+        u = *(const uint64_t *)v;
+        add_u32(out, (uint32_t)u);
+        add_u32(out, (uint32_t)(u >> 32));
+        break;
+    case FR_FIELD_ID:
+        fr_buf_add(out, v, sizeof(struct fr_id));
+        break;
+    case FR_FIELD_TEXT:
+    case FR_FIELD_BYTES:
+        add_bytes(out, *(const struct fr_str *)v);
+        break;
+    case FR_FIELD_STRUCT:
+        put_struct(f->shape(), v, out);
+        break;
+    default:
+        item = item_of(f, &size);
+        add_u32(out, (uint32_t)list->n);
+        for (size_t i = 0; i < list->n; i++)
+            put_field(&item, list->v + i * size, out);
     }
 }
 
 void fr_shape_put(const struct fr_shape *shape, const void *p, struct fr_buf *out)
 {
-    for (size_t i = 0; i < shape->n; i++) {
-        const struct fr_field *f = &shape->fields[i];
-        const void *v = (const char *)p + f->at;
-        uint64_t u;
-        uint8_t yes;
-
-        switch (f->kind) {
-        case FR_FIELD_BOOL:
-            yes = *(const bool *)v;
-            fr_buf_add(out, &yes, 1);
-            break;
-        case FR_FIELD_U32:
-            add_u32(out, *(const uint32_t *)v);
-            break;
-        case FR_FIELD_U64:
-            u = *(const uint64_t *)v;
-            add_u32(out, (uint32_t)u);
-            add_u32(out, (uint32_t)(u >> 32));
-            break;
-        case FR_FIELD_ID:
-            fr_buf_add(out, v, sizeof(struct fr_id));
-            break;
-        case FR_FIELD_TEXT:
-        case FR_FIELD_BYTES:
-            add_bytes(out, *(const struct fr_str *)v);
-            break;
-        case FR_FIELD_TEXTS:
-        case FR_FIELD_IDS:
-        case FR_FIELD_LIST:
-            add_list(f, v, out);
-            break;
-        case FR_FIELD_STRUCT:
-            add_struct(f->shape, v, out);
-            break;
-        }
-    }
+    for (size_t i = 0; i < shape->n; i++)
+        put_field(&shape->fields[i], (const char *)p + shape->fields[i].at, out);
 }
 
 struct reader {
@@ -162,6 +166,16 @@ static enum fr_rc take_text(struct reader *r, struct fr_str *s)
     return rc;
 }
 
+static enum fr_rc take_id(struct reader *r, struct fr_id *id)
+{
+    const char *p = NULL;
+    enum fr_rc rc = take(r, sizeof(*id), &p);
+
+    if (rc == FR_OK)
+        memcpy(id, p, sizeof(*id));
+    return rc;
+}
+
 static enum fr_rc take_struct(struct reader *r, const struct fr_shape *shape, void *v)
 {
     uint32_t n;
@@ -173,13 +187,13 @@ static enum fr_rc take_struct(struct reader *r, const struct fr_shape *shape, vo
     return rc == FR_OK ? fr_shape_get(shape, (struct fr_str){p, n}, r->arena, v, r->err) : rc;
 }
 
+static enum fr_rc take_field(struct reader *r, const struct fr_field *f, void *v);
+
 static enum fr_rc take_list(struct reader *r, const struct fr_field *f, struct list *list)
 {
-    size_t item = f->kind == FR_FIELD_TEXTS ? sizeof(struct fr_str)
-                  : f->kind == FR_FIELD_IDS ? sizeof(struct fr_id)
-                                            : f->shape->size;
+    size_t size;
+    struct fr_field item = item_of(f, &size);
     uint32_t n;
-    const char *p = NULL;
     enum fr_rc rc = take_u32(r, &n);
 
     if (rc != FR_OK)
@@ -189,18 +203,11 @@ static enum fr_rc take_list(struct reader *r, const struct fr_field *f, struct l
         return fr_fail(r->err, FR_PROTO, "%s: a list of %u items", r->name, n);
     if (n == 0)
         return FR_OK;
-    if ((list->v = fr_arena_array(r->arena, n, item)) == NULL)
+    if ((list->v = fr_arena_array(r->arena, n, size)) == NULL)
         return fr_fail(r->err, FR_NOMEM, "%s: no memory", r->name);
     list->n = n;
-    for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        char *v = list->v + i * item;
-        if (f->kind == FR_FIELD_TEXTS)
-            rc = take_text(r, (struct fr_str *)(void *)v);
-        else if (f->kind == FR_FIELD_LIST)
-            rc = take_struct(r, f->shape, v);
-        else if ((rc = take(r, sizeof(struct fr_id), &p)) == FR_OK)
-            memcpy(v, p, sizeof(struct fr_id));
-    }
+    for (size_t i = 0; i < n && rc == FR_OK; i++)
+        rc = take_field(r, &item, list->v + i * size);
     return rc;
 }
 
@@ -226,24 +233,19 @@ static enum fr_rc take_number(struct reader *r, enum fr_field_kind kind, void *v
 
 static enum fr_rc take_field(struct reader *r, const struct fr_field *f, void *v)
 {
-    const char *p = NULL;
-    enum fr_rc rc;
-
     switch (f->kind) {
     case FR_FIELD_BOOL:
     case FR_FIELD_U32:
     case FR_FIELD_U64:
         return take_number(r, f->kind, v);
     case FR_FIELD_ID:
-        if ((rc = take(r, sizeof(struct fr_id), &p)) == FR_OK)
-            memcpy(v, p, sizeof(struct fr_id));
-        return rc;
+        return take_id(r, v);
     case FR_FIELD_TEXT:
         return take_text(r, v);
     case FR_FIELD_BYTES:
         return take_bytes(r, v);
     case FR_FIELD_STRUCT:
-        return take_struct(r, f->shape, v);
+        return take_struct(r, f->shape(), v);
     default:
         return take_list(r, f, v);
     }

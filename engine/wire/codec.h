@@ -11,27 +11,54 @@
 #include "engine/base/err.h"
 #include "engine/base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+struct fr_strs {
+    struct fr_str *v;
+    size_t n;
+};
+struct fr_ids {
+    struct fr_id *v;
+    size_t n;
+};
 
 enum fr_field_kind {
     FR_FIELD_BOOL,
-    FR_FIELD_U32,    /* uint32_t, int32_t */
-    FR_FIELD_U64,    /* uint64_t, int64_t */
-    FR_FIELD_ID,     /* struct fr_id */
-    FR_FIELD_TEXT,   /* struct fr_str without NUL */
-    FR_FIELD_BYTES,  /* struct fr_str */
-    FR_FIELD_TEXTS,  /* struct fr_strs */
-    FR_FIELD_IDS,    /* struct fr_ids */
-    FR_FIELD_STRUCT, /* shape */
-    FR_FIELD_LIST    /* struct { T *v; size_t n; } of shape T */
+    FR_FIELD_U32,
+    FR_FIELD_I32 = FR_FIELD_U32,
+    FR_FIELD_U64,
+    FR_FIELD_I64 = FR_FIELD_U64,
+    FR_FIELD_ID,
+    FR_FIELD_TEXT, /* without NUL */
+    FR_FIELD_BYTES,
+    FR_FIELD_TEXTS,
+    FR_FIELD_IDS,
+    FR_FIELD_STRUCT, /* of shape() */
+    FR_FIELD_LIST    /* struct { T *v; size_t n; }, T of shape() */
 };
 
+/* The C type of each kind. */
+#define FR_CODEC_BOOL bool
+#define FR_CODEC_U32 uint32_t
+#define FR_CODEC_I32 int32_t
+#define FR_CODEC_U64 uint64_t
+#define FR_CODEC_I64 int64_t
+#define FR_CODEC_ID struct fr_id
+#define FR_CODEC_TEXT struct fr_str
+#define FR_CODEC_BYTES struct fr_str
+#define FR_CODEC_TEXTS struct fr_strs
+#define FR_CODEC_IDS struct fr_ids
+#define FR_CODEC_STRUCT(type) struct type
+#define FR_CODEC_LIST(type) struct type##s
+
 struct fr_shape;
+typedef const struct fr_shape *fr_shape_fn(void);
 
 struct fr_field {
     enum fr_field_kind kind;
-    size_t at;                    /* offset in the struct */
-    const struct fr_shape *shape; /* FR_FIELD_STRUCT, FR_FIELD_LIST */
+    size_t at;          /* offset in the struct */
+    fr_shape_fn *shape; /* FR_FIELD_STRUCT, FR_FIELD_LIST; else NULL */
 };
 
 struct fr_shape {

@@ -6,7 +6,7 @@
  * skipped. Then frames both ways: u32 length of the payload (<= FR_FRAME_MAX), u8 type, payload;
  * integers are little-endian. A message longer than a frame continues in the next frames: all but
  * its last carry FR_FRAME_MORE in the type byte, and no other message comes between them. Payload:
- * the fields of the message's struct below in their order. Text is u32 length + bytes (never a NUL
+ * the fields of the message (protocol.h) in their order. Text is u32 length + bytes (never a NUL
  * inside unless said so), a list is u32 count + items, a struct inside is preceded by its u32
  * length. Fields that are missing at the end of a payload are zero and fields behind the last known
  * one are skipped, so a later protocol adds fields at the end. Anything else that does not fit is

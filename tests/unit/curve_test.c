@@ -2,7 +2,7 @@
  */
 #include "engine/base/sys.h"
 #include "engine/curve/cache.h"
-#include "engine/wire/piece.h"
+#include "engine/wire/message.h"
 #include "tests/unit/check.h"
 
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include "tests/unit/exec_peer.h"
 
 #include "engine/base/file.h"
-#include "engine/ship/cargo.h"
+#include "engine/ship/shipment.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -197,43 +197,43 @@ static ssize_t read_slowly(int fd, void *p, size_t n)
     return fr_sys_real.read(fd, p, n);
 }
 
-static void test_cargo(void)
+static void test_shipment(void)
 {
     static struct peer_world w;
     struct fr_arena arena = {0};
-    struct fr_cargo c = {
+    struct fr_shipment c = {
         .arena = &arena, .loop = &w.loop.loop, .copies = no_copies, .ready = on_ready};
-    struct fr_cargo_item *item;
+    struct fr_shipment_item *item;
     struct fr_err err = {0};
 
     check_row("a file to be shipped that does not come");
     told = 0;
     peer_setup(&w, 1);
     w.loop.hangs = true;
-    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_BUSY);
+    CHECK_INT(fr_shipment_path(&c, large_file, NULL, &item, &err), FR_BUSY);
     check_row("another one does");
     w.loop.hangs = false;
-    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_BUSY);
-    CHECK(!fr_cargo_due(&c));
+    CHECK_INT(fr_shipment_path(&c, small_file, NULL, &item, &err), FR_BUSY);
+    CHECK(!fr_shipment_due(&c));
     peer_run(&w);
-    CHECK(told == 1 && fr_cargo_due(&c) && fr_cargo_step(&c));
-    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_OK);
+    CHECK(told == 1 && fr_shipment_due(&c) && fr_shipment_step(&c));
+    CHECK_INT(fr_shipment_path(&c, small_file, NULL, &item, &err), FR_OK);
     CHECK(item->manifest != NULL && item->manifest->n == 1 && item->manifest->files[0].size == 5);
-    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_BUSY);
+    CHECK_INT(fr_shipment_path(&c, large_file, NULL, &item, &err), FR_BUSY);
     check_row("it fails in time, with its name");
     peer_wait(&w, 2 * FR_FILE_SOON_MS);
-    CHECK(fr_cargo_step(&c));
-    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_TIMEOUT);
+    CHECK(fr_shipment_step(&c));
+    CHECK_INT(fr_shipment_path(&c, large_file, NULL, &item, &err), FR_TIMEOUT);
     CHECK(strstr(err.msg, large_file) != NULL);
     check_row("the next try reads it again");
-    fr_cargo_forget(&c);
-    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_BUSY);
+    fr_shipment_forget(&c);
+    CHECK_INT(fr_shipment_path(&c, large_file, NULL, &item, &err), FR_BUSY);
     peer_release(&w); /* that of the first try */
     peer_run(&w);
-    CHECK(fr_cargo_step(&c));
-    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_OK);
+    CHECK(fr_shipment_step(&c));
+    CHECK_INT(fr_shipment_path(&c, large_file, NULL, &item, &err), FR_OK);
     CHECK_TEXT(item->manifest->files[0].sha256, hash);
-    fr_cargo_finish(&c);
+    fr_shipment_finish(&c);
     peer_finish(&w);
     fr_arena_finish(&arena);
 }
@@ -252,18 +252,18 @@ static int64_t later(void)
 }
 
 /* The item for what starts in that turn, which waits until it is there. */
-static struct fr_cargo_item *item_in(struct peer_world *w, struct fr_cargo *c, uint64_t since)
+static struct fr_shipment_item *item_in(struct peer_world *w, struct fr_shipment *c, uint64_t since)
 {
-    struct fr_cargo_item *item = NULL;
+    struct fr_shipment_item *item = NULL;
     struct fr_err err;
 
     reads = 0;
     fr_sys.read = count_reads;
     c->since = since;
-    for (int i = 0; i < 9 && fr_cargo_path(c, small_file, NULL, &item, &err) == FR_BUSY; i++)
+    for (int i = 0; i < 9 && fr_shipment_path(c, small_file, NULL, &item, &err) == FR_BUSY; i++)
         peer_run(w);
     fr_sys.read = fr_sys_real.read;
-    CHECK(fr_cargo_path(c, small_file, NULL, &item, &err) == FR_OK);
+    CHECK(fr_shipment_path(c, small_file, NULL, &item, &err) == FR_OK);
     return item;
 }
 
@@ -271,10 +271,10 @@ static void test_changes(void)
 {
     static struct peer_world w;
     struct fr_arena arena = {0};
-    struct fr_cargo c = {
+    struct fr_shipment c = {
         .arena = &arena, .loop = &w.loop.loop, .copies = no_copies, .ready = on_ready};
     const struct fr_manifest *first, *second;
-    struct fr_cargo_item *item;
+    struct fr_shipment_item *item;
     struct fr_err err;
 
     check_row("all starts of a turn share what was read");
@@ -303,58 +303,58 @@ static void test_changes(void)
     c.turn = 7;
     c.since = 7;
     w.loop.hangs = true;
-    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_BUSY);
+    CHECK_INT(fr_shipment_path(&c, small_file, NULL, &item, &err), FR_BUSY);
     w.loop.hangs = false;
     c.turn = c.since = 8;
-    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_BUSY);
+    CHECK_INT(fr_shipment_path(&c, small_file, NULL, &item, &err), FR_BUSY);
     peer_release(&w);
     peer_run(&w);
-    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_BUSY);
+    CHECK_INT(fr_shipment_path(&c, small_file, NULL, &item, &err), FR_BUSY);
     c.since = 7;
-    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_OK);
+    CHECK_INT(fr_shipment_path(&c, small_file, NULL, &item, &err), FR_OK);
     fr_sys.wall_ms = fr_sys_real.wall_ms;
-    fr_cargo_finish(&c);
+    fr_shipment_finish(&c);
     peer_run(&w);
     peer_finish(&w);
     fr_arena_finish(&arena);
 }
 
-static void test_slow_cargo(void)
+static void test_slow_shipment(void)
 {
     static struct peer_world w;
     struct fr_arena arena = {0};
-    struct fr_cargo c = {
+    struct fr_shipment c = {
         .arena = &arena, .loop = &w.loop.loop, .copies = no_copies, .ready = on_ready};
-    struct fr_cargo_item *item;
+    struct fr_shipment_item *item;
     struct fr_err err = {0};
 
     check_row("a slow one that comes in the end");
     peer_setup(&w, 1);
     w.loop.hangs = true;
-    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_BUSY);
+    CHECK_INT(fr_shipment_path(&c, large_file, NULL, &item, &err), FR_BUSY);
     turning = &w;
     pieces = 0;
     fr_sys.read = read_slowly;
     peer_release(&w);
     fr_sys.read = fr_sys_real.read;
     peer_run(&w);
-    CHECK(pieces > 10 && fr_cargo_step(&c));
-    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_OK);
-    fr_cargo_finish(&c);
+    CHECK(pieces > 10 && fr_shipment_step(&c));
+    CHECK_INT(fr_shipment_path(&c, large_file, NULL, &item, &err), FR_OK);
+    fr_shipment_finish(&c);
     check_row("one that stops coming in the middle");
     c.items = NULL;
-    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_BUSY);
+    CHECK_INT(fr_shipment_path(&c, large_file, NULL, &item, &err), FR_BUSY);
     pieces = 0;
     last_piece = 20;
     fr_sys.read = read_slowly;
     peer_release(&w);
     fr_sys.read = fr_sys_real.read;
     peer_run(&w);
-    CHECK(fr_cargo_step(&c));
-    CHECK_INT(fr_cargo_path(&c, large_file, NULL, &item, &err), FR_TIMEOUT);
+    CHECK(fr_shipment_step(&c));
+    CHECK_INT(fr_shipment_path(&c, large_file, NULL, &item, &err), FR_TIMEOUT);
     check_row("a run that leaves what is being hashed");
-    CHECK_INT(fr_cargo_path(&c, small_file, NULL, &item, &err), FR_BUSY);
-    fr_cargo_finish(&c);
+    CHECK_INT(fr_shipment_path(&c, small_file, NULL, &item, &err), FR_BUSY);
+    fr_shipment_finish(&c);
     peer_release(&w);
     peer_run(&w);
     peer_finish(&w);
@@ -367,9 +367,9 @@ int main(void)
     test_put();
     test_put_again();
     test_put_changed();
-    test_cargo();
+    test_shipment();
     test_changes();
-    test_slow_cargo();
+    test_slow_shipment();
     fr_remove_tree(dir, NULL);
     return check_done();
 }

@@ -10,7 +10,7 @@
 #include "engine/store/drained.h"
 #include "engine/store/outbox.h"
 #include "engine/view/text.h"
-#include "engine/wire/piece.h"
+#include "engine/wire/message.h"
 
 #define GET FR_API_GET
 #define POST FR_API_POST

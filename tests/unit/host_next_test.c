@@ -1,6 +1,6 @@
 /* What a host finds that came behind another one, and what its later followers do. */
 #include "engine/admit/private.h"
-#include "engine/exec/chan.h"
+#include "engine/exec/private.h"
 #include "engine/spec/config.h"
 #include "engine/store/sql.h"
 #include "engine/stream/stream.h"

@@ -9,7 +9,7 @@
 #include "engine/notify/notify.h"
 #include "engine/run/run.h"
 #include "engine/spec/config.h"
-#include "engine/wire/piece.h"
+#include "engine/wire/message.h"
 
 #define GET FR_API_GET
 #define RUN "aa000000000000000000000000000000"

@@ -86,6 +86,93 @@ static void test_round_trip(void)
     fr_buf_finish(&out);
 }
 
+/* The protocol as older programs speak it: number, name and kinds of the fields of each message; 0:
+ * a struct inside one. A kind is a letter: b(ool), u32, U64, I(d), T(ext), (b)Y(tes), text(S),
+ * i(D)s, a struct {, a list [. New fields may only follow. */
+static const struct spoken {
+    int number;
+    const char *name, *kinds;
+} spoken[] = {
+    {1, "hello", "uuTITUUUuUbIb"},
+    {2, "ping", "U"},
+    {3, "pong", "UUU"},
+    {4, "credit", "U"},
+    {5, "error", "UuT"},
+    {16, "prepare", "IITuTb{"},
+    {17, "go", "IS"},
+    {18, "attach", "IUbUbU"},
+    {19, "stop", "IUu"},
+    {20, "query", "D"},
+    {21, "tombstone", "I"},
+    {22, "ack_end", "I"},
+    {23, "lease", "UI"},
+    {24, "put_begin", "UTTUuI"},
+    {25, "put_data", "UUY"},
+    {26, "put_end", "U"},
+    {27, "get", "UTUUI"},
+    {28, "list", "UT"},
+    {29, "facts", "U"},
+    {30, "join", "I"},
+    {31, "leave", "I"},
+    {32, "cancel", "U"},
+    {33, "get_more", "UU"},
+    {48, "prepared", "IuTu"},
+    {49, "launched", "IuU"},
+    {50, "busy", "IIuT"},
+    {51, "log", "IUUY"},
+    {52, "ended", "IuuubUUUUSTSUUUU"},
+    {53, "state", "IuuTuUUub"},
+    {54, "put_state", "UUbT"},
+    {55, "get_data", "UUY"},
+    {56, "get_end", "UUu"},
+    {57, "listing", "US"},
+    {58, "facts_are", "US"},
+    {59, "leased", "UUI"},
+    {60, "tail", "IUUUUUUY"},
+    {61, "metrics", "IUY"},
+    {62, "sample", "UuuUUUUUSS"},
+    {80, "grew", "IU"},
+    {81, "handover", "Y"},
+    {0, "request", "SSSSTYUUUUuS[[{buubuT"},
+    {0, "file", "TTu"},
+    {0, "sidecar", "TSST"},
+    {0, "container", "TTTT"},
+};
+
+static void check_spoken(const struct fr_shape *shape, int number)
+{
+    const struct spoken *s = spoken;
+    const char *kinds = "buUITYSD{[";
+
+    while (s < spoken + sizeof(spoken) / sizeof(spoken[0]) &&
+           (s->number != number || strcmp(s->name, shape->name) != 0))
+        s++;
+    if (s == spoken + sizeof(spoken) / sizeof(spoken[0]))
+        return; /* a new one */
+    check_row(s->name);
+    CHECK(shape->n >= strlen(s->kinds));
+    for (size_t i = 0; i < shape->n; i++) {
+        CHECK(i >= strlen(s->kinds) || s->kinds[i] == kinds[shape->fields[i].kind]);
+        if (shape->fields[i].shape != NULL)
+            check_spoken(shape->fields[i].shape(), 0);
+    }
+}
+
+static void test_spoken(void)
+{
+    for (size_t i = 0; i < sizeof(spoken) / sizeof(spoken[0]); i++) {
+        const struct fr_shape *shape = fr_msg_shape((enum fr_msg_type)spoken[i].number);
+
+        check_row(spoken[i].name);
+        CHECK(spoken[i].number == 0 || shape != NULL);
+        if (shape != NULL) {
+            CHECK(strcmp(shape->name, spoken[i].name) == 0);
+            check_spoken(shape, spoken[i].number);
+        }
+    }
+    check_row("");
+}
+
 static void test_every_type(void)
 {
     for (int t = 1; t < 128; t++) {
@@ -299,6 +386,7 @@ static void test_agree(void)
 int main(void)
 {
     test_round_trip();
+    test_spoken();
     test_every_type();
     test_long_and_magic();
     test_full_frames();

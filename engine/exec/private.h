@@ -13,8 +13,8 @@
  *   nodes.c     all channels of the process, and the runs that use them
  *   node.c      the executor of a run: its commands become messages
  */
-#ifndef FR_EXEC_CHAN_H
-#define FR_EXEC_CHAN_H
+#ifndef FR_EXEC_PRIVATE_H
+#define FR_EXEC_PRIVATE_H
 
 #include "engine/exec/exec.h"
 #include "engine/ship/ship.h"

@@ -4,8 +4,8 @@
  * srv_live.c (supervisors), srv_bulk.c (logs and gets), srv_keep.c (what is removed), srv_put.c
  * (files received), srv_list.c (listings), facts.c. Nobody else includes this.
  */
-#ifndef FR_NODE_SRV_H
-#define FR_NODE_SRV_H
+#ifndef FR_NODE_PRIVATE_H
+#define FR_NODE_PRIVATE_H
 
 #include "engine/base/sys.h"
 #include "engine/supervise/home.h"

@@ -3,8 +3,8 @@
  * start), sup_end.c (the end), oom.c, stream.c (output, input, metrics) and sockets.c (sockets).
  * Nobody else includes this.
  */
-#ifndef FR_SUPERVISE_SUP_H
-#define FR_SUPERVISE_SUP_H
+#ifndef FR_SUPERVISE_PRIVATE_H
+#define FR_SUPERVISE_PRIVATE_H
 
 #include "engine/base/sys.h"
 #include "engine/supervise/home.h"
@@ -122,10 +122,11 @@ void sup_send(struct sup *s, const struct fr_msg *m); /* to all */
 void sup_send_prepared(struct sup *s, enum fr_rc rc, const char *text);
 void sup_send_launched(struct sup *s);
 
-/* oom.c: reads the kernel's OOM-kill counters (per machine and per cgroup) before a command starts,
- * at most once in OOM_FRESH_MS: reading costs a share of a short task. */
+/* oom.c: reads the machine's count of OOM kills before a command starts, at most once in
+ * OOM_FRESH_MS: reading costs a share of a short task. */
 void sup_oom_look(struct sup_process *process);
-/* Whether a counter grew since the last look: a SIGKILL that was not ours came from the kernel. */
+/* Whether the count grew since the last look: then a SIGKILL that was not ours is taken for the
+ * kernel's. */
 bool sup_oom_grew(struct sup_process *process);
 
 /* supervise.c: an attempt from its beginning to its end. */

@@ -1,30 +1,30 @@
 /* What is shipped from control: files and folders in threads, programs in slices. */
-#include "engine/ship/cargo.h"
+#include "engine/ship/shipment.h"
 
 #include "engine/base/sys.h"
 
 #include <string.h>
 
 enum {
-    THREADS = 4,           /* of a cargo, at once */
+    THREADS = 4,           /* of a shipment, at once */
     SLICE_BYTES = 1 << 20, /* of a program, hashed in one step: 5 ms */
 };
 
 /* ---- files and folders ---- */
 
-struct fr_cargo_making {
-    struct fr_cargo_making *next; /* made before */
-    uint64_t turn;                /* in which it was begun */
+struct fr_shipment_making {
+    struct fr_shipment_making *next; /* made before */
+    uint64_t turn;                   /* in which it was begun */
     struct fr_work work;
-    struct fr_cargo_item *item;  /* borrows; the thread does not touch it */
-    struct fr_manifest manifest; /* owns */
+    struct fr_shipment_item *item; /* borrows; the thread does not touch it */
+    struct fr_manifest manifest;   /* owns */
     struct fr_err err;
     unsigned long long steps; /* of the manifest, as of the last look */
 };
 
 static void free_making(void *arg)
 {
-    struct fr_cargo_making *m = arg;
+    struct fr_shipment_making *m = arg;
 
     if (m == NULL)
         return;
@@ -34,14 +34,14 @@ static void free_making(void *arg)
 
 static void make_it(void *arg)
 {
-    struct fr_cargo_making *m = arg;
+    struct fr_shipment_making *m = arg;
 
     (void)fr_manifest_make(&m->manifest, &m->err);
 }
 
-static void start_some(struct fr_cargo *c);
+static void start_some(struct fr_shipment *c);
 
-static void tell(struct fr_cargo *c)
+static void tell(struct fr_shipment *c)
 {
     c->news = true;
     c->ready(c->arg);
@@ -50,8 +50,8 @@ static void tell(struct fr_cargo *c)
 
 static void made(void *arg)
 {
-    struct fr_cargo_making *m = arg;
-    struct fr_cargo_item *item = m->item;
+    struct fr_shipment_making *m = arg;
+    struct fr_shipment_item *item = m->item;
 
     item->making = NULL;
     if (m->err.rc == FR_OK && !m->manifest.same) {
@@ -64,10 +64,10 @@ static void made(void *arg)
             item->made->turn = m->turn;
         free_making(m);
     }
-    tell(item->cargo);
+    tell(item->shipment);
 }
 
-static bool ask(struct fr_cargo_making *m, const struct fr_cargo_item *item)
+static bool ask(struct fr_shipment_making *m, const struct fr_shipment_item *item)
 {
     struct fr_manifest *l = &m->manifest;
     size_t n = item->exclude != NULL ? item->exclude->n : 0;
@@ -82,38 +82,38 @@ static bool ask(struct fr_cargo_making *m, const struct fr_cargo_item *item)
         if ((l->exclude[l->n_exclude] = fr_arena_dup(&l->arena, item->exclude->v[l->n_exclude])) ==
             NULL)
             return false;
-    return item->cargo->copies(item->cargo->arg, item->path, l);
+    return item->shipment->copies(item->shipment->arg, item->path, l);
 }
 
-static enum fr_rc start(struct fr_cargo_item *item)
+static enum fr_rc start(struct fr_shipment_item *item)
 {
-    struct fr_cargo_making *m = fr_sys.alloc(sizeof(*m));
+    struct fr_shipment_making *m = fr_sys.alloc(sizeof(*m));
 
     if (m == NULL)
         return fr_fail(&item->err, FR_NOMEM, "no memory for files to ship");
     memset(m, 0, sizeof(*m));
     m->item = item;
-    m->turn = item->cargo->turn;
+    m->turn = item->shipment->turn;
     m->work = (struct fr_work){.run = make_it, .over = made, .drop = free_making, .arg = m};
     if (!ask(m, item)) {
         free_making(m);
         return fr_fail(&item->err, FR_NOMEM, "no memory for files to ship");
     }
     item->making = m; /* what follows may call made() */
-    if (fr_loop_work(item->cargo->loop, &m->work) == FR_OK)
+    if (fr_loop_work(item->shipment->loop, &m->work) == FR_OK)
         return FR_OK;
     item->making = NULL;
     free_making(m);
     return fr_fail(&item->err, FR_NOMEM, "no thread to hash %s", item->path);
 }
 
-static void start_some(struct fr_cargo *c)
+static void start_some(struct fr_shipment *c)
 {
     size_t n = 0;
 
-    for (struct fr_cargo_item *item = c->items; item != NULL; item = item->next)
+    for (struct fr_shipment_item *item = c->items; item != NULL; item = item->next)
         n += item->making != NULL;
-    for (struct fr_cargo_item *item = c->items; item != NULL && n < THREADS; item = item->next)
+    for (struct fr_shipment_item *item = c->items; item != NULL && n < THREADS; item = item->next)
         if (item->wanted && item->making == NULL && item->err.rc == FR_OK) {
             item->wanted = false;
             if (start(item) == FR_OK)
@@ -125,22 +125,22 @@ static void start_some(struct fr_cargo *c)
 }
 
 /* The thread is left to itself. */
-static void leave(struct fr_cargo_item *item)
+static void leave(struct fr_shipment_item *item)
 {
-    struct fr_cargo_making *m = item->making;
+    struct fr_shipment_making *m = item->making;
 
     item->making = NULL;
-    if (m != NULL && fr_loop_forget(item->cargo->loop, &m->work))
+    if (m != NULL && fr_loop_forget(item->shipment->loop, &m->work))
         free_making(m);
 }
 
 /* What has not got on since the last time does not. */
 static void look(void *arg)
 {
-    struct fr_cargo *c = arg;
+    struct fr_shipment *c = arg;
     bool stuck = false;
 
-    for (struct fr_cargo_item *item = c->items; item != NULL; item = item->next) {
+    for (struct fr_shipment_item *item = c->items; item != NULL; item = item->next) {
         unsigned long long steps = item->making != NULL ? item->making->manifest.steps : 0;
 
         if (item->making != NULL && steps == item->making->steps) {
@@ -169,15 +169,15 @@ static bool same_patterns(const struct fr_excludes *a, const struct fr_excludes 
     return true;
 }
 
-static struct fr_cargo_item *add_item(struct fr_cargo *c, const char *path,
-                                      const struct fr_excludes *exclude)
+static struct fr_shipment_item *add_item(struct fr_shipment *c, const char *path,
+                                         const struct fr_excludes *exclude)
 {
-    struct fr_cargo_item *item = fr_arena_alloc(c->arena, sizeof(*item)), **at = &c->items;
+    struct fr_shipment_item *item = fr_arena_alloc(c->arena, sizeof(*item)), **at = &c->items;
 
     if (item == NULL || (c->timer == NULL && fr_loop_timer(c->loop, look, c, &c->timer) != FR_OK))
         return NULL;
-    *item = (struct fr_cargo_item){
-        .cargo = c, .path = fr_arena_dup(c->arena, path), .exclude = exclude};
+    *item = (struct fr_shipment_item){
+        .shipment = c, .path = fr_arena_dup(c->arena, path), .exclude = exclude};
     if (item->path == NULL)
         return NULL;
     while (*at != NULL)
@@ -186,15 +186,17 @@ static struct fr_cargo_item *add_item(struct fr_cargo *c, const char *path,
 }
 
 /* What was begun before what asks may have been read before a change that this waits for. */
-static bool is_fresh(const struct fr_cargo_item *item)
+static bool is_fresh(const struct fr_shipment_item *item)
 {
-    return item->made != NULL && (item->manifest->kept || item->made->turn >= item->cargo->since);
+    return item->made != NULL &&
+           (item->manifest->kept || item->made->turn >= item->shipment->since);
 }
 
-enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_excludes *exclude,
-                         struct fr_cargo_item **out, struct fr_err *err)
+enum fr_rc fr_shipment_path(struct fr_shipment *c, const char *path,
+                            const struct fr_excludes *exclude, struct fr_shipment_item **out,
+                            struct fr_err *err)
 {
-    struct fr_cargo_item *item = c->items;
+    struct fr_shipment_item *item = c->items;
 
     while (item != NULL &&
            !(strcmp(item->path, path) == 0 && same_patterns(item->exclude, exclude)))
@@ -215,7 +217,7 @@ enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_e
 
 /* ---- programs ---- */
 
-static void forget_bundle(struct fr_cargo_program *b)
+static void forget_bundle(struct fr_shipment_program *b)
 {
     fr_bundle_finish(&b->bundle);
     b->opened = false;
@@ -223,7 +225,8 @@ static void forget_bundle(struct fr_cargo_program *b)
 }
 
 /* Hashes a slice more of the bundle. b->made: it can be shipped. */
-static enum fr_rc make_bundle(struct fr_cargo *c, struct fr_cargo_program *b, struct fr_err *err)
+static enum fr_rc make_bundle(struct fr_shipment *c, struct fr_shipment_program *b,
+                              struct fr_err *err)
 {
     bool done = false;
     enum fr_rc rc = fr_bundle_step(&b->bundle, SLICE_BYTES, &done, err);
@@ -247,7 +250,8 @@ static enum fr_rc make_bundle(struct fr_cargo *c, struct fr_cargo_program *b, st
     return FR_OK;
 }
 
-static enum fr_rc want_bundle(struct fr_cargo *c, struct fr_cargo_program *b, struct fr_err *err)
+static enum fr_rc want_bundle(struct fr_shipment *c, struct fr_shipment_program *b,
+                              struct fr_err *err)
 {
     enum fr_rc rc = b->err.rc;
 
@@ -267,10 +271,10 @@ static enum fr_rc want_bundle(struct fr_cargo *c, struct fr_cargo_program *b, st
     return b->made ? FR_OK : fr_fail(err, FR_BUSY, "%s is being hashed", b->program);
 }
 
-enum fr_rc fr_cargo_program(struct fr_cargo *c, const char *name, bool ship,
-                            struct fr_cargo_program **out, struct fr_err *err)
+enum fr_rc fr_shipment_program(struct fr_shipment *c, const char *name, bool ship,
+                               struct fr_shipment_program **out, struct fr_err *err)
 {
-    struct fr_cargo_program *b;
+    struct fr_shipment_program *b;
     struct fr_buf path = {0};
     enum fr_rc rc = FR_OK;
 
@@ -299,9 +303,9 @@ enum fr_rc fr_cargo_program(struct fr_cargo *c, const char *name, bool ship,
     return rc;
 }
 
-static struct fr_cargo_program *under_way(const struct fr_cargo *c)
+static struct fr_shipment_program *under_way(const struct fr_shipment *c)
 {
-    struct fr_cargo_program *b = c->programs;
+    struct fr_shipment_program *b = c->programs;
 
     while (b != NULL && (!b->opened || b->made || b->err.rc != FR_OK))
         b = b->next;
@@ -310,37 +314,37 @@ static struct fr_cargo_program *under_way(const struct fr_cargo *c)
 
 /* ---- both ---- */
 
-bool fr_cargo_due(const struct fr_cargo *c)
+bool fr_shipment_due(const struct fr_shipment *c)
 {
     return c->news || under_way(c) != NULL;
 }
 
-bool fr_cargo_step(struct fr_cargo *c)
+bool fr_shipment_step(struct fr_shipment *c)
 {
-    struct fr_cargo_program *b = under_way(c);
+    struct fr_shipment_program *b = under_way(c);
     bool news = c->news;
 
     c->news = false;
     return (b != NULL && (make_bundle(c, b, &b->err) != FR_OK || b->made)) || news;
 }
 
-void fr_cargo_forget(struct fr_cargo *c)
+void fr_shipment_forget(struct fr_shipment *c)
 {
-    for (struct fr_cargo_item *item = c->items; item != NULL; item = item->next)
+    for (struct fr_shipment_item *item = c->items; item != NULL; item = item->next)
         item->err = (struct fr_err){0};
-    for (struct fr_cargo_program *b = c->programs; b != NULL; b = b->next)
+    for (struct fr_shipment_program *b = c->programs; b != NULL; b = b->next)
         if (b->err.rc != FR_OK)
             forget_bundle(b);
 }
 
-void fr_cargo_finish(struct fr_cargo *c)
+void fr_shipment_finish(struct fr_shipment *c)
 {
-    for (struct fr_cargo_item *item = c->items; item != NULL; item = item->next) {
+    for (struct fr_shipment_item *item = c->items; item != NULL; item = item->next) {
         leave(item);
-        for (struct fr_cargo_making *m; (m = item->made) != NULL; free_making(m))
+        for (struct fr_shipment_making *m; (m = item->made) != NULL; free_making(m))
             item->made = m->next;
     }
-    for (struct fr_cargo_program *b = c->programs; b != NULL; b = b->next)
+    for (struct fr_shipment_program *b = c->programs; b != NULL; b = b->next)
         fr_bundle_finish(&b->bundle);
     if (c->timer != NULL)
         fr_loop_untimer(c->loop, &c->timer);

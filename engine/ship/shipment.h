@@ -4,29 +4,29 @@
  * changed: there may be much, or their file system does not answer. Programs, which are our own,
  * are hashed in slices, once.
  */
-#ifndef FR_SHIP_CARGO_H
-#define FR_SHIP_CARGO_H
+#ifndef FR_SHIP_SHIPMENT_H
+#define FR_SHIP_SHIPMENT_H
 
 #include "engine/ship/manifest.h"
 #include "engine/loop/loop.h"
 #include "engine/ship/ship.h"
 #include "engine/spec/spec.h"
 
-struct fr_cargo_making;
-struct fr_cargo_item { /* a file or a folder */
-    struct fr_cargo_item *next;
-    struct fr_cargo *cargo;
+struct fr_shipment_making;
+struct fr_shipment_item { /* a file or a folder */
+    struct fr_shipment_item *next;
+    struct fr_shipment *shipment;
     const char *path;                   /* control's, absolute */
     const struct fr_excludes *exclude;  /* as given; NULL: none */
-    struct fr_cargo_making *made;       /* owns; the newest, and older ones that starts hold */
+    struct fr_shipment_making *made;    /* owns; the newest, and older ones that starts hold */
     const struct fr_manifest *manifest; /* of the newest; NULL: there is none yet */
-    struct fr_cargo_making *making;     /* owns; a thread's; NULL: none is at it */
+    struct fr_shipment_making *making;  /* owns; a thread's; NULL: none is at it */
     bool wanted;                        /* a thread is to begin */
     struct fr_err err; /* why it cannot be shipped: for all who wait for it, then it is reset */
 };
 
-struct fr_cargo_program {
-    struct fr_cargo_program *next;
+struct fr_shipment_program {
+    struct fr_shipment_program *next;
     const char *name;
     const char *program; /* on control */
     bool opened;         /* bundle is filled: some node needed it shipped */
@@ -36,20 +36,20 @@ struct fr_cargo_program {
     struct fr_ship_file *files; /* bundle.n */
 };
 
-struct fr_cargo {
+struct fr_shipment {
     struct fr_arena *arena; /* borrows: for all of its own */
     struct fr_loop *loop;   /* borrows */
     /* Gives out, in its arena, the files whose bytes of once are kept: at least those at path and
      * below. False: no memory. */
     bool (*copies)(void *arg, const char *path, struct fr_manifest *out);
-    /* An item is ready, or cannot be: fr_cargo_step() says so. */
+    /* An item is ready, or cannot be: fr_shipment_step() says so. */
     void (*ready)(void *arg);
     void *arg;
     /* Appends the path of a program on control. */
     enum fr_rc (*program)(void *arg, const char *name, struct fr_buf *out, struct fr_err *err);
     void *program_arg;
-    struct fr_cargo_item *items;
-    struct fr_cargo_program *programs;
+    struct fr_shipment_item *items;
+    struct fr_shipment_program *programs;
     struct fr_timer *timer; /* owns */
     uint64_t turn;          /* its user counts on: what was read in an earlier turn may be old */
     uint64_t since;         /* the first turn in which what is asked for may have been read */
@@ -58,19 +58,20 @@ struct fr_cargo {
 
 /* The file or folder as it lay there in turn c->since or later, ready to be put, without what the
  * patterns of exclude (NULL: none) and of its own FR_IGNORE_FILE leave out; exclude is borrowed for
- * the cargo's life, and manifests stay as long. FR_BUSY: a thread is at it; ask again once
- * fr_cargo_step() returns true. FR_NOTFOUND, FR_DENIED, FR_IO, FR_TIMEOUT (nothing of it came
+ * the shipment's life, and manifests stay as long. FR_BUSY: a thread is at it; ask again once
+ * fr_shipment_step() returns true. FR_NOTFOUND, FR_DENIED, FR_IO, FR_TIMEOUT (nothing of it came
  * within FR_FILE_SOON_MS) name the file. */
-enum fr_rc fr_cargo_path(struct fr_cargo *c, const char *path, const struct fr_excludes *exclude,
-                         struct fr_cargo_item **out, struct fr_err *err);
-/* The program; ship: made into a bundle. FR_BUSY: each fr_cargo_step() hashes a slice of it. */
-enum fr_rc fr_cargo_program(struct fr_cargo *c, const char *name, bool ship,
-                            struct fr_cargo_program **out, struct fr_err *err);
+enum fr_rc fr_shipment_path(struct fr_shipment *c, const char *path,
+                            const struct fr_excludes *exclude, struct fr_shipment_item **out,
+                            struct fr_err *err);
+/* The program; ship: made into a bundle. FR_BUSY: each fr_shipment_step() hashes a slice of it. */
+enum fr_rc fr_shipment_program(struct fr_shipment *c, const char *name, bool ship,
+                               struct fr_shipment_program **out, struct fr_err *err);
 /* One slice more of a program; true: something is complete, or has failed. */
-bool fr_cargo_step(struct fr_cargo *c);
-bool fr_cargo_due(const struct fr_cargo *c); /* a step would do something */
+bool fr_shipment_step(struct fr_shipment *c);
+bool fr_shipment_due(const struct fr_shipment *c); /* a step would do something */
 /* Forgets what could not be hashed, so that the next try reads it again. */
-void fr_cargo_forget(struct fr_cargo *c);
-void fr_cargo_finish(struct fr_cargo *c);
+void fr_shipment_forget(struct fr_shipment *c);
+void fr_shipment_finish(struct fr_shipment *c);
 
 #endif
