@@ -53,10 +53,12 @@ bool fr_read_full(int fd, void *p, size_t n)
     return true;
 }
 
-bool fr_write_full(int fd, const void *p, size_t n)
+/* at < 0: where the descriptor stands. */
+static bool write_all(int fd, const char *p, size_t n, int64_t at)
 {
     for (size_t done = 0; done < n;) {
-        ssize_t k = fr_sys.write(fd, (const char *)p + done, n - done);
+        ssize_t k = at < 0 ? fr_sys.write(fd, p + done, n - done)
+                           : fr_sys.pwrite(fd, p + done, n - done, (off_t)at + (off_t)done);
         if (k < 0 && errno == EINTR)
             continue;
         if (k <= 0) {
@@ -68,19 +70,14 @@ bool fr_write_full(int fd, const void *p, size_t n)
     return true;
 }
 
+bool fr_write_full(int fd, const void *p, size_t n)
+{
+    return write_all(fd, p, n, -1);
+}
+
 bool fr_pwrite_full(int fd, const void *p, size_t n, uint64_t at)
 {
-    for (size_t done = 0; done < n;) {
-        ssize_t k = fr_sys.pwrite(fd, (const char *)p + done, n - done, (off_t)(at + done));
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0) {
-            errno = k == 0 ? EIO : errno;
-            return false;
-        }
-        done += (size_t)k;
-    }
-    return true;
+    return write_all(fd, p, n, (int64_t)at);
 }
 
 const char *fr_file_kind(mode_t mode)
@@ -365,21 +362,6 @@ int64_t fr_tree_bytes(const char *path)
     }
     fr_sys_names_free(names, n);
     return bytes;
-}
-
-void fr_sha256(const void *p, size_t n, char out[FR_SHA256_TEXT])
-{
-    fr_sha256_parts(&(struct fr_parts){&(struct fr_str){p, n}, 1}, out);
-}
-
-void fr_sha256_parts(const struct fr_parts *parts, char out[FR_SHA256_TEXT])
-{
-    SHA2_CTX ctx;
-
-    SHA256Init(&ctx);
-    for (size_t i = 0; i < parts->n; i++)
-        fr_sha256_add(&ctx, parts->v[i].p, parts->v[i].n);
-    SHA256End(&ctx, out);
 }
 
 struct fr_hash {

@@ -462,11 +462,18 @@ int fr_proc_kill(struct fr_proc proc, int sig)
     }
     if (rc == 0)
         rc = fd >= 0 ? (int)syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) : kill(proc.pid, sig);
-    int e = errno;
     if (fd >= 0)
-        close(fd);
-    errno = e;
+        (void)fr_proc_close(fd);
     return rc;
+}
+
+int fr_proc_close(int fd)
+{
+    int e = errno;
+
+    close(fd);
+    errno = e;
+    return -1;
 }
 
 int fr_proc_long_path(const char *path, const char *slash, char *out, size_t cap, int *dir_fd)

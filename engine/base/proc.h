@@ -19,6 +19,9 @@ size_t fr_proc_raise_descriptors(void);
 size_t fr_proc_max_descriptors(void);
 int fr_proc_list(struct fr_procinfo **list, size_t *n);
 
+/* Closes fd and returns -1, with errno as it was. */
+int fr_proc_close(int fd);
+
 /* Opens path's folder into *dir_fd and writes "/proc/self/fd/N" + slash to out. */
 int fr_proc_long_path(const char *path, const char *slash, char *out, size_t cap, int *dir_fd);
 

@@ -1,5 +1,7 @@
 #include "engine/base/sha256.h"
 
+#include "engine/base/file.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -105,4 +107,19 @@ void fr_sha256_add(SHA2_CTX *ctx, const void *p, size_t n)
     n -= k;
     k = add_fast(ctx, next, n);
     SHA256Update(ctx, next + k, n - k);
+}
+
+void fr_sha256(const void *p, size_t n, char out[FR_SHA256_TEXT])
+{
+    fr_sha256_parts(&(struct fr_parts){&(struct fr_str){p, n}, 1}, out);
+}
+
+void fr_sha256_parts(const struct fr_parts *parts, char out[FR_SHA256_TEXT])
+{
+    SHA2_CTX ctx;
+
+    SHA256Init(&ctx);
+    for (size_t i = 0; i < parts->n; i++)
+        fr_sha256_add(&ctx, parts->v[i].p, parts->v[i].n);
+    SHA256End(&ctx, out);
 }

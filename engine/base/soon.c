@@ -116,14 +116,21 @@ enum fr_rc fr_file_read_soon(const char *path, size_t max_bytes, struct fr_buf *
     return rc;
 }
 
+/* *out is asked to run and has answered; the caller drops it. */
+static enum fr_rc look(const char *path, void (*run)(void *arg), struct asked **out,
+                       struct fr_err *err)
+{
+    *out = ask_of(path);
+    return *out != NULL ? wait_for(*out, run, path, err)
+                        : fr_fail(err, FR_NOMEM, "no memory to look at %s", path);
+}
+
 enum fr_rc fr_file_look_soon(const char *path, struct stat *st, int *failed, struct fr_err *err)
 {
-    struct asked *a = ask_of(path);
-    enum fr_rc rc;
+    struct asked *a;
+    enum fr_rc rc = look(path, look_at_it, &a, err);
 
-    if (a == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory to look at %s", path);
-    if ((rc = wait_for(a, look_at_it, path, err)) != FR_OK)
+    if (rc != FR_OK)
         return rc;
     *st = a->st;
     *failed = a->failed;
@@ -133,12 +140,10 @@ enum fr_rc fr_file_look_soon(const char *path, struct stat *st, int *failed, str
 
 enum fr_rc fr_file_real_soon(const char *path, char *out, int *failed, struct fr_err *err)
 {
-    struct asked *a = ask_of(path);
-    enum fr_rc rc;
+    struct asked *a;
+    enum fr_rc rc = look(path, follow_it, &a, err);
 
-    if (a == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory to look at %s", path);
-    if ((rc = wait_for(a, follow_it, path, err)) != FR_OK)
+    if (rc != FR_OK)
         return rc;
     memcpy(out, a->real, sizeof(a->real));
     *failed = a->failed;

@@ -199,12 +199,8 @@ static int real_hold_port(int port, int *held)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
     else if ((fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0)
         return -1;
-    if (take_port(fd, a, n) != 0 || getsockname(fd, a, &n) != 0) {
-        int e = errno;
-        close(fd);
-        errno = e;
-        return -1;
-    }
+    if (take_port(fd, a, n) != 0 || getsockname(fd, a, &n) != 0)
+        return fr_proc_close(fd);
     *held = ntohs(a->sa_family == AF_INET6 ? six.sin6_port : four.sin_port);
     return fd;
 }
@@ -220,10 +216,7 @@ static int real_claim_port(int port)
     if (fd < 0 || bind(fd, (struct sockaddr *)&a,
                        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
         return fd;
-    int e = errno;
-    close(fd);
-    errno = e;
-    return -1;
+    return fr_proc_close(fd);
 }
 
 /* A folder that cannot be watched is one whose news are not heard: inotify(7) knows no network file

@@ -1,5 +1,7 @@
 #include "engine/base/tcp.h"
 
+#include "engine/base/proc.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -49,20 +51,14 @@ int fr_tcp_listen(const struct fr_endpoint *at)
 {
     union address a;
     socklen_t n = address_of(at, &a);
-    int fd, e;
+    int fd;
 
     if (n == 0 || at->port < 0 || at->port > UINT16_MAX) {
         errno = EINVAL;
         return -1;
     }
     fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && bind_at(fd, &a, n) != 0) {
-        e = errno;
-        close(fd);
-        errno = e;
-        return -1;
-    }
-    return fd;
+    return fd >= 0 && bind_at(fd, &a, n) != 0 ? fr_proc_close(fd) : fd;
 }
 
 int fr_tcp_endpoint(int fd, bool peer, struct fr_endpoint *out)

@@ -39,12 +39,8 @@ static int unix_socket(const char *path, int (*join)(int, const struct sockaddr 
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         /* bound, its file has the socket's mode, less the umask */
         if (fd >= 0 && ((join == bind && fchmod(fd, 0600) != 0) ||
-                        join(fd, (struct sockaddr *)&a, sizeof(a)) != 0)) {
-            int e = errno;
-            close(fd);
-            fd = -1;
-            errno = e;
-        }
+                        join(fd, (struct sockaddr *)&a, sizeof(a)) != 0))
+            fd = fr_proc_close(fd);
     }
     if (dir_fd >= 0)
         close(dir_fd);
@@ -102,7 +98,7 @@ int fr_unix_tell(const char *path, const void *p, size_t n)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     size_t len = strlen(path);
-    int fd, e;
+    int fd;
     ssize_t sent;
 
     if (len == 0 || len >= sizeof(a.sun_path)) {
@@ -117,9 +113,7 @@ int fr_unix_tell(const char *path, const void *p, size_t n)
         return -1;
     sent = sendto(fd, p, n, MSG_NOSIGNAL, (struct sockaddr *)&a,
                   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
-    e = errno;
-    close(fd);
-    errno = e;
+    (void)fr_proc_close(fd);
     return sent < 0 ? -1 : 0;
 }
 

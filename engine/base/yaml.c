@@ -439,14 +439,6 @@ enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *
     return parse(&r, text, out);
 }
 
-enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml **out,
-                        struct fr_err *err)
-{
-    struct reader r = {.arena = arena, .texts = arena, .err = err, .name = path};
-
-    return load(path, &r, out);
-}
-
 enum fr_rc fr_yaml_load_merges(const char *path, struct fr_arena *arena, struct fr_yaml **out,
                                struct fr_err *err)
 {

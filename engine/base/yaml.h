@@ -38,13 +38,11 @@ struct fr_yaml_pair {
 
 /* Errors read "NAME:LINE:COL: …". The tree lives in arena, keys and scalars in texts, which may be
  * the same. An empty document is NULL kind. */
-/* Reads as fr_file_read_any(): the file is one that the user of this process named. */
-enum fr_rc fr_yaml_load(const char *path, struct fr_arena *arena, struct fr_yaml **out,
-                        struct fr_err *err);
 enum fr_rc fr_yaml_parse(struct fr_str text, const char *name, struct fr_arena *arena,
                          struct fr_arena *texts, struct fr_yaml **out, struct fr_err *err);
 
-/* Merge keys are no error: each is a pair whose key is <<, for whoever reads such files. */
+/* Reads as fr_file_read_any(): the user of this process named the file. A merge key is no error,
+ * but a pair whose key is <<. */
 enum fr_rc fr_yaml_load_merges(const char *path, struct fr_arena *arena, struct fr_yaml **out,
                                struct fr_err *err);
 

@@ -362,20 +362,7 @@ uint32_t fr_plan_inst_on(const struct fr_plan *plan, uint32_t task, uint32_t nod
     return FR_PLAN_NONE;
 }
 
-/* Tasks lie in order by depth, so one pass in that order, or against it, reaches everything. */
-void fr_plan_mark_users(const struct fr_plan *plan, uint32_t task, bool *marks)
-{
-    uint32_t n = plan->n_tasks - plan->n_hooks;
-
-    marks[task] = true;
-    for (uint32_t k = 0; k < n; k++) {
-        const struct fr_plan_task *t = &plan->tasks[plan->order[k]];
-
-        for (uint32_t i = 0; i < t->n_needs && !marks[plan->order[k]]; i++)
-            marks[plan->order[k]] = marks[t->needs[i]];
-    }
-}
-
+/* Tasks lie in order by depth, so one pass against it reaches everything. */
 void fr_plan_mark_needs(const struct fr_plan *plan, uint32_t task, bool *marks)
 {
     uint32_t n = plan->n_tasks - plan->n_hooks;

@@ -93,9 +93,8 @@ uint32_t fr_plan_inst_on(const struct fr_plan *plan, uint32_t task, uint32_t nod
 /* The plan's index of a node as the spec counts them (FR_NODE_CONTROL: plan->control). */
 uint32_t fr_plan_node_of(const struct fr_plan *plan, int spec_node);
 
-/* Sets marks[t] for task and for every task that waits for it, or (needs) that it waits for. marks
- * has n_tasks entries; tasks that are marked already count like task. O(tasks + edges). */
-void fr_plan_mark_users(const struct fr_plan *plan, uint32_t task, bool *marks);
+/* Sets marks[t] for task and for every task that it waits for. marks has n_tasks entries; tasks
+ * that are marked already count like task. O(tasks + edges). */
 void fr_plan_mark_needs(const struct fr_plan *plan, uint32_t task, bool *marks);
 
 /*

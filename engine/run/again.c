@@ -84,7 +84,6 @@ static enum fr_rc merge(struct fr_run *run, const struct fr_spec_opts *now,
                         struct fr_err *err)
 {
     json_t *doc = NULL;
-    char *text = NULL;
     enum fr_rc rc = fr_json_parse(fr_str_of(row->params), "stored parameters", &doc, err);
 
     for (size_t i = 0; rc == FR_OK && i < now->n_params; i++) {
@@ -98,11 +97,9 @@ static enum fr_rc merge(struct fr_run *run, const struct fr_spec_opts *now,
         }
     }
     if (rc == FR_OK) {
-        text = json_dumps(doc, JSON_COMPACT);
-        row->params = text != NULL ? fr_arena_dup(&run->arena, text) : NULL;
+        row->params = run_json_text(run, doc);
         rc = row->params != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for parameters");
     }
-    free(text);
     json_decref(doc);
     return rc;
 }

@@ -31,9 +31,7 @@ static enum fr_rc admit_retry(struct fr_run *run, struct fr_err *err)
     struct fr_run_now was = {.state = FR_RUN_OVER, .round = (uint32_t)run->row.round};
     enum fr_rc rc;
 
-    for (int o = 1; o <= FR_OUT_CANCELLED; o++)
-        if (strcmp(fr_outcome_name((enum fr_outcome)o), run->row.outcome) == 0)
-            was.outcome = (enum fr_outcome)o;
+    fr_outcome_parse(run->row.outcome, &was.outcome);
     if ((rc = fr_sched_load_run(run->sched, &was, err)) == FR_OK &&
         (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK)
         rc = run_queue_retry(run, err);

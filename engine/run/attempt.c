@@ -59,23 +59,18 @@ uint64_t run_job_add(struct fr_run *run, struct run_attempt *at)
     return job->ref;
 }
 
-struct run_job *run_job_find(struct fr_run *run, uint64_t ref)
+/* The attempt that waits for the answer, once; NULL: none does any more. */
+static struct run_attempt *end_job(struct fr_run *run, uint64_t ref)
 {
-    for (struct run_job *job = run->jobs; job != NULL; job = job->next)
-        if (job->ref == ref)
-            return job;
-    return NULL;
-}
+    for (struct run_job **p = &run->jobs, *job; (job = *p) != NULL; p = &job->next)
+        if (job->ref == ref) {
+            struct run_attempt *at = job->at;
 
-void run_job_drop(struct fr_run *run, struct run_job *job)
-{
-    for (struct run_job **p = &run->jobs; *p != NULL; p = &(*p)->next) {
-        if (*p == job) {
             *p = job->next;
             fr_sys.free(job);
-            return;
+            return at;
         }
-    }
+    return NULL;
 }
 
 /* ---- events ---- */
@@ -312,13 +307,10 @@ static void on_attempt(struct fr_run *run, struct run_attempt *at, const struct 
 
 static void on_transfer(struct fr_run *run, const struct fr_exec_event *ev)
 {
-    struct run_job *job = run_job_find(run, ev->ref);
-    struct run_attempt *at = job != NULL ? job->at : NULL;
+    struct run_attempt *at = end_job(run, ev->ref);
 
     if (ev->kind == FR_EXEC_PUT_DONE && ev->put.dir.n > 0 && run->nodes[ev->node].store == NULL)
         run->nodes[ev->node].store = fr_arena_text(&run->arena, ev->put.dir.p, ev->put.dir.n);
-    if (job != NULL)
-        run_job_drop(run, job);
     if (at != NULL && at->start != NULL)
         run_start_answer(run, at, ev);
 }

@@ -245,8 +245,7 @@ enum fr_rc fr_run_check(const struct fr_plan *plan, const struct fr_run_shell *s
                         struct fr_err *err)
 {
     const struct fr_spec *spec = plan->spec;
-    struct check c = {
-        .plan = plan, .shell = shell, .kept = kept, .issues = issues, .err = err};
+    struct check c = {.plan = plan, .shell = shell, .kept = kept, .issues = issues, .err = err};
     struct fr_arena *arena = &issues->arena;
 
     c.marks = fr_arena_array(arena, plan->n_tasks, sizeof(*c.marks));

@@ -29,35 +29,44 @@ void run_note(struct fr_run *run, struct fr_note *note)
         run->env.view.note(run->env.view.arg, run, note);
 }
 
-void run_trouble(struct fr_run *run, uint32_t inst, const char *fmt, ...)
+static void note_text(struct fr_run *run, struct fr_note note, const char *fmt, va_list ap)
 {
     struct fr_buf b = {0};
+
+    fr_buf_vfmt(&b, fmt, ap);
+    note.text = b.bad ? "out of memory" : b.p;
+    run_note(run, &note);
+    fr_buf_finish(&b);
+}
+
+void run_trouble(struct fr_run *run, uint32_t inst, const char *fmt, ...)
+{
+    struct fr_note note = {.kind = FR_NOTE_TROUBLE, .inst = inst, .node = FR_PLAN_NONE};
     va_list ap;
 
     va_start(ap, fmt);
-    fr_buf_vfmt(&b, fmt, ap);
+    note_text(run, note, fmt, ap);
     va_end(ap);
-    run_note(run, &(struct fr_note){.kind = FR_NOTE_TROUBLE,
-                                    .inst = inst,
-                                    .node = FR_PLAN_NONE,
-                                    .text = b.bad ? "out of memory" : b.p});
-    fr_buf_finish(&b);
 }
 
 void run_node_note(struct fr_run *run, uint32_t node, const char *fmt, ...)
 {
-    struct fr_buf b = {0};
+    struct fr_note note = {
+        .kind = FR_NOTE_NODE, .inst = FR_PLAN_NONE, .node = node, .up = run->nodes[node].up};
     va_list ap;
 
     va_start(ap, fmt);
-    fr_buf_vfmt(&b, fmt, ap);
+    note_text(run, note, fmt, ap);
     va_end(ap);
-    run_note(run, &(struct fr_note){.kind = FR_NOTE_NODE,
-                                    .inst = FR_PLAN_NONE,
-                                    .node = node,
-                                    .up = run->nodes[node].up,
-                                    .text = b.bad ? "out of memory" : b.p});
-    fr_buf_finish(&b);
+}
+
+const char *run_json_text(struct fr_run *run, const json_t *doc)
+{
+    char *text = json_dumps(doc, JSON_COMPACT);
+    const char *kept = text != NULL ? fr_arena_dup(&run->arena, text) : NULL;
+
+    free(text);
+    return kept;
 }
 
 /* One line that may be shown: a node may have said it. */

@@ -110,6 +110,8 @@ void run_trouble(struct fr_run *run, uint32_t inst, const char *fmt, ...)
 void run_node_note(struct fr_run *run, uint32_t node, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void run_note(struct fr_run *run, struct fr_note *note); /* fills wall_ms */
+const char *run_json_text(struct fr_run *run,
+                          const json_t *doc); /* in its arena; NULL: no memory */
 struct run_attempt *run_attempt_find(struct fr_run *run, struct fr_id id);
 struct run_attempt *run_attempt_add(struct fr_run *run, struct fr_id id, uint32_t inst,
                                     uint32_t no);
@@ -163,8 +165,6 @@ void run_start_hash(struct fr_run *run);    /* hashes a slice; starts that waite
 /* An answer to one of its puts and gets. */
 void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 uint64_t run_job_add(struct fr_run *run, struct run_attempt *at); /* a new ref; 0: no memory */
-struct run_job *run_job_find(struct fr_run *run, uint64_t ref);
-void run_job_drop(struct fr_run *run, struct run_job *job);
 
 /* ---- occasion.c ---- */
 enum fr_rc run_occasion_make(struct fr_run *run, const struct fr_submit *submit,

@@ -186,12 +186,10 @@ static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
         (rc = fr_store_shipped(st, run->id, &run->arena, &shipped, err)) != FR_OK ||
         (rc = run_shipping_add(run, &shipped, 0, err)) != FR_OK)
         return rc;
-    for (int s = 0; s <= FR_RUN_OVER; s++)
-        if (strcmp(fr_run_state_name((enum fr_run_state)s), run->row.state) == 0)
-            now.state = (enum fr_run_state)s;
-    for (int o = 1; !run->queued && o <= FR_OUT_CANCELLED; o++)
-        if (strcmp(fr_outcome_name((enum fr_outcome)o), run->row.outcome) == 0)
-            now.outcome = (enum fr_outcome)o;
+    if (!run->queued) {
+        fr_run_state_parse(run->row.state, &now.state);
+        fr_outcome_parse(run->row.outcome, &now.outcome);
+    }
     rc = fr_sched_load_run(run->sched, &now, err);
     if (rc == FR_OK)
         rc = fr_store_event_last(st, run->id, &run->seq, err);

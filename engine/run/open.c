@@ -128,15 +128,9 @@ enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err 
     if (run->resetting && run->retry_from != NULL)
         first.task = fr_plan_task(run->plan, run->retry_from);
 
-    if (rc == FR_OK)
-        rc = time_left(run, &first.left_ms, err);
-    if (rc == FR_OK)
-        rc = fr_check_unlinked(run->dir, strlen(run->home), err);
-    if (rc == FR_OK)
-        rc = make_exec(run, err);
-    if (rc == FR_OK)
-        rc = run_blocks_begin(run, err);
-    if (rc == FR_OK)
+    if (rc == FR_OK && (rc = time_left(run, &first.left_ms, err)) == FR_OK &&
+        (rc = fr_check_unlinked(run->dir, strlen(run->home), err)) == FR_OK &&
+        (rc = make_exec(run, err)) == FR_OK && (rc = run_blocks_begin(run, err)) == FR_OK)
         rc = run_queue(run, &first, err);
     return rc;
 }
@@ -151,7 +145,6 @@ enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err 
 enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *err)
 {
     json_t *doc = json_object(), *env = json_object();
-    char *text;
 
     for (size_t i = 0; i < run->spec->n_env_used; i++)
         json_object_set_new(env, run->spec->env_used[i].name,
@@ -162,9 +155,7 @@ enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *er
     json_object_set_new(doc, "rules", json_integer(FR_SPEC_RULES));
     json_object_set_new(doc, "shell", run_shell_json(run));
     json_object_set_new(doc, "schedule", run_occasion_pack(run));
-    text = json_dumps(doc, JSON_COMPACT);
-    run->row.params = text != NULL ? fr_arena_dup(&run->arena, text) : NULL;
-    free(text);
+    run->row.params = run_json_text(run, doc);
     json_decref(doc);
     return run->row.params != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for parameters");
 }
@@ -183,15 +174,12 @@ static enum fr_rc keep_source(struct fr_run *run, struct fr_str text, char hash[
 static enum fr_rc keep_rules(struct fr_run *run, struct fr_err *err)
 {
     json_t *doc;
-    char *text;
 
     run->row.notify = "";
     if (run->spec->n_notify == 0)
         return FR_OK;
     doc = fr_notify_json(run->spec->notify, run->spec->n_notify);
-    text = json_dumps(doc, JSON_COMPACT);
-    run->row.notify = text != NULL ? fr_arena_dup(&run->arena, text) : NULL;
-    free(text);
+    run->row.notify = run_json_text(run, doc);
     json_decref(doc);
     return run->row.notify != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for rules");
 }

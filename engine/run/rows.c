@@ -376,18 +376,13 @@ static enum fr_rc prepare_changes(struct fr_run *run, struct fr_err *err)
 
 enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err)
 {
-    enum fr_rc rc = prepare_changes(run, err);
+    static enum fr_rc (*const steps[])(struct fr_run * run, struct fr_err * err) = {
+        prepare_changes, run_reset_write,   run_nodes_write,
+        write_attempts,  run_remarks_write, run_shipping_write};
+    enum fr_rc rc = FR_OK;
 
-    if (rc == FR_OK)
-        rc = run_reset_write(run, err);
-    if (rc == FR_OK)
-        rc = run_nodes_write(run, err);
-    if (rc == FR_OK)
-        rc = write_attempts(run, err);
-    if (rc == FR_OK)
-        rc = run_remarks_write(run, err);
-    if (rc == FR_OK)
-        rc = run_shipping_write(run, err);
+    for (size_t i = 0; rc == FR_OK && i < sizeof(steps) / sizeof(steps[0]); i++)
+        rc = steps[i](run, err);
     for (size_t i = 0; rc == FR_OK && i < run->n_changes; i++) {
         const struct run_change *c = &run->changes[i];
 

@@ -64,10 +64,7 @@ static enum fr_rc load(struct fr_run *run, const json_t *doc, struct fr_err *err
 
 static enum fr_rc store(struct fr_run *run, const json_t *doc, struct fr_err *err)
 {
-    char *text = json_dumps(doc, JSON_COMPACT);
-
-    run->row.params = text != NULL ? fr_arena_dup(&run->arena, text) : NULL;
-    free(text);
+    run->row.params = run_json_text(run, doc);
     return run->row.params != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for parameters");
 }
 

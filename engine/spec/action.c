@@ -25,13 +25,15 @@ static void variable_for(const char *expr, size_t n, char out[32])
 }
 
 /* Values reach scripts as environment variables, never pasted into shell text. */
-static void read_script(struct loader *l, const struct fr_yaml *y, struct fr_action *act)
+void read_script(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_action *act = target;
     struct text_reader r = {.l = l, .y = y};
     const char *end;
     char name[32];
     size_t at;
 
+    (void)f;
     if (y->kind != FR_YAML_SCALAR || y->text.n == 0) {
         wrong_value(l, y, "run", "a shell script");
         return;
@@ -45,26 +47,25 @@ static void read_script(struct loader *l, const struct fr_yaml *y, struct fr_act
             continue; /* the shell's own business */
         variable_for(expr + 3, (size_t)(end - expr) - 3, name);
         complain(l, pos_inside(&r, at),
-                 &(struct hint){.expected = fr_arena_fmt(
-                                    l->arena, "env: {%s: \"%.*s\"} and \"$%s\" in the script", name,
-                                    (int)(end - expr) + 2, expr, name)},
+                 fr_arena_fmt(l->arena, "env: {%s: \"%.*s\"} and \"$%s\" in the script", name,
+                              (int)(end - expr) + 2, expr, name),
                  "an expression cannot stand in run:");
     }
 }
 
-static void read_uses(struct loader *l, const struct fr_yaml *y, struct fr_action *act)
+void read_uses(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_action *act = target;
     const char *text = read_now(l, y), *names[32];
     size_t n = 0;
 
+    (void)f;
     if (text == NULL || (act->uses = fr_kind_find(text)) != NULL)
         return;
     for (const struct fr_kind *k = fr_kinds; k->name != NULL && n < 32; k++)
         names[n++] = k->name;
-    complain(l, pos_of(l, y),
-             &(struct hint){
-                 .expected = word_list(l, names, n), .word = text, .words = names, .n_words = n},
-             "unknown built-in task '%s'", text);
+    complain_near(l, pos_of(l, y), &(struct hint){word_list(l, names, n), text, names, n},
+                  "unknown built-in task '%s'", text);
 }
 
 /* One text of a with key; what is known already is checked now. */
@@ -127,21 +128,19 @@ static void unknown_with(struct loader *l, const struct fr_yaml_pair *pair,
     struct hint hint = {.word = pair->key.p, .words = names, .n_words = n};
     if (fr_suggest(hint.word, names, n) == NULL)
         hint.expected = word_list(l, names, n);
-    complain(l, pos_of_key(l, pair), &hint, "%s has no input '%s'", kind->name, pair->key.p);
+    complain_near(l, pos_of_key(l, pair), &hint, "%s has no input '%s'", kind->name, pair->key.p);
 }
 
-static void read_with(struct loader *l, const struct fr_yaml *y, struct fr_action *act)
+void read_with(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_action *act = target;
     struct fr_with *list;
 
-    if (act->uses == NULL)
-        return; /* reported by finish_action, or by read_uses */
-    if (y->kind != FR_YAML_MAP) {
-        if (y->kind != FR_YAML_NULL)
-            wrong_value(l, y, "with", "a map of inputs");
+    (void)f;
+    if (act->uses == NULL) /* reported by finish_action, or by read_uses */
         return;
-    }
-    if ((list = load_alloc(l, y->n, sizeof(*list))) == NULL)
+    if (y->kind == FR_YAML_NULL || !is_map(l, y, "with", "a map of inputs") ||
+        (list = load_alloc(l, y->n, sizeof(*list))) == NULL)
         return;
     for (size_t i = 0; i < y->n; i++) {
         struct fr_with *with = &list[act->n_with];
@@ -158,33 +157,20 @@ static void read_with(struct loader *l, const struct fr_yaml *y, struct fr_actio
     act->with = list;
 }
 
-static void read_programs(struct loader *l, const struct fr_yaml *y, struct fr_action *act)
+void read_programs(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_action *act = target;
     static const char *const known[] = {"flowtrain"};
     size_t n;
     const char **list = read_strings(l, y, true, &n);
 
+    (void)f;
     for (size_t i = 0; i < n; i++)
         if (strcmp(list[i], known[0]) != 0)
-            complain(
-                l, pos_of(l, y),
-                &(struct hint){.expected = known[0], .word = list[i], .words = known, .n_words = 1},
-                "unknown program '%s'", list[i]);
+            complain_near(l, pos_of(l, y), &(struct hint){known[0], list[i], known, 1},
+                          "unknown program '%s'", list[i]);
     act->programs = list;
     act->n_programs = n > 0 ? 1 : 0;
-}
-
-void read_action_part(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                      struct fr_action *act)
-{
-    if (f->shape == SHAPE_SCRIPT)
-        read_script(l, y, act);
-    else if (f->shape == SHAPE_USES)
-        read_uses(l, y, act);
-    else if (f->shape == SHAPE_WITH)
-        read_with(l, y, act);
-    else
-        read_programs(l, y, act);
 }
 
 static bool has_with(const struct fr_action *act, const char *name)
@@ -200,14 +186,10 @@ static void check_kind(struct loader *l, struct fr_pos pos, struct fr_action *ac
     const struct fr_kind *kind = act->uses;
 
     if (kind->hook_only && place != PLACE_HOOK)
-        complain(
-            l, pos,
-            &(struct hint){.expected = "it under on_success, on_failure, on_cancel or on_exit"},
-            "%s cannot stand here", kind->name);
+        complain(l, pos, "it under on_success, on_failure, on_cancel or on_exit",
+                 "%s cannot stand here", kind->name);
     if (kind->sidecar != (place == PLACE_SIDECAR))
-        complain(l, pos,
-                 &(struct hint){.expected = kind->sidecar ? "it under sidecars: of a task"
-                                                          : "janitor, run: or argv:"},
+        complain(l, pos, kind->sidecar ? "it under sidecars: of a task" : "janitor, run: or argv:",
                  "%s cannot stand here", kind->name);
     for (const struct fr_key *k = kind->keys; k->name != NULL; k++)
         if (k->required && !has_with(act, k->name))
@@ -230,24 +212,23 @@ void finish_action(struct loader *l, const struct fr_yaml *y, struct fr_action *
     if (y->kind != FR_YAML_MAP)
         return;
     if ((uses != NULL) + (run != NULL) + (argv != NULL) != 1)
-        complain(l, act->pos, &(struct hint){.expected = "one of uses, run or argv"},
-                 "'%s' does %s", act->name,
+        complain(l, act->pos, "one of uses, run or argv", "'%s' does %s", act->name,
                  uses || run || argv ? "more than one thing" : "nothing");
     if (with != NULL && uses == NULL)
-        complain(l, pos_of(l, with), &(struct hint){.expected = "env: for scripts and programs"},
-                 "with: belongs to uses:");
+        complain(l, pos_of(l, with), "env: for scripts and programs", "with: belongs to uses:");
     if (act->login && uses != NULL)
-        complain(l, act->pos, &(struct hint){.expected = "run: or argv:"},
-                 "login: is not for uses:");
+        complain(l, act->pos, "run: or argv:", "login: is not for uses:");
     act->what = run ? FR_RUN : argv ? FR_ARGV : FR_USES;
     if (act->uses != NULL)
         check_kind(l, pos_of(l, uses), act, place);
 }
 
-void read_sidecars(struct loader *l, const struct fr_yaml *y, struct fr_task *task)
+void read_sidecars(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_task *task = target;
     struct fr_action *list;
 
+    (void)f;
     if (y->kind != FR_YAML_LIST || y->n > SIDECARS_MAX) {
         wrong_value(l, y, "sidecars", "a list of at most 16 maps with uses, run or argv");
         return;
@@ -267,8 +248,7 @@ void read_sidecars(struct loader *l, const struct fr_yaml *y, struct fr_task *ta
             act->name = act->uses ? act->uses->name
                                   : load_keep(l, fr_arena_fmt(l->arena, "sidecar.%zu", i));
         else if (!label_ok(act->name))
-            complain(l, act->pos, &(struct hint){.expected = LABEL},
-                     "'%s' cannot be the name of a sidecar", act->name);
+            complain(l, act->pos, LABEL, "'%s' cannot be the name of a sidecar", act->name);
         finish_action(l, y->items[i], act, PLACE_SIDECAR);
     }
     task->sidecars = list;

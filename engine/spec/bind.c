@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-static const char *const roots[] = {"params",  "env",     "tasks",   "node",     "head",
-                                    "nodes",   "run",     "secrets", "schedule", "attempt",
-                                    "success", "failure", "always"};
 static const char *const node_names[] = {"name",  "address", "user", "index",   "gpus",
                                          "slots", "labels",  "work", "executor"};
 static const char *const head_names[] = {"name", "address"};
@@ -25,30 +22,31 @@ static struct fr_expr *literal(struct text_reader *r, const char *text)
     return e;
 }
 
-/* Reports a mistake in path; the empty text stands for its value. */
-static struct fr_expr *wrong(struct text_reader *r, const struct expr_path *path,
-                             const struct hint *hint, const char *what)
+/* After a complaint about path the empty text stands for its value. */
+static struct fr_expr *no_value(struct text_reader *r)
 {
-    complain(r->l, pos_inside(r, path->at), hint, "%s", what);
     r->bad = true;
     return literal(r, "");
+}
+
+static struct fr_expr *wrong(struct text_reader *r, const struct expr_path *path,
+                             const char *expected, const char *what)
+{
+    complain(r->l, pos_inside(r, path->at), expected, "%s", what != NULL ? what : "");
+    return no_value(r);
 }
 
 static struct fr_expr *shape_wrong(struct text_reader *r, const struct expr_path *path,
                                    const char *expected)
 {
-    struct hint hint = {.expected = expected};
-    const char *what = fr_arena_fmt(r->l->arena, "'%s' is not complete", path->text);
-
-    return wrong(r, path, &hint, what ? what : "");
+    return wrong(r, path, expected, fr_arena_fmt(r->l->arena, "'%s' is not complete", path->text));
 }
 
 static struct fr_expr *unknown(struct text_reader *r, const struct expr_path *path,
                                const struct hint *hint, const char *what)
 {
-    const char *text = fr_arena_fmt(r->l->arena, "unknown %s '%s'", what, hint->word);
-
-    return wrong(r, path, hint, text ? text : "");
+    complain_near(r->l, pos_inside(r, path->at), hint, "unknown %s '%s'", what, hint->word);
+    return no_value(r);
 }
 
 static struct fr_expr *reference(struct text_reader *r, const struct expr_path *path,
@@ -64,23 +62,18 @@ static struct fr_expr *reference(struct text_reader *r, const struct expr_path *
 /* Names that are known when the task starts may stand here only if allowed. */
 static bool may(struct text_reader *r, const struct expr_path *path, unsigned kind)
 {
-    struct hint hint = {.expected = "params or env"};
-    const char *what;
+    const char *expected = kind == ALLOW_SECRETS ? "it in env: of a task or in with: of notify"
+                           : kind == ALLOW_STATE ? "it in when:"
+                           : r->allow != 0       ? "it in a task"
+                                                 : "params or env";
+    bool early = r->allow == 0 && kind != ALLOW_SECRETS && kind != ALLOW_STATE;
 
     if ((r->allow & kind) != 0)
         return true;
-    if (kind == ALLOW_SECRETS)
-        hint.expected = "it in env: of a task or in with: of notify";
-    else if (kind == ALLOW_STATE)
-        hint.expected = "it in when:";
-    else if (r->allow != 0)
-        hint.expected = "it in a task";
-    what = fr_arena_fmt(r->l->arena,
-                        r->allow == 0 && kind != ALLOW_SECRETS && kind != ALLOW_STATE
-                            ? "'%s' is not known when the file is read"
-                            : "'%s' cannot stand here",
-                        path->text);
-    wrong(r, path, &hint, what ? what : "");
+    wrong(r, path, expected,
+          fr_arena_fmt(r->l->arena,
+                       early ? "'%s' is not known when the file is read" : "'%s' cannot stand here",
+                       path->text));
     return false;
 }
 
@@ -106,12 +99,9 @@ static struct fr_expr *bind_param(struct text_reader *r, const struct expr_path 
         return NULL;
     for (size_t i = 0; i < spec->n_params; i++)
         names[i] = spec->params[i].name;
-    return unknown(r, path,
-                   &(struct hint){.expected = "a name under params:",
-                                  .word = path->part[1].name,
-                                  .words = names,
-                                  .n_words = spec->n_params},
-                   "param");
+    return unknown(
+        r, path, &(struct hint){"a name under params:", path->part[1].name, names, spec->n_params},
+        "param");
 }
 
 bool note_variable(struct loader *l, const char *name, const char *value)
@@ -142,8 +132,7 @@ static struct fr_expr *bind_variable(struct text_reader *r, const struct expr_pa
         return shape_wrong(r, path, "env.NAME");
     value = opts->getenv ? opts->getenv(opts->getenv_self, name) : NULL;
     if (value == NULL)
-        return wrong(r, path,
-                     &(struct hint){.expected = "it in the environment of flowrun, or a param"},
+        return wrong(r, path, "it in the environment of flowrun, or a param",
                      fr_arena_fmt(r->l->arena, "variable %s is not set", name));
     value = load_keep(r->l, fr_arena_dup(r->l->arena, value));
     return value != NULL && note_variable(r->l, name, value) ? literal(r, value) : NULL;
@@ -175,11 +164,7 @@ static bool bind_where(struct text_reader *r, const struct expr_path *path, stru
         return false;
     for (size_t i = 0; i < spec->n_nodes; i++)
         names[i] = spec->nodes[i].name;
-    unknown(r, path,
-            &(struct hint){.expected = "a name of the inventory",
-                           .word = on->arg,
-                           .words = names,
-                           .n_words = spec->n_nodes},
+    unknown(r, path, &(struct hint){"a name of the inventory", on->arg, names, spec->n_nodes},
             "node");
     return false;
 }
@@ -234,35 +219,36 @@ static struct fr_expr *bind_secret(struct text_reader *r, const struct expr_path
         if (strcmp(names[i], path->part[1].name) == 0)
             return reference(r, path, (struct fr_ref){.kind = FR_REF_SECRET, .name = names[i]});
     }
-    return unknown(r, path,
-                   &(struct hint){.expected = "a name under secrets:",
-                                  .word = path->part[1].name,
-                                  .words = names,
-                                  .n_words = spec->n_secrets},
-                   "secret");
+    return unknown(
+        r, path,
+        &(struct hint){"a name under secrets:", path->part[1].name, names, spec->n_secrets},
+        "secret");
 }
 
-/* node.x, head.x, nodes.x, run.x, schedule.x */
-static struct fr_expr *bind_member(struct text_reader *r, const struct expr_path *path,
-                                   enum fr_ref_kind kind, const char *const *names, size_t n)
-{
-    const char *expected;
+/* What a path begins with: a function binds it, or one of names follows. */
+struct root {
+    const char *name;
+    struct fr_expr *(*bind)(struct text_reader *r, const struct expr_path *path);
+    enum fr_ref_kind kind;
+    const char *const *names;
+    size_t n;
+};
 
-    if (kind == FR_REF_RUN && !r->l->hook)
-        n--; /* a run has its status when it has ended */
-    expected = word_list(r->l, names, n);
+static struct fr_expr *bind_member(struct text_reader *r, const struct expr_path *path,
+                                   const struct root *root)
+{
+    /* a run has its status when it has ended */
+    size_t n = root->kind == FR_REF_RUN && !r->l->hook ? root->n - 1 : root->n;
+    const char *expected = word_list(r->l, root->names, n);
+
     if (path->n != 2 || path->part[1].called)
         return shape_wrong(r, path, fr_arena_fmt(r->l->arena, "one of %s behind it", expected));
     if (!may(r, path, ALLOW_RUN))
         return literal(r, "");
     for (size_t i = 0; i < n; i++)
-        if (strcmp(names[i], path->part[1].name) == 0)
-            return reference(r, path, (struct fr_ref){.kind = kind, .name = names[i]});
-    return unknown(
-        r, path,
-        &(struct hint){
-            .expected = expected, .word = path->part[1].name, .words = names, .n_words = n},
-        "name");
+        if (strcmp(root->names[i], path->part[1].name) == 0)
+            return reference(r, path, (struct fr_ref){.kind = root->kind, .name = root->names[i]});
+    return unknown(r, path, &(struct hint){expected, path->part[1].name, root->names, n}, "name");
 }
 
 /* attempt, success(), failure(), always() */
@@ -285,46 +271,44 @@ static struct fr_expr *bind_single(struct text_reader *r, const struct expr_path
     return reference(r, path, (struct fr_ref){.kind = FR_REF_FAILURE, .name = name});
 }
 
+#define MEMBERS(name, kind, names)                                                                 \
+    {                                                                                              \
+        name, NULL, FR_REF_##kind, names, COUNT(names)                                             \
+    }
+
+static const struct root roots[] = {
+    {.name = "params", .bind = bind_param},
+    {.name = "env", .bind = bind_variable},
+    {.name = "tasks", .bind = bind_output},
+    MEMBERS("node", NODE, node_names),
+    MEMBERS("head", HEAD, head_names),
+    MEMBERS("nodes", NODES, nodes_names),
+    MEMBERS("run", RUN, run_names),
+    {.name = "secrets", .bind = bind_secret},
+    MEMBERS("schedule", SCHEDULE, schedule_names),
+    {.name = "attempt", .bind = bind_single},
+    {.name = "success", .bind = bind_single},
+    {.name = "failure", .bind = bind_single},
+    {.name = "always", .bind = bind_single},
+};
+
 struct fr_expr *bind_path(void *self, const struct expr_path *path)
 {
     struct text_reader *r = self;
-    const char *root = path->part[0].name;
-    size_t which = 0;
+    const char *words[COUNT(roots)];
 
-    while (which < COUNT(roots) && strcmp(roots[which], root) != 0)
-        which++;
-    if (path->part[0].called && which < 9)
-        return shape_wrong(r, path, "no '(' behind it");
-    switch (which) {
-    case 0:
-        return bind_param(r, path);
-    case 1:
-        return bind_variable(r, path);
-    case 2:
-        return bind_output(r, path);
-    case 3:
-        return bind_member(r, path, FR_REF_NODE, node_names, COUNT(node_names));
-    case 4:
-        return bind_member(r, path, FR_REF_HEAD, head_names, COUNT(head_names));
-    case 5:
-        return bind_member(r, path, FR_REF_NODES, nodes_names, COUNT(nodes_names));
-    case 6:
-        return bind_member(r, path, FR_REF_RUN, run_names, COUNT(run_names));
-    case 7:
-        return bind_secret(r, path);
-    case 8:
-        return bind_member(r, path, FR_REF_SCHEDULE, schedule_names, COUNT(schedule_names));
-    case 9:
-    case 10:
-    case 11:
-    case 12:
-        return bind_single(r, path);
-    default:
-        return unknown(r, path,
-                       &(struct hint){.expected = "params, tasks, node, run, env or a 'text'",
-                                      .word = root,
-                                      .words = roots,
-                                      .n_words = COUNT(roots)},
-                       "name");
+    for (size_t i = 0; i < COUNT(roots); i++) {
+        const struct root *root = &roots[i];
+
+        words[i] = root->name;
+        if (strcmp(root->name, path->part[0].name) != 0)
+            continue;
+        if (path->part[0].called && root->bind != bind_single)
+            return shape_wrong(r, path, "no '(' behind it");
+        return root->bind != NULL ? root->bind(r, path) : bind_member(r, path, root);
     }
+    return unknown(r, path,
+                   &(struct hint){"params, tasks, node, run, env or a 'text'", path->part[0].name,
+                                  words, COUNT(roots)},
+                   "name");
 }

@@ -68,7 +68,7 @@ static void refuse_template(struct text_reader *r)
     if (!meant.bad && meant.p != NULL && is_expression(r->l, r, meant.p))
         hint.expected =
             load_keep(r->l, fr_arena_fmt(r->l->arena, "one expression: when: ${{ %s }}", meant.p));
-    complain(r->l, pos_of(r->l, r->y), &hint, "when has text around ${{ }}");
+    complain_near(r->l, pos_of(r->l, r->y), &hint, "when has text around ${{ }}");
     r->l->no_memory |= meant.bad;
     fr_buf_finish(&meant);
 }

@@ -83,8 +83,8 @@ void read_pools(struct loader *l, const struct fr_yaml *y, const struct field *f
                                    .max = f->max};
 
         if (!label_ok(name))
-            complain(l, pos_of_key(l, &y->pairs[i]), &(struct hint){.expected = LABEL},
-                     "'%s' cannot be the name of a pool", name);
+            complain(l, pos_of_key(l, &y->pairs[i]), LABEL, "'%s' cannot be the name of a pool",
+                     name);
         (void)snprintf(pool->name, sizeof(pool->name), "%s", name);
         read_field(l, y->pairs[i].value, &runs, pool);
     }
@@ -122,8 +122,7 @@ static void check_rule(struct loader *l, const struct fr_yaml *y, const struct f
             c++;
         if (c == config->n_channels)
             complain(l, pos_of(l, fr_yaml_get(rule, "to")),
-                     &(struct hint){.expected = "a name under channels:"},
-                     "there is no channel '%s'", n->to[k]);
+                     "a name under channels:", "there is no channel '%s'", n->to[k]);
     }
 }
 

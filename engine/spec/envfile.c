@@ -18,14 +18,12 @@ static const char *text_of(struct loader *l, const struct fr_yaml *y, const char
         return NULL;
     stored = l->opts->getenv ? l->opts->getenv(l->opts->getenv_self, key) : NULL;
     if (stored == NULL && fr_file_read_soon(path, FILE_MAX_BYTES, &b, &err) != FR_OK) {
-        complain(l, pos_of(l, y), &(struct hint){.expected = "a file of NAME=VALUE lines, here"},
-                 "env_file: %s", err.msg);
+        complain(l, pos_of(l, y), "a file of NAME=VALUE lines, here", "env_file: %s", err.msg);
         fr_buf_finish(&b);
         return NULL;
     }
     if (stored == NULL && b.n > 0 && (memchr(b.p, '\0', b.n) || !fr_utf8_valid(b.p, b.n))) {
-        complain(l, pos_of(l, y), &(struct hint){.expected = "text in UTF-8"}, "env_file: %s",
-                 path);
+        complain(l, pos_of(l, y), "text in UTF-8", "env_file: %s", path);
         fr_buf_finish(&b);
         return NULL;
     }
@@ -50,10 +48,8 @@ static bool take_line(struct loader *l, struct fr_pos pos, const char *at, struc
         return false;
     if (eq != NULL && variable_ok(out->name))
         return true;
-    complain(l, pos,
-             &(struct hint){.expected = "NAME=VALUE, without export, quotes or blanks around '='"},
-             "%s: '%s'%s", at, out->name,
-             eq == NULL ? " has no value" : " cannot be the name of a variable");
+    complain(l, pos, "NAME=VALUE, without export, quotes or blanks around '='", "%s: '%s'%s", at,
+             out->name, eq == NULL ? " has no value" : " cannot be the name of a variable");
     return false;
 }
 

@@ -56,8 +56,8 @@ void guard_path(struct loader *l, const char *path)
 {
     if (l->fenced && !holds(l->opts->fence, path))
         complain(l, l->text_pos,
-                 &(struct hint){.expected = "a path in a folder of 'flowrun serve', or the default "
-                                            "of the parameter"},
+                 "a path in a folder of 'flowrun serve', or the default "
+                 "of the parameter",
                  "'%s' is no file that %s may name", path, l->opts->fence->whose);
 }
 
@@ -65,7 +65,7 @@ void guard_late(struct loader *l)
 {
     if (l->fenced)
         complain(
-            l, l->text_pos, &(struct hint){.expected = "the default of the parameter"},
+            l, l->text_pos, "the default of the parameter",
             "a parameter is part of a path that shows when the task starts: %s may not give it",
             l->opts->fence->whose);
 }
@@ -73,7 +73,7 @@ void guard_late(struct loader *l)
 void guard_name(struct loader *l, const char *what)
 {
     if (l->fenced)
-        complain(l, l->text_pos, &(struct hint){.expected = "the default of the parameter"},
+        complain(l, l->text_pos, "the default of the parameter",
                  "a parameter is part of the %s of a secret: %s may not give it", what,
                  l->opts->fence->whose);
 }

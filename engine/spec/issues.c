@@ -44,24 +44,22 @@ struct fr_pos pos_of_key(const struct loader *l, const struct fr_yaml_pair *pair
     return (struct fr_pos){l->file, pair->line, pair->col};
 }
 
-void complain(struct loader *l, struct fr_pos pos, const struct hint *hint, const char *fmt, ...)
+static void add_mistake(struct loader *l, struct fr_pos pos, const struct hint *hint,
+                        const char *fmt, va_list ap)
 {
     struct mistake *m = load_alloc(l, 1, sizeof(*m));
     const char *near = NULL;
     struct fr_buf b = {0};
-    va_list ap;
 
-    if (hint != NULL && hint->word != NULL && hint->words != NULL && l->n_mistakes < MISTAKES_MAX &&
+    if (hint->word != NULL && hint->words != NULL && l->n_mistakes < MISTAKES_MAX &&
         l->n_compared < COMPARE_MAX) {
         near = fr_suggest(hint->word, hint->words, hint->n_words);
         l->n_compared += hint->n_words;
     }
     if (pos.line > 0)
         fr_buf_fmt(&b, "%s:%d:%d: ", l->spec->sources[pos.file].path, pos.line, pos.col);
-    va_start(ap, fmt);
     fr_buf_vfmt(&b, fmt, ap);
-    va_end(ap);
-    if (hint != NULL && hint->expected != NULL)
+    if (hint->expected != NULL)
         fr_buf_fmt(&b, "; expected %s", hint->expected);
     if (near != NULL)
         fr_buf_fmt(&b, "; did you mean '%s'?", near);
@@ -80,16 +78,34 @@ void complain(struct loader *l, struct fr_pos pos, const struct hint *hint, cons
     fr_buf_finish(&b);
 }
 
+void complain(struct loader *l, struct fr_pos pos, const char *expected, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    add_mistake(l, pos, &(struct hint){.expected = expected}, fmt, ap);
+    va_end(ap);
+}
+
+void complain_near(struct loader *l, struct fr_pos pos, const struct hint *hint, const char *fmt,
+                   ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    add_mistake(l, pos, hint, fmt, ap);
+    va_end(ap);
+}
+
 void wrong_value(struct loader *l, const struct fr_yaml *y, const char *what, const char *expected)
 {
     static const char *const kinds[] = {"nothing", "a text", "a list", "a map"};
     static const char *const empty[] = {"nothing", "a text", "an empty list", "an empty map"};
-    struct hint hint = {.expected = expected};
 
     if (y->kind == FR_YAML_SCALAR && y->text.n <= 100 && memchr(y->text.p, '\n', y->text.n) == NULL)
-        complain(l, pos_of(l, y), &hint, "%s is '%s'", what, y->text.p);
+        complain(l, pos_of(l, y), expected, "%s is '%s'", what, y->text.p);
     else
-        complain(l, pos_of(l, y), &hint, "%s is %s", what,
+        complain(l, pos_of(l, y), expected, "%s is %s", what,
                  y->n == 0 ? empty[y->kind] : kinds[y->kind]);
 }
 

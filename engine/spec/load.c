@@ -49,46 +49,6 @@ enum fr_rc read_source(struct loader *l, const char *path, struct fr_source *out
     return rc;
 }
 
-void read_section(struct loader *l, const struct fr_yaml *y, const struct field *f)
-{
-    switch (f->shape) {
-    case SHAPE_PARAMS:
-        break; /* read before everything else */
-    case SHAPE_SECRETS:
-        read_secrets(l, y);
-        break;
-    case SHAPE_NODES:
-        read_nodes(l, y);
-        break;
-    case SHAPE_NODE_LIST:
-        read_node_list(l, y);
-        break;
-    case SHAPE_KEEP:
-        read_object(l, f->object, y, &l->node_base.keep);
-        break;
-    case SHAPE_PIPELINE_ENV:
-        read_env(l, y, f->allow, &l->env, &l->n_env);
-        break;
-    case SHAPE_PIPELINE_ENV_FILE:
-        read_env_file(l, y, &l->env, &l->n_env);
-        break;
-    case SHAPE_DEFAULTS:
-        read_object(l, f->object, y, &l->base);
-        break;
-    case SHAPE_NODE_DEFAULTS:
-        read_object(l, f->object, y, &l->node_base);
-        break;
-    case SHAPE_TASKS:
-        read_tasks(l, y);
-        break;
-    case SHAPE_HOOKS:
-        read_hooks(l, y, f);
-        break;
-    default:
-        read_schedules(l, y);
-    }
-}
-
 static void set_defaults(struct loader *l)
 {
     l->base = (struct fr_task){

@@ -73,15 +73,18 @@ struct loader {
 
 /* issues.c */
 
-/* Reports what, "; expected …" and "; did you mean 'x'?" where these are known. */
+/* Reports a mistake, followed by "; expected …" unless that is NULL. */
+void complain(struct loader *l, struct fr_pos pos, const char *expected, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+/* The same, followed by "; did you mean 'x'?" if one of the words is near. */
 struct hint {
     const char *expected; /* NULL: none */
-    const char *word;     /* what was written, to find the nearest of words */
+    const char *word;     /* as written; NULL: no word is looked for */
     const char *const *words;
     size_t n_words;
 };
-void complain(struct loader *l, struct fr_pos pos, const struct hint *hint, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+void complain_near(struct loader *l, struct fr_pos pos, const struct hint *hint, const char *fmt,
+                   ...) __attribute__((format(printf, 4, 5)));
 void wrong_value(struct loader *l, const struct fr_yaml *y, const char *what, const char *expected);
 struct fr_pos pos_of(const struct loader *l, const struct fr_yaml *y);
 struct fr_pos pos_of_key(const struct loader *l, const struct fr_yaml_pair *pair);
@@ -158,9 +161,29 @@ void add_note(struct loader *l, struct fr_pos pos, const char *text); /* NULL: n
 
 /* read.c */
 
+/* Reads y, the value of key f, into the struct at target. One for each shape; read_field picks it.
+ */
+typedef void shape_reader(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                          void *target);
+shape_reader read_field;
+shape_reader read_script, read_uses, read_with, read_programs, read_sidecars; /* action.c */
+shape_reader read_needs, read_on, read_when, read_in, read_metrics, read_files, read_retry_on;
+shape_reader read_tasks, read_hooks; /* these two lines: task.c */
+shape_reader read_events, read_quiet, read_rules, read_channels, read_given_text; /* notify.c */
+shape_reader read_schedules, read_times, read_given;                              /* schedule.c */
+shape_reader read_secrets, read_param_default, read_param_type;                   /* params.c */
+shape_reader read_nodes, read_node_list, read_pools; /* nodes.c, config.c */
+/* Puts a list and its count where f has them. */
+void put_list(const struct field *f, void *target, const void *list, size_t n);
+/* The items of a list, or one value as a list of one; *y must outlive them. */
+struct items {
+    const struct fr_yaml *const *v;
+    size_t n;
+};
+struct items items_of(const struct fr_yaml *const *y);
+/* Complains of what is no map. */
+bool is_map(struct loader *l, const struct fr_yaml *y, const char *what, const char *expected);
 /* Reads map y by object's table into the struct at target. */
-/* One value, by its shape. */
-void read_field(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target);
 void read_object(struct loader *l, const struct object *object, const struct fr_yaml *y,
                  void *target);
 /* Reports keys that object does not have. False when y is no map. */
@@ -202,54 +225,26 @@ void read_env_file(struct loader *l, const struct fr_yaml *y, const struct fr_kv
 
 /* params.c */
 void read_params(struct loader *l, const struct fr_yaml *y);
-void read_param_part(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                     struct fr_param *param);
-void read_secrets(struct loader *l, const struct fr_yaml *y);
 /* Whether param may have that value; false after a complaint. */
 bool param_allows(struct loader *l, struct fr_pos pos, const struct fr_param *param,
                   const char *value);
 
-/* schedule.c */
-void read_schedules(struct loader *l, const struct fr_yaml *y);
-void read_times(struct loader *l, const struct fr_yaml *y, void *target);
-void read_given(struct loader *l, const struct fr_yaml *y, const char *const **out, size_t *n);
-
-/* config.c */
-void read_pools(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target);
-
-/* notify.c */
-void read_events(struct loader *l, const struct fr_yaml *y, const struct field *f, unsigned *out);
-void read_quiet(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                struct fr_quiet *out);
-void read_rules(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target);
-void read_given_text(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                     struct fr_given *out);
-void read_channels(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target);
-
 /* nodes.c */
-void read_nodes(struct loader *l, const struct fr_yaml *y);
-void read_node_list(struct loader *l, const struct fr_yaml *y);
 void default_node(struct loader *l); /* one local node, where the file has none */
 
 /* action.c */
-void read_action_part(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                      struct fr_action *act);
 enum place { PLACE_TASK, PLACE_HOOK, PLACE_SIDECAR };
 /* Checks the parts against each other. */
 void finish_action(struct loader *l, const struct fr_yaml *y, struct fr_action *act,
                    enum place place);
-void read_sidecars(struct loader *l, const struct fr_yaml *y, struct fr_task *task);
 
 /* task.c */
 int find_task(const struct loader *l, const char *name); /* its place from 0 on; -1: none */
-void read_task_part(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target);
-void read_tasks(struct loader *l, const struct fr_yaml *y);
-void read_hooks(struct loader *l, const struct fr_yaml *y, const struct field *f);
 void check_hook_names(struct loader *l);
 void check_containers(struct loader *l);
 
-/* load.c: the shapes from SHAPE_PARAMS on */
-void read_section(struct loader *l, const struct fr_yaml *y, const struct field *f);
+/* load.c */
+
 /* Loads the file at opts->path, and what it names, into target. FR_USAGE: issues has all mistakes.
  */
 struct load_job {

@@ -22,8 +22,8 @@ static void check_word(struct loader *l, const struct fr_node *node, const char 
     for (const char *p = value; p != NULL && *p != '\0'; p++)
         bad |= isspace((unsigned char)*p) || iscntrl((unsigned char)*p) || *p == '@';
     if (bad)
-        complain(l, node->pos, &(struct hint){.expected = "one word without '@'"},
-                 "%s of node '%s' is '%s'", key, node->name, value);
+        complain(l, node->pos, "one word without '@'", "%s of node '%s' is '%s'", key, node->name,
+                 value);
 }
 
 /* "10.0.0.1:22": a port stands in a key of its own. An IPv6 address has more colons. */
@@ -33,8 +33,8 @@ static void check_port(struct loader *l, const struct fr_node *node)
 
     if (colon != NULL && colon[1] != '\0' && strspn(colon + 1, "0123456789") == strlen(colon + 1))
         complain(l, node->pos,
-                 &(struct hint){.expected = "a name or an address; the port goes to port:"},
-                 "address of node '%s' is '%s'", node->name, node->address);
+                 "a name or an address; the port goes to port:", "address of node '%s' is '%s'",
+                 node->name, node->address);
 }
 
 /* On the node it is absolute, or below the user's home. What looks like something else is refused,
@@ -47,8 +47,8 @@ static void check_work(struct loader *l, const struct fr_node *node)
         return;
     if (work[0] == '\0' || work[0] == '$' || work[0] == '~' || fr_has_prefix(work, "node:"))
         complain(l, node->pos,
-                 &(struct hint){.expected = "a path of the node: /DIR, or ~/DIR below the user's "
-                                            "home there"},
+                 "a path of the node: /DIR, or ~/DIR below the user's "
+                 "home there",
                  "work of node '%s' is '%s'", node->name, work);
 }
 
@@ -58,16 +58,15 @@ static void check_node(struct loader *l, const struct fr_node *nodes, size_t i)
 
     for (size_t j = 0; j < i; j++)
         if (nodes[j].name != NULL && strcmp(nodes[j].name, node->name) == 0)
-            complain(l, node->pos, &(struct hint){.expected = "a name of its own"},
-                     "node '%s' is there already, at line %d", node->name, nodes[j].pos.line);
+            complain(l, node->pos, "a name of its own", "node '%s' is there already, at line %d",
+                     node->name, nodes[j].pos.line);
     if (!label_ok(node->name) || strchr("-.", node->name[0]) != NULL || reserved(node->name))
         complain(l, node->pos,
-                 &(struct hint){.expected = LABEL ", the first neither '-' nor '.', and "
-                                                  "not all, head or control"},
+                 LABEL ", the first neither '-' nor '.', and "
+                       "not all, head or control",
                  "'%s' cannot be the name of a node", node->name);
     if (node->executor == FR_EXECUTOR_SSH && node->address == NULL)
-        complain(l, node->pos, &(struct hint){.expected = "address: HOST"},
-                 "node '%s' has no address", node->name);
+        complain(l, node->pos, "address: HOST", "node '%s' has no address", node->name);
     check_word(l, node, "address", node->address);
     check_word(l, node, "user", node->user);
     check_port(l, node);
@@ -81,7 +80,7 @@ static void check_labels(struct loader *l, const struct fr_node *nodes, size_t n
             const char *label = nodes[i].labels[k];
 
             if (reserved(label) || fr_spec_node(l->spec, label) >= 0)
-                complain(l, nodes[i].pos, &(struct hint){.expected = "another word"},
+                complain(l, nodes[i].pos, "another word",
                          "label '%s' of node '%s' is the name of a node or place", label,
                          nodes[i].name);
         }
@@ -95,8 +94,8 @@ static void strip_brackets(struct loader *l, struct fr_node *node)
     if (n > 2 && node->address[0] == '[' && node->address[n - 1] == ']')
         node->address = load_keep(l, fr_arena_text(l->arena, node->address + 1, n - 2));
     if (node->address != NULL && strpbrk(node->address, "[]") != NULL)
-        complain(l, node->pos, &(struct hint){.expected = "a name, or an address like ::1"},
-                 "address of node '%s' is '%s'", node->name, node->address);
+        complain(l, node->pos, "a name, or an address like ::1", "address of node '%s' is '%s'",
+                 node->name, node->address);
 }
 
 static void read_node(struct loader *l, const struct fr_yaml *y, struct fr_node *node)
@@ -113,10 +112,12 @@ static void read_node(struct loader *l, const struct fr_yaml *y, struct fr_node 
     strip_brackets(l, node);
 }
 
-void read_node_list(struct loader *l, const struct fr_yaml *y)
+void read_node_list(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     struct fr_node *nodes;
 
+    (void)f;
+    (void)target;
     if (y->kind != FR_YAML_LIST || y->n == 0 || y->n > NODES_MAX) {
         wrong_value(l, y, "nodes", "a list of 1 to 4096 nodes, each a map with a name");
         return;
@@ -136,20 +137,22 @@ void read_node_list(struct loader *l, const struct fr_yaml *y)
 static void read_inventory(struct loader *l, const struct fr_yaml *y)
 {
     if (y->kind == FR_YAML_LIST)
-        read_node_list(l, y);
+        read_node_list(l, y, NULL, NULL);
     else if (y->kind == FR_YAML_MAP)
         read_object(l, &object_inventory, y, l->spec);
     else
         wrong_value(l, y, "the inventory", "a list of nodes, or a map with nodes:");
 }
 
-void read_nodes(struct loader *l, const struct fr_yaml *y)
+void read_nodes(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     struct fr_source *source = &l->spec->sources[1];
     struct fr_yaml *tree;
     const char *path;
     struct fr_err err;
 
+    (void)f;
+    (void)target;
     l->node_base.executor = (enum fr_executor)EXECUTOR_UNSAID;
     if (y->kind != FR_YAML_SCALAR) {
         read_inventory(l, y);
@@ -170,8 +173,7 @@ void read_nodes(struct loader *l, const struct fr_yaml *y)
     if (l->fenced && l->mistakes != NULL)
         return; /* what it may not name is not opened */
     if (read_source(l, path, source, &err) != FR_OK) {
-        complain(l, pos_of(l, y), &(struct hint){.expected = "the path of an inventory"},
-                 "nodes: %s", err.msg);
+        complain(l, pos_of(l, y), "the path of an inventory", "nodes: %s", err.msg);
         return;
     }
     l->spec->n_sources = 2;

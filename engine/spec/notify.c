@@ -52,8 +52,9 @@ static const struct field home_notify_fields[] = {
 };
 const struct object object_home_notify = {"a rule of notify", "notify", home_notify_fields, NULL};
 
-void read_events(struct loader *l, const struct fr_yaml *y, const struct field *f, unsigned *out)
+void read_events(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    unsigned *out = (void *)((char *)target + f->at);
     const char *offered[FR_NOTICE_N];
     size_t n = 0, n_offered = (size_t)f->first;
     const char **words = read_strings(l, y, false, &n);
@@ -69,12 +70,10 @@ void read_events(struct loader *l, const struct fr_yaml *y, const struct field *
         if (k < n_offered)
             *out |= 1u << k;
         else
-            complain(l, pos_of(l, y->kind == FR_YAML_LIST ? y->items[i] : y),
-                     &(struct hint){.expected = word_list(l, offered, n_offered),
-                                    .word = words[i],
-                                    .words = offered,
-                                    .n_words = n_offered},
-                     "%s is '%s'", f->name, words[i]);
+            complain_near(
+                l, pos_of(l, y->kind == FR_YAML_LIST ? y->items[i] : y),
+                &(struct hint){word_list(l, offered, n_offered), words[i], offered, n_offered},
+                "%s is '%s'", f->name, words[i]);
     }
 }
 
@@ -91,9 +90,9 @@ static int minutes_at(const char *p)
     return hour < 24 && minute < 60 ? 60 * hour + minute : -1;
 }
 
-void read_quiet(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                struct fr_quiet *out)
+void read_quiet(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_quiet *out = (void *)((char *)target + f->at);
     const char *text = read_now(l, y);
     int from, to;
 
@@ -109,21 +108,17 @@ void read_quiet(struct loader *l, const struct fr_yaml *y, const struct field *f
 
 void read_rules(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
-    const struct fr_yaml *one[1] = {y};
-    const struct fr_yaml *const *items =
-        y->kind == FR_YAML_LIST ? (const struct fr_yaml *const *)y->items : one;
-    size_t n = y->kind == FR_YAML_LIST ? y->n : 1;
-    struct fr_notify *list = load_alloc(l, n, sizeof(*list));
+    struct items items = items_of(&y);
+    struct fr_notify *list = load_alloc(l, items.n, sizeof(*list));
 
-    for (size_t i = 0; list != NULL && i < n; i++) {
-        const struct fr_yaml *to = fr_yaml_get(items[i], "to");
+    for (size_t i = 0; list != NULL && i < items.n; i++) {
+        const struct fr_yaml *to = fr_yaml_get(items.v[i], "to");
 
-        read_object(l, f->object, items[i], &list[i]);
+        read_object(l, f->object, items.v[i], &list[i]);
         if (to != NULL && list[i].n_to == 0 && to->kind != FR_YAML_SCALAR)
             wrong_value(l, to, "to", "at least one name of a channel");
     }
-    *(struct fr_notify **)((char *)target + f->at) = list;
-    *(size_t *)((char *)target + f->n_at) = list != NULL ? n : 0;
+    put_list(f, target, list, list != NULL ? items.n : 0);
 }
 
 /* ---- channels ---- */
@@ -167,22 +162,22 @@ static const struct field channel_fields[] = {
 };
 const struct object object_channel = {"a channel", "channel", channel_fields, NULL};
 
-void read_given_text(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                     struct fr_given *out)
+void read_given_text(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_given *out = (void *)((char *)target + f->at);
+
     if (y->kind == FR_YAML_SCALAR && f->shape == SHAPE_GIVEN_TEXT) {
         out->text = read_now(l, y);
         return;
     }
     if (y->kind != FR_YAML_MAP) { /* the text is not quoted: it may be the secret */
-        complain(l, pos_of(l, y), &(struct hint){.expected = "{env: NAME} or {file: PATH}"},
+        complain(l, pos_of(l, y), "{env: NAME} or {file: PATH}",
                  "%s does not stand in the file itself", f->name);
         return;
     }
     read_object(l, &object_given, y, out);
     if ((out->env != NULL) == (out->file != NULL))
-        complain(l, pos_of(l, y), &(struct hint){.expected = "one of env or file"},
-                 "%s is not complete", f->name);
+        complain(l, pos_of(l, y), "one of env or file", "%s is not complete", f->name);
 }
 
 static bool is_given(const struct fr_given *g)
@@ -238,19 +233,17 @@ static void check_mail(struct loader *l, const struct fr_yaml *y, const struct f
     if (c->server != NULL &&
         (!is_url(c->server, "smtp://", "smtps://") || strchr(c->server, '@') != NULL))
         complain(l, pos_of(l, fr_yaml_get(y, "server")),
-                 &(struct hint){.expected = "smtp://HOST:PORT or smtps://HOST:PORT; user: and "
-                                            "password: have keys of their own"},
+                 "smtp://HOST:PORT or smtps://HOST:PORT; user: and "
+                 "password: have keys of their own",
                  "server is no address of a mail server");
     if (c->from != NULL && !is_address(c->from))
         wrong_value(l, fr_yaml_get(y, "from"), "from", "an address like flowrun@example.org");
     for (size_t i = 0; i < c->n_to; i++)
         if (!is_address(c->to[i]))
-            complain(l, pos_of(l, fr_yaml_get(y, "to")),
-                     &(struct hint){.expected = "an address like team@example.org"}, "to is '%s'",
-                     c->to[i]);
+            complain(l, pos_of(l, fr_yaml_get(y, "to")), "an address like team@example.org",
+                     "to is '%s'", c->to[i]);
     if ((c->user != NULL) != is_given(&c->password))
-        complain(l, pos_of(l, y), &(struct hint){.expected = "both, or none"},
-                 "user and password belong together");
+        complain(l, pos_of(l, y), "both, or none", "user and password belong together");
 }
 
 static void check_channel(struct loader *l, const struct fr_yaml *y, const struct fr_channel *c)
@@ -286,11 +279,8 @@ void read_channels(struct loader *l, const struct fr_yaml *y, const struct field
 {
     struct fr_channel *list;
 
-    if (y->kind != FR_YAML_MAP) {
-        wrong_value(l, y, f->name, "a map of names and channels");
-        return;
-    }
-    if ((list = load_alloc(l, y->n, sizeof(*list))) == NULL)
+    if (!is_map(l, y, f->name, "a map of names and channels") ||
+        (list = load_alloc(l, y->n, sizeof(*list))) == NULL)
         return;
     for (size_t i = 0; i < y->n; i++) {
         struct fr_channel *c = &list[i];
@@ -300,11 +290,9 @@ void read_channels(struct loader *l, const struct fr_yaml *y, const struct field
         read_object(l, &object_channel, y->pairs[i].value, c);
         check_channel(l, y->pairs[i].value, c);
         if (!label_ok(c->name))
-            complain(l, c->pos, &(struct hint){.expected = LABEL},
-                     "'%s' cannot be the name of a channel", c->name);
+            complain(l, c->pos, LABEL, "'%s' cannot be the name of a channel", c->name);
     }
-    *(struct fr_channel **)((char *)target + f->at) = list;
-    *(size_t *)((char *)target + f->n_at) = y->n;
+    put_list(f, target, list, y->n);
 }
 
 /* ---- as JSON ---- */

@@ -12,29 +12,29 @@ static const struct {
 
 enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 
-void read_param_part(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                     struct fr_param *param)
+void read_param_default(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                        void *target)
+{
+    (void)f;
+    ((struct fr_param *)target)->preset = read_now(l, y);
+}
+
+void read_param_type(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     const char *text = read_now(l, y), *names[N_TYPES];
 
-    if (f->shape == SHAPE_DEFAULT) {
-        param->preset = text;
-        return;
-    }
+    (void)f;
     for (size_t i = 0; i < N_TYPES; i++) {
         names[i] = types[i].name;
         if (text != NULL && strcmp(types[i].name, text) == 0) {
-            param->type = types[i].type;
+            ((struct fr_param *)target)->type = types[i].type;
             return;
         }
     }
     if (text != NULL)
-        complain(l, pos_of(l, y),
-                 &(struct hint){.expected = word_list(l, names, N_TYPES),
-                                .word = text,
-                                .words = names,
-                                .n_words = N_TYPES},
-                 "type is '%s'", text);
+        complain_near(l, pos_of(l, y),
+                      &(struct hint){word_list(l, names, N_TYPES), text, names, N_TYPES},
+                      "type is '%s'", text);
 }
 
 /* The value of the last -p for name, or NULL. *fenced: it is of a request with a fence. */
@@ -83,7 +83,7 @@ static bool has_type(struct loader *l, struct fr_pos pos, const struct fr_param 
     else if (type == FR_T_PATH)
         ok = s.n > 0;
     if (!ok)
-        complain(l, pos, &hint, "param '%s' is '%s'", param->name, value);
+        complain_near(l, pos, &hint, "param '%s' is '%s'", param->name, value);
     return ok;
 }
 
@@ -95,23 +95,23 @@ bool param_allows(struct loader *l, struct fr_pos pos, const struct fr_param *pa
             return true;
     if (param->n_choices == 0)
         return has_type(l, pos, param, value);
-    complain(l, pos,
-             &(struct hint){.expected = word_list(l, param->choices, param->n_choices),
-                            .word = value,
-                            .words = param->choices,
-                            .n_words = param->n_choices},
-             "param '%s' is '%s'", param->name, value);
+    complain_near(l, pos,
+                  &(struct hint){word_list(l, param->choices, param->n_choices), value,
+                                 param->choices, param->n_choices},
+                  "param '%s' is '%s'", param->name, value);
     return false;
 }
 
 /* The value that the first schedule gives it, where each gives one; else NULL. */
 static const struct fr_yaml *scheduled(const struct loader *l, const char *name)
 {
-    const struct fr_yaml *all = l->schedules, *first = NULL;
-    size_t n = all == NULL ? 0 : all->kind == FR_YAML_LIST ? all->n : 1;
+    struct items all = {NULL, 0};
+    const struct fr_yaml *first = NULL;
 
-    for (size_t i = 0; i < n; i++) {
-        const struct fr_yaml *one = all->kind == FR_YAML_LIST ? all->items[i] : all;
+    if (l->schedules != NULL)
+        all = items_of(&l->schedules);
+    for (size_t i = 0; i < all.n; i++) {
+        const struct fr_yaml *one = all.v[i];
         const struct fr_yaml *params = one->kind == FR_YAML_MAP ? fr_yaml_get(one, "params") : NULL;
         const struct fr_yaml *value =
             params != NULL && params->kind == FR_YAML_MAP ? fr_yaml_get(params, name) : NULL;
@@ -127,9 +127,8 @@ static const struct fr_yaml *scheduled(const struct loader *l, const char *name)
 static void complain_unset(struct loader *l, const struct fr_param *p)
 {
     complain(l, p->pos,
-             &(struct hint){.expected = l->schedules != NULL
-                                            ? "a default, or a value in params: of each schedule"
-                                            : "-p NAME=VALUE or a default"},
+             l->schedules != NULL ? "a default, or a value in params: of each schedule"
+                                  : "-p NAME=VALUE or a default",
              "param '%s' has no value", p->name);
 }
 
@@ -170,20 +169,18 @@ static void check_flags(struct loader *l, const struct fr_yaml *y)
         bool known = false;
 
         if (equals == NULL || equals == flag) {
-            complain(l, (struct fr_pos){0}, &(struct hint){.expected = "-p NAME=VALUE"},
-                     "-p '%s' is not right", flag);
+            complain(l, (struct fr_pos){0}, "-p NAME=VALUE", "-p '%s' is not right", flag);
             continue;
         }
         if (!fr_utf8_valid(flag, strlen(flag)))
-            complain(l, (struct fr_pos){0}, &(struct hint){.expected = "text in UTF-8"},
-                     "-p '%s' is no text", flag);
+            complain(l, (struct fr_pos){0}, "text in UTF-8", "-p '%s' is no text", flag);
         hint.word = fr_arena_text(l->arena, flag, (size_t)(equals - flag));
         hint.words = key_names(l, y);
         for (size_t j = 0; hint.word != NULL && hint.words != NULL && j < y->n && !known; j++)
             known = strcmp(hint.words[j], hint.word) == 0;
         if (!known && hint.word != NULL && hint.words != NULL)
-            complain(l, (struct fr_pos){0}, &hint, "-p '%s': the pipeline has no such param",
-                     hint.word);
+            complain_near(l, (struct fr_pos){0}, &hint, "-p '%s': the pipeline has no such param",
+                          hint.word);
     }
 }
 
@@ -206,8 +203,7 @@ void read_params(struct loader *l, const struct fr_yaml *y)
         *p = (struct fr_param){
             .name = y->pairs[i].key.p, .type = FR_T_STRING, .pos = pos_of_key(l, &y->pairs[i])};
         if (!name_ok(p->name))
-            complain(l, p->pos, &(struct hint){.expected = NAME},
-                     "'%s' cannot be the name of a param", p->name);
+            complain(l, p->pos, NAME, "'%s' cannot be the name of a param", p->name);
         read_object(l, &object_param, y->pairs[i].value, p);
         if (y->pairs[i].value->kind == FR_YAML_MAP)
             settle(l, y->pairs[i].value, p);
@@ -216,15 +212,12 @@ void read_params(struct loader *l, const struct fr_yaml *y)
     l->spec->n_params = y->n;
 }
 
-void read_secrets(struct loader *l, const struct fr_yaml *y)
+void read_secrets(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     struct fr_secret *list;
 
-    if (y->kind != FR_YAML_MAP) {
-        wrong_value(l, y, "secrets", "a map of names");
-        return;
-    }
-    if ((list = load_alloc(l, y->n, sizeof(*list))) == NULL)
+    if (!is_map(l, y, "secrets", "a map of names") ||
+        (list = load_alloc(l, y->n, sizeof(*list))) == NULL)
         return;
     for (size_t i = 0; i < y->n; i++) {
         struct secret_entry e = {0};
@@ -240,14 +233,12 @@ void read_secrets(struct loader *l, const struct fr_yaml *y)
                 n++;
             }
         if (!name_ok(s->name))
-            complain(l, s->pos, &(struct hint){.expected = NAME},
-                     "'%s' cannot be the name of a secret", s->name);
+            complain(l, s->pos, NAME, "'%s' cannot be the name of a secret", s->name);
         if (n != 1 && y->pairs[i].value->kind == FR_YAML_MAP)
-            complain(l, s->pos, &(struct hint){.expected = "one of env, file or command"},
-                     "secret '%s' is not complete", s->name);
+            complain(l, s->pos, "one of env, file or command", "secret '%s' is not complete",
+                     s->name);
         if (s->arg == NULL)
             s->arg = "";
     }
-    l->spec->secrets = list;
-    l->spec->n_secrets = y->n;
+    put_list(f, target, list, y->n);
 }

@@ -106,30 +106,58 @@ bool check_keys(struct loader *l, const struct object *object, const struct fr_y
                 hint.n_words = 0;
             else if (fr_suggest(hint.word, names, n) == NULL)
                 hint.expected = word_list(l, names, n);
-            complain(l, pos_of_key(l, &y->pairs[i]), &hint, "%s has no key '%s'", object->name,
-                     y->pairs[i].key.p);
+            complain_near(l, pos_of_key(l, &y->pairs[i]), &hint, "%s has no key '%s'", object->name,
+                          y->pairs[i].key.p);
         }
     return true;
 }
 
+bool is_map(struct loader *l, const struct fr_yaml *y, const char *what, const char *expected)
+{
+    if (y->kind != FR_YAML_MAP)
+        wrong_value(l, y, what, expected);
+    return y->kind == FR_YAML_MAP;
+}
+
+struct items items_of(const struct fr_yaml *const *y)
+{
+    if ((*y)->kind == FR_YAML_LIST)
+        return (struct items){(const struct fr_yaml *const *)(*y)->items, (*y)->n};
+    return (struct items){y, 1};
+}
+
 const char **read_strings(struct loader *l, const struct fr_yaml *y, bool names, size_t *n)
 {
-    const struct fr_yaml *one[1] = {y};
-    const struct fr_yaml *const *items =
-        y->kind == FR_YAML_LIST ? (const struct fr_yaml *const *)y->items : one;
-    size_t count = y->kind == FR_YAML_LIST ? y->n : y->kind == FR_YAML_NULL ? 0 : 1;
+    struct items items = items_of(&y);
+    size_t count = y->kind == FR_YAML_NULL ? 0 : items.n;
     const char **out = load_alloc(l, count, sizeof(*out));
 
     *n = 0;
     for (size_t i = 0; out != NULL && i < count; i++) {
-        const char *text = read_now(l, items[i]);
+        const char *text = read_now(l, items.v[i]);
 
         if (text != NULL && names && !label_ok(text))
-            wrong_value(l, items[i], "the name", LABEL);
+            wrong_value(l, items.v[i], "the name", LABEL);
         else if (text != NULL)
             out[(*n)++] = text;
     }
     return out;
+}
+
+static void *place_of(const struct field *f, void *target)
+{
+    return (char *)target + f->at;
+}
+
+static size_t *count_of(const struct field *f, void *target)
+{
+    return (size_t *)(void *)((char *)target + f->n_at);
+}
+
+void put_list(const struct field *f, void *target, const void *list, size_t n)
+{
+    memcpy(place_of(f, target), &list, sizeof(list));
+    *count_of(f, target) = n;
 }
 
 static void read_texts(struct loader *l, const struct fr_yaml *y, const struct field *f,
@@ -145,8 +173,7 @@ static void read_texts(struct loader *l, const struct fr_yaml *y, const struct f
         return;
     for (size_t i = 0; i < y->n; i++)
         read_text(l, y->items[i], f->allow, &out[i]);
-    *(const struct fr_text **)((char *)target + f->at) = out;
-    *(size_t *)((char *)target + f->n_at) = y->n;
+    put_list(f, target, out, y->n);
 }
 
 static void read_map(struct loader *l, const struct fr_yaml *y, unsigned allow,
@@ -154,13 +181,8 @@ static void read_map(struct loader *l, const struct fr_yaml *y, unsigned allow,
 {
     struct fr_kv *list;
 
-    if (y->kind == FR_YAML_NULL)
-        return;
-    if (y->kind != FR_YAML_MAP) {
-        wrong_value(l, y, "env", "a map of names and texts");
-        return;
-    }
-    if ((list = load_alloc(l, y->n, sizeof(*list))) == NULL)
+    if (y->kind == FR_YAML_NULL || !is_map(l, y, "env", "a map of names and texts") ||
+        (list = load_alloc(l, y->n, sizeof(*list))) == NULL)
         return;
     for (size_t i = 0; i < y->n; i++) {
         list[i].name = y->pairs[i].key.p;
@@ -217,16 +239,18 @@ void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const s
 
         if (!variable_ok(name))
             complain(l, pos_of_key(l, &y->pairs[i]),
-                     &(struct hint){.expected = odd ? "letters, digits and '_': no shell reads a "
-                                                      "variable with '-' or '.'"
-                                                    : "letters, digits and '_'; FLOWRUN_ is ours"},
+                     odd ? "letters, digits and '_': no shell reads a "
+                           "variable with '-' or '.'"
+                         : "letters, digits and '_'; FLOWRUN_ is ours",
                      "'%s' cannot be the name of a variable", name);
     }
     add_env(l, y, added, out, n);
 }
 
-static void read_number(struct loader *l, const struct fr_yaml *y, const struct field *f, void *at)
+static void read_number(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                        void *target)
 {
+    void *at = place_of(f, target);
     const char *text = read_now(l, y), *expected = "never or a duration like 10s, above zero";
     struct fr_str s = fr_str_of(text);
     int64_t v = 0;
@@ -266,8 +290,10 @@ static void read_number(struct loader *l, const struct fr_yaml *y, const struct 
         wrong_value(l, y, f->name, expected);
 }
 
-static void read_choice(struct loader *l, const struct fr_yaml *y, const struct field *f, int *at)
+static void read_choice(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                        void *target)
 {
+    int *at = f->shape == SHAPE_TRANSPORT ? (int *)&l->node_base.transport : place_of(f, target);
     const char *text = read_now(l, y);
     size_t n = 0;
 
@@ -277,141 +303,136 @@ static void read_choice(struct loader *l, const struct fr_yaml *y, const struct 
             return;
         }
     if (text != NULL)
-        complain(l, pos_of(l, y),
-                 &(struct hint){.expected = word_list(l, f->choices, n),
-                                .word = text,
-                                .words = f->choices,
-                                .n_words = n},
-                 "%s is '%s'", f->name, text);
+        complain_near(l, pos_of(l, y),
+                      &(struct hint){word_list(l, f->choices, n), text, f->choices, n},
+                      "%s is '%s'", f->name, text);
 }
 
-/* Shapes that need nothing but a place. */
-static void read_value(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                       void *target)
+static void read_string(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                        void *target)
 {
-    char *at = (char *)target + f->at;
-    const char *text;
-    struct fr_text t;
+    const char *text = read_now(l, y);
+
+    if (text != NULL)
+        *(const char **)place_of(f, target) = f->shape == SHAPE_PATH ? absolute(l, text) : text;
+    if (f->of_host)
+        guard_name(l, f->name);
+}
+
+static void read_bool(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                      void *target)
+{
+    const char *text = read_now(l, y);
     bool b;
 
-    switch (f->shape) {
-    case SHAPE_STRING:
-    case SHAPE_PATH:
-        if ((text = read_now(l, y)) != NULL)
-            *(const char **)at = f->shape == SHAPE_PATH ? absolute(l, text) : text;
-        if (f->of_host)
-            guard_name(l, f->name);
-        break;
-    case SHAPE_BOOL:
-        if ((text = read_now(l, y)) == NULL)
-            break;
-        if (fr_parse_bool(fr_str_of(text), &b, NULL) == FR_OK)
-            *(bool *)at = b;
-        else
-            wrong_value(l, y, f->name, fr_type_name(FR_T_BOOL));
-        break;
-    case SHAPE_CHOICE:
-        read_choice(l, y, f, (int *)(void *)at);
-        break;
-    case SHAPE_TRANSPORT:
-        read_choice(l, y, f, (int *)&l->node_base.transport);
-        break;
-    case SHAPE_TEXT:
-        if (read_text(l, y, f->allow, &t))
-            *(struct fr_text *)(void *)at = t;
-        break;
-    case SHAPE_NAMES:
-    case SHAPE_STRINGS:
-        *(const char ***)(void *)at = read_strings(l, y, f->shape == SHAPE_NAMES,
-                                                   (size_t *)(void *)((char *)target + f->n_at));
-        break;
-    default:
-        read_number(l, y, f, at);
-    }
+    if (text != NULL && fr_parse_bool(fr_str_of(text), &b, NULL) == FR_OK)
+        *(bool *)place_of(f, target) = b;
+    else if (text != NULL)
+        wrong_value(l, y, f->name, fr_type_name(FR_T_BOOL));
 }
 
-static void read_notify_part(struct loader *l, const struct fr_yaml *y, const struct field *f,
+static void read_one_text(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                          void *target)
+{
+    struct fr_text t;
+
+    if (read_text(l, y, f->allow, &t))
+        *(struct fr_text *)place_of(f, target) = t;
+}
+
+static void read_string_list(struct loader *l, const struct fr_yaml *y, const struct field *f,
                              void *target)
 {
-    void *at = (char *)target + f->at;
+    size_t n;
+    const char **list = read_strings(l, y, f->shape == SHAPE_NAMES, &n);
 
-    switch (f->shape) {
-    case SHAPE_EVENTS:
-        read_events(l, y, f, at);
-        break;
-    case SHAPE_QUIET:
-        read_quiet(l, y, f, at);
-        break;
-    case SHAPE_RULES:
-        read_rules(l, y, f, target);
-        break;
-    case SHAPE_CHANNELS:
-        read_channels(l, y, f, target);
-        break;
-    default:
-        read_given_text(l, y, f, at);
-    }
+    put_list(f, target, list, n);
 }
+
+/* Of the struct, or of the whole pipeline. */
+static void read_variables(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                           void *target)
+{
+    bool all = f->shape == SHAPE_PIPELINE_ENV || f->shape == SHAPE_PIPELINE_ENV_FILE;
+    const struct fr_kv **out = all ? &l->env : place_of(f, target);
+    size_t *n = all ? &l->n_env : count_of(f, target);
+
+    if (f->shape == SHAPE_ENV || f->shape == SHAPE_PIPELINE_ENV)
+        read_env(l, y, f->allow, out, n);
+    else
+        read_env_file(l, y, out, n);
+}
+
+static void read_inner(struct loader *l, const struct fr_yaml *y, const struct field *f,
+                       void *target)
+{
+    void *into = f->shape == SHAPE_KEEP            ? &l->node_base.keep
+                 : f->shape == SHAPE_DEFAULTS      ? (void *)&l->base
+                 : f->shape == SHAPE_NODE_DEFAULTS ? (void *)&l->node_base
+                                                   : place_of(f, target);
+
+    read_object(l, f->object, y, into);
+}
+
+static shape_reader *const readers[] = {
+    [SHAPE_STRING] = read_string,
+    [SHAPE_PATH] = read_string,
+    [SHAPE_INT] = read_number,
+    [SHAPE_FLOAT] = read_number,
+    [SHAPE_BOOL] = read_bool,
+    [SHAPE_DURATION] = read_number,
+    [SHAPE_LIMIT] = read_number,
+    [SHAPE_SIZE] = read_number,
+    [SHAPE_CHOICE] = read_choice,
+    [SHAPE_TRANSPORT] = read_choice,
+    [SHAPE_TEXT] = read_one_text,
+    [SHAPE_TEXTS] = read_texts,
+    [SHAPE_STRINGS] = read_string_list,
+    [SHAPE_NAMES] = read_string_list,
+    [SHAPE_ENV] = read_variables,
+    [SHAPE_ENV_FILE] = read_variables,
+    [SHAPE_OBJECT] = read_inner,
+    [SHAPE_SCRIPT] = read_script,
+    [SHAPE_USES] = read_uses,
+    [SHAPE_WITH] = read_with,
+    [SHAPE_PROGRAMS] = read_programs,
+    [SHAPE_NEEDS] = read_needs,
+    [SHAPE_ON] = read_on,
+    [SHAPE_WHEN] = read_when,
+    [SHAPE_IN] = read_in,
+    [SHAPE_METRICS] = read_metrics,
+    [SHAPE_FILES] = read_files,
+    [SHAPE_SIDECARS] = read_sidecars,
+    [SHAPE_RETRY_ON] = read_retry_on,
+    [SHAPE_EVENTS] = read_events,
+    [SHAPE_QUIET] = read_quiet,
+    [SHAPE_RULES] = read_rules,
+    [SHAPE_POOLS] = read_pools,
+    [SHAPE_CHANNELS] = read_channels,
+    [SHAPE_GIVEN_TEXT] = read_given_text,
+    [SHAPE_GIVEN_SECRET] = read_given_text,
+    [SHAPE_TIMES] = read_times,
+    [SHAPE_GIVEN] = read_given,
+    [SHAPE_PARAMS] = NULL, /* read before everything else */
+    [SHAPE_SECRETS] = read_secrets,
+    [SHAPE_NODES] = read_nodes,
+    [SHAPE_TASKS] = read_tasks,
+    [SHAPE_HOOKS] = read_hooks,
+    [SHAPE_DEFAULTS] = read_inner,
+    [SHAPE_NODE_DEFAULTS] = read_inner,
+    [SHAPE_PIPELINE_ENV] = read_variables,
+    [SHAPE_PIPELINE_ENV_FILE] = read_variables,
+    [SHAPE_KEEP] = read_inner,
+    [SHAPE_NODE_LIST] = read_node_list,
+    [SHAPE_DEFAULT] = read_param_default,
+    [SHAPE_PARAM_TYPE] = read_param_type,
+    [SHAPE_SCHEDULE] = read_schedules,
+};
 
 void read_field(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
-    switch (f->shape) {
-    case SHAPE_OBJECT:
-        read_object(l, f->object, y, (char *)target + f->at);
-        break;
-    case SHAPE_TEXTS:
-        read_texts(l, y, f, target);
-        break;
-    case SHAPE_ENV:
-        read_env(l, y, f->allow, (void *)((char *)target + f->at),
-                 (void *)((char *)target + f->n_at));
-        break;
-    case SHAPE_ENV_FILE:
-        read_env_file(l, y, (void *)((char *)target + f->at), (void *)((char *)target + f->n_at));
-        break;
-    case SHAPE_SCRIPT:
-    case SHAPE_USES:
-    case SHAPE_WITH:
-    case SHAPE_PROGRAMS:
-        read_action_part(l, y, f, target);
-        break;
-    case SHAPE_NEEDS:
-    case SHAPE_ON:
-    case SHAPE_WHEN:
-    case SHAPE_IN:
-    case SHAPE_METRICS:
-    case SHAPE_FILES:
-    case SHAPE_SIDECARS:
-    case SHAPE_RETRY_ON:
-        read_task_part(l, y, f, target);
-        break;
-    case SHAPE_EVENTS:
-    case SHAPE_QUIET:
-    case SHAPE_RULES:
-    case SHAPE_CHANNELS:
-    case SHAPE_GIVEN_TEXT:
-    case SHAPE_GIVEN_SECRET:
-        read_notify_part(l, y, f, target);
-        break;
-    case SHAPE_POOLS:
-        read_pools(l, y, f, target);
-        break;
-    case SHAPE_TIMES:
-        read_times(l, y, target);
-        break;
-    case SHAPE_GIVEN:
-        read_given(l, y, (void *)((char *)target + f->at), (void *)((char *)target + f->n_at));
-        break;
-    case SHAPE_DEFAULT:
-    case SHAPE_PARAM_TYPE:
-        read_param_part(l, y, f, target);
-        break;
-    default:
-        if (f->shape >= SHAPE_PARAMS)
-            read_section(l, y, f);
-        else
-            read_value(l, y, f, target);
-    }
+    if (readers[f->shape] != NULL)
+        readers[f->shape](l, y, f, target);
 }
 
 void read_object(struct loader *l, const struct object *object, const struct fr_yaml *y,

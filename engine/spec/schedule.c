@@ -68,15 +68,13 @@ static const struct fr_param *find_param(const struct loader *l, const char *nam
     return NULL;
 }
 
-void read_given(struct loader *l, const struct fr_yaml *y, const char *const **out, size_t *n)
+void read_given(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     const char **list;
+    size_t n = 0;
 
-    if (y->kind != FR_YAML_MAP) {
-        wrong_value(l, y, "params", "a map of names and values");
-        return;
-    }
-    if ((list = load_alloc(l, y->n, sizeof(*list))) == NULL)
+    if (!is_map(l, y, "params", "a map of names and values") ||
+        (list = load_alloc(l, y->n, sizeof(*list))) == NULL)
         return;
     for (size_t i = 0; i < y->n; i++) {
         const struct fr_yaml_pair *pair = &y->pairs[i];
@@ -84,15 +82,15 @@ void read_given(struct loader *l, const struct fr_yaml *y, const char *const **o
         const char *value = read_now(l, pair->value);
 
         if (param == NULL)
-            complain(l, pos_of_key(l, pair), &(struct hint){.expected = "a name under params:"},
-                     "the pipeline has no param '%s'", pair->key.p);
+            complain(l, pos_of_key(l, pair),
+                     "a name under params:", "the pipeline has no param '%s'", pair->key.p);
         else if (value != NULL && param_allows(l, pos_of(l, pair->value), param, value))
-            list[(*n)++] = load_keep(l, fr_arena_fmt(l->arena, "%s=%s", param->name, value));
+            list[n++] = load_keep(l, fr_arena_fmt(l->arena, "%s=%s", param->name, value));
     }
-    *out = list;
+    put_list(f, target, list, n);
 }
 
-static bool read_when(struct loader *l, const struct fr_yaml *y, const char *text,
+static bool read_time(struct loader *l, const struct fr_yaml *y, const char *text,
                       struct fr_when *out)
 {
     struct fr_err err;
@@ -103,24 +101,22 @@ static bool read_when(struct loader *l, const struct fr_yaml *y, const char *tex
     return false;
 }
 
-void read_times(struct loader *l, const struct fr_yaml *y, void *target)
+void read_times(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     struct entry *e = target;
-    const struct fr_yaml *one[1] = {y};
-    const struct fr_yaml *const *items =
-        y->kind == FR_YAML_LIST ? (const struct fr_yaml *const *)y->items : one;
-    size_t n = y->kind == FR_YAML_LIST ? y->n : 1;
-    struct fr_when *list = load_alloc(l, n, sizeof(*list));
+    struct items items = items_of(&y);
+    struct fr_when *list = load_alloc(l, items.n, sizeof(*list));
 
-    if (n == 0 || n > FR_SCHEDULE_AT_MAX) {
+    (void)f;
+    if (items.n == 0 || items.n > FR_SCHEDULE_AT_MAX) {
         wrong_value(l, y, "at", "one time or a list of 1 to 1000");
         e->bad = true;
     }
     e->s.at = list;
-    for (size_t i = 0; list != NULL && i < n && !e->bad; i++) {
-        const char *text = read_now(l, items[i]);
+    for (size_t i = 0; list != NULL && i < items.n && !e->bad; i++) {
+        const char *text = read_now(l, items.v[i]);
 
-        e->bad |= text == NULL || !read_when(l, items[i], text, &list[e->s.n_at++]);
+        e->bad |= text == NULL || !read_time(l, items.v[i], text, &list[e->s.n_at++]);
     }
 }
 
@@ -179,8 +175,8 @@ static void read_kind(struct loader *l, const struct fr_yaml *y, struct entry *e
             n++;
         }
     if (n != 1) {
-        complain(l, pos_of(l, y), &(struct hint){.expected = "exactly one of cron, every and at"},
-                 "schedule '%s' has %s", e->s.name, n == 0 ? "no rule" : "several rules");
+        complain(l, pos_of(l, y), "exactly one of cron, every and at", "schedule '%s' has %s",
+                 e->s.name, n == 0 ? "no rule" : "several rules");
         e->bad = true;
         return;
     }
@@ -189,8 +185,7 @@ static void read_kind(struct loader *l, const struct fr_yaml *y, struct entry *e
     else if (e->s.kind == FR_RULE_CRON || (e->s.kind == FR_RULE_EVERY && e->s.every_ms == 0))
         e->bad = true; /* reported */
     if (e->s.kind != FR_RULE_CRON && e->days != FR_DAYS_UNSAID)
-        complain(l, pos_of(l, fr_yaml_get(y, "days")), &(struct hint){.expected = "it with cron:"},
-                 "days says nothing here");
+        complain(l, pos_of(l, fr_yaml_get(y, "days")), "it with cron:", "days says nothing here");
 }
 
 /* Whether the zone that it names is one. */
@@ -230,11 +225,11 @@ static void read_schedule(struct loader *l, const struct fr_yaml *y, struct fr_s
     check_name(l, y, &e);
     read_kind(l, y, &e);
     if (e.start != NULL) {
-        e.s.has_start = read_when(l, fr_yaml_get(y, "start"), e.start, &e.s.start);
+        e.s.has_start = read_time(l, fr_yaml_get(y, "start"), e.start, &e.s.start);
         e.bad |= !e.s.has_start;
     }
     if (e.end != NULL) {
-        e.s.has_end = read_when(l, fr_yaml_get(y, "end"), e.end, &e.s.end);
+        e.s.has_end = read_time(l, fr_yaml_get(y, "end"), e.end, &e.s.end);
         e.bad |= !e.s.has_end;
     }
     if (l->opts->zones != NULL && e.s.zone != NULL)
@@ -244,12 +239,10 @@ static void read_schedule(struct loader *l, const struct fr_yaml *y, struct fr_s
     *out = e.s;
 }
 
-void read_schedules(struct loader *l, const struct fr_yaml *y)
+void read_schedules(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
-    const struct fr_yaml *one[1] = {y};
-    const struct fr_yaml *const *items =
-        y->kind == FR_YAML_LIST ? (const struct fr_yaml *const *)y->items : one;
-    size_t n = y->kind == FR_YAML_LIST ? y->n : y->kind == FR_YAML_MAP;
+    struct items items = items_of(&y);
+    size_t n = y->kind == FR_YAML_LIST || y->kind == FR_YAML_MAP ? items.n : 0;
     struct fr_schedule *list;
 
     if (n == 0 || n > FR_SCHEDULES_MAX) {
@@ -260,14 +253,13 @@ void read_schedules(struct loader *l, const struct fr_yaml *y)
     if ((list = load_alloc(l, n, sizeof(*list))) == NULL)
         return;
     for (size_t i = 0; i < n; i++) {
-        read_schedule(l, items[i], &list[i]);
+        read_schedule(l, items.v[i], &list[i]);
         for (size_t k = 0; k < i && list[i].name != NULL; k++)
             if (list[k].name != NULL && strcmp(list[k].name, list[i].name) == 0) {
-                complain(l, list[i].pos, &(struct hint){.expected = "a name: of its own"},
-                         "two schedules are called '%s'", list[i].name);
+                complain(l, list[i].pos, "a name: of its own", "two schedules are called '%s'",
+                         list[i].name);
                 break;
             }
     }
-    l->spec->schedules = list;
-    l->spec->n_schedules = n;
+    put_list(f, target, list, n);
 }

@@ -14,19 +14,21 @@ int find_task(const struct loader *l, const char *name)
 
 static void unknown_task(struct loader *l, const struct fr_yaml *y, const char *name)
 {
-    complain(l, pos_of(l, y),
-             &(struct hint){.word = name, .words = task_names(l), .n_words = l->tasks->n},
-             "task '%s' needs unknown task '%s'", l->user->act.name, name);
+    complain_near(l, pos_of(l, y),
+                  &(struct hint){.word = name, .words = task_names(l), .n_words = l->tasks->n},
+                  "task '%s' needs unknown task '%s'", l->user->act.name, name);
 }
 
-static void read_needs(struct loader *l, const struct fr_yaml *y, struct fr_task *task)
+void read_needs(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
-    bool list = y->kind == FR_YAML_LIST;
-    size_t n = list ? y->n : y->kind == FR_YAML_NULL ? 0 : 1;
+    struct fr_task *task = target;
+    struct items items = items_of(&y);
+    size_t n = y->kind == FR_YAML_NULL ? 0 : items.n;
     int *needs = load_alloc(l, n, sizeof(*needs));
 
+    (void)f;
     for (size_t i = 0; needs != NULL && i < n; i++) {
-        const struct fr_yaml *item = list ? y->items[i] : y;
+        const struct fr_yaml *item = items.v[i];
         const char *name = read_now(l, item);
         int index = name ? find_task(l, name) : -1;
 
@@ -80,12 +82,10 @@ static void unknown_place(struct loader *l, const struct fr_yaml *y, const char 
     names[n++] = "control";
     for (size_t i = 0; i < spec->n_nodes; i++)
         names[n++] = spec->nodes[i].name;
-    complain(l, pos_of(l, y),
-             &(struct hint){.expected = "all, head, control, or a node or label of the inventory",
-                            .word = name,
-                            .words = names,
-                            .n_words = n},
-             "on: there is no node or label '%s'", name);
+    complain_near(
+        l, pos_of(l, y),
+        &(struct hint){"all, head, control, or a node or label of the inventory", name, names, n},
+        "on: there is no node or label '%s'", name);
 }
 
 static void set_nodes(struct loader *l, struct fr_task *task, enum fr_on on, const bool *marked)
@@ -102,8 +102,9 @@ static void set_nodes(struct loader *l, struct fr_task *task, enum fr_on on, con
             nodes[task->n_nodes++] = (int)i;
 }
 
-static void read_on(struct loader *l, const struct fr_yaml *y, struct fr_task *task)
+void read_on(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_task *task = target;
     static const struct {
         const char *name;
         enum fr_on on;
@@ -112,6 +113,7 @@ static void read_on(struct loader *l, const struct fr_yaml *y, struct fr_task *t
     size_t n;
     const char **names = read_strings(l, y, false, &n);
 
+    (void)f;
     if (marked == NULL || names == NULL)
         return;
     for (size_t i = 0; n == 1 && i < sizeof(places) / sizeof(places[0]); i++)
@@ -129,10 +131,12 @@ static void read_on(struct loader *l, const struct fr_yaml *y, struct fr_task *t
     set_nodes(l, task, FR_ON_NAMED, marked);
 }
 
-static void read_in(struct loader *l, const struct fr_yaml *y, struct fr_task *task)
+void read_in(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_task *task = target;
     const char *name = read_now(l, y);
 
+    (void)f;
     if (name != NULL && (task->in = find_task(l, name)) < 0)
         unknown_task(l, y, name);
 }
@@ -168,17 +172,14 @@ static bool read_file(struct loader *l, const struct fr_yaml *y, const struct fi
     return entry.path.s != NULL || entry.path.expr != NULL;
 }
 
-static void read_files(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                       struct fr_task *task)
+void read_files(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_task *task = target;
     struct fr_kv *files;
     struct fr_excludes *excludes;
 
-    if (y->kind != FR_YAML_MAP) {
-        if (y->kind != FR_YAML_NULL)
-            wrong_value(l, y, "files", "a map of names and paths");
+    if (y->kind == FR_YAML_NULL || !is_map(l, y, "files", "a map of names and paths"))
         return;
-    }
     if ((files = load_alloc(l, y->n, sizeof(*files))) == NULL ||
         (excludes = load_alloc(l, y->n, sizeof(*excludes))) == NULL)
         return;
@@ -194,12 +195,11 @@ static void read_files(struct loader *l, const struct fr_yaml *y, const struct f
                      strlen(files[i].name), FR_PATH_INNER_MAX);
         else if (!fr_path_is_inner(fr_str_of(files[i].name)))
             complain(l, pos_of_key(l, &y->pairs[i]),
-                     &(struct hint){.expected =
-                                        "a path inside it, without '.', '..' and needless slashes"},
+                     "a path inside it, without '.', '..' and needless slashes",
                      "'%s' is not in the attempt's folder", files[i].name);
         if (source->expr == NULL && source->s[0] == '\0')
-            complain(l, source->pos, &(struct hint){.expected = "a path, or node:/path"},
-                     "file '%s' comes from nowhere", files[i].name);
+            complain(l, source->pos, "a path, or node:/path", "file '%s' comes from nowhere",
+                     files[i].name);
         else
             absolute_text(l, source);
         guard_node_file(l, task, source);
@@ -209,13 +209,15 @@ static void read_files(struct loader *l, const struct fr_yaml *y, const struct f
     task->n_files = y->n;
 }
 
-static void read_retry_on(struct loader *l, const struct fr_yaml *y, struct fr_retry *retry)
+void read_retry_on(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_retry *retry = target;
     size_t n;
     const char **words = read_strings(l, y, false, &n), *names[FR_CAUSE_N];
     int *codes = load_alloc(l, n, sizeof(*codes));
     size_t n_names = 0;
 
+    (void)f;
     for (int c = FR_CAUSE_EXIT; c < FR_CAUSE_N; c++)
         if (fr_cause_retryable((enum fr_cause)c))
             names[n_names++] = fr_cause_name((enum fr_cause)c);
@@ -233,21 +235,18 @@ static void read_retry_on(struct loader *l, const struct fr_yaml *y, struct fr_r
         else if (fr_cause_parse(fr_str_of(words[i]), &cause) && fr_cause_retryable(cause))
             retry->causes |= 1u << cause;
         else
-            complain(
-                l, pos_of(l, y->kind == FR_YAML_LIST && y->n == n ? y->items[i] : y),
-                &(struct hint){.expected = fr_arena_fmt(l->arena, "an exit code from 1 to 255, %s",
-                                                        word_list(l, names, n_names)),
-                               .word = words[i],
-                               .words = names,
-                               .n_words = n_names},
-                "'%s' is no cause to try again", words[i]);
+            complain_near(l, pos_of(l, y->kind == FR_YAML_LIST && y->n == n ? y->items[i] : y),
+                          &(struct hint){fr_arena_fmt(l->arena, "an exit code from 1 to 255, %s",
+                                                      word_list(l, names, n_names)),
+                                         words[i], names, n_names},
+                          "'%s' is no cause to try again", words[i]);
     }
 }
 
 /* Later checks see an empty path only where it comes from an expression. */
-static void read_metrics(struct loader *l, const struct fr_yaml *y, const struct field *f,
-                         struct fr_task *task)
+void read_metrics(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
+    struct fr_task *task = target;
     const char *path;
 
     if (!read_text(l, y, f->allow, &task->metrics) || task->metrics.expr != NULL)
@@ -266,29 +265,13 @@ bool fr_task_has_metrics(const struct fr_task *task)
            (task->act.uses != NULL && task->act.uses->metrics != NULL);
 }
 
-void read_task_part(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
+void read_when(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     struct fr_task *task = target;
 
-    if (f->shape == SHAPE_RETRY_ON) {
-        read_retry_on(l, y, target);
-    } else if (f->shape == SHAPE_NEEDS) {
-        read_needs(l, y, task);
-    } else if (f->shape == SHAPE_ON) {
-        read_on(l, y, task);
-    } else if (f->shape == SHAPE_WHEN) {
-        l->ended = false;
-        read_condition(l, y, f->allow, &task->when);
-        task->ended_is_enough = l->ended;
-    } else if (f->shape == SHAPE_IN) {
-        read_in(l, y, task);
-    } else if (f->shape == SHAPE_METRICS) {
-        read_metrics(l, y, f, task);
-    } else if (f->shape == SHAPE_FILES) {
-        read_files(l, y, f, task);
-    } else {
-        read_sidecars(l, y, task);
-    }
+    l->ended = false;
+    read_condition(l, y, f->allow, &task->when);
+    task->ended_is_enough = l->ended;
 }
 
 static void begin_task(struct loader *l, struct fr_task *task, const char *name, struct fr_pos pos)
@@ -311,19 +294,18 @@ static void finish_task(struct loader *l, const struct fr_yaml *y, struct fr_tas
     if (kind == NULL)
         return;
     if (outputs != NULL)
-        complain(l, pos_of(l, outputs), &(struct hint){.expected = "it beside run: or argv:"},
-                 "outputs of %s are fixed", kind->name);
+        complain(l, pos_of(l, outputs), "it beside run: or argv:", "outputs of %s are fixed",
+                 kind->name);
     task->outputs = kind->outputs;
     for (task->n_outputs = 0; kind->outputs[task->n_outputs] != NULL;)
         task->n_outputs++;
     if (fr_yaml_get(y, "gang") == NULL && !l->hook)
         task->gang = kind->gang;
     if (kind->control && on != NULL && l->hook && task->on != FR_ON_CONTROL)
-        complain(l, pos_of(l, on), &(struct hint){.expected = "on: control, or no on:"},
-                 "%s is done on control", kind->name);
+        complain(l, pos_of(l, on), "on: control, or no on:", "%s is done on control", kind->name);
 }
 
-void read_tasks(struct loader *l, const struct fr_yaml *y)
+void read_tasks(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     struct fr_task *tasks;
 
@@ -341,20 +323,17 @@ void read_tasks(struct loader *l, const struct fr_yaml *y)
         l->place = (uint32_t)i + 1;
         begin_task(l, &tasks[i], name, pos_of_key(l, &y->pairs[i]));
         if (!name_ok(name))
-            complain(l, tasks[i].act.pos, &(struct hint){.expected = NAME},
-                     "'%s' cannot be the name of a task", name);
+            complain(l, tasks[i].act.pos, NAME, "'%s' cannot be the name of a task", name);
         read_object(l, &object_task, y->pairs[i].value, &tasks[i]);
         finish_task(l, y->pairs[i].value, &tasks[i]);
     }
     l->user = NULL;
-    l->spec->tasks = tasks;
-    l->spec->n_tasks = y->n;
+    put_list(f, target, tasks, y->n);
 }
 
-void read_hooks(struct loader *l, const struct fr_yaml *y, const struct field *f)
+void read_hooks(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {
     struct fr_task *hooks;
-    char *spec = (char *)l->spec;
 
     if (y->kind != FR_YAML_LIST || y->n > HOOKS_MAX) {
         wrong_value(l, y, f->name, "a list of at most 100 maps with uses, run or argv");
@@ -372,8 +351,7 @@ void read_hooks(struct loader *l, const struct fr_yaml *y, const struct field *f
     }
     l->hook = false;
     l->user = NULL;
-    *(const struct fr_task **)(void *)(spec + f->at) = hooks;
-    *(size_t *)(void *)(spec + f->n_at) = y->n;
+    put_list(f, target, hooks, y->n);
 }
 
 /* Their logs are files named after the hook and its node. */
@@ -387,8 +365,7 @@ void check_hook_names(struct loader *l)
             int task = find_task(l, hook->name);
 
             if (!label_ok(hook->name))
-                complain(l, hook->pos, &(struct hint){.expected = LABEL},
-                         "'%s' cannot be the name of a hook", hook->name);
+                complain(l, hook->pos, LABEL, "'%s' cannot be the name of a hook", hook->name);
             if (task >= 0)
                 other = &spec->tasks[task].act;
             for (int b = 0; b <= a && other == NULL; b++)
@@ -396,7 +373,7 @@ void check_hook_names(struct loader *l)
                     if (strcmp(spec->hooks[b][k].act.name, hook->name) == 0)
                         other = &spec->hooks[b][k].act;
             if (other != NULL)
-                complain(l, hook->pos, &(struct hint){.expected = "a name of its own"},
+                complain(l, hook->pos, "a name of its own",
                          "'%s' is the name of another hook or task, at line %d", hook->name,
                          other->pos.line);
         }
@@ -418,19 +395,17 @@ void check_containers(struct loader *l)
             continue;
         box = &l->spec->tasks[task->in];
         if (box->act.uses == NULL || strcmp(box->act.uses->name, "container") != 0)
-            complain(l, pos_of(l, in), &(struct hint){.expected = "a task with uses: container"},
-                     "task '%s' is no container", box->act.name);
+            complain(l, pos_of(l, in), "a task with uses: container", "task '%s' is no container",
+                     box->act.name);
         else if (!needs_task(&walk, task, task->in))
             complain(l, pos_of(l, in),
-                     &(struct hint){.expected = fr_arena_fmt(
-                                        l->arena, "'%s' under its needs:", box->act.name)},
+                     fr_arena_fmt(l->arena, "'%s' under its needs:", box->act.name),
                      "task '%s' runs in '%s' but does not need it", task->act.name, box->act.name);
         for (size_t k = 0; k < task->n_nodes; k++)
             for (size_t m = 0; m < box->n_nodes; m++)
                 found += box->nodes[m] == task->nodes[k];
         if (found < task->n_nodes)
-            complain(l, pos_of(l, in),
-                     &(struct hint){.expected = "a container on all nodes of the task"},
+            complain(l, pos_of(l, in), "a container on all nodes of the task",
                      "'%s' runs on fewer nodes than '%s'", box->act.name, task->act.name);
     }
 }

@@ -95,7 +95,7 @@ static bool check_declared(struct loader *l, const struct output_use *use,
                          task->act.what == FR_USES ? "another task: %s tasks have none"
                                                    : "'outputs: [%s]' under that task",
                          task->act.what == FR_USES ? task->act.uses->name : use->ref->name);
-    complain(l, use->pos, &hint, "task '%s' declares no output '%s'", name, use->ref->name);
+    complain_near(l, use->pos, &hint, "task '%s' declares no output '%s'", name, use->ref->name);
     return false;
 }
 
@@ -103,7 +103,7 @@ static void check_place(struct loader *l, const struct output_use *use, const st
 {
     const char *name = task->act.name, *key = use->ref->name;
     bool clear = task->n_nodes == 1;
-    struct hint hint = {0};
+    const char *expected;
 
     if (use->ref->where == FR_WHERE_NODE) {
         if (!runs_on(task, use->ref->node))
@@ -123,10 +123,10 @@ static void check_place(struct loader *l, const struct output_use *use, const st
             clear = i + 1 == use->user->n_nodes;
     if (clear)
         return;
-    hint.expected = fr_arena_fmt(
+    expected = fr_arena_fmt(
         l->arena, "tasks.%s.on('%s').outputs.%s or tasks.%s.on_head.outputs.%s", name,
         task->nodes[0] < 0 ? "control" : l->spec->nodes[task->nodes[0]].name, key, name, key);
-    complain(l, use->pos, &hint,
+    complain(l, use->pos, expected,
              "task '%s' runs on %zu nodes, and not on all of '%s': which is meant?", name,
              task->n_nodes, use->user->act.name);
 }
@@ -139,10 +139,9 @@ static void check_use(struct loader *l, struct needs_walk *walk, const struct ou
         (task->act.what == FR_USES && task->act.uses == NULL))
         return; /* its own mistakes were reported */
     if (!use->hook && use->user != task && !needs_task(walk, use->user, use->ref->task)) {
-        struct hint hint = {.expected =
-                                fr_arena_fmt(l->arena, "'%s' under its needs:", task->act.name)};
-        complain(l, use->pos, &hint, "task '%s' uses an output of '%s' but does not need it",
-                 use->user->act.name, task->act.name);
+        complain(l, use->pos, fr_arena_fmt(l->arena, "'%s' under its needs:", task->act.name),
+                 "task '%s' uses an output of '%s' but does not need it", use->user->act.name,
+                 task->act.name);
         return;
     }
     if (use->user == task) {

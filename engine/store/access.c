@@ -20,11 +20,7 @@ enum fr_rc fr_store_token_add(struct fr_store *st, struct fr_token_row *row, str
     return fr_store_end(st, rc, err);
 }
 
-enum fr_rc fr_store_tokens(struct fr_store *st, struct fr_arena *arena, struct fr_token_rows *out,
-                           struct fr_err *err)
-{
-    return fr_sql_list(st, SQL_TOKEN_LIST, FR_SQL_INTO(token, arena, out), err, "");
-}
+FR_SQL_LIST(fr_store_tokens, token, SQL_TOKEN_LIST)
 
 enum fr_rc fr_store_token_used(struct fr_store *st, int64_t id, int64_t wall_ms, struct fr_err *err)
 {
@@ -61,11 +57,7 @@ enum fr_rc fr_store_session_put(struct fr_store *st, const struct fr_session_row
                : rc;
 }
 
-enum fr_rc fr_store_sessions(struct fr_store *st, struct fr_arena *arena,
-                             struct fr_session_rows *out, struct fr_err *err)
-{
-    return fr_sql_list(st, SQL_SESSION_LIST, FR_SQL_INTO(session, arena, out), err, "");
-}
+FR_SQL_LIST(fr_store_sessions, session, SQL_SESSION_LIST)
 
 enum fr_rc fr_store_session_drop(struct fr_store *st, const char *hash, struct fr_err *err)
 {

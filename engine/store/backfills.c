@@ -13,11 +13,7 @@ enum fr_rc fr_store_backfill_add(struct fr_store *st, struct fr_backfill_row *ro
     return rc;
 }
 
-enum fr_rc fr_store_backfill_set(struct fr_store *st, const struct fr_backfill_row *row,
-                                 struct fr_err *err)
-{
-    return fr_sql_put(st, SQL_BACKFILL_SET, &fr_backfill_type, row, NULL, err);
-}
+FR_SQL_PUT(fr_store_backfill_set, backfill, SQL_BACKFILL_SET)
 
 enum fr_rc fr_store_backfills(struct fr_store *st, bool active, struct fr_arena *arena,
                               struct fr_backfill_rows *out, struct fr_err *err)

@@ -229,20 +229,6 @@ void fr_blob_unmark(const char *home, struct fr_id run)
     fr_buf_finish(&path);
 }
 
-bool fr_blob_marked(const char *home)
-{
-    struct fr_buf path = {0};
-    char **names = NULL;
-    size_t n = 0;
-    bool any;
-
-    fr_buf_fmt(&path, "%s/begun", home);
-    any = !path.bad && fr_sys.list(path.p, &names, &n) == 0 && n > 0;
-    fr_sys_names_free(names, n);
-    fr_buf_finish(&path);
-    return any;
-}
-
 /* Half a blob: of a flowrun at work or of a killed one. */
 static bool unfinished(const char *name)
 {
@@ -289,17 +275,6 @@ static bool known(const struct hashes *hashes, const char *name)
            bsearch(&name, hashes->v, hashes->n, sizeof(*hashes->v), by_text) != NULL;
 }
 
-static enum fr_rc named(struct fr_store *st, const char *hash, bool *yes, struct fr_err *err)
-{
-    enum fr_rc rc = fr_sql_query(st, SQL_BLOB_NAMED, err, "t", hash);
-
-    *yes = true;
-    if (rc == FR_OK && fr_sql_next(st, SQL_BLOB_NAMED, &rc, err))
-        *yes = fr_sql_int(st, SQL_BLOB_NAMED, 0) != 0;
-    fr_sql_end(st, SQL_BLOB_NAMED);
-    return rc;
-}
-
 /* Adds the blob to out, unless that is NULL; without dry, removes it. */
 static enum fr_rc take_blob(struct fr_store *st, const char *name, bool dry, struct fr_swept *out,
                             struct fr_err *err)
@@ -325,7 +300,7 @@ static enum fr_rc take_blob(struct fr_store *st, const char *name, bool dry, str
 enum fr_rc fr_blob_drop(struct fr_store *st, const char *hash, struct fr_err *err)
 {
     bool yes = false;
-    enum fr_rc rc = whole(hash) ? named(st, hash, &yes, err) : FR_OK;
+    enum fr_rc rc = whole(hash) ? fr_sql_yes(st, SQL_BLOB_NAMED, &yes, err, "t", hash) : FR_OK;
 
     return rc == FR_OK && whole(hash) && !yes ? take_blob(st, hash, false, NULL, err) : rc;
 }
@@ -340,7 +315,7 @@ static enum fr_rc sweep_some(struct fr_store *st, char *const *names, size_t n,
     if (rc != FR_OK)
         return rc;
     for (size_t i = 0; rc == FR_OK && i < n; i++) {
-        rc = whole(names[i]) ? named(st, names[i], &yes, err) : FR_OK;
+        rc = whole(names[i]) ? fr_sql_yes(st, SQL_BLOB_NAMED, &yes, err, "t", names[i]) : FR_OK;
         if (rc == FR_OK && !(whole(names[i]) && yes))
             rc = take_blob(st, names[i], false, out, err);
     }

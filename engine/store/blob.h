@@ -19,7 +19,6 @@ enum fr_rc fr_blob_mark(const char *home, struct fr_id run, struct fr_err *err);
  * this host then, which has lost the home's lock and commits no rows. */
 enum fr_rc fr_blob_mark_again(const char *home, struct fr_id run, struct fr_err *err);
 void fr_blob_unmark(const char *home, struct fr_id run);
-bool fr_blob_marked(const char *home); /* there is a mark */
 
 struct fr_claims *fr_blob_claims(struct fr_store *st); /* the store's */
 /* Before its put, in any thread: until fr_claims_end the blob is not dropped. *is_there: it need

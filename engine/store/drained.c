@@ -2,11 +2,7 @@
 
 #include "engine/store/sql.h"
 
-enum fr_rc fr_store_drained(struct fr_store *st, struct fr_arena *arena,
-                            struct fr_drained_rows *out, struct fr_err *err)
-{
-    return fr_sql_list(st, SQL_DRAINED, FR_SQL_INTO(drained, arena, out), err, "");
-}
+FR_SQL_LIST(fr_store_drained, drained, SQL_DRAINED)
 
 enum fr_rc fr_store_known_nodes(struct fr_store *st, struct fr_arena *arena,
                                 struct fr_known_rows *out, struct fr_err *err)
@@ -49,10 +45,7 @@ enum fr_rc fr_store_node_home(struct fr_store *st, const char *name, struct fr_i
 {
     enum fr_rc rc = fr_sql_query(st, SQL_NODE_HOME, err, "t", name);
 
-    *home = (struct fr_id){{0}};
-    if (rc == FR_OK && fr_sql_next(st, SQL_NODE_HOME, &rc, err))
-        *home = fr_sql_id(st, SQL_NODE_HOME, 0);
-    fr_sql_end(st, SQL_NODE_HOME);
+    rc = fr_sql_first_id(st, SQL_NODE_HOME, rc, home, err);
     if (rc == FR_OK && fr_id_zero(*home))
         return fr_fail(err, FR_NOTFOUND,
                        "no run of this home has reached a node '%s': a node is known from then on",

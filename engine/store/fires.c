@@ -14,11 +14,7 @@ enum fr_rc fr_store_schedule_add(struct fr_store *st, struct fr_schedule_row *ro
     return rc;
 }
 
-enum fr_rc fr_store_schedule_set(struct fr_store *st, const struct fr_schedule_row *row,
-                                 struct fr_err *err)
-{
-    return fr_sql_put(st, SQL_SCHEDULE_SET, &fr_schedule_type, row, NULL, err);
-}
+FR_SQL_PUT(fr_store_schedule_set, schedule, SQL_SCHEDULE_SET)
 
 enum fr_rc fr_store_schedule_seen(struct fr_store *st, int64_t schedule, int64_t seen_ms,
                                   struct fr_err *err)
@@ -26,11 +22,7 @@ enum fr_rc fr_store_schedule_seen(struct fr_store *st, int64_t schedule, int64_t
     return fr_sql_run(st, SQL_SCHEDULE_SEEN, err, "ii", seen_ms, schedule);
 }
 
-enum fr_rc fr_store_schedules(struct fr_store *st, struct fr_arena *arena,
-                              struct fr_schedule_rows *out, struct fr_err *err)
-{
-    return fr_sql_list(st, SQL_SCHEDULE_LIST, FR_SQL_INTO(schedule, arena, out), err, "");
-}
+FR_SQL_LIST(fr_store_schedules, schedule, SQL_SCHEDULE_LIST)
 
 enum fr_rc fr_store_schedule_drop(struct fr_store *st, int64_t schedule, struct fr_err *err)
 {
@@ -49,10 +41,7 @@ enum fr_rc fr_store_fire_add(struct fr_store *st, const struct fr_fire_row *row,
     return rc;
 }
 
-enum fr_rc fr_store_fire_set(struct fr_store *st, const struct fr_fire_row *row, struct fr_err *err)
-{
-    return fr_sql_put(st, SQL_FIRE_SET, &fr_fire_type, row, NULL, err);
-}
+FR_SQL_PUT(fr_store_fire_set, fire, SQL_FIRE_SET)
 
 enum fr_rc fr_store_fire_drop(struct fr_store *st, int64_t schedule, int64_t at_ms,
                               struct fr_err *err)

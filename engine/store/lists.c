@@ -76,11 +76,7 @@ enum fr_rc fr_store_runs_count(struct fr_store *st, const struct fr_run_filter *
     return rc;
 }
 
-enum fr_rc fr_store_runs_newest(struct fr_store *st, struct fr_arena *arena,
-                                struct fr_run_rows *out, struct fr_err *err)
-{
-    return fr_sql_list(st, SQL_RUN_NEWEST, FR_SQL_INTO(run, arena, out), err, "");
-}
+FR_SQL_LIST(fr_store_runs_newest, run, SQL_RUN_NEWEST)
 
 enum fr_rc fr_store_successes(struct fr_store *st, size_t limit, struct fr_arena *arena,
                               struct fr_success_rows *out, struct fr_err *err)

@@ -48,11 +48,7 @@ enum fr_rc fr_store_delivery_add(struct fr_store *st, const struct fr_delivery_r
                        : rc;
 }
 
-enum fr_rc fr_store_delivery_set(struct fr_store *st, const struct fr_delivery_row *row,
-                                 struct fr_err *err)
-{
-    return fr_sql_put(st, SQL_DELIVERY_SET, &fr_delivery_type, row, NULL, err);
-}
+FR_SQL_PUT(fr_store_delivery_set, delivery, SQL_DELIVERY_SET)
 
 enum fr_rc fr_store_deliveries_quiet(struct fr_store *st, int64_t *due_wall, struct fr_err *err)
 {
@@ -64,11 +60,7 @@ enum fr_rc fr_store_deliveries_wake(struct fr_store *st, int64_t now_wall, struc
     return fr_sql_run(st, SQL_DELIVERY_WAKE, err, "i", now_wall);
 }
 
-enum fr_rc fr_store_deliveries_next(struct fr_store *st, struct fr_arena *arena,
-                                    struct fr_delivery_rows *out, struct fr_err *err)
-{
-    return fr_sql_list(st, SQL_DELIVERY_NEXT, FR_SQL_INTO(delivery, arena, out), err, "");
-}
+FR_SQL_LIST(fr_store_deliveries_next, delivery, SQL_DELIVERY_NEXT)
 
 enum fr_rc fr_store_deliveries(struct fr_store *st, const struct fr_delivery_filter *f,
                                struct fr_arena *arena, struct fr_delivery_rows *out,
@@ -122,24 +114,13 @@ enum fr_rc fr_store_throttle(struct fr_store *st, const struct fr_delivery_row *
     return rc;
 }
 
-/* The first text of the first row of a query that is bound, or failed as rc says. */
-static enum fr_rc read_text(struct fr_store *st, enum fr_sql which, enum fr_rc rc,
-                            struct fr_arena *arena, const char **out, struct fr_err *err)
-{
-    if (rc == FR_OK && fr_sql_next(st, which, &rc, err) &&
-        (*out = fr_sql_text(st, which, 0, arena)) == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a text of the store");
-    fr_sql_end(st, which);
-    return rc;
-}
-
 enum fr_rc fr_store_outcome_before(struct fr_store *st, const char *name, int64_t no,
                                    struct fr_arena *arena, const char **outcome, struct fr_err *err)
 {
     *outcome = "";
-    return read_text(st, SQL_OUTCOME_BEFORE,
-                     fr_sql_query(st, SQL_OUTCOME_BEFORE, err, "ti", name, no), arena, outcome,
-                     err);
+    return fr_sql_first_text(st, SQL_OUTCOME_BEFORE,
+                             fr_sql_query(st, SQL_OUTCOME_BEFORE, err, "ti", name, no), arena,
+                             outcome, err);
 }
 
 enum fr_rc fr_store_channel_off(struct fr_store *st, const char *name, const char *note,
@@ -158,6 +139,6 @@ enum fr_rc fr_store_channel_note(struct fr_store *st, const char *name, struct f
                                  const char **note, struct fr_err *err)
 {
     *note = NULL;
-    return read_text(st, SQL_CHANNEL_NOTE, fr_sql_query(st, SQL_CHANNEL_NOTE, err, "t", name),
-                     arena, note, err);
+    return fr_sql_first_text(st, SQL_CHANNEL_NOTE,
+                             fr_sql_query(st, SQL_CHANNEL_NOTE, err, "t", name), arena, note, err);
 }

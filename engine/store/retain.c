@@ -9,11 +9,7 @@ static const int64_t AUDIT_DAYS = 400, DAY_MS = 86400000;
 enum { DROP_ROWS = 500, DROP_FILES = 50 }; /* a commit */
 enum { SHRINK_PAGES = 4 << 10 };           /* fewer free ones are left for what comes */
 
-enum fr_rc fr_store_runs_over(struct fr_store *st, struct fr_arena *arena, struct fr_over_rows *out,
-                              struct fr_err *err)
-{
-    return fr_sql_list(st, SQL_RUN_OVER, FR_SQL_INTO(over, arena, out), err, "");
-}
+FR_SQL_LIST(fr_store_runs_over, over, SQL_RUN_OVER)
 
 enum fr_rc fr_store_run_pin(struct fr_store *st, struct fr_id run, bool pin, struct fr_err *err)
 {
@@ -26,11 +22,7 @@ enum fr_rc fr_store_run_pin(struct fr_store *st, struct fr_id run, bool pin, str
 
 enum fr_rc fr_store_run_known(struct fr_store *st, struct fr_id run, bool *yes, struct fr_err *err)
 {
-    enum fr_rc rc = fr_sql_query(st, SQL_RUN_NO, err, "d", run);
-
-    *yes = rc == FR_OK && fr_sql_next(st, SQL_RUN_NO, &rc, err);
-    fr_sql_end(st, SQL_RUN_NO);
-    return rc;
+    return fr_sql_yes(st, SQL_RUN_NO, yes, err, "d", run);
 }
 
 enum fr_rc fr_store_run_remove(struct fr_store *st, struct fr_id run, struct fr_err *err)
@@ -58,11 +50,7 @@ enum fr_rc fr_store_removed(struct fr_store *st, struct fr_id *run, struct fr_er
 {
     enum fr_rc rc = fr_sql_query(st, SQL_RUN_REMOVED, err, "d", *run);
 
-    *run = (struct fr_id){{0}};
-    if (rc == FR_OK && fr_sql_next(st, SQL_RUN_REMOVED, &rc, err))
-        *run = fr_sql_id(st, SQL_RUN_REMOVED, 0);
-    fr_sql_end(st, SQL_RUN_REMOVED);
-    return rc;
+    return fr_sql_first_id(st, SQL_RUN_REMOVED, rc, run, err);
 }
 
 /* Some of its files, each with its blob. *left: rows that this commit may still take. */

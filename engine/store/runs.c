@@ -16,10 +16,7 @@ enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct 
     return rc == FR_OK ? fr_sql_number(st, SQL_RUN_NO, &row->no, err, "d", row->id) : rc;
 }
 
-enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err)
-{
-    return fr_sql_put(st, SQL_RUN_SET, &fr_run_type, row, NULL, err);
-}
+FR_SQL_PUT(fr_store_run_set, run, SQL_RUN_SET)
 
 enum fr_rc fr_store_run_priority(struct fr_store *st, struct fr_id run, int64_t priority,
                                  struct fr_err *err)
@@ -43,13 +40,9 @@ enum fr_rc fr_store_run_spec(struct fr_store *st, struct fr_id run, struct fr_ar
     enum fr_rc rc = fr_sql_query(st, SQL_RUN_SPEC, err, "d", run);
 
     *hash = NULL;
-    if (rc == FR_OK && fr_sql_next(st, SQL_RUN_SPEC, &rc, err) &&
-        (*hash = fr_sql_text(st, SQL_RUN_SPEC, 0, arena)) == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a run");
-    else if (rc == FR_OK && *hash == NULL)
-        rc = fr_fail(err, FR_NOTFOUND, "the run has been removed");
-    fr_sql_end(st, SQL_RUN_SPEC);
-    return rc;
+    rc = fr_sql_first_text(st, SQL_RUN_SPEC, rc, arena, hash, err);
+    return rc == FR_OK && *hash == NULL ? fr_fail(err, FR_NOTFOUND, "the run has been removed")
+                                        : rc;
 }
 
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
@@ -59,23 +52,9 @@ enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *are
                        limit == 0 ? (int64_t)-1 : (int64_t)limit);
 }
 
-enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
-                              struct fr_err *err)
-{
-    return fr_sql_list(st, SQL_RUN_OPEN, FR_SQL_INTO(run, arena, out), err, "");
-}
-
-enum fr_rc fr_store_runs_live(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
-                              struct fr_err *err)
-{
-    return fr_sql_list(st, SQL_RUN_LIVE, FR_SQL_INTO(run, arena, out), err, "");
-}
-
-enum fr_rc fr_store_reruns(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
-                           struct fr_err *err)
-{
-    return fr_sql_list(st, SQL_RERUNS, FR_SQL_INTO(run, arena, out), err, "");
-}
+FR_SQL_LIST(fr_store_runs_open, run, SQL_RUN_OPEN)
+FR_SQL_LIST(fr_store_runs_live, run, SQL_RUN_LIVE)
+FR_SQL_LIST(fr_store_reruns, run, SQL_RERUNS)
 
 enum fr_rc fr_store_rerun_drop(struct fr_store *st, struct fr_id run, const char *why,
                                struct fr_err *err)
@@ -194,11 +173,7 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
     return FR_OK;
 }
 
-enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, const struct fr_event_row *row,
-                              struct fr_err *err)
-{
-    return fr_sql_put(st, SQL_EVENT_ADD, &fr_event_type, row, &run, err);
-}
+FR_SQL_PUT_OF_RUN(fr_store_event_add, event, SQL_EVENT_ADD)
 
 enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                            struct fr_event_rows *out, struct fr_err *err)

@@ -96,75 +96,6 @@ static int bind_all(sqlite3_stmt *stmt, const char *fmt, va_list ap)
     return code;
 }
 
-/* ---- the text of a statement ---- */
-
-static bool is_name(char c)
-{
-    return c == '_' || (c >= 'a' && c <= 'z');
-}
-
-static struct fr_str name_at(const char *text)
-{
-    size_t n = 0;
-
-    while (is_name(text[n]))
-        n++;
-    return (struct fr_str){text, n};
-}
-
-static const struct fr_row_type *type_named(struct fr_str name)
-{
-#define POINTER(type, table, row, columns) &fr_##type##_type,
-    static const struct fr_row_type *const types[] = {FR_ROW_TYPES(POINTER)};
-#undef POINTER
-    size_t i = 0;
-
-    while (i < sizeof(types) / sizeof(types[0]) && !fr_str_is(name, types[i]->table))
-        i++;
-    assert(i < sizeof(types) / sizeof(types[0]));
-    return types[i];
-}
-
-/* The columns that text names behind a $, each with `mark` in front; behind $name= the assignments
- * of those that an UPDATE writes. Returns what follows. */
-static const char *put_columns(struct fr_buf *out, const char *text, const char *mark)
-{
-    struct fr_str name = name_at(text), but = {"", 0};
-    const struct fr_row_type *type = type_named(name);
-    bool assign = text[name.n] == '=';
-    const char *comma = "";
-
-    text += name.n + assign;
-    if (*text == '-') {
-        but = name_at(text + 1);
-        text += 1 + but.n;
-    }
-    for (size_t i = 0; i < type->n; i++) {
-        const char *column = type->columns[i].name;
-
-        if (fr_str_is(but, column) || (assign && !type->columns[i].set))
-            continue;
-        fr_buf_fmt(out, "%s%s%s", comma, mark, column);
-        if (assign)
-            fr_buf_fmt(out, " = :%s", column);
-        comma = ", ";
-    }
-    return text;
-}
-
-static void put_statement(struct fr_buf *out, const char *text)
-{
-    while (*text != '\0') {
-        size_t plain = strcspn(text, "$");
-        bool parameters = text[plain] == '$' && plain > 0 && text[plain - 1] == ':';
-
-        fr_buf_add(out, text, plain - parameters);
-        text += plain;
-        if (*text == '$')
-            text = put_columns(out, text + 1, parameters ? ":" : "");
-    }
-}
-
 static enum fr_rc prepare(struct fr_store *st, enum fr_sql which, struct fr_err *err)
 {
     struct fr_sql_stmt *s = &st->stmts[which];
@@ -175,7 +106,7 @@ static enum fr_rc prepare(struct fr_store *st, enum fr_sql which, struct fr_err 
         sqlite3_reset(s->stmt);
         return FR_OK;
     }
-    put_statement(&text, statements[which]);
+    fr_row_statement(&text, statements[which]);
     if (text.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for a statement of the store");
     else if (sqlite3_prepare_v3(st->db, text.p, -1, SQLITE_PREPARE_PERSISTENT, &s->stmt, NULL) !=
@@ -388,6 +319,16 @@ enum fr_rc fr_sql_list(struct fr_store *st, enum fr_sql which, const struct fr_s
     return fr_sql_rows(st, which, rc, out, err);
 }
 
+static enum fr_rc first_number(struct fr_store *st, enum fr_sql which, enum fr_rc rc, int64_t *out,
+                               struct fr_err *err)
+{
+    *out = 0;
+    if (fr_sql_next(st, which, &rc, err))
+        *out = fr_sql_int(st, which, 0);
+    fr_sql_end(st, which);
+    return rc;
+}
+
 enum fr_rc fr_sql_number(struct fr_store *st, enum fr_sql which, int64_t *out, struct fr_err *err,
                          const char *fmt, ...)
 {
@@ -397,9 +338,39 @@ enum fr_rc fr_sql_number(struct fr_store *st, enum fr_sql which, int64_t *out, s
     va_start(ap, fmt);
     rc = ready(st, which, err, fmt, ap);
     va_end(ap);
-    *out = 0;
+    return first_number(st, which, rc, out, err);
+}
+
+enum fr_rc fr_sql_yes(struct fr_store *st, enum fr_sql which, bool *out, struct fr_err *err,
+                      const char *fmt, ...)
+{
+    int64_t n;
+    va_list ap;
+    enum fr_rc rc;
+
+    va_start(ap, fmt);
+    rc = ready(st, which, err, fmt, ap);
+    va_end(ap);
+    rc = first_number(st, which, rc, &n, err);
+    *out = n != 0;
+    return rc;
+}
+
+enum fr_rc fr_sql_first_id(struct fr_store *st, enum fr_sql which, enum fr_rc rc, struct fr_id *out,
+                           struct fr_err *err)
+{
+    *out = (struct fr_id){{0}};
     if (fr_sql_next(st, which, &rc, err))
-        *out = fr_sql_int(st, which, 0);
+        *out = fr_sql_id(st, which, 0);
+    fr_sql_end(st, which);
+    return rc;
+}
+
+enum fr_rc fr_sql_first_text(struct fr_store *st, enum fr_sql which, enum fr_rc rc,
+                             struct fr_arena *arena, const char **out, struct fr_err *err)
+{
+    if (fr_sql_next(st, which, &rc, err) && (*out = fr_sql_text(st, which, 0, arena)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a text of the store");
     fr_sql_end(st, which);
     return rc;
 }

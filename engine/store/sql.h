@@ -76,9 +76,46 @@ enum fr_rc fr_sql_list(struct fr_store *st, enum fr_sql which, const struct fr_s
 /* The same of a query that fr_sql_query has bound, or failed to as `bound` says. */
 enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
                        const struct fr_sql_rows *out, struct fr_err *err);
+/* The functions that only run a statement: all rows of it, those of one run (its parameter), and
+ * one row that is put. */
+#define FR_SQL_LIST(function, type, which)                                                         \
+    enum fr_rc function(struct fr_store *st, struct fr_arena *arena, struct fr_##type##_rows *out, \
+                        struct fr_err *err)                                                        \
+    {                                                                                              \
+        return fr_sql_list(st, which, FR_SQL_INTO(type, arena, out), err, "");                     \
+    }
+#define FR_SQL_LIST_OF_RUN(function, type, which)                                                  \
+    enum fr_rc function(struct fr_store *st, struct fr_id run, struct fr_arena *arena,             \
+                        struct fr_##type##_rows *out, struct fr_err *err)                          \
+    {                                                                                              \
+        return fr_sql_list(st, which, FR_SQL_INTO(type, arena, out), err, "d", run);               \
+    }
+#define FR_SQL_PUT(function, type, which)                                                          \
+    enum fr_rc function(struct fr_store *st, const struct fr_##type##_row *row,                    \
+                        struct fr_err *err)                                                        \
+    {                                                                                              \
+        return fr_sql_put(st, which, &fr_##type##_type, row, NULL, err);                           \
+    }
+#define FR_SQL_PUT_OF_RUN(function, type, which)                                                   \
+    enum fr_rc function(struct fr_store *st, struct fr_id run, const struct fr_##type##_row *row,  \
+                        struct fr_err *err)                                                        \
+    {                                                                                              \
+        return fr_sql_put(st, which, &fr_##type##_type, row, &run, err);                           \
+    }
+
 /* The first number of a query; 0: it has no row. */
 enum fr_rc fr_sql_number(struct fr_store *st, enum fr_sql which, int64_t *out, struct fr_err *err,
                          const char *fmt, ...);
+
+/* Whether the first number of a query is another one than 0. */
+enum fr_rc fr_sql_yes(struct fr_store *st, enum fr_sql which, bool *out, struct fr_err *err,
+                      const char *fmt, ...);
+/* The first id of a query that was bound as rc says; zero: it has no row. */
+enum fr_rc fr_sql_first_id(struct fr_store *st, enum fr_sql which, enum fr_rc rc, struct fr_id *out,
+                           struct fr_err *err);
+/* The first text likewise, in arena; *out stays if there is no row. */
+enum fr_rc fr_sql_first_text(struct fr_store *st, enum fr_sql which, enum fr_rc rc,
+                             struct fr_arena *arena, const char **out, struct fr_err *err);
 
 /* Binds a query; then fr_sql_next until it gives false: *rc is FR_OK at the end, else an error. */
 enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,

@@ -126,11 +126,8 @@ static enum fr_rc home_id(struct fr_store *st, bool make, struct fr_err *err)
             return rc;
         return fr_sql_run(st, SQL_HOME_PUT, err, "di", st->home_id, fr_sys.wall_ms());
     }
-    if ((rc = fr_sql_query(st, SQL_HOME_GET, err, "")) != FR_OK)
-        return rc;
-    if (fr_sql_next(st, SQL_HOME_GET, &rc, err))
-        st->home_id = fr_sql_id(st, SQL_HOME_GET, 0);
-    fr_sql_end(st, SQL_HOME_GET);
+    rc = fr_sql_query(st, SQL_HOME_GET, err, "");
+    rc = fr_sql_first_id(st, SQL_HOME_GET, rc, &st->home_id, err);
     if (rc == FR_OK && fr_id_zero(st->home_id))
         return fr_fail(err, FR_CORRUPT, "%s/state.db has no home id", st->home);
     return rc;

@@ -11,6 +11,9 @@
 #include "engine/store/shipped.h"
 #include "engine/store/unfetched.h"
 
+#include <assert.h>
+#include <string.h>
+
 #define WRITTEN_ONCE(R, kind, name, shown)                                                         \
     {#name, shown, FR_COLUMN_##kind, false, offsetof(struct R, name)},
 #define SET(R, kind, name, shown) {#name, shown, FR_COLUMN_##kind, true, offsetof(struct R, name)},
@@ -64,4 +67,73 @@ json_t *fr_rows_json(const struct fr_row_type *type, const void *rows, size_t n)
     for (size_t i = 0; i < n; i++)
         json_array_append_new(list, fr_row_json(type, (const char *)rows + i * type->bytes));
     return list;
+}
+
+/* ---- the text of a statement ---- */
+
+static bool is_name(char c)
+{
+    return c == '_' || (c >= 'a' && c <= 'z');
+}
+
+static struct fr_str name_at(const char *text)
+{
+    size_t n = 0;
+
+    while (is_name(text[n]))
+        n++;
+    return (struct fr_str){text, n};
+}
+
+static const struct fr_row_type *type_named(struct fr_str name)
+{
+#define POINTER(type, table, row, columns) &fr_##type##_type,
+    static const struct fr_row_type *const types[] = {FR_ROW_TYPES(POINTER)};
+#undef POINTER
+    size_t i = 0;
+
+    while (i < sizeof(types) / sizeof(types[0]) && !fr_str_is(name, types[i]->table))
+        i++;
+    assert(i < sizeof(types) / sizeof(types[0]));
+    return types[i];
+}
+
+/* The columns that text names behind a $, each with `mark` in front; behind $name= the assignments
+ * of those that an UPDATE writes. Returns what follows. */
+static const char *put_columns(struct fr_buf *out, const char *text, const char *mark)
+{
+    struct fr_str name = name_at(text), but = {"", 0};
+    const struct fr_row_type *type = type_named(name);
+    bool assign = text[name.n] == '=';
+    const char *comma = "";
+
+    text += name.n + assign;
+    if (*text == '-') {
+        but = name_at(text + 1);
+        text += 1 + but.n;
+    }
+    for (size_t i = 0; i < type->n; i++) {
+        const char *column = type->columns[i].name;
+
+        if (fr_str_is(but, column) || (assign && !type->columns[i].set))
+            continue;
+        fr_buf_fmt(out, "%s%s%s", comma, mark, column);
+        if (assign)
+            fr_buf_fmt(out, " = :%s", column);
+        comma = ", ";
+    }
+    return text;
+}
+
+void fr_row_statement(struct fr_buf *out, const char *text)
+{
+    while (*text != '\0') {
+        size_t plain = strcspn(text, "$");
+        bool parameters = text[plain] == '$' && plain > 0 && text[plain - 1] == ':';
+
+        fr_buf_add(out, text, plain - parameters);
+        text += plain;
+        if (*text == '$')
+            text = put_columns(out, text + 1, parameters ? ":" : "");
+    }
 }

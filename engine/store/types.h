@@ -67,5 +67,7 @@ FR_ROW_TYPES(FR_ROW_TYPE)
 json_t *fr_row_json(const struct fr_row_type *type, const void *row);
 /* Of n rows that follow each other: an array. */
 json_t *fr_rows_json(const struct fr_row_type *type, const void *rows, size_t n);
+/* Appends the text of a statement (statements.h), its $ replaced by columns. */
+void fr_row_statement(struct fr_buf *out, const char *text);
 
 #endif

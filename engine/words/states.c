@@ -58,16 +58,30 @@ enum fr_state_of fr_state_at(int concern)
     return (enum fr_state_of)i;
 }
 
+#define WORD(name, word) word,
+static const char *const run_states[] = {FR_RUN_STATES(WORD)};
+static const char *const outcomes[] = {FR_OUTCOMES(WORD)};
+
 const char *fr_run_state_name(enum fr_run_state state)
 {
-    static const char *const names[] = {"running", "cancelling", "hooks", "over", "queued"};
-
-    return (size_t)state < 5 ? names[state] : "";
+    return (size_t)state < FR_RUN_N ? run_states[state] : "";
 }
 
 const char *fr_outcome_name(enum fr_outcome outcome)
 {
-    static const char *const names[] = {"none", "succeeded", "failed", "cancelled"};
+    return (size_t)outcome < FR_OUT_N ? outcomes[outcome] : "";
+}
 
-    return (size_t)outcome < 4 ? names[outcome] : "";
+void fr_run_state_parse(const char *name, enum fr_run_state *out)
+{
+    for (int i = 0; i < FR_RUN_N; i++)
+        if (strcmp(name, run_states[i]) == 0)
+            *out = (enum fr_run_state)i;
+}
+
+void fr_outcome_parse(const char *name, enum fr_outcome *out)
+{
+    for (int i = FR_OUT_NONE + 1; i < FR_OUT_N; i++)
+        if (strcmp(name, outcomes[i]) == 0)
+            *out = (enum fr_outcome)i;
 }

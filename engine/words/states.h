@@ -39,16 +39,30 @@ char fr_state_letter(enum fr_state_of state);
 enum fr_state_of fr_state_shown(enum fr_state_of a, enum fr_state_of b);
 enum fr_state_of fr_state_at(int concern); /* 0 to FR_ST_N - 1 */
 
-enum fr_run_state {
-    FR_RUN_RUNNING,
-    FR_RUN_CANCELLING, /* tasks are being stopped */
-    FR_RUN_HOOKS,      /* outcome known, hooks run */
-    FR_RUN_OVER,
-    FR_RUN_QUEUED /* not begun; the scheduler itself has no such state */
-};
-enum fr_outcome { FR_OUT_NONE, FR_OUT_SUCCEEDED, FR_OUT_FAILED, FR_OUT_CANCELLED };
+/* X(name, word). QUEUED has not begun; the scheduler itself has no such state. */
+#define FR_RUN_STATES(X)                                                                           \
+    X(RUNNING, "running")                                                                          \
+    X(CANCELLING, "cancelling") /* tasks are being stopped */                                      \
+    X(HOOKS, "hooks")           /* outcome known, hooks run */                                     \
+    X(OVER, "over")                                                                                \
+    X(QUEUED, "queued")
+#define FR_OUTCOMES(X)                                                                             \
+    X(NONE, "none")                                                                                \
+    X(SUCCEEDED, "succeeded")                                                                      \
+    X(FAILED, "failed")                                                                            \
+    X(CANCELLED, "cancelled")
+
+#define FR_RUN_STATE_ID(name, word) FR_RUN_##name,
+enum fr_run_state { FR_RUN_STATES(FR_RUN_STATE_ID) FR_RUN_N };
+#undef FR_RUN_STATE_ID
+#define FR_OUTCOME_ID(name, word) FR_OUT_##name,
+enum fr_outcome { FR_OUTCOMES(FR_OUTCOME_ID) FR_OUT_N };
+#undef FR_OUTCOME_ID
 
 const char *fr_run_state_name(enum fr_run_state state);
 const char *fr_outcome_name(enum fr_outcome outcome);
+/* *out stays if no state, or no outcome but none, has that name. */
+void fr_run_state_parse(const char *name, enum fr_run_state *out);
+void fr_outcome_parse(const char *name, enum fr_outcome *out);
 
 #endif

@@ -108,14 +108,12 @@ static void test_marks(void)
     struct minispec m;
     struct fr_arena arena = {0};
     struct fr_plan *plan;
-    bool down[8] = {false}, up[8] = {false};
+    bool up[8] = {false};
 
     check_row("marks");
     mini_make(&m, "e: d; d: b; c: a; b: a; a; !exit h");
     if (!CHECK(fr_plan_make(&m.spec, &arena, &plan, NULL) == FR_OK))
         return;
-    fr_plan_mark_users(plan, 3, down);
-    CHECK(down[0] && down[1] && !down[2] && down[3] && !down[4] && !down[5]);
     fr_plan_mark_needs(plan, 1, up);
     CHECK(!up[0] && up[1] && !up[2] && up[3] && up[4] && !up[5]);
     fr_arena_finish(&arena);

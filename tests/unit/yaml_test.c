@@ -168,7 +168,7 @@ static void test_files(void)
 
     CHECK_INT(fr_yaml_parse(FR_STR("# nothing\n"), "f", &arena, &arena, &root, &err), FR_OK);
     CHECK(root != NULL && root->kind == FR_YAML_NULL && root->line == 1);
-    CHECK_INT(fr_yaml_load("/nonexistent/x.yaml", &arena, &root, &err), FR_NOTFOUND);
+    CHECK_INT(fr_yaml_load_merges("/nonexistent/x.yaml", &arena, &root, &err), FR_NOTFOUND);
     CHECK(root == NULL);
     fr_arena_finish(&arena);
 }
