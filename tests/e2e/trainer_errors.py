@@ -320,9 +320,12 @@ def main():
     help_text = subprocess.run([t.flowtrain, "help"], stdout=subprocess.PIPE, text=True).stdout
     for status in range(5):
         t.check("help tells status %d" % status, re.search(r"^  %d  \w" % status, help_text, re.M) is not None)
-    for command in ("train", "launch", "eval", "generate", "merge", "convert", "export", "probe", "forward", "init", "inspect", "tokenize"):
-        told = subprocess.run([t.flowtrain, command, "--help"], stdout=subprocess.PIPE, text=True)
-        t.check("%s --help" % command, told.returncode == 0 and "flowtrain " + command in told.stdout, told.stdout)
+    for command in ("train", "launch", "eval", "generate", "merge", "convert", "export", "plan", "probe", "forward", "init", "inspect", "tokenize"):
+        for words in (["--help"], ["-h"], ["--bogus", "--help"]):
+            told = subprocess.run([t.flowtrain, command] + words, stdout=subprocess.PIPE, text=True)
+            t.check("%s %s" % (command, words), told.returncode == 0 and "flowtrain " + command in told.stdout, told.stdout)
+        told = subprocess.run([t.flowtrain, command, "--bogus"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        t.check("%s refuses what it does not know" % command, told.returncode == 2 and "--bogus" in told.stdout, told.stdout)
     print("%d wrong inputs" % (len(ROWS) + len(ENVIRONMENTS) + len(COMMANDS) + 1))
     t.finish()
 

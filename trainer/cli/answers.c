@@ -53,7 +53,7 @@ enum fr_rc tr_tasks_prompt(struct tr_tasks *t, const struct tr_session *s, const
 {
     struct tr_message m = {TR_USER, text};
     struct tr_example x = {.messages = &m, .n = 1};
-    struct tr_template_opts o = {.default_system = system, .no_thinking = s->no_thinking};
+    struct tr_template_opts o = {.default_system = system, .no_thinking = !s->flags->thinking};
     struct tr_task *task = add_task(t, err);
     struct tr_encoder *e = NULL;
     enum fr_rc rc = task == NULL ? FR_NOMEM : tr_encoder_create(s->tokenizer, &e, err);
@@ -62,9 +62,9 @@ enum fr_rc tr_tasks_prompt(struct tr_tasks *t, const struct tr_session *s, const
         rc = fr_fail(err, FR_NOMEM, "no memory for a prompt");
     if (rc == FR_OK)
         rc = tr_template_prompt(s->templ, e, &x, &o, &task->ids, err);
-    if (rc == FR_OK && (int64_t)task->ids.n > s->cutoff_len)
+    if (rc == FR_OK && (int64_t)task->ids.n > s->flags->cutoff_len)
         rc = fr_fail(err, FR_USAGE, "a prompt has %zu tokens, more than --cutoff_len %lld",
-                     task->ids.n, (long long)s->cutoff_len);
+                     task->ids.n, (long long)s->flags->cutoff_len);
     tr_encoder_destroy(e);
     return rc;
 }
@@ -143,66 +143,44 @@ static enum fr_rc read_eos(struct tr_asking *a, const char *model_dir, struct fr
     return FR_OK;
 }
 
-void tr_answer_flags_fill(struct tr_answer_flags *f, const struct tr_arg_map *map)
+void tr_answer_flags_fill(struct tr_answer_flags *f, const struct tr_call *call)
 {
-    bool given = f->temperature != NULL || f->top_k != NULL || f->top_p != NULL;
+    bool given = f->temperature >= 0 || f->top_k >= 0 || f->top_p >= 0;
 
-    if (map->file != NULL && f->sample == NULL && given)
-        f->sample = "true";
+    if (call->file != NULL && f->sample < 0 && given)
+        f->sample = 1;
 }
 
 /* How a token is taken. */
-static enum fr_rc read_sampling(struct tr_sampling *o, const struct tr_answer_flags *f,
-                                struct fr_err *err)
+static void read_sampling(struct tr_sampling *o, const struct tr_answer_flags *f)
 {
-    const char *t = f->temperature, *k = f->top_k, *p = f->top_p;
-    bool draw = false, given = f->sample != NULL;
-    enum fr_rc rc;
+    bool draw = f->sample > 0;
 
-    if (given && fr_parse_bool(fr_str_of(f->sample), &draw, NULL) != FR_OK)
-        return fr_fail(err, FR_USAGE, "--do_sample is '%s', expected true or false", f->sample);
-    if ((rc = tr_session_int("top_k",
-                             k != NULL ? k
-                             : draw    ? "50"
-                                       : "0",
-                             0, INT32_MAX, &o->top_k, err)) == FR_OK &&
-        (rc = tr_session_real("temperature",
-                              t != NULL ? t
-                              : draw    ? "0.95"
-                                        : "0",
-                              0, 1e6, &o->temperature, err)) == FR_OK)
-        rc = tr_session_real("top_p", p != NULL ? p : draw ? "0.7" : "1", 1e-9, 1, &o->top_p, err);
-    if (given && !draw)
-        o->temperature = 0;
-    return rc;
+    o->seed = (uint64_t)f->seed;
+    o->top_k = f->top_k >= 0 ? f->top_k : draw ? 50 : 0;
+    o->top_p = f->top_p >= 0 ? f->top_p : draw ? 0.7 : 1;
+    o->temperature = f->sample == 0 ? 0 : f->temperature >= 0 ? f->temperature : draw ? 0.95 : 0;
 }
 
 enum fr_rc tr_asking_read(struct tr_asking *a, const struct tr_session *s,
-                          const struct tr_answer_flags *f, const char *model_dir,
-                          struct fr_err *err)
+                          const struct tr_answer_flags *f, struct fr_err *err)
 {
     struct tr_generate_opts *o = &a->o;
-    int64_t seed = 0;
-    enum fr_rc rc;
 
     *a = (struct tr_asking){.session = s};
     *o = (struct tr_generate_opts){.comm = s->ranks.comm,
                                    .tokenizer = s->tokenizer,
                                    .eos = a->eos,
-                                   .stops = f->stops,
-                                   .nstops = (size_t)f->nstops};
+                                   .max_new_tokens = f->max_new_tokens,
+                                   .stops = f->stops.v,
+                                   .nstops = (size_t)f->stops.n};
     if (s->tokenizer != NULL) /* first: a long list leaves no room behind it */
         add_eos(a, tr_tokenizer_eos(s->tokenizer));
-    for (int i = 0; i < f->nstops; i++)
-        if (f->stops[i][0] == '\0')
+    for (int i = 0; i < f->stops.n; i++)
+        if (f->stops.v[i][0] == '\0')
             return fr_fail(err, FR_USAGE, "--stop is empty, expected text");
-    if ((rc = tr_session_int("max_new_tokens", f->max_new_tokens, 1, 1 << 24, &o->max_new_tokens,
-                             err)) == FR_OK &&
-        (rc = tr_session_int("seed", f->seed, 0, INT64_MAX, &seed, err)) == FR_OK &&
-        (rc = read_sampling(&o->sampling, f, err)) == FR_OK)
-        rc = read_eos(a, model_dir, err);
-    o->sampling.seed = (uint64_t)seed;
-    return rc;
+    read_sampling(&o->sampling, f);
+    return read_eos(a, s->flags->model_dir, err);
 }
 
 void tr_asking_size(struct tr_asking *a, const struct tr_tasks *t, struct tr_infer_opts *o)
@@ -212,7 +190,7 @@ void tr_asking_size(struct tr_asking *a, const struct tr_tasks *t, struct tr_inf
     for (int64_t i = 0; i < t->n; i++)
         if ((int64_t)t->v[i].ids.n > longest)
             longest = (int64_t)t->v[i].ids.n;
-    a->o.sequences = a->session->batch < share ? a->session->batch : share;
+    a->o.sequences = a->session->flags->batch < share ? a->session->flags->batch : share;
     a->o.cache_tokens = longest + a->o.max_new_tokens;
     o->cache_sequences = a->o.sequences;
     o->cache_tokens = a->o.cache_tokens;

@@ -9,31 +9,37 @@
 #include "trainer/train/generate.h"
 
 struct tr_answer_flags {
-    const char *max_new_tokens, *seed;
-    const char *sample, *temperature, *top_k, *top_p; /* NULL: not given */
-    const char *stops[TR_FLAG_MANY];
-    int nstops;
+    int64_t max_new_tokens, seed, top_k; /* top_k -1: not given */
+    int sample;                          /* 0: false, 1: true, -1: not given */
+    double temperature, top_p;           /* -1: not given */
+    struct tr_list stops;
 };
 
 #define TR_ANSWER_DEFAULTS                                                                         \
     {                                                                                              \
-        .max_new_tokens = "256", .seed = "42"                                                      \
+        .max_new_tokens = 256, .seed = 42, .top_k = -1, .sample = -1, .temperature = -1,           \
+        .top_p = -1                                                                                \
     }
 
-#define TR_ANSWER_FLAGS(f)                                                                         \
-    {"max_new_tokens", &(f).max_new_tokens, NULL, "tokens of an answer, at most [256]"},           \
-        {"do_sample", &(f).sample, NULL, "true: draw, by 0.95, 50 and 0.7 where nothing is said"}, \
-        {"temperature", &(f).temperature, NULL, "0: the most likely token; else draw [0]"},        \
-        {"top_k", &(f).top_k, NULL, "draw from the k most likely; 0: all [0]"},                    \
-        {"top_p", &(f).top_p, NULL, "draw from the fewest of this share [1]"},                     \
-        {"seed", &(f).seed, NULL, "of what is drawn [42]"},                                        \
-    {                                                                                              \
-        "stop", (f).stops, &(f).nstops, "text that ends an answer; may be repeated"                \
-    }
+#define TR_ANSWER_FLAGS(type, f)                                                                   \
+    TR_FLAG("max_new_tokens", TR_INT, offsetof(type, f.max_new_tokens),                            \
+            "tokens of an answer, at most [256]", .least = 1, .most = 1 << 24),                    \
+        TR_FLAG("do_sample", TR_BOOL, offsetof(type, f.sample),                                    \
+                "true: draw, by 0.95, 50 and 0.7 where nothing is said"),                          \
+        TR_FLAG("temperature", TR_REAL, offsetof(type, f.temperature),                             \
+                "0: the most likely token; else draw [0]", .high = 1e6),                           \
+        TR_FLAG("top_k", TR_INT, offsetof(type, f.top_k),                                          \
+                "draw from the k most likely; 0: all [0]", .most = INT32_MAX),                     \
+        TR_FLAG("top_p", TR_REAL, offsetof(type, f.top_p),                                         \
+                "draw from the fewest of this share [1]", .low = 1e-9, .high = 1),                 \
+        TR_FLAG("seed", TR_INT, offsetof(type, f.seed), "of what is drawn [42]",                   \
+                .most = INT64_MAX),                                                                \
+        TR_FLAG("stop", TR_LIST, offsetof(type, f.stops),                                          \
+                "text that ends an answer; may be repeated")
 
 /* In a file temperature, top_k and top_p draw as LLaMA-Factory does: what is not given is its
  * default. Call it once the words are read. */
-void tr_answer_flags_fill(struct tr_answer_flags *f, const struct tr_arg_map *map);
+void tr_answer_flags_fill(struct tr_answer_flags *f, const struct tr_call *call);
 
 /* A prompt, and what is known and found about its answer. Zero it to start. */
 struct tr_task {
@@ -71,8 +77,7 @@ struct tr_asking {
     int32_t eos[TR_FLAG_MANY];
 };
 enum fr_rc tr_asking_read(struct tr_asking *a, const struct tr_session *s,
-                          const struct tr_answer_flags *f, const char *model_dir,
-                          struct fr_err *err);
+                          const struct tr_answer_flags *f, struct fr_err *err);
 /* The caches that a's answers to t need. */
 void tr_asking_size(struct tr_asking *a, const struct tr_tasks *t, struct tr_infer_opts *o);
 

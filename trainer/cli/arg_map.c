@@ -4,53 +4,30 @@
 
 #include <string.h>
 
-void tr_arg_map_finish(struct tr_arg_map *m)
+void tr_arg_map_tell(const struct tr_call *call)
 {
-    fr_buf_finish(&m->notes);
-    fr_arena_finish(&m->arena);
+    if (call->notes.n > 0)
+        fr_complain("%s", call->notes.p);
 }
 
-void tr_arg_map_tell(const struct tr_arg_map *m)
+static const struct tr_arg_rule *rule_of(const struct tr_command *c, const struct tr_arg *arg)
 {
-    if (m->notes.n > 0)
-        fr_complain("%s", m->notes.p);
-}
-
-static const struct tr_arg_rule *rule_of(const struct tr_arg_map *m, const struct tr_arg *arg)
-{
-    for (size_t i = 0; i < m->n; i++)
-        if (strcmp(m->rules[i].arg, arg->name) == 0)
-            return &m->rules[i];
+    for (size_t i = 0; i < c->nrules; i++)
+        if (strcmp(c->rules[i].arg, arg->name) == 0)
+            return &c->rules[i];
     return NULL;
 }
 
-static const struct tr_flag *flag_of(const struct tr_flags *f, const struct tr_arg *arg,
-                                     const struct tr_arg_rule *rule)
+/* Where the command keeps an argument's value; NULL: it has no flag for it. */
+static const char **text_of(struct tr_call *call, const struct tr_arg *arg,
+                            const struct tr_arg_rule *rule)
 {
     const char *name = rule == NULL ? arg->name : rule->effect == TR_ARG_GIVES ? rule->to : "";
 
-    for (size_t i = 0; i < f->n; i++)
-        if (strcmp(f->flags[i].name, name) == 0)
-            return &f->flags[i];
+    for (size_t i = 0; i < call->command->nflags; i++)
+        if (strcmp(call->command->flags[i].name, name) == 0)
+            return &call->text[i];
     return NULL;
-}
-
-/* value NULL is null: what the flag was before the file. */
-static enum fr_rc give(struct tr_flags *f, const struct tr_flag *flag, const char *value,
-                       const char *unit, struct fr_err *err)
-{
-    bool yes = false;
-
-    if (flag->value == NULL) {
-        if (value != NULL)
-            (void)fr_parse_bool(fr_str_of(value), &yes, NULL);
-        *flag->on = yes;
-    } else if (value == NULL)
-        *flag->value = f->map->defaults != NULL ? f->map->defaults[flag - f->flags] : NULL;
-    else if ((*flag->value =
-                  fr_arena_fmt(&f->map->arena, "%s%s", value, unit != NULL ? unit : "")) == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for --%s", flag->name);
-    return FR_OK;
 }
 
 /* The value is one of the argument's type, and not refused by train where no rule is. */
@@ -69,32 +46,33 @@ static enum fr_rc check_value(const struct tr_arg *arg, bool ruled, const char *
     return rc;
 }
 
-static void note(struct tr_arg_map *m, const struct tr_arg *arg, const char *why)
+enum fr_rc tr_arg_map_flag(struct tr_call *call, const struct tr_arg *arg, const char *value,
+                           struct fr_err *err)
 {
-    fr_buf_fmt(&m->notes, "--%s has no effect: %s\n", arg->name, why);
-}
-
-static enum fr_rc take(struct tr_flags *f, const struct tr_arg *arg, const char *value,
-                       struct fr_err *err)
-{
-    const struct tr_arg_rule *rule = rule_of(f->map, arg);
-    const struct tr_flag *flag = flag_of(f, arg, rule);
-    bool lone = value == NULL && arg->kind == TR_ARG_BOOL;
-    enum fr_rc rc = check_value(arg, rule != NULL || flag != NULL, value, err);
+    const struct tr_arg_rule *rule = rule_of(call->command, arg);
+    const char **text = text_of(call, arg, rule);
+    const char *given = value == NULL && arg->kind == TR_ARG_BOOL ? "true" : value;
+    enum fr_rc rc = check_value(arg, rule != NULL || text != NULL, value, err);
 
     if (rc != FR_OK)
         return rc;
-    if (flag != NULL)
-        return give(f, flag, lone ? "true" : value, rule != NULL ? rule->unit : NULL, err);
+    if (text != NULL) {
+        *text = given;
+        if (given != NULL &&
+            (*text = fr_arena_fmt(&call->arena, "%s%s", given,
+                                  rule != NULL && rule->unit != NULL ? rule->unit : "")) == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for --%s", arg->name);
+        return FR_OK;
+    }
     if (tr_arg_is_default(arg, value))
         return FR_OK;
     if (rule != NULL && rule->effect == TR_ARG_BARRED)
         return fr_fail(err, FR_UNSUPPORTED, "--%s %.80s is not done: %s", arg->name,
                        value == NULL ? "true" : value, rule->to);
-    note(f->map, arg,
-         rule != NULL               ? rule->to
-         : arg->use == TR_ARG_WORKS ? "it belongs to flowtrain train"
-                                    : arg->help);
+    fr_buf_fmt(&call->notes, "--%s has no effect: %s\n", arg->name,
+               rule != NULL               ? rule->to
+               : arg->use == TR_ARG_WORKS ? "it belongs to flowtrain train"
+                                          : arg->help);
     return FR_OK;
 }
 
@@ -102,46 +80,36 @@ static enum fr_rc take(struct tr_flags *f, const struct tr_arg *arg, const char 
 static enum fr_rc take_word(void *self, const struct tr_arg *arg, const char *value,
                             struct fr_err *err)
 {
-    struct tr_flags *f = self;
-    const struct tr_flag *flag = flag_of(f, arg, rule_of(f->map, arg));
+    struct tr_call *call = self;
+    const char **text = text_of(call, arg, rule_of(call->command, arg));
 
     if (value != NULL)
-        return take(f, arg, value, err);
-    return flag != NULL ? give(f, flag, NULL, NULL, err) : FR_OK;
+        return tr_arg_map_flag(call, arg, value, err);
+    if (text != NULL)
+        *text = NULL;
+    return FR_OK;
 }
 
 /* In a file of a training the data sets for evaluation go before those that are trained on. */
 static enum fr_rc take_entry(void *self, const struct tr_arg *arg, const char *value,
                              struct fr_err *err)
 {
-    struct tr_flags *f = self;
+    struct tr_call *call = self;
     bool evals = strcmp(arg->name, "eval_dataset") == 0 && value != NULL;
 
-    if (strcmp(arg->name, "dataset") == 0 && f->map->evals)
+    if (strcmp(arg->name, "dataset") == 0 && call->evals)
         return FR_OK;
-    f->map->evals = f->map->evals || evals;
-    return take_word(f, arg, value, err);
+    call->evals = call->evals || evals;
+    return take_word(call, arg, value, err);
 }
 
-enum fr_rc tr_arg_map_file(struct tr_flags *f, const char *path, struct fr_err *err)
+enum fr_rc tr_arg_map_file(struct tr_call *call, const char *path, struct fr_err *err)
 {
-    struct tr_arg_map *m = f->map;
-
-    m->file = path;
-    if ((m->defaults = fr_arena_array(&m->arena, f->n, sizeof(*m->defaults))) == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the flags");
-    for (size_t i = 0; i < f->n; i++)
-        m->defaults[i] = f->flags[i].value != NULL ? *f->flags[i].value : NULL;
-    return tr_args_visit(path, take_entry, f, err);
+    call->file = path;
+    return tr_args_visit(path, take_entry, call, err);
 }
 
-enum fr_rc tr_arg_map_word(struct tr_flags *f, const char *word, struct fr_err *err)
+enum fr_rc tr_arg_map_word(struct tr_call *call, const char *word, struct fr_err *err)
 {
-    return tr_arg_word(word, f->map->file, take_word, f, err);
-}
-
-enum fr_rc tr_arg_map_flag(struct tr_flags *f, const struct tr_arg *arg, const char *value,
-                           struct fr_err *err)
-{
-    return take(f, arg, value, err);
+    return tr_arg_word(word, call->file, take_word, call, err);
 }

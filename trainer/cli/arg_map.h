@@ -6,7 +6,6 @@
 #ifndef TR_CLI_ARG_MAP_H
 #define TR_CLI_ARG_MAP_H
 
-#include "engine/base/arena.h"
 #include "trainer/cli/cli.h"
 #include "trainer/config/args_table.h"
 
@@ -24,28 +23,16 @@ struct tr_arg_rule {
     const char *to, *unit; /* unit NULL: none */
 };
 
-/* Zero it, with rules and n set, to start. */
-struct tr_arg_map {
-    const struct tr_arg_rule *rules;
-    size_t n;
-    const char *file;      /* the file that was read; NULL: none */
-    const char **defaults; /* in arena: of each flag */
-    bool evals;            /* the file names data sets for evaluation */
-    struct fr_buf notes;   /* owns: a line for each argument without effect */
-    struct fr_arena arena; /* owns: the values */
-};
-
-void tr_arg_map_finish(struct tr_arg_map *m);
 /* Prints the notes. */
-void tr_arg_map_tell(const struct tr_arg_map *m);
+void tr_arg_map_tell(const struct tr_call *call);
 
-/* The file's values go to the flags of f, whose map is set. FR_USAGE, FR_UNSUPPORTED begin with
- * file, line and column. */
-enum fr_rc tr_arg_map_file(struct tr_flags *f, const char *path, struct fr_err *err);
+/* The file's values go to the flags of the command, which has rules. FR_USAGE, FR_UNSUPPORTED begin
+ * with file, line and column. */
+enum fr_rc tr_arg_map_file(struct tr_call *call, const char *path, struct fr_err *err);
 /* A word key=value behind the file. */
-enum fr_rc tr_arg_map_word(struct tr_flags *f, const char *word, struct fr_err *err);
-/* A flag that f lacks; value NULL: it stands alone. */
-enum fr_rc tr_arg_map_flag(struct tr_flags *f, const struct tr_arg *arg, const char *value,
+enum fr_rc tr_arg_map_word(struct tr_call *call, const char *word, struct fr_err *err);
+/* A flag that the command lacks; value NULL: it stands alone. */
+enum fr_rc tr_arg_map_flag(struct tr_call *call, const struct tr_arg *arg, const char *value,
                            struct fr_err *err);
 
 #endif

@@ -1,21 +1,9 @@
 #include "trainer/cli/cli.h"
 
-const struct tr_command tr_commands[] = {
-    {"init", "make a model folder from a config.json and a seed, or a small example", tr_cmd_init},
-    {"train", "fine-tune a model: one rank of a run", tr_cmd_train},
-    {"launch", "start the ranks of one node, as torchrun does", tr_cmd_launch},
-    {"forward", "logits, loss and gradients of one batch", tr_cmd_forward},
-    {"eval", "loss, perplexity, accuracy of a model over a data set, and of its answers",
-     tr_cmd_eval},
-    {"generate", "answer prompts by a model, with an adapter or without", tr_cmd_generate},
-    {"export", "check a merged checkpoint, and which stacks load an adapter", tr_cmd_export},
-    {"convert", "write a checkpoint in FP8 or in bf16", tr_cmd_convert},
-    {"merge", "fold an adapter into its base", tr_cmd_merge},
-    {"plan", "memory, bytes and time of a run in each layout, without weights or GPUs",
-     tr_cmd_plan},
-    {"probe", "check and time the connections between ranks", tr_cmd_probe},
-    {"inspect", "show what a model or an adapter holds, and check it", tr_cmd_inspect},
-    {"tokenize", "turn JSON strings into token ids", tr_cmd_tokenize},
+const struct tr_command *const tr_commands[] = {
+    &tr_cmd_init,     &tr_cmd_train,   &tr_cmd_launch,   &tr_cmd_forward, &tr_cmd_eval,
+    &tr_cmd_generate, &tr_cmd_export,  &tr_cmd_convert,  &tr_cmd_merge,   &tr_cmd_plan,
+    &tr_cmd_probe,    &tr_cmd_inspect, &tr_cmd_tokenize,
 };
 
 const size_t tr_ncommands = sizeof(tr_commands) / sizeof(tr_commands[0]);

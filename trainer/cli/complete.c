@@ -8,30 +8,6 @@
 
 #include <string.h>
 
-struct helping {
-    const struct tr_command *cmd;
-    enum fr_rc rc;
-    struct fr_err *err;
-};
-
-static void run_help(void *arg)
-{
-    const char *const argv[] = {"--help", NULL};
-    struct helping *h = arg;
-
-    h->rc = h->cmd->run(1, argv, h->err);
-}
-
-static enum fr_rc help_of(const struct tr_command *cmd, struct fr_buf *out, struct fr_err *err)
-{
-    struct helping h = {.cmd = cmd, .err = err};
-
-    fr_capture(run_help, &h, out);
-    if (h.rc == FR_OK && (out->bad || out->n == 0))
-        return fr_fail(err, FR_NOMEM, "no memory for the help of %s", cmd->name);
-    return h.rc;
-}
-
 /* Whether a line of help is of a flag, "  --name   meaning": then it ends behind the name. */
 static bool is_flag(char *line, char **meaning)
 {
@@ -48,13 +24,13 @@ static bool is_flag(char *line, char **meaning)
 static void say_flags(const struct tr_command *cmd, const char *typed)
 {
     struct fr_buf help = {0};
-    struct fr_err err = {0};
     char *rest = NULL, *meaning;
 
-    if (help_of(cmd, &help, &err) == FR_OK)
-        for (char *l = strtok_r(help.p, "\n", &rest); l != NULL; l = strtok_r(NULL, "\n", &rest))
-            if (is_flag(l, &meaning))
-                fr_complete_say(typed, l + 2, meaning);
+    tr_command_help(cmd, &help);
+    for (char *l = help.bad ? NULL : strtok_r(help.p, "\n", &rest); l != NULL;
+         l = strtok_r(NULL, "\n", &rest))
+        if (is_flag(l, &meaning))
+            fr_complete_say(typed, l + 2, meaning);
     fr_buf_finish(&help);
 }
 
@@ -74,21 +50,23 @@ static void say_value(const char *flag, const char *typed)
 static void say_commands(const char *typed)
 {
     for (size_t i = 0; i < tr_ncommands; i++)
-        fr_complete_say(typed, tr_commands[i].name, tr_commands[i].summary);
+        fr_complete_say(typed, tr_commands[i]->name, tr_commands[i]->summary);
     fr_complete_say(typed, "version", "print the version");
     fr_complete_say(typed, "help", "explain, or list arguments or templates");
     fr_complete_say(typed, "completion", "print what completes flowtrain's words in a shell");
 }
 
-enum fr_rc tr_complete(int argc, const char *const *argv, struct fr_err *err)
+static enum fr_rc complete(struct tr_call *call, struct fr_err *err)
 {
+    const char *const *argv = call->argv;
+    int argc = call->argc;
     const struct tr_command *cmd = NULL;
     const char *typed = argc > 0 ? argv[argc - 1] : "", *before = argc > 1 ? argv[argc - 2] : "";
 
     (void)err;
     for (size_t i = 0; argc > 1 && i < tr_ncommands; i++)
-        if (strcmp(tr_commands[i].name, argv[0]) == 0)
-            cmd = &tr_commands[i];
+        if (strcmp(tr_commands[i]->name, argv[0]) == 0)
+            cmd = tr_commands[i];
     if (argc < 2)
         say_commands(typed);
     else if (cmd == NULL && argc == 2 && strcmp(argv[0], "help") == 0)
@@ -108,11 +86,13 @@ enum fr_rc tr_complete(int argc, const char *const *argv, struct fr_err *err)
     return FR_OK;
 }
 
-enum fr_rc tr_completion(int argc, const char *const *argv, struct fr_err *err)
+const struct tr_command tr_cmd_complete = {.name = "complete", .run = complete};
+
+static enum fr_rc print_script(struct tr_call *call, struct fr_err *err)
 {
     struct fr_buf script = {0};
-    enum fr_rc rc = argc == 1 ? fr_complete_script(argv[0], "flowtrain", &script, err)
-                              : fr_fail(err, FR_USAGE, "expected bash, zsh or fish");
+    enum fr_rc rc = call->argc == 1 ? fr_complete_script(call->argv[0], "flowtrain", &script, err)
+                                    : fr_fail(err, FR_USAGE, "expected bash, zsh or fish");
 
     if (rc == FR_OK)
         fr_print_bytes(script.p, script.n);
@@ -120,35 +100,36 @@ enum fr_rc tr_completion(int argc, const char *const *argv, struct fr_err *err)
     return rc;
 }
 
+const struct tr_command tr_cmd_completion = {.name = "completion", .run = print_script};
+
 /* ---- man ---- */
 
 /* What stands before the flags is the command's forms and their meaning. */
-static enum fr_rc add_command(struct fr_buf *out, const struct tr_command *cmd, struct fr_err *err)
+static void add_command(struct fr_buf *out, const struct tr_command *cmd)
 {
     struct fr_buf help = {0};
     char *rest = NULL, *meaning;
-    enum fr_rc rc = help_of(cmd, &help, err);
 
     fr_man_part(out, cmd->name);
     fr_man_text(out, cmd->summary);
-    if (rc == FR_OK)
-        for (char *l = strtok_r(help.p, "\n", &rest); l != NULL; l = strtok_r(NULL, "\n", &rest)) {
-            if (is_flag(l, &meaning))
-                fr_man_entry(out, l + 2, "", meaning);
-            else
-                fr_man_text(out, l);
-        }
+    tr_command_help(cmd, &help);
+    out->bad = out->bad || help.bad;
+    for (char *l = help.bad ? NULL : strtok_r(help.p, "\n", &rest); l != NULL;
+         l = strtok_r(NULL, "\n", &rest)) {
+        if (is_flag(l, &meaning))
+            fr_man_entry(out, l + 2, "", meaning);
+        else
+            fr_man_text(out, l);
+    }
     fr_buf_finish(&help);
-    return rc;
 }
 
-enum fr_rc tr_man(int argc, const char *const *argv, struct fr_err *err)
+static enum fr_rc print_man(struct tr_call *call, struct fr_err *err)
 {
     struct fr_buf out = {0};
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc;
 
-    (void)argc;
-    (void)argv;
+    (void)call;
     fr_man_begin(&out, "flowtrain", FLOWTRAIN_VERSION, "fine-tune language models with LoRA");
     fr_man_section(&out, "SYNOPSIS");
     fr_man_text(&out, "flowtrain COMMAND [ARGUMENTS]");
@@ -156,8 +137,8 @@ enum fr_rc tr_man(int argc, const char *const *argv, struct fr_err *err)
     fr_man_text(&out, "LoRA fine-tuning of DeepSeek-V3, Llama, Mistral, Mixtral and Qwen models. A "
                       "word with - is as good as one with _ in the name of a flag.");
     fr_man_section(&out, "COMMANDS");
-    for (size_t i = 0; rc == FR_OK && i < tr_ncommands; i++)
-        rc = add_command(&out, &tr_commands[i], err);
+    for (size_t i = 0; i < tr_ncommands; i++)
+        add_command(&out, tr_commands[i]);
     fr_man_section(&out, "EXIT STATUS");
     for (size_t i = 0; i < tr_nexits; i++) {
         const char status[] = {(char)('0' + tr_exits[i].status), '\0'};
@@ -166,10 +147,11 @@ enum fr_rc tr_man(int argc, const char *const *argv, struct fr_err *err)
     }
     fr_man_section(&out, "SEE ALSO");
     fr_man_text(&out, "flowrun(1)");
-    if (rc == FR_OK && out.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the page");
+    rc = out.bad ? fr_fail(err, FR_NOMEM, "no memory for the page") : FR_OK;
     if (rc == FR_OK)
         fr_print_bytes(out.p, out.n);
     fr_buf_finish(&out);
     return rc;
 }
+
+const struct tr_command tr_cmd_man = {.name = "man", .run = print_man};

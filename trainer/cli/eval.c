@@ -19,8 +19,9 @@
 struct asked {
     struct tr_session_flags common;
     struct tr_answer_flags how;
-    const char *answer, *dir; /* dir: of what predict writes; NULL: nowhere */
-    int generate, predict;
+    const char *dir; /* of what predict writes; NULL: nowhere */
+    enum { TEXT, NUMBER } answer;
+    bool generate, predict;
 };
 
 /* ---- answers ---- */
@@ -88,7 +89,7 @@ static bool right(const struct asked *q, const struct tr_task *t)
 {
     double got, want;
 
-    if (strcmp(q->answer, "number") != 0)
+    if (q->answer == TEXT)
         return same_text(t->answer.text, t->label);
     return last_number(t->answer.text, &got) && last_number(t->label, &want) &&
            fabs(got - want) <= 1e-6 * fmax(1, fabs(want));
@@ -108,7 +109,7 @@ static enum fr_rc put_scores(json_t *figures, struct tr_infer *x, const struct t
     struct tr_eval_opts e = {.model = x->model,
                              .comm = s->ranks.comm,
                              .data = data,
-                             .batch = s->batch,
+                             .batch = s->flags->batch,
                              .tokens_max = o->tokens_max,
                              .samples_max = o->samples_max,
                              .whole = true};
@@ -199,20 +200,20 @@ static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err
                               .model_dir = q->common.model_dir,
                               .adapter_dir = q->common.adapter_dir,
                               .compute = s->compute,
-                              .samples_max = s->batch,
+                              .samples_max = s->flags->batch,
                               .score = true,
                               .stay = s->stay,
                               .owners = s->owners};
-    enum fr_rc rc = tr_session_data(s, &q->common, &data, err);
+    enum fr_rc rc = tr_session_data(s, &data, err);
 
     if (rc == FR_OK && q->dir != NULL && s->ranks.comm->rank == 0)
         rc = fr_mkdirs(q->dir, 0755, err);
     if (rc == FR_OK && q->generate)
         rc = tr_tasks_data(&t, s, data, err);
     if (rc == FR_OK)
-        rc = tr_asking_read(&a, s, &q->how, q->common.model_dir, err);
+        rc = tr_asking_read(&a, s, &q->how, err);
     if (rc == FR_OK) {
-        o.tokens_max = s->batch * tr_dataset_longest(data);
+        o.tokens_max = s->flags->batch * tr_dataset_longest(data);
         if (q->generate)
             tr_asking_size(&a, &t, &o);
         rc = tr_infer_open(&x, &o, err);
@@ -227,66 +228,60 @@ static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err
     return rc;
 }
 
-static enum fr_rc check_flags(const struct asked *q, struct fr_err *err)
-{
-    if (q->common.dataset == NULL)
-        return fr_fail(err, FR_USAGE, "--dataset is missing");
-    if (strcmp(q->answer, "text") != 0 && strcmp(q->answer, "number") != 0)
-        return fr_fail(err, FR_USAGE, "--answer is '%s', expected text or number", q->answer);
-    if (q->predict && q->dir != NULL && strlen(q->dir) >= PATH_MAX - 64)
-        return fr_fail(err, FR_USAGE, "--output_dir is too long");
-    return FR_OK;
-}
-
 /* A training's folder keeps the figures of its own evaluation. */
-static void leave_nothing(struct asked *q, struct tr_arg_map *map)
+static void leave_nothing(struct asked *q, struct tr_call *call)
 {
     if (q->dir != NULL && !q->predict)
-        fr_buf_fmt(&map->notes, "--output_dir has no effect: it belongs to flowtrain train\n");
+        fr_buf_fmt(&call->notes, "--output_dir has no effect: it belongs to flowtrain train\n");
     if (!q->predict)
         q->dir = NULL;
 }
 
-static enum fr_rc open_and_run(struct tr_session *s, struct asked *q, struct tr_arg_map *map,
-                               struct fr_err *err)
+static enum fr_rc eval(struct tr_call *call, struct fr_err *err)
 {
-    enum fr_rc rc = check_flags(q, err);
-
-    leave_nothing(q, map);
-    tr_answer_flags_fill(&q->how, map);
-    if (rc == FR_OK)
-        rc = tr_session_open(s, &q->common, map, err);
-    return rc == FR_OK ? run(s, q, err) : rc;
-}
-
-enum fr_rc tr_cmd_eval(int argc, const char *const *argv, struct fr_err *err)
-{
-    static const struct tr_arg_rule rules[] = {
-        TR_SESSION_RULES,
-        {"predict_with_generate", TR_ARG_GIVES, "generate", NULL},
-    };
-    struct tr_arg_map map = {.rules = rules, .n = sizeof(rules) / sizeof(rules[0])};
-    struct asked q = {.common = TR_SESSION_DEFAULTS, .how = TR_ANSWER_DEFAULTS, .answer = "text"};
+    struct asked *q = call->options;
     struct tr_session s = {.tokenizer = NULL};
-    const struct tr_flag flags[] = {
-        {"generate", NULL, &q.generate, "answer the prompts too, and count right answers"},
-        {"answer", &q.answer, NULL, "what is compared: text, or number, the last one [text]"},
-        {"do_predict", NULL, &q.predict, "write figures, and with --generate answers, there:"},
-        {"output_dir", &q.dir, NULL, "folder of predict_results.json, generated_predictions.jsonl"},
-        TR_ANSWER_FLAGS(q.how),
-        TR_SESSION_FLAGS(q.common),
-    };
-    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0]), .map = &map};
-    enum fr_rc rc = tr_flags_read(&fl, argc, argv, err);
+    enum fr_rc rc;
 
-    if (rc == FR_OK && q.common.help)
-        rc = tr_flags_print("flowtrain eval [FILE.yaml] --dataset NAMES: loss and accuracy over "
-                            "a data set, by one rank or, below flowtrain launch, by several; "
-                            "LLaMA-Factory's files of arguments are read",
-                            &fl, err);
-    else if (rc == FR_OK)
-        rc = open_and_run(&s, &q, &map, err);
+    leave_nothing(q, call);
+    if (q->dir != NULL && strlen(q->dir) >= PATH_MAX - 64)
+        return fr_fail(err, FR_USAGE, "--output_dir is too long");
+    tr_answer_flags_fill(&q->how, call);
+    rc = tr_session_open(&s, &q->common, call, err);
+    if (rc == FR_OK)
+        rc = run(&s, q, err);
     tr_session_close(&s, rc != FR_OK ? err : NULL);
-    tr_arg_map_finish(&map);
     return rc;
 }
+
+static const struct tr_arg_rule rules[] = {
+    TR_SESSION_RULES,
+    {"predict_with_generate", TR_ARG_GIVES, "generate", NULL},
+};
+
+#define AT(member) offsetof(struct asked, member)
+
+static const struct tr_flag flags[] = {
+    TR_FLAG("generate", TR_SWITCH, AT(generate), "answer the prompts too, and count right answers"),
+    TR_FLAG("answer", TR_CHOICE, AT(answer),
+            "what is compared: text, or number, the last one [text]", .choices = "text number"),
+    TR_FLAG("do_predict", TR_SWITCH, AT(predict),
+            "write figures, and with --generate answers, there:"),
+    TR_FLAG("output_dir", TR_TEXT, AT(dir),
+            "folder of predict_results.json, generated_predictions.jsonl"),
+    TR_ANSWER_FLAGS(struct asked, how),
+    TR_SESSION_FLAGS(struct asked, common),
+};
+
+const struct tr_command tr_cmd_eval = {
+    .name = "eval",
+    .summary = "loss, perplexity, accuracy of a model over a data set, and of its answers",
+    .usage = "flowtrain eval [FILE.yaml] --dataset NAMES: loss and accuracy over a data set, by "
+             "one rank or, below flowtrain launch, by several; LLaMA-Factory's files of arguments "
+             "are read\n\n",
+    TR_FLAGS(flags, struct asked),
+    TR_RULES(rules),
+    .initial = &(const struct asked){.common = TR_SESSION_DEFAULTS, .how = TR_ANSWER_DEFAULTS},
+    .needs = "dataset",
+    .run = eval,
+};

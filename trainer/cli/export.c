@@ -20,7 +20,7 @@ enum { TOKENS = 64, SERVED_RANK = 16 /* vLLM's default max_lora_rank */ };
 
 struct check {
     const char *base, *adapter, *merged, *bound;
-    int check;
+    bool check;
     struct fr_arena arena;
     struct tr_backend *be;
     struct tr_comm *comm;
@@ -244,37 +244,39 @@ static enum fr_rc show_stacks(const struct check *c, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc tr_cmd_export(int argc, const char *const *argv, struct fr_err *err)
-{
-    struct check c = {.bound = "0.25"};
-    const struct tr_flag flags[] = {
-        {"check", NULL, &c.check, "compare and show; there is nothing else to do"},
-        {"model_name_or_path", &c.base, NULL, "the base: a checkpoint folder"},
-        {"adapter_name_or_path", &c.adapter, NULL, "adapter folder in PEFT's format"},
-        {"merged", &c.merged, NULL, "what flowtrain merge wrote; without it the table alone"},
-        {"bound", &c.bound, NULL, "share of the adapter's effect that may be lost [0.25]"},
-    };
-    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
-    enum fr_rc rc;
+static enum fr_rc export(struct tr_call *call, struct fr_err *err) {
+    struct check *c = call->options; enum fr_rc rc = FR_OK;
 
-    if (tr_wants_help(argc, argv))
-        return tr_flags_print("flowtrain export --check: does a merged checkpoint do what base and "
-                              "adapter do, and which stacks load the adapter",
-                              &fl, err);
-    rc = tr_flags_read(&fl, argc, argv, err);
-    if (rc == FR_OK && !c.check)
-        rc = fr_fail(err, FR_USAGE, "--check is missing: there is nothing else to do");
-    if (rc == FR_OK && (c.base == NULL || c.adapter == NULL))
+    if (!c->check) rc = fr_fail(err, FR_USAGE, "--check is missing: there is nothing else to do");
+    else if (c->base == NULL || c->adapter == NULL)
         rc = fr_fail(err, FR_USAGE, "--model_name_or_path and --adapter_name_or_path are needed");
-    for (int32_t t = 0; t < TOKENS; t++)
-        c.pos[t] = t;
-    if (rc == FR_OK)
-        rc = show_stacks(&c, err);
-    if (rc == FR_OK && c.merged != NULL && (rc = tr_cpu_create(&c.be, err)) == FR_OK &&
-        (rc = tr_comm_single(c.be, &c.comm, err)) == FR_OK)
-        rc = compare(&c, err);
-    tr_comm_destroy(c.comm);
-    tr_backend_destroy(c.be);
-    fr_arena_finish(&c.arena);
+    for (int32_t t = 0; t < TOKENS; t++) c->pos[t] = t;
+    if (rc == FR_OK) rc = show_stacks(c, err);
+    if (rc == FR_OK && c->merged != NULL && (rc = tr_cpu_create(&c->be, err)) == FR_OK &&
+        (rc = tr_comm_single(c->be, &c->comm, err)) == FR_OK) rc = compare(c, err);
+    tr_comm_destroy(c->comm);
+    tr_backend_destroy(c->be);
+    fr_arena_finish(&c->arena);
     return rc;
 }
+
+#define AT(member) offsetof(struct check, member)
+
+static const struct tr_flag flags[] = {
+    TR_FLAG("check", TR_SWITCH, AT(check), "compare and show; there is nothing else to do"),
+    TR_FLAG("model_name_or_path", TR_TEXT, AT(base), "the base: a checkpoint folder"),
+    TR_FLAG("adapter_name_or_path", TR_TEXT, AT(adapter), "adapter folder in PEFT's format"),
+    TR_FLAG("merged", TR_TEXT, AT(merged),
+            "what flowtrain merge wrote; without it the table alone"),
+    TR_FLAG("bound", TR_TEXT, AT(bound), "share of the adapter's effect that may be lost [0.25]"),
+};
+
+const struct tr_command tr_cmd_export = {
+    .name = "export",
+    .summary = "check a merged checkpoint, and which stacks load an adapter",
+    .usage = "flowtrain export --check: does a merged checkpoint do what base and "
+             "adapter do, and which stacks load the adapter\n\n",
+    TR_FLAGS(flags, struct check),
+    .initial = &(const struct check){.bound = "0.25"},
+    .run = export,
+};

@@ -21,7 +21,7 @@ enum { JSON_MAX = 256 << 20, IGNORE = -100 };
 
 struct forward {
     const char *model_dir, *adapter_dir, *ids_path, *labels_path, *routing_path, *output;
-    int grads, bf16, fp16, help;
+    bool grads, bf16, fp16;
     enum tr_device device;
     struct fr_arena arena;
     struct tr_backend *be;
@@ -350,44 +350,43 @@ static void finish(struct forward *f)
     fr_arena_finish(&f->arena);
 }
 
-enum fr_rc tr_cmd_forward(int argc, const char *const *argv, struct fr_err *err)
+static enum fr_rc forward(struct tr_call *call, struct fr_err *err)
 {
-    struct forward f = {0};
-    const char *device = "auto";
-    const struct tr_flag flags[] = {
-        {"model_name_or_path", &f.model_dir, NULL, "checkpoint folder"},
-        {"adapter_name_or_path", &f.adapter_dir, NULL, "adapter folder in PEFT's format"},
-        {"input_ids", &f.ids_path, NULL, "JSON file: a list of lists of ids"},
-        {"labels", &f.labels_path, NULL, "JSON file: labels as the ids lie, -100 not scored"},
-        {"routing", &f.routing_path, NULL, "JSON file: for each MoE layer the experts to use"},
-        {"output", &f.output, NULL, "safetensors file to write"},
-        {"grads", NULL, &f.grads, "adapter gradients of the mean loss as well"},
-        {"bf16", NULL, &f.bf16, "compute in bf16 instead of f32"},
-        {"fp16", NULL, &f.fp16, "compute in f16 instead of f32"},
-        {"device", &device, NULL, "auto, cpu or cuda"},
-        {"help", NULL, &f.help, "this text"},
-    };
-    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
-    struct fr_buf text = {0};
-    enum fr_rc rc = tr_flags_read(&fl, argc, argv, err);
+    struct forward *f = call->options;
+    enum fr_rc rc;
 
-    if (rc != FR_OK)
-        return rc;
-    if (f.help) {
-        tr_flags_help(&fl, &text);
-        fr_print("flowtrain forward: logits, loss and gradients of one batch\n%s", text.p);
-        fr_buf_finish(&text);
-        return FR_OK;
-    }
-    if (f.model_dir == NULL || f.ids_path == NULL || f.output == NULL)
-        return fr_fail(err, FR_USAGE, "--model_name_or_path, --input_ids and --output are needed");
-    if (f.bf16 && f.fp16)
+    if (f->bf16 && f->fp16)
         return fr_fail(err, FR_USAGE, "--bf16 and --fp16 exclude each other");
-    if (f.grads && (f.labels_path == NULL || f.adapter_dir == NULL))
+    if (f->grads && (f->labels_path == NULL || f->adapter_dir == NULL))
         return fr_fail(err, FR_USAGE, "--grads needs --labels and --adapter_name_or_path");
-    if ((rc = tr_device_parse(device, &f.device, err)) != FR_OK)
-        return rc;
-    rc = all(&f, err);
-    finish(&f);
+    rc = all(f, err);
+    finish(f);
     return rc;
 }
+
+#define AT(member) offsetof(struct forward, member)
+
+static const struct tr_flag flags[] = {
+    TR_FLAG("model_name_or_path", TR_TEXT, AT(model_dir), "checkpoint folder"),
+    TR_FLAG("adapter_name_or_path", TR_TEXT, AT(adapter_dir), "adapter folder in PEFT's format"),
+    TR_FLAG("input_ids", TR_TEXT, AT(ids_path), "JSON file: a list of lists of ids"),
+    TR_FLAG("labels", TR_TEXT, AT(labels_path),
+            "JSON file: labels as the ids lie, -100 not scored"),
+    TR_FLAG("routing", TR_TEXT, AT(routing_path),
+            "JSON file: for each MoE layer the experts to use"),
+    TR_FLAG("output", TR_TEXT, AT(output), "safetensors file to write"),
+    TR_FLAG("grads", TR_SWITCH, AT(grads), "adapter gradients of the mean loss as well"),
+    TR_FLAG("bf16", TR_SWITCH, AT(bf16), "compute in bf16 instead of f32"),
+    TR_FLAG("fp16", TR_SWITCH, AT(fp16), "compute in f16 instead of f32"),
+    TR_FLAG("device", TR_CHOICE, AT(device), "auto, cpu or cuda", TR_DEVICES),
+    TR_FLAG_HELP,
+};
+
+const struct tr_command tr_cmd_forward = {
+    .name = "forward",
+    .summary = "logits, loss and gradients of one batch",
+    .usage = "flowtrain forward: logits, loss and gradients of one batch\n",
+    TR_FLAGS(flags, struct forward),
+    .needs = "model_name_or_path input_ids output",
+    .run = forward,
+};

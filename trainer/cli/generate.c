@@ -17,8 +17,8 @@ enum { INPUT_MAX = 1 << 30 };
 struct asked {
     struct tr_session_flags common;
     struct tr_answer_flags how;
-    const char *prompts[TR_FLAG_MANY], *input, *ids;
-    int nprompts;
+    struct tr_list prompts;
+    const char *input;
 };
 
 /* {"prompt": text, "system": text} a line. */
@@ -66,16 +66,16 @@ static enum fr_rc read_tasks(struct tr_tasks *t, const struct tr_session *s, con
     struct tr_dataset *data = NULL;
     enum fr_rc rc = FR_OK;
 
-    if (q->nprompts == 0 && q->input == NULL && q->common.dataset == NULL)
+    if (q->prompts.n == 0 && q->input == NULL && q->common.dataset == NULL)
         return fr_fail(err, FR_USAGE, "--prompt, --input or --dataset is needed");
     if (s->templ == NULL)
         return fr_fail(err, FR_USAGE, "--template is missing (deepseek3, default, empty …)");
-    for (int i = 0; i < q->nprompts && rc == FR_OK; i++)
-        rc = tr_tasks_prompt(t, s, q->common.system, fr_str_of(q->prompts[i]), err);
+    for (int i = 0; i < q->prompts.n && rc == FR_OK; i++)
+        rc = tr_tasks_prompt(t, s, q->common.system, fr_str_of(q->prompts.v[i]), err);
     if (rc == FR_OK && q->input != NULL)
         rc = read_input(t, s, q, err);
     if (rc == FR_OK && q->common.dataset != NULL) {
-        rc = tr_session_data(s, &q->common, &data, err);
+        rc = tr_session_data(s, &data, err);
         if (rc == FR_OK)
             rc = tr_tasks_data(t, s, data, err);
         tr_dataset_destroy(data);
@@ -108,7 +108,7 @@ static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err
 
     one = t.n == 1 && q->common.output == NULL;
     if (rc == FR_OK)
-        rc = tr_asking_read(&a, s, &q->how, q->common.model_dir, err);
+        rc = tr_asking_read(&a, s, &q->how, err);
     if (rc == FR_OK) {
         tr_asking_size(&a, &t, &o);
         rc = tr_infer_open(&x, &o, err);
@@ -127,43 +127,42 @@ static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err
     return rc;
 }
 
-static enum fr_rc open_and_run(struct tr_session *s, struct asked *q, const struct tr_arg_map *map,
-                               struct fr_err *err)
+static enum fr_rc generate(struct tr_call *call, struct fr_err *err)
 {
+    struct asked *q = call->options;
+    struct tr_session s = {.tokenizer = NULL};
     enum fr_rc rc;
 
-    tr_answer_flags_fill(&q->how, map);
-    rc = tr_session_open(s, &q->common, map, err);
-    return rc == FR_OK ? run(s, q, err) : rc;
-}
-
-enum fr_rc tr_cmd_generate(int argc, const char *const *argv, struct fr_err *err)
-{
-    static const struct tr_arg_rule rules[] = {
-        TR_SESSION_RULES,
-        {"do_predict", TR_ARG_TOLD, "each record is answered as it is", NULL},
-        {"predict_with_generate", TR_ARG_TOLD, "each record is answered as it is", NULL},
-    };
-    struct tr_arg_map map = {.rules = rules, .n = sizeof(rules) / sizeof(rules[0])};
-    struct asked q = {.common = TR_SESSION_DEFAULTS, .how = TR_ANSWER_DEFAULTS};
-    struct tr_session s = {.tokenizer = NULL};
-    const struct tr_flag flags[] = {
-        {"prompt", q.prompts, &q.nprompts, "a user's text; may be repeated"},
-        {"input", &q.input, NULL, "file with an object {\"prompt\": TEXT} a line"},
-        TR_ANSWER_FLAGS(q.how),
-        TR_SESSION_FLAGS(q.common),
-    };
-    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0]), .map = &map};
-    enum fr_rc rc = tr_flags_read(&fl, argc, argv, err);
-
-    if (rc == FR_OK && q.common.help)
-        rc = tr_flags_print("flowtrain generate [FILE.yaml]: answers to prompts, by one rank or, "
-                            "below flowtrain launch, by several; LLaMA-Factory's files of "
-                            "arguments are read",
-                            &fl, err);
-    else if (rc == FR_OK)
-        rc = open_and_run(&s, &q, &map, err);
+    tr_answer_flags_fill(&q->how, call);
+    rc = tr_session_open(&s, &q->common, call, err);
+    if (rc == FR_OK)
+        rc = run(&s, q, err);
     tr_session_close(&s, rc != FR_OK ? err : NULL);
-    tr_arg_map_finish(&map);
     return rc;
 }
+
+static const struct tr_arg_rule rules[] = {
+    TR_SESSION_RULES,
+    {"do_predict", TR_ARG_TOLD, "each record is answered as it is", NULL},
+    {"predict_with_generate", TR_ARG_TOLD, "each record is answered as it is", NULL},
+};
+
+static const struct tr_flag flags[] = {
+    TR_FLAG("prompt", TR_LIST, offsetof(struct asked, prompts), "a user's text; may be repeated"),
+    TR_FLAG("input", TR_TEXT, offsetof(struct asked, input),
+            "file with an object {\"prompt\": TEXT} a line"),
+    TR_ANSWER_FLAGS(struct asked, how),
+    TR_SESSION_FLAGS(struct asked, common),
+};
+
+const struct tr_command tr_cmd_generate = {
+    .name = "generate",
+    .summary = "answer prompts by a model, with an adapter or without",
+    .usage = "flowtrain generate [FILE.yaml]: answers to prompts, by one rank or, below flowtrain "
+             "launch, by several; LLaMA-Factory's files of arguments are read\n\n",
+    TR_FLAGS(flags, struct asked),
+    TR_RULES(rules),
+    .initial = &(const struct asked){.common = TR_SESSION_DEFAULTS, .how = TR_ANSWER_DEFAULTS},
+    .needs = "model_name_or_path",
+    .run = generate,
+};

@@ -147,7 +147,7 @@ static enum fr_rc start(const struct tr_grid_opts *o, const char *const *env, in
                           "--timeout",
                           timeout,
                           "--device",
-                          o->device,
+                          "cuda",
                           o->comm->allow_slow_links ? "--allow_slow_links" : NULL,
                           NULL};
     struct fr_spawn s = {.argv = argv, .envp = env, .fds = {-1, to, to}, .die_with_parent = true};

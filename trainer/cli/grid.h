@@ -17,7 +17,6 @@
 struct tr_grid_opts {
     size_t bytes; /* that a rank sends in a call */
     int rounds;
-    const char *device;
     const struct tr_comm_opts *comm;
 };
 

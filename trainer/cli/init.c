@@ -21,10 +21,10 @@ enum { COPY_MAX_BYTES = 64 << 20 };
 
 struct init {
     struct tr_shape shape;
-    const char *layers;
-    const char *config, *output, *seed, *tokenizer, *shard_bytes, *example, *model, *records;
+    const char *layers, *config, *output, *seed, *tokenizer, *shard_bytes, *example, *model,
+        *records;
     int64_t seed_number, shard_number, record_number;
-    int overwrite;
+    bool overwrite;
 };
 
 static enum fr_rc join(char out[PATH_MAX], const char *dir, const char *name, struct fr_err *err)
@@ -206,7 +206,7 @@ static enum fr_rc make(struct init *in, struct fr_err *err)
     if (in->example != NULL) {
         rc = tr_example_find(in->model, &kind, err);
         return rc == FR_OK ? tr_example_write(in->example, kind, (uint64_t)in->seed_number,
-                                              in->record_number, in->overwrite != 0, err)
+                                              in->record_number, in->overwrite, err)
                            : rc;
     }
     if ((in->config == NULL) == (in->shape.of == NULL) || in->output == NULL)
@@ -217,39 +217,41 @@ static enum fr_rc make(struct init *in, struct fr_err *err)
     return make_model(in, err);
 }
 
-enum fr_rc tr_cmd_init(int argc, const char *const *argv, struct fr_err *err)
+static enum fr_rc init(struct tr_call *call, struct fr_err *err)
 {
-    struct init in = {.seed = "42", .shard_bytes = "4GiB", .model = "deepseek", .records = "1200"};
-    const struct tr_flag flags[] = {
-        {"config", &in.config, NULL, "config.json of the model, or its folder"},
-        {"shape_of", &in.shape.of, NULL,
-         "a slice of this model for trials: deepseek-v3, a "
-         "config.json or its folder"},
-        {"layers", &in.layers, NULL,
-         "of the slice, the first ones of the model; dense ones leave "
-         "one with experts [all]"},
-        {"weights", &in.shape.weights, NULL, "of the slice: bf16 or fp8 [as the model's are]"},
-        {"output", &in.output, NULL, "folder to write"},
-        {"seed", &in.seed, NULL, "of all weights, or of the example [42]"},
-        {"tokenizer", &in.tokenizer, NULL, "tokenizer.json to copy, or its folder"},
-        {"shard_bytes", &in.shard_bytes, NULL, "largest weight file [4GiB]"},
-        {"example", &in.example, NULL,
-         "write a tiny model and a data set into this folder "
-         "instead"},
-        {"model", &in.model, NULL, "of the example: deepseek or llama [deepseek]"},
-        {"records", &in.records, NULL, "records of the example's data set [1200]"},
-        {"overwrite", NULL, &in.overwrite, "replace what is there"},
-    };
-    struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
-    enum fr_rc rc;
-
-    if (tr_wants_help(argc, argv))
-        return tr_flags_print(
-            "flowtrain init --config FILE --output DIR [--seed N] [--tokenizer FILE]\n"
-            "flowtrain init --shape-of deepseek-v3 --layers N --output DIR "
-            "[--weights bf16]\n"
-            "flowtrain init --example DIR [--model llama] [--seed N]\n",
-            &f, err);
-    rc = tr_flags_read(&f, argc, argv, err);
-    return rc == FR_OK ? make(&in, err) : rc;
+    return make(call->options, err);
 }
+
+#define AT(member) offsetof(struct init, member)
+
+static const struct tr_flag flags[] = {
+    TR_FLAG("config", TR_TEXT, AT(config), "config.json of the model, or its folder"),
+    TR_FLAG("shape_of", TR_TEXT, AT(shape.of),
+            "a slice of this model for trials: deepseek-v3, a config.json or its folder"),
+    TR_FLAG("layers", TR_TEXT, AT(layers),
+            "of the slice, the first ones of the model; dense ones leave one with experts [all]"),
+    TR_FLAG("weights", TR_TEXT, AT(shape.weights),
+            "of the slice: bf16 or fp8 [as the model's are]"),
+    TR_FLAG("output", TR_TEXT, AT(output), "folder to write"),
+    TR_FLAG("seed", TR_TEXT, AT(seed), "of all weights, or of the example [42]"),
+    TR_FLAG("tokenizer", TR_TEXT, AT(tokenizer), "tokenizer.json to copy, or its folder"),
+    TR_FLAG("shard_bytes", TR_TEXT, AT(shard_bytes), "largest weight file [4GiB]"),
+    TR_FLAG("example", TR_TEXT, AT(example),
+            "write a tiny model and a data set into this folder instead"),
+    TR_FLAG("model", TR_TEXT, AT(model), "of the example: deepseek or llama [deepseek]"),
+    TR_FLAG("records", TR_TEXT, AT(records), "records of the example's data set [1200]"),
+    TR_FLAG("overwrite", TR_SWITCH, AT(overwrite), "replace what is there"),
+};
+
+const struct tr_command tr_cmd_init = {
+    .name = "init",
+    .summary = "make a model folder from a config.json and a seed, or a small example",
+    .usage = "flowtrain init --config FILE --output DIR [--seed N] [--tokenizer FILE]\n"
+             "flowtrain init --shape-of deepseek-v3 --layers N --output DIR [--weights bf16]\n"
+             "flowtrain init --example DIR [--model llama] [--seed N]\n\n\n",
+    TR_FLAGS(flags, struct init),
+    .initial =
+        &(const struct init){
+            .seed = "42", .shard_bytes = "4GiB", .model = "deepseek", .records = "1200"},
+    .run = init,
+};

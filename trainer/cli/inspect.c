@@ -64,8 +64,8 @@ static void print_config(const json_t *config)
     fr_print("  config\n");
     json_object_foreach((json_t *)config, key, v)
     {
-        char *text = json_dumps(json_object_get(v, "value"),
-                                JSON_ENCODE_ANY | JSON_REAL_PRECISION(8));
+        char *text =
+            json_dumps(json_object_get(v, "value"), JSON_ENCODE_ANY | JSON_REAL_PRECISION(8));
 
         fr_print("    %-24s %-12s %s\n", key, text != NULL ? text : "",
                  json_string_value(json_object_get(v, "from")));
@@ -102,12 +102,9 @@ static void print_lines(const json_t *out)
 
     fr_print("%s %s\n", json_string_value(json_object_get(out, "kind")),
              json_string_value(json_object_get(out, "path")));
-    json_object_foreach ((json_t *)out, key, v)
-        if (strcmp(key, "config") == 0)
-            print_config(v);
-        else if (strcmp(key, "said_twice") != 0 && strcmp(key, "kind") != 0 &&
-                 strcmp(key, "path") != 0)
-            print_value(key, v);
+    json_object_foreach((json_t *)out, key, v) if (strcmp(key, "config") == 0) print_config(v);
+    else if (strcmp(key, "said_twice") != 0 && strcmp(key, "kind") != 0 && strcmp(key, "path") != 0)
+        print_value(key, v);
     print_twice(json_object_get(out, "said_twice"));
 }
 
@@ -137,26 +134,30 @@ static enum fr_rc check_sums(const char *dir, const char *sums, struct fr_err *e
 }
 
 struct inspect {
-    const char *path, *base, *sums;
-    int verify, json, help;
+    const char *base, *sums;
+    bool verify, json;
 };
 
-static enum fr_rc look(const struct inspect *in, struct fr_err *err)
+static enum fr_rc inspect(struct tr_call *call, struct fr_err *err)
 {
+    const struct inspect *in = call->options;
+    const char *path = call->plain[0];
     json_t *out = json_object();
-    bool adapter = has_file(in->path, "adapter_config.json");
+    bool adapter = path != NULL && has_file(path, "adapter_config.json");
     enum fr_rc rc;
 
-    if (out == NULL || json_object_set_new(out, "kind", json_string(adapter ? "adapter"
-                                                                    : "model")) ||
-        json_object_set_new(out, "path", json_string(in->path)))
+    if (path == NULL)
+        rc = fr_fail(err, FR_USAGE, "a folder or a config.json is needed");
+    else if (out == NULL ||
+             json_object_set_new(out, "kind", json_string(adapter ? "adapter" : "model")) ||
+             json_object_set_new(out, "path", json_string(path)))
         rc = fr_fail(err, FR_NOMEM, "no memory for what is found");
     else if (adapter)
-        rc = tr_inspect_adapter(in->path, in->base, in->verify != 0, out, err);
+        rc = tr_inspect_adapter(path, in->base, in->verify, out, err);
     else
-        rc = tr_inspect_model(in->path, in->verify != 0, out, err);
+        rc = tr_inspect_model(path, in->verify, out, err);
     if (rc == FR_OK && in->sums != NULL)
-        rc = check_sums(in->path, in->sums, err);
+        rc = check_sums(path, in->sums, err);
     if (rc == FR_OK && in->json) {
         char *text = json_dumps(out, JSON_REAL_PRECISION(8));
         fr_print("%s\n", text != NULL ? text : "{}");
@@ -167,32 +168,24 @@ static enum fr_rc look(const struct inspect *in, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc tr_cmd_inspect(int argc, const char *const *argv, struct fr_err *err)
-{
-    struct inspect in = {.path = NULL};
-    const struct tr_flag flags[] = {
-        {"verify", NULL, &in.verify, "check names, shapes, and that all numbers are finite"},
-        {"model", &in.base, NULL, "the adapter's base model, where its own word does not lead "
-                                  "to it"},
-        {"checksums", &in.sums, NULL, "a file as sha256sum writes it, to check against"},
-        {"json", NULL, &in.json, "one JSON line"},
-        {"help", NULL, &in.help, "this text"},
-    };
-    struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0]), .rest = &in.path,
-                         .max_rest = 1};
-    enum fr_rc rc = tr_flags_read(&f, argc, argv, err);
+#define AT(member) offsetof(struct inspect, member)
 
-    if (rc != FR_OK)
-        return rc;
-    if (in.help) {
-        struct fr_buf text = {0};
-        tr_flags_help(&f, &text);
-        fr_print("flowtrain inspect PATH: what a model folder, a config.json or an adapter folder "
-                 "holds\n\n%s", text.p != NULL ? text.p : "");
-        fr_buf_finish(&text);
-        return FR_OK;
-    }
-    if (in.path == NULL)
-        return fr_fail(err, FR_USAGE, "a folder or a config.json is needed");
-    return look(&in, err);
-}
+static const struct tr_flag flags[] = {
+    TR_FLAG("verify", TR_SWITCH, AT(verify),
+            "check names, shapes, and that all numbers are finite"),
+    TR_FLAG("model", TR_TEXT, AT(base),
+            "the adapter's base model, where its own word does not lead to it"),
+    TR_FLAG("checksums", TR_TEXT, AT(sums), "a file as sha256sum writes it, to check against"),
+    TR_FLAG("json", TR_SWITCH, AT(json), "one JSON line"),
+    TR_FLAG_HELP,
+};
+
+const struct tr_command tr_cmd_inspect = {
+    .name = "inspect",
+    .summary = "show what a model or an adapter holds, and check it",
+    .usage = "flowtrain inspect PATH: what a model folder, a config.json or an adapter folder "
+             "holds\n\n",
+    TR_FLAGS(flags, struct inspect),
+    .most_words = 1,
+    .run = inspect,
+};

@@ -331,49 +331,26 @@ const char *tr_program(void)
     return bundle != NULL && bundle[0] == '/' ? bundle : "/proc/self/exe";
 }
 
-/* The program's words run under our own binary. */
-static const char **program_of(int argc, const char *const *argv, int first)
+enum fr_rc tr_launch(const struct tr_launch_args *a, struct fr_err *err)
 {
-    const char **program = fr_sys.alloc(((size_t)(argc - first) + 2) * sizeof(*program));
-    int n = 0;
-
-    if (program == NULL)
-        return NULL;
-    program[n++] = tr_program();
-    for (int i = first; i < argc; i++)
-        program[n++] = argv[i];
-    program[n] = NULL;
-    return program;
-}
-
-enum fr_rc tr_cmd_launch(int argc, const char *const *argv, struct fr_err *err)
-{
-    struct tr_launch_args a;
-    const char **program;
+    const char **program = fr_sys.alloc(((size_t)a->nwords + 2) * sizeof(*program));
+    struct job j = {.nproc = a->nproc,
+                    .nnodes = a->nnodes,
+                    .node_rank = a->node_rank,
+                    .port = a->port,
+                    .max_restarts = a->max_restarts,
+                    .addr = a->addr,
+                    .run_id = a->run_id,
+                    .program = program,
+                    .signals = -1};
     enum fr_rc rc;
 
-    if (tr_wants_help(argc, argv))
-        return tr_launch_help(err);
-    if ((rc = tr_launch_args(argc, argv, &a, err)) != FR_OK)
-        return rc;
-    if ((program = program_of(argc, argv, a.program)) == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory");
-    else {
-        struct job j = {.nproc = a.nproc,
-                        .nnodes = a.nnodes,
-                        .node_rank = a.node_rank,
-                        .port = a.port,
-                        .max_restarts = a.max_restarts,
-                        .addr = a.addr,
-                        .run_id = a.run_id,
-                        .program = program,
-                        .signals = -1};
-
-        if (a.notes.n > 0)
-            fr_complain("%s", a.notes.p);
-        rc = run_job(&j, err);
-    }
+    if (program == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory");
+    program[0] = tr_program();
+    memcpy(program + 1, a->words, (size_t)a->nwords * sizeof(*program));
+    program[a->nwords + 1] = NULL;
+    rc = run_job(&j, err);
     fr_sys.free(program);
-    fr_buf_finish(&a.notes);
     return rc;
 }

@@ -1,7 +1,7 @@
 #include "trainer/cli/launch_args.h"
 
 #include "engine/base/sys.h"
-#include "trainer/cli/cli.h"
+#include "trainer/cli/arg_map.h"
 #include "trainer/comm/launchers.h"
 
 #include <ctype.h>
@@ -18,52 +18,8 @@
 /* What the flags say, before anything is made of it. */
 struct words {
     const char *nproc, *nnodes, *node, *addr, *port, *restarts, *id, *backend, *endpoint, *conf;
-    const char *idle[12]; /* values of flags without effect */
-    int standalone, no_python, module, run_path, virtual_rank, help;
+    bool standalone, module;
 };
-
-enum { FLAGS = 32 };
-
-static const char *const shorts[] = {"r", "redirects", "t", "tee", "m", "module", NULL};
-
-/* The table over w; returns how many rows. */
-static size_t flags_of(struct words *w, struct tr_flag out[FLAGS])
-{
-    const struct tr_flag rows[] = {
-        {"nproc_per_node", &w->nproc, NULL, "ranks on this node: a number, gpu, cpu or auto"},
-        {"nnodes", &w->nnodes, NULL, "nodes: N or N:N"},
-        {"node_rank", &w->node, NULL, "number of this node, from 0"},
-        {"master_addr", &w->addr, NULL, "address of node 0"},
-        {"master_port", &w->port, NULL, "rendezvous port on node 0"},
-        {"max_restarts", &w->restarts, NULL, "how often to start all again after a failure"},
-        {"rdzv_id", &w->id, NULL, "name of the run; ranks of another run are refused"},
-        {"rdzv_endpoint", &w->endpoint, NULL, "HOST[:PORT] of node 0"},
-        {"rdzv_backend", &w->backend, NULL, "static, or c10d with --rdzv_endpoint"},
-        {"rdzv_conf", &w->conf, NULL, "rank=N is --node_rank; the rest has no effect"},
-        {"standalone", NULL, &w->standalone, "one node, a free port"},
-        {"monitor_interval", &w->idle[0], NULL, "no effect"},
-        {"role", &w->idle[1], NULL, "no effect"},
-        {"log_dir", &w->idle[2], NULL, "no effect: ranks write to this terminal"},
-        {"redirects", &w->idle[3], NULL, "no effect: ranks write to this terminal"},
-        {"tee", &w->idle[4], NULL, "no effect: ranks write to this terminal"},
-        {"local_ranks_filter", &w->idle[5], NULL, "no effect: ranks write to this terminal"},
-        {"local_addr", &w->idle[6], NULL, "no effect"},
-        {"start_method", &w->idle[7], NULL, "no effect"},
-        {"signals_to_handle", &w->idle[8], NULL, "no effect: SIGTERM, SIGINT, SIGHUP, SIGQUIT"},
-        {"event_log_handler", &w->idle[9], NULL, "no effect"},
-        {"logs_specs", &w->idle[10], NULL, "no effect: ranks write to this terminal"},
-        {"numa_binding", &w->idle[11], NULL, "no effect: a rank is bound to the node of its GPU"},
-        {"virtual_local_rank", NULL, &w->virtual_rank,
-         "no effect: a rank takes the GPU of its number"},
-        {"no_python", NULL, &w->no_python, "no effect: no Python is run"},
-        {"run_path", NULL, &w->run_path, "no effect: no Python is run"},
-        {"module", NULL, &w->module, "refused: no Python is run"},
-        {"help", NULL, &w->help, "this text"},
-    };
-
-    memcpy(out, rows, sizeof(rows));
-    return sizeof(rows) / sizeof(rows[0]);
-}
 
 /* PET_<NAME>, else <NAME>; NULL where neither is set. */
 static const char *variable(const char *flag)
@@ -78,7 +34,7 @@ static const char *variable(const char *flag)
 }
 
 /* PET_<NAME>=1 is the switch. */
-static enum fr_rc switch_of(const char *flag, int *on, struct fr_err *err)
+static enum fr_rc switch_of(const char *flag, bool *on, struct fr_err *err)
 {
     char name[64] = "PET_";
     const char *v;
@@ -89,7 +45,7 @@ static enum fr_rc switch_of(const char *flag, int *on, struct fr_err *err)
         return FR_OK;
     if (strcmp(v, "1") != 0)
         return fr_fail(err, FR_USAGE, "environment variable %s is '%s', expected 0 or 1", name, v);
-    *on = 1;
+    *on = true;
     return FR_OK;
 }
 
@@ -257,16 +213,17 @@ static enum fr_rc read_rendezvous(const struct words *w, struct tr_launch_args *
     return free_port(&o->port, err);
 }
 
-static void note_idle(const struct words *w, const struct tr_flag *flags, size_t n,
-                      struct fr_buf *notes)
+static void note_idle(struct tr_call *call, const struct words *w)
 {
-    for (size_t i = 0; i < n; i++)
-        if (fr_has_prefix(flags[i].help, "no effect") &&
-            (flags[i].value != NULL ? *flags[i].value != NULL : *flags[i].on > 0))
-            fr_buf_fmt(notes, "--%s has no effect%s\n", flags[i].name,
-                       flags[i].help + strlen("no effect"));
+    for (size_t i = 0; i < call->command->nflags; i++) {
+        const struct tr_flag *f = &call->command->flags[i];
+
+        if (call->text[i] != NULL && fr_has_prefix(f->help, "no effect"))
+            fr_buf_fmt(&call->notes, "--%s has no effect%s\n", f->name,
+                       f->help + strlen("no effect"));
+    }
     if (w->conf != NULL)
-        fr_buf_fmt(notes, "--rdzv_conf: %s\n", "only rank=N has an effect");
+        fr_buf_fmt(&call->notes, "--rdzv_conf: %s\n", "only rank=N has an effect");
 }
 
 /* A launcher that another one started once a node makes one world only if it is told of the others.
@@ -306,35 +263,72 @@ static enum fr_rc read_words(const struct words *w, struct tr_launch_args *o, st
     return FR_OK;
 }
 
-enum fr_rc tr_launch_args(int argc, const char *const *argv, struct tr_launch_args *o,
-                          struct fr_err *err)
+static enum fr_rc launch(struct tr_call *call, struct fr_err *err)
 {
-    struct tr_flag flags[FLAGS];
-    struct words w = {0};
-    struct tr_flags f = {
-        .flags = flags, .n = flags_of(&w, flags), .leading = true, .shorts = shorts};
+    struct words *w = call->options;
+    struct tr_launch_args a = {
+        .nproc = 1, .nnodes = 1, .port = 29500, .nwords = call->nwords, .words = call->words};
     enum fr_rc rc;
 
-    *o = (struct tr_launch_args){.nproc = 1, .nnodes = 1, .port = 29500};
-    if ((rc = tr_flags_read(&f, argc, argv, err)) != FR_OK ||
-        (rc = switch_of("standalone", &w.standalone, err)) != FR_OK ||
-        (rc = switch_of("module", &w.module, err)) != FR_OK)
+    if ((rc = switch_of("standalone", &w->standalone, err)) != FR_OK ||
+        (rc = switch_of("module", &w->module, err)) != FR_OK)
         return rc;
-    o->program = f.used;
-    if (f.used == argc)
+    if (call->nwords == 0)
         return fr_fail(err, FR_USAGE,
                        "what shall the ranks run? flowtrain launch --nproc_per_node N … -- train "
                        "ARGS");
-    if ((rc = read_words(&w, o, err)) == FR_OK)
-        note_idle(&w, flags, f.n, &o->notes);
-    return rc;
+    if ((rc = read_words(w, &a, err)) != FR_OK)
+        return rc;
+    note_idle(call, w);
+    tr_arg_map_tell(call);
+    return tr_launch(&a, err);
 }
 
-enum fr_rc tr_launch_help(struct fr_err *err)
-{
-    struct tr_flag flags[FLAGS];
-    struct words w = {0};
-    struct tr_flags f = {.flags = flags, .n = flags_of(&w, flags)};
+#define AT(member) offsetof(struct words, member)
 
-    return tr_flags_print("flowtrain launch [FLAGS] -- COMMAND ARGUMENTS", &f, err);
-}
+static const struct tr_flag flags[] = {
+    TR_FLAG("nproc_per_node", TR_TEXT, AT(nproc), "ranks on this node: a number, gpu, cpu or auto"),
+    TR_FLAG("nnodes", TR_TEXT, AT(nnodes), "nodes: N or N:N"),
+    TR_FLAG("node_rank", TR_TEXT, AT(node), "number of this node, from 0"),
+    TR_FLAG("master_addr", TR_TEXT, AT(addr), "address of node 0"),
+    TR_FLAG("master_port", TR_TEXT, AT(port), "rendezvous port on node 0"),
+    TR_FLAG("max_restarts", TR_TEXT, AT(restarts), "how often to start all again after a failure"),
+    TR_FLAG("rdzv_id", TR_TEXT, AT(id), "name of the run; ranks of another run are refused"),
+    TR_FLAG("rdzv_endpoint", TR_TEXT, AT(endpoint), "HOST[:PORT] of node 0"),
+    TR_FLAG("rdzv_backend", TR_TEXT, AT(backend), "static, or c10d with --rdzv_endpoint"),
+    TR_FLAG("rdzv_conf", TR_TEXT, AT(conf), "rank=N is --node_rank; the rest has no effect"),
+    TR_FLAG("standalone", TR_SWITCH, AT(standalone), "one node, a free port"),
+    TR_FLAG("monitor_interval", TR_TEXT, TR_FLAG_NOWHERE, "no effect"),
+    TR_FLAG("role", TR_TEXT, TR_FLAG_NOWHERE, "no effect"),
+    TR_FLAG("log_dir", TR_TEXT, TR_FLAG_NOWHERE, "no effect: ranks write to this terminal"),
+    TR_FLAG("redirects", TR_TEXT, TR_FLAG_NOWHERE, "no effect: ranks write to this terminal"),
+    TR_FLAG("tee", TR_TEXT, TR_FLAG_NOWHERE, "no effect: ranks write to this terminal"),
+    TR_FLAG("local_ranks_filter", TR_TEXT, TR_FLAG_NOWHERE,
+            "no effect: ranks write to this terminal"),
+    TR_FLAG("local_addr", TR_TEXT, TR_FLAG_NOWHERE, "no effect"),
+    TR_FLAG("start_method", TR_TEXT, TR_FLAG_NOWHERE, "no effect"),
+    TR_FLAG("signals_to_handle", TR_TEXT, TR_FLAG_NOWHERE,
+            "no effect: SIGTERM, SIGINT, SIGHUP, SIGQUIT"),
+    TR_FLAG("event_log_handler", TR_TEXT, TR_FLAG_NOWHERE, "no effect"),
+    TR_FLAG("logs_specs", TR_TEXT, TR_FLAG_NOWHERE, "no effect: ranks write to this terminal"),
+    TR_FLAG("numa_binding", TR_TEXT, TR_FLAG_NOWHERE,
+            "no effect: a rank is bound to the node of its GPU"),
+    TR_FLAG("virtual_local_rank", TR_SWITCH, TR_FLAG_NOWHERE,
+            "no effect: a rank takes the GPU of its number"),
+    TR_FLAG("no_python", TR_SWITCH, TR_FLAG_NOWHERE, "no effect: no Python is run"),
+    TR_FLAG("run_path", TR_SWITCH, TR_FLAG_NOWHERE, "no effect: no Python is run"),
+    TR_FLAG("module", TR_SWITCH, AT(module), "refused: no Python is run"),
+    TR_FLAG_HELP,
+};
+
+static const char *const shorts[] = {"r", "redirects", "t", "tee", "m", "module", NULL};
+
+const struct tr_command tr_cmd_launch = {
+    .name = "launch",
+    .summary = "start the ranks of one node, as torchrun does",
+    .usage = "flowtrain launch [FLAGS] -- COMMAND ARGUMENTS\n\n",
+    TR_FLAGS(flags, struct words),
+    .leading = true,
+    .shorts = shorts,
+    .run = launch,
+};

@@ -12,7 +12,6 @@
 #define TR_CLI_LAUNCH_ARGS_H
 
 #include "engine/base/err.h"
-#include "engine/base/str.h"
 
 #include <stdint.h>
 
@@ -22,13 +21,11 @@ struct tr_launch_args {
     int64_t nproc, nnodes, node_rank, port, max_restarts;
     char addr[256];
     const char *run_id;
-    int program; /* argv[program] is the first word of what the ranks run */
-    struct fr_buf notes; /* owns: one line for each word that has no effect */
+    int nwords;
+    const char *const *words; /* what the ranks run, by this program */
 };
 
-/* FR_USAGE, or FR_UNSUPPORTED for what torchrun does and this program does not. */
-enum fr_rc tr_launch_args(int argc, const char *const *argv, struct tr_launch_args *out,
-                          struct fr_err *err);
-enum fr_rc tr_launch_help(struct fr_err *err);
+/* Runs the ranks until all have ended (launch.c). */
+enum fr_rc tr_launch(const struct tr_launch_args *a, struct fr_err *err);
 
 #endif

@@ -18,7 +18,7 @@ static void usage(void)
              "models\n\n"
              "usage: flowtrain COMMAND [ARGUMENTS]\n\n");
     for (size_t i = 0; i < tr_ncommands; i++)
-        fr_print("  %-10s %s\n", tr_commands[i].name, tr_commands[i].summary);
+        fr_print("  %-10s %s\n", tr_commands[i]->name, tr_commands[i]->summary);
     fr_print("  %-10s %s\n", "version", "print the version; --verbose: of libraries, the chip too");
     fr_print("  %-10s %s\n", "completion", "bash, zsh or fish: print what completes words there");
     fr_print("  %-10s %s\n\n", "help",
@@ -67,19 +67,19 @@ static int version(int argc, char **argv)
 /* Commands that concern flowtrain itself: NULL where name is none of them. */
 static const struct tr_command *own(const char *name)
 {
-    static const struct tr_command commands[] = {
-        {"completion", "", tr_completion}, {"complete", "", tr_complete}, {"man", "", tr_man}};
+    static const struct tr_command *const commands[] = {&tr_cmd_completion, &tr_cmd_complete,
+                                                        &tr_cmd_man};
 
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return &commands[i];
+        if (strcmp(name, commands[i]->name) == 0)
+            return commands[i];
     return NULL;
 }
 
 static int run(const struct tr_command *c, int argc, char **argv)
 {
     struct fr_err err = {.rc = FR_OK};
-    enum fr_rc rc = c->run(argc - 2, (const char *const *)(argv + 2), &err);
+    enum fr_rc rc = tr_command_run(c, argc - 2, (const char *const *)(argv + 2), &err);
 
     if (rc != FR_OK)
         fr_complain("flowtrain %s: %s\n", c->name, err.msg);
@@ -99,11 +99,11 @@ int main(int argc, char **argv)
     if (own(argv[1]) != NULL)
         return run(own(argv[1]), argc, argv);
     for (size_t i = 0; i < tr_ncommands; i++) {
-        names[i] = tr_commands[i].name;
+        names[i] = tr_commands[i]->name;
         if (strcmp(argv[1], names[i]) != 0)
             continue;
         tr_wait_briefly(argv);
-        return run(&tr_commands[i], argc, argv);
+        return run(tr_commands[i], argc, argv);
     }
     near = fr_suggest(argv[1], names, tr_ncommands);
     fr_complain("flowtrain: unknown command '%s'%s%s%s\n", argv[1],

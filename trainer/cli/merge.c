@@ -16,7 +16,8 @@
 #include <string.h>
 
 struct merge {
-    const char *model_dir, *adapter_dir, *output, *shard_size, *template_name;
+    const char *model_dir, *adapter_dir, *output, *template_name;
+    int64_t shard_bytes;
     struct tr_backend *be;
     struct tr_comm *comm;
     struct tr_model_config config;
@@ -119,14 +120,11 @@ static enum fr_rc run(struct merge *m, struct fr_err *err)
                               .params = &m->params,
                               .flat = m->flat,
                               .model_dir = m->model_dir,
-                              .out_dir = m->output};
+                              .out_dir = m->output,
+                              .shard_bytes = m->shard_bytes};
     int64_t merged;
-    enum fr_rc rc = fr_parse_size(fr_str_of(m->shard_size), &o.shard_bytes, err);
+    enum fr_rc rc = tr_merge(&o, &merged, err);
 
-    if (rc != FR_OK || o.shard_bytes < 1)
-        return fr_fail(err, FR_USAGE, "--max_shard_size is '%s', expected a size as 5GB",
-                       m->shard_size);
-    rc = tr_merge(&o, &merged, err);
     if (rc == FR_OK && m->template_name != NULL)
         rc = write_template(m, err);
     if (rc == FR_OK)
@@ -135,15 +133,12 @@ static enum fr_rc run(struct merge *m, struct fr_err *err)
     return rc;
 }
 
-/* What has to be given, and a template that exists. */
+/* A template that exists, and a folder of its own. */
 static enum fr_rc check_flags(const struct merge *m, struct fr_err *err)
 {
     const struct tr_template *templ;
     enum fr_rc rc;
 
-    if (m->model_dir == NULL || m->adapter_dir == NULL || m->output == NULL)
-        return fr_fail(err, FR_USAGE,
-                       "--model_name_or_path, --adapter_name_or_path and --output are needed");
     if (m->template_name != NULL &&
         (rc = tr_template_choose(m->template_name, m->model_dir, &templ, err)) != FR_OK)
         return rc;
@@ -175,32 +170,38 @@ static const struct tr_arg_rule rules[] = {
 };
 /* clang-format on */
 
-enum fr_rc tr_cmd_merge(int argc, const char *const *argv, struct fr_err *err)
+static enum fr_rc merge(struct tr_call *call, struct fr_err *err)
 {
-    struct tr_arg_map map = {.rules = rules, .n = sizeof(rules) / sizeof(rules[0])};
-    struct merge m = {.shard_size = "5GB"};
-    const struct tr_flag flags[] = {
-        {"model_name_or_path", &m.model_dir, NULL, "the base: a checkpoint folder"},
-        {"adapter_name_or_path", &m.adapter_dir, NULL, "adapter folder in PEFT's format"},
-        {"output", &m.output, NULL, "folder to write: a checkpoint in the types of the base"},
-        {"max_shard_size", &m.shard_size, NULL, "bytes of a file, at most [5GB]"},
-        {"template", &m.template_name, NULL, "chat template, where the base has none"},
-    };
-    struct tr_flags fl = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0]), .map = &map};
-    enum fr_rc rc;
+    struct merge *m = call->options;
+    enum fr_rc rc = check_flags(m, err);
 
-    if (tr_wants_help(argc, argv))
-        return tr_flags_print("flowtrain merge [FILE.yaml]: an adapter folded into its base; "
-                              "LLaMA-Factory's files of arguments for export are read",
-                              &fl, err);
-    rc = tr_flags_read(&fl, argc, argv, err);
     if (rc == FR_OK)
-        rc = check_flags(&m, err);
-    if (rc == FR_OK)
-        tr_arg_map_tell(&map);
-    if (rc == FR_OK && (rc = open_all(&m, err)) == FR_OK)
-        rc = run(&m, err);
-    close_all(&m);
-    tr_arg_map_finish(&map);
+        tr_arg_map_tell(call);
+    if (rc == FR_OK && (rc = open_all(m, err)) == FR_OK)
+        rc = run(m, err);
+    close_all(m);
     return rc;
 }
+
+#define AT(member) offsetof(struct merge, member)
+
+static const struct tr_flag flags[] = {
+    TR_FLAG("model_name_or_path", TR_TEXT, AT(model_dir), "the base: a checkpoint folder"),
+    TR_FLAG("adapter_name_or_path", TR_TEXT, AT(adapter_dir), "adapter folder in PEFT's format"),
+    TR_FLAG("output", TR_TEXT, AT(output),
+            "folder to write: a checkpoint in the types of the base"),
+    TR_FLAG("max_shard_size", TR_SIZE, AT(shard_bytes), "bytes of a file, at most [5GB]"),
+    TR_FLAG("template", TR_TEXT, AT(template_name), "chat template, where the base has none"),
+};
+
+const struct tr_command tr_cmd_merge = {
+    .name = "merge",
+    .summary = "fold an adapter into its base",
+    .usage = "flowtrain merge [FILE.yaml]: an adapter folded into its base; "
+             "LLaMA-Factory's files of arguments for export are read\n\n",
+    TR_FLAGS(flags, struct merge),
+    TR_RULES(rules),
+    .initial = &(const struct merge){.shard_bytes = 5000000000},
+    .needs = "model_name_or_path adapter_name_or_path output",
+    .run = merge,
+};

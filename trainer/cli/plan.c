@@ -21,55 +21,32 @@ static const double networks[] = {1.25e9, 4e9, 10e9};
 enum { NETWORKS = sizeof(networks) / sizeof(networks[0]) };
 
 struct planning {
-    const char *nodes, *gpus, *gpu, *network, *disk, *host_memory, *gpu_memory, *failures, *tokens,
-        *skew, *stages, *weights, *placement, *files;
-    int json, check, help;
+    const char *gpu, *weights, *placement, *files;
+    double nodes, gpus, network, disk, host_memory, gpu_memory; /* sizes in GB */
+    double hours, tokens, skew, stages;
+    bool json, check;
     struct tr_args args;
     struct tr_planned run;
 };
 
 /* ---- what is asked ---- */
 
-static enum fr_rc number(const char *name, const char *text, double most, double *out,
-                         struct fr_err *err)
-{
-    char *end;
-
-    if (text == NULL)
-        return FR_OK;
-    *out = strtod(text, &end);
-    if (end == text || *end != '\0' || !(*out > 0) || *out > most)
-        return fr_fail(err, FR_USAGE, "--%s %s: expected a number above 0, at most %g", name, text,
-                       most);
-    return FR_OK;
-}
-
 static enum fr_rc read_cluster(struct planning *p, struct fr_err *err)
 {
     struct tr_cluster *c = &p->run.cluster;
-    const struct tr_gpu *gpu = tr_gpu_find(p->gpu != NULL ? p->gpu : "a100-80g");
-    double nodes = 1, gpus = 8, gigabytes[] = {10, 2, 0, 0}, hours = 24;
-    enum fr_rc rc;
+    const struct tr_gpu *gpu = tr_gpu_find(p->gpu);
 
     if (gpu == NULL)
         return fr_fail(err, FR_USAGE, "--gpu %s: expected one of %s", p->gpu, tr_gpu_names());
-    if ((rc = number("nodes", p->nodes, 1024, &nodes, err)) != FR_OK ||
-        (rc = number("gpus", p->gpus, 64, &gpus, err)) != FR_OK ||
-        (rc = number("network", p->network, 1e6, &gigabytes[0], err)) != FR_OK ||
-        (rc = number("disk", p->disk, 1e6, &gigabytes[1], err)) != FR_OK ||
-        (rc = number("host_memory", p->host_memory, 1e9, &gigabytes[2], err)) != FR_OK ||
-        (rc = number("gpu_memory", p->gpu_memory, 1e6, &gigabytes[3], err)) != FR_OK ||
-        (rc = number("failures", p->failures, 1e6, &hours, err)) != FR_OK)
-        return rc;
-    *c = (struct tr_cluster){.nodes = (int64_t)nodes,
-                             .gpus = (int64_t)gpus,
+    *c = (struct tr_cluster){.nodes = (int64_t)p->nodes,
+                             .gpus = (int64_t)p->gpus,
                              .gpu = *gpu,
-                             .network = gigabytes[0] * 1e9,
-                             .disk = gigabytes[1] * 1e9,
-                             .host_memory = gigabytes[2] * 1e9,
-                             .failure_s = hours * 3600};
-    if (gigabytes[3] > 0)
-        c->gpu.memory = gigabytes[3] * 1e9;
+                             .network = p->network * 1e9,
+                             .disk = p->disk * 1e9,
+                             .host_memory = p->host_memory * 1e9,
+                             .failure_s = p->hours * 3600};
+    if (p->gpu_memory > 0)
+        c->gpu.memory = p->gpu_memory * 1e9;
     if (c->gpu.memory <= 0)
         return fr_fail(err, FR_USAGE, "--gpu cpu: say by --gpu_memory how much a rank may take");
     return FR_OK;
@@ -78,7 +55,6 @@ static enum fr_rc read_cluster(struct planning *p, struct fr_err *err)
 static enum fr_rc read_job(struct planning *p, struct fr_err *err)
 {
     struct tr_planned *r = &p->run;
-    double epoch = 0, skew = 1, stages = 8;
     enum fr_rc rc = tr_planned_read(r, &p->args, err);
 
     if (rc == FR_OK && p->weights != NULL && strcmp(p->weights, "bf16") == 0)
@@ -87,12 +63,9 @@ static enum fr_rc read_job(struct planning *p, struct fr_err *err)
         rc = fr_fail(err, FR_USAGE,
                      "--weights %s: expected bf16, or nothing for what config.json says",
                      p->weights);
-    if (rc == FR_OK && (rc = number("tokens", p->tokens, 1e18, &epoch, err)) == FR_OK &&
-        (rc = number("skew", p->skew, 1e6, &skew, err)) == FR_OK)
-        rc = number("micro_batches", p->stages, 1e6, &stages, err);
-    r->job.micro_batches = (int64_t)stages;
-    r->job.epoch_tokens = epoch;
-    r->job.skew = skew;
+    r->job.micro_batches = (int64_t)p->stages;
+    r->job.epoch_tokens = p->tokens;
+    r->job.skew = p->skew;
     if (rc == FR_OK && tr_gpu_is_cpu(&r->cluster.gpu))
         rc = tr_plan_cpu_rate(&r->job, 0, &r->cluster.gpu, err);
     return rc;
@@ -387,46 +360,69 @@ static enum fr_rc read_args(struct planning *p, int argc, const char *const *arg
     return tr_args_read(&p->args, n, words, NULL, err);
 }
 
-enum fr_rc tr_cmd_plan(int argc, const char *const *argv, struct fr_err *err)
+static enum fr_rc plan(struct tr_call *call, struct fr_err *err)
 {
-    struct planning p = {.nodes = NULL};
-    const struct tr_flag flags[] = {
-        {"nodes", &p.nodes, NULL, "how many there are: 1"},
-        {"gpus", &p.gpus, NULL, "of each node: 8"},
-        {"gpu", &p.gpu, NULL, "a100-40g, a100-80g (as without it), h100-80g, h200-141g, cpu"},
-        {"gpu_memory", &p.gpu_memory, NULL, "GB of one, where it is another size"},
-        {"network", &p.network, NULL, "GB/s of a node each way, as `flowtrain probe` measures: 10"},
-        {"disk", &p.disk, NULL, "GB/s that a node reads and writes: 2"},
-        {"host_memory", &p.host_memory, NULL, "GB of a node: not looked at without it"},
-        {"failures", &p.failures, NULL, "hours between two failures of the run: 24"},
-        {"tokens", &p.tokens, NULL, "of an epoch: to say how long it takes"},
-        {"skew", &p.skew, NULL, "rows of the busiest rank over the mean, of experts that stay: 1"},
-        {"micro_batches", &p.stages, NULL, "in flight, of stages: 8"},
-        {"weights", &p.weights, NULL, "bf16: the checkpoint is converted from FP8"},
-        {"placement", &p.placement, NULL, "expert_counts.json: print where experts should lie"},
-        {"files", &p.files, NULL, "a node's number: print the weight files that it has to hold"},
-        {"check", NULL, &p.check, "whether what the flags ask for fits, in a line"},
-        {"json", NULL, &p.json, "one JSON line"},
-        {"help", NULL, &p.help, "this text"},
-    };
-    struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0]), .leading = true};
-    enum fr_rc rc = tr_flags_read(&f, argc, argv, err);
+    struct planning *p = call->options;
+    enum fr_rc rc;
 
-    if (rc != FR_OK)
-        return rc;
-    if (p.help)
-        return tr_flags_print("flowtrain plan [--NAME VALUE …] FILE.yaml [NAME=VALUE …]\n"
-                              "flowtrain plan [--NAME VALUE …] MODEL [--ARGUMENT VALUE …]\n"
-                              "flowtrain plan [--NAME VALUE …] -- --ARGUMENT VALUE …\n\n"
-                              "FILE.yaml and ARGUMENT are those of `flowtrain train`; of MODEL the "
-                              "config.json is read, no weights.\n",
-                              &f, err);
-    if ((rc = read_args(&p, argc - f.used, argv + f.used, err)) == FR_OK &&
-        (rc = read_cluster(&p, err)) == FR_OK && tr_gpu_is_cpu(&p.run.cluster.gpu))
-        rc = tr_rank_like(p.run.cluster.gpus, "plan", argc, argv, err);
+    if ((rc = read_args(p, call->nwords, call->words, err)) == FR_OK &&
+        (rc = read_cluster(p, err)) == FR_OK && tr_gpu_is_cpu(&p->run.cluster.gpu))
+        rc = tr_rank_like(p->run.cluster.gpus, "plan", call->argc, call->argv, err);
     if (rc == FR_OK)
-        rc = make(&p, err);
-    tr_planned_finish(&p.run);
-    tr_args_finish(&p.args);
+        rc = make(p, err);
+    tr_planned_finish(&p->run);
+    tr_args_finish(&p->args);
     return rc;
 }
+
+#define AT(member) offsetof(struct planning, member)
+
+static const struct tr_flag flags[] = {
+    TR_FLAG("nodes", TR_POSITIVE, AT(nodes), "how many there are: 1", .high = 1024),
+    TR_FLAG("gpus", TR_POSITIVE, AT(gpus), "of each node: 8", .high = 64),
+    TR_FLAG("gpu", TR_TEXT, AT(gpu),
+            "a100-40g, a100-80g (as without it), h100-80g, h200-141g, cpu"),
+    TR_FLAG("gpu_memory", TR_POSITIVE, AT(gpu_memory), "GB of one, where it is another size",
+            .high = 1e6),
+    TR_FLAG("network", TR_POSITIVE, AT(network),
+            "GB/s of a node each way, as `flowtrain probe` measures: 10", .high = 1e6),
+    TR_FLAG("disk", TR_POSITIVE, AT(disk), "GB/s that a node reads and writes: 2", .high = 1e6),
+    TR_FLAG("host_memory", TR_POSITIVE, AT(host_memory), "GB of a node: not looked at without it",
+            .high = 1e9),
+    TR_FLAG("failures", TR_POSITIVE, AT(hours), "hours between two failures of the run: 24",
+            .high = 1e6),
+    TR_FLAG("tokens", TR_POSITIVE, AT(tokens), "of an epoch: to say how long it takes",
+            .high = 1e18),
+    TR_FLAG("skew", TR_POSITIVE, AT(skew),
+            "rows of the busiest rank over the mean, of experts that stay: 1", .high = 1e6),
+    TR_FLAG("micro_batches", TR_POSITIVE, AT(stages), "in flight, of stages: 8", .high = 1e6),
+    TR_FLAG("weights", TR_TEXT, AT(weights), "bf16: the checkpoint is converted from FP8"),
+    TR_FLAG("placement", TR_TEXT, AT(placement),
+            "expert_counts.json: print where experts should lie"),
+    TR_FLAG("files", TR_TEXT, AT(files),
+            "a node's number: print the weight files that it has to hold"),
+    TR_FLAG("check", TR_SWITCH, AT(check), "whether what the flags ask for fits, in a line"),
+    TR_FLAG("json", TR_SWITCH, AT(json), "one JSON line"),
+    TR_FLAG_HELP,
+};
+
+const struct tr_command tr_cmd_plan = {
+    .name = "plan",
+    .summary = "memory, bytes and time of a run in each layout, without weights or GPUs",
+    .usage = "flowtrain plan [--NAME VALUE …] FILE.yaml [NAME=VALUE …]\n"
+             "flowtrain plan [--NAME VALUE …] MODEL [--ARGUMENT VALUE …]\n"
+             "flowtrain plan [--NAME VALUE …] -- --ARGUMENT VALUE …\n\n"
+             "FILE.yaml and ARGUMENT are those of `flowtrain train`; of MODEL the config.json is "
+             "read, no weights.\n\n\n",
+    TR_FLAGS(flags, struct planning),
+    .initial = &(const struct planning){.gpu = "a100-80g",
+                                        .nodes = 1,
+                                        .gpus = 8,
+                                        .network = 10,
+                                        .disk = 2,
+                                        .hours = 24,
+                                        .skew = 1,
+                                        .stages = 8},
+    .leading = true,
+    .run = plan,
+};

@@ -27,8 +27,9 @@ enum { SMALL_ROUNDS = 50 };
 
 /* The command's arguments. */
 struct asked {
+    const char *size, *sweep_size, *rail_size, *timeout;
     int64_t bytes, sweep, rail, rounds; /* sweep, rail 0: none */
-    const char *device;
+    bool slow;
     struct tr_ranks ranks;
     struct tr_comm_opts comm;
 };
@@ -110,7 +111,7 @@ static enum fr_rc sweep(struct tr_room *r, const struct asked *a, const struct t
                         struct fr_err *err)
 {
     const struct tr_grid_opts o = {
-        .bytes = (size_t)a->sweep, .rounds = (int)a->rounds, .device = a->device, .comm = &a->comm};
+        .bytes = (size_t)a->sweep, .rounds = (int)a->rounds, .comm = &a->comm};
     enum fr_rc rc = tr_room_sweep(r, (size_t)a->sweep, (int)a->rounds, t->sweep, err);
 
     if (rc == FR_OK && r->rail && strcmp(r->world->ops->name, "nccl") == 0)
@@ -203,62 +204,50 @@ static enum fr_rc parse_bytes(const char *flag, const char *text, int size, int6
     return FR_OK;
 }
 
-static enum fr_rc parse_transport(const char *text, enum tr_transport *out, struct fr_err *err)
+static enum fr_rc probe(struct tr_call *call, struct fr_err *err)
 {
-    *out = strcmp(text, "host") == 0   ? TR_TRANSPORT_HOST
-           : strcmp(text, "nccl") == 0 ? TR_TRANSPORT_NCCL
-                                       : TR_TRANSPORT_AUTO;
-    return *out != TR_TRANSPORT_AUTO || strcmp(text, "auto") == 0
-               ? FR_OK
-               : fr_fail(err, FR_USAGE, "--transport is '%s', expected auto, nccl or host", text);
-}
+    struct asked *a = call->options;
+    enum fr_rc rc = tr_launch_env(&a->comm, err);
 
-enum fr_rc tr_cmd_probe(int argc, const char *const *argv, struct fr_err *err)
-{
-    const char *size = "16MiB", *timeout = "60s", *iterations = "5", *sweep = NULL, *rail = NULL;
-    const char *device = "auto", *transport = "auto";
-    int slow = 0;
-    const struct tr_flag flags[] = {
-        {"bytes", &size, NULL, "size of the timed all-reduce"},
-        {"iterations", &iterations, NULL, "timed rounds; the best one counts"},
-        {"sweep", &sweep, NULL,
-         "time every collective from 8 bytes to this, as 256MiB; and where "
-         "NCCL works between nodes, find its best settings for the exchange "
-         "of tokens"},
-        {"rail", &rail, NULL, "time this exchange alone, so many bytes a rank"},
-        {"device", &device, NULL, "auto, cpu or cuda"},
-        {"transport", &transport, NULL, "between GPUs: auto, nccl or host"},
-        {"allow_slow_links", NULL, &slow, "NCCL may go without NVLink inside a node"},
-        {"timeout", &timeout, NULL, "how long to wait for the other ranks"},
-    };
-    struct tr_flags f = {.flags = flags, .n = sizeof(flags) / sizeof(flags[0])};
-    struct asked a = {0};
-    if (tr_wants_help(argc, argv))
-        return tr_flags_print("flowtrain probe [FLAGS], started on every rank", &f, err);
-    enum fr_rc rc = tr_flags_read(&f, argc, argv, err);
-
-    if (rc == FR_OK && (fr_parse_i64(fr_str_of(iterations), &a.rounds, err) != FR_OK ||
-                        a.rounds < 1 || a.rounds > 1000000))
-        return fr_fail(err, FR_USAGE, "--iterations is '%s', expected 1 to 1000000", iterations);
     if (rc == FR_OK)
-        rc = tr_device_parse(device, &a.ranks.device, err);
-    if (rc == FR_OK)
-        rc = parse_transport(transport, &a.ranks.transport, err);
-    if (rc == FR_OK)
-        rc = tr_launch_env(&a.comm, err);
-    if (rc == FR_OK)
-        rc = parse_bytes("bytes", size, a.comm.size, &a.bytes, err);
-    if (rc == FR_OK && sweep != NULL)
-        rc = parse_bytes("sweep", sweep, a.comm.size, &a.sweep, err);
-    if (rc == FR_OK && rail != NULL)
-        rc = parse_bytes("rail", rail, a.comm.size, &a.rail, err);
-    if (rc == FR_OK && fr_parse_duration(fr_str_of(timeout), &a.comm.join_ms, err) != FR_OK)
+        rc = parse_bytes("bytes", a->size, a->comm.size, &a->bytes, err);
+    if (rc == FR_OK && a->sweep_size != NULL)
+        rc = parse_bytes("sweep", a->sweep_size, a->comm.size, &a->sweep, err);
+    if (rc == FR_OK && a->rail_size != NULL)
+        rc = parse_bytes("rail", a->rail_size, a->comm.size, &a->rail, err);
+    if (rc == FR_OK && fr_parse_duration(fr_str_of(a->timeout), &a->comm.join_ms, err) != FR_OK)
         rc = fr_while(err, "--timeout");
-    a.device = device;
-    a.comm.timeout_ms = a.comm.join_ms;
-    a.comm.allow_slow_links = slow > 0;
+    a->comm.timeout_ms = a->comm.join_ms;
+    a->comm.allow_slow_links = a->slow;
     if (rc == FR_OK)
-        rc = probe_ranks(&a, err);
-    tr_comm_opts_finish(&a.comm);
+        rc = probe_ranks(a, err);
+    tr_comm_opts_finish(&a->comm);
     return rc;
 }
+
+#define AT(member) offsetof(struct asked, member)
+
+static const struct tr_flag flags[] = {
+    TR_FLAG("bytes", TR_TEXT, AT(size), "size of the timed all-reduce"),
+    TR_FLAG("iterations", TR_INT, AT(rounds), "timed rounds; the best one counts", .least = 1,
+            .most = 1000000),
+    TR_FLAG("sweep", TR_TEXT, AT(sweep_size),
+            "time every collective from 8 bytes to this, as 256MiB; and where NCCL works between "
+            "nodes, "
+            "find its best settings for the exchange of tokens"),
+    TR_FLAG("rail", TR_TEXT, AT(rail_size), "time this exchange alone, so many bytes a rank"),
+    TR_FLAG("device", TR_CHOICE, AT(ranks.device), "auto, cpu or cuda", TR_DEVICES),
+    TR_FLAG("transport", TR_CHOICE, AT(ranks.transport), "between GPUs: auto, nccl or host",
+            TR_TRANSPORTS),
+    TR_FLAG("allow_slow_links", TR_SWITCH, AT(slow), "NCCL may go without NVLink inside a node"),
+    TR_FLAG("timeout", TR_TEXT, AT(timeout), "how long to wait for the other ranks"),
+};
+
+const struct tr_command tr_cmd_probe = {
+    .name = "probe",
+    .summary = "check and time the connections between ranks",
+    .usage = "flowtrain probe [FLAGS], started on every rank\n\n",
+    TR_FLAGS(flags, struct asked),
+    .initial = &(const struct asked){.size = "16MiB", .timeout = "60s", .rounds = 5},
+    .run = probe,
+};

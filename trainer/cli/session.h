@@ -10,18 +10,22 @@
 #include "trainer/dataset/dataset.h"
 #include "trainer/train/infer.h"
 
-/* Flags as they are written; defaults are set by TR_SESSION_DEFAULTS. */
+/* What the flags say; TR_SESSION_DEFAULTS where nothing is given. */
 struct tr_session_flags {
-    const char *model_dir, *adapter_dir, *template_name, *system, *dataset, *dataset_dir;
-    const char *thinking, *cutoff_len, *max_samples, *batch, *device, *transport, *timeout, *output,
-        *experts, *dtype;
-    int bf16, fp16, help;
+    const char *model_dir, *adapter_dir, *template_name, *system, *dataset, *dataset_dir, *output;
+    enum { TR_DTYPE_AUTO, TR_DTYPE_F32, TR_DTYPE_BF16, TR_DTYPE_F16 } dtype;
+    enum tr_device device;
+    enum tr_transport transport;
+    int experts; /* 0: node, 1: world, they stay there; -1: they come */
+    int64_t cutoff_len, max_samples, batch, timeout; /* max_samples -1: all; timeout in seconds */
+    int thinking;
+    bool bf16, fp16;
 };
 
 #define TR_SESSION_DEFAULTS                                                                        \
     {                                                                                              \
-        .dataset_dir = "data", .thinking = "true", .cutoff_len = "2048", .batch = "8",             \
-        .device = "auto", .transport = "auto", .timeout = "1800", .dtype = "auto"                  \
+        .dataset_dir = "data", .thinking = 1, .cutoff_len = 2048, .max_samples = -1, .batch = 8,   \
+        .timeout = 1800, .experts = -1                                                             \
     }
 
 /* Rules of an argument map: LLaMA-Factory's keys that are written otherwise here, or not done. */
@@ -42,30 +46,41 @@ struct tr_session_flags {
         "export_legacy_format", TR_ARG_TOLD, "it belongs to flowtrain merge", NULL                 \
     }
 
-/* Rows of a command's table of flags. */
-#define TR_SESSION_FLAGS(f)                                                                        \
-    {"model_name_or_path", &(f).model_dir, NULL, "checkpoint folder"},                             \
-        {"adapter_name_or_path", &(f).adapter_dir, NULL, "adapter folder in PEFT's format"},       \
-        {"template", &(f).template_name, NULL, "chat template: deepseek3, default …"},             \
-        {"default_system", &(f).system, NULL, "system text instead of the template's"},            \
-        {"enable_thinking", &(f).thinking, NULL,                                                   \
-         "false: an empty thought in front of answers [true]"},                                    \
-        {"dataset", &(f).dataset, NULL, "names in dataset_info.json, comma between"},              \
-        {"dataset_dir", &(f).dataset_dir, NULL, "folder of dataset_info.json [data]"},             \
-        {"cutoff_len", &(f).cutoff_len, NULL, "tokens of an example or a prompt, at most [2048]"}, \
-        {"max_samples", &(f).max_samples, NULL, "first k records of each data set"},               \
-        {"batch", &(f).batch, NULL, "samples or answers at once and rank [8]"},                    \
-        {"bf16", NULL, &(f).bf16, "compute in bf16 instead of f32"},                               \
-        {"fp16", NULL, &(f).fp16, "compute in f16 instead of f32"},                                \
-        {"infer_dtype", &(f).dtype, NULL, "auto, float32, bfloat16 or float16: as those two"},     \
-        {"device", &(f).device, NULL, "auto, cpu or cuda"},                                        \
-        {"transport", &(f).transport, NULL, "between GPUs: auto, nccl or host"},                   \
-        {"ddp_timeout", &(f).timeout, NULL, "seconds that a collective may take [1800]"},          \
-        {"output", &(f).output, NULL, "file to write"},                                            \
-        {"experts", &(f).experts, NULL, "node or world: routed experts stay there, tokens move"},  \
-    {                                                                                              \
-        "help", NULL, &(f).help, "this text"                                                       \
-    }
+/* Rows of the flags of a command whose options are struct type, with these flags in member f. */
+#define TR_SESSION_FLAGS(type, f)                                                                  \
+    TR_FLAG("model_name_or_path", TR_TEXT, offsetof(type, f.model_dir), "checkpoint folder"),      \
+        TR_FLAG("adapter_name_or_path", TR_TEXT, offsetof(type, f.adapter_dir),                    \
+                "adapter folder in PEFT's format"),                                                \
+        TR_FLAG("template", TR_TEXT, offsetof(type, f.template_name),                              \
+                "chat template: deepseek3, default …"),                                            \
+        TR_FLAG("default_system", TR_TEXT, offsetof(type, f.system),                               \
+                "system text instead of the template's"),                                          \
+        TR_FLAG("enable_thinking", TR_BOOL, offsetof(type, f.thinking),                            \
+                "false: an empty thought in front of answers [true]"),                             \
+        TR_FLAG("dataset", TR_TEXT, offsetof(type, f.dataset),                                     \
+                "names in dataset_info.json, comma between"),                                      \
+        TR_FLAG("dataset_dir", TR_TEXT, offsetof(type, f.dataset_dir),                             \
+                "folder of dataset_info.json [data]"),                                             \
+        TR_FLAG("cutoff_len", TR_INT, offsetof(type, f.cutoff_len),                                \
+                "tokens of an example or a prompt, at most [2048]", .least = 1, .most = 1 << 24),  \
+        TR_FLAG("max_samples", TR_INT, offsetof(type, f.max_samples),                              \
+                "first k records of each data set", .least = 1, .most = INT64_MAX),                \
+        TR_FLAG("batch", TR_INT, offsetof(type, f.batch),                                          \
+                "samples or answers at once and rank [8]", .least = 1, .most = 1 << 16),           \
+        TR_FLAG("bf16", TR_SWITCH, offsetof(type, f.bf16), "compute in bf16 instead of f32"),      \
+        TR_FLAG("fp16", TR_SWITCH, offsetof(type, f.fp16), "compute in f16 instead of f32"),       \
+        TR_FLAG("infer_dtype", TR_CHOICE, offsetof(type, f.dtype),                                 \
+                "auto, float32, bfloat16 or float16: as those two",                                \
+                .choices = "auto float32 bfloat16 float16"),                                       \
+        TR_FLAG("device", TR_CHOICE, offsetof(type, f.device), "auto, cpu or cuda", TR_DEVICES),   \
+        TR_FLAG("transport", TR_CHOICE, offsetof(type, f.transport),                               \
+                "between GPUs: auto, nccl or host", TR_TRANSPORTS),                                \
+        TR_FLAG("ddp_timeout", TR_INT, offsetof(type, f.timeout),                                  \
+                "seconds that a collective may take [1800]", .least = 1, .most = 1 << 30),         \
+        TR_FLAG("output", TR_TEXT, offsetof(type, f.output), "file to write"),                     \
+        TR_FLAG("experts", TR_CHOICE, offsetof(type, f.experts),                                   \
+                "node or world: routed experts stay there, tokens move", .choices = "node world"), \
+        TR_FLAG_HELP
 
 struct tr_session {
     struct tr_ranks ranks;
@@ -73,26 +88,18 @@ struct tr_session {
     struct tr_tokenizer *tokenizer; /* owns */
     const struct tr_template *templ;
     enum tr_dtype compute;
-    int64_t cutoff_len, max_samples, batch;
-    bool stay; /* experts stay on the ranks that owners says */
+    const struct tr_session_flags *flags; /* borrows */
+    bool stay;                            /* experts stay on the ranks that owners says */
     enum tr_expert_group owners;
-    bool no_thinking;
 };
 
-/* FR_USAGE names the flag. Rank 0 prints the notes of map. tr_session_close() also after a failure;
- * why is the failure that the other ranks are told, NULL: none. */
+/* FR_USAGE names the flag. Rank 0 prints the notes of the call. tr_session_close() also after a
+ * failure; why is the failure that the other ranks are told, NULL: none. */
 enum fr_rc tr_session_open(struct tr_session *s, const struct tr_session_flags *f,
-                           const struct tr_arg_map *map, struct fr_err *err);
+                           const struct tr_call *call, struct fr_err *err);
 void tr_session_close(struct tr_session *s, const struct fr_err *why);
 
-/* A number from min to max, of --name. */
-enum fr_rc tr_session_int(const char *name, const char *text, int64_t min, int64_t max,
-                          int64_t *out, struct fr_err *err);
-enum fr_rc tr_session_real(const char *name, const char *text, double min, double max, double *out,
-                           struct fr_err *err);
-
 /* --dataset, tokenised by every rank; rank 0 says which records were dropped. */
-enum fr_rc tr_session_data(const struct tr_session *s, const struct tr_session_flags *f,
-                           struct tr_dataset **out, struct fr_err *err);
+enum fr_rc tr_session_data(const struct tr_session *s, struct tr_dataset **out, struct fr_err *err);
 
 #endif

@@ -66,33 +66,23 @@ static enum fr_rc all_lines(struct tr_encoder *e, FILE *in, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc tr_cmd_tokenize(int argc, const char *const *argv, struct fr_err *err)
+struct tokenize {
+    const char *tokenizer;
+};
+
+static enum fr_rc tokenize(struct tr_call *call, struct fr_err *err)
 {
-    const char *path = NULL, *files[1];
-    int help = 0;
-    const struct tr_flag flags[] = {
-        {"tokenizer", &path, NULL, "tokenizer.json, or the folder that holds it"},
-        {"help", NULL, &help, "this text"},
-    };
-    struct tr_flags f = {.flags = flags, .n = 2, .rest = files, .max_rest = 1};
+    const struct tokenize *o = call->options;
+    const char *input = call->plain[0];
     struct tr_tokenizer *t = NULL;
     struct tr_encoder *e = NULL;
     struct fr_buf notes = {0};
     FILE *in = stdin;
-    enum fr_rc rc = tr_flags_read(&f, argc, argv, err);
+    enum fr_rc rc;
 
-    if (rc != FR_OK)
-        return rc;
-    if (help) {
-        fr_print("flowtrain tokenize --tokenizer FILE [INPUT]: a JSON string a line in, a JSON "
-                 "array of ids a line out\n");
-        return FR_OK;
-    }
-    if (path == NULL)
-        return fr_fail(err, FR_USAGE, "--tokenizer is missing");
-    if (f.nrest > 0 && (in = fopen(files[0], "r")) == NULL)
-        return fr_fail_errno(err, errno, "cannot open %s", files[0]);
-    rc = tr_tokenizer_load(path, &t, err);
+    if (input != NULL && (in = fopen(input, "r")) == NULL)
+        return fr_fail_errno(err, errno, "cannot open %s", input);
+    rc = tr_tokenizer_load(o->tokenizer, &t, err);
     if (rc == FR_OK)
         tr_tokenizer_notes(t, &notes);
     if (notes.n > 0)
@@ -108,3 +98,19 @@ enum fr_rc tr_cmd_tokenize(int argc, const char *const *argv, struct fr_err *err
         (void)fclose(in);
     return rc;
 }
+
+static const struct tr_flag flags[] = {
+    TR_FLAG("tokenizer", TR_TEXT, offsetof(struct tokenize, tokenizer), NULL),
+    TR_FLAG("help", TR_SWITCH, TR_FLAG_NOWHERE, NULL),
+};
+
+const struct tr_command tr_cmd_tokenize = {
+    .name = "tokenize",
+    .summary = "turn JSON strings into token ids",
+    .usage = "flowtrain tokenize --tokenizer FILE [INPUT]: a JSON string a line in, a JSON "
+             "array of ids a line out\n",
+    TR_FLAGS(flags, struct tokenize),
+    .needs = "tokenizer",
+    .most_words = 1,
+    .run = tokenize,
+};

@@ -63,30 +63,13 @@ static enum fr_rc train_with(const struct tr_args *a, struct tr_comm_opts *o, st
     return rc;
 }
 
-static enum fr_rc help(struct fr_err *err)
-{
-    struct fr_buf text = {0};
-
-    fr_buf_text(&text, "flowtrain train --NAME VALUE …\n"
-                       "flowtrain train FILE.yaml [NAME=VALUE …]\n\n");
-    tr_args_help(&text);
-    if (text.bad)
-        return fr_fail(err, FR_NOMEM, "no memory for the help");
-    fr_print("%s", text.p);
-    fr_buf_finish(&text);
-    return FR_OK;
-}
-
-enum fr_rc tr_cmd_train(int argc, const char *const *argv, struct fr_err *err)
+static enum fr_rc train(struct tr_call *call, struct fr_err *err)
 {
     struct tr_comm_opts o = {0};
     struct tr_args a;
     struct fr_buf notes = {0};
-    enum fr_rc rc;
+    enum fr_rc rc = tr_args_read(&a, call->argc, call->argv, &notes, err);
 
-    if (tr_wants_help(argc, argv))
-        return help(err);
-    rc = tr_args_read(&a, argc, argv, &notes, err);
     if (rc == FR_OK)
         rc = tr_launch_env(&o, err);
     if (rc == FR_OK && o.rank == 0 && notes.n > 0)
@@ -101,3 +84,12 @@ enum fr_rc tr_cmd_train(int argc, const char *const *argv, struct fr_err *err)
     fr_buf_finish(&notes);
     return rc;
 }
+
+const struct tr_command tr_cmd_train = {
+    .name = "train",
+    .summary = "fine-tune a model: one rank of a run",
+    .usage = "flowtrain train --NAME VALUE …\n"
+             "flowtrain train FILE.yaml [NAME=VALUE …]\n\n",
+    .help = tr_args_help,
+    .run = train,
+};
