@@ -32,80 +32,61 @@ int64_t fr_env_int(const char *name, int64_t otherwise)
 
 /* ---- inputs ---- */
 
-static json_t *input(struct fr_job *job, const char *key, bool (*fits)(const json_t *),
-                     const char *expected)
+enum {
+    TEXT = 1 << JSON_STRING,
+    WHOLE = 1 << JSON_INTEGER,
+    NUMBER = WHOLE | 1 << JSON_REAL,
+    SWITCH = 1 << JSON_TRUE | 1 << JSON_FALSE,
+    LIST = 1 << JSON_ARRAY
+};
+
+/* The input of that name, where its type is one of types; all items of a list are texts. */
+static json_t *input(struct fr_job *job, const char *key, unsigned types, const char *expected)
 {
-    json_t *value = json_object_get(job->with, key);
+    json_t *value = json_object_get(job->with, key), *item;
+    bool fits;
+    size_t i;
 
     if (value == NULL || json_is_null(value))
         return NULL;
-    if (fits(value))
+    fits = (types >> json_typeof(value) & 1) != 0;
+    json_array_foreach(value, i, item) fits = fits && json_is_string(item);
+    if (fits)
         return value;
     if (job->wrong.rc == FR_OK)
         fr_fail(&job->wrong, FR_USAGE, "input '%s' is not %s", key, expected);
     return NULL;
 }
 
-static bool is_text(const json_t *v)
-{
-    return json_is_string(v);
-}
-
-static bool is_int(const json_t *v)
-{
-    return json_is_integer(v);
-}
-
-static bool is_real(const json_t *v)
-{
-    return json_is_number(v);
-}
-
-static bool is_bool(const json_t *v)
-{
-    return json_is_boolean(v);
-}
-
-static bool is_list(const json_t *v)
-{
-    size_t i;
-    json_t *item;
-
-    if (!json_is_array(v))
-        return false;
-    json_array_foreach((json_t *)v, i, item) if (!json_is_string(item)) return false;
-    return true;
-}
-
 const char *fr_input_text(struct fr_job *job, const char *key)
 {
-    return json_string_value(input(job, key, is_text, "a text"));
+    return json_string_value(input(job, key, TEXT, "a text"));
 }
 
 int64_t fr_input_int(struct fr_job *job, const char *key, int64_t otherwise)
 {
-    json_t *v = input(job, key, is_int, "a whole number");
+    json_t *v = input(job, key, WHOLE, "a whole number");
 
     return v != NULL ? json_integer_value(v) : otherwise;
 }
 
 double fr_input_real(struct fr_job *job, const char *key, double otherwise)
 {
-    json_t *v = input(job, key, is_real, "a number");
+    json_t *v = input(job, key, NUMBER, "a number");
 
     return v != NULL ? json_number_value(v) : otherwise;
 }
 
 bool fr_input_bool(struct fr_job *job, const char *key, bool otherwise)
 {
-    json_t *v = input(job, key, is_bool, "true or false");
+    json_t *v = input(job, key, SWITCH, "true or false");
 
     return v != NULL ? json_is_true(v) : otherwise;
 }
 
 const char **fr_input_list(struct fr_job *job, const char *key, size_t *n)
 {
-    json_t *v = input(job, key, is_list, "a list of texts");
+    json_t *v = input(job, key, LIST, "a list of texts");
     const char **list = fr_arena_array(&job->arena, json_array_size(v) + 1, sizeof(*list));
 
     *n = list != NULL ? json_array_size(v) : 0;

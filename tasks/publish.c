@@ -63,6 +63,12 @@ static bool is_same(struct publish *p, const json_t *manifest)
            json_equal(json_object_get(manifest, "files"), p->listed);
 }
 
+/* Whether an entry of the folder can be a version. */
+static bool may_be_version(const char *name)
+{
+    return name[0] != '.' && strcmp(name, "latest") != 0;
+}
+
 /* A version of this run with these files, whatever its name. */
 static enum fr_rc find_same(struct publish *p, struct fr_err *err)
 {
@@ -72,10 +78,10 @@ static enum fr_rc find_same(struct publish *p, struct fr_err *err)
     if (fr_sys.list(p->to, &names, &n) != 0)
         return errno == ENOENT ? FR_OK : fr_fail_errno(err, errno, "cannot look into %s", p->to);
     for (size_t i = 0; i < n && !p->there; i++) {
-        json_t *doc = names[i][0] != '.' && strcmp(names[i], "latest") != 0 &&
-                              (p->wanted == NULL || strcmp(p->wanted, names[i]) == 0)
-                          ? manifest_of(p, names[i])
-                          : NULL;
+        json_t *doc =
+            may_be_version(names[i]) && (p->wanted == NULL || strcmp(p->wanted, names[i]) == 0)
+                ? manifest_of(p, names[i])
+                : NULL;
         if (doc != NULL && is_same(p, doc)) {
             p->version = fr_arena_dup(&p->job->arena, names[i]);
             p->there = true;
@@ -227,8 +233,7 @@ static enum fr_rc drop_old(struct publish *p, int64_t keep, struct fr_err *err)
         return FR_OK;
     old = fr_arena_array(&p->job->arena, n + 1, sizeof(*old));
     for (size_t i = 0; old != NULL && i < n; i++) {
-        json_t *doc = names[i][0] != '.' && strcmp(names[i], "latest") != 0 &&
-                              strcmp(names[i], p->version) != 0
+        json_t *doc = may_be_version(names[i]) && strcmp(names[i], p->version) != 0
                           ? manifest_of(p, names[i])
                           : NULL;
         json_t *when = json_object_get(doc, "published_ms");

@@ -21,59 +21,30 @@
 
 enum { PLAN_MS = 60000 };
 
-/* Inputs that are flags of `flowtrain train`; flag NULL: of the same name. A relative path is below
- * the work folder. */
+/* Inputs that are flags of `flowtrain train`. */
+/* clang-format off */
+static const char *const direct[] = {
+    "stage", "model", "adapter", "dataset", "dataset_dir", "template", "finetuning_type",
+    "lora_target", "lora_rank", "lora_alpha", "lora_dropout", "overwrite_output_dir",
+    "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate",
+    "lr_scheduler_type", "adam_beta1", "adam_beta2", "weight_decay", "max_grad_norm",
+    "warmup_steps", "warmup_ratio", "num_train_epochs", "max_steps", "max_samples", "cutoff_len",
+    "bf16", "deepspeed", "logging_steps", "save_strategy", "save_steps", "save_total_limit",
+    "save_only_model", "report_to", "seed", "val_size", "eval_dataset", "do_eval",
+    "eval_on_start", "eval_strategy", "eval_steps", "per_device_eval_batch_size",
+    "compute_accuracy", "load_best_model_at_end", "metric_for_best_model",
+    "early_stopping_steps",
+};
+/* clang-format on */
+
+/* Those of them that are paths, below the work folder where they are relative; flag NULL: of the
+ * same name. */
 static const struct {
     const char *key, *flag;
-    bool path;
-} direct[] = {
-    {"stage", NULL, false},
-    {"model", "model_name_or_path", true},
-    {"adapter", "adapter_name_or_path", true},
-    {"dataset", NULL, false},
-    {"dataset_dir", NULL, true},
-    {"template", NULL, false},
-    {"finetuning_type", NULL, false},
-    {"lora_target", NULL, false},
-    {"lora_rank", NULL, false},
-    {"lora_alpha", NULL, false},
-    {"lora_dropout", NULL, false},
-    {"overwrite_output_dir", NULL, false},
-    {"per_device_train_batch_size", NULL, false},
-    {"gradient_accumulation_steps", NULL, false},
-    {"learning_rate", NULL, false},
-    {"lr_scheduler_type", NULL, false},
-    {"adam_beta1", NULL, false},
-    {"adam_beta2", NULL, false},
-    {"weight_decay", NULL, false},
-    {"max_grad_norm", NULL, false},
-    {"warmup_steps", NULL, false},
-    {"warmup_ratio", NULL, false},
-    {"num_train_epochs", NULL, false},
-    {"max_steps", NULL, false},
-    {"max_samples", NULL, false},
-    {"cutoff_len", NULL, false},
-    {"bf16", NULL, false},
-    {"deepspeed", NULL, true},
-    {"logging_steps", NULL, false},
-    {"save_strategy", NULL, false},
-    {"save_steps", NULL, false},
-    {"save_total_limit", NULL, false},
-    {"save_only_model", NULL, false},
-    {"report_to", NULL, false},
-    {"seed", NULL, false},
-    {"val_size", NULL, false},
-    {"eval_dataset", NULL, false},
-    {"do_eval", NULL, false},
-    {"eval_on_start", NULL, false},
-    {"eval_strategy", NULL, false},
-    {"eval_steps", NULL, false},
-    {"per_device_eval_batch_size", NULL, false},
-    {"compute_accuracy", NULL, false},
-    {"load_best_model_at_end", NULL, false},
-    {"metric_for_best_model", NULL, false},
-    {"early_stopping_steps", NULL, false},
-};
+} paths[] = {{"model", "model_name_or_path"},
+             {"adapter", "adapter_name_or_path"},
+             {"dataset_dir", NULL},
+             {"deepspeed", NULL}};
 
 /* The shortest decimal that reads back as x. */
 static const char *show_real(struct fr_job *job, double x)
@@ -94,26 +65,36 @@ static void add_flag(struct fr_job *job, struct fr_launch *l, const char *name, 
     fr_launch_add(job, l, value);
 }
 
+/* An input as the text of a flag. */
+static const char *flag_text(struct fr_job *job, const char *key, const json_t *v, bool path)
+{
+    if (json_is_string(v))
+        return path ? fr_input_path(job, key) : json_string_value(v);
+    if (json_is_boolean(v))
+        return json_is_true(v) ? "true" : "false";
+    if (json_is_integer(v))
+        return fr_arena_fmt(&job->arena, "%lld", (long long)json_integer_value(v));
+    return show_real(job, json_real_value(v));
+}
+
 static enum fr_rc add_direct(struct fr_job *job, struct fr_launch *l, struct fr_err *err)
 {
     for (size_t i = 0; i < sizeof(direct) / sizeof(direct[0]); i++) {
-        const char *key = direct[i].key, *flag = direct[i].flag != NULL ? direct[i].flag : key;
-        json_t *v = json_object_get(job->with, key);
+        const char *key = direct[i], *flag = key;
+        const json_t *v = json_object_get(job->with, key);
+        bool path = false;
 
         if (v == NULL || json_is_null(v))
             continue;
-        if (json_is_string(v))
-            add_flag(job, l, flag, direct[i].path ? fr_input_path(job, key) : json_string_value(v));
-        else if (json_is_boolean(v))
-            add_flag(job, l, flag, json_is_true(v) ? "true" : "false");
-        else if (json_is_integer(v))
-            add_flag(job, l, flag,
-                     fr_arena_fmt(&job->arena, "%lld", (long long)json_integer_value(v)));
-        else if (json_is_real(v))
-            add_flag(job, l, flag, show_real(job, json_real_value(v)));
-        else
+        for (size_t k = 0; k < sizeof(paths) / sizeof(paths[0]); k++)
+            if (strcmp(paths[k].key, key) == 0) {
+                path = true;
+                flag = paths[k].flag != NULL ? paths[k].flag : key;
+            }
+        if (json_is_array(v) || json_is_object(v))
             return fr_fail(err, FR_USAGE, "input '%s' is neither text, number, true nor false",
                            key);
+        add_flag(job, l, flag, flag_text(job, key, v, path));
     }
     return FR_OK;
 }

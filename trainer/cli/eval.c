@@ -7,6 +7,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/log.h"
+#include "trainer/report/log.h"
 #include "trainer/text/pyjson.h"
 #include "trainer/train/evaluate.h"
 
@@ -97,11 +98,6 @@ static bool right(const struct asked *q, const struct tr_task *t)
 
 /* ---- figures ---- */
 
-static void put(json_t *o, const char *key, double v)
-{
-    json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null());
-}
-
 static enum fr_rc put_scores(json_t *figures, struct tr_infer *x, const struct tr_infer_opts *o,
                              const struct tr_session *s, const struct tr_dataset *data,
                              struct fr_err *err)
@@ -118,11 +114,11 @@ static enum fr_rc put_scores(json_t *figures, struct tr_infer *x, const struct t
 
     if (rc != FR_OK)
         return rc;
-    put(figures, "eval_loss", r.loss);
-    put(figures, "eval_accuracy", r.accuracy);
-    put(figures, "token_loss", r.token_loss);
-    put(figures, "token_accuracy", r.token_accuracy);
-    put(figures, "perplexity", exp(r.token_loss));
+    tr_log_number(figures, "eval_loss", r.loss);
+    tr_log_number(figures, "eval_accuracy", r.accuracy);
+    tr_log_number(figures, "token_loss", r.token_loss);
+    tr_log_number(figures, "token_accuracy", r.token_accuracy);
+    tr_log_number(figures, "perplexity", exp(r.token_loss));
     json_object_set_new(figures, "samples", json_integer(r.samples));
     json_object_set_new(figures, "targets", json_integer(r.targets));
     return FR_OK;
@@ -134,7 +130,7 @@ static void put_answers(json_t *figures, const struct asked *q, const struct tr_
 
     for (int64_t i = 0; i < t->n; i++)
         hits += right(q, &t->v[i]);
-    put(figures, "answer_accuracy", (double)hits / (double)t->n);
+    tr_log_number(figures, "answer_accuracy", (double)hits / (double)t->n);
     json_object_set_new(figures, "answers", json_integer(t->n));
 }
 

@@ -5,6 +5,7 @@
 #include "engine/base/sys.h"
 #include "trainer/cli/weights.h"
 #include "trainer/config/model_config.h"
+#include "trainer/text/text.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -23,10 +24,9 @@ static enum fr_rc put(const char *dir, const char *name, const char *p, size_t n
                       struct fr_err *err)
 {
     char path[PATH_MAX];
+    enum fr_rc rc = tr_path(path, dir, name, err);
 
-    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= PATH_MAX)
-        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
-    return fr_file_write(path, p, n, 0644, err);
+    return rc == FR_OK ? fr_file_write(path, p, n, 0644, err) : rc;
 }
 
 static enum fr_rc put_tokenizer_config(const char *dir, const struct tr_example_kind *kind,
@@ -55,9 +55,9 @@ static enum fr_rc write_model(const char *dir, const struct tr_example_kind *kin
     struct tr_model_config c;
     enum fr_rc rc;
 
-    if (snprintf(model, sizeof(model), "%s/model", dir) >= PATH_MAX - 16)
-        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
-    (void)snprintf(path, sizeof(path), "%.*s/config.json", PATH_MAX - 16, model);
+    if ((rc = tr_path(model, dir, "model", err)) != FR_OK ||
+        (rc = tr_path(path, model, "config.json", err)) != FR_OK)
+        return rc;
     rc = fr_mkdirs(model, 0755, err);
     if (rc == FR_OK)
         rc = put(model, "config.json", kind->config, strlen(kind->config), err);
@@ -83,9 +83,9 @@ enum fr_rc tr_example_write(const char *dir, const struct tr_example_kind *kind,
     struct stat st;
     enum fr_rc rc;
 
-    if (snprintf(data, sizeof(data), "%s/data", dir) >= PATH_MAX - 32)
-        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
-    (void)snprintf(last, sizeof(last), "%.*s/dataset_info.json", PATH_MAX - 32, data);
+    if ((rc = tr_path(data, dir, "data", err)) != FR_OK ||
+        (rc = tr_path(last, data, "dataset_info.json", err)) != FR_OK)
+        return rc;
     if (!overwrite && fr_sys.lstat(last, &st) == 0) {
         fr_print("%s is there already\n", dir);
         return FR_OK;

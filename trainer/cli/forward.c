@@ -276,17 +276,8 @@ static enum fr_rc put_grads(struct forward *f, const struct tr_params *p, struct
                       (size_t)p->padded * sizeof(*flat))) != FR_OK ||
         (rc = tr_sync(f->be, tr_model_queue(f->model), err)) != FR_OK)
         return rc;
-    for (size_t i = 0; i < 2 * p->n && rc == FR_OK; i++) {
-        const struct tr_adapter *a = &p->adapters[i / 2];
-        bool b = i % 2 == 1;
-
-        rc = put(f,
-                 fr_arena_fmt(&f->arena, "grad.base_model.model.%s.lora_%c.weight", a->module,
-                              b ? 'B' : 'A'),
-                 b ? tr_view2(flat + a->b_at, TR_F32, a->out, a->r)
-                   : tr_view2(flat + a->a_at, TR_F32, a->r, a->in),
-                 err);
-    }
+    rc = tr_adapter_items(p, flat, "grad.base_model.model", &f->arena, f->items + f->nitems, err);
+    f->nitems += 2 * p->n;
     return rc;
 }
 

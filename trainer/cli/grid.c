@@ -3,6 +3,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/cli/cli.h"
+#include "trainer/cli/ranks.h"
 #include "trainer/comm/nccl_env.h"
 
 #include <errno.h>
@@ -59,41 +60,14 @@ static int free_port(const struct tr_comm_opts *o)
     return fd >= 0 ? port : 0;
 }
 
-static bool overridden(const char *var, const struct set *s)
-{
-    size_t n = strcspn(var, "=");
-
-    for (int i = 0; i < NAMES; i++)
-        if (s->values[i] != NULL && strlen(names[i]) == n && strncmp(var, names[i], n) == 0)
-            return true;
-    return n == strlen("MASTER_PORT") && strncmp(var, "MASTER_PORT", n) == 0;
-}
-
 /* The environment of a try: text holds what is its own. */
 static const char **environment(const struct set *s, int port, struct fr_buf *text)
 {
-    size_t inherited = 0, n = 0, at = 0;
-    const char **env;
-
-    while (environ[inherited] != NULL)
-        inherited++;
-    fr_buf_fmt(text, "MASTER_PORT=%d", port);
-    fr_buf_add(text, "", 1);
+    tr_add_variable(text, "MASTER_PORT=%d", port);
     for (int i = 0; i < NAMES; i++)
-        if (s->values[i] != NULL) {
-            fr_buf_fmt(text, "%s=%s", names[i], s->values[i]);
-            fr_buf_add(text, "", 1);
-        }
-    env = text->bad ? NULL : fr_sys.alloc((inherited + NAMES + 2) * sizeof(*env));
-    if (env == NULL)
-        return NULL;
-    for (size_t i = 0; i < inherited; i++)
-        if (!overridden(environ[i], s))
-            env[n++] = environ[i];
-    for (; at < text->n; at += strlen(text->p + at) + 1)
-        env[n++] = text->p + at;
-    env[n] = NULL;
-    return env;
+        if (s->values[i] != NULL)
+            tr_add_variable(text, "%s=%s", names[i], s->values[i]);
+    return tr_environment(text);
 }
 
 /* What it prints, until its end; false: until the deadline, or it is too much. */

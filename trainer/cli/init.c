@@ -10,6 +10,8 @@
 #include "trainer/cli/shape.h"
 #include "trainer/cli/weights.h"
 #include "trainer/config/model_config.h"
+#include "trainer/save/recode.h"
+#include "trainer/text/text.h"
 #include "trainer/tokenizer/tokenizer.h"
 
 #include <errno.h>
@@ -26,13 +28,6 @@ struct init {
     int64_t seed_number, shard_number, record_number;
     bool overwrite;
 };
-
-static enum fr_rc join(char out[PATH_MAX], const char *dir, const char *name, struct fr_err *err)
-{
-    if (snprintf(out, PATH_MAX, "%s/%s", dir, name) >= PATH_MAX)
-        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
-    return FR_OK;
-}
 
 static bool exists(const char *path)
 {
@@ -58,7 +53,7 @@ static enum fr_rc copy_tokenizer(const char *path, const char *dir, const struct
 {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
                                         "special_tokens_map.json", "generation_config.json"};
-    char from[PATH_MAX], to[PATH_MAX], folder[PATH_MAX];
+    char folder[PATH_MAX];
     struct tr_tokenizer *t = NULL;
     const char *slash = strrchr(path, '/');
     size_t n = strlen(path);
@@ -76,10 +71,8 @@ static enum fr_rc copy_tokenizer(const char *path, const char *dir, const struct
     else
         (void)snprintf(folder, sizeof(folder), "%s", path);
     for (size_t i = 0; rc == FR_OK && i < sizeof(names) / sizeof(names[0]); i++) {
-        if ((rc = join(from, folder, names[i], err)) != FR_OK ||
-            (rc = join(to, dir, names[i], err)) != FR_OK || !exists(from))
-            continue;
-        rc = copy(from, to, err);
+        rc = tr_copy_file(folder, dir, names[i], err);
+        rc = rc == FR_NOTFOUND ? FR_OK : rc;
     }
     return rc;
 }
@@ -147,7 +140,7 @@ static enum fr_rc put_config(const struct init *in, const char *path, struct fr_
     }
     if (n > 5 && strcmp(in->config + n - 5, ".json") == 0)
         (void)snprintf(source, sizeof(source), "%s", in->config);
-    else if ((rc = join(source, in->config, "config.json", err)) != FR_OK)
+    else if ((rc = tr_path(source, in->config, "config.json", err)) != FR_OK)
         return rc;
     return copy(source, path, err);
 }
@@ -160,8 +153,8 @@ static enum fr_rc make_model(const struct init *in, struct fr_err *err)
 
     if (in->config != NULL && (rc = tr_model_config_load(in->config, &c, err)) != FR_OK)
         return rc; /* by the name that the user gave it */
-    if ((rc = join(path, in->output, "config.json", err)) != FR_OK ||
-        (rc = join(beside, in->output, "config.unfinished.json", err)) != FR_OK)
+    if ((rc = tr_path(path, in->output, "config.json", err)) != FR_OK ||
+        (rc = tr_path(beside, in->output, "config.unfinished.json", err)) != FR_OK)
         return rc;
     if (exists(path) && !in->overwrite)
         return fr_fail(err, FR_USAGE, "%s exists already (--overwrite replaces it)", path);

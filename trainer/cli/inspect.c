@@ -7,6 +7,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/cli/cli.h"
+#include "trainer/text/text.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -24,27 +25,12 @@ static bool has_file(const char *dir, const char *name)
            fr_sys.lstat(path, &st) == 0;
 }
 
-/* A whole number with commas between thousands. */
-static void show_number(int64_t n, char out[32])
-{
-    char digits[24];
-    int len = snprintf(digits, sizeof(digits), "%lld", (long long)n);
-    size_t k = 0;
-
-    for (int i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0 && digits[i - 1] != '-')
-            out[k++] = ',';
-        out[k++] = digits[i];
-    }
-    out[k] = '\0';
-}
-
 static void print_value(const char *key, const json_t *v)
 {
     char number[32];
 
     if (json_is_integer(v)) {
-        show_number(json_integer_value(v), number);
+        tr_show_count(json_integer_value(v), number);
         fr_print("  %-22s %s\n", key, number);
     } else if (json_is_string(v))
         fr_print("  %-22s %s\n", key, json_string_value(v));

@@ -21,9 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-extern char **environ;
-
-enum { GRACE_MS = 30000, OWN_VARS = 18 };
+enum { GRACE_MS = 30000 };
 
 struct rank {
     struct fr_proc proc;
@@ -73,11 +71,10 @@ static void close_socks(struct job *j)
         }
 }
 
-/* The variables that a rank gets; names without "=" cut them out of the inherited environment. */
-static void rank_vars(const struct job *j, int64_t local, struct fr_buf *out, size_t *starts)
+/* The variables that a rank gets. */
+static void rank_vars(const struct job *j, int64_t local, struct fr_buf *out)
 {
     struct fr_buf socks = {0};
-    size_t n = 0;
 
     for (int64_t k = 0; k < j->nproc; k++)
         fr_buf_fmt(&socks, k > 0 ? ",%d" : "%d", k == local ? -1 : sock_of(j, local, k));
@@ -85,7 +82,7 @@ static void rank_vars(const struct job *j, int64_t local, struct fr_buf *out, si
         const char *name;
         int64_t value;
         const char *text;
-    } vars[OWN_VARS] = {
+    } vars[] = {
         {"RANK", j->node_rank * j->nproc + local, NULL},
         {"LOCAL_RANK", local, NULL},
         {"WORLD_SIZE", j->nnodes * j->nproc, NULL},
@@ -105,25 +102,13 @@ static void rank_vars(const struct job *j, int64_t local, struct fr_buf *out, si
         {"FLOWTRAIN_LOCAL_SOCKS", 0, socks.p},
         {"OMP_NUM_THREADS", tr_rank_threads(j->nproc), NULL},
     };
-    for (n = 0; n < OWN_VARS; n++) {
-        starts[n] = out->n;
-        if (vars[n].text != NULL)
-            fr_buf_fmt(out, "%s=%s", vars[n].name, vars[n].text);
+    for (size_t i = 0; i < sizeof(vars) / sizeof(vars[0]); i++)
+        if (vars[i].text != NULL)
+            tr_add_variable(out, "%s=%s", vars[i].name, vars[i].text);
         else
-            fr_buf_fmt(out, "%s=%lld", vars[n].name, (long long)vars[n].value);
-        fr_buf_add(out, "", 1);
-    }
+            tr_add_variable(out, "%s=%lld", vars[i].name, (long long)vars[i].value);
+    out->bad = out->bad || socks.bad;
     fr_buf_finish(&socks);
-}
-
-static bool replaced(const char *var, const char *text, const size_t *starts)
-{
-    size_t name = strcspn(var, "=");
-
-    for (size_t i = 0; i < OWN_VARS; i++)
-        if (strncmp(var, text + starts[i], name) == 0 && text[starts[i] + name] == '=')
-            return true;
-    return false;
 }
 
 static void inherit_socks(const struct job *j, int64_t local, bool on)
@@ -135,24 +120,14 @@ static void inherit_socks(const struct job *j, int64_t local, bool on)
 
 static enum fr_rc start_rank(struct job *j, int64_t local, struct fr_err *err)
 {
-    size_t starts[OWN_VARS], inherited = 0, n = 0;
     struct fr_buf text = {0};
+    const char **env;
 
-    rank_vars(j, local, &text, starts);
-    while (environ[inherited] != NULL)
-        inherited++;
-    const char **env = fr_sys.alloc((inherited + OWN_VARS + 1) * sizeof(*env));
-    if (env == NULL || text.bad) {
+    rank_vars(j, local, &text);
+    if ((env = tr_environment(&text)) == NULL) {
         fr_buf_finish(&text);
-        fr_sys.free(env);
         return fr_fail(err, FR_NOMEM, "no memory for the environment of a rank");
     }
-    for (size_t i = 0; i < inherited; i++)
-        if (!replaced(environ[i], text.p, starts))
-            env[n++] = environ[i];
-    for (size_t i = 0; i < OWN_VARS; i++)
-        env[n++] = text.p + starts[i];
-    env[n] = NULL;
     struct fr_spawn s = {
         .argv = j->program, .envp = env, .fds = {-1, 1, 2}, .die_with_parent = true};
     inherit_socks(j, local, true);

@@ -10,6 +10,7 @@
 #include "trainer/template/template_files.h"
 #include "trainer/save/export.h"
 #include "trainer/save/merge.h"
+#include "trainer/text/text.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -70,12 +71,13 @@ static enum fr_rc refuse_same(const struct merge *m, struct fr_err *err)
 {
     char path[PATH_MAX];
     struct stat st;
+    enum fr_rc rc;
 
     if (tr_folder_same(m->output, m->model_dir))
         return fr_fail(err, FR_USAGE, "--output %s is the base itself: give another folder",
                        m->output);
-    if (snprintf(path, sizeof(path), "%s/adapter_config.json", m->output) >= PATH_MAX)
-        return fr_fail(err, FR_USAGE, "folder name too long: %s", m->output);
+    if ((rc = tr_path(path, m->output, "adapter_config.json", err)) != FR_OK)
+        return rc;
     if (fr_sys.lstat(path, &st) == 0)
         return fr_fail(err, FR_USAGE,
                        "--output %s holds an adapter, which would be taken for one of the merged "
@@ -98,9 +100,8 @@ static enum fr_rc write_template(const struct merge *m, struct fr_err *err)
     if (rc == FR_OK && (rc = tr_tokenizer_load(m->model_dir, &tok, err)) == FR_OK &&
         (rc = tr_template_fix(templ, tok, err)) == FR_OK)
         rc = tr_template_chat(templ, tok, m->model_dir, &chat, err);
-    if (rc == FR_OK &&
-        snprintf(path, sizeof(path), "%s/chat_template.jinja", m->output) >= PATH_MAX)
-        rc = fr_fail(err, FR_USAGE, "folder name too long: %s", m->output);
+    if (rc == FR_OK)
+        rc = tr_path(path, m->output, "chat_template.jinja", err);
     if (rc == FR_OK && chat.n > 0)
         rc = fr_file_write(path, chat.p, chat.n, 0644, err);
     if (rc == FR_OK)

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,47 @@ int64_t tr_rank_threads(int64_t ranks)
     if (sched_getaffinity(0, sizeof(set), &set) == 0)
         n = CPU_COUNT(&set) / ranks;
     return n > 1 ? n : 1;
+}
+
+void tr_add_variable(struct fr_buf *own, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    fr_buf_vfmt(own, fmt, ap);
+    va_end(ap);
+    fr_buf_add(own, "", 1);
+}
+
+/* Whether own has a variable of var's name. */
+static bool replaced(const struct fr_buf *own, const char *var)
+{
+    size_t name = strcspn(var, "=") + 1;
+
+    for (size_t at = 0; at < own->n; at += strlen(own->p + at) + 1)
+        if (strncmp(var, own->p + at, name) == 0)
+            return true;
+    return false;
+}
+
+const char **tr_environment(const struct fr_buf *own)
+{
+    size_t most = 1, n = 0;
+    const char **env;
+
+    for (size_t i = 0; i < own->n; i++)
+        most += own->p[i] == '\0';
+    for (size_t i = 0; environ[i] != NULL; i++)
+        most++;
+    if (own->bad || (env = fr_sys.alloc(most * sizeof(*env))) == NULL)
+        return NULL;
+    for (size_t i = 0; environ[i] != NULL; i++)
+        if (!replaced(own, environ[i]))
+            env[n++] = environ[i];
+    for (size_t at = 0; at < own->n; at += strlen(own->p + at) + 1)
+        env[n++] = own->p + at;
+    env[n] = NULL;
+    return env;
 }
 
 void tr_wait_briefly(char **argv)

@@ -19,6 +19,13 @@ enum fr_rc tr_ranks_join(struct tr_ranks *r, const struct tr_comm_opts *o, struc
  * share of the processors this process may use. */
 int64_t tr_rank_threads(int64_t ranks);
 
+/* Appends a variable "NAME=VALUE", with the NUL behind it. */
+void tr_add_variable(struct fr_buf *own, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The environment of a process to start: ours, but for the variables in own, which come last. The
+ * caller frees the array (fr_sys.free), whose texts are own's and ours. NULL: no memory. */
+const char **tr_environment(const struct fr_buf *own);
+
 /* Starts this program again, with the same arguments, where OMP_NUM_THREADS is not set: OpenMP
  * reads its variables when a program begins. Returns where it is set, or with an error. */
 enum fr_rc tr_rank_like(int64_t ranks, const char *command, int argc, const char *const *argv,

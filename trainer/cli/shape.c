@@ -1,10 +1,12 @@
 #include "trainer/cli/shape.h"
 
+#include "trainer/save/recode.h"
+
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CONFIG_MAX = 4 << 20, BLOCK = 128 };
+enum { CONFIG_MAX = 4 << 20 };
 
 /* Source: config.json of the released checkpoint, deepseek-ai/DeepSeek-V3. */
 static const char deepseek_v3[] =
@@ -88,10 +90,7 @@ static enum fr_rc set_weights(json_t *c, const char *weights, struct fr_err *err
         (void)json_object_del(c, "quantization_config");
         (void)json_object_set_new(c, "torch_dtype", json_string("bfloat16"));
     } else if (strcmp(weights, "fp8") == 0 && json_object_get(c, "quantization_config") == NULL) {
-        (void)json_object_set_new(c, "quantization_config",
-                                  json_pack("{s:s, s:s, s:s, s:[i, i]}", "activation_scheme",
-                                            "dynamic", "fmt", "e4m3", "quant_method", "fp8",
-                                            "weight_block_size", BLOCK, BLOCK));
+        (void)json_object_set_new(c, "quantization_config", tr_fp8_config());
     } else if (strcmp(weights, "fp8") != 0) {
         return fr_fail(err, FR_USAGE, "--weights is '%s', expected bf16 or fp8", weights);
     }

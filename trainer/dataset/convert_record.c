@@ -25,11 +25,6 @@ static struct fr_str str_of(const json_t *v)
     return (struct fr_str){json_string_value(v), json_string_length(v)};
 }
 
-static bool is_text(const json_t *v)
-{
-    return json_is_string(v) && !tr_pyjson_number(v);
-}
-
 /* v as JSON text that lives in the arena. */
 static enum fr_rc keep_json(struct conv *c, const json_t *v, struct fr_str *out)
 {
@@ -56,7 +51,7 @@ static enum fr_rc column(const struct conv *c, const char *key, struct fr_str *o
     *out = (struct fr_str){"", 0};
     if (v == NULL || json_is_null(v))
         return FR_OK;
-    if (!is_text(v))
+    if (!tr_pyjson_is_text(v))
         return fr_fail(c->err, FR_USAGE, "column '%s' is not text", key);
     *out = str_of(v);
     return FR_OK;
@@ -84,7 +79,7 @@ static enum fr_rc put_history(struct conv *c)
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *turn = json_array_get(list, i);
         const json_t *q = json_array_get(turn, 0), *a = json_array_get(turn, 1);
-        if (!is_text(q) || !is_text(a))
+        if (!tr_pyjson_is_text(q) || !tr_pyjson_is_text(a))
             return fr_fail(c->err, FR_USAGE, "column '%s': expected pairs of text", c->e->history);
         add(c, TR_USER, str_of(q));
         add(c, TR_ASSISTANT, str_of(a));
@@ -116,9 +111,9 @@ static enum fr_rc alpaca(struct conv *c)
     } else if (prompt.n == 0)
         prompt = query;
     add(c, TR_USER, prompt);
-    if (response != NULL && !is_text(response) && !json_is_null(response))
+    if (response != NULL && !tr_pyjson_is_text(response) && !json_is_null(response))
         return fr_fail(c->err, FR_USAGE, "column '%s' is not text", c->e->response);
-    if (is_text(response))
+    if (tr_pyjson_is_text(response))
         add(c, TR_ASSISTANT, str_of(response));
     else
         *c->why = "there is no response";
@@ -203,7 +198,7 @@ static enum fr_rc put_turn(struct conv *c, const json_t *m, size_t i)
     struct fr_str text = {"", 0};
     enum fr_rc rc;
 
-    if (is_text(v))
+    if (tr_pyjson_is_text(v))
         text = str_of(v);
     else if (v != NULL && !json_is_null(v))
         return fr_fail(c->err, FR_USAGE, "message %zu: '%s' is not text", i + 1, c->e->content_tag);

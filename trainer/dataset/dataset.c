@@ -3,8 +3,8 @@
 #include "engine/base/arena.h"
 #include "engine/base/sys.h"
 #include "trainer/dataset/tokenise.h"
+#include "trainer/text/text.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,25 +54,18 @@ static enum fr_rc cache_key(const struct tr_sources *s, char key[FR_SHA256_TEXT]
 /* The entries of "a, b". */
 static enum fr_rc read_entries(struct tr_sources *s, struct fr_arena *arena, struct fr_err *err)
 {
+    const char *at = s->o->dataset;
+    struct fr_str name;
     enum fr_rc rc = FR_OK;
 
-    for (const char *p = s->o->dataset; rc == FR_OK && *p != '\0';) {
-        size_t len = strcspn(p, ","), skip = len;
-        while (len > 0 && isspace((unsigned char)*p))
-            p++, len--, skip--;
-        while (len > 0 && isspace((unsigned char)p[len - 1]))
-            len--;
-        if (len > 0 && s->n == TR_SETS_MAX)
+    while (rc == FR_OK && tr_next_name(&at, &name)) {
+        if (s->n == TR_SETS_MAX)
             return fr_fail(err, FR_USAGE, "--dataset names more than %d data sets", TR_SETS_MAX);
-        if (len > 0) {
-            const char *name = fr_arena_text(arena, p, len);
-            rc = name == NULL
-                     ? fr_fail(err, FR_NOMEM, "no memory for --dataset")
-                     : tr_entry_read(s->o->dataset_dir, name, arena, &s->entries[s->n++], err);
-            if (rc == FR_OK && s->o->stream)
-                s->entries[s->n - 1].num_samples = -1;
-        }
-        p += skip + (p[skip] == ',');
+        const char *text = fr_arena_text(arena, name.p, name.n);
+        rc = text == NULL ? fr_fail(err, FR_NOMEM, "no memory for --dataset")
+                          : tr_entry_read(s->o->dataset_dir, text, arena, &s->entries[s->n++], err);
+        if (rc == FR_OK && s->o->stream)
+            s->entries[s->n - 1].num_samples = -1;
     }
     if (rc == FR_OK && s->n == 0)
         return fr_fail(err, FR_USAGE, "--dataset names no data set");

@@ -4,6 +4,7 @@
 #include "trainer/dataset/columns.h"
 #include "trainer/dataset/csv.h"
 #include "trainer/text/pyjson.h"
+#include "trainer/text/text.h"
 #include "trainer/dataset/unpack.h"
 #include "engine/base/sys.h"
 
@@ -258,8 +259,8 @@ enum fr_rc tr_entry_read(const char *dir, const char *name, struct fr_arena *are
     enum fr_rc rc;
 
     *out = (struct tr_data_entry){.name = fr_arena_dup(arena, name), .num_samples = -1};
-    if (snprintf(path, sizeof(path), "%s/dataset_info.json", dir) >= PATH_MAX)
-        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
+    if ((rc = tr_path(path, dir, "dataset_info.json", err)) != FR_OK)
+        return rc;
     if (strncmp(dir, "REMOTE:", 7) == 0 || strcmp(dir, "ONLINE") == 0)
         return fr_fail(err, FR_USAGE,
                        "--dataset_dir %s: nothing is downloaded, give a local folder with a "

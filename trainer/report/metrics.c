@@ -5,6 +5,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/text/pyjson.h"
+#include "trainer/text/text.h"
 #include "trainer/report/log.h"
 
 #include <errno.h>
@@ -19,20 +20,6 @@
 #include <unistd.h>
 
 enum { BAR_CELLS = 30 };
-
-/* 12345 as "12,345". */
-static void show_count(int64_t v, char out[32])
-{
-    char digits[32];
-    int n = snprintf(digits, sizeof(digits), "%lld", (long long)v), at = 0;
-
-    for (int i = 0; i < n; i++) {
-        if (i > 0 && (n - i) % 3 == 0 && digits[i - 1] != '-')
-            out[at++] = ',';
-        out[at++] = digits[i];
-    }
-    out[at] = '\0';
-}
 
 void tr_say(const char *fmt, ...)
 {
@@ -171,7 +158,7 @@ void tr_metrics_banner(const struct tr_metrics *m, const struct tr_progress *p, 
 
     tr_say("***** Running training *****");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        show_count(rows[i].value, count);
+        tr_show_count(rows[i].value, count);
         tr_say("  %s = %s", rows[i].name, count);
     }
     if (!m->resumed)

@@ -219,6 +219,12 @@ static enum fr_rc list_all(struct converting *c, struct fr_err *err)
 
 /* ---- config.json ---- */
 
+json_t *tr_fp8_config(void)
+{
+    return json_pack("{s:s, s:s, s:s, s:[i, i]}", "activation_scheme", "dynamic", "fmt", "e4m3",
+                     "quant_method", "fp8", "weight_block_size", BLOCK, BLOCK);
+}
+
 static enum fr_rc write_config(const struct tr_convert_opts *o, struct fr_err *err)
 {
     char path[PATH_MAX];
@@ -230,10 +236,7 @@ static enum fr_rc write_config(const struct tr_convert_opts *o, struct fr_err *e
     if ((rc = fr_json_load(path, CONFIG_MAX, &root, err)) != FR_OK)
         return rc;
     if (o->fp8)
-        (void)json_object_set_new(root, "quantization_config",
-                                  json_pack("{s:s, s:s, s:s, s:[i, i]}", "activation_scheme",
-                                            "dynamic", "fmt", "e4m3", "quant_method", "fp8",
-                                            "weight_block_size", BLOCK, BLOCK));
+        (void)json_object_set_new(root, "quantization_config", tr_fp8_config());
     else
         (void)json_object_del(root, "quantization_config");
     (void)snprintf(path, sizeof(path), "%s/config.json", o->out_dir);

@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/save/recode.h"
 #include "trainer/tensor/safetensors.h"
 
 #include <errno.h>
@@ -12,36 +13,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMPANION_MAX = 64 * 1024 * 1024 };
-
-static char *peft_name(struct fr_arena *a, const struct tr_adapter *ad, char ab)
+enum fr_rc tr_adapter_items(const struct tr_params *p, const float *flat, const char *prefix,
+                            struct fr_arena *arena, struct tr_st_item *out, struct fr_err *err)
 {
-    return fr_arena_fmt(a, "base_model.model.%s.lora_%c.weight", ad->module, ab);
+    for (size_t i = 0; i < 2 * p->n; i++) {
+        const struct tr_adapter *a = &p->adapters[i / 2];
+        bool b = i % 2 == 1;
+
+        out[i] = (struct tr_st_item){
+            .name = fr_arena_fmt(arena, "%s.%s.lora_%c.weight", prefix, a->module, b ? 'B' : 'A'),
+            .type = TR_ST_F32,
+            .ndim = 2,
+            .shape = {b ? a->out : a->r, b ? a->r : a->in},
+            .data = flat + (b ? a->b_at : a->a_at)};
+        if (out[i].name == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for %zu adapters", p->n);
+    }
+    return FR_OK;
 }
 
-/* Two items an adapter, A then B; data points into flat. */
+/* Under PEFT's names, in the arena. */
 static enum fr_rc items_of(const struct tr_params *p, const float *flat, struct fr_arena *arena,
                            struct tr_st_item **out, struct fr_err *err)
 {
-    struct tr_st_item *it = fr_arena_array(arena, p->n * 2, sizeof(*it));
-
-    *out = it;
-    for (size_t i = 0; it != NULL && i < p->n; i++) {
-        const struct tr_adapter *a = &p->adapters[i];
-        it[2 * i] = (struct tr_st_item){.name = peft_name(arena, a, 'A'),
-                                        .type = TR_ST_F32,
-                                        .ndim = 2,
-                                        .shape = {a->r, a->in},
-                                        .data = flat + a->a_at};
-        it[2 * i + 1] = (struct tr_st_item){.name = peft_name(arena, a, 'B'),
-                                            .type = TR_ST_F32,
-                                            .ndim = 2,
-                                            .shape = {a->out, a->r},
-                                            .data = flat + a->b_at};
-        if (it[2 * i].name == NULL || it[2 * i + 1].name == NULL)
-            it = NULL;
-    }
-    return it != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for %zu adapters", p->n);
+    if ((*out = fr_arena_array(arena, p->n * 2, sizeof(**out))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu adapters", p->n);
+    return tr_adapter_items(p, flat, "base_model.model", arena, *out, err);
 }
 
 static enum fr_rc check_finite(const struct tr_st_item *items, size_t n, struct fr_err *err)
@@ -61,24 +58,6 @@ static enum fr_rc check_finite(const struct tr_st_item *items, size_t n, struct 
                                items[i].name, (long long)k);
     }
     return FR_OK;
-}
-
-static enum fr_rc copy_file(const char *from_dir, const char *to_dir, const char *name,
-                            struct fr_err *err)
-{
-    char from[PATH_MAX], to[PATH_MAX];
-    struct fr_buf text = {0};
-    enum fr_rc rc;
-
-    snprintf(from, sizeof(from), "%s/%s", from_dir, name);
-    snprintf(to, sizeof(to), "%s/%s", to_dir, name);
-    rc = fr_file_read(from, COMPANION_MAX, &text, err);
-    if (rc == FR_NOTFOUND)
-        rc = FR_OK; /* a model folder need not have all of them */
-    else if (rc == FR_OK)
-        rc = fr_file_write(to, text.p, text.n, 0644, err);
-    fr_buf_finish(&text);
-    return rc;
 }
 
 static enum fr_rc write_args(const char *dir, const struct tr_args *a, struct fr_err *err)
@@ -117,8 +96,10 @@ enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const f
         rc = tr_st_write(path, items, p->n * 2, &meta, 1, err);
     if (rc == FR_OK)
         rc = tr_lora_write(dir, lora, err);
-    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]) && rc == FR_OK; i++)
-        rc = copy_file(a->model_name_or_path, dir, companions[i], err);
+    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]) && rc == FR_OK; i++) {
+        rc = tr_copy_file(a->model_name_or_path, dir, companions[i], err);
+        rc = rc == FR_NOTFOUND ? FR_OK : rc; /* a model folder need not have all of them */
+    }
     if (rc == FR_OK)
         rc = write_args(dir, a, err);
     fr_arena_finish(&arena);
@@ -129,21 +110,11 @@ enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const f
 static enum fr_rc read_f32(const struct tr_st *st, const struct tr_st_tensor *t, float *out,
                            struct fr_err *err)
 {
-    enum tr_dtype type;
-    enum fr_rc rc = tr_st_dtype(t->type, &type, err);
-    void *raw = fr_sys.alloc((size_t)t->bytes);
+    enum fr_rc rc = tr_weight_read(&(struct tr_weight_source){.st = st, .weight = t}, out, err);
 
-    if (rc == FR_OK && raw == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for %s", t->name);
-    if (rc == FR_OK)
-        rc = tr_st_read(st, t, 0, raw, (size_t)t->bytes, err);
-    struct tr_view v = tr_view1(raw, type, t->elements);
-    for (int64_t i = 0; i < t->elements && rc == FR_OK; i++) {
-        out[i] = (float)tr_get(v, i);
+    for (int64_t i = 0; i < t->elements && rc == FR_OK; i++)
         if (!isfinite(out[i]))
             rc = fr_fail(err, FR_CORRUPT, "%s holds a value that is not finite", t->name);
-    }
-    fr_sys.free(raw);
     return rc;
 }
 

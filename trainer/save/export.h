@@ -10,6 +10,12 @@
 #include "trainer/config/args.h"
 #include "trainer/config/lora_config.h"
 #include "trainer/model/model.h"
+#include "trainer/tensor/safetensors.h"
+
+/* The 2 * p->n tensors of all adapters, A then B of each: "PREFIX.MODULE.lora_A.weight", (r, in)
+ * and (out, r) f32 in flat (padded). Names live in the arena. */
+enum fr_rc tr_adapter_items(const struct tr_params *p, const float *flat, const char *prefix,
+                            struct fr_arena *arena, struct tr_st_item *out, struct fr_err *err);
 
 /* Writes adapter and companions to dir, making it; flat (padded) are the masters, whole. */
 enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const float *flat,

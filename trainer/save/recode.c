@@ -3,8 +3,8 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "trainer/tensor/tensor.h"
+#include "trainer/text/text.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,10 +133,25 @@ enum fr_rc tr_weight_read(const struct tr_weight_source *s, float *w, struct fr_
 
 /* ---- companions ---- */
 
+enum fr_rc tr_copy_file(const char *from_dir, const char *to_dir, const char *name,
+                        struct fr_err *err)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    struct fr_buf text = {0};
+    enum fr_rc rc;
+
+    if ((rc = tr_path(from, from_dir, name, err)) == FR_OK &&
+        (rc = tr_path(to, to_dir, name, err)) == FR_OK &&
+        (rc = fr_file_read(from, COMPANION_MAX, &text, err)) == FR_OK)
+        rc = fr_file_write(to, text.p != NULL ? text.p : "", text.n, 0644, err);
+    fr_buf_finish(&text);
+    return rc;
+}
+
 enum fr_rc tr_copy_companions(const char *model_dir, const char *out_dir, struct fr_err *err)
 {
     static const char *const ends[] = {".json", ".jinja", ".txt", ".model", ".py", ".md"};
-    char **names = NULL, from[PATH_MAX], to[PATH_MAX];
+    char **names = NULL;
     size_t n = 0;
     enum fr_rc rc = FR_OK;
 
@@ -144,18 +159,13 @@ enum fr_rc tr_copy_companions(const char *model_dir, const char *out_dir, struct
         return fr_fail(err, FR_IO, "cannot read the folder %s", model_dir);
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
         size_t len = strlen(names[i]), k = 0;
-        struct fr_buf text = {0};
 
         while (k < 6 &&
                (len < strlen(ends[k]) || strcmp(names[i] + len - strlen(ends[k]), ends[k]) != 0))
             k++;
         if (k == 6 || strcmp(names[i], "model.safetensors.index.json") == 0)
             continue;
-        snprintf(from, sizeof(from), "%s/%s", model_dir, names[i]);
-        snprintf(to, sizeof(to), "%s/%s", out_dir, names[i]);
-        if ((rc = fr_file_read(from, COMPANION_MAX, &text, err)) == FR_OK)
-            rc = fr_file_write(to, text.p, text.n, 0644, err);
-        fr_buf_finish(&text);
+        rc = tr_copy_file(model_dir, out_dir, names[i], err);
     }
     fr_sys_names_free(names, n);
     return rc;

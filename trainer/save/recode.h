@@ -8,6 +8,7 @@
 #include "trainer/config/model_config.h"
 #include "trainer/tensor/safetensors.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 
 /* A matrix (rows, cols) and its blocks. */
@@ -37,8 +38,16 @@ struct tr_weight_source {
 };
 enum fr_rc tr_weight_read(const struct tr_weight_source *s, float *w, struct fr_err *err);
 
+/* One file to another folder, under its name. */
+enum fr_rc tr_copy_file(const char *from_dir, const char *to_dir, const char *name,
+                        struct fr_err *err);
 /* All files of a model folder but weights and their index, to another folder. */
 enum fr_rc tr_copy_companions(const char *model_dir, const char *out_dir, struct fr_err *err);
+
+/* quantization_config of a config.json for FP8 in blocks of 128 x 128; the caller's, NULL: no
+ * memory.
+ */
+json_t *tr_fp8_config(void);
 
 struct tr_convert_opts {
     const struct tr_model_config *config;

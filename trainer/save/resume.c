@@ -4,6 +4,7 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/save/export.h"
 #include "trainer/tensor/safetensors.h"
 
 #include <limits.h>
@@ -170,40 +171,18 @@ static enum fr_rc read_progress(const struct tr_resume *r, const json_t *root, s
     return FR_OK;
 }
 
-/* Names of one state's tensors: "master.MODULE.lora_A.weight". */
-static char *tensor_name(struct fr_arena *a, const char *state, const struct tr_adapter *ad,
-                         char ab)
-{
-    return fr_arena_fmt(a, "%s.%s.lora_%c.weight", state, ad->module, ab);
-}
-
 /* Fills items for all three states; flat holds 3 * padded elements, one state behind the other. */
 static enum fr_rc make_items(const struct tr_params *p, const float *flat, struct fr_arena *arena,
                              struct tr_st_item **out, struct fr_err *err)
 {
-    struct tr_st_item *it = fr_arena_array(arena, p->n * 2 * STATES, sizeof(*it));
-    size_t n = 0;
+    enum fr_rc rc = FR_OK;
 
-    *out = it;
-    for (size_t s = 0; it != NULL && s < STATES; s++)
-        for (size_t i = 0; i < p->n; i++) {
-            const struct tr_adapter *a = &p->adapters[i];
-            const float *base = flat + (int64_t)s * p->padded;
-            it[n++] = (struct tr_st_item){.name = tensor_name(arena, states[s].name, a, 'A'),
-                                          .type = TR_ST_F32,
-                                          .ndim = 2,
-                                          .shape = {a->r, a->in},
-                                          .data = base + a->a_at};
-            it[n++] = (struct tr_st_item){.name = tensor_name(arena, states[s].name, a, 'B'),
-                                          .type = TR_ST_F32,
-                                          .ndim = 2,
-                                          .shape = {a->out, a->r},
-                                          .data = base + a->b_at};
-        }
-    for (size_t i = 0; i < n; i++)
-        if (it[i].name == NULL)
-            it = NULL;
-    return it != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for %zu adapters", p->n);
+    if ((*out = fr_arena_array(arena, p->n * 2 * STATES, sizeof(**out))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu adapters", p->n);
+    for (size_t s = 0; rc == FR_OK && s < STATES; s++)
+        rc = tr_adapter_items(p, flat + (int64_t)s * p->padded, states[s].name, arena,
+                              *out + s * 2 * p->n, err);
+    return rc;
 }
 
 static enum fr_rc write_files(const struct tr_resume *r, const struct tr_optim *o,

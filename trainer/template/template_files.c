@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "trainer/template/template_row.h"
+#include "trainer/text/text.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -23,11 +24,11 @@ struct change {
 static enum fr_rc load(const char *dir, const char *name, json_t **root, struct fr_err *err)
 {
     char path[PATH_MAX];
-    enum fr_rc rc;
+    enum fr_rc rc = tr_path(path, dir, name, err);
 
     *root = NULL;
-    if (snprintf(path, sizeof(path), "%s/%s", dir, name) >= PATH_MAX)
-        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
+    if (rc != FR_OK)
+        return rc;
     rc = fr_json_load(path, FILE_MAX_BYTES, root, err);
     return rc == FR_NOTFOUND ? FR_OK : rc;
 }
@@ -235,9 +236,8 @@ enum fr_rc tr_template_files_write(const struct tr_template_files *f, const char
     for (size_t i = 0; i < 3 && rc == FR_OK; i++) {
         if (files[i].text->n == 0)
             continue;
-        if (snprintf(path, sizeof(path), "%s/%s", dir, files[i].name) >= PATH_MAX)
-            return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
-        rc = fr_file_write(path, files[i].text->p, files[i].text->n, 0644, err);
+        if ((rc = tr_path(path, dir, files[i].name, err)) == FR_OK)
+            rc = fr_file_write(path, files[i].text->p, files[i].text->n, 0644, err);
     }
     return rc;
 }

@@ -53,15 +53,10 @@ static void put(const char *words, struct fr_buf *out)
     fr_buf_text(out, words != NULL ? words : "");
 }
 
-static bool is_text(const json_t *v)
-{
-    return json_is_string(v) && !tr_pyjson_number(v);
-}
-
 /* Text as it is, other values as JSON. */
 static void put_value(const json_t *v, struct fr_buf *out)
 {
-    if (is_text(v))
+    if (tr_pyjson_is_text(v))
         fr_buf_add(out, json_string_value(v), json_string_length(v));
     else
         tr_pyjson_dump(v, out);
@@ -88,9 +83,9 @@ static void put_python(const json_t *arguments, struct fr_buf *out)
     fr_buf_text(out, "(");
     json_object_foreach((json_t *)arguments, key, v)
     {
-        fr_buf_fmt(out, "%s%s=%s", comma, key, is_text(v) ? "\"" : "");
+        fr_buf_fmt(out, "%s%s=%s", comma, key, tr_pyjson_is_text(v) ? "\"" : "");
         put_value(v, out);
-        fr_buf_text(out, is_text(v) ? "\"" : "");
+        fr_buf_text(out, tr_pyjson_is_text(v) ? "\"" : "");
         comma = ", ";
     }
     fr_buf_text(out, ")");

@@ -12,11 +12,6 @@
 
 #define QUOTE "<|\"|>"
 
-static bool is_text(const json_t *v)
-{
-    return json_is_string(v) && !tr_pyjson_number(v);
-}
-
 /* As Python's str() has it; absent: nothing. */
 static void put_text(const json_t *v, struct fr_buf *out)
 {
@@ -154,7 +149,7 @@ static void put_members(const json_t *v, struct fr_buf *out)
 
 static void put_gemma(const json_t *v, struct fr_buf *out)
 {
-    if (is_text(v)) {
+    if (tr_pyjson_is_text(v)) {
         fr_buf_text(out, QUOTE);
         fr_buf_add(out, json_string_value(v), json_string_length(v));
         fr_buf_text(out, QUOTE);
@@ -179,7 +174,7 @@ void tr_tools_gemma_call(const json_t *arguments, struct fr_buf *out)
 {
     if (json_is_object(arguments))
         put_members(arguments, out);
-    else if (is_text(arguments)) /* as it is */
+    else if (tr_pyjson_is_text(arguments)) /* as it is */
         fr_buf_add(out, json_string_value(arguments), json_string_length(arguments));
     else
         put_gemma(arguments, out);

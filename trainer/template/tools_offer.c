@@ -95,44 +95,96 @@ static void default_text(const json_t *tools, struct fr_buf *out)
                      "kwargs (e.g. ```{\"input\": \"hello world\", \"num_beams\": 5}```)\n```\n");
 }
 
-static void put_wrapped(const json_t *tool, struct fr_buf *out)
-{
-    fr_buf_text(out, is_wrapped(tool) ? "" : "{\"type\": \"function\", \"function\": ");
-    tr_pyjson_dump(tool, out);
-    fr_buf_text(out, is_wrapped(tool) ? "" : "}");
-}
+#define SIGNATURES                                                                                 \
+    "# Tools\n\nYou may call one or more functions to assist with the user "                       \
+    "query.\n\nYou are provided with function signatures within <tools></tools> "                  \
+    "XML tags:\n<tools>"
+/* How a call is written as JSON. */
+#define CALLS_IN_JSON                                                                              \
+    "\n</tools>\n\nFor each function call, return a json object with function "                    \
+    "name and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n"                   \
+    "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n"                             \
+    "</tool_call>"
 
-/* A line a tool. */
-static void put_signatures(const json_t *tools, struct fr_buf *out)
+/* As the list has it, wrapped in its type unless it is; the function in it; or the tool as it is, a
+ * member a line. */
+enum form { WRAPPED, FUNCTION, PRETTY };
+
+/* What most formats offer: words around all tools and around each. */
+static const struct offer {
+    const char *begin;
+    enum form form;
+    const char *before, *between, *behind; /* of each tool */
+    const char *end;
+} offers[TR_TOOLS_FORMATS] = {
+    [TR_TOOLS_GLM_MOE] =
+        {"\n\n" SIGNATURES, WRAPPED, "\n", "", "",
+         "\n</tools>\n\nFor each function call, output the function name and arguments "
+         "within the following XML format:\n<tool_call>{function-name}"
+         "\n<arg_key>{arg-key-1}</arg_key>\n<arg_value>{arg-value-1}</arg_value>"
+         "\n<arg_key>{arg-key-2}</arg_key>\n<arg_value>{arg-value-2}</arg_value>"
+         "\n...\n</tool_call>\n"},
+    [TR_TOOLS_MISTRAL] = {"[AVAILABLE_TOOLS] [", WRAPPED, "", ", ", "", "][/AVAILABLE_TOOLS]"},
+    [TR_TOOLS_QWEN] = {"\n\n" SIGNATURES, WRAPPED, "\n", "", "", CALLS_IN_JSON},
+    [TR_TOOLS_LING] = {SIGNATURES, WRAPPED, "\n", "", "", CALLS_IN_JSON "\ndetailed thinking off"},
+    [TR_TOOLS_LLAMA31] =
+        {"Given the following functions, please respond with a JSON for a function "
+         "call with its proper arguments that best answers the given prompt.\n\n"
+         "Respond in the format {\"name\": function name, \"parameters\": dictionary "
+         "of argument name and its value}.Do not use variables.\n\n",
+         PRETTY, "", "", "\n\n", ""},
+    [TR_TOOLS_QWEN35] =
+        {"\n\n# Tools\n\nYou have access to the following functions:\n\n<tools>", FUNCTION, "\n",
+         "", "",
+         "\n</tools>\n\nIf you choose to call a function ONLY reply in the following format with "
+         "NO "
+         "suffix:\n\n<tool_call>\n<function=example_function_name>\n<parameter=example_parameter_1>"
+         "\nvalue_1\n</parameter>\n<parameter=example_parameter_2>\nThis is the value for the "
+         "second parameter\nthat can span\nmultiple lines\n</parameter>\n</function>\n</tool_call>"
+         "\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the specified format: an inner "
+         "<function=...></function> block must be nested within <tool_call></tool_call> XML tags\n"
+         "- Required parameters MUST be specified\n- You may provide optional reasoning for your "
+         "function call in natural language BEFORE the function call, but NOT after\n- If there is "
+         "no function call available, answer the question like normal with your current knowledge "
+         "and do not tell the user about function calls\n</IMPORTANT>"},
+    [TR_TOOLS_MINIMAX1] =
+        {"You are provided with these tools:\n<tools>\n", FUNCTION, "", "", "\n",
+         "</tools>\n\nIf you need to call tools, please respond with "
+         "<tool_calls></tool_calls> XML tags, and provide tool-name and json-object of "
+         "arguments, following the format below:\n<tool_calls>\n{\"name\": "
+         "<tool-name-1>, \"arguments\": <args-json-object-1>}\n...\n</tool_calls>"},
+    [TR_TOOLS_MINIMAX2] =
+        {"\n\n# Tools\n\nYou may call one or more tools to assist with the user "
+         "query.\nHere are the tools available in JSONSchema format:\n\n<tools>\n",
+         FUNCTION, "<tool>", "", "</tool>\n",
+         "</tools>\n\nWhen making tool calls, use XML format to invoke tools and pass "
+         "parameters:\n\n<minimax:tool_call>\n<invoke name=\"tool-name-1\">\n"
+         "<parameter name=\"param-key-1\">param-value-1</parameter>\n"
+         "<parameter name=\"param-key-2\">param-value-2</parameter>\n...\n</invoke>\n"
+         "</minimax:tool_call>"},
+    [TR_TOOLS_LFM2] = {"List of tools: <|tool_list_start|>[", FUNCTION, "", ", ", "",
+                       "]<|tool_list_end|>"},
+};
+
+static void put_offer(const struct offer *o, const json_t *tools, struct fr_buf *out)
 {
-    fr_buf_text(out, "# Tools\n\nYou may call one or more functions to assist with the user "
-                     "query.\n\nYou are provided with function signatures within <tools></tools> "
-                     "XML tags:\n<tools>");
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        fr_buf_text(out, "\n");
-        put_wrapped(json_array_get(tools, i), out);
+    const json_t *tool;
+    size_t i;
+
+    fr_buf_text(out, o->begin);
+    json_array_foreach(tools, i, tool)
+    {
+        bool wrap = o->form == WRAPPED && !is_wrapped(tool);
+
+        fr_buf_fmt(out, "%s%s%s", i > 0 ? o->between : "", o->before,
+                   wrap ? "{\"type\": \"function\", \"function\": " : "");
+        if (o->form == PRETTY)
+            tr_pyjson_pretty(tool, 4, out);
+        else
+            tr_pyjson_dump(o->form == FUNCTION ? tr_tools_function(tool) : tool, out);
+        fr_buf_fmt(out, "%s%s", wrap ? "}" : "", o->behind);
     }
-}
-
-static void glm_moe_text(const json_t *tools, struct fr_buf *out)
-{
-    fr_buf_text(out, "\n\n");
-    put_signatures(tools, out);
-    fr_buf_text(out, "\n</tools>\n\nFor each function call, output the function name and arguments "
-                     "within the following XML format:\n<tool_call>{function-name}"
-                     "\n<arg_key>{arg-key-1}</arg_key>\n<arg_value>{arg-value-1}</arg_value>"
-                     "\n<arg_key>{arg-key-2}</arg_key>\n<arg_value>{arg-value-2}</arg_value>"
-                     "\n...\n</tool_call>\n");
-}
-
-static void mistral_text(const json_t *tools, struct fr_buf *out)
-{
-    fr_buf_text(out, "[AVAILABLE_TOOLS] [");
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        fr_buf_text(out, i > 0 ? ", " : "");
-        put_wrapped(json_array_get(tools, i), out);
-    }
-    fr_buf_text(out, "][/AVAILABLE_TOOLS]");
+    fr_buf_text(out, o->end);
 }
 
 static void glm4_text(const json_t *tools, struct fr_buf *out)
@@ -147,28 +199,6 @@ static void glm4_text(const json_t *tools, struct fr_buf *out)
         tr_pyjson_pretty(f, 4, out);
         fr_buf_text(out, "\n在调用上述函数时，请使用 Json 格式表示调用的参数。");
     }
-}
-
-/* Signatures, and how a call is written as JSON. */
-static void put_calls_in_json(const json_t *tools, struct fr_buf *out)
-{
-    put_signatures(tools, out);
-    fr_buf_text(out, "\n</tools>\n\nFor each function call, return a json object with function "
-                     "name and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n"
-                     "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n"
-                     "</tool_call>");
-}
-
-static void qwen_text(const json_t *tools, struct fr_buf *out)
-{
-    fr_buf_text(out, "\n\n");
-    put_calls_in_json(tools, out);
-}
-
-static void ling_text(const json_t *tools, struct fr_buf *out)
-{
-    put_calls_in_json(tools, out);
-    fr_buf_text(out, "\ndetailed thinking off");
 }
 
 /* The text names the day, as the reference's does. */
@@ -197,75 +227,11 @@ static void llama3_text(const json_t *tools, struct fr_buf *out)
     }
 }
 
-/* In front of the first question; as the checkpoint's chat template has it. */
-static void llama31_text(const json_t *tools, struct fr_buf *out)
-{
-    fr_buf_text(out, "Given the following functions, please respond with a JSON for a function "
-                     "call with its proper arguments that best answers the given prompt.\n\n"
-                     "Respond in the format {\"name\": function name, \"parameters\": dictionary "
-                     "of argument name and its value}.Do not use variables.\n\n");
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        tr_pyjson_pretty(json_array_get(tools, i), 4, out);
-        fr_buf_text(out, "\n\n");
-    }
-}
-
 static void kimi_text(const json_t *tools, struct fr_buf *out)
 {
     fr_buf_text(out, "<|im_system|>tool_declare<|im_middle|>");
     tr_pyjson_dump(tools, out);
     fr_buf_text(out, "<|im_end|>");
-}
-
-/* Functions in JSON, with words around each. */
-static void put_functions(const json_t *tools, const char *before, const char *behind,
-                          struct fr_buf *out)
-{
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        fr_buf_text(out, before);
-        tr_pyjson_dump(tr_tools_function(json_array_get(tools, i)), out);
-        fr_buf_text(out, behind);
-    }
-}
-
-static void qwen35_text(const json_t *tools, struct fr_buf *out)
-{
-    fr_buf_text(out, "\n\n# Tools\n\nYou have access to the following functions:\n\n<tools>");
-    put_functions(tools, "\n", "", out);
-    fr_buf_text(
-        out,
-        "\n</tools>\n\nIf you choose to call a function ONLY reply in the following format with NO "
-        "suffix:\n\n<tool_call>\n<function=example_function_name>\n<parameter=example_parameter_1>"
-        "\nvalue_1\n</parameter>\n<parameter=example_parameter_2>\nThis is the value for the "
-        "second parameter\nthat can span\nmultiple lines\n</parameter>\n</function>\n</tool_call>"
-        "\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the specified format: an inner "
-        "<function=...></function> block must be nested within <tool_call></tool_call> XML tags\n"
-        "- Required parameters MUST be specified\n- You may provide optional reasoning for your "
-        "function call in natural language BEFORE the function call, but NOT after\n- If there is "
-        "no function call available, answer the question like normal with your current knowledge "
-        "and do not tell the user about function calls\n</IMPORTANT>");
-}
-
-static void minimax1_text(const json_t *tools, struct fr_buf *out)
-{
-    fr_buf_text(out, "You are provided with these tools:\n<tools>\n");
-    put_functions(tools, "", "\n", out);
-    fr_buf_text(out, "</tools>\n\nIf you need to call tools, please respond with "
-                     "<tool_calls></tool_calls> XML tags, and provide tool-name and json-object of "
-                     "arguments, following the format below:\n<tool_calls>\n{\"name\": "
-                     "<tool-name-1>, \"arguments\": <args-json-object-1>}\n...\n</tool_calls>");
-}
-
-static void minimax2_text(const json_t *tools, struct fr_buf *out)
-{
-    fr_buf_text(out, "\n\n# Tools\n\nYou may call one or more tools to assist with the user "
-                     "query.\nHere are the tools available in JSONSchema format:\n\n<tools>\n");
-    put_functions(tools, "<tool>", "</tool>\n", out);
-    fr_buf_text(out, "</tools>\n\nWhen making tool calls, use XML format to invoke tools and pass "
-                     "parameters:\n\n<minimax:tool_call>\n<invoke name=\"tool-name-1\">\n"
-                     "<parameter name=\"param-key-1\">param-value-1</parameter>\n"
-                     "<parameter name=\"param-key-2\">param-value-2</parameter>\n...\n</invoke>\n"
-                     "</minimax:tool_call>");
 }
 
 static void seed_oss_text(const json_t *tools, struct fr_buf *out)
@@ -283,35 +249,19 @@ static void seed_oss_text(const json_t *tools, struct fr_buf *out)
                 "that can span\nmultiple lines</parameter>\n</function>\n</seed:tool_call>\n");
 }
 
-static void lfm2_text(const json_t *tools, struct fr_buf *out)
-{
-    fr_buf_text(out, "List of tools: <|tool_list_start|>[");
-    for (size_t i = 0; i < json_array_size(tools); i++) {
-        fr_buf_text(out, i > 0 ? ", " : "");
-        tr_pyjson_dump(tr_tools_function(json_array_get(tools, i)), out);
-    }
-    fr_buf_text(out, "]<|tool_list_end|>");
-}
-
 void tr_tools_offer(enum tr_tool_format format, const json_t *tools, struct fr_buf *out)
 {
     static void (*const texts[TR_TOOLS_FORMATS])(const json_t *, struct fr_buf *) = {
         [TR_TOOLS_DEFAULT] = default_text,
-        [TR_TOOLS_QWEN] = qwen_text,
         [TR_TOOLS_LLAMA3] = llama3_text,
-        [TR_TOOLS_MISTRAL] = mistral_text,
         [TR_TOOLS_GLM4] = glm4_text,
-        [TR_TOOLS_GLM_MOE] = glm_moe_text,
-        [TR_TOOLS_QWEN35] = qwen35_text,
-        [TR_TOOLS_MINIMAX1] = minimax1_text,
-        [TR_TOOLS_MINIMAX2] = minimax2_text,
         [TR_TOOLS_SEED_OSS] = seed_oss_text,
-        [TR_TOOLS_LING] = ling_text,
-        [TR_TOOLS_LFM2] = lfm2_text,
         [TR_TOOLS_GEMMA4] = tr_tools_gemma_offer,
-        [TR_TOOLS_LLAMA31] = llama31_text,
         [TR_TOOLS_KIMI] = kimi_text,
     };
 
-    texts[format](tools, out);
+    if (texts[format] != NULL)
+        texts[format](tools, out);
+    else
+        put_offer(&offers[format], tools, out);
 }

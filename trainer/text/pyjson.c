@@ -19,6 +19,11 @@ bool tr_pyjson_number(const json_t *v)
            memcmp(json_string_value(v), mark, MARK) == 0;
 }
 
+bool tr_pyjson_is_text(const json_t *v)
+{
+    return json_is_string(v) && !tr_pyjson_number(v);
+}
+
 /* Behind the string or the number that begins at p. */
 static const char *skip_string(const char *p, const char *end)
 {
@@ -132,13 +137,26 @@ void tr_show_float(double x, char out[32])
     snprintf(out, 32, "%.*f", decimals > 1 ? decimals : 1, x);
 }
 
-/* A marked number: Python reads a float beyond the range as infinity. */
-static void dump_number(const char *p, size_t n, struct fr_buf *out)
+/* ---- writing ---- */
+
+/* JSON or what repr() has; a member a line where indent is not 0. */
+struct style {
+    bool repr;
+    int indent;
+};
+
+/* A marked number: Python reads a float beyond the range as infinity, and repr() has its own words.
+ */
+static void put_number(const char *p, size_t n, bool repr, struct fr_buf *out)
 {
-    if (is_integer(p, n)) /* the words too */
+    bool minus = *p == '-', word = isalpha((unsigned char)p[minus]), nan = *p == 'N';
+
+    if (is_integer(p, n) && !word)
         fr_buf_add(out, p, n);
+    else if (repr)
+        fr_buf_text(out, nan ? "nan" : minus ? "-inf" : "inf");
     else
-        fr_buf_text(out, *p == '-' ? "-Infinity" : "Infinity");
+        fr_buf_text(out, nan ? "NaN" : minus ? "-Infinity" : "Infinity");
 }
 
 static void dump_string(const char *p, size_t n, struct fr_buf *out)
@@ -159,49 +177,82 @@ static void dump_string(const char *p, size_t n, struct fr_buf *out)
     fr_buf_text(out, "\"");
 }
 
-static void dump_object(const json_t *v, struct fr_buf *out)
+/* A string literal: single quotes, unless double ones save escapes. */
+static void repr_string(const char *p, size_t n, struct fr_buf *out)
 {
-    const char *key, *comma = "";
-    json_t *item;
+    char quote = memchr(p, '\'', n) != NULL && memchr(p, '"', n) == NULL ? '"' : '\'';
 
-    fr_buf_text(out, "{");
+    fr_buf_add(out, &quote, 1);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        if (c == '\\' || c == (unsigned char)quote)
+            fr_buf_fmt(out, "\\%c", c);
+        else if (c == '\n' || c == '\r' || c == '\t')
+            fr_buf_fmt(out, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
+        else if (c < 0x20 || c == 0x7f)
+            fr_buf_fmt(out, "\\x%02x", c);
+        else
+            fr_buf_add(out, p + i, 1);
+    }
+    fr_buf_add(out, &quote, 1);
+}
+
+static void put_string(const char *p, size_t n, bool repr, struct fr_buf *out)
+{
+    if (repr)
+        repr_string(p, n, out);
+    else
+        dump_string(p, n, out);
+}
+
+static void put(const json_t *v, struct style s, int at, struct fr_buf *out);
+
+/* What stands in front of the member of a list or an object that begins in column at. */
+static void separate(bool first, struct style s, int at, struct fr_buf *out)
+{
+    fr_buf_text(out, first ? "" : s.indent > 0 ? "," : ", ");
+    if (s.indent > 0)
+        fr_buf_fmt(out, "\n%*s", at + s.indent, "");
+}
+
+static void put_members(const json_t *v, struct style s, int at, struct fr_buf *out)
+{
+    const char *key;
+    json_t *item;
+    size_t i, n = 0;
+
+    fr_buf_text(out, json_is_object(v) ? "{" : "[");
     json_object_foreach((json_t *)v, key, item)
     {
-        fr_buf_text(out, comma);
-        dump_string(key, strlen(key), out);
+        separate(n++ == 0, s, at, out);
+        put_string(key, strlen(key), s.repr, out);
         fr_buf_text(out, ": ");
-        tr_pyjson_dump(item, out);
-        comma = ", ";
+        put(item, s, at + s.indent, out);
     }
-    fr_buf_text(out, "}");
+    json_array_foreach(v, i, item)
+    {
+        separate(n++ == 0, s, at, out);
+        put(item, s, at + s.indent, out);
+    }
+    if (s.indent > 0 && n > 0)
+        fr_buf_fmt(out, "\n%*s", at, "");
+    fr_buf_text(out, json_is_object(v) ? "}" : "]");
 }
 
-static void dump_array(const json_t *v, struct fr_buf *out)
-{
-    fr_buf_text(out, "[");
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        fr_buf_text(out, i > 0 ? ", " : "");
-        tr_pyjson_dump(json_array_get(v, i), out);
-    }
-    fr_buf_text(out, "]");
-}
-
-void tr_pyjson_dump(const json_t *v, struct fr_buf *out)
+static void put(const json_t *v, struct style s, int at, struct fr_buf *out)
 {
     char number[32];
 
     switch (json_typeof(v)) {
     case JSON_OBJECT:
-        dump_object(v, out);
-        break;
     case JSON_ARRAY:
-        dump_array(v, out);
+        put_members(v, s, at, out);
         break;
     case JSON_STRING:
         if (tr_pyjson_number(v))
-            dump_number(json_string_value(v) + MARK, json_string_length(v) - MARK, out);
+            put_number(json_string_value(v) + MARK, json_string_length(v) - MARK, s.repr, out);
         else
-            dump_string(json_string_value(v), json_string_length(v), out);
+            put_string(json_string_value(v), json_string_length(v), s.repr, out);
         break;
     case JSON_INTEGER:
         fr_buf_fmt(out, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
@@ -210,7 +261,32 @@ void tr_pyjson_dump(const json_t *v, struct fr_buf *out)
         tr_show_float(json_real_value(v), number);
         fr_buf_text(out, number);
         break;
-    default:
-        fr_buf_text(out, json_is_true(v) ? "true" : json_is_false(v) ? "false" : "null");
+    case JSON_TRUE:
+        fr_buf_text(out, s.repr ? "True" : "true");
+        break;
+    case JSON_FALSE:
+        fr_buf_text(out, s.repr ? "False" : "false");
+        break;
+    case JSON_NULL:
+        fr_buf_text(out, s.repr ? "None" : "null");
+        break;
     }
+}
+
+void tr_pyjson_dump(const json_t *v, struct fr_buf *out)
+{
+    put(v, (struct style){false, 0}, 0, out);
+}
+
+void tr_pyjson_pretty(const json_t *v, int indent, struct fr_buf *out)
+{
+    put(v, (struct style){false, indent}, 0, out);
+}
+
+void tr_pyjson_str(const json_t *v, struct fr_buf *out)
+{
+    if (tr_pyjson_is_text(v))
+        fr_buf_add(out, json_string_value(v), json_string_length(v));
+    else
+        put(v, (struct style){true, 0}, 0, out);
 }

@@ -18,6 +18,8 @@ enum fr_rc tr_pyjson_parse(struct fr_str text, const char *name, json_t **out, s
 
 /* v is such a number: neither text nor a number to jansson. */
 bool tr_pyjson_number(const json_t *v);
+/* v is a string, and no such number. */
+bool tr_pyjson_is_text(const json_t *v);
 
 /* Appends v as json.dumps(v, ensure_ascii=False): ", " and ": " as separators, Unicode not escaped.
  */

@@ -3,6 +3,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/backend/trace.h"
+#include "trainer/report/log.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/save/export.h"
 #include "trainer/train/setup.h"
@@ -23,7 +24,7 @@ static void put(json_t *o, const struct tr_eval_set *set, const char *what, doub
     char key[TR_EVAL_KEY];
 
     tr_run_eval_key(set, what, key);
-    json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null());
+    tr_log_number(o, key, v);
 }
 
 static json_t *figures_of(const struct tr_run *r, const struct tr_eval_set *set,

@@ -2,9 +2,9 @@
 #include "engine/base/sys.h"
 #include "trainer/dataset/stream.h"
 #include "trainer/report/pace.h"
+#include "trainer/text/text.h"
 #include "trainer/train/setup.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 static enum fr_rc name_sets(struct tr_run *r, struct fr_err *err)
 {
     const char *p = r->args->eval_dataset;
+    struct fr_str name;
     size_t most = 1;
 
     for (const char *c = p; c != NULL && *c != '\0'; c++)
@@ -25,16 +26,9 @@ static enum fr_rc name_sets(struct tr_run *r, struct fr_err *err)
         r->nevals = 1;
         return FR_OK;
     }
-    while (*p != '\0') {
-        size_t n = strcspn(p, ","), skip = n;
-        while (n > 0 && isspace((unsigned char)*p))
-            p++, n--, skip--;
-        while (n > 0 && isspace((unsigned char)p[n - 1]))
-            n--;
-        if (n > 0 && (r->evals[r->nevals++].name = fr_arena_text(&r->arena, p, n)) == NULL)
+    while (tr_next_name(&p, &name))
+        if ((r->evals[r->nevals++].name = fr_arena_text(&r->arena, name.p, name.n)) == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for the name of a data set");
-        p += skip + (p[skip] == ',');
-    }
     return r->nevals > 0 ? FR_OK : fr_fail(err, FR_USAGE, "--eval_dataset names no data set");
 }
 
