@@ -145,7 +145,7 @@ static enum fr_rc compare_digests(struct box *b, struct fr_err *err)
         const char *other = json_string_value(json_object_get(m.members[i].facts, "digest"));
         if (other == NULL || strcmp(other, b->digest) != 0)
             fr_buf_fmt(&text, "%snode %s has image %s as %.19s, the head as %.19s",
-                       text.n > 0 ? "; " : "", fr_rendezvous_name(&m, i), b->image,
+                       text.n > 0 ? "; " : "", fr_peer_name(b->job, i), b->image,
                        other != NULL ? other : "?", b->digest);
     }
     if (rc == FR_OK)

@@ -30,6 +30,25 @@ int64_t fr_env_int(const char *name, int64_t otherwise)
     return fr_parse_i64(fr_str_of(fr_env(name, "")), &value, NULL) == FR_OK ? value : otherwise;
 }
 
+const char *fr_peer_name(struct fr_job *job, int64_t rank)
+{
+    const char *p = fr_env("FLOWRUN_PEERS", ""); /* a line each */
+
+    for (int64_t i = 0; i < rank && *p != '\0'; i++) {
+        p += strcspn(p, "\n");
+        p += *p == '\n';
+    }
+    return *p != '\0' ? fr_arena_text(&job->arena, p, strcspn(p, " \n"))
+                      : fr_arena_fmt(&job->arena, "node %lld", (long long)rank);
+}
+
+const char *fr_text_at(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+
+    return s != NULL ? s : "";
+}
+
 /* ---- inputs ---- */
 
 enum {

@@ -67,6 +67,12 @@ enum fr_rc fr_output(struct fr_job *job, struct fr_err *err, const char *key, co
 const char *fr_env(const char *name, const char *otherwise);
 int64_t fr_env_int(const char *name, int64_t otherwise);
 
+/* The name of the gang's member with that rank, in the job's arena. */
+const char *fr_peer_name(struct fr_job *job, int64_t rank);
+
+/* A member of an object; "" where it is no text. */
+const char *fr_text_at(const json_t *object, const char *key);
+
 /* One line of the log, and one more text in the array `key` of the result. In the log, paths below
  * the work folder are relative to it. */
 void fr_note(struct fr_job *job, const char *key, const char *fmt, ...)

@@ -45,6 +45,19 @@ void fr_launch_add(struct fr_job *job, struct fr_launch *l, const char *word)
     l->argv[l->n] = NULL;
 }
 
+void fr_launch_flag(struct fr_job *job, struct fr_launch *l, const char *name, const char *fmt, ...)
+{
+    struct fr_buf value = {0};
+    va_list ap;
+
+    va_start(ap, fmt);
+    fr_buf_vfmt(&value, fmt, ap);
+    va_end(ap);
+    fr_launch_add(job, l, fr_arena_fmt(&job->arena, "--%s", name));
+    fr_launch_add(job, l, value.bad ? NULL : fr_arena_dup(&job->arena, value.p));
+    fr_buf_finish(&value);
+}
+
 /* A port that is free now, for a node alone that nobody gave one. */
 static int64_t free_port(void)
 {
@@ -88,27 +101,18 @@ static enum fr_rc read_gang(struct fr_job *job, struct fr_launch *l, struct fr_e
 enum fr_rc fr_launch_begin(struct fr_job *job, struct fr_launch *l, struct fr_err *err)
 {
     enum fr_rc rc = read_gang(job, l, err);
-    const struct {
-        const char *flag;
-        int64_t value;
-    } numbers[] = {{"--nproc_per_node", l->nproc},
-                   {"--nnodes", l->nnodes},
-                   {"--node_rank", l->node_rank},
-                   {"--master_port", l->master_port}};
 
     if (rc != FR_OK)
         return rc;
     l->program = fr_flowtrain(job);
     fr_launch_add(job, l, l->program);
     fr_launch_add(job, l, "launch");
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        fr_launch_add(job, l, numbers[i].flag);
-        fr_launch_add(job, l, fr_arena_fmt(&job->arena, "%lld", (long long)numbers[i].value));
-    }
-    fr_launch_add(job, l, "--master_addr");
-    fr_launch_add(job, l, l->master_addr);
-    fr_launch_add(job, l, "--rdzv_id");
-    fr_launch_add(job, l, fr_env("FLOWRUN_RUN", "none"));
+    fr_launch_flag(job, l, "nproc_per_node", "%lld", (long long)l->nproc);
+    fr_launch_flag(job, l, "nnodes", "%lld", (long long)l->nnodes);
+    fr_launch_flag(job, l, "node_rank", "%lld", (long long)l->node_rank);
+    fr_launch_flag(job, l, "master_port", "%lld", (long long)l->master_port);
+    fr_launch_flag(job, l, "master_addr", "%s", l->master_addr);
+    fr_launch_flag(job, l, "rdzv_id", "%s", fr_env("FLOWRUN_RUN", "none"));
     fr_launch_add(job, l, "--");
     return FR_OK;
 }

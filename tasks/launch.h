@@ -23,6 +23,9 @@ enum fr_rc fr_launch_begin(struct fr_job *job, struct fr_launch *l, struct fr_er
 
 /* Adds one word behind "--"; NULL (no memory) is noticed by fr_launch_run. */
 void fr_launch_add(struct fr_job *job, struct fr_launch *l, const char *word);
+/* Adds --NAME and its value. */
+void fr_launch_flag(struct fr_job *job, struct fr_launch *l, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Runs it; its output is passed on. FR_STOPPED: by a signal; FR_USAGE: flowtrain refused its
  * arguments; FR_PEER: a rank failed. */

@@ -26,6 +26,16 @@ void fr_facts_add(json_t *facts, const char *key, const char *fmt, ...)
     fr_buf_finish(&text);
 }
 
+/* Where a finding goes whose input says ignore, warn or require; NULL: nowhere. */
+static const char *severity(struct fr_job *job, const char *input)
+{
+    const char *strict = fr_input_text(job, input);
+
+    if (strict != NULL && strcmp(strict, "ignore") == 0)
+        return NULL;
+    return strict != NULL && strcmp(strict, "require") == 0 ? "problems" : "warnings";
+}
+
 /* ---- GPUs ---- */
 
 /* Kinds in PCI order: "8 x NVIDIA A100-SXM4-80GB". */
@@ -41,7 +51,7 @@ static void show_gpus(const struct fr_gpus *g, struct fr_buf *out)
 static void judge_gpus(struct fr_job *job, const struct fr_gpus *g, json_t *facts)
 {
     const char *driver = fr_input_text(job, "driver"), *cuda = fr_input_text(job, "cuda");
-    const char *strict = fr_input_text(job, "fabric_manager");
+    const char *fabric = severity(job, "fabric_manager");
     int64_t wanted = fr_input_int(job, "gpus", fr_env_int("FLOWRUN_GPUS", 0));
     char why[512];
 
@@ -51,10 +61,8 @@ static void judge_gpus(struct fr_job *job, const struct fr_gpus *g, json_t *fact
         fr_facts_add(facts, "problems", "driver %s is older than %s", g->driver, driver);
     if (cuda != NULL && fr_version_compare(g->cuda, cuda) < 0)
         fr_facts_add(facts, "problems", "the driver offers CUDA %s, %s is wanted", g->cuda, cuda);
-    if ((strict == NULL || strcmp(strict, "ignore") != 0) && fr_gpus_error_802(g, why))
-        fr_facts_add(facts,
-                     strict != NULL && strcmp(strict, "require") == 0 ? "problems" : "warnings",
-                     "%s", why);
+    if (fabric != NULL && fr_gpus_error_802(g, why))
+        fr_facts_add(facts, fabric, "%s", why);
     for (size_t i = 0; i + 1 < g->n; i++)
         if (g->v[i].index > g->v[i + 1].index) {
             fr_facts_add(facts, "warnings",
@@ -157,7 +165,7 @@ static void check_least(struct fr_job *job, json_t *facts, const char *key, cons
 /* Do this user's processes end with its last login session? Source: logind.conf(5), loginctl(1). */
 static void look_at_linger(struct fr_job *job, json_t *facts)
 {
-    const char *strict = fr_input_text(job, "linger"), *user = fr_owner_name(job, getuid());
+    const char *linger = severity(job, "linger"), *user = fr_owner_name(job, getuid());
     const char *file = fr_arena_fmt(&job->arena, "/var/lib/systemd/linger/%s", user);
     const char *argv[] = {"busctl",
                           "get-property",
@@ -168,13 +176,12 @@ static void look_at_linger(struct fr_job *job, json_t *facts)
                           NULL};
     struct fr_command c = {.argv = argv, .timeout_ms = 10000};
 
-    if ((strict != NULL && strcmp(strict, "ignore") == 0) || getuid() == 0 || file == NULL ||
+    if (linger == NULL || getuid() == 0 || file == NULL ||
         strcmp(fr_env("FLOWRUN_EXECUTOR", ""), "local") == 0 ||
         access("/run/systemd/system", F_OK) != 0 || access(file, F_OK) == 0)
         return;
     if (fr_command_must(&c, NULL) == FR_OK && c.out.p != NULL && strstr(c.out.p, "true") != NULL)
-        fr_facts_add(facts,
-                     strict != NULL && strcmp(strict, "require") == 0 ? "problems" : "warnings",
+        fr_facts_add(facts, linger,
                      "processes of %s end when its last session does: loginctl enable-linger %s",
                      user, user);
     fr_command_finish(&c);

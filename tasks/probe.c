@@ -17,26 +17,6 @@ struct gate {
     const char *backend, *iface;
 };
 
-static const char *texts_at(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s != NULL ? s : "";
-}
-
-/* The name of the gang's member with that rank: a line of FLOWRUN_PEERS. */
-static const char *node_name(struct fr_job *job, int64_t rank)
-{
-    const char *p = fr_env("FLOWRUN_PEERS", "");
-
-    for (int64_t i = 0; i < rank && *p != '\0'; i++) {
-        p += strcspn(p, "\n");
-        p += *p == '\n';
-    }
-    return *p != '\0' ? fr_arena_text(&job->arena, p, strcspn(p, " \n"))
-                      : fr_arena_fmt(&job->arena, "node %lld", (long long)rank);
-}
-
 /* The probe's line in what the launcher printed; NULL when there is none. */
 static json_t *find_line(const struct fr_buf *out)
 {
@@ -59,8 +39,8 @@ static json_t *find_line(const struct fr_buf *out)
 static void check_row(struct fr_job *job, const json_t *row, const struct gate *g,
                       struct fr_buf *bad)
 {
-    const char *name = node_name(job, json_integer_value(json_object_get(row, "node")));
-    const char *iface = texts_at(row, "iface"), *comma = bad->n > 0 ? "; " : "";
+    const char *name = fr_peer_name(job, json_integer_value(json_object_get(row, "node")));
+    const char *iface = fr_text_at(row, "iface"), *comma = bad->n > 0 ? "; " : "";
     double gbps = json_number_value(json_object_get(row, "bandwidth_gbps"));
     double us = json_number_value(json_object_get(row, "latency_us"));
 
@@ -115,7 +95,7 @@ static enum fr_rc judge(struct fr_job *job, const struct fr_launch *l, const str
     json_t *line = find_line(&l->out);
     double gbps = json_number_value(json_object_get(line, "bandwidth_gbps"));
     double us = json_number_value(json_object_get(line, "latency_us"));
-    const char *transport = texts_at(line, "transport");
+    const char *transport = fr_text_at(line, "transport");
     enum fr_rc rc;
 
     if (line == NULL)
@@ -132,7 +112,7 @@ static enum fr_rc judge(struct fr_job *job, const struct fr_launch *l, const str
         double value;
     } numbers[] = {{"bandwidth_gbps", gbps}, {"latency_us", us}};
     if (rc == FR_OK)
-        rc = fr_output(job, err, "iface", "%s", texts_at(line, "iface"));
+        rc = fr_output(job, err, "iface", "%s", fr_text_at(line, "iface"));
     for (size_t i = 0; rc == FR_OK && i < 2; i++)
         rc = fr_output(job, err, numbers[i].key, "%.6g", numbers[i].value);
     if (rc == FR_OK)
@@ -167,16 +147,11 @@ static enum fr_rc probe(struct fr_job *job, struct fr_err *err)
     if (g.iface != NULL)
         setenv("NCCL_SOCKET_IFNAME", fr_arena_fmt(&job->arena, "=%s", g.iface), 1);
     fr_launch_add(job, &l, "probe");
-    fr_launch_add(job, &l, "--bytes");
-    fr_launch_add(job, &l, fr_arena_fmt(&job->arena, "%lld", (long long)bytes));
-    fr_launch_add(job, &l, "--iterations");
-    fr_launch_add(job, &l, fr_arena_fmt(&job->arena, "%lld", (long long)rounds));
-    fr_launch_add(job, &l, "--timeout");
-    fr_launch_add(job, &l, fr_arena_fmt(&job->arena, "%lldms", (long long)timeout_ms));
-    if (sweep > 0) {
-        fr_launch_add(job, &l, "--sweep");
-        fr_launch_add(job, &l, fr_arena_fmt(&job->arena, "%lld", (long long)sweep));
-    }
+    fr_launch_flag(job, &l, "bytes", "%lld", (long long)bytes);
+    fr_launch_flag(job, &l, "iterations", "%lld", (long long)rounds);
+    fr_launch_flag(job, &l, "timeout", "%lldms", (long long)timeout_ms);
+    if (sweep > 0)
+        fr_launch_flag(job, &l, "sweep", "%lld", (long long)sweep);
     json_object_set_new(job->did, "node_rank", json_integer(l.node_rank));
     json_object_set_new(job->did, "nodes", json_integer(l.nnodes));
     fr_launch_show(job, &l);

@@ -52,25 +52,6 @@ void fr_rendezvous_finish(struct fr_rendezvous *m)
     json_decref(m->peers);
 }
 
-const char *fr_rendezvous_name(struct fr_rendezvous *m, int64_t rank)
-{
-    const char *p = fr_env("FLOWRUN_PEERS", "");
-
-    for (int64_t i = 0; i < rank && *p != '\0'; i++) {
-        p += strcspn(p, "\n");
-        p += *p == '\n';
-    }
-    return *p != '\0' ? fr_arena_text(&m->job->arena, p, strcspn(p, " \n"))
-                      : fr_arena_fmt(&m->job->arena, "node %lld", (long long)rank);
-}
-
-static const char *text_at(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s != NULL ? s : "";
-}
-
 /* Sends value (taken over) and may get an answer. */
 static enum fr_rc say(struct fr_netline *line, json_t *value, json_t **answer, struct fr_err *err)
 {
@@ -95,7 +76,7 @@ static const json_t *peer(const struct fr_rendezvous *m, int64_t rank)
 static bool first_of_machine(const struct fr_rendezvous *m, int64_t rank)
 {
     for (int64_t i = 0; i < rank; i++)
-        if (strcmp(text_at(peer(m, i), "machine"), text_at(peer(m, rank), "machine")) == 0)
+        if (strcmp(fr_text_at(peer(m, i), "machine"), fr_text_at(peer(m, rank), "machine")) == 0)
             return false;
     return true;
 }
@@ -128,9 +109,10 @@ static void try_ports(struct fr_rendezvous *m, json_t *facts)
 {
     for (int64_t i = 0; i < m->nodes; i++)
         if (m->ports.n > 0 && first_of_machine(m, i) &&
-            strcmp(text_at(peer(m, i), "machine"), text_at(peer(m, m->rank), "machine")) != 0)
-            fr_ports_try(&m->ports, text_at(peer(m, i), "address"), text_at(peer(m, i), "name"),
-                         TRY_MS, json_object_get(facts, "problems"));
+            strcmp(fr_text_at(peer(m, i), "machine"), fr_text_at(peer(m, m->rank), "machine")) != 0)
+            fr_ports_try(&m->ports, fr_text_at(peer(m, i), "address"),
+                         fr_text_at(peer(m, i), "name"), TRY_MS,
+                         json_object_get(facts, "problems"));
 }
 
 /* ---- the head ---- */
@@ -144,7 +126,7 @@ static enum fr_rc take_in(struct fr_rendezvous *m, int fd, const struct sockaddr
     int64_t rank = 0;
     enum fr_rc rc = fr_netline_get(&line, fr_sys.mono_ms() + 5000, &hello, NULL);
 
-    if (rc == FR_OK && strcmp(text_at(hello, "run"), fr_env("FLOWRUN_RUN", "")) == 0 &&
+    if (rc == FR_OK && strcmp(fr_text_at(hello, "run"), fr_env("FLOWRUN_RUN", "")) == 0 &&
         json_integer_value(json_object_get(hello, "generation")) ==
             fr_env_int("FLOWRUN_GENERATION", 0))
         rank = json_integer_value(json_object_get(hello, "rank"));
@@ -190,7 +172,7 @@ static enum fr_rc gather(struct fr_rendezvous *m, struct fr_err *err)
         if (m->members[i].facts == NULL)
             rc = fr_fail(
                 err, FR_UNREACHABLE, "node %s did not reach the head at %s port %lld in %d s",
-                fr_rendezvous_name(m, i), m->head_addr, (long long)m->head_port, JOIN_MS / 1000);
+                fr_peer_name(m->job, i), m->head_addr, (long long)m->head_port, JOIN_MS / 1000);
     return rc;
 }
 
@@ -222,9 +204,9 @@ static enum fr_rc tell_peers(struct fr_rendezvous *m, struct fr_err *err)
     m->peers = json_array();
     for (int64_t i = 0; i < m->nodes; i++)
         json_array_append_new(m->peers, json_pack("{s:s, s:s, s:s}", "name",
-                                                  text_at(m->members[i].facts, "name"), "address",
-                                                  m->members[i].address, "machine",
-                                                  text_at(m->members[i].facts, "machine")));
+                                                  fr_text_at(m->members[i].facts, "name"),
+                                                  "address", m->members[i].address, "machine",
+                                                  fr_text_at(m->members[i].facts, "machine")));
     hold_ports(m, m->members[0].facts);
     for (int64_t i = 1; rc == FR_OK && i < m->nodes; i++)
         rc = say(&m->members[i].line, json_pack("{s:O}", "peers", m->peers), NULL, err);
@@ -245,7 +227,7 @@ static enum fr_rc hear_all(struct fr_rendezvous *m, bool facts, struct fr_err *e
         }
         json_decref(said);
         if (rc != FR_OK)
-            fr_while(err, "node %s", fr_rendezvous_name(m, i));
+            fr_while(err, "node %s", fr_peer_name(m->job, i));
     }
     return rc;
 }
@@ -257,7 +239,7 @@ static enum fr_rc run_head(struct fr_rendezvous *m, struct fr_err *err)
     snprintf(m->members[0].address, sizeof(m->members[0].address), "%s", m->head_addr);
     for (int64_t i = 1; rc == FR_OK && i < m->nodes; i++)
         if ((rc = measure_clock(&m->members[i], err)) != FR_OK)
-            fr_while(err, "node %s", fr_rendezvous_name(m, i));
+            fr_while(err, "node %s", fr_peer_name(m->job, i));
     if (rc == FR_OK)
         rc = tell_peers(m, err);
     if (rc == FR_OK)
@@ -334,7 +316,7 @@ enum fr_rc fr_rendezvous_end(struct fr_rendezvous *m, bool ok, const char *text,
     }
     rc = fr_netline_get(&m->members[0].line, fr_sys.mono_ms() + ANSWER_MS, &said, err);
     if (rc == FR_OK && !json_is_true(json_object_get(said, "ok")))
-        rc = fr_fail(err, FR_PEER, "%s", text_at(said, "text"));
+        rc = fr_fail(err, FR_PEER, "%s", fr_text_at(said, "text"));
     json_decref(said);
     return rc;
 }

@@ -45,9 +45,6 @@ enum fr_rc fr_rendezvous_run(struct fr_rendezvous *m, json_t *own, struct fr_err
 enum fr_rc fr_rendezvous_end(struct fr_rendezvous *m, bool ok, const char *text,
                              struct fr_err *err);
 
-/* Name of a member that did not come: from FLOWRUN_PEERS; in the job's arena. */
-const char *fr_rendezvous_name(struct fr_rendezvous *m, int64_t rank);
-
 void fr_rendezvous_finish(struct fr_rendezvous *m);
 
 #endif

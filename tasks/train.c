@@ -59,12 +59,6 @@ static const char *show_real(struct fr_job *job, double x)
     return fr_arena_dup(&job->arena, text);
 }
 
-static void add_flag(struct fr_job *job, struct fr_launch *l, const char *name, const char *value)
-{
-    fr_launch_add(job, l, fr_arena_fmt(&job->arena, "--%s", name));
-    fr_launch_add(job, l, value);
-}
-
 /* An input as the text of a flag. */
 static const char *flag_text(struct fr_job *job, const char *key, const json_t *v, bool path)
 {
@@ -80,7 +74,7 @@ static const char *flag_text(struct fr_job *job, const char *key, const json_t *
 static enum fr_rc add_direct(struct fr_job *job, struct fr_launch *l, struct fr_err *err)
 {
     for (size_t i = 0; i < sizeof(direct) / sizeof(direct[0]); i++) {
-        const char *key = direct[i], *flag = key;
+        const char *key = direct[i], *flag = key, *text;
         const json_t *v = json_object_get(job->with, key);
         bool path = false;
 
@@ -94,7 +88,9 @@ static enum fr_rc add_direct(struct fr_job *job, struct fr_launch *l, struct fr_
         if (json_is_array(v) || json_is_object(v))
             return fr_fail(err, FR_USAGE, "input '%s' is neither text, number, true nor false",
                            key);
-        add_flag(job, l, flag, flag_text(job, key, v, path));
+        if ((text = flag_text(job, key, v, path)) == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for input '%s'", key);
+        fr_launch_flag(job, l, flag, "%s", text);
     }
     return FR_OK;
 }
@@ -109,18 +105,17 @@ static enum fr_rc add_args(struct fr_job *job, struct fr_launch *l, const char *
     enum fr_rc rc;
 
     fr_launch_add(job, l, "train");
-    add_flag(job, l, "do_train", "true");
+    fr_launch_flag(job, l, "do_train", "true");
     if ((rc = add_direct(job, l, err)) != FR_OK)
         return rc;
-    add_flag(job, l, "output_dir", output_dir);
+    fr_launch_flag(job, l, "output_dir", "%s", output_dir);
     if (events != NULL)
-        add_flag(job, l, "logging_dir", events);
-    add_flag(job, l, "ddp_timeout",
-             fr_arena_fmt(&job->arena, "%lld", (long long)((silence_ms + 999) / 1000)));
+        fr_launch_flag(job, l, "logging_dir", "%s", events);
+    fr_launch_flag(job, l, "ddp_timeout", "%lld", (long long)((silence_ms + 999) / 1000));
     for (size_t i = 0; i < n; i++)
         fr_launch_add(job, l, more[i]);
     if (resume)
-        add_flag(job, l, "resume_from_checkpoint", "last");
+        fr_launch_flag(job, l, "resume_from_checkpoint", "last");
     return fr_inputs_ok(job, err);
 }
 
@@ -255,12 +250,12 @@ static enum fr_rc plan_command(struct fr_job *job, const struct fr_launch *l, st
     fr_launch_add(job, out, l->program);
     fr_launch_add(job, out, "plan");
     fr_launch_add(job, out, "--check");
-    add_flag(job, out, "nodes", fr_arena_fmt(&job->arena, "%lld", (long long)l->nnodes));
-    add_flag(job, out, "gpus", fr_arena_fmt(&job->arena, "%lld", (long long)l->nproc));
-    add_flag(job, out, "gpu", gpu ? gpu_kind(&gpus.v[0]) : "cpu");
-    add_flag(job, out, "gpu_memory", fr_arena_fmt(&job->arena, "%.6f", bytes * 1e-9));
+    fr_launch_flag(job, out, "nodes", "%lld", (long long)l->nnodes);
+    fr_launch_flag(job, out, "gpus", "%lld", (long long)l->nproc);
+    fr_launch_flag(job, out, "gpu", "%s", gpu ? gpu_kind(&gpus.v[0]) : "cpu");
+    fr_launch_flag(job, out, "gpu_memory", "%.6f", bytes * 1e-9);
     if (network > 0)
-        add_flag(job, out, "network", fr_arena_fmt(&job->arena, "%.6f", network / 8));
+        fr_launch_flag(job, out, "network", "%.6f", network / 8);
     while (from < l->n && l->argv[from] != NULL && strcmp(l->argv[from], "--") != 0)
         from++;
     fr_launch_add(job, out, "--");

@@ -5,24 +5,13 @@
 #include "engine/base/sys.h"
 
 #include <string.h>
+#include <zlib.h>
 
 static void put_u32(struct fr_buf *b, uint32_t x)
 {
     const uint8_t bytes[] = {(uint8_t)(x >> 24), (uint8_t)(x >> 16), (uint8_t)(x >> 8), (uint8_t)x};
 
     fr_buf_add(b, (const char *)bytes, sizeof(bytes));
-}
-
-static uint32_t crc32_of(const char *p, size_t n)
-{
-    uint32_t c = UINT32_MAX;
-
-    for (size_t i = 0; i < n; i++) {
-        c ^= (uint8_t)p[i];
-        for (int k = 0; k < 8; k++)
-            c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
-    }
-    return ~c;
 }
 
 static void put_chunk(struct fr_buf *out, const char *type, const char *p, size_t n)
@@ -34,7 +23,7 @@ static void put_chunk(struct fr_buf *out, const char *type, const char *p, size_
     fr_buf_add(out, type, 4);
     fr_buf_add(out, p, n);
     if (!out->bad)
-        put_u32(out, crc32_of(out->p + at, out->n - at));
+        put_u32(out, (uint32_t)crc32_z(0, (const Bytef *)out->p + at, out->n - at));
 }
 
 /* ---- deflate ---- */
@@ -97,7 +86,7 @@ static void put_run(struct bits *b, int n)
     put_code(b, 0, 5); /* distance 1 */
 }
 
-static void deflate(struct fr_buf *out, const uint8_t *p, size_t n)
+static void put_deflated(struct fr_buf *out, const uint8_t *p, size_t n)
 {
     struct bits b = {.out = out};
 
@@ -115,17 +104,6 @@ static void deflate(struct fr_buf *out, const uint8_t *p, size_t n)
     }
     put_symbol(&b, 256);
     put_bits(&b, 0, 7); /* the last byte is full */
-}
-
-static uint32_t adler32_of(const uint8_t *p, size_t n)
-{
-    uint32_t a = 1, b = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        a = (a + p[i]) % 65521;
-        b = (b + a) % 65521;
-    }
-    return b << 16 | a;
 }
 
 /* Each row as what it differs from the one above by: most of it is 0. */
@@ -158,8 +136,8 @@ enum fr_rc tr_png_write(const char *path, const struct tr_picture *p, struct fr_
     put_chunk(&out, "PLTE", (const char *)p->colours, sizeof(p->colours));
     part.n = 0;
     fr_buf_add(&part, "\x78\x01", 2);
-    deflate(&part, rows, n);
-    put_u32(&part, adler32_of(rows, n));
+    put_deflated(&part, rows, n);
+    put_u32(&part, (uint32_t)adler32_z(1, rows, n));
     put_chunk(&out, "IDAT", part.p, part.n);
     put_chunk(&out, "IEND", "", 0);
     rc = out.bad || part.bad ? fr_fail(err, FR_NOMEM, "no memory for a picture")

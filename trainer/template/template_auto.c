@@ -3,9 +3,8 @@
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "trainer/template/template.h"
+#include "trainer/text/text.h"
 
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { FILE_MAX_BYTES = 64 << 20 };
@@ -61,14 +60,13 @@ enum fr_rc tr_template_read_chat(const char *dir, struct fr_buf *out, struct fr_
     struct stat st;
     enum fr_rc rc;
 
-    if (snprintf(path, sizeof(path), "%s/chat_template.jinja", dir) >= PATH_MAX)
-        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
+    if ((rc = tr_path(path, dir, "chat_template.jinja", err)) != FR_OK)
+        return rc;
     if (fr_sys.lstat(path, &st) == 0)
         return fr_file_read(path, FILE_MAX_BYTES, out, err);
-    if (snprintf(path, sizeof(path), "%s/tokenizer_config.json", dir) >= PATH_MAX)
-        return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
-    if (fr_sys.lstat(path, &st) != 0)
-        return FR_OK;
+    if ((rc = tr_path(path, dir, "tokenizer_config.json", err)) != FR_OK ||
+        fr_sys.lstat(path, &st) != 0)
+        return rc;
     if ((rc = fr_json_load(path, FILE_MAX_BYTES, &root, err)) != FR_OK)
         return rc;
     text = text_of(json_object_get(root, "chat_template"));

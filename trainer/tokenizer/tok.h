@@ -206,10 +206,6 @@ enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const struct tr_tok_files *
 size_t tr_tok_config_tokens(const struct tr_tok_files *f);
 /* The id of a token by its content, of the vocabulary or added; -1. */
 int32_t tr_tok_id(const struct tr_tokenizer *t, struct fr_str content);
-/* A special token without flags, new or in the place of its entry; at most TR_TOK_SPARE new ones.
- */
-enum fr_rc tr_tok_add_special(struct tr_tokenizer *t, const char *content, struct fr_err *err);
-
 /* normalizer, pre_tokenizer and decoder of the file; chars: whether no pre-tokenizer makes bytes of
  * the text. */
 enum fr_rc tr_tok_read_normalizer(struct tr_tokenizer *t, const json_t *v, struct fr_err *err);

@@ -365,7 +365,7 @@ enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const struct tr_tok_files *
     return rc == FR_OK ? index_all(t, err) : rc;
 }
 
-enum fr_rc tr_tok_add_special(struct tr_tokenizer *t, const char *content, struct fr_err *err)
+enum fr_rc tr_tokenizer_add(struct tr_tokenizer *t, const char *content, struct fr_err *err)
 {
     struct tr_tok_added a = {.content = fr_str_of(content), .special = true};
     int32_t next = next_id(t);

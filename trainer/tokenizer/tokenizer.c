@@ -399,11 +399,6 @@ const char *tr_tokenizer_digest(const struct tr_tokenizer *t)
     return t->digest;
 }
 
-enum fr_rc tr_tokenizer_add(struct tr_tokenizer *t, const char *content, struct fr_err *err)
-{
-    return tr_tok_add_special(t, content, err);
-}
-
 enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
