@@ -148,22 +148,6 @@ static inline enum fr_rc ranks_host_all_gather(void *self, void *out, const void
     return ranks_part(s, same, err);
 }
 
-static inline enum fr_rc ranks_host_broadcast(void *self, void *p, size_t bytes, int root,
-                                              struct fr_err *err)
-{
-    struct rank_self *s = self;
-    bool same = ranks_meet(s, p, "host broadcast");
-
-    if (s->rank != root)
-        memcpy(p, s->all->arg[root], bytes);
-    return ranks_part(s, same, err);
-}
-
-static inline enum fr_rc ranks_barrier(void *self, struct fr_err *err)
-{
-    return ranks_part(self, ranks_meet(self, NULL, "barrier"), err);
-}
-
 static inline void ranks_abort(void *self, const char *why)
 {
     (void)self;
@@ -201,8 +185,6 @@ static const struct tr_comm_ops ranks_ops = {
     .all_to_allv = ranks_all_to_allv,
     .broadcast = ranks_broadcast,
     .host_all_gather = ranks_host_all_gather,
-    .host_broadcast = ranks_host_broadcast,
-    .host_barrier = ranks_barrier,
     .split = ranks_split,
     .abort = ranks_abort,
     .bytes = ranks_bytes,

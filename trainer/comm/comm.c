@@ -2,7 +2,9 @@
 
 #include "engine/base/sys.h"
 #include "trainer/backend/trace.h"
+#include "trainer/comm/comm_cpu.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* One call of the transport, in the trace of the rank's backend. */
@@ -77,7 +79,9 @@ void tr_comm_destroy(struct tr_comm *comm)
 {
     if (comm == NULL)
         return;
-    comm->ops->destroy(comm->self);
+    if (comm->ops != NULL)
+        comm->ops->destroy(comm->self);
+    tr_comm_destroy(comm->host);
     fr_sys.free(comm->ranks);
     fr_sys.free(comm);
 }
@@ -178,35 +182,44 @@ enum fr_rc tr_comm_all_reduce(struct tr_comm *comm, struct tr_queue *q,
     return tr_comm_all_gather(comm, q, &g, err);
 }
 
-static enum fr_rc whole(const struct tr_comm *comm, struct fr_err *err)
+/* The communicator whose transport has the control plane. */
+static struct tr_comm *control(struct tr_comm *comm)
 {
-    return comm->world == NULL ? FR_OK
-                               : fr_fail(err, FR_UNSUPPORTED, "a group has no control plane");
+    struct tr_comm *world = tr_comm_world(comm);
+
+    return world->host != NULL ? world->host : world;
 }
 
 enum fr_rc tr_comm_host_all_gather(struct tr_comm *comm, void *all, const void *mine, size_t bytes,
                                    struct fr_err *err)
 {
-    enum fr_rc rc = whole(comm, err);
+    struct tr_comm *c = control(comm);
 
-    if (rc != FR_OK)
-        return rc;
-    return comm->ops->host_all_gather(comm->self, all, mine, bytes, err);
+    if (comm->world != NULL)
+        return fr_fail(err, FR_UNSUPPORTED, "a group has no control plane");
+    return c->ops->host_all_gather(c->self, all, mine, bytes, err);
 }
 
 enum fr_rc tr_comm_host_broadcast(struct tr_comm *comm, void *p, size_t bytes, int root,
                                   struct fr_err *err)
 {
-    return comm->ops->host_broadcast(comm->self, p, bytes, root, err);
+    char *all = fr_sys.alloc(bytes * (size_t)comm->size);
+    enum fr_rc rc = all == NULL
+                        ? fr_fail(err, FR_NOMEM, "no memory for a broadcast of %zu bytes", bytes)
+                        : tr_comm_host_all_gather(comm, all, p, bytes, err);
+
+    assert(root >= 0 && root < comm->size);
+    if (rc == FR_OK && bytes > 0)
+        memcpy(p, all + (size_t)root * bytes, bytes);
+    fr_sys.free(all);
+    return rc;
 }
 
 enum fr_rc tr_comm_host_barrier(struct tr_comm *comm, struct fr_err *err)
 {
-    enum fr_rc rc = whole(comm, err);
+    char one = 1;
 
-    if (rc != FR_OK)
-        return rc;
-    return comm->ops->host_barrier(comm->self, err);
+    return tr_comm_host_broadcast(comm, &one, 1, 0, err);
 }
 
 enum fr_rc tr_comm_host_sum(struct tr_comm *comm, double *p, size_t n, struct fr_err *err)
@@ -224,6 +237,40 @@ enum fr_rc tr_comm_host_sum(struct tr_comm *comm, double *p, size_t n, struct fr
                 p[i] += all[k * n + i];
     }
     fr_sys.free(all);
+    return rc;
+}
+
+struct tr_comm *tr_comm_over(struct tr_backend *be, const struct tr_comm_ops *ops,
+                             struct tr_comm *host, size_t bytes, struct fr_err *err)
+{
+    struct tr_comm *comm = fr_sys.alloc(sizeof(*comm));
+    void *self = fr_sys.alloc(bytes);
+
+    if (comm == NULL || self == NULL) {
+        fr_sys.free(comm);
+        fr_sys.free(self);
+        (void)fr_fail(err, FR_NOMEM, "no memory for the ranks");
+        return NULL;
+    }
+    *comm = *host;
+    comm->ops = ops;
+    comm->self = memset(self, 0, bytes);
+    comm->be = be;
+    comm->host = host;
+    return comm;
+}
+
+enum fr_rc tr_comm_over_end(struct tr_comm *comm, enum fr_rc rc, struct tr_comm **out,
+                            struct fr_err *err)
+{
+    *out = comm;
+    if (rc == FR_OK)
+        return FR_OK;
+    if (err != NULL)
+        tr_comm_abort(comm, err->msg);
+    comm->host = NULL;
+    tr_comm_destroy(comm);
+    *out = NULL;
     return rc;
 }
 
@@ -275,8 +322,7 @@ enum fr_rc tr_comm_split(struct tr_comm *world, int color, struct tr_comm **out,
     if ((rc = join_colors(world, color, group, err)) == FR_OK)
         rc = world->ops->split(world->self, &(struct tr_group){ranks, group->size}, group, err);
     if (rc != FR_OK) {
-        fr_sys.free(ranks);
-        fr_sys.free(group);
+        tr_comm_destroy(group);
         return fr_while(err, "making a group of ranks");
     }
     world->own_bytes += group->own_bytes;
@@ -286,5 +332,7 @@ enum fr_rc tr_comm_split(struct tr_comm *world, int color, struct tr_comm **out,
 
 void tr_comm_abort(struct tr_comm *comm, const char *why)
 {
-    comm->ops->abort(comm->self, why);
+    struct tr_comm *c = control(comm);
+
+    c->ops->abort(c->self, why);
 }

@@ -82,7 +82,8 @@ struct tr_group {
 };
 
 /* What a transport fills in: comm.c checks arguments and order, then calls it. The name is
- * "single", "cpu" (tcp between nodes, shared memory inside), "nccl" or "host". */
+ * "single", "cpu" (tcp between nodes, shared memory inside), "nccl" or "host". host_all_gather and
+ * abort are of the control plane: NULL where tr_comm.host has that. */
 struct tr_comm_ops {
     const char *name;
     enum fr_rc (*all_gather)(void *self, struct tr_queue *q, const struct tr_allgather *x,
@@ -95,9 +96,8 @@ struct tr_comm_ops {
                             struct fr_err *err);
     enum fr_rc (*host_all_gather)(void *self, void *all, const void *mine, size_t bytes,
                                   struct fr_err *err);
-    enum fr_rc (*host_broadcast)(void *self, void *p, size_t bytes, int root, struct fr_err *err);
-    enum fr_rc (*host_barrier)(void *self, struct fr_err *err);
-    /* Fills in ops and self of a group that lacks only these. All ranks of the world call. */
+    /* Fills in ops, self and host of a group that lacks only these. All ranks of the world call. A
+     * group whose ops are set is destroyed, also after a failure. */
     enum fr_rc (*split)(void *self, const struct tr_group *g, struct tr_comm *group,
                         struct fr_err *err);
     void (*abort)(void *self, const char *why); /* ends all ranks: their next call fails with why */
@@ -116,6 +116,8 @@ struct tr_comm {
     int rank, size;
     int local_rank, local_size; /* among the ranks of this node */
     int node, nodes;
+    struct tr_comm *host;  /* owned by self: the same ranks on the CPU, of which the control plane
+                              is; NULL: it is this one's, or a group's world has it */
     struct tr_comm *world; /* borrows: what a group is part of; NULL: this is it */
     int *ranks;            /* owns, of a group: its ranks by their number in the world */
     int number;            /* of a group: which split of the world made it, from 1 on */
@@ -129,6 +131,12 @@ struct tr_comm {
     size_t class_bytes[TR_LINK_CLASSES]; /* the same by receiver, its own part included; gathers go
                                             round a ring, in the order of ranks */
 };
+
+/* The communicator of all ranks. */
+static inline struct tr_comm *tr_comm_world(struct tr_comm *comm)
+{
+    return comm->world != NULL ? comm->world : comm;
+}
 
 /* How a rank finds the others; trainer/comm/launch_env.h reads it from torchrun's environment. */
 struct tr_comm_opts {

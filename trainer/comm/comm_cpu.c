@@ -263,32 +263,6 @@ static enum fr_rc cpu_host_all_gather(void *self, void *all, const void *mine, s
     return tr_control_all_gather(c->control, all, mine, bytes, err);
 }
 
-static enum fr_rc cpu_host_broadcast(void *self, void *p, size_t bytes, int root,
-                                     struct fr_err *err)
-{
-    struct cpu *c = self;
-    char *all = fr_sys.alloc(bytes * (size_t)c->comm->size);
-    enum fr_rc rc = all == NULL
-                        ? fr_fail(err, FR_NOMEM, "no memory for a broadcast of %zu bytes", bytes)
-                        : tr_control_all_gather(c->control, all, p, bytes, err);
-
-    if (rc == FR_OK)
-        memcpy(p, all + (size_t)root * bytes, bytes);
-    fr_sys.free(all);
-    return rc;
-}
-
-static enum fr_rc cpu_host_barrier(void *self, struct fr_err *err)
-{
-    struct cpu *c = self;
-    char one = 1, *all = fr_sys.alloc((size_t)c->comm->size);
-    enum fr_rc rc = all == NULL ? fr_fail(err, FR_NOMEM, "no memory for a barrier")
-                                : tr_control_all_gather(c->control, all, &one, 1, err);
-
-    fr_sys.free(all);
-    return rc;
-}
-
 static void cpu_abort(void *self, const char *why)
 {
     struct cpu *c = self;
@@ -380,8 +354,6 @@ static const struct tr_comm_ops cpu_ops = {
     .all_to_allv = cpu_all_to_allv,
     .broadcast = cpu_broadcast,
     .host_all_gather = cpu_host_all_gather,
-    .host_broadcast = cpu_host_broadcast,
-    .host_barrier = cpu_host_barrier,
     .split = cpu_split,
     .abort = cpu_abort,
     .bytes = cpu_bytes,

@@ -17,6 +17,14 @@ enum fr_rc tr_comm_nccl_over(struct tr_backend *be, const struct tr_comm_opts *o
 enum fr_rc tr_comm_host_over(struct tr_backend *be, struct tr_comm *host, struct tr_comm **out,
                              struct fr_err *err);
 
+/* The communicator of such a transport: its self is `bytes` zeros. NULL: FR_NOMEM. */
+struct tr_comm *tr_comm_over(struct tr_backend *be, const struct tr_comm_ops *ops,
+                             struct tr_comm *host, size_t bytes, struct fr_err *err);
+/* Returns rc, the result of what was built on it. After a failure its host is aborted and the
+ * caller's, and the communicator destroyed. */
+enum fr_rc tr_comm_over_end(struct tr_comm *comm, enum fr_rc rc, struct tr_comm **out,
+                            struct fr_err *err);
+
 /* The number of the last data call over all communicators of this process. */
 static inline int64_t tr_comm_seq(const struct tr_comm *comm)
 {

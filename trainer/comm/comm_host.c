@@ -12,7 +12,6 @@ enum { PIECE = 1 << 20 };
 
 struct staged {
     struct tr_comm *comm; /* borrows: the object this is the inside of */
-    struct tr_comm *host; /* owns: the same ranks on the CPU */
     char *in, *out;       /* own, pinned: size * PIECE each */
     size_t *lists;        /* owns: 3 * size numbers */
 };
@@ -57,7 +56,7 @@ static enum fr_rc gather_item(struct staged *s, struct tr_queue *q, const struct
 
         rc = settle(s, q, copy(s, q, s->in, (const char *)x->in + at, n), err);
         if (rc == FR_OK)
-            rc = tr_comm_all_gather(s->host, NULL, &g, err);
+            rc = tr_comm_all_gather(s->comm->host, NULL, &g, err);
         if (rc != FR_OK)
             return rc;
         rc = hand_out(s, q, (char *)x->out + at, x->bytes, n, err);
@@ -89,7 +88,7 @@ static enum fr_rc host_exchange(void *self, struct tr_queue *q, const struct tr_
                       n);
         rc = settle(s, q, rc, err);
         if (rc == FR_OK)
-            rc = tr_comm_all_to_all(s->host, NULL, &a, err);
+            rc = tr_comm_all_to_all(s->comm->host, NULL, &a, err);
         if (rc != FR_OK)
             return rc;
         rc = hand_out(s, q, (char *)x->out + at, x->bytes, n, err);
@@ -114,7 +113,7 @@ static enum fr_rc exchange_round(struct staged *s, struct tr_queue *q, const str
     }
     rc = settle(s, q, rc, err);
     if (rc == FR_OK)
-        rc = tr_comm_all_to_allv(s->host, NULL, &v, err);
+        rc = tr_comm_all_to_allv(s->comm->host, NULL, &v, err);
     if (rc != FR_OK)
         return rc;
     for (size_t k = 0; k < size && rc == FR_OK; k++)
@@ -128,7 +127,7 @@ static enum fr_rc agree_most(struct staged *s, size_t *most, struct fr_err *err)
     size_t size = (size_t)s->comm->size, *all = s->lists;
     struct tr_gather_item item = {all, most, sizeof(*most)};
     struct tr_allgather g = {&item, 1, "sizes"};
-    enum fr_rc rc = tr_comm_all_gather(s->host, NULL, &g, err);
+    enum fr_rc rc = tr_comm_all_gather(s->comm->host, NULL, &g, err);
 
     for (size_t k = 0; k < size && rc == FR_OK; k++)
         *most = all[k] > *most ? all[k] : *most;
@@ -163,46 +162,24 @@ static enum fr_rc host_spread(void *self, struct tr_queue *q, const struct tr_br
 
         rc = settle(s, q, root ? copy(s, q, s->in, p, n) : FR_OK, err);
         if (rc == FR_OK)
-            rc = tr_comm_broadcast(s->host, NULL, &b, err);
+            rc = tr_comm_broadcast(s->comm->host, NULL, &b, err);
         if (rc == FR_OK && !root)
             rc = settle(s, q, copy(s, q, p, s->in, n), err);
     }
     return rc;
 }
 
-static enum fr_rc host_all_gather(void *self, void *all, const void *mine, size_t bytes,
-                                  struct fr_err *err)
-{
-    return tr_comm_host_all_gather(((struct staged *)self)->host, all, mine, bytes, err);
-}
-
-static enum fr_rc host_broadcast(void *self, void *p, size_t bytes, int root, struct fr_err *err)
-{
-    return tr_comm_host_broadcast(((struct staged *)self)->host, p, bytes, root, err);
-}
-
-static enum fr_rc host_barrier(void *self, struct fr_err *err)
-{
-    return tr_comm_host_barrier(((struct staged *)self)->host, err);
-}
-
-static void abort_run(void *self, const char *why)
-{
-    tr_comm_abort(((struct staged *)self)->host, why);
-}
-
 static size_t buffers(void *self)
 {
     struct staged *s = self;
 
-    return 2 * (size_t)s->comm->size * PIECE + s->host->ops->bytes(s->host->self);
+    return 2 * (size_t)s->comm->size * PIECE + s->comm->host->ops->bytes(s->comm->host->self);
 }
 
 static void destroy(void *self)
 {
     struct staged *s = self;
 
-    tr_comm_destroy(s->host);
     tr_mem_free(s->comm->be, TR_MEM_PINNED, s->in);
     tr_mem_free(s->comm->be, TR_MEM_PINNED, s->out);
     fr_sys.free(s->lists);
@@ -218,11 +195,7 @@ static const struct tr_comm_ops staged_ops = {
     .all_to_all = host_exchange,
     .all_to_allv = host_exchange_rows,
     .broadcast = host_spread,
-    .host_all_gather = host_all_gather,
-    .host_broadcast = host_broadcast,
-    .host_barrier = host_barrier,
     .split = split,
-    .abort = abort_run,
     .bytes = buffers,
     .destroy = destroy,
 };
@@ -246,57 +219,26 @@ static enum fr_rc take(struct staged *s, struct fr_err *err)
 static enum fr_rc split(void *self, const struct tr_group *g, struct tr_comm *group,
                         struct fr_err *err)
 {
-    struct tr_comm *world = ((struct staged *)self)->host, *host = fr_sys.alloc(sizeof(*host));
+    struct tr_comm *world = ((struct staged *)self)->comm->host;
     struct staged *s = fr_sys.alloc(sizeof(*s));
-    enum fr_rc rc = host == NULL || s == NULL ? fr_fail(err, FR_NOMEM, "a group of ranks") : FR_OK;
 
-    if (rc == FR_OK) {
-        *host = (struct tr_comm){
-            .rank = group->rank, .size = g->size, .world = world, .number = group->number};
-        rc = world->ops->split(world->self, g, host, err);
-    }
-    if (rc != FR_OK) {
-        fr_sys.free(host);
-        fr_sys.free(s);
-        return rc;
-    }
-    *s = (struct staged){.comm = group, .host = host};
-    if ((rc = take(s, err)) != FR_OK) {
-        destroy(s);
-        return rc;
-    }
+    if (s == NULL)
+        return fr_fail(err, FR_NOMEM, "a group of ranks");
+    *s = (struct staged){.comm = group};
     group->ops = &staged_ops;
     group->self = s;
-    return FR_OK;
+    enum fr_rc rc = tr_comm_split(world, g->ranks[0], &group->host, err);
+    return rc == FR_OK ? take(s, err) : rc;
 }
 
 enum fr_rc tr_comm_host_over(struct tr_backend *be, struct tr_comm *host, struct tr_comm **out,
                              struct fr_err *err)
 {
-    struct tr_comm *comm = fr_sys.alloc(sizeof(*comm));
-    struct staged *s = fr_sys.alloc(sizeof(*s));
-    enum fr_rc rc =
-        comm == NULL || s == NULL ? fr_fail(err, FR_NOMEM, "no memory for the ranks") : FR_OK;
+    struct tr_comm *comm = tr_comm_over(be, &staged_ops, host, sizeof(struct staged), err);
 
     *out = NULL;
-    if (rc != FR_OK) {
-        fr_sys.free(comm);
-        fr_sys.free(s);
-        return rc;
-    }
-    *comm = *host;
-    comm->ops = &staged_ops;
-    comm->self = s;
-    comm->be = be;
-    *s = (struct staged){.comm = comm, .host = host};
-    if ((rc = take(s, err)) == FR_OK) {
-        *out = comm;
-        return FR_OK;
-    }
-    if (err != NULL)
-        tr_comm_abort(host, err->msg);
-    s->host = NULL; /* the caller's again */
-    destroy(s);
-    fr_sys.free(comm);
-    return rc;
+    if (comm == NULL)
+        return FR_NOMEM;
+    *(struct staged *)comm->self = (struct staged){.comm = comm};
+    return tr_comm_over_end(comm, take(comm->self, err), out, err);
 }

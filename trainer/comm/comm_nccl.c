@@ -35,7 +35,6 @@ struct nccl {
     struct tr_comm *comm;       /* borrows: the object this is the inside of */
     struct tr_nccl_turn turn;   /* not of a group */
     struct tr_nccl_turn *turns; /* borrows: the world's */
-    struct tr_comm *host;       /* owns: the same ranks on the CPU; NULL: a group */
     struct tr_control *control; /* borrows: host's, of a group the world's */
     struct tr_nccl_api api;
     tr_nccl_comm link;
@@ -325,33 +324,9 @@ static enum fr_rc nccl_broadcast(void *self, struct tr_queue *q, const struct tr
     return end(c, q, result, err);
 }
 
-/* ---- the rest is the CPU communicator's ---- */
-
-static enum fr_rc nccl_host_all_gather(void *self, void *all, const void *mine, size_t bytes,
-                                       struct fr_err *err)
-{
-    return tr_comm_host_all_gather(((struct nccl *)self)->host, all, mine, bytes, err);
-}
-
-static enum fr_rc nccl_host_broadcast(void *self, void *p, size_t bytes, int root,
-                                      struct fr_err *err)
-{
-    return tr_comm_host_broadcast(((struct nccl *)self)->host, p, bytes, root, err);
-}
-
-static enum fr_rc nccl_host_barrier(void *self, struct fr_err *err)
-{
-    return tr_comm_host_barrier(((struct nccl *)self)->host, err);
-}
-
-static void nccl_abort(void *self, const char *why)
-{
-    tr_control_abort(((struct nccl *)self)->control, FR_PEER, why);
-}
-
 static size_t nccl_bytes(void *self)
 {
-    struct tr_comm *host = ((struct nccl *)self)->host;
+    struct tr_comm *host = ((struct nccl *)self)->comm->host;
 
     return host != NULL ? host->ops->bytes(host->self) : 0;
 }
@@ -377,7 +352,6 @@ static void nccl_destroy(void *self)
         if (c->pending[i].event != NULL)
             tr_event_destroy(c->comm->be, c->pending[i].event);
     tr_nccl_turn_finish(&c->turn);
-    tr_comm_destroy(c->host);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     fr_sys.free(c);
@@ -392,11 +366,7 @@ static const struct tr_comm_ops nccl_ops = {
     .all_to_all = nccl_all_to_all,
     .all_to_allv = nccl_all_to_allv,
     .broadcast = nccl_broadcast,
-    .host_all_gather = nccl_host_all_gather,
-    .host_broadcast = nccl_host_broadcast,
-    .host_barrier = nccl_host_barrier,
     .split = nccl_split,
-    .abort = nccl_abort,
     .bytes = nccl_bytes,
     .destroy = nccl_destroy,
 };
@@ -453,12 +423,26 @@ static enum fr_rc start_watch(struct nccl *c, struct fr_err *err)
     return c->thread_runs ? FR_OK : fr_fail(err, FR_NOMEM, "no thread to watch NCCL");
 }
 
+/* With the ranks of c, whose first has this number in the world that host is of: its link, watched,
+ * and the device memory that was free before, less what is free then, counted. */
+static enum fr_rc join(struct nccl *c, struct tr_comm *host, int first, size_t room,
+                       struct fr_err *err)
+{
+    struct tr_nccl_id id;
+    enum fr_rc rc = share_id(c, host, first, &id, err);
+
+    if (rc == FR_OK)
+        rc = connect_ranks(c, id, err);
+    if (rc == FR_OK)
+        rc = start_watch(c, err);
+    return rc == FR_OK ? tr_nccl_own(c->comm, room, err) : rc;
+}
+
 static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_err *err)
 {
     char path[PATH_MAX];
     struct tr_nccl_vars vars = tr_nccl_vars_here(path, sizeof(path));
     size_t room = tr_mem_room(c->comm->be);
-    struct tr_nccl_id id;
     enum fr_rc rc = prepare(c, err);
 
     if (rc == FR_OK)
@@ -467,13 +451,7 @@ static enum fr_rc start(struct nccl *c, const struct tr_comm_opts *o, struct fr_
         rc = tr_nccl_open(o->nccl, &c->api, err);
     if (rc == FR_OK)
         rc = tr_nccl_turn_init(&c->turn, &c->api, c->comm->be, err);
-    if (rc == FR_OK)
-        rc = share_id(c, c->host, 0, &id, err);
-    if (rc == FR_OK)
-        rc = connect_ranks(c, id, err);
-    if (rc == FR_OK)
-        rc = start_watch(c, err);
-    return rc == FR_OK ? tr_nccl_own(c->comm, room, err) : rc;
+    return rc == FR_OK ? join(c, c->comm->host, 0, room, err) : rc;
 }
 
 static enum fr_rc nccl_split(void *self, const struct tr_group *g, struct tr_comm *group,
@@ -482,7 +460,6 @@ static enum fr_rc nccl_split(void *self, const struct tr_group *g, struct tr_com
     const struct nccl *world = self;
     struct nccl *c = fr_sys.alloc(sizeof(*c));
     size_t room = tr_mem_room(group->be);
-    struct tr_nccl_id id;
     enum fr_rc rc;
 
     if (c == NULL)
@@ -496,51 +473,23 @@ static enum fr_rc nccl_split(void *self, const struct tr_group *g, struct tr_com
                        .check = world->check,
                        .timeout_ms = world->timeout_ms};
     rc = prepare(c, err);
-    if (rc == FR_OK)
-        rc = share_id(c, world->host, g->ranks[0], &id, err);
-    if (rc == FR_OK)
-        rc = connect_ranks(c, id, err);
-    if (rc == FR_OK)
-        rc = start_watch(c, err);
-    if (rc == FR_OK)
-        rc = tr_nccl_own(group, room, err);
-    if (rc != FR_OK)
-        nccl_destroy(c);
-    return rc;
+    return rc == FR_OK ? join(c, world->comm->host, g->ranks[0], room, err) : rc;
 }
 
 enum fr_rc tr_comm_nccl_over(struct tr_backend *be, const struct tr_comm_opts *o,
                              struct tr_comm *host, struct tr_comm **out, struct fr_err *err)
 {
-    struct tr_comm *comm = fr_sys.alloc(sizeof(*comm));
-    struct nccl *c = fr_sys.alloc(sizeof(*c));
-    enum fr_rc rc =
-        comm == NULL || c == NULL ? fr_fail(err, FR_NOMEM, "no memory for the ranks") : FR_OK;
+    struct tr_comm *comm = tr_comm_over(be, &nccl_ops, host, sizeof(struct nccl), err);
+    struct nccl *c;
 
     *out = NULL;
-    if (rc != FR_OK) {
-        fr_sys.free(comm);
-        fr_sys.free(c);
-        return rc;
-    }
-    *comm = *host;
-    comm->ops = &nccl_ops;
-    comm->self = c;
-    comm->be = be;
+    if (comm == NULL)
+        return FR_NOMEM;
+    c = comm->self;
     *c = (struct nccl){.comm = comm,
-                       .host = host,
+                       .turns = &c->turn,
                        .control = tr_comm_cpu_control(host),
                        .check = o->check,
                        .timeout_ms = o->timeout_ms};
-    c->turns = &c->turn;
-    if ((rc = start(c, o, err)) == FR_OK) {
-        *out = comm;
-        return FR_OK;
-    }
-    if (err != NULL)
-        tr_comm_abort(host, err->msg);
-    c->host = NULL; /* the caller's again */
-    nccl_destroy(c);
-    fr_sys.free(comm);
-    return rc;
+    return tr_comm_over_end(comm, start(c, o, err), out, err);
 }

@@ -59,22 +59,8 @@ static enum fr_rc host_all_gather(void *self, void *all, const void *mine, size_
 {
     (void)self;
     (void)err;
-    memmove(all, mine, bytes);
-    return FR_OK;
-}
-
-static enum fr_rc host_broadcast(void *self, void *p, size_t bytes, int root, struct fr_err *err)
-{
-    (void)self;
-    (void)p;
-    (void)bytes;
-    return root == 0 ? FR_OK : fr_fail(err, FR_BUG, "no rank %d", root);
-}
-
-static enum fr_rc host_barrier(void *self, struct fr_err *err)
-{
-    (void)self;
-    (void)err;
+    if (bytes > 0)
+        memmove(all, mine, bytes);
     return FR_OK;
 }
 
@@ -118,8 +104,6 @@ static const struct tr_comm_ops single_ops = {
     .all_to_allv = all_to_allv,
     .broadcast = broadcast,
     .host_all_gather = host_all_gather,
-    .host_broadcast = host_broadcast,
-    .host_barrier = host_barrier,
     .split = split,
     .abort = abort_run,
     .bytes = buffers,

@@ -1,6 +1,6 @@
 #include "trainer/optim/optim.h"
 
-#include "engine/base/sys.h"
+#include "trainer/backend/philox.h"
 
 #include <math.h>
 #include <string.h>
@@ -41,7 +41,7 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
     enum fr_rc rc;
 
     *o = (struct tr_optim){.model = model, .be = be, .comm = comm, .q = tr_model_queue(model)};
-    o->world = comm->world != NULL ? comm->world : comm;
+    o->world = tr_comm_world(comm);
     tr_model_params(model, &o->params);
     o->n = o->params.padded / comm->size;
     struct tr_view *const slices[] = {&o->master, &o->m, &o->v, &o->grad};
@@ -70,24 +70,15 @@ void tr_optim_finish(struct tr_optim *o)
     *o = (struct tr_optim){0};
 }
 
-/* SplitMix64 (Steele, Lea & Flood 2014): a counter becomes 64 well-mixed bits. */
-static uint64_t mix(uint64_t x)
-{
-    x += UINT64_C(0x9e3779b97f4a7c15);
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
-
 void tr_optim_draw(const struct tr_params *p, uint64_t seed, float *flat)
 {
     memset(flat, 0, (size_t)p->padded * sizeof(*flat));
     for (size_t i = 0; i < p->n; i++) {
         const struct tr_adapter *a = &p->adapters[i];
         double bound = 1 / sqrt((double)a->in);
-        uint64_t key = mix(seed ^ mix(a->id));
+        uint64_t key = tr_mix64(seed ^ tr_mix64(a->id));
         for (int64_t k = 0; k < a->r * a->in; k++) {
-            double u = (double)(mix(key ^ (uint64_t)k) >> 11) * 0x1p-53; /* [0, 1) */
+            double u = (double)(tr_mix64(key ^ (uint64_t)k) >> 11) * 0x1p-53; /* [0, 1) */
             flat[a->a_at + k] = (float)(bound * (2 * u - 1));
         }
     }

@@ -162,15 +162,10 @@ struct listing {
     struct read_parts parts;
 };
 
-static struct tr_comm *world_of(const struct tr_shard *s)
-{
-    return s->o.comm->world != NULL ? s->o.comm->world : s->o.comm;
-}
-
 /* Whether another rank of this machine reads the bytes, too. */
 static bool read_by_others(const struct tr_shard *s, const struct unit *u)
 {
-    if (world_of(s)->local_size <= 1)
+    if (tr_comm_world(s->o.comm)->local_size <= 1)
         return false;
     return u->kind == TR_UNIT_OWNED ? s->o.owned_twice
                                     : u->kind == TR_UNIT_PERSISTENT || shard_ways(s) == 1;
@@ -250,8 +245,8 @@ enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st,
         rc = read_all(&l.parts, &o, late, err);
     if (rc == FR_OK)
         rc = tr_st_unchanged(st, err);
-    if (rc == FR_OK && world_of(s)->size > 1)
-        rc = tr_comm_host_barrier(world_of(s), err);
+    if (rc == FR_OK && tr_comm_world(s->o.comm)->size > 1)
+        rc = tr_comm_host_barrier(tr_comm_world(s->o.comm), err);
     if (rc == FR_OK)
         read_drop(&l.parts, st, late);
     read_finish(&l.parts);

@@ -61,12 +61,6 @@ size_t rows_bytes(const struct tr_shard *s)
     return sum;
 }
 
-/* The group's control plane. */
-static struct tr_comm *world_of(const struct tr_shard *s)
-{
-    return s->o.comm->world != NULL ? s->o.comm->world : s->o.comm;
-}
-
 /* Whether some ranks of the world may have whole what others have sharded: groups of other sizes.
  * All of them share their ids. */
 static bool of_groups(const struct tr_shard *s)
@@ -82,7 +76,7 @@ static enum fr_rc rows_alloc_host(struct tr_shard *s, struct fr_err *err)
     size_t W = (size_t)s->o.comm->size, ids = (size_t)s->o.tokens_max * sizeof(int32_t);
     enum fr_rc rc = FR_OK;
 
-    b->ids = fr_sys.alloc((size_t)world_of(s)->size * ids + 1);
+    b->ids = fr_sys.alloc((size_t)tr_comm_world(s->o.comm)->size * ids + 1);
     b->mine = fr_sys.alloc(ids + 1);
     b->counts = fr_sys.alloc(6 * W * sizeof(size_t));
     if (b->ids == NULL || b->mine == NULL || b->counts == NULL)
@@ -190,7 +184,8 @@ static enum fr_rc share_ids(struct tr_shard *s, const struct tr_fetch_rows *f, s
         f->out_index[i] = (int32_t)lower(b->mine, n, f->ids[i]);
     for (size_t i = n; i < T; i++)
         b->mine[i] = -1;
-    return tr_comm_host_all_gather(world_of(s), b->ids, b->mine, T * sizeof(int32_t), err);
+    return tr_comm_host_all_gather(tr_comm_world(s->o.comm), b->ids, b->mine, T * sizeof(int32_t),
+                                   err);
 }
 
 /* Where in rank k's ids those of owner begin and how many they are. */

@@ -1,5 +1,7 @@
 #include "trainer/tensor/tensor.h"
 
+#include "trainer/tensor/convert.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -141,16 +143,12 @@ static float float_of(uint32_t u)
 
 uint16_t tr_bf16_of(float x)
 {
-    uint32_t u = bits_of(x);
-
-    if ((u & 0x7fffffffu) > 0x7f800000u)
-        return (uint16_t)(u >> 16 | 0x40u);
-    return (uint16_t)((u + 0x7fffu + (u >> 16 & 1u)) >> 16);
+    return tr_bf16_bits(x);
 }
 
 float tr_bf16_to(uint16_t b)
 {
-    return float_of((uint32_t)b << 16);
+    return tr_bf16_value(b);
 }
 
 uint16_t tr_f16_of(float x)

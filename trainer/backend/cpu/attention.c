@@ -51,11 +51,6 @@ static struct lane lane_of(const struct tr_attention *a, float *p, int64_t len)
     return l;
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* n tokens from t on of head h, row by row. */
 static void load_head(float *dst, const struct tr_view *v, int64_t t, int64_t n, int64_t h)
 {
@@ -105,14 +100,14 @@ int64_t cpu_seen(const struct cpu_head *x, int64_t i, int64_t j0, int64_t n)
 {
     if (!x->a->causal)
         return n;
-    return i < j0 ? 0 : least(i - j0 + 1, n);
+    return i < j0 ? 0 : cpu_least(i - j0 + 1, n);
 }
 
 int64_t cpu_passed(const struct cpu_head *x, int64_t i, int64_t j0, int64_t n)
 {
     int64_t first = i - x->a->window + 1;
 
-    return x->a->window == 0 || first <= j0 ? 0 : least(first - j0, n);
+    return x->a->window == 0 || first <= j0 ? 0 : cpu_least(first - j0, n);
 }
 
 int64_t cpu_first_block(const struct cpu_head *x, struct cpu_range qs, int64_t block)
@@ -163,7 +158,7 @@ static void forward_block(const struct cpu_head *x, float *lane, struct cpu_rang
         l->sum[r] = 0;
     }
     for (int64_t j = cpu_first_block(x, qs, BK); j < last; j += BK) {
-        struct cpu_range ks = {j, least(j + BK, last)};
+        struct cpu_range ks = {j, cpu_least(j + BK, last)};
         int64_t n = ks.end - j;
 
         load_head(l->k, &a->K, j, n, x->g);
@@ -274,7 +269,7 @@ static void backward_queries(const struct cpu_head *x, struct lane *l, struct cp
     for (int64_t r = 0; r < m; r++)
         l->d[r] = cpu_dot(l->dO + r * x->dv, l->o + r * x->dv, x->dv);
     for (int64_t j = cpu_first_block(x, qs, BK); j < last; j += BK)
-        backward_pair(x, l, qs, (struct cpu_range){j, least(j + BK, last)});
+        backward_pair(x, l, qs, (struct cpu_range){j, cpu_least(j + BK, last)});
     store_head(&a->dQ, qs.begin, m, x->h, l->dq);
 }
 
@@ -288,7 +283,7 @@ static void backward_head(struct cpu_head *x, float *lane)
     memset(l->dV, 0, (size_t)(len * x->dv) * sizeof(float));
     for (x->h = x->g * group; x->h < (x->g + 1) * group; x->h++)
         for (int64_t i = x->begin; i < x->end; i += BQ)
-            backward_queries(x, l, (struct cpu_range){i, least(i + BQ, x->end)});
+            backward_queries(x, l, (struct cpu_range){i, cpu_least(i + BQ, x->end)});
     store_head(&a->dK, x->begin, len, x->g, l->dK);
     store_head(&a->dV, x->begin, len, x->g, l->dV);
 }
@@ -360,7 +355,7 @@ enum fr_rc tr_cpu_attention_fwd(void *self, struct tr_queue *q, const struct tr_
             for (int64_t b = 0; b < blocks; b++) {
                 struct cpu_head x = head_of(cpu, a, i, nh);
                 int64_t i0 = x.begin + b * way->block;
-                struct cpu_range qs = {i0, least(i0 + way->block, x.end)};
+                struct cpu_range qs = {i0, cpu_least(i0 + way->block, x.end)};
 
                 if (qs.begin < qs.end)
                     way->forward(&x, cpu_lane(lanes, floats), qs);

@@ -19,11 +19,6 @@
 /* Columns of a panel; most rows of a strip, and of one by AMX. */
 enum { CPU_PANEL = 32, CPU_STRIP = 14, CPU_STRIP_AMX = 32 };
 
-static inline int64_t cpu_least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static inline int64_t cpu_length(struct cpu_range r)
 {
     return r.end - r.begin;

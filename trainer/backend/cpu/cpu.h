@@ -66,6 +66,11 @@ void cpu_release(void *p);       /* NULL is fine */
 enum fr_rc cpu_work(struct tr_queue *q, enum cpu_slot slot, size_t bytes, void **out,
                     struct fr_err *err);
 
+static inline int64_t cpu_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 struct cpu_range {
     int64_t begin, end;
 };

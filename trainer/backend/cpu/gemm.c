@@ -104,23 +104,18 @@ static void finish(const struct tr_gemm *g, int64_t i0, int64_t j0, struct cpu_t
     }
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void tile(const struct cpu *cpu, const struct tr_gemm *g, int64_t i0, int64_t j0,
                  struct scratch *s)
 {
     int64_t D = g->a.shape[g->trans_a ? 0 : 1];
-    struct cpu_range rows = {i0, least(i0 + TILE_M, g->c.shape[0])};
-    struct cpu_range cols = {j0, least(j0 + TILE_N, g->c.shape[1])};
+    struct cpu_range rows = {i0, cpu_least(i0 + TILE_M, g->c.shape[0])};
+    struct cpu_range cols = {j0, cpu_least(j0 + TILE_N, g->c.shape[1])};
     struct tr_weight a = {.w = g->a};
     struct cpu_tile t = {.c = s->c, .m = rows.end - i0, .n = cols.end - j0, .ldc = cols.end - j0};
 
     memset(s->c, 0, (size_t)(t.m * t.n) * sizeof(float));
     for (int64_t k0 = 0; k0 < D; k0 += TILE_K) {
-        struct cpu_range inner = {k0, least(k0 + TILE_K, D)};
+        struct cpu_range inner = {k0, cpu_least(k0 + TILE_K, D)};
         struct block x =
             g->trans_a ? block_of(s->a, &a, inner, rows) : block_of(s->a, &a, rows, inner);
         struct block y =

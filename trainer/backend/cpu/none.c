@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 bool cpu_onednn_has_sgemm(void)
 {
     return false;
@@ -16,60 +18,44 @@ void cpu_onednn_tile(const struct cpu_tile *t, bool trans_a, bool trans_b)
 
 bool cpu_onednn_has_bf16(bool emulated)
 {
-    (void)emulated;
     return false;
 }
 
 enum fr_rc cpu_onednn_create(struct cpu_onednn **out, struct fr_err *err)
 {
-    (void)err;
     *out = NULL;
     return FR_OK;
 }
 
 void cpu_onednn_destroy(struct cpu_onednn *d)
 {
-    (void)d;
 }
 
 bool cpu_onednn_takes(const struct cpu_onednn *d, const struct tr_gemm *g)
 {
-    (void)d;
-    (void)g;
     return false;
 }
 
 enum fr_rc cpu_onednn_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                               struct fr_err *err)
 {
-    (void)cpu;
-    (void)q;
-    (void)g;
     return fr_fail(err, FR_UNSUPPORTED, "this build has no oneDNN");
 }
 
 enum fr_rc cpu_onednn_group(struct cpu *cpu, struct tr_queue *q, const struct tr_grouped_gemm *a,
                             struct fr_err *err)
 {
-    (void)cpu;
-    (void)q;
-    (void)a;
     return fr_fail(err, FR_UNSUPPORTED, "this build has no oneDNN");
 }
 
 size_t cpu_onednn_group_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a,
                               const struct tr_gemm *any)
 {
-    (void)cpu;
-    (void)a;
-    (void)any;
     return 0;
 }
 
 size_t cpu_onednn_bytes(struct cpu *cpu, const struct tr_gemm *g)
 {
-    (void)cpu;
-    (void)g;
     return 0;
 }
 

@@ -11,11 +11,6 @@
 
 enum { TILE_M = 256, TILE_N = 512, TILE_D = 512, ALIGN = 64 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Rows that a primitive is made for. */
 static int64_t rounded(int64_t rows)
 {
@@ -87,8 +82,8 @@ static void move_rows(const struct tr_view *v, char *block, struct cpu_range row
 static dnnl_status_t run_tile(const struct job *job, int64_t i0, int64_t j0)
 {
     const struct tr_gemm *g = job->g;
-    struct cpu_range rows = {i0, least(i0 + TILE_M, g->c.shape[0])};
-    struct cpu_range cols = {j0, least(j0 + TILE_N, g->c.shape[1])};
+    struct cpu_range rows = {i0, cpu_least(i0 + TILE_M, g->c.shape[0])};
+    struct cpu_range cols = {j0, cpu_least(j0 + TILE_N, g->c.shape[1])};
     struct cpu_range inner = {0, g->a.shape[g->trans_a ? 0 : 1]};
     int64_t m = rows.end - i0, n = cols.end - j0;
     const struct cpu_primitive *p = job->prim[m != TILE_M][n != TILE_N];
@@ -263,7 +258,7 @@ enum fr_rc cpu_onednn_product(struct cpu *cpu, struct tr_queue *q, const struct 
         return product(cpu, q, g, err);
     /* The inner dimension is tokens: by blocks of a constant, then of 16, the rest in f32. */
     for (int64_t k = 0, n; k < g->a.shape[0] && rc == FR_OK; k += n) {
-        n = least(TILE_D, g->a.shape[0] - k);
+        n = cpu_least(TILE_D, g->a.shape[0] - k);
         n = n < 16 ? n : n / 16 * 16;
         part.a = tr_view_rows(g->a, k, n);
         part.b.w = g->trans_b ? tr_view_cols(g->b.w, k, n) : tr_view_rows(g->b.w, k, n);
@@ -277,7 +272,7 @@ size_t cpu_onednn_bytes(struct cpu *cpu, const struct tr_gemm *g)
 {
     struct tr_gemm part = *g;
     struct job job = {.g = &part};
-    int64_t n = least(TILE_D, g->a.shape[0]) / 16 * 16;
+    int64_t n = cpu_least(TILE_D, g->a.shape[0]) / 16 * 16;
 
     if (g->trans_a) {
         part.a = tr_view_rows(g->a, 0, n);

@@ -34,26 +34,25 @@ CPU_KERNEL static void rotate(const struct turn *r, float *x)
     }
 }
 
+static void rope_row(const void *args, int64_t t, float *x)
+{
+    const struct tr_rope *a = args;
+    int64_t n = a->x.shape[1], hd = a->x.shape[2];
+    struct turn turn = turn_of(&a->table, t, a->inverse ? -1 : 1);
+
+    cpu_load(x, &a->x, t, 0, n * hd);
+    for (int64_t h = 0; h < n; h++)
+        rotate(&turn, x + h * hd);
+    cpu_store(&a->y, t, 0, x, n * hd);
+}
+
 enum fr_rc tr_cpu_rope(void *self, struct tr_queue *q, const struct tr_rope *a, struct fr_err *err)
 {
-    struct cpu *cpu = self;
-    int64_t T = a->x.shape[0], n = a->x.shape[1], hd = a->x.shape[2];
-    float *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, n * hd, &lanes, err);
+    int64_t T = a->x.shape[0], n = a->x.shape[1] * a->x.shape[2];
 
-    if (rc != FR_OK)
-        return rc;
-#pragma omp parallel for num_threads(cpu->threads) if (T * n * hd > CPU_SMALL)
-    for (int64_t t = 0; t < T; t++) {
-        struct turn turn = turn_of(&a->table, t, a->inverse ? -1 : 1);
-        float *x = cpu_lane(lanes, n * hd);
-
-        cpu_load(x, &a->x, t, 0, n * hd);
-        for (int64_t h = 0; h < n; h++)
-            rotate(&turn, x + h * hd);
-        cpu_store(&a->y, t, 0, x, n * hd);
-    }
-    return FR_OK;
+    return cpu_each_row(
+        self, q,
+        &(struct cpu_loop){.rows = {0, T}, .n = n, .floats = n, .row = rope_row, .args = a}, err);
 }
 
 /* dst's columns [at, at+n) = src's columns [from, from+n) of token t; one type, no rounding. */
@@ -71,8 +70,9 @@ static void copy_cols(int64_t t, int64_t n, struct place dst, struct place src)
                  (size_t)n * size);
 }
 
-static void assemble(const struct tr_mla *a, int64_t t, float *pe)
+static void assemble(const void *args, int64_t t, float *pe)
 {
+    const struct tr_mla *a = args;
     int64_t nh = a->Q.shape[1], dq = a->Q.shape[2], dr = a->k_pe.shape[1], dn = dq - dr;
     int64_t dv = a->V.shape[2];
     struct turn turn = turn_of(&a->table, t, 1);
@@ -94,21 +94,18 @@ static void assemble(const struct tr_mla *a, int64_t t, float *pe)
 enum fr_rc tr_cpu_mla_assemble_fwd(void *self, struct tr_queue *q, const struct tr_mla *a,
                                    struct fr_err *err)
 {
-    struct cpu *cpu = self;
-    int64_t T = a->Q.shape[0], dr = a->k_pe.shape[1];
-    float *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, 2 * dr, &lanes, err);
-
-    if (rc != FR_OK)
-        return rc;
-#pragma omp parallel for num_threads(cpu->threads) if (tr_view_count(a->Q) > CPU_SMALL)
-    for (int64_t t = 0; t < T; t++)
-        assemble(a, t, cpu_lane(lanes, 2 * dr));
-    return FR_OK;
+    return cpu_each_row(self, q,
+                        &(struct cpu_loop){.rows = {0, a->Q.shape[0]},
+                                           .n = a->Q.shape[1] * a->Q.shape[2],
+                                           .floats = 2 * a->k_pe.shape[1],
+                                           .row = assemble,
+                                           .args = a},
+                        err);
 }
 
-static void take_apart(const struct tr_mla_grad *a, int64_t t, float *pe)
+static void take_apart(const void *args, int64_t t, float *pe)
 {
+    const struct tr_mla_grad *a = args;
     int64_t nh = a->dQ.shape[1], dq = a->dQ.shape[2], dr = a->dk_pe.shape[1], dn = dq - dr;
     int64_t dv = a->dV.shape[2];
     struct turn back = turn_of(&a->table, t, -1);
@@ -133,17 +130,13 @@ static void take_apart(const struct tr_mla_grad *a, int64_t t, float *pe)
 enum fr_rc tr_cpu_mla_assemble_bwd(void *self, struct tr_queue *q, const struct tr_mla_grad *a,
                                    struct fr_err *err)
 {
-    struct cpu *cpu = self;
-    int64_t T = a->dQ.shape[0], dr = a->dk_pe.shape[1];
-    float *lanes;
-    enum fr_rc rc = cpu_lanes(cpu, q, 2 * dr, &lanes, err);
-
-    if (rc != FR_OK)
-        return rc;
-#pragma omp parallel for num_threads(cpu->threads) if (tr_view_count(a->dQ) > CPU_SMALL)
-    for (int64_t t = 0; t < T; t++)
-        take_apart(a, t, cpu_lane(lanes, 2 * dr));
-    return FR_OK;
+    return cpu_each_row(self, q,
+                        &(struct cpu_loop){.rows = {0, a->dQ.shape[0]},
+                                           .n = a->dQ.shape[1] * a->dQ.shape[2],
+                                           .floats = 2 * a->dk_pe.shape[1],
+                                           .row = take_apart,
+                                           .args = a},
+                        err);
 }
 
 /* keep[4*quad + i] = 0 or `kept`, for n channels. */
