@@ -439,7 +439,7 @@ static void *answer(void *arg)
 static void end_behind_a_collective(struct world *w)
 {
     struct answer rows[] = {{w, TR_FRAME_PART, TR_FRAME_WHOLE, "b", "abc"},
-                            {w, TR_FRAME_VOW, TR_FRAME_AGREED, "vow", ""}};
+                            {w, TR_FRAME_ANNOUNCE, TR_FRAME_AGREED, "call", ""}};
 
     for (int i = 0; i < 2; i++) {
         char all[SIZE + 1] = "";
@@ -449,7 +449,7 @@ static void end_behind_a_collective(struct world *w)
         start_rank(w, 1, i == 0 ? "an end behind a gather" : "an end behind an agreement");
         CHECK_INT(pthread_create(&thread, NULL, answer, &rows[i]), 0);
         CHECK_INT(i == 0 ? tr_control_all_gather(w->c, all, "b", 1, &err)
-                         : tr_control_agree(w->c, (struct fr_str){"vow", 3}, &err),
+                         : tr_control_agree(w->c, (struct fr_str){"call", 4}, &err),
                   FR_OK);
         CHECK_TEXT(all, i == 0 ? "abc" : "");
         pthread_join(thread, NULL);

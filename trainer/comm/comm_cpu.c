@@ -8,7 +8,7 @@
 #include "engine/base/sys.h"
 #include "trainer/comm/join.h"
 #include "trainer/comm/mesh.h"
-#include "trainer/comm/vows.h"
+#include "trainer/comm/collective_check.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ struct tr_control *tr_comm_cpu_control(struct tr_comm *comm)
 enum fr_rc tr_comm_cpu_check(struct tr_control *control, const struct tr_comm *comm, int first,
                              const struct tr_call *call, struct fr_err *err)
 {
-    struct tr_vow vow = {
+    struct tr_announced_call mine = {
         .comm = comm->number, .first = first, .size = comm->size, .slices = call->slices != NULL};
     size_t n = (size_t)comm->size * sizeof(size_t);
     struct fr_buf text = {0};
@@ -50,14 +50,14 @@ enum fr_rc tr_comm_cpu_check(struct tr_control *control, const struct tr_comm *c
     if (comm->size == 1)
         return FR_OK;
     fr_buf_fmt(&text, "%s %zu %s", call->name, call->bytes, call->what);
-    vow.hash = fnv(text.p, text.n);
+    mine.hash = fnv(text.p, text.n);
     if (call->slices != NULL)
-        (void)snprintf(vow.what, sizeof(vow.what), "%s '%.30s'", call->name, call->what);
+        (void)snprintf(mine.what, sizeof(mine.what), "%s '%.30s'", call->name, call->what);
     else
-        (void)snprintf(vow.what, sizeof(vow.what), "%s '%.26s' of %zu bytes", call->name,
+        (void)snprintf(mine.what, sizeof(mine.what), "%s '%.26s' of %zu bytes", call->name,
                        call->what, call->bytes);
     text.n = 0;
-    fr_buf_add(&text, &vow, sizeof(vow));
+    fr_buf_add(&text, &mine, sizeof(mine));
     if (call->slices != NULL) {
         fr_buf_add(&text, call->slices->in_bytes, n);
         fr_buf_add(&text, call->slices->out_bytes, n);

@@ -5,7 +5,7 @@
 #include "engine/base/thread.h"
 #include "trainer/comm/frame.h"
 #include "trainer/comm/join.h"
-#include "trainer/comm/vows.h"
+#include "trainer/comm/collective_check.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -40,11 +40,11 @@ struct tr_control {
     struct tr_beat mine;
     char *parts; /* rank 0: the host all-gather under way, size*bytes; others: the result */
     size_t part_bytes;
-    bool *have;           /* rank 0: whose part came */
-    bool whole;           /* others: the result is there */
-    struct tr_vows *vows; /* owns; rank 0: what ranks are about to call */
-    bool *go;             /* owns; rank 0: size */
-    bool agreed;          /* this rank may call what it said */
+    bool *have;                        /* rank 0: whose part came */
+    bool whole;                        /* others: the result is there */
+    struct tr_collective_check *check; /* owns; rank 0: what ranks are about to call */
+    bool *go;                          /* owns; rank 0: size */
+    bool agreed;                       /* this rank may call what it said */
     bool leaving;
     int64_t aborted_ms;
     struct fr_err why;
@@ -115,11 +115,11 @@ static void part_locked(struct tr_control *c, int r, enum tr_frame_type type, st
     pthread_cond_broadcast(&c->changed);
 }
 
-static void vow_locked(struct tr_control *c, int r, struct fr_str body)
+static void announce_locked(struct tr_control *c, int r, struct fr_str body)
 {
     struct fr_err err = {.rc = FR_PROTO, .msg = "ranks disagree about checking mode"};
 
-    if (c->vows == NULL || tr_vows_put(c->vows, r, body, &err) != FR_OK)
+    if (c->check == NULL || tr_collective_check_announce(c->check, r, body, &err) != FR_OK)
         fail_locked(c, err.rc, err.msg);
 }
 
@@ -149,8 +149,8 @@ static bool frame_locked(struct tr_control *c, int r)
         memcpy(text, p.p + sizeof(code), n);
         text[n] = '\0';
         fail_locked(c, code > FR_OK && code <= FR_BUG ? (enum fr_rc)code : FR_PEER, text);
-    } else if (type == TR_FRAME_VOW) {
-        vow_locked(c, r, p);
+    } else if (type == TR_FRAME_ANNOUNCE) {
+        announce_locked(c, r, p);
     } else if (type == TR_FRAME_AGREED) {
         c->agreed = true;
         pthread_cond_broadcast(&c->changed);
@@ -242,11 +242,11 @@ static void judge_locked(struct tr_control *c)
 {
     struct fr_err err;
 
-    if (c->vows == NULL)
+    if (c->check == NULL)
         return;
-    tr_vows_release(c->vows, c->go);
+    tr_collective_check_release(c->check, c->go);
     for (int r = 0; r < c->o.size; r++) {
-        tr_vows_elsewhere(c->vows, r, elsewhere(c, r));
+        tr_collective_check_elsewhere(c->check, r, elsewhere(c, r));
         if (c->go[r] && r != c->o.rank)
             tr_frame_add(&c->wires[r].out, TR_FRAME_AGREED, "", 0);
     }
@@ -254,7 +254,7 @@ static void judge_locked(struct tr_control *c)
         c->agreed = true;
         pthread_cond_broadcast(&c->changed);
     }
-    if (tr_vows_judge(c->vows, &err) != FR_OK)
+    if (tr_collective_check_judge(c->check, &err) != FR_OK)
         fail_locked(c, err.rc, err.msg);
 }
 
@@ -391,7 +391,7 @@ static enum fr_rc allocate(const struct tr_control_opts *o, struct tr_control **
         return FR_OK;
     if ((c->go = fr_sys.alloc(n * sizeof(*c->go))) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %d ranks", o->size);
-    return tr_vows_create(o->size, &c->vows, err);
+    return tr_collective_check_create(o->size, &c->check, err);
 }
 
 enum fr_rc tr_control_join(const struct tr_control_opts *o, struct tr_control **out,
@@ -451,7 +451,7 @@ void tr_control_leave(struct tr_control *c)
     fr_sys.free(c->wires);
     fr_sys.free(c->have);
     fr_sys.free(c->go);
-    tr_vows_destroy(c->vows);
+    tr_collective_check_destroy(c->check);
     fr_sys.free(c);
 }
 
@@ -497,16 +497,16 @@ enum fr_rc tr_control_all_gather(struct tr_control *c, void *all, const void *mi
     return done ? FR_OK : tr_control_check(c, err);
 }
 
-enum fr_rc tr_control_agree(struct tr_control *c, struct fr_str vow, struct fr_err *err)
+enum fr_rc tr_control_agree(struct tr_control *c, struct fr_str call, struct fr_err *err)
 {
     bool agreed;
 
     pthread_mutex_lock(&c->lock);
     c->agreed = false;
     if (c->o.rank == 0)
-        vow_locked(c, 0, vow);
+        announce_locked(c, 0, call);
     else
-        tr_frame_add(&c->wires[0].out, TR_FRAME_VOW, vow.p, vow.n);
+        tr_frame_add(&c->wires[0].out, TR_FRAME_ANNOUNCE, call.p, call.n);
     wake_thread(c);
     while (atomic_load(&c->failed) == FR_OK && !c->agreed)
         pthread_cond_wait(&c->changed, &c->lock);

@@ -56,10 +56,10 @@ const struct tr_peer *tr_control_peers(const struct tr_control *c);
 enum fr_rc tr_control_all_gather(struct tr_control *c, void *all, const void *mine, size_t bytes,
                                  struct fr_err *err);
 
-/* Checking mode: returns when every rank of the communicator that vow (a tr_vow and its numbers,
- * vows.h) names is about to do the same, whatever became of others since. FR_PROTO on all ranks
- * when they are not. */
-enum fr_rc tr_control_agree(struct tr_control *c, struct fr_str vow, struct fr_err *err);
+/* Checking mode: returns when every rank of the communicator that call (a tr_announced_call and its
+ * numbers, collective_check.h) names is about to do the same, whatever became of others since.
+ * FR_PROTO on all ranks when they are not. */
+enum fr_rc tr_control_agree(struct tr_control *c, struct fr_str call, struct fr_err *err);
 
 /* Notes what this rank does now, for the messages of others; what == NULL: it computes. */
 void tr_control_note(struct tr_control *c, int64_t seq, const char *what);

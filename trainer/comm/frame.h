@@ -16,8 +16,9 @@ enum tr_frame_type {
     TR_FRAME_WHOLE,     /* all parts, from rank 0 */
     TR_FRAME_ABORT,     /* u32 fr_rc, text */
     TR_FRAME_BYE,
-    TR_FRAME_VOW,   /* tr_vow and its numbers: what a rank is about to call, to rank 0 */
-    TR_FRAME_AGREED /* it may, from rank 0 */
+    TR_FRAME_ANNOUNCE, /* tr_announced_call and its numbers: what a rank is about to call, to rank 0
+                        */
+    TR_FRAME_AGREED    /* it may, from rank 0 */
 };
 
 enum { TR_FRAME_HEAD = 8, TR_FRAME_MAX = 256 * 1024 * 1024, TR_HELLO_MAGIC = 0x52544c46 };

@@ -1,6 +1,6 @@
 #include "trainer/shard/group.h"
 
-#include "trainer/shard/state.h"
+#include "trainer/shard/private.h"
 #include "trainer/shard/values.h"
 
 #include <string.h>

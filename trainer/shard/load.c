@@ -1,7 +1,7 @@
 /* Filling the base shard: byte ranges of tensors, from a checkpoint or from memory. */
 #include "engine/base/sys.h"
 #include "trainer/shard/read.h"
-#include "trainer/shard/state.h"
+#include "trainer/shard/private.h"
 #include "trainer/shard/values.h"
 
 #include <string.h>

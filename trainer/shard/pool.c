@@ -10,7 +10,7 @@
  * host.
  */
 #include "engine/base/sys.h"
-#include "trainer/shard/state.h"
+#include "trainer/shard/private.h"
 
 #include <assert.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "engine/base/sys.h"
 #include "engine/base/thread.h"
 #include "trainer/shard/group.h"
-#include "trainer/shard/state.h"
+#include "trainer/shard/private.h"
 #include "trainer/shard/values.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Rows of a matrix that is sharded by rows: only the rows in use are sent. */
 #include "engine/base/sys.h"
-#include "trainer/shard/state.h"
+#include "trainer/shard/private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "engine/base/sys.h"
 #include "trainer/backend/trace.h"
-#include "trainer/shard/state.h"
+#include "trainer/shard/private.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  * A unit that the prefetcher has passed is never evicted: nothing is needed earlier.
  */
 #include "engine/base/sys.h"
-#include "trainer/shard/state.h"
+#include "trainer/shard/private.h"
 
 #include <stdio.h>
 

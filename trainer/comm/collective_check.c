@@ -1,4 +1,4 @@
-#include "trainer/comm/vows.h"
+#include "trainer/comm/collective_check.h"
 
 #include "engine/base/sys.h"
 
@@ -7,19 +7,20 @@
 /* What one rank has said. */
 struct said {
     bool here;
-    struct tr_vow vow;
-    size_t *slices; /* owns: 2 * vow.size, NULL where it says none */
+    struct tr_announced_call call;
+    size_t *slices; /* owns: 2 * call.size, NULL where it says none */
     const char *elsewhere;
 };
 
-struct tr_vows {
+struct tr_collective_check {
     int n;
     struct said *said; /* owns: n */
 };
 
-enum fr_rc tr_vows_create(int ranks, struct tr_vows **out, struct fr_err *err)
+enum fr_rc tr_collective_check_create(int ranks, struct tr_collective_check **out,
+                                      struct fr_err *err)
 {
-    struct tr_vows *v = fr_sys.alloc(sizeof(*v));
+    struct tr_collective_check *v = fr_sys.alloc(sizeof(*v));
     struct said *said = fr_sys.alloc((size_t)ranks * sizeof(*said));
 
     *out = NULL;
@@ -29,7 +30,7 @@ enum fr_rc tr_vows_create(int ranks, struct tr_vows **out, struct fr_err *err)
         return fr_fail(err, FR_NOMEM, "no memory to compare collectives");
     }
     memset(said, 0, (size_t)ranks * sizeof(*said));
-    *v = (struct tr_vows){ranks, said};
+    *v = (struct tr_collective_check){ranks, said};
     *out = v;
     return FR_OK;
 }
@@ -41,7 +42,7 @@ static void forget(struct said *s)
     s->here = false;
 }
 
-void tr_vows_destroy(struct tr_vows *v)
+void tr_collective_check_destroy(struct tr_collective_check *v)
 {
     if (v == NULL)
         return;
@@ -51,30 +52,31 @@ void tr_vows_destroy(struct tr_vows *v)
     fr_sys.free(v);
 }
 
-enum fr_rc tr_vows_put(struct tr_vows *v, int rank, struct fr_str body, struct fr_err *err)
+enum fr_rc tr_collective_check_announce(struct tr_collective_check *v, int rank, struct fr_str body,
+                                        struct fr_err *err)
 {
     struct said *s = &v->said[rank];
-    struct tr_vow vow;
+    struct tr_announced_call call;
     size_t bytes;
 
-    if (s->here || body.n < sizeof(vow))
+    if (s->here || body.n < sizeof(call))
         return fr_fail(err, FR_PROTO, "rank %d says its next collective wrongly", rank);
-    memcpy(&vow, body.p, sizeof(vow));
-    vow.what[sizeof(vow.what) - 1] = '\0';
-    bytes = vow.slices != 0 ? 2 * (size_t)vow.size * sizeof(size_t) : 0;
-    if (vow.size < 1 || vow.size > v->n || vow.first < 0 || vow.first > rank ||
-        body.n != sizeof(vow) + bytes)
+    memcpy(&call, body.p, sizeof(call));
+    call.what[sizeof(call.what) - 1] = '\0';
+    bytes = call.slices != 0 ? 2 * (size_t)call.size * sizeof(size_t) : 0;
+    if (call.size < 1 || call.size > v->n || call.first < 0 || call.first > rank ||
+        body.n != sizeof(call) + bytes)
         return fr_fail(err, FR_PROTO, "rank %d says its next collective wrongly", rank);
     if (bytes > 0 && (s->slices = fr_sys.alloc(bytes)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory to compare collectives");
     if (bytes > 0)
-        memcpy(s->slices, body.p + sizeof(vow), bytes);
-    s->vow = vow;
+        memcpy(s->slices, body.p + sizeof(call), bytes);
+    s->call = call;
     s->here = true;
     return FR_OK;
 }
 
-void tr_vows_elsewhere(struct tr_vows *v, int rank, const char *what)
+void tr_collective_check_elsewhere(struct tr_collective_check *v, int rank, const char *what)
 {
     v->said[rank].elsewhere = what;
 }
@@ -82,11 +84,11 @@ void tr_vows_elsewhere(struct tr_vows *v, int rank, const char *what)
 /* Whether both ranks are about to call in the same communicator. */
 static bool together(const struct said *a, const struct said *b)
 {
-    return a->here && b->here && a->vow.comm == b->vow.comm && a->vow.first == b->vow.first;
+    return a->here && b->here && a->call.comm == b->call.comm && a->call.first == b->call.first;
 }
 
 /* The first rank from `from` on that is about to call in the communicator of rank r; n: none. */
-static int member(const struct tr_vows *v, int r, int from)
+static int member(const struct tr_collective_check *v, int r, int from)
 {
     while (from < v->n && !together(&v->said[r], &v->said[from]))
         from++;
@@ -94,27 +96,27 @@ static int member(const struct tr_vows *v, int r, int from)
 }
 
 /* r is the first rank of a communicator all of whose ranks are about to call. */
-static bool complete(const struct tr_vows *v, int r)
+static bool complete(const struct tr_collective_check *v, int r)
 {
     int n = 0;
 
-    if (!v->said[r].here || v->said[r].vow.first != r)
+    if (!v->said[r].here || v->said[r].call.first != r)
         return false;
     for (int k = member(v, r, 0); k < v->n; k = member(v, r, k + 1))
         n++;
-    return n == v->said[r].vow.size;
+    return n == v->said[r].call.size;
 }
 
 static bool same_call(const struct said *a, const struct said *b)
 {
-    return a->vow.hash == b->vow.hash && a->vow.size == b->vow.size &&
+    return a->call.hash == b->call.hash && a->call.size == b->call.size &&
            (a->slices == NULL) == (b->slices == NULL);
 }
 
 /* The first two ranks of r's communicator of which one sends other bytes than the other takes. */
-static enum fr_rc compare_slices(const struct tr_vows *v, int r, struct fr_err *err)
+static enum fr_rc compare_slices(const struct tr_collective_check *v, int r, struct fr_err *err)
 {
-    int size = v->said[r].vow.size, from = member(v, r, 0);
+    int size = v->said[r].call.size, from = member(v, r, 0);
 
     for (int i = 0; i < size; i++, from = member(v, r, from + 1)) {
         int to = member(v, r, 0);
@@ -125,25 +127,25 @@ static enum fr_rc compare_slices(const struct tr_vows *v, int r, struct fr_err *
             if (sends != takes)
                 return fr_fail(err, FR_PROTO,
                                "%s: rank %d sends %zu bytes to rank %d, which takes %zu",
-                               v->said[r].vow.what, from, sends, to, takes);
+                               v->said[r].call.what, from, sends, to, takes);
         }
     }
     return FR_OK;
 }
 
 /* Whether all ranks of r's communicator, which is complete, are about to do the same. */
-static enum fr_rc agree(const struct tr_vows *v, int r, struct fr_err *err)
+static enum fr_rc agree(const struct tr_collective_check *v, int r, struct fr_err *err)
 {
     const struct said *s = &v->said[r];
 
     for (int k = member(v, r, 0); k < v->n; k = member(v, r, k + 1))
         if (!same_call(s, &v->said[k]))
             return fr_fail(err, FR_PROTO, "ranks differ: rank %d calls %s, rank %d %s", r,
-                           s->vow.what, k, v->said[k].vow.what);
+                           s->call.what, k, v->said[k].call.what);
     return s->slices != NULL ? compare_slices(v, r, err) : FR_OK;
 }
 
-void tr_vows_release(struct tr_vows *v, bool *go)
+void tr_collective_check_release(struct tr_collective_check *v, bool *go)
 {
     memset(go, 0, (size_t)v->n * sizeof(*go));
     for (int r = 0; r < v->n; r++) {
@@ -159,22 +161,22 @@ void tr_vows_release(struct tr_vows *v, bool *go)
 
 static const char *place_of(const struct said *s)
 {
-    return s->here ? s->vow.what : s->elsewhere;
+    return s->here ? s->call.what : s->elsewhere;
 }
 
 /* No rank can go on: rank 0 and one that waits in something else. */
-static enum fr_rc stuck(const struct tr_vows *v, struct fr_err *err)
+static enum fr_rc stuck(const struct tr_collective_check *v, struct fr_err *err)
 {
     const struct said *a = &v->said[0];
     int k = 1;
 
-    while (k + 1 < v->n && a->here && v->said[k].here && a->vow.comm == v->said[k].vow.comm)
+    while (k + 1 < v->n && a->here && v->said[k].here && a->call.comm == v->said[k].call.comm)
         k++;
     return fr_fail(err, FR_PROTO, "ranks differ: rank 0 calls %s, rank %d %s: none can go on",
                    place_of(a), k, place_of(&v->said[k]));
 }
 
-enum fr_rc tr_vows_judge(const struct tr_vows *v, struct fr_err *err)
+enum fr_rc tr_collective_check_judge(const struct tr_collective_check *v, struct fr_err *err)
 {
     int waiting = 0, said = 0;
     enum fr_rc rc = FR_OK;

@@ -1,6 +1,6 @@
 /* Inside of shard/: what shard.c, load.c, window.c, pool.c and rows.c share. */
-#ifndef TR_SHARD_STATE_H
-#define TR_SHARD_STATE_H
+#ifndef TR_SHARD_PRIVATE_H
+#define TR_SHARD_PRIVATE_H
 
 #include "engine/base/arena.h"
 #include "trainer/shard/shard.h"

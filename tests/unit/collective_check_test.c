@@ -1,14 +1,14 @@
 /* Which data calls of ranks go together: two nodes of two ranks, the world and groups of it. */
-#include "trainer/comm/vows.h"
+#include "trainer/comm/collective_check.h"
 
 #include "tests/unit/check.h"
 
 enum { RANKS = 4, STEPS = 8 };
 
 /* Communicators: 0 the world, 1 groups {0, 1} and {2, 3}, 2 groups {0, 2} and {1, 3}. */
-static struct tr_vow vow_of(int rank, int comm, const char *what)
+static struct tr_announced_call call_of(int rank, int comm, const char *what)
 {
-    struct tr_vow v = {.comm = comm, .size = comm == 0 ? RANKS : 2};
+    struct tr_announced_call v = {.comm = comm, .size = comm == 0 ? RANKS : 2};
 
     v.first = comm == 0 ? 0 : comm == 1 ? rank / 2 * 2 : rank % 2;
     for (const char *p = what; *p != '\0'; p++)
@@ -61,85 +61,88 @@ static const struct {
      NULL},
 };
 
-static void put(struct tr_vows *v, const struct step *s)
+static void put(struct tr_collective_check *v, const struct step *s)
 {
-    struct tr_vow vow = vow_of(s->rank, s->comm, s->what);
+    struct tr_announced_call call = call_of(s->rank, s->comm, s->what);
     struct fr_err err;
 
     if (s->comm < 0)
-        tr_vows_elsewhere(v, s->rank, s->what);
+        tr_collective_check_elsewhere(v, s->rank, s->what);
     else
-        CHECK_INT(tr_vows_put(v, s->rank, (struct fr_str){(char *)&vow, sizeof(vow)}, &err), FR_OK);
+        CHECK_INT(tr_collective_check_announce(v, s->rank,
+                                               (struct fr_str){(char *)&call, sizeof(call)}, &err),
+                  FR_OK);
 }
 
 static void calls(void)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct tr_vows *v = NULL;
+        struct tr_collective_check *v = NULL;
         struct fr_err err = {.rc = FR_OK};
         bool go[RANKS];
         char names[RANKS + 1] = "";
 
         check_row(rows[i].name);
-        CHECK_INT(tr_vows_create(RANKS, &v, &err), FR_OK);
+        CHECK_INT(tr_collective_check_create(RANKS, &v, &err), FR_OK);
         for (const struct step *s = rows[i].steps; s->what != NULL; s++)
             put(v, s);
-        tr_vows_release(v, go);
+        tr_collective_check_release(v, go);
         for (int r = 0; r < RANKS; r++)
             if (go[r])
                 snprintf(names + strlen(names), 2, "%d", r);
         CHECK_TEXT(names, rows[i].go);
-        CHECK_INT(tr_vows_judge(v, &err), rows[i].error != NULL ? FR_PROTO : FR_OK);
+        CHECK_INT(tr_collective_check_judge(v, &err), rows[i].error != NULL ? FR_PROTO : FR_OK);
         if (rows[i].error != NULL)
             CHECK_TEXT(err.msg, rows[i].error);
-        tr_vows_release(v, go); /* they are gone, and may come again */
+        tr_collective_check_release(v, go); /* they are gone, and may come again */
         for (int r = 0; r < RANKS; r++)
             CHECK(!go[r]);
         if (strcmp(rows[i].go, "0123") == 0)
             put(v, &rows[i].steps[0]);
-        tr_vows_destroy(v);
+        tr_collective_check_destroy(v);
     }
 }
 
 /* Rank `rank` of the group {0, 2}: what it sends to each of the two, and what it takes. */
-static void put_slices(struct tr_vows *v, int rank, const size_t numbers[4])
+static void put_slices(struct tr_collective_check *v, int rank, const size_t numbers[4])
 {
-    struct tr_vow vow = vow_of(rank, 2, "rows");
-    char body[sizeof(vow) + 4 * sizeof(size_t)];
+    struct tr_announced_call call = call_of(rank, 2, "rows");
+    char body[sizeof(call) + 4 * sizeof(size_t)];
     struct fr_err err;
 
-    vow.slices = 1;
-    memcpy(body, &vow, sizeof(vow));
-    memcpy(body + sizeof(vow), numbers, 4 * sizeof(size_t));
-    CHECK_INT(tr_vows_put(v, rank, (struct fr_str){body, sizeof(body)}, &err), FR_OK);
+    call.slices = 1;
+    memcpy(body, &call, sizeof(call));
+    memcpy(body + sizeof(call), numbers, 4 * sizeof(size_t));
+    CHECK_INT(tr_collective_check_announce(v, rank, (struct fr_str){body, sizeof(body)}, &err),
+              FR_OK);
 }
 
 static void slices(void)
 {
     static const size_t zero[] = {1, 2, 1, 3}, fits[] = {3, 4, 2, 4}, less[] = {3, 4, 1, 4};
-    struct tr_vows *v = NULL;
+    struct tr_collective_check *v = NULL;
     struct fr_err err = {.rc = FR_OK};
     bool go[RANKS];
 
     check_row("slices");
-    CHECK_INT(tr_vows_create(RANKS, &v, &err), FR_OK);
+    CHECK_INT(tr_collective_check_create(RANKS, &v, &err), FR_OK);
     put_slices(v, 0, zero);
     put_slices(v, 2, fits);
-    tr_vows_release(v, go);
+    tr_collective_check_release(v, go);
     CHECK(go[0] && go[2] && !go[1] && !go[3]);
     put_slices(v, 0, zero);
     put_slices(v, 2, less);
-    tr_vows_release(v, go);
+    tr_collective_check_release(v, go);
     CHECK(!go[0] && !go[2]);
-    CHECK_INT(tr_vows_judge(v, &err), FR_PROTO);
+    CHECK_INT(tr_collective_check_judge(v, &err), FR_PROTO);
     CHECK_TEXT(err.msg, "rows: rank 0 sends 2 bytes to rank 2, which takes 1");
-    tr_vows_destroy(v);
+    tr_collective_check_destroy(v);
 }
 
-/* What another program could send in place of a vow. */
+/* What another program could send in place of a call. */
 static void nonsense(void)
 {
-    struct tr_vow good = vow_of(2, 2, "a"), many = good, first = good, more = good;
+    struct tr_announced_call good = call_of(2, 2, "a"), many = good, first = good, more = good;
     const struct {
         const char *name;
         struct fr_str body;
@@ -150,21 +153,25 @@ static void nonsense(void)
         {"it comes before the first", {(char *)&first, sizeof(first)}},
         {"no numbers", {(char *)&more, sizeof(more)}},
     };
-    struct tr_vows *v = NULL;
+    struct tr_collective_check *v = NULL;
     struct fr_err err;
 
     many.size = RANKS + 1;
     first.first = 3;
     more.slices = 1;
-    CHECK_INT(tr_vows_create(RANKS, &v, &err), FR_OK);
+    CHECK_INT(tr_collective_check_create(RANKS, &v, &err), FR_OK);
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         check_row(bodies[i].name);
-        CHECK_INT(tr_vows_put(v, 2, bodies[i].body, &err), FR_PROTO);
+        CHECK_INT(tr_collective_check_announce(v, 2, bodies[i].body, &err), FR_PROTO);
     }
     check_row("twice");
-    CHECK_INT(tr_vows_put(v, 2, (struct fr_str){(char *)&good, sizeof(good)}, &err), FR_OK);
-    CHECK_INT(tr_vows_put(v, 2, (struct fr_str){(char *)&good, sizeof(good)}, &err), FR_PROTO);
-    tr_vows_destroy(v);
+    CHECK_INT(
+        tr_collective_check_announce(v, 2, (struct fr_str){(char *)&good, sizeof(good)}, &err),
+        FR_OK);
+    CHECK_INT(
+        tr_collective_check_announce(v, 2, (struct fr_str){(char *)&good, sizeof(good)}, &err),
+        FR_PROTO);
+    tr_collective_check_destroy(v);
 }
 
 int main(void)
