@@ -149,6 +149,16 @@ static void kept(void)
     first = reads;
     CHECK_INT(line_index_find(l, path, fd, 299998, &at, &err), FR_OK);
     CHECK(at.offset == 2 * 299997 && first > 5 && reads <= first + 3);
+    check_row("one that was read lately, beside more than are kept");
+    for (int i = 0; i < 40; i++) {
+        char key[20];
+
+        (void)snprintf(key, sizeof(key), "other %d", i);
+        CHECK_INT(line_index_find(l, key, fd, 1, &at, &err), FR_OK);
+        reads = 0;
+        CHECK_INT(line_index_find(l, path, fd, 299998, &at, &err), FR_OK);
+        CHECK(reads < first);
+    }
     fr_sys.pread = fr_sys_real.pread;
     close(fd);
     fr_buf_finish(&text);

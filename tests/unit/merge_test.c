@@ -152,8 +152,6 @@ static void test_later(void)
     fr_buf_finish(&got);
 }
 
-/* ---- a log that is full ---- */
-
 static const struct fr_id ids[] = {{.b = {1}}, {.b = {2}}};
 
 static struct fr_buf got;
@@ -177,6 +175,25 @@ static void check_next(struct fr_merge *m, const char *want)
     fr_buf_add(&got, "", 1);
     CHECK_TEXT(got.p, want);
 }
+
+/* What was printed of the buffer is no end of the line that comes behind it. */
+static void test_pieces(void)
+{
+    static const struct log log = {"aaaa\nbb", {{0, 10}}, GOES_ON};
+    struct fr_merge *m = begin(0, FR_MERGE_NO_TIMES);
+
+    check_row("a line that comes in pieces");
+    put(0, &log);
+    CHECK_INT(fr_merge_add(m, ids[0], "a", "0.log", NULL), FR_OK);
+    check_next(m, "a | aaaa\n");
+    append("0.log", "c", 1);
+    check_next(m, "");
+    append("0.log", "d\n", 2);
+    check_next(m, "a | bbcd\n");
+    fr_merge_destroy(m);
+}
+
+/* ---- a log that is full ---- */
 
 static void log_path(const char *name, char path[100])
 {
@@ -560,6 +577,7 @@ int main(void)
         fr_merge_destroy(m);
     }
     test_later();
+    test_pieces();
     test_tail();
     test_tail_dropped();
     test_gap();
