@@ -100,14 +100,17 @@ static void test_past(void)
     int64_t schedule, newest = put_past(&schedule);
     json_t *doc;
 
-    check_row("a history of other tasks");
-    doc = ask_doc("/api/v1/pipelines/h/history");
-    for (size_t i = 0; i < 2; i++)
-        CHECK_TEXT(json_string_value(
-                       json_object_get(json_array_get(json_object_get(doc, "items"), i), "states")),
-                   i == 0 ? "s-" : "tc");
-    CHECK_TEXT(json_string_value(json_array_get(json_object_get(doc, "tasks"), 1)), "new");
-    json_decref(doc);
+    for (int again = 0; again < 2; again++) { /* the second time what is over is known */
+        check_row("a history of other tasks");
+        doc = ask_doc("/api/v1/pipelines/h/history");
+        for (size_t i = 0; i < 2; i++) {
+            const json_t *item = json_array_get(json_object_get(doc, "items"), i);
+
+            CHECK_TEXT(json_string_value(json_object_get(item, "states")), i == 0 ? "s-" : "tc");
+        }
+        CHECK_TEXT(json_string_value(json_array_get(json_object_get(doc, "tasks"), 1)), "new");
+        json_decref(doc);
+    }
 
     check_row("the next page has the whole filter");
     (void)snprintf(asked, sizeof(asked),
