@@ -54,6 +54,97 @@ static void test_reason(void)
     fr_buf_finish(&got);
 }
 
+/* ---- what a queued run waits for ---- */
+
+static int64_t now_ms = 1772413200000; /* 2026-03-02T01:00Z */
+
+static int64_t stopped_ms(void)
+{
+    return now_ms;
+}
+
+static void add_active(int no, const char *name, const char *pool, int64_t ago_ms, bool left)
+{
+    struct fr_run_row row = {.name = name,
+                             .source = "/q.yaml",
+                             .state = "running",
+                             .origin = "cli",
+                             .params = "{}",
+                             .pool = pool,
+                             .host = left ? 0 : host->env.epoch,
+                             .started_wall = now_ms - ago_ms};
+
+    row.id.b[0] = (uint8_t)(20 + no);
+    CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
+    CHECK_INT(row.no, no);
+}
+
+enum { HOUR_MS = 3600000, DAY_MS = 24 * HOUR_MS };
+
+static const struct fr_schedule queues = {.overlap = FR_OVERLAP_QUEUE, .queue_max = 1};
+
+#define Q "run 11 of q since 00:00"
+#define R "run 12 of r since 2026-03-01 01:00"
+
+/* Beside ten runs of p, a run of q and one of r, both in a pool. */
+static const struct {
+    const char *name, *pipeline, *pool;
+    int own, pools, all; /* limits: of the pipeline, of the pool gpu, of the home */
+    const struct fr_schedule *schedule;
+    const char *origin, *outcome;
+    int64_t not_before;
+    const char *want;
+} waits[] = {
+    {"its pipeline", "q", "", 1, 9, 0, NULL, "cli", "", 0, "max_active_runs 1 of 1: " Q},
+    {"which has room", "q", "", 2, 9, 0, NULL, "cli", "", 0, ""},
+    {"its pool", "q", "gpu", 0, 2, 0, NULL, "cli", "", 0,
+     "pool gpu 2 of 2: " Q ", " R
+     "; no flowrun looks after run 12: 'flowrun resume 12' takes over"},
+    {"which has room", "q", "gpu", 0, 3, 0, NULL, "cli", "", 0, ""},
+    {"a pool that is gone", "q", "tpu", 0, 9, 0, NULL, "cli", "", 0,
+     "pool tpu, which is not among pools: of config.yaml"},
+    {"its pipeline before its pool", "q", "gpu", 1, 2, 12, NULL, "cli", "", 0,
+     "max_active_runs 1 of 1: " Q},
+    {"the home, which has room", "s", "", 0, 9, 13, NULL, "cli", "", 0, ""},
+    {"its time", "q", "", 2, 9, 0, NULL, "cli", "", 1772413200000 + 90 * 60000,
+     "not before 2026-03-02 02:30"},
+    {"which has come", "q", "", 2, 9, 0, NULL, "cli", "", 1772413200000 - 1, ""},
+    {"a limit, whatever its time", "q", "", 1, 9, 0, NULL, "cli", "", 1772413200000 + 1,
+     "max_active_runs 1 of 1: " Q},
+    {"the run before it", "q", "", 0, 9, 0, &queues, "schedule", "", 0,
+     "overlap: run 11 of q is before it"},
+    {"not of another pipeline", "s", "", 0, 9, 0, &queues, "schedule", "", 0, ""},
+    {"not one that was asked for", "q", "", 0, 9, 0, &queues, "api", "", 0, ""},
+    {"nor one of a backfill", "q", "", 0, 9, 0, &queues, "backfill", "", 0, ""},
+    {"nor a retry", "q", "", 0, 9, 0, &queues, "schedule", "failed", 0, ""},
+};
+
+static void test_waits(void)
+{
+    fr_sys.wall_ms = stopped_ms;
+    add_active(11, "q", "gpu", HOUR_MS, false);
+    add_active(12, "r", "gpu", DAY_MS, true);
+    for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+        struct fr_limits of_home = {
+            .max_active_runs = waits[i].all, .pools = {{"gpu", waits[i].pools}}, .n_pools = 1};
+        struct fr_queue_limits limits = {waits[i].own, &of_home, waits[i].schedule};
+        struct fr_run_row row = {.id = {.b = {77}},
+                                 .no = 99,
+                                 .name = waits[i].pipeline,
+                                 .pool = waits[i].pool,
+                                 .origin = waits[i].origin,
+                                 .outcome = waits[i].outcome,
+                                 .not_before_wall = waits[i].not_before};
+        struct fr_buf got = {0};
+
+        check_row(waits[i].name);
+        CHECK_INT(fr_queue_why(st, &limits, &row, &got, NULL), FR_OK);
+        CHECK_TEXT(got.p != NULL ? got.p : "", waits[i].want);
+        fr_buf_finish(&got);
+    }
+    fr_sys.wall_ms = fr_sys_real.wall_ms;
+}
+
 /* Two runs of "h", which have other tasks; the number of the newest. */
 static int64_t put_past(int64_t *schedule)
 {
@@ -138,6 +229,39 @@ static void test_past(void)
     json_decref(doc);
 }
 
+/* Those that ran, and those of schedules alone; what is gone is not counted. */
+static void test_pipelines(void)
+{
+    static const struct fr_schedule_row more[] = {
+        {.source = "/h.yaml", .name = "late", .pipeline = "h", .state = "paused"},
+        {.source = "/h.yaml", .name = "gone", .pipeline = "h", .state = "active", .gone_wall = 5},
+        {.source = "/o.yaml", .name = "n", .pipeline = "o", .state = "active"}};
+    struct fr_buf got = {0};
+    json_t *doc, *item;
+    size_t at;
+
+    check_row("pipelines");
+    for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
+        struct fr_schedule_row row = more[i];
+
+        CHECK_INT(fr_store_schedule_add(st, &row, NULL), FR_OK);
+    }
+    doc = ask_doc("/api/v1/pipelines");
+    json_array_foreach(json_object_get(doc, "items"), at, item)
+    {
+        const json_t *last = json_object_get(item, "last");
+
+        fr_buf_fmt(&got, "%s %s %lld %lld, ", json_string_value(json_object_get(item, "name")),
+                   json_string_value(json_object_get(item, "file")),
+                   (long long)json_integer_value(json_object_get(item, "schedules")),
+                   (long long)json_integer_value(json_object_get(last, "no")));
+    }
+    CHECK_TEXT(got.p, "h /h.yaml 2 14, p /p.yaml 0 10, q /q.yaml 0 11, r /q.yaml 0 12, "
+                      "o /o.yaml 1 0, ");
+    fr_buf_finish(&got);
+    json_decref(doc);
+}
+
 /* Each run of a list has the median of its pipeline's last runs that succeeded. */
 static void test_median(void)
 {
@@ -184,7 +308,9 @@ int main(void)
     make_home();
     open_host();
     test_reason();
+    test_waits();
     test_past();
+    test_pipelines();
     test_median();
     close_host();
     remove_home();
