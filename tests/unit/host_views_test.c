@@ -8,6 +8,8 @@
 #include "engine/stream/feed.h"
 #include "tests/unit/host_bed.h"
 
+#include <fcntl.h>
+
 #define GET FR_API_GET
 
 static const char *env(void *self, const char *name)
@@ -90,6 +92,7 @@ static const struct row of_runs[] = {
      "\"value\":\"•••\",\"from\":"
      "\"env\",\"secret\":true}]}"},
     {"/api/v1/runs/1/spec", 200, "\"text\":\"name: p\\nparams:"},
+    {"/api/v1/runs/1/spec?form=now", 200, "\"text\":\"name: p\\nparams:"},
     {"/api/v1/runs/1/outputs", 200, "{\"items\":[]}"},
     {"/api/v1/runs/1/artifacts", 200, "{\"items\":[]}"},
     {"/api/v1/runs/1/elsewhere", 404, "there is no GET"},
@@ -117,7 +120,8 @@ static void test_gaps(void)
     struct fr_fire_row fires[] = {
         {.at_ms = 1000, .first_ms = 1000, .count = 1, .decision = "missed"},
         {.at_ms = now, .first_ms = now - 10, .count = 3, .decision = "skipped", .run = 1},
-        {.at_ms = now + 1, .first_ms = now + 1, .count = 1, .decision = "ran", .run = 1}};
+        {.at_ms = now + 1, .first_ms = now + 1, .count = 1, .decision = "ran", .run = 1},
+        {.at_ms = now + 2, .first_ms = now + 2, .count = 1, .decision = "invalid", .run = 1}};
     struct fr_err err = {0};
     char want[80];
 
@@ -144,6 +148,15 @@ static void test_gaps(void)
     CHECK_INT(fr_store_commit(st, &err), FR_OK);
 }
 
+static void check_spec(const char *path, const char *text)
+{
+    char sum[FR_SHA256_TEXT], want[100];
+
+    fr_sha256(text, strlen(text), sum);
+    (void)snprintf(want, sizeof(want), "\"sha256\":\"%s\",\"text\":\"%.7s\\n", sum, text);
+    check_answer(GET, path, NULL, 200, want);
+}
+
 /* A file of the home is not what it was. */
 static void test_file(void)
 {
@@ -155,6 +168,13 @@ static void test_file(void)
     CHECK_INT(fr_file_write(path, "name: p\ntasks: {}\n", 18, 0600, &err), FR_OK);
     check_answer(GET, "/api/v1/pipelines/p", NULL, 200, "p.yaml:2:");
     check_answer(GET, "/api/v1/pipelines/p", NULL, 200, "\"graph\":{\"width\":");
+    check_spec("/api/v1/runs/1/spec", pipeline);
+    check_spec("/api/v1/runs/1/spec?form=now", "name: p\ntasks: {}\n");
+    check_row("a file that is no text, and one that is gone");
+    CHECK_INT(fr_file_write(path, "\xff", 1, 0600, &err), FR_OK);
+    check_answer(GET, "/api/v1/runs/1/spec?form=now", NULL, 500, "p.yaml is no text");
+    CHECK_INT(unlink(path), 0);
+    check_answer(GET, "/api/v1/runs/1/spec?form=now", NULL, 404, "p.yaml");
     CHECK_INT(fr_file_write(path, pipeline, sizeof(pipeline) - 1, 0600, &err), FR_OK);
 }
 
@@ -662,6 +682,29 @@ static void test_readers(void)
     fr_arena_finish(&arena);
 }
 
+static size_t count_fds(void)
+{
+    size_t n = 0;
+
+    for (int fd = 0; fd < 1000; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* What was opened for a view serves the next one, or is closed. */
+static void test_connections(void)
+{
+    size_t fds = count_fds();
+
+    check_row("connections of views");
+    for (int i = 0; i < 10; i++) {
+        check_answer(GET, "/api/v1/queue", NULL, 200, NULL);
+        check_answer(GET, "/api/v1/pipelines/none", NULL, 404, NULL);
+        check_answer(GET, "/api/v1/runs/1/log/search?q=x", NULL, 200, NULL);
+    }
+    CHECK(count_fds() <= fds + 3);
+}
+
 static void test_check(void)
 {
     check_row("validate");
@@ -670,6 +713,10 @@ static void test_check(void)
                  "{\"valid\":false,\"issues\":[{\"file\":\"/pipeline.yaml\",\"line\":2,");
     check_answer(FR_API_POST, "/api/v1/pipelines/validate",
                  "{\"text\": \"name: x\\ntasks: {a: {run: y}}\"}", 200, "{\"valid\":true,");
+    check_answer(FR_API_POST, "/api/v1/pipelines/validate",
+                 "{\"text\": \"name: x\\ntasks: {a: {run: y, needs: [b]}, b: {run: y, needs: "
+                 "[a]}}\"}",
+                 200, "{\"valid\":false,\"issues\":[{\"file\":\"/pipeline.yaml\",\"line\":2,");
     check_answer(FR_API_POST, "/api/v1/pipelines/validate", "{\"text\": 1}", 400, "must be");
 }
 
@@ -693,6 +740,7 @@ int main(void)
     test_lengths();
     test_ring();
     test_check();
+    test_connections();
     test_readers();
     close_host();
     remove_home();

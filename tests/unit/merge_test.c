@@ -446,6 +446,20 @@ static void test_long(void)
     fr_merge_set(m, 0, 5, true, true);
     check_next(m, want.p);
     fr_merge_destroy(m);
+
+    check_row("a line that goes on: as soon as there is a piece of it");
+    text.n = want.n = 0;
+    fr_buf_fmt(&text, "%*s", FR_LINE_MAX - 1, "x");
+    fr_buf_fmt(&want, "a | %*sy\n", FR_LINE_MAX - 1, "x");
+    CHECK_INT(fr_file_write(path, text.p, text.n, 0600, NULL), FR_OK);
+    m = begin(0, FR_MERGE_NO_TIMES);
+    CHECK_INT(fr_merge_add(m, ids[0], "a", "long.log", NULL), FR_OK);
+    check_next(m, "");
+    append("long.log", "y", 1);
+    check_next(m, want.p);
+    append("long.log", "z\n", 2);
+    check_next(m, "a | z\n");
+    fr_merge_destroy(m);
     fr_buf_finish(&text);
     fr_buf_finish(&want);
 }
