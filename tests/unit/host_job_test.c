@@ -119,7 +119,7 @@ static void let_slow(void)
 /* A pipeline on a file system that hangs: other submits are answered, other runs go on. */
 static void test_slow_file(void)
 {
-    struct asked slow, second, sweep;
+    struct asked slow, second, third, gone, sweep;
 
     check_row("a pipeline that cannot be read yet");
     open_host();
@@ -128,6 +128,9 @@ static void test_slow_file(void)
     CHECK_INT(slow.res.status, FR_API_LATER);
     begin_ask(&second, "/api/v1/runs", "slow.yaml", ID);
     CHECK_INT(second.res.status, FR_API_LATER);
+    begin_ask(&gone, "/api/v1/runs", "slow.yaml", ID);
+    begin_ask(&third, "/api/v1/runs", "slow.yaml", ID);
+    CHECK_INT(third.res.status, FR_API_LATER);
     begin_ask(&sweep, "/api/v1/sweep", NULL, NULL);
     CHECK_INT(sweep.res.status, FR_API_LATER);
     check_row("another run is cancelled meanwhile");
@@ -135,16 +138,22 @@ static void test_slow_file(void)
     while (!is_over("1") && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
         ;
     CHECK(!slow.again && !second.again && !sweep.again);
+    check_row("one that has gone is not told");
+    api.forget(api.self, &gone.waiter);
     check_row("it comes");
     sem_post(&comes);
     wait_for(&slow);
     CHECK_INT(slow.res.status, 201);
     wait_for(&second);
     CHECK_INT(second.res.status, 200); /* the same run */
+    wait_for(&third);
+    CHECK_INT(third.res.status, 200);
+    CHECK(!gone.again);
     wait_for(&sweep);
     CHECK_INT(sweep.res.status, 200);
     fr_api_response_finish(&slow.res);
     fr_api_response_finish(&second.res);
+    fr_api_response_finish(&third.res);
     fr_api_response_finish(&sweep.res);
     close_host();
     let_slow();
@@ -206,6 +215,19 @@ static void check_later(const char *path)
     CHECK(!again);
 }
 
+/* Ready tasks, as the queue lists them. */
+static size_t count_waiting(void)
+{
+    struct fr_api_response res = ask(FR_API_GET, "/api/v1/queue", NULL);
+    size_t n = 0;
+
+    fr_buf_add(&res.body, "", 1);
+    for (const char *at = res.body.p; (at = strstr(at, "\"why_waiting\":")) != NULL; at++)
+        n++;
+    fr_api_response_finish(&res);
+    return n;
+}
+
 /* A run of many instances comes in slices: another one is cancelled between two of them. */
 static void test_many(void)
 {
@@ -237,7 +259,8 @@ static void test_many(void)
     check_later("/api/v1/runs/" OTHER);
     check_later("/api/v1/runs/" OTHER "/instances");
     check_answer(FR_API_GET, "/api/v1/runs/" OTHER "/instances", NULL, 200, "\"idx\":1799,");
-    check_row("a run of many instances");
+    check_row("of what waits the first two hundred are listed");
+    CHECK_INT(count_waiting(), 200);
 
     check_row("killed between two slices: what has no row waits");
     close_host();
@@ -282,6 +305,18 @@ static void test_busy(void)
     close_host();
     fr_buf_finish(&r.got);
     sqlite3_close(db);
+    check_row("");
+}
+
+/* Nothing was written by this host before, and more is behind it. */
+static void test_sweep_first(void)
+{
+    check_row("a sweep is the first that a host does");
+    open_host();
+    check_answer(FR_API_POST, "/api/v1/sweep", "{}", 200, "{\"files\":");
+    submit("p.yaml", 8, "", "running");
+    cancel("8");
+    close_host();
     check_row("");
 }
 
@@ -483,6 +518,7 @@ int main(void)
     test_many();
     test_busy();
     test_slow_turn();
+    test_sweep_first();
     test_last_of_file();
     test_sweep_of_old_host();
     check_sound();

@@ -312,6 +312,7 @@ static void test_ids(void)
     static const char *const foreign[] = {"1.1", "7", "1-00000000.1", "x", "1-"};
     struct reader r = {0};
     char name[40], last[60], runs[2 * 65 + 1] = "";
+    long long newest;
     const char *at;
 
     check_row("ids of elsewhere");
@@ -321,11 +322,16 @@ static void test_ids(void)
     turn_until(&r, "\nevent: run\n");
     at = strstr(r.got.p, "\nid: ");
     CHECK(at != NULL && sscanf(at, "\nid: %39[^.\n].", name) == 1);
-    for (size_t i = 0; i < 8; i++) {
+    newest = (long long)host->streams->ring->next - 1;
+    for (size_t i = 0; i < 10; i++) {
         struct reader later = {0};
 
         if (i < 5)
             snprintf(last, sizeof(last), "%s", foreign[i]);
+        else if (i == 8) /* as long as ours, and a number that is there */
+            snprintf(last, sizeof(last), "%.*sxxxx.%lld", (int)strlen(name) - 4, name, newest);
+        else if (i == 9)
+            snprintf(last, sizeof(last), "%s:%lld", name, newest);
         else
             snprintf(last, sizeof(last), "%s.%s", name, i == 5 ? "999999" : i == 6 ? "-1" : "1x");
         check_row(last);
@@ -537,6 +543,24 @@ static size_t count_items(const char *path, bool *next)
     return n;
 }
 
+/* Of runs 2 to 55. */
+static void check_history(void)
+{
+    struct fr_api_response res = ask(FR_API_GET, "/api/v1/pipelines/s/history", NULL);
+    json_t *doc = NULL, *item;
+    size_t i;
+
+    CHECK_INT(fr_json_parse((struct fr_str){res.body.p, res.body.n}, "a history", &doc, NULL),
+              FR_OK);
+    CHECK_INT(json_array_size(json_object_get(doc, "items")), 50);
+    json_array_foreach(json_object_get(doc, "items"), i, item)
+    {
+        CHECK_INT(json_integer_value(json_object_get(item, "no")), 6 + i);
+    }
+    json_decref(doc);
+    fr_api_response_finish(&res);
+}
+
 /* How long a list is if nobody says it; a host that stays keeps as many runs as its file says, and
  * one is removed when somebody asks for it. */
 static void test_many_runs(void)
@@ -552,6 +576,8 @@ static void test_many_runs(void)
     CHECK(next);
     CHECK_INT(count_items("/api/v1/runs?limit=200", &next), 55);
     CHECK(!next);
+    check_row("the history of a pipeline: its last fifty, the oldest first");
+    check_history();
     check_row("a run that is removed");
     fr_home_at(home, FR_HOME_RUN, run_of("55"), &dir);
     CHECK_INT(fr_mkdirs(dir.p, 0700, NULL), FR_OK);

@@ -1,6 +1,7 @@
 /* What a host finds that came behind another one, and what its later followers do. */
 #include "engine/admit/private.h"
 #include "engine/exec/private.h"
+#include "engine/runs/private.h"
 #include "engine/spec/config.h"
 #include "engine/store/sql.h"
 #include "engine/stream/stream.h"
@@ -164,6 +165,26 @@ static void check_held(const char *want)
     CHECK_TEXT(got, want);
 }
 
+/* Of each attempt the newest length of its output is told. */
+static void check_two_logs(void)
+{
+    struct host_run *h = host_find_no(host, 8);
+    struct reader r = {0};
+
+    check_row("output of two attempts");
+    CHECK_INT(follow(&r, "8", ""), 200);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct fr_note note = {.kind = FR_NOTE_LOG, .inst = i, .bytes.n = 5 + i};
+
+        stream_part.note(h, h->run, &note);
+    }
+    stream_part.leaves(h);
+    CHECK(has(&r, "\"attempt\":\"a1000000000000000000000000000000\",\"bytes\":5}"));
+    CHECK(has(&r, "\"attempt\":\"a2000000000000000000000000000000\",\"bytes\":6}"));
+    api.gone(api.self, r.s);
+    fr_buf_finish(&r.got);
+}
+
 /* What may live of a run that nobody drives keeps its slots, until that run is over or is driven.
  */
 static void test_held(void)
@@ -206,6 +227,7 @@ static void test_held(void)
     sql("UPDATE instance SET live = 1");
     CHECK_INT(reservations_load(host, &err), FR_OK);
     check_held("0 0");
+    check_two_logs();
     fr_arena_finish(&arena);
     close_host();
 }
@@ -252,9 +274,51 @@ static void test_agents(void)
     CHECK(has_agent("/a/1"));
     check_answer(FR_API_POST, "/api/v1/runs/10/shell", "{\"agent\": \"/a/2\"}", 202, NULL);
     CHECK(has_agent("/a/2") && !has_agent("/a/1"));
+    check_row("of a second run");
+    submit("p.yaml", 11, ", \"agent\": \"/a/3\"", "running");
+    CHECK(has_agent("/a/2") && has_agent("/a/3"));
     cancel("10");
     settle();
-    CHECK(!has_agent("/a/2"));
+    CHECK(!has_agent("/a/2") && has_agent("/a/3"));
+    cancel("11");
+    close_host();
+    check_row("");
+}
+
+/* The value that the run has of a secret, or of a variable that is none. */
+static const char *value_of(struct host_run *h, const char *name)
+{
+    const char *value = shell_env(h, name);
+
+    return value != NULL ? value : "none";
+}
+
+/* Who resumes or follows a run gives it the newest values of its secrets. */
+static void test_shells(void)
+{
+    struct host_run *h;
+
+    check_row("secrets that come later");
+    open_host();
+    submit("p.yaml", 12, "", "running");
+    h = host_find_no(host, 12);
+    CHECK_TEXT(value_of(h, "TOKEN"), "planted-secret");
+    CHECK_TEXT(value_of(h, "WHO"), "me");
+    check_answer(FR_API_POST, "/api/v1/runs/12/shell",
+                 "{\"secrets\": {\"TOKEN\": \"second\", \"MORE\": \"m\"}}", 202, NULL);
+    CHECK_TEXT(value_of(h, "TOKEN"), "second");
+    CHECK_TEXT(value_of(h, "MORE"), "m");
+    CHECK_TEXT(value_of(h, "NONE"), "none");
+    close_host();
+    check_row("of a run that was resumed without any");
+    open_host();
+    check_answer(FR_API_POST, "/api/v1/runs/12/resume", "{}", 202, NULL);
+    h = host_find_no(host, 12);
+    CHECK_TEXT(value_of(h, "TOKEN"), "none");
+    check_answer(FR_API_POST, "/api/v1/runs/12/shell", "{\"secrets\": {\"TOKEN\": \"third\"}}", 202,
+                 NULL);
+    CHECK_TEXT(value_of(h, "TOKEN"), "third");
+    cancel("12");
     close_host();
     check_row("");
 }
@@ -269,6 +333,7 @@ int main(void)
     test_held();
     test_node_before();
     test_agents();
+    test_shells();
     remove_home();
     return check_done();
 }
