@@ -308,18 +308,6 @@ static void test_busy(void)
     check_row("");
 }
 
-/* Nothing was written by this host before, and more is behind it. */
-static void test_sweep_first(void)
-{
-    check_row("a sweep is the first that a host does");
-    open_host();
-    check_answer(FR_API_POST, "/api/v1/sweep", "{}", 200, "{\"files\":");
-    submit("p.yaml", 8, "", "running");
-    cancel("8");
-    close_host();
-    check_row("");
-}
-
 /* What the next host has stored, and names in no row yet, is not this one's to remove. */
 static void test_sweep_of_old_host(void)
 {
@@ -518,7 +506,6 @@ int main(void)
     test_many();
     test_busy();
     test_slow_turn();
-    test_sweep_first();
     test_last_of_file();
     test_sweep_of_old_host();
     check_sound();

@@ -275,7 +275,8 @@ static void test_agents(void)
     check_answer(FR_API_POST, "/api/v1/runs/10/shell", "{\"agent\": \"/a/2\"}", 202, NULL);
     CHECK(has_agent("/a/2") && !has_agent("/a/1"));
     check_row("of a second run");
-    submit("p.yaml", 11, ", \"agent\": \"/a/3\"", "running");
+    make_body("0000000000000000000000000000000b", ", \"agent\": \"/a/3\"");
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"no\":11,");
     CHECK(has_agent("/a/2") && has_agent("/a/3"));
     cancel("10");
     settle();
