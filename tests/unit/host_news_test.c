@@ -311,7 +311,7 @@ static void test_ids(void)
 {
     static const char *const foreign[] = {"1.1", "7", "1-00000000.1", "x", "1-"};
     struct reader r = {0};
-    char name[40], last[60], runs[2 * 65 + 1] = "";
+    char name[40], last[80], runs[2 * 65 + 1] = "";
     long long newest;
     const char *at;
 
