@@ -108,10 +108,12 @@ static enum fr_origin origin_of(struct host_schedules *all, const struct host_sc
 
 /* ---- decisions without a run ---- */
 
-static void log_row(const struct host_schedule *s, const struct fr_fire_row *row)
+/* Of one that is committed. */
+static void tell(struct fr_host *host, const struct host_schedule *s, const struct fr_fire_row *row)
 {
     char at[FR_TIME_TEXT];
 
+    meters_fire(host->meters, row->decision, row->decided_wall - row->at_ms);
     fr_time_text(fr_div_down(row->at_ms, 1000), 0, at);
     fr_log(FR_LOG_INFO, "schedules", "%s/%s: %s at=%s count=%lld run=%lld%s%s", s->row.pipeline,
            s->row.name, row->decision, at, (long long)row->count, (long long)row->run,
@@ -173,9 +175,7 @@ enum fr_rc occurrences_commit(struct occurrences_batch *batch, enum fr_rc rc, st
         }
         d->s->row.seen_ms = d->seen_ms;
         d->s->backoff_ms = 0;
-        log_row(d->s, &d->newest);
-        meters_fire(batch->all->host->meters, d->newest.decision,
-                    d->newest.decided_wall - d->newest.at_ms);
+        tell(batch->all->host, d->s, &d->newest);
         schedules_rearm(batch->all, d->s);
     }
     batch->n = 0;
@@ -449,8 +449,8 @@ static void settle(struct host_fire *f)
     s->row.seen_ms = f->row.at_ms;
     s->backoff_ms = 0;
     for (size_t i = 0; i < f->n; i++)
-        log_row(s, &f->rows[i]);
-    log_row(s, &f->row);
+        tell(f->all->host, s, &f->rows[i]);
+    tell(f->all->host, s, &f->row);
     if (f->what == FIRE_RAN && waiting != NULL) {
         fr_run_say(waiting->run, "a newer run of its schedule takes its place");
         fr_run_cancel(waiting->run);

@@ -28,6 +28,9 @@ static void test_in_time(void)
     check_answer(FR_API_GET, "/api/v1/schedules/9", NULL, 404, "there is no schedule 9");
     check_answer(FR_API_GET, "/api/v1/schedules/1/fires?limit=0", NULL, 400, "limit");
     check_answer(FR_API_GET, "/api/v1/schedules/1/fires", NULL, 200, "\"decision\":\"ran\"");
+    check_answer(FR_API_GET, "/metrics", NULL, 200,
+                 "\nflowrun_schedule_fires_total{decision=\"ran\"} 1\n");
+    check_answer(FR_API_GET, "/metrics", NULL, 200, "\nflowrun_schedule_lag_seconds_count 1\n");
     cancel("1");
     check_fires("p", "ran 03-01T02:00 run 1 cancelled");
 
