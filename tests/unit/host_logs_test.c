@@ -2,6 +2,9 @@
 #include "engine/store/sql.h"
 #include "tests/unit/host_bed.h"
 
+#include <errno.h>
+#include <pthread.h>
+
 #define ATTEMPT "000000000000000000000000000000a3"
 
 #define LOG "attempts/" ATTEMPT "/log"
@@ -89,6 +92,64 @@ static void check_logs(void)
     check_row("");
 }
 
+/* ---- disks that fail, and that are slow ---- */
+
+static _Atomic int interrupts, failures; /* of reads that are to come */
+
+static ssize_t pread_badly(int fd, void *p, size_t n, off_t at)
+{
+    if (interrupts == 0 && failures == 0)
+        return fr_sys_real.pread(fd, p, n, at);
+    errno = interrupts > 0 ? EINTR : EIO;
+    interrupts > 0 ? interrupts-- : failures--;
+    return -1;
+}
+
+static pthread_t of_loop;
+static _Atomic int64_t ahead_ms;
+
+/* To whoever reads in a thread each look at the clock is four seconds later. */
+static int64_t hasty_ms(void)
+{
+    if (!pthread_equal(pthread_self(), of_loop))
+        ahead_ms += 4000;
+    return fr_sys_real.mono_ms() + ahead_ms;
+}
+
+static void test_disks(const char *path)
+{
+    static const char search[] = "/api/v1/runs/1/" LOG "/search?q=three",
+                      lines[] = "/api/v1/runs/1/" LOG "/lines?n=1";
+    struct fr_buf many = {0};
+
+    fr_sys.pread = pread_badly;
+    for (int i = 0; i < 2; i++) {
+        check_row(i == 0 ? "a read that is interrupted" : "a read that fails");
+        interrupts = i == 0 ? 2 : 0;
+        failures = i == 0 ? 0 : 1;
+        check_answer(FR_API_GET, search, NULL, i == 0 ? 200 : 500,
+                     i == 0 ? "{\"line\":3," : "reading a log: Input/output error");
+        CHECK(interrupts == 0 && failures == 0);
+        interrupts = i == 0 ? 2 : 0;
+        failures = i == 0 ? 0 : 1;
+        check_answer(FR_API_GET, lines, NULL, i == 0 ? 200 : 500,
+                     i == 0 ? "{\"line\":1," : "reading a log: Input/output error");
+    }
+    fr_sys.pread = fr_sys_real.pread;
+    check_row("a search that takes too long says where to go on");
+    for (int i = 0; i < 1500; i++)
+        fr_buf_text(&many, "line\n");
+    CHECK_INT(fr_file_write(path, many.p, many.n, 0600, NULL), FR_OK);
+    fr_buf_finish(&many);
+    of_loop = pthread_self();
+    fr_sys.mono_ms = hasty_ms;
+    check_answer(FR_API_GET, "/api/v1/runs/1/" LOG "/search?q=nothing", NULL, 200,
+                 "{\"items\":[],\"truncated\":true,\"next\":1024}");
+    fr_sys.mono_ms = fr_sys_real.mono_ms;
+    check_answer(FR_API_GET, "/api/v1/runs/1/" LOG "/search?q=nothing&from=1024", NULL, 200,
+                 "{\"items\":[],\"truncated\":false}");
+}
+
 int main(void)
 {
     static const char text[] = "one\ntwo one\nthree\n";
@@ -107,6 +168,7 @@ int main(void)
     CHECK_INT(fr_file_write(path.p, text, strlen(text), 0600, &err), FR_OK);
     add_attempt("c.log");
     check_logs();
+    test_disks(path.p);
     fr_buf_finish(&path);
     fr_arena_finish(&arena);
     close_host();

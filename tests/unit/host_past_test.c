@@ -1,10 +1,13 @@
 /* Lists of runs: what the next page is asked for with, what is shown of runs of other tasks, and
  * which runs a reason names. */
+#include "engine/view/connection_pool.h"
 #include "engine/view/queue.h"
 #include "tests/unit/host_bed.h"
 
 #include "engine/runs/state.h"
 #include "engine/store/fires.h"
+
+#include <fcntl.h>
 
 static json_t *ask_doc(const char *path)
 {
@@ -302,6 +305,62 @@ static void test_median(void)
     json_decref(doc);
 }
 
+/* ---- connections to the store ---- */
+
+/* A connection that was given back serves the next one, and sees what came meanwhile. */
+static void test_readers(void)
+{
+    struct connection_pool *r = connection_pool_create();
+    struct fr_store *a = NULL, *b = NULL, *c = NULL;
+    struct fr_arena arena = {0};
+    struct fr_run_rows rows = {0};
+    struct fr_run_row row = {.name = "p", .state = "over", .outcome = "failed", .params = "{}"};
+    struct fr_err err = {0};
+    size_t before;
+
+    check_row("readers");
+    CHECK_INT(connection_pool_take(r, home, &a, &err), FR_OK);
+    CHECK_INT(connection_pool_take(r, home, &b, &err), FR_OK);
+    CHECK(a != b);
+    CHECK_INT(fr_store_runs(a, 0, &arena, &rows, &err), FR_OK);
+    before = rows.n;
+    connection_pool_give(r, a, true);
+    connection_pool_give(r, b, false);
+    CHECK_INT(fr_id_new(&row.id, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+    CHECK_INT(connection_pool_take(r, home, &c, &err), FR_OK);
+    CHECK(c == a);
+    CHECK_INT(fr_store_runs(c, 0, &arena, &rows, &err), FR_OK);
+    CHECK_INT(rows.n, before + 1);
+    connection_pool_leave(connection_pool_use(r));
+    connection_pool_give(r, c, true);
+    connection_pool_leave(r);
+    fr_arena_finish(&arena);
+}
+
+static size_t count_fds(void)
+{
+    size_t n = 0;
+
+    for (int fd = 0; fd < 1000; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* What was opened for a view serves the next one, or is closed. */
+static void test_connections(void)
+{
+    size_t fds = count_fds();
+
+    check_row("connections of views");
+    for (int i = 0; i < 10; i++) {
+        check_answer(FR_API_GET, "/api/v1/queue", NULL, 200, NULL);
+        check_answer(FR_API_GET, "/api/v1/pipelines/none", NULL, 404, NULL);
+        check_answer(FR_API_GET, "/api/v1/runs/1/log/search?q=x", NULL, 200, NULL);
+    }
+    CHECK(count_fds() <= fds + 3);
+}
+
 int main(void)
 {
     CHECK(setenv("TZ", "UTC", 1) == 0);
@@ -312,6 +371,8 @@ int main(void)
     test_past();
     test_pipelines();
     test_median();
+    test_connections();
+    test_readers();
     close_host();
     remove_home();
     return check_done();

@@ -11,9 +11,6 @@
 #include "engine/spec/config.h"
 #include "engine/wire/message.h"
 
-#include <errno.h>
-#include <pthread.h>
-
 #define GET FR_API_GET
 #define RUN "aa000000000000000000000000000000"
 #define A1 "01000000000000000000000000000000"
@@ -456,58 +453,6 @@ static void test_parts(void)
     json_decref(doc);
 }
 
-/* ---- disks that fail, and that are slow ---- */
-
-static _Atomic int interrupts, failures; /* of reads that are to come */
-
-static ssize_t pread_badly(int fd, void *p, size_t n, off_t at)
-{
-    if (interrupts == 0 && failures == 0)
-        return fr_sys_real.pread(fd, p, n, at);
-    errno = interrupts > 0 ? EINTR : EIO;
-    interrupts > 0 ? interrupts-- : failures--;
-    return -1;
-}
-
-static pthread_t of_loop;
-static _Atomic int64_t ahead_ms;
-
-/* To whoever reads in a thread each look at the clock is four seconds later. */
-static int64_t hasty_ms(void)
-{
-    if (!pthread_equal(pthread_self(), of_loop))
-        ahead_ms += 4000;
-    return fr_sys_real.mono_ms() + ahead_ms;
-}
-
-static void test_disks(void)
-{
-    static const char search[] = LOG A1 "/log/search?q=three", lines[] = LOG A1 "/log/lines?n=1";
-
-    fr_sys.pread = pread_badly;
-    for (int i = 0; i < 2; i++) {
-        check_row(i == 0 ? "a read that is interrupted" : "a read that fails");
-        interrupts = i == 0 ? 2 : 0;
-        failures = i == 0 ? 0 : 1;
-        check_answer(GET, search, NULL, i == 0 ? 200 : 500,
-                     i == 0 ? "{\"line\":3," : "reading a log: Input/output error");
-        CHECK(interrupts == 0 && failures == 0);
-        interrupts = i == 0 ? 2 : 0;
-        failures = i == 0 ? 0 : 1;
-        check_answer(GET, lines, NULL, i == 0 ? 200 : 500,
-                     i == 0 ? "{\"line\":1," : "reading a log: Input/output error");
-    }
-    fr_sys.pread = fr_sys_real.pread;
-    check_row("a search that takes too long says where to go on");
-    of_loop = pthread_self();
-    fr_sys.mono_ms = hasty_ms;
-    check_answer(GET, LOG C1 "/log/search?q=nothing", NULL, 200,
-                 "{\"items\":[],\"truncated\":true,\"next\":1024}");
-    fr_sys.mono_ms = fr_sys_real.mono_ms;
-    check_answer(GET, LOG C1 "/log/search?q=nothing&from=1024", NULL, 200,
-                 "{\"items\":[],\"truncated\":false}");
-}
-
 /* ---- messages ---- */
 
 static void deliver(void *arg, const char *job, struct fr_sent *out)
@@ -698,7 +643,6 @@ int main(void)
     CHECK_ANSWERS(of_found);
     CHECK_ANSWERS(of_log);
     test_parts();
-    test_disks();
     test_messages();
     test_pools();
     close_host();
