@@ -5,7 +5,7 @@
  *
  * A queue is an ordered stream of work. Every op, copy and collective takes one; work of one queue
  * runs in order, work of two queues is ordered by events alone. On the CPU backend a call is done
- * when it returns. An op returns errors of its arguments; tr_sync returns errors of the
+ * when the call returns. An op returns errors of its arguments; tr_sync returns errors of the
  * device.
  */
 #ifndef TR_BACKEND_BACKEND_H
@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct tr_queue; /* owned by whoever created it; of one backend */
+struct tr_queue; /* of one backend; the caller of tr_queue_create owns the queue */
 struct tr_event;
 struct tr_trace; /* trace.h */
 
@@ -30,8 +30,7 @@ enum tr_mem {
     TR_MEM_PINNED  /* host memory that the device copies from and to; 256-byte aligned */
 };
 
-/* Which device a backend computes on, as the machine's tools name it; "" where it has no such name.
- */
+/* The device of a backend, as the machine's tools name the device; "": no such name. */
 struct tr_device_id {
     char uuid[48]; /* "GPU-…" */
     char bus[16];  /* PCI address as below /sys/bus/pci/devices, "0000:18:00.0" */
@@ -47,11 +46,11 @@ enum tr_op {
         TR_OP_COUNT
 };
 
-/* Bytes that a queue keeps beside the arguments of its ops: the most that any op takes for itself,
- * and that any product does, alone or inside an op. */
+/* Workspace of a queue in bytes: the most that one op takes for itself, and the most that one
+ * matrix product takes, alone or inside an op. */
 struct tr_scratch {
     size_t op, product;
-    size_t library;           /* of op: what a library is given, of one size whatever the shapes */
+    size_t library;           /* of op: workspace of a library, the same for all shapes */
     const char *library_name; /* "cuBLASLt workspace", for the memory table */
 };
 
@@ -64,9 +63,9 @@ struct tr_backend_ops {
     enum fr_rc (*mem_alloc)(void *self, enum tr_mem kind, size_t bytes, void **out,
                             struct fr_err *err);
     void (*mem_free)(void *self, enum tr_mem kind, void *p);
-    /* NULL: nothing is reserved, memory comes from the machine as it is asked for. */
+    /* NULL: the backend reserves nothing; each allocation takes memory of the machine. */
     enum fr_rc (*mem_reserve)(void *self, size_t bytes, struct fr_err *err);
-    /* Free bytes of the device. NULL: its memory is the host's. */
+    /* Free bytes of the device. NULL: the device uses the host's memory. */
     size_t (*mem_room)(void *self);
     enum fr_rc (*copy)(void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes);
     enum fr_rc (*zero)(void *self, struct tr_queue *q, void *dst, size_t bytes);
@@ -80,21 +79,20 @@ struct tr_backend_ops {
     /* Microseconds from one reached timed event to another. NULL: no clock. */
     double (*event_between)(void *self, struct tr_event *from, struct tr_event *to);
     enum fr_rc (*sync)(void *self, struct tr_queue *q, struct fr_err *err);
-    /* What a transport between devices works with; NULL where there is none. stream: the queue as
-     * it takes it (cudaStream_t). event_done: whether e is reached, without waiting; any thread. */
+    /* For a transport between devices; NULL: the backend has none. stream: the queue's
+     * cudaStream_t. event_done: whether e is reached; does not wait; any thread may call. */
     void *(*stream)(void *self, struct tr_queue *q);
     bool (*event_done)(void *self, struct tr_event *e);
     void (*describe)(void *self, char out[256]);
     void (*identity)(void *self, struct tr_device_id *out); /* NULL: no device of its own */
-    /* As tr_prepack_bytes and tr_prepack. NULL: a backend whose products read weights as they lie.
-     */
+    /* As tr_prepack_bytes and tr_prepack. NULL: products read weights without a packed form. */
     size_t (*prepack_bytes)(void *self, const struct tr_view *w);
     enum fr_rc (*prepack)(void *self, struct tr_queue *q, const struct tr_view *w, void *packed);
     bool (*repacks)(void *self, const struct tr_view *w);
     enum fr_rc (*repack)(void *self, struct tr_queue *q, const struct tr_view *w,
                          struct fr_err *err);
-    /* Raises *most to what an op of these shapes takes; data is not read, rows that counts on the
-     * device would cut are all taken as there. NULL: a backend that keeps nothing. */
+    /* Raises *most to the workspace of an op of these shapes. Data is not read: counts that only
+     * the device knows are taken at their bounds. NULL: ops need no workspace. */
     void (*scratch)(void *self, enum tr_op op, const void *args, struct tr_scratch *most);
     void (*destroy)(void *self);
 
@@ -108,7 +106,7 @@ struct tr_backend {
     const struct tr_backend_ops *ops;
     void *self;             /* owned by the backend */
     struct tr_trace *trace; /* NULL: nothing is recorded */
-    size_t taken;           /* bytes that were asked for, of all kinds of memory and by queues */
+    size_t taken;           /* bytes allocated so far, of all kinds of memory and by queues */
 };
 
 /* The ops. FR_SHAPE, FR_DTYPE, FR_UNSUPPORTED as ops.h says; FR_NOMEM when a queue's workspace
@@ -131,22 +129,22 @@ enum fr_rc tr_mem_alloc(struct tr_backend *be, enum tr_mem kind, size_t bytes, v
                         struct fr_err *err);
 void tr_mem_free(struct tr_backend *be, enum tr_mem kind, void *p);
 
-/* Takes device memory once for all that is allocated of it afterwards, each piece rounded up to 256
- * bytes: what does not fit fails, until the backend is destroyed. Before anything is allocated, and
- * once. Nothing happens on a backend that reserves nothing. FR_NOMEM says what is free. */
+/* Reserves device memory for all later allocations, each rounded up to 256 bytes. An allocation
+ * that does not fit into the reserve fails. Call it once, before the first allocation. A backend
+ * without mem_reserve does nothing. FR_NOMEM names the free bytes. */
 enum fr_rc tr_mem_reserve(struct tr_backend *be, size_t bytes, struct fr_err *err);
 
-/* Free bytes of the device; 0 where its memory is the host's. */
+/* Free bytes of the device; 0: the device uses the host's memory. */
 size_t tr_mem_room(struct tr_backend *be);
 
-/* The packed form of a weight w (out, in) that does not change: products by its transpose read that
- * instead of w, where tr_weight names it, and give the same bits. Its bytes, from w's shape and
- * type; 0: w has none. tr_prepack writes it. */
+/* The packed form of a weight w (out, in) that does not change. Products by the transpose of w read
+ * the packed form instead of w if tr_weight names one; the bits are the same. tr_prepack_bytes: its
+ * bytes, from w's shape and type; 0: w has none. tr_prepack writes it. */
 size_t tr_prepack_bytes(struct tr_backend *be, struct tr_view w);
 enum fr_rc tr_prepack(struct tr_backend *be, struct tr_queue *q, struct tr_view w, void *packed);
 
-/* The form that products by w itself read. It takes w's place, where tr_repacks says so: then
- * nothing but products with `packed` and `repacked` set can read the weight. Waits for q. */
+/* The form that products by w itself read. tr_repack writes it over w if tr_repacks is true; then
+ * only products with `packed` and `repacked` set can read the weight. Waits for q. */
 bool tr_repacks(struct tr_backend *be, struct tr_view w);
 enum fr_rc tr_repack(struct tr_backend *be, struct tr_queue *q, struct tr_view w,
                      struct fr_err *err);
@@ -156,18 +154,18 @@ enum fr_rc tr_copy(struct tr_backend *be, struct tr_queue *q, void *dst, const v
                    size_t bytes);
 enum fr_rc tr_zero(struct tr_backend *be, struct tr_queue *q, void *dst, size_t bytes);
 
-/* workspace_bytes: what its ops may use as scratch from the start; it grows when an op needs more.
- * With what the backend's scratch() says of the largest shapes it never grows. */
+/* workspace_bytes: workspace of the queue's ops at the start; it grows when an op needs more. With
+ * the backend's scratch() of the largest shapes it never grows. */
 enum fr_rc tr_queue_create(struct tr_backend *be, size_t workspace_bytes, struct tr_queue **out,
                            struct fr_err *err);
 void tr_queue_destroy(struct tr_backend *be, struct tr_queue *q);
 
 enum fr_rc tr_event_create(struct tr_backend *be, struct tr_event **out, struct fr_err *err);
-/* One that knows when it was reached, for a backend with event_between. */
+/* An event with a time, for a backend with event_between. */
 enum fr_rc tr_event_create_timed(struct tr_backend *be, struct tr_event **out, struct fr_err *err);
 void tr_event_destroy(struct tr_backend *be, struct tr_event *e);
 /* record: e is reached when all work put into q so far is done. wait: later work of q waits for e
- * (an event never recorded is reached); q NULL: the host waits for e, and for nothing behind it. */
+ * (an event never recorded is reached); q NULL: the host waits for e, and for no later work. */
 enum fr_rc tr_event_record(struct tr_backend *be, struct tr_queue *q, struct tr_event *e);
 enum fr_rc tr_event_wait(struct tr_backend *be, struct tr_queue *q, struct tr_event *e);
 

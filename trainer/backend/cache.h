@@ -12,7 +12,7 @@
     X(put_rows, tr_put_rows, false)                                                                \
     X(attention_cached, tr_attention_cached, false)
 
-/* put_rows: y[index[t]] = x[t]; no index stands twice, -1 is skipped. Other rows of y stay. */
+/* put_rows: y[index[t]] = x[t]; indices are distinct, -1 is skipped. Other rows of y stay. */
 struct tr_put_rows {
     struct tr_view y;     /* (R, n) C = , rows that index names */
     struct tr_view x;     /* (T, n) C in */
@@ -22,9 +22,9 @@ struct tr_put_rows {
 /*
  * attention_cached: the tokens of segment b, [offsets[b], offsets[b+1]), are the last of a sequence
  * of which len[b] tokens are cached, these included: rows first[b] .. first[b] + len[b]. Token i of
- * them stands at position len[b] - (offsets[b+1] - offsets[b]) + i - offsets[b] and sees the keys
- * up to there. For q head h, kv head h / (nh/nkv): O_i = sum_j softmax_j(scale * Q_i.K_j) V_j. K
- * and V may be columns of one buffer: with nkv 1 they are the latents of multi-head latent
+ * the segment has position len[b] - (offsets[b+1] - offsets[b]) + i - offsets[b] and sees the keys
+ * up to that position. For q head h, kv head h / (nh/nkv): O_i = sum_j softmax_j(scale * Q_i.K_j)
+ * V_j. K and V may be columns of one buffer: with nkv 1 they are the latents of multi-head latent
  * attention (DeepSeek-V2 2024, section 2.1.2). Tokens outside every segment are not written.
  */
 struct tr_attention_cached {

@@ -1,7 +1,7 @@
 /*
- * What the views of each op must be, and what the op does with them: a table for each op, written
- * once for all backends. tr_<op> checks a call by the table; tr_cost_of and the mutations of
- * tests/op read directions and sizes from the same rows. Internal to trainer/backend.
+ * A table for each op: name, type, shape and direction of every view, once for all backends.
+ * tr_<op> checks a call against the table; tr_cost_of and the mutations of tests/op read directions
+ * and sizes from the same rows. Internal to trainer/backend.
  */
 #ifndef TR_BACKEND_CHECK_H
 #define TR_BACKEND_CHECK_H
@@ -47,7 +47,7 @@ struct tr_check {
     /* Receives each view and weight instead of a check, in the order of the tables. NULL: check. */
     void (*see)(void *self, const struct tr_need *n);
     void *self;
-    double share; /* of the rows of a call, those that the following views are read or written in */
+    double share; /* of the rows: the part that the op reads or writes in the views that follow */
     struct tr_cost cost; /* of the op, but for the bytes of its views */
 };
 

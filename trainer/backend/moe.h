@@ -65,8 +65,8 @@ struct tr_router_grad {
     bool norm, add, softmax;
 };
 
-/* moe_plan: where each slot's row goes. A token t >= tokens (device) has no rows; its row_of is -1,
- * and so is the row_of of an id outside [0, E). slot_of behind offsets[E] is -1. */
+/* moe_plan: the permuted row of each slot. A token t >= tokens (device) has no rows; its row_of is
+ * -1, as is the row_of of an id outside [0, E). slot_of from offsets[E] on is -1. */
 struct tr_moe_plan {
     struct tr_view counts;  /* (E) i32 = */
     struct tr_view offsets; /* (E+1) i32 = */

@@ -45,8 +45,8 @@
     X(xent_chunk, tr_xent, true)                                                                   \
     X(xent_finish, tr_xent_finish, false)
 
-/* Rows offsets[first] .. offsets[last] of the row dimension of a call, read on the device.
- * Absent offsets: all rows. Rows outside are neither read nor written. */
+/* Rows offsets[first] .. offsets[last] of a call; the device reads offsets. Absent: all rows.
+ * Other rows are neither read nor written. */
 struct tr_rows {
     struct tr_view offsets; /* (n) i32 ascending, n > last */
     int64_t first, last;

@@ -1,6 +1,6 @@
 /*
  * Arguments of the element-wise ops, the optimizer and the ordered reduction. The rules at the top
- * of ops.h hold; here every float type may meet every other (sums f32, f64 when any view is f64).
+ * of ops.h hold; here float types may differ within a call (sums f32, f64 when any view is f64).
  */
 #ifndef TR_BACKEND_VEC_H
 #define TR_BACKEND_VEC_H
@@ -33,7 +33,7 @@ struct tr_fill {
 /*
  * noise: y[i] = scale * value at first + i of the stream `key` (tr_draw_of's), i counted over all
  * of y: tr_draw_normal, or 2*tr_draw_uniform - 1. The same bits on every backend (tensor/draw.h),
- * so weights may be made where they are used.
+ * so the rank that uses weights can make them.
  */
 struct tr_noise {
     struct tr_view y; /* any shape, float, contiguous = */
@@ -84,8 +84,8 @@ struct tr_adamw {
     struct tr_view p, m, v; /* (n) f32* += */
     struct tr_view g;       /* (n) f32* in */
     struct tr_view copy;    /* (n) C = optional: p rounded */
-    struct tr_view gscale;  /* (1) f32* in optional (a clip factor left on the device) */
-    struct tr_view skip;    /* (1) i64 in optional (what nonfinite found) */
+    struct tr_view gscale;  /* (1) f32* in optional: a clip factor on the device */
+    struct tr_view skip;    /* (1) i64 in optional: the count of nonfinite */
     float lr, wd, scale;
     double b1, b2, eps;
     int64_t step; /* 1 at the first update */

@@ -1,7 +1,7 @@
 /*
- * Checking mode: what every rank is about to call, and whether it goes together. A rank says its
- * next data call to rank 0 and waits. Rank 0 lets the ranks of a communicator go on once all of
- * them have said the same. No I/O, no clock: control.c carries the messages.
+ * Checking mode: compares the next data calls of all ranks. A rank announces its next data call to
+ * rank 0 and waits. Rank 0 releases the ranks of a communicator when all of them have announced the
+ * same call. No I/O, no clock: control.c carries the messages.
  */
 #ifndef TR_COMM_COLLECTIVE_CHECK_H
 #define TR_COMM_COLLECTIVE_CHECK_H
@@ -23,29 +23,28 @@ struct tr_announced_call {
     char what[64];       /* "all_gather 'layer 3' of 64 bytes": for messages */
 };
 
-/* What the ranks of a world have said; ranks by their number in the world. */
+/* The announced calls of a world; ranks are numbers in the world. */
 struct tr_collective_check;
 
 enum fr_rc tr_collective_check_create(int ranks, struct tr_collective_check **out,
                                       struct fr_err *err);
 void tr_collective_check_destroy(struct tr_collective_check *v);
 
-/* Rank `rank` is about to call; body is a tr_announced_call and its numbers, copied. FR_PROTO: it
- * is none, or the rank has said something already. */
+/* Adds the call of a rank; body is a tr_announced_call and its numbers, copied. FR_PROTO:
+ * malformed, or the rank has announced a call already. */
 enum fr_rc tr_collective_check_announce(struct tr_collective_check *v, int rank, struct fr_str body,
                                         struct fr_err *err);
 
-/* What rank `rank` waits in or does that is no data call ("a host collective"), a literal; NULL:
- * nothing. */
+/* what: the rank waits in something else than a data call ("a host collective"), a literal; NULL:
+ * it does not. */
 void tr_collective_check_elsewhere(struct tr_collective_check *v, int rank, const char *what);
 
-/* Sets go[r] for each rank that may go on: all of its communicator have said the same. Their
- * announcements are taken away. */
+/* Sets go[r] for each rank that may call: all ranks of its communicator have announced the same.
+ * Their announcements are removed. */
 void tr_collective_check_release(struct tr_collective_check *v, bool *go);
 
-/* After tr_collective_check_release. FR_PROTO names two ranks of a communicator that are about to
- * call different things, two whose slices do not fit, or, when all ranks wait and none can go on,
- * what two of them wait in. */
+/* Call it after tr_collective_check_release. FR_PROTO names two ranks of a communicator whose calls
+ * or slices differ, or, if all ranks wait and none can be released, the calls of two of them. */
 enum fr_rc tr_collective_check_judge(const struct tr_collective_check *v, struct fr_err *err);
 
 #endif

@@ -1,23 +1,21 @@
 /*
  * The ranks of one run and their communication. Two planes:
  *
- *   data     collectives over tensors. They take a queue: memory is the backend's, work is ordered
- *            behind what the queue holds, and what follows in the queue sees the result. A
- *            communicator belongs to the queue of its first call (FR_BUG on another); a second
- *            queue takes a group of the same ranks (tr_comm_split). The order of collectives is
- *            total over all communicators of a process, and every rank issues the same ones in the
- *            same order, whatever its data. In checking mode the ranks of a communicator, world
- *            or group, compare a hash of (call, bytes, what) first, and of unequal slices what
- *            each sends with what the other takes. A mismatch names `what` and the ranks. So does
- *            a world in which every rank waits in a call that others do not make.
- *   control  small host messages over the rendezvous connections, blocking, outside any queue.
- *            Waiting for slow things (loading, tokenising) happens here, never in a collective.
- *            A control thread beats every second: an ended rank ends all ranks within 5 s, silence
- *            is reported after 10 s naming rank and last collective, and ends the run at
- * timeout_ms.
+ *   data     collectives over tensors in the backend's memory. A call is ordered in its queue:
+ * after earlier work, before later work. A communicator belongs to the queue of its first call
+ *            (FR_BUG on another queue); a second queue needs a group of the same ranks
+ *            (tr_comm_split). Every rank issues the same collectives in the same order over all
+ *            communicators of its process, whatever its data. In checking mode the ranks of a
+ *            communicator, world or group, first compare a hash of (call, bytes, what), and the
+ * bytes of unequal slices. A mismatch names `what` and the ranks; so does a deadlock in which every
+ * rank waits in a call that the others do not make. control  small host messages over the
+ * rendezvous connections, blocking, outside any queue. Waiting for slow things (loading,
+ * tokenising) happens here, never in a collective. A control thread sends a heartbeat every second.
+ * The end of a rank ends all ranks within 5 s. A silent rank is reported after 10 s, with its last
+ * collective, and ends the run at timeout_ms.
  *
  * Errors: FR_PEER (a rank ended or failed, named), FR_TIMEOUT, FR_PROTO (ranks disagree), FR_IO.
- * After an error the communicator answers every call with that error.
+ * After an error every call of the communicator returns that error.
  */
 #ifndef TR_COMM_COMM_H
 #define TR_COMM_COMM_H
@@ -81,9 +79,9 @@ struct tr_group {
     int size;
 };
 
-/* What a transport fills in: comm.c checks arguments and order, then calls it. The name is
- * "single", "cpu" (tcp between nodes, shared memory inside), "nccl" or "host". host_all_gather and
- * abort are of the control plane: NULL where tr_comm.host has that. */
+/* A transport. comm.c checks arguments and order before each call. The name is "single", "cpu" (TCP
+ * between nodes, shared memory inside), "nccl" or "host". host_all_gather and abort are calls of
+ * the control plane: NULL if tr_comm.host has the control plane. */
 struct tr_comm_ops {
     const char *name;
     enum fr_rc (*all_gather)(void *self, struct tr_queue *q, const struct tr_allgather *x,
@@ -96,8 +94,8 @@ struct tr_comm_ops {
                             struct fr_err *err);
     enum fr_rc (*host_all_gather)(void *self, void *all, const void *mine, size_t bytes,
                                   struct fr_err *err);
-    /* Fills in ops, self and host of a group that lacks only these. All ranks of the world call. A
-     * group whose ops are set is destroyed, also after a failure. */
+    /* Sets ops, self and host of a group; all other members are set. All ranks of the world call.
+     * If ops are set, the caller destroys the group, also after a failure. */
     enum fr_rc (*split)(void *self, const struct tr_group *g, struct tr_comm *group,
                         struct fr_err *err);
     void (*abort)(void *self, const char *why); /* ends all ranks: their next call fails with why */
@@ -105,8 +103,7 @@ struct tr_comm_ops {
     void (*destroy)(void *self);
 };
 
-/* Where the payload of a data call goes: to the same rank, to another of its node, to another node.
- */
+/* The receiver of a payload: this rank, another rank of this node, a rank of another node. */
 enum tr_link_class { TR_LINK_SELF, TR_LINK_NODE, TR_LINK_FAR, TR_LINK_CLASSES };
 
 struct tr_comm {
@@ -116,19 +113,19 @@ struct tr_comm {
     int rank, size;
     int local_rank, local_size; /* among the ranks of this node */
     int node, nodes;
-    struct tr_comm *host;  /* owned by self: the same ranks on the CPU, of which the control plane
-                              is; NULL: it is this one's, or a group's world has it */
-    struct tr_comm *world; /* borrows: what a group is part of; NULL: this is it */
+    struct tr_comm *host;  /* owns: the same ranks on the CPU, with the control plane; NULL: the
+                              control plane is this transport's, or that of a group's world */
+    struct tr_comm *world; /* borrows: the world of a group; NULL: this is the world */
     int *ranks;            /* owns, of a group: its ranks by their number in the world */
-    int number;            /* of a group: which split of the world made it, from 1 on */
-    int splits;            /* of a world: so many */
+    int number;            /* of a group: the number of the split that made the group, from 1 */
+    int splits;            /* of a world: splits so far */
     const int *node_of;    /* borrows: (size) the node of each rank; NULL: all are on this one */
-    struct tr_queue *q;    /* borrows: that of all data calls, from the first one on; NULL: none */
+    struct tr_queue *q;    /* borrows: the queue of all data calls; NULL: no call yet */
     size_t own_bytes;      /* device memory of the transport's library */
-    bool shares;           /* of a world: some of its ranks have the same device */
-    int64_t collectives;   /* data calls issued so far; the world counts those of its groups */
-    size_t sent_bytes;     /* payload this rank has handed to data calls for other ranks */
-    size_t class_bytes[TR_LINK_CLASSES]; /* the same by receiver, its own part included; gathers go
+    bool shares;           /* of a world: two of its ranks have the same device */
+    int64_t collectives;   /* data calls so far; the world counts those of its groups too */
+    size_t sent_bytes;     /* payload that this rank sent to other ranks in data calls */
+    size_t class_bytes[TR_LINK_CLASSES]; /* payload by receiver, this rank included; gathers go
                                             round a ring, in the order of ranks */
 };
 
@@ -138,16 +135,16 @@ static inline struct tr_comm *tr_comm_world(struct tr_comm *comm)
     return comm->world != NULL ? comm->world : comm;
 }
 
-/* How a rank finds the others; trainer/comm/launch_env.h reads it from torchrun's environment. */
+/* Rendezvous of the ranks; launch_env.h reads these options from torchrun's environment. */
 struct tr_comm_opts {
     int rank, size, local_rank, local_size;
-    int node, nodes;    /* nodes 0: node only tells machines apart, joining numbers them */
+    int node, nodes;    /* nodes 0: node is an id of the machine; the rendezvous numbers nodes */
     char addr[256];     /* MASTER_ADDR */
     int port;           /* MASTER_PORT */
     uint64_t job;       /* hash of run id, generation and size: ranks of an older try are refused */
     int *local_socks;   /* owns: local_size connected sockets made by the launcher, one to each
                            local rank, -1 for this one; NULL: tcp between local ranks too */
-    int64_t join_ms;    /* how long to wait for all ranks to come */
+    int64_t join_ms;    /* time limit of the rendezvous */
     int64_t timeout_ms; /* --ddp_timeout */
     int exit_code;      /* of a process that does not react to an abort within seconds */
     bool check;         /* compare a hash before each collective */
@@ -155,20 +152,20 @@ struct tr_comm_opts {
     const char *nccl;      /* the library to open; NULL: libnccl.so.2 */
 };
 
-/* W = 1: every call copies or does nothing. */
+/* The communicator of one rank: every call copies or does nothing. */
 enum fr_rc tr_comm_single(struct tr_backend *be, struct tr_comm **out, struct fr_err *err);
 
-/* TCP between nodes and shared memory inside one; returns when all ranks are there. */
+/* TCP between nodes and shared memory inside a node; returns when all ranks have joined. */
 enum fr_rc tr_comm_cpu(struct tr_backend *be, const struct tr_comm_opts *opts, struct tr_comm **out,
                        struct fr_err *err);
 
 /*
- * NCCL between the GPUs of be, on its queues; the control plane is that of tr_comm_cpu. Its
- * communicator does not block; a thread watches it: a rank that ended, an error or a collective
- * that does not end within timeout_ms aborts it on all ranks, and the message names the ranks that
- * are behind. What it takes of the device for itself is measured, by first collectives of each
- * kind: own_bytes. FR_USAGE: NCCL variables that turn off the links inside a node, without
- * allow_slow_links; two ranks with one GPU. FR_UNSUPPORTED: no NCCL, or a backend without streams.
+ * NCCL between the GPUs of be, on its queues; the control plane is that of tr_comm_cpu. Calls do
+ * not block. A thread watches NCCL: a rank that ended, an error, or a collective that does not end
+ * within timeout_ms aborts NCCL on all ranks; the message names the ranks that are behind.
+ * own_bytes: device memory of NCCL, measured by a first collective of each kind. FR_USAGE: NCCL
+ * variables that turn off the links inside a node, without allow_slow_links; two ranks with one
+ * GPU. FR_UNSUPPORTED: no NCCL, or a backend without streams.
  */
 enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *opts,
                         struct tr_comm **out, struct fr_err *err);
@@ -178,22 +175,22 @@ enum fr_rc tr_comm_nccl(struct tr_backend *be, const struct tr_comm_opts *opts,
 enum fr_rc tr_comm_host(struct tr_backend *be, const struct tr_comm_opts *opts,
                         struct tr_comm **out, struct fr_err *err);
 
-/* tr_comm_nccl where every rank has a GPU of its own; else tr_comm_host, which rank 0 warns of. */
+/* tr_comm_nccl if every rank has a GPU of its own; else tr_comm_host, with a warning of rank 0. */
 enum fr_rc tr_comm_gpus(struct tr_backend *be, const struct tr_comm_opts *opts,
                         struct tr_comm **out, struct fr_err *err);
 
 /*
  * The ranks of world that give the same color, in their order, as a communicator of the same
  * transport: the ranks of a node by color = node, those of an expert group of n by rank / n. All
- * ranks of world call it together. A group has the data plane and tr_comm_abort; it is destroyed
- * before its world. It knows the node of each of its ranks.
+ * ranks of world call together. A group has the data plane and tr_comm_abort. Destroy a group
+ * before its world.
  */
 enum fr_rc tr_comm_split(struct tr_comm *world, int color, struct tr_comm **out,
                          struct fr_err *err);
 
 void tr_comm_destroy(struct tr_comm *comm);
 
-/* Queue q is about to be destroyed: the next data call may be on another. */
+/* Before queue q is destroyed: the next data call may be on another queue. */
 void tr_comm_leave(struct tr_comm *comm, const struct tr_queue *q);
 
 /* ---- data plane ---- */
@@ -242,8 +239,8 @@ enum fr_rc tr_comm_host_broadcast(struct tr_comm *comm, void *p, size_t bytes, i
                                   struct fr_err *err);
 enum fr_rc tr_comm_host_barrier(struct tr_comm *comm, struct fr_err *err);
 
-/* p[0..n) becomes the sum over ranks in rank order, in double: the same bits everywhere. n <= 64.
- */
+/* p[0..n) becomes the sum over ranks, in rank order, in double: the same bits on all ranks.
+ * n <= 64. */
 enum fr_rc tr_comm_host_sum(struct tr_comm *comm, double *p, size_t n, struct fr_err *err);
 
 void tr_comm_abort(struct tr_comm *comm, const char *why);

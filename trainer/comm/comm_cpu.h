@@ -1,5 +1,5 @@
 /*
- * Inside the CPU communicator: the calls for a transport that is built on top of it.
+ * Calls of the CPU communicator for the transports built on top of it. Internal to trainer/comm.
  */
 #ifndef TR_COMM_COMM_CPU_H
 #define TR_COMM_COMM_CPU_H
@@ -17,11 +17,11 @@ enum fr_rc tr_comm_nccl_over(struct tr_backend *be, const struct tr_comm_opts *o
 enum fr_rc tr_comm_host_over(struct tr_backend *be, struct tr_comm *host, struct tr_comm **out,
                              struct fr_err *err);
 
-/* The communicator of such a transport: its self is `bytes` zeros. NULL: FR_NOMEM. */
+/* A communicator of such a transport; self is `bytes` zeros. NULL: FR_NOMEM. */
 struct tr_comm *tr_comm_over(struct tr_backend *be, const struct tr_comm_ops *ops,
                              struct tr_comm *host, size_t bytes, struct fr_err *err);
-/* Returns rc, the result of what was built on it. After a failure its host is aborted and the
- * caller's, and the communicator destroyed. */
+/* Ends the construction of comm with its result rc, which is returned. A failure aborts the host,
+ * which stays the caller's, and destroys comm. */
 enum fr_rc tr_comm_over_end(struct tr_comm *comm, enum fr_rc rc, struct tr_comm **out,
                             struct fr_err *err);
 

@@ -9,7 +9,7 @@
 
 enum tr_frame_type {
     TR_FRAME_HELLO = 1, /* tr_hello: a rank introduces itself */
-    TR_FRAME_TABLE,     /* size * tr_peer: all are here */
+    TR_FRAME_TABLE,     /* size * tr_peer: all ranks have joined */
     TR_FRAME_REFUSE,    /* text */
     TR_FRAME_BEAT,      /* tr_beat */
     TR_FRAME_PART,      /* a rank's part of a host all-gather, to rank 0 */
@@ -37,11 +37,11 @@ struct tr_beat {
 
 void tr_frame_add(struct fr_buf *out, enum tr_frame_type type, const void *p, size_t n);
 
-/* The first whole frame in `in`: 1 and type, payload (borrowed) set; 0 when it is not all there
- * yet; -1 when it cannot be a frame. Drop TR_FRAME_HEAD + n bytes afterwards. */
+/* The first frame in `in`: 1 with type and payload (borrowed) set; 0: incomplete; -1: not a frame.
+ * The caller then drops TR_FRAME_HEAD + payload->n bytes. */
 int tr_frame_first(const struct fr_buf *in, enum tr_frame_type *type, struct fr_str *payload);
 
-/* Blocking, before the thread exists. false at the deadline (boot clock of fr_sys.mono_ms). */
+/* Blocking; used before the control thread runs. false at the deadline (clock: fr_sys.mono_ms). */
 bool tr_frame_send(int fd, const struct fr_buf *out, int64_t deadline_ms);
 bool tr_frame_recv(int fd, struct fr_buf *in, enum tr_frame_type *type, struct fr_str *payload,
                    int64_t deadline_ms);

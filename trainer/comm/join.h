@@ -1,6 +1,6 @@
 /*
- * The rendezvous itself: rank 0 gathers a connection from every rank, the others find rank 0.
- * Blocking; runs before the control thread exists.
+ * The rendezvous: rank 0 accepts a connection from every rank; the other ranks connect to rank 0.
+ * Blocking; runs before the control thread.
  */
 #ifndef TR_COMM_JOIN_H
 #define TR_COMM_JOIN_H
@@ -17,14 +17,13 @@ enum fr_rc tr_join(const struct tr_control_opts *o, int *fds, struct tr_peer *pe
 /* A listening TCP socket on port (0: any), all addresses of both families. */
 enum fr_rc tr_listen(int port, int backlog, int *fd, struct fr_err *err);
 
-/* A connection to host:port, tried again until deadline_ms (fr_sys.mono_ms clock). */
+/* A connection to host:port; retries until deadline_ms (clock: fr_sys.mono_ms). */
 enum fr_rc tr_connect(const char *host, int port, int64_t deadline_ms, int *fd, struct fr_err *err);
 
-/* The local address that the route to host leaves from (IPv4 mapped); nothing is sent. */
+/* The local address of the route to host (IPv4 mapped); sends nothing. */
 bool tr_route_source(const char *host, int port, struct sockaddr_in6 *out);
 
-/* Options every connection of ours has: no delay, close-on-exec, keepalive that outlives a link
- * cut. */
+/* Sets TCP_NODELAY and SO_KEEPALIVE. */
 void tr_tune_socket(int fd);
 
 #endif

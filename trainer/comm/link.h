@@ -1,7 +1,7 @@
 /*
  * A byte stream in both directions between two ranks: TCP between nodes, shared memory inside one.
- * Nothing blocks: send and recv move what fits now; a caller that can do neither polls the
- * descriptor of arm().
+ * Calls do not block: send and recv move the bytes that fit now; a caller that can do neither polls
+ * the descriptor of arm().
  */
 #ifndef TR_COMM_LINK_H
 #define TR_COMM_LINK_H
@@ -20,8 +20,7 @@ struct tr_link_ops {
     ssize_t (*send)(struct tr_link *l, const void *p,
                     size_t n);                             /* bytes taken, 0: full, -1 errno */
     ssize_t (*recv)(struct tr_link *l, void *p, size_t n); /* bytes given, 0: none, -1 errno */
-    /* Prepares to sleep until one of the two is possible: fills *pfd; false when it is possible
-     * now. */
+    /* Before a sleep until one of the two is possible: fills *pfd; false: one is possible now. */
     bool (*arm)(struct tr_link *l, bool want_send, bool want_recv, struct pollfd *pfd);
     void (*disarm)(struct tr_link *l);
     void (*destroy)(struct tr_link *l);
@@ -33,7 +32,7 @@ struct tr_link {
     void *self;
 };
 
-/* Both take over fd. bytes: memory the link holds. */
+/* Both calls take over fd. */
 enum fr_rc tr_link_tcp(int fd, struct tr_link *out, struct fr_err *err);
 
 /* fd: a stream socket to the other process on this machine. The maker allocates the memory and

@@ -1,7 +1,7 @@
 /*
- * A link to every other rank, and the two movements that all collectives are made of: a stream that
- * runs round the ring, and an exchange with two peers. Both end early, with the cause, when the
- * control plane has failed or the time-out passes.
+ * A link to every other rank, and tr_mesh_move, of which all CPU collectives are made: a stream
+ * round the ring, or an exchange with two peers. A move fails with the cause when the control plane
+ * has failed or the time-out has passed.
  */
 #ifndef TR_COMM_MESH_H
 #define TR_COMM_MESH_H
@@ -34,14 +34,14 @@ struct tr_pieces {
 /*
  * Sends all of `out` to rank `to` and receives all of `in` from rank `from`, at the same time. The
  * first `own` bytes of out are complete at the call; byte own+i of out may be sent once byte i of
- * in has come (pieces alias), so a stream is passed on as it arrives. from or to -1: no such side.
- * FR_PROTO, and the end of all ranks, when what comes begins with another head.
+ * in has arrived (pieces alias), so a stream is forwarded as it arrives. from or to -1: no such
+ * side. FR_PROTO, and an abort of all ranks: the received head is not `head`.
  */
 struct tr_move {
     int to, from;
     struct tr_pieces out, in;
     size_t own;
-    const void *head; /* what the first piece of in has to be, its size; NULL: anything */
+    const void *head; /* expected contents of the first piece of in; NULL: any */
     const char *what; /* for messages */
 };
 enum fr_rc tr_mesh_move(struct tr_mesh *m, const struct tr_move *v, struct fr_err *err);

@@ -1,6 +1,6 @@
 /*
- * The calls of NCCL that we make, opened at run time: nothing of it is needed to build or to start
- * on a machine without it. Types and values are those of its public interface, version 2.14 and
+ * The functions of NCCL that the trainer calls, opened at run time: neither the build nor a start
+ * without GPUs needs NCCL. Types and values are those of NCCL's public interface, version 2.14 and
  * later. Source: NVIDIA NCCL documentation, "API" and "Fault tolerance".
  */
 #ifndef TR_COMM_NCCL_API_H
@@ -31,7 +31,8 @@ struct tr_nccl_config {
 
 typedef struct ncclComm *tr_nccl_comm;
 
-/* A communicator that does not block answers IN_PROGRESS; get_async_error says when it is done. */
+/* A call of a communicator that does not block returns IN_PROGRESS; get_async_error has its result.
+ */
 struct tr_nccl_api {
     int (*get_version)(int *version);
     int (*get_unique_id)(struct tr_nccl_id *id);

@@ -1,9 +1,9 @@
 /*
- * The order of NCCL's collectives over all communicators of a process. Two of them in two streams
- * may wait for each other when ranks run them in different orders. From version 2.26 on NCCL runs
- * them in the order in which the host issues them, if a variable says so, and lets them overlap;
- * before, an event makes each call wait for the one before it, and none runs beside another.
- * Source: NCCL user guide, "Using multiple NCCL communicators concurrently".
+ * The order of NCCL's collectives over all communicators of a process. Collectives of two streams
+ * deadlock when ranks run them in different orders. From version 2.26 on NCCL can run them in the
+ * order of the host's calls, if a variable is set, and lets them overlap. For older versions an
+ * event makes each call wait for the previous one, so no two collectives overlap. Source: NCCL user
+ * guide, "Using multiple NCCL communicators concurrently".
  */
 #ifndef TR_COMM_NCCL_TURN_H
 #define TR_COMM_NCCL_TURN_H
@@ -17,12 +17,12 @@
 struct tr_nccl_turn {
     struct tr_backend *be; /* borrows */
     bool kept;             /* by events */
-    struct tr_event *done; /* owns: that call is done */
-    struct tr_queue *q;    /* where it was; only compared */
+    struct tr_event *done; /* owns: the last call is done */
+    struct tr_queue *q;    /* of the last call; only compared */
 };
 
-/* Before the first communicator: sets NCCL_LAUNCH_ORDER_IMPLICIT, or keeps the order by events
- * where the library does not know it or it is set to 0. Logs which. */
+/* Call it before the first communicator. Sets NCCL_LAUNCH_ORDER_IMPLICIT, or chooses events if the
+ * library does not know the variable or the user has set it to 0. Logs the choice. */
 enum fr_rc tr_nccl_turn_init(struct tr_nccl_turn *t, const struct tr_nccl_api *api,
                              struct tr_backend *be, struct fr_err *err);
 void tr_nccl_turn_finish(struct tr_nccl_turn *t);

@@ -21,7 +21,7 @@ struct tr_optim {
     struct tr_params params;
     int64_t n;                         /* elements of a slice */
     struct tr_view master, m, v, grad; /* (n) f32 device, owns */
-    struct tr_view spread; /* (W, n) f32 device: receives an all-to-all; also whole copies */
+    struct tr_view spread; /* (W, n) f32 device: receives an all-to-all; also for whole states */
     struct tr_view found;  /* (1) i64 non-finite gradients of the slice */
     struct tr_view sumsq;  /* (1) f64 */
     int64_t steps;         /* updates applied */
@@ -31,8 +31,8 @@ struct tr_optim {
 
 size_t tr_optim_bytes(const struct tr_model *model, int world);
 
-/* comm: its data calls are the optimizer's alone; where the model gathers weights over the world, a
- * group of all its ranks. */
+/* comm: for the optimizer's data calls alone; a group of all ranks if the model gathers weights
+ * over the world. */
 enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr_comm *comm,
                            struct tr_backend *be, struct fr_err *err);
 void tr_optim_finish(struct tr_optim *o);

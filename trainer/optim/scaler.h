@@ -11,7 +11,7 @@
 
 struct tr_scaler {
     bool on, dynamic;
-    bool quiet; /* every rank has the same scale, one logs it */
+    bool quiet; /* no log: every rank has the same scale, one rank logs */
     double scale, min_scale;
     int64_t window, hysteresis_start;
     bool consecutive;
@@ -20,7 +20,8 @@ struct tr_scaler {
 
 void tr_scaler_init(struct tr_scaler *s, const struct tr_ds_config *ds, bool fp16);
 
-/* After a step's gradients were looked at. FR_CORRUPT when the scale cannot fall any further. */
+/* Call it after each step; overflow: a gradient was not finite. FR_CORRUPT: the scale is at its
+ * minimum. */
 enum fr_rc tr_scaler_update(struct tr_scaler *s, bool overflow, struct fr_err *err);
 
 #endif

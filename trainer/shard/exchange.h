@@ -1,29 +1,26 @@
 /*
- * Experts that stay, tokens that move: the ranks of a group own the routed experts among them, and
- * a MoE layer sends each token to the ranks that have experts of it and sums what comes back. Which
- * token goes where: route.h. Adapters on routed experts and weights in host memory have no such
- * layout.
+ * Expert parallelism: the ranks of a group own the routed experts; a MoE layer sends each token to
+ * the ranks that own its experts and sums the results. route.h computes the routes. Not for
+ * adapters on routed experts, nor for weights in host memory.
  *
  * A layer, on all ranks of the group in the same order:
  *
- *   begin    the experts that each rank chose go to all ranks, behind the router, on the group's
- *            own queue. Other work may follow in the compute queue.
- *   plan     waits for them, the only time that the host waits for a device in the layer; the cut
- *            into rounds. In a backward the plan of the forward is taken from the host's memory:
- *            no call and no wait.
- *   round    for each round: which tokens are here and their local experts,
- *   out      rows of tokens to where they are computed,
- *   back     the parts of each token, one a rank, back to it and added up.
+ *   begin    gathers the experts that each rank chose, after the router, on the group's own queue.
+ *            Other work may follow in the compute queue.
+ *   plan     waits for the choices, the host's only wait in the layer, and cuts the rounds. In a
+ *            backward the plan of the forward is taken from the host's memory: no call, no wait.
+ *   round    for each round: the tokens computed here and their local experts,
+ *   out      sends rows of tokens to the ranks that compute them,
+ *   back     sends the parts of each token, one a rank, back and sums them.
  *
- * Choices of all, not counts: every rank then knows by itself what it sends, receives and forwards,
- * so nothing describes rows on the way, forwarding ranks wait for nothing, and the lists of a round
- * are one copy to the device, for ops that exist. They are 4*T_max*K bytes a rank and layer.
+ * All choices are gathered, not counts: so every rank knows what it sends, receives and forwards.
+ * Rows need no description, forwarding ranks do not wait, and the lists of a round are one copy to
+ * the device. Choices take 4*T_max*K bytes a rank and layer.
  *
  * Sums: a rank's part is rounded to the type of the rows; parts of a node are added in f32, ranks
  * ascending, and rounded; nodes are added in f32, ascending, to what the caller adds, and rounded
- * once. With one node its parts are added to that at once. The order of rows here is (local rank
- * they come from, source, token): known from the choices, so bits do not depend on what arrives
- * first.
+ * once. With one node its parts are added to that at once. The order of rows here is (sending local
+ * rank, source, token): known from the choices, so bits do not depend on the order of arrival.
  */
 #ifndef TR_SHARD_EXCHANGE_H
 #define TR_SHARD_EXCHANGE_H
@@ -44,13 +41,13 @@ struct tr_exchange_opts {
     int64_t plans;         /* kept at once, for backward; at least 1 */
 };
 
-/* No large memory before tr_exchange_alloc. */
+/* tr_exchange_alloc allocates the large memory. */
 enum fr_rc tr_exchange_create(const struct tr_exchange_opts *o, struct tr_exchange **out,
                               struct fr_err *err);
 enum fr_rc tr_exchange_alloc(struct tr_exchange *x, struct fr_err *err);
 void tr_exchange_destroy(struct tr_exchange *x);
 
-/* What tr_exchange_alloc takes, in bytes on this rank. */
+/* Bytes of tr_exchange_alloc on this rank. */
 struct tr_exchange_bytes {
     size_t device; /* rows on their way, lists, choices of all ranks */
     size_t host;   /* staging, plans */
@@ -60,15 +57,15 @@ void tr_exchange_limits(const struct tr_exchange *x, struct tr_route_limits *out
 /* The most rounds that a layer has needed so far. */
 int tr_exchange_most_rounds(const struct tr_exchange *x);
 
-/* Where this rank's tokens went so far, over the layers whose rows were counted: a token goes once
- * to each other node that has an expert of it, and inside nodes once to each further rank. */
+/* Rows sent so far in the layers whose rows were counted: a token goes once to each other node with
+ * one of its experts, and inside a node once to each further rank. */
 struct tr_exchange_routes {
-    int64_t far;  /* handed to other nodes by this rank */
-    int64_t near; /* handed to other ranks of this node, those that landed here included */
+    int64_t far;  /* to other nodes */
+    int64_t near; /* to other ranks of this node, rows that landed here included */
 };
 void tr_exchange_routes(const struct tr_exchange *x, struct tr_exchange_routes *out);
 
-/* Which layer, and where its plan is kept. */
+/* A layer and the slot of its plan. */
 struct tr_exchange_layer {
     const char *what; /* "layer 3 moe", valid until the next plan */
     const struct tr_owners *owners;
@@ -88,12 +85,11 @@ struct tr_exchange_round {
     int64_t here, rows;    /* tokens computed here; their (token, local expert) pairs */
     struct tr_view ids;    /* (here, K) i32 device: local experts, -1: elsewhere */
 };
-/* Round i is the one that out and back work on; views are valid until the next round. */
+/* Makes round i the current round of out and back; views are valid until the next round. */
 enum fr_rc tr_exchange_round(struct tr_exchange *x, struct tr_queue *q, int i,
                              struct tr_exchange_round *out, struct fr_err *err);
 
-/* in (tokens, n): the round's tokens; out (here, n), same type: they as far as they are computed
- * here. */
+/* in (tokens, n): the round's tokens; out (here, n), same type: the tokens computed here. */
 struct tr_exchange_out {
     struct tr_view out, in;
 };

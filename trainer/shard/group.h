@@ -1,6 +1,6 @@
 /*
- * Reading a group of parts, which are neighbours on disk, to their places. What the page cache
- * lacks is read past it, a span at a time for all parts that lie in it; the rest by pieces.
+ * Reads a group of parts, neighbours on disk, to their places. Spans that the page cache lacks are
+ * read past the cache, each for all of its parts; other parts are read by pieces.
  */
 #ifndef TR_SHARD_GROUP_H
 #define TR_SHARD_GROUP_H
@@ -15,8 +15,8 @@ enum { GROUP_STEP = TR_ST_SPAN }; /* bytes read at once */
 struct group {
     const struct read_part *parts;
     size_t n;
-    char *slot;  /* of the parts that go to the device, one behind the other at multiples of 256 */
-    char *spare; /* GROUP_STEP bytes that begin at a page */
+    char *slot;  /* receives the parts for the device, each at a multiple of 256 */
+    char *spare; /* GROUP_STEP bytes, page-aligned */
     const struct tr_st *st;
     struct tr_st_direct *direct;
     struct read_late *late;
@@ -27,7 +27,7 @@ int64_t part_at(const struct read_part *p);        /* in its file */
 size_t part_bytes(const struct read_part *p);      /* in memory */
 size_t part_disk_bytes(const struct read_part *p); /* in its file */
 
-/* An error is that of the first part that has one. */
+/* An error is that of the first part with an error. */
 enum fr_rc group_read(const struct group *g, struct fr_err *err);
 
 #endif

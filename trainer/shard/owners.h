@@ -1,6 +1,6 @@
 /*
- * Which rank of a group owns which expert of a layer. Pure: every rank makes the same table of the
- * same numbers.
+ * The owner of each expert of a layer among the ranks of a group. Pure: every rank computes the
+ * same table from the same numbers.
  */
 #ifndef TR_SHARD_OWNERS_H
 #define TR_SHARD_OWNERS_H
@@ -17,15 +17,15 @@ struct tr_owners {
 };
 
 /*
- * Fills rank and local (E each) for P ranks, P <= E; no rank has more than ceil(E/P) experts, and
- * none has none. rows NULL: neighbours, rank e*P/E. Else rows (E) is the load of each expert: the
- * heaviest first, each to the rank with the least load that has room; ties go to the fewer experts,
- * the lower expert and the lower rank (Graham 1969, longest processing time first).
+ * Fills rank and local (E each) for P ranks, P <= E; every rank has 1 to ceil(E/P) experts. rows
+ * NULL: neighbours, rank e*P/E. Else rows (E) is the load of each expert: the heaviest first, each
+ * to the rank with the least load that has room; ties go to the fewer experts, the lower expert and
+ * the lower rank (Graham 1969, longest processing time first).
  */
 enum fr_rc tr_owners_place(int64_t E, int P, const int64_t *rows, int32_t *rank, int32_t *local,
                            struct fr_err *err);
 
-/* Fills local of these ranks. */
+/* Fills local from rank. */
 void tr_owners_number(int64_t E, const int32_t *rank, int32_t *local);
 
 /* The load of the busiest rank over the mean of all; 1 without any load. */

@@ -1,4 +1,4 @@
-/* Inside of shard/: what shard.c, load.c, window.c, pool.c and rows.c share. */
+/* Types and functions that the files of trainer/shard share. */
 #ifndef TR_SHARD_PRIVATE_H
 #define TR_SHARD_PRIVATE_H
 
@@ -20,12 +20,12 @@ struct unit {
     size_t packed_at;
 
     /* In the pool. */
-    bool here;  /* it has a place: its bytes are there, or a gather that fetches them was issued */
-    bool ahead; /* prefetched and not used yet */
-    size_t pool_at; /* where */
-    int64_t batch;  /* the gather that fetches it */
+    bool here;      /* has a place: its bytes are there, or a gather that fetches them was issued */
+    bool ahead;     /* prefetched and not used yet */
+    size_t pool_at; /* offset of the place */
+    int64_t batch;  /* the gather that fetches the unit */
     int64_t used;   /* its last release; 0: none */
-    int64_t next;   /* when it is used next, in gathers since the first pass of this record */
+    int64_t next;   /* its next use, in gathers since the first pass of this record */
 };
 
 /* The units of one gather. */
@@ -41,20 +41,20 @@ struct span {
 struct place {
     size_t at, bytes;
     int unit;
-    int64_t freed; /* the release after which it is free; LIVE: it is live */
+    int64_t freed; /* the release after which the place is free; LIVE: the place is live */
 };
 
 #define LIVE INT64_MAX
 
 enum {
     PASSES = 8,
-    EVENTS = 64 /* the most gathers, and the most releases, that no queue has waited for yet */
+    EVENTS = 64 /* the most gathers, and the most releases, without a wait of a queue */
 };
 
 /* A gather of the record. */
 struct step {
     struct span span;
-    size_t next;    /* the step that gathers the same again; in the next pass: steps + it */
+    size_t next;    /* the next step with the same span; plus `steps` if in the next pass */
     int64_t before; /* elements of all steps before it */
 };
 
@@ -67,12 +67,12 @@ struct order {
 
 /* For tr_shard_fetch_rows. C = ceil(tokens_max/W) rows a peer and round; at most W rounds. */
 struct rows_buf {
-    int32_t *ids, *mine; /* own: (world, T_max) sorted ids of all, -1 behind them; (T_max) */
+    int32_t *ids, *mine; /* own: (world, T_max) sorted ids of all ranks, then -1; (T_max) */
     int32_t *pick;       /* (W*C) device: ids of the rows to send */
-    int32_t *host_pick;  /* (2, W, W*C) pinned: of each round, of two fetches in turn */
+    int32_t *host_pick;  /* (2, W, W*C) pinned: ids by round, for two fetches in turn */
     char *send, *table;  /* (W*C, cols), (T_max, cols) device */
     size_t *counts;      /* owns: [6W] */
-    struct tr_event *picked[2], *used; /* host_pick's half was read; table was read */
+    struct tr_event *picked[2], *used; /* a half of host_pick was read; table was read */
     unsigned fetches;
 };
 
@@ -96,7 +96,7 @@ struct tr_shard {
     int pass, last; /* -1: none; the pass before */
     int64_t turn;   /* gathers of earlier passes by the same record */
     size_t cursor;  /* the next gather */
-    size_t reach;   /* the first step that has not been looked at ahead */
+    size_t reach;   /* the first step that the prefetcher has not passed */
 
     /* The pool; see pool.c. */
     char *pool;
@@ -104,22 +104,22 @@ struct tr_shard {
     struct place *places; /* owns; ascending */
     size_t nplaces;
     int64_t live, ahead;            /* elements here; of these, ahead of use */
-    int64_t releases, waited;       /* recorded; of these, waited for by the gather queue */
-    int64_t batches, seen;          /* gathers issued; of these, waited for by the queue of use */
+    int64_t releases, waited;       /* recorded; those that the gather queue has waited for */
+    int64_t batches, seen;          /* gathers issued; those that the queue of use has waited for */
     struct tr_event *free[EVENTS];  /* by release: its users are done */
     struct tr_event *ready[EVENTS]; /* by gather: its bytes are there */
-    struct tr_event *sent;          /* this rank's slices have come from the host */
-    bool dropped;                   /* a unit was forgotten whose gather no queue had waited for */
-    bool rehearsed;                 /* gathers are counted and bring nothing */
+    struct tr_event *sent;          /* this rank's slices were copied from the host */
+    bool dropped;                   /* a unit was forgotten before a queue waited for its gather */
+    bool rehearsed;                 /* gathers are counted and move no bytes */
 
     struct span held;      /* n 0: none */
     struct tr_queue *user; /* the queue of the last gather */
 
-    /* The largest that is gathered at once. */
+    /* The largest gather. */
     size_t span_max, span_bytes;
     int64_t span_elements;
     int64_t window_wanted, window_cut; /* units of a window: by max_live, beside its neighbour */
-    int *list;                         /* owns: units that one gather fetches, span_max */
+    int *list;                         /* owns: (span_max) units that one gather fetches */
     size_t nlist;
     struct tr_gather_item *items; /* owns: span_max */
     struct tr_shard_stats stats;
@@ -130,13 +130,13 @@ static inline size_t round_256(size_t n)
     return (n + 255) / 256 * 256;
 }
 
-/* Over how many ranks units are partitioned; 1: each has them whole. */
+/* The number of ranks that units are partitioned over; 1: each rank has whole units. */
 static inline size_t shard_ways(const struct tr_shard *s)
 {
     return s->o.partition ? (size_t)s->o.comm->size : 1;
 }
 
-/* No further step goes ahead while this many elements are ahead of use. */
+/* The prefetcher stops while this many elements are ahead of use. */
 static inline int64_t shard_bucket(const struct tr_shard *s)
 {
     const struct tr_shard_limits *l = &s->o.limits;
@@ -164,26 +164,26 @@ static inline size_t shard_whole(const struct tr_shard *s, const struct unit *u)
 }
 
 enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err);
-/* Writes the packed forms, once the weights are there. */
+/* Writes the packed forms of the weights, which must be loaded. */
 enum fr_rc shard_prepack(struct tr_shard *s, struct fr_err *err);
 
 /* pool.c */
 size_t pool_bytes(const struct tr_shard *s);
 enum fr_rc pool_alloc(struct tr_shard *s, struct fr_err *err);
 void pool_free(struct tr_shard *s);
-/* Takes places for list[from..nlist), units that are not here; *done: list[from..done) have theirs.
- * The queue that fills them then waits for the releases of that memory, and for so many releases
- * that no more than max_live elements are ever on the device. low: from the pool's beginning. */
+/* Takes places for list[from..nlist), units that are not here; *done: list[from..done) have places.
+ * The queue that fills the places waits for the releases of that memory, and for enough releases to
+ * keep the elements on the device within max_live. low: from the pool's beginning. */
 enum fr_rc pool_put(struct tr_shard *s, size_t from, bool low, size_t *done, struct fr_err *err);
-/* The unit is no longer here; its place becomes a ghost. */
+/* Evicts the unit; its place becomes a ghost. */
 void pool_forget(struct tr_shard *s, int unit);
 void pool_forget_all(struct tr_shard *s);
-/* Forgets all units and waits for all releases: the pool is one gap. */
+/* Evicts all units and waits for all releases: the pool is one gap. */
 enum fr_rc pool_empty(struct tr_shard *s, struct fr_err *err);
-/* Forgets the unit outside `but` whose next use is the latest and later than `after`. The unit of
- * the last release goes only when there is no other. False: there is no such unit. */
+/* Evicts the unit outside `but` with the latest next use after `after`. The unit of the last
+ * release is evicted only if there is no other. False: no such unit. */
 bool pool_evict(struct tr_shard *s, struct span but, int64_t after);
-/* Records a release behind the work in q. */
+/* Records a release after the work in q. */
 enum fr_rc pool_release(struct tr_shard *s, struct tr_queue *q, struct fr_err *err);
 
 /* rows.c */

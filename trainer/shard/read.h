@@ -1,10 +1,11 @@
 /*
- * Parts of tensors from a checkpoint's files to their places: sorted by file and offset, by two to
- * four threads, through a ring of pinned memory where the places are a device's. Types are
- * converted and values checked on the way: finite ones on the device where they go there.
+ * Reads parts of tensors from a checkpoint's files to their places, sorted by file and offset, by
+ * up to four threads; parts for a device go through a ring of pinned memory. Types are converted
+ * and values checked on the way; the device checks its parts for finite values.
  *
- * What the page cache lacked it lacks afterwards. Bytes that several ranks of a machine read stay
- * in it for a while: ranks read in the same order, so that the first one alone reads from the disk.
+ * Pages that the page cache lacked before are dropped from the cache afterwards. Bytes that several
+ * ranks of a machine read stay cached for a while: ranks read in the same order, so only the first
+ * rank reads from the disk.
  */
 #ifndef TR_SHARD_READ_H
 #define TR_SHARD_READ_H
@@ -20,7 +21,7 @@ struct read_part {
     size_t n;
     char *dst;
     bool host;   /* dst is the host's memory */
-    bool shared; /* other ranks of this machine read these bytes, too */
+    bool shared; /* other ranks of this machine read these bytes too */
 };
 
 struct read_parts {
@@ -29,7 +30,7 @@ struct read_parts {
     struct tr_st_direct *direct; /* owns: of read_all */
 };
 
-/* Adds a part, in pieces that a slot of the ring holds. FR_DTYPE: the types do not convert. */
+/* Adds a part, cut to the size of a slot of the ring. FR_DTYPE: the types do not convert. */
 enum fr_rc read_add(struct read_parts *p, const struct read_part *part, struct fr_err *err);
 void read_finish(struct read_parts *p);
 
@@ -37,22 +38,22 @@ struct read_opts {
     struct tr_backend *be; /* borrows */
     struct tr_queue *q;    /* fills what is on the device */
     const struct tr_st *st;
-    const struct tr_shard_tell *tell; /* NULL: nobody asks */
+    const struct tr_shard_tell *tell; /* progress; NULL: none */
     int local_size;                   /* ranks that share this machine's processors */
 };
 
-/* What several ranks read, and the page cache lacked: the newest LATE pieces of it. */
+/* The newest READ_LATE pieces that several ranks read and the page cache lacked. */
 enum { READ_LATE = 1024 };
 struct read_late {
     struct tr_st_piece pieces[READ_LATE];
     size_t n; /* so far: piece k is at k % READ_LATE */
 };
 
-/* Reads all parts, which it sorts. An error is that of the first part, in their order on disk. late
- * gets what is to be dropped once all ranks have read; zero it. */
+/* Sorts the parts and reads them. An error is that of the first part in the order on disk. late
+ * receives the pieces to drop when all ranks have read; the caller zeroes late. */
 enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct read_late *late,
                     struct fr_err *err);
-/* Once all ranks have read: takes what the page cache lacked out of it. */
+/* When all ranks have read: drops the pages that the page cache lacked before. */
 void read_drop(const struct read_parts *p, const struct tr_st *st, const struct read_late *late);
 
 #endif

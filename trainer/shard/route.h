@@ -1,13 +1,12 @@
 /*
- * Where the tokens of one MoE layer go, when experts stay on their ranks: lists that follow from
- * the experts which every rank of a group chose. All ranks have the same choices, so each computes
- * its own lists, the counts of what it receives and the cut into rounds without asking another.
- * Pure: host arrays in, host arrays out, no device and no communicator.
+ * The routes of tokens of one MoE layer under expert parallelism, from the experts that every rank
+ * of a group chose. All ranks have the same choices, so each computes its lists, its receive counts
+ * and the rounds without communication. Pure: host arrays in, host arrays out.
  *
  * A token goes once to each node that has one of its experts: to the landing rank there, which is
  * the rank whose number in that node is that of the source in its own, modulo the node's ranks. The
  * landing rank, and the source for its own node, hand it once to each rank that has one of its
- * experts. What comes back is summed at these two places, ranks ascending, then nodes ascending.
+ * experts. Results are summed at these two places, ranks ascending, then nodes ascending.
  *
  * Rounds bound memory under any routing: the tokens of each rank are cut into RANGES equal ranges;
  * a round is as many neighbouring ranges as fit, the same on all ranks of the group.
@@ -29,10 +28,10 @@ struct tr_route_opts {
     int64_t per_token;  /* K */
     int64_t tokens_max; /* T_max of every rank */
     int64_t rows_max;   /* the most routed rows of a round on a rank; 0: 2 * T_max * K. Raised to
-                           what one range may need */
+                           the need of one range */
 };
 
-/* The most that any round needs, on any rank of the group. */
+/* Bounds of any round on any rank of the group. */
 struct tr_route_limits {
     int64_t rows;     /* (token, expert) pairs computed here */
     int64_t here;     /* tokens computed here; also the rows handed out inside the node */
@@ -68,22 +67,22 @@ struct tr_route_round {
 
 struct tr_route;
 
-/* FR_USAGE: more experts a token, or more ranks, than this program can count. */
+/* FR_USAGE: more than 64 experts a token, or more than 64 ranks. */
 enum fr_rc tr_route_create(const struct tr_route_opts *o, struct tr_route **out,
                            struct fr_err *err);
 void tr_route_destroy(struct tr_route *r);
 void tr_route_limits(const struct tr_route *r, struct tr_route_limits *out);
 
-/* How a micro-batch is cut: round i is the ranges [at[i], at[i+1]). */
+/* The rounds of a micro-batch: round i is the ranges [at[i], at[i+1]). */
 struct tr_route_cuts {
     int rounds; /* 0: not cut yet */
     uint8_t at[TR_ROUTE_RANGES + 1];
 };
 
 /*
- * Takes what each rank chose, and cuts the micro-batch into rounds where *cuts has none yet: at
- * least 1. ids (size, T_max, K): rows of TR_ROUTE_NONE behind the tokens of a rank; there are fewer
- * experts. ids and owners are borrowed until the next plan. FR_PROTO names rank and token of an id
+ * Takes the choices of all ranks, and cuts the micro-batch into at least one round unless *cuts has
+ * rounds. ids (size, T_max, K): the tokens of a rank, then rows of TR_ROUTE_NONE, which is above
+ * all ids. ids and owners are borrowed until the next plan. FR_PROTO names rank and token of an id
  * that is no expert.
  */
 enum fr_rc tr_route_plan(struct tr_route *r, const uint16_t *ids, const struct tr_owners *owners,

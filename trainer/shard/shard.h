@@ -1,8 +1,8 @@
 /*
- * Which rank owns which bytes of which frozen weight, and when they are whole.
+ * ZeRO-3 for frozen weights: the owner of each byte, and gathers of whole weights.
  *
- * A unit says itself how it lies over the ranks: sharded over a group of them, owned whole by this
- * rank and by others not at all, or persistent, whole on every rank.
+ * A unit has one of three layouts: sharded over a group of ranks; owned, whole on this rank alone;
+ * or persistent, whole on every rank.
  *
  * A sharded unit is the smallest part that is gathered: an attention, a dense FFN, a shared expert,
  * one expert, a chunk of the head's rows. It is one byte buffer; its tensors (FP8 scales included)
@@ -105,8 +105,8 @@ void tr_shard_destroy(struct tr_shard *s);
 enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int *id,
                         struct fr_err *err);
 
-/* Says that units first..first+n (neighbours in ids) will be gathered together, so that the windows
- * are made large enough. A unit gathered alone needs no such call. */
+/* Announces that units first..first+n (neighbours in ids) will be gathered together, so that the
+ * windows are large enough. A unit gathered alone needs no such call. */
 enum fr_rc tr_shard_plan_window(struct tr_shard *s, int first, int n, struct fr_err *err);
 
 /* Units of this many elements in a window, so that the gather before or after it fits beside it,
@@ -117,14 +117,12 @@ int64_t tr_shard_window_units(struct tr_shard *s, int64_t elements, int64_t besi
 /* Elements of a unit. */
 int64_t tr_shard_elements(const struct tr_shard *s, int unit);
 
-/* Before tr_shard_load: units that lie whole on this rank, persistent ones left out, get the packed
- * forms of their weights (tr_prepack_bytes) beside them, in the order of ids, as far as so many
- * bytes go. replace: weights that are factors have packed forms alone (tr_repack). Returns the
- * bytes that this adds. */
+/* Call it before tr_shard_load. Whole units of this rank, without persistent ones, get packed forms
+ * of their weights (tr_prepack_bytes), in the order of ids, within `bytes`. replace: weights that
+ * are factors have packed forms alone (tr_repack). Returns the added bytes. */
 size_t tr_shard_prepack(struct tr_shard *s, size_t bytes, bool replace);
 
-/* Once all is planned: a line for each limit that keeps gathers from going ahead of use, or that
- * was adjusted. */
+/* When all windows are planned: a line for each limit that prevents prefetching or was adjusted. */
 void tr_shard_notes(const struct tr_shard *s, struct fr_buf *notes);
 
 /* What tr_shard_load will allocate, in bytes on this rank. */
@@ -139,26 +137,25 @@ struct tr_shard_bytes {
 };
 void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out);
 
-/* Sets files[k] for each of the checkpoint's files that this rank would read of and that is not
- * there. Once all units are added. */
+/* Sets files[k] for each missing file of the checkpoint that this rank would read. Call it when all
+ * units are added. */
 void tr_shard_lacks(const struct tr_shard *s, const struct tr_st *st, unsigned char *files);
 
-/* Called while weights are read, about once a second, and at the end: bytes so far, of all that
- * this rank reads. */
+/* Progress of reading, about once a second and at the end: bytes read, of all bytes of this rank.
+ */
 struct tr_shard_tell {
     void (*so_far)(void *arg, int64_t bytes, int64_t of);
     void *arg;
 };
 
-/* Allocates and fills: this rank reads its byte ranges and no others, in their order on disk; what
- * the page cache lacked of them it lacks once all ranks have read. Every tensor must be there with
- * its shape. FR_CORRUPT: a value that is not finite, or not above 0 where it must be, or a file
- * that is written to meanwhile. Errors name the tensor or the file. tell: NULL when nobody asks.
- * All ranks of the world call it. */
+/* Allocates and fills: this rank reads its byte ranges alone, in their order on disk, and leaves
+ * the page cache as it was. Every tensor must exist with its shape. FR_CORRUPT: a value that is not
+ * finite, a scale that is not above 0, or a file that changed meanwhile. Errors name the tensor or
+ * the file. tell: NULL: no progress. All ranks of the world call. */
 enum fr_rc tr_shard_load(struct tr_shard *s, const struct tr_st *st,
                          const struct tr_shard_tell *tell, struct fr_err *err);
 
-/* Bytes [at, at+n) of a tensor, and where they go. */
+/* Bytes [at, at+n) of a tensor and their destination. */
 struct tr_fill_range {
     size_t at, n;
     void *dst;
@@ -175,8 +172,8 @@ struct tr_shard_source {
 };
 enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, struct fr_err *err);
 
-/* In place of tr_shard_load: passes, gathers and releases then keep their records and counters and
- * bring nothing. No memory of weights, no call of the communicator. */
+/* Instead of tr_shard_load, for dry runs: passes, gathers and releases keep records and counters,
+ * but move no bytes. Allocates no weights; makes no call of the communicator. */
 enum fr_rc tr_shard_rehearse(struct tr_shard *s, struct fr_err *err);
 
 /* ---- use, inside a pass ---- */
@@ -189,10 +186,9 @@ enum fr_rc tr_shard_end(struct tr_shard *s, bool failed, struct fr_err *err);
 
 /*
  * Makes units first..first+n whole for queue q, and holds them until tr_shard_release. One gather
- * is held at a time, and all of them are for the same queue. Persistent and owned units need no
- * gather: the call does nothing. Else one
- * grouped collective of what is missing when W > 1, none when nothing is; then one for each of the
- * recorded gathers that go ahead.
+ * is held at a time, and all are for the same queue. For persistent and owned units the call does
+ * nothing. Else it makes one grouped collective of the missing units if W > 1, then one for each
+ * recorded gather that is prefetched.
  */
 enum fr_rc tr_shard_gather(struct tr_shard *s, struct tr_queue *q, int first, int n,
                            struct fr_err *err);
@@ -221,7 +217,7 @@ struct tr_fetch_rows {
 };
 enum fr_rc tr_shard_fetch_rows(struct tr_shard *s, struct tr_queue *q, struct tr_fetch_rows *f,
                                struct fr_err *err);
-/* Work put into q so far has read the table; the next fetch fills it behind that. */
+/* Marks that all work in q so far may have read the table; the next fetch waits for that work. */
 enum fr_rc tr_shard_rows_used(struct tr_shard *s, struct tr_queue *q, struct fr_err *err);
 
 /* Counters since creation, for logs and tests. */

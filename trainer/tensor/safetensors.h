@@ -1,10 +1,10 @@
 /*
  * safetensors files: a JSON header of names, types, shapes and byte ranges, then the bytes.
- * The reader validates a file in full before anything is read from it (exact cover, no overlap, no
- * overflow, no duplicate name), opens a single file or a folder with an index of shards, and reads
- * byte ranges by pread, so any rank reads only what it owns. The writer gives the byte layout of
- * the reference library and replaces the target atomically.
- * Source: the safetensors format text (huggingface/safetensors, README, "Format").
+ * The reader validates the whole header first (exact cover, no overlap, no overflow, no duplicate
+ * name), opens a single file or a folder with an index of shards, and reads byte ranges by pread,
+ * so a rank reads only its own bytes. The writer gives the byte layout of the reference library and
+ * replaces the target atomically. Source: the safetensors format text (huggingface/safetensors,
+ * README, "Format").
  */
 #ifndef TR_TENSOR_SAFETENSORS_H
 #define TR_TENSOR_SAFETENSORS_H
@@ -60,7 +60,7 @@ struct tr_st_tensor {
     int64_t shape[TR_ST_DIMS];
     int64_t elements, bytes;
     int file;       /* which of the checkpoint's files */
-    bool absent;    /* that file is not there: no more is known */
+    bool absent;    /* the file is missing: type, shape and offset are unknown */
     int64_t offset; /* first byte, from the start of that file */
 };
 
@@ -72,26 +72,26 @@ struct tr_st;
 enum fr_rc tr_st_open(const char *path, struct tr_st **out, struct fr_err *err);
 
 /* A model folder: model.safetensors, else model.safetensors.index.json and its shards. Every mapped
- * name must stand in exactly the shard it is mapped to. FR_NOTFOUND names the shards that are not
- * there before one is read. */
+ * name must be in the shard of its mapping. FR_NOTFOUND names all missing shards; none is read
+ * then. */
 enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *err);
 
-/* The same where a machine has only the files that it needs, or none: tensors of the others are
- * absent. FR_NOTFOUND for reading one. */
+/* The same for a machine with some of the files, or none: tensors of missing files are absent, and
+ * reading one is FR_NOTFOUND. */
 enum fr_rc tr_st_open_part(const char *dir, struct tr_st **out, struct fr_err *err);
 
-/* Either (part: the second), with a row in twice, which may be NULL, for each file of weights that
- * is passed over. */
+/* tr_st_open_model, or tr_st_open_part if part. twice, which may be NULL, gets a row for each
+ * ignored file of weights. */
 enum fr_rc tr_st_open_folder(const char *dir, bool part, struct tr_twice *twice, struct tr_st **out,
                              struct fr_err *err);
 
 void tr_st_close(struct tr_st *st);
 
-/* Names as AutoModel's save_pretrained() writes them (embed_tokens, layers, norm) get "model." in
- * front. One that is there in both forms keeps its name and is passed over. */
+/* Adds "model." to names that AutoModel's save_pretrained() writes (embed_tokens, layers, norm). A
+ * name that exists in both forms stays and is ignored. */
 enum fr_rc tr_st_whole_names(struct tr_st *st, struct tr_twice *twice, struct fr_err *err);
 
-/* Another name for a tensor. Pointers to tensors are not valid afterwards. */
+/* Renames a tensor. Invalidates pointers to tensors. */
 enum fr_rc tr_st_rename(struct tr_st *st, const struct tr_st_tensor *t, const char *name,
                         struct fr_err *err);
 
@@ -128,17 +128,17 @@ struct tr_st_piece {
     size_t n;
 };
 
-/* Reads a piece as tr_st_read does. *lacked: the part of it, its end or n 0, that the page cache
- * lacked and has now. tr_st_drop takes that out again, so that reading a checkpoint pushes nothing
- * else out. */
+/* Reads a piece as tr_st_read does. *lacked: the end of the piece that the page cache lacked
+ * before, n 0 if none. tr_st_drop drops those pages, so that reading a checkpoint evicts nothing
+ * else. */
 enum fr_rc tr_st_read_piece(const struct tr_st *st, const struct tr_st_piece *p, void *dst,
                             struct tr_st_piece *lacked, struct fr_err *err);
 void tr_st_drop(const struct tr_st *st, const struct tr_st_piece *lacked);
 
 /*
- * Reads past the page cache (O_DIRECT), of what it lacks: nothing is pushed out of it, and several
- * such reads at a time are as fast as a disk is. Whoever reads asks for a span first, which may be
- * cached, and reads that as pieces. So they do with a span of a file system that has no such reads.
+ * Reads of uncached pages past the page cache (O_DIRECT): they evict nothing, and several at a time
+ * reach the disk's speed. The caller cuts a span by tr_st_direct_cut first. Cached spans, and spans
+ * of a file system without O_DIRECT, are read as pieces.
  */
 struct tr_st_direct;
 enum { TR_ST_PAGE = 4096, TR_ST_SPAN = 1 << 22 };
@@ -151,34 +151,34 @@ struct tr_st_span {
     unsigned char cached[TR_ST_SPAN / TR_ST_PAGE]; /* out: the page cache had the page */
 };
 
-/* Files are opened once more, but those that cannot be read so; st is borrowed. */
+/* Opens the files once more, with O_DIRECT if possible; st is borrowed. */
 enum fr_rc tr_st_direct_open(const struct tr_st *st, struct tr_st_direct **out, struct fr_err *err);
 void tr_st_direct_close(struct tr_st_direct *d);
 
-/* Notes which pages of [at, at+n) the page cache has: before anything is read. */
+/* Notes which pages of [at, at+n) are cached. Call it before reading. */
 void tr_st_direct_note(struct tr_st_direct *d, int file, int64_t at, size_t n);
-/* Takes those that it lacked out of it, once all of them are read: what is read ahead for one
- * reader is there for another, and the kernel takes out no part of what it holds as one. */
+/* Drops the pages that were not cached, when all are read: readers share read-ahead, and the kernel
+ * drops no part of a large folio. */
 void tr_st_direct_drop(struct tr_st_direct *d, int file, int64_t at, size_t n);
 
-/* Cuts the span to its beginning that is read in one way: true, past the page cache. */
+/* Cuts the span to a beginning that is read in one way; true: past the page cache. */
 bool tr_st_direct_cut(const struct tr_st_direct *d, struct tr_st_span *s);
-/* A span as it was cut, to a place that begins at a page. false: the span is to be read as pieces,
- * which tells the reason if they fail, too; spans of its file are from now on. */
+/* Reads a cut span to a page-aligned place. false: read this span, and all later spans of the file,
+ * as pieces, whose errors give the reason. */
 bool tr_st_direct_read(struct tr_st_direct *d, const struct tr_st_span *s, void *to);
 
-/* FR_CORRUPT names a file that was written to since it was opened. */
+/* FR_CORRUPT names a file that changed since it was opened. */
 enum fr_rc tr_st_unchanged(const struct tr_st *st, struct fr_err *err);
 
-/* FR_SHAPE with both shapes in the text unless t has exactly this shape. */
+/* FR_SHAPE, naming both shapes, unless t has exactly this shape. */
 enum fr_rc tr_st_want_shape(const struct tr_st_tensor *t, int ndim, const int64_t *shape,
                             struct fr_err *err);
 
-/* Adds "[24, 7]" */
+/* Appends "[24, 7]". */
 struct fr_buf;
 void tr_st_shape_text(struct fr_buf *b, int ndim, const int64_t *shape);
 
-/* A tensor to write. Its bytes are at data, or (data NULL) come from fill, called with rising
+/* A tensor to write. Its bytes are at data, or, if data is NULL, from fill, called with ascending
  * offsets. */
 struct tr_st_item {
     const char *name;
@@ -196,7 +196,7 @@ struct tr_st_pair {
 };
 
 /* Writes path: tensors by descending type, then by name; header padded to 8; __metadata__ first.
- * Written to a temporary file in the same folder, fsynced, renamed; on failure nothing is left. */
+ * Writes a temporary file in the same folder, syncs and renames it; a failure leaves no file. */
 enum fr_rc tr_st_write(const char *path, const struct tr_st_item *items, size_t n,
                        const struct tr_st_pair *meta, size_t nmeta, struct fr_err *err);
 

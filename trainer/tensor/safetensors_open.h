@@ -1,4 +1,4 @@
-/* Inside of an open checkpoint: what safetensors.c and safetensors_read.c share. */
+/* An open checkpoint, for the files safetensors_*.c. */
 #ifndef TR_TENSOR_SAFETENSORS_OPEN_H
 #define TR_TENSOR_SAFETENSORS_OPEN_H
 
@@ -12,7 +12,7 @@ struct st_file {
     const char *path;
     int fd;
     int64_t bytes;
-    struct timespec written; /* when, as of the time it was opened */
+    struct timespec written; /* time of modification when the file was opened */
     json_t *meta;
 };
 
@@ -28,7 +28,7 @@ struct tr_st {
 /* The order of tr_st_at, after names have changed. */
 void st_sort(struct tr_st *st);
 
-/* Bytes [at, at+n) of a file that was as long when it was opened. */
+/* Reads bytes [at, at+n) of a file that had them when it was opened. */
 enum fr_rc st_pread(int fd, const char *path, void *dst, size_t n, int64_t at, struct fr_err *err);
 
 #endif

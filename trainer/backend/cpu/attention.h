@@ -1,11 +1,11 @@
-/* What both ways to run attention share: f32 tiles (attention.c), and f32 or bf16 by AVX-512
- * (cells_attention.c). */
+/* Shared by the two implementations of attention: f32 tiles (attention.c), and f32 or bf16 by
+ * AVX-512 (cells_attention.c). */
 #ifndef TR_BACKEND_CPU_ATTENTION_H
 #define TR_BACKEND_CPU_ATTENTION_H
 
 #include "trainer/backend/cpu/cpu.h"
 
-/* One kv head g of the segment begin .. end; h is the q head at work. */
+/* One kv head g of the segment begin .. end; h is the current q head. */
 struct cpu_head {
     const struct tr_attention *a;
     bool sgemm; /* f32 products by oneDNN */
@@ -14,8 +14,9 @@ struct cpu_head {
     int64_t dq, dv;
 };
 
-/* A way: queries and keys of its blocks, f32 scratch of a thread (len: tokens of a segment, 0 in
- * forward), and the work of a block of queries, of a kv head with all its q heads. */
+/* An implementation: queries and keys of a block; f32 scratch of a thread (len: tokens of a
+ * segment, 0 in forward); forward of a block of queries; backward of a kv head with all its q
+ * heads. */
 struct cpu_attend {
     int64_t block;
     int64_t (*floats)(const struct tr_attention *a, int64_t len);
@@ -26,9 +27,9 @@ const struct cpu_attend *cpu_attend_cells(void);
 
 /* Keys that query i may see among the n from j0 on. */
 int64_t cpu_seen(const struct cpu_head *x, int64_t i, int64_t j0, int64_t n);
-/* Those of them in front of i's window. */
+/* The keys among these that lie before i's window. */
 int64_t cpu_passed(const struct cpu_head *x, int64_t i, int64_t j0, int64_t n);
-/* The first block of keys that a query of qs sees, and where its keys end. */
+/* The first block of keys that a query of qs sees, and the end of the keys of qs. */
 int64_t cpu_first_block(const struct cpu_head *x, struct cpu_range qs, int64_t block);
 int64_t cpu_last_key(const struct cpu_head *x, struct cpu_range qs);
 

@@ -1,9 +1,9 @@
 /*
  * Products of f32 by AVX-512, and of bf16 by AVX-512 or AMX: c (m, n) = a (m, k) b (k, n), sums in
  * f32. A cell is 32 bits of an operand: one f32, or a pair of bf16 that are neighbours in k, whose
- * two products one instruction adds. b is packed: panels of 32 columns, in each a row of 32 cells
- * for every cell of k, zeros where there is no k or j. Rows of a are read where they lie, and so
- * are rows of an f32 b whose columns fill vectors.
+ * two products one instruction adds. b is packed into panels of 32 columns; a panel has a row of 32
+ * cells for every cell of k, with zeros beyond k and n. Rows of a are read in place, as are rows of
+ * an f32 b whose columns fill vectors.
  *
  * Each sum takes its products in ascending order of k, by AMX 32 of them at once, whatever tile it
  * lies in, so neither tiles nor threads change the bits. Source: Goto & van de Geijn 2008; Intel
@@ -34,20 +34,20 @@ static inline int64_t cpu_panels_of(int64_t n)
     return (n + CPU_PANEL - 1) / CPU_PANEL;
 }
 
-/* Whether this build has the kernels and the chip the instructions, and ONEDNN_MAX_CPU_ISA, which
- * counts for them as for oneDNN's, goes as far: a chip with fewer of them is tried by that. */
+/* Whether this build has the kernels, the chip has the instructions, and ONEDNN_MAX_CPU_ISA allows
+ * them; tests set that variable to try a lesser chip. */
 bool cpu_cells_have(bool f32);
-bool cpu_cells_may_tile(void); /* AMX, as far as that variable goes */
+bool cpu_cells_may_tile(void); /* whether that variable allows AMX */
 
-/* n values rounded to bf16, where cpu_cells_have(false): into dst, or in place as f32. What is
- * below the smallest normal number becomes 0. */
+/* n values rounded to bf16, if cpu_cells_have(false): into dst, or in place as f32. Subnormal
+ * numbers become 0. */
 void cpu_cells_halve(uint16_t *dst, const float *src, int64_t n);
 void cpu_cells_round(float *x, int64_t n);
 
-/* As cpu_copy_row, where cpu_cells_have(true). */
+/* As cpu_copy_row, if cpu_cells_have(true). */
 void cpu_cells_copy(void *dst, const void *src, int64_t bytes);
 
-/* As cpu_exp_sum, cpu_sigmoid and cpu_swiglu, where cpu_cells_have(true). */
+/* As cpu_exp_sum, cpu_sigmoid and cpu_swiglu, if cpu_cells_have(true). */
 float cpu_cells_exp_sum(float *x, float max, int64_t n);
 void cpu_cells_sigmoid(float *y, const float *x, int64_t n);
 void cpu_cells_swiglu(float *h, const float *g, const float *u, int64_t n);
@@ -59,18 +59,16 @@ struct cpu_pack {
     int64_t k, n, ld;
     bool f32;
 };
-/* src (k, n); dst: panels. Where a panel has 16 columns or fewer, what stands behind them in dst
- * stays. */
+/* src (k, n); dst: panels. In a panel of 16 columns or fewer the rest of each row of dst stays. */
 void cpu_pack_rows(const struct cpu_pack *p);
 void cpu_pack_turned(const struct cpu_pack *p); /* the same of src (n, k) */
 /* src (k, n); dst (cells of k, n): a stored (k, m). */
 void cpu_pack_cells(const struct cpu_pack *p);
 /* bf16 alone: src (k, n); dst (n, cells of k), rows `apart` cells apart, written in squares of 16:
- * a stored (k, m), as AMX wants it. */
+ * a stored (k, m), in the order of AMX. */
 void cpu_pack_across(const struct cpu_pack *p, int64_t apart);
 
-/* Memory that is read soon: rows of `bytes`, ld bytes apart, of which the first `at` bytes of the
- * first are prefetched. */
+/* Memory to prefetch: rows of `bytes`, ld bytes apart; `at` bytes of the first row are done. */
 struct cpu_ahead {
     const char *p;
     int64_t rows, bytes, ld;
@@ -95,10 +93,10 @@ static inline void cpu_bring(struct cpu_ahead *a, int64_t lines)
         cpu_bring_line(a);
 }
 
-/* c (m, n) = or += n <= 32 columns of b times m rows of a. half: bf16 takes the
- * rounded sums instead of c, which begin at 0. scales: the result is alpha * sums + beta * what it
- * was; what it was counts for nothing when beta is 0. Where b is no panel, n is 16 or 32. amx: b is
- * a panel of bf16, and cells of a row of a lie side by side. */
+/* c (m, n) = or += n <= 32 columns of b times m rows of a. half: the sums begin at 0 and are stored
+ * there, rounded to bf16, instead of in c. scales: the result is alpha * sums + beta * old value;
+ * the old value is not read when beta is 0. If b is no panel, n is 16 or 32. amx: b is a panel of
+ * bf16, and cells of a row of a are contiguous. */
 struct cpu_strip {
     float *c;
     uint16_t *half; /* or NULL */
@@ -110,29 +108,28 @@ struct cpu_strip {
     int64_t m, n, cells;
     float alpha, beta;
     bool add, scales, f32, amx;
-    struct cpu_ahead *ahead; /* brought nearer by so many lines, spread over the strip; or NULL */
+    struct cpu_ahead *ahead; /* NULL, or prefetched by so many lines, spread over the strip */
     int64_t lines;           /* > 0 */
 };
 void cpu_strip(const struct cpu_strip *s);
 
 /* Whether the chip has AMX and the system lets this process use it. */
 bool cpu_amx_have(void);
-void cpu_amx_strip(const struct cpu_strip *s); /* what cpu_strip calls for it */
-/* After a thread's strips: its tiles are empty again. */
+void cpu_amx_strip(const struct cpu_strip *s); /* cpu_strip calls it when s->amx */
+/* Releases the thread's tile registers after its strips. */
 void cpu_amx_release(void);
 
-/* Whether so many rows, `apart` bytes from one to the next, share sets of the first cache that
- * hold too few lines for a strip of them. */
+/* Whether rows that lie `apart` bytes apart fall into too few sets of the L1 cache for a strip. */
 bool cpu_crowded(int64_t apart, int64_t rows);
 
-/* Cells from a row of a strip that is copied to the next: an odd number of lines. */
+/* Row stride, in cells, of a copied strip: an odd number of cache lines. */
 static inline int64_t cpu_spread(int64_t cells)
 {
     return ((cells + 15) / 16 | 1) * 16;
 }
 
-/* Where the strip finds its rows, which lie `apart` bytes apart: there, or in `copy` (m rows of
- * cpu_spread(cells)) if they were crowded. */
+/* Sets the strip's rows of a, `apart` bytes apart: in place, or in `copy` (m rows of
+ * cpu_spread(cells)) if cpu_crowded. */
 static inline void cpu_strip_take(struct cpu_strip *s, const char *rows, int64_t apart,
                                   uint32_t *copy)
 {
@@ -149,8 +146,7 @@ static inline void cpu_strip_take(struct cpu_strip *s, const char *rows, int64_t
     s->a_row = to;
 }
 
-/* Strips that m rows are shared out to, and the rows of strip i: evenly, or full but for the last.
- */
+/* The number of strips of m rows, and the rows of strip i: of equal size, or full but the last. */
 static inline int64_t cpu_strips_of(int64_t m, bool amx)
 {
     int64_t most = amx ? CPU_STRIP_AMX : CPU_STRIP;

@@ -1,4 +1,4 @@
-/* What the files of AVX-512 kernels share (cells.h). */
+/* Helpers of the AVX-512 kernels (cells.h). */
 #ifndef TR_BACKEND_CPU_CELLS_AVX_H
 #define TR_BACKEND_CPU_CELLS_AVX_H
 

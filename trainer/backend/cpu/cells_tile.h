@@ -1,5 +1,5 @@
-/* One tile of a product by the kernels of cells.h: one thread's work. It packs its columns of b,
- * unless they are packed already, and runs over its rows of a in strips. */
+/* One tile of a product by the kernels of cells.h: the work of one thread. The tile packs its
+ * columns of b, unless they are packed already, and computes its rows of a in strips. */
 #ifndef TR_BACKEND_CPU_CELLS_TILE_H
 #define TR_BACKEND_CPU_CELLS_TILE_H
 
@@ -7,7 +7,7 @@
 
 struct cells_tile {
     const struct tr_gemm *g;
-    bool amx;                    /* whether the backend has it */
+    bool amx;                    /* the backend has AMX */
     struct cpu_range rows, cols; /* of c; cols begins at a panel */
 };
 
@@ -16,10 +16,10 @@ int64_t cells_tile_rows(const struct tr_gemm *g);
 int64_t cells_tile_cols(const struct tr_gemm *g);
 size_t cells_tile_bytes(const struct tr_gemm *g);
 
-/* What the tile reads of b at first. */
+/* The part of b that the tile reads first. */
 struct cpu_ahead cells_tile_ahead(const struct cells_tile *t);
 
-/* work: its bytes, at a multiple of 64; ahead: what the next tile reads, brought nearer
+/* work: cells_tile_bytes, 64-byte aligned; ahead: what the next tile reads, prefetched
  * meanwhile. */
 void cells_tile_run(const struct cells_tile *t, void *work, struct cpu_ahead *ahead);
 

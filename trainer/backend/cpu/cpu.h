@@ -20,8 +20,7 @@
 #define CPU_KERNEL
 #endif
 
-/* For x86-64-v4 (AVX-512), where a kernel has a form of its own; it asks whether the chip has it.
- */
+/* For a kernel with an own form for x86-64-v4 (AVX-512); the kernel's caller checks the chip. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CPU_PLAIN)
 #define CPU_WIDE __attribute__((target("arch=x86-64-v4")))
 #endif
@@ -45,7 +44,7 @@ struct tr_queue {
     size_t bytes[CPU_WORK_SLOTS];
 };
 
-/* What ops take of their slot; len: tokens of the longest segment. */
+/* Workspace bytes of ops; len: tokens of the longest segment. */
 size_t cpu_xent_bytes(const struct cpu *cpu, const struct tr_xent *a);
 size_t cpu_router_bytes(const struct cpu *cpu, const struct tr_router *a);
 size_t cpu_router_grad_bytes(const struct cpu *cpu, const struct tr_router_grad *a);
@@ -56,13 +55,13 @@ size_t cpu_grouped_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a);
 size_t cpu_onednn_bytes(struct cpu *cpu, const struct tr_gemm *g);
 void cpu_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch *most);
 
-/* Bytes of memory that are left to this process. */
+/* Bytes of memory that this process can still allocate. */
 size_t cpu_room(void *self);
 
 void *cpu_aligned(size_t bytes); /* NULL: no memory */
 void cpu_release(void *p);       /* NULL is fine */
 
-/* At least `bytes` of the queue's slot; what was there is lost. FR_NOMEM. */
+/* At least `bytes` of the queue's slot; earlier contents are lost. FR_NOMEM. */
 enum fr_rc cpu_work(struct tr_queue *q, enum cpu_slot slot, size_t bytes, void **out,
                     struct fr_err *err);
 
@@ -82,33 +81,33 @@ static inline void *cpu_row_at(const struct tr_view *v, int64_t row)
     return (char *)v->p + row * v->ld * (int64_t)tr_dtype_bytes(v->dtype);
 }
 
-/* Has the cache fetch a row that is read or written soon, if there is one: processors do not
- * foresee where short rows go on. */
+/* Prefetches a row that is read or written soon, if the view has it: the hardware prefetcher does
+ * not follow short rows. */
 void cpu_bring_row(const struct tr_view *v, int64_t row);
 
 /* Columns [col, col+n) of a row, as f32, and back (rounded to nearest even). */
 void cpu_load(float *dst, const struct tr_view *v, int64_t row, int64_t col, int64_t n);
-/* The first n of a row to be read: where they lie, or in buf. */
+/* The first n elements of a row as f32: in place, or converted into buf. */
 const float *cpu_row(float *buf, const struct tr_view *v, int64_t row, int64_t n);
 void cpu_store(const struct tr_view *v, int64_t row, int64_t col, const float *src, int64_t n);
-/* Where a row is to be written: where it lies, or in buf, from which cpu_store stores it. */
+/* Where to write a row of f32: in place, or buf, which cpu_store then converts. */
 float *cpu_out(float *buf, const struct tr_view *v, int64_t row);
 
 enum { CPU_SMALL = 1 << 14 }; /* elements below which one thread does it */
 
-/* Floats for each thread in the queue's op slot, and the calling thread's own of them. */
+/* `floats` for each thread in the queue's op slot; cpu_lane: those of the calling thread. */
 enum fr_rc cpu_lanes(const struct cpu *cpu, struct tr_queue *q, int64_t floats, float **out,
                      struct fr_err *err);
 float *cpu_lane(float *lanes, int64_t floats);
 
 enum { CPU_VIEWS = 5 };
 
-/* An op that does its rows one by one, on all threads where they have more than CPU_SMALL elements.
- * row gets the op's arguments and the thread's own lane. */
+/* An op that works row by row, on all threads if the rows have more than CPU_SMALL elements. `row`
+ * receives the op's arguments and the thread's lane. */
 struct cpu_loop {
     struct cpu_range rows;
     int64_t n, floats;                     /* elements of a row; floats of a lane */
-    const struct tr_view *next[CPU_VIEWS]; /* whose next rows are fetched meanwhile; up to NULL */
+    const struct tr_view *next[CPU_VIEWS]; /* whose next rows are prefetched; NULL ends the list */
     void (*row)(const void *args, int64_t i, float *lane);
     const void *args;
 };
@@ -121,13 +120,13 @@ void cpu_copy_row(void *dst, const void *src, size_t bytes);
 /* n values of type t (f32, bf16, f16). */
 void cpu_to_f32(float *dst, const void *src, enum tr_dtype t, int64_t n);
 void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n);
-/* n codes of f8_e4m3 times their scale. NaN is none of them: loading refuses it. */
+/* n codes of f8_e4m3 times their scale. Loading refuses NaN, so no code is NaN. */
 void cpu_f8_to_f32(float *dst, const uint8_t *src, float scale, int64_t n);
 
 /* Columns [col, col+n) of a row of a weight, decoded. */
 void cpu_load_weight(float *dst, const struct tr_weight *w, int64_t row, struct cpu_range cols);
 
-/* Rounds n values to what storing them in t gives. */
+/* Rounds n values to type t. */
 void cpu_round(float *x, enum tr_dtype t, int64_t n);
 
 float cpu_dot(const float *x, const float *y, int64_t n);
@@ -160,7 +159,8 @@ struct cpu_turn {
 };
 void cpu_turn(const struct cpu_turn *t);
 
-/* Which products a backend runs. tr_cpu_create takes the best the machine has; tests take each. */
+/* Which matrix products a backend runs. tr_cpu_create takes the best of the machine; tests take
+ * each. */
 enum cpu_math {
     CPU_MATH_BEST,
     CPU_MATH_OWN,    /* our own f32 tiles */
@@ -170,17 +170,17 @@ enum cpu_math {
 };
 enum fr_rc cpu_create(enum cpu_math math, struct tr_backend **out, struct fr_err *err);
 
-/* Rows of expert e alone; no rows when it has no weight. */
+/* The product of expert e; no rows when the expert has no weight. */
 struct tr_gemm cpu_expert(const struct tr_grouped_gemm *a, int64_t e);
 
 /* As tr_gemm, for operands of any float type, FP8 weights, and a and b of different types. */
 enum fr_rc cpu_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                        struct fr_err *err);
-/* The same by f32 tiles alone. */
+/* The same, always by f32 tiles. */
 enum fr_rc cpu_f32_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                            struct fr_err *err);
 
-/* The product whose tiles i is one of: tiles [first[p], first[p+1]) are those of product p < n. */
+/* The product of tile i: tiles [first[p], first[p+1]) are those of product p < n. */
 int64_t cpu_which(const int64_t *first, int64_t n, int64_t i);
 
 /* Products by our own AVX-512 kernels. any: of a group, the product of one expert; n: of how many.
@@ -191,10 +191,10 @@ enum fr_rc cpu_cells_product(struct cpu *cpu, struct tr_queue *q, const struct t
 enum fr_rc cpu_cells_group(struct cpu *cpu, struct tr_queue *q, const struct tr_grouped_gemm *a,
                            const struct tr_gemm *any, struct fr_err *err);
 size_t cpu_cells_bytes(const struct cpu *cpu, int64_t n, const struct tr_gemm *any);
-/* Panels of all columns of w^T (cells.h): what products by it read as they lie. */
+/* Panels of all columns of w^T (cells.h), which products by w^T read. */
 size_t cpu_prepack_bytes(void *self, const struct tr_view *w);
 enum fr_rc cpu_prepack(void *self, struct tr_queue *q, const struct tr_view *w, void *packed);
-/* Panels of all columns of w, where they take as many bytes as w. */
+/* Panels of all columns of w, if they take as many bytes as w. */
 bool cpu_repacks(void *self, const struct tr_view *w);
 enum fr_rc cpu_repack(void *self, struct tr_queue *q, const struct tr_view *w, struct fr_err *err);
 
@@ -206,11 +206,11 @@ bool cpu_onednn_has_bf16(bool emulated); /* fast; or at all */
 void cpu_onednn_tile(const struct cpu_tile *t, bool trans_a, bool trans_b);
 enum fr_rc cpu_onednn_create(struct cpu_onednn **out, struct fr_err *err);
 void cpu_onednn_destroy(struct cpu_onednn *d);
-/* Whether this product is one that bf16 primitives run; if so does it. */
+/* Whether bf16 primitives can run this product; cpu_onednn_product runs it. */
 bool cpu_onednn_takes(const struct cpu_onednn *d, const struct tr_gemm *g);
 enum fr_rc cpu_onednn_product(struct cpu *cpu, struct tr_queue *q, const struct tr_gemm *g,
                               struct fr_err *err);
-/* The products of all experts, whose tiles threads share: those of one are too few. */
+/* The products of all experts at once: the tiles of one expert are too few for all threads. */
 enum fr_rc cpu_onednn_group(struct cpu *cpu, struct tr_queue *q, const struct tr_grouped_gemm *a,
                             struct fr_err *err);
 size_t cpu_onednn_group_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a,

@@ -1,11 +1,11 @@
-/* Primitives of oneDNN, for the files that run products by them. */
+/* oneDNN primitives of bf16 products. */
 #ifndef TR_BACKEND_CPU_ONEDNN_H
 #define TR_BACKEND_CPU_ONEDNN_H
 
 #include "trainer/backend/cpu/cpu.h"
 #include "trainer/backend/cpu/onednn_api.h"
 
-/* What a primitive is made for: c (m, n) = alpha op(a) op(b) + beta c, bf16 in. */
+/* The key of a primitive: c (m, n) = alpha op(a) op(b) + beta c; a and b are bf16. */
 struct cpu_shape {
     int64_t m, n, k, lda, ldb, ldc;
     float alpha, beta;
@@ -19,7 +19,7 @@ struct cpu_primitive {
     struct cpu_primitive *next; /* owns: of the same bucket */
 };
 
-/* The primitive of a shape, made when it is the first of its kind. */
+/* The primitive of a shape; the first call with a shape makes it. */
 enum fr_rc cpu_primitive_find(struct cpu_onednn *d, const struct cpu_shape *s,
                               const struct cpu_primitive **out, struct fr_err *err);
 

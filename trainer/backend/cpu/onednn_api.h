@@ -1,5 +1,5 @@
-/* What oneDNN 2 and 3 say differently: onednn2.c and onednn3.c, of which a build has the one for
- * its oneDNN. */
+/* The calls that differ between oneDNN 2 (onednn2.c) and 3 (onednn3.c); a build has one of the
+ * files. */
 #ifndef TR_BACKEND_CPU_ONEDNN_API_H
 #define TR_BACKEND_CPU_ONEDNN_API_H
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* A matrix (rows, cols) whose stored rows are ld elements apart; turned: it is stored as (cols,
- * rows). ld 0: stored in the order that oneDNN likes best. */
+ * rows). ld 0: oneDNN chooses the layout. */
 struct cpu_matrix {
     int64_t rows, cols, ld;
     bool turned;
@@ -19,10 +19,10 @@ struct cpu_matrix {
 dnnl_status_t cpu_dnnl_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
                               const struct cpu_matrix abc[3], const_dnnl_primitive_attr_t attr);
 
-/* The product times alpha, in front of what post has. */
+/* Multiplies the product by alpha, before the ops in post. */
 dnnl_status_t cpu_dnnl_scale(dnnl_primitive_attr_t attr, dnnl_post_ops_t post, float alpha);
 
-/* Plus beta times what stood in c. */
+/* Adds beta times the old c. */
 dnnl_status_t cpu_dnnl_sum(dnnl_post_ops_t post, float beta);
 
 #endif
