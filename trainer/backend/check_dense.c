@@ -159,8 +159,7 @@ void tr_check_mla_assemble_bwd(struct tr_check *c, const struct tr_mla_grad *a)
     tr_check_that(c, dn >= 0 && dr == 2 * a->table.cosines.shape[1], "head sizes");
 }
 
-/* result: the direction of O and lse; products: multiplications for each pair of tokens and head.
- */
+/* result: direction of O and lse; products: multiplications for each pair of tokens and head. */
 static void check_attention(struct tr_check *c, const struct tr_attention *a, int result,
                             int64_t products)
 {
@@ -246,7 +245,7 @@ void tr_check_swiglu_bwd(struct tr_check *c, const struct tr_swiglu_grad *a)
     VIEWS(c, a->dh, needs);
 }
 
-/* rule: the direction of all views; of target_row besides whether it counts. */
+/* rule: direction of all views; FEW: target_row does not count. */
 static void check_state(struct tr_check *c, const struct tr_xent_state *s, int rule,
                         const int64_t shape[2])
 {

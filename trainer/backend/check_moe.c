@@ -90,7 +90,7 @@ void tr_check_moe_combine(struct tr_check *c, const struct tr_moe_combine *a)
                   "add has another type than y");
 }
 
-/* Rows of the experts [e0, e1), which have the same each. */
+/* Checks the experts [e0, e1); each counts as having the same number of rows. */
 static void check_window(struct tr_check *c, struct tr_view offsets, int64_t e0, int64_t e1)
 {
     int64_t E = offsets.shape[0] - 1;

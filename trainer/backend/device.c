@@ -15,8 +15,8 @@
 static const char *const module_names[] = {"flowtrain_cuda13.so", "flowtrain_cuda12.so"};
 enum { MODULES = sizeof(module_names) / sizeof(*module_names), NAME_MAX_BYTES = 32 };
 
-/* A module in the program's folder, or where the installation keeps libraries. NULL with an empty
- * err: there is none. */
+/* Opens a module in the program's folder or in the library folder. NULL with an empty err: not
+ * found. */
 static void *open_module(const char *name, struct fr_err *err)
 {
     char path[PATH_MAX + NAME_MAX_BYTES], why[256] = "";
@@ -40,7 +40,7 @@ static void *open_module(const char *name, struct fr_err *err)
     return module;
 }
 
-/* Ordinals are those of nvidia-smi, unless the user orders them otherwise. */
+/* Numbers devices as nvidia-smi does, unless the user has set another order. */
 static void order_devices(void)
 {
     const char *order = getenv("CUDA_DEVICE_ORDER");
@@ -53,7 +53,7 @@ static void order_devices(void)
                order);
 }
 
-/* The device is fit for a run, and this process is near it. */
+/* Checks the health of the device; pins this process near the device. */
 static enum fr_rc settle(struct tr_backend *be, struct fr_err *err)
 {
     struct tr_device_id id = {0};
@@ -67,8 +67,7 @@ static enum fr_rc settle(struct tr_backend *be, struct fr_err *err)
     return rc;
 }
 
-/* What one module makes of it. The module stays open: what the CUDA runtime started cannot be
- * unloaded. */
+/* Opens the device by one module. The module stays open: the CUDA runtime cannot be unloaded. */
 static enum fr_rc open_with(const char *name, int ordinal, bool share, struct tr_backend **out,
                             struct fr_err *err)
 {
@@ -83,8 +82,8 @@ static enum fr_rc open_with(const char *name, int ordinal, bool share, struct tr
     return open_device(sizeof(struct tr_backend_ops), ordinal, share, out, err);
 }
 
-/* The first module that this machine's driver and cuBLASLt serve; else the reasons of all there
- * are. */
+/* Opens the first module that the driver and cuBLASLt support; else fails with the reasons of all
+ * modules. */
 static enum fr_rc cuda_create(int ordinal, bool share, struct tr_backend **out, struct fr_err *err)
 {
     struct fr_err why[MODULES] = {0};

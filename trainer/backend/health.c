@@ -48,7 +48,7 @@ static bool next_line(struct lines *l)
     return false;
 }
 
-/* Goes to the heading; its lines are the deeper ones that follow. */
+/* Moves to the heading; the deeper lines that follow belong to the heading. */
 static bool heading(struct lines *l, const char *name)
 {
     while (next_line(l))
@@ -91,7 +91,7 @@ static long uncorrected(const char *text)
 
 /* ---- the kernel's log ---- */
 
-/* Numbers that stand for a GPU or a link that does not work any more. */
+/* Whether the Xid means a broken GPU or link. */
 static bool broken(long xid)
 {
     static const long all[] = {48, 64, 74, 79, 92, 94, 95, 119, 120, 140, 143};
@@ -102,7 +102,7 @@ static bool broken(long xid)
     return false;
 }
 
-/* The last such line about the device at bus, whose function number the driver leaves out. */
+/* The last line of a broken device at bus; the driver omits the function number. */
 static const char *last_xid(const char *log, const char *bus, long *xid)
 {
     static const char mark[] = "NVRM: Xid (PCI:";
@@ -170,7 +170,7 @@ enum fr_rc tr_health_check(const struct tr_health *h, const struct tr_device_id 
 
 /* ---- reading ---- */
 
-/* Empty where there is no nvidia-smi, or it does not answer. */
+/* Empty if nvidia-smi is missing or fails. */
 static void ask_smi(const char *uuid, struct fr_buf *out)
 {
     char command[128], part[4096];
@@ -188,7 +188,7 @@ static void ask_smi(const char *uuid, struct fr_buf *out)
         fr_buf_cut(out, out->n);
 }
 
-/* Empty where it may not be read. */
+/* Empty if the log is not readable. */
 static void ask_kernel(struct fr_buf *out)
 {
     static const char none[4096];

@@ -54,7 +54,7 @@ bool tr_numa_of(const char *root, const char *bus, int *node, cpu_set_t *cpus)
     return *node >= 0 && read_text(text, root, path) && parse_cpus(text, cpus);
 }
 
-/* The kernel may refuse (a container without the right to it): then memory goes where it goes. */
+/* The kernel may refuse, as in a container without the right; then memory has no preference. */
 static bool prefer_memory(int node)
 {
     unsigned long mask[NODES / (8 * sizeof(unsigned long))] = {0};

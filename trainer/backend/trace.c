@@ -14,11 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* MARKS: when as many wait, the queues are waited for in the middle of a step. */
+/* MARKS: when so many are pending, the trace flushes in the middle of a step. */
 enum { ROWS = 6, MARKS = 1 << 14, NAME = 56 };
 
 struct row {
-    struct tr_queue *q; /* borrows; NULL: the host, or a queue that is gone */
+    struct tr_queue *q; /* borrows; NULL: the host, or a destroyed queue */
     const char *name;
 };
 
@@ -70,7 +70,7 @@ static void free_trace(struct tr_backend *be, struct tr_trace *t)
     fr_sys.free(t);
 }
 
-/* What stands in the buffer goes to the file; the record ends where it cannot. */
+/* Writes the buffer to the file; an error ends the trace. */
 static void put(struct tr_trace *t)
 {
     if (t->fd >= 0 && (t->text.bad || !fr_write_full(t->fd, t->text.p, t->text.n))) {
@@ -194,7 +194,7 @@ static int row_of(const struct tr_trace *t, const struct tr_queue *q)
     return -1;
 }
 
-/* The times of all marks, once the queues are empty. */
+/* Reads the times of all marks; the queues are empty. */
 static void write_marks(struct tr_backend *be, struct tr_trace *t)
 {
     for (size_t i = 0; i < t->n; i++) {
@@ -215,7 +215,7 @@ static void write_marks(struct tr_backend *be, struct tr_trace *t)
     t->n = 0;
 }
 
-/* A device's clock counts from an event not long ago, where its steps are fine. */
+/* The origin is a recent event: the clock's resolution is fine near it. */
 static void move_origin(struct tr_backend *be, struct tr_trace *t)
 {
     struct tr_event *last = t->marks[0].event;

@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-/* What one rank has said. */
+/* The state of one rank. */
 struct said {
     bool here;
     struct tr_announced_call call;
-    size_t *slices; /* owns: 2 * call.size, NULL where it says none */
+    size_t *slices; /* owns: 2 * call.size; NULL: equal slices */
     const char *elsewhere;
 };
 
@@ -81,13 +81,13 @@ void tr_collective_check_elsewhere(struct tr_collective_check *v, int rank, cons
     v->said[rank].elsewhere = what;
 }
 
-/* Whether both ranks are about to call in the same communicator. */
+/* Whether both ranks have announced calls of the same communicator. */
 static bool together(const struct said *a, const struct said *b)
 {
     return a->here && b->here && a->call.comm == b->call.comm && a->call.first == b->call.first;
 }
 
-/* The first rank from `from` on that is about to call in the communicator of rank r; n: none. */
+/* The first rank from `from` on with an announced call of rank r's communicator; n: none. */
 static int member(const struct tr_collective_check *v, int r, int from)
 {
     while (from < v->n && !together(&v->said[r], &v->said[from]))
@@ -95,7 +95,7 @@ static int member(const struct tr_collective_check *v, int r, int from)
     return from;
 }
 
-/* r is the first rank of a communicator all of whose ranks are about to call. */
+/* Whether r is the first rank of a communicator whose ranks have all announced a call. */
 static bool complete(const struct tr_collective_check *v, int r)
 {
     int n = 0;
@@ -113,7 +113,7 @@ static bool same_call(const struct said *a, const struct said *b)
            (a->slices == NULL) == (b->slices == NULL);
 }
 
-/* The first two ranks of r's communicator of which one sends other bytes than the other takes. */
+/* Compares slices within r's communicator; the error names the first two ranks that differ. */
 static enum fr_rc compare_slices(const struct tr_collective_check *v, int r, struct fr_err *err)
 {
     int size = v->said[r].call.size, from = member(v, r, 0);
@@ -133,7 +133,7 @@ static enum fr_rc compare_slices(const struct tr_collective_check *v, int r, str
     return FR_OK;
 }
 
-/* Whether all ranks of r's communicator, which is complete, are about to do the same. */
+/* FR_OK if all ranks of r's communicator, which is complete, have announced the same call. */
 static enum fr_rc agree(const struct tr_collective_check *v, int r, struct fr_err *err)
 {
     const struct said *s = &v->said[r];
@@ -164,7 +164,7 @@ static const char *place_of(const struct said *s)
     return s->here ? s->call.what : s->elsewhere;
 }
 
-/* No rank can go on: rank 0 and one that waits in something else. */
+/* A deadlock: names rank 0 and a rank that waits in another call. */
 static enum fr_rc stuck(const struct tr_collective_check *v, struct fr_err *err)
 {
     const struct said *a = &v->said[0];

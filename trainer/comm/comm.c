@@ -21,7 +21,7 @@ static enum tr_link_class class_of(const struct tr_comm *comm, int k)
                                                                                   : TR_LINK_FAR;
 }
 
-/* n bytes to rank k. */
+/* Counts n bytes to rank k. */
 static void add(struct tr_comm *comm, int k, size_t n)
 {
     struct tr_comm *both[] = {comm, comm->world};
@@ -40,7 +40,7 @@ static void count_call(struct tr_comm *comm)
         comm->world->collectives++;
 }
 
-/* A call that hands bytes[k] to rank k, or `each` to every rank where there is no list. */
+/* Counts a call that sends bytes[k] to rank k, or `each` to every rank if bytes is NULL. */
 static void count(struct tr_comm *comm, const size_t *bytes, size_t each)
 {
     count_call(comm);
@@ -48,7 +48,7 @@ static void count(struct tr_comm *comm, const size_t *bytes, size_t each)
         add(comm, k, bytes != NULL ? bytes[k] : each);
 }
 
-/* Round the ring each rank hands the next one all parts but the next one's. */
+/* In a ring each rank sends the next rank all parts but the next rank's own. */
 static void count_ring(struct tr_comm *comm, size_t part)
 {
     count_call(comm);
@@ -57,8 +57,7 @@ static void count_ring(struct tr_comm *comm, size_t part)
         add(comm, (comm->rank + 1) % comm->size, part * (size_t)(comm->size - 1));
 }
 
-/* A communicator's calls are ordered by its queue: one of two queues could overtake the other, on
- * one rank and not on the next. */
+/* The queue orders a communicator's calls. With two queues the order could differ between ranks. */
 static enum fr_rc take_queue(struct tr_comm *comm, struct tr_queue *q, const char *what,
                              struct fr_err *err)
 {
@@ -274,12 +273,12 @@ enum fr_rc tr_comm_over_end(struct tr_comm *comm, enum fr_rc rc, struct tr_comm 
     return rc;
 }
 
-/* What a rank says of itself when groups are made. */
+/* The contribution of one rank to a split. */
 struct member {
     int color, node;
 };
 
-/* What all ranks say, and the group that follows from it: its ranks, then their nodes. */
+/* Gathers the colors of all ranks; fills the ranks of this group, then their nodes. */
 static enum fr_rc join_colors(struct tr_comm *world, int color, struct tr_comm *group,
                               struct fr_err *err)
 {

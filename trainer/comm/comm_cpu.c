@@ -16,8 +16,8 @@
 enum { DATA_PORTS = 31 };
 
 struct cpu {
-    struct tr_comm *comm;       /* borrows: the object this is the inside of */
-    struct tr_control *control; /* owns, but of a group */
+    struct tr_comm *comm;       /* borrows: the communicator whose self this is */
+    struct tr_control *control; /* owns, except in a group */
     struct tr_mesh mesh;        /* of a group: a copy of the world's, which owns its links */
     int *ranks; /* owns, of a group: its ranks in the mesh; NULL: the same numbers */
     int *nodes; /* owns, not of a group: the node of each rank */
@@ -88,7 +88,7 @@ static enum fr_rc end(struct cpu *c, enum fr_rc rc)
     return rc;
 }
 
-/* v, whose ranks are this communicator's. */
+/* Moves v, whose ranks are numbers of this communicator. */
 static enum fr_rc move(struct cpu *c, struct tr_move *v, struct fr_err *err)
 {
     if (c->ranks != NULL) {
@@ -98,7 +98,7 @@ static enum fr_rc move(struct cpu *c, struct tr_move *v, struct fr_err *err)
     return tr_mesh_move(&c->mesh, v, err);
 }
 
-/* Lists of pieces for `blocks` blocks of n items each: 2 * blocks * n entries of one allocation. */
+/* A list of pieces of memory. */
 struct stream {
     char **p;
     size_t *bytes;
@@ -168,13 +168,13 @@ static enum fr_rc cpu_all_gather(void *self, struct tr_queue *q, const struct tr
     return end(c, rc);
 }
 
-/* In front of a message of unequal slices: a rank that has counted otherwise is found by it, before
- * its bytes are taken for those of another call. */
+/* The head of a message of unequal slices. A rank with another count fails on the head, before it
+ * takes the bytes for those of another call. */
 struct head {
-    uint64_t call, bytes; /* of this communicator; of the message */
+    uint64_t call, bytes; /* number of the call in this communicator; bytes of the message */
 };
 
-/* Sends a slice and takes another; slices of no bytes are left out on both sides. */
+/* Sends a slice and receives another; empty slices are skipped on both sides. */
 static enum fr_rc move_slices(struct cpu *c, struct tr_move *v, struct fr_err *err)
 {
     uint64_t call = (uint64_t)c->comm->collectives;
@@ -290,7 +290,7 @@ static void cpu_destroy(void *self)
     fr_sys.free(c);
 }
 
-/* Numbers in place of what only tells machines apart: by their first ranks. */
+/* Replaces ids of machines by numbers of nodes, in the order of their first ranks. */
 static enum fr_rc number_nodes(struct cpu *c, struct fr_err *err)
 {
     struct tr_comm *comm = c->comm;
@@ -326,8 +326,8 @@ static enum fr_rc note_nodes(struct cpu *c, struct fr_err *err)
     return c->comm->nodes > 0 ? FR_OK : number_nodes(c, err);
 }
 
-/* A port for data connections: of the 31 above the rendezvous port, which clusters leave open for
- * this, the first that is free from the local rank's own place on; else any. */
+/* Listens on a port for data connections: the first free one of the 31 above the rendezvous port,
+ * which clusters leave open, beginning at the local rank's own; else any port. */
 static enum fr_rc data_port(const struct tr_comm_opts *o, int *fd, int *port, struct fr_err *err)
 {
     for (int k = 0; k < DATA_PORTS; k++) {
@@ -343,7 +343,7 @@ static enum fr_rc data_port(const struct tr_comm_opts *o, int *fd, int *port, st
     return rc;
 }
 
-/* A group moves over the world's links: calls are done when they return. */
+/* A group uses the world's links: calls are complete when they return. */
 static enum fr_rc cpu_split(void *self, const struct tr_group *g, struct tr_comm *group,
                             struct fr_err *err);
 

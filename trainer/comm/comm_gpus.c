@@ -1,16 +1,14 @@
-/*
- * Which transport ranks on GPUs take: the ranks meet on the host, and tell each other their
- * devices.
- */
+/* Selection of the transport of GPU ranks: after a rendezvous on the host the ranks gather their
+ * device ids. */
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/comm/comm_cpu.h"
 
 #include <string.h>
 
-/* Two ranks with one GPU, where there are any. */
+/* Two ranks with the same GPU. */
 struct pair {
-    int first, second; /* equal: there are none */
+    int first, second; /* equal: none */
     struct tr_device_id id;
 };
 
@@ -45,7 +43,7 @@ static enum fr_rc choose(struct tr_backend *be, const struct tr_comm_opts *o, en
 
     if (rc != FR_OK)
         return rc;
-    if (choice == NCCL && shared) /* it would hang or fail, and say less */
+    if (choice == NCCL && shared) /* NCCL would hang, or fail with a vaguer message */
         return fr_fail(err, FR_USAGE,
                        "ranks %d and %d have the same GPU, %s: each needs its own; look at "
                        "--nproc_per_node and CUDA_VISIBLE_DEVICES, or share it by "

@@ -1,8 +1,6 @@
-/*
- * GPU ranks over the CPU transport: what a collective moves goes through pinned host memory, a
- * piece at a time, and each call waits for its queue. Slow, but it needs nothing of the devices:
- * two ranks may share one. The same bits as any other transport.
- */
+/* GPU ranks over the CPU transport: collectives copy through pinned host memory, piece by piece,
+ * and each call waits for its queue. Slow, but ranks may share a device. The same bits as any other
+ * transport. */
 #include "engine/base/sys.h"
 #include "trainer/comm/comm_cpu.h"
 
@@ -11,7 +9,7 @@
 enum { PIECE = 1 << 20 };
 
 struct staged {
-    struct tr_comm *comm; /* borrows: the object this is the inside of */
+    struct tr_comm *comm; /* borrows: the communicator whose self this is */
     char *in, *out;       /* own, pinned: size * PIECE each */
     size_t *lists;        /* owns: 3 * size numbers */
 };
@@ -22,7 +20,7 @@ static enum fr_rc copy(struct staged *s, struct tr_queue *q, void *dst, const vo
     return tr_copy(s->comm->be, q, dst, src, n);
 }
 
-/* Ends a half of a piece: its copies are done. */
+/* Waits for the copies of half a piece. */
 static enum fr_rc settle(struct staged *s, struct tr_queue *q, enum fr_rc rc, struct fr_err *err)
 {
     return rc == FR_OK ? tr_sync(s->comm->be, q, err)
@@ -34,7 +32,7 @@ static size_t piece(size_t bytes, size_t at)
     return at >= bytes ? 0 : bytes - at < PIECE ? bytes - at : PIECE;
 }
 
-/* The ranks' n bytes each from the own buffer to out, one stride behind the other. */
+/* Copies n bytes of each rank from the own buffer to out, `stride` bytes apart. */
 static enum fr_rc hand_out(struct staged *s, struct tr_queue *q, char *out, size_t stride, size_t n,
                            struct fr_err *err)
 {
@@ -96,7 +94,7 @@ static enum fr_rc host_exchange(void *self, struct tr_queue *q, const struct tr_
     return rc;
 }
 
-/* The bytes from `at` on of each pair of ranks, a piece at the most. */
+/* Exchanges at most one piece from `at` on between each pair of ranks. */
 static enum fr_rc exchange_round(struct staged *s, struct tr_queue *q, const struct tr_alltoallv *x,
                                  size_t at, struct fr_err *err)
 {
@@ -121,7 +119,7 @@ static enum fr_rc exchange_round(struct staged *s, struct tr_queue *q, const str
     return settle(s, q, rc, err);
 }
 
-/* As many rounds as the largest part of any two ranks needs: they agree on it first. */
+/* The largest part of any two ranks, which gives the number of rounds. */
 static enum fr_rc agree_most(struct staged *s, size_t *most, struct fr_err *err)
 {
     size_t size = (size_t)s->comm->size, *all = s->lists;

@@ -23,16 +23,16 @@
 
 enum { TICK_MS = 100, PENDING = 64, ABORT_TICKS = 10, LATER_MS = 5000 };
 
-/* A collective that was put into a stream and is not known to have ended. */
+/* A collective in a stream that may not have ended. */
 struct pending {
     int64_t seq, since_ms;
     char text[64];          /* "all_gather 'layer 3'" */
     struct tr_event *event; /* owns */
-    bool recorded;          /* the event is behind it in the stream */
+    bool recorded;          /* the event was recorded after the collective */
 };
 
 struct nccl {
-    struct tr_comm *comm;       /* borrows: the object this is the inside of */
+    struct tr_comm *comm;       /* borrows: the communicator whose self this is */
     struct tr_nccl_turn turn;   /* not of a group */
     struct tr_nccl_turn *turns; /* borrows: the world's */
     struct tr_control *control; /* borrows: host's, of a group the world's */
@@ -47,7 +47,7 @@ struct nccl {
     pthread_cond_t changed;
     bool leaving, issuing, aborted; /* aborted: link is gone */
     struct pending pending[PENDING];
-    size_t first, count; /* the ring; when it is full newer ones are not watched */
+    size_t first, count; /* ring; when it is full, further collectives are not watched */
 };
 
 /* ---- the watcher ---- */
@@ -63,9 +63,8 @@ static void wait_tick(struct nccl *c)
     pthread_cond_timedwait(&c->changed, &c->lock, &t);
 }
 
-/* Ends the run when the oldest collective is too late. Rank 0 has the beats of all ranks, so it
- * reports first.
- */
+/* Aborts the run when the oldest collective exceeds its time limit. Rank 0 has the heartbeats of
+ * all ranks, so rank 0 reports first. */
 static void watch_pending(struct nccl *c)
 {
     int64_t limit = c->timeout_ms + (c->comm->rank == 0 ? 0 : LATER_MS);
@@ -98,14 +97,14 @@ static void watch_errors(struct nccl *c)
         rc = result;
     if (rc == TR_NCCL_OK || rc == TR_NCCL_IN_PROGRESS)
         return;
-    /* A rank that ended closes its connections, too: the control plane names it soon. */
+    /* When a rank ends, NCCL loses its connections too; the control plane soon names that rank. */
     for (int i = 0; i < ABORT_TICKS && tr_control_check(c->control, NULL) == FR_OK; i++)
         wait_tick(c);
     snprintf(text, sizeof(text), "NCCL on rank %d: %s", c->comm->rank, c->api.error_string(rc));
     tr_control_abort(c->control, FR_PEER, text);
 }
 
-/* A call of the main thread that is inside NCCL gets a moment to come back. */
+/* Waits a moment for a call of the main thread inside NCCL to return. */
 static void abort_link(struct nccl *c)
 {
     tr_nccl_comm link = c->link;
@@ -140,7 +139,7 @@ static void *watch(void *arg)
 
 /* ---- collectives ---- */
 
-/* Waits until NCCL has taken what it was given: the device's work goes on behind. */
+/* Waits until NCCL has accepted the work; the device runs it later. */
 static enum fr_rc settle(struct nccl *c, struct fr_err *err)
 {
     for (;;) {
@@ -190,7 +189,7 @@ static enum fr_rc begin(struct nccl *c, struct tr_queue *q, const struct tr_call
     return c->issuing ? FR_OK : tr_control_check(c->control, err);
 }
 
-/* Ends it; `result` is that of the calls in it. */
+/* Ends the group; `result`: the first error of its calls. */
 static enum fr_rc end(struct nccl *c, struct tr_queue *q, int result, struct fr_err *err)
 {
     struct tr_backend *be = c->comm->be;
@@ -222,7 +221,7 @@ static enum fr_rc end(struct nccl *c, struct tr_queue *q, int result, struct fr_
     return rc;
 }
 
-/* The first of two results that is wrong. */
+/* The first error of two results. */
 static int both(int a, int b)
 {
     return a != TR_NCCL_OK && a != TR_NCCL_IN_PROGRESS ? a
@@ -254,7 +253,7 @@ static enum fr_rc nccl_all_gather(void *self, struct tr_queue *q, const struct t
     return end(c, q, result, err);
 }
 
-/* Sends and takes a slice; slices of no bytes are left out on both sides. */
+/* Sends and receives a slice; empty slices are skipped on both sides. */
 static int exchange(struct nccl *c, void *stream, int peer, struct fr_str give, struct fr_str take)
 {
     int result = TR_NCCL_OK;
@@ -371,7 +370,7 @@ static const struct tr_comm_ops nccl_ops = {
     .destroy = nccl_destroy,
 };
 
-/* Joins the ranks that have this id; it is the first one's. */
+/* Creates the NCCL communicator of the ranks with this id, which the first of them made. */
 static enum fr_rc connect_ranks(struct nccl *c, struct tr_nccl_id id, struct fr_err *err)
 {
     struct tr_nccl_config config = {sizeof(config), TR_NCCL_MAGIC, TR_NCCL_VERSION, 0};
@@ -382,8 +381,8 @@ static enum fr_rc connect_ranks(struct nccl *c, struct tr_nccl_id id, struct fr_
     return settle(c, err);
 }
 
-/* The id that the first rank of a communicator made, to all ranks of the world; first: its number
- * there. */
+/* Gathers the ids of all ranks of the world; *id: that of this communicator's first rank, whose
+ * number in the world is `first`. */
 static enum fr_rc share_id(struct nccl *c, struct tr_comm *host, int first, struct tr_nccl_id *id,
                            struct fr_err *err)
 {
@@ -401,7 +400,7 @@ static enum fr_rc share_id(struct nccl *c, struct tr_comm *host, int first, stru
     return rc;
 }
 
-/* What every communicator has: its lock, the events of its calls. */
+/* Initialises the lock and the events, which every communicator has. */
 static enum fr_rc prepare(struct nccl *c, struct fr_err *err)
 {
     pthread_condattr_t attr;
@@ -423,8 +422,8 @@ static enum fr_rc start_watch(struct nccl *c, struct fr_err *err)
     return c->thread_runs ? FR_OK : fr_fail(err, FR_NOMEM, "no thread to watch NCCL");
 }
 
-/* With the ranks of c, whose first has this number in the world that host is of: its link, watched,
- * and the device memory that was free before, less what is free then, counted. */
+/* Connects the ranks of c, starts the watcher and measures own_bytes. host: the world on the CPU;
+ * first: the number of c's first rank in the world; room: free device memory before. */
 static enum fr_rc join(struct nccl *c, struct tr_comm *host, int first, size_t room,
                        struct fr_err *err)
 {

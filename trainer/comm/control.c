@@ -23,9 +23,9 @@ enum { BEAT_MS = 1000, SILENT_MS = 10000, REACT_MS = 4000, READ_BYTES = 256 * 10
 struct wire {
     int fd; /* -1: closed */
     struct fr_buf in, out;
-    int64_t received_ms; /* when a byte last came */
+    int64_t received_ms; /* time of the last received byte */
     struct tr_beat beat;
-    bool reported, gone; /* its silence was reported; it left with a goodbye */
+    bool reported, gone; /* silence was reported; a goodbye was received */
 };
 
 struct tr_control {
@@ -40,11 +40,11 @@ struct tr_control {
     struct tr_beat mine;
     char *parts; /* rank 0: the host all-gather under way, size*bytes; others: the result */
     size_t part_bytes;
-    bool *have;                        /* rank 0: whose part came */
-    bool whole;                        /* others: the result is there */
-    struct tr_collective_check *check; /* owns; rank 0: what ranks are about to call */
+    bool *have;                        /* rank 0: ranks whose part has arrived */
+    bool whole;                        /* other ranks: the result has arrived */
+    struct tr_collective_check *check; /* owns; rank 0: announced calls */
     bool *go;                          /* owns; rank 0: size */
-    bool agreed;                       /* this rank may call what it said */
+    bool agreed;                       /* rank 0 released the announced call of this rank */
     bool leaving;
     int64_t aborted_ms;
     struct fr_err why;
@@ -69,7 +69,7 @@ static void fail_locked(struct tr_control *c, enum fr_rc rc, const char *text)
     fr_buf_finish(&body);
 }
 
-/* "rank 3 (node2)" and the collective of its last beat. */
+/* Appends "rank 3 (node2)" and the collective of the last heartbeat. */
 static void name_rank(const struct tr_control *c, int r, struct fr_buf *out)
 {
     const struct tr_beat *b = &c->wires[r].beat;
@@ -96,7 +96,7 @@ static void closed_locked(struct tr_control *c, int r)
     fr_buf_finish(&text);
 }
 
-/* A part of the all-gather, or its whole, has come from rank r. */
+/* Takes a part of the all-gather, or all of it, from rank r. */
 static void part_locked(struct tr_control *c, int r, enum tr_frame_type type, struct fr_str p)
 {
     size_t want = type == TR_FRAME_PART ? c->part_bytes : c->part_bytes * (size_t)c->o.size;
@@ -123,8 +123,8 @@ static void announce_locked(struct tr_control *c, int r, struct fr_str body)
         fail_locked(c, err.rc, err.msg);
 }
 
-/* Handles the first frame of rank r; false when there is none yet. A PART that comes before this
- * rank has begun the same collective waits in the buffer. */
+/* Handles the first frame of rank r; false: no complete frame. A PART that arrives before this rank
+ * has begun the same collective stays in the buffer. */
 static bool frame_locked(struct tr_control *c, int r)
 {
     struct wire *w = &c->wires[r];
@@ -160,7 +160,7 @@ static bool frame_locked(struct tr_control *c, int r)
     return true;
 }
 
-/* Reads what is there, and handles it; false when nothing is. */
+/* Reads and handles the available bytes; false: none. */
 static bool read_locked(struct tr_control *c, int r, char *piece)
 {
     struct wire *w = &c->wires[r];
@@ -180,7 +180,7 @@ static bool read_locked(struct tr_control *c, int r, char *piece)
     return k > 0;
 }
 
-/* Where nothing can be sent any more, the reason may lie among what was not read yet. */
+/* When sending fails, unread frames may have the reason. */
 static void write_locked(struct tr_control *c, int r, char *piece)
 {
     struct wire *w = &c->wires[r];
@@ -196,7 +196,7 @@ static void write_locked(struct tr_control *c, int r, char *piece)
     }
 }
 
-/* A silent rank is reported once; at the time-out it ends the run. */
+/* Reports a silent rank once; ends the run at the time-out. */
 static void watch_locked(struct tr_control *c, int64_t now)
 {
     struct fr_buf text = {0};
@@ -222,7 +222,7 @@ static void watch_locked(struct tr_control *c, int64_t now)
     }
 }
 
-/* What rank r does that is no data call, as far as rank 0 knows. */
+/* What rank 0 knows of rank r besides data calls; NULL: nothing. */
 static const char *elsewhere(const struct tr_control *c, int r)
 {
     const struct wire *w = &c->wires[r];
@@ -237,7 +237,7 @@ static const char *elsewhere(const struct tr_control *c, int r)
     return NULL;
 }
 
-/* Rank 0: ranks that are about to do the same may; what does not go together ends the run. */
+/* On rank 0: releases ranks that have announced the same call; ends the run when calls differ. */
 static void judge_locked(struct tr_control *c)
 {
     struct fr_err err;
@@ -262,7 +262,7 @@ static void beat_locked(struct tr_control *c)
 {
     for (int r = 0; r < c->o.size; r++) {
         struct wire *w = &c->wires[r];
-        if (w->fd >= 0 && w->out.n == 0) /* bytes that wait to be sent serve as a beat */
+        if (w->fd >= 0 && w->out.n == 0) /* pending output serves as a heartbeat */
             tr_frame_add(&w->out, TR_FRAME_BEAT, &c->mine, sizeof(c->mine));
     }
 }
@@ -281,7 +281,7 @@ static size_t poll_set(struct tr_control *c, struct pollfd *set, int *ranks)
     return n;
 }
 
-/* Whether everything has been sent: the goodbye must reach the others before the thread ends. */
+/* Whether all output is sent: the goodbye must be sent before the thread ends. */
 static bool flushed(const struct tr_control *c)
 {
     for (int r = 0; r < c->o.size; r++)
@@ -327,7 +327,7 @@ static void serve(struct tr_control *c, struct thread_room *room)
             if (c->wires[r].fd >= 0 && c->wires[r].out.n > 0)
                 write_locked(c, r, room->piece);
         }
-        for (int r = 0; r < c->o.size; r++) /* parts that waited for this rank to begin */
+        for (int r = 0; r < c->o.size; r++) /* parts that arrived before this rank began */
             while (c->wires[r].in.n > 0 && frame_locked(c, r)) {
             }
         judge_locked(c);
@@ -359,7 +359,7 @@ static void *control_thread(void *arg)
 static void wake_thread(struct tr_control *c)
 {
     uint64_t one = 1;
-    ssize_t k = write(c->wake, &one, sizeof(one)); /* full means it is awake already */
+    ssize_t k = write(c->wake, &one, sizeof(one)); /* a full eventfd: the thread is awake already */
 
     (void)k;
 }

@@ -52,7 +52,7 @@ enum fr_rc tr_listen(int port, int backlog, int *fd, struct fr_err *err)
     return fr_fail_errno(err, e, "cannot listen on port %d", port);
 }
 
-/* One try at one address, at most TRY_MS; -1 and errno. */
+/* One attempt at one address, at most TRY_MS; -1 with errno. */
 static int connect_once(const struct addrinfo *a, int64_t deadline_ms)
 {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), e = 0;
@@ -112,7 +112,7 @@ enum fr_rc tr_connect(const char *host, int port, int64_t deadline_ms, int *fd, 
     }
 }
 
-/* v4 addresses as mapped v6 ones. */
+/* Converts an address to IPv6 (IPv4 mapped). */
 static void as_v6(const struct sockaddr_storage *s, struct sockaddr_in6 *out)
 {
     *out = (struct sockaddr_in6){.sin6_family = AF_INET6};
@@ -147,7 +147,7 @@ bool tr_route_source(const char *host, int port, struct sockaddr_in6 *out)
     return ok;
 }
 
-/* The address behind fd as IPv6 (IPv4 mapped), with another port. */
+/* The peer's address of fd as IPv6 (IPv4 mapped), with another port. */
 static void peer_address(int fd, int port, struct sockaddr_in6 *out)
 {
     struct sockaddr_storage s = {0};
@@ -171,7 +171,7 @@ static void hello_of(const struct tr_control_opts *o, struct tr_hello *h)
     gethostname(h->host, sizeof(h->host) - 1);
 }
 
-/* Why rank 0 turns this hello away; NULL when it does not. */
+/* The reason to refuse this hello; NULL: accept. */
 static const char *refusal(const struct tr_control_opts *o, const struct tr_hello *h,
                            const int *fds, char text[160])
 {
@@ -225,7 +225,7 @@ static void greet(const struct tr_control_opts *o, int fd, int *fds, struct tr_p
     fr_buf_finish(&out);
 }
 
-/* "1, 4-6" of the ranks whose fds are not there. */
+/* The ranks without a connection, as "1, 4-6". */
 static void missing_ranks(const struct tr_control_opts *o, const int *fds, struct fr_buf *out)
 {
     for (int r = 1; r < o->size; r++) {

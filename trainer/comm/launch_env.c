@@ -21,7 +21,7 @@ static uint64_t hash_more(uint64_t h, const char *s)
     return (h ^ 0xff) * UINT64_C(1099511628211);
 }
 
-/* A number that only ranks of one machine share: of its boot and its name. */
+/* A number shared by the ranks of one machine alone, from its boot id and its name. */
 static int machine(void)
 {
     char name[65] = "", boot[64] = "";
@@ -35,8 +35,8 @@ static int machine(void)
     return (int)(hash_more(hash_more(FNV_BASIS, boot), name) & 0x7fffffff);
 }
 
-/* Nodes as the launcher numbers them; those of MPI, which does not, by their machine; torch's are
- * blocks of equal size in the order of ranks. */
+/* Node numbers of the launcher; under MPI, which has none, ids of machines; under torchrun, blocks
+ * of equal size in the order of ranks. */
 static enum fr_rc number_nodes(struct tr_comm_opts *o, const struct tr_launched *l,
                                struct fr_err *err)
 {
@@ -84,7 +84,8 @@ static enum fr_rc nodes(struct tr_comm_opts *o, const struct tr_launched *l, str
     return FR_OK;
 }
 
-/* Where rank 0 is: MASTER_ADDR, what the launcher says, this machine where it has all ranks. */
+/* The address of rank 0: MASTER_ADDR, else the launcher's, else this machine if it has all ranks.
+ */
 static enum fr_rc meeting(struct tr_comm_opts *o, const struct tr_launched *l, struct fr_err *err)
 {
     const struct tr_env_int port = {
@@ -128,7 +129,7 @@ static enum fr_rc local_socks(struct tr_comm_opts *o, struct fr_err *err)
         o->local_socks[j] = (int)fd;
         text += n + (text[n] == ',');
     }
-    unsetenv("FLOWTRAIN_LOCAL_SOCKS"); /* no child of ours shall think they are its own */
+    unsetenv("FLOWTRAIN_LOCAL_SOCKS"); /* so that child processes do not use them */
     return FR_OK;
 }
 

@@ -29,7 +29,7 @@ enum fr_rc tr_env_int(const struct tr_env_int *e, int *out, const char **name, s
     return FR_OK;
 }
 
-/* The count of node `node` in Slurm's list of counts ("2(x3),1"); 0: the list has none for it. */
+/* The count of a node in Slurm's list of counts ("2(x3),1"); 0: not in the list. */
 static int count_of(const char *list, int node)
 {
     while (list != NULL && *list != '\0' && node >= 0) {
@@ -72,8 +72,8 @@ static void first_host(const char *list, char *out, size_t size)
     out[n] = '\0';
 }
 
-/* A job's own port, so that two jobs on one machine do not meet; below those of outgoing
- * connections. */
+/* A port derived from the job, so that two jobs of a machine rarely collide; below the ephemeral
+ * ports. */
 static int port_of(const char *job)
 {
     uint32_t h = 2166136261u;
@@ -146,7 +146,7 @@ static enum fr_rc slurm_task(struct tr_launched *o, struct fr_err *err)
     return FR_OK;
 }
 
-/* Launchers whose variables are numbers and no more. */
+/* Launchers whose variables are plain numbers. */
 static const struct plain {
     struct tr_env_int rank, size, local_rank, local_size;
 } plains[LAUNCHERS - 1] = {
@@ -188,7 +188,7 @@ static enum fr_rc read_one(int which, struct tr_launched *o, struct fr_err *err)
                    p != NULL ? p->size.names[0] : "SLURM_STEP_NUM_TASKS");
 }
 
-/* What o does not say, from another launcher's words about the same rank. */
+/* Fills unknown values of o from another launcher with the same rank and size. */
 static void complete(struct tr_launched *o, const struct tr_launched *other)
 {
     if (other->rank_name == NULL || other->rank != o->rank || other->size != o->size)
@@ -209,7 +209,7 @@ static void complete(struct tr_launched *o, const struct tr_launched *other)
         memcpy(o->job, other->job, sizeof(o->job));
 }
 
-/* The first launcher that says something. A variable of another one is none of its business. */
+/* The first launcher with a rank. Errors in variables of the others are ignored. */
 static enum fr_rc find(struct tr_launched *o, struct fr_err *err)
 {
     struct tr_launched one;
@@ -237,7 +237,7 @@ static enum fr_rc find(struct tr_launched *o, struct fr_err *err)
     return FR_OK;
 }
 
-/* A launcher that says no more than a rank; without a count each process would be a world. */
+/* Refuses launchers that give a rank without a size: each process would be a world of its own. */
 static enum fr_rc unknown(struct fr_err *err)
 {
     static const char *const names[] = {"PMIX_RANK", "PALS_RANKID", "FLUX_TASK_RANK"};
@@ -252,7 +252,7 @@ static enum fr_rc unknown(struct fr_err *err)
     return FR_OK;
 }
 
-/* The place of this rank among those of its machine. */
+/* The local rank and local size. */
 static enum fr_rc place(struct tr_launched *o, struct fr_err *err)
 {
     enum fr_rc rc;
@@ -264,7 +264,7 @@ static enum fr_rc place(struct tr_launched *o, struct fr_err *err)
     if ((rc = tr_env_int(&plains[0].local_size, &v, NULL, err)) != FR_OK)
         return rc;
     o->local_size = v >= 0 ? v : o->local_size;
-    /* RANK and WORLD_SIZE alone are those of one process a machine, as containers get them. */
+    /* RANK and WORLD_SIZE alone, as containers set them, mean one process a machine. */
     bool alone = o->size == 1 || (o->rank_name == plains[0].rank.names[0] && o->local_rank <= 0);
     if (o->local_size < 0 && alone)
         o->local_size = 1;

@@ -44,7 +44,8 @@ size_t tr_link_shm_bytes(void)
 static void ring_peer(struct tr_link *l, struct shm *s)
 {
     if (atomic_exchange(s->peer_sleeps, 0) != 0)
-        (void)!send(l->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); /* a full socket is rung already */
+        (void)!send(l->fd, "", 1,
+                    MSG_DONTWAIT | MSG_NOSIGNAL); /* a full socket has rings already */
 }
 
 static ssize_t shm_send(struct tr_link *l, const void *p, size_t n)
@@ -107,8 +108,7 @@ static bool shm_arm(struct tr_link *l, bool want_send, bool want_recv, struct po
     return false;
 }
 
-/* Reads away the doorbells. A closed socket is not reported: the control plane watches every rank.
- */
+/* Drains the doorbells. A closed socket is not reported: the control plane watches every rank. */
 static void shm_disarm(struct tr_link *l)
 {
     struct shm *s = l->self;

@@ -11,7 +11,7 @@
 
 enum { SPINS = 200, SLEEP_MS = 200, JOIN_MS = 60000 };
 
-/* Where a movement stands in its pieces. */
+/* A position in the pieces of a move. */
 struct cursor {
     const struct tr_pieces *v;
     size_t piece, at, done;
@@ -34,7 +34,7 @@ static size_t total(const struct tr_pieces *v)
     return n;
 }
 
-/* Moves what is possible now, at most `limit` bytes; -1 and errno when the link is broken. */
+/* Moves the bytes that fit now, at most `limit`; -1 with errno: the link is broken. */
 static ssize_t push(struct tr_link *l, struct cursor *c, size_t limit, bool sending)
 {
     skip_empty(c);
@@ -52,7 +52,7 @@ static ssize_t push(struct tr_link *l, struct cursor *c, size_t limit, bool send
     return k;
 }
 
-/* Sleeps until one side can move, the control plane has news, or a while has passed. */
+/* Sleeps until one side can move, at most SLEEP_MS. */
 static void doze(struct tr_link *to, struct tr_link *from)
 {
     struct pollfd set[2];
@@ -105,8 +105,7 @@ static enum fr_rc too_late(struct tr_mesh *m, const struct tr_move *v, bool rece
     return fr_fail(err, FR_TIMEOUT, "%s", text);
 }
 
-/* What comes is not what this rank waits for: its bytes would be taken for those of another call.
- */
+/* The received head is unexpected: the bytes belong to another call. */
 static enum fr_rc astray(struct tr_mesh *m, const struct tr_move *v, struct fr_err *err)
 {
     char text[400];
@@ -119,7 +118,7 @@ static enum fr_rc astray(struct tr_mesh *m, const struct tr_move *v, struct fr_e
     return fr_fail(err, FR_PROTO, "%s", text);
 }
 
-/* Whether the head is wrong: it is all there, and nothing behind it has been looked at yet. */
+/* Whether the complete head is wrong. */
 static bool wrong_head(const struct tr_move *v, const struct cursor *in)
 {
     return v->head != NULL && in->done >= v->in.bytes[0] &&
@@ -162,7 +161,7 @@ enum fr_rc tr_mesh_move(struct tr_mesh *m, const struct tr_move *v, struct fr_er
     return rc;
 }
 
-/* The first bytes on a data connection: who calls. */
+/* The first bytes on a data connection: the caller's identity. */
 struct caller {
     uint64_t job;
     int32_t rank;
@@ -212,7 +211,7 @@ static enum fr_rc answer(struct tr_mesh *m, int listener, uint64_t job, struct f
         return FR_OK;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     while ((n = recv(fd, &who, sizeof(who), MSG_WAITALL)) < 0 && errno == EINTR) {
-    } /* as a rank that was halted and goes on gets it */
+    } /* a stopped and continued process gets EINTR */
     bool ok = n == (ssize_t)sizeof(who) && who.job == job && who.rank > m->rank &&
               who.rank < m->size && m->links[who.rank].ops == NULL;
     if (!ok) { /* not a rank of this run */

@@ -14,7 +14,7 @@ enum { FILE_MAX = 1 << 20 };
 
 static const char PREFIX[] = "NCCL_";
 
-/* Whether `pair` gives up a link between GPUs of one node. */
+/* Whether `pair` turns off a link between GPUs of one node. */
 static bool gives_up(const char *pair)
 {
     static const char *const off[] = {"NCCL_P2P_DISABLE=", "NCCL_SHM_DISABLE="};
@@ -28,7 +28,7 @@ static bool gives_up(const char *pair)
 struct found {
     struct fr_buf names; /* " NAME=" of each */
     struct fr_buf text;  /* for the log */
-    struct fr_buf slow;  /* the first that gives up a link, and where it stands; empty: none */
+    struct fr_buf slow;  /* the first that turns off a link, and its source; empty: none */
 };
 
 static void take(struct found *f, const char *pair, const char *file)

@@ -27,7 +27,7 @@ enum fr_rc tr_nccl_own(struct tr_comm *comm, size_t room, struct fr_err *err)
     if (rc == FR_OK && (rc = tr_zero(comm->be, q, p, bytes)) == FR_OK)
         rc = call_each(comm, q, p, err);
     tr_comm_leave(comm, q);
-    tr_queue_destroy(comm->be, q); /* what is queued may still write to p */
+    tr_queue_destroy(comm->be, q); /* queued work may still write to p */
     tr_mem_free(comm->be, TR_MEM_DEVICE, p);
     left = tr_mem_room(comm->be);
     comm->own_bytes = left < room ? room - left : 0;

@@ -13,7 +13,6 @@ static struct tr_view slice_of(const struct tr_optim *o, struct tr_view whole)
     return v;
 }
 
-/* Four slices and one whole flat copy. */
 size_t tr_optim_bytes(const struct tr_model *model, int world)
 {
     struct tr_params p;
@@ -114,7 +113,7 @@ enum fr_rc tr_optim_zero_grad(struct tr_optim *o, struct fr_err *err)
     return FR_OK;
 }
 
-/* Sums over the slice, then over the ranks: sum of squares, and whether all is finite. */
+/* Sum of squares and number of non-finite gradients, over all ranks. */
 static enum fr_rc look_at_gradients(struct tr_optim *o, double *sumsq, int64_t *found,
                                     struct fr_err *err)
 {
@@ -145,14 +144,14 @@ static enum fr_rc look_at_gradients(struct tr_optim *o, double *sumsq, int64_t *
     return rc;
 }
 
-/* n elements of a vector from at on; an absent one stays absent. */
+/* n elements of a vector from `at` on; an absent vector stays absent. */
 static struct tr_view part_of(struct tr_view v, int64_t at, int64_t n)
 {
     return v.p == NULL ? v
                        : tr_view1((char *)v.p + (size_t)at * tr_dtype_bytes(v.dtype), v.dtype, n);
 }
 
-/* The update of what lies in [from, to) of the flat order and in this rank's slice. */
+/* Updates the elements [from, to) of the flat order that lie in this rank's slice. */
 static enum fr_rc update_range(struct tr_optim *o, const struct tr_adamw *a, int64_t from,
                                int64_t to, struct fr_err *err)
 {
@@ -170,7 +169,7 @@ static enum fr_rc update_range(struct tr_optim *o, const struct tr_adamw *a, int
     return tr_adamw(o->be, o->q, &part, err);
 }
 
-/* A by the rate, B by b_ratio times that: two ranges of each adapter. */
+/* Updates A with the rate a->lr, B with b_ratio times that rate. */
 static enum fr_rc update_halves(struct tr_optim *o, const struct tr_adamw *a, struct fr_err *err)
 {
     struct tr_adamw b = *a;
@@ -263,8 +262,7 @@ enum fr_rc tr_optim_load(struct tr_optim *o, enum tr_optim_what what, const floa
     return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
 }
 
-/* It may be gigabytes: over the data plane, where each rank passes it on once, not through rank 0.
- */
+/* The state may be gigabytes: the data plane forwards it round the ring. */
 enum fr_rc tr_optim_share(struct tr_optim *o, int root_rank, float *flat, struct fr_err *err)
 {
     size_t bytes = (size_t)o->params.padded * sizeof(float);

@@ -11,7 +11,7 @@ struct tr_exchange {
     struct tr_route *route; /* owns */
     struct tr_route_limits limits;
     struct tr_queue *xq;      /* owns: the group's */
-    struct tr_event *turn;    /* the compute queue has reached a call of the group */
+    struct tr_event *turn;    /* recorded in the compute queue before a call of the group */
     struct tr_event *moved;   /* the group's call is done */
     struct tr_event *read[2]; /* a half of host_lists was read */
 
@@ -22,9 +22,9 @@ struct tr_exchange {
     char *handed, *landed, *sums; /* own, device: rows inside the node, from other nodes, by node */
     size_t *bytes;                /* owns: (4, size) of a call */
 
-    unsigned rounds; /* so far */
-    int most;        /* of a layer */
-    bool counting;   /* the plan's layer is counted */
+    unsigned rounds;
+    int most;      /* of a layer */
+    bool counting; /* the plan's layer is counted */
     struct tr_exchange_routes routes;
     struct tr_route_round round;
     const char *what;
@@ -172,7 +172,7 @@ void tr_exchange_destroy(struct tr_exchange *x)
 
 /* ---- queues ---- */
 
-/* What follows in `later` comes after what `first` holds. */
+/* Later work of `later` waits for the work that `first` holds now. */
 static enum fr_rc follow(struct tr_exchange *x, struct tr_queue *first, struct tr_queue *later,
                          struct tr_event *e, struct fr_err *err)
 {
@@ -185,7 +185,7 @@ static enum fr_rc follow(struct tr_exchange *x, struct tr_queue *first, struct t
 
 /* ---- begin and plan ---- */
 
-/* This rank's choices to its place among all, -1 behind them. */
+/* Copies this rank's choices to their place in x->ids, followed by -1. */
 static enum fr_rc put_ids(struct tr_exchange *x, struct tr_queue *q, struct tr_view ids,
                           struct fr_err *err)
 {
@@ -214,7 +214,7 @@ enum fr_rc tr_exchange_begin(struct tr_exchange *x, struct tr_queue *q, struct t
     return rc == FR_OK ? rc : fr_fail(err, rc, "choices of experts");
 }
 
-/* Rows that this rank's tokens give each expert. */
+/* Counts the rows that this rank's tokens give each expert. */
 static void count_rows(const struct tr_exchange *x, const uint16_t *ids, int64_t *rows)
 {
     size_t n = choices(x) / size_of(x);
@@ -284,7 +284,7 @@ enum fr_rc tr_exchange_round(struct tr_exchange *x, struct tr_queue *q, int i,
 
 /* ---- rows ---- */
 
-/* One all_to_allv of the group, behind what q holds and before what follows in it. */
+/* One all_to_allv of the group, ordered in q. */
 struct crossing {
     void *out;
     const void *in;
@@ -320,7 +320,7 @@ static enum fr_rc cross(struct tr_exchange *x, struct tr_queue *q, const struct 
     return follow(x, x->xq, q, x->moved, err);
 }
 
-/* Rows of x by a list of the round into a buffer; rows that the list lacks stay as they are. */
+/* Copies the rows of x that a list of the round names into a buffer; rows without an entry stay. */
 static enum fr_rc pick(struct tr_exchange *x, struct tr_queue *q, void *to, struct tr_view from,
                        struct tr_view list, struct fr_err *err)
 {
@@ -339,7 +339,7 @@ static struct tr_view list1(const struct tr_exchange *x, size_t at, int64_t n)
     return tr_view1(x->lists + at, TR_I32, n);
 }
 
-/* Tokens with experts on other nodes go there once. */
+/* Sends each token once to every other node with experts of it. */
 static enum fr_rc out_far(struct tr_exchange *x, struct tr_queue *q,
                           const struct tr_exchange_out *a, size_t row, struct fr_err *err)
 {
@@ -367,7 +367,7 @@ enum fr_rc tr_exchange_out(struct tr_exchange *x, struct tr_queue *q,
     return rc == FR_OK ? cross(x, q, &c, err) : rc;
 }
 
-/* Sums of parts: y = add + rows of `from` by a list with a column a part. */
+/* y = add + rows of `from` by a list with a column a part. */
 struct adding {
     struct tr_view y, add, from;
     size_t list;
@@ -387,7 +387,8 @@ static enum fr_rc add_up(struct tr_exchange *x, struct tr_queue *q, const struct
     return tr_moe_combine(x->o.be, q, &c, err);
 }
 
-/* The node's sums: of own tokens, and of those that landed, which go back to their sources. */
+/* Sums the parts of this node for own tokens, and for landed tokens, whose sums return to their
+ * sources. */
 static enum fr_rc back_far(struct tr_exchange *x, struct tr_queue *q,
                            const struct tr_exchange_back *a, struct tr_view parts,
                            struct fr_err *err)

@@ -6,13 +6,13 @@
 #include <string.h>
 
 enum {
-    PUT = 1 << 18 /* bytes that are copied, and checked while the processor's cache has them */
+    PUT = 1 << 18 /* bytes that are copied and then checked while in the CPU cache */
 };
 
-/* How far a group is read. */
+/* A position in a group. */
 struct cursor {
-    size_t part, done; /* elements of it */
-    size_t slot_at;    /* where it begins in the slot */
+    size_t part, done; /* elements of the part */
+    size_t slot_at;    /* offset of the part in the slot */
 };
 
 int64_t part_at(const struct read_part *p)
@@ -35,7 +35,7 @@ static const struct read_part *part_of(const struct group *g, const struct curso
     return &g->parts[c->part];
 }
 
-/* Where the next element lies in its file, and where it goes to. */
+/* Offset of the next element in its file, and its destination. */
 static int64_t next_at(const struct group *g, const struct cursor *c)
 {
     const struct read_part *p = part_of(g, c);
@@ -61,7 +61,7 @@ static void advance(const struct group *g, struct cursor *c, size_t n)
     c->done = 0;
 }
 
-/* n elements as they lie on disk to where they go, where they may be already. */
+/* Converts and checks n elements; raw and to may be the same. */
 static enum fr_rc put(const struct read_part *p, char *to, const char *raw, size_t n,
                       struct fr_err *err)
 {
@@ -87,8 +87,8 @@ static enum fr_rc put(const struct read_part *p, char *to, const char *raw, size
 
 /* ---- by pieces ---- */
 
-/* What the page cache lacked leaves it now, or when the other ranks have read it: after READ_LATE
- * more such pieces at the earliest. */
+/* Drops the pages that the cache lacked, at once or, if other ranks read the part, after READ_LATE
+ * more such pieces. */
 static void drop(const struct group *g, const struct read_part *p, const struct tr_st_piece *lacked)
 {
     struct tr_st_piece old = *lacked, *place;
@@ -106,7 +106,7 @@ static void drop(const struct group *g, const struct read_part *p, const struct 
     tr_st_drop(g->st, &old);
 }
 
-/* Elements of the next part that begin before `end` in its file, at least one. */
+/* Reads the elements of the next part that begin before `end` in its file, at least one. */
 static enum fr_rc read_piece(const struct group *g, struct cursor *c, int64_t end,
                              struct fr_err *err)
 {
@@ -131,9 +131,8 @@ static enum fr_rc read_piece(const struct group *g, struct cursor *c, int64_t en
 
 /* ---- by spans ---- */
 
-/* The pages from the next element on that hold bytes of the group, up to the first that holds
- * none; empty: another rank reads the part, too. Parts may lie on each other: rows of a tied head
- * are the embedding's. */
+/* The pages from the next element on, up to the first without bytes of the group; empty if other
+ * ranks read the part. Parts may overlap: a tied head is the embedding. */
 static struct tr_st_span next_span(const struct group *g, const struct cursor *c)
 {
     int64_t at = next_at(g, c) / TR_ST_PAGE * TR_ST_PAGE, most = at + TR_ST_SPAN, end = at;
@@ -152,8 +151,7 @@ static struct tr_st_span next_span(const struct group *g, const struct cursor *c
     return (struct tr_st_span){.file = file, .at = at, .n = (size_t)(end - at)};
 }
 
-/* All elements of the span that was read, which lies in `spare`, up to the first part that begins
- * before it. */
+/* Stores all elements of the span in `spare`, up to the first part that begins before the span. */
 static enum fr_rc put_span(const struct group *g, struct cursor *c, const struct tr_st_span *s,
                            struct fr_err *err)
 {
@@ -191,7 +189,7 @@ enum fr_rc group_read(const struct group *g, struct fr_err *err)
         else
             rc = read_piece(g, &c, s.at + (int64_t)s.n, err);
         if (rc == FR_OK && c.part == was.part && c.done == was.done)
-            rc = read_piece(g, &c, end, err); /* an element on two pages, which were cut apart */
+            rc = read_piece(g, &c, end, err); /* an element across two pages that were cut apart */
     }
     return rc;
 }

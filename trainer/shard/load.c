@@ -1,4 +1,4 @@
-/* Filling the base shard: byte ranges of tensors, from a checkpoint or from memory. */
+/* Fills the base shard: byte ranges of tensors, from a checkpoint or from memory. */
 #include "engine/base/sys.h"
 #include "trainer/shard/read.h"
 #include "trainer/shard/private.h"
@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-enum { BOUNCE = 1 << 20 }; /* bytes from memory at once, where they are copied to a device */
+enum { BOUNCE = 1 << 20 }; /* bytes copied to a device at once */
 
 /* ---- this rank's bytes ---- */
 
-/* Bytes [at, at+n) of a tensor and their place, which is in the host's memory or not. */
+/* Bytes [at, at+n) of a tensor and their destination, in host or device memory. */
 struct range {
     const struct unit *u;
     const struct tr_unit_tensor *t;
@@ -56,9 +56,9 @@ static enum fr_rc each_range(const struct tr_shard *s, range_fn *each, void *arg
     return rc;
 }
 
-/* ---- what nothing fills ---- */
+/* ---- padding ---- */
 
-/* So far all bytes of a unit are written up to `at`. */
+/* All bytes of a unit before `at` are written. */
 struct clearing {
     char *at;
 };
@@ -73,7 +73,7 @@ static enum fr_rc clear_before(void *arg, const struct range *r, struct fr_err *
     return FR_OK;
 }
 
-/* Zeros between tensors in the base, and behind them. */
+/* Zeroes the padding between and after tensors of the base. */
 static void clear_padding(const struct tr_shard *s)
 {
     for (size_t i = 0; i < s->nunits && shard_base_is_hosts(s); i++) {
@@ -102,7 +102,7 @@ static enum fr_rc make_room(struct tr_shard *s, struct fr_err *err)
 struct filling {
     struct tr_shard *s;
     const struct tr_shard_source *src;
-    char *bounce; /* for places on a device; NULL: all is the host's memory */
+    char *bounce; /* for destinations on a device; NULL: all are in host memory */
 };
 
 static bool in_host_memory(const struct tr_shard *s, const struct range *r)
@@ -162,7 +162,7 @@ struct listing {
     struct read_parts parts;
 };
 
-/* Whether another rank of this machine reads the bytes, too. */
+/* Whether another rank of this machine reads the same bytes. */
 static bool read_by_others(const struct tr_shard *s, const struct unit *u)
 {
     if (tr_comm_world(s->o.comm)->local_size <= 1)

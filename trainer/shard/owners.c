@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An expert in the order of placing. */
+/* An expert and its load. */
 struct heavy {
     int64_t rows, expert;
 };
@@ -19,7 +19,7 @@ static int heavier(const void *a, const void *b)
     return x->expert < y->expert ? -1 : 1;
 }
 
-/* What a rank has got. */
+/* Load and experts of a rank so far. */
 struct place {
     int64_t rows, experts;
 };

@@ -20,8 +20,8 @@ static bool gathered(const struct unit *u)
     return u->kind == TR_UNIT_SHARDED && !u->whole;
 }
 
-/* Elements that the pool has room for, at most max_live: those in use, those that may be ahead of
- * use (the bucket and the step that exceeds it), and those that may be kept. */
+/* The size of the pool in elements, at most max_live: elements in use, elements ahead of use (the
+ * bucket and the step that exceeds it), and kept elements. */
 static int64_t most_elements(const struct tr_shard *s)
 {
     const struct tr_shard_limits *l = &s->o.limits;
@@ -36,7 +36,7 @@ static int64_t most_elements(const struct tr_shard *s)
     return most + (l->max_reuse < room ? l->max_reuse : room);
 }
 
-/* A pass uses neighbours together, forward or backward: the bytes of the largest run of them. */
+/* The bytes of the longest run of neighbours, which a pass may use together. */
 size_t pool_bytes(const struct tr_shard *s)
 {
     size_t bytes = 0, most = s->span_bytes, first = 0;
@@ -95,7 +95,7 @@ static void drop_place(struct tr_shard *s, size_t i)
     memmove(&s->places[i], &s->places[i + 1], (s->nplaces - i) * sizeof(*s->places));
 }
 
-/* No ghost is left of a release that the gather queue has waited for. */
+/* Removes the ghosts of all releases that the gather queue has waited for. */
 static bool places_sound(const struct tr_shard *s)
 {
     for (size_t i = 0; i < s->nplaces; i++)
@@ -104,7 +104,7 @@ static bool places_sound(const struct tr_shard *s)
     return true;
 }
 
-/* The queue that fills the pool waits for a release, and so for all before it: their ghosts go. */
+/* Makes the filling queue wait for a release; removes the ghosts up to that release. */
 static enum fr_rc wait_for(struct tr_shard *s, int64_t release)
 {
     struct tr_queue *q = shard_staged(s) ? s->cq : s->gq;
@@ -122,7 +122,7 @@ static enum fr_rc wait_for(struct tr_shard *s, int64_t release)
     return FR_OK;
 }
 
-/* A gap of n bytes between the places that are in use after that release. */
+/* Finds a gap of n bytes between the places in use after that release. */
 static bool find_gap(const struct tr_shard *s, size_t n, bool low, int64_t release, size_t *at)
 {
     size_t from = 0, to = s->pool_bytes;
@@ -147,7 +147,7 @@ static bool find_gap(const struct tr_shard *s, size_t n, bool low, int64_t relea
     return low ? s->pool_bytes - from >= n : to >= n;
 }
 
-/* Elements of forgotten units that the device may still read after that release. */
+/* Elements of evicted units that the device may still read after that release. */
 static int64_t ghosts(const struct tr_shard *s, int64_t release)
 {
     int64_t sum = 0;
@@ -179,7 +179,7 @@ static size_t live_place(const struct tr_shard *s, int unit)
     return i;
 }
 
-/* How many units of the list find places that are free after that release. */
+/* The number of units of the list that fit after that release. */
 static size_t fit(struct tr_shard *s, size_t from, bool low, int64_t release)
 {
     size_t at;
@@ -248,7 +248,7 @@ enum fr_rc pool_empty(struct tr_shard *s, struct fr_err *err)
     return rc == FR_OK ? rc : fr_fail(err, rc, "waiting for the gather windows");
 }
 
-/* Whether a goes before b: the device may still be busy with what was released last. */
+/* Whether to evict a before b: the device may still use the unit of the last release. */
 static bool goes_first(const struct tr_shard *s, const struct unit *a, const struct unit *b)
 {
     bool late = a->used == s->releases;
@@ -278,7 +278,7 @@ bool pool_evict(struct tr_shard *s, struct span but, int64_t after)
 enum fr_rc pool_release(struct tr_shard *s, struct tr_queue *q, struct fr_err *err)
 {
     int64_t release = s->releases + 1;
-    enum fr_rc rc = wait_for(s, release - EVENTS); /* its event is used again */
+    enum fr_rc rc = wait_for(s, release - EVENTS); /* its event is reused */
 
     if (rc == FR_OK && (rc = tr_event_record(s->o.be, q, s->free[release % EVENTS])) == FR_OK)
         s->releases = release;

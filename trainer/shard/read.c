@@ -17,8 +17,8 @@
 enum {
     SLOT = 16 << 20,   /* bytes of a group of parts, on disk and in memory */
     GROUP_PARTS = 256, /* parts of a group, at most */
-    PAGE = 4096,       /* parts end where pages of the file do */
-    READERS = 4,       /* threads of a rank: while one copies, the disk has work of the others */
+    PAGE = 4096,       /* parts end at page boundaries of the file */
+    READERS = 4,       /* threads of a rank: the disk works while one of them copies */
     HUGE = 1 << 21,    /* a large page of the system */
     TELL_MS = 1000
 };
@@ -77,7 +77,7 @@ static int by_place(const void *a, const void *b)
 
 enum state { FREE, FILLING, FULL };
 
-/* A place of the ring: the bytes of a group that go to the device. */
+/* A slot of the ring: bytes of a group on their way to the device. */
 struct slot {
     char *p;
     enum state state;
@@ -88,19 +88,19 @@ struct reading {
     const struct read_opts *o;
     struct tr_st_direct *direct; /* borrows */
     struct read_part *parts;
-    size_t *first; /* owns: the first part of each group, and their number behind it */
+    size_t *first; /* owns: the first part of each group, then the number of parts */
     size_t groups;
     int64_t all; /* bytes on disk */
     struct slot slots[READERS + 1];
     int nslots;     /* 0: everything goes to the host's memory */
     void *ring;     /* owns: the slots, and found */
-    int64_t *found; /* of each part of a group, what is not finite */
+    int64_t *found; /* non-finite values of each part of a group */
     int64_t told_ms;
 
     pthread_mutex_t lock; /* guards all below, and slots */
     pthread_cond_t changed;
-    size_t next, done;      /* groups that somebody took; whose bytes are in their places */
-    int64_t bytes;          /* of those */
+    size_t next, done;      /* groups taken; groups whose bytes are in place */
+    int64_t bytes;          /* of groups that are done */
     struct read_late *late; /* borrows */
     size_t failed;          /* the first group with an error; SIZE_MAX: none */
     struct fr_err why;
@@ -145,7 +145,7 @@ static void group_done(struct reading *r, size_t g)
     r->bytes += group_bytes(r, g);
 }
 
-/* The slot of the first group in that state; none of a group behind one that failed. */
+/* The slot of the first group in that state, before a failed group. */
 static struct slot *find_slot(struct reading *r, enum state state)
 {
     struct slot *found = NULL;
@@ -160,8 +160,8 @@ static struct slot *find_slot(struct reading *r, enum state state)
     return found;
 }
 
-/* All groups are in their places, or all in front of one that failed. Groups are taken in their
- * order, so each of these has a slot if the device gets them. */
+/* Whether all groups, or all before a failed one, are in place. Groups are taken in order, so each
+ * of these has a slot if the device gets them. */
 static bool settled(struct reading *r)
 {
     if (r->failed == SIZE_MAX)
@@ -169,7 +169,7 @@ static bool settled(struct reading *r)
     return find_slot(r, FILLING) == NULL && find_slot(r, FULL) == NULL;
 }
 
-/* Takes a group and reads it, with the lock held but while it reads. */
+/* Takes a group and reads it; the lock is released while reading. */
 static void take_group(struct reading *r, struct slot *slot, char *spare)
 {
     struct fr_err err = {0};
@@ -196,8 +196,7 @@ static void *read_groups(void *arg)
     struct reading *r = arg;
     char *block = fr_sys.alloc(GROUP_STEP + HUGE), *spare = block;
 
-    if (block !=
-        NULL) { /* a request to a disk has few ranges of memory: large pages are one each */
+    if (block != NULL) { /* large pages: a disk request has few ranges of memory */
         spare += HUGE - (uintptr_t)block % HUGE;
         (void)madvise(spare, GROUP_STEP, MADV_HUGEPAGE);
     }
@@ -217,7 +216,7 @@ static void *read_groups(void *arg)
 
 /* ---- what follows, on the thread of the device ---- */
 
-/* A full slot to the device, where its values are checked. */
+/* Copies a full slot to the device and checks the values there. */
 static enum fr_rc put_group(struct reading *r, const struct slot *slot, struct fr_err *err)
 {
     const struct read_opts *o = r->o;
@@ -261,7 +260,7 @@ static void empty_slot(struct reading *r, struct slot *slot)
     pthread_cond_broadcast(&r->changed);
 }
 
-/* Says how far the reading is, from time to time. */
+/* Reports progress about once a second. */
 static void tell(struct reading *r)
 {
     const struct tr_shard_tell *t = r->o->tell;
@@ -308,7 +307,7 @@ static size_t room_of(const struct read_part *p)
     return round_256(disk > memory ? disk : memory);
 }
 
-/* Neighbours on disk are read as one group. *most: room of the largest on the way to the device. */
+/* Cuts the parts into groups of neighbours. *most: room of the largest group for the device. */
 static enum fr_rc make_groups(struct reading *r, size_t n, size_t *most, struct fr_err *err)
 {
     size_t used = 0, staged = 0;
@@ -333,13 +332,13 @@ static enum fr_rc make_groups(struct reading *r, size_t n, size_t *most, struct 
     return FR_OK;
 }
 
-/* Threads that read; 1: this one does. */
+/* The number of reading threads; 1: the calling thread reads. */
 static int readers_of(const struct reading *r)
 {
     return r->groups < READERS ? r->groups > 1 ? (int)r->groups : 1 : READERS;
 }
 
-/* One slot more than readers, so that each has one while another is on its way to the device. */
+/* Makes one slot more than readers, for the slot that is copied to the device. */
 static enum fr_rc make_ring(struct reading *r, size_t room, int readers, struct fr_err *err)
 {
     int n = readers > 1 ? readers + 1 : 1;
@@ -373,7 +372,7 @@ static enum fr_rc run(struct reading *r, int readers, struct fr_err *err)
     pthread_condattr_destroy(&attr);
     while (readers > 1 && n < readers && fr_thread_start(&threads[n], NULL, read_groups, r) == 0)
         n++;
-    if (readers == 1) /* a single group: it all happens here, in turn */
+    if (readers == 1) /* a single group: read, then copy, on this thread */
         read_groups(r);
     else if (n == 0) {
         (void)fr_fail(&none, FR_NOMEM, "no thread to read weights");
@@ -387,7 +386,7 @@ static enum fr_rc run(struct reading *r, int readers, struct fr_err *err)
     return r->failed == SIZE_MAX ? FR_OK : fr_fail(err, r->why.rc, "%s", r->why.msg);
 }
 
-/* Calls each for what the parts are in their files, neighbours as one. */
+/* Calls each for every contiguous range of the parts in their files. */
 static void each_stretch(const struct read_parts *p,
                          void (*each)(struct tr_st_direct *d, int file, int64_t at, size_t n))
 {

@@ -28,13 +28,13 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* The rank of node j at which tokens of source s land. */
+/* The landing rank of source s in node j. */
 static int landing(const struct tr_route *r, int s, int j)
 {
     return r->first[j] + r->place[s] % r->count[j];
 }
 
-/* The rank of node j that has the tokens of s there: s itself at home. */
+/* The rank of node j that hands out the tokens of s: s itself in its own node. */
 static int entry(const struct tr_route *r, int s, int j)
 {
     return r->node[s] == j ? s : landing(r, s, j);
@@ -53,7 +53,7 @@ static void find_nodes(struct tr_route *r, const int *node_of)
     }
 }
 
-/* Ranks whose tokens land at rank k. */
+/* The number of ranks whose tokens land at rank k. */
 static int64_t sources(const struct tr_route *r, int k)
 {
     int64_t n = 0;
@@ -63,7 +63,7 @@ static int64_t sources(const struct tr_route *r, int k)
     return n;
 }
 
-/* Every range fits alone, whatever its tokens chose. */
+/* Sets limits with room for any single range. */
 static void set_limits(struct tr_route *r)
 {
     int64_t T = r->o.tokens_max, K = r->o.per_token, P = r->o.size;
@@ -177,7 +177,7 @@ static enum fr_rc no_expert(const struct tr_route *r, int s, int64_t t, struct f
                    s, (long long)t, *id, (long long)r->owners->experts);
 }
 
-/* How many tokens each rank has, and where they go. */
+/* Reads the number of tokens of each rank and the ranks of their experts. */
 static enum fr_rc read_ids(struct tr_route *r, struct fr_err *err)
 {
     for (int s = 0; s < r->o.size; s++) {
@@ -205,7 +205,7 @@ static int first_of(uint64_t mask)
     return __builtin_ctzll(mask);
 }
 
-/* What tokens [t, end) of s bring to each rank: rows, tokens, and rows that it hands out. */
+/* Adds the load of tokens [t, end) of s on each rank: rows, tokens, and rows to hand out. */
 static void weigh_source(struct tr_route *r, int s, int64_t t, int64_t end)
 {
     int32_t *rows = r->range, *here = rows + r->o.size, *handed = here + r->o.size;
@@ -223,7 +223,7 @@ static void weigh_source(struct tr_route *r, int s, int64_t t, int64_t end)
     }
 }
 
-/* What range i brings to each rank. */
+/* The load of range i on each rank. */
 static void weigh(struct tr_route *r, int i)
 {
     memset(r->range, 0, 3 * (size_t)r->o.size * sizeof(*r->range));
@@ -231,7 +231,7 @@ static void weigh(struct tr_route *r, int i)
         weigh_source(r, s, before(r, s, i), before(r, s, i + 1));
 }
 
-/* Whether the range fits into the round beside what is there. */
+/* Whether the round has room for the range. */
 static bool fits(const struct tr_route *r)
 {
     int P = r->o.size;
@@ -277,12 +277,12 @@ enum fr_rc tr_route_plan(struct tr_route *r, const uint16_t *ids, const struct t
 
 /* ---- a round ---- */
 
-/* A walk over all tokens of a round: the first counts the rows of each run, the second places them.
+/* A walk over all tokens of a round; the first counts the rows of each run, the second places them.
  */
 struct walk {
     struct tr_route *r;
     struct tr_route_round *out;
-    int32_t *lists; /* NULL: counting */
+    int32_t *lists; /* NULL: the counting walk */
     int64_t row;    /* of the source's tokens in this round */
     int64_t landed; /* rows that have landed so far */
 };
@@ -293,7 +293,7 @@ static size_t next_row(const struct tr_run_of *run, int k)
     return run->at[k] + run->n[k]++;
 }
 
-/* Own tokens leave for the nodes of their experts. */
+/* Sends an own token to the nodes of its experts. */
 static void send_far(struct walk *w, uint64_t mask)
 {
     struct tr_route *r = w->r;
@@ -317,8 +317,7 @@ static void send_far(struct walk *w, uint64_t mask)
     }
 }
 
-/* A token that this rank has, its own or one that landed, goes to the local ranks of its experts.
- */
+/* Hands a token, own or landed, to the local ranks of its experts. */
 static void hand_out(struct walk *w, uint64_t local_mask, bool own)
 {
     struct tr_route *r = w->r;
@@ -338,7 +337,7 @@ static void hand_out(struct walk *w, uint64_t local_mask, bool own)
     }
 }
 
-/* A token with experts of this rank, which comes from local rank `from`. */
+/* Receives a token with experts of this rank from local rank `from`. */
 static void receive(struct walk *w, const uint16_t *ids, int from)
 {
     struct tr_route *r = w->r;
@@ -355,7 +354,7 @@ static void receive(struct walk *w, const uint16_t *ids, int from)
     }
 }
 
-/* Token t of s, which comes to this node by rank `from`. */
+/* Token t of s, which enters this node at rank `from`. */
 static void one_token(struct walk *w, int s, int64_t t, int from)
 {
     struct tr_route *r = w->r;
@@ -389,7 +388,7 @@ static void walk_all(struct walk *w, int i)
     }
 }
 
-/* Runs lie one behind the other, in the order of ranks; returns the rows of all. */
+/* Lays out the runs in the order of ranks; returns the rows of all. */
 static int64_t lay_runs(const struct tr_route *r, struct tr_run_of *run)
 {
     size_t sum = 0;
@@ -402,7 +401,7 @@ static int64_t lay_runs(const struct tr_route *r, struct tr_run_of *run)
     return (int64_t)sum;
 }
 
-/* Where each list begins. */
+/* The offset of each list. */
 static void lay_lists(const struct tr_route *r, struct tr_route_round *x)
 {
     size_t local = (size_t)r->count[r->node[r->o.rank]], handed = (size_t)x->handed;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The TR_UNIT_ROWS unit that is partitioned, NULL when there is none. */
+/* The widest partitioned TR_UNIT_ROWS unit; NULL: none. */
 static const struct unit *travelling(const struct tr_shard *s)
 {
     const struct unit *widest = NULL;
@@ -27,7 +27,7 @@ static size_t row_bytes(const struct unit *u)
     return (size_t)u->tensors->shape[1] * tr_dtype_bytes(u->tensors->dtype);
 }
 
-/* Rows that one peer may send another in a round. */
+/* The most rows that one peer sends another in a round. */
 static size_t round_rows(const struct tr_shard *s)
 {
     size_t W = (size_t)s->o.comm->size, T = (size_t)s->o.tokens_max;
@@ -37,7 +37,7 @@ static size_t round_rows(const struct tr_shard *s)
 
 enum { PICK, HOST_PICK, SEND, TABLE, BUFFERS };
 
-/* Bytes of the buffers of rows_buf that are the backend's. */
+/* Bytes of the backend's buffers of rows_buf. */
 static void buffer_bytes(const struct tr_shard *s, const struct unit *u, size_t out[BUFFERS])
 {
     size_t W = (size_t)s->o.comm->size, pick = W * round_rows(s);
@@ -61,8 +61,8 @@ size_t rows_bytes(const struct tr_shard *s)
     return sum;
 }
 
-/* Whether some ranks of the world may have whole what others have sharded: groups of other sizes.
- * All of them share their ids. */
+/* Whether groups of the world may differ in size: some ranks may have whole units that others have
+ * sharded. All ranks share ids then. */
 static bool of_groups(const struct tr_shard *s)
 {
     return s->o.partition && s->o.comm->world != NULL;
@@ -133,7 +133,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* First place in the n ascending ids that is >= x. */
+/* The index of the first of n ascending ids that is >= x. */
 static size_t lower(const int32_t *ids, size_t n, int64_t x)
 {
     size_t lo = 0;
@@ -151,7 +151,7 @@ static size_t lower(const int32_t *ids, size_t n, int64_t x)
     return lo;
 }
 
-/* Ids of the group's rank k: sorted, unique, -1 behind them. */
+/* The sorted unique ids of the group's rank k. */
 struct want {
     const int32_t *ids;
     size_t n;
@@ -168,7 +168,7 @@ static struct want want_of(const struct tr_shard *s, int k)
     return w;
 }
 
-/* Shares the sorted unique ids of all ranks of the world: rows.ids is filled on every rank. */
+/* Gathers the sorted unique ids of all ranks of the world into rows.ids. */
 static enum fr_rc share_ids(struct tr_shard *s, const struct tr_fetch_rows *f, struct fr_err *err)
 {
     struct rows_buf *b = &s->rows;
@@ -188,7 +188,7 @@ static enum fr_rc share_ids(struct tr_shard *s, const struct tr_fetch_rows *f, s
                                    err);
 }
 
-/* Where in rank k's ids those of owner begin and how many they are. */
+/* The index of the first id of w that `owner` owns; *n: their number. */
 static size_t owned(const struct want *w, int64_t per, int owner, size_t *n)
 {
     size_t first = lower(w->ids, w->n, per * owner);
@@ -215,7 +215,7 @@ static size_t rounds(const struct tr_shard *s, int64_t per)
     return most;
 }
 
-/* Part r of n things, C a round: where it begins, and its size in *m. */
+/* Part r of n things, C a part: its first index; *m: its size. */
 static size_t part(size_t n, size_t C, size_t r, size_t *m)
 {
     size_t at = r * C < n ? r * C : n;
@@ -224,7 +224,7 @@ static size_t part(size_t n, size_t C, size_t r, size_t *m)
     return at;
 }
 
-/* One round: every peer gets at most C of its rows from me. */
+/* One round: each rank sends every peer at most C rows. */
 static enum fr_rc one_round(struct tr_shard *s, struct tr_queue *q, const struct unit *u, size_t r,
                             struct fr_err *err)
 {

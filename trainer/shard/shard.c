@@ -59,7 +59,7 @@ static size_t tensor_bytes(const struct tr_unit_tensor *t)
     return n * tr_dtype_bytes(t->dtype);
 }
 
-/* So much may be gathered at once. */
+/* Raises the size of the largest gather. */
 static void plan(struct tr_shard *s, size_t n, size_t bytes, int64_t elements)
 {
     s->span_max = n > s->span_max ? n : s->span_max;
@@ -67,7 +67,7 @@ static void plan(struct tr_shard *s, size_t n, size_t bytes, int64_t elements)
     s->span_elements = elements > s->span_elements ? elements : s->span_elements;
 }
 
-/* Lays the tensors out and says what of the unit this rank keeps, and where. */
+/* Lays out the tensors; sets the bytes that this rank keeps, and their offset. */
 static void place(struct tr_shard *s, struct unit *u)
 {
     size_t W = shard_ways(s);
@@ -163,7 +163,7 @@ int64_t tr_shard_elements(const struct tr_shard *s, int unit)
     return s->units[unit].elements;
 }
 
-/* The packed form of tensor i; 0 bytes: it has none. */
+/* Bytes of the packed form of tensor i; 0: none. */
 static size_t packed_of(const struct tr_shard *s, const struct unit *u, size_t i)
 {
     const struct tr_unit_tensor *t = &u->tensors[i];
@@ -173,7 +173,7 @@ static size_t packed_of(const struct tr_shard *s, const struct unit *u, size_t i
                : 0;
 }
 
-/* Whether tensor i has packed forms alone. */
+/* Whether tensor i has only a packed form. */
 static bool replaced(const struct tr_shard *s, const struct unit *u, size_t i)
 {
     const struct tr_unit_tensor *t = &u->tensors[i];
@@ -288,8 +288,8 @@ struct tr_weight tr_shard_weight(const struct tr_shard *s, int unit, int i)
     return w;
 }
 
-/* One allocation of the device, zeroed: padding is zeros, and all pages are mapped. what: its row
- * of the memory table, in front of an error. */
+/* Allocates and zeroes device memory: padding is zeros, and all pages are mapped. what: the name in
+ * the memory table and in errors. */
 static enum fr_rc take(struct tr_shard *s, size_t bytes, const char *what, char **out,
                        struct fr_err *err)
 {
@@ -302,7 +302,7 @@ static enum fr_rc take(struct tr_shard *s, size_t bytes, const char *what, char 
     return tr_zero(s->o.be, s->gq, p, bytes);
 }
 
-/* In the host's memory load.c writes all of it, padding as well. */
+/* In host memory load.c writes every byte, padding included. */
 static enum fr_rc take_base(struct tr_shard *s, struct fr_err *err)
 {
     void *p = NULL;

@@ -55,8 +55,8 @@ void values_put(void *out, enum tr_dtype to, const void *in, enum tr_dtype from,
     }
 }
 
-/* Whether one of n numbers has all bits of the mask: of the exponent, or of a code. Blocks of a
- * fixed length become vector instructions. */
+/* Whether one of n numbers has all bits of the mask, of an exponent or a code. Blocks of a fixed
+ * length vectorise. */
 #define ANY_WITH(name, type)                                                                       \
     static bool name(const type *x, size_t n, type mask)                                           \
     {                                                                                              \
@@ -78,7 +78,7 @@ ANY_WITH(any_with32, uint32_t)
 static bool not_finite(const void *p, enum tr_dtype t, size_t n)
 {
     switch (t) {
-    case TR_F8_E4M3: /* its only codes that are no number; it has no infinity */
+    case TR_F8_E4M3: /* its only NaN codes; it has no infinity */
         return any_with8(p, n, 0x7f);
     case TR_BF16:
         return any_with16(p, n, 0x7f80);

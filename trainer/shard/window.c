@@ -41,7 +41,7 @@ enum fr_rc tr_shard_begin(struct tr_shard *s, int pass, struct fr_err *err)
 {
     if (s->pass >= 0 || pass < 0 || pass >= PASSES)
         return fr_fail(err, FR_BUG, "pass %d of the shard begins inside pass %d", pass, s->pass);
-    if (pass != s->last) /* the kept units are those of the other pass */
+    if (pass != s->last) /* the kept units belong to the other pass */
         pool_forget_all(s);
     else
         s->turn += (int64_t)s->orders[pass].n;
@@ -50,7 +50,7 @@ enum fr_rc tr_shard_begin(struct tr_shard *s, int pass, struct fr_err *err)
     return FR_OK;
 }
 
-/* Links each step to the next one of the same span; behind the last step the record begins again.
+/* Links each step to the next step with the same span; after the last step the record starts over.
  */
 static void link_steps(struct tr_shard *s, struct order *o)
 {
@@ -71,7 +71,7 @@ static void link_steps(struct tr_shard *s, struct order *o)
     o->complete = true;
 }
 
-/* What is held when a pass fails may still be read. */
+/* Ends a failed pass; the device may still read the held units. */
 static void give_up(struct tr_shard *s)
 {
     struct order *o = &s->orders[s->pass];
@@ -126,9 +126,9 @@ static enum fr_rc follow(struct tr_shard *s, struct span p, struct fr_err *err)
     return FR_OK;
 }
 
-/* ---- bringing ---- */
+/* ---- fetching ---- */
 
-/* Where this rank's slice of unit u lies in the pool; it comes from the host, or from the base. */
+/* The gather item of unit u: this rank's slice comes from the host, or from the base. */
 static struct tr_gather_item item_of(const struct tr_shard *s, const struct unit *u)
 {
     size_t me = shard_ways(s) > 1 ? (size_t)s->o.comm->rank : 0;
@@ -138,8 +138,8 @@ static struct tr_gather_item item_of(const struct tr_shard *s, const struct unit
                                    u->slice};
 }
 
-/* This rank's slices from the host's memory to their places in the pool. What was dropped before
- * its use may still be on its way to where they go. */
+/* Copies this rank's slices from the host to the pool. A dropped prefetch may still write to the
+ * same places, so the copy waits for that prefetch. */
 static enum fr_rc send_slices(struct tr_shard *s)
 {
     enum fr_rc rc = FR_OK;
@@ -158,8 +158,8 @@ static enum fr_rc send_slices(struct tr_shard *s)
     return rc == FR_OK ? tr_event_wait(s->o.be, s->gq, s->sent) : rc;
 }
 
-/* Fetches the units of s->list, which have places: by copies where the base is in the host's
- * memory, by one grouped collective where other ranks have slices. */
+/* Fetches the units of s->list, which have places: by copies if the base is in host memory, by one
+ * grouped collective if other ranks have slices. */
 static enum fr_rc fetch(struct tr_shard *s, struct fr_err *err)
 {
     const char *first = s->units[s->list[0]].what;
@@ -187,14 +187,14 @@ static enum fr_rc fetch(struct tr_shard *s, struct fr_err *err)
     return rc == FR_OK ? rc : fr_fail(err, rc, "fetching %s", what);
 }
 
-/* Which units a gather may evict: those outside `but` whose next use is later than `after`. */
+/* The units that a gather may evict: outside `but`, with a next use later than `after`. */
 struct room {
     struct span but;
     int64_t after;
 };
 
-/* Places for the units of s->list, which are of a span of n. The list is cut at the first that
- * finds none. */
+/* Takes places for the units of s->list, part of a span of n units. Cuts the list at the first unit
+ * without a place. */
 static enum fr_rc put_list(struct tr_shard *s, int n, const struct room *r, struct fr_err *err)
 {
     size_t done = 0;
@@ -207,7 +207,7 @@ static enum fr_rc put_list(struct tr_shard *s, int n, const struct room *r, stru
     return rc;
 }
 
-/* What is missing of p, into s->list; returns its elements. */
+/* Lists the missing units of p in s->list; returns their elements. */
 static int64_t list_missing(struct tr_shard *s, struct span p)
 {
     int64_t missing = 0;
@@ -221,7 +221,7 @@ static int64_t list_missing(struct tr_shard *s, struct span p)
     return missing;
 }
 
-/* Fetches the missing units of p, which is used now. Units that are kept for later are evicted. */
+/* Fetches the missing units of p, which is used now; evicts kept units. */
 static enum fr_rc fetch_missing(struct tr_shard *s, struct span p, struct fr_err *err)
 {
     const struct room r = {p, -1};
@@ -235,7 +235,7 @@ static enum fr_rc fetch_missing(struct tr_shard *s, struct span p, struct fr_err
         rc = put_list(s, p.n, &r, err);
     if (rc == FR_OK && s->nlist < n && (rc = pool_empty(s, err)) == FR_OK) {
         for (s->nlist = 0; s->nlist < (size_t)p.n;
-             s->nlist++) /* the places of the others left no gap that is large enough */
+             s->nlist++) /* no gap between the other places was large enough */
             s->list[s->nlist] = p.first + (int)s->nlist;
         n = s->nlist;
         rc = put_list(s, p.n, &r, err);
@@ -246,9 +246,9 @@ static enum fr_rc fetch_missing(struct tr_shard *s, struct span p, struct fr_err
     return rc == FR_OK && n > 0 ? fetch(s, err) : rc;
 }
 
-/* Whether a step that misses so many elements may go ahead of use; units of later use are evicted.
- * The bucket is compared before the step is added: with any bucket the next step always goes, and
- * the last one may exceed it. */
+/* Whether a step with so many missing elements may be prefetched; evicts units of later use. The
+ * bucket is compared before the step is added: with any bucket the next step always goes, and the
+ * last step may exceed the bucket. */
 static bool may_go(struct tr_shard *s, int64_t missing, const struct room *r)
 {
     if (s->batches - s->seen >= EVENTS - 1 || s->ahead >= shard_bucket(s))
@@ -259,8 +259,8 @@ static bool may_go(struct tr_shard *s, int64_t missing, const struct room *r)
     return true;
 }
 
-/* Places for all missing units of step k, or for none: a step is one collective. *all: no unit is
- * missing any more. */
+/* Takes places for all missing units of step k, or for none: a step is one collective. *all: no
+ * unit of the step is missing. */
 static enum fr_rc put_ahead(struct tr_shard *s, size_t k, bool *all, struct fr_err *err)
 {
     struct span p = s->orders[s->pass].steps[k].span;
@@ -275,7 +275,7 @@ static enum fr_rc put_ahead(struct tr_shard *s, size_t k, bool *all, struct fr_e
         return FR_OK;
     }
     for (size_t i = 0; i < n; i++)
-        s->units[s->list[i]].next = r.after; /* so it does not go for the others */
+        s->units[s->list[i]].next = r.after; /* so that the others do not evict it */
     rc = put_list(s, p.n, &r, err);
     if (s->nlist < n) {
         while (s->nlist > 0)
@@ -312,8 +312,8 @@ static enum fr_rc fetch_ahead(struct tr_shard *s, struct fr_err *err)
 
 /* ---- use ---- */
 
-/* Units p are used now: returns the gather that fetched the last of them. *ahead: a unit was ahead.
- */
+/* Marks units p as used; returns the gather that fetched the last of them. *ahead: a unit was
+ * prefetched. */
 static int64_t take(struct tr_shard *s, struct span p, bool *ahead)
 {
     int64_t batch = 0;
@@ -357,7 +357,7 @@ enum fr_rc tr_shard_gather(struct tr_shard *s, struct tr_queue *q, int first, in
     return fetch_ahead(s, err);
 }
 
-/* Whether the units of the last gather are kept after their release, and until which gather. */
+/* Whether the units of the last gather stay after their release, and until which gather. */
 static bool stays(const struct tr_shard *s, int64_t *next)
 {
     const struct order *o = &s->orders[s->pass];

@@ -243,7 +243,7 @@ static enum fr_rc open_file(struct tr_st *st, int i, struct fr_err *err)
 
     if ((f->fd = fr_sys.open(f->path, O_RDONLY | O_NONBLOCK, 0)) < 0)
         return fr_fail_errno(err, errno, "cannot open %s", f->path);
-    /* no reading ahead: it would leave in the page cache what nobody asked for */
+    /* no read-ahead: it would fill the page cache with unused pages */
     (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_RANDOM);
     if (fr_sys.fstat(f->fd, &s) != 0)
         return fr_fail_errno(err, errno, "cannot stat %s", f->path);
@@ -340,8 +340,8 @@ static enum fr_rc list_shards(const char *path, const json_t *map, json_t *names
     return FR_OK;
 }
 
-/* After all shards are read and sorted by name: each name once, each mapped one where it should
- * be. */
+/* Checks, when all shards are read and sorted: names are unique, and mapped ones are in their
+ * shard. */
 static enum fr_rc check_map(struct tr_st *st, const char *path, const json_t *map,
                             const json_t *shards, struct fr_err *err)
 {
@@ -368,7 +368,7 @@ static enum fr_rc check_map(struct tr_st *st, const char *path, const json_t *ma
     return FR_OK;
 }
 
-/* Before anything is read of one: all that are not there. */
+/* Fails, naming all missing files, before any file is read. */
 static enum fr_rc find_files(const struct tr_st *st, const char *path, struct fr_err *err)
 {
     struct fr_buf names = {0};
@@ -392,7 +392,7 @@ static enum fr_rc find_files(const struct tr_st *st, const char *path, struct fr
     return rc;
 }
 
-/* What the index says of files that are not there. */
+/* Adds the tensors of missing files from the index. */
 static enum fr_rc add_absent(struct tr_st *st, const char *path, const json_t *map,
                              const json_t *shards, struct fr_err *err)
 {
@@ -415,7 +415,7 @@ static enum fr_rc add_absent(struct tr_st *st, const char *path, const json_t *m
     return FR_OK;
 }
 
-/* Opens the shards: all of them, or those that are there. */
+/* Opens all shards, or the existing ones. */
 static enum fr_rc open_files(struct tr_st *st, const char *path, bool part, struct fr_err *err)
 {
     enum fr_rc rc = part ? FR_OK : find_files(st, path, err);
@@ -480,7 +480,7 @@ static enum fr_rc open_index(const char *dir, const char *index, bool part, stru
     return rc;
 }
 
-/* model.safetensors counts before an index, whatever is in that; both before pickled weights. */
+/* model.safetensors takes precedence over an index, both over pickled weights. */
 enum fr_rc tr_st_open_folder(const char *dir, bool part, struct tr_twice *twice, struct tr_st **out,
                              struct fr_err *err)
 {

@@ -10,14 +10,15 @@
 enum {
     PAGE = TR_ST_PAGE,
     PAGES = TR_ST_SPAN / PAGE,
-    RUN = 16 /* pages worth a read of their own */
+    RUN = 16 /* pages worth a separate read */
 };
 
-/* A file as it is opened for reads past the page cache. */
+/* A file opened for reads past the page cache. */
 struct direct_file {
-    unsigned char *cached; /* owns: a bit a page that was noted; NULL: the kernel does not tell */
-    int fd;                /* -1: its file system has none, or the file is not there */
-    atomic_bool refused;   /* a read failed, or went through the page cache */
+    unsigned char *
+        cached; /* owns: a bit for each page that was cached; NULL: the kernel does not report it */
+    int fd;     /* -1: no O_DIRECT in its file system, or no such file */
+    atomic_bool refused; /* a read failed, or went through the page cache */
 };
 
 struct tr_st_direct {
@@ -25,7 +26,7 @@ struct tr_st_direct {
     struct direct_file files[];
 };
 
-/* Opened by its path, so it may be another file by now. */
+/* Opens the file by its path; another file may have that path by now. */
 static int open_again(const struct st_file *f)
 {
     struct stat was, is;
@@ -39,7 +40,7 @@ static int open_again(const struct st_file *f)
     return fd;
 }
 
-/* Which pages of the span the page cache has; those behind the file's end it lacks. */
+/* Which pages of the span are cached; pages after the end of the file are not. */
 static bool look(int fd, const struct tr_st_span *s, unsigned char cached[PAGES])
 {
     void *p = mmap(NULL, s->n, PROT_READ, MAP_SHARED, fd, (off_t)s->at);
@@ -50,8 +51,8 @@ static bool look(int fd, const struct tr_st_span *s, unsigned char cached[PAGES]
     return told;
 }
 
-/* The kernel calls all pages cached, even those behind the end, of a file that is neither this
- * user's nor writable. */
+/* Whether mincore is truthful: for files that the user neither owns nor may write, the kernel
+ * reports all pages as cached, even pages after the end. */
 static bool tells(const struct st_file *f)
 {
     struct tr_st_span behind = {.at = (f->bytes + PAGE - 1) / PAGE * PAGE, .n = PAGE};
@@ -126,7 +127,7 @@ void tr_st_direct_note(struct tr_st_direct *d, int file, int64_t at, size_t n)
     }
 }
 
-/* The page cache as it was noted; it lacks what is behind the file's end. */
+/* The noted state of the page cache; pages after the end of the file are not cached. */
 static void recall(const struct tr_st_direct *d, struct tr_st_span *s)
 {
     int64_t first = s->at / PAGE, pages = (d->st->files[s->file].bytes + PAGE - 1) / PAGE;
@@ -151,7 +152,7 @@ void tr_st_direct_drop(struct tr_st_direct *d, int file, int64_t at, size_t n)
     }
 }
 
-/* Pages from the i-th on that are cached, or that are not. */
+/* The length of the run of equal pages, cached or not, from the i-th on. */
 static size_t run_of(const unsigned char *cached, size_t i, size_t n)
 {
     size_t k = i;
@@ -179,8 +180,8 @@ bool tr_st_direct_cut(const struct tr_st_direct *d, struct tr_st_span *s)
     return true;
 }
 
-/* The file system may read through the page cache all the same. What the span brought there leaves
- * it, and pieces are read from now on, which mind what the cache reads ahead. */
+/* A file system may use the page cache despite O_DIRECT. Then drops the new pages and refuses
+ * further direct reads: reads by pieces account for read-ahead. */
 static void drop_new(struct tr_st_direct *d, const struct tr_st_span *s)
 {
     const struct st_file *f = &d->st->files[s->file];

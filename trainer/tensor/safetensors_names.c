@@ -8,14 +8,14 @@
 
 enum { PIECE_ELEMENTS = 1 << 16, NAME_ROOM = 4200 };
 
-/* A tensor of the trunk without the name of the trunk. */
+/* Whether the name lacks the prefix "model.". */
 static bool is_bare(const char *name)
 {
     return fr_has_prefix(name, "embed_tokens.") || fr_has_prefix(name, "layers.") ||
            fr_has_prefix(name, "norm.");
 }
 
-/* The name that t gets, in the arena; *name stays NULL where it keeps its own. */
+/* The new name of t, in the arena; *name stays NULL if t keeps its name. */
 static enum fr_rc name_whole(struct tr_st *st, const struct tr_st_tensor *t, const char **name,
                              struct tr_twice *twice, struct fr_err *err)
 {

@@ -9,7 +9,7 @@
 
 enum { READ_MAX_BYTES = 1 << 30 /* the kernel cuts one read a little below 2 GiB */ };
 
-/* What to do about a read that failed. */
+/* The cure for a failed read. */
 static const char *cure(int errnum)
 {
     return errnum == EIO      ? " (see the kernel's log; fetch the file again, to a sound disk)"
@@ -55,7 +55,7 @@ enum fr_rc tr_st_read(const struct tr_st *st, const struct tr_st_tensor *t, int6
     return rc;
 }
 
-/* What the page cache has of the bytes is read from there, up to the first that it lacks. */
+/* Reads cached bytes up to the first uncached one; returns their number. */
 static size_t read_cached(int fd, void *dst, size_t n, off_t at)
 {
     struct iovec v = {dst, n};

@@ -195,12 +195,12 @@ enum fr_rc tr_st_write(const char *path, const struct tr_st_item *items, size_t 
 static const struct tr_st_pair format_pt = {"format", "pt"};
 
 struct shards {
-    size_t *starts; /* first item of each, and n behind the last */
+    size_t *starts; /* first item of each shard, then n */
     size_t n;
     int64_t total_bytes;
 };
 
-/* Where each shard begins: items are taken while they fit. */
+/* Cuts items into shards: a shard takes items while they fit. */
 static enum fr_rc cut(const struct tr_st_item *items, size_t n, int64_t shard_bytes,
                       struct shards *s, struct fr_err *err)
 {

@@ -50,7 +50,7 @@ struct tr_view tr_view2(void *p, enum tr_dtype t, int64_t rows, int64_t cols)
     return tr_view_of(p, t, 2, (const int64_t[]){rows, cols});
 }
 
-/* p + elements of v's type; a view without memory stays without. */
+/* v.p plus `elements`; NULL stays NULL. */
 static void *advance(struct tr_view v, int64_t elements)
 {
     if (v.p == NULL)
