@@ -11,7 +11,7 @@
 
 enum { BQ = 64, BK = 64 }; /* queries and keys of a block */
 
-/* f32 scratch of a thread; dK and dV are of a whole segment, in backward alone. */
+/* f32 scratch of a thread; backward also has dK and dV of a whole segment. */
 struct lane {
     float *q, *kt, *v, *s, *o;         /* (BQ,dq) (dq,BK) (BK,dv) (BQ,BK) (BQ,dv) */
     float *max, *sum;                  /* (BQ) */
@@ -183,7 +183,7 @@ static void forward_block(const struct cpu_head *x, float *lane, struct cpu_rang
     store_head(&a->O, qs.begin, m, x->h, l->o);
 }
 
-/* From scores to P (s) and dS (ds) of a block, given dP in ds. */
+/* Turns scores into P (s), and dP (ds) into dS, for one block. */
 static void softmax_grad(const struct cpu_head *x, struct lane *l, struct cpu_range qs,
                          struct cpu_range ks)
 {

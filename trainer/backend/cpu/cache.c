@@ -84,7 +84,7 @@ static void some_heads(const struct token *x, int64_t h, int64_t n, float *lane)
     cpu_store(&a->O, x->t, h * dv, o, n * dv);
 }
 
-/* The segment of token t; false: it is in none. */
+/* Finds the segment of token t; false: t is in none. */
 static bool find(const struct tr_attention_cached *a, int64_t t, struct token *x)
 {
     for (int64_t b = 0; b < a->first.shape[0]; b++) {

@@ -154,7 +154,8 @@ INLINE __m512i turned_at(const struct cpu_pack *p, int64_t i, int64_t j)
                                     (const uint16_t *)p->src + j * p->ld + 2 * i);
 }
 
-/* What turn_block reads two blocks later: rows lie too far apart for the processor to foresee. */
+/* Prefetches the rows that turn_block reads two blocks later: the hardware prefetcher does not
+ * follow rows that far apart. */
 INLINE void bring_block(const struct cpu_pack *p, int64_t i, int64_t j)
 {
     int64_t size = p->f32 ? 4 : 2;
@@ -249,7 +250,7 @@ INLINE __m512 scaled(const struct cpu_strip *s, __m512 sum, __m512 held)
     return s->beta != 0 ? _mm512_fmadd_ps(held, _mm512_set1_ps(s->beta), x) : x;
 }
 
-/* c and its stride are read once: stores of vectors may alias all memory. */
+/* c and its stride are in locals: vector stores may alias all memory. */
 INLINE void store_halves(const struct cpu_strip *s, const struct sums *sum, const int m,
                          const int v)
 {
@@ -307,7 +308,7 @@ INLINE void begin_sums(const struct cpu_strip *s, struct sums *sum, const int m,
                     : _mm512_setzero_ps();
 }
 
-/* Rows are addressed from every third, so that few addresses are kept. */
+/* Rows are addressed from every third row, so that few registers hold addresses. */
 INLINE void strip(const struct cpu_strip *s, const int m, const int v, const bool f32)
 {
     struct sums sum;
@@ -376,6 +377,6 @@ void cpu_strip(const struct cpu_strip *s)
         cpu_amx_strip(s);
         return;
     }
-    assert(s->b_row == 0 || s->n % (CPU_PANEL / 2) == 0); /* vectors are read whole */
+    assert(s->b_row == 0 || s->n % (CPU_PANEL / 2) == 0); /* whole vectors are read */
     strips[s->m - 1][s->f32](s);
 }

@@ -14,11 +14,11 @@
 #define AMX                                                                                        \
     __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
 
-/* The instructions' intrinsics do not say that they read and write memory. */
+/* A compiler barrier: the intrinsics do not declare their reads and writes of memory. */
 #define MEMORY() __asm__ volatile("" ::: "memory")
 
 enum {
-    ROWS = 16,    /* most of a tile */
+    ROWS = 16,    /* rows of a tile, at most */
     CELLS_K = 16, /* cells of k that one product of tiles adds */
     LINE = 64,    /* bytes of a tile's row */
     CELL = sizeof(uint32_t),
@@ -35,7 +35,7 @@ bool cpu_amx_have(void)
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-/* Rows of a strip, and cells of k, that this thread's tiles are set up for; 0: none. */
+/* The rows of a strip and cells of k of this thread's tile configuration; 0: none. */
 static _Thread_local struct {
     int64_t m, cells;
 } shaped;
@@ -66,7 +66,7 @@ AMX void cpu_amx_release(void)
     shaped.m = 0;
 }
 
-/* The last cells of k, with zeros behind them. */
+/* The last cells of k, followed by zeros. */
 struct tail {
     uint32_t a[2 * ROWS][CELLS_K], b[CELLS_K][CPU_PANEL];
 } __attribute__((aligned(64)));
@@ -85,13 +85,13 @@ AMX static void take_tail(const struct cpu_strip *s, int64_t at, struct tail *t)
                                                : _mm512_setzero_si512());
 }
 
-/* Whether sums of the strip can lie in c as tiles do. */
+/* Whether tiles can load and store the sums in c directly. */
 static bool whole(const struct cpu_strip *s)
 {
     return s->half == NULL && s->n % 16 == 0;
 }
 
-/* Both halves of a strip's rows and columns; high, wide: whether there is a second one. */
+/* Both halves of a strip's rows and columns; high, wide: the second half exists. */
 #define EACH_SUM(DO)                                                                               \
     do {                                                                                           \
         DO(0, 0, 0);                                                                               \
@@ -172,7 +172,7 @@ AMX static void run(const struct cpu_strip *s, float *c, int64_t ldc)
         wide ? strip(s, c, ldc, false, true) : strip(s, c, ldc, false, false);
 }
 
-/* All 32 columns of sums, rounded; held: with what c was. */
+/* Stores 32 columns of sums, rounded; held: combined with the old c. */
 AMX static inline __attribute__((always_inline)) void
 store_halves(const struct cpu_strip *s, float (*sums)[CPU_PANEL], const bool held)
 {

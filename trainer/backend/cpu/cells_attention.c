@@ -12,9 +12,9 @@
 
 enum { BLOCK = 128, CELL = sizeof(uint32_t) };
 
-/* Scratch of a thread. C: the type of the call; a square: (BLOCK, BLOCK) of C, a product's a;
- * packed rows and columns are wide: rounded up to panels. What stands behind o is of backward
- * alone. */
+/* Scratch of a thread. C: the type of the call. A square: (BLOCK, BLOCK) of C, the factor a of a
+ * product. Packed rows, and columns marked wide, are rounded up to panels. Members after o are for
+ * backward alone. */
 struct lane {
     float *s, *dp;             /* (STRIP, BLOCK) scores; dO V^T */
     float *max, *sum;          /* (BLOCK) */
@@ -43,7 +43,7 @@ static int64_t cells_of(const struct tr_attention *a, int64_t k)
     return cpu_cells_of(k, is_f32(a));
 }
 
-/* n cells from *at on, which moves behind them. */
+/* Takes n cells at *at and advances *at. */
 static uint32_t *take(uint32_t **at, int64_t n)
 {
     uint32_t *p = *at;
@@ -134,7 +134,7 @@ static void pack_head(uint32_t *dst, const struct tr_view *v, struct cpu_range t
     turned ? cpu_pack_turned(&p) : cpu_pack_rows(&p);
 }
 
-/* Cells from a key's to the next of a square that pack_square turned, and from a query's. */
+/* The cell stride of a key, and of a query, in a square that pack_square transposed. */
 struct turned {
     int64_t key, query;
 };
@@ -181,7 +181,7 @@ static void store_head(const struct tr_view *v, struct cpu_range ts, int64_t h, 
 }
 
 /* c (strip's rows, ldc) = or += the strip's rows of a times n columns of b, whose panels have
- * `depth` cells. s is moved on in place: a copy would wait for what was just written. */
+ * `depth` cells. Changes s in place: a copy would wait for recent stores. */
 static void multiply(struct cpu_strip *s, int64_t n, int64_t depth)
 {
     for (int64_t j = 0; j < n; j += CPU_PANEL, s->c += CPU_PANEL, s->b += depth * CPU_PANEL) {
@@ -193,7 +193,7 @@ static void multiply(struct cpu_strip *s, int64_t n, int64_t depth)
 /* Rows r of a block of queries against a block of keys. */
 struct pair {
     struct cpu_range qs, ks, r;
-    int64_t most; /* keys that the last of the rows sees */
+    int64_t most; /* keys that the last row sees */
 };
 
 static struct pair pair_of(const struct cpu_head *x, struct cpu_range qs, struct cpu_range ks,
@@ -205,7 +205,7 @@ static struct pair pair_of(const struct cpu_head *x, struct cpu_range qs, struct
     return p;
 }
 
-/* Queries, or the gradients of their results; what they meet, and where the products go. */
+/* Rows of queries or of dO, the packed keys or values to multiply, and the destination. */
 struct factor {
     const struct tr_view *rows;
     const uint32_t *keys;
@@ -248,7 +248,7 @@ static void add_rows(const struct cpu_head *x, const struct pair *p, const char 
              n, cells_of(x->a, cpu_length(p->ks)));
 }
 
-/* Row r of the strip's scores, whose probabilities are a row of l->p, up to `width` keys. */
+/* Row r of the strip's scores and the row of l->p for its probabilities, up to `width` keys. */
 static struct cpu_scores scores_of(const struct cpu_head *x, const struct lane *l,
                                    const struct pair *p, int64_t r, int64_t width)
 {

@@ -1,7 +1,6 @@
-/*
- * Whole products by the kernels of cells.h, and groups of them, shared out to threads in tiles.
- * Tiles are as small as all threads need them: their sizes do not change the bits (cells.h).
- */
+/* Products, and groups of products, by the kernels of cells.h, divided into tiles for the threads.
+ * Small products have small tiles, so that all threads have work: tile sizes do not change the bits
+ * (cells.h). */
 #include "trainer/backend/cpu/cells_tile.h"
 
 #include "engine/base/sys.h"
@@ -11,8 +10,8 @@
 
 enum {
     ROWS_MIN = 4 * CPU_STRIP,
-    SHARE = 4,    /* tiles that a thread should have */
-    FEW = 1 << 18 /* multiplications that one thread has done before others would have begun */
+    SHARE = 4,    /* wanted tiles of a thread */
+    FEW = 1 << 18 /* multiplications of one thread in the time in which others start */
 };
 
 bool cpu_cells_take(const struct cpu *cpu, const struct tr_gemm *g)
@@ -30,16 +29,16 @@ bool cpu_cells_take(const struct cpu *cpu, const struct tr_gemm *g)
     return g->a.shape[1] % 2 == 0 && (g->c.dtype == TR_F32 || g->c.dtype == TR_BF16);
 }
 
-/* One product, or those of a group's experts one behind the other; tiles [first[i], first[i+1]) are
- * those of product i. */
+/* One product, or the products of a group's experts; tiles [first[i], first[i+1]) belong to product
+ * i. */
 struct tiles {
-    int64_t claimed; /* tiles that threads have taken */
+    int64_t claimed; /* tiles claimed by threads */
     const struct tr_gemm *one;
     const struct tr_grouped_gemm *group;
     int64_t n, *first;
     int64_t rows, cols; /* of a tile */
     bool amx;
-    int threads; /* that work on them */
+    int threads; /* number of threads */
     char *work;
     size_t lane; /* bytes of a thread */
 };
@@ -72,7 +71,7 @@ static bool few(const struct tiles *all)
     return sum <= FEW;
 }
 
-/* Few tiles that are no multiple of the threads leave some without work: narrower ones. */
+/* Makes tiles narrower if their number leaves some threads without work. */
 static void even(struct tiles *all)
 {
     int64_t cols = all->cols;
@@ -87,7 +86,7 @@ static void even(struct tiles *all)
     }
 }
 
-/* Smaller tiles where there are too few for all threads: first narrower, then lower ones. */
+/* Makes tiles smaller if there are too few for all threads: first narrower, then lower. */
 static void divide(struct tiles *all, const struct tr_gemm *any)
 {
     all->rows = cells_tile_rows(any);
@@ -106,7 +105,7 @@ static void divide(struct tiles *all, const struct tr_gemm *any)
         even(all);
 }
 
-/* Tile i, whose product is put into *g. */
+/* Returns tile i; *g: its product. */
 static struct cells_tile tile_at(const struct tiles *all, struct tr_gemm *g, int64_t i)
 {
     int64_t p = cpu_which(all->first, all->n, i), across, row, col;
@@ -144,7 +143,7 @@ static int64_t claim(struct tiles *all)
     return i;
 }
 
-/* Tile by tile, each claimed while the one before is run. */
+/* Runs tiles; claims the next tile while the current one runs. */
 static void run_tiles(struct tiles *all)
 {
     int64_t next = claim(all);
@@ -155,7 +154,7 @@ static void run_tiles(struct tiles *all)
     }
 }
 
-/* Bytes in front of the threads' lanes: first. */
+/* Bytes before the threads' lanes: `first`. */
 static size_t head_bytes(int64_t n)
 {
     return (size_t)((n + 1 + 7) / 8 * 8) * sizeof(int64_t);
@@ -196,7 +195,7 @@ enum fr_rc cpu_cells_group(struct cpu *cpu, struct tr_queue *q, const struct tr_
     return run(cpu, q, &(struct tiles){.group = a, .n = a->e1 - a->e0, .amx = cpu->amx}, any, err);
 }
 
-/* ---- weights that stay ---- */
+/* ---- packed weights ---- */
 
 size_t cpu_prepack_bytes(void *self, const struct tr_view *w)
 {

@@ -1,9 +1,9 @@
-/* Rows by AVX-512: what becomes of sums, exp, rounding, and the scores of attention. */
+/* Row kernels by AVX-512: stores of sums, norms, exp, rounding, and scores of attention. */
 #include "trainer/backend/cpu/cells_avx.h"
 
 #include <math.h>
 
-/* 16 values, those of the mask. */
+/* 16 values, masked. */
 INLINE __m512 load(const void *y, int64_t at, __mmask16 mask, bool f32)
 {
     if (f32)
@@ -33,7 +33,8 @@ CELLS void cpu_cells_copy(void *dst, const void *src, int64_t bytes)
     }
 }
 
-/* One row; plain: without beta and bias. The row written AHEAD rows later is prefetched. */
+/* Stores one row; plain: without beta and bias. Prefetches the row that is stored AHEAD rows later.
+ */
 INLINE void put_row(const struct cpu_put *p, int64_t i, const bool f32, const bool plain)
 {
     enum { AHEAD = 8 };
@@ -163,7 +164,7 @@ CELLS void cpu_cells_combine(const struct cpu_combine *c)
  * smallest normal it is 0; NaN stays NaN. */
 INLINE __m512 exp_of(__m512 x)
 {
-    __m512 c = _mm512_min_ps(_mm512_set1_ps(89), x); /* of NaN the second */
+    __m512 c = _mm512_min_ps(_mm512_set1_ps(89), x); /* if one is NaN, the second operand */
     __m512 k = _mm512_roundscale_ps(_mm512_mul_ps(c, _mm512_set1_ps(1.44269504f)),
                                     _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     __m512 r = _mm512_fnmadd_ps(k, _mm512_set1_ps(0.693359375f), c);
@@ -270,7 +271,7 @@ CELLS float cpu_pair_dot(const struct cpu_pair *p)
     return _mm512_reduce_add_ps(sum);
 }
 
-/* Those of columns [at, at+16) that are seen. */
+/* The mask of the seen columns among [at, at+16). */
 INLINE __mmask16 seen(const struct cpu_scores *x, int64_t at)
 {
     __mmask16 before = (__mmask16)first(x->from - at);
@@ -285,7 +286,7 @@ CELLS float cpu_scores_max(const struct cpu_scores *x, float least)
     for (int64_t at = x->from & ~(int64_t)15; at < x->n; at += 16) {
         __m512 s = _mm512_mul_ps(_mm512_loadu_ps(x->s + at), scale);
 
-        max = _mm512_mask_max_ps(max, seen(x, at), s, max); /* of NaN the maximum so far */
+        max = _mm512_mask_max_ps(max, seen(x, at), s, max); /* if one is NaN, the maximum so far */
     }
     return _mm512_reduce_max_ps(max);
 }

@@ -4,15 +4,15 @@
 #include <unistd.h>
 
 enum {
-    PACKED = 96 << 10, /* cells of a packed piece of b, which is to stay in a core's own cache */
+    PACKED = 96 << 10, /* cells of a packed piece of b, which fits the L2 cache */
     PANELS = 8,        /* most panels of a tile */
     ROWS = 512,        /* most rows of a tile */
-    DEPTH = 768,       /* of a block of f32: few panels of more are as large as a core's cache */
-    TOKENS = 512,      /* of a block, where the inner dimension is tokens: a is packed as well */
-    CACHE = 1 << 20,   /* bytes of a core's own cache, and its ways */
+    DEPTH = 768,       /* depth of an f32 block: with more, few panels exceed the L2 cache */
+    TOKENS = 512,      /* depth of a block if the inner dimension is tokens: a is packed as well */
+    CACHE = 1 << 20,   /* bytes of the L2 cache, and its ways */
     WAYS = 8,
-    LINE = 64,  /* bytes of a cache's line */
-    BESIDE = 6, /* lines that a strip reads beside those of a's rows, and some more */
+    LINE = 64,  /* bytes of a cache line */
+    BESIDE = 6, /* lines that a strip reads besides rows of a, and a margin */
     CELL = sizeof(uint32_t)
 };
 
@@ -26,15 +26,15 @@ static int64_t inner_of(const struct tr_gemm *g)
     return g->a.shape[g->trans_a ? 0 : 1];
 }
 
-/* Whether sums are stored as they are, or rounded and no more. */
+/* Whether sums are stored without beta, alpha and bias. */
 static bool plain(const struct tr_gemm *g, float beta)
 {
     return g->alpha == 1 && tr_view_absent(g->bias) &&
            (beta == 0 || (beta == 1 && g->c.dtype == TR_F32));
 }
 
-/* Elements of the inner dimension that are packed at once. Between blocks c keeps f32 sums, so that
- * blocks change no bit where c takes sums as they are. */
+/* Depth of a block. c keeps f32 sums between blocks, so the depth changes no bits if c is stored
+ * without scaling. */
 static int64_t depth_of(const struct tr_gemm *g)
 {
     int64_t inner = inner_of(g), blocks = (inner + DEPTH - 1) / DEPTH;
@@ -59,18 +59,18 @@ int64_t cells_tile_cols(const struct tr_gemm *g)
     return CPU_PANEL * cpu_least(panels, cpu_panels_of(g->c.shape[1]));
 }
 
-/* Bytes from a row of a to the next. */
+/* Row stride of a in bytes. */
 static int64_t apart(const struct tr_gemm *g)
 {
     return g->a.ld * (int64_t)tr_dtype_bytes(g->a.dtype);
 }
 
-/* Bytes of a way of the first cache, and its ways. */
+/* Bytes of a way of the L1 cache, and its ways. */
 static void first_cache(int64_t *way, int64_t *ways)
 {
     long bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE), n = sysconf(_SC_LEVEL1_DCACHE_ASSOC);
 
-    *ways = bytes > 0 && n > 0 ? n : 8; /* what chips with AVX-512 have at least */
+    *ways = bytes > 0 && n > 0 ? n : 8; /* the least of chips with AVX-512 */
     *way = bytes > 0 && n > 0 ? bytes / n : 4096;
 }
 
@@ -84,7 +84,7 @@ bool cpu_crowded(int64_t apart, int64_t rows)
     return ways * (way / (step < LINE ? LINE : step < way ? step : way)) < rows + BESIDE;
 }
 
-/* What a thread keeps: packed pieces of b and (turned) a, or copied rows of it; sums of a strip, a
+/* Scratch of a thread: packed pieces of b and transposed a, or copied rows of a; sums of a strip; a
  * piece of the bias. */
 struct lane {
     uint32_t *b, *a;
@@ -98,7 +98,7 @@ size_t cells_tile_bytes(const struct tr_gemm *g)
 
     if (g->trans_a)
         cells += cpu_spread(depth) * cells_tile_rows(g);
-    else if (cpu_crowded(apart(g), CPU_STRIP_AMX)) /* whichever strips it will be */
+    else if (cpu_crowded(apart(g), CPU_STRIP_AMX)) /* for any strip */
         cells += CPU_STRIP_AMX * cpu_spread(depth);
     return (size_t)((cells + (CPU_STRIP_AMX + 1) * CPU_PANEL + 15) / 16 * 16) * sizeof(uint32_t);
 }
@@ -120,19 +120,19 @@ static char *at(const struct tr_view *v, int64_t row, int64_t col)
     return (char *)v->p + (row * v->ld + col) * (int64_t)tr_dtype_bytes(v->dtype);
 }
 
-/* A tile at work on one block of its inner dimension. */
+/* A tile with the state of its current block. */
 struct tile {
     const struct tr_gemm *g;
     bool amx;
     struct cpu_range rows, cols, inner;
     struct lane l;
-    const uint32_t *b;       /* panels of the tile's columns, or rows that they lie in */
-    int64_t b_row, b_col;    /* cells from a row of b to the next (0: panels), from a column */
-    struct cpu_ahead *ahead; /* what the next tile reads of b, brought nearer meanwhile */
+    const uint32_t *b;       /* panels, or rows, of b for the tile's columns */
+    int64_t b_row, b_col;    /* row stride of b in cells (0: panels), and column stride */
+    struct cpu_ahead *ahead; /* the part of b that the next tile reads, prefetched meanwhile */
     int64_t blocks;          /* of the inner dimension */
 };
 
-/* Panels of b from the tile's first column on, where they were packed before. */
+/* The packed panels of b from the tile's first column on. */
 static const uint32_t *packed_at(const struct tr_gemm *g, int64_t col)
 {
     const uint32_t *panels = g->trans_b ? g->b.packed : g->b.w.p;
@@ -164,8 +164,8 @@ static void pack_b(const struct tile *t)
     }
 }
 
-/* Whether strips read b where it lies: its columns fill vectors, and a panel's rows fit into a
- * core's own cache. Rows whose distance is a multiple of many lines fall into few of its sets. */
+/* Whether strips read b in place: its columns fill vectors, and the rows of a panel fit the L2
+ * cache. Rows at a distance of many lines fall into few sets. */
 static bool in_place(const struct tr_gemm *g, int64_t cols, int64_t rows)
 {
     int64_t bytes = g->b.w.ld * CELL, step = bytes & -bytes;
@@ -194,7 +194,7 @@ static void place_b(struct tile *t)
     }
 }
 
-/* Cells from a row of a that is packed for AMX to the next. */
+/* Row stride, in cells, of a packed for AMX. */
 static int64_t row_of_a(const struct tile *t)
 {
     return cpu_spread(cpu_cells_of(cpu_length(t->inner), false));
@@ -239,7 +239,7 @@ static void put(const struct tile *t, struct cpu_range r, int64_t j)
                               .f32 = g->c.dtype == TR_F32});
 }
 
-/* Rows of c that are read soon are brought nearer. */
+/* Prefetches rows of c. */
 static void bring_sums(const struct tile *t, struct cpu_range r, int64_t j)
 {
     const struct tr_gemm *g = t->g;
@@ -251,7 +251,7 @@ static void bring_sums(const struct tile *t, struct cpu_range r, int64_t j)
             __builtin_prefetch(y + k, 1, 3);
 }
 
-/* Where a strip of the tile finds its rows of a. */
+/* Sets the strip's rows of a. */
 static void rows_at(const struct tile *t, struct cpu_range r, struct cpu_strip *s)
 {
     const struct tr_gemm *g = t->g;
@@ -272,8 +272,8 @@ static void rows_at(const struct tile *t, struct cpu_range r, struct cpu_strip *
     s->a_cell = cpu_length(t->rows) * CELL;
 }
 
-/* Sums of rows r with the panel at column j of the tile. s: as multiply sets it; the rest is set
- * here, in place: a copy would wait for what was just written. */
+/* Computes rows r times the panel at column j. multiply has set s; the rest is set here, in place:
+ * a copy would wait for recent stores. */
 static void one_strip(const struct tile *t, struct cpu_strip *s, struct cpu_range r, int64_t j)
 {
     const struct tr_gemm *g = t->g;
@@ -331,7 +331,7 @@ struct cpu_ahead cells_tile_ahead(const struct cells_tile *t)
     const struct tr_gemm *g = t->g;
     int64_t size = (int64_t)tr_dtype_bytes(g->b.w.dtype);
 
-    if (is_packed(g)) /* one after the other */
+    if (is_packed(g)) /* sequentially */
         return (struct cpu_ahead){.p = (const char *)packed_at(g, t->cols.begin),
                                   .rows = 1,
                                   .bytes = cpu_panels_of(cpu_length(t->cols)) * CPU_PANEL *

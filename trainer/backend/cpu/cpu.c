@@ -106,7 +106,7 @@ static double cpu_event_between(void *self, struct tr_event *from, struct tr_eve
            (double)(to->at.tv_nsec - from->at.tv_nsec) / 1e3;
 }
 
-/* Work is done when its call returns, so a recorded event is reached. */
+/* Work is done when the call returns, so a recorded event is reached. */
 static enum fr_rc cpu_event_wait(void *self, struct tr_queue *q, struct tr_event *e)
 {
     (void)self;
@@ -178,7 +178,7 @@ static const struct tr_backend_ops cpu_ops = {.name = "cpu",
 #undef CPU_SLOT
 };
 
-/* The product that is used when this one is asked for. */
+/* Selects the products for the wanted math. */
 static enum fr_rc choose(struct cpu *cpu, enum cpu_math math, struct fr_err *err)
 {
     bool best = math == CPU_MATH_BEST;

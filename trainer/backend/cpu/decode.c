@@ -1,7 +1,5 @@
-/*
- * FP8 weights in blocks to a float type. For bf16 each block has a table of what its 256 codes are,
- * and its rows are looked up: 128 codes are tens of instructions where registers hold the table.
- */
+/* FP8 weights in blocks to a float type. For bf16 each block has a table of the values of its 256
+ * codes: with the table in registers, 128 codes take tens of instructions. */
 #include "trainer/backend/cpu/cells.h"
 #include "trainer/backend/cpu/cpu.h"
 
@@ -23,7 +21,7 @@ CPU_KERNEL void cpu_f8_to_f32(float *restrict dst, const uint8_t *restrict src, 
         dst[i] = dst[i] * 0x1p120F * scale;
 }
 
-/* What each code times the scale is, rounded once. */
+/* Fills the table: each code times the scale, rounded once. */
 static void make_table(uint16_t table[CODES], float scale)
 {
     uint8_t codes[CODES];
@@ -68,7 +66,7 @@ CPU_WIDE static void look_up_wide(uint16_t *restrict y, const uint8_t *restrict 
 
 static bool has_wide(void)
 {
-    /* each by its name: gcc 11 does not know that of all of them */
+    /* each by name: gcc 11 does not know the level */
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl") && cpu_cells_have(true);
@@ -85,7 +83,7 @@ static bool has_wide(void)
 }
 #endif
 
-/* Blocks side by side, whose rows are read in one go. */
+/* Neighbouring blocks, whose rows are read together. */
 struct blocks {
     const float *scales;
     struct cpu_range rows;

@@ -1,4 +1,4 @@
-/* exp of rows, and sigmoid and swiglu, which are made of it. */
+/* exp, sigmoid and SwiGLU of rows. */
 #include "trainer/backend/cpu/cells.h"
 
 #include <math.h>

@@ -43,7 +43,7 @@ void cpu_load_weight(float *dst, const struct tr_weight *w, int64_t row, struct 
     }
 }
 
-/* Rows x cols of a stored matrix as f32: where they lie, or in buf. */
+/* Rows x cols of a stored matrix as f32: in place, or converted into buf. */
 static struct block block_of(float *buf, const struct tr_weight *m, struct cpu_range rows,
                              struct cpu_range cols)
 {
@@ -188,7 +188,7 @@ static void run_tiles(const struct cpu *cpu, const struct tiles *all, struct scr
 {
 #pragma omp parallel num_threads(cpu->threads) if (all->first[all->n] > 1)
     {
-        omp_set_num_threads(1); /* of oneDNN inside a tile, whatever the program may use */
+        omp_set_num_threads(1); /* for oneDNN inside a tile */
 #pragma omp for schedule(dynamic)
         for (int64_t i = 0; i < all->first[all->n]; i++)
             run_tile(cpu, all, i, &work[omp_get_thread_num()]);
@@ -263,7 +263,7 @@ enum fr_rc tr_cpu_gemm(void *self, struct tr_queue *q, const struct tr_gemm *a, 
     return cpu_product(self, q, a, err);
 }
 
-/* The product of one expert: weights are not looked at, they may not be there yet. */
+/* The product of any expert, from shapes alone: weights may not be loaded yet. */
 static struct tr_gemm any_expert(const struct tr_grouped_gemm *a)
 {
     int64_t D = a->a.shape[1], N = a->c.shape[1];
@@ -284,7 +284,7 @@ size_t cpu_grouped_bytes(struct cpu *cpu, const struct tr_grouped_gemm *a)
                                              : group_bytes(cpu, a);
 }
 
-/* The first product that has rows: all experts are of one type. */
+/* The first product with rows; all experts have one type. */
 static bool first_product(const struct tr_grouped_gemm *a, struct tr_gemm *one)
 {
     for (int64_t e = a->e0; e < a->e1; e++) {

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Choosing among experts costs as much as so many elements of another op, for each of them. */
+/* Work per expert and token, in elements of other ops. */
 enum { ROUTE = 8 };
 
 /* The sum of the two largest of c[0..size). */
@@ -21,8 +21,8 @@ static float group_score(const float *c, int64_t size)
     return best + second;
 }
 
-/* taken[i] = 1 for the n largest of v[0..count), else 0; ties go to the lower index. Values that
- * are no numbers count as smaller than all, so that n are always found. */
+/* taken[i] = 1 for the n largest of v[0..count), else 0; ties go to the lower index. NaN counts as
+ * smallest, so n are always found. */
 static void take_largest(const float *v, int64_t count, int64_t n, float *taken)
 {
     memset(taken, 0, (size_t)count * sizeof *taken);
@@ -301,7 +301,8 @@ enum fr_rc tr_cpu_moe_permute(void *self, struct tr_queue *q, const struct tr_mo
                         err);
 }
 
-/* Row t by the kernel of cells.h, where it takes the types and so many rows. */
+/* Computes row t by the kernel of cells.h; false: the kernel does not take the types or the number
+ * of rows. */
 static bool combine_cells(const struct tr_moe_combine *a, int64_t t)
 {
     bool f32 = a->y.dtype == TR_F32, weighted = !tr_view_absent(a->weight);

@@ -1,5 +1,5 @@
-/* A build whose compiler or processor has no AVX-512: the first functions say so, and nothing calls
- * the others. */
+/* A build whose compiler or processor has no AVX-512: cpu_cells_have is false, so nothing calls the
+ * kernels. */
 #include "trainer/backend/cpu/cells.h"
 
 #include <assert.h>

@@ -1,4 +1,4 @@
-/* A build without oneDNN: our own f32 tiles run everything. */
+/* A build without oneDNN: our f32 tiles run all products. */
 #include "trainer/backend/cpu/cpu.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMNS = 256 }; /* of a piece of a sum over rows */
+enum { COLUMNS = 256 }; /* columns of a piece of a sum over rows */
 
 enum fr_rc tr_cpu_embed_fwd(void *self, struct tr_queue *q, const struct tr_embed *a,
                             struct fr_err *err)
@@ -74,7 +74,7 @@ static void norm_row(const struct tr_rmsnorm *a, int64_t t, float *s, float *oth
         ((float *)a->rrms.p)[t] = r;
 }
 
-/* Whether rows of these types are the kernels' of cells.h. */
+/* Whether the kernels of cells.h take these types. */
 static bool by_cells(const struct tr_view *x, const struct tr_view *gain)
 {
     bool f32 = x->dtype == TR_F32;

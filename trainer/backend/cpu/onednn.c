@@ -26,7 +26,7 @@ bool cpu_onednn_has_sgemm(void)
 
 void cpu_onednn_tile(const struct cpu_tile *t, bool trans_a, bool trans_b)
 {
-    /* Fails only on arguments that no tile has. */
+    /* It fails only on arguments that no tile has. */
     dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', t->m, t->n, t->k, 1, t->a, t->lda, t->b,
                t->ldb, 1, t->c, t->ldc);
 }
@@ -150,7 +150,7 @@ enum fr_rc cpu_primitive_find(struct cpu_onednn *d, const struct cpu_shape *s,
         p->shape = *s;
 #pragma omp parallel num_threads(1)
         {
-            omp_set_num_threads(1); /* the work of a primitive is divided when it is made */
+            omp_set_num_threads(1); /* the number of threads is fixed when a primitive is made */
             st = make(d, p);
         }
         if (st == dnnl_success) {

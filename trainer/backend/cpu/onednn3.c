@@ -31,7 +31,7 @@ dnnl_status_t cpu_dnnl_matmul(dnnl_primitive_desc_t *out, dnnl_engine_t engine,
     return st;
 }
 
-/* oneDNN 3 takes scales as memory when a primitive runs; a step behind the product is fixed. */
+/* oneDNN 3 takes scales as memory at run time; a post-op is fixed. */
 dnnl_status_t cpu_dnnl_scale(dnnl_primitive_attr_t attr, dnnl_post_ops_t post, float alpha)
 {
     (void)attr;

@@ -11,7 +11,7 @@
 
 enum { TILE_M = 256, TILE_N = 512, TILE_D = 512, ALIGN = 64 };
 
-/* Rows that a primitive is made for. */
+/* Rows of the primitive for so many rows. */
 static int64_t rounded(int64_t rows)
 {
     int64_t to = rows < 128 ? 16 : 64;
@@ -26,7 +26,7 @@ bool cpu_onednn_takes(const struct cpu_onednn *d, const struct tr_gemm *g)
     if (g->a.dtype != TR_BF16 || g->b.w.dtype != TR_BF16 ||
         (g->c.dtype != TR_BF16 && g->c.dtype != TR_F32))
         return false;
-    /* With a turned, rows are not filled up, and c keeps its f32 sums between blocks of tokens. */
+    /* If a is transposed, rows are not padded, and c keeps f32 sums between blocks of tokens. */
     return !g->trans_a || (g->c.dtype == TR_F32 && g->c.shape[0] % 16 == 0 && g->a.shape[0] >= 16);
 }
 
@@ -105,7 +105,7 @@ static dnnl_status_t run_tile(const struct job *job, int64_t i0, int64_t j0)
     return st;
 }
 
-/* Primitives of a product, and what a thread needs beside them. */
+/* Finds the primitives of a product and sets the bytes of a thread. */
 static enum fr_rc plan(struct cpu *cpu, struct job *job, struct fr_err *err)
 {
     const struct tr_gemm *g = job->g;
@@ -141,8 +141,7 @@ static int64_t tiles_of(const struct tr_gemm *g)
     return (g->c.shape[0] + TILE_M - 1) / TILE_M * across_of(g);
 }
 
-/* Products one behind the other, whose tiles all threads share: those of job i are
- * [first[i], first[i+1]). */
+/* Products whose tiles all threads share; tiles [first[i], first[i+1]) belong to job i. */
 struct jobs {
     struct job *v;
     int64_t *first; /* (n + 1) */
@@ -195,7 +194,7 @@ static enum fr_rc product(struct cpu *cpu, struct tr_queue *q, const struct tr_g
     return run_jobs(cpu, &(struct jobs){&job, first, 1}, err);
 }
 
-/* Bytes in front of the threads' lanes: a product and a job for each expert, and first. */
+/* Bytes before the threads' lanes: a product and a job for each expert, and `first`. */
 static size_t head_bytes(int64_t n)
 {
     size_t all = (size_t)n * (sizeof(struct tr_gemm) + sizeof(struct job)) +
@@ -256,7 +255,7 @@ enum fr_rc cpu_onednn_product(struct cpu *cpu, struct tr_queue *q, const struct 
 
     if (!g->trans_a)
         return product(cpu, q, g, err);
-    /* The inner dimension is tokens: by blocks of a constant, then of 16, the rest in f32. */
+    /* The inner dimension is tokens: full blocks, then a multiple of 16, the rest in f32. */
     for (int64_t k = 0, n; k < g->a.shape[0] && rc == FR_OK; k += n) {
         n = cpu_least(TILE_D, g->a.shape[0] - k);
         n = n < 16 ? n : n / 16 * 16;

@@ -1,4 +1,5 @@
-/* How much memory is left to this process: the machine's, or what its control groups allow. */
+/* Memory that this process can still allocate: the limit of the machine, or of its control groups.
+ */
 #include "trainer/backend/cpu/cpu.h"
 
 #include "engine/base/file.h"
@@ -10,7 +11,7 @@
 
 enum { TEXT_MAX = 1 << 16 };
 
-/* The number behind mark in a file of the kernel, SIZE_MAX where there is none ("max", no file). */
+/* The number after mark in a kernel file; SIZE_MAX: none ("max", or no such file). */
 static size_t number_in(const char *path, const char *mark)
 {
     struct fr_buf text = {0};
@@ -29,7 +30,7 @@ static size_t number_in(const char *path, const char *mark)
     return n;
 }
 
-/* Of a control group of version 2 by its path below the root of them. */
+/* Free bytes of a control group (version 2), by its path below the root. */
 static size_t group_room(const char *group)
 {
     char path[PATH_MAX];
@@ -44,7 +45,7 @@ static size_t group_room(const char *group)
     return most > used ? most - used : 0;
 }
 
-/* Of this process's group and those above it. */
+/* The least of this process's group and its parents. */
 static size_t groups_room(void)
 {
     struct fr_buf text = {0};

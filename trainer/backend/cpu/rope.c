@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-/* y = the 2*half channels of x turned by the angles of a position; sign -1 turns back. y may be x.
- */
+/* Rotates 2*half channels by the angles of a position; sign -1: by the negative angles. */
 struct turn {
     const float *cosines, *sines;
     int64_t half;

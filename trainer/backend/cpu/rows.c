@@ -4,7 +4,7 @@
 
 enum {
     COPY_LONG = 2048, /* bytes from which memcpy is faster */
-    FORESEEN = 4096   /* bytes of a row from which the processor foresees the rest */
+    FORESEEN = 4096   /* bytes of a row from which the hardware prefetcher follows */
 };
 
 typedef uint32_t bits __attribute__((may_alias)); /* the bits of an f32 in memory */
@@ -243,7 +243,7 @@ void cpu_tile_gemm(const struct cpu_tile *t)
 
 #ifdef __clang__
 #define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else /* gcc 11 does not have that one */
+#else /* gcc 11 lacks __builtin_shufflevector */
 typedef int32_t i8 __attribute__((vector_size(32)));
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (i8){__VA_ARGS__})
 #endif

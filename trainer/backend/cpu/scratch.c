@@ -11,7 +11,7 @@ static void raise(size_t *most, size_t bytes)
         *most = bytes;
 }
 
-/* Segments are taken as of one length: the longest micro-batch has no other. */
+/* Segments count as equally long: the longest micro-batch has no other. */
 static int64_t segment(const struct tr_attention *a)
 {
     int64_t n = a->offsets.shape[0] - 1;

@@ -175,7 +175,7 @@ enum fr_rc tr_cpu_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a
     return FR_OK;
 }
 
-/* Codes of E4M3 that are no number; there is no infinity. */
+/* NaN codes of E4M3, which has no infinity. */
 static int64_t f8_not_numbers(const uint8_t *x, int64_t n)
 {
     int64_t found = 0;
@@ -211,7 +211,7 @@ enum fr_rc tr_cpu_nonfinite(void *self, struct tr_queue *q, const struct tr_nonf
     return FR_OK;
 }
 
-/* The numbers of one step. */
+/* Coefficients of one step. */
 struct step {
     float scale, b1, b2, c1, c2, decay, lr, eps; /* c: 1 / (1 - b^step) */
 };

@@ -1,4 +1,4 @@
-/* Memory of the CPU backend: aligned blocks, the workspace of a queue, a lane of it a thread. */
+/* Memory of the CPU backend: aligned blocks, the workspace of a queue, lanes of threads. */
 #include "trainer/backend/cpu/cpu.h"
 
 #include "engine/base/sys.h"

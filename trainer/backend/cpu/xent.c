@@ -5,12 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    LOGITS = 1 << 22,
-    TOKENS_MIN = 64
-}; /* f32 logits held at once, but at least so many tokens */
+enum { LOGITS = 1 << 22, TOKENS_MIN = 64 }; /* f32 logits at once; tokens at once, at least */
 
-/* The new maximum and sum of token t, its logits in z, turned into exp(z - m). */
+/* Updates maximum and sum of token t; turns its logits z into exp(z - m). */
 static void softmax(const struct tr_xent *a, int64_t t, float *z)
 {
     const struct tr_xent_state *s = &a->state;
@@ -54,7 +51,7 @@ static void keep_row(const struct tr_xent *a, int64_t t, float *lane)
     cpu_store(&a->state.target_row, t, 0, lane, H);
 }
 
-/* n values become bf16 in the first half of their memory. */
+/* Converts n values to bf16, into the first half of their memory. */
 static void halve(float *z, int64_t n)
 {
     enum { PIECE = 256 };
@@ -110,7 +107,7 @@ static enum fr_rc some_tokens(struct cpu *cpu, struct tr_queue *q, const struct 
     return cpu_product(cpu, q, &g, err);
 }
 
-/* Tokens whose logits are held at once. */
+/* The number of tokens whose logits exist at once. */
 static int64_t xent_step(const struct tr_xent *a)
 {
     int64_t rows = a->w.w.shape[0], T = a->F.shape[0];
