@@ -15,48 +15,26 @@ static bool is_method(const char *word)
     return false;
 }
 
-static enum fr_rc ask(const char *method, const char *path, const char *body, struct fr_err *err)
+static enum fr_rc ask(const char *method, const char *path, json_t *body, struct fr_err *err)
 {
-    struct cli_question q = {.method = method};
-    struct fr_buf home = {0}, full = {0}, answer = {0};
-    enum fr_rc rc = FR_OK;
+    struct fr_buf answer = {0};
+    struct cli_question q = {.method = method, .body = body, .text = &answer};
+    enum fr_rc rc = cli_ask(NULL, &q, err, "%s%s", path[0] == '/' ? "" : "/api/v1/", path);
 
-    fr_buf_fmt(&full, "%s%s", path[0] == '/' ? "" : "/api/v1/", path);
-    if (full.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a request");
-    if (rc == FR_OK && body != NULL)
-        rc = fr_json_parse(fr_str_of(body), "--data", &q.body, err);
-    q.path = full.p;
-    if (rc == FR_OK)
-        rc = cli_home(&home, err);
-    if (rc == FR_OK)
-        rc = cli_ask_text(home.p, &q, &answer, err);
     if (rc == FR_OK && answer.n > 0)
         fr_print("%s%s", answer.p, answer.p[answer.n - 1] == '\n' ? "" : "\n");
-    json_decref(q.body);
     fr_buf_finish(&answer);
-    fr_buf_finish(&full);
-    fr_buf_finish(&home);
     return rc;
 }
 
-int cli_api(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_api(struct cli_call *c, struct fr_err *err)
 {
-    const char *body = NULL;
-    const struct cli_opt opts[] = {
-        {"--data", 'd', "JSON", "the body; makes the method POST unless it is said",
-         .value = &body},
-        {.name = NULL},
-    };
-    struct cli_list args = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
-    bool said = args.n > 0 && is_method(args.v[0]);
+    const char *text = cli_value(c, "--data"), *method = text != NULL ? "POST" : "GET";
+    bool said = is_method(c->args.v[0]);
+    json_t *body = NULL;
+    enum fr_rc rc = cli_args_between(c, said ? 2 : 1, said ? 2 : 1, err);
 
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, said ? 2 : 1, said ? 2 : 1, &err);
-    if (rc == FR_OK)
-        rc = ask(said ? args.v[0] : body != NULL ? "POST" : "GET", args.v[said], body, &err);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+    if (rc == FR_OK && text != NULL)
+        rc = fr_json_parse(fr_str_of(text), "--data", &body, err);
+    return rc == FR_OK ? ask(said ? c->args.v[0] : method, c->args.v[said], body, err) : rc;
 }

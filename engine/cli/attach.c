@@ -184,16 +184,14 @@ static void give(struct attach *a)
     json_t *secrets = cli_secrets(cli_follow_plan(a->f)->spec), *agent = cli_agent();
     struct cli_question q = {.method = "POST", .deadline_ms = GIVE_MS};
     struct fr_err err = {0};
-    char id[FR_ID_TEXT], path[80];
+    char id[FR_ID_TEXT];
 
     fr_id_text(cli_follow_row(a->f)->id, id);
-    snprintf(path, sizeof(path), "/api/v1/runs/%s/shell", id);
-    q.path = path;
     if (json_object_size(secrets) > 0 || agent != NULL)
         q.body = json_pack("{s:O, s:O*}", "secrets", secrets, "agent", agent);
-    if (q.body == NULL || cli_ask(fr_store_home(a->st), &q, NULL, &err) != FR_UNREACHABLE)
+    if (q.body == NULL ||
+        cli_ask(fr_store_home(a->st), &q, &err, "/api/v1/runs/%s/shell", id) != FR_UNREACHABLE)
         a->given = a->host;
-    json_decref(q.body);
     json_decref(secrets);
     json_decref(agent);
 }
@@ -301,39 +299,18 @@ static enum cli_exit attach(const char *run, const struct cli_show_opts *how, bo
     return code;
 }
 
-int cli_attach(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_attach(struct cli_call *c, struct fr_err *err)
 {
-    struct cli_list args = {0};
-    struct cli_show_opts how = {0};
-    const struct cli_opt opts[] = {
-        {"--json", 0, NULL, "one JSON object an event", .flag = &how.json},
-        {"--quiet", 'q', NULL, "show failures and the end alone; with --json no task output",
-         .flag = &how.quiet},
-        {"--verbose", 'v', NULL, "show also when tasks start, run and are stopped",
-         .flag = &how.verbose},
-        {.name = NULL},
-    };
-    struct fr_err err = {0};
-    int code;
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    struct cli_show_opts how = cli_shown(c);
 
-    code =
-        rc == FR_OK ? (int)attach(args.n > 0 ? args.v[0] : NULL, &how, false) : (int)cli_fail(&err);
-    cli_list_finish(&args);
-    return code;
+    (void)err;
+    c->code = (int)attach(cli_arg(c, 0), &how, false);
+    return FR_OK;
 }
 
-int cli_watch(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_watch(struct cli_call *c, struct fr_err *err)
 {
-    const struct cli_show_opts how = {0};
-    const struct cli_opt opts[] = {{.name = NULL}};
-    struct cli_list args = {0};
-    struct fr_err err = {0};
-    int code;
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
-
-    code =
-        rc == FR_OK ? (int)attach(args.n > 0 ? args.v[0] : NULL, &how, true) : (int)cli_fail(&err);
-    cli_list_finish(&args);
-    return code;
+    (void)err;
+    c->code = (int)attach(cli_arg(c, 0), &(struct cli_show_opts){0}, true);
+    return FR_OK;
 }

@@ -15,13 +15,12 @@
 #include <string.h>
 
 struct backfill {
-    struct cli_spec args;
-    const char *schedule, *from, *to, *order, *max_active, *priority; /* as given; NULL: not */
-    bool dry, json;
-    struct fr_spec *spec;        /* owns, as all below */
-    const struct fr_schedule *s; /* of it */
-    struct fr_timetable t;
-    struct fr_arena arena;
+    struct cli_call *call;
+    const char *file, *from, *to, *order; /* as given */
+    bool dry;
+    struct fr_spec *spec;         /* owns */
+    const struct fr_schedule *s;  /* of it */
+    struct fr_timetable t;        /* owns */
     struct fr_schedule_row known; /* its row in the store; id 0: none */
     struct fr_backfill_row row;
     int64_t runs; /* that are to be made, as things are now */
@@ -29,25 +28,32 @@ struct backfill {
 
 /* ---- what is wanted ---- */
 
+static const char *value_of(const struct backfill *b, const char *option, const char *otherwise)
+{
+    const char *value = cli_value(b->call, option);
+
+    return value != NULL ? value : otherwise;
+}
+
 static enum fr_rc find_schedule(struct backfill *b, struct fr_err *err)
 {
     const struct fr_spec *spec = b->spec;
+    const char *name = cli_value(b->call, "--schedule");
 
     for (size_t i = 0; i < spec->n_schedules; i++)
-        if (b->schedule != NULL ? strcmp(spec->schedules[i].name, b->schedule) == 0
-                                : spec->n_schedules == 1)
+        if (name != NULL ? strcmp(spec->schedules[i].name, name) == 0 : spec->n_schedules == 1)
             b->s = &spec->schedules[i];
     if (b->s != NULL)
         return FR_OK;
     if (spec->n_schedules == 0)
-        return fr_fail(err, FR_USAGE, "%s has no schedule", b->args.file);
-    if (b->schedule == NULL)
+        return fr_fail(err, FR_USAGE, "%s has no schedule", b->file);
+    if (name == NULL)
         return fr_fail(err, FR_USAGE,
                        "%s has %zu schedules: name one with --schedule; 'flowrun validate' lists "
                        "them",
-                       b->args.file, spec->n_schedules);
-    return fr_fail(err, FR_USAGE, "%s has no schedule '%s'; 'flowrun validate' lists them",
-                   b->args.file, b->schedule);
+                       b->file, spec->n_schedules);
+    return fr_fail(err, FR_USAGE, "%s has no schedule '%s'; 'flowrun validate' lists them", b->file,
+                   name);
 }
 
 /* A wall time in the schedule's zone. */
@@ -83,14 +89,14 @@ static enum fr_rc read_word(const char *option, const char *text, const char *co
 
 static enum fr_rc read_numbers(struct backfill *b, struct fr_err *err)
 {
+    const char *most = value_of(b, "--max-active", "1"), *first = value_of(b, "--priority", "-10");
     struct fr_backfill_row *row = &b->row;
 
-    if (fr_parse_i64(fr_str_of(b->max_active), &row->max_active, NULL) != FR_OK ||
-        row->max_active < 1 || row->max_active > 1000)
-        return fr_fail(err, FR_USAGE, "--max-active is a number from 1 to 1000, not '%s'",
-                       b->max_active);
-    if (fr_parse_i64(fr_str_of(b->priority), &row->priority, NULL) != FR_OK)
-        return fr_fail(err, FR_USAGE, "--priority is a whole number, not '%s'", b->priority);
+    if (fr_parse_i64(fr_str_of(most), &row->max_active, NULL) != FR_OK || row->max_active < 1 ||
+        row->max_active > 1000)
+        return fr_fail(err, FR_USAGE, "--max-active is a number from 1 to 1000, not '%s'", most);
+    if (fr_parse_i64(fr_str_of(first), &row->priority, NULL) != FR_OK)
+        return fr_fail(err, FR_USAGE, "--priority is a whole number, not '%s'", first);
     return FR_OK;
 }
 
@@ -115,18 +121,18 @@ static enum fr_rc count(struct backfill *b, struct fr_err *err)
     return FR_OK;
 }
 
-static enum fr_rc read_wish(struct backfill *b, struct fr_issues *issues, struct fr_err *err)
+static enum fr_rc read_wish(struct backfill *b, struct fr_err *err)
 {
     static const char *const orders[] = {"oldest", "newest", NULL};
     static const char *const existing[] = {"skip", "failed", "all", NULL};
     struct fr_spec_opts opts;
-    enum fr_rc rc = cli_spec_opts(&b->args, &opts, err);
+    enum fr_rc rc = cli_pipeline(b->call, b->file, &opts, err);
 
     opts.scheduled = true;
     if (rc == FR_OK)
-        rc = fr_spec_load(&opts, &b->spec, issues, err);
+        rc = fr_spec_load(&opts, &b->spec, &b->call->issues, err);
     if (rc == FR_OK && (rc = find_schedule(b, err)) == FR_OK)
-        rc = fr_timetable_open(&b->t, b->s, &b->args.zones, err);
+        rc = fr_timetable_open(&b->t, b->s, &b->call->spec.zones, err);
     if (rc == FR_OK && (rc = read_time(b, "--from", b->from, &b->row.from_ms, err)) == FR_OK &&
         (rc = read_time(b, "--to", b->to, &b->row.to_ms, err)) == FR_OK &&
         (rc = read_word("--order", b->order, orders, err)) == FR_OK &&
@@ -142,10 +148,10 @@ static enum fr_rc find_known(struct backfill *b, struct fr_store *st, struct fr_
 {
     struct fr_schedule_rows rows = {0};
     char path[PATH_MAX];
-    enum fr_rc rc = fr_store_schedules(st, &b->arena, &rows, err);
+    enum fr_rc rc = fr_store_schedules(st, &b->call->arena, &rows, err);
 
-    if (rc == FR_OK && realpath(b->args.file, path) == NULL)
-        rc = fr_fail(err, FR_NOTFOUND, "there is no file %s", b->args.file);
+    if (rc == FR_OK && realpath(b->file, path) == NULL)
+        rc = fr_fail(err, FR_NOTFOUND, "there is no file %s", b->file);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
         if (strcmp(rows.rows[i].source, path) == 0 && strcmp(rows.rows[i].name, b->s->name) == 0)
             b->known = rows.rows[i];
@@ -164,7 +170,7 @@ static void say_instant(const struct backfill *b, int64_t at, const struct fr_in
 {
     struct fr_buf text = {0};
 
-    if (b->json) {
+    if (b->call->json) {
         cli_put_json(json_pack("{s:I, s:s, s:I, s:b}", "at_ms", (json_int_t)at, "existing",
                                there->word, "run", (json_int_t)there->run, "makes_run", wanted));
         return;
@@ -216,27 +222,26 @@ static json_t *params_json(const struct cli_list *params)
 static enum fr_rc ask_host(struct backfill *b, const char *home, struct fr_err *err)
 {
     const struct fr_backfill_row *row = &b->row;
+    json_t *answer = NULL;
     struct cli_question q = {
         .method = "POST",
-        .path = "/api/v1/backfills",
         .body = json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I, s:o}", "schedule",
                           (json_int_t)row->schedule, "from_ms", (json_int_t)row->from_ms, "to_ms",
                           (json_int_t)row->to_ms, "total", (json_int_t)row->total, "order",
                           b->order, "existing", row->existing, "max_active",
                           (json_int_t)row->max_active, "priority", (json_int_t)row->priority,
-                          "params", params_json(&b->args.params))};
-    json_t *answer = NULL;
-    enum fr_rc rc = cli_ask(home, &q, &answer, err);
+                          "params", params_json(&b->call->spec.params)),
+        .answer = &answer};
+    enum fr_rc rc = cli_ask(home, &q, err, "/api/v1/backfills");
 
     b->row.id = json_integer_value(json_object_get(answer, "id"));
     json_decref(answer);
-    json_decref(q.body);
     return rc;
 }
 
 static enum fr_rc add_here(struct backfill *b, struct fr_store *st, struct fr_err *err)
 {
-    json_t *list = params_json(&b->args.params);
+    json_t *list = params_json(&b->call->spec.params);
     char *text = json_dumps(list, JSON_COMPACT);
     enum fr_rc rc = text != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for parameters");
 
@@ -255,7 +260,7 @@ static void say_sum(const struct backfill *b, bool hosted)
 {
     long long left = (long long)(b->row.total - b->runs);
 
-    if (b->json) {
+    if (b->call->json) {
         cli_put_json(json_pack("{s:I, s:I, s:I, s:b}", "backfill", (json_int_t)b->row.id, "total",
                                (json_int_t)b->row.total, "runs", (json_int_t)b->runs, "dry_run",
                                b->dry));
@@ -277,64 +282,33 @@ static void say_sum(const struct backfill *b, bool hosted)
 
 static enum fr_rc make(struct backfill *b, struct fr_err *err)
 {
-    struct fr_store *st = NULL;
-    int lock_fd = -1;
-    bool hosted = false;
-    enum fr_rc rc = b->dry ? cli_store_read(&st, err) : cli_store(&st, &lock_fd, err);
+    struct cli_writer *w = &b->call->home;
+    enum fr_rc rc = b->dry ? cli_store_read(&w->st, err) : cli_writer_open(w, err);
+    bool hosted = w->lock_fd < 0;
 
-    if (rc == FR_BUSY) {
-        hosted = true;
-        rc = cli_store_read(&st, err);
-    }
-    if (rc == FR_OK && (rc = find_known(b, st, err)) == FR_OK)
-        rc = look(b, st, err);
+    if (rc == FR_OK && (rc = find_known(b, w->st, err)) == FR_OK)
+        rc = look(b, w->st, err);
     if (rc == FR_OK && !b->dry)
-        rc = hosted ? ask_host(b, fr_store_home(st), err) : add_here(b, st, err);
+        rc = hosted ? ask_host(b, fr_store_home(w->st), err) : add_here(b, w->st, err);
     if (rc == FR_OK)
         say_sum(b, hosted);
-    cli_store_close(st, lock_fd);
     return rc;
 }
 
-int cli_backfill(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_backfill(struct cli_call *c, struct fr_err *err)
 {
-    struct backfill b = {
-        .order = "oldest", .max_active = "1", .priority = "-10", .row.existing = "skip"};
-    const struct cli_opt opts[] = {
-        {"--from", 0, "TIME", "first instant, in the schedule's zone: 2026-12-24T02:00, 2026-12-24",
-         .value = &b.from, .words = "oldest newest"},
-        {"--to", 0, "TIME", "the instants before this one; a date is its midnight", .value = &b.to,
-         .words = "skip failed all"},
-        {"--schedule", 0, "NAME", "which of the file's schedules", .value = &b.schedule},
-        {"--max-active", 0, "N", "runs at a time (default 1)", .value = &b.max_active},
-        {"--order", 0, "WORD", "oldest (default) or newest first", .value = &b.order},
-        {"--existing", 0, "WORD",
-         "skip (default): not where a run succeeded; failed: only where one failed; all",
-         .value = &b.row.existing},
-        {"--priority", 0, "N", "in the queue the larger goes first (default -10)",
-         .value = &b.priority},
-        {"--param", 'p', "NAME=VALUE", "set a parameter of its runs", .list = &b.args.params},
-        {"--dry-run", 'n', NULL, "say what would be done with each instant", .flag = &b.dry},
-        {"--json", 0, NULL, "one JSON object an instant of a dry run, and one for all",
-         .flag = &b.json},
-        {.name = NULL},
-    };
-    struct cli_list args = {0};
-    struct fr_issues issues = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    struct backfill b = {.call = c,
+                         .file = c->args.v[0],
+                         .from = cli_value(c, "--from"),
+                         .to = cli_value(c, "--to"),
+                         .dry = cli_has(c, "--dry-run")};
+    enum fr_rc rc;
 
-    b.args.file = args.n > 0 ? args.v[0] : NULL;
-    if (rc == FR_OK)
-        rc = read_wish(&b, &issues, &err);
-    if (rc == FR_OK)
-        rc = make(&b, &err);
-    int code = rc == FR_OK ? CLI_OK : (int)cli_fail_issues(&issues, &err);
+    b.order = value_of(&b, "--order", "oldest");
+    b.row.existing = value_of(&b, "--existing", "skip");
+    if ((rc = read_wish(&b, err)) == FR_OK)
+        rc = make(&b, err);
     fr_timetable_close(&b.t);
     fr_spec_destroy(b.spec);
-    fr_arena_finish(&b.arena);
-    fr_issues_finish(&issues);
-    cli_spec_finish(&b.args);
-    cli_list_finish(&args);
-    return code;
+    return rc;
 }

@@ -6,11 +6,6 @@
 #include "engine/store/fires.h"
 #include "engine/store/types.h"
 
-#include <stdio.h>
-#include <string.h>
-
-static const char *const acts[] = {"pause", "resume", "cancel"};
-
 static const struct fr_schedule_row *schedule_of(const struct fr_schedule_rows *rows, int64_t id)
 {
     for (size_t i = 0; i < rows->n; i++)
@@ -40,78 +35,54 @@ static void print_one(const struct fr_backfill_row *r, const struct fr_schedule_
     fr_buf_finish(&name);
 }
 
-static enum fr_rc list(bool json, struct fr_err *err)
+static enum fr_rc list(struct cli_call *c, struct fr_err *err)
 {
-    struct fr_store *st = NULL;
-    struct fr_arena arena = {0};
     struct fr_backfill_rows rows = {0};
     struct fr_schedule_rows schedules = {0};
-    enum fr_rc rc = cli_store_read(&st, err);
+    enum fr_rc rc = cli_store_read(&c->home.st, err);
 
     if (rc == FR_OK)
-        rc = fr_store_backfills(st, false, &arena, &rows, err);
+        rc = fr_store_backfills(c->home.st, false, &c->arena, &rows, err);
     if (rc == FR_OK)
-        rc = fr_store_schedules(st, &arena, &schedules, err);
-    if (rc == FR_OK && !json && rows.n == 0)
+        rc = fr_store_schedules(c->home.st, &c->arena, &schedules, err);
+    if (rc == FR_OK && !c->json && rows.n == 0)
         fr_print("there is no backfill\n");
-    else if (rc == FR_OK && !json)
+    else if (rc == FR_OK && !c->json)
         fr_print("%8s  %-32s  %-19s  %-19s  %-9s  %14s  %5s\n", "backfill", "schedule", "from",
                  "to", "state", "instants", "runs");
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        print_one(&rows.rows[i], schedule_of(&schedules, rows.rows[i].schedule), json);
-    fr_arena_finish(&arena);
-    fr_store_close(st);
+        print_one(&rows.rows[i], schedule_of(&schedules, rows.rows[i].schedule), c->json);
     return rc;
 }
 
-static enum fr_rc change(size_t act, const char *name, struct fr_err *err)
+static enum fr_rc change(struct cli_call *c, size_t act, struct fr_err *err)
 {
-    struct fr_store *st = NULL;
-    struct fr_buf home = {0};
-    char path[80];
+    static const char *const done[] = {"paused; runs that were made go on", "active again",
+                                       "cancelled; runs that were started go on"};
     int64_t id = 0;
-    int lock_fd = -1;
     enum fr_rc rc;
 
-    if (fr_parse_i64(fr_str_of(name), &id, NULL) != FR_OK)
-        return fr_fail(err, FR_USAGE, "a backfill is named by its number, not '%s'", name);
-    rc = cli_store(&st, &lock_fd, err);
-    snprintf(path, sizeof(path), "/api/v1/backfills/%lld/%s", (long long)id, acts[act]);
+    if (fr_parse_i64(fr_str_of(c->args.v[1]), &id, NULL) != FR_OK)
+        return fr_fail(err, FR_USAGE, "a backfill is named by its number, not '%s'", c->args.v[1]);
+    rc = cli_writer_open(&c->home, err);
+    if (rc == FR_OK && c->home.lock_fd >= 0)
+        rc = fr_backfill_change(c->home.st, id, (enum fr_backfill_act)act, err);
+    else if (rc == FR_OK)
+        rc = cli_ask(fr_store_home(c->home.st), &(struct cli_question){.method = "POST"}, err,
+                     "/api/v1/backfills/%lld/%s", (long long)id, c->args.v[0]);
     if (rc == FR_OK)
-        rc = fr_backfill_change(st, id, (enum fr_backfill_act)act, err);
-    else if (rc == FR_BUSY && (rc = cli_home(&home, err)) == FR_OK)
-        rc = cli_ask(home.p, &(struct cli_question){.method = "POST", .path = path}, NULL, err);
-    if (rc == FR_OK)
-        fr_print("backfill %lld: %s\n", (long long)id,
-                 act == FR_BACKFILL_PAUSE    ? "paused; runs that were made go on"
-                 : act == FR_BACKFILL_RESUME ? "active again"
-                                             : "cancelled; runs that were started go on");
-    fr_buf_finish(&home);
-    cli_store_close(st, lock_fd);
+        fr_print("backfill %lld: %s\n", (long long)id, done[act]);
     return rc;
 }
 
-int cli_backfills(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_backfills(struct cli_call *c, struct fr_err *err)
 {
-    struct cli_list args = {0};
-    bool json = false;
-    const struct cli_opt opts[] = {
-        {"--json", 0, NULL, "one JSON object a backfill", .flag = &json},
-        {.name = NULL},
-    };
-    struct fr_err err = {0};
-    size_t act = sizeof(acts) / sizeof(acts[0]);
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    size_t act;
+    /* In the order of enum fr_backfill_act. */
+    enum fr_rc rc = cli_verb(c, "pause resume cancel", &act, err);
 
-    for (size_t i = 0; rc == FR_OK && args.n > 0 && i < sizeof(acts) / sizeof(acts[0]); i++)
-        act = strcmp(args.v[0], acts[i]) == 0 ? i : act;
-    if (rc == FR_OK && args.n > 0 && act == sizeof(acts) / sizeof(acts[0]))
-        rc = fr_fail(&err, FR_USAGE, "backfills: what is '%s'? It takes pause, resume or cancel",
-                     args.v[0]);
-    if (rc == FR_OK && args.n > 0)
-        rc = cli_args_between(cmd, &args, 2, 2, &err);
-    if (rc == FR_OK)
-        rc = args.n > 0 ? change(act, args.v[1], &err) : list(json, &err);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+    if (rc != FR_OK || c->args.n == 0)
+        return rc == FR_OK ? list(c, err) : rc;
+    rc = cli_args_between(c, 2, 2, err);
+    return rc == FR_OK ? change(c, act, err) : rc;
 }

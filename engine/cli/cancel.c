@@ -12,7 +12,7 @@
 enum { LOOK_MS = 20, LOOK_MAX_MS = 500 };
 
 struct cancel {
-    struct fr_store *st;
+    struct fr_store *st; /* borrows */
     bool json;
     bool queued;           /* only if it still waits in the queue */
     struct fr_arena arena; /* of the row */
@@ -98,15 +98,9 @@ static int stop_here(struct cancel *c, bool *busy)
 /* Asks the host. *gone: there is none any more, or it went before it answered. */
 static enum fr_rc ask_host(struct cancel *c, bool *gone, struct fr_err *err)
 {
-    char path[64], id[FR_ID_TEXT];
-    struct cli_question q = {.method = "POST", .path = path};
-    enum fr_rc rc;
+    enum fr_rc rc = cli_ask_run(c->st, c->run.id, "cancel",
+                                c->queued ? json_pack("{s:b}", "queued", 1) : NULL, err);
 
-    fr_id_text(c->run.id, id);
-    snprintf(path, sizeof(path), "/api/v1/runs/%s/cancel", id);
-    q.body = c->queued ? json_pack("{s:b}", "queued", 1) : NULL;
-    rc = cli_ask(fr_store_home(c->st), &q, NULL, err);
-    json_decref(q.body);
     *gone = rc == FR_UNREACHABLE;
     return *gone ? FR_OK : rc;
 }
@@ -200,8 +194,7 @@ static enum fr_rc say_end(const struct cancel *c, int *code, struct fr_err *err)
 /* A run that is over, and may be one that is to run again by itself. */
 static enum fr_rc cancel_over(struct cancel *c, int *code, struct fr_err *err)
 {
-    struct fr_store *st = NULL;
-    int lock_fd = -1;
+    struct cli_writer w = {.lock_fd = -1};
     bool gone = false;
     enum fr_rc rc;
 
@@ -209,12 +202,11 @@ static enum fr_rc cancel_over(struct cancel *c, int *code, struct fr_err *err)
         c->ended = true;
         return say_end(c, code, err);
     }
-    rc = cli_store(&st, &lock_fd, err);
-    if (rc == FR_BUSY)
-        rc = ask_host(c, &gone, err);
-    else if (rc == FR_OK)
-        rc = fr_store_rerun_drop(st, c->run.id, FR_RERUN_CANCELLED, err);
-    cli_store_close(st, lock_fd);
+    rc = cli_writer_open(&w, err);
+    if (rc == FR_OK)
+        rc = w.lock_fd < 0 ? ask_host(c, &gone, err)
+                           : fr_store_rerun_drop(w.st, c->run.id, FR_RERUN_CANCELLED, err);
+    cli_writer_close(&w);
     if (rc == FR_OK && gone)
         return fr_fail(err, FR_BUSY, "the host went before it answered; try again");
     if (rc == FR_OK && c->json)
@@ -239,51 +231,32 @@ static void finish(struct cancel *c)
     fr_buf_finish(&c->said);
 }
 
-enum fr_rc cli_cancel_queued(struct fr_store *st, const struct fr_run_row *run, bool json,
-                             int *code, struct fr_err *err)
+enum fr_rc cli_cancel_queued(struct cli_call *call, const struct fr_run_row *run,
+                             struct fr_err *err)
 {
-    struct cancel c = {.st = st, .json = json, .queued = true, .run = *run};
+    struct cancel c = {.st = call->home.st, .json = call->json, .queued = true, .run = *run};
     enum fr_rc rc = look(&c, err);
 
     if (rc == FR_OK && cli_is_queued(&c.run))
-        rc = stop(&c, code, err);
+        rc = stop(&c, &call->code, err);
     if (rc == FR_OK || rc == FR_BUSY)
         rc = look(&c, err);
-    if (rc == FR_OK && strcmp(c.run.state, "over") != 0 && !json)
+    if (rc == FR_OK && strcmp(c.run.state, "over") != 0 && !c.json)
         fr_print("run %lld has started meanwhile, and goes on\n", (long long)c.run.no);
     finish(&c);
     return rc;
 }
 
-int cli_cancel(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_cancel(struct cli_call *call, struct fr_err *err)
 {
-    struct cli_list args = {0};
-    struct cancel c = {0};
-    const struct cli_opt opts[] = {
-        {"--json", 0, NULL,
-         "what was found as a JSON object, behind one an event when it stops "
-         "the tasks itself",
-         .flag = &c.json},
-        {.name = NULL},
-    };
-    struct fr_err err = {0};
-    int code = CLI_OK;
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    struct cancel c = {.json = call->json};
+    enum fr_rc rc = cli_store_read(&call->home.st, err);
 
+    c.st = call->home.st;
     if (rc == FR_OK)
-        rc = cli_store_read(&c.st, &err);
+        rc = cli_pick_run(c.st, cli_arg(call, 0), CLI_PICK_CANCEL, &c.arena, &c.run, err);
     if (rc == FR_OK)
-        rc = cli_pick_run(c.st, args.n > 0 ? args.v[0] : NULL, CLI_PICK_CANCEL, &c.arena, &c.run,
-                          &err);
-    if (rc == FR_OK && strcmp(c.run.state, "over") == 0) {
-        rc = cancel_over(&c, &code, &err);
-    } else if (rc == FR_OK) {
-        rc = stop(&c, &code, &err);
-    }
-    if (rc != FR_OK)
-        code = cli_fail(&err);
-    fr_store_close(c.st);
+        rc = (strcmp(c.run.state, "over") == 0 ? cancel_over : stop)(&c, &call->code, err);
     finish(&c);
-    cli_list_finish(&args);
-    return code;
+    return rc;
 }

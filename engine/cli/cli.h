@@ -1,6 +1,6 @@
 /*
- * The flowrun program: a command a file, one table (table.c). A command parses its options, does
- * its work, prints an error once, and returns an exit code.
+ * The flowrun program: a command is a row of table.c and a function. cli_dispatch() takes the
+ * command line apart by the row, runs the function, and prints an error once.
  */
 #ifndef FR_CLI_CLI_H
 #define FR_CLI_CLI_H
@@ -10,95 +10,107 @@
 #include "engine/client/pipeline.h"
 #include "engine/client/session.h"
 
-#include <stdio.h>
+#include <stdint.h>
 
-/* ---- options ---- */
+struct cli_call;
 
+/* On an error, the program prints err and ends with its exit code; else it ends with c->code. */
+typedef enum fr_rc cli_command_fn(struct cli_call *c, struct fr_err *err);
+
+/* An option that a command takes. It may be given several times. */
 struct cli_opt {
-    const char *name; /* "--param" */
-    char letter;      /* 'p', 0: none */
-    const char *meta; /* "NAME=VALUE"; NULL: a flag */
-    const char *help;
-    bool *flag; /* one of these three */
-    const char **value;
-    struct cli_list *list; /* may be given several times */
-    const char *words;     /* all that its value may be, parted by spaces; NULL: anything */
+    const char *name;  /* "--param" */
+    char letter;       /* 'p'; 0: none */
+    const char *meta;  /* its value in the help: "NAME=VALUE"; NULL: a flag, without a value */
+    const char *help;  /* one line; NULL: neither help nor completion lists the option */
+    const char *words; /* all values that are valid, separated by spaces; NULL: any */
 };
 
 struct cli_command {
     const char *name;
-    const char *args; /* "[RUN] [TASK]" */
+    const char *args; /* "[RUN] [TASK]": also gives the least and most number of arguments */
     const char *help; /* one line */
     const char *more; /* further lines for its own help; may be NULL */
-    int (*run)(const struct cli_command *cmd, char **argv); /* argv ends with NULL */
-    bool hidden;
+    const struct cli_opt *opts; /* at most CLI_OPTS_MOST; a NULL name ends them */
+    cli_command_fn *run;
+    bool hidden; /* help does not list it */
+    bool raw;    /* each word is an argument, also one that looks like an option */
+};
+
+enum { CLI_OPTS_MOST = 16 };
+
+/* One command line, and what a command uses of the home; cli_dispatch() frees all of it. */
+struct cli_call {
+    const struct cli_command *cmd;
+    struct cli_list args;                 /* the words that are no options */
+    struct cli_list given[CLI_OPTS_MOST]; /* values of each option of the row; of a flag: "" */
+    bool json;                            /* --json was given */
+    int code;                             /* exit code after FR_OK; CLI_OK to start */
+    /* Empty to start; a command fills what it needs. */
+    struct cli_writer home;
+    struct fr_config *config;
+    struct fr_issues issues; /* mistakes in a file: printed in place of the error */
+    struct cli_spec spec;
+    struct fr_arena arena;
 };
 
 /* NULL when there is none of that name. */
 const struct cli_command *cli_command_find(const char *name);
 const struct cli_command *cli_command_table(void); /* ended by a NULL name */
 
-/* Takes the options of opts (ended by a NULL name) out of argv[1..]; the rest stays in args, as
- * many as cmd->args allows. FR_STOPPED: help was asked for and printed. FR_USAGE. */
-enum fr_rc cli_parse(const struct cli_command *cmd, const struct cli_opt *opts, char **argv,
-                     struct cli_list *args, struct fr_err *err);
-/* Where the first word says more of how many there may be. */
-enum fr_rc cli_args_between(const struct cli_command *cmd, const struct cli_list *args, size_t min,
-                            size_t max, struct fr_err *err);
-void cli_print_help(const struct cli_command *cmd, const struct cli_opt *opts);
-/* Those of a command, ended by a NULL name, in arena; without flag, value and list. */
-enum fr_rc cli_options_of(const struct cli_command *cmd, struct fr_arena *arena,
-                          struct cli_opt **out, struct fr_err *err);
+/* Runs cmd with argv[1] and what follows; argv ends with NULL. Returns the exit code. */
+int cli_dispatch(const struct cli_command *cmd, char **argv);
+void cli_print_help(const struct cli_command *cmd);
 
-/* ---- status.c ---- */
+/* ---- what was given; an option must be in the row of the command ---- */
+
+const char *cli_arg(const struct cli_call *c, size_t i); /* NULL: there are not so many */
+/* FR_USAGE unless there are min to max arguments, where the first word decides how many. */
+enum fr_rc cli_args_between(const struct cli_call *c, size_t min, size_t max, struct fr_err *err);
+bool cli_has(const struct cli_call *c, const char *option);
+/* Its last value; NULL: it was not given. */
+const char *cli_value(const struct cli_call *c, const char *option);
+const struct cli_list *cli_values(const struct cli_call *c, const char *option);
+#define cli_any_number ((struct cli_range){INT64_MIN, INT64_MAX})
+/* *out stays as it is without the option. FR_USAGE: no whole number of that range. */
+struct cli_range {
+    int64_t least, most;
+};
+enum fr_rc cli_number(const struct cli_call *c, const char *option, struct cli_range range,
+                      int64_t *out, struct fr_err *err);
+/* *out: the value, or otherwise. FR_USAGE: none of the option's words. */
+enum fr_rc cli_word(const struct cli_call *c, const char *option, const char *otherwise,
+                    const char **out, struct fr_err *err);
+/* *at: the place of the first argument among verbs, which spaces separate; without arguments it
+ * stays as it is. FR_USAGE: the argument is none of them. */
+enum fr_rc cli_verb(const struct cli_call *c, const char *verbs, size_t *at, struct fr_err *err);
+/* --json, --quiet and --verbose. */
+struct cli_show_opts cli_shown(const struct cli_call *c);
+/* --param and --nodes, for the pipeline in file; NULL: one that the home keeps. */
+enum fr_rc cli_pipeline(struct cli_call *c, const char *file, struct fr_spec_opts *out,
+                        struct fr_err *err);
+
+/* ---- shared by commands ---- */
 
 /* Whether a task failed itself. Tasks that waited for another one or were cancelled did not. */
 bool cli_has_failed(const struct fr_inst_row *row);
 
-/* ---- cancel.c ---- */
-
 /* Cancels a run of the queue, and says so; one that has started meanwhile goes on, and it says
- * that. *code: what of it may still run; stays as it is otherwise. */
-enum fr_rc cli_cancel_queued(struct fr_store *st, const struct fr_run_row *run, bool json,
-                             int *code, struct fr_err *err);
+ * that. c->code: what of it may still run; stays as it is otherwise. */
+enum fr_rc cli_cancel_queued(struct cli_call *c, const struct fr_run_row *run, struct fr_err *err);
 
-/* ---- commands ---- */
+/* The actions of notify; cli_deliver() sends the delivery on stdin and answers on stdout. */
+cli_command_fn cli_deliveries_list, cli_deliveries_test, cli_deliveries_again, cli_deliver;
 
-int cli_run(const struct cli_command *cmd, char **argv);
-int cli_resume(const struct cli_command *cmd, char **argv);
-int cli_attach(const struct cli_command *cmd, char **argv);
-int cli_watch(const struct cli_command *cmd, char **argv);
-int cli_serve(const struct cli_command *cmd, char **argv);
-int cli_api(const struct cli_command *cmd, char **argv);
-int cli_web(const struct cli_command *cmd, char **argv);
-int cli_token(const struct cli_command *cmd, char **argv);
-int cli_backfill(const struct cli_command *cmd, char **argv);
-int cli_backfills(const struct cli_command *cmd, char **argv);
-int cli_rerun(const struct cli_command *cmd, char **argv);
-int cli_retry(const struct cli_command *cmd, char **argv);
-int cli_status(const struct cli_command *cmd, char **argv);
-int cli_queue(const struct cli_command *cmd, char **argv);
-int cli_runs(const struct cli_command *cmd, char **argv);
-int cli_schedules(const struct cli_command *cmd, char **argv);
-int cli_logs(const struct cli_command *cmd, char **argv);
-int cli_cancel(const struct cli_command *cmd, char **argv);
-int cli_rm(const struct cli_command *cmd, char **argv);
-int cli_gc(const struct cli_command *cmd, char **argv);
-int cli_pin(const struct cli_command *cmd, char **argv);
-int cli_unpin(const struct cli_command *cmd, char **argv);
-int cli_validate(const struct cli_command *cmd, char **argv);
-int cli_graph(const struct cli_command *cmd, char **argv);
-int cli_drain(const struct cli_command *cmd, char **argv);
-int cli_undrain(const struct cli_command *cmd, char **argv);
-int cli_nodes(const struct cli_command *cmd, char **argv);
-int cli_show_config(const struct cli_command *cmd, char **argv);
-int cli_schema(const struct cli_command *cmd, char **argv);
-int cli_version(const struct cli_command *cmd, char **argv);
-int cli_help(const struct cli_command *cmd, char **argv);
-int cli_completion(const struct cli_command *cmd, char **argv);
-int cli_complete(const struct cli_command *cmd, char **argv);
-int cli_man(const struct cli_command *cmd, char **argv);
-int cli_notify(const struct cli_command *cmd, char **argv);
-int cli_trace(const struct cli_command *cmd, char **argv);
+/* As fr_trace_run(), of the run that fr_store_run_find() finds. */
+enum fr_rc cli_trace_of(struct cli_call *c, const char *run, json_t **out, struct fr_err *err);
+
+/* ---- the functions of the rows ---- */
+
+cli_command_fn cli_api, cli_attach, cli_backfill, cli_backfills, cli_cancel, cli_complete,
+    cli_completion, cli_drain, cli_gc, cli_graph, cli_help, cli_logs, cli_man, cli_nodes,
+    cli_notify, cli_pin, cli_queue, cli_rerun, cli_resume, cli_retry, cli_rm, cli_run, cli_runs,
+    cli_schedules, cli_schema, cli_serve, cli_show_config, cli_status, cli_token, cli_trace,
+    cli_undrain, cli_unpin, cli_validate, cli_version, cli_watch, cli_web;
 
 #endif

@@ -24,28 +24,20 @@ struct asking {
     const char *args[ARGS]; /* the words before the typed one that are no options */
     size_t n;
     const char *typed; /* so far, of the word or of the option's value */
-    struct fr_arena arena;
+    struct fr_arena *arena;
     struct fr_store *st; /* NULL: there is none */
 };
 
 /* ---- what words stand for ---- */
 
-static bool is_one_of(const char *word, const char *const *words)
-{
-    while (*words != NULL && strcmp(*words, word) != 0)
-        words++;
-    return *words != NULL;
-}
-
 static void say_runs(struct asking *q)
 {
-    static const char *const of_open[] = {"resume", "attach", "watch", "cancel", NULL};
-    bool open = is_one_of(q->cmd->name, of_open);
+    bool open = fr_word_in("resume attach watch cancel", q->cmd->name);
     struct fr_run_rows rows = {0};
     struct fr_err err = {0};
     enum fr_rc rc = q->st == NULL ? FR_NOTFOUND
-                    : open        ? fr_store_runs_open(q->st, &q->arena, &rows, &err)
-                                  : fr_store_runs(q->st, RUNS, &q->arena, &rows, &err);
+                    : open        ? fr_store_runs_open(q->st, q->arena, &rows, &err)
+                                  : fr_store_runs(q->st, RUNS, q->arena, &rows, &err);
 
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_run_row *r = &rows.rows[i];
@@ -54,7 +46,7 @@ static void say_runs(struct asking *q)
         (void)snprintf(no, sizeof(no), "%lld", (long long)r->no);
         fr_complete_say(
             q->typed, no,
-            fr_arena_fmt(&q->arena, "%s, %s", r->name,
+            fr_arena_fmt(q->arena, "%s, %s", r->name,
                          r->outcome != NULL && r->outcome[0] != '\0' ? r->outcome : r->state));
     }
 }
@@ -68,8 +60,8 @@ static void say_tasks(struct asking *q)
     struct fr_err err = {0};
 
     if (q->st == NULL ||
-        fr_store_run_find(q->st, q->n > 0 ? q->args[0] : NULL, &q->arena, &run, &err) != FR_OK ||
-        fr_store_insts(q->st, run.id, &q->arena, &rows, &err) != FR_OK)
+        fr_store_run_find(q->st, q->n > 0 ? q->args[0] : NULL, q->arena, &run, &err) != FR_OK ||
+        fr_store_insts(q->st, run.id, q->arena, &rows, &err) != FR_OK)
         return;
     for (size_t i = 0; i < rows.n; i++)
         if (whole)
@@ -87,11 +79,11 @@ static void say_nodes(struct asking *q)
     if (q->st == NULL)
         return;
     if (strcmp(q->cmd->name, "undrain") == 0 &&
-        fr_store_drained(q->st, &q->arena, &drained, &err) == FR_OK)
+        fr_store_drained(q->st, q->arena, &drained, &err) == FR_OK)
         for (size_t i = 0; i < drained.n; i++)
             fr_complete_say(q->typed, drained.rows[i].name, drained.rows[i].note);
     if (strcmp(q->cmd->name, "drain") == 0 &&
-        fr_store_known_nodes(q->st, &q->arena, &known, &err) == FR_OK)
+        fr_store_known_nodes(q->st, q->arena, &known, &err) == FR_OK)
         for (size_t i = 0; i < known.n; i++)
             fr_complete_say(q->typed, known.rows[i].name, "");
 }
@@ -106,11 +98,11 @@ static void say_names(struct asking *q)
     if (q->st == NULL)
         return;
     if (strcmp(q->cmd->name, "token") == 0 && q->n > 0 && strcmp(q->args[0], "rm") == 0 &&
-        fr_store_tokens(q->st, &q->arena, &tokens, &err) == FR_OK)
+        fr_store_tokens(q->st, q->arena, &tokens, &err) == FR_OK)
         for (size_t i = 0; i < tokens.n; i++)
             fr_complete_say(q->typed, tokens.rows[i].name, tokens.rows[i].role);
     if ((strcmp(q->cmd->name, "schedules") == 0 || strcmp(q->cmd->name, "backfill") == 0) &&
-        fr_store_schedules(q->st, &q->arena, &rows, &err) == FR_OK)
+        fr_store_schedules(q->st, q->arena, &rows, &err) == FR_OK)
         for (size_t i = 0; i < rows.n; i++)
             fr_complete_say(q->typed, rows.rows[i].name, rows.rows[i].state);
 }
@@ -203,11 +195,13 @@ static void say_args(struct asking *q)
 
 /* ---- options ---- */
 
-static void say_options(const struct asking *q, const struct cli_opt *opts)
+static void say_options(const struct asking *q)
 {
     char letter[3] = "-";
 
-    for (const struct cli_opt *o = opts; o->name != NULL; o++) {
+    for (const struct cli_opt *o = q->cmd->opts; o->name != NULL; o++) {
+        if (o->help == NULL)
+            continue;
         fr_complete_say(q->typed, o->name, o->help);
         letter[1] = o->letter;
         if (o->letter != 0 && strcmp(q->typed, "-") == 0)
@@ -225,11 +219,11 @@ static void say_value(struct asking *q, const struct cli_opt *o)
 }
 
 /* The option that word is, alone or with a value in it; NULL: none of these takes a value. */
-static const struct cli_opt *takes(const struct cli_opt *opts, const char *word)
+static const struct cli_opt *takes(const struct asking *q, const char *word)
 {
     size_t n = strcspn(word, "=");
 
-    for (const struct cli_opt *o = opts; o->name != NULL; o++)
+    for (const struct cli_opt *o = q->cmd->opts; o->name != NULL; o++)
         if (o->meta != NULL &&
             ((strlen(o->name) == n && strncmp(o->name, word, n) == 0) ||
              (o->letter != 0 && word[0] == '-' && word[1] == o->letter && word[2] == '\0')))
@@ -238,12 +232,12 @@ static const struct cli_opt *takes(const struct cli_opt *opts, const char *word)
 }
 
 /* words: behind the command, the last is the typed one. */
-static void say(struct asking *q, const struct cli_opt *opts, char **words)
+static void say(struct asking *q, const char *const *words, size_t n)
 {
     const struct cli_opt *o = NULL;
     bool plain = false;
 
-    for (; words[1] != NULL; words++) {
+    for (; n > 1; words++, n--) {
         bool value = o != NULL;
 
         o = NULL;
@@ -254,11 +248,11 @@ static void say(struct asking *q, const struct cli_opt *opts, char **words)
         else if (plain || words[0][0] != '-' || words[0][1] == '\0')
             q->args[q->n < ARGS - 1 ? q->n++ : q->n] = words[0];
         else if (strchr(words[0], '=') == NULL)
-            o = takes(opts, words[0]);
+            o = takes(q, words[0]);
     }
     q->typed = words[0];
     if (o == NULL && !plain && strncmp(words[0], "--", 2) == 0 && strchr(words[0], '=') != NULL) {
-        o = takes(opts, words[0]);
+        o = takes(q, words[0]);
         q->typed = strchr(words[0], '=') + 1;
         if (o == NULL)
             return;
@@ -266,59 +260,41 @@ static void say(struct asking *q, const struct cli_opt *opts, char **words)
     if (o != NULL)
         say_value(q, o);
     else if (!plain && words[0][0] == '-')
-        say_options(q, opts);
+        say_options(q);
     else
         say_args(q);
 }
 
-static void open_store(struct asking *q)
+enum fr_rc cli_complete(struct cli_call *c, struct fr_err *err)
 {
+    const char *const *words = c->args.v;
+    bool first = c->args.n == 1;
+    const struct cli_command *named = c->args.n > 1 ? cli_command_find(words[0]) : NULL;
+    struct asking q = {.cmd = named != NULL ? named : cli_command_find("run"), .arena = &c->arena};
     struct fr_buf home = {0};
-    struct fr_err err = {0};
 
-    if (fr_home_find(&home, &err) == FR_OK)
-        (void)fr_store_open_read(home.p, &q->st, &err);
-    fr_buf_finish(&home);
-}
-
-int cli_complete(const struct cli_command *cmd, char **argv)
-{
-    struct asking q = {.cmd = cmd};
-    struct cli_opt *opts = NULL;
-    struct fr_err err = {0};
-    bool first = argv[1] != NULL && argv[2] == NULL;
-    const struct cli_command *named = argv[1] != NULL && !first ? cli_command_find(argv[1]) : NULL;
-
-    if (argv[1] == NULL)
-        return CLI_OK;
-    q.cmd = named != NULL ? named : cli_command_find("run");
-    if (first && argv[1][0] != '-') {
-        q.typed = argv[1];
+    if (c->args.n == 0)
+        return FR_OK;
+    if (first && words[0][0] != '-') {
+        q.typed = words[0];
         say_commands(&q);
     } else if (first) {
-        fr_complete_say(argv[1], "--version", "print the version");
+        fr_complete_say(words[0], "--version", "print the version");
     }
-    open_store(&q);
-    if (cli_options_of(q.cmd, &q.arena, &opts, &err) == FR_OK)
-        say(&q, opts, argv + (named != NULL ? 2 : 1));
-    fr_store_close(q.st);
-    fr_arena_finish(&q.arena);
-    return CLI_OK;
+    if (fr_home_find(&home, err) == FR_OK && fr_store_open_read(home.p, &c->home.st, err) == FR_OK)
+        q.st = c->home.st;
+    fr_buf_finish(&home);
+    say(&q, words + (named != NULL), c->args.n - (named != NULL));
+    return FR_OK;
 }
 
-int cli_completion(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_completion(struct cli_call *c, struct fr_err *err)
 {
-    const struct cli_opt opts[] = {{.name = NULL}};
-    struct cli_list args = {0};
     struct fr_buf script = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    enum fr_rc rc = fr_complete_script(cli_arg(c, 0), "flowrun", &script, err);
 
-    if (rc == FR_OK)
-        rc = fr_complete_script(args.v[0], "flowrun", &script, &err);
     if (rc == FR_OK)
         fr_print_bytes(script.p, script.n);
     fr_buf_finish(&script);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+    return rc;
 }

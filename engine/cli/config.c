@@ -94,53 +94,32 @@ static void print_json(const struct fr_config *c)
         fr_notify_json(c->notify, c->n_notify)));
 }
 
-int cli_show_config(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_show_config(struct cli_call *c, struct fr_err *err)
 {
-    struct cli_list args = {0};
-    bool json = false;
-    const struct cli_opt opts[] = {
-        {"--json", 0, NULL, "one JSON object; 0 is no limit", .flag = &json},
-        {.name = NULL},
-    };
-    struct fr_config *config = NULL;
-    struct fr_issues issues = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    enum fr_rc rc = cli_config(cli_arg(c, 0), &c->config, &c->issues, err);
 
-    if (rc == FR_OK)
-        rc = cli_config(args.n > 0 ? args.v[0] : NULL, &config, &issues, &err);
-    if (rc == FR_OK && json)
-        print_json(config);
+    if (rc == FR_OK && c->json)
+        print_json(c->config);
     else if (rc == FR_OK)
-        print(config);
-    int code = rc == FR_OK ? CLI_OK : (int)cli_fail_issues(&issues, &err);
-    fr_config_destroy(config);
-    fr_issues_finish(&issues);
-    cli_list_finish(&args);
-    return code;
+        print(c->config);
+    return rc;
 }
 
-int cli_schema(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_schema(struct cli_call *c, struct fr_err *err)
 {
-    const struct cli_opt opts[] = {{.name = NULL}};
-    struct cli_list args = {0};
+    const char *which = cli_arg(c, 0);
     struct fr_buf b = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    enum fr_rc rc;
 
-    if (rc != FR_OK)
-        goto out;
-    if (args.n == 0 || strcmp(args.v[0], "pipeline") == 0)
-        rc = fr_spec_schema(&b, &err);
-    else if (strcmp(args.v[0], "config") == 0)
-        rc = fr_config_schema(&b, &err);
+    if (which == NULL || strcmp(which, "pipeline") == 0)
+        rc = fr_spec_schema(&b, err);
+    else if (strcmp(which, "config") == 0)
+        rc = fr_config_schema(&b, err);
     else
-        rc = fr_fail(&err, FR_USAGE, "there is no schema '%s'; there are pipeline and config",
-                     args.v[0]);
+        rc =
+            fr_fail(err, FR_USAGE, "there is no schema '%s'; there are pipeline and config", which);
     if (rc == FR_OK)
         fr_print("%s", b.p);
-out:
     fr_buf_finish(&b);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+    return rc;
 }

@@ -1,9 +1,9 @@
-#include "engine/cli/deliveries.h"
+/* The deliveries of notify: their list, a test of a channel, one sent again; and the process that
+ * sends one for the host. */
+#include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "engine/cli/cli.h"
-#include "engine/cli/trace.h"
 #include "engine/notify/notify.h"
 #include "engine/notify/trace.h"
 #include "engine/spec/config.h"
@@ -49,66 +49,49 @@ static void print_one(const struct fr_delivery_row *r, bool json)
                  (long long)r->tries, r->answer, next[0] != '\0' ? "; next try " : "", next);
 }
 
-/* A channel without deliveries exists at least: one with some may have left config.yaml. */
-static enum fr_rc check_channel(const char *name, bool found, struct fr_err *err)
+/* The channels of config.yaml: *out is the caller's to drop. */
+static enum fr_rc read_channels(struct cli_call *c, json_t **out, struct fr_err *err)
 {
-    struct fr_config *config = NULL;
-    struct fr_issues issues = {0};
-    json_t *channels = NULL;
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = cli_config(NULL, &c->config, &c->issues, err);
 
-    if (name[0] == '\0' || found)
-        return FR_OK;
-    rc = cli_config(NULL, &config, &issues, err);
-    if (rc == FR_OK)
-        channels = fr_channels_json(config->channels, config->n_channels);
+    *out = rc == FR_OK ? fr_channels_json(c->config->channels, c->config->n_channels) : NULL;
+    return rc;
+}
+
+/* A channel without deliveries exists at least: one with some may have left config.yaml. */
+static enum fr_rc check_channel(struct cli_call *c, const char *name, struct fr_err *err)
+{
+    json_t *channels;
+    enum fr_rc rc = read_channels(c, &channels, err);
+
     if (rc == FR_OK && find_channel(channels, name) == NULL)
         rc = no_channel(name, err);
     json_decref(channels);
-    fr_config_destroy(config);
-    fr_issues_finish(&issues);
     return rc;
 }
 
-static enum fr_rc check_state(const char *state, struct fr_err *err)
+enum fr_rc cli_deliveries_list(struct cli_call *c, struct fr_err *err)
 {
-    struct fr_buf words = {0};
-    enum fr_rc rc = FR_OK;
-
-    fr_buf_words(&words, FR_DELIVERY_STATES);
-    if (words.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a message");
-    else if (state[0] != '\0' && !fr_word_in(FR_DELIVERY_STATES, state))
-        rc = fr_fail(err, FR_USAGE, "notify: --state is %s, not '%s'", words.p, state);
-    fr_buf_finish(&words);
-    return rc;
-}
-
-enum fr_rc cli_deliveries_list(const struct cli_deliveries *o, struct fr_err *err)
-{
-    struct fr_delivery_filter f = {INT64_MAX, 0, o->channel, o->state, LIST_MOST};
-    struct fr_store *st = NULL;
-    struct fr_arena arena = {0};
+    const char *channel = cli_value(c, "--channel");
+    struct fr_delivery_filter f = {INT64_MAX, 0, channel != NULL ? channel : "", "", LIST_MOST};
     struct fr_delivery_rows rows = {0};
-    bool some = o->channel[0] != '\0' || o->state[0] != '\0';
-    enum fr_rc rc = check_state(o->state, err);
+    enum fr_rc rc = cli_word(c, "--state", "", &f.state, err);
 
     if (rc == FR_OK)
-        rc = cli_store_read(&st, err);
+        rc = cli_store_read(&c->home.st, err);
     if (rc == FR_OK)
-        rc = fr_store_deliveries(st, &f, &arena, &rows, err);
-    if (rc == FR_OK)
-        rc = check_channel(o->channel, rows.n > 0, err);
-    if (rc == FR_OK && !o->json && rows.n == 0)
-        fr_print(some ? "there is no such delivery\n"
-                      : "there is no delivery; channels: and notify: of config.yaml make some\n");
-    else if (rc == FR_OK && !o->json)
+        rc = fr_store_deliveries(c->home.st, &f, &c->arena, &rows, err);
+    if (rc == FR_OK && f.channel[0] != '\0' && rows.n == 0)
+        rc = check_channel(c, f.channel, err);
+    if (rc == FR_OK && !c->json && rows.n == 0)
+        fr_print(f.channel[0] != '\0' || f.state[0] != '\0'
+                     ? "there is no such delivery\n"
+                     : "there is no delivery; channels: and notify: of config.yaml make some\n");
+    else if (rc == FR_OK && !c->json)
         fr_print("%8s  %-19s  %-12s  %-16s  %5s  %-20s  %-7s  %5s  %s\n", "delivery", "made",
                  "channel", "event", "run", "pipeline", "state", "tries", "answer");
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        print_one(&rows.rows[i], o->json);
-    fr_arena_finish(&arena);
-    fr_store_close(st);
+        print_one(&rows.rows[i], c->json);
     return rc;
 }
 
@@ -133,19 +116,21 @@ static bool is_collector(const json_t *channel)
     return kind != NULL && strcmp(kind, fr_channel_kind_name(FR_CHANNEL_OTLP)) == 0;
 }
 
-static enum fr_rc send_test(const struct fr_config *config, const char *name, struct fr_err *err)
+enum fr_rc cli_deliveries_test(struct cli_call *c, struct fr_err *err)
 {
-    json_t *channels = fr_channels_json(config->channels, config->n_channels);
-    const json_t *channel = find_channel(channels, name);
-    json_t *message = is_collector(channel) ? fr_trace_none() : test_message();
+    const char *name = c->args.v[1];
+    json_t *channels, *message = NULL;
+    const json_t *channel = NULL;
     char id[FR_ID_TEXT], key[FR_ID_TEXT + 4];
     struct fr_sent sent = {0};
     struct fr_id random;
-    enum fr_rc rc = fr_id_new(&random, err);
+    enum fr_rc rc = read_channels(c, &channels, err);
 
-    if (rc == FR_OK && channel == NULL)
+    if (rc == FR_OK && (rc = fr_id_new(&random, err)) == FR_OK &&
+        (channel = find_channel(channels, name)) == NULL)
         rc = no_channel(name, err);
     if (rc == FR_OK) {
+        message = is_collector(channel) ? fr_trace_none() : test_message();
         fr_id_text(random, id);
         snprintf(key, sizeof(key), "msg_%s", id);
         fr_notify_send(channel, key, message, &sent);
@@ -159,24 +144,12 @@ static enum fr_rc send_test(const struct fr_config *config, const char *name, st
     return rc;
 }
 
-enum fr_rc cli_deliveries_test(const char *channel, struct fr_err *err)
-{
-    struct fr_config *config = NULL;
-    struct fr_issues issues = {0};
-    enum fr_rc rc = cli_config(NULL, &config, &issues, err);
-
-    if (rc == FR_OK)
-        rc = send_test(config, channel, err);
-    fr_config_destroy(config);
-    fr_issues_finish(&issues);
-    return rc;
-}
-
 /* ---- again ---- */
 
-enum fr_rc cli_deliveries_again(const char *id, struct fr_err *err)
+enum fr_rc cli_deliveries_again(struct cli_call *c, struct fr_err *err)
 {
-    struct fr_buf home = {0}, path = {0};
+    const char *id = c->args.v[1];
+    struct fr_buf home = {0};
     int64_t no = 0;
     enum fr_rc rc = cli_home(&home, err);
 
@@ -185,17 +158,14 @@ enum fr_rc cli_deliveries_again(const char *id, struct fr_err *err)
                      "notify: 'flowrun notify list' shows the numbers of deliveries, "
                      "'%s' is none",
                      id);
-    fr_buf_fmt(&path, "/api/v1/deliveries/%lld/again", (long long)no);
-    if (rc == FR_OK && path.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a request");
     if (rc == FR_OK)
-        rc = cli_ask(home.p, &(struct cli_question){.method = "POST", .path = path.p}, NULL, err);
+        rc = cli_ask(home.p, &(struct cli_question){.method = "POST"}, err,
+                     "/api/v1/deliveries/%lld/again", (long long)no);
     if (rc == FR_OK)
         fr_print("delivery %lld: the host sends it again; 'flowrun notify list' shows its answer\n",
                  (long long)no);
     else if (rc == FR_UNREACHABLE)
         fr_while(err, "deliveries are sent by the home's host, as 'flowrun serve' is one");
-    fr_buf_finish(&path);
     fr_buf_finish(&home);
     return rc;
 }
@@ -216,17 +186,18 @@ static enum fr_rc read_job(struct fr_buf *out, struct fr_err *err)
 }
 
 /* What a message about a run becomes for a collector. */
-static enum fr_rc trace_of(const json_t *message, json_t **out, struct fr_err *err)
+static enum fr_rc trace_of(struct cli_call *c, const json_t *message, json_t **out,
+                           struct fr_err *err)
 {
     const char *id = json_string_value(json_object_get(json_object_get(message, "data"), "id"));
 
     if (id != NULL)
-        return cli_trace_of(id, out, err);
+        return cli_trace_of(c, id, out, err);
     *out = fr_trace_none();
     return FR_OK;
 }
 
-static void deliver(const json_t *job, const char *key, struct fr_sent *sent)
+static void deliver(struct cli_call *c, const json_t *job, const char *key, struct fr_sent *sent)
 {
     const json_t *channel = json_object_get(job, "channel");
     json_t *message = json_object_get(job, "message"), *spans = NULL;
@@ -234,32 +205,31 @@ static void deliver(const json_t *job, const char *key, struct fr_sent *sent)
 
     if (!is_collector(channel))
         fr_notify_send(channel, key, message, sent);
-    else if (trace_of(message, &spans, &err) == FR_OK)
+    else if (trace_of(c, message, &spans, &err) == FR_OK)
         fr_notify_send(channel, key, spans, sent);
     else
         (void)fr_visible(sent->text, sizeof(sent->text), err.msg, strlen(err.msg));
     json_decref(spans);
 }
 
-int cli_deliver(void)
+enum fr_rc cli_deliver(struct cli_call *c, struct fr_err *err)
 {
     struct fr_buf text = {0};
-    struct fr_err err = {0};
     struct fr_sent sent = {0};
     json_t *job = NULL;
-    enum fr_rc rc = read_job(&text, &err);
+    enum fr_rc rc = read_job(&text, err);
     const char *key;
 
     if (rc == FR_OK)
-        rc = fr_json_parse((struct fr_str){text.p, text.n}, "a delivery", &job, &err);
+        rc = fr_json_parse((struct fr_str){text.p, text.n}, "a delivery", &job, err);
     key = json_string_value(json_object_get(job, "key"));
     if (rc == FR_OK && key == NULL)
-        rc = fr_fail(&err, FR_USAGE, "notify --deliver is for the host: it reads a delivery");
+        rc = fr_fail(err, FR_USAGE, "notify --deliver is for the host: it reads a delivery");
     if (rc == FR_OK) {
-        deliver(job, key, &sent);
+        deliver(c, job, key, &sent);
         cli_put_json(fr_sent_json(&sent));
     }
     json_decref(job);
     fr_buf_finish(&text);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+    return rc;
 }

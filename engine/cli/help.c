@@ -1,3 +1,4 @@
+/* help: the overview, a command, the exit codes, the causes of failures. */
 #include "engine/cli/cli.h"
 #include "engine/show/private.h"
 
@@ -59,36 +60,54 @@ static void causes(void)
              "The task then fails as lost. 'flowrun retry' starts it again once you looked.\n");
 }
 
-int cli_help(const struct cli_command *cmd, char **argv)
+void cli_print_help(const struct cli_command *cmd)
 {
-    const struct cli_command *about;
-    struct cli_list args = {0};
-    struct fr_err err = {0};
-    const struct cli_opt opts[] = {{.name = NULL}};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
-    char flag[] = "--help";
-    char *asked[3] = {NULL, flag, NULL};
-    int code = CLI_OK;
+    bool any = cmd->opts->name != NULL && cmd->opts->help != NULL;
 
-    if (rc != FR_OK) {
-        code = cli_fail(&err);
-    } else if (args.n == 0) {
-        overview();
-    } else if (strcmp(args.v[0], "exit-codes") == 0) {
-        fr_print("flowrun ends with one of these exit codes:\n");
-        cli_print_exits();
-        fr_print(
-            "\nWhat is so already is no mistake: 'resume' of a run that is over ends with that\n"
-            "run's code, 'cancel' of it and 'retry' of one in which nothing failed with 0.\n");
-    } else if (strcmp(args.v[0], "causes") == 0) {
-        causes();
-    } else if ((about = cli_command_find(args.v[0])) != NULL) {
-        asked[0] = (char *)about->name;
-        code = about->run(about, asked);
-    } else {
-        fr_complain("flowrun: there is no command '%s'; 'flowrun help' lists them\n", args.v[0]);
-        code = CLI_USAGE;
+    fr_print("flowrun %s%s%s%s\n\n%s\n", cmd->name, cmd->args[0] != '\0' ? " " : "", cmd->args,
+             any ? " [options]" : "", cmd->help);
+    if (cmd->more != NULL)
+        fr_print("\n%s", cmd->more);
+    if (any)
+        fr_print("\noptions:\n");
+    for (const struct cli_opt *o = cmd->opts; o->name != NULL; o++) {
+        struct fr_buf b = {0};
+
+        if (o->help == NULL)
+            continue;
+        if (o->letter != 0)
+            fr_buf_fmt(&b, "-%c, ", o->letter);
+        fr_buf_fmt(&b, "%s", o->name);
+        if (o->meta != NULL)
+            fr_buf_fmt(&b, " %s", o->meta);
+        if (!b.bad)
+            fr_print("  %-26s %s\n", b.p, o->help);
+        fr_buf_finish(&b);
     }
-    cli_list_finish(&args);
-    return code;
+}
+
+static void exit_codes(void)
+{
+    fr_print("flowrun ends with one of these exit codes:\n");
+    for (const struct cli_exit_text *e = cli_exit_texts(); e->text != NULL; e++)
+        fr_print("  %d  %s\n", e->code, e->text);
+    fr_print("\nWhat is so already is no mistake: 'resume' of a run that is over ends with that\n"
+             "run's code, 'cancel' of it and 'retry' of one in which nothing failed with 0.\n");
+}
+
+enum fr_rc cli_help(struct cli_call *c, struct fr_err *err)
+{
+    const char *about = cli_arg(c, 0);
+
+    if (about == NULL)
+        overview();
+    else if (strcmp(about, "exit-codes") == 0)
+        exit_codes();
+    else if (strcmp(about, "causes") == 0)
+        causes();
+    else if (cli_command_find(about) != NULL)
+        cli_print_help(cli_command_find(about));
+    else
+        return fr_fail(err, FR_USAGE, "there is no command '%s'; 'flowrun help' lists them", about);
+    return FR_OK;
 }

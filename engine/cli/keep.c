@@ -9,17 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The runs that args names, all of them or none. */
-static enum fr_rc find_all(struct fr_store *st, const struct cli_list *args, struct fr_arena *arena,
-                           struct fr_run_row **out, struct fr_err *err)
+/* Opens the home for writing, and finds the runs that the arguments name: all of them or none. */
+static enum fr_rc find_all(struct cli_call *c, struct fr_run_row **out, struct fr_err *err)
 {
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = cli_writer_open(&c->home, err);
 
-    *out = fr_arena_array(arena, args->n, sizeof(**out));
-    if (*out == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for runs");
-    for (size_t i = 0; rc == FR_OK && i < args->n; i++)
-        rc = fr_store_run_find(st, args->v[i], arena, &(*out)[i], err);
+    *out = fr_arena_array(&c->arena, c->args.n, sizeof(**out));
+    if (rc == FR_OK && *out == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for runs");
+    for (size_t i = 0; rc == FR_OK && i < c->args.n; i++)
+        rc = fr_store_run_find(c->home.st, c->args.v[i], &c->arena, &(*out)[i], err);
     return rc;
 }
 
@@ -75,15 +74,21 @@ static void say_gone(const struct gone *g, bool dry, bool json)
 }
 
 /* The run is removed, and said to be. */
-static enum fr_rc remove_one(const struct cli_writer *w, const struct gone *g, bool json,
-                             struct fr_err *err)
+static enum fr_rc remove_one(const struct cli_call *c, const struct gone *g, struct fr_err *err)
 {
-    enum fr_rc rc = w->lock_fd < 0 ? cli_writer_ask(w, "DELETE", g->id, "", NULL, err)
-                                   : fr_retain_remove(w->st, g->id, err);
+    char id[FR_ID_TEXT];
+    enum fr_rc rc;
 
+    if (c->home.lock_fd >= 0) {
+        rc = fr_retain_remove(c->home.st, g->id, err);
+    } else {
+        fr_id_text(g->id, id);
+        rc = cli_ask(fr_store_home(c->home.st), &(struct cli_question){.method = "DELETE"}, err,
+                     "/api/v1/runs/%s", id);
+    }
     if (rc == FR_OK)
-        say_gone(g, false, json);
-    return rc == FR_OK && w->lock_fd >= 0 ? finish_removed(w->st, err) : rc;
+        say_gone(g, false, c->json);
+    return rc == FR_OK && c->home.lock_fd >= 0 ? finish_removed(c->home.st, err) : rc;
 }
 
 static bool named_before(const struct fr_run_row *rows, size_t i)
@@ -94,65 +99,49 @@ static bool named_before(const struct fr_run_row *rows, size_t i)
     return false;
 }
 
-int cli_rm(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_rm(struct cli_call *c, struct fr_err *err)
 {
-    struct cli_list args = {0};
-    bool json = false;
-    const struct cli_opt opts[] = {
-        {"--json", 0, NULL, "one JSON object a run", .flag = &json},
-        {.name = NULL},
-    };
-    struct cli_writer w = {.lock_fd = -1};
-    struct fr_arena arena = {0};
-    struct fr_run_row *rows = NULL;
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    struct fr_run_row *rows;
+    enum fr_rc rc = find_all(c, &rows, err);
 
-    if (rc == FR_OK)
-        rc = cli_writer_open(&w, &err);
-    if (rc == FR_OK)
-        rc = find_all(w.st, &args, &arena, &rows, &err);
-    for (size_t i = 0; rc == FR_OK && i < args.n; i++)
-        rc = check_removable(&rows[i], &err);
-    for (size_t i = 0; rc == FR_OK && i < args.n; i++)
+    for (size_t i = 0; rc == FR_OK && i < c->args.n; i++)
+        rc = check_removable(&rows[i], err);
+    for (size_t i = 0; rc == FR_OK && i < c->args.n; i++)
         if (!named_before(rows, i))
-            rc = remove_one(&w,
+            rc = remove_one(c,
                             &(struct gone){rows[i].id, rows[i].no, rows[i].ended_wall,
-                                           fr_retain_bytes(w.st, rows[i].id), rows[i].name,
+                                           fr_retain_bytes(c->home.st, rows[i].id), rows[i].name,
                                            rows[i].outcome},
-                            json, &err);
-    fr_arena_finish(&arena);
-    cli_writer_close(&w);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+                            err);
+    return rc;
 }
 
 /* ---- gc ---- */
 
 struct gc {
-    struct cli_writer w;
-    bool dry, json;
+    struct cli_call *c;
+    bool dry;
     size_t runs;
     int64_t bytes;
     struct fr_swept swept;
 };
 
-static enum fr_rc collect_runs(struct gc *g, const struct fr_keep_runs *keep, struct fr_err *err)
+static enum fr_rc collect_runs(struct gc *g, struct fr_err *err)
 {
-    struct fr_arena arena = {0};
+    struct cli_call *c = g->c;
     struct fr_over_rows rows = {0};
-    struct fr_keep_by by = {*keep, fr_sys.wall_ms()};
-    enum fr_rc rc = fr_retain_choose(g->w.st, &by, &arena, &rows, err);
+    struct fr_keep_by by = {c->config->keep, fr_sys.wall_ms()};
+    enum fr_rc rc = fr_retain_choose(c->home.st, &by, &c->arena, &rows, err);
 
     for (size_t i = rows.n; rc == FR_OK && i-- > 0;) { /* the oldest first */
         const struct fr_over_row *row = &rows.rows[i];
         struct gone gone = {row->id,         row->no,
-                            row->ended_wall, fr_retain_bytes(g->w.st, row->id),
+                            row->ended_wall, fr_retain_bytes(c->home.st, row->id),
                             row->name,       row->outcome};
 
         if (g->dry)
-            say_gone(&gone, true, g->json);
-        else if ((rc = remove_one(&g->w, &gone, g->json, err)) == FR_BUSY || rc == FR_NOTFOUND) {
+            say_gone(&gone, true, c->json);
+        else if ((rc = remove_one(c, &gone, err)) == FR_BUSY || rc == FR_NOTFOUND) {
             rc = FR_OK; /* it was retried, pinned or removed meanwhile */
             continue;
         }
@@ -161,20 +150,20 @@ static enum fr_rc collect_runs(struct gc *g, const struct fr_keep_runs *keep, st
         g->runs++;
         g->bytes += gone.bytes;
     }
-    fr_arena_finish(&arena);
     return rc;
 }
 
 /* What no row knows goes. */
 static enum fr_rc sweep(struct gc *g, struct fr_err *err)
 {
-    struct cli_question q = {.method = "POST", .path = "/api/v1/sweep"};
+    struct fr_store *st = g->c->home.st;
     json_t *answer = NULL;
     enum fr_rc rc;
 
-    if (g->dry || g->w.lock_fd >= 0)
-        return fr_retain_sweep(g->w.st, g->dry, &g->swept, err);
-    rc = cli_ask(fr_store_home(g->w.st), &q, &answer, err);
+    if (g->dry || g->c->home.lock_fd >= 0)
+        return fr_retain_sweep(st, g->dry, &g->swept, err);
+    rc = cli_ask(fr_store_home(st), &(struct cli_question){.method = "POST", .answer = &answer},
+                 err, "/api/v1/sweep");
     g->swept.files = (size_t)json_integer_value(json_object_get(answer, "files"));
     g->swept.bytes = json_integer_value(json_object_get(answer, "bytes"));
     json_decref(answer);
@@ -192,18 +181,19 @@ static enum fr_rc shrink(struct fr_store *st, struct fr_err *err)
     return rc == FR_OK && open.n == 0 ? fr_store_shrink(st, err) : rc;
 }
 
-static void say_sum(const struct gc *g, bool limited)
+static void say_sum(const struct gc *g)
 {
+    const struct fr_keep_runs *keep = &g->c->config->keep;
     char size[24];
 
     fr_show_size(g->bytes + g->swept.bytes, size);
-    if (g->json) {
+    if (g->c->json) {
         cli_put_json(json_pack("{s:I, s:I, s:I, s:b}", "runs", (json_int_t)g->runs, "files",
                                (json_int_t)g->swept.files, "bytes",
                                (json_int_t)(g->bytes + g->swept.bytes), "removed", !g->dry));
         return;
     }
-    if (!limited)
+    if (keep->runs == 0 && keep->days == 0 && keep->failed_days == 0 && keep->bytes == 0)
         fr_print(
             "the configuration keeps all runs: 'flowrun help config' says how to limit them\n");
     fr_print("%zu run%s and %zu file%s of no run %s: %s\n", g->runs, g->runs == 1 ? "" : "s",
@@ -211,75 +201,46 @@ static void say_sum(const struct gc *g, bool limited)
              g->dry ? "would be removed" : "removed", size);
 }
 
-int cli_gc(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_gc(struct cli_call *c, struct fr_err *err)
 {
-    struct cli_list args = {0};
-    struct gc g = {.w = {.lock_fd = -1}};
-    const struct cli_opt opts[] = {
-        {"--dry-run", 'n', NULL, "say what would go and remove nothing", .flag = &g.dry},
-        {"--json", 0, NULL, "one JSON object a run, and one for all", .flag = &g.json},
-        {.name = NULL},
-    };
-    struct fr_config *config = NULL;
-    struct fr_issues issues = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    struct gc g = {.c = c, .dry = cli_has(c, "--dry-run")};
+    enum fr_rc rc = cli_config(NULL, &c->config, &c->issues, err);
 
     if (rc == FR_OK)
-        rc = cli_config(NULL, &config, &issues, &err);
+        rc = g.dry ? cli_store_read(&c->home.st, err) : cli_writer_open(&c->home, err);
+    if (rc == FR_OK && c->home.lock_fd >= 0)
+        rc = finish_removed(c->home.st, err);
     if (rc == FR_OK)
-        rc = g.dry ? cli_store_read(&g.w.st, &err) : cli_writer_open(&g.w, &err);
-    if (rc == FR_OK && g.w.lock_fd >= 0)
-        rc = finish_removed(g.w.st, &err);
+        rc = collect_runs(&g, err);
     if (rc == FR_OK)
-        rc = collect_runs(&g, &config->keep, &err);
+        rc = sweep(&g, err);
+    if (rc == FR_OK && c->home.lock_fd >= 0)
+        rc = shrink(c->home.st, err);
     if (rc == FR_OK)
-        rc = sweep(&g, &err);
-    if (rc == FR_OK && g.w.lock_fd >= 0)
-        rc = shrink(g.w.st, &err);
-    if (rc == FR_OK)
-        say_sum(&g, config->keep.runs > 0 || config->keep.days > 0 ||
-                        config->keep.failed_days > 0 || config->keep.bytes > 0);
-    int code = rc == FR_OK ? CLI_OK : (int)cli_fail_issues(&issues, &err);
-    cli_writer_close(&g.w);
-    fr_config_destroy(config);
-    fr_issues_finish(&issues);
-    cli_list_finish(&args);
-    return code;
+        say_sum(&g);
+    return rc;
 }
 
 /* ---- pin ---- */
 
-static int set_pin(const struct cli_command *cmd, char **argv, bool pin)
+static enum fr_rc set_pin(struct cli_call *c, bool pin, struct fr_err *err)
 {
-    const struct cli_opt opts[] = {{.name = NULL}};
-    struct cli_list args = {0};
-    struct cli_writer w = {.lock_fd = -1};
-    struct fr_arena arena = {0};
-    struct fr_run_row *rows = NULL;
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    struct fr_run_row *rows;
+    enum fr_rc rc = find_all(c, &rows, err);
 
-    if (rc == FR_OK)
-        rc = cli_writer_open(&w, &err);
-    if (rc == FR_OK)
-        rc = find_all(w.st, &args, &arena, &rows, &err);
-    for (size_t i = 0; rc == FR_OK && i < args.n; i++)
-        rc = w.lock_fd >= 0 ? fr_store_run_pin(w.st, rows[i].id, pin, &err)
-                            : cli_writer_ask(&w, "POST", rows[i].id, "/pin",
-                                             json_pack("{s:b}", "pinned", pin), &err);
-    fr_arena_finish(&arena);
-    cli_writer_close(&w);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+    for (size_t i = 0; rc == FR_OK && i < c->args.n; i++)
+        rc = c->home.lock_fd >= 0 ? fr_store_run_pin(c->home.st, rows[i].id, pin, err)
+                                  : cli_ask_run(c->home.st, rows[i].id, "pin",
+                                                json_pack("{s:b}", "pinned", pin), err);
+    return rc;
 }
 
-int cli_pin(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_pin(struct cli_call *c, struct fr_err *err)
 {
-    return set_pin(cmd, argv, true);
+    return set_pin(c, true, err);
 }
 
-int cli_unpin(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_unpin(struct cli_call *c, struct fr_err *err)
 {
-    return set_pin(cmd, argv, false);
+    return set_pin(c, false, err);
 }

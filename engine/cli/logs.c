@@ -15,12 +15,11 @@ enum {
 };
 
 struct logs {
-    struct fr_store *st;
-    struct fr_arena arena;
+    struct cli_call *call;
+    struct fr_store *st; /* borrows: the call's */
     struct fr_run_row run;
     const char *task; /* NULL: all */
     bool failed;      /* of tasks that failed alone */
-    bool times;
     struct fr_merge_opts how;
     struct fr_merge *merge;
     int64_t driven_ms; /* the run was last seen to be driven, or over */
@@ -187,22 +186,16 @@ static enum fr_rc show(struct logs *l, bool follow, struct fr_err *err)
     return rc == FR_OK && read && fr_print_ok() ? say_missing(l, err) : rc;
 }
 
-static void finish(struct logs *l)
-{
-    fr_merge_destroy(l->merge);
-    fr_store_close(l->st);
-    fr_arena_finish(&l->arena);
-}
-
-static enum fr_rc find_run(struct logs *l, const struct cli_list *args, struct fr_err *err)
+static enum fr_rc find_run(struct logs *l, struct fr_err *err)
 {
     struct fr_buf dir = {0};
-    const char *run = args->n > 0 ? args->v[0] : NULL;
-    enum fr_rc rc = fr_store_run_find(l->st, run, &l->arena, &l->run, err);
+    struct fr_arena *arena = &l->call->arena;
+    const char *run = cli_arg(l->call, 0);
+    enum fr_rc rc = fr_store_run_find(l->st, run, arena, &l->run, err);
 
-    l->task = args->n > 1 ? args->v[1] : NULL;
-    if (rc == FR_NOTFOUND && args->n == 1) { /* a task of the newest run */
-        rc = fr_store_run_find(l->st, NULL, &l->arena, &l->run, err);
+    l->task = cli_arg(l->call, 1);
+    if (rc == FR_NOTFOUND && l->call->args.n == 1) { /* a task of the newest run */
+        rc = fr_store_run_find(l->st, NULL, arena, &l->run, err);
         l->task = run;
     }
     if (rc != FR_OK)
@@ -217,35 +210,21 @@ static enum fr_rc find_run(struct logs *l, const struct cli_list *args, struct f
     return rc;
 }
 
-int cli_logs(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_logs(struct cli_call *c, struct fr_err *err)
 {
-    struct logs l = {0};
-    struct cli_list args = {0};
-    const char *tail = NULL;
-    bool follow = false;
+    struct logs l = {.call = c, .failed = cli_has(c, "--failed")};
     int64_t n = 0;
-    const struct cli_opt opts[] = {
-        {"--follow", 'f', NULL, "go on as more comes, until the run ends", .flag = &follow},
-        {"--tail", 'n', "N", "begin with the last N lines", .value = &tail},
-        {"--failed", 0, NULL, "only of tasks that failed", .flag = &l.failed},
-        {"--times", 't', NULL, "show when each line was written", .flag = &l.times},
-        {.name = NULL},
-    };
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    enum fr_rc rc = cli_number(c, "--tail", (struct cli_range){1, INT32_MAX}, &n, err);
 
-    if (rc == FR_OK && tail != NULL &&
-        (fr_parse_i64(fr_str_of(tail), &n, &err) != FR_OK || n < 1 || n > INT32_MAX))
-        rc = fr_fail(&err, FR_USAGE, "logs: --tail is a whole number from 1 on, not '%s'", tail);
     l.how.n_tail = (size_t)n;
-    l.how.times = l.times ? FR_MERGE_CLOCK : FR_MERGE_NO_TIMES;
+    l.how.times = cli_has(c, "--times") ? FR_MERGE_CLOCK : FR_MERGE_NO_TIMES;
     if (rc == FR_OK)
-        rc = cli_store_read(&l.st, &err);
+        rc = cli_store_read(&c->home.st, err);
+    l.st = c->home.st;
     if (rc == FR_OK)
-        rc = find_run(&l, &args, &err);
+        rc = find_run(&l, err);
     if (rc == FR_OK)
-        rc = show(&l, follow, &err);
-    finish(&l);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+        rc = show(&l, cli_has(c, "--follow"), err);
+    fr_merge_destroy(l.merge);
+    return rc;
 }

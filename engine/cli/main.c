@@ -42,14 +42,14 @@ static int command(int argc, char **argv)
     char *none[] = {argv[0], NULL};
 
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return cli_help(cli_command_find("help"), none);
+        return cli_dispatch(cli_command_find("help"), none);
     if (strcmp(argv[1], "--version") == 0)
-        return cli_version(cli_command_find("version"), none);
+        return cli_dispatch(cli_command_find("version"), none);
     cmd = cli_command_find(argv[1]);
     if (cmd != NULL)
-        return cmd->run(cmd, argv + 1);
+        return cli_dispatch(cmd, argv + 1);
     if (argv[1][0] == '-' || looks_like_file(argv[1]))
-        return cli_run(cli_command_find("run"), argv);
+        return cli_dispatch(cli_command_find("run"), argv);
     return unknown(argv[1]);
 }
 

@@ -1,73 +1,51 @@
 /* `flowrun man`: the page that is installed, of the tables that `flowrun help` prints. */
 #include "engine/base/man.h"
 
-#include "engine/base/complete.h"
 #include "engine/base/log.h"
 #include "engine/cli/cli.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void add_options(struct fr_buf *out, const struct cli_opt *opts)
 {
     for (const struct cli_opt *o = opts; o->name != NULL; o++) {
-        struct fr_buf names = {0};
+        char names[40] = "";
 
+        if (o->help == NULL)
+            continue;
         if (o->letter != 0)
-            fr_buf_fmt(&names, "-%c, ", o->letter);
-        fr_buf_text(&names, o->name);
-        if (!names.bad)
-            fr_man_entry(out, names.p, o->meta != NULL ? o->meta : "", o->help);
-        fr_buf_finish(&names);
+            snprintf(names, sizeof(names), "-%c, ", o->letter);
+        strncat(names, o->name, sizeof(names) - strlen(names) - 1);
+        fr_man_entry(out, names, o->meta != NULL ? o->meta : "", o->help);
     }
 }
 
-static enum fr_rc add_command(struct fr_buf *out, const struct cli_command *c, struct fr_err *err)
+static void add_command(struct fr_buf *out, const struct cli_command *cmd)
 {
-    struct fr_arena arena = {0};
-    struct cli_opt *opts = NULL;
-    enum fr_rc rc = cli_options_of(c, &arena, &opts, err);
-    const char *title =
-        fr_arena_fmt(&arena, "%s%s%s", c->name, c->args[0] != '\0' ? " " : "", c->args);
+    char title[120];
 
-    if (rc == FR_OK && title == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the page");
-    if (rc == FR_OK) {
-        fr_man_part(out, title);
-        fr_man_text(out, c->help);
-        if (c->more != NULL)
-            fr_man_text(out, c->more);
-        add_options(out, opts);
-    }
-    fr_arena_finish(&arena);
-    return rc;
+    snprintf(title, sizeof(title), "%s%s%s", cmd->name, cmd->args[0] != '\0' ? " " : "", cmd->args);
+    fr_man_part(out, title);
+    fr_man_text(out, cmd->help);
+    if (cmd->more != NULL)
+        fr_man_text(out, cmd->more);
+    add_options(out, cmd->opts);
 }
 
-static void run_exits(void *arg)
-{
-    (void)arg;
-    cli_print_exits();
-}
-
-/* Lines "  3  text" as entries. */
 static void add_exits(struct fr_buf *out)
 {
-    struct fr_buf lines = {0};
-    char *rest = NULL;
-
-    fr_capture(run_exits, NULL, &lines);
     fr_man_section(out, "EXIT STATUS");
-    if (!lines.bad && lines.n > 0)
-        for (char *l = strtok_r(lines.p, "\n", &rest); l != NULL; l = strtok_r(NULL, "\n", &rest)) {
-            l[3] = '\0';
-            fr_man_entry(out, l + 2, "", l + 5);
-        }
-    fr_buf_finish(&lines);
+    for (const struct cli_exit_text *e = cli_exit_texts(); e->text != NULL; e++) {
+        char code[12];
+
+        snprintf(code, sizeof(code), "%d", e->code);
+        fr_man_entry(out, code, "", e->text);
+    }
 }
 
-static enum fr_rc page(struct fr_buf *out, struct fr_err *err)
+static void add_page(struct fr_buf *out)
 {
-    enum fr_rc rc = FR_OK;
-
     fr_man_begin(out, "flowrun", FLOWRUN_VERSION, "run pipelines of tasks on nodes");
     fr_man_section(out, "SYNOPSIS");
     fr_man_text(out, "flowrun FILE [-p NAME=VALUE]…\n\nflowrun COMMAND [ARGUMENTS]");
@@ -77,9 +55,9 @@ static enum fr_rc page(struct fr_buf *out, struct fr_err *err)
                 "and keeps its state in SQLite. A task outlives the engine and the "
                 "connection; 'flowrun resume' finds it where it is.");
     fr_man_section(out, "COMMANDS");
-    for (const struct cli_command *c = cli_command_table(); rc == FR_OK && c->name != NULL; c++)
-        if (!c->hidden)
-            rc = add_command(out, c, err);
+    for (const struct cli_command *cmd = cli_command_table(); cmd->name != NULL; cmd++)
+        if (!cmd->hidden)
+            add_command(out, cmd);
     fr_man_section(out, "ENVIRONMENT");
     fr_man_entry(out, "FLOWRUN_HOME", "",
                  "where state lies; else $XDG_STATE_HOME/flowrun, else ~/.local/state/flowrun");
@@ -87,22 +65,19 @@ static enum fr_rc page(struct fr_buf *out, struct fr_err *err)
     add_exits(out);
     fr_man_section(out, "SEE ALSO");
     fr_man_text(out, "flowtrain(1)");
-    return rc == FR_OK && out->bad ? fr_fail(err, FR_NOMEM, "no memory for the page") : rc;
 }
 
-int cli_man(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_man(struct cli_call *c, struct fr_err *err)
 {
-    const struct cli_opt opts[] = {{.name = NULL}};
-    struct cli_list args = {0};
     struct fr_buf out = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    enum fr_rc rc = FR_OK;
 
-    if (rc == FR_OK)
-        rc = page(&out, &err);
-    if (rc == FR_OK)
+    (void)c;
+    add_page(&out);
+    if (out.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for the page");
+    else
         fr_print_bytes(out.p, out.n);
     fr_buf_finish(&out);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+    return rc;
 }

@@ -163,16 +163,15 @@ static const char idle[] = "name: nodes\n"
                            "nodes: ${{ params.nodes }}\n"
                            "tasks: {none: {run: ':'}}\n";
 
-static enum fr_rc load(struct cli_spec *s, bool inventory, struct fr_spec **out,
-                       struct fr_issues *issues, struct fr_err *err)
+static enum fr_rc load(struct cli_call *c, bool inventory, struct fr_spec **out, struct fr_err *err)
 {
     struct fr_spec_opts so;
     struct fr_source made[CLI_OWN_FILES + 1] = {{"nodes", {idle, sizeof(idle) - 1}}};
     enum fr_rc rc;
 
     if (inventory)
-        s->nodes = s->file;
-    if ((rc = cli_spec_opts(s, &so, err)) != FR_OK)
+        c->spec.nodes = c->args.v[0];
+    if ((rc = cli_pipeline(c, c->args.v[0], &so, err)) != FR_OK)
         return rc;
     if (inventory) {
         so.path = "nodes";
@@ -181,75 +180,63 @@ static enum fr_rc load(struct cli_spec *s, bool inventory, struct fr_spec **out,
         so.sources = made;
         so.n_sources++;
     }
-    return fr_spec_load(&so, out, issues, err);
+    return fr_spec_load(&so, out, &c->issues, err);
 }
 
 /* Whether the file is an inventory: it has no tasks of its own. */
-static bool is_inventory(const struct cli_spec *s)
+static bool is_inventory(const struct cli_spec *s, const char *file)
 {
-    const struct fr_source *own = cli_spec_taken(s, s->file);
+    const struct fr_source *own = cli_spec_taken(s, file);
     struct fr_buf text = {0};
     bool yes;
 
     if (own != NULL)
         return strstr(own->text.p, "tasks:") == NULL;
-    yes = fr_file_read(s->file, FR_YAML_MAX_BYTES, &text, NULL) == FR_OK && text.p != NULL &&
+    yes = fr_file_read(file, FR_YAML_MAX_BYTES, &text, NULL) == FR_OK && text.p != NULL &&
           strstr(text.p, "tasks:") == NULL;
     fr_buf_finish(&text);
     return yes;
 }
 
-int cli_nodes(const struct cli_command *cmd, char **argv)
+/* Reaches each node; c->answers has one for each. */
+static enum fr_rc check_all(struct check *c, const struct fr_spec *spec, struct cli_drive *d,
+                            struct fr_err *err)
 {
-    struct cli_spec spec = {0};
-    struct cli_list args = {0};
-    bool check = false, verbose = false;
-    const struct cli_opt opts[] = {
-        {"--check", 'c', NULL, "reach each of them", .flag = &check},
-        {"--verbose", 'v', NULL, "with --check: ssh's directives in force for each",
-         .flag = &verbose},
-        {"--param", 'p', "NAME=VALUE", "set a parameter of the pipeline", .list = &spec.params},
-        {.name = NULL},
-    };
+    enum fr_rc rc;
+
+    c->answers = fr_sys.alloc(spec->n_nodes * sizeof(*c->answers));
+    if (c->answers == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the nodes");
+    c->n = c->left = spec->n_nodes;
+    memset(c->answers, 0, c->n * sizeof(*c->answers));
+    rc = cli_drive_init(d, &(struct cli_show_opts){.quiet = true}, err);
+    return rc == FR_OK ? ask_all(c, spec, d, err) : rc;
+}
+
+enum fr_rc cli_nodes(struct cli_call *call, struct fr_err *err)
+{
+    bool check = cli_has(call, "--check"), verbose = cli_has(call, "--verbose");
+    const char *file = call->args.v[0];
     struct cli_drive d = {0};
     struct check c = {0};
-    struct fr_spec *pipeline = NULL;
-    struct fr_issues issues = {0};
-    struct fr_err err = {0};
-    int code = CLI_OK;
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    struct fr_spec *spec = NULL;
+    enum fr_rc rc = cli_spec_take(&call->spec, file, err);
 
-    if (rc == FR_OK) {
-        spec.file = args.v[0];
-        if ((rc = cli_spec_take(&spec, spec.file, &err)) == FR_OK)
-            rc = load(&spec, is_inventory(&spec), &pipeline, &issues, &err);
-    }
-    if (rc == FR_OK && check) {
-        c.n = c.left = pipeline->n_nodes;
-        c.answers = fr_sys.alloc(c.n * sizeof(*c.answers));
-        if (c.answers != NULL)
-            memset(c.answers, 0, c.n * sizeof(*c.answers));
-        rc = c.answers == NULL ? fr_fail(&err, FR_NOMEM, "no memory for the nodes")
-                               : cli_drive_init(&d, &(struct cli_show_opts){.quiet = true}, &err);
-        if (rc == FR_OK)
-            rc = ask_all(&c, pipeline, &d, &err);
-    }
-    if (rc != FR_OK)
-        code = cli_fail_issues(&issues, &err);
-    for (size_t i = 0; rc == FR_OK && i < pipeline->n_nodes; i++) {
-        print_node(&pipeline->nodes[i], check ? &c.answers[i] : NULL);
+    if (rc == FR_OK)
+        rc = load(call, is_inventory(&call->spec, file), &spec, err);
+    if (rc == FR_OK && check)
+        rc = check_all(&c, spec, &d, err);
+    for (size_t i = 0; rc == FR_OK && i < spec->n_nodes; i++) {
+        print_node(&spec->nodes[i], check ? &c.answers[i] : NULL);
         if (check && verbose)
             print_config(&c.answers[i]);
         if (check && !(c.answers[i].done && c.answers[i].up))
-            code = CLI_UNREACHABLE;
+            call->code = CLI_UNREACHABLE;
     }
     cli_drive_finish(&d);
-    for (size_t i = 0; c.answers != NULL && i < c.n; i++)
+    for (size_t i = 0; i < c.n; i++)
         fr_sys.free(c.answers[i].config);
     fr_sys.free(c.answers);
-    fr_spec_destroy(pipeline);
-    fr_issues_finish(&issues);
-    cli_spec_finish(&spec);
-    cli_list_finish(&args);
-    return code;
+    fr_spec_destroy(spec);
+    return rc;
 }

@@ -6,7 +6,6 @@
 #include "engine/base/log.h"
 #include "engine/base/sign.h"
 #include "engine/base/sys.h"
-#include "engine/cli/deliveries.h"
 #include "engine/notify/curl.h"
 
 #include <errno.h>
@@ -163,49 +162,27 @@ static enum fr_rc hook(const char *doc, struct fr_err *err)
     return rc;
 }
 
-static enum fr_rc act(const struct cli_command *cmd, const struct cli_list *args,
-                      const struct cli_deliveries *o, struct fr_err *err)
+enum fr_rc cli_notify(struct cli_call *c, struct fr_err *err)
 {
-    const char *word = args->n > 0 ? args->v[0] : "list";
-    bool list = strcmp(word, "list") == 0;
-    enum fr_rc rc;
-
-    if (!list && strcmp(word, "test") != 0 && strcmp(word, "again") != 0)
-        return fr_fail(err, FR_USAGE, "notify: what is '%s'? It takes list, test or again", word);
-    rc = cli_args_between(cmd, args, list ? 0 : 2, list ? 1 : 2, err);
-    if (rc != FR_OK)
-        return rc;
-    if (list)
-        return cli_deliveries_list(o, err);
-    return word[0] == 't' ? cli_deliveries_test(args->v[1], err)
-                          : cli_deliveries_again(args->v[1], err);
-}
-
-int cli_notify(const struct cli_command *cmd, char **argv)
-{
-    struct cli_deliveries o = {.channel = "", .state = ""};
-    const struct cli_opt opts[] = {
-        {"--channel", 0, "NAME", "list: of that channel alone", .value = &o.channel},
-        {"--state", 0, "STATE", "list: waiting, sent, dead, held or quiet", .value = &o.state,
-         .words = "waiting sent dead held quiet"},
-        {"--json", 0, NULL, "list: one JSON object a delivery", .flag = &o.json},
-        {.name = NULL},
-    };
+    static const struct {
+        cli_command_fn *run;
+        size_t least, most; /* arguments */
+    } acts[] = {
+        {cli_deliveries_list, 0, 1}, {cli_deliveries_test, 2, 2}, {cli_deliveries_again, 2, 2}};
     const char *doc = getenv("FLOWRUN_WITH");
-    struct cli_list args = {0};
-    struct fr_err err = {0};
+    size_t act = 0;
     enum fr_rc rc;
 
-    if (argv[1] != NULL && strcmp(argv[1], "--deliver") == 0)
-        return cli_deliver();
-    rc = cli_parse(cmd, opts, argv, &args, &err);
-    if (rc == FR_OK && (args.n > 0 || doc == NULL))
-        rc = act(cmd, &args, &o, &err);
-    else if (rc == FR_OK && (rc = hook(doc, &err)) != FR_OK) {
-        fr_complain("%s\n", err.msg);
-        cli_list_finish(&args);
-        return rc == FR_USAGE ? FR_EXIT_USAGE : CLI_FAILED;
+    if (cli_has(c, "--deliver"))
+        return cli_deliver(c, err);
+    if (c->args.n == 0 && doc != NULL) {
+        if ((rc = hook(doc, err)) != FR_OK) {
+            fr_complain("%s\n", err->msg);
+            c->code = rc == FR_USAGE ? FR_EXIT_USAGE : CLI_FAILED;
+        }
+        return FR_OK;
     }
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+    if ((rc = cli_verb(c, "list test again", &act, err)) == FR_OK)
+        rc = cli_args_between(c, acts[act].least, acts[act].most, err);
+    return rc == FR_OK ? acts[act].run(c, err) : rc;
 }

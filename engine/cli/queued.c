@@ -72,92 +72,75 @@ static enum fr_rc keep_queued(struct fr_store *st, struct fr_arena *arena, struc
 }
 
 /* The last in order first, so that none starts in the place of one that went. */
-static enum fr_rc clear_queue(struct fr_store *st, const struct fr_run_rows *rows,
-                              const char *pipeline, bool json, int *code, struct fr_err *err)
+static enum fr_rc clear_queue(struct cli_call *c, const struct fr_run_rows *rows,
+                              struct fr_err *err)
 {
+    const char *pipeline = cli_arg(c, 1);
     enum fr_rc rc = FR_OK;
     size_t n = 0;
 
     for (size_t i = rows->n; rc == FR_OK && i-- > 0;) {
         if (pipeline != NULL && strcmp(rows->rows[i].name, pipeline) != 0)
             continue;
-        rc = cli_cancel_queued(st, &rows->rows[i], json, code, err);
+        rc = cli_cancel_queued(c, &rows->rows[i], err);
         n++;
     }
-    if (rc == FR_OK && n == 0 && !json)
+    if (rc == FR_OK && n == 0 && !c->json)
         fr_print("no run %s%s%sis queued\n", pipeline != NULL ? "of " : "",
                  pipeline != NULL ? pipeline : "", pipeline != NULL ? " " : "");
     return rc;
 }
 
-static enum fr_rc set_priority(const struct cli_writer *w, const char *run, const char *text,
-                               struct fr_arena *arena, struct fr_err *err)
+static enum fr_rc set_priority(struct cli_call *c, struct fr_err *err)
 {
     struct fr_run_row row;
-    int64_t priority;
-    enum fr_rc rc;
+    int64_t priority = 0;
+    enum fr_rc rc = cli_writer_open(&c->home, err);
 
-    if (fr_parse_i64(fr_str_of(text), &priority, NULL) != FR_OK)
-        return fr_fail(err, FR_USAGE, "queue: --priority is a whole number, not '%s'", text);
-    if ((rc = fr_store_run_find(w->st, run, arena, &row, err)) != FR_OK)
+    if (rc == FR_OK)
+        rc = cli_number(c, "--priority", cli_any_number, &priority, err);
+    if (rc == FR_OK)
+        rc = fr_store_run_find(c->home.st, c->args.v[0], &c->arena, &row, err);
+    if (rc != FR_OK)
         return rc;
     if (!cli_is_queued(&row))
         return fr_fail(err, FR_USAGE, "run %lld does not wait in the queue: it is %s",
                        (long long)row.no, strcmp(row.state, "over") == 0 ? row.outcome : row.state);
-    return w->lock_fd >= 0
-               ? fr_store_run_priority(w->st, row.id, priority, err)
-               : cli_writer_ask(w, "POST", row.id, "/priority",
-                                json_pack("{s:I}", "priority", (json_int_t)priority), err);
+    return c->home.lock_fd >= 0
+               ? fr_store_run_priority(c->home.st, row.id, priority, err)
+               : cli_ask_run(c->home.st, row.id, "priority",
+                             json_pack("{s:I}", "priority", (json_int_t)priority), err);
 }
 
 /* clear [PIPELINE], RUN --priority N, or nothing */
-static enum fr_rc check_words(const struct cli_list *args, const char *priority, struct fr_err *err)
+static enum fr_rc check_words(const struct cli_call *c, bool priority, struct fr_err *err)
 {
-    bool clears = args->n > 0 && strcmp(args->v[0], "clear") == 0;
+    bool clears = c->args.n > 0 && strcmp(c->args.v[0], "clear") == 0;
 
-    if (priority != NULL ? args->n == 1 && !clears : args->n == 0 || clears)
+    if (priority ? c->args.n == 1 && !clears : c->args.n == 0 || clears)
         return FR_OK;
-    if (priority != NULL)
+    if (priority)
         return fr_fail(err, FR_USAGE, "queue: --priority is of one RUN");
     return fr_fail(err, FR_USAGE,
                    "'%s' is not known of the queue; expected clear [PIPELINE], or RUN --priority N",
-                   args->v[0]);
+                   c->args.v[0]);
 }
 
-int cli_queue(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_queue(struct cli_call *c, struct fr_err *err)
 {
-    struct cli_list args = {0};
-    bool json = false;
-    const char *priority = NULL;
-    const struct cli_opt opts[] = {
-        {"--priority", 0, "N", "what RUN has from now on; the larger goes first",
-         .value = &priority},
-        {"--json", 0, NULL, "one JSON object a run", .flag = &json},
-        {.name = NULL},
-    };
-    struct cli_writer w = {.lock_fd = -1};
-    struct fr_arena arena = {0};
+    bool priority = cli_has(c, "--priority");
     struct fr_run_rows rows = {0};
-    struct fr_err err = {0};
-    int code = CLI_OK;
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    enum fr_rc rc = check_words(c, priority, err);
 
     if (rc == FR_OK)
-        rc = check_words(&args, priority, &err);
+        rc = priority ? set_priority(c, err) : cli_store_read(&c->home.st, err);
     if (rc == FR_OK)
-        rc = priority != NULL ? cli_writer_open(&w, &err) : cli_store_read(&w.st, &err);
-    if (rc == FR_OK && priority != NULL)
-        rc = set_priority(&w, args.v[0], priority, &arena, &err);
+        rc = fr_store_runs_open(c->home.st, &c->arena, &rows, err);
     if (rc == FR_OK)
-        rc = fr_store_runs_open(w.st, &arena, &rows, &err);
+        rc = keep_queued(c->home.st, &c->arena, &rows, err);
+    if (rc == FR_OK && c->args.n > 0 && !priority)
+        return clear_queue(c, &rows, err);
     if (rc == FR_OK)
-        rc = keep_queued(w.st, &arena, &rows, &err);
-    if (rc == FR_OK && args.n > 0 && priority == NULL)
-        rc = clear_queue(w.st, &rows, args.n > 1 ? args.v[1] : NULL, json, &code, &err);
-    else if (rc == FR_OK)
-        print_queue(w.st, &rows, json);
-    fr_arena_finish(&arena);
-    cli_writer_close(&w);
-    cli_list_finish(&args);
-    return rc == FR_OK ? code : (int)cli_fail(&err);
+        print_queue(c->home.st, &rows, c->json);
+    return rc;
 }

@@ -19,18 +19,12 @@ struct ask {
 static enum fr_rc ask_host(struct fr_store *st, const struct fr_run_row *run,
                            const struct fr_resume_opts *ro, struct fr_err *err)
 {
-    json_t *body = json_object(), *nodes = json_array();
-    char path[64], id[FR_ID_TEXT];
+    json_t *nodes = json_array();
     enum fr_rc rc;
 
     for (size_t i = 0; i < ro->n_abandon; i++)
         json_array_append_new(nodes, json_string(ro->abandon[i]));
-    json_object_set_new(body, "abandon", nodes);
-    fr_id_text(run->id, id);
-    snprintf(path, sizeof(path), "/api/v1/runs/%s/resume", id);
-    rc = cli_ask(fr_store_home(st),
-                 &(struct cli_question){.method = "POST", .path = path, .body = body}, NULL, err);
-    json_decref(body);
+    rc = cli_ask_run(st, run->id, "resume", json_pack("{s:o}", "abandon", nodes), err);
     for (size_t i = 0; rc == FR_OK && i < ro->n_abandon; i++)
         fr_print("the host of run %lld gives node %s up\n", (long long)run->no, ro->abandon[i]);
     return rc;
@@ -127,77 +121,42 @@ static enum fr_rc pick(struct ask *a, struct fr_err *err)
 }
 
 /* resume and retry differ in what they ask for, not in how they go on. */
-static int go_on(const struct fr_resume_opts *ro, const struct cli_show_opts *how)
+static enum fr_rc go_on(struct cli_call *c, const struct fr_resume_opts *ro, struct fr_err *err)
 {
+    struct cli_show_opts how = cli_shown(c);
     struct cli_wish wish = {.resume = *ro};
-    struct ask a = {.ro = &wish.resume, .json = how->json, .code = CLI_OK};
+    struct ask a = {.ro = &wish.resume, .json = c->json, .code = CLI_OK};
     struct cli_drive d = {0};
-    struct fr_err err = {0};
-    int code;
-    enum fr_rc rc = pick(&a, &err);
+    enum fr_rc rc = pick(&a, err);
 
-    if (rc == FR_OK && a.done)
-        return a.code;
+    c->code = a.code;
+    if (rc != FR_OK || a.done)
+        return rc;
+    rc = cli_drive_init(&d, &how, err);
     if (rc == FR_OK)
-        rc = cli_drive_init(&d, how, &err);
-    code = rc == FR_OK ? (int)cli_go(&d, &wish) : (int)cli_fail(&err);
+        c->code = (int)cli_go(&d, &wish);
     cli_drive_finish(&d);
-    return code;
+    return rc;
 }
 
-int cli_resume(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_resume(struct cli_call *c, struct fr_err *err)
 {
-    struct fr_resume_opts ro = {0};
-    struct cli_list args = {0}, abandon = {0};
-    struct cli_show_opts how = {0};
-    const struct cli_opt opts[] = {
-        {"--file", 0, "FILE", "go on with a changed pipeline file", .value = &ro.file},
-        {"--abandon", 0, "NODE",
-         "give a lost node up: its attempts end as node_lost; also of a run that another flowrun "
-         "drives",
-         .list = &abandon},
-        {"--json", 0, NULL, "one JSON object an event", .flag = &how.json},
-        {"--quiet", 'q', NULL, "show failures and the end alone; with --json no task output",
-         .flag = &how.quiet},
-        {"--verbose", 'v', NULL, "show also when tasks start, run and are stopped",
-         .flag = &how.verbose},
-        {.name = NULL},
-    };
-    struct fr_err err = {0};
-    int code;
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    const struct cli_list *abandon = cli_values(c, "--abandon");
 
-    ro.run = args.n > 0 ? args.v[0] : NULL;
-    ro.abandon = abandon.v;
-    ro.n_abandon = abandon.n;
-    code = rc == FR_OK ? go_on(&ro, &how) : (int)cli_fail(&err);
-    cli_list_finish(&args);
-    cli_list_finish(&abandon);
-    return code;
+    return go_on(c,
+                 &(struct fr_resume_opts){.run = cli_arg(c, 0),
+                                          .file = cli_value(c, "--file"),
+                                          .abandon = abandon->v,
+                                          .n_abandon = abandon->n},
+                 err);
 }
 
-int cli_retry(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_retry(struct cli_call *c, struct fr_err *err)
 {
-    struct fr_resume_opts ro = {.retry = true};
-    struct cli_list args = {0};
-    struct cli_show_opts how = {0};
-    const struct cli_opt opts[] = {
-        {"--from", 0, "TASK", "this task and all that waits for it, also what succeeded",
-         .value = &ro.retry_from},
-        {"--file", 0, "FILE", "use a changed pipeline file", .value = &ro.file},
-        {"--json", 0, NULL, "one JSON object an event", .flag = &how.json},
-        {"--quiet", 'q', NULL, "show failures and the end alone; with --json no task output",
-         .flag = &how.quiet},
-        {"--verbose", 'v', NULL, "show also when tasks start, run and are stopped",
-         .flag = &how.verbose},
-        {.name = NULL},
-    };
-    struct fr_err err = {0};
-    int code;
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
-
-    ro.run = args.n > 0 ? args.v[0] : NULL;
-    code = rc == FR_OK ? go_on(&ro, &how) : (int)cli_fail(&err);
-    cli_list_finish(&args);
-    return code;
+    return go_on(c,
+                 &(struct fr_resume_opts){.run = cli_arg(c, 0),
+                                          .retry = true,
+                                          .retry_from = cli_value(c, "--from"),
+                                          .file = cli_value(c, "--file")},
+                 err);
 }

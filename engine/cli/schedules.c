@@ -17,10 +17,9 @@
 enum { NEXT_SHOWN = 3, DECIDED_SHOWN = 20 };
 
 struct view {
-    struct fr_store *st;
-    struct fr_config *config; /* owns */
+    struct cli_call *call;
+    struct fr_store *st; /* borrows: the call's */
     struct fr_zones zones;
-    struct fr_arena arena;
     struct fr_schedule_rows rows;
     struct fr_schedule_files files;
     /* The file that was read last. */
@@ -128,7 +127,7 @@ static enum fr_rc read_fires(struct view *v, const struct fr_schedule_row *row, 
 {
     struct fr_fire_page page = {row->id, INT64_MAX, limit};
 
-    return fr_store_fires_before(v->st, &page, &v->arena, out, err);
+    return fr_store_fires_before(v->st, &page, &v->call->arena, out, err);
 }
 
 static const struct fr_zone *zone_of(const struct shown *s)
@@ -297,43 +296,37 @@ static const char *find_file(const char *name, char path[PATH_MAX])
                : name;
 }
 
-static enum fr_rc open_view(struct view *v, const char *name, struct fr_issues *issues,
-                            struct fr_err *err)
+static enum fr_rc open_view(struct view *v, const char *name, struct fr_err *err)
 {
+    struct cli_call *c = v->call;
     char path[PATH_MAX];
-    enum fr_rc rc = cli_config(NULL, &v->config, issues, err);
+    enum fr_rc rc = cli_config(NULL, &c->config, &c->issues, err);
 
-    if (rc == FR_OK && v->st == NULL)
-        rc = cli_store_read(&v->st, err);
+    if (rc == FR_OK && c->home.st == NULL)
+        rc = cli_store_read(&c->home.st, err);
+    v->st = c->home.st;
     if (rc == FR_OK)
-        rc = fr_store_schedules(v->st, &v->arena, &v->rows, err);
+        rc = fr_store_schedules(v->st, &c->arena, &v->rows, err);
     if (rc == FR_OK)
-        rc = fr_store_schedule_files(v->st, &v->arena, &v->files, err);
+        rc = fr_store_schedule_files(v->st, &c->arena, &v->files, err);
     if (rc == FR_OK)
         rc = fr_schedules_named(&v->rows, find_file(name, path), err);
     if (rc == FR_OK)
-        v->zones = (struct fr_zones){getenv("TZDIR"), v->config->zone, fr_sys.wall_ms()};
+        v->zones = (struct fr_zones){getenv("TZDIR"), c->config->zone, fr_sys.wall_ms()};
     return rc;
 }
 
-static void close_view(struct view *v)
+static enum fr_rc show(struct view *v, const char *name, struct fr_err *err)
 {
-    fr_spec_destroy(v->spec);
-    fr_config_destroy(v->config);
-    fr_arena_finish(&v->arena);
-}
+    enum fr_rc rc = open_view(v, name, err);
 
-static enum fr_rc show(struct view *v, const char *name, bool json, struct fr_err *err)
-{
-    enum fr_rc rc = FR_OK;
-
-    if (name == NULL && !json)
+    if (rc == FR_OK && name == NULL && !v->call->json)
         return print_list(v, err);
     for (size_t i = 0; rc == FR_OK && i < v->rows.n; i++) {
         struct shown s;
 
         look_at(v, &v->rows.rows[i], &s);
-        rc = json ? print_json(v, &s, err) : print_one(v, &s, err);
+        rc = (v->call->json ? print_json : print_one)(v, &s, err);
         fr_timetable_close(&s.t);
     }
     return rc;
@@ -342,32 +335,32 @@ static enum fr_rc show(struct view *v, const char *name, bool json, struct fr_er
 static enum fr_rc ask_host(struct view *v, int64_t id, const struct fr_pause *how,
                            struct fr_err *err)
 {
-    char path[60];
-    struct cli_question q = {.method = "PUT", .path = path};
-    enum fr_rc rc;
+    struct cli_question q = {.method = "PUT"};
 
-    snprintf(path, sizeof(path), "/api/v1/schedules/%lld", (long long)id);
     q.body = how->pause ? json_pack("{s:b, s:s, s:b}", "paused", 1, "note",
                                     how->note != NULL ? how->note : "", "queued", how->queued)
                         : json_pack("{s:b, s:b}", "paused", 0, "catchup", how->catchup);
-    rc = cli_ask(fr_store_home(v->st), &q, NULL, err);
-    json_decref(q.body);
-    return rc;
+    return cli_ask(fr_store_home(v->st), &q, err, "/api/v1/schedules/%lld", (long long)id);
 }
 
 /* Those that are so already stay so: of one that was named this is an error. */
-static enum fr_rc pause_all(struct view *v, int lock_fd, const struct fr_pause *how,
+static enum fr_rc pause_all(struct view *v, const char *name, const struct fr_pause *how,
                             struct fr_err *err)
 {
+    const struct cli_writer *w = &v->call->home;
     size_t done = 0;
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = cli_writer_open(&v->call->home, err);
+
+    if (rc == FR_OK)
+        rc = open_view(v, name, err);
 
     for (size_t i = 0; rc == FR_OK && i < v->rows.n; i++) {
         struct fr_schedule_row row = v->rows.rows[i];
 
         if ((strcmp(row.state, "paused") == 0) == how->pause && !how->queued)
             continue;
-        rc = lock_fd < 0 ? ask_host(v, row.id, how, err) : fr_schedule_pause(v->st, &row, how, err);
+        rc = w->lock_fd < 0 ? ask_host(v, row.id, how, err)
+                            : fr_schedule_pause(v->st, &row, how, err);
         if (rc == FR_OK)
             fr_print("%s/%s is %s%s\n", row.pipeline, row.name,
                      how->pause ? "paused" : "active again",
@@ -379,63 +372,22 @@ static enum fr_rc pause_all(struct view *v, int lock_fd, const struct fr_pause *
     return rc;
 }
 
-static enum fr_rc change(struct view *v, const char *name, const struct fr_pause *how,
-                         struct fr_issues *issues, struct fr_err *err)
+enum fr_rc cli_schedules(struct cli_call *c, struct fr_err *err)
 {
-    int lock_fd = -1;
-    enum fr_rc rc = cli_store(&v->st, &lock_fd, err);
+    const char *word = cli_arg(c, 0);
+    struct fr_pause how = {.pause = word != NULL && strcmp(word, "pause") == 0,
+                           .note = cli_value(c, "--note"),
+                           .queued = cli_has(c, "--queued"),
+                           .catchup = cli_has(c, "--catchup")};
+    bool changes = how.pause || (word != NULL && strcmp(word, "resume") == 0);
+    bool all = cli_has(c, "--all"), named = changes && !all;
+    struct view v = {.call = c};
+    enum fr_rc rc;
 
-    if (rc == FR_BUSY)
-        rc = cli_store_read(&v->st, err);
-    if (rc == FR_OK)
-        rc = open_view(v, name, issues, err);
-    if (rc == FR_OK)
-        rc = pause_all(v, lock_fd, how, err);
-    close_view(v);
-    cli_store_close(v->st, lock_fd);
+    if (how.queued && !how.pause)
+        return fr_fail(err, FR_USAGE, "--queued is of 'schedules pause'");
+    if ((rc = cli_args_between(c, named ? 2 : 0, named ? 2 : 1, err)) == FR_OK)
+        rc = changes ? pause_all(&v, all ? NULL : c->args.v[1], &how, err) : show(&v, word, err);
+    fr_spec_destroy(v.spec);
     return rc;
-}
-
-int cli_schedules(const struct cli_command *cmd, char **argv)
-{
-    struct cli_list args = {0};
-    struct fr_pause how = {0};
-    bool json = false, all = false, changes;
-    const struct cli_opt opts[] = {
-        {"--json", 0, NULL, "one JSON object a schedule", .flag = &json},
-        {"--all", 0, NULL, "of pause and resume: all schedules", .flag = &all},
-        {"--note", 0, "TEXT", "of pause: why", .value = &how.note},
-        {"--queued", 0, NULL, "of pause: its runs that wait in the queue are cancelled",
-         .flag = &how.queued},
-        {"--catchup", 0, NULL,
-         "of resume: what passed meanwhile is judged by the schedule's catchup:",
-         .flag = &how.catchup},
-        {.name = NULL},
-    };
-    struct view v = {0};
-    struct fr_issues issues = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
-
-    changes = rc == FR_OK && args.n > 0 &&
-              (strcmp(args.v[0], "pause") == 0 || strcmp(args.v[0], "resume") == 0);
-    how.pause = changes && strcmp(args.v[0], "pause") == 0;
-    if (rc == FR_OK && how.queued && !how.pause)
-        rc = fr_fail(&err, FR_USAGE, "--queued is of 'schedules pause'");
-    if (rc == FR_OK)
-        rc = cli_args_between(cmd, &args, changes && !all ? 2 : 0, changes && !all ? 2 : 1, &err);
-    if (rc == FR_OK && changes) {
-        rc = change(&v, all ? NULL : args.v[1], &how, &issues, &err);
-    } else if (rc == FR_OK) {
-        const char *name = args.n > 0 ? args.v[0] : NULL;
-
-        if ((rc = open_view(&v, name, &issues, &err)) == FR_OK)
-            rc = show(&v, name, json, &err);
-        close_view(&v);
-        fr_store_close(v.st);
-    }
-    int code = rc == FR_OK ? CLI_OK : (int)cli_fail_issues(&issues, &err);
-    fr_issues_finish(&issues);
-    cli_list_finish(&args);
-    return code;
 }

@@ -271,60 +271,26 @@ static enum fr_rc take_folders(struct cli_served *s, const struct cli_list *args
     return FR_OK;
 }
 
-int cli_serve(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_serve(struct cli_call *c, struct fr_err *err)
 {
-    struct cli_served s = {0};
-    const struct cli_opt opts[] = {
-        {.name = "--log",
-         .meta = "FILE",
-         .help = "write to FILE, which is begun anew at 8 MiB; FILE.1 to FILE.4 are older",
-         .value = &s.log},
-        {.name = "--standby",
-         .help = "wait while another flowrun is the host, and be the next one",
-         .flag = &s.standby},
-        {.name = "--http",
-         .meta = "ADDRESS:PORT",
-         .help = "pages for browsers there; port 0 takes a free one; may be given again",
-         .list = &s.http},
-        {.name = "--host",
-         .meta = "NAME",
-         .help = "a name that browsers call this host by, beside localhost and its address",
-         .list = &s.hosts},
-        {.name = "--base",
-         .meta = "PATH",
-         .help = "the pages lie below PATH, as a proxy in front has it",
-         .value = &s.base},
-        {.name = "--proxy",
-         .meta = "ADDRESS",
-         .help = "a proxy with that address says who asks (X-Forwarded-For and -Proto)",
-         .list = &s.proxies},
-        {.name = "--metrics",
-         .meta = "ADDRESS:PORT",
-         .help = "figures for Prometheus there, without a token: GET /metrics; may be given again",
-         .list = &s.metrics},
-        {.name = "--open-view",
-         .help = "whoever reaches the pages may view them without a login",
-         .flag = &s.open_view},
-        {.name = NULL}};
-    struct cli_list args = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
-    int code;
+    struct cli_served s = {.log = cli_value(c, "--log"),
+                           .standby = cli_has(c, "--standby"),
+                           .http = *cli_values(c, "--http"),
+                           .hosts = *cli_values(c, "--host"),
+                           .base = cli_value(c, "--base"),
+                           .proxies = *cli_values(c, "--proxy"),
+                           .metrics = *cli_values(c, "--metrics"),
+                           .open_view = cli_has(c, "--open-view")};
+    enum fr_rc rc = check_pages(&s, err);
 
     if (rc == FR_OK)
-        rc = check_pages(&s, &err);
-    if (rc == FR_OK)
-        rc = take_folders(&s, &args, &err);
+        rc = take_folders(&s, &c->args, err);
     if (rc == FR_OK && s.log != NULL)
-        rc = cli_rotate_open(s.log, &err);
-    code = rc == FR_OK ? (int)cli_serve_go(&s) : (int)cli_fail(&err);
+        rc = cli_rotate_open(s.log, err);
+    if (rc == FR_OK)
+        c->code = (int)cli_serve_go(&s);
     for (size_t i = 0; i < s.n_folders; i++)
         free((void *)s.folders[i]);
     free(s.folders);
-    cli_list_finish(&s.http);
-    cli_list_finish(&s.hosts);
-    cli_list_finish(&s.proxies);
-    cli_list_finish(&s.metrics);
-    cli_list_finish(&args);
-    return code;
+    return rc;
 }

@@ -11,7 +11,7 @@ struct cli_served { /* zero it; drive may be prepared by a test */
     size_t n_folders;
     bool standby;    /* while the home has a host, wait until it is gone */
     const char *log; /* the file that stdout and stderr are; NULL: they stay as they are */
-    /* Pages for browsers: "ADDRESS:PORT" … */
+    /* Borrowed. Pages for browsers: "ADDRESS:PORT" … */
     struct cli_list http, hosts, proxies;
     struct cli_list metrics; /* "ADDRESS:PORT" of figures alone */
     const char *base;        /* NULL: none */

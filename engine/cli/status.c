@@ -45,38 +45,22 @@ static void print_runs(struct fr_store *st, const struct fr_run_rows *rows, bool
     }
 }
 
-int cli_runs(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_runs(struct cli_call *c, struct fr_err *err)
 {
-    struct cli_list args = {0};
-    const char *limit = "20";
-    bool json = false;
-    const struct cli_opt opts[] = {
-        {"--limit", 'n', "N", "at most so many (default 20, 0: all)", .value = &limit},
-        {"--json", 0, NULL, "one JSON object a run", .flag = &json},
-        {.name = NULL},
-    };
-    struct fr_store *st = NULL;
-    struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};
-    struct fr_err err = {0};
-    int64_t n = 0;
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    int64_t limit = 20;
+    enum fr_rc rc = cli_number(c, "--limit", (struct cli_range){0, INT64_MAX}, &limit, err);
 
-    if (rc == FR_OK && ((rc = fr_parse_i64(fr_str_of(limit), &n, &err)) != FR_OK || n < 0))
-        rc = fr_fail(&err, FR_USAGE, "runs: --limit is a whole number from 0 on, not '%s'", limit);
     if (rc == FR_OK)
-        rc = cli_store_read(&st, &err);
+        rc = cli_store_read(&c->home.st, err);
     if (rc == FR_OK)
-        rc = fr_store_runs(st, (size_t)n, &arena, &rows, &err);
+        rc = fr_store_runs(c->home.st, (size_t)limit, &c->arena, &rows, err);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
         if (cli_is_queued(&rows.rows[i]))
-            rc = cli_queue_reason(st, &arena, &rows.rows[i], &err);
+            rc = cli_queue_reason(c->home.st, &c->arena, &rows.rows[i], err);
     if (rc == FR_OK)
-        print_runs(st, &rows, json);
-    fr_arena_finish(&arena);
-    fr_store_close(st);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+        print_runs(c->home.st, &rows, c->json);
+    return rc;
 }
 
 /* ---- status ---- */
@@ -179,15 +163,15 @@ struct host { /* pid 0: none drives the run, or it has not said who it is yet */
 
 static struct host ask_host(struct fr_store *st, const struct fr_run_row *run)
 {
-    const struct cli_question q = {.method = "GET", .path = "/api/v1/host", .deadline_ms = HOST_MS};
     const char *home = fr_store_home(st);
     struct fr_home_who who = {0};
     struct host out = {0};
+    struct cli_question q = {.method = "GET", .answer = &out.turns, .deadline_ms = HOST_MS};
 
     if (!cli_is_driven(st, run) || fr_home_leader(home, &who, NULL) != FR_OK)
         return out;
     out.pid = who.pid;
-    (void)cli_ask(home, &q, &out.turns, &(struct fr_err){0});
+    (void)cli_ask(home, &q, &(struct fr_err){0}, "/api/v1/host");
     return out;
 }
 
@@ -302,43 +286,27 @@ static void print_status(struct fr_store *st, const struct fr_run_row *run,
                  (long long)run->no, (long long)run->no);
 }
 
-int cli_status(const struct cli_command *cmd, char **argv)
+enum fr_rc cli_status(struct cli_call *c, struct fr_err *err)
 {
-    struct cli_list args = {0};
-    bool json = false, failed = false;
-    const struct cli_opt opts[] = {
-        {"--failed", 0, NULL, "show only the tasks that failed", .flag = &failed},
-        {"--json", 0, NULL, "one JSON object", .flag = &json},
-        {.name = NULL},
-    };
-    struct fr_store *st = NULL;
-    struct fr_arena arena = {0};
     struct fr_run_row run;
     struct fr_inst_rows rows = {0};
     struct fr_output_rows outs = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    enum fr_rc rc = cli_store_read(&c->home.st, err);
+    struct fr_store *st = c->home.st;
 
     if (rc == FR_OK)
-        rc = cli_store_read(&st, &err);
+        rc = fr_store_run_find(st, cli_arg(c, 0), &c->arena, &run, err);
     if (rc == FR_OK)
-        rc = fr_store_run_find(st, args.n > 0 ? args.v[0] : NULL, &arena, &run, &err);
+        rc = fr_store_insts(st, run.id, &c->arena, &rows, err);
     if (rc == FR_OK)
-        rc = fr_store_insts(st, run.id, &arena, &rows, &err);
-    if (rc == FR_OK)
-        rc = fr_store_outputs(st, run.id, &arena, &outs, &err);
+        rc = fr_store_outputs(st, run.id, &c->arena, &outs, err);
     if (rc == FR_OK && cli_is_queued(&run))
-        rc = cli_queue_reason(st, &arena, &run, &err);
+        rc = cli_queue_reason(st, &c->arena, &run, err);
     if (rc == FR_OK && cli_is_driven(st, &run))
-        rc = cli_ready_reasons(st, &arena, &run, &rows, &err);
-    if (rc == FR_OK && failed)
+        rc = cli_ready_reasons(st, &c->arena, &run, &rows, err);
+    if (rc == FR_OK && cli_has(c, "--failed"))
         keep_failed(&rows);
-    if (rc == FR_OK && json)
-        print_json(st, &run, &rows, &outs);
-    else if (rc == FR_OK)
-        print_status(st, &run, &rows, &outs);
-    fr_arena_finish(&arena);
-    fr_store_close(st);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+    if (rc == FR_OK)
+        (c->json ? print_json : print_status)(st, &run, &rows, &outs);
+    return rc;
 }

@@ -5,15 +5,7 @@
 #include "engine/answer/access.h"
 #include "engine/store/types.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum { DAYS_USUAL = 90 };
-
-struct token_opts {
-    const char *role, *days;
-    bool json;
-};
 
 static void show_new(const char *name, const char *secret, bool json)
 {
@@ -24,79 +16,67 @@ static void show_new(const char *name, const char *secret, bool json)
 }
 
 /* Where a host is, it makes the token, for it knows all of them. */
-static enum fr_rc ask_new(const struct fr_grant *grant, bool json, struct fr_err *err)
+static enum fr_rc ask_new(struct cli_call *c, const struct fr_grant *grant, struct fr_err *err)
 {
-    struct cli_question q = {.method = "POST", .path = "/api/v1/tokens"};
-    json_t *body = json_pack("{s:s, s:s, s:I}", "name", grant->name, "role",
-                             fr_role_name(grant->role), "days", (json_int_t)grant->days);
     json_t *answer = NULL;
-    struct fr_buf home = {0};
-    enum fr_rc rc = cli_home(&home, err);
+    struct cli_question q = {.method = "POST",
+                             .body = json_pack("{s:s, s:s, s:I}", "name", grant->name, "role",
+                                               fr_role_name(grant->role), "days",
+                                               (json_int_t)grant->days),
+                             .answer = &answer};
+    enum fr_rc rc = cli_ask(fr_store_home(c->home.st), &q, err, "/api/v1/tokens");
 
-    q.body = body;
     if (rc == FR_OK)
-        rc = cli_ask(home.p, &q, &answer, err);
-    if (rc == FR_OK)
-        show_new(grant->name, json_string_value(json_object_get(answer, "token")), json);
+        show_new(grant->name, json_string_value(json_object_get(answer, "token")), c->json);
     json_decref(answer);
-    json_decref(body);
-    fr_buf_finish(&home);
     return rc;
 }
 
-static enum fr_rc make(const char *name, const struct token_opts *o, struct fr_err *err)
+static enum fr_rc make(struct cli_call *c, struct fr_err *err)
 {
-    struct fr_grant grant = {name, fr_role_of(o->role), DAYS_USUAL};
-    struct fr_store *st = NULL;
+    struct fr_grant grant = {c->args.v[1], FR_ROLE_NONE, DAYS_USUAL};
+    const char *role, *days = cli_value(c, "--days");
     char secret[FR_SECRET_TEXT];
-    int lock_fd = -1;
+    enum fr_rc rc = cli_word(c, "--role", "view", &role, err);
+
+    if (rc != FR_OK)
+        return rc;
+    grant.role = fr_role_of(role);
+    if (days != NULL && fr_parse_i64(fr_str_of(days), &grant.days, NULL) != FR_OK)
+        return fr_fail(err, FR_USAGE, "token: --days is a number, not '%s'", days);
+    rc = cli_writer_open(&c->home, err);
+    if (rc != FR_OK || c->home.lock_fd < 0)
+        return rc == FR_OK ? ask_new(c, &grant, err) : rc;
+    rc = fr_token_make(c->home.st, &grant, secret, err);
+    if (rc == FR_OK)
+        show_new(grant.name, secret, c->json);
+    return rc;
+}
+
+static enum fr_rc ask_remove(struct fr_store *st, const char *name, struct fr_err *err)
+{
+    struct fr_buf coded = {0};
     enum fr_rc rc;
 
-    if (grant.role == FR_ROLE_NONE)
-        return fr_fail(err, FR_USAGE, "token: --role is view, operate or admin, not '%s'", o->role);
-    if (o->days != NULL && fr_parse_i64(fr_str_of(o->days), &grant.days, NULL) != FR_OK)
-        return fr_fail(err, FR_USAGE, "token: --days is a number, not '%s'", o->days);
-    rc = cli_store(&st, &lock_fd, err);
-    if (rc == FR_BUSY)
-        return ask_new(&grant, o->json, err);
-    if (rc == FR_OK)
-        rc = fr_token_make(st, &grant, secret, err);
-    if (rc == FR_OK)
-        show_new(name, secret, o->json);
-    cli_store_close(st, lock_fd);
-    return rc;
-}
-
-static enum fr_rc ask_remove(const char *name, struct fr_err *err)
-{
-    struct fr_buf home = {0}, path = {0};
-    enum fr_rc rc = cli_home(&home, err);
-
-    fr_buf_text(&path, "/api/v1/tokens/");
     for (const char *p = name; *p != '\0'; p++)
-        fr_buf_fmt(&path, "%%%02x", (unsigned char)*p);
-    if (rc == FR_OK && path.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a request");
-    if (rc == FR_OK)
-        rc = cli_ask(home.p, &(struct cli_question){.method = "DELETE", .path = path.p}, NULL, err);
-    fr_buf_finish(&path);
-    fr_buf_finish(&home);
+        fr_buf_fmt(&coded, "%%%02x", (unsigned char)*p);
+    rc = coded.bad ? fr_fail(err, FR_NOMEM, "no memory for a request")
+                   : cli_ask(fr_store_home(st), &(struct cli_question){.method = "DELETE"}, err,
+                             "/api/v1/tokens/%s", coded.n > 0 ? coded.p : "");
+    fr_buf_finish(&coded);
     return rc;
 }
 
-static enum fr_rc drop(const char *name, struct fr_err *err)
+static enum fr_rc drop(struct cli_call *c, struct fr_err *err)
 {
-    struct fr_store *st = NULL;
-    int lock_fd = -1;
-    enum fr_rc rc = cli_store(&st, &lock_fd, err);
+    const char *name = c->args.v[1];
+    enum fr_rc rc = cli_writer_open(&c->home, err);
 
-    if (rc == FR_BUSY)
-        rc = ask_remove(name, err);
-    else if (rc == FR_OK)
-        rc = fr_store_token_drop(st, name, err);
+    if (rc == FR_OK)
+        rc = c->home.lock_fd >= 0 ? fr_store_token_drop(c->home.st, name, err)
+                                  : ask_remove(c->home.st, name, err);
     if (rc == FR_OK)
         fr_print("token %s: removed; whoever logged in with it is logged out\n", name);
-    cli_store_close(st, lock_fd);
     return rc;
 }
 
@@ -114,59 +94,31 @@ static void print_one(const struct fr_token_row *r, bool json)
         fr_print("%-24s  %-8s  %-19s  %-19s  %-19s\n", r->name, r->role, made, ends, used);
 }
 
-static enum fr_rc list(bool json, struct fr_err *err)
+static enum fr_rc list(struct cli_call *c, struct fr_err *err)
 {
-    struct fr_store *st = NULL;
-    struct fr_arena arena = {0};
     struct fr_token_rows rows = {0};
-    enum fr_rc rc = cli_store_read(&st, err);
+    enum fr_rc rc = cli_store_read(&c->home.st, err);
 
     if (rc == FR_OK)
-        rc = fr_store_tokens(st, &arena, &rows, err);
-    if (rc == FR_OK && !json && rows.n == 0)
+        rc = fr_store_tokens(c->home.st, &c->arena, &rows, err);
+    if (rc == FR_OK && !c->json && rows.n == 0)
         fr_print("there is no token; 'flowrun token new NAME' makes one\n");
-    else if (rc == FR_OK && !json)
+    else if (rc == FR_OK && !c->json)
         fr_print("%-24s  %-8s  %-19s  %-19s  %-19s\n", "token", "role", "made", "ends", "used");
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        print_one(&rows.rows[i], json);
-    fr_arena_finish(&arena);
-    fr_store_close(st);
+        print_one(&rows.rows[i], c->json);
     return rc;
 }
 
-static enum fr_rc act(const struct cli_command *cmd, const struct cli_list *args,
-                      const struct token_opts *o, struct fr_err *err)
+enum fr_rc cli_token(struct cli_call *c, struct fr_err *err)
 {
-    const char *word = args->n > 0 ? args->v[0] : "list";
-    bool is_list = strcmp(word, "list") == 0;
-    enum fr_rc rc;
-
-    if (!is_list && strcmp(word, "new") != 0 && strcmp(word, "rm") != 0)
-        return fr_fail(err, FR_USAGE, "token: what is '%s'? It takes new, list or rm", word);
-    rc = cli_args_between(cmd, args, is_list ? 0 : 2, is_list ? 1 : 2, err);
-    if (rc != FR_OK)
-        return rc;
-    if (is_list)
-        return list(o->json, err);
-    return word[0] == 'n' ? make(args->v[1], o, err) : drop(args->v[1], err);
-}
-
-int cli_token(const struct cli_command *cmd, char **argv)
-{
-    struct token_opts o = {.role = "view"};
-    const struct cli_opt opts[] = {
-        {"--role", 0, "ROLE", "new: view (default), operate or admin", .value = &o.role,
-         .words = "view operate admin"},
-        {"--days", 0, "N", "new: how long it is good, 90 days unless said", .value = &o.days},
-        {"--json", 0, NULL, "new, list: one JSON object a token", .flag = &o.json},
-        {.name = NULL},
-    };
-    struct cli_list args = {0};
-    struct fr_err err = {0};
-    enum fr_rc rc = cli_parse(cmd, opts, argv, &args, &err);
+    enum { NEW, LIST, RM };
+    size_t act = LIST;
+    enum fr_rc rc = cli_verb(c, "new list rm", &act, err);
 
     if (rc == FR_OK)
-        rc = act(cmd, &args, &o, &err);
-    cli_list_finish(&args);
-    return rc == FR_OK ? CLI_OK : (int)cli_fail(&err);
+        rc = cli_args_between(c, act == LIST ? 0 : 2, act == LIST ? 1 : 2, err);
+    if (rc != FR_OK)
+        return rc;
+    return act == LIST ? list(c, err) : act == NEW ? make(c, err) : drop(c, err);
 }

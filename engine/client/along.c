@@ -99,13 +99,10 @@ static json_t *resume_json(const struct cli_drive *d, const struct fr_resume_opt
 /* Asks the host, and drops body. */
 static enum fr_rc post(struct along *a, const char *path, json_t *body, struct fr_err *err)
 {
-    struct cli_question q = {.method = "POST", .path = path, .body = body};
-    enum fr_rc rc;
+    struct client_request req = {.method = "POST", .path = path};
 
     client_answer_finish(&a->answer);
-    rc = cli_question(a->client, &q, &a->answer, err);
-    json_decref(body);
-    return rc;
+    return cli_request(a->client, &req, body, &a->answer, err);
 }
 
 /* The file is read here first: its mistakes are then told as the user wrote its name. Of a run that

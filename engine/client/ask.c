@@ -7,6 +7,7 @@
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,30 +98,30 @@ static void on_wait(void *arg)
                 w->home, (long long)pid, (long long)pid);
 }
 
-enum fr_rc cli_question(struct cli_client *c, const struct cli_question *q,
-                        struct client_answer *answer, struct fr_err *err)
+enum fr_rc cli_request(struct cli_client *c, struct client_request *req, json_t *body,
+                       struct client_answer *answer, struct fr_err *err)
 {
-    struct client_request req = {
-        .method = q->method, .path = q->path, .deadline_ms = q->deadline_ms};
-    char *text = q->body != NULL ? json_dumps(q->body, JSON_COMPACT) : NULL;
+    char *text = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
     enum fr_rc rc;
 
-    if (q->body != NULL && text == NULL) {
+    if (body != NULL && text == NULL) {
+        json_decref(body);
         *answer = (struct client_answer){0};
         return fr_fail(err, FR_NOMEM, "no memory for a request");
     }
-    req.body = text != NULL                    ? fr_str_of(text)
-               : strcmp(q->method, "GET") != 0 ? FR_STR("{}")
-                                               : (struct fr_str){0};
-    rc = client_ask(c, &req, answer, err);
+    req->body = text != NULL                      ? fr_str_of(text)
+                : strcmp(req->method, "GET") != 0 ? FR_STR("{}")
+                                                  : (struct fr_str){0};
+    rc = client_ask(c, req, answer, err);
     free(text);
+    json_decref(body);
     return rc;
 }
 
-enum fr_rc cli_ask_text(const char *home, const struct cli_question *q, struct fr_buf *out,
-                        struct fr_err *err)
+/* One request, on a loop of its own. */
+static enum fr_rc ask(const char *home, struct client_request *req, json_t *body,
+                      struct client_answer *answer, struct fr_err *err)
 {
-    struct client_answer answer = {0};
     struct cli_client *client = NULL;
     struct fr_loop loop = {0};
     struct fr_buf sock = {0};
@@ -143,31 +144,53 @@ enum fr_rc cli_ask_text(const char *home, const struct cli_question *q, struct f
         rc = fr_fail(err, FR_NOMEM, "no memory for a request");
     if (rc == FR_OK) {
         fr_loop_arm_in(&loop, wait.timer, CLI_LOOK_MS);
-        rc = cli_question(client, q, &answer, err);
+        rc = cli_request(client, req, json_incref(body), answer, err);
     }
     if (wait.timer != NULL)
         fr_loop_untimer(&loop, &wait.timer);
-    if (rc == FR_OK) {
-        *out = answer.body;
-        answer.body = (struct fr_buf){0};
-    }
-    client_answer_finish(&answer);
     client_destroy(client);
     fr_loop_destroy(&loop);
     fr_buf_finish(&sock);
     return rc;
 }
 
-enum fr_rc cli_ask(const char *home, const struct cli_question *q, json_t **out, struct fr_err *err)
+enum fr_rc cli_ask(const char *home, const struct cli_question *q, struct fr_err *err,
+                   const char *path, ...)
 {
-    struct fr_buf text = {0};
-    enum fr_rc rc = cli_ask_text(home, q, &text, err);
+    struct client_request req = {.method = q->method, .deadline_ms = q->deadline_ms};
+    struct client_answer answer = {0};
+    struct fr_buf own = {0}, full = {0};
+    va_list ap;
+    enum fr_rc rc = home == NULL ? cli_home(&own, err) : FR_OK;
 
-    if (rc == FR_OK && out != NULL)
-        rc = fr_json_parse((struct fr_str){text.n > 0 ? text.p : "", text.n}, "the host's answer",
-                           out, err);
-    fr_buf_finish(&text);
+    va_start(ap, path);
+    fr_buf_vfmt(&full, path, ap);
+    va_end(ap);
+    if (rc == FR_OK && full.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a request");
+    req.path = full.p;
+    if (rc == FR_OK)
+        rc = ask(home != NULL ? home : own.p, &req, q->body, &answer, err);
+    if (rc == FR_OK && q->answer != NULL)
+        rc = fr_json_parse((struct fr_str){answer.body.n > 0 ? answer.body.p : "", answer.body.n},
+                           "the host's answer", q->answer, err);
+    if (rc == FR_OK && q->text != NULL)
+        fr_buf_add(q->text, answer.body.p, answer.body.n);
+    json_decref(q->body);
+    client_answer_finish(&answer);
+    fr_buf_finish(&full);
+    fr_buf_finish(&own);
     return rc;
+}
+
+enum fr_rc cli_ask_run(struct fr_store *st, struct fr_id run, const char *what, json_t *body,
+                       struct fr_err *err)
+{
+    char id[FR_ID_TEXT];
+
+    fr_id_text(run, id);
+    return cli_ask(fr_store_home(st), &(struct cli_question){.method = "POST", .body = body}, err,
+                   "/api/v1/runs/%s/%s", id, what);
 }
 
 /* ---- who writes ---- */
@@ -184,19 +207,5 @@ enum fr_rc cli_writer_open(struct cli_writer *w, struct fr_err *err)
 void cli_writer_close(struct cli_writer *w)
 {
     cli_store_close(w->st, w->lock_fd);
-}
-
-enum fr_rc cli_writer_ask(const struct cli_writer *w, const char *method, struct fr_id run,
-                          const char *rest, json_t *body, struct fr_err *err)
-{
-    struct cli_question q = {.method = method, .body = body};
-    char path[80], id[FR_ID_TEXT];
-    enum fr_rc rc;
-
-    fr_id_text(run, id);
-    snprintf(path, sizeof(path), "/api/v1/runs/%s%s", id, rest);
-    q.path = path;
-    rc = cli_ask(fr_store_home(w->st), &q, NULL, err);
-    json_decref(body);
-    return rc;
+    *w = (struct cli_writer){.lock_fd = -1};
 }

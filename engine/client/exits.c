@@ -3,10 +3,7 @@
 #include "engine/base/log.h"
 #include "engine/show/model.h"
 
-static const struct {
-    enum cli_exit code;
-    const char *text;
-} exits[] = {
+static const struct cli_exit_text exits[] = {
     {CLI_OK, "done: the run succeeded, the question is answered"},
     {CLI_FAILED, "the run failed"},
     {CLI_USAGE, "wrong input: a file, a flag, a value or a name"},
@@ -16,12 +13,12 @@ static const struct {
     {CLI_UNREACHABLE, "a node could not be reached, or cannot be used"},
     {CLI_HOME, "the state folder (FLOWRUN_HOME), its disk or the output cannot be used"},
     {CLI_INTERNAL, "a fault of flowrun itself"},
+    {CLI_OK, NULL},
 };
 
-void cli_print_exits(void)
+const struct cli_exit_text *cli_exit_texts(void)
 {
-    for (size_t i = 0; i < sizeof(exits) / sizeof(exits[0]); i++)
-        fr_print("  %d  %s\n", exits[i].code, exits[i].text);
+    return exits;
 }
 
 enum cli_exit cli_exit_of(enum fr_rc rc)

@@ -16,8 +16,13 @@ enum cli_exit {
     CLI_INTERNAL = 8     /* a fault of flowrun itself */
 };
 
+struct cli_exit_text { /* what an exit code means, for help */
+    enum cli_exit code;
+    const char *text;
+};
+const struct cli_exit_text *cli_exit_texts(void); /* a NULL text ends them */
+
 enum cli_exit cli_exit_of(enum fr_rc rc);
-void cli_print_exits(void);
 
 struct cli_model;
 enum cli_exit cli_exit_of_run(const struct cli_model *m); /* of a run that is over */
