@@ -71,20 +71,19 @@ static enum fr_rc read_time(const struct backfill *b, const char *option, const 
     return FR_OK;
 }
 
-static enum fr_rc read_word(const char *option, const char *text, const char *const *words,
-                            struct fr_err *err)
+static enum fr_rc check_word(const struct backfill *b, const char *option, const char *text,
+                             struct fr_err *err)
 {
+    const char *words = cli_option(b->call->cmd, option)->words;
     struct fr_buf all = {0};
-    enum fr_rc rc = FR_USAGE;
 
-    for (size_t i = 0; words[i] != NULL; i++) {
-        rc = strcmp(text, words[i]) == 0 ? FR_OK : rc;
-        fr_buf_fmt(&all, "%s%s", i > 0 ? ", " : "", words[i]);
-    }
-    if (rc != FR_OK)
-        fr_fail(err, FR_USAGE, "%s is one of %s, not '%s'", option, all.bad ? "" : all.p, text);
+    if (fr_word_in(words, text))
+        return FR_OK;
+    for (const char *p = words; *p != '\0'; p++)
+        fr_buf_add(&all, *p == ' ' ? ", " : p, *p == ' ' ? 2 : 1);
+    fr_fail(err, FR_USAGE, "%s is one of %s, not '%s'", option, all.bad ? "" : all.p, text);
     fr_buf_finish(&all);
-    return rc;
+    return FR_USAGE;
 }
 
 static enum fr_rc read_numbers(struct backfill *b, struct fr_err *err)
@@ -123,8 +122,6 @@ static enum fr_rc count(struct backfill *b, struct fr_err *err)
 
 static enum fr_rc read_wish(struct backfill *b, struct fr_err *err)
 {
-    static const char *const orders[] = {"oldest", "newest", NULL};
-    static const char *const existing[] = {"skip", "failed", "all", NULL};
     struct fr_spec_opts opts;
     enum fr_rc rc = cli_pipeline(b->call, b->file, &opts, err);
 
@@ -135,8 +132,8 @@ static enum fr_rc read_wish(struct backfill *b, struct fr_err *err)
         rc = fr_timetable_open(&b->t, b->s, &b->call->spec.zones, err);
     if (rc == FR_OK && (rc = read_time(b, "--from", b->from, &b->row.from_ms, err)) == FR_OK &&
         (rc = read_time(b, "--to", b->to, &b->row.to_ms, err)) == FR_OK &&
-        (rc = read_word("--order", b->order, orders, err)) == FR_OK &&
-        (rc = read_word("--existing", b->row.existing, existing, err)) == FR_OK)
+        (rc = check_word(b, "--order", b->order, err)) == FR_OK &&
+        (rc = check_word(b, "--existing", b->row.existing, err)) == FR_OK)
         rc = read_numbers(b, err);
     b->row.newest = strcmp(b->order, "newest") == 0;
     return rc == FR_OK ? count(b, err) : rc;

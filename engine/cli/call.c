@@ -9,12 +9,18 @@
 
 /* ---- options ---- */
 
+/* name has n bytes. */
 static const struct cli_opt *find(const struct cli_command *cmd, const char *name, size_t n)
 {
     for (const struct cli_opt *o = cmd->opts; o->name != NULL; o++)
         if (strlen(o->name) == n && memcmp(o->name, name, n) == 0)
             return o;
     return NULL;
+}
+
+const struct cli_opt *cli_option(const struct cli_command *cmd, const char *name)
+{
+    return find(cmd, name, strlen(name));
 }
 
 static const struct cli_opt *find_letter(const struct cli_command *cmd, char letter)
@@ -152,7 +158,7 @@ static enum fr_rc parse(struct cli_call *c, char **argv, struct fr_err *err)
 
 static const struct cli_list *given(const struct cli_call *c, const char *option)
 {
-    const struct cli_opt *o = find(c->cmd, option, strlen(option));
+    const struct cli_opt *o = cli_option(c->cmd, option);
 
     assert(o != NULL);
     return &c->given[o - c->cmd->opts];
@@ -202,7 +208,7 @@ enum fr_rc cli_number(const struct cli_call *c, const char *option, struct cli_r
 enum fr_rc cli_word(const struct cli_call *c, const char *option, const char *otherwise,
                     const char **out, struct fr_err *err)
 {
-    const char *words = find(c->cmd, option, strlen(option))->words, *text = cli_value(c, option);
+    const char *words = cli_option(c->cmd, option)->words, *text = cli_value(c, option);
     struct fr_buf list = {0};
 
     *out = text != NULL ? text : otherwise;
@@ -246,7 +252,7 @@ struct cli_show_opts cli_shown(const struct cli_call *c)
 enum fr_rc cli_pipeline(struct cli_call *c, const char *file, struct fr_spec_opts *out,
                         struct fr_err *err)
 {
-    const struct cli_opt *nodes = find(c->cmd, "--nodes", strlen("--nodes"));
+    const struct cli_opt *nodes = cli_option(c->cmd, "--nodes");
     const struct cli_list *params = given(c, "--param");
     enum fr_rc rc = FR_OK;
 
@@ -264,7 +270,7 @@ int cli_dispatch(const struct cli_command *cmd, char **argv)
 {
     struct cli_call c = {.cmd = cmd, .code = CLI_OK, .home = {.lock_fd = -1}};
     struct fr_err err = {0};
-    const struct cli_opt *json = find(cmd, "--json", strlen("--json"));
+    const struct cli_opt *json = cli_option(cmd, "--json");
     enum fr_rc rc = parse(&c, argv, &err);
 
     c.json = json != NULL && c.given[json - cmd->opts].n > 0;

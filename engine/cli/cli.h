@@ -58,6 +58,9 @@ struct cli_call {
 const struct cli_command *cli_command_find(const char *name);
 const struct cli_command *cli_command_table(void); /* ended by a NULL name */
 
+/* The option of cmd's row with that name; NULL: there is none. */
+const struct cli_opt *cli_option(const struct cli_command *cmd, const char *name);
+
 /* Runs cmd with argv[1] and what follows; argv ends with NULL. Returns the exit code. */
 int cli_dispatch(const struct cli_command *cmd, char **argv);
 void cli_print_help(const struct cli_command *cmd);

@@ -125,6 +125,9 @@ static const struct row {
      "  -f, --flag                 a flag\n"
      "  --json                     as JSON\n"},
     /* What completion says of a real row. */
+    {"complete backfill --order ''", 0, "oldest\nnewest\n"},
+    {"complete backfill --existing=", 0, "skip\nfailed\nall\n"},
+    {"complete backfill --from ''", 0, ""},
     {"complete notify --de", 0, ""},
     {"complete graph --format ''", 0, "text\ndot\nsvg\n"},
 };
