@@ -150,6 +150,59 @@ static void test_disks(const char *path)
                  "{\"items\":[],\"truncated\":false}");
 }
 
+/* Of a log with these bytes. */
+static void check_log(const char *path, const struct fr_buf *log, const char *at, const char *want)
+{
+    CHECK_INT(fr_file_write(path, log->p, log->n, 0600, NULL), FR_OK);
+    check_answer(FR_API_GET, at, NULL, 200, want);
+}
+
+/* What is shown of a line, and of what stands in it. */
+static void test_lines(const char *path)
+{
+    struct fr_buf log = {0}, want = {0};
+
+    check_row("a character of four bytes, and a part of one");
+    fr_buf_text(&log, "\xf0\x9f\x98\x80!\xf0\x9f\n");
+    check_log(path, &log, "/api/v1/runs/1/" LOG "/lines?n=1",
+              "\"text\":\"\xf0\x9f\x98\x80!\xef\xbf\xbd\xef\xbf\xbd\",\"cut\":false}]");
+    check_row("a line as long as is shown, and a longer one");
+    log.n = 0;
+    fr_buf_fmt(&log, "%*s\n%*s\n", 8192, "y", 8193, "z");
+    check_log(path, &log, "/api/v1/runs/1/" LOG "/lines?n=1", " y\",\"cut\":false}]");
+    check_log(path, &log, "/api/v1/runs/1/" LOG "/lines?from=2", "  \",\"cut\":true}]");
+    check_row("what is shown around a hit");
+    log.n = 0;
+    fr_buf_fmt(&log, "%*s\n%*sneedle%*s\nnext", 150, "needle", 150, "", 300, "");
+    fr_buf_fmt(&want, "{\"items\":[{\"line\":1,\"offset\":144,\"text\":\"%*s\"}", 106, "needle");
+    check_log(path, &log, "/api/v1/runs/1/" LOG "/search?q=needle", want.p);
+    want.n = 0;
+    fr_buf_fmt(&want, "{\"line\":2,\"offset\":301,\"text\":\"%*sneedle%*s\"}]", 100, "", 94, "");
+    check_log(path, &log, "/api/v1/runs/1/" LOG "/search?q=needle", want.p);
+    fr_buf_finish(&log);
+    fr_buf_finish(&want);
+}
+
+static void check_merged(const char *want)
+{
+    struct fr_api_response res = ask(FR_API_GET, "/api/v1/runs/1/log", NULL);
+
+    fr_buf_add(&res.body, "", 1);
+    CHECK_TEXT(res.body.p, want);
+    fr_api_response_finish(&res);
+}
+
+/* The last line of an attempt is shown once nothing is written any more. */
+static void test_last(const char *path)
+{
+    check_row("a line without its end");
+    CHECK_INT(fr_file_write(path, "one\ntwo", 7, 0600, NULL), FR_OK);
+    check_merged("one@local | one\n");
+    CHECK_INT(sqlite3_exec(st->db, "UPDATE attempt SET ended_wall = 5", NULL, NULL, NULL),
+              SQLITE_OK);
+    check_merged("one@local | one\none@local | two\n");
+}
+
 int main(void)
 {
     static const char text[] = "one\ntwo one\nthree\n";
@@ -169,6 +222,8 @@ int main(void)
     add_attempt("c.log");
     check_logs();
     test_disks(path.p);
+    test_lines(path.p);
+    test_last(path.p);
     fr_buf_finish(&path);
     fr_arena_finish(&arena);
     close_host();

@@ -306,7 +306,9 @@ static void test_killed(void)
     check_row("a host that ends behind the commit");
     reset();
     begin(CHANNELS "notify: {on: failed, to: a}\n");
+    CHECK(!fr_host_owes(host));
     end_run("failed", "");
+    CHECK(fr_host_owes(host));
     close_host(); /* no turn was made */
     begin(configured);
     until("a failed 1 sent 1");

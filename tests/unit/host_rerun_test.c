@@ -168,6 +168,8 @@ int main(void)
     for (size_t i = 0; i < sizeof(overlaps) / sizeof(overlaps[0]); i++) {
         test_overlap(i);
         if (strcmp(overlaps[i].policy, "queue") == 0) {
+            check_answer(FR_API_GET, "/api/v1/queue", NULL, 200,
+                         "\"why_waiting\":\"overlap: run 1 of p is before it\"");
             check_row("dropped: the one behind it starts");
             check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, "\"rerun_wall\":0");
             check_runs("p", "1 failed schedule 03-01T02:00, 2 running schedule 03-02T02:00");

@@ -177,6 +177,50 @@ static void test_old_rows(void)
     }
 }
 
+static bool is_unknown(const char *of)
+{
+    struct fr_schedule_row row;
+
+    return !find_row(of, &row);
+}
+
+static void begin_at(const char *clock)
+{
+    set_clock(clock);
+    begin_host();
+    until(is_ready, NULL);
+    settle();
+}
+
+/* A schedule whose file is gone is kept for thirty days, with what became of its instants. */
+static void test_gone(void)
+{
+    struct fr_schedule_row row = {0};
+
+    check_row("gone for thirty days");
+    reset();
+    begin_at("2026-03-01T01:59:30Z");
+    put_pipeline("p", "{at: [2026-03-01T02:00Z, 2099-01-01T00:00Z]}");
+    until(is_known, "p");
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1");
+    drop_pipeline("p");
+    until(is_gone, "p");
+    close_host();
+    begin_at("2026-03-31T01:00Z");
+    CHECK(is_gone("p") && has_first("ran 03-01T02:00 run 1"));
+    close_host();
+    set_clock("2026-03-31T03:00Z");
+    begin_host();
+    until(is_unknown, "p");
+    check_row("it comes back as another one");
+    put_pipeline("p", "{at: [2099-01-01T00:00Z]}");
+    until(is_known, "p");
+    CHECK(find_row("p", &row) && row.since_ms > fr_sys.wall_ms() - 60000);
+    check_fires("p", "");
+    close_host();
+}
+
 static void test_old_row_ahead(void)
 {
     static const char *const first = "ran 03-01T02:00 run 1";
@@ -216,6 +260,7 @@ int main(void)
     test_back_among_missed();
     test_old_rows();
     test_old_row_ahead();
+    test_gone();
     fr_sys = fr_sys_real;
     fr_arena_finish(&arena);
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);

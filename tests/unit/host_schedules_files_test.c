@@ -142,6 +142,8 @@ static void test_paused(void)
     write_pipeline("p", "name: p\nschedule: [\n");
     until(has_error, "p.yaml");
     CHECK(broken_since() >= from && broken_since() <= fr_sys.wall_ms());
+    write_pipeline("p", "name: p\nschedule: {cron: never}\ntasks: {a: {run: x}}\n");
+    until(has_error, "cron: ");
     put_pipeline("p", "{cron: \"0 3 * * *\"}");
     until(has_error, "");
     CHECK_INT(broken_since(), 0);
@@ -224,6 +226,7 @@ static void test_others(void)
     CHECK_INT(fr_file_write(other, text, sizeof(text) - 1, 0600, &err), FR_OK);
     snprintf(other, sizeof(other), "%s/.hidden.yaml", folder);
     CHECK_INT(symlink(below, other), 0);
+    write_pipeline(".own", "name: h\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n");
     snprintf(other, sizeof(other), "%s/dangling.yml", folder);
     CHECK_INT(symlink("/nonexistent/schedule", other), 0);
     write_pipeline("nodes", "nodes: [{name: n1}]\n");
@@ -236,6 +239,7 @@ static void test_others(void)
     CHECK(is_known("l") && !has_error("folder.yaml") && !has_error("dangling"));
     CHECK(has_error("'run'?; and 3 more: 'flowrun validate' lists all") && !has_error(" 1 more"));
     CHECK(!has_error("empty.yaml") && !is_known("t") && !has_error("hidden"));
+    CHECK(!is_known("h"));
     close_host();
 
     check_row("nor is what lies in a folder below");
@@ -316,6 +320,170 @@ static void test_unlisted(void)
     fr_sys.list = fr_sys_real.list;
 }
 
+/* ---- another rule ---- */
+
+static bool is_printed_anew(const char *before)
+{
+    struct fr_schedule_row row;
+
+    return find_row("p", &row) && strcmp(row.fingerprint, before) != 0;
+}
+
+/* Of 01:30, which has passed by the second rule alone. */
+static void test_changes(void)
+{
+    static const struct {
+        const char *name, *before, *after;
+    } rows[] = {
+        {"its times", "{at: [2026-03-01T03:00Z]}", "{at: [2026-03-01T01:30Z, 2026-03-01T03:00Z]}"},
+        {"its distance", "{every: 12h}", "{every: 30m}"},
+        {"its expression", "{cron: \"0 3 * * *\"}", "{cron: \"30 * * * *\"}"},
+        {"its kind", "{cron: \"0 3 * * *\"}", "{every: 30m}"},
+        {"its zone", "{cron: \"30 1 * * *\", zone: Asia/Tokyo}", "{cron: \"30 1 * * *\"}"},
+        {"its begin", "{every: 30m, start: 2026-03-01T03:00Z}",
+         "{every: 30m, start: 2026-03-01T01:00Z}"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_schedule_row row = {.fingerprint = ""};
+        char before[80];
+
+        check_row(rows[i].name);
+        reset();
+        set_clock("2026-03-01T01:10Z");
+        put_pipeline("p", rows[i].before);
+        begin_host();
+        until(is_ready, NULL);
+        CHECK(find_row("p", &row));
+        (void)snprintf(before, sizeof(before), "%s", row.fingerprint);
+        set_clock("2026-03-01T01:50Z");
+        put_pipeline("p", rows[i].after);
+        schedules_look_soon(host->schedules, 0);
+        until(is_printed_anew, before);
+        check_fires("p", "");
+        CHECK(find_row("p", &row) && row.since_ms > fr_sys.wall_ms() - 300000);
+        close_host();
+    }
+}
+
+/* Each has a moment of its own in the hour behind its time. */
+static void test_jitter(void)
+{
+    char id[FR_ID_TEXT], want[60];
+    int64_t at_ms = 1772330400000, delay_ms;
+
+    check_row("jitter");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 2 * * *\", jitter: 1h}");
+    begin_host();
+    until(is_ready, NULL);
+    fr_id_text(fr_store_home_id(st), id);
+    delay_ms = fr_jitter_ms(&(struct fr_jitter_of){id, "p", "default"}, 3600000);
+    (void)snprintf(want, sizeof(want), "\"due_wall\":%lld", (long long)(at_ms + delay_ms));
+    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, want);
+    shift_ms = at_ms + delay_ms - fr_sys_real.wall_ms();
+    until_fires("p", "ran 03-01T02:00 run 1");
+    close_host();
+}
+
+/* ---- many ---- */
+
+static size_t count_known(void)
+{
+    struct fr_schedule_rows rows = {0};
+    size_t n = 0;
+
+    fr_arena_finish(&arena);
+    CHECK_INT(fr_store_schedules(st, &arena, &rows, NULL), FR_OK);
+    for (size_t i = 0; i < rows.n; i++)
+        n += rows.rows[i].gone_wall == 0;
+    CHECK_INT(n, rows.n);
+    return n;
+}
+
+static bool is_hourly(const char *of)
+{
+    struct fr_schedule_row row;
+
+    return find_row(of, &row) && strcmp(row.rule, "every 1 h in UTC") == 0;
+}
+
+/* A file that changes is that file, and none of those beside it. */
+static void test_several(void)
+{
+    static const char *const names[] = {"m", "c", "x", "a", "r", "e", "z"};
+    char want[400];
+
+    check_row("several files");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    for (size_t i = 0; i < 7; i++)
+        put_pipeline(names[i], "{cron: \"0 2 * * *\"}");
+    write_pipeline("plain", "name: plain\ntasks: {a: {run: x}}\n");
+    begin_host();
+    until(is_ready, NULL);
+    CHECK_INT(count_known(), 7);
+    for (size_t i = 0; i < 7; i++) {
+        put_pipeline(names[i], "{every: 1h}");
+        schedules_look_soon(host->schedules, 0);
+        until(is_hourly, names[i]);
+        CHECK_INT(count_known(), 7);
+    }
+    check_row("pipelines of the folder, whether they have schedules or not");
+    (void)snprintf(want, sizeof(want),
+                   "{\"name\":\"plain\",\"file\":\"%s/plain.yaml\",\"schedules\":0}", folder);
+    check_answer(FR_API_GET, "/api/v1/pipelines", NULL, 200, want);
+    check_answer(FR_API_GET, "/api/v1/pipelines/plain", NULL, 200, "\"schedules\":[]}");
+    check_answer(FR_API_GET, "/api/v1/pipelines/plain/history", NULL, 200, "{\"tasks\":[],");
+    check_answer(FR_API_GET, "/api/v1/pipelines/m", NULL, 200,
+                 "\"pipeline\":\"m\",\"name\":\"default\",\"rule\":\"every 1 h in UTC\"");
+    drop_pipeline("plain");
+    schedules_look_soon(host->schedules, 0);
+    for (int i = 0; i < 1000 && has_answer("/api/v1/pipelines", "plain"); i++)
+        settle();
+    check_answer(FR_API_GET, "/api/v1/pipelines/plain", NULL, 404, "no pipeline 'plain'");
+    close_host();
+    check_row("the next host finds the same");
+    begin_host();
+    until(is_ready, NULL);
+    CHECK_INT(count_known(), 7);
+    close_host();
+}
+
+/* Of two folders one cannot be listed: files of the other one are as they are. */
+static void test_two_folders(void)
+{
+    const struct fr_run_shell shell = {.cwd = "/", .getenv = shell_value};
+    char other[320], path[400];
+    const char *folders[] = {folder, other};
+    static const char text[] = "name: q\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
+
+    check_row("a folder that cannot be listed, beside another one");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{every: 1h}");
+    (void)snprintf(other, sizeof(other), "%s", folder);
+    other[strlen(other) - 1]++; /* as long */
+    CHECK_INT(fr_mkdirs(other, 0700, NULL), FR_OK);
+    (void)snprintf(path, sizeof(path), "%s/q.yaml", other);
+    CHECK_INT(fr_file_write(path, text, sizeof(text) - 1, 0600, NULL), FR_OK);
+    fr_sys.list = list_if_possible;
+    open_host();
+    fr_host_stay(host);
+    CHECK_INT(fr_host_watch(host, folders, 2, &shell, NULL), FR_OK);
+    until(is_ready, NULL);
+    CHECK(is_known("p") && is_known("q"));
+    unlisted = true;
+    schedules_look_soon(host->schedules, 0);
+    until(has_error, "looking into ");
+    check_answer(FR_API_GET, "/api/v1/schedules?pipeline=p", NULL, 200, "\"error\":\"looking into");
+    CHECK(!has_answer("/api/v1/schedules?pipeline=q", "\"error\""));
+    unlisted = false;
+    close_host();
+    fr_sys.list = fr_sys_real.list;
+}
+
 int main(void)
 {
     struct fr_err err = {0};
@@ -328,6 +496,10 @@ int main(void)
     test_others();
     test_replaced();
     test_unlisted();
+    test_two_folders();
+    test_changes();
+    test_jitter();
+    test_several();
     fr_sys = fr_sys_real;
     fr_arena_finish(&arena);
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);

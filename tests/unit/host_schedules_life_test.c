@@ -211,6 +211,23 @@ static bool is_paused(const char *of)
     return find_row(of, &row) && strcmp(row.state, "paused") == 0;
 }
 
+/* It ends so, as its nodes are none. */
+static void fail_run(int no)
+{
+    const struct fr_note over = {.kind = FR_NOTE_RUN, .now = {.state = FR_RUN_OVER}};
+    struct host_run *h;
+    sqlite3 *db = NULL;
+    char path[400];
+
+    settle();
+    h = host_find_no(host, no);
+    snprintf(path, sizeof(path), "%s/state.db", home);
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, "UPDATE fire SET outcome = 'failed'", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    timetable_part.note(h, h->run, &over);
+}
+
 /* Runs fail before they begin, as their file cannot be loaded. */
 static void test_pause_after(void)
 {
@@ -236,6 +253,14 @@ static void test_pause_after(void)
                      "invalid 03-01T04:00 run 3 failed");
     settle();
     CHECK(!is_paused("p")); /* one since it was resumed */
+    check_row("by a run that began, too");
+    put_pipeline("p", "{cron: \"0 * * * *\", pause_after: 2}");
+    until(has_error, "");
+    set_clock("2026-03-01T05:00Z");
+    until_fires("p", "invalid 03-01T02:00 run 1 failed, invalid 03-01T03:00 run 2 failed, "
+                     "invalid 03-01T04:00 run 3 failed, ran 03-01T05:00 run 4");
+    fail_run(4);
+    until(is_paused, "p");
     close_host();
 }
 

@@ -46,6 +46,20 @@ static int64_t sleeps_ms(void)
     return due == INT64_MAX ? -1 : due - fr_sys.mono_ms();
 }
 
+/* The numbers of queued runs. */
+static void check_queue(const char *want)
+{
+    struct fr_api_response res = ask(FR_API_GET, "/api/v1/queue", NULL);
+    struct fr_buf got = {0};
+
+    fr_buf_add(&res.body, "", 1);
+    for (const char *at = res.body.p; (at = strstr(at, "{\"no\":")) != NULL; at++)
+        fr_buf_fmt(&got, "%s%ld", got.n > 0 ? " " : "", strtol(at + 6, NULL, 10));
+    CHECK_TEXT(got.p, want);
+    fr_buf_finish(&got);
+    fr_api_response_finish(&res);
+}
+
 static const char *no_variable(void *self, const char *name)
 {
     (void)self;
@@ -85,6 +99,8 @@ static void test_sleeps(int no)
     submit_at(no + 1, 50);
     settle();
     CHECK_INT(sleeps_ms(), 50);
+    pass(50);
+    CHECK_INT(sleeps_ms(), 4950); /* nobody has followed it since it came */
     api.gone(api.self, r.s);
     close_host();
     fr_buf_finish(&r.got);
@@ -106,9 +122,18 @@ static void test_sleeps(int no)
     submit("g.yaml", no + 4, "", "queued");
     settle();
     CHECK_INT(sleeps_ms(), 10000);
+    check_row("what waits, in the order of its turn, and why");
+    submit("g.yaml", no + 5, ", \"priority\": 2", "queued");
+    submit("g.yaml", no + 6, ", \"priority\": 1", "queued");
+    check_queue("6 7 5");
+    check_answer(FR_API_GET, "/api/v1/queue", NULL, 200,
+                 "\"why_waiting\":\"max_active_runs 1 of 1: run 4 of g since ");
+    for (int i = 5; i <= 7; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        cancel(name);
+    }
     check_row("one whose time is days away: the clock may be set meanwhile");
-    cancel("5");
-    submit_at(no + 5, 3 * 86400000LL);
+    submit_at(no + 7, 3 * 86400000LL);
     settle();
     CHECK_INT(sleeps_ms(), 10000);
     close_host();
@@ -191,7 +216,7 @@ int main(void)
     fr_sys.mono_ms = shifted_mono_ms;
     fr_sys.wall_ms = shifted_wall_ms;
     test_sleeps(1);
-    test_followed(7);
+    test_followed(9);
     test_refused();
     fr_sys = fr_sys_real;
     remove_home();

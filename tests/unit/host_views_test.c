@@ -70,6 +70,7 @@ static const struct row of_runs[] = {
     {"/api/v1/runs/1/instances?state=failed", 200, "\"items\":[]"},
     {"/api/v1/runs/1/instances?form=columns", 200,
      "\"tasks\":[\"one\",\"two\"],\"nodes\":[\"local\"],\"idx\":[0,2],"},
+    {"/api/v1/runs/1/instances?task=&state=&node=", 200, "\"key\":\"two@local\""},
     {"/api/v1/runs/1/instances?form=x", 400, "'form' must be columns or rows"},
     {"/api/v1/runs/1/instances?state=fialed", 400, "'state' must be waiting, ready, starting,"},
     {"/api/v1/runs/1/instances?state=queued", 400, "skipped or upstream_failed, not 'queued'"},

@@ -71,6 +71,8 @@ static void check_place(const struct place *p, size_t at)
     json_decref(doc);
 }
 
+#define X50 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+
 static void places(void)
 {
     static const struct place rows[] = {
@@ -94,12 +96,19 @@ static void places(void)
         {"at a text's end", "needle\\z", true, "needle", -1},
     };
 
+    /* more before it than is shown */
+    static const struct place far_before = {"what stands far before it", "(?<=x{150})needle", true,
+                                            X50 X50 X50 "needle", 150};
+
+    check_place(&far_before, PIECE - 140);
+    check_place(&far_before, PIECE + 10);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         size_t n = strlen(rows[i].text);
 
         for (size_t end = PIECE; end <= 2 * PIECE; end += PIECE)
             for (size_t at = end - n - 2; at <= end + 2; at++)
                 check_place(&rows[i], at);
+        check_place(&rows[i], PIECE - 100); /* where the second piece begins */
         check_place(&rows[i], 7);
     }
 }
