@@ -69,12 +69,8 @@ static const char *no_variable(void *self, const char *name)
 /* A host that has nothing to do makes no turn. */
 static void test_sleeps(int no)
 {
-    const struct fr_host_own own = {.shell = {.cwd = "/", .getenv = no_variable}};
-    struct fr_submit submit_own = {.spec = {.path = "", .cwd = "/"}, .origin = "cli"};
-    struct fr_issues issues = {0};
-    struct fr_run *run = NULL;
     struct reader r = {0};
-    char path[300], name[12];
+    char name[12];
 
     open_host();
     settle();
@@ -104,6 +100,16 @@ static void test_sleeps(int no)
     api.gone(api.self, r.s);
     close_host();
     fr_buf_finish(&r.got);
+}
+
+/* Of this process, and queued ones. */
+static void test_own(int no)
+{
+    const struct fr_host_own own = {.shell = {.cwd = "/", .getenv = no_variable}};
+    struct fr_submit submit_own = {.spec = {.path = "", .cwd = "/"}, .origin = "cli"};
+    struct fr_issues issues = {0};
+    struct fr_run *run = NULL;
+    char path[300], name[12];
 
     check_row("a run of this process, which nobody follows");
     open_host();
@@ -118,13 +124,13 @@ static void test_sleeps(int no)
     fr_issues_finish(&issues);
     check_row("one that waits for another: whether this is still the host is looked at");
     fr_host_stay(host);
-    submit("g.yaml", no + 3, "", "running");
-    submit("g.yaml", no + 4, "", "queued");
+    submit("g.yaml", no + 1, "", "running");
+    submit("g.yaml", no + 2, "", "queued");
     settle();
     CHECK_INT(sleeps_ms(), 10000);
     check_row("what waits, in the order of its turn, and why");
-    submit("g.yaml", no + 5, ", \"priority\": 2", "queued");
-    submit("g.yaml", no + 6, ", \"priority\": 1", "queued");
+    submit("g.yaml", no + 3, ", \"priority\": 2", "queued");
+    submit("g.yaml", no + 4, ", \"priority\": 1", "queued");
     check_queue("6 7 5");
     check_answer(FR_API_GET, "/api/v1/queue", NULL, 200,
                  "\"why_waiting\":\"max_active_runs 1 of 1: run 4 of g since ");
@@ -133,7 +139,7 @@ static void test_sleeps(int no)
         cancel(name);
     }
     check_row("one whose time is days away: the clock may be set meanwhile");
-    submit_at(no + 7, 3 * 86400000LL);
+    submit_at(no + 5, 3 * 86400000LL);
     settle();
     CHECK_INT(sleeps_ms(), 10000);
     close_host();
@@ -216,6 +222,7 @@ int main(void)
     fr_sys.mono_ms = shifted_mono_ms;
     fr_sys.wall_ms = shifted_wall_ms;
     test_sleeps(1);
+    test_own(3);
     test_followed(9);
     test_refused();
     fr_sys = fr_sys_real;
