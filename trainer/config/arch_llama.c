@@ -5,9 +5,6 @@
  */
 #include "trainer/config/model_read.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* clang-format off */
 /* Defaults of transformers' configuration classes where they are not those of all types. */
 static const struct tr_key_default llama[] = {
@@ -89,32 +86,6 @@ static const char *const known_of_experts[] = {
 };
 /* clang-format on */
 
-struct keys {
-    const char *const *names;
-    size_t n;
-};
-#define KEYS(list) ((struct keys){list, sizeof(list) / sizeof((list)[0])})
-
-static bool is_known(const char *key, struct keys k)
-{
-    size_t i = 0;
-
-    while (i < k.n && strcmp(key, k.names[i]) != 0)
-        i++;
-    return i < k.n;
-}
-
-/* The first key with a value that is of neither list. */
-static const char *unknown_key(const json_t *object, struct keys a, struct keys b)
-{
-    const char *key;
-    json_t *v;
-
-    json_object_foreach((json_t *)object, key, v) if (!json_is_null(v) && !is_known(key, a) &&
-                                                      !is_known(key, b)) return key;
-    return NULL;
-}
-
 static bool has_experts(const struct tr_model_read *r)
 {
     return tr_key_has(r, "num_experts_per_tok");
@@ -122,21 +93,27 @@ static bool has_experts(const struct tr_model_read *r)
 
 static enum fr_rc refuse_unknown(const struct tr_model_read *r, struct fr_err *err)
 {
-    const struct keys none = {NULL, 0};
+    const size_t n = sizeof(known) / sizeof(known[0]);
+    const size_t more = sizeof(known_of_experts) / sizeof(known_of_experts[0]);
     const struct tr_fields *f = &r->f;
-    const char *near;
-    const char *key =
-        unknown_key(f->object, KEYS(known), has_experts(r) ? KEYS(known_of_experts) : none);
+    const char *key, *near;
+    json_t *v;
 
-    if (key == NULL)
-        return FR_OK;
-    near = fr_suggest(key, known, sizeof(known) / sizeof(known[0]));
-    if (near != NULL && tr_field(f, near) == NULL)
-        return fr_fail(err, FR_USAGE, "%s: unknown key %s: did you mean %s?", f->where, key, near);
-    return fr_fail(err, FR_UNSUPPORTED,
-                   "%s: unknown key %s: no %s model that this program knows has it; if it changes "
-                   "nothing there, remove it",
-                   f->where, key, r->c->model_type);
+    json_object_foreach((json_t *)f->object, key, v)
+    {
+        if (json_is_null(v) || tr_is_among(key, known, n) ||
+            (has_experts(r) && tr_is_among(key, known_of_experts, more)))
+            continue;
+        near = fr_suggest(key, known, n);
+        if (near != NULL && tr_field(f, near) == NULL)
+            return fr_fail(err, FR_USAGE, "%s: unknown key %s: did you mean %s?", f->where, key,
+                           near);
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: unknown key %s: no %s model that this program knows has it; if it "
+                       "changes nothing there, remove it",
+                       f->where, key, r->type->type);
+    }
+    return FR_OK;
 }
 
 /* A switch that the model type does not have must be off. */

@@ -168,13 +168,14 @@ static int64_t div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
-/* A count of steps, or below 1 a share of the total. */
-static int64_t every(double steps, int64_t total)
+/* Steps from one time to the next: of steps a count, or below 1 a share of the total; 0: never. */
+static int64_t every(enum tr_strategy strategy, double steps, const struct tr_derived *d)
 {
-    if (steps >= 1)
-        return (int64_t)steps;
-    int64_t n = (int64_t)ceil(steps * (double)total);
-    return n > 0 ? n : 1;
+    if (strategy == TR_STRATEGY_EPOCH)
+        return d->steps_per_epoch;
+    if (strategy != TR_STRATEGY_STEPS)
+        return 0;
+    return steps >= 1 ? (int64_t)steps : (int64_t)fmax(ceil(steps * (double)d->total_steps), 1);
 }
 
 /* A ratio that is given stands for the steps, also 0, and 1 is one step: as in transformers 5.6. */
@@ -214,16 +215,9 @@ enum fr_rc tr_args_derive(const struct tr_args *a, int64_t examples, int64_t wor
         d.examples = a->max_steps * d.total_batch;
     }
     d.warmup_steps = warmup(a, d.total_steps);
-    if (a->save_strategy != TR_STRATEGY_NO && a->save_strategy != TR_STRATEGY_BEST)
-        d.save_every = a->save_strategy == TR_STRATEGY_EPOCH ? d.steps_per_epoch
-                                                             : every(a->save_steps, d.total_steps);
-    if (a->logging_strategy != TR_STRATEGY_NO)
-        d.log_every = a->logging_strategy == TR_STRATEGY_EPOCH
-                          ? d.steps_per_epoch
-                          : every(a->logging_steps, d.total_steps);
-    if (a->eval_strategy != TR_STRATEGY_NO)
-        d.eval_every = a->eval_strategy == TR_STRATEGY_EPOCH ? d.steps_per_epoch
-                                                             : every(a->eval_steps, d.total_steps);
+    d.save_every = every(a->save_strategy, a->save_steps, &d);
+    d.log_every = every(a->logging_strategy, a->logging_steps, &d);
+    d.eval_every = every(a->eval_strategy, a->eval_steps, &d);
     *out = d;
     return FR_OK;
 }

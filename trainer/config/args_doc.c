@@ -1,6 +1,5 @@
 #include "trainer/config/args_table.h"
 #include "trainer/config/ds_config.h"
-#include "trainer/config/ds_config.h"
 
 static void put_default(const struct tr_arg *arg, const char *before, const char *behind,
                         struct fr_buf *out)

@@ -102,14 +102,28 @@ enum fr_rc tr_ds_precision(struct tr_ds_read *r, struct fr_err *err)
     return FR_OK;
 }
 
-/* The params object of a block, or an empty one. */
-static enum fr_rc params_of(const struct tr_fields *f, struct tr_fields *params, char where[512],
-                            struct fr_err *err)
+/* A block of a type and its params, which may be absent as the block may. */
+struct typed {
+    struct tr_fields block, params;
+    const char *type;
+    char where[512], where_params[512];
+};
+
+static enum fr_rc read_typed(const struct tr_ds_read *r, const char *name, struct typed *t,
+                             struct fr_err *err)
 {
-    *params = (struct tr_fields){tr_field(f, "params"), where};
-    (void)snprintf(where, 512, "%.480s.params", f->where);
-    if (params->object != NULL && !json_is_object(params->object))
-        return tr_field_bad(f, "params", "an object", err);
+    enum fr_rc rc = tr_ds_block(r, name, &t->block, t->where, err);
+
+    if (rc != FR_OK || t->block.object == NULL)
+        return rc;
+    t->params = (struct tr_fields){tr_field(&t->block, "params"), t->where_params};
+    (void)snprintf(t->where_params, sizeof(t->where_params), "%.480s.params", t->where);
+    if ((rc = tr_ds_keys(r, &t->block, name, err)) != FR_OK ||
+        (rc = tr_field_need(&t->block, "type", err)) != FR_OK ||
+        (rc = tr_field_text(&t->block, "type", &t->type, err)) != FR_OK)
+        return rc;
+    if (t->params.object != NULL && !json_is_object(t->params.object))
+        return tr_field_bad(&t->block, "params", "an object", err);
     return FR_OK;
 }
 
@@ -135,47 +149,41 @@ static enum fr_rc read_betas(struct tr_ds_read *r, const struct tr_fields *p, st
 
 enum fr_rc tr_ds_optimizer(struct tr_ds_read *r, struct fr_err *err)
 {
-    char where[512], where_params[512];
     struct tr_ds_config *c = r->out;
-    struct tr_fields f, p;
-    const char *type = "";
+    struct typed t;
+    const struct tr_fields *p = &t.params;
     bool skip = false;
-    enum fr_rc rc;
+    enum fr_rc rc = read_typed(r, "optimizer", &t, err);
 
-    if ((rc = tr_ds_block(r, "optimizer", &f, where, err)) != FR_OK || f.object == NULL)
+    if (rc != FR_OK || t.block.object == NULL)
         return rc;
-    if ((rc = tr_ds_keys(r, &f, "optimizer", err)) != FR_OK ||
-        (rc = tr_field_need(&f, "type", err)) != FR_OK ||
-        (rc = tr_field_text(&f, "type", &type, err)) != FR_OK ||
-        (rc = params_of(&f, &p, where_params, err)) != FR_OK)
-        return rc;
-    if (strcasecmp(type, "adamw") != 0 && strcasecmp(type, "adam") != 0)
-        return fr_fail(err, FR_UNSUPPORTED, "%s: type '%s', only AdamW and Adam are done", where,
-                       type);
+    if (strcasecmp(t.type, "adamw") != 0 && strcasecmp(t.type, "adam") != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "%s: type '%s', only AdamW and Adam are done", t.where,
+                       t.type);
     c->optimizer = true;
-    if (p.object == NULL)
+    if (p->object == NULL)
         return FR_OK;
-    if (tr_field(&p, "max_grad_norm") != NULL)
+    if (tr_field(p, "max_grad_norm") != NULL)
         return fr_fail(err, FR_USAGE,
                        "%s: max_grad_norm does not belong here, use gradient_clipping at the top",
-                       where_params);
-    if ((rc = tr_ds_keys(r, &p, "optimizer.params", err)) != FR_OK ||
-        (rc = tr_field_bool(&p, "adam_w_mode", &c->adam_w_mode, err)) != FR_OK ||
-        (rc = tr_field_bool(&p, "bias_correction", &c->bias_correction, err)) != FR_OK ||
-        (rc = tr_field_bool(&p, "amsgrad", &skip, err)) != FR_OK)
+                       p->where);
+    if ((rc = tr_ds_keys(r, p, "optimizer.params", err)) != FR_OK ||
+        (rc = tr_field_bool(p, "adam_w_mode", &c->adam_w_mode, err)) != FR_OK ||
+        (rc = tr_field_bool(p, "bias_correction", &c->bias_correction, err)) != FR_OK ||
+        (rc = tr_field_bool(p, "amsgrad", &skip, err)) != FR_OK)
         return rc;
     if (skip)
-        return fr_fail(err, FR_UNSUPPORTED, "%s: amsgrad is not done", where_params);
+        return fr_fail(err, FR_UNSUPPORTED, "%s: amsgrad is not done", p->where);
     if (!c->bias_correction)
-        return fr_fail(err, FR_UNSUPPORTED, "%s: bias_correction is always done", where_params);
-    tr_ds_match(r, &p, "lr", "learning_rate", &c->lr);
-    tr_ds_match(r, &p, "eps", "adam_epsilon", &c->eps);
-    tr_ds_match(r, &p, "weight_decay", "weight_decay", &c->weight_decay);
+        return fr_fail(err, FR_UNSUPPORTED, "%s: bias_correction is always done", p->where);
+    tr_ds_match(r, p, "lr", "learning_rate", &c->lr);
+    tr_ds_match(r, p, "eps", "adam_epsilon", &c->eps);
+    tr_ds_match(r, p, "weight_decay", "weight_decay", &c->weight_decay);
     if (!c->adam_w_mode && c->weight_decay != 0)
         return fr_fail(err, FR_UNSUPPORTED,
                        "%s: adam_w_mode false: weight decay is never added to the gradient",
-                       where_params);
-    return read_betas(r, &p, err);
+                       p->where);
+    return read_betas(r, p, err);
 }
 
 /* Steps of a schedule: "auto" and equality against the derived numbers, once these are known. */
@@ -233,27 +241,22 @@ const char *tr_ds_lr_name(enum tr_ds_lr lr)
 
 enum fr_rc tr_ds_scheduler(struct tr_ds_read *r, struct fr_err *err)
 {
-    char where[512], where_params[512];
-    struct tr_fields f, p;
-    const char *type = "";
+    struct typed t;
+    const struct tr_fields *p = &t.params;
     int kind = TR_DS_LR_WARMUP;
-    enum fr_rc rc;
+    enum fr_rc rc = read_typed(r, "scheduler", &t, err);
 
-    if ((rc = tr_ds_block(r, "scheduler", &f, where, err)) != FR_OK || f.object == NULL)
+    if (rc != FR_OK || t.block.object == NULL)
         return rc;
-    if ((rc = tr_ds_keys(r, &f, "scheduler", err)) != FR_OK ||
-        (rc = tr_field_need(&f, "type", err)) != FR_OK ||
-        (rc = tr_field_text(&f, "type", &type, err)) != FR_OK ||
-        (rc = params_of(&f, &p, where_params, err)) != FR_OK)
-        return rc;
-    while (kind <= TR_DS_LR_WARMUP_COSINE && strcmp(tr_ds_lr_name((enum tr_ds_lr)kind), type) != 0)
+    while (kind <= TR_DS_LR_WARMUP_COSINE &&
+           strcmp(tr_ds_lr_name((enum tr_ds_lr)kind), t.type) != 0)
         kind++;
     if (kind > TR_DS_LR_WARMUP_COSINE)
         return fr_fail(err, FR_UNSUPPORTED,
                        "%s: type '%s', only WarmupLR, WarmupDecayLR and WarmupCosineLR are done",
-                       where, type);
+                       t.where, t.type);
     r->out->scheduler = (enum tr_ds_lr)kind;
-    if (kind != TR_DS_LR_WARMUP && (p.object == NULL || tr_field(&p, "total_num_steps") == NULL))
-        return fr_fail(err, FR_USAGE, "%s: %s needs total_num_steps", where_params, type);
-    return p.object == NULL ? FR_OK : read_schedule(r, &p, err);
+    if (kind != TR_DS_LR_WARMUP && (p->object == NULL || tr_field(p, "total_num_steps") == NULL))
+        return fr_fail(err, FR_USAGE, "%s: %s needs total_num_steps", p->where, t.type);
+    return p->object == NULL ? FR_OK : read_schedule(r, p, err);
 }

@@ -121,12 +121,11 @@ static enum fr_rc read_communication(struct tr_ds_read *r, const struct tr_field
 static enum fr_rc read_top(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
 {
     struct tr_ds_config *c = r->out;
-    const json_t *act = tr_field(f, "activation_checkpointing");
+    struct tr_fields act;
     char where[512];
     double clip = 1; /* DeepSpeed's default where the key is absent, not --max_grad_norm */
     enum fr_rc rc;
 
-    (void)snprintf(where, sizeof(where), "%.400s: activation_checkpointing", r->name);
     tr_ds_match(r, f, "gradient_clipping", "max_grad_norm", &clip);
     c->gradient_clipping = clip;
     if (tr_field(f, "gradient_clipping") == NULL && clip != r->flags->args->max_grad_norm)
@@ -134,14 +133,12 @@ static enum fr_rc read_top(struct tr_ds_read *r, const struct tr_fields *f, stru
                    "gradient_clipping is absent: 1.0, DeepSpeed's default, is used instead of "
                    "--max_grad_norm %g",
                    r->flags->args->max_grad_norm);
-    if ((rc = tr_field_i64(f, "steps_per_print", &c->steps_per_print, err)) != FR_OK)
+    if ((rc = tr_field_i64(f, "steps_per_print", &c->steps_per_print, err)) != FR_OK ||
+        (rc = tr_ds_block(r, "activation_checkpointing", &act, where, err)) != FR_OK ||
+        (act.object != NULL &&
+         (rc = tr_ds_keys(r, &act, "activation_checkpointing", err)) != FR_OK))
         return rc;
-    if (act != NULL && !json_is_object(act))
-        return tr_field_bad(f, "activation_checkpointing", "an object", err);
-    if (act != NULL && (rc = tr_ds_keys(r, &(struct tr_fields){act, where},
-                                        "activation_checkpointing", err)) != FR_OK)
-        return rc;
-    c->cpu_checkpointing = json_is_true(json_object_get(act, "cpu_checkpointing"));
+    c->cpu_checkpointing = json_is_true(json_object_get(act.object, "cpu_checkpointing"));
     return read_communication(r, f, err);
 }
 

@@ -238,6 +238,14 @@ static bool is_off(const json_t *v)
             (json_object_size(v) == 0 || json_is_false(json_object_get(v, "enabled"))));
 }
 
+enum fr_rc tr_ds_unknown(const struct tr_fields *f, const char *key, const char *near,
+                         struct fr_err *err)
+{
+    return fr_fail(err, FR_USAGE, "%s: unknown key '%s'%s%s%s", f->where, key,
+                   near != NULL ? ": did you mean '" : "", near != NULL ? near : "",
+                   near != NULL ? "'?" : "");
+}
+
 static enum fr_rc unknown(const struct tr_ds_read *r, const struct tr_fields *f, const char *block,
                           const char *key, struct fr_err *err)
 {
@@ -249,9 +257,7 @@ static enum fr_rc unknown(const struct tr_ds_read *r, const struct tr_fields *f,
             names[n++] = keys[i].key;
     near = fr_suggest(key, names, n);
     if (near != NULL || block[0] != '\0')
-        return fr_fail(err, FR_USAGE, "%s: unknown key '%s'%s%s%s", f->where, key,
-                       near != NULL ? ": did you mean '" : "", near != NULL ? near : "",
-                       near != NULL ? "'?" : "");
+        return tr_ds_unknown(f, key, near, err);
     tr_ds_note(r, "%s is ignored: neither DeepSpeed nor this program knows it", key);
     return FR_OK;
 }

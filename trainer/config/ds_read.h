@@ -37,6 +37,9 @@ enum fr_rc tr_ds_block(const struct tr_ds_read *r, const char *key, struct tr_fi
  * FR_USAGE, at the top only where they look like another; else they are noted. */
 enum fr_rc tr_ds_keys(const struct tr_ds_read *r, const struct tr_fields *f, const char *block,
                       struct fr_err *err);
+/* FR_USAGE for a key that no table has; near: the name that it looks like, or NULL. */
+enum fr_rc tr_ds_unknown(const struct tr_fields *f, const char *key, const char *near,
+                         struct fr_err *err);
 const char *tr_ds_use_name(enum tr_arg_use use);
 
 /* The part of docs/arguments.md about zero_optimization. */

@@ -89,14 +89,11 @@ static const struct zero_row *find(const char *key)
 
 static enum fr_rc unknown(const struct tr_fields *f, const char *key, struct fr_err *err)
 {
-    const char *words[NROWS], *near;
+    const char *words[NROWS];
 
     for (size_t i = 0; i < NROWS; i++)
         words[i] = rows[i].key;
-    near = fr_suggest(key, words, NROWS);
-    return fr_fail(err, FR_USAGE, "%s: unknown key '%s'%s%s%s", f->where, key,
-                   near != NULL ? ": did you mean '" : "", near != NULL ? near : "",
-                   near != NULL ? "'?" : "");
+    return tr_ds_unknown(f, key, fr_suggest(key, words, NROWS), err);
 }
 
 static enum fr_rc read_row(struct tr_ds_read *r, const struct tr_fields *f,

@@ -4,6 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool tr_is_among(const char *word, const char *const *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(word, words[i]) == 0)
+            return true;
+    return false;
+}
+
 const json_t *tr_field(const struct tr_fields *f, const char *key)
 {
     const json_t *v = json_object_get(f->object, key);

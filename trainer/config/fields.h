@@ -15,6 +15,8 @@ struct tr_fields {
     const char *where; /* "model/config.json" or "ds.json: zero_optimization" */
 };
 
+bool tr_is_among(const char *word, const char *const *words, size_t n);
+
 /* The member, NULL when absent or null. */
 const json_t *tr_field(const struct tr_fields *f, const char *key);
 
@@ -26,8 +28,7 @@ enum fr_rc tr_field_i64(const struct tr_fields *f, const char *key, int64_t *out
                         struct fr_err *err);
 enum fr_rc tr_field_f64(const struct tr_fields *f, const char *key, double *out,
                         struct fr_err *err);
-enum fr_rc tr_field_bool(const struct tr_fields *f, const char *key, bool *out,
-                         struct fr_err *err);
+enum fr_rc tr_field_bool(const struct tr_fields *f, const char *key, bool *out, struct fr_err *err);
 /* *out is borrowed from the JSON value; a NUL inside is FR_USAGE. */
 enum fr_rc tr_field_text(const struct tr_fields *f, const char *key, const char **out,
                          struct fr_err *err);

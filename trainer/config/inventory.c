@@ -1,6 +1,7 @@
 #include "trainer/config/arch.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct tr_walk {
     const struct tr_model_config *c;
@@ -33,6 +34,16 @@ int64_t tr_model_window(const struct tr_model_config *c, int64_t layer)
 struct tr_head_sizes tr_model_head(const struct tr_model_config *c)
 {
     return tr_arch_of(c)->head(c);
+}
+
+bool tr_model_module(const struct tr_model_tensor *t, char out[TR_NAME_MAX])
+{
+    size_t n = strlen(t->name), suffix = strlen(".weight");
+
+    if (n < suffix || strcmp(t->name + n - suffix, ".weight") != 0)
+        return false;
+    (void)snprintf(out, TR_NAME_MAX, "%.*s", (int)(n - suffix), t->name);
+    return true;
 }
 
 /* The module of a MoE layer. */

@@ -95,10 +95,8 @@ static enum fr_rc note_linear(void *arg, const struct tr_model_tensor *t, struct
     char module[TR_NAME_MAX];
 
     (void)err;
-    if (t->role != TR_ROLE_LINEAR)
+    if (t->role != TR_ROLE_LINEAR || !tr_model_module(t, module))
         return FR_OK;
-    (void)snprintf(module, sizeof(module), "%.*s", (int)(strlen(t->name) - strlen(".weight")),
-                   t->name);
     for (size_t i = 0; i < LINEARS; i++)
         has[i] = has[i] || suffix_hit(module, linears[i]);
     return FR_OK;

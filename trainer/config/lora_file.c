@@ -50,11 +50,10 @@ static enum fr_rc refuse_variants(const struct tr_fields *f, struct fr_err *err)
                            (json_is_array(v) && json_array_size(v) == 0)))
             return fr_fail(err, FR_UNSUPPORTED, "%s: %s is not done", f->where, nulls[i]);
     }
-    if (init == NULL || json_is_boolean(init))
+    if (init == NULL || json_is_boolean(init) ||
+        (json_is_string(init) &&
+         tr_is_among(json_string_value(init), inits, sizeof(inits) / sizeof(inits[0]))))
         return FR_OK;
-    for (size_t i = 0; i < sizeof(inits) / sizeof(inits[0]); i++)
-        if (json_is_string(init) && strcmp(json_string_value(init), inits[i]) == 0)
-            return FR_OK;
     return fr_fail(err, FR_UNSUPPORTED,
                    "%s: init_lora_weights changes the base weights, which is not done", f->where);
 }

@@ -52,22 +52,17 @@ static bool has_part(const char *name, const char *part)
 /* FR_UNSUPPORTED for a linear that modules_to_not_convert (arg) leaves in 16 bits. */
 static enum fr_rc check_converted(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
 {
-    const json_t *list = arg, *v;
-    size_t i;
+    const json_t *list = arg;
 
-    if (t->role != TR_ROLE_LINEAR)
-        return FR_OK;
-    json_array_foreach(
-        list, i,
-        v) if (json_is_string(v) &&
-               has_part(
-                   t->name,
-                   json_string_value(
-                       v))) return fr_fail(err, FR_UNSUPPORTED,
-                                           "quantization_config.modules_to_not_convert names '%s', "
-                                           "which leaves %s "
-                                           "unquantised: FP8 checkpoints have every linear in FP8",
-                                           json_string_value(v), t->name);
+    for (size_t i = 0; t->role == TR_ROLE_LINEAR && i < json_array_size(list); i++) {
+        const char *part = json_string_value(json_array_get(list, i));
+
+        if (part != NULL && has_part(t->name, part))
+            return fr_fail(err, FR_UNSUPPORTED,
+                           "quantization_config.modules_to_not_convert names '%s', which leaves %s "
+                           "unquantised: FP8 checkpoints have every linear in FP8",
+                           part, t->name);
+    }
     return FR_OK;
 }
 
@@ -232,6 +227,8 @@ static int64_t token_id(const json_t *v)
 /* dtype, else its older name. */
 static enum fr_rc read_dtype(const struct tr_model_read *r, struct fr_err *err)
 {
+    static const char *const dtypes[] = {
+        [TR_TORCH_BF16] = "bfloat16", [TR_TORCH_F16] = "float16", [TR_TORCH_F32] = "float32"};
     const char *key = tr_field(&r->f, "dtype") != NULL ? "dtype" : "torch_dtype";
     const char *dtype = "bfloat16";
     enum fr_rc rc = tr_field_text(&r->f, key, &dtype, err);
@@ -242,15 +239,12 @@ static enum fr_rc read_dtype(const struct tr_model_read *r, struct fr_err *err)
         tr_read_twice(r),
         (struct tr_twice_row){.what = "dtype", .from = "dtype", .over = "torch_dtype"},
         json_object_get(r->f.object, "dtype"), json_object_get(r->f.object, "torch_dtype"));
-    if (strcmp(dtype, "bfloat16") == 0)
-        r->c->torch_dtype = TR_TORCH_BF16;
-    else if (strcmp(dtype, "float16") == 0)
-        r->c->torch_dtype = TR_TORCH_F16;
-    else if (strcmp(dtype, "float32") == 0)
-        r->c->torch_dtype = TR_TORCH_F32;
-    else
-        return tr_field_bad(&r->f, key, "bfloat16, float16 or float32", err);
-    return FR_OK;
+    for (int i = TR_TORCH_BF16; i <= TR_TORCH_F32; i++)
+        if (strcmp(dtype, dtypes[i]) == 0) {
+            r->c->torch_dtype = (enum tr_torch_dtype)i;
+            return FR_OK;
+        }
+    return tr_field_bad(&r->f, key, "bfloat16, float16 or float32", err);
 }
 
 /* Keys by which the reference takes other files than these. */

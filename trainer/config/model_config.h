@@ -192,6 +192,9 @@ enum fr_rc tr_model_tensors(const struct tr_model_config *c,
                                                struct fr_err *err),
                             void *arg, struct fr_err *err);
 
+/* The module that the tensor is the weight of: its name without ".weight"; false: it is none. */
+bool tr_model_module(const struct tr_model_tensor *t, char out[TR_NAME_MAX]);
+
 /* Parameters by kind, of the main model (MTP layers apart). */
 struct tr_model_counts {
     int64_t attention_layer; /* projections of one layer */

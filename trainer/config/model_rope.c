@@ -182,11 +182,7 @@ static enum fr_rc note_unknown(const struct rope *p, struct fr_err *err)
 
     json_object_foreach((json_t *)p->s.object, key, v)
     {
-        size_t i = 0;
-
-        while (i < sizeof(known) / sizeof(known[0]) && strcmp(key, known[i]) != 0)
-            i++;
-        if (i < sizeof(known) / sizeof(known[0]) || json_is_null(v))
+        if (json_is_null(v) || tr_is_among(key, known, sizeof(known) / sizeof(known[0])))
             continue;
         if (json_is_object(v))
             return fr_fail(err, FR_UNSUPPORTED,

@@ -16,16 +16,6 @@ struct names {
     size_t n, cap;
 };
 
-static bool module_name(const struct tr_model_tensor *t, char out[TR_NAME_MAX])
-{
-    size_t n = strlen(t->name), suffix = strlen(".weight");
-
-    if (n < suffix || strcmp(t->name + n - suffix, ".weight") != 0)
-        return false;
-    (void)snprintf(out, TR_NAME_MAX, "%.*s", (int)(n - suffix), t->name);
-    return true;
-}
-
 static enum fr_rc grow(struct names *all, struct fr_err *err)
 {
     size_t cap = all->cap == 0 ? 256 : all->cap * 2;
@@ -48,7 +38,7 @@ static enum fr_rc collect(void *arg, const struct tr_model_tensor *t, struct fr_
     char name[TR_NAME_MAX];
     enum fr_rc rc;
 
-    if (!module_name(t, name))
+    if (!tr_model_module(t, name))
         return FR_OK;
     if (all->n == all->cap && (rc = grow(all, err)) != FR_OK)
         return rc;
@@ -113,7 +103,7 @@ enum fr_rc tr_adapters_take(struct tr_model *m, const struct tr_lora_config *lor
     enum fr_rc rc;
 
     *out = NULL;
-    if (lora == NULL || !module_name(t, name))
+    if (lora == NULL || !tr_model_module(t, name))
         return FR_OK;
     if ((rc = tr_lora_match(lora, name, &hit, err)) != FR_OK || !hit.adapted)
         return rc;

@@ -152,7 +152,6 @@ struct tr_block_ops {
      * the block stops at its last adapter. NULL: the block has no backward. */
     void (*backward)(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                      struct tr_view d);
-    void (*destroy)(struct tr_block *b);
 };
 
 struct tr_block {

@@ -1,6 +1,6 @@
 /*
  * The blocks of decoder-only models and how they are made. Each holds unit ids and shapes; weights
- * come from the shard while they are whole. Destroyed by tr_block_destroy.
+ * come from the shard while they are whole.
  */
 #ifndef TR_MODEL_BLOCKS_H
 #define TR_MODEL_BLOCKS_H
@@ -124,6 +124,8 @@ struct tr_head_emit {
 void tr_head_logits(const struct tr_block *b, struct tr_ctx *ctx, struct tr_view x,
                     const struct tr_head_emit *emit);
 
-void tr_block_destroy(struct tr_block *b);
+/* A copy of a block of `size` bytes that begins with *b; the caller frees it with fr_sys.free. */
+enum fr_rc tr_block_make(const struct tr_block *b, size_t size, struct tr_block **out,
+                         struct fr_err *err);
 
 #endif

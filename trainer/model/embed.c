@@ -1,6 +1,8 @@
 #include "engine/base/sys.h"
 #include "trainer/model/blocks.h"
 
+#include <string.h>
+
 static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                     struct tr_view y)
 {
@@ -11,25 +13,20 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
     TR_RUN(ctx, embed_fwd, &e);
 }
 
-static void destroy(struct tr_block *b)
-{
-    fr_sys.free(b);
-}
-
-static const struct tr_block_ops embed_ops = {
-    .name = "embed", .forward = forward, .destroy = destroy};
+static const struct tr_block_ops embed_ops = {.name = "embed", .forward = forward};
 
 enum fr_rc tr_embed_block(struct tr_block **out, struct fr_err *err)
 {
-    *out = fr_sys.alloc(sizeof(**out));
-    if (*out == NULL)
-        return fr_fail(err, FR_NOMEM, "a block");
-    **out = (struct tr_block){.ops = &embed_ops, .what = "embedding", .layer = -1};
-    return FR_OK;
+    const struct tr_block b = {.ops = &embed_ops, .what = "embedding", .layer = -1};
+
+    return tr_block_make(&b, sizeof(b), out, err);
 }
 
-void tr_block_destroy(struct tr_block *b)
+enum fr_rc tr_block_make(const struct tr_block *b, size_t size, struct tr_block **out,
+                         struct fr_err *err)
 {
-    if (b != NULL)
-        b->ops->destroy(b);
+    if ((*out = fr_sys.alloc(size)) == NULL)
+        return fr_fail(err, FR_NOMEM, "a block");
+    memcpy(*out, b, size);
+    return FR_OK;
 }

@@ -2,7 +2,6 @@
  * gqa: y = x + o(attention(norm(x))), grouped-query attention (Ainslie et al. 2023) over rotated
  * heads of half-split pairs. A token's row in a cache is its rotated keys and its values.
  */
-#include "engine/base/sys.h"
 #include "trainer/model/attention.h"
 #include "trainer/model/rope.h"
 
@@ -267,45 +266,33 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     ctx->work.used = mark;
 }
 
-static void destroy(struct tr_block *b)
-{
-    fr_sys.free(b);
-}
-
 static const struct tr_block_ops gqa_ops = {
-    .name = "gqa", .forward = forward, .backward = backward, .destroy = destroy};
+    .name = "gqa", .forward = forward, .backward = backward};
 
 static enum fr_rc block(const struct tr_attention_parts *p, const struct tr_model_config *c,
                         int64_t layer, struct tr_block **out, struct fr_err *err)
 {
-    struct gqa *g = fr_sys.alloc(sizeof(*g));
-    const struct opts *o;
+    struct gqa g = {.o = {.unit = p->unit,
+                          .norm = p->norm[TR_NORM_ATTENTION],
+                          .q_norm = p->norm[TR_NORM_Q],
+                          .k_norm = p->norm[TR_NORM_K],
+                          .q = p->linear[TR_LIN_Q],
+                          .k = p->linear[TR_LIN_K],
+                          .v = p->linear[TR_LIN_V],
+                          .o = p->linear[TR_LIN_O],
+                          .H = c->hidden_size,
+                          .nh = c->num_attention_heads,
+                          .nkv = c->num_key_value_heads,
+                          .hd = c->head_dim,
+                          .window = tr_model_window(c, layer),
+                          .qk_norm = c->qk_norm,
+                          .scale = (float)tr_rope_softmax_scale(c)}};
 
-    *out = NULL;
-    if (g == NULL)
-        return fr_fail(err, FR_NOMEM, "a block");
-    *g = (struct gqa){.o = {.unit = p->unit,
-                            .norm = p->norm[TR_NORM_ATTENTION],
-                            .q_norm = p->norm[TR_NORM_Q],
-                            .k_norm = p->norm[TR_NORM_K],
-                            .q = p->linear[TR_LIN_Q],
-                            .k = p->linear[TR_LIN_K],
-                            .v = p->linear[TR_LIN_V],
-                            .o = p->linear[TR_LIN_O],
-                            .H = c->hidden_size,
-                            .nh = c->num_attention_heads,
-                            .nkv = c->num_key_value_heads,
-                            .hd = c->head_dim,
-                            .window = tr_model_window(c, layer),
-                            .qk_norm = c->qk_norm,
-                            .scale = (float)tr_rope_softmax_scale(c)}};
-    o = &g->o;
-    g->block = (struct tr_block){.ops = &gqa_ops,
-                                 .layer = -1,
-                                 .cached = 2 * o->nkv * o->hd,
-                                 .has_lora = lora_inside(o) || o->o.lora != NULL};
-    *out = &g->block;
-    return FR_OK;
+    g.block = (struct tr_block){.ops = &gqa_ops,
+                                .layer = -1,
+                                .cached = 2 * g.o.nkv * g.o.hd,
+                                .has_lora = lora_inside(&g.o) || g.o.o.lora != NULL};
+    return tr_block_make(&g.block, sizeof(g), out, err);
 }
 
 const struct tr_attention_row *tr_attention_gqa(void)

@@ -1,4 +1,3 @@
-#include "engine/base/sys.h"
 #include "trainer/model/blocks.h"
 
 struct head {
@@ -133,22 +132,12 @@ void tr_head_logits(const struct tr_block *b, struct tr_ctx *ctx, struct tr_view
     ctx->work.used = mark;
 }
 
-static void destroy(struct tr_block *b)
-{
-    fr_sys.free(b);
-}
-
 static const struct tr_block_ops head_ops = {
-    .name = "head", .forward = forward, .backward = backward, .destroy = destroy};
+    .name = "head", .forward = forward, .backward = backward};
 
 enum fr_rc tr_head_block(const struct tr_head_opts *o, struct tr_block **out, struct fr_err *err)
 {
-    struct head *h = fr_sys.alloc(sizeof(*h));
+    const struct head h = {.o = *o, .block = {.ops = &head_ops, .what = "head", .layer = -1}};
 
-    *out = NULL;
-    if (h == NULL)
-        return fr_fail(err, FR_NOMEM, "a block");
-    *h = (struct head){.o = *o, .block = {.ops = &head_ops, .what = "head", .layer = -1}};
-    *out = &h->block;
-    return FR_OK;
+    return tr_block_make(&h.block, sizeof(h), out, err);
 }

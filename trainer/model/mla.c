@@ -1,4 +1,3 @@
-#include "engine/base/sys.h"
 #include "trainer/model/attention.h"
 #include "trainer/model/rope.h"
 
@@ -305,50 +304,38 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     ctx->work.used = mark;
 }
 
-static void destroy(struct tr_block *b)
-{
-    fr_sys.free(b);
-}
-
 static const struct tr_block_ops mla_ops = {
-    .name = "mla", .forward = forward, .backward = backward, .destroy = destroy};
+    .name = "mla", .forward = forward, .backward = backward};
 
 static enum fr_rc block(const struct tr_attention_parts *p, const struct tr_model_config *c,
                         int64_t layer, struct tr_block **out, struct fr_err *err)
 {
-    struct mla *m = fr_sys.alloc(sizeof(*m));
-    struct tr_mla_opts *o;
+    struct mla m = {.o = {.unit = p->unit,
+                          .norm = p->norm[TR_NORM_ATTENTION],
+                          .q_norm = p->norm[TR_NORM_Q],
+                          .kv_norm = p->norm[TR_NORM_KV],
+                          .qa = p->linear[TR_LIN_Q_A],
+                          .qb = p->linear[c->q_lora_rank > 0 ? TR_LIN_Q_B : TR_LIN_Q],
+                          .kva = p->linear[TR_LIN_KV_A],
+                          .kvb = p->linear[TR_LIN_KV_B],
+                          .o = p->linear[TR_LIN_O],
+                          .H = c->hidden_size,
+                          .nh = c->num_attention_heads,
+                          .dn = c->qk_nope_head_dim,
+                          .dr = c->qk_rope_head_dim,
+                          .dv = c->v_head_dim,
+                          .qr = c->q_lora_rank,
+                          .kr = c->kv_lora_rank,
+                          .scale = (float)tr_rope_softmax_scale(c),
+                          .interleave = c->rope.interleave}};
 
     (void)layer;
-    *out = NULL;
-    if (m == NULL)
-        return fr_fail(err, FR_NOMEM, "a block");
-    *m = (struct mla){.o = {.unit = p->unit,
-                            .norm = p->norm[TR_NORM_ATTENTION],
-                            .q_norm = p->norm[TR_NORM_Q],
-                            .kv_norm = p->norm[TR_NORM_KV],
-                            .qa = p->linear[TR_LIN_Q_A],
-                            .qb = p->linear[c->q_lora_rank > 0 ? TR_LIN_Q_B : TR_LIN_Q],
-                            .kva = p->linear[TR_LIN_KV_A],
-                            .kvb = p->linear[TR_LIN_KV_B],
-                            .o = p->linear[TR_LIN_O],
-                            .H = c->hidden_size,
-                            .nh = c->num_attention_heads,
-                            .dn = c->qk_nope_head_dim,
-                            .dr = c->qk_rope_head_dim,
-                            .dv = c->v_head_dim,
-                            .qr = c->q_lora_rank,
-                            .kr = c->kv_lora_rank,
-                            .scale = (float)tr_rope_softmax_scale(c),
-                            .interleave = c->rope.interleave}};
-    o = &m->o;
-    o->q_norm.eps = o->kv_norm.eps = LATENT_EPS;
-    m->block = (struct tr_block){.ops = &mla_ops,
-                                 .layer = -1,
-                                 .cached = o->kr + o->dr,
-                                 .has_lora = lora_inside(o) || o->o.lora != NULL};
-    *out = &m->block;
-    return FR_OK;
+    m.o.q_norm.eps = m.o.kv_norm.eps = LATENT_EPS;
+    m.block = (struct tr_block){.ops = &mla_ops,
+                                .layer = -1,
+                                .cached = m.o.kr + m.o.dr,
+                                .has_lora = lora_inside(&m.o) || m.o.o.lora != NULL};
+    return tr_block_make(&m.block, sizeof(m), out, err);
 }
 
 const struct tr_attention_row *tr_attention_mla(void)

@@ -1,4 +1,3 @@
-#include "engine/base/sys.h"
 #include "trainer/model/blocks.h"
 
 struct mlp {
@@ -133,25 +132,15 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     ctx->work.used = mark;
 }
 
-static void destroy(struct tr_block *b)
-{
-    fr_sys.free(b);
-}
-
 static const struct tr_block_ops mlp_ops = {
-    .name = "mlp", .forward = forward, .backward = backward, .destroy = destroy};
+    .name = "mlp", .forward = forward, .backward = backward};
 
 enum fr_rc tr_mlp_block(const struct tr_norm *norm, const struct tr_ffn *f, struct tr_block **out,
                         struct fr_err *err)
 {
-    struct mlp *m = fr_sys.alloc(sizeof(*m));
+    const struct mlp m = {.norm = *norm,
+                          .ffn = *f,
+                          .block = {.ops = &mlp_ops, .layer = -1, .has_lora = tr_ffn_has_lora(f)}};
 
-    *out = NULL;
-    if (m == NULL)
-        return fr_fail(err, FR_NOMEM, "a block");
-    *m = (struct mlp){.norm = *norm,
-                      .ffn = *f,
-                      .block = {.ops = &mlp_ops, .layer = -1, .has_lora = tr_ffn_has_lora(f)}};
-    *out = &m->block;
-    return FR_OK;
+    return tr_block_make(&m.block, sizeof(m), out, err);
 }

@@ -166,7 +166,7 @@ void tr_model_destroy(struct tr_model *m)
     if (m == NULL)
         return;
     for (int i = 0; i < m->nblocks; i++)
-        tr_block_destroy(m->blocks[i]);
+        fr_sys.free(m->blocks[i]);
     for (int64_t i = 0; i < m->o.in_flight && m->slots != NULL; i++) {
         fr_sys.free(m->slots[i].full.x);
         fr_sys.free(m->slots[i].full.kept);

@@ -1,4 +1,3 @@
-#include "engine/base/sys.h"
 #include "trainer/model/blocks.h"
 
 struct moe {
@@ -469,26 +468,16 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     ctx->work.used = mark;
 }
 
-static void destroy(struct tr_block *b)
-{
-    fr_sys.free(b);
-}
-
 static const struct tr_block_ops moe_ops = {
-    .name = "moe", .forward = forward, .backward = backward, .destroy = destroy};
+    .name = "moe", .forward = forward, .backward = backward};
 
 enum fr_rc tr_moe_block(const struct tr_moe_opts *o, struct tr_block **out, struct fr_err *err)
 {
-    struct moe *m = fr_sys.alloc(sizeof(*m));
+    const struct moe m = {.o = *o,
+                          .block = {.ops = &moe_ops,
+                                    .layer = -1,
+                                    .routed = o->K,
+                                    .has_lora = o->has_shared && tr_ffn_has_lora(&o->shared)}};
 
-    *out = NULL;
-    if (m == NULL)
-        return fr_fail(err, FR_NOMEM, "a block");
-    *m = (struct moe){.o = *o,
-                      .block = {.ops = &moe_ops,
-                                .layer = -1,
-                                .routed = o->K,
-                                .has_lora = o->has_shared && tr_ffn_has_lora(&o->shared)}};
-    *out = &m->block;
-    return FR_OK;
+    return tr_block_make(&m.block, sizeof(m), out, err);
 }

@@ -1,9 +1,6 @@
 /* Operations of a token, and the adapters that are among them; the formula stands in plan.h. */
 #include "trainer/plan/plan.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* Tokens that one of a sample sees, on average. */
 static double visible(const struct tr_model_config *c, int64_t layer, double tokens)
 {
@@ -47,35 +44,31 @@ double tr_plan_flops(const struct tr_plan_job *job, const struct tr_model_counts
            tr_plan_head_flops(job) + 8 * adapters;
 }
 
-/* Weights that a LoRA of these targets adds. */
+struct adapters {
+    const struct tr_lora_config *lora;
+    double weights;
+};
+
 static enum fr_rc count_adapter(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
 {
-    struct {
-        const struct tr_lora_config *lora;
-        double sum;
-    } *k = arg;
+    struct adapters *a = arg;
     char module[TR_NAME_MAX];
     struct tr_lora_hit hit = {0};
     enum fr_rc rc;
 
-    if (t->role != TR_ROLE_LINEAR || t->expert >= 0)
+    if (t->role != TR_ROLE_LINEAR || t->expert >= 0 || !tr_model_module(t, module))
         return FR_OK;
-    (void)snprintf(module, sizeof(module), "%.*s", (int)(strlen(t->name) - strlen(".weight")),
-                   t->name);
-    rc = tr_lora_match(k->lora, module, &hit, err);
+    rc = tr_lora_match(a->lora, module, &hit, err);
     if (rc == FR_OK && hit.adapted)
-        k->sum += (double)hit.r * (double)(t->shape[0] + t->shape[1]);
+        a->weights += (double)hit.r * (double)(t->shape[0] + t->shape[1]);
     return rc;
 }
 
 enum fr_rc tr_plan_adapters(const struct tr_plan_job *job, double *out, struct fr_err *err)
 {
-    struct {
-        const struct tr_lora_config *lora;
-        double sum;
-    } adapters = {job->lora, 0};
-    enum fr_rc rc = tr_model_tensors(job->config, count_adapter, &adapters, err);
+    struct adapters a = {job->lora, 0};
+    enum fr_rc rc = tr_model_tensors(job->config, count_adapter, &a, err);
 
-    *out = adapters.sum;
+    *out = a.weights;
     return rc;
 }

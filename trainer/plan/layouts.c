@@ -200,19 +200,12 @@ static const struct {
     [TR_PLAN_ASKED] = {"", "as the DeepSpeed file has it", 2},
 };
 
-static struct tr_memory_row *row_of(struct tr_plan_layout *l, const char *name)
+static double bytes_of(const struct tr_plan_layout *l, const char *name)
 {
     for (size_t i = 0; i < l->n_rows; i++)
         if (strcmp(l->rows[i].name, name) == 0)
-            return &l->rows[i];
-    return NULL;
-}
-
-static double bytes_of(struct tr_plan_layout *l, const char *name)
-{
-    const struct tr_memory_row *row = row_of(l, name);
-
-    return row != NULL ? (double)row->bytes : 0;
+            return (double)l->rows[i].bytes;
+    return 0;
 }
 
 /* Those that are not built are as their likes, but for what differs. */
