@@ -9,7 +9,7 @@
 #include "tests/unit/check.h"
 #include "tests/unit/ranks.h"
 #include "tests/unit/tiny_model.h"
-#include "trainer/model/state.h"
+#include "trainer/model/private.h"
 
 #include <math.h>
 

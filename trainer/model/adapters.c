@@ -1,7 +1,7 @@
 /* Which linears get an adapter, and where each lies in the flat order. */
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
-#include "trainer/model/state.h"
+#include "trainer/model/private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #include "engine/base/sys.h"
 #include "trainer/model/attention.h"
-#include "trainer/model/state.h"
+#include "trainer/model/private.h"
 
 #include <stdio.h>
 #include <string.h>

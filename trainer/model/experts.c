@@ -1,6 +1,6 @@
 /* Routed experts that stay on their ranks: who owns which, and the exchange of tokens. */
 #include "engine/base/sys.h"
-#include "trainer/model/state.h"
+#include "trainer/model/private.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Sizes, by a dry run of every block, and one allocation that all views are cut from. */
 #include "engine/base/sys.h"
 #include "trainer/model/rope.h"
-#include "trainer/model/state.h"
+#include "trainer/model/private.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "engine/base/sys.h"
 #include "trainer/backend/trace.h"
 #include "trainer/model/rope.h"
-#include "trainer/model/state.h"
+#include "trainer/model/private.h"
 
 #include <string.h>
 

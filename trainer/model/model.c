@@ -4,7 +4,7 @@
 #include "trainer/backend/trace.h"
 #include "trainer/model/attention.h"
 #include "trainer/model/rope.h"
-#include "trainer/model/state.h"
+#include "trainer/model/private.h"
 
 #include <string.h>
 

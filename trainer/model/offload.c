@@ -4,7 +4,7 @@
  * brought back while blocks above it go backward. The last RING inputs never leave.
  */
 #include "trainer/backend/trace.h"
-#include "trainer/model/state.h"
+#include "trainer/model/private.h"
 
 enum { RING = TR_OFFLOAD_RING };
 

@@ -1,6 +1,6 @@
 /* Private to trainer/model: the structs that its files share. */
-#ifndef TR_MODEL_STATE_H
-#define TR_MODEL_STATE_H
+#ifndef TR_MODEL_PRIVATE_H
+#define TR_MODEL_PRIVATE_H
 
 #include "trainer/model/blocks.h"
 #include "trainer/model/model.h"
