@@ -598,6 +598,14 @@ static enum fr_rc read_whole(struct bench *b, const char *text, struct fr_err *e
     return rc;
 }
 
+static enum fr_rc read_device(struct bench *b, const char *name, struct fr_err *err)
+{
+    bool cpu = strcmp(name, "cpu") == 0, cuda = strcmp(name, "cuda") == 0;
+
+    b->device = cpu ? TR_DEVICE_CPU : cuda ? TR_DEVICE_CUDA : TR_DEVICE_AUTO;
+    return cpu || cuda || strcmp(name, "auto") == 0 ? FR_OK : fr_fail(err, FR_USAGE, "%s", name);
+}
+
 static enum fr_rc read_option(struct bench *b, const char *arg, struct fr_err *err)
 {
     const char *value = strchr(arg, '=');
@@ -608,7 +616,7 @@ static enum fr_rc read_option(struct bench *b, const char *arg, struct fr_err *e
     if (n == 6 && strncmp(arg, "layers", n) == 0)
         return fr_parse_i64(fr_str_of(value + 1), &b->layers, err);
     if (n == 6 && strncmp(arg, "device", n) == 0)
-        return tr_device_parse(value + 1, &b->device, err);
+        return read_device(b, value + 1, err);
     if (n == 4 && strncmp(arg, "rate", n) == 0 && (b->rate = 1e12 * strtod(value + 1, NULL)) > 0)
         return FR_OK;
     if (n == 10 && strncmp(arg, "supervised", n) == 0 &&

@@ -200,7 +200,7 @@ static int load(const char *path, struct loaded *l)
     if ((rc = tr_cpu_create(&l->o.be, &err)) == FR_OK &&
         (rc = tr_comm_single(l->o.be, &l->o.comm, &err)) == FR_OK &&
         (rc = tr_model_config_load(path, &l->config, &err)) == FR_OK &&
-        (rc = tr_st_open_model(path, &l->st, &err)) == FR_OK &&
+        (rc = tr_st_open_folder(path, false, NULL, &l->st, &err)) == FR_OK &&
         (rc = tr_model_create(&l->o, &l->m, NULL, &err)) == FR_OK)
         rc = tr_model_load(l->m, l->st, NULL, &err);
     if (rc != FR_OK)

@@ -139,7 +139,7 @@ static enum fr_rc load(struct parity *p, enum tr_dtype compute, size_t keep, str
     o.limits.max_live = 1000000;
     if ((rc = tr_model_config_load(p->dir, &p->config, err)) != FR_OK ||
         (rc = tr_lora_read(p->dir, &p->lora, err)) != FR_OK ||
-        (rc = tr_st_open_model(p->dir, &p->weights, err)) != FR_OK ||
+        (rc = tr_st_open_folder(p->dir, false, NULL, &p->weights, err)) != FR_OK ||
         (rc = tr_st_open(golden, &p->golden, err)) != FR_OK)
         return rc;
     read_batch(p);

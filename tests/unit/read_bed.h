@@ -191,7 +191,7 @@ static void body(struct rank_self *self, void *arg)
     v->bad += tr_queue_create(o.be, 0, &q, &err) != FR_OK;
     v->bad += tr_shard_create(&o, &s, &err) != FR_OK;
     v->bad += add_units(s, v->twice);
-    v->bad += tr_st_open_model(dir, &st, &err) != FR_OK;
+    v->bad += tr_st_open_folder(dir, false, NULL, &st, &err) != FR_OK;
     v->bad += tr_shard_load(s, st, &tell, &err) != FR_OK;
     v->bad += tr_shard_begin(s, 0, &err) != FR_OK;
     for (int id = 0; id < TENSORS; id++) {

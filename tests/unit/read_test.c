@@ -73,7 +73,7 @@ static void check_load(const char *row, bool apart, bool touched, const char *wa
     o.comm = comm;
     CHECK_INT(tr_shard_create(&o, &s, &err), FR_OK);
     CHECK_INT(add_units(s, false), 0);
-    CHECK_INT(tr_st_open_model(dir, &st, &err), FR_OK);
+    CHECK_INT(tr_st_open_folder(dir, false, NULL, &st, &err), FR_OK);
     if (touched)
         touch();
     CHECK_INT(tr_shard_load(s, st, NULL, &err), FR_CORRUPT);

@@ -115,7 +115,7 @@ static void body(struct rank_self *self, void *arg)
 
         v->bad += tr_shard_add(s, &u, &id, &err) != FR_OK || id != i;
     }
-    v->bad += tr_st_open_model(dir, &st, &err) != FR_OK;
+    v->bad += tr_st_open_folder(dir, false, NULL, &st, &err) != FR_OK;
     v->bad += tr_shard_load(s, st, NULL, &err) != FR_OK;
     v->bad += tr_shard_begin(s, 0, &err) != FR_OK;
     for (id = 0; id < UNITS; id++) {

@@ -149,16 +149,3 @@ enum fr_rc tr_device_share(enum tr_device want, int ordinal, struct tr_backend *
 {
     return create(want, ordinal, true, out, err);
 }
-
-enum fr_rc tr_device_parse(const char *text, enum tr_device *out, struct fr_err *err)
-{
-    static const char *const names[] = {
-        [TR_DEVICE_AUTO] = "auto", [TR_DEVICE_CPU] = "cpu", [TR_DEVICE_CUDA] = "cuda"};
-
-    for (int i = 0; i < 3; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = (enum tr_device)i;
-            return FR_OK;
-        }
-    return fr_fail(err, FR_USAGE, "--device is '%s', expected auto, cpu or cuda", text);
-}

@@ -26,7 +26,4 @@ enum fr_rc tr_device_create(enum tr_device want, int ordinal, struct tr_backend 
 enum fr_rc tr_device_share(enum tr_device want, int ordinal, struct tr_backend **out,
                            struct fr_err *err);
 
-/* "cpu", "cuda" or "auto"; FR_USAGE. */
-enum fr_rc tr_device_parse(const char *text, enum tr_device *out, struct fr_err *err);
-
 #endif

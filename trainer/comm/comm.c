@@ -7,11 +7,19 @@
 #include <assert.h>
 #include <string.h>
 
-/* One call of the transport, in the trace of the rank's backend. */
-#define TRACED(comm, q, name, x, err, failed)                                                      \
+/* Ends a call of the transport with its result. doing: "gathering", for an error. */
+static enum fr_rc end(struct tr_comm *comm, struct tr_queue *q, enum fr_rc rc, const char *doing,
+                      const char *what, struct fr_err *err)
+{
+    tr_trace_end(comm->be, q);
+    return rc == FR_OK ? rc : fr_while(err, "%s %s", doing, what);
+}
+
+/* Calls the transport, with a span in the trace of the rank's backend. */
+#define CALL(comm, q, name, x, doing, err)                                                         \
     (tr_trace_begin((comm)->be, (q), #name " %s", (x)->what),                                      \
-     (failed) = (comm)->ops->name((comm)->self, (q), (x), (err)), tr_trace_end((comm)->be, (q)),   \
-     (failed) != FR_OK)
+     end((comm), (q), (comm)->ops->name((comm)->self, (q), (x), (err)), (doing), (x)->what,        \
+         (err)))
 
 static enum tr_link_class class_of(const struct tr_comm *comm, int k)
 {
@@ -96,9 +104,7 @@ enum fr_rc tr_comm_all_gather(struct tr_comm *comm, struct tr_queue *q,
     for (size_t i = 0; i < x->n; i++)
         bytes += x->items[i].bytes;
     count_ring(comm, bytes);
-    if (TRACED(comm, q, all_gather, x, err, rc))
-        return fr_while(err, "gathering %s", x->what);
-    return FR_OK;
+    return CALL(comm, q, all_gather, x, "gathering", err);
 }
 
 enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q, const struct tr_alltoall *x,
@@ -109,9 +115,7 @@ enum fr_rc tr_comm_all_to_all(struct tr_comm *comm, struct tr_queue *q, const st
     if (rc != FR_OK)
         return rc;
     count(comm, NULL, x->bytes);
-    if (TRACED(comm, q, all_to_all, x, err, rc))
-        return fr_while(err, "exchanging %s", x->what);
-    return FR_OK;
+    return CALL(comm, q, all_to_all, x, "exchanging", err);
 }
 
 enum fr_rc tr_comm_all_to_allv(struct tr_comm *comm, struct tr_queue *q,
@@ -122,9 +126,7 @@ enum fr_rc tr_comm_all_to_allv(struct tr_comm *comm, struct tr_queue *q,
     if (rc != FR_OK)
         return rc;
     count(comm, x->in_bytes, 0);
-    if (TRACED(comm, q, all_to_allv, x, err, rc))
-        return fr_while(err, "exchanging %s", x->what);
-    return FR_OK;
+    return CALL(comm, q, all_to_allv, x, "exchanging", err);
 }
 
 enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const struct tr_broadcast *x,
@@ -135,9 +137,7 @@ enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const str
     if (rc != FR_OK)
         return rc;
     count(comm, NULL, comm->rank == x->root ? x->bytes : 0);
-    if (TRACED(comm, q, broadcast, x, err, rc))
-        return fr_while(err, "broadcasting %s", x->what);
-    return FR_OK;
+    return CALL(comm, q, broadcast, x, "broadcasting", err);
 }
 
 enum fr_rc tr_comm_reduce_scatter(struct tr_comm *comm, struct tr_queue *q,

@@ -256,8 +256,6 @@ static enum fr_rc open_file(struct tr_st *st, int i, struct fr_err *err)
         fr_while(err, "%s", f->path);
     if (rc == FR_OK)
         rc = read_tensors(st, i, root, data_at, err);
-    if (rc == FR_OK)
-        f->meta = json_incref(json_object_get(root, "__metadata__"));
     json_decref(root);
     return rc;
 }
@@ -283,11 +281,9 @@ void tr_st_close(struct tr_st *st)
 {
     if (st == NULL)
         return;
-    for (size_t i = 0; i < st->nfiles; i++) {
+    for (size_t i = 0; i < st->nfiles; i++)
         if (st->files[i].fd >= 0)
             fr_sys.close(st->files[i].fd);
-        json_decref(st->files[i].meta);
-    }
     fr_sys.free(st->tensors);
     fr_arena_finish(&st->arena);
     fr_sys.free(st);
@@ -364,7 +360,6 @@ static enum fr_rc check_map(struct tr_st *st, const char *path, const json_t *ma
             return fr_fail(err, FR_CORRUPT, "%s: tensor '%s' is mapped to %s but is in %s", path,
                            name, json_string_value(v), st->files[t->file].path);
     }
-    st->unmapped = st->ntensors - json_object_size(map);
     return FR_OK;
 }
 
@@ -512,11 +507,6 @@ enum fr_rc tr_st_open_folder(const char *dir, bool part, struct tr_twice *twice,
                    "other files of weights (.bin, .gguf) are not read, save_pretrained() "
                    "of transformers writes safetensors",
                    dir);
-}
-
-enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *err)
-{
-    return tr_st_open_folder(dir, false, NULL, out, err);
 }
 
 enum fr_rc tr_st_open_part(const char *dir, struct tr_st **out, struct fr_err *err)

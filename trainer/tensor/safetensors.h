@@ -73,17 +73,14 @@ enum fr_rc tr_st_open(const char *path, struct tr_st **out, struct fr_err *err);
 
 /* A model folder: model.safetensors, else model.safetensors.index.json and its shards. Every mapped
  * name must be in the shard of its mapping. FR_NOTFOUND names all missing shards; none is read
- * then. */
-enum fr_rc tr_st_open_model(const char *dir, struct tr_st **out, struct fr_err *err);
-
-/* The same for a machine with some of the files, or none: tensors of missing files are absent, and
- * reading one is FR_NOTFOUND. */
-enum fr_rc tr_st_open_part(const char *dir, struct tr_st **out, struct fr_err *err);
-
-/* tr_st_open_model, or tr_st_open_part if part. twice, which may be NULL, gets a row for each
- * ignored file of weights. */
+ * then. part: for a machine with some of the files, or none: tensors of missing files are absent,
+ * and reading one is FR_NOTFOUND. twice, which may be NULL, gets a row for each ignored file of
+ * weights. */
 enum fr_rc tr_st_open_folder(const char *dir, bool part, struct tr_twice *twice, struct tr_st **out,
                              struct fr_err *err);
+
+/* The same with part, without twice. */
+enum fr_rc tr_st_open_part(const char *dir, struct tr_st **out, struct fr_err *err);
 
 void tr_st_close(struct tr_st *st);
 
@@ -108,13 +105,6 @@ const struct tr_st_tensor *tr_st_find(const struct tr_st *st, const char *name);
 size_t tr_st_files(const struct tr_st *st);
 const char *tr_st_file_name(const struct tr_st *st, size_t file); /* without its folder */
 bool tr_st_file_here(const struct tr_st *st, size_t file);
-
-/* The value of key in the first file's __metadata__, NULL when absent. */
-const char *tr_st_meta(const struct tr_st *st, const char *key);
-
-/* Tensors that shards hold but the index does not name: they are readable; the count is a
- * warning. */
-size_t tr_st_unmapped(const struct tr_st *st);
 
 /* Reads bytes [at, at+n) of tensor t into dst. FR_IO names file and tensor; a file that became
  * shorter since it was opened is FR_CORRUPT. */

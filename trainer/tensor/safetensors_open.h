@@ -13,7 +13,6 @@ struct st_file {
     int fd;
     int64_t bytes;
     struct timespec written; /* time of modification when the file was opened */
-    json_t *meta;
 };
 
 struct tr_st {
@@ -22,7 +21,6 @@ struct tr_st {
     size_t nfiles;
     struct tr_st_tensor *tensors; /* by name */
     size_t ntensors, cap;
-    size_t unmapped;
 };
 
 /* The order of tr_st_at, after names have changed. */

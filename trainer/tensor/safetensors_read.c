@@ -124,13 +124,3 @@ bool tr_st_file_here(const struct tr_st *st, size_t file)
 {
     return st->files[file].fd >= 0;
 }
-
-const char *tr_st_meta(const struct tr_st *st, const char *key)
-{
-    return json_string_value(json_object_get(st->files[0].meta, key));
-}
-
-size_t tr_st_unmapped(const struct tr_st *st)
-{
-    return st->unmapped;
-}

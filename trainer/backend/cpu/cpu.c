@@ -17,7 +17,6 @@ struct tr_event {
 static enum fr_rc cpu_mem_alloc(void *self, enum tr_mem kind, size_t bytes, void **out,
                                 struct fr_err *err)
 {
-    (void)self;
     *out = cpu_aligned(bytes);
     if (*out != NULL)
         return FR_OK;
@@ -27,30 +26,23 @@ static enum fr_rc cpu_mem_alloc(void *self, enum tr_mem kind, size_t bytes, void
 
 static void cpu_mem_free(void *self, enum tr_mem kind, void *p)
 {
-    (void)self;
-    (void)kind;
     cpu_release(p);
 }
 
 static enum fr_rc cpu_copy(void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes)
 {
-    (void)self;
-    (void)q;
     memmove(dst, src, bytes);
     return FR_OK;
 }
 
 static enum fr_rc cpu_zero(void *self, struct tr_queue *q, void *dst, size_t bytes)
 {
-    (void)self;
-    (void)q;
     memset(dst, 0, bytes);
     return FR_OK;
 }
 
 static void cpu_queue_destroy(void *self, struct tr_queue *q)
 {
-    (void)self;
     for (int i = 0; i < CPU_WORK_SLOTS; i++)
         cpu_release(q->work[i]);
     fr_sys.free(q);
@@ -77,7 +69,6 @@ static enum fr_rc cpu_queue_create(void *self, size_t workspace_bytes, struct tr
 static enum fr_rc cpu_event_create(void *self, bool timed, struct tr_event **out,
                                    struct fr_err *err)
 {
-    (void)self;
     if ((*out = fr_sys.alloc(sizeof **out)) == NULL)
         return fr_fail(err, FR_NOMEM, "event");
     **out = (struct tr_event){.timed = timed};
@@ -86,14 +77,11 @@ static enum fr_rc cpu_event_create(void *self, bool timed, struct tr_event **out
 
 static void cpu_event_destroy(void *self, struct tr_event *e)
 {
-    (void)self;
     fr_sys.free(e);
 }
 
 static enum fr_rc cpu_event_record(void *self, struct tr_queue *q, struct tr_event *e)
 {
-    (void)self;
-    (void)q;
     if (e->timed)
         clock_gettime(CLOCK_MONOTONIC, &e->at);
     return FR_OK;
@@ -101,7 +89,6 @@ static enum fr_rc cpu_event_record(void *self, struct tr_queue *q, struct tr_eve
 
 static double cpu_event_between(void *self, struct tr_event *from, struct tr_event *to)
 {
-    (void)self;
     return (double)(to->at.tv_sec - from->at.tv_sec) * 1e6 +
            (double)(to->at.tv_nsec - from->at.tv_nsec) / 1e3;
 }
@@ -109,17 +96,11 @@ static double cpu_event_between(void *self, struct tr_event *from, struct tr_eve
 /* Work is done when the call returns, so a recorded event is reached. */
 static enum fr_rc cpu_event_wait(void *self, struct tr_queue *q, struct tr_event *e)
 {
-    (void)self;
-    (void)q;
-    (void)e;
     return FR_OK;
 }
 
 static enum fr_rc cpu_sync(void *self, struct tr_queue *q, struct fr_err *err)
 {
-    (void)self;
-    (void)q;
-    (void)err;
     return FR_OK;
 }
 

@@ -153,8 +153,6 @@ enum fr_rc tr_cpu_decode(void *self, struct tr_queue *q, const struct tr_decode 
     int64_t n =
         tables ? (w->row0 % w->block_rows + rows + w->block_rows - 1) / w->block_rows : rows;
 
-    (void)q;
-    (void)err;
 #pragma omp parallel for num_threads(cpu->threads) if (rows * cols > CPU_SMALL)
     for (int64_t i = 0; i < n; i++)
         if (tables)

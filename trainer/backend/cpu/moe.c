@@ -241,9 +241,6 @@ enum fr_rc tr_cpu_moe_plan(void *self, struct tr_queue *q, const struct tr_moe_p
     int32_t *counts = a->counts.p, *offsets = a->offsets.p, *row_of = a->row_of.p;
     int32_t *slot_of = a->slot_of.p;
 
-    (void)self;
-    (void)q;
-    (void)err;
     if (!tr_view_absent(a->tokens)) {
         end = *(const int32_t *)a->tokens.p * a->ids.shape[1];
         end = end < R ? end : R;

@@ -12,8 +12,6 @@ enum fr_rc tr_cpu_embed_fwd(void *self, struct tr_queue *q, const struct tr_embe
     int64_t T = a->y.shape[0], H = a->y.shape[1];
     size_t bytes = (size_t)H * tr_dtype_bytes(a->y.dtype);
 
-    (void)q;
-    (void)err;
 #pragma omp parallel for num_threads(cpu->threads) if (T * H > CPU_SMALL)
     for (int64_t t = 0; t < T; t++) {
         int64_t row = cpu_int(&a->ids, t, 0) - a->row0;
@@ -33,8 +31,6 @@ enum fr_rc tr_cpu_embed_bwd(void *self, struct tr_queue *q, const struct tr_embe
     struct cpu *cpu = self;
     int64_t T = a->dy.shape[0], H = a->dy.shape[1], pieces = (H + COLUMNS - 1) / COLUMNS;
 
-    (void)q;
-    (void)err;
 #pragma omp parallel for num_threads(cpu->threads) if (T * H > CPU_SMALL)
     for (int64_t p = 0; p < pieces; p++) {
         int64_t col = p * COLUMNS, n = H - col < COLUMNS ? H - col : COLUMNS;
@@ -196,8 +192,6 @@ enum fr_rc tr_cpu_colsum(void *self, struct tr_queue *q, const struct tr_colsum 
     struct cpu *cpu = self;
     int64_t T = a->x.shape[0], N = a->x.shape[1];
 
-    (void)q;
-    (void)err;
 #pragma omp parallel for num_threads(cpu->threads) if (T * N > CPU_SMALL)
     for (int64_t col = 0; col < N; col += COLUMNS) {
         int64_t n = N - col < COLUMNS ? N - col : COLUMNS;

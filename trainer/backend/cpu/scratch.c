@@ -19,36 +19,31 @@ static int64_t segment(const struct tr_attention *a)
     return n > 0 ? (a->Q.shape[0] + n - 1) / n : 0;
 }
 
+static size_t op_bytes(struct cpu *cpu, enum tr_op op, const void *args)
+{
+    switch ((int)op) {
+    case TR_OP_xent_chunk:
+        return cpu_xent_bytes(cpu, args);
+    case TR_OP_router_fwd:
+        return cpu_router_bytes(cpu, args);
+    case TR_OP_router_bwd:
+        return cpu_router_grad_bytes(cpu, args);
+    case TR_OP_attention_fwd:
+        return cpu_attention_bytes(cpu, args, 0);
+    case TR_OP_attention_bwd:
+        return cpu_attention_bytes(cpu, args, segment(args));
+    case TR_OP_attention_cached:
+        return cpu_cached_bytes(cpu, args);
+    default:
+        return 0;
+    }
+}
+
 void cpu_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch *most)
 {
-    struct cpu *cpu = self;
-
-    switch ((int)op) {
-    case TR_OP_gemm:
-        raise(&most->product, cpu_product_bytes(cpu, args));
-        break;
-    case TR_OP_grouped_gemm:
-        raise(&most->product, cpu_grouped_bytes(cpu, args));
-        break;
-    case TR_OP_xent_chunk:
-        raise(&most->op, cpu_xent_bytes(cpu, args));
-        break;
-    case TR_OP_router_fwd:
-        raise(&most->op, cpu_router_bytes(cpu, args));
-        break;
-    case TR_OP_router_bwd:
-        raise(&most->op, cpu_router_grad_bytes(cpu, args));
-        break;
-    case TR_OP_attention_fwd:
-        raise(&most->op, cpu_attention_bytes(cpu, args, 0));
-        break;
-    case TR_OP_attention_bwd:
-        raise(&most->op, cpu_attention_bytes(cpu, args, segment(args)));
-        break;
-    case TR_OP_attention_cached:
-        raise(&most->op, cpu_cached_bytes(cpu, args));
-        break;
-    default:
-        break;
-    }
+    raise(&most->op, op_bytes(self, op, args));
+    if (op == TR_OP_gemm)
+        raise(&most->product, cpu_product_bytes(self, args));
+    if (op == TR_OP_grouped_gemm)
+        raise(&most->product, cpu_grouped_bytes(self, args));
 }

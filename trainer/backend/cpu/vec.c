@@ -49,9 +49,6 @@ enum fr_rc tr_cpu_fill(void *self, struct tr_queue *q, const struct tr_fill *a, 
     struct pieces all = pieces_of(&a->y);
     struct tr_view y = a->y;
 
-    (void)self;
-    (void)q;
-    (void)err;
     for (int64_t i = 0; i < all.count; i++) {
         struct piece p = piece_of(&a->y, &all, i);
 
@@ -69,8 +66,6 @@ enum fr_rc tr_cpu_noise(void *self, struct tr_queue *q, const struct tr_noise *a
     int64_t n = tr_view_count(a->y), count = (n + PIECE - 1) / PIECE;
     struct tr_draw d = {a->key};
 
-    (void)q;
-    (void)err;
 #pragma omp parallel for num_threads(cpu->threads) if (count > 4)
     for (int64_t i = 0; i < count; i++) {
         int64_t at = i * PIECE, m = n - at < PIECE ? n - at : PIECE;
@@ -92,8 +87,6 @@ enum fr_rc tr_cpu_cast(void *self, struct tr_queue *q, const struct tr_cast *a, 
     struct pieces all = pieces_of(&a->y);
     bool same = a->x.dtype == a->y.dtype;
 
-    (void)q;
-    (void)err;
 #pragma omp parallel for num_threads(cpu->threads) if (all.count > 4)
     for (int64_t i = 0; i < all.count; i++) {
         struct piece y = piece_of(&a->y, &all, i), x = piece_of(&a->x, &all, i);
@@ -114,8 +107,6 @@ enum fr_rc tr_cpu_sum(void *self, struct tr_queue *q, const struct tr_sum *a, st
     struct cpu *cpu = self;
     struct pieces all = pieces_of(&a->y);
 
-    (void)q;
-    (void)err;
 #pragma omp parallel for num_threads(cpu->threads) if (all.count > 4)
     for (int64_t i = 0; i < all.count; i++) {
         struct piece y = piece_of(&a->y, &all, i);
@@ -192,8 +183,6 @@ enum fr_rc tr_cpu_nonfinite(void *self, struct tr_queue *q, const struct tr_nonf
     struct pieces all = pieces_of(&a->x);
     int64_t found = 0;
 
-    (void)q;
-    (void)err;
 #pragma omp parallel for num_threads(cpu->threads) reduction(+ : found) if (all.count > 4)
     for (int64_t i = 0; i < all.count; i++) {
         struct piece x = piece_of(&a->x, &all, i);
@@ -252,8 +241,6 @@ enum fr_rc tr_cpu_adamw(void *self, struct tr_queue *q, const struct tr_adamw *a
                      .lr = a->lr,
                      .eps = (float)a->eps};
 
-    (void)q;
-    (void)err;
     if (!tr_view_absent(a->skip) && cpu_int(&a->skip, 0, 0) != 0)
         return FR_OK;
     if (!tr_view_absent(a->gscale))
@@ -279,8 +266,6 @@ enum fr_rc tr_cpu_reduce_ordered(void *self, struct tr_queue *q, const struct tr
     struct cpu *cpu = self;
     struct pieces all = pieces_of(&a->out);
 
-    (void)q;
-    (void)err;
 #pragma omp parallel for num_threads(cpu->threads) if (all.count > 4)
     for (int64_t i = 0; i < all.count; i++) {
         struct piece out = piece_of(&a->out, &all, i);
