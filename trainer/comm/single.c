@@ -1,17 +1,13 @@
-/* One rank: a collective is a copy. */
+/* One rank: a collective is a copy. self is the backend. */
 #include "engine/base/sys.h"
 #include "trainer/comm/comm.h"
 
 #include <string.h>
 
-struct single {
-    struct tr_backend *be;
-};
-
-static enum fr_rc copy(struct single *s, struct tr_queue *q, void *out, const void *in,
+static enum fr_rc copy(struct tr_backend *be, struct tr_queue *q, void *out, const void *in,
                        size_t bytes)
 {
-    return out == in ? FR_OK : tr_copy(s->be, q, out, in, bytes);
+    return out == in ? FR_OK : tr_copy(be, q, out, in, bytes);
 }
 
 static enum fr_rc done(enum fr_rc rc, struct fr_err *err)
@@ -78,7 +74,7 @@ static size_t buffers(void *self)
 
 static void destroy(void *self)
 {
-    fr_sys.free(self);
+    (void)self;
 }
 
 static const struct tr_comm_ops single_ops;
@@ -86,14 +82,10 @@ static const struct tr_comm_ops single_ops;
 static enum fr_rc split(void *self, const struct tr_group *g, struct tr_comm *group,
                         struct fr_err *err)
 {
-    struct single *s = fr_sys.alloc(sizeof(*s));
-
     (void)g;
-    if (s == NULL)
-        return fr_fail(err, FR_NOMEM, "a communicator");
-    *s = *(struct single *)self;
+    (void)err;
     group->ops = &single_ops;
-    group->self = s;
+    group->self = self;
     return FR_OK;
 }
 
@@ -112,18 +104,11 @@ static const struct tr_comm_ops single_ops = {
 
 enum fr_rc tr_comm_single(struct tr_backend *be, struct tr_comm **out, struct fr_err *err)
 {
-    struct single *s = fr_sys.alloc(sizeof(*s));
     struct tr_comm *comm = fr_sys.alloc(sizeof(*comm));
 
-    *out = NULL;
-    if (s == NULL || comm == NULL) {
-        fr_sys.free(s);
-        fr_sys.free(comm);
+    if ((*out = comm) == NULL)
         return fr_fail(err, FR_NOMEM, "a communicator");
-    }
-    *s = (struct single){.be = be};
     *comm = (struct tr_comm){
-        .ops = &single_ops, .self = s, .be = be, .size = 1, .local_size = 1, .nodes = 1};
-    *out = comm;
+        .ops = &single_ops, .self = be, .be = be, .size = 1, .local_size = 1, .nodes = 1};
     return FR_OK;
 }
