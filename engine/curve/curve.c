@@ -1,12 +1,11 @@
 #include "engine/curve/curve.h"
 
+#include "engine/base/arena.h"
 #include "engine/base/sys.h"
 #include "engine/wire/message.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { FIRST_ROWS = 64 };
 
 int fr_curve_key(const struct fr_curve *c, const char *name)
 {
@@ -36,29 +35,25 @@ static int add_key(struct fr_curve *c, const char *name)
     return (int)c->n_names++;
 }
 
-static bool grow(struct fr_curve *c, void **v, size_t cap, size_t more, size_t size)
+/* Room for one more item behind the n of *v. */
+static bool grow(struct fr_curve *c, void **v, size_t n, size_t *cap, size_t size)
 {
-    void *p = fr_sys.realloc(*v, more * size);
+    size_t before = *cap;
+    void *p = fr_grow(*v, n + 1, cap, size);
 
-    if (p == NULL) {
-        c->no_memory = true;
-        return false;
-    }
-    *v = p;
-    c->bytes += (more - cap) * size;
-    return true;
+    c->no_memory = c->no_memory || p == NULL;
+    c->bytes += (*cap - before) * size;
+    *v = p != NULL ? p : *v;
+    return p != NULL;
 }
 
 static bool add_value(struct fr_curve *c, struct fr_curve_col *col, size_t row, double value)
 {
-    if (col->n == col->cap) {
-        size_t more = col->cap == 0 ? FIRST_ROWS : 2 * col->cap;
+    size_t cap = col->cap;
 
-        if (!grow(c, (void **)&col->row, col->cap, more, sizeof(*col->row)) ||
-            !grow(c, (void **)&col->value, col->cap, more, sizeof(*col->value)))
-            return false;
-        col->cap = more;
-    }
+    if (!grow(c, (void **)&col->row, col->n, &cap, sizeof(*col->row)) ||
+        !grow(c, (void **)&col->value, col->n, &col->cap, sizeof(*col->value)))
+        return false;
     col->row[col->n] = (uint32_t)row;
     col->value[col->n++] = value;
     return true;
@@ -69,15 +64,9 @@ static struct fr_curve_part *add_part(struct fr_curve *c)
 {
     struct fr_curve_part *part;
 
-    if (c->n_parts == FR_CURVE_PARTS)
+    if (c->n_parts == FR_CURVE_PARTS ||
+        !grow(c, (void **)&c->parts, c->n_parts, &c->cap_parts, sizeof(struct fr_curve_part *)))
         return NULL;
-    if (c->n_parts == c->cap_parts) {
-        size_t more = c->cap_parts == 0 ? 4 : 2 * c->cap_parts;
-
-        if (!grow(c, (void **)&c->parts, c->cap_parts, more, sizeof(struct fr_curve_part *)))
-            return NULL;
-        c->cap_parts = more;
-    }
     if ((part = fr_sys.alloc(sizeof(*part))) == NULL) {
         c->no_memory = true;
         return NULL;
@@ -100,13 +89,8 @@ static struct fr_curve_part *part_for(struct fr_curve *c, double step)
 
 static bool add_step(struct fr_curve *c, struct fr_curve_part *part, double step)
 {
-    if (part->n == part->cap) {
-        size_t more = part->cap == 0 ? FIRST_ROWS : 2 * part->cap;
-
-        if (!grow(c, (void **)&part->step, part->cap, more, sizeof(*part->step)))
-            return false;
-        part->cap = more;
-    }
+    if (!grow(c, (void **)&part->step, part->n, &part->cap, sizeof(*part->step)))
+        return false;
     part->step[part->n++] = step;
     return true;
 }

@@ -1,6 +1,6 @@
 #include "engine/curve/curve.h"
 
-#include "engine/base/sys.h"
+#include "engine/base/arena.h"
 
 #include <math.h>
 #include <string.h>
@@ -94,18 +94,13 @@ double fr_curve_bucket(double from, double to, size_t width)
 
 static void add(struct fr_curve_points *out, struct fr_curve_point p)
 {
-    if (out->n == out->cap) {
-        size_t more = out->cap == 0 ? 256 : 2 * out->cap;
-        void *v = fr_sys.realloc(out->v, more * sizeof(*out->v));
+    struct fr_curve_point *v = fr_grow(out->v, out->n + 1, &out->cap, sizeof(*v));
 
-        if (v == NULL) {
-            out->no_memory = true;
-            return;
-        }
-        out->v = v;
-        out->cap = more;
-    }
-    out->v[out->n++] = p;
+    out->no_memory = out->no_memory || v == NULL;
+    if (v == NULL)
+        return;
+    out->v = v;
+    v[out->n++] = p;
 }
 
 /* What a bucket shows: places of values in the column, SIZE_MAX: there is none. */

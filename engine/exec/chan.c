@@ -122,14 +122,6 @@ void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent)
         fr_nodes_unused(ch->ex);
 }
 
-static void lost_with(struct fr_chan *ch, enum fr_rc rc, const char *text)
-{
-    struct fr_err err = {0};
-
-    fr_fail(&err, rc, "%s", text);
-    fr_chan_lost(ch, &err, false);
-}
-
 void fr_chan_flush(struct fr_chan *ch)
 {
     size_t n;
@@ -253,8 +245,7 @@ static void keep_hello(struct fr_chan *ch, const struct fr_hello *h)
     };
 }
 
-enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_exec_event *ev,
-                         struct fr_err *err)
+enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_err *err)
 {
     struct fr_hello ours = {.proto_min = FR_PROTO_MIN, .proto_max = FR_PROTO_MAX};
     uint32_t proto = 0;
@@ -269,7 +260,6 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
         rc = fr_fail(err, FR_PROTO, "a hello whose boot id or build is no word");
     if (rc == FR_OK)
         keep_hello(ch, h);
-    fr_exec_event_free(ev);
     if (rc != FR_OK)
         return rc;
     ch->state = FR_CHAN_UP;
@@ -454,10 +444,12 @@ static void on_timer(void *arg)
     struct fr_chan *ch = arg;
     int64_t now = fr_sys.mono_ms(), due = 0;
     bool late = now - ch->due_ms > LATE_MS;
+    struct fr_err err;
 
-    if (ch->failed)
-        lost_with(ch, FR_NOMEM, "no memory for what was to be sent");
-    else if (ch->state == FR_CHAN_PAUSING)
+    if (ch->failed) {
+        fr_fail(&err, FR_NOMEM, "no memory for what was to be sent");
+        fr_chan_lost(ch, &err, false);
+    } else if (ch->state == FR_CHAN_PAUSING)
         fr_chan_connect(ch);
     else if (ch->state == FR_CHAN_UP)
         due = fr_chan_check_alive(ch, now, late);

@@ -46,7 +46,6 @@ enum fr_exec_kind {
     /* of a transfer or question, by ref */
     FR_EXEC_PUT_DONE, /* put: all files are there */
     FR_EXEC_GET_DONE, /* get: the file is complete at its local path */
-    FR_EXEC_LISTING,  /* listing */
     FR_EXEC_FACTS,    /* facts */
     FR_EXEC_FAILED    /* err: the request ref failed for good; trying again would not help */
 };
@@ -99,7 +98,6 @@ struct fr_exec_event {
             uint32_t mode;
             char sha256[65];
         } get;
-        struct fr_listing listing;
         struct fr_facts_are facts;
     };
     struct fr_err err;
@@ -172,7 +170,6 @@ struct fr_exec_ops {
     /* Copies a file of the node: written to LOCAL.part, synced, then renamed. Resumes after a
      * lost connection. */
     enum fr_rc (*get)(void *self, const struct fr_exec_get *g, struct fr_err *err);
-    enum fr_rc (*list)(void *self, size_t node, uint64_t ref, const char *path, struct fr_err *err);
     enum fr_rc (*facts)(void *self, size_t node, uint64_t ref, struct fr_err *err);
     /* The newest measurement of node's mono_ms - ours; 0 before the first hello. */
     int64_t (*clock_offset)(void *self, size_t node);

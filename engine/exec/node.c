@@ -119,14 +119,6 @@ static enum fr_rc node_get(void *self, const struct fr_exec_get *g, struct fr_er
     return fr_xfer_get(use_of(self, g->node), g, err);
 }
 
-static enum fr_rc node_list(void *self, size_t node, uint64_t ref, const char *path,
-                            struct fr_err *err)
-{
-    struct fr_msg m = {.type = FR_MSG_LIST, .list = {ref, fr_str_of(path)}};
-
-    return fr_pend_add(use_of(self, node), &m, (struct fr_id){0}, ref, err);
-}
-
 static enum fr_rc node_facts(void *self, size_t node, uint64_t ref, struct fr_err *err)
 {
     struct fr_msg m = {.type = FR_MSG_FACTS, .facts = {ref}};
@@ -153,7 +145,6 @@ const struct fr_exec_ops fr_node_ops = {
     .lease = node_lease,
     .put = node_put,
     .get = node_get,
-    .list = node_list,
     .facts = node_facts,
     .clock_offset = node_clock_offset,
     .destroy = fr_joined_leave,

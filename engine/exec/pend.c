@@ -91,9 +91,7 @@ enum fr_rc fr_pend_add(struct fr_use *use, const struct fr_msg *m, struct fr_id 
     p->go_now = m->type == FR_MSG_PREPARE && m->prepare.go_now;
     if (ref != 0)
         p->ref = ++ch->last_ref;
-    if (m->type == FR_MSG_LIST)
-        out.list.ref = p->ref;
-    else if (m->type == FR_MSG_FACTS)
+    if (m->type == FR_MSG_FACTS)
         out.facts.ref = p->ref;
     if ((rc = fr_msg_put(&out, &p->bytes, err)) != FR_OK) {
         wipe(p);

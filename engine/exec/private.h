@@ -59,7 +59,7 @@ struct fr_pend {
     struct fr_use *use; /* borrows: whose it is */
     enum fr_msg_type type;
     struct fr_id attempt;
-    uint64_t ref, asked; /* list, facts: the channel's, and the run's */
+    uint64_t ref, asked; /* facts: the channel's, and the run's */
     bool go_now;         /* prepare */
     bool sent;           /* on this connection */
     uint32_t machine;    /* the channel's machine when it was first sent */
@@ -198,9 +198,8 @@ void fr_chan_flush(struct fr_chan *ch);
 /* Ends the connection for err's reason, posts DOWN, tries again after a pause (or not: see link.h).
  */
 void fr_chan_lost(struct fr_chan *ch, const struct fr_err *err, bool silent);
-/* The node's hello: from CONNECTING to UP. ev is taken. */
-enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_exec_event *ev,
-                         struct fr_err *err);
+/* The node's hello: from CONNECTING to UP. */
+enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_err *err);
 /* Counts bulk bytes that came, and grants new credit when enough is used. FR_PROTO: more came than
  * credit allowed. */
 enum fr_rc fr_chan_received_bulk(struct fr_chan *ch, size_t bytes, struct fr_err *err);
@@ -242,7 +241,7 @@ enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr
 enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err);
 
 /* pend.c */
-/* ref: the run's, of list and facts; 0. */
+/* ref: the run's, of facts; else 0. */
 enum fr_rc fr_pend_add(struct fr_use *use, const struct fr_msg *m, struct fr_id attempt,
                        uint64_t ref, struct fr_err *err);
 void fr_pend_send(struct fr_chan *ch); /* all of them, on a new connection */

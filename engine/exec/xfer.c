@@ -234,54 +234,52 @@ void fr_xfer_pump(struct fr_chan *ch)
 }
 
 /* STORE, from STORE/path. */
-static bool learn_dir(struct fr_xfer *x, struct fr_str whole, struct fr_err *err)
+static enum fr_rc learn_dir(struct fr_xfer *x, struct fr_str whole, struct fr_err *err)
 {
     const char *path = x->files[x->at].path;
     size_t n = strlen(path);
 
     if (whole.n <= n + 1 || whole.n > PATH_BYTES || whole.p[0] != '/' ||
-        memcmp(whole.p + whole.n - n, path, n) != 0) {
-        fr_fail(err, FR_PROTO, "the node says that %s lies at %.*s", path, (int)whole.n, whole.p);
-        return false;
-    }
+        memcmp(whole.p + whole.n - n, path, n) != 0)
+        return fr_fail(err, FR_PROTO, "the node says that %s lies at %.*s", path, (int)whole.n,
+                       whole.p);
     x->dir = fr_arena_text(&x->arena, whole.p, whole.n - n - 1);
-    if (x->dir == NULL)
-        fr_fail(err, FR_NOMEM, "no memory for a path");
-    return x->dir != NULL;
+    return x->dir != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a path");
 }
 
-static void on_put_state(struct fr_chan *ch, struct fr_xfer *x, const struct fr_put_state *s)
+static enum fr_rc on_file_done(struct fr_chan *ch, struct fr_xfer *x, struct fr_str path,
+                               struct fr_err *err)
 {
-    struct fr_err err = {0};
+    enum fr_rc rc = x->dir == NULL ? learn_dir(x, path, err) : FR_OK;
+
+    if (rc == FR_NOMEM)
+        fr_chan_try_again(ch);
+    if (rc != FR_OK)
+        return rc == FR_NOMEM ? FR_OK : rc;
+    fr_xfer_close(x);
+    if (++x->at == x->n)
+        put_done(ch, x);
+    else
+        begin_put(ch, x);
+    return FR_OK;
+}
+
+static enum fr_rc on_put_state(struct fr_chan *ch, struct fr_xfer *x, const struct fr_put_state *s,
+                               struct fr_err *err)
+{
+    enum fr_rc rc;
 
     if (x->at == x->n)
-        return; /* done, and not yet said */
-    if (s->done) {
-        if (x->dir == NULL && !learn_dir(x, s->path, &err)) {
-            if (err.rc == FR_NOMEM)
-                fr_chan_try_again(ch);
-            else
-                fr_xfer_fail(ch, x, &err);
-            return;
-        }
-        fr_xfer_close(x);
-        if (++x->at == x->n)
-            put_done(ch, x);
-        else
-            begin_put(ch, x);
-        return;
-    }
-    if (x->phase != ASK || s->offset > x->files[x->at].size) {
-        fr_fail(&err, FR_PROTO, "the node did not take %s", x->files[x->at].path);
-        fr_xfer_fail(ch, x, &err);
-        return;
-    }
+        return FR_OK; /* done, and not yet said */
+    if (s->done)
+        return on_file_done(ch, x, s->path, err);
+    if (x->phase != ASK || s->offset > x->files[x->at].size)
+        return fr_fail(err, FR_PROTO, "the node did not take %s", x->files[x->at].path);
     x->offset = s->offset;
     x->phase = SEND;
-    if (open_source(x, &err) != FR_OK)
-        fr_xfer_fail(ch, x, &err);
-    else
+    if ((rc = open_source(x, err)) == FR_OK)
         fr_xfer_pump(ch);
+    return rc;
 }
 
 static struct fr_xfer *find(struct fr_chan *ch, uint64_t ref)
@@ -293,17 +291,16 @@ static struct fr_xfer *find(struct fr_chan *ch, uint64_t ref)
     return x;
 }
 
-static void on_xfer_error(struct fr_chan *ch, struct fr_xfer *x, const struct fr_error *e)
+static enum fr_rc on_xfer_error(struct fr_xfer *x, const struct fr_error *e, struct fr_err *err)
 {
-    struct fr_err err = {0};
     const struct fr_ship_file *f = x->is_put ? &x->files[x->at] : NULL;
+    enum fr_rc rc = e->rc == 0 || e->rc > FR_BUG ? FR_PROTO : (enum fr_rc)e->rc;
 
-    fr_fail(&err, e->rc == 0 || e->rc > FR_BUG ? FR_PROTO : (enum fr_rc)e->rc, "%s: %.*s",
-            f != NULL ? f->path : x->path, (int)e->text.n, e->text.p);
+    fr_fail(err, rc, "%s: %.*s", f != NULL ? f->path : x->path, (int)e->text.n, e->text.p);
     if (f != NULL && f->local != NULL && e->rc == FR_CORRUPT)
-        changed(f, &err);
+        rc = changed(f, err);
     x->active = false; /* the node has dropped it */
-    fr_xfer_fail(ch, x, &err);
+    return rc;
 }
 
 bool fr_xfer_message(struct fr_chan *ch, const struct fr_msg *m)
@@ -313,17 +310,21 @@ bool fr_xfer_message(struct fr_chan *ch, const struct fr_msg *m)
                    : m->type == FR_MSG_GET_DATA  ? m->get_data.ref
                                                  : m->get_end.ref;
     struct fr_xfer *x = find(ch, ref);
+    struct fr_err err = {0};
+    enum fr_rc rc = FR_OK;
 
     if (x == NULL)
         return false;
     if (m->type == FR_MSG_ERROR)
-        on_xfer_error(ch, x, &m->error);
+        rc = on_xfer_error(x, &m->error, &err);
     else if (m->type == FR_MSG_PUT_STATE && x->is_put)
-        on_put_state(ch, x, &m->put_state);
+        rc = on_put_state(ch, x, &m->put_state, &err);
     else if (m->type == FR_MSG_GET_DATA && !x->is_put)
-        fr_get_data(ch, x, &m->get_data);
+        rc = fr_get_data(ch, x, &m->get_data, &err);
     else if (m->type == FR_MSG_GET_END && !x->is_put)
-        fr_get_end(ch, x, &m->get_end);
+        rc = fr_get_end(ch, x, &m->get_end, &err);
+    if (rc != FR_OK)
+        fr_xfer_fail(ch, x, &err);
     return true;
 }
 

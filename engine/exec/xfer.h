@@ -57,8 +57,11 @@ void fr_xfer_fail(struct fr_chan *ch, struct fr_xfer *x, const struct fr_err *er
 
 /* xfer_get.c */
 void fr_get_begin(struct fr_chan *ch, struct fr_xfer *x);
-void fr_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_data *d);
-void fr_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_end *e);
+/* Messages about x. An error ends the get. */
+enum fr_rc fr_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_data *d,
+                       struct fr_err *err);
+enum fr_rc fr_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_end *e,
+                      struct fr_err *err);
 void fr_get_forget(struct fr_xfer *x); /* its sync, if one is under way */
 
 #endif

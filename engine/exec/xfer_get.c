@@ -141,43 +141,20 @@ static enum fr_rc start_sync(struct fr_chan *ch, struct fr_xfer *x, struct fr_er
     return FR_OK;
 }
 
-void fr_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_data *d)
+enum fr_rc fr_get_data(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_data *d,
+                       struct fr_err *err)
 {
-    struct fr_err err = {0};
-    size_t done = 0;
-
-    if (d->offset != x->offset || x->phase >= SYNC) {
-        fr_fail(&err, FR_PROTO, "%s goes on at a wrong place", x->path);
-        fr_xfer_fail(ch, x, &err);
-        return;
-    }
-    if (d->bytes.n > x->until - x->offset) {
-        fr_fail(&err, FR_PROTO, "%s comes faster than it was asked for", x->path);
-        fr_xfer_fail(ch, x, &err);
-        return;
-    }
-    if (x->offset > x->max_bytes || d->bytes.n > x->max_bytes - x->offset) {
-        fr_fail(&err, FR_USAGE, "%s is larger than the %llu bytes that max_size allows", x->path,
-                (unsigned long long)x->max_bytes);
-        fr_xfer_fail(ch, x, &err);
-        return;
-    }
-    while (done < d->bytes.n) {
-        ssize_t k =
-            fr_sys.pwrite(x->fd, d->bytes.p + done, d->bytes.n - done, (off_t)(x->offset + done));
-
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0) {
-            fr_fail_errno(&err, errno, "writing %s", x->part);
-            fr_xfer_fail(ch, x, &err);
-            return;
-        }
-        done += (size_t)k;
-    }
-    x->offset += done;
-    if (sync_enough(ch, x, &err) != FR_OK)
-        fr_xfer_fail(ch, x, &err);
+    if (d->offset != x->offset || x->phase >= SYNC)
+        return fr_fail(err, FR_PROTO, "%s goes on at a wrong place", x->path);
+    if (d->bytes.n > x->until - x->offset)
+        return fr_fail(err, FR_PROTO, "%s comes faster than it was asked for", x->path);
+    if (x->offset > x->max_bytes || d->bytes.n > x->max_bytes - x->offset)
+        return fr_fail(err, FR_USAGE, "%s is larger than the %llu bytes that max_size allows",
+                       x->path, (unsigned long long)x->max_bytes);
+    if (!fr_pwrite_full(x->fd, d->bytes.p, d->bytes.n, x->offset))
+        return fr_fail_errno(err, errno, "writing %s", x->part);
+    x->offset += d->bytes.n;
+    return sync_enough(ch, x, err);
 }
 
 static void get_done(struct fr_chan *ch, struct fr_xfer *x, const char *sha256)
@@ -222,24 +199,22 @@ void fr_xfer_hash(void *chan)
         get_done(ch, x, sum);
 }
 
-void fr_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_end *e)
+enum fr_rc fr_get_end(struct fr_chan *ch, struct fr_xfer *x, const struct fr_get_end *e,
+                      struct fr_err *err)
 {
-    struct fr_err err = {0};
+    enum fr_rc rc = FR_OK;
 
     if (x->phase >= SYNC)
-        return;
+        return FR_OK;
     if (x->offset != e->size)
-        fr_fail(&err, FR_IO, "%s has %llu bytes, but %llu came: it was changed meanwhile", x->path,
-                (unsigned long long)e->size, (unsigned long long)x->offset);
-    else if (x->sync == NULL) /* else one more follows that one */
-        (void)start_sync(ch, x, &err);
-    if (err.rc != FR_OK) {
-        fr_xfer_fail(ch, x, &err);
-        return;
-    }
+        return fr_fail(err, FR_IO, "%s has %llu bytes, but %llu came: it was changed meanwhile",
+                       x->path, (unsigned long long)e->size, (unsigned long long)x->offset);
+    if (x->sync == NULL) /* else one more follows that one */
+        rc = start_sync(ch, x, err);
     x->mode = e->mode;
     x->whole = x->sync_from == x->offset;
     x->phase = SYNC;
+    return rc;
 }
 
 enum fr_rc fr_xfer_get(struct fr_use *use, const struct fr_exec_get *get, struct fr_err *err)

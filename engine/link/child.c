@@ -83,22 +83,6 @@ static void child_destroy(void *self)
     fr_sys.free(c);
 }
 
-static void keep_tail(struct child *c, const char *p, size_t n)
-{
-    if (n >= TAIL_BYTES) {
-        p += n - TAIL_BYTES;
-        n = TAIL_BYTES;
-        c->tail_n = 0;
-    } else if (c->tail_n + n > TAIL_BYTES) {
-        size_t cut = c->tail_n + n - TAIL_BYTES;
-
-        memmove(c->tail, c->tail + cut, c->tail_n - cut);
-        c->tail_n -= cut;
-    }
-    memcpy(c->tail + c->tail_n, p, n);
-    c->tail_n += n;
-}
-
 static enum fr_rc describe(const struct child *c, const struct fr_wait *w, struct fr_err *err)
 {
     struct fr_str tail = {c->tail, c->tail_n};
@@ -157,7 +141,7 @@ static void on_stderr(void *arg, int what)
 
     (void)what;
     if (n > 0)
-        keep_tail(c, buf, (size_t)n);
+        fr_link_keep_tail((struct fr_str){buf, (size_t)n}, c->tail, TAIL_BYTES, &c->tail_n);
     else if (n == 0 || (errno != EAGAIN && errno != EINTR))
         close_fd(c, ERR);
 }

@@ -18,6 +18,15 @@ void fr_link_quote(struct fr_buf *out, const char *p, size_t n)
     }
 }
 
+void fr_link_keep_tail(struct fr_str output, char *tail, size_t cap, size_t *n)
+{
+    size_t add = output.n < cap ? output.n : cap, keep = *n < cap - add ? *n : cap - add;
+
+    memmove(tail, tail + (*n - keep), keep);
+    memcpy(tail + keep, output.p + (output.n - add), add);
+    *n = keep + add;
+}
+
 void fr_link_destroy(struct fr_link *link)
 {
     if (link == NULL || link->ops == NULL)

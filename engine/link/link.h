@@ -84,6 +84,9 @@ enum fr_rc fr_link_openssh_create(struct fr_link *link, struct fr_loop *loop,
 /* Adds the lines of a program's output as one line, "a | b", without control bytes. For errors. */
 void fr_link_quote(struct fr_buf *out, const char *p, size_t n);
 
+/* Keeps the newest cap bytes of a program's output in tail, *n of them so far. */
+void fr_link_keep_tail(struct fr_str output, char *tail, size_t cap, size_t *n);
+
 void fr_link_destroy(struct fr_link *link); /* NULL or a zeroed link is fine; zeroes it */
 
 #endif

@@ -67,6 +67,12 @@ static bool quotable(const char *path)
     return path == NULL || strpbrk(path, "\"\\\n") == NULL;
 }
 
+static void add(const char **argv, size_t *n, const char *flag, const char *value)
+{
+    argv[(*n)++] = flag;
+    argv[(*n)++] = value;
+}
+
 enum fr_rc fr_ssh_target_args(const struct fr_ssh_target *t, struct fr_arena *arena,
                               const char **argv, size_t *n, struct fr_err *err)
 {
@@ -76,30 +82,19 @@ enum fr_rc fr_ssh_target_args(const struct fr_ssh_target *t, struct fr_arena *ar
         return fr_fail(err, FR_USAGE,
                        "the name of a key or of a file of known hosts holds a quote "
                        "or a backslash, which ssh does not take");
-    if (set(t->config)) {
-        argv[(*n)++] = "-F";
-        argv[(*n)++] = t->config;
-    }
-    if (set(t->known_hosts)) {
-        argv[(*n)++] = "-o";
-        argv[(*n)++] = quoted(arena, "UserKnownHostsFile", t->known_hosts);
-    }
+    if (set(t->config))
+        add(argv, n, "-F", t->config);
+    if (set(t->known_hosts))
+        add(argv, n, "-o", quoted(arena, "UserKnownHostsFile", t->known_hosts));
     if (set(t->key)) { /* -i would pass over a file that is not there */
-        argv[(*n)++] = "-o";
-        argv[(*n)++] = "IdentitiesOnly=yes";
-        argv[(*n)++] = "-o";
-        argv[(*n)++] = quoted(arena, "IdentityFile", t->key);
+        add(argv, n, "-o", "IdentitiesOnly=yes");
+        add(argv, n, "-o", quoted(arena, "IdentityFile", t->key));
     }
-    if (set(t->user)) {
-        argv[(*n)++] = "-l";
-        argv[(*n)++] = t->user;
-    }
-    if (t->port > 0) {
-        argv[(*n)++] = "-p";
-        argv[(*n)++] = fr_arena_fmt(arena, "%d", t->port);
-    }
-    argv[(*n)++] = "--";
-    argv[(*n)++] = t->host;
+    if (set(t->user))
+        add(argv, n, "-l", t->user);
+    if (t->port > 0)
+        add(argv, n, "-p", fr_arena_fmt(arena, "%d", t->port));
+    add(argv, n, "--", t->host);
     for (size_t i = first; i < *n; i++)
         if (argv[i] == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for the arguments of ssh");

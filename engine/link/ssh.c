@@ -86,18 +86,17 @@ static enum fr_ssh_step open_channel(struct fr_ssh *s, struct fr_err *err)
     if (s->channel == NULL && (s->channel = libssh2_channel_open_session(s->session)) == NULL) {
         if (libssh2_session_last_errno(s->session) == LIBSSH2_ERROR_EAGAIN)
             return FR_SSH_AGAIN;
-        fr_fail(err, FR_UNREACHABLE, "%s opened no channel: %s", s->conf->host,
-                fr_ssh_error_text(s));
-        return FR_SSH_FAILED;
+        return fr_ssh_failed(fr_fail(err, FR_UNREACHABLE, "%s opened no channel: %s", s->conf->host,
+                                     fr_ssh_error_text(s)));
     }
     rc = libssh2_channel_exec(s->channel, s->command);
     if (rc == LIBSSH2_ERROR_EAGAIN)
         return FR_SSH_AGAIN;
     if (rc == 0)
         return FR_SSH_DONE;
-    fr_fail(err, fr_ssh_hung_up(s) ? FR_UNREACHABLE : FR_DENIED, "%s runs no command for '%s': %s",
-            s->conf->host, s->conf->user, fr_ssh_error_text(s));
-    return FR_SSH_FAILED;
+    return fr_ssh_failed(fr_fail(err, fr_ssh_hung_up(s) ? FR_UNREACHABLE : FR_DENIED,
+                                 "%s runs no command for '%s': %s", s->conf->host, s->conf->user,
+                                 fr_ssh_error_text(s)));
 }
 
 static enum fr_ssh_step (*const steps[])(struct fr_ssh *s, struct fr_err *err) = {
@@ -105,20 +104,6 @@ static enum fr_ssh_step (*const steps[])(struct fr_ssh *s, struct fr_err *err) =
 };
 
 enum { N_STEPS = sizeof(steps) / sizeof(steps[0]) };
-
-static void keep_tail(struct fr_ssh *s, const char *p, size_t n)
-{
-    size_t keep;
-
-    if (n > sizeof(s->tail)) {
-        p += n - sizeof(s->tail);
-        n = sizeof(s->tail);
-    }
-    keep = sizeof(s->tail) - n < s->tail_n ? sizeof(s->tail) - n : s->tail_n;
-    memmove(s->tail, s->tail + (s->tail_n - keep), keep);
-    memcpy(s->tail + keep, p, n);
-    s->tail_n = keep + n;
-}
 
 /* The command ended, or the connection did (failed: libssh2's code, 0 for an end in order). */
 static void end_channel(struct fr_ssh *s, ssize_t failed)
@@ -175,7 +160,7 @@ static bool pump_stderr(struct fr_ssh *s, bool *more)
         n = libssh2_channel_read_stderr(s->channel, buf, sizeof(buf));
         if (n <= 0)
             break;
-        keep_tail(s, buf, (size_t)n);
+        fr_link_keep_tail((struct fr_str){buf, (size_t)n}, s->tail, sizeof(s->tail), &s->tail_n);
     }
     *more = *more || n > 0;
     return n >= 0 || n == LIBSSH2_ERROR_EAGAIN;

@@ -112,15 +112,13 @@ enum fr_ssh_step fr_ssh_handshake(struct fr_ssh *s, struct fr_err *err)
     if (rc == 0)
         return FR_SSH_DONE;
     if (rc == LIBSSH2_ERROR_KEX_FAILURE || rc == LIBSSH2_ERROR_METHOD_NONE)
-        fr_fail(
+        return fr_ssh_failed(fr_fail(
             err, FR_UNSUPPORTED,
             "%s and libssh2 have no algorithm in common (%s), as with a host that has only an RSA "
             "key: set transport: openssh for this node",
-            s->conf->host, fr_ssh_error_text(s));
-    else
-        fr_fail(err, FR_UNREACHABLE, "the SSH handshake with %s failed: %s", s->conf->host,
-                fr_ssh_error_text(s));
-    return FR_SSH_FAILED;
+            s->conf->host, fr_ssh_error_text(s)));
+    return fr_ssh_failed(fr_fail(err, FR_UNREACHABLE, "the SSH handshake with %s failed: %s",
+                                 s->conf->host, fr_ssh_error_text(s)));
 }
 
 /* "SHA256:…" as ssh-keygen -l shows it. */
@@ -143,20 +141,14 @@ static void fingerprint(struct fr_ssh *s, char out[64])
     out[n] = '\0';
 }
 
-static const char *kind_name(int kind)
+static const struct key_kind *find_kind(int kind)
 {
-    for (size_t i = 0; i < N_KINDS; i++)
-        if (kinds[i].kind == kind)
-            return kinds[i].name;
-    return "unknown";
-}
+    static const struct key_kind unknown = {"unknown", 0, LIBSSH2_KNOWNHOST_KEY_UNKNOWN, false};
+    size_t i = 0;
 
-static int kind_mask(int kind)
-{
-    for (size_t i = 0; i < N_KINDS; i++)
-        if (kinds[i].kind == kind)
-            return kinds[i].mask;
-    return LIBSSH2_KNOWNHOST_KEY_UNKNOWN;
+    while (i < N_KINDS && kinds[i].kind != kind)
+        i++;
+    return i < N_KINDS ? &kinds[i] : &unknown;
 }
 
 static void refuse_key(struct fr_ssh *s, int found, int kind, struct fr_err *err)
@@ -170,12 +162,12 @@ static void refuse_key(struct fr_ssh *s, int found, int kind, struct fr_err *err
                 "the host key of %s is not the one in %s: somebody may be in between (%s "
                 "SHA256:%s). If "
                 "the change was meant: ssh-keygen -R '%s' -f %s, then add the new key",
-                name, advice_file(s), kind_name(kind), print, name, advice_file(s));
+                name, advice_file(s), find_kind(kind)->name, print, name, advice_file(s));
     else
         fr_fail(err, FR_DENIED,
                 "the host key of %s is not in %s (%s SHA256:%s). After checking it, add it: "
                 "ssh-keyscan -p %d %s >> %s",
-                name, advice_file(s), kind_name(kind), print, s->conf->port, s->conf->host,
+                name, advice_file(s), find_kind(kind)->name, print, s->conf->port, s->conf->host,
                 advice_file(s));
 }
 
@@ -186,17 +178,14 @@ enum fr_ssh_step fr_ssh_host_key(struct fr_ssh *s, struct fr_err *err)
     const char *key = libssh2_session_hostkey(s->session, &n, &kind);
     struct libssh2_knownhost *entry = NULL;
 
-    if (key == NULL) {
-        fr_fail(err, FR_PROTO, "%s showed no host key", s->conf->host);
-        return FR_SSH_FAILED;
-    }
-    mask = LIBSSH2_KNOWNHOST_TYPE_PLAIN | LIBSSH2_KNOWNHOST_KEYENC_RAW | kind_mask(kind);
+    if (key == NULL)
+        return fr_ssh_failed(fr_fail(err, FR_PROTO, "%s showed no host key", s->conf->host));
+    mask = LIBSSH2_KNOWNHOST_TYPE_PLAIN | LIBSSH2_KNOWNHOST_KEYENC_RAW | find_kind(kind)->mask;
     if (libssh2_knownhost_checkp(s->revoked, s->conf->alias, s->conf->port, key, n, mask, &entry) ==
-        LIBSSH2_KNOWNHOST_CHECK_MATCH) {
-        fr_fail(err, FR_CORRUPT, "the host key of %s is marked revoked in known_hosts",
-                s->conf->alias);
-        return FR_SSH_FAILED;
-    }
+        LIBSSH2_KNOWNHOST_CHECK_MATCH)
+        return fr_ssh_failed(fr_fail(err, FR_CORRUPT,
+                                     "the host key of %s is marked revoked in known_hosts",
+                                     s->conf->alias));
     found = libssh2_knownhost_checkp(s->known, s->conf->alias, s->conf->port, key, n, mask, &entry);
     if (found == LIBSSH2_KNOWNHOST_CHECK_MATCH)
         return FR_SSH_DONE;
@@ -257,11 +246,9 @@ enum fr_ssh_step fr_ssh_login(struct fr_ssh *s, struct fr_err *err)
             return FR_SSH_AGAIN;
         if (methods == NULL && libssh2_userauth_authenticated(s->session))
             return FR_SSH_DONE; /* the server wants no proof */
-        if (methods == NULL) {
-            fr_fail(err, FR_UNREACHABLE, "%s ended the login of '%s': %s", s->conf->host,
-                    s->conf->user, fr_ssh_error_text(s));
-            return FR_SSH_FAILED;
-        }
+        if (methods == NULL)
+            return fr_ssh_failed(fr_fail(err, FR_UNREACHABLE, "%s ended the login of '%s': %s",
+                                         s->conf->host, s->conf->user, fr_ssh_error_text(s)));
         s->listed = true;
     }
     step = s->key < s->conf->n_keys ? try_files(s) : FR_SSH_FAILED;

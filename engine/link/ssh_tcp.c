@@ -49,11 +49,9 @@ static void looked_up(void *arg)
 
 static enum fr_ssh_step took_addresses(struct fr_ssh *s, struct fr_err *err, int failed)
 {
-    if (failed != 0) {
-        fr_fail(err, FR_UNREACHABLE, "cannot find host '%s': %s", s->conf->host,
-                gai_strerror(failed));
-        return FR_SSH_FAILED;
-    }
+    if (failed != 0)
+        return fr_ssh_failed(fr_fail(err, FR_UNREACHABLE, "cannot find host '%s': %s",
+                                     s->conf->host, gai_strerror(failed)));
     s->addr = s->addrs;
     return FR_SSH_DONE;
 }
@@ -83,8 +81,7 @@ enum fr_ssh_step fr_ssh_resolve(struct fr_ssh *s, struct fr_err *err)
     l = fr_sys.alloc(sizeof(*l));
     if (l == NULL || strlen(s->conf->host) >= sizeof(l->host)) {
         fr_sys.free(l);
-        fr_fail(err, FR_USAGE, "host name '%s' is too long", s->conf->host);
-        return FR_SSH_FAILED;
+        return fr_ssh_failed(fr_fail(err, FR_USAGE, "host name '%s' is too long", s->conf->host));
     }
     *l = (struct fr_ssh_lookup){.owner = s, .family = s->conf->family};
     l->work = (struct fr_work){.run = look_up, .over = looked_up, .drop = free_lookup, .arg = l};
@@ -96,8 +93,7 @@ enum fr_ssh_step fr_ssh_resolve(struct fr_ssh *s, struct fr_err *err)
     }
     if (fr_loop_work(s->loop, &l->work) != FR_OK) {
         free_lookup(l);
-        fr_fail(err, FR_NOMEM, "cannot look up host '%s'", s->conf->host);
-        return FR_SSH_FAILED;
+        return fr_ssh_failed(fr_fail(err, FR_NOMEM, "cannot look up host '%s'", s->conf->host));
     }
     s->lookup = l;
     return FR_SSH_AGAIN;
@@ -129,9 +125,8 @@ static enum fr_ssh_step begin_connect(struct fr_ssh *s, struct fr_err *err)
         if (fd >= 0)
             close(fd);
     }
-    fr_fail(err, FR_UNREACHABLE, "cannot connect to %s port %d (%s)", s->conf->host, s->conf->port,
-            s->tried);
-    return FR_SSH_FAILED;
+    return fr_ssh_failed(fr_fail(err, FR_UNREACHABLE, "cannot connect to %s port %d (%s)",
+                                 s->conf->host, s->conf->port, s->tried));
 }
 
 enum fr_ssh_step fr_ssh_connect(struct fr_ssh *s, struct fr_err *err)

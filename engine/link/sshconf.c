@@ -125,36 +125,29 @@ static void need_ssh(struct reading *r, struct fr_str what)
 /* TOKENS of ssh_config(5) in the name of a file; false: one that is not known here. */
 static bool add_token(struct reading *r, struct fr_buf *b, char token)
 {
-    const struct fr_ssh_conf *c = r->c;
+    const struct {
+        char token;
+        const char *text;
+        int number; /* -1: text */
+    } known[] = {{'%', "%", -1},
+                 {'d', r->home, -1},
+                 {'h', r->c->host, -1},
+                 {'i', NULL, (int)getuid()},
+                 {'n', r->target->host, -1},
+                 {'p', NULL, r->c->port},
+                 {'r', r->c->user, -1},
+                 {'u', r->local_user, -1}};
+    size_t i = 0, n = sizeof(known) / sizeof(known[0]);
 
-    switch (token) {
-    case '%':
-        fr_buf_text(b, "%");
-        return true;
-    case 'd':
-        fr_buf_text(b, r->home);
-        return true;
-    case 'h':
-        fr_buf_text(b, c->host);
-        return true;
-    case 'i':
-        fr_buf_fmt(b, "%u", (unsigned)getuid());
-        return true;
-    case 'n':
-        fr_buf_text(b, r->target->host);
-        return true;
-    case 'p':
-        fr_buf_fmt(b, "%d", c->port);
-        return true;
-    case 'r':
-        fr_buf_text(b, c->user);
-        return true;
-    case 'u':
-        fr_buf_text(b, r->local_user);
-        return true;
-    default:
+    while (i < n && known[i].token != token)
+        i++;
+    if (i == n || (known[i].number < 0 && known[i].text == NULL))
         return false;
-    }
+    if (known[i].number < 0)
+        fr_buf_text(b, known[i].text);
+    else
+        fr_buf_fmt(b, "%d", known[i].number);
+    return true;
 }
 
 /* The path that s stands for; NULL: it has a token or a variable that is not known here. */

@@ -90,21 +90,26 @@ static void drop_watch(struct fr_watch *w)
     fr_sys.free(w);
 }
 
+/* w with its event added; NULL, and w freed: no memory. */
+static struct fr_watch *registered(struct fr_watch *w)
+{
+    if (w == NULL || (w->ev != NULL && event_add(w->ev, NULL) == 0))
+        return w;
+    drop_watch(w);
+    return NULL;
+}
+
 static enum fr_rc event_watch(void *self, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out)
 {
     struct event_loop *loop = self;
     struct fr_watch *w = new_watch(loop, fd, fn, arg);
 
-    *out = NULL;
-    if (w == NULL)
+    if (w != NULL)
+        w->ev = event_new(loop->base, fd, EV_READ | EV_PERSIST, on_event, w);
+    *out = registered(w);
+    if (*out == NULL)
         return FR_NOMEM;
-    if ((w->ev = event_new(loop->base, fd, EV_READ | EV_PERSIST, on_event, w)) == NULL ||
-        event_add(w->ev, NULL) != 0) {
-        drop_watch(w);
-        return FR_NOMEM;
-    }
     event_del(w->ev);
-    *out = w;
     return FR_OK;
 }
 
@@ -114,17 +119,12 @@ static enum fr_rc event_on_signal(void *self, int signo, fr_ready_fn *fn, void *
     struct event_loop *loop = self;
     struct fr_watch *w = new_watch(loop, signo, fn, arg);
 
-    *out = NULL;
-    if (w == NULL)
-        return FR_NOMEM;
-    w->is_signal = true;
-    w->ev = evsignal_new(loop->base, signo, on_event, w);
-    if (w->ev == NULL || event_add(w->ev, NULL) != 0) {
-        drop_watch(w);
-        return FR_NOMEM;
+    if (w != NULL) {
+        w->is_signal = true;
+        w->ev = evsignal_new(loop->base, signo, on_event, w);
     }
-    *out = w;
-    return FR_OK;
+    *out = registered(w);
+    return *out != NULL ? FR_OK : FR_NOMEM;
 }
 
 static void event_want(void *self, struct fr_watch *w, int what)

@@ -18,40 +18,42 @@ enum { FACTS = 13, PROC_MAX = 4 << 20 };
 #define ARCH "unknown"
 #endif
 
-/* First line of a small file, "" when it cannot be read. */
-static char *line_of(const char *path, struct fr_arena *arena)
+/* A small file of the kernel; "": it cannot be read. */
+static const char *text_of(const char *path, struct fr_arena *arena)
 {
     struct fr_buf b = {0};
-    struct fr_err err;
-    char *text = NULL;
+    const char *text = NULL;
 
-    if (fr_file_read(path, PROC_MAX, &b, &err) == FR_OK && b.n > 0)
-        text = fr_arena_text(arena, b.p, strcspn(b.p, "\n"));
+    if (fr_file_read(path, PROC_MAX, &b, NULL) == FR_OK && b.n > 0)
+        text = fr_arena_text(arena, b.p, b.n);
     fr_buf_finish(&b);
-    return text != NULL ? text : fr_arena_dup(arena, "");
+    return text != NULL ? text : "";
 }
 
-static int64_t count_cpus(void)
+static char *line_fact(struct fr_arena *arena, const char *name, const char *path)
 {
-    struct fr_buf b = {0};
-    struct fr_err err;
+    const char *text = text_of(path, arena);
+
+    return fr_arena_fmt(arena, "%s=%.*s", name, (int)strcspn(text, "\n"), text);
+}
+
+static int64_t count_cpus(struct fr_arena *arena)
+{
     int64_t n = 0;
 
-    if (fr_file_read("/proc/stat", PROC_MAX, &b, &err) == FR_OK && b.p != NULL)
-        for (const char *p = b.p; (p = strstr(p, "\ncpu")) != NULL; p++)
-            n++;
-    fr_buf_finish(&b);
+    for (const char *p = text_of("/proc/stat", arena); (p = strstr(p, "\ncpu")) != NULL; p++)
+        n++;
     return n;
 }
 
+/* The first number of /proc/meminfo is MemTotal, in KiB. */
 static int64_t memory_bytes(struct fr_arena *arena)
 {
-    const char *p = line_of("/proc/meminfo", arena);
+    const char *p = text_of("/proc/meminfo", arena);
     int64_t kib = 0;
-    struct fr_err err;
 
     p += strcspn(p, "0123456789");
-    if (fr_parse_i64((struct fr_str){p, strspn(p, "0123456789")}, &kib, &err) != FR_OK)
+    if (fr_parse_i64((struct fr_str){p, strspn(p, "0123456789")}, &kib, NULL) != FR_OK)
         return 0;
     return kib * 1024;
 }
@@ -67,33 +69,23 @@ static const char *env_of(const struct srv *s, const char *name)
     return "";
 }
 
-/* All lines: the hierarchy of systemd may be any of them. */
-static const char *session_of(struct fr_arena *arena)
-{
-    struct fr_buf b = {0};
-    const char *text = NULL;
-
-    if (fr_file_read("/proc/self/cgroup", PROC_MAX, &b, NULL) == FR_OK && b.n > 0)
-        text = fr_arena_text(arena, b.p, b.n);
-    fr_buf_finish(&b);
-    return text != NULL ? text : "";
-}
-
 void srv_facts_list(const struct srv *s, struct fr_arena *arena, struct fr_strs *out)
 {
     const char *texts[] = {
-        fr_arena_fmt(arena, "hostname=%s", line_of("/proc/sys/kernel/hostname", arena)),
+        line_fact(arena, "hostname", "/proc/sys/kernel/hostname"),
         fr_arena_fmt(arena, "user=%s", env_of(s, "USER")),
         fr_arena_fmt(arena, "uid=%u", fr_sys.uid()),
-        fr_arena_fmt(arena, "kernel=%s", line_of("/proc/sys/kernel/osrelease", arena)),
+        line_fact(arena, "kernel", "/proc/sys/kernel/osrelease"),
         "arch=" ARCH,
-        fr_arena_fmt(arena, "cpus=%lld", (long long)count_cpus()),
+        fr_arena_fmt(arena, "cpus=%lld", (long long)count_cpus(arena)),
         fr_arena_fmt(arena, "mem_bytes=%lld", (long long)memory_bytes(arena)),
         fr_arena_fmt(arena, "disk_free_bytes=%lld", (long long)fr_sys.disk_free(s->home.path)),
         fr_arena_fmt(arena, "home=%s", s->home.path),
         fr_arena_fmt(arena, "user_home=%s", env_of(s, "HOME")),
         fr_arena_fmt(arena, "flownode=%s", s->a->self),
-        fr_logind_kills("", env_of(s, "USER"), session_of(arena)) ? "logind_kills=yes" : NULL,
+        fr_logind_kills("", env_of(s, "USER"), text_of("/proc/self/cgroup", arena))
+            ? "logind_kills=yes"
+            : NULL,
     };
 
     *out = (struct fr_strs){fr_arena_array(arena, FACTS, sizeof(struct fr_str)), 0};

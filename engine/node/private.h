@@ -2,7 +2,7 @@
  * Inside of serve: its state, shared by serve.c (loop, frames, hello), srv_run.c (the runs of the
  * connection), srv_attempt.c (commands of the engine), start.c (starts, and those that wait),
  * srv_live.c (supervisors), srv_bulk.c (logs and gets), srv_keep.c (what is removed), srv_put.c
- * (files received), srv_list.c (listings), facts.c. Nobody else includes this.
+ * (files received), facts.c. Nobody else includes this.
  */
 #ifndef FR_NODE_PRIVATE_H
 #define FR_NODE_PRIVATE_H
@@ -150,9 +150,9 @@ struct srv {
     struct srv_live *lives;
     size_t n_lives, n_queued; /* n_queued of them wait */
     uint64_t last_queued;     /* the newest turn that was given */
-    struct pollfd *polls;     /* owns; cap_polls, as polled: whose descriptors they are */
-    struct srv_live **polled; /* owns */
-    size_t cap_polls;
+    struct pollfd *polls;     /* owns */
+    struct srv_live **polled; /* owns: whose descriptors polls has */
+    size_t cap_polls, cap_polled;
     char cgroup[FR_NODE_PATH]; /* serve's own; "": not looked for yet */
     bool no_cgroups;           /* none can be made below it */
     int spare[SRV_SPARE];      /* owns: sockets of supervisors without an attempt */
@@ -160,14 +160,14 @@ struct srv {
     struct srv_samples samples;
     struct srv_get *gets;
     struct srv_put *puts;
-    struct srv_listing *listings; /* owns: under way */
-    struct fr_err err;            /* why it is over, rc 0: the input ended */
+    struct fr_err err; /* why it is over, rc 0: the input ended */
 };
 
 /* serve.c */
 void srv_send(struct srv *s, const struct fr_msg *m);
 void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err);
 void srv_fail(struct srv *s, const struct fr_err *err); /* the connection ends */
+void srv_end(struct srv *s, const struct fr_err *err);  /* also tells the engine why */
 /* Appends the record and reads the journal. The table then says which record counts. */
 enum fr_rc srv_journal(struct srv *s, const struct fr_rec *rec, struct fr_err *err);
 uint64_t srv_epoch_of(const struct srv *s, struct fr_id id); /* the newest that is known */
@@ -235,9 +235,6 @@ enum fr_rc srv_shim_start(struct srv *s, struct srv_live *l, const struct fr_sup
 void srv_bulk_next(struct srv *s);
 /* Sends the rest of a log that ends at end, if it is short: the last lines come before ENDED. */
 void srv_bulk_rest(struct srv *s, struct srv_live *l, uint64_t end);
-/* False: the path lies below the home and goes through a symlink, which a task may have planted.
- * Paths outside the home may go through links. */
-bool srv_path_plain(const struct srv *s, const char *path);
 void srv_get_begin(struct srv *s, const struct fr_get *g);
 void srv_get_more(struct srv *s, const struct fr_get_more *m);
 void srv_bulk_leave(struct srv *s, const struct srv_run *run); /* ends its gets */
@@ -253,11 +250,6 @@ void srv_put_step(struct srv *s);
 void srv_put_leave(struct srv *s, struct fr_id run); /* ends its puts */
 void srv_put_cancel(struct srv *s, uint64_t ref);
 void srv_put_finish(struct srv *s);
-
-/* srv_list.c */
-void srv_list(struct srv *s, const struct fr_list *l);
-void srv_list_step(struct srv *s); /* some of the newest one */
-void srv_list_finish(struct srv *s);
 
 /* facts.c */
 void srv_facts(struct srv *s, uint64_t ref);

@@ -55,13 +55,6 @@ static int64_t mtime_ms(const struct stat *st)
     return (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000;
 }
 
-static uint64_t file_bytes(const char *path)
-{
-    struct stat st;
-
-    return fr_sys.lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-}
-
 static bool is_folder(const char *path)
 {
     struct stat st;
@@ -86,18 +79,18 @@ static uint64_t few_bytes(const char *path)
     return sum;
 }
 
-/* What it has beside its folder. */
+/* What an attempt has beside its folder. They are removed in this order: the log names the rest. */
+static const enum fr_home_kind files[] = {FR_HOME_OUTPUT, FR_HOME_INDEX, FR_HOME_TAIL,
+                                          FR_HOME_METRICS, FR_HOME_LOG};
+
+enum { FILES = sizeof(files) / sizeof(files[0]) };
+
 static uint64_t files_bytes(const char *home, struct fr_id attempt)
 {
-    const enum fr_home_kind kinds[] = {FR_HOME_LOG, FR_HOME_INDEX, FR_HOME_TAIL, FR_HOME_METRICS,
-                                       FR_HOME_OUTPUT};
-    char path[FR_NODE_PATH];
     uint64_t sum = 0;
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        fr_home_path(home, kinds[i], attempt, path);
-        sum += file_bytes(path);
-    }
+    for (size_t i = 0; i < FILES; i++)
+        sum += fr_home_bytes(home, files[i], attempt);
     return sum;
 }
 
@@ -109,22 +102,16 @@ uint64_t fr_prune_size(const char *home, struct fr_id attempt)
     return files_bytes(home, attempt) + few_bytes(path);
 }
 
-/* What it has beside its folder, its log last: that names it. */
+/* Only a log that stays is an error. */
 static enum fr_rc remove_files(const char *home, struct fr_id attempt, struct fr_err *err)
 {
     char path[FR_NODE_PATH];
 
-    fr_home_path(home, FR_HOME_OUTPUT, attempt, path);
-    fr_sys.unlink(path);
-    fr_home_path(home, FR_HOME_INDEX, attempt, path);
-    fr_sys.unlink(path);
-    fr_home_path(home, FR_HOME_TAIL, attempt, path);
-    fr_sys.unlink(path);
-    fr_home_path(home, FR_HOME_METRICS, attempt, path);
-    fr_sys.unlink(path);
-    fr_home_path(home, FR_HOME_LOG, attempt, path);
-    if (fr_sys.unlink(path) != 0 && errno != ENOENT)
-        return fr_fail_errno(err, errno, "cannot remove %s", path);
+    for (size_t i = 0; i < FILES; i++) {
+        fr_home_path(home, files[i], attempt, path);
+        if (fr_sys.unlink(path) != 0 && errno != ENOENT && files[i] == FR_HOME_LOG)
+            return fr_fail_errno(err, errno, "cannot remove %s", path);
+    }
     return FR_OK;
 }
 
@@ -204,15 +191,12 @@ void fr_prune_share(struct fr_pruning *pr)
 
 static enum fr_rc add_item(struct fr_pruning *pr, struct fr_err *err)
 {
-    if (pr->n == pr->cap) {
-        size_t cap = pr->cap == 0 ? 64 : 2 * pr->cap;
-        struct item *v = fr_sys.realloc(pr->v, cap * sizeof(*v));
-        if (v == NULL)
-            return fr_fail(err, FR_NOMEM, "no memory to look through the home of the node");
-        pr->v = v;
-        pr->cap = cap;
-    }
-    pr->v[pr->n++] = pr->item;
+    struct item *v = fr_grow(pr->v, pr->n + 1, &pr->cap, sizeof(*v));
+
+    if (v == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to look through the home of the node");
+    pr->v = v;
+    v[pr->n++] = pr->item;
     pr->bytes += pr->item.bytes;
     return FR_OK;
 }

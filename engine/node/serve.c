@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { READ_PIECE = 64 << 10, POLL_FIXED = 2, POLL_LEAST = 64 };
+enum { READ_PIECE = 64 << 10, POLL_FIXED = 2 };
 
 static void send_hello(struct srv *s)
 {
@@ -38,8 +38,7 @@ static void newer_epoch(struct srv *s)
             "another flowrun has taken over: epoch %llu is older than %llu, a newer connection has "
             "this node",
             (unsigned long long)s->epoch, (unsigned long long)other);
-    srv_send_error(s, 0, &err);
-    srv_fail(s, &err);
+    srv_end(s, &err);
 }
 
 /* A flowrun commits its epoch's upper half before it connects, so two with the same one began from
@@ -55,8 +54,7 @@ static bool is_copy(struct srv *s, const struct fr_hello *h)
     fr_fail(&err, FR_BUSY,
             "another flowrun has this node, with a copy of the same home: 'flowrun resume' takes "
             "over once the other one is stopped");
-    srv_send_error(s, 0, &err);
-    srv_fail(s, &err);
+    srv_end(s, &err);
     return true;
 }
 
@@ -92,8 +90,7 @@ static void take_hello(struct srv *s, const struct fr_hello *h)
     s->channel = h->channel;
     s->epoch = h->epoch;
     if (fr_wire_agree(&ours, h, &proto, &err) != FR_OK || write_epochs(s, h, &err) != FR_OK) {
-        srv_send_error(s, 0, &err);
-        srv_fail(s, &err);
+        srv_end(s, &err);
     } else if (srv_superseded(s)) {
         newer_epoch(s);
     }
@@ -106,11 +103,8 @@ static void take_hello(struct srv *s, const struct fr_hello *h)
 
 static void send_pong(struct srv *s, int64_t ping_ms)
 {
-    struct fr_msg m = {.type = FR_MSG_PONG};
+    struct fr_msg m = {.type = FR_MSG_PONG, .pong = {ping_ms, fr_sys.mono_ms(), fr_sys.wall_ms()}};
 
-    m.pong.ping_ms = ping_ms;
-    m.pong.mono_ms = fr_sys.mono_ms();
-    m.pong.wall_ms = fr_sys.wall_ms();
     srv_send(s, &m);
 }
 
@@ -155,9 +149,6 @@ static void take(struct srv *s, const struct fr_msg *m)
     case FR_MSG_GET_MORE:
         srv_get_more(s, &m->get_more);
         break;
-    case FR_MSG_LIST:
-        srv_list(s, &m->list);
-        break;
     case FR_MSG_FACTS:
         srv_facts(s, m->facts.ref);
         break;
@@ -177,8 +168,7 @@ static void take_checked(struct srv *s, const struct fr_msg *m)
 
     if (!s->hello && m->type != FR_MSG_HELLO) {
         fr_fail(&err, FR_PROTO, "a %s message before hello", fr_msg_name(m->type));
-        srv_send_error(s, 0, &err);
-        srv_fail(s, &err);
+        srv_end(s, &err);
     } else if (fr_table_read(&s->table, s->home.journal, &err) != FR_OK) {
         srv_fail(s, &err);
     } else if (s->hello && srv_superseded(s)) {
@@ -208,8 +198,7 @@ static void read_input(struct srv *s)
         struct fr_msg m;
         struct fr_err err;
         if (fr_wire_next(&s->in, &arena, &m, &got, &err) != FR_OK) {
-            srv_send_error(s, 0, &err);
-            srv_fail(s, &err);
+            srv_end(s, &err);
         } else if (got) {
             take_checked(s, &m);
         }
@@ -262,8 +251,7 @@ static void on_time(struct srv *s, int64_t now)
     }
     if (now >= s->sync_ms && !sync_journal(s, &err)) {
         fr_while(&err, "the node's home %s", s->home.path);
-        srv_send_error(s, 0, &err);
-        srv_fail(s, &err);
+        srv_end(s, &err);
     }
     if (now - s->received_ms > SRV_IDLE_MS)
         s->over = true;
@@ -275,7 +263,7 @@ static int timeout_of(const struct srv *s)
 
     if (s->samples.due_ms != 0 && s->samples.due_ms < due)
         due = s->samples.due_ms;
-    if (srv_put_looking(s) || srv_keep_busy(s) || s->listings != NULL)
+    if (srv_put_looking(s) || srv_keep_busy(s))
         return 0;
     for (const struct srv_live *l = s->lives; l != NULL; l = l->next)
         due = l->due_ms < due ? l->due_ms : due;
@@ -288,20 +276,13 @@ static int timeout_of(const struct srv *s)
 /* Room for what a turn may wait for, which is all that there is. */
 static bool grow_polls(struct srv *s)
 {
-    size_t n = POLL_FIXED + s->n_lives + s->n_spare, cap = s->cap_polls;
+    size_t n = POLL_FIXED + s->n_lives + s->n_spare;
+    struct pollfd *polls = fr_grow(s->polls, n, &s->cap_polls, sizeof(*polls));
+    struct srv_live **polled = fr_grow(s->polled, n, &s->cap_polled, sizeof(struct srv_live *));
 
-    if (n <= cap)
-        return true;
-    for (cap = cap == 0 ? POLL_LEAST : cap; cap < n;)
-        cap *= 2;
-    struct pollfd *polls = fr_sys.realloc(s->polls, cap * sizeof(*polls));
     s->polls = polls != NULL ? polls : s->polls;
-    struct srv_live **polled = fr_sys.realloc(s->polled, cap * sizeof(struct srv_live *));
     s->polled = polled != NULL ? polled : s->polled;
-    if (polls == NULL || polled == NULL)
-        return false;
-    s->cap_polls = cap;
-    return true;
+    return polls != NULL && polled != NULL;
 }
 
 static void turn(struct srv *s)
@@ -340,7 +321,6 @@ static void turn(struct srv *s)
     if (p[0].revents != 0)
         read_input(s);
     srv_put_step(s);
-    srv_list_step(s);
     for (struct srv_live *l = s->lives, *next; l != NULL; l = next) {
         next = l->next;
         srv_live_step(s, l);
@@ -385,7 +365,6 @@ static void finish(struct srv *s)
     srv_spare_finish(s);
     srv_bulk_finish(s);
     srv_put_finish(s);
-    srv_list_finish(s);
     srv_keep_finish(s);
     if (s->sync_ms != INT64_MAX && !sync_journal(s, &err))
         fr_log(FR_LOG_WARN, "node", "%s: the newest records may not survive a power cut", err.msg);

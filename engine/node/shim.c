@@ -18,15 +18,12 @@ enum fr_rc srv_shim_start(struct srv *s, struct srv_live *l, const struct fr_sup
 {
     const struct fr_container *c = &sup->prepare.request.container;
     struct fr_arena arena = {0};
-    char id[FR_ID_TEXT], path[FR_NODE_PATH];
-    struct fr_msg m = {.type = FR_MSG_HANDOVER};
-    struct fr_buf bytes = {0};
+    char id[FR_ID_TEXT];
     const struct fr_strs *base[] = {&s->environ};
     enum fr_rc rc;
 
     fr_id_text(sup->prepare.attempt, id);
-    fr_home_path(s->home.path, FR_HOME_SOCKET, sup->prepare.attempt, path);
-    fr_sys.unlink(path);
+    fr_home_unlink(s->home.path, FR_HOME_SOCKET, sup->prepare.attempt);
     snprintf(l->box, sizeof(l->box), "%.*s", (int)c->name.n, c->name.p);
     struct fr_str words[] = {c->runtime,          FR_STR("exec"),  FR_STR("-d"),     c->name,
                              c->flownode,         FR_STR("shim"),  FR_STR("--home"), c->home,
@@ -35,17 +32,14 @@ enum fr_rc srv_shim_start(struct srv *s, struct srv_live *l, const struct fr_sup
     struct fr_spawn sp = {.argv = fr_vector(&list, &arena),
                           .envp = fr_environ_make(base, 1, &arena),
                           .fds = {-1, -1, -1}};
-    fr_supervise_put(sup, &bytes);
-    m.handover.bytes = (struct fr_str){bytes.p, bytes.n};
-    if (sp.argv == NULL || sp.envp == NULL || bytes.bad)
+    if (sp.argv == NULL || sp.envp == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory to start a shim");
     else if (fr_sys.spawn(&sp, &l->runtime) != 0)
         rc = fr_fail_errno(err, errno, "cannot run %s", sp.argv[0]);
     else
-        rc = fr_msg_put(&m, &l->out, err);
+        rc = fr_supervise_message(sup, &l->out, err);
     l->shim_until_ms = rc == FR_OK ? fr_sys.mono_ms() + SRV_SHIM_MS : 0;
     l->due_ms = fr_sys.mono_ms();
-    fr_buf_finish(&bytes);
     fr_arena_finish(&arena);
     return rc;
 }

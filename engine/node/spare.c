@@ -10,8 +10,8 @@ void srv_spare_keep(struct srv *s, struct srv_live *l)
 {
     if (l->fd >= 0 && l->out.n == 0 && s->n_spare < SRV_SPARE)
         s->spare[s->n_spare++] = l->fd;
-    else if (l->fd >= 0)
-        fr_sys.close(l->fd);
+    else
+        fr_fd_close(&l->fd);
     l->fd = -1;
 }
 
@@ -70,17 +70,10 @@ static enum fr_rc start_supervisor(struct srv *s, int *fd, struct fr_err *err)
 enum fr_rc srv_hand_over(struct srv *s, struct srv_live *l, const struct fr_supervise *sup,
                          struct fr_err *err)
 {
-    struct fr_msg m = {.type = FR_MSG_HANDOVER};
-    struct fr_buf bytes = {0};
     enum fr_rc rc;
 
-    fr_supervise_put(sup, &bytes);
-    m.handover.bytes = (struct fr_str){bytes.p, bytes.n};
     fr_buf_finish(&l->order);
-    rc = bytes.bad ? fr_fail(err, FR_NOMEM, "no memory to start a supervisor")
-                   : fr_msg_put(&m, &l->order, err);
-    fr_buf_finish(&bytes);
-    if (rc != FR_OK)
+    if ((rc = fr_supervise_message(sup, &l->order, err)) != FR_OK)
         return rc;
     l->handed_over = s->n_spare == 0;
     if (l->handed_over)

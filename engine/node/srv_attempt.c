@@ -63,17 +63,11 @@ void srv_send_ended(struct srv *s, const struct fr_attempt *a)
     struct fr_msg m = {.type = FR_MSG_ENDED};
     struct srv_live *l = a->live;
     struct fr_arena arena = {0};
-    char path[FR_NODE_PATH];
-    struct stat st = {0};
+    uint64_t metrics = fr_home_bytes(s->home.path, FR_HOME_METRICS, a->id);
+    uint64_t left = fr_home_bytes(s->home.path, FR_HOME_LOG, a->id);
     struct fr_err err;
 
-    fr_home_path(s->home.path, FR_HOME_METRICS, a->id, path);
-    uint64_t metrics = fr_sys.lstat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-    st = (struct stat){0};
-    fr_home_path(s->home.path, FR_HOME_LOG, a->id, path);
-    fr_sys.lstat(path, &st);
     if (fr_ended_get((struct fr_str){a->end.p, a->end.n}, &arena, &m.ended, &err) == FR_OK) {
-        uint64_t left = (uint64_t)st.st_size;
         if (left < m.ended.log_bytes) { /* a power cut took the rest */
             m.ended.dropped_bytes += m.ended.log_bytes - left;
             m.ended.log_bytes = left;
@@ -95,8 +89,6 @@ void srv_send_state(struct srv *s, struct fr_id id)
     const struct fr_attempt *a = fr_table_find(&s->table, id);
     const struct srv_live *l = a != NULL ? a->live : NULL;
     struct fr_msg m = {.type = FR_MSG_STATE};
-    char path[FR_NODE_PATH];
-    struct stat st;
 
     m.state.attempt = id;
     m.state.status = srv_status(s, a);
@@ -105,9 +97,7 @@ void srv_send_state(struct srv *s, struct fr_id id)
         m.state.generation = a->generation;
         m.state.spec_hash = fr_str_of(a->spec_hash);
         m.state.launched_ms = a->launched_ms;
-        fr_home_path(s->home.path, FR_HOME_LOG, id, path);
-        if (fr_sys.lstat(path, &st) == 0)
-            m.state.log_bytes = (uint64_t)st.st_size;
+        m.state.log_bytes = fr_home_bytes(s->home.path, FR_HOME_LOG, id);
     }
     if (l != NULL) {
         m.state.pid = l->pid;
@@ -116,18 +106,12 @@ void srv_send_state(struct srv *s, struct fr_id id)
     srv_send(s, &m);
 }
 
-static void send_prepared(struct srv *s, const struct srv_live *l)
-{
-    struct fr_msg m = {.type = FR_MSG_PREPARED, .prepared = {.attempt = l->a->id, .port = l->port}};
-
-    srv_send(s, &m);
-}
-
 /* The state, and what follows it: its end, now or later, and that it is prepared or launched. */
 static void answer(struct srv *s, struct fr_id id)
 {
     struct fr_attempt *a = fr_table_find(&s->table, id);
     enum fr_attempt_status st = srv_status(s, a);
+    struct fr_msg prepared = {.type = FR_MSG_PREPARED, .prepared = {.attempt = id}};
     struct srv_live *l;
 
     srv_send_state(s, id);
@@ -138,8 +122,9 @@ static void answer(struct srv *s, struct fr_id id)
     if ((l = srv_live_get(s, a)) == NULL)
         return;
     l->report = true;
+    prepared.prepared.port = l->port;
     if (l->waits) /* said before the engine asked, who may not have known the attempt then */
-        send_prepared(s, l);
+        srv_send(s, &prepared);
     else if (l->fd < 0 && !l->sweeping)
         l->due_ms = fr_sys.mono_ms();
 }
@@ -423,7 +408,6 @@ void srv_attempt_message(struct srv *s, const struct fr_msg *m)
         break;
     default:
         fr_fail(&err, FR_PROTO, "a %s message is not for a node", fr_msg_name(m->type));
-        srv_send_error(s, 0, &err);
-        srv_fail(s, &err);
+        srv_end(s, &err);
     }
 }

@@ -11,19 +11,31 @@
 /* The index is made after the log, with its first bytes: it may not be there yet. */
 static void open_file(struct srv *s, struct srv_live *l, enum fr_home_kind kind, int *fd)
 {
-    char path[FR_NODE_PATH];
+    if (*fd < 0)
+        *fd = fr_home_file(s->home.path, kind, l->a->id, O_RDONLY);
+}
 
-    if (*fd >= 0)
-        return;
-    fr_home_path(s->home.path, kind, l->a->id, path);
-    *fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0);
+/* Puts out a message with n bulk bytes, which use credit. */
+static bool put(struct srv *s, const struct fr_msg *m, size_t n)
+{
+    struct fr_err err;
+
+    s->credit -= n;
+    if (fr_msg_put(m, &s->out, &err) != FR_OK)
+        srv_fail(s, &err);
+    return true;
+}
+
+/* What credit allows in one message. */
+static size_t most(const struct srv *s)
+{
+    return s->credit < FR_BULK_MAX ? (size_t)s->credit : FR_BULK_MAX;
 }
 
 static bool put_tail(struct srv *s, struct srv_live *l, const struct fr_tail_head *h,
                      struct fr_str bytes)
 {
     struct fr_msg m = {.type = FR_MSG_TAIL};
-    struct fr_err err;
 
     m.tail = (struct fr_tail_piece){.attempt = l->a->id,
                                     .head = h->head,
@@ -35,10 +47,7 @@ static bool put_tail(struct srv *s, struct srv_live *l, const struct fr_tail_hea
                                     .bytes = bytes};
     l->tail_at += bytes.n;
     l->tail_sent += bytes.n;
-    s->credit -= bytes.n;
-    if (fr_msg_put(&m, &s->out, &err) != FR_OK)
-        srv_fail(s, &err);
-    return true;
+    return put(s, &m, bytes.n);
 }
 
 /* True when a piece of the tail was put out. The link carries FR_TAIL_MAX bytes of it in
@@ -48,7 +57,7 @@ static bool send_tail(struct srv *s, struct srv_live *l)
     int64_t now = fr_sys.mono_ms();
     struct fr_tail_head h;
     char piece[FR_BULK_MAX];
-    size_t max = s->credit < FR_BULK_MAX ? (size_t)s->credit : FR_BULK_MAX, k;
+    size_t k;
 
     if (now >= l->tail_ms) {
         l->tail_ms = now + SRV_TAIL_MS;
@@ -57,7 +66,7 @@ static bool send_tail(struct srv *s, struct srv_live *l)
     l->tail_waits = l->tail_sent >= FR_TAIL_MAX;
     if (l->tail_waits)
         return false;
-    k = fr_tail_read(l->tail_fd, &l->tail_at, piece, max, &h);
+    k = fr_tail_read(l->tail_fd, &l->tail_at, piece, most(s), &h);
     if (k == 0)
         l->more = false;
     h.joined = h.dropped = 0;
@@ -70,13 +79,12 @@ static bool send_log(struct srv *s, struct srv_live *l)
     char piece[FR_BULK_MAX];
     struct fr_msg m = {.type = FR_MSG_LOG};
     struct fr_tail_head h;
-    struct fr_err err;
+    size_t max = most(s);
     uint64_t next;
 
     if (!l->follow || !l->more)
         return false;
     open_file(s, l, FR_HOME_LOG, &l->log_fd);
-    size_t max = s->credit < FR_BULK_MAX ? (size_t)s->credit : FR_BULK_MAX;
     if (l->tail && !l->tail_ended)
         open_file(s, l, FR_HOME_TAIL, &l->tail_fd);
     if (l->tail && !l->tail_ended && l->tail_fd >= 0 && fr_tail_look(l->tail_fd, &h)) {
@@ -101,10 +109,7 @@ static bool send_log(struct srv *s, struct srv_live *l)
     m.log = (struct fr_log_piece){
         l->a->id, l->offset, mark.ms != 0 ? mark.ms : l->a->launched_ms, {piece, (size_t)k}};
     l->offset += (size_t)k;
-    s->credit -= (size_t)k;
-    if (fr_msg_put(&m, &s->out, &err) != FR_OK)
-        srv_fail(s, &err);
-    return true;
+    return put(s, &m, (size_t)k);
 }
 
 /* True when a piece of the metrics was put out. */
@@ -112,23 +117,18 @@ static bool send_metrics(struct srv *s, struct srv_live *l)
 {
     char piece[FR_BULK_MAX];
     struct fr_msg m = {.type = FR_MSG_METRICS};
-    size_t max = s->credit < FR_BULK_MAX ? (size_t)s->credit : FR_BULK_MAX;
-    struct fr_err err;
 
     if (!l->metrics || !l->metrics_more)
         return false;
     open_file(s, l, FR_HOME_METRICS, &l->metrics_fd);
     ssize_t k =
-        l->metrics_fd >= 0 ? fr_sys.pread(l->metrics_fd, piece, max, (off_t)l->metrics_at) : 0;
+        l->metrics_fd >= 0 ? fr_sys.pread(l->metrics_fd, piece, most(s), (off_t)l->metrics_at) : 0;
     l->metrics_more = k > 0;
     if (k <= 0)
         return false;
     m.metrics = (struct fr_metrics_piece){l->a->id, l->metrics_at, {piece, (size_t)k}};
     l->metrics_at += (size_t)k;
-    s->credit -= (size_t)k;
-    if (fr_msg_put(&m, &s->out, &err) != FR_OK)
-        srv_fail(s, &err);
-    return true;
+    return put(s, &m, (size_t)k);
 }
 
 /* Log and metrics in turn. */
@@ -188,9 +188,8 @@ static bool send_get(struct srv *s, struct srv_get *g)
     struct fr_msg m = {.type = FR_MSG_GET_DATA};
     struct fr_err err;
     uint64_t until = g->until < g->end ? g->until : g->end;
-    size_t max = until - g->at < FR_BULK_MAX ? (size_t)(until - g->at) : FR_BULK_MAX;
+    size_t max = until - g->at < most(s) ? (size_t)(until - g->at) : most(s);
 
-    max = s->credit < max ? (size_t)s->credit : max;
     ssize_t k = max > 0 ? fr_sys.pread(g->fd, piece, max, (off_t)g->at) : 0;
     if (k < 0) {
         fr_fail_errno(&err, errno, "cannot read the file");
@@ -204,9 +203,7 @@ static bool send_get(struct srv *s, struct srv_get *g)
     }
     m.get_data = (struct fr_get_data){g->ref, g->at, {piece, (size_t)k}};
     g->at += (size_t)k;
-    s->credit -= (size_t)k;
-    if (fr_msg_put(&m, &s->out, &err) != FR_OK)
-        srv_fail(s, &err);
+    put(s, &m, (size_t)k);
     if (g->at == g->end)
         end_get(s, g);
     return true;
@@ -271,7 +268,9 @@ static uint64_t sum(uint64_t a, uint64_t b)
     return b < UINT64_MAX - a ? a + b : UINT64_MAX;
 }
 
-bool srv_path_plain(const struct srv *s, const char *path)
+/* False: the path lies below the home and goes through a symlink, which a task may have planted.
+ * Paths outside the home may go through links. */
+static bool is_plain(const struct srv *s, const char *path)
 {
     size_t n = strlen(s->home.path);
 
@@ -288,7 +287,7 @@ void srv_get_begin(struct srv *s, const struct fr_get *m)
     int n = snprintf(path, sizeof(path), "%s%s%.*s",
                      m->path.n > 0 && m->path.p[0] == '/' ? "" : s->home.path,
                      m->path.n > 0 && m->path.p[0] == '/' ? "" : "/", (int)m->path.n, m->path.p);
-    bool plain = n < (int)sizeof(path) && srv_path_plain(s, path);
+    bool plain = n < (int)sizeof(path) && is_plain(s, path);
     int fd = g != NULL && plain ? fr_sys.open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0) : -1;
 
     if (fd < 0) {
@@ -323,11 +322,21 @@ void srv_get_begin(struct srv *s, const struct fr_get *m)
     srv_send_error(s, m->ref, &err);
 }
 
+static struct srv_get *find_get(const struct srv *s, uint64_t ref)
+{
+    struct srv_get *g = s->gets;
+
+    while (g != NULL && g->ref != ref)
+        g = g->next;
+    return g;
+}
+
 void srv_get_more(struct srv *s, const struct fr_get_more *m)
 {
-    for (struct srv_get *g = s->gets; g != NULL; g = g->next)
-        if (g->ref == m->ref)
-            g->until = sum(g->until, m->bytes);
+    struct srv_get *g = find_get(s, m->ref);
+
+    if (g != NULL)
+        g->until = sum(g->until, m->bytes);
 }
 
 void srv_bulk_leave(struct srv *s, const struct srv_run *run)
@@ -341,11 +350,10 @@ void srv_bulk_leave(struct srv *s, const struct srv_run *run)
 
 void srv_bulk_cancel(struct srv *s, uint64_t ref)
 {
-    for (struct srv_get *g = s->gets; g != NULL; g = g->next)
-        if (g->ref == ref) {
-            drop_get(s, g);
-            return;
-        }
+    struct srv_get *g = find_get(s, ref);
+
+    if (g != NULL)
+        drop_get(s, g);
 }
 
 void srv_bulk_finish(struct srv *s)

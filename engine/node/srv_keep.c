@@ -173,14 +173,11 @@ void srv_keep_begin(struct srv *s, const struct fr_hello *h)
  */
 static void empty_log(const struct srv *s, struct fr_id attempt)
 {
-    char path[FR_NODE_PATH];
-    struct stat st;
     int fd;
 
-    fr_home_path(s->home.path, FR_HOME_LOG, attempt, path);
-    if (fr_sys.lstat(path, &st) != 0 || st.st_size <= TWICE_BYTES)
+    if (fr_home_bytes(s->home.path, FR_HOME_LOG, attempt) <= TWICE_BYTES)
         return;
-    fd = fr_sys.open(path, O_WRONLY | O_NOFOLLOW, 0);
+    fd = fr_home_file(s->home.path, FR_HOME_LOG, attempt, O_WRONLY);
     if (fd < 0)
         return;
     (void)fr_sys.ftruncate(fd, 0);

@@ -34,9 +34,7 @@ struct srv_live *srv_live_get(struct srv *s, struct fr_attempt *a)
 
 static void close_socket(struct srv_live *l)
 {
-    if (l->fd >= 0)
-        fr_sys.close(l->fd);
-    l->fd = -1;
+    fr_fd_close(&l->fd);
     l->waits = false;
     fr_wire_finish(&l->in);
     fr_buf_finish(&l->out);
@@ -55,14 +53,10 @@ void srv_live_drop(struct srv *s, struct srv_live *l)
     s->n_lives--;
     l->a->live = NULL;
     close_socket(l);
-    if (l->log_fd >= 0)
-        fr_sys.close(l->log_fd);
-    if (l->index_fd >= 0)
-        fr_sys.close(l->index_fd);
-    if (l->tail_fd >= 0)
-        fr_sys.close(l->tail_fd);
-    if (l->metrics_fd >= 0)
-        fr_sys.close(l->metrics_fd);
+    fr_fd_close(&l->log_fd);
+    fr_fd_close(&l->index_fd);
+    fr_fd_close(&l->tail_fd);
+    fr_fd_close(&l->metrics_fd);
     fr_stopper_finish(&l->stopper);
     fr_sys.free(l);
 }
@@ -140,10 +134,7 @@ void srv_live_put(struct srv *s, struct srv_live *l, const struct fr_msg *m)
 /* Removes the socket that a killed supervisor left. */
 void srv_live_unlink(struct srv *s, struct fr_id id)
 {
-    char path[FR_NODE_PATH];
-
-    fr_home_path(s->home.path, FR_HOME_SOCKET, id, path);
-    fr_sys.unlink(path);
+    fr_home_unlink(s->home.path, FR_HOME_SOCKET, id);
 }
 
 /* The exit as the dead supervisor journalled it, else an end of cause lost. */
@@ -171,7 +162,6 @@ static void record_end(struct srv *s, struct srv_live *l, const char *why)
     struct fr_arena arena = {0};
     struct fr_ended e;
     struct fr_buf b = {0};
-    struct stat st;
     struct fr_err err;
 
     known_end(l->a, &arena, &e);
@@ -180,15 +170,12 @@ static void record_end(struct srv *s, struct srv_live *l, const char *why)
     e.survivors = fr_stopper_survivors(&l->stopper, &arena);
     fr_logfile_recover(s->home.path, l->a->id, strcmp(l->a->boot, s->home.boot) == 0,
                        &e.dropped_bytes);
-    fr_home_path(s->home.path, FR_HOME_LOG, l->a->id, path);
-    if (e.log_bytes == 0 && fr_sys.lstat(path, &st) == 0)
-        e.log_bytes = (uint64_t)st.st_size;
-    fr_home_path(s->home.path, FR_HOME_METRICS, l->a->id, path);
-    if (e.metrics_bytes == 0 && fr_sys.lstat(path, &st) == 0)
-        e.metrics_bytes = (uint64_t)st.st_size;
-    fr_home_path(s->home.path, FR_HOME_OUTPUT, l->a->id, path);
-    if (e.text.n > 0)
-        fr_sys.unlink(path); /* it may hold a secret */
+    if (e.log_bytes == 0)
+        e.log_bytes = fr_home_bytes(s->home.path, FR_HOME_LOG, l->a->id);
+    if (e.metrics_bytes == 0)
+        e.metrics_bytes = fr_home_bytes(s->home.path, FR_HOME_METRICS, l->a->id);
+    if (e.text.n > 0) /* it may hold a secret */
+        fr_home_unlink(s->home.path, FR_HOME_OUTPUT, l->a->id);
     fr_home_path(s->home.path, FR_HOME_DIR, l->a->id, path);
     if (e.survivors.n == 0)
         fr_sys.rmdir(path); /* stays when there is something in it */
@@ -224,13 +211,11 @@ void srv_live_sweep(struct srv *s, struct srv_live *l, int64_t grace_ms)
 /* The attempt never starts: answers the open prepare or stop of the engine. */
 static void say_tombstoned(struct srv *s, struct srv_live *l, const char *why)
 {
-    struct fr_msg m = {.type = FR_MSG_PREPARED};
+    struct fr_err err;
 
-    m.prepared.attempt = l->a->id;
-    m.prepared.rc = FR_IO;
-    m.prepared.text = fr_str_of(why);
+    fr_fail(&err, FR_IO, "%s", why);
     if (l->starting)
-        srv_send(s, &m);
+        srv_refuse(s, l->a->id, &err);
     else if (l->report)
         srv_send_state(s, l->a->id);
     l->starting = l->report = false;

@@ -28,8 +28,7 @@ static void drop_put(struct srv *s, struct srv_put *p)
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
-    if (p->fd >= 0)
-        fr_sys.close(p->fd);
+    fr_fd_close(&p->fd);
     fr_hash_close(p->hash);
     fr_sys.free(p);
 }
@@ -195,21 +194,24 @@ static void step(struct srv *s, struct srv_put *p)
     came(s, p, rc, hash);
 }
 
-bool srv_put_looking(const struct srv *s)
-{
-    const struct srv_put *p = s->puts;
-
-    while (p != NULL && p->look == SRV_LOOK_NOT)
-        p = p->next;
-    return p != NULL;
-}
-
-void srv_put_step(struct srv *s)
+static struct srv_put *looking(const struct srv *s)
 {
     struct srv_put *p = s->puts;
 
     while (p != NULL && p->look == SRV_LOOK_NOT)
         p = p->next;
+    return p;
+}
+
+bool srv_put_looking(const struct srv *s)
+{
+    return looking(s) != NULL;
+}
+
+void srv_put_step(struct srv *s)
+{
+    struct srv_put *p = looking(s);
+
     if (p != NULL)
         step(s, p);
 }
@@ -242,6 +244,21 @@ void srv_put_begin(struct srv *s, const struct fr_put_begin *m)
     }
 }
 
+/* Every SYNC_BYTES are synced at once. */
+static enum fr_rc write_put(struct srv_put *p, const struct fr_put_data *m, struct fr_err *err)
+{
+    if (p->fd < 0 || p->look != SRV_LOOK_NOT || m->offset != p->at || m->bytes.n > p->size - p->at)
+        return fr_fail(err, FR_PROTO, "bytes %llu to %llu do not go on at %llu of %llu",
+                       (unsigned long long)m->offset, (unsigned long long)(m->offset + m->bytes.n),
+                       (unsigned long long)p->at, (unsigned long long)p->size);
+    if (!fr_pwrite_full(p->fd, m->bytes.p, m->bytes.n, p->at))
+        return fr_fail_errno(err, errno, "cannot write %s", p->tmp);
+    p->at += m->bytes.n;
+    if (m->offset / SYNC_BYTES != p->at / SYNC_BYTES && fr_sys.fdatasync(p->fd) != 0)
+        return fr_fail_errno(err, errno, "cannot write %s", p->tmp);
+    return FR_OK;
+}
+
 void srv_put_data(struct srv *s, const struct fr_put_data *m)
 {
     struct srv_put *p = find_put(s, m->ref);
@@ -253,32 +270,9 @@ void srv_put_data(struct srv *s, const struct fr_put_data *m)
         s->owed = 0;
         srv_send(s, &credit);
     }
-    if (p == NULL)
-        return; /* refused meanwhile: its bytes are still on their way */
-    if (p->fd < 0 || p->look != SRV_LOOK_NOT || m->offset != p->at ||
-        m->bytes.n > p->size - p->at) {
-        fr_fail(&err, FR_PROTO, "bytes %llu to %llu do not go on at %llu of %llu",
-                (unsigned long long)m->offset, (unsigned long long)(m->offset + m->bytes.n),
-                (unsigned long long)p->at, (unsigned long long)p->size);
+    /* one that was refused meanwhile: its bytes were still on their way */
+    if (p != NULL && write_put(p, m, &err) != FR_OK)
         fail_put(s, p, &err);
-        return;
-    }
-    for (size_t done = 0; done < m->bytes.n;) {
-        ssize_t k = fr_sys.pwrite(p->fd, m->bytes.p + done, m->bytes.n - done, (off_t)p->at);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0) {
-            fr_fail_errno(&err, k < 0 ? errno : ENOSPC, "cannot write %s", p->tmp);
-            fail_put(s, p, &err);
-            return;
-        }
-        done += (size_t)k;
-        p->at += (size_t)k;
-    }
-    if ((p->at - m->bytes.n) / SYNC_BYTES != p->at / SYNC_BYTES && fr_sys.fdatasync(p->fd) != 0) {
-        fr_fail_errno(&err, errno, "cannot write %s", p->tmp);
-        fail_put(s, p, &err);
-    }
 }
 
 void srv_put_end(struct srv *s, uint64_t ref)

@@ -71,8 +71,7 @@ static void drop(struct srv *s, struct srv_run *r)
     while (*at != r)
         at = &(*at)->next;
     *at = r->next;
-    if (r->fd >= 0)
-        fr_sys.close(r->fd);
+    fr_fd_close(&r->fd);
     fr_sys.free(r);
 }
 

@@ -31,6 +31,12 @@ void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err)
     srv_send(s, &m);
 }
 
+void srv_end(struct srv *s, const struct fr_err *err)
+{
+    srv_send_error(s, 0, err);
+    srv_fail(s, err);
+}
+
 enum fr_rc srv_journal(struct srv *s, const struct fr_rec *rec, struct fr_err *err)
 {
     enum fr_rc rc = fr_journal_append(s->home.journal, rec, err);

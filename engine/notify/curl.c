@@ -102,9 +102,21 @@ static size_t take(char *p, size_t size, size_t n, void *arg)
     return answer->seen <= ANSWER_BYTES ? size * n : 0;
 }
 
-/* Does the transfer that is set up; keep: gets what is answered. */
-static enum fr_rc perform(const struct curl *c, struct fr_buf *keep, struct fr_reply *out,
-                          struct fr_err *err)
+/* Begins a transfer; *list: headers, or who gets a mail. */
+static enum fr_rc begin(struct curl *c, const char *const *texts, size_t n, void **list,
+                        struct fr_err *err)
+{
+    enum fr_rc rc = curl_open(c, err);
+
+    *list = NULL;
+    for (size_t i = 0; rc == FR_OK && i < n; i++)
+        *list = c->append(*list, texts[i]);
+    return rc;
+}
+
+/* Does the transfer and ends it; keep: gets what is answered. */
+static enum fr_rc perform(const struct curl *c, void *list, struct fr_buf *keep,
+                          struct fr_reply *out, struct fr_err *err)
 {
     struct answer answer = {keep, 0};
     long status = 0;
@@ -116,6 +128,8 @@ static enum fr_rc perform(const struct curl *c, struct fr_buf *keep, struct fr_r
     code = c->perform(c->h);
     c->getinfo(c->h, INFO_RESPONSE_CODE, &status);
     c->getinfo(c->h, INFO_RETRY_AFTER, &wait_s);
+    c->free_all(list);
+    c->cleanup(c->h);
     *out = (struct fr_reply){(int)status, wait_s > 0 ? wait_s : 0};
     if (code == 0 || (code == ERROR_WRITE && answer.seen > ANSWER_BYTES && status != 0))
         return FR_OK;
@@ -125,14 +139,12 @@ static enum fr_rc perform(const struct curl *c, struct fr_buf *keep, struct fr_r
 enum fr_rc fr_http_send(const struct fr_http *req, struct fr_reply *out, struct fr_err *err)
 {
     struct curl c = {0};
-    void *list = NULL;
-    enum fr_rc rc = curl_open(&c, err);
+    void *list;
+    enum fr_rc rc = begin(&c, req->headers, req->n_headers, &list, err);
 
     *out = (struct fr_reply){0};
     if (rc != FR_OK)
         return rc;
-    for (size_t i = 0; i < req->n_headers; i++)
-        list = c.append(list, req->headers[i]);
     c.setopt(c.h, OPT_URL, req->url);
     c.setopt(c.h, OPT_PROTOCOLS_STR, "http,https");
     c.setopt(c.h, OPT_CUSTOMREQUEST, req->method);
@@ -141,10 +153,7 @@ enum fr_rc fr_http_send(const struct fr_http *req, struct fr_reply *out, struct 
     c.setopt(c.h, OPT_TIMEOUT_MS, (long)req->timeout_ms);
     if (req->ca != NULL)
         c.setopt(c.h, OPT_CAINFO, req->ca);
-    rc = perform(&c, req->answer, out, err);
-    c.free_all(list);
-    c.cleanup(c.h);
-    return rc;
+    return perform(&c, list, req->answer, out, err);
 }
 
 static size_t read_text(char *p, size_t size, size_t n, void *arg)
@@ -177,14 +186,12 @@ enum fr_rc fr_mail_send(const struct fr_mail *mail, struct fr_reply *out, struct
     bool plain = mail->ca == NULL && is_local(mail->server);
     struct fr_str left = mail->text;
     struct curl c = {0};
-    void *list = NULL;
-    enum fr_rc rc = curl_open(&c, err);
+    void *list;
+    enum fr_rc rc = begin(&c, mail->to, mail->n_to, &list, err);
 
     *out = (struct fr_reply){0};
     if (rc != FR_OK)
         return rc;
-    for (size_t i = 0; i < mail->n_to; i++)
-        list = c.append(list, mail->to[i]);
     c.setopt(c.h, OPT_URL, mail->server);
     c.setopt(c.h, OPT_PROTOCOLS_STR, "smtp,smtps");
     c.setopt(c.h, OPT_USE_SSL, (long)(plain ? USE_SSL_TRY : USE_SSL_ALL));
@@ -200,8 +207,5 @@ enum fr_rc fr_mail_send(const struct fr_mail *mail, struct fr_reply *out, struct
     c.setopt(c.h, OPT_READFUNCTION, read_text);
     c.setopt(c.h, OPT_READDATA, &left);
     c.setopt(c.h, OPT_TIMEOUT_MS, (long)mail->timeout_ms);
-    rc = perform(&c, NULL, out, err);
-    c.free_all(list);
-    c.cleanup(c.h);
-    return rc;
+    return perform(&c, list, NULL, out, err);
 }

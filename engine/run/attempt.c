@@ -331,7 +331,6 @@ void run_take_event(struct fr_run *run, struct fr_exec_event *ev)
         return;
     case FR_EXEC_PUT_DONE:
     case FR_EXEC_GET_DONE:
-    case FR_EXEC_LISTING:
     case FR_EXEC_FACTS:
     case FR_EXEC_FAILED:
         on_transfer(run, ev);

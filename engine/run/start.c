@@ -95,7 +95,7 @@ static enum fr_rc need_programs(struct fr_run *run, const struct run_attempt *at
 
         rc = fr_shipment_program(&run->shipment, act->programs[i], !local, &b, err);
         if (rc == FR_OK && !local)
-            rc = add_put(s, b->files, b->bundle.n, err);
+            rc = add_put(s, b->bundle.v, b->bundle.n, err);
         if (rc == FR_OK) {
             item.path = local ? b->program : b->bundle.program;
             rc = add_shipped(s, item, err);

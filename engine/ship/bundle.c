@@ -88,7 +88,7 @@ static enum fr_rc capture(const char *const *argv, struct fr_buf *out, struct fr
 static enum fr_rc add_file(struct fr_bundle *b, const char *local, const char *path, uint32_t mode,
                            struct fr_err *err)
 {
-    struct fr_bundle_file *f = &b->v[b->n];
+    struct fr_ship_file *f = &b->v[b->n];
     struct stat st;
     int fd;
     enum fr_rc rc;
@@ -164,11 +164,11 @@ static enum fr_rc add_needed(struct fr_bundle *b, const char *loader, const char
  * process is called NAME in the process table. */
 static enum fr_rc add_script(struct fr_bundle *b, const char *name, struct fr_err *err)
 {
-    struct fr_bundle_file *f = &b->v[b->n];
+    struct fr_ship_file *f = &b->v[b->n];
 
     if (b->n == FILES_MAX)
         return fr_fail(err, FR_USAGE, "more than %d files in a bundle", FILES_MAX);
-    f->bytes =
+    const char *script =
         fr_arena_fmt(&b->arena,
                      "#!/bin/sh\n"
                      "p=$0\n"
@@ -180,9 +180,10 @@ static enum fr_rc add_script(struct fr_bundle *b, const char *name, struct fr_er
                      "\"$d/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\" \"$d/bin/%s.bin\" \"$@\"\n",
                      name, name);
     f->path = fr_arena_fmt(&b->arena, "bin/%s", name);
-    if (f->bytes == NULL || f->path == NULL)
+    if (script == NULL || f->path == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a bundle");
-    f->size = strlen(f->bytes);
+    f->bytes = fr_str_of(script);
+    f->size = f->bytes.n;
     f->mode = 0755;
     b->n++;
     return FR_OK;
@@ -218,32 +219,20 @@ static enum fr_rc add_all(struct fr_bundle *b, const char *program, const char *
 
 static int by_path(const void *a, const void *b)
 {
-    return strcmp(((const struct fr_bundle_file *)a)->path,
-                  ((const struct fr_bundle_file *)b)->path);
+    return strcmp(((const struct fr_ship_file *)a)->path, ((const struct fr_ship_file *)b)->path);
 }
 
-/* The folder's name, and each path with it in front. */
 static enum fr_rc name_it(struct fr_bundle *b, struct fr_err *err)
 {
-    struct fr_buf text = {0};
-    enum fr_rc rc = FR_OK;
-
-    for (size_t i = 0; i < b->n; i++)
-        fr_buf_fmt(&text, "%o %s %s\n", b->v[i].mode, b->v[i].sha256, b->v[i].path);
-    if (text.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a bundle");
-    else
-        fr_sha256(text.p, text.n, b->hash);
-    fr_buf_finish(&text);
-    for (size_t i = 0; i < b->n && rc == FR_OK; i++)
-        if ((b->v[i].path = fr_arena_fmt(&b->arena, "%s/%s", b->hash, b->v[i].path)) == NULL)
-            rc = fr_fail(err, FR_NOMEM, "no memory for a bundle");
+    enum fr_rc rc = fr_ship_name(b->v, b->n, &b->arena, b->hash, err);
     char *program = rc == FR_OK ? fr_arena_fmt(&b->arena, "%s/%s", b->hash, b->program) : NULL;
-    if (rc == FR_OK && program == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for a bundle");
-    if (rc == FR_OK)
-        b->program = program;
-    return rc;
+
+    if (rc != FR_OK)
+        return rc;
+    if (program == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a bundle");
+    b->program = program;
+    return FR_OK;
 }
 
 enum fr_rc fr_bundle_open(struct fr_bundle *out, const char *program, const char *const *extra,
@@ -270,14 +259,17 @@ enum fr_rc fr_bundle_open(struct fr_bundle *out, const char *program, const char
 
 static enum fr_rc hash_some(struct fr_bundle *b, size_t *left, struct fr_err *err)
 {
-    struct fr_bundle_file *f = &b->v[b->hashed];
+    struct fr_ship_file *f = &b->v[b->hashed];
+    char sum[FR_SHA256_TEXT];
     bool done = true;
     enum fr_rc rc = FR_OK;
 
     if (f->local != NULL)
-        rc = fr_hash_slice(&b->now, f->local, left, &done, f->sha256, err);
+        rc = fr_hash_slice(&b->now, f->local, left, &done, sum, err);
     else
-        fr_sha256(f->bytes, (size_t)f->size, f->sha256);
+        fr_sha256(f->bytes.p, f->bytes.n, sum);
+    if (rc == FR_OK && done && (f->sha256 = fr_arena_dup(&b->arena, sum)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a bundle");
     b->hashed += rc == FR_OK && done;
     return rc;
 }
@@ -288,9 +280,9 @@ enum fr_rc fr_bundle_step(struct fr_bundle *b, size_t max_bytes, bool *done, str
 
     while (rc == FR_OK && b->hashed < b->n && max_bytes > 0)
         rc = hash_some(b, &max_bytes, err);
-    *done = rc == FR_OK && b->hashed == b->n;
-    if (*done)
-        rc = name_it(b, err);
+    *done = false;
+    if (rc == FR_OK && b->hashed == b->n)
+        *done = (rc = name_it(b, err)) == FR_OK;
     return rc == FR_OK ? FR_OK : fr_while(err, "bundling %s", base_name(b->program));
 }
 

@@ -157,25 +157,20 @@ static enum fr_rc hash_all(struct fr_manifest *l, int64_t began_s, struct fr_err
     return rc;
 }
 
-/* The hash of all names, modes and contents stands in front of each path. */
-static enum fr_rc name_all(struct fr_manifest *l, struct fr_err *err)
+enum fr_rc fr_ship_name(struct fr_ship_file *v, size_t n, struct fr_arena *arena, char *hash,
+                        struct fr_err *err)
 {
     struct fr_buf all = {0};
-    enum fr_rc rc = FR_OK;
+    bool ok;
 
-    for (size_t i = 0; i < l->n; i++)
-        fr_buf_fmt(&all, "%o %s %s\n", l->files[i].mode, l->files[i].sha256, l->files[i].path);
-    if (!all.bad)
-        fr_sha256(all.p != NULL ? all.p : "", all.n, l->hash);
-    for (size_t i = 0; !all.bad && rc == FR_OK && i < l->n; i++) {
-        l->files[i].path = fr_arena_fmt(&l->arena, "%s/%s", l->hash, l->files[i].path);
-        if (l->files[i].path == NULL)
-            rc = fr_fail(err, FR_NOMEM, "no memory for a path");
-    }
-    if (all.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory to hash files");
+    for (size_t i = 0; i < n; i++)
+        fr_buf_fmt(&all, "%o %s %s\n", v[i].mode, v[i].sha256, v[i].path);
+    if ((ok = !all.bad))
+        fr_sha256(all.p != NULL ? all.p : "", all.n, hash);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = (v[i].path = fr_arena_fmt(arena, "%s/%s", hash, v[i].path)) != NULL;
     fr_buf_finish(&all);
-    return rc;
+    return ok ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a path");
 }
 
 /* What of the folder is left out. */
@@ -215,5 +210,5 @@ enum fr_rc fr_manifest_make(struct fr_manifest *l, struct fr_err *err)
     if (rc == FR_OK)
         rc = hash_all(l, began_s, err);
     fr_buf_finish(&l->seen);
-    return rc == FR_OK && !l->same ? name_all(l, err) : rc;
+    return rc == FR_OK && !l->same ? fr_ship_name(l->files, l->n, &l->arena, l->hash, err) : rc;
 }

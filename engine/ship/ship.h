@@ -10,6 +10,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/err.h"
 #include "engine/base/str.h"
+#include "engine/ship/file.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,15 +78,6 @@ enum fr_rc fr_boot_feed(struct fr_boot *b, struct fr_ship *s, struct fr_str byte
 void fr_boot_quote(const struct fr_boot *b, struct fr_buf *out);
 void fr_boot_finish(struct fr_boot *b);
 
-/* One file of a bundle: local, or bytes when that is NULL; path is below the node's store. */
-struct fr_bundle_file {
-    char *local, *bytes;
-    char *path;
-    char sha256[65];
-    uint64_t size;
-    uint32_t mode;
-};
-
 /*
  * A program that can run on a machine with another set of libraries. Below HASH: bin/NAME.bin; lib/
  * with all it loads; the loader as lib/run/NAME (so that the process is called NAME); and bin/NAME,
@@ -97,7 +89,7 @@ struct fr_bundle {
     struct fr_arena arena; /* owns all below but now */
     char hash[65];         /* of all paths, modes and contents: the folder's name in the store */
     char *program;         /* "HASH/bin/NAME": what to run, below the store folder */
-    struct fr_bundle_file *v;
+    struct fr_ship_file *v;
     size_t n;
     size_t hashed;       /* files whose hash is known; the next is under way in now */
     struct fr_hash *now; /* owns */

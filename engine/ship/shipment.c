@@ -224,34 +224,7 @@ static void forget_bundle(struct fr_shipment_program *b)
     b->err = (struct fr_err){0};
 }
 
-/* Hashes a slice more of the bundle. b->made: it can be shipped. */
-static enum fr_rc make_bundle(struct fr_shipment *c, struct fr_shipment_program *b,
-                              struct fr_err *err)
-{
-    bool done = false;
-    enum fr_rc rc = fr_bundle_step(&b->bundle, SLICE_BYTES, &done, err);
-
-    if (rc != FR_OK || !done)
-        return rc;
-    b->files = fr_arena_array(c->arena, b->bundle.n, sizeof(*b->files));
-    if (b->files == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for a program to ship");
-    for (size_t i = 0; i < b->bundle.n; i++) {
-        const struct fr_bundle_file *f = &b->bundle.v[i];
-
-        b->files[i] = (struct fr_ship_file){.local = f->local,
-                                            .bytes = fr_str_of(f->bytes),
-                                            .sha256 = f->sha256,
-                                            .size = f->size,
-                                            .mode = f->mode,
-                                            .path = f->path};
-    }
-    b->made = true;
-    return FR_OK;
-}
-
-static enum fr_rc want_bundle(struct fr_shipment *c, struct fr_shipment_program *b,
-                              struct fr_err *err)
+static enum fr_rc want_bundle(struct fr_shipment_program *b, struct fr_err *err)
 {
     enum fr_rc rc = b->err.rc;
 
@@ -263,7 +236,7 @@ static enum fr_rc want_bundle(struct fr_shipment *c, struct fr_shipment_program 
         if ((rc = fr_bundle_open(&b->bundle, b->program, NULL, err)) != FR_OK)
             return rc;
         b->opened = true;
-        if ((rc = make_bundle(c, b, err)) != FR_OK) {
+        if ((rc = fr_bundle_step(&b->bundle, SLICE_BYTES, &b->made, err)) != FR_OK) {
             forget_bundle(b);
             return rc;
         }
@@ -298,7 +271,7 @@ enum fr_rc fr_shipment_program(struct fr_shipment *c, const char *name, bool shi
         c->programs = b;
     }
     if (ship)
-        rc = want_bundle(c, b, err);
+        rc = want_bundle(b, err);
     *out = b;
     return rc;
 }
@@ -325,7 +298,9 @@ bool fr_shipment_step(struct fr_shipment *c)
     bool news = c->news;
 
     c->news = false;
-    return (b != NULL && (make_bundle(c, b, &b->err) != FR_OK || b->made)) || news;
+    return (b != NULL &&
+            (fr_bundle_step(&b->bundle, SLICE_BYTES, &b->made, &b->err) != FR_OK || b->made)) ||
+           news;
 }
 
 void fr_shipment_forget(struct fr_shipment *c)

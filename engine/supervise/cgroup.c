@@ -2,6 +2,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
+#include "engine/supervise/walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,14 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    FILE_MAX = 4 << 20,
-    DEPTH_MAX = 16,
-    NAME_ROOM = 64,
-    EVENTS_MAX = 256,
-    LEAVE_MS = 10000,
-    LEFT_S = 60
-};
+enum { FILE_MAX = 4 << 20, NAME_ROOM = 64, EVENTS_MAX = 256, LEAVE_MS = 10000, LEFT_S = 60 };
 
 static const char name_head[] = "/flowrun-";
 
@@ -149,29 +143,27 @@ static void remove_one(const char *path, struct fr_buf *out)
 }
 
 /* Calls each for all cgroups below path, then for path. */
-static void walk(const char *path, int depth, void (*each)(const char *path, struct fr_buf *out),
+static void walk(const char *path, void (*each)(const char *path, struct fr_buf *out),
                  struct fr_buf *out)
 {
-    char **names;
-    struct stat st;
-    size_t n;
+    enum fr_walk_entry entry;
+    struct fr_walk w;
+    enum fr_rc rc = fr_walk_begin(&w, path, NULL);
 
-    if (depth < DEPTH_MAX && fr_sys.list(path, &names, &n) == 0) {
-        for (size_t i = 0; i < n; i++) {
-            char child[FR_NODE_PATH];
-            if (snprintf(child, sizeof(child), "%s/%s", path, names[i]) < (int)sizeof(child) &&
-                fr_sys.lstat(child, &st) == 0 && S_ISDIR(st.st_mode))
-                walk(child, depth + 1, each, out);
-        }
-        fr_sys_names_free(names, n);
-    }
-    each(path, out);
+    if (rc != FR_OK)
+        return;
+    do {
+        rc = fr_walk_next(&w, &entry, NULL);
+        if (entry == FR_WALK_LEAVE || (entry == FR_WALK_ENTER && rc != FR_OK)) /* not listed */
+            each(w.path, out);
+    } while (rc != FR_OK || entry != FR_WALK_END);
+    fr_walk_finish(&w);
 }
 
 void fr_cgroup_pids(const char *path, struct fr_buf *out)
 {
     if (path != NULL && path[0] != '\0')
-        walk(path, 0, add_pids, out);
+        walk(path, add_pids, out);
 }
 
 void fr_cgroup_kill(const char *path)
@@ -182,7 +174,7 @@ void fr_cgroup_kill(const char *path)
 void fr_cgroup_remove(const char *path)
 {
     if (path != NULL && path[0] != '\0' && fr_sys.rmdir(path) != 0 && errno != ENOENT)
-        walk(path, 0, remove_one, NULL);
+        walk(path, remove_one, NULL);
 }
 
 void fr_cgroup_tidy(const char *own)

@@ -58,6 +58,13 @@ static const char **find_name(const char **v, const char *name)
     return NULL;
 }
 
+const char *fr_environ_value(const char *const *v, const char *name)
+{
+    const char *const *at = find_name((const char **)v, name);
+
+    return at != NULL ? *at + strlen(name) + 1 : "";
+}
+
 /* The rule of flownode's start (exec/ship.c) and of the built-in tasks (fr_work_folder). */
 static bool finish_work(const char **work, const struct fr_strs *base, struct fr_arena *arena)
 {

@@ -11,6 +11,9 @@ bool fr_environ_base(const char *const *environ, struct fr_arena *arena, struct 
 /* NULL-terminated vector of the lists in order, the last of a name winning; NULL without memory. */
 const char **fr_environ_make(const struct fr_strs *const *lists, size_t n, struct fr_arena *arena);
 
+/* The value of a variable of such a vector; "": it has none. */
+const char *fr_environ_value(const char *const *v, const char *name);
+
 /* Completes a vector of fr_environ_make: FLOWRUN_WORK becomes absolute, "~/" and a relative path
  * being below the user's home as base (fr_environ_base) has it; and the folders of all
  * FLOWRUN_PROGRAM_* come first in PATH. False without memory. */

@@ -28,6 +28,21 @@ void fr_supervise_put(const struct fr_supervise *s, struct fr_buf *out)
     fr_shape_put(&shape, s, out);
 }
 
+enum fr_rc fr_supervise_message(const struct fr_supervise *s, struct fr_buf *out,
+                                struct fr_err *err)
+{
+    struct fr_msg m = {.type = FR_MSG_HANDOVER};
+    struct fr_buf bytes = {0};
+    enum fr_rc rc;
+
+    fr_supervise_put(s, &bytes);
+    m.handover.bytes = (struct fr_str){bytes.p, bytes.n};
+    rc = bytes.bad ? fr_fail(err, FR_NOMEM, "no memory to start a supervisor")
+                   : fr_msg_put(&m, out, err);
+    fr_buf_finish(&bytes);
+    return rc;
+}
+
 enum fr_rc fr_supervise_get(struct fr_str bytes, struct fr_arena *arena, struct fr_supervise *s,
                             struct fr_err *err)
 {

@@ -12,6 +12,13 @@
 
 enum { LOCK_TICK_MS = 20 };
 
+void fr_fd_close(int *fd)
+{
+    if (*fd >= 0)
+        fr_sys.close(*fd);
+    *fd = -1;
+}
+
 static enum fr_rc share_lock(struct fr_node_home *h, struct fr_err *err)
 {
     int64_t until = fr_sys.mono_ms() + FR_HOME_WAIT_MS;
@@ -77,11 +84,8 @@ enum fr_rc fr_home_open(struct fr_node_home *h, const char *path, struct fr_err 
 
 void fr_home_close(struct fr_node_home *h)
 {
-    if (h->journal >= 0)
-        fr_sys.close(h->journal);
-    if (h->lock >= 0)
-        fr_sys.close(h->lock);
-    h->journal = h->lock = -1;
+    fr_fd_close(&h->journal);
+    fr_fd_close(&h->lock);
 }
 
 void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt,
@@ -97,6 +101,31 @@ void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt
              : kind == FR_HOME_METRICS ? ".metrics"
              : kind == FR_HOME_OUTPUT  ? ".out"
                                        : "");
+}
+
+int fr_home_file(const char *home, enum fr_home_kind kind, struct fr_id attempt, int flags)
+{
+    char path[FR_NODE_PATH];
+
+    fr_home_path(home, kind, attempt, path);
+    return fr_sys.open(path, flags | O_NOFOLLOW, 0600);
+}
+
+uint64_t fr_home_bytes(const char *home, enum fr_home_kind kind, struct fr_id attempt)
+{
+    char path[FR_NODE_PATH];
+    struct stat st;
+
+    fr_home_path(home, kind, attempt, path);
+    return fr_sys.lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
+}
+
+void fr_home_unlink(const char *home, enum fr_home_kind kind, struct fr_id attempt)
+{
+    char path[FR_NODE_PATH];
+
+    fr_home_path(home, kind, attempt, path);
+    fr_sys.unlink(path);
 }
 
 bool fr_home_plain(const char *home, const char *path)
@@ -119,17 +148,18 @@ bool fr_home_plain(const char *home, const char *path)
     return true;
 }
 
+/* Closes fd. False for -1. */
+static bool is_locked(int fd)
+{
+    bool held = fd >= 0 && fr_sys.locked(fd) == 1;
+
+    fr_fd_close(&fd);
+    return held;
+}
+
 bool fr_home_alive(const char *home, struct fr_id attempt)
 {
-    char path[FR_NODE_PATH];
-
-    fr_home_path(home, FR_HOME_LOG, attempt, path);
-    int fd = fr_sys.open(path, O_RDWR | O_NOFOLLOW, 0);
-    if (fd < 0)
-        return false;
-    bool held = fr_sys.locked(fd) == 1;
-    fr_sys.close(fd);
-    return held;
+    return is_locked(fr_home_file(home, FR_HOME_LOG, attempt, O_RDWR));
 }
 
 static void run_path(const char *home, struct fr_id run, char out[FR_NODE_PATH])
@@ -174,10 +204,5 @@ bool fr_home_run_driven(const char *home, struct fr_id run)
     char path[FR_NODE_PATH];
 
     run_path(home, run, path);
-    int fd = fr_sys.open(path, O_RDWR | O_NOFOLLOW, 0);
-    if (fd < 0)
-        return false;
-    bool held = fr_sys.locked(fd) == 1;
-    fr_sys.close(fd);
-    return held;
+    return is_locked(fr_sys.open(path, O_RDWR | O_NOFOLLOW, 0));
 }

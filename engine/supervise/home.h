@@ -32,6 +32,9 @@ struct fr_node_home {
     int journal, lock; /* owns */
 };
 
+/* Closes *fd unless it is -1, and makes it -1. */
+void fr_fd_close(int *fd);
+
 /* Makes missing folders and shares the lock. Waits while another process holds the lock
  * exclusively; FR_BUSY after FR_HOME_WAIT_MS. FR_USAGE: path is too long. FR_DENIED: others can
  * write to it (engine/base/owner.h). */
@@ -55,6 +58,13 @@ enum fr_home_kind {
 /* Path of an attempt's file or folder. */
 void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt,
                   char out[FR_NODE_PATH]);
+
+/* Opens an attempt's file with the flags of open(2), and makes it 0600 with O_CREAT. Follows no
+ * link at its end. -1 and errno on failure. */
+int fr_home_file(const char *home, enum fr_home_kind kind, struct fr_id attempt, int flags);
+/* The file's size; 0 if there is no regular file. */
+uint64_t fr_home_bytes(const char *home, enum fr_home_kind kind, struct fr_id attempt);
+void fr_home_unlink(const char *home, enum fr_home_kind kind, struct fr_id attempt);
 
 /* False if a parent of path below home exists and is not a folder: a task may have planted a
  * symlink. */

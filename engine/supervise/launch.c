@@ -169,7 +169,8 @@ static enum fr_rc gather_masks(struct sup *s, struct fr_err *err)
     return FR_OK;
 }
 
-static const char **make_env(struct sup *s, const struct fr_strs *more)
+/* more: variables of a sidecar; none: n is 0. */
+static const char **make_env(struct sup *s, struct fr_strs more)
 {
     char id[FR_ID_TEXT];
     struct fr_str own[4], first[2];
@@ -183,34 +184,23 @@ static const char **make_env(struct sup *s, const struct fr_strs *more)
     first[0] = fr_str_of(fr_arena_fmt(&s->arena, "FLOWRUN_WORK=%s/work", s->home.path));
     first[1] = fr_str_of(fr_arena_fmt(&s->arena, "TMPDIR=%s", s->dir));
     const struct fr_strs *lists[] = {&s->a->environ,      &presets, &s->req->env, &s->go_env,
-                                     &s->req->secret_env, more,     &ours};
+                                     &s->req->secret_env, &more,    &ours};
     const char **v = fr_environ_make(lists, sizeof(lists) / sizeof(lists[0]), &s->arena);
     return v != NULL && fr_environ_finish(v, &s->a->environ, &s->arena) ? v : NULL;
-}
-
-static const char *value_of(const char *const *envp, const char *name)
-{
-    size_t n = strlen(name);
-
-    for (; *envp != NULL; envp++)
-        if (strncmp(*envp, name, n) == 0 && (*envp)[n] == '=')
-            return *envp + n + 1;
-    return "";
 }
 
 /* Makes the work folder that the inventory names, where it is not there. In a container it is a
  * mount or nothing. */
 static enum fr_rc make_work(struct sup *s, struct fr_err *err)
 {
-    static const struct fr_strs none = {NULL, 0};
     const char **env, *work;
     struct stat st;
     bool named = false;
 
     for (size_t i = 0; i < s->req->env.n; i++)
         named = named || fr_has_prefix(s->req->env.v[i].p, "FLOWRUN_WORK=");
-    env = named && s->req->container.runtime.n == 0 ? make_env(s, &none) : NULL;
-    work = env != NULL ? value_of(env, "FLOWRUN_WORK") : "";
+    env = named && s->req->container.runtime.n == 0 ? make_env(s, (struct fr_strs){0}) : NULL;
+    work = env != NULL ? fr_environ_value(env, "FLOWRUN_WORK") : "";
     if (work[0] != '/' || fr_sys.lstat(work, &st) == 0)
         return FR_OK;
     return fr_mkdirs(work, 0700, err) == FR_OK ? FR_OK : fr_while(err, "the work folder %s", work);
@@ -295,7 +285,7 @@ static enum fr_rc cannot_start(const struct fr_spawn *sp, int e, struct fr_err *
         return too_long(sp, err);
     if (strchr(program, '/') == NULL && e == ENOENT)
         return fr_fail(err, FR_IO, "cannot start %s: there is no such program on PATH=%s", program,
-                       value_of(sp->envp, "PATH"));
+                       fr_environ_value(sp->envp, "PATH"));
     if (program[0] == '/' && e == ENOENT && fr_sys.lstat(program, &st) == 0)
         return fr_fail(err, FR_IO,
                        "cannot start %s: the interpreter of its first line is not there", program);
@@ -315,7 +305,7 @@ static enum fr_rc start_one(struct sup *s, const struct start *st, struct fr_pro
     int fds[2];
     bool cwd_refused = false;
     struct fr_spawn sp = {.argv = make_argv(s, st->argv),
-                          .envp = make_env(s, st->env),
+                          .envp = make_env(s, st->env != NULL ? *st->env : (struct fr_strs){0}),
                           .cwd = make_cwd(s, st->cwd),
                           .cwd_refused = &cwd_refused,
                           .no_core = s->masked.n > 0,
@@ -335,7 +325,8 @@ static enum fr_rc start_one(struct sup *s, const struct start *st, struct fr_pro
         fr_sys.close(fds[0]);
         return cannot_start(&sp, e, err);
     }
-    return sup_stream_add(s, fds[0], st->name, err);
+    sup_stream_add(s, fds[0], st->name);
+    return FR_OK;
 }
 
 /* The pipe that the command reads its input from; *end is for the child. */
@@ -403,8 +394,7 @@ static enum fr_rc wrap_become(struct sup *s, struct fr_strs *argv, struct start 
 {
     const struct fr_str words[] = {FR_STR("sudo"), FR_STR("-n"), FR_STR("--"), s->a->self,
                                    FR_STR("become")};
-    const struct fr_strs none = {NULL, 0};
-    const char **env = make_env(s, &none), **cmd = make_argv(s, &s->req->argv);
+    const char **env = make_env(s, (struct fr_strs){0}), **cmd = make_argv(s, &s->req->argv);
     struct fr_buf body = {0};
 
     st->env = &s->a->environ; /* sudo is looked for on the node's PATH, not on the command's */
@@ -442,16 +432,15 @@ static enum fr_rc start_sidecars(struct sup *s, struct fr_err *err)
 static const char *metrics_path(struct sup *s)
 {
     static const char *const folders[] = {"FLOWRUN_WORK", "FLOWRUN_DIR"};
-    static const struct fr_strs none = {NULL, 0};
     struct fr_str path = s->req->metrics;
-    const char **env = make_env(s, &none);
+    const char **env = make_env(s, (struct fr_strs){0});
 
     for (size_t i = 0; env != NULL && i < 2; i++) {
         size_t n = strlen(folders[i]);
 
         if (path.n > n + 2 && path.p[0] == '$' && memcmp(path.p + 1, folders[i], n) == 0 &&
             path.p[n + 1] == '/')
-            return fr_arena_fmt(&s->arena, "%s%.*s", value_of(env, folders[i]),
+            return fr_arena_fmt(&s->arena, "%s%.*s", fr_environ_value(env, folders[i]),
                                 (int)(path.n - n - 1), path.p + n + 1);
     }
     if (path.p[0] == '/')
@@ -472,9 +461,8 @@ static void begin_metrics(struct sup *s)
 
 enum fr_rc sup_launch(struct sup *s, struct fr_err *err)
 {
-    static const struct fr_strs none = {NULL, 0};
     struct fr_strs argv = s->req->argv;
-    struct start st = {&argv, &none, s->req->cwd, {"", 0}, -1, false};
+    struct start st = {&argv, NULL, s->req->cwd, {"", 0}, -1, false};
     enum fr_rc rc = journal_launch(s, err);
 
     if (s->port_fd >= 0)
@@ -492,8 +480,7 @@ enum fr_rc sup_launch(struct sup *s, struct fr_err *err)
         rc = start_sidecars(s, err);
     if (rc == FR_OK)
         rc = start_one(s, &st, &s->child, err);
-    if (st.input >= 0)
-        fr_sys.close(st.input);
+    fr_fd_close(&st.input);
     if (s->child.pid == 0)
         return rc;
     s->alive = true;

@@ -44,12 +44,9 @@ enum fr_rc fr_logfile_open(struct fr_logfile *l, const char *home, struct fr_id 
 static void mark_time(struct fr_logfile *l, int64_t now)
 {
     struct fr_log_mark mark = {l->size, now};
-    char path[FR_NODE_PATH];
 
-    if (l->index < 0) {
-        fr_home_path(l->home, FR_HOME_INDEX, l->attempt, path);
-        l->index = fr_sys.open(path, O_WRONLY | O_CREAT | O_NOFOLLOW, 0600);
-    }
+    if (l->index < 0)
+        l->index = fr_home_file(l->home, FR_HOME_INDEX, l->attempt, O_WRONLY | O_CREAT);
     if (l->index < 0 || fr_sys.pwrite(l->index, &mark, sizeof(mark),
                                       (off_t)(l->marks * sizeof(mark))) != (ssize_t)sizeof(mark))
         return;
@@ -81,25 +78,18 @@ static void append(struct fr_logfile *l, const char *p, size_t n)
 /* The file is for readers while the task runs: without it the log is the same at its end. */
 static void hide_tail(struct fr_logfile *l)
 {
-    char path[FR_NODE_PATH];
-
     if (l->tail_fd < 0)
         return;
     (void)!fr_sys.ftruncate(l->tail_fd, 0);
-    fr_sys.close(l->tail_fd);
-    l->tail_fd = -1;
-    fr_home_path(l->home, FR_HOME_TAIL, l->attempt, path);
-    fr_sys.unlink(path);
+    fr_fd_close(&l->tail_fd);
+    fr_home_unlink(l->home, FR_HOME_TAIL, l->attempt);
 }
 
 static void show_tail(struct fr_logfile *l, const char *p, size_t n)
 {
-    char path[FR_NODE_PATH];
-
     if (l->tail.n == 0 && l->tail_fd < 0) {
         l->tail_head = (struct fr_tail_head){.head = l->size, .keep = l->tail_max};
-        fr_home_path(l->home, FR_HOME_TAIL, l->attempt, path);
-        l->tail_fd = fr_sys.open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+        l->tail_fd = fr_home_file(l->home, FR_HOME_TAIL, l->attempt, O_RDWR | O_CREAT | O_TRUNC);
     }
     l->tail_head.ms = fr_sys.mono_ms();
     if (l->tail_fd >= 0 && !fr_tail_put(l->tail_fd, &l->tail_head, p, n))
@@ -190,14 +180,10 @@ void fr_logfile_end(struct fr_logfile *l)
 
 void fr_logfile_close(struct fr_logfile *l)
 {
-    if (l->index >= 0)
-        fr_sys.close(l->index);
-    if (l->fd >= 0)
-        fr_sys.close(l->fd);
-    if (l->tail_fd >= 0)
-        fr_sys.close(l->tail_fd);
+    fr_fd_close(&l->index);
+    fr_fd_close(&l->fd);
+    fr_fd_close(&l->tail_fd);
     fr_buf_finish(&l->tail);
-    l->fd = l->index = l->tail_fd = -1;
 }
 
 /* Appends what is missing behind the log's first size bytes. */
@@ -220,16 +206,14 @@ static void append_rest(int log, int tail, const struct fr_tail_head *h, uint64_
 
 void fr_logfile_recover(const char *home, struct fr_id attempt, bool whole, uint64_t *dropped)
 {
-    char path[FR_NODE_PATH], note[80];
+    char note[80];
     struct fr_tail_head h;
     struct stat st;
-    int tail, log;
+    int tail = fr_home_file(home, FR_HOME_TAIL, attempt, O_RDWR), log;
 
-    fr_home_path(home, FR_HOME_TAIL, attempt, path);
-    if ((tail = fr_sys.open(path, O_RDWR | O_NOFOLLOW, 0)) < 0)
+    if (tail < 0)
         return;
-    fr_home_path(home, FR_HOME_LOG, attempt, path);
-    log = fr_sys.open(path, O_RDWR | O_APPEND | O_NOFOLLOW, 0);
+    log = fr_home_file(home, FR_HOME_LOG, attempt, O_RDWR | O_APPEND);
     if (log >= 0 && fr_sys.lock(log) == 0 && fr_tail_look(tail, &h) &&
         fr_sys.fstat(log, &st) == 0) {
         uint64_t lost = h.end > h.keep ? h.end - h.keep : 0;
@@ -242,7 +226,6 @@ void fr_logfile_recover(const char *home, struct fr_id attempt, bool whole, uint
             (void)!fr_sys.ftruncate(tail, 0);
         }
     }
-    if (log >= 0)
-        fr_sys.close(log);
+    fr_fd_close(&log);
     fr_sys.close(tail);
 }

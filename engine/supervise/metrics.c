@@ -50,13 +50,11 @@ void fr_metrics_begin(struct fr_metrics *m, const char *path, const struct fr_st
 
 static bool open_copy(struct fr_metrics *m)
 {
-    char path[FR_NODE_PATH];
     struct stat st;
 
     if (m->fd >= 0)
         return true;
-    fr_home_path(m->home, FR_HOME_METRICS, m->attempt, path);
-    m->fd = fr_sys.open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    m->fd = fr_home_file(m->home, FR_HOME_METRICS, m->attempt, O_RDWR | O_CREAT);
     if (m->fd >= 0 && fr_sys.fstat(m->fd, &st) == 0)
         m->size = (uint64_t)st.st_size;
     return m->fd >= 0;
@@ -187,8 +185,7 @@ static bool change_file(struct fr_metrics *m)
         return false;
     if ((fd = open_plain(m->path, &now)) < 0)
         return false;
-    if (m->from >= 0)
-        fr_sys.close(m->from);
+    fr_fd_close(&m->from);
     m->from = fd;
     begin_part(m);
     return true;
@@ -229,9 +226,6 @@ void fr_metrics_end(struct fr_metrics *m)
 
 void fr_metrics_close(struct fr_metrics *m)
 {
-    if (m->from >= 0)
-        fr_sys.close(m->from);
-    if (m->fd >= 0)
-        fr_sys.close(m->fd);
-    m->from = m->fd = -1;
+    fr_fd_close(&m->from);
+    fr_fd_close(&m->fd);
 }

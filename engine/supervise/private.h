@@ -106,7 +106,7 @@ void sup_record(struct sup *s); /* tried again while the disk is full */
 void sup_drop_dir(struct sup *s);
 
 /* stream.c */
-enum fr_rc sup_stream_add(struct sup *s, int fd, struct fr_str name, struct fr_err *err);
+void sup_stream_add(struct sup *s, int fd, struct fr_str name);
 void sup_stream_read(struct sup *s, struct sup_stream *st);
 void sup_stream_end(struct sup *s, struct sup_stream *st);
 void sup_input_write(struct sup *s);

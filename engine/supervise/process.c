@@ -39,13 +39,10 @@ static void close_process(struct sup_process *p)
         fr_home_path(p->home.path, FR_HOME_DIR, p->spare_dir, path);
         fr_sys.rmdir(path);
     }
-    if (p->socket_fd >= 0) {
-        fr_home_path(p->home.path, FR_HOME_SOCKET, p->socket_id, path);
-        fr_sys.unlink(path);
-        fr_sys.close(p->socket_fd);
-    }
-    if (p->sock >= 0)
-        fr_sys.close(p->sock);
+    if (p->socket_fd >= 0)
+        fr_home_unlink(p->home.path, FR_HOME_SOCKET, p->socket_id);
+    fr_fd_close(&p->socket_fd);
+    fr_fd_close(&p->sock);
     fr_wire_finish(&p->in);
     fr_home_close(&p->home);
     fr_cgroup_leave(p->cgroup);

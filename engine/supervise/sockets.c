@@ -8,8 +8,7 @@ enum { READ_PIECE = 16 << 10, GREW_BEHIND = 64 /* bytes: a launch, but no other 
 
 void sup_conn_close(struct sup_conn *c)
 {
-    if (c->fd >= 0)
-        fr_sys.close(c->fd);
+    fr_fd_close(&c->fd);
     fr_wire_finish(&c->in);
     fr_buf_finish(&c->out);
     *c = (struct sup_conn){.fd = -1};

@@ -6,15 +6,13 @@
 
 enum { READ_PIECE = 64 << 10, LINE_MAX_BYTES = 16 << 10, FEW_BYTES = 1024 };
 
-enum fr_rc sup_stream_add(struct sup *s, int fd, struct fr_str name, struct fr_err *err)
+void sup_stream_add(struct sup *s, int fd, struct fr_str name)
 {
     struct sup_stream *st = &s->streams[s->n_streams++];
 
-    (void)err;
     *st = (struct sup_stream){.fd = fd, .name = name};
     fr_mask_init(&st->mask, &s->masked);
     fr_sys.set_nonblock(fd, true);
-    return FR_OK;
 }
 
 static uint64_t kept(const struct sup *s)

@@ -14,11 +14,6 @@ enum {
     KILLED_BY_SHELL = 128 + SIGKILL, /* exit code of a shell whose last command was killed */
 };
 
-static bool recording(const struct sup *s)
-{
-    return s->phase == SUP_RECORDING;
-}
-
 void sup_stop(struct sup *s, enum fr_end_cause cause, uint32_t stop_cause, int64_t grace_ms)
 {
     if (s->phase >= SUP_RECORDING)
@@ -65,9 +60,7 @@ static void take_exit(struct sup *s, const struct fr_wait *w)
         sup_oom_grew(s->process))
         s->end.cause = FR_END_OOM;
     sup_journal_exit(s);
-    if (s->child_fd >= 0)
-        fr_sys.close(s->child_fd);
-    s->child_fd = -1;
+    fr_fd_close(&s->child_fd);
 }
 
 /* Looks at ended children. True when there are no children at all: then, this process being a
@@ -178,7 +171,7 @@ static void advance(struct sup *s)
         reap(s);
         sup_gather_end(s);
     }
-    if (recording(s))
+    if (s->phase == SUP_RECORDING)
         sup_record(s);
 }
 
@@ -192,7 +185,7 @@ static int poll_timeout(const struct sup *s)
         due = s->timeout_ms;
     if (s->phase == SUP_LEAVING || s->phase == SUP_CLOSING)
         due = s->stopper.due_ms;
-    if (recording(s))
+    if (s->phase == SUP_RECORDING)
         due = s->retry_ms;
     if (s->phase <= SUP_RUNNING && s->lease_ms != INT64_MAX) {
         int64_t lease = now + (s->lease_ms - fr_sys.boot_ms());
@@ -321,13 +314,7 @@ static void prepare(struct sup *s)
         refuse(s, rc, err.msg);
     else if (!s->go)
         sup_send_prepared(s, FR_OK, "");
-}
-
-/* A stop or a go may have come in one piece with the handover. */
-static void prepare_and_listen(struct sup *s)
-{
-    prepare(s);
-    if (s->phase == SUP_WAITING)
+    if (s->phase == SUP_WAITING) /* a stop or a go may have come in one piece with the handover */
         sup_conn_take(s, &s->conns[0]);
 }
 
@@ -385,19 +372,12 @@ static void let_go(struct sup *s)
 
 static void finish(struct sup *s)
 {
-    char path[FR_NODE_PATH];
-
-    if (s->listen_fd >= 0) {
-        fr_home_path(s->home.path, FR_HOME_SOCKET, s->a->prepare.attempt, path);
-        fr_sys.unlink(path);
-        fr_sys.close(s->listen_fd);
-    }
-    if (s->port_fd >= 0)
-        fr_sys.close(s->port_fd);
-    if (s->claim_fd >= 0)
-        fr_sys.close(s->claim_fd);
-    if (s->input_fd >= 0)
-        fr_sys.close(s->input_fd);
+    if (s->listen_fd >= 0)
+        fr_home_unlink(s->home.path, FR_HOME_SOCKET, s->a->prepare.attempt);
+    fr_fd_close(&s->listen_fd);
+    fr_fd_close(&s->port_fd);
+    fr_fd_close(&s->claim_fd);
+    fr_fd_close(&s->input_fd);
     fr_logfile_close(&s->log);
     fr_metrics_close(&s->metrics);
     let_go(s);
@@ -440,7 +420,7 @@ int sup_attempt(struct sup_process *process, const struct fr_supervise *a)
         fr_sys.set_nonblock(process->sock, true); /* else open_process() did */
     enum fr_rc rc = begin(&s, &err);
     if (rc == FR_OK)
-        prepare_and_listen(&s);
+        prepare(&s);
     else if (rc == FR_BUSY || rc == FR_STOPPED)
         s.phase = SUP_OVER; /* another supervisor has it, or nobody wants it */
     else

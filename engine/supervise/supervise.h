@@ -53,8 +53,10 @@ enum fr_rc fr_supervisor_start(const struct fr_supervisor_args *a, int *sock, st
  * 0, or 1 if the attempt could not begin. */
 int fr_supervise_run(const struct fr_supervise *s, int sock);
 
-/* An attempt as the bytes of HANDOVER. */
+/* An attempt as the bytes of HANDOVER, and as the whole message. */
 void fr_supervise_put(const struct fr_supervise *s, struct fr_buf *out);
+enum fr_rc fr_supervise_message(const struct fr_supervise *s, struct fr_buf *out,
+                                struct fr_err *err);
 enum fr_rc fr_supervise_get(struct fr_str bytes, struct fr_arena *arena, struct fr_supervise *s,
                             struct fr_err *err);
 

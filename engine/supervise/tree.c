@@ -204,13 +204,6 @@ static void terminate(struct fr_stopper *s, const struct fr_procinfo *list, size
     }
 }
 
-static void name_survivors(struct fr_stopper *s, const struct fr_procinfo *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        fr_buf_fmt(&s->survivors, "%d %s %c\n", (int)list[i].proc.pid, list[i].comm, list[i].state);
-    s->phase = FR_STOP_UNPROVEN;
-}
-
 void fr_stopper_step(struct fr_stopper *s)
 {
     struct fr_procinfo *list;
@@ -241,7 +234,10 @@ void fr_stopper_step(struct fr_stopper *s)
             send_signal(s, list[i].proc, SIGKILL);
         signal_denied(s, SIGKILL);
     } else {
-        name_survivors(s, list, n);
+        for (size_t i = 0; i < n; i++)
+            fr_buf_fmt(&s->survivors, "%d %s %c\n", (int)list[i].proc.pid, list[i].comm,
+                       list[i].state);
+        s->phase = FR_STOP_UNPROVEN;
     }
     fr_sys.free(list);
 }

@@ -1,5 +1,7 @@
 #include "engine/supervise/walk.h"
 
+#include "engine/base/arena.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -23,15 +25,11 @@ enum fr_rc fr_walk_begin(struct fr_walk *w, const char *path, struct fr_err *err
 static enum fr_rc enter(struct fr_walk *w, struct fr_err *err)
 {
     struct fr_walk_dir d = {.length = strlen(w->path)};
+    struct fr_walk_dir *more = fr_grow(w->dirs, w->depth + 1, &w->cap, sizeof(*more));
 
-    if (w->depth == w->cap) {
-        size_t cap = w->cap == 0 ? 8 : 2 * w->cap;
-        struct fr_walk_dir *more = fr_sys.realloc(w->dirs, cap * sizeof(*more));
-        if (more == NULL)
-            return fr_fail(err, FR_NOMEM, "no memory to look through %s", w->path);
-        w->dirs = more;
-        w->cap = cap;
-    }
+    if (more == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory to look through %s", w->path);
+    w->dirs = more;
     if (fr_sys.list(w->path, &d.names, &d.n) != 0)
         return fr_fail_errno(err, errno, "cannot list %s", w->path);
     w->dirs[w->depth++] = d;

@@ -9,7 +9,8 @@
  *   FR_INNER(STRUCT or LIST, struct, member)
  *
  * Fields are sent in this order. A new field comes last: an older side skips it, and reads zero for
- * one that a newer side expects (wire.h). A number is never used again for another message.
+ * one that a newer side expects (wire.h). A number is never used for another message; 28 and 57
+ * are taken.
  *
  * This file is included several times. Each time the macros above are defined before it.
  */
@@ -127,11 +128,6 @@ FR_MESSAGE(27, GET, get, fr_get)
     FR_FIELD(U64, window) /* bytes that may come before get_more allows more; 0: no limit */
     FR_FIELD(ID, run)     /* runs get their bytes in turn */
 FR_END
-/* Lists all regular files below a folder, deep; follows no symlinks. Answer: listing or error. */
-FR_MESSAGE(28, LIST, list, fr_list)
-    FR_FIELD(U64, ref)
-    FR_FIELD(TEXT, path)
-FR_END
 /* Answer: facts_are. */
 FR_MESSAGE(29, FACTS, facts, fr_facts)
     FR_FIELD(U64, ref)
@@ -231,10 +227,6 @@ FR_MESSAGE(56, GET_END, get_end, fr_get_end)
     FR_FIELD(U64, ref)
     FR_FIELD(U64, size) /* of the whole file */
     FR_FIELD(U32, mode)
-FR_END
-FR_MESSAGE(57, LISTING, listing, fr_listing)
-    FR_FIELD(U64, ref)
-    FR_FIELD(TEXTS, files) /* "SIZE MODE(octal) PATH", PATH relative, sorted */
 FR_END
 FR_MESSAGE(58, FACTS_ARE, facts_are, fr_facts_are)
     FR_FIELD(U64, ref)

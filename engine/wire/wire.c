@@ -6,12 +6,6 @@
 
 enum { NO_FRAME = -1 }; /* for a type: no whole message is there */
 
-/* Every message struct stands at the start of the union. */
-static const void *body_of(const struct fr_msg *m)
-{
-    return &m->hello;
-}
-
 enum fr_rc fr_msg_put(const struct fr_msg *m, struct fr_buf *out, struct fr_err *err)
 {
     const struct fr_shape *shape = fr_msg_shape(m->type);
@@ -21,7 +15,7 @@ enum fr_rc fr_msg_put(const struct fr_msg *m, struct fr_buf *out, struct fr_err 
 
     if (shape == NULL)
         return fr_fail(err, FR_BUG, "message type %d has no fields", (int)m->type);
-    fr_shape_put(shape, body_of(m), &payload);
+    fr_shape_put(shape, &m->hello, &payload); /* where every message is in the union */
     if (payload.bad) {
         rc = fr_fail(err, FR_NOMEM, "%s: no memory", shape->name);
     } else if (payload.n > FR_MSG_MAX) {

@@ -42,7 +42,7 @@ static void do_lists(struct node *n)
     (void)n;
     memset(p, 0, 8);
     fr_put_u32(p + 8, 0xfffffff0u);
-    node_frame(sizeof(p), FR_MSG_LISTING, p, sizeof(p));
+    node_frame(sizeof(p), FR_MSG_FACTS_ARE, p, sizeof(p));
 }
 
 /* Until flowrun has heard of the good node's end. */
@@ -274,7 +274,6 @@ static void do_refs(struct node *n)
             {.type = FR_MSG_PUT_STATE, .put_state = {ref, 0, true, FR_STR("/etc/../x")}},
             {.type = FR_MSG_GET_DATA, .get_data = {ref, UINT64_MAX, FR_STR("")}},
             {.type = FR_MSG_GET_END, .get_end = {ref, UINT64_MAX, 07777}},
-            {.type = FR_MSG_LISTING, .listing = {ref, {names, 3}}},
             {.type = FR_MSG_FACTS_ARE, .facts_are = {ref, {names, 3}}},
         };
         for (size_t i = 0; i < sizeof(m) / sizeof(m[0]); i++)

@@ -104,7 +104,6 @@ static void ask(void)
     ops->attach(w.ex.self, at, (struct fr_exec_have){0}, NULL);
     ops->put(w.ex.self, &put, NULL);
     ops->get(w.ex.self, &get, NULL);
-    ops->list(w.ex.self, 0, 50, "out", NULL);
     ops->facts(w.ex.self, 0, 60, NULL);
     ops->query(w.ex.self, &bt, 1, NULL);
     ops->stop(w.ex.self, bt, 10, 1, NULL);
@@ -167,7 +166,7 @@ static void put_stream(void (*put)(void *arg, const char *name, struct fr_str by
 void fuzz_engine_seeds(void (*put)(void *arg, const char *name, struct fr_str bytes), void *arg)
 {
     static struct fr_str outs[] = {{"k=v", 3}, {"l=a\nb", 5}}, alive[] = {{"7 sh Z", 6}};
-    static struct fr_str files[] = {{"5 644 a/b", 9}}, facts[] = {{"cpus=2", 6}, {"arch=x", 6}};
+    static struct fr_str facts[] = {{"cpus=2", 6}, {"arch=x", 6}};
     const struct fr_msg run[] = {
         {.type = FR_MSG_PREPARED, .prepared = {B, FR_OK, FR_STR(""), 4242}},
         {.type = FR_MSG_LAUNCHED, .launched = {A, 77, 5}},
@@ -190,8 +189,7 @@ void fuzz_engine_seeds(void (*put)(void *arg, const char *name, struct fr_str by
         {.type = FR_MSG_GET_DATA, .get_data = {2, 0, FR_STR("first ")}},
         {.type = FR_MSG_GET_DATA, .get_data = {2, 6, FR_STR("second")}},
         {.type = FR_MSG_GET_END, .get_end = {2, 12, 0644}},
-        {.type = FR_MSG_LISTING, .listing = {3, {files, 1}}},
-        {.type = FR_MSG_FACTS_ARE, .facts_are = {4, {facts, 2}}},
+        {.type = FR_MSG_FACTS_ARE, .facts_are = {3, {facts, 2}}},
         {.type = FR_MSG_ERROR, .error = {2, FR_NOTFOUND, FR_STR("no\x1b[31m such file")}},
         {.type = FR_MSG_ERROR, .error = {0, FR_FULL, FR_STR("disk full")}},
     };

@@ -353,8 +353,6 @@ static void put_files(void (*put)(void *arg, const char *name, struct fr_str byt
         {.type = FR_MSG_PUT_BEGIN, .put_begin = {5, FR_STR("../../up"), {hash, 64}, 5, 0755, RUN}},
         {.type = FR_MSG_GET, .get = {6, FR_STR("store/h/f"), 1, 3, RUN}},
         {.type = FR_MSG_GET, .get = {7, FR_STR("/etc/passwd"), 0, 0, RUN}},
-        {.type = FR_MSG_LIST, .list = {8, FR_STR("store")}},
-        {.type = FR_MSG_LIST, .list = {9, FR_STR("..")}},
         {.type = FR_MSG_GET_MORE, .get_more = {6, 2}},
         {.type = FR_MSG_CANCEL, .cancel = {6}},
         {.type = FR_MSG_FACTS, .facts = {10}},

@@ -500,7 +500,7 @@ static size_t one_bytes(const char *path)
 
     CHECK(fr_curves_get(cache, (struct fr_id){{9}}, path, &c, NULL) == FR_OK);
     n = fr_curves_trim(cache);
-    CHECK(n > c->bytes && c->bytes > sizeof(struct fr_curve_part) + 64 * sizeof(double));
+    CHECK(n > c->bytes && c->bytes > sizeof(struct fr_curve_part) + 16 * sizeof(double));
     fr_curves_destroy(cache);
     return n;
 }

@@ -334,31 +334,30 @@ static void test_questions(void)
     struct fr_msg refused = {.type = FR_MSG_ERROR};
     const struct fr_exec_event *ev;
 
-    check_row("query, tombstone, facts, list");
+    check_row("query, tombstone, facts");
     peer_setup(&w, 1);
     peer_connect(&w, 0);
     CHECK(w.ex.ops->attach(w.ex.self, a, (struct fr_exec_have){0}, &err) == FR_OK);
     CHECK(w.ex.ops->query(w.ex.self, &a, 1, &err) == FR_OK);
     CHECK(w.ex.ops->tombstone(w.ex.self, a, &err) == FR_OK);
     CHECK(w.ex.ops->facts(w.ex.self, 0, 71, &err) == FR_OK);
-    CHECK(w.ex.ops->list(w.ex.self, 0, 72, "/none", &err) == FR_OK);
+    CHECK(w.ex.ops->facts(w.ex.self, 0, 72, &err) == FR_OK);
     peer_run(&w);
     say_state(p, A, FR_AT_UNKNOWN); /* the query's: the log is still followed */
-    refused.error = (struct fr_error){2, FR_NOTFOUND, FR_STR("/none is not there")};
+    refused.error = (struct fr_error){2, FR_NOTFOUND, FR_STR("no facts here")};
     peer_say(p, &refused);
     peer_run(&w);
     ev = peer_event(&w, FR_EXEC_STATE);
     CHECK(ev != NULL && ev->state.status == FR_AT_UNKNOWN);
     ev = peer_event(&w, FR_EXEC_FAILED);
     CHECK(ev != NULL && ev->ref == 72 && ev->err.rc == FR_NOTFOUND);
-    CHECK_TEXT(ev->err.msg, "node n: /none is not there");
+    CHECK_TEXT(ev->err.msg, "node n: no facts here");
     p->n_got = 0;
     peer_cut(p, FR_UNREACHABLE);
     peer_wait(&w, 1000);
     CHECK(peer_got(p, FR_MSG_QUERY) == NULL);
     CHECK(peer_got(p, FR_MSG_TOMBSTONE) != NULL);
     CHECK(peer_got(p, FR_MSG_FACTS) != NULL);
-    CHECK(peer_got(p, FR_MSG_LIST) == NULL);
     CHECK(peer_got(p, FR_MSG_ATTACH) != NULL);
     peer_finish(&w);
 }

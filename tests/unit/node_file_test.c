@@ -49,11 +49,6 @@ static void test_files(void)
     CHECK_INT(client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended.code, 0);
     char path[64], id[FR_ID_TEXT];
     fr_id_text(m.prepare.attempt, id);
-    snprintf(path, sizeof(path), "a/%s", id);
-    got = (struct fr_msg){.type = FR_MSG_LIST, .list = {4, fr_str_of(path)}};
-    client_send(&c, &got);
-    struct fr_listing list = client_expect(&c, FR_MSG_LISTING, any).listing;
-    CHECK(list.files.n == 2 && strstr(list.files.v[0].p, "50000 644 copy") == list.files.v[0].p);
     snprintf(path, sizeof(path), "a/%s/copy", id);
     got = (struct fr_msg){.type = FR_MSG_GET, .get = {3, fr_str_of(path), 100, 0, {{0}}}};
     client_send(&c, &got);
@@ -74,7 +69,7 @@ static void test_files(void)
 enum { GATE_MS = 20000, GATE_EXIT = 9, GATE_FILES = 1000, LARGE = 3 << 20, GATE_BYTES = 2 << 20 };
 
 static int gate[2];
-static int n_looked, n_removed;
+static int n_removed;
 
 static void await_gate(void)
 {
@@ -95,13 +90,6 @@ static ssize_t gated_read(int fd, void *p, size_t n)
         st.st_size == LARGE)
         await_gate();
     return k;
-}
-
-static int gated_lstat(const char *path, struct stat *st)
-{
-    if (strstr(path, "/many/") != NULL && ++n_looked == GATE_FILES)
-        await_gate();
-    return lstat(path, st);
 }
 
 static int gated_unlink(const char *path)
@@ -163,38 +151,6 @@ static void test_put_beside(void)
     CHECK(state.offset == N && !state.done);
     CHECK_INT(client_close(&c, false), 0);
     free(data);
-}
-
-/* A large folder is listed in slices, sorted, with the files of its folders. */
-static void test_list_beside(void)
-{
-    enum { N = 1500 };
-    fr_sys.lstat = gated_lstat;
-    struct client c = client_open(home, "flownode", 15);
-    fr_sys = fr_sys_real;
-    struct fr_msg m = {.type = FR_MSG_LIST, .list = {7, FR_STR("work/many")}};
-    char path[300];
-    struct fr_err err;
-
-    snprintf(path, sizeof(path), "%s/work/many/sub", home);
-    CHECK(fr_mkdirs(path, 0700, &err) == FR_OK);
-    for (int i = 0; i < N; i++) {
-        snprintf(path, sizeof(path), "%s/work/many/%s%04d", home, i % 2 == 0 ? "" : "sub/", i);
-        int fd = open(path, O_WRONLY | O_CREAT, 0600);
-        CHECK(fd >= 0 && close(fd) == 0);
-    }
-    answered_beside(&c, &m);
-    struct fr_listing l = client_expect(&c, FR_MSG_LISTING, any).listing;
-    CHECK(l.ref == 7 && l.files.n == N);
-    if (l.files.n == N) {
-        CHECK_TEXT(l.files.v[0].p, "0 600 0000");
-        CHECK_TEXT(l.files.v[N / 2].p, "0 600 sub/0001");
-        CHECK_TEXT(l.files.v[N - 1].p, "0 600 sub/1499");
-    }
-    m.list.path = FR_STR("work/none");
-    client_send(&c, &m);
-    CHECK(strstr(client_expect(&c, FR_MSG_ERROR, any).error.text.p, "cannot list") != NULL);
-    CHECK_INT(client_close(&c, false), 0);
 }
 
 /* The folder of an acknowledged attempt is removed in slices. */
@@ -293,7 +249,6 @@ int main(void)
         return EXIT_FAILURE;
     test_files();
     test_put_beside();
-    test_list_beside();
     test_remove_beside();
     test_file_twice();
     test_bad_files();
