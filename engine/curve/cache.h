@@ -1,6 +1,6 @@
 /*
- * Curves of files, kept while they are asked for: the newest max_bytes of them stay, and of a file
- * that has grown only the new bytes are read. For one thread at a time.
+ * LRU cache of curves of files, of max_bytes. Of a file that has grown, only the new bytes are
+ * read. For one thread at a time.
  */
 #ifndef FR_CURVE_CACHE_H
 #define FR_CURVE_CACHE_H
@@ -19,7 +19,7 @@ void fr_curves_destroy(struct fr_curves *c);          /* NULL is fine */
 enum fr_rc fr_curves_get(struct fr_curves *c, struct fr_id attempt, const char *path,
                          const struct fr_curve **out, struct fr_err *err);
 
-/* Drops those that were not asked for the longest, down to max_bytes. Returns the bytes left. */
+/* Drops the least recently used, down to max_bytes. Returns the bytes left. */
 size_t fr_curves_trim(struct fr_curves *c);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Curves: the metrics of an attempt (lines of JSON, wire/message.h) as columns, and what is drawn
- * of them. Pure but for cache.h.
+ * Curves: the metrics of an attempt (lines of JSON, wire/message.h) as columns, and their points
+ * for drawing. Pure but for cache.h.
  *
  * A row is an object with a number `step` (else `current_steps`) and other numbers; `elapsed_time`
  * may be a text H:MM:SS (else D days, H:MM:SS). Other texts, true and false, objects and lists are
@@ -53,23 +53,24 @@ struct fr_curve_row {
     json_t *doc;     /* owns the names */
 };
 
-/* line: without its end. Always to be finished. */
+/* line: without its newline. Call fr_curve_row_finish() afterwards, whatever the kind. */
 void fr_curve_row_read(struct fr_str line, struct fr_curve_row *row);
 void fr_curve_row_finish(struct fr_curve_row *row);
 double fr_curve_row_get(const struct fr_curve_row *row, const char *name, bool *there);
 
-/* Calls fn for each whole line of rest and these bytes; rest keeps what has no end yet. */
+/* Calls fn for each whole line of rest and these bytes; rest keeps the unfinished line. */
 typedef void fr_curve_line_fn(void *arg, struct fr_str line);
 void fr_curve_lines(struct fr_buf *rest, const char *p, size_t n, fr_curve_line_fn *fn, void *arg);
 
-/* ---- head.c: where a training is ---- */
+/* ---- head.c: the state of a training ---- */
 
 struct fr_curve_head { /* NaN: not known */
     double step, total, loss, smooth, rate, epoch, elapsed_s;
     double eval_loss, eval_accuracy; /* of the last evaluation */
     double bad_since;  /* step from which on the loss is not finite; NaN: it is, or there is none */
     double checkpoint; /* step of the newest one */
-    double checkpoint_s; /* elapsed_s when it was told; NaN: the first row had it already */
+    double
+        checkpoint_s; /* elapsed_s of the row that reported it; NaN: the first row had it already */
     uint64_t rows;
     /* of the newest steps, a ring */
     double seconds[FR_CURVE_RECENT], rates[FR_CURVE_RECENT]; /* of one step; tokens/s */
@@ -117,7 +118,7 @@ enum fr_rc fr_curve_feed(struct fr_curve *c, const char *p, size_t n, struct fr_
 void fr_curve_finish(struct fr_curve *c);
 int fr_curve_key(const struct fr_curve *c, const char *name); /* -1: it has none */
 
-/* ---- reduce.c: what is drawn ---- */
+/* ---- reduce.c: points for drawing ---- */
 
 enum fr_curve_x { FR_CURVE_STEP, FR_CURVE_TOKENS, FR_CURVE_TIME, FR_CURVE_EPOCH };
 
@@ -133,7 +134,7 @@ struct fr_curve_span {
 /* Sets until of spans in the order in which they were written. */
 void fr_curve_replace(struct fr_curve_span *spans, size_t n);
 
-/* Widens [*from, *to] by what the span has on that axis. Start with INFINITY, -INFINITY. */
+/* Widens [*from, *to] to the span's values on that axis. Start with INFINITY, -INFINITY. */
 void fr_curve_extent(const struct fr_curve_span *s, enum fr_curve_x x, double *from, double *to);
 
 /*

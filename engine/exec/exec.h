@@ -26,18 +26,19 @@ enum fr_exec_kind {
     /* of a node */
     FR_EXEC_UP = 1, /* up: connected; the remembered commands have just been sent (again) */
     FR_EXEC_DOWN,   /* down: not connected, or a ping was not answered */
-    FR_EXEC_NOTE,   /* text: "installing flownode (1.2 MiB)", the transport taken and why */
+    FR_EXEC_NOTE,   /* text: "installing flownode (1.2 MiB)", or the chosen transport and the reason
+                     */
     FR_EXEC_CONFIG, /* text: the directives of ssh's configuration in force, one a line. Posted when
-                       the way to the node is chosen */
+                       the transport is chosen */
     FR_EXEC_LEASED, /* leased: all leases of the node now end at leased.boot_ms + T (node's clock)
                      */
     /* of an attempt */
-    FR_EXEC_PREPARED, /* prepared; rc != 0: refused, nothing is left of it */
+    FR_EXEC_PREPARED, /* prepared; rc != 0: refused; nothing of it is left */
     FR_EXEC_BUSY, /* busy: another attempt of the instance is alive there; this one did not start */
     FR_EXEC_LAUNCHED, /* launched */
-    FR_EXEC_LOG,      /* log: the next bytes, without gap or overlap from the attached offset on */
-    FR_EXEC_METRICS,  /* metrics: the next bytes, as of the log */
-    FR_EXEC_TAIL,     /* tail: bytes beyond a full log, in order, some may be left out */
+    FR_EXEC_LOG,      /* log: the next bytes, without gap or overlap, from the attached offset on */
+    FR_EXEC_METRICS,  /* metrics: the next bytes, likewise */
+    FR_EXEC_TAIL,     /* tail: bytes after a full log, in order; some may be missing */
     FR_EXEC_ENDED,    /* ended; log bytes may still follow. May come more than once */
     FR_EXEC_LOG_END,  /* after ENDED: every byte of log and metrics up to ended.log_bytes and
                          ended.metrics_bytes was posted */
@@ -47,7 +48,7 @@ enum fr_exec_kind {
     FR_EXEC_PUT_DONE, /* put: all files are there */
     FR_EXEC_GET_DONE, /* get: the file is complete at its local path */
     FR_EXEC_FACTS,    /* facts */
-    FR_EXEC_FAILED    /* err: the request ref failed for good; trying again would not help */
+    FR_EXEC_FAILED    /* err: the request ref failed for good: a repetition would not help */
 };
 
 struct fr_exec_up {
@@ -61,15 +62,15 @@ struct fr_exec_up {
     struct fr_str how; /* "local", "libssh2", "openssh" */
 };
 
-/* Posted after each try that failed, and once when a connection is lost. err says what happened,
- * and for a fault that somebody has to mend (a wrong port, an unknown name, a shell that runs no
- * command) also what to look at. Such faults are tried again, too, unless retry_ms is -1. */
+/* Posted after each failed try, and once when a connection is lost. err names the cause. For a
+ * fault that a person has to mend (a wrong port, an unknown name, a shell that runs no command) err
+ * also names where to look. These faults are tried again, too, unless retry_ms is -1. */
 struct fr_exec_down {
     int64_t retry_ms; /* until the next try; -1: none, until connect() is called again */
     int64_t since_ms; /* mono_ms() when the connection was lost or the first try began */
     int64_t until_ms; /* since_ms + the node's connect.retry_for: tasks that have not started wait
                          until then; -1: for ever. Tries go on after it */
-    bool silent;      /* connected, but no byte for FR_ANSWER_MS behind a ping */
+    bool silent;      /* connected, but no byte for FR_ANSWER_MS after a ping */
 };
 
 struct fr_exec_event {
@@ -101,7 +102,7 @@ struct fr_exec_event {
         struct fr_facts_are facts;
     };
     struct fr_err err;
-    struct fr_arena arena;      /* owns what the fields point to */
+    struct fr_arena arena;      /* owns the memory of all fields */
     struct fr_exec_event *next; /* for the sink's queue */
 };
 
@@ -215,7 +216,7 @@ enum { FR_EXEC_CONNECTS = 4 };
  */
 struct fr_nodes;
 
-/* What a node says of its machine. */
+/* The newest measurement of a node's machine. */
 struct fr_exec_sampled {
     const char *node;            /* its name, in the first run that used it */
     const struct fr_exec_up *up; /* of its hello; … */
@@ -226,8 +227,8 @@ struct fr_exec_sampled {
 struct fr_nodes_args {
     struct fr_loop *loop;
     struct fr_id control; /* id of the store: each store has a home of its own on a node */
-    uint32_t epoch; /* committed before the first connection: upper half of each one's. 0: nodes
-                       only answer questions, so that they need not tell this process from others */
+    uint32_t epoch; /* committed before the first connection; the upper half of each connection's
+                       epoch. 0: this process only asks, so nodes need not fence others off */
     const char *flownode_dir; /* folder of flownode, and flownode-ARCH for other machines */
     /* Control's home: local nodes have HOME/nodes/NAME. Each is a node of its own, though all are
      * on this machine; a node behind SSH has the home of its machine, user and work folder
@@ -239,7 +240,7 @@ struct fr_nodes_args {
     enum fr_rc (*make_link)(void *arg, const struct fr_exec_node *node, struct fr_link *out,
                             struct fr_err *err);
     void *make_link_arg;
-    void (*sample)(void *arg, const struct fr_exec_sampled *s); /* NULL: nodes tell nothing */
+    void (*sample)(void *arg, const struct fr_exec_sampled *s); /* NULL: nodes send no samples */
     void *sample_arg;
 };
 

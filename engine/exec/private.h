@@ -4,7 +4,7 @@
  *
  *   chan.c      connecting, hello, back-off, bytes in and out
  *   chan_ping.c limits for silence: while connecting, and of a node that is up
- *   chan_msg.c  what came from the node, turned into events
+ *   chan_msg.c  messages from the node become events
  *   route.c     which link a node is reached by
  *   agents.c    which agent a login uses
  *   pend.c      commands waiting for their answer
@@ -33,10 +33,10 @@ enum fr_chan_state {
     FR_CHAN_PAUSING /* back-off */
 };
 
-/* A run at a channel. It hears of the node from its first command on. */
+/* A run at a channel. It gets events of the node from its first command on. */
 struct fr_use {
     struct fr_use *next;   /* of the channel */
-    struct fr_use **at;    /* what points to it there */
+    struct fr_use **at;    /* the pointer to it there */
     struct fr_joined *run; /* borrows */
     struct fr_chan *ch;    /* borrows */
     size_t index;          /* of the node, in the run's list */
@@ -95,7 +95,7 @@ struct fr_chan {
     enum fr_chan_state state;
     struct fr_link link;        /* owns; made at the first connect */
     struct fr_link ask;         /* owns: `ssh -G`, before there is a link */
-    struct fr_buf answer;       /* owns: what it printed */
+    struct fr_buf answer;       /* owns: its output */
     struct fr_arena conf_arena; /* owns what conf points to */
     struct fr_ssh_conf conf;    /* of a node behind SSH that has a link */
     struct fr_timer *timer;     /* pings while up, deadline while connecting, the pause's end */
@@ -134,7 +134,7 @@ struct fr_chan {
     bool link_up;
     bool holds_slot;         /* of FR_EXEC_CONNECTS: until the login is done */
     bool unknown_ref_logged; /* an error for an unknown ref was logged on this connection */
-    bool failed;             /* no memory for what was to be sent: falls at the next tick */
+    bool failed;             /* no memory for a message: the connection ends at the next tick */
     uint32_t serial;         /* of the connection; changes when it is lost */
     int64_t due_ms;          /* of the next look at it: a late one was our own doing */
     int64_t rtt_ms;          /* of the offset's measurement */
@@ -167,13 +167,13 @@ struct fr_nodes {
 };
 
 /* nodes.c */
-/* A command of the run is about to be given: the node is connected, or the run hears UP at once. */
+/* Called before each command of the run: connects the node, or posts UP if it is up already. */
 void fr_use_begin(struct fr_use *use);
 void fr_use_join(struct fr_use *use); /* sends join */
 void fr_use_post(struct fr_use *use, struct fr_exec_event *ev);
-/* Posts UP to the run. FR_NOMEM: it was not. */
+/* Posts UP to the run. FR_NOMEM: UP was not posted. */
 enum fr_rc fr_use_up(struct fr_use *use, struct fr_err *err);
-/* Posts DOWN. A run that came while the node was away counts from its first command. */
+/* Posts DOWN. For a run that joined during the outage, the outage counts from its first command. */
 void fr_use_down(struct fr_use *use, const struct fr_err *err, int64_t pause, bool silent);
 /* Posts the text to all runs that use the node. */
 void fr_chan_tell(struct fr_chan *ch, enum fr_exec_kind kind, const char *text);
@@ -192,7 +192,7 @@ void fr_chan_needed(struct fr_chan *ch);  /* a command waits: connects when idle
 void fr_chan_start(struct fr_chan *ch);   /* from QUEUED, in the loop's turn */
 void fr_chan_open(struct fr_chan *ch);    /* opens ch->link */
 void fr_chan_finish(struct fr_chan *ch);
-/* Appends m to what goes out; the connection falls on failure. */
+/* Appends m to the output; on failure the connection ends. */
 void fr_chan_put(struct fr_chan *ch, const struct fr_msg *m);
 void fr_chan_flush(struct fr_chan *ch);
 /* Ends the connection for err's reason, posts DOWN, tries again after a pause (or not: see link.h).
@@ -205,35 +205,35 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
 enum fr_rc fr_chan_received_bulk(struct fr_chan *ch, size_t bytes, struct fr_err *err);
 /* A new event, to be filled and posted; NULL: no memory. */
 struct fr_exec_event *fr_chan_event(struct fr_chan *ch, enum fr_exec_kind kind);
-/* No memory to say something that must be said: the connection ends, and the next one tries again.
- */
+/* No memory for an event that must be posted: the connection ends, and the next one repeats it. */
 void fr_chan_try_again(struct fr_chan *ch);
 
-/* route.c: makes ch->link, or begins to ask for the SSH configuration and opens the link when that
- * is known; sets booting. Posts a note on the way taken, and the configuration. */
+/* route.c: makes ch->link, or starts to ask for the SSH configuration, and then makes and opens the
+ * link. Sets booting. Posts a note about the chosen transport, and the configuration. */
 enum fr_rc fr_chan_route(struct fr_chan *ch, struct fr_err *err);
 
 /* agents.c */
-void fr_chan_pick_agent(struct fr_chan *ch); /* for the try that begins */
-/* A try has failed: the next one takes another agent. Whether it may help: a refusal is not final.
- */
+void fr_chan_pick_agent(struct fr_chan *ch); /* for the next try */
+/* Called after a failed try: the next try uses another agent. True: that may help, so a refusal is
+ * not final. */
 bool fr_chan_next_agent(struct fr_chan *ch, const struct fr_err *err);
 void fr_agents_finish(struct fr_nodes *ex);
 
 /* chan_ping.c */
-/* What the node's login shell said before flownode came, put behind err; and, when that shell ended
- * or hangs without having begun with our script (ran), what may be wrong with it. */
+/* Appends to err the output of the node's login shell before flownode started. ran: the shell ended
+ * or hangs without running our script; then err also names possible causes. */
 void fr_chan_explain(const struct fr_chan *ch, struct fr_err *err, bool ran);
-/* true: the node has been connecting for longer than it may, and the connection was lost. */
+/* True: the connection was not up within its time limit, and was ended. */
 bool fr_chan_slow(struct fr_chan *ch, int64_t now);
-/* Pings a node that is up when it is time, and gives the time of the next check; 0: the connection
- * was lost for silence. late: this process was held up, so answers may still wait to be read. */
+/* Pings a node that is up when a ping is due. Returns the time of the next check; 0: the node was
+ * silent, and the connection was ended. late: this process was held up, so unread answers may
+ * exist. */
 int64_t fr_chan_check_alive(struct fr_chan *ch, int64_t now, bool late);
-void fr_chan_queued(struct fr_chan *ch); /* out has grown: the next ping comes sooner */
+void fr_chan_queued(struct fr_chan *ch); /* ch->out has grown: the next ping is sent sooner */
 enum fr_rc fr_chan_pong(struct fr_chan *ch, const struct fr_pong *p, struct fr_err *err);
 
 /* chan_msg.c */
-/* Takes ev, into whose arena m was decoded. */
+/* Handles a message. Takes ev, whose arena owns m. */
 enum fr_rc fr_chan_message(struct fr_chan *ch, const struct fr_msg *m, struct fr_exec_event *ev,
                            struct fr_err *err);
 
@@ -246,17 +246,17 @@ enum fr_rc fr_pend_add(struct fr_use *use, const struct fr_msg *m, struct fr_id 
                        uint64_t ref, struct fr_err *err);
 void fr_pend_send(struct fr_chan *ch); /* all of them, on a new connection */
 void fr_pend_state(struct fr_chan *ch, const struct fr_state *s);
-/* Drops the commands that a message of type by answers; true: there were some. */
+/* Drops the commands that a message of type by answers. True: there were any. */
 bool fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type by);
 bool fr_pend_go_now(const struct fr_chan *ch, struct fr_id attempt);
-/* Drops the request, and gives whose it was and by which number; false: unknown. */
+/* Drops the request; *use, *asked: its run and that run's number for it. False: unknown. */
 bool fr_pend_ref(struct fr_chan *ch, uint64_t ref, struct fr_use **use, uint64_t *asked);
 void fr_pend_ponged(struct fr_chan *ch, int64_t ping_ms);
 void fr_pend_leave(struct fr_use *use); /* drops those of the run */
 
 /* track.c */
 struct fr_tracked *fr_tracked_find(const struct fr_chan *ch, struct fr_id attempt);
-/* Finds it or adds it; it belongs to use from now on. NULL: no memory. */
+/* Finds or adds the attempt, which belongs to use from now on. NULL: no memory. */
 struct fr_tracked *fr_track(struct fr_use *use, struct fr_id attempt);
 void fr_untrack(struct fr_chan *ch, struct fr_id attempt);
 void fr_track_leave(struct fr_use *use); /* drops those of the run */
@@ -271,7 +271,7 @@ enum fr_rc fr_xfer_put(struct fr_use *use, uint64_t ref, const struct fr_ship_fi
 enum fr_rc fr_xfer_get(struct fr_use *use, const struct fr_exec_get *get, struct fr_err *err);
 void fr_xfer_restart(struct fr_chan *ch); /* a new connection */
 void fr_xfer_pump(struct fr_chan *ch);    /* sends as much as credit and room allow */
-/* A message with a transfer's ref; false: no such transfer. ev is borrowed. */
+/* Handles a message with a transfer's ref. False: the transfer is unknown. */
 bool fr_xfer_message(struct fr_chan *ch, const struct fr_msg *m);
 void fr_xfer_hash(void *chan);          /* the next slice of a file that came */
 void fr_xfer_leave(struct fr_use *use); /* drops those of the run */

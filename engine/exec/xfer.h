@@ -1,7 +1,7 @@
 /*
  * Puts and gets of files, inside. On a node at most one put and one get of a run are under way; the
- * others wait in the order they were asked for. Pieces of the puts of several runs are sent in
- * turn. A new connection starts the active ones again from where the other side says the file ends.
+ * others wait in the order of their requests. Pieces of the puts of several runs are sent in turn.
+ * A new connection starts the active ones again from the length that the other side reports.
  */
 #ifndef FR_EXEC_XFER_H
 #define FR_EXEC_XFER_H
@@ -13,16 +13,16 @@
 
 struct fr_sync; /* a file that is being written to the disk, in a thread */
 
-/* put: begin sent; data; end sent. get: asked for; SYNC, CHECK: all came, and is being written to
- * the disk, then hashed */
+/* A put: ASK (begin sent), SEND (data), CHECK (end sent). A get: ASK (requested), SYNC (complete,
+ * being written to the disk), CHECK (being hashed). */
 enum phase { ASK, SEND, SYNC, CHECK };
 
 struct fr_xfer {
     struct fr_xfer *next;
     struct fr_use *use;    /* borrows: whose it is */
-    struct fr_arena arena; /* owns what follows */
+    struct fr_arena arena; /* owns all text below */
     uint64_t ref, asked;   /* the channel's, and the run's */
-    uint64_t turn;         /* of its newest piece: who waits longest is next */
+    uint64_t turn;         /* of its newest piece: the longest wait goes first */
     bool is_put;
     bool active; /* asked on this connection */
     enum phase phase;

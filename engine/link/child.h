@@ -12,7 +12,8 @@ struct fr_child_args {
     bool die_with_parent;
     const char
         *agent;      /* becomes its SSH_AUTH_SOCK; "": it has none; NULL: this process's. Copied */
-    int own_failure; /* the exit status of a failure of argv[0] itself, not of what it runs; or -1
+    int own_failure; /* exit status by which argv[0] reports its own failure, not its command's; or
+                      * -1
                       */
     /* Gives the result code for an exit status and the end of stderr, and may add advice. NULL:
      * every end is FR_UNREACHABLE. */

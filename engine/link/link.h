@@ -55,7 +55,7 @@ struct fr_ssh_target {
 enum {
     FR_AGENT_PATH = 108,       /* sun_path of a unix socket */
     FR_SSH_CONNECT_MS = 60000, /* connect_ms where that is 0 */
-    FR_TCP_CONNECT_MS = 20000  /* what of connect_ms the TCP connect may take */
+    FR_TCP_CONNECT_MS = 20000  /* the share of connect_ms for the TCP connect */
 };
 
 enum fr_transport {
@@ -71,8 +71,8 @@ enum fr_rc fr_link_local_create(struct fr_link *link, struct fr_loop *loop, cons
                                 struct fr_err *err);
 
 /* command is given to the user's login shell on the node, and copied. Borrows conf for the link's
- * life; copies target. Both SSH kinds check host keys strictly; a command that should be tried is
- * in the error. */
+ * life; copies target. Both SSH kinds check host keys strictly. The error names the command to try
+ * next. */
 struct fr_ssh_conf;
 enum fr_rc fr_link_ssh_create(struct fr_link *link, struct fr_loop *loop,
                               const struct fr_ssh_conf *conf, const char *command,

@@ -28,7 +28,7 @@ struct fr_ssh_lookup; /* a name being looked up in a thread of its own */
 struct fr_ssh {
     struct fr_loop *loop; /* borrows */
     struct fr_link_events ev;
-    struct fr_arena arena; /* owns command, and what a login needs */
+    struct fr_arena arena; /* owns command, and the memory of a login */
     const char *command;
     const struct fr_ssh_conf *conf; /* borrows */
     size_t stage;                   /* index into ssh.c's table of steps; past its end: up */
@@ -50,7 +50,7 @@ struct fr_ssh {
     struct fr_ssh_call *call; /* to the agent, in a thread that has the session */
     bool listed, agent_over;
     size_t key;            /* the key file being tried */
-    struct fr_buf offered; /* owns: what was tried, for the error */
+    struct fr_buf offered; /* owns: the keys tried, for the error */
     /* channel */
     LIBSSH2_CHANNEL *channel;
     bool started;
@@ -74,7 +74,7 @@ enum fr_ssh_step fr_ssh_handshake(struct fr_ssh *s, struct fr_err *err);
 enum fr_ssh_step fr_ssh_host_key(struct fr_ssh *s, struct fr_err *err);
 enum fr_ssh_step fr_ssh_login(struct fr_ssh *s, struct fr_err *err);
 void fr_ssh_login_finish(struct fr_ssh *s);
-/* A key was offered in vain: for the error. reason may be "". */
+/* Adds a refused key to the error of the login. reason may be "". */
 void fr_ssh_offered(struct fr_ssh *s, const char *what, const char *reason);
 
 /* ssh_agent.c: one key after the other. FAILED: the agent has none that is taken. */

@@ -1,7 +1,8 @@
 /*
- * What OpenSSH's client configuration (ssh_config(5)) says of one host, and whether libssh2 can do
- * it. The system's ssh reads the configuration: `ssh -G HOST` prints what is in force, after Host,
- * Match, Include, the user's file and the system's. Without that program no configuration is read.
+ * OpenSSH's client configuration (ssh_config(5)) of one host, and whether libssh2 can honour it.
+ * The system's ssh reads the configuration: `ssh -G HOST` prints the configuration in force, after
+ * Host, Match, Include, the user's file and the system's. Without that program no configuration is
+ * read.
  *
  * Of what ssh prints, libssh2 honours Host, HostName, User, Port, AddressFamily, HostKeyAlias,
  * IdentityFile, IdentitiesOnly, UserKnownHostsFile and GlobalKnownHostsFile. Directives without a
@@ -35,22 +36,22 @@ struct fr_ssh_conf {   /* text lives in the arena given to the loader */
     const char *used;      /* the directives in force, one a line, for the user */
 };
 
-/* What `ssh -G` printed. */
+/* Output of `ssh -G`. */
 struct fr_ssh_answer {
     struct fr_str effective; /* for the target */
     struct fr_str defaults;  /* for any host without a configuration */
 };
 
 /*
- * Reads an answer; NULL: there is no ssh program, and what a target without configuration has is
- * taken. FR_USAGE: the answer cannot be read, or has a directive that no transport can honour.
+ * Reads an answer. NULL: there is no ssh program, so the defaults of a target without configuration
+ * are used. FR_USAGE: the answer cannot be read, or has a directive that no transport can honour.
  * FR_NOTFOUND: the target names a configuration, and there is no ssh program.
  */
 enum fr_rc fr_ssh_conf_load(const struct fr_ssh_target *target, const struct fr_ssh_answer *answer,
                             struct fr_arena *arena, struct fr_ssh_conf *out, struct fr_err *err);
 
-/* known.c: what in a file of known hosts libssh2 cannot do for this host (@cert-authority); NULL:
- * nothing. */
+/* known.c: the line of a known_hosts file that libssh2 cannot honour for this host
+ * (@cert-authority); NULL: none. */
 const char *fr_known_needs_ssh(const struct fr_ssh_conf *c, const char *path,
                                struct fr_arena *arena);
 
@@ -66,8 +67,8 @@ enum fr_rc fr_ssh_target_args(const struct fr_ssh_target *t, struct fr_arena *ar
  * NULL when the file cannot be read. */
 const char *fr_ssh_key_type(const char *path, struct fr_arena *arena);
 
-/* What is wrong with a file that is named as a private key: it is the public one, or PuTTY's. NULL:
- * nothing that shows. */
+/* Why a file that is named as a private key is none: it is the public key, or PuTTY's. NULL: no
+ * fault was found. */
 const char *fr_ssh_key_fault(const char *path);
 
 #endif

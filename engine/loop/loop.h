@@ -47,11 +47,11 @@ struct fr_work {
 typedef void fr_ready_fn(void *arg, int what); /* what: enum fr_loop_what bits; a signal's number */
 typedef void fr_due_fn(void *arg);
 
-/* What took longer than FR_LOOP_SLOW_MS, from the first call of a turn to the next wait; each also
- * gives a line in the log. */
+/* Turns that took longer than FR_LOOP_SLOW_MS, from their first call to the next wait. Each is also
+ * logged. */
 enum { FR_LOOP_SLOW_MS = 100 };
 struct fr_loop_slow {
-    uint64_t turns; /* all that were made */
+    uint64_t turns; /* all turns so far */
     uint64_t slow;
     int64_t longest_ms;
     int64_t now_ms; /* how long this turn has taken so far */
@@ -107,8 +107,8 @@ void fr_loop_withdraw(struct fr_loop *l, struct fr_post *p);
 /* Starts the computation. FR_NOMEM: no thread, or too many hang (base/thread.h); nothing will be
  * called. */
 enum fr_rc fr_loop_work(struct fr_loop *l, struct fr_work *w);
-/* Its result is not wanted. true: nothing will be called, the work is the caller's again. false: it
- * still runs, and drop() will be called. */
+/* Cancels the delivery of its result. True: nothing will be called, and the work is the caller's
+ * again. False: it still runs, and drop() will be called. */
 bool fr_loop_forget(struct fr_loop *l, struct fr_work *w);
 /* Closes fd, in a thread if there can be one: the last close of a removed file frees its bytes,
  * which takes long for a large one. */

@@ -16,7 +16,7 @@ enum fr_rc fr_workers_start(struct fr_workers *m, struct fr_work *w);
 bool fr_workers_forget(struct fr_workers *m, struct fr_work *w);
 /* Calls over() of each computation that has ended since the last call. */
 void fr_workers_deliver(struct fr_workers *m);
-/* What still runs is dropped when it ends. NULL is fine. */
+/* A computation that still runs is dropped when it ends. NULL is fine. */
 void fr_workers_destroy(struct fr_workers *m);
 
 #endif

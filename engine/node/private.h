@@ -1,7 +1,7 @@
 /*
  * Inside of serve: its state, shared by serve.c (loop, frames, hello), srv_run.c (the runs of the
  * connection), srv_attempt.c (commands of the engine), start.c (starts, and those that wait),
- * srv_live.c (supervisors), srv_bulk.c (logs and gets), srv_keep.c (what is removed), srv_put.c
+ * srv_live.c (supervisors), srv_bulk.c (logs and gets), srv_keep.c (removal), srv_put.c
  * (files received), facts.c. Nobody else includes this.
  */
 #ifndef FR_NODE_PRIVATE_H
@@ -32,7 +32,7 @@ struct srv_run {
     struct fr_id id;
     int fd;            /* owns: its lock */
     int64_t leased_ms; /* boot clock: when the engine last renewed its leases; 0: not yet */
-    uint64_t turn;     /* of its newest bulk message: who waits longest is next */
+    uint64_t turn;     /* of its newest bulk message: the longest wait goes first */
 };
 
 /* An attempt that this connection deals with. */
@@ -49,7 +49,7 @@ struct srv_live {
     bool handed_over;       /* to a new supervisor process, not to a spare one */
     bool report;            /* the engine gets a message at its end */
     bool starting;          /* a prepare is not answered yet */
-    bool waits;             /* its supervisor said so: prepared, and no go came */
+    bool waits;             /* its supervisor reported prepared, and no go has come */
     int64_t due_ms;         /* next look, INT64_MAX: none */
     int64_t stop_by_ms;     /* deadline of a stop that was sent; 0: none was */
     int64_t shim_until_ms;  /* 0: no shim awaited */
@@ -61,7 +61,7 @@ struct srv_live {
     bool follow; /* its log is sent, from offset on */
     uint64_t offset;
     int log_fd, index_fd;
-    bool more;       /* there may be bytes behind offset, or of the tail behind tail_at */
+    bool more;       /* the log may have bytes from offset on, or the tail from tail_at on */
     bool tail;       /* the tail of a full log is sent, too */
     bool tail_ended; /* the end of the tail was sent */
     bool tail_waits; /* no more of the tail is sent before tail_ms */
@@ -134,17 +134,17 @@ struct srv {
     uint64_t keep_bytes, kept_bytes;
     int64_t swept_ms; /* wall clock; when the home was last looked through, and how */
     bool swept_alone;
-    bool kept_more;             /* kept_bytes grew since it was written down */
-    struct fr_pruning *pruning; /* owns: the home is being looked through; NULL: it is not */
+    bool kept_more;             /* kept_bytes grew since it was written to the disk */
+    struct fr_pruning *pruning; /* owns: a scan of the home under way; NULL: none */
     struct fr_buf acked;        /* owns: ids of acknowledged attempts whose files are left */
     size_t acked_at;            /* bytes of acked that are done */
     struct fr_prune_one removing;
-    bool pruned_alone;      /* all of it with the lock for this serve alone */
-    bool alone;             /* the lock is: nothing is started */
-    int64_t alone_until_ms; /* then it is shared again */
+    bool pruned_alone;      /* the whole scan held the exclusive lock */
+    bool alone;             /* holds the exclusive lock: nothing is started */
+    int64_t alone_until_ms; /* then the lock is shared again */
     int64_t received_ms;
-    int64_t read_ms, before_ms; /* boot_ms of the last two reads: what came by the last one was
-                                 * sent to us behind the one before */
+    int64_t read_ms, before_ms; /* boot_ms of the last two reads: a message of the last read was
+                                 * received after before_ms */
     int64_t look_ms;            /* the next look for a newer connection */
     int64_t sync_ms;            /* INT64_MAX: the journal is clean */
     struct srv_live *lives;
@@ -167,7 +167,8 @@ struct srv {
 void srv_send(struct srv *s, const struct fr_msg *m);
 void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err);
 void srv_fail(struct srv *s, const struct fr_err *err); /* the connection ends */
-void srv_end(struct srv *s, const struct fr_err *err);  /* also tells the engine why */
+void srv_end(struct srv *s,
+             const struct fr_err *err); /* the same, and sends the error to the engine */
 /* Appends the record and reads the journal. The table then says which record counts. */
 enum fr_rc srv_journal(struct srv *s, const struct fr_rec *rec, struct fr_err *err);
 uint64_t srv_epoch_of(const struct srv *s, struct fr_id id); /* the newest that is known */
@@ -189,8 +190,8 @@ enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a);
 enum { FR_KEEP_DAYS_MAX = 1000000 };
 void srv_keep_begin(struct srv *s, const struct fr_hello *h);
 void srv_keep_acked(struct srv *s, struct fr_id attempt); /* queues the work for the steps */
-void srv_keep_step(struct srv *s);       /* some of what there is to look through and to remove */
-bool srv_keep_busy(const struct srv *s); /* step() has something to do */
+void srv_keep_step(struct srv *s);                        /* scans and removes a slice */
+bool srv_keep_busy(const struct srv *s);                  /* step() has work to do */
 void srv_keep_finish(struct srv *s);
 
 /* srv_live.c */

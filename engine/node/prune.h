@@ -1,11 +1,11 @@
 /*
- * What is removed from a node's home after attempts have ended, by the node's `keep:` in hello.
+ * Removes old files from a node's home, by the node's `keep:` in hello.
  *
  *   attempts  Log, index, folder and outputs of an acknowledged attempt stay `days` days, then they
  *             are removed. 0 days: they are removed with the acknowledgement. An attempt that is
  *             not acknowledged, or whose supervisor lives, is never removed. The journal forgets
  *             acknowledged attempts (table.h): a log that it does not know belongs to one, and the
- *             log's date counts. While others use the home, such a log stays at least a day. A
+ *             log's date counts. While others use the home, that log stays at least a day. A
  *             large log becomes an empty file if the engine's copy lies on the same disk.
  *   store     A shipped file that was not asked for again in that time (at least a day) is removed,
  *             and so are half-received files and, in r/, the locks of runs that nobody drives; only
@@ -32,9 +32,9 @@ struct fr_prune {
 
 struct fr_pruning;
 
-/* Looks through the home and then removes. Every step takes `steps` files or folders, so that a
+/* Scans the home, then removes. Every step takes `steps` files or folders, so that a
  * loop can do other work between. A file that cannot be removed is logged and stays. p's home and
- * table are borrowed; the table may grow meanwhile. FR_IO, FR_NOMEM: the look failed, and nothing
+ * table are borrowed; the table may grow meanwhile. FR_IO, FR_NOMEM: the scan failed, and nothing
  * was removed. */
 enum fr_rc fr_prune_begin(const struct fr_prune *p, struct fr_pruning **out, struct fr_err *err);
 enum fr_rc fr_prune_step(struct fr_pruning *pr, size_t steps, bool *done, struct fr_err *err);

@@ -1,5 +1,5 @@
 /*
- * libcurl, loaded when something is sent (curl.se/libcurl/c): a home without messages needs none.
+ * libcurl (curl.se/libcurl/c), loaded for the first message: a home without messages needs none.
  * Calls block; only a process that does nothing else makes them. Errors name no address and no
  * secret.
  */
@@ -32,17 +32,17 @@ struct fr_mail {
 
 struct fr_reply {
     int status;            /* of HTTP or SMTP; 0: none came */
-    int64_t retry_after_s; /* 0: not said */
+    int64_t retry_after_s; /* 0: not given */
 };
 
 /* Redirects are not followed; of the answer 64 KiB are read. FR_NOTFOUND: there is no libcurl.
  * FR_UNREACHABLE: no answer came. FR_OK: one came, whatever its status. */
 enum fr_rc fr_http_send(const struct fr_http *req, struct fr_reply *out, struct fr_err *err);
 /* TLS is required, unless the server is this machine and no ca is given. FR_OK: the server has the
- * mail. FR_UNREACHABLE: it does not; out->status is what it answered last. */
+ * mail. FR_UNREACHABLE: it does not; out->status is its last answer. */
 enum fr_rc fr_mail_send(const struct fr_mail *mail, struct fr_reply *out, struct fr_err *err);
 
-/* Appends what libcurl says of itself; nothing where there is none. */
+/* Appends libcurl's version text; nothing without libcurl. */
 void fr_curl_version(struct fr_buf *out);
 
 #endif

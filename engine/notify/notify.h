@@ -1,12 +1,12 @@
 /*
- * Messages about events: which rule wants one, what it says, when a failed one is tried again, and
- * how each kind of channel takes it. All but fr_notify_send() is pure.
+ * Messages about events: the rules that select events, the text, the retries, and the format of
+ * each kind of channel. All but fr_notify_send() is pure.
  *
  * The message, as JSON (the body of a webhook): {type: "run.failed", timestamp:
  * "2026-11-22T04:00:00Z", data: {run, id, pipeline, state, outcome, reason, started, ended, params:
  * {}, schedule, subject, text, first_failure: {task, node, cause, code,
- * tail: [line]}, held, url}}; of data what
- * is known. A run's times are texts like timestamp.
+ * tail: [line]}, held, url}}; unknown
+ * members of data are absent. A run's times are texts like timestamp.
  */
 #ifndef FR_NOTIFY_NOTIFY_H
 #define FR_NOTIFY_NOTIFY_H
@@ -15,24 +15,24 @@
 #include "engine/schedule/zone.h"
 #include "engine/spec/notify.h"
 
-/* Whether a rule (fr_notify_json) wants an event of that kind, of the pipeline. */
+/* Whether a rule (fr_notify_json) selects an event of that kind, of the pipeline. */
 bool fr_notify_wants(const json_t *rule, const char *kind, const char *pipeline);
 /* When the quiet hours of the rule end that now_ms is in; 0: it is in none. */
 int64_t fr_notify_quiet_end(const json_t *rule, const struct fr_zone *zone, int64_t now_ms);
 /* "run.failed", "task.stalled", "node.unreachable", "schedule.missed", "channel.test" … */
 void fr_notify_type(const char *kind, struct fr_buf *out);
 
-/* Adds what the variables of OpenTelemetry's exporters ask for (OTEL_EXPORTER_OTLP_ENDPOINT,
- * OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, and …_HEADERS; see otel.h): a channel FR_COLLECTOR that gets
- * the trace of each run that is over, unless there is a channel of that name. rules: NULL or of
- * fr_notify_json. Returns whether they ask for it. */
+/* Adds a channel FR_COLLECTOR, which gets the trace of each ended run, if the variables of
+ * OpenTelemetry's exporters ask for one (OTEL_EXPORTER_OTLP_ENDPOINT,
+ * OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, and …_HEADERS; see otel.h) and no channel has that name.
+ * rules: NULL or of fr_notify_json. Returns whether a channel was added. */
 #define FR_COLLECTOR "otlp"
 bool fr_notify_collector(json_t *channels, json_t *rules);
 
-/* ---- what it says ---- */
+/* ---- the text ---- */
 
 void fr_message_title(const json_t *message, struct fr_buf *out); /* one line */
-void fr_message_text(const json_t *message, struct fr_buf *out);  /* title and what is known */
+void fr_message_text(const json_t *message, struct fr_buf *out);  /* title and all known data */
 /* The last lines of n bytes of output, as a terminal shows them: at most 20, each of 300 bytes.
  * whole: the output begins there; else it may begin within a line, which is left out. */
 json_t *fr_message_tail(const char *p, size_t n, bool whole);
@@ -49,15 +49,15 @@ void fr_message_mail(const json_t *channel, const char *key, const json_t *messa
 
 struct fr_sent {
     bool done;       /* the receiver has it */
-    bool refused;    /* as it is, it will not be taken: few tries */
-    bool gone;       /* the receiver wants no more (410) */
-    int64_t wait_ms; /* it asked for that; 0: it did not */
+    bool refused;    /* permanent error: only a few more tries */
+    bool gone;       /* the receiver takes no more messages (410) */
+    int64_t wait_ms; /* the delay that the receiver asked for; 0: none */
     char text[200];  /* for people; names no address and no secret */
 };
 
 enum { FR_SEND_MS = 10000, FR_SEND_COMMAND_MS = 60000 };
 
-/* What an answer of HTTP means. */
+/* The outcome of an HTTP status. */
 void fr_notify_status(int status, int64_t retry_after_s, struct fr_sent *out);
 /* Sends it through a channel (fr_channels_json); blocks. Variables and files of secrets are those
  * of this process. To a channel of kind otlp: batches of spans (trace.h) instead of a message. */

@@ -1,8 +1,8 @@
 /*
  * The variables of OpenTelemetry's SDKs (opentelemetry.io/docs/specs/otel/configuration/
  * sdk-environment-variables, opentelemetry.io/docs/specs/otel/protocol/exporter), read as the SDK
- * of Python reads them: tests/golden/otel.json has what that one makes of many texts. Pure, but
- * for fr_otel_wanted() and fr_otel_resource(), which look at this process's environment.
+ * of Python reads them; tests/golden/otel.json has its results for many texts. Pure, except
+ * fr_otel_wanted() and fr_otel_resource(), which read this process's environment.
  */
 #ifndef FR_NOTIFY_OTEL_H
 #define FR_NOTIFY_OTEL_H
@@ -12,8 +12,8 @@
 #include <jansson.h>
 
 /* The headers of "name=value,name=value" (OTEL_EXPORTER_OTLP_HEADERS): {name: value}, names in
- * small letters, the last of a name. An entry that is none, or could not be sent, is left out and
- * counted in *bad. NULL: no memory. */
+ * small letters, the last of a name. An invalid entry, or one that HTTP cannot carry, is omitted
+ * and counted in *bad. NULL: no memory. */
 json_t *fr_otel_headers(const char *list, size_t *bad);
 /* Likewise of OTEL_RESOURCE_ATTRIBUTES: {key: value}. */
 json_t *fr_otel_attributes(const char *list);

@@ -1,8 +1,8 @@
 /*
- * A run as spans of OpenTelemetry, in the JSON of OTLP (opentelemetry.io/docs/specs/otlp): what
- * ended of run, tasks, generations of gangs and attempts. Ids are made of the run's and the
- * attempts' own, so the same spans come out whenever they are asked for: the trace id is the run's
- * id, the span id of an attempt the first half of its id (and so what tasks see as TRACEPARENT).
+ * A run as spans of OpenTelemetry, in the JSON of OTLP (opentelemetry.io/docs/specs/otlp): the run,
+ * its tasks, generations of gangs and attempts that have ended. Ids derive from those of the run
+ * and its attempts, so every call gives the same spans: the trace id is the run's id, the span id
+ * of an attempt the first half of its id (and so what tasks see as TRACEPARENT).
  */
 #ifndef FR_NOTIFY_TRACE_H
 #define FR_NOTIFY_TRACE_H
@@ -17,7 +17,7 @@ enum { FR_TRACE_BATCH = 512 }; /* spans */
  * The caller's to drop. */
 enum fr_rc fr_trace_run(struct fr_store *st, const struct fr_run_row *run, json_t **out,
                         struct fr_err *err);
-/* The same without spans: what tries a collector. NULL: no memory. */
+/* The same without spans, to test a collector. NULL: no memory. */
 json_t *fr_trace_none(void);
 
 #endif

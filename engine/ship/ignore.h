@@ -1,7 +1,6 @@
 /*
- * What of a folder is not shipped: patterns as in gitignore(5), "PATTERN FORMAT", of one list for
- * the whole folder. The last pattern that matches a path decides; what is in a folder that is left
- * out cannot come back.
+ * Patterns of files that are not shipped, as in gitignore(5), "PATTERN FORMAT": one list for a
+ * whole folder. The last matching pattern decides. Files inside an excluded folder stay excluded.
  */
 #ifndef FR_SHIP_IGNORE_H
 #define FR_SHIP_IGNORE_H
@@ -9,12 +8,12 @@
 #include "engine/base/arena.h"
 #include "engine/base/str.h"
 
-/* Its patterns in the folder itself, before those of the pipeline. */
+/* A folder's own patterns; they come before those of the pipeline. */
 #define FR_IGNORE_FILE ".flowrunignore"
 
 struct fr_ignore_rule {
     const char *pattern; /* without '!', the slash in front and the one at the end */
-    bool back;           /* "!": what matches is shipped after all */
+    bool back;           /* "!": a matching file is shipped after all */
     bool folders;        /* ends with a slash: of folders alone */
     bool anchored;       /* has a slash before its end: of the whole path; else of any name */
 };
@@ -28,7 +27,7 @@ bool fr_ignore_add(struct fr_ignore *ig, struct fr_str line, struct fr_arena *ar
 /* Adds the lines of a text. */
 bool fr_ignore_lines(struct fr_ignore *ig, struct fr_str text, struct fr_arena *arena);
 
-/* Whether what is at path, below the folder, is left out. */
+/* Whether path, relative to the folder, is excluded. */
 bool fr_ignored(const struct fr_ignore *ig, const char *path, bool folder);
 
 #endif

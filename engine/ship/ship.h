@@ -59,22 +59,22 @@ enum fr_rc fr_boot_folders(const struct fr_boot_home *at, struct fr_buf *out, st
 
 struct fr_boot {           /* zero it and set folders to start */
     struct fr_str folders; /* borrows: what fr_boot_folders made */
-    struct fr_buf line;    /* owns: what is not yet a line */
-    struct fr_buf seen;    /* owns: the beginning of what was not ours, to be quoted */
+    struct fr_buf line;    /* owns: an unfinished line */
+    struct fr_buf seen;    /* owns: the beginning of foreign output, for errors */
     struct fr_buf note;    /* owns: for the user; the owner shows it and empties it */
     struct fr_buf reply;   /* owns: control's answer */
-    struct fr_str rest;    /* what is still to be sent: borrows from ship, or from reply */
+    struct fr_str rest;    /* bytes still to be sent; borrows from ship, or from reply */
     const struct fr_ship_program *program;
-    size_t noise; /* bytes that were not ours */
-    bool done;    /* flownode runs: the rest of the bytes are wire's */
-    bool asked;   /* for the program, which is sent once */
+    size_t noise; /* bytes of foreign output */
+    bool done;    /* flownode runs: all further bytes are messages */
+    bool asked;   /* the node requested the program, which is sent once */
 };
 
-/* Bytes from the node. *used: how many belong to the dialogue. Errors name what the node said. */
+/* Takes bytes from the node; *used: how many belong to the dialogue. Errors quote the node. */
 enum fr_rc fr_boot_feed(struct fr_boot *b, struct fr_ship *s, struct fr_str bytes, size_t *used,
                         struct fr_err *err);
 
-/* Adds what the node printed besides the dialogue, for an error. */
+/* Adds the node's foreign output, for an error. */
 void fr_boot_quote(const struct fr_boot *b, struct fr_buf *out);
 void fr_boot_finish(struct fr_boot *b);
 

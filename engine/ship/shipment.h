@@ -1,8 +1,7 @@
 /*
- * What is shipped from control: files, folders and programs, made ready for a put. Files and
- * folders are listed in threads, for all starts of one turn at once, and hashed where they
- * changed: there may be much, or their file system does not answer. Programs, which are our own,
- * are hashed in slices, once.
+ * Files, folders and programs of control, prepared for a put. Threads list files and folders, once
+ * for all starts of one turn, and hash them if they changed: they may be large, or their file
+ * system may not answer. Programs are flowrun's own; they are hashed once, in slices.
  */
 #ifndef FR_SHIP_SHIPMENT_H
 #define FR_SHIP_SHIPMENT_H
@@ -16,13 +15,13 @@ struct fr_shipment_making;
 struct fr_shipment_item { /* a file or a folder */
     struct fr_shipment_item *next;
     struct fr_shipment *shipment;
-    const char *path;                   /* control's, absolute */
-    const struct fr_excludes *exclude;  /* as given; NULL: none */
-    struct fr_shipment_making *made;    /* owns; the newest, and older ones that starts hold */
-    const struct fr_manifest *manifest; /* of the newest; NULL: there is none yet */
-    struct fr_shipment_making *making;  /* owns; a thread's; NULL: none is at it */
-    bool wanted;                        /* a thread is to begin */
-    struct fr_err err; /* why it cannot be shipped: for all who wait for it, then it is reset */
+    const char *path;                  /* control's, absolute */
+    const struct fr_excludes *exclude; /* as given; NULL: none */
+    struct fr_shipment_making *made;   /* owns; the newest first, then older ones that starts use */
+    const struct fr_manifest *manifest; /* of the newest; NULL: none yet */
+    struct fr_shipment_making *making;  /* owns; a thread has it; NULL: no thread runs */
+    bool wanted;                        /* a thread is to be started */
+    struct fr_err err; /* why it cannot be shipped; fr_shipment_forget() resets it */
 };
 
 struct fr_shipment_program {
@@ -41,7 +40,7 @@ struct fr_shipment {
     /* Gives out, in its arena, the files whose bytes of once are kept: at least those at path and
      * below. False: no memory. */
     bool (*copies)(void *arg, const char *path, struct fr_manifest *out);
-    /* An item is ready, or cannot be: fr_shipment_step() says so. */
+    /* An item is ready or has failed; fr_shipment_step() returns true next. */
     void (*ready)(void *arg);
     void *arg;
     /* Appends the path of a program on control. */
@@ -50,9 +49,9 @@ struct fr_shipment {
     struct fr_shipment_item *items;
     struct fr_shipment_program *programs;
     struct fr_timer *timer; /* owns */
-    uint64_t turn;          /* its user counts on: what was read in an earlier turn may be old */
-    uint64_t since;         /* the first turn in which what is asked for may have been read */
-    bool news;              /* something is complete, or has failed */
+    uint64_t turn;          /* the user increments it: content read in an earlier turn may be old */
+    uint64_t since;         /* content read before this turn is too old for the next request */
+    bool news;              /* an item or program is complete, or has failed */
 };
 
 /* The file or folder as it lay there in turn c->since or later, ready to be put, without what the
@@ -66,10 +65,10 @@ enum fr_rc fr_shipment_path(struct fr_shipment *c, const char *path,
 /* The program; ship: made into a bundle. FR_BUSY: each fr_shipment_step() hashes a slice of it. */
 enum fr_rc fr_shipment_program(struct fr_shipment *c, const char *name, bool ship,
                                struct fr_shipment_program **out, struct fr_err *err);
-/* One slice more of a program; true: something is complete, or has failed. */
+/* Hashes a slice of a program. True: an item or program is complete, or has failed. */
 bool fr_shipment_step(struct fr_shipment *c);
-bool fr_shipment_due(const struct fr_shipment *c); /* a step would do something */
-/* Forgets what could not be hashed, so that the next try reads it again. */
+bool fr_shipment_due(const struct fr_shipment *c); /* a step has work to do, or news */
+/* Forgets all failures, so that the next request reads the files again. */
 void fr_shipment_forget(struct fr_shipment *c);
 void fr_shipment_finish(struct fr_shipment *c);
 

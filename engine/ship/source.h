@@ -10,11 +10,11 @@
 
 struct fr_source;
 
-/* more is called from the loop's turn when fr_source_bytes() has more to say. */
+/* more is called from the loop's turn when fr_source_bytes() has new bytes or an error. */
 enum fr_rc fr_source_open(struct fr_loop *loop, const char *path, void (*more)(void *arg),
                           void *arg, struct fr_source **out, struct fr_err *err);
-/* *out: bytes from offset on, as many as are here; borrowed until the next call. n 0: none yet.
- * FR_IO: the file ends before; FR_TIMEOUT: nothing came within FR_FILE_SOON_MS. They name it. */
+/* *out: all bytes read so far from offset on; borrowed until the next call. n 0: none yet. Errors
+ * name the file. FR_IO: it ends before offset. FR_TIMEOUT: no byte came within FR_FILE_SOON_MS. */
 enum fr_rc fr_source_bytes(struct fr_source *s, uint64_t offset, struct fr_str *out,
                            struct fr_err *err);
 void fr_source_close(struct fr_source *s); /* NULL is fine */

@@ -11,12 +11,12 @@
  *   s/ATTEMPT        socket of a live supervisor
  *   a/ATTEMPT/       folder of an attempt: its command starts there
  *   a/ATTEMPT.out    its FLOWRUN_OUTPUT
- *   store/           what was shipped here
+ *   store/           shipped files
  *   tmp/             files being received
  *   r/RUN            shared by every serve whose flowrun drives the run; the last removes it
  *   work/            FLOWRUN_WORK, where the inventory names no work folder; never cleared by us
  *
- * prune.h says how long ended attempts and shipped files stay.
+ * prune.h has the rules by which ended attempts and shipped files are removed.
  */
 #ifndef FR_SUPERVISE_HOME_H
 #define FR_SUPERVISE_HOME_H

@@ -10,8 +10,8 @@
  *
  * Records are synced a moment later, several at once. A power cut may take the newest ones; the
  * engine then treats the attempt as lost. After a failed sync, the kernel may have dropped the data
- * and count it as written, so a second sync proves nothing. Then the records are written again,
- * behind the others, and synced; a record that comes twice changes nothing. If that fails too,
+ * and count it as written, so a second sync proves nothing. Then the records are appended again
+ * and synced; a repeated record changes nothing. If that fails too,
  * serve ends its connection and names the reason: no attempt starts on a node that cannot keep its
  * journal. Attempts that run go on.
  *
@@ -50,7 +50,7 @@ struct fr_rec {
     uint32_t sup_pid;   /* launched: the supervisor, whose session the command is in */
     uint64_t sup_start;
     int64_t launched_ms;
-    int64_t grace_ms;        /* launched: for stopping what a dead supervisor left */
+    int64_t grace_ms;        /* launched: for stopping the processes of a dead supervisor */
     struct fr_str container; /* launched: its name, "" on the host */
     struct fr_str ended;     /* exited, ended: fields of struct fr_ended */
     struct fr_id
@@ -65,14 +65,14 @@ enum { FR_REC_MAX = 2 << 20 };
 /* Opens path for reading and appending, making it (0600) when it is not there. */
 enum fr_rc fr_journal_open(const char *path, int *fd, struct fr_err *err);
 
-/* Adds the record's bytes as they stand in the file. */
+/* Adds the record's bytes in the format of the file. */
 enum fr_rc fr_journal_put(struct fr_buf *b, const struct fr_rec *rec, struct fr_err *err);
 
 /* One write; not synced. FR_FULL or FR_IO: the record does not count. */
 enum fr_rc fr_journal_append(int fd, const struct fr_rec *rec, struct fr_err *err);
 
-/* Calls take for each record from *at on and moves *at behind the last whole one. A record that was
- * cut short hides none behind it. Text of rec lives for the call only. */
+/* Calls take for each record from *at on, and moves *at to the end of the last whole one. A torn
+ * record does not hide later ones. Text of rec is valid during the call only. */
 enum fr_rc fr_journal_read(int fd, uint64_t *at, void (*take)(void *arg, const struct fr_rec *rec),
                            void *arg, struct fr_err *err);
 

@@ -4,8 +4,8 @@
  * cannot be kept (limit, full disk) are counted and never block the task.
  *
  * Limit: with FR_LOG_STOP the first max bytes are kept. With FR_LOG_DROP_MIDDLE the last
- * min(max/2, FR_LOG_TAIL) bytes of them are held in memory and appended at the end. Where bytes
- * were dropped, a line says how many.
+ * min(max/2, FR_LOG_TAIL) bytes of them are held in memory and appended at the end. A line
+ * with their number replaces dropped bytes.
  *
  * Until then the tail can be read in a file beside the log (base/tail.h). If the supervisor is
  * killed, fr_logfile_recover appends the missing bytes from that file. The log only changes by

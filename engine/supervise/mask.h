@@ -9,9 +9,9 @@
 #include "engine/base/str.h"
 #include "engine/wire/request.h"
 
-/* Adds what is masked for a secret: its value, the lines of one that has several, and each of them
- * as tools quote it, where that differs: a single quote as '\'' and '"'"' (set -x of shells), and
- * JSON, with letters beyond ASCII as they are and as \u. False without memory. */
+/* Adds the texts to mask for a secret: its value, each line of a value with several lines, and the
+ * quoted forms of both: for shells (set -x: a single quote as '\'' and '"'"') and for JSON (letters
+ * beyond ASCII plain and as \u). False without memory. */
 bool fr_mask_add(struct fr_arena *arena, struct fr_strs *list, struct fr_str value);
 
 struct fr_mask {

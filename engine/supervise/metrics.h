@@ -3,15 +3,16 @@
  * supervisor makes the copy while the command runs, so that a later attempt, a program that starts
  * its file anew, or a removed folder takes nothing away. The copy only grows, by whole lines.
  *
- * What the file has when the command starts belongs to earlier attempts and is not copied. A file
- * of another inode, or one that has become shorter or was written anew, begins a new part: the line
- * FR_METRICS_PART stands before it, unless the copy is empty. Secrets are masked as in the log.
+ * Lines that the file has when the command starts belong to earlier attempts and are not copied. A
+ * file of another inode, or one that has become shorter or was written anew, begins a new part: the
+ * line FR_METRICS_PART stands before it, unless the copy is empty. Secrets are masked as in the
+ * log.
  *
  * Limits: a line of more than FR_METRICS_LINE bytes is left out. Behind FR_METRICS_ROWS lines of a
  * part, or FR_METRICS_BYTES in all, the line FR_METRICS_FULL stands and no more is copied (of that
  * part, or at all). Where the disk is full, the copy goes on when there is space again.
  *
- * Of an attempt whose supervisor was killed, what came in the last FR_METRICS_MS is missing.
+ * If the supervisor is killed, the lines of the last FR_METRICS_MS are missing.
  */
 #ifndef FR_SUPERVISE_METRICS_H
 #define FR_SUPERVISE_METRICS_H
@@ -25,7 +26,7 @@
 enum {
     FR_METRICS_MS = 500, /* between two looks at the file */
     FR_METRICS_LINE = 64 << 10,
-    FR_METRICS_BEHIND = 32 /* bytes before the place that was read to: they tell a new text */
+    FR_METRICS_BEHIND = 32 /* bytes before the read position, kept to detect a new text */
 };
 
 struct fr_metrics {
@@ -33,7 +34,7 @@ struct fr_metrics {
     const char *home;              /* of the node, borrowed */
     const struct fr_strs *secrets; /* borrowed */
     struct fr_id attempt;
-    int from;      /* the file; it stays open, so that no other gets its inode. -1: none yet */
+    int from;      /* the file; it stays open, so that no other file gets its inode. -1: none yet */
     uint64_t at;   /* bytes of it that were read */
     uint64_t rows; /* of this part */
     bool skip;     /* until the end of a line that is too long */
@@ -49,10 +50,10 @@ struct fr_metrics {
 /* The command is about to start. The path is absolute. */
 void fr_metrics_begin(struct fr_metrics *m, const char *path, const struct fr_strs *secrets);
 
-/* Copies what is new, at most 1 MiB. True: there may be more at once. */
+/* Copies new lines, at most 1 MiB. True: there may be more at once. */
 bool fr_metrics_look(struct fr_metrics *m);
 
-/* The command is over: copies all that is left, also a last line without its end. */
+/* Called after the command's end: copies the rest, also a last line without its end. */
 void fr_metrics_end(struct fr_metrics *m);
 void fr_metrics_close(struct fr_metrics *m);
 

@@ -20,7 +20,7 @@ enum {
     SUP_SIDECARS = 8,
     SUP_POLL = SUP_CONNS + SUP_SIDECARS + 5,
     SUP_TICK_MS = 50,
-    SUP_QUICK_MS = 20, /* a command that ends so soon is reported once */
+    SUP_QUICK_MS = 20, /* a command that ends sooner is reported once */
 };
 
 enum sup_phase { SUP_WAITING, SUP_RUNNING, SUP_LEAVING, SUP_CLOSING, SUP_RECORDING, SUP_OVER };
@@ -38,10 +38,10 @@ struct sup_conn {
     struct fr_wire_in in;
     struct fr_buf out;
     bool grew; /* the log grew since the last GREW */
-    bool own;  /* the process's, by which attempts come */
+    bool own;  /* the process's own: it brings attempts */
 };
 
-/* What a supervisor's process keeps from one attempt to the next. */
+/* State of a supervisor's process across attempts. */
 struct sup_process {
     struct fr_node_home home; /* owns */
     struct fr_proc self;      /* pid 0: not yet a subreaper */
@@ -49,7 +49,7 @@ struct sup_process {
     struct fr_id socket_id;
     char cgroup[FR_NODE_PATH]; /* that it is in, and whatever it starts; "": none of its own */
     int sock;                  /* owns: to the serve that gives attempts; -1: gone */
-    int64_t oom_kills, oom_ms; /* sup_oom_look: what it found, and when */
+    int64_t oom_kills, oom_ms; /* of sup_oom_look: the count, and when it was read */
     struct fr_id spare_dir;    /* attempt whose folder is empty and free for the next; zero: none */
     struct fr_wire_in in;
 };
@@ -86,9 +86,9 @@ struct sup {
     int64_t lease_ms;               /* boot_ms; INT64_MAX: never */
     int64_t retry_ms;               /* next try to record the end */
     int64_t metrics_ms;             /* next look at the metrics; INT64_MAX: there are none */
-    int64_t launch_due_ms;          /* when LAUNCHED is sent at the latest; INT64_MAX: it was */
+    int64_t launch_due_ms;          /* latest time to send LAUNCHED; INT64_MAX: it was sent */
     struct fr_ended end;
-    bool stopping; /* end.cause is already decided by who stops it */
+    bool stopping; /* a stop has set end.cause already */
 };
 
 /* launch.c */
@@ -96,7 +96,7 @@ enum fr_rc sup_prepare(struct sup *s, struct fr_err *err);
 /* Journals LAUNCHED and starts the command; FR_STOPPED: a tombstone came first. */
 enum fr_rc sup_launch(struct sup *s, struct fr_err *err);
 
-/* sup_end.c. The exit goes into the journal with what the command gave out until then. */
+/* sup_end.c. Journals the exit, together with the outputs so far. */
 void sup_journal_exit(struct sup *s);
 /* All processes are gone, or named as survivors: completes s->end, which is recorded next. */
 void sup_gather_end(struct sup *s);

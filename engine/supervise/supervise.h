@@ -9,7 +9,7 @@
  *   waiting   the attempt is prepared (folder, files, port); go has to come within
  *             FR_PREPARED_EXPIRES_MS, else it ends as start_failed
  *   running   the journal has LAUNCHED, and the command runs
- *   leaving   the command ended, or is being stopped; what is left of its processes is stopped
+ *   leaving   the command ended, or is being stopped; its remaining processes are stopped
  *             (SIGTERM, grace, SIGKILL)
  *   closing   the same for sidecars and all other processes; then outputs, log and ENDED
  *
@@ -25,7 +25,7 @@
 #include "engine/base/err.h"
 #include "engine/wire/wire.h"
 
-/* What a new supervisor process gets. */
+/* The arguments of a new supervisor process. */
 struct fr_supervisor_args {
     const char *home;
     struct fr_id socket_id; /* a new id: names its listening socket, and its cgroup */

@@ -1,6 +1,6 @@
 /*
- * What the journal says of each attempt. Only reading the journal changes a table, so that all
- * readers agree on every race.
+ * The state of each attempt according to the journal. Only reading the journal changes a table, so
+ * that all readers agree on every race.
  */
 #ifndef FR_SUPERVISE_TABLE_H
 #define FR_SUPERVISE_TABLE_H
@@ -21,7 +21,7 @@ struct fr_attempt {
     char *cgroup;            /* launched: folder of its supervisor's; NULL: none */
     struct fr_id socket_id;  /* where its supervisor listens: HOME/s/SOCKET_ID */
     struct fr_buf end;       /* exited, ended: for fr_ended_get; empty once acked */
-    int64_t end_wall_ms;     /* by the calendar: when the first of them was written */
+    int64_t end_wall_ms;     /* by the calendar: when the first end was written */
     int64_t over_ms;         /* by the calendar: when it was acked, else tombstoned */
     void *live;              /* the reader's own; NULL at first */
     struct fr_attempt *open; /* next in the table's list */
@@ -29,16 +29,16 @@ struct fr_attempt {
 };
 
 /*
- * Epochs fence connections off: of what has one id, only the newest may speak. The id is that of a
- * control's store, where the upper half of the epoch counts; of a channel; or of a run, which
- * protocol 1 fenced by.
+ * A fencing token: among the connections with one id, only that with the newest epoch may act. The
+ * id is that of a control's store (the upper half of the epoch counts), of a channel, or of a run
+ * (protocol 1).
  */
 struct fr_fence {
     struct fr_id id;
     uint64_t epoch;  /* newest */
-    char owner[40];  /* the process of flowrun that has it; "": it did not say */
-    bool of_store;   /* it stays as long as there are attempts */
-    int64_t wall_ms; /* when it came, by the calendar */
+    char owner[40];  /* the flowrun process that has it; "": unknown */
+    bool of_store;   /* of a store: kept while there are attempts */
+    int64_t wall_ms; /* of its newest record, by the calendar */
 };
 
 struct fr_table {
@@ -70,7 +70,7 @@ enum fr_rc fr_table_rewrite(struct fr_table *t, int journal, struct fr_err *err)
 /* Bytes that fr_table_put adds at least. */
 size_t fr_table_least(const struct fr_table *t, int64_t wall_ms);
 
-/* Reads what is new in the journal. */
+/* Reads the journal's new records. */
 enum fr_rc fr_table_read(struct fr_table *t, int journal, struct fr_err *err);
 
 /* NULL when the journal has no record of it. */

@@ -15,10 +15,9 @@
 
 struct fr_tree {
     char marker[FR_ID_TEXT];
-    struct fr_proc
-        supervisor; /* never part of what is found; pid 0: not known here, markers alone count */
-    const char *cgroup; /* the supervisor's; NULL, "": it has none of its own. Borrowed */
-    const pid_t *spare; /* sessions of sidecars, n_spare of them: left out; borrowed */
+    struct fr_proc supervisor; /* never in the result; pid 0: not known here, only markers count */
+    const char *cgroup;        /* the supervisor's; NULL, "": it has none of its own. Borrowed */
+    const pid_t *spare;        /* sessions of sidecars, n_spare of them: left out; borrowed */
     size_t n_spare;
     /* This flownode: processes that may not be signalled get theirs from `sudo -n SELF signal`.
      * NULL: they get none. Borrowed. */

@@ -1,7 +1,7 @@
 /*
- * The messages between flowrun and a flownode; protocol.h says what each carries and what answers
- * it. They are open values; the memory they point to belongs to whoever made them (after decoding:
- * an arena).
+ * The messages between flowrun and a flownode; protocol.h has the fields of each and its answer.
+ * They are open values; the memory they point to belongs to whoever made them (after decoding: an
+ * arena).
  */
 #ifndef FR_WIRE_MESSAGE_H
 #define FR_WIRE_MESSAGE_H
@@ -35,7 +35,7 @@ struct fr_msg {
 };
 /* clang-format on */
 
-/* What a node knows of an attempt. */
+/* The state of an attempt on its node. */
 enum fr_attempt_status {
     /* No process of it lives that the node knows of. Without state.prepared: the node has no record
      * of it, or an acknowledged one; connections older than the answered one cannot start it any
@@ -60,8 +60,8 @@ enum fr_end_cause {
     FR_END_STOPPED /* stop_cause of the stop that did it */
 };
 
-/* Metrics are lines of JSON. Two of them are the node's own: a new part begins; the node kept no
- * more behind it. */
+/* Metrics are lines of JSON. The node adds two of its own: a new part begins; no further lines were
+ * kept. */
 #define FR_METRICS_PART "{\"flowrun\":\"part\"}\n"
 #define FR_METRICS_FULL "{\"flowrun\":\"full\"}\n"
 

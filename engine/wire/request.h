@@ -1,6 +1,6 @@
 /*
- * What an attempt is asked to do: the part of a prepare message that the supervisor works from. It
- * is an open value; its memory belongs to whoever made it (after decoding: an arena).
+ * The request of an attempt: the part of a prepare message that its supervisor carries out. It is
+ * an open value; its memory belongs to its maker (after decoding: an arena).
  *
  * Every attempt has a folder of its own, made before the launch. Its command and its sidecars start
  * in that folder. The folder is removed at the end when it is empty, else with the attempt's log

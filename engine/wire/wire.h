@@ -2,15 +2,15 @@
  * The protocol between flowrun and flownode, over any pair of byte streams: stdin and stdout of
  * `flownode serve`. The same messages go between serve and its supervisors.
  *
- * Stream. The node first writes FR_WIRE_MAGIC; what precedes it (motd, output of .bashrc) is
- * skipped. Then frames both ways: u32 length of the payload (<= FR_FRAME_MAX), u8 type, payload;
- * integers are little-endian. A message longer than a frame continues in the next frames: all but
- * its last carry FR_FRAME_MORE in the type byte, and no other message comes between them. Payload:
- * the fields of the message (protocol.h) in their order. Text is u32 length + bytes (never a NUL
- * inside unless said so), a list is u32 count + items, a struct inside is preceded by its u32
- * length. Fields that are missing at the end of a payload are zero and fields behind the last known
- * one are skipped, so a later protocol adds fields at the end. Anything else that does not fit is
- * FR_PROTO, and the connection ends.
+ * Stream. The node first writes FR_WIRE_MAGIC; earlier output (motd, .bashrc) is skipped. Then
+ * frames both ways: u32 length of the payload (<= FR_FRAME_MAX), u8 type, payload; integers are
+ * little-endian. A message longer than a frame continues in the next frames: all but its last carry
+ * FR_FRAME_MORE in the type byte, and no other message comes between them. Payload: the fields of
+ * the message (protocol.h) in their order. Text is u32 length + bytes (never a NUL inside unless
+ * said so), a list is u32 count + items, a struct inside is preceded by its u32 length. Fields that
+ * are missing at the end of a payload are zero, and fields after the last known one are skipped, so
+ * a later protocol adds fields at the end. Anything else that does not fit is FR_PROTO, and the
+ * connection ends.
  *
  * Order of a connection. Both send hello first. The connection serves all runs of a process: join
  * names each before the first command about it, leave ends it. The upper half of the engine's epoch
@@ -21,7 +21,7 @@
  * sides and is granted by the receiver; runs take turns in it. All else goes at once and before
  * waiting bulk.
  * The engine sends ping every FR_PING_MS while something is under way there, else every
- * FR_PING_IDLE_MS, and the node answers; no byte at all for FR_ANSWER_MS behind a ping means
+ * FR_PING_IDLE_MS, and the node answers; no byte at all for FR_ANSWER_MS after a ping means
  * unreachable, and nothing is concluded from it.
  * A node reports without a request on attempts that were named on this connection: launched, ended,
  * and state (tombstoned) when the supervisor dies before go.
@@ -73,7 +73,7 @@ void fr_wire_feed(struct fr_wire_in *in, const void *p, size_t n);
 
 /* Takes the next whole message. *got is false when more bytes are needed. All that *m points to
  * lives in arena. A message of an unknown type is skipped. FR_PROTO: the stream cannot go on (while
- * the magic is awaited, err quotes what came instead). */
+ * the magic is awaited, err quotes the bytes that came instead). */
 enum fr_rc fr_wire_next(struct fr_wire_in *in, struct fr_arena *arena, struct fr_msg *m, bool *got,
                         struct fr_err *err);
 
