@@ -35,7 +35,7 @@ static int add_key(struct fr_curve *c, const char *name)
     return (int)c->n_names++;
 }
 
-/* Room for one more item behind the n of *v. */
+/* Room for one more item after the n of *v. */
 static bool grow(struct fr_curve *c, void **v, size_t n, size_t *cap, size_t size)
 {
     size_t before = *cap;

@@ -130,7 +130,7 @@ double fr_curve_head_rate(const struct fr_curve_head *h)
     return median(h->rates, h->n_rates);
 }
 
-/* Where most steps take less than the clock tells, their mean says more than their median. */
+/* If most steps are shorter than the clock's resolution, their mean is better than their median. */
 static double step_seconds(const struct fr_curve_head *h)
 {
     size_t n = h->n_seconds < FR_CURVE_RECENT ? h->n_seconds : FR_CURVE_RECENT;

@@ -103,7 +103,7 @@ static void add(struct fr_curve_points *out, struct fr_curve_point p)
     v[out->n++] = p;
 }
 
-/* What a bucket shows: places of values in the column, SIZE_MAX: there is none. */
+/* The points of a bucket: their places in the column; SIZE_MAX: none. */
 enum { FIRST, LEAST, MOST, LAST, BAD, KINDS };
 
 struct bucket {

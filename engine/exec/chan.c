@@ -71,7 +71,7 @@ static bool is_final(const struct fr_chan *ch, enum fr_rc rc)
            rc == FR_NOTFOUND || rc == FR_UNSUPPORTED || rc == FR_PROTO;
 }
 
-/* The next pause: doubled, plus up to 20 % at random, so that nodes do not reconnect in step. */
+/* The next pause: doubled, plus up to 20 % of jitter, so that nodes do not reconnect in step. */
 static int64_t next_pause(struct fr_chan *ch)
 {
     uint8_t dice = 0;
@@ -194,7 +194,7 @@ enum fr_rc fr_chan_received_bulk(struct fr_chan *ch, size_t bytes, struct fr_err
     ch->allowed -= (int64_t)bytes;
     ch->owed += (int64_t)bytes;
     ch->rate_bytes += (int64_t)bytes;
-    if (past >= RATE_MS) { /* the window is what arrives in half a second */
+    if (past >= RATE_MS) { /* the window: the bytes of half a second */
         window = ch->rate_bytes * RATE_MS / past;
         window = window < WINDOW_MIN ? WINDOW_MIN : window;
         window = window > FR_CREDIT_MAX ? FR_CREDIT_MAX : window;
@@ -223,7 +223,7 @@ static bool is_word(struct fr_str s)
     return s.n <= 64;
 }
 
-/* Keeps what the node says of itself. */
+/* Keeps the node's description of itself. */
 static void keep_hello(struct fr_chan *ch, const struct fr_hello *h)
 {
     int64_t now = fr_sys.mono_ms();
@@ -287,7 +287,7 @@ enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr
     return FR_OK;
 }
 
-/* Takes whole messages out of what came. false: the connection is gone. */
+/* Handles all whole messages received. False: the connection is gone. */
 static bool take_messages(struct fr_chan *ch)
 {
     uint32_t serial = ch->serial;

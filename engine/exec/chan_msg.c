@@ -75,7 +75,7 @@ enum fr_rc fr_chan_time(int64_t ms, struct fr_err *err)
 
 /* ---- log, metrics, tail ---- */
 
-/* Leaves of a piece what follows the first `have` bytes. */
+/* Cuts a piece to the bytes after the first `have`. */
 static void skip_known(uint64_t *offset, struct fr_str *bytes, uint64_t have)
 {
     bytes->p += have - *offset;
@@ -209,7 +209,7 @@ static enum fr_rc on_error(struct fr_chan *ch, const struct fr_msg *m, struct fr
 
     if (e->ref == 0)
         return fr_fail(err, rc, "the node ends the connection: %.*s", (int)e->text.n, e->text.p);
-    if (fr_xfer_message(ch, m)) /* posts what follows from it */
+    if (fr_xfer_message(ch, m)) /* it posts the event */
         return FR_OK;
     if (fr_pend_ref(ch, e->ref, &use, &(*ev)->ref)) {
         fr_fail(&(*ev)->err, rc, "node %s: %.*s", ch->node.name, (int)e->text.n, e->text.p);

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* ---- what a run hears ---- */
+/* ---- events of a run ---- */
 
 void fr_use_post(struct fr_use *use, struct fr_exec_event *ev)
 {
@@ -43,7 +43,7 @@ void fr_use_down(struct fr_use *use, const struct fr_err *err, int64_t pause, bo
     struct fr_exec_event *ev = fr_chan_event(ch, FR_EXEC_DOWN);
 
     if (ev == NULL)
-        return; /* no memory to say so; the pause goes on */
+        return; /* no memory for the event; the pause goes on */
     ev->down = (struct fr_exec_down){.retry_ms = pause,
                                      .since_ms = since,
                                      .until_ms = retry_for == 0 ? -1 : since + retry_for,
@@ -186,7 +186,7 @@ static void drop_chan(struct fr_chan *ch)
     fr_sys.free(ch);
 }
 
-/* Those that no run used for long enough, or that are down. */
+/* Drops channels without runs that are down, or were unused for linger_ms. */
 static void on_linger(void *arg)
 {
     struct fr_nodes *ex = arg;

@@ -154,8 +154,8 @@ bool fr_pend_answered(struct fr_chan *ch, struct fr_id attempt, enum fr_msg_type
     return waited;
 }
 
-/* A state answers the oldest question about the attempt; without one it says how far prepare, go or
- * stop have come. */
+/* A state answers the oldest query about the attempt. Without a query it shows the progress of
+ * prepare, go or stop. */
 static bool state_settles(const struct fr_pend *p, uint32_t status)
 {
     bool never = status == FR_AT_UNKNOWN || status == FR_AT_TOMBSTONED;

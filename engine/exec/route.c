@@ -45,7 +45,8 @@ static bool name_home(const struct fr_chan *ch, struct fr_arena *arena, struct f
     return out->name != NULL && old != NULL;
 }
 
-/* Which SSH, now that the configuration is known; a note says why it is the system's. */
+/* Chooses libssh2 or the system's ssh by the configuration; a note has the reason for the latter.
+ */
 static enum fr_rc choose(struct fr_chan *ch, bool no_client, enum fr_transport *t,
                          struct fr_err *err)
 {
@@ -94,8 +95,8 @@ static enum fr_rc make_ssh_link(struct fr_chan *ch, const struct fr_ssh_answer *
     return rc;
 }
 
-/* Without a client its configuration cannot be read: the node is reached by what the inventory
- * says, and the user is told. */
+/* Without a client no configuration can be read: the link uses the inventory's values, and a note
+ * reports this. */
 static enum fr_rc no_client(struct fr_chan *ch, struct fr_err *err)
 {
     const char *config = ch->node.ssh.config;
@@ -118,7 +119,7 @@ static void on_answer_bytes(void *arg, const char *p, size_t n)
         fr_buf_add(&ch->answer, p, n);
 }
 
-/* `ssh -G` ended: its output is the defaults, a line ".", and what is in force. */
+/* `ssh -G` ended: its output is the defaults, a line ".", and the directives in force. */
 static void on_answer(void *arg, const struct fr_err *ended, bool ran)
 {
     static const char mark[] = "\n.\n";

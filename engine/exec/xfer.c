@@ -43,7 +43,7 @@ static void take_off(struct fr_chan *ch, struct fr_xfer *x)
 
 static void begin(struct fr_chan *ch, struct fr_xfer *x);
 
-/* The next of the same kind and run may go. */
+/* Begins the next transfer of the same kind and run. */
 static void start_next(struct fr_use *use, bool put)
 {
     struct fr_xfer *x = use->ch->xfers;
@@ -123,7 +123,7 @@ static void begin(struct fr_chan *ch, struct fr_xfer *x)
 {
     x->active = true;
     if (x->is_put && x->at == x->n) {
-        put_done(ch, x); /* there was no memory to say so before */
+        put_done(ch, x); /* there was no memory for the event before */
         return;
     }
     if (x->is_put)
@@ -161,7 +161,7 @@ static enum fr_rc open_source(struct fr_xfer *x, struct fr_err *err)
     return fr_source_open(x->use->ch->ex->loop, f->local, more, x, &x->source, err);
 }
 
-/* It was read when it was hashed: the next try ships what is there then. */
+/* The file could be read for its hash: the next try ships its content at that time. */
 static enum fr_rc changed(const struct fr_ship_file *f, struct fr_err *err)
 {
     struct fr_err why = *err;
@@ -181,7 +181,7 @@ static enum fr_rc send_piece(struct fr_chan *ch, struct fr_xfer *x, size_t max, 
     if (f->local != NULL)
         rc = fr_source_bytes(x->source, x->offset, &bytes, err);
     x->reading = rc == FR_OK && bytes.n == 0;
-    if (rc == FR_NOTFOUND || rc == FR_USAGE) /* of no file, or of what is none */
+    if (rc == FR_NOTFOUND || rc == FR_USAGE) /* the file is gone, or is no regular file */
         return changed(f, err);
     if (rc != FR_OK || x->reading)
         return rc;
@@ -270,7 +270,7 @@ static enum fr_rc on_put_state(struct fr_chan *ch, struct fr_xfer *x, const stru
     enum fr_rc rc;
 
     if (x->at == x->n)
-        return FR_OK; /* done, and not yet said */
+        return FR_OK; /* done; the event is still to be posted */
     if (s->done)
         return on_file_done(ch, x, s->path, err);
     if (x->phase != ASK || s->offset > x->files[x->at].size)

@@ -9,10 +9,10 @@
 #include <string.h>
 
 enum {
-    SLICE_BYTES = 1 << 20, /* hashed in one turn of the loop, 5 ms */
-    SYNC_BYTES = 2 << 20,  /* received, above which it is synced: not all of it at its end */
-    WINDOW =
-        2 * SYNC_BYTES, /* of what is not: a commit of the store waits for the disk behind it */
+    SLICE_BYTES = 1 << 20,   /* hashed in one turn of the loop, 5 ms */
+    SYNC_BYTES = 2 << 20,    /* received, above which it is synced: not all of it at its end */
+    WINDOW = 2 * SYNC_BYTES, /* of unsynced bytes: a commit of the store waits for the disk until
+                                they are written */
 };
 
 /* A file that is being written to the disk, in a thread. */

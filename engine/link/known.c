@@ -94,7 +94,7 @@ static bool line_fits(const struct fr_ssh_conf *c, struct fr_str names, const ch
     return *as != NULL;
 }
 
-/* Takes the marker and the blanks behind it off a line. */
+/* Removes the marker and the blanks after it from a line. */
 static bool take_marker(struct fr_str *line, const char *marker)
 {
     size_t n = strlen(marker);

@@ -127,7 +127,7 @@ static void end_channel(struct fr_ssh *s, ssize_t failed)
     go_down(s, &err, failed == 0);
 }
 
-/* Writes what waits. false: the link is gone. */
+/* Writes the waiting bytes. False: the link is gone. */
 static bool pump_out(struct fr_ssh *s)
 {
     bool full = s->out.n >= OUT_MAX;
@@ -177,7 +177,7 @@ static bool queued(struct fr_ssh *s)
 }
 
 /* Reads until libssh2 has no more: it buffers decrypted bytes. Each further read also asks the
- * socket in vain, so a read that does not fill the buffer ends the loop; what is queued then is
+ * socket in vain, so a read that does not fill the buffer ends the loop; then the queue only has
  * stderr. *more: there may be more, but others should have their turn. False: the link is gone. */
 static bool pump_in(struct fr_ssh *s, bool *more)
 {

@@ -109,7 +109,7 @@ static void note_failure(struct fr_ssh *s, int errnum)
              strerror(errnum));
 }
 
-/* Connects to the address at s->addr. If that fails at once, it tries the ones behind it. */
+/* Connects to the address at s->addr. If that fails at once, it tries the next ones. */
 static enum fr_ssh_step begin_connect(struct fr_ssh *s, struct fr_err *err)
 {
     for (; s->addr != NULL; s->addr = s->addr->ai_next) {

@@ -333,7 +333,7 @@ static void judge_keys(struct reading *r)
             usable = usable || type != NULL;
     }
     if (c->no_key != NULL || usable || (other == NULL && given(r->target->key)))
-        return; /* the login says what is wrong with a key of the inventory */
+        return; /* the login reports a bad key of the inventory */
     if (other != NULL)
         c->no_key = other;
     else if (c->agent != NULL && c->agent[0] != '\0' && !c->own_keys_only)

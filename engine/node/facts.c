@@ -1,4 +1,4 @@
-/* What a node is, as "K=V". Source of the numbers: proc(5). */
+/* Facts of the node, as "K=V". Source of the numbers: proc(5). */
 #include "engine/base/file.h"
 #include "engine/supervise/environ.h"
 #include "engine/supervise/logind.h"

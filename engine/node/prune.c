@@ -79,7 +79,8 @@ static uint64_t few_bytes(const char *path)
     return sum;
 }
 
-/* What an attempt has beside its folder. They are removed in this order: the log names the rest. */
+/* Files of an attempt beside its folder, in the order of removal: the log's name identifies the
+ * rest. */
 static const enum fr_home_kind files[] = {FR_HOME_OUTPUT, FR_HOME_INDEX, FR_HOME_TAIL,
                                           FR_HOME_METRICS, FR_HOME_LOG};
 
@@ -249,7 +250,7 @@ static enum fr_rc look_at_path(struct fr_pruning *pr, const char *name, struct f
     return walk(pr, pr->item.path, err);
 }
 
-/* What cannot be looked at counts nothing. */
+/* An unreadable entry counts 0 bytes. */
 static enum fr_rc measure(struct fr_pruning *pr, struct fr_err *err)
 {
     const bool is_path = pr->item.path != NULL;
@@ -321,7 +322,7 @@ static bool may_go(const struct fr_pruning *pr, const struct item *item)
     return age >= limit || (p->bytes > 0 && pr->bytes > p->bytes);
 }
 
-/* What cannot be removed is logged and stays. */
+/* A file that cannot be removed is logged and stays. */
 static void remove_some(struct fr_pruning *pr)
 {
     struct item *item = pr->next < pr->n ? &pr->v[pr->next] : NULL;

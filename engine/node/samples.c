@@ -1,5 +1,5 @@
 /*
- * How the machine fares, told to engines that take it: load, memory, network and disk from /proc
+ * Samples of the machine for engines that take them: load, memory, network and disk from /proc
  * (proc(5)), GPUs from one nvidia-smi that runs as long as serve does. The first sample comes a
  * second after hello: a short connection has none.
  */

@@ -58,7 +58,7 @@ static bool is_copy(struct srv *s, const struct fr_hello *h)
     return true;
 }
 
-/* Fences off what is older: other processes, and connections of the same channel. */
+/* Fences off older processes, and older connections of the same channel. */
 static enum fr_rc write_epochs(struct srv *s, const struct fr_hello *h, struct fr_err *err)
 {
     struct fr_rec of_store = {.kind = FR_REC_EPOCH,
@@ -230,7 +230,7 @@ static void write_output(struct srv *s)
     }
 }
 
-/* False: the journal is not on the disk (journal.h says what that means). */
+/* False: the journal is not on the disk (see journal.h). */
 static bool sync_journal(struct srv *s, struct fr_err *err)
 {
     s->sync_ms = INT64_MAX;
@@ -273,7 +273,7 @@ static int timeout_of(const struct srv *s)
     return due <= now ? 0 : (int)(due - now);
 }
 
-/* Room for what a turn may wait for, which is all that there is. */
+/* Room for all descriptors of a turn. */
 static bool grow_polls(struct srv *s)
 {
     size_t n = POLL_FIXED + s->n_lives + s->n_spare;
@@ -314,7 +314,7 @@ static void turn(struct srv *s)
         return;
     for (nfds_t i = busy; i < n; i++)
         if (p[i].revents != 0)
-            srv_spare_gone(s, p[i].fd); /* an idle one has nothing to say but that it ended */
+            srv_spare_gone(s, p[i].fd); /* an idle one only becomes readable at its end */
     for (nfds_t i = POLL_FIXED; i < busy; i++)
         if (p[i].revents != 0)
             srv_live_read(s, of[i]);
@@ -325,7 +325,7 @@ static void turn(struct srv *s)
         next = l->next;
         srv_live_step(s, l);
     }
-    srv_keep_step(s); /* behind the start that may have come with an acknowledgement */
+    srv_keep_step(s); /* after a start that came with an acknowledgement */
     srv_start_queued(s);
     if (s->samples.due_ms != 0)
         srv_samples_step(s);

@@ -1,4 +1,4 @@
-/* What the engine asks about attempts. */
+/* The engine's messages about attempts. */
 #include "engine/node/private.h"
 
 #include <stdio.h>
@@ -20,8 +20,8 @@ static enum fr_attempt_status known_status(const struct fr_attempt *a)
     return a->launched ? FR_AT_RUNNING : FR_AT_PREPARED;
 }
 
-/* What is prepared is only as good as its supervisor. One that holds no lock may have launched and
- * ended since the journal was read. */
+/* A prepared attempt needs its supervisor. If no supervisor holds the lock, the attempt may have
+ * launched and ended since the journal was read. */
 enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a)
 {
     const struct srv_live *l = a != NULL ? a->live : NULL;
@@ -106,7 +106,7 @@ void srv_send_state(struct srv *s, struct fr_id id)
     srv_send(s, &m);
 }
 
-/* The state, and what follows it: its end, now or later, and that it is prepared or launched. */
+/* Sends the state; then, now or later, prepared, launched and ended. */
 static void answer(struct srv *s, struct fr_id id)
 {
     struct fr_attempt *a = fr_table_find(&s->table, id);
@@ -123,7 +123,7 @@ static void answer(struct srv *s, struct fr_id id)
         return;
     l->report = true;
     prepared.prepared.port = l->port;
-    if (l->waits) /* said before the engine asked, who may not have known the attempt then */
+    if (l->waits) /* the first one may have come before the engine knew the attempt */
         srv_send(s, &prepared);
     else if (l->fd < 0 && !l->sweeping)
         l->due_ms = fr_sys.mono_ms();
@@ -217,7 +217,7 @@ static void take_attach(struct srv *s, const struct fr_attach *m)
     enum fr_attempt_status st = srv_status(s, a);
     struct srv_live *l = a != NULL ? a->live : NULL;
 
-    if (l == NULL || !l->starting || st != FR_AT_PREPARED) /* else its messages say so */
+    if (l == NULL || !l->starting || st != FR_AT_PREPARED) /* else prepared or launched follows */
         srv_send_state(s, m->attempt);
     if (st == FR_AT_UNKNOWN || st == FR_AT_TOMBSTONED || (l = srv_live_get(s, a)) == NULL)
         return;
@@ -228,7 +228,7 @@ static void take_attach(struct srv *s, const struct fr_attach *m)
     l->tail_ended = false;
     l->metrics = m->metrics;
     l->metrics_at = m->metrics_at;
-    l->more = l->metrics_more = !l->starting; /* else it is said when there is some */
+    l->more = l->metrics_more = !l->starting; /* else GREW sets them */
     if (st == FR_AT_ENDED) {
         srv_send_ended(s, a);
         return;
@@ -318,13 +318,13 @@ static void take_stop(struct srv *s, const struct fr_msg *m)
         srv_live_sweep(s, l, m->stop.grace_ms);
     } else if (l->queued != 0) {
         l->starting = false;
-        write_tombstone(s, m->stop.attempt); /* the next step says tombstoned */
+        write_tombstone(s, m->stop.attempt); /* the next step sends tombstoned */
     } else if (st == FR_AT_ENDED) {
         fr_ended_get((struct fr_str){a->end.p, a->end.n}, &arena, &e, &err);
         if (e.survivors.n > 0)
             srv_live_sweep(s, l, m->stop.grace_ms); /* tried again: perhaps they can go now */
         else
-            l->due_ms = fr_sys.mono_ms(); /* the next step says ended */
+            l->due_ms = fr_sys.mono_ms(); /* the next step sends ended */
         fr_arena_finish(&arena);
     } else {
         l->stop_by_ms = fr_sys.mono_ms() + (int64_t)m->stop.grace_ms + SRV_STALLED_MS;
@@ -355,7 +355,7 @@ static void take_ack(struct srv *s, struct fr_id id)
         srv_fail(s, &err);
         return;
     }
-    /* said again: a serve that was killed here left some of it */
+    /* also for a repeated ack: a serve that was killed here left some files */
     if (fr_id_eq(a->socket_id, id))
         srv_live_unlink(s, id);
     srv_keep_acked(s, id);

@@ -90,7 +90,7 @@ static bool send_log(struct srv *s, struct srv_live *l)
     if (l->tail && !l->tail_ended && l->tail_fd >= 0 && fr_tail_look(l->tail_fd, &h)) {
         if (l->offset >= h.head && h.joined == 0)
             return send_tail(s, l);
-        if (l->offset >= h.head) { /* before what the log has behind its head */
+        if (l->offset >= h.head) { /* before the log's bytes after its head */
             l->tail_ended = true;
             l->tail_at = h.end;
             return put_tail(s, l, &h, (struct fr_str){0});
@@ -216,7 +216,7 @@ struct choice {
     uint64_t run_turn, turn;
 };
 
-/* The run that waits longest is first; in it a log before a file, then what waits longest. */
+/* The run that waits longest is first; in it a log before a file, then the longest wait. */
 static bool is_before(uint64_t run_turn, bool log, uint64_t turn, const struct choice *c)
 {
     if (run_turn != c->run_turn)

@@ -17,7 +17,7 @@ enum {
     SLICE_MS = 5,         /* of a turn of the loop */
     SLICE_FILES = 16,     /* between looks at the clock */
     KEEP_ALONE_MS = 2000, /* others wait FR_HOME_WAIT_MS for the lock */
-    KEEP_END_MS = 3000    /* goes on behind the end of a connection */
+    KEEP_END_MS = 3000    /* goes on after the end of a connection */
 };
 
 /* A supervisor of an earlier version holds no lock on the home, only on its log. */

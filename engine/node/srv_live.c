@@ -184,8 +184,7 @@ static void record_end(struct srv *s, struct srv_live *l, const char *why)
     struct fr_rec rec = {.kind = FR_REC_ENDED, .attempt = l->a->id, .ended = {b.p, b.n}};
     srv_live_unlink(s, l->a->socket_id);
     if (srv_journal(s, &rec, &err) != FR_OK)
-        l->due_ms =
-            fr_sys.mono_ms() + 1000; /* a full disk: tried again, nothing is said meanwhile */
+        l->due_ms = fr_sys.mono_ms() + 1000; /* a full disk: tried again; no message until then */
     else
         l->sweeping = false;
     fr_buf_finish(&b);
@@ -243,7 +242,7 @@ static void give_up(struct srv *s, struct srv_live *l, const char *why)
 }
 
 /* No supervisor held the lock, and the journal had no end. A supervisor holds the lock from before
- * its launch until behind its end, so one that is known to have launched, held no lock after that
+ * its launch until after its end, so one that is known to have launched, held no lock after that
  * and still has no end is dead. */
 static void supervisor_died(struct srv *s, struct srv_live *l)
 {
@@ -325,7 +324,8 @@ static void over(struct srv *s, struct srv_live *l)
     close_socket(l);
     l->due_ms = INT64_MAX;
     l->more = l->metrics_more = true;
-    if (l->a->tombstoned && !l->a->launched) /* what its supervisor said may not have come whole */
+    if (l->a->tombstoned &&
+        !l->a->launched) /* the supervisor's own message may not have come whole */
         say_tombstoned(s, l, "its supervisor gave it up before it was ready");
     else if (l->report && l->a->ended)
         srv_send_ended(s, l->a);
@@ -359,7 +359,7 @@ void srv_live_step(struct srv *s, struct srv_live *l)
 
     if (l->runtime.pid != 0 && l->shim_until_ms == 0 &&
         fr_sys.wait(l->runtime.pid, &w, FR_WAIT_NOHANG) == 0 && w.pid != 0)
-        l->runtime.pid = 0; /* the shim is up; RUNTIME exec has nothing more to say */
+        l->runtime.pid = 0; /* the shim is up; RUNTIME exec is of no more use */
     if (l->a->acked) /* another serve has recorded its end: nothing is known of it any more */
         l->sweeping = false;
     if (l->sweeping && now >= l->due_ms) {

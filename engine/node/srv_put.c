@@ -158,7 +158,7 @@ static void look_for(struct srv *s, struct srv_put *p, enum srv_look look)
         looked(s, p, look, false);
 }
 
-/* The file was received and hashed, or rc and p->err say why not. */
+/* The file was received and hashed; else rc and p->err have the reason. */
 static void came(struct srv *s, struct srv_put *p, enum fr_rc rc, const char *hash)
 {
     if (rc == FR_OK && strcmp(hash, p->sha256) != 0) {
@@ -228,7 +228,7 @@ void srv_put_begin(struct srv *s, const struct fr_put_begin *m)
         srv_send_error(s, m->ref, &err);
         return;
     }
-    /* owner only, as everything in the home; what may be run by its owner stays so */
+    /* owner only, like all of the home; a program stays executable */
     *p = (struct srv_put){.next = s->puts, .run = m->run, .ref = m->ref, .size = m->size, .fd = -1};
     p->mode = (m->mode & 0100) != 0 ? 0700 : 0600;
     memcpy(p->sha256, m->sha256.p, 64);

@@ -50,7 +50,7 @@ void srv_join(struct srv *s, struct fr_id run)
     srv_live_load(s, run);
 }
 
-/* What is being stopped in the place of a dead supervisor is stopped to the end. */
+/* Attempts that are stopped in place of a dead supervisor are stopped to the end. */
 static void leave_lives(struct srv *s, const struct srv_run *r)
 {
     for (struct srv_live *l = s->lives, *next; l != NULL; l = next) {

@@ -1,4 +1,4 @@
-/* What all of serve says and writes. */
+/* Messages and journal records, for all of serve. */
 #include "engine/node/private.h"
 
 #include "engine/base/log.h"

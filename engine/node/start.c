@@ -3,7 +3,7 @@
 #include "engine/supervise/supervise.h"
 
 enum {
-    DESCRIPTORS_OWN = 24, /* of serve: streams, journal, lock, and what is open for a moment */
+    DESCRIPTORS_OWN = 24, /* of serve: streams, journal, lock, and short-lived ones */
     DESCRIPTORS_EACH = 3  /* of an attempt: its supervisor's socket, its log, the log's index */
 };
 

@@ -91,7 +91,7 @@ struct answer {
     size_t seen;
 };
 
-/* Ends the transfer behind ANSWER_BYTES. */
+/* Ends the transfer after ANSWER_BYTES. */
 static size_t take(char *p, size_t size, size_t n, void *arg)
 {
     struct answer *answer = arg;
@@ -114,7 +114,7 @@ static enum fr_rc begin(struct curl *c, const char *const *texts, size_t n, void
     return rc;
 }
 
-/* Does the transfer and ends it; keep: gets what is answered. */
+/* Does the transfer and ends it; keep: gets the body of the answer. */
 static enum fr_rc perform(const struct curl *c, void *list, struct fr_buf *keep,
                           struct fr_reply *out, struct fr_err *err)
 {

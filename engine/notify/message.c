@@ -1,4 +1,4 @@
-/* What a message says, in words. */
+/* Title and text of a message. */
 #include "engine/notify/notify.h"
 
 #include <string.h>

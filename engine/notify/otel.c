@@ -17,7 +17,7 @@ static struct fr_str trim(struct fr_str s)
     return s;
 }
 
-/* The next entry of *list, which moves behind it. false: there is none. */
+/* Takes the next entry off *list. False: there is none. */
 static bool next_entry(const char **list, struct fr_str *out)
 {
     size_t n;

@@ -42,7 +42,7 @@ json_t *fr_message_slack(const json_t *message)
     return doc;
 }
 
-/* A line of a card: the title, or what follows it; an output's in the letters of a terminal. */
+/* A line of a card: title or text; lines of output in monospace. */
 static json_t *card_line(const char *p, size_t n, bool title)
 {
     bool output = n > 4 && memcmp(p, "    ", 4) == 0;

@@ -57,7 +57,7 @@ static enum fr_rc look_up(const json_t *channel, const char *key, struct fr_buf 
 
 /* ---- HTTP ---- */
 
-struct letter { /* what is sent, and who frees it: send_http() */
+struct letter { /* a request; send_http() frees it */
     struct fr_buf url, secrets, given, body, lines[HEADERS_MOST];
     const char *headers[HEADERS_MOST];
     size_t n;
@@ -152,7 +152,7 @@ static void say_left_out(size_t n, struct fr_sent *out)
              n == 1 ? "was" : "were");
 }
 
-/* answer: gets what the receiver says; NULL: only its status matters. */
+/* answer: gets the body of the answer; NULL: only its status matters. */
 static enum fr_rc send_http(const json_t *channel, const char *key, const json_t *message,
                             struct fr_buf *answer, struct fr_sent *out, struct fr_err *err)
 {
@@ -187,8 +187,8 @@ static enum fr_rc send_http(const json_t *channel, const char *key, const json_t
 
 /* ---- traces ---- */
 
-/* What an answer of a collector says of spans that it did not take (ExportTracePartialSuccess):
- * *n with those before, and the text when there are some. */
+/* Adds the spans that a collector rejected by its answer (ExportTracePartialSuccess) to *n, and
+ * writes text if there are any. */
 static void add_rejected(const struct fr_buf *answer, int64_t *n, char text[SENT_TEXT])
 {
     json_t *doc = NULL, *partial, *count;
@@ -216,7 +216,7 @@ static void add_rejected(const struct fr_buf *answer, int64_t *n, char text[SENT
     json_decref(doc);
 }
 
-/* One batch behind the other, until one is not taken; they come again with the next try. */
+/* Sends one batch after the other until one fails; the next try repeats all. */
 static enum fr_rc send_spans(const json_t *channel, const char *key, const json_t *batches,
                              struct fr_sent *out, struct fr_err *err)
 {

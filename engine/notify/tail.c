@@ -14,7 +14,7 @@ static size_t skip_escape(const char *p, size_t n, size_t i)
     return i < n ? i + 1 : n;
 }
 
-/* What a terminal shows in the end: the piece behind the last carriage return, without escapes. */
+/* The line as a terminal shows it: the piece after the last carriage return, without escapes. */
 static json_t *shown_line(const char *p, size_t n)
 {
     struct fr_buf bare = {0};

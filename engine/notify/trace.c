@@ -26,7 +26,7 @@ struct tracing {
 
 /* ---- parts of a span ---- */
 
-/* Of what has no id of its own: the first half of a hash. */
+/* An id for a span without one: the first half of a hash. */
 static void make_id(const struct tracing *t, const char *what, int64_t number, char out[SPAN_TEXT])
 {
     struct fr_buf text = {0};

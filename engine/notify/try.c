@@ -1,4 +1,4 @@
-/* What an answer means, and when a delivery that failed is tried again. */
+/* The meaning of an answer, and the retries of a failed delivery. */
 #include "engine/notify/notify.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * A program made to run elsewhere: the loader (ld.so(8)) lists what it would load, all of it is put
+ * A program made to run elsewhere: the loader (ld.so(8)) lists all its libraries, these are put
  * into one folder, and a script starts the program with that loader and those libraries.
  */
 #include "engine/ship/ship.h"

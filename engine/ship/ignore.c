@@ -75,8 +75,8 @@ static bool is_stars(const char *p)
     return part(p) == 2 && p[0] == '*' && p[1] == '*';
 }
 
-/* A whole path, part by part. "**" as a part is any number of them; at the end, at least one. The
- * last "**" takes one part more where what is behind it does not match. */
+/* A whole path, part by part. "**" as a part is any number of them; at the end, at least one. If
+ * the rest of the pattern does not match, the last "**" takes one more part. */
 static bool whole(const char *p, const char *s)
 {
     const char *star = NULL, *from = NULL;

@@ -1,4 +1,4 @@
-/* What is shipped from control: files and folders in threads, programs in slices. */
+/* Prepares files and folders in threads, and programs in slices. */
 #include "engine/ship/shipment.h"
 
 #include "engine/base/sys.h"
@@ -99,7 +99,7 @@ static enum fr_rc start(struct fr_shipment_item *item)
         free_making(m);
         return fr_fail(&item->err, FR_NOMEM, "no memory for files to ship");
     }
-    item->making = m; /* what follows may call made() */
+    item->making = m; /* fr_loop_work() may call made() */
     if (fr_loop_work(item->shipment->loop, &m->work) == FR_OK)
         return FR_OK;
     item->making = NULL;
@@ -134,7 +134,7 @@ static void leave(struct fr_shipment_item *item)
         free_making(m);
 }
 
-/* What has not got on since the last time does not. */
+/* Gives up the threads that made no progress since the last look. */
 static void look(void *arg)
 {
     struct fr_shipment *c = arg;
@@ -185,7 +185,7 @@ static struct fr_shipment_item *add_item(struct fr_shipment *c, const char *path
     return *at = item;
 }
 
-/* What was begun before what asks may have been read before a change that this waits for. */
+/* A manifest of a turn before c->since may lack a change that the requester expects. */
 static bool is_fresh(const struct fr_shipment_item *item)
 {
     return item->made != NULL &&

@@ -194,7 +194,7 @@ void fr_cgroup_tidy(const char *own)
     fr_sys_names_free(names, n);
 }
 
-/* Waits until nobody is in path, which its file cgroup.events says and poll(2) wakes for. */
+/* Waits until path has no process: poll(2) wakes when its file cgroup.events changes. */
 static void wait_empty(const char *path)
 {
     char events[FR_NODE_PATH + NAME_ROOM], text[EVENTS_MAX + 1];
@@ -230,7 +230,7 @@ struct leaving {
     char path[FR_NODE_PATH], above[FR_NODE_PATH];
 };
 
-/* The process behind one that leaves: it was born outside, except where that cannot be. */
+/* The process that outlives a leaving one. It was born outside path where that is possible. */
 static int remove_behind(void *arg)
 {
     const struct leaving *l = arg;

@@ -102,7 +102,7 @@ static ssize_t record_at(const char *p, size_t n)
     return crc32_of(p + HEAD, len) == fr_get_u32(p + 8) ? (ssize_t)(HEAD + len) : -1;
 }
 
-/* Whether a whole record begins behind the unfinished one at p. */
+/* Whether a whole record begins after the unfinished one at p. */
 static bool whole_behind(const char *p, size_t n)
 {
     for (size_t i = 1; i < n; i++)
@@ -116,8 +116,8 @@ struct reading {
     void *arg;
 };
 
-/* Takes the whole records of b; what is left begins with an unfinished one. torn: but not with one
- * that a whole one follows. */
+/* Takes the whole records of b; the rest begins with an unfinished one. torn: an unfinished record
+ * before a whole one is skipped, too. */
 static enum fr_rc take_records(struct fr_buf *b, const struct reading *r, bool torn,
                                struct fr_err *err)
 {
@@ -146,8 +146,8 @@ static enum fr_rc take_records(struct fr_buf *b, const struct reading *r, bool t
     return rc;
 }
 
-/* One pass over what is new. *torn, at first: skip what is; then: an unfinished record was left
- * that a whole one follows. */
+/* One pass over the new bytes. *torn in: skip torn records. *torn out: an unfinished record before
+ * a whole one was left. */
 static enum fr_rc read_new(int fd, uint64_t *at, const struct reading *r, bool *torn,
                            struct fr_err *err)
 {
@@ -191,8 +191,8 @@ enum fr_rc fr_journal_read(int fd, uint64_t *at, void (*take)(void *arg, const s
     bool torn = false;
     enum fr_rc rc = read_new(fd, at, &r, &torn, err);
 
-    /* Appends follow one another, so what was begun before a whole record and is still not whole at
-     * a second look was cut short, by a full disk or a kill. */
+    /* Appends follow one another. So a record before a whole one that is still unfinished at a
+     * second look is torn, by a full disk or a kill. */
     while (rc == FR_OK && torn)
         rc = read_new(fd, at, &r, &torn, err);
     return rc;

@@ -242,7 +242,7 @@ static char *make_cwd(struct sup *s, struct fr_str cwd)
                            : fr_arena_fmt(&s->arena, "%s/%.*s", s->dir, (int)cwd.n, cwd.p);
 }
 
-/* What of the command's arguments and variables is too much for the kernel. */
+/* Names the argument or variable that is too long for the kernel. */
 static enum fr_rc too_long(const struct fr_spawn *sp, struct fr_err *err)
 {
     size_t all = 0;
@@ -428,7 +428,7 @@ static enum fr_rc start_sidecars(struct sup *s, struct fr_err *err)
     return rc;
 }
 
-/* Where the command writes its metrics, as its folder and its environment say. */
+/* The path of the command's metrics, by its folder and its environment. */
 static const char *metrics_path(struct sup *s)
 {
     static const char *const folders[] = {"FLOWRUN_WORK", "FLOWRUN_DIR"};

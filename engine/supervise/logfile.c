@@ -40,7 +40,7 @@ enum fr_rc fr_logfile_open(struct fr_logfile *l, const char *home, struct fr_id 
     return FR_OK;
 }
 
-/* Times are a help, not a promise. What a full disk took of a mark is overwritten by the next. */
+/* Times are best effort. The next mark overwrites one that a full disk cut short. */
 static void mark_time(struct fr_logfile *l, int64_t now)
 {
     struct fr_log_mark mark = {l->size, now};
@@ -54,7 +54,7 @@ static void mark_time(struct fr_logfile *l, int64_t now)
     l->marked_ms = now;
 }
 
-/* Appends, counting what the disk does not take. */
+/* Appends, and counts bytes that the disk does not take. */
 static void append(struct fr_logfile *l, const char *p, size_t n)
 {
     int64_t now = n > 0 ? fr_sys.mono_ms() : 0;
@@ -146,7 +146,7 @@ void fr_logfile_add(struct fr_logfile *l, const char *p, size_t n)
     }
 }
 
-/* What stands between head and tail. */
+/* The line between head and tail. */
 static size_t say_dropped(uint64_t dropped, char note[80])
 {
     return dropped == 0 ? 0
@@ -186,7 +186,7 @@ void fr_logfile_close(struct fr_logfile *l)
     fr_buf_finish(&l->tail);
 }
 
-/* Appends what is missing behind the log's first size bytes. */
+/* Appends the bytes that the log lacks after its first size bytes. */
 static void append_rest(int log, int tail, const struct fr_tail_head *h, uint64_t size)
 {
     char note[80], piece[4096];

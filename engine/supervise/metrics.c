@@ -86,7 +86,7 @@ static bool append_lines(struct fr_metrics *m, const char *p, size_t n)
     return ok;
 }
 
-/* How many of the bytes are lines that still fit: the part takes no more behind them. */
+/* Bytes of the lines that still fit into the part. */
 static size_t fitting(struct fr_metrics *m, const char *p, size_t n)
 {
     size_t at = 0;

@@ -7,7 +7,7 @@
 
 enum { VMSTAT_MAX = 256 << 10, OOM_FRESH_MS = 1000 };
 
-/* -1: it does not say. Source: oom_kill of /proc/vmstat, proc(5); a kill at the limit of a control
+/* -1: unknown. Source: oom_kill of /proc/vmstat, proc(5); a kill at the limit of a control
  * group counts there, too. */
 static int64_t read_count(void)
 {

@@ -50,7 +50,7 @@ static bool is_declared(const struct parser *p, struct fr_str name)
     return p->declared->n == 0; /* then none_declared() names all of them */
 }
 
-/* The task writes outputs and its pipeline declares none: says the line to write. */
+/* The task writes outputs, and its pipeline declares none: names the line to add. */
 static enum fr_rc none_declared(const struct parser *p)
 {
     struct fr_buf names = {0};

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
-enum { READ_PIECE = 16 << 10, GREW_BEHIND = 64 /* bytes: a launch, but no other such word */ };
+enum {
+    READ_PIECE = 16 << 10,
+    GREW_BEHIND = 64 /* bytes: room for LAUNCHED, but not for another GREW */
+};
 
 void sup_conn_close(struct sup_conn *c)
 {

@@ -34,7 +34,7 @@ static void log_add(struct sup *s, const char *p, size_t n)
     tell_grown(s, before);
 }
 
-/* Whole lines, each behind the sidecar's name. */
+/* Adds whole lines, each prefixed with the sidecar's name. */
 static void add_lines(struct sup *s, struct sup_stream *st, bool last)
 {
     size_t at = 0;

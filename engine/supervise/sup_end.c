@@ -8,7 +8,7 @@
 enum {
     RECORD_RETRY_MS = 1000,
     LOG_DRAIN_ROUNDS = 64,
-    SECRET_MIN = 4 /* bytes: what is shorter is found in anything */
+    SECRET_MIN = 4 /* bytes: a shorter text occurs anywhere by chance */
 };
 
 static void journal_end(struct sup *s, enum fr_rec_kind kind, struct fr_err *err, enum fr_rc *rc)
@@ -78,7 +78,7 @@ void sup_journal_exit(struct sup *s)
     s->end.text = text;
 }
 
-/* Whether the task is a built-in one: the last line of its output says why it failed. */
+/* Whether the task is a built-in one, whose last line of output is the reason of its failure. */
 static bool built_in(const struct fr_request *req)
 {
     const struct fr_strs *lists[] = {&req->env, &req->secret_env};
@@ -105,7 +105,7 @@ void sup_drop_dir(struct sup *s)
         fr_sys.rmdir(s->dir);
 }
 
-/* All processes are gone or named: what is left to say goes into s->end. */
+/* All processes are gone or named: completes s->end. */
 void sup_gather_end(struct sup *s)
 {
     struct fr_err err;

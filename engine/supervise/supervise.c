@@ -81,7 +81,7 @@ static bool reap(struct sup *s)
     }
 }
 
-/* An error's text, which may quote what the command was to get. */
+/* An error's text, masked: it may quote arguments of the command. */
 static struct fr_str masked(struct sup *s, const char *text)
 {
     struct fr_buf out = {0};

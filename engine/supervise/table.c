@@ -220,7 +220,7 @@ struct fr_attempt *fr_table_rival(struct fr_table *t, const struct fr_prepare *p
     return NULL;
 }
 
-/* What is known of an attempt, as records in the order in which they came. */
+/* An attempt as records, in their original order. */
 static enum fr_rc put_attempt(const struct fr_attempt *a, struct fr_buf *out, struct fr_err *err)
 {
     struct fr_rec rec = {.attempt = a->id,

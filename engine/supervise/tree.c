@@ -32,7 +32,7 @@ static bool is_spared(const struct fr_tree *t, const struct fr_procinfo *p)
     return false;
 }
 
-/* Marker or session says it is ours. An unreadable environment counts for the session only. */
+/* Ours by marker or by session. If the environment is unreadable, only the session counts. */
 static bool is_marked(const struct fr_tree *t, const struct fr_procinfo *p)
 {
     if (strcmp(p->marker, t->marker) == 0)
@@ -43,8 +43,8 @@ static bool is_marked(const struct fr_tree *t, const struct fr_procinfo *p)
            p->proc.start >= t->supervisor.start;
 }
 
-/* Marks in ours what is in the cgroup. The pids of those that are not in the list come to the front
- * of pids; returns how many. */
+/* Marks in ours the processes of the cgroup. The pids of those that are not in the list come to the
+ * front of pids; returns how many. */
 static size_t mark_inside(struct fr_buf *pids, const struct fr_procinfo *list, size_t n, bool *ours)
 {
     pid_t *pid = (pid_t *)(void *)pids->p;

@@ -60,7 +60,7 @@ static enum fr_rc no_magic(const struct fr_wire_in *in, struct fr_err *err)
     return FR_PROTO;
 }
 
-/* Skips to behind the magic; true once it is passed. */
+/* Skips to the end of the magic. True once it was found. */
 static bool pass_magic(struct fr_wire_in *in)
 {
     const char *at =
