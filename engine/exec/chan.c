@@ -223,7 +223,6 @@ static bool is_word(struct fr_str s)
     return s.n <= 64;
 }
 
-/* Keeps the node's description of itself. */
 static void keep_hello(struct fr_chan *ch, const struct fr_hello *h)
 {
     int64_t now = fr_sys.mono_ms();
@@ -247,9 +246,7 @@ static void keep_hello(struct fr_chan *ch, const struct fr_hello *h)
 
 enum fr_rc fr_chan_hello(struct fr_chan *ch, const struct fr_hello *h, struct fr_err *err)
 {
-    struct fr_hello ours = {.proto_min = FR_PROTO_MIN, .proto_max = FR_PROTO_MAX};
-    uint32_t proto = 0;
-    enum fr_rc rc = fr_wire_agree(&ours, h, &proto, err);
+    enum fr_rc rc = fr_wire_agree(h, err);
     int64_t now = fr_sys.mono_ms();
 
     if (rc == FR_OK && ch->state != FR_CHAN_CONNECTING)

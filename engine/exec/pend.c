@@ -121,7 +121,6 @@ void fr_pend_send(struct fr_chan *ch)
     fr_loop_post(ch->ex->loop, &ch->flush);
 }
 
-/* Whether a message of type by settles p. */
 static bool settles(const struct fr_pend *p, enum fr_msg_type by)
 {
     switch (p->type) {

@@ -99,7 +99,6 @@ static bool next_identity(struct fr_ssh *s)
     return true;
 }
 
-/* Takes the result of the call. */
 static enum fr_ssh_step end_call(struct fr_ssh *s)
 {
     struct fr_ssh_call *c = s->call;

@@ -58,22 +58,14 @@ static int64_t memory_bytes(struct fr_arena *arena)
     return kib * 1024;
 }
 
-static const char *env_of(const struct srv *s, const char *name)
-{
-    size_t n = strlen(name);
-
-    for (size_t i = 0; i < s->environ.n; i++)
-        if (s->environ.v[i].n > n && memcmp(s->environ.v[i].p, name, n) == 0 &&
-            s->environ.v[i].p[n] == '=')
-            return s->environ.v[i].p + n + 1;
-    return "";
-}
-
 void srv_facts_list(const struct srv *s, struct fr_arena *arena, struct fr_strs *out)
 {
+    const struct fr_strs *lists[] = {&s->environ};
+    const char *const *env = fr_environ_make(lists, 1, arena);
+    const char *user = env != NULL ? fr_environ_value(env, "USER") : "";
     const char *texts[] = {
         line_fact(arena, "hostname", "/proc/sys/kernel/hostname"),
-        fr_arena_fmt(arena, "user=%s", env_of(s, "USER")),
+        fr_arena_fmt(arena, "user=%s", user),
         fr_arena_fmt(arena, "uid=%u", fr_sys.uid()),
         line_fact(arena, "kernel", "/proc/sys/kernel/osrelease"),
         "arch=" ARCH,
@@ -81,11 +73,9 @@ void srv_facts_list(const struct srv *s, struct fr_arena *arena, struct fr_strs 
         fr_arena_fmt(arena, "mem_bytes=%lld", (long long)memory_bytes(arena)),
         fr_arena_fmt(arena, "disk_free_bytes=%lld", (long long)fr_sys.disk_free(s->home.path)),
         fr_arena_fmt(arena, "home=%s", s->home.path),
-        fr_arena_fmt(arena, "user_home=%s", env_of(s, "HOME")),
+        fr_arena_fmt(arena, "user_home=%s", env != NULL ? fr_environ_value(env, "HOME") : ""),
         fr_arena_fmt(arena, "flownode=%s", s->a->self),
-        fr_logind_kills("", env_of(s, "USER"), text_of("/proc/self/cgroup", arena))
-            ? "logind_kills=yes"
-            : NULL,
+        fr_logind_kills("", user, text_of("/proc/self/cgroup", arena)) ? "logind_kills=yes" : NULL,
     };
 
     *out = (struct fr_strs){fr_arena_array(arena, FACTS, sizeof(struct fr_str)), 0};

@@ -196,10 +196,10 @@ void srv_keep_finish(struct srv *s);
 
 /* srv_live.c */
 struct srv_live *srv_live_get(struct srv *s,
-                              struct fr_attempt *a); /* made when missing; NULL: no memory */
-void srv_live_load(struct srv *s, struct fr_id run); /* all of the run that are not over */
-void srv_live_tidy(struct srv *s);                   /* removes sockets of the dead */
-void srv_live_unlink(struct srv *s, struct fr_id id);
+                              struct fr_attempt *a);  /* made when missing; NULL: no memory */
+void srv_live_load(struct srv *s, struct fr_id run);  /* all of the run that are not over */
+void srv_live_tidy(struct srv *s);                    /* removes sockets of the dead */
+void srv_live_unlink(struct srv *s, struct fr_id id); /* the socket of a killed supervisor */
 void srv_live_step(struct srv *s, struct srv_live *l);
 void srv_live_read(struct srv *s, struct srv_live *l);
 void srv_live_put(struct srv *s, struct srv_live *l, const struct fr_msg *m);

@@ -80,16 +80,14 @@ static enum fr_rc write_epochs(struct srv *s, const struct fr_hello *h, struct f
 
 static void take_hello(struct srv *s, const struct fr_hello *h)
 {
-    struct fr_hello ours = {.proto_min = FR_PROTO_MIN, .proto_max = FR_PROTO_MAX};
     struct fr_err err;
-    uint32_t proto;
 
     if (is_copy(s, h))
         return;
     s->store = h->home;
     s->channel = h->channel;
     s->epoch = h->epoch;
-    if (fr_wire_agree(&ours, h, &proto, &err) != FR_OK || write_epochs(s, h, &err) != FR_OK) {
+    if (fr_wire_agree(h, &err) != FR_OK || write_epochs(s, h, &err) != FR_OK) {
         srv_end(s, &err);
     } else if (srv_superseded(s)) {
         newer_epoch(s);
@@ -273,7 +271,6 @@ static int timeout_of(const struct srv *s)
     return due <= now ? 0 : (int)(due - now);
 }
 
-/* Room for all descriptors of a turn. */
 static bool grow_polls(struct srv *s)
 {
     size_t n = POLL_FIXED + s->n_lives + s->n_spare;

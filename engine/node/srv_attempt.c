@@ -332,12 +332,6 @@ static void take_stop(struct srv *s, const struct fr_msg *m)
     }
 }
 
-static void take_query(struct srv *s, const struct fr_query *q)
-{
-    for (size_t i = 0; i < q->attempts.n; i++)
-        answer(s, q->attempts.v[i]);
-}
-
 static void take_ack(struct srv *s, struct fr_id id)
 {
     struct fr_attempt *a = fr_table_find(&s->table, id);
@@ -394,7 +388,8 @@ void srv_attempt_message(struct srv *s, const struct fr_msg *m)
         take_stop(s, m);
         break;
     case FR_MSG_QUERY:
-        take_query(s, &m->query);
+        for (size_t i = 0; i < m->query.attempts.n; i++)
+            answer(s, m->query.attempts.v[i]);
         break;
     case FR_MSG_TOMBSTONE:
         write_tombstone(s, m->tombstone.attempt);

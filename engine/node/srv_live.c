@@ -131,7 +131,6 @@ void srv_live_put(struct srv *s, struct srv_live *l, const struct fr_msg *m)
     l->due_ms = fr_sys.mono_ms();
 }
 
-/* Removes the socket that a killed supervisor left. */
 void srv_live_unlink(struct srv *s, struct fr_id id)
 {
     fr_home_unlink(s->home.path, FR_HOME_SOCKET, id);

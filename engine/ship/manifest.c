@@ -173,7 +173,6 @@ enum fr_rc fr_ship_name(struct fr_ship_file *v, size_t n, struct fr_arena *arena
     return ok ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a path");
 }
 
-/* Reads the patterns of excluded files. */
 static enum fr_rc read_ignore(struct fr_manifest *l, struct fr_err *err)
 {
     const char *file = fr_arena_fmt(&l->arena, "%s/%s", l->path, FR_IGNORE_FILE);

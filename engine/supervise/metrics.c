@@ -25,7 +25,6 @@ static int open_plain(const char *path, struct stat *st)
     return fd;
 }
 
-/* Remembers the bytes before m->at. */
 static void remember(struct fr_metrics *m)
 {
     uint64_t n = m->at < FR_METRICS_BEHIND ? m->at : FR_METRICS_BEHIND;

@@ -105,7 +105,6 @@ void sup_drop_dir(struct sup *s)
         fr_sys.rmdir(s->dir);
 }
 
-/* All processes are gone or named: completes s->end. */
 void sup_gather_end(struct sup *s)
 {
     struct fr_err err;

@@ -115,7 +115,7 @@ static bool take_end(struct fr_attempt *a, const struct fr_rec *r)
     return !a->end.bad;
 }
 
-static struct fr_fence *fence_of(const struct fr_table *t, struct fr_id id)
+struct fr_fence *fr_table_fence(const struct fr_table *t, struct fr_id id)
 {
     const uint64_t *place;
 
@@ -123,11 +123,6 @@ static struct fr_fence *fence_of(const struct fr_table *t, struct fr_id id)
         if (fr_id_eq(t->fences[*place].id, id))
             return &t->fences[*place];
     return NULL;
-}
-
-const struct fr_fence *fr_table_fence(const struct fr_table *t, struct fr_id id)
-{
-    return fence_of(t, id);
 }
 
 static struct fr_fence *add_fence(struct fr_table *t, struct fr_id id)
@@ -144,7 +139,7 @@ static struct fr_fence *add_fence(struct fr_table *t, struct fr_id id)
 
 static bool take_epoch(struct fr_table *t, const struct fr_rec *r)
 {
-    struct fr_fence *f = fence_of(t, r->run);
+    struct fr_fence *f = fr_table_fence(t, r->run);
 
     if (f == NULL && (f = add_fence(t, r->run)) == NULL)
         return false;

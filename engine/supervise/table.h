@@ -80,8 +80,8 @@ struct fr_attempt *fr_table_find(const struct fr_table *t, struct fr_id id);
  * tombstoned; NULL when there is none. */
 struct fr_attempt *fr_table_rival(struct fr_table *t, const struct fr_prepare *p);
 
-/* NULL: there is none. Valid until the next read. */
-const struct fr_fence *fr_table_fence(const struct fr_table *t, struct fr_id id);
+/* NULL: there is none. Valid until the next read, which alone changes it. */
+struct fr_fence *fr_table_fence(const struct fr_table *t, struct fr_id id);
 
 void fr_table_finish(struct fr_table *t);
 

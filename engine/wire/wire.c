@@ -153,17 +153,13 @@ void fr_wire_finish(struct fr_wire_in *in)
     in->taken = 0;
 }
 
-enum fr_rc fr_wire_agree(const struct fr_hello *ours, const struct fr_hello *theirs,
-                         uint32_t *proto, struct fr_err *err)
+enum fr_rc fr_wire_agree(const struct fr_hello *theirs, struct fr_err *err)
 {
-    uint32_t most = ours->proto_max < theirs->proto_max ? ours->proto_max : theirs->proto_max;
-
-    *proto = 0;
-    if (most < ours->proto_min || most < theirs->proto_min)
-        return fr_fail(err, FR_PROTO,
-                       "no common protocol: here %u to %u, the other side %u to %u; the newer "
-                       "flowrun of the two goes on: flowrun resume",
-                       ours->proto_min, ours->proto_max, theirs->proto_min, theirs->proto_max);
-    *proto = most;
-    return FR_OK;
+    if (theirs->proto_max >= FR_PROTO_MIN && theirs->proto_min <= FR_PROTO_MAX)
+        return FR_OK;
+    return fr_fail(err, FR_PROTO,
+                   "no common protocol: here %u to %u, the other side %u to %u; the newer "
+                   "flowrun of the two goes on: flowrun resume",
+                   (unsigned)FR_PROTO_MIN, (unsigned)FR_PROTO_MAX, theirs->proto_min,
+                   theirs->proto_max);
 }

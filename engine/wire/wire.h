@@ -79,8 +79,7 @@ enum fr_rc fr_wire_next(struct fr_wire_in *in, struct fr_arena *arena, struct fr
 
 void fr_wire_finish(struct fr_wire_in *in);
 
-/* The protocol both sides speak; FR_PROTO naming both ranges when there is none. */
-enum fr_rc fr_wire_agree(const struct fr_hello *ours, const struct fr_hello *theirs,
-                         uint32_t *proto, struct fr_err *err);
+/* Checks that both sides have a protocol in common; FR_PROTO names both ranges. */
+enum fr_rc fr_wire_agree(const struct fr_hello *theirs, struct fr_err *err);
 
 #endif

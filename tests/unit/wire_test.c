@@ -368,16 +368,22 @@ static void test_damage(void)
 
 static void test_agree(void)
 {
-    struct fr_hello a = {.proto_min = 2, .proto_max = 4}, b = {.proto_min = 1, .proto_max = 3};
+    static const struct {
+        uint32_t min, max;
+        enum fr_rc rc;
+    } theirs[] = {{FR_PROTO_MIN, FR_PROTO_MAX, FR_OK},
+                  {1, FR_PROTO_MIN, FR_OK},
+                  {FR_PROTO_MAX, FR_PROTO_MAX + 3, FR_OK},
+                  {FR_PROTO_MAX + 1, FR_PROTO_MAX + 3, FR_PROTO},
+                  {1, FR_PROTO_MIN - 1, FR_PROTO}};
     struct fr_err err;
-    uint32_t proto;
 
-    CHECK(fr_wire_agree(&a, &b, &proto, &err) == FR_OK && proto == 3);
-    b = (struct fr_hello){.proto_min = 5, .proto_max = 6}; /* newer than all of ours */
-    CHECK(fr_wire_agree(&a, &b, &proto, &err) == FR_PROTO && proto == 0);
-    b = (struct fr_hello){.proto_min = 1, .proto_max = 1};
-    CHECK(fr_wire_agree(&a, &b, &proto, &err) == FR_PROTO);
-    CHECK_TEXT(err.msg, "no common protocol: here 2 to 4, the other side 1 to 1; the newer flowrun "
+    for (size_t i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++) {
+        struct fr_hello h = {.proto_min = theirs[i].min, .proto_max = theirs[i].max};
+
+        CHECK_INT(fr_wire_agree(&h, &err), theirs[i].rc);
+    }
+    CHECK_TEXT(err.msg, "no common protocol: here 2 to 2, the other side 1 to 1; the newer flowrun "
                         "of the two goes on: flowrun resume");
 }
 
