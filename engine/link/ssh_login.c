@@ -12,15 +12,14 @@
 struct key_kind {
     const char *name; /* in a method list */
     int kind, mask;   /* LIBSSH2_HOSTKEY_TYPE_…, LIBSSH2_KNOWNHOST_KEY_… */
-    bool usable;      /* by libssh2 1.10 against today's sshd */
 };
 
 static const struct key_kind kinds[] = {
-    {"ssh-ed25519", LIBSSH2_HOSTKEY_TYPE_ED25519, LIBSSH2_KNOWNHOST_KEY_ED25519, true},
-    {"ecdsa-sha2-nistp256", LIBSSH2_HOSTKEY_TYPE_ECDSA_256, LIBSSH2_KNOWNHOST_KEY_ECDSA_256, true},
-    {"ecdsa-sha2-nistp384", LIBSSH2_HOSTKEY_TYPE_ECDSA_384, LIBSSH2_KNOWNHOST_KEY_ECDSA_384, true},
-    {"ecdsa-sha2-nistp521", LIBSSH2_HOSTKEY_TYPE_ECDSA_521, LIBSSH2_KNOWNHOST_KEY_ECDSA_521, true},
-    {"ssh-rsa", LIBSSH2_HOSTKEY_TYPE_RSA, LIBSSH2_KNOWNHOST_KEY_SSHRSA, false},
+    {"ssh-ed25519", LIBSSH2_HOSTKEY_TYPE_ED25519, LIBSSH2_KNOWNHOST_KEY_ED25519},
+    {"ecdsa-sha2-nistp256", LIBSSH2_HOSTKEY_TYPE_ECDSA_256, LIBSSH2_KNOWNHOST_KEY_ECDSA_256},
+    {"ecdsa-sha2-nistp384", LIBSSH2_HOSTKEY_TYPE_ECDSA_384, LIBSSH2_KNOWNHOST_KEY_ECDSA_384},
+    {"ecdsa-sha2-nistp521", LIBSSH2_HOSTKEY_TYPE_ECDSA_521, LIBSSH2_KNOWNHOST_KEY_ECDSA_521},
+    {"ssh-rsa", LIBSSH2_HOSTKEY_TYPE_RSA, LIBSSH2_KNOWNHOST_KEY_SSHRSA},
 };
 
 enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
@@ -143,7 +142,7 @@ static void fingerprint(struct fr_ssh *s, char out[64])
 
 static const struct key_kind *find_kind(int kind)
 {
-    static const struct key_kind unknown = {"unknown", 0, LIBSSH2_KNOWNHOST_KEY_UNKNOWN, false};
+    static const struct key_kind unknown = {"unknown", 0, LIBSSH2_KNOWNHOST_KEY_UNKNOWN};
     size_t i = 0;
 
     while (i < N_KINDS && kinds[i].kind != kind)

@@ -189,8 +189,7 @@ static enum fr_rc add_script(struct fr_bundle *b, const char *name, struct fr_er
     return FR_OK;
 }
 
-static enum fr_rc add_all(struct fr_bundle *b, const char *program, const char *const *extra,
-                          struct fr_err *err)
+static enum fr_rc add_all(struct fr_bundle *b, const char *program, struct fr_err *err)
 {
     const char *name = base_name(program), *loader = "";
     const char *bin = fr_arena_fmt(&b->arena, "bin/%s.bin", name);
@@ -209,11 +208,6 @@ static enum fr_rc add_all(struct fr_bundle *b, const char *program, const char *
         rc = add_file(b, loader, run, 0755, err);
     if (rc == FR_OK)
         rc = add_needed(b, loader, program, err);
-    for (size_t i = 0; rc == FR_OK && extra != NULL && extra[i] != NULL; i++) {
-        rc = add_lib(b, extra[i], err);
-        if (rc == FR_OK)
-            rc = add_needed(b, loader, extra[i], err);
-    }
     return rc == FR_OK ? add_script(b, name, err) : rc;
 }
 
@@ -235,15 +229,14 @@ static enum fr_rc name_it(struct fr_bundle *b, struct fr_err *err)
     return FR_OK;
 }
 
-enum fr_rc fr_bundle_open(struct fr_bundle *out, const char *program, const char *const *extra,
-                          struct fr_err *err)
+enum fr_rc fr_bundle_open(struct fr_bundle *out, const char *program, struct fr_err *err)
 {
     enum fr_rc rc;
 
     *out = (struct fr_bundle){0};
     out->v = fr_arena_array(&out->arena, FILES_MAX, sizeof(*out->v));
     rc = out->v == NULL ? fr_fail(err, FR_NOMEM, "no memory for a bundle")
-                        : add_all(out, program, extra, err);
+                        : add_all(out, program, err);
     if (rc == FR_OK) {
         qsort(out->v, out->n, sizeof(*out->v), by_path);
         out->program = fr_arena_fmt(&out->arena, "bin/%s", base_name(program));

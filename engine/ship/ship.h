@@ -96,13 +96,11 @@ struct fr_bundle {
 };
 
 /*
- * Finds what program (an ELF file) loads by asking its own loader (LOADER --list PROGRAM). extra:
- * further files for lib/ that are loaded by name at run time; NULL-terminated, may be NULL.
- * FR_NOTFOUND names a library that is missing. Nothing is hashed yet: fr_bundle_step() does that,
- * some max_bytes a call, until it says *done; then the bundle can be put.
+ * Finds the libraries of program (an ELF file) by its own loader (LOADER --list PROGRAM).
+ * FR_NOTFOUND names a missing one. Hashes nothing yet: fr_bundle_step() hashes at most max_bytes a
+ * call, until *done; then the bundle can be put.
  */
-enum fr_rc fr_bundle_open(struct fr_bundle *out, const char *program, const char *const *extra,
-                          struct fr_err *err);
+enum fr_rc fr_bundle_open(struct fr_bundle *out, const char *program, struct fr_err *err);
 enum fr_rc fr_bundle_step(struct fr_bundle *b, size_t max_bytes, bool *done, struct fr_err *err);
 void fr_bundle_finish(struct fr_bundle *b);
 

@@ -233,7 +233,7 @@ static enum fr_rc want_bundle(struct fr_shipment_program *b, struct fr_err *err)
     if (rc != FR_OK || b->made)
         return rc;
     if (!b->opened) {
-        if ((rc = fr_bundle_open(&b->bundle, b->program, NULL, err)) != FR_OK)
+        if ((rc = fr_bundle_open(&b->bundle, b->program, err)) != FR_OK)
             return rc;
         b->opened = true;
         if ((rc = fr_bundle_step(&b->bundle, SLICE_BYTES, &b->made, err)) != FR_OK) {

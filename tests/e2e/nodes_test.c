@@ -238,7 +238,7 @@ static void test_bundle(struct site *s, size_t node)
     struct fr_exec_event *ev;
 
     check_row("a program and its libraries");
-    if (!CHECK(fr_bundle_open(&b, "/usr/bin/openssl", NULL, &err) == FR_OK)) {
+    if (!CHECK(fr_bundle_open(&b, "/usr/bin/openssl", &err) == FR_OK)) {
         printf("   %s\n", err.msg);
         return;
     }
