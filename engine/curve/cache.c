@@ -8,7 +8,7 @@
 enum { PIECE = 256 << 10 };
 
 struct entry {
-    struct entry *next; /* in the order in which they were asked for, the newest first */
+    struct entry *next; /* the most recently used first */
     struct fr_id attempt;
     struct fr_curve curve;
 };
@@ -45,7 +45,7 @@ void fr_curves_destroy(struct fr_curves *c)
     fr_sys.free(c);
 }
 
-/* It becomes the newest. NULL: no memory. */
+/* Finds or adds the entry, as the newest one. NULL: no memory. */
 static struct entry *find(struct fr_curves *c, struct fr_id attempt)
 {
     struct entry **at = &c->first, *e;

@@ -45,7 +45,7 @@ static const struct fr_curve_col *axis(const struct fr_curve_span *s, enum fr_cu
     return NULL;
 }
 
-/* Where rows lie on an axis, asked in ascending order of rows. */
+/* Positions of rows on an axis, requested in ascending order of rows. */
 struct places {
     const struct fr_curve_part *part;
     const struct fr_curve_col *col; /* NULL: the steps */

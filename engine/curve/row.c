@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where the word that is no JSON ends; 0: there is none here. */
+/* Length of the word at p that is no JSON; 0: there is none. */
 static size_t bad_word(const char *p, size_t n)
 {
     static const char *const words[] = {"NaN", "-NaN", "Infinity", "-Infinity"};

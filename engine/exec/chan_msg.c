@@ -6,8 +6,8 @@
 
 enum { OUT_ENOUGH = 64 << 10, TIME_BITS = 53 };
 
-/* A message lies in the arena of *ev. Whoever posts *ev sets it to NULL; then the message is gone,
- * too. */
+/* A message lies in the arena of *ev. Posting *ev sets it to NULL; then the message is gone, too.
+ */
 
 /* The run of an attempt that was not sent to this node, where it uses this one, too. */
 static struct fr_use *elsewhere(const struct fr_chan *ch, struct fr_id attempt)

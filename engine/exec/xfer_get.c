@@ -78,7 +78,7 @@ static enum fr_rc sync_enough(struct fr_chan *ch, struct fr_xfer *x, struct fr_e
     return x->sync == NULL && enough ? start_sync(ch, x, err) : FR_OK;
 }
 
-/* As many bytes as are on the disk now may come. */
+/* Allows WINDOW bytes beyond those on the disk. */
 static void allow_more(struct fr_chan *ch, struct fr_xfer *x)
 {
     uint64_t bytes = x->synced + WINDOW - x->until;

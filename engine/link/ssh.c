@@ -150,7 +150,7 @@ static bool pump_out(struct fr_ssh *s)
     return s->serial == serial;
 }
 
-/* Also in turns: a node that writes here without end would hold up all others. */
+/* Also limited per turn: a node that writes to stderr without end would hold up all others. */
 static bool pump_stderr(struct fr_ssh *s, bool *more)
 {
     char buf[4096];

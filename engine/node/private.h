@@ -132,7 +132,7 @@ struct srv {
     uint32_t keep_days;   /* of hello */
     bool same_disk;
     uint64_t keep_bytes, kept_bytes;
-    int64_t swept_ms; /* wall clock; when the home was last looked through, and how */
+    int64_t swept_ms; /* wall clock; when the home was last scanned, and how */
     bool swept_alone;
     bool kept_more;             /* kept_bytes grew since it was written to the disk */
     struct fr_pruning *pruning; /* owns: a scan of the home under way; NULL: none */

@@ -16,7 +16,7 @@ enum { HASH_TEXT = 64 };
 static const int64_t day_ms = 86400000;
 
 struct item {
-    int64_t used_ms; /* acknowledged, or last asked for; by the calendar */
+    int64_t used_ms; /* when acknowledged or last requested, by the calendar */
     uint64_t bytes;
     struct fr_id attempt; /* zero: path */
     char *path;           /* in the store; owned by the arena */
@@ -25,7 +25,7 @@ struct item {
 
 enum phase { LOOK, REMOVE, DONE };
 
-/* A folder of the home that is looked through. */
+/* A folder of the home to scan. */
 struct folder {
     struct folder *next;
     const char *path; /* in the arena */
@@ -38,7 +38,7 @@ struct fr_pruning {
     struct fr_prune p;
     enum phase phase;
     struct fr_arena arena;
-    struct folder *folders, **last; /* still to be looked through; the first is under way */
+    struct folder *folders, **last; /* still to be scanned; the first is under way */
     char **names;                   /* of the first */
     size_t n_names, at;
     struct item *v; /* owned */

@@ -7,7 +7,7 @@
  *             acknowledged attempts (table.h): a log that it does not know belongs to one, and the
  *             log's date counts. While others use the home, that log stays at least a day. A
  *             large log becomes an empty file if the engine's copy lies on the same disk.
- *   store     A shipped file that was not asked for again in that time (at least a day) is removed,
+ *   store     A shipped file that was not requested again in that time (at least a day) is removed,
  *             and so are half-received files and, in r/, the locks of runs that nobody drives; only
  *             while no other process uses the home.
  *   bytes     When both need more bytes, the oldest are removed (no file of the store that was used

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As the journal was read. */
+/* The status according to the records read so far. */
 static enum fr_attempt_status known_status(const struct fr_attempt *a)
 {
     const struct srv_live *l = a != NULL ? a->live : NULL;
@@ -180,7 +180,7 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
     } else if (a->launched) {
         answer(s, p->attempt); /* by a supervisor that was late */
     } else if (p->request.lease_ms > 0 && fr_sys.boot_ms() - s->before_ms >= p->request.lease_ms) {
-        /* serve was held up: whoever sent this may count the attempt as lost by now */
+        /* serve was held up: the sender may count the attempt as lost by now */
         fr_fail(&err, FR_STOPPED, "a start waited here for longer than its lease");
         srv_fail(s, &err);
     } else {

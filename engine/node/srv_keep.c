@@ -51,7 +51,7 @@ static void write_swept(const struct srv *s)
     fr_sys.close(fd);
 }
 
-/* Whether the home was looked through less than an hour ago, as this connection would do it. */
+/* Whether the home was scanned less than an hour ago with this connection's settings. */
 static bool swept_lately(struct srv *s, bool alone)
 {
     char path[FR_NODE_PATH], end = 0;
@@ -201,7 +201,7 @@ static void keep(struct srv *s, struct fr_id attempt)
     s->kept_bytes += fr_prune_size(s->home.path, attempt);
     s->kept_more = true;
     if (s->kept_bytes > s->keep_bytes)
-        prune(s, false); /* unless it is being looked through just now */
+        prune(s, false); /* unless a scan is under way */
 }
 
 /* Removes or measures the files of acknowledged attempts, some of them with every turn. */

@@ -15,7 +15,7 @@
  * small letters, the last of a name. An invalid entry, or one that HTTP cannot carry, is omitted
  * and counted in *bad. NULL: no memory. */
 json_t *fr_otel_headers(const char *list, size_t *bad);
-/* Likewise of OTEL_RESOURCE_ATTRIBUTES: {key: value}. */
+/* The attributes of "key=value,key=value" (OTEL_RESOURCE_ATTRIBUTES): {key: value}. */
 json_t *fr_otel_attributes(const char *list);
 /* Adds where traces go for the base address of all signals: in front of its query. */
 void fr_otel_endpoint(const char *base, const char *path, struct fr_buf *out);

@@ -85,7 +85,7 @@ static enum fr_rc sign(struct letter *l, const char *key, struct fr_err *err)
     return rc;
 }
 
-/* As the exporters of OpenTelemetry are given them. Entries that are none are counted. */
+/* Adds the headers of a list for OpenTelemetry's exporters. Invalid entries are counted. */
 static enum fr_rc add_headers(struct letter *l, const char *list, struct fr_err *err)
 {
     json_t *all = fr_otel_headers(list, &l->left_out), *value;
@@ -291,7 +291,7 @@ static enum fr_rc text_file(const char *text, int *fd, struct fr_err *err)
     return FR_OK;
 }
 
-/* Until it ends, or FR_SEND_COMMAND_MS are over and it is killed with its group. */
+/* Waits for the end of the process; after FR_SEND_COMMAND_MS kills it with its group. */
 static enum fr_rc wait_for(struct fr_proc proc, struct fr_err *err)
 {
     struct pollfd ended = {.fd = fr_sys.proc_fd(proc.pid), .events = POLLIN};

@@ -73,7 +73,7 @@ struct span {
     const char *failed; /* why; NULL: it did not fail */
 };
 
-/* Its attributes, to be added to. */
+/* Returns the span's attributes, for further ones. */
 static json_t *add_span(struct tracing *t, const struct span *s)
 {
     json_t *list = json_array();
@@ -281,7 +281,7 @@ static const char *failure_of(const struct tracing *t, size_t from, size_t to, c
     return NULL;
 }
 
-/* Of the instances [from, to), whose attempts end before `end`. */
+/* Adds a task: its instances are [from, to), its attempts end before `end`. */
 static void add_task(struct tracing *t, size_t from, size_t to, size_t end)
 {
     const struct fr_inst_row *inst = &t->insts.rows[from];

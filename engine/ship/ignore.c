@@ -47,7 +47,7 @@ bool fr_ignore_lines(struct fr_ignore *ig, struct fr_str text, struct fr_arena *
     return ok;
 }
 
-/* One name, by a pattern without slashes. */
+/* Matches one name with a pattern without slashes. */
 static bool one(const char *p, size_t np, const char *s, size_t ns)
 {
     char pattern[NAME_MAX + 1], name[NAME_MAX + 1];

@@ -18,7 +18,7 @@ struct fr_str fr_reason_keep(const char *text, struct fr_arena *arena);
 struct fr_str fr_reason_of(struct fr_str text, bool whole, const struct fr_sidecars *sidecars,
                            struct fr_arena *arena);
 
-/* The same of the file's first size bytes. */
+/* The reason in the file's first size bytes. */
 struct fr_str fr_reason_read(int fd, uint64_t size, const struct fr_sidecars *sidecars,
                              struct fr_arena *arena);
 

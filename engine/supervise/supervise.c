@@ -142,7 +142,7 @@ static void check_deadlines(struct sup *s)
         sup_stop(s, FR_END_LEASE, 0, s->req->grace_ms);
 }
 
-/* One step of whatever the phase waits for. */
+/* Makes the next step of the phase. */
 static void advance(struct sup *s)
 {
     bool childless = s->phase > SUP_WAITING && s->phase < SUP_RECORDING && reap(s);
@@ -238,7 +238,7 @@ static void turn(struct sup *s)
             sup_stream_read(s, &s->streams[i]);
 }
 
-/* Where the attempt is reached before its launch is journalled. */
+/* Opens the socket by which serve reaches the attempt before its launch is journalled. */
 static enum fr_rc open_socket(struct sup *s, struct fr_err *err)
 {
     char path[FR_NODE_PATH];

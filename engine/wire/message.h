@@ -1,7 +1,6 @@
 /*
  * The messages between flowrun and a flownode; protocol.h has the fields of each and its answer.
- * They are open values; the memory they point to belongs to whoever made them (after decoding: an
- * arena).
+ * They are open values; their memory belongs to their maker (after decoding: an arena).
  */
 #ifndef FR_WIRE_MESSAGE_H
 #define FR_WIRE_MESSAGE_H
