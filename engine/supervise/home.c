@@ -91,16 +91,16 @@ void fr_home_close(struct fr_node_home *h)
 void fr_home_path(const char *home, enum fr_home_kind kind, struct fr_id attempt,
                   char out[FR_NODE_PATH])
 {
-    static const char *const folders[] = {"log", "log", "log", "log", "s", "a", "a"};
+    static const struct {
+        const char *folder, *suffix;
+    } kinds[] = {[FR_HOME_LOG] = {"log", ""},       [FR_HOME_INDEX] = {"log", ".idx"},
+                 [FR_HOME_TAIL] = {"log", ".tail"}, [FR_HOME_METRICS] = {"log", ".metrics"},
+                 [FR_HOME_SOCKET] = {"s", ""},      [FR_HOME_DIR] = {"a", ""},
+                 [FR_HOME_OUTPUT] = {"a", ".out"}};
     char id[FR_ID_TEXT];
 
     fr_id_text(attempt, id);
-    snprintf(out, FR_NODE_PATH, "%s/%s/%s%s", home, folders[kind], id,
-             kind == FR_HOME_INDEX     ? ".idx"
-             : kind == FR_HOME_TAIL    ? ".tail"
-             : kind == FR_HOME_METRICS ? ".metrics"
-             : kind == FR_HOME_OUTPUT  ? ".out"
-                                       : "");
+    snprintf(out, FR_NODE_PATH, "%s/%s/%s%s", home, kinds[kind].folder, id, kinds[kind].suffix);
 }
 
 int fr_home_file(const char *home, enum fr_home_kind kind, struct fr_id attempt, int flags)
