@@ -323,8 +323,7 @@ static void over(struct srv *s, struct srv_live *l)
     close_socket(l);
     l->due_ms = INT64_MAX;
     l->more = l->metrics_more = true;
-    if (l->a->tombstoned &&
-        !l->a->launched) /* the supervisor's own message may not have come whole */
+    if (l->a->tombstoned && !l->a->launched) /* its supervisor's message may be incomplete */
         say_tombstoned(s, l, "its supervisor gave it up before it was ready");
     else if (l->report && l->a->ended)
         srv_send_ended(s, l->a);
