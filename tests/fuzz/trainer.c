@@ -167,14 +167,14 @@ void fuzz_token_cache(struct fr_str in)
 {
     struct tr_tokens t = {0};
     struct fr_err err = {0};
-    struct tr_stamps stamps;
-    struct tr_token_cache cache = {fuzz_path(in), cache_key, &stamps};
+    struct tr_checksum_cache checksums;
+    struct tr_token_cache cache = {fuzz_path(in), cache_key, &checksums};
     bool found = false;
     enum fr_rc rc;
 
-    tr_stamps_open(&stamps, NULL);
+    tr_checksum_cache_open(&checksums, NULL);
     rc = tr_token_cache_read(&cache, &t, &found, &err);
-    tr_stamps_close(&stamps);
+    tr_checksum_cache_close(&checksums);
 
     fuzz_want_err(rc, &err);
     for (int64_t i = 0; rc == FR_OK && found && i < t.n; i++)
@@ -222,13 +222,13 @@ void fuzz_token_cache_seeds(void (*put)(void *arg, const char *name, struct fr_s
                           .ids = {.v = ids, .n = 3},
                           .labels = {.v = labels, .n = 3}};
     char path[256];
-    struct tr_stamps stamps;
-    struct tr_token_cache cache = {path, cache_key, &stamps};
+    struct tr_checksum_cache checksums;
+    struct tr_token_cache cache = {path, cache_key, &checksums};
     struct fr_err err;
 
     (void)snprintf(path, sizeof(path), "%s/seed", fuzz_dir());
-    tr_stamps_open(&stamps, NULL);
+    tr_checksum_cache_open(&checksums, NULL);
     fuzz_want(tr_token_cache_write(&cache, &t, &err) == FR_OK, "the seed can be written");
-    tr_stamps_close(&stamps);
+    tr_checksum_cache_close(&checksums);
     put_file(put, arg, path);
 }

@@ -9,7 +9,7 @@
 #include "trainer/save/identity.h"
 #include "trainer/train/loading.h"
 #include "trainer/report/metrics.h"
-#include "trainer/report/pace.h"
+#include "trainer/report/progress_log.h"
 #include "trainer/optim/scaler.h"
 #include "trainer/train/schedule.h"
 #include "trainer/report/tensorboard.h"
@@ -528,26 +528,26 @@ static void pace(void)
         {10000, 599, true}, {15000, 600, false}, {20000, 601, false},
     };
     int64_t (*real)(void) = fr_sys.mono_ms;
-    struct tr_pace p;
+    struct tr_progress_log p;
     char left[24];
 
     check_row("pace");
     fr_sys.mono_ms = this_clock;
     clock_ms = 0;
-    p = tr_pace_begin("Evaluation", "batches", 600);
+    p = tr_progress_log_begin("Evaluation", "batches", 600);
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         clock_ms = rows[i].ms;
-        CHECK(tr_pace_at(&p, rows[i].done) == rows[i].said);
+        CHECK(tr_progress_log_at(&p, rows[i].done) == rows[i].said);
     }
-    p = tr_pace_begin("Tokenizing", "records", 0);
+    p = tr_progress_log_begin("Tokenizing", "records", 0);
     clock_ms += 5000;
-    CHECK(tr_pace_at(&p, 7) && !tr_pace_at(&p, 8));
+    CHECK(tr_progress_log_at(&p, 7) && !tr_progress_log_at(&p, 8));
     fr_sys.mono_ms = real;
-    tr_pace_left(120, 600, 10000, left);
+    tr_progress_log_left(120, 600, 10000, left);
     CHECK_TEXT(left, "40.0s");
-    tr_pace_left(1, 601, 10, left);
+    tr_progress_log_left(1, 601, 10, left);
     CHECK_TEXT(left, "6.0s");
-    tr_pace_left(0, 600, 10000, left);
+    tr_progress_log_left(0, 600, 10000, left);
     CHECK_TEXT(left, "?");
 }
 

@@ -6,7 +6,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/config/folder.h"
-#include "trainer/save/recode.h"
+#include "trainer/save/quantize.h"
 
 #include <limits.h>
 #include <stdlib.h>

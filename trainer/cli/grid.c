@@ -169,7 +169,7 @@ static enum fr_rc run_one(const struct tr_grid_opts *o, const struct set *s, int
 }
 
 /* A try on all ranks; *r is rank 0's, or the first failure. */
-static enum fr_rc try_set(struct tr_room *room, const struct tr_grid_opts *o, const struct set *s,
+static enum fr_rc try_set(struct tr_bench *room, const struct tr_grid_opts *o, const struct set *s,
                           struct result *r, struct fr_err *err)
 {
     int size = room->world->size;
@@ -248,7 +248,7 @@ static bool users(const struct axis *a, bool tell)
 }
 
 struct search {
-    struct tr_room *room;
+    struct tr_bench *room;
     const struct tr_grid_opts *o;
     json_t *grid;
     struct set best;
@@ -287,7 +287,7 @@ static enum fr_rc search_axis(struct search *s, const struct axis *a, struct fr_
 }
 
 /* Ranks of other nodes may have other settings: what one has is set for all. */
-static enum fr_rc agree(struct tr_room *r, bool *set, struct fr_err *err)
+static enum fr_rc agree(struct tr_bench *r, bool *set, struct fr_err *err)
 {
     double any = *set;
     enum fr_rc rc = tr_comm_host_sum(r->world, &any, 1, err);
@@ -296,7 +296,7 @@ static enum fr_rc agree(struct tr_room *r, bool *set, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc tr_grid(struct tr_room *r, const struct tr_grid_opts *o, json_t *grid, json_t *best,
+enum fr_rc tr_grid(struct tr_bench *r, const struct tr_grid_opts *o, json_t *grid, json_t *best,
                    struct fr_err *err)
 {
     struct search s = {.room = r, .o = o, .grid = grid};

@@ -12,7 +12,7 @@
 #ifndef TR_CLI_GRID_H
 #define TR_CLI_GRID_H
 
-#include "trainer/cli/room.h"
+#include "trainer/cli/collective_bench.h"
 
 struct tr_grid_opts {
     size_t bytes; /* that a rank sends in a call */
@@ -23,7 +23,7 @@ struct tr_grid_opts {
 /* All ranks call. On rank 0 prints a row a set, and adds to *grid {"set": {NAME: VALUE}, "us",
  * "bandwidth_gbps"} of each, and to *best {NAME: VALUE} of the best one. A set that does not work
  * has no times but "why". */
-enum fr_rc tr_grid(struct tr_room *r, const struct tr_grid_opts *o, json_t *grid, json_t *best,
+enum fr_rc tr_grid(struct tr_bench *r, const struct tr_grid_opts *o, json_t *grid, json_t *best,
                    struct fr_err *err);
 
 #endif

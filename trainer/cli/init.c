@@ -10,7 +10,7 @@
 #include "trainer/cli/shape.h"
 #include "trainer/cli/weights.h"
 #include "trainer/config/model_config.h"
-#include "trainer/save/recode.h"
+#include "trainer/save/quantize.h"
 #include "trainer/text/text.h"
 #include "trainer/tokenizer/tokenizer.h"
 

@@ -12,7 +12,7 @@
 #include "trainer/backend/device.h"
 #include "trainer/cli/grid.h"
 #include "trainer/cli/ranks.h"
-#include "trainer/cli/room.h"
+#include "trainer/cli/collective_bench.h"
 #include "trainer/comm/join.h"
 #include "trainer/comm/launch_env.h"
 
@@ -107,12 +107,12 @@ static enum fr_rc report(const struct tr_comm *c, const struct row *rows,
 }
 
 /* Every collective; where NCCL carries them between nodes, its settings for the exchange. */
-static enum fr_rc sweep(struct tr_room *r, const struct asked *a, const struct tables *t,
+static enum fr_rc sweep(struct tr_bench *r, const struct asked *a, const struct tables *t,
                         struct fr_err *err)
 {
     const struct tr_grid_opts o = {
         .bytes = (size_t)a->sweep, .rounds = (int)a->rounds, .comm = &a->comm};
-    enum fr_rc rc = tr_room_sweep(r, (size_t)a->sweep, (int)a->rounds, t->sweep, err);
+    enum fr_rc rc = tr_bench_sweep(r, (size_t)a->sweep, (int)a->rounds, t->sweep, err);
 
     if (rc == FR_OK && r->rail && strcmp(r->world->ops->name, "nccl") == 0)
         rc = tr_grid(r, &o, t->grid, t->best, err);
@@ -120,40 +120,40 @@ static enum fr_rc sweep(struct tr_room *r, const struct asked *a, const struct t
 }
 
 /* The exchange between nodes alone: one line, on rank 0. */
-static enum fr_rc measure_rail(struct tr_room *r, const struct asked *a, struct fr_err *err)
+static enum fr_rc measure_rail(struct tr_bench *r, const struct asked *a, struct fr_err *err)
 {
     struct tr_timing t = {
-        .comm = r->world, .op = TR_ROOM_RAIL, .bytes = (size_t)a->rail, .rounds = (int)a->rounds};
+        .comm = r->world, .op = TR_BENCH_RAIL, .bytes = (size_t)a->rail, .rounds = (int)a->rounds};
     enum fr_rc rc;
 
     if (!r->rail)
         return fr_fail(err, FR_USAGE, "--rail: there are not several nodes of as many ranks each");
-    rc = tr_room_time(r, &t, err);
+    rc = tr_bench_time(r, &t, err);
     if (rc == FR_OK)
-        rc = tr_room_slowest(r, &t.seconds, err);
+        rc = tr_bench_slowest(r, &t.seconds, err);
     if (rc == FR_OK && r->world->rank == 0)
         fr_print("{\"rail_us\": %.3f, \"bytes\": %zu}\n", t.seconds * 1e6, t.bytes);
     return rc;
 }
 
-static enum fr_rc measure(struct tr_room *r, const struct asked *a, const struct tables *t,
+static enum fr_rc measure(struct tr_bench *r, const struct asked *a, const struct tables *t,
                           struct fr_err *err)
 {
     size_t size = (size_t)r->world->size;
-    struct tr_timing large = {r->world, TR_ROOM_ALL_REDUCE, (size_t)a->bytes, (int)a->rounds, 0};
-    struct tr_timing small = {r->world, TR_ROOM_ALL_REDUCE, 16 * size, SMALL_ROUNDS, 0};
+    struct tr_timing large = {r->world, TR_BENCH_ALL_REDUCE, (size_t)a->bytes, (int)a->rounds, 0};
+    struct tr_timing small = {r->world, TR_BENCH_ALL_REDUCE, 16 * size, SMALL_ROUNDS, 0};
     struct row mine = {.node = r->world->node}, *rows = NULL;
-    enum fr_rc rc = tr_room_check(r, err);
+    enum fr_rc rc = tr_bench_check(r, err);
 
     if (rc == FR_OK)
-        rc = tr_room_time(r, &large, err);
+        rc = tr_bench_time(r, &large, err);
     if (rc == FR_OK)
-        rc = tr_room_time(r, &small, err);
+        rc = tr_bench_time(r, &small, err);
     if (rc == FR_OK && a->sweep > 0)
         rc = sweep(r, a, t, err);
     if (rc != FR_OK)
         return rc;
-    mine.gbps = tr_room_gbps(&large);
+    mine.gbps = tr_bench_gbps(&large);
     gethostname(mine.host, sizeof(mine.host) - 1);
     find_iface(&a->comm, mine.iface);
     rows = fr_sys.alloc(size * sizeof(*rows));
@@ -170,20 +170,20 @@ static enum fr_rc measure(struct tr_room *r, const struct asked *a, const struct
 static enum fr_rc probe_ranks(struct asked *a, struct fr_err *err)
 {
     struct tr_ranks *ranks = &a->ranks;
-    struct tr_room room = {0};
+    struct tr_bench room = {0};
     struct tables t = {json_array(), json_array(), json_object()};
     int64_t most = a->sweep > a->bytes ? a->sweep : a->bytes;
     enum fr_rc rc = tr_ranks_join(ranks, &a->comm, err);
 
     if (rc == FR_OK) {
-        room = (struct tr_room){.be = ranks->be, .world = ranks->comm};
-        rc = tr_room_make(&room, (size_t)(a->rail > 0 ? a->rail : most), err);
+        room = (struct tr_bench){.be = ranks->be, .world = ranks->comm};
+        rc = tr_bench_make(&room, (size_t)(a->rail > 0 ? a->rail : most), err);
     }
     if (rc == FR_OK)
         rc = a->rail > 0 ? measure_rail(&room, a, err) : measure(&room, a, &t, err);
     if (rc != FR_OK && ranks->comm != NULL && err != NULL)
         tr_comm_abort(ranks->comm, err->msg);
-    tr_room_finish(&room);
+    tr_bench_finish(&room);
     tr_comm_destroy(ranks->comm);
     tr_backend_destroy(ranks->be);
     json_decref(t.sweep);

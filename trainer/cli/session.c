@@ -2,7 +2,7 @@
 
 #include "engine/base/log.h"
 #include "trainer/comm/launch_env.h"
-#include "trainer/report/pace.h"
+#include "trainer/report/progress_log.h"
 
 #include <string.h>
 
@@ -94,12 +94,12 @@ enum fr_rc tr_session_data(const struct tr_session *s, struct tr_dataset **out, 
         .max_samples = f->max_samples,
         .seed = 42,
     };
-    struct tr_pace pace = tr_pace_begin("Tokenizing", "records", 0);
+    struct tr_progress_log log = tr_progress_log_begin("Tokenizing", "records", 0);
     struct fr_buf warnings = {0};
     enum fr_rc rc;
 
     if (s->ranks.comm->rank == 0)
-        o.tell = (struct tr_data_tell){tr_pace_tell, &pace};
+        o.tell = (struct tr_data_tell){tr_progress_log_tell, &log};
     if (s->templ == NULL)
         return fr_fail(err, FR_USAGE, "--template is missing (deepseek3, default, empty …)");
     rc = tr_dataset_load(&o, s->tokenizer, out, &warnings, err);

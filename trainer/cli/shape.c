@@ -1,6 +1,6 @@
 #include "trainer/cli/shape.h"
 
-#include "trainer/save/recode.h"
+#include "trainer/save/quantize.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -39,7 +39,7 @@ static enum fr_rc cache_key(const struct tr_sources *s, char key[FR_SHA256_TEXT]
             fr_buf_fmt(&b, "\t%s", names[k] != NULL ? names[k] : "\n");
         for (size_t k = 0; rc == FR_OK && k < e->nfiles; k++) {
             char digest[FR_SHA256_TEXT];
-            if ((rc = tr_stamps_sha256(s->stamps, e->files[k], digest, err)) == FR_OK)
+            if ((rc = tr_checksum_cache_sha256(s->checksums, e->files[k], digest, err)) == FR_OK)
                 fr_buf_fmt(&b, "\n%s", digest);
         }
     }
@@ -91,7 +91,7 @@ static enum fr_rc fill(const struct tr_sources *s, struct tr_tokens *t, bool *ca
 {
     const struct tr_dataset_opts *o = s->o;
     char key[FR_SHA256_TEXT], path[PATH_MAX] = "";
-    struct tr_token_cache cache = {path, key, s->stamps};
+    struct tr_token_cache cache = {path, key, s->checksums};
     struct fr_err why;
     enum fr_rc rc = cache_key(s, key, err);
 
@@ -108,7 +108,7 @@ static enum fr_rc fill(const struct tr_sources *s, struct tr_tokens *t, bool *ca
     /* a cache that cannot be written, or that would be of other data than its key says, costs the
      * next run time, not this one */
     if (fr_mkdirs(o->cache_dir, 0755, &why) == FR_OK &&
-        tr_stamps_settle(s->stamps, &why) == FR_OK &&
+        tr_checksum_cache_settle(s->checksums, &why) == FR_OK &&
         tr_token_cache_write(&cache, t, &why) == FR_OK)
         swap_for_cache(t, &cache);
     else if (warnings != NULL)
@@ -120,8 +120,8 @@ enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_toke
                            struct tr_dataset **out, struct fr_buf *warnings, struct fr_err *err)
 {
     struct fr_arena arena = {0};
-    struct tr_stamps stamps;
-    struct tr_sources s = {.o = o, .tok = tok, .stamps = &stamps};
+    struct tr_checksum_cache checksums;
+    struct tr_sources s = {.o = o, .tok = tok, .checksums = &checksums};
     struct tr_tokens tokens = {.n = 0};
     bool cached = false;
     enum fr_rc rc;
@@ -130,10 +130,10 @@ enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_toke
     s.entries = fr_arena_array(&arena, TR_SETS_MAX, sizeof(*s.entries));
     rc = s.entries != NULL ? read_entries(&s, &arena, err)
                            : fr_fail(err, FR_NOMEM, "no memory for the data set");
-    tr_stamps_open(&stamps, o->cache_dir);
+    tr_checksum_cache_open(&checksums, o->cache_dir);
     if (rc == FR_OK)
         rc = fill(&s, &tokens, &cached, warnings, err);
-    tr_stamps_close(&stamps);
+    tr_checksum_cache_close(&checksums);
     fr_arena_finish(&arena);
     if (rc != FR_OK) {
         tr_tokens_finish(&tokens);

@@ -62,7 +62,7 @@ enum fr_rc tr_token_cache_write(const struct tr_token_cache *c, const struct tr_
     parts_of(t, &h, parts);
     rc = fr_file_write_parts(c->path, &(struct fr_parts){parts, PARTS}, 0644, err);
     if (rc == FR_OK)
-        tr_stamps_put(c->stamps, c->path, h.digest);
+        tr_checksum_cache_put(c->checksums, c->path, h.digest);
     return rc;
 }
 
@@ -136,12 +136,12 @@ static bool has_sum(const struct tr_token_cache *c, const struct tr_tokens *t)
 {
     char digest[FR_SHA256_TEXT];
 
-    if (tr_stamps_have(c->stamps, c->path, t->digest))
+    if (tr_checksum_cache_have(c->checksums, c->path, t->digest))
         return true;
     fr_sha256(t->offsets, t->map_bytes - sizeof(struct head), digest);
     if (strcmp(digest, t->digest) != 0)
         return false;
-    tr_stamps_put(c->stamps, c->path, digest);
+    tr_checksum_cache_put(c->checksums, c->path, digest);
     return true;
 }
 

@@ -4,14 +4,14 @@
  *
  * What a start proves: the header is for this key and this size of file, the lengths are in order
  * and within the file. That ids and labels are those that were written is proven by their sum,
- * where the file is not known (stamps.h), and else by the file's stamp: nobody wrote to it since it
- * had that sum. A disk that loses bits on its own is not noticed then.
+ * where the file is not known (checksum_cache.h), and else by the file's stamp: nobody wrote to it
+ * since it had that sum. A disk that loses bits on its own is not noticed then.
  */
 #ifndef TR_DATASET_TOKEN_CACHE_H
 #define TR_DATASET_TOKEN_CACHE_H
 
 #include "engine/base/file.h"
-#include "trainer/dataset/stamps.h"
+#include "trainer/dataset/checksum_cache.h"
 #include "trainer/tokenizer/tokenizer.h"
 
 enum { TR_SETS_MAX = 64 };
@@ -36,7 +36,7 @@ void tr_tokens_digest(const struct tr_tokens *t, char out[FR_SHA256_TEXT]);
 
 struct tr_token_cache {
     const char *path, *key;
-    struct tr_stamps *stamps;
+    struct tr_checksum_cache *checksums;
 };
 
 /* *found is false when there is no such file, or one that is cut, damaged or made for another

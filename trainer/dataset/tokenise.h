@@ -15,7 +15,7 @@ struct tr_sources {
     const struct tr_tokenizer *tok;
     struct tr_data_entry *entries;
     size_t n; /* at most TR_SETS_MAX */
-    struct tr_stamps *stamps;
+    struct tr_checksum_cache *checksums;
 };
 
 /* Warnings and errors as those of tr_dataset_load. */

@@ -1,5 +1,5 @@
 /* A checkpoint in bf16 as FP8 in blocks, and back. */
-#include "trainer/save/recode.h"
+#include "trainer/save/quantize.h"
 
 #include "engine/base/arena.h"
 #include "engine/base/file.h"

@@ -3,7 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "trainer/save/recode.h"
+#include "trainer/save/quantize.h"
 #include "trainer/tensor/safetensors.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "trainer/save/recode.h"
+#include "trainer/save/quantize.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/dataset/sampler.h"
-#include "trainer/report/pace.h"
+#include "trainer/report/progress_log.h"
 
 #include <math.h>
 #include <string.h>
@@ -200,13 +200,13 @@ enum fr_rc tr_evaluate(const struct tr_eval_opts *o, struct tr_eval_result *out,
 {
     int64_t n = tr_dataset_size(o->data), began = fr_sys.mono_ms();
     struct job j = {.o = o, .n = n, .batches = div_up(n, o->batch)};
-    struct tr_pace pace = tr_pace_begin("Evaluation", "batches", j.batches);
+    struct tr_progress_log log = tr_progress_log_begin("Evaluation", "batches", j.batches);
     enum fr_rc rc = begin(&j, err);
 
     for (int64_t b = 0; b < j.batches && rc == FR_OK; b += o->comm->size) {
         rc = one_round(&j, b, err);
         if (o->comm->rank == 0)
-            (void)tr_pace_at(&pace, b + o->comm->size);
+            (void)tr_progress_log_at(&log, b + o->comm->size);
     }
     if (rc == FR_OK)
         rc = share_sums(&j, err);

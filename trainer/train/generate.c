@@ -1,7 +1,7 @@
 #include "trainer/train/generate.h"
 
 #include "engine/base/sys.h"
-#include "trainer/report/pace.h"
+#include "trainer/report/progress_log.h"
 
 #include <string.h>
 
@@ -250,7 +250,7 @@ enum fr_rc tr_generate(const struct tr_generate_opts *o, const struct tr_prompt 
 {
     struct job j = {
         .o = o, .prompts = prompts, .answers = answers, .n = n, .waiting = o->comm->rank};
-    struct tr_pace pace = tr_pace_begin("Generation", "answers", n);
+    struct tr_progress_log log = tr_progress_log_begin("Generation", "answers", n);
     enum fr_rc rc = begin(&j, err);
 
     while (rc == FR_OK) {
@@ -259,7 +259,7 @@ enum fr_rc tr_generate(const struct tr_generate_opts *o, const struct tr_prompt 
         if ((rc = tr_comm_host_sum(o->comm, &left, 1, err)) != FR_OK || left == 0)
             break;
         if (o->comm->rank == 0 && o->piece == NULL)
-            (void)tr_pace_at(&pace, n - (int64_t)left);
+            (void)tr_progress_log_at(&log, n - (int64_t)left);
         rc = one_call(&j, err);
     }
     fr_sys.free(j.places);

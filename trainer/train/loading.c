@@ -3,7 +3,7 @@
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
 #include "trainer/report/metrics.h"
-#include "trainer/report/pace.h"
+#include "trainer/report/progress_log.h"
 
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ void tr_loading_text(int64_t bytes, int64_t of, int64_t ms, char out[128])
     fr_show_size(bytes, done);
     fr_show_size(of, all);
     fr_show_size(speed, second);
-    tr_pace_left((double)bytes, (double)of, ms, left);
+    tr_progress_log_left((double)bytes, (double)of, ms, left);
     (void)snprintf(out, 128, "%s of %s, %s/s, %s left", done, all, second, left);
 }
 

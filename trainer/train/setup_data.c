@@ -1,7 +1,7 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "trainer/dataset/stream.h"
-#include "trainer/report/pace.h"
+#include "trainer/report/progress_log.h"
 #include "trainer/text/text.h"
 #include "trainer/train/setup.h"
 
@@ -37,12 +37,12 @@ static enum fr_rc load_one(struct tr_run *r, struct tr_dataset_opts *o, struct t
                            struct fr_err *err)
 {
     bool first = r->env.comm->local_rank == 0;
-    struct tr_pace pace = tr_pace_begin("Tokenizing", "records", 0);
+    struct tr_progress_log log = tr_progress_log_begin("Tokenizing", "records", 0);
     struct fr_buf warnings = {0};
     enum fr_rc rc = FR_OK;
 
     if (r->env.comm->rank == 0)
-        o->tell = (struct tr_data_tell){tr_pace_tell, &pace};
+        o->tell = (struct tr_data_tell){tr_progress_log_tell, &log};
     o->overwrite_cache = r->args->overwrite_cache && first;
     if (first)
         rc = tr_dataset_load(o, r->tokenizer, out, &warnings, err);

@@ -2,8 +2,8 @@
  * Weights on disk as numbers and back: FP8 in blocks of one f32 multiplier each, or a float type.
  * Source: DeepSeek-V3 2024, section 3.3.2 (a block's largest magnitude is the largest code).
  */
-#ifndef TR_SAVE_RECODE_H
-#define TR_SAVE_RECODE_H
+#ifndef TR_SAVE_QUANTIZE_H
+#define TR_SAVE_QUANTIZE_H
 
 #include "trainer/config/model_config.h"
 #include "trainer/tensor/safetensors.h"

@@ -6,8 +6,8 @@
  * where reading began two seconds, or more, after the file was written. Not seen are writes past
  * the file system, to its disk, and those after the clock was set back.
  */
-#ifndef TR_DATASET_STAMPS_H
-#define TR_DATASET_STAMPS_H
+#ifndef TR_DATASET_CHECKSUM_CACHE_H
+#define TR_DATASET_CHECKSUM_CACHE_H
 
 #include "engine/base/file.h"
 
@@ -15,29 +15,30 @@
 #include <limits.h>
 #include <stdbool.h>
 
-struct tr_stamps {
+struct tr_checksum_cache {
     char path[PATH_MAX]; /* of the list; "": nothing is kept */
     json_t *files;       /* owns */
-    json_t *seen;        /* owns: those of tr_stamps_sha256, as they looked and their sums */
+    json_t *seen; /* owns: those of tr_checksum_cache_sha256, as they looked and their sums */
     bool changed;
 };
 
 /* The list in the folder dir (NULL: none). A list that is missing or damaged is empty. */
-void tr_stamps_open(struct tr_stamps *s, const char *dir);
+void tr_checksum_cache_open(struct tr_checksum_cache *s, const char *dir);
 /* Writes the list where it changed. A failure costs the next start its time. */
-void tr_stamps_close(struct tr_stamps *s);
+void tr_checksum_cache_close(struct tr_checksum_cache *s);
 
 /* As fr_sha256_file, without reading a file that is as it was. One that was written in the last two
  * seconds is not put down: it could be written to again within the same tick of its clock. */
-enum fr_rc tr_stamps_sha256(struct tr_stamps *s, const char *path, char out[FR_SHA256_TEXT],
-                            struct fr_err *err);
+enum fr_rc tr_checksum_cache_sha256(struct tr_checksum_cache *s, const char *path,
+                                    char out[FR_SHA256_TEXT], struct fr_err *err);
 
 /* After the work with those files: FR_CORRUPT names one that was written to, or removed, since its
  * sum was made. Files that were too new then, and no longer are, are summed again and put down. */
-enum fr_rc tr_stamps_settle(struct tr_stamps *s, struct fr_err *err);
+enum fr_rc tr_checksum_cache_settle(struct tr_checksum_cache *s, struct fr_err *err);
 
 /* Whether the file is as it was when it was put down with this sum. */
-bool tr_stamps_have(const struct tr_stamps *s, const char *path, const char *sha256);
-void tr_stamps_put(struct tr_stamps *s, const char *path, const char *sha256);
+bool tr_checksum_cache_have(const struct tr_checksum_cache *s, const char *path,
+                            const char *sha256);
+void tr_checksum_cache_put(struct tr_checksum_cache *s, const char *path, const char *sha256);
 
 #endif

@@ -1,4 +1,4 @@
-#include "trainer/save/recode.h"
+#include "trainer/save/quantize.h"
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"

@@ -1,4 +1,4 @@
-#include "trainer/cli/room.h"
+#include "trainer/cli/collective_bench.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
@@ -11,7 +11,7 @@ enum { SHORT = 64 << 10, SHORT_ROUNDS = 20, FIRST = 8, STEP = 8 };
 static const char *const op_names[] = {"all_reduce", "all_gather", "all_to_all", "all_to_allv"};
 
 /* Whether there are several nodes, of as many ranks each. */
-static enum fr_rc find_rail(struct tr_room *r, struct fr_err *err)
+static enum fr_rc find_rail(struct tr_bench *r, struct fr_err *err)
 {
     int32_t mine = r->world->local_size, *all;
     enum fr_rc rc;
@@ -26,7 +26,7 @@ static enum fr_rc find_rail(struct tr_room *r, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc tr_room_make(struct tr_room *r, size_t bytes, struct fr_err *err)
+enum fr_rc tr_bench_make(struct tr_bench *r, size_t bytes, struct fr_err *err)
 {
     size_t size = (size_t)r->world->size;
     void *p[2] = {0};
@@ -48,7 +48,7 @@ enum fr_rc tr_room_make(struct tr_room *r, size_t bytes, struct fr_err *err)
     return rc;
 }
 
-void tr_room_finish(struct tr_room *r)
+void tr_bench_finish(struct tr_bench *r)
 {
     if (r->be == NULL)
         return;
@@ -67,7 +67,7 @@ static bool on_rail(const struct tr_comm *c, int k)
     return k != c->rank && k % local == c->rank % local;
 }
 
-static enum fr_rc run_rail(struct tr_room *r, const struct tr_timing *t, struct fr_err *err)
+static enum fr_rc run_rail(struct tr_bench *r, const struct tr_timing *t, struct fr_err *err)
 {
     int size = t->comm->size;
     size_t part = t->bytes / (size_t)(t->comm->nodes - 1), *n;
@@ -88,7 +88,7 @@ static enum fr_rc run_rail(struct tr_room *r, const struct tr_timing *t, struct 
     return rc;
 }
 
-static enum fr_rc run(struct tr_room *r, const struct tr_timing *t, struct fr_err *err)
+static enum fr_rc run(struct tr_bench *r, const struct tr_timing *t, struct fr_err *err)
 {
     size_t size = (size_t)t->comm->size, bytes = t->bytes / size;
     int64_t part = (int64_t)(bytes / sizeof(float));
@@ -102,11 +102,11 @@ static enum fr_rc run(struct tr_room *r, const struct tr_timing *t, struct fr_er
     struct tr_alltoall a = {r->slices, r->all, bytes, "of the probe"};
 
     switch (t->op) {
-    case TR_ROOM_ALL_REDUCE:
+    case TR_BENCH_ALL_REDUCE:
         return tr_comm_all_reduce(t->comm, r->q, &sum, err);
-    case TR_ROOM_ALL_GATHER:
+    case TR_BENCH_ALL_GATHER:
         return tr_comm_all_gather(t->comm, r->q, &g, err);
-    case TR_ROOM_RAIL:
+    case TR_BENCH_RAIL:
         return run_rail(r, t, err);
     default:
         return tr_comm_all_to_all(t->comm, r->q, &a, err);
@@ -114,7 +114,7 @@ static enum fr_rc run(struct tr_room *r, const struct tr_timing *t, struct fr_er
 }
 
 /* Rank k contributes k + i mod 7 at place i: the sum is known everywhere. */
-static enum fr_rc check_sums(const struct tr_room *r, const float *got, struct fr_err *err)
+static enum fr_rc check_sums(const struct tr_bench *r, const float *got, struct fr_err *err)
 {
     int size = r->world->size;
 
@@ -129,9 +129,9 @@ static enum fr_rc check_sums(const struct tr_room *r, const float *got, struct f
     return FR_OK;
 }
 
-enum fr_rc tr_room_check(struct tr_room *r, struct fr_err *err)
+enum fr_rc tr_bench_check(struct tr_bench *r, struct fr_err *err)
 {
-    struct tr_timing t = {r->world, TR_ROOM_ALL_REDUCE, r->n * sizeof(float), 1, 0};
+    struct tr_timing t = {r->world, TR_BENCH_ALL_REDUCE, r->n * sizeof(float), 1, 0};
     float *host = fr_sys.alloc(t.bytes);
     enum fr_rc rc;
 
@@ -161,7 +161,7 @@ static double now_s(void)
 }
 
 /* One round, by the device's clock where it has one, else by the host's. */
-static enum fr_rc time_round(struct tr_room *r, const struct tr_timing *t, double *seconds,
+static enum fr_rc time_round(struct tr_bench *r, const struct tr_timing *t, double *seconds,
                              struct fr_err *err)
 {
     bool clock = r->be->ops->event_between != NULL;
@@ -180,9 +180,9 @@ static enum fr_rc time_round(struct tr_room *r, const struct tr_timing *t, doubl
     return rc;
 }
 
-enum fr_rc tr_room_time(struct tr_room *r, struct tr_timing *t, struct fr_err *err)
+enum fr_rc tr_bench_time(struct tr_bench *r, struct tr_timing *t, struct fr_err *err)
 {
-    size_t size = (size_t)(t->op == TR_ROOM_RAIL ? t->comm->nodes - 1 : t->comm->size);
+    size_t size = (size_t)(t->op == TR_BENCH_RAIL ? t->comm->nodes - 1 : t->comm->size);
     size_t part = t->bytes / sizeof(float) / size;
     enum fr_rc rc = FR_OK;
 
@@ -198,19 +198,19 @@ enum fr_rc tr_room_time(struct tr_room *r, struct tr_timing *t, struct fr_err *e
     return rc;
 }
 
-double tr_room_gbps(const struct tr_timing *t)
+double tr_bench_gbps(const struct tr_timing *t)
 {
     double n = t->comm->size, share = n > 1 ? (n - 1) / n : 0.5;
 
-    if (t->op == TR_ROOM_RAIL)
+    if (t->op == TR_BENCH_RAIL)
         return (double)t->bytes / t->seconds * 8e-9;
 
-    return (double)t->bytes / t->seconds * share * (t->op == TR_ROOM_ALL_REDUCE ? 2 : 1) * 8e-9;
+    return (double)t->bytes / t->seconds * share * (t->op == TR_BENCH_ALL_REDUCE ? 2 : 1) * 8e-9;
 }
 
 /* ---- sweep ---- */
 
-enum fr_rc tr_room_slowest(struct tr_room *r, double *seconds, struct fr_err *err)
+enum fr_rc tr_bench_slowest(struct tr_bench *r, double *seconds, struct fr_err *err)
 {
     double *all = fr_sys.alloc((size_t)r->world->size * sizeof(*all));
     enum fr_rc rc;
@@ -228,11 +228,11 @@ enum fr_rc tr_room_slowest(struct tr_room *r, double *seconds, struct fr_err *er
 struct scope {
     const char *name, *title;
     struct tr_comm *comm;
-    enum tr_room_op first, last;
+    enum tr_bench_op first, last;
 };
 
 /* All collectives of one size: a row of the table. */
-static enum fr_rc measure(struct tr_room *r, const struct scope *s, struct tr_timing *asked,
+static enum fr_rc measure(struct tr_bench *r, const struct scope *s, struct tr_timing *asked,
                           json_t *rows, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
@@ -242,20 +242,20 @@ static enum fr_rc measure(struct tr_room *r, const struct scope *s, struct tr_ti
     for (int op = s->first; op <= (int)s->last && rc == FR_OK; op++) {
         struct tr_timing t = *asked;
 
-        t.op = (enum tr_room_op)op;
-        rc = tr_room_time(r, &t, err);
+        t.op = (enum tr_bench_op)op;
+        rc = tr_bench_time(r, &t, err);
         if (rc == FR_OK)
-            rc = tr_room_slowest(r, &t.seconds, err);
+            rc = tr_bench_slowest(r, &t.seconds, err);
         if (rc != FR_OK)
             break;
         if (at == 0)
             at = snprintf(line, sizeof(line), "%12zu", t.bytes);
         at += snprintf(line + at, sizeof(line) - (size_t)at, " %12.1f %10.3f", t.seconds * 1e6,
-                       tr_room_gbps(&t));
+                       tr_bench_gbps(&t));
         if (json_array_append_new(
                 rows, json_pack("{s:s, s:s, s:i, s:I, s:f, s:f}", "scope", s->name, "op",
                                 op_names[op], "ranks", t.comm->size, "bytes", (json_int_t)t.bytes,
-                                "us", t.seconds * 1e6, "bandwidth_gbps", tr_room_gbps(&t))) != 0)
+                                "us", t.seconds * 1e6, "bandwidth_gbps", tr_bench_gbps(&t))) != 0)
             rc = fr_fail(err, FR_NOMEM, "no memory for the report");
     }
     if (rc == FR_OK && r->world->rank == 0)
@@ -276,7 +276,7 @@ static void print_head(const struct scope *s)
     fr_print("\n");
 }
 
-static enum fr_rc sweep_scope(struct tr_room *r, const struct scope *s, size_t most, int rounds,
+static enum fr_rc sweep_scope(struct tr_bench *r, const struct scope *s, size_t most, int rounds,
                               json_t *rows, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
@@ -295,17 +295,17 @@ static enum fr_rc sweep_scope(struct tr_room *r, const struct scope *s, size_t m
     return rc;
 }
 
-enum fr_rc tr_room_sweep(struct tr_room *r, size_t most, int rounds, json_t *rows,
-                         struct fr_err *err)
+enum fr_rc tr_bench_sweep(struct tr_bench *r, size_t most, int rounds, json_t *rows,
+                          struct fr_err *err)
 {
     struct tr_comm *w = r->world;
     bool both = w->nodes > 1 && w->local_size > 1;
-    const enum tr_room_op last = TR_ROOM_ALL_TO_ALL;
+    const enum tr_bench_op last = TR_BENCH_ALL_TO_ALL;
     struct scope scopes[] = {
-        {"node", "Inside a node", NULL, TR_ROOM_ALL_REDUCE, last},
-        {"across", "Across nodes", NULL, TR_ROOM_ALL_REDUCE, last},
-        {"all", "All ranks", w, TR_ROOM_ALL_REDUCE, last},
-        {"rail", "Exchange of tokens between nodes", w, TR_ROOM_RAIL, TR_ROOM_RAIL}};
+        {"node", "Inside a node", NULL, TR_BENCH_ALL_REDUCE, last},
+        {"across", "Across nodes", NULL, TR_BENCH_ALL_REDUCE, last},
+        {"all", "All ranks", w, TR_BENCH_ALL_REDUCE, last},
+        {"rail", "Exchange of tokens between nodes", w, TR_BENCH_RAIL, TR_BENCH_RAIL}};
     int first = both ? 0 : 2, end = r->rail ? 4 : 3;
     enum fr_rc rc = FR_OK;
 

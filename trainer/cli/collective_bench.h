@@ -4,23 +4,23 @@
  * sends n numbers in equal slices. Bus bandwidth is NCCL's definition: bytes / seconds *
  * (ranks - 1) / ranks, twice that for an all-reduce.
  */
-#ifndef TR_CLI_ROOM_H
-#define TR_CLI_ROOM_H
+#ifndef TR_CLI_COLLECTIVE_BENCH_H
+#define TR_CLI_COLLECTIVE_BENCH_H
 
 #include "engine/base/json.h"
 #include "trainer/comm/comm.h"
 
-enum tr_room_op {
-    TR_ROOM_ALL_REDUCE,
-    TR_ROOM_ALL_GATHER,
-    TR_ROOM_ALL_TO_ALL,
-    TR_ROOM_OPS,
-    TR_ROOM_RAIL = TR_ROOM_OPS /* an all_to_allv between rail peers, which the exchange of tokens
+enum tr_bench_op {
+    TR_BENCH_ALL_REDUCE,
+    TR_BENCH_ALL_GATHER,
+    TR_BENCH_ALL_TO_ALL,
+    TR_BENCH_OPS,
+    TR_BENCH_RAIL = TR_BENCH_OPS /* an all_to_allv between rail peers, which the exchange of tokens
                                   makes between nodes: a rank of each other node gets an equal part.
                                   All nodes have as many ranks */
 };
 
-struct tr_room {
+struct tr_bench {
     struct tr_backend *be; /* borrows */
     struct tr_comm *world; /* borrows */
     struct tr_queue *q;    /* owns */
@@ -31,27 +31,27 @@ struct tr_room {
 };
 
 /* Buffers of at least `bytes`. */
-enum fr_rc tr_room_make(struct tr_room *r, size_t bytes, struct fr_err *err);
-void tr_room_finish(struct tr_room *r);
+enum fr_rc tr_bench_make(struct tr_bench *r, size_t bytes, struct fr_err *err);
+void tr_bench_finish(struct tr_bench *r);
 
 /* An all-reduce of known numbers over all ranks; FR_CORRUPT names the rank. */
-enum fr_rc tr_room_check(struct tr_room *r, struct fr_err *err);
+enum fr_rc tr_bench_check(struct tr_bench *r, struct fr_err *err);
 
 /* Bytes are rounded so that each rank of comm has whole numbers. */
 struct tr_timing {
     struct tr_comm *comm; /* the world or a group of it; all groups run at once */
-    enum tr_room_op op;
+    enum tr_bench_op op;
     size_t bytes;   /* in: about; out: exactly */
     int rounds;     /* the best one counts */
     double seconds; /* out: of this rank */
 };
-enum fr_rc tr_room_time(struct tr_room *r, struct tr_timing *t, struct fr_err *err);
+enum fr_rc tr_bench_time(struct tr_bench *r, struct tr_timing *t, struct fr_err *err);
 
 /* Bits a second, in 10^9. */
-double tr_room_gbps(const struct tr_timing *t);
+double tr_bench_gbps(const struct tr_timing *t);
 
 /* The slowest rank's seconds, on every rank. */
-enum fr_rc tr_room_slowest(struct tr_room *r, double *seconds, struct fr_err *err);
+enum fr_rc tr_bench_slowest(struct tr_bench *r, double *seconds, struct fr_err *err);
 
 /*
  * Every collective from 8 bytes to `most` in steps of 8, inside a node, across (ranks of one place
@@ -60,7 +60,7 @@ enum fr_rc tr_room_slowest(struct tr_room *r, double *seconds, struct fr_err *er
  * "node" | "across" | "all" | "rail", "op", "ranks", "bytes", "us", "bandwidth_gbps"}; times are
  * the slowest rank's.
  */
-enum fr_rc tr_room_sweep(struct tr_room *r, size_t most, int rounds, json_t *rows,
-                         struct fr_err *err);
+enum fr_rc tr_bench_sweep(struct tr_bench *r, size_t most, int rounds, json_t *rows,
+                          struct fr_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "trainer/dataset/stamps.h"
+#include "trainer/dataset/checksum_cache.h"
 
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
@@ -28,11 +28,11 @@ static bool look(const char *path, char out[TEXT], int64_t *changed_ms)
     return true;
 }
 
-void tr_stamps_open(struct tr_stamps *s, const char *dir)
+void tr_checksum_cache_open(struct tr_checksum_cache *s, const char *dir)
 {
     struct fr_err err;
 
-    *s = (struct tr_stamps){.seen = json_object()};
+    *s = (struct tr_checksum_cache){.seen = json_object()};
     if (dir != NULL && snprintf(s->path, sizeof(s->path), "%s/stamps.json", dir) >= PATH_MAX)
         s->path[0] = '\0';
     if (s->path[0] != '\0' && fr_json_load(s->path, LIST_MAX_BYTES, &s->files, &err) == FR_OK &&
@@ -42,7 +42,7 @@ void tr_stamps_open(struct tr_stamps *s, const char *dir)
     s->files = json_object();
 }
 
-void tr_stamps_close(struct tr_stamps *s)
+void tr_checksum_cache_close(struct tr_checksum_cache *s)
 {
     struct fr_err err;
 
@@ -50,7 +50,7 @@ void tr_stamps_close(struct tr_stamps *s)
         (void)fr_json_save(s->files, s->path, JSON_INDENT(1), 0644, &err);
     json_decref(s->files);
     json_decref(s->seen);
-    *s = (struct tr_stamps){.files = NULL};
+    *s = (struct tr_checksum_cache){.files = NULL};
 }
 
 /* The sum in a list of a file that looks like that; NULL: it is not known. */
@@ -79,7 +79,7 @@ struct summed {
 };
 
 /* Puts the sum down, unless the file was written to while it was read or shortly before. */
-static void keep(struct tr_stamps *s, const struct summed *f)
+static void keep(struct tr_checksum_cache *s, const struct summed *f)
 {
     char after[TEXT];
     int64_t changed_ms;
@@ -89,8 +89,8 @@ static void keep(struct tr_stamps *s, const struct summed *f)
         s->changed = true;
 }
 
-enum fr_rc tr_stamps_sha256(struct tr_stamps *s, const char *path, char out[FR_SHA256_TEXT],
-                            struct fr_err *err)
+enum fr_rc tr_checksum_cache_sha256(struct tr_checksum_cache *s, const char *path,
+                                    char out[FR_SHA256_TEXT], struct fr_err *err)
 {
     char looks[TEXT] = "";
     struct summed f = {path, looks, out, 0, fr_sys.wall_ms()};
@@ -108,7 +108,7 @@ enum fr_rc tr_stamps_sha256(struct tr_stamps *s, const char *path, char out[FR_S
 }
 
 /* A file that was too new to be put down. */
-static enum fr_rc sum_again(struct tr_stamps *s, const struct summed *f, struct fr_err *err)
+static enum fr_rc sum_again(struct tr_checksum_cache *s, const struct summed *f, struct fr_err *err)
 {
     char sum[FR_SHA256_TEXT];
     enum fr_rc rc = fr_sha256_file(f->path, sum, err);
@@ -120,7 +120,7 @@ static enum fr_rc sum_again(struct tr_stamps *s, const struct summed *f, struct 
     return rc;
 }
 
-enum fr_rc tr_stamps_settle(struct tr_stamps *s, struct fr_err *err)
+enum fr_rc tr_checksum_cache_settle(struct tr_checksum_cache *s, struct fr_err *err)
 {
     const char *path;
     json_t *one;
@@ -140,7 +140,7 @@ enum fr_rc tr_stamps_settle(struct tr_stamps *s, struct fr_err *err)
     return FR_OK;
 }
 
-bool tr_stamps_have(const struct tr_stamps *s, const char *path, const char *sha256)
+bool tr_checksum_cache_have(const struct tr_checksum_cache *s, const char *path, const char *sha256)
 {
     char looks[TEXT];
     int64_t changed_ms;
@@ -149,7 +149,7 @@ bool tr_stamps_have(const struct tr_stamps *s, const char *path, const char *sha
     return sum != NULL && strcmp(sum, sha256) == 0;
 }
 
-void tr_stamps_put(struct tr_stamps *s, const char *path, const char *sha256)
+void tr_checksum_cache_put(struct tr_checksum_cache *s, const char *path, const char *sha256)
 {
     char looks[TEXT];
     int64_t changed_ms;
