@@ -185,23 +185,18 @@ static enum fr_rc measure(const struct asked *q, struct tr_asking *a, struct tr_
     return rc;
 }
 
-static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err *err)
+static enum fr_rc run(struct tr_session *s, const void *options, struct fr_err *err)
 {
+    const struct asked *q = options;
     struct tr_dataset *data = NULL;
     struct tr_tasks t = {.n = 0};
     struct tr_infer x = {.model = NULL};
     struct tr_asking a;
-    struct tr_infer_opts o = {.be = s->ranks.be,
-                              .comm = s->ranks.comm,
-                              .model_dir = q->common.model_dir,
-                              .adapter_dir = q->common.adapter_dir,
-                              .compute = s->compute,
-                              .samples_max = s->flags->batch,
-                              .score = true,
-                              .stay = s->stay,
-                              .owners = s->owners};
+    struct tr_infer_opts o = tr_session_model(s);
     enum fr_rc rc = tr_session_data(s, &data, err);
 
+    o.samples_max = s->flags->batch;
+    o.score = true;
     if (rc == FR_OK && q->dir != NULL && s->ranks.comm->rank == 0)
         rc = fr_mkdirs(q->dir, 0755, err);
     if (rc == FR_OK && q->generate)
@@ -236,18 +231,12 @@ static void leave_nothing(struct asked *q, struct tr_call *call)
 static enum fr_rc eval(struct tr_call *call, struct fr_err *err)
 {
     struct asked *q = call->options;
-    struct tr_session s = {.tokenizer = NULL};
-    enum fr_rc rc;
 
     leave_nothing(q, call);
     if (q->dir != NULL && strlen(q->dir) >= PATH_MAX - 64)
         return fr_fail(err, FR_USAGE, "--output_dir is too long");
     tr_answer_flags_fill(&q->how, call);
-    rc = tr_session_open(&s, &q->common, call, err);
-    if (rc == FR_OK)
-        rc = run(&s, q, err);
-    tr_session_close(&s, rc != FR_OK ? err : NULL);
-    return rc;
+    return tr_session_run(call, &q->common, run, err);
 }
 
 static const struct tr_arg_rule rules[] = {

@@ -91,18 +91,13 @@ static void show_piece(void *arg, int64_t prompt, struct fr_str text)
     (void)fflush(stdout);
 }
 
-static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err *err)
+static enum fr_rc run(struct tr_session *s, const void *options, struct fr_err *err)
 {
+    const struct asked *q = options;
     struct tr_tasks t = {.n = 0};
     struct tr_infer x = {.model = NULL};
     struct tr_asking a;
-    struct tr_infer_opts o = {.be = s->ranks.be,
-                              .comm = s->ranks.comm,
-                              .model_dir = q->common.model_dir,
-                              .adapter_dir = q->common.adapter_dir,
-                              .compute = s->compute,
-                              .stay = s->stay,
-                              .owners = s->owners};
+    struct tr_infer_opts o = tr_session_model(s);
     bool first = s->ranks.comm->rank == 0, one;
     enum fr_rc rc = read_tasks(&t, s, q, err);
 
@@ -130,15 +125,9 @@ static enum fr_rc run(struct tr_session *s, const struct asked *q, struct fr_err
 static enum fr_rc generate(struct tr_call *call, struct fr_err *err)
 {
     struct asked *q = call->options;
-    struct tr_session s = {.tokenizer = NULL};
-    enum fr_rc rc;
 
     tr_answer_flags_fill(&q->how, call);
-    rc = tr_session_open(&s, &q->common, call, err);
-    if (rc == FR_OK)
-        rc = run(&s, q, err);
-    tr_session_close(&s, rc != FR_OK ? err : NULL);
-    return rc;
+    return tr_session_run(call, &q->common, run, err);
 }
 
 static const struct tr_arg_rule rules[] = {

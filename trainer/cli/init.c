@@ -56,7 +56,6 @@ static enum fr_rc copy_tokenizer(const char *path, const char *dir, const struct
     char folder[PATH_MAX];
     struct tr_tokenizer *t = NULL;
     const char *slash = strrchr(path, '/');
-    size_t n = strlen(path);
     enum fr_rc rc = tr_tokenizer_load(path, &t, err);
 
     if (rc != FR_OK)
@@ -65,7 +64,7 @@ static enum fr_rc copy_tokenizer(const char *path, const char *dir, const struct
         rc = fr_fail(err, FR_USAGE, "tokenizer %s has ids up to %d, the model's vocab_size is %lld",
                      path, tr_tokenizer_size(t) - 1, (long long)c->vocab_size);
     tr_tokenizer_destroy(t);
-    if (n > 5 && strcmp(path + n - 5, ".json") == 0)
+    if (tr_ends(path, ".json"))
         (void)snprintf(folder, sizeof(folder), "%.*s", slash != NULL ? (int)(slash - path) : 1,
                        slash != NULL ? path : ".");
     else
@@ -127,7 +126,6 @@ static enum fr_rc put_config(const struct init *in, const char *path, struct fr_
 {
     char source[PATH_MAX];
     json_t *config = NULL;
-    size_t n = in->config != NULL ? strlen(in->config) : 0;
     int64_t layers;
     enum fr_rc rc;
 
@@ -138,7 +136,7 @@ static enum fr_rc put_config(const struct init *in, const char *path, struct fr_
         json_decref(config);
         return rc;
     }
-    if (n > 5 && strcmp(in->config + n - 5, ".json") == 0)
+    if (tr_ends(in->config, ".json"))
         (void)snprintf(source, sizeof(source), "%s", in->config);
     else if ((rc = tr_path(source, in->config, "config.json", err)) != FR_OK)
         return rc;

@@ -2,6 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/config/folder.h"
+#include "trainer/text/text.h"
 #include "trainer/tokenizer/tokenizer.h"
 
 #include <limits.h>
@@ -156,8 +157,7 @@ static enum fr_rc put_tokenizer(const char *path, json_t *out, struct fr_err *er
 enum fr_rc tr_inspect_model(const char *path, bool verify, json_t *out, struct fr_err *err)
 {
     const struct tr_folder f = {.dir = path};
-    size_t n = strlen(path);
-    bool is_file = n > 5 && strcmp(path + n - 5, ".json") == 0;
+    bool is_file = tr_ends(path, ".json");
     struct tr_model_said said = {.values = NULL};
     struct tr_model_config c;
     struct tr_st *st = NULL;

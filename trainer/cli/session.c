@@ -50,8 +50,8 @@ static void tell_tokenizer(const struct tr_tokenizer *t)
     fr_buf_finish(&notes);
 }
 
-enum fr_rc tr_session_open(struct tr_session *s, const struct tr_session_flags *f,
-                           const struct tr_call *call, struct fr_err *err)
+static enum fr_rc open_session(struct tr_session *s, const struct tr_session_flags *f,
+                               const struct tr_call *call, struct fr_err *err)
 {
     enum fr_rc rc = read_flags(s, f, err);
 
@@ -71,14 +71,34 @@ enum fr_rc tr_session_open(struct tr_session *s, const struct tr_session_flags *
     return rc == FR_OK ? tr_ranks_join(&s->ranks, &s->comm_opts, err) : rc;
 }
 
-void tr_session_close(struct tr_session *s, const struct fr_err *why)
+enum fr_rc tr_session_run(struct tr_call *call, const struct tr_session_flags *f,
+                          enum fr_rc (*run)(struct tr_session *s, const void *options,
+                                            struct fr_err *err),
+                          struct fr_err *err)
 {
-    if (why != NULL && s->ranks.comm != NULL)
-        tr_comm_abort(s->ranks.comm, why->msg);
-    tr_comm_destroy(s->ranks.comm);
-    tr_backend_destroy(s->ranks.be);
-    tr_comm_opts_finish(&s->comm_opts);
-    tr_tokenizer_destroy(s->tokenizer);
+    struct tr_session s = {.tokenizer = NULL};
+    enum fr_rc rc = open_session(&s, f, call, err);
+
+    if (rc == FR_OK)
+        rc = run(&s, call->options, err);
+    if (rc != FR_OK && s.ranks.comm != NULL)
+        tr_comm_abort(s.ranks.comm, err->msg);
+    tr_comm_destroy(s.ranks.comm);
+    tr_backend_destroy(s.ranks.be);
+    tr_comm_opts_finish(&s.comm_opts);
+    tr_tokenizer_destroy(s.tokenizer);
+    return rc;
+}
+
+struct tr_infer_opts tr_session_model(const struct tr_session *s)
+{
+    return (struct tr_infer_opts){.be = s->ranks.be,
+                                  .comm = s->ranks.comm,
+                                  .model_dir = s->flags->model_dir,
+                                  .adapter_dir = s->flags->adapter_dir,
+                                  .compute = s->compute,
+                                  .stay = s->stay,
+                                  .owners = s->owners};
 }
 
 enum fr_rc tr_session_data(const struct tr_session *s, struct tr_dataset **out, struct fr_err *err)

@@ -93,11 +93,16 @@ struct tr_session {
     enum tr_expert_group owners;
 };
 
-/* FR_USAGE names the flag. Rank 0 prints the notes of the call. tr_session_close() also after a
- * failure; why is the failure that the other ranks are told, NULL: none. */
-enum fr_rc tr_session_open(struct tr_session *s, const struct tr_session_flags *f,
-                           const struct tr_call *call, struct fr_err *err);
-void tr_session_close(struct tr_session *s, const struct fr_err *why);
+/* Opens a session by the flags f, calls run with it and the command's options, and closes it; of a
+ * failure the other ranks are told. FR_USAGE names the flag. Rank 0 prints the notes of the call.
+ */
+enum fr_rc tr_session_run(struct tr_call *call, const struct tr_session_flags *f,
+                          enum fr_rc (*run)(struct tr_session *s, const void *options,
+                                            struct fr_err *err),
+                          struct fr_err *err);
+
+/* The session's model, for tr_infer_open; sizes are the caller's. */
+struct tr_infer_opts tr_session_model(const struct tr_session *s);
 
 /* --dataset, tokenised by every rank; rank 0 says which records were dropped. */
 enum fr_rc tr_session_data(const struct tr_session *s, struct tr_dataset **out, struct fr_err *err);

@@ -1,6 +1,7 @@
 #include "trainer/cli/shape.h"
 
 #include "trainer/save/quantize.h"
+#include "trainer/text/text.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -34,8 +35,7 @@ static const struct known {
 static enum fr_rc load(const char *of, json_t **out, struct fr_err *err)
 {
     char path[PATH_MAX];
-    size_t n = strlen(of);
-    bool file = n > 5 && strcmp(of + n - 5, ".json") == 0;
+    bool file = tr_ends(of, ".json");
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (strcmp(of, known[i].name) == 0)

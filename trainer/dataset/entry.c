@@ -126,11 +126,6 @@ static enum fr_rc read_columns(const json_t *v, struct tr_data_entry *e, struct 
     return rc == FR_OK ? read_names(tagged, tags, 7, arena, err) : rc;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 enum file_type { TYPE_JSON, TYPE_CSV, TYPE_TEXT, TYPE_COLUMNS, TYPE_OTHER };
 
 static enum file_type type_of(const char *path)
@@ -191,7 +186,7 @@ static enum fr_rc list_files(const char *path, struct tr_data_entry *e, struct f
     if (names != NULL)
         fr_sys_names_free(names, n);
     if (rc == FR_OK)
-        qsort(e->files, e->nfiles, sizeof(e->files[0]), by_text);
+        qsort(e->files, e->nfiles, sizeof(e->files[0]), tr_by_text);
     return rc;
 }
 

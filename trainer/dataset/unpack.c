@@ -2,6 +2,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
+#include "trainer/text/text.h"
 
 #include <limits.h>
 #include <string.h>
@@ -16,14 +17,10 @@ enum { GZIP, ENDINGS = sizeof(endings) / sizeof(endings[0]) };
 /* Which of endings path has; ENDINGS: none. */
 static size_t ending_of(const char *path)
 {
-    size_t n = strlen(path), i = 0;
+    size_t i = 0;
 
-    for (; i < ENDINGS; i++) {
-        size_t k = strlen(endings[i]);
-
-        if (n > k && strcmp(path + n - k, endings[i]) == 0)
-            break;
-    }
+    while (i < ENDINGS && !tr_ends(path, endings[i]))
+        i++;
     return i;
 }
 

@@ -204,10 +204,7 @@ static void put_figures(json_t *row, const json_t *entry)
 
     json_object_foreach((json_t *)entry, key, v)
     {
-        size_t n = strlen(key);
-        bool figure = (n > 5 && strcmp(key + n - 5, "_loss") == 0) ||
-                      (n > 9 && strcmp(key + n - 9, "_accuracy") == 0);
-        if (fr_has_prefix(key, "eval_") && figure)
+        if (fr_has_prefix(key, "eval_") && (tr_ends(key, "_loss") || tr_ends(key, "_accuracy")))
             json_object_set(row, key, v);
     }
 }

@@ -6,6 +6,7 @@
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "trainer/tensor/tensor.h"
+#include "trainer/text/text.h"
 
 #include <limits.h>
 #include <math.h>
@@ -149,22 +150,15 @@ static void add_copy(struct converting *c, const struct tr_st_tensor *t)
     c->items[c->n - 1].fill = copy;
 }
 
-static bool ends(const char *name, const char *end)
-{
-    size_t n = strlen(name), k = strlen(end);
-
-    return n >= k && strcmp(name + n - k, end) == 0;
-}
-
 /* Linears of attention, FFNs and experts, of the layers for prediction ahead as well. */
 static bool is_linear(const struct tr_st_tensor *t)
 {
     bool expert = strstr(t->name, ".experts.") != NULL; /* Mixtral's are numbered */
 
     return t->ndim == 2 &&
-           (ends(t->name, "_proj.weight") || ends(t->name, "_with_mqa.weight") ||
-            (expert && (ends(t->name, ".w1.weight") || ends(t->name, ".w2.weight") ||
-                        ends(t->name, ".w3.weight"))));
+           (tr_ends(t->name, "_proj.weight") || tr_ends(t->name, "_with_mqa.weight") ||
+            (expert && (tr_ends(t->name, ".w1.weight") || tr_ends(t->name, ".w2.weight") ||
+                        tr_ends(t->name, ".w3.weight"))));
 }
 
 static enum fr_rc to_fp8(struct converting *c, const struct tr_st_tensor *t, struct fr_err *err)
@@ -188,7 +182,7 @@ static enum fr_rc to_bf16(struct converting *c, const struct tr_st_tensor *t, st
     char name[1024];
     const struct tr_st_tensor *scale;
 
-    if (ends(t->name, SCALE))
+    if (tr_ends(t->name, SCALE))
         return FR_OK;
     if (t->type != TR_ST_F8_E4M3) {
         add_copy(c, t);

@@ -5,6 +5,7 @@
 #include "engine/base/sys.h"
 #include "trainer/save/quantize.h"
 #include "trainer/tensor/safetensors.h"
+#include "trainer/text/text.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -118,11 +119,6 @@ static enum fr_rc read_f32(const struct tr_st *st, const struct tr_st_tensor *t,
     return rc;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Refuses what is none of the n tensors: the model lacks a part that the adapter is for. */
 static enum fr_rc check_names(const struct tr_st *st, const struct tr_st_item *items, size_t n,
                               struct fr_arena *arena, struct fr_err *err)
@@ -133,11 +129,11 @@ static enum fr_rc check_names(const struct tr_st *st, const struct tr_st_item *i
         return fr_fail(err, FR_NOMEM, "no memory for %zu names", n);
     for (size_t i = 0; i < n; i++)
         names[i] = items[i].name;
-    qsort(names, n, sizeof(*names), compare_names);
+    qsort(names, n, sizeof(*names), tr_by_text);
     for (size_t i = 0; i < tr_st_count(st); i++) {
         const char *name = tr_st_at(st, i)->name;
 
-        if (bsearch(&name, names, n, sizeof(*names), compare_names) == NULL)
+        if (bsearch(&name, names, n, sizeof(*names), tr_by_text) == NULL)
             return fr_fail(err, FR_USAGE, "it holds %s, which is no adapter of this model", name);
     }
     return FR_OK;

@@ -5,6 +5,7 @@
 #include "engine/base/sys.h"
 #include "trainer/config/args_table.h"
 #include "trainer/save/files.h"
+#include "trainer/text/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,11 +24,6 @@ static void put_text(struct fr_buf *t, const char *name, const char *value)
     fr_buf_fmt(t, "%s=%s\n", name, value != NULL && *value != '\0' ? value : "none");
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The adapted modules, in any order. */
 static void put_targets(struct fr_buf *t, const struct tr_lora_config *l)
 {
@@ -38,7 +34,7 @@ static void put_targets(struct fr_buf *t, const struct tr_lora_config *l)
     for (size_t i = 0; sorted != NULL && i < l->ntargets; i++)
         sorted[i] = l->targets[i];
     if (sorted != NULL && l->ntargets > 0)
-        qsort(sorted, l->ntargets, sizeof(*sorted), by_text);
+        qsort(sorted, l->ntargets, sizeof(*sorted), tr_by_text);
     for (size_t i = 0; sorted != NULL && i < l->ntargets; i++)
         fr_buf_fmt(&list, "%s%s", i > 0 ? "," : "", sorted[i]);
     t->bad = t->bad || list.bad || sorted == NULL;

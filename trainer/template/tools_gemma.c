@@ -3,6 +3,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/text/pyjson.h"
+#include "trainer/text/text.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -120,11 +121,6 @@ void tr_tools_gemma_offer(const json_t *tools, struct fr_buf *out)
     }
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void put_gemma(const json_t *v, struct fr_buf *out);
 
 /* KEY:VALUE,…; the bytes of UTF-8 sort as its characters do. */
@@ -139,7 +135,7 @@ static void put_members(const json_t *v, struct fr_buf *out)
         return;
     }
     json_object_foreach((json_t *)v, key, item) keys[n++] = key;
-    qsort(keys, n, sizeof(*keys), by_bytes);
+    qsort(keys, n, sizeof(*keys), tr_by_text);
     for (size_t i = 0; i < n; i++) {
         fr_buf_fmt(out, "%s%s:", i > 0 ? "," : "", keys[i]);
         put_gemma(json_object_get(v, keys[i]), out);

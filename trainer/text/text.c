@@ -40,3 +40,15 @@ enum fr_rc tr_path(char out[PATH_MAX], const char *dir, const char *name, struct
         return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
     return FR_OK;
 }
+
+bool tr_ends(const char *name, const char *ending)
+{
+    size_t n = strlen(name), k = strlen(ending);
+
+    return n > k && strcmp(name + n - k, ending) == 0;
+}
+
+int tr_by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}

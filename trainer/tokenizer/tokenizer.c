@@ -2,6 +2,7 @@
 
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
+#include "trainer/text/text.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -302,8 +303,7 @@ static enum fr_rc read_files(struct tr_tokenizer *t, const struct tr_tok_files *
 enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct fr_err *err)
 {
     struct tr_tokenizer *t = fr_sys.alloc(sizeof(*t));
-    size_t n = strlen(path);
-    bool is_file = n > 5 && strcmp(path + n - 5, ".json") == 0;
+    bool is_file = tr_ends(path, ".json");
     struct fr_buf all = {0};
     struct tr_tok_files f = {NULL};
     char file[PATH_MAX];

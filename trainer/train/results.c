@@ -3,6 +3,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/text/pyjson.h"
+#include "trainer/text/text.h"
 #include "trainer/report/log.h"
 
 #include <limits.h>
@@ -94,11 +95,6 @@ static void show_result(const char *key, double v, char out[64])
         tr_show_float(round(v * 1e4) / 1e4, out);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Sorted by name, in two columns. */
 static void print_table(const char *split, const json_t *results)
 {
@@ -117,7 +113,7 @@ static void print_table(const char *split, const json_t *results)
         width = (int)strlen(key) > width ? (int)strlen(key) : width;
         wide = (int)strlen(value) > wide ? (int)strlen(value) : wide;
     }
-    qsort(keys, n, sizeof(*keys), by_name);
+    qsort(keys, n, sizeof(*keys), tr_by_text);
     fr_print("***** %s metrics *****\n", split);
     for (size_t i = 0; i < n; i++) {
         v = json_object_get(results, keys[i]);
