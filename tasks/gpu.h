@@ -30,15 +30,15 @@ struct fr_gpus {
 /* FR_NOTFOUND: no nvidia-smi. FR_IO, with its text: it fails. */
 enum fr_rc fr_gpus_read(struct fr_job *job, struct fr_gpus *g, struct fr_err *err);
 
-/* The parts of it that read text: one line a GPU of
+/* Parsers of fr_gpus_read: one line a GPU of
  * --query-gpu=index,pci.bus_id,name,uuid,memory.total,driver_version --format=csv,noheader,nounits;
  * the banner of plain `nvidia-smi`; `nv-fabricmanager --version`. */
 enum fr_rc fr_gpus_parse(struct fr_gpus *g, const char *csv, struct fr_err *err);
 void fr_gpus_parse_banner(struct fr_gpus *g, const char *text);
 void fr_gpus_parse_fabric(struct fr_gpus *g, const char *text);
 
-/* Whether CUDA must fail with error 802 (system not yet initialized) on this node; why says it with
- * the cure, "" when it does not. */
+/* Whether CUDA must fail with error 802 (system not yet initialized) on this node. why gets the
+ * reason and the cure, "" otherwise. */
 bool fr_gpus_error_802(const struct fr_gpus *g, char why[512]);
 
 /* Compares dotted versions: < 0, 0, > 0. */

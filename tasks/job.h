@@ -27,8 +27,8 @@ struct fr_job {
     json_t *with;     /* owns: inputs */
     json_t *did;      /* owns: becomes the output FR_JOB_RESULT; a body adds to it */
     size_t n_notes;   /* lines of fr_note so far */
-    bool no_summary;  /* "nothing to do" would be wrong without notes, or noise */
-    bool dry_run;     /* say what would be done, do nothing */
+    bool no_summary;  /* do not print "nothing to do" when there are no notes */
+    bool dry_run;     /* report what would be done, do nothing */
     struct fr_arena arena;
     struct fr_err wrong; /* the first input of a wrong type; rc FR_OK: none */
 };

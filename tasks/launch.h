@@ -15,13 +15,13 @@ struct fr_launch {
     const char **argv;   /* in the job's arena, NULL-ended; fr_launch_add() */
     size_t n, cap;
     int log_fd;
-    struct fr_buf out; /* owns: the newest of what it printed */
+    struct fr_buf out; /* owns: the newest part of its output */
 };
 
 /* Reads the environment and the inputs nproc_per_node and port, and begins argv up to "--". */
 enum fr_rc fr_launch_begin(struct fr_job *job, struct fr_launch *l, struct fr_err *err);
 
-/* Adds one word behind "--"; NULL (no memory) is noticed by fr_launch_run. */
+/* Adds one word after "--". A NULL word (no memory) makes fr_launch_run fail. */
 void fr_launch_add(struct fr_job *job, struct fr_launch *l, const char *word);
 /* Adds --NAME and its value. */
 void fr_launch_flag(struct fr_job *job, struct fr_launch *l, const char *name, const char *fmt, ...)
@@ -31,7 +31,7 @@ void fr_launch_flag(struct fr_job *job, struct fr_launch *l, const char *name, c
  * arguments; FR_PEER: a rank failed. */
 enum fr_rc fr_launch_run(struct fr_launch *l, struct fr_err *err);
 
-/* Prints the command; a dry run's JSON line has it, too. */
+/* Prints the command; a dry run also has it in its result. */
 void fr_launch_show(struct fr_job *job, const struct fr_launch *l);
 
 /* Path of flowtrain: what the engine shipped, else beside this program, else the name alone. */

@@ -1,14 +1,14 @@
-/* `flownode login`: a command in the environment that its user has after a login, as modules, conda
- * and the like make it. */
+/* `flownode login`: runs a command in its user's login environment, with modules, conda and the
+ * like. */
 #ifndef TASKS_LOGIN_H
 #define TASKS_LOGIN_H
 
 /*
  * `flownode login NAMES COMMAND…`: runs the user's login shell ($SHELL) once, with nothing on its
  * stdin and its output kept apart, and becomes the command in the environment that its startup
- * files make. What this process has comes before that, but for the variables that every command
- * gets (PATH, LANG …): these are the shell's unless NAMES (with commas) lists them. Programs of
- * ours (FLOWRUN_PROGRAM_*) stay first in PATH. Returns only on failure.
+ * files make. Variables of this process win over the shell's, but for those that every command has
+ * (PATH, LANG …): there the shell's win unless NAMES (with commas) lists them. Shipped programs
+ * (FLOWRUN_PROGRAM_*) stay first in PATH. Returns only on failure.
  *
  * `flownode login --print FILE`, which the shell runs: writes the environment.
  */

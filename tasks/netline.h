@@ -8,7 +8,7 @@
 
 struct fr_netline {
     int fd;           /* owns; -1: closed */
-    struct fr_buf in; /* owns: what came behind the last line */
+    struct fr_buf in; /* owns: bytes received after the last line */
 };
 
 /* name as a numeric address with port: IPv4, IPv6 (brackets allowed), or a host name, which the

@@ -15,8 +15,8 @@ struct fr_ports {
 void fr_ports_open(struct fr_ports *p, int64_t spare, json_t *problems);
 void fr_ports_close(struct fr_ports *p);
 
-/* Connects to each port of address (numeric) and at once closes; what could not be reached within
- * timeout_ms is added to problems in one line that names who. */
+/* Connects to each port of address (numeric) and closes at once. Ports that were not reached within
+ * timeout_ms are added to problems in one line with who. */
 void fr_ports_try(const struct fr_ports *p, const char *address, const char *who,
                   int64_t timeout_ms, json_t *problems);
 

@@ -11,7 +11,7 @@ int fr_become(void);
 /* `flownode signal SIG PID:START …`: signals just those processes. */
 int fr_signal(int argc, char **argv);
 
-/* `flownode hold`: reaps what ends, until SIGTERM or SIGINT. Returns 0. */
+/* `flownode hold`: reaps children until SIGTERM or SIGINT. Returns 0. */
 int fr_hold(void);
 
 #endif

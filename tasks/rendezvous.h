@@ -37,11 +37,12 @@ struct fr_rendezvous {
 /* Reads the gang from the environment and the ports from the inputs. */
 enum fr_rc fr_rendezvous_init(struct fr_job *job, struct fr_rendezvous *m, struct fr_err *err);
 
-/* Up to the point where the facts of all (own: this node's, taken over) are complete: at the head
- * in members, elsewhere only its own. */
+/* Runs the exchange until all facts are complete. own: this node's facts, taken over. The head has
+ * the facts of all in members, other nodes only their own. */
 enum fr_rc fr_rendezvous_run(struct fr_rendezvous *m, json_t *own, struct fr_err *err);
 
-/* The head sends the outcome, the others wait for it. FR_PEER with the text when it is not ok. */
+/* The head sends the outcome; the others wait for it. FR_PEER with text if the outcome is not ok.
+ */
 enum fr_rc fr_rendezvous_end(struct fr_rendezvous *m, bool ok, const char *text,
                              struct fr_err *err);
 

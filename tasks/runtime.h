@@ -19,8 +19,8 @@ enum fr_box_state { FR_BOX_ABSENT, FR_BOX_STOPPED, FR_BOX_RUNNING };
 
 struct fr_box {
     enum fr_box_state state;
-    char id[80];               /* the runtime's: what is removed by it is what was looked at */
-    bool ours;                 /* its label is this node's home */
+    char id[80]; /* the runtime's id: removal by id hits only the container that was inspected */
+    bool ours;   /* its label is this node's home */
     char run[40], attempt[40]; /* its labels; "" where it has none */
 };
 

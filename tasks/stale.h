@@ -40,8 +40,8 @@ enum fr_rc fr_stale_port(struct fr_stale *s, int64_t port, struct fr_err *err);
 /* SIGTERM, grace_ms later SIGKILL, until each is gone; FR_BUSY names those that are not. */
 enum fr_rc fr_stale_end(struct fr_stale *s, int64_t grace_ms, struct fr_err *err);
 
-/* Whose a file of that name is: it holds the id of a live attempt of this home, of one that is over
- * and of no live one, or of neither. */
+/* Classifies a file by the attempt ids in its name: of a live attempt of this home, only of ended
+ * ones, or of none. */
 enum fr_stale_name { FR_NAME_OTHER, FR_NAME_ENDED, FR_NAME_LIVE };
 enum fr_stale_name fr_stale_name(const struct fr_stale *s, const char *name);
 

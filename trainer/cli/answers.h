@@ -37,11 +37,11 @@ struct tr_answer_flags {
         TR_FLAG("stop", TR_LIST, offsetof(type, f.stops),                                          \
                 "text that ends an answer; may be repeated")
 
-/* In a file temperature, top_k and top_p draw as LLaMA-Factory does: what is not given is its
- * default. Call it once the words are read. */
+/* In a file, temperature, top_k and top_p turn sampling on, as in LLaMA-Factory. Call it after the
+ * words are read. */
 void tr_answer_flags_fill(struct tr_answer_flags *f, const struct tr_call *call);
 
-/* A prompt, and what is known and found about its answer. Zero it to start. */
+/* A prompt and its answer. Zero it to start. */
 struct tr_task {
     struct tr_ids ids;       /* owns */
     char *prompt;            /* owns: for the output */
@@ -57,19 +57,19 @@ struct tr_tasks {
 
 void tr_tasks_finish(struct tr_tasks *t);
 
-/* A user's text, as the template puts it. */
+/* Adds a prompt made of a user's text. */
 enum fr_rc tr_tasks_prompt(struct tr_tasks *t, const struct tr_session *s, const char *system,
                            struct fr_str text, struct fr_err *err);
 
-/* A prompt a sample: its ids up to the last part that is trained, which becomes the label. */
+/* Adds one prompt a sample: the ids before the last trained part, which becomes the label. */
 enum fr_rc tr_tasks_data(struct tr_tasks *t, const struct tr_session *s,
                          const struct tr_dataset *data, struct fr_err *err);
 
-/* One JSON object a line: prompt, predict, finish, and label where there is one, the names of
- * LLaMA-Factory's generated_predictions.jsonl. path NULL: printed. */
+/* Writes one JSON object a line to path (NULL: prints): prompt, predict, finish, and label if
+ * known. Names are those of LLaMA-Factory's generated_predictions.jsonl. */
 enum fr_rc tr_tasks_write(const struct tr_tasks *t, const char *path, struct fr_err *err);
 
-/* Flags as numbers; eos from the tokenizer and generation_config.json. */
+/* A generation of answers: the options, and eos from the tokenizer and generation_config.json. */
 struct tr_asking {
     const struct tr_session *session;
     struct tr_infer *infer; /* made with these caches */
@@ -78,10 +78,10 @@ struct tr_asking {
 };
 enum fr_rc tr_asking_read(struct tr_asking *a, const struct tr_session *s,
                           const struct tr_answer_flags *f, struct fr_err *err);
-/* The caches that a's answers to t need. */
+/* Sizes the caches for a's answers to t. */
 void tr_asking_size(struct tr_asking *a, const struct tr_tasks *t, struct tr_infer_opts *o);
 
-/* Every rank calls it. */
+/* Generates all answers; rank 0 gets all of them. Collective. */
 enum fr_rc tr_ask(struct tr_asking *a, struct tr_tasks *t, struct fr_err *err);
 
 #endif

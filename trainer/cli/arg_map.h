@@ -1,7 +1,7 @@
 /*
- * Arguments of train's table (trainer/config/args_table.h) for a command that has flags of its own:
- * from a file in front of them, as key=value words behind the file, or as flags that the command
- * lacks. LLaMA-Factory's files for export and inference are read in this way, unchanged.
+ * Arguments of train (trainer/config/args_table.h) for a command with flags of its own. They come
+ * from a file before the flags, as key=value words after the file, or as flags that the command
+ * lacks. So LLaMA-Factory's files for export and inference work unchanged.
  */
 #ifndef TR_CLI_ARG_MAP_H
 #define TR_CLI_ARG_MAP_H
@@ -10,13 +10,13 @@
 #include "trainer/config/args_table.h"
 
 enum tr_arg_effect {
-    TR_ARG_GIVES, /* the value of the flag `to`, with `unit` behind it */
-    TR_ARG_TOLD,  /* accepted, and told unless it is the default: `to` says why */
-    TR_ARG_BARRED /* only the default is accepted: `to` says why */
+    TR_ARG_GIVES, /* sets the flag `to`, with `unit` appended */
+    TR_ARG_TOLD,  /* accepted, with a note unless it is the default: `to` is the reason */
+    TR_ARG_BARRED /* only the default is accepted: `to` is the reason */
 };
 
-/* What a command makes of an argument. Without a rule the flag of the same name gets the value;
- * without that flag either the argument is told, or refused as train refuses it. */
+/* How a command treats an argument of train. Without a rule, the value goes to the flag of the same
+ * name. Without that flag, the argument gets a note, or is refused as by train. */
 struct tr_arg_rule {
     const char *arg;
     enum tr_arg_effect effect;
@@ -26,12 +26,12 @@ struct tr_arg_rule {
 /* Prints the notes. */
 void tr_arg_map_tell(const struct tr_call *call);
 
-/* The file's values go to the flags of the command, which has rules. FR_USAGE, FR_UNSUPPORTED begin
- * with file, line and column. */
+/* Reads the file's arguments into call->text; the command has rules. Messages of FR_USAGE and
+ * FR_UNSUPPORTED begin with file, line and column. */
 enum fr_rc tr_arg_map_file(struct tr_call *call, const char *path, struct fr_err *err);
-/* A word key=value behind the file. */
+/* Reads a word key=value that follows the file. */
 enum fr_rc tr_arg_map_word(struct tr_call *call, const char *word, struct fr_err *err);
-/* A flag that the command lacks; value NULL: it stands alone. */
+/* Reads a flag that the command lacks; value NULL: the flag has no value. */
 enum fr_rc tr_arg_map_flag(struct tr_call *call, const struct tr_arg *arg, const char *value,
                            struct fr_err *err);
 

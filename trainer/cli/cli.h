@@ -27,8 +27,8 @@ enum tr_flag_kind {
 
 #define TR_FLAG_NOWHERE SIZE_MAX
 
-/* A command's own flag: --name VALUE or --name=VALUE, --name alone for a switch; - is as good as _
- * in a name. */
+/* A command's own flag: --name VALUE or --name=VALUE; --name alone for a switch. - equals _ in
+ * names. */
 struct tr_flag {
     const char *name; /* without dashes */
     enum tr_flag_kind kind;
@@ -39,7 +39,7 @@ struct tr_flag {
     double low, high;
 };
 
-/* A row of a command's flags; what is of its kind alone comes behind help. */
+/* A row of a command's flags; fields of its kind follow the help text. */
 #define TR_FLAG(word, k, place, meaning, ...)                                                      \
     {                                                                                              \
         .name = word, .kind = k, .at = place, .help = meaning, __VA_ARGS__                         \
@@ -49,7 +49,7 @@ struct tr_flag {
 #define TR_DEVICES .choices = "auto cpu cuda"
 #define TR_TRANSPORTS .choices = "auto nccl host"
 
-/* For commands that list it; --help and -h are taken by all that have a help. */
+/* For commands whose help lists --help; all commands with usage accept --help and -h. */
 #define TR_FLAG_HELP TR_FLAG("help", TR_SWITCH, TR_FLAG_NOWHERE, "this text")
 
 enum { TR_FLAG_MANY = 16, TR_FLAGS_MAX = 48, TR_WORDS_MAX = 1 };
@@ -59,7 +59,7 @@ struct tr_list {
     int n;
 };
 
-/* What the words of a command line say. */
+/* A parsed command line. */
 struct tr_call {
     const struct tr_command *command;
     int argc, nwords;
@@ -76,8 +76,7 @@ struct tr_call {
 
 struct tr_arg_rule;
 
-/* A row of its file; flags, and what follows them, may be absent: then every word is the command's
- * own business. */
+/* One command, defined in its file. Without flags the command reads all words itself. */
 struct tr_command {
     const char *name, *summary;
     const char *usage;                /* in front of the flags; NULL: the command has no help */
@@ -85,14 +84,14 @@ struct tr_command {
     const struct tr_flag *flags;
     size_t nflags;
     size_t size;         /* bytes of the options, the struct that flags fill */
-    const void *initial; /* what they are where nothing is given; NULL: zero */
-    const char *needs;   /* names of flags with blanks between, without which nothing is done */
+    const void *initial; /* the options' defaults; NULL: zero */
+    const char *needs;   /* required flags: names with blanks between */
     size_t most_words;   /* that are no flags, in call->words */
     bool leading;        /* flags end at the first other word, or behind "--"; words follow it */
-    const char *const *shorts; /* letters and the flags that they stand for, in turn, NULL behind
-                                  them; with it a flag's beginning will do, as with argparse */
-    const struct tr_arg_rule *rules; /* arguments of train are taken too, as flags and from a file
-                                        in front of them (arg_map.h); NULL: they are unknown */
+    const char *const *shorts; /* letters and flags in turn, ended by NULL; with it unambiguous
+                                  prefixes of flags work, as in argparse */
+    const struct tr_arg_rule
+        *rules; /* arguments of train are accepted too (arg_map.h); NULL: they are unknown */
     size_t nrules;
     /* Prints its own output; an error is returned and printed by main, once. */
     enum fr_rc (*run)(struct tr_call *call, struct fr_err *err);

@@ -15,9 +15,9 @@ enum tr_bench_op {
     TR_BENCH_ALL_GATHER,
     TR_BENCH_ALL_TO_ALL,
     TR_BENCH_OPS,
-    TR_BENCH_RAIL = TR_BENCH_OPS /* an all_to_allv between rail peers, which the exchange of tokens
-                                  makes between nodes: a rank of each other node gets an equal part.
-                                  All nodes have as many ranks */
+    TR_BENCH_RAIL = TR_BENCH_OPS /* all_to_allv between rail peers, as in the exchange of tokens
+                                    between nodes: one rank of each other node gets an equal part.
+                                    All nodes have equally many ranks */
 };
 
 struct tr_bench {
@@ -30,11 +30,11 @@ struct tr_bench {
     bool rail;                      /* there are several nodes, of as many ranks each */
 };
 
-/* Buffers of at least `bytes`. */
+/* Allocates buffers of at least `bytes`. Set be and world before. */
 enum fr_rc tr_bench_make(struct tr_bench *r, size_t bytes, struct fr_err *err);
 void tr_bench_finish(struct tr_bench *r);
 
-/* An all-reduce of known numbers over all ranks; FR_CORRUPT names the rank. */
+/* Checks an all-reduce of known numbers over all ranks. FR_CORRUPT names the rank. */
 enum fr_rc tr_bench_check(struct tr_bench *r, struct fr_err *err);
 
 /* Bytes are rounded so that each rank of comm has whole numbers. */
@@ -47,18 +47,18 @@ struct tr_timing {
 };
 enum fr_rc tr_bench_time(struct tr_bench *r, struct tr_timing *t, struct fr_err *err);
 
-/* Bits a second, in 10^9. */
+/* Bus bandwidth in Gbit/s. */
 double tr_bench_gbps(const struct tr_timing *t);
 
-/* The slowest rank's seconds, on every rank. */
+/* *seconds becomes the largest value of all ranks. Collective. */
 enum fr_rc tr_bench_slowest(struct tr_bench *r, double *seconds, struct fr_err *err);
 
 /*
- * Every collective from 8 bytes to `most` in steps of 8, inside a node, across (ranks of one place
- * in their nodes) and over all ranks, as far as these differ; between nodes the exchange of tokens
- * as well ("rail", of all ranks at once). On rank 0 prints a table each and adds to rows {"scope":
- * "node" | "across" | "all" | "rail", "op", "ranks", "bytes", "us", "bandwidth_gbps"}; times are
- * the slowest rank's.
+ * Times every collective from 8 bytes to `most`, growing by a factor of 8: inside a node, across
+ * nodes (ranks of equal local rank) and over all ranks, where these differ. Between nodes it also
+ * times the exchange of tokens ("rail", all ranks at once). Rank 0 prints one table each and adds
+ * to rows {"scope": "node" | "across" | "all" | "rail", "op", "ranks", "bytes", "us",
+ * "bandwidth_gbps"}. Times are those of the slowest rank.
  */
 enum fr_rc tr_bench_sweep(struct tr_bench *r, size_t most, int rounds, json_t *rows,
                           struct fr_err *err);

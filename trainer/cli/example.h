@@ -14,7 +14,7 @@
 
 enum { TR_EXAMPLE_CHATS = 4 };
 
-/* A model, and the tokens that its tokenizer has beside what is learned. */
+/* A model, and the tokens of its tokenizer that are not learned. */
 struct tr_example_kind {
     const char *name, *config;          /* "deepseek"; config.json */
     const char *begin, *end, *pad;      /* ids 0, 1, 2 */
@@ -23,20 +23,20 @@ struct tr_example_kind {
     bool chat_special;
 };
 
-/* By the name that --model gives. */
+/* Looks a kind up by its --model name. FR_USAGE: unknown name. */
 enum fr_rc tr_example_find(const char *name, const struct tr_example_kind **out,
                            struct fr_err *err);
 
 /*
  * Writes DIR/model (config.json, tokenizer.json, tokenizer_config.json, model.safetensors) and
- * DIR/data (dataset_info.json, arithmetic.jsonl with `records` records in alpaca form). Where DIR
- * is whole already and overwrite is false, nothing is done. DIR/data/dataset_info.json is written
- * last.
+ * DIR/data (dataset_info.json, arithmetic.jsonl with `records` records in alpaca form).
+ * DIR/data/dataset_info.json is written last; if it exists and overwrite is false, nothing is done.
  */
 enum fr_rc tr_example_write(const char *dir, const struct tr_example_kind *kind, uint64_t seed,
                             int64_t records, bool overwrite, struct fr_err *err);
 
-/* The exercises: JSON lines into *lines, and their plain text, to learn merges from, into *text. */
+/* Generates the exercises: *lines gets JSON lines, *text their plain text, from which merges are
+ * learned. */
 enum fr_rc tr_exercises(uint64_t seed, int64_t records, struct fr_buf *lines, struct fr_buf *text,
                         struct fr_err *err);
 

@@ -1,12 +1,11 @@
 /*
- * NCCL's settings for messages between nodes over sockets, tried out: the exchange of tokens is
- * timed with each, and the set that is fastest for the slowest rank is kept. NCCL reads these
- * variables once a process, so every set is tried in processes of its own, one a rank, which meet
- * on a port of their own.
+ * Search for NCCL's best socket settings between nodes: times the exchange of tokens with each set
+ * and keeps the set whose slowest rank is fastest. NCCL reads these variables once per process, so
+ * each set runs in new processes, one a rank, on a port of their own.
  *
- * Parameters are tried in turn, the best value of each kept for those behind it. A value must be 3
- * % faster than what is known already. What the user has set, in the environment or in a file that
- * NCCL reads, stays as it is.
+ * Parameters are tried in turn; the best value of each is used for the next ones. A value must be
+ * at least 3 % faster than the best one so far. Settings of the user, in the environment or in
+ * NCCL's files, are not changed.
  * Source: NCCL user guide, "Environment Variables".
  */
 #ifndef TR_CLI_GRID_H
@@ -20,9 +19,9 @@ struct tr_grid_opts {
     const struct tr_comm_opts *comm;
 };
 
-/* All ranks call. On rank 0 prints a row a set, and adds to *grid {"set": {NAME: VALUE}, "us",
- * "bandwidth_gbps"} of each, and to *best {NAME: VALUE} of the best one. A set that does not work
- * has no times but "why". */
+/* Collective. Rank 0 prints a row for each set and adds {"set": {NAME: VALUE}, "us",
+ * "bandwidth_gbps"} to grid; best gets {NAME: VALUE} of the best set. A set that fails has "why"
+ * instead of times. */
 enum fr_rc tr_grid(struct tr_bench *r, const struct tr_grid_opts *o, json_t *grid, json_t *best,
                    struct fr_err *err);
 

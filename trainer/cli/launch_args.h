@@ -1,11 +1,12 @@
 /*
- * What flowtrain launch is asked for, in torchrun's words: flags with _ or -, the variables
+ * The arguments of flowtrain launch, named as torchrun's: flags with _ or -, the variables
  * PET_<NAME>, and the names without PET_ that other launchers set (NPROC_PER_NODE, NNODES,
  * NODE_RANK, MASTER_ADDR, MASTER_PORT). A flag wins over PET_, PET_ over the plain name.
  *
  * Nodes are numbered by hand (--node_rank) and their count is fixed: of torchrun's rendezvous
- * back-ends "static" is done, "c10d" where its endpoint names node 0. What has no meaning here is
- * accepted with a note, what would change the run is refused by name.
+ * back-ends, "static" works, and "c10d" if its endpoint is node 0. Arguments without meaning here
+ * are accepted with a note; those that would change the run are refused.
+ *
  * Source: docs.pytorch.org/docs/stable/elastic/run.html.
  */
 #ifndef TR_CLI_LAUNCH_ARGS_H

@@ -24,9 +24,9 @@ struct tr_planned {
 enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct fr_err *err);
 void tr_planned_finish(struct tr_planned *p);
 
-/* Rank 0 prints what the run that ended was planned to move and to take beside what it did, with
- * speeds that are measured here: every rank calls it. Not for GPUs, nor for nodes with unequal
- * numbers of ranks. */
+/* Every rank calls it after a run. Rank 0 prints planned and actual transfers and times; the plan
+ * uses speeds that are measured here. Does nothing on GPUs and for nodes with unequal numbers of
+ * ranks. */
 void tr_planned_compare(const struct tr_args *a, const struct tr_train_env *env);
 
 #endif

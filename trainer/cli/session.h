@@ -1,6 +1,5 @@
 /*
- * What eval and generate begin with: the ranks, the tokenizer with its template, the flags that
- * both have.
+ * Shared by eval and generate: ranks, tokenizer, template and common flags.
  */
 #ifndef TR_CLI_SESSION_H
 #define TR_CLI_SESSION_H
@@ -10,13 +9,14 @@
 #include "trainer/dataset/dataset.h"
 #include "trainer/train/infer.h"
 
-/* What the flags say; TR_SESSION_DEFAULTS where nothing is given. */
+/* Values of the common flags; TR_SESSION_DEFAULTS has the defaults. */
 struct tr_session_flags {
     const char *model_dir, *adapter_dir, *template_name, *system, *dataset, *dataset_dir, *output;
     enum { TR_DTYPE_AUTO, TR_DTYPE_F32, TR_DTYPE_BF16, TR_DTYPE_F16 } dtype;
     enum tr_device device;
     enum tr_transport transport;
-    int experts; /* 0: node, 1: world, they stay there; -1: they come */
+    int experts; /* routed experts stay on the ranks of 0: a node, 1: the world; -1: they are
+                    gathered */
     int64_t cutoff_len, max_samples, batch, timeout; /* max_samples -1: all; timeout in seconds */
     int thinking;
     bool bf16, fp16;
@@ -89,13 +89,13 @@ struct tr_session {
     const struct tr_template *templ;
     enum tr_dtype compute;
     const struct tr_session_flags *flags; /* borrows */
-    bool stay;                            /* experts stay on the ranks that owners says */
+    bool stay;                            /* experts stay on the ranks of owners */
     enum tr_expert_group owners;
 };
 
-/* Opens a session by the flags f, calls run with it and the command's options, and closes it; of a
- * failure the other ranks are told. FR_USAGE names the flag. Rank 0 prints the notes of the call.
- */
+/* Opens a session by the flags f, calls run with the session and the command's options, and closes
+ * it. On failure the other ranks are aborted. FR_USAGE names the flag. Rank 0 prints the notes of
+ * the call. */
 enum fr_rc tr_session_run(struct tr_call *call, const struct tr_session_flags *f,
                           enum fr_rc (*run)(struct tr_session *s, const void *options,
                                             struct fr_err *err),
@@ -104,7 +104,8 @@ enum fr_rc tr_session_run(struct tr_call *call, const struct tr_session_flags *f
 /* The session's model, for tr_infer_open; sizes are the caller's. */
 struct tr_infer_opts tr_session_model(const struct tr_session *s);
 
-/* --dataset, tokenised by every rank; rank 0 says which records were dropped. */
+/* Loads --dataset; every rank tokenises all of it. Rank 0 prints the dropped records. The caller
+ * destroys *out. */
 enum fr_rc tr_session_data(const struct tr_session *s, struct tr_dataset **out, struct fr_err *err);
 
 #endif

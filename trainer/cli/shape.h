@@ -1,5 +1,5 @@
 /*
- * The configuration of a slice: a model's layers as they are, but fewer of them.
+ * The configuration of a slice: a model with its first layers only.
  */
 #ifndef TR_CLI_SHAPE_H
 #define TR_CLI_SHAPE_H
@@ -15,9 +15,9 @@ struct tr_shape {
 };
 
 /*
- * The first layers of the model: dense ones as it has them, but at least one with experts where it
- * has any; none for prediction ahead. *out is the caller's, *of_layers the model's layers. FR_USAGE
- * when it has fewer.
+ * Keeps the first layers of the model, at least one of them with experts if the model has any, and
+ * no layer for prediction ahead. *out is owned by the caller; *of_layers is the model's number of
+ * layers. FR_USAGE: the model has fewer layers.
  */
 enum fr_rc tr_shape_make(const struct tr_shape *s, json_t **out, int64_t *of_layers,
                          struct fr_err *err);

@@ -1,8 +1,8 @@
 /*
- * What datasets makes of a column of answers whose texts all look like another type: of numbers or
- * true and false in a .csv file (pandas' rules), of dates and times in .json and .jsonl files
- * (pyarrow's: 2024-01-31, 2024-01-31T12:30:00Z). LLaMA-Factory keeps answers that are text and
- * drops the records of such a column; here the text is trained on, and a line says so.
+ * Detects answer columns to which the datasets library would give another type than text. In a .csv
+ * file these are numbers and booleans (pandas' rules). In .json and .jsonl files they are dates and
+ * times (pyarrow's rules: 2024-01-31, 2024-01-31T12:30:00Z). LLaMA-Factory drops the records of
+ * such a column. Here the text is trained on, with a warning.
  */
 #ifndef TR_DATASET_ANSWERS_H
 #define TR_DATASET_ANSWERS_H
@@ -13,7 +13,7 @@
 
 struct tr_answers {
     int64_t seen;                     /* answers that are text and not empty */
-    bool no_number, no_bool, no_time; /* one of them cannot be that */
+    bool no_number, no_bool, no_time; /* an answer excludes this type */
 };
 
 void tr_answers_note(struct tr_answers *a, bool csv, const json_t *answer);

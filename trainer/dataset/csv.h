@@ -7,8 +7,8 @@
 
 #include "trainer/dataset/records.h"
 
-/* As tr_records_read, for text, the bytes of the file path. A quoted field may hold commas, line
- * breaks and doubled quotes; blank lines are passed over; fields that a row lacks are null. */
+/* As tr_records_read, for the bytes text of the file path. A quoted field may hold commas, line
+ * breaks and doubled quotes. Blank lines are skipped; fields that a row lacks are null. */
 enum fr_rc tr_csv_read(const char *path, struct fr_str text, const struct tr_record_sink *sink,
                        struct fr_err *err);
 

@@ -19,9 +19,10 @@
 
 struct tr_dataset;
 
-/* Is told, between records, how many have become tokens so far; by the thread that loads. */
+/* Progress callback: called between records by the loading thread, with the number tokenised so
+ * far. */
 struct tr_data_tell {
-    void (*so_far)(void *arg, int64_t records); /* NULL: nobody asks */
+    void (*so_far)(void *arg, int64_t records); /* NULL: none */
     void *arg;
 };
 
@@ -34,12 +35,12 @@ struct tr_dataset_opts {
     enum tr_mix_strategy mix; /* of several data sets */
     const char *mix_probs;    /* --interleave_probs; NULL: by turns */
     int64_t seed;             /* for num_samples of dataset_info.json */
-    bool pretrain;         /* records are texts: a sample is the first message and an eos token, all
-                              of it trained but tokens that are also the padding */
-    bool keep_dropped;     /* dropped records become samples without tokens, for
-                              tr_dataset_split, which draws among all records */
-    bool stream;           /* num_samples of dataset_info.json does not count, and data sets lie
-                              end to end: whoever reads the stream mixes them */
+    bool pretrain;     /* records are texts: a sample is the first message and an eos token; all is
+                          trained but tokens equal to the padding token */
+    bool keep_dropped; /* dropped records become samples without tokens, for
+                          tr_dataset_split, which draws among all records */
+    bool stream; /* num_samples of dataset_info.json is ignored and data sets lie end to end: the
+                    sampler mixes them */
     const char *cache_dir; /* NULL: no cache */
     bool overwrite_cache;
     int workers; /* threads that tokenise; 0: as many as OpenMP has. The same samples
@@ -48,8 +49,8 @@ struct tr_dataset_opts {
 };
 
 /* warnings (may be NULL) gets one line a dropped record, at most 20, and a count. FR_USAGE when no
- * record is valid (says how many failed, and the first three with the reason), or when a record has
- * a wrong type (file and record are named). */
+ * record is valid; the message has the count and the first three reasons. FR_USAGE when a record
+ * has a wrong type; the message names file and record. */
 enum fr_rc tr_dataset_load(const struct tr_dataset_opts *o, const struct tr_tokenizer *tok,
                            struct tr_dataset **out, struct fr_buf *warnings, struct fr_err *err);
 void tr_dataset_destroy(struct tr_dataset *d);
@@ -75,8 +76,8 @@ struct tr_picked {
     bool empty_too;
 };
 
-/* A data set of these samples, which shares the tokens of the other. Its digest is that of a copy:
- * made once, then found in the folder of the token cache. */
+/* A data set of these samples that shares the tokens of `from`. Its digest equals that of a copy;
+ * the digest is computed once and kept in the token cache's folder. */
 enum fr_rc tr_dataset_pick(const struct tr_dataset *from, const struct tr_picked *p,
                            struct tr_dataset **out, struct fr_err *err);
 
@@ -85,9 +86,9 @@ enum fr_rc tr_dataset_pick(const struct tr_dataset *from, const struct tr_picked
 enum fr_rc tr_dataset_pack(struct tr_dataset **d, const struct tr_pack_opts *o, struct fr_err *err);
 
 /*
- * Lays the texts of a data set loaded with pretrain end to end and cuts them into samples of
- * o->capacity tokens; what is left of a batch is dropped (batches and shards as packed ones have).
- * FR_USAGE: nothing is as long as that.
+ * Concatenates the texts of a data set loaded with pretrain and cuts them into samples of
+ * o->capacity tokens. The rest of a batch is dropped (batches and shards as in tr_pack). FR_USAGE:
+ * all texts together are shorter than one sample.
  */
 enum fr_rc tr_dataset_chunk(struct tr_dataset **d, const struct tr_pack_opts *o,
                             struct fr_err *err);
@@ -98,18 +99,18 @@ struct tr_sample {
     const int32_t *labels; /* n, TR_IGNORE where not trained; not shifted */
     int64_t n;             /* of all parts */
     int64_t parts;         /* examples that are packed into it; 1 without packing, 0 means 1 */
-    const struct tr_dataset *row; /* of a row: what its examples are in, from `first` on */
+    const struct tr_dataset *row; /* of a row: the data set of its examples, from `first` on */
     int64_t first;
 };
 
-/* Example k of a sample, which may be the sample. */
+/* Example k of a sample; a sample that is no row is its own example 0. */
 struct tr_sample tr_sample_part(const struct tr_sample *s, int64_t k);
 
 int64_t tr_dataset_size(const struct tr_dataset *d);
-/* How many records each of the data sets has that it was loaded from, end to end, with
- * keep_dropped; the number of sets, 0 for one that was made of another. */
+/* *lengths: the records of each source data set, in the order in which they lie (loaded with
+ * keep_dropped). Returns the number of sets; 0 for a data set made from another one. */
 size_t tr_dataset_sets(const struct tr_dataset *d, const int64_t **lengths);
-/* Samples that have tokens: all of them, unless dropped records were kept. */
+/* The number of samples with tokens; fewer than all only with keep_dropped. */
 int64_t tr_dataset_valid(const struct tr_dataset *d);
 struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i);
 /* Examples of a sample at most: 1 without packing. */

@@ -1,4 +1,4 @@
-/* What a data set is inside; for the files that make one. */
+/* Private to dataset*.c: the inside of a data set. */
 #ifndef TR_DATASET_DATASET_STATE_H
 #define TR_DATASET_DATASET_STATE_H
 
@@ -6,7 +6,7 @@
 #include "trainer/dataset/dataset.h"
 #include "trainer/dataset/token_cache.h"
 
-/* The tokens of a data set, and of those that were made of it. */
+/* Tokens that a data set shares with those made from it, counted by users. */
 struct tr_held {
     struct tr_tokens tokens; /* of examples */
     char digest[FR_SHA256_TEXT];

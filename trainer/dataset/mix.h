@@ -24,7 +24,7 @@ struct tr_mix_opts {
 enum fr_rc tr_mix(const int64_t *lengths, size_t n, const struct tr_mix_opts *o, int64_t **out,
                   int64_t *count, struct fr_err *err);
 
-/* The set of a draw from 0 to 1: the first whose share, added up, is above it. */
+/* The set that a draw x in [0, 1) selects: the first whose cumulative share exceeds x. */
 size_t tr_mix_set(const double *probs, size_t n, double x);
 
 /* "0.7, 0.3": n numbers of sum 1. */

@@ -1,8 +1,8 @@
 /*
- * numpy's default generator, seeded by one number, and its permutation: which records --val_size
- * takes, which data set --mix_strategy turns to, and the order of --streaming, is what the
- * reference's data library draws. Source: O'Neill 2014 (PCG, XSL RR 128/64); O'Neill 2015,
- * "Developing a seed_seq alternative"; numpy's documentation of SeedSequence, PCG64.
+ * numpy's default generator, seeded by one number, and its permutation: it decides the records of
+ * --val_size, the data sets of --mix_strategy and the order of --streaming, as in the reference's
+ * data library. Source: O'Neill 2014 (PCG, XSL RR 128/64); O'Neill 2015, "Developing a seed_seq
+ * alternative"; numpy's documentation of SeedSequence, PCG64.
  */
 #ifndef TR_DATASET_PCG_H
 #define TR_DATASET_PCG_H

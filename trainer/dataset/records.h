@@ -30,20 +30,20 @@ enum fr_rc tr_entry_read(const char *dir, const char *name, struct fr_arena *are
                          struct tr_data_entry *out, struct fr_err *err);
 
 /*
- * record as an example whose text is borrowed from it or lives in arena. *why is NULL for a valid
- * example, else the reason why it is dropped. FR_USAGE for a column of the wrong type.
+ * Converts a record to an example, whose text is borrowed from the record or lives in arena. *why
+ * is NULL for a valid example, else the reason for dropping it. FR_USAGE: a column has the wrong
+ * type.
  */
 enum fr_rc tr_record_convert(const struct tr_data_entry *entry, const json_t *record,
                              struct fr_arena *arena, struct tr_example *out, const char **why,
                              struct fr_err *err);
 
-/* The columns that some record of the data set has to have, where the entry names them: the key of
- * column i in dataset_info.json, and the column's name in *name, NULL where it is not named. */
+/* Column i of those that at least one record must have: returns its key in dataset_info.json; *name
+ * is the column's name, NULL where the entry names none. */
 enum { TR_RECORD_COLUMNS = 7 };
 const char *tr_record_column(const struct tr_data_entry *entry, size_t i, const char **name);
 
-/* The text of a record to pretrain on: its first message, whatever answers it. *why: there is
- * none. */
+/* The text of a record to pretrain on: its first message. *why is set where there is none. */
 enum fr_rc tr_record_text(const struct tr_data_entry *entry, const json_t *record,
                           struct fr_arena *arena, struct fr_str *out, const char **why,
                           struct fr_err *err);
@@ -60,8 +60,8 @@ struct tr_record_sink {
     struct fr_buf *bytes; /* the file's bytes, kept until the next file; may not be NULL */
 };
 
-/* One line of a file with an object a line. Of a key inside of a value that is there twice the last
- * one counts; FR_USAGE: one of the record itself is, where pyarrow refuses the file. */
+/* Parses one line of a file with an object a line. For a duplicate key in a nested value the last
+ * one counts. A duplicate key of the record itself is FR_USAGE, as pyarrow refuses it. */
 enum fr_rc tr_record_parse(struct fr_str line, const char *where, json_t **out, struct fr_err *err);
 
 enum fr_rc tr_records_read(const char *path, const struct tr_record_sink *sink, struct fr_err *err);

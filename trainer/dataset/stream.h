@@ -1,7 +1,7 @@
 /*
- * The order of records in a stream (--streaming), as the reference's data library has it with one
- * loader process: data sets are mixed anew in each epoch, then records pass through a buffer that
- * is shuffled whenever it is full, and half of it goes on.
+ * The order of records in a stream (--streaming), equal to the reference's data library with one
+ * loader process. Each epoch mixes the data sets anew. Records then pass through a buffer: whenever
+ * it is full, it is shuffled and half of it is emitted.
  */
 #ifndef TR_DATASET_STREAM_H
 #define TR_DATASET_STREAM_H

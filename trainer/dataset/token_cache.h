@@ -1,11 +1,11 @@
 /*
- * A file of tokenised examples: a header with the cache's key, lengths, ids, labels, and a
- * SHA-256 of these. Written beside the target, fsynced, renamed. It is mapped, not read.
+ * A file of tokenised examples: a header with the cache's key, lengths, ids, labels, and a SHA-256
+ * of these. Written beside the target, fsynced, renamed. It is mapped, not read.
  *
- * What a start proves: the header is for this key and this size of file, the lengths are in order
- * and within the file. That ids and labels are those that were written is proven by their sum,
- * where the file is not known (checksum_cache.h), and else by the file's stamp: nobody wrote to it
- * since it had that sum. A disk that loses bits on its own is not noticed then.
+ * A read checks that the header matches the key and the file's size, and that the lengths are
+ * ascending and within the file. Ids and labels are checked by their SHA-256, unless
+ * checksum_cache.h knows that the file did not change. In that case silent bit errors of the disk
+ * stay unnoticed.
  */
 #ifndef TR_DATASET_TOKEN_CACHE_H
 #define TR_DATASET_TOKEN_CACHE_H
@@ -17,7 +17,7 @@
 enum { TR_SETS_MAX = 64 };
 
 /* n samples; sample i is ids and labels [offsets[i], offsets[i+1]). Owns its three arrays, or the
- * map that they lie in, which is read-only. */
+ * read-only map that contains them. */
 struct tr_tokens {
     int64_t *offsets; /* (n + 1) */
     int64_t n;
@@ -39,8 +39,7 @@ struct tr_token_cache {
     struct tr_checksum_cache *checksums;
 };
 
-/* *found is false when there is no such file, or one that is cut, damaged or made for another
- * key. */
+/* *found is false when the file is missing, cut, damaged, or made for another key. */
 enum fr_rc tr_token_cache_read(const struct tr_token_cache *c, struct tr_tokens *out, bool *found,
                                struct fr_err *err);
 enum fr_rc tr_token_cache_write(const struct tr_token_cache *c, const struct tr_tokens *t,

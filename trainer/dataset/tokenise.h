@@ -1,6 +1,6 @@
 /*
- * Records of data sets as tokens: read, encoded on all threads, drawn and mixed. For the files that
- * make a data set.
+ * Private to dataset*.c: reads records, encodes them on all threads, draws num_samples and mixes
+ * data sets.
  */
 #ifndef TR_DATASET_TOKENISE_H
 #define TR_DATASET_TOKENISE_H
@@ -9,7 +9,7 @@
 #include "trainer/dataset/records.h"
 #include "trainer/dataset/token_cache.h"
 
-/* Where the samples come from. */
+/* Inputs of tokenisation; borrows all of them. */
 struct tr_sources {
     const struct tr_dataset_opts *o;
     const struct tr_tokenizer *tok;
@@ -18,7 +18,7 @@ struct tr_sources {
     struct tr_checksum_cache *checksums;
 };
 
-/* Warnings and errors as those of tr_dataset_load. */
+/* Warnings and errors are those of tr_dataset_load. */
 enum fr_rc tr_tokenise(const struct tr_sources *s, struct tr_tokens *out, struct fr_buf *warnings,
                        struct fr_err *err);
 

@@ -8,14 +8,14 @@
 #include "engine/base/err.h"
 #include "engine/base/str.h"
 
-/* path without the ending that says how the file is packed; path itself where it is not. */
+/* path without the ending of its compression format; all of path for other files. */
 struct fr_str tr_unpacked_name(const char *path);
 
-/* As fr_file_read, of what is in the file. FR_USAGE: it is damaged or cut, or holds more than max
- * bytes. FR_UNSUPPORTED: this build lacks zstd. */
+/* As fr_file_read, of the decompressed contents. FR_USAGE: the file is damaged or cut, or its
+ * contents exceed max bytes. FR_UNSUPPORTED: this build lacks zstd. */
 enum fr_rc tr_file_unpack(const char *path, size_t max, struct fr_buf *out, struct fr_err *err);
 
-/* A packed text piece by piece: in the bytes of the file, out is appended to. */
+/* A decompression in progress: in is the file's bytes; output is appended to out. */
 struct tr_unpack {
     const char *path; /* for messages */
     struct fr_str in;
@@ -23,9 +23,9 @@ struct tr_unpack {
     size_t max; /* bytes of out */
 };
 
-/* What came out goes to u->out. FR_USAGE beyond u->max, FR_NOMEM. */
+/* Appends output to u->out. FR_USAGE beyond u->max; FR_NOMEM. */
 enum fr_rc tr_unpack_put(const struct tr_unpack *u, const void *p, size_t n, struct fr_err *err);
-/* FR_USAGE: why this file cannot be unpacked. */
+/* Returns FR_USAGE with the reason why this file cannot be unpacked. */
 enum fr_rc tr_unpack_bad(const struct tr_unpack *u, const char *why, struct fr_err *err);
 
 /* unpack_zstd.c, or unpack_none.c in a build without it. */

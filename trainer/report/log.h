@@ -1,4 +1,4 @@
-/* What metrics.c and results.c share: pieces of log entries and of the files they go to. */
+/* Shared by metrics.c, results.c and evaluation: parts of log entries and log files. */
 #ifndef TR_REPORT_LOG_H
 #define TR_REPORT_LOG_H
 
@@ -10,7 +10,8 @@ void tr_log_seconds(double seconds, char out[48]);
 /* o[key] = v, or null where v is not finite. */
 void tr_log_number(json_t *o, const char *key, double v);
 
-/* As the reference counts: for each token of forward and backward, padding included. */
+/* Floating-point operations so far, counted as the reference does: forward and backward of each
+ * token, padding included. */
 double tr_log_flos(const struct tr_metrics *m, const struct tr_progress *p);
 
 /* A line of trainer_log.jsonl. */

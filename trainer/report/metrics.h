@@ -21,7 +21,8 @@ struct tr_metrics {
     int64_t last_log_ms;
     int64_t last_tokens; /* tokens at the last log */
     int64_t start_step;
-    int64_t checkpoint; /* step of the newest one, or of the state that it went on from; 0: none */
+    int64_t
+        checkpoint; /* step of the newest checkpoint, or of the state that was resumed; 0: none */
     double flops_per_token;
     bool quiet, resumed, bar, log_broken;
 };
@@ -41,12 +42,12 @@ void tr_metrics_finish(struct tr_metrics *m);
 /* The banner before the first step. For a resumed run it says at which step training goes on. */
 void tr_metrics_banner(const struct tr_metrics *m, const struct tr_progress *p, int64_t trainable);
 
-/* One log event: mean loss since the last, norm, rate; resets the sums in p and adds to history. */
+/* Log event of training: mean loss since the last one, gradient norm, learning rate. Resets the
+ * sums in p and adds to history. */
 enum fr_rc tr_metrics_log(struct tr_metrics *m, struct tr_progress *p, double grad_norm, double lr,
                           struct fr_err *err);
 
-/* An evaluation's log event: figures, with the names and in the order in which they are shown,
- * added to history as well. */
+/* Log event of an evaluation: prints figures, in their order, and adds them to history. */
 enum fr_rc tr_metrics_evaluated(struct tr_metrics *m, struct tr_progress *p, const json_t *figures,
                                 struct fr_err *err);
 

@@ -10,11 +10,11 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* history: objects with "step" and figures. Nothing is drawn of a key that none has. */
+/* history: objects with "step" and figures. Draws nothing if no entry has the key. */
 enum fr_rc tr_plot_history(const char *dir, const json_t *history, const char *key,
                            struct fr_err *err);
 
-/* out (n) */
+/* out (n): the smoothed values. */
 void tr_plot_smooth(const double *v, size_t n, double *out);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The progress of a run: all that a resumed run needs beside the optimizer's state. A value; it
+ * The progress of a run: everything that a resume needs besides the optimizer's state. A value; it
  * owns history.
  */
 #ifndef TR_REPORT_PROGRESS_H
@@ -29,12 +29,12 @@ struct tr_progress {
 };
 
 /* Counts a step of so many micro-batches of this rank. A loss that is not finite (a step without
- * targets has none) counts as the mean since the last log line, else as the mean of the run; before
- * the first loss it counts in neither. The reference's logging_nan_inf_filter, too, keeps one such
- * step from making all sums NaN, but takes 0 where nothing was added since the last log line. */
+ * targets has none) counts as the mean since the last log line, else as the mean of the run. Before
+ * the first finite loss it is not counted. The reference's logging_nan_inf_filter does the same,
+ * but takes 0 directly after a log line. */
 void tr_progress_advance(struct tr_progress *p, int64_t micros, double loss);
 
-/* The mean of the run (train_loss); 0 where no step had a loss. */
+/* The mean loss of the run (train_loss); 0 if no step had a loss. */
 double tr_progress_loss(const struct tr_progress *p);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What stands beside an adapter for those who find it: README.md, the model card with the base, the
- * data, the parameters and the losses, and the chat template where the base has none.
+ * Files beside an adapter: README.md, the model card with base, data, parameters and losses; and
+ * the chat template if the base has none.
  */
 #ifndef TR_SAVE_CARD_H
 #define TR_SAVE_CARD_H

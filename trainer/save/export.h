@@ -1,8 +1,8 @@
 /*
- * What a run leaves for others: the adapter in PEFT's format (adapter_config.json,
- * adapter_model.safetensors with f32 masters) and the tokenizer's files, in
- * output_dir and in checkpoint-N folders. An adapter with an empty, missing or non-finite tensor is
- * refused. Source: PEFT's documentation of its checkpoint format.
+ * The result of a run: the adapter in PEFT's format (adapter_config.json, adapter_model.safetensors
+ * with f32 masters) and the tokenizer's files, in output_dir and in checkpoint-N folders. An
+ * adapter with an empty, missing or non-finite tensor is refused. Source: PEFT's documentation of
+ * its checkpoint format.
  */
 #ifndef TR_SAVE_EXPORT_H
 #define TR_SAVE_EXPORT_H
@@ -22,22 +22,23 @@ enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const f
                              const struct tr_args *a, const struct tr_lora_config *lora,
                              struct fr_err *err);
 
-/* Reads an adapter folder into flat (padded elements; what is no adapter's stays as it is). Key set
- * and shapes must be exactly those of p. */
+/* Reads an adapter folder into flat (padded elements; padding is not written). Names and shapes
+ * must be exactly those of p. */
 enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *flat,
                              struct fr_err *err);
 
-/* A checkpoint-N folder carries this in front of its name until it is whole. */
+/* Prefix of a checkpoint-N folder's name while it is being written. */
 #define TR_EXPORT_TMP ".tmp-"
 
-/* Removes what a killed run left of a checkpoint that was not whole. */
+/* Removes unfinished checkpoints of a killed run. */
 void tr_export_sweep(const char *output_dir);
 
-/* The steps of the checkpoint-N folders that are there, at most cap; how many. */
+/* Writes the steps of the existing checkpoint-N folders to steps, at most cap; returns their
+ * number. */
 size_t tr_export_steps(const char *output_dir, int64_t *steps, size_t cap);
 
-/* Removes the oldest checkpoint-N folders but `keep` of them; keep < 0 keeps all. That of step
- * `best` is kept; 0: none is. */
+/* Removes the oldest checkpoint-N folders until `keep` are left; keep < 0 keeps all. Never removes
+ * that of step `best` (0: none). */
 void tr_export_rotate(const char *output_dir, int64_t keep, int64_t best);
 
 #endif

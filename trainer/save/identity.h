@@ -32,8 +32,8 @@ void tr_identity_difference(const char *there, const char *here, struct fr_buf *
 
 /* A digest of the configuration, of the names, types and shapes of the tensors that the model
  * reads, and of the first bytes of some of them. The bytes tell models of one shape apart. Tensors
- * that the model does not read (further prediction layers, rotary tables) do not count, so that
- * their files may come and go. Of files that a rank lacks, others tell: all ranks call. */
+ * that the model does not read (further prediction layers, rotary tables) do not count, so their
+ * files may be missing. Collective: ranks that have a file supply its part to the others. */
 enum fr_rc tr_identity_model(struct tr_comm *world, const struct tr_model_config *c,
                              const struct tr_st *st, char out[TR_IDENTITY_DIGEST],
                              struct fr_err *err);

@@ -1,7 +1,7 @@
 /*
  * A checkpoint with an adapter folded in: W' = W + scale * B A in f32, rounded once to W's type.
- * FP8 weights are decoded, merged and coded anew, each block by the largest value that it then has.
- * Other tensors are copied as bytes. Source: Hu et al. 2021; DeepSeek-V3 2024, section 3.3.2.
+ * FP8 weights are decoded, merged and coded anew, each block by its new largest value. Other
+ * tensors are copied as bytes. Source: Hu et al. 2021; DeepSeek-V3 2024, section 3.3.2.
  */
 #ifndef TR_SAVE_MERGE_H
 #define TR_SAVE_MERGE_H
@@ -18,8 +18,8 @@ struct tr_merge_opts {
     int64_t shard_bytes;
 };
 
-/* Writes out_dir, making it. Nothing is left of a weight file that was not finished. FR_CORRUPT
- * when a merged value is not finite or beyond its type. *merged: the number of weights changed. */
+/* Makes and writes out_dir; an unfinished weight file is removed. FR_CORRUPT when a merged value is
+ * not finite or beyond its type. *merged: the number of weights changed. */
 enum fr_rc tr_merge(const struct tr_merge_opts *o, int64_t *merged, struct fr_err *err);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Weights on disk as numbers and back: FP8 in blocks of one f32 multiplier each, or a float type.
+ * Conversion of weights on disk to f32 and back: FP8 in blocks with one f32 scale each, or a float
+ * type.
  * Source: DeepSeek-V3 2024, section 3.3.2 (a block's largest magnitude is the largest code).
  */
 #ifndef TR_SAVE_QUANTIZE_H
@@ -30,7 +31,7 @@ static inline int64_t tr_blocks_across(const struct tr_blocks *b)
 void tr_fp8_scales(const struct tr_blocks *b, const float *w, float *scales);
 void tr_fp8_codes(const struct tr_blocks *b, const float *w, uint8_t *codes);
 
-/* A tensor in f32; scale: the multipliers of its blocks, NULL where it has none. */
+/* A tensor to read as f32; scale: the scales of its blocks, NULL for other types than FP8. */
 struct tr_weight_source {
     const struct tr_st *st;
     const struct tr_st_tensor *weight, *scale;
@@ -38,15 +39,14 @@ struct tr_weight_source {
 };
 enum fr_rc tr_weight_read(const struct tr_weight_source *s, float *w, struct fr_err *err);
 
-/* One file to another folder, under its name. */
+/* Copies one file to another folder under the same name. FR_NOTFOUND: there is no such file. */
 enum fr_rc tr_copy_file(const char *from_dir, const char *to_dir, const char *name,
                         struct fr_err *err);
-/* All files of a model folder but weights and their index, to another folder. */
+/* Copies all files of a model folder but weights and their index to another folder. */
 enum fr_rc tr_copy_companions(const char *model_dir, const char *out_dir, struct fr_err *err);
 
-/* quantization_config of a config.json for FP8 in blocks of 128 x 128; the caller's, NULL: no
- * memory.
- */
+/* The quantization_config of a config.json for FP8 in blocks of 128 x 128. Owned by the caller;
+ * NULL: no memory. */
 json_t *tr_fp8_config(void);
 
 struct tr_convert_opts {
@@ -59,7 +59,8 @@ struct tr_convert_opts {
 };
 
 /* Writes the checkpoint in the other form, with its config.json. Embedding, norms, routers and head
- * stay as they are. *converted: weights that changed. FR_USAGE: it has that form already. */
+ * stay as they are. *converted: the number of converted weights. FR_USAGE: the checkpoint has that
+ * form already. */
 enum fr_rc tr_convert(const struct tr_convert_opts *o, int64_t *converted, struct fr_err *err);
 
 #endif

@@ -16,7 +16,7 @@
 #include "trainer/optim/optim.h"
 #include "trainer/report/progress.h"
 
-/* What must be the same for a run to be the same run. */
+/* Digests that must match for a state to be resumed. */
 struct tr_digests {
     const char *model, *data, *tokenizer;
     char config[TR_IDENTITY_TEXT];
@@ -34,25 +34,25 @@ struct tr_resume {
 };
 
 /*
- * Before a run begins: FR_FULL where this node's output folder has no room for the states that are
- * there at once. A note (NULL: none) where it has none for the states and adapters of this many
- * checkpoints beside them.
+ * Call before a run. FR_FULL: this node's output folder cannot hold the states that exist at once.
+ * notes (NULL: none) gets a line if it cannot hold the states and adapters of so many checkpoints
+ * as well.
  */
 enum fr_rc tr_resume_room(const struct tr_resume *r, const struct tr_params *p, int64_t checkpoints,
                           struct fr_buf *notes, struct fr_err *err);
 
-/* Writes the state of now. Every rank calls it; the first rank of each node writes. A full disk is
- * an error that leaves the older states as they were. */
+/* Writes the current state. Every rank calls it; the first rank of each node writes. On a full disk
+ * it fails and the older states stay. */
 enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
                           const struct tr_progress *p, struct fr_err *err);
 
 /*
  * Finds and loads the newest whole state. from: "last", "true", a number of steps, or a
  * checkpoint-N or resume/step-N folder, also in the output folder of another run. *found is false
- * when "last" finds none; the others must find one. A damaged state is logged and skipped; where
- * all of a run are damaged, FR_CORRUPT names their files: nothing begins anew unasked. FR_USAGE
- * when a state is not there, or the newest belongs to a run of another model, data set, tokenizer
- * or configuration: says which, of the configuration the first value that differs.
+ * when "last" finds none; the others must find one. A damaged state is logged and skipped. If all
+ * are damaged, FR_CORRUPT names their files; training does not silently start again. FR_USAGE: a
+ * state is missing, or the newest belongs to a run with another model, data set, tokenizer or
+ * configuration; the message names the difference.
  */
 enum fr_rc tr_resume_load(const struct tr_resume *r, const char *from, struct tr_optim *o,
                           struct tr_progress *p, bool *found, struct fr_err *err);

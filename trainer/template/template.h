@@ -32,24 +32,24 @@ struct tr_template;
 
 /* FR_USAGE with a suggestion when there is no such template. */
 enum fr_rc tr_template_find(const char *name, const struct tr_template **out, struct fr_err *err);
-/* As find; "auto" is the template that stands for the chat template in the model's folder. FR_USAGE
- * where that is none of the known ones. */
+/* As tr_template_find; "auto" selects the template that equals the chat template in the model's
+ * folder. FR_USAGE: that chat template is unknown. */
 enum fr_rc tr_template_choose(const char *name, const char *model_dir,
                               const struct tr_template **out, struct fr_err *err);
 const char *tr_template_name(const struct tr_template *t);
 /* Appends all names, one a line. */
 void tr_template_names(struct fr_buf *out);
 
-/* Appends the chat template of the model's folder: chat_template.jinja, else what
- * tokenizer_config.json has; nothing where there is none. */
+/* Appends the chat template of the model's folder: chat_template.jinja, else the one in
+ * tokenizer_config.json, else nothing. */
 enum fr_rc tr_template_read_chat(const char *model_dir, struct fr_buf *out, struct fr_err *err);
-/* Appends the template as a chat template in Jinja, with the special tokens of tok. Nothing where
- * the model's folder has one of its own, which the template does not replace. */
+/* Appends the template as a chat template in Jinja, with the special tokens of tok. Appends nothing
+ * if the model's folder has a chat template that this template does not replace. */
 enum fr_rc tr_template_chat(const struct tr_template *t, const struct tr_tokenizer *tok,
                             const char *model_dir, struct fr_buf *out, struct fr_err *err);
 
-/* Applies the template to a tokenizer: its stop word becomes eos, <|endoftext|> where there is
- * none; stop words that the tokenizer lacks are added. */
+/* Applies the template to a tokenizer: its stop word becomes eos; without a stop word and without
+ * an eos, <|endoftext|> does. Stop words that the tokenizer lacks are added. */
 enum fr_rc tr_template_fix(const struct tr_template *t, struct tr_tokenizer *tok,
                            struct fr_err *err);
 
@@ -58,8 +58,8 @@ struct tr_template_opts {
     bool mask_history, train_on_prompt;
     const char *default_system;       /* NULL: the template's own */
     const enum tr_tool_format *tools; /* NULL: the template's own */
-    /* of templates whose answers begin with a thought: no thoughts; those of earlier answers stay
-     * with a masked history */
+    /* for templates whose answers begin with a thought: no_thinking drops thoughts;
+     * preserve_thinking keeps those of earlier answers with a masked history */
     bool no_thinking, preserve_thinking;
 };
 
@@ -77,13 +77,12 @@ enum fr_rc tr_template_encode(const struct tr_template *t, struct tr_encoder *e,
                               struct tr_encoded out, struct fr_err *err);
 
 /* Appends the ids of a conversation that waits for an answer: an odd number of messages, the last
- * one of the user side. With no_thinking an empty thought stands behind it, where the template
- * reasons. */
+ * one from the user side. With no_thinking, a template that reasons appends an empty thought. */
 enum fr_rc tr_template_prompt(const struct tr_template *t, struct tr_encoder *e,
                               const struct tr_example *x, const struct tr_template_opts *o,
                               struct tr_ids *ids, struct fr_err *err);
 
-/* How many of s source and t target ids are kept within c. */
+/* Truncation to c ids: *source of s source ids and *target of t target ids are kept. */
 void tr_fit(int64_t s, int64_t t, int64_t c, int64_t *source, int64_t *target);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Private to trainer/data: a template as a row of slots (template_table.c). In a slot, BOS and EOS
- * stand for the ids of those tokens, TOKEN "name" TOKEN for the id of a token by its name, which
- * the tokenizer must have, SPLIT for nothing. Text before, between and behind them is tokenised
- * separately. {{content}} is replaced once.
+ * Private to trainer/template: a template as a row of slots (template_table.c). In a slot, BOS and
+ * EOS stand for the ids of those tokens, TOKEN "name" TOKEN for the id of a token by its name,
+ * which the tokenizer must have, SPLIT for nothing. Text before, between and behind them is
+ * tokenised separately. {{content}} is replaced once.
  */
 #ifndef TR_TEMPLATE_TEMPLATE_ROW_H
 #define TR_TEMPLATE_TEMPLATE_ROW_H
@@ -43,7 +43,7 @@ struct tr_template {
     bool quotes;                 /* results of calls are JSON strings */
 };
 
-/* The template of number i, NULL behind the last one. */
+/* Template number i; NULL after the last one. */
 const struct tr_template *tr_template_row(size_t i);
 
 #endif

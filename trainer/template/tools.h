@@ -1,5 +1,5 @@
 /*
- * How a template writes the tools it offers and the calls of a function message.
+ * Formats of tool offers and of function calls.
  */
 #ifndef TR_TEMPLATE_TOOLS_H
 #define TR_TEMPLATE_TOOLS_H
@@ -30,42 +30,42 @@ enum tr_tool_format {
     TR_TOOLS_FORMATS
 };
 
-/* The day as a text names it: "02 Jan 2026". */
+/* Today's date: "02 Jan 2026". */
 void tr_tools_day(char out[32]);
 
-/* By the name that --tool_format gives. FR_USAGE where there is none. */
+/* Looks a format up by its --tool_format name. FR_USAGE: unknown name. */
 enum fr_rc tr_tools_find(const char *name, enum tr_tool_format *out, struct fr_err *err);
 
-/* Appends the text about tools, a JSON list of functions; of an empty list nothing. */
+/* Appends the offer of tools, a JSON list of functions; nothing for an empty list. */
 enum fr_rc tr_tools_text(enum tr_tool_format format, struct fr_str tools, struct fr_buf *out,
                          struct fr_err *err);
 
-/* What stands around a call and around a thought in a message of the data set. */
+/* Delimiters of calls and thoughts in the data set's messages. */
 struct tr_tool_words {
     const char *call, *called;
     const char *think, *thought;
 };
 
 /*
- * Appends the text of a function message: JSON {name, arguments} or a list of them. Where a call
- * stands between the words of calls, the text around it comes in front of it; a thought in
- * front of plain JSON stays there. FR_USAGE for other text, FR_UNSUPPORTED for TR_TOOLS_KIMI.
+ * Appends the text of a function message: JSON {name, arguments} or a list of them. If the call is
+ * delimited, the text around it is written before it. A thought before plain JSON stays there.
+ * FR_USAGE for other text, FR_UNSUPPORTED for TR_TOOLS_KIMI.
  */
 enum fr_rc tr_tools_call(enum tr_tool_format format, const struct tr_tool_words *words,
                          struct fr_str call, struct fr_buf *out, struct fr_err *err);
 
 /* ---- private to tools*.c ---- */
 
-/* Appends what offers a list of tools. */
+/* Appends the offer of a list of tools. */
 void tr_tools_offer(enum tr_tool_format format, const json_t *tools, struct fr_buf *out);
 /* Appends a list of calls. */
 void tr_tools_put(enum tr_tool_format format, const json_t *calls, struct fr_buf *out);
 /* Of Gemma 4: the tools, and the arguments of a call. */
 void tr_tools_gemma_offer(const json_t *tools, struct fr_buf *out);
 void tr_tools_gemma_call(const json_t *arguments, struct fr_buf *out);
-/* F of {"type": "function", "function": F}; another object is F itself. */
+/* Unwraps {"type": "function", "function": F} to F; returns any other object unchanged. */
 const json_t *tr_tools_function(const json_t *tool);
-/* Why a format cannot write a list of calls; NULL: it can. */
+/* The reason why a format cannot write these calls; NULL: it can. */
 const char *tr_tools_unwritable(enum tr_tool_format format, const json_t *calls);
 
 #endif

@@ -11,14 +11,14 @@
 
 #include <stdbool.h>
 
-/* As fr_json_parse, but of a key that is there twice the last value counts. A number that jansson
- * cannot hold (an integer beyond 64 bits, a float beyond double's range, NaN, Infinity) becomes a
- * value of which tr_pyjson_number() is true. */
+/* As fr_json_parse, but for a duplicate key the last value counts. A number that jansson cannot
+ * hold (an integer beyond 64 bits, a float beyond double's range, NaN, Infinity) becomes a value of
+ * which tr_pyjson_number() is true. */
 enum fr_rc tr_pyjson_parse(struct fr_str text, const char *name, json_t **out, struct fr_err *err);
 
-/* v is such a number: neither text nor a number to jansson. */
+/* Whether v is such a number, which jansson takes for a string. */
 bool tr_pyjson_number(const json_t *v);
-/* v is a string, and no such number. */
+/* Whether v is a string and no such number. */
 bool tr_pyjson_is_text(const json_t *v);
 
 /* Appends v as json.dumps(v, ensure_ascii=False): ", " and ": " as separators, Unicode not escaped.
@@ -32,7 +32,7 @@ void tr_pyjson_pretty(const json_t *v, int indent, struct fr_buf *out);
  * ['a', 1]. */
 void tr_pyjson_str(const json_t *v, struct fr_buf *out);
 
-/* text without the blanks at its ends, those of Unicode too, as str.strip() has it. */
+/* text without leading and trailing Unicode white space, as str.strip(). */
 struct fr_str tr_py_strip(struct fr_str text);
 
 /* The shortest decimal that reads back as x, as Python prints it: "4.98e-05", "1.0", "nan". */

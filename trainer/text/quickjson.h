@@ -1,6 +1,6 @@
 /*
- * The JSON that most records are, read in one pass: objects, lists, words, short integers, strings
- * without \u. What it reads is what jansson reads; anything else is left to jansson.
+ * One-pass parser for common records: objects, lists, literals, short integers, strings without \u.
+ * Its results equal jansson's; the caller falls back to jansson for everything else.
  */
 #ifndef TR_TEXT_QUICKJSON_H
 #define TR_TEXT_QUICKJSON_H
@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-/* NULL: text is other JSON, or none, or there is no memory. */
+/* NULL: the text needs jansson, is no JSON, or there is no memory. */
 json_t *tr_quick_json(struct fr_str text);
 
 #endif

@@ -41,11 +41,12 @@ struct tr_tok_files {
     bool merged;             /* out: one of them said something */
 };
 
-/* Afterwards root and config alone are to be read. Differences get rows. */
+/* Settles f in place: afterwards only root and config matter. Each difference between files gets a
+ * row in twice. */
 enum fr_rc tr_tok_settle(struct tr_tok_files *f, struct tr_twice *twice, struct fr_err *err);
 
-/* tok_class.c: the class that the folder's tokenizer gets, NULL for that of tokenizer.json; known
- * ones are put into root and config. */
+/* tok_class.c: writes the pipeline of the folder's tokenizer class, if it is known here, into root
+ * and config. */
 enum fr_rc tr_tok_apply_class(struct tr_tok_files *f, struct tr_twice *twice, struct fr_err *err);
 
 void tr_tok_files_finish(struct tr_tok_files *f);

@@ -41,28 +41,29 @@ int32_t tr_tokenizer_eos(const struct tr_tokenizer *t);
 int32_t tr_tokenizer_pad(const struct tr_tokenizer *t);
 /* The id of a token by its content, -1 when unknown. */
 int32_t tr_tokenizer_id(const struct tr_tokenizer *t, const char *content);
-/* The text of an added token, all special ones among them; NULL: it is none. */
+/* The text of an added token (special tokens are added tokens); NULL: id is no added token. */
 const char *tr_tokenizer_added(const struct tr_tokenizer *t, int32_t id);
-/* All of them by their ids, as tokenizer.json lists them: whoever reads that gives them the same
- * ids. The caller's; NULL without memory. */
+/* All added tokens in order of id, in tokenizer.json's form: a reader gives them the same ids.
+ * Owned by the caller; NULL: no memory. */
 json_t *tr_tokenizer_added_list(const struct tr_tokenizer *t);
 /* Highest id + 1. */
 int32_t tr_tokenizer_size(const struct tr_tokenizer *t);
-/* What the folder says in two ways, and lines about it for whoever runs a command. */
+/* Settings on which the folder's files disagree; and one warning line for each, appended to lines.
+ */
 const struct tr_twice *tr_tokenizer_twice(const struct tr_tokenizer *t);
 void tr_tokenizer_notes(const struct tr_tokenizer *t, struct fr_buf *lines);
-/* SHA-256 of tokenizer.json and tokenizer_config.json, and of what else changed the ids: 64
+/* SHA-256 over tokenizer.json, tokenizer_config.json and everything else that changed the ids: 64
  * hexadecimal digits. */
 const char *tr_tokenizer_digest(const struct tr_tokenizer *t);
 
-/* Adds a special token (a template's stop word), behind the last one where the tokenizer lacks it;
- * one that is there loses its flags. set_eos also makes it eos, and changes nothing where it is.
- * Before any encoding; at most 8 tokens. Whether the model has a row for it is the caller's to
- * check. */
+/* Adds a special token (a template's stop word) after the last id; a token that exists only loses
+ * its flags. tr_tokenizer_set_eos also makes the token eos, and does nothing if it is eos already.
+ * Call before any encoding, for at most 8 tokens. The caller checks that the model has an embedding
+ * row for the token. */
 enum fr_rc tr_tokenizer_add(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 
-/* The text of special tokens is encoded as any other. Before any encoding. */
+/* From now on the text of special tokens is encoded as ordinary text. Call before any encoding. */
 void tr_tokenizer_split_special(struct tr_tokenizer *t);
 bool tr_tokenizer_splits(const struct tr_tokenizer *t);
 
@@ -71,7 +72,7 @@ enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **o
 void tr_encoder_destroy(struct tr_encoder *e);
 const struct tr_tokenizer *tr_encoder_tokenizer(const struct tr_encoder *e);
 
-/* Buffers of whoever encodes with it, who may use them between texts: they keep their memory. */
+/* Scratch buffers for the encoder's user; they keep their memory from one text to the next. */
 struct tr_encoder_room {
     struct fr_buf text[4];
     struct tr_ids ids[2];

@@ -24,7 +24,7 @@ struct tr_eval_opts {
                                       Trainer does not know before */
 };
 
-/* Batches and samples without any target count nowhere; without one at all figures are NaN. */
+/* Batches and samples without targets are not counted; without any target all figures are NaN. */
 struct tr_eval_result {
     double loss;           /* the reference's eval_loss: the mean over samples of their batch's mean
                               loss of a target */
@@ -37,8 +37,7 @@ struct tr_eval_result {
     double seconds;
 };
 
-/* Every rank calls it; rank 0 says how far it is. FR_USAGE when a sample is longer than tokens_max.
- */
+/* Every rank calls it; rank 0 logs progress. FR_USAGE: a sample is longer than tokens_max. */
 enum fr_rc tr_evaluate(const struct tr_eval_opts *o, struct tr_eval_result *out,
                        struct fr_err *err);
 

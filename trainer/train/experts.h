@@ -1,7 +1,7 @@
 /*
- * How the tokens of a run are spread over its routed experts: counted in training, written to
- * OUTPUT_DIR/expert_counts.json, and read by a later run that places experts on ranks by it, or by
- * `flowtrain plan --placement`, which makes a table of owners of it.
+ * Counts of tokens per routed expert. Training writes them to OUTPUT_DIR/expert_counts.json. A
+ * later run places experts on ranks by them; `flowtrain plan --placement` turns them into a table
+ * of owners.
  */
 #ifndef TR_TRAIN_EXPERTS_H
 #define TR_TRAIN_EXPERTS_H
@@ -9,9 +9,9 @@
 #include "trainer/comm/comm.h"
 #include "trainer/model/model.h"
 
-/* Of all ranks since the start of this process. Every rank calls it; rank 0 writes the file, and
- * with `say` prints how busy the busiest rank is beside the mean, as experts lie and as they would
- * lie placed by these counts. Nothing happens where experts do not stay. */
+/* Reports the counts of all ranks since this process began. Every rank calls it; rank 0 writes the
+ * file. With `say` it prints the load of the busiest rank over the mean, for the current placement
+ * and for one by these counts. Without experts that stay it does nothing. */
 struct tr_expert_report {
     struct tr_comm *world;        /* borrows */
     const struct tr_comm *group;  /* borrows: the ranks that own experts; NULL: none */
@@ -25,15 +25,15 @@ enum fr_rc tr_experts_report(const struct tr_expert_report *r, struct fr_err *er
 /* The layer of MoE layer i. */
 int64_t tr_experts_layer(const struct tr_model_config *c, int64_t i);
 
-/* By what experts are placed: the rows counted in a run, or the owners that were made of them for
- * groups of so many ranks. */
+/* Input of a placement: counted rows per expert, or owners computed from them for groups of
+ * `ranks`. */
 struct tr_expert_places {
     int64_t *numbers; /* owns: (MoE layers, E); NULL: none, experts lie in order */
     int64_t ranks;    /* numbers are owners, below this; 0: they are rows */
 };
 
-/* Reads expert_counts.json or what tr_experts_print_places prints; the caller frees numbers.
- * FR_USAGE names the file, and the layer where it is of another model. */
+/* Reads expert_counts.json or the output of tr_experts_print_places; the caller frees numbers.
+ * FR_USAGE names the file, and the layer if the file is of another model. */
 enum fr_rc tr_experts_read(const char *path, const struct tr_model_config *c,
                            struct tr_expert_places *out, struct fr_err *err);
 
@@ -42,8 +42,8 @@ enum fr_rc tr_experts_read(const char *path, const struct tr_model_config *c,
 enum fr_rc tr_experts_place(const struct tr_expert_places *p, const struct tr_model_config *c,
                             int P, int32_t **ranks, struct fr_err *err);
 
-/* Prints the owners as JSON, and of each layer how busy the busiest rank is beside the mean, with
- * experts in order and placed so. p: rows. */
+/* Prints the owners as JSON and, for each layer, the load of the busiest rank over the mean: with
+ * experts in order, and with this placement. p holds rows. */
 enum fr_rc tr_experts_print_places(const struct tr_expert_places *p,
                                    const struct tr_model_config *c, int P, struct fr_err *err);
 

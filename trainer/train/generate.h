@@ -47,14 +47,14 @@ struct tr_generate_opts {
     size_t neos;
     const char *const *stops; /* text that ends an answer */
     size_t nstops;
-    /* Called with each piece of an answer's text that is certain; NULL: not. */
+    /* Called with each piece of an answer's text once it is final; NULL: never. */
     void (*piece)(void *arg, int64_t prompt, struct fr_str text);
     void *arg;
 };
 
-/* answers[0..n): those of this rank's prompts are filled, the others stay. Every rank calls it with
- * the same number of prompts; where no pieces are asked for, rank 0 says how far it is. FR_USAGE
- * when a prompt is empty or longer than the caches. */
+/* Fills the answers of this rank's prompts in answers[0..n); the others do not change. Every rank
+ * calls it with the same number of prompts. Without `piece`, rank 0 logs progress. FR_USAGE: a
+ * prompt is empty or longer than the caches. */
 enum fr_rc tr_generate(const struct tr_generate_opts *o, const struct tr_prompt *prompts, int64_t n,
                        struct tr_answer *answers, struct fr_err *err);
 

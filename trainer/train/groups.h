@@ -1,4 +1,5 @@
-/* Which ranks own routed experts among them, and over which the other weights are sharded. */
+/* Communicators of expert parallelism: the ranks that share routed experts, and the ranks that
+ * shard the other weights. */
 #ifndef TR_TRAIN_GROUPS_H
 #define TR_TRAIN_GROUPS_H
 
@@ -11,8 +12,8 @@ struct tr_groups_opts {
     bool whole;    /* the other weights are whole on every rank */
 };
 
-/* The caller owns both. rest: NULL where it is the world, or nothing is sharded. Every rank of the
- * world calls it. FR_USAGE says what to ask for instead. */
+/* Collective over world. The caller owns both results; *rest is NULL if it would be the world, or
+ * if nothing is sharded. FR_USAGE names a valid choice. */
 enum fr_rc tr_groups_make(struct tr_comm *world, const struct tr_groups_opts *o,
                           struct tr_comm **experts, struct tr_comm **rest, struct fr_err *err);
 

@@ -30,8 +30,8 @@ struct tr_infer {
     struct tr_comm *experts, *rest; /* owns: groups, where experts stay */
 };
 
-/* Rank 0 says on stderr how far the weights are read. Errors name the file. tr_infer_finish() also
- * after a failure. */
+/* Collective over o->comm. Rank 0 logs how far the weights are read. Errors name the file. Call
+ * tr_infer_finish() after a failure as well. */
 enum fr_rc tr_infer_open(struct tr_infer *x, const struct tr_infer_opts *o, struct fr_err *err);
 void tr_infer_finish(struct tr_infer *x);
 

@@ -1,11 +1,11 @@
-/* What a run says of reading its weights. */
+/* Progress lines while weights are read. */
 #ifndef TR_TRAIN_LOADING_H
 #define TR_TRAIN_LOADING_H
 
 #include "trainer/shard/shard.h"
 
-/* Zero it, and begin; tell is what tr_model_load takes. Says every five seconds how far this rank
- * is, and what is left by the rate so far. */
+/* Pass &tell to tr_model_load after tr_loading_begin(). Every five seconds a line has this rank's
+ * progress and the estimated remaining time. */
 struct tr_loading {
     struct tr_shard_tell tell;
     int64_t began_ms, said_ms;

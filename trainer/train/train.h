@@ -12,11 +12,11 @@
 #include "trainer/comm/comm.h"
 #include "trainer/config/args.h"
 
-/* What a data call moves. */
+/* Kinds of transferred data. */
 enum tr_move { TR_MOVE_WEIGHTS, TR_MOVE_EMBEDDING, TR_MOVE_TOKENS, TR_MOVE_ADAPTERS, TR_MOVES };
 
-/* Of the steps that this process did, evaluations and checkpoints left out; of all ranks, but for
- * memory and seconds. */
+/* Counters over the steps of this process, without evaluations and checkpoints. Sums over all
+ * ranks, but for memory and seconds. */
 struct tr_train_counts {
     double bytes[TR_MOVES][TR_LINK_CLASSES];
     double far_rows, near_rows; /* of tokens, see struct tr_exchange_routes */
@@ -24,9 +24,9 @@ struct tr_train_counts {
     int64_t steps, micros; /* micros: micro-batches of a rank */
     int64_t tokens_max;    /* of a micro-batch */
     double seconds;        /* of rank 0 */
-    size_t kept;           /* bytes of activations that wait for the backward */
+    size_t kept;           /* bytes of activations kept for the backward pass */
     size_t packed;         /* of packed forms of weights */
-    double memory;         /* that the process grew by, of the rank where that is the most */
+    double memory;         /* growth of the process, of the rank where that is largest */
 };
 
 struct tr_train_env {
