@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* What NCCL, torch and flowtrain leave behind; nothing that is found in use is taken. */
+/* Leftovers of NCCL, torch and flowtrain; files in use are spared. */
 static const struct {
     const char *key, *pattern;
 } leftovers[] = {

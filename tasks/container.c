@@ -286,7 +286,7 @@ static enum fr_rc may_take(struct box *b, const struct fr_box *box, struct fr_er
                 : FR_OK;
 }
 
-/* What `run` left of a container that it could not start. */
+/* Removes a container that `run` created but could not start. */
 static void remove_failed(struct box *b)
 {
     struct fr_box box;

@@ -128,7 +128,7 @@ bool fr_gpus_error_802(const struct fr_gpus *g, char why[512])
 
 /* ---- asking the machine ---- */
 
-/* Its stdout as a text in the job's arena; "" when it prints nothing. */
+/* The command's stdout as text in the job's arena; "" if it prints nothing. */
 static enum fr_rc ask(struct fr_job *job, const char *const *argv, const char **out,
                       struct fr_err *err)
 {

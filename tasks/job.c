@@ -256,8 +256,8 @@ static enum fr_rc read_inputs(struct fr_job *job, int argc, char **argv, struct 
                                      : fr_fail(err, FR_USAGE, "inputs: expected a JSON object");
 }
 
-/* What the task did goes to its outputs, for programs; a person who tries it by hand sees it. A
- * task that has done its work does not fail for it. */
+/* Writes the result to the task's outputs; prints it if the task is run by hand. A task that has
+ * done its work does not fail for it. */
 static void give_result(struct fr_job *job)
 {
     char *line = json_dumps(job->did, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -58,7 +58,7 @@ void fr_launch_flag(struct fr_job *job, struct fr_launch *l, const char *name, c
     fr_buf_finish(&value);
 }
 
-/* A port that is free now, for a node alone that nobody gave one. */
+/* A port that is free now, for a single node without a given port. */
 static int64_t free_port(void)
 {
     int port = 0, fd = fr_sys.hold_port(0, &port);
@@ -130,7 +130,7 @@ void fr_launch_show(struct fr_job *job, const struct fr_launch *l)
     fr_buf_finish(&line);
 }
 
-/* What a rank said last; the launcher's own lines stand behind it. */
+/* The last line of a rank; the launcher's own lines follow it. */
 static struct fr_str rank_line(const struct fr_buf *out)
 {
     struct fr_str found = fr_last_line(out);
@@ -153,8 +153,8 @@ static enum fr_rc set_number(const char *name, int64_t value, struct fr_err *err
                                       : fr_fail(err, FR_NOMEM, "no memory for the environment");
 }
 
-/* What the ranks see beside torchrun's variables. Local nodes are one machine: they share its
- * processors, unless the pipeline says how many threads a rank has. */
+/* Sets the ranks' variables besides torchrun's. Local nodes are one machine: they share its
+ * processors, unless the pipeline sets the threads of a rank. */
 static enum fr_rc set_environment(const struct fr_launch *l, struct fr_err *err)
 {
     int64_t share = sysconf(_SC_NPROCESSORS_ONLN) / (l->nnodes * l->nproc);

@@ -196,7 +196,8 @@ static char *path_with_programs(const char *path)
     return all.bad ? NULL : all.p;
 }
 
-/* What this process has, on top of the shell's. Memory is the process's: it becomes the command. */
+/* Merges this process's variables over the shell's. Memory is the process's: it becomes the
+ * command. */
 static char **merge(struct fr_buf *shell, const char *kept)
 {
     size_t n = 1, own = 0, used = 0;

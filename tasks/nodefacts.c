@@ -26,7 +26,7 @@ void fr_facts_add(json_t *facts, const char *key, const char *fmt, ...)
     fr_buf_finish(&text);
 }
 
-/* Where a finding goes whose input says ignore, warn or require; NULL: nowhere. */
+/* The list for a finding by its input (ignore, warn, require); NULL: none. */
 static const char *severity(struct fr_job *job, const char *input)
 {
     const char *strict = fr_input_text(job, input);

@@ -251,7 +251,7 @@ static enum fr_rc drop_old(struct publish *p, int64_t keep, struct fr_err *err)
 
 /* ---- all of it ---- */
 
-/* Folders and links that a killed publish left; the lock is held, so nobody uses them. */
+/* Removes folders and links of a killed publish; the lock is held, so they are unused. */
 static void sweep(struct publish *p)
 {
     char **names = NULL;

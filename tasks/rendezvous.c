@@ -213,7 +213,7 @@ static enum fr_rc tell_peers(struct fr_rendezvous *m, struct fr_err *err)
     return rc;
 }
 
-/* One message of each member, handed to nobody or taken as its new facts. */
+/* Receives one message of each member; with facts, it replaces the member's facts. */
 static enum fr_rc hear_all(struct fr_rendezvous *m, bool facts, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;

@@ -125,7 +125,7 @@ static enum fr_rc remove_at(struct fr_sweep *s, int dir, const char *name, struc
     enum fr_rc rc = FR_OK;
 
     if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return FR_OK; /* somebody was faster */
+        return FR_OK; /* already removed */
     if (st.st_uid != s->owner) {
         s->spared++;
         return FR_OK;

@@ -1,7 +1,7 @@
 /*
  * train: one `flowtrain launch` a node; the head is rank 0. Its output goes to our log and to
  * node<RANK>.log in the output folder. From the second attempt on it resumes. Before that, each
- * node has `flowtrain plan` say whether the run fits.
+ * node checks by `flowtrain plan` whether the run fits.
  */
 #include "tasks/gpu.h"
 #include "tasks/launch.h"
@@ -37,8 +37,7 @@ static const char *const direct[] = {
 };
 /* clang-format on */
 
-/* Those of them that are paths, below the work folder where they are relative; flag NULL: of the
- * same name. */
+/* Inputs of these that are paths, relative to the work folder; flag NULL: the same name. */
 static const struct {
     const char *key, *flag;
 } paths[] = {{"model", "model_name_or_path"},
@@ -264,7 +263,7 @@ static enum fr_rc plan_command(struct fr_job *job, const struct fr_launch *l, st
     return fr_inputs_ok(job, err);
 }
 
-/* What does not fit is not launched. The head prints what was found. */
+/* Refuses a run that does not fit. The head prints the result. */
 static enum fr_rc make_plan(struct fr_job *job, const struct fr_launch *l, struct fr_err *err)
 {
     const char *wanted = fr_input_text(job, "plan");

@@ -74,7 +74,7 @@ void tr_about(void)
 {
     struct utsname u;
 
-    fr_log_level(FR_LOG_ERROR); /* the backends say the same */
+    fr_log_level(FR_LOG_ERROR); /* the backends log the same */
     if (uname(&u) == 0)
         fr_print("kernel   %s %s %s\n", u.sysname, u.release, u.machine);
     fr_print("libc     glibc %s\n", gnu_get_libc_version());

@@ -160,7 +160,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* One round, by the device's clock where it has one, else by the host's. */
+/* Times one round by the device's clock, or the host's if the device has none. */
 static enum fr_rc time_round(struct tr_bench *r, const struct tr_timing *t, double *seconds,
                              struct fr_err *err)
 {

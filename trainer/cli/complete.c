@@ -104,7 +104,7 @@ const struct tr_command tr_cmd_completion = {.name = "completion", .run = print_
 
 /* ---- man ---- */
 
-/* What stands before the flags is the command's forms and their meaning. */
+/* Lines before the flags are the command's forms and their meaning. */
 static void add_command(struct fr_buf *out, const struct tr_command *cmd)
 {
     struct fr_buf help = {0};

@@ -152,7 +152,7 @@ static enum fr_rc show(const json_t *figures, const char *path, struct fr_err *e
                         : FR_OK;
 }
 
-/* What LLaMA-Factory's do_predict leaves in its output_dir. */
+/* Writes the files of LLaMA-Factory's do_predict. */
 static enum fr_rc leave(const struct asked *q, const json_t *figures, const struct tr_tasks *t,
                         struct fr_err *err)
 {

@@ -173,9 +173,9 @@ static enum fr_rc compare(struct check *c, struct fr_err *err)
 
 /* ---- stacks ---- */
 
-/* What the stacks do with an adapter on linears of these names. Source: their
- * documentation of LoRA; vLLM 0.25 and SGLang of May 2026 as read there. PEFT takes the names of
- * FFNs for fused experts where the model has experts, and loads all of a dense model. */
+/* Support of each serving stack for adapters on linears of these names. Source: their documentation
+ * of LoRA; vLLM 0.25 and SGLang of May 2026 as read there. PEFT takes the names of FFNs for fused
+ * experts where the model has experts, and loads all of a dense model. */
 static const struct {
     const char *name, *peft, *vllm, *sglang;
 } stacks[] = {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where several begin with an abbreviation it stands for none. */
+/* An ambiguous abbreviation matches no flag. */
 static const struct tr_flag *find(const struct tr_command *c, const char *name, size_t n)
 {
     const struct tr_flag *begins = NULL;
@@ -79,7 +79,7 @@ static enum fr_rc take_switch(struct tr_call *call, const struct tr_flag *flag, 
     return FR_OK;
 }
 
-/* One of the command's own that has a value, at argv[*i]. */
+/* One of the command's own flags with a value, at argv[*i]. */
 static enum fr_rc take_own(struct tr_call *call, const struct tr_flag *flag, int *i,
                            struct fr_err *err)
 {
@@ -232,7 +232,7 @@ static bool above_zero(const char *text, double most, double *out)
     return end != text && *end == '\0' && *out > 0 && *out <= most;
 }
 
-/* The value of a text goes to its place; false: it is none of the flag's kind. */
+/* Converts text and stores it at to; false: text is not of the flag's kind. */
 static bool set_value(const struct tr_flag *f, const char *text, void *to)
 {
     struct fr_str s = fr_str_of(text);

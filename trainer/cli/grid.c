@@ -16,7 +16,7 @@
 
 enum { NAMES = 5, VALUES = 5, PORTS = 31, OUT_MAX = 64 << 10, WHY = 160 };
 
-/* What a set gives each variable; NULL: nothing. */
+/* A set's value for each variable; NULL: unset. */
 struct set {
     const char *values[NAMES];
 };
@@ -37,7 +37,7 @@ static const struct axis {
 };
 static const double GAIN = 0.97;
 
-/* What a rank knows of a try; seconds are rank 0's. */
+/* A rank's result of a try; seconds are rank 0's. */
 struct result {
     int32_t failed;
     double seconds;
@@ -70,7 +70,7 @@ static const char **environment(const struct set *s, int port, struct fr_buf *te
     return tr_environment(text);
 }
 
-/* What it prints, until its end; false: until the deadline, or it is too much. */
+/* Reads the output until it ends; false: the deadline passed, or it is too long. */
 static bool read_output(int fd, int64_t deadline_ms, struct fr_buf *out)
 {
     char piece[4096];
@@ -232,7 +232,7 @@ static enum fr_rc say(const struct tr_grid_opts *o, const struct set *s, const s
                : fr_fail(err, FR_NOMEM, "no memory for the report");
 }
 
-/* Whether the user has set one of them; said once, on rank 0. */
+/* Whether the user has set one of the variables; with tell, prints it. */
 static bool users(const struct axis *a, bool tell)
 {
     char path[PATH_MAX];

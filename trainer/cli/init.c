@@ -76,7 +76,7 @@ static enum fr_rc copy_tokenizer(const char *path, const char *dir, const struct
     return rc;
 }
 
-/* What is about to be written, and whether the disk has room for it. */
+/* Prints the size of the weights and checks that the disk has room for them. */
 static enum fr_rc check_room(const struct init *in, const struct tr_model_config *c,
                              struct fr_err *err)
 {

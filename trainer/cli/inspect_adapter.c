@@ -148,7 +148,7 @@ static enum fr_rc put_sums(const char *dir, json_t *out, struct fr_err *err)
     return rc;
 }
 
-/* What the configuration and the header say. */
+/* Reports the configuration and the header. */
 static enum fr_rc put_facts(const struct tr_lora_config *c, const struct tr_st *st, json_t *out,
                             struct fr_err *err)
 {
@@ -161,11 +161,11 @@ static enum fr_rc put_facts(const struct tr_lora_config *c, const struct tr_st *
         elements += tr_st_at(st, i)->elements;
         bytes += tr_st_at(st, i)->bytes;
     }
-    json_t *facts = json_pack("{s:s?, s:I, s:f, s:b, s:o, s:I, s:I, s:I}", "base_model",
-                              c->base_model, "r", (json_int_t)c->r, "lora_alpha", c->alpha,
-                              "use_rslora", (int)c->rslora, "target_modules", targets, "tensors",
-                              (json_int_t)tr_st_count(st), "parameters", (json_int_t)elements,
-                              "tensor_bytes", (json_int_t)bytes);
+    json_t *facts =
+        json_pack("{s:s?, s:I, s:f, s:b, s:o, s:I, s:I, s:I}", "base_model", c->base_model, "r",
+                  (json_int_t)c->r, "lora_alpha", c->alpha, "use_rslora", (int)c->rslora,
+                  "target_modules", targets, "tensors", (json_int_t)tr_st_count(st), "parameters",
+                  (json_int_t)elements, "tensor_bytes", (json_int_t)bytes);
     int failed = facts == NULL || json_object_update(out, facts) != 0;
     json_decref(facts);
     return failed ? fr_fail(err, FR_NOMEM, "no memory for what is found") : FR_OK;

@@ -133,7 +133,8 @@ static enum fr_rc put_files(const struct tr_st *st, const struct tr_model_config
     return rc == FR_OK ? put(out, "verified", json_integer(k.checked), err) : rc;
 }
 
-/* What the folder's tokenizer says twice, behind the rows of the model; why it cannot be read. */
+/* Adds the disagreements of the tokenizer's files after those of the model, or the reason why it
+ * cannot be read. */
 static enum fr_rc put_tokenizer(const char *path, json_t *out, struct fr_err *err)
 {
     struct tr_tokenizer *t = NULL;

@@ -203,7 +203,7 @@ static bool again(const struct job *j)
            j->why != FR_STOPPED;
 }
 
-/* Whether a rank says that it ended only because another one did (cli.h, tr_exits). */
+/* Whether a rank's exit status means that another rank ended first (cli.h, tr_exits). */
 static bool victim(const struct rank *r)
 {
     return !r->end.signaled && r->end.code == 4;

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What the flags say, before anything is made of it. */
+/* The flags' values as text. */
 struct words {
     const char *nproc, *nnodes, *node, *addr, *port, *restarts, *id, *backend, *endpoint, *conf;
     bool standalone, module;
@@ -226,8 +226,8 @@ static void note_idle(struct tr_call *call, const struct words *w)
         fr_buf_fmt(&call->notes, "--rdzv_conf: %s\n", "only rank=N has an effect");
 }
 
-/* A launcher that another one started once a node makes one world only if it is told of the others.
- */
+/* A launcher that another launcher started once per node forms one world only if it knows of the
+ * other nodes. */
 static enum fr_rc check_alone(const struct words *w, struct fr_err *err)
 {
     struct tr_launched l;

@@ -24,7 +24,7 @@ struct merge {
     struct tr_model_config config;
     struct tr_lora_config lora;
     struct tr_st *st;
-    struct tr_model *model; /* never loaded: it says which weights the adapter is for */
+    struct tr_model *model; /* never loaded: it lists the adapted weights */
     float *flat;
     struct tr_params params;
 };
@@ -66,7 +66,7 @@ static void close_all(struct merge *m)
     tr_backend_destroy(m->be);
 }
 
-/* Who finds both in a folder would put the adapter on the merged weights, once more. */
+/* A loader that finds both in a folder would apply the adapter to the merged weights again. */
 static enum fr_rc refuse_same(const struct merge *m, struct fr_err *err)
 {
     char path[PATH_MAX];

@@ -82,7 +82,7 @@ void tr_planned_finish(struct tr_planned *p)
 
 /* ---- beside what a run did ---- */
 
-/* What the plan has for the run's own micro-batches, tokens and steps. */
+/* The plan's values for the run's own micro-batches, tokens and steps. */
 static void expect(const struct tr_plan_layout *l, const struct tr_planned *p,
                    const struct tr_train_counts *n, double out[TR_MOVES][TR_LINK_CLASSES])
 {
@@ -212,7 +212,7 @@ void tr_planned_compare(const struct tr_args *a, const struct tr_train_env *env)
 
     if (!has_plan(env) || env->counts->steps == 0 || env->counts->tokens <= 0)
         return;
-    fr_log_level(FR_LOG_WARN); /* the backend of the plan has told what it computes with */
+    fr_log_level(FR_LOG_WARN); /* the plan's backend has logged its kernels */
     measured = env->comm->class_bytes[TR_LINK_FAR];
     rc = tr_planned_read(&p, a, &why);
     p.job.keep_bytes = env->counts->kept;

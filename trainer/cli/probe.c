@@ -64,7 +64,7 @@ static void find_iface(const struct tr_comm_opts *o, char out[IF_NAMESIZE])
     freeifaddrs(list);
 }
 
-/* What a sweep adds to the report. */
+/* Parts that a sweep adds to the report. */
 struct tables {
     json_t *sweep, *grid, *best; /* own */
 };

@@ -9,7 +9,7 @@
 
 enum { LIST_MAX_BYTES = 1 << 24, FRESH_MS = 2000, TEXT = 160 };
 
-/* What tells whether a file was written to; false: there is no such file. */
+/* Reads a file's key, which changes with every write; false: there is no such file. */
 static bool look(const char *path, char out[TEXT], int64_t *changed_ms)
 {
     struct stat st;

@@ -14,7 +14,7 @@ extern char **environ;
 
 enum { STATE_MAX_BYTES = 16 << 20 };
 
-/* Writes the records, or a line that begins with "!" and says why not. */
+/* Writes the records, or one line "!REASON". */
 static const char script[] =
     "import json, sys\n"
     "def fail(why):\n"

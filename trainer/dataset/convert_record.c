@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What a conversion fills. */
+/* State and results of a conversion. */
 struct conv {
     const struct tr_data_entry *e;
     const json_t *record;

@@ -105,8 +105,8 @@ static enum fr_rc fill(const struct tr_sources *s, struct tr_tokens *t, bool *ca
         return rc;
     if ((rc = tr_tokenise(s, t, warnings, err)) != FR_OK || o->cache_dir == NULL)
         return rc;
-    /* a cache that cannot be written, or that would be of other data than its key says, costs the
-     * next run time, not this one */
+    /* a cache that cannot be written, or whose data changed meanwhile, only slows the next run down
+     */
     if (fr_mkdirs(o->cache_dir, 0755, &why) == FR_OK &&
         tr_checksum_cache_settle(s->checksums, &why) == FR_OK &&
         tr_token_cache_write(&cache, t, &why) == FR_OK)

@@ -15,7 +15,7 @@ static char *copy_of(const char *text)
     return p != NULL ? memcpy(p, text, n) : NULL;
 }
 
-/* Of examples that somebody holds, and in which order. */
+/* A data set over the examples of h, without an order of its own yet. */
 static struct tr_dataset *create(struct tr_held *h, int64_t n, bool cached)
 {
     struct tr_dataset *d = fr_sys.alloc(sizeof(*d));

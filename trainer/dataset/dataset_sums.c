@@ -11,7 +11,7 @@
 
 enum { LIST_MAX_BYTES = 1 << 24 };
 
-/* What tells two data sets of the same tokens apart. */
+/* The key by which data sets over the same tokens differ. */
 static void key_of(const struct tr_dataset *d, char key[FR_SHA256_TEXT])
 {
     const struct fr_str parts[] = {{d->held->digest, sizeof(d->held->digest)},

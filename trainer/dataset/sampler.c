@@ -185,7 +185,7 @@ static enum fr_rc order_of_all(const struct tr_sampler *s, struct epoch *e, stru
     return FR_OK;
 }
 
-/* Rows of the records, packed as many together as o says. */
+/* Packs the records into rows, stream.rows.batch records at a time. */
 static enum fr_rc pack_rows(const struct tr_sampler *s, struct epoch *e, int64_t records,
                             struct fr_err *err)
 {
@@ -210,8 +210,8 @@ static enum fr_rc pack_rows(const struct tr_sampler *s, struct epoch *e, int64_t
     return rc;
 }
 
-/* Samples of capacity tokens, cut out of as many texts together as o says; what is left is dropped.
- */
+/* Cuts samples of capacity tokens out of stream.rows.batch texts at a time; the rest of each batch
+ * is dropped. */
 static enum fr_rc cut_texts(const struct tr_sampler *s, struct epoch *e, int64_t records,
                             struct fr_err *err)
 {

@@ -8,13 +8,13 @@
 
 enum { TOGETHER = 10 }; /* sets that are read at the same time */
 
-/* The generator becomes another one, which the value tells from others made of it. */
+/* Derives another generator from this one, distinct for each value. */
 static void shift(struct tr_pcg *p, int64_t value)
 {
     tr_pcg_seed(p, (tr_pcg_word(p) >> 1) - (uint64_t)value);
 }
 
-/* That of an epoch and of the first loader process. */
+/* The generator of an epoch and of the first loader process. */
 static void begin_epoch(struct tr_pcg *p, int64_t epoch)
 {
     if (epoch > 0)
@@ -143,7 +143,7 @@ static enum fr_rc open_sources(const struct tr_stream *o, struct sources *s, str
     return FR_OK;
 }
 
-/* What leaves the buffer lies in front of what it holds. */
+/* Shuffles in place: records that left the buffer lie before those it holds. */
 static void pass_buffer(const struct tr_stream *s, int64_t epoch, int64_t *records, int64_t n)
 {
     struct tr_pcg draw;

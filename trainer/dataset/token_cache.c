@@ -31,7 +31,7 @@ void tr_tokens_finish(struct tr_tokens *t)
 
 enum { HEAD, OFFSETS, IDS, LABELS, PARTS };
 
-/* What the file holds; the digest is that of the parts behind the header. */
+/* The parts of the file; the digest covers those after the header. */
 static void parts_of(const struct tr_tokens *t, const struct head *h, struct fr_str out[PARTS])
 {
     out[HEAD] = (struct fr_str){(const char *)h, sizeof(*h)};
@@ -88,7 +88,7 @@ static enum fr_rc map_file(const char *path, struct tr_tokens *out, struct fr_er
     return FR_OK;
 }
 
-/* The file has the sizes that its header says, and is for this key. */
+/* Whether the file's size matches its header, and the key matches. */
 static bool fits(const struct head *h, size_t bytes, const char *key)
 {
     size_t ids, offsets;

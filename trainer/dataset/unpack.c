@@ -14,7 +14,7 @@ enum { PIECE = 1 << 18 };
 static const char *const endings[] = {".gz", ".zst", ".zstd"};
 enum { GZIP, ENDINGS = sizeof(endings) / sizeof(endings[0]) };
 
-/* Which of endings path has; ENDINGS: none. */
+/* Index of path's ending in endings; ENDINGS: none. */
 static size_t ending_of(const char *path)
 {
     size_t i = 0;

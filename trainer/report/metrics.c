@@ -263,7 +263,7 @@ static void to_terminal(const char *text)
     (void)!fr_write_full(STDERR_FILENO, text, strlen(text));
 }
 
-/* One log entry to the console, the log file and TensorBoard. */
+/* Writes one log entry to the console, the log file and TensorBoard. */
 static void show_entry(struct tr_metrics *m, const struct tr_progress *p, const json_t *entry,
                        double tokens_s)
 {

@@ -16,7 +16,7 @@ static enum fr_rc gather(struct tr_comm *world, const unsigned char *mine, size_
     return tr_comm_host_all_gather(world, *all, mine, files, err);
 }
 
-/* ---- what is lacking ---- */
+/* ---- missing files ---- */
 
 /* The error of the ranks of one node. */
 static enum fr_rc name_files(const struct tr_st *st, const unsigned char *lacks, int node,
@@ -88,7 +88,7 @@ enum fr_rc tr_files_check(struct tr_comm *world, const struct tr_model *m, const
     return rc;
 }
 
-/* ---- what files say ---- */
+/* ---- records of files ---- */
 
 /* Tensors of a file, in their order: to or from a list of their own. */
 static size_t pick(const struct tr_st *st, size_t file, struct tr_file_record *all,

@@ -111,7 +111,7 @@ static void put_precision(struct fr_buf *t, const struct tr_ds_config *d)
                    d->consecutive_hysteresis ? " consecutive" : "", d->min_loss_scale);
 }
 
-/* What decides the order of a stream, beside its records. */
+/* Values that determine the order of a stream, besides its records. */
 static void put_stream(struct fr_buf *t, const struct tr_args *a)
 {
     if (!a->streaming)
@@ -175,7 +175,7 @@ void tr_identity_difference(const char *there, const char *here, struct fr_buf *
                    *there != '\0' ? there : here, *there != '\0' ? "there" : "here");
 }
 
-/* Which tensors of the checkpoint the model reads; others may be there or not. */
+/* Marks the tensors of the checkpoint that the model reads; others are optional. */
 struct needed {
     const struct tr_model_config *config;
     const struct tr_st *st;

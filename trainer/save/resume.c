@@ -373,12 +373,12 @@ static enum fr_rc read_tensors(const struct tr_resume *r, const struct tr_params
     return rc;
 }
 
-/* What newest_here looks for. */
+/* Arguments of newest_here. */
 struct here {
     const struct tr_resume *r;
     const struct tr_params *p;
     int64_t limit;
-    struct fr_buf damaged; /* owns: what each state is not usable for */
+    struct fr_buf damaged; /* owns: the reason for each unusable state */
 };
 
 /* *step = the newest <= limit that this node holds whole (its JSON and tensors read); NO_STATE or
@@ -413,8 +413,8 @@ static enum fr_rc newest_here(struct here *h, json_t **root, int64_t *step, stru
     return FR_OK;
 }
 
-/* Agrees on the newest state of any node, which *root_rank has; else ALL_DAMAGED where a node says
- * so. */
+/* Agrees on the newest state of any node, held by *root_rank; else ALL_DAMAGED if a node reports
+ * it. */
 static enum fr_rc agree(struct tr_optim *o, int64_t mine, int64_t *step, int *root_rank,
                         struct fr_err *err)
 {
@@ -515,7 +515,7 @@ static enum fr_rc none_of_step(const struct tr_resume *r, int64_t want, int64_t 
                    (long long)want, r->output_dir, hint);
 }
 
-/* All ranks say the same of damaged states, so that it does not matter which is heard first. */
+/* All ranks report the same text about damaged states, so the order of reports does not matter. */
 static enum fr_rc all_damaged(const struct here *h, struct tr_optim *o, int root_rank,
                               struct fr_err *err)
 {

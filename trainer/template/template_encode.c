@@ -89,7 +89,7 @@ static const char *slots_of(const struct work *w, enum tr_role role)
     return role == TR_OBSERVATION && t->observation != NULL ? t->observation : t->user;
 }
 
-/* What stands around thoughts, and around calls in the data. */
+/* Delimiters of thoughts, and of calls in the data. */
 static struct tr_tool_words words_of(const struct tr_template *t)
 {
     return (struct tr_tool_words){
@@ -388,7 +388,7 @@ static enum fr_rc encode_pairs(struct work *w, const struct tr_example *x,
     return rc;
 }
 
-/* Its buffers are the encoder's, until finish. */
+/* Borrows the encoder's buffers until finish(). */
 static struct work begin(const struct tr_template *t, struct tr_encoder *e,
                          const struct tr_template_opts *o, struct fr_err *err)
 {

@@ -12,7 +12,7 @@
 
 enum { FILE_MAX_BYTES = 64 << 20, STOPS = 2 };
 
-/* What changes. */
+/* The changes to the files. */
 struct change {
     const struct tr_tokenizer *tok;
     const char *eos, *pad; /* NULL: stays */

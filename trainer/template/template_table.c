@@ -13,7 +13,7 @@
 #define LLAMA3_TURN(role)                                                                          \
     "<|start_header_id|>" role "<|end_header_id|>\n\n{{content}}<|eot_id|>"                        \
     "<|start_header_id|>assistant<|end_header_id|>\n\n"
-/* What the templates of Llama 3 have in common. */
+/* Slots that the templates of Llama 3 share. */
 #define LLAMA3                                                                                     \
     .prefix = BOS, .system = LLAMA3_SYSTEM, .user = LLAMA3_TURN("user"),                           \
     .answer = "{{content}}<|eot_id|>", .observation = LLAMA3_TURN("ipython"),                      \

@@ -1,4 +1,4 @@
-/* What tools a system text offers, in the format of each template. */
+/* The offer of tools in a system text, in the format of each template. */
 #include "trainer/template/tools.h"
 
 #include "trainer/text/pyjson.h"
@@ -106,11 +106,11 @@ static void default_text(const json_t *tools, struct fr_buf *out)
     "{\"name\": <function-name>, \"arguments\": <args-json-object>}\n"                             \
     "</tool_call>"
 
-/* As the list has it, wrapped in its type unless it is; the function in it; or the tool as it is, a
- * member a line. */
+/* A tool is written wrapped in its type, as its function alone, or unchanged with a member a line.
+ */
 enum form { WRAPPED, FUNCTION, PRETTY };
 
-/* What most formats offer: words around all tools and around each. */
+/* Most formats: text around all tools and around each. */
 static const struct offer {
     const char *begin;
     enum form form;

@@ -207,7 +207,7 @@ static void put_string(const char *p, size_t n, bool repr, struct fr_buf *out)
 
 static void put(const json_t *v, struct style s, int at, struct fr_buf *out);
 
-/* What stands in front of the member of a list or an object that begins in column at. */
+/* Writes the separator before a member of a list or an object that begins in column at. */
 static void separate(bool first, struct style s, int at, struct fr_buf *out)
 {
     fr_buf_text(out, first ? "" : s.indent > 0 ? "," : ", ");

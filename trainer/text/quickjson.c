@@ -53,7 +53,7 @@ static const char *plain(const char *p, const char *end)
     return p;
 }
 
-/* What a letter behind \ stands for; 0: it is not a plain escape. */
+/* The character that an escape letter after \ denotes; 0: no plain escape. */
 static char escaped(char c)
 {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";

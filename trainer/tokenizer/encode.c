@@ -250,7 +250,7 @@ static enum fr_rc prefix(struct tr_encoder *e, int step, const char *p, size_t n
     return pieces(e, step + 1, e->prefixed.p, e->prefixed.n);
 }
 
-/* The piece with marks for blanks, cut in front of each where the step says so. */
+/* Replaces blanks of the piece by marks, and splits it before each mark if s->split. */
 static enum fr_rc metaspace(struct tr_encoder *e, int step, const char *p, size_t n)
 {
     const struct tr_tok_step *s = &e->t->steps[step];
@@ -386,8 +386,8 @@ static bool is_blank(int32_t c)
            c == 0x205f || c == 0x3000;
 }
 
-/* Whether a hit [s, end) counts, and how far it reaches: over blanks where the token says so, but
- * not over those in front of prev. */
+/* Whether a hit [s, end) counts; extends it over blanks for lstrip and rstrip, but not before prev.
+ */
 static bool widen(const struct tr_tok_added *a, struct fr_str text, const char *prev,
                   const char **s, const char **end)
 {
@@ -426,7 +426,7 @@ static const char *next_start(const struct tr_tok_trie *trie, const char *p, con
 
 static enum fr_rc split_normal(struct tr_encoder *e, struct fr_str text);
 
-/* What lies between added tokens goes on. */
+/* Passes the text between added tokens to the next stage. */
 static enum fr_rc put_gap(struct tr_encoder *e, bool raw, struct fr_str text, struct fr_str gap)
 {
     if (raw) {

@@ -72,7 +72,7 @@ static const struct class
      "{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\",\"unk_token\":\"<unk>\",\"prefix_token\":"
      "\"\xe2\x96\x81<PRE>\",\"middle_token\":\"\xe2\x96\x81<MID>\",\"suffix_token\":"
      "\"\xe2\x96\x81<SUF>\",\"eot_token\":\"\xe2\x96\x81<EOT>\",\"fill_token\":\"<FILL_ME>\"}"},
-    /* Its Split at blanks finds none: the normalizer has made marks of them. */
+    /* The class's Split at blanks finds none: the normalizer turns blanks into marks. */
     {"GemmaTokenizer",
      "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\xe2\x96\x81\"}", NULL,
      CHARS(""), OF_CHARS("\"<unk>\""),

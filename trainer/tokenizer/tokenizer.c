@@ -247,8 +247,8 @@ static enum fr_rc parse_beside(const char *path, const char *name, struct fr_buf
     return parse(other, all, root, err);
 }
 
-/* tokenizer.json and what is beside it, in one form. all gets the bytes that say what the ids are:
- * other files and the class count where they change something. */
+/* tokenizer.json and what is beside it, in one form. all gets the bytes that determine ids; other
+ * files and the class are added if they change something. */
 static enum fr_rc parse_files(const char *path, struct fr_buf *all, struct tr_tok_files *f,
                               struct tr_twice *twice, struct fr_err *err)
 {

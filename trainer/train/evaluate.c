@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What is summed of one batch, in this order. */
+/* Sums of one batch, in this order. */
 enum {
     SUM_LOSS, /* over its targets */
     SUM_TARGETS,

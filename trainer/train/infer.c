@@ -66,7 +66,7 @@ static void prepack(const struct tr_infer *x, const struct tr_infer_opts *o)
         (void)tr_model_prepack(x->model, room - rows[n - 1].bytes);
 }
 
-/* The weights; rank 0 says how far it is. */
+/* Reads the weights; rank 0 logs progress. */
 static enum fr_rc load(struct tr_infer *x, const struct tr_infer_opts *o, struct fr_err *err)
 {
     bool first = o->comm->rank == 0;

@@ -1,9 +1,9 @@
-/* Experts that stay, in a training: what its flags ask for, what it says of them. */
+/* Experts that stay, in a training: set-up from its flags, and reports. */
 #include "trainer/train/experts.h"
 #include "trainer/train/groups.h"
 #include "trainer/train/setup.h"
 
-/* What this layout cannot do yet, by name. */
+/* Refuses by name what this layout does not support. */
 static enum fr_rc check_rest(const struct tr_run *r, bool staged, struct fr_err *err)
 {
     if (r->config.n_routed_experts == 0)

@@ -29,7 +29,7 @@ int64_t tr_peak_rss(void)
     return kb * 1024;
 }
 
-/* What a rank holds: the model's rows and the run's. */
+/* The table of a rank's memory: rows of the model and of the run. */
 struct table {
     struct tr_memory_row rows[TR_MEMORY_ROWS + 4];
     size_t n, sum, device, own; /* own: of device, taken by libraries already */
@@ -91,7 +91,7 @@ static void print_table(const struct tr_run *r, const struct table *t)
         tr_say("  %-20s %12s", "on the device", size);
 }
 
-/* What makes the largest part of a memory smaller. */
+/* A hint how to shrink the largest row of a memory. */
 static const char *cure(const struct tr_memory_row *row)
 {
     if (strcmp(row->name, "base shard") == 0)
@@ -157,7 +157,7 @@ enum fr_rc tr_run_host_lacks(const struct tr_run *r, const struct fr_err *why, s
                    all, why->msg, row != NULL ? cure(row) : "take fewer ranks on this machine");
 }
 
-/* What the table leaves of so much of the memory that ops work on. */
+/* The part of this much device memory that the table leaves free. */
 static size_t left_over(const struct tr_run *r, size_t room)
 {
     struct table t;

@@ -1,4 +1,4 @@
-/* What the steps of a run moved and took, by its communicators' counters. */
+/* Transfers and times of a run's steps, by its communicators' counters. */
 #include "trainer/train/setup.h"
 
 #include "engine/base/sys.h"

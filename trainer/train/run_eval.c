@@ -194,7 +194,7 @@ enum fr_rc tr_run_check_best(struct tr_run *r, struct fr_err *err)
     return FR_OK;
 }
 
-/* Rank 0 reads the checkpoint, and says whether it could. */
+/* Rank 0 reads the checkpoint and shares whether it succeeded. */
 static enum fr_rc read_best(struct tr_run *r, const char *dir, double *found, struct fr_err *err)
 {
     struct fr_err why;

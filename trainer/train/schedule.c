@@ -48,7 +48,7 @@ static const struct {
 
 static const char *const slopes[] = {"linear", "cosine", "1-sqrt"}; /* enum tr_lr_slope */
 
-/* What the object holds; a word as its place in slopes. */
+/* The values of the object; a word is its index in slopes. */
 struct given {
     bool has[KWARGS];
     double x[KWARGS];

@@ -225,8 +225,8 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     return tr_run_take_memory(r, err);
 }
 
-/* What the table says: the model, the optimizer, the host's copies of the adapters. l: NULL where
- * nothing is said of it. */
+/* Fills the memory of the table: model, optimizer, host copies of the adapters. l: progress lines,
+ * NULL: none. */
 static enum fr_rc fill(struct tr_run *r, struct tr_loading *l, struct fr_err *err)
 {
     struct tr_params p;

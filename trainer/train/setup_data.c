@@ -32,7 +32,7 @@ static enum fr_rc name_sets(struct tr_run *r, struct fr_err *err)
     return r->nevals > 0 ? FR_OK : fr_fail(err, FR_USAGE, "--eval_dataset names no data set");
 }
 
-/* One data set: by the first rank of each node, then by the others from its cache. */
+/* Loads one data set: the first rank of each node tokenises it, the others read its cache. */
 static enum fr_rc load_one(struct tr_run *r, struct tr_dataset_opts *o, struct tr_dataset **out,
                            struct fr_err *err)
 {

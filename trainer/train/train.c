@@ -19,7 +19,7 @@ enum { MIB = 1 << 20, CHECKPOINTS = 1024 /* that may have a state to resume from
 
 enum { PASS_STOP, PASS_TARGETS, PASS_TOKENS, PASS_PADDED, PASS_SUMS };
 
-/* What one step did, the same on every rank. */
+/* Results of one step, equal on every rank. */
 struct step {
     int64_t micros; /* micro-batches of this rank */
     double targets; /* N, over all ranks */
@@ -354,7 +354,7 @@ static enum fr_rc loop(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
-/* What each rank's table said and what its process took. */
+/* Reports each rank's planned and actual memory. */
 static enum fr_rc say_memory(struct tr_run *r, struct fr_err *err)
 {
     struct {
@@ -396,7 +396,7 @@ static enum fr_rc unchanged(const struct tr_run *r, struct fr_err *err)
     return FR_OK;
 }
 
-/* One that cannot be written costs nothing but itself. */
+/* A picture that cannot be written is only logged. */
 static void plot(const struct tr_run *r, const char *key)
 {
     struct fr_err why = {0};
