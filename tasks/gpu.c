@@ -79,7 +79,7 @@ enum fr_rc fr_gpus_parse(struct fr_gpus *g, const char *csv, struct fr_err *err)
     return rc;
 }
 
-/* The dotted number behind label in text, or "". */
+/* The dotted number after label in text, or "". */
 static void number_behind(const char *text, const char *label, char *out, size_t cap)
 {
     const char *p = strstr(text, label);

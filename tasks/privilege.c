@@ -12,7 +12,7 @@
 
 enum { BYTES_MAX = 8 << 20, COUNT_MAX = 65536, FAILED = 126 };
 
-/* One decimal number and the character behind it. */
+/* One decimal number and the character after it. */
 static bool read_number(char end, size_t max, size_t *out)
 {
     char c;

@@ -258,7 +258,7 @@ static enum fr_rc plan_command(struct fr_job *job, const struct fr_launch *l, st
     while (from < l->n && l->argv[from] != NULL && strcmp(l->argv[from], "--") != 0)
         from++;
     fr_launch_add(job, out, "--");
-    for (size_t i = from + 2; i < l->n; i++) /* behind "-- train" */
+    for (size_t i = from + 2; i < l->n; i++) /* after "-- train" */
         fr_launch_add(job, out, l->argv[i]);
     return fr_inputs_ok(job, err);
 }

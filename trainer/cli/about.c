@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* The first line of a file that begins with key, behind its colon. */
+/* The first line of a file that begins with key, after its colon. */
 static void from_file(const char *path, const char *key, char *out, size_t size)
 {
     char line[4096];

@@ -174,7 +174,7 @@ enum fr_rc tr_asking_read(struct tr_asking *a, const struct tr_session *s,
                                    .max_new_tokens = f->max_new_tokens,
                                    .stops = f->stops.v,
                                    .nstops = (size_t)f->stops.n};
-    if (s->tokenizer != NULL) /* first: a long list leaves no room behind it */
+    if (s->tokenizer != NULL) /* first: a long list leaves no room after it */
         add_eos(a, tr_tokenizer_eos(s->tokenizer));
     for (int i = 0; i < f->stops.n; i++)
         if (f->stops.v[i][0] == '\0')

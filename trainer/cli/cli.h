@@ -63,7 +63,7 @@ struct tr_list {
 struct tr_call {
     const struct tr_command *command;
     int argc, nwords;
-    const char *const *argv;  /* all words behind the command's name */
+    const char *const *argv;  /* all words after the command's name */
     const char *const *words; /* those that are no flags; argv where the command has no flags */
     void *options;            /* in arena; of command->size */
     const char *plain[TR_WORDS_MAX];
@@ -79,15 +79,15 @@ struct tr_arg_rule;
 /* One command, defined in its file. Without flags the command reads all words itself. */
 struct tr_command {
     const char *name, *summary;
-    const char *usage;                /* in front of the flags; NULL: the command has no help */
-    void (*help)(struct fr_buf *out); /* adds lines behind those of the flags; NULL: none */
+    const char *usage;                /* before the flags; NULL: the command has no help */
+    void (*help)(struct fr_buf *out); /* adds lines after those of the flags; NULL: none */
     const struct tr_flag *flags;
     size_t nflags;
     size_t size;         /* bytes of the options, the struct that flags fill */
     const void *initial; /* the options' defaults; NULL: zero */
     const char *needs;   /* required flags: names with blanks between */
     size_t most_words;   /* that are no flags, in call->words */
-    bool leading;        /* flags end at the first other word, or behind "--"; words follow it */
+    bool leading;        /* flags end at the first other word, or after "--"; words follow it */
     const char *const *shorts; /* letters and flags in turn, ended by NULL; with it unambiguous
                                   prefixes of flags work, as in argparse */
     const struct tr_arg_rule
@@ -111,7 +111,7 @@ extern const struct tr_command tr_cmd_completion, tr_cmd_complete, tr_cmd_man;
 extern const struct tr_command *const tr_commands[];
 extern const size_t tr_ncommands;
 
-/* Reads the words behind the command's name, and runs it or prints its help. FR_USAGE for unknown
+/* Reads the words after the command's name, and runs it or prints its help. FR_USAGE for unknown
  * flags (with a suggestion), values that are missing or none of the flag's kind, flags that are
  * needed, and words too many. */
 enum fr_rc tr_command_run(const struct tr_command *c, int argc, const char *const *argv,

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Whether a line of help is of a flag, "  --name   meaning": then it ends behind the name. */
+/* Whether a line of help is of a flag, "  --name   meaning": then it ends after the name. */
 static bool is_flag(char *line, char **meaning)
 {
     size_t n = strcspn(line, "\n");
@@ -80,7 +80,7 @@ static enum fr_rc complete(struct tr_call *call, struct fr_err *err)
     else if (cmd != NULL && strncmp(before, "--", 2) == 0 && before[2] != '\0')
         say_value(before, typed);
     else if (cmd != NULL && strcmp(cmd->name, "launch") == 0)
-        say_commands(typed); /* behind -- */
+        say_commands(typed); /* after -- */
     else if (cmd != NULL)
         fr_print("%s\n", strcmp(cmd->name, "inspect") == 0 ? FR_COMPLETE_FILES : FR_COMPLETE_YAML);
     return FR_OK;

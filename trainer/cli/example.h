@@ -18,7 +18,7 @@ enum { TR_EXAMPLE_CHATS = 4 };
 struct tr_example_kind {
     const char *name, *config;          /* "deepseek"; config.json */
     const char *begin, *end, *pad;      /* ids 0, 1, 2 */
-    const char *chat[TR_EXAMPLE_CHATS]; /* behind the last merge */
+    const char *chat[TR_EXAMPLE_CHATS]; /* after the last merge */
     int chats;
     bool chat_special;
 };

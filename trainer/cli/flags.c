@@ -65,7 +65,7 @@ static enum fr_rc take_switch(struct tr_call *call, const struct tr_flag *flag, 
 {
     bool bools = call->command->rules != NULL, yes = true;
     const char *eq = strchr(call->argv[*i], '='), *value = NULL;
-    const char *next = bools ? call->argv[*i + 1] : NULL; /* NULL behind the last word */
+    const char *next = bools ? call->argv[*i + 1] : NULL; /* NULL after the last word */
 
     if (bools && eq != NULL)
         value = eq + 1;

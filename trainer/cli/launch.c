@@ -33,7 +33,7 @@ struct rank {
 struct job {
     int64_t nproc, nnodes, node_rank, port, max_restarts, restart;
     const char *addr, *run_id;
-    const char *const *program; /* what each rank runs: our own binary and the words behind -- */
+    const char *const *program; /* what each rank runs: our own binary and the words after -- */
     struct rank *ranks;         /* nproc */
     int (*socks)[2];            /* nproc*nproc: a socket pair for each i < j at [i*nproc+j] */
     int signals;                /* signalfd */

@@ -42,7 +42,7 @@ static int by_text(const void *a, const void *b)
     return d != 0 ? d : (x->len > y->len) - (x->len < y->len);
 }
 
-/* Runs of letters with the blank in front of them, if there is one. */
+/* Runs of letters with the blank before them, if there is one. */
 static bool split(struct learn *l, struct fr_str text)
 {
     size_t most = text.n / 2 + 1, n = 0;
@@ -141,9 +141,10 @@ static void put_token(const struct learn *l, struct fr_buf *b, int id)
 
 static void put_added(struct fr_buf *b, int id, const char *content, bool special)
 {
-    fr_buf_fmt(b, "%s\n{\"id\": %d, \"content\": \"%s\", \"single_word\": false, "
-                  "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
-                  "\"special\": %s}",
+    fr_buf_fmt(b,
+               "%s\n{\"id\": %d, \"content\": \"%s\", \"single_word\": false, "
+               "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
+               "\"special\": %s}",
                id > 0 ? "," : "", id, content, special ? "true" : "false");
 }
 
@@ -188,8 +189,8 @@ enum fr_rc tr_learn_tokenizer(const struct tr_example_kind *kind, struct fr_str 
                               struct fr_buf *json, struct fr_err *err)
 {
     struct learn l = {.next = FIRST_MERGE};
-    int32_t *counts = fr_arena_array(&l.arena, (size_t)TR_EXAMPLE_VOCAB * TR_EXAMPLE_VOCAB,
-                                     sizeof(*counts));
+    int32_t *counts =
+        fr_arena_array(&l.arena, (size_t)TR_EXAMPLE_VOCAB * TR_EXAMPLE_VOCAB, sizeof(*counts));
     bool ok = counts != NULL && split(&l, text);
     int a = 0, b = 0, last = TR_EXAMPLE_VOCAB - kind->chats;
 

@@ -19,7 +19,7 @@ enum fr_rc tr_ranks_join(struct tr_ranks *r, const struct tr_comm_opts *o, struc
  * share of the processors this process may use. */
 int64_t tr_rank_threads(int64_t ranks);
 
-/* Appends a variable "NAME=VALUE", with the NUL behind it. */
+/* Appends a variable "NAME=VALUE", with the NUL after it. */
 void tr_add_variable(struct fr_buf *own, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The environment of a process to start: ours, but for the variables in own, which come last. The

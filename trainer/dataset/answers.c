@@ -47,7 +47,7 @@ static bool is_zone(const char *p)
     return false;
 }
 
-/* A date, and a time behind T or a blank down to hours, minutes or seconds. */
+/* A date, and a time after T or a blank down to hours, minutes or seconds. */
 static bool is_time(const char *p)
 {
     const char *more;

@@ -99,7 +99,7 @@ static enum fr_rc without(const char *path, const char *why, struct fr_err *err)
                    path, kind, why, kind, path);
 }
 
-/* All that comes out of the pipe. Behind max bytes nothing more is read. */
+/* All that comes out of the pipe. After max bytes nothing more is read. */
 static enum fr_rc drain(int fd, const char *path, size_t max, struct fr_buf *out,
                         struct fr_err *err)
 {

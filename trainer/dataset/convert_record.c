@@ -151,7 +151,7 @@ static enum fr_rc tool_calls(struct conv *c, const json_t *calls, struct fr_str 
     return rc;
 }
 
-/* One message behind the last: consecutive observations of the OpenAI form become one. */
+/* One message after the last: consecutive observations of the OpenAI form become one. */
 static enum fr_rc put_message(struct conv *c, int role, struct fr_str text)
 {
     static const char between[] = "\n</tool_response>\n<tool_response>\n";

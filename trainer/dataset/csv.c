@@ -28,7 +28,7 @@ static bool is_null(const struct fr_buf *field)
     return false;
 }
 
-/* Behind the opening quote, up to behind the closing one. */
+/* After the opening quote, up to after the closing one. */
 static enum fr_rc read_quoted(struct reader *r, struct fr_err *err)
 {
     int64_t line = r->line;

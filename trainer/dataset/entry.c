@@ -281,7 +281,7 @@ struct members {
     struct fr_str key; /* of the member: as it is written, quotes included */
 };
 
-/* False behind the last member. */
+/* False after the last member. */
 static bool next_member(struct members *m)
 {
     for (; m->p < m->end; m->p++) {

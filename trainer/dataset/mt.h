@@ -17,7 +17,7 @@ uint32_t tr_mt_next(struct tr_mt *mt);
 
 /*
  * out[0..max(n, k)) begins with the k of n indices that numpy's legacy generator draws:
- * permutation(n), and behind it, where k is larger, choice(n, k - n), which may repeat. n is 1 or
+ * permutation(n), and after it, where k is larger, choice(n, k - n), which may repeat. n is 1 or
  * more where k is.
  */
 void tr_mt_choose(struct tr_mt *mt, int64_t n, int64_t k, int64_t *out);

@@ -64,7 +64,7 @@ static int64_t last_left(struct item *items, int64_t k)
     return k;
 }
 
-/* Rows of the n items of a batch, behind those of out. */
+/* Rows of the n items of a batch, after those of out. */
 static void pack_batch(struct item *items, int64_t n, int64_t capacity, struct tr_packs *out)
 {
     int64_t at = out->rows[out->n], end = at + n;

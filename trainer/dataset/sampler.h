@@ -29,7 +29,7 @@ struct tr_batch {
     int64_t *attn_offsets; /* (B+1) first token of each sample; the last is T */
     int64_t *index;        /* (B) which sample of the data set */
     int64_t *place;        /* (B) its place in the epoch's global order: k*B+i (keys dropout);
-                              plus a multiple of 2^40 behind the first example of a row */
+                              plus a multiple of 2^40 after the first example of a row */
     int64_t target_count;  /* targets that are not TR_IGNORE */
     int64_t padded_tokens; /* B * the longest, rounded up to 8: as the reference counts */
     int64_t cap_tokens, cap_samples;

@@ -22,7 +22,7 @@ static void begin_epoch(struct tr_pcg *p, int64_t epoch)
     shift(p, 0);
 }
 
-/* Records as the buffer takes them: sources, one behind the other or by turns. */
+/* Records as the buffer takes them: sources, one after the other or by turns. */
 struct sources {
     int64_t at[TR_MIX_SETS], end[TR_MIX_SETS], first[TR_MIX_SETS]; /* of each */
     size_t n;
@@ -58,7 +58,7 @@ static void draw_sets(const struct tr_stream *s, int64_t epoch, int64_t order[TR
     tr_pcg_shuffle(&draw, order, (int64_t)s->n);
 }
 
-/* A group of sets: some of the drawn order, one behind the other. */
+/* A group of sets: some of the drawn order, one after the other. */
 struct group {
     size_t set, end; /* in the drawn order */
     int64_t next;    /* record of the set */

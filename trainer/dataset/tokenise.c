@@ -41,7 +41,7 @@ struct job {
     int64_t first;             /* where this data set's samples begin */
     int64_t records;           /* of this data set */
     unsigned columns;          /* those that one of these has, as bits by tr_record_column */
-    bool left;                 /* records behind max_samples were not looked at */
+    bool left;                 /* records after max_samples were not looked at */
     struct fr_buf keys;        /* owns: of the first of these */
     struct tr_answers answers; /* of this data set */
     struct fr_buf *warnings;
@@ -74,7 +74,7 @@ static void warn(struct job *j, const char *where, const char *why)
         fr_buf_fmt(j->warnings, "%s: Dropped invalid example: %s\n", where, why);
 }
 
-/* A text and the eos token behind it, as one string. */
+/* A text and the eos token after it, as one string. */
 static void encode_text(const struct job *j, struct slot *s, struct tr_encoder *e)
 {
     int32_t pad = tr_tokenizer_pad(tr_encoder_tokenizer(e)), none = TR_IGNORE;
@@ -123,7 +123,7 @@ static bool keeps_dropped(const struct job *j)
     return j->o->keep_dropped || j->mixing || j->entry->num_samples >= 0;
 }
 
-/* Whether the sample was cut behind its prompt. One that is shorter never had targets. */
+/* Whether the sample was cut after its prompt. One that is shorter never had targets. */
 static bool is_cut(const struct job *j, const struct slot *s)
 {
     if (j->o->text.cutoff_len <= 0 || (int64_t)s->ids.n + 1 < j->o->text.cutoff_len)
@@ -278,7 +278,7 @@ static enum fr_rc one_line(void *arg, struct fr_str line, const char *where, str
     return put_record(arg, NULL, line, where, err);
 }
 
-/* A file's records. One that is wrong stands before what stopped the reading behind it. */
+/* A file's records. An error in a record wins over a read error after that record. */
 static enum fr_rc one_file(struct job *j, const char *path, struct fr_buf *bytes,
                            struct fr_err *err)
 {

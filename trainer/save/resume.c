@@ -171,7 +171,7 @@ static enum fr_rc read_progress(const struct tr_resume *r, const json_t *root, s
     return FR_OK;
 }
 
-/* Fills items for all three states; flat holds 3 * padded elements, one state behind the other. */
+/* Fills items for all three states; flat holds 3 * padded elements, one state after the other. */
 static enum fr_rc make_items(const struct tr_params *p, const float *flat, struct fr_arena *arena,
                              struct tr_st_item **out, struct fr_err *err)
 {
@@ -219,9 +219,9 @@ static bool is_kept(const struct tr_resume *r, int64_t step)
     return false;
 }
 
-/* Keeps this step's, the one before and those of checkpoints; nothing half-written, and nothing
- * newer, which a run that went on from an older state has left behind. What cannot be removed is
- * tried again next time. */
+/* Keeps the states of this step, of the one before and of checkpoints. Removes half-written states,
+ * and newer ones, which remain when a run resumes from an older state. Failed removals are tried
+ * again next time. */
 static void drop_old(const struct tr_resume *r, int64_t now)
 {
     int64_t steps[STEPS_MAX];

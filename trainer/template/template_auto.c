@@ -10,7 +10,7 @@
 enum { FILE_MAX_BYTES = 64 << 20 };
 
 /*
- * Known chat templates by the SHA-256 of their text without blanks and line ends behind it. Over
+ * Known chat templates by the SHA-256 of their text without blanks and line ends after it. Over
  * conversations with and without a system text, of one turn and of several, each gives the text
  * that our template gives, but for the empty thoughts of templates that reason (transformers'
  * apply_chat_template).

@@ -19,7 +19,7 @@ struct work {
     struct fr_err *err;
 };
 
-/* Appends the token that *p stands at, behind which *p is then. */
+/* Appends the token at *p and moves *p past it. */
 static enum fr_rc put_token(struct work *w, const char **p, struct tr_ids *out)
 {
     const struct tr_tokenizer *tok = tr_encoder_tokenizer(w->e);
@@ -174,8 +174,8 @@ static void put_opening(struct work *w)
     fr_buf_fmt(&w->content, "%s\n\n", day);
 }
 
-/* Tools that stand neither in the system text nor behind it: for the first question, or declared in
- * front of the system text. None: w->fused is empty. */
+/* Tools that stand neither in the system text nor after it: for the first question, or declared
+ * before the system text. None: w->fused is empty. */
 static enum fr_rc put_tools_apart(struct work *w, const struct tr_example *x, struct tr_ids *out)
 {
     enum tr_tool_format format = tools_of(w);
@@ -212,7 +212,7 @@ static enum fr_rc make_system(struct work *w, const struct tr_example *x, struct
     return rc;
 }
 
-/* The text in front of the first message: prefix, system, tools. */
+/* The text before the first message: prefix, system, tools. */
 static enum fr_rc put_front(struct work *w, const struct tr_example *x,
                             const struct tr_template_opts *o, struct tr_ids *out)
 {

@@ -51,7 +51,7 @@ static bool is_named(const json_t *config, const json_t *map, const char *key, c
     return name != NULL && strcmp(name, token) == 0;
 }
 
-/* tok is the tokenizer behind the template. */
+/* tok is the tokenizer with the template applied. */
 static struct change plan(const struct tr_template *t, const struct tr_tokenizer *tok,
                           const json_t *config, const json_t *map)
 {
@@ -117,7 +117,7 @@ static int set_decoder(json_t *config, const json_t *list)
     return failed;
 }
 
-/* Stop words behind the other special tokens of a file. */
+/* Stop words after the other special tokens of a file. */
 static void add_stops(const struct change *c, json_t *file)
 {
     json_t *list = json_object_get(file, "extra_special_tokens"), *one;

@@ -2,7 +2,7 @@
  * The tokenizer's files as a template changes them: its stop word is eos, eos is the pad token
  * where there is none, and missing stop words are added tokens. With these files an adapter or a
  * merged model encodes and stops as in training. Source: LLaMA-Factory's fix_special_tokens, and
- * what transformers saves behind it.
+ * what transformers saves after it.
  */
 #ifndef TR_TEMPLATE_TEMPLATE_FILES_H
 #define TR_TEMPLATE_TEMPLATE_FILES_H

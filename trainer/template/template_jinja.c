@@ -86,7 +86,7 @@ static enum fr_rc put_slot(struct jinja *j, const char *slot, const char *name)
     return rc;
 }
 
-/* "{{ " and the slot in front of text. */
+/* "{{ " and the slot before text. */
 static enum fr_rc put_shown(struct jinja *j, const char *slot, const char *text)
 {
     enum fr_rc rc;
@@ -102,7 +102,7 @@ static enum fr_rc put_shown(struct jinja *j, const char *slot, const char *text)
     "{% set system_message = messages[0]['content'] %}{% else %}"                                  \
     "{% set loop_messages = messages %}{% endif %}"
 
-/* The system text, in front of all messages or in the first one, and the head of the loop. */
+/* The system text, before all messages or in the first one, and the head of the loop. */
 static enum fr_rc put_system(struct jinja *j, const struct tr_template *t)
 {
     const char *slot = t->system != NULL ? t->system : CONTENT;

@@ -1,7 +1,7 @@
 /*
  * Private to trainer/template: a template as a row of slots (template_table.c). In a slot, BOS and
  * EOS stand for the ids of those tokens, TOKEN "name" TOKEN for the id of a token by its name,
- * which the tokenizer must have, SPLIT for nothing. Text before, between and behind them is
+ * which the tokenizer must have, SPLIT for nothing. Text before, between and after them is
  * tokenised separately. {{content}} is replaced once.
  */
 #ifndef TR_TEMPLATE_TEMPLATE_ROW_H

@@ -12,7 +12,7 @@
 enum tr_tool_format {
     TR_TOOLS_DEFAULT,  /* a list in words; calls as Action and Action Input */
     TR_TOOLS_QWEN,     /* <tools> and <tool_call> */
-    TR_TOOLS_LLAMA3,   /* indented JSON behind the day's date; calls as JSON */
+    TR_TOOLS_LLAMA3,   /* indented JSON after the day's date; calls as JSON */
     TR_TOOLS_MISTRAL,  /* [AVAILABLE_TOOLS] and a list; calls as a list */
     TR_TOOLS_GLM4,     /* a section a tool; one call: a line with the name, then JSON */
     TR_TOOLS_GLM_MOE,  /* <tools>; calls with <arg_key> and <arg_value> */
@@ -24,8 +24,8 @@ enum tr_tool_format {
     TR_TOOLS_LFM2,     /* a list of JSON; calls as Python writes them */
     TR_TOOLS_GEMMA4,   /* declaration:NAME{…}; calls as call:NAME{…} */
     TR_TOOLS_NAMED,    /* how many --tool_format can name; those that follow belong to templates */
-    TR_TOOLS_LLAMA31 = TR_TOOLS_NAMED, /* in front of the first question; one call, as JSON */
-    TR_TOOLS_KIMI,                     /* declared in front of the system text; no calls */
+    TR_TOOLS_LLAMA31 = TR_TOOLS_NAMED, /* before the first question; one call, as JSON */
+    TR_TOOLS_KIMI,                     /* declared before the system text; no calls */
     TR_TOOLS_PHI4,                     /* the list as it is in <|tool|>; calls as default */
     TR_TOOLS_FORMATS
 };

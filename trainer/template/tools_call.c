@@ -7,7 +7,7 @@
 
 enum kind {
     JSON,   /* {"name": NAME, KEY: ARGUMENTS} */
-    WORDS,  /* name and arguments, with words in front of each */
+    WORDS,  /* name and arguments, with words before each */
     TAGS,   /* each argument by its name, text without quotes */
     PYTHON, /* NAME(KEY="VALUE", …) */
     GEMMA   /* call:NAME{KEY:VALUE,…}, by the order of keys */

@@ -30,7 +30,7 @@ static bool is_something(const json_t *v)
     return json_is_true(v) || (json_is_number(v) && json_number_value(v) != 0);
 }
 
-/* KEY:<|"|>VALUE<|"|> behind the comma that it needs; in capitals where it is a type. */
+/* KEY:<|"|>VALUE<|"|> after the comma that it needs; in capitals where it is a type. */
 static void put_quoted(const char *key, const json_t *v, bool type, int *n, struct fr_buf *out)
 {
     size_t from;

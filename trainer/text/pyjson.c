@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In front of the digits of a number that jansson cannot hold, kept as a string. No text of a data
+/* Before the digits of a number that jansson cannot hold, kept as a string. No text of a data
  * set begins with NUL and these letters. */
 static const char mark[] = "\0number:";
 enum { MARK = sizeof(mark) - 1 };
@@ -24,7 +24,7 @@ bool tr_pyjson_is_text(const json_t *v)
     return json_is_string(v) && !tr_pyjson_number(v);
 }
 
-/* Behind the string or the number that begins at p. */
+/* After the string or the number that begins at p. */
 static const char *skip_string(const char *p, const char *end)
 {
     for (p++; p < end && *p != '"'; p++)

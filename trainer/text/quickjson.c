@@ -40,7 +40,7 @@ static bool below(uint64_t x, unsigned c)
     return ((x - EACH(c)) & ~x & EACH(0x80)) != 0;
 }
 
-/* Behind the plain characters that begin at p. */
+/* After the plain characters that begin at p. */
 static const char *plain(const char *p, const char *end)
 {
     for (uint64_t x; (size_t)(end - p) >= sizeof(x); p += sizeof(x)) {
@@ -140,7 +140,7 @@ static bool read_item(struct quick *q, json_t *list)
     return json_array_append_new(list, read_value(q)) == 0;
 }
 
-/* Behind the opening bracket. */
+/* After the opening bracket. */
 static json_t *read_all(struct quick *q, json_t *whole, bool (*one)(struct quick *, json_t *),
                         char close)
 {

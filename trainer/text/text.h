@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The next name of a list "a, b" at *at, which moves behind it; blanks around names do not count,
+/* The next name of a list "a, b" at *at, which moves after it; blanks around names do not count,
  * and empty names are passed over. false: there is none. */
 bool tr_next_name(const char **at, struct fr_str *name);
 

@@ -276,7 +276,7 @@ static enum fr_rc metaspace(struct tr_encoder *e, int step, const char *p, size_
     return rc;
 }
 
-/* One match of the step at or behind `at`; found[0] is n when there is none. */
+/* One match of the step at or after `at`; found[0] is n when there is none. */
 static enum fr_rc find(struct tr_encoder *e, const struct tr_tok_step *s, struct fr_str text,
                        size_t at, size_t found[2])
 {

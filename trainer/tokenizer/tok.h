@@ -100,7 +100,7 @@ enum tr_tok_form_kind {
     TR_TOK_NFD,
     TR_TOK_NFKC,
     TR_TOK_NFKD,
-    TR_TOK_PREPEND, /* `to` in front of text that is not empty */
+    TR_TOK_PREPEND, /* `to` before text that is not empty */
     TR_TOK_REPLACE  /* every `from` becomes `to` */
 };
 
@@ -112,8 +112,8 @@ struct tr_tok_form {
 enum tr_tok_step_kind {
     TR_TOK_SPLIT,    /* matches and gaps are pieces */
     TR_TOK_REMOVE,   /* gaps are pieces */
-    TR_TOK_PREFIX,   /* a blank in front of a piece that has none */
-    TR_TOK_METASPACE /* blanks become marks; one in front of a piece that has none */
+    TR_TOK_PREFIX,   /* a blank before a piece that has none */
+    TR_TOK_METASPACE /* blanks become marks; one before a piece that has none */
 };
 
 enum tr_tok_scheme { TR_TOK_ALWAYS, TR_TOK_FIRST, TR_TOK_NEVER };
@@ -199,7 +199,7 @@ bool tr_tok_trie_add(struct tr_tok_trie *trie, struct fr_str content, int32_t ad
 
 /* The added tokens of tokenizer.json, then those that stand only in tokenizer_config.json: of its
  * added_tokens_decoder, its named special tokens and its list of more. Their numbers are the
- * reference's: behind the last one, whatever number a file has. t->added has room for
+ * reference's: after the last one, whatever number a file has. t->added has room for
  * tr_tok_config_tokens of them more. */
 enum fr_rc tr_tok_read_added(struct tr_tokenizer *t, const struct tr_tok_files *f,
                              struct fr_err *err);

@@ -106,7 +106,7 @@ int32_t tr_tok_id(const struct tr_tokenizer *t, struct fr_str content)
     return a != NULL ? a->id : id;
 }
 
-/* Behind the last added token, or behind the vocabulary where all of them are in it. */
+/* After the last added token, or after the vocabulary where all of them are in it. */
 static int32_t next_id(const struct tr_tokenizer *t)
 {
     int32_t last = -1;
@@ -306,7 +306,7 @@ static enum fr_rc index_all(struct tr_tokenizer *t, struct fr_err *err)
     return rc;
 }
 
-/* The first token whose number in its file is not the one of the order: so are all behind it. */
+/* The first token whose number in its file is not the one of the order: so are all after it. */
 static void tell_number(struct tr_tokenizer *t, const struct tr_tok_files *f)
 {
     const char *key, *text;

@@ -310,7 +310,7 @@ static enum fr_rc rebuild(struct tr_tok_files *f, const struct class *c, struct 
             json_object_set(model, "unk_token", unk_of(f->config));
         json_object_update(old, model);
         /* The class knows no added tokens of tokenizer.json, but those of the configuration's
-         * list. Their numbers are then those behind the vocabulary. */
+         * list. Their numbers are then those after the vocabulary. */
         json_object_del(f->root, "added_tokens");
     } else {
         json_decref(normalizer);

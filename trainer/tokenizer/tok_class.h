@@ -8,7 +8,7 @@
  *     model_specific_special_tokens that it saves, and an object in extra_special_tokens. Of a name
  *     of its own the configuration's text counts, not the map's token;
  *   - and adds every special token that is no added token yet, with the flags of the last of its
- *     forms. Numbers are those behind the vocabulary in this order, whatever a file has;
+ *     forms. Numbers are those after the vocabulary in this order, whatever a file has;
  *   - where its class is one that builds its pipeline itself: vocabulary and merges of
  *     tokenizer.json alone, the class's normalizer, pre-tokenizer and decoder, and added tokens of
  *     the configuration. The class is tokenizer_class, or what config.json's model_type stands for.

@@ -30,7 +30,7 @@ static enum kind kind_of(char at)
     return (enum kind)kind_table[(uint8_t)at];
 }
 
-/* Behind the characters of these kinds that begin at p; NULL: one that is WIDE stands there. */
+/* After the characters of these kinds that begin at p; NULL: one that is WIDE stands there. */
 static const char *run(const char *p, const char *end, unsigned kinds)
 {
     while (p < end && (kind_of(*p) & kinds) != 0)
@@ -53,7 +53,7 @@ static const char *digits(const char *p, const char *end, int most)
     return most > 0 && p < end && kind_of(*p) == WIDE ? NULL : p;
 }
 
-/* \s+(?!\S)|\s+, with lines in front of it \s*[\r\n]+ */
+/* \s+(?!\S)|\s+, with lines before it \s*[\r\n]+ */
 static const char *blanks(const char *p, const char *end, bool lines)
 {
     const char *q = p, *last = NULL;
@@ -68,7 +68,7 @@ static const char *blanks(const char *p, const char *end, bool lines)
     return q == end || q - p == 1 ? q : q - 1;
 }
 
-/* Behind 's|'t|'re|'ve|'m|'ll|'d, p itself where none is there; NULL: a character that may be a
+/* After 's|'t|'re|'ve|'m|'ll|'d, p itself where none is there; NULL: a character that may be a
  * letter of the other case. */
 static const char *contraction(const char *p, const char *end, bool any_case)
 {

@@ -36,7 +36,7 @@ static enum fr_rc no_memory(struct fr_err *err)
     return fr_fail(err, FR_NOMEM, "no memory for the tokenizer");
 }
 
-/* The largest id of the vocab, checked, and room for added tokens behind it. */
+/* The largest id of the vocab, checked, and room for added tokens after it. */
 static enum fr_rc find_size(struct tr_tokenizer *t, const json_t *vocab,
                             const struct tr_tok_files *f, struct fr_err *err)
 {
@@ -221,7 +221,7 @@ static int32_t named(const struct tr_tokenizer *t, const json_t *config, const c
     return tr_tok_id(t, (struct fr_str){json_string_value(v), json_string_length(v)});
 }
 
-/* Reads and parses one file; its bytes go behind those in all. */
+/* Reads and parses one file; its bytes go after those in all. */
 static enum fr_rc parse(const char *path, struct fr_buf *all, json_t **root, struct fr_err *err)
 {
     size_t start = all->n;

@@ -30,7 +30,7 @@ const char *tr_answer_end_name(enum tr_answer_end end); /* "eos", "stop", "lengt
 struct tr_answer {
     struct tr_ids ids; /* owns: what was generated, without the token that ended it */
     char *text;        /* owns: decoded, cut before a stop string; NULL without a tokenizer */
-    size_t text_n;     /* its bytes, which may be NUL too; one more stands behind them */
+    size_t text_n;     /* its bytes, which may be NUL too; one more stands after them */
     enum tr_answer_end end;
 };
 void tr_answer_finish(struct tr_answer *a);

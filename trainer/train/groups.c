@@ -5,7 +5,7 @@ static int node_of(const struct tr_comm *world, int rank)
     return world->node_of != NULL ? world->node_of[rank] : 0;
 }
 
-/* The first rank behind those of rank's node; ranks are numbered node by node. */
+/* The first rank after those of rank's node; ranks are numbered node by node. */
 static int node_end(const struct tr_comm *world, int rank)
 {
     int end = rank + 1;

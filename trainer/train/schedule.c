@@ -191,7 +191,7 @@ enum fr_rc tr_schedule_make(const struct tr_args *a, const struct tr_ds_config *
     return rc == FR_OK ? take_kwargs(out, &g, err) : rc;
 }
 
-/* The part behind the warm-up of the schedules that fall from 1: progress p in [0, …). */
+/* The part after the warm-up of the schedules that fall from 1: progress p in [0, …). */
 static double decay(const struct tr_schedule *s, int64_t k, double p)
 {
     double left = (double)(s->total - k) / at_least((double)(s->total - s->warmup), 1);
@@ -214,7 +214,7 @@ static double decay(const struct tr_schedule *s, int64_t k, double p)
     }
 }
 
-/* Warm-up, plateau and decay between min_ratio and 1; behind them min_ratio. */
+/* Warm-up, plateau and decay between min_ratio and 1; after them min_ratio. */
 static double wsd(const struct tr_schedule *s, int64_t k)
 {
     int64_t falls = s->warmup + s->stable;

@@ -21,7 +21,7 @@ struct tr_schedule {
     int64_t total, warmup;
     double cycles, power, end_lr, timescale;
     double min_ratio;            /* lowest share of the peak */
-    int64_t stable, falling;     /* steps of warmup_stable_decay behind the warm-up */
+    int64_t stable, falling;     /* steps of warmup_stable_decay after the warm-up */
     enum tr_lr_slope rise, fall; /* of warmup_stable_decay */
     double ds_min_lr, ds_max_lr, ds_min_ratio, ds_cos_min_ratio;
     int64_t ds_total, ds_warmup;
