@@ -3,18 +3,6 @@
 
 #include "engine/base/log.h"
 
-#include <string.h>
-
-static bool is_method(const char *word)
-{
-    static const char *const methods[] = {"GET", "POST", "PUT", "DELETE"};
-
-    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-        if (strcmp(word, methods[i]) == 0)
-            return true;
-    return false;
-}
-
 static enum fr_rc ask(const char *method, const char *path, json_t *body, struct fr_err *err)
 {
     struct fr_buf answer = {0};
@@ -30,7 +18,7 @@ static enum fr_rc ask(const char *method, const char *path, json_t *body, struct
 enum fr_rc cli_api(struct cli_call *c, struct fr_err *err)
 {
     const char *text = cli_value(c, "--data"), *method = text != NULL ? "POST" : "GET";
-    bool said = is_method(c->args.v[0]);
+    bool said = fr_word_in("GET POST PUT DELETE", c->args.v[0]);
     json_t *body = NULL;
     enum fr_rc rc = cli_args_between(c, said ? 2 : 1, said ? 2 : 1, err);
 

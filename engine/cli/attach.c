@@ -7,9 +7,6 @@
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/inotify.h>
 
 enum {
@@ -21,10 +18,8 @@ enum {
 };
 
 struct attach {
+    struct cli_drive d;
     struct fr_store *st;
-    struct fr_loop loop;
-    struct cli_out *out;
-    struct cli_show *show;
     struct cli_follow *f;
     int64_t no;
     int fd; /* inotify; -1: none */
@@ -35,20 +30,7 @@ struct attach {
     int64_t driven_ms; /* when that was last seen */
     int64_t host;      /* epoch of who drives it; 0: nobody */
     int64_t given;     /* epoch of the host that has been given this shell's secrets */
-    bool leave;
-    const char *why;
-    bool curves; /* watch: they are shown, too */
 };
-
-static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-
-static void on_signal(void *arg, int signo)
-{
-    struct attach *a = arg;
-
-    a->leave = true;
-    a->why = signo == SIGINT ? "Ctrl-C" : strsignal(signo);
-}
 
 /* What was written does not matter: all of it is looked at. */
 static void on_written(void *arg, int what)
@@ -60,15 +42,15 @@ static void on_written(void *arg, int what)
     while (fr_sys.read(a->fd, events, sizeof(events)) > 0)
         ;
     a->due = true;
-    fr_loop_want(&a->loop, a->written, 0);
-    fr_loop_arm_in(&a->loop, a->pause, LOOK_MS);
+    fr_loop_want(&a->d.loop, a->written, 0);
+    fr_loop_arm_in(&a->d.loop, a->pause, LOOK_MS);
 }
 
 static void on_pause(void *arg)
 {
     struct attach *a = arg;
 
-    fr_loop_want(&a->loop, a->written, FR_LOOP_READ);
+    fr_loop_want(&a->d.loop, a->written, FR_LOOP_READ);
 }
 
 static void on_tick(void *arg)
@@ -76,18 +58,12 @@ static void on_tick(void *arg)
     struct attach *a = arg;
 
     a->due = a->ticked = true;
-    fr_loop_arm_in(&a->loop, a->tick, a->fd >= 0 ? TICK_MS : POLL_MS);
+    fr_loop_arm_in(&a->d.loop, a->tick, a->fd >= 0 ? TICK_MS : POLL_MS);
 }
 
-static bool watch_path(struct attach *a, const char *path, size_t n)
+static bool watch_path(struct attach *a, const struct fr_buf *path)
 {
-    struct fr_buf b = {0};
-    bool fine;
-
-    fr_buf_add(&b, path, n);
-    fine = !b.bad && inotify_add_watch(a->fd, b.p, IN_MODIFY | IN_CREATE) >= 0;
-    fr_buf_finish(&b);
-    return fine;
+    return !path->bad && inotify_add_watch(a->fd, path->p, IN_MODIFY | IN_CREATE) >= 0;
 }
 
 /* The log of the database and the run's folder are watched, or neither. */
@@ -99,18 +75,18 @@ static enum fr_rc watch_writes(struct attach *a, struct fr_err *err)
     fr_buf_fmt(&wal, "%s/state.db-wal", home);
     fr_home_at(home, FR_HOME_RUN, cli_follow_row(a->f)->id, &dir);
     a->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (a->fd >= 0 && (!watch_path(a, wal.p, wal.n) || !watch_path(a, dir.p, dir.n))) {
+    if (a->fd >= 0 && (!watch_path(a, &wal) || !watch_path(a, &dir))) {
         fr_sys.close(a->fd);
         a->fd = -1;
     }
     fr_buf_finish(&wal);
     fr_buf_finish(&dir);
-    if (fr_loop_timer(&a->loop, on_pause, a, &a->pause) != FR_OK ||
-        fr_loop_timer(&a->loop, on_tick, a, &a->tick) != FR_OK ||
-        (a->fd >= 0 && fr_loop_watch(&a->loop, a->fd, on_written, a, &a->written) != FR_OK))
+    if (fr_loop_timer(&a->d.loop, on_pause, a, &a->pause) != FR_OK ||
+        fr_loop_timer(&a->d.loop, on_tick, a, &a->tick) != FR_OK ||
+        (a->fd >= 0 && fr_loop_watch(&a->d.loop, a->fd, on_written, a, &a->written) != FR_OK))
         return fr_fail(err, FR_NOMEM, "no memory to follow a run");
     if (a->fd >= 0)
-        fr_loop_want(&a->loop, a->written, FR_LOOP_READ);
+        fr_loop_want(&a->d.loop, a->written, FR_LOOP_READ);
     on_tick(a);
     return FR_OK;
 }
@@ -120,11 +96,10 @@ static void take_note(void *arg, const struct fr_note *note)
     cli_show_note(arg, note);
 }
 
-static enum fr_rc set_up(struct attach *a, const char *run, const struct cli_show_opts *how,
+static enum fr_rc set_up(struct attach *a, const char *run, struct cli_show_opts how, bool curves,
                          struct fr_err *err)
 {
-    struct cli_follow_opts fo = {.run = run, .note = take_note};
-    struct cli_show_opts so = *how;
+    struct cli_follow_opts fo = {.note = take_note};
     struct fr_arena arena = {0};
     struct fr_run_row row;
     char id[FR_ID_TEXT];
@@ -132,28 +107,22 @@ static enum fr_rc set_up(struct attach *a, const char *run, const struct cli_sho
 
     if (rc == FR_OK)
         rc = cli_pick_run(a->st, run, CLI_PICK_ATTACH, &arena, &row, err);
+    if (rc == FR_OK && curves)
+        how.curves = fr_store_home(a->st);
     if (rc == FR_OK)
-        rc = fr_loop_event_create(&a->loop, err);
-    if (rc == FR_OK)
-        rc = cli_out_create(&a->out, &a->loop, how->json, err);
-    so.loop = &a->loop;
-    so.out = a->out;
-    if (rc == FR_OK && a->curves)
-        so.curves = fr_store_home(a->st);
-    if (rc == FR_OK)
-        rc = cli_show_create(&a->show, &so, err);
+        rc = cli_drive_show(&a->d, &how, err);
     if (rc == FR_OK) {
         fr_id_text(row.id, id);
         fo.run = id;
         fo.store = a->st;
-        fo.arg = a->show;
+        fo.arg = a->d.show;
         rc = cli_follow_create(&a->f, &fo, err);
         a->no = row.no;
     }
     if (rc == FR_OK)
         rc = watch_writes(a, err);
     if (rc == FR_OK)
-        rc = cli_show_begin_stored(a->show, cli_follow_row(a->f), cli_follow_plan(a->f), err);
+        rc = cli_show_begin_stored(a->d.show, cli_follow_row(a->f), cli_follow_plan(a->f), err);
     fr_arena_finish(&arena);
     return rc;
 }
@@ -212,7 +181,7 @@ static enum fr_rc look(struct attach *a, bool *more, bool *end, struct fr_err *e
     if (rc == FR_OK)
         rc = cli_follow_news(a->f, more, err);
     if (a->ticked || cli_follow_over(a->f, &complete))
-        cli_show_curves(a->show);
+        cli_show_curves(a->d.show);
     a->ticked = false;
     *end = !*more && ((cli_follow_over(a->f, &complete) && complete) || !a->driven);
     return rc;
@@ -223,14 +192,14 @@ static enum cli_exit say_end(struct attach *a)
     bool complete;
 
     if (cli_follow_over(a->f, &complete))
-        return cli_exit_of_run(cli_show_model(a->show));
-    if (a->leave)
-        cli_show_say(a->show,
+        return cli_exit_of_run(cli_show_model(a->d.show));
+    if (a->d.leave)
+        cli_show_say(a->d.show,
                      "left (%s): run %lld goes on; 'flowrun attach %lld' shows it again, 'flowrun "
                      "cancel %lld' stops it",
-                     a->why, (long long)a->no, (long long)a->no, (long long)a->no);
+                     a->d.why, (long long)a->no, (long long)a->no, (long long)a->no);
     else
-        cli_show_say(a->show,
+        cli_show_say(a->d.show,
                      "no flowrun looks after run %lld; 'flowrun resume %lld' goes on with it",
                      (long long)a->no, (long long)a->no);
     return CLI_LEFT;
@@ -241,9 +210,9 @@ static enum cli_exit turn_it(struct attach *a, struct fr_err *err)
     bool more = false, end = false;
     enum fr_rc rc = FR_OK;
 
-    while (rc == FR_OK && !end && !a->leave && fr_print_ok()) {
-        cli_out_flush(a->out);
-        rc = fr_loop_turn(&a->loop, !more && !a->due, err);
+    while (rc == FR_OK && !end && !a->d.leave && fr_print_ok()) {
+        cli_out_flush(a->d.out);
+        rc = fr_loop_turn(&a->d.loop, !more && !a->due, err);
         if (rc == FR_OK && (a->due || more))
             rc = look(a, &more, &end, err);
     }
@@ -251,66 +220,53 @@ static enum cli_exit turn_it(struct attach *a, struct fr_err *err)
         return say_end(a);
     if (rc != FR_STOPPED)
         return cli_fail(err);
-    cli_show_say(a->show, "%s", err->msg);
+    cli_show_say(a->d.show, "%s", err->msg);
     return CLI_LEFT;
 }
 
 static void finish(struct attach *a)
 {
-    cli_show_destroy(a->show);
-    if (a->out != NULL)
-        cli_out_drain(a->out, &a->leave);
-    cli_out_destroy(a->out);
-    cli_follow_destroy(a->f);
     if (a->written != NULL)
-        fr_loop_unwatch(&a->loop, &a->written);
+        fr_loop_unwatch(&a->d.loop, &a->written);
     if (a->pause != NULL)
-        fr_loop_untimer(&a->loop, &a->pause);
+        fr_loop_untimer(&a->d.loop, &a->pause);
     if (a->tick != NULL)
-        fr_loop_untimer(&a->loop, &a->tick);
+        fr_loop_untimer(&a->d.loop, &a->tick);
     if (a->fd >= 0)
         fr_sys.close(a->fd);
-    fr_loop_destroy(&a->loop);
+    cli_drive_finish(&a->d);
+    cli_follow_destroy(a->f); /* its plan is the view's */
     fr_store_close(a->st);
 }
 
-static enum cli_exit attach(const char *run, const struct cli_show_opts *how, bool curves)
+static int attach(struct cli_call *c, struct cli_show_opts how, bool curves)
 {
-    struct fr_watch *watches[sizeof(signals) / sizeof(signals[0])] = {NULL};
-    struct attach a = {.fd = -1, .driven = true, .driven_ms = fr_sys.mono_ms(), .curves = curves};
+    struct attach a = {.fd = -1, .driven = true, .driven_ms = fr_sys.mono_ms()};
     struct fr_err err = {0};
     enum cli_exit code;
-    enum fr_rc rc = set_up(&a, run, how, &err);
+    enum fr_rc rc = set_up(&a, cli_arg(c, 0), how, curves, &err);
 
-    for (size_t i = 0; rc == FR_OK && i < sizeof(signals) / sizeof(signals[0]); i++)
-        if ((rc = fr_loop_signal(&a.loop, signals[i], on_signal, &a, &watches[i])) != FR_OK)
-            fr_fail(&err, rc, "no memory to wait for signals");
     code = rc == FR_OK ? turn_it(&a, &err) : cli_fail(&err);
-    if (a.show != NULL)
-        cli_show_end(a.show);
+    if (a.d.show != NULL)
+        cli_show_end(a.d.show);
     if (rc == FR_OK) {
-        a.leave = false; /* from now on a signal ends the wait for the reader */
-        cli_out_drain(a.out, &a.leave);
+        a.d.leave = false; /* from now on a signal ends the wait for the reader */
+        cli_out_drain(a.d.out, &a.d.leave);
     }
-    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-        if (watches[i] != NULL)
-            fr_loop_unwatch(&a.loop, &watches[i]);
     finish(&a);
-    return code;
+    return (int)code;
 }
 
 enum fr_rc cli_attach(struct cli_call *c, struct fr_err *err)
 {
-    struct cli_show_opts how = cli_shown(c);
-
     (void)err;
-    c->code = (int)attach(cli_arg(c, 0), &how, false);
+    c->code = attach(c, cli_shown(c), false);
     return FR_OK;
 }
 
 enum fr_rc cli_watch(struct cli_call *c, struct fr_err *err)
 {
     (void)err;
-    c->code = (int)attach(cli_arg(c, 0), &(struct cli_show_opts){0}, true);
+    c->code = attach(c, (struct cli_show_opts){0}, true);
     return FR_OK;
 }

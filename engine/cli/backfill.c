@@ -1,16 +1,13 @@
 /* backfill: runs for instants of a schedule that are past; backfills: what becomes of them. */
 #include "engine/cli/fires.h"
 #include "engine/cli/cli.h"
-#include "engine/client/pipeline.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/timetable/backfill.h"
 #include "engine/store/fires.h"
-#include "engine/store/home.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,20 +162,19 @@ static enum fr_rc find_known(struct backfill *b, struct fr_store *st, struct fr_
 static void say_instant(const struct backfill *b, int64_t at, const struct fr_instant *there,
                         bool wanted)
 {
-    struct fr_buf text = {0};
+    char text[CLI_FIRE_TEXT];
 
     if (b->call->json) {
         cli_put_json(json_pack("{s:I, s:s, s:I, s:b}", "at_ms", (json_int_t)at, "existing",
                                there->word, "run", (json_int_t)there->run, "makes_run", wanted));
         return;
     }
-    cli_fire_text(&b->t.zone, at, &text);
-    fr_print("%-46s  %s", text.bad ? "" : text.p, wanted ? "a run" : "left as it is");
+    cli_fire_text(&b->t.zone, at, text);
+    fr_print("%-46s  %s", text, wanted ? "a run" : "left as it is");
     if (there->run != 0)
         fr_print(": run %lld %s", (long long)there->run,
                  strcmp(there->word, "live") == 0 ? "is not over" : there->word);
     fr_print("\n");
-    fr_buf_finish(&text);
 }
 
 /* Counts the runs; a dry run names each instant. */

@@ -1,7 +1,6 @@
 /* cancel asks the home's host to stop the tasks of a run and waits until they have ended. Where
  * there is no host, it is the host until then. */
 #include "engine/cli/cli.h"
-#include "engine/client/waiting.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"

@@ -64,6 +64,8 @@ const struct cli_opt *cli_option(const struct cli_command *cmd, const char *name
 /* Runs cmd with argv[1] and what follows; argv ends with NULL. Returns the exit code. */
 int cli_dispatch(const struct cli_command *cmd, char **argv);
 void cli_print_help(const struct cli_command *cmd);
+enum { CLI_OPT_NAMES = 40 };
+void cli_opt_names(const struct cli_opt *o, char out[CLI_OPT_NAMES]); /* "-p, --param" */
 
 /* ---- what was given; an option must be in the row of the command ---- */
 
@@ -94,6 +96,11 @@ enum fr_rc cli_pipeline(struct cli_call *c, const char *file, struct fr_spec_opt
                         struct fr_err *err);
 
 /* ---- shared by commands ---- */
+
+/* Begins or goes on with a run and shows it to its end, whose code becomes c->code. first: a line
+ * before all others; NULL: none. */
+enum fr_rc cli_begin(struct cli_call *c, struct cli_wish *wish, const char *first,
+                     struct fr_err *err);
 
 /* Whether a task failed itself. Tasks that waited for another one or were cancelled did not. */
 bool cli_has_failed(const struct fr_inst_row *row);

@@ -35,9 +35,8 @@ static void say_runs(struct asking *q)
     bool open = fr_word_in("resume attach watch cancel", q->cmd->name);
     struct fr_run_rows rows = {0};
     struct fr_err err = {0};
-    enum fr_rc rc = q->st == NULL ? FR_NOTFOUND
-                    : open        ? fr_store_runs_open(q->st, q->arena, &rows, &err)
-                                  : fr_store_runs(q->st, RUNS, q->arena, &rows, &err);
+    enum fr_rc rc = open ? fr_store_runs_open(q->st, q->arena, &rows, &err)
+                         : fr_store_runs(q->st, RUNS, q->arena, &rows, &err);
 
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_run_row *r = &rows.rows[i];
@@ -59,8 +58,7 @@ static void say_tasks(struct asking *q)
     struct fr_inst_rows rows = {0};
     struct fr_err err = {0};
 
-    if (q->st == NULL ||
-        fr_store_run_find(q->st, q->n > 0 ? q->args[0] : NULL, q->arena, &run, &err) != FR_OK ||
+    if (fr_store_run_find(q->st, q->n > 0 ? q->args[0] : NULL, q->arena, &run, &err) != FR_OK ||
         fr_store_insts(q->st, run.id, q->arena, &rows, &err) != FR_OK)
         return;
     for (size_t i = 0; i < rows.n; i++)
@@ -76,8 +74,6 @@ static void say_nodes(struct asking *q)
     struct fr_known_rows known = {0};
     struct fr_err err = {0};
 
-    if (q->st == NULL)
-        return;
     if (strcmp(q->cmd->name, "undrain") == 0 &&
         fr_store_drained(q->st, q->arena, &drained, &err) == FR_OK)
         for (size_t i = 0; i < drained.n; i++)
@@ -95,8 +91,6 @@ static void say_names(struct asking *q)
     struct fr_token_rows tokens = {0};
     struct fr_err err = {0};
 
-    if (q->st == NULL)
-        return;
     if (strcmp(q->cmd->name, "token") == 0 && q->n > 0 && strcmp(q->args[0], "rm") == 0 &&
         fr_store_tokens(q->st, q->arena, &tokens, &err) == FR_OK)
         for (size_t i = 0; i < tokens.n; i++)
@@ -114,30 +108,24 @@ static void say_commands(struct asking *q)
             fr_complete_say(q->typed, c->name, c->help);
 }
 
-static void say_files(struct asking *q)
-{
-    (void)q;
-    fr_print("%s\n", FR_COMPLETE_YAML);
-}
-
-static void say_folders(struct asking *q)
-{
-    (void)q;
-    fr_print("%s\n", FR_COMPLETE_FOLDERS);
-}
-
 /* What a word in capitals stands for, in the table's args and as a value of options. */
 static void say_kind(struct asking *q, const char *kind)
 {
     static const struct {
         const char *kind;
         void (*say)(struct asking *q);
-    } kinds[] = {{"RUN", say_runs},         {"TASK", say_tasks}, {"NODE", say_nodes},
-                 {"NAME", say_names},       {"FILE", say_files}, {"FOLDER", say_folders},
-                 {"COMMAND", say_commands}, {NULL, NULL}};
+        bool of_store;
+        const char *files; /* what asks the shell for names of files */
+    } kinds[] = {
+        {"RUN", say_runs, true, NULL},           {"TASK", say_tasks, true, NULL},
+        {"NODE", say_nodes, true, NULL},         {"NAME", say_names, true, NULL},
+        {"FILE", NULL, false, FR_COMPLETE_YAML}, {"FOLDER", NULL, false, FR_COMPLETE_FOLDERS},
+        {"COMMAND", say_commands, false, NULL}};
 
-    for (size_t i = 0; kinds[i].kind != NULL; i++)
-        if (strcmp(kinds[i].kind, kind) == 0)
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(kinds[i].kind, kind) == 0 && kinds[i].files != NULL)
+            fr_print("%s\n", kinds[i].files);
+        else if (strcmp(kinds[i].kind, kind) == 0 && (q->st != NULL || !kinds[i].of_store))
             kinds[i].say(q);
 }
 

@@ -3,7 +3,6 @@
 
 #include "engine/base/log.h"
 #include "engine/spec/config.h"
-#include "engine/store/home.h"
 
 #include <string.h>
 

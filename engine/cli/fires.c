@@ -3,11 +3,12 @@
 
 #include "engine/base/log.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { SHOWN = 3 };
 
-void cli_fire_text(const struct fr_zone *zone, int64_t ms, struct fr_buf *out)
+void cli_fire_text(const struct fr_zone *zone, int64_t ms, char out[CLI_FIRE_TEXT])
 {
     int64_t s = fr_div_down(ms, 1000);
     int32_t offset = fr_zone_offset(zone, s);
@@ -16,22 +17,19 @@ void cli_fire_text(const struct fr_zone *zone, int64_t ms, struct fr_buf *out)
     fr_wall_text(s + offset, wall);
     fr_wall_text(s, utc);
     if (zone->name[0] != '\0' && strcmp(zone->name, "UTC") != 0)
-        fr_buf_fmt(out, "%s %s = ", wall, zone->name);
-    fr_buf_fmt(out, "%s UTC", utc);
+        snprintf(out, CLI_FIRE_TEXT, "%s %s = %s UTC", wall, zone->name, utc);
+    else
+        snprintf(out, CLI_FIRE_TEXT, "%s UTC", utc);
 }
 
 static void print_fires(const struct fr_timetable *t, const struct fr_schedule *s, int64_t now_ms)
 {
     int64_t at = now_ms, n = 0;
-    char length[24];
+    char length[24], time[CLI_FIRE_TEXT];
 
     for (; n < SHOWN && fr_rule_next(&t->rule, at, &at); n++) {
-        struct fr_buf b = {0};
-
-        cli_fire_text(&t->zone, at, &b);
-        if (!b.bad)
-            fr_print("    %s\n", b.p);
-        fr_buf_finish(&b);
+        cli_fire_text(&t->zone, at, time);
+        fr_print("    %s\n", time);
     }
     if (n == 0)
         fr_print("    finished: no further time\n");

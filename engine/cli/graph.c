@@ -1,5 +1,4 @@
 #include "engine/cli/cli.h"
-#include "engine/client/pipeline.h"
 #include "engine/cli/fires.h"
 
 #include "engine/base/log.h"

@@ -4,23 +4,23 @@
 
 #include "engine/base/log.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { USAGE_COLUMNS = 26 }; /* what is longer has its meaning on the next line */
 
 static void print_usage(const char *words, const char *args, const char *meaning)
 {
-    struct fr_buf b = {0};
+    char usage[120];
     size_t columns;
 
-    fr_buf_fmt(&b, "%s%s%s", words, args[0] != '\0' ? " " : "", args);
-    columns = b.bad ? 0 : show_width(b.p);
-    fr_print("  flowrun %s", b.bad ? words : b.p);
+    snprintf(usage, sizeof(usage), "%s%s%s", words, args[0] != '\0' ? " " : "", args);
+    columns = show_width(usage);
+    fr_print("  flowrun %s", usage);
     if (columns > USAGE_COLUMNS)
         fr_print("\n%*s%s\n", USAGE_COLUMNS + 12, "", meaning);
     else
         fr_print("%*s%s\n", (int)(USAGE_COLUMNS - columns) + 2, "", meaning);
-    fr_buf_finish(&b);
 }
 
 static void overview(void)
@@ -60,6 +60,13 @@ static void causes(void)
              "The task then fails as lost. 'flowrun retry' starts it again once you looked.\n");
 }
 
+void cli_opt_names(const struct cli_opt *o, char out[CLI_OPT_NAMES])
+{
+    char letter[5] = {'-', o->letter, ',', ' ', '\0'};
+
+    snprintf(out, CLI_OPT_NAMES, "%s%s", o->letter != 0 ? letter : "", o->name);
+}
+
 void cli_print_help(const struct cli_command *cmd)
 {
     bool any = cmd->opts->name != NULL && cmd->opts->help != NULL;
@@ -71,18 +78,13 @@ void cli_print_help(const struct cli_command *cmd)
     if (any)
         fr_print("\noptions:\n");
     for (const struct cli_opt *o = cmd->opts; o->name != NULL; o++) {
-        struct fr_buf b = {0};
+        char names[CLI_OPT_NAMES], line[2 * CLI_OPT_NAMES];
 
-        if (o->help == NULL)
-            continue;
-        if (o->letter != 0)
-            fr_buf_fmt(&b, "-%c, ", o->letter);
-        fr_buf_fmt(&b, "%s", o->name);
-        if (o->meta != NULL)
-            fr_buf_fmt(&b, " %s", o->meta);
-        if (!b.bad)
-            fr_print("  %-26s %s\n", b.p, o->help);
-        fr_buf_finish(&b);
+        cli_opt_names(o, names);
+        snprintf(line, sizeof(line), "%s%s%s", names, o->meta != NULL ? " " : "",
+                 o->meta != NULL ? o->meta : "");
+        if (o->help != NULL)
+            fr_print("  %-26s %s\n", line, o->help);
     }
 }
 

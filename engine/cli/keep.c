@@ -1,12 +1,10 @@
 /* rm, gc, pin, unpin: which ended runs stay in the home. */
-#include "engine/client/ask.h"
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/retain/retain.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Opens the home for writing, and finds the runs that the arguments name: all of them or none. */

@@ -5,19 +5,15 @@
 #include "engine/cli/cli.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static void add_options(struct fr_buf *out, const struct cli_opt *opts)
 {
     for (const struct cli_opt *o = opts; o->name != NULL; o++) {
-        char names[40] = "";
+        char names[CLI_OPT_NAMES];
 
-        if (o->help == NULL)
-            continue;
-        if (o->letter != 0)
-            snprintf(names, sizeof(names), "-%c, ", o->letter);
-        strncat(names, o->name, sizeof(names) - strlen(names) - 1);
-        fr_man_entry(out, names, o->meta != NULL ? o->meta : "", o->help);
+        cli_opt_names(o, names);
+        if (o->help != NULL)
+            fr_man_entry(out, names, o->meta != NULL ? o->meta : "", o->help);
     }
 }
 

@@ -1,6 +1,5 @@
 /* The nodes of a pipeline, and whether they answer. */
 #include "engine/cli/cli.h"
-#include "engine/client/pipeline.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
@@ -13,12 +12,13 @@ enum { CHECK_MS = 60000 };
 struct answer {
     bool done, up;
     char text[FR_ERR_MAX];
-    char *config; /* owns: ssh's directives in force, one a line; NULL: none were asked for */
+    const char *config; /* ssh's directives in force, one a line; NULL: none were asked for */
 };
 
 struct check {
+    struct fr_arena *arena; /* of answers */
     struct answer *answers;
-    size_t n, left;
+    size_t left;
     struct fr_exec exec;
 };
 
@@ -70,15 +70,10 @@ static void take_facts(struct check *c, const struct fr_exec_event *ev)
 
 static void take_config(struct check *c, const struct fr_exec_event *ev)
 {
-    struct answer *a = &c->answers[ev->node];
-    char *copy = fr_sys.alloc(ev->text.n + 1);
+    const char *copy = fr_arena_text(c->arena, ev->text.p, ev->text.n);
 
-    if (copy == NULL)
-        return; /* -v shows less */
-    memcpy(copy, ev->text.p, ev->text.n);
-    copy[ev->text.n] = '\0';
-    fr_sys.free(a->config);
-    a->config = copy;
+    if (copy != NULL) /* else -v shows less */
+        c->answers[ev->node].config = copy;
 }
 
 static void on_event(void *arg, struct fr_exec_event *ev)
@@ -204,11 +199,10 @@ static enum fr_rc check_all(struct check *c, const struct fr_spec *spec, struct 
 {
     enum fr_rc rc;
 
-    c->answers = fr_sys.alloc(spec->n_nodes * sizeof(*c->answers));
+    c->answers = fr_arena_array(c->arena, spec->n_nodes, sizeof(*c->answers));
     if (c->answers == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the nodes");
-    c->n = c->left = spec->n_nodes;
-    memset(c->answers, 0, c->n * sizeof(*c->answers));
+    c->left = spec->n_nodes;
     rc = cli_drive_init(d, &(struct cli_show_opts){.quiet = true}, err);
     return rc == FR_OK ? ask_all(c, spec, d, err) : rc;
 }
@@ -218,7 +212,7 @@ enum fr_rc cli_nodes(struct cli_call *call, struct fr_err *err)
     bool check = cli_has(call, "--check"), verbose = cli_has(call, "--verbose");
     const char *file = call->args.v[0];
     struct cli_drive d = {0};
-    struct check c = {0};
+    struct check c = {.arena = &call->arena};
     struct fr_spec *spec = NULL;
     enum fr_rc rc = cli_spec_take(&call->spec, file, err);
 
@@ -234,9 +228,6 @@ enum fr_rc cli_nodes(struct cli_call *call, struct fr_err *err)
             call->code = CLI_UNREACHABLE;
     }
     cli_drive_finish(&d);
-    for (size_t i = 0; i < c.n; i++)
-        fr_sys.free(c.answers[i].config);
-    fr_sys.free(c.answers);
     fr_spec_destroy(spec);
     return rc;
 }

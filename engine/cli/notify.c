@@ -23,26 +23,19 @@ static const char *text_of(const json_t *with, const char *key, const char *othe
     return s != NULL ? s : otherwise;
 }
 
-struct letter { /* zero it to start; finish_letter() frees */
-    struct fr_buf lines[HEADERS_MOST];
+struct letter {
+    struct fr_arena *arena; /* of the headers */
     const char *headers[HEADERS_MOST];
     size_t n;
+    bool bad; /* no memory */
 };
 
 static void add_header(struct letter *l, const char *name, const char *value)
 {
     if (l->n < HEADERS_MOST) {
-        fr_buf_fmt(&l->lines[l->n], "%s: %s", name, value);
-        l->headers[l->n] = l->lines[l->n].p;
-        l->n++;
+        l->headers[l->n] = fr_arena_fmt(l->arena, "%s: %s", name, value);
+        l->bad |= l->headers[l->n++] == NULL;
     }
-}
-
-static enum fr_rc finish_letter(struct letter *l, enum fr_rc rc, struct fr_err *err)
-{
-    for (size_t i = 0; i < l->n; i++)
-        fr_buf_finish(&l->lines[i]);
-    return rc == FR_OK ? FR_OK : fr_while(err, "notify");
 }
 
 /* The receiver can tell that the message is ours, new, and not one that it has: its id is that of
@@ -50,32 +43,30 @@ static enum fr_rc finish_letter(struct letter *l, enum fr_rc rc, struct fr_err *
 static enum fr_rc add_signature(struct letter *l, const char *secrets, const char *body,
                                 struct fr_err *err)
 {
-    const char *attempt = getenv("FLOWRUN_ATTEMPT");
-    struct fr_buf id = {0}, when = {0}, signature = {0};
+    const char *attempt = getenv("FLOWRUN_ATTEMPT"), *when;
+    struct fr_buf signature = {0};
     struct fr_signed m = {.time_s = fr_sys.wall_ms() / 1000, .body = fr_str_of(body)};
     enum fr_rc rc = FR_OK;
 
-    fr_buf_fmt(&id, "msg_%s", attempt != NULL ? attempt : "none");
-    fr_buf_fmt(&when, "%lld", (long long)m.time_s);
-    if (id.bad || when.bad)
+    m.id = fr_arena_fmt(l->arena, "msg_%s", attempt != NULL ? attempt : "none");
+    when = fr_arena_fmt(l->arena, "%lld", (long long)m.time_s);
+    if (m.id == NULL || when == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory to sign a message");
-    m.id = id.p;
     if (rc == FR_OK)
         rc = fr_webhook_sign(secrets, &m, &signature, err);
     if (rc == FR_OK) {
-        add_header(l, "webhook-id", id.p);
-        add_header(l, "webhook-timestamp", when.p);
+        add_header(l, "webhook-id", m.id);
+        add_header(l, "webhook-timestamp", when);
         add_header(l, "webhook-signature", signature.p);
     }
-    fr_buf_finish(&id);
-    fr_buf_finish(&when);
     fr_buf_finish(&signature);
     return rc == FR_OK ? FR_OK : fr_while(err, "sign_with");
 }
 
-static enum fr_rc post(const json_t *with, const char *body, struct fr_err *err)
+static enum fr_rc post(struct fr_arena *arena, const json_t *with, const char *body,
+                       struct fr_err *err)
 {
-    struct letter l = {0};
+    struct letter l = {.arena = arena};
     const char *key, *secrets = text_of(with, "sign_with", NULL);
     struct fr_http req = {.url = text_of(with, "url", ""),
                           .method = text_of(with, "method", "POST"),
@@ -92,16 +83,15 @@ static enum fr_rc post(const json_t *with, const char *body, struct fr_err *err)
     if (secrets != NULL)
         rc = add_signature(&l, secrets, body, err);
     req.n_headers = l.n;
-    for (size_t i = 0; rc == FR_OK && i < l.n; i++)
-        if (l.lines[i].bad)
-            rc = fr_fail(err, FR_NOMEM, "no memory for a header");
+    if (rc == FR_OK && l.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a header");
     if (rc == FR_OK)
         rc = fr_http_send(&req, &reply, err);
     if (rc == FR_OK && (reply.status < 200 || reply.status > 299))
         rc = fr_fail(err, FR_IO, "the webhook answered %d", reply.status);
     else if (rc == FR_OK)
         fr_print("notify: the webhook took the report (HTTP status %d)\n", reply.status);
-    return finish_letter(&l, rc, err);
+    return rc == FR_OK ? FR_OK : fr_while(err, "notify");
 }
 
 /* A file in memory that holds text, to be read from its start: unlike a pipe it takes any length,
@@ -140,7 +130,7 @@ static enum fr_rc command(const char *line, const char *body, struct fr_err *err
 }
 
 /* The hook. */
-static enum fr_rc hook(const char *doc, struct fr_err *err)
+static enum fr_rc hook(struct fr_arena *arena, const char *doc, struct fr_err *err)
 {
     const char *report = getenv("FLOWRUN_REPORT"), *body;
     json_t *with = NULL;
@@ -151,7 +141,7 @@ static enum fr_rc hook(const char *doc, struct fr_err *err)
         fr_print("notify: dry run: %zu bytes would be sent\n", strlen(body));
     } else if (rc == FR_OK) {
         if (json_object_get(with, "url") != NULL)
-            rc = post(with, body, err);
+            rc = post(arena, with, body, err);
         if (rc == FR_OK && json_object_get(with, "command") != NULL)
             rc = command(text_of(with, "command", ""), body, err);
         if (rc == FR_OK && json_object_get(with, "url") == NULL &&
@@ -176,7 +166,7 @@ enum fr_rc cli_notify(struct cli_call *c, struct fr_err *err)
     if (cli_has(c, "--deliver"))
         return cli_deliver(c, err);
     if (c->args.n == 0 && doc != NULL) {
-        if ((rc = hook(doc, err)) != FR_OK) {
+        if ((rc = hook(&c->arena, doc, err)) != FR_OK) {
             fr_complain("%s\n", err->msg);
             c->code = rc == FR_USAGE ? FR_EXIT_USAGE : CLI_FAILED;
         }

@@ -2,12 +2,8 @@
 #include "engine/cli/cli.h"
 #include "engine/client/waiting.h"
 
-#include "engine/base/json.h"
 #include "engine/base/log.h"
-#include "engine/client/ask.h"
-#include "engine/show/private.h"
 #include "engine/view/queue.h"
-#include "engine/view/why.h"
 #include "engine/store/types.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* rerun: a run that is over is made again, as a new one. */
 #include "engine/cli/cli.h"
-#include "engine/client/pipeline.h"
 
 #include "engine/base/file.h"
 
@@ -25,11 +24,9 @@ static enum fr_rc find(struct cli_call *c, struct fr_again *again, bool *edited,
 
 enum fr_rc cli_rerun(struct cli_call *c, struct fr_err *err)
 {
-    struct cli_show_opts how = cli_shown(c);
     struct fr_again again;
     struct fr_submit submit = {.origin = "retry", .again = &again};
-    struct cli_wish wish = {.submit = &submit};
-    struct cli_drive d = {0};
+    const char *first = NULL;
     bool edited;
     enum fr_rc rc = cli_number(c, "--priority", cli_any_number, &submit.priority, err);
 
@@ -39,15 +36,11 @@ enum fr_rc cli_rerun(struct cli_call *c, struct fr_err *err)
         rc = find(c, &again, &edited, err);
     if (rc == FR_OK)
         rc = fr_id_new(&submit.id, err);
-    if (rc == FR_OK)
-        rc = cli_drive_init(&d, &how, err);
-    if (rc == FR_OK && edited)
-        cli_show_say(d.show,
-                     "%s was changed since run %lld began: that run's copy is used; 'flowrun run' "
-                     "takes the file as it is now",
-                     again.row.source, (long long)again.row.no);
-    if (rc == FR_OK)
-        c->code = (int)cli_go(&d, &wish);
-    cli_drive_finish(&d);
-    return rc;
+    if (rc == FR_OK && edited &&
+        (first = fr_arena_fmt(&c->arena,
+                              "%s was changed since run %lld began: that run's copy is used; "
+                              "'flowrun run' takes the file as it is now",
+                              again.row.source, (long long)again.row.no)) == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a message");
+    return rc == FR_OK ? cli_begin(c, &(struct cli_wish){.submit = &submit}, first, err) : rc;
 }

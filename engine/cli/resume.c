@@ -1,10 +1,8 @@
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
-#include "engine/store/home.h"
 #include "engine/store/unfetched.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct ask {
@@ -123,20 +121,12 @@ static enum fr_rc pick(struct ask *a, struct fr_err *err)
 /* resume and retry differ in what they ask for, not in how they go on. */
 static enum fr_rc go_on(struct cli_call *c, const struct fr_resume_opts *ro, struct fr_err *err)
 {
-    struct cli_show_opts how = cli_shown(c);
     struct cli_wish wish = {.resume = *ro};
     struct ask a = {.ro = &wish.resume, .json = c->json, .code = CLI_OK};
-    struct cli_drive d = {0};
     enum fr_rc rc = pick(&a, err);
 
     c->code = a.code;
-    if (rc != FR_OK || a.done)
-        return rc;
-    rc = cli_drive_init(&d, &how, err);
-    if (rc == FR_OK)
-        c->code = (int)cli_go(&d, &wish);
-    cli_drive_finish(&d);
-    return rc;
+    return rc != FR_OK || a.done ? rc : cli_begin(c, &wish, NULL, err);
 }
 
 enum fr_rc cli_resume(struct cli_call *c, struct fr_err *err)

@@ -45,12 +45,6 @@ static const struct fr_schedule_file *file_of(const struct view *v, const char *
     return NULL;
 }
 
-static const char *own_env(void *self, const char *name)
-{
-    (void)self;
-    return getenv(name);
-}
-
 static void read_file(struct view *v, const struct fr_schedule_file *file)
 {
     struct fr_source text = {file->path, fr_str_of(file->text)};
@@ -60,7 +54,7 @@ static void read_file(struct view *v, const struct fr_schedule_file *file)
                                 .n_sources = 1,
                                 .zones = &v->zones,
                                 .scheduled = true,
-                                .getenv = own_env};
+                                .getenv = cli_getenv};
     struct fr_issues issues = {0};
 
     if (v->source != NULL && strcmp(v->source, file->path) == 0)
@@ -141,25 +135,22 @@ static const struct fr_zone *zone_of(const struct shown *s)
 
 static void print_row(const struct shown *s, const struct fr_fire_rows *last)
 {
-    struct fr_buf next = {0}, decided = {0};
-    char name[80], in[24] = "";
+    struct fr_buf decided = {0};
+    char name[80], in[24], next[CLI_FIRE_TEXT + sizeof(", in ") + sizeof(in)] = "-";
     int64_t left = s->next_ms - fr_sys.wall_ms();
 
     snprintf(name, sizeof(name), "%s/%s", s->row->pipeline, s->row->name);
-    if (s->next_ms == FR_NO_END || s->row->gone_wall != 0)
-        fr_buf_text(&next, "-");
-    else
-        cli_fire_text(zone_of(s), s->next_ms, &next);
+    if (s->next_ms != FR_NO_END && s->row->gone_wall == 0)
+        cli_fire_text(zone_of(s), s->next_ms, next);
     if (s->next_ms != FR_NO_END && left >= 0) {
         fr_show_duration(left, in);
-        fr_buf_fmt(&next, ", in %s", in);
+        snprintf(next + strlen(next), sizeof(next) - strlen(next), ", in %s", in);
     }
     fr_buf_text(&decided, last->n > 0 ? "" : "-");
     if (last->n > 0)
         name_decision(&last->rows[0], &decided);
-    if (!next.bad && !decided.bad)
-        fr_print("%-32s  %-8s  %-66s  %s\n", name, word_of(s), next.p, decided.p);
-    fr_buf_finish(&next);
+    if (!decided.bad)
+        fr_print("%-32s  %-8s  %-66s  %s\n", name, word_of(s), next, decided.p);
     fr_buf_finish(&decided);
 }
 
@@ -204,15 +195,11 @@ static enum fr_rc print_list(struct view *v, struct fr_err *err)
 static void print_next(const struct shown *s)
 {
     int64_t at = s->next_ms;
-    char length[24];
+    char length[24], time[CLI_FIRE_TEXT];
 
     for (int n = 0; s->s != NULL && n < NEXT_SHOWN && at != FR_NO_END; n++) {
-        struct fr_buf b = {0};
-
-        cli_fire_text(&s->t.zone, at, &b);
-        if (!b.bad)
-            fr_print("  %-8s %s\n", n == 0 ? "next" : "", b.p);
-        fr_buf_finish(&b);
+        cli_fire_text(&s->t.zone, at, time);
+        fr_print("  %-8s %s\n", n == 0 ? "next" : "", time);
         if (!fr_rule_next(&s->t.rule, at, &at))
             at = FR_NO_END;
     }
@@ -225,17 +212,16 @@ static void print_decided(const struct shown *s, const struct fr_fire_rows *rows
 {
     for (size_t i = 0; i < rows->n; i++) {
         const struct fr_fire_row *row = &rows->rows[i];
-        struct fr_buf at = {0}, what = {0};
+        struct fr_buf what = {0};
+        char at[CLI_FIRE_TEXT], since[CLI_FIRE_TEXT];
 
-        cli_fire_text(zone_of(s), row->at_ms, &at);
+        cli_fire_text(zone_of(s), row->at_ms, at);
+        cli_fire_text(zone_of(s), row->first_ms, since);
         name_decision(row, &what);
-        if (row->count > 1) {
-            fr_buf_text(&what, ", since ");
-            cli_fire_text(zone_of(s), row->first_ms, &what);
-        }
-        if (!at.bad && !what.bad)
-            fr_print("  %-8s %-54s  %s\n", i == 0 ? "decided" : "", at.p, what.p);
-        fr_buf_finish(&at);
+        if (row->count > 1)
+            fr_buf_fmt(&what, ", since %s", since);
+        if (!what.bad)
+            fr_print("  %-8s %-54s  %s\n", i == 0 ? "decided" : "", at, what.p);
         fr_buf_finish(&what);
     }
 }

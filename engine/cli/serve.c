@@ -9,6 +9,7 @@
 #include "engine/base/sys.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,16 +172,10 @@ static void look_around(struct cli_served *s)
     s->log_failed = err.rc != FR_OK;
 }
 
-static void on_standby(void *arg)
-{
-    (void)arg; /* the turn ends, and the home is looked at */
-}
-
 /* Becomes the host; with --standby once the home has none. Left meanwhile: it is not. */
 static enum fr_rc lead(struct cli_served *s, struct fr_err *err)
 {
     struct cli_drive *d = &s->drive;
-    struct fr_timer *timer = NULL;
     enum fr_rc rc = cli_lead(d, err);
 
     if (rc != FR_BUSY || !s->standby)
@@ -188,18 +183,10 @@ static enum fr_rc lead(struct cli_served *s, struct fr_err *err)
     cli_show_say(d->show, "stands by: %s", err->msg);
     cli_systemd_ready(s->systemd);
     cli_systemd_status(s->systemd, "stands by: %s", err->msg);
-    rc = fr_loop_timer(&d->loop, on_standby, NULL, &timer) == FR_OK
-             ? FR_BUSY
-             : fr_fail(err, FR_NOMEM, "no memory for a timer");
     while (rc == FR_BUSY && !d->leave) {
-        cli_out_flush(d->out);
-        fr_loop_arm_in(&d->loop, timer, STANDBY_MS);
-        if (fr_loop_turn(&d->loop, true, err) != FR_OK)
-            rc = err->rc;
-        else if (!d->leave)
-            rc = cli_lead(d, err);
+        if ((rc = cli_pause(d, STANDBY_MS, err)) == FR_OK)
+            rc = d->leave ? FR_BUSY : cli_lead(d, err);
     }
-    fr_loop_untimer(&d->loop, &timer);
     return rc;
 }
 
@@ -247,26 +234,26 @@ enum cli_exit cli_serve_go(struct cli_served *s)
 }
 
 /* The folders by the paths that they have without links. */
-static enum fr_rc take_folders(struct cli_served *s, const struct cli_list *args,
-                               struct fr_err *err)
+static enum fr_rc take_folders(struct cli_served *s, struct cli_call *c, struct fr_err *err)
 {
-    if (args->n > 0 && (s->folders = calloc(args->n, sizeof(*s->folders))) == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for folders");
-    for (; s->n_folders < args->n; s->n_folders++) {
-        const char *name = args->v[s->n_folders];
-        char *path = realpath(name, NULL);
-        struct stat st;
+    char path[PATH_MAX];
+    struct stat st;
 
-        if (path == NULL)
+    s->folders = fr_arena_array(&c->arena, c->args.n + 1, sizeof(*s->folders));
+    if (s->folders == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for folders");
+    for (; s->n_folders < c->args.n; s->n_folders++) {
+        const char *name = c->args.v[s->n_folders];
+
+        if (realpath(name, path) == NULL)
             return fr_fail(err, FR_USAGE, "serve: the folder %s: %s", name, strerror(errno));
-        s->folders[s->n_folders] = path;
-        if (fr_sys.lstat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
-            s->n_folders++;
+        if (fr_sys.lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
             return fr_fail(err, FR_USAGE,
                            "serve: %s is not a folder: name the folder of the "
                            "pipelines that have schedules",
                            name);
-        }
+        if ((s->folders[s->n_folders] = fr_arena_dup(&c->arena, path)) == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for folders");
     }
     return FR_OK;
 }
@@ -284,13 +271,10 @@ enum fr_rc cli_serve(struct cli_call *c, struct fr_err *err)
     enum fr_rc rc = check_pages(&s, err);
 
     if (rc == FR_OK)
-        rc = take_folders(&s, &c->args, err);
+        rc = take_folders(&s, c, err);
     if (rc == FR_OK && s.log != NULL)
         rc = cli_rotate_open(s.log, err);
     if (rc == FR_OK)
         c->code = (int)cli_serve_go(&s);
-    for (size_t i = 0; i < s.n_folders; i++)
-        free((void *)s.folders[i]);
-    free(s.folders);
     return rc;
 }

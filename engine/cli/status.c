@@ -2,16 +2,12 @@
 #include "engine/cli/cli.h"
 #include "engine/client/waiting.h"
 
-#include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/loop/loop.h"
 #include "engine/store/home.h"
-#include "engine/store/lead.h"
 #include "engine/store/types.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

@@ -18,7 +18,6 @@ struct along {           /* zero it but for d to start */
     struct cli_follow *f;        /* keeps its position when the host changes */
     struct fr_timer *tick;
     struct fr_timer *watch; /* whether the host is stopped */
-    bool checked;           /* the pipeline file was read here, and has no mistakes */
     bool quiet;             /* what happened before is learnt, not shown */
     bool news, gone;        /* the stream has brought some; it ended */
     bool followed;          /* it has brought some since this was last set to false */

@@ -6,6 +6,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
+#include "engine/store/lead.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -197,15 +198,28 @@ enum fr_rc cli_ask_run(struct fr_store *st, struct fr_id run, const char *what, 
 
 enum fr_rc cli_writer_open(struct cli_writer *w, struct fr_err *err)
 {
-    enum fr_rc rc = cli_store(&w->st, &w->lock_fd, err);
+    struct fr_buf home = {0};
+    int64_t until_ms = fr_sys.mono_ms() + FR_HOME_BEGINS_MS;
+    uint32_t epoch;
+    enum fr_rc rc = cli_home(&home, err);
 
-    if (rc == FR_BUSY)
-        rc = cli_store_read(&w->st, err);
-    return rc;
+    if (rc == FR_OK) {
+        do
+            rc = fr_home_lead(home.p, &w->lock_fd, err);
+        while (rc == FR_BUSY && fr_home_await(home.p, until_ms));
+    }
+    if (rc == FR_OK)
+        rc = fr_store_open(home.p, &w->st, err);
+    if (rc == FR_OK)
+        rc = fr_store_lead(w->st, &epoch, err);
+    fr_buf_finish(&home);
+    return rc == FR_BUSY ? cli_store_read(&w->st, err) : rc;
 }
 
 void cli_writer_close(struct cli_writer *w)
 {
-    cli_store_close(w->st, w->lock_fd);
+    fr_store_close(w->st);
+    if (w->lock_fd >= 0)
+        fr_sys.close(w->lock_fd);
     *w = (struct cli_writer){.lock_fd = -1};
 }

@@ -32,8 +32,9 @@ enum fr_rc cli_may_ask(const char *home, struct fr_err *err);
 /* Who writes to the home: this process, which is its host meanwhile, or the host. */
 struct cli_writer {
     struct fr_store *st;
-    int lock_fd; /* -1: the host writes */
+    int lock_fd; /* the home's lock; -1: the host writes, and st is for reading. -1 to start */
 };
+/* Where another process is the host, waits up to 10 s until it listens. */
 enum fr_rc cli_writer_open(struct cli_writer *w, struct fr_err *err);
 void cli_writer_close(struct cli_writer *w);
 

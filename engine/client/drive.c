@@ -19,7 +19,7 @@ enum {
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
-static const char *own_env(void *self, const char *name)
+const char *cli_getenv(void *self, const char *name)
 {
     (void)self;
     return getenv(name);
@@ -27,7 +27,7 @@ static const char *own_env(void *self, const char *name)
 
 struct fr_run_shell cli_shell(const char *cwd)
 {
-    return (struct fr_run_shell){.cwd = cwd, .getenv = own_env, .umask = fr_sys.umask()};
+    return (struct fr_run_shell){.cwd = cwd, .getenv = cli_getenv, .umask = fr_sys.umask()};
 }
 
 /* ---- Ctrl-C ---- */
@@ -86,6 +86,25 @@ void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void 
         stop_in(d, 0);
 }
 
+static void on_pause(void *arg)
+{
+    (void)arg; /* the turn ends */
+}
+
+enum fr_rc cli_pause(struct cli_drive *d, int64_t ms, struct fr_err *err)
+{
+    struct fr_timer *timer = NULL;
+    enum fr_rc rc = fr_loop_timer(&d->loop, on_pause, NULL, &timer);
+
+    if (rc != FR_OK)
+        return fr_fail(err, rc, "no memory for a timer");
+    cli_out_flush(d->out);
+    fr_loop_arm_in(&d->loop, timer, ms);
+    rc = fr_loop_turn(&d->loop, true, err);
+    fr_loop_untimer(&d->loop, &timer);
+    return rc;
+}
+
 enum cli_exit cli_left(const struct cli_drive *d)
 {
     const struct cli_model *m = cli_show_model(d->show);
@@ -118,16 +137,11 @@ enum cli_exit cli_left(const struct cli_drive *d)
 
 /* ---- the process ---- */
 
-enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, struct fr_err *err)
+enum fr_rc cli_drive_show(struct cli_drive *d, const struct cli_show_opts *how, struct fr_err *err)
 {
     struct cli_show_opts so = *how;
-    enum fr_rc rc = d->paths.self == NULL ? cli_paths_find(&d->paths, err) : FR_OK;
+    enum fr_rc rc = d->loop.ops == NULL ? fr_loop_event_create(&d->loop, err) : FR_OK;
 
-    d->links.flownode_dir = d->paths.flownode_dir;
-    if (rc == FR_OK)
-        rc = cli_home(&d->home, err);
-    if (rc == FR_OK && d->loop.ops == NULL)
-        rc = fr_loop_event_create(&d->loop, err);
     if (rc == FR_OK)
         rc = cli_out_create(&d->out, &d->loop, how->json, err);
     so.loop = &d->loop;
@@ -135,6 +149,16 @@ enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, 
     if (rc == FR_OK)
         rc = cli_show_create(&d->show, &so, err);
     return rc == FR_OK ? watch_signals(d, err) : rc;
+}
+
+enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, struct fr_err *err)
+{
+    enum fr_rc rc = d->paths.self == NULL ? cli_paths_find(&d->paths, err) : FR_OK;
+
+    d->links.flownode_dir = d->paths.flownode_dir;
+    if (rc == FR_OK)
+        rc = cli_home(&d->home, err);
+    return rc == FR_OK ? cli_drive_show(d, how, err) : rc;
 }
 
 void cli_drive_finish(struct cli_drive *d)

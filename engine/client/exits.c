@@ -21,30 +21,28 @@ const struct cli_exit_text *cli_exit_texts(void)
     return exits;
 }
 
-enum cli_exit cli_exit_of(enum fr_rc rc)
+static enum cli_exit exit_of(enum fr_rc rc)
 {
-    switch (rc) {
-    case FR_OK:
-        return CLI_OK;
-    case FR_USAGE:
-    case FR_NOTFOUND:
-        return CLI_USAGE;
-    case FR_BUSY:
-        return CLI_OWNED;
-    case FR_UNREACHABLE:
-    case FR_TIMEOUT:
-        return CLI_UNREACHABLE;
-    case FR_IO:
-    case FR_FULL:
-    case FR_DENIED:
-    case FR_CORRUPT:
-    case FR_UNSUPPORTED:
-        return CLI_HOME;
-    case FR_STOPPED:
-        return CLI_OK;
-    default:
-        return CLI_INTERNAL;
-    }
+    static const struct {
+        enum fr_rc rc;
+        enum cli_exit code;
+    } codes[] = {{FR_OK, CLI_OK},
+                 {FR_STOPPED, CLI_OK},
+                 {FR_USAGE, CLI_USAGE},
+                 {FR_NOTFOUND, CLI_USAGE},
+                 {FR_BUSY, CLI_OWNED},
+                 {FR_UNREACHABLE, CLI_UNREACHABLE},
+                 {FR_TIMEOUT, CLI_UNREACHABLE},
+                 {FR_IO, CLI_HOME},
+                 {FR_FULL, CLI_HOME},
+                 {FR_DENIED, CLI_HOME},
+                 {FR_CORRUPT, CLI_HOME},
+                 {FR_UNSUPPORTED, CLI_HOME}};
+
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        if (codes[i].rc == rc)
+            return codes[i].code;
+    return CLI_INTERNAL;
 }
 
 enum cli_exit cli_exit_of_run(const struct cli_model *m)
@@ -67,7 +65,7 @@ enum cli_exit cli_fail(const struct fr_err *err)
 {
     if (err->rc != FR_STOPPED)
         fr_complain("flowrun: %s\n", err->msg);
-    return cli_exit_of(err->rc);
+    return exit_of(err->rc);
 }
 
 enum cli_exit cli_fail_issues(const struct fr_issues *issues, const struct fr_err *err)
@@ -78,5 +76,5 @@ enum cli_exit cli_fail_issues(const struct fr_issues *issues, const struct fr_er
         fr_complain("%s\n", issues->lines[i]);
     if (issues->n > 1)
         fr_complain("%zu mistakes\n", issues->n);
-    return cli_exit_of(err->rc);
+    return exit_of(err->rc);
 }

@@ -22,8 +22,6 @@ struct cli_exit_text { /* what an exit code means, for help */
 };
 const struct cli_exit_text *cli_exit_texts(void); /* a NULL text ends them */
 
-enum cli_exit cli_exit_of(enum fr_rc rc);
-
 struct cli_model;
 enum cli_exit cli_exit_of_run(const struct cli_model *m); /* of a run that is over */
 

@@ -79,26 +79,6 @@ static enum cli_exit go_here(struct cli_drive *d, struct cli_wish *wish, struct 
     return code;
 }
 
-static void on_again(void *arg)
-{
-    (void)arg;
-}
-
-/* Lets the loop turn for a moment, so that signals are heard. */
-static enum fr_rc pause_a_moment(struct cli_drive *d, struct fr_err *err)
-{
-    struct fr_timer *timer = NULL;
-    enum fr_rc rc = fr_loop_timer(&d->loop, on_again, NULL, &timer);
-
-    if (rc != FR_OK)
-        return fr_fail(err, rc, "no memory for a timer");
-    cli_out_flush(d->out);
-    fr_loop_arm_in(&d->loop, timer, AGAIN_MS);
-    rc = fr_loop_turn(&d->loop, true, err);
-    fr_loop_untimer(&d->loop, &timer);
-    return rc;
-}
-
 /* The host lives and does not answer. */
 static enum cli_exit fail_silent(const struct cli_drive *d)
 {
@@ -189,7 +169,7 @@ enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish)
         if (!d->nested && silent > SILENT_MS) {
             code = fail_silent(d);
             again = false;
-        } else if (again && pause_a_moment(d, &err) != FR_OK) {
+        } else if (again && cli_pause(d, AGAIN_MS, &err) != FR_OK) {
             code = cli_fail(&err);
             again = false;
         }

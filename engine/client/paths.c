@@ -5,7 +5,6 @@
 
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
-#include "engine/store/lead.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,9 +19,15 @@ static char *text(struct fr_buf *b)
     return NULL;
 }
 
-static bool runs(const char *path)
+/* The text of b, if it is the path of a program that this process may run, else NULL; frees b. */
+static char *runnable(struct fr_buf *b)
 {
-    return path != NULL && access(path, X_OK) == 0;
+    char *path = text(b);
+
+    if (path != NULL && access(path, X_OK) == 0)
+        return path;
+    fr_sys.free(path);
+    return NULL;
 }
 
 /* Beside this program, as the build folder or an installation lays it out. */
@@ -35,32 +40,26 @@ static char *beside(const struct cli_paths *p, const char *name)
     const char *libexec = getenv("FLOWRUN_LIBEXEC");
     const char *slash = strrchr(p->self, '/');
     int dir = slash != NULL ? (int)(slash - p->self) + 1 : 0;
+    struct fr_buf b = {0};
+    char *path = NULL, real[4096];
 
     if (libexec != NULL && libexec[0] != '\0') {
-        struct fr_buf b = {0};
-        char *path;
-
         fr_buf_fmt(&b, "%s/%s", libexec, name);
-        path = text(&b);
-        if (runs(path))
-            return path;
-        fr_sys.free(path);
+        path = runnable(&b);
     }
-    for (size_t i = 0; i < sizeof(below) / sizeof(below[0]); i++) {
-        struct fr_buf b = {0};
-        char *path, real[4096];
-
+    for (size_t i = 0; path == NULL && i < sizeof(below) / sizeof(below[0]); i++) {
+        b = (struct fr_buf){0};
         fr_buf_fmt(&b, "%.*s%s%s", dir, p->self, below[i], name);
-        path = text(&b);
-        if (runs(path) && realpath(path, real) != NULL) {
-            fr_sys.free(path);
-            b = (struct fr_buf){0};
+        path = runnable(&b);
+        if (path == NULL)
+            continue;
+        b = (struct fr_buf){0};
+        if (realpath(path, real) != NULL)
             fr_buf_text(&b, real);
-            return text(&b);
-        }
         fr_sys.free(path);
+        path = text(&b);
     }
-    return NULL;
+    return path;
 }
 
 enum fr_rc cli_paths_find(struct cli_paths *out, struct fr_err *err)
@@ -123,35 +122,6 @@ enum fr_rc cli_home(struct fr_buf *out, struct fr_err *err)
     if (rc == FR_NOTFOUND)
         err->rc = rc = FR_IO; /* of the home, not of what was asked for */
     return rc;
-}
-
-enum fr_rc cli_store(struct fr_store **out, int *lock_fd, struct fr_err *err)
-{
-    struct fr_buf home = {0};
-    int64_t until_ms = fr_sys.mono_ms() + FR_HOME_BEGINS_MS;
-    uint32_t epoch;
-    enum fr_rc rc = cli_home(&home, err);
-
-    *out = NULL;
-    *lock_fd = -1;
-    if (rc == FR_OK) {
-        do
-            rc = fr_home_lead(home.p, lock_fd, err);
-        while (rc == FR_BUSY && fr_home_await(home.p, until_ms));
-    }
-    if (rc == FR_OK)
-        rc = fr_store_open(home.p, out, err);
-    if (rc == FR_OK)
-        rc = fr_store_lead(*out, &epoch, err);
-    fr_buf_finish(&home);
-    return rc;
-}
-
-void cli_store_close(struct fr_store *st, int lock_fd)
-{
-    fr_store_close(st);
-    if (lock_fd >= 0)
-        fr_sys.close(lock_fd);
 }
 
 enum fr_rc cli_store_read(struct fr_store **out, struct fr_err *err)

@@ -2,7 +2,6 @@
 #include "engine/client/session.h"
 
 #include "engine/base/log.h"
-#include "engine/store/home.h"
 
 #include <stdio.h>
 #include <string.h>

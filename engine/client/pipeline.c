@@ -27,12 +27,6 @@ void cli_list_finish(struct cli_list *list)
     *list = (struct cli_list){0};
 }
 
-static const char *getenv_of(void *self, const char *name)
-{
-    (void)self;
-    return getenv(name);
-}
-
 static enum fr_rc read_zones(struct cli_spec *s, struct fr_err *err)
 {
     struct fr_issues issues = {0};
@@ -122,7 +116,7 @@ enum fr_rc cli_spec_opts(struct cli_spec *s, struct fr_spec_opts *out, struct fr
                                  .zones = &s->zones,
                                  .sources = s->own,
                                  .n_sources = s->n_own,
-                                 .getenv = getenv_of};
+                                 .getenv = cli_getenv};
     return rc;
 }
 

@@ -24,10 +24,6 @@ enum fr_rc cli_program(void *arg, const char *name, struct fr_buf *out, struct f
 
 /* Finds the home and makes it: its path, without links. */
 enum fr_rc cli_home(struct fr_buf *out, struct fr_err *err);
-/* Its store for writing, without a host: *lock_fd keeps others from being it, and is closed behind
- * the store. FR_BUSY: another process is the host, and listens (or has not begun to for 10 s). */
-enum fr_rc cli_store(struct fr_store **out, int *lock_fd, struct fr_err *err);
-void cli_store_close(struct fr_store *st, int lock_fd); /* NULL and -1 are fine */
 /* Its store, for reading. */
 enum fr_rc cli_store_read(struct fr_store **out, struct fr_err *err);
 
@@ -95,7 +91,10 @@ struct cli_drive { /* zero it; a test may put its own paths, loop and links.make
     const char *why;
 };
 
-/* Paths, loop and view. Of how: json, quiet, verbose. */
+/* Loop, view and signals: for a process that is never the host. Of how: json, quiet, verbose and
+ * curves. To be finished after an error, too. */
+enum fr_rc cli_drive_show(struct cli_drive *d, const struct cli_show_opts *how, struct fr_err *err);
+/* These, and the paths. */
 enum fr_rc cli_drive_init(struct cli_drive *d, const struct cli_show_opts *how, struct fr_err *err);
 void cli_drive_finish(struct cli_drive *d);
 
@@ -110,11 +109,14 @@ enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run);
 
 /* Now the first Ctrl-C calls stop for run no, the second leaves. NULL: any signal leaves. */
 void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void *arg);
+/* Turns the loop once, for at most ms. */
+enum fr_rc cli_pause(struct cli_drive *d, int64_t ms, struct fr_err *err);
 /* Says that the user left, and what goes on. */
 enum cli_exit cli_left(const struct cli_drive *d);
 
 /* This process's own shell. */
 struct fr_run_shell cli_shell(const char *cwd);
+const char *cli_getenv(void *self, const char *name); /* getenv(name), for the getenv of opts */
 
 /* ---- beginning or going on with a run, wherever its host is (go.c) ---- */
 

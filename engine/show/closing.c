@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include <wchar.h>
 
+enum { STATE_COLUMNS = 15 };
+
 const char *show_color(const struct cli_show *show, enum fr_state_of state)
 {
     if (!show->color)
@@ -37,52 +39,51 @@ const char *show_plain(const struct cli_show *show)
     return show->color ? "\033[0m" : "";
 }
 
+/* The next character of a text of left bytes, 1 or more: its columns; *n: its bytes. A byte that is
+ * no part of a character stands for one column. */
+static unsigned next_char(const char *p, size_t left, mbstate_t *mb, size_t *n)
+{
+    wchar_t wc;
+    int w;
+
+    *n = mbrtowc(&wc, p, left, mb);
+    if (*n == 0 || *n > left) {
+        *n = 1;
+        memset(mb, 0, sizeof(*mb));
+        return 1;
+    }
+    w = wcwidth(wc);
+    return w > 0 ? (unsigned)w : 0;
+}
+
 size_t show_width(const char *text)
 {
     mbstate_t mb = {0};
-    size_t width = 0;
+    size_t width = 0, left = strlen(text), n;
 
-    while (*text != '\0') {
-        wchar_t wc;
-        size_t n = mbrtowc(&wc, text, strlen(text), &mb);
-        int w;
-
-        if (n == 0 || n > 16)
-            return width + strlen(text);
-        w = wcwidth(wc);
-        width += w > 0 ? (size_t)w : 0;
-        text += n;
-    }
+    for (; left > 0; text += n, left -= n)
+        width += next_char(text, left, &mb, &n);
     return width;
 }
 
 unsigned show_rows(struct fr_str line, unsigned columns)
 {
     mbstate_t mb = {0};
-    unsigned rows = 1, column = 0;
+    unsigned rows = 1, column = 0, w;
 
-    for (size_t at = 0; at < line.n;) {
-        wchar_t wc;
-        size_t n = mbrtowc(&wc, line.p + at, line.n - at, &mb);
-        int w = n > 0 && n <= 16 ? wcwidth(wc) : 1;
-
+    for (size_t at = 0, n; at < line.n; at += n) {
         if (line.p[at] == '\033') { /* ESC [ digits m */
-            while (at < line.n && line.p[at] != 'm')
-                at++;
-            at++;
+            const char *end = memchr(line.p + at, 'm', line.n - at);
+
+            n = end != NULL ? (size_t)(end - line.p) + 1 - at : line.n - at;
             continue;
         }
-        if (n == 0 || n > 16) {
-            n = 1;
-            memset(&mb, 0, sizeof(mb));
-        }
-        w = w > 0 ? w : 0;
-        if (column + (unsigned)w > columns) {
+        w = next_char(line.p + at, line.n - at, &mb, &n);
+        if (column + w > columns) {
             rows++;
             column = 0;
         }
-        column += (unsigned)w;
-        at += n;
+        column += w;
     }
     return rows;
 }
@@ -90,25 +91,17 @@ unsigned show_rows(struct fr_str line, unsigned columns)
 void show_cell(struct fr_buf *out, const char *text, size_t width)
 {
     mbstate_t mb = {0};
-    size_t used = 0;
+    size_t used = 0, left = strlen(text), n;
 
-    while (*text != '\0') {
-        wchar_t wc;
-        size_t n = mbrtowc(&wc, text, strlen(text), &mb);
-        int w = n > 0 && n <= 16 ? wcwidth(wc) : 1;
+    for (; left > 0; text += n, left -= n) {
+        unsigned w = next_char(text, left, &mb, &n);
 
-        if (n == 0 || n > 16) {
-            n = 1;
-            memset(&mb, 0, sizeof(mb));
-        }
-        if (used + (size_t)(w > 0 ? w : 0) > width)
+        if (used + w > width)
             break;
         fr_buf_add(out, text, n);
-        used += w > 0 ? (size_t)w : 0;
-        text += n;
+        used += w;
     }
-    for (; used < width; used++)
-        fr_buf_text(out, " ");
+    fr_buf_fmt(out, "%*s", (int)(width - used), "");
 }
 
 void show_words(struct fr_buf *out, struct fr_buf *list, size_t width)
@@ -136,12 +129,12 @@ void show_size(unsigned *columns, unsigned *rows)
 }
 
 struct widths {
-    size_t task, node, state;
+    size_t task, node;
 };
 
 static struct widths measure(const struct fr_plan *plan)
 {
-    struct widths w = {4, 4, 9};
+    struct widths w = {4, 4};
 
     for (uint32_t i = 0; i < plan->n_insts; i++) {
         size_t task = show_width(plan->tasks[plan->insts[i].task].name);
@@ -150,8 +143,16 @@ static struct widths measure(const struct fr_plan *plan)
         w.task = task > w.task ? task : w.task;
         w.node = node > w.node ? node : w.node;
     }
-    w.state = 15;
     return w;
+}
+
+/* The first two cells of a row, each with two blanks after it. */
+static void cells(const struct widths *w, const char *task, const char *node, struct fr_buf *b)
+{
+    show_cell(b, task, w->task);
+    fr_buf_text(b, "  ");
+    show_cell(b, node, w->node);
+    fr_buf_text(b, "  ");
 }
 
 static void row(struct cli_show *show, const struct widths *w, uint32_t i)
@@ -164,12 +165,9 @@ static void row(struct cli_show *show, const struct widths *w, uint32_t i)
     if (plan->tasks[plan->insts[i].task].hook >= 0 && in->state == FR_ST_SKIPPED)
         return; /* a hook of another outcome */
     cli_took(in->started_wall, in->ended_wall, took);
-    show_cell(&b, plan->tasks[plan->insts[i].task].name, w->task);
-    fr_buf_text(&b, "  ");
-    show_cell(&b, plan->nodes[plan->insts[i].node].name, w->node);
-    fr_buf_text(&b, "  ");
+    cells(w, plan->tasks[plan->insts[i].task].name, plan->nodes[plan->insts[i].node].name, &b);
     fr_buf_text(&b, show_color(show, in->state));
-    show_cell(&b, fr_state_name(in->state), w->state);
+    show_cell(&b, fr_state_name(in->state), STATE_COLUMNS);
     fr_buf_text(&b, show_plain(show));
     fr_buf_fmt(&b, "  %8u  %8s", in->began, took);
     if (in->reason[0] != '\0')
@@ -231,12 +229,8 @@ static void table(struct cli_show *show)
     struct fr_buf b = {0};
 
     fr_buf_text(&b, "\n");
-    show_cell(&b, "task", w.task);
-    fr_buf_text(&b, "  ");
-    show_cell(&b, "node", w.node);
-    fr_buf_text(&b, "  ");
-    show_cell(&b, "state", w.state);
-    fr_buf_fmt(&b, "  %8s  %8s", "attempts", "time");
+    cells(&w, "task", "node", &b);
+    fr_buf_fmt(&b, "%-*s  %8s  %8s", STATE_COLUMNS, "state", "attempts", "time");
     if (!b.bad)
         fr_print("%s\n", b.p);
     fr_buf_finish(&b);

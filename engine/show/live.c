@@ -186,15 +186,20 @@ static void make_table(const struct cli_show *show, struct show_table *to, unsig
 
 /* ---- from the old table to the new one ---- */
 
-/* The next row of a table at *at, without its newline. */
-static struct fr_str next_row(const struct fr_buf *text, size_t *at)
+/* The next row of a text at *at, without its newline. */
+static struct fr_str next_row(struct fr_str text, size_t *at)
 {
-    const char *p = text->n > *at ? text->p + *at : "";
-    const char *nl = text->n > *at ? memchr(p, '\n', text->n - *at) : NULL;
+    const char *p = text.n > *at ? text.p + *at : "";
+    const char *nl = text.n > *at ? memchr(p, '\n', text.n - *at) : NULL;
     struct fr_str row = {p, nl != NULL ? (size_t)(nl - p) : 0};
 
     *at += row.n + (nl != NULL);
     return row;
+}
+
+static struct fr_str str_of(const struct fr_buf *b)
+{
+    return (struct fr_str){b->p, b->n};
 }
 
 /* Rows of the screen that text takes, which ends with a newline. */
@@ -202,12 +207,8 @@ static unsigned rows_of(struct fr_str text, unsigned columns)
 {
     unsigned rows = 0;
 
-    for (size_t at = 0; at < text.n;) {
-        struct fr_buf b = {.p = (char *)text.p, .n = text.n};
-        struct fr_str row = next_row(&b, &at);
-
-        rows += show_rows(row, columns);
-    }
+    for (size_t at = 0; at < text.n;)
+        rows += show_rows(next_row(text, &at), columns);
     return rows;
 }
 
@@ -218,8 +219,7 @@ static void insert_lines(struct fr_buf *to, struct fr_str lines, unsigned rows, 
         fr_buf_text(to, "\r\n"); /* at the bottom of the screen this scrolls */
     fr_buf_fmt(to, "\033[%uA\033[%uL", rows + height, rows);
     for (size_t at = 0; at < lines.n;) {
-        struct fr_buf b = {.p = (char *)lines.p, .n = lines.n};
-        struct fr_str row = next_row(&b, &at);
+        struct fr_str row = next_row(lines, &at);
 
         fr_buf_add(to, row.p, row.n);
         fr_buf_text(to, "\r\n");
@@ -238,7 +238,8 @@ static void write_rows(struct fr_buf *to, const struct show_table *old,
     if (old->rows > 0)
         fr_buf_fmt(to, "\033[%uA", old->rows);
     for (unsigned i = 0; i < next->rows; i++) {
-        struct fr_str a = next_row(&old->text, &was), b = next_row(&next->text, &is);
+        struct fr_str a = next_row(str_of(&old->text), &was);
+        struct fr_str b = next_row(str_of(&next->text), &is);
 
         if (i < old->rows && fr_str_eq(a, b)) {
             fr_buf_text(to, "\033[B");
@@ -253,7 +254,7 @@ static void write_rows(struct fr_buf *to, const struct show_table *old,
 
 static void erase(struct fr_buf *to, struct show_table *table, unsigned columns)
 {
-    unsigned height = rows_of((struct fr_str){table->text.p, table->text.n}, columns);
+    unsigned height = rows_of(str_of(&table->text), columns);
 
     if (height > 0)
         fr_buf_fmt(to, "\033[%uA", height);

@@ -31,9 +31,7 @@ static void print_line(struct cli_show *show, uint32_t inst, int64_t wall_ms, st
     }
     fr_buf_fmt(&b, "%s | ", show->model.plan->insts[inst].key);
     fr_buf_visible(&b, seen.p, seen.n);
-    if (!b.bad)
-        show_print(show, CLI_OUT_OUTPUT, wall_ms, b.p);
-    fr_buf_finish(&b);
+    show_print(show, CLI_OUT_OUTPUT, wall_ms, &b);
 }
 
 /* Prints the whole lines of an instance's text; all: the last one without its newline, too. */

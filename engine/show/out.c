@@ -1,6 +1,5 @@
 #include "engine/show/out.h"
 
-#include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/base/thread.h"

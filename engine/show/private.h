@@ -49,7 +49,8 @@ struct cli_show {
 };
 
 /* One line for a person, control bytes already made visible. */
-void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms, const char *text);
+void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms,
+                struct fr_buf *text);
 
 /* show.c: a state or a change of the run, in words. */
 void show_state(struct cli_show *show, const struct fr_note *note);

@@ -47,7 +47,7 @@ void cli_show_destroy(struct cli_show *show)
     fr_sys.free(show);
 }
 
-void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms, const char *text)
+void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms, struct fr_buf *text)
 {
     time_t s = (time_t)(wall_ms / 1000);
     struct fr_buf line = {0};
@@ -56,10 +56,11 @@ void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms, 
 
     if (localtime_r(&s, &tm) != NULL)
         strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
-    fr_buf_fmt(&line, "%s %s\n", clock, text);
-    if (!line.bad)
+    fr_buf_fmt(&line, "%s %s\n", clock, text->n > 0 ? text->p : "");
+    if (!line.bad && !text->bad)
         cli_out_add(show->opts.out, kind, line.p, line.n);
     fr_buf_finish(&line);
+    fr_buf_finish(text);
     if (show->live)
         live_soon(show);
 }
@@ -72,10 +73,12 @@ void cli_show_say(struct cli_show *show, const char *fmt, ...)
     va_start(ap, fmt);
     fr_buf_vfmt(&b, fmt, ap);
     va_end(ap);
-    if (!b.bad && show->opts.json)
+    if (!show->opts.json) {
+        show_print(show, CLI_OUT_EVENT, fr_sys.wall_ms(), &b);
+        return;
+    }
+    if (!b.bad)
         fr_complain("flowrun: %s\n", b.p);
-    else if (!b.bad)
-        show_print(show, CLI_OUT_EVENT, fr_sys.wall_ms(), b.p);
     fr_buf_finish(&b);
 }
 
@@ -129,9 +132,7 @@ void show_state(struct cli_show *show, const struct fr_note *note)
         fr_buf_text(&b, ", its node is unreachable");
     if (note->text[0] != '\0')
         fr_buf_fmt(&b, ": %s", note->text);
-    if (!b.bad)
-        show_print(show, CLI_OUT_EVENT, note->wall_ms, b.p);
-    fr_buf_finish(&b);
+    show_print(show, CLI_OUT_EVENT, note->wall_ms, &b);
 }
 
 void show_run(struct cli_show *show, const struct fr_note *note)
@@ -145,9 +146,7 @@ void show_run(struct cli_show *show, const struct fr_note *note)
                                               : fr_run_state_name(note->now.state));
     if (note->text[0] != '\0')
         fr_buf_fmt(&b, ": %s", note->text);
-    if (!b.bad)
-        show_print(show, CLI_OUT_EVENT, note->wall_ms, b.p);
-    fr_buf_finish(&b);
+    show_print(show, CLI_OUT_EVENT, note->wall_ms, &b);
 }
 
 static void show_text(struct cli_show *show, const struct fr_note *note)
@@ -160,9 +159,7 @@ static void show_text(struct cli_show *show, const struct fr_note *note)
     else if (note->inst != FR_PLAN_NONE)
         fr_buf_fmt(&b, "%s: ", plan->insts[note->inst].key);
     fr_buf_visible(&b, note->text, strlen(note->text));
-    if (!b.bad)
-        show_print(show, CLI_OUT_EVENT, note->wall_ms, b.p);
-    fr_buf_finish(&b);
+    show_print(show, CLI_OUT_EVENT, note->wall_ms, &b);
 }
 
 static void show_full(struct cli_show *show, const struct fr_note *note)
@@ -174,9 +171,7 @@ static void show_full(struct cli_show *show, const struct fr_note *note)
                "%s: its log is full (log.max): its newer output is shown when it ends, or now by "
                "'flowrun logs -f %lld %s'",
                key, (long long)show->model.no, key);
-    if (!b.bad)
-        show_print(show, CLI_OUT_EVENT, note->wall_ms, b.p);
-    fr_buf_finish(&b);
+    show_print(show, CLI_OUT_EVENT, note->wall_ms, &b);
 }
 
 void cli_show_moved(struct cli_show *show)
@@ -354,11 +349,8 @@ void cli_show_curves(struct cli_show *show)
         return;
     if (show->live)
         live_soon(show);
-    while (!show->live && cli_curves_tell(show->curves, &line)) {
-        if (!line.bad)
-            show_print(show, CLI_OUT_EVENT, fr_sys.wall_ms(), line.p);
-        fr_buf_finish(&line);
-    }
+    while (!show->live && cli_curves_tell(show->curves, &line))
+        show_print(show, CLI_OUT_EVENT, fr_sys.wall_ms(), &line);
 }
 
 /* They stay on the screen behind the run's end. */
