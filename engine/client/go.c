@@ -10,7 +10,7 @@
  * it says so once and waits as long as its task lives: whoever resumes a run is the next host, and
  * it goes on there. It ends when its task is stopped: by the task's timeout, or with its run.
  */
-#include "engine/client/along.h"
+#include "engine/client/attached_run.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
@@ -42,7 +42,7 @@ static bool is_nested(const struct cli_drive *d)
 }
 
 /* Reports the error. A run that a host had until now is left. */
-static enum cli_exit fail(struct cli_drive *d, const struct along *a,
+static enum cli_exit fail(struct cli_drive *d, const struct attached_run *a,
                           const struct fr_issues *issues, const struct fr_err *err)
 {
     enum cli_exit code = cli_fail_issues(issues, err);
@@ -54,7 +54,7 @@ static enum cli_exit fail(struct cli_drive *d, const struct along *a,
 }
 
 /* As the host. */
-static enum cli_exit go_here(struct cli_drive *d, struct cli_wish *wish, struct along *a)
+static enum cli_exit go_here(struct cli_drive *d, struct cli_wish *wish, struct attached_run *a)
 {
     struct fr_host_own own = {cli_shell(d->paths.cwd), cli_show_view(d->show)};
     struct fr_issues issues = {0};
@@ -62,11 +62,11 @@ static enum cli_exit go_here(struct cli_drive *d, struct cli_wish *wish, struct 
     struct fr_err err = {0};
     bool over = false;
     enum cli_exit code;
-    enum fr_rc rc = along_take_over(a, wish, &over, &err);
+    enum fr_rc rc = attached_run_take_over(a, wish, &over, &err);
 
     if (rc == FR_OK && over) {
         cli_unlead(d);
-        return along_end(a);
+        return attached_run_end(a);
     }
     if (rc == FR_OK)
         rc = wish->submit != NULL
@@ -100,7 +100,7 @@ static enum cli_exit fail_silent(const struct cli_drive *d)
 }
 
 /* Tries once to be the host or to follow it. *again: neither, so far. */
-static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct along *a,
+static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct attached_run *a,
                               bool *again)
 {
     struct fr_err err = {0};
@@ -112,7 +112,7 @@ static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct
         return go_here(d, wish, a);
     if (rc != FR_BUSY)
         return fail(d, a, &(struct fr_issues){0}, &err);
-    rc = along_go(a, wish, &code, &err);
+    rc = attached_run_go(a, wish, &code, &err);
     *again = rc == FR_UNREACHABLE;
     if (rc == FR_OK || *again)
         return code;
@@ -150,7 +150,7 @@ static void say_alone(const struct cli_drive *d)
 
 enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish)
 {
-    struct along a = {.d = d};
+    struct attached_run a = {.d = d};
     bool again = true, said = false;
     enum cli_exit code = CLI_OK;
     struct silence silence = {.pid = -1}; /* none was looked at */
@@ -180,6 +180,6 @@ enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish)
         cli_show_end(d->show);
     cli_show_destroy(d->show); /* it borrows from what is freed now */
     d->show = NULL;
-    along_finish(&a);
+    attached_run_finish(&a);
     return code;
 }

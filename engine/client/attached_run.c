@@ -1,5 +1,5 @@
 /* A run that the home's host drives and this process shows. */
-#include "engine/client/along.h"
+#include "engine/client/attached_run.h"
 
 #include "engine/show/model.h"
 #include "engine/client/pipeline.h"
@@ -97,7 +97,7 @@ static json_t *resume_json(const struct cli_drive *d, const struct fr_resume_opt
 }
 
 /* Asks the host, and drops body. */
-static enum fr_rc post(struct along *a, const char *path, json_t *body, struct fr_err *err)
+static enum fr_rc post(struct attached_run *a, const char *path, json_t *body, struct fr_err *err)
 {
     struct client_request req = {.method = "POST", .path = path};
 
@@ -107,7 +107,7 @@ static enum fr_rc post(struct along *a, const char *path, json_t *body, struct f
 
 /* The file is read here first: its mistakes are then told as the user wrote its name. Of a run that
  * is repeated there is a copy without any. */
-static enum fr_rc submit(struct along *a, const struct fr_submit *what, struct fr_err *err)
+static enum fr_rc submit(struct attached_run *a, const struct fr_submit *what, struct fr_err *err)
 {
     struct fr_run_shell shell = cli_shell(a->d->paths.cwd);
     struct fr_issues *issues = &a->answer.issues;
@@ -130,7 +130,7 @@ static enum fr_rc submit(struct along *a, const struct fr_submit *what, struct f
     return rc;
 }
 
-static enum fr_rc resume(struct along *a, const struct cli_wish *wish, struct fr_err *err)
+static enum fr_rc resume(struct attached_run *a, const struct cli_wish *wish, struct fr_err *err)
 {
     char path[80];
 
@@ -142,7 +142,7 @@ static enum fr_rc resume(struct along *a, const struct cli_wish *wish, struct fr
 
 static void take_note(void *arg, const struct fr_note *note)
 {
-    struct along *a = arg;
+    struct attached_run *a = arg;
 
     if (a->quiet)
         cli_show_learn(a->d->show, note);
@@ -152,14 +152,14 @@ static void take_note(void *arg, const struct fr_note *note)
 
 static void on_tick(void *arg)
 {
-    struct along *a = arg;
+    struct attached_run *a = arg;
 
     a->ticked = true;
     fr_loop_arm_in(&a->d->loop, a->tick, TICK_MS);
 }
 
 /* What waits for somebody, of what was learnt: whoever comes now may help. */
-static void say_waits(const struct along *a)
+static void say_waits(const struct attached_run *a)
 {
     const struct cli_model *m = cli_show_model(a->d->show);
 
@@ -169,7 +169,7 @@ static void say_waits(const struct along *a)
 }
 
 /* From now on the run is known here. past: what happened so far is learnt, and not shown. */
-static enum fr_rc begin(struct along *a, const char *id, bool past, struct fr_err *err)
+static enum fr_rc begin(struct attached_run *a, const char *id, bool past, struct fr_err *err)
 {
     struct cli_follow_opts fo = {.store = a->st, .run = id, .note = take_note, .arg = a};
     enum fr_rc rc;
@@ -199,7 +199,7 @@ static enum fr_rc begin(struct along *a, const char *id, bool past, struct fr_er
 /* A host that is stopped, as by Ctrl-Z, is named at once: all runs wait for it. */
 static void look_at_host(void *arg)
 {
-    struct along *a = arg;
+    struct attached_run *a = arg;
     int64_t pid = 0;
     bool stopped = cli_host_stopped(a->d->home.p, &pid);
 
@@ -218,7 +218,7 @@ static void look_at_host(void *arg)
     cli_out_flush(a->d->out); /* a request may be under way */
 }
 
-static enum fr_rc connect_host(struct along *a, struct fr_err *err)
+static enum fr_rc connect_host(struct attached_run *a, struct fr_err *err)
 {
     struct fr_buf sock = {0};
     enum fr_rc rc = cli_may_ask(a->d->home.p, err);
@@ -240,7 +240,7 @@ static enum fr_rc connect_host(struct along *a, struct fr_err *err)
 }
 
 /* Finds the run that the user named; its id stays in wish. */
-static enum fr_rc name_run(struct along *a, struct cli_wish *wish, struct fr_err *err)
+static enum fr_rc name_run(struct attached_run *a, struct cli_wish *wish, struct fr_err *err)
 {
     struct fr_arena arena = {0};
     struct fr_run_row row;
@@ -256,7 +256,8 @@ static enum fr_rc name_run(struct along *a, struct cli_wish *wish, struct fr_err
 
 /* A host that went was asked for this: what it did is in the store. *over: the run is, and nothing
  * is left to ask for, nor to fetch. */
-static enum fr_rc find_done(struct along *a, struct cli_wish *wish, bool *over, struct fr_err *err)
+static enum fr_rc find_done(struct attached_run *a, struct cli_wish *wish, bool *over,
+                            struct fr_err *err)
 {
     struct fr_arena arena = {0};
     struct fr_run_row row;
@@ -277,7 +278,7 @@ static enum fr_rc find_done(struct along *a, struct cli_wish *wish, bool *over, 
 }
 
 /* Asks the next host to go on with it, unless it is over: perhaps since it was looked at. */
-static enum fr_rc resume_again(struct along *a, struct cli_wish *wish, struct fr_err *err)
+static enum fr_rc resume_again(struct attached_run *a, struct cli_wish *wish, struct fr_err *err)
 {
     struct fr_err refused = {0};
     bool over = false;
@@ -294,7 +295,7 @@ static enum fr_rc resume_again(struct along *a, struct cli_wish *wish, struct fr
 }
 
 /* The host has the run from here on, and this process knows it. */
-static enum fr_rc hand_over(struct along *a, struct cli_wish *wish, struct fr_err *err)
+static enum fr_rc hand_over(struct attached_run *a, struct cli_wish *wish, struct fr_err *err)
 {
     bool again = a->f != NULL;
     enum fr_rc rc;
@@ -318,7 +319,7 @@ static enum fr_rc hand_over(struct along *a, struct cli_wish *wish, struct fr_er
 }
 
 /* What is in no row. */
-static void show_text(struct along *a, json_t *data)
+static void show_text(struct attached_run *a, json_t *data)
 {
     const struct fr_plan *plan = cli_follow_plan(a->f);
     const char *node = json_string_value(json_object_get(data, "node"));
@@ -342,7 +343,7 @@ static void show_text(struct along *a, json_t *data)
 
 static void on_event(void *arg, const struct fr_sse_event *e)
 {
-    struct along *a = arg;
+    struct attached_run *a = arg;
 
     if (strcmp(e->event, "note") == 0) {
         json_t *data = json_loadb(e->data.p, e->data.n, 0, NULL);
@@ -355,7 +356,7 @@ static void on_event(void *arg, const struct fr_sse_event *e)
 
 static void on_end(void *arg, const struct fr_err *why)
 {
-    struct along *a = arg;
+    struct attached_run *a = arg;
 
     (void)why;
     a->stream = NULL;
@@ -364,14 +365,14 @@ static void on_end(void *arg, const struct fr_err *why)
 
 static void ask_stop(void *arg)
 {
-    struct along *a = arg;
+    struct attached_run *a = arg;
 
     a->stop = true;
 }
 
 /* A host that took the run, and went before this process asked for its stream, leaves it to one
  * that does not know it: whose stream it is then, nothing happens to the run. */
-static bool is_left(struct along *a)
+static bool is_left(struct attached_run *a)
 {
     struct fr_arena arena = {0};
     struct fr_run_row row;
@@ -387,7 +388,7 @@ static bool is_left(struct along *a)
 }
 
 /* Takes what is new. *end: all of it is shown, and the run is over. */
-static enum fr_rc look(struct along *a, bool *more, bool *end, struct fr_err *err)
+static enum fr_rc look(struct attached_run *a, bool *more, bool *end, struct fr_err *err)
 {
     bool complete = false, over;
     enum fr_rc rc = a->ticked ? cli_follow_nodes(a->f, err) : FR_OK;
@@ -404,7 +405,8 @@ static enum fr_rc look(struct along *a, bool *more, bool *end, struct fr_err *er
     return rc;
 }
 
-static enum fr_rc stop_tasks(struct along *a, const struct cli_wish *wish, struct fr_err *err)
+static enum fr_rc stop_tasks(struct attached_run *a, const struct cli_wish *wish,
+                             struct fr_err *err)
 {
     char path[80];
     enum fr_rc rc;
@@ -415,7 +417,7 @@ static enum fr_rc stop_tasks(struct along *a, const struct cli_wish *wish, struc
     return rc == FR_BUSY ? FR_OK : rc; /* it is over */
 }
 
-static enum fr_rc follow(struct along *a, const struct cli_wish *wish, struct fr_err *err)
+static enum fr_rc follow(struct attached_run *a, const struct cli_wish *wish, struct fr_err *err)
 {
     struct cli_drive *d = a->d;
     bool more = true, end = false;
@@ -434,7 +436,8 @@ static enum fr_rc follow(struct along *a, const struct cli_wish *wish, struct fr
     return rc;
 }
 
-enum fr_rc along_go(struct along *a, struct cli_wish *wish, enum cli_exit *code, struct fr_err *err)
+enum fr_rc attached_run_go(struct attached_run *a, struct cli_wish *wish, enum cli_exit *code,
+                           struct fr_err *err)
 {
     static const struct client_listener listener = {on_event, on_end, NULL};
     struct client_listener own = listener;
@@ -462,7 +465,7 @@ enum fr_rc along_go(struct along *a, struct cli_wish *wish, enum cli_exit *code,
     client_stream_close(a->stream);
     a->stream = NULL;
     if (rc == FR_OK)
-        *code = a->d->leave ? cli_left(a->d) : along_end(a);
+        *code = a->d->leave ? cli_left(a->d) : attached_run_end(a);
     if (rc != FR_STOPPED)
         return rc;
     cli_show_say(a->d->show, "%s", err->msg); /* it goes on with another pipeline */
@@ -470,7 +473,8 @@ enum fr_rc along_go(struct along *a, struct cli_wish *wish, enum cli_exit *code,
     return FR_OK;
 }
 
-enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, struct fr_err *err)
+enum fr_rc attached_run_take_over(struct attached_run *a, struct cli_wish *wish, bool *over,
+                                  struct fr_err *err)
 {
     struct fr_arena arena = {0};
     struct fr_run_row row;
@@ -497,12 +501,12 @@ enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, s
     return rc == FR_OK && a->f != NULL && !*over ? cli_follow_booked(a->f, err) : rc;
 }
 
-enum cli_exit along_end(const struct along *a)
+enum cli_exit attached_run_end(const struct attached_run *a)
 {
     return cli_exit_of_run(cli_show_model(a->d->show));
 }
 
-void along_finish(struct along *a)
+void attached_run_finish(struct attached_run *a)
 {
     cli_on_stop(a->d, 0, NULL, NULL);
     client_stream_close(a->stream);

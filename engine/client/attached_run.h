@@ -2,14 +2,14 @@
  * A run that the home's host drives and this process shows. go.c alone uses this; it says how a
  * process becomes the host.
  */
-#ifndef FR_CLIENT_ALONG_H
-#define FR_CLIENT_ALONG_H
+#ifndef FR_CLIENT_ATTACHED_RUN_H
+#define FR_CLIENT_ATTACHED_RUN_H
 
 #include "engine/client/session.h"
 #include "engine/client/client.h"
 #include "engine/client/follow.h"
 
-struct along {           /* zero it but for d to start */
+struct attached_run {    /* zero it but for d to start */
     struct cli_drive *d; /* borrows */
     struct fr_store *st; /* for reading; all below is owned, too */
     struct cli_client *client;
@@ -31,13 +31,14 @@ struct along {           /* zero it but for d to start */
 
 /* Hands the run over and follows it to its end. FR_UNREACHABLE: there is no host, or it went; what
  * is known of the run is kept in wish and a. Another error: mistakes are in a->answer.issues. */
-enum fr_rc along_go(struct along *a, struct cli_wish *wish, enum cli_exit *code,
-                    struct fr_err *err);
+enum fr_rc attached_run_go(struct attached_run *a, struct cli_wish *wish, enum cli_exit *code,
+                           struct fr_err *err);
 /* This process is the host now: nobody else writes. Shows what there is, and turns wish into one to
  * resume when the run is in the store. *over: nothing is left to do. */
-enum fr_rc along_take_over(struct along *a, struct cli_wish *wish, bool *over, struct fr_err *err);
+enum fr_rc attached_run_take_over(struct attached_run *a, struct cli_wish *wish, bool *over,
+                                  struct fr_err *err);
 /* How the run ended, after *over. */
-enum cli_exit along_end(const struct along *a);
-void along_finish(struct along *a);
+enum cli_exit attached_run_end(const struct attached_run *a);
+void attached_run_finish(struct attached_run *a);
 
 #endif
