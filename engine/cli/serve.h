@@ -1,4 +1,4 @@
-/* A host that stays, behind its options (serve.c). */
+/* serve: the host of a home until a signal ends it. */
 #ifndef FR_CLI_SERVE_H
 #define FR_CLI_SERVE_H
 
@@ -9,14 +9,14 @@ struct cli_served { /* zero it; drive may be prepared by a test */
     struct cli_drive drive;
     const char **folders; /* of pipelines with schedules: absolute, without links */
     size_t n_folders;
-    bool standby;    /* while the home has a host, wait until it is gone */
-    const char *log; /* the file that stdout and stderr are; NULL: they stay as they are */
+    bool standby;    /* if the home has a host, wait until that ends */
+    const char *log; /* file for stdout and stderr, already open; NULL: none */
     /* Borrowed. Pages for browsers: "ADDRESS:PORT" … */
     struct cli_list http, hosts, proxies;
     struct cli_list metrics; /* "ADDRESS:PORT" of figures alone */
-    const char *base;        /* NULL: none */
+    const char *base;        /* path of the pages; NULL: the root */
     bool open_view;
-    /* cli_serve_go()'s own */
+    /* Used by cli_serve_go() alone. */
     char cookie[32];
     struct cli_systemd *systemd;
     bool ready, log_failed;

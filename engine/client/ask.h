@@ -1,4 +1,4 @@
-/* Asking the home's host. */
+/* Requests to the home's host over its socket, and who writes to the home. All calls block. */
 #ifndef FR_CLIENT_ASK_H
 #define FR_CLIENT_ASK_H
 
@@ -14,19 +14,20 @@ struct cli_question {
     int64_t deadline_ms; /* for the answer; 0: 30 s */
 };
 
-/* The secrets of variables that this shell has, by the variable's name: for the host. */
+/* The secrets of spec that come from environment variables of this process: an object from variable
+ * to value, new. */
 json_t *cli_secrets(const struct fr_spec *spec);
-json_t *cli_agent(void); /* the socket of its ssh agent; NULL: it has none */
+json_t *cli_agent(void); /* path of the ssh agent's socket, new; NULL: there is none */
 
-/* One request to the host of home (NULL: the home of this process) for path, a format as
- * "/api/v1/runs/%s". FR_UNREACHABLE: it has none, or it went; else what the host answers, and
- * FR_DENIED or FR_UNSUPPORTED where this process may not ask it. */
+/* Sends one request to the host of home (NULL: the home of this process). path is a format, such as
+ * "/api/v1/runs/%s". FR_UNREACHABLE: there is no host, or it ended before it answered. FR_DENIED,
+ * FR_UNSUPPORTED: this process may not ask the host. Otherwise the host's own code and message. */
 enum fr_rc cli_ask(const char *home, const struct cli_question *q, struct fr_err *err,
                    const char *path, ...) __attribute__((format(printf, 4, 5)));
-/* POST runs/RUN/WHAT to the host of the store's home. Drops body. */
+/* Sends POST /api/v1/runs/RUN/WHAT to the host of the store's home. Drops body. */
 enum fr_rc cli_ask_run(struct fr_store *st, struct fr_id run, const char *what, json_t *body,
                        struct fr_err *err);
-/* Whether there is a host that this process may ask, likewise. */
+/* FR_OK: there is a host that this process may ask. Errors as of cli_ask(). */
 enum fr_rc cli_may_ask(const char *home, struct fr_err *err);
 
 /* Who writes to the home: this process, which is its host meanwhile, or the host. */
@@ -41,7 +42,7 @@ void cli_writer_close(struct cli_writer *w);
 struct cli_client; /* client.h */
 struct client_request;
 struct client_answer;
-/* One request on c, whose body it sets. Drops body; *answer is to be finished in any case. */
+/* Sends req with body as JSON on c. Drops body. The caller finishes *answer in any case. */
 enum fr_rc cli_request(struct cli_client *c, struct client_request *req, json_t *body,
                        struct client_answer *answer, struct fr_err *err);
 

@@ -1,6 +1,6 @@
 /*
- * The command line's side of the host's interface: HTTP/1.1 over the home's socket. Each request
- * has a connection of its own and is sent once.
+ * HTTP/1.1 client for the host's API over the home's socket. Each request has its own connection
+ * and is sent once.
  */
 #ifndef FR_CLIENT_CLIENT_H
 #define FR_CLIENT_CLIENT_H
@@ -11,10 +11,10 @@
 
 struct cli_client;
 
-/* Borrows loop. Connects to nobody yet. */
+/* Borrows loop, copies socket_path. Does not connect yet. */
 enum fr_rc client_create(struct fr_loop *loop, const char *socket_path, struct cli_client **out,
                          struct fr_err *err);
-void client_destroy(struct cli_client *c); /* all streams are closed; NULL is fine */
+void client_destroy(struct cli_client *c); /* closes all streams; NULL is fine */
 
 struct client_request {
     const char *method;  /* "GET", "POST", "PUT", "DELETE" */
@@ -25,7 +25,7 @@ struct client_request {
 };
 
 struct client_answer {
-    int status;              /* 0: none came */
+    int status;              /* of HTTP; 0: there was no answer */
     struct fr_buf body;      /* of a status below 400 */
     struct fr_issues issues; /* of a problem */
 };
@@ -33,12 +33,12 @@ struct client_answer {
 void client_answer_finish(struct client_answer *a);
 
 /*
- * Sends and turns the loop until the answer is there. Not from inside a callback of the loop. *out
- * is zeroed first, and is to be finished in any case.
+ * Sends req and turns the loop until the answer is complete. Never call it from a callback of the
+ * loop. Zeroes *out first; the caller finishes *out in any case.
  *
- * FR_UNREACHABLE: nobody listens, or the host went away before its answer was whole: what it did is
- * not known. FR_TIMEOUT: no answer in time. A problem of the host is its own code, with its detail
- * and issues. FR_PROTO: no answer that is understood.
+ * FR_UNREACHABLE: nobody listens, or the host closed the connection early; the request may have had
+ * its effect. FR_TIMEOUT: no answer in time. A problem document gives its own code, message and
+ * issues. FR_PROTO: the answer is malformed.
  */
 enum fr_rc client_ask(struct cli_client *c, const struct client_request *req,
                       struct client_answer *out, struct fr_err *err);

@@ -1,4 +1,4 @@
-/* The options of commands that read a pipeline file . */
+/* The options of commands that read a pipeline file. */
 #ifndef FR_CLIENT_PIPELINE_H
 #define FR_CLIENT_PIPELINE_H
 
@@ -11,7 +11,7 @@ struct cli_list {
 enum fr_rc cli_list_add(struct cli_list *list, const char *value, struct fr_err *err);
 void cli_list_finish(struct cli_list *list);
 
-/* Pipeline options that several commands share: fills opts from a file and -p values. */
+/* A pipeline file and its parameters, as the user gave them. Zero it to start. */
 enum { CLI_OWN_FILES = 16 };
 struct cli_spec {
     const char *file;
@@ -25,14 +25,15 @@ struct cli_spec {
     struct fr_config *config; /* owns: the home's */
     struct fr_zones zones;
 };
+/* Makes the options of fr_spec_load(); *out borrows from s. Reads the home's configuration, and the
+ * pipes among file and params. */
 enum fr_rc cli_spec_opts(struct cli_spec *s, struct fr_spec_opts *out, struct fr_err *err);
-/* Reads path, if it is a pipe or a terminal: once, and before this process serves others. Else, or
- * if it was read already, does nothing. cli_spec_opts() takes those of the pipeline file and of
- * descriptors in -p ("/dev/stdin", "/dev/fd/63"). */
+/* Reads path once if it is a pipe or a terminal; otherwise does nothing. cli_spec_opts() calls it
+ * for the pipeline file and for descriptors in params ("/dev/stdin", "/dev/fd/63"). */
 enum fr_rc cli_spec_take(struct cli_spec *s, const char *path, struct fr_err *err);
-/* What was read of path; NULL: nothing, it is a file. */
+/* The text that cli_spec_take() read from path; NULL: path is a file. */
 const struct fr_source *cli_spec_taken(const struct cli_spec *s, const char *path);
-/* FR_USAGE: it has what came through a pipe, which the home's host cannot read. */
+/* FR_USAGE: the pipeline needs a pipe, which another process as the host cannot read. */
 enum fr_rc cli_spec_shared(const struct fr_spec_opts *opts, const char *home, struct fr_err *err);
 void cli_spec_finish(struct cli_spec *s);
 

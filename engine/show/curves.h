@@ -10,12 +10,12 @@ struct cli_curves;
 struct cli_curves *cli_curves_create(const char *home, const struct cli_model *model);
 void cli_curves_destroy(struct cli_curves *c); /* NULL is fine */
 
-/* Reads what is new. True: there was something. */
+/* Reads new metrics. True: there were some. */
 bool cli_curves_look(struct cli_curves *c);
 
-/* Appends rows of at most `columns` columns: of each training a line, and the curves of the one
- * with the newest row, whose text begins with color and ends with plain. At most `rows` of them;
- * returns how many. */
+/* Appends at most `rows` rows of at most `columns` columns: a line for each training, and the
+ * curves of the training with the newest metrics, between color and plain. Returns the number of
+ * rows. */
 struct cli_curves_size {
     unsigned columns, rows;
     const char *color, *plain;
@@ -23,7 +23,7 @@ struct cli_curves_size {
 unsigned cli_curves_draw(const struct cli_curves *c, const struct cli_curves_size *size,
                          struct fr_buf *out);
 
-/* The line of a training that has new rows since the last call; false: none has. */
+/* Appends the line of a training with new metrics since the last call; false: there is none. */
 bool cli_curves_tell(struct cli_curves *c, struct fr_buf *out);
 
 #endif

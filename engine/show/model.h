@@ -1,7 +1,7 @@
 /*
- * What a view knows of a run: its plan, and what notes (run.h) have said of each instance. Notes of
- * a run in this process and notes that a follower makes from rows of the store (follow.h) feed it
- * alike, so whatever shows a run needs no struct fr_run.
+ * The state of a run that a view shows: the plan, and one entry for each instance, updated by notes
+ * (run.h). Notes come from a run in this process or from a follower (client/follow.h), so a view
+ * needs no struct fr_run.
  */
 #ifndef FR_SHOW_MODEL_H
 #define FR_SHOW_MODEL_H
@@ -10,17 +10,17 @@
 
 struct cli_model_inst {
     enum fr_state_of state;
-    enum fr_cause cause;              /* how its newest attempt ended */
-    uint32_t attempt_no, began;       /* began: attempts that were sent to their node */
-    bool unreachable;                 /* its node is, while it lives */
+    enum fr_cause cause;              /* of the end of the newest attempt */
+    uint32_t attempt_no, began;       /* began: number of attempts that were sent to the node */
+    bool unreachable;                 /* the instance lives, and its node is unreachable */
     int64_t started_wall, ended_wall; /* 0: not yet */
-    uint64_t left;                    /* bytes of output of ended attempts that are still to come */
-    uint64_t log_at;                  /* its log was noted up to here … */
-    uint32_t log_no;                  /* … that of this attempt */
-    uint32_t full_no;                 /* the newest attempt whose log was noted as full */
-    const char *reason;               /* why it ended; in the arena, never NULL */
-    /* Of an instance that no task waits for, in the order in which its task declares them, each
-     * "NAME=value"; in the arena. NULL: none. */
+    uint64_t left;                    /* bytes of output of ended attempts still to come */
+    uint64_t log_at;                  /* offset up to which the log of attempt log_no was noted */
+    uint32_t log_no;
+    uint32_t full_no;   /* the newest attempt whose log was noted as full */
+    const char *reason; /* of the state; in the arena, never NULL */
+    /* "NAME=value", in the order of the task's outputs; only of instances that no task waits for.
+     * In the arena. NULL: none. */
     const struct fr_strs *outputs;
 };
 
@@ -30,19 +30,19 @@ struct cli_model {              /* zero it to start */
     int64_t no;
     struct fr_id id;
     struct fr_run_now now;
-    struct cli_model_inst *insts; /* one an instance, in the arena; NULL before the beginning */
-    int64_t seq;                  /* of the newest event that a note stood for */
+    struct cli_model_inst *insts; /* plan->n_insts, in the arena; NULL before cli_model_begin() */
+    int64_t seq;                  /* of the newest event taken */
     struct fr_arena arena;
 };
 
 /* Fills insts. no, id, name and plan must be set. */
 enum fr_rc cli_model_begin(struct cli_model *m, struct fr_err *err);
-/* What has happened before this process took the run. Behind cli_model_begin(). */
+/* cli_model_begin(), with the present state of run. */
 enum fr_rc cli_model_load(struct cli_model *m, const struct fr_run *run, struct fr_err *err);
 void cli_model_finish(struct cli_model *m);
 
-/* Takes what the note says. false: all of that was taken before. Of output that was taken in part,
- * the note keeps the rest. */
+/* Updates the model. false: the note was taken before. Cuts from note the output that was taken
+ * before. */
 bool cli_model_take(struct cli_model *m, struct fr_note *note);
 
 #endif

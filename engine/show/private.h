@@ -1,4 +1,4 @@
-/* How a run is shown: what show.c, order.c, live.c, json.c and closing.c share. */
+/* What show.c, order.c, live.c, json.c and closing.c share. */
 #ifndef FR_SHOW_PRIVATE_H
 #define FR_SHOW_PRIVATE_H
 
@@ -6,22 +6,22 @@
 #include "engine/show/curves.h"
 #include "engine/show/model.h"
 
-/* A state that waits for the output written before it. */
+/* A note that waits for output written before it. */
 struct show_held {
     struct show_held *next;
-    struct fr_note note; /* its text follows the struct */
+    struct fr_note note; /* the text follows the struct */
 };
 
 struct show_line {      /* of one instance */
-    struct fr_buf text; /* output: not yet a whole line, or written before the launch was shown */
+    struct fr_buf text; /* output not yet printed: no whole line, or the launch was not shown yet */
     int64_t wall_ms;
     uint32_t no;            /* the attempt that wrote the text */
     enum fr_state_of state; /* as last shown */
     bool away;
-    uint32_t held; /* the attempt whose end is among show->held, and what follows it; 0: none */
+    uint32_t held; /* the attempt whose end, and later notes, are in show->held; 0: none */
 };
 
-/* The table below the lines, as the terminal shows it. The cursor is in the row below. */
+/* The table on the terminal, below the lines. The cursor is in the row below the table. */
 struct show_table {
     struct fr_buf text; /* owns: rows, each with its newline */
     unsigned rows;
@@ -34,40 +34,41 @@ struct cli_show {
     bool live; /* a terminal: a table is kept below the lines */
     bool color;
     struct show_line *lines; /* one an instance */
-    struct show_said {       /* of a node */
-        uint64_t hash;       /* what was said of it last */
-        bool moved;          /* by another host */
+    struct show_said {       /* one a node */
+        uint64_t hash;       /* of the newest note about the node */
+        bool moved;          /* that note came from the host before */
     } * said;                /* owns */
     size_t n_said;
-    struct show_held *held; /* owns: in order: ends, what follows them, the run's end */
+    struct show_held *held; /* owns: notes in order, the run's end last */
     struct fr_timer *timer; /* live: the next frame */
     bool armed;
-    bool ending;                          /* the next frame is the last one, without a table */
-    int64_t begun_ms, drawn_ms, pause_ms; /* pause: between two frames */
+    bool ending;                          /* the next frame is the last, without a table */
+    int64_t begun_ms, drawn_ms, pause_ms; /* pause: least time between two frames */
     struct show_table table;
     struct cli_curves *curves; /* owns; NULL: none are shown */
 };
 
-/* One line for a person, control bytes already made visible. */
+/* Prints text as a line with the time of wall_ms, and frees text; nothing if text is bad. Control
+ * bytes in text are already visible. */
 void show_print(struct cli_show *show, enum cli_out_kind kind, int64_t wall_ms,
                 struct fr_buf *text);
 
 /* show.c: a state or a change of the run, in words. */
 void show_state(struct cli_show *show, const struct fr_note *note);
-/* It waits for somebody: the text says for what. */
+/* Whether the instance waits for a person; the text names the reason. */
 bool show_waits(const struct fr_note *note);
 void show_run(struct cli_show *show, const struct fr_note *note);
 
-/* order.c: shows output line by line, and each state after the output that was written before. */
+/* order.c: shows output line by line, and each state after the output written before it. */
 void order_output(struct cli_show *show, const struct fr_note *note);
 void order_state(struct cli_show *show, const struct fr_note *note);
 void order_run(struct cli_show *show, const struct fr_note *note);
-/* After trouble with an instance or a node, held states no longer wait for output. */
+/* After a note about trouble: held states of that instance or node are shown. */
 void order_trouble(struct cli_show *show, const struct fr_note *note);
-void order_release(struct cli_show *show); /* shows all that is held */
-void order_finish(struct cli_show *show);  /* and the rest of output */
+void order_release(struct cli_show *show); /* shows all held notes */
+void order_finish(struct cli_show *show);  /* the same, and the rest of output */
 
-/* Adds rows with the curves to a table, at most so many; show.c. */
+/* show.c: adds at most so many rows with curves to a table. */
 void show_curves(const struct cli_show *show, struct show_table *to, unsigned rows);
 
 /* live.c */
@@ -90,7 +91,7 @@ size_t show_width(const char *text);
 unsigned show_rows(struct fr_str line, unsigned columns);
 /* Appends text cut or filled to width columns. */
 void show_cell(struct fr_buf *out, const char *text, size_t width);
-/* Appends a list of words between commas and a newline: those at its beginning that fit. */
+/* Appends as many of the comma-separated words of list as fit, and a newline. Cuts list. */
 void show_words(struct fr_buf *out, struct fr_buf *list, size_t width);
 /* Width and height of the terminal on stdout. */
 void show_size(unsigned *columns, unsigned *rows);
