@@ -1,4 +1,4 @@
-/* `flowrun version`: of which tree, and with --verbose on what it runs. */
+/* version: the version and the build; with --verbose also kernel and libraries. */
 #include "engine/base/built.h"
 #include "engine/base/log.h"
 #include "engine/cli/cli.h"

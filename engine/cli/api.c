@@ -1,4 +1,4 @@
-/* api: one request to the home's host, as it is. */
+/* api: sends one request to the home's host and prints the answer unchanged. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"

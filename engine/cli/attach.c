@@ -1,5 +1,5 @@
-/* attach: shows a run that another process drives. It looks whenever that process has written, and
- * gives it the secrets and the ssh agent that this shell has. */
+/* attach, watch: show a run that another process drives. They read the store and the logs whenever
+ * that process wrote, and hand it the secrets and the ssh agent of this shell. */
 #include "engine/cli/cli.h"
 #include "engine/client/follow.h"
 
@@ -10,11 +10,11 @@
 #include <sys/inotify.h>
 
 enum {
-    LOOK_MS = 20,   /* between two looks, at least */
-    TICK_MS = 500,  /* … and at most: whether somebody drives the run is told by nobody */
-    POLL_MS = 100,  /* the same where nothing tells of writes */
-    GIVE_MS = 2000, /* a host that does not take the secrets so long is asked no more */
-    LEFT_MS = 3000, /* nobody drives the run for so long: it is left */
+    LOOK_MS = 20,   /* least time between two looks */
+    TICK_MS = 500,  /* most time: no event reports whether a host drives the run */
+    POLL_MS = 100,  /* the same without inotify */
+    GIVE_MS = 2000, /* time for the host to take the secrets */
+    LEFT_MS = 3000, /* the run counts as left after so long without a host */
 };
 
 struct attach {
@@ -25,14 +25,14 @@ struct attach {
     int fd; /* inotify; -1: none */
     struct fr_watch *written;
     struct fr_timer *pause, *tick;
-    bool due, ticked;  /* a look, the one of a tick */
-    bool driven;       /* somebody drives the run */
-    int64_t driven_ms; /* when that was last seen */
-    int64_t host;      /* epoch of who drives it; 0: nobody */
-    int64_t given;     /* epoch of the host that has been given this shell's secrets */
+    bool due, ticked;  /* a look is due; the tick fired */
+    bool driven;       /* a host drives the run */
+    int64_t driven_ms; /* when a host was last seen to drive it */
+    int64_t host;      /* epoch of that host; 0: none */
+    int64_t given;     /* epoch of the host that has this shell's secrets */
 };
 
-/* What was written does not matter: all of it is looked at. */
+/* Drops the events: the look reads everything. */
 static void on_written(void *arg, int what)
 {
     struct attach *a = arg;
@@ -66,7 +66,7 @@ static bool watch_path(struct attach *a, const struct fr_buf *path)
     return !path->bad && inotify_add_watch(a->fd, path->p, IN_MODIFY | IN_CREATE) >= 0;
 }
 
-/* The log of the database and the run's folder are watched, or neither. */
+/* Watches both the log of the database and the run's folder, or neither. */
 static enum fr_rc watch_writes(struct attach *a, struct fr_err *err)
 {
     const char *home = fr_store_home(a->st);
@@ -127,7 +127,7 @@ static enum fr_rc set_up(struct attach *a, const char *run, struct cli_show_opts
     return rc;
 }
 
-/* Whether somebody drives the run; a follower may take it over from a host that went. */
+/* Whether a host drives the run, or did so until LEFT_MS ago: a follower may take it over. */
 static bool is_driven(struct attach *a)
 {
     struct fr_arena arena = {0};
@@ -146,8 +146,7 @@ static bool is_driven(struct attach *a)
     return now < a->driven_ms + LEFT_MS;
 }
 
-/* Each host that drives the run is given the secrets that this shell has of it: another one may
- * have taken over that has none. */
+/* Hands the run's secrets of this shell to the host. Each new host gets them: it may have none. */
 static void give(struct attach *a)
 {
     json_t *secrets = cli_secrets(cli_follow_plan(a->f)->spec), *agent = cli_agent();
@@ -165,13 +164,13 @@ static void give(struct attach *a)
     json_decref(agent);
 }
 
-/* Takes a slice of what is new. *end: there is nothing to wait for. */
+/* Shows the next slice. *end: nothing more will come. */
 static enum fr_rc look(struct attach *a, bool *more, bool *end, struct fr_err *err)
 {
     bool complete;
     enum fr_rc rc = FR_OK;
 
-    if (a->ticked) { /* asked first: what it wrote before its end is then read below */
+    if (a->ticked) { /* asked first, so that the last writes of the host are read below */
         a->driven = is_driven(a);
         if (a->host != 0 && a->host != a->given)
             give(a);
@@ -235,7 +234,7 @@ static void finish(struct attach *a)
     if (a->fd >= 0)
         fr_sys.close(a->fd);
     cli_drive_finish(&a->d);
-    cli_follow_destroy(a->f); /* its plan is the view's */
+    cli_follow_destroy(a->f); /* after the view, which borrows the plan */
     fr_store_close(a->st);
 }
 

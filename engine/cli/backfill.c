@@ -1,4 +1,4 @@
-/* backfill: runs for instants of a schedule that are past; backfills: what becomes of them. */
+/* backfill: makes runs for past instants of a schedule. */
 #include "engine/cli/fires.h"
 #include "engine/cli/cli.h"
 
@@ -16,11 +16,11 @@ struct backfill {
     const char *file, *from, *to, *order; /* as given */
     bool dry;
     struct fr_spec *spec;         /* owns */
-    const struct fr_schedule *s;  /* of it */
+    const struct fr_schedule *s;  /* in spec */
     struct fr_timetable t;        /* owns */
     struct fr_schedule_row known; /* its row in the store; id 0: none */
     struct fr_backfill_row row;
-    int64_t runs; /* that are to be made, as things are now */
+    int64_t runs; /* number of runs that would be made now */
 };
 
 /* ---- what is wanted ---- */
@@ -53,7 +53,7 @@ static enum fr_rc find_schedule(struct backfill *b, struct fr_err *err)
                    name);
 }
 
-/* A wall time in the schedule's zone. */
+/* Reads a wall time in the schedule's zone. */
 static enum fr_rc read_time(const struct backfill *b, const char *option, const char *text,
                             int64_t *ms, struct fr_err *err)
 {
@@ -101,7 +101,7 @@ static enum fr_rc count(struct backfill *b, struct fr_err *err)
     struct fr_backfill_row *row = &b->row;
     int64_t now = fr_sys.wall_ms() + 1;
 
-    row->to_ms = row->to_ms < now ? row->to_ms : now; /* what is to come is the schedule's own */
+    row->to_ms = row->to_ms < now ? row->to_ms : now; /* future instants are left to the schedule */
     if (row->from_ms >= row->to_ms)
         return fr_fail(err, FR_USAGE, "there is no time from %s to %s that is past", b->from,
                        b->to);

@@ -1,4 +1,4 @@
-/* backfills: how far they are; pause, resume and cancel them. */
+/* backfills: lists them with their progress; pauses, resumes or cancels one. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"

@@ -1,4 +1,4 @@
-/* A command line, taken apart by the command's row. */
+/* Parses a command line by the command's row, and runs the command. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"

@@ -1,5 +1,5 @@
-/* cancel asks the home's host to stop the tasks of a run and waits until they have ended. Where
- * there is no host, it is the host until then. */
+/* cancel: asks the home's host to stop the tasks of a run, and waits until they have ended. Without
+ * a host, this process is the host until then. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
@@ -13,12 +13,12 @@ enum { LOOK_MS = 20, LOOK_MAX_MS = 500 };
 struct cancel {
     struct fr_store *st; /* borrows */
     bool json;
-    bool queued;           /* only if it still waits in the queue */
+    bool queued;           /* cancel the run only while it is queued */
     struct fr_arena arena; /* of the row */
     struct fr_run_row run; /* as last read */
     struct fr_buf said;    /* "NODE\n" of nodes already named as unreachable */
-    bool hooks;            /* only its hooks are left to stop */
-    bool ended;            /* it was over before anything was asked */
+    bool hooks;            /* the run was in its hooks: only they are left to stop */
+    bool ended;            /* the run was over before any request */
 };
 
 static enum fr_rc look(struct cancel *c, struct fr_err *err)
@@ -36,7 +36,7 @@ static bool stopped(const struct cancel *c)
     return strcmp(c->run.state, "over") == 0 || (!c->hooks && strcmp(c->run.state, "hooks") == 0);
 }
 
-/* Names each unreachable node that the end waits for, once. */
+/* Prints once each unreachable node that the end waits for. */
 static enum fr_rc name_unreachable(struct cancel *c, struct fr_err *err)
 {
     struct fr_arena arena = {0};
@@ -60,7 +60,7 @@ static enum fr_rc name_unreachable(struct cancel *c, struct fr_err *err)
     return rc;
 }
 
-/* Is the host, takes the run over and stops its tasks. *busy: another process was faster. */
+/* Becomes the host, takes the run over and stops its tasks. *busy: another process is the host. */
 static int stop_here(struct cancel *c, bool *busy)
 {
     char id[FR_ID_TEXT];
@@ -94,7 +94,7 @@ static int stop_here(struct cancel *c, bool *busy)
     return code;
 }
 
-/* Asks the host. *gone: there is none any more, or it went before it answered. */
+/* Asks the host to cancel the run. *gone: there is no host, or it ended before it answered. */
 static enum fr_rc ask_host(struct cancel *c, bool *gone, struct fr_err *err)
 {
     enum fr_rc rc = cli_ask_run(c->st, c->run.id, "cancel",
@@ -190,14 +190,14 @@ static enum fr_rc say_end(const struct cancel *c, int *code, struct fr_err *err)
     return rc;
 }
 
-/* A run that is over, and may be one that is to run again by itself. */
+/* Of a run that is over: cancels the rerun that is due, if there is one. */
 static enum fr_rc cancel_over(struct cancel *c, int *code, struct fr_err *err)
 {
     struct cli_writer w = {.lock_fd = -1};
     bool gone = false;
     enum fr_rc rc;
 
-    if (c->run.rerun_wall == 0) { /* as if it had ended just before it was to be stopped */
+    if (c->run.rerun_wall == 0) { /* the same answer as if the run had ended during the request */
         c->ended = true;
         return say_end(c, code, err);
     }

@@ -23,9 +23,9 @@ struct asking {
     const struct cli_command *cmd;
     const char *args[ARGS]; /* the words before the typed one that are no options */
     size_t n;
-    const char *typed; /* so far, of the word or of the option's value */
+    const char *typed; /* the typed part of the word, or of the option's value */
     struct fr_arena *arena;
-    struct fr_store *st; /* NULL: there is none */
+    struct fr_store *st; /* NULL: it cannot be read */
 };
 
 /* ---- what words stand for ---- */
@@ -50,7 +50,7 @@ static void say_runs(struct asking *q)
     }
 }
 
-/* Tasks of the run in front, or of the newest; instances behind an @. */
+/* Tasks of the run named before, else of the newest; instances once an @ is typed. */
 static void say_tasks(struct asking *q)
 {
     bool whole = strchr(q->typed, '@') != NULL;
@@ -84,7 +84,7 @@ static void say_nodes(struct asking *q)
             fr_complete_say(q->typed, known.rows[i].name, "");
 }
 
-/* NAME is a schedule's, but for tokens and channels. */
+/* NAME is a token for token rm, else a schedule. */
 static void say_names(struct asking *q)
 {
     struct fr_schedule_rows rows = {0};
@@ -108,14 +108,14 @@ static void say_commands(struct asking *q)
             fr_complete_say(q->typed, c->name, c->help);
 }
 
-/* What a word in capitals stands for, in the table's args and as a value of options. */
+/* Prints the candidates for a word in capitals, from the table's args or an option's meta. */
 static void say_kind(struct asking *q, const char *kind)
 {
     static const struct {
         const char *kind;
         void (*say)(struct asking *q);
         bool of_store;
-        const char *files; /* what asks the shell for names of files */
+        const char *files; /* the line that makes the shell offer files */
     } kinds[] = {
         {"RUN", say_runs, true, NULL},           {"TASK", say_tasks, true, NULL},
         {"NODE", say_nodes, true, NULL},         {"NAME", say_names, true, NULL},
@@ -166,7 +166,7 @@ static void say_form(struct asking *q, char *form)
         say_kind(q, words[at]);
 }
 
-/* By the forms in the table: "[NAME | pause NAME | resume NAME]". */
+/* Prints the candidates by the forms of the row: "[NAME | pause NAME | resume NAME]". */
 static void say_args(struct asking *q)
 {
     struct fr_buf forms = {0};
@@ -206,7 +206,7 @@ static void say_value(struct asking *q, const struct cli_opt *o)
         say_kind(q, o->meta);
 }
 
-/* The option that word is, alone or with a value in it; NULL: none of these takes a value. */
+/* The option with a value that word names, alone or as --name=value; NULL: none. */
 static const struct cli_opt *takes(const struct asking *q, const char *word)
 {
     size_t n = strcspn(word, "=");
@@ -219,7 +219,7 @@ static const struct cli_opt *takes(const struct asking *q, const char *word)
     return NULL;
 }
 
-/* words: behind the command, the last is the typed one. */
+/* words: those after the command; the last one is being typed. */
 static void say(struct asking *q, const char *const *words, size_t n)
 {
     const struct cli_opt *o = NULL;

@@ -1,4 +1,5 @@
-/* The configuration of the home, and the schemas of the files that people write. */
+/* config: prints the home's configuration; schema: prints the schemas of pipelines and config.yaml.
+ */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"

@@ -1,5 +1,5 @@
-/* The deliveries of notify: their list, a test of a channel, one sent again; and the process that
- * sends one for the host. */
+/* The actions of notify: list deliveries, test a channel, send one again; and --deliver, the
+ * process that sends one for the host. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
@@ -18,7 +18,7 @@
 
 enum { LIST_MOST = 200, JOB_BYTES = 1 << 20 };
 
-/* That of the environment, too. */
+/* Channels of config.yaml, and the collector of the environment. */
 static const json_t *find_channel(json_t *channels, const char *name)
 {
     (void)fr_notify_collector(channels, NULL);
@@ -48,7 +48,7 @@ static void print_one(const struct fr_delivery_row *r, bool json)
                  (long long)r->tries, r->answer, next[0] != '\0' ? "; next try " : "", next);
 }
 
-/* The channels of config.yaml: *out is the caller's to drop. */
+/* Reads the channels of config.yaml; the caller drops *out. */
 static enum fr_rc read_channels(struct cli_call *c, json_t **out, struct fr_err *err)
 {
     enum fr_rc rc = cli_config(NULL, &c->config, &c->issues, err);
@@ -57,7 +57,7 @@ static enum fr_rc read_channels(struct cli_call *c, json_t **out, struct fr_err 
     return rc;
 }
 
-/* A channel without deliveries exists at least: one with some may have left config.yaml. */
+/* Checks a channel without deliveries; one with deliveries may no longer be in config.yaml. */
 static enum fr_rc check_channel(struct cli_call *c, const char *name, struct fr_err *err)
 {
     json_t *channels;
@@ -184,7 +184,7 @@ static enum fr_rc read_job(struct fr_buf *out, struct fr_err *err)
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for a delivery") : FR_OK;
 }
 
-/* What a message about a run becomes for a collector. */
+/* The spans that a collector gets in place of a message. */
 static enum fr_rc trace_of(struct cli_call *c, const json_t *message, json_t **out,
                            struct fr_err *err)
 {

@@ -1,4 +1,4 @@
-/* drain and undrain: whether anything new starts on a node. */
+/* drain, undrain: whether new tasks start on a node. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"

@@ -1,4 +1,4 @@
-/* Schedules of a pipeline in words, with the next times at which they fire. */
+/* Schedules of a pipeline as text, with the next times at which they fire. */
 #include "engine/cli/fires.h"
 
 #include "engine/base/log.h"

@@ -1,4 +1,4 @@
-/* help: the overview, a command, the exit codes, the causes of failures. */
+/* help: the overview, one command, the exit codes, or the causes of failures. */
 #include "engine/cli/cli.h"
 #include "engine/show/private.h"
 
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { USAGE_COLUMNS = 26 }; /* what is longer has its meaning on the next line */
+enum { USAGE_COLUMNS = 26 }; /* after a longer usage the meaning begins a new line */
 
 static void print_usage(const char *words, const char *args, const char *meaning)
 {

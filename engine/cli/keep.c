@@ -1,4 +1,4 @@
-/* rm, gc, pin, unpin: which ended runs stay in the home. */
+/* rm, gc, pin, unpin: which ended runs the home keeps. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
@@ -37,7 +37,7 @@ static enum fr_rc check_removable(const struct fr_run_row *row, struct fr_err *e
     return FR_OK;
 }
 
-/* All that is left of removed runs goes. */
+/* Removes the rest of removed runs. */
 static enum fr_rc finish_removed(struct fr_store *st, struct fr_err *err)
 {
     bool more = true;
@@ -48,7 +48,7 @@ static enum fr_rc finish_removed(struct fr_store *st, struct fr_err *err)
     return rc;
 }
 
-struct gone { /* what is said of a run */
+struct gone { /* the printed fields of a removed run */
     struct fr_id id;
     int64_t no, ended_wall, bytes;
     const char *name, *outcome;
@@ -71,7 +71,7 @@ static void say_gone(const struct gone *g, bool dry, bool json)
                  date, dry ? "would be removed: " : "removed: ", size);
 }
 
-/* The run is removed, and said to be. */
+/* Removes the run and prints that. */
 static enum fr_rc remove_one(const struct cli_call *c, const struct gone *g, struct fr_err *err)
 {
     char id[FR_ID_TEXT];
@@ -151,7 +151,7 @@ static enum fr_rc collect_runs(struct gc *g, struct fr_err *err)
     return rc;
 }
 
-/* What no row knows goes. */
+/* Removes files that no row names. */
 static enum fr_rc sweep(struct gc *g, struct fr_err *err)
 {
     struct fr_store *st = g->c->home.st;
@@ -168,7 +168,7 @@ static enum fr_rc sweep(struct gc *g, struct fr_err *err)
     return rc;
 }
 
-/* Where nothing of this home runs, its file may be written anew. */
+/* Rewrites the database if no run is open. */
 static enum fr_rc shrink(struct fr_store *st, struct fr_err *err)
 {
     struct fr_arena arena = {0};

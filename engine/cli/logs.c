@@ -1,4 +1,4 @@
-/* The output of a run's tasks, from the copies in the home. */
+/* logs: prints the output of a run's tasks from the copies in the home. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
@@ -11,7 +11,7 @@
 
 enum {
     FOLLOW_MS = 200,
-    LEFT_MS = 3000, /* nobody drives the run for so long: no follower takes it over */
+    LEFT_MS = 3000, /* after so long without a host, no follower will take the run over */
 };
 
 struct logs {
@@ -19,17 +19,17 @@ struct logs {
     struct fr_store *st; /* borrows: the call's */
     struct fr_run_row run;
     const char *task; /* NULL: all */
-    bool failed;      /* of tasks that failed alone */
+    bool failed;      /* only of tasks that failed */
     struct fr_merge_opts how;
     struct fr_merge *merge;
-    int64_t driven_ms; /* the run was last seen to be driven, or over */
+    int64_t driven_ms; /* when the run was last driven, or over */
 };
 
 static bool print_lines(void *arg, struct fr_str lines)
 {
     (void)arg;
     fr_print_bytes(lines.p, lines.n);
-    return fr_print_ok(); /* else main says so */
+    return fr_print_ok(); /* main reports the error */
 }
 
 static bool is_named(const struct logs *l, const struct fr_inst_row *inst)
@@ -80,7 +80,7 @@ static enum fr_rc add(struct logs *l, const struct fr_attempt_row *row, const ch
     return rc;
 }
 
-/* Takes the attempts that the store has now. */
+/* Adds the attempts that the store has now. */
 static enum fr_rc refresh(struct logs *l, struct fr_err *err)
 {
     struct fr_arena arena = {0};
@@ -142,7 +142,7 @@ static enum fr_rc is_over(struct logs *l, bool *over, bool *left, struct fr_err 
     return rc;
 }
 
-/* Waits before the next look. false: the reader has left. */
+/* Waits before the next look. false: the reader closed the pipe. */
 static bool pause_reading(void)
 {
     struct pollfd out = {.fd = 1};
@@ -150,7 +150,7 @@ static bool pause_reading(void)
     return fr_sys.poll(&out, 1, FOLLOW_MS) <= 0 || (out.revents & (POLLERR | POLLHUP)) == 0;
 }
 
-/* What a host left on its node is not there to be shown. */
+/* Prints that output is still on a node, if some is. */
 static enum fr_rc say_missing(struct logs *l, struct fr_err *err)
 {
     bool over = false, left = false, lacks = false;

@@ -10,8 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* `flowrun FILE …` is `flowrun run FILE …`: a first word that is no command and looks like a file.
- */
+/* Whether a first word that is no command is the FILE of `flowrun run FILE`. */
 static bool looks_like_file(const char *word)
 {
     return strchr(word, '/') != NULL || strchr(word, '.') != NULL || access(word, F_OK) == 0;
@@ -66,13 +65,13 @@ int main(int argc, char **argv)
 {
     int code;
 
-    prctl(PR_SET_DUMPABLE, 0); /* secrets are in its memory: no core, no look inside by others */
+    prctl(PR_SET_DUMPABLE, 0); /* memory has secrets: no core dump, no ptrace */
     fr_proc_raise_descriptors();
     set_log_level(getenv("FLOWRUN_LOG"));
     setlocale(LC_CTYPE, "C.UTF-8");
     setvbuf(stdout, NULL, _IOLBF, 0);
-    signal(SIGXFSZ, SIG_IGN); /* a file as long as is allowed fails, as on a full disk */
-    signal(SIGPIPE, SIG_IGN); /* a reader that left is no error, and tasks go on */
+    signal(SIGXFSZ, SIG_IGN); /* write() at the size limit fails like on a full disk */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is no error: tasks go on */
     code = command(argc, argv);
     if (!fr_print_ok() && !fr_print_left()) {
         fr_complain("flowrun: the output could not be written\n");

@@ -1,4 +1,4 @@
-/* `flowrun man`: the page that is installed, of the tables that `flowrun help` prints. */
+/* man: the installed page, made from the table of commands. */
 #include "engine/base/man.h"
 
 #include "engine/base/log.h"

@@ -1,4 +1,4 @@
-/* The nodes of a pipeline, and whether they answer. */
+/* nodes: lists the nodes of a pipeline; with --check reaches each. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
@@ -12,7 +12,7 @@ enum { CHECK_MS = 60000 };
 struct answer {
     bool done, up;
     char text[FR_ERR_MAX];
-    const char *config; /* ssh's directives in force, one a line; NULL: none were asked for */
+    const char *config; /* the effective ssh directives, one a line; NULL: unknown */
 };
 
 struct check {
@@ -72,7 +72,7 @@ static void take_config(struct check *c, const struct fr_exec_event *ev)
 {
     const char *copy = fr_arena_text(c->arena, ev->text.p, ev->text.n);
 
-    if (copy != NULL) /* else -v shows less */
+    if (copy != NULL) /* without memory -v shows less */
         c->answers[ev->node].config = copy;
 }
 
@@ -141,7 +141,7 @@ static void print_node(const struct fr_node *n, const struct answer *a)
     fr_print("\n");
 }
 
-/* What ssh's configuration says of the node, and what was said on the way there. */
+/* The effective ssh directives of a node. */
 static void print_config(const struct answer *a)
 {
     for (const char *p = a->config; p != NULL && *p != '\0';) {
@@ -152,7 +152,7 @@ static void print_config(const struct answer *a)
     }
 }
 
-/* Checks an inventory as the nodes of a pipeline without work. */
+/* The pipeline with which an inventory is checked. */
 static const char idle[] = "name: nodes\n"
                            "params: {nodes: {type: path}}\n"
                            "nodes: ${{ params.nodes }}\n"
@@ -178,7 +178,7 @@ static enum fr_rc load(struct cli_call *c, bool inventory, struct fr_spec **out,
     return fr_spec_load(&so, out, &c->issues, err);
 }
 
-/* Whether the file is an inventory: it has no tasks of its own. */
+/* Whether the file is an inventory: it has no key tasks:. */
 static bool is_inventory(const struct cli_spec *s, const char *file)
 {
     const struct fr_source *own = cli_spec_taken(s, file);
@@ -193,7 +193,7 @@ static bool is_inventory(const struct cli_spec *s, const char *file)
     return yes;
 }
 
-/* Reaches each node; c->answers has one for each. */
+/* Reaches each node, and fills c->answers. */
 static enum fr_rc check_all(struct check *c, const struct fr_spec *spec, struct cli_drive *d,
                             struct fr_err *err)
 {

@@ -1,5 +1,5 @@
-/* notify: the hook's own process on control (FLOWRUN_WITH says where to, FLOWRUN_REPORT what), the
- * process that sends one delivery of the host, and what users ask of deliveries. */
+/* notify: the process of the built-in hook (FLOWRUN_WITH has the receiver, FLOWRUN_REPORT the
+ * text), the sender of the host (--deliver), and the actions of users. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/json.h"
@@ -38,8 +38,8 @@ static void add_header(struct letter *l, const char *name, const char *value)
     }
 }
 
-/* The receiver can tell that the message is ours, new, and not one that it has: its id is that of
- * the attempt that sends it. */
+/* Adds the headers by which the receiver checks origin, age and repetition. The id is the
+ * attempt's. */
 static enum fr_rc add_signature(struct letter *l, const char *secrets, const char *body,
                                 struct fr_err *err)
 {
@@ -94,8 +94,8 @@ static enum fr_rc post(struct fr_arena *arena, const json_t *with, const char *b
     return rc == FR_OK ? FR_OK : fr_while(err, "notify");
 }
 
-/* A file in memory that holds text, to be read from its start: unlike a pipe it takes any length,
- * whether the reader reads or not. */
+/* Makes an in-memory file with text, at offset 0. Unlike a pipe it takes any length without a
+ * reader. */
 static enum fr_rc text_file(const char *text, int *fd, struct fr_err *err)
 {
     *fd = memfd_create("report", MFD_CLOEXEC);
@@ -129,7 +129,7 @@ static enum fr_rc command(const char *line, const char *body, struct fr_err *err
     return FR_OK;
 }
 
-/* The hook. */
+/* Runs as the built-in hook. */
 static enum fr_rc hook(struct fr_arena *arena, const char *doc, struct fr_err *err)
 {
     const char *report = getenv("FLOWRUN_REPORT"), *body;
@@ -156,7 +156,7 @@ enum fr_rc cli_notify(struct cli_call *c, struct fr_err *err)
 {
     static const struct {
         cli_command_fn *run;
-        size_t least, most; /* arguments */
+        size_t least, most; /* number of arguments */
     } acts[] = {
         {cli_deliveries_list, 0, 1}, {cli_deliveries_test, 2, 2}, {cli_deliveries_again, 2, 2}};
     const char *doc = getenv("FLOWRUN_WITH");

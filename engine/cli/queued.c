@@ -1,4 +1,4 @@
-/* Runs that wait in the queue, tasks that wait for a slot, and why. */
+/* queue: lists the queued runs and why each waits; cancels them, or changes a priority. */
 #include "engine/cli/cli.h"
 #include "engine/client/waiting.h"
 
@@ -49,7 +49,7 @@ static void print_queue(struct fr_store *st, const struct fr_run_rows *rows, boo
     }
 }
 
-/* Leaves the queued runs, in the order in which they are admitted. */
+/* Keeps only the queued runs, in the order in which they start. */
 static enum fr_rc keep_queued(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *rows,
                               struct fr_err *err)
 {
@@ -67,7 +67,7 @@ static enum fr_rc keep_queued(struct fr_store *st, struct fr_arena *arena, struc
     return rc;
 }
 
-/* The last in order first, so that none starts in the place of one that went. */
+/* Cancels from the end, so that no run starts in the place of a cancelled one. */
 static enum fr_rc clear_queue(struct cli_call *c, const struct fr_run_rows *rows,
                               struct fr_err *err)
 {
@@ -108,7 +108,7 @@ static enum fr_rc set_priority(struct cli_call *c, struct fr_err *err)
                              json_pack("{s:I}", "priority", (json_int_t)priority), err);
 }
 
-/* clear [PIPELINE], RUN --priority N, or nothing */
+/* The arguments are clear [PIPELINE], RUN --priority N, or none. */
 static enum fr_rc check_words(const struct cli_call *c, bool priority, struct fr_err *err)
 {
     bool clears = c->args.n > 0 && strcmp(c->args.v[0], "clear") == 0;

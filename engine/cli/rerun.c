@@ -1,11 +1,11 @@
-/* rerun: a run that is over is made again, as a new one. */
+/* rerun: makes a new run from one that is over. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/file.h"
 
 #include <string.h>
 
-/* *edited: the pipeline file is not what the run kept. */
+/* *edited: the pipeline file differs from the run's copy. */
 static enum fr_rc find(struct cli_call *c, struct fr_again *again, bool *edited, struct fr_err *err)
 {
     struct fr_run_row row;

@@ -6,10 +6,10 @@
 #include <string.h>
 
 struct ask {
-    struct fr_resume_opts *ro; /* borrows; its run becomes id */
+    struct fr_resume_opts *ro; /* borrows; pick() sets ro->run to id */
     char id[FR_ID_TEXT];
     bool json;
-    bool done; /* nothing is left to be done; code says how that ends */
+    bool done; /* nothing is left to do; code is the exit code */
     int code;
 };
 
@@ -51,8 +51,8 @@ static void say_done(const struct fr_run_row *run, const char *what, bool json)
                  good ? " --from TASK" : "", good ? "from there" : "what failed");
 }
 
-/* Whoever resumes a run wants its end, which may have come meanwhile: the answer is that of
- * attach. Output that a node still has is fetched first. */
+/* resume of a run that is over ends at once with the run's exit code, unless a node still has
+ * output of it. */
 static enum fr_rc look_over(struct fr_store *st, const struct fr_run_row *run, struct ask *a,
                             struct fr_err *err)
 {
@@ -70,7 +70,7 @@ static enum fr_rc look_over(struct fr_store *st, const struct fr_run_row *run, s
     return FR_OK;
 }
 
-/* Whoever runs again what failed has what it wants where nothing did. */
+/* retry of a run in which nothing failed has nothing to do. */
 static enum fr_rc look_failed(struct fr_store *st, const struct fr_run_row *run, struct ask *a,
                               struct fr_err *err)
 {
@@ -90,7 +90,7 @@ static enum fr_rc look_failed(struct fr_store *st, const struct fr_run_row *run,
     return FR_OK;
 }
 
-/* Finds the run, whose id stays in a->id, and whether anything is left to be done. */
+/* Finds the run, whose id goes to a->id. a->done: nothing is left to do. */
 static enum fr_rc pick(struct ask *a, struct fr_err *err)
 {
     struct fr_resume_opts *ro = a->ro;
@@ -118,7 +118,7 @@ static enum fr_rc pick(struct ask *a, struct fr_err *err)
     return rc;
 }
 
-/* resume and retry differ in what they ask for, not in how they go on. */
+/* Common part of resume and retry. */
 static enum fr_rc go_on(struct cli_call *c, const struct fr_resume_opts *ro, struct fr_err *err)
 {
     struct cli_wish wish = {.resume = *ro};

@@ -1,4 +1,4 @@
-/* run: a pipeline file becomes a run. */
+/* run: makes a run of a pipeline file and shows it to its end. */
 #include "engine/cli/cli.h"
 
 enum fr_rc cli_begin(struct cli_call *c, struct cli_wish *wish, const char *first,

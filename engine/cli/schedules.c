@@ -1,4 +1,4 @@
-/* schedules: when pipelines run by themselves, what became of their instants; pause and resume. */
+/* schedules: lists schedules, their next times and past decisions; pauses and resumes them. */
 #include "engine/cli/cli.h"
 #include "engine/cli/fires.h"
 
@@ -22,16 +22,16 @@ struct view {
     struct fr_zones zones;
     struct fr_schedule_rows rows;
     struct fr_schedule_files files;
-    /* The file that was read last. */
+    /* The file read last. */
     const char *source;
     struct fr_spec *spec; /* owns; NULL: it cannot be read */
 };
 
-/* A schedule's rule, from the text of its file that the host goes by. */
+/* A schedule with its rule, from the text of the file that the host uses. */
 struct shown {
     const struct fr_schedule_row *row;
     const struct fr_schedule_file *file; /* NULL: none */
-    const struct fr_schedule *s;         /* NULL: it is gone, or cannot be read */
+    const struct fr_schedule *s;         /* NULL: the file no longer has it, or cannot be read */
     struct fr_timetable t;
     int64_t delay_ms;
     int64_t next_ms; /* FR_NO_END: there is none */
@@ -271,7 +271,7 @@ static enum fr_rc print_json(struct view *v, const struct shown *s, struct fr_er
 
 /* ---- the command ---- */
 
-/* A file's path is kept whole: path becomes that of name where this is a file here. */
+/* The absolute path, in path, if name is a file; else name. */
 static const char *find_file(const char *name, char path[PATH_MAX])
 {
     struct stat st;
@@ -329,7 +329,7 @@ static enum fr_rc ask_host(struct view *v, int64_t id, const struct fr_pause *ho
     return cli_ask(fr_store_home(v->st), &q, err, "/api/v1/schedules/%lld", (long long)id);
 }
 
-/* Those that are so already stay so: of one that was named this is an error. */
+/* Pauses or resumes the named schedules, without those that are so already. */
 static enum fr_rc pause_all(struct view *v, const char *name, const struct fr_pause *how,
                             struct fr_err *err)
 {

@@ -1,5 +1,5 @@
-/* serve: a host that stays. It drives the runs that other shells hand to it, followed or not, and
- * starts those of schedules in its folders, and has pages for browsers. */
+/* serve: the host of a home until a signal ends it. It drives the runs of other shells, starts runs
+ * of the schedules in its folders, and serves the pages. */
 #include "engine/cli/serve.h"
 
 #include "engine/cli/rotate.h"
@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STANDBY_MS = 100 }; /* between two looks whether the home has a host */
+enum { STANDBY_MS = 100 }; /* between two tries to become the host */
 
 /* ---- pages ---- */
 
-/* "127.0.0.1:8470", "[::1]:8470", "localhost:0" */
+/* Reads "127.0.0.1:8470", "[::1]:8470" or "localhost:0". */
 static enum fr_rc read_address(const char *option, const char *text, struct fr_endpoint *out,
                                struct fr_err *err)
 {
@@ -133,7 +133,7 @@ static enum fr_rc open_pages(struct cli_served *s, struct fr_err *err)
 
 /* ---- the host ---- */
 
-/* After SIGHUP. A wrong configuration is not taken. */
+/* After SIGHUP: reads the configuration again; keeps the old one after a mistake. */
 static void reload(struct cli_served *s)
 {
     struct cli_drive *d = &s->drive;
@@ -148,7 +148,7 @@ static void reload(struct cli_served *s)
     cli_systemd_ready(s->systemd);
 }
 
-/* What is done behind each turn. */
+/* Called after each turn of the loop. */
 static void look_around(struct cli_served *s)
 {
     struct fr_host_load load = fr_host_load(s->drive.host);
@@ -172,7 +172,7 @@ static void look_around(struct cli_served *s)
     s->log_failed = err.rc != FR_OK;
 }
 
-/* Becomes the host; with --standby once the home has none. Left meanwhile: it is not. */
+/* Becomes the host; with --standby waits until the home has none, or until a signal. */
 static enum fr_rc lead(struct cli_served *s, struct fr_err *err)
 {
     struct cli_drive *d = &s->drive;
@@ -233,7 +233,7 @@ enum cli_exit cli_serve_go(struct cli_served *s)
     return code;
 }
 
-/* The folders by the paths that they have without links. */
+/* Takes the folders as absolute paths without links. */
 static enum fr_rc take_folders(struct cli_served *s, struct cli_call *c, struct fr_err *err)
 {
     char path[PATH_MAX];

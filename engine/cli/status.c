@@ -1,4 +1,4 @@
-/* runs and status: what the store has about runs. */
+/* runs: lists the runs of the home; status: prints one run with its tasks. */
 #include "engine/cli/cli.h"
 #include "engine/client/waiting.h"
 
@@ -68,7 +68,7 @@ bool cli_has_failed(const struct fr_inst_row *row)
     return fr_state_parse(row->state, &state) && fr_state_failed(state);
 }
 
-/* Drops the rows of tasks that did not fail. */
+/* Keeps only the rows of tasks that failed. */
 static void keep_failed(struct fr_inst_rows *rows)
 {
     size_t n = 0;
@@ -79,7 +79,7 @@ static void keep_failed(struct fr_inst_rows *rows)
     rows->n = n;
 }
 
-/* As fr_row_began() of the scheduler's rows. */
+/* Attempts that were sent to the node, as fr_row_began(). */
 static int64_t began(const struct fr_inst_row *r)
 {
     struct fr_row row = {.attempt_no = (uint32_t)r->attempt_no, .live = r->live != 0};
@@ -131,7 +131,7 @@ static void print_outputs(const struct fr_output_rows *outs, const struct fr_ins
     }
 }
 
-/* The outputs of instance idx as an object. *at moves behind them; outs is in order of idx. */
+/* The outputs of instance idx as an object. *at moves past them; outs is in order of idx. */
 static json_t *outputs_json(const struct fr_output_rows *outs, int64_t idx, size_t *at)
 {
     json_t *doc = json_object();
@@ -150,11 +150,11 @@ static json_t *outputs_json(const struct fr_output_rows *outs, int64_t idx, size
 
 /* ---- the host that drives it ---- */
 
-enum { HOST_MS = 1000 }; /* its answer is waited for so long */
+enum { HOST_MS = 1000 }; /* time for the host's answer */
 
-struct host { /* pid 0: none drives the run, or it has not said who it is yet */
+struct host { /* pid 0: no host drives the run, or its pid is not known yet */
     int64_t pid;
-    json_t *turns; /* what it says of its loop; NULL: it does not answer. Owns */
+    json_t *turns; /* owns: figures of its loop; NULL: it does not answer */
 };
 
 static struct host ask_host(struct fr_store *st, const struct fr_run_row *run)

@@ -14,11 +14,11 @@
 
 struct cli_systemd {
     struct fr_loop *loop;
-    char *socket;           /* owns; NULL: nobody listens */
+    char *socket;           /* owns: path; NULL: there is no service manager */
     struct fr_timer *timer; /* of the watchdog; NULL: there is none */
     int64_t every_ms;
     char status[128];
-    bool failed; /* it could not be told; logged once */
+    bool failed; /* a message could not be sent; logged once */
 };
 
 static void tell(struct cli_systemd *s, const char *text)
@@ -38,7 +38,7 @@ static void on_watchdog(void *arg)
     fr_loop_arm_in(s->loop, s->timer, s->every_ms);
 }
 
-/* Half of the time after which the service manager gives this process up; 0: it does not. */
+/* Half of the watchdog's time; 0: there is no watchdog. */
 static enum fr_rc watchdog_ms(int64_t *out, struct fr_err *err)
 {
     const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");

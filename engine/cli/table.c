@@ -1,4 +1,4 @@
-/* The commands: what each takes, what help says of it, and the function that does it. */
+/* The commands: arguments, options, help and function of each. */
 #include "engine/cli/cli.h"
 #include "engine/store/outbox.h"
 
@@ -24,7 +24,7 @@
     {                                                                                              \
         name, letter, meta, help, words                                                            \
     }
-/* Of several commands. */
+/* Options of several commands. */
 #define JSON(help) FLAG("--json", 0, help)
 #define PARAM(help) VALUE("--param", 'p', "NAME=VALUE", help)
 #define NODES VALUE("--nodes", 0, "FILE", "inventory: the same as -p nodes=FILE")

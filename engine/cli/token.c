@@ -1,4 +1,4 @@
-/* token: what others, and programs, log in with. */
+/* token: makes, lists and removes tokens. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"
@@ -15,7 +15,7 @@ static void show_new(const char *name, const char *secret, bool json)
         fr_print("%s\n", secret);
 }
 
-/* Where a host is, it makes the token, for it knows all of them. */
+/* Asks the host for the token: the host keeps all tokens in memory. */
 static enum fr_rc ask_new(struct cli_call *c, const struct fr_grant *grant, struct fr_err *err)
 {
     json_t *answer = NULL;

@@ -1,4 +1,4 @@
-/* trace: a run as OTLP. */
+/* trace: prints a run as OTLP. */
 #include "engine/cli/cli.h"
 #include "engine/notify/trace.h"
 

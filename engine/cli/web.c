@@ -1,4 +1,4 @@
-/* web: a link that opens the pages, logged in. */
+/* web: prints a link that opens the pages and logs in. */
 #include "engine/cli/cli.h"
 
 #include "engine/base/log.h"

@@ -1,4 +1,4 @@
-/* One request to the home's host. */
+/* Requests to the home's host, and who writes to the home. */
 #include "engine/client/session.h"
 #include "engine/client/client.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAYS_MS = 200 }; /* a new host has said who it is, or is gone again */
+enum { SAYS_MS = 200 }; /* by then a new host has written its identity, or has ended */
 
 static enum fr_rc look_at_host(const char *home, struct fr_err *err)
 {
@@ -48,9 +48,8 @@ json_t *cli_secrets(const struct fr_spec *spec)
     return out;
 }
 
-/* A process says who it is a moment after it took the lock, and that may be its last one: until
- * then, the lock says who was the host before, perhaps before a reboot. So a refusal must stand for
- * a while. */
+/* A process writes its identity shortly after it took the lock; until then the lock file names the
+ * host before, perhaps of another boot. So a refusal counts only if it repeats. */
 enum fr_rc cli_may_ask(const char *home, struct fr_err *err)
 {
     enum fr_rc rc = look_at_host(home, err);
@@ -65,7 +64,7 @@ bool cli_host_stopped(const char *home, int64_t *pid)
 {
     struct fr_home_who host = {0};
     struct fr_buf stat = {0};
-    const char *name_end = NULL; /* the name may hold anything; the state stands behind it */
+    const char *name_end = NULL; /* the state follows the name, which may have any bytes */
     char path[40];
     bool stopped;
 
@@ -80,7 +79,7 @@ bool cli_host_stopped(const char *home, int64_t *pid)
     return stopped;
 }
 
-struct wait { /* for an answer */
+struct wait { /* of a request for its answer */
     const char *home;
     struct fr_loop *loop;
     struct fr_timer *timer;
@@ -119,7 +118,7 @@ enum fr_rc cli_request(struct cli_client *c, struct client_request *req, json_t 
     return rc;
 }
 
-/* One request, on a loop of its own. */
+/* Sends one request on a loop of its own. */
 static enum fr_rc ask(const char *home, struct client_request *req, json_t *body,
                       struct client_answer *answer, struct fr_err *err)
 {

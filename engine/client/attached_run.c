@@ -14,9 +14,9 @@
 #include <string.h>
 
 enum {
-    TICK_MS = 500,     /* whether a node whose output is awaited is still there */
-    LINGER_MS = 10000, /* after the run's end its last output is awaited so long */
-    LEFT_MS = 2000     /* nobody drives the run for so long: a host is asked once more */
+    TICK_MS = 500,     /* between two looks at nodes whose output is awaited */
+    LINGER_MS = 10000, /* time for the last output after the run's end */
+    LEFT_MS = 2000     /* after so long without a host, a host is asked again */
 };
 
 /* ---- what is sent ---- */
@@ -27,7 +27,7 @@ static void put_env(json_t *to, const char *name, const char *value)
         json_object_set_new(to, name, json_string(value));
 }
 
-/* What the host needs of this shell to read the pipeline and to resolve its secrets. */
+/* The part of this shell that the host needs to read the pipeline and to resolve its secrets. */
 static json_t *shell_json(const struct cli_drive *d, const struct fr_spec *spec)
 {
     json_t *body = json_object(), *env = json_object();
@@ -96,7 +96,7 @@ static json_t *resume_json(const struct cli_drive *d, const struct fr_resume_opt
     return body;
 }
 
-/* Asks the host, and drops body. */
+/* Sends a request to the host; the answer is in a->answer. Drops body. */
 static enum fr_rc post(struct attached_run *a, const char *path, json_t *body, struct fr_err *err)
 {
     struct client_request req = {.method = "POST", .path = path};
@@ -105,8 +105,8 @@ static enum fr_rc post(struct attached_run *a, const char *path, json_t *body, s
     return cli_request(a->client, &req, body, &a->answer, err);
 }
 
-/* The file is read here first: its mistakes are then told as the user wrote its name. Of a run that
- * is repeated there is a copy without any. */
+/* Checks the file here first, so that mistakes name the path as the user wrote it. The stored copy
+ * of a repeated run has no mistakes. */
 static enum fr_rc submit(struct attached_run *a, const struct fr_submit *what, struct fr_err *err)
 {
     struct fr_run_shell shell = cli_shell(a->d->paths.cwd);
@@ -158,7 +158,7 @@ static void on_tick(void *arg)
     fr_loop_arm_in(&a->d->loop, a->tick, TICK_MS);
 }
 
-/* What waits for somebody, of what was learnt: whoever comes now may help. */
+/* Prints the instances that wait for a person: the new viewer may help. */
 static void say_waits(const struct attached_run *a)
 {
     const struct cli_model *m = cli_show_model(a->d->show);
@@ -168,7 +168,7 @@ static void say_waits(const struct attached_run *a)
             cli_show_say(a->d->show, "%s waiting: %s", m->plan->insts[i].key, m->insts[i].reason);
 }
 
-/* From now on the run is known here. past: what happened so far is learnt, and not shown. */
+/* Begins to follow and show the run. past: earlier events update the model and are not printed. */
 static enum fr_rc begin(struct attached_run *a, const char *id, bool past, struct fr_err *err)
 {
     struct cli_follow_opts fo = {.store = a->st, .run = id, .note = take_note, .arg = a};
@@ -196,7 +196,7 @@ static enum fr_rc begin(struct attached_run *a, const char *id, bool past, struc
 
 /* ---- the host ---- */
 
-/* A host that is stopped, as by Ctrl-Z, is named at once: all runs wait for it. */
+/* Prints at once that the host is stopped, as by Ctrl-Z: all runs wait for it. */
 static void look_at_host(void *arg)
 {
     struct attached_run *a = arg;
@@ -215,7 +215,7 @@ static void look_at_host(void *arg)
                      "'kill -CONT %lld' lets it go on; 'kill -9 %lld' ends it, tasks go on and the "
                      "next flowrun takes over",
                      (long long)pid, (long long)pid, (long long)pid);
-    cli_out_flush(a->d->out); /* a request may be under way */
+    cli_out_flush(a->d->out); /* a request may block the loop's flush */
 }
 
 static enum fr_rc connect_host(struct attached_run *a, struct fr_err *err)
@@ -239,7 +239,7 @@ static enum fr_rc connect_host(struct attached_run *a, struct fr_err *err)
     return rc;
 }
 
-/* Finds the run that the user named; its id stays in wish. */
+/* Finds the run that the user named, and keeps its id in wish. */
 static enum fr_rc name_run(struct attached_run *a, struct cli_wish *wish, struct fr_err *err)
 {
     struct fr_arena arena = {0};
@@ -254,8 +254,8 @@ static enum fr_rc name_run(struct attached_run *a, struct cli_wish *wish, struct
     return rc;
 }
 
-/* A host that went was asked for this: what it did is in the store. *over: the run is, and nothing
- * is left to ask for, nor to fetch. */
+/* Reads from the store what a host that ended did of the request. *over: the run is over, and
+ * nothing is left to request or to fetch. */
 static enum fr_rc find_done(struct attached_run *a, struct cli_wish *wish, bool *over,
                             struct fr_err *err)
 {
@@ -266,7 +266,7 @@ static enum fr_rc find_done(struct attached_run *a, struct cli_wish *wish, bool 
 
     if (rc == FR_OK && wish->resume.retry &&
         (rc = fr_store_run_find(a->st, wish->id, &arena, &row, err)) == FR_OK &&
-        row.round > cli_follow_row(a->f)->round) /* it did begin the retry */
+        row.round > cli_follow_row(a->f)->round) /* the host began the retry */
         wish->resume = (struct fr_resume_opts){.run = wish->id};
     *over = rc == FR_OK && !wish->resume.retry && cli_follow_over(a->f, &complete);
     if (*over && !complete) {
@@ -277,7 +277,7 @@ static enum fr_rc find_done(struct attached_run *a, struct cli_wish *wish, bool 
     return rc;
 }
 
-/* Asks the next host to go on with it, unless it is over: perhaps since it was looked at. */
+/* Asks the next host to resume the run, unless the run is over, or ends during the request. */
 static enum fr_rc resume_again(struct attached_run *a, struct cli_wish *wish, struct fr_err *err)
 {
     struct fr_err refused = {0};
@@ -294,7 +294,7 @@ static enum fr_rc resume_again(struct attached_run *a, struct cli_wish *wish, st
                                                        : rc;
 }
 
-/* The host has the run from here on, and this process knows it. */
+/* Hands the run to the host, and begins to follow it. */
 static enum fr_rc hand_over(struct attached_run *a, struct cli_wish *wish, struct fr_err *err)
 {
     bool again = a->f != NULL;
@@ -313,12 +313,12 @@ static enum fr_rc hand_over(struct attached_run *a, struct cli_wish *wish, struc
         rc = again ? resume_again(a, wish, err) : begin(a, wish->id, true, err);
     if (rc == FR_OK && !again)
         rc = resume(a, wish, err);
-    if (rc == FR_OK) /* asked for once */
+    if (rc == FR_OK) /* a retry is requested once */
         wish->resume = (struct fr_resume_opts){.run = wish->id};
     return rc;
 }
 
-/* What is in no row. */
+/* Shows an event of the stream that no row has. */
 static void show_text(struct attached_run *a, json_t *data)
 {
     const struct fr_plan *plan = cli_follow_plan(a->f);
@@ -370,8 +370,8 @@ static void ask_stop(void *arg)
     a->stop = true;
 }
 
-/* A host that took the run, and went before this process asked for its stream, leaves it to one
- * that does not know it: whose stream it is then, nothing happens to the run. */
+/* Whether no host has driven the open run for LEFT_MS. The host may have ended before this process
+ * opened the stream; the next host, whose stream it is then, does not know the run. */
 static bool is_left(struct attached_run *a)
 {
     struct fr_arena arena = {0};
@@ -387,7 +387,7 @@ static bool is_left(struct attached_run *a)
     return now > a->driven_ms + LEFT_MS;
 }
 
-/* Takes what is new. *end: all of it is shown, and the run is over. */
+/* Shows the next slice. *end: the run is over, and all of it is shown. */
 static enum fr_rc look(struct attached_run *a, bool *more, bool *end, struct fr_err *err)
 {
     bool complete = false, over;
@@ -414,7 +414,7 @@ static enum fr_rc stop_tasks(struct attached_run *a, const struct cli_wish *wish
     a->stop = false;
     snprintf(path, sizeof(path), "/api/v1/runs/%s/cancel", wish->id);
     rc = post(a, path, json_object(), err);
-    return rc == FR_BUSY ? FR_OK : rc; /* it is over */
+    return rc == FR_BUSY ? FR_OK : rc; /* the run is over */
 }
 
 static enum fr_rc follow(struct attached_run *a, const struct cli_wish *wish, struct fr_err *err)
@@ -468,7 +468,7 @@ enum fr_rc attached_run_go(struct attached_run *a, struct cli_wish *wish, enum c
         *code = a->d->leave ? cli_left(a->d) : attached_run_end(a);
     if (rc != FR_STOPPED)
         return rc;
-    cli_show_say(a->d->show, "%s", err->msg); /* it goes on with another pipeline */
+    cli_show_say(a->d->show, "%s", err->msg); /* the run goes on with another pipeline */
     *code = CLI_LEFT;
     return FR_OK;
 }
@@ -488,7 +488,7 @@ enum fr_rc attached_run_take_over(struct attached_run *a, struct cli_wish *wish,
     if (a->watch != NULL)
         fr_loop_untimer(&a->d->loop, &a->watch);
     if (wish->submit != NULL && a->client != NULL) {
-        /* a host was asked, and its answer may have been lost with it */
+        /* the host may have added the run before it ended */
         fr_id_text(wish->submit->id, id);
         if (fr_store_run_find(a->d->store, id, &arena, &row, NULL) == FR_OK) {
             memcpy(wish->id, id, sizeof(id));

@@ -10,7 +10,7 @@
 enum {
     ANSWER_MS = 30000,
     SILENCE_MS = 40000,
-    CONNECT_AGAIN_MS = 20, /* when too many wait to be accepted */
+    CONNECT_AGAIN_MS = 20, /* after a full backlog */
     READ_BYTES = 64 << 10,
     ANSWER_BYTES = 64 << 20
 };
@@ -22,23 +22,23 @@ struct cli_client {
     struct client_stream *streams;
 };
 
-/* One request under way, on a connection of its own. */
+/* One request and its answer, on a connection of its own. */
 struct transfer {
     struct cli_client *c;
     int fd; /* -1: not connected */
     struct fr_watch *watch;
     struct fr_timer *timer; /* the deadline, or the next try to connect */
     int64_t due_ms;
-    struct fr_buf out; /* the request, less what is written */
+    struct fr_buf out; /* the unsent part of the request */
     struct fr_buf head;
     size_t looked;
-    int status;  /* 0: the head did not come yet */
+    int status;  /* 0: the head is incomplete */
     bool events; /* the answer is a stream of events */
     struct fr_http_body framing;
-    struct fr_buf body; /* what came and was not taken yet */
+    struct fr_buf body; /* received bytes that were not taken yet */
     bool over;
-    struct fr_err err;      /* once over; FR_OK: the answer is whole */
-    struct fr_post *notify; /* posted when bytes came and once over; NULL: client_ask() waits */
+    struct fr_err err;      /* once over; FR_OK: the answer is complete */
+    struct fr_post *notify; /* posted after bytes and at the end; NULL: client_ask() waits */
     int64_t patience_ms;    /* > 0: the deadline moves with each byte */
 };
 
@@ -67,7 +67,7 @@ static void hang_up(struct transfer *t)
     t->fd = -1;
 }
 
-/* t->err says how. */
+/* t->err has the result. */
 static void end(struct transfer *t)
 {
     t->over = true;
@@ -82,7 +82,7 @@ static void end_with(struct transfer *t, enum fr_rc rc, const char *why)
     end(t);
 }
 
-/* What came is no answer that can be read on. */
+/* The answer is malformed. */
 static void end_wrong(struct transfer *t, struct fr_err *err)
 {
     t->err = *err;
@@ -116,7 +116,7 @@ static enum fr_rc take_head(struct transfer *t, size_t n, struct fr_err *err)
     return FR_OK;
 }
 
-/* Heads of status 1xx come in front of the answer's. */
+/* Heads of status 1xx precede the head of the answer. */
 static enum fr_rc take_heads(struct transfer *t, struct fr_err *err)
 {
     while (t->status == 0) {
@@ -132,7 +132,7 @@ static enum fr_rc take_heads(struct transfer *t, struct fr_err *err)
             return rc;
         fr_buf_cut(&t->head, n);
         t->looked = 0;
-        if (t->status == 0) { /* it is worked on */
+        if (t->status == 0) { /* 1xx: the host is at work */
             t->due_ms = fr_sys.mono_ms() + ANSWER_MS;
             wait_until(t, t->due_ms);
         }
@@ -176,7 +176,7 @@ static void receive(struct transfer *t)
         end_with(t, FR_UNREACHABLE, "went away before its answer was whole");
 }
 
-/* One that does not take all of a request may have answered it. */
+/* A host that closes before the request is complete may have answered it: reading goes on. */
 static void transmit(struct transfer *t)
 {
     ssize_t n = fr_sys.write(t->fd, t->out.p, t->out.n);
@@ -250,14 +250,14 @@ static void write_request(struct fr_buf *b, const struct client_request *req, co
     if (req->body.n > 0)
         fr_buf_text(b, "Content-Type: application/json\r\n");
     if (strcmp(req->method, "PUT") == 0)
-        fr_buf_text(b, "If-Match: *\r\n"); /* whatever it is now */
+        fr_buf_text(b, "If-Match: *\r\n"); /* without a check of the version */
     if (strcmp(req->method, "GET") != 0)
         fr_buf_fmt(b, "Content-Length: %zu\r\n", req->body.n);
     fr_buf_text(b, "\r\n");
     fr_buf_add(b, req->body.p, req->body.n);
 }
 
-/* After an error it is to be finished too. */
+/* Call transfer_finish() after an error, too. */
 static enum fr_rc transfer_begin(struct transfer *t, const struct client_request *req,
                                  const char *last_id, struct fr_err *err)
 {
@@ -374,7 +374,7 @@ static void on_sse(void *arg, const struct fr_sse_event *e)
         s->listener.on_event(s->listener.arg, e);
 }
 
-/* What came; false: it cannot be read on, see s->t.err. */
+/* Hands received events to the listener; false: s->t.err has the error. */
 static bool take_events(struct client_stream *s)
 {
     struct fr_buf in = s->t.body;

@@ -10,14 +10,14 @@
 #include <string.h>
 
 enum {
-    PIECE_COST = 1 << 10, /* a smaller piece counts as so many bytes of the budget */
-    MAX_OPEN = 128,       /* logs that stay open; others are opened for each look */
+    PIECE_COST = 1 << 10, /* least cost of a piece, in bytes of the budget */
+    MAX_OPEN = 128,       /* logs that stay open; others are opened for each piece */
 };
 
-/* A file of the log. -1: it is not there, or cannot be opened now. */
+/* Opens a file of the log. -1: it does not exist, or cannot be opened now. */
 static int open_file(struct cli_copies *c, const struct cli_copy *log, const char *suffix)
 {
-    c->path.n = c->dir; /* its memory is there: cli_copies_begin() */
+    c->path.n = c->dir; /* cli_copies_begin() reserved the memory */
     fr_run_log_name(&c->path, c->plan->insts[log->inst].key, log->no);
     fr_buf_text(&c->path, suffix);
     return c->path.bad ? -1 : fr_sys.open(c->path.p, O_RDONLY | O_NOFOLLOW, 0);
@@ -43,8 +43,8 @@ static bool open_log(struct cli_copies *c, struct cli_copy *log)
     return log->fd >= 0;
 }
 
-/* Of an attempt that starts. One that its node did not know starts once more; or another one starts
- * in its place, and then it has no end. */
+/* An attempt that its node did not know starts once more. If another attempt starts in its place,
+ * it gets no end. */
 enum fr_rc cli_copies_add(struct cli_copies *c, uint32_t inst, uint32_t no, struct fr_err *err)
 {
     struct cli_copy **v, *log = c->newest[inst];
@@ -94,8 +94,8 @@ static void note_of_log(struct cli_copies *c, const struct cli_copy *log, struct
     c->note(c->arg, &note);
 }
 
-/* How much may be read at once. Of a full log, its head comes first, then the note that it is full.
- * A node keeps half of the limit or more for the head. */
+/* How much may be read at once. Of a full log, the head is read first, then FULL is noted. The head
+ * has at least half of the limit. */
 static size_t most_of_head(struct cli_copies *c, struct cli_copy *log, size_t most)
 {
     const struct fr_plan *plan = c->plan;
@@ -110,7 +110,7 @@ static size_t most_of_head(struct cli_copies *c, struct cli_copy *log, size_t mo
     if ((tail = open_file(c, log, ".tail")) < 0)
         return most;
     if (!fr_tail_look(tail, &h)) {
-        fr_sys.close(tail); /* it is being made */
+        fr_sys.close(tail); /* the node is writing it */
         return most;
     }
     if (log->at < h.head) {
@@ -123,7 +123,7 @@ static size_t most_of_head(struct cli_copies *c, struct cli_copy *log, size_t mo
     return most;
 }
 
-/* Finds out when the next byte was written, and how many were then. */
+/* Sets mark_ms of the next byte, and returns how many bytes have that time. */
 static size_t most_of_mark(struct cli_copy *log, size_t most)
 {
     uint64_t next = log->mark_end;
@@ -132,12 +132,12 @@ static size_t most_of_mark(struct cli_copy *log, size_t most)
         struct fr_log_mark mark = fr_log_mark_find(log->idx_fd, log->at, &next);
 
         log->mark_ms = mark.ms;
-        log->mark_end = next != UINT64_MAX ? next : 0; /* another one may come behind the newest */
+        log->mark_end = next != UINT64_MAX ? next : 0; /* a newer mark may be added */
     }
     return next - log->at < most ? (size_t)(next - log->at) : most;
 }
 
-/* Notes the next piece; 0: there is none now. */
+/* Notes the next piece and returns its bytes; 0: there is none now. */
 static size_t take_piece(struct cli_copies *c, struct cli_copy *log)
 {
     size_t most = c->budget < CLI_PIECE_BYTES ? c->budget : CLI_PIECE_BYTES, cost;
@@ -162,7 +162,7 @@ static size_t take_piece(struct cli_copies *c, struct cli_copy *log)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* A piece of each log in turn, as long as there are some and the slice lasts. */
+/* Notes a piece of each log in turn, until the budget or the output is used up. */
 void cli_copies_take(struct cli_copies *c)
 {
     for (size_t idle = 0; c->budget > 0 && idle < c->n; c->turn++) {
@@ -176,7 +176,7 @@ void cli_copies_take(struct cli_copies *c)
     }
 }
 
-/* With memory for the longest name. */
+/* Reserves the memory for the longest path. */
 enum fr_rc cli_copies_begin(struct cli_copies *c, const char *home, struct fr_id run,
                             struct fr_err *err)
 {

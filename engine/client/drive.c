@@ -1,4 +1,4 @@
-/* This process as the home's host: turning its run to its end, and what Ctrl-C means meanwhile. */
+/* A process that shows a run: loop, view, Ctrl-C; and as the home's host, the run's end. */
 #include "engine/client/session.h"
 #include "engine/show/model.h"
 #include "engine/client/waiting.h"
@@ -13,8 +13,8 @@
 #include <string.h>
 
 enum {
-    STOP_MS = 1000,  /* between the first Ctrl-C and its effect: time for the second */
-    OWED_MS = 15000, /* for the first try of messages */
+    STOP_MS = 1000,  /* from the first Ctrl-C to its effect: time for the second */
+    OWED_MS = 15000, /* time for the first try of messages */
 };
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -82,7 +82,7 @@ void cli_on_stop(struct cli_drive *d, int64_t no, void (*stop)(void *arg), void 
     d->stop_arg = arg;
     if (stop == NULL && d->stop_timer != NULL)
         fr_loop_arm(&d->loop, d->stop_timer, -1);
-    else if (d->interrupts > 0) /* asked before a host had the run, or went before it did so */
+    else if (d->interrupts > 0) /* Ctrl-C came before a host had the run */
         stop_in(d, 0);
 }
 
@@ -108,7 +108,7 @@ enum fr_rc cli_pause(struct cli_drive *d, int64_t ms, struct fr_err *err)
 enum cli_exit cli_left(const struct cli_drive *d)
 {
     const struct cli_model *m = cli_show_model(d->show);
-    long long no = (long long)m->no; /* also of a run that no host was asked for yet */
+    long long no = (long long)m->no; /* set even before a host has the run */
 
     if (m->now.state == FR_RUN_QUEUED)
         cli_show_say(
@@ -167,7 +167,7 @@ void cli_drive_finish(struct cli_drive *d)
     cli_unlead(d);
     cli_show_destroy(d->show);
     if (d->out != NULL)
-        cli_out_drain(d->out, &d->leave); /* what went wrong before the run, or behind it */
+        cli_out_drain(d->out, &d->leave); /* messages from before or after the run */
     cli_out_destroy(d->out);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         if (d->watches[i] != NULL)
@@ -221,7 +221,7 @@ enum fr_rc cli_lead(struct cli_drive *d, struct fr_err *err)
     }
     fr_buf_finish(&sock);
     if (rc == FR_NOTFOUND)
-        err->rc = rc = FR_IO; /* of the home, not of what was asked for */
+        err->rc = rc = FR_IO; /* the home is missing, not the named object */
     if (rc != FR_OK)
         cli_unlead(d);
     return rc;
@@ -266,8 +266,7 @@ static void on_patience(void *over)
     *(bool *)over = true;
 }
 
-/* Messages about the run are tried once before the host leaves; what waits then is the next one's.
- */
+/* Tries each due message about the run once; the next host sends the rest. */
 static void send_owed(struct cli_drive *d)
 {
     struct fr_timer *timer = NULL;
@@ -299,7 +298,7 @@ enum cli_exit cli_drive(struct cli_drive *d, struct fr_run *run)
     cli_on_stop(d, 0, NULL, NULL);
     fr_host_drop(d->host, run);
     send_owed(d);
-    cli_unlead(d); /* what is still to be shown holds nobody up */
+    cli_unlead(d); /* the home is free while the rest is printed */
     cli_out_drain(d->out, &d->leave);
     return code;
 }

@@ -1,4 +1,4 @@
-/* What the store says of runs that others may drive. */
+/* Whether a host drives a run of the store, and the run's state as a word. */
 #include "engine/client/session.h"
 
 #include "engine/store/home.h"

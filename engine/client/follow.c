@@ -12,7 +12,7 @@ enum {
 };
 
 struct follow_inst {
-    uint32_t began; /* its newest attempt that was sent to the node */
+    uint32_t began; /* number of the newest attempt that was sent to the node */
     uint8_t state;
     bool away;
 };
@@ -25,7 +25,7 @@ struct cli_follow {
     struct follow_inst *insts; /* in stored's arena */
     struct fr_event_rows batch;
     struct fr_arena batch_arena;
-    size_t place; /* rows of the batch that were taken */
+    size_t place; /* number of rows of the batch that were taken */
     int64_t seq;
     struct cli_copies copies;
     bool over;
@@ -45,8 +45,7 @@ static bool is_end(enum fr_state_of state)
     return fr_state_ended(state) || state == FR_ST_RETRYING;
 }
 
-/* What the run's own row said at that time. No row says of an attempt that was only booked that it
- * starts. */
+/* The scheduler's row at the time of the event. The start of a booked attempt has no event. */
 static struct fr_row row_of(const struct cli_follow *f, const struct fr_event_row *ev)
 {
     const struct follow_inst *in = &f->insts[ev->idx];
@@ -63,7 +62,7 @@ static struct fr_row row_of(const struct cli_follow *f, const struct fr_event_ro
     return row;
 }
 
-/* "NAME=value" of an instance whose outputs are shown. */
+/* Reads the outputs of an instance as "NAME=value"; none if they are not shown. */
 static enum fr_rc read_outputs(struct cli_follow *f, uint32_t inst, struct fr_strs *out,
                                struct fr_err *err)
 {
@@ -89,8 +88,8 @@ static enum fr_rc read_outputs(struct cli_follow *f, uint32_t inst, struct fr_st
     return rc;
 }
 
-/* Whether the row shows that its attempt was sent to the node. There is none of its start where a
- * host booked it and the next one found it launched, or ended. */
+/* Whether the event proves that the attempt was sent to the node. A booked attempt has no event of
+ * its start if the next host found it launched or ended. */
 static bool is_sent(const struct fr_event_row *ev, enum fr_state_of state)
 {
     enum fr_cause cause = cause_of(ev->cause);
@@ -101,7 +100,7 @@ static bool is_sent(const struct fr_event_row *ev, enum fr_state_of state)
                              cause == FR_CAUSE_SIGNAL || cause == FR_CAUSE_TIMEOUT);
 }
 
-/* What is told of an instance, though it stays as it is (run/metrics.h). */
+/* Notes an event that leaves the instance's state as it is (run/metrics.h). */
 static bool take_remark(struct cli_follow *f, const struct fr_event_row *ev)
 {
     struct fr_note note = {.kind = FR_NOTE_TROUBLE,
@@ -118,8 +117,8 @@ static bool take_remark(struct cli_follow *f, const struct fr_event_row *ev)
     return true;
 }
 
-/* The change of an instance that the batch's next row tells. *taken: with the row behind it if both
- * stand for one change; 0: the slice is over. */
+/* Notes the change of an instance in the batch's next row. *taken: 2 if the row after it is part of
+ * the same change; 0: the slice is over. */
 static enum fr_rc take_inst(struct cli_follow *f, size_t *taken, struct fr_err *err)
 {
     const struct fr_event_row *ev = &f->batch.rows[f->place], *last = ev;
@@ -143,7 +142,7 @@ static enum fr_rc take_inst(struct cli_follow *f, size_t *taken, struct fr_err *
         return FR_OK;
     *taken = 1;
     if (changed && f->place + 1 < f->batch.n && ev[1].idx == ev->idx && ev[1].wall == ev->wall &&
-        strcmp(ev[1].kind, "reachable") == 0) /* an end ends that, too */
+        strcmp(ev[1].kind, "reachable") == 0) /* the end made the node reachable, too */
         last = &ev[(*taken)++];
     in->state = (uint8_t)state;
     if (strcmp(last->kind, "unreachable") == 0 || strcmp(last->kind, "reachable") == 0)
@@ -169,7 +168,7 @@ static enum fr_outcome outcome_of(const char *name)
     return FR_OUT_NONE;
 }
 
-/* The kind is the run's state, or its outcome once it is over. */
+/* ev->kind is the run's state, or its outcome once the run is over. */
 static void take_run(struct cli_follow *f, const struct fr_event_row *ev)
 {
     struct fr_note note = {.kind = FR_NOTE_RUN,
@@ -180,7 +179,7 @@ static void take_run(struct cli_follow *f, const struct fr_event_row *ev)
                            .text = ev->text,
                            .seq = ev->seq};
 
-    if (strcmp(ev->kind, "rerun") == 0 || strcmp(ev->kind, "late") == 0) { /* its state stays */
+    if (strcmp(ev->kind, "rerun") == 0 || strcmp(ev->kind, "late") == 0) { /* the state stays */
         note.kind = FR_NOTE_TROUBLE;
         f->opts.note(f->opts.arg, &note);
         return;
@@ -194,11 +193,11 @@ static void take_run(struct cli_follow *f, const struct fr_event_row *ev)
     f->over = note.now.state == FR_RUN_OVER;
     if (f->over)
         cli_copies_end_all(&f->copies);
-    if (f->seq > 0) /* the first row is the submit's, which is no change */
+    if (f->seq > 0) /* the first event is the submit: no change */
         f->opts.note(f->opts.arg, &note);
 }
 
-/* Events are numbered by the plan: the run must still have the one that is known here. */
+/* Events have indices of the plan: the run must still have this plan. */
 static enum fr_rc check_plan(struct cli_follow *f, struct fr_err *err)
 {
     const char *hash = "";
@@ -211,7 +210,7 @@ static enum fr_rc check_plan(struct cli_follow *f, struct fr_err *err)
     return rc;
 }
 
-/* Rows behind those of the batch. */
+/* Reads the next batch of rows. */
 static enum fr_rc next_batch(struct cli_follow *f, struct fr_err *err)
 {
     enum fr_rc rc;

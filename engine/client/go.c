@@ -1,14 +1,14 @@
 /*
- * Beginning or going on with a run, wherever its host is.
+ * Begins or resumes a run, wherever its host is.
  *
- * Who finds the home without a host is it. Else the run is handed to the host and followed: what is
- * shown comes from the store and the logs (follow.h), the host's stream only says that there is
- * news. When the host goes, its stream ends: whoever is first to take the home's lock is the next
- * host and goes on with its run, behind what it has shown; the others follow that one.
+ * A process that finds the home without a host becomes the host. Otherwise it hands the run to the
+ * host and follows: it shows the store and the logs (follow.h), and the host's stream only signals
+ * news. When the host ends, its stream ends. The first process that takes the home's lock is the
+ * next host; it resumes its run after the last shown line, and the others follow it.
  *
- * A flowrun inside a task of the home is never its host: it would wait for itself. Without a host
- * it says so once and waits as long as its task lives: whoever resumes a run is the next host, and
- * it goes on there. It ends when its task is stopped: by the task's timeout, or with its run.
+ * A flowrun inside a task of the home never becomes the host, since it would wait for itself.
+ * Without a host it prints that once and waits, until another flowrun is the host or its task is
+ * stopped.
  */
 #include "engine/client/attached_run.h"
 
@@ -22,9 +22,9 @@
 #include <string.h>
 
 enum {
-    AGAIN_MS = 10,     /* between two tries to be the host or to find it */
-    SILENT_MS = 10000, /* the host does not answer so long: somebody has to look at it */
-    ALONE_MS = 1000,   /* one inside a task says after so long that there is no host */
+    AGAIN_MS = 10,     /* between two tries to become or to find the host */
+    SILENT_MS = 10000, /* after so long without an answer, the user has to look at the host */
+    ALONE_MS = 1000,   /* after so long, a flowrun inside a task prints that there is no host */
 };
 
 static bool is_nested(const struct cli_drive *d)
@@ -41,7 +41,7 @@ static bool is_nested(const struct cli_drive *d)
     return strcmp(id, home) == 0;
 }
 
-/* Reports the error. A run that a host had until now is left. */
+/* Prints the error, and that the run's tasks go on if a host took the run. */
 static enum cli_exit fail(struct cli_drive *d, const struct attached_run *a,
                           const struct fr_issues *issues, const struct fr_err *err)
 {
@@ -53,7 +53,7 @@ static enum cli_exit fail(struct cli_drive *d, const struct attached_run *a,
     return code;
 }
 
-/* As the host. */
+/* Goes on as the host. */
 static enum cli_exit go_here(struct cli_drive *d, struct cli_wish *wish, struct attached_run *a)
 {
     struct fr_host_own own = {cli_shell(d->paths.cwd), cli_show_view(d->show)};
@@ -87,7 +87,7 @@ static enum cli_exit fail_silent(const struct cli_drive *d)
     char pid[24] = "PID", who[64] = "'fuser host.lock' there names its PID";
 
     (void)fr_home_leader(home, &host, NULL);
-    if (host.pid != 0) { /* it has said who it is */
+    if (host.pid != 0) { /* its identity is known */
         snprintf(pid, sizeof(pid), "%" PRId64, host.pid);
         snprintf(who, sizeof(who), "pid %s", pid);
     }
@@ -99,7 +99,7 @@ static enum cli_exit fail_silent(const struct cli_drive *d)
     return CLI_OWNED;
 }
 
-/* Tries once to be the host or to follow it. *again: neither, so far. */
+/* Tries once to become the host or to follow it. *again: neither worked. */
 static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct attached_run *a,
                               bool *again)
 {
@@ -121,7 +121,7 @@ static enum cli_exit try_once(struct cli_drive *d, struct cli_wish *wish, struct
     return fail(d, a, &a->answer.issues, &err);
 }
 
-/* The host of the moment, and since when it does not answer. */
+/* The present host, and since when it does not answer. */
 struct silence {
     int64_t pid, since_ms;
 };
@@ -132,7 +132,7 @@ static int64_t silent_ms(struct silence *s, const struct cli_drive *d, bool foll
     int64_t now = fr_sys.mono_ms();
 
     (void)fr_home_leader(d->home.p, &host, NULL);
-    if (followed || host.pid != s->pid) /* it went just now, or another one came */
+    if (followed || host.pid != s->pid) /* the host ended just now, or another one began */
         *s = (struct silence){host.pid, now};
     return now - s->since_ms;
 }
@@ -153,7 +153,7 @@ enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish)
     struct attached_run a = {.d = d};
     bool again = true, said = false;
     enum cli_exit code = CLI_OK;
-    struct silence silence = {.pid = -1}; /* none was looked at */
+    struct silence silence = {.pid = -1}; /* no host was seen yet */
     int64_t silent;
     struct fr_err err = {0};
 
@@ -178,7 +178,7 @@ enum cli_exit cli_go(struct cli_drive *d, struct cli_wish *wish)
         code = cli_left(d);
     if (d->shown)
         cli_show_end(d->show);
-    cli_show_destroy(d->show); /* it borrows from what is freed now */
+    cli_show_destroy(d->show); /* it borrows from a */
     d->show = NULL;
     attached_run_finish(&a);
     return code;

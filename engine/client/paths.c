@@ -1,4 +1,4 @@
-/* Where flowrun's own programs and its home are. */
+/* Paths of flowrun's programs, the home, its store and its configuration. */
 #include "engine/client/session.h"
 
 #include "engine/spec/config.h"
@@ -30,11 +30,11 @@ static char *runnable(struct fr_buf *b)
     return NULL;
 }
 
-/* Beside this program, as the build folder or an installation lays it out. */
+/* Folders of programs relative to this one: installation and build folder. */
 static const char *const below[] = {"", "../libexec/flowrun/", "../../tasks/",
                                     "../../trainer/cli/"};
 
-/* The path of a program of flowrun's, or NULL. */
+/* The path of one of flowrun's programs, or NULL. */
 static char *beside(const struct cli_paths *p, const char *name)
 {
     const char *libexec = getenv("FLOWRUN_LIBEXEC");
@@ -120,7 +120,7 @@ enum fr_rc cli_home(struct fr_buf *out, struct fr_err *err)
     if (rc == FR_OK)
         rc = fr_home_make(out->p, err);
     if (rc == FR_NOTFOUND)
-        err->rc = rc = FR_IO; /* of the home, not of what was asked for */
+        err->rc = rc = FR_IO; /* the home is missing, not the named object */
     return rc;
 }
 

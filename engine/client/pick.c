@@ -1,4 +1,4 @@
-/* Which run a command acts on when none is named. */
+/* The run that a command acts on when the user names none. */
 #include "engine/client/session.h"
 
 #include "engine/base/log.h"
@@ -9,7 +9,7 @@
 
 enum { LIST_MAX = 20 };
 
-/* How each act says which runs it takes. */
+/* The words of each act, and which runs it takes. */
 static const struct {
     const char *command, *done;
     bool driven; /* also a run that another flowrun drives */
@@ -36,7 +36,7 @@ static size_t keep_possible(struct fr_store *st, enum cli_pick act, struct fr_ru
     return n;
 }
 
-/* Rows is in the order of fr_store_runs_open(). */
+/* rows is in the order of fr_store_runs_open(). */
 static enum fr_rc fail_none(struct fr_store *st, enum cli_pick act, const struct fr_run_rows *rows,
                             struct fr_arena *arena, struct fr_err *err)
 {

@@ -71,7 +71,7 @@ enum fr_rc cli_spec_take(struct cli_spec *s, const char *path, struct fr_err *er
     return rc;
 }
 
-/* A descriptor of this process, as the shell's <(…) gives it. */
+/* Whether path is a descriptor of this process, as of the shell's <(…). */
 static bool is_descriptor(const char *path)
 {
     return strcmp(path, "/dev/stdin") == 0 || fr_has_prefix(path, "/dev/fd/") ||

@@ -1,4 +1,4 @@
-/* Why runs and tasks wait, in words. */
+/* Why runs and tasks wait, as text. */
 #include "engine/client/waiting.h"
 
 #include "engine/base/log.h"
@@ -28,7 +28,7 @@ enum fr_rc cli_queue_why(struct fr_store *st, const struct fr_run_row *row, stru
     return rc;
 }
 
-/* Takes the text for a reason. */
+/* Sets *reason to the text of why, in arena, and frees why. */
 static enum fr_rc keep_reason(struct fr_buf *why, struct fr_arena *arena, const char **reason,
                               struct fr_err *err)
 {

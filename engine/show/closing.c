@@ -1,4 +1,4 @@
-/* The table at the end of a run, and what all tables share. */
+/* The table at the end of a run; colours, widths and cells of all tables. */
 #include "engine/show/private.h"
 
 #include "engine/base/log.h"
@@ -39,8 +39,8 @@ const char *show_plain(const struct cli_show *show)
     return show->color ? "\033[0m" : "";
 }
 
-/* The next character of a text of left bytes, 1 or more: its columns; *n: its bytes. A byte that is
- * no part of a character stands for one column. */
+/* Columns of the next character of p, which has left bytes, 1 or more; *n: bytes of the character.
+ * An invalid byte takes one column. */
 static unsigned next_char(const char *p, size_t left, mbstate_t *mb, size_t *n)
 {
     wchar_t wc;

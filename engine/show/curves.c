@@ -23,7 +23,7 @@ enum {
 
 struct training {            /* an instance that has metrics */
     uint32_t inst, no;       /* no: the newest attempt that was read */
-    struct fr_curve *curves; /* of each attempt up to no; owns */
+    struct fr_curve *curves; /* owns: one for each attempt up to no */
     bool grown;
 };
 
@@ -32,11 +32,11 @@ struct cli_curves {
     struct fr_buf home; /* owns */
     struct training *v; /* owns */
     size_t n;
-    size_t newest; /* that has grown last */
+    size_t newest; /* index of the training with the newest rows */
     bool braille;
 };
 
-/* Whether the terminal takes UTF-8, as the locale says. */
+/* Whether the locale has UTF-8. */
 static bool takes_utf8(void)
 {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
@@ -112,7 +112,7 @@ static bool read_file(const struct cli_curves *c, const struct training *t, uint
     return curve->head.rows != before;
 }
 
-/* Attempts that began since the last look. */
+/* Adds the attempts that began since the last look. */
 static void add_attempts(struct training *t, uint32_t no)
 {
     void *more = no > t->no ? fr_sys.realloc(t->curves, no * sizeof(*t->curves)) : NULL;
@@ -144,7 +144,7 @@ bool cli_curves_look(struct cli_curves *c)
 
 /* ---- lines ---- */
 
-/* The newest attempt that has rows; NULL: none has. */
+/* The head of the newest attempt with rows; NULL: there is none. */
 static const struct fr_curve_head *head_of(const struct training *t)
 {
     for (uint32_t no = t->no; no > 0; no--)
@@ -197,7 +197,7 @@ bool cli_curves_tell(struct cli_curves *c, struct fr_buf *out)
 
 /* ---- curves ---- */
 
-/* The rows that count of all attempts, in at most so many points. */
+/* Reduces the valid rows of all attempts to at most width points. */
 static void gather(const struct training *t, const char *key, size_t width,
                    struct fr_curve_points *points)
 {
@@ -239,7 +239,7 @@ static void put_title(const char *text, unsigned columns, struct fr_buf *out)
     fr_buf_finish(&title);
 }
 
-/* n charts side by side; returns how many rows they take. */
+/* Draws n charts side by side, and returns the number of rows. */
 static unsigned draw_charts(const struct cli_curves *c, const struct chart *v, size_t n,
                             const struct cli_curves_size *size, struct fr_buf *out)
 {
@@ -263,7 +263,7 @@ static unsigned draw_charts(const struct cli_curves *c, const struct chart *v, s
     return size->rows;
 }
 
-/* Beside each other, below each other, or the first alone: as there is room. */
+/* Draws the charts side by side, one below the other, or only the first, as there is room. */
 static unsigned place_charts(const struct cli_curves *c, const struct chart *v, size_t n,
                              const struct cli_curves_size *size, struct fr_buf *out)
 {
@@ -280,7 +280,7 @@ static unsigned place_charts(const struct cli_curves *c, const struct chart *v, 
     return rows;
 }
 
-/* Loss and speed. */
+/* Draws the curves of loss and speed. */
 static unsigned draw_curves(const struct cli_curves *c, const struct cli_curves_size *size,
                             struct fr_buf *out)
 {
@@ -302,7 +302,7 @@ static unsigned draw_curves(const struct cli_curves *c, const struct cli_curves_
     return rows;
 }
 
-/* Trainings that have a line of their own. */
+/* The number of trainings that get a line. */
 static unsigned count_lines(const struct cli_curves *c)
 {
     unsigned n = 0;

@@ -1,4 +1,4 @@
-/* Events as JSON, one object a line. */
+/* Notes as JSON, one object a line. */
 #include "engine/show/private.h"
 
 #include "engine/base/json.h"
@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-/* jansson leaves DEL and the control characters U+0080 to U+009F as they are; terminals do not.
- * They only stand inside of strings. */
+/* jansson leaves DEL and the control characters U+0080 to U+009F unescaped; terminals act on them.
+ * They occur only inside strings. */
 void cli_add_json(struct fr_buf *out, json_t *doc)
 {
     char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;

@@ -1,8 +1,7 @@
 /*
- * The table that a terminal shows below the lines that scroll by. A frame is one write: new lines
- * are inserted above the table, then the rows that differ are written over the old ones, so no part
- * of a frame shows a table with missing rows. Terminals that know synchronized output (private mode
- * 2026) show each frame at once.
+ * The table on a terminal below the scrolling lines. A frame is one write: it inserts the new lines
+ * above the table, then overwrites the rows that differ, so no row is ever missing. Terminals with
+ * synchronized output (private mode 2026) show each frame at once.
  */
 #include "engine/show/private.h"
 
@@ -58,7 +57,7 @@ static struct sum sum_of(const struct cli_show *show, const struct fr_plan_task 
     return s;
 }
 
-/* Whether a task has a row when there is no room for all: it goes on, or failed. */
+/* Whether a task gets a row when not all fit: it runs or failed. */
 static bool matters(const struct sum *s)
 {
     return s->state >= FR_ST_STARTING && s->state != FR_ST_SUCCEEDED && s->state != FR_ST_SKIPPED;
@@ -75,7 +74,7 @@ static bool add_cell(struct fr_buf *line, const char *text, size_t width, size_t
     return true;
 }
 
-/* Cells by importance: name, state, how many have ended, time, attempts, nodes. */
+/* Appends a row. Cells by importance: name, state, ended instances, time, attempts, nodes. */
 static void add_row(const struct cli_show *show, const struct fr_plan_task *task,
                     const struct sum *s, size_t name_width, struct show_table *to)
 {
@@ -131,7 +130,7 @@ static void add_totals(const struct cli_show *show, const struct totals *t, stru
     fr_buf_finish(&line);
 }
 
-/* Whether a task has a row; all: there is room for each. */
+/* Whether a task gets a row; all: all tasks fit. */
 static bool is_shown(const struct cli_show *show, const struct fr_plan_task *task,
                      const struct sum *s, bool all)
 {
@@ -140,7 +139,7 @@ static bool is_shown(const struct cli_show *show, const struct fr_plan_task *tas
     return show->model.now.state == FR_RUN_HOOKS && s->state != FR_ST_SKIPPED;
 }
 
-/* How many tasks have one, at most so many. */
+/* The number of tasks that get a row, at most `most`. */
 static unsigned count_rows(const struct cli_show *show, bool all, unsigned most)
 {
     const struct fr_plan *plan = show->model.plan;
@@ -155,7 +154,7 @@ static unsigned count_rows(const struct cli_show *show, bool all, unsigned most)
     return n;
 }
 
-/* The table for a terminal of so many columns and rows; what it leaves is for curves. */
+/* Makes the table for a terminal of to->columns by rows; curves get the remaining rows. */
 static void make_table(const struct cli_show *show, struct show_table *to, unsigned rows)
 {
     const struct fr_plan *plan = show->model.plan;
@@ -202,7 +201,7 @@ static struct fr_str str_of(const struct fr_buf *b)
     return (struct fr_str){b->p, b->n};
 }
 
-/* Rows of the screen that text takes, which ends with a newline. */
+/* Screen rows of text, which ends with a newline. */
 static unsigned rows_of(struct fr_str text, unsigned columns)
 {
     unsigned rows = 0;
@@ -212,11 +211,11 @@ static unsigned rows_of(struct fr_str text, unsigned columns)
     return rows;
 }
 
-/* Inserts lines above the table, for which there is room on the screen. The cursor is below it. */
+/* Inserts lines above the table; the screen has room for them. The cursor is below the table. */
 static void insert_lines(struct fr_buf *to, struct fr_str lines, unsigned rows, unsigned height)
 {
     for (unsigned i = 0; i < rows; i++)
-        fr_buf_text(to, "\r\n"); /* at the bottom of the screen this scrolls */
+        fr_buf_text(to, "\r\n"); /* scrolls at the bottom of the screen */
     fr_buf_fmt(to, "\033[%uA\033[%uL", rows + height, rows);
     for (size_t at = 0; at < lines.n;) {
         struct fr_str row = next_row(lines, &at);

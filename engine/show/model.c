@@ -12,7 +12,7 @@ enum fr_rc cli_model_begin(struct cli_model *m, struct fr_err *err)
     return FR_OK;
 }
 
-/* Copies text unless it is what is there already; no memory: the text is not shown. */
+/* Sets *to to a copy of text, unless it is equal; to "" without memory. */
 static void keep_text(struct cli_model *m, const char **to, const char *text)
 {
     if (strcmp(*to, text) == 0)
@@ -22,7 +22,7 @@ static void keep_text(struct cli_model *m, const char **to, const char *text)
         *to = "";
 }
 
-/* "NAME=value" among outputs; the newest, if a task gave it twice. */
+/* The newest "NAME=value" of name among outputs, or NULL. */
 static const struct fr_str *find(const struct fr_strs *outputs, const char *name)
 {
     size_t n = strlen(name);
@@ -36,7 +36,7 @@ static const struct fr_str *find(const struct fr_strs *outputs, const char *name
     return NULL;
 }
 
-/* Only a run's results are shown: other outputs are not kept. No memory: none are shown. */
+/* Keeps the outputs of instances that no task waits for; none without memory. */
 static void keep_outputs(struct cli_model *m, uint32_t inst, const struct fr_strs *outputs)
 {
     const struct fr_plan_task *task = &m->plan->tasks[m->plan->insts[inst].task];
@@ -94,7 +94,7 @@ void cli_model_finish(struct cli_model *m)
     *m = (struct cli_model){0};
 }
 
-/* The rule by which the run sets the times of its rows. */
+/* Sets the times by the rule of the run's own rows. */
 static void take_time(struct cli_model_inst *in, int64_t wall_ms)
 {
     bool ended = fr_state_ended(in->state);
@@ -102,7 +102,7 @@ static void take_time(struct cli_model_inst *in, int64_t wall_ms)
         in->state == FR_ST_STARTING || in->state == FR_ST_RUNNING || in->state == FR_ST_STOPPING;
 
     if (!ended && in->ended_wall != 0)
-        in->started_wall = 0; /* the user runs it again */
+        in->started_wall = 0; /* a retry of the user */
     if (begun && in->started_wall == 0)
         in->started_wall = wall_ms;
     if (!ended)
@@ -130,7 +130,7 @@ static void take_log(struct cli_model *m, struct fr_note *note)
 
     in->left = note->left;
     if (note->attempt_no < in->log_no)
-        return; /* the rest of an older attempt's */
+        return; /* late output of an older attempt */
     if (note->attempt_no == in->log_no && note->offset < in->log_at) {
         size_t seen = end < in->log_at ? note->bytes.n : (size_t)(in->log_at - note->offset);
 

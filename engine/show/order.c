@@ -1,9 +1,8 @@
 /*
- * In which order a view shows what a run says. Output and states come on ways of their own: a state
- * waits for a commit, output for nothing. So output that comes before its task's launch is shown
- * after it, and an end after the last line of its output; of a node elsewhere only when little of
- * it is still to come. What the instance does then waits behind that end, until the next attempt
- * says something.
+ * The order in which a view shows notes. Output and states arrive independently: a state waits for
+ * a commit, output does not. So output that arrives before the launch is shown after it, and an end
+ * is shown after the last line of its output. On a remote node an end waits only for little output.
+ * Later notes of the instance wait for that end, until the next attempt has output.
  */
 #include "engine/show/private.h"
 #include "engine/view/merge.h"
@@ -13,9 +12,9 @@
 #include <string.h>
 
 enum {
-    LINE_MAX_BYTES = 4096,    /* a longer line is shown in pieces */
-    EARLY_BYTES = 64 << 10,   /* kept of output that comes before its launch */
-    REMOTE_BYTES = 256 << 10, /* an end elsewhere waits for at most so much output */
+    LINE_MAX_BYTES = 4096,    /* a longer line is split */
+    EARLY_BYTES = 64 << 10,   /* bound of output kept before the launch */
+    REMOTE_BYTES = 256 << 10, /* an end on a remote node waits for at most so much output */
 };
 
 /* ---- output ---- */
@@ -34,7 +33,7 @@ static void print_line(struct cli_show *show, uint32_t inst, int64_t wall_ms, st
     show_print(show, CLI_OUT_OUTPUT, wall_ms, &b);
 }
 
-/* Prints the whole lines of an instance's text; all: the last one without its newline, too. */
+/* Prints the complete lines of an instance's text; all: also the incomplete last line. */
 static void print_lines(struct cli_show *show, uint32_t inst, bool all)
 {
     struct fr_buf *text = &show->lines[inst].text;
@@ -62,7 +61,7 @@ void order_output(struct cli_show *show, const struct fr_note *note)
         return;
     if (line->held != 0 && note->attempt_no > line->held)
         let_go(show, note->inst);
-    if (line->no != note->attempt_no) /* the other one's last line has no end */
+    if (line->no != note->attempt_no) /* the last line of the other attempt has no newline */
         print_lines(show, note->inst, true);
     line->no = note->attempt_no;
     if (line->text.n == 0)
@@ -99,7 +98,7 @@ static void print_state(struct cli_show *show, const struct fr_note *note)
         return;
     line->state = note->row.state;
     line->away = note->row.unreachable;
-    print_lines(show, note->inst, false); /* what came before the launch */
+    print_lines(show, note->inst, false); /* output from before the launch */
 }
 
 static void print_run(struct cli_show *show, const struct fr_note *note)
@@ -110,7 +109,7 @@ static void print_run(struct cli_show *show, const struct fr_note *note)
         show_run(show, note);
 }
 
-/* Shows one that is held, and drops it. */
+/* Shows a held note, and drops it. */
 static void print_held(struct cli_show *show, struct show_held **at)
 {
     struct show_held *h = *at;
@@ -125,7 +124,7 @@ static void print_held(struct cli_show *show, struct show_held **at)
     fr_sys.free(h);
 }
 
-/* Shows the states held for the instance; then the run's end, if nothing is held before it. */
+/* Shows the held states of the instance; then the run's end, if no state is held. */
 static void let_go(struct cli_show *show, uint32_t inst)
 {
     struct show_held **at = &show->held;
@@ -141,7 +140,7 @@ static void let_go(struct cli_show *show, uint32_t inst)
         print_held(show, &show->held);
 }
 
-/* A copy of note at the end of the list; false: no memory. */
+/* Appends a copy of note to the list; false: no memory. */
 static bool hold(struct cli_show *show, const struct fr_note *note)
 {
     size_t n = strlen(note->text) + 1;
@@ -158,7 +157,7 @@ static bool hold(struct cli_show *show, const struct fr_note *note)
     return true;
 }
 
-/* Whether output that was written before this end is still to come, and soon. */
+/* Whether output from before this end is still to come, and little enough to wait for. */
 static bool awaits_output(const struct cli_show *show, const struct fr_note *note)
 {
     const struct fr_plan *plan = show->model.plan;
@@ -190,7 +189,7 @@ void order_run(struct cli_show *show, const struct fr_note *note)
         print_run(show, note);
 }
 
-/* Whether the note says that the instance's node cannot be reached. */
+/* Whether the note reports the instance's node as unreachable. */
 static bool is_cut_off(const struct cli_show *show, uint32_t inst, const struct fr_note *note)
 {
     return note->kind == FR_NOTE_NODE && !note->up &&
@@ -206,7 +205,7 @@ void order_trouble(struct cli_show *show, const struct fr_note *note)
 
         if (inst != FR_PLAN_NONE && (inst == note->inst || is_cut_off(show, inst, note))) {
             let_go(show, inst);
-            h = show->held; /* the next one may be gone, too */
+            h = show->held; /* the next one may be freed */
         } else {
             h = h->next;
         }

@@ -16,24 +16,24 @@ enum {
     OUTPUT_BYTES = 16 << 20, /* bound of task output */
     SCREEN_BYTES = 1 << 20,  /* likewise on a terminal */
     EVENT_BYTES = 64 << 20,  /* bound of all lines */
-    WRITE_BYTES = 4 << 10,   /* one write(): progress of a slow reader shows between two */
-    FILE_BYTES = 64 << 10,   /* gathered for a regular file */
+    WRITE_BYTES = 4 << 10,   /* one write(), so that progress of a slow reader is seen */
+    FILE_BYTES = 64 << 10,   /* buffer for a regular file */
     KEEP_BYTES = 256 << 10,  /* a larger buffer is freed once it is written */
     STACK_BYTES = 64 << 10,
-    STALL_MS = 10000, /* the reader took nothing for so long: it reads no more */
+    STALL_MS = 10000, /* a reader that takes nothing for so long is given up */
     LEAVE_MS = 1000,  /* likewise, once the user wants to leave */
     TICK_MS = 100,
 };
 
-/* A writer thread and its output. Loop and thread hand text to and fro by a byte on a socket pair:
- * whoever got the byte last owns text and error. */
+/* A writer thread and its output. Loop and thread pass a byte over a socket pair; the side that got
+ * the byte last owns text and error. */
 struct writer {
     int fd;
     int loop_end, thread_end;
     struct fr_buf text;
     int error;               /* errno of a failed write() */
-    atomic_uint users;       /* loop and thread; the last one frees */
-    atomic_uint_fast64_t at; /* bytes written, ever */
+    atomic_uint users;       /* loop and thread; the last user frees */
+    atomic_uint_fast64_t at; /* bytes written so far */
 };
 
 struct stream { /* an output: stdout, stderr */
@@ -41,13 +41,13 @@ struct stream { /* an output: stdout, stderr */
     int fd;
     bool regular;          /* a regular file: no thread */
     size_t output_bytes;   /* bound of task output */
-    struct writer *writer; /* owns one use; NULL: a regular file, or given up */
+    struct writer *writer; /* owns one use; NULL: a regular file, or a reader given up */
     pthread_t thread;
     struct fr_watch *watch;
     bool busy;            /* the writer owns its text */
-    struct fr_buf lines;  /* not yet handed over */
-    uint64_t missed;      /* lines dropped behind those */
-    bool wanted;          /* a frame is, once the writer is free */
+    struct fr_buf lines;  /* not yet handed to the writer */
+    uint64_t missed;      /* lines dropped after these */
+    bool wanted;          /* a frame is due once the writer is free */
     int error;            /* errno of a failed write(): the rest is dropped */
     cli_out_frame_fn *fn; /* NULL: lines are written as they are */
     void *arg;
@@ -72,7 +72,8 @@ static void let_go(struct writer *w)
     fr_sys.free(w);
 }
 
-/* Writes all of p. Returns errno, or 0. Somebody else may have made the descriptor non-blocking. */
+/* Writes all of p. Returns errno, or 0. Another process may have made the descriptor non-blocking.
+ */
 static int write_out(int fd, const char *p, size_t n, atomic_uint_fast64_t *at)
 {
     while (n > 0) {
@@ -110,8 +111,8 @@ static void *writer_main(void *arg)
 
 static void stream_written(void *arg, int what);
 
-/* All signals are the loop's. A background job that may not write to its terminal (stty tostop)
- * would be stopped whole by SIGTTOU: the thread blocks that, too, so the text is shown. */
+/* The thread blocks all signals, SIGTTOU included: a background job under stty tostop then writes
+ * instead of being stopped. */
 static enum fr_rc writer_start(struct stream *s, struct fr_err *err)
 {
     struct writer *w = fr_sys.alloc(sizeof(*w));
@@ -144,7 +145,7 @@ static enum fr_rc writer_start(struct stream *s, struct fr_err *err)
 
 /* ---- a stream ---- */
 
-/* "12,345". */
+/* Appends a number as "12,345". */
 static void add_count(struct fr_buf *b, uint64_t n)
 {
     char digits[24];
@@ -180,7 +181,7 @@ static void put_missed(struct stream *s)
     s->missed = 0;
 }
 
-/* The writer has all text, or there is none. */
+/* Whether no text is left to write. */
 static bool is_idle(const struct stream *s)
 {
     return !s->busy && s->lines.n == 0 && s->missed == 0 && !s->wanted;
@@ -193,7 +194,7 @@ static void drop_lines(struct stream *s)
     s->wanted = false;
 }
 
-/* What is to be written now, into to. */
+/* Moves the text of the next write into to. */
 static void compose(struct stream *s, struct fr_buf *to)
 {
     to->n = 0;
@@ -201,7 +202,7 @@ static void compose(struct stream *s, struct fr_buf *to)
     if (s->fn != NULL) {
         s->fn(s->arg, (struct fr_str){s->lines.p != NULL ? s->lines.p : "", s->lines.n}, to);
         s->lines.n = 0;
-    } else { /* by turns */
+    } else { /* the buffers take turns */
         struct fr_buf free = *to;
 
         *to = s->lines;
@@ -275,7 +276,7 @@ static void stream_add(struct stream *s, enum cli_out_kind kind, const char *tex
     }
 }
 
-/* Ends the stream's thread; one that waits for a reader is left behind. */
+/* Ends the stream's thread; a thread that waits for a reader is detached. */
 static void stream_give_up(struct stream *s)
 {
     struct writer *w = s->writer;
@@ -326,7 +327,7 @@ static int on_error(void *arg)
 
 static void on_tick(void *arg)
 {
-    (void)arg; /* the loop turned */
+    (void)arg; /* the turn ends */
 }
 
 static bool same_file(void)
@@ -409,7 +410,7 @@ static uint64_t written(const struct stream *s)
     return s->writer != NULL ? atomic_load(&s->writer->at) : 0;
 }
 
-/* The reader took nothing for too long. */
+/* Gives up a reader that took nothing for too long. */
 static void say_given_up(struct cli_out *out, struct stream *s)
 {
     bool is_stdout = s == &out->streams[0];

@@ -27,7 +27,7 @@ static struct scale scale_of(const struct cli_plot *p)
     return s;
 }
 
-/* The dot of a value among n; the middle one where all are the same. */
+/* The dot of a value among n; the middle dot if from equals to. */
 static int dot(double v, double from, double to, int n)
 {
     if (!(to > from))
@@ -36,7 +36,7 @@ static int dot(double v, double from, double to, int n)
     return at < 0 ? 0 : at >= n ? n - 1 : at;
 }
 
-/* Marks the dots of a row of text that a line from one point to the next goes through. */
+/* Marks the dots of a text row on the line from a to b. */
 static void join(const struct cli_plot *p, const int a[2], const int b[2], unsigned row,
                  unsigned char *cells)
 {
@@ -68,7 +68,7 @@ static void put_cell(const struct cli_plot *p, unsigned char bits, struct fr_buf
         fr_buf_text(out, "*");
 }
 
-/* Four digits, in no more than the columns that there are. */
+/* Formats v with four digits, in less than PLOT_LABEL columns. */
 static void show_value(double v, char out[PLOT_LABEL])
 {
     if (fabs(v) >= 1000 && fabs(v) < 1e6)

@@ -89,8 +89,7 @@ bool show_waits(const struct fr_note *note)
     return note->row.state == FR_ST_WAITING && note->text[0] != '\0';
 }
 
-/* Whether people want to know: by default how tasks end and what is tried again; the same of what
- * went wrong; or all. */
+/* Whether the state is printed: by default ends and retries; quiet: failures; verbose: all. */
 static bool is_wanted(const struct cli_show *show, const struct fr_note *note)
 {
     const struct fr_plan *plan = show->model.plan;
@@ -180,8 +179,8 @@ void cli_show_moved(struct cli_show *show)
         show->said[i].moved = true;
 }
 
-/* Whether the host before said that of the node last: it was connected, too. Remembers it (FNV-1a,
- * 64 bits). */
+/* Whether the note repeats the last one of the host before about that node. Remembers the note by
+ * its hash (FNV-1a, 64 bits). */
 static bool said_before(struct cli_show *show, const struct fr_note *note)
 {
     uint64_t h = 14695981039346656037u ^ (uint64_t)note->up;
@@ -220,7 +219,7 @@ void cli_show_note(struct cli_show *show, const struct fr_note *given)
         else if (!show->opts.quiet)
             show_full(show, note);
         break;
-    case FR_NOTE_METRICS: /* curves: not among lines */
+    case FR_NOTE_METRICS: /* shown as curves */
         return;
     case FR_NOTE_NODE:
     case FR_NOTE_TROUBLE:
@@ -235,7 +234,7 @@ void cli_show_note(struct cli_show *show, const struct fr_note *given)
         live_soon(show);
 }
 
-/* While a run is being loaded, it may have no plan yet. */
+/* A run that is being loaded may have no plan yet. */
 static void know_run(struct cli_model *m, const struct fr_run *run)
 {
     m->plan = fr_run_plan(run);
@@ -258,7 +257,7 @@ struct fr_view cli_show_view(struct cli_show *show)
     return (struct fr_view){on_note, show};
 }
 
-/* The first lines; the model is as it is before the first note. */
+/* Prints the first lines, before the first note. */
 static enum fr_rc begin(struct cli_show *show, struct fr_err *err)
 {
     const struct cli_model *m = &show->model;
@@ -272,7 +271,7 @@ static enum fr_rc begin(struct cli_show *show, struct fr_err *err)
         return fr_fail(err, FR_NOMEM, "no memory to show a run");
     memset(show->lines, 0, plan->n_insts * sizeof(*show->lines));
     show->said = fr_sys.alloc((plan->n_nodes + 1) * sizeof(*show->said));
-    if (show->said != NULL) { /* without memory all is shown */
+    if (show->said != NULL) { /* without memory, repeated notes are shown */
         show->n_said = plan->n_nodes;
         memset(show->said, 0, show->n_said * sizeof(*show->said));
     }
@@ -303,7 +302,7 @@ enum fr_rc cli_show_begin(struct cli_show *show, const struct fr_run *run, struc
 {
     enum fr_rc rc;
 
-    if (show->lines != NULL) /* a follower gave its notes so far */
+    if (show->lines != NULL) /* cli_show_begin_stored() came before */
         return FR_OK;
     know_run(&show->model, run);
     rc = cli_model_load(&show->model, run, err);
@@ -353,7 +352,7 @@ void cli_show_curves(struct cli_show *show)
         show_print(show, CLI_OUT_EVENT, fr_sys.wall_ms(), &line);
 }
 
-/* They stay on the screen behind the run's end. */
+/* Prints the curves as lines that stay on the screen. */
 static void leave_curves(struct cli_show *show)
 {
     struct show_table last = {0};
