@@ -44,6 +44,7 @@ bench: all
 	python3 tests/bench/schedules.py $(BUILD)
 	python3 tests/bench/page.py $(BUILD)
 	python3 tests/bench/crowd.py $(BUILD)
+	python3 tests/bench/failure.py $(BUILD)
 	tests/bench/trainer.sh $(BUILD)
 
 # Hours: every kill of a recorded run, simulated and of the real programs, 20,000 random cases. SEED=N

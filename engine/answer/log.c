@@ -3,6 +3,7 @@
 #include "engine/view/line_index.h"
 #include "engine/view/merge.h"
 #include "engine/store/home.h"
+#include "engine/store/lists.h"
 
 #include <fcntl.h>
 
@@ -18,23 +19,17 @@ enum {
 static enum fr_rc find_attempt(struct call *c, struct fr_attempt_row *out, const char **rest,
                                struct fr_err *err)
 {
-    struct fr_attempt_rows rows;
     const char *end = strchr(c->rest, '/');
-    struct fr_id id;
     enum fr_rc rc;
 
     if (end == NULL || strncmp(end, "/log", 4) != 0 ||
-        !fr_id_parse((struct fr_str){c->rest, (size_t)(end - c->rest)}, &id))
+        !fr_id_parse((struct fr_str){c->rest, (size_t)(end - c->rest)}, &out->id))
         return fr_fail(err, FR_NOTFOUND, "there is nothing at %s", c->req->path);
     *rest = end + 4;
-    if ((rc = fr_store_attempts(c->host->store, c->run.id, &c->arena, &rows, err)) != FR_OK)
-        return rc;
-    for (size_t i = 0; i < rows.n; i++)
-        if (fr_id_eq(rows.rows[i].id, id)) {
-            *out = rows.rows[i];
-            return FR_OK;
-        }
-    return fr_fail(err, FR_NOTFOUND, "run %lld has no such attempt", (long long)c->run.no);
+    rc = fr_store_attempt_find(c->host->store, c->run.id, &c->arena, out, err);
+    return rc != FR_NOTFOUND
+               ? rc
+               : fr_fail(err, rc, "run %lld has no such attempt", (long long)c->run.no);
 }
 
 static enum fr_rc find_path(struct call *c, const struct fr_attempt_row *row, struct fr_buf *path,

@@ -64,4 +64,19 @@ struct fr_count_rows {
 enum fr_rc fr_store_counts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                            struct fr_count_rows *out, struct fr_err *err);
 
+/* Those of a task, on a node, in a state; "" or NULL: of any. */
+struct fr_inst_filter {
+    struct fr_id run;
+    const char *task, *node, *state;
+};
+enum fr_rc fr_store_insts_of(struct fr_store *st, const struct fr_inst_filter *of,
+                             struct fr_arena *arena, struct fr_inst_rows *out, struct fr_err *err);
+/* The attempts of one instance. */
+enum fr_rc fr_store_attempts_of(struct fr_store *st, const struct fr_inst_of *of,
+                                struct fr_arena *arena, struct fr_attempt_rows *out,
+                                struct fr_err *err);
+/* Fills in the rest of the row with the id row->id. FR_NOTFOUND: the run has no such attempt. */
+enum fr_rc fr_store_attempt_find(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                                 struct fr_attempt_row *row, struct fr_err *err);
+
 #endif

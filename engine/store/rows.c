@@ -1,4 +1,5 @@
 /* Instances, attempts, outputs, nodes and files of a run. */
+#include "engine/store/lists.h"
 #include "engine/store/ready.h"
 #include "engine/store/shipped.h"
 #include "engine/store/sql.h"
@@ -6,6 +7,14 @@
 
 FR_SQL_PUT_OF_RUN(fr_store_inst_put, inst, SQL_INST_PUT)
 FR_SQL_LIST_OF_RUN(fr_store_insts, inst, SQL_INST_LIST)
+
+enum fr_rc fr_store_insts_of(struct fr_store *st, const struct fr_inst_filter *of,
+                             struct fr_arena *arena, struct fr_inst_rows *out, struct fr_err *err)
+{
+    return fr_sql_list(st, SQL_INST_OF, FR_SQL_INTO(inst, arena, out), err, "dttt", of->run,
+                       of->task, of->node, of->state);
+}
+
 FR_SQL_LIST_OF_RUN(fr_store_inst_failed, inst, SQL_INST_FAILED)
 FR_SQL_LIST_OF_RUN(fr_store_ready_tasks, task, SQL_INST_READY)
 
@@ -16,6 +25,29 @@ enum fr_rc fr_store_any_ready(struct fr_store *st, struct fr_id run, bool *out, 
 
 FR_SQL_PUT_OF_RUN(fr_store_attempt_put, attempt, SQL_ATTEMPT_PUT)
 FR_SQL_LIST_OF_RUN(fr_store_attempts, attempt, SQL_ATTEMPT_LIST)
+
+enum fr_rc fr_store_attempts_of(struct fr_store *st, const struct fr_inst_of *of,
+                                struct fr_arena *arena, struct fr_attempt_rows *out,
+                                struct fr_err *err)
+{
+    return fr_sql_list(st, SQL_ATTEMPT_OF, FR_SQL_INTO(attempt, arena, out), err, "di", of->run,
+                       of->idx);
+}
+
+enum fr_rc fr_store_attempt_find(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                                 struct fr_attempt_row *row, struct fr_err *err)
+{
+    struct fr_attempt_rows rows = {0};
+    enum fr_rc rc = fr_sql_list(st, SQL_ATTEMPT_FIND, FR_SQL_INTO(attempt, arena, &rows), err, "dd",
+                                row->id, run);
+
+    if (rc == FR_OK && rows.n == 0)
+        return fr_fail(err, FR_NOTFOUND, "the run has no such attempt");
+    if (rc == FR_OK)
+        *row = rows.rows[0];
+    return rc;
+}
+
 FR_SQL_PUT_OF_RUN(fr_store_output_put, output, SQL_OUTPUT_PUT)
 FR_SQL_LIST_OF_RUN(fr_store_outputs, output, SQL_OUTPUT_LIST)
 

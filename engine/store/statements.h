@@ -89,6 +89,9 @@ SQL(BLOB_NAMED,
     "state <> 'removed')")
 SQL(INST_PUT, "INSERT OR REPLACE INTO instance(run, $instance) VALUES(:run, :$instance)")
 SQL(INST_LIST, "SELECT $instance FROM instance WHERE run = ? ORDER BY idx")
+SQL(INST_OF,
+    "SELECT $instance FROM instance WHERE run = ?1 AND ?2 IN ('', task) AND ?3 IN ('', node) AND "
+    "?4 IN ('', state) ORDER BY idx")
 SQL(INST_FAILED,
     "SELECT $instance FROM instance WHERE run = ? AND state IN ('failed', 'timed_out', 'lost', "
     "'stop_unproven') AND cause <> 'gang_peer' ORDER BY hook <> '', ended_wall, idx LIMIT 1")
@@ -111,6 +114,8 @@ SQL(LACKS_OUTPUT, /* what may live is stopped, not fetched */
     "<> 'stop_unproven' LIMIT 1")
 SQL(ATTEMPT_CLEAR, "DELETE FROM attempt WHERE run = ?")
 SQL(ATTEMPT_LIST, "SELECT $attempt FROM attempt WHERE run = ? ORDER BY idx, no")
+SQL(ATTEMPT_OF, "SELECT $attempt FROM attempt WHERE run = ? AND idx = ? ORDER BY no")
+SQL(ATTEMPT_FIND, "SELECT $attempt FROM attempt WHERE id = ? AND run = ?")
 SQL(OUTPUT_PUT, "INSERT OR REPLACE INTO output(run, $output) VALUES(:run, :$output)")
 SQL(OUTPUT_CLEAR, "DELETE FROM output WHERE run = ? AND idx = ?")
 SQL(OUTPUT_LIST, "SELECT $output FROM output WHERE run = ? ORDER BY idx, key")

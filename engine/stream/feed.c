@@ -138,17 +138,35 @@ static bool is_read(const struct host_run *h)
     return h->host->streams->first != NULL; /* a stream of all runs, or of this one */
 }
 
-static void note_state(struct host_news *news, const struct fr_row *row)
+/* As a JSON string. */
+static void put_string(struct fr_buf *out, const char *text)
 {
+    json_t *string = json_string(text);
+    char *json = string != NULL ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+
+    if (json != NULL)
+        fr_buf_text(out, json);
+    out->bad |= json == NULL;
+    free(json);
+    json_decref(string);
+}
+
+static void note_state(struct host_news *news, const struct fr_note *note)
+{
+    const struct fr_row *row = &note->row;
     const char *cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
+    int64_t due = row->state == FR_ST_RETRYING ? note->wall_ms + row->delay_ms : 0;
+    struct fr_buf *out = &news->changes;
 
     if (news->n_changes == HOST_CHANGES) {
         news->lost = true;
         return;
     }
-    fr_buf_fmt(&news->changes, "%s[%u,\"%s\",%u,\"%s\"]", news->n_changes++ == 0 ? "[" : ",",
-               row->inst, fr_state_name(row->state), row->attempt_no, cause);
-    news->lost = news->lost || news->changes.bad;
+    fr_buf_fmt(out, "%s[%u,\"%s\",%u,\"%s\",%d,", news->n_changes++ == 0 ? "[" : ",", row->inst,
+               fr_state_name(row->state), row->attempt_no, cause, row->code);
+    put_string(out, note->text);
+    fr_buf_fmt(out, ",%" PRId64 ",%" PRId64 ",%d]", note->wall_ms, due, row->unreachable);
+    news->lost = news->lost || out->bad;
 }
 
 static void note_log(struct host_run *h, const struct fr_note *note)
@@ -249,7 +267,7 @@ static void take_note(struct host_run *h, const struct fr_run *run, const struct
         return;
     switch (note->kind) {
     case FR_NOTE_STATE:
-        note_state(h->news, &note->row);
+        note_state(h->news, note);
         h->news->seq = note->seq > h->news->seq ? note->seq : h->news->seq;
         break;
     case FR_NOTE_RUN:

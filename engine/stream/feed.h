@@ -38,7 +38,7 @@ enum { HOST_CHANGES = 500, HOST_LOGS = 64 }; /* in one event of a stream */
 
 /* What happened to a run, and is not yet in the streams. */
 struct host_news {
-    struct fr_buf changes; /* owns: "[[idx, state, attempt, cause], …" without its end */
+    struct fr_buf changes; /* owns: the list of changes (stream.h) without its last bracket */
     size_t n_changes, n_logs;
     int64_t seq; /* of the newest event among the changes */
     struct host_log logs[HOST_LOGS];

@@ -4,7 +4,11 @@
  *
  *   hello {epoch, version, now_ms}           a stream begins
  *   run {run, state, outcome}                the run itself changed; topic list
- *   inst {run, seq, changes: [[idx, state, attempt, cause], …]}
+ *   inst {run, seq, changes: [[idx, state, attempt, cause, code, reason, wall, due, unreachable],
+ *         …]}                                instances changed: attempt is its number; cause, code
+ *                                            and reason as in the instance's row; wall: when, in ms
+ *                                            since 1970; due: when a retry is due, else 0;
+ *                                            unreachable: 1 while the node does not answer, else 0
  *   log {run, attempt, bytes}                there is more of an attempt's output
  *   metric {run, attempt, bytes}             the same of its metrics
  *   note {run, wall, text, node, up, idx}    what is in no row: how a node is reached, trouble; a

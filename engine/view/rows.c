@@ -81,32 +81,20 @@ enum fr_rc view_run(struct view *v, struct fr_err *err)
 
 /* ---- instances ---- */
 
-bool view_wants(const struct host_text *text, const struct fr_inst_row *row)
+enum fr_rc view_instances(struct view *v, struct fr_inst_rows *out, struct fr_err *err)
 {
-    const char *values[] = {row->task, row->node, row->state};
+    const char *const *args = v->text->args;
+    struct fr_inst_filter of = {v->run.id, args[0], args[1], args[2]};
 
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
-        if (text->args[i] != NULL && text->args[i][0] != '\0' &&
-            strcmp(text->args[i], values[i]) != 0)
-            return false;
-    return true;
+    return fr_store_insts_of(v->st, &of, &v->arena, out, err);
 }
 
-/* [[no, id], …] of each instance that has more than one attempt; NULL of others. *at moves behind
- * the attempts of idx, which are asked for in their order. */
-static json_t *json_of_attempts(const struct fr_attempt_rows *rows, size_t *at, int64_t idx)
+/* [[no, id], …] */
+static json_t *json_of_attempts(const struct fr_attempt_rows *rows)
 {
-    json_t *list;
-    size_t from;
+    json_t *list = json_array();
 
-    while (*at < rows->n && rows->rows[*at].idx < idx)
-        (*at)++;
-    for (from = *at; *at < rows->n && rows->rows[*at].idx == idx;)
-        (*at)++;
-    if (*at - from < 2)
-        return NULL;
-    list = json_array();
-    for (size_t i = from; i < *at; i++) {
+    for (size_t i = 0; i < rows->n; i++) {
         char id[FR_ID_TEXT];
 
         fr_id_text(rows->rows[i].id, id);
@@ -118,21 +106,18 @@ static json_t *json_of_attempts(const struct fr_attempt_rows *rows, size_t *at, 
 enum fr_rc view_insts(struct view *v, struct fr_err *err)
 {
     struct fr_inst_rows rows = {0};
-    struct fr_attempt_rows attempts = {0};
     json_t *items = json_array();
-    size_t at = 0;
-    enum fr_rc rc = fr_store_insts(v->st, v->run.id, &v->arena, &rows, err);
+    enum fr_rc rc = view_instances(v, &rows, err);
 
-    if (rc == FR_OK)
-        rc = fr_store_attempts(v->st, v->run.id, &v->arena, &attempts, err);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
-        json_t *item, *list;
+        struct fr_inst_of of = {v->run.id, rows.rows[i].idx};
+        struct fr_attempt_rows attempts = {0};
+        json_t *item = fr_row_json(&fr_inst_type, &rows.rows[i]);
 
-        if (!view_wants(v->text, &rows.rows[i]))
-            continue;
-        item = fr_row_json(&fr_inst_type, &rows.rows[i]);
-        if ((list = json_of_attempts(&attempts, &at, rows.rows[i].idx)) != NULL)
-            json_object_set_new(item, "attempts", list);
+        if (rows.rows[i].attempt_no > 1)
+            rc = fr_store_attempts_of(v->st, &of, &v->arena, &attempts, err);
+        if (attempts.n > 1)
+            json_object_set_new(item, "attempts", json_of_attempts(&attempts));
         json_array_append_new(items, item);
     }
     v->doc = json_pack("{s:I, s:o}", "seq", (json_int_t)v->text->seq, "items", items);

@@ -26,8 +26,8 @@ struct view {
 typedef enum fr_rc view_fn(struct view *v, struct fr_err *err);
 
 /* rows.c */
-/* Whether the query of a view of instances asks for it. */
-bool view_wants(const struct host_text *text, const struct fr_inst_row *row);
+/* The instances that the query of a view of instances asks for. */
+enum fr_rc view_instances(struct view *v, struct fr_inst_rows *out, struct fr_err *err);
 /* {state: n} of all tasks, hooks left out */
 json_t *json_of_counts(const struct fr_count_rows *rows);
 view_fn view_run, view_insts, view_outputs, view_artifacts;

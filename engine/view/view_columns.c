@@ -184,11 +184,10 @@ enum fr_rc view_columns(struct view *v, struct fr_err *err)
                         .due = {.list = json_array()},
                         .wall = wall,
                         .last = wall};
-    enum fr_rc rc = fr_store_insts(v->st, v->run.id, &v->arena, &rows, err);
+    enum fr_rc rc = view_instances(v, &rows, err);
 
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
-        if (view_wants(v->text, &rows.rows[i]))
-            add_inst(&c, &rows.rows[i]);
+        add_inst(&c, &rows.rows[i]);
     if (c.state.bad && rc == FR_OK)
         rc = fr_fail(err, FR_NOMEM, "no memory for an answer");
     v->doc = finish(&c, v->text->seq, &v->more);

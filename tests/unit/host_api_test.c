@@ -1,4 +1,6 @@
 /* The host's interface: requests and their answers, streams, the queue. */
+#include "engine/runs/state.h"
+#include "engine/stream/stream.h"
 #include "engine/view/queue.h"
 #include "tests/unit/host_bed.h"
 
@@ -222,6 +224,55 @@ static void test_etag(void)
     fr_api_response_finish(&first);
 }
 
+/* What a reader needs to keep an instance's row: an event of the changes, whole or not at all. */
+static void test_changes(void)
+{
+    static const struct {
+        const char *what, *reason, *want;
+        int64_t wall;
+        struct fr_row row;
+    } rows[] = {
+        {"a start", "", "[0,\"starting\",1,\"\",0,\"\",5000,0,0]", 5000, {.state = FR_ST_STARTING}},
+        {"an exit",
+         "exit code 3",
+         "[0,\"failed\",1,\"exit\",3,\"exit code 3\",5001,0,0]",
+         5001,
+         {.state = FR_ST_FAILED, .cause = FR_CAUSE_EXIT, .code = 3}},
+        {"a retry",
+         "said \"no\"\n\\",
+         "[0,\"retrying\",1,\"signal\",9,\"said \\\"no\\\"\\n\\\\\",5002,65002,0]",
+         5002,
+         {.state = FR_ST_RETRYING, .cause = FR_CAUSE_SIGNAL, .code = 9, .delay_ms = 60000}},
+        {"a node that does not answer",
+         "",
+         "[0,\"running\",1,\"\",0,\"\",5003,0,1]",
+         5003,
+         {.state = FR_ST_RUNNING, .unreachable = true, .delay_ms = 7}},
+        {"no text", "\xff", NULL, 5004, {.state = FR_ST_FAILED}},
+    };
+    struct host_run *h = host_find_no(host, 1);
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct reader r = {0};
+        struct fr_note note = {.kind = FR_NOTE_STATE,
+                               .row = rows[i].row,
+                               .text = rows[i].reason,
+                               .wall_ms = rows[i].wall,
+                               .seq = 5};
+
+        check_row(rows[i].what);
+        note.row.attempt_no = 1;
+        CHECK_INT(follow(&r, "1", ""), 200);
+        stream_part.note(h, h->run, &note);
+        stream_part.leaves(h);
+        CHECK(has(&r, rows[i].want != NULL ? rows[i].want : "event: reset\ndata: {\"run\":1}"));
+        CHECK(has(&r, "event: inst") == (rows[i].want != NULL));
+        api.gone(api.self, r.s);
+        fr_buf_finish(&r.got);
+    }
+    check_row("");
+}
+
 /* A stream tells what a cancel does; one that comes again gets what it has not seen. */
 static void test_stream(void)
 {
@@ -237,9 +288,10 @@ static void test_stream(void)
     CHECK(has(&r, "event: hello\ndata: {\"epoch\":"));
     check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, "\"state\":");
     turn_until(&r, "\"outcome\":\"cancelled\"");
-    CHECK(has(&r,
-              "event: inst\ndata: {\"run\":1,\"seq\":6,\"changes\":[[0,\"cancelled\",0,\"\"],[1,"
-              "\"cancelled\",0,\"\"]]}\n\n"));
+    CHECK(has(
+        &r,
+        "event: inst\ndata: {\"run\":1,\"seq\":6,\"changes\":[[0,\"cancelled\",0,\"\",0,\"\","));
+    CHECK(has(&r, ",0,0],[1,\"cancelled\",0,\"\",0,\"\","));
     CHECK(has(&r, ",\"text\":\"cancelled from another shell: stopping all tasks\"}\n\n"));
     CHECK(
         has(&r, "event: run\ndata: {\"run\":1,\"state\":\"over\",\"outcome\":\"cancelled\"}\n\n"));
@@ -540,6 +592,7 @@ int main(void)
     test_mistakes();
     test_submit();
     test_etag();
+    test_changes();
     test_stream();
     test_secret();
     test_queue();

@@ -23,15 +23,18 @@ EARLY = """
 name: early
 tasks:
   first: {run: "until test -e %(f)s/go.early; do sleep 0.02; done"}
-  again: {retry: {times: 1, delay: 0s}, run: "until test -e %(f)s/go.retry; do sleep 0.02; done; test $FLOWRUN_ATTEMPT_NO = 2 || exit 1; until test -e %(f)s/go.later; do sleep 0.02; done"}
+  again: {retry: {times: 1, delay: 1s}, run: "until test -e %(f)s/go.retry; do sleep 0.02; done; test $FLOWRUN_ATTEMPT_NO = 2 || exit 7; until test -e %(f)s/go.later; do sleep 0.02; done; exit 8"}
 """
-# Keeps what the stream is asked to go on from; answers with instances are held until letGo() is called once window.hold is set.
-# Nothing is looked at again but for what the stream tells.
+# Keeps what the stream is asked to go on from, and counts how often all instances are read; of a page with hold=1 their answers
+# are held until letGo() is called. Nothing is looked at again but for what the stream tells.
 WATCHED = """(() => { const interval = window.setInterval; window.setInterval = (fn, ms) => interval(fn, ms === 5000 ? 1e9 : ms);
-    const real = window.fetch; window.asked = []; const held = new Promise((go) => { window.letGo = go; });
+    const real = window.fetch; window.asked = []; window.reads = 0; const held = new Promise((go) => { window.letGo = go; });
+    window.told = []; window.heard = new BroadcastChannel('flowrun /');
+    heard.onmessage = ({data}) => told.push(...(data.event === 'inst' ? data.data.changes : []).map(([, state]) => state));
     window.fetch = async (what, options) => { const path = String(what);
         if (path.includes('/stream')) window.asked.push(options?.headers?.['Last-Event-ID'] ?? null);
-        const answer = await real(what, options); if (window.hold && path.includes('/instances')) { window.holding = true; await held; } return answer; }; })()"""
+        const answer = await real(what, options); if (path.includes('form=columns')) { window.reads++; if (location.search.includes('hold')) { window.holding = true; await held; } }
+        return answer; }; })()"""
 
 
 def row(no):
@@ -98,24 +101,25 @@ def restart(one):
 
 
 def early(one):
-    """What happens while a run's instances are read again, as behind a failed attempt, is there with them."""
+    """What happens while a run's instances are read is there with them. A retry, a failure and an end read nothing again."""
     begin_run("early.yaml")
     no = 5
-    until("the run has begun", lambda: "running" in flow("status", str(no)))
-    one.go(bed.url + "runs/%d" % no)
-    one.wait("document.querySelector('.live')?.dataset.kind === 'live' && document.querySelector('.runhead .progress')?.innerText.includes('0 of 2')", what="the run, live")
-    one.eval("""(() => { window.told = []; window.heard = new BroadcastChannel('flowrun /');
-        heard.onmessage = ({data}) => told.push(...(data.event === 'inst' ? data.data.changes || [] : []).map(([, state]) => state)); window.hold = true; })()""")
-    write("go.retry", "")
-    one.wait("window.holding === true", what="instances that are read again")
+    until("the run has begun", lambda: flow("status", str(no)).count("running") > 2)
+    one.go(bed.url + "runs/%d?task=again&hold=1" % no)
+    one.wait("window.holding === true && document.querySelector('.live')?.dataset.kind === 'live'", what="instances that are read")
     write("go.early", "")
     until("its first task is over", lambda: flow("status", str(no)).count("succeeded") == 1)
     one.wait("told.includes('succeeded')", what="news of it, which comes by the stream")
-    one.eval("window.hold = false; letGo()")
+    one.eval("letGo()")
     one.wait("document.querySelector('.runhead .progress').innerText.includes('1 of 2')", what="what happened meanwhile")
+    write("go.retry", "")
+    one.wait("told.includes('retrying') && document.querySelector('.instances')?.innerText.includes('exit code 7')", what="why the attempt failed")
+    one.wait_text("attempt 2")
     write("go.later", "")
-    one.wait("document.title.startsWith('✓')", what="its end")
+    one.wait("document.querySelector('.failure:not([hidden])')?.innerText.includes('exit code 8')", what="why the task failed")
+    one.wait("document.title.startsWith('✗')", what="its end")
     one.wait("document.querySelector('.runhead .progress').innerText.includes('2 of 2')", what="both tasks, each once")
+    same("reads of its instances", one.eval("reads"), 1)
 
 
 def cancel(one):

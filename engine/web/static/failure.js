@@ -7,6 +7,9 @@ import {attempts, logRange, logSize} from './api.js';
 
 const TAIL_BYTES = 8192, TAIL_LINES = 20;
 
+/* {cause: its meaning}, of engine/words/causes.h, put here by embed.py. */
+const meanings = CAUSES;
+
 /* "exit code 1", "signal 9", "oom" */
 export function causeWords(cause, code) {
     if (cause === 'exit')
@@ -14,6 +17,11 @@ export function causeWords(cause, code) {
     if (cause === 'signal')
         return `signal ${code}`;
     return (cause || '').replaceAll('_', ' ');
+}
+
+/* As the title of an element; null: there is none. */
+export function causeMeaning(cause) {
+    return meanings[cause] || null;
 }
 
 /* The last lines, {text, offset}, of bytes that begin at from. */
@@ -41,12 +49,11 @@ export function openFailure(el, model) {
         el.hidden = i < 0;
         if (i < 0)
             return;
-        await model.fresh().catch(() => {});
         const {inst} = model, key = model.keyOf(i), list = await attempts(model.no, inst.task[i], inst.node[i]);
         const log = h('div.tail'), to = `runs/${model.no}?tab=logs&i=${encodeURIComponent(key)}`;
 
         fill(el, h('h2', badge(stateOf(inst.state[i])), ' ', h('a', {href: to}, inst.task[i]), h('span.dim', ' on '),
-            inst.node[i], h('span.cause', causeWords(inst.cause[i], inst.code[i])),
+            inst.node[i], h('span.cause', {title: causeMeaning(inst.cause[i])}, causeWords(inst.cause[i], inst.code[i])),
             inst.attempt_no[i] > 1 && h('span.dim', ` attempt ${inst.attempt_no[i]}`), h('span.grow'),
             h('span.dim', ago(inst.ended_wall[i]))),
         inst.reason[i] && inst.reason[i] !== causeWords(inst.cause[i], inst.code[i]) && h('p.why', inst.reason[i]), log);

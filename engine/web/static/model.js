@@ -4,7 +4,6 @@
  */
 import {ended, failures, isOver, live} from './states.js';
 import {instances, run} from './api.js';
-import {now} from './times.js';
 import {oncePerFrame, painted, throttled} from './dom.js';
 import {subscribe} from './stream.js';
 
@@ -16,7 +15,6 @@ export class RunModel {
         this.tasks = new Map(); /* name: {name, counts, away: unreachable, insts: [position]} in the plan's order */
         this.listeners = new Set();
         this.early = [];        /* changes that came while the whole was read */
-        this.stale = false;     /* reasons may be older than their states */
         this.changed = {run: false, tasks: new Set(), insts: new Set(), whole: false};
         this.tell = oncePerFrame(() => this.tellNow());
         this.reload = throttled(() => this.load().catch(() => {}), 1000);
@@ -80,7 +78,6 @@ export class RunModel {
 
             this.run = row;
             this.inst = columns();
-            this.stale = false;
             this.index();
         } finally {
             this.loading = false;
@@ -144,45 +141,41 @@ export class RunModel {
             this.news(event, data);
     }
 
-    apply(data) {
-        for (const [idx, state, attempt, cause] of data.changes || []) {
+    apply({changes, seq}) {
+        for (const [idx, ...change] of changes) {
             const i = this.at.get(idx);
 
             if (i === undefined)
                 this.reload();
             else
-                this.applyOne(i, state, attempt, cause);
+                this.applyOne(i, change);
         }
-        this.inst.seq = Math.max(this.inst.seq, data.seq);
+        this.inst.seq = Math.max(this.inst.seq, seq);
         this.tell();
     }
 
-    applyOne(i, state, attempt, cause) {
-        const {inst} = this;
-        const task = this.tasks.get(inst.task[i]);
+    /* As the host keeps its row (engine/run/times.c). */
+    applyOne(i, [state, attempt, cause, code, reason, wall, due, unreachable]) {
+        const {inst} = this, task = this.tasks.get(inst.task[i]), away = inst.unreachable_wall[i];
 
-        if (inst.state[i] === state && inst.attempt_no[i] === attempt)
-            this.reload(); /* its node answers no more, or does again */
-        if (state === 'retrying')
-            this.reload(); /* its due time comes with that */
-        inst.attempt_no[i] = attempt;
         task.counts[inst.state[i]]--;
         task.counts[state] = (task.counts[state] || 0) + 1;
-        if (!inst.started_wall[i] && (state === 'starting' || state === 'running'))
-            inst.started_wall[i] = now();
-        inst.ended_wall[i] = ended.has(state) ? inst.ended_wall[i] || now() : 0;
+        if (ended.has(inst.state[i]) && !ended.has(state)) /* the user runs it again */
+            inst.started_wall[i] = 0;
+        if (live.has(state))
+            inst.started_wall[i] = inst.started_wall[i] || wall;
+        inst.ended_wall[i] = ended.has(state) ? inst.ended_wall[i] || wall : 0;
+        inst.unreachable_wall[i] = unreachable && (away || wall);
         inst.state[i] = state;
+        inst.attempt_no[i] = attempt;
         inst.cause[i] = cause;
-        if (ended.has(state))
-            this.stale = true;
+        inst.code[i] = code;
+        inst.reason[i] = reason;
+        inst.due_wall[i] = due;
+        task.away += unreachable - (away > 0);
+        this.changed.whole = this.changed.whole || unreachable !== Number(away > 0); /* the run's head counts them */
         this.changed.tasks.add(task.name);
         this.changed.insts.add(i);
-    }
-
-    /* What the changes do not tell (reasons, exact times) is there behind this. */
-    async fresh() {
-        if (this.stale)
-            await this.load();
     }
 
     counts() {
