@@ -1,8 +1,8 @@
-"""Writes the files for browsers as C constants: embed.py FOLDER STATES OUTPUT DEPFILE.
+"""Writes the files for browsers as C constants: embed.py FOLDER WORDS OUTPUT DEPFILE.
 
 Each has its type by its ending, its hash, and its gzip where that is smaller; scripts go without comments and blanks
 (tighten.py), modules that are needed together as one with short names (join.py, shorten.py). In index.html "static/" becomes "static/HASH/", HASH
-being that of all files: what lies there never changes. states.js gets the table of states of the header STATES. run.html is index.html for the page of a run, with its script named.
+being that of all files: what lies there never changes. states.js and failure.js get the tables of states and causes from the headers in the folder WORDS. run.html is index.html for the page of a run, with its script named.
 """
 import gzip
 import hashlib
@@ -24,26 +24,37 @@ KNOWN = b"<!-- known -->\n"  # where shell.c puts what is known of the run
 MARKS = [b'<base href="/">', b"<title>flowrun</title>", KNOWN, PRELOADS, b'<main id="main" tabindex="-1"></main>']
 
 
-def states(path):
-    """[name, letter, failed by itself, ended] of each line of FR_STATES, in the order of concern."""
+def rows_of(path, pattern):
+    """What the pattern has of each line of a table of X(…); where a line goes on, its end is none."""
     with open(path, encoding="utf-8") as f:
-        rows = re.findall(r"X\((\w+), \"(\w+)\", '(\w)', (\d+), (true|false)\)", f.read())
+        return re.findall(r"X\(" + pattern + r"\)", re.sub(r"\s*\\\n\s*", " ", f.read()))
+
+
+def states(words):
+    """[name, letter, failed by itself, ended] of each line of FR_STATES, in the order of concern."""
+    rows = rows_of(words + "/states.h", r"(\w+), \"(\w+)\", '(\w)', (\d+), (true|false)")
     first = [r[0] for r in rows].index("SUCCEEDED")
     table = [(int(concern), [word, letter, int(failed == "true"), int(i >= first)])
              for i, (_, word, letter, concern, failed) in enumerate(rows)]
     return [row for _, row in sorted(table)]
 
 
-def scripts(folder, names, table):
+def causes(words):
+    """{name: what it means} of each line of FR_CAUSES."""
+    return dict(rows_of(words + "/causes.h", r"\w+, \"(\w+)\", \d+, (?:true|false), (?:true|false), \"([^\"]*)\""))
+
+
+def scripts(folder, names, words):
     files = {}
     for name in names:
         with open(os.path.join(folder, name), encoding="utf-8") as f:
             files[name] = f.read()
-    files["states.js"] = files["states.js"].replace(" = STATES;", " = %s;" % json.dumps(table, separators=(",", ":")))
+    for name, mark, table in (("states.js", " = STATES;", states(words)), ("failure.js", " = CAUSES;", causes(words))):
+        files[name] = files[name].replace(mark, " = %s;" % json.dumps(table, separators=(",", ":")))
     return {name: tighten(text).encode() for name, text in join(files).items()}
 
 
-def read(folder, table):
+def read(folder, words):
     files = {}
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
@@ -54,7 +65,7 @@ def read(folder, table):
         if not name.endswith(".js"):
             with open(path, "rb") as f:
                 files[name] = f.read()
-    files.update(scripts(folder, sorted(n for n in os.listdir(folder) if n.endswith(".js") and n[0] != "."), table))
+    files.update(scripts(folder, sorted(n for n in os.listdir(folder) if n.endswith(".js") and n[0] != "."), words))
     shell = files.get("index.html", b"")
     places = [shell.find(mark) for mark in MARKS]
     if places[0] < 0 or places != sorted(set(places)):
@@ -72,8 +83,8 @@ def array(out, name, data):
 
 
 def main():
-    folder, header, target, depfile = sys.argv[1:5]
-    files = read(folder, states(header))
+    folder, words, target, depfile = sys.argv[1:5]
+    files = read(folder, words)
     all_of_it = hashlib.sha256(b"".join(n.encode() + b"\0" + d for n, d in files.items())).hexdigest()[:16]
     for name in ("index.html", "run.html"):
         files[name] = files[name].replace(b'"static/', b'"static/' + all_of_it.encode() + b"/")
@@ -92,7 +103,7 @@ def main():
         out.write("const struct web_file web_files[] = {\n%s    {0}};\n" % "".join(rows))
         out.write('const char web_files_hash[] = "%s";\n' % all_of_it)
     with open(depfile, "w", encoding="utf-8") as out: # the folder too: a file may come or go
-        paths = [folder, header] + [os.path.join(folder, n) for n in sorted(os.listdir(folder))]
+        paths = [folder] + [os.path.join(words, n) for n in ("causes.h", "states.h")] + [os.path.join(folder, n) for n in sorted(os.listdir(folder))]
         out.write("%s: %s\n" % (target, " ".join(p.replace(" ", "\\ ") for p in paths)))
 
 

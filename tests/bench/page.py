@@ -27,7 +27,7 @@ def line(what, got, limit):
 def sizes():
     sys.path.insert(0, os.path.join(ROOT, "engine/web"))
     from embed import read
-    files = read(STATIC)
+    files = read(STATIC, os.path.join(ROOT, "engine/words"))
     packed = {name: len(gzip.compress(data, 9)) for name, data in files.items()}
     line("shell, gzip", "%d B" % packed["index.html"], "4096")
     line("all scripts, gzip", "%d B" % sum(n for name, n in packed.items() if name.endswith(".js")), "61440")

@@ -374,7 +374,8 @@ def deeds(one):
     same("its head", said(one, ".runhead"), HEAD_WANT[0])
     for no, node, code in ((93, 2, 0), (90, 1, 3)):  # that of n2 came first, or because of that of n1
         open_page(one, "runs/%d" % no, "document.querySelector('.failure h2') !== null && document.querySelector('.box') !== null")
-        same("what failed first", said(one, ".failure"), "(st-failed)✗failed <runs/%d?tab=logs&i=fit%%40n%d>fit on n%dexit code %d attempt 21h ago" % (no, node, node, code))
+        same("what failed first", said(one, ".failure"), "(st-failed)✗failed <runs/%d?tab=logs&i=fit%%40n%d>fit on n%d"
+             "{the command ended with another status than 0}exit code %d attempt 21h ago" % (no, node, node, code))
     chosen = "(() => { const s = document.querySelector('dialog select'), d = document.querySelector('dialog p.dim'); return [...s.options].map((o) => { s.value = o.value;" \
              " s.dispatchEvent(new Event('change')); return d.textContent; }); })()"
     one.key(".")

@@ -13,14 +13,18 @@ STATIC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../engine/
 sys.path.append(os.path.dirname(STATIC))
 import embed
 
-STATES = json.dumps(embed.states(os.path.join(STATIC, "../../words/states.h")))
+WORDS = os.path.join(STATIC, "../../words")
+STATES, CAUSES = json.dumps(embed.states(WORDS)), json.dumps(embed.causes(WORDS))
 STUBS = {"times": "const h = null;", "columns": "const letters = {s: 'succeeded', f: 'failed', w: 'waiting'};",
          "states": "const h = null, STATES = %s;" % STATES,
-         "model": "const ended = new Set(['succeeded', 'failed']), now = () => 70, oncePerFrame = (fn) => fn, throttled = () => () => asked++;"
-                  " let asked = 0; export const reloads = () => asked; export const each = (states) => {"
-                  " const m = new RunModel(1); m.inst = {task: ['t'], state: ['waiting'], attempt_no: [0], started_wall: [0], ended_wall: [0], cause: ['']};"
-                  " m.tasks.set('t', {name: 't', counts: {waiting: 1}}); return states.map(([state, no, cause]) => { m.applyOne(0, state, no, cause);"
-                  " return [m.inst.started_wall[0], m.inst.ended_wall[0], m.inst.cause[0], m.inst.attempt_no[0], m.stale, asked]; }); };"}
+         "failure": "const ERRORS = null, CAUSES = %s;" % CAUSES,
+         "model": "const ended = new Set(['succeeded', 'failed']), live = new Set(['starting', 'running']), oncePerFrame = (fn) => fn, throttled = () => () => asked++;"
+                  " let asked = 0; export const each = (changes) => { const m = new RunModel(1), task = {name: 't', counts: {waiting: 1}, away: 0};"
+                  " m.inst = {seq: 0, task: ['t'], state: ['waiting'], attempt_no: [0], started_wall: [0], ended_wall: [0], unreachable_wall: [0],"
+                  " due_wall: [0], cause: [''], code: [0], reason: ['']}; m.tasks.set('t', task); m.at = new Map([[7, 0]]); m.tell = () => {};"
+                  " return changes.map((change) => { m.changed.whole = false; m.apply({seq: m.inst.seq + 1, changes: [[7, ...change]]});"
+                  " return ['started_wall', 'ended_wall', 'attempt_no', 'cause', 'code', 'reason', 'due_wall', 'unreachable_wall'].map((name) => m.inst[name][0])"
+                  ".concat(task.counts[change[0]], task.away, m.changed.whole, asked); }); };"}
 # Of a task's instances the one shows whose state is named first.
 URGENT = ["stop_unproven", "failed", "timed_out", "lost", "retrying", "stopping", "running", "starting", "ready", "cancelled", "upstream_failed",
           "waiting", "succeeded", "skipped"]
@@ -32,11 +36,24 @@ ROWS = {
          ["0 B", "1 B", "1023 B", "1.0 KiB", "1.5 KiB", "10 KiB", "1.0 MiB", "5.5 GiB", "1.0 TiB", "1024 TiB", "1048576 TiB"]],
         ["[0, 1, 2].map((n) => count(n, 'task'))", ["0 tasks", "1 task", "2 tasks"]],
     ],
-    # What the stream's changes make of an instance: begun, ended, cause, attempt, whether reasons are stale, how often it is read again.
+    "failure": [
+        ["[['exit', 3], ['signal', 9], ['node_lost', 0], ['', 0]].map(([cause, code]) => causeWords(cause, code))", ["exit code 3", "signal 9", "node lost", ""]],
+        ["[causeMeaning('start_failed'), causeMeaning('expression'), causeMeaning('none'), causeMeaning('later')]",
+         ["it could not be started, or its files could not be shipped", "when: or a value that it starts with could not be worked out", None, None]],
+    ],
+    # What the stream's changes make of an instance: begun, ended, attempt, cause, code, reason, due, unreachable since; how many have its
+    # state, how many are unreachable, whether all is drawn again, how often it is read again.
     "model": [
-        ["each([['starting', 1, ''], ['running', 1, ''], ['failed', 1, 'exit'], ['running', 2, ''], ['succeeded', 2, '']])",
-         [[70, 0, "", 1, False, 0], [70, 0, "", 1, False, 0], [70, 70, "exit", 1, True, 0], [70, 0, "", 2, True, 0], [70, 70, "", 2, True, 0]]],
-        ["each([['waiting', 0, ''], ['retrying', 1, 'exit']])", [[0, 0, "", 0, False, 1], [0, 0, "exit", 1, False, 2]]],
+        ["each([['starting', 1, '', 0, '', 70, 0, 0], ['running', 1, '', 0, '', 71, 0, 0], ['failed', 1, 'exit', 3, 'exit code 3', 72, 0, 0],"
+         " ['ready', 1, '', 0, '', 73, 0, 0], ['running', 2, '', 0, '', 74, 0, 0], ['succeeded', 2, '', 0, '', 75, 0, 0], ['succeeded', 2, '', 0, '', 76, 0, 0]])",
+         [[70, 0, 1, "", 0, "", 0, 0, 1, 0, False, 0], [70, 0, 1, "", 0, "", 0, 0, 1, 0, False, 0], [70, 72, 1, "exit", 3, "exit code 3", 0, 0, 1, 0, False, 0],
+          [0, 0, 1, "", 0, "", 0, 0, 1, 0, False, 0], [74, 0, 2, "", 0, "", 0, 0, 1, 0, False, 0], [74, 75, 2, "", 0, "", 0, 0, 1, 0, False, 0],
+          [74, 75, 2, "", 0, "", 0, 0, 1, 0, False, 0]]],
+        ["each([['running', 1, '', 0, '', 70, 0, 0], ['retrying', 1, 'signal', 9, 'ended by signal 9', 71, 5071, 0], ['running', 2, '', 0, '', 72, 0, 0],"
+         " ['running', 2, '', 0, '', 73, 0, 1], ['stopping', 2, '', 0, '', 74, 0, 1], ['stopping', 2, '', 0, '', 75, 0, 0]])",
+         [[70, 0, 1, "", 0, "", 0, 0, 1, 0, False, 0], [70, 0, 1, "signal", 9, "ended by signal 9", 5071, 0, 1, 0, False, 0],
+          [70, 0, 2, "", 0, "", 0, 0, 1, 0, False, 0], [70, 0, 2, "", 0, "", 0, 73, 1, 1, True, 0], [70, 0, 2, "", 0, "", 0, 73, 1, 1, False, 0],
+          [70, 0, 2, "", 0, "", 0, 0, 1, 0, True, 0]]],
     ],
     "times": [
         ["[-5, 0, 999.4, 1000, 9940, 10000, 59999, 60000, 3599999, 3600000, 86399999, 86400000, 2 * 86400000 + 3 * 3600000 + 60000].map(duration)",

@@ -2,7 +2,7 @@
 import {append, fill, h, throttled} from './dom.js';
 import {absolute, clockTime, duration} from './times.js';
 import {badge, stateOf} from './states.js';
-import {causeWords} from './failure.js';
+import {causeMeaning, causeWords} from './failure.js';
 import {asked, events} from './api.js';
 import {failed} from './ask.js';
 import {plain} from './ansi.js';
@@ -103,7 +103,7 @@ class EventsTab {
             h('td.num.dim', before ? `+${duration(e.wall - before.wall)}` : ''),
             h('td', e.idx >= 0 ? h('a', {href: `runs/${this.model.no}?tab=logs&i=${encodeURIComponent(key)}`}, key) : key,
                 e.attempt_no > 1 && h('span.dim', ` attempt ${e.attempt_no}`)),
-            h('td', stateOf(e.kind).name ? badge(stateOf(e.kind)) : e.kind.replaceAll('_', ' ')), h('td.why', words(e)));
+            h('td', stateOf(e.kind).name ? badge(stateOf(e.kind)) : e.kind.replaceAll('_', ' ')), h('td.why', {title: e.kind === 'succeeded' ? null : causeMeaning(e.cause)}, words(e)));
     }
 
     draw() {

@@ -2,7 +2,7 @@
 import {append, fill, h} from './dom.js';
 import {ago, lasting} from './times.js';
 import {badge, countBar, countWords, stateOf} from './states.js';
-import {causeWords} from './failure.js';
+import {causeMeaning, causeWords} from './failure.js';
 import {queue} from './api.js';
 import {retryFrom} from './actions.js';
 
@@ -17,7 +17,7 @@ function instanceRow(model, i, waits) {
         && h('div.tag.warn', {title: 'Its node does not answer; nothing is concluded from that'}, '⚠ unreachable ', ago(inst.unreachable_wall[i]))),
     h('td.name', h('a', {href: `runs/${model.no}?tab=logs&i=${encodeURIComponent(key)}`, title: `Log of ${key}`}, inst.node[i] || key),
         inst.attempt_no[i] > 1 && h('span.dim', ` attempt ${inst.attempt_no[i]}`),
-        inst.state[i] === 'retrying' && inst.due_wall[i] > 0 && h('span.dim', ' again ', ago(inst.due_wall[i])), why && h('span.hint', why)),
+        inst.state[i] === 'retrying' && inst.due_wall[i] > 0 && h('span.dim', ' again ', ago(inst.due_wall[i])), why && h('span.hint', {title: causeMeaning(inst.cause[i])}, why)),
     h('td.num', lasting(inst.started_wall[i], inst.ended_wall[i])));
 }
 
