@@ -1,5 +1,5 @@
 /* Which queued runs start. */
-#include "engine/admit/admit.h"
+#include "engine/admit/private.h"
 #include "engine/view/queue.h"
 
 #include "engine/store/fires.h"
@@ -49,8 +49,8 @@ static bool is_due(struct fr_host *host, const struct fr_run_row *row)
     int64_t left = row->not_before_wall - fr_sys.wall_ms();
     int64_t due = fr_sys.mono_ms() + (left < LOOK_MS ? left : LOOK_MS);
 
-    if (left > 0 && due < host->queue_due_ms)
-        host->queue_due_ms = due;
+    if (left > 0 && due < host->slots->queue_due_ms)
+        host->slots->queue_due_ms = due;
     return left <= 0;
 }
 
@@ -60,7 +60,7 @@ static enum fr_rc look_again(struct host_run *h, struct fr_err *err)
     if (err->rc == FR_NOMEM)
         return FR_NOMEM;
     fr_run_say(h->run, err->msg);
-    h->host->queue_due_ms = fr_sys.mono_ms() + AGAIN_MS;
+    h->host->slots->queue_due_ms = fr_sys.mono_ms() + AGAIN_MS;
     return FR_OK;
 }
 
@@ -133,7 +133,8 @@ static enum fr_rc try_admit(struct host_run *h, const struct fr_run_rows *open,
                             struct fr_run_rows *active, struct fr_err *err)
 {
     const struct fr_run_row *row = fr_run_record(h->run);
-    struct fr_queue_limits limits = {fr_run_spec(h->run)->max_active_runs, &h->host->limits, NULL};
+    struct fr_queue_limits limits = {fr_run_spec(h->run)->max_active_runs, &h->host->config.limits,
+                                     NULL};
     bool held = false;
     enum fr_rc rc = look_held(h, open, &held, err);
 
@@ -153,7 +154,7 @@ static enum fr_rc check_lead(struct fr_host *host, struct fr_err *err)
 {
     uint32_t epoch = 0;
 
-    host->queue_due_ms = fr_sys.mono_ms() + LEAD_MS;
+    host->slots->queue_due_ms = fr_sys.mono_ms() + LEAD_MS;
     if (fr_store_followed(host->store, &epoch))
         return fr_fail(err, FR_DENIED,
                        "another flowrun became the host of %s (epoch %u, ours is %u): this one "
@@ -170,10 +171,10 @@ static enum fr_rc admit(struct fr_host *host, struct fr_err *err)
     size_t most;
     enum fr_rc rc = FR_OK;
 
-    if (!host->queue_changed && host->queue_due_ms > fr_sys.mono_ms())
+    if (!host->slots->queue_changed && host->slots->queue_due_ms > fr_sys.mono_ms())
         return FR_OK;
-    host->queue_changed = false;
-    host->queue_due_ms = INT64_MAX;
+    host->slots->queue_changed = false;
+    host->slots->queue_due_ms = INT64_MAX;
     if (h != NULL && (rc = check_lead(host, err)) != FR_OK)
         return rc;
     if (h != NULL && (fr_store_runs_open(host->store, &arena, &rows, err) != FR_OK ||
@@ -198,17 +199,18 @@ enum fr_rc queue_ask(struct fr_host *host, const struct fr_spec *spec, int64_t n
 {
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};
-    struct fr_queue_limits limits = {spec->max_active_runs, &host->limits, NULL};
+    struct fr_queue_limits limits = {spec->max_active_runs, &host->config.limits, NULL};
     const char *pool = spec->pool != NULL ? spec->pool : "";
     size_t queued = 0;
     enum fr_rc rc;
 
     *wait = not_before_wall > fr_sys.wall_ms();
-    if (!*wait && pool[0] != '\0' && fr_pool_find(&host->limits, pool) == NULL)
+    if (!*wait && pool[0] != '\0' && fr_pool_find(&host->config.limits, pool) == NULL)
         return fr_fail(err, FR_USAGE,
                        "pool '%s' of pipeline '%s' is not among pools: of this home's config.yaml",
                        pool, spec->name);
-    if (limits.pipeline == 0 && pool[0] == '\0' && host->limits.max_active_runs == 0 && !*wait)
+    if (limits.pipeline == 0 && pool[0] == '\0' && host->config.limits.max_active_runs == 0 &&
+        !*wait)
         return FR_OK;
     if ((rc = fr_store_runs_open(host->store, &arena, &rows, err)) == FR_OK) {
         for (size_t i = 0; i < rows.n; i++)
@@ -216,22 +218,31 @@ enum fr_rc queue_ask(struct fr_host *host, const struct fr_spec *spec, int64_t n
         fr_queue_active(&rows, &(struct fr_queue_driven){waits, host});
         /* the slot of a run that ended just now belongs to one that waits */
         *wait = *wait || fr_queue_full(&rows, spec->name, pool, &limits) ||
-                (host->queue_changed && next_queued(host, NULL) != NULL);
+                (host->slots->queue_changed && next_queued(host, NULL) != NULL);
     }
-    if (rc == FR_OK && *wait && host->limits.max_queued > 0 &&
-        queued >= (size_t)host->limits.max_queued)
+    if (rc == FR_OK && *wait && host->config.limits.max_queued > 0 &&
+        queued >= (size_t)host->config.limits.max_queued)
         rc = fr_fail(err, FR_BUSY,
                      "the queue of this home is full: %zu runs wait (limits.max_queued is %d in "
                      "config.yaml)",
-                     queued, host->limits.max_queued);
+                     queued, host->config.limits.max_queued);
     fr_arena_finish(&arena);
     return rc;
 }
 
 static int64_t due(const struct fr_host *host)
 {
-    return host->queue_due_ms;
+    return host->slots->queue_due_ms;
 }
 
-const struct host_part queue_part = {
-    .name = "admitting queued runs", .decide = admit, .waits = queue_ask, .due = due};
+static void note_change(struct fr_host *host, enum host_topic topic)
+{
+    if (topic == HOST_QUEUE && host->slots != NULL)
+        host->slots->queue_changed = host->woken = true;
+}
+
+const struct host_part queue_part = {.name = "admitting queued runs",
+                                     .step = {[HOST_DECIDE] = admit},
+                                     .changed = note_change,
+                                     .waits = queue_ask,
+                                     .due = due};

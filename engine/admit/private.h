@@ -44,6 +44,8 @@ struct host_slots {
     struct host_machine *machines; /* owns */
     size_t n_machines, cap_machines;
     bool changed;                  /* a machine is */
+    bool queue_changed;            /* a queued run may start now */
+    int64_t queue_due_ms;          /* likewise then; INT64_MAX: none waits for a time */
     struct host_reservation *held; /* owns */
     size_t n_held, cap_held;
     struct host_probe *probes; /* owns */

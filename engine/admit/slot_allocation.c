@@ -263,7 +263,7 @@ static enum fr_rc open_slots(struct fr_host *host, struct fr_err *err)
     host->slots = fr_sys.alloc(sizeof(*host->slots));
     if (host->slots == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the host");
-    *host->slots = (struct host_slots){0};
+    *host->slots = (struct host_slots){.queue_due_ms = INT64_MAX};
     return reservations_load(host, err);
 }
 
@@ -300,12 +300,10 @@ static void close_slots(struct fr_host *host)
     host->slots = NULL;
 }
 
-const struct host_part slots_part = {.name = "sharing slots of machines",
-                                     .open = open_slots,
-                                     .decided = look,
-                                     .share = share_all,
-                                     .came = come,
-                                     .gone = gone,
-                                     .free = free_places,
-                                     .parked = reservations_load,
-                                     .close = close_slots};
+const struct host_part slots_part = {
+    .name = "sharing slots of machines",
+    .step = {[HOST_OPEN] = open_slots, [HOST_SHARE] = share_all, [HOST_PARKED] = reservations_load},
+    .of_run = {[HOST_RUN_GONE] = gone, [HOST_RUN_FREE] = free_places},
+    .decided = look,
+    .came = come,
+    .close = close_slots};

@@ -48,7 +48,7 @@ static void close_answers(struct fr_host *host)
 }
 
 const struct host_part answers_part = {.name = "requests that wait for news",
-                                       .open = open_answers,
+                                       .step = {[HOST_OPEN] = open_answers},
                                        .tell = long_poll_turn,
                                        .due = long_poll_due,
                                        .close = close_answers};

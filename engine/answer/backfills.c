@@ -8,12 +8,11 @@
 
 enum { DRY_MOST = 500 }; /* instants in an answer */
 
-enum fr_rc get_backfills(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_backfills(struct call *c, struct fr_err *err)
 {
     struct fr_backfill_rows rows = {0};
     enum fr_rc rc = fr_store_backfills(c->host->store, false, &c->arena, &rows, err);
 
-    (void)issues;
     return rc == FR_OK ? answer_rows(c, &fr_backfill_type, rows.rows, rows.n, err) : rc;
 }
 
@@ -164,12 +163,11 @@ static enum fr_rc answer_dry(struct call *c, struct fr_backfill_row row, struct 
     return answer_json(c, 200, doc, err);
 }
 
-enum fr_rc post_backfills(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_backfills(struct call *c, struct fr_err *err)
 {
     struct wish wish;
     enum fr_rc rc = read_wish(c, &wish, err);
 
-    (void)issues;
     if (rc == FR_OK && wish.dry)
         return answer_dry(c, wish.row, err);
     if (rc == FR_OK)
@@ -184,20 +182,17 @@ static enum fr_rc change(struct call *c, enum fr_backfill_act act, struct fr_err
     return rc == FR_OK ? answer_backfill(c, 202, c->schedule, err) : rc;
 }
 
-enum fr_rc post_backfills_id_pause(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_backfills_id_pause(struct call *c, struct fr_err *err)
 {
-    (void)issues;
     return change(c, FR_BACKFILL_PAUSE, err);
 }
 
-enum fr_rc post_backfills_id_resume(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_backfills_id_resume(struct call *c, struct fr_err *err)
 {
-    (void)issues;
     return change(c, FR_BACKFILL_RESUME, err);
 }
 
-enum fr_rc post_backfills_id_cancel(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_backfills_id_cancel(struct call *c, struct fr_err *err)
 {
-    (void)issues;
     return change(c, FR_BACKFILL_CANCEL, err);
 }

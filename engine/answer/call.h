@@ -14,20 +14,21 @@ struct call {
     struct fr_host *host;
     const struct fr_api_request *req;
     struct fr_api_response *res;
-    struct fr_arena arena;  /* of rows and texts */
-    json_t *doc;            /* of the body; NULL: it has none */
-    struct fr_run_row run;  /* that the path names */
-    int64_t schedule;       /* likewise: the number of a schedule, backfill or delivery */
-    int64_t made;           /* number of the run that was answered last; 0: none */
-    const char *rest;       /* of the path, behind what the route names */
-    int status;             /* of an error; 0: as its code says */
-    int64_t wait_ms;        /* of an error: asked again after that it may be none; 0: not known */
-    struct fr_fence *fence; /* of the parameters in doc; NULL: they may name any file */
-    bool has_secret;        /* its answer has one, which is not kept */
+    struct fr_arena arena;   /* of rows and texts */
+    json_t *doc;             /* of the body; NULL: it has none */
+    struct fr_run_row run;   /* that the path names */
+    int64_t schedule;        /* likewise: the number of a schedule, backfill or delivery */
+    int64_t made;            /* number of the run that was answered last; 0: none */
+    const char *rest;        /* of the path, behind what the route names */
+    int status;              /* of an error; 0: as its code says */
+    struct fr_issues issues; /* of an error: what is wrong with a file; owns */
+    int64_t wait_ms;         /* of an error: asked again after that it may be none; 0: not known */
+    struct fr_fence *fence;  /* of the parameters in doc; NULL: they may name any file */
+    bool has_secret;         /* its answer has one, which is not kept */
     struct fr_api_caller login; /* who logged in by it */
 };
 
-typedef enum fr_rc handler(struct call *c, struct fr_issues *issues, struct fr_err *err);
+typedef enum fr_rc handler(struct call *c, struct fr_err *err);
 
 /* The functions of requests. */
 #include "engine/answer/handlers.h"

@@ -43,14 +43,13 @@ static json_t *next_page(const struct fr_delivery_filter *f, const struct fr_del
 }
 
 /* ?channel=, state=, run=, before=, limit= */
-enum fr_rc get_deliveries(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_deliveries(struct call *c, struct fr_err *err)
 {
     struct fr_delivery_filter f;
     struct fr_delivery_rows rows = {0};
     json_t *out;
     enum fr_rc rc = read_filter(c, &f, err);
 
-    (void)issues;
     if (rc == FR_OK)
         rc = fr_store_deliveries(c->host->store, &f, &c->arena, &rows, err);
     if (rc != FR_OK)
@@ -62,13 +61,12 @@ enum fr_rc get_deliveries(struct call *c, struct fr_issues *issues, struct fr_er
 }
 
 /* With the message itself. */
-enum fr_rc get_deliveries_id(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_deliveries_id(struct call *c, struct fr_err *err)
 {
     struct fr_delivery_row row;
     json_t *message = NULL, *out;
     enum fr_rc rc = fr_store_delivery(c->host->store, c->schedule, &c->arena, &row, err);
 
-    (void)issues;
     if (rc == FR_OK)
         rc = fr_json_parse(fr_str_of(row.body), "a stored message", &message, err);
     if (rc != FR_OK)
@@ -79,13 +77,12 @@ enum fr_rc get_deliveries_id(struct call *c, struct fr_issues *issues, struct fr
 }
 
 /* {channel}: a test message goes there, which is on from now on. */
-enum fr_rc post_deliveries(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_deliveries(struct call *c, struct fr_err *err)
 {
     struct fr_delivery_row row;
     const char *channel;
     enum fr_rc rc;
 
-    (void)issues;
     if (json_unpack(c->doc, "{s:s !}", "channel", &channel) != 0)
         return fr_fail(err, FR_USAGE, "the body must be {\"channel\": \"…\"}");
     rc = outbox_try(c->host, channel, &c->arena, &row, err);
@@ -95,26 +92,24 @@ enum fr_rc post_deliveries(struct call *c, struct fr_issues *issues, struct fr_e
     return answer_json(c, 201, fr_row_json(&fr_delivery_type, &row), err);
 }
 
-enum fr_rc post_deliveries_id_again(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_deliveries_id_again(struct call *c, struct fr_err *err)
 {
     struct fr_delivery_row row;
     enum fr_rc rc = outbox_again(c->host, c->schedule, err);
 
-    (void)issues;
     if (rc == FR_OK)
         rc = fr_store_delivery(c->host->store, c->schedule, &c->arena, &row, err);
     return rc == FR_OK ? answer_json(c, 202, fr_row_json(&fr_delivery_type, &row), err) : rc;
 }
 
 /* Names and kinds alone: addresses may be secrets. */
-enum fr_rc get_channels(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_channels(struct call *c, struct fr_err *err)
 {
     const json_t *rules = outbox_rules(c->host);
     json_t *items = json_array(), *channel;
     const char *name, *note;
     enum fr_rc rc = FR_OK;
 
-    (void)issues;
     json_object_foreach((json_t *)outbox_channels(c->host), name, channel)
     {
         if (rc == FR_OK)

@@ -63,7 +63,7 @@ static const struct fr_file_row *find_file(const struct fr_file_rows *rows, cons
 }
 
 /* SHA256: of a file of the run; others of the home are not shown by it. */
-enum fr_rc get_runs_run_artifacts_name(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_artifacts_name(struct call *c, struct fr_err *err)
 {
     struct fr_file_rows rows = {0};
     const struct fr_file_row *row;
@@ -71,7 +71,6 @@ enum fr_rc get_runs_run_artifacts_name(struct call *c, struct fr_issues *issues,
     int fd;
     enum fr_rc rc = fr_store_files(c->host->store, c->run.id, &c->arena, &rows, err);
 
-    (void)issues;
     if (rc != FR_OK)
         return rc;
     if ((row = find_file(&rows, c->rest)) == NULL)

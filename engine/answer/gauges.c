@@ -45,7 +45,7 @@ static bool is_pool(const struct fr_limits *limits, const char *name)
 
 static void look_at_pools(struct fr_host *host, struct fr_prom *prom)
 {
-    const struct fr_limits *limits = &host->limits;
+    const struct fr_limits *limits = &host->config.limits;
 
     for (size_t f = QUEUE_LENGTH; f <= POOL_LIMIT; f++)
         fr_prom_clear(prom, f);

@@ -112,19 +112,17 @@ static enum fr_rc take_lines(struct call *c, struct host_text *want, struct fr_e
 }
 
 /* ?task=&q=&re=1&attempt=&from=: what next of the answer before says */
-enum fr_rc get_runs_run_log_search(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_log_search(struct call *c, struct fr_err *err)
 {
     struct host_text want = {.view = HOST_VIEW_FOUND, .run = c->run.id};
     enum fr_rc rc = take_lines(c, &want, err);
 
-    (void)issues;
     want.args[0] = query_text(c, "task");
     want.args[3] = query_text(c, "attempt");
     return rc == FR_OK ? send_hits(c, &want, err) : rc;
 }
 
-enum fr_rc get_runs_run_attempts_attempt_log(struct call *c, struct fr_issues *issues,
-                                             struct fr_err *err)
+enum fr_rc get_runs_run_attempts_attempt_log(struct call *c, struct fr_err *err)
 {
     struct fr_attempt_row row = {0};
     struct fr_buf path = {0};
@@ -132,7 +130,6 @@ enum fr_rc get_runs_run_attempts_attempt_log(struct call *c, struct fr_issues *i
     const char *rest = "";
     enum fr_rc rc = find_attempt(c, &row, &rest, err);
 
-    (void)issues;
     if (rc == FR_OK)
         rc = find_path(c, &row, &path, err);
     if (rc == FR_OK)
@@ -157,13 +154,12 @@ enum fr_rc get_runs_run_attempts_attempt_log(struct call *c, struct fr_issues *i
 }
 
 /* ?task=&times=&tail=; times: 1, as the host's clock shows them, or ms, since 1970 */
-enum fr_rc get_runs_run_log(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_log(struct call *c, struct fr_err *err)
 {
     const char *times = query_text(c, "times");
     struct host_text want = {.view = HOST_VIEW_MERGED, .run = c->run.id};
     enum fr_rc rc = query_number(c, "tail", TAIL_USUAL, &want.numbers[0], err);
 
-    (void)issues;
     want.args[0] = query_text(c, "task");
     if (times != NULL)
         want.numbers[1] = times[0] == '1' ? FR_MERGE_CLOCK : FR_MERGE_MS;

@@ -16,14 +16,13 @@ static json_t *json_of_caller(const struct fr_api_caller *who)
 }
 
 /* {token}, or {code} of a link */
-enum fr_rc post_login(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_login(struct call *c, struct fr_err *err)
 {
     const char *token = NULL;
     char secret[FR_SECRET_TEXT];
     int64_t wait_ms = 0;
     enum fr_rc rc;
 
-    (void)issues;
     if (json_unpack(c->doc, "{s:s !}", "token", &token) != 0 &&
         json_unpack(c->doc, "{s:s !}", "code", &token) != 0)
         return fr_fail(err, FR_USAGE, "the body must be {\"token\": \"…\"} or {\"code\": \"…\"}");
@@ -42,12 +41,11 @@ enum fr_rc post_login(struct call *c, struct fr_issues *issues, struct fr_err *e
 }
 
 /* A caller without a session is logged out already. */
-enum fr_rc post_logout(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_logout(struct call *c, struct fr_err *err)
 {
     const struct fr_api_caller *who = c->req->caller;
     enum fr_rc rc = FR_OK;
 
-    (void)issues;
     if (who != NULL && who->session[0] != '\0')
         rc = fr_access_logout(c->host->answers->access, who->session, err);
     if (rc != FR_OK)
@@ -57,33 +55,29 @@ enum fr_rc post_logout(struct call *c, struct fr_issues *issues, struct fr_err *
     return FR_OK;
 }
 
-enum fr_rc get_me(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_me(struct call *c, struct fr_err *err)
 {
     struct fr_api_caller owner = {.role = FR_ROLE_ADMIN};
     const struct fr_api_caller *who = c->req->caller != NULL ? c->req->caller : &owner;
 
-    (void)issues;
     snprintf(owner.name, sizeof(owner.name), "uid %ld", (long)fr_sys.uid());
     return answer_json(c, 200, json_of_caller(who), err);
 }
 
-enum fr_rc get_health(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_health(struct call *c, struct fr_err *err)
 {
-    (void)issues;
     return answer_json(c, 200, json_pack("{s:b}", "ok", true), err);
 }
 
-enum fr_rc get_ready(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_ready(struct call *c, struct fr_err *err)
 {
     bool ready = c->host->schedules == NULL || fr_host_ready(c->host);
 
-    (void)issues;
     return answer_json(c, ready ? 200 : 503, json_pack("{s:b}", "ready", ready), err);
 }
 
-enum fr_rc get_openapi_json(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_openapi_json(struct call *c, struct fr_err *err)
 {
-    (void)issues;
     fr_buf_text(&c->res->body, fr_host_openapi);
     if (c->res->body.bad)
         return fr_fail(err, FR_NOMEM, "no memory for an answer");
@@ -94,17 +88,16 @@ enum fr_rc get_openapi_json(struct call *c, struct fr_issues *issues, struct fr_
 
 /* ---- tokens ---- */
 
-enum fr_rc get_tokens(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_tokens(struct call *c, struct fr_err *err)
 {
     struct fr_token_rows rows = {0};
     enum fr_rc rc = fr_store_tokens(c->host->store, &c->arena, &rows, err);
 
-    (void)issues;
     return rc == FR_OK ? answer_rows(c, &fr_token_type, rows.rows, rows.n, err) : rc;
 }
 
 /* {name, role, days} */
-enum fr_rc post_tokens(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_tokens(struct call *c, struct fr_err *err)
 {
     const char *name = "", *role = "view";
     json_int_t days = DAYS_USUAL;
@@ -112,7 +105,6 @@ enum fr_rc post_tokens(struct call *c, struct fr_issues *issues, struct fr_err *
     char secret[FR_SECRET_TEXT];
     enum fr_rc rc;
 
-    (void)issues;
     if (json_unpack(c->doc, "{s:s, s?s, s?I !}", "name", &name, "role", &role, "days", &days) != 0)
         return fr_fail(err, FR_USAGE,
                        "the body must be {\"name\": \"…\", \"role\": \"view\", \"days\": 90}");
@@ -128,11 +120,10 @@ enum fr_rc post_tokens(struct call *c, struct fr_issues *issues, struct fr_err *
                        : rc;
 }
 
-enum fr_rc delete_tokens_name(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc delete_tokens_name(struct call *c, struct fr_err *err)
 {
     enum fr_rc rc = fr_store_token_drop(c->host->store, c->rest, err);
 
-    (void)issues;
     if (rc == FR_OK)
         rc = fr_access_reload(c->host->answers->access, err);
     c->res->access_over = true;
@@ -142,32 +133,31 @@ enum fr_rc delete_tokens_name(struct call *c, struct fr_issues *issues, struct f
 }
 
 /* A link that logs its owner in, once. */
-enum fr_rc post_codes(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_codes(struct call *c, struct fr_err *err)
 {
     char code[FR_SECRET_TEXT];
     enum fr_rc rc;
 
-    (void)issues;
-    if (json_array_size(c->host->pages) == 0)
+    if (json_array_size(c->host->config.pages) == 0)
         return fr_fail(err, FR_NOTFOUND,
                        "this host has no pages: 'flowrun serve --http 127.0.0.1:8470' is one that "
                        "has");
     c->has_secret = true;
     if ((rc = fr_access_code(c->host->answers->access, code, err)) != FR_OK)
         return rc;
-    return answer_json(c, 201, json_pack("{s:O, s:s}", "pages", c->host->pages, "code", code), err);
+    return answer_json(c, 201,
+                       json_pack("{s:O, s:s}", "pages", c->host->config.pages, "code", code), err);
 }
 
 /* ---- what was asked ---- */
 
-enum fr_rc get_audit(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_audit(struct call *c, struct fr_err *err)
 {
     struct fr_audit_rows rows = {0};
     int64_t limit = 0, before = 0;
     json_t *out;
     enum fr_rc rc = query_number(c, "limit", AUDIT_USUAL, &limit, err);
 
-    (void)issues;
     if (rc == FR_OK)
         rc = query_number(c, "before", INT64_MAX, &before, err);
     if (rc == FR_OK && (limit < 1 || limit > AUDIT_MOST))
@@ -185,13 +175,12 @@ enum fr_rc get_audit(struct call *c, struct fr_issues *issues, struct fr_err *er
 }
 
 /* Of one run: who did what. From where is for administrators alone. */
-enum fr_rc get_runs_run_audit(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_audit(struct call *c, struct fr_err *err)
 {
     bool all = c->req->caller == NULL || c->req->caller->role >= FR_ROLE_ADMIN;
     struct fr_audit_rows rows = {0};
     enum fr_rc rc = fr_store_asked_of(c->host->store, c->run.no, AUDIT_MOST, &c->arena, &rows, err);
 
-    (void)issues;
     if (rc != FR_OK)
         return rc;
     for (size_t i = 0; !all && i < rows.n; i++)

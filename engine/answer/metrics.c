@@ -43,7 +43,7 @@ static enum fr_rc read_ask(const struct call *c, struct host_curves *ask, struct
     return rc;
 }
 
-enum fr_rc get_runs_run_metrics(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_metrics(struct call *c, struct fr_err *err)
 {
     struct host_job *job = job_of(c->host, c->req->waiter);
     struct host_curves ask;
@@ -56,7 +56,7 @@ enum fr_rc get_runs_run_metrics(struct call *c, struct fr_issues *issues, struct
             return rc;
         return answer_later(c, curves_begin(c->host, &ask), err);
     }
-    if ((rc = job_result(job, issues, err)) == FR_OK) {
+    if ((rc = job_result(job, &c->issues, err)) == FR_OK) {
         c->res->status = 200;
         c->res->type = "application/json";
         c->res->body = curves_take(job);
@@ -65,9 +65,8 @@ enum fr_rc get_runs_run_metrics(struct call *c, struct fr_issues *issues, struct
     return rc;
 }
 
-enum fr_rc get_metrics(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_metrics(struct call *c, struct fr_err *err)
 {
-    (void)issues;
     gauges_text(c->host, &c->res->body);
     if (c->res->body.bad)
         return fr_fail(err, FR_NOMEM, "no memory for the host's figures");

@@ -125,12 +125,11 @@ static json_t *all_nodes(struct call *c, struct fr_err *err)
     return l.items;
 }
 
-enum fr_rc get_nodes(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_nodes(struct call *c, struct fr_err *err)
 {
     json_t *items = all_nodes(c, err), *list, *item;
     const char *name;
 
-    (void)issues;
     if (items == NULL)
         return err->rc;
     list = json_array();
@@ -181,13 +180,12 @@ static enum fr_rc answer_node(struct call *c, const char *name, bool known, stru
 }
 
 /* NAME, or NAME/samples */
-enum fr_rc get_nodes_name(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_nodes_name(struct call *c, struct fr_err *err)
 {
     const char *slash = strchr(c->rest, '/');
     size_t n = slash != NULL ? (size_t)(slash - c->rest) : strlen(c->rest);
     char *name = fr_arena_text(&c->arena, c->rest, n);
 
-    (void)issues;
     if (name == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a request");
     if (slash != NULL && strcmp(slash, "/samples") == 0)
@@ -222,13 +220,12 @@ static enum fr_rc undrain(struct call *c, const char *name, struct fr_err *err)
 }
 
 /* NAME/drain {note}, NAME/undrain {} */
-enum fr_rc post_nodes_name_drain(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_nodes_name_drain(struct call *c, struct fr_err *err)
 {
     const char *slash = strchr(c->rest, '/'), *note = "", *name;
     bool drains = slash != NULL && strcmp(slash, "/drain") == 0;
     enum fr_rc rc;
 
-    (void)issues;
     if (!drains && (slash == NULL || strcmp(slash, "/undrain") != 0))
         return fr_fail(err, FR_NOTFOUND, "there is nothing to post at %s", c->req->path);
     if (json_unpack(c->doc, drains ? "{s?s !}" : "{!}", "note", &note) != 0)
@@ -245,12 +242,11 @@ enum fr_rc post_nodes_name_drain(struct call *c, struct fr_issues *issues, struc
 /* ---- the host ---- */
 
 /* The host itself: how long its turns take, and what held the longest. */
-enum fr_rc get_host(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_host(struct call *c, struct fr_err *err)
 {
     struct fr_loop_slow slow = fr_loop_slow(c->host->loop);
     const struct host_meter *m = &c->host->meter;
 
-    (void)issues;
     return answer_json(c, 200,
                        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I}", "version",
                                  FLOWRUN_VERSION, "epoch", (json_int_t)c->host->env.epoch, "runs",

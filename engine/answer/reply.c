@@ -51,13 +51,12 @@ enum fr_rc answer_later(struct call *c, struct host_job *job, struct fr_err *err
 struct host_job *ask_job(struct call *c, job_begin_fn *begin, enum fr_rc *rc, struct fr_err *err)
 {
     struct host_job *job = job_of(c->host, c->req->waiter);
-    struct fr_issues none;
 
     if (job == NULL || !job_over(job)) {
         *rc = answer_later(c, job != NULL ? job : begin(c->host, c->run.id), err);
         return NULL;
     }
-    if ((*rc = job_result(job, &none, err)) == FR_OK)
+    if ((*rc = job_result(job, &c->issues, err)) == FR_OK)
         return job;
     job_drop(job);
     return NULL;

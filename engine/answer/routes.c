@@ -132,7 +132,6 @@ static int check_role(const struct call *c, const struct route *route, struct fr
 
 static void run_route(struct call *c, const struct route *route, struct fr_str run)
 {
-    struct fr_issues issues = {0};
     struct fr_err err = {0};
     enum fr_rc rc = read_body(c, &err);
 
@@ -143,12 +142,11 @@ static void run_route(struct call *c, const struct route *route, struct fr_str r
         rc = strchr(route->path, '#') != NULL ? call_find_schedule(c, run, &err)
                                               : find_run(c, run, &err);
     if (rc == FR_OK)
-        rc = route->run(c, &issues, &err);
+        rc = route->run(c, &err);
     if (rc != FR_OK)
-        fr_problem(c->res, issues.n > 0 ? 422 : c->status, c->req->path, &err, &issues);
+        fr_problem(c->res, c->issues.n > 0 ? 422 : c->status, c->req->path, &err, &c->issues);
     if (rc != FR_OK)
         fr_problem_retry(c->res, c->wait_ms);
-    fr_issues_finish(&issues);
 }
 
 /* What changes something is in the audit, whatever the answer; of those that are not logged in
@@ -206,6 +204,7 @@ void host_answer(void *host, const struct fr_api_request *req, struct fr_api_res
     meters_answer(c.host->meters, route != NULL ? route->path : NULL, out->status,
                   fr_sys.mono_ms() - since);
     host_took(c.host, since, "the request %s %.50s", method_names[req->method], req->path);
+    fr_issues_finish(&c.issues);
     json_decref(c.doc);
     fr_arena_finish(&c.arena);
 }

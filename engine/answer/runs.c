@@ -10,7 +10,7 @@
 
 /* The run, driven by this host from now on if it was not. */
 static enum fr_rc drive(struct call *c, struct fr_resume_opts *opts, json_t *shell,
-                        struct host_run **out, struct fr_issues *issues, struct fr_err *err)
+                        struct host_run **out, struct fr_err *err)
 {
     char id[FR_ID_TEXT];
     enum fr_rc rc;
@@ -29,7 +29,7 @@ static enum fr_rc drive(struct call *c, struct fr_resume_opts *opts, json_t *she
     if (*out == NULL) {
         fr_id_text(c->run.id, id);
         opts->run = id;
-        rc = host_resume(c->host, opts, shell, out, issues, err);
+        rc = host_resume(c->host, opts, shell, out, &c->issues, err);
         return rc == FR_OK && opts->retry ? host_settle(c->host, err) : rc;
     }
     if (opts->retry || opts->file != NULL)
@@ -50,8 +50,7 @@ static enum fr_rc drive(struct call *c, struct fr_resume_opts *opts, json_t *she
 
 /* The answer to the first request was lost, perhaps with the host that took it: then this one
  * drives the run. */
-static enum fr_rc submit_again(struct call *c, json_t *shell, struct fr_issues *issues,
-                               struct fr_err *err)
+static enum fr_rc submit_again(struct call *c, json_t *shell, struct fr_err *err)
 {
     struct fr_resume_opts opts = {0};
     struct host_run *h = NULL;
@@ -60,13 +59,12 @@ static enum fr_rc submit_again(struct call *c, json_t *shell, struct fr_issues *
     if (strcmp(c->run.state, "over") == 0)
         json_decref(shell);
     else
-        rc = drive(c, &opts, shell, &h, issues, err);
+        rc = drive(c, &opts, shell, &h, err);
     return rc == FR_OK ? answer_run(c, 200, c->run.id, err) : rc;
 }
 
 /* own: in the host's own shell. */
-static enum fr_rc begin_submit(struct call *c, bool own, struct fr_issues *issues,
-                               struct fr_err *err)
+static enum fr_rc begin_submit(struct call *c, bool own, struct fr_err *err)
 {
     struct host_texts texts = {.arena = &c->arena};
     struct fr_again *again = NULL;
@@ -90,20 +88,19 @@ static enum fr_rc begin_submit(struct call *c, bool own, struct fr_issues *issue
     if (c->fence != NULL)
         c->fence->n_params = submit.spec.n_params;
     texts.doc = c->doc;
-    texts.own = own && c->host->shell.getenv != NULL ? &c->host->shell : NULL;
+    texts.own = own && c->host->config.shell.getenv != NULL ? &c->host->config.shell : NULL;
     fr_id_text(submit.id, id);
     if ((job = make_find(c->host, submit.id)) != NULL)
         json_decref(texts.shell);
     else if (fr_store_run_find(c->host->store, id, &c->arena, &c->run, NULL) == FR_OK)
-        return submit_again(c, texts.shell, issues, err);
+        return submit_again(c, texts.shell, err);
     else
         job = host_submit(c->host, &submit, &texts, err);
     return answer_later(c, job, err);
 }
 
 /* What became of the run that this request asked for. */
-static enum fr_rc end_submit(struct call *c, struct host_job *job, struct fr_issues *issues,
-                             struct fr_err *err)
+static enum fr_rc end_submit(struct call *c, struct host_job *job, struct fr_err *err)
 {
     struct fr_id run = job->run;
     enum fr_rc rc;
@@ -115,7 +112,7 @@ static enum fr_rc end_submit(struct call *c, struct host_job *job, struct fr_iss
             "lives that long");
     if (!job_over(job))
         return answer_later(c, job, err);
-    rc = job_result(job, issues, err);
+    rc = job_result(job, &c->issues, err);
     job_drop(job);
     if (rc != FR_OK)
         return rc;
@@ -124,41 +121,41 @@ static enum fr_rc end_submit(struct call *c, struct host_job *job, struct fr_iss
     return rc;
 }
 
-enum fr_rc post_runs(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs(struct call *c, struct fr_err *err)
 {
     struct host_job *job = job_of(c->host, c->req->waiter);
     bool remote = c->req->caller != NULL;
     enum fr_rc rc = FR_OK;
 
     if (job != NULL)
-        return end_submit(c, job, issues, err);
+        return end_submit(c, job, err);
     if (remote)
         rc = remote_submit(c, err);
-    return rc == FR_OK ? begin_submit(c, remote, issues, err) : rc;
+    return rc == FR_OK ? begin_submit(c, remote, err) : rc;
 }
 
-enum fr_rc post_runs_run_rerun(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_rerun(struct call *c, struct fr_err *err)
 {
-    return post_runs(c, issues, err);
+    return post_runs(c, err);
 }
 
-enum fr_rc post_schedules_id_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_schedules_id_run(struct call *c, struct fr_err *err)
 {
     struct host_job *job = job_of(c->host, c->req->waiter);
     struct fr_schedule_row row;
     enum fr_rc rc;
 
     if (job != NULL)
-        return end_submit(c, job, issues, err);
+        return end_submit(c, job, err);
     if (json_object_size(c->doc) != 0)
         return fr_fail(err, FR_USAGE, "the body must be {}");
     rc = call_schedule_row(c, &row, err);
     if (rc == FR_OK)
         rc = remote_schedule(c, &row, err);
-    return rc == FR_OK ? begin_submit(c, true, issues, err) : rc;
+    return rc == FR_OK ? begin_submit(c, true, err) : rc;
 }
 
-enum fr_rc post_runs_run_resume(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_resume(struct call *c, struct fr_err *err)
 {
     struct fr_resume_opts opts;
     struct host_run *h;
@@ -173,12 +170,12 @@ enum fr_rc post_runs_run_resume(struct call *c, struct fr_issues *issues, struct
         shell = NULL; /* that of before */
     }
     if (rc == FR_OK)
-        rc = drive(c, &opts, shell, &h, issues, err);
+        rc = drive(c, &opts, shell, &h, err);
     return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
 }
 
 /* {from}, or {failed: true}: what failed runs again, and what waits for it */
-enum fr_rc post_runs_run_retry(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_retry(struct call *c, struct fr_err *err)
 {
     struct fr_resume_opts opts = {.retry = true};
     struct host_run *h;
@@ -189,12 +186,12 @@ enum fr_rc post_runs_run_retry(struct call *c, struct fr_issues *issues, struct 
         failed == 0 || json_object_size(c->doc) > 1)
         return fr_fail(err, FR_USAGE,
                        "the body must be {\"failed\": true} or {\"from\": \"task\"}");
-    rc = drive(c, &opts, NULL, &h, issues, err);
+    rc = drive(c, &opts, NULL, &h, err);
     return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
 }
 
 /* {node}: it is given up */
-enum fr_rc post_runs_run_abandon(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_abandon(struct call *c, struct fr_err *err)
 {
     struct fr_resume_opts opts = {0};
     const char *node = NULL;
@@ -205,18 +202,17 @@ enum fr_rc post_runs_run_abandon(struct call *c, struct fr_issues *issues, struc
         return fr_fail(err, FR_USAGE, "the body must be {\"node\": \"name\"}");
     opts.abandon = &node;
     opts.n_abandon = 1;
-    rc = drive(c, &opts, NULL, &h, issues, err);
+    rc = drive(c, &opts, NULL, &h, err);
     return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
 }
 
 /* A follower has what the run may lack. */
-enum fr_rc post_runs_run_shell(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_shell(struct call *c, struct fr_err *err)
 {
     struct host_run *h = host_find(c->host, c->run.id);
     json_t *shell = NULL;
     enum fr_rc rc = body_give(c->doc, &shell, err);
 
-    (void)issues;
     if (rc == FR_OK && h == NULL)
         rc = fr_fail(err, FR_BUSY, "run %lld is not driven by this host", (long long)c->run.no);
     if (rc == FR_OK)
@@ -238,7 +234,7 @@ static enum fr_rc say_begun(const struct call *c, struct fr_err *err)
 }
 
 /* {queued}: only if it still waits */
-enum fr_rc post_runs_run_cancel(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_cancel(struct call *c, struct fr_err *err)
 {
     struct fr_resume_opts opts = {0};
     struct host_run *h;
@@ -253,10 +249,10 @@ enum fr_rc post_runs_run_cancel(struct call *c, struct fr_issues *issues, struct
         return fr_fail(err, FR_BUSY, "run %lld is over (%s)", (long long)c->run.no, c->run.outcome);
     if (strcmp(c->run.state, "over") == 0) {
         rc = fr_store_rerun_drop(c->host->store, c->run.id, FR_RERUN_CANCELLED, err);
-        host_queue_changed(c->host);
+        host_changed(c->host, HOST_QUEUE);
         return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
     }
-    rc = drive(c, &opts, NULL, &h, issues, err);
+    rc = drive(c, &opts, NULL, &h, err);
     if (rc != FR_OK)
         return rc;
     h->cancelled = true;
@@ -267,13 +263,12 @@ enum fr_rc post_runs_run_cancel(struct call *c, struct fr_issues *issues, struct
 }
 
 /* {priority}: of a run that waits */
-enum fr_rc post_runs_run_priority(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_priority(struct call *c, struct fr_err *err)
 {
     struct host_run *h = host_find(c->host, c->run.id);
     json_int_t priority;
     enum fr_rc rc;
 
-    (void)issues;
     if (json_unpack(c->doc, "{s:I !}", "priority", &priority) != 0)
         return fr_fail(
             err, FR_USAGE,
@@ -285,20 +280,19 @@ enum fr_rc post_runs_run_priority(struct call *c, struct fr_issues *issues, stru
         return rc;
     if (h != NULL)
         fr_run_prioritize(h->run, priority);
-    host_queue_changed(c->host);
+    host_changed(c->host, HOST_QUEUE);
     return answer_run(c, 200, c->run.id, err);
 }
 
 /* ---- which runs the home keeps ---- */
 
 /* Its files and rows go behind other turns of the loop. */
-enum fr_rc delete_runs_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc delete_runs_run(struct call *c, struct fr_err *err)
 {
     struct host_job *job;
     int64_t bytes;
     enum fr_rc rc;
 
-    (void)issues;
     if ((job = ask_job(c, size_begin, &rc, err)) == NULL)
         return rc;
     bytes = size_bytes(job);
@@ -311,25 +305,23 @@ enum fr_rc delete_runs_run(struct call *c, struct fr_issues *issues, struct fr_e
         err);
 }
 
-enum fr_rc post_runs_run_pin(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_runs_run_pin(struct call *c, struct fr_err *err)
 {
     json_t *pinned = json_object_get(c->doc, "pinned");
     enum fr_rc rc;
 
-    (void)issues;
     if (!json_is_boolean(pinned) || json_object_size(c->doc) != 1)
         return fr_fail(err, FR_USAGE, "the body must be {\"pinned\": true} or false");
     rc = fr_store_run_pin(c->host->store, c->run.id, json_is_true(pinned), err);
     return rc == FR_OK ? answer_run(c, 200, c->run.id, err) : rc;
 }
 
-enum fr_rc post_sweep(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_sweep(struct call *c, struct fr_err *err)
 {
     struct host_job *job;
     struct fr_swept swept;
     enum fr_rc rc;
 
-    (void)issues;
     if ((job = ask_job(c, sweep_begin, &rc, err)) == NULL)
         return rc;
     swept = sweep_result(job);

@@ -45,14 +45,13 @@ static void put_next(json_t *doc, const struct host_schedule *s)
 }
 
 /* ?pipeline= */
-enum fr_rc get_schedules(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_schedules(struct call *c, struct fr_err *err)
 {
     struct fr_schedule_rows rows = {0};
     const char *pipeline = query_text(c, "pipeline");
     json_t *items = json_array();
     enum fr_rc rc = fr_store_schedules(c->host->store, &c->arena, &rows, err);
 
-    (void)issues;
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_schedule_row *row = &rows.rows[i];
         const struct host_schedule *s = schedules_find(c->host, row->id);
@@ -93,13 +92,12 @@ enum fr_rc call_find_schedule(struct call *c, struct fr_str name, struct fr_err 
     return fr_fail(err, FR_NOTFOUND, "it is named by its id, a number");
 }
 
-enum fr_rc get_schedules_id(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_schedules_id(struct call *c, struct fr_err *err)
 {
     struct fr_schedule_row row;
     char tag[SCHEDULE_TAG];
     enum fr_rc rc = call_schedule_row(c, &row, err);
 
-    (void)issues;
     if (rc == FR_OK) {
         schedule_tag(&row, tag);
         fr_buf_text(&c->res->etag, tag);
@@ -137,7 +135,7 @@ static enum fr_rc check_match(struct call *c, const struct fr_schedule_row *row,
 }
 
 /* {paused, note, catchup, queued} */
-enum fr_rc put_schedules_id(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc put_schedules_id(struct call *c, struct fr_err *err)
 {
     struct fr_schedule_row row;
     struct fr_pause how = {0};
@@ -158,11 +156,11 @@ enum fr_rc put_schedules_id(struct call *c, struct fr_issues *issues, struct fr_
         .pause = pause != 0, .note = text, .catchup = catchup != 0, .queued = queued != 0};
     rc = pause_it(c, &row, &how, err);
     c->host->woken = true;
-    host_topic_changed(c->host, HOST_SCHEDULES);
-    return rc == FR_OK ? get_schedules_id(c, issues, err) : rc;
+    host_changed(c->host, HOST_SCHEDULES);
+    return rc == FR_OK ? get_schedules_id(c, err) : rc;
 }
 
-enum fr_rc get_schedules_id_fires(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_schedules_id_fires(struct call *c, struct fr_err *err)
 {
     struct fr_fire_page page = {.schedule = c->schedule};
     struct fr_schedule_row row;
@@ -170,7 +168,6 @@ enum fr_rc get_schedules_id_fires(struct call *c, struct fr_issues *issues, stru
     int64_t limit = 0;
     enum fr_rc rc = call_schedule_row(c, &row, err);
 
-    (void)issues;
     if (rc == FR_OK)
         rc = query_number(c, "before", INT64_MAX, &page.before_ms, err);
     if (rc == FR_OK)

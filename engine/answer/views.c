@@ -16,14 +16,13 @@ static enum fr_rc take_view(struct call *c, const struct host_text *want, struct
 {
     struct host_job *job = job_of(c->host, c->req->waiter);
     struct host_text text;
-    struct fr_issues none;
     enum fr_rc rc;
 
     if (job == NULL || !job_over(job)) {
         fr_buf_finish(&c->res->etag); /* that of the answer comes with it */
         return answer_later(c, job != NULL ? job : view_begin(c->host, want), err);
     }
-    if ((rc = job_result(job, &none, err)) == FR_OK) {
+    if ((rc = job_result(job, &c->issues, err)) == FR_OK) {
         view_take(job, &text);
         c->res->status = 200;
         c->res->type = "application/json";
@@ -153,13 +152,12 @@ static enum fr_rc answer_row(struct call *c, struct fr_err *err)
 }
 
 /* ?form=row&seq= */
-enum fr_rc get_runs_run(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run(struct call *c, struct fr_err *err)
 {
     const char *form = query_text(c, "form");
     int64_t seq;
     enum fr_rc rc = query_number(c, "seq", 0, &seq, err);
 
-    (void)issues;
     if (rc != FR_OK || (query_text(c, "seq") != NULL && !long_poll_over(c, seq, &rc, err)))
         return rc;
     if (form != NULL)
@@ -168,12 +166,11 @@ enum fr_rc get_runs_run(struct call *c, struct fr_issues *issues, struct fr_err 
 }
 
 /* ?form=columns&task=&node=&state= */
-enum fr_rc get_runs_run_instances(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_instances(struct call *c, struct fr_err *err)
 {
     const char *form = query_text(c, "form");
     struct host_text want = {.view = HOST_VIEW_INSTS, .run = c->run.id};
 
-    (void)issues;
     if (form != NULL && form[0] == 'c')
         want.view = HOST_VIEW_COLUMNS;
     want.args[0] = query_text(c, "task");
@@ -182,41 +179,36 @@ enum fr_rc get_runs_run_instances(struct call *c, struct fr_issues *issues, stru
     return answer_live(c, &want, err);
 }
 
-enum fr_rc get_runs_run_outputs(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_outputs(struct call *c, struct fr_err *err)
 {
-    (void)issues;
     return answer_live(c, &(struct host_text){.view = HOST_VIEW_OUTPUTS, .run = c->run.id}, err);
 }
 
-enum fr_rc get_runs_run_artifacts(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_artifacts(struct call *c, struct fr_err *err)
 {
-    (void)issues;
     return answer_live(c, &(struct host_text){.view = HOST_VIEW_ARTIFACTS, .run = c->run.id}, err);
 }
 
 /* ?apart= */
-enum fr_rc get_runs_run_graph(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_graph(struct call *c, struct fr_err *err)
 {
     struct host_text want = {.view = HOST_VIEW_GRAPH, .run = c->run.id};
 
-    (void)issues;
     want.args[HOST_ARG_APART] = query_text(c, "apart");
     return want.args[HOST_ARG_APART] != NULL ? answer_view(c, &want, err)
                                              : answer_fixed(c, HOST_VIEW_GRAPH, err);
 }
 
-enum fr_rc get_runs_run_params(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_params(struct call *c, struct fr_err *err)
 {
-    (void)issues;
     return answer_fixed(c, HOST_VIEW_PARAMS, err);
 }
 
 /* ?form=now: the file as it is now */
-enum fr_rc get_runs_run_spec(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_spec(struct call *c, struct fr_err *err)
 {
     const char *form = query_text(c, "form");
 
-    (void)issues;
     if (form == NULL)
         return answer_fixed(c, HOST_VIEW_SPEC, err);
     return answer_view(
@@ -258,14 +250,13 @@ static enum fr_rc take_order(const struct call *c, int64_t numbers[HOST_VIEW_NUM
 
 /* ?state=&pipeline=&origin=&q=&before=&schedule=&since=&until=&limit=&count=1&sort=; times in ms.
  * How long runs take changes without the store. */
-enum fr_rc get_runs(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs(struct call *c, struct fr_err *err)
 {
     static const char *const texts[] = {"state", "pipeline", "origin", "q"};
     static const char *const numbers[] = {"before", "schedule", "since", "until", "limit", "count"};
     struct host_text want = {.view = HOST_VIEW_RUNS};
     enum fr_rc rc = take_order(c, want.numbers, err);
 
-    (void)issues;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         want.args[i] = query_text(c, texts[i]);
     for (size_t i = 0; rc == FR_OK && i < sizeof(numbers) / sizeof(numbers[0]); i++)
@@ -283,7 +274,7 @@ enum fr_rc get_runs(struct call *c, struct fr_issues *issues, struct fr_err *err
                : answer_list(c, &want, err);
 }
 
-enum fr_rc get_pipelines(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_pipelines(struct call *c, struct fr_err *err)
 {
     json_t *served = schedules_pipelines(c->host);
     char *text = served != NULL ? json_dumps(served, JSON_COMPACT) : NULL;
@@ -291,19 +282,17 @@ enum fr_rc get_pipelines(struct call *c, struct fr_issues *issues, struct fr_err
     enum fr_rc rc = text != NULL ? answer_view(c, &want, err)
                                  : fr_fail(err, FR_NOMEM, "no memory for the pipelines");
 
-    (void)issues;
     free(text);
     json_decref(served);
     return rc;
 }
 
 /* NAME?apart=, NAME/history */
-enum fr_rc get_pipelines_name(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_pipelines_name(struct call *c, struct fr_err *err)
 {
     size_t n = strcspn(c->rest, "/");
     struct host_text want = {.view = HOST_VIEW_PIPELINE};
 
-    (void)issues;
     if (strcmp(c->rest + n, "/history") == 0)
         want.view = HOST_VIEW_HISTORY;
     else if (c->rest[n] != '\0')
@@ -313,45 +302,41 @@ enum fr_rc get_pipelines_name(struct call *c, struct fr_issues *issues, struct f
         return fr_fail(err, FR_NOMEM, "no memory for a request");
     want.args[1] = schedules_file_of(c->host, want.args[0]);
     want.args[HOST_ARG_APART] = query_text(c, "apart");
-    want.getenv = c->host->shell.getenv;
-    want.getenv_self = c->host->shell.self;
+    want.getenv = c->host->config.shell.getenv;
+    want.getenv_self = c->host->config.shell.self;
     return answer_view(c, &want, err);
 }
 
-enum fr_rc get_queue(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_queue(struct call *c, struct fr_err *err)
 {
-    struct host_text want = {.view = HOST_VIEW_QUEUE, .limits = c->host->limits};
+    struct host_text want = {.view = HOST_VIEW_QUEUE, .limits = c->host->config.limits};
 
-    (void)issues;
     return answer_view(c, &want, err);
 }
 
-enum fr_rc get_pools(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_pools(struct call *c, struct fr_err *err)
 {
-    struct host_text want = {.view = HOST_VIEW_POOLS, .limits = c->host->limits};
+    struct host_text want = {.view = HOST_VIEW_POOLS, .limits = c->host->config.limits};
 
-    (void)issues;
     return answer_view(c, &want, err);
 }
 
 /* {text}: the file; nothing is stored */
-enum fr_rc post_pipelines_validate(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc post_pipelines_validate(struct call *c, struct fr_err *err)
 {
     struct host_text want = {.view = HOST_VIEW_CHECK};
 
-    (void)issues;
     if (json_unpack(c->doc, "{s:s !}", "text", &want.args[0]) != 0)
         return fr_fail(err, FR_USAGE, "the body must be {\"text\": \"…\"}");
     return answer_view(c, &want, err);
 }
 
-enum fr_rc get_runs_run_events(struct call *c, struct fr_issues *issues, struct fr_err *err)
+enum fr_rc get_runs_run_events(struct call *c, struct fr_err *err)
 {
     struct fr_event_rows rows = {0};
     json_t *items = json_array();
     enum fr_rc rc = query_number(c, "after", 0, &rows.after, err);
 
-    (void)issues;
     if (rc == FR_OK)
         rc = fr_store_events(c->host->store, c->run.id, &c->arena, &rows, err);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)

@@ -104,10 +104,10 @@ static void put_run(json_t *data, struct fr_host *host, const struct fr_notice_r
 
     snprintf(text, sizeof(text), "%lld", (long long)notice->run);
     json_object_set_new(data, "run", json_integer(notice->run));
-    if (json_array_size(host->pages) > 0)
+    if (json_array_size(host->config.pages) > 0)
         json_object_set_new(data, "url",
                             json_sprintf("%sruns/%lld",
-                                         json_string_value(json_array_get(host->pages, 0)),
+                                         json_string_value(json_array_get(host->config.pages, 0)),
                                          (long long)notice->run));
     if (fr_store_run_find(host->store, text, arena, &row, NULL) != FR_OK || row.no != notice->run)
         return; /* removed since then */
@@ -158,12 +158,11 @@ static enum fr_rc add_disk_low(struct fr_host *host, const struct fr_machine *m,
     enum fr_rc rc = fr_store_begin_soft(host->store, err);
 
     fr_show_size((int64_t)m->disk_free, left);
-    fr_show_size(host->limits.disk_low_bytes, least);
+    fr_show_size(host->config.limits.disk_low_bytes, least);
     snprintf(text, sizeof(text), "%s are left, limits.disk_low is %s", left, least);
-    if (rc == FR_OK && (rc = fr_store_notice_add(host->store, &row, err)) == FR_OK)
-        return fr_store_commit(host->store, err);
-    fr_store_rollback(host->store);
-    return rc;
+    if (rc == FR_OK)
+        rc = fr_store_notice_add(host->store, &row, err);
+    return fr_store_end(host->store, rc, err);
 }
 
 void notice_samples(struct fr_host *host)
@@ -171,7 +170,8 @@ void notice_samples(struct fr_host *host)
     const struct fr_machine *m;
     struct fr_err err = {0};
 
-    while ((m = fr_machines_disk_low(host->machines_seen, host->limits.disk_low_bytes)) != NULL) {
+    while ((m = fr_machines_disk_low(host->machines_seen, host->config.limits.disk_low_bytes)) !=
+           NULL) {
         fr_log(FR_LOG_WARN, "host", "node=%s has little disk left: bytes=%llu", m->name,
                (unsigned long long)m->disk_free);
         if (add_disk_low(host, m, &err) != FR_OK)
@@ -353,17 +353,13 @@ enum fr_rc outbox_deal(struct fr_host *host, const struct fr_notice_row *notice,
     json_t *own = rules_of(&d);
     enum fr_rc rc = fr_store_begin_soft(host->store, err);
 
-    if (rc == FR_OK) {
+    if (rc == FR_OK)
         rc = deal_rules(&d, outbox_rules(host), FR_CONFIG_FILE, err);
-        if (rc == FR_OK)
-            rc = deal_rules(&d, own, "pipeline", err);
-        if (rc == FR_OK)
-            rc = fr_store_notice_drop(host->store, notice->id, err);
-        if (rc == FR_OK)
-            rc = fr_store_commit(host->store, err);
-        else
-            fr_store_rollback(host->store);
-    }
+    if (rc == FR_OK)
+        rc = deal_rules(&d, own, "pipeline", err);
+    if (rc == FR_OK)
+        rc = fr_store_notice_drop(host->store, notice->id, err);
+    rc = fr_store_end(host->store, rc, err);
     json_decref(d.served);
     json_decref(own);
     fr_arena_finish(&d.arena);
@@ -402,15 +398,12 @@ enum fr_rc outbox_try(struct fr_host *host, const char *channel, struct fr_arena
         .due_wall = notice.wall};
     if (out->key == NULL || out->body == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a message");
-    if ((rc = fr_store_begin(host->store, err)) != FR_OK)
-        return rc;
-    rc = fr_store_delivery_add(host->store, out, err);
+    rc = fr_store_begin(host->store, err);
+    if (rc == FR_OK)
+        rc = fr_store_delivery_add(host->store, out, err);
     if (rc == FR_OK)
         rc = fr_store_channel_off(host->store, channel, NULL, err);
-    if (rc == FR_OK)
-        rc = fr_store_commit(host->store, err);
-    else
-        fr_store_rollback(host->store);
+    rc = fr_store_end(host->store, rc, err);
     if (rc == FR_OK)
         rc = fr_store_deliveries(host->store,
                                  &(struct fr_delivery_filter){INT64_MAX, 0, channel, "", 1}, arena,

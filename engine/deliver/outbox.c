@@ -248,10 +248,9 @@ static enum fr_rc give_up(struct host_outbox *o, const struct fr_delivery_row *r
 
     dead.state = "dead";
     dead.answer = why;
-    if (rc == FR_OK && (rc = fr_store_delivery_set(st, &dead, &err)) == FR_OK)
-        rc = fr_store_commit(st, &err);
-    else
-        fr_store_rollback(st);
+    if (rc == FR_OK)
+        rc = fr_store_delivery_set(st, &dead, &err);
+    rc = fr_store_end(st, rc, &err);
     fr_log(FR_LOG_WARN, "host", "delivery=%lld channel=%s is not sent: %s", (long long)row->id,
            row->channel, rc == FR_OK ? why : err.msg);
     return rc;
@@ -278,11 +277,7 @@ static void end_quiet(struct host_outbox *o)
     enum fr_rc rc = fr_store_deliveries_quiet(st, &due, NULL);
 
     if (rc == FR_OK && due != 0 && due <= now && (rc = fr_store_begin_soft(st, NULL)) == FR_OK) {
-        rc = fr_store_deliveries_wake(st, now, NULL);
-        if (rc == FR_OK)
-            rc = fr_store_commit(st, NULL);
-        else
-            fr_store_rollback(st);
+        rc = fr_store_end(st, fr_store_deliveries_wake(st, now, NULL), NULL);
         o->look = true;
     } else if (rc == FR_OK && due != 0) {
         look_in(o, due - now < LOOK_MS ? due - now : LOOK_MS);
@@ -354,15 +349,11 @@ static enum fr_rc write_lane(struct host_outbox *o, struct lane *lane, struct fr
     row.due_wall = row.tried_wall + delay_ms;
     row.answer = lane->sent.text;
     row.state = what == FR_TRY_DONE ? "sent" : what == FR_TRY_DEAD ? "dead" : "waiting";
-    if (rc != FR_OK)
-        return rc;
-    rc = fr_store_delivery_set(o->host->store, &row, err);
+    if (rc == FR_OK)
+        rc = fr_store_delivery_set(o->host->store, &row, err);
     if (rc == FR_OK && what == FR_TRY_DEAD)
         rc = turn_off(o, lane, err);
-    if (rc == FR_OK)
-        rc = fr_store_commit(o->host->store, err);
-    else
-        fr_store_rollback(o->host->store);
+    rc = fr_store_end(o->host->store, rc, err);
     if (rc == FR_OK)
         meters_delivery(o->host->meters, fr_channel_kind_name(lane->kind),
                         what == FR_TRY_DONE    ? "sent"
@@ -469,10 +460,7 @@ enum fr_rc outbox_again(struct fr_host *host, int64_t id, struct fr_err *err)
         rc = fr_store_delivery_set(host->store, &row, err);
         if (rc == FR_OK)
             rc = fr_store_channel_off(host->store, row.channel, NULL, err);
-        if (rc == FR_OK)
-            rc = fr_store_commit(host->store, err);
-        else
-            fr_store_rollback(host->store);
+        rc = fr_store_end(host->store, rc, err);
     }
     host->outbox->look = true;
     fr_arena_finish(&arena);
@@ -480,7 +468,7 @@ enum fr_rc outbox_again(struct fr_host *host, int64_t id, struct fr_err *err)
 }
 
 const struct host_part outbox_part = {.name = "sending messages",
-                                      .open = open_outbox,
+                                      .step = {[HOST_OPEN] = open_outbox},
                                       .tell = turn,
                                       .due = due,
                                       .close = close_outbox};

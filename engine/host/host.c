@@ -80,10 +80,7 @@ static enum fr_rc open_host(struct fr_host *host, const struct fr_nodes_args *li
         rc = join_nodes(host, links, err);
     if (rc == FR_OK)
         rc = fr_retain_create(host->loop, host->store, &host->retain, err);
-    for (const struct host_part *const *p = parts; rc == FR_OK && *p != NULL; p++)
-        if ((*p)->open != NULL)
-            rc = (*p)->open(host, err);
-    return rc;
+    return rc == FR_OK ? host_step(host, HOST_OPEN, err) : rc;
 }
 
 enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_args *links,
@@ -99,7 +96,6 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
                              .env = *env,
                              .loop = env->loop,
                              .store = env->store,
-                             .queue_due_ms = INT64_MAX,
                              .jobs.untidy = true,
                              .meters = meters_create(),
                              .machines_seen = machines_of(env->store)};
@@ -126,7 +122,7 @@ void fr_host_destroy(struct fr_host *host)
     fr_nodes_destroy(host->env.nodes);
     fr_loop_untimer(host->loop, &host->timer);
     fr_retain_destroy(host->retain);
-    json_decref(host->pages);
+    json_decref(host->config.pages);
     meters_destroy(host->meters);
     fr_machines_destroy(host->machines_seen);
     fr_sys.free(host->runs);
@@ -165,12 +161,12 @@ enum fr_rc fr_host_configure(struct fr_host *host, const struct fr_config *confi
 
     if (rc != FR_OK)
         return rc;
-    host->limits = config->limits;
+    host->config.limits = config->limits;
     fr_retain_configure(host->retain, &config->keep);
-    (void)snprintf(host->zone, sizeof(host->zone), "%s",
+    (void)snprintf(host->config.zone, sizeof(host->config.zone), "%s",
                    config->zone != NULL ? config->zone : "UTC");
     schedules_configured(host);
-    host_queue_changed(host);
+    host_changed(host, HOST_QUEUE);
     return FR_OK;
 }
 
@@ -193,10 +189,10 @@ static bool leads(void *arg)
 enum fr_rc fr_host_pages(struct fr_host *host, const char *url, const struct fr_run_shell *shell,
                          struct fr_err *err)
 {
-    host->shell = *shell;
-    if (host->pages == NULL)
-        host->pages = json_array();
-    return json_array_append_new(host->pages, json_string(url)) == 0
+    host->config.shell = *shell;
+    if (host->config.pages == NULL)
+        host->config.pages = json_array();
+    return json_array_append_new(host->config.pages, json_string(url)) == 0
                ? FR_OK
                : fr_fail(err, FR_NOMEM, "no memory for the address of the pages");
 }
@@ -272,25 +268,15 @@ static void arm(struct fr_host *host)
     fr_loop_arm(host->loop, host->timer, due == INT64_MAX ? -1 : due);
 }
 
-static enum fr_rc turn_parts(struct fr_host *host, struct fr_err *err)
-{
-    enum fr_rc rc = FR_OK;
-
-    for (const struct host_part *const *p = parts; rc == FR_OK && *p != NULL; p++) {
-        int64_t since = fr_sys.mono_ms();
-
-        if ((*p)->turn != NULL)
-            rc = (*p)->turn(host, err);
-        host_took(host, since, "%s", (*p)->name);
-    }
-    return rc;
-}
-
 static void tell_parts(struct fr_host *host)
 {
-    for (const struct host_part *const *p = parts; *p != NULL; p++)
+    for (const struct host_part *const *p = parts; *p != NULL; p++) {
+        int64_t since = fr_sys.mono_ms();
+
         if ((*p)->tell != NULL)
             (*p)->tell(host);
+        host_took(host, since, "%s", (*p)->name);
+    }
 }
 
 enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err)
@@ -301,7 +287,7 @@ enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err)
     int64_t taken = fr_loop_slow(host->loop).now_ms - host->meter.ms; /* less what is named */
     host_took(host, fr_sys.mono_ms() - taken, "what came from nodes and callers");
     if (rc == FR_OK)
-        rc = turn_parts(host, err);
+        rc = host_step(host, HOST_TURN, err);
     if (rc == FR_OK)
         rc = host_decide(host, &sent, err);
     if (rc == FR_OK && !sent && host_commit_due(host) <= fr_sys.mono_ms())

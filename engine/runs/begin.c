@@ -24,7 +24,7 @@ static void on_note(void *arg, const struct fr_run *run, const struct fr_note *n
         if ((*p)->note != NULL)
             (*p)->note(h, run, note);
     if (note->kind == FR_NOTE_RUN && note->now.state == FR_RUN_OVER)
-        host_queue_changed(h->host);
+        host_changed(h->host, HOST_QUEUE);
 }
 
 /* own: of a run of this process; NULL. */
@@ -53,7 +53,7 @@ static struct fr_run_env env_of(struct host_run *h)
     const json_t *mask = json_object_get(h->shell, "umask");
 
     env.view = (struct fr_view){on_note, h};
-    env.limits = &h->host->limits;
+    env.limits = &h->host->config.limits;
     env.shell = (struct fr_run_shell){.cwd = h->mine ? h->own.cwd : cwd,
                                       .getenv = shell_env,
                                       .self = h,
@@ -69,9 +69,7 @@ static struct fr_run_env env_of(struct host_run *h)
 void host_free_run(struct host_run *h)
 {
     fr_run_destroy(h->run);
-    for (const struct host_part *const *p = h->parts; *p != NULL; p++)
-        if ((*p)->free != NULL)
-            (*p)->free(h);
+    host_run_step(h, HOST_RUN_FREE);
     meters_forget(h->counts);
     json_decref(h->shell);
     fr_sys.free(h);
@@ -98,14 +96,14 @@ enum fr_rc host_take(struct host_run *h, struct fr_err *err)
         shell_agents(host);
     fr_run_on_wake(h->run, on_wake, h);
     on_wake(h);
-    host_queue_changed(host);
+    host_changed(host, HOST_QUEUE);
     return FR_OK;
 }
 
 struct fr_zones host_zones(const struct fr_host *host)
 {
     return (struct fr_zones){.folder = getenv("TZDIR"),
-                             .home = host->zone[0] != '\0' ? host->zone : "UTC",
+                             .home = host->config.zone[0] != '\0' ? host->config.zone : "UTC",
                              .now_ms = fr_sys.wall_ms()};
 }
 

@@ -16,15 +16,34 @@ enum {
     BUSY_SAY_MS = 5000, /* … and users are told after so long */
 };
 
-void host_queue_changed(struct fr_host *host)
+/* ---- the parts ---- */
+
+enum fr_rc host_step(struct fr_host *host, enum host_step step, struct fr_err *err)
 {
-    host->queue_changed = host->woken = true;
-    host_topic_changed(host, HOST_QUEUE);
+    enum fr_rc rc = FR_OK;
+
+    for (const struct host_part *const *p = host->parts; rc == FR_OK && *p != NULL; p++) {
+        int64_t since = fr_sys.mono_ms();
+
+        if ((*p)->step[step] != NULL)
+            rc = (*p)->step[step](host, err);
+        host_took(host, since, "%s", (*p)->name);
+    }
+    return rc;
 }
 
-void host_topic_changed(struct fr_host *host, enum host_topic topic)
+void host_run_step(struct host_run *h, enum host_run_step step)
 {
-    host->topics |= (unsigned)topic;
+    for (const struct host_part *const *p = h->parts; *p != NULL; p++)
+        if ((*p)->of_run[step] != NULL)
+            (*p)->of_run[step](h);
+}
+
+void host_changed(struct fr_host *host, enum host_topic topic)
+{
+    for (const struct host_part *const *p = host->parts; *p != NULL; p++)
+        if ((*p)->changed != NULL)
+            (*p)->changed(host, topic);
 }
 
 void host_took(struct fr_host *host, int64_t since_ms, const char *fmt, ...)
@@ -48,16 +67,6 @@ void host_say_all(struct fr_host *host, const char *text)
 
 /* ---- deciding ---- */
 
-static enum fr_rc decide_parts(struct fr_host *host, struct fr_err *err)
-{
-    enum fr_rc rc = FR_OK;
-
-    for (const struct host_part *const *p = host->parts; rc == FR_OK && *p != NULL; p++)
-        if ((*p)->decide != NULL)
-            rc = (*p)->decide(host, err);
-    return rc;
-}
-
 static enum fr_rc decide_run(struct host_run *h, int64_t now, bool *sent, struct fr_err *err)
 {
     struct fr_host *host = h->host;
@@ -78,7 +87,7 @@ static enum fr_rc decide_run(struct host_run *h, int64_t now, bool *sent, struct
 enum fr_rc host_decide(struct fr_host *host, bool *sent, struct fr_err *err)
 {
     int64_t now = fr_sys.mono_ms();
-    enum fr_rc rc = decide_parts(host, err);
+    enum fr_rc rc = host_step(host, HOST_DECIDE, err);
 
     host->woken = *sent = false;
     for (size_t i = 0; rc == FR_OK && i < host->n; i++) {
@@ -92,10 +101,7 @@ enum fr_rc host_decide(struct fr_host *host, bool *sent, struct fr_err *err)
             i--;
         }
     }
-    for (const struct host_part *const *p = host->parts; rc == FR_OK && *p != NULL; p++)
-        if ((*p)->share != NULL)
-            rc = (*p)->share(host, err);
-    return rc;
+    return rc == FR_OK ? host_step(host, HOST_SHARE, err) : rc;
 }
 
 /* ---- the commit ---- */
@@ -120,16 +126,12 @@ static enum fr_rc write_all(struct fr_host *host, struct fr_err *err)
     fr_store_patience(host->store, BUSY_MS);
     rc = soft ? fr_store_begin_soft(host->store, err) : fr_store_begin(host->store, err);
     fr_store_patience(host->store, 0);
-    if (rc != FR_OK)
-        return rc;
-    rc = makes_write(host, err);
+    if (rc == FR_OK)
+        rc = makes_write(host, err);
     for (size_t i = 0; rc == FR_OK && i < host->n; i++)
         if (host->runs[i]->due.commit_ms != INT64_MAX)
             rc = fr_run_write(host->runs[i]->run, err);
-    if (rc == FR_OK)
-        return fr_store_commit(host->store, err);
-    fr_store_rollback(host->store);
-    return rc;
+    return fr_store_end(host->store, rc, err);
 }
 
 static enum fr_rc not_written(struct fr_host *host, struct fr_err *why, struct fr_err *err)

@@ -24,9 +24,7 @@ void host_forget(struct fr_host *host, struct host_run *h)
     for (size_t i = 0; i < host->n; i++)
         if (host->runs[i] == h) {
             host->runs[i] = host->runs[--host->n];
-            for (const struct host_part *const *p = host->parts; *p != NULL; p++)
-                if ((*p)->gone != NULL)
-                    (*p)->gone(h);
+            host_run_step(h, HOST_RUN_GONE);
             host_free_run(h);
             shell_agents(host);
             return;
@@ -39,13 +37,9 @@ static enum fr_rc park(struct host_run *h, struct fr_err *err)
     struct fr_store *st = h->host->store;
     enum fr_rc rc = fr_store_begin(st, err);
 
-    if (rc != FR_OK)
-        return rc;
-    rc = fr_store_run_host(st, fr_run_id(h->run), 0, err);
     if (rc == FR_OK)
-        return fr_store_commit(st, err);
-    fr_store_rollback(st);
-    return rc;
+        rc = fr_store_run_host(st, fr_run_id(h->run), 0, err);
+    return fr_store_end(st, rc, err);
 }
 
 /* Its tasks have ended; what is left to do is to fetch output. */
@@ -63,13 +57,6 @@ static bool is_given_up(const struct host_run *h)
     return h->mine && !has_ended(h);
 }
 
-static void say_rest(struct host_run *h)
-{
-    for (const struct host_part *const *p = h->parts; *p != NULL; p++)
-        if ((*p)->leaves != NULL)
-            (*p)->leaves(h);
-}
-
 void fr_host_drop(struct fr_host *host, struct fr_run *run)
 {
     struct host_run *h = host_find(host, fr_run_id(run));
@@ -78,7 +65,7 @@ void fr_host_drop(struct fr_host *host, struct fr_run *run)
         return;
     if (is_given_up(h))
         (void)park(h, NULL); /* if this cannot be written, it is left as by a kill */
-    say_rest(h);
+    host_run_step(h, HOST_RUN_LEAVES);
     host_forget(host, h);
 }
 
@@ -93,20 +80,10 @@ enum fr_rc host_give_up(struct host_run *h, struct fr_err *err)
     struct fr_err why = {0};
 
     fr_run_say(h->run, err->msg);
-    say_rest(h);
+    host_run_step(h, HOST_RUN_LEAVES);
     (void)park(h, &why); /* if this cannot be written, the home's next host finds it left */
     host_forget(host, h);
     return why.rc == FR_DENIED ? fr_fail(err, FR_DENIED, "%s", why.msg) : FR_OK;
-}
-
-static enum fr_rc parked(struct fr_host *host, struct fr_err *err)
-{
-    enum fr_rc rc = FR_OK;
-
-    for (const struct host_part *const *p = host->parts; rc == FR_OK && *p != NULL; p++)
-        if ((*p)->parked != NULL)
-            rc = (*p)->parked(host, err);
-    return rc;
 }
 
 enum fr_rc host_tidy(struct fr_host *host, struct fr_err *err)
@@ -116,9 +93,7 @@ enum fr_rc host_tidy(struct fr_host *host, struct fr_err *err)
     for (size_t i = host->n; i-- > 0;) {
         struct host_run *h = host->runs[i];
 
-        for (const struct host_part *const *p = h->parts; *p != NULL; p++)
-            if ((*p)->settled != NULL)
-                (*p)->settled(h);
+        host_run_step(h, HOST_RUN_SETTLED);
         if (h->mine)
             continue;
         if (fr_run_over(h->run)) {
@@ -130,7 +105,7 @@ enum fr_rc host_tidy(struct fr_host *host, struct fr_err *err)
                 return fr_fail(err, FR_DENIED, "%s", why.msg);
             if (why.rc == FR_OK) {
                 host_forget(host, h);
-                if (parked(host, &why) == FR_NOMEM)
+                if (host_step(host, HOST_PARKED, &why) == FR_NOMEM)
                     return fr_fail(err, FR_NOMEM, "%s", why.msg);
             } else {
                 h->alone_ms = now; /* a full disk: later */

@@ -79,10 +79,10 @@ void shell_find(struct host_run *h, const char *run)
     struct fr_run_row row;
 
     if (h->shell == NULL && fr_store_run_find(h->host->store, run, &arena, &row, NULL) == FR_OK) {
-        if (row.schedule != 0 && h->host->schedule_shell.getenv != NULL)
-            own = &h->host->schedule_shell;
-        else if (strcmp(row.origin, "api") == 0 && h->host->shell.getenv != NULL)
-            own = &h->host->shell;
+        if (row.schedule != 0 && h->host->config.schedule_shell.getenv != NULL)
+            own = &h->host->config.schedule_shell;
+        else if (strcmp(row.origin, "api") == 0 && h->host->config.shell.getenv != NULL)
+            own = &h->host->config.shell;
     }
     if (own != NULL) {
         h->own = *own;

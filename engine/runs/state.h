@@ -19,17 +19,42 @@
 struct fr_host;
 struct host_run;
 
-/* A part of the host; a function that is NULL has nothing to do. A turn calls them in this order,
- * those of all parts in the order of the rows. Errors are final. */
+/* What the parts do for the host; an error is final. */
+enum host_step {
+    HOST_OPEN,   /* once, before all else */
+    HOST_TURN,   /* at the begin of each turn */
+    HOST_DECIDE, /* before the runs decide, also for a request that waits for that */
+    HOST_SHARE,  /* after all runs have decided */
+    HOST_PARKED, /* a run is no longer driven, and its tasks go on */
+    HOST_STEPS
+};
+
+/* What the parts do for a run. */
+enum host_run_step {
+    HOST_RUN_SETTLED, /* after each commit, before any run leaves */
+    HOST_RUN_LEAVES,  /* it is no longer driven: send what was not sent */
+    HOST_RUN_GONE,    /* it is no longer in the host's list */
+    HOST_RUN_FREE,    /* give back the part's memory of it */
+    HOST_RUN_STEPS
+};
+
+/* What the host tells its parts, and streams those who follow a topic; a bit each. */
+enum host_topic {
+    HOST_LIST = 1,  /* of runs */
+    HOST_QUEUE = 2, /* a queued run may start now, or another one waits */
+    HOST_NODES = 4,
+    HOST_SCHEDULES = 8
+};
+
+/* A part of the host; a function that is NULL has nothing to do. All parts are called in the order
+ * of the host's list. */
 struct host_part {
     const char *name; /* what held the loop: "what schedules had to do" */
-    enum fr_rc (*open)(struct fr_host *host, struct fr_err *err);
-    enum fr_rc (*turn)(struct fr_host *host, struct fr_err *err);
-    /* Before the runs decide, also for a request that waits for that: what begins now. */
-    enum fr_rc (*decide)(struct fr_host *host, struct fr_err *err);
-    enum fr_rc (*decided)(struct host_run *h, struct fr_err *err); /* one run has */
-    enum fr_rc (*share)(struct fr_host *host, struct fr_err *err); /* all have */
-    void (*tell)(struct fr_host *host);                            /* after the commit */
+    enum fr_rc (*step[HOST_STEPS])(struct fr_host *host, struct fr_err *err);
+    void (*of_run[HOST_RUN_STEPS])(struct host_run *h);
+    enum fr_rc (*decided)(struct host_run *h, struct fr_err *err); /* a run has */
+    void (*changed)(struct fr_host *host, enum host_topic topic);
+    void (*tell)(struct fr_host *host);         /* after the commit */
     int64_t (*due)(const struct fr_host *host); /* the next turn, in mono_ms; INT64_MAX: none */
     /* Whether a new run of that waits in the queue. */
     enum fr_rc (*waits)(struct fr_host *host, const struct fr_spec *spec, int64_t not_before_wall,
@@ -39,17 +64,12 @@ struct host_part {
     /* Of a run. A note may come while it is being made, before it came. */
     enum fr_rc (*came)(struct host_run *h, struct fr_err *err);
     void (*note)(struct host_run *h, const struct fr_run *run, const struct fr_note *note);
-    void (*settled)(struct host_run *h); /* after each commit, before any run leaves */
-    void (*leaves)(struct host_run *h);  /* it is not driven any more: what is unsaid is said */
-    void (*gone)(struct host_run *h);    /* the host has it no more */
-    void (*free)(struct host_run *h);    /* its memory is given back */
-    enum fr_rc (*parked)(struct fr_host *host, struct fr_err *err); /* and its tasks go on */
     void (*close)(struct fr_host *host);
 };
 
 struct host_run {
     struct fr_host *host;
-    const struct host_part *const *parts; /* the host's */
+    const struct host_part *const *parts; /* the host's; a job may free the run after the host */
     struct fr_run *run;                   /* owns */
     struct fr_run_due due;
     bool woken;
@@ -67,9 +87,6 @@ struct host_run {
     struct host_news *news;     /* stream owns: what followers do not know yet */
     struct host_counts *counts; /* metrics own */
 };
-
-/* What is told to streams beside the runs that they name; a bit each. */
-enum host_topic { HOST_LIST = 1, HOST_QUEUE = 2, HOST_NODES = 4, HOST_SCHEDULES = 8 };
 
 struct host_meter { /* what took the longest in this turn */
     int64_t ms;
@@ -91,6 +108,14 @@ struct host_jobs {          /* job.h */
     bool untidy; /* a submit was not completed, here or before a kill */
 };
 
+struct host_config { /* what the home's config.yaml and the process say */
+    struct fr_limits limits;
+    char zone[FR_ZONE_NAME];   /* of schedules that name none */
+    struct fr_run_shell shell; /* of runs that are asked for over TCP: this process's own */
+    struct fr_run_shell schedule_shell; /* likewise of runs of schedules */
+    json_t *pages;                      /* owns: addresses of the pages, texts; NULL: none */
+};
+
 struct fr_host {
     const struct host_part *const *parts; /* ended by NULL */
     struct fr_run_env env;                /* of its runs */
@@ -105,17 +130,10 @@ struct fr_host {
     struct host_jobs jobs;
     struct host_commit commit;
     struct host_meter meter;
-    struct fr_limits limits;
-    char zone[FR_ZONE_NAME];   /* of schedules that name none */
-    struct fr_run_shell shell; /* of runs that are asked for over TCP: this process's own */
-    struct fr_run_shell schedule_shell; /* likewise of those of schedules */
-    json_t *pages;                      /* owns: where its pages are, each a text; NULL: nowhere */
-    bool queue_changed;                 /* a queued run may start now */
-    unsigned topics; /* enum host_topic: changed, and the streams do not know it yet */
+    struct host_config config;
 
     /* What the parts own. */
     struct host_slots *slots;
-    int64_t queue_due_ms; /* a queued run may start then; INT64_MAX: none waits for a time */
     struct host_schedules *schedules; /* NULL: it has none */
     struct host_again *again;
     struct host_streams *streams;
@@ -128,9 +146,9 @@ struct fr_host {
 
 /* ---- what happens ---- */
 
-/* A queued run may start now; what waits is another. */
-void host_queue_changed(struct fr_host *host);
-void host_topic_changed(struct fr_host *host, enum host_topic topic);
+enum fr_rc host_step(struct fr_host *host, enum host_step step, struct fr_err *err);
+void host_run_step(struct host_run *h, enum host_run_step step);
+void host_changed(struct fr_host *host, enum host_topic topic);
 
 /* ---- commit.c ---- */
 

@@ -106,14 +106,14 @@ static void put_topics(struct fr_host *host)
     int64_t now = fr_sys.mono_ms();
 
     if (all->first == NULL)
-        host->topics = 0;
-    if (host->topics == 0 || now < all->topics_ms + STREAM_PAUSE_MS)
+        all->topics = 0;
+    if (all->topics == 0 || now < all->topics_ms + STREAM_PAUSE_MS)
         return;
-    if (host->topics & HOST_QUEUE)
+    if (all->topics & HOST_QUEUE)
         put(host, none, "queue", HOST_QUEUE, json_object());
-    if (host->topics & HOST_SCHEDULES)
+    if (all->topics & HOST_SCHEDULES)
         put(host, none, "schedule", HOST_SCHEDULES, json_object());
-    host->topics = 0;
+    all->topics = 0;
     all->topics_ms = now;
 }
 
@@ -362,11 +362,17 @@ static void settle(struct host_run *h)
     flush(h, false);
 }
 
+static void note_topic(struct fr_host *host, enum host_topic topic)
+{
+    if (host->streams != NULL)
+        host->streams->topics |= (unsigned)topic;
+}
+
 static int64_t due(const struct fr_host *host)
 {
     const struct host_streams *all = host->streams;
     int64_t due =
-        host->topics != 0 && all->first != NULL ? all->topics_ms + STREAM_PAUSE_MS : INT64_MAX;
+        all->topics != 0 && all->first != NULL ? all->topics_ms + STREAM_PAUSE_MS : INT64_MAX;
 
     for (size_t i = 0; i < host->n; i++) {
         const struct host_news *news = host->runs[i]->news;
@@ -377,13 +383,13 @@ static int64_t due(const struct fr_host *host)
     return due;
 }
 
-const struct host_part stream_part = {.name = "what streams had to send",
-                                      .open = open_streams,
-                                      .tell = pump,
-                                      .due = due,
-                                      .came = come,
-                                      .note = take_note,
-                                      .settled = settle,
-                                      .leaves = leave,
-                                      .free = free_news,
-                                      .close = feed_finish};
+const struct host_part stream_part = {
+    .name = "what streams had to send",
+    .step = {[HOST_OPEN] = open_streams},
+    .of_run = {[HOST_RUN_SETTLED] = settle, [HOST_RUN_LEAVES] = leave, [HOST_RUN_FREE] = free_news},
+    .changed = note_topic,
+    .tell = pump,
+    .due = due,
+    .came = come,
+    .note = take_note,
+    .close = feed_finish};

@@ -25,6 +25,7 @@ struct host_ring { /* the newest events, for those who read slowly or come again
 struct host_streams {
     struct fr_api_stream *first; /* owns */
     struct host_ring *ring;      /* owns; made with the first stream */
+    unsigned topics;             /* enum host_topic: changed, and readers do not know it yet */
     int64_t topics_ms;           /* when changed topics were last told */
 };
 

@@ -46,15 +46,11 @@ enum fr_rc fr_backfill_change(struct fr_store *st, int64_t id, enum fr_backfill_
     struct fr_backfill_row row;
     enum fr_rc rc = fr_store_begin(st, err);
 
-    if (rc != FR_OK)
-        return rc;
-    rc = fr_store_backfill_find(st, id, &arena, &row, err);
+    if (rc == FR_OK)
+        rc = fr_store_backfill_find(st, id, &arena, &row, err);
     if (rc == FR_OK)
         rc = change(st, &row, act, err);
-    if (rc == FR_OK)
-        rc = fr_store_commit(st, err);
-    else
-        fr_store_rollback(st);
+    rc = fr_store_end(st, rc, err);
     fr_arena_finish(&arena);
     return rc;
 }
@@ -81,12 +77,9 @@ static enum fr_rc set(struct fr_store *st, const struct fr_backfill_row *row, st
 {
     enum fr_rc rc = fr_store_begin(st, err);
 
-    if (rc != FR_OK)
-        return rc;
-    if ((rc = fr_store_backfill_set(st, row, err)) == FR_OK)
-        return fr_store_commit(st, err);
-    fr_store_rollback(st);
-    return rc;
+    if (rc == FR_OK)
+        rc = fr_store_backfill_set(st, row, err);
+    return fr_store_end(st, rc, err);
 }
 
 static enum fr_rc begin(struct fr_host *host, const struct host_schedule *s,

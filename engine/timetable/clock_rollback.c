@@ -107,10 +107,8 @@ enum fr_rc clock_rollback(struct host_schedules *all, struct fr_err *err)
         open = open || rc == FR_OK;
         rc = rc == FR_OK ? write_back(st, all->list[at], now, err) : rc;
     }
-    if (open && rc == FR_OK)
-        rc = fr_store_commit(st, err);
-    else if (open)
-        fr_store_rollback(st);
+    if (open)
+        rc = fr_store_end(st, rc, err);
     if (rc != FR_OK)
         return rc;
     while (all->back_at < at)

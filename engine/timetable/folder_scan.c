@@ -360,8 +360,8 @@ static bool copy_folders(struct host_schedules *all, struct fr_folder_look *look
     look->n_folders = all->n_folders;
     look->zones = zones;
     look->zones.home = fr_arena_dup(&look->arena, zones.home);
-    look->getenv = all->host->schedule_shell.getenv;
-    look->getenv_self = all->host->schedule_shell.self;
+    look->getenv = all->host->config.schedule_shell.getenv;
+    look->getenv_self = all->host->config.schedule_shell.self;
     return ok && look->zones.home != NULL;
 }
 

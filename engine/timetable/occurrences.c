@@ -158,14 +158,9 @@ static enum fr_rc add_decided(struct occurrences_batch *batch, struct host_sched
 
 enum fr_rc occurrences_commit(struct occurrences_batch *batch, enum fr_rc rc, struct fr_err *err)
 {
-    struct fr_store *st = batch->all->host->store;
-
     if (batch->n == 0)
         return rc;
-    if (rc == FR_OK)
-        rc = fr_store_commit(st, err);
-    else
-        fr_store_rollback(st);
+    rc = fr_store_end(batch->all->host->store, rc, err);
     for (size_t i = 0; i < batch->n; i++) {
         struct occurrences_decided *d = &batch->list[i];
 
@@ -429,11 +424,9 @@ static enum fr_rc commit_invalid(struct host_fire *f, const char *reason, struct
     f->row.decision = fr_fate_name(FR_FATE_INVALID);
     f->row.note = reason;
     if ((rc = add_rows(st, f->rows, f->n, err)) == FR_OK &&
-        (rc = add_failed(f, reason, err)) == FR_OK &&
-        (rc = fr_store_schedule_seen(st, f->s->row.id, f->row.at_ms, err)) == FR_OK)
-        return fr_store_commit(st, err);
-    fr_store_rollback(st);
-    return rc;
+        (rc = add_failed(f, reason, err)) == FR_OK)
+        rc = fr_store_schedule_seen(st, f->s->row.id, f->row.at_ms, err);
+    return fr_store_end(st, rc, err);
 }
 
 static bool is_of_file(enum fr_rc rc)
@@ -455,8 +448,8 @@ static void settle(struct host_fire *f)
         fr_run_say(waiting->run, "a newer run of its schedule takes its place");
         fr_run_cancel(waiting->run);
     }
-    host_queue_changed(f->all->host);
-    host_topic_changed(f->all->host, HOST_SCHEDULES);
+    host_changed(f->all->host, HOST_QUEUE);
+    host_changed(f->all->host, HOST_SCHEDULES);
 }
 
 static void over(void *arg, const struct fr_issues *issues, const struct fr_err *why)

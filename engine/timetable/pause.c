@@ -56,16 +56,13 @@ static enum fr_rc write_row(struct fr_store *st, struct fr_schedule_row *row,
 {
     enum fr_rc rc = fr_store_begin(st, err);
 
-    if (rc != FR_OK)
-        return rc;
-    if (!how->pause && how->catchup)
+    if (rc == FR_OK && !how->pause && how->catchup)
         rc = drop_paused(st, row, err);
     if (rc == FR_OK && how->pause && how->queued)
         rc = pause_queued(st, row->id, how, err);
-    if (rc == FR_OK && (rc = fr_store_schedule_set(st, row, err)) == FR_OK)
-        return fr_store_commit(st, err);
-    fr_store_rollback(st);
-    return rc;
+    if (rc == FR_OK)
+        rc = fr_store_schedule_set(st, row, err);
+    return fr_store_end(st, rc, err);
 }
 
 enum fr_rc fr_schedule_pause(struct fr_store *st, struct fr_schedule_row *row,

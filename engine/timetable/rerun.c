@@ -36,19 +36,15 @@ static void drop(struct fr_host *host, const struct fr_run_row *row, const char 
     enum fr_rc rc = fr_store_begin(st, &err);
 
     fr_buf_fmt(&text, "it does not run again by itself: %s", why);
-    if (rc == FR_OK) {
-        rc = fr_store_rerun_drop(st, row->id, text.bad ? why : text.p, &err);
-        rc = rc == FR_OK ? fr_store_commit(st, &err) : rc;
-        if (rc != FR_OK)
-            fr_store_rollback(st);
-    }
-    if (rc != FR_OK)
-        look_in(host, AGAIN_MS);
-    else
-        host_queue_changed(host);
     if (rc == FR_OK)
+        rc = fr_store_rerun_drop(st, row->id, text.bad ? why : text.p, &err);
+    if (fr_store_end(st, rc, &err) == FR_OK) {
+        host_changed(host, HOST_QUEUE);
         fr_log(FR_LOG_INFO, "host", "run=%lld does not run again by itself: %s", (long long)row->no,
                why);
+    } else {
+        look_in(host, AGAIN_MS);
+    }
     fr_buf_finish(&text);
 }
 
@@ -113,7 +109,7 @@ static void repeat(struct fr_host *host, const struct fr_run_row *row)
     enum fr_rc rc;
 
     if (row->schedule != 0 && host->schedules != NULL)
-        texts.own = &host->schedule_shell;
+        texts.own = &host->config.schedule_shell;
     fr_id_text(row->id, id);
     rc = again == NULL || of == NULL ? fr_fail(&why, FR_NOMEM, "no memory for a run")
                                      : fr_store_run_find(host->store, id, &arena, &kept, &why);

@@ -69,7 +69,7 @@ static void make_of(struct host_job *job, const struct host_making *what,
 enum fr_rc schedules_make(struct fr_host *host, const struct host_making *what, struct fr_err *err)
 {
     struct fr_arena arena = {0};
-    struct host_texts texts = {.own = &host->schedule_shell, .arena = &arena};
+    struct host_texts texts = {.own = &host->config.schedule_shell, .arena = &arena};
     struct host_backfill *backfill = NULL;
     struct host_job *job = NULL;
     struct fr_submit submit;

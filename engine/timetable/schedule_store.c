@@ -220,15 +220,6 @@ static void set_written(struct host_schedules *all, struct host_file *file)
     }
 }
 
-/* Ends a transaction: commits it unless something of it failed. */
-static enum fr_rc end(struct fr_store *st, enum fr_rc rc, struct fr_err *err)
-{
-    if (rc == FR_OK)
-        return fr_store_commit(st, err);
-    fr_store_rollback(st);
-    return rc;
-}
-
 enum fr_rc schedules_write(struct host_schedules *all, struct fr_err *err)
 {
     struct fr_store *st = all->host->store;
@@ -244,7 +235,7 @@ enum fr_rc schedules_write(struct host_schedules *all, struct fr_err *err)
             break;
         rc = write_rows_of(st, all->files[n], err);
     }
-    if ((rc = end(st, rc, err)) != FR_OK)
+    if ((rc = fr_store_end(st, rc, err)) != FR_OK)
         return rc;
     for (size_t i = 0; i < n; i++)
         set_written(all, all->files[i]);
@@ -306,7 +297,7 @@ void schedules_prune(struct host_schedules *all)
         if (dropped)
             gone[n_gone++] = s;
     }
-    if (end(st, rc, &err) != FR_OK) {
+    if (fr_store_end(st, rc, &err) != FR_OK) {
         fr_log(FR_LOG_WARN, "schedules", "old decisions are not removed: %s", err.msg);
         return;
     }

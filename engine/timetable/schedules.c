@@ -219,7 +219,7 @@ enum fr_rc schedules_pause(struct host_schedules *all, struct host_schedule *s,
                                 : fr_fail(err, FR_BUSY, "the schedule is being written: ask again");
     if (rc != FR_OK)
         return rc;
-    host_queue_changed(all->host);
+    host_changed(all->host, HOST_QUEUE);
     fr_log(FR_LOG_INFO, "schedules", "%s/%s is %s%s%s", row.pipeline, row.name, row.state,
            row.note[0] != '\0' ? ": " : "", row.note);
     s->row.state_wall = row.state_wall;

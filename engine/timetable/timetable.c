@@ -81,7 +81,7 @@ enum fr_rc fr_host_watch(struct fr_host *host, const char *const *folders, size_
                                    .mono_ms = fr_sys.mono_ms(),
                                    .back = true};
     host->schedules = all;
-    host->schedule_shell = *shell;
+    host->config.schedule_shell = *shell;
     ok = fr_mul_size(n, sizeof(*all->folders), &bytes) &&
          (all->folders = fr_sys.alloc(bytes)) != NULL;
     for (; ok && all->n_folders < n; all->n_folders += ok) {
@@ -146,12 +146,11 @@ static void close_all(struct fr_host *host)
     host->again = NULL;
 }
 
-const struct host_part timetable_part = {.name = "what schedules had to do",
-                                         .open = open_again,
-                                         .turn = schedules_turn,
-                                         .decide = begin_due,
-                                         .superseded = rerun_forget,
-                                         .due = due,
-                                         .note = note,
-                                         .gone = gone,
-                                         .close = close_all};
+const struct host_part timetable_part = {
+    .name = "what schedules had to do",
+    .step = {[HOST_OPEN] = open_again, [HOST_TURN] = schedules_turn, [HOST_DECIDE] = begin_due},
+    .superseded = rerun_forget,
+    .due = due,
+    .note = note,
+    .of_run = {[HOST_RUN_GONE] = gone},
+    .close = close_all};

@@ -264,7 +264,7 @@ static void test_changes(void)
         note.row.attempt_no = 1;
         CHECK_INT(follow(&r, "1", ""), 200);
         stream_part.note(h, h->run, &note);
-        stream_part.leaves(h);
+        stream_part.of_run[HOST_RUN_LEAVES](h);
         CHECK(has(&r, rows[i].want != NULL ? rows[i].want : "event: reset\ndata: {\"run\":1}"));
         CHECK(has(&r, "event: inst") == (rows[i].want != NULL));
         api.gone(api.self, r.s);

@@ -535,7 +535,7 @@ static void test_topics_together(void)
     stopped_ms = fr_sys.mono_ms() + 1000;
     fr_sys.mono_ms = stopped;
     for (int i = 0; i < 3; i++) {
-        host_queue_changed(host);
+        host_changed(host, HOST_QUEUE);
         check_queue_events(&r, 1);
     }
     stopped_ms += 100;
@@ -562,7 +562,7 @@ static void test_lengths(void)
     CHECK_INT(open_stream(&r, all, 1), 200);
     for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
         stream_part.note(h, h->run, &notes[i]);
-    stream_part.leaves(h);
+    stream_part.of_run[HOST_RUN_LEAVES](h);
     settle();
     text = r.got.p != NULL ? r.got.p : "";
     CHECK(strstr(text, "\"bytes\":5}") == NULL && strstr(text, "\"bytes\":105}") == NULL);
