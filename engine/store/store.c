@@ -380,14 +380,6 @@ enum fr_rc fr_store_commit(struct fr_store *st, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc fr_store_end(struct fr_store *st, enum fr_rc rc, struct fr_err *err)
-{
-    if (rc == FR_OK)
-        return fr_store_commit(st, err);
-    fr_store_rollback(st);
-    return rc;
-}
-
 void fr_store_rollback(struct fr_store *st)
 {
     if (st->in_tx && sqlite3_get_autocommit(st->db) == 0)
@@ -396,3 +388,10 @@ void fr_store_rollback(struct fr_store *st)
     end_soft(st);
 }
 
+enum fr_rc fr_store_end(struct fr_store *st, enum fr_rc rc, struct fr_err *err)
+{
+    if (rc == FR_OK)
+        return fr_store_commit(st, err);
+    fr_store_rollback(st);
+    return rc;
+}
