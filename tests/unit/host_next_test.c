@@ -178,7 +178,7 @@ static void check_two_logs(void)
 
         stream_part.note(h, h->run, &note);
     }
-    stream_part.leaves(h);
+    stream_part.of_run[HOST_RUN_LEAVES](h);
     CHECK(has(&r, "\"attempt\":\"a1000000000000000000000000000000\",\"bytes\":5}"));
     CHECK(has(&r, "\"attempt\":\"a2000000000000000000000000000000\",\"bytes\":6}"));
     api.gone(api.self, r.s);
