@@ -55,6 +55,13 @@ const char *query_text(const struct call *c, const char *name);
 enum fr_rc query_number(const struct call *c, const char *name, int64_t usual, int64_t *out,
                         struct fr_err *err);
 
+/* The same; FR_USAGE where it is not in the range. */
+struct query_range {
+    int least, most, usual;
+};
+enum fr_rc query_range(const struct call *c, const char *name, struct query_range range,
+                       int64_t *out, struct fr_err *err);
+
 /* body.c */
 /* {id, pipeline, params: {name: value}, cwd, env, umask, secrets, agent, origin, priority, at,
  * not_before_wall}; of a run that repeats again (else NULL) without pipeline and at.

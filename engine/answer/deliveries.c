@@ -7,7 +7,8 @@ enum { ROWS_USUAL = 50, ROWS_MOST = 200 };
 static enum fr_rc read_filter(struct call *c, struct fr_delivery_filter *f, struct fr_err *err)
 {
     int64_t limit = 0;
-    enum fr_rc rc = query_number(c, "limit", ROWS_USUAL, &limit, err);
+    enum fr_rc rc =
+        query_range(c, "limit", (struct query_range){1, ROWS_MOST, ROWS_USUAL}, &limit, err);
 
     *f = (struct fr_delivery_filter){.channel = query_text(c, "channel"),
                                      .state = query_text(c, "state")};
@@ -15,8 +16,6 @@ static enum fr_rc read_filter(struct call *c, struct fr_delivery_filter *f, stru
         rc = query_number(c, "before", INT64_MAX, &f->before, err);
     if (rc == FR_OK)
         rc = query_number(c, "run", 0, &f->run, err);
-    if (rc == FR_OK && (limit < 1 || limit > ROWS_MOST))
-        rc = fr_fail(err, FR_USAGE, "'limit' must be 1 to %d", ROWS_MOST);
     if (rc == FR_OK && f->channel != NULL &&
         json_object_get(outbox_channels(c->host), f->channel) == NULL)
         rc = fr_fail(err, FR_NOTFOUND, "config.yaml of the home has no channel '%s'", f->channel);

@@ -158,13 +158,12 @@ enum fr_rc get_runs_run_log(struct call *c, struct fr_err *err)
 {
     const char *times = query_text(c, "times");
     struct host_text want = {.view = HOST_VIEW_MERGED, .run = c->run.id};
-    enum fr_rc rc = query_number(c, "tail", TAIL_USUAL, &want.numbers[0], err);
+    enum fr_rc rc = query_range(c, "tail", (struct query_range){1, TAIL_MOST, TAIL_USUAL},
+                                &want.numbers[0], err);
 
     want.args[0] = query_text(c, "task");
     if (times != NULL)
         want.numbers[1] = times[0] == '1' ? FR_MERGE_CLOCK : FR_MERGE_MS;
-    if (rc == FR_OK && (want.numbers[0] < 1 || want.numbers[0] > TAIL_MOST))
-        rc = fr_fail(err, FR_USAGE, "'tail' must be 1 to %d", TAIL_MOST);
     if (rc == FR_OK)
         rc = answer_view(c, &want, err);
     if (rc == FR_OK && c->res->status == 200) {

@@ -156,12 +156,11 @@ enum fr_rc get_audit(struct call *c, struct fr_err *err)
     struct fr_audit_rows rows = {0};
     int64_t limit = 0, before = 0;
     json_t *out;
-    enum fr_rc rc = query_number(c, "limit", AUDIT_USUAL, &limit, err);
+    enum fr_rc rc =
+        query_range(c, "limit", (struct query_range){1, AUDIT_MOST, AUDIT_USUAL}, &limit, err);
 
     if (rc == FR_OK)
         rc = query_number(c, "before", INT64_MAX, &before, err);
-    if (rc == FR_OK && (limit < 1 || limit > AUDIT_MOST))
-        rc = fr_fail(err, FR_USAGE, "'limit' must be 1 to %d", AUDIT_MOST);
     if (rc == FR_OK)
         rc = fr_store_audit(c->host->store, before, (size_t)limit, &c->arena, &rows, err);
     if (rc != FR_OK)

@@ -25,12 +25,12 @@ static enum fr_rc read_ask(const struct call *c, struct host_curves *ask, struct
 {
     const char *x = query_text(c, "x");
     int64_t width;
-    enum fr_rc rc = query_number(c, "width", FR_CURVES_WIDTH, &width, err);
+    enum fr_rc rc = query_range(
+        c, "width", (struct query_range){WIDTH_LEAST, FR_CURVES_WIDEST, FR_CURVES_WIDTH}, &width,
+        err);
 
     *ask = (struct host_curves){
         .run = c->run.id, .task = query_text(c, "task"), .keys = query_text(c, "keys")};
-    if (rc == FR_OK && (width < WIDTH_LEAST || width > FR_CURVES_WIDEST))
-        rc = fr_fail(err, FR_USAGE, "'width' must be %d to %d", WIDTH_LEAST, FR_CURVES_WIDEST);
     ask->width = (size_t)width;
     if (rc == FR_OK)
         rc = query_real(c, "from", &ask->from, err);

@@ -151,9 +151,8 @@ static enum fr_rc answer_samples(struct call *c, const char *name, struct fr_err
     if (rc == FR_OK)
         rc = query_number(c, "from", to - FR_LOAD_FINE_MS, &from, err);
     if (rc == FR_OK)
-        rc = query_number(c, "width", SAMPLES_USUAL, &width, err);
-    if (rc == FR_OK && (width < 2 || width > SAMPLES_MOST))
-        rc = fr_fail(err, FR_USAGE, "'width' must be 2 to %d", SAMPLES_MOST);
+        rc = query_range(c, "width", (struct query_range){2, SAMPLES_MOST, SAMPLES_USUAL}, &width,
+                         err);
     if (rc == FR_OK && from > to)
         rc = fr_fail(err, FR_USAGE, "'from' must not be larger than 'to'");
     if (rc == FR_OK && m == NULL)

@@ -22,6 +22,16 @@ enum fr_rc query_number(const struct call *c, const char *name, int64_t usual, i
     return FR_OK;
 }
 
+enum fr_rc query_range(const struct call *c, const char *name, struct query_range range,
+                       int64_t *out, struct fr_err *err)
+{
+    enum fr_rc rc = query_number(c, name, range.usual, out, err);
+
+    return rc == FR_OK && (*out < range.least || *out > range.most)
+               ? fr_fail(err, FR_USAGE, "'%s' must be %d to %d", name, range.least, range.most)
+               : rc;
+}
+
 static enum fr_rc check_choice(const struct choice *choice, const char *value, struct fr_err *err)
 {
     struct fr_buf list = {0};

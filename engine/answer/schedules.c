@@ -171,9 +171,7 @@ enum fr_rc get_schedules_id_fires(struct call *c, struct fr_err *err)
     if (rc == FR_OK)
         rc = query_number(c, "before", INT64_MAX, &page.before_ms, err);
     if (rc == FR_OK)
-        rc = query_number(c, "limit", FIRES_USUAL, &limit, err);
-    if (rc == FR_OK && (limit < 1 || limit > FIRES_MOST))
-        rc = fr_fail(err, FR_USAGE, "'limit' must be 1 to %d", FIRES_MOST);
+        rc = query_range(c, "limit", (struct query_range){1, FIRES_MOST, FIRES_USUAL}, &limit, err);
     page.limit = (size_t)limit;
     if (rc == FR_OK)
         rc = fr_store_fires_before(c->host->store, &page, &c->arena, &rows, err);

@@ -253,20 +253,18 @@ static enum fr_rc take_order(const struct call *c, int64_t numbers[HOST_VIEW_NUM
 enum fr_rc get_runs(struct call *c, struct fr_err *err)
 {
     static const char *const texts[] = {"state", "pipeline", "origin", "q"};
-    static const char *const numbers[] = {"before", "schedule", "since", "until", "limit", "count"};
+    static const char *const numbers[] = {"before", "schedule", "since", "until", NULL, "count"};
     struct host_text want = {.view = HOST_VIEW_RUNS};
     enum fr_rc rc = take_order(c, want.numbers, err);
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         want.args[i] = query_text(c, texts[i]);
     for (size_t i = 0; rc == FR_OK && i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        rc = query_number(c, numbers[i],
-                          i == 0   ? INT64_MAX
-                          : i == 4 ? RUNS_USUAL
-                                   : 0,
-                          &want.numbers[i], err);
-    if (rc == FR_OK && (want.numbers[4] < 1 || want.numbers[4] > RUNS_MOST))
-        rc = fr_fail(err, FR_USAGE, "'limit' must be 1 to %d", RUNS_MOST);
+        if (numbers[i] != NULL)
+            rc = query_number(c, numbers[i], i == 0 ? INT64_MAX : 0, &want.numbers[i], err);
+    if (rc == FR_OK)
+        rc = query_range(c, "limit", (struct query_range){1, RUNS_MOST, RUNS_USUAL},
+                         &want.numbers[4], err);
     if (rc != FR_OK)
         return rc;
     return want.numbers[6] == FR_SORT_LONGEST || want.numbers[6] == FR_SORT_SHORTEST

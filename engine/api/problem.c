@@ -7,32 +7,18 @@
 
 int fr_problem_status(enum fr_rc rc)
 {
-    switch (rc) {
-    case FR_OK:
-        return 200;
-    case FR_USAGE:
-    case FR_SHAPE:
-    case FR_DTYPE:
-        return 400;
-    case FR_DENIED:
-        return 403;
-    case FR_NOTFOUND:
-        return 404;
-    case FR_BUSY:
-    case FR_STOPPED:
-        return 409;
-    case FR_UNSUPPORTED:
-        return 501;
-    case FR_UNREACHABLE:
-    case FR_NOMEM:
-        return 503;
-    case FR_TIMEOUT:
-        return 504;
-    case FR_FULL:
-        return 507;
-    default:
-        return 500;
-    }
+    static const struct {
+        enum fr_rc rc;
+        int status;
+    } table[] = {{FR_OK, 200},          {FR_USAGE, 400},       {FR_SHAPE, 400}, {FR_DTYPE, 400},
+                 {FR_DENIED, 403},      {FR_NOTFOUND, 404},    {FR_BUSY, 409},  {FR_STOPPED, 409},
+                 {FR_UNSUPPORTED, 501}, {FR_UNREACHABLE, 503}, {FR_NOMEM, 503}, {FR_TIMEOUT, 504},
+                 {FR_FULL, 507}};
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (table[i].rc == rc)
+            return table[i].status;
+    return 500;
 }
 
 const char *fr_status_phrase(int status)

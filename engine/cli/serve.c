@@ -94,14 +94,14 @@ static enum fr_rc listen_one(struct cli_served *s, const char *text, struct fr_e
     return fr_host_pages(d->host, url, &shell, err);
 }
 
-static enum fr_rc listen_figures(struct cli_served *s, const char *text, struct fr_err *err)
+static enum fr_rc listen_metrics(struct cli_served *s, const char *text, struct fr_err *err)
 {
     bool six = text[0] == '[';
     struct fr_endpoint at;
     enum fr_rc rc = read_address("--metrics", text, &at, err);
 
     if (rc == FR_OK)
-        rc = fr_server_listen_figures(s->drive.server, &at, err);
+        rc = fr_server_listen_metrics(s->drive.server, &at, err);
     if (rc != FR_OK)
         return fr_while(err, "serve --metrics %s", text);
     cli_show_say(s->drive.show, "figures at http://%s%s%s:%d/metrics, for whoever reaches it",
@@ -127,7 +127,7 @@ static enum fr_rc open_pages(struct cli_served *s, struct fr_err *err)
     for (size_t i = 0; rc == FR_OK && i < s->http.n; i++)
         rc = listen_one(s, s->http.v[i], err);
     for (size_t i = 0; rc == FR_OK && i < s->metrics.n; i++)
-        rc = listen_figures(s, s->metrics.v[i], err);
+        rc = listen_metrics(s, s->metrics.v[i], err);
     return rc;
 }
 
@@ -207,7 +207,7 @@ static enum fr_rc serve(struct cli_served *s, struct fr_err *err)
     if (rc == FR_OK && s->n_folders > 0)
         rc = fr_host_watch(d->host, s->folders, s->n_folders, &shell, err);
     if (rc == FR_OK)
-        rc = fr_host_take_up(d->host, err);
+        rc = fr_host_recover(d->host, err);
     while (rc == FR_OK && !d->leave) {
         look_around(s);
         cli_out_flush(d->out);

@@ -52,9 +52,9 @@ void fr_host_stay(struct fr_host *host);
 /* Goes on with the runs that the host before drove, and that nobody has left; and with all queued
  * ones, which are admitted in their turn. A run that cannot be gone on with stays as it is, which
  * is logged. */
-enum fr_rc fr_host_take_up(struct fr_host *host, struct fr_err *err);
+enum fr_rc fr_host_recover(struct fr_host *host, struct fr_err *err);
 /* Fetches the output of ended runs that the host before left on their nodes (store/unfetched.h);
- * part of fr_host_take_up(). One that leaves before it has all leaves the rest to the next. */
+ * part of fr_host_recover(). One that leaves before it has all leaves the rest to the next. */
 void fr_host_fetch(struct fr_host *host);
 struct fr_host_load {
     size_t runs, queued; /* that it drives; of them, those that wait for their turn */

@@ -28,7 +28,7 @@ static enum fr_rc take_up(struct fr_host *host, struct fr_id run, int64_t no, st
     return why.rc == FR_NOMEM ? fr_fail(err, FR_NOMEM, "%s", why.msg) : FR_OK;
 }
 
-enum fr_rc fr_host_take_up(struct fr_host *host, struct fr_err *err)
+enum fr_rc fr_host_recover(struct fr_host *host, struct fr_err *err)
 {
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};

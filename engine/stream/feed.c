@@ -4,7 +4,7 @@
 #include "engine/metrics/meters.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 enum {
@@ -15,15 +15,26 @@ enum {
 
 /* ---- events ---- */
 
-/* data: JSON; NULL: there was no memory for it. */
-static void put_text(struct fr_host *host, struct fr_id run, const char *name, unsigned topic,
-                     const char *data)
+struct event {
+    struct fr_id run; /* zero: of no run */
+    const char *name;
+    unsigned topic; /* enum host_topic; 0: none */
+    bool lost;      /* there is no memory for its data */
+};
+
+/* Adds an event to the ring; fmt gives its data, which is JSON. */
+__attribute__((format(printf, 3, 4))) static void put(struct fr_host *host, struct event ev,
+                                                      const char *fmt, ...)
 {
     struct host_ring *ring = host->streams->ring;
-    struct fr_buf text = {.bad = data == NULL};
+    struct fr_buf text = {.bad = ev.lost};
+    va_list ap;
 
-    fr_buf_fmt(&text, "id: %s.%" PRIu64 "\nevent: %s\ndata: %s\n\n", ring->name, ring->next, name,
-               data != NULL ? data : "");
+    fr_buf_fmt(&text, "id: %s.%" PRIu64 "\nevent: %s\ndata: ", ring->name, ring->next, ev.name);
+    va_start(ap, fmt);
+    fr_buf_vfmt(&text, fmt, ap);
+    va_end(ap);
+    fr_buf_text(&text, "\n\n");
     while (ring->first < ring->next && (text.bad || ring->next - ring->first >= HOST_RING ||
                                         ring->bytes + text.n > HOST_RING_BYTES)) {
         struct host_event *old = &ring->events[ring->first++ % HOST_RING];
@@ -36,19 +47,8 @@ static void put_text(struct fr_host *host, struct fr_id run, const char *name, u
         ring->first = ++ring->next;
         return;
     }
-    ring->events[ring->next++ % HOST_RING] = (struct host_event){run, topic, text};
+    ring->events[ring->next++ % HOST_RING] = (struct host_event){ev.run, ev.topic, text};
     ring->bytes += text.n;
-}
-
-/* Drops data. */
-static void put(struct fr_host *host, struct fr_id run, const char *name, unsigned topic,
-                json_t *data)
-{
-    char *json = data != NULL ? json_dumps(data, JSON_COMPACT) : NULL;
-
-    json_decref(data);
-    put_text(host, run, name, topic, json);
-    free(json);
 }
 
 bool stream_wants(const struct fr_api_stream *s, struct fr_id run)
@@ -101,7 +101,6 @@ void stream_pump(struct fr_api_stream *s)
 /* Many changes at once are one event. */
 static void put_topics(struct fr_host *host)
 {
-    static const struct fr_id none;
     struct host_streams *all = host->streams;
     int64_t now = fr_sys.mono_ms();
 
@@ -110,9 +109,9 @@ static void put_topics(struct fr_host *host)
     if (all->topics == 0 || now < all->topics_ms + STREAM_PAUSE_MS)
         return;
     if (all->topics & HOST_QUEUE)
-        put(host, none, "queue", HOST_QUEUE, json_object());
+        put(host, (struct event){.name = "queue", .topic = HOST_QUEUE}, "{}");
     if (all->topics & HOST_SCHEDULES)
-        put(host, none, "schedule", HOST_SCHEDULES, json_object());
+        put(host, (struct event){.name = "schedule", .topic = HOST_SCHEDULES}, "{}");
     all->topics = 0;
     all->topics_ms = now;
 }
@@ -187,32 +186,39 @@ static void note_log(struct host_run *h, const struct fr_note *note)
     news->n_logs += i == news->n_logs;
 }
 
-static json_t *json_of_note(const struct host_run *h, const struct fr_note *note)
+/* The data of an event, as JSON. */
+static struct fr_buf text_of_note(const struct host_run *h, const struct fr_note *note)
 {
-    json_t *data = json_pack("{s:I, s:I, s:s}", "run", (json_int_t)fr_run_no(h->run), "wall",
-                             (json_int_t)note->wall_ms, "text", note->text);
+    struct fr_buf out = {0};
 
+    fr_buf_fmt(&out, "{\"run\":%" PRId64 ",\"wall\":%" PRId64 ",\"text\":", fr_run_no(h->run),
+               note->wall_ms);
+    put_string(&out, note->text);
     if (note->node != FR_PLAN_NONE) {
-        json_object_set_new(data, "node", json_string(fr_run_plan(h->run)->nodes[note->node].name));
-        json_object_set_new(data, "up", json_boolean(note->up));
+        fr_buf_text(&out, ",\"node\":");
+        put_string(&out, fr_run_plan(h->run)->nodes[note->node].name);
+        fr_buf_fmt(&out, ",\"up\":%s", note->up ? "true" : "false");
     }
     if (note->inst != FR_PLAN_NONE)
-        json_object_set_new(data, "idx", json_integer(note->inst));
-    return data;
+        fr_buf_fmt(&out, ",\"idx\":%u", note->inst);
+    fr_buf_text(&out, "}");
+    return out;
 }
 
 static void take_text(struct host_run *h, const struct fr_note *note)
 {
-    json_t *data = json_of_note(h, note);
+    bool of_node = note->kind == FR_NOTE_NODE;
+    struct fr_buf data = text_of_note(h, note);
 
-    if (note->kind == FR_NOTE_NODE) {
-        json_decref(h->news->nodes[note->node]);
-        h->news->nodes[note->node] = json_incref(data);
-    }
     if (is_read(h))
-        put(h->host, fr_run_id(h->run), "note", note->kind == FR_NOTE_NODE ? HOST_NODES : 0, data);
-    else
-        json_decref(data);
+        put(h->host, (struct event){fr_run_id(h->run), "note", of_node ? HOST_NODES : 0, data.bad},
+            "%s", data.bad ? "" : data.p);
+    if (of_node) {
+        fr_buf_finish(&h->news->nodes[note->node]);
+        h->news->nodes[note->node] = data;
+    } else {
+        fr_buf_finish(&data);
+    }
 }
 
 /* Of a run, made with its first note. */
@@ -232,7 +238,7 @@ static enum fr_rc make_news(struct host_run *h, struct fr_err *err)
         return fr_fail(err, FR_NOMEM, "no memory for a run");
     }
     for (uint32_t n = 0; n < n_nodes; n++)
-        news->nodes[n] = NULL;
+        news->nodes[n] = (struct fr_buf){0};
     h->news = news;
     return FR_OK;
 }
@@ -248,7 +254,7 @@ static void free_news(struct host_run *h)
     if (h->news == NULL)
         return;
     for (uint32_t n = 0; n < h->news->n_nodes; n++)
-        json_decref(h->news->nodes[n]);
+        fr_buf_finish(&h->news->nodes[n]);
     fr_buf_finish(&h->news->changes);
     fr_sys.free(h->news->nodes);
     fr_sys.free(h->news);
@@ -288,25 +294,17 @@ static bool has_news(const struct host_news *news)
     return news->n_changes > 0 || news->n_logs > 0 || news->lost || news->run;
 }
 
-static void put_changes(struct host_run *h, json_int_t no)
-{
-    struct fr_buf data = {0};
-
-    fr_buf_fmt(&data, "{\"run\":%lld,\"seq\":%lld,\"changes\":%s]}", (long long)no,
-               (long long)h->news->seq, h->news->changes.p);
-    put_text(h->host, fr_run_id(h->run), "inst", 0, data.bad ? NULL : data.p);
-    fr_buf_finish(&data);
-}
-
-static void put_logs(struct host_run *h, json_int_t no)
+static void put_logs(struct host_run *h)
 {
     for (size_t i = 0; i < h->news->n_logs; i++) {
+        const struct host_log *log = &h->news->logs[i];
         char id[FR_ID_TEXT];
 
-        fr_id_text(h->news->logs[i].attempt, id);
-        put(h->host, fr_run_id(h->run), h->news->logs[i].metrics ? "metric" : "log", 0,
-            json_pack("{s:I, s:s, s:I}", "run", no, "attempt", id, "bytes",
-                      (json_int_t)h->news->logs[i].bytes));
+        fr_id_text(log->attempt, id);
+        put(h->host,
+            (struct event){.run = fr_run_id(h->run), .name = log->metrics ? "metric" : "log"},
+            "{\"run\":%" PRId64 ",\"attempt\":\"%s\",\"bytes\":%" PRIu64 "}", fr_run_no(h->run), id,
+            log->bytes);
     }
 }
 
@@ -314,28 +312,28 @@ static void put_logs(struct host_run *h, json_int_t no)
 static void flush(struct host_run *h, bool now)
 {
     struct host_news *news = h->news;
-    struct fr_run_now state;
-    json_int_t no;
-    int64_t now_ms;
+    struct fr_id run = fr_run_id(h->run);
+    int64_t now_ms, no = fr_run_no(h->run);
+    struct fr_run_now state = fr_run_now(h->run);
 
     if (!has_news(news))
         return;
     now_ms = fr_sys.mono_ms();
     if (!now && !news->run && now_ms < news->sent_ms + STREAM_PAUSE_MS)
         return;
-    state = fr_run_now(h->run);
-    no = fr_run_no(h->run);
     if (news->lost)
-        put(h->host, fr_run_id(h->run), "reset", 0, json_pack("{s:I}", "run", no));
+        put(h->host, (struct event){.run = run, .name = "reset"}, "{\"run\":%" PRId64 "}", no);
     else if (news->n_changes > 0)
-        put_changes(h, no);
+        put(h->host, (struct event){.run = run, .name = "inst"},
+            "{\"run\":%" PRId64 ",\"seq\":%" PRId64 ",\"changes\":%s]}", no, news->seq,
+            news->changes.p);
     if (!news->lost)
-        put_logs(h, no);
+        put_logs(h);
     if (news->run)
-        put(h->host, fr_run_id(h->run), "run", HOST_LIST,
-            json_pack("{s:I, s:s, s:s}", "run", no, "state", fr_run_state_name(state.state),
-                      "outcome",
-                      state.outcome != FR_OUT_NONE ? fr_outcome_name(state.outcome) : ""));
+        put(h->host, (struct event){run, "run", HOST_LIST, false},
+            "{\"run\":%" PRId64 ",\"state\":\"%s\",\"outcome\":\"%s\"}", no,
+            fr_run_state_name(state.state),
+            state.outcome != FR_OUT_NONE ? fr_outcome_name(state.outcome) : "");
     fr_buf_finish(&news->changes);
     *news = (struct host_news){.sent_ms = now_ms, .nodes = news->nodes, .n_nodes = news->n_nodes};
 }

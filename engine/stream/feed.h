@@ -43,10 +43,10 @@ struct host_news {
     size_t n_changes, n_logs;
     int64_t seq; /* of the newest event among the changes */
     struct host_log logs[HOST_LOGS];
-    bool lost;       /* more than fits: readers look at the whole again */
-    bool run;        /* the run itself changed */
-    int64_t sent_ms; /* when the streams last got some */
-    json_t **nodes;  /* owns: the newest that was said of each node; NULL: none */
+    bool lost;            /* more than fits: readers look at the whole again */
+    bool run;             /* the run itself changed */
+    int64_t sent_ms;      /* when the streams last got some */
+    struct fr_buf *nodes; /* owns: the data of the newest note of each node; empty: none */
     uint32_t n_nodes;
 };
 

@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static const char *query_of(const struct fr_api_request *req, const char *name)
 {
@@ -159,16 +158,15 @@ static void say_nodes(struct fr_api_stream *s)
         const struct host_run *h = host_find(s->host, s->runs[i]);
 
         for (uint32_t n = 0; h != NULL && n < fr_run_plan(h->run)->n_nodes; n++) {
-            char *json =
-                h->news->nodes[n] != NULL ? json_dumps(h->news->nodes[n], JSON_COMPACT) : NULL;
+            const struct fr_buf *note = &h->news->nodes[n];
             struct fr_buf text = {0};
 
-            if (json != NULL)
-                fr_buf_fmt(&text, "event: note\ndata: %s\n\n", json);
-            if (!text.bad && text.n > 0)
+            if (note->n == 0)
+                continue;
+            fr_buf_fmt(&text, "event: note\ndata: %s\n\n", note->p);
+            if (!text.bad)
                 stream_send(s, (struct fr_str){text.p, text.n});
             fr_buf_finish(&text);
-            free(json);
         }
     }
 }

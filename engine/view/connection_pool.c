@@ -3,12 +3,13 @@
 #include "engine/base/sys.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { IDLE_MOST = 3 }; /* as many read at once (answer/view_job.c) */
 
 struct connection_pool {
     pthread_mutex_t lock;
-    size_t users;
+    atomic_size_t users;
     struct fr_store *idle[IDLE_MOST]; /* owns; of one home */
     size_t n;
 };
@@ -28,24 +29,14 @@ struct connection_pool *connection_pool_create(void)
 
 struct connection_pool *connection_pool_use(struct connection_pool *r)
 {
-    if (r == NULL)
-        return NULL;
-    pthread_mutex_lock(&r->lock);
-    r->users++;
-    pthread_mutex_unlock(&r->lock);
+    if (r != NULL)
+        atomic_fetch_add(&r->users, 1);
     return r;
 }
 
 void connection_pool_leave(struct connection_pool *r)
 {
-    bool last;
-
-    if (r == NULL)
-        return;
-    pthread_mutex_lock(&r->lock);
-    last = --r->users == 0;
-    pthread_mutex_unlock(&r->lock);
-    if (!last)
+    if (r == NULL || atomic_fetch_sub(&r->users, 1) > 1)
         return;
     for (size_t i = 0; i < r->n; i++)
         fr_store_close(r->idle[i]);

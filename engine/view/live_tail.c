@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-bool fr_newest_look(struct fr_newest *t, int tail, bool whole, uint64_t *at)
+bool live_tail_look(struct live_tail *t, int tail, bool whole, uint64_t *at)
 {
     struct fr_tail_head *h = &t->h;
     uint64_t first;
@@ -26,7 +26,7 @@ bool fr_newest_look(struct fr_newest *t, int tail, bool whole, uint64_t *at)
     return true;
 }
 
-ssize_t fr_newest_read(struct fr_newest *t, struct fr_newest_from from, char *p, size_t n,
+ssize_t live_tail_read(struct live_tail *t, struct live_tail_from from, char *p, size_t n,
                        uint64_t *left_out)
 {
     const struct fr_tail_head *h = &t->h;
@@ -65,7 +65,7 @@ static size_t read_all(int tail, struct fr_tail_head *h, char *text, uint64_t *o
     return n;
 }
 
-bool fr_newest_seek(struct fr_newest *t, int tail, size_t lines, uint64_t *at)
+bool live_tail_seek(struct live_tail *t, int tail, size_t lines, uint64_t *at)
 {
     char *text = t->in_log || tail < 0 || t->h.keep == 0 ? NULL : fr_sys.alloc(FR_TAIL_MAX);
     uint64_t oldest;

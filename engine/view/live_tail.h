@@ -10,27 +10,27 @@
 
 #include <sys/types.h>
 
-struct fr_newest { /* zero it to start */
+struct live_tail { /* zero it to start */
     struct fr_tail_head h;
     bool used;   /* something was read from the tail */
     bool in_log; /* the log has its tail, or ended without one */
 };
 
-struct fr_newest_from {
+struct live_tail_from {
     int log, tail; /* tail: -1 there is none */
     uint64_t at;
 };
 
 /* Looks whether the log has its tail now, or is whole. True: *at, where the next line begins, is
  * an offset of the log again, and what was read behind it is to be read again. */
-bool fr_newest_look(struct fr_newest *t, int tail, bool whole, uint64_t *at);
+bool live_tail_look(struct live_tail *t, int tail, bool whole, uint64_t *at);
 
 /* Reads up to n bytes at offset from.at; 0: there are no more, -1: errno. *left_out: so many before
  * them are gone. */
-ssize_t fr_newest_read(struct fr_newest *t, struct fr_newest_from from, char *p, size_t n,
+ssize_t live_tail_read(struct live_tail *t, struct live_tail_from from, char *p, size_t n,
                        uint64_t *left_out);
 
 /* Moves *at to the last lines in the tail. False: it does not have so many, or there is none. */
-bool fr_newest_seek(struct fr_newest *t, int tail, size_t lines, uint64_t *at);
+bool live_tail_seek(struct live_tail *t, int tail, size_t lines, uint64_t *at);
 
 #endif

@@ -33,7 +33,7 @@ struct source { /* one attempt's log */
     uint64_t mark_end;        /* … and where the next one begins; 0: unknown */
     int64_t line_ms;          /* when the next line was written; never goes back */
     bool ended, whole;
-    struct fr_newest newest;
+    struct live_tail newest;
     bool ready, drained; /* it is in the heap; all of it was printed */
 };
 
@@ -227,7 +227,7 @@ static enum fr_rc fill(struct source *s, struct window *w, bool last, bool *read
     char piece[READ_BYTES];
 
     *left_out = 0;
-    if (fr_newest_look(&s->newest, w->tail_fd, s->whole, &s->at)) {
+    if (live_tail_look(&s->newest, w->tail_fd, s->whole, &s->at)) {
         w->text.n = w->cut = 0;
         w->start = s->at;
     }
@@ -240,8 +240,8 @@ static enum fr_rc fill(struct source *s, struct window *w, bool last, bool *read
                  (have > seen && memchr(w->text.p + w->cut + seen, '\n', have - seen) != NULL);
         if (*ready || w->fd < 0)
             return FR_OK;
-        n = fr_newest_read(&s->newest,
-                           (struct fr_newest_from){w->fd, w->tail_fd, w->start + w->text.n}, piece,
+        n = live_tail_read(&s->newest,
+                           (struct live_tail_from){w->fd, w->tail_fd, w->start + w->text.n}, piece,
                            most, left_out);
         if (n < 0)
             return fr_fail_errno(err, errno, "reading %s", s->name);
@@ -476,8 +476,8 @@ static enum fr_rc seek_tail(struct fr_merge *m, size_t place, struct fr_err *err
     s->begun = true;
     if (rc != FR_OK || w->fd < 0)
         return rc;
-    fr_newest_look(&s->newest, w->tail_fd, s->whole, &s->at);
-    if (fr_newest_seek(&s->newest, w->tail_fd, m->tail, &s->at)) {
+    live_tail_look(&s->newest, w->tail_fd, s->whole, &s->at);
+    if (live_tail_seek(&s->newest, w->tail_fd, m->tail, &s->at)) {
         w->start = s->at;
         return FR_OK;
     }

@@ -3,6 +3,7 @@
 #include "engine/base/sys.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { KEPT = 1024 };
@@ -43,16 +44,16 @@ static uint64_t hash_name(uint64_t hash, const char *name)
     return hash;
 }
 
-void tally_make(const struct fr_count_rows *rows, struct host_tally *out)
+void task_summary_make(const struct fr_count_rows *rows, struct task_summary *out)
 {
     size_t n = 0;
     char letter;
 
-    *out = (struct host_tally){.names = 0xcbf29ce484222325U};
+    *out = (struct task_summary){.names = 0xcbf29ce484222325U};
     for (size_t i = 0; i < rows->n; i++)
         if (!is_hook(&rows->rows[i]))
             out->n[state_of(&rows->rows[i])] += rows->rows[i].n;
-    for (size_t i = 0; i < rows->n && n < TALLY_TASKS; i += rows_of_task(rows, i, &letter)) {
+    for (size_t i = 0; i < rows->n && n < SUMMARY_TASKS; i += rows_of_task(rows, i, &letter)) {
         if (is_hook(&rows->rows[i]))
             continue;
         rows_of_task(rows, i, &letter);
@@ -61,7 +62,7 @@ void tally_make(const struct fr_count_rows *rows, struct host_tally *out)
     }
 }
 
-json_t *tally_counts(const struct host_tally *t)
+json_t *task_summary_counts(const struct task_summary *t)
 {
     json_t *out = json_object();
 
@@ -74,21 +75,21 @@ json_t *tally_counts(const struct host_tally *t)
     return out;
 }
 
-json_t *tally_tasks(const struct fr_count_rows *rows)
+json_t *task_summary_tasks(const struct fr_count_rows *rows)
 {
     json_t *out = json_array();
     char letter;
 
-    for (size_t i = 0; i < rows->n && json_array_size(out) < TALLY_TASKS;
+    for (size_t i = 0; i < rows->n && json_array_size(out) < SUMMARY_TASKS;
          i += rows_of_task(rows, i, &letter))
         if (!is_hook(&rows->rows[i]))
             json_array_append_new(out, json_string(rows->rows[i].task));
     return out;
 }
 
-json_t *tally_letters(const struct fr_count_rows *rows, json_t *tasks)
+json_t *task_summary_letters(const struct fr_count_rows *rows, json_t *tasks)
 {
-    char text[TALLY_TASKS + 1] = "";
+    char text[SUMMARY_TASKS + 1] = "";
     size_t at;
     json_t *task;
     char letter;
@@ -110,12 +111,12 @@ json_t *tally_letters(const struct fr_count_rows *rows, json_t *tasks)
 struct kept {
     struct fr_id run;
     int64_t ended_wall; /* another one behind a retry; 0: nothing is kept here */
-    struct host_tally tally;
+    struct task_summary summary;
 };
 
 struct task_summaries {
     pthread_mutex_t lock;
-    size_t users;
+    atomic_size_t users;
     struct kept kept[KEPT]; /* a run's place follows from its number */
 };
 
@@ -130,30 +131,20 @@ struct task_summaries *task_summaries_create(void)
         fr_sys.free(k);
         return NULL;
     }
-    k->users = 1;
+    atomic_init(&k->users, 1);
     return k;
 }
 
 struct task_summaries *task_summaries_use(struct task_summaries *k)
 {
-    if (k == NULL)
-        return NULL;
-    pthread_mutex_lock(&k->lock);
-    k->users++;
-    pthread_mutex_unlock(&k->lock);
+    if (k != NULL)
+        atomic_fetch_add(&k->users, 1);
     return k;
 }
 
 void task_summaries_leave(struct task_summaries *k)
 {
-    bool last;
-
-    if (k == NULL)
-        return;
-    pthread_mutex_lock(&k->lock);
-    last = --k->users == 0;
-    pthread_mutex_unlock(&k->lock);
-    if (!last)
+    if (k == NULL || atomic_fetch_sub(&k->users, 1) > 1)
         return;
     pthread_mutex_destroy(&k->lock);
     fr_sys.free(k);
@@ -165,7 +156,7 @@ static bool is_over(const struct fr_run_row *run)
 }
 
 bool task_summaries_get(struct task_summaries *k, const struct fr_run_row *run,
-                        struct host_tally *out)
+                        struct task_summary *out)
 {
     const struct kept *one;
     bool found;
@@ -176,13 +167,13 @@ bool task_summaries_get(struct task_summaries *k, const struct fr_run_row *run,
     one = &k->kept[run->no % KEPT];
     found = fr_id_eq(one->run, run->id) && one->ended_wall == run->ended_wall;
     if (found)
-        *out = one->tally;
+        *out = one->summary;
     pthread_mutex_unlock(&k->lock);
     return found;
 }
 
 void task_summaries_put(struct task_summaries *k, const struct fr_run_row *run,
-                        const struct host_tally *t)
+                        const struct task_summary *t)
 {
     if (k == NULL || !is_over(run))
         return;

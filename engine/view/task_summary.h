@@ -9,20 +9,21 @@
 #include "engine/store/lists.h"
 #include "engine/words/states.h"
 
-enum { TALLY_TASKS = 200 };
+enum { SUMMARY_TASKS = 200 };
 
-struct host_tally {
+struct task_summary {
     int64_t n[FR_ST_N]; /* hooks left out */
     uint64_t names;     /* a hash of the names of the tasks that have letters, in their order */
-    char letters[TALLY_TASKS + 1]; /* of the first tasks: of the worst instance */
+    char letters[SUMMARY_TASKS + 1]; /* of the first tasks: of the worst instance */
 };
 
 /* rows: those of a task together, in the plan's order. */
-void tally_make(const struct fr_count_rows *rows, struct host_tally *out);
-json_t *tally_counts(const struct host_tally *t);      /* {state: n}; NULL: no memory */
-json_t *tally_tasks(const struct fr_count_rows *rows); /* the names of those that have letters */
+void task_summary_make(const struct fr_count_rows *rows, struct task_summary *out);
+json_t *task_summary_counts(const struct task_summary *t); /* {state: n}; NULL: no memory */
+json_t *
+task_summary_tasks(const struct fr_count_rows *rows); /* the names of those that have letters */
 /* The letters that a run's tasks have where other tasks are asked for: "-" where there is none. */
-json_t *tally_letters(const struct fr_count_rows *rows, json_t *tasks);
+json_t *task_summary_letters(const struct fr_count_rows *rows, json_t *tasks);
 
 /* Those of runs that are over; used by several threads. */
 struct task_summaries;
@@ -30,9 +31,9 @@ struct task_summaries *task_summaries_create(void);                     /* NULL:
 struct task_summaries *task_summaries_use(struct task_summaries *kept); /* one more user */
 void task_summaries_leave(struct task_summaries *kept); /* the last one frees it; NULL is fine */
 bool task_summaries_get(struct task_summaries *kept, const struct fr_run_row *run,
-                        struct host_tally *out);
+                        struct task_summary *out);
 /* Nothing is kept of a run that is not over. */
 void task_summaries_put(struct task_summaries *kept, const struct fr_run_row *run,
-                        const struct host_tally *t);
+                        const struct task_summary *t);
 
 #endif

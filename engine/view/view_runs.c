@@ -33,8 +33,9 @@ static enum fr_rc find_median(struct view *v, const char *pipeline, json_t *medi
 }
 
 /* *rows has its counts where they had to be read. */
-static enum fr_rc find_tally(struct view *v, const struct fr_run_row *row, struct host_tally *out,
-                             struct fr_count_rows *rows, struct fr_err *err)
+static enum fr_rc find_summary(struct view *v, const struct fr_run_row *row,
+                               struct task_summary *out, struct fr_count_rows *rows,
+                               struct fr_err *err)
 {
     enum fr_rc rc;
 
@@ -43,7 +44,7 @@ static enum fr_rc find_tally(struct view *v, const struct fr_run_row *row, struc
         return FR_OK;
     if ((rc = fr_store_counts(v->st, row->id, &v->arena, rows, err)) != FR_OK)
         return rc;
-    tally_make(rows, out);
+    task_summary_make(rows, out);
     task_summaries_put(v->text->summaries, row, out);
     return FR_OK;
 }
@@ -53,13 +54,13 @@ static enum fr_rc add_run(struct view *v, const struct fr_run_row *row, json_t *
                           json_t *items, struct fr_err *err)
 {
     struct fr_count_rows rows;
-    struct host_tally tally = {.names = 0};
+    struct task_summary summary = {.names = 0};
     json_t *doc = json_of_run(v->text->epoch, row);
-    enum fr_rc rc = find_tally(v, row, &tally, &rows, err);
+    enum fr_rc rc = find_summary(v, row, &summary, &rows, err);
 
     if (rc == FR_OK)
         rc = find_median(v, row->name, medians, err);
-    json_object_set_new(doc, "counts", tally_counts(&tally));
+    json_object_set_new(doc, "counts", task_summary_counts(&summary));
     json_object_set(doc, "median_ms", json_object_get(medians, row->name));
     json_array_append_new(items, doc);
     return rc;
@@ -188,21 +189,21 @@ enum fr_rc view_pipelines(struct view *v, struct fr_err *err)
 
 /* ---- history ---- */
 
-/* The letters of a run for the tasks of the newest, of which newest is the tally. */
+/* The letters of a run for the tasks of the newest, of which newest is the summary. */
 static enum fr_rc add_past(struct view *v, const struct fr_run_row *row, json_t *tasks,
-                           const struct host_tally *newest, json_t *items, struct fr_err *err)
+                           const struct task_summary *newest, json_t *items, struct fr_err *err)
 {
     json_t *doc = json_of_run(v->text->epoch, row);
     struct fr_count_rows rows;
-    struct host_tally tally;
-    enum fr_rc rc = find_tally(v, row, &tally, &rows, err);
+    struct task_summary summary;
+    enum fr_rc rc = find_summary(v, row, &summary, &rows, err);
 
-    if (rc == FR_OK && tally.names != newest->names && rows.n == 0)
+    if (rc == FR_OK && summary.names != newest->names && rows.n == 0)
         rc = fr_store_counts(v->st, row->id, &v->arena, &rows, err);
     if (rc == FR_OK)
         json_object_set_new(doc, "states",
-                            tally.names == newest->names ? json_string(tally.letters)
-                                                         : tally_letters(&rows, tasks));
+                            summary.names == newest->names ? json_string(summary.letters)
+                                                           : task_summary_letters(&rows, tasks));
     json_array_insert_new(items, 0, doc);
     return rc;
 }
@@ -241,7 +242,7 @@ enum fr_rc view_history(struct view *v, struct fr_err *err)
     struct fr_run_rows rows = {0};
     struct fr_schedule_rows schedules = {0};
     struct fr_count_rows counts = {0};
-    struct host_tally newest;
+    struct task_summary newest;
     json_t *items = json_array(), *gaps = json_array(), *tasks;
     enum fr_rc rc = fr_store_runs_where(v->st, &f, &v->arena, &rows, err);
 
@@ -253,8 +254,8 @@ enum fr_rc view_history(struct view *v, struct fr_err *err)
         rc = add_gaps(v, &schedules, &rows, gaps, err);
     if (rc == FR_OK && rows.n > 0)
         rc = fr_store_counts(v->st, rows.rows[0].id, &v->arena, &counts, err);
-    tally_make(&counts, &newest);
-    tasks = tally_tasks(&counts);
+    task_summary_make(&counts, &newest);
+    tasks = task_summary_tasks(&counts);
     v->doc = json_pack("{s:o, s:o, s:o}", "tasks", tasks, "items", items, "gaps", gaps);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
         rc = add_past(v, &rows.rows[i], tasks, &newest, items, err);

@@ -1,4 +1,4 @@
-#include "engine/web/internal.h"
+#include "engine/web/private.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
@@ -57,7 +57,7 @@ static void identify(struct conn *c, const struct fr_gate_found *found)
 }
 
 /* What came to a listener for figures; 0, or the status to refuse it with. */
-static int check_figures(struct conn *c, const struct fr_gate_found *found, struct fr_err *err)
+static int check_metrics(struct conn *c, const struct fr_gate_found *found, struct fr_err *err)
 {
     if (strcmp(found->path, "/metrics") != 0) {
         fr_fail(err, FR_NOTFOUND, "there is nothing but /metrics here");
@@ -79,11 +79,11 @@ static bool pass_gate(struct conn *c, struct fr_api_request *req)
 
     if (!c->tcp)
         return true;
-    if (c->figures)
+    if (c->metrics_only)
         gate.base = "";
     status = fr_gate_check(&gate, &seen, &found, &err);
-    if (status == 0 && c->figures)
-        status = check_figures(c, &found, &err);
+    if (status == 0 && c->metrics_only)
+        status = check_metrics(c, &found, &err);
     else if (status == 0)
         identify(c, &found);
     if (status != 0) {

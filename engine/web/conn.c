@@ -1,4 +1,4 @@
-#include "engine/web/internal.h"
+#include "engine/web/private.h"
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
@@ -250,7 +250,7 @@ void conn_create(struct listener *l, int fd)
     *c = (struct conn){.server = s,
                        .fd = fd,
                        .tcp = l->tcp,
-                       .figures = l->figures,
+                       .metrics_only = l->metrics_only,
                        .due_ms = -1,
                        .comment_ms = -1,
                        .res = {.fd = -1},

@@ -1,7 +1,7 @@
 #include "engine/web/pages.h"
 
 #include "engine/api/problem.h"
-#include "engine/web/internal.h"
+#include "engine/web/private.h"
 
 #include <string.h>
 

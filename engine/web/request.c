@@ -1,4 +1,4 @@
-#include "engine/web/internal.h"
+#include "engine/web/private.h"
 
 #include "engine/web/target.h"
 

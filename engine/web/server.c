@@ -1,4 +1,4 @@
-#include "engine/web/internal.h"
+#include "engine/web/private.h"
 
 #include "engine/base/log.h"
 #include "engine/base/proc.h"
@@ -182,7 +182,7 @@ static void on_time(void *arg)
     arm(s, earliest(next, earliest(s->accept_ms, s->look_ms)));
 }
 
-static enum fr_rc listen_tcp(struct fr_server *s, struct fr_endpoint *at, bool figures,
+static enum fr_rc listen_tcp(struct fr_server *s, struct fr_endpoint *at, bool metrics_only,
                              struct fr_err *err)
 {
     int fd = fr_sys.listen_tcp(at);
@@ -198,7 +198,7 @@ static enum fr_rc listen_tcp(struct fr_server *s, struct fr_endpoint *at, bool f
             fr_sys.close(fd);
         return err->rc;
     }
-    return add_listener(s, fd, &(struct listener){.tcp = true, .figures = figures}, err);
+    return add_listener(s, fd, &(struct listener){.tcp = true, .metrics_only = metrics_only}, err);
 }
 
 enum fr_rc fr_server_listen(struct fr_server *s, struct fr_endpoint *at, struct fr_err *err)
@@ -206,7 +206,7 @@ enum fr_rc fr_server_listen(struct fr_server *s, struct fr_endpoint *at, struct 
     return listen_tcp(s, at, false, err);
 }
 
-enum fr_rc fr_server_listen_figures(struct fr_server *s, struct fr_endpoint *at, struct fr_err *err)
+enum fr_rc fr_server_listen_metrics(struct fr_server *s, struct fr_endpoint *at, struct fr_err *err)
 {
     return listen_tcp(s, at, true, err);
 }

@@ -43,7 +43,7 @@ void fr_server_gate(struct fr_server *s, const struct fr_gate *gate);
  * machine; FR_BUSY: another process listens there. */
 enum fr_rc fr_server_listen(struct fr_server *s, struct fr_endpoint *at, struct fr_err *err);
 /* The same for GET /metrics alone, which needs no secret there; nor is there a base path. */
-enum fr_rc fr_server_listen_figures(struct fr_server *s, struct fr_endpoint *at,
+enum fr_rc fr_server_listen_metrics(struct fr_server *s, struct fr_endpoint *at,
                                     struct fr_err *err);
 
 /* Ends each stream with an event "bye" (and api->gone), writes what a reader takes without waiting,

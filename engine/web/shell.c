@@ -1,4 +1,4 @@
-#include "engine/web/internal.h"
+#include "engine/web/private.h"
 
 #include "engine/base/json.h"
 #include "engine/api/problem.h"

@@ -293,7 +293,7 @@ static enum fr_rc drive(struct world *w, struct fr_host *host, struct fr_err *er
             rc = fr_host_watch(host, &w->folder, 1,
                                &(struct fr_run_shell){.cwd = "/", .getenv = no_env}, err);
         if (rc == FR_OK)
-            rc = fr_host_take_up(host, err);
+            rc = fr_host_recover(host, err);
     }
     while (rc == FR_OK && (left > 0 || is_awaited(w, host))) {
         for (size_t i = 0; i < n; i++)

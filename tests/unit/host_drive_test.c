@@ -575,7 +575,7 @@ static void test_retry_slices(void)
     check_row("the next host goes on with it");
     open_host();
     fr_host_stay(host);
-    CHECK_INT(fr_host_take_up(host, NULL), FR_OK);
+    CHECK_INT(fr_host_recover(host, NULL), FR_OK);
     while (count_insts(OTHER, "cancelled", &resets) > 0 && resets &&
            CHECK_INT(fr_host_turn(host, NULL), FR_OK))
         ;

@@ -70,7 +70,7 @@ static void test_left(void)
     close_host();
     open_host();
     fr_host_stay(host);
-    CHECK_INT(fr_host_take_up(host, &err), FR_OK);
+    CHECK_INT(fr_host_recover(host, &err), FR_OK);
     check_answer(FR_API_GET, "/api/v1/runs/3", NULL, 200, "\"driven\":false");
     check_answer(FR_API_GET, "/api/v1/runs/4", NULL, 200, "\"driven\":true");
     check_row("its turn comes, before that of a run that comes just now");

@@ -48,7 +48,7 @@ static inline void begin_host(void)
     open_host();
     fr_host_stay(host);
     CHECK_INT(fr_host_watch(host, folders, 1, &shell, &err), FR_OK);
-    CHECK_INT(fr_host_take_up(host, &err), FR_OK);
+    CHECK_INT(fr_host_recover(host, &err), FR_OK);
 }
 
 static inline void write_pipeline(const char *name, const char *text)

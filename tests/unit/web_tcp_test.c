@@ -511,7 +511,7 @@ static void figures(void)
     bed_begin(&b, NULL);
     fr_server_gate(b.server, &gate);
     at = (struct fr_endpoint){"127.0.0.1", 0};
-    CHECK_INT(fr_server_listen_figures(b.server, &at, &err), FR_OK);
+    CHECK_INT(fr_server_listen_metrics(b.server, &at, &err), FR_OK);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         exchange(&b, &own[i]);
     bed_end(&b);

@@ -16,9 +16,9 @@ static const enum fr_state_of urgent[] = {
 static char letter_of(enum fr_state_of a, enum fr_state_of b)
 {
     struct fr_count_row rows[] = {{"t", "", fr_state_name(a), 1}, {"t", "", fr_state_name(b), 2}};
-    struct host_tally tally;
+    struct task_summary tally;
 
-    tally_make(&(struct fr_count_rows){rows, 2}, &tally);
+    task_summary_make(&(struct fr_count_rows){rows, 2}, &tally);
     CHECK(tally.n[a] == (a == b ? 3 : 1) && tally.n[b] == (a == b ? 3 : 2));
     return tally.letters[0];
 }

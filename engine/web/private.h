@@ -14,8 +14,8 @@
  *   gzip.c     a file, packed on its way
  *   sse.c      the reader's side of a stream
  */
-#ifndef FR_WEB_INTERNAL_H
-#define FR_WEB_INTERNAL_H
+#ifndef FR_WEB_PRIVATE_H
+#define FR_WEB_PRIVATE_H
 
 #include "engine/web/gzip.h"
 #include "engine/web/http.h"
@@ -44,7 +44,7 @@ struct conn {
     int fd;
     struct fr_watch *watch;
     bool tcp;
-    bool figures;                   /* as that of the listener */
+    bool metrics_only;              /* as that of the listener */
     struct fr_endpoint peer, local; /* of TCP */
     bool tls;                       /* between the user and a proxy */
     struct fr_api_caller caller;    /* of TCP, of the request that is answered */
@@ -86,7 +86,7 @@ struct listener {
     struct fr_server *server;
     int fd; /* -1: not yet */
     bool tcp;
-    bool figures; /* who comes here may have /metrics, and nothing else */
+    bool metrics_only; /* who comes here may have /metrics, and nothing else */
     struct fr_watch *watch;
 };
 
