@@ -7,8 +7,8 @@
 /* Rows of the host: admission.c, slot_allocation.c. */
 extern const struct host_part queue_part, slots_part;
 
-/* The live runs of a pipeline, the oldest first, in arena. rows: the newest first. Which of those
- * that the host drives are queued, it knows ahead of the store. */
+/* The live runs of a pipeline, oldest first, in arena. rows: newest first. The host knows ahead of
+ * the store which of its runs are queued. */
 struct fr_overlap_of;
 enum fr_rc queue_live(const struct fr_host *host, const struct fr_run_rows *rows, const char *name,
                       struct fr_arena *arena, struct fr_overlap_of *out, struct fr_err *err);
@@ -16,7 +16,7 @@ enum fr_rc queue_live(const struct fr_host *host, const struct fr_run_rows *rows
 enum fr_rc queue_ask(struct fr_host *host, const struct fr_spec *spec, int64_t not_before_wall,
                      bool *wait, struct fr_err *err);
 
-/* The machine was drained, or is not any more. */
+/* The machine was drained or undrained. */
 enum fr_rc slots_drained(struct fr_host *host, struct fr_id home, struct fr_err *err);
 
 #endif

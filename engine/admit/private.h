@@ -1,4 +1,4 @@
-/* The machines that runs have in common, for the files of this folder. */
+/* Machines that several runs share, and the queue; for the files of this folder. */
 #ifndef FR_ADMIT_PRIVATE_H
 #define FR_ADMIT_PRIVATE_H
 
@@ -8,9 +8,9 @@
 
 enum { HOST_NO_MACHINE = UINT32_MAX };
 
-struct host_place {          /* a node of a run */
+struct host_place {          /* a node of a run, on its machine */
     uint32_t machine;        /* among those of the host; HOST_NO_MACHINE: not known yet */
-    struct fr_demand demand; /* as last seen */
+    struct fr_demand demand; /* as of the run's last decision */
     uint32_t lent;           /* as of the last fr_run_lend() */
     bool contended, over;
 };
@@ -24,16 +24,16 @@ struct host_machine {
     struct fr_id home;       /* of its flownode */
     struct host_user *users; /* owns */
     size_t n, cap;
-    bool changed; /* somebody uses or wants more or less of it */
+    bool changed; /* use or demand changed: share its slots again */
     bool drained; /* nothing new starts there */
 };
 
 struct host_reservation { /* by an attempt of a run that this host does not drive */
     struct fr_held_row row;
-    bool asked; /* its node is, whether it still lives, or for its tombstone */
+    bool asked; /* its node was asked whether it lives, or for a tombstone */
 };
 
-struct host_probe { /* asks a machine about such attempts */
+struct host_probe { /* a connection that asks a machine about reservations */
     struct host_probe *next;
     struct fr_host *host;
     struct fr_id home;
@@ -43,7 +43,7 @@ struct host_probe { /* asks a machine about such attempts */
 struct host_slots {
     struct host_machine *machines; /* owns */
     size_t n_machines, cap_machines;
-    bool changed;                  /* a machine is */
+    bool changed;                  /* some machine is */
     bool queue_changed;            /* a queued run may start now */
     int64_t queue_due_ms;          /* likewise then; INT64_MAX: none waits for a time */
     struct host_reservation *held; /* owns */
@@ -54,16 +54,16 @@ struct host_slots {
     size_t cap_claims;
 };
 
-void slots_changed(struct fr_host *host, struct fr_id home); /* of the machine, if there is one */
+void slots_changed(struct fr_host *host, struct fr_id home); /* if the machine is known */
 
 /* ---- external_reservations.c ---- */
 
-/* Reads from the store what runs hold that are not this host's. */
+/* Reads from the store the slots held by runs that this host does not drive. */
 enum fr_rc reservations_load(struct fr_host *host, struct fr_err *err);
-/* The host drives the run, and it has found out that one of its nodes is this machine. */
+/* Drops the run's reservations on a machine: the host drives the run and counts its slots now. */
 void reservations_forget(struct fr_host *host, struct fr_id run, struct fr_id home);
 uint32_t reservations_slots(const struct fr_host *host, struct fr_id home);
-/* A run has found out that its node is this machine: it is asked about what is held there. */
+/* Asks a machine, through a node of the run, whether the attempts that hold slots still live. */
 void reservations_ask(struct host_run *h, uint32_t node, struct fr_id home);
 void reservations_finish(struct fr_host *host);
 

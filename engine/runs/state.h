@@ -1,7 +1,7 @@
 /*
- * The host of a home, as the rooms above share it: the runs that it drives, and the parts that it
- * is made of. A part keeps what it knows in a struct of its own, and hears of runs by the functions
- * of its row (struct host_part); nobody else calls up.
+ * The host of a home, for the rooms above: the runs that it drives, and its parts. A part owns a
+ * struct of its own and registers callbacks (struct host_part). These are the only calls from a
+ * lower room to a higher one.
  */
 #ifndef FR_RUNS_STATE_H
 #define FR_RUNS_STATE_H
@@ -19,7 +19,7 @@
 struct fr_host;
 struct host_run;
 
-/* What the parts do for the host; an error is final. */
+/* Callbacks of a part about the host, in the order of a turn. An error ends the host. */
 enum host_step {
     HOST_OPEN,   /* once, before all else */
     HOST_TURN,   /* at the begin of each turn */
@@ -29,7 +29,7 @@ enum host_step {
     HOST_STEPS
 };
 
-/* What the parts do for a run. */
+/* Callbacks of a part about a run. */
 enum host_run_step {
     HOST_RUN_SETTLED, /* after each commit, before any run leaves */
     HOST_RUN_LEAVES,  /* it is no longer driven: send what was not sent */
@@ -38,7 +38,7 @@ enum host_run_step {
     HOST_RUN_STEPS
 };
 
-/* What the host tells its parts, and streams those who follow a topic; a bit each. */
+/* Kinds of changes, a bit each: parts and streams subscribe to them. */
 enum host_topic {
     HOST_LIST = 1,  /* of runs */
     HOST_QUEUE = 2, /* a queued run may start now, or another one waits */
@@ -55,13 +55,13 @@ struct host_part {
     enum fr_rc (*decided)(struct host_run *h, struct fr_err *err); /* a run has */
     void (*changed)(struct fr_host *host, enum host_topic topic);
     void (*tell)(struct fr_host *host);         /* after the commit */
-    int64_t (*due)(const struct fr_host *host); /* the next turn, in mono_ms; INT64_MAX: none */
-    /* Whether a new run of that waits in the queue. */
+    int64_t (*due)(const struct fr_host *host); /* next turn it needs, mono_ms; INT64_MAX: none */
+    /* Sets *wait if a new run of this pipeline has to be queued. */
     enum fr_rc (*waits)(struct fr_host *host, const struct fr_spec *spec, int64_t not_before_wall,
                         bool *wait, struct fr_err *err);
-    /* The next run of its schedule takes the place of that one, which the host does not drive. */
+    /* Run no, which the host does not drive, is superseded by the next run of its schedule. */
     void (*superseded)(struct fr_host *host, int64_t no);
-    /* Of a run. A note may come while it is being made, before it came. */
+    /* A run joined the host; a note. A note may precede `came` while the run is being made. */
     enum fr_rc (*came)(struct host_run *h, struct fr_err *err);
     void (*note)(struct host_run *h, const struct fr_run *run, const struct fr_note *note);
     void (*close)(struct fr_host *host);
@@ -77,35 +77,35 @@ struct host_run {
     bool own_shell;          /* its shell is this process's: own */
     struct fr_view view;     /* of this process */
     struct fr_run_shell own; /* of this process */
-    json_t *shell; /* owns: of others: {cwd, env: {…}, umask, secrets: {…}, parent_…}; of a run of
-                      this process the secrets that others gave; NULL: nothing yet */
-    struct fr_id granted;       /* a machine on which it runs in its parent's slots; zero: none */
-    size_t followers;           /* streams that name it; the stream's part counts them */
+    json_t *shell; /* owns: {cwd, env: {…}, umask, secrets: {…}, parent_…} of the submitter; for a
+                      run of this process only secrets from other shells; NULL: none yet */
+    struct fr_id granted;       /* machine where its parent's slots count for it; zero: none */
+    size_t followers;           /* streams that name it, counted by stream */
     bool cancelled;             /* by a request: driven until its tasks have ended */
     int64_t alone_ms;           /* since when nobody follows it */
-    struct host_place *places;  /* admit owns: what it uses of each machine */
-    struct host_news *news;     /* stream owns: what followers do not know yet */
-    struct host_counts *counts; /* metrics own */
+    struct host_place *places;  /* owned by admit: its slots on each machine */
+    struct host_news *news;     /* owned by stream: changes that were not sent yet */
+    struct host_counts *counts; /* owned by metrics */
 };
 
-struct host_meter { /* what took the longest in this turn */
+struct host_meter { /* the longest step of this turn */
     int64_t ms;
     char what[80];
-    int64_t longest_ms; /* of all turns, and what took the most of that */
+    int64_t longest_ms; /* the longest turn so far, and its longest step */
     char held_by[80];
     int64_t said_ms, said_took_ms; /* the last note of a long turn; 0: none */
 };
 
 struct host_commit {
     int64_t retry_ms; /* next try after a failed one; 0: none failed */
-    bool unwritten;   /* and users know it */
-    int64_t busy_ms;  /* since when another process writes; 0: none does */
+    bool unwritten;   /* users were told that commits fail */
+    int64_t busy_ms;  /* since when another process holds the write lock; 0: none */
 };
 
 struct host_jobs {          /* job.h */
     struct host_job *first; /* owns, in their order */
     uint64_t last_ticket;
-    bool untidy; /* a submit was not completed, here or before a kill */
+    bool untidy; /* an incomplete submit, perhaps of a killed host, left files */
 };
 
 struct host_config { /* what the home's config.yaml and the process say */
@@ -124,7 +124,7 @@ struct fr_host {
     struct fr_timer *timer;
     int *lock_fd; /* borrows: fr_host_lock() */
     bool stays;
-    bool woken;             /* a run is, or a part */
+    bool woken;             /* a run or a part has work: the next turn does not wait */
     struct host_run **runs; /* owns */
     size_t n, cap;
     struct host_jobs jobs;
@@ -132,7 +132,7 @@ struct fr_host {
     struct host_meter meter;
     struct host_config config;
 
-    /* What the parts own. */
+    /* Owned by the parts. */
     struct host_slots *slots;
     struct host_schedules *schedules; /* NULL: it has none */
     struct host_again *again;
@@ -152,41 +152,42 @@ void host_changed(struct fr_host *host, enum host_topic topic);
 
 /* ---- commit.c ---- */
 
-/* Something was done since then: a turn that is too long names what took the most of it. */
+/* Records a step of this turn that began at since_ms; a turn that is too long names its longest
+ * step. */
 void host_took(struct fr_host *host, int64_t since_ms, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void host_say_all(struct fr_host *host, const char *text); /* to the users of all runs */
-/* Lets those that have something to do take it. *sent: something was sent that the loop should pass
- * on before the commit. */
+/* Drains the runs and parts that have events. *sent: bytes were queued that the loop should write
+ * before the commit. */
 enum fr_rc host_decide(struct fr_host *host, bool *sent, struct fr_err *err);
 /* One transaction for the rows of all runs; then each acts. */
 enum fr_rc host_commit(struct fr_host *host, struct fr_err *err);
-int64_t host_commit_due(const struct fr_host *host); /* in mono_ms; INT64_MAX: nothing to write */
-/* What a request asked of a run is decided and committed. */
+int64_t host_commit_due(const struct fr_host *host); /* mono_ms; INT64_MAX: nothing to write */
+/* Decides and commits at once, for a request that needs the result. */
 enum fr_rc host_settle(struct fr_host *host, struct fr_err *err);
 
 /* ---- runs.c ---- */
 
-/* Another shell that resumes or follows the run gives it what it may lack: {secrets: {…}, agent}.
- * agent is the socket of its ssh agent, which is not stored. The
- * newest value of a secret counts, behind this process's own. FR_NOMEM. */
+/* Adds what a resuming or following shell brings to the run: {secrets: {…}, agent}. agent is the
+ * socket of its ssh agent and is not stored. The newest value of a secret counts, but this
+ * process's own value wins. FR_NOMEM. */
 enum fr_rc host_give(struct host_run *h, json_t *shell, struct fr_err *err);
 struct host_run *host_find(const struct fr_host *host, struct fr_id run);
 struct host_run *host_find_no(const struct fr_host *host, int64_t no);
 void host_forget(struct fr_host *host, struct host_run *h);
-/* Where the zones of schedules come from, now. */
+/* The source of time zones for schedules, with the time of now. */
 struct fr_zones host_zones(const struct fr_host *host);
-/* Drops what is over or no longer followed. */
+/* Drops runs that are over or no longer followed. */
 enum fr_rc host_tidy(struct fr_host *host, struct fr_err *err);
-/* A run of others cannot go on in this process: it is left, its followers are told why. */
+/* Drops a run of another process that cannot go on here; its followers get the reason. */
 enum fr_rc host_give_up(struct host_run *h, struct fr_err *err);
-/* When that has something to do; INT64_MAX: never. */
+/* When host_tidy() is due, mono_ms; INT64_MAX: never. */
 int64_t host_tidy_due(const struct fr_host *host);
-/* Takes a resume of others: shell is theirs from here on. */
+/* Resumes a run for another process. Takes shell. */
 enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, json_t *shell,
                        struct host_run **out, struct fr_issues *issues, struct fr_err *err);
-/* Begins to take a submit of others: shell is theirs from here on; the texts of submit live in doc,
- * of which the job is one more owner, and arena, which becomes the job's. NULL: no memory. */
+/* Begins the job that makes a run for another process. Takes shell; the texts of submit live in
+ * doc, which the job shares, and in arena, which the job takes. NULL: no memory. */
 struct host_texts {
     json_t *shell, *doc;
     const struct fr_run_shell *own; /* NULL, or: the run is made in this process's shell */

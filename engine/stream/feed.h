@@ -1,4 +1,4 @@
-/* A stream of events, for feed.c and feed_open.c alone. */
+/* The ring of events and the streams that read it, for feed.c and feed_open.c. */
 #ifndef FR_STREAM_FEED_H
 #define FR_STREAM_FEED_H
 
@@ -7,7 +7,7 @@
 
 enum { STREAM_RUNS = 64 /* one stream may name so many */ };
 
-struct host_event {     /* of the streams, as its bytes */
+struct host_event {     /* as streams send it */
     struct fr_id run;   /* zero: of no run */
     unsigned topic;     /* enum host_topic; 0: none */
     struct fr_buf text; /* owns */
@@ -15,10 +15,10 @@ struct host_event {     /* of the streams, as its bytes */
 
 enum { HOST_RING = 4096, HOST_RING_BYTES = 1 << 20 };
 
-struct host_ring { /* the newest events, for those who read slowly or come again */
+struct host_ring {                       /* the newest events, for slow and returning readers */
     struct host_event events[HOST_RING]; /* event n lies at n % HOST_RING */
-    char name[24];                       /* "EPOCH-RANDOM": no other ring has that, of any home */
-    uint64_t next, first, pumped; /* the next event; the oldest that is kept; streams had so many */
+    char name[24];                       /* "EPOCH-RANDOM", unique among all homes */
+    uint64_t next, first, pumped;        /* numbers: next event, oldest kept, next to be sent */
     size_t bytes;
 };
 
@@ -26,24 +26,24 @@ struct host_streams {
     struct fr_api_stream *first; /* owns */
     struct host_ring *ring;      /* owns; made with the first stream */
     unsigned topics;             /* enum host_topic: changed, and readers do not know it yet */
-    int64_t topics_ms;           /* when changed topics were last told */
+    int64_t topics_ms;           /* when an event of a topic was last sent, mono_ms */
 };
 
-struct host_log { /* of an attempt there is more */
+struct host_log { /* new output of an attempt */
     struct fr_id attempt;
     uint64_t bytes;
-    bool metrics; /* of these; else of its output */
+    bool metrics; /* bytes of its metrics file, not of its output */
 };
 
 enum { HOST_CHANGES = 500, HOST_LOGS = 64 }; /* in one event of a stream */
 
-/* What happened to a run, and is not yet in the streams. */
+/* Changes of a run that are not yet in the ring. */
 struct host_news {
     struct fr_buf changes; /* owns: the list of changes (stream.h) without its last bracket */
     size_t n_changes, n_logs;
     int64_t seq; /* of the newest event among the changes */
     struct host_log logs[HOST_LOGS];
-    bool lost;            /* more than fits: readers look at the whole again */
+    bool lost;            /* more than fits, or no memory: readers get a reset */
     bool run;             /* the run itself changed */
     int64_t sent_ms;      /* when the streams last got some */
     struct fr_buf *nodes; /* owns: the data of the newest note of each node; empty: none */

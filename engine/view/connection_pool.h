@@ -1,23 +1,23 @@
 /*
- * Connections to the store that views read by. To open one takes longer than most views, so those
- * that are idle are kept, without the pages that they have read.
+ * Read connections to the store. Opening one takes longer than most views, so idle connections are
+ * kept, without their page caches.
  */
 #ifndef FR_VIEW_CONNECTION_POOL_H
 #define FR_VIEW_CONNECTION_POOL_H
 
 #include "engine/store/store.h"
 
-struct connection_pool; /* used by several threads */
+struct connection_pool; /* thread-safe, counted references */
 
 struct connection_pool *connection_pool_create(void);                         /* NULL: no memory */
-struct connection_pool *connection_pool_use(struct connection_pool *readers); /* one more user */
+struct connection_pool *connection_pool_use(struct connection_pool *readers); /* adds a reference */
 void connection_pool_leave(
-    struct connection_pool *readers); /* the last one frees it; NULL is fine */
+    struct connection_pool *readers); /* drops one; the last frees; NULL is fine */
 
-/* An idle one, or a new one; readers NULL: a new one. */
+/* An idle connection, or a new one; readers NULL: a new one. */
 enum fr_rc connection_pool_take(struct connection_pool *readers, const char *home,
                                 struct fr_store **out, struct fr_err *err);
-/* Whoever took it is done with it. well: what was read was there. */
+/* Returns a connection; well: no read failed, so it may be reused. */
 void connection_pool_give(struct connection_pool *readers, struct fr_store *st, bool well);
 
 #endif

@@ -1,4 +1,4 @@
-/* The curves of a run as the text of an answer: files may be large, so it is made in a thread. */
+/* The curves of a run as the text of a response. Files may be large, so a thread makes it. */
 #ifndef FR_VIEW_CURVES_H
 #define FR_VIEW_CURVES_H
 
@@ -6,12 +6,12 @@
 
 enum { FR_CURVES_WIDTH = 1000, FR_CURVES_WIDEST = 4000, FR_CURVES_PARTS = 256 };
 
-struct host_curves { /* what is asked; texts are borrowed */
+struct host_curves { /* a request; texts are borrowed */
     struct fr_id run;
     const char *task; /* a task, or the key of an instance; NULL: all that have metrics */
     const char *keys; /* separated by commas; NULL: all */
     enum fr_curve_x x;
-    double from, to; /* NaN: all that there is */
+    double from, to; /* of x; NaN: no bound */
     size_t width;    /* of the drawing, in points */
 };
 

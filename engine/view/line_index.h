@@ -1,7 +1,7 @@
 /*
- * Where lines of logs begin, so that one is found by its number without reading what is before it:
- * the offset of every 1,024th, 8 bytes each. A log's index grows with it. May be used by several
- * threads: one at a time reads or extends a log's index.
+ * Offsets of log lines, so that a line is found by its number: the offset of every 1,024th line, 8
+ * bytes each. An index grows with its log. Thread-safe: one thread at a time reads or extends an
+ * index.
  */
 #ifndef FR_VIEW_LINE_INDEX_H
 #define FR_VIEW_LINE_INDEX_H
@@ -14,8 +14,8 @@
 struct line_index; /* of several logs: the newest asked for */
 
 struct line_index *line_index_create(void);                  /* NULL: no memory */
-struct line_index *line_index_use(struct line_index *lines); /* one more user */
-void line_index_leave(struct line_index *lines); /* the last one frees it; NULL is fine */
+struct line_index *line_index_use(struct line_index *lines); /* adds a reference */
+void line_index_leave(struct line_index *lines); /* drops one; the last frees; NULL is fine */
 
 struct host_line_at {
     uint64_t lines;  /* how many there are; the last one may have no newline yet */

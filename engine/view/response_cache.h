@@ -1,5 +1,5 @@
-/* The newest answers that follow from a run's file and parameters alone, as the picture of a plan:
- * another run of the same, and the next reader, get what was made before. */
+/* A cache of the newest responses that depend only on a run's spec and parameters, such as the
+ * picture of its plan. Runs with the same spec and parameters share an entry. */
 #ifndef FR_VIEW_RESPONSE_CACHE_H
 #define FR_VIEW_RESPONSE_CACHE_H
 
@@ -10,9 +10,9 @@
 enum {
     RESPONSES = 8,
     RESPONSE_MOST = 2 << 20
-}; /* how many; bytes of each: larger ones are not kept */
+}; /* entries; bytes of one, larger responses are not cached */
 
-/* The tag of such an answer, quoted, by what the run's row says. */
+/* The ETag of such a response, quoted: a hash of the run's row. */
 enum { RESPONSE_TAG = 20 };
 struct fr_run_row;
 void response_cache_tag(const struct fr_run_row *row, char out[RESPONSE_TAG]);
@@ -25,13 +25,13 @@ struct host_response {
 
 struct host_response_cache { /* zeroed: none */
     struct host_response kept[RESPONSES];
-    size_t next; /* the place of the next one */
+    size_t next; /* the slot to overwrite */
 };
 
-/* Appends the answer of that view and tag to out; false: it is not kept. */
+/* Appends the cached response to out; false: there is none. */
 bool response_cache_get(const struct host_response_cache *f, int view, const char *etag,
                         struct fr_buf *out);
-/* Keeps a copy, in the place of the oldest; without memory it keeps none. */
+/* Copies a response into the oldest slot; without memory it does nothing. */
 void response_cache_put(struct host_response_cache *f, int view, const char *etag,
                         const struct fr_buf *json);
 void response_cache_finish(struct host_response_cache *f);

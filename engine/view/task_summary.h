@@ -1,6 +1,6 @@
 /*
- * What became of a run's tasks, as lists of runs show it: how many are in each state, and a letter
- * a task. That of a run that is over is kept, so that a list looks at no instance of it again.
+ * A run's tasks as lists of runs show them: counts by state, and a letter for each task. Summaries
+ * of ended runs are cached, so that a list does not read their instances again.
  */
 #ifndef FR_VIEW_TASK_SUMMARY_H
 #define FR_VIEW_TASK_SUMMARY_H
@@ -25,14 +25,15 @@ task_summary_tasks(const struct fr_count_rows *rows); /* the names of those that
 /* The letters that a run's tasks have where other tasks are asked for: "-" where there is none. */
 json_t *task_summary_letters(const struct fr_count_rows *rows, json_t *tasks);
 
-/* Those of runs that are over; used by several threads. */
+/* The cache of summaries of ended runs; thread-safe, counted references. */
 struct task_summaries;
 struct task_summaries *task_summaries_create(void);                     /* NULL: no memory */
-struct task_summaries *task_summaries_use(struct task_summaries *kept); /* one more user */
-void task_summaries_leave(struct task_summaries *kept); /* the last one frees it; NULL is fine */
+struct task_summaries *task_summaries_use(struct task_summaries *kept); /* adds a reference */
+void task_summaries_leave(
+    struct task_summaries *kept); /* drops one; the last frees; NULL is fine */
 bool task_summaries_get(struct task_summaries *kept, const struct fr_run_row *run,
                         struct task_summary *out);
-/* Nothing is kept of a run that is not over. */
+/* Ignores a run that is not over. */
 void task_summaries_put(struct task_summaries *kept, const struct fr_run_row *run,
                         const struct task_summary *t);
 

@@ -1,5 +1,4 @@
-/* What views show of the store, as the text of an answer: there may be many rows, so it is made in
- * a thread. */
+/* Views of the store as the text of a response. A view may have many rows, so a thread makes it. */
 #ifndef FR_VIEW_TEXT_H
 #define FR_VIEW_TEXT_H
 
@@ -12,18 +11,18 @@ enum host_view {
     HOST_VIEW_RUN,       /* the run with its tasks and their counts */
     HOST_VIEW_INSTS,     /* args: task, node, state ("": any) */
     HOST_VIEW_COLUMNS,   /* the same, a list a column */
-    HOST_VIEW_OUTPUTS,   /* values that tasks gave */
+    HOST_VIEW_OUTPUTS,   /* output values of tasks */
     HOST_VIEW_ARTIFACTS, /* files that the run kept */
     HOST_VIEW_GRAPH,     /* the picture of its plan; args[HOST_ARG_APART]: what is not folded */
     HOST_VIEW_PARAMS,
-    HOST_VIEW_SPEC,      /* the file as it was stored; args: "now": as it is */
+    HOST_VIEW_SPEC,      /* the pipeline file as stored; args: "now": as on disk */
     HOST_VIEW_RUNS,      /* args: state, pipeline, origin, text; numbers: before, schedule, since,
                           * until, limit, whether to count, and those of fr_run_order */
     HOST_VIEW_PIPELINES, /* all that ran, have schedules or lie in folders; args: the latter, as
                           * the JSON of [[name, file], …] */
     HOST_VIEW_PIPELINE,  /* args: its name, and its file in the folders, if there is one; as of
                           * GRAPH */
-    HOST_VIEW_CHECK,     /* what is wrong with a file; args: its text */
+    HOST_VIEW_CHECK,     /* mistakes in a pipeline file; args: its text */
     HOST_VIEW_HISTORY,   /* its last runs; args: as of PIPELINE */
     HOST_VIEW_QUEUE,     /* limits: of the home */
     HOST_VIEW_POOLS,     /* likewise */
@@ -55,15 +54,15 @@ struct host_text {
     int64_t numbers[HOST_VIEW_NUMBERS];
     const char *(*getenv)(void *self, const char *name); /* of PIPELINE: the shell's */
     void *getenv_self;
-    struct line_index *lines;            /* where lines of logs begin; owns a use */
-    struct task_summaries *summaries;    /* likewise what became of runs */
-    struct connection_pool *connections; /* connections to the store; owns a use */
+    struct line_index *lines;            /* offsets of log lines; owns a reference */
+    struct task_summaries *summaries;    /* of ended runs; owns a reference */
+    struct connection_pool *connections; /* to the store; owns a reference */
     struct fr_buf json;                  /* out; owns */
-    int64_t seq;                         /* out: the run's newest event that it knows of */
-    int64_t priority;                    /* out, of views of a run; as pinned and driven: */
-    bool pinned, driven;                 /* what no event tells */
-    char fixed[RESPONSE_TAG];            /* likewise: what the run was begun with */
-    uint64_t changes; /* of the store, that it knows of; set when it is asked for */
+    int64_t seq;                         /* out: the run's newest event that the text includes */
+    int64_t priority;                    /* out, in views of a run, as pinned and driven: */
+    bool pinned, driven;                 /* these change without an event */
+    char fixed[RESPONSE_TAG];            /* likewise: ETag of spec and parameters */
+    uint64_t changes;                    /* of the store when the request came */
 };
 
 enum fr_rc host_text_read(const char *home, struct host_text *text, struct fr_err *err);
