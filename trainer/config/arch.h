@@ -1,7 +1,7 @@
 /*
- * The architectures: a file arch_NAME.c and a row each, which has all that one differs in but its
- * block. A new one is its file and its name in TR_ARCHS (model_config.h); a new block of attention
- * is its file in trainer/model and its name in TR_ATTENTIONS.
+ * The architectures. Each is a file arch_NAME.c with one row, which holds everything but the block
+ * of attention. To add an architecture, write its file and put NAME into TR_ARCHS (model_config.h).
+ * To add a block of attention, write its file in trainer/model and put its name into TR_ATTENTIONS.
  */
 #ifndef TR_CONFIG_ARCH_H
 #define TR_CONFIG_ARCH_H
@@ -15,28 +15,28 @@
 enum tr_attention_kind { TR_ATTENTIONS(TR_ATTENTION) };
 #undef TR_ATTENTION
 
-/* In the place of a default. */
+/* Marks that stand in place of a default. */
 #define TR_NEEDED (-1e300)  /* config.json must have the key */
-#define TR_DERIVED (-2e300) /* 0, from which the value follows later */
-#define TR_REFUSED (-3e300) /* null is refused, as transformers has no default for it */
+#define TR_DERIVED (-2e300) /* the field is 0 until the reader derives its value */
+#define TR_REFUSED (-3e300) /* null is an error: transformers has no default for it */
 
-/* What a type of models takes where a key is absent or null. */
+/* The value of a key that config.json lacks or sets to null. */
 struct tr_key_default {
-    const char *key; /* of the table in model_keys.c */
+    const char *key; /* a key of the table in model_keys.c */
     double absent, null;
 };
 
-/* A type of models. What of transformers' class is no default of a key is a property here. */
+/* A type of models: the defaults of its class in transformers, and its properties. */
 struct tr_model_type {
-    const char *type, *architecture; /* in config.json: model_type, architectures[0] */
-    /* Of its own keys, and those that differ from the defaults of all types. */
+    const char *type, *architecture; /* config.json: model_type, architectures[0] */
+    /* Keys that other types lack, and keys whose default differs from that of all types. */
     const struct tr_key_default *defaults;
     size_t n_defaults;
-    const char *with_layer_types; /* the type of a config.json that has layer_types; NULL: this */
-    bool layer_types;             /* layer_types counts: it chooses the layers with a window */
-    bool qkv_bias;                /* q, k and v have biases whatever attention_bias is */
+    const char *with_layer_types; /* type to use if config.json has layer_types; NULL: this type */
+    bool layer_types;             /* layer_types selects the layers with a window */
+    bool qkv_bias;                /* q, k and v have biases, whatever attention_bias says */
     bool qk_norm;                 /* as in struct tr_model_config */
-    bool block_sparse_moe;        /* as there */
+    bool block_sparse_moe;        /* as in struct tr_model_config */
 };
 
 struct tr_model_read; /* model_read.h */
@@ -46,13 +46,15 @@ struct tr_arch_row {
     const struct tr_model_type *types;
     size_t n_types;
     enum tr_attention_kind attention;
-    bool mscale_in_softmax; /* YaRN's mscale_all_dim counts in the scale of the softmax */
-    /* FR_USAGE or FR_UNSUPPORTED for an unknown key. NULL: unknown keys are ignored. */
+    bool mscale_in_softmax; /* YaRN's mscale_all_dim enters the softmax scale */
+    /* Returns FR_USAGE or FR_UNSUPPORTED for an unknown key. NULL: unknown keys are ignored. */
     enum fr_rc (*refuse_unknown)(const struct tr_model_read *r, struct fr_err *err);
-    /* Reads what is not of the table of keys, which was read before, and checks all. */
+    /* Runs after the table of keys: reads the other keys and checks the whole. */
     enum fr_rc (*read)(const struct tr_model_read *r, struct fr_err *err);
+    /* As tr_model_head. */
     struct tr_head_sizes (*head)(const struct tr_model_config *c);
-    /* Puts the tensors of a layer's attention, without the norm before it. */
+    /* Lists the tensors of a layer's attention by tr_put_norm and tr_put_linear, in the order of
+     * the forward pass. The norm before attention is not among them. */
     void (*attention_tensors)(struct tr_walk *w, const struct tr_model_config *c);
 };
 
@@ -60,15 +62,16 @@ struct tr_arch_row {
 TR_ARCHS(TR_ROW)
 #undef TR_ROW
 
+/* The row of the model's architecture; static. */
 const struct tr_arch_row *tr_arch_of(const struct tr_model_config *c);
 
-/* The type of place i among all, with its architecture; NULL beyond the last. */
+/* Type number i of all types, and its architecture. NULL: there are not so many. */
 const struct tr_model_type *tr_model_type(size_t i, enum tr_arch *arch);
 
-/* One tensor of the layer: NAME.weight (n). */
+/* Lists NAME.weight (n), a norm of the layer. */
 void tr_put_norm(struct tr_walk *w, enum tr_norm_kind kind, const char *name, int64_t n);
 
-/* NAME.weight (out, in), and NAME.bias (out) with bias. */
+/* Lists NAME.weight (out, in) and, with bias, NAME.bias (out). */
 struct tr_linear_sizes {
     int64_t out, in;
     bool bias;

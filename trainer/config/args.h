@@ -17,10 +17,10 @@
 enum tr_strategy { TR_STRATEGY_NO, TR_STRATEGY_STEPS, TR_STRATEGY_EPOCH, TR_STRATEGY_BEST };
 enum tr_maybe { TR_MAYBE_UNSET, TR_MAYBE_FALSE, TR_MAYBE_TRUE };
 enum tr_mix_strategy {                /* how several data sets become one */
-                       TR_MIX_CONCAT, /* one behind the other */
-                       TR_MIX_UNDER,  /* by turns or by lot, until one of them is used up */
-                       TR_MIX_OVER,   /* until all are; a set that is used up begins again */
-                       TR_MIX_ONCE    /* until all are; a set that is used up is passed over */
+                       TR_MIX_CONCAT, /* one after the other */
+                       TR_MIX_UNDER,  /* in turn or at random, until one of them is exhausted */
+                       TR_MIX_OVER,   /* until all are; an exhausted set starts again */
+                       TR_MIX_ONCE    /* until all are; an exhausted set is skipped */
 };
 enum tr_recompute { TR_RECOMPUTE_AUTO, TR_RECOMPUTE_ALL, TR_RECOMPUTE_NONE };
 enum tr_device { TR_DEVICE_AUTO, TR_DEVICE_CPU, TR_DEVICE_CUDA };
@@ -67,7 +67,7 @@ struct tr_args {
     bool enable_thinking, preserve_thinking;
     enum tr_maybe packing_given;
     bool packing;          /* also with neat_packing, and by default of stage pt: filled in */
-    int64_t sample_tokens; /* cutoff_len, less one where packing was asked for: filled in */
+    int64_t sample_tokens; /* cutoff_len, minus one with packing given: filled in */
     bool neat_packing;
     bool dataloader_drop_last;
     int64_t preprocessing_num_workers, preprocessing_batch_size;
@@ -90,7 +90,7 @@ struct tr_args {
     int64_t seed, data_seed; /* data_seed -1: seed */
 
     /* evaluation */
-    bool do_eval; /* also where eval_strategy is not no: filled in by tr_args_read */
+    bool do_eval; /* also set if eval_strategy is not "no": filled in by tr_args_read */
     const char *eval_dataset;
     double val_size; /* below 1 a share of the records, above 1 a number of them; 0: none */
     bool eval_on_each_dataset, eval_on_start;
@@ -99,7 +99,7 @@ struct tr_args {
     double eval_delay; /* steps, or epochs with eval_strategy epoch, before the first evaluation */
     int64_t per_device_eval_batch_size;
     bool compute_accuracy, load_best_model_at_end;
-    const char *metric_for_best_model; /* "loss" where a best model is wanted: filled in */
+    const char *metric_for_best_model; /* default "loss" with load_best_model_at_end: filled in */
     enum tr_maybe greater_is_better;   /* unset: unless the metric ends in "loss"; filled in */
     int64_t early_stopping_steps;      /* evaluations without a better metric; -1: off */
 
@@ -118,36 +118,37 @@ struct tr_args {
     int64_t trace_steps;
 };
 
-/* Defaults only. */
+/* Sets all arguments to their defaults. */
 void tr_args_init(struct tr_args *a);
 void tr_args_finish(struct tr_args *a);
 
 /*
- * argv[0..argc) are the words behind `train`: flags, or a .yaml, .yml or .json file and key=value
- * words. Names may be written with dashes or underscores; the last of a repeated flag wins; unknown
- * ones, with a suggestion, and values of the wrong type are FR_USAGE. An argument that is not done
- * is accepted at its default, else FR_UNSUPPORTED with the reason. One without effect is accepted;
- * one line for each that is not at its default is added to notes (may be NULL). Then the checks
- * between arguments (tr_args_check) are made.
+ * argv[0..argc) are the words after `train`: flags, or a .yaml, .yml or .json file and key=value
+ * words. Names may use dashes or underscores; the last of a repeated flag wins. FR_USAGE: an
+ * unknown name, with a suggestion, or a value of the wrong type. FR_UNSUPPORTED, with the reason: a
+ * refused argument that is not at its default. An argument without effect that is not at its
+ * default adds a line to notes (may be NULL). tr_args_check runs last. On success the caller calls
+ * tr_args_finish; after an error that is done.
  */
 enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, struct fr_buf *notes,
                         struct fr_err *err);
+/* Checks ranges and combinations of arguments. FR_USAGE or FR_UNSUPPORTED names the flags. */
 enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err);
 
-/* Adds one line an argument: name, default, meaning. */
+/* Appends the help: one line per argument with name, default and meaning. */
 void tr_args_help(struct fr_buf *out);
-/* Adds docs/arguments.md: every argument, and every key of a DeepSpeed file. */
+/* Appends docs/arguments.md: all arguments, and all keys of a DeepSpeed file. */
 void tr_args_markdown(struct fr_buf *out);
 
-/* Adds every flag and its value as one JSON object with sorted keys (training_args.json; also what
- * the digest of a configuration is taken over). */
+/* Appends all flags and their values as one JSON object with sorted keys. The text is
+ * training_args.json, and the digest of a configuration covers it. */
 enum fr_rc tr_args_json(const struct tr_args *a, struct fr_buf *out, struct fr_err *err);
 
-/* What follows from N examples and W processes. */
+/* Counts derived from N examples and W processes; B and A as in the flags. */
 struct tr_derived {
     int64_t examples, world;
     int64_t micro_per_rank;  /* micro-batches a rank and epoch: ceil(ceil(N/B)/W) */
-    int64_t micro_shown;     /* that count as an epoch in logs: of a stream those of all steps */
+    int64_t micro_shown;     /* micro-batches of an epoch in logs; of a stream those of all steps */
     int64_t steps_per_epoch; /* max(ceil(micro/A), 1) */
     int64_t total_steps;     /* max_steps, else ceil(epochs * steps_per_epoch) */
     int64_t epochs;          /* as printed */
@@ -156,7 +157,7 @@ struct tr_derived {
     int64_t save_every, log_every, eval_every; /* steps; 0: never. save_every 0 with "best" too */
 };
 
-/* FR_USAGE when drop_last leaves no micro-batch, or examples is 0. */
+/* FR_USAGE: dataloader_drop_last leaves no micro-batch, or there are no examples. */
 enum fr_rc tr_args_derive(const struct tr_args *a, int64_t examples, int64_t world,
                           struct tr_derived *out, struct fr_err *err);
 

@@ -1,7 +1,7 @@
 /*
- * The table of arguments behind args.h: every argument of the reference (LLaMA-Factory 0.9.5 with
- * transformers 4.57, 5.6 or 5.23) and this program's own, with name, type, default, place in struct
- * tr_args, and meaning. What is not done stands there too, with the reason.
+ * Private to trainer/config: the table of arguments. It has every argument of the reference
+ * (LLaMA-Factory 0.9.5 with transformers 4.57, 5.6 or 5.23) and this program's own: name, type,
+ * default, offset in struct tr_args, and meaning. Arguments that are refused have the reason.
  */
 #ifndef TR_CONFIG_ARGS_TABLE_H
 #define TR_CONFIG_ARGS_TABLE_H
@@ -21,8 +21,8 @@ enum tr_arg_kind {
 enum tr_arg_use {
     TR_ARG_WORKS,
     TR_ARG_IDLE,   /* accepted with any value of its type, without effect: help says why */
-    TR_ARG_REFUSED /* its default and the words of choices are accepted; help says why no other
-                      value is, and what to use instead */
+    TR_ARG_REFUSED /* only its default and the words of choices are accepted; help has the reason
+                      and the replacement */
 };
 
 #define TR_ARG_NOWHERE SIZE_MAX
@@ -30,8 +30,8 @@ enum tr_arg_use {
 struct tr_arg {
     const char *name;
     enum tr_arg_kind kind;
-    size_t at;                  /* offset in struct tr_args; TR_ARG_NOWHERE: it is not kept */
-    const char *def;            /* as it would be written; NULL: absent */
+    size_t at;                  /* offset in struct tr_args; TR_ARG_NOWHERE: not stored */
+    const char *def;            /* in the spelling of a flag; NULL: absent */
     const char *const *choices; /* of TR_ARG_CHOICE: index is the enum's value; of a JSON that is
                                    refused: "KEY VALUE" of members without effect; ends with NULL */
     const char *help;
@@ -41,7 +41,7 @@ struct tr_arg {
 extern const struct tr_arg tr_arg_table[];
 extern const size_t tr_arg_count;
 
-/* Arguments that are not given and have no default. */
+/* The values of arguments that are not given and have no default. */
 extern const struct tr_args tr_args_absent;
 
 /* Sets one argument from text; value NULL is a lone flag. FR_USAGE names flag and value;
@@ -49,24 +49,25 @@ extern const struct tr_args tr_args_absent;
 enum fr_rc tr_arg_set(struct tr_args *a, const struct tr_arg *arg, const char *value,
                       struct fr_err *err);
 
-/* The value is the default, in whatever spelling. */
+/* Whether the value equals the default, in any spelling. */
 bool tr_arg_is_default(const struct tr_arg *arg, const char *value);
 
-/* An argument as a file or a word gives it; value NULL is null. */
+/* Takes one argument of a file or a word; value NULL is null. */
 typedef enum fr_rc (*tr_arg_fn)(void *self, const struct tr_arg *arg, const char *value,
                                 struct fr_err *err);
 
-/* Each argument of a .yaml, .yml or .json file, in its order; errors begin with file, line and
- * column. FR_USAGE also for names that are no arguments. */
+/* Calls take for each argument of a .yaml, .yml or .json file, in the order of the file. Errors
+ * begin with file, line and column. FR_USAGE also for an unknown name. */
 enum fr_rc tr_args_visit(const char *path, tr_arg_fn take, void *self, struct fr_err *err);
-/* The argument of one word key=value behind the file path. */
+/* Calls take for one word key=value that follows the file path on the command line. */
 enum fr_rc tr_arg_word(const char *word, const char *path, tr_arg_fn take, void *self,
                        struct fr_err *err);
+/* Whether the word names a file of arguments. */
 bool tr_args_is_file(const char *word);
-/* FR_USAGE with a suggestion. */
+/* Returns FR_USAGE; the message suggests a similar name. */
 enum fr_rc tr_arg_unknown(const char *name, size_t n, struct fr_err *err);
 
-/* The row of a name in which dashes may stand for underscores, NULL when there is none. */
+/* The row of a name of n bytes, in which dashes equal underscores; NULL: none. */
 const struct tr_arg *tr_arg_find(const char *name, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Typed members of a JSON object, with errors that name file and key. A key that is absent or null
- * keeps the value that *out has; need() refuses that.
+ * Typed members of a JSON object. Errors name file and key. An absent or null key leaves *out as it
+ * is; tr_field_need makes it an error.
  */
 #ifndef TR_CONFIG_FIELDS_H
 #define TR_CONFIG_FIELDS_H
@@ -15,12 +15,13 @@ struct tr_fields {
     const char *where; /* "model/config.json" or "ds.json: zero_optimization" */
 };
 
+/* Whether the word equals one of the n words. */
 bool tr_is_among(const char *word, const char *const *words, size_t n);
 
 /* The member, NULL when absent or null. */
 const json_t *tr_field(const struct tr_fields *f, const char *key);
 
-/* FR_USAGE unless the key is there and not null. */
+/* FR_USAGE if the key is absent or null. */
 enum fr_rc tr_field_need(const struct tr_fields *f, const char *key, struct fr_err *err);
 
 /* Integers may be written as floats without a fraction (5e8). */

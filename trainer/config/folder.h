@@ -8,40 +8,40 @@
 #include "trainer/config/model_config.h"
 #include "trainer/tensor/safetensors.h"
 
-/* Two names of one folder that is there. */
+/* Whether both paths exist and are the same folder. */
 bool tr_folder_same(const char *a, const char *b);
 
 struct tr_folder {
     const char *dir;
-    const char *adapter_dir; /* of the adapter that goes on the model; NULL: none */
-    bool part;               /* as tr_st_open_part: files may lack */
+    const char *adapter_dir; /* adapter to load with the model; NULL: none */
+    bool part;               /* files may be missing, as with tr_st_open_part */
 };
 
 /*
- * The configuration and the open weights, whose tensors have the names of tr_model_tensors.
- * tie_word_embeddings is what holds: a head of its own in the weights that differs from the
- * embedding counts, whatever config.json says; one without an embedding is the embedding.
- * FR_USAGE where an adapter lies beside the model that is not adapter_dir's: transformers would put
- * it on the model. FR_NOTFOUND where files lack that say whether the head is the embedding. said
- * may be NULL; else it is finished by the caller, after an error, too.
+ * Reads the configuration and opens the weights; tensors get the names of tr_model_tensors.
+ * tie_word_embeddings follows the weights: it is false if they have a head that differs from the
+ * embedding, whatever config.json says. A head without an embedding serves as both.
+ * FR_USAGE: an adapter other than adapter_dir lies beside the model, and transformers would load
+ * it. FR_NOTFOUND: files are missing that decide whether the head is tied. The caller closes *st.
+ * said may be NULL; if not, the caller calls tr_model_said_finish, also after an error.
  */
 enum fr_rc tr_folder_read(const struct tr_folder *f, struct tr_model_config *c, struct tr_st **st,
                           struct tr_model_said *said, struct fr_err *err);
 
-/* Whether weights lie in a folder, or an index of theirs. */
+/* Whether the folder holds weights or their index. */
 bool tr_folder_has_weights(const char *dir);
 
 /*
- * The same configuration of a folder or a config.json, for what asks for no weights: they have a
- * word on the head where they are there and can be read, else config.json alone counts.
+ * The configuration of a folder or a config.json, for callers that need no weights. If weights are
+ * present and readable, they decide whether the head is tied; if not, config.json decides.
  */
 enum fr_rc tr_folder_config(const char *path, struct tr_model_config *c, struct fr_err *err);
 
-/* As tr_folder_read; what is said twice becomes lines of notes, which may be NULL. */
+/* As tr_folder_read; values that are given twice add lines to notes, which may be NULL. */
 enum fr_rc tr_folder_open(const struct tr_folder *f, struct tr_model_config *c, struct tr_st **st,
                           struct fr_buf *notes, struct fr_err *err);
 
-/* The same; such lines go to stderr. */
+/* As tr_folder_open; the lines go to stderr. */
 enum fr_rc tr_folder_load(const struct tr_folder *f, struct tr_model_config *c, struct tr_st **st,
                           struct fr_err *err);
 

@@ -1,12 +1,12 @@
 /*
  * A model's config.json (Hugging Face layout) as one struct: the DeepSeek-V3 family, and the Llama
  * family, dense (Llama, Ministral, Mistral, Qwen2, Qwen3) or with experts (Mixtral, Qwen3-MoE).
- * Sizes must be there; other keys that are absent have the defaults of transformers' classes. Of
- * two keys that say one thing, the one counts that transformers takes. What this program does not
- * do (group ratios, other activations …) is refused by key and value.
- * Unknown keys are ignored in the DeepSeek-V3 family and refused in the Llama family. Also the
- * inventory of tensors a checkpoint must hold and the parameter counts, computed without loading
- * anything.
+ * Sizes are required; other absent keys have the defaults of transformers' classes. If two keys set
+ * the same value, the key that transformers uses wins. A feature that this program lacks (group
+ * ratios, other activations …) is an error that names key and value.
+ * Unknown keys are ignored in the DeepSeek-V3 family and refused in the Llama family. This file
+ * also has the inventory of the tensors in a checkpoint and the parameter counts. Both need no
+ * weights.
  * Source: configuration_deepseek.py beside the DeepSeek-V3 checkpoints; transformers deepseek_v3,
  * llama, mistral, mixtral, qwen2, qwen3, qwen3_moe.
  */
@@ -44,10 +44,10 @@ enum tr_rope_kind {
 /* Rotary position embedding. */
 struct tr_rope_config {
     double theta;           /* base of the frequencies, 10000 */
-    enum tr_rope_kind kind; /* default: the fields below are unused, but interleave */
+    enum tr_rope_kind kind; /* default: only interleave is used of the fields below */
     double factor;          /* s >= 1: how much longer than original_max_positions */
     double low_freq_factor, high_freq_factor; /* llama3: low < high */
-    double beta_fast, beta_slow;              /* yarn, as what follows */
+    double beta_fast, beta_slow;              /* of YaRN, as the fields below */
     double mscale, mscale_all_dim;            /* 0: absent */
     double attention_factor;                  /* 0: derived from mscale */
     int64_t original_max_positions;
@@ -66,17 +66,17 @@ struct tr_model_config {
     int64_t vocab_size;               /* V */
     int64_t hidden_size;              /* H */
     int64_t num_hidden_layers;        /* L */
-    int64_t num_nextn_predict_layers; /* MTP layers on disk behind the main ones: never read */
+    int64_t num_nextn_predict_layers; /* MTP layers on disk after the main layers; never loaded */
     int64_t num_attention_heads;      /* nh */
     int64_t num_key_value_heads;      /* nkv, a divisor of nh */
     int64_t head_dim;                 /* hd, even; Llama family */
     bool qkv_bias, o_bias, mlp_bias;  /* Llama family */
     bool qk_norm;                     /* each head of q and k is normalised; Llama family */
-    int64_t sliding_window;           /* tokens that a token of a layer with a window sees; or 0 */
-    bool use_sliding_window;          /* Qwen */
-    int64_t max_window_layers;        /* Qwen2 and Qwen3: layers before the first with a window */
-    int64_t decoder_sparse_step;      /* Qwen3-MoE: layers from one with experts to the next */
-    uint64_t windowed[TR_LAYERS_MAX / 64]; /* layers with a window, a bit each */
+    int64_t sliding_window;      /* tokens visible to a token in a layer with a window; 0: none */
+    bool use_sliding_window;     /* Qwen */
+    int64_t max_window_layers;   /* Qwen2 and Qwen3: layers before the first with a window */
+    int64_t decoder_sparse_step; /* Qwen3-MoE: layers from one with experts to the next */
+    uint64_t windowed[TR_LAYERS_MAX / 64]; /* layers with a window, one bit each */
     int64_t q_lora_rank;                   /* 0: one q_proj instead of q_a, norm, q_b */
     int64_t kv_lora_rank;
     int64_t qk_nope_head_dim;      /* dn */
@@ -90,9 +90,9 @@ struct tr_model_config {
     int64_t num_experts_per_tok;        /* K */
     int64_t n_group, topk_group;        /* E % n_group == 0 */
     int64_t first_k_dense_replace;      /* layers below it are dense */
-    uint64_t dense[TR_LAYERS_MAX / 64]; /* other layers that are dense, a bit each */
-    bool softmax_scores;                /* of the router; else sigmoids and a bias */
-    bool block_sparse_moe;              /* experts have the names that Mixtral gives them */
+    uint64_t dense[TR_LAYERS_MAX / 64]; /* further dense layers, one bit each */
+    bool softmax_scores;                /* the router uses softmax; false: sigmoids and a bias */
+    bool block_sparse_moe;              /* tensors of experts have Mixtral's names */
     bool norm_topk_prob;
     double routed_scaling_factor;
     double rms_norm_eps; /* the latent norms always use 1e-6 */
@@ -107,7 +107,7 @@ struct tr_model_config {
     int64_t fp8_block_rows, fp8_block_cols;
 };
 
-/* What stands behind the values. Zero is empty. */
+/* Where the values come from. All zero is empty. */
 struct tr_model_said {
     struct tr_twice twice;
     json_t *values; /* {"rms_norm_eps": {"value": 1e-06, "from": "default of llama"}, …} */
@@ -115,17 +115,17 @@ struct tr_model_said {
 
 void tr_model_said_finish(struct tr_model_said *said);
 
-/* Reads path, a config.json or a folder that holds one. FR_USAGE names file, key and value. said
- * may be NULL; else it is finished by the caller, after an error, too. */
+/* Reads path, which is a config.json or its folder. FR_USAGE names file, key and value. said may be
+ * NULL; if not, the caller calls tr_model_said_finish, also after an error. */
 enum fr_rc tr_model_config_read(const char *path, struct tr_model_config *out,
                                 struct tr_model_said *said, struct fr_err *err);
 enum fr_rc tr_model_config_load(const char *path, struct tr_model_config *out, struct fr_err *err);
 
-/* Layer l is a MoE layer. */
+/* Whether the layer has experts. */
 bool tr_model_is_moe(const struct tr_model_config *c, int64_t layer);
-int64_t tr_model_moe_count(const struct tr_model_config *c); /* such layers */
+int64_t tr_model_moe_count(const struct tr_model_config *c); /* layers with experts */
 
-/* Tokens that a token of the layer sees, itself included; 0: all before it. */
+/* Tokens that a token of the layer attends to, itself included; 0: all tokens before it. */
 int64_t tr_model_window(const struct tr_model_config *c, int64_t layer);
 
 /* Channels of a head: of query and key, those of them that are rotated, of the value. */
@@ -144,7 +144,7 @@ enum tr_linear_kind {
     TR_LIN_KV_A,
     TR_LIN_KV_B,
     TR_LIN_O,
-    TR_LIN_ATTENTION, /* how many are of attention; the others are of an FFN */
+    TR_LIN_ATTENTION, /* count of the linears of attention; those from here on are of an FFN */
     TR_LIN_GATE = TR_LIN_ATTENTION,
     TR_LIN_UP,
     TR_LIN_DOWN
@@ -172,7 +172,7 @@ enum tr_tensor_role {
 
 enum { TR_NAME_MAX = 128 };
 
-/* One tensor that a checkpoint of this model must hold. */
+/* One tensor of the checkpoint. */
 struct tr_model_tensor {
     char name[TR_NAME_MAX]; /* model.layers.3.mlp.experts.7.up_proj.weight */
     enum tr_tensor_role role;
@@ -184,32 +184,32 @@ struct tr_model_tensor {
     int64_t shape[2];         /* (out, in) of a linear */
 };
 
-/* Calls each for every tensor, layer by layer in the order of the forward pass, the embedding first
- * and the head last (not at all when tied). Block scales of FP8 weights are not among them. Stops
- * at the first failure and returns it. */
+/* Calls each for every tensor in the order of the forward pass: embedding, layers, final norm, and
+ * the head unless it is tied. Block scales of FP8 weights are left out. Stops at the first failure
+ * and returns it. */
 enum fr_rc tr_model_tensors(const struct tr_model_config *c,
                             enum fr_rc (*each)(void *arg, const struct tr_model_tensor *t,
                                                struct fr_err *err),
                             void *arg, struct fr_err *err);
 
-/* The module that the tensor is the weight of: its name without ".weight"; false: it is none. */
+/* The tensor's name without ".weight", which is the name of its module. false: not a weight. */
 bool tr_model_module(const struct tr_model_tensor *t, char out[TR_NAME_MAX]);
 
-/* Parameters by kind, of the main model (MTP layers apart). */
+/* Numbers of parameters of the main model, without MTP layers, by kind. */
 struct tr_model_counts {
     int64_t attention_layer; /* projections of one layer */
-    int64_t attention_norms; /* inside the attention of one layer: of latents, of heads */
+    int64_t attention_norms; /* norms of latents and heads inside the attention of one layer */
     int64_t dense_ffn, expert, shared_expert, router, router_bias; /* of one layer, one expert */
     int64_t dense_layer, moe_layer;
     int64_t embedding, head;
     int64_t total;         /* router biases counted as parameters */
     int64_t router_biases; /* of all layers */
-    int64_t activated;     /* that one token uses, with embedding and head */
+    int64_t activated;     /* used by one token, embedding and head included */
     int64_t mtp_unique;    /* MTP layers without their copies of embedding and head */
     /* all on disk with the MTP layers and their copies, without scales */
     int64_t disk;
     int64_t disk_scales; /* block scales of the FP8 form */
-    int64_t disk_bytes;  /* tensor bytes of that form */
+    int64_t disk_bytes;  /* bytes of all tensors on disk */
 };
 
 void tr_model_count(const struct tr_model_config *c, struct tr_model_counts *out);

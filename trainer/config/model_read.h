@@ -1,6 +1,6 @@
 /*
- * Private to trainer/config: how the parts of a config.json are read. Keys of one number or switch
- * are a table (model_keys.c); the readers of the architectures (arch.h) have the rest.
+ * Private to trainer/config: the readers of a config.json. model_keys.c has a table of the keys
+ * that hold one number or switch. The readers of the architectures (arch.h) read all other keys.
  */
 #ifndef TR_CONFIG_MODEL_READ_H
 #define TR_CONFIG_MODEL_READ_H
@@ -8,7 +8,7 @@
 #include "trainer/config/arch.h"
 #include "trainer/config/fields.h"
 
-/* What all readers share. c->model_type and c->arch are set before. */
+/* Shared by all readers. c->model_type and c->arch are set first. */
 struct tr_model_read {
     struct tr_fields f; /* config.json */
     const struct tr_model_type *type;
@@ -19,8 +19,8 @@ struct tr_model_read {
 /* The report, or NULL. */
 struct tr_twice *tr_read_twice(const struct tr_model_read *r);
 
-/* All keys of the table that the type has, with its defaults; then what is derived: head_dim and
- * num_key_value_heads that nobody gave. FR_USAGE for what is missing, null or out of range. */
+/* Reads all keys of the table that the type has, with its defaults. Then derives head_dim and
+ * num_key_value_heads where the file has none. FR_USAGE: a key is missing, null or out of range. */
 enum fr_rc tr_read_keys(const struct tr_model_read *r, struct fr_err *err);
 
 /* Whether the type has the key of the table. */
@@ -34,7 +34,7 @@ enum fr_rc tr_key_bad(const struct tr_model_read *r, const char *key, const char
 /* Adds the values of the table and where each came from to said->values. */
 enum fr_rc tr_keys_values(const struct tr_model_read *r, struct fr_err *err);
 
-/* A key that may only have one text, which it has when it is absent. */
+/* A key that accepts one text only, which is also its default. */
 struct tr_fixed_row {
     const char *key, *want;
 };
@@ -42,18 +42,18 @@ struct tr_fixed_row {
 enum fr_rc tr_read_fixed(const struct tr_fields *f, const struct tr_fixed_row *rows, size_t n,
                          struct fr_err *err);
 
-/* A switch or a number that must be absent, false or 0; want says why. */
+/* FR_USAGE unless the key is absent, false or 0; want is the reason for the message. */
 enum fr_rc tr_read_off(const struct tr_fields *f, const char *key, const char *want,
                        struct fr_err *err);
 
-/* The rotary part: rope_scaling, else rope_parameters, and rope_theta. The kinds that an
- * architecture has are of the set 1 << kind. The table is read before. */
+/* Reads rope_scaling, else rope_parameters, and rope_theta. kinds: bit 1 << kind for each kind that
+ * the architecture has. Call it after tr_read_keys. */
 enum fr_rc tr_read_rope(const struct tr_model_read *r, unsigned kinds, struct fr_err *err);
 
-/* The experts of a model of the Llama family: Mixtral or Qwen3-MoE. */
+/* Reads the keys of experts of the Llama family (Mixtral, Qwen3-MoE). */
 enum fr_rc tr_read_experts(const struct tr_model_read *r, struct fr_err *err);
 
-/* Which layers have a window, of a model of the Llama family. */
+/* Sets the layers with a window, for the Llama family. */
 enum fr_rc tr_read_windows(const struct tr_model_read *r, struct fr_err *err);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* *hit: pattern matches the whole of text. FR_USAGE names what is wrong with the pattern. */
+/* Sets *hit if pattern matches the whole text. FR_USAGE: the pattern does not compile. */
 enum fr_rc tr_regex_whole(const char *pattern, const char *text, bool *hit, struct fr_err *err);
 
 #endif

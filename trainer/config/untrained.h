@@ -24,15 +24,15 @@ struct tr_untrained {
 };
 
 /*
- * How tensor t of c is made. Norms are 1, biases 0; a matrix (out, in) is normal with standard
- * deviation max(initializer_range, 1/sqrt(in)), smaller by sqrt(2 L) where its result is added to
- * the residual (o_proj, down_proj), so that small models neither start flat nor blow up; router
- * biases are uniform in ±0.05.
+ * The rule for tensor t of model c. Norms are 1, biases 0, router biases uniform in ±0.05. A matrix
+ * (out, in) is normal with standard deviation max(initializer_range, 1/sqrt(in)). The deviation of
+ * o_proj and down_proj, which add to the residual, is divided by sqrt(2 L), so that small models
+ * neither start flat nor blow up.
  */
 struct tr_untrained tr_untrained_of(const struct tr_model_config *c,
                                     const struct tr_model_tensor *t, uint64_t seed);
 
-/* Element i of it. */
+/* Element i of the tensor. */
 float tr_untrained_at(const struct tr_untrained *u, int64_t i);
 
 #endif
