@@ -1,5 +1,5 @@
 /*
- * The parts of reading a DeepSpeed JSON behind ds_config.h.
+ * Private to trainer/config: the readers of the blocks of a DeepSpeed JSON.
  */
 #ifndef TR_CONFIG_DS_READ_H
 #define TR_CONFIG_DS_READ_H
@@ -8,7 +8,7 @@
 #include "trainer/config/ds_config.h"
 #include "trainer/config/fields.h"
 
-/* What all parts share. */
+/* Shared by all readers. */
 struct tr_ds_read {
     const char *name; /* the file, for errors */
     const json_t *root;
@@ -18,26 +18,28 @@ struct tr_ds_read {
     struct fr_buf mismatch; /* "- ds KEY=V vs hf FLAG=W" entries */
 };
 
+/* Whether the value is "auto". */
 bool tr_ds_auto(const json_t *v);
+/* Adds the line "NAME: …" to the notes. */
 void tr_ds_note(const struct tr_ds_read *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A number of the file that must agree with a flag: absent leaves *out; "auto" takes the flag's
- * value; another value is taken and, when it differs, added to the mismatches. */
+/* Reads a number that must equal a flag. An absent key leaves *out; "auto" sets it to the flag's
+ * value. Another value is stored, and added to the mismatches if it differs from the flag. */
 enum fr_rc tr_ds_match(struct tr_ds_read *r, const struct tr_fields *f, const char *key,
                        const char *flag, double *out);
 
-/* A block of the file as fields, its name for errors in where[0..512); an absent block has no
- * object. */
+/* A block of the file as fields; f->object is NULL if the file has none. where receives the block's
+ * name for errors and must live as long as *f. */
 enum fr_rc tr_ds_block(const struct tr_ds_read *r, const char *key, struct tr_fields *f,
                        char where[512], struct fr_err *err);
 
-/* The keys of a block ("": the top) against the table of keys: what is refused and asked for is
- * FR_UNSUPPORTED, what is without effect and asked for is noted. Keys that the table lacks are
- * FR_USAGE, at the top only where they look like another; else they are noted. */
+/* Checks the keys of a block ("": the top) against the table. FR_UNSUPPORTED: a refused key is on.
+ * A key without effect that is on adds a note. FR_USAGE: the table lacks a key; at the top such a
+ * key adds a note unless it resembles a known one. */
 enum fr_rc tr_ds_keys(const struct tr_ds_read *r, const struct tr_fields *f, const char *block,
                       struct fr_err *err);
-/* FR_USAGE for a key that no table has; near: the name that it looks like, or NULL. */
+/* Returns FR_USAGE for an unknown key; near: a similar known key, or NULL. */
 enum fr_rc tr_ds_unknown(const struct tr_fields *f, const char *key, const char *near,
                          struct fr_err *err);
 const char *tr_ds_use_name(enum tr_arg_use use);
@@ -51,7 +53,7 @@ enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err);
 /* moe and expert_parallel blocks. */
 enum fr_rc tr_ds_experts(struct tr_ds_read *r, struct fr_err *err);
 
-/* fp16, bf16 and amp blocks. */
+/* fp16 and bf16 blocks. */
 enum fr_rc tr_ds_precision(struct tr_ds_read *r, struct fr_err *err);
 
 /* optimizer and scheduler blocks. */

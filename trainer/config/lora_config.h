@@ -1,5 +1,5 @@
 /*
- * LoRA as PEFT has it: which modules are adapted, rank and scale of each, and adapter_config.json.
+ * LoRA with PEFT's rules: the modules to adapt, rank and scale of each, and adapter_config.json.
  * Linears of attention, dense FFNs and shared experts can be adapted. Routers, norms, embeddings
  * and routed experts are refused.
  *
@@ -7,7 +7,7 @@
  * recorded by tests/golden/targets.py): every torch Linear but the head. Routed experts are two
  * fused parameters there and no Linears. The checkpoint's layout does not matter.
  *
- * The stacks differ in adapters on FFNs of models with routed experts, so a run with such adapters
+ * If a model has routed experts, stacks differ about adapters on its FFNs. A run with such adapters
  * gets a note:
  *   transformers 4, any PEFT        loads them; its "all-linear" has the routed experts too
  *   transformers 5, PEFT <= 0.18    loads them
@@ -31,37 +31,38 @@
 #include <stdint.h>
 
 struct tr_lora_pattern {
-    const char *key;    /* regular expression: (.*\.)?(key)$ matches the name from its start */
+    const char *key; /* regular expression: (.*\.)?(key)$ matches the name from its start */
     double value;
 };
 
-/* Everything lives in arena. */
+/* arena owns everything that the pointers lead to. */
 struct tr_lora_config {
     struct fr_arena arena;
     int64_t r;
     double alpha, dropout;
-    bool rslora;                       /* scale = alpha / sqrt(r) instead of alpha / r */
-    const char *target_regex;          /* must match the whole name; NULL: the list decides */
-    bool all_linear;                   /* as above; tr_lora_resolve makes a list of it */
-    const char *const *targets;        /* names or ".suffix"es */
+    bool rslora;                /* scale = alpha / sqrt(r) instead of alpha / r */
+    const char *target_regex;   /* must match the whole name; NULL: the list decides */
+    bool all_linear;            /* "all"; tr_lora_resolve replaces it by a list */
+    const char *const *targets; /* names or ".suffix"es */
     size_t ntargets;
     const char *exclude_regex;
     const char *const *excludes;
     size_t nexcludes;
-    const int64_t *layers;             /* layers_to_transform; nlayers 0: all */
+    const int64_t *layers; /* layers_to_transform; nlayers 0: all */
     size_t nlayers;
     const struct tr_lora_pattern *rank_pattern, *alpha_pattern;
     size_t nrank, nalpha;
-    const char *base_model;            /* base_model_name_or_path, may be NULL */
-    const char *dir;                   /* the folder it was read from; NULL: from arguments */
+    const char *base_model; /* base_model_name_or_path, may be NULL */
+    const char *dir;        /* the folder of the adapter; NULL: from arguments */
 };
 
+/* The configuration that the flags describe. The caller calls tr_lora_finish after success. */
 enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out,
                              struct fr_err *err);
 void tr_lora_finish(struct tr_lora_config *c);
 
-/* Replaces all_linear by the list of names that stand for it in this model, so that the adapter
- * that is written means the same on every stack. Otherwise does nothing. */
+/* If all_linear is set, replaces it by the list of its names in this model. A written adapter then
+ * means the same on every stack. */
 enum fr_rc tr_lora_resolve(struct tr_lora_config *c, const struct tr_model_config *m,
                            struct fr_err *err);
 
@@ -69,19 +70,19 @@ enum fr_rc tr_lora_resolve(struct tr_lora_config *c, const struct tr_model_confi
  * modules_to_save, pissa …) are FR_UNSUPPORTED by key. */
 enum fr_rc tr_lora_read(const char *dir, struct tr_lora_config *out, struct fr_err *err);
 
-/* Opens DIR/adapter_model.safetensors. Pickled weights instead of it are not read: FR_NOTFOUND says
- * how to convert them. */
+/* Opens DIR/adapter_model.safetensors; the caller closes *out. Pickled weights are not read: the
+ * message of FR_NOTFOUND has the command that converts them. */
 enum fr_rc tr_lora_weights(const char *dir, struct tr_st **out, struct fr_err *err);
 
-/* FR_UNSUPPORTED where the head is a target: a model that is tied has no module of that name here,
- * and PEFT would adapt it all the same. */
+/* FR_UNSUPPORTED if the head is a target. Tied models need this check, too: they have no such
+ * module here, but PEFT would adapt it. */
 enum fr_rc tr_lora_refuse_head(const struct tr_lora_config *c, struct fr_err *err);
 
-/* Writes DIR/adapter_config.json: sorted keys, indent 2, the keys that every PEFT since 0.10
- * knows. */
+/* Writes DIR/adapter_config.json with sorted keys, indented by 2. All keys are known to PEFT 0.10
+ * and later. */
 enum fr_rc tr_lora_write(const char *dir, const struct tr_lora_config *c, struct fr_err *err);
 
-/* What a module gets. */
+/* The adapter of one module. */
 struct tr_lora_hit {
     bool adapted;
     int64_t r;
@@ -97,15 +98,15 @@ enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module,
 /* All modules of a model that have a weight. */
 struct tr_lora_modules {
     const char *const *names;
-    const bool *linear;    /* LoRA may adapt names[i], or it is of a routed expert */
-    const int64_t *routed; /* of a routed expert: in + out of the linear; else 0 */
+    const bool *linear;    /* names[i] is a linear map, of a routed expert or not */
+    const int64_t *routed; /* in + out of a linear of a routed expert; else 0 */
     size_t n;
 };
 
-/* Checks the targets against a whole model. FR_USAGE: no match at all, or a target that is not a
- * linear map. FR_UNSUPPORTED: routed experts, with the parameters that their adapters would have.
- * A list entry that matches nothing adds a line to notes, and so do adapters that a stack would
- * not load. *hits gets the number of modules adapted. */
+/* Checks the targets against a whole model. FR_USAGE: no module matches, or a target is not a
+ * linear map. FR_UNSUPPORTED: a target is a routed expert. A target without a match adds a line to
+ * notes, and so do adapters that some stack does not load. *hits receives the number of adapted
+ * modules. */
 enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
                          size_t *hits, struct fr_buf *notes, struct fr_err *err);
 
