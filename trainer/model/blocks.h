@@ -1,6 +1,6 @@
 /*
- * The blocks of decoder-only models and how they are made. Each holds unit ids and shapes; weights
- * come from the shard while they are whole.
+ * The blocks of decoder-only models and their constructors. A block holds unit ids and shapes, and
+ * takes weights from the shard while their unit is whole.
  */
 #ifndef TR_MODEL_BLOCKS_H
 #define TR_MODEL_BLOCKS_H
@@ -16,8 +16,8 @@ struct tr_norm {
     float eps;
 };
 
-/* y = norm(x), rrms (T) for the backward; and its backward, dx = dres + ... (dres may be absent).
- */
+/* tr_norm_fwd: y = norm(x), and rrms (T) for the backward. tr_norm_bwd: dx = dres + gradient
+ * through the norm; dres may be absent. */
 void tr_norm_fwd(const struct tr_norm *n, struct tr_ctx *ctx, struct tr_view y, struct tr_view rrms,
                  struct tr_view x);
 struct tr_norm_grad {
@@ -36,7 +36,7 @@ enum fr_rc tr_embed_block(struct tr_block **out, struct fr_err *err);
  * qr = 0: q is one linear `qb` on the normalised input, `qa` and q_norm unused.
  */
 struct tr_mla_opts {
-    int unit; /* all linears */
+    int unit; /* of all linears */
     struct tr_norm norm, q_norm, kv_norm;
     struct tr_linear qa, qb, kva, kvb, o;
     int64_t H, nh, dn, dr, dv, qr, kr;
@@ -46,9 +46,9 @@ struct tr_mla_opts {
 
 /*
  * mla_cache.c: the compressed cache of generation. A token's row is its normalised latent (kr) and
- * its rotated key part (dr), which all heads share. Attention over the cache takes kv_b's key half
- * into the query and its value half out of the result, so that no keys or values are made of the
- * cached tokens (DeepSeek-V2 2024, section 2.1.2).
+ * its rotated key part (dr), which all heads share. Attention over the cache multiplies the query
+ * by the key half of kv_b and the result by its value half. It makes no keys or values of cached
+ * tokens (DeepSeek-V2 2024, section 2.1.2).
  */
 /* cache row of each token = [nc (T, kr), rope(k_pe (T, dr))]. */
 void tr_mla_store(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_view cache,
@@ -57,16 +57,16 @@ void tr_mla_store(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_vie
 void tr_mla_attend(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_view cache,
                    struct tr_view q, struct tr_view y);
 
-/* The SwiGLU MLP that dense layers and shared experts have (Shazeer 2020). */
+/* The SwiGLU MLP of dense layers and shared experts (Shazeer 2020). */
 struct tr_ffn {
     int unit;
     struct tr_linear gate, up, down;
     int64_t H, I;
 };
 bool tr_ffn_has_lora(const struct tr_ffn *f);
-/* y = ffn(n); gathers and releases its unit. */
+/* y = ffn(n). Gathers and releases the unit. */
 void tr_ffn_fwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view y, struct tr_view n);
-/* dn = gradient (absent: adapters only) from dy and the recomputed n. */
+/* dn = gradient from dy and the recomputed n. Absent dn: gradients of adapters only. */
 void tr_ffn_bwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view dn, struct tr_view dy,
                 struct tr_view n);
 
@@ -75,16 +75,16 @@ enum fr_rc tr_mlp_block(const struct tr_norm *norm, const struct tr_ffn *f, stru
                         struct fr_err *err);
 
 /*
- * moe: y = x + sum over the chosen experts of w_e ffn_e(norm(x)) + shared(norm(x)). Experts are
- * units, tensors gate, up, down in `expert` (its unit is ignored); those computed on this rank are
- * expert0 .. expert0+here-1, gathered in windows of `window` neighbours. They are all E, or with a
- * ctx->exchange those that this rank owns. The gradient of the routing weights flows to x.
+ * moe: y = x + sum over the chosen experts of w_e ffn_e(norm(x)) + shared(norm(x)). Each expert is
+ * a unit with the tensors gate, up, down of `expert` (its unit is ignored). This rank computes
+ * units expert0 .. expert0+here-1 and gathers them in windows of `window` neighbours. They are all
+ * E experts, or with ctx->exchange those that this rank owns. The gradient of the routing weights
+ * flows to x.
  *
- * Experts of groups that are not chosen count as -inf. This is the rule of DeepSeek's own code and
- * of transformers since 5.6.0 (read in 5.23.0). Earlier transformers (read in 4.57.3) count them
- * as 0.0: where biases are negative, such an expert can beat one of a chosen group. -inf is
- * followed because it is the published rule and that of the stack that the golden models are from;
- * negative_bias is a model in which the two differ.
+ * The score of an expert outside the chosen groups is -inf. DeepSeek's own code has this rule, and
+ * transformers since 5.6.0 (read in 5.23.0). Earlier transformers (read in 4.57.3) use 0.0: with
+ * negative biases such an expert can win against one of a chosen group. -inf is the published rule
+ * and that of the golden models; negative_bias is a model in which the two rules differ.
  */
 struct tr_moe_opts {
     struct tr_norm norm;
@@ -95,7 +95,7 @@ struct tr_moe_opts {
     int expert0, window;
     int64_t here;                   /* experts computed on this rank: E without exchange */
     const struct tr_owners *owners; /* with exchange; borrows */
-    int64_t plan0;                  /* with exchange: its plans, one for each slot */
+    int64_t plan0;                  /* with exchange: first of its plans, one for each slot */
     int64_t *rows;                  /* (E) with exchange: += rows of each expert in training */
     struct tr_ffn expert;
     bool has_shared;
@@ -104,9 +104,8 @@ struct tr_moe_opts {
 enum fr_rc tr_moe_block(const struct tr_moe_opts *o, struct tr_block **out, struct fr_err *err);
 
 /*
- * head: norm, then logits by row chunks of the head, each gathered once, and the cross-entropy with
- * its gradient (flash style, the logits are never whole), of tokens with a target alone. With emit
- * the logits of each chunk are handed out instead, of all tokens.
+ * head: norm, then logits by row chunks of the head, each gathered once. The loss is cross-entropy
+ * with its gradient, over tokens with a target only; the logits are never whole.
  */
 struct tr_head_opts {
     struct tr_norm norm;
@@ -115,8 +114,8 @@ struct tr_head_opts {
 };
 enum fr_rc tr_head_block(const struct tr_head_opts *o, struct tr_block **out, struct fr_err *err);
 
-/* Evaluation: the logits (T, rows) of chunk i in f32*, from the head's input x; and the loss when
- * there are targets. out is called with each chunk's device view. */
+/* Logits of all rows of x, the head's input. out is called for each chunk with a device view (T,
+ * rows) in f32*, whose first column is col0. */
 struct tr_head_emit {
     void (*out)(void *arg, struct tr_ctx *ctx, struct tr_view logits, int64_t col0);
     void *arg;
@@ -124,7 +123,8 @@ struct tr_head_emit {
 void tr_head_logits(const struct tr_block *b, struct tr_ctx *ctx, struct tr_view x,
                     const struct tr_head_emit *emit);
 
-/* A copy of a block of `size` bytes that begins with *b; the caller frees it with fr_sys.free. */
+/* Copies a block's struct of `size` bytes, which begins with *b. The caller frees *out with
+ * fr_sys.free. FR_NOMEM. */
 enum fr_rc tr_block_make(const struct tr_block *b, size_t size, struct tr_block **out,
                          struct fr_err *err);
 

@@ -1,11 +1,11 @@
 /*
- * FP8 weights in the type of the computation while their units are in use: y = RN(code * scale),
- * what a checkpoint converted to that type holds. Units lie and travel as they are released; each
- * use decodes them into one of two windows in turn, on a queue of its own, so that one is decoded
- * while the other is multiplied with. What was gathered is free again once it is decoded.
+ * Decodes FP8 weights to the type of the computation while their units are in use: y = RN(code *
+ * scale), as in a checkpoint converted to that type. Shards and gathers stay FP8. Each use decodes
+ * a unit into one of two windows in turn, on a queue of its own: one window is decoded while ops
+ * read the other. The gathered FP8 data are released after the decoding.
  *
- * A decoder stands between the blocks and the shard: it gathers all units of the model, those that
- * have nothing to decode as well, so that all gathers are for one queue.
+ * The decoder is between the blocks and the shard. It gathers all units of the model, also those
+ * without FP8 weights, so that one queue waits for all gathers.
  */
 #ifndef TR_MODEL_DECODE_H
 #define TR_MODEL_DECODE_H
@@ -26,15 +26,16 @@ enum fr_rc tr_decoder_create(const struct tr_decoder_opts *o, struct tr_decoder 
                              struct fr_err *err);
 void tr_decoder_destroy(struct tr_decoder *d);
 
-/* A unit of the shard, with a weight's scales behind it. Without FP8 weights it is none of the
- * decoder's. */
+/* Adds a unit of the shard; the scales of a weight follow it in the spec. A unit without FP8
+ * weights needs no window. */
 enum fr_rc tr_decoder_add(struct tr_decoder *d, int unit, const struct tr_unit_spec *spec,
                           struct fr_err *err);
-/* Units first..first+n will be used together. */
+/* Declares that units first .. first+n-1 are used together. */
 void tr_decoder_plan(struct tr_decoder *d, int first, int n);
 
-/* Both windows. */
+/* Bytes of both windows. */
 size_t tr_decoder_bytes(const struct tr_decoder *d);
+/* Allocates the windows; call once after all adds. */
 enum fr_rc tr_decoder_alloc(struct tr_decoder *d, struct fr_err *err);
 
 /* As tr_shard_gather and tr_shard_release. */
@@ -43,7 +44,7 @@ enum fr_rc tr_decoder_gather(struct tr_decoder *d, struct tr_queue *q, int first
 enum fr_rc tr_decoder_release(struct tr_decoder *d, struct tr_queue *q, int first, int n,
                               struct fr_err *err);
 
-/* As tr_shard_view: decoded where the unit has FP8 weights. */
+/* As tr_shard_view; the decoded tensor if the unit has FP8 weights. */
 struct tr_view tr_decoder_view(const struct tr_decoder *d, int unit, int tensor);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * One linear for all: frozen, or frozen with LoRA (Hu et al. 2021):
+ * A linear, frozen, with or without LoRA (Hu et al. 2021):
  *
  *   Y = X Wt + s U Bt,   U = drop(X) At              A (r, in), B (out, r), X (T, in)
  *   dB += s dYt U;  dU = s dY B;  dA += dUt drop(X);  dX = dY W + drop(dU A)
@@ -12,7 +12,7 @@
 
 #include "trainer/model/block.h"
 
-/* An adapter of one linear, and its place in the flat order of all adapters. */
+/* The adapter of one linear, and its offsets in the flat order of all adapters. */
 struct tr_adapter {
     char *module; /* owns: "model.layers.0.self_attn.q_a_proj" */
     int64_t r, in, out;
@@ -35,20 +35,20 @@ struct tr_linear {
 /* The weight as an op takes it, while its unit is whole. */
 struct tr_weight tr_linear_weight(const struct tr_linear *l, const struct tr_ctx *ctx);
 
-/* y (T, out) = linear(x (T, in)). y is not x. Both may be column slices. Gives U (T, r), which
+/* y (T, out) = linear(x (T, in)). y is not x. Both may be column slices. Returns U (T, r), which
  * stays in the workspace for a backward; absent without an adapter. */
 struct tr_view tr_linear_fwd(const struct tr_linear *l, struct tr_ctx *ctx, struct tr_view y,
                              struct tr_view x);
 
 struct tr_linear_grad {
-    struct tr_view dx; /* (T, in) = (add: +=); absent: not wanted */
+    struct tr_view dx; /* (T, in) =, with add +=; absent: not computed */
     bool add;
     struct tr_view dy; /* (T, out) */
     struct tr_view x;  /* (T, in) the forward's input; may be absent without an adapter */
     struct tr_view u;  /* (T, r) U of the forward; absent: computed here */
 };
 
-/* Gives dx and adds to the adapter's gradients. */
+/* Writes dx and adds to the adapter's gradients. */
 void tr_linear_bwd(const struct tr_linear *l, struct tr_ctx *ctx, const struct tr_linear_grad *g);
 
 #endif

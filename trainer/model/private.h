@@ -1,4 +1,4 @@
-/* Private to trainer/model: the structs that its files share. */
+/* Private to trainer/model: the structs shared by its files. */
 #ifndef TR_MODEL_PRIVATE_H
 #define TR_MODEL_PRIVATE_H
 
@@ -8,7 +8,7 @@
 /* Recorded orders of gathers. */
 enum pass { PASS_TRAIN, PASS_LOSS, PASS_LOGITS, PASS_BOTH };
 
-/* One micro-batch in flight. Views are of T_max tokens; a call works on their first T rows. */
+/* One micro-batch in flight. Views of full have T_max rows; cut has their first T rows. */
 struct slot {
     struct tr_saved full, cut;
     struct tr_tokens tokens; /* full */
@@ -17,10 +17,10 @@ struct slot {
 
 enum { TR_OFFLOAD_RING = 3 };
 
-/* Inputs of blocks that are offloaded to pinned host memory; zero without offloading. */
+/* Offloading of block inputs to pinned host memory; zero without. */
 struct offload {
     struct tr_queue *q;                      /* copies out and in */
-    struct tr_event *turn;                   /* the compute queue has reached a copy */
+    struct tr_event *turn;                   /* the compute queue has reached the point of a copy */
     struct tr_event *moved[TR_OFFLOAD_RING]; /* the last copy of each buffer is done */
     char *host;                              /* pinned */
 };
@@ -43,13 +43,13 @@ struct tr_model {
     size_t nadapters;
     int64_t elements, padded;
     int64_t moe_layers;
-    struct tr_scratch scratch; /* that the backend's queue keeps beside the workspace */
+    struct tr_scratch scratch; /* of the backend's queue, outside the workspace */
     struct tr_view *cache;     /* owns: [nblocks], absent without one */
     struct tr_view cache_at, cache_first, cache_len, cache_last; /* (T) (B) (B) (B) i32 */
     size_t cache_bytes;
-    size_t *keep; /* owns: [nblocks] bytes that each keeps of a micro-batch; 0: none */
+    size_t *keep; /* owns: [nblocks] bytes of kept values of a micro-batch; 0: none */
     size_t work_bytes, slot_bytes, kept_bytes, table_bytes, adapter_bytes, buffer_bytes;
-    char *buffer;              /* all of the above, one allocation */
+    char *buffer;              /* the one allocation of all device memory above */
     struct tr_view work, grad; /* flat adapters */
     struct tr_view cosines, sines, d;
     struct slot *slots; /* owns, in_flight */
@@ -59,7 +59,7 @@ struct tr_model {
     struct offload offload;
     char *host;               /* owns: staging of two micro-batches in turn */
     size_t host_bytes;        /* of both */
-    struct tr_event *sent[2]; /* a half of it was read */
+    struct tr_event *sent[2]; /* the copies from each half are done */
     unsigned sends;
 };
 
@@ -67,8 +67,8 @@ struct tr_model {
 enum fr_rc tr_model_assemble(struct tr_model *m, const struct tr_lora_config *lora,
                              struct fr_buf *notes, struct fr_err *err);
 
-/* adapters.c: plan checks the LoRA rules against all names and allocates the adapters; take returns
- * one. *out is NULL when the linear stays frozen. */
+/* adapters.c. plan checks the LoRA rules against all names and allocates the adapters. take returns
+ * the adapter of a linear; *out NULL: it has none. */
 enum fr_rc tr_adapters_plan(struct tr_model *m, const struct tr_lora_config *lora,
                             struct fr_buf *notes, struct fr_err *err);
 enum fr_rc tr_adapters_take(struct tr_model *m, const struct tr_lora_config *lora,
@@ -77,12 +77,12 @@ enum fr_rc tr_adapters_take(struct tr_model *m, const struct tr_lora_config *lor
 void tr_adapters_place(struct tr_model *m); /* views into work and grad */
 void tr_adapters_free(struct tr_model *m);
 
-/* layout.c: sizes by a dry run of every block, and the views of one allocation. */
+/* layout.c: measures sizes by a dry run of every block, and cuts all views from one allocation. */
 enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err);
 enum fr_rc tr_model_alloc(struct tr_model *m, struct fr_err *err);
 
-/* offload.c. Calls around input i: before and after the forward writes it, before and after its
- * block's backward reads it. No effect without offloading. */
+/* offload.c. make and made: before and after the forward writes input i. need and used: before and
+ * after the backward of block i reads it. No effect without offloading. */
 size_t tr_offload_bytes(const struct tr_model *m); /* of the host */
 enum fr_rc tr_offload_create(struct tr_model *m, struct fr_err *err);
 void tr_offload_destroy(struct tr_model *m);
@@ -91,16 +91,16 @@ void tr_offload_made(struct tr_model *m, struct tr_ctx *ctx, const struct tr_sav
 void tr_offload_need(struct tr_model *m, struct tr_ctx *ctx, int i);
 void tr_offload_used(struct tr_model *m, struct tr_ctx *ctx, const struct tr_saved *s, int i);
 
-/* Rows of the rotary tables: every pos is below. */
+/* Rows of the rotary tables; every position is less. */
 static inline int64_t tr_model_positions(const struct tr_model *m)
 {
     return m->o.tokens_max > m->o.cache_tokens ? m->o.tokens_max : m->o.cache_tokens;
 }
 
-/* experts.c: with o.experts the exchange and the table of owners. */
+/* experts.c: the exchange and the table of owners, with o.experts. */
 enum fr_rc tr_experts_create(struct tr_model *m, struct fr_err *err);
 void tr_experts_destroy(struct tr_model *m);
-/* Whether routed expert e of the MoE layer that is being assembled is computed on this rank. */
+/* Whether this rank computes routed expert e of the MoE layer under assembly. */
 bool tr_experts_here(const struct tr_model *m, int64_t e);
 
 /* model.c */

@@ -18,13 +18,12 @@ double tr_rope_attention_factor(const struct tr_rope_config *r);
  * mscale_in_softmax. */
 double tr_rope_softmax_scale(const struct tr_model_config *c);
 
-/* FR_UNSUPPORTED where the frequencies of a sequence of so many tokens are not those of a shorter
- * one: beyond max_position_embeddings the reference's type dynamic takes those of the longest
- * batch, padding included, since the last that was shorter than that. The loss of a sample would
- * depend on the batches before it, on its rank and on resumes. */
+/* FR_UNSUPPORTED for type dynamic if tokens exceeds max_position_embeddings. The reference then
+ * takes frequencies from the longest batch so far, padding included, so that the loss of a sample
+ * depends on earlier batches, on its rank and on resumes. */
 enum fr_rc tr_rope_check(const struct tr_model_config *c, int64_t tokens, struct fr_err *err);
 
-/* cosines, sines (positions, dr/2) in host memory, f32 or f64. */
+/* Fills cosines and sines (positions, dr/2) in host memory, f32 or f64. */
 void tr_rope_tables(const struct tr_rope_config *r, struct tr_view cosines, struct tr_view sines);
 
 #endif
