@@ -2,14 +2,14 @@
  * A model: its blocks, frozen weights (sharded), adapters, and the buffers of a micro-batch. Made
  * in steps so that memory is known before any is taken:
  *
- *   tr_model_create   reads config and adapter rules: units, blocks, sizes. No large memory.
+ *   tr_model_create   makes units, blocks and sizes from config and adapter rules. No large memory.
  *   tr_model_memory   the table of what tr_model_load will allocate on this rank.
- *   tr_model_keep     how much of it may hold what the backward would compute again.
- *   tr_model_prepack  how much of it may hold a second form of weights that products read.
- *   tr_model_load     allocates once and loads. Nothing is allocated after it.
+ *   tr_model_keep     sets the bytes for values that the backward need not compute again.
+ *   tr_model_prepack  sets the bytes for packed weights, a second form that products read.
+ *   tr_model_load     allocates once and loads. Nothing is allocated afterwards.
  *
- * Then tr_model_forward_backward, as often as wanted; every rank the same number of times, also
- * with an empty micro-batch (T = 0).
+ * Then call tr_model_forward_backward any number of times. All ranks make the same number of calls,
+ * if need be with an empty micro-batch (T = 0).
  */
 #ifndef TR_MODEL_MODEL_H
 #define TR_MODEL_MODEL_H
@@ -54,17 +54,18 @@ struct tr_model_opts {
     int64_t in_flight;       /* micro-batches held at once; 0: 1 */
     int64_t cache_sequences; /* generation: sequences with a cache; 0: none */
     int64_t cache_tokens;    /* tokens of each, at most */
-    bool score;              /* tr_model_score will be called */
-    int64_t head_rows; /* rows of the head that are gathered at once; 0: as the backend likes */
-    bool train;        /* gradients wanted; false: forward only */
-    bool logits;       /* tr_model_forward will hand out logits */
-    bool apart;        /* sizes are for a device with memory of its own, whatever be has */
-    bool offload;      /* inputs of blocks wait in pinned host memory for their backward */
-    uint64_t seed;     /* keys dropout */
+    bool score;              /* allows tr_model_score */
+    int64_t head_rows;       /* rows of the head in one gather; 0: chosen for the backend */
+    bool train;              /* gradients wanted; false: forward only */
+    bool logits;             /* allows logits of tr_model_forward */
+    bool apart;              /* sizes for a device with memory of its own, whatever be has */
+    bool offload;            /* keep inputs of blocks in pinned host memory until the backward */
+    uint64_t seed;           /* keys dropout */
 };
 
-/* FR_UNSUPPORTED names op and type when the backend lacks one; FR_USAGE when tokens_max times the
- * experts of a token cannot be counted in i32. notes (may be NULL) gets warnings. */
+/* FR_UNSUPPORTED: the backend lacks an op for the type; the message names both. FR_USAGE:
+ * tokens_max times the experts of a token exceeds i32. Warnings are added to notes, which may be
+ * NULL. */
 enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
                            struct fr_buf *notes, struct fr_err *err);
 void tr_model_destroy(struct tr_model *m);
@@ -73,33 +74,32 @@ void tr_model_destroy(struct tr_model *m);
 struct tr_memory_row {
     const char *name; /* "base shard", "gather windows", "norms and routers", "activations", … */
     size_t bytes;
-    bool host; /* in the host's memory, where the device has its own */
-    bool own;  /* of the device, and taken by a library already */
+    bool host; /* in the host's memory, if the device has its own */
+    bool own;  /* of the device, and allocated by a library already */
 };
 enum { TR_MEMORY_ROWS = 19 };
 
-/* Rows in printing order; returns how many. The last one is the sum ("total"). */
+/* Fills rows in printing order and returns their number. The last row is the sum ("total"). */
 size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_MEMORY_ROWS]);
 
-/* Before tr_model_load: what blocks compute waits for their backward, that of the last blocks
- * first, as far as so many bytes go; the others compute it again. Losses and gradients are the same
- * to the bit. The last call counts. */
+/* Call before tr_model_load. The last blocks keep their intermediate values for the backward, as
+ * many blocks as fit into `bytes`; the others compute them again. Losses and gradients are the same
+ * to the bit. The last call wins. */
 void tr_model_keep(struct tr_model *m, size_t bytes);
-size_t tr_model_kept(const struct tr_model *m); /* bytes of it */
+size_t tr_model_kept(const struct tr_model *m); /* bytes of kept values */
 
-/* Before tr_model_load, as tr_shard_prepack. Losses and gradients are the same to the bit. */
+/* As tr_shard_prepack; call before tr_model_load. Losses and gradients are the same to the bit. */
 size_t tr_model_prepack(struct tr_model *m, size_t bytes);
 
-/* What n training micro-batches in a row, the first of a run first, need of gathers and of ops that
- * are no products. */
+/* Gathers and ops other than products of the first n training micro-batches of a run. */
 struct tr_rehearsal {
     double *gathered; /* [n] bytes of whole weights */
     int n;
     struct tr_row_work rows; /* of one micro-batch with tokens_max tokens */
 };
 
-/* In place of tr_model_load, once. Takes no memory of weights and calls no communicator: nothing
- * but tr_model_destroy may follow. */
+/* Call once, in place of tr_model_load. Allocates no weights and calls no communicator. Only
+ * tr_model_destroy may follow. */
 enum fr_rc tr_model_rehearse(struct tr_model *m, struct tr_rehearsal *r, struct fr_err *err);
 
 /* As tr_shard_lacks. */
@@ -108,23 +108,22 @@ void tr_model_lacks(const struct tr_model *m, const struct tr_st *st, unsigned c
 enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st,
                          const struct tr_shard_tell *tell, struct fr_err *err);
 
-/* As tr_model_load, weights from memory (tests). */
+/* As tr_model_load, with weights from memory (tests). */
 enum fr_rc tr_model_fill(struct tr_model *m, const struct tr_shard_source *src, struct fr_err *err);
 
 /* ---- adapters ---- */
 
 /*
- * All adapters lie in one flat order: module by module in the order of the forward pass, A before
- * B, each tensor at a multiple of 64 elements; gaps are zero and stay zero. `padded` is a multiple
- * of 64*W, so that W equal slices of whole 64s exist: slice k is rank k's share of masters, m and
- * v.
+ * All adapters have one flat order: module by module in the order of the forward pass, A before B,
+ * each tensor at a multiple of 64 elements; gaps are zero and stay zero. `padded` is a multiple of
+ * 64*W. It splits into W equal slices of whole 64s; slice k is rank k's share of masters, m and v.
  */
 struct tr_params {
     const struct tr_adapter *adapters;
     size_t n;
-    int64_t elements;    /* trainable parameters, without gaps */
+    int64_t elements;    /* number of trainable parameters, without gaps */
     int64_t padded;      /* elements of the flat buffers */
-    struct tr_view work; /* (padded) compute type: what the blocks read; absent before load */
+    struct tr_view work; /* (padded) compute type, read by the blocks; absent before load */
     struct tr_view grad; /* (padded) f32, += by tr_model_forward_backward; the caller zeroes it */
 };
 void tr_model_params(const struct tr_model *m, struct tr_params *out);
@@ -133,9 +132,9 @@ void tr_model_params(const struct tr_model *m, struct tr_params *out);
 
 /* Host arrays, read before the call returns. */
 struct tr_micro {
-    int64_t T, B;           /* T = 0 takes part in the collectives and changes nothing */
+    int64_t T, B;           /* T = 0: takes part in the collectives and changes nothing */
     const int32_t *ids;     /* (T) */
-    const int32_t *pos;     /* (T) restarts at 0 in each sample; in generation goes on */
+    const int32_t *pos;     /* (T) from 0 in each sample; in generation from past */
     const int32_t *targets; /* (T) < 0: none; NULL: no loss */
     const int64_t *offsets; /* (B+1) attention segments: first token of each, last is T */
     const int64_t *place;   /* (B) sample's place in the epoch's global order; NULL: 0.. */
@@ -149,13 +148,13 @@ struct tr_micro {
 enum fr_rc tr_model_forward_backward(struct tr_model *m, const struct tr_micro *mb,
                                      struct fr_err *err);
 
-/* The sum of -log p over all targets since the last call, in f64, and starts again at 0. Waits for
- * the device and reports its errors. */
+/* Sets *sum to the sum of -log p over all targets since the last call, in f64. Waits for the device
+ * and reports its errors. */
 enum fr_rc tr_model_take_loss(struct tr_model *m, double *sum, struct fr_err *err);
 
-/* Forward without dropout: for each token with a target -log p of it into loss (T), and into hit
- * (T) whether no logit is larger than the target's. Other tokens get 0. Host arrays. Sets the sum
- * of tr_model_take_loss to 0. Waits for the device and reports its errors. */
+/* Forward without dropout. For each token with a target, loss (T) is its -log p, and hit (T)
+ * whether no logit exceeds the target's. Other tokens get 0. Host arrays. Resets the sum of
+ * tr_model_take_loss. Waits for the device and reports its errors. */
 struct tr_token_scores {
     double *loss;
     bool *hit;
@@ -163,8 +162,8 @@ struct tr_token_scores {
 enum fr_rc tr_model_score(struct tr_model *m, const struct tr_micro *mb,
                           const struct tr_token_scores *out, struct fr_err *err);
 
-/* Forward without dropout. logits are handed out in column chunks: logits (T, ncols) f32 host
- * memory, row-major, columns [col0, col0+ncols). logits may be NULL. Adds to the loss. */
+/* Forward without dropout. Calls chunk for each range of columns [col0, col0+ncols), with logits
+ * (T, ncols) in f32 host memory, row-major. logits may be NULL. Adds to the loss. */
 struct tr_logits {
     enum fr_rc (*chunk)(void *arg, const float *logits, int64_t col0, int64_t ncols,
                         struct fr_err *err);
@@ -174,39 +173,39 @@ enum fr_rc tr_model_forward(struct tr_model *m, const struct tr_micro *mb,
                             const struct tr_logits *logits, struct fr_err *err);
 
 /*
- * Generation, one forward through the caches: segment b of mb is the next tokens of sequence
- * sequence[b], of which past[b] tokens are cached; pos goes on from there. Either all of past are
- * 0, or each segment is one token. Logits after each segment's last token: (B, V) f32, host. Every
- * rank makes the same number of calls, also with T = 0. Waits for the device.
+ * Generation: one forward through the caches. Segment b of mb holds the next tokens of sequence
+ * sequence[b], which has past[b] cached tokens; pos continues from past[b]. Either all of past are
+ * 0, or each segment is one token. logits receives those after each segment's last token. All ranks
+ * make the same number of calls, if need be with T = 0. Waits for the device.
  */
 struct tr_next {
     const int32_t *sequence; /* (B) below cache_sequences, each once */
     const int64_t *past;     /* (B) */
-    float *logits;           /* (B, V) out */
+    float *logits;           /* (B, V) f32 host, out */
 };
 enum fr_rc tr_model_next(struct tr_model *m, const struct tr_micro *mb, const struct tr_next *d,
                          struct fr_err *err);
 
-/* The experts that the last call chose in MoE layer i (0-based among MoE layers): ids (T, K) i32,
- * ascending in each row. */
+/* Copies the experts that the last call of the slot chose in MoE layer i, counted from 0 among MoE
+ * layers: ids (T, K) i32, ascending in each row. */
 enum fr_rc tr_model_routing(struct tr_model *m, int64_t i, int slot, int32_t *ids,
                             struct fr_err *err);
 int64_t tr_model_moe_layers(const struct tr_model *m);
 
-/* Where experts stay: the owners of MoE layer i, and (MoE layers, E) the rows that this rank's
- * tokens have given each expert in training so far. */
+/* With an exchange: the owners of MoE layer i; and (MoE layers, E) the rows that this rank has sent
+ * to each expert in training so far. */
 const struct tr_owners *tr_model_owners(const struct tr_model *m, int64_t i);
 const int64_t *tr_model_expert_rows(const struct tr_model *m);
-int tr_model_exchange_rounds(const struct tr_model *m); /* the most of a layer so far */
+int tr_model_exchange_rounds(const struct tr_model *m); /* largest number for a layer so far */
 
-/* What this rank has moved so far beside gathers and adapters. */
+/* Data that this rank has moved so far, other than gathers and adapters. */
 struct tr_model_moved {
-    struct tr_exchange_routes routes;   /* rows of tokens in training, where experts stay */
+    struct tr_exchange_routes routes;   /* rows of tokens in training, with an exchange */
     size_t rows_bytes[TR_LINK_CLASSES]; /* payload of embedding rows */
 };
 void tr_model_moved(const struct tr_model *m, struct tr_model_moved *out);
 
-/* The queue that the model's ops run on. */
+/* The queue of the model's ops. */
 struct tr_queue *tr_model_queue(struct tr_model *m);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * What a run needs and takes in each layout, from the model's configuration and a description of
- * the machines: no weights, no device. Memory is the table that the run itself would print; bytes,
- * operations and seconds are formulas. Seconds are lower bounds: full overlap of work and links, no
- * gaps between kernels, routing that is even but for `skew`.
+ * Memory and time of a run in each layout, from the model's configuration and a description of the
+ * machines. Needs no weights and no device. Memory is the table that the run itself would print;
+ * bytes, operations and seconds are formulas. Seconds are lower bounds: full overlap of work and
+ * links, no gaps between kernels, routing that is even except for `skew`.
  *
  * Letters: W ranks (n nodes of g GPUs), T tokens of a rank and micro-batch, M bytes of the frozen
- * weights, H hidden size, K experts a token, L' MoE layers, A weights that a token is multiplied
- * with, V*H those of the head, core = attention's operations a token.
+ * weights, H hidden size, K experts a token, L' MoE layers, A weights that multiply a token, V*H
+ * those of the head, core = attention's operations a token.
  *
  *   operations a token   2A forward, 2A recomputed, 2A to the inputs (the base is frozen),
  *                        4.6 core (1 forward, 1 recomputed, 2.6 backward), 4VH of a token that
@@ -24,9 +24,9 @@
  *   stages               2 n g T H elements out of a node, (m + n - 1) / m of the work, of as many
  *                        tokens as the other layouts have; m micro-batches in a row
  *
- * A failure costs the time to read the weights again and half of what lies between two checkpoints;
- * what loses least is a checkpoint every sqrt(2 C F) seconds, C that of one checkpoint and F the
- * mean time between failures (Young 1974).
+ * A failure costs the time to read the weights again and half of the time between two checkpoints.
+ * The loss is smallest with a checkpoint every sqrt(2 C F) seconds: C seconds for one checkpoint, F
+ * the mean time between failures (Young 1974).
  */
 #ifndef TR_PLAN_PLAN_H
 #define TR_PLAN_PLAN_H
@@ -41,9 +41,9 @@
 
 struct tr_gpu {
     const char *name;
-    double flops;  /* a second: products of bf16 matrices as measured, not of the data sheet; 0:
-                      not known */
-    double rows;   /* bytes a second of ops that are no products; 0: they are not counted */
+    double flops;  /* a second: measured products of bf16 matrices, not the data sheet's; 0:
+                      unknown */
+    double rows;   /* bytes a second of ops other than products; 0: not counted */
     double draws;  /* numbers a second that dropout draws; 0: ditto */
     double memory; /* bytes */
     double stream; /* bytes a second, of its own memory */
@@ -52,8 +52,8 @@ struct tr_gpu {
     double host;   /* the same from the host's memory */
 };
 
-/* A known GPU, by name in any case; NULL: unknown. tr_gpu_names: all, with commas. "cpu" is a rank
- * on the processors of a machine: its memory is the host's, and its speed is not known. */
+/* The GPU of a name in any case; NULL: unknown. tr_gpu_names: all names, separated by commas. "cpu"
+ * is a rank on the processors of a machine; its speed is unknown and its memory is the host's. */
 const struct tr_gpu *tr_gpu_find(const char *name);
 bool tr_gpu_is_cpu(const struct tr_gpu *gpu);
 const char *tr_gpu_names(void);
@@ -67,11 +67,11 @@ struct tr_cluster {
     double failure_s;   /* mean time between two failures of the whole run */
 };
 
-/* Which ranks have what. */
+/* The distribution of weights over ranks. */
 struct tr_plan_way {
-    bool whole;      /* weights but those of owned experts are whole on every rank */
+    bool whole;      /* every rank has all weights, except those of owned experts */
     bool host;       /* shards are in the host's memory */
-    int64_t experts; /* ranks of a group that owns the routed experts; 0: sharded as the rest */
+    int64_t experts; /* ranks of a group that owns the routed experts; 0: sharded like the rest */
 };
 
 struct tr_plan_job {
@@ -82,12 +82,12 @@ struct tr_plan_job {
     int64_t accumulation;  /* micro-batches a step */
     int64_t micro_batches; /* that stages have in flight */
     struct tr_shard_limits limits;
-    size_t keep_bytes;               /* activations that wait for the backward, at most */
-    size_t pack_bytes;               /* packed forms of weights, at most: they take what is left */
-    double epoch_tokens;             /* 0: not known */
-    double supervised;               /* share of the tokens that have a target; 0: not known, all */
-    double skew;                     /* rows of the busiest rank over the mean, 1: even */
-    const struct tr_plan_way *asked; /* what the run is configured for; NULL: not known */
+    size_t keep_bytes;   /* limit of activations kept for the backward */
+    size_t pack_bytes;   /* limit of packed weights, which take the memory that is left */
+    double epoch_tokens; /* 0: not known */
+    double supervised;   /* share of tokens with a target; 0: unknown, all assumed */
+    double skew;         /* rows of the busiest rank over the mean, 1: even */
+    const struct tr_plan_way *asked; /* the configured distribution; NULL: unknown */
 };
 
 enum tr_plan_kind {
@@ -98,7 +98,7 @@ enum tr_plan_kind {
     TR_PLAN_EXPERTS_ALL,  /* one set of experts over all ranks */
     TR_PLAN_EXPERTS_NODE, /* a set of experts on each node */
     TR_PLAN_STAGES,       /* a stage of layers on each node, its experts over the node's ranks */
-    TR_PLAN_ASKED,        /* as configured, where that is none of the others */
+    TR_PLAN_ASKED,        /* as configured, if that is none of the others */
     TR_PLAN_KINDS
 };
 
@@ -107,32 +107,32 @@ struct tr_plan_moves {
     double self, node, far;
 };
 
-/* Windows keep weights from the second micro-batch of a run on, and from one to the next from the
- * third on: those after it are as the third. */
+/* Micro-batches that differ in gathers. Windows keep weights from the second micro-batch on, and
+ * across micro-batches from the third on. All later ones equal the third. */
 enum { TR_PLAN_FIRSTS = 3 };
 
-/* Where the tokens of one rank go, on average over all of a group. */
+/* Destinations of one token, on average over all ranks of a group. */
 struct tr_plan_spread {
-    double far;  /* other nodes with an expert of a token */
-    double near; /* ranks that a token is handed to inside nodes, once each */
-    double self; /* ranks with an expert of a token that it is on already, or has come to */
+    double far;  /* other nodes with an expert of the token */
+    double near; /* ranks that receive the token from a rank of their node */
+    double self; /* ranks with an expert of the token that have the token already */
 };
 
 struct tr_plan_layout {
     enum tr_plan_kind kind;
     struct tr_plan_way way;
     char name[64];
-    const char *config; /* what to put into the DeepSpeed file for it; NULL: it is not built */
+    const char *config; /* setting in the DeepSpeed file; NULL: not implemented */
     bool fits;
-    char why[200]; /* where it does not */
+    char why[200]; /* reason if it does not fit */
 
     struct tr_plan_spread spread;   /* of its experts */
-    double flat;                    /* elements of the adapters, with their gaps */
-    double fetched[TR_PLAN_FIRSTS]; /* bytes of whole weights that gathers of a group bring */
-    struct tr_row_work rows_work;   /* of a micro-batch, where every rank computes its own tokens */
+    double flat;                    /* elements of the adapters, gaps included */
+    double fetched[TR_PLAN_FIRSTS]; /* bytes of whole weights gathered by a group */
+    struct tr_row_work rows_work;   /* of a micro-batch, if every rank computes its own tokens */
     double memory;                  /* bytes a GPU */
     double host;                    /* bytes of a node's memory, pinned */
-    struct tr_memory_row rows[TR_MEMORY_ROWS + 1]; /* of what memory consists; none: a formula */
+    struct tr_memory_row rows[TR_MEMORY_ROWS + 1]; /* parts of memory; none: memory is a formula */
     size_t n_rows;
 
     double work_s;     /* of a micro-batch, computing */
@@ -144,17 +144,17 @@ struct tr_plan_layout {
     double read_bytes; /* of the checkpoint, that a node reads */
     int passes;
 
-    /* The same bytes of all ranks, as their counters have them: gathers of the first micro-batches
-     * and choices of each, rows of one token, gradients and copies of a step. */
+    /* The bytes of all ranks, as counters report them: gathers of the first micro-batches, choices
+     * of each micro-batch, rows of one token, gradients and copies of a step. */
     struct tr_plan_moves gathers[TR_PLAN_FIRSTS], choices, token, adapters;
-    struct tr_plan_moves embedding; /* of one token, were no two of a micro-batch alike */
+    struct tr_plan_moves embedding; /* of one token, if all tokens of a micro-batch differ */
 };
 
-/* Seconds on these links. On GPUs they work beside the computation, on the CPU after it. */
+/* Seconds of a layout. On GPUs links overlap with the computation; on the CPU they follow it. */
 struct tr_plan_time {
     double moves_s; /* of a micro-batch: the slowest of its links */
     double step_s, tokens_s;
-    const char *bound; /* what takes the most: "computing", "network", "links inside a node", … */
+    const char *bound; /* the bottleneck: "computing", "network", "links inside a node", … */
 };
 struct tr_plan_time tr_plan_time(const struct tr_plan_layout *l, const struct tr_cluster *c,
                                  int64_t accumulation);
@@ -162,8 +162,8 @@ struct tr_plan_time tr_plan_time(const struct tr_plan_layout *l, const struct tr
 struct tr_plan {
     struct tr_model_counts counts;
     double weights;                  /* bytes of the frozen weights as they are stored */
-    double experts;                  /* of them, of routed experts */
-    double head, never;              /* of them, gathered once a micro-batch; gathered never */
+    double experts;                  /* of weights: routed experts */
+    double head, never;              /* of weights: gathered once a micro-batch; never gathered */
     double adapters;                 /* trainable parameters */
     double flops;                    /* of a token, for a sample of cutoff tokens */
     struct tr_row_work rows_work;    /* of a micro-batch, on the CPU */
@@ -171,59 +171,59 @@ struct tr_plan {
     double checkpoint;               /* bytes of the adapter and the state to resume from */
     struct tr_plan_layout layouts[TR_PLAN_KINDS];
     size_t n;
-    int best;           /* of layouts: the fastest that is built and fits; -1: none */
-    int asked;          /* of layouts: that of the job; -1: not known */
+    int best;           /* index of the fastest layout that is implemented and fits; -1: none */
+    int asked;          /* index of the job's layout; -1: unknown */
     double wins_tokens; /* T above which experts over all ranks move more bytes than ZeRO-3; 0:
                            there is no such layout */
 };
 
-/* FR_USAGE for a description that cannot be; FR_UNSUPPORTED as tr_model_create. */
+/* Plans all layouts. FR_USAGE: an impossible description; FR_UNSUPPORTED as tr_model_create. */
 enum fr_rc tr_plan_make(const struct tr_plan_job *job, const struct tr_cluster *cluster,
                         struct tr_plan *out, struct fr_err *err);
 
-/* ---- what it is made of ---- */
+/* ---- parts of tr_plan_make ---- */
 
-/* By drawing: 20,000 tokens choose K of E experts by scores that are all alike, in the best groups
- * where the router has groups. Ranks own neighbouring experts. nodes * gpus ranks. */
+/* A simulation: 20,000 tokens choose K of E experts by scores of equal distribution, in the best
+ * groups if the router has groups. nodes * gpus ranks own neighbouring experts. */
 enum fr_rc tr_plan_spread(const struct tr_model_config *c, int64_t nodes, int64_t gpus,
                           struct tr_plan_spread *out, struct fr_err *err);
 
-/* Trainable parameters. */
+/* The number of trainable parameters. */
 enum fr_rc tr_plan_adapters(const struct tr_plan_job *job, double *out, struct fr_err *err);
 
-/* Operations of a token, on average, in a sample of job->cutoff with so many adapters' weights. */
+/* Operations of a token, on average over a sample of job->cutoff tokens, with `adapters` trainable
+ * parameters. */
 double tr_plan_flops(const struct tr_plan_job *job, const struct tr_model_counts *n,
                      double adapters);
 
-/* Those of the head: 4VH where the token has a target, else none. */
+/* Operations of the head for a token, on average: 4VH if it has a target, else 0. */
 double tr_plan_head_flops(const struct tr_plan_job *job);
 
-/* The table of rank 0 with the weights as l->way has them: memory, host, rows, flat and fetched of
- * l. */
+/* Fills memory, host, rows, flat and fetched of l for rank 0, with the distribution l->way. */
 enum fr_rc tr_plan_memory(const struct tr_plan_job *job, const struct tr_cluster *cluster,
                           struct tr_plan_layout *l, struct fr_err *err);
 
-/* What speeds are measured on. */
+/* The backend and the clock of a measurement. */
 struct tr_plan_bench {
     struct tr_backend *be; /* borrowed */
     double (*now_s)(void);
-    double seconds; /* ranks that share a machine measure at once, each for so long; 0: alone */
+    double seconds; /* all ranks of a machine measure at once for so long; 0: one rank alone */
 };
 
-/* Sets flops, rows and draws of a backend: products of the shapes that the job has, and ops on as
- * many rows, by trying; 0 where it fails. */
+/* Measures flops, rows and draws of a backend, by products of the job's shapes and ops on as many
+ * rows; 0 after an error. */
 enum fr_rc tr_plan_rate(const struct tr_plan_job *job, const struct tr_plan_bench *on,
                         struct tr_gpu *out, struct fr_err *err);
 
-/* Those of this machine's processors. Threads as OMP_NUM_THREADS has them. */
+/* As tr_plan_rate, of this machine's processors with OMP_NUM_THREADS threads. */
 enum fr_rc tr_plan_cpu_rate(const struct tr_plan_job *job, double seconds, struct tr_gpu *out,
                             struct fr_err *err);
 
-/* Seconds to write a checkpoint and to be where one was, and how often to write it. */
+/* Seconds to write a checkpoint and to continue from one, and the best interval. */
 struct tr_plan_care {
     double save_s, load_s;
     int64_t save_steps;
-    double lost_s; /* of one failure, with save_steps */
+    double lost_s; /* lost by one failure, with save_steps */
 };
 struct tr_plan_care tr_plan_care(const struct tr_plan *p, const struct tr_plan_layout *l,
                                  const struct tr_cluster *c, double step_s);
