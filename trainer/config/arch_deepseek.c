@@ -21,7 +21,7 @@ static const struct tr_model_type types[] = {
      .defaults = deepseek_v3,
      .n_defaults = sizeof(deepseek_v3) / sizeof(deepseek_v3[0])}};
 
-/* Keys that may only have the value of the architecture. */
+/* Keys that accept one value only. */
 static enum fr_rc read_fixed(const struct tr_fields *f, const struct tr_model_config *c,
                              struct fr_err *err)
 {
@@ -39,7 +39,7 @@ static enum fr_rc read_fixed(const struct tr_fields *f, const struct tr_model_co
     return tr_read_off(f, "attention_dropout", "0", err);
 }
 
-/* Sizes that follow from others, which a file may say as well. */
+/* A size that follows from others; the file may repeat it. */
 static enum fr_rc check_size(const struct tr_fields *f, const char *key, int64_t is,
                              const char *want, struct fr_err *err)
 {

@@ -61,7 +61,7 @@ static const struct tr_model_type types[] = {
 };
 
 /* clang-format off */
-/* Keys that are read, here or in model_config.c, and keys that change nothing in this program. */
+/* Keys that the readers use, and keys without effect in this program. */
 static const char *const known[] = {
     "model_type", "architectures", "vocab_size", "hidden_size", "num_hidden_layers",
     "num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size",
@@ -77,8 +77,7 @@ static const char *const known[] = {
     "top_k", "top_p", "repetition_penalty", "num_return_sequences", "rope_type",
 };
 
-/* The same of models with experts. The loss that balances them has no effect without
- * output_router_logits. */
+/* Further keys of models with experts. Without output_router_logits there is no balancing loss. */
 static const char *const known_of_experts[] = {
     "num_local_experts", "num_experts", "num_experts_per_tok", "moe_intermediate_size",
     "norm_topk_prob", "decoder_sparse_step", "mlp_only_layers", "output_router_logits",
@@ -116,7 +115,7 @@ static enum fr_rc refuse_unknown(const struct tr_model_read *r, struct fr_err *e
     return FR_OK;
 }
 
-/* A switch that the model type does not have must be off. */
+/* FR_USAGE if the type lacks the switch and the file turns it on. */
 static enum fr_rc refuse_switch(const struct tr_model_read *r, const char *key, struct fr_err *err)
 {
     bool on = false;

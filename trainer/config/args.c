@@ -50,10 +50,10 @@ enum fr_rc tr_arg_unknown(const char *name, size_t n, struct fr_err *err)
 struct reading {
     struct tr_args *args;
     struct fr_buf *notes; /* NULL: none are wanted */
-    bool behind;          /* words behind a file: a map goes into the file's */
+    bool behind;          /* words follow a file: maps are merged into its maps */
 };
 
-/* A map of a word behind the file goes into the one that the argument has: text of both. */
+/* Appends the JSON of the argument's map with the map `value` merged into it. */
 static enum fr_rc join_maps(const struct tr_args *a, const struct tr_arg *arg, const char *value,
                             struct fr_buf *out, struct fr_err *err)
 {
@@ -76,7 +76,7 @@ static void note_idle(const struct tr_arg *arg, const char *value, struct fr_buf
         fr_buf_fmt(notes, "--%s has no effect: %s\n", arg->name, arg->help);
 }
 
-/* LLaMA-Factory leaves references of OmegaConf as they are, and so does this. */
+/* References of OmegaConf stay text, as in LLaMA-Factory. */
 static void note_reference(const struct tr_arg *arg, const char *value, struct fr_buf *notes)
 {
     if (notes != NULL && strstr(value, "${") != NULL)
@@ -84,14 +84,14 @@ static void note_reference(const struct tr_arg *arg, const char *value, struct f
                    value);
 }
 
-/* As YAML writes it. */
+/* The spellings of null in YAML. */
 static bool is_null(const char *value)
 {
     return value[0] == '\0' || strcmp(value, "~") == 0 || strcmp(value, "null") == 0 ||
            strcmp(value, "Null") == 0 || strcmp(value, "NULL") == 0;
 }
 
-/* An argument by its value; NULL is null: the default, or absent where there is none. */
+/* Sets an argument. NULL is null: the default, or absent without a default. */
 static enum fr_rc take_value(void *self, const struct tr_arg *arg, const char *value,
                              struct fr_err *err)
 {
@@ -115,7 +115,7 @@ static enum fr_rc take_value(void *self, const struct tr_arg *arg, const char *v
     return rc;
 }
 
-/* One flag of argv at *i, and its value, which may be the next word. */
+/* Takes the flag argv[*i] and its value, which may be the next word. */
 static enum fr_rc take_flag(struct reading *r, int argc, const char *const *argv, int *i,
                             struct fr_err *err)
 {
@@ -149,7 +149,7 @@ static enum fr_rc take_flag(struct reading *r, int argc, const char *const *argv
     return tr_arg_set(r->args, arg, value, err);
 }
 
-/* With the fewest digits that give the same number. */
+/* Appends x with the fewest digits that parse to the same number. */
 static void add_real(struct fr_buf *out, double x)
 {
     char text[40];
@@ -161,7 +161,7 @@ static void add_real(struct fr_buf *out, double x)
     fr_buf_text(out, text);
 }
 
-/* An unquoted scalar in the form in which the argument's kind is parsed. */
+/* Appends an unquoted scalar in the form that the argument's kind parses. */
 static enum fr_rc add_plain(const struct tr_arg *arg, const struct fr_yaml *v, struct fr_buf *out,
                             struct fr_err *err)
 {
@@ -187,8 +187,8 @@ static enum fr_rc add_plain(const struct tr_arg *arg, const struct fr_yaml *v, s
     return FR_OK;
 }
 
-/* A value of the file as text: a plain one, or a list of them joined by commas; of an argument that
- * takes JSON also a map or a list as JSON. */
+/* Appends a value of the file as text: a scalar, or scalars of a list joined by commas. For a JSON
+ * argument, a map or a list is appended as JSON. */
 static enum fr_rc value_text(const struct tr_arg *arg, const struct fr_yaml *v, struct fr_buf *out,
                              struct fr_err *err)
 {
@@ -212,7 +212,7 @@ static enum fr_rc value_text(const struct tr_arg *arg, const struct fr_yaml *v, 
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for --%s", arg->name) : FR_OK;
 }
 
-/* Who takes the arguments of a file. */
+/* The receiver of a file's arguments. */
 struct visitor {
     const char *path;
     tr_arg_fn take;
@@ -243,7 +243,7 @@ static enum fr_rc visit_pair(void *self, const struct fr_yaml_pair *p, struct fr
     return rc == FR_OK ? rc : fr_while(err, "%s:%d:%d", to->path, p->line, p->col);
 }
 
-/* JSON is read by the YAML reader: it is a subset here. */
+/* The YAML reader reads JSON, too. */
 enum fr_rc tr_args_visit(const char *path, tr_arg_fn take, void *self, struct fr_err *err)
 {
     struct visitor to = {path, take, self};
@@ -314,7 +314,7 @@ enum fr_rc tr_arg_word(const char *word, const char *path, tr_arg_fn take, void 
     return rc;
 }
 
-/* The file's arguments, then what overrides them. */
+/* The file's arguments, then the words that override them. */
 static enum fr_rc read_file(struct reading *r, int argc, const char *const *argv,
                             struct fr_err *err)
 {

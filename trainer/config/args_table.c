@@ -12,13 +12,13 @@ static const char *const reports[] = {"none", "tensorboard", "all", NULL};
 static const char *const lr_types[] = {
     "linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup",
     "inverse_sqrt", "cosine_with_min_lr", "warmup_stable_decay", NULL};
-/* Other spellings of AdamW; states are f32 whatever they say. */
+/* Other names of AdamW; its states are f32 under every name. */
 static const char *const adamws[] = {
     "adamw_torch_fused", "adamw_torch_4bit", "adamw_torch_8bit", "adamw_torch_xla",
     "adamw_torch_npu_fused", "adamw_apex_fused", "adamw_hf", "adamw_8bit", "adamw_bnb_8bit",
     "paged_adamw", "paged_adamw_32bit", "paged_adamw_8bit", NULL};
 
-/* What says nothing new in a map of accelerate's loader. */
+/* Members of accelerate's loader that change nothing. */
 static const char *const loaders[] = {
     "split_batches false", "dispatch_batches null", "dispatch_batches false", "even_batches true",
     "use_seedable_sampler true", "non_blocking true", "non_blocking false",

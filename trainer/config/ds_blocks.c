@@ -17,7 +17,7 @@ enum fr_rc tr_ds_block(const struct tr_ds_read *r, const char *key, struct tr_fi
     return FR_OK;
 }
 
-/* enabled of a precision block: the flag when the block or "auto" leaves it open. */
+/* enabled of a precision block; the flag's value if the block is absent or "auto". */
 static enum fr_rc enabled(struct tr_ds_read *r, const struct tr_fields *f, const char *name,
                           bool flag, bool *out, struct fr_err *err)
 {
@@ -102,7 +102,7 @@ enum fr_rc tr_ds_precision(struct tr_ds_read *r, struct fr_err *err)
     return FR_OK;
 }
 
-/* A block of a type and its params, which may be absent as the block may. */
+/* A block with a type and params; both the block and its params may be absent. */
 struct typed {
     struct tr_fields block, params;
     const char *type;
@@ -186,7 +186,8 @@ enum fr_rc tr_ds_optimizer(struct tr_ds_read *r, struct fr_err *err)
     return read_betas(r, p, err);
 }
 
-/* Steps of a schedule: "auto" and equality against the derived numbers, once these are known. */
+/* Steps of a schedule. Once the derived number is known, "auto" takes it and others must equal it.
+ */
 static enum fr_rc match_steps(struct tr_ds_read *r, const struct tr_fields *p, const char *key,
                               int64_t derived, int64_t *out, struct fr_err *err)
 {

@@ -14,9 +14,8 @@ static enum fr_rc ranks_of(const struct tr_fields *f, const char *key, int64_t *
     return rc;
 }
 
-/* Which ranks, where the block says so; one that does not is of another program and changes
- * nothing.
- */
+/* Reads the ranks of the experts. A block without them belongs to another program and changes
+ * nothing. */
 static enum fr_rc read_moe(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
 {
     struct tr_ds_config *c = r->out;
@@ -44,7 +43,7 @@ static enum fr_rc read_moe(struct tr_ds_read *r, const struct tr_fields *f, stru
     return FR_OK;
 }
 
-/* DeepSpeed's block says a size; where both are there they must be of one mind. */
+/* Reads the size in DeepSpeed's block. If moe is present, too, both must agree. */
 static enum fr_rc read_autoep(struct tr_ds_read *r, const struct tr_fields *f, bool moe,
                               struct fr_err *err)
 {

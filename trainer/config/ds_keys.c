@@ -18,7 +18,7 @@
 static const struct ds_key {
     const char *block, *key;
     enum tr_arg_use use;
-    const char *what; /* what it does, or why it does nothing or is refused */
+    const char *what; /* its effect, or the reason why it has none or is refused */
 } keys[] = {
     WORKS(TOP, "train_batch_size", "must be the product of micro-batch, accumulation and ranks"),
     WORKS(TOP, "train_micro_batch_size_per_gpu", "must be --per_device_train_batch_size"),
@@ -207,8 +207,9 @@ static const struct ds_key *find(const char *block, const char *key)
     return NULL;
 }
 
-/* Whether a feature is asked for: true, a name, a size that is not its default of one; in an object
- * that is not switched off, any of these under the names that switch it on. */
+/* Whether the value turns a feature on: true, a name, or a size other than the default of one. In
+ * an object that is not disabled, one of these must stand under a name that turns the feature on.
+ */
 static bool is_on(const char *key, const json_t *v)
 {
     const char *name;
@@ -230,7 +231,7 @@ static bool is_on(const char *key, const json_t *v)
            (json_is_string(v) && !tr_ds_auto(v));
 }
 
-/* Nothing is asked for: the key is switched off or left open. */
+/* Whether the key is off or left open. */
 static bool is_off(const json_t *v)
 {
     return json_is_null(v) || json_is_false(v) || tr_ds_auto(v) ||

@@ -9,7 +9,7 @@ enum kind { SIZE, FLAG, SKIP_FLAG, SKIP_SIZE, BLOCK };
 
 #define AT(field) offsetof(struct tr_ds_config, field)
 
-/* Why a key has no effect. */
+/* Reasons why a key has no effect. */
 static const char once[] = "adapters' gradients are summed once, at the end of a step";
 static const char inner[] = "settings of DeepSpeed's own machinery";
 static const char resident[] =
@@ -23,7 +23,7 @@ static const struct zero_row {
     const char *key, *alias; /* alias: an older or shorter name */
     enum kind kind;
     size_t at;
-    const char *unused; /* NULL: it does what it says */
+    const char *unused; /* reason why the key has no effect; NULL: it has */
 } rows[] = {
     {"stage", NULL, BLOCK, 0, NULL},
     {"contiguous_gradients", NULL, SKIP_FLAG, 0, once},
@@ -225,8 +225,8 @@ static void note_lossy(const struct tr_ds_read *r)
                    (long long)c->hpz_partition_size);
 }
 
-/* One line for all keys of the file that are without effect for the same reason. "auto" asks for
- * nothing. */
+/* Adds one note per reason, which names all keys without effect for that reason. "auto" and false
+ * are not noted. */
 static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
 {
     static const char *const reasons[] = {once, resident, saved, tiles, optimizer, inner};
@@ -244,7 +244,7 @@ static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
     }
 }
 
-/* What a stage and offloading come to here. */
+/* Notes on the stage and on offloading. */
 static void note_stage(const struct tr_ds_read *r)
 {
     static const char *const stages[] = {

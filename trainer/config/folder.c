@@ -31,7 +31,7 @@ static enum fr_rc refuse_adapter(const struct tr_folder *f, struct fr_err *err)
                    path);
 }
 
-/* Of a model whose config.json ties the head to the embedding. */
+/* Checks the weights if config.json ties the head to the embedding. */
 static enum fr_rc settle_head(const struct tr_folder *f, struct tr_model_config *c,
                               struct tr_st *st, struct tr_twice *twice, struct fr_err *err)
 {

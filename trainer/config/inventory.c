@@ -9,7 +9,7 @@ struct tr_walk {
     void *arg;
     struct fr_err *err;
     enum fr_rc rc;
-    struct tr_model_tensor t; /* layer and expert of what is being listed */
+    struct tr_model_tensor t; /* the tensor in work, with its layer and expert */
 };
 
 bool tr_model_is_moe(const struct tr_model_config *c, int64_t layer)
@@ -52,7 +52,8 @@ static const char *moe_name(const struct tr_model_config *c)
     return c->block_sparse_moe ? "block_sparse_moe" : "mlp";
 }
 
-/* One tensor "PREFIXname"; prefix follows from the layer and expert. cols 0: one dimension. */
+/* Reports the tensor PREFIXname; the prefix follows from layer and expert. cols 0: one dimension.
+ */
 static void put(struct tr_walk *w, enum tr_tensor_role role, const char *name, int64_t rows,
                 int64_t cols)
 {
@@ -221,7 +222,7 @@ static enum fr_rc add(void *arg, const struct tr_model_tensor *t, struct fr_err 
     return FR_OK;
 }
 
-/* What one layer holds: layer 0 of a model made of that kind alone; nothing where there is none. */
+/* The sums of one layer, dense or with experts. They are 0 if the model has no experts. */
 static struct sums layer_sums(const struct tr_model_config *c, bool moe)
 {
     struct tr_model_config one = *c;

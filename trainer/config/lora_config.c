@@ -63,7 +63,8 @@ enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out
     return rc;
 }
 
-/* What "all" stands for; see the header. A name matches whole components from the end. */
+/* The names that "all" stands for (see the header). A name matches whole components from the end.
+ */
 static const char *const linears[] = {"q_proj",
                                       "k_proj",
                                       "v_proj",
@@ -250,7 +251,7 @@ static bool rewritten(const char *module)
     return listed(module, names, sizeof(names) / sizeof(names[0]));
 }
 
-/* What the targets hit. experts: the model has routed ones, adapted or not. */
+/* The modules that targets match. experts: the model has routed experts, adapted or not. */
 struct tally {
     bool experts;
     size_t hits, routed, rewritten;

@@ -125,7 +125,8 @@ static enum fr_rc read_patterns(struct tr_lora_config *c, const struct tr_fields
     return FR_OK;
 }
 
-/* The list whose members layers_to_transform counts: no model here has another. */
+/* layers_pattern names the list that layers_to_transform indexes; every model here calls it layers.
+ */
 static enum fr_rc check_pattern(const struct tr_fields *f, struct fr_err *err)
 {
     const json_t *v = tr_field(f, "layers_pattern");

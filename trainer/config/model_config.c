@@ -66,7 +66,7 @@ static enum fr_rc check_converted(void *arg, const struct tr_model_tensor *t, st
     return FR_OK;
 }
 
-/* Scales of activations are computed while it runs ("dynamic"); stored ones are another scheme. */
+/* Scales of activations are computed at run time ("dynamic"); stored scales are another scheme. */
 static enum fr_rc check_scheme(const struct tr_fields *q, const struct tr_model_config *c,
                                struct fr_err *err)
 {
@@ -134,7 +134,7 @@ const struct tr_model_type *tr_model_type(size_t i, enum tr_arch *arch)
     return NULL;
 }
 
-/* The type of that name, or whose architecture has it; NULL: none. */
+/* The type with that name, or with that architecture; NULL: none. */
 static const struct tr_model_type *find_type(const char *name, bool by_architecture,
                                              enum tr_arch *arch)
 {
@@ -146,7 +146,7 @@ static const struct tr_model_type *find_type(const char *name, bool by_architect
     return t;
 }
 
-/* FR_UNSUPPORTED with the names of all types. */
+/* Returns FR_UNSUPPORTED; the message lists the names of all types. */
 static enum fr_rc no_type(const char *where, const char *type, const char *architecture,
                           struct fr_err *err)
 {
@@ -172,7 +172,7 @@ struct tr_twice *tr_read_twice(const struct tr_model_read *r)
     return r->said != NULL ? &r->said->twice : NULL;
 }
 
-/* Where config.json has layer_types, even null ones, the reference reads a type as another. */
+/* If config.json has layer_types, even null, the reference reads some types as another type. */
 static void follow_layer_types(struct tr_model_read *r, const char *type)
 {
     const char *other = r->type->with_layer_types;
@@ -187,8 +187,8 @@ static void follow_layer_types(struct tr_model_read *r, const char *type)
                                                           .other = type});
 }
 
-/* By model_type, as the reference; the architecture counts for types that nobody here knows, such
- * as those that bring code of their own. */
+/* model_type decides, as in the reference. An unknown model_type, such as that of a model with code
+ * of its own, falls back to the architecture. */
 static enum fr_rc read_type(struct tr_model_read *r, struct fr_err *err)
 {
     static const char what[] = "the type of the model";
@@ -224,7 +224,7 @@ static int64_t token_id(const json_t *v)
     return json_is_integer(v) ? json_integer_value(v) : -1;
 }
 
-/* dtype, else its older name. */
+/* Reads dtype, or else its older name torch_dtype. */
 static enum fr_rc read_dtype(const struct tr_model_read *r, struct fr_err *err)
 {
     static const char *const dtypes[] = {
@@ -247,7 +247,7 @@ static enum fr_rc read_dtype(const struct tr_model_read *r, struct fr_err *err)
     return tr_field_bad(&r->f, key, "bfloat16, float16 or float32", err);
 }
 
-/* Keys by which the reference takes other files than these. */
+/* Keys that make the reference read other files. */
 static enum fr_rc refuse_files(const struct tr_fields *f, struct fr_err *err)
 {
     if (tr_field(f, "configuration_files") != NULL)

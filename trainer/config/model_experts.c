@@ -1,7 +1,7 @@
 /*
  * The experts of models of the Llama family. Mixtral (Jiang et al. 2024): every layer has them, as
- * wide as intermediate_size, and the weights of the chosen add up to 1. Qwen3-MoE (2025): layers
- * whose number is a multiple of decoder_sparse_step, but those of mlp_only_layers.
+ * wide as intermediate_size, and the weights of the chosen experts add up to 1. Qwen3-MoE (2025):
+ * layers have experts if their number is a multiple of decoder_sparse_step, except mlp_only_layers.
  */
 #include "trainer/config/model_read.h"
 
@@ -10,7 +10,7 @@ static void set_dense(struct tr_model_config *c, int64_t layer)
     c->dense[layer / 64] |= (uint64_t)1 << layer % 64;
 }
 
-/* Which layers of a Qwen3-MoE have experts. */
+/* Marks the dense layers of a Qwen3-MoE. */
 static enum fr_rc read_layers(const struct tr_fields *f, struct tr_model_config *c,
                               struct fr_err *err)
 {
@@ -33,7 +33,7 @@ static enum fr_rc read_layers(const struct tr_fields *f, struct tr_model_config 
     return FR_OK;
 }
 
-/* What changes the loss or the routing in training and is not done. */
+/* Refuses options that would change the loss or the routing in training. */
 static enum fr_rc read_fixed(const struct tr_fields *f, struct fr_err *err)
 {
     enum fr_rc rc = tr_read_off(f, "router_jitter_noise", "0", err);

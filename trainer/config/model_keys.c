@@ -1,8 +1,8 @@
 /*
- * The keys of a config.json that hold one number or switch. What a type of models takes where a key
- * is absent or null stands in its row (arch.h), else here: the defaults of transformers'
- * configuration classes. tests/golden/model_config.py records what those do, key by key, and
- * model_config_test compares.
+ * The keys of a config.json that hold one number or switch. Defaults for an absent or null key are
+ * those of transformers' configuration classes. They stand in the row of a type (arch.h), or here
+ * if all types share them. tests/golden/model_config.py records the classes, and model_config_test
+ * compares.
  */
 #include "trainer/config/model_read.h"
 
@@ -12,7 +12,7 @@
 
 enum kind { INT, REAL, BOOL };
 
-#define NONE (-4e300) /* in the place of a default: only types that name the key have it */
+#define NONE (-4e300) /* in place of a default: only types that name the key have it */
 
 static const struct key {
     const char *key;
@@ -20,7 +20,7 @@ static const struct key {
     enum kind kind;
     size_t at; /* in struct tr_model_config */
     double min, max;
-    double absent, null; /* of types that do not name the key */
+    double absent, null; /* defaults of types that do not name the key */
 } keys[] = {
 /* clang-format off */
 #define AT(field) offsetof(struct tr_model_config, field)
@@ -106,7 +106,7 @@ static void put(struct tr_model_config *c, const struct key *k, double x)
         *(bool *)at(c, k) = x != 0;
 }
 
-/* The name that counts. */
+/* The name to read: the alias, if the file has it. */
 static const char *name_of(const struct tr_fields *f, const struct key *k)
 {
     return k->alias != NULL && json_object_get(f->object, k->alias) != NULL ? k->alias : k->key;
@@ -204,7 +204,7 @@ static json_t *value(struct tr_model_config *c, const struct key *k)
     return k->kind == INT ? json_integer(*(int64_t *)at(c, k)) : json_real(*(double *)at(c, k));
 }
 
-/* Where the value of a key came from. */
+/* Writes the origin of a key's value. */
 static void origin(const struct tr_model_read *r, const struct key *k, char out[96])
 {
     const char *key = name_of(&r->f, k);

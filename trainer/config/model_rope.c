@@ -83,7 +83,7 @@ struct rope {
     char where[512];
 };
 
-/* The trained length: at the top of config.json, else in the object, else all positions. */
+/* The trained length, from the top of config.json, or else the object; default: all positions. */
 static enum fr_rc read_length(const struct rope *p, struct fr_err *err)
 {
     static const char key[] = "original_max_position_embeddings";
@@ -105,7 +105,7 @@ static enum fr_rc read_length(const struct rope *p, struct fr_err *err)
     return FR_OK;
 }
 
-/* YaRN takes a factor of null from the lengths. */
+/* For YaRN, a factor of null is the ratio of the lengths. */
 static enum fr_rc read_factor(const struct rope *p, struct fr_err *err)
 {
     struct tr_rope_config *r = &p->r->c->rope;
@@ -125,8 +125,7 @@ static bool filled(const json_t *v)
     return v != NULL && !json_is_null(v) && !(json_is_object(v) && json_object_size(v) == 0);
 }
 
-/* rope_scaling, where it says something, is all that counts: rope_parameters then give not even a
- * base. */
+/* A rope_scaling that is not empty replaces rope_parameters altogether, the base included. */
 static enum fr_rc choose(struct rope *p, struct fr_err *err)
 {
     const json_t *scaling = json_object_get(p->r->f.object, "rope_scaling");
@@ -147,7 +146,7 @@ static enum fr_rc choose(struct rope *p, struct fr_err *err)
     return FR_OK;
 }
 
-/* The base in the object counts before the one at the top, which the table has read. */
+/* The base in the object wins over that at the top, which the table has read. */
 static enum fr_rc read_theta(const struct rope *p, struct fr_err *err)
 {
     const json_t *own = json_object_get(p->s.object, "rope_theta");
@@ -216,8 +215,8 @@ static enum fr_rc read_object(struct rope *p, unsigned kinds, struct fr_err *err
 
 #define PART "partial_rotary_factor"
 
-/* A part of each head that is to be rotated: of default rope the reference takes no notice of it in
- * these architectures; of others it makes too few angles, and fails. */
+/* The rotated share of each head. In these architectures the reference ignores it for default rope.
+ * For other kinds it makes too few angles and fails. */
 static enum fr_rc read_part(const struct rope *p, struct fr_err *err)
 {
     const json_t *own = json_object_get(p->s.object, PART);

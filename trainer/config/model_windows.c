@@ -1,6 +1,6 @@
 /*
- * Which layers of a model of the Llama family see a window of tokens alone: those that layer_types
- * has as such, where it counts for the type; else all from max_window_layers on, which is 0 for
+ * The layers with a window of tokens, for the Llama family. If the type uses layer_types and the
+ * file has it, it lists them. If not, they are all layers from max_window_layers on, which is 0 for
  * types without that key.
  */
 #include "trainer/config/model_read.h"

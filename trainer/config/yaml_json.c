@@ -209,7 +209,7 @@ static bool is_merge(const struct fr_yaml_pair *p)
     return p->key.n == 2 && memcmp(p->key.p, "<<", 2) == 0;
 }
 
-/* The map that merge number i of a value brings; NULL behind the last one. */
+/* The map of merge number i of a value; NULL after the last. */
 static const struct fr_yaml *merged(const struct fr_yaml *v, size_t i)
 {
     if (v->kind == FR_YAML_MAP)
@@ -217,7 +217,7 @@ static const struct fr_yaml *merged(const struct fr_yaml *v, size_t i)
     return v->kind == FR_YAML_LIST && i < v->n ? v->items[i] : NULL;
 }
 
-/* Maps that were visited before, innermost last: their keys count. */
+/* The maps visited before, innermost last; their keys win. */
 struct seen {
     const struct fr_yaml *map;
     const struct seen *before;
@@ -235,7 +235,7 @@ static bool is_seen(const struct seen *s, struct fr_str key)
 static enum fr_rc pairs(const struct fr_yaml *map, const struct seen *before, tr_yaml_pair_fn *fn,
                         void *self, struct fr_err *err);
 
-/* What one merge key brings. */
+/* Visits the pairs of one merge key. */
 static enum fr_rc merge(const struct fr_yaml_pair *p, const struct seen *before,
                         tr_yaml_pair_fn *fn, void *self, struct fr_err *err)
 {
