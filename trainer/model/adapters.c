@@ -1,4 +1,4 @@
-/* Which linears get an adapter, and where each lies in the flat order. */
+/* Chooses the linears with an adapter, and places the adapters in the flat order. */
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
 #include "trainer/model/private.h"
@@ -8,7 +8,7 @@
 
 enum { ALIGN = 64 }; /* elements */
 
-/* All modules with a weight. */
+/* The modules with a weight. */
 struct names {
     char **name;
     bool *linear;

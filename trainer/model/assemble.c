@@ -1,7 +1,7 @@
 /*
- * A decoder-only model: embedding; per layer attention (attention.h), then a dense SwiGLU FFN or a
- * mixture of experts; norm and head. One walk over the checkpoint's inventory makes the weight
- * units and the adapters; a layer's blocks are made when its last tensor is known.
+ * Assembles a decoder-only model: embedding; per layer attention (attention.h), then a dense SwiGLU
+ * FFN or a mixture of experts; norm and head. One walk over the checkpoint's inventory makes the
+ * weight units and the adapters. A layer's blocks are made after its last tensor.
  */
 #include "engine/base/sys.h"
 #include "trainer/model/attention.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Elements of a chunk of the head, see head_rows; of experts that are decoded at once. */
+/* Limits of a chunk of the head, see head_rows, and elements of experts decoded at once. */
 enum {
     DECODED_HOST = 2 << 20,
     HEAD_CHUNK_HOST = 4 << 20,
@@ -19,7 +19,7 @@ enum {
     HEAD_ROWS_MIN = 512
 };
 
-/* A unit that is being collected. */
+/* A unit under construction. */
 struct open_unit {
     struct tr_unit_spec spec;
     char what[48];
@@ -29,9 +29,9 @@ struct open_unit {
 struct build {
     struct tr_model *m;
     const struct tr_lora_config *lora;
-    int64_t layer;  /* being collected; -1: none */
+    int64_t layer;  /* under construction; -1: none */
     int64_t expert; /* of the open FFN unit */
-    int64_t here;   /* routed experts of the layer that are units of this rank */
+    int64_t here;   /* routed experts of the layer on this rank */
     struct open_unit norms, attention, ffn, end;
     struct tr_attention_parts parts;
     struct tr_moe_opts moe;
@@ -170,8 +170,8 @@ static bool on_host(const struct tr_model *m)
     return m->o.be->ops->host_memory && !m->o.apart;
 }
 
-/* Experts that are decoded at once: half of the live elements, for the next ones are as many. On
- * the host they are still in a cache when they are used. */
+/* Experts decoded at once: half of the live elements, as the next window has the same size. On the
+ * host the limit keeps them in the processor's cache until their use. */
 static int64_t decoded_units(const struct tr_model *m)
 {
     const struct tr_model_config *c = &m->config;
@@ -247,7 +247,7 @@ static enum fr_rc make_blocks(struct build *b, struct fr_err *err)
     return add_block(b->m, block, b->layer);
 }
 
-/* All tensors of the layer are known. */
+/* Ends the layer: all its tensors are known. */
 static enum fr_rc end_layer(struct build *b, struct fr_err *err)
 {
     int id;
@@ -312,7 +312,7 @@ static enum fr_rc put_ffn(struct build *b, const struct tr_model_tensor *t, stru
     return put_linear(b, &b->ffn, t, ffn_linear(f, t->kind), err);
 }
 
-/* It follows its weight: their unit is open. Experts have none. */
+/* A bias follows its weight, so their unit is open. Experts have no biases. */
 static void put_bias(struct build *b, const struct tr_model_tensor *t)
 {
     if (t->kind < TR_LIN_ATTENTION)
@@ -414,7 +414,7 @@ static int64_t head_rows(const struct tr_model *m, const struct tr_head_opts *o)
     return rows < o->V ? rows : o->V;
 }
 
-/* The final norm ends the last layer; the head's chunks follow from the config. */
+/* Called for the final norm; the head's chunks follow from the config. */
 static enum fr_rc make_head(struct build *b, const struct tr_model_tensor *norm, struct fr_err *err)
 {
     const struct tr_model_config *c = &b->m->config;
@@ -452,7 +452,7 @@ static enum fr_rc each(void *arg, const struct tr_model_tensor *t, struct fr_err
     return t->role == TR_ROLE_NORM ? make_head(b, t, err) : FR_OK;
 }
 
-/* From the lowest block with an adapter up, gradients are needed. */
+/* Gradients are needed from the lowest block with an adapter upwards. */
 static void mark_backward(struct tr_model *m)
 {
     m->lowest = m->nblocks;

@@ -160,7 +160,7 @@ static enum fr_rc decode(struct tr_decoder *d, int unit, const struct piece *p, 
     return tr_decode(d->o.be, d->q, &a, err);
 }
 
-/* Into the window whose turn it is, behind its last use. */
+/* Decodes into the next window, after its last use. */
 static enum fr_rc decode_all(struct tr_decoder *d, int first, int n, struct fr_err *err)
 {
     size_t half = d->uses % 2, at = half * d->window;

@@ -1,10 +1,10 @@
-/* Routed experts that stay on their ranks: who owns which, and the exchange of tokens. */
+/* Routed experts that stay on their ranks: their owners, and the exchange of tokens. */
 #include "engine/base/sys.h"
 #include "trainer/model/private.h"
 
 #include <string.h>
 
-/* The tables of all layers. */
+/* Makes the tables of owners of all layers. */
 static enum fr_rc share_out(struct tr_model *m, struct fr_err *err)
 {
     int64_t E = m->config.n_routed_experts, L = tr_model_moe_count(&m->config);

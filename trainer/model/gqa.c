@@ -21,7 +21,7 @@ struct gqa {
     struct opts o;
 };
 
-/* What both directions compute first. Without norms of heads q0 is q and k0 is k. */
+/* Values that both directions compute first. Without norms of heads, q0 is q and k0 is k. */
 struct front {
     struct tr_view n, rrms;        /* (T, H), (T) */
     struct tr_view q0, k0;         /* (T, nh*hd), (T, nkv*hd) before the norms of heads */
@@ -176,7 +176,7 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
     ctx->work.used = mark;
 }
 
-/* Gradients of what q, k and v gave. */
+/* Gradients of the outputs of q, k and v. */
 struct grads {
     struct tr_view q, k, v;
 };

@@ -41,7 +41,7 @@ static struct tr_xent_state carve_state(const struct tr_head_opts *o, struct tr_
     return s;
 }
 
-/* What the scores are copied from is workspace: the caller's sync comes before its next use. */
+/* The scores are copied from the workspace; the caller syncs before its next use. */
 static void copy_scores(struct tr_ctx *ctx, const struct tr_xent_finish *f)
 {
     const struct tr_scores *s = ctx->scores;

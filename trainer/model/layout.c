@@ -1,11 +1,11 @@
-/* Sizes, by a dry run of every block, and one allocation that all views are cut from. */
+/* Measures sizes by a dry run of every block, and cuts all views from one allocation. */
 #include "engine/base/sys.h"
 #include "trainer/model/rope.h"
 #include "trainer/model/private.h"
 
 #include <string.h>
 
-/* An address that is never read: views of a dry run. */
+/* The address of a dry run's views, which are never read. */
 static struct tr_carve nowhere(void)
 {
     return (struct tr_carve){.base = (char *)(uintptr_t)4096, .limit = SIZE_MAX / 2};
@@ -30,7 +30,7 @@ static void lay_tokens(struct tr_model *m, struct tr_carve *c, struct tr_tokens 
     };
 }
 
-/* Without gradients only two of the inputs live at once; where they go to the host, a few. */
+/* Without gradients only two inputs live at once; with offloading TR_OFFLOAD_RING. */
 static void lay_slot(struct tr_model *m, struct tr_carve *c, struct slot *s)
 {
     int64_t T = m->o.tokens_max, H = m->config.hidden_size;
@@ -141,7 +141,7 @@ static void ignore_logits(void *arg, struct tr_ctx *ctx, struct tr_view logits, 
     (void)col0;
 }
 
-/* The same with the caches: sequences that begin, then one token of each, and its logits. */
+/* A dry run with caches: sequences that begin, then one token of each, and its logits. */
 static void dry_cached(struct tr_model *m, struct tr_ctx *ctx, const struct tr_head_emit *emit)
 {
     struct slot *s = &m->slots[0];
@@ -185,7 +185,7 @@ static struct tr_ctx dry_ctx(struct tr_model *m, struct fr_err *err)
     return ctx;
 }
 
-/* The largest workspace that any block asks for with T_max tokens. */
+/* Returns the largest workspace of any block with T_max tokens. */
 static size_t dry_run(struct tr_model *m, struct fr_err *err)
 {
     struct tr_ctx ctx = dry_ctx(m, err);
@@ -247,7 +247,7 @@ enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err)
     return FR_OK;
 }
 
-/* A dry run in which all blocks keep what they compute says how much it is. */
+/* A dry run in which all blocks keep their values measures these. */
 void tr_model_keep(struct tr_model *m, size_t bytes)
 {
     struct tr_carve *kept = m->slots[0].full.kept, c = nowhere();
@@ -269,7 +269,7 @@ void tr_model_keep(struct tr_model *m, size_t bytes)
     m->buffer_bytes = c.used + m->work_bytes;
 }
 
-/* Blocks as a training micro-batch runs them, forward and then backward. */
+/* Runs all blocks in the order of a training micro-batch, forward and then backward. */
 static enum fr_rc rehearse_micro(struct tr_model *m, struct tr_ctx *ctx)
 {
     const struct tr_saved *saved = &m->slots[0].full;
@@ -308,7 +308,7 @@ enum fr_rc tr_model_rehearse(struct tr_model *m, struct tr_rehearsal *r, struct 
     return rc;
 }
 
-/* The rotary tables, made on the host. */
+/* Makes the rotary tables on the host and copies them. */
 static enum fr_rc put_tables(struct tr_model *m, struct fr_err *err)
 {
     struct tr_view c = m->cosines, s = m->sines;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* A micro-batch on its way: device views of its T tokens. */
+/* A micro-batch in work: device views of its T tokens. */
 struct flight {
     struct tr_model *m;
     const struct tr_micro *mb;
@@ -41,7 +41,7 @@ static enum fr_rc check_micro(const struct tr_model *m, const struct tr_micro *m
     return tr_rope_check(&m->config, longest, err);
 }
 
-/* Host copies of what goes to the device, in a half of m->host. */
+/* Host copies of the data for the device, in one half of m->host. */
 struct staging {
     int64_t scored; /* tokens with a target */
     int64_t *place; /* (T) */
@@ -49,7 +49,7 @@ struct staging {
     int32_t *at, *first, *len, *last; /* of caches */
 };
 
-/* Where the caches' tokens go: sequence s owns the rows s*n .. s*n + n. */
+/* Assigns cache rows to the tokens: sequence s owns rows s*n .. s*n + n-1. */
 static void stage_cache(const struct flight *f, struct staging *s)
 {
     const struct tr_model *m = f->m;
@@ -156,9 +156,8 @@ static void cut_cache(struct flight *f)
     f->ctx.cache = &f->cache;
 }
 
-/* Fetches the embedding's rows and sends the micro-batch to the device. Staging has two halves: the
- * host waits for the copies of the micro-batch before the last one, and for nothing else, so the
- * device always has work. */
+/* Fetches the embedding's rows and sends the micro-batch to the device. Staging has two halves. The
+ * host waits only for the copies of the last but one micro-batch, so the device always has work. */
 static void upload(struct flight *f)
 {
     struct tr_model *m = f->m;
@@ -222,7 +221,7 @@ static enum fr_rc end(struct flight *f)
     return f->ctx.rc != FR_OK ? f->ctx.rc : rc;
 }
 
-/* Blocks 0 .. n-1; an error names the block. */
+/* Runs blocks 0 .. n-1; an error names the block. */
 static void run_forward(struct flight *f, int n)
 {
     for (int i = 0; i < n && f->ctx.rc == FR_OK; i++) {
@@ -279,7 +278,7 @@ enum fr_rc tr_model_forward_backward(struct tr_model *m, const struct tr_micro *
     return end(&f);
 }
 
-/* Hands a chunk of logits to the caller as f32 host memory. */
+/* Passes a chunk of logits to the caller in f32 host memory. */
 struct emit {
     const struct tr_logits *to;
     char *raw;   /* device type */
@@ -303,7 +302,7 @@ static void emit_chunk(void *arg, struct tr_ctx *ctx, struct tr_view z, int64_t 
     ctx->rc = e->to->chunk(e->to->arg, e->host, col0, z.shape[1], ctx->err);
 }
 
-/* Logits of the rows of x, the head's input. */
+/* Computes logits of the rows of x, the head's input. */
 static void run_logits(struct flight *f, struct tr_view x, const struct tr_logits *logits)
 {
     int last = f->m->nblocks - 1;
@@ -360,7 +359,7 @@ static enum fr_rc check_next(const struct tr_model *m, const struct tr_micro *mb
     return FR_OK;
 }
 
-/* Where the chunks of a decode's logits go. */
+/* The destination of the logits of tr_model_next. */
 struct gathered {
     float *logits;
     int64_t rows, V;
@@ -399,7 +398,7 @@ enum fr_rc tr_model_next(struct tr_model *m, const struct tr_micro *mb, const st
     return end(&f);
 }
 
-/* Host copies of what the head says, as the caller wants it. */
+/* Converts the head's scores to the caller's arrays. */
 static void put_scores(const struct flight *f, const struct tr_scores *s,
                        const struct tr_token_scores *out)
 {
@@ -441,7 +440,7 @@ enum fr_rc tr_model_score(struct tr_model *m, const struct tr_micro *mb,
     if (rc == FR_OK)
         put_scores(&f, &s, out);
     else
-        (void)tr_sync(m->o.be, m->q, NULL); /* copies into raw may be on their way */
+        (void)tr_sync(m->o.be, m->q, NULL); /* copies into raw may be in flight */
     fr_sys.free(raw);
     return rc;
 }

@@ -8,7 +8,7 @@ struct mla {
     struct tr_mla_opts o;
 };
 
-/* What both directions compute first: latents, and q, kv from them. */
+/* Values that both directions compute first: latents, and q and kv from them. */
 struct front {
     struct tr_view n, rrms;     /* (T, H), (T) */
     struct tr_view cq, rrms_q;  /* (T, qr) before its norm, (T); qr > 0 only */
@@ -115,7 +115,7 @@ static struct tr_attention attend(const struct tr_mla_opts *o, struct tr_ctx *ct
     return a;
 }
 
-/* Heads from the call's own tokens; what they keep goes into the cache, where there is one. */
+/* Attention over the call's own tokens. Stores their rows in the cache, if there is one. */
 static struct tr_view own_heads(const struct tr_mla_opts *o, struct tr_ctx *ctx, struct tr_view x,
                                 int index)
 {
@@ -138,7 +138,7 @@ static struct tr_view own_heads(const struct tr_mla_opts *o, struct tr_ctx *ctx,
     return flat(a.O);
 }
 
-/* The same for the backward. */
+/* The heads, recomputed for the backward. */
 struct again {
     struct heads h;
     struct front f;

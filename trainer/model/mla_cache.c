@@ -39,7 +39,7 @@ static struct tr_weight weight_rows(const struct tr_linear *l, const struct tr_c
 
     assert(!w.repacked);
     w.w = tr_view_rows(w.w, row, n);
-    w.packed = NULL; /* is of all rows */
+    w.packed = NULL; /* covers all rows only */
     if (!tr_view_absent(w.scale)) {
         int64_t block = row / w.block_rows, end = (row + n + w.block_rows - 1) / w.block_rows;
 
@@ -49,7 +49,7 @@ static struct tr_weight weight_rows(const struct tr_linear *l, const struct tr_c
     return w;
 }
 
-/* What the products of one call share. */
+/* Shared by the products of one call. */
 struct absorb {
     const struct tr_mla_opts *o;
     struct tr_ctx *ctx;

@@ -18,7 +18,7 @@ static enum fr_rc check_op(const struct tr_model *m, enum tr_op op, enum tr_dtyp
                    tr_dtype_name(weight));
 }
 
-/* A list that TR_OP_COUNT ends. */
+/* Checks a list of ops, which TR_OP_COUNT ends. */
 static enum fr_rc check_list(const struct tr_model *m, const enum tr_op *ops, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
@@ -34,8 +34,9 @@ static bool decodes(const struct tr_model *m)
     return m->config.fp8 && m->o.cache_sequences == 0;
 }
 
-/* Every op takes weights in the compute type. Of an FP8 checkpoint the products of linears take the
- * blocks where they are not decoded first: embedding, norms, router and head are not quantised. */
+/* Every op takes weights in the compute type. With an FP8 checkpoint, products of linears also take
+ * FP8 blocks unless the decoder decodes them first. Embedding, norms, router and head are not FP8.
+ */
 static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
 {
     static const enum tr_op all[] = {TR_OP_embed_fwd,     TR_OP_rmsnorm_fwd, TR_OP_gemm,
@@ -90,7 +91,7 @@ static enum fr_rc check_rows(const struct tr_model_opts *o, struct fr_err *err)
                    (long long)o->tokens_max, (long long)k, INT32_MAX);
 }
 
-/* What is known of the sequences: more of them than one share the tokens of a micro-batch. */
+/* tokens_max / samples_max is cutoff_len, the length of the longest sample. */
 static enum fr_rc check_positions(const struct tr_model_opts *o, struct fr_err *err)
 {
     int64_t samples = o->samples_max > 0 ? o->samples_max : 1;
@@ -251,7 +252,7 @@ size_t tr_model_kept(const struct tr_model *m)
     return m->kept_bytes;
 }
 
-/* The queue and all buffers. */
+/* Creates the queue and allocates all buffers. */
 static enum fr_rc take_all(struct tr_model *m, struct fr_err *err)
 {
     enum fr_rc rc = tr_queue_create(m->o.be, m->scratch.op, &m->q, err);

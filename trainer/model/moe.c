@@ -112,7 +112,7 @@ static struct tr_view bring(const struct part *p, struct tr_ctx *ctx, struct tr_
     return a.out;
 }
 
-/* The part's rows of y (T, n) = those of add + what all ranks computed for them. */
+/* The part's rows of y (T, n) = rows of add + the results of all ranks for them. */
 static void give_back(const struct part *p, struct tr_ctx *ctx, struct tr_view y,
                       struct tr_view add, struct tr_view in)
 {
@@ -380,8 +380,8 @@ static void experts_bwd(const struct moe *m, struct tr_ctx *ctx, const struct pa
     }
 }
 
-/* Gradients of the weights of the part's slots: those of experts elsewhere are 0, so that what
- * comes back is exact. */
+/* Gradients of the weights of the part's slots. Slots of experts on other ranks are 0, so that the
+ * returned sums are exact. */
 static struct tr_view dweights_of(const struct part *p, struct tr_ctx *ctx, struct tr_view all)
 {
     struct tr_fill f = {0};

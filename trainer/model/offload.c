@@ -1,15 +1,15 @@
 /*
- * Inputs of blocks in the host's memory between forward and backward. On the device they take turns
- * in RING buffers, input i in buffer i mod RING; each is copied out while later blocks run, and
- * brought back while blocks above it go backward. The last RING inputs never leave.
+ * Keeps inputs of blocks in host memory between forward and backward. On the device they share RING
+ * buffers, input i in buffer i mod RING. An input is copied out while later blocks run, and copied
+ * back during the backward of the blocks above. The last RING inputs stay on the device.
  */
 #include "trainer/backend/trace.h"
 #include "trainer/model/private.h"
 
 enum { RING = TR_OFFLOAD_RING };
 
-/* Inputs first .. last-1 go to the host: not those below the lowest block with a backward, nor the
- * last RING. */
+/* Inputs first .. last-1 go to the host. The range excludes inputs below the lowest block with a
+ * backward, and the last RING inputs. */
 static int first_out(const struct tr_model *m)
 {
     return m->lowest > 1 ? m->lowest : 1;
@@ -70,7 +70,7 @@ static bool goes_out(const struct tr_model *m, int i)
     return m->offload.host != NULL && i >= first_out(m) && i < last_out(m);
 }
 
-/* Input i of the slot to the host, or back, behind the blocks run so far. */
+/* Copies input i of the slot to the host, or back, after the blocks run so far. */
 static void move(struct tr_model *m, struct tr_ctx *ctx, const struct tr_saved *s, int i, bool out)
 {
     struct offload *o = &m->offload;
@@ -85,7 +85,7 @@ static void move(struct tr_model *m, struct tr_ctx *ctx, const struct tr_saved *
         ctx->rc = tr_event_record(m->o.be, o->q, o->moved[i % RING]);
 }
 
-/* The last copy to or from the buffer of input i is done before what follows in the queue. */
+/* Makes the queue wait for the last copy to or from the buffer of input i. */
 static void settle(struct tr_model *m, struct tr_ctx *ctx, int i)
 {
     if (ctx->rc == FR_OK)

@@ -1,7 +1,7 @@
-/* Operations of a token, and the adapters that are among them; the formula stands in plan.h. */
+/* Operations of a token and parameters of adapters; plan.h has the formula. */
 #include "trainer/plan/plan.h"
 
-/* Tokens that one of a sample sees, on average. */
+/* Tokens that a token attends to, on average over a sample. */
 static double visible(const struct tr_model_config *c, int64_t layer, double tokens)
 {
     double w = (double)tr_model_window(c, layer);
@@ -20,7 +20,7 @@ static double attention_core(const struct tr_model_config *c, double tokens)
     return sum;
 }
 
-/* Weights that a token is multiplied with, without the head. */
+/* Weights that multiply a token, without the head. */
 static double used(const struct tr_model_config *c, const struct tr_model_counts *n)
 {
     double moe = (double)tr_model_moe_count(c), layers = (double)c->num_hidden_layers;

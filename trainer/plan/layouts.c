@@ -35,7 +35,7 @@ static void weigh(const struct tr_plan_job *job, struct tr_plan *p)
 
 /* ---- operations ---- */
 
-/* Of a micro-batch on the busiest rank: with experts that stay its rows are more than the mean. */
+/* Seconds of a micro-batch on the busiest rank. If experts stay, it has more rows than the mean. */
 static double work(const struct tr_plan_job *job, const struct tr_cluster *c,
                    const struct tr_plan *p, bool stay)
 {
@@ -59,7 +59,7 @@ static double ranks_of(const struct tr_cluster *c)
     return (double)(c->nodes * c->gpus);
 }
 
-/* Once a step, out of a node. */
+/* Bytes out of a node, once a step. */
 static double gradient_bytes(const struct tr_plan_job *job, const struct tr_cluster *c,
                              const struct tr_plan *p)
 {
@@ -83,8 +83,7 @@ static struct tr_plan_moves ring(struct rings r, double part)
     return (struct tr_plan_moves){r.ranks * each, (r.ranks - far) * handed, far * handed};
 }
 
-/* Of one token: the row of its id, which any of `ranks` on `nodes` nodes may own; one rank has all.
- */
+/* Moves of a token's embedding row, which any of `ranks` on `nodes` nodes may own. */
 static struct tr_plan_moves row_of_id(const struct tr_plan_job *job, double ranks, double nodes)
 {
     double row = (double)job->config->hidden_size * (double)tr_dtype_bytes(job->compute);
@@ -96,7 +95,7 @@ static struct tr_plan_moves row_of_id(const struct tr_plan_job *job, double rank
                                   (ranks - local) / ranks * row};
 }
 
-/* What gathers of a micro-batch, not one of the first, hand to the next of so many ranks. */
+/* Bytes that a rank passes to the next of `ranks` in the gathers of a later micro-batch. */
 static double gathered(const struct tr_plan_layout *l, double ranks)
 {
     return l->fetched[TR_PLAN_FIRSTS - 1] / ranks * (ranks - 1);
@@ -138,7 +137,7 @@ static double row_bytes(const struct tr_plan_job *job)
            12 * (double)job->config->num_experts_per_tok;
 }
 
-/* Of a group of ranks that owns a set of experts: the nodes that it lies on. */
+/* Nodes of a group that owns a set of experts. */
 static int64_t nodes_of(const struct tr_plan_layout *l, const struct tr_cluster *c)
 {
     return l->way.experts > c->gpus ? l->way.experts / c->gpus : 1;
@@ -208,7 +207,7 @@ static double bytes_of(const struct tr_plan_layout *l, const char *name)
     return 0;
 }
 
-/* Those that are not built are as their likes, but for what differs. */
+/* Layouts without an implementation: the values of a similar layout with corrections. */
 static void estimate(const struct tr_plan_job *job, const struct tr_cluster *c,
                      const struct tr_plan *p, struct tr_plan_layout *l)
 {
@@ -356,7 +355,7 @@ static bool same_way(const struct tr_plan_way *a, const struct tr_plan_way *b)
     return a->whole == b->whole && a->host == b->host && a->experts == b->experts;
 }
 
-/* That of the job; the last layout where it is none of the others. */
+/* Finds the job's layout among the others, or else adds it as the last one. */
 static enum fr_rc find_asked(const struct tr_plan_job *job, const struct tr_cluster *c,
                              struct tr_plan *p, struct fr_err *err)
 {

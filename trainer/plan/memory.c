@@ -1,12 +1,12 @@
-/* The memory table and the gathers of a rank that does not exist: the model is made for
- * communicators that have a size and nothing else. */
+/* The memory table and the gathers of a hypothetical rank: the model is made for communicators that
+ * have a size only. */
 #include "engine/base/sys.h"
 #include "trainer/plan/plan.h"
 #include "trainer/optim/optim.h"
 
 #include <string.h>
 
-/* What NCCL, cuBLAS and the driver's context take of a GPU before anything is computed. */
+/* Bytes of a GPU that NCCL, cuBLAS and the driver's context occupy at the start. */
 #define LIBRARIES_BYTES 3000000000u
 
 enum { STATES = 3 };
@@ -17,7 +17,7 @@ static size_t no_bytes(void *self)
     return 0;
 }
 
-/* Only sizes are asked of it: nothing is ever sent. */
+/* A communicator with sizes only; nothing is sent. */
 static const struct tr_comm_ops sizes_only = {.name = "planned", .bytes = no_bytes};
 
 /* Ranks of whole nodes, or of one. */
@@ -41,7 +41,7 @@ static void add(struct tr_plan_layout *l, struct tr_memory_row row, int64_t gpus
         l->memory += (double)row.bytes;
 }
 
-/* On GPUs scratch is that of this machine's backend, not of theirs: it counts among the libraries.
+/* Backend scratch is of this machine's CPU backend, so for GPUs the row "libraries" replaces it.
  * The first rank of a node stages all states of the optimizer, the others one. */
 static void take_rows(struct tr_plan_layout *l, const struct tr_model *m,
                       const struct tr_cluster *c)

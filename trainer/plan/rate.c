@@ -1,5 +1,5 @@
-/* How fast this machine's processors train: the flops of tr_gpu "cpu", by products of the job's own
- * shapes, its rows and draws by ops on as many rows. */
+/* Measures the speed of this machine's processors: flops by products of the job's own shapes, rows
+ * and draws by ops on as many rows. */
 #include "engine/base/sys.h"
 #include "trainer/backend/cost.h"
 #include "trainer/plan/plan.h"
@@ -68,7 +68,7 @@ struct bench {
     int64_t rows, width;
 };
 
-/* Seconds of the same work, again and again. */
+/* Repeated timings of the same work. */
 struct timing {
     double sum, least;
     int64_t n;
@@ -81,7 +81,7 @@ static void note(struct timing *t, double seconds)
     t->n++;
 }
 
-/* The mean where other ranks are at it too; alone, that which nothing else has disturbed. */
+/* The mean if other ranks measure, too; alone the least time, which had no disturbance. */
 static double once(const struct bench *b, const struct timing *t)
 {
     return b->on.seconds > 0 ? t->sum / (double)t->n : t->least;
@@ -196,8 +196,8 @@ static bool has_part(const struct part *p)
     return p->share > 0 && p->out > 0;
 }
 
-/* All parts in turn, ROUNDS times, and on until it is enough: ranks that share processors are all
- * at it then. The first round makes what products keep by their shapes and is not counted. */
+/* Times all parts in turn, for at least ROUNDS rounds and the given seconds, so that all ranks of a
+ * machine measure at once. The first round fills caches by shape and is not counted. */
 static enum fr_rc try_parts(const struct bench *b, const struct part *parts, struct tried *out,
                             struct tried_rows *rows, struct fr_err *err)
 {

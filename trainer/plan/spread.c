@@ -1,4 +1,4 @@
-/* How many nodes and ranks a token goes to, by drawing. */
+/* Simulates the number of nodes and ranks that a token goes to. */
 #include "engine/base/sys.h"
 #include "trainer/plan/plan.h"
 #include "trainer/shard/owners.h"
@@ -18,12 +18,12 @@ static uint64_t draw(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Scores as integers: which of two is higher is all that counts. */
+/* Scores are integers: only their order matters. */
 struct drawn {
     const struct tr_model_config *c;
     uint64_t state;
     uint64_t *score; /* (E) */
-    bool *open;      /* (E) in a group that is chosen */
+    bool *open;      /* (E) in a chosen group */
     int32_t *rank;   /* (E) owners */
     int64_t gpus;
 };
@@ -69,7 +69,7 @@ static void choose_groups(struct drawn *d)
     }
 }
 
-/* The ranks that have experts of one token: a bit each of those of a node, by node. */
+/* The ranks with experts of one token: for each node, one bit per rank. */
 static void draw_token(struct drawn *d, uint64_t ranks[NODES_MAX])
 {
     int64_t E = d->c->n_routed_experts;

@@ -1,4 +1,4 @@
-/* Seconds: of a step on links of known speed, of a checkpoint, of a failure. */
+/* Seconds of a step on links of known speed, of a checkpoint, and of a failure. */
 #include "trainer/plan/plan.h"
 
 #include <math.h>
