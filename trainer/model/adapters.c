@@ -1,50 +1,31 @@
 /* Chooses the linears with an adapter, and places the adapters in the flat order. */
 #include "engine/base/str.h"
-#include "engine/base/sys.h"
 #include "trainer/model/private.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum { ALIGN = 64 }; /* elements */
 
 /* The modules with a weight. */
 struct names {
-    char **name;
+    struct fr_arena arena;
+    const char **name;
     bool *linear;
     int64_t *routed;
-    size_t n, cap;
+    size_t n;
 };
-
-static enum fr_rc grow(struct names *all, struct fr_err *err)
-{
-    size_t cap = all->cap == 0 ? 256 : all->cap * 2;
-    char **name = fr_sys.realloc(all->name, cap * sizeof(*name));
-    bool *linear = fr_sys.realloc(all->linear, cap * sizeof(*linear));
-    int64_t *routed = fr_sys.realloc(all->routed, cap * sizeof(*routed));
-
-    all->name = name != NULL ? name : all->name;
-    all->linear = linear != NULL ? linear : all->linear;
-    all->routed = routed != NULL ? routed : all->routed;
-    if (name == NULL || linear == NULL || routed == NULL)
-        return fr_fail(err, FR_NOMEM, "names of modules");
-    all->cap = cap;
-    return FR_OK;
-}
 
 static enum fr_rc collect(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
 {
     struct names *all = arg;
     char name[TR_NAME_MAX];
-    enum fr_rc rc;
 
     if (!tr_model_module(t, name))
         return FR_OK;
-    if (all->n == all->cap && (rc = grow(all, err)) != FR_OK)
-        return rc;
-    if ((all->name[all->n] = fr_sys.alloc(strlen(name) + 1)) == NULL)
+    all->name = fr_arena_grow(&all->arena, all->name, all->n, sizeof(*all->name));
+    all->linear = fr_arena_grow(&all->arena, all->linear, all->n, sizeof(*all->linear));
+    all->routed = fr_arena_grow(&all->arena, all->routed, all->n, sizeof(*all->routed));
+    if (all->name == NULL || all->linear == NULL || all->routed == NULL ||
+        (all->name[all->n] = fr_arena_dup(&all->arena, name)) == NULL)
         return fr_fail(err, FR_NOMEM, "names of modules");
-    memcpy(all->name[all->n], name, strlen(name) + 1);
     all->routed[all->n] = t->expert >= 0 ? t->shape[0] + t->shape[1] : 0;
     all->linear[all->n++] = t->role == TR_ROLE_LINEAR;
     return FR_OK;
@@ -53,29 +34,22 @@ static enum fr_rc collect(void *arg, const struct tr_model_tensor *t, struct fr_
 enum fr_rc tr_adapters_plan(struct tr_model *m, const struct tr_lora_config *lora,
                             struct fr_buf *notes, struct fr_err *err)
 {
-    struct names all = {0};
+    struct names all = {.n = 0};
     size_t hits = 0;
     enum fr_rc rc;
 
     if (lora == NULL)
         return FR_OK;
     if ((rc = tr_model_tensors(&m->config, collect, &all, err)) == FR_OK) {
-        struct tr_lora_modules modules = {(const char *const *)all.name, all.linear, all.routed,
-                                          all.n};
+        struct tr_lora_modules modules = {all.name, all.linear, all.routed, all.n};
 
         rc = tr_lora_check(lora, &modules, &hits, notes, err);
     }
-    for (size_t i = 0; i < all.n; i++)
-        fr_sys.free(all.name[i]);
-    fr_sys.free(all.name);
-    fr_sys.free(all.linear);
-    fr_sys.free(all.routed);
+    fr_arena_finish(&all.arena);
     if (rc != FR_OK)
         return rc;
-    if ((m->adapters = fr_sys.alloc((hits + 1) * sizeof(*m->adapters))) == NULL)
-        return fr_fail(err, FR_NOMEM, "%zu adapters", hits);
-    memset(m->adapters, 0, (hits + 1) * sizeof(*m->adapters));
-    return FR_OK;
+    m->adapters = fr_arena_array(&m->arena, hits + 1, sizeof(*m->adapters));
+    return m->adapters != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "%zu adapters", hits);
 }
 
 static int64_t align(int64_t n)
@@ -108,9 +82,8 @@ enum fr_rc tr_adapters_take(struct tr_model *m, const struct tr_lora_config *lor
     if ((rc = tr_lora_match(lora, name, &hit, err)) != FR_OK || !hit.adapted)
         return rc;
     a = &m->adapters[m->nadapters++];
-    if ((a->module = fr_sys.alloc(strlen(name) + 1)) == NULL)
+    if ((a->module = fr_arena_dup(&m->arena, name)) == NULL)
         return fr_fail(err, FR_NOMEM, "an adapter");
-    memcpy(a->module, name, strlen(name) + 1);
     a->r = hit.r;
     a->in = t->shape[1];
     a->out = t->shape[0];
@@ -142,11 +115,4 @@ void tr_adapters_place(struct tr_model *m)
         a->da = tr_view2(element(m->grad, a->a_at), m->grad.dtype, a->r, a->in);
         a->db = tr_view2(element(m->grad, a->b_at), m->grad.dtype, a->out, a->r);
     }
-}
-
-void tr_adapters_free(struct tr_model *m)
-{
-    for (size_t i = 0; i < m->nadapters; i++)
-        fr_sys.free(m->adapters[i].module);
-    fr_sys.free(m->adapters);
 }

@@ -471,7 +471,7 @@ enum fr_rc tr_model_assemble(struct tr_model *m, const struct tr_lora_config *lo
     int64_t share = (int64_t)64 * m->o.comm->size;
     enum fr_rc rc;
 
-    m->blocks = fr_sys.alloc(n * sizeof(struct tr_block *));
+    m->blocks = fr_arena_array(&m->arena, n, sizeof(struct tr_block *));
     if (b == NULL || m->blocks == NULL) {
         fr_sys.free(b);
         return fr_fail(err, FR_NOMEM, "%zu blocks", n);

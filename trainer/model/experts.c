@@ -1,5 +1,4 @@
 /* Routed experts that stay on their ranks: their owners, and the exchange of tokens. */
-#include "engine/base/sys.h"
 #include "trainer/model/private.h"
 
 #include <string.h>
@@ -11,12 +10,11 @@ static enum fr_rc share_out(struct tr_model *m, struct fr_err *err)
     size_t numbers = (size_t)(L * E);
     enum fr_rc rc = FR_OK;
 
-    m->owners = fr_sys.alloc((size_t)L * sizeof(*m->owners) + 1);
-    m->owner_table = fr_sys.alloc(2 * numbers * sizeof(*m->owner_table) + 1);
-    m->expert_rows = fr_sys.alloc(numbers * sizeof(*m->expert_rows) + 1);
+    m->owners = fr_arena_array(&m->arena, (size_t)L + 1, sizeof(*m->owners));
+    m->owner_table = fr_arena_array(&m->arena, 2 * numbers + 1, sizeof(*m->owner_table));
+    m->expert_rows = fr_arena_array(&m->arena, numbers + 1, sizeof(*m->expert_rows));
     if (m->owners == NULL || m->owner_table == NULL || m->expert_rows == NULL)
         return fr_fail(err, FR_NOMEM, "owners of %lld experts", (long long)(L * E));
-    memset(m->expert_rows, 0, numbers * sizeof(*m->expert_rows));
     for (int64_t i = 0; i < L && rc == FR_OK; i++) {
         int32_t *rank = m->owner_table + 2 * i * E;
 
@@ -60,14 +58,6 @@ enum fr_rc tr_experts_create(struct tr_model *m, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     return tr_exchange_create(&o, &m->exchange, err);
-}
-
-void tr_experts_destroy(struct tr_model *m)
-{
-    tr_exchange_destroy(m->exchange);
-    fr_sys.free(m->owners);
-    fr_sys.free(m->owner_table);
-    fr_sys.free(m->expert_rows);
 }
 
 bool tr_experts_here(const struct tr_model *m, int64_t e)

@@ -111,21 +111,17 @@ static enum fr_rc take_slots(struct tr_model *m, struct fr_err *err)
 {
     size_t n = (size_t)m->nblocks;
 
-    m->slots = fr_sys.alloc((size_t)m->o.in_flight * sizeof(*m->slots));
+    m->slots = fr_arena_array(&m->arena, (size_t)m->o.in_flight, sizeof(*m->slots));
     if (m->slots == NULL)
         return fr_fail(err, FR_NOMEM, "micro-batches");
-    memset(m->slots, 0, (size_t)m->o.in_flight * sizeof(*m->slots));
     for (int64_t i = 0; i < m->o.in_flight; i++) {
         struct slot *s = &m->slots[i];
-        struct tr_view *v = fr_sys.alloc(4 * n * sizeof(*v));
-        struct tr_carve *kept = fr_sys.alloc(n * sizeof(*kept));
+        struct tr_view *v = fr_arena_array(&m->arena, 4 * n, sizeof(*v));
 
-        s->full.kept = kept;
-        s->full.x = v;
-        if (v == NULL || kept == NULL)
+        s->full.kept = fr_arena_array(&m->arena, n, sizeof(*s->full.kept));
+        if (v == NULL || s->full.kept == NULL)
             return fr_fail(err, FR_NOMEM, "views of %zu blocks", n);
-        memset(v, 0, 4 * n * sizeof(*v));
-        memset(kept, 0, n * sizeof(*kept));
+        s->full.x = v;
         s->full.ids = v + n;
         s->cut.x = v + 2 * n;
         s->cut.ids = v + 3 * n;
@@ -225,20 +221,17 @@ enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err)
 
     if (rc != FR_OK)
         return rc;
-    m->weights = fr_sys.alloc((three + 1) * sizeof(*m->weights));
-    m->weight_at = fr_sys.alloc((three + 1) * sizeof(*m->weight_at));
+    m->weights = fr_arena_array(&m->arena, three + 1, sizeof(*m->weights));
+    m->weight_at = fr_arena_array(&m->arena, three + 1, sizeof(*m->weight_at));
     m->host_bytes = (size_t)m->o.tokens_max * (5 * sizeof(int32_t) + sizeof(int64_t)) +
                     (size_t)(m->o.samples_max + 2) * sizeof(int32_t);
     if (m->o.cache_sequences > 0)
         m->host_bytes += (size_t)(m->o.tokens_max + 3 * m->o.samples_max) * sizeof(int32_t);
     m->host_bytes = 2 * ((m->host_bytes + 255) / 256 * 256);
-    m->cache = fr_sys.alloc((size_t)m->nblocks * sizeof(*m->cache));
-    if (m->cache == NULL)
-        return fr_fail(err, FR_NOMEM, "caches of %d blocks", m->nblocks);
-    memset(m->cache, 0, (size_t)m->nblocks * sizeof(*m->cache));
-    if ((m->keep = fr_sys.alloc((size_t)m->nblocks * sizeof(*m->keep))) == NULL)
-        return fr_fail(err, FR_NOMEM, "sizes of %d blocks", m->nblocks);
-    memset(m->keep, 0, (size_t)m->nblocks * sizeof(*m->keep));
+    m->cache = fr_arena_array(&m->arena, (size_t)m->nblocks, sizeof(*m->cache));
+    m->keep = fr_arena_array(&m->arena, (size_t)m->nblocks, sizeof(*m->keep));
+    if (m->cache == NULL || m->keep == NULL)
+        return fr_fail(err, FR_NOMEM, "caches and sizes of %d blocks", m->nblocks);
     if (m->weights == NULL || m->weight_at == NULL)
         return fr_fail(err, FR_NOMEM, "%zu expert weights", three);
     lay_out(m, &c);

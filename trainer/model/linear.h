@@ -14,7 +14,7 @@
 
 /* The adapter of one linear, and its offsets in the flat order of all adapters. */
 struct tr_adapter {
-    char *module; /* owns: "model.layers.0.self_attn.q_a_proj" */
+    const char *module; /* of the model's arena: "model.layers.0.self_attn.q_a_proj" */
     int64_t r, in, out;
     float scale; /* alpha/r or alpha/sqrt(r) */
     float dropout;

@@ -168,27 +168,17 @@ void tr_model_destroy(struct tr_model *m)
         return;
     for (int i = 0; i < m->nblocks; i++)
         fr_sys.free(m->blocks[i]);
-    for (int64_t i = 0; i < m->o.in_flight && m->slots != NULL; i++) {
-        fr_sys.free(m->slots[i].full.x);
-        fr_sys.free(m->slots[i].full.kept);
-    }
-    fr_sys.free(m->keep);
-    fr_sys.free(m->blocks);
-    fr_sys.free(m->cache);
-    fr_sys.free(m->slots);
-    fr_sys.free(m->weights);
-    fr_sys.free(m->weight_at);
-    tr_adapters_free(m);
     tr_mem_free(m->o.be, TR_MEM_DEVICE, m->buffer);
     tr_mem_free(m->o.be, TR_MEM_PINNED, m->host);
     for (int i = 0; i < 2; i++)
         if (m->sent[i] != NULL)
             tr_event_destroy(m->o.be, m->sent[i]);
     tr_offload_destroy(m);
-    tr_experts_destroy(m);
+    tr_exchange_destroy(m->exchange);
     tr_decoder_destroy(m->decoder);
     tr_shard_destroy(m->shard);
     tr_queue_destroy(m->o.be, m->q);
+    fr_arena_finish(&m->arena);
     fr_sys.free(m);
 }
 

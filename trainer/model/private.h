@@ -2,6 +2,7 @@
 #ifndef TR_MODEL_PRIVATE_H
 #define TR_MODEL_PRIVATE_H
 
+#include "engine/base/arena.h"
 #include "trainer/model/blocks.h"
 #include "trainer/model/model.h"
 
@@ -26,35 +27,36 @@ struct offload {
 };
 
 struct tr_model {
+    struct fr_arena arena; /* of the arrays below that say so */
     struct tr_model_opts o;
     struct tr_model_config config;
     struct tr_shard *shard;
     struct tr_decoder *decoder;   /* owns: of FP8 weights; NULL: none */
     struct tr_exchange *exchange; /* owns; NULL: none */
-    struct tr_owners *owners;     /* owns, with exchange: of each MoE layer */
-    int32_t *owner_table;         /* owns: (MoE layers, 2, E) what owners points to */
-    int64_t *expert_rows;         /* owns: (MoE layers, E) */
+    struct tr_owners *owners;     /* arena, with exchange: of each MoE layer */
+    int32_t *owner_table;         /* arena: (MoE layers, 2, E) backing store of owners */
+    int64_t *expert_rows;         /* arena: (MoE layers, E) */
     struct tr_queue *q;
-    struct tr_block **blocks; /* owns */
+    struct tr_block **blocks; /* arena; owns each block */
     int nblocks, lowest;      /* lowest: first block with an adapter; nblocks: none */
     int embed_unit;
     int64_t head_rows;           /* of the largest chunk of the head */
-    struct tr_adapter *adapters; /* owns */
+    struct tr_adapter *adapters; /* arena */
     size_t nadapters;
     int64_t elements, padded;
     int64_t moe_layers;
     struct tr_scratch scratch; /* of the backend's queue, outside the workspace */
-    struct tr_view *cache;     /* owns: [nblocks], absent without one */
+    struct tr_view *cache;     /* arena: [nblocks], absent without one */
     struct tr_view cache_at, cache_first, cache_len, cache_last; /* (T) (B) (B) (B) i32 */
     size_t cache_bytes;
-    size_t *keep; /* owns: [nblocks] bytes of kept values of a micro-batch; 0: none */
+    size_t *keep; /* arena: [nblocks] bytes of kept values of a micro-batch; 0: none */
     size_t work_bytes, slot_bytes, kept_bytes, table_bytes, adapter_bytes, buffer_bytes;
     char *buffer;              /* the one allocation of all device memory above */
     struct tr_view work, grad; /* flat adapters */
     struct tr_view cosines, sines, d;
-    struct slot *slots; /* owns, in_flight */
+    struct slot *slots; /* arena, in_flight */
     char *work_base;
-    struct tr_weight *weights; /* owns, [3E] */
+    struct tr_weight *weights; /* arena, [3E] */
     const struct tr_weight **weight_at;
     struct offload offload;
     char *host;               /* owns: staging of two micro-batches in turn */
@@ -75,7 +77,6 @@ enum fr_rc tr_adapters_take(struct tr_model *m, const struct tr_lora_config *lor
                             const struct tr_model_tensor *t, const struct tr_adapter **out,
                             struct fr_err *err);
 void tr_adapters_place(struct tr_model *m); /* views into work and grad */
-void tr_adapters_free(struct tr_model *m);
 
 /* layout.c: measures sizes by a dry run of every block, and cuts all views from one allocation. */
 enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err);
@@ -99,7 +100,6 @@ static inline int64_t tr_model_positions(const struct tr_model *m)
 
 /* experts.c: the exchange and the table of owners, with o.experts. */
 enum fr_rc tr_experts_create(struct tr_model *m, struct fr_err *err);
-void tr_experts_destroy(struct tr_model *m);
 /* Whether this rank computes routed expert e of the MoE layer under assembly. */
 bool tr_experts_here(const struct tr_model *m, int64_t e);
 
