@@ -48,44 +48,39 @@ static enum fr_rc finish_removed(struct fr_store *st, struct fr_err *err)
     return rc;
 }
 
-struct gone { /* the printed fields of a removed run */
-    struct fr_id id;
-    int64_t no, ended_wall, bytes;
-    const char *name, *outcome;
-};
-
-static void say_gone(const struct gone *g, bool dry, bool json)
+static void say_gone(const struct fr_over_row *row, int64_t bytes, bool dry, bool json)
 {
     char id[FR_ID_TEXT], size[24], date[32];
 
-    fr_id_text(g->id, id);
-    fr_show_size(g->bytes, size);
-    cli_date(g->ended_wall, date);
+    fr_id_text(row->id, id);
+    fr_show_size(bytes, size);
+    cli_date(row->ended_wall, date);
     if (json)
-        cli_put_json(json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:b}", "no", (json_int_t)g->no, "id",
-                               id, "pipeline", g->name, "outcome", g->outcome, "ended_wall",
-                               (json_int_t)g->ended_wall, "bytes", (json_int_t)g->bytes, "removed",
-                               !dry));
+        cli_put_json(json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:b}", "no", (json_int_t)row->no,
+                               "id", id, "pipeline", row->name, "outcome", row->outcome,
+                               "ended_wall", (json_int_t)row->ended_wall, "bytes",
+                               (json_int_t)bytes, "removed", !dry));
     else
-        fr_print("run %lld (%.8s) of %s, %s %s, %s%s\n", (long long)g->no, id, g->name, g->outcome,
-                 date, dry ? "would be removed: " : "removed: ", size);
+        fr_print("run %lld (%.8s) of %s, %s %s, %s%s\n", (long long)row->no, id, row->name,
+                 row->outcome, date, dry ? "would be removed: " : "removed: ", size);
 }
 
 /* Removes the run and prints that. */
-static enum fr_rc remove_one(const struct cli_call *c, const struct gone *g, struct fr_err *err)
+static enum fr_rc remove_one(const struct cli_call *c, const struct fr_over_row *row, int64_t bytes,
+                             struct fr_err *err)
 {
     char id[FR_ID_TEXT];
     enum fr_rc rc;
 
     if (c->home.lock_fd >= 0) {
-        rc = fr_retain_remove(c->home.st, g->id, err);
+        rc = fr_retain_remove(c->home.st, row->id, err);
     } else {
-        fr_id_text(g->id, id);
+        fr_id_text(row->id, id);
         rc = cli_ask(fr_store_home(c->home.st), &(struct cli_question){.method = "DELETE"}, err,
                      "/api/v1/runs/%s", id);
     }
     if (rc == FR_OK)
-        say_gone(g, false, c->json);
+        say_gone(row, bytes, false, c->json);
     return rc == FR_OK && c->home.lock_fd >= 0 ? finish_removed(c->home.st, err) : rc;
 }
 
@@ -107,10 +102,12 @@ enum fr_rc cli_rm(struct cli_call *c, struct fr_err *err)
     for (size_t i = 0; rc == FR_OK && i < c->args.n; i++)
         if (!named_before(rows, i))
             rc = remove_one(c,
-                            &(struct gone){rows[i].id, rows[i].no, rows[i].ended_wall,
-                                           fr_retain_bytes(c->home.st, rows[i].id), rows[i].name,
-                                           rows[i].outcome},
-                            err);
+                            &(struct fr_over_row){.id = rows[i].id,
+                                                  .no = rows[i].no,
+                                                  .name = rows[i].name,
+                                                  .outcome = rows[i].outcome,
+                                                  .ended_wall = rows[i].ended_wall},
+                            fr_retain_bytes(c->home.st, rows[i].id), err);
     return rc;
 }
 
@@ -133,20 +130,18 @@ static enum fr_rc collect_runs(struct gc *g, struct fr_err *err)
 
     for (size_t i = rows.n; rc == FR_OK && i-- > 0;) { /* the oldest first */
         const struct fr_over_row *row = &rows.rows[i];
-        struct gone gone = {row->id,         row->no,
-                            row->ended_wall, fr_retain_bytes(c->home.st, row->id),
-                            row->name,       row->outcome};
+        int64_t bytes = fr_retain_bytes(c->home.st, row->id);
 
         if (g->dry)
-            say_gone(&gone, true, c->json);
-        else if ((rc = remove_one(c, &gone, err)) == FR_BUSY || rc == FR_NOTFOUND) {
+            say_gone(row, bytes, true, c->json);
+        else if ((rc = remove_one(c, row, bytes, err)) == FR_BUSY || rc == FR_NOTFOUND) {
             rc = FR_OK; /* it was retried, pinned or removed meanwhile */
             continue;
         }
         if (rc != FR_OK)
             break;
         g->runs++;
-        g->bytes += gone.bytes;
+        g->bytes += bytes;
     }
     return rc;
 }

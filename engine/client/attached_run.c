@@ -96,11 +96,15 @@ static json_t *resume_json(const struct cli_drive *d, const struct fr_resume_opt
     return body;
 }
 
-/* Sends a request to the host; the answer is in a->answer. Drops body. */
-static enum fr_rc post(struct attached_run *a, const char *path, json_t *body, struct fr_err *err)
+/* Sends POST to the path of a run (id "": of all runs) at the host; the answer is in a->answer.
+ * Drops body. */
+static enum fr_rc post(struct attached_run *a, const char *id, const char *what, json_t *body,
+                       struct fr_err *err)
 {
+    char path[80];
     struct client_request req = {.method = "POST", .path = path};
 
+    snprintf(path, sizeof(path), "/api/v1/runs%s%s%s", id[0] != '\0' ? "/" : "", id, what);
     client_answer_finish(&a->answer);
     return cli_request(a->client, &req, body, &a->answer, err);
 }
@@ -112,12 +116,11 @@ static enum fr_rc submit(struct attached_run *a, const struct fr_submit *what, s
     struct fr_run_shell shell = cli_shell(a->d->paths.cwd);
     struct fr_issues *issues = &a->answer.issues;
     struct fr_stored read = {0};
-    char path[80] = "/api/v1/runs", id[FR_ID_TEXT];
+    char id[FR_ID_TEXT] = "";
     enum fr_rc rc;
 
     if (what->again != NULL) {
         fr_id_text(what->again->row.id, id);
-        snprintf(path, sizeof(path), "/api/v1/runs/%s/rerun", id);
         rc = fr_run_stored(a->d->home.p, &what->again->row, &read, err);
     } else if ((rc = cli_spec_shared(&what->spec, a->d->home.p, err)) == FR_OK &&
                (rc = fr_spec_load(&what->spec, &read.spec, issues, err)) == FR_OK &&
@@ -125,17 +128,16 @@ static enum fr_rc submit(struct attached_run *a, const struct fr_submit *what, s
         rc = fr_run_check(read.plan, &shell, NULL, issues, err);
     }
     if (rc == FR_OK)
-        rc = post(a, path, submit_json(a->d, what, read.spec), err);
+        rc = post(a, id, what->again != NULL ? "/rerun" : "", submit_json(a->d, what, read.spec),
+                  err);
     fr_run_stored_finish(&read);
     return rc;
 }
 
 static enum fr_rc resume(struct attached_run *a, const struct cli_wish *wish, struct fr_err *err)
 {
-    char path[80];
-
-    snprintf(path, sizeof(path), "/api/v1/runs/%s/resume", wish->id);
-    return post(a, path, resume_json(a->d, &wish->resume, cli_follow_plan(a->f)->spec), err);
+    return post(a, wish->id, "/resume",
+                resume_json(a->d, &wish->resume, cli_follow_plan(a->f)->spec), err);
 }
 
 /* ---- what is shown ---- */
@@ -408,12 +410,9 @@ static enum fr_rc look(struct attached_run *a, bool *more, bool *end, struct fr_
 static enum fr_rc stop_tasks(struct attached_run *a, const struct cli_wish *wish,
                              struct fr_err *err)
 {
-    char path[80];
-    enum fr_rc rc;
+    enum fr_rc rc = post(a, wish->id, "/cancel", json_object(), err);
 
     a->stop = false;
-    snprintf(path, sizeof(path), "/api/v1/runs/%s/cancel", wish->id);
-    rc = post(a, path, json_object(), err);
     return rc == FR_BUSY ? FR_OK : rc; /* the run is over */
 }
 
@@ -439,8 +438,7 @@ static enum fr_rc follow(struct attached_run *a, const struct cli_wish *wish, st
 enum fr_rc attached_run_go(struct attached_run *a, struct cli_wish *wish, enum cli_exit *code,
                            struct fr_err *err)
 {
-    static const struct client_listener listener = {on_event, on_end, NULL};
-    struct client_listener own = listener;
+    struct client_listener own = {on_event, on_end, a};
     char path[80];
     enum fr_rc rc = connect_host(a, err);
 
@@ -451,7 +449,6 @@ enum fr_rc attached_run_go(struct attached_run *a, struct cli_wish *wish, enum c
     if (rc != FR_OK)
         return rc;
     cli_say_queued(a->d, a->st);
-    own.arg = a;
     a->gone = false;
     a->driven_ms = fr_sys.mono_ms();
     a->taken = true;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -149,17 +150,10 @@ static enum fr_rc writer_start(struct stream *s, struct fr_err *err)
 static void add_count(struct fr_buf *b, uint64_t n)
 {
     char digits[24];
-    size_t len;
-    struct fr_buf plain = {0};
+    int len = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
 
-    fr_buf_fmt(&plain, "%llu", (unsigned long long)n);
-    len = plain.n < sizeof(digits) ? plain.n : 0;
-    for (size_t i = 0; i < len; i++) {
-        fr_buf_add(b, plain.p + i, 1);
-        if (i + 1 < len && (len - i - 1) % 3 == 0)
-            fr_buf_text(b, ",");
-    }
-    fr_buf_finish(&plain);
+    for (int i = 0; i < len; i++)
+        fr_buf_fmt(b, "%c%s", digits[i], i + 1 < len && (len - i - 1) % 3 == 0 ? "," : "");
 }
 
 static void put_missed(struct stream *s)
