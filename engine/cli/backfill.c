@@ -23,7 +23,7 @@ struct backfill {
     int64_t runs; /* number of runs that would be made now */
 };
 
-/* ---- what is wanted ---- */
+/* ---- the request ---- */
 
 static const char *value_of(const struct backfill *b, const char *option, const char *otherwise)
 {
@@ -136,7 +136,7 @@ static enum fr_rc read_wish(struct backfill *b, struct fr_err *err)
     return rc == FR_OK ? count(b, err) : rc;
 }
 
-/* ---- what there is ---- */
+/* ---- the schedule and its instants ---- */
 
 static enum fr_rc find_known(struct backfill *b, struct fr_store *st, struct fr_err *err)
 {

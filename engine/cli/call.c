@@ -83,8 +83,8 @@ static size_t sum(size_t a, size_t b)
     return a > SIZE_MAX - b ? SIZE_MAX : a + b;
 }
 
-/* Those that a command's args name, up to the bracket that closes: "[RUN] [TASK]", "FILE", "RUN…",
- * "[new NAME | list]". What follows an option is the option's. */
+/* Counts the words of a usage up to the closing bracket: "[RUN] [TASK]", "FILE", "RUN…",
+ * "[new NAME | list]". Words after an option belong to the option. */
 static struct words count_words(const char **args)
 {
     struct words all = {SIZE_MAX, 0}, one = {0, 0};
@@ -154,7 +154,7 @@ static enum fr_rc parse(struct cli_call *c, char **argv, struct fr_err *err)
     return rc == FR_OK ? cli_args_between(c, words.least, words.most, err) : rc;
 }
 
-/* ---- what was given ---- */
+/* ---- arguments and values ---- */
 
 static const struct cli_list *given(const struct cli_call *c, const char *option)
 {

@@ -67,7 +67,7 @@ void cli_print_help(const struct cli_command *cmd);
 enum { CLI_OPT_NAMES = 40 };
 void cli_opt_names(const struct cli_opt *o, char out[CLI_OPT_NAMES]); /* "-p, --param" */
 
-/* ---- what was given; an option must be in the row of the command ---- */
+/* ---- arguments and values; an option must be in the row of the command ---- */
 
 const char *cli_arg(const struct cli_call *c, size_t i); /* NULL: there are not so many */
 /* FR_USAGE unless there are min to max arguments, where the first word decides how many. */
@@ -105,8 +105,8 @@ enum fr_rc cli_begin(struct cli_call *c, struct cli_wish *wish, const char *firs
 /* Whether a task failed itself. Tasks that waited for another one or were cancelled did not. */
 bool cli_has_failed(const struct fr_inst_row *row);
 
-/* Cancels a run of the queue, and says so; one that has started meanwhile goes on, and it says
- * that. c->code: what of it may still run; stays as it is otherwise. */
+/* Cancels a queued run and prints that; a run that has started meanwhile goes on. c->code becomes
+ * an error's exit code if some of the run may still go on, else it stays as it is. */
 enum fr_rc cli_cancel_queued(struct cli_call *c, const struct fr_run_row *run, struct fr_err *err);
 
 /* The actions of notify; cli_deliver() sends the delivery on stdin and answers on stdout. */

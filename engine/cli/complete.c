@@ -1,8 +1,7 @@
 /*
- * `flowrun completion SHELL` prints a script; `flowrun complete WORD…`, which that asks, says what
- * the last word may become: of commands and options by the table, of runs, tasks, nodes and
- * schedules by the store. What is in its way (no home, a mistake) completes nothing and says
- * nothing.
+ * completion: prints the script of a shell. complete: called by that script; prints the candidates
+ * for the last word, from the table of commands and from the store. After an error, such as a
+ * missing home, it prints nothing.
  */
 #include "engine/base/complete.h"
 

@@ -28,7 +28,7 @@ static enum fr_rc ask_host(struct fr_store *st, const struct fr_run_row *run,
     return rc;
 }
 
-/* ---- what is so already ---- */
+/* ---- nothing left to do ---- */
 
 static int exit_of(const char *outcome)
 {

@@ -19,7 +19,7 @@ enum {
     LEFT_MS = 2000     /* after so long without a host, a host is asked again */
 };
 
-/* ---- what is sent ---- */
+/* ---- requests ---- */
 
 static void put_env(json_t *to, const char *name, const char *value)
 {
@@ -140,7 +140,7 @@ static enum fr_rc resume(struct attached_run *a, const struct cli_wish *wish, st
                 resume_json(a->d, &wish->resume, cli_follow_plan(a->f)->spec), err);
 }
 
-/* ---- what is shown ---- */
+/* ---- the view ---- */
 
 static void take_note(void *arg, const struct fr_note *note)
 {

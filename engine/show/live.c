@@ -11,7 +11,7 @@
 
 enum { FRAME_MS = 100, TICK_MS = 1000, LOAD = 20 /* a frame takes at most 1/LOAD of the time */ };
 
-/* ---- what the table says ---- */
+/* ---- the rows of the table ---- */
 
 struct sum { /* of a task's instances */
     enum fr_state_of state;
