@@ -231,7 +231,7 @@ struct fr_nodes_args {
                        epoch. 0: this process only asks, so nodes need not fence others off */
     const char *flownode_dir; /* folder of flownode, and flownode-ARCH for other machines */
     /* Control's home: local nodes have HOME/nodes/NAME. Each is a node of its own, though all are
-     * on this machine; a node behind SSH has the home of its machine, user and work folder
+     * on this machine; a node over SSH has the home of its machine, user and work folder
      * (ship.h). */
     const char *home;
     int64_t linger_ms; /* a connection stays up so long without runs; 0: not at all */

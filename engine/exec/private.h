@@ -97,7 +97,7 @@ struct fr_chan {
     struct fr_link ask;         /* owns: `ssh -G`, before there is a link */
     struct fr_buf answer;       /* owns: its output */
     struct fr_arena conf_arena; /* owns what conf points to */
-    struct fr_ssh_conf conf;    /* of a node behind SSH that has a link */
+    struct fr_ssh_conf conf;    /* of a node over SSH that has a link */
     struct fr_timer *timer;     /* pings while up, deadline while connecting, the pause's end */
     struct fr_buf folders;      /* owns: boot's, made with the link */
     struct fr_boot boot;

@@ -17,7 +17,8 @@
 json_t *fr_otel_headers(const char *list, size_t *bad);
 /* The attributes of "key=value,key=value" (OTEL_RESOURCE_ATTRIBUTES): {key: value}. */
 json_t *fr_otel_attributes(const char *list);
-/* Adds where traces go for the base address of all signals: in front of its query. */
+/* Adds the address for traces: path follows that of base, the address of all signals, before its
+ * query. */
 void fr_otel_endpoint(const char *base, const char *path, struct fr_buf *out);
 /* Whether traces are sent: OTEL_SDK_DISABLED and OTEL_TRACES_EXPORTER do not forbid it. */
 bool fr_otel_wanted(void);

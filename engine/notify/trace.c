@@ -182,7 +182,7 @@ static void look_at_events(struct tracing *t, const struct fr_attempt_row *at, i
     json_decref(list);
 }
 
-/* before: the attempt of the instance in front of it; NULL: it is the first. */
+/* before: the instance's previous attempt; NULL: none. */
 static void add_attempt(struct tracing *t, const struct fr_attempt_row *at,
                         const struct fr_attempt_row *before, const char *parent)
 {

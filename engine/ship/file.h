@@ -17,7 +17,7 @@ struct fr_ship_file {
     uint32_t mode; /* 0644 or 0755 */
 };
 
-/* Hashes the modes, hashes and paths of all files, and puts hash and a slash in front of each path
+/* Hashes the modes, hashes and paths of all files, and puts hash and a slash before each path
  * (in arena). hash has FR_SHA256_TEXT bytes. FR_NOMEM. */
 enum fr_rc fr_ship_name(struct fr_ship_file *v, size_t n, struct fr_arena *arena, char *hash,
                         struct fr_err *err);
