@@ -21,7 +21,7 @@ struct view {
     struct fr_store *st; /* borrows: the call's */
     struct fr_zones zones;
     struct fr_schedule_rows rows;
-    struct fr_schedule_files files;
+    struct fr_schedule_file_rows files;
     /* The file read last. */
     const char *source;
     struct fr_spec *spec; /* owns; NULL: it cannot be read */
@@ -30,14 +30,14 @@ struct view {
 /* A schedule with its rule, from the text of the file that the host uses. */
 struct shown {
     const struct fr_schedule_row *row;
-    const struct fr_schedule_file *file; /* NULL: none */
-    const struct fr_schedule *s;         /* NULL: the file no longer has it, or cannot be read */
+    const struct fr_schedule_file_row *file; /* NULL: none */
+    const struct fr_schedule *s; /* NULL: the file no longer has it, or cannot be read */
     struct fr_timetable t;
     int64_t delay_ms;
     int64_t next_ms; /* FR_NO_END: there is none */
 };
 
-static const struct fr_schedule_file *file_of(const struct view *v, const char *source)
+static const struct fr_schedule_file_row *file_of(const struct view *v, const char *source)
 {
     for (size_t i = 0; i < v->files.n; i++)
         if (strcmp(v->files.rows[i].path, source) == 0)
@@ -45,7 +45,7 @@ static const struct fr_schedule_file *file_of(const struct view *v, const char *
     return NULL;
 }
 
-static void read_file(struct view *v, const struct fr_schedule_file *file)
+static void read_file(struct view *v, const struct fr_schedule_file_row *file)
 {
     struct fr_source text = {file->path, fr_str_of(file->text)};
     struct fr_spec_opts opts = {.path = file->path,
@@ -157,7 +157,7 @@ static void print_row(const struct shown *s, const struct fr_fire_rows *last)
 static void print_errors(const struct view *v)
 {
     for (size_t i = 0; i < v->files.n; i++) {
-        const struct fr_schedule_file *f = &v->files.rows[i];
+        const struct fr_schedule_file_row *f = &v->files.rows[i];
         char date[32];
 
         if (f->error[0] == '\0')

@@ -4,13 +4,7 @@
 #include <string.h>
 
 /* As in expressions. Kept as texts with the run, so that they stay what they were. */
-static const char *const names[] = {"time",           "unix",         "date",
-                                    "name",           "zone",         "origin",
-                                    "interval_start", "interval_end", "previous_success"};
-
-enum { TIME, UNIX, DATE, NAME, ZONE, ORIGIN, FROM, TO, PREVIOUS };
-
-_Static_assert(sizeof(names) / sizeof(names[0]) == RUN_OCCASION_N, "a text has a name");
+static const char *const names[RUN_OCCASION_N] = {FR_OCCASIONS(FR_WORD_TEXT)};
 
 const char *run_occasion(const struct fr_run *run, const char *name)
 {
@@ -74,7 +68,7 @@ static const struct fr_schedule *schedule_of(const struct fr_spec *spec, const c
 
 const struct fr_schedule *fr_run_schedule(const struct fr_run *run)
 {
-    const char *name = run->occasion[NAME];
+    const char *name = run->occasion[OCCASION_NAME];
 
     return run->row.schedule != 0 && name != NULL ? schedule_of(run->spec, name) : NULL;
 }
@@ -129,15 +123,17 @@ static enum fr_rc fill(struct fr_run *run, const struct fr_schedule *s,
     /* the interval is the rule's, whatever ran; of single times it is empty */
     if (s != NULL && s->kind != FR_RULE_AT)
         (void)fr_rule_prev(&t->rule, at_ms, &from_ms);
-    o[TIME] = o[TO] = time_text(run, &t->zone, at_ms);
-    o[FROM] = time_text(run, &t->zone, from_ms);
-    o[UNIX] = fr_arena_fmt(&run->arena, "%lld", (long long)fr_div_down(at_ms, 1000));
-    o[DATE] =
-        o[TIME] != NULL ? fr_arena_text(&run->arena, o[TIME], sizeof("2026-12-24") - 1) : NULL;
-    o[NAME] = s != NULL ? fr_arena_dup(&run->arena, s->name) : "";
-    o[ZONE] = fr_arena_dup(&run->arena, t->zone.name);
-    o[PREVIOUS] = what->previous_ms != 0 ? time_text(run, &t->zone, what->previous_ms) : "";
-    o[ORIGIN] = by_hand ? "manual" : fr_arena_dup(&run->arena, run->row.origin);
+    o[OCCASION_TIME] = o[OCCASION_TO] = time_text(run, &t->zone, at_ms);
+    o[OCCASION_FROM] = time_text(run, &t->zone, from_ms);
+    o[OCCASION_UNIX] = fr_arena_fmt(&run->arena, "%lld", (long long)fr_div_down(at_ms, 1000));
+    o[OCCASION_DATE] = o[OCCASION_TIME] != NULL
+                           ? fr_arena_text(&run->arena, o[OCCASION_TIME], sizeof("2026-12-24") - 1)
+                           : NULL;
+    o[OCCASION_NAME] = s != NULL ? fr_arena_dup(&run->arena, s->name) : "";
+    o[OCCASION_ZONE] = fr_arena_dup(&run->arena, t->zone.name);
+    o[OCCASION_PREVIOUS] =
+        what->previous_ms != 0 ? time_text(run, &t->zone, what->previous_ms) : "";
+    o[OCCASION_ORIGIN] = by_hand ? "manual" : fr_arena_dup(&run->arena, run->row.origin);
     for (int i = 0; i < RUN_OCCASION_N; i++)
         if (o[i] == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for a run");

@@ -50,7 +50,9 @@ struct run_remark {            /* what is told of an instance, though its state 
     int64_t wall_ms, seq;
 };
 
-enum { RUN_OCCASION_N = 9 };
+#define RUN_OCCASION_ID(id, word) OCCASION_##id,
+enum { FR_OCCASIONS(RUN_OCCASION_ID) RUN_OCCASION_N }; /* places in fr_run.occasion */
+#undef RUN_OCCASION_ID
 
 struct run_block {                 /* of a task, while it waits for a secret of a variable */
     const struct fr_secret *lacks; /* NULL: it does not */

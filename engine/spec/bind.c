@@ -7,9 +7,7 @@ static const char *const node_names[] = {"name",  "address", "user", "index",   
                                          "slots", "labels",  "work", "executor"};
 static const char *const head_names[] = {"name", "address"};
 static const char *const nodes_names[] = {"count"};
-static const char *const schedule_names[] = {"time",           "unix",         "date",
-                                             "name",           "zone",         "origin",
-                                             "interval_start", "interval_end", "previous_success"};
+static const char *const schedule_names[] = {FR_OCCASIONS(FR_WORD_TEXT)};
 static const char *const run_names[] = {"id", "name", "status"};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

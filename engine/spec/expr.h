@@ -52,6 +52,12 @@ enum fr_ref_kind {
     FR_REF_FAILURE   /* some need failed: "true" or "false" */
 };
 
+/* The names below schedule. */
+#define FR_OCCASIONS(X)                                                                            \
+    X(TIME, "time")                                                                                \
+    X(UNIX, "unix") X(DATE, "date") X(NAME, "name") X(ZONE, "zone") X(ORIGIN, "origin")            \
+        X(FROM, "interval_start") X(TO, "interval_end") X(PREVIOUS, "previous_success")
+
 enum fr_ref_where { FR_WHERE_SAME, FR_WHERE_NODE, FR_WHERE_HEAD };
 
 struct fr_ref {

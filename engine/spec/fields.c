@@ -278,8 +278,12 @@ static const struct field inventory_fields[] = {
 };
 const struct object object_inventory = {"an inventory", "inventory", inventory_fields, NULL};
 
+#define WORD(type, word, text) word,
+static const char *const type_choices[] = {FR_TYPES(WORD)}; /* ended by the first NULL */
+#undef WORD
+
 static const struct field param_fields[] = {
-    {"type", SHAPE_PARAM_TYPE, AT(fr_param, type), .preset = "string",
+    {"type", SHAPE_PARAM_TYPE, AT(fr_param, type), .choices = type_choices, .preset = "string",
      .help = "string, int, float, bool, path, duration or size."},
     {"default", SHAPE_DEFAULT, AT(fr_param, preset), .help = "Without one, -p must give it."},
     {"help", SHAPE_STRING, AT(fr_param, help), .help = "For readers."},

@@ -9,66 +9,68 @@
 
 #include <stddef.h>
 
-/* What stands under a key: how it is read, and how the schema says it. */
-enum shape {
-    SHAPE_STRING,    /* const char *; known when the file is read (params and env only) */
-    SHAPE_PATH,      /* const char *, made absolute on control */
-    SHAPE_INT,       /* int within min..max */
-    SHAPE_FLOAT,     /* double within min..max */
-    SHAPE_BOOL,      /* bool */
-    SHAPE_DURATION,  /* int64_t ms */
-    SHAPE_LIMIT,     /* int64_t ms, "never" is 0 */
-    SHAPE_SIZE,      /* int64_t bytes */
-    SHAPE_CHOICE,    /* an enum (int): index in choices + first */
-    SHAPE_TRANSPORT, /* a choice, into the defaults of nodes */
-    SHAPE_TEXT,      /* struct fr_text */
-    SHAPE_TEXTS,     /* struct fr_text array and count */
-    SHAPE_STRINGS,   /* const char * array and count; one text stands for a list of one */
-    SHAPE_NAMES,     /* the same, of names */
-    SHAPE_ENV,       /* struct fr_kv array and count, names of variables, on top of what is there */
-    SHAPE_ENV_FILE,  /* the same, from files of this machine */
-    SHAPE_OBJECT,    /* a struct in place, described by object */
-
-    SHAPE_SCRIPT, /* of struct fr_action */
-    SHAPE_USES,
-    SHAPE_WITH,
-    SHAPE_PROGRAMS,
-
-    SHAPE_NEEDS, /* of struct fr_task */
-    SHAPE_ON,
-    SHAPE_WHEN,
-    SHAPE_IN,
-    SHAPE_METRICS,
-    SHAPE_FILES,
-    SHAPE_SIDECARS,
-    SHAPE_RETRY_ON,
-
-    SHAPE_EVENTS,       /* of rules: unsigned, the names before first in choices */
-    SHAPE_QUIET,        /* of rules: struct fr_quiet */
-    SHAPE_RULES,        /* struct fr_notify array and count; one stands for a list of one */
-    SHAPE_POOLS,        /* struct fr_limits: its pools, by name */
-    SHAPE_CHANNELS,     /* struct fr_channel array and count, by name */
-    SHAPE_GIVEN_TEXT,   /* struct fr_given */
-    SHAPE_GIVEN_SECRET, /* the same, without its text */
-
-    SHAPE_TIMES, /* of a schedule */
-    SHAPE_GIVEN, /* "name=value" array and count, checked as -p is */
-
-    SHAPE_PARAMS, /* of struct fr_spec */
-    SHAPE_SECRETS,
-    SHAPE_NODES,
-    SHAPE_TASKS,
-    SHAPE_HOOKS,
-    SHAPE_DEFAULTS, /* these are read into the loader's own struct fr_task or fr_node */
-    SHAPE_NODE_DEFAULTS,
-    SHAPE_PIPELINE_ENV,
-    SHAPE_PIPELINE_ENV_FILE,
-    SHAPE_KEEP,
-    SHAPE_NODE_LIST,
-    SHAPE_DEFAULT,    /* of a param: a text, number or bool */
-    SHAPE_PARAM_TYPE, /* enum fr_type by name */
-    SHAPE_SCHEDULE
-};
+/* X(shape of a value, its reader in load.h, its schema of a field f, in schema_value.c) */
+#define SHAPES(X)                                                                                  \
+    X(STRING, read_string, schema_ref("scalar")) /* const char *; known when the file is read */   \
+    X(PATH, read_string, schema_ref("scalar"))   /* const char *, made absolute on control */      \
+    X(INT, read_number, integer(f))              /* int within min..max */                         \
+    X(FLOAT, read_number, number(f))             /* double within min..max */                      \
+    X(BOOL, read_bool, schema_ref("bool"))       /* bool */                                        \
+    X(DURATION, read_number, schema_ref("duration")) /* int64_t ms */                              \
+    X(LIMIT, read_number, limit())                   /* int64_t ms, "never" is 0 */                \
+    X(SIZE, read_number, schema_ref("size"))         /* int64_t bytes */                           \
+    X(CHOICE, read_choice, choice(f->choices))       /* an enum (int): index in choices + first */ \
+    X(TRANSPORT, read_choice, choice(f->choices))    /* a choice, into the defaults of nodes */    \
+    X(TEXT, read_one_text, schema_ref("text"))       /* struct fr_text */                          \
+    X(TEXTS, read_texts,                                                                           \
+      some(schema_ref("text"), "minItems", 1)) /* struct fr_text array and count */                \
+    X(STRINGS, read_string_list, scalars())    /* const char * array and count; or one alone */    \
+    X(NAMES, read_string_list, scalars())      /* the same, of names */                            \
+    X(ENV, read_variables,                                                                         \
+      schema_ref("env")) /* struct fr_kv array and count, added to those there */                  \
+    X(ENV_FILE, read_variables, scalars()) /* the same, from files of this machine */              \
+    X(OBJECT, read_inner, inner(f))        /* a struct in place, described by object */            \
+    X(SCRIPT, read_script, script())       /* of struct fr_action */                               \
+    X(USES, read_uses, kinds())                                                                    \
+    X(WITH, read_with, json_pack("{s:[s, s]}", "type", "object", "null"))                          \
+    X(PROGRAMS, read_programs, one_or_list(json_pack("{s:s}", "const", "flowtrain")))              \
+    X(NEEDS, read_needs, needs()) /* of struct fr_task */                                          \
+    X(ON, read_on, scalars())                                                                      \
+    X(WHEN, read_when, schema_ref("scalar"))                                                       \
+    X(IN, read_in, schema_ref("scalar"))                                                           \
+    X(METRICS, read_metrics, schema_ref("text"))                                                   \
+    X(FILES, read_files,                                                                           \
+      schema_map(json_pack("{s:[o, o]}", "anyOf", schema_ref("text"), inner(f)), "^[^/]"))         \
+    X(SIDECARS, read_sidecars, some(inner(f), "maxItems", 16))                                     \
+    X(RETRY_ON, read_retry_on, retry_on())                                                         \
+    X(EVENTS, read_events, events(f)) /* of rules: unsigned, the names before first in choices */  \
+    X(QUIET, read_quiet, quiet())     /* of rules: struct fr_quiet */                              \
+    X(RULES, read_rules, inners(f))   /* struct fr_notify array and count; or one alone */         \
+    X(POOLS, read_pools, schema_map(integer(f), LABEL_PATTERN)) /* of struct fr_limits, by name */ \
+    X(CHANNELS, read_channels,                                                                     \
+      schema_map(inner(f), LABEL_PATTERN))     /* struct fr_channel array, count */                \
+    X(GIVEN_TEXT, read_given_text, given(f))   /* struct fr_given */                               \
+    X(GIVEN_SECRET, read_given_text, inner(f)) /* the same, without its text */                    \
+    X(TIMES, read_times, scalars())            /* of a schedule */                                 \
+    X(GIVEN, read_given, schema_map(schema_ref("scalar"), NAME_PATTERN)) /* checked as -p is */    \
+    X(PARAMS, NULL, params(f)) /* of struct fr_spec; read before everything else */                \
+    X(SECRETS, read_secrets, named(f))                                                             \
+    X(NODES, read_nodes, nodes())                                                                  \
+    X(TASKS, read_tasks, tasks(f))                                                                 \
+    X(HOOKS, read_hooks, some(inner(f), "maxItems", 100))                                          \
+    /* these are read into the loader's own struct fr_task or fr_node */                           \
+    X(DEFAULTS, read_inner, inner(f))                                                              \
+    X(NODE_DEFAULTS, read_inner, inner(f))                                                         \
+    X(PIPELINE_ENV, read_variables, schema_ref("env"))                                             \
+    X(PIPELINE_ENV_FILE, read_variables, scalars())                                                \
+    X(KEEP, read_inner, inner(f))                                                                  \
+    X(NODE_LIST, read_node_list, schema_ref("node_list"))                                          \
+    X(DEFAULT, read_param_default, schema_ref("scalar")) /* of a param: a text, number or bool */  \
+    X(PARAM_TYPE, read_choice, one_of(f->choices))       /* enum fr_type by name */                \
+    X(SCHEDULE, read_schedules, inners(f))
+#define SHAPE_ID(name, reader, schema) SHAPE_##name,
+enum shape { SHAPES(SHAPE_ID) SHAPE_N };
+#undef SHAPE_ID
 
 /* Which references may stand in a text; bits. Outside: params and env alone. */
 enum allow {

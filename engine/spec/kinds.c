@@ -296,19 +296,9 @@ const struct fr_key *fr_kind_key(const struct fr_kind *kind, const char *name)
 
 const char *fr_type_name(enum fr_type type)
 {
-    static const char *const names[] = {
-        [FR_T_STRING] = "a text",
-        [FR_T_INT] = "a whole number",
-        [FR_T_FLOAT] = "a number",
-        [FR_T_BOOL] = "true or false",
-        [FR_T_DURATION] = "a duration like 10s or 1h30m",
-        [FR_T_SIZE] = "a size like 512MiB",
-        [FR_T_PATH] = "a path",
-        [FR_T_NODEPATH] = "a path on the node",
-        [FR_T_CHOICE] = "one of the allowed words",
-        [FR_T_LIST] = "a list",
-        [FR_T_MAP] = "a map",
-    };
+#define TEXT(type, word, text) text,
+    static const char *const names[] = {FR_TYPES(TEXT)};
+#undef TEXT
 
     return names[type];
 }

@@ -10,19 +10,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum fr_type {
-    FR_T_STRING,
-    FR_T_INT,   /* JSON integer */
-    FR_T_FLOAT, /* JSON real */
-    FR_T_BOOL,
-    FR_T_DURATION, /* "10s"; JSON integer of milliseconds */
-    FR_T_SIZE,     /* "10GiB"; JSON integer of bytes */
-    FR_T_PATH,     /* a file or folder on control, shipped to the node; "node:/x": the node's own */
-    FR_T_NODEPATH, /* a path on the node; a relative one is below the node's work folder */
-    FR_T_CHOICE,   /* one of .choices */
-    FR_T_LIST,     /* list of texts; one text stands for a list of one; JSON array */
-    FR_T_MAP       /* map of texts; JSON object */
-};
+/* X(type, its name in type: of a param; NULL: none, description). */
+#define FR_TYPES(X)                                                                                \
+    X(STRING, "string", "a text")                                                                  \
+    X(INT, "int", "a whole number") /* JSON integer */                                             \
+    X(FLOAT, "float", "a number")   /* JSON real */                                                \
+    X(BOOL, "bool", "true or false")                                                               \
+    X(DURATION, "duration", "a duration like 10s or 1h30m") /* JSON: ms */                         \
+    X(PATH, "path", "a path")               /* on control, shipped; "node:/x": the node's own */   \
+    X(SIZE, "size", "a size like 512MiB")   /* JSON integer of bytes */                            \
+    X(NODEPATH, NULL, "a path on the node") /* relative: below its work folder */                  \
+    X(CHOICE, NULL, "one of the allowed words") /* of .choices */                                  \
+    X(LIST, NULL, "a list")                     /* of texts, or one text; JSON array */            \
+    X(MAP, NULL, "a map")                       /* of texts; JSON object */
+#define FR_TYPE_ID(type, word, text) FR_T_##type,
+enum fr_type { FR_TYPES(FR_TYPE_ID) FR_T_N };
+#undef FR_TYPE_ID
 
 struct fr_key {
     const char *name;

@@ -171,7 +171,7 @@ shape_reader read_needs, read_on, read_when, read_in, read_metrics, read_files, 
 shape_reader read_tasks, read_hooks; /* these two lines: task.c */
 shape_reader read_events, read_quiet, read_rules, read_channels, read_given_text; /* notify.c */
 shape_reader read_schedules, read_times, read_given;                              /* schedule.c */
-shape_reader read_secrets, read_param_default, read_param_type;                   /* params.c */
+shape_reader read_secrets, read_param_default;                                    /* params.c */
 shape_reader read_nodes, read_node_list, read_pools; /* nodes.c, config.c */
 /* Puts a list and its count where f has them. */
 void put_list(const struct field *f, void *target, const void *list, size_t n);

@@ -3,10 +3,7 @@
 
 #include <string.h>
 
-static const char *const names[] = {
-    "started",         "succeeded",  "recovered", "failed",           "cancelled",
-    "stalled",         "not_finite", "late",      "node_unreachable", "schedule_missed",
-    "schedule_paused", "disk_low",   NULL};
+static const char *const names[] = {FR_NOTICES(FR_WORD_TEXT) NULL};
 static const char *const kinds[] = {"webhook", "slack", "teams", "email", "command", "otlp", NULL};
 
 const char *fr_notice_name(enum fr_notice kind)
@@ -328,20 +325,32 @@ json_t *fr_notify_json(const struct fr_notify *rules, size_t n)
     return list;
 }
 
-static void put_given(json_t *doc, const char *key, const struct fr_given *g)
+static json_t *given_json(const struct fr_given *g)
 {
-    if (g->text != NULL)
-        json_object_set_new(doc, key, json_string(g->text));
-    else if (is_given(g))
-        json_object_set_new(
-            doc, key,
-            json_pack("{s:s}", g->env != NULL ? "env" : "file", g->env != NULL ? g->env : g->file));
+    return g->text != NULL   ? json_string(g->text)
+           : g->env != NULL  ? json_pack("{s:s}", "env", g->env)
+           : g->file != NULL ? json_pack("{s:s}", "file", g->file)
+                             : NULL;
 }
 
-static void put_text(json_t *doc, const char *key, const char *text)
+/* NULL: the channel does not have that key. */
+static json_t *key_json(const struct fr_channel *c, const struct field *f)
 {
-    if (text != NULL)
-        json_object_set_new(doc, key, json_string(text));
+    const void *at = (const char *)c + f->at;
+    size_t n;
+
+    switch (f->shape) {
+    case SHAPE_CHOICE:
+        return json_string(kinds[c->kind]);
+    case SHAPE_GIVEN_TEXT:
+    case SHAPE_GIVEN_SECRET:
+        return given_json(at);
+    case SHAPE_STRINGS:
+        n = *(const size_t *)((const char *)c + f->n_at);
+        return n > 0 ? list_of(*(const char *const *const *)at, n) : NULL;
+    default:
+        return json_string(*(const char *const *)at);
+    }
 }
 
 json_t *fr_channels_json(const struct fr_channel *channels, size_t n)
@@ -349,22 +358,11 @@ json_t *fr_channels_json(const struct fr_channel *channels, size_t n)
     json_t *all = json_object();
 
     for (size_t i = 0; i < n; i++) {
-        const struct fr_channel *c = &channels[i];
-        json_t *doc = json_pack("{s:s}", "kind", kinds[c->kind]);
+        json_t *doc = json_object();
 
-        put_given(doc, "url", &c->url);
-        put_given(doc, "headers", &c->headers);
-        put_given(doc, "sign_with", &c->sign_with);
-        put_given(doc, "password", &c->password);
-        put_text(doc, "server", c->server);
-        put_text(doc, "from", c->from);
-        put_text(doc, "user", c->user);
-        put_text(doc, "ca", c->ca);
-        if (c->n_to > 0)
-            json_object_set_new(doc, "to", list_of(c->to, c->n_to));
-        if (c->n_command > 0)
-            json_object_set_new(doc, "command", list_of(c->command, c->n_command));
-        json_object_set_new(all, c->name, doc);
+        for (const struct field *f = channel_fields; f->name != NULL; f++)
+            json_object_set_new(doc, f->name, key_json(&channels[i], f)); /* NULL: sets none */
+        json_object_set_new(all, channels[i].name, doc);
     }
     return all;
 }

@@ -9,22 +9,25 @@
 
 #include <jansson.h>
 
-/* The events of a rule's on:, in the order of their names. */
-enum fr_notice {
-    FR_NOTICE_STARTED,
-    FR_NOTICE_SUCCEEDED,
-    FR_NOTICE_RECOVERED, /* the first success behind a failure; without it on: it is a success */
-    FR_NOTICE_FAILED,
-    FR_NOTICE_CANCELLED,
-    FR_NOTICE_STALLED,
-    FR_NOTICE_NOT_FINITE,
-    FR_NOTICE_LATE,
-    FR_NOTICE_NODE_UNREACHABLE,
-    FR_NOTICE_SCHEDULE_MISSED, /* these three are of config.yaml alone: no run is there */
-    FR_NOTICE_SCHEDULE_PAUSED,
-    FR_NOTICE_DISK_LOW, /* of a node's machine */
-    FR_NOTICE_N
-};
+/* The events of a rule's on:. Those from SCHEDULE_MISSED on are of config.yaml alone: no run is
+ * there. */
+#define FR_NOTICES(X)                                                                              \
+    X(STARTED, "started")                                                                          \
+    X(SUCCEEDED, "succeeded")                                                                      \
+    X(RECOVERED, "recovered") /* the first success after a failure; without it on: a success */    \
+    X(FAILED, "failed")                                                                            \
+    X(CANCELLED, "cancelled")                                                                      \
+    X(STALLED, "stalled")                                                                          \
+    X(NOT_FINITE, "not_finite")                                                                    \
+    X(LATE, "late")                                                                                \
+    X(NODE_UNREACHABLE, "node_unreachable")                                                        \
+    X(SCHEDULE_MISSED, "schedule_missed")                                                          \
+    X(SCHEDULE_PAUSED, "schedule_paused")                                                          \
+    X(DISK_LOW, "disk_low") /* of a node's machine */
+
+#define FR_NOTICE_ID(id, word) FR_NOTICE_##id,
+enum fr_notice { FR_NOTICES(FR_NOTICE_ID) FR_NOTICE_N };
+#undef FR_NOTICE_ID
 
 const char *fr_notice_name(enum fr_notice kind); /* "node_unreachable" */
 

@@ -3,38 +3,11 @@
 
 #include <string.h>
 
-static const struct {
-    const char *name;
-    enum fr_type type;
-} types[] = {{"string", FR_T_STRING}, {"int", FR_T_INT},           {"float", FR_T_FLOAT},
-             {"bool", FR_T_BOOL},     {"duration", FR_T_DURATION}, {"path", FR_T_PATH},
-             {"size", FR_T_SIZE}};
-
-enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
-
 void read_param_default(struct loader *l, const struct fr_yaml *y, const struct field *f,
                         void *target)
 {
     (void)f;
     ((struct fr_param *)target)->preset = read_now(l, y);
-}
-
-void read_param_type(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
-{
-    const char *text = read_now(l, y), *names[N_TYPES];
-
-    (void)f;
-    for (size_t i = 0; i < N_TYPES; i++) {
-        names[i] = types[i].name;
-        if (text != NULL && strcmp(types[i].name, text) == 0) {
-            ((struct fr_param *)target)->type = types[i].type;
-            return;
-        }
-    }
-    if (text != NULL)
-        complain_near(l, pos_of(l, y),
-                      &(struct hint){word_list(l, names, N_TYPES), text, names, N_TYPES},
-                      "type is '%s'", text);
 }
 
 /* The value of the last -p for name, or NULL. *fenced: it is of a request with a fence. */
@@ -63,27 +36,11 @@ static bool is_preset(struct loader *l, const struct fr_param *p)
 static bool has_type(struct loader *l, struct fr_pos pos, const struct fr_param *param,
                      const char *value)
 {
-    enum fr_type type = param->type;
-    struct fr_str s = fr_str_of(value);
-    struct hint hint = {.expected = fr_type_name(type)};
-    int64_t i;
-    double f;
-    bool b, ok = true;
+    const char *expected;
+    bool ok = with_value_ok(&(struct fr_key){.type = param->type}, value, &expected);
 
-    if (type == FR_T_INT)
-        ok = fr_parse_i64(s, &i, NULL) == FR_OK;
-    else if (type == FR_T_FLOAT)
-        ok = fr_parse_f64(s, &f, NULL) == FR_OK;
-    else if (type == FR_T_BOOL)
-        ok = fr_parse_bool(s, &b, NULL) == FR_OK;
-    else if (type == FR_T_DURATION)
-        ok = fr_parse_duration(s, &i, NULL) == FR_OK;
-    else if (type == FR_T_SIZE)
-        ok = fr_parse_size(s, &i, NULL) == FR_OK;
-    else if (type == FR_T_PATH)
-        ok = s.n > 0;
     if (!ok)
-        complain_near(l, pos, &hint, "param '%s' is '%s'", param->name, value);
+        complain(l, pos, expected, "param '%s' is '%s'", param->name, value);
     return ok;
 }
 

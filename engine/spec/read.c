@@ -374,60 +374,9 @@ static void read_inner(struct loader *l, const struct fr_yaml *y, const struct f
     read_object(l, f->object, y, into);
 }
 
-static shape_reader *const readers[] = {
-    [SHAPE_STRING] = read_string,
-    [SHAPE_PATH] = read_string,
-    [SHAPE_INT] = read_number,
-    [SHAPE_FLOAT] = read_number,
-    [SHAPE_BOOL] = read_bool,
-    [SHAPE_DURATION] = read_number,
-    [SHAPE_LIMIT] = read_number,
-    [SHAPE_SIZE] = read_number,
-    [SHAPE_CHOICE] = read_choice,
-    [SHAPE_TRANSPORT] = read_choice,
-    [SHAPE_TEXT] = read_one_text,
-    [SHAPE_TEXTS] = read_texts,
-    [SHAPE_STRINGS] = read_string_list,
-    [SHAPE_NAMES] = read_string_list,
-    [SHAPE_ENV] = read_variables,
-    [SHAPE_ENV_FILE] = read_variables,
-    [SHAPE_OBJECT] = read_inner,
-    [SHAPE_SCRIPT] = read_script,
-    [SHAPE_USES] = read_uses,
-    [SHAPE_WITH] = read_with,
-    [SHAPE_PROGRAMS] = read_programs,
-    [SHAPE_NEEDS] = read_needs,
-    [SHAPE_ON] = read_on,
-    [SHAPE_WHEN] = read_when,
-    [SHAPE_IN] = read_in,
-    [SHAPE_METRICS] = read_metrics,
-    [SHAPE_FILES] = read_files,
-    [SHAPE_SIDECARS] = read_sidecars,
-    [SHAPE_RETRY_ON] = read_retry_on,
-    [SHAPE_EVENTS] = read_events,
-    [SHAPE_QUIET] = read_quiet,
-    [SHAPE_RULES] = read_rules,
-    [SHAPE_POOLS] = read_pools,
-    [SHAPE_CHANNELS] = read_channels,
-    [SHAPE_GIVEN_TEXT] = read_given_text,
-    [SHAPE_GIVEN_SECRET] = read_given_text,
-    [SHAPE_TIMES] = read_times,
-    [SHAPE_GIVEN] = read_given,
-    [SHAPE_PARAMS] = NULL, /* read before everything else */
-    [SHAPE_SECRETS] = read_secrets,
-    [SHAPE_NODES] = read_nodes,
-    [SHAPE_TASKS] = read_tasks,
-    [SHAPE_HOOKS] = read_hooks,
-    [SHAPE_DEFAULTS] = read_inner,
-    [SHAPE_NODE_DEFAULTS] = read_inner,
-    [SHAPE_PIPELINE_ENV] = read_variables,
-    [SHAPE_PIPELINE_ENV_FILE] = read_variables,
-    [SHAPE_KEEP] = read_inner,
-    [SHAPE_NODE_LIST] = read_node_list,
-    [SHAPE_DEFAULT] = read_param_default,
-    [SHAPE_PARAM_TYPE] = read_param_type,
-    [SHAPE_SCHEDULE] = read_schedules,
-};
+#define READER(name, reader, schema) reader,
+static shape_reader *const readers[SHAPE_N] = {SHAPES(READER)};
+#undef READER
 
 void read_field(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)
 {

@@ -3,16 +3,7 @@
 #include "engine/base/sys.h"
 #include "engine/store/sql.h"
 
-enum fr_rc fr_store_backfill_add(struct fr_store *st, struct fr_backfill_row *row,
-                                 struct fr_err *err)
-{
-    enum fr_rc rc = fr_sql_put(st, SQL_BACKFILL_ADD, &fr_backfill_type, row, NULL, err);
-
-    if (rc == FR_OK)
-        row->id = sqlite3_last_insert_rowid(st->db);
-    return rc;
-}
-
+FR_SQL_ADD(fr_store_backfill_add, backfill, SQL_BACKFILL_ADD)
 FR_SQL_PUT(fr_store_backfill_set, backfill, SQL_BACKFILL_SET)
 
 enum fr_rc fr_store_backfills(struct fr_store *st, bool active, struct fr_arena *arena,

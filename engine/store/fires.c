@@ -4,16 +4,7 @@
 
 /* ---- schedules ---- */
 
-enum fr_rc fr_store_schedule_add(struct fr_store *st, struct fr_schedule_row *row,
-                                 struct fr_err *err)
-{
-    enum fr_rc rc = fr_sql_put(st, SQL_SCHEDULE_ADD, &fr_schedule_type, row, NULL, err);
-
-    if (rc == FR_OK)
-        row->id = sqlite3_last_insert_rowid(st->db);
-    return rc;
-}
-
+FR_SQL_ADD(fr_store_schedule_add, schedule, SQL_SCHEDULE_ADD)
 FR_SQL_PUT(fr_store_schedule_set, schedule, SQL_SCHEDULE_SET)
 
 enum fr_rc fr_store_schedule_seen(struct fr_store *st, int64_t schedule, int64_t seen_ms,
@@ -102,19 +93,10 @@ enum fr_rc fr_store_fires_prune(struct fr_store *st, const struct fr_fire_page *
 
 /* ---- files ---- */
 
-enum fr_rc fr_store_schedule_file_put(struct fr_store *st, const struct fr_schedule_file *row,
-                                      struct fr_err *err)
-{
-    return fr_sql_put(st, SQL_SCHEDULE_FILE_PUT, &fr_schedule_file_type, row, NULL, err);
-}
+FR_SQL_PUT(fr_store_schedule_file_put, schedule_file, SQL_SCHEDULE_FILE_PUT)
+FR_SQL_LIST(fr_store_schedule_files, schedule_file, SQL_SCHEDULE_FILES)
 
 enum fr_rc fr_store_schedule_file_drop(struct fr_store *st, const char *path, struct fr_err *err)
 {
     return fr_sql_run(st, SQL_SCHEDULE_FILE_DROP, err, "t", path);
-}
-
-enum fr_rc fr_store_schedule_files(struct fr_store *st, struct fr_arena *arena,
-                                   struct fr_schedule_files *out, struct fr_err *err)
-{
-    return fr_sql_list(st, SQL_SCHEDULE_FILES, FR_SQL_INTO(schedule_file, arena, out), err, "");
 }

@@ -89,18 +89,13 @@ enum fr_rc fr_store_fires_prune(struct fr_store *st, const struct fr_fire_page *
     C(R, TEXT, text, NULL)      /* the newest that could be used; "": none could */                \
     C(R, TEXT, error, NULL)     /* why the file of now cannot be; "": it can */                    \
     C(R, INT, error_wall, NULL) /* since then */
-FR_ROW(fr_schedule_file, FR_SCHEDULE_FILE_COLUMNS);
-
-struct fr_schedule_files {
-    struct fr_schedule_file *rows; /* by path */
-    size_t n;
-};
+FR_ROWS(fr_schedule_file, FR_SCHEDULE_FILE_COLUMNS); /* by path */
 
 /* Adds the row, or replaces the one of its path. */
-enum fr_rc fr_store_schedule_file_put(struct fr_store *st, const struct fr_schedule_file *row,
+enum fr_rc fr_store_schedule_file_put(struct fr_store *st, const struct fr_schedule_file_row *row,
                                       struct fr_err *err);
 enum fr_rc fr_store_schedule_file_drop(struct fr_store *st, const char *path, struct fr_err *err);
 enum fr_rc fr_store_schedule_files(struct fr_store *st, struct fr_arena *arena,
-                                   struct fr_schedule_files *out, struct fr_err *err);
+                                   struct fr_schedule_file_rows *out, struct fr_err *err);
 
 #endif

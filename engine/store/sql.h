@@ -96,6 +96,15 @@ enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
     {                                                                                              \
         return fr_sql_put(st, which, &fr_##type##_type, row, NULL, err);                           \
     }
+#define FR_SQL_ADD(function, type, which) /* the row's id is set */                                \
+    enum fr_rc function(struct fr_store *st, struct fr_##type##_row *row, struct fr_err *err)      \
+    {                                                                                              \
+        enum fr_rc rc = fr_sql_put(st, which, &fr_##type##_type, row, NULL, err);                  \
+                                                                                                   \
+        if (rc == FR_OK)                                                                           \
+            row->id = sqlite3_last_insert_rowid(st->db);                                           \
+        return rc;                                                                                 \
+    }
 #define FR_SQL_PUT_OF_RUN(function, type, which)                                                   \
     enum fr_rc function(struct fr_store *st, struct fr_id run, const struct fr_##type##_row *row,  \
                         struct fr_err *err)                                                        \

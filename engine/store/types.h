@@ -19,7 +19,7 @@
     X(shipped, "shipped", fr_shipped_row, FR_SHIPPED_COLUMNS)                                      \
     X(schedule, "schedule", fr_schedule_row, FR_SCHEDULE_COLUMNS)                                  \
     X(fire, "fire", fr_fire_row, FR_FIRE_COLUMNS)                                                  \
-    X(schedule_file, "schedule_file", fr_schedule_file, FR_SCHEDULE_FILE_COLUMNS)                  \
+    X(schedule_file, "schedule_file", fr_schedule_file_row, FR_SCHEDULE_FILE_COLUMNS)              \
     X(backfill, "backfill", fr_backfill_row, FR_BACKFILL_COLUMNS)                                  \
     X(delivery, "delivery", fr_delivery_row, FR_DELIVERY_COLUMNS)                                  \
     X(notice, "notice", fr_notice_row, FR_NOTICE_COLUMNS)                                          \

@@ -130,7 +130,7 @@ struct host_schedule *schedules_add(struct host_schedules *all, struct host_file
 }
 
 static enum fr_rc take_rows(struct host_schedules *all, const struct fr_schedule_rows *rows,
-                            const struct fr_schedule_files *files, struct fr_err *err)
+                            const struct fr_schedule_file_rows *files, struct fr_err *err)
 {
     for (size_t i = 0; i < files->n; i++) {
         struct host_file *file = schedules_file(all, files->rows[i].path);
@@ -157,7 +157,7 @@ enum fr_rc schedules_load(struct host_schedules *all, struct fr_err *err)
 {
     struct fr_arena arena = {0};
     struct fr_schedule_rows rows = {0};
-    struct fr_schedule_files files = {0};
+    struct fr_schedule_file_rows files = {0};
     enum fr_rc rc = fr_store_schedules(all->host->store, &arena, &rows, err);
 
     if (rc == FR_OK)
@@ -172,7 +172,7 @@ enum fr_rc schedules_load(struct host_schedules *all, struct fr_err *err)
 
 static enum fr_rc write_file(struct fr_store *st, const struct host_file *file, struct fr_err *err)
 {
-    struct fr_schedule_file row = {
+    struct fr_schedule_file_row row = {
         .path = file->path, .error = file->error, .error_wall = file->error_wall};
 
     if (file->spec == NULL && file->error == NULL)

@@ -104,7 +104,7 @@ static void check_failed(const char *run, const char *reason)
 static int64_t broken_since(void)
 {
     struct fr_arena a = {0};
-    struct fr_schedule_files rows = {0};
+    struct fr_schedule_file_rows rows = {0};
     int64_t wall;
 
     CHECK_INT(fr_store_schedule_files(st, &a, &rows, NULL), FR_OK);

@@ -253,7 +253,7 @@ static inline void check_runs(const char *of, const char *want)
 static inline bool has_error(const char *text)
 {
     struct fr_arena a = {0};
-    struct fr_schedule_files rows = {0};
+    struct fr_schedule_file_rows rows = {0};
     bool yes = false;
 
     CHECK_INT(fr_store_schedule_files(st, &a, &rows, NULL), FR_OK);

@@ -241,15 +241,15 @@ static void test_dropped(void)
 
 static void test_files(void)
 {
-    struct fr_schedule_file row = {.path = "/f/b.yaml", .text = "name: b\n", .error = ""};
-    struct fr_schedule_files rows;
+    struct fr_schedule_file_row row = {.path = "/f/b.yaml", .text = "name: b\n", .error = ""};
+    struct fr_schedule_file_rows rows;
 
     check_row("files");
     CHECK_INT(fr_store_schedule_file_put(st, &row, &err), FR_OK);
     row.error = "3:1: wrong";
     row.error_wall = 9;
     CHECK_INT(fr_store_schedule_file_put(st, &row, &err), FR_OK);
-    row = (struct fr_schedule_file){.path = "/f/a.yaml"};
+    row = (struct fr_schedule_file_row){.path = "/f/a.yaml"};
     CHECK_INT(fr_store_schedule_file_put(st, &row, &err), FR_OK);
     CHECK_INT(fr_store_schedule_files(st, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 2);
