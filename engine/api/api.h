@@ -21,19 +21,18 @@ struct fr_api_pair { /* of a query, decoded */
     const char *name, *value;
 };
 
-/* A caller that can wait: what takes long is answered with FR_API_LATER, and once it is done the
- * same request is to be asked again. Zero it but for again and arg. It stays until it was called,
- * or is forgotten. */
+/* A caller that can wait: FR_API_LATER is the status of a request that takes long. `again` is
+ * called once the request is to be repeated. Set again and arg, zero the rest. The waiter must live
+ * until it was called or forgotten. */
 enum { FR_API_LATER = 1 }; /* a status */
 struct fr_api_waiter {
     void (*again)(void *arg);
     void *arg;
-    uint64_t ticket; /* the host's, as all below: what it waits for */
+    uint64_t ticket; /* of its job; this and all below belong to the host */
     struct fr_api_waiter *next;
 };
 
-/* What a caller may do; each role may do what those before it may. OWNER: over the host's socket.
- */
+/* Rights of a caller, each including those before it. OWNER: over the host's socket. */
 enum fr_role { FR_ROLE_NONE, FR_ROLE_VIEW, FR_ROLE_OPERATE, FR_ROLE_ADMIN, FR_ROLE_OWNER };
 
 enum { FR_TOKEN_NAME = 65, FR_SECRET_HASH = 65 };
@@ -62,56 +61,56 @@ struct fr_api_request {
     struct fr_api_waiter *waiter;
 };
 
-/* What is answered. Zero it, and free what came with fr_api_response_finish(). */
+/* A response. Zero it; free its contents with fr_api_response_finish(). */
 struct fr_api_response {
     int status;       /* 200, 201, 404 …; FR_API_LATER */
     const char *type; /* static: "application/json" */
     struct fr_buf body;
     struct fr_buf location, etag, allow; /* headers; empty: absent */
     struct fr_buf session;               /* the secret of a new session, for the browser to keep */
-    bool session_over;                   /* the caller's is; its streams end, too */
-    bool access_over;                    /* some token is: streams of those it let in end */
-    bool foreign;                        /* what tasks wrote: a browser must not act on it */
+    bool session_over;                   /* the caller's session ends, and its streams */
+    bool access_over;                    /* a token ended: streams opened by it end */
+    bool foreign;                        /* bytes of tasks: a browser must not run them */
     int retry_after_s;                   /* header; 0: absent */
-    const char *cache; /* static: how long it may be kept; NULL: it is asked for again each time */
-    const char *growing;  /* static: "1": more of the file may come, "0": it is whole; NULL */
+    const char *cache;                   /* static: Cache-Control; NULL: revalidate each time */
+    const char *growing;  /* static: "1": the file may grow, "0": it is whole; NULL: no file */
     const char *encoding; /* static: "gzip"; NULL: as it is */
     /* A part of a file follows instead of body: fd is the response's and is read with pread. */
     bool file;
     int fd;
     uint64_t offset, bytes, total; /* total: of the whole file, for Content-Range (status 206) */
-    bool packed; /* it is packed as gzip on its way, so how much is sent is not known before */
+    bool packed;                   /* sent as gzip: the length is not known in advance */
 };
 
 void fr_api_response_finish(struct fr_api_response *res);
 
-/* One reader of a stream of server-sent events (text/event-stream). Its owner is who opened it. */
+/* A reader's stream of server-sent events (text/event-stream); owned by whoever opened it. */
 struct fr_api_stream;
 
 struct fr_api_sink {
-    /* Takes whole events, each ended by an empty line; never blocks. Returns the bytes that are not
-     * yet written to the reader. */
+    /* Queues whole events, each ended by an empty line; never blocks. Returns the bytes that are
+     * still queued for the reader. */
     size_t (*send)(void *arg, struct fr_str events);
-    /* No event follows; the stream is gone when this returns. */
+    /* No event follows. The stream is freed when this returns. */
     void (*close)(void *arg);
     void *arg;
 };
 
-/* What answers. */
+/* The interface, implemented by the host. */
 struct fr_api {
     void (*answer)(void *self, const struct fr_api_request *req, struct fr_api_response *out);
-    void (*forget)(void *self, struct fr_api_waiter *w); /* it is not called any more */
-    /* For GET …/stream: *out is the stream, and res.status 200; or an error is answered and *out is
-     * NULL. What begins a stream is sent before this returns. */
+    void (*forget)(void *self, struct fr_api_waiter *w); /* the host drops the waiter */
+    /* GET …/stream: *out is the stream and res->status 200, or res is an error and *out NULL. The
+     * first events are sent before this returns. */
     void (*open)(void *self, const struct fr_api_request *req, const struct fr_api_sink *sink,
                  struct fr_api_response *res, struct fr_api_stream **out);
-    void (*drained)(void *self, struct fr_api_stream *s); /* the reader has all that was sent */
+    void (*drained)(void *self, struct fr_api_stream *s); /* nothing is queued any more */
     void (*gone)(void *self, struct fr_api_stream *s);    /* the reader left: frees the stream */
-    /* Fills role, name and session of *out for whoever has that secret; false: nobody has. used:
-     * its user asks for something now. */
+    /* Fills role, name and session of *out from a secret; false: unknown secret. used: counts as a
+     * use, which prolongs a session. */
     bool (*identify)(void *self, enum fr_api_secret kind, const char *secret, bool used,
                      struct fr_api_caller *out);
-    /* No other process is the home's host now; asked every few seconds, as a lock may be lost. */
+    /* Whether this process is still the home's host; called every few seconds. */
     bool (*leads)(void *self);
     void *self;
 };

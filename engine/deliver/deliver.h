@@ -1,4 +1,4 @@
-/* Notifications of a host: what is owed, and how a delivery leaves. */
+/* Notifications of a host. */
 #ifndef FR_DELIVER_DELIVER_H
 #define FR_DELIVER_DELIVER_H
 
@@ -10,14 +10,14 @@ struct host_part;
 
 extern const struct host_part outbox_part;
 
-/* Whether some were not tried yet, and nothing else is ahead of them. */
+/* Whether a delivery was not tried yet and waits for nothing else. */
 bool fr_host_owes(const struct fr_host *host);
-/* Sends one: {channel, key, message}, JSON; in a thread of its own, where it may block. By default
- * that is the program of fr_run_env.self, `notify --deliver`. */
+/* Sends a delivery, the JSON {channel, key, message}, in a thread; may block. The default runs
+ * `flowrun notify --deliver` (fr_run_env.self). */
 typedef void fr_deliver_fn(void *arg, const char *job, struct fr_sent *out);
 void fr_host_deliver_by(struct fr_host *host, fr_deliver_fn *fn, void *arg);
 
-/* Starts `flowrun notify --deliver`, whose path is arg; blocks until it has answered, at most
+/* Runs `flowrun notify --deliver`, arg being the path of flowrun. Blocks until it ends, at most
  * FR_SEND_COMMAND_MS and some seconds. */
 void deliver_by_process(void *arg, const char *job, struct fr_sent *out);
 

@@ -43,35 +43,34 @@ struct fr_config;
  * (store/home.h). Borrows what they point to. */
 enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_args *links,
                           struct fr_host **out, struct fr_err *err);
-/* Destroys its runs too; their tasks go on. NULL is fine. */
+/* Destroys its runs too; their tasks continue. NULL is fine. */
 void fr_host_destroy(struct fr_host *host);
-/* The home's lock, borrowed: the host takes a new one where somebody has removed that (home.h). */
+/* Borrows the home's lock; the host replaces it if its file was removed (home.h). */
 void fr_host_lock(struct fr_host *host, int *lock_fd);
-/* Runs of others go on without followers. */
+/* From now on runs of other processes are driven without followers, too. */
 void fr_host_stay(struct fr_host *host);
-/* Goes on with the runs that the host before drove, and that nobody has left; and with all queued
- * ones, which are admitted in their turn. A run that cannot be gone on with stays as it is, which
- * is logged. */
+/* Resumes the runs that the previous host drove and that were not parked, and all queued runs,
+ * which are admitted in their turn. A run that cannot be resumed is logged and stays as it is. */
 enum fr_rc fr_host_recover(struct fr_host *host, struct fr_err *err);
-/* Fetches the output of ended runs that the host before left on their nodes (store/unfetched.h);
- * part of fr_host_recover(). One that leaves before it has all leaves the rest to the next. */
+/* Fetches output of ended runs that the previous host left on nodes (store/unfetched.h); part of
+ * fr_host_recover(). What is not fetched when this host ends is left to the next. */
 void fr_host_fetch(struct fr_host *host);
 struct fr_host_load {
-    size_t runs, queued; /* that it drives; of them, those that wait for their turn */
-    size_t schedules;    /* that its folders have */
+    size_t runs, queued; /* driven runs; queued ones among them */
+    size_t schedules;    /* in the served folders */
 };
 struct fr_host_load fr_host_load(const struct fr_host *host);
-/* The home's limits, channels and rules, from now on; a host that is new has none, and sends
- * nothing. Runs that are active stay so. */
+/* Sets the home's limits, channels and rules; a new host has none and sends nothing. Active runs
+ * stay active. */
 enum fr_rc fr_host_configure(struct fr_host *host, const struct fr_config *config,
                              struct fr_err *err);
 
-/* Waits for something to happen, writes it, does what follows. The error of a run that cannot go on
- * (no memory, a fault of the scheduler), or of the store. */
+/* One turn: waits for an event, decides, commits, acts. Fails if a run of this process cannot go on
+ * (no memory, a fault of the scheduler) or the store is lost. */
 enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err);
 
-/* Its pages are there, too: "http://127.0.0.1:8470/". Runs that are begun there are made in this
- * process's shell. */
+/* Adds an address of its pages, "http://127.0.0.1:8470/". Runs begun there get this process's
+ * shell. */
 enum fr_rc fr_host_pages(struct fr_host *host, const char *url, const struct fr_run_shell *shell,
                          struct fr_err *err);
 

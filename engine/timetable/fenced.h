@@ -1,7 +1,7 @@
 /*
- * Which files of this machine a request may name; the roles in docs/page.md say it for users. The
- * owner and a token of role admin may name any. Whoever has less names files in the folders that
- * the host serves, and what a pipeline names by default (fr_fence). Nothing else decides that.
+ * Which files of this machine a request may name (docs/page.md has the roles). The owner and role
+ * admin may name any file. Lower roles may name files in the served folders and the defaults of the
+ * pipeline (fr_fence).
  */
 #ifndef FR_TIMETABLE_FENCED_H
 #define FR_TIMETABLE_FENCED_H
@@ -12,9 +12,9 @@
 
 struct fr_host;
 
-/* Whether requests of that caller have a fence. NULL: the owner. */
+/* Whether the caller's requests are fenced. NULL: the owner, who is not. */
 bool fenced_is(const struct fr_api_caller *who);
-/* The fence of this host, in arena, of no parameters yet. NULL: no memory. */
+/* A fence with the served folders, in arena; n_params is 0. NULL: no memory. */
 struct fr_fence *fenced_make(const struct fr_host *host, struct fr_arena *arena);
 
 #endif

@@ -1,10 +1,9 @@
 /*
- * The folders whose pipelines run by themselves: which files with schedules lie in them, and what
- * each holds. A look at them may take long (a network file system, many files), so it is a
- * computation for a thread: it borrows nothing of the host.
+ * Scans the served folders for pipeline files with schedules. A scan may take long (network file
+ * system, many files), so it runs in a thread and borrows nothing from the host.
  *
- * A file counts once it has not changed for a second: editors write in pieces. One that cannot be
- * used (not readable, or with mistakes) is said to be; what it held before is the caller's to keep.
+ * A file counts once it has not changed for a second, since editors write in pieces. A file that
+ * cannot be read or has mistakes is reported as BROKEN; the caller keeps its previous content.
  */
 #ifndef FR_TIMETABLE_FOLDERS_H
 #define FR_TIMETABLE_FOLDERS_H
@@ -19,10 +18,10 @@ struct fr_folder_mark { /* a version of a file */
 };
 
 enum fr_folder_found {
-    FR_FOUND_SAME,   /* as it was known */
-    FR_FOUND_FRESH,  /* just written: it is to be looked at again */
+    FR_FOUND_SAME,   /* unchanged */
+    FR_FOUND_FRESH,  /* just written: scan again */
     FR_FOUND_NONE,   /* no pipeline with schedules */
-    FR_FOUND_BROKEN, /* error says why; it may have schedules, or had some */
+    FR_FOUND_BROKEN, /* see error; it may have schedules, or had some */
     FR_FOUND_LOADED  /* spec and tables */
 };
 
@@ -38,13 +37,13 @@ struct fr_folder_file {
     const char *error;           /* BROKEN */
 };
 
-struct fr_folder_known { /* a file that was seen before */
+struct fr_folder_known { /* a file of an earlier scan */
     const char *path;
     bool scheduled;              /* it has schedules, or had some */
     struct fr_folder_mark mark;  /* zero: it was not looked at */
     const struct fr_zone *zones; /* of its schedules: only name and file are looked at */
     size_t n_zones;
-    const char *text; /* when it could last be used; NULL: not wanted */
+    const char *text; /* its last usable content; NULL: not needed */
 };
 
 struct fr_folder_look {
@@ -60,11 +59,11 @@ struct fr_folder_look {
     /* out */
     struct fr_folder_file *files; /* owns; of each folder by path */
     size_t n_files, cap_files;
-    struct fr_err err; /* FR_NOMEM: the look is worth nothing */
+    struct fr_err err; /* FR_NOMEM: the result is incomplete, drop it */
 };
 
 void fr_folders_look(struct fr_folder_look *look);
-/* Frees what was not taken. */
+/* Frees the specs and tables that the caller did not take. */
 void fr_folders_finish(struct fr_folder_look *look);
 void fr_folder_tables_close(struct fr_timetable *tables, size_t n); /* NULL is fine */
 

@@ -1,13 +1,11 @@
 /*
- * Runs that failed run again by themselves, where rerun: of their pipeline says so. For the files
- * of the host alone.
+ * Repeats failed runs as rerun: of their pipeline asks. For the host alone.
  *
- * That one is due is a row of the commit that ended it. From what failed: the commit that begins
- * the next round takes that back; from its start: the commit that has the new run does. So each is
- * begun once, whenever a host is killed.
+ * The commit that ends a run sets when its rerun is due. The commit that begins the next round, or
+ * that adds the new run, clears it. So each rerun begins once, whenever a host is killed.
  *
- * It is dropped when a later instant of its schedule has succeeded, and when it cannot be: the
- * run's story says so. One that nobody began for a day is not begun by surprise.
+ * A rerun is dropped, with an event of the run, if a later instant of its schedule has succeeded,
+ * if it cannot begin, or if it is due for more than a day.
  */
 #ifndef FR_TIMETABLE_RERUN_H
 #define FR_TIMETABLE_RERUN_H
@@ -15,10 +13,10 @@
 #include "engine/runs/job.h"
 #include "engine/runs/state.h"
 
-void rerun_changed(struct fr_host *host); /* a run is gone from it, or may be begun now */
-/* Begins what is due. */
+void rerun_changed(struct fr_host *host); /* looks for due reruns in the next turn */
+/* Begins the reruns that are due. */
 enum fr_rc rerun_turn(struct fr_host *host, struct fr_err *err);
-/* The next run of its schedule takes its place. */
+/* Drops the rerun of run no: the next run of its schedule supersedes it. */
 void rerun_forget(struct fr_host *host, int64_t no);
 
 #endif
