@@ -1,8 +1,7 @@
 /*
- * Who may use the host over TCP. A token is a secret with a name, a role and an end; a browser
- * gives it once and has a session from then on, which ends 12 hours after its last use, 7 days
- * after its beginning, or with its token. The home's owner makes links with a code that begins a
- * session once, within a minute.
+ * Access over TCP. A token is a secret with a name, a role and an expiry. A browser exchanges it
+ * for a session, which ends 12 hours after its last use, 7 days after its begin, or with its token.
+ * The home's owner makes links with a code that begins one session within a minute.
  *
  * Secrets are 32 random bytes. Their SHA-256 alone is stored, and compared in constant time.
  */
@@ -37,17 +36,18 @@ void fr_access_destroy(struct fr_access *a); /* NULL is fine */
 bool fr_access_identify(struct fr_access *a, enum fr_api_secret kind, const char *secret, bool used,
                         struct fr_api_caller *out);
 
-/* Tokens were added or removed. */
+/* Reads the tokens again after one was added or removed. */
 enum fr_rc fr_access_reload(struct fr_access *a, struct fr_err *err);
 
-/* Begins a session for whoever gives a token, or a code of fr_access_code(). FR_DENIED: it is none;
- * FR_BUSY: this address, or on this machine a secret that begins so, has failed too often: *wait_ms
- * says for how long it is not answered. */
+/* Begins a session from a token or a code of fr_access_code(). FR_DENIED: unknown or expired.
+ * FR_BUSY: too many failures from this address, or on this machine with such a prefix of the
+ * secret; *wait_ms: until the next try is accepted. */
 enum fr_rc fr_access_login(struct fr_access *a, const char *secret, struct fr_api_caller *caller,
                            char session[FR_SECRET_TEXT], int64_t *wait_ms, struct fr_err *err);
 /* Ends the session with that hash. */
 enum fr_rc fr_access_logout(struct fr_access *a, const char *session, struct fr_err *err);
 
+/* A new code for a link. */
 enum fr_rc fr_access_code(struct fr_access *a, char code[FR_SECRET_TEXT], struct fr_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the host keeps to answer requests. */
+/* State of the host for requests, and its entry points (struct fr_api). */
 #ifndef FR_ANSWER_ANSWERS_H
 #define FR_ANSWER_ANSWERS_H
 
@@ -8,16 +8,16 @@
 
 struct host_long_poll;
 struct host_long_polls {          /* long_poll.h */
-    struct host_long_poll *first; /* owns: requests that wait for news of a run */
-    uint64_t changes;             /* of the store, when they were looked at; … */
-    int64_t ms;                   /* … then */
+    struct host_long_poll *first; /* owns: requests that wait for an event of a run */
+    uint64_t changes;             /* of the store at the last check */
+    int64_t ms;                   /* mono_ms of the last check */
 };
 
 struct host_answers {
     struct fr_access *access; /* owns */
     struct host_long_polls long_polls;
-    struct fr_curves *curves;            /* owns; NULL: none was asked for, or a job has it */
-    struct line_index *lines;            /* owns a use; NULL: none was asked for */
+    struct fr_curves *curves;            /* owns; NULL: not needed yet, or lent to a job */
+    struct line_index *lines;            /* owns a reference; NULL: not needed yet */
     struct task_summaries *summaries;    /* likewise */
     struct connection_pool *connections; /* likewise */
     struct host_response_cache responses;

@@ -1,4 +1,4 @@
-/* A request while it is answered, for the files that answer. */
+/* A request in progress, for the files that handle requests. */
 #ifndef FR_ANSWER_CALL_H
 #define FR_ANSWER_CALL_H
 
@@ -9,7 +9,6 @@
 #include "engine/store/types.h"
 #include "engine/view/rows.h"
 
-/* One request, while it is answered. */
 struct call {
     struct fr_host *host;
     const struct fr_api_request *req;
@@ -25,7 +24,7 @@ struct call {
     int64_t wait_ms;         /* of an error: asked again after that it may be none; 0: not known */
     struct fr_fence *fence;  /* of the parameters in doc; NULL: they may name any file */
     bool has_secret;         /* its answer has one, which is not kept */
-    struct fr_api_caller login; /* who logged in by it */
+    struct fr_api_caller login; /* who logged in with this request */
 };
 
 typedef enum fr_rc handler(struct call *c, struct fr_err *err);
@@ -36,26 +35,26 @@ typedef enum fr_rc handler(struct call *c, struct fr_err *err);
 /* reply.c */
 /* Drops doc. */
 enum fr_rc answer_json(struct call *c, int status, json_t *doc, struct fr_err *err);
-/* {items}: n rows of that type. */
+/* Responds {items: [n rows of that type]}. */
 enum fr_rc answer_rows(struct call *c, const struct fr_row_type *type, const void *rows, size_t n,
                        struct fr_err *err);
-/* The run's row; it lies at its own address. */
+/* Responds with the run's row and its Location. */
 enum fr_rc answer_run(struct call *c, int status, struct fr_id id, struct fr_err *err);
-/* It is answered when that is over. */
+/* The request waits for the job and is repeated once the job is over. job NULL: FR_NOMEM. */
 enum fr_rc answer_later(struct call *c, struct host_job *job, struct fr_err *err);
-/* The job that the request asks for, over and well; the caller drops it. It is begun with the first
- * call. *rc FR_OK and NULL: the request is answered later. */
+/* The request's job, once it has succeeded; the caller drops it. The first call begins the job.
+ * NULL: see *rc; FR_OK means that the request waits for the job. */
 typedef struct host_job *job_begin_fn(struct fr_host *host, struct fr_id run);
 struct host_job *ask_job(struct call *c, job_begin_fn *begin, enum fr_rc *rc, struct fr_err *err);
 
 /* query.c */
-/* A value of the query; NULL: it has none of that name. */
+/* A value of the query; NULL: absent. */
 const char *query_text(const struct call *c, const char *name);
-/* A whole number of the query, from 0 on. */
+/* A whole number of the query, 0 or more; `usual` where it is absent. FR_USAGE. */
 enum fr_rc query_number(const struct call *c, const char *name, int64_t usual, int64_t *out,
                         struct fr_err *err);
 
-/* The same; FR_USAGE where it is not in the range. */
+/* The same; FR_USAGE outside the range. */
 struct query_range {
     int least, most, usual;
 };
@@ -79,8 +78,8 @@ void gauges_text(struct fr_host *host, struct fr_buf *out);
 /* views.c */
 enum fr_rc answer_view(struct call *c, const struct host_text *want, struct fr_err *err);
 /* files.c */
-/* The bytes of fd, which is the answer's from here on; fd -1: an empty file. growing: as of
- * fr_api_response. answer_file: or those that the Range names. */
+/* Responds with the file fd and takes fd; -1: an empty file. growing: as in fr_api_response.
+ * answer_whole: all of the file; answer_file: the part that the Range header names. */
 void answer_whole(struct call *c, int fd, const char *type, const char *growing);
 void answer_file(struct call *c, int fd, const char *type, const char *growing);
 /* logins.c */

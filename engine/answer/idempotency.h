@@ -1,8 +1,8 @@
 /*
- * Requests that change something and come with a key (Idempotency-Key): a second one with the same
- * key and body, within a day, changes nothing and gets the same answer; with another body, 422.
- * Keys are those of their caller. A run that is begun has its id by the key, so that two requests
- * at once, or one behind a crash, begin one run.
+ * Idempotency-Key: a repeated request with the same key and body within a day changes nothing and
+ * gets the stored response; with another body it gets 422. Keys belong to their caller. The id of a
+ * new run is derived from the key, so that concurrent requests, or one after a crash, begin one
+ * run.
  */
 #ifndef FR_ANSWER_IDEMPOTENCY_H
 #define FR_ANSWER_IDEMPOTENCY_H
@@ -11,11 +11,11 @@
 
 enum { KEY_MOST = 64 }; /* characters of a key */
 
-/* Whether the request was answered before, or is refused: then c->res is the answer. */
+/* Whether c->res is the response already: stored, or a refusal. */
 bool idempotency_answered(struct call *c);
-/* Keeps the answer; a fault of this host is none. */
+/* Stores the response, unless it is a fault of this host. */
 void idempotency_keep(struct call *c);
-/* The id of a run that this request begins; false: it has no key. */
+/* The id for the run that this request begins; false: it has no key. */
 bool idempotency_run(const struct call *c, char id[FR_ID_TEXT]);
 
 #endif

@@ -6,24 +6,23 @@
 
 enum { CHOICES_MOST = 4 };
 
-struct choice {               /* a value of a query that is one of some words */
-    const char *name, *words; /* parted by blanks; name NULL: there is none */
-    bool filter;              /* also nothing, which is as if it were not there */
+struct choice {               /* a query parameter that takes one of some words */
+    const char *name, *words; /* separated by blanks; name NULL: unused */
+    bool filter;              /* "" is valid, too, and means absent */
 };
 
 struct route {
     enum fr_api_method method;
     const char *path;  /* "*": a run; "#": a number; ends in "/": more follows, in call.rest */
-    enum fr_role role; /* the least that may */
+    enum fr_role role; /* the least role */
     handler *run;
-    const char *query; /* names that it may have, parted by blanks; "*": any */
+    const char *query; /* valid names, separated by blanks; "*": any */
     struct choice choices[CHOICES_MOST];
 };
 
 extern const struct route routes[]; /* ended by one without a path */
 
-/* Refuses a name that the request does not know or that comes twice, and a word that its value
- * cannot be: either would change the answer without a message. */
+/* FR_USAGE for unknown or repeated names and invalid words, which would be ignored silently. */
 enum fr_rc query_check(const struct call *c, const struct route *route, struct fr_err *err);
 
 #endif

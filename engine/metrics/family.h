@@ -1,4 +1,4 @@
-/* The families of GET /metrics, for what counts (meters.c) and for what looks (answer/gauges.c). */
+/* The families of GET /metrics, for meters.c and answer/gauges.c. */
 #ifndef FR_METRICS_FAMILY_H
 #define FR_METRICS_FAMILY_H
 
@@ -55,14 +55,14 @@ enum meter_family {
 struct host_meters {
     struct fr_prom *prom; /* owns */
     int64_t start_wall;
-    uint64_t clock_steps; /* that are counted */
+    uint64_t clock_steps; /* counted so far */
 };
 
 struct host_counts {
     uint32_t by_state[FR_ST_N];
     uint32_t *live;  /* owns: one a node */
     uint8_t *states; /* owns: one an instance */
-    bool started;    /* its time in the queue is counted */
+    bool started;    /* its time in the queue was observed */
 };
 
 #endif

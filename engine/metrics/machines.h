@@ -1,8 +1,7 @@
 /*
- * How the machines of nodes fare, as flownode samples it while it is connected: each sample of the
- * last 24 hours, then means of five minutes for two weeks. Hosts of before are read when something
- * is asked (machine_file.h). Of more than FR_MACHINES machines those that were not heard of the
- * longest are dropped.
+ * Load of the machines of nodes, sampled by flownode while it is connected: each sample of the last
+ * 24 hours, and means over five minutes for two weeks. Samples of earlier hosts are read from files
+ * on request (machine_file.h). Beyond FR_MACHINES machines the one seen longest ago is dropped.
  */
 #ifndef FR_METRICS_MACHINES_H
 #define FR_METRICS_MACHINES_H
@@ -37,17 +36,17 @@ struct fr_machine {
     size_t n_fine, cap_fine, n_means;
     struct fr_load sum; /* of the samples since the last mean, and … */
     size_t n_sum;       /* … how many */
-    bool disk_low;      /* that was told */
-    bool unread;        /* its file may have samples that are not here */
+    bool disk_low;      /* reported by fr_machines_disk_low() */
+    bool unread;        /* its file may have samples that memory lacks */
 };
 
 struct fr_machines; /* by home */
 
-/* dir: where files of machines are, NULL: nowhere. NULL: no memory. */
+/* dir: the folder of machine files; NULL: none. Returns NULL without memory. */
 struct fr_machines *fr_machines_create(const char *dir);
 void fr_machines_destroy(struct fr_machines *all); /* NULL is fine */
 
-/* Adds the machines that hosts before this one knew; does so once. */
+/* Adds the machines of earlier hosts; only the first call reads. */
 void fr_machines_recall(struct fr_machines *all);
 
 void fr_machines_take(struct fr_machines *all, const struct fr_exec_sampled *s, int64_t wall_ms);
@@ -59,13 +58,13 @@ struct fr_machine *fr_machines_named(const struct fr_machines *all, const char *
 /* The i-th, in no order; NULL: there are no more. */
 const struct fr_machine *fr_machines_at(const struct fr_machines *all, size_t i);
 
-/* A machine whose disk has less than least bytes, which was not told; told from now on, until it
- * has a tenth more. NULL: none is. */
+/* A machine with fewer than `least` bytes of free disk that was not reported yet. It is reported
+ * again only after it had a tenth more. NULL: none. */
 const struct fr_machine *fr_machines_disk_low(struct fr_machines *all, int64_t least);
 
-/* What is known of it, and of the time [from, to] the means of at most `width` buckets, each a
- * power of two of seconds wide: {t: [wall ms of its begin], cpu: [], memory: [], rx: [], tx: [],
- * gpu: [], gpu_memory: []}. NULL: no memory. */
+/* The machine; and its load in [from, to] as means of at most `width` buckets, each a power of two
+ * of seconds wide: {t: [wall ms of the begin], cpu: [], memory: [], rx: [], tx: [], gpu: [],
+ * gpu_memory: []}. NULL: no memory. */
 json_t *fr_machine_json(const struct fr_machine *m);
 json_t *fr_machine_samples(const struct fr_machines *all, struct fr_machine *m, int64_t from,
                            int64_t to, size_t width);

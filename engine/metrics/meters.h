@@ -1,7 +1,7 @@
 /*
- * What the host counts and measures, for GET /metrics. Counters begin with the host's process. What
- * is true at the time of a look is set then (answer/gauges.c). Meters that are NULL, as there was
- * no memory for them, take nothing.
+ * Counters and histograms of the host, for GET /metrics. Counters begin with the host's process.
+ * Gauges are set at each request (answer/gauges.c). Functions ignore meters that are NULL, which
+ * means that there was no memory for them.
  */
 #ifndef FR_METRICS_METERS_H
 #define FR_METRICS_METERS_H
@@ -21,21 +21,22 @@ struct host_meters *meters_create(void);        /* NULL: no memory */
 void meters_destroy(struct host_meters *m);     /* NULL is fine */
 void meters_forget(struct host_counts *counts); /* NULL is fine */
 
-/* A host that stays is looked at: what it cannot have seen itself is read from the store, once. */
+/* Reads from the store, once, when pipelines last succeeded before this host began. */
 void meters_stay(struct host_meters *m, struct fr_store *st);
 
-/* The run's counts, made with the first call. NULL: no memory, or no plan yet. */
+/* The run's counts; the first call makes them. NULL: no memory, or no plan yet. */
 struct host_counts *meters_counts(struct host_counts **counts, const struct fr_run *run);
-uint32_t meters_live(const struct host_counts *counts, uint32_t node); /* attempts there */
+uint32_t meters_live(const struct host_counts *counts,
+                     uint32_t node); /* live attempts on the node */
 void meters_note(struct host_meters *m, struct host_counts **counts, const struct fr_run *run,
                  const struct fr_note *note);
 void meters_commit(struct host_meters *m, int64_t ms);
-void meters_stall(struct host_meters *m, int64_t ms); /* a turn of the loop took so long */
+void meters_stall(struct host_meters *m, int64_t ms); /* duration of a turn of the loop */
 void meters_fire(struct host_meters *m, const char *decision, int64_t late_ms);
-/* route: its pattern, NULL where none fits. */
+/* route: the pattern; NULL: no route fits. */
 void meters_answer(struct host_meters *m, const char *route, int status, int64_t ms);
-void meters_reset(struct host_meters *m); /* a stream's reader is told to look again */
-/* A try of a message; kind: of its channel, result: sent, failed or dead. */
+void meters_reset(struct host_meters *m); /* a stream's reader got a reset */
+/* A try to send a message. kind: of its channel; result: sent, failed or dead. */
 void meters_delivery(struct host_meters *m, const char *kind, const char *result);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * Figures in the text format of Prometheus, version 0.0.4: families from a table, series by their
- * label values. Memory alone; nothing is asked of the store.
+ * Metrics in the text format of Prometheus, version 0.0.4: families from a table, series by their
+ * label values. Kept in memory alone.
  *
- * Of the first label a family takes `most` values; what comes beyond them counts as "other", so
- * that no label can grow without end.
+ * A family takes `most` values of its first label; further values count as "other", which bounds
+ * the number of series.
  */
 #ifndef FR_METRICS_PROM_H
 #define FR_METRICS_PROM_H
@@ -36,7 +36,7 @@ struct fr_prom_at {
 void fr_prom_add(struct fr_prom *p, struct fr_prom_at at, double v);     /* counter, gauge */
 void fr_prom_set(struct fr_prom *p, struct fr_prom_at at, double v);     /* gauge */
 void fr_prom_observe(struct fr_prom *p, struct fr_prom_at at, double v); /* histogram */
-void fr_prom_clear(struct fr_prom *p, size_t family);                    /* no series are left */
+void fr_prom_clear(struct fr_prom *p, size_t family);                    /* drops all series */
 
 /* Appends all families that have series, in the table's order. */
 void fr_prom_text(const struct fr_prom *p, struct fr_buf *out);
