@@ -1,5 +1,5 @@
 /*
- * Which runs wait, and why.
+ * The queue: which runs wait, and why.
  *
  * A run is active from its start to its end, also while nobody drives it. A home limits its active
  * runs (config.yaml), a pipeline those of its name, a pool those of all pipelines that name it. A
@@ -34,26 +34,26 @@ bool fr_queue_before(const struct fr_run_row *a, const struct fr_run_row *b);
 
 bool fr_queue_waits(const struct fr_run_row *row);
 
-/* What a host knows of the runs that it drives, ahead of the store; NULL: the store alone says. */
+/* The host's knowledge of its runs, which is ahead of the store; NULL: the store alone. */
 struct fr_queue_driven {
     bool (*waits)(const void *arg, const struct fr_run_row *row); /* as fr_queue_waits() */
     const void *arg;
 };
 
-/* Moves the rows of active runs to the front, and leaves the others out. */
+/* Keeps only the rows of active runs. */
 void fr_queue_active(struct fr_run_rows *rows, const struct fr_queue_driven *driven);
-/* A limit keeps a run of that pipeline and pool from starting. */
+/* Whether a limit keeps a run of that pipeline and pool from starting. */
 bool fr_queue_full(const struct fr_run_rows *active, const char *name, const char *pool,
                    const struct fr_queue_limits *limits);
 
-/* Whether it waits for live runs of its schedule (NULL: it is of none), too. A retry, a run that
- * repeats another, and one of a backfill wait for limits alone. */
+/* Whether the run also waits for live runs of its schedule s (NULL: none). A retry, a repeated run
+ * and a run of a backfill wait for limits alone. */
 bool fr_queue_overlaps(const struct fr_run_row *row, const struct fr_schedule *s);
 /* The live runs of a pipeline, the oldest first, in arena. rows: the newest first. */
 enum fr_rc fr_queue_live(const struct fr_run_rows *rows, const char *name,
                          const struct fr_queue_driven *driven, struct fr_arena *arena,
                          struct fr_overlap_of *out, struct fr_err *err);
-/* What a run of a schedule looks at: the live runs of its pipeline, and itself among them. */
+/* For a run of a schedule: the live runs of its pipeline, itself included. */
 enum fr_rc fr_queue_beside(const struct fr_run_rows *open, const struct fr_run_row *row,
                            const struct fr_queue_driven *driven, struct fr_arena *arena,
                            struct fr_overlap_of *out, struct fr_err *err);

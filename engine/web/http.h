@@ -23,13 +23,12 @@ struct fr_http_head {
     size_t n_headers;
 };
 
-/* Bytes of the head that in begins with, the empty line included. 0: its end is not there yet.
- * *looked: how far earlier calls have looked, 0 at first. */
+/* Length of the head at the begin of `in`, with its empty line; 0: incomplete. *looked: bytes that
+ * earlier calls have scanned, 0 at first. */
 size_t fr_http_head_end(struct fr_str in, size_t *looked);
 
-/* Reads a whole head, which is changed: names and values become NUL-terminated and *out points into
- * p. FR_USAGE: it is wrong; FR_FULL: too many headers; FR_UNSUPPORTED: of
- * another version. */
+/* Parses a whole head in place: *out points into p. FR_USAGE: malformed; FR_FULL: too many headers;
+ * FR_UNSUPPORTED: another version. */
 enum fr_rc fr_http_request(char *p, size_t n, struct fr_http_head *out, struct fr_err *err);
 enum fr_rc fr_http_response(char *p, size_t n, struct fr_http_head *out, struct fr_err *err);
 
@@ -41,22 +40,20 @@ struct fr_http_body {
     enum { FR_BODY_LENGTH, FR_BODY_CHUNKED, FR_BODY_TO_END } kind;
     enum { FR_CHUNK_SIZE, FR_CHUNK_EXTENSION, FR_CHUNK_DATA, FR_CHUNK_END, FR_CHUNK_TRAILER } at;
     uint64_t left;  /* of the body, or of the chunk */
-    uint64_t taken; /* bytes of what came, what parts chunks included */
-    size_t line;    /* bytes of a line that parts chunks */
+    uint64_t taken; /* bytes consumed, chunk framing included */
+    size_t line;    /* bytes of the current framing line */
     size_t framing; /* of extensions and the trailer: at most FR_HTTP_HEAD_MAX */
     bool cr;        /* the line ends: LF is next */
     bool named;     /* the line of the trailer has its ":" */
     bool over;      /* all of it came */
 };
 
-/* A body that comes in chunks, as one of a request that says so. */
+/* Begins a chunked body. */
 void fr_http_body_chunked(struct fr_http_body *b);
-/* The body of a response. */
-
+/* Begins the body of a response. */
 enum fr_rc fr_http_body_begin(struct fr_http_body *b, const struct fr_http_head *response,
                               struct fr_err *err);
-/* Adds to out what in has of the content. What follows the body is not looked at: b->taken says
- * where that begins. */
+/* Appends the content in `in` to out. Bytes after the body are not read: they begin at b->taken. */
 enum fr_rc fr_http_body_feed(struct fr_http_body *b, struct fr_str in, struct fr_buf *out,
                              struct fr_err *err);
 

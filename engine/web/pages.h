@@ -10,13 +10,13 @@ struct web_file {
     const unsigned char *data;
     size_t n;
     const unsigned char *packed; /* by gzip */
-    size_t n_packed;             /* 0: it is not smaller */
+    size_t n_packed;             /* 0: gzip is not smaller */
 };
 
 extern const struct web_file web_files[]; /* ended by a NULL name */
-extern const char web_files_hash[];       /* of all of them; files never change below it */
+extern const char web_files_hash[];       /* of all files: part of their path, so cached forever */
 
-/* What embed.py sees to that a page has, in this order; KNOWN is that of run.html alone. */
+/* Marks of a page in this order, checked by embed.py; KNOWN is in run.html alone. */
 #define WEB_MARK_BASE "<base href=\"/\">"
 #define WEB_MARK_TITLE "<title>flowrun</title>"
 #define WEB_MARK_KNOWN "<!-- known -->\n"

@@ -23,7 +23,7 @@ struct fr_sse { /* zero it to start */
 };
 
 /* Calls fn for each event that p completes. FR_FULL: an event is too long; FR_NOMEM. After an error
- * the stream cannot be read on. */
+ * the parser cannot continue. */
 enum fr_rc fr_sse_feed(struct fr_sse *s, struct fr_str p,
                        void (*fn)(void *arg, const struct fr_sse_event *e), void *arg,
                        struct fr_err *err);

@@ -1,6 +1,5 @@
 /*
- * What a request line and its Host say (RFC 9112, section 3; RFC 3986), checked before anything
- * else looks at it. Pure.
+ * Parses and checks a request target and a Host (RFC 9112, section 3; RFC 3986). Pure.
  */
 #ifndef FR_WEB_TARGET_H
 #define FR_WEB_TARGET_H
