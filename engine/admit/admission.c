@@ -1,4 +1,4 @@
-/* Which queued runs start. */
+/* Admission: which queued runs start. */
 #include "engine/admit/private.h"
 #include "engine/view/queue.h"
 
@@ -26,7 +26,7 @@ enum fr_rc queue_live(const struct fr_host *host, const struct fr_run_rows *rows
 
 /* ---- admission ---- */
 
-/* The queued run behind last in the order of admission, or the first. */
+/* The queued run after last in the order of admission; last NULL: the first. */
 static struct host_run *next_queued(const struct fr_host *host, const struct fr_run_row *last)
 {
     struct host_run *best = NULL;
@@ -43,7 +43,7 @@ static struct host_run *next_queued(const struct fr_host *host, const struct fr_
     return best;
 }
 
-/* Whether its time has come; else the host looks again. */
+/* Whether its time has come; else sets when to look again. */
 static bool is_due(struct fr_host *host, const struct fr_run_row *row)
 {
     int64_t left = row->not_before_wall - fr_sys.wall_ms();
@@ -54,7 +54,7 @@ static bool is_due(struct fr_host *host, const struct fr_run_row *row)
     return left <= 0;
 }
 
-/* The store could not be read: it is tried again. */
+/* The store could not be read: try again later. */
 static enum fr_rc look_again(struct host_run *h, struct fr_err *err)
 {
     if (err->rc == FR_NOMEM)
@@ -66,8 +66,7 @@ static enum fr_rc look_again(struct host_run *h, struct fr_err *err)
 
 /* ---- overlap ---- */
 
-/* It is not wanted any more, as a newer one took its place, or it was paused away: the row of its
- * instant says so. */
+/* Whether the row of the run's instant says that it was superseded, or paused. */
 static enum fr_rc look_unwanted(struct fr_store *st, const struct fr_run_row *row,
                                 struct fr_arena *arena, bool *yes, struct fr_err *err)
 {
@@ -81,7 +80,7 @@ static enum fr_rc look_unwanted(struct fr_store *st, const struct fr_run_row *ro
     return rc;
 }
 
-/* A run that is not driven, and may be due to run again. */
+/* Supersedes a run that is not driven and may be due for a rerun. */
 static void supersede(struct fr_host *host, int64_t no)
 {
     for (const struct host_part *const *p = host->parts; *p != NULL; p++)
@@ -89,7 +88,7 @@ static void supersede(struct fr_host *host, int64_t no)
             (*p)->superseded(host, no);
 }
 
-/* Whether another run is in the way of one of a schedule; some are asked to end. */
+/* Whether live runs keep a run of a schedule from starting; cancel_previous cancels them. */
 static enum fr_rc look_held(struct host_run *h, const struct fr_run_rows *open, bool *held,
                             struct fr_err *err)
 {
@@ -128,7 +127,7 @@ static enum fr_rc look_held(struct host_run *h, const struct fr_run_rows *open, 
     return rc;
 }
 
-/* Admits it if it may start. Its row is then one of active, in the place of a queued one. */
+/* Admits the run if it may start, and moves its row to the active ones. */
 static enum fr_rc try_admit(struct host_run *h, const struct fr_run_rows *open,
                             struct fr_run_rows *active, struct fr_err *err)
 {
@@ -148,8 +147,8 @@ static enum fr_rc try_admit(struct host_run *h, const struct fr_run_rows *open,
     return rc == FR_OK || h->mine ? rc : host_give_up(h, err);
 }
 
-/* A host finds out by its next commit that another one took its place. One whose runs all wait for
- * runs that it does not drive may have none. */
+/* A host learns from its next commit that another host has taken over. A host whose runs all wait
+ * for runs that it does not drive may have no commit, so it asks the store. */
 static enum fr_rc check_lead(struct fr_host *host, struct fr_err *err)
 {
     uint32_t epoch = 0;

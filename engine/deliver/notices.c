@@ -1,4 +1,4 @@
-/* What happened, as messages and as deliveries. */
+/* Notices become messages and deliveries. */
 #include "engine/deliver/outbox.h"
 
 #include "engine/base/file.h"
@@ -16,7 +16,7 @@
 
 enum { TAIL_BYTES = 8192, BODY_MOST = 32 << 10 };
 
-/* ---- what a message says ---- */
+/* ---- the message ---- */
 
 static void put_time(json_t *doc, const char *key, int64_t wall_ms)
 {
@@ -56,7 +56,7 @@ static void put_params(json_t *doc, const struct fr_run_row *row)
     json_object_set_new(doc, "params", params);
 }
 
-/* The end of the attempt's output, as far as it is here. */
+/* The tail of the attempt's output, as far as it was fetched. */
 static json_t *tail_of(struct fr_host *host, struct fr_id run, const struct fr_inst_row *inst)
 {
     struct fr_buf path = {0};
@@ -236,8 +236,8 @@ static int64_t quiet_end(const struct fr_host *host, const json_t *rule, int64_t
     return end;
 }
 
-/* Sets state, answer, due_wall and body: it is sent, now or behind quiet hours, held back by its
- * rule, or cannot be sent. */
+/* Sets state, answer, due_wall and body: waiting, quiet until the quiet hours end, held by the
+ * rule's throttle, or dead. */
 static enum fr_rc judge(struct dealing *d, const json_t *rule, struct fr_delivery_row *row,
                         struct fr_err *err)
 {
@@ -302,7 +302,7 @@ static enum fr_rc wanted(struct dealing *d, const json_t *rule, const char **kin
     return rc;
 }
 
-/* of: where the rules stand. */
+/* of: the source of the rules, for their names. */
 static enum fr_rc deal_rules(struct dealing *d, const json_t *rules, const char *of,
                              struct fr_err *err)
 {

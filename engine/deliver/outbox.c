@@ -146,7 +146,7 @@ static void look_in(struct host_outbox *o, int64_t ms)
 
 /* ---- a try ---- */
 
-/* Of a channel of config.yaml; FR_CHANNEL_N: it is none. */
+/* The kind of a channel of config.yaml; FR_CHANNEL_N: there is no such channel. */
 static enum fr_channel_kind kind_of(const struct host_outbox *o, const char *channel)
 {
     const char *name =
@@ -316,7 +316,7 @@ static void send_due(struct host_outbox *o)
     fr_arena_finish(&arena);
 }
 
-/* ---- what became of it ---- */
+/* ---- its result ---- */
 
 /* In the transaction that writes a delivery that is dead. */
 static enum fr_rc turn_off(struct host_outbox *o, const struct lane *lane, struct fr_err *err)
@@ -401,7 +401,7 @@ static void deal(struct host_outbox *o)
     fr_arena_finish(&arena);
 }
 
-/* Writes what was sent, makes deliveries of new notices, and begins to send what is due. */
+/* Records results, turns new notices into deliveries, and begins to send what is due. */
 static void turn(struct fr_host *host)
 {
     struct host_outbox *o = host->outbox;
@@ -439,7 +439,7 @@ bool fr_host_owes(const struct fr_host *host)
     return owes;
 }
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
 enum fr_rc outbox_again(struct fr_host *host, int64_t id, struct fr_err *err)
 {

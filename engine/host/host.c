@@ -19,14 +19,14 @@
 #include <stdio.h>
 
 enum {
-    LINGER_MS = 60000,    /* a node stays connected for the next run */
-    SAY_MS = 1000,        /* users are told of a turn as long as that, … */
+    LINGER_MS = 60000,    /* a node stays connected so long for the next run */
+    SAY_MS = 1000,        /* users are told of a turn of that length, … */
     SAY_AGAIN_MS = 60000, /* … at most so often, unless it is twice as long */
 };
 
 static void on_timer(void *arg)
 {
-    (void)arg; /* the turn that follows looks at what is due */
+    (void)arg; /* the next turn does what is due */
 }
 
 static void on_sample(void *arg, const struct fr_exec_sampled *s)
@@ -49,8 +49,8 @@ static struct fr_machines *machines_of(const struct fr_store *store)
     return all;
 }
 
-/* What schedules make comes before the queue is looked at, and that before slots are shared; what
- * is told comes to streams before it comes to requests that wait. */
+/* The order of calls: schedules make runs, the queue admits them, then slots are shared. Streams
+ * get an event before waiting requests do. */
 static const struct host_part *const parts[] = {
     &timetable_part, &queue_part, &slots_part, &outbox_part, &stream_part, &answers_part, NULL};
 
@@ -170,7 +170,6 @@ enum fr_rc fr_host_configure(struct fr_host *host, const struct fr_config *confi
     return FR_OK;
 }
 
-/* It is asked from time to time. */
 static bool leads(void *arg)
 {
     const struct fr_host *host = arg;
@@ -211,7 +210,7 @@ struct fr_api fr_host_api(struct fr_host *host)
 
 /* ---- what holds the loop ---- */
 
-/* A person sees this process's own run. */
+/* Whether this process shows a run to a person. */
 static bool shows_runs(const struct fr_host *host)
 {
     for (size_t i = 0; i < host->n; i++)
@@ -220,7 +219,7 @@ static bool shows_runs(const struct fr_host *host)
     return false;
 }
 
-/* All runs stood still meanwhile: their users are told what it was. */
+/* After a long turn, tells the users of all runs what held the loop. */
 static void say_slow(struct fr_host *host)
 {
     struct fr_loop_slow slow = fr_loop_slow(host->loop);

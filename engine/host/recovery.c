@@ -43,7 +43,7 @@ enum fr_rc fr_host_recover(struct fr_host *host, struct fr_err *err)
     return rc;
 }
 
-/* What is left of it, if anything is. */
+/* Fetches the rest of its output, if there is any. */
 static enum fr_rc fetch(struct fr_host *host, const struct fr_unfetched_row *row,
                         struct fr_err *err)
 {

@@ -1,4 +1,4 @@
-/* How runs come to a host: submitted, resumed, made by itself. */
+/* Runs join a host: submitted, resumed, or made by the host. */
 #include "engine/runs/job.h"
 #include "engine/runs/private.h"
 
@@ -75,7 +75,7 @@ void host_free_run(struct host_run *h)
     fr_sys.free(h);
 }
 
-/* The run is made: it is one of the host's from here on. */
+/* Adds a made run to the host's list. */
 enum fr_rc host_take(struct host_run *h, struct fr_err *err)
 {
     struct fr_host *host = h->host;
@@ -121,7 +121,7 @@ static enum fr_rc ask_queue(void *arg, const struct fr_spec *spec, int64_t not_b
     return rc;
 }
 
-/* The run of a schedule waits in any case until it is admitted. */
+/* A run of a schedule is always queued first. */
 static enum fr_rc always_wait(void *arg, const struct fr_spec *spec, int64_t not_before_wall,
                               bool *wait, struct fr_err *err)
 {

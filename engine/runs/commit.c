@@ -1,4 +1,4 @@
-/* A turn of the host: what the runs decide, its commit, and what follows from that. */
+/* A turn of the host: the runs decide, commit and act. */
 #include "engine/runs/job.h"
 #include "engine/runs/state.h"
 
@@ -11,9 +11,9 @@
 
 enum {
     COMMIT_RETRY_MS = 1000,
-    BUSY_MS = 10,       /* another process writes: it is waited for so long, … */
-    BUSY_RETRY_MS = 20, /* … the next try comes then, and others have their turn … */
-    BUSY_SAY_MS = 5000, /* … and users are told after so long */
+    BUSY_MS = 10,       /* another process writes: wait so long for it, … */
+    BUSY_RETRY_MS = 20, /* … retry after so long, … */
+    BUSY_SAY_MS = 5000, /* … and tell users after so long */
 };
 
 /* ---- the parts ---- */

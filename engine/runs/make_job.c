@@ -15,9 +15,9 @@ struct make_job {
     struct fr_zones zones;
     struct fr_run_env env;
     struct host_run *h;        /* owns, until it is one of the host's */
-    bool putting;              /* rows of it are in the transaction */
+    bool putting;              /* the open transaction has rows of it */
     bool stuck;                /* the first are written, the next ones cannot be now */
-    bool obsolete;             /* the transaction found that it is not wanted any more */
+    bool obsolete;             /* the transaction found that the job is obsolete */
     const struct make_for *of; /* NULL: a request */
     void *arg;
 };

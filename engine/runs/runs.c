@@ -1,4 +1,4 @@
-/* The runs of a host, and how long they are driven. */
+/* The list of runs of a host, and how long each is driven. */
 #include "engine/runs/private.h"
 
 enum { PARK_MS = 5000 /* a follower may come, or come again, so long */ };
@@ -31,7 +31,7 @@ void host_forget(struct fr_host *host, struct host_run *h)
         }
 }
 
-/* Nobody follows it any more: its tasks go on, and it is nobody's. */
+/* Parks the run: it has no host, and its tasks continue. */
 static enum fr_rc park(struct host_run *h, struct fr_err *err)
 {
     struct fr_store *st = h->host->store;
@@ -42,14 +42,14 @@ static enum fr_rc park(struct host_run *h, struct fr_err *err)
     return fr_store_end(st, rc, err);
 }
 
-/* Its tasks have ended; what is left to do is to fetch output. */
+/* Its tasks have ended; at most output is still to be fetched. */
 static bool has_ended(const struct host_run *h)
 {
     return fr_run_now(h->run).state == FR_RUN_OVER;
 }
 
-/* Its user left it, or output of it did not come. One that ended and is left before that did is the
- * next host's. */
+/* The run leaves before its end, or its output did not come. An ended run whose output is missing
+ * is left to the next host. */
 static bool is_given_up(const struct host_run *h)
 {
     if (fr_run_over(h->run))

@@ -1,4 +1,4 @@
-/* What happens to runs, as events of streams. */
+/* Turns changes of runs into events, and sends them to streams. */
 #include "engine/stream/feed.h"
 
 #include "engine/metrics/meters.h"
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 enum {
-    STREAM_QUEUED = 256 << 10, /* a reader that has so much before it gets no more for now */
+    STREAM_QUEUED = 256 << 10, /* queued bytes at which a reader gets no more for now */
     STREAM_LOT = 32 << 10,     /* sent at once */
-    STREAM_PAUSE_MS = 100,     /* between two lots of news of one run */
+    STREAM_PAUSE_MS = 100,     /* between two sends of one run's changes */
 };
 
 /* ---- events ---- */
@@ -42,7 +42,7 @@ __attribute__((format(printf, 3, 4))) static void put(struct fr_host *host, stru
         ring->bytes -= old->text.n;
         fr_buf_finish(&old->text);
     }
-    if (text.bad) { /* readers see a hole in the numbers, and look again */
+    if (text.bad) { /* the gap in the numbers makes readers read all again */
         fr_buf_finish(&text);
         ring->first = ++ring->next;
         return;
@@ -64,7 +64,7 @@ void stream_send(struct fr_api_stream *s, struct fr_str text)
     s->full = s->sink.send(s->sink.arg, text) > STREAM_QUEUED;
 }
 
-/* Sends what was gathered. */
+/* Sends the gathered events. */
 static void send_lot(struct fr_api_stream *s, struct fr_buf *lot)
 {
     if (lot->n > 0)
@@ -72,7 +72,7 @@ static void send_lot(struct fr_api_stream *s, struct fr_buf *lot)
     fr_buf_cut(lot, lot->n);
 }
 
-/* Events that are there together are sent together. */
+/* Sends all events that are ready in few pieces. */
 void stream_pump(struct fr_api_stream *s)
 {
     struct host_ring *ring = s->host->streams->ring;
@@ -92,13 +92,13 @@ void stream_pump(struct fr_api_stream *s)
         if (lot.n >= STREAM_LOT)
             send_lot(s, &lot);
     }
-    if (lot.bad) /* what was lost is told as an overrun is */
+    if (lot.bad) /* no memory for some events: the reader gets a reset */
         s->at = 0;
     send_lot(s, &lot);
     fr_buf_finish(&lot);
 }
 
-/* Many changes at once are one event. */
+/* Several changes of a topic become one event. */
 static void put_topics(struct fr_host *host)
 {
     struct host_streams *all = host->streams;
@@ -130,7 +130,7 @@ static void pump(struct fr_host *host)
     }
 }
 
-/* ---- news of a run ---- */
+/* ---- changes of a run ---- */
 
 static bool is_read(const struct host_run *h)
 {
@@ -308,7 +308,7 @@ static void put_logs(struct host_run *h)
     }
 }
 
-/* now: also what came a moment ago */
+/* now: without waiting for STREAM_PAUSE_MS */
 static void flush(struct host_run *h, bool now)
 {
     struct host_news *news = h->news;

@@ -1,4 +1,4 @@
-/* Streams of events (feed.c): how they begin and end. */
+/* Begin and end of event streams (feed.c). */
 #include "engine/stream/feed.h"
 #include "engine/api/problem.h"
 #include "engine/metrics/meters.h"
@@ -41,7 +41,7 @@ static enum fr_rc add_topic(struct fr_api_stream *s, const char *name, struct fr
     return fr_fail(err, FR_USAGE, "a topic is list, queue, nodes or schedules, not '%s'", name);
 }
 
-/* Each of the words of text, which commas part. */
+/* Calls add for each of the words of text, separated by commas. */
 static enum fr_rc add_all(struct fr_api_stream *s, const char *text,
                           enum fr_rc (*add)(struct fr_api_stream *s, const char *name,
                                             struct fr_arena *arena, struct fr_err *err),
@@ -91,7 +91,7 @@ static enum fr_rc read_query(const struct fr_api_request *req, struct fr_api_str
     return rc;
 }
 
-/* Where a reader that was here before goes on: behind the event that it saw last. */
+/* The first event for a reader: the one after `last`; 0: it gets a reset. */
 static uint64_t first_event(const struct host_ring *ring, const char *last)
 {
     size_t n = strlen(ring->name);
@@ -151,7 +151,7 @@ static void count_follower(struct fr_api_stream *s, bool comes)
     }
 }
 
-/* What is known of the nodes of its runs. */
+/* Sends the newest note of each node of its runs. */
 static void say_nodes(struct fr_api_stream *s)
 {
     for (size_t i = 0; i < s->n_runs; i++) {
