@@ -52,7 +52,7 @@ struct fr_layout {
 struct fr_layout_opts { /* zero is the default */
     bool hooks;         /* show hooks too */
     uint32_t fold;      /* fold when there are more tasks than this; 0: FR_LAYOUT_FOLD */
-    uint32_t alike;     /* with fewer, too, fold what so many are alike; 0: nothing */
+    uint32_t alike;     /* with fewer too, fold this many tasks or more that are alike; 0: none */
     const bool *apart;  /* of each task: it has a box of its own; NULL: none */
 };
 
@@ -60,8 +60,8 @@ struct fr_layout_opts { /* zero is the default */
 enum fr_rc fr_plan_layout(const struct fr_plan *plan, const struct fr_layout_opts *opts,
                           struct fr_arena *arena, struct fr_layout **out, struct fr_err *err);
 
-/* The layout as a picture of its own (SVG 1.1, UTF-8): a box has its name, how many instances it
- * has and how's word and colour; its title says all tasks in it. */
+/* The layout as a picture of its own (SVG 1.1, UTF-8): a box has its name, its number of instances,
+ * and how's word and colour; its title lists its tasks. */
 void fr_plan_draw_svg(const struct fr_plan *plan, const struct fr_layout *layout,
                       const struct fr_plan_draw *how, struct fr_buf *out);
 

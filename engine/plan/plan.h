@@ -1,8 +1,7 @@
 /*
- * The plan of a run: which instances there are (task x node), what waits for what, what starts
- * together, in which order the ready ones are preferred. Made from a checked pipeline. No I/O, no
- * clock: the same spec gives the same plan, the same indices and the same keys, so a stored run
- * finds its instances again.
+ * The plan of a run: its instances (task x node), their needs and gangs, and the order in which
+ * ready ones start. Made from a checked pipeline. No I/O, no clock: the same spec gives the same
+ * plan, the same indices and the same keys, so a stored run finds its instances again.
  *
  * Everything is indexed from 0. Tasks: those of the spec in its order (plan task t < spec->n_tasks
  * is spec task t), then the hooks: on_success, on_failure, on_cancel, on_exit, each in its order.
@@ -113,8 +112,8 @@ struct fr_plan_draw { /* zero is the default */
     bool hooks; /* show hooks too */
 };
 
-/* A line a task in topological order, indented by depth; '*' marks the critical path; needs behind.
- */
+/* One line per task in topological order, indented by depth, with its needs; '*' marks the critical
+ * path. */
 void fr_plan_draw_text(const struct fr_plan *plan, const struct fr_plan_draw *how,
                        struct fr_buf *out);
 

@@ -15,13 +15,14 @@
  *
  * Time. now_ms never steps back. Rows carry delays, not times: the run layer stores (wall time,
  * delay) and gives the remaining delay, clamped to the delay, on load. Delays and the run's limit
- * count an end from when it was (ago_ms), not from when it is heard of.
+ * count from the end itself (ago_ms), not from the arrival of its report.
  *
- * Cost. An event costs O(log n) plus O(what it sets going: users of a task that ended, members of a
- * gang, live attempts of a node); a look at what waits for a node that is away, at most ten a
- * second, O(its ready ones). Nothing is O(n) but load, BEGIN, RESUME, CANCEL and RETRY, and with
- * any event at most FR_SCHED_SLICE instances (or one gang) get ready, are reset, cancelled or fail
- * without an attempt: the rest follows with the next. Memory is below 256 bytes an instance.
+ * Cost. An event costs O(log n) plus O(affected items: users of a task that ended, members of a
+ * gang, live attempts of a node). A look at the instances that wait for an absent node costs
+ * O(ready ones), at most ten times a second. Nothing is O(n) but load, BEGIN, RESUME, CANCEL and
+ * RETRY, and with any event at most FR_SCHED_SLICE instances (or one gang) get ready, are reset,
+ * cancelled or fail without an attempt: the rest follows with later events. Memory is below 256
+ * bytes an instance.
  *
  * The rules kept here: at most one live attempt an instance; a new one only after the last ended,
  * or was lost and is proven gone; members of a gang start together or not at all, and a new
@@ -43,21 +44,22 @@ enum { FR_SCHED_SLICE = 500 };
  * Booking. While a node is full, the next attempts of its best ready instances are written ahead:
  * such a row is READY, its attempt_state STARTING, and live, for once it is committed its start
  * (FR_ACT_START with .booked) may leave the moment a slot is free, before the commit of the end
- * that freed it. In the scheduler that made it, it has no slot and its node does not know it: what
- * is more urgent goes first, and one that is not to start any more is forgotten (FR_ACT_FORGET).
- * One that was loaded may run already, so it is STARTING and asked after; if its node does not
- * know it, it is booked again. So is any loaded start where slots are short, but a gang begins
- * anew, and what its node has prepared keeps its slot until it has a tombstone there.
+ * that freed it. In the scheduler that booked it, the attempt has no slot and its node does not
+ * know it: more urgent ones go first, and a booking that became obsolete is dropped
+ * (FR_ACT_FORGET). A loaded booking may run already, so it is STARTING and its node is queried; if
+ * the node does not know it, it is booked again. Any loaded start is treated so where slots are
+ * short, but a gang begins anew, and an attempt that its node has prepared keeps its slot until it
+ * has a tombstone there.
  *
  * Everything durable about an instance, with its newest attempt. attempt_state is STARTING,
  * RUNNING, STOPPING while the attempt may live, else how it ended (SUCCEEDED, FAILED, TIMED_OUT,
  * CANCELLED, LOST, STOP_UNPROVEN), which stays when the instance goes on to RETRYING. A member of a
  * gang whose command exited with 0 before its peers is held: state RUNNING, live false, cause EXIT,
  * code 0, attempt_state RUNNING; it becomes SUCCEEDED with the last of them, or FAILED by gang_peer
- * with a peer's failure. A tombstoned attempt ends as CANCELLED with cause NONE. What was stopped
- * but not proven gone has attempt_state STOP_UNPROVEN until a later end proves it (then CANCELLED;
- * state stays); a retry by the user stops such an attempt again, proven, before anything else
- * starts in its place.
+ * with a peer's failure. A tombstoned attempt ends as CANCELLED with cause NONE. An attempt that
+ * was stopped but not proven gone has attempt_state STOP_UNPROVEN until a later end proves it (then
+ * CANCELLED; state stays); a retry by the user stops such an attempt again, proven, before anything
+ * else starts in its place.
  */
 struct fr_row {
     uint32_t inst;
@@ -82,8 +84,8 @@ static inline bool fr_row_booked(const struct fr_row *row)
     return row->state == FR_ST_READY && row->live;
 }
 
-/* How many of its attempts were sent to their node, for people: not the newest if it is booked, or
- * was and is forgotten, or tombstoned. */
+/* How many attempts were sent to their node, for people: without the newest if it is booked,
+ * dropped or tombstoned. */
 static inline uint32_t fr_row_began(const struct fr_row *row)
 {
     bool never = row->attempt_state == FR_ST_CANCELLED &&
@@ -228,28 +230,30 @@ size_t fr_sched_ids_wanted(const struct fr_sched *s);
 enum fr_rc fr_sched_add_ids(struct fr_sched *s, const struct fr_id *ids, size_t n,
                             struct fr_err *err);
 
-/* Appends to acts what follows from ev. FR_NOMEM, FR_BUG: unusable from then on. FR_USAGE, FR_BUSY:
- * the event is refused and nothing has changed. */
+/* Applies ev and appends the resulting actions to acts. FR_NOMEM, FR_BUG: the scheduler is unusable
+ * from then on. FR_USAGE, FR_BUSY: the event is refused and nothing has changed. */
 enum fr_rc fr_sched_apply(struct fr_sched *s, const struct fr_event *ev, int64_t now_ms,
                           struct fr_acts *acts, struct fr_err *err);
 
-/* Whether FR_EV_RETRY from task (FR_PLAN_NONE: what failed) would be taken; else why not. */
+/* Whether FR_EV_RETRY from task (FR_PLAN_NONE: from all failures) is accepted; else err has the
+ * reason. */
 enum fr_rc fr_sched_may_retry(const struct fr_sched *s, uint32_t task, struct fr_err *err);
 
 /* When FR_EV_TICK is wanted next, INT64_MAX: never. */
 int64_t fr_sched_next_due(const struct fr_sched *s);
 bool fr_sched_more(const struct fr_sched *s);   /* due now: the next slice; commit first */
 bool fr_sched_resets(const struct fr_sched *s); /* of a retry, some are still to be reset */
-/* Whether all that lives may have ended: its nodes have not said yet, or (away) are away. O(it) */
+/* Whether all live attempts may have ended: their nodes have not answered yet, or (away) are
+ * absent. O(live) */
 bool fr_sched_in_doubt(const struct fr_sched *s, bool away);
-/* Views; all are O(1) but those that say otherwise. */
+/* Views, O(1) unless noted. */
 struct fr_row fr_sched_row(const struct fr_sched *s, uint32_t inst, int64_t now_ms);
 struct fr_run_now fr_sched_now(const struct fr_sched *s);
 size_t fr_sched_count(const struct fr_sched *s, enum fr_state_of state); /* instances, hooks too */
 size_t fr_sched_live(const struct fr_sched *s);                          /* live attempts */
 size_t fr_sched_booked(const struct fr_sched *s);                        /* none of them */
 
-/* What the run uses of a node, and what it would use at once if it had more slots there. */
+/* The slots of a node that the run uses, and those that it would use at once if it had more. */
 struct fr_demand {
     uint32_t slots, used;       /* slots: those that it may use now */
     uint32_t single, gang;      /* more: of tasks without a gang, of the gang whose turn it is */

@@ -1,7 +1,7 @@
 /*
- * The Gregorian calendar, and times as people write them. A wall time is what a clock on the wall
- * shows, as seconds since 1970-01-01 00:00 of the same clock; with an offset from UTC it names an
- * instant, seconds since 1970 in UTC. Leap seconds do not exist here, as in POSIX.
+ * The Gregorian calendar, and times as people write them. A wall time is the reading of a clock on
+ * the wall, as seconds since 1970-01-01 00:00 of the same clock; with an offset from UTC it names
+ * an instant, seconds since 1970 in UTC. Leap seconds do not exist here, as in POSIX.
  */
 #ifndef FR_SCHEDULE_CALENDAR_H
 #define FR_SCHEDULE_CALENDAR_H
@@ -27,8 +27,7 @@ int fr_month_days(int year, int month);
 /* floor(a / b) for b > 0. */
 int64_t fr_div_down(int64_t a, int64_t b);
 
-/* A time as written: a wall time in a zone that is said elsewhere, or, with Z or an offset, an
- * instant. */
+/* A time as written: a wall time in a zone given elsewhere, or, with Z or an offset, an instant. */
 struct fr_when {
     int64_t s;
     bool instant;

@@ -1,7 +1,7 @@
 /*
  * Cron expressions: five fields, minute hour day-of-month month day-of-week, as POSIX and cronie's
- * crontab(5) have them, with L, W and # for days and the words @hourly … @yearly. What peers read
- * in two ways is refused, and the text says what to write instead.
+ * crontab(5) have them, with L, W and # for days and the words @hourly … @yearly. An expression
+ * that cron programs read differently is refused; the message has the clear form.
  *
  * An expression speaks of wall times (calendar.h); rule.h says at which instants it fires.
  */
@@ -12,8 +12,8 @@
 
 enum { FR_CRON_MAX_BYTES = 256 };
 
-/* Which days fire where day-of-month and day-of-week are both restricted, that is, written other
- * than "*" or "?". */
+/* Which days fire if day-of-month and day-of-week are both restricted, that is, neither "*" nor
+ * "?". */
 enum fr_cron_days {
     FR_DAYS_UNSAID, /* as ANY; refused where one of the two has a step over "*" */
     FR_DAYS_ANY,
@@ -45,7 +45,7 @@ struct fr_cron {
 enum fr_rc fr_cron_parse(struct fr_str text, enum fr_cron_days days, struct fr_cron *out,
                          size_t *at, struct fr_err *err);
 
-/* It fires on some day of some year. */
+/* Whether it fires on some day of some year. */
 bool fr_cron_ever(const struct fr_cron *c);
 bool fr_cron_every_hour(const struct fr_cron *c);
 bool fr_cron_matches(const struct fr_cron *c, int64_t wall_s);
@@ -57,7 +57,7 @@ int64_t fr_cron_count(const struct fr_cron *c, int64_t from, int64_t to);
 
 /* Appends the expression in words: "every day at 02:30". */
 void fr_cron_words(const struct fr_cron *c, struct fr_buf *out);
-/* Appends what is likely not meant: a step that does not divide its field. Nothing: all is well. */
+/* Appends a note on each likely mistake: a step that does not divide its field. */
 void fr_cron_notes(const struct fr_cron *c, struct fr_buf *out);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * What becomes of the fires of a schedule: which run, which are counted as missed, and what an
- * overlap with live runs of the pipeline does. Pure: state in, decisions out; whoever carries them
- * out commits them as rows first.
+ * Decisions on the fires of a schedule: which run, which are missed, and how live runs of the
+ * pipeline matter. Pure: state in, decisions out; the caller commits them as rows before it acts.
  *
  * The state of a schedule is `seen`: every fire at or before it is decided. At first sight, after a
  * change of its rule or zone, and after a resume it is the time of that, so the past is never
@@ -24,7 +23,7 @@ enum { FR_CATCHUP_LIMIT = 10, FR_CATCHUP_LIMIT_MAX = 1000, FR_GRACE_MS = 600000 
     X(FR_CATCHUP_ALL, "all")   /* the newest `limit` run one by one; the others are dropped */
 enum fr_catchup { FR_CATCHUPS(FR_WORD_ID) FR_CATCHUP_N };
 
-/* What became of a fire. */
+/* The decision on a fire. */
 #define FR_FATES(X)                                                                                \
     X(FR_FATE_RAN, "ran") /* a run was made */                                                     \
     X(FR_FATE_MISSED, "missed")                                                                    \
@@ -45,8 +44,7 @@ struct fr_decision {
     int64_t first_ms, at_ms, count;
 };
 
-/* A decision that is stored already. Only those behind `seen` matter: there are some when the clock
- * was set back. */
+/* A stored decision. Only those after `seen` matter: they exist if the clock was set back. */
 struct fr_decided {
     enum fr_fate fate;
     int64_t first_ms, at_ms;
@@ -65,22 +63,22 @@ struct fr_due { /* a schedule, when it is asked what is due; borrows everything 
     size_t n_decided;
 };
 
-/* Decides all that is due: at most limit + 1 decisions into out, ascending, those that run alone
- * each. *seen_ms is what seen becomes; as it was when nothing was due. */
+/* Decides all due fires: at most limit + 1 decisions into out, ascending, one for each fire that
+ * runs. *seen_ms is the new value of seen, unchanged if nothing was due. */
 size_t fr_decide(const struct fr_due *due, struct fr_decision *out, int64_t *seen_ms);
 
 /* The undecided fires at or before an instant, due or not, as one decision without a fate. false:
- * there are none. */
+ * none. */
 bool fr_undecided_upto(const struct fr_due *due, int64_t upto_ms, struct fr_decision *out);
 
-/* When the schedule has to be asked again: the next fire with its delay. FR_NO_END: never. */
+/* When to call fr_decide again: at the next fire plus its delay. FR_NO_END: never. */
 int64_t fr_next_due(const struct fr_due *due);
 
 /* The wall clock was set back, to now. seen falls to now, never below *since (the last first sight,
  * resume or change of the rule), which itself falls to now when it lies in the future. Decisions
  * behind seen stand, except those of fr_decide_anew. */
 int64_t fr_seen_back(int64_t seen_ms, int64_t now_ms, int64_t *since_ms);
-/* It was made by a clock ahead of now, and nothing came of it: its fires behind seen are to be
+/* Whether a decision was made by a clock ahead of now and started no run: its fires after seen are
  * decided again. */
 bool fr_decide_anew(const struct fr_decided *d, int64_t now_ms);
 
@@ -135,7 +133,7 @@ struct fr_overlap_out {
     int64_t supersede; /* ENTER: the waiting run that makes room for it; 0: none */
 };
 
-/* What becomes of a fire beside the live runs. */
+/* Decides a fire beside the live runs. */
 struct fr_overlap_out fr_overlap_enter(const struct fr_overlap_of *of);
 /* CANCEL: the fire that enters asks this live run to end. */
 bool fr_overlap_cancels(const struct fr_overlap_of *of, const struct fr_live *run);

@@ -36,15 +36,15 @@ bool fr_rule_next(const struct fr_rule *rule, int64_t after_ms, int64_t *fire_ms
 bool fr_rule_prev(const struct fr_rule *rule, int64_t before_ms, int64_t *fire_ms);
 /* How many fires lie in (after, upto], without visiting each. */
 int64_t fr_rule_count(const struct fr_rule *rule, int64_t after_ms, int64_t upto_ms);
-/* The definition of what cron fires, for an instant in seconds: what next, prev and count find. */
+/* Whether cron fires at an instant in seconds: the definition for next, prev and count. */
 bool fr_rule_fires(const struct fr_cron *cron, const struct fr_zone *zone, int64_t t);
 
 /* The shortest distance between any two of the next n fires; FR_NO_END when there are not two. */
 int64_t fr_rule_shortest(const struct fr_rule *rule, int64_t after_ms, size_t n);
 
-/* How long a schedule's fires are put off: fixed, 0 <= delay < jitter. It is drawn from the names,
- * so that it differs between schedules and homes and stays over restarts: the first 8 bytes, big
- * end first, of SHA-256 over "flowrun-jitter-1", home, pipeline and schedule, joined by NUL. */
+/* The fixed delay of a schedule's fires, 0 <= delay < jitter. It is drawn from the names, so that
+ * it differs between schedules and homes and stays over restarts: the first 8 bytes, big end first,
+ * of SHA-256 over "flowrun-jitter-1", home, pipeline and schedule, joined by NUL. */
 struct fr_jitter_of {
     const char *home; /* 32 hexadecimal digits */
     const char *pipeline, *schedule;

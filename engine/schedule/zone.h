@@ -1,8 +1,8 @@
 /*
  * Time zones of the IANA database: which offset from UTC holds at an instant, and when it changes.
- * A zone is a value: nothing here reads the environment or the machine's own zone. The file is
- * TZif of version 2 or later (RFC 9636): its 64-bit table, then the rule in its footer (POSIX TZ)
- * for all time behind the table.
+ * A zone is a value: nothing here reads the environment or the machine's own zone. The file is TZif
+ * of version 2 or later (RFC 9636): its 64-bit table, then the rule in its footer (POSIX TZ) for
+ * all later times.
  *
  * Only offsets count. Whether a file calls one of them daylight saving is not looked at (Dublin's
  * winter is), and a transition that leaves the offset as it is is none.
@@ -34,7 +34,7 @@ struct fr_zone { /* UTC when zeroed; fr_zone_finish frees it */
     int32_t first;                  /* offset before the first change */
     struct fr_zone_change *changes; /* owns: n, ascending */
     size_t n;
-    bool summer;      /* behind the last change the offset alternates: */
+    bool summer;      /* after the last change the offset alternates: */
     int32_t std, dst; /* dst from the day `start` (clock: std) to the day `end` (clock: dst) */
     struct fr_zone_day start, end;
     int64_t table_end; /* the rule holds from here on */
@@ -45,8 +45,8 @@ struct fr_zone { /* UTC when zeroed; fr_zone_finish frees it */
 };
 
 /* Reads zone `name` from below folder (NULL: FR_ZONE_FOLDER). UTC needs no file. FR_USAGE: no such
- * zone, or a name that is none (a path, an abbreviation, an offset); the text says what to write.
- * FR_NOTFOUND: the machine has no database. FR_CORRUPT: not a file of a zone. */
+ * zone, or a path, an abbreviation or an offset; the message names the remedy. FR_NOTFOUND: the
+ * machine has no database. FR_CORRUPT: not a file of a zone. */
 enum fr_rc fr_zone_load(struct fr_zone *zone, const char *folder, const char *name,
                         struct fr_err *err);
 /* The same from the bytes of a file. */
@@ -54,7 +54,7 @@ enum fr_rc fr_zone_parse(struct fr_zone *zone, const char *name, struct fr_str b
                          struct fr_err *err);
 void fr_zone_finish(struct fr_zone *zone);
 
-/* The file was replaced since it was read; false too when it cannot be looked at. */
+/* Whether the file was replaced since it was read; false too if it cannot be checked. */
 bool fr_zone_replaced(const struct fr_zone *zone, const char *folder);
 
 /* The newest change at or before t, the oldest one after it; false: there is none. */

@@ -1,6 +1,6 @@
 /*
- * Who may use the home's host over TCP, and what was asked of it. Secrets are stored as their
- * SHA-256 alone. Roles are the caller's words, as in store.h.
+ * Tokens and sessions of the host's TCP interface, the audit log, and kept answers. Of secrets only
+ * the SHA-256 is stored. Roles are the caller's words, as in store.h.
  */
 #ifndef FR_STORE_ACCESS_H
 #define FR_STORE_ACCESS_H
@@ -40,7 +40,7 @@ enum fr_rc fr_store_session_put(struct fr_store *st, const struct fr_session_row
                                 struct fr_err *err);
 enum fr_rc fr_store_sessions(struct fr_store *st, struct fr_arena *arena,
                              struct fr_session_rows *out, struct fr_err *err);
-/* One that is not there is fine. */
+/* A missing session is no error. */
 enum fr_rc fr_store_session_drop(struct fr_store *st, const char *hash, struct fr_err *err);
 
 /* A row of the audit. */
@@ -56,28 +56,28 @@ enum fr_rc fr_store_session_drop(struct fr_store *st, const char *hash, struct f
 
 FR_ROWS(fr_audit, FR_AUDIT_COLUMNS); /* the newest first */
 
-/* Adds a row that says what was asked; it may be lost by a power cut. Rows of 400 days ago go. */
+/* Adds a row about a request; a power cut may lose it. Rows older than 400 days are deleted. */
 enum fr_rc fr_store_asked_add(struct fr_store *st, const struct fr_audit_row *row,
                               struct fr_err *err);
 /* Rows of every kind with ids below before, at most limit. */
 enum fr_rc fr_store_audit(struct fr_store *st, int64_t before, size_t limit, struct fr_arena *arena,
                           struct fr_audit_rows *out, struct fr_err *err);
 
-/* What was asked of that run, at most limit. */
+/* Requests about that run, at most limit. */
 enum fr_rc fr_store_asked_of(struct fr_store *st, int64_t run, size_t limit, struct fr_arena *arena,
                              struct fr_audit_rows *out, struct fr_err *err);
 
-/* What was answered to a request with a key of its own. */
+/* The kept answer to a request with an idempotency key. */
 #define FR_KEPT_COLUMNS(C, S, R)                                                                   \
     C(R, TEXT, request, NULL) /* SHA-256 of method, path and body, in hexadecimal digits */        \
     C(R, INT, status, NULL)                                                                        \
     C(R, TEXT, location, NULL)                                                                     \
     C(R, TEXT, body, NULL)
 FR_ROWS(fr_kept, FR_KEPT_COLUMNS);
-/* FR_NOTFOUND: none, or it is a day old. */
+/* FR_NOTFOUND: none, or older than a day. */
 enum fr_rc fr_store_kept(struct fr_store *st, const char *who, const char *key,
                          struct fr_arena *arena, struct fr_kept_row *out, struct fr_err *err);
-/* May be lost by a power cut. Those of a day ago go. */
+/* May be lost by a power cut. Answers older than a day are deleted. */
 enum fr_rc fr_store_keep(struct fr_store *st, const char *who, const char *key,
                          const struct fr_kept_row *row, struct fr_err *err);
 

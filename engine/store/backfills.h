@@ -1,7 +1,6 @@
 /*
- * Backfills in the store: runs for instants of a schedule that are past. A run of one is added in
- * the commit that moves its cursor to the run's instant, so none is made twice and none is left
- * out.
+ * Backfills in the store: runs for past instants of a schedule. A run is added in the commit that
+ * moves the cursor to its instant, so no instant is run twice or skipped.
  */
 #ifndef FR_STORE_BACKFILLS_H
 #define FR_STORE_BACKFILLS_H
@@ -31,23 +30,23 @@ enum fr_rc fr_store_backfill_add(struct fr_store *st, struct fr_backfill_row *ro
                                  struct fr_err *err);
 enum fr_rc fr_store_backfill_set(struct fr_store *st, const struct fr_backfill_row *row,
                                  struct fr_err *err);
-/* All, the newest first; or the active ones, the oldest first. */
+/* All backfills, newest first; or the active ones, oldest first. */
 enum fr_rc fr_store_backfills(struct fr_store *st, bool active, struct fr_arena *arena,
                               struct fr_backfill_rows *out, struct fr_err *err);
 /* FR_NOTFOUND. */
 enum fr_rc fr_store_backfill_find(struct fr_store *st, int64_t id, struct fr_arena *arena,
                                   struct fr_backfill_row *out, struct fr_err *err);
-/* How many of its runs are live, or run again by themselves. */
+/* How many of its runs are live or have an automatic rerun due. */
 enum fr_rc fr_store_backfill_live(struct fr_store *st, int64_t id, int64_t *n, struct fr_err *err);
 
-/* What there is of an instant, also behind the removal of its run. */
+/* The result of an instant, also after its run was removed. */
 #define FR_INSTANT_COLUMNS(C, S, R)                                                                \
     C(R, INT, run, NULL)   /* number; 0: none */                                                   \
     C(R, TEXT, word, NULL) /* live, succeeded, failed, cancelled; "": no run */
 FR_ROW(fr_instant, FR_INSTANT_COLUMNS);
 enum fr_rc fr_store_instant(struct fr_store *st, int64_t schedule, int64_t at_ms,
                             struct fr_arena *arena, struct fr_instant *out, struct fr_err *err);
-/* A row of the instant for that run, unless it has one. */
+/* Adds a row of the instant for that run, unless it has one. */
 enum fr_rc fr_store_instant_fill(struct fr_store *st, int64_t schedule, int64_t at_ms, int64_t run,
                                  struct fr_err *err);
 

@@ -1,8 +1,8 @@
 /*
  * Files kept by content in the home: blobs/<sha256>. Written once (temporary name, fsync, rename),
  * never changed; the same content is stored once. A row that names a hash is committed only after
- * its blob is safe. The home's host alone stores blobs: what neither a row nor a run that is being
- * made needs may go.
+ * its blob is safe. Only the home's host stores blobs; it may remove a blob that no row and no run
+ * in the making needs.
  */
 #ifndef FR_STORE_BLOB_H
 #define FR_STORE_BLOB_H
@@ -12,18 +12,18 @@
 #include "engine/store/claims.h"
 #include "engine/store/store.h"
 
-/* Before the run's first put of what is not there: until fr_blob_unmark, which is called once the
- * rows that name the blobs are committed, fr_blob_tidy looks for blobs without a row. */
+/* Called before the run's first put. Until fr_blob_unmark, called once the rows that name the blobs
+ * are committed, fr_blob_tidy looks for blobs without a row. */
 enum fr_rc fr_blob_mark(const char *home, struct fr_id run, struct fr_err *err);
-/* Behind its last put: the mark again, if the next host has removed it. That one found no blobs of
- * this host then, which has lost the home's lock and commits no rows. */
+/* Called after the run's last put: restores the mark if the next host removed it. That host then
+ * has the home's lock, so this one commits no rows. */
 enum fr_rc fr_blob_mark_again(const char *home, struct fr_id run, struct fr_err *err);
 void fr_blob_unmark(const char *home, struct fr_id run);
 
 struct fr_claims *fr_blob_claims(struct fr_store *st); /* the store's */
-/* Before its put, in any thread: until fr_claims_end the blob is not dropped. *is_there: it need
- * not be put, but before rows name it fr_blob_sync makes its name safe, since whoever put it may
- * have been killed before that. */
+/* Called before a put, in any thread: the blob is not dropped until fr_claims_end. *is_there: no
+ * put is needed, but call fr_blob_sync before rows name it, as its writer may have been killed
+ * before its own sync. */
 enum fr_rc fr_blob_claim(struct fr_claims *claims, const char *home, struct fr_id run,
                          const char *hash, bool *is_there, struct fr_err *err);
 enum fr_rc fr_blob_sync(const char *home, struct fr_err *err);
@@ -44,11 +44,11 @@ struct fr_swept {
     int64_t bytes;
 };
 
-/* Removes all blobs that no row names, and those that are half written; dry: counts them alone.
- * Outside of a transaction; each of its own is short. Adds to out. */
+/* Removes blobs that no row names and half-written ones; dry: only counts them. Call it outside of
+ * a transaction: it uses short ones of its own. Adds to out. */
 enum fr_rc fr_blob_sweep(struct fr_store *st, bool dry, struct fr_swept *out, struct fr_err *err);
-/* The same when a mark says that a flowrun was killed, or failed, before its commit. What cannot be
- * removed now is tried again by the next. */
+/* The same if a mark shows that a flowrun was killed or failed before its commit. After a failure
+ * the next call tries again. */
 void fr_blob_tidy(struct fr_store *st);
 
 #endif

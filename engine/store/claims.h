@@ -1,7 +1,7 @@
 /*
- * Blobs that runs need which are being made: no row names them yet. A run says so before it looks
- * whether its blob is there, so that the blob does not leave with the last row that names it. A run
- * may be made longer than its host has its store. Each function may be called from any thread.
+ * Claims on blobs by runs in the making, which no row names yet. A run claims a blob before it
+ * looks whether the blob exists, so that the blob is not removed with the last row that names it.
+ * Claims may outlive the host's store. Each function may be called from any thread.
  */
 #ifndef FR_STORE_CLAIMS_H
 #define FR_STORE_CLAIMS_H

@@ -1,5 +1,5 @@
-/* Nodes where nothing new starts: what runs there ends in its own time. A node is its own home,
- * whatever inventories call it. */
+/* Drained nodes: running attempts end there, new ones do not start. A node is identified by its
+ * home id, whatever inventories call it. */
 #ifndef FR_STORE_DRAINED_H
 #define FR_STORE_DRAINED_H
 
@@ -16,12 +16,12 @@ FR_ROWS(fr_drained, FR_DRAINED_COLUMNS);
 /* By name. */
 enum fr_rc fr_store_drained(struct fr_store *st, struct fr_arena *arena,
                             struct fr_drained_rows *out, struct fr_err *err);
-/* NULL: it is not among them. */
+/* NULL: not drained. */
 const struct fr_drained_row *fr_drained_find(const struct fr_drained_rows *rows, struct fr_id home);
-/* Also of one that is drained: with another note. */
+/* Drains a node; an existing row is replaced. */
 enum fr_rc fr_store_drain(struct fr_store *st, const struct fr_drained_row *row,
                           struct fr_err *err);
-/* FR_BUSY: it is not drained. */
+/* FR_BUSY: the node is not drained. */
 enum fr_rc fr_store_undrain(struct fr_store *st, struct fr_id home, struct fr_err *err);
 
 #define FR_KNOWN_COLUMNS(C, S, R)                                                                  \

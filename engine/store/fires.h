@@ -1,10 +1,10 @@
 /*
- * Schedules in the store: where each stands, and what became of its instants. Words (states,
- * decisions) are the caller's, as in store.h.
+ * Schedules in the store: their state, and the decision on each instant. States and decisions are
+ * words of the caller, as in store.h.
  *
- * Once, and only once: a run of a schedule is added in the same commit as the row of its instant,
- * and a second row of an instant is refused. The outcome of that run comes into the row with the
- * commit that says it in the run's, and stays when the run is removed.
+ * Exactly once: a run of a schedule is added in the same commit as the row of its instant, and a
+ * second row of an instant is refused. The run's outcome enters this row in the commit that sets it
+ * in the run's row, and stays when the run is removed.
  */
 #ifndef FR_STORE_FIRES_H
 #define FR_STORE_FIRES_H
@@ -27,7 +27,7 @@
 
 FR_ROWS(fr_schedule, FR_SCHEDULE_COLUMNS); /* by source and name */
 
-/* Its id is of no run that another one made, also one that was dropped. */
+/* Sets row->id to one that no run refers to, not even a run of a dropped schedule. */
 enum fr_rc fr_store_schedule_add(struct fr_store *st, struct fr_schedule_row *row,
                                  struct fr_err *err);
 enum fr_rc fr_store_schedule_set(struct fr_store *st, const struct fr_schedule_row *row,
@@ -36,7 +36,7 @@ enum fr_rc fr_store_schedule_seen(struct fr_store *st, int64_t schedule, int64_t
                                   struct fr_err *err);
 enum fr_rc fr_store_schedules(struct fr_store *st, struct fr_arena *arena,
                               struct fr_schedule_rows *out, struct fr_err *err);
-/* With all of its instants. */
+/* Deletes the schedule and its instants. */
 enum fr_rc fr_store_schedule_drop(struct fr_store *st, int64_t schedule, struct fr_err *err);
 
 #define FR_FIRE_COLUMNS(C, S, R)                                                                   \
@@ -58,11 +58,11 @@ enum fr_rc fr_store_fire_set(struct fr_store *st, const struct fr_fire_row *row,
                              struct fr_err *err);
 enum fr_rc fr_store_fire_drop(struct fr_store *st, int64_t schedule, int64_t at_ms,
                               struct fr_err *err);
-/* Those behind an instant, in their order. */
+/* Rows after an instant, in order. */
 enum fr_rc fr_store_fires_after(struct fr_store *st, int64_t schedule, int64_t after_ms,
                                 struct fr_arena *arena, struct fr_fire_rows *out,
                                 struct fr_err *err);
-/* The newest first, before an instant, at most limit. */
+/* Rows before an instant, newest first, at most limit. */
 struct fr_fire_page {
     int64_t schedule, before_ms;
     size_t limit;
@@ -70,17 +70,17 @@ struct fr_fire_page {
 enum fr_rc fr_store_fires_before(struct fr_store *st, const struct fr_fire_page *page,
                                  struct fr_arena *arena, struct fr_fire_rows *out,
                                  struct fr_err *err);
-/* The same, only those whose run is over. */
+/* The same, only rows whose run is over. */
 enum fr_rc fr_store_fires_ended(struct fr_store *st, const struct fr_fire_page *page,
                                 struct fr_arena *arena, struct fr_fire_rows *out,
                                 struct fr_err *err);
-/* The newest instant before that one whose run succeeded; 0: none. */
+/* The newest instant before before_ms whose run succeeded; 0: none. */
 enum fr_rc fr_store_fire_succeeded(struct fr_store *st, int64_t schedule, int64_t before_ms,
                                    int64_t *at_ms, struct fr_err *err);
-/* The run of the oldest instant behind that one that succeeded; 0: none. */
+/* The run of the oldest instant after after_ms that succeeded; 0: none. */
 enum fr_rc fr_store_fire_newer(struct fr_store *st, int64_t schedule, int64_t after_ms,
                                int64_t *run, struct fr_err *err);
-/* Removes at most limit of those before an instant. *n: how many. */
+/* Removes at most limit rows before an instant; *n: how many. */
 enum fr_rc fr_store_fires_prune(struct fr_store *st, const struct fr_fire_page *page, int64_t *n,
                                 struct fr_err *err);
 

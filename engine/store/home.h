@@ -56,26 +56,26 @@ struct fr_home_who fr_home_self(void);
  * is. FR_BUSY: another process is the host; err names it. */
 enum fr_rc fr_home_lead(const char *home, int *fd, struct fr_err *err);
 
-/* Looks whether the lock that *fd holds still has its name. Where somebody removed that, takes a
- * new one, which *fd is then. FR_BUSY: another process was faster. */
+/* Checks that the lock file of *fd still has its name. If somebody removed the file, takes a new
+ * lock and replaces *fd. FR_BUSY: another process was faster. */
 enum fr_rc fr_home_keep(const char *home, int *fd, struct fr_err *err);
 
-/* Who the host is; zeroes as long as it has not said so. FR_NOTFOUND: the home has none. */
+/* Who the host is; zeroes until it wrote that into the lock file. FR_NOTFOUND: no host. */
 enum fr_rc fr_home_leader(const char *home, struct fr_home_who *out, struct fr_err *err);
 
-/* Whoever takes the lock listens at the socket a moment later, or writes one thing and lets go of
- * it: who finds it held may wait so long for either. Waits a moment; false: there is one that
- * listens, or it is that late. */
+/* A process that takes the lock soon listens at the socket, or releases the lock after one write;
+ * others wait FR_HOME_BEGINS_MS at most for either. Waits a moment; false: a host listens, or
+ * until_ms has passed. */
 enum { FR_HOME_BEGINS_MS = 10000 };
 bool fr_home_await(const char *home, int64_t until_ms);
 
-/* Whether a process like self may hand its runs to this host, and take them over later. FR_DENIED:
- * err says what they do not share, and what to do. */
+/* Whether self may hand its runs to this host and take them over later. FR_DENIED: err names the
+ * difference and the remedy. */
 enum fr_rc fr_home_may_share(const char *home, const struct fr_home_who *self,
                              const struct fr_home_who *host, struct fr_err *err);
 
-/* FR_BUSY when a flowrun older than hosts owns the run: it held runs/<id>.lock. *fd: the lock, so
- * that none takes it; -1: it was never owned. */
+/* FR_BUSY: a flowrun from before hosts owns the run by runs/<id>.lock. Else *fd holds that lock;
+ * -1: there is none. */
 enum fr_rc fr_home_old_owner(const char *home, struct fr_id run, int *fd, struct fr_err *err);
 
 #endif

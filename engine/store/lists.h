@@ -1,4 +1,4 @@
-/* Runs and what is in them, as lists that views show. */
+/* Lists of runs, pipelines and instances for views. */
 #ifndef FR_STORE_LISTS_H
 #define FR_STORE_LISTS_H
 
@@ -19,7 +19,7 @@ struct fr_run_filter { /* "" and 0: any */
             FR_SORT_OLDEST,
             FR_SORT_LONGEST,  /* from start to end; one that is not over: to now_wall */
             FR_SORT_SHORTEST, /* those that never started are left out of both */
-            FR_SORT_ENDED     /* what ended last, first; what is not over is left out */
+            FR_SORT_ENDED     /* the latest end first; only runs that are over */
         } by;
         int64_t now_wall;
         int64_t key,
@@ -27,13 +27,13 @@ struct fr_run_filter { /* "" and 0: any */
     } order;
 };
 
-/* By what a run is sorted: the smaller first, of equal ones the newer run. */
+/* The sort key of a run: ascending, of equal keys the newer run first. */
 int64_t fr_run_key(const struct fr_run_order *order, const struct fr_run_row *row);
 
 /* In their order. */
 enum fr_rc fr_store_runs_where(struct fr_store *st, const struct fr_run_filter *f,
                                struct fr_arena *arena, struct fr_run_rows *out, struct fr_err *err);
-/* How many fit, limit and before left out; at most FR_COUNT_MOST. */
+/* How many runs fit, whatever limit and before are; at most FR_COUNT_MOST. */
 enum { FR_COUNT_MOST = 10000 };
 enum fr_rc fr_store_runs_count(struct fr_store *st, const struct fr_run_filter *f, int64_t *n,
                                struct fr_err *err);
@@ -48,8 +48,7 @@ enum fr_rc fr_store_runs_newest(struct fr_store *st, struct fr_arena *arena,
 FR_ROWS(fr_success, FR_SUCCESS_COLUMNS); /* by name */
 enum fr_rc fr_store_successes(struct fr_store *st, size_t limit, struct fr_arena *arena,
                               struct fr_success_rows *out, struct fr_err *err);
-/* How long those that succeeded of a pipeline's last n runs took, half of them longer; 0: none did.
- */
+/* The median duration of the successful ones among a pipeline's last n runs; 0: none succeeded. */
 enum fr_rc fr_store_run_median(struct fr_store *st, const char *pipeline, int64_t n,
                                int64_t *median_ms, struct fr_err *err);
 

@@ -1,8 +1,8 @@
 /*
- * The outbox: what happened (notices, which the schema's triggers write in the commit of the change
- * itself), and the messages about it (deliveries). A notice is dropped in the transaction that adds
- * its deliveries, so that none is lost and none is made twice. Kinds, states and rules are words of
- * the caller, but for what the schema says of them.
+ * The outbox: notices of events, which the schema's triggers write in the commit of the change
+ * itself, and deliveries, the messages about them. A notice is dropped in the transaction that adds
+ * its deliveries, so no delivery is lost or made twice. Kinds, states and rules are words of the
+ * caller; the schema uses some of them.
  */
 #ifndef FR_STORE_OUTBOX_H
 #define FR_STORE_OUTBOX_H
@@ -13,7 +13,7 @@
  * no notice is written. */
 enum fr_rc fr_store_notifies(struct fr_store *st, bool yes, struct fr_err *err);
 
-/* Another number once this store has written something: there may be notices. */
+/* A counter that changes with every write of this store: there may be new notices. */
 uint64_t fr_store_changes(const struct fr_store *st);
 
 #define FR_NOTICE_COLUMNS(C, S, R)                                                                 \
@@ -28,8 +28,8 @@ FR_ROWS(fr_notice, FR_NOTICE_COLUMNS); /* the oldest first */
 
 enum fr_rc fr_store_notices(struct fr_store *st, size_t limit, struct fr_arena *arena,
                             struct fr_notice_rows *out, struct fr_err *err);
-/* Of no run and no pipeline; none is written where config.yaml has no rules. Only kind, wall,
- * subject and text count. */
+/* Adds a notice without run and pipeline, unless config.yaml has no rules. Reads only kind, wall,
+ * subject and text. */
 enum fr_rc fr_store_notice_add(struct fr_store *st, const struct fr_notice_row *row,
                                struct fr_err *err);
 enum fr_rc fr_store_notice_drop(struct fr_store *st, int64_t id, struct fr_err *err);
@@ -53,16 +53,16 @@ enum fr_rc fr_store_notice_drop(struct fr_store *st, int64_t id, struct fr_err *
     C(R, TEXT, body, NULL)
 FR_ROWS(fr_delivery, FR_DELIVERY_COLUMNS);
 
-/* One whose key is there is left as it is. Those that are over and 30 days old go. */
+/* An existing delivery with the same key stays. Finished ones older than 30 days are deleted. */
 enum fr_rc fr_store_delivery_add(struct fr_store *st, const struct fr_delivery_row *row,
                                  struct fr_err *err);
 enum fr_rc fr_store_delivery_set(struct fr_store *st, const struct fr_delivery_row *row,
                                  struct fr_err *err);
-/* When the first quiet one is due; 0: there is none. fr_store_deliveries_wake: those that are due
- * wait to be sent. */
+/* When the first quiet delivery is due; 0: none. fr_store_deliveries_wake turns due ones into
+ * waiting ones. */
 enum fr_rc fr_store_deliveries_quiet(struct fr_store *st, int64_t *due_wall, struct fr_err *err);
 enum fr_rc fr_store_deliveries_wake(struct fr_store *st, int64_t now_wall, struct fr_err *err);
-/* The oldest waiting one of each channel. */
+/* The oldest waiting delivery of each channel. */
 enum fr_rc fr_store_deliveries_next(struct fr_store *st, struct fr_arena *arena,
                                     struct fr_delivery_rows *out, struct fr_err *err);
 
@@ -81,27 +81,27 @@ enum fr_rc fr_store_delivery(struct fr_store *st, int64_t id, struct fr_arena *a
                              struct fr_delivery_row *out, struct fr_err *err);
 enum fr_rc fr_store_deliveries_waiting(struct fr_store *st, const char *channel, int64_t *n,
                                        struct fr_err *err);
-/* Those of the channel that ended as dead since the newest that was sent. */
+/* Deliveries of the channel that ended as dead since its newest sent one. */
 enum fr_rc fr_store_deliveries_dead(struct fr_store *st, const char *channel, int64_t *n,
                                     struct fr_err *err);
 
-/* Of deliveries of one rule, pipeline, kind and channel: when the newest that was not held was
- * made (0: none), and how many were held since then. Only these four of row count. */
+/* Of the deliveries with row's rule, pipeline, kind and channel: when the newest one that was not
+ * held was made (0: none), and how many were held since. */
 struct fr_throttle {
     int64_t made_wall, held;
 };
 enum fr_rc fr_store_throttle(struct fr_store *st, const struct fr_delivery_row *row,
                              struct fr_throttle *out, struct fr_err *err);
 
-/* The outcome of the newest run of that name that ended before run no; "": there is none. */
+/* The outcome of the newest run of that name with a number below no that is over; "": none. */
 enum fr_rc fr_store_outcome_before(struct fr_store *st, const char *name, int64_t no,
                                    struct fr_arena *arena, const char **outcome,
                                    struct fr_err *err);
 
-/* note NULL: it is used again. Those that wait for it are dead, with the note as answer. */
+/* Switches a channel off: its waiting deliveries become dead with note as answer. note NULL: on. */
 enum fr_rc fr_store_channel_off(struct fr_store *st, const char *name, const char *note,
                                 struct fr_err *err);
-/* Why it is off; NULL: it is not. */
+/* Why the channel is off; NULL: it is on. */
 enum fr_rc fr_store_channel_note(struct fr_store *st, const char *name, struct fr_arena *arena,
                                  const char **note, struct fr_err *err);
 

@@ -1,4 +1,4 @@
-/* What of a run waits to start. */
+/* Tasks of a run that wait to start. */
 #ifndef FR_STORE_READY_H
 #define FR_STORE_READY_H
 

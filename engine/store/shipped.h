@@ -1,4 +1,4 @@
-/* What a run shipped of which the home keeps no copy: folders, and files that are too large. */
+/* Shipped folders and large files, of which the home keeps no copy. */
 #ifndef FR_STORE_SHIPPED_H
 #define FR_STORE_SHIPPED_H
 

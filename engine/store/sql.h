@@ -46,15 +46,14 @@ enum fr_rc fr_store_check_lead(struct fr_store *st, struct fr_err *err);
 /* The migrations, embedded from schema/state.sql. */
 extern const char fr_store_schema[];
 
-/* The last failure of the database as an error: what stands in front. */
+/* The last failure of the database as an error, prefixed with what. */
 enum fr_rc fr_sql_fail(struct fr_store *st, const char *what, struct fr_err *err);
 
 /* Runs a statement that returns no rows. */
 enum fr_rc fr_sql_run(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
                       ...);
 
-/* The same; its parameters are columns of row, and run where it has a parameter :run that is not.
- */
+/* The same with columns of row as parameters, and run for a parameter :run that is no column. */
 enum fr_rc fr_sql_put(struct fr_store *st, enum fr_sql which, const struct fr_row_type *type,
                       const void *row, const struct fr_id *run, struct fr_err *err);
 
@@ -126,14 +125,14 @@ enum fr_rc fr_sql_first_id(struct fr_store *st, enum fr_sql which, enum fr_rc rc
 enum fr_rc fr_sql_first_text(struct fr_store *st, enum fr_sql which, enum fr_rc rc,
                              struct fr_arena *arena, const char **out, struct fr_err *err);
 
-/* Binds a query; then fr_sql_next until it gives false: *rc is FR_OK at the end, else an error. */
+/* Binds a query; then call fr_sql_next until false: *rc is FR_OK at the end, else the error. */
 enum fr_rc fr_sql_query(struct fr_store *st, enum fr_sql which, struct fr_err *err, const char *fmt,
                         ...);
 bool fr_sql_next(struct fr_store *st, enum fr_sql which, enum fr_rc *rc, struct fr_err *err);
-/* Ends a query before its last row. */
+/* Ends a query early. */
 void fr_sql_end(struct fr_store *st, enum fr_sql which);
 
-/* Inside a transaction: removes some of the oldest rows of the audit, if their time has come. */
+/* Inside a transaction: deletes some of the oldest audit rows if they are old enough. */
 enum fr_rc fr_store_audit_prune(struct fr_store *st, struct fr_err *err);
 
 /* Columns of the current row. Text is copied into arena (NULL after no memory). */

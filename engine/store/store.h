@@ -32,18 +32,18 @@ enum fr_rc fr_store_open(const char *home, struct fr_store **out, struct fr_err 
  * one with an older schema. */
 enum fr_rc fr_store_open_read(const char *home, struct fr_store **out, struct fr_err *err);
 void fr_store_close(struct fr_store *st);
-/* No statement is under way any more, and no page is kept: it can be used again later. */
+/* Resets all statements and frees cached pages; the store stays usable. */
 void fr_store_rest(struct fr_store *st);
 
 int fr_store_newest(void); /* the newest schema that this program knows */
 const char *fr_store_home(const struct fr_store *st);     /* its folder, borrowed */
 struct fr_id fr_store_home_id(const struct fr_store *st); /* made once with the schema */
 
-/* From now on a writer waits that long for another; 0: as said above. */
+/* Sets how long a writer waits for another one; 0: the default of five seconds. */
 void fr_store_patience(struct fr_store *st, int ms);
 enum fr_rc fr_store_begin(struct fr_store *st, struct fr_err *err);
-/* A transaction of rows that can be found out again: its commit outlives this process, but a power
- * cut may take it back until the next commit. All other commits are synced. */
+/* A transaction of rows that can be recovered. Its commit is not synced: it survives this process,
+ * but a power cut may undo it until the next synced commit. All other commits are synced. */
 enum fr_rc fr_store_begin_soft(struct fr_store *st, struct fr_err *err);
 enum fr_rc fr_store_commit(struct fr_store *st, struct fr_err *err); /* failed: rolled back */
 void fr_store_rollback(struct fr_store *st);                         /* leaves errors as they are */
@@ -90,37 +90,38 @@ FR_ROWS(fr_run, FR_RUN_COLUMNS);
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err);
 /* Writes the S columns of row->id; so does each _set. */
 enum fr_rc fr_store_run_set(struct fr_store *st, const struct fr_run_row *row, struct fr_err *err);
-/* Who drives it from now on. */
+/* Sets the epoch of the host that drives the run. */
 enum fr_rc fr_store_run_host(struct fr_store *st, struct fr_id run, int64_t host,
                              struct fr_err *err);
-/* FR_BUSY: it is queued no more. */
+/* FR_BUSY: the run is not queued any more. */
 enum fr_rc fr_store_run_priority(struct fr_store *st, struct fr_id run, int64_t priority,
                                  struct fr_err *err);
-/* The spec_hash of a run: another one means another plan. */
+/* The spec_hash of a run, in arena; a different hash means a different plan. */
 enum fr_rc fr_store_run_spec(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                              const char **hash, struct fr_err *err);
-/* The newest first, at most limit (0: all). */
+/* Runs, newest first, at most limit (0: all). */
 enum fr_rc fr_store_runs(struct fr_store *st, size_t limit, struct fr_arena *arena,
                          struct fr_run_rows *out, struct fr_err *err);
-/* Those that are not over, the newest first. */
+/* Runs that are not over, newest first. */
 enum fr_rc fr_store_runs_open(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
                               struct fr_err *err);
-/* Those that are not over, and those that are to run again by themselves, the newest first. */
+/* Runs that are not over or have an automatic rerun due, newest first. */
 enum fr_rc fr_store_runs_live(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
                               struct fr_err *err);
-/* Those that are to run again by themselves, the earliest first. */
+/* Runs that have an automatic rerun due, earliest first. */
 enum fr_rc fr_store_reruns(struct fr_store *st, struct fr_arena *arena, struct fr_run_rows *out,
                            struct fr_err *err);
 #define FR_RERUN_CANCELLED "it does not run again by itself: cancelled"
-/* The run does not run again by itself; its story says why. */
+/* Cancels the automatic rerun; an event of the run records why. */
 enum fr_rc fr_store_rerun_drop(struct fr_store *st, struct fr_id run, const char *why,
                                struct fr_err *err);
-/* When its newest round began: an event of the run that says `running`; *wall_ms stays as it is
- * where there is none. */
+/* When the run's newest round began, from its newest event `running`; without one *wall_ms keeps
+ * its value. */
 enum fr_rc fr_store_round_began(struct fr_store *st, struct fr_id run, int64_t *wall_ms,
                                 struct fr_err *err);
 /* The run that text names: an id or a unique beginning of one (4 digits or more), a number of this
- * home, or NULL for the newest. FR_NOTFOUND says what there is instead; FR_USAGE: several match. */
+ * home, or NULL for the newest. FR_NOTFOUND: the message names the newest run; FR_USAGE: several
+ * match. */
 enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_arena *arena,
                              struct fr_run_row *out, struct fr_err *err);
 
@@ -154,11 +155,11 @@ FR_ROWS(fr_inst, FR_INST_COLUMNS); /* by idx */
 /* Adds the row, or replaces the one with its idx. */
 enum fr_rc fr_store_inst_put(struct fr_store *st, struct fr_id run, const struct fr_inst_row *row,
                              struct fr_err *err);
-/* Forgets all instances, attempts and outputs of the run, to be put again: its plan has changed. */
+/* Deletes all instances, attempts and outputs of the run, which are put again for its new plan. */
 enum fr_rc fr_store_insts_clear(struct fr_store *st, struct fr_id run, struct fr_err *err);
 enum fr_rc fr_store_insts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                           struct fr_inst_rows *out, struct fr_err *err);
-/* The one that ended first of those that failed by themselves, tasks before hooks; none: n is 0. */
+/* The first instance that failed by itself, tasks before hooks; n is 0 if there is none. */
 enum fr_rc fr_store_inst_failed(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                                 struct fr_inst_rows *out, struct fr_err *err);
 
@@ -190,7 +191,7 @@ FR_ROWS(fr_attempt, FR_ATTEMPT_COLUMNS); /* by idx, no */
 /* Adds the row, or replaces the one with its idx, no and id. */
 enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
                                 const struct fr_attempt_row *row, struct fr_err *err);
-/* What may live of runs that are not over. */
+/* Attempts that may live, of runs that are not over. */
 #define FR_HELD_COLUMNS(C, S, R)                                                                   \
     C(R, ID, run, NULL)                                                                            \
     C(R, ID, attempt, NULL)                                                                        \
@@ -223,12 +224,12 @@ struct fr_inst_of {
 
 enum fr_rc fr_store_output_put(struct fr_store *st, struct fr_id run,
                                const struct fr_output_row *row, struct fr_err *err);
-/* Forgets all outputs of an instance, before it runs again. */
+/* Deletes all outputs of an instance before it runs again. */
 enum fr_rc fr_store_output_clear(struct fr_store *st, struct fr_id run, int64_t idx,
                                  struct fr_err *err);
 enum fr_rc fr_store_outputs(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                             struct fr_output_rows *out, struct fr_err *err);
-/* Those of one instance: out->rows holds them. */
+/* The outputs of one instance. */
 enum fr_rc fr_store_outputs_of(struct fr_store *st, const struct fr_inst_of *of,
                                struct fr_arena *arena, struct fr_output_rows *out,
                                struct fr_err *err);
@@ -267,17 +268,17 @@ FR_ROW(fr_event_row, FR_EVENT_COLUMNS);
 struct fr_event_rows {
     struct fr_event_row *rows;
     size_t n;
-    int64_t after; /* in: show what is behind this seq; out: the seq of the last row returned */
+    int64_t after; /* in: only rows after this seq; out: the seq of the last row */
 };
 
-/* Adds the row, or replaces the one with its seq. seq 0: it gets the next one of the run. */
+/* Adds the row, or replaces the one with its seq. seq 0: the run's next one is used. */
 enum fr_rc fr_store_event_add(struct fr_store *st, struct fr_id run, const struct fr_event_row *row,
                               struct fr_err *err);
-/* At most 1000 of those with seq > out->after, in their order. */
+/* At most 1000 events with seq > out->after, in order. */
 enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
                            struct fr_event_rows *out, struct fr_err *err);
 
-/* The newest seq of the run; 0: it has no event. */
+/* The newest seq of the run; 0: no event. */
 enum fr_rc fr_store_event_last(struct fr_store *st, struct fr_id run, int64_t *seq,
                                struct fr_err *err);
 

@@ -1,7 +1,7 @@
 /*
- * Output that is on its node alone. A run that is over keeps its host (fr_run_row.host) until each
- * of its attempts is done, or that host gave up. A host that was killed before leaves the run so,
- * and the next one fetches what is missing.
+ * Output that only its node has. A run that is over keeps its host (fr_run_row.host) until each of
+ * its attempts is done, or the host gave up. After a host was killed, the next one fetches the
+ * missing output.
  */
 #ifndef FR_STORE_UNFETCHED_H
 #define FR_STORE_UNFETCHED_H

@@ -1,6 +1,6 @@
 /*
- * Why an attempt ended, other than success: each cause once, with all that is said of it. A new one
- * is a line here and where it comes from.
+ * Why an attempt ended, other than success: each cause once, with all its properties. A new cause
+ * is a line here, and its source.
  */
 #ifndef FR_WORDS_CAUSES_H
 #define FR_WORDS_CAUSES_H
@@ -9,8 +9,8 @@
 
 /* X(name, word, number with which a node reports it (enum fr_end_cause; 0: none does), whether
  * retry.on may list it, whether it does by default, what it means, and the reason of an instance
- * that ended so; "": none, or engine/run/reasons.c finds one for the instance). A node keeps and is
- * told a cause by its place: a new one comes at the end, with the next free number. */
+ * that ended so; "": none, or engine/run/reasons.c finds one for the instance). Nodes store and
+ * exchange a cause by its position: append a new one at the end, with the next free number. */
 #define FR_CAUSES(X)                                                                               \
     X(NONE, "none", 0, false, false, "", "")                                                       \
     X(EXIT, "exit", 1, true, true, "the command ended with another status than 0", "")             \

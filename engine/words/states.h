@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 /* X(name, word, letter where there are many, concern, failed by itself). Of several instances the
- * one of the least concern number shows: what failed, then what goes on, then the rest. The order
- * is part of the store's format; from SUCCEEDED on they have ended. */
+ * state with the least concern number shows: failures, then activity, then the rest. The order is
+ * part of the store's format; from SUCCEEDED on they have ended. */
 #define FR_STATES(X)                                                                               \
     X(WAITING, "waiting", 'w', 11, false)  /* for its needs, its `when`, or a blocked task */      \
     X(READY, "ready", 'e', 8, false)       /* for a slot, its node, its gang */                    \
@@ -33,7 +33,7 @@ enum fr_state_of { FR_STATES(FR_STATE_ID) FR_ST_N };
 const char *fr_state_name(enum fr_state_of state); /* "stop_unproven"; "" of none */
 bool fr_state_parse(const char *name, enum fr_state_of *state);
 bool fr_state_ended(enum fr_state_of state);
-bool fr_state_failed(enum fr_state_of state); /* by itself: not for what came before it */
+bool fr_state_failed(enum fr_state_of state); /* by itself, not by a failure upstream */
 char fr_state_letter(enum fr_state_of state);
 /* Of two instances of a task, the state that shows. */
 enum fr_state_of fr_state_shown(enum fr_state_of a, enum fr_state_of b);
