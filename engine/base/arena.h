@@ -21,8 +21,8 @@ void *fr_arena_alloc(struct fr_arena *arena, size_t n);
 /* count*size bytes, NULL when that overflows. */
 void *fr_arena_array(struct fr_arena *arena, size_t count, size_t size);
 
-/* Room for one more item behind the n of array, which this function made alone: array, or a copy
- * twice as large. NULL: no memory. */
+/* Makes room for one more item after the n of array, which only this function may have made.
+ * Returns array or a copy twice as large. NULL: no memory. */
 void *fr_arena_grow(struct fr_arena *arena, void *array, size_t n, size_t size);
 
 /* A NUL-terminated copy of the n bytes at p. */
@@ -32,7 +32,7 @@ char *fr_arena_fmt(struct fr_arena *arena, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 void fr_arena_finish(struct fr_arena *arena);
-/* Frees what was allocated, and keeps some of the memory for what comes next. */
+/* Frees all allocations, and keeps some of the memory for the next ones. */
 void fr_arena_reset(struct fr_arena *arena);
 
 /* a*b into *out; false when it overflows. */

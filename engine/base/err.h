@@ -42,8 +42,8 @@ struct fr_err {
 enum fr_rc fr_fail(struct fr_err *err, enum fr_rc rc, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* As fr_fail, with ": " and the text of errnum behind it; rc is chosen from errnum
- * (ENOSPC, EDQUOT: FR_FULL; ENOMEM: FR_NOMEM; EACCES, EPERM: FR_DENIED; ENOENT: FR_NOTFOUND). */
+/* As fr_fail, with ": " and the text of errnum appended; rc is chosen from errnum (ENOSPC, EDQUOT:
+ * FR_FULL; ENOMEM: FR_NOMEM; EACCES, EPERM: FR_DENIED; ENOENT: FR_NOTFOUND). */
 enum fr_rc fr_fail_errno(struct fr_err *err, int errnum, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

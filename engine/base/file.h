@@ -29,10 +29,10 @@ enum { FR_FILE_SOON_MS = 15000 };
 enum fr_rc fr_file_silent(const char *path, struct fr_err *err); /* that FR_TIMEOUT */
 enum fr_rc fr_file_read_soon(const char *path, size_t max_bytes, struct fr_buf *out,
                              struct fr_err *err);
-/* What lies there, likewise: *failed is the errno of lstat(2), or 0. A link counts as what it leads
- * to, one to nowhere as itself. FR_TIMEOUT, FR_STOPPED. */
+/* lstat(2) with the same time limit: *failed is its errno, or 0. A link counts as its target, a
+ * dangling one as itself. FR_TIMEOUT, FR_STOPPED. */
 enum fr_rc fr_file_look_soon(const char *path, struct stat *st, int *failed, struct fr_err *err);
-/* Where it leads, likewise: *failed is the errno of realpath(3), or 0; out has PATH_MAX bytes. */
+/* realpath(3) with the same time limit: *failed is its errno, or 0; out has PATH_MAX bytes. */
 enum fr_rc fr_file_real_soon(const char *path, char *out, int *failed, struct fr_err *err);
 
 /* As fr_file_read(), also of a pipe, a FIFO or a terminal, whose end is waited for. Only for a path
@@ -46,7 +46,7 @@ const char *fr_file_kind(mode_t mode);
 enum fr_rc fr_file_write(const char *path, const void *p, size_t n, mode_t mode,
                          struct fr_err *err);
 
-/* Bytes that lie in several places, one behind the other. */
+/* Bytes in several places, to be written one after the other. */
 struct fr_parts {
     const struct fr_str *v;
     size_t n;
@@ -62,7 +62,7 @@ enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err);
  * are unreliable. remedy ("set X to") stands in the error's text in front of "a local folder". */
 enum fr_rc fr_check_local(const char *path, const char *remedy, struct fr_err *err);
 
-/* FR_DENIED when path, or a folder on the way to it behind its first `known` bytes, is a symbolic
+/* FR_DENIED when path, or a folder on the way to it after its first `known` bytes, is a symbolic
  * link: flowrun makes none there. A path that does not exist is fine. */
 enum fr_rc fr_check_unlinked(const char *path, size_t known, struct fr_err *err);
 
@@ -72,7 +72,8 @@ enum fr_rc fr_remove_tree(const char *path, struct fr_err *err);
 /* The same for at most *left files and folders, which it counts down; at 0 some may be there still.
  */
 enum fr_rc fr_remove_some(const char *path, size_t *left, struct fr_err *err);
-/* Adds the bytes of all files below path, or of the file path; 0 for what cannot be looked at. */
+/* Adds the bytes of all files below path, or of the file path; 0 for those that cannot be examined.
+ */
 int64_t fr_tree_bytes(const char *path);
 
 /* fsync of a folder, so that a rename or a new name in it survives a power cut. */

@@ -20,8 +20,8 @@ void fr_log_to(int fd);
 void fr_log(enum fr_log_level level, const char *module, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What a command prints for its user: to stdout as it is; to stderr with control bytes but newlines
- * shown as \xNN. */
+/* Output of a command for its user: to stdout unchanged; to stderr with control bytes except
+ * newlines shown as \xNN. */
 void fr_print(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fr_complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void fr_print_bytes(const char *text, size_t n); /* to stdout */

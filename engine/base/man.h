@@ -10,7 +10,7 @@ void fr_man_section(struct fr_buf *out, const char *title);
 void fr_man_part(struct fr_buf *out, const char *title); /* of a section */
 /* A paragraph. Lines that begin with blanks stay as they are. */
 void fr_man_text(struct fr_buf *out, const char *text);
-/* An entry: words in bold, args in roman, and what they mean. */
+/* An entry: words in bold, args in roman, and their meaning. */
 void fr_man_entry(struct fr_buf *out, const char *words, const char *args, const char *meaning);
 
 #endif

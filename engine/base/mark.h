@@ -1,5 +1,5 @@
 /*
- * The index of a log: a file beside it with marks in ascending order, which say when the log's
+ * The index of a log: a file beside it with marks in ascending order, each the time at which the
  * bytes from an offset on were written. The clock is that of whoever writes the index. A mark is in
  * the machine's byte order: an index never leaves its machine.
  */
@@ -13,8 +13,8 @@ struct fr_log_mark {
     int64_t ms;
 };
 
-/* The newest mark at or before offset, zero if there is none. *next: where the one behind it
- * begins; UINT64_MAX: it is the last. fd -1: there is no index. */
+/* The newest mark at or before offset, zero if there is none. *next: the offset of the next mark;
+ * UINT64_MAX: none. fd -1: there is no index. */
 struct fr_log_mark fr_log_mark_find(int fd, uint64_t offset, uint64_t *next);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Whose a folder is: who may write in one that flowrun takes its orders from decides what runs as
- * its user. As sshd checks the files of a login, and the script that starts flownode its folders.
+ * Checks of a folder's owner: whoever may write in a folder that flowrun takes orders from decides
+ * what runs as its user. sshd checks the files of a login likewise.
  */
 #ifndef FR_BASE_OWNER_H
 #define FR_BASE_OWNER_H

@@ -40,7 +40,7 @@ void fr_buf_vfmt(struct fr_buf *b, const char *fmt, va_list ap);
 void fr_buf_cut(struct fr_buf *b, size_t n); /* drops the first n bytes */
 void fr_buf_finish(struct fr_buf *b);
 
-/* Decimal integers and floats, whole text, no blanks. "" or rest behind it is FR_USAGE. */
+/* Decimal integers and floats, whole text, no blanks. "" or trailing text is FR_USAGE. */
 enum fr_rc fr_parse_i64(struct fr_str s, int64_t *out, struct fr_err *err);
 enum fr_rc fr_parse_f64(struct fr_str s, double *out, struct fr_err *err);
 

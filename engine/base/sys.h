@@ -23,7 +23,7 @@ struct fr_proc {
                      * pid now, which is enough for a child that is not reaped yet */
 };
 
-/* What the process table says of one process. */
+/* One process of the process table. */
 struct fr_procinfo {
     struct fr_proc proc;
     pid_t ppid, pgrp, session;
@@ -132,7 +132,7 @@ struct fr_sys {
     int (*set_nonblock)(int fd, bool on);
     int (*poll)(struct pollfd *fds, nfds_t n, int timeout_ms); /* -1 for ever */
     /* Descriptors that become readable, until they are read empty, when a file in one of the
-     * folders comes, goes or changes; when the wall clock is set. -1: the system cannot say so.
+     * folders comes, goes or changes; when the wall clock is set. -1: the system cannot report it.
      * They do not block. */
     int (*dir_news)(const char *const *dirs, size_t n);
     int (*clock_news)(void);
@@ -149,17 +149,17 @@ struct fr_sys {
     int (*self)(struct fr_proc *out);
     uid_t (*uid)(void);                                 /* the effective user */
     int (*procs)(struct fr_procinfo **list, size_t *n); /* the whole table; fr_sys.free it */
-    /* Calls run(arg) beside this thread, and waits ms at most. 1: it has returned. 0 and errno
-     * ETIMEDOUT, or EINTR when a signal asked to stop: it goes on, and drop(arg) is called behind
-     * it; or drop(arg) was called: EAGAIN where FR_THREADS_LEFT such threads go on, ENOMEM where
-     * there was none for it. */
+    /* Calls run(arg) in another thread, and waits ms at most. 1: it has returned. 0 and errno
+     * ETIMEDOUT, or EINTR when a signal asked to stop: it goes on, and drop(arg) is called after
+     * it. 0 and EAGAIN (FR_THREADS_LEFT such threads go on) or ENOMEM (no thread): drop(arg) was
+     * called at once. */
     int (*within)(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void *arg);
 
     int (*boot_id)(char out[40]);
     uint32_t (*umask)(void); /* of this process, as fr_spawn.umask */
 
     /* No call: the soft limit of descriptors that this process had before it raised its own
-     * (fr_proc_raise_descriptors). What spawn and detach start gets it back. 0: not raised. */
+     * (fr_proc_raise_descriptors). Processes of spawn and detach get it back. 0: not raised. */
     uint64_t descriptors;
 };
 

@@ -1,7 +1,7 @@
 /*
- * The tail of a log that is full, in a file beside it while the log's end is not written yet. What
- * comes behind the log's head is numbered from 0. The file holds a header and then a ring of
- * FR_TAIL_RING bytes: byte number i stands at i % FR_TAIL_RING of it.
+ * The tail of a log that is full, in a file beside it while the log's end is not written yet. Bytes
+ * after the log's head are numbered from 0. The file holds a header and then a ring of FR_TAIL_RING
+ * bytes: byte number i stands at i % FR_TAIL_RING of it.
  *
  * One process writes, any number read. Bytes are written first, then the header that counts them,
  * at most FR_TAIL_MAX bytes at once. So the newest FR_TAIL_MAX bytes that the header counts are
@@ -18,7 +18,7 @@
 enum { FR_TAIL_MAX = 256 << 10, FR_TAIL_RING = 2 * FR_TAIL_MAX };
 
 struct fr_tail_head {
-    uint64_t head;    /* size of the log's head, behind which the tail belongs */
+    uint64_t head;    /* size of the log's head, which the tail follows */
     uint64_t keep;    /* bytes that the log gets at its end, at most FR_TAIL_MAX */
     uint64_t from;    /* bytes before this one were never written here */
     uint64_t end;     /* bytes written so far */
@@ -27,7 +27,7 @@ struct fr_tail_head {
     int64_t ms;       /* when the newest byte came */
 };
 
-/* Writes n bytes behind h->end and the header, whose other fields the caller has set. Of more than
+/* Writes n bytes after h->end and the header, whose other fields the caller has set. Of more than
  * FR_TAIL_MAX bytes only the newest are written. h->end is then past them. */
 bool fr_tail_put(int fd, struct fr_tail_head *h, const char *p, size_t n);
 

@@ -11,9 +11,9 @@
 /* pthread_create(3) with all signals blocked in the new thread: 0, or the number of an error. */
 int fr_thread_start(pthread_t *out, const pthread_attr_t *attr, void *(*run)(void *arg), void *arg);
 
-/* Threads that nobody waits for any more, which a dead file system may hold for ever: +1 when one
- * is left, -1 when it ends after all. With FR_THREADS_LEFT of them no other one is to be begun that
- * may have to be left, so that there are some for all else. */
+/* Counts abandoned threads, which a dead file system may hold for ever: +1 when one is abandoned,
+ * -1 when it ends after all. At FR_THREADS_LEFT no further thread may be started that might be
+ * abandoned. */
 enum { FR_THREADS_LEFT = 100 };
 void fr_threads_leave(int change);
 bool fr_threads_full(void);

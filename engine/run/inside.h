@@ -1,17 +1,17 @@
 /*
  * The functions of a run that its files share. Only engine/run includes this header.
  *
- *   check.c     what the pipeline names of this machine, before a run begins
+ *   check.c     files, keys and secrets of this machine, before a run begins
  *   open.c      submit: spec, plan, first commit -> struct fr_run
  *   again.c     the same of a run that is over
- *   rerun.c     whether it runs again by itself
+ *   rerun.c     automatic reruns
  *   load.c      resume and retry: the same from stored rows
- *   shell.c     what it has of the shell that it came from
+ *   shell.c     environment and umask of the shell that it came from
  *   stored.c    the pipeline of a stored run
  *   stage.c     control-side files, kept by content at submit
- *   asked.c     what its user and its driver ask of it
+ *   asked.c     requests of its user and its driver
  *   changed.c   files that changed since the run began
- *   view.c      what a view may look at
+ *   view.c      accessors for views
  *   nodes.c     nodes come and go
  *
  * The way of an attempt:
@@ -19,11 +19,11 @@
  *   run.c       the drain: events in, decisions, rows and effects out
  *   rows.c      rows of the scheduler -> rows of the store
  *   reasons.c   why they are in their states, in words
- *   start.c     what it needs on its node before it is sent
+ *   start.c     files and programs that go to its node before it is sent
  *   occasion.c  schedule.* of the run
  *   values.c    values of ${{ … }} and of secrets, at start
  *   blocked.c   tasks that wait for a secret
- *   request.c   what is asked of the node: argv, environment, limits, rendezvous
+ *   request.c   the request to the node: argv, environment, limits, rendezvous
  *   attempt.c   events of the executor -> events of the scheduler; effects
  *   fetch.c     copies of its output, and files from node to node
  */
@@ -50,15 +50,16 @@ enum fr_rc run_put_files(struct fr_run *run, struct fr_err *err); /* run->files 
 /* Spec, parts, shell, occasion and kept files of a run that repeats submit->again. */
 enum fr_rc run_again_make(struct fr_run *run, const struct fr_submit *submit,
                           struct fr_issues *issues, struct fr_err *err);
-/* Inside of the transaction that adds it: what was kept of the other is there. */
+/* Inside the transaction that adds the new run: checks that the repeated run still exists. */
 enum fr_rc run_again_check(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err);
-/* Behind it: the other is not due any more, and says who repeats it. */
+/* After that, in the same transaction: cancels the other's rerun, with an event that names the new
+ * run. */
 enum fr_rc run_again_put(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err);
 
 /* ---- rerun.c ---- */
-/* The row of a run that ended as now says: when it runs again by itself, if it does. */
+/* Sets in the row of a run that ended when it reruns automatically, if it does. */
 void run_rerun_plan(struct fr_run *run, const struct fr_run_now *now);
-/* The row of one that has a new round: nothing is due any more. */
+/* Clears that in the row of a run that has a new round. */
 void run_rerun_begin(struct fr_run *run);
 /* Its reason, and when it runs again; in the run's arena. NULL: no memory. */
 const char *run_rerun_text(struct fr_run *run);
@@ -70,9 +71,9 @@ struct run_cursor {
     size_t at;
     size_t steps; /* instances passed so far; at most insts.n */
 };
-/* Adds the event that runs again what run->retry_from says. */
+/* Queues the retry from the task run->retry_from. */
 enum fr_rc run_queue_retry(struct fr_run *run, struct fr_err *err);
-/* The rest of the output of attempts that have ended. */
+/* Follows the rest of the output of ended attempts. */
 void run_follow_ended(struct fr_run *run);
 const struct fr_inst_row *run_cursor_to(struct run_cursor *c, int64_t idx); /* NULL: none */
 
@@ -81,7 +82,8 @@ enum fr_rc run_shell_take(struct fr_run *run, struct fr_err *err); /* of a new r
 /* Of a stored one: from its row; or the shell's that resumes it, and row.params then has that. And
  * run->retries or run->resetting. */
 enum fr_rc run_shell_load(struct fr_run *run, struct fr_err *err);
-/* In the commits of a retry's slices: its row says that more follow; and with the last, no more. */
+/* In the commits of a retry's slices: mark the run's row while more slices follow, and unmark it
+ * with the last. */
 bool run_reset_mark(struct fr_run *run); /* false: no memory */
 enum fr_rc run_reset_write(struct fr_run *run, struct fr_err *err);
 json_t *run_shell_json(const struct fr_run *run);
@@ -120,7 +122,7 @@ uint32_t run_node_of(const struct fr_run *run, uint32_t inst);
 const struct fr_plan_task *run_task_of(const struct fr_run *run, uint32_t inst);
 struct fr_exec_attempt run_exec_attempt(const struct fr_run *run, const struct run_attempt *at);
 
-/* One line that may be shown: a node may have said it. */
+/* Copies text from a node as one line that is safe to show. */
 void run_say(char out[256], const char *text, size_t n);
 /* Appends "K=V" (formatted) to strs; false: no memory. */
 bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
@@ -130,15 +132,15 @@ bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
 void run_take_event(struct fr_run *run, struct fr_exec_event *ev);
 /* Ends an attempt that its node never got: the start failed, or a stop came before it was sent. */
 void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, const char *reason);
-/* Ends an attempt that cannot be started as start_failed, or as expression where a value of it is
- * what has none. It is not retried when the error is permanent (usage, denied, not found,
+/* Ends an attempt that cannot be started as start_failed, or as expression if one of its values
+ * cannot be evaluated. It is not retried when the error is permanent (usage, denied, not found,
  * unsupported). */
 void run_start_failed(struct fr_run *run, struct run_attempt *at, const struct fr_err *err);
 
 void run_eval(struct fr_run *run, const struct fr_act *act);
 void run_act(struct fr_run *run, const struct fr_act *act);
 void run_ack(struct fr_run *run, struct run_attempt *at);    /* when end and log are both safe */
-void run_follow(struct fr_run *run, struct run_attempt *at); /* its log, from what is here on */
+void run_follow(struct fr_run *run, struct run_attempt *at); /* its log, from the local size on */
 
 /* ---- rows.c ---- */
 /* wall_ms: when the row was made; its delay counts from then. */
@@ -175,7 +177,7 @@ const char *run_occasion(const struct fr_run *run, const char *name); /* "time";
 bool run_occasion_env(const struct fr_run *run, struct fr_arena *arena, struct fr_strs *env);
 
 /* ---- request.c ---- */
-struct run_shipped {  /* what lies in the node's store for this start */
+struct run_shipped {  /* a file in the node's store for this start */
     const char *what; /* a needs_program; NULL: a file of `files:` */
     const char *name; /* its path in the attempt's folder */
     const char *path; /* absolute on the node; of a file: below the store folder */
@@ -183,7 +185,7 @@ struct run_shipped {  /* what lies in the node's store for this start */
     struct run_shipped *next;
 };
 
-struct run_order { /* what start.c collected for the request */
+struct run_order { /* inputs of the request, collected by start.c */
     struct fr_arena *arena;
     struct run_answered *secrets; /* secrets by command */
     json_t *with;                 /* of the task, paths rewritten; NULL: none */
@@ -217,7 +219,7 @@ struct run_scope { /* whose values: an instance */
     uint32_t attempt_no;
     const struct run_answered *secrets; /* of commands; NULL: none was asked */
     const char *other_node; /* set: the one, not this machine, of which an output was taken */
-    bool no_secret;         /* set: what has no value is a secret */
+    bool no_secret;         /* set: the missing value is a secret */
 };
 struct fr_resolver run_resolver(struct run_scope *scope);
 /* Returns rc, that of a value of the scope; notes whether an expression has none. */
@@ -225,7 +227,7 @@ enum fr_rc run_value(const struct run_scope *scope, enum fr_rc rc);
 const char *run_output(const struct fr_run *run, uint32_t inst, const char *name);
 
 const struct fr_secret *run_secret_find(const struct fr_spec *spec, const char *name);
-/* Calls fn for what env and with of the action name, until it gives false. */
+/* Calls fn for each reference in env and with of the action, until it returns false. */
 void run_each_ref(const struct fr_action *act, bool (*fn)(void *arg, const struct fr_ref *ref),
                   void *arg);
 /* Appends the value of a secret that no command gives; waits for a file. */
@@ -234,12 +236,12 @@ enum fr_rc run_secret_read(const struct fr_secret *s, const struct fr_run_shell 
 enum fr_rc run_secret(const struct run_scope *scope, const char *name, struct fr_buf *out,
                       struct fr_err *err);
 /* Asks for each secret of a file or command that act holds, adding to *out; NULL: there is none.
- * run->secrets_ready says that some answered. */
+ * run->secrets_ready is set once some answered. */
 enum fr_rc run_secrets_ask(struct fr_run *run, const struct fr_action *act, struct fr_arena *arena,
                            struct run_answered **out, struct fr_err *err);
 /* Whether all have answered; err: the failure of one, or FR_OK; *passes: a retry may help. */
 bool run_secrets_ready(const struct run_answered *list, bool *passes, struct fr_err *err);
-void run_secrets_drop(struct run_answered *list); /* ends what still runs */
+void run_secrets_drop(struct run_answered *list); /* stops those that still run */
 
 /* ---- blocked.c ---- */
 /* A secret of a variable that the task takes and no shell of the run gave; NULL: there is none. */
@@ -247,18 +249,18 @@ const struct fr_secret *run_lacks(const struct fr_run *run, uint32_t task);
 /* Queues FR_EV_BLOCK for each task that lacks one. */
 enum fr_rc run_blocks_begin(struct fr_run *run, struct fr_err *err);
 void run_blocks_look(struct fr_run *run, int64_t now); /* and for those for which that changed */
-/* What an instance that is blocked waits for, and until when: for people. NULL: no memory. */
+/* The reason of a blocked instance: its secret, and until when it waits. NULL: no memory. */
 const char *run_block_text(struct fr_run *run, uint32_t task);
 /* Its start lacks the secret, which was waited for as long as may be. */
 void run_block_fail(struct fr_run *run, struct run_attempt *at, const struct fr_secret *lacks);
 
 /* ---- stage.c: small files of this side ---- */
-/* Behind run_keep_sources(): copies those that the pipeline names. All blobs are safe then. */
+/* After run_keep_sources(): copies the files that the pipeline names. All blobs are synced then. */
 enum fr_rc run_stage(struct fr_run *run, struct fr_err *err);
 /* Before that blob is put: claims it, and marks the run unless it is *there. */
 enum fr_rc run_blob_begin(struct fr_run *run, const char *hash, bool *there, struct fr_err *err);
 bool run_kept(const struct fr_run *run, const char *path); /* the copy is used, on each node */
-/* Of a shipment, arg the run: what was kept at submit. */
+/* Callback of a shipment, arg is the run: the files kept at submit. */
 bool run_copies(void *arg, const char *path, struct fr_manifest *out);
 
 /* ---- fetch.c ---- */
@@ -272,10 +274,10 @@ struct run_gather {         /* files that a task takes from another node; n 0: n
     uint64_t max_bytes; /* still allowed, so that a node cannot fill this machine's disk */
     char *spool;
 };
-/* If the task of inst takes files: fills g (n > 0) and drops the keys that say so from with. */
+/* If the task of inst takes files: fills g (n > 0) and removes those keys from with. */
 enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, json_t *with,
                            struct run_gather *g, struct fr_err *err);
-void run_gather_remove(struct fr_run *run, const struct run_gather *g); /* what is in the spool */
+void run_gather_remove(struct fr_run *run, const struct run_gather *g); /* its files in the spool */
 
 /* Finds out how much of the log is here; a log that is not empty is opened. */
 enum fr_rc run_log_look(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
@@ -285,8 +287,8 @@ enum fr_rc run_log_sync(struct fr_run *run, struct run_attempt *at, struct fr_er
 void run_log_close(struct run_attempt *at);
 /* The copies that could not be written are asked for again, a while later. */
 void run_follow_later(struct fr_run *run);
-/* Behind the run's end: whether the rest of its output is waited for; what is not is reported once;
- * whether all of it is here, so that the host has nothing more to do for the run. */
+/* After the run's end: whether the rest of an attempt's output is awaited; reports output that is
+ * not awaited, once; whether all output is here, so that the run needs no host any more. */
 bool run_log_awaited(const struct fr_run *run, const struct run_attempt *at);
 void run_log_missing(struct fr_run *run, int64_t now);
 bool run_frees_host(const struct fr_run *run);

@@ -5,7 +5,7 @@
 
 #include "engine/run/run.h"
 
-/* ""; there is nothing to be said. */
+/* "": no reason. */
 const char *run_why(struct fr_run *run, const struct fr_row *row);
 const char *run_why_timed_out(struct fr_run *run);
 /* Of a run that failed: its first instance that did, and why that did. */

@@ -50,7 +50,7 @@
 struct fr_run;
 struct fr_limits;
 
-/* What happened, for people: after the commit that made it true. */
+/* Something that happened, for views: sent after the commit that made it true. */
 enum fr_note_kind {
     FR_NOTE_STATE,   /* inst changed: row; text: the reason; outputs once it has succeeded */
     FR_NOTE_RUN,     /* the run changed: now */
@@ -84,21 +84,21 @@ struct fr_view {
     void *arg;
 };
 
-/* What a run takes of the shell that it was submitted or resumed in. */
+/* The shell that a run was submitted or resumed in. */
 struct fr_run_shell {
     const char *cwd; /* absolute: relative paths of the command line count from it */
     const char *(*getenv)(void *self, const char *name);
     void *self;
-    uint32_t umask; /* as fr_spawn.umask: of what tasks on this machine make; 0: not known */
-    bool stored;    /* there is none, so that getenv has secrets alone: umask and the variables of
-                     * fr_run_inherited() are those that are stored with the run */
+    uint32_t umask; /* as fr_spawn.umask, for tasks on this machine; 0: not known */
+    bool stored;    /* no shell: getenv has secrets alone; umask and the variables of
+                       fr_run_inherited() are the stored ones of the run */
 };
 
 /* The variables of the shell that commands on this machine get: tasks of local nodes, commands of
  * secrets. NULL-terminated. */
 const char *const *fr_run_inherited(void);
 
-/* What every run needs of its process. All borrowed, for the run's life. */
+/* The services of the process that a run uses. All borrowed for the run's life. */
 struct fr_run_env {
     struct fr_loop *loop;
     struct fr_store *store;
@@ -115,13 +115,13 @@ struct fr_run_env {
     void *program_arg;
 };
 
-/* Checks that what the pipeline names of this machine exists: files of tasks (unless they are kept
- * or an earlier task may make them), keys of nodes, secrets. kept may be NULL. FR_USAGE: out lists
- * everything that is missing, with its place in the file. */
+/* Checks that everything on this machine that the pipeline names exists: files of tasks (unless
+ * kept, or an earlier task may make them), keys of nodes, secrets. kept may be NULL. FR_USAGE: out
+ * lists all that is missing, with its place in the file. */
 enum fr_rc fr_run_check(const struct fr_plan *plan, const struct fr_run_shell *shell,
                         const struct fr_file_rows *kept, struct fr_issues *out, struct fr_err *err);
 
-/* What schedule.* says in the run. */
+/* The values of schedule.* in a run. */
 struct fr_occasion {
     const char *at;       /* its logical time as written, in the zone of its schedule; NULL: */
     int64_t at_ms;        /* that time; 0: now */
@@ -135,7 +135,8 @@ struct fr_again {
     struct fr_file_rows files;
     struct fr_shipped_rows shipped;
 };
-/* Takes row, and what belongs to it into arena. FR_USAGE: it is not over, or has no pipeline. */
+/* Fills out from row and its files, which are read into arena. FR_USAGE: the run is not over, or
+ * has no pipeline. */
 enum fr_rc fr_run_again(struct fr_store *st, const struct fr_run_row *row, struct fr_arena *arena,
                         struct fr_again *out, struct fr_err *err);
 
@@ -151,23 +152,20 @@ struct fr_submit {
     bool by_itself;               /* with again: it is due (rerun:) */
     const struct fr_again *again; /* of spec only cwd and params count then, which win over those
                                    * that it has; occasion does not */
-    /* Says whether the run is to wait in the queue, or refuses it. NULL: it starts. */
+    /* Decides whether the run waits in the queue, or refuses it. NULL: it starts. */
     enum fr_rc (*queue)(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,
                         struct fr_err *err);
     void *queue_arg;
 };
 
-/* Makes a new run of a pipeline file, in two parts.
- *
- * fr_run_make() reads and checks the pipeline, and keeps it and the small files that it names in
- * the home (blob.h), which may take long. It uses nothing of env but the home's path, the shell and
- * `program`, and so may be called in any thread. FR_USAGE: issues lists every mistake. A run that
- * is dropped then leaves its mark.
- *
- * fr_run_put() writes its rows, inside a transaction of the caller: at most *rows instances, less
- * those written. Before it fr_run_enqueue() asks submit->queue. fr_run_put_over() comes behind each
- * commit; *all: it was the last one, and the run has begun, or is queued. A run of which a part is
- * written can be gone on with: an instance without a row is one that waits. */
+/* Makes a new run of a pipeline file, in two parts.  fr_run_make() reads and checks the pipeline,
+ * and keeps it and the small files that it names in the home (blob.h), which may take long. It uses
+ * nothing of env but the home's path, the shell and `program`, and so may be called in any thread.
+ * FR_USAGE: issues lists every mistake. A run that is dropped then leaves its mark.  fr_run_put()
+ * writes its rows, inside a transaction of the caller: at most *rows instances, less those written.
+ * Before it fr_run_enqueue() asks submit->queue. Call fr_run_put_over() after each commit; *all: it
+ * was the last one, and the run has begun or is queued. A run that is partly written can be
+ * resumed: an instance without a row waits. */
 enum { FR_RUN_PUT_ROWS = 500 };
 enum fr_rc fr_run_make(const struct fr_run_env *env, const struct fr_submit *submit,
                        struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
@@ -185,73 +183,74 @@ struct fr_resume_opts {
     const char *file;           /* a changed pipeline file to go on with; NULL: the stored copy */
     const char *const *abandon; /* names of nodes that are given up */
     size_t n_abandon;
-    bool retry;             /* of a run that is over: what failed runs again … */
-    const char *retry_from; /* … or this task and all behind it; NULL */
+    bool retry;             /* of a run that is over: failures run again … */
+    const char *retry_from; /* … or this task and all that need it; NULL */
     bool by_itself;         /* with retry: it is due (rerun:) */
-    /* Of a retry, as fr_submit.queue. One that waits is committed: the run is queued, with what is
-     * to run again, until it is admitted. Cancelled before that it is over as cancelled. */
+    /* For a retry, as fr_submit.queue. A waiting retry is committed: the run is queued until it is
+     * admitted; cancelled before that, it is over as cancelled. */
     enum fr_rc (*queue)(void *arg, const struct fr_spec *spec, int64_t not_before_wall, bool *wait,
                         struct fr_err *err);
     void *queue_arg;
 };
 
-/* Takes a stored run. FR_USAGE when it is over and retry is not asked for, or a task or node is not
- * its own. One that is over and lacks output (store/unfetched.h) can be taken: for that alone. */
+/* Loads a stored run and takes it over. FR_USAGE: it is over and retry is not set, or a named task
+ * or node is not its own. A run that is over and lacks output (store/unfetched.h) is taken over for
+ * its output alone. */
 enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_opts *opts,
                          struct fr_run **out, struct fr_issues *issues, struct fr_err *err);
 
-/* The schedule that made it, as its copy of the pipeline has it; NULL: none, or it has none. */
+/* The schedule that made the run, from its copy of the pipeline; NULL: none. */
 const struct fr_schedule *fr_run_schedule(const struct fr_run *run);
 
-/* A queued run holds no node, and nothing of it has started. It stays queued in the store until the
- * commit of its first rows. Cancelled, it ends without hooks. */
+/* A queued run holds no node, and nothing of it has started. It stays queued in the store until its
+ * first rows are committed. If cancelled, it ends without hooks. */
 bool fr_run_queued(const struct fr_run *run);
 enum fr_rc fr_run_admit(struct fr_run *run, struct fr_err *err);
 void fr_run_prioritize(struct fr_run *run, int64_t priority); /* its row has it already */
 
-/* When the run has something to do though nothing wakes it, in mono_ms; INT64_MAX: never. */
+/* When the run has work without being woken, in mono_ms; INT64_MAX: never. */
 struct fr_run_due {
     int64_t drain_ms;
     int64_t commit_ms; /* its rows are to be committed by then; INT64_MAX: it has none */
-    bool soft;         /* they can be found out again: the commit need not be synced */
+    bool soft;         /* they can be recovered: the commit need not be synced */
     bool sent_early;   /* the drain sent starts that wait for no commit: they leave before it */
 };
 
 /* Calls wake from the loop's turn, and from fr_run_cancel(), when there is something to drain. */
 void fr_run_on_wake(struct fr_run *run, void (*wake)(void *arg), void *arg);
-/* Takes what came in and what is due. An error is final: the run cannot go on in this process. */
+/* Handles posted events and due timers. An error is final: the run cannot go on in this process. */
 enum fr_rc fr_run_drain(struct fr_run *run, int64_t now, struct fr_err *err);
 struct fr_run_due fr_run_due(const struct fr_run *run); /* changes with each call of these three */
 /* Repeats the same rows until fr_run_act() was called. */
 enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err);
 void fr_run_act(struct fr_run *run, int64_t commit_ms); /* how long the commit took */
 /*
- * A task that takes a secret of a variable for which env.shell has no value is blocked
- * (FR_EV_BLOCK): what would get ready of it waits, holds no slot, and has a reason that names
- * secret, variable and what to do, which is a row of the run's story. After limits.secret_wait it
- * starts all the same, and fails, without retry. The driver says so when the shell has values that
- * it had not before.
+ * A task that takes a secret from a variable without a value in env.shell is blocked (FR_EV_BLOCK):
+ * its instances wait, hold no slot, and have a reason that names secret, variable and remedy, which
+ * is an event of the run. After limits.secret_wait they start nevertheless, and fail without retry.
+ * The driver calls fr_run_shell_changed() when the shell has new values.
  */
 void fr_run_shell_changed(struct fr_run *run);
 void fr_run_say(struct fr_run *run, const char *text); /* a FR_NOTE_TROUBLE of its driver */
 
-/* What it uses and wants of a node of its plan; *home: the machine (the id of its node home), zero
- * while it is not known. */
+/* The slots that the run uses and wants on a node of its plan; *home: the id of the node's home,
+ * zero while unknown. */
 struct fr_demand fr_run_demand(const struct fr_run *run, uint32_t node, struct fr_id *home);
-/* From now on it may use so many slots of the node, see FR_EV_SLOTS. A run that is new has none. */
+/* Sets how many slots of the node the run may use, see FR_EV_SLOTS. A new run has none. */
 struct fr_lent {
     uint32_t slots;
     bool contended, over;
 };
 void fr_run_lend(struct fr_run *run, uint32_t node, const struct fr_lent *lent);
 
-/* Over: nothing more will happen; its end is committed and shown. */
+/* Whether the run is finished here: its end is committed and shown, and its output is fetched or
+ * given up. */
 bool fr_run_over(const struct fr_run *run);
 
 /* Stops all tasks, as `flowrun cancel` does. */
 void fr_run_cancel(struct fr_run *run);
-/* The user gives a node up: its live attempts end as node_lost, and until it is up again no
- * instance waits to start there. FR_USAGE: there is no such node. */
+/* The user gives a node up: its live attempts end as node_lost, and no instance waits for it until
+ * it is up again. FR_USAGE: there is no such node. */
 enum fr_rc fr_run_abandon(struct fr_run *run, const char *node, struct fr_err *err);
 
 /* Frees the run in this process. Connections end, tasks go on. NULL is allowed. */
@@ -266,7 +265,7 @@ int64_t fr_run_no(const struct fr_run *run);
 const struct fr_run_row *fr_run_record(const struct fr_run *run); /* its row of the store */
 struct fr_row fr_run_row(const struct fr_run *run, uint32_t inst);
 
-/* Times of an instance, 0 when it has none yet, and why it ended ("" nothing to say). */
+/* Times of an instance, 0: none yet, and the reason of its state ("": none). */
 struct fr_run_inst {
     int64_t started_wall, ended_wall, unreachable_wall;
     const char *reason;

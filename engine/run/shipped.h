@@ -1,6 +1,7 @@
 /*
- * What a run ships of which the home keeps no copy. Its hash is kept: when the run, or one that is
- * made of it again, ships something else from there, users are told. Only engine/run includes this.
+ * Shipped files and folders of which the home keeps no copy. Their hash is stored: if the run, or a
+ * repeat of it, ships other content from the same path, the user is warned. Only engine/run
+ * includes this.
  */
 #ifndef FR_RUN_SHIPPED_H
 #define FR_RUN_SHIPPED_H
@@ -13,7 +14,7 @@ struct fr_run;
 struct run_shipped_once {
     struct fr_shipped_row row;
     int64_t no;     /* of the run that shipped that; 0: this one */
-    bool put, told; /* its row is in the store; that it differs was said */
+    bool put, told; /* its row is in the store; the difference was reported */
 };
 
 /* In the arena of the run. */

@@ -40,10 +40,10 @@ struct run_metrics {
     bool failed;                   /* could not be written; reported once */
     bool cut;                      /* the node sent more than the limit: the rest is not kept */
     bool refetch;                  /* as run_log.refetch */
-    struct run_progress *progress; /* owns: what its rows say; NULL: none came */
+    struct run_progress *progress; /* owns: state from its rows; NULL: none came */
 };
 
-struct run_remark {            /* what is told of an instance, though its state is the same */
+struct run_remark {            /* an event about an instance that keeps its state */
     uint32_t inst, attempt_no; /* FR_PLAN_NONE, 0: of the run */
     const char *kind;          /* of its event row */
     struct fr_buf text;        /* owns */
@@ -88,14 +88,15 @@ struct run_attempt {
 struct run_inst {
     struct fr_strs outputs; /* of its newest ended attempt: "K=V", in the run's arena */
     int64_t started_wall, ended_wall, unreachable_wall;
-    int64_t launched_wall, end_wall; /* of its newest attempt, as its node tells; 0: not known */
-    const char *reason;              /* in the run's arena; never NULL */
-    const char *no_when;             /* why its when: has none; in the arena; NULL: it has */
-    struct fr_attempt_row row;       /* of its newest attempt, as stored; texts in the arena */
-    enum fr_state_of state;          /* of its newest event row, committed or prepared */
-    bool unreachable;                /* likewise */
-    size_t last_act;                 /* its newest row among the prepared acts */
-    size_t changed_attempt; /* 1 + the place of row in run->changed_attempts; 0: not there */
+    int64_t launched_wall,
+        end_wall;              /* of its newest attempt, as reported by its node; 0: not known */
+    const char *reason;        /* in the run's arena; never NULL */
+    const char *no_when;       /* why its when: has none; in the arena; NULL: it has */
+    struct fr_attempt_row row; /* of its newest attempt, as stored; texts in the arena */
+    enum fr_state_of state;    /* of its newest event row, committed or prepared */
+    bool unreachable;          /* likewise */
+    size_t last_act;           /* its newest row among the prepared acts */
+    size_t changed_attempt;    /* 1 + the place of row in run->changed_attempts; 0: not there */
 };
 
 struct run_node {
@@ -112,7 +113,7 @@ struct run_node {
     char reason[256];      /* why it is unreachable, or refused */
 };
 
-/* What waits for the answer to a put or get, by ref. */
+/* A put or get whose answer is awaited, by ref. */
 struct run_job {
     struct run_job *next;
     uint64_t ref;
@@ -190,14 +191,14 @@ struct fr_run {
     uint32_t put, putting;    /* those of its instances are; in this transaction */
     bool queued;              /* waits for fr_run_admit() */
     bool retries;             /* and has been over: then it runs again */
-    bool resetting;           /* its row says that a retry has not reset all instances yet */
+    bool resetting;           /* its row is marked: a retry has not reset all instances yet */
     int64_t reruns;           /* by themselves, that led to its next round; of a new run: to it */
-    const char *retry_from;   /* a task; NULL: what failed */
+    const char *retry_from;   /* a task; NULL: from all failures */
     bool secrets_ready;       /* a secret's command has answered */
     bool shell_changed;       /* the shell has more values */
     struct run_block *blocks; /* one a task, in the arena; NULL: the pipeline has no secrets */
     int64_t block_due_ms;     /* the first wait for a secret ends then */
-    bool no_value;            /* what run_value() saw last: an expression has none */
+    bool no_value;            /* the last expression that run_value() saw has no value */
     bool sent_early;          /* in this drain */
     void (*wake)(void *arg);
     void *wake_arg;

@@ -1,7 +1,7 @@
 /*
- * When things happened, by the calendar here. A node tells starts and ends by its own clocks, and
- * they may be heard of much later: behind a lost connection, or by the next flowrun. So they stand
- * where they were, between the start of their attempt and now.
+ * When starts and ends happened, by this machine's calendar. A node reports them by its own clocks,
+ * perhaps much later: after a lost connection, or to the next flowrun. So they stand where they
+ * were, between the start of their attempt and now.
  */
 #ifndef FR_RUN_TIMES_H
 #define FR_RUN_TIMES_H
@@ -11,7 +11,8 @@
 /* The command of the attempt was launched at node_ms of its node's mono_ms; 0: not known. */
 void run_times_launched(struct fr_run *run, const struct run_attempt *at, int64_t node_ms);
 
-/* The attempt's end is heard of for the first time. How long ago it was, in ms. e NULL: now. */
+/* Records the attempt's end, reported for the first time. Returns how long ago it was, in ms. e
+ * NULL: now. */
 int64_t run_times_ended(struct fr_run *run, const struct run_attempt *at, const struct fr_ended *e);
 
 /* When the instance, whose row was in state in->state before, came into the state of row. */

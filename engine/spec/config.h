@@ -21,7 +21,8 @@ struct fr_limits { /* 0: no limit */
     int max_active_runs;
     int max_queued;
     int64_t stalled_ms;     /* a task with metrics that shows no new step for so long is stalled */
-    int64_t disk_low_bytes; /* less on the disk of a node's work folder is told; 0: nothing is */
+    int64_t disk_low_bytes; /* less space on the disk of a node's work folder is the event disk_low;
+                               0: never */
     int64_t secret_wait_ms; /* how long a start waits for a secret of a variable */
     struct fr_pool pools[FR_POOLS_MOST];
     size_t n_pools;
@@ -47,7 +48,7 @@ enum fr_rc fr_config_load(const char *path, struct fr_config **out, struct fr_is
 const struct fr_pool *fr_pool_find(const struct fr_limits *limits, const char *name);
 void fr_config_destroy(struct fr_config *config);
 
-/* Appends schema/config.schema.json: what fr_config_load accepts. */
+/* Appends schema/config.schema.json: the files that fr_config_load accepts. */
 enum fr_rc fr_config_schema(struct fr_buf *out, struct fr_err *err);
 
 #endif

@@ -1,6 +1,6 @@
-/* Which files of this machine a request may name whose sender may not read all that flowrun reads:
- * those in folders, and those that the pipeline names without it. Of a secret it may not name the
- * variable or the command either. Links are followed: what counts is where a path leads. */
+/* The files of this machine that a request with limited rights may name: those in folders, and
+ * those that the pipeline names without the request. It may not name the variable or the command of
+ * a secret either. Symbolic links are resolved first. */
 #ifndef FR_SPEC_FENCE_H
 #define FR_SPEC_FENCE_H
 

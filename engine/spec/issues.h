@@ -1,4 +1,4 @@
-/* What is wrong with a file: all of its mistakes, as lines. */
+/* All mistakes of a file, as lines. */
 #ifndef FR_SPEC_ISSUES_H
 #define FR_SPEC_ISSUES_H
 

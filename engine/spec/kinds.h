@@ -1,8 +1,7 @@
 /*
- * The one table of what a pipeline file may say of built-in tasks: their names, the `with` keys
- * with type and meaning, their outputs. The checker, the JSON schema and the help read it; the
- * tasks receive their `with` as one JSON object made by fr_with_json(), defaults filled in from
- * here.
+ * The table of built-in tasks in pipeline files: their names, the `with` keys with type and
+ * meaning, their outputs. The checker, the JSON schema and the help read it; the tasks receive
+ * their `with` as one JSON object made by fr_with_json(), defaults filled in from here.
  */
 #ifndef FR_SPEC_KINDS_H
 #define FR_SPEC_KINDS_H
@@ -37,8 +36,8 @@ struct fr_key {
     bool secret_ok; /* ${{ secrets.x }} may stand here */
 };
 
-/* The last output of every kind that gives any: what the task did, as a JSON object in one line. It
- * is for programs: status --json shows it, tables do not. */
+/* The last output of every kind that has outputs: the task's result, as a JSON object in one line.
+ * It is for programs: status --json shows it, tables do not. */
 #define FR_RESULT "_result"
 
 struct fr_kind {

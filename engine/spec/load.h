@@ -1,5 +1,5 @@
 /*
- * The loader of a pipeline file: what its parts share while they read. Internal to engine/spec.
+ * The loader of a pipeline file: state and functions that its parts share. Internal to engine/spec.
  *
  * A reader that meets a mistake reports it and goes on, so that one pass finds all; the value it
  * leaves is the default or empty. Without memory, loader.no_memory is set and the load fails.
@@ -111,7 +111,7 @@ struct text_reader {
     bool bare; /* the whole text is the expression */
     bool bad;  /* something was reported */
 };
-/* Notes what a variable gave, so that a resumed run sees the same. */
+/* Records the value of a variable, so that a resumed run sees the same. */
 bool note_variable(struct loader *l, const char *name, const char *value);
 struct fr_expr *bind_path(void *self, const struct expr_path *path); /* self: struct text_reader */
 
@@ -123,15 +123,15 @@ struct fr_pos pos_inside(const struct text_reader *r, size_t at); /* of byte at 
 bool read_text(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out);
 /* A text that is known now, or NULL after a complaint. */
 const char *read_now(struct loader *l, const struct fr_yaml *y);
-/* What read_text and read_condition are made of: the parser for r's text, and the value or tree
- * that e gives. text_take is false after a complaint. */
+/* The parts of read_text and read_condition: the parser for r's text, and the value or tree of e.
+ * text_take is false after a complaint. */
 struct expr_parser text_parser(struct text_reader *r);
 bool text_take(struct text_reader *r, struct fr_expr *e, struct fr_text *out);
 
 /* condition.c: when:, one expression with or without ${{ }} around it. False after a complaint. */
 bool read_condition(struct loader *l, const struct fr_yaml *y, unsigned allow, struct fr_text *out);
 
-/* foreign.c: what to write instead of a key of that name in another tool; NULL: unknown. */
+/* foreign.c: our key for a key of another tool; NULL: unknown. */
 const char *foreign_key(const struct object *object, const char *word);
 
 /* uses.c */
@@ -142,8 +142,8 @@ void check_uses(struct loader *l);
  * task in a row costs one walk over the graph. */
 struct needs_walk {
     const struct fr_task *tasks;
-    bool cyclic;    /* there is a cycle: what was left on one way may be on another */
-    int to;         /* what was asked of last; -1: nothing yet */
+    bool cyclic;    /* there is a cycle: a task that was left on one path may be on another */
+    int to;         /* the task of the last question; -1: none yet */
     uint32_t stamp; /* seen[t] == stamp: does not need it; stamp + 1: does */
     uint32_t *seen; /* one a task */
     int *path;      /* scratch */
@@ -181,7 +181,7 @@ struct items {
     size_t n;
 };
 struct items items_of(const struct fr_yaml *const *y);
-/* Complains of what is no map. */
+/* Complains if y is no map. */
 bool is_map(struct loader *l, const struct fr_yaml *y, const char *what, const char *expected);
 /* Reads map y by object's table into the struct at target. */
 void read_object(struct loader *l, const struct object *object, const struct fr_yaml *y,
@@ -192,7 +192,7 @@ bool check_keys(struct loader *l, const struct object *object, const struct fr_y
 const char **read_strings(struct loader *l, const struct fr_yaml *y, bool names, size_t *n);
 bool name_ok(const char *name);  /* of tasks, params, secrets */
 bool label_ok(const char *name); /* of nodes, labels, outputs */
-/* What these expect, in words. */
+/* Their expectations in words. */
 #define NAME "a letter, then letters, digits, '_' and '-', at most 64"
 #define LABEL "letters, digits, '_', '-' and '.', at most 64"
 /* The text read last as an absolute path: of its file's folder, or of opts.cwd when from_flag. */
@@ -206,7 +206,8 @@ void absolute_text(struct loader *l, struct fr_text *text);
  */
 void guard_path(struct loader *l, const char *path); /* absolute: the value of the text */
 void guard_late(struct loader *l);                   /* the text is a path, and not known yet */
-void guard_name(struct loader *l, const char *what); /* it names what of the host, but no file */
+void guard_name(struct loader *l,
+                const char *what); /* it names something of the host, but no file */
 /* y on top of the n variables that are there. */
 void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
               size_t *n);
@@ -250,7 +251,7 @@ void check_containers(struct loader *l);
 struct load_job {
     const struct fr_spec_opts *opts;
     struct fr_spec *spec;   /* has the sources */
-    struct fr_arena *arena; /* of what is read */
+    struct fr_arena *arena; /* of the result */
     void (*read)(struct loader *l, const struct fr_yaml *root, void *target);
     void *target;
 };

@@ -1,6 +1,6 @@
 /*
- * When a pipeline runs by itself: schedule: of its file, one or a list of them, and the rule that
- * each of them is on this machine.
+ * The schedules of a pipeline: schedule: of its file, one or a list, and the rule of each on this
+ * machine.
  */
 #ifndef FR_SPEC_SCHEDULE_H
 #define FR_SPEC_SCHEDULE_H

@@ -1,7 +1,7 @@
 /*
  * A pipeline file, typed and checked. Loading resolves parameters, reads the inventory, checks
- * every key, type and expression, and reports all that is wrong in one pass. What comes out is
- * plain data in one arena: nothing in it refers to the file system, and it never changes.
+ * every key, type and expression, and reports all mistakes in one pass. The result is plain data in
+ * one arena: it never changes and needs no file.
  *
  * A relative path counts from the folder of the file that it stands in: the pipeline or the
  * inventory. The value of a -p, and a text that begins with one, counts from the current folder.
@@ -28,7 +28,7 @@ struct fr_kv {
     struct fr_text value;
 };
 
-struct fr_excludes { /* patterns of what is not shipped of a folder */
+struct fr_excludes { /* patterns of files that are not shipped of a folder */
     const char *const *v;
     size_t n;
 };
@@ -104,7 +104,7 @@ struct fr_node {
     size_t n_env;
 };
 
-/* What is done: a built-in task, a script or a program. */
+/* The kind of an action: a built-in task, a script or a program. */
 enum fr_what { FR_USES, FR_RUN, FR_ARGV };
 
 struct fr_with {
@@ -225,15 +225,14 @@ struct fr_spec { /* owns: the arena, and with it all below */
     int rendezvous_port;            /* 0: the task's own choice */
     const char *const *notes;       /* "file:line:col: note: …": likely mistakes, not refused */
     size_t n_notes;
-    const struct fr_kv *env_used; /* what ${{ env.X }} gave, for resume: plain texts */
+    const struct fr_kv *env_used; /* values of ${{ env.X }}, for resume: plain texts */
     size_t n_env_used;
 };
 
-/* What a pipeline file means, numbered. A stored run keeps the number of its own.
- *   1  when: may have text around ${{ }}, and that is true; a && b and a || b give true or false;
- *      a bool param keeps its text; timeout: 0s is no limit; relative paths count from cwd; names
- *      of hooks may be the same
- *   2  as described in this header */
+/* Versions of the meaning of pipeline files. A stored run keeps the version of its own.   1  when:
+ * may have text around ${{ }}, and that is true; a && b and a || b give true or false;      a bool
+ * param keeps its text; timeout: 0s is no limit; relative paths count from cwd; names      of hooks
+ * may be the same   2  as described in this header */
 enum { FR_SPEC_RULES = 2 };
 
 struct fr_spec_opts {
@@ -246,7 +245,7 @@ struct fr_spec_opts {
     bool alone;                   /* the inventory is not opened, and each name of a node taken */
     bool scheduled; /* a param that all schedules of the file give has the first one's, not none */
     int rules;      /* by which the file was submitted, as stored with its run; 0: FR_SPEC_RULES */
-    /* By it zones of schedules are checked. NULL: they are not, as those of a stored file were. */
+    /* For the check of schedules' zones. NULL: no check, as for a stored file. */
     const struct fr_zones *zones;
     const struct fr_source *sources; /* copies used instead of reading the file of that path */
     size_t n_sources;
@@ -260,7 +259,7 @@ enum fr_rc fr_spec_load(const struct fr_spec_opts *opts, struct fr_spec **out,
                         struct fr_issues *issues, struct fr_err *err);
 void fr_spec_destroy(struct fr_spec *spec);
 
-/* Whether its attempts have metrics: its own key, or its kind, says where. */
+/* Whether its attempts have metrics: by its own key or by its kind. */
 bool fr_task_has_metrics(const struct fr_task *task);
 int fr_spec_task(const struct fr_spec *spec, const char *name); /* index, or -1 */
 int fr_spec_node(const struct fr_spec *spec, const char *name); /* index, or -1 */
@@ -273,7 +272,8 @@ enum fr_rc fr_with_json(const struct fr_action *act, const char *folder,
 /* True when a value of act->with holds a secret. */
 bool fr_with_secret(const struct fr_action *act);
 
-/* Appends schema/pipeline.schema.json: what fr_spec_load accepts, as JSON Schema draft 2020-12. */
+/* Appends schema/pipeline.schema.json: the files that fr_spec_load accepts, as JSON Schema draft
+ * 2020-12. */
 enum fr_rc fr_spec_schema(struct fr_buf *out, struct fr_err *err);
 
 #endif
