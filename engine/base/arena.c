@@ -13,7 +13,7 @@ enum { CHUNK_MIN = 1024, CHUNK_BYTES = 64 * 1024, CHUNK_MAX = 1 << 20, ALIGN = 1
 
 struct fr_chunk {
     struct fr_chunk *prev;
-    size_t used, cap; /* of the bytes behind this header */
+    size_t used, cap; /* of the bytes after this header */
 };
 
 static size_t header_bytes(void)

@@ -28,8 +28,8 @@ void fr_complete_words(const char *typed, const char *words)
     }
 }
 
-/* @P is the program's name. bash replaces only what stands behind the last of the characters at
- * which it parts words, COMP_WORDBREAKS; COMP_LINE has the words as they were typed. */
+/* @P is the program's name. bash replaces only the text after the last of the characters at which
+ * it splits words, COMP_WORDBREAKS; COMP_LINE has the words as they were typed. */
 static const char bash[] =
     "# bash completion of @P\n"
     "_@P() {\n"

@@ -96,8 +96,8 @@ static enum fr_rc no_file(const char *path, const char *kind, struct fr_err *err
     return fr_fail(err, FR_USAGE, "%s is %s, expected a file", path, kind);
 }
 
-/* What lies there is looked at before it is opened, as opening a device may already act on it; and
- * behind it, as the name may mean something else by then. */
+/* The path is examined before the open, since opening a device may already act on it, and again
+ * after it, since the name may mean another file by then. */
 static enum fr_rc open_file(const char *path, int flags, int *fd, struct stat *found,
                             struct fr_err *err)
 {

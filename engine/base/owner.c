@@ -19,7 +19,7 @@ bool fr_owner_trusted(const struct stat *st)
            fr_parse_i64(fr_str_of(caller), &uid, NULL) == FR_OK && uid == (int64_t)st->st_uid;
 }
 
-/* path is looked at behind its last link. */
+/* The target of a link is checked. */
 enum fr_rc fr_check_private(const char *path, const char *what, const char *remedy,
                             struct fr_err *err)
 {

@@ -1,5 +1,5 @@
-/* Files that users name, on file systems that may not answer any more: what is asked of them is
- * asked in a thread, which is left when it takes too long (fr_sys.within). */
+/* Files that users name, on file systems that may not answer any more: each call runs in a thread,
+ * which is abandoned if it takes too long (fr_sys.within). */
 #include "engine/base/file.h"
 
 #include "engine/base/sys.h"
@@ -77,7 +77,7 @@ enum fr_rc fr_file_silent(const char *path, struct fr_err *err)
                    FR_FILE_SOON_MS / 1000);
 }
 
-/* Else a is its thread's. */
+/* On failure the thread owns a. */
 static enum fr_rc wait_for(struct asked *a, void (*run)(void *arg), const char *path,
                            struct fr_err *err)
 {

@@ -219,8 +219,8 @@ static int real_claim_port(int port)
     return fr_proc_close(fd);
 }
 
-/* A folder that cannot be watched is one whose news are not heard: inotify(7) knows no network file
- * systems either. */
+/* A folder that cannot be watched gives no news; inotify(7) misses changes on network file systems
+ * too. */
 static int real_dir_news(const char *const *dirs, size_t n)
 {
     int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { VALUE_MAX = 63, FAR = 3 /* edits, at most, between a word and what is suggested */ };
+enum { VALUE_MAX = 63, FAR = 3 /* edits, at most, between a word and its suggestion */ };
 
 struct unit {
     const char *name;

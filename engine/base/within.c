@@ -101,7 +101,7 @@ int fr_within(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void 
     w->arg = arg;
     w->over = w->left = false;
     pthread_mutex_init(&w->lock, NULL);
-    block(&before, &others); /* a stop is heard by the wait, not before */
+    block(&before, &others); /* a stop signal interrupts the wait, nothing before it */
     if (start(w) != 0) {
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         hang_up(w);

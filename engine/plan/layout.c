@@ -1,5 +1,4 @@
-/* The boxes and edges of a picture: what is folded, which layers an edge crosses, what lies where.
- */
+/* The boxes and edges of a picture: folding, the layers that an edge crosses, positions. */
 #include "engine/plan/internal.h"
 
 #include <math.h>
@@ -28,7 +27,7 @@ struct making {
     struct link *links;
     uint32_t n_tasks; /* without hooks */
     struct graph g;
-    uint32_t *via; /* the vertex behind link i's start; NULL-like UINT32_MAX: its end itself */
+    uint32_t *via; /* the vertex after link i's start; NULL-like UINT32_MAX: its end itself */
     int *layer_x, *layer_w;
 };
 

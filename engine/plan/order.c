@@ -50,7 +50,7 @@ static uint64_t crossings_behind(struct sorter *s, uint32_t l)
         for (uint32_t k = 0; k < n; k++)
             s->places[k] = g->pos[g->out[g->out_at[v] + k]];
         qsort(s->places, n, sizeof(*s->places), by_place);
-        for (uint32_t k = 0; k < n; k++) { /* ends of earlier edges that lie behind this one */
+        for (uint32_t k = 0; k < n; k++) { /* ends of earlier edges that lie after this one */
             uint64_t upto = 0;
 
             for (uint32_t p = s->places[k] + 1; p > 0; p -= p & -p)

@@ -10,7 +10,7 @@
 
 enum { GAP = 12, EDGE_WEIGHT = 8, ROUNDS = 4 };
 
-struct pool { /* vertices that lie one behind the other without room to spare */
+struct pool { /* vertices that lie next to each other without space between */
     double sum, weight;
     uint32_t n;
 };

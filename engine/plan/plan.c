@@ -181,8 +181,8 @@ static bool make_users(struct fr_plan *p, struct fr_plan_task *tasks, struct fr_
     return true;
 }
 
-/* Depths by taking tasks whose needs are all taken (Kahn 1962); what remains lies behind a cycle,
- * which a checked spec has not. */
+/* Depths by taking tasks whose needs are all taken (Kahn 1962); the rest lies after a cycle, which
+ * a checked spec does not have. */
 static enum fr_rc make_depths(struct fr_plan *p, struct fr_plan_task *tasks, uint32_t *work,
                               struct fr_err *err)
 {

@@ -78,7 +78,7 @@ static void give(json_t *list, const char *param)
     json_array_append_new(list, json_string(param));
 }
 
-/* The parameters of before, and behind them those that are given now, which win: *n are new. */
+/* The stored parameters followed by the new ones, which win; *n are new. */
 static enum fr_rc merge(struct fr_run *run, const struct fr_spec_opts *now,
                         const struct fr_spec *before, struct fr_run_row *row, size_t *n,
                         struct fr_err *err)
@@ -125,7 +125,7 @@ static enum fr_rc load(struct fr_run *run, const struct fr_submit *submit, struc
     return rc == FR_OK ? run_load_file(&from, NULL, &run->spec, issues, err) : rc;
 }
 
-/* ---- what it has of the other ---- */
+/* ---- parts of the repeated run ---- */
 
 static enum fr_rc take_row(struct fr_run *run, const struct fr_run_row *from, struct fr_err *err)
 {

@@ -1,4 +1,4 @@
-/* What is asked of a run from outside: by its user, and by its driver. */
+/* Requests to a run, from its user and its driver. */
 #include "engine/run/inside.h"
 
 #include <stdio.h>
@@ -89,6 +89,6 @@ enum fr_rc fr_run_abandon(struct fr_run *run, const char *name, struct fr_err *e
     if (!why.bad)
         snprintf(node->reason, sizeof(node->reason), "%s", why.p);
     fr_buf_finish(&why);
-    ev.kind = FR_EV_NODE_REFUSED; /* nor is it waited for with what is still to start there */
+    ev.kind = FR_EV_NODE_REFUSED; /* starts there do not wait for the node either */
     return run_queue(run, &ev, err);
 }

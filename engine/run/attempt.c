@@ -29,8 +29,8 @@ void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, co
     run_queue_or_die(run, &ev);
 }
 
-/* What is wrong in the pipeline, or not allowed, or not there, is so at the next try too. A full
- * disk, a lost connection or missing memory may pass. */
+/* A mistake in the pipeline, a denied or a missing file fails the next try too. A full disk, a lost
+ * connection or missing memory may pass. */
 static bool is_permanent(enum fr_rc rc)
 {
     return rc == FR_USAGE || rc == FR_DENIED || rc == FR_NOTFOUND || rc == FR_UNSUPPORTED;

@@ -7,12 +7,12 @@
 
 enum {
     MISTAKES_MAX = 200,
-    DESCRIPTORS_OWN = 24, /* of flowrun: its store, streams, and what is open for a moment */
+    DESCRIPTORS_OWN = 24, /* of flowrun: its store, streams, and short-lived ones */
     SCRIPT_MAX = 120000,  /* below the kernel's limit of one argument … */
     TEXT_MAX = 128 << 10, /* … or variable, as NAME=VALUE with its NUL (MAX_ARG_STRLEN) */
 };
 
-/* What is known of a task: it runs on this machine; it waits, near or far, for one that does. */
+/* Marks of a task: it runs on this machine; it waits, directly or not, for one that does. */
 enum { HERE = 1, BEHIND = 2 };
 
 struct check {
@@ -143,7 +143,7 @@ static void check_file(struct check *c, uint32_t task, const struct fr_text *tex
               text->s, strerror(f.failed));
 }
 
-/* The value of an expression is not known yet: the node says what is too long then. */
+/* The value of an expression is not known yet: the node checks its length later. */
 static void check_length(struct check *c, const struct fr_text *text, const char *name)
 {
     size_t n = text->s != NULL && text->expr == NULL ? strlen(text->s) : 0;

@@ -1,10 +1,10 @@
 /*
- * What comes from the nodes: copies of the attempts' output (a byte-exact prefix of the node's log,
- * and when it was written), and files that a task takes from another node (node -> spool in the
- * home -> node).
+ * Data from the nodes: copies of the attempts' output (a byte-exact prefix of the node's log, and
+ * when it was written), and files that a task takes from another node (node -> spool in the home ->
+ * node).
  *
- * Each byte of a copy is written where it belongs, never behind what is there: a host that was
- * stopped and goes on may still write a piece that came before, and the next host has that already.
+ * Each byte of a copy is written at its own offset, never appended: a host that was stopped and
+ * goes on may still write a piece that came before, and the next host has that already.
  */
 #include "engine/base/mark.h"
 #include "engine/base/tail.h"
@@ -21,7 +21,7 @@ enum {
     INDEX_MS = 100,         /* … and when so much time has passed, as its node says … */
     INDEX_OVER = 64 << 10,  /* … but an index is not larger than its log and so many bytes */
     LOG_RETRY_MS = 5000,
-    HELD_MAX = 16, /* files of a spool that are closed behind its removal */
+    HELD_MAX = 16, /* files of a spool that are closed after its removal */
 };
 
 /* ---- output ---- */
@@ -168,7 +168,7 @@ static void index_add(struct run_log *log, int64_t wall)
     }
 }
 
-/* The node has the log from its beginning: that replaces what may be damaged here. */
+/* The node has the log from its beginning, which replaces the possibly damaged copy here. */
 static enum fr_rc start_over(struct fr_run *run, struct run_log *log, struct fr_err *err)
 {
     if (!fr_store_leads(run->env.store))

@@ -92,7 +92,8 @@ static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, s
     in->unreachable_wall = out.unreachable ? row->unreachable_wall : 0;
     in->started_wall = row->started_wall;
     in->ended_wall = row->ended_wall;
-    in->reason = out.state == FR_ST_WAITING ? "" : row->reason; /* what it waits for is new here */
+    in->reason =
+        out.state == FR_ST_WAITING ? "" : row->reason; /* its reason to wait is found anew */
     return fr_sched_load(run->sched, &out, err);
 }
 
@@ -101,7 +102,7 @@ static enum fr_rc load_attempt(struct fr_run *run, const struct fr_attempt_row *
 {
     uint32_t i = fr_plan_inst(run->plan, inst->key);
     bool newest = fr_id_eq(inst->attempt, row->id);
-    /* what was not proven stopped may be stopped again, and is not forgotten before that is */
+    /* an attempt that was not proven stopped may be stopped again, and is kept until then */
     bool live = newest && (inst->live != 0 || strcmp(inst->attempt_state, "stop_unproven") == 0);
     struct run_attempt *at;
 

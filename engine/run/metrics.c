@@ -95,7 +95,7 @@ static void cannot_write(struct fr_run *run, struct run_attempt *at, const struc
     run_follow_later(run);
 }
 
-/* The node has them from their beginning: that replaces what may be damaged here. */
+/* The node has them from their beginning, which replaces the possibly damaged copy here. */
 static enum fr_rc start_over(struct fr_run *run, struct run_attempt *at, int fd, struct fr_err *err)
 {
     if (!fr_store_leads(run->env.store))
@@ -107,7 +107,7 @@ static enum fr_rc start_over(struct fr_run *run, struct run_attempt *at, int fd,
     return FR_OK;
 }
 
-/* Writes what of the piece is not here yet, and makes that the piece. */
+/* Writes the part of the piece that is not here yet, and reduces the piece to that part. */
 static enum fr_rc write_piece(struct fr_run *run, struct run_attempt *at,
                               struct fr_metrics_piece *piece, struct fr_err *err)
 {

@@ -1,4 +1,4 @@
-/* Nodes come and go: what is said of that, and their rows. */
+/* Nodes come and go: notes about that, and their rows. */
 #include "engine/run/inside.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ static void note_wait(const struct fr_run *run, uint32_t n, struct fr_buf *out)
                limit);
 }
 
-/* What has started there is waited for without end; the note says how to end the waiting. */
+/* Tasks that started there are awaited without limit; the note names the way out. */
 static void note_down(struct fr_run *run, uint32_t n, const char *text, bool final)
 {
     const char *name = run->plan->nodes[n].name;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* As in expressions. Kept as texts with the run, so that they stay what they were. */
+/* As in expressions. Stored as texts with the run, so that they never change. */
 static const char *const names[RUN_OCCASION_N] = {FR_OCCASIONS(FR_WORD_TEXT)};
 
 const char *run_occasion(const struct fr_run *run, const char *name)

@@ -1,6 +1,6 @@
 /*
- * How far an attempt is, as its metrics say while they come: what is told of a training that goes
- * no further, or whose loss is no number, and of a run that takes too long, as rows of its story.
+ * The progress of an attempt from its metrics: events about a training that stalls or whose loss is
+ * not finite, and about a run that takes too long.
  */
 #include "engine/curve/curve.h"
 #include "engine/run/inside.h"
@@ -27,13 +27,13 @@ struct run_progress {
     struct fr_buf rest; /* owns: a line without its end */
     int64_t moved_ms;   /* its newest step came then */
     int64_t moved_wall;
-    bool old;          /* the rows came to an earlier process: nothing is told of them */
-    bool stalled, bad; /* as it was told */
+    bool old;          /* the rows came to an earlier process: no events for them */
+    bool stalled, bad; /* as reported */
 };
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
-/* at NULL: it is told of the run. */
+/* at NULL: an event of the run. */
 static void tell(struct fr_run *run, const struct run_attempt *at, const char *kind,
                  const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
@@ -167,7 +167,7 @@ static const struct fr_event_rows *told_of(struct fr_run *run)
     return run->told;
 }
 
-/* An earlier process may have told what the rows say, or ended before it could. */
+/* An earlier process may have reported the state of the rows, or ended before it could. */
 static void recall(struct run_progress *p)
 {
     const struct fr_event_rows *told = told_of(p->run);
@@ -190,8 +190,8 @@ static void recall(struct run_progress *p)
         tell(p->run, p->at, "not_finite", "%s", text);
 }
 
-/* Of the rows that came to an earlier process, the newest count. What stands in front of the first
- * end of a line is no row, or has no numbers that matter. */
+/* Reads the newest rows that came to an earlier process. The text before the first newline is a
+ * partial row, or an older one. */
 void run_progress_load(struct fr_run *run, struct run_attempt *at, const char *path)
 {
     struct run_progress *p = at->metrics.progress;
@@ -228,7 +228,7 @@ void run_late_begin(struct fr_run *run)
     run->row.late_wall = run->spec->late_ms > 0 ? fr_sys.wall_ms() + run->spec->late_ms : 0;
 }
 
-/* When the run is late, in mono_ms; INT64_MAX: never, or it was told. */
+/* When the run is late, in mono_ms; INT64_MAX: never, or it was reported. */
 static int64_t look_late(struct fr_run *run, int64_t now)
 {
     int64_t left = run->row.late_wall - fr_sys.wall_ms();

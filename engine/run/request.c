@@ -1,4 +1,4 @@
-/* What is asked of the node for one attempt: command, environment, limits. */
+/* The request to a node for one attempt: command, environment, limits. */
 #include "engine/run/inside.h"
 
 #include <arpa/inet.h>

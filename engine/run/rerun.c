@@ -14,7 +14,7 @@ static bool is_listed(const struct fr_retry *when, const struct fr_row *row)
     return false;
 }
 
-/* What may still run is not started beside itself; what is wrong in the file stays wrong. */
+/* A rerun would start a task beside itself, or repeat a mistake in the file. */
 static bool is_hopeless(const struct fr_run *run, const struct fr_row *row)
 {
     return row->state == FR_ST_STOP_UNPROVEN ||

@@ -65,7 +65,7 @@ static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, stru
     return FR_OK;
 }
 
-/* What was booked starts: now, and where its node is now. */
+/* A booked attempt starts: now, and on its node's present boot. */
 static void starts(struct fr_run *run, struct run_inst *in, const struct fr_row *row,
                    struct run_attempt *at)
 {
@@ -400,7 +400,7 @@ enum fr_rc fr_run_write(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-/* What is committed is shown; that an attempt is booked is not. */
+/* Shows a committed change, but no booking. */
 static void show_change(struct fr_run *run, const struct run_change *c)
 {
     const struct fr_act *act = &run->acts.v[c->act];
@@ -430,7 +430,7 @@ static void show_change(struct fr_run *run, const struct run_change *c)
         if (fr_state_ended(act->row.state) || act->row.state == FR_ST_RETRYING)
             note.left = fr_run_output_left(run, act->row.inst);
     }
-    if (c->state && c->reach && note.row.unreachable) { /* two changes, as its two rows tell */
+    if (c->state && c->reach && note.row.unreachable) { /* two changes, as in its two event rows */
         note.row.unreachable = false;
         note.seq--;
         run_note(run, &note);

@@ -29,7 +29,7 @@ static enum fr_rc top_up(struct fr_run *run, struct fr_err *err)
     return rc;
 }
 
-/* Applies what is queued, and what evaluating conditions adds to it. */
+/* Applies queued events, and those that the evaluation of conditions adds. */
 static enum fr_rc apply_all(struct fr_run *run, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
@@ -92,7 +92,7 @@ static int64_t commit_delay_ms(const struct fr_run *run)
 }
 
 /* That a node may forget an attempt waits for other rows: where it is not written, it is asked of
- * the node again. Behind the end there are no others. What a node is known by is written at once:
+ * the node again. After the end there are no others. The identity of a node is written at once:
  * status says from it what an instance waits for. */
 static bool has_rows(const struct fr_run *run)
 {
@@ -167,8 +167,8 @@ static void take_inputs(struct fr_run *run, int64_t now)
     }
 }
 
-/* Its attempt was committed when it was booked, for its node as it is now; and what it needs has
- * ended in that commit or before. */
+/* Its attempt was committed when it was booked, for its node as it is now; its needs had ended by
+ * that commit. */
 static bool may_start_now(struct fr_run *run, const struct fr_act *act)
 {
     const struct run_node *node = &run->nodes[act->node];
@@ -178,7 +178,7 @@ static bool may_start_now(struct fr_run *run, const struct fr_act *act)
            fr_id_eq(at->home_id, node->home_id) && strcmp(at->boot_id, node->boot_id) == 0;
 }
 
-/* Effects that need not wait for the commit of this drain: starts of what was booked; and
+/* Effects that need not wait for the commit of this drain: starts of booked attempts; and
  * connections, whose epoch was committed before the first of them. true: there was one. */
 static bool early_effects(struct fr_run *run)
 {

@@ -68,7 +68,7 @@ static enum fr_rc store(struct fr_run *run, const json_t *doc, struct fr_err *er
     return run->row.params != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for parameters");
 }
 
-/* With what is known of a retry that waits, or has not reset all instances. */
+/* With the state of a retry that waits, or has not reset all instances. */
 static enum fr_rc store_retry(struct fr_run *run, json_t *doc, bool resets, struct fr_err *err)
 {
     const char *from = run->retry_from != NULL ? run->retry_from : "";

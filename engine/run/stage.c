@@ -18,7 +18,7 @@ enum fr_rc run_blob_begin(struct fr_run *run, const char *hash, bool *there, str
     return rc;
 }
 
-/* It is read once before, with a bound: what follows then finds it in memory. */
+/* The file is read once before, with a time limit: later reads find it in memory. */
 static enum fr_rc keep_file(struct fr_run *run, const char *path, char hash[FR_SHA256_TEXT],
                             struct fr_err *err)
 {

@@ -11,9 +11,9 @@ struct run_start {
     struct fr_arena arena;
     bool gang;
     bool asking;    /* commands of secrets have not all answered */
-    bool hashing;   /* what it ships is not hashed yet */
-    uint64_t since; /* the shipment's turn from which on what it ships is read; 0: not begun */
-    size_t own_put; /* what it had before prepare() */
+    bool hashing;   /* its shipped files are not hashed yet */
+    uint64_t since; /* the shipment's turn from which on its files are read; 0: not begun */
+    size_t own_put; /* n_put before prepare() */
     const struct run_shipped *own_shipped;
     struct run_order order;
     struct run_gather gather;
@@ -48,7 +48,7 @@ void run_start_drop(struct fr_run *run, struct run_start *s)
     fr_sys.free(s);
 }
 
-/* ---- what is needed ---- */
+/* ---- needs ---- */
 
 static enum fr_rc add_put(struct run_start *s, const struct fr_ship_file *files, size_t n,
                           struct fr_err *err)
@@ -188,7 +188,7 @@ static enum fr_rc add_manifest(struct run_start *s, const char *name, const stru
     enum fr_rc rc = add_put(s, l->files, l->n, err);
 
     for (size_t f = 0; rc == FR_OK && f < l->n; f++) {
-        const char *rel = l->files[f].path + FR_SHA256_TEXT; /* behind "HASH/" */
+        const char *rel = l->files[f].path + FR_SHA256_TEXT; /* after "HASH/" */
 
         rc = add_shipped(s,
                          (struct run_shipped){
@@ -350,7 +350,7 @@ static enum fr_rc send(struct fr_run *run, struct run_attempt *at, struct run_st
     return FR_OK;
 }
 
-/* The next step: get what is missing, put it, send. */
+/* The next step: get missing files, put them, send. */
 static void step(struct fr_run *run, struct run_attempt *at)
 {
     struct run_start *s = at->start;
@@ -431,7 +431,7 @@ void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct f
         step(run, at);
 }
 
-/* All values are known, so the needed files are. It runs again once what must be hashed is. */
+/* All values are known, and so are the needed files. Called again once those are hashed. */
 static void prepare(struct fr_run *run, struct run_attempt *at)
 {
     struct run_start *s = at->start;

@@ -31,7 +31,7 @@ void run_times_launched(struct fr_run *run, const struct run_attempt *at, int64_
         in->launched_wall = between(in->row.started_wall, now - node_ago(run, at, node_ms), now);
 }
 
-/* Of an end, and how long the command ran. An older flownode tells the clock alone that stands
+/* Age of an end, and how long the command ran. An older flownode reports only the clock that stands
  * still while its machine sleeps. */
 static int64_t end_ago(const struct fr_run *run, const struct run_attempt *at,
                        const struct fr_ended *e, int64_t *ran)

@@ -1,6 +1,6 @@
 /*
- * Ends of attempts: what they make of an instance, whether it is tried again, and how a gang that
- * failed is brought to rest before its next generation.
+ * Ends of attempts: the resulting state of an instance, its retry, and how a gang that failed is
+ * brought to rest before its next generation.
  */
 #include "engine/sched/internal.h"
 
@@ -250,8 +250,8 @@ static void finish_attempt(struct fr_sched *s, uint32_t inst, enum fr_cause caus
         single_ended(s, inst, proven);
 }
 
-/* Our own stop is the cause of an end behind it. But a loss stays a loss, and a single instance
- * that finished before the signal came has succeeded. */
+/* Our own stop is the cause of a later end. But a loss stays a loss, and a single instance that
+ * finished before the signal came has succeeded. */
 static enum fr_cause cause_of(const struct fr_sched *s, uint32_t inst, const struct fr_event *ev)
 {
     const struct fr_row *row = &s->insts[inst].row;

@@ -1,4 +1,4 @@
-/* What follows from an end: users of a task, `when`, the run's outcome, hooks. */
+/* Consequences of an end: users of a task, `when`, the run's outcome, hooks. */
 #include "engine/sched/internal.h"
 
 static bool has_when(const struct fr_plan_task *task)

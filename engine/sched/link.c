@@ -1,4 +1,4 @@
-/* Links to nodes: up, down, refused, given up; and what waits for a node that is not there. */
+/* Links to nodes: up, down, refused, given up; and the instances that wait for an absent node. */
 #include "engine/sched/internal.h"
 
 void give_up(struct fr_sched *s, uint32_t inst)
@@ -18,7 +18,7 @@ static void arm_lost(struct fr_sched *s, uint32_t inst, int64_t since_ms)
                   since_ms + after + s->margin_ms);
 }
 
-/* Looks then, or soon, at what waits for the node. */
+/* Schedules a look at the instances that wait for the node, then or sooner. */
 static void look_in(struct fr_sched *s, uint32_t n, int64_t ms)
 {
     s->nodes[n].look_ms = s->now_ms + (ms < AWAY_LOOK_MS ? ms : AWAY_LOOK_MS);

@@ -269,7 +269,7 @@ static void start_gang(struct fr_sched *s, uint32_t t)
     drop_reservation(s);
 }
 
-/* Books the best of what waits for a slot of the node, as far as there are ids. */
+/* Books the best instances that wait for a slot of the node, as long as there are ids. */
 static void book(struct fr_sched *s, uint32_t node)
 {
     struct fr_heap *ready = &s->nodes[node].ready;

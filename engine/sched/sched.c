@@ -233,7 +233,9 @@ static void on_unknown(struct fr_sched *s, uint32_t i, const struct fr_event *ev
     else if (row->state == FR_ST_STOPPING)
         put_act(s, FR_ACT_STOP, i);
     else
-        put_stop(s, i, FR_CAUSE_LOST); /* its record is gone: what is left is found by its marker */
+        put_stop(
+            s, i,
+            FR_CAUSE_LOST); /* its record is gone: remaining processes are found by their marker */
 }
 
 /* An action about another attempt than the newest. */

@@ -60,7 +60,7 @@ static void cancel_hooks(struct fr_sched *s)
     }
 }
 
-/* What lives is stopped before all slices of what waits. */
+/* Live attempts are stopped before the first slice of waiting instances. */
 static void stop_live(struct fr_sched *s)
 {
     for (uint32_t n = 0; n < s->plan->n_nodes; n++)
@@ -89,7 +89,7 @@ void cancel_run(struct fr_sched *s)
     if (s->stopping || s->run.state == FR_RUN_OVER)
         return;
     s->stopping = true;
-    end_reset(s); /* what was not reset stays as it ended */
+    end_reset(s); /* instances not yet reset stay as they ended */
     if (s->reserver != NONE)
         drop_reservation(s);
     if (s->run.state == FR_RUN_HOOKS) {
@@ -138,9 +138,9 @@ bool fr_sched_in_doubt(const struct fr_sched *s, bool away)
     return any;
 }
 
-/* The limit is over. What lives on a node that does not answer may have ended before it, and
- * nothing there could be stopped now; so that is waited for, unless something else shows that the
- * run takes longer. */
+/* The limit has passed. Attempts on a node that does not answer may have ended before it, and could
+ * not be stopped now. So their nodes are awaited, unless something else shows that the run takes
+ * longer. */
 bool time_out(struct fr_sched *s)
 {
     bool settled = s->asking == 0 && s->going_n == 0 && s->queue_n == 0;
@@ -154,7 +154,7 @@ bool time_out(struct fr_sched *s)
     return true;
 }
 
-/* Resets an instance to its start, unless it is. What may still live is stopped first, proven. */
+/* Resets an instance to its start. An attempt that may still live is first stopped, proven. */
 static void reset_inst(struct fr_sched *s, uint32_t inst)
 {
     struct inst *in = &s->insts[inst];
@@ -201,7 +201,7 @@ void reset_some(struct fr_sched *s)
     }
 }
 
-/* Also one of which an interrupted retry has reset a part. */
+/* Also a task of which an interrupted retry has reset a part. */
 /* Whether a retry has something to do there: what failed, or what another file added. */
 static bool task_bad(const struct fr_sched *s, uint32_t t)
 {
@@ -218,7 +218,8 @@ static bool task_bad(const struct fr_sched *s, uint32_t t)
     return false;
 }
 
-/* what[t]: what of each task is reset. Users of something reset are reset whole, hooks always. */
+/* what[t]: how much of each task is reset. Users of something reset are reset whole, hooks always.
+ */
 static bool choose(const struct fr_sched *s, uint32_t from, unsigned char *what, bool *above)
 {
     uint32_t n = s->plan->n_tasks - s->plan->n_hooks;

@@ -150,7 +150,7 @@ static enum fr_rc backwards(struct parser *s, const char *item, int a, int b)
                   item_length(s, item), item, left, right);
 }
 
-/* Behind a value: the end of its range. A Sunday at the right end is 7. */
+/* After a value: the end of its range. A Sunday at the right end is 7. */
 static enum fr_rc read_end(struct parser *s, const char *item, struct value a, int *to)
 {
     struct value b;
@@ -178,7 +178,7 @@ static int field_size(const struct parser *s)
     return (s->field == FR_CRON_WEEKDAY ? 6 : s->range->max) - s->range->min + 1;
 }
 
-/* Behind the range from-to: "/n", then its values. open: a value alone, or a star. */
+/* After the range from-to: "/n", then its values. open: a value alone, or a star. */
 static enum fr_rc read_step(struct parser *s, int from, int to, bool star)
 {
     const char *where = s->p;
@@ -222,7 +222,7 @@ static enum fr_rc read_special_day(struct parser *s, const char *item, bool *don
     return FR_OK;
 }
 
-/* dL, d#n behind a day of the week. */
+/* dL, d#n after a day of the week. */
 static enum fr_rc read_special_weekday(struct parser *s, const char *item, int day, bool *done)
 {
     int n;
@@ -325,7 +325,7 @@ static struct fr_str next_word(const struct parser *s, const char *p)
     return (struct fr_str){from, (size_t)(p - from)};
 }
 
-/* What other programs read there, and what stands for it here. */
+/* Forms of other programs, and ours for each. */
 static enum fr_rc refuse_foreign(struct parser *s, struct fr_str word)
 {
     const char *zone = memchr(word.p, '=', word.n);

@@ -17,7 +17,7 @@ enum {
 struct block { /* the counts of a header, and where its parts lie */
     uint8_t version;
     uint32_t isut, isstd, leap, times, types, chars;
-    const uint8_t *at; /* first byte behind the header */
+    const uint8_t *at; /* first byte after the header */
     size_t bytes;
 };
 
@@ -31,7 +31,7 @@ static int64_t get64(const uint8_t *p)
     return (int64_t)((uint64_t)get32(p) << 32 | get32(p + 4));
 }
 
-/* The block at *from; width is that of a time. Moves *from behind it. */
+/* Reads the block at *from; width is that of a time. Moves *from past it. */
 static bool read_block(struct fr_str *from, size_t width, struct block *b)
 {
     const uint8_t *p = (const uint8_t *)from->p;
@@ -57,7 +57,7 @@ static bool read_block(struct fr_str *from, size_t width, struct block *b)
     return true;
 }
 
-/* What is wrong with the table, or NULL. Adds its changes of offset to zone. */
+/* The mistake in the table, or NULL. Adds its changes of offset to zone. */
 static const char *read_table(struct fr_zone *zone, const struct block *b)
 {
     const uint8_t *type_of = b->at + b->times * 8u, *types = type_of + b->times;

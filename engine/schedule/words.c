@@ -108,7 +108,7 @@ static void show_minutes(struct fr_buf *out, uint64_t minutes)
     show_set(out, minutes, show_number);
 }
 
-/* "every 15 minutes", "at minute 30 of every hour": what the minute field says of an hour. */
+/* "every 15 minutes", "at minute 30 of every hour": the minute field within an hour. */
 static void show_in_hour(struct fr_buf *out, uint64_t minutes)
 {
     int step = even_step(minutes, 60);
@@ -202,7 +202,7 @@ static int count_weekdays(const struct fr_cron *c)
     return n;
 }
 
-/* Monday before Sunday: the Sunday of "fri-sun" stands behind Saturday. */
+/* Monday before Sunday: the Sunday of "fri-sun" comes after Saturday. */
 static uint64_t from_monday(uint64_t days)
 {
     return (days & 0x7e) | (days & 1) << 7;

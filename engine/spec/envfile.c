@@ -7,7 +7,7 @@
 
 enum { FILE_MAX_BYTES = 64 << 10 };
 
-/* The file as it is at submit; a stored run has what it was then, under the name `key`. */
+/* The file as it is at submit; a stored run has that content under the name `key`. */
 static const char *text_of(struct loader *l, const struct fr_yaml *y, const char *path)
 {
     const char *key = load_keep(l, fr_arena_fmt(l->arena, "env_file %s", path)), *stored, *text;
@@ -60,7 +60,7 @@ static void read_one(struct loader *l, const struct fr_yaml *y, const struct fr_
     size_t count = 0;
 
     if (path == NULL || (path = absolute(l, path)) == NULL || l->opts->alone ||
-        (l->fenced && l->mistakes != NULL)) /* what may not be named is not opened */
+        (l->fenced && l->mistakes != NULL)) /* a file that may not be named is not opened */
         return;
     if ((text = text_of(l, y, path)) == NULL)
         return;

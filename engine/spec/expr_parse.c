@@ -10,7 +10,7 @@ enum token { TOK_END, TOK_NAME, TOK_TEXT, TOK_NUMBER, TOK_SIGN, TOK_BAD };
 struct scan {
     const struct expr_parser *p;
     const char *text;
-    size_t at, end;    /* what is left to read */
+    size_t at, end;    /* the text left to read */
     enum token token;  /* the current one */
     size_t from;       /* where it begins */
     char sign[3];      /* TOK_SIGN */
@@ -130,7 +130,7 @@ struct fr_expr *expr_literal(struct fr_arena *arena, const char *text)
     return e;
 }
 
-/* '(' [text] ')' behind a name. */
+/* '(' [text] ')' after a name. */
 static bool parse_call(struct scan *s, struct expr_part *part)
 {
     part->called = true;

@@ -1,6 +1,6 @@
-/* Files that a request may not name: those outside of its folders. What is checked is the text of
- * the pipeline that a parameter of the request is part of; of a path that exists or does not, the
- * same is said. */
+/* Files that a request may not name: those outside of its folders. The check is on the text of the
+ * pipeline that a parameter of the request is part of; of a path that exists or does not, the same
+ * is said. */
 #include "engine/spec/load.h"
 
 #include "engine/base/file.h"

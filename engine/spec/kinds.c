@@ -31,7 +31,7 @@ static const char *const train_outputs[] = {"output_dir",   "steps",   "final_lo
                                             "adapter_node", FR_RESULT, NULL};
 static const char *const gather_outputs[] = {"adapter_dir", FR_RESULT, NULL};
 static const char *const no_outputs[] = {FR_RESULT, NULL};
-/* What the engine needs to run later tasks in it: runtime "" means none (they run on the host);
+/* Outputs by which the engine runs later tasks in it: runtime "" means none (they run on the host);
  * flownode and home: the program and the node's home as seen inside. */
 static const char *const container_outputs[] = {"runtime", "name",    "flownode", "home",
                                                 "digest",  FR_RESULT, NULL};

@@ -171,7 +171,7 @@ void read_nodes(struct loader *l, const struct fr_yaml *y, const struct field *f
         return;
     }
     if (l->fenced && l->mistakes != NULL)
-        return; /* what it may not name is not opened */
+        return; /* a file that it may not name is not opened */
     if (read_source(l, path, source, &err) != FR_OK) {
         complain(l, pos_of(l, y), "the path of an inventory", "nodes: %s", err.msg);
         return;

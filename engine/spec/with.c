@@ -72,7 +72,7 @@ static enum fr_rc to_json(const struct fr_key *key, const char *value, const cha
     return FR_OK;
 }
 
-/* What the values of one instance are made from. */
+/* Inputs of the values of one instance. */
 struct source {
     const char *folder;
     const struct fr_resolver *r;

@@ -29,7 +29,7 @@ static bool writes(const char *p, const char *end)
     return false;
 }
 
-/* The next NAME of an echo NAME=… or printf NAME=… in p..end; *p moves behind it. */
+/* The next NAME of an echo NAME=… or printf NAME=… in p..end; *p moves past it. */
 static bool next_name(const char **p, const char *end, const char **name, size_t *n)
 {
     while (*p < end) {

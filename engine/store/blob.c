@@ -305,7 +305,7 @@ enum fr_rc fr_blob_drop(struct fr_store *st, const char *hash, struct fr_err *er
     return rc == FR_OK && whole(hash) && !yes ? take_blob(st, hash, false, NULL, err) : rc;
 }
 
-/* Under the write lock nobody else stores a blob: what is half written then is left over. */
+/* Under the write lock nobody else stores a blob, so a half-written one is left over. */
 static enum fr_rc sweep_some(struct fr_store *st, char *const *names, size_t n,
                              struct fr_swept *out, struct fr_err *err)
 {
@@ -365,7 +365,7 @@ enum fr_rc fr_blob_sweep(struct fr_store *st, bool dry, struct fr_swept *out, st
     return rc;
 }
 
-/* The marks at a moment in which nobody stores blobs: all blobs behind them are there. */
+/* The marks at a moment in which nobody stores blobs: all of their blobs are complete. */
 static enum fr_rc list_marks(struct fr_store *st, const char *folder, char ***names, size_t *n)
 {
     enum fr_rc rc;

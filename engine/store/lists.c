@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Which of the statements behind `first` looks at the fewest rows: most runs succeed. */
+/* Which of the four statements from `first` on reads the fewest rows: most runs succeed. */
 static enum fr_sql by_filter(enum fr_sql first, const struct fr_run_filter *f)
 {
     if (strcmp(f->state, "live") == 0)

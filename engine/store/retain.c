@@ -7,7 +7,7 @@
 static const int64_t AUDIT_DAYS = 400, DAY_MS = 86400000;
 
 enum { DROP_ROWS = 500, DROP_FILES = 50 }; /* a commit */
-enum { SHRINK_PAGES = 4 << 10 };           /* fewer free ones are left for what comes */
+enum { SHRINK_PAGES = 4 << 10 };           /* fewer free ones are kept for new rows */
 
 FR_SQL_LIST(fr_store_runs_over, over, SQL_RUN_OVER)
 

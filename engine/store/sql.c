@@ -156,7 +156,7 @@ static uint8_t place_of(const struct fr_row_type *type, const char *name)
 
     while (i < type->n && strcmp(type->columns[i].name, name) != 0)
         i++;
-    return (uint8_t)(i + 1); /* behind the last: it is none of them */
+    return (uint8_t)(i + 1); /* past the last: no column */
 }
 
 enum fr_rc fr_sql_put(struct fr_store *st, enum fr_sql which, const struct fr_row_type *type,

@@ -184,7 +184,7 @@ static void make_private(const char *path)
         fr_sys.close(fd); /* new: nobody in this process can have a lock on it */
 }
 
-/* Only a new file can be told without VACUUM that its free pages may go (fr_store_runs_drop). */
+/* Only on a new file can auto_vacuum be set without VACUUM (fr_store_runs_drop needs it). */
 static int use_log_now(struct fr_store *st)
 {
     int pages = 0;
