@@ -52,8 +52,7 @@ enum fr_rc run_again_make(struct fr_run *run, const struct fr_submit *submit,
                           struct fr_issues *issues, struct fr_err *err);
 /* Inside the transaction that adds the new run: checks that the repeated run still exists. */
 enum fr_rc run_again_check(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err);
-/* After that, in the same transaction: cancels the other's rerun, with an event that names the new
- * run. */
+/* Then, in the same transaction: cancels the other's rerun, with an event that names the run. */
 enum fr_rc run_again_put(struct fr_run *run, const struct fr_submit *submit, struct fr_err *err);
 
 /* ---- rerun.c ---- */
@@ -82,8 +81,7 @@ enum fr_rc run_shell_take(struct fr_run *run, struct fr_err *err); /* of a new r
 /* Of a stored one: from its row; or the shell's that resumes it, and row.params then has that. And
  * run->retries or run->resetting. */
 enum fr_rc run_shell_load(struct fr_run *run, struct fr_err *err);
-/* In the commits of a retry's slices: mark the run's row while more slices follow, and unmark it
- * with the last. */
+/* In the commits of a retry's slices: mark the run's row, and unmark it with the last slice. */
 bool run_reset_mark(struct fr_run *run); /* false: no memory */
 enum fr_rc run_reset_write(struct fr_run *run, struct fr_err *err);
 json_t *run_shell_json(const struct fr_run *run);
