@@ -6,14 +6,14 @@
 
 #include <jansson.h>
 
-/* Where a value may come from an expression, any text with one is right in the file. */
+/* Pattern of a text with an expression. It is valid in the file for any value that takes one. */
 #define EXPR "\\$\\{\\{"
 
 json_t *schema_field(const struct field *f);          /* of a key of the file */
 json_t *schema_input(const struct fr_key *k);         /* of a key under with: */
 json_t *schema_ref(const char *id);                   /* to $defs */
 json_t *schema_map(json_t *value, const char *names); /* of names that match a pattern */
-/* A type of YAML's own, or a text of that form, or one with an expression. */
+/* A value of that YAML type, a text of that pattern, or a text with an expression. */
 json_t *schema_loose(const char *type, const char *pattern);
 
 #endif
