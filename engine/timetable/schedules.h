@@ -1,20 +1,19 @@
 /*
- * The schedules of a host that stays: what the files of its folders say (folders.h), where each
- * schedule stands (store/fires.h), and the runs that it makes. For the files of the host alone.
+ * The schedules of a staying host: the files of its folders (folders.h), the state of each schedule
+ * (store/fires.h), and the runs that they make. For the host alone.
  *
  *   timetable.c       begin and end
- *   schedules.c       when something is due, the clock
- *   folder_scan.c     what the files of the folders say
- *   schedule_store.c  the table and its rows: read at the start, written when they change, pruned
+ *   schedules.c       due times, steps of the clock
+ *   folder_scan.c     scans of the folders
+ *   schedule_store.c  the table and its rows: loaded at the start, written on change, pruned
  *   clock_rollback.c  a clock that was set back
- *   occurrences.c     what becomes of the instants that are due
+ *   occurrences.c     decisions about the instants that are due
  *   schedule_runs.c   the runs of schedules
  *
- * An instant is decided with what is true in the commit that decides it. Where it makes a run, that
- * commit has the run, queued, with the copy of its pipeline, the row of the instant, and the
- * schedule's `seen`. So a host that is killed before it decides again from the same rows, and
- * behind it none decides twice. What follows from the commit (a run of before is cancelled, another
- * makes room) follows from its rows at any time: see admit/admission.c.
+ * One commit decides an instant: it has the queued run, if any, with the copy of its pipeline, the
+ * row of the instant, and the schedule's `seen`. A host killed before that commit leaves the
+ * instant to the next host; after the commit none decides it again. Consequences, such as
+ * cancelling an earlier run, follow from these rows at any time: see admit/admission.c.
  */
 #ifndef FR_TIMETABLE_SCHEDULES_H
 #define FR_TIMETABLE_SCHEDULES_H
@@ -39,28 +38,28 @@ struct host_schedule {
     const struct fr_schedule *s;  /* of the file's spec; NULL: no served file has it */
     const struct fr_timetable *t; /* likewise */
     int64_t delay_ms;             /* jitter */
-    bool stored;                  /* the store has its row … */
-    bool dirty;                   /* … which is to be written: nothing is decided before */
+    bool stored;                  /* the store has its row */
+    bool dirty;                   /* the row must be written before the next decision */
     uint32_t turn;                /* raised when s, t or row changed otherwise than by a decision */
     uint32_t place, stamp;        /* in list; of its entry among those that are due */
     int64_t due_wall;             /* INT64_MAX: never */
-    int64_t retry_ms, backoff_ms; /* a decision failed: no other before, in mono_ms */
+    int64_t retry_ms, backoff_ms; /* after a failed decision: no other before, mono_ms */
     struct host_fire *fire;       /* owns: an instant whose run is being made; NULL */
-    bool ended;                   /* a run of it: has it failed too often? */
-    bool other_rule;              /* decisions ahead of now went by another one than t's */
+    bool ended;                   /* a run of it ended: check whether it failed too often */
+    bool other_rule;              /* decisions ahead of now used another rule than t */
 };
 
 struct host_file {
     const char *path; /* owns */
     struct fr_folder_mark mark;
-    const char *name;            /* owns: of its pipeline when it could last be used; NULL: none */
-    struct fr_spec *spec;        /* owns: what it said when it could last be used; NULL: nothing */
+    const char *name;            /* owns: of its last usable pipeline; NULL: none */
+    struct fr_spec *spec;        /* owns: its last usable content; NULL: none */
     struct fr_timetable *tables; /* owns: one a schedule of spec */
-    const char *error;           /* owns: why the file of now cannot be used; NULL: it can */
+    const char *error;           /* owns: why the present file is unusable; NULL: it is usable */
     int64_t error_wall;          /* since then */
     const char *text;            /* owns: of the store's row, until spec has one; NULL */
-    bool dirty;                  /* its row is to be written */
-    bool found;                  /* by the look that is taken in */
+    bool dirty;                  /* its row must be written */
+    bool found;                  /* by the scan that is being taken in */
     struct host_schedule **own;  /* owns: those that it has or had, by name */
     size_t n, cap;
 };
@@ -73,26 +72,26 @@ struct host_schedules {
     size_t n_files, cap_files;
     struct host_schedule **list; /* of all files, in the order in which they came */
     size_t n, cap;
-    bool dirty;             /* some rows are to be written */
+    bool dirty;             /* some rows must be written */
     struct fr_heap due;     /* by due_wall; id: place in list */
-    struct host_look *look; /* under way; NULL … */
-    bool taking;            /* … or over, and not all of its files are taken in */
-    int64_t look_ms;        /* the next one, in mono_ms */
-    bool looked;            /* one was taken in */
-    bool unread;            /* a folder could not be looked into; said once */
-    bool ready;             /* what was due at the start is decided, or under way */
-    bool more;              /* is due than one turn decides */
-    bool ended;             /* a run of a schedule, which is to be looked at */
-    bool unarmed;           /* when some are due is not known: all are armed again */
-    size_t to_arm;          /* of these, so many from the beginning of the list are left */
-    struct fr_err err;      /* no memory for what a look found: final */
-    int dir_fd, clock_fd;   /* -1: the system says nothing */
+    struct host_look *look; /* the scan; NULL: none */
+    bool taking;            /* the scan is over, and some of its files are not taken in yet */
+    int64_t look_ms;        /* the next scan, mono_ms */
+    bool looked;            /* a scan was taken in */
+    bool unread;            /* a folder could not be read; logged once */
+    bool ready;             /* instants due at the start are decided, or being decided */
+    bool more;              /* more is due than one turn decides */
+    bool ended;             /* a run of some schedule ended */
+    bool unarmed;           /* some due times are missing: arm all again */
+    size_t to_arm;          /* so many at the begin of the list are still to be armed */
+    struct fr_err err;      /* no memory for a scan: final */
+    int dir_fd, clock_fd;   /* notifications of the system; -1: none */
     struct fr_watch *dir_watch, *clock_watch;
     int64_t wall_ms, mono_ms; /* of the last turn: a step of the clock shows between two */
     uint64_t clock_steps;
-    int64_t write_ms, backoff_ms; /* rows could not be written: the next try, in mono_ms */
-    bool back;                    /* the clock was set back, and the rows do not know it yet … */
-    size_t back_at;               /* … from there on in the list */
+    int64_t write_ms, backoff_ms; /* after a failed write: the next try, mono_ms */
+    bool back;                    /* the clock was set back: rows from back_at on must follow */
+    size_t back_at;               /* in list */
     int64_t prune_ms;
     size_t prune_at;
     size_t making; /* runs */
@@ -105,35 +104,35 @@ enum {
     FR_KEEP_WAIT_MS = 86400000
 }; /* nothing goes by age behind a
        step of the clock */
-/* What is due now. An error is final. */
+/* Decides the instants that are due. An error is final. */
 enum fr_rc schedules_turn(struct fr_host *host, struct fr_err *err);
 int64_t schedules_due(const struct fr_host *host); /* of the next turn, in mono_ms */
 void schedules_ended(struct fr_host *host,
-                     const struct fr_run_row *run); /* perhaps one of theirs */
-/* The zone of schedules that name none may be another one now. */
+                     const struct fr_run_row *run); /* perhaps one of a schedule */
+/* The zone for schedules without one may have changed. */
 void schedules_configured(struct fr_host *host);
-/* This turn has had its time, and so many were done: what is left is for the next one. */
+/* Whether this turn has used its time after `done` steps: leave the rest to the next turn. */
 bool schedules_spent(const struct host_schedules *all, size_t done);
 void schedules_look_soon(struct host_schedules *all, int64_t in_ms);
 uint64_t schedules_clock_steps(const struct fr_host *host); /* that were noticed */
-/* FR_BUSY: it is so already. */
+/* Pauses or resumes. FR_BUSY: already in that state. */
 enum fr_rc schedules_pause(struct host_schedules *all, struct host_schedule *s,
                            const struct fr_pause *how, struct fr_err *err);
 struct host_schedule *schedules_find(const struct fr_host *host, int64_t id); /* NULL: none */
 /* The file of the pipeline of that name in the folders; NULL: none has it. */
 const char *schedules_file_of(const struct fr_host *host, const char *name);
-/* [[name, file], …] of all of them, by path. NULL: no memory. */
+/* [[name, file], …] of all served pipelines, by path. NULL: no memory. */
 json_t *schedules_pipelines(const struct fr_host *host);
-/* When it has to be asked again: from its rule and rows. */
+/* Computes its next due time from its rule and rows. */
 void schedules_rearm(struct host_schedules *all, struct host_schedule *s);
-/* Its decision failed: it is asked again later, and later each time. */
+/* After a failed decision: retry later, with back-off. */
 void schedules_retry(struct host_schedules *all, struct host_schedule *s);
 
 /* ---- folder_scan.c ---- */
 
 enum fr_rc folder_scan_begin(struct host_schedules *all, struct fr_err *err);
-void folder_scan_take(struct host_schedules *all); /* some files of the look that is over */
-void folder_scan_end(struct host_schedules *all);  /* of what is under way, nothing is taken in */
+void folder_scan_take(struct host_schedules *all); /* takes in some files of a finished scan */
+void folder_scan_end(struct host_schedules *all);  /* drops a scan in progress */
 
 /* ---- schedule_store.c ---- */
 
@@ -145,9 +144,9 @@ struct host_schedule *schedules_add(struct host_schedules *all, struct host_file
 void schedules_free(struct host_schedule *s);
 void schedules_free_file(struct host_file *file); /* and its schedules */
 enum fr_rc schedules_load(struct host_schedules *all, struct fr_err *err);
-/* Writes rows that changed, in one commit those of several files: all, unless the turn is spent. */
+/* Writes changed rows, several files in one commit, until the turn is spent. */
 enum fr_rc schedules_write(struct host_schedules *all, struct fr_err *err);
-/* Some of the instants that are too old go. */
+/* Deletes some of the instants that are too old. */
 void schedules_prune(struct host_schedules *all);
 
 /* ---- clock_rollback.c ---- */
