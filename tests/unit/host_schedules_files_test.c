@@ -413,7 +413,7 @@ static bool is_hourly(const char *of)
 static void test_several(void)
 {
     static const char *const names[] = {"m", "c", "x", "a", "r", "e", "z"};
-    char want[400];
+    char want[800];
 
     check_row("several files");
     reset();
@@ -421,6 +421,7 @@ static void test_several(void)
     for (size_t i = 0; i < 7; i++)
         put_pipeline(names[i], "{cron: \"0 2 * * *\"}");
     write_pipeline("plain", "name: plain\ntasks: {a: {run: x}}\n");
+    write_pipeline("also", "name: also\ntasks: {a: {run: x}}\n");
     begin_host();
     until(is_ready, NULL);
     CHECK_INT(count_known(), 7);
@@ -432,7 +433,9 @@ static void test_several(void)
     }
     check_row("pipelines of the folder, whether they have schedules or not");
     (void)snprintf(want, sizeof(want),
-                   "{\"name\":\"plain\",\"file\":\"%s/plain.yaml\",\"schedules\":0}", folder);
+                   "{\"name\":\"also\",\"file\":\"%s/also.yaml\",\"schedules\":0},{\"name\":"
+                   "\"plain\",\"file\":\"%s/plain.yaml\",\"schedules\":0}",
+                   folder, folder);
     check_answer(FR_API_GET, "/api/v1/pipelines", NULL, 200, want);
     check_answer(FR_API_GET, "/api/v1/pipelines/plain", NULL, 200, "\"schedules\":[]}");
     check_answer(FR_API_GET, "/api/v1/pipelines/plain/history", NULL, 200, "{\"tasks\":[],");

@@ -138,6 +138,9 @@ static void test_own(int no)
         snprintf(name, sizeof(name), "%d", i);
         cancel(name);
     }
+    check_row("nothing waits any more");
+    pass(20000);
+    CHECK_INT(sleeps_ms(), -1);
     check_row("one whose time is days away: the clock may be set meanwhile");
     submit_at(no + 5, 3 * 86400000LL);
     settle();
