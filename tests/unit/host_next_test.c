@@ -181,6 +181,30 @@ static void check_two_logs(void)
     stream_part.of_run[HOST_RUN_LEAVES](h);
     CHECK(has(&r, "\"attempt\":\"a1000000000000000000000000000000\",\"bytes\":5}"));
     CHECK(has(&r, "\"attempt\":\"a2000000000000000000000000000000\",\"bytes\":6}"));
+    check_row("changes of two instances, by the newest of their events");
+    stream_part.note(h, h->run,
+                     &(struct fr_note){.kind = FR_NOTE_STATE,
+                                       .seq = 7,
+                                       .wall_ms = 100,
+                                       .text = "",
+                                       .row = {.state = FR_ST_RUNNING, .attempt_no = 1}});
+    stream_part.note(h, h->run,
+                     &(struct fr_note){.kind = FR_NOTE_STATE,
+                                       .seq = 6,
+                                       .wall_ms = 200,
+                                       .text = "a \"b\"",
+                                       .row = {.inst = 1,
+                                               .state = FR_ST_RETRYING,
+                                               .cause = FR_CAUSE_EXIT,
+                                               .code = 3,
+                                               .delay_ms = 500,
+                                               .unreachable = true,
+                                               .attempt_no = 2}});
+    stream_part.of_run[HOST_RUN_LEAVES](h);
+    CHECK(has(
+        &r,
+        "\nevent: inst\ndata: {\"run\":8,\"seq\":7,\"changes\":[[0,\"running\",1,\"\",0,\"\",100,0,"
+        "0],[1,\"retrying\",2,\"exit\",3,\"a \\\"b\\\"\",200,700,1]]}\n\n"));
     api.gone(api.self, r.s);
     fr_buf_finish(&r.got);
 }
