@@ -128,6 +128,12 @@ int main(void)
     wall_ahead += 60000;
     fr_retain_wake(r);
     turn_until("7 8 11 12 14 15 16 17");
+
+    for (int n = 18; n <= 222;
+         n++) /* one more than are marked in one commit, and those that stay */
+        add_run(n, "t");
+    fr_retain_configure(r, &(struct fr_keep_runs){.runs = 4});
+    turn_until("7 8 11 12 14 15 16 17 219 220 221 222");
     fr_retain_destroy(r);
     fr_loop_destroy(&loop);
     fr_store_close(st);
