@@ -105,6 +105,21 @@ static int some_random(void *p, size_t n)
     return no_random ? -1 : 0;
 }
 
+/* The last token of a home ends like any other, with its sessions. */
+static void last(void)
+{
+    char secret[FR_SECRET_TEXT], session[FR_SECRET_TEXT];
+    struct fr_api_caller who;
+
+    check_row("the only token");
+    CHECK_INT(new_token("only", FR_ROLE_VIEW, 1, secret), FR_OK);
+    CHECK_INT(login(secret, "10.0.0.1", session, &who), FR_OK);
+    CHECK(knows(FR_SECRET_SESSION, session, &who));
+    CHECK_INT(fr_store_token_drop(st, "only", &err), FR_OK);
+    CHECK_INT(fr_access_reload(a, &err), FR_OK);
+    CHECK(!knows(FR_SECRET_TOKEN, secret, &who) && !knows(FR_SECRET_SESSION, session, &who));
+}
+
 static void secrets(void)
 {
     char secret[FR_SECRET_TEXT];
@@ -365,6 +380,7 @@ int main(void)
     st = open_store();
     fr_sys.wall_ms = fr_sys.mono_ms = clock_ms;
     reopen();
+    last();
     tokens();
     secrets();
     uses();

@@ -234,6 +234,36 @@ static void ports(void)
     CHECK_INT(o.port, 29400);
 }
 
+/* Ranks meet those of their own run, size and try alone. */
+static void jobs(void)
+{
+    static const char *const others[] = {"TORCHELASTIC_RUN_ID=b", "FLOWTRAIN_GENERATION=2",
+                                         "TORCHELASTIC_RESTART_COUNT=1", "WORLD_SIZE=4"};
+    static const char one[] =
+        "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 "
+        "MASTER_PORT=29500 TORCHELASTIC_RUN_ID=a FLOWTRAIN_GENERATION=1";
+    struct tr_comm_opts o;
+    struct fr_err err;
+    uint64_t job;
+
+    check_row("the same job");
+    set_env(one);
+    CHECK_INT(tr_launch_env(&o, &err), FR_OK);
+    job = o.job;
+    CHECK_INT(setenv("RANK", "1", 1) | setenv("LOCAL_RANK", "1", 1), 0);
+    CHECK_INT(tr_launch_env(&o, &err), FR_OK);
+    CHECK(o.job == job);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        char text[400];
+
+        check_row(others[i]);
+        (void)snprintf(text, sizeof(text), "%s %s", one, others[i]);
+        set_env(text);
+        CHECK_INT(tr_launch_env(&o, &err), FR_OK);
+        CHECK(o.job != job);
+    }
+}
+
 int main(void)
 {
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -259,5 +289,6 @@ int main(void)
         tr_comm_opts_finish(&o);
     }
     ports();
+    jobs();
     return check_done();
 }

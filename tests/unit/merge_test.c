@@ -148,6 +148,14 @@ static void test_later(void)
             append("0.log", lines[look], 3), append("0.log.idx", &marks[look], sizeof(marks[0]));
     }
     CHECK_TEXT(got.p, "30 a | a1\n30 a | a2\n40 a | a3\n");
+    check_row("output that arrives behind its end");
+    for (int look = 0; look < 3; look++) {
+        fr_merge_set(m, 0, 5, true, look == 2);
+        CHECK_INT(fr_merge_print(m, false, &err), FR_OK);
+        if (look < 2)
+            append("0.log", &"a4\na5"[3 * look], look == 0 ? 3 : 2);
+    }
+    CHECK_TEXT(got.p, "30 a | a1\n30 a | a2\n40 a | a3\n40 a | a4\n40 a | a5\n");
     fr_merge_destroy(m);
     fr_buf_finish(&got);
 }

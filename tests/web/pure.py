@@ -16,6 +16,9 @@ import embed
 WORDS = os.path.join(STATIC, "../../words")
 STATES, CAUSES = json.dumps(embed.states(WORDS)), json.dumps(embed.causes(WORDS))
 STUBS = {"times": "const h = null;", "columns": "const letters = {s: 'succeeded', f: 'failed', w: 'waiting'};",
+         # Three pages of a search: nothing by then, nothing by then, a hit; and of what is searched from there nothing.
+         "logsource": "const pages = {'': {items: [], next: 'a'}, a: {items: [], next: 'b'}, b: {items: [{line: 7, text: 'x'}], next: 'c'}},"
+                      " logSearch = (no, attempt, q) => q.q === 'x' ? pages[q.from] : {items: []};",
          "states": "const h = null, STATES = %s;" % STATES,
          "failure": "const ERRORS = null, CAUSES = %s;" % CAUSES,
          "model": "const ended = new Set(['succeeded', 'failed']), live = new Set(['starting', 'running']), oncePerFrame = (fn) => fn, throttled = () => () => asked++;"
@@ -35,6 +38,12 @@ ROWS = {
         ["[0, 1, 1023, 1024, 1536, 10240, 1048576, 5.5 * 2 ** 30, 2 ** 40, 2 ** 50, 2 ** 60].map(bytes)",
          ["0 B", "1 B", "1023 B", "1.0 KiB", "1.5 KiB", "10 KiB", "1.0 MiB", "5.5 GiB", "1.0 TiB", "1024 TiB", "1048576 TiB"]],
         ["[0, 1, 2].map((n) => count(n, 'task'))", ["0 tasks", "1 task", "2 tasks"]],
+    ],
+    # The first hit, however long the server has searched; none, once it has searched all; none of a page that was left.
+    "logsource": [
+        ["new LogSource(1, '').first('x')", [{"line": 6, "text": "x"}]],
+        ["new LogSource(1, '').first('y')", []],
+        ["Object.assign(new LogSource(1, ''), {closed: true}).first('x')", []],
     ],
     "failure": [
         ["[['exit', 3], ['signal', 9], ['node_lost', 0], ['', 0]].map(([cause, code]) => causeWords(cause, code))", ["exit code 3", "signal 9", "node lost", ""]],
@@ -134,7 +143,7 @@ def check(one, module, rows, zone="null"):
     text = text.replace("localStorage.getItem('flowrun.zone')", zone)
     one.eval("import('data:text/javascript;charset=utf-8,' + encodeURIComponent(%s)).then((m) => { Object.assign(window, m); })" % json.dumps(text))
     for expression, want in rows:
-        got = one.eval("JSON.parse(JSON.stringify(%s, (_, v) => (typeof v === 'number' && !Number.isFinite(v) ? String(v) : v)))" % expression)
+        got = one.eval("(async () => JSON.parse(JSON.stringify(await %s, (_, v) => (typeof v === 'number' && !Number.isFinite(v) ? String(v) : v))))()" % expression)
         same("%s: %s" % (module, expression), got, want)
 
 
