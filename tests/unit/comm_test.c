@@ -335,10 +335,14 @@ int main(void)
     int statuses[MAX];
 
     for (int size = 1; size <= MAX; size++)
-        for (int per_node = 1; per_node <= 3; per_node++) {
-            struct world w = {.size = size, .per_node = per_node, .timeout_ms = 60000};
+        for (int per_node = 0; per_node <= 3; per_node++) {
+            struct world w = {.size = size,
+                              .per_node = per_node > 0 ? per_node : size,
+                              .timeout_ms = 60000,
+                              .staged = per_node == 0};
             char row[64];
-            snprintf(row, sizeof(row), "%d ranks, %d a node", size, per_node);
+            snprintf(row, sizeof(row), "%d ranks, %d a node%s", size, w.per_node,
+                     w.staged ? ", through host memory" : "");
             check_row(row);
             run_world(&w, collectives, statuses);
             for (int r = 0; r < size; r++)

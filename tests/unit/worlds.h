@@ -21,6 +21,7 @@ struct world {
     int socks[MAX][MAX];
     int64_t timeout_ms;
     bool check;
+    bool staged; /* what moves goes through host memory in pieces, as between GPUs without NCCL */
 };
 
 /* What one rank does; its exit status is the number of wrong things. */
@@ -61,7 +62,9 @@ static inline int run_rank(const struct world *w, int rank, rank_body body)
     for (int j = 0; j < o.local_size; j++)
         socks[j] = w->socks[rank][first + j];
     o.local_socks = o.local_size > 1 ? socks : NULL;
-    if (tr_cpu_create(&be, &err) != FR_OK || tr_comm_cpu(be, &o, &comm, &err) != FR_OK) {
+    if (tr_cpu_create(&be, &err) != FR_OK ||
+        (w->staged ? tr_comm_host(be, &o, &comm, &err) : tr_comm_cpu(be, &o, &comm, &err)) !=
+            FR_OK) {
         printf("rank %d: %s\n", rank, err.msg);
         return 99;
     }
