@@ -62,7 +62,6 @@ static void test_samples(void)
     fr_machines_destroy(all);
 }
 
-/* Two days of samples: those of the last 24 hours, and means of five minutes before. */
 /* Of two machines of a name the one that was heard of last is it. A disk is told of once, and again
  * when it had room between. */
 static void test_found(void)
@@ -94,6 +93,7 @@ static void test_found(void)
     fr_machines_destroy(all);
 }
 
+/* Two days of samples: those of the last 24 hours, and means of five minutes before. */
 static void test_days(void)
 {
     enum { DAYS = 2, A_DAY = 24 * 360, MS = 10000 };
@@ -114,6 +114,25 @@ static void test_days(void)
     doc = fr_machine_samples(all, m, last / 2 + MS, last, 100000);
     CHECK_INT(json_array_size(json_object_get(doc, "t")), A_DAY);
     CHECK(fabs(json_real_value(json_array_get(json_object_get(doc, "cpu"), 7)) - 0.25) < 1e-6);
+    json_decref(doc);
+    fr_machines_destroy(all);
+}
+
+/* Means go back two weeks, whatever came before them. */
+static void test_weeks(void)
+{
+    enum { MS = 10000, DAY_MS = 24 * 3600 * 1000 };
+    struct fr_machines *all = fr_machines_create(NULL);
+    int64_t last = 17 * (int64_t)DAY_MS;
+    json_t *doc, *times;
+
+    check_row("17 days");
+    for (int64_t t = MS; t <= last; t += MS)
+        take(all, 1, t, 500);
+    doc = fr_machine_samples(all, fr_machines_named(all, "n1"), 0, last, 1 << 20);
+    times = json_object_get(doc, "t");
+    CHECK_INT(json_array_size(times), 13 * 24 * 12 + 24 * 360 + 1);
+    CHECK_INT(json_integer_value(json_array_get(times, 0)), last - 14 * (int64_t)DAY_MS);
     json_decref(doc);
     fr_machines_destroy(all);
 }
@@ -263,6 +282,7 @@ int main(void)
     test_samples();
     test_found();
     test_days();
+    test_weeks();
     test_many();
     CHECK(mkdtemp(dir) != NULL);
     (void)snprintf(files, sizeof(files), "%s/machines", dir);
