@@ -239,7 +239,8 @@ static void test_told(void)
     meters_fire(host->meters, "missed", 9000);
     check_line("flowrun_schedule_fires_total{decision=\"missed\"} 1\n");
     check_line("flowrun_schedule_lag_seconds_sum 2.5\n");
-    meters_answer(host->meters, NULL, 404, 4);
+    meters_answer(host->meters, NULL, 404, 3600000);
+    check_line("flowrun_http_request_seconds_sum 3600");
     meters_answer(host->meters, "/no", 99, 4);
     check_line("flowrun_http_requests_total{route=\"none\",code=\"4xx\"} 1\n");
     meters_stall(host->meters, 3600000);

@@ -175,6 +175,28 @@ static json_t *all_samples(struct fr_machines *all, size_t width)
     return m != NULL ? fr_machine_samples(all, m, 0, INT64_MAX / 4, width) : NULL;
 }
 
+/* All but the newest load and how its clock stands. */
+static void check_same(const struct fr_machine *a, const struct fr_machine *b)
+{
+    static const char *const now[] = {"load",           "gpus",   "clock_offset_ms",
+                                      "wall_offset_ms", "rtt_ms", "seen_wall"};
+    json_t *want = fr_machine_json(a), *got = fr_machine_json(b);
+    char *want_text, *got_text;
+
+    for (size_t i = 0; i < sizeof(now) / sizeof(now[0]); i++) {
+        json_object_del(want, now[i]);
+        json_object_del(got, now[i]);
+    }
+    want_text = json_dumps(want, JSON_COMPACT);
+    got_text = json_dumps(got, JSON_COMPACT);
+    CHECK_TEXT(got_text, want_text);
+    CHECK(a->mem_bytes == b->mem_bytes);
+    free(want_text);
+    free(got_text);
+    json_decref(want);
+    json_decref(got);
+}
+
 /* A host that begins knows what the one before knew, and goes on with it. */
 static void test_files(void)
 {
@@ -195,6 +217,8 @@ static void test_files(void)
     CHECK(json_array_size(json_object_get(want, "t")) == N / 3 && json_equal(want, got));
     json_decref(want);
     json_decref(got);
+    check_row("what it is");
+    check_same(fr_machines_named(all, "n1"), recalled(next));
     check_row("means of the days before");
     want = fr_machine_samples(all, fr_machines_named(all, "n1"), 0, N / 3 * MS, 1 << 30);
     got = fr_machine_samples(next, recalled(next), 0, N / 3 * MS, 1 << 30);

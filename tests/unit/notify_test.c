@@ -518,6 +518,13 @@ static void test_collector(void)
          "{\"otlp\":{\"kind\":\"otlp\",\"url\":{\"env\":\"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT\"},"
          "\"headers\":{\"env\":\"OTEL_EXPORTER_OTLP_HEADERS\"}}}",
          NULL},
+        {"of traces alone", NULL, "http://t/x", NULL, "{}",
+         "{\"otlp\":{\"kind\":\"otlp\",\"url\":{\"env\":\"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT\"}}}",
+         NULL},
+        {"an empty one of traces", "http://c", "", NULL, "{}",
+         "{\"otlp\":{\"kind\":\"otlp\",\"url\":{\"env\":\"OTEL_EXPORTER_OTLP_ENDPOINT\"},\"path\":"
+         "\"/v1/traces\"}}",
+         NULL},
         {"headers of traces win, too", "http://c", NULL, "k=v", "{}",
          "{\"otlp\":{\"kind\":\"otlp\",\"url\":{\"env\":\"OTEL_EXPORTER_OTLP_ENDPOINT\"},\"path\":"
          "\"/v1/traces\",\"headers\":{\"env\":\"OTEL_EXPORTER_OTLP_TRACES_HEADERS\"}}}",

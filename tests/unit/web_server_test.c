@@ -132,6 +132,8 @@ static const struct exchange exchange_rows[] = {
      "not both", 0, true},
     {"plus length", "POST / HTTP/1.1\r\nContent-Length: +2\r\n" END "hi", "HTTP/1.1 400",
      "not a number", 0, true},
+    {"empty length", "POST / HTTP/1.1\r\nContent-Length: \r\n" END, "HTTP/1.1 400", "not a number",
+     0, true},
     {"minus length", "POST / HTTP/1.1\r\nContent-Length: -2\r\n" END, "HTTP/1.1 400",
      "not a number", 0, true},
     {"folded", "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "HTTP/1.1 400", "bad name", 0, true},

@@ -7,6 +7,8 @@
 /* Long enough for what must not be cut off: the test's own deadline is the limit then. */
 static const struct fr_server_times patient = {600000, 600000, 600000, 600000, 600000};
 
+static const struct fr_server_times talkative = {600000, 600000, 600000, 600000, 10};
+
 static struct fr_api_stream *open_stream(struct bed *b, struct reader *r)
 {
     *r = reader_open(b);
@@ -47,6 +49,9 @@ static void events(void)
     other = reader_open(&b);
     reader_say(&other, "GET /beside HTTP/1.1\r\n" END);
     reader_until(&other, "GET /beside");
+    reader_say(&other, "POST /api/out HTTP/1.1\r\nContent-Length: 0\r\n" END);
+    reader_until(&other, "HTTP/1.1 204");
+    CHECK(s->open); /* without a session nobody logs out another one */
     reader_close(&other);
 
     check_row("the host closes it");
@@ -87,7 +92,6 @@ static bool ends(const struct reader *r, const char *text)
  */
 static void unframed(void)
 {
-    static const struct fr_server_times talkative = {600000, 600000, 600000, 600000, 10};
     struct bed b;
     struct reader r;
     struct fr_api_stream *s;
@@ -183,7 +187,6 @@ static void stuck(void)
 
 static void comments(void)
 {
-    static const struct fr_server_times talkative = {600000, 600000, 600000, 600000, 10};
     struct bed b;
     struct reader r;
 
