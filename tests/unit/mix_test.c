@@ -80,11 +80,14 @@ static void test_wrong(void)
     }
     int64_t *out, count;
     check_row("a set that is never drawn");
-    CHECK_INT(tr_mix((const int64_t[]){2, 1}, 2,
-                     &(struct tr_mix_opts){TR_MIX_OVER, (const double[]){1, 0}, 1}, &out, &count,
-                     &err),
-              FR_USAGE);
-    CHECK(strstr(err.msg, "data set 2 of the mixture has the share 0") != NULL);
+    for (int over = 0; over < 2; over++) {
+        enum tr_mix_strategy mix = over ? TR_MIX_OVER : TR_MIX_ONCE;
+
+        CHECK_INT(tr_mix((const int64_t[]){2, 1}, 2,
+                         &(struct tr_mix_opts){mix, (const double[]){1, 0}, 1}, &out, &count, &err),
+                  FR_USAGE);
+        CHECK(strstr(err.msg, "data set 2 of the mixture has the share 0") != NULL);
+    }
     check_row("an empty set");
     CHECK_INT(tr_mix((const int64_t[]){2, 0}, 2, &(struct tr_mix_opts){TR_MIX_OVER, NULL, 1}, &out,
                      &count, &err),

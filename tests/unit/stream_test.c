@@ -129,9 +129,11 @@ static void test_refused(void)
     CHECK(strstr(err.msg, "data set 2 of the stream has no records") != NULL);
     s.lengths = some;
     s.probs = probs;
-    s.mix = TR_MIX_OVER;
-    CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_USAGE);
-    CHECK(strstr(err.msg, "never be used up") != NULL);
+    for (int over = 0; over < 2; over++) {
+        s.mix = over ? TR_MIX_OVER : TR_MIX_ONCE;
+        CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_USAGE);
+        CHECK(strstr(err.msg, "never be used up") != NULL);
+    }
     s.mix = TR_MIX_CONCAT; /* shares count for nothing */
     if (CHECK_INT(tr_stream_order(&s, 0, &got, &n, &err), FR_OK))
         CHECK_INT(n, 5);
