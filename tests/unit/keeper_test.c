@@ -78,6 +78,17 @@ static void turn_until(const char *want)
     fr_buf_finish(&got);
 }
 
+/* More go than are marked in one commit: the oldest first, and all in the end. */
+static void more_than_one_commit(struct fr_retain *r)
+{
+    enum { LAST = 222 };
+
+    for (int n = 18; n <= LAST; n++)
+        add_run(n, "t");
+    fr_retain_configure(r, &(struct fr_keep_runs){.runs = 4});
+    turn_until("7 8 11 12 14 15 16 17 219 220 221 222");
+}
+
 int main(void)
 {
     struct fr_retain *r = NULL;
@@ -129,11 +140,7 @@ int main(void)
     fr_retain_wake(r);
     turn_until("7 8 11 12 14 15 16 17");
 
-    for (int n = 18; n <= 222;
-         n++) /* one more than are marked in one commit, and those that stay */
-        add_run(n, "t");
-    fr_retain_configure(r, &(struct fr_keep_runs){.runs = 4});
-    turn_until("7 8 11 12 14 15 16 17 219 220 221 222");
+    more_than_one_commit(r);
     fr_retain_destroy(r);
     fr_loop_destroy(&loop);
     fr_store_close(st);
