@@ -5,31 +5,31 @@
 
 static void test_letters(void)
 {
-    struct fr_count_row rows[TALLY_TASKS + 2] = {
+    struct fr_count_row rows[SUMMARY_TASKS + 2] = {
         {.task = "hook", .hook = "always", .state = "failed", .n = 7},
         {.task = "a", .hook = "", .state = "succeeded", .n = 3},
         {.task = "a", .hook = "", .state = "failed", .n = 2}};
-    char names[TALLY_TASKS][12], want[TALLY_TASKS + 1];
-    struct host_tally all, first;
+    char names[SUMMARY_TASKS][12], want[SUMMARY_TASKS + 1];
+    struct task_summary all, first;
     json_t *tasks;
 
-    for (int i = 3; i < TALLY_TASKS + 2; i++) {
+    for (int i = 3; i < SUMMARY_TASKS + 2; i++) {
         snprintf(names[i - 3], sizeof(names[0]), "t%03d", i);
         rows[i] =
             (struct fr_count_row){.task = names[i - 3], .hook = "", .state = "succeeded", .n = 1};
     }
-    tally_make(&(struct fr_count_rows){rows, TALLY_TASKS + 2}, &all);
-    CHECK_INT(all.n[FR_ST_SUCCEEDED], 3 + TALLY_TASKS - 1);
+    task_summary_make(&(struct fr_count_rows){rows, SUMMARY_TASKS + 2}, &all);
+    CHECK_INT(all.n[FR_ST_SUCCEEDED], 3 + SUMMARY_TASKS - 1);
     CHECK_INT(all.n[FR_ST_FAILED], 2);
-    memset(want, fr_state_letter(FR_ST_SUCCEEDED), TALLY_TASKS);
-    want[TALLY_TASKS] = '\0';
+    memset(want, fr_state_letter(FR_ST_SUCCEEDED), SUMMARY_TASKS);
+    want[SUMMARY_TASKS] = '\0';
     want[0] = fr_state_letter(FR_ST_FAILED);
     CHECK_TEXT(all.letters, want);
 
-    tally_make(&(struct fr_count_rows){rows + 1, 3}, &first);
+    task_summary_make(&(struct fr_count_rows){rows + 1, 3}, &first);
     CHECK(first.names != all.names);
-    tasks = tally_tasks(&(struct fr_count_rows){rows, TALLY_TASKS + 2});
-    CHECK_INT(json_array_size(tasks), TALLY_TASKS);
+    tasks = task_summary_tasks(&(struct fr_count_rows){rows, SUMMARY_TASKS + 2});
+    CHECK_INT(json_array_size(tasks), SUMMARY_TASKS);
     CHECK_TEXT(json_string_value(json_array_get(tasks, 1)), "t003");
     json_decref(tasks);
 }
@@ -40,7 +40,7 @@ static void test_ended(void)
     struct fr_run_row run = {.id = {{1}}, .no = 5, .state = "over", .ended_wall = 10};
     struct fr_run_row live = {.id = {{1}}, .no = 5, .state = "running", .ended_wall = 10};
     struct fr_run_row next = {.id = {{2}}, .no = 5 + 1024, .state = "over", .ended_wall = 10};
-    struct host_tally in = {.names = 3}, out = {0};
+    struct task_summary in = {.names = 3}, out = {0};
 
     task_summaries_put(k, &live, &in);
     CHECK(!task_summaries_get(k, &run, &out)); /* a run that goes on changes yet */
@@ -51,7 +51,7 @@ static void test_ended(void)
     CHECK(!task_summaries_get(k, &run, &out)); /* its retry has ended */
     run.ended_wall = 10;
     CHECK(!task_summaries_get(k, &next, &out)); /* it has the same place */
-    task_summaries_put(k, &next, &(struct host_tally){.names = 4});
+    task_summaries_put(k, &next, &(struct task_summary){.names = 4});
     CHECK(task_summaries_get(k, &next, &out) && out.names == 4);
     CHECK(!task_summaries_get(k, &run, &out));
     task_summaries_leave(k);
