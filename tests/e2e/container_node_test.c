@@ -4,7 +4,7 @@
  * container that is killed under an attempt. `container_node_test FLOWNODE`, a static one; 77 where
  * there is no podman that works.
  */
-#include "tests/unit/node_client.h"
+#include "tests/unit/node/node_client.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "engine/base/file.h"
-#include "tests/unit/exec_peer.h"
+#include "tests/unit/exec/exec_peer.h"
 
 #include <fcntl.h>
 #include <malloc.h>

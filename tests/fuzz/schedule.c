@@ -7,7 +7,7 @@
 
 #include "engine/base/sys.h"
 #include "engine/schedule/rule.h"
-#include "tests/unit/schedule_bed.h"
+#include "tests/unit/schedule/schedule_bed.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which columns of answers datasets gives as text, for tests/unit/columns_test.c.
+"""Which columns of answers datasets gives as text, for tests/unit/trainer/dataset/columns_test.c.
 
     python3 tests/golden/answer_types.py    # with datasets 5.2; writes answer_types.json
 

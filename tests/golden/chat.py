@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Conversations as transformers' apply_chat_template writes them, for tests/unit/chat_test.c.
+"""Conversations as transformers' apply_chat_template writes them, for tests/unit/trainer/template/chat_test.c.
 
     python3 tests/golden/chat.py FOLDER      # with transformers 5.23, llamafactory 0.9.5; writes chat.json
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What AutoTokenizer makes of a tokenizer's folder, for tests/unit/tokenizer_test.c.
+"""What AutoTokenizer makes of a tokenizer's folder, for tests/unit/trainer/tokenizer/tokenizer_test.c.
 
     python3 tests/golden/folder.py    # with transformers 5.24, tokenizers 0.23; writes folder.json
 

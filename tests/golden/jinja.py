@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Chat templates as LLaMA-Factory saves them with a tokenizer that has none, for tests/unit/chat_test.c.
+"""Chat templates as LLaMA-Factory saves them with a tokenizer that has none, for tests/unit/trainer/template/chat_test.c.
 
     DISABLE_VERSION_CHECK=1 python3 tests/golden/jinja.py    # with llamafactory 0.9.5; writes jinja.json
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ten AdamW steps of LoRA+ by LLaMA-Factory's own optimizer, for tests/unit/parity_test.c.
+"""Ten AdamW steps of LoRA+ by LLaMA-Factory's own optimizer, for tests/unit/trainer/train/parity_test.c.
 
     PYTHON tests/golden/loraplus.py       # with torch, transformers, peft, llamafactory 0.9.5; writes loraplus.json
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The order in which the datasets library mixes data sets, for tests/unit/mix_test.c.
+"""The order in which the datasets library mixes data sets, for tests/unit/trainer/dataset/mix_test.c.
 
     python3 tests/golden/mix.py        # with datasets 5.2; writes mix.json
 

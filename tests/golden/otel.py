@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what OpenTelemetry's SDK for Python makes of its variables, for tests/unit/notify_test.c.
+"""Records what OpenTelemetry's SDK for Python makes of its variables, for tests/unit/notify/notify_test.c.
 
     python3 tests/golden/otel.py    # with opentelemetry-sdk and opentelemetry-exporter-otlp-proto-http 1.45.2
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Special tokens as LLaMA-Factory saves them with a tokenizer behind a template, for tests/unit/chat_test.c.
+"""Special tokens as LLaMA-Factory saves them with a tokenizer behind a template, for tests/unit/trainer/template/chat_test.c.
 
     DISABLE_VERSION_CHECK=1 python3 tests/golden/special.py    # with llamafactory 0.9.5, transformers 5.24; writes special.json
 

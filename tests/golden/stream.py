@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The order of records in LLaMA-Factory's --streaming, for tests/unit/stream_test.c.
+"""The order of records in LLaMA-Factory's --streaming, for tests/unit/trainer/dataset/stream_test.c.
 
     DISABLE_VERSION_CHECK=1 python3 tests/golden/stream.py    # with llamafactory 0.9.5, datasets 5.2; writes stream.json
 

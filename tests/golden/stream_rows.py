@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Rows of packed examples, and of texts laid end to end, in LLaMA-Factory's --streaming, for tests/unit/stream_test.c: its
+"""Rows of packed examples, and of texts laid end to end, in LLaMA-Factory's --streaming, for tests/unit/trainer/dataset/stream_test.c: its
 own loader, converters and processors, and a loader with one process.
 
     DISABLE_VERSION_CHECK=1 python3 tests/golden/stream_rows.py    # with llamafactory 0.9.5, datasets 5.2; writes stream_rows.json

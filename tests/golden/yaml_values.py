@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What OmegaConf reads in a file of arguments and behind it, for tests/unit/arguments_test.c.
+"""What OmegaConf reads in a file of arguments and behind it, for tests/unit/trainer/config/arguments_test.c.
 
     python3 tests/golden/yaml_values.py    # with omegaconf 2.4; writes yaml_values.json
 

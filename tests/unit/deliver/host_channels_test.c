@@ -1,0 +1,241 @@
+/* Channels of a host whose receivers are down, slow or unwilling. */
+#include "tests/unit/deliver/outbox_bed.h"
+
+/* Down for an hour: each try at its time, in the order of events; another channel does not wait. */
+static void test_down(void)
+{
+    static const int steps_s[] = {5, 30, 120, 600};
+    char want[100];
+
+    check_row("a receiver that is down");
+    reset();
+    answer((struct fr_sent){.text = "refused"});
+    begin(CHANNELS "notify: [{on: failed, to: a}, {on: cancelled, to: b}]\n");
+    end_run("failed", "");
+    until("a failed 1 waiting 1");
+    end_run("failed", "");
+    end_run("cancelled", "");
+    until("a failed 1 waiting 1, a failed 2 waiting 0, b cancelled 3 sent 1");
+    CHECK(!fr_host_owes(host)); /* what waits has its turn with the next host */
+    for (int i = 0; i < 4; i++) {
+        pass(steps_s[i] * 79 / 100);
+        snprintf(want, sizeof(want),
+                 "a failed 1 waiting %d, a failed 2 waiting 0, b cancelled 3 sent 1", i + 1);
+        until(want); /* not before its time */
+        settle();
+        pass(steps_s[i] * 42 / 100 + 1);
+        snprintf(want, sizeof(want),
+                 "a failed 1 waiting %d, a failed 2 waiting 0, b cancelled 3 sent 1", i + 2);
+        until(want);
+    }
+    answer((struct fr_sent){.done = true});
+    pass(3600 * 121 / 100);
+    until("a failed 1 sent 6, a failed 2 sent 1, b cancelled 3 sent 1");
+    check_got("a run.failed 1, b run.cancelled 3, a run.failed 1, a run.failed 1, a run.failed 1, "
+              "a run.failed 1, a run.failed 1, a run.failed 2");
+    close_host();
+}
+
+static void test_keys(void)
+{
+    const char *first, *second;
+
+    check_row("the key is the same in each try");
+    reset();
+    answer((struct fr_sent){.text = "no"});
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    end_run("failed", "");
+    until("a failed 1 waiting 1");
+    close_host();
+    begin(configured);
+    pass(7);
+    until("a failed 1 waiting 2");
+    first = strstr(receiver.got.p, "msg_");
+    second = strstr(first + 1, "msg_");
+    CHECK(second != NULL && strncmp(first, second, 36) == 0);
+    close_host();
+}
+
+static void test_wait(void)
+{
+    check_row("a receiver that asks for patience");
+    reset();
+    answer((struct fr_sent){.wait_ms = 900 * 1000, .text = "HTTP status 429"});
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    end_run("failed", "");
+    until("a failed 1 waiting 1");
+    pass(890);
+    settle();
+    until("a failed 1 waiting 1");
+    answer((struct fr_sent){.done = true});
+    pass(11);
+    until("a failed 1 sent 2");
+    close_host();
+}
+
+/* The wall clock is set back by a day: nothing waits for that day. */
+static void test_set_back(void)
+{
+    check_row("a clock that is set back");
+    reset();
+    answer((struct fr_sent){.text = "no"});
+    begin(CHANNELS "notify: {on: failed, to: a, throttle: 10m}\n");
+    end_run("failed", "");
+    until("a failed 1 waiting 1");
+    answer((struct fr_sent){.done = true});
+    pass(-86400);
+    until("a failed 1 sent 2");
+    end_run("failed", "");
+    until("a failed 1 sent 2, a failed 2 sent 1");
+    close_host();
+}
+
+static void test_refused(void)
+{
+    check_row("a message that is refused");
+    reset();
+    answer((struct fr_sent){.refused = true, .text = "HTTP status 400"});
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    end_run("failed", "");
+    end_run("failed", "");
+    until("a failed 1 waiting 1, a failed 2 waiting 0");
+    pass(7);
+    until("a failed 1 waiting 2, a failed 2 waiting 0");
+    pass(37);
+    until("a failed 1 dead 3, a failed 2 waiting 1");
+    check_row("sent again it is tried as often as before");
+    check_answer(FR_API_POST, "/api/v1/deliveries/1/again", "{}", 202, "\"state\":\"waiting\"");
+    until("a failed 1 waiting 1, a failed 2 waiting 1");
+    close_host();
+}
+
+static void test_gone(void)
+{
+    check_row("a receiver that wants no more");
+    reset();
+    answer((struct fr_sent){.gone = true, .text = "HTTP status 410"});
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    end_run("failed", "");
+    end_run("failed", "");
+    until("a failed 1 dead 1, a failed 2 dead 0");
+    end_run("failed", "");
+    until("a failed 1 dead 1, a failed 2 dead 0, a failed 3 dead 0");
+    check_answer(FR_API_GET, "/api/v1/channels", NULL, 200,
+                 "\"off\":\"the channel is off: its receiver wants no more (410)\"");
+    check_answer(FR_API_GET, "/metrics", NULL, 200,
+                 "flowrun_deliveries_total{kind=\"webhook\",result=\"dead\"} 1\n");
+    check_answer(FR_API_GET, "/metrics", NULL, 200,
+                 "flowrun_deliveries_waiting{kind=\"webhook\"} 0\n");
+    for (int no = 2; no <= 3; no++) { /* what waited then, and what came later */
+        char path[40];
+
+        snprintf(path, sizeof(path), "/api/v1/deliveries/%d", no);
+        check_answer(FR_API_GET, path, NULL, 200,
+                     "\"answer\":\"the channel is off: its receiver wants no more (410)\"");
+    }
+    answer((struct fr_sent){.done = true});
+    check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 202, "\"state\":\"waiting\"");
+    until("a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0");
+    end_run("failed", "");
+    until("a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0, a failed 4 sent 1");
+    close_host();
+}
+
+/* A test message goes through a channel that is off, and turns it on. */
+static void test_try(void)
+{
+    struct fr_api_response res;
+
+    check_row("a test message");
+    reset();
+    answer((struct fr_sent){.gone = true, .text = "HTTP status 410"});
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    end_run("failed", "");
+    until("a failed 1 dead 1");
+    answer((struct fr_sent){.done = true});
+    res = ask(FR_API_POST, "/api/v1/deliveries", "{\"channel\": \"a\"}");
+    CHECK_INT(res.status, 201);
+    CHECK_TEXT(res.location.p, "/api/v1/deliveries/2");
+    fr_api_response_finish(&res);
+    check_answer(FR_API_GET, "/api/v1/channels", NULL, 200, "\"kind\":\"webhook\",\"off\":\"\"}");
+    until("a failed 1 dead 1, a test 0 sent 1");
+    check_got("a run.failed 1, a channel.test 0");
+    close_host();
+}
+
+static void test_many_dead(void)
+{
+    struct fr_arena arena = {0};
+    const char *note = NULL;
+
+    check_row("twenty in a row");
+    reset();
+    answer((struct fr_sent){.refused = true, .text = "HTTP status 404"});
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    for (int i = 0; i < 21; i++)
+        end_run("failed", "");
+    for (int i = 0; i < 500 && note == NULL; i++) {
+        pass(40);
+        configure(configured);
+        settle();
+        CHECK_INT(fr_store_channel_note(st, "a", &arena, &note, NULL), FR_OK);
+    }
+    CHECK_TEXT(note, "the channel is off: 20 messages in a row failed");
+    fr_arena_finish(&arena);
+    close_host();
+}
+
+static void test_old(void)
+{
+    check_row("older than 36 hours");
+    reset();
+    answer((struct fr_sent){.text = "no"});
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    end_run("failed", "");
+    end_run("failed", "");
+    until("a failed 1 waiting 1, a failed 2 waiting 0");
+    pass(36 * 3600 + 10);
+    until("a failed 1 dead 1, a failed 2 dead 0");
+    check_row("sent again its age begins anew");
+    answer((struct fr_sent){.done = true});
+    check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 202, "\"state\":\"waiting\"");
+    until("a failed 1 dead 1, a failed 2 sent 1");
+    close_host();
+}
+
+/* The host's turns go on, and other channels have theirs, while a receiver takes its time. */
+static void test_slow(void)
+{
+    const char *first;
+
+    check_row("a slow receiver");
+    reset();
+    begin(CHANNELS "notify: [{on: failed, to: a}, {on: cancelled, to: b}]\n");
+    block(true);
+    end_run("failed", "");
+    end_run("cancelled", "");
+    until("a failed 1 waiting 0, b cancelled 2 sent 1");
+    CHECK(fr_host_owes(host));
+    check_answer(FR_API_GET, "/api/v1/runs", NULL, 200, "\"no\":2");
+    block(false);
+    until("a failed 1 sent 1, b cancelled 2 sent 1");
+    first = strstr(receiver.got.p, "a run.failed");
+    CHECK(first != NULL && strstr(first + 1, "a run.failed") == NULL);
+    close_host();
+}
+
+int main(void)
+{
+    begin_outbox();
+    test_down();
+    test_keys();
+    test_wait();
+    test_set_back();
+    test_refused();
+    test_gone();
+    test_try();
+    test_many_dead();
+    test_old();
+    test_slow();
+    return end_outbox();
+}

@@ -1,0 +1,367 @@
+/*
+ * Notifications of a host: which deliveries an event gives, what is said of them, and when the host
+ * dies. Receivers that are down, slow or unwilling are host_channels_test.c's.
+ */
+#include "tests/unit/deliver/outbox_bed.h"
+
+/* ---- what an event gives ---- */
+
+static const struct {
+    const char *name, *config, *rules, *outcomes[3], *want;
+} rules[] = {
+    {"two channels",
+     "notify: {on: failed, to: [a, b]}",
+     "",
+     {"failed"},
+     "a failed 1 sent 1, b failed 1 sent 1"},
+    {"another event", "notify: {on: succeeded, to: a}", "", {"failed"}, ""},
+    {"another pipeline",
+     "notify: {on: failed, to: a, pipelines: [q, pp*, x*p]}",
+     "",
+     {"failed"},
+     ""},
+    {"this pipeline",
+     "notify: {on: failed, to: a, pipelines: [q, p*]}",
+     "",
+     {"failed"},
+     "a failed 1 sent 1"},
+    {"a channel that two rules name has it once",
+     "notify: [{on: failed, to: a}, {on: [failed, started], to: [b, a]}]",
+     "",
+     {"failed"},
+     "a failed 1 sent 1, b failed 1 sent 1"},
+    {"a success behind a failure",
+     "notify: {on: recovered, to: a}",
+     "",
+     {"succeeded", "failed", "succeeded"},
+     "a recovered 3 sent 1"},
+    {"said as a success",
+     "notify: {on: succeeded, to: a}",
+     "",
+     {"succeeded", "failed", "succeeded"},
+     "a succeeded 1 sent 1, a succeeded 3 sent 1"},
+    {"by both words it is one",
+     "notify: {on: [succeeded, recovered], to: a}",
+     "",
+     {"succeeded", "failed", "succeeded"},
+     "a succeeded 1 sent 1, a recovered 3 sent 1"},
+    {"a cancelled run between is neither",
+     "notify: {on: recovered, to: a}",
+     "",
+     {"failed", "cancelled", "succeeded"},
+     "a recovered 3 sent 1"},
+    {"rules of the pipeline alone",
+     "",
+     "[{\"on\": [\"failed\"], \"pipelines\": [], \"to\": [\"b\"], \"throttle_ms\": 0}]",
+     {"failed", "succeeded"},
+     "b failed 1 sent 1"},
+    {"a channel that there is not",
+     "",
+     "[{\"on\": [\"failed\"], \"pipelines\": [], \"to\": [\"c\"], \"throttle_ms\": 0}]",
+     {"failed"},
+     "c failed 1 dead 0"},
+    {"no rules", "", "", {"failed"}, ""},
+};
+
+static void test_rules(void)
+{
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        char config[400];
+        struct fr_notice_rows notices = {0};
+        struct fr_arena arena = {0};
+
+        check_row(rules[i].name);
+        reset();
+        snprintf(config, sizeof(config), "%s%s\n", CHANNELS, rules[i].config);
+        begin(config);
+        for (size_t k = 0; k < 3 && rules[i].outcomes[k] != NULL; k++)
+            end_run(rules[i].outcomes[k], rules[i].rules);
+        until(rules[i].want);
+        settle();
+        CHECK_INT(fr_store_notices(st, 10, &arena, &notices, NULL), FR_OK);
+        CHECK_INT(notices.n, 0);
+        CHECK(!fr_host_owes(host));
+        fr_arena_finish(&arena);
+        close_host();
+    }
+    check_row("");
+}
+
+static void test_throttle(void)
+{
+    check_row("throttle");
+    reset();
+    begin(CHANNELS "notify: {on: failed, to: a, throttle: 10m}\n");
+    end_run("failed", "");
+    until("a failed 1 sent 1");
+    end_run("failed", "");
+    end_run("failed", "");
+    until("a failed 1 sent 1, a failed 2 held 0, a failed 3 held 0");
+    pass(601);
+    end_run("failed", "");
+    until("a failed 1 sent 1, a failed 2 held 0, a failed 3 held 0, a failed 4 sent 1");
+    check_got("a run.failed 1, a run.failed 4 held");
+    close_host();
+}
+
+/* A message names the schedule of its run, and no caller of the interface. */
+static void test_schedule(void)
+{
+    struct fr_arena arena = {0};
+    struct fr_delivery_row row = {.body = ""};
+
+    check_row("the schedule of a run");
+    reset();
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    end_run("failed", "");
+    of_schedule = "nightly";
+    end_run("failed", "");
+    of_schedule = NULL;
+    until("a failed 1 sent 1, a failed 2 sent 1");
+    CHECK_INT(fr_store_delivery(st, 1, &arena, &row, NULL), FR_OK);
+    CHECK(strstr(row.body, "\"schedule\"") == NULL);
+    CHECK_INT(fr_store_delivery(st, 2, &arena, &row, NULL), FR_OK);
+    CHECK(strstr(row.body, "\"schedule\":\"nightly\"") != NULL);
+    fr_arena_finish(&arena);
+    close_host();
+}
+
+/* What happens in quiet hours comes at their end; other messages of the channel do not wait. */
+static void test_quiet(void)
+{
+    int minute, from, to;
+    char config[300];
+
+    check_row("quiet hours");
+    reset();
+    minute = (int)(fr_sys.wall_ms() / 60000 % 1440);
+    from = (minute + 1439) % 1440;
+    to = (minute + 5) % 1440;
+    snprintf(config, sizeof(config),
+             CHANNELS "notify: [{on: failed, to: a, quiet: %02d:%02d-%02d:%02d}, {on: cancelled, "
+                      "to: a}]\n",
+             from / 60, from % 60, to / 60, to % 60);
+    begin(config);
+    end_run("failed", "");
+    end_run("cancelled", "");
+    until("a failed 1 quiet 0, a cancelled 2 sent 1");
+    CHECK(!fr_host_owes(host));
+    pass(300);
+    until("a failed 1 sent 1, a cancelled 2 sent 1");
+    check_got("a run.cancelled 2, a run.failed 1");
+    end_run("failed", "");
+    until("a failed 1 sent 1, a cancelled 2 sent 1, a failed 3 sent 1");
+    close_host();
+}
+
+/* The second of a night is held, as it would be by day. */
+static void test_quiet_throttle(void)
+{
+    int minute, from, to;
+    char config[300];
+
+    check_row("quiet hours, and a throttle");
+    reset();
+    minute = (int)(fr_sys.wall_ms() / 60000 % 1440);
+    from = (minute + 1439) % 1440;
+    to = (minute + 5) % 1440;
+    snprintf(config, sizeof(config),
+             CHANNELS "notify: {on: failed, to: a, throttle: 10m, quiet: %02d:%02d-%02d:%02d}\n",
+             from / 60, from % 60, to / 60, to % 60);
+    begin(config);
+    end_run("failed", "");
+    end_run("failed", "");
+    until("a failed 1 quiet 0, a failed 2 held 0");
+    pass(300);
+    until("a failed 1 sent 1, a failed 2 held 0");
+    close_host();
+}
+
+/* More at once than a turn has room for, and nothing else happens. */
+static void test_many(void)
+{
+    enum { N = 51 };
+    struct fr_arena arena = {0};
+    struct fr_notice_rows notices = {0};
+
+    check_row("many at once");
+    reset();
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    block(true);
+    for (int i = 0; i < N; i++)
+        end_run("failed", "");
+    settle();
+    CHECK_INT(fr_store_notices(st, N, &arena, &notices, NULL), FR_OK);
+    CHECK_INT(notices.n, 0);
+    block(false);
+    fr_arena_finish(&arena);
+    close_host();
+}
+
+/* ---- what is asked ---- */
+
+static const char *no_variable(void *self, const char *name)
+{
+    (void)self, (void)name;
+    return NULL;
+}
+
+static const struct {
+    enum fr_api_method method;
+    const char *path, *body;
+    int status;
+    const char *text;
+} asked[] = {
+    {FR_API_GET, "?limit=2", NULL, 200, "\"next\":\"/api/v1/deliveries?limit=2&before=5\""},
+    {FR_API_GET, "?limit=1&channel=a&state=sent&run=3", NULL, 200, "{\"items\":[{\"id\":5,"},
+    {FR_API_GET, "?limit=1&channel=a&state=sent&run=3", NULL, 200,
+     "\"next\":\"/api/v1/deliveries?limit=1&before=5&channel=a&state=sent&run=3\""},
+    {FR_API_GET, "?before=2", NULL, 200, "{\"items\":[{\"id\":1,\"key\":\"msg_"},
+    {FR_API_GET, "?limit=200&before=2", NULL, 200,
+     "\"channel\":\"a\",\"rule\":\"config.yaml "
+     "1\",\"kind\":\"failed\",\"run\":1,\"pipeline\":\"p\","
+     "\"state\":\"sent\""},
+    {FR_API_GET, "?run=9", NULL, 200, "{\"items\":[]}"},
+    {FR_API_GET, "?limit=0", NULL, 400, "'limit' must be 1 to 200"},
+    {FR_API_GET, "?limit=201", NULL, 400, "'limit' must be 1 to 200"},
+    {FR_API_GET, "?run=x", NULL, 400, "a whole number"},
+    {FR_API_GET, "?before=x", NULL, 400, "a whole number"},
+    {FR_API_GET, "?channel=none", NULL, 404, "no channel 'none'"},
+    {FR_API_GET, "?state=gone", NULL, 400, "'state' must be"},
+    {FR_API_GET, "/1", NULL, 200, "\"message\":{\"type\":\"run.failed\""},
+    {FR_API_GET, "/1", NULL, 200, "\"url\":\"http://h/runs/1\""},
+    {FR_API_GET, "/1", NULL, 200, "\"params\":{\"x\":\"1\"}"},
+    {FR_API_GET, "/9", NULL, 404, "9"},
+    {FR_API_POST, "", "{\"channel\": \"none\"}", 404, "no channel"},
+    {FR_API_POST, "", "{}", 400, "the body must be"},
+    {FR_API_POST, "/9/again", "{}", 404, "9"},
+};
+
+static void test_asked(void)
+{
+    struct fr_run_shell shell = {.cwd = "/", .getenv = no_variable};
+    struct fr_err err = {0};
+
+    check_row("what is asked");
+    reset();
+    begin(CHANNELS "notify: {on: failed, to: [a, b]}\n");
+    CHECK_INT(fr_host_pages(host, "http://h/", &shell, &err), FR_OK);
+    for (int i = 0; i < 3; i++)
+        end_run("failed", "");
+    until("a failed 1 sent 1, b failed 1 sent 1, a failed 2 sent 1, b failed 2 sent 1, "
+          "a failed 3 sent 1, b failed 3 sent 1");
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        char path[120];
+
+        check_row(asked[i].path);
+        snprintf(path, sizeof(path), "/api/v1/deliveries%s", asked[i].path);
+        check_answer(asked[i].method, path, asked[i].body, asked[i].status, asked[i].text);
+    }
+    check_answer(FR_API_GET, "/api/v1/channels", NULL, 200, "\"rules\":[{\"on\":[\"failed\"]");
+    check_row("one that waits");
+    block(true);
+    check_answer(FR_API_POST, "/api/v1/deliveries/1/again", "{}", 202, "\"state\":\"waiting\"");
+    check_answer(FR_API_POST, "/api/v1/deliveries/1/again", "{}", 409, "waits to be sent already");
+    block(false);
+    close_host();
+}
+
+/* A message of a run with very long parameters goes without them; once more of a channel that
+ * config.yaml has no more it does not go; what was sent is sent anew. */
+static void test_again(void)
+{
+    static char value[33 << 10], params[sizeof(value) + 40];
+    struct fr_arena arena = {0};
+    struct fr_delivery_row row = {.body = ""};
+
+    check_row("long parameters");
+    reset();
+    begin(CHANNELS "notify: {on: failed, to: [a, b]}\n");
+    memset(value, 'v', sizeof(value) - 1);
+    (void)snprintf(params, sizeof(params), "{\"params\": [\"x=%s\"]}", value);
+    of_params = params;
+    end_run("failed", "");
+    of_params = NULL;
+    until("a failed 1 sent 1, b failed 1 sent 1");
+    CHECK_INT(fr_store_delivery(st, 1, &arena, &row, NULL), FR_OK);
+    CHECK(strstr(row.body, "\"params\"") == NULL && strstr(row.body, "\"outcome\"") != NULL);
+    fr_arena_finish(&arena);
+
+    check_row("once more");
+    fr_buf_finish(&receiver.got);
+    configure(configured = "channels: {a: {kind: webhook, url: \"http://h/a\"}}\n");
+    check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 404,
+                 "config.yaml of the home has no channel 'b' (any more)");
+    pass(100);
+    check_answer(FR_API_POST, "/api/v1/deliveries/1/again", "{}", 202, "\"state\":\"waiting\"");
+    until("a failed 1 sent 1, b failed 1 sent 1");
+    check_got("a run.failed 1");
+    close_host();
+}
+
+/* ---- hosts that die ---- */
+
+static void test_killed(void)
+{
+    check_row("a host that ends behind the commit");
+    reset();
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    CHECK(!fr_host_owes(host));
+    end_run("failed", "");
+    CHECK(fr_host_owes(host));
+    close_host(); /* no turn was made */
+    begin(configured);
+    until("a failed 1 sent 1");
+    check_got("a run.failed 1");
+    close_host();
+
+    check_row("a host that ends while it sends");
+    reset();
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    block(true);
+    end_run("failed", "");
+    until("a failed 1 waiting 0");
+    while (receiver.got.n == 0)
+        settle();
+    close_host();
+    block(false);
+    begin(configured);
+    until("a failed 1 sent 1");
+    check_got("a run.failed 1, a run.failed 1");
+    close_host();
+}
+
+/* What is not committed is not told. */
+static void test_rollback(void)
+{
+    struct fr_run_row row = {.name = "p", .state = "over", .outcome = "failed", .params = "{}"};
+    struct fr_err err = {0};
+
+    check_row("a commit that fails");
+    reset();
+    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    CHECK_INT(fr_id_new(&row.id, &err), FR_OK);
+    CHECK_INT(fr_store_begin(st, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+    fr_store_rollback(st);
+    end_run("failed", "");
+    until("a failed 1 sent 1");
+    check_got("a run.failed 1");
+    close_host();
+}
+
+int main(void)
+{
+    begin_outbox();
+    test_rules();
+    test_throttle();
+    test_quiet();
+    test_quiet_throttle();
+    test_schedule();
+    test_many();
+    test_asked();
+    test_again();
+    test_killed();
+    test_rollback();
+    return end_outbox();
+}

@@ -1,0 +1,234 @@
+/* A host that has nothing to do sleeps, and knows until when; what it may not write any more, and
+ * what cannot be written, it says. */
+#include "engine/runs/state.h"
+#include "engine/store/lead.h"
+#include "tests/unit/host/host_bed.h"
+
+static const char one[] = "name: g\nmax_active_runs: 1\ntasks: {one: {run: 'true'}}\n";
+
+/* The clocks move by pass() alone. */
+static int64_t begin_mono_ms, begin_wall_ms, shift_ms;
+
+static int64_t shifted_mono_ms(void)
+{
+    return begin_mono_ms + shift_ms;
+}
+
+static int64_t shifted_wall_ms(void)
+{
+    return begin_wall_ms + shift_ms;
+}
+
+static void pass(int64_t ms)
+{
+    shift_ms += ms;
+    settle();
+}
+
+static void submit_at(int no, int64_t in_ms)
+{
+    char more[80];
+
+    snprintf(more, sizeof(more), ", \"not_before_wall\": %lld",
+             (long long)(fr_sys.wall_ms() + in_ms));
+    submit("p.yaml", no, more, "queued");
+}
+
+/* How long the host has nothing to do but what nodes, callers and attempts bring; -1: for ever. */
+static int64_t sleeps_ms(void)
+{
+    int64_t due = host_commit_due(host), tidy = host_tidy_due(host);
+
+    due = tidy < due ? tidy : due;
+    for (const struct host_part *const *p = host->parts; *p != NULL; p++)
+        if ((*p)->due != NULL && (*p)->due(host) < due)
+            due = (*p)->due(host);
+    return due == INT64_MAX ? -1 : due - fr_sys.mono_ms();
+}
+
+/* The numbers of queued runs. */
+static void check_queue(const char *want)
+{
+    struct fr_api_response res = ask(FR_API_GET, "/api/v1/queue", NULL);
+    struct fr_buf got = {0};
+
+    fr_buf_add(&res.body, "", 1);
+    for (const char *at = res.body.p; (at = strstr(at, "{\"no\":")) != NULL; at++)
+        fr_buf_fmt(&got, "%s%ld", got.n > 0 ? " " : "", strtol(at + 6, NULL, 10));
+    CHECK_TEXT(got.p, want);
+    fr_buf_finish(&got);
+    fr_api_response_finish(&res);
+}
+
+static const char *no_variable(void *self, const char *name)
+{
+    (void)self;
+    return strcmp(name, "TOKEN") == 0 ? "planted-secret" : strcmp(name, "WHO") == 0 ? "me" : NULL;
+}
+
+/* A host that has nothing to do makes no turn. */
+static void test_sleeps(int no)
+{
+    struct reader r = {0};
+    char name[12];
+
+    open_host();
+    settle();
+    check_row("nothing to do");
+    CHECK_INT(sleeps_ms(), -1);
+    check_row("a run that nobody follows");
+    submit("p.yaml", no, "", "running");
+    settle();
+    CHECK_INT(sleeps_ms(), 5000);
+    pass(2000);
+    CHECK_INT(sleeps_ms(), 3000);
+    check_row("one that somebody follows, and news of it");
+    snprintf(name, sizeof(name), "%d", no);
+    CHECK_INT(follow(&r, name, ""), 200);
+    settle();
+    CHECK_INT(sleeps_ms(), -1);
+    fr_run_say(host_find_no(host, no)->run, "news");
+    settle();
+    CHECK(has(&r, "news"));
+    CHECK_INT(sleeps_ms(), -1);
+    check_row("one that waits for its time");
+    submit_at(no + 1, 50);
+    settle();
+    CHECK_INT(sleeps_ms(), 50);
+    pass(50);
+    CHECK_INT(sleeps_ms(), 4950); /* nobody has followed it since it came */
+    api.gone(api.self, r.s);
+    close_host();
+    fr_buf_finish(&r.got);
+}
+
+/* Of this process, and queued ones. */
+static void test_own(int no)
+{
+    const struct fr_host_own own = {.shell = {.cwd = "/", .getenv = no_variable}};
+    struct fr_submit submit_own = {.spec = {.path = "", .cwd = "/"}, .origin = "cli"};
+    struct fr_issues issues = {0};
+    struct fr_run *run = NULL;
+    char path[300], name[12];
+
+    check_row("a run of this process, which nobody follows");
+    open_host();
+    snprintf(path, sizeof(path), "%s/p.yaml", home);
+    submit_own.spec.path = path;
+    CHECK_INT(fr_id_new(&submit_own.id, NULL), FR_OK);
+    CHECK_INT(fr_host_submit(host, &submit_own, &own, &run, &issues, NULL), FR_OK);
+    pass(60000);
+    CHECK_INT(sleeps_ms(), -1);
+    CHECK(host_find(host, fr_run_id(run)) != NULL);
+    fr_host_drop(host, run);
+    fr_issues_finish(&issues);
+    check_row("one that waits for another: whether this is still the host is looked at");
+    fr_host_stay(host);
+    submit("g.yaml", no + 1, "", "running");
+    submit("g.yaml", no + 2, "", "queued");
+    settle();
+    CHECK_INT(sleeps_ms(), 10000);
+    check_row("what waits, in the order of its turn, and why");
+    submit("g.yaml", no + 3, ", \"priority\": 2", "queued");
+    submit("g.yaml", no + 4, ", \"priority\": 1", "queued");
+    check_queue("6 7 5");
+    check_answer(FR_API_GET, "/api/v1/queue", NULL, 200,
+                 "\"why_waiting\":\"max_active_runs 1 of 1: run 4 of g since ");
+    for (int i = 5; i <= 7; i++) {
+        snprintf(name, sizeof(name), "%d", i);
+        cancel(name);
+    }
+    check_row("nothing waits any more");
+    pass(20000);
+    CHECK_INT(sleeps_ms(), -1);
+    check_row("one whose time is days away: the clock may be set meanwhile");
+    submit_at(no + 5, 3 * 86400000LL);
+    settle();
+    CHECK_INT(sleeps_ms(), 10000);
+    close_host();
+    check_row("");
+}
+
+/* Another host took its place meanwhile: what this one would write of a run it may not. */
+static void test_followed(int no)
+{
+    struct fr_store *other;
+    struct fr_err err = {0};
+    uint32_t epoch;
+    enum fr_rc rc = FR_OK;
+
+    check_row("a run that nobody follows, of a host that another one has followed");
+    open_host();
+    submit("p.yaml", no, "", "running");
+    settle();
+    other = open_store();
+    CHECK_INT(fr_store_lead(other, &epoch, &err), FR_OK);
+    shift_ms += 6000;
+    for (int i = 0; rc == FR_OK && i < 10; i++) {
+        struct fr_timer *timer = NULL;
+
+        CHECK_INT(fr_loop_timer(&loop, nothing, NULL, &timer), FR_OK);
+        fr_loop_arm_in(&loop, timer, 0);
+        rc = fr_host_turn(host, &err);
+        fr_loop_untimer(&loop, &timer);
+    }
+    CHECK_INT(rc, FR_DENIED);
+    fr_store_close(other);
+    close_host();
+    check_row("");
+}
+
+/* ---- a store that takes nothing ---- */
+
+static bool refuses;
+
+static int on_commit(void *arg)
+{
+    (void)arg;
+    return refuses;
+}
+
+static int on_open(sqlite3 *db, char **err, const struct sqlite3_api_routines *routines)
+{
+    (void)err, (void)routines;
+    sqlite3_commit_hook(db, on_commit, NULL);
+    return SQLITE_OK;
+}
+
+static void test_refused(void)
+{
+    check_row("a submit whose first rows cannot be written");
+    sqlite3_auto_extension((void (*)(void))on_open);
+    open_host();
+    settle();
+    make_body(ID, "");
+    refuses = true;
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 500, "constraint failed");
+    refuses = false;
+    check_answer(FR_API_GET, "/api/v1/runs/" ID, NULL, 404, NULL);
+    pass(2000);
+    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, NULL);
+    sqlite3_cancel_auto_extension((void (*)(void))on_open);
+    close_host();
+    check_row("");
+}
+
+int main(void)
+{
+    char path[300];
+
+    make_pipelines();
+    snprintf(path, sizeof(path), "%s/g.yaml", home);
+    CHECK_INT(fr_file_write(path, one, sizeof(one) - 1, 0600, NULL), FR_OK);
+    begin_mono_ms = fr_sys.mono_ms();
+    begin_wall_ms = fr_sys.wall_ms();
+    fr_sys.mono_ms = shifted_mono_ms;
+    fr_sys.wall_ms = shifted_wall_ms;
+    test_sleeps(1);
+    test_own(3);
+    test_followed(9);
+    test_refused();
+    fr_sys = fr_sys_real;
+    remove_home();
+    return check_done();
+}

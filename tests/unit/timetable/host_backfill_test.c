@@ -1,0 +1,425 @@
+/* What a backfill does with an instant that has runs or decisions already: a cell for each of them
+ * and each --existing; and when the disk is full. A run that it makes is e2e/backfill.sh's. */
+#include "tests/unit/timetable/schedules_bed.h"
+
+#include "engine/store/backfills.h"
+
+#include <errno.h>
+
+#define DAY_MS INT64_C(86400000)
+#define FIRST_MS INT64_C(1769911200000) /* 2026-02-01T02:00Z; each row has a day of its own */
+
+enum { RUN = 100, REMOVED = 6 }; /* number of the run of the first day; a row */
+
+static const struct {
+    const char *name;
+    const char *runs;     /* outcomes, the older first; "rerun": failed, and to run again */
+    const char *decision; /* of its row; NULL: it has none */
+    const char *outcome;  /* likewise */
+    const char *existing; /* what is said of it */
+    const char *makes;    /* whether a run is made with --existing skip, failed, all */
+} rows[] = {
+    {"nothing", "", NULL, "", "", "y-y"},
+    {"a run that succeeded", "succeeded", "ran", "succeeded", "succeeded", "--y"},
+    {"a run that failed", "failed", "ran", "failed", "failed", "yyy"},
+    {"a run that was cancelled", "cancelled", "ran", "cancelled", "cancelled", "y-y"},
+    {"runs, the newer one succeeded", "failed succeeded", "ran", "failed", "succeeded", "--y"},
+    {"runs, the newer one failed", "succeeded failed", "ran", "failed", "succeeded", "--y"},
+    {"a removed run that succeeded", "", "ran", "succeeded", "succeeded", "--y"},
+    {"a removed run that failed", "", "ran", "failed", "failed", "yyy"},
+    {"a run that is to run again", "rerun", "ran", "failed", "live", "---"},
+    {"missed", "", "missed", "", "", "y-y"},
+    {"dropped", "", "dropped", "", "", "y-y"},
+    {"skipped", "", "skipped", "", "", "y-y"},
+    {"paused", "", "paused", "", "", "y-y"},
+    {"invalid", "failed", "invalid", "failed", "failed", "yyy"},
+    {"superseded", "cancelled", "superseded", "cancelled", "cancelled", "y-y"},
+};
+
+static void sql(const char *text)
+{
+    char path[400];
+    sqlite3 *db = NULL;
+
+    snprintf(path, sizeof(path), "%s/state.db", home);
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    if (!CHECK_INT(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK))
+        printf("%s: %s\n", sqlite3_errmsg(db), text);
+    sqlite3_close(db);
+}
+
+/* Row i, on that day. Its runs have the numbers RUN + 10 * day, and so on. */
+static void put_row(size_t i, int day)
+{
+    int64_t at_ms = FIRST_MS + day * DAY_MS;
+    char text[700];
+    int no = RUN + 10 * day;
+
+    for (const char *p = rows[i].runs; *p != '\0'; p += strcspn(p, " "), p += *p == ' ', no++) {
+        bool again = strncmp(p, "rerun", 5) == 0;
+
+        snprintf(text, sizeof(text),
+                 "INSERT INTO run(id, no, name, source, folder, spec_hash, inventory_hash, "
+                 "inventory, params, state, outcome, started_wall, schedule, at_ms, rerun_wall) "
+                 "VALUES(randomblob(16), %d, 'p', '', '', '', '', '', '{}', 'over', '%.*s', 0, 1, "
+                 "%lld, %s)",
+                 no, again ? 6 : (int)strcspn(p, " "), again ? "failed" : p, (long long)at_ms,
+                 again ? "4102444800000" : "0");
+        sql(text);
+    }
+    snprintf(text, sizeof(text),
+             "INSERT INTO fire(schedule, at_ms, first_ms, count, decision, run, outcome, "
+             "decided_wall) VALUES(1, %lld, %lld, 1, '%s', %d, '%s', 0)",
+             (long long)at_ms, (long long)at_ms, rows[i].decision, RUN + 10 * day, rows[i].outcome);
+    if (rows[i].decision != NULL)
+        sql(text);
+}
+
+static void check_cell(size_t i, size_t which)
+{
+    static const char *const words[] = {"skip", "failed", "all"};
+    int64_t at_ms = FIRST_MS + (int64_t)i * DAY_MS;
+    bool makes = rows[i].makes[which] == 'y';
+    char row[80], body[300], want[200], existing[60];
+
+    snprintf(row, sizeof(row), "%s, --existing %s", rows[i].name, words[which]);
+    check_row(row);
+    snprintf(body, sizeof(body),
+             "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
+             "\"existing\": \"%s\", \"max_active\": 1, \"priority\": -10, \"params\": [], "
+             "\"dry_run\": true}",
+             (long long)at_ms, (long long)at_ms + 1, words[which]);
+    snprintf(want, sizeof(want), "{\"total\":1,\"runs\":%d,\"items\":[", makes);
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 200, want);
+    snprintf(existing, sizeof(existing), "\"existing\":\"%s\"", rows[i].existing);
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 200, existing);
+}
+
+/* ---- a full disk ---- */
+
+static _Atomic bool is_full;
+
+static ssize_t write_unless_full(int fd, const void *p, size_t n)
+{
+    struct stat file;
+
+    if (is_full && fstat(fd, &file) == 0 && S_ISREG(file.st_mode)) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return fr_sys_real.write(fd, p, n);
+}
+
+static int64_t later_mono_ms(void)
+{
+    return fr_sys_real.mono_ms() + 61000;
+}
+
+static bool has_run(const char *arg)
+{
+    (void)arg;
+    return count_runs() > 0;
+}
+
+static bool is_backfill_over(const char *arg)
+{
+    struct fr_arena a = {0};
+    struct fr_backfill_row row;
+    bool over;
+
+    (void)arg;
+    CHECK_INT(fr_store_backfill_find(st, 1, &a, &row, NULL), FR_OK);
+    over = strcmp(row.state, "over") == 0;
+    fr_arena_finish(&a);
+    return over;
+}
+
+/* A run that cannot be made for now is made later. With its end the backfill is over. Instants that
+ * have a run already are counted, in front of it and behind it. */
+static void test_full(void)
+{
+    char body[300];
+
+    reset();
+    set_clock("2026-03-01T01:59Z");
+    put_pipeline("p", "{cron: \"0 2 * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    put_row(REMOVED, 0);
+    put_row(REMOVED, 1);
+    put_row(REMOVED, 3);
+    check_row("a full disk");
+    fr_sys.write = write_unless_full;
+    is_full = true;
+    begin_log();
+    snprintf(body, sizeof(body),
+             "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
+             "\"existing\": \"skip\", \"max_active\": 1, \"priority\": -10, \"params\": [], "
+             "\"dry_run\": false}",
+             (long long)FIRST_MS, (long long)(FIRST_MS + 3 * DAY_MS + 1));
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
+    until(has_logged, "backfill=1 ");
+    fr_print_by(NULL);
+    if (!CHECK(has_logged("backfill=1 goes on later: ")))
+        printf("   %s", logged);
+    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"state\":\"active\"");
+    check_row("a disk with room again");
+    is_full = false;
+    fr_sys.mono_ms = later_mono_ms;
+    until(has_run, NULL);
+    check_runs("p", "1 running backfill 02-03T02:00");
+    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"total\":4,\"made\":1,\"kept\":2");
+    check_row("what is paused already, and what goes on");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 409,
+                 "backfill 1 is active already");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/pause", "{}", 202, "\"note\":\"by hand\"");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/pause", "{}", 409,
+                 "backfill 1 is paused already");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 202, "\"note\":\"\"");
+    check_row("what is over can neither be paused nor go on");
+    cancel("1");
+    until(is_backfill_over, NULL);
+    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"total\":4,\"made\":1,\"kept\":3");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/pause", "{}", 409, "backfill 1 is over already");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 409,
+                 "backfill 1 is over already");
+    close_host();
+}
+
+/* More instants that stay as they are than one look passes over, from either end. */
+static void test_long(void)
+{
+    enum { N = 600 };
+    char text[400];
+
+    for (int newest = 0; newest < 2; newest++) {
+        check_row(newest ? "600 instants, the newest first" : "600 instants");
+        reset();
+        set_clock("2028-03-01T01:59Z");
+        put_pipeline("p", "{cron: \"0 2 * * *\"}");
+        begin_host();
+        until(is_ready, NULL);
+        snprintf(text, sizeof(text),
+                 "WITH RECURSIVE day(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM day WHERE i < %d) "
+                 "INSERT INTO fire(schedule, at_ms, first_ms, count, decision, run, outcome, "
+                 "decided_wall) SELECT 1, %lld + i * %lld, 0, 1, 'ran', i + 1, 'succeeded', 0 "
+                 "FROM day",
+                 N - 1, (long long)FIRST_MS, (long long)DAY_MS);
+        sql(text);
+        snprintf(text, sizeof(text),
+                 "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"%s\", "
+                 "\"existing\": \"skip\", \"max_active\": 1, \"priority\": -3, \"params\": []}",
+                 (long long)FIRST_MS, (long long)(FIRST_MS + N * DAY_MS),
+                 newest ? "newest" : "oldest");
+        check_answer(FR_API_POST, "/api/v1/backfills", text, 201, NULL);
+        settle();
+        snprintf(text, sizeof(text),
+                 "{\"items\":[{\"id\":1,\"schedule\":1,\"from_ms\":%lld,\"to_ms\":%lld,\"order\":"
+                 "\"%s\",\"existing\":\"skip\",\"max_active\":1,\"priority\":-3,\"state\":\"over\","
+                 "\"note\":\"\",\"total\":600,\"made\":0,\"kept\":600,\"made_wall\":18",
+                 (long long)FIRST_MS, (long long)(FIRST_MS + N * DAY_MS),
+                 newest ? "newest" : "oldest");
+        check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, text);
+        close_host();
+    }
+}
+
+/* Bodies that are refused, of a pipeline that fires once a day. */
+static void test_bodies(void)
+{
+    static const struct {
+        long long schedule, from, to; /* days behind the first */
+        const char *order, *existing, *params;
+        int most, status;
+        const char *want;
+    } bodies[] = {
+        {1, 0, 0, "oldest", "skip", "[]", 1, 400, "from_ms must be below to_ms, max_active at"},
+        {1, 1, 0, "oldest", "skip", "[]", 1, 400, "from_ms must be below to_ms, max_active at"},
+        {1, 0, 1, "oldest", "skip", "[]", 0, 400, "from_ms must be below to_ms, max_active at"},
+        {1, 0, 1, "eldest", "skip", "[]", 1, 400, "order must be oldest or newest, existing skip"},
+        {1, 0, 1, "oldest", "none", "[]", 1, 400, "order must be oldest or newest, existing skip"},
+        {1, 0, 1, "oldest", "skip", "{}", 1, 400, "priority and params, a list"},
+        {1, 0, 1, "oldest", "skip", "[1]", 1, 400, "params must be a list of"},
+        {1, 0, 1, "oldest", "skip", "[true]", 1, 400, "params must be a list of"},
+        {9, 0, 1, "oldest", "skip", "[]", 1, 404, "there is no schedule 9"},
+        {1, 0, 10001, "oldest", "skip", "[]", 1, 400,
+         "fires 10001 times from from_ms to to_ms; a backfill makes 1 to 10000 runs"},
+        {1, 0, 10000, "oldest", "skip", "[]", 1, 200, "{\"total\":10000,\"runs\":"},
+    };
+    char body[400];
+
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        check_row(bodies[i].want);
+        snprintf(body, sizeof(body),
+                 "{\"schedule\": %lld, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"%s\", "
+                 "\"existing\": \"%s\", \"max_active\": %d, \"priority\": 0, \"params\": %s, "
+                 "\"dry_run\": true}",
+                 bodies[i].schedule, (long long)FIRST_MS + bodies[i].from * DAY_MS,
+                 (long long)FIRST_MS + bodies[i].to * DAY_MS, bodies[i].order, bodies[i].existing,
+                 bodies[i].most, bodies[i].params);
+        check_answer(FR_API_POST, "/api/v1/backfills", body, bodies[i].status, bodies[i].want);
+    }
+    check_row("no instant at all");
+    snprintf(body, sizeof(body),
+             "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
+             "\"existing\": \"skip\", \"max_active\": 1, \"priority\": 0, \"params\": []}",
+             (long long)FIRST_MS + 1, (long long)FIRST_MS + 2);
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 400, "fires 0 times from");
+}
+
+static bool is_paused(const char *arg)
+{
+    struct fr_arena a = {0};
+    struct fr_backfill_row row;
+    bool yes;
+
+    CHECK_INT(fr_store_backfill_find(st, strtoll(arg, NULL, 10), &a, &row, NULL), FR_OK);
+    yes = strcmp(row.state, "paused") == 0;
+    fr_arena_finish(&a);
+    return yes;
+}
+
+/* What an operator gives as a parameter names no file outside of the folders, also when the run is
+ * made later; an administrator's may. */
+static void test_fence(void)
+{
+    static struct fr_api_caller caller = {FR_ROLE_OPERATE, "ci", "10.0.0.1", ""};
+    static const char refused[] = "is no file that a token of role operate may name";
+    struct fr_arena a = {0};
+    struct fr_backfill_row row;
+    char body[400];
+
+    reset();
+    set_clock("2026-03-01T01:59Z");
+    write_pipeline("n", "nodes: [{name: n1}]\n");
+    write_pipeline("p", "name: p\nparams: {n: {default: n.yaml}}\nnodes: \"${{ params.n }}\"\n"
+                        "schedule: {cron: \"0 2 * * *\"}\ntasks: {a: {run: x}}\n");
+    begin_host();
+    until(is_ready, NULL);
+    snprintf(body, sizeof(body),
+             "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
+             "\"existing\": \"skip\", \"max_active\": 1, \"priority\": 0, \"params\": "
+             "[\"n=/nonexistent/nodes.yaml\"]}",
+             (long long)FIRST_MS, (long long)FIRST_MS + 1);
+    bed_caller = &caller;
+    check_row("a backfill of an operator");
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
+    until(is_paused, "1");
+    CHECK_INT(fr_store_backfill_find(st, 1, &a, &row, NULL), FR_OK);
+    if (!CHECK(strstr(row.note, refused) != NULL))
+        printf("   %s\n", row.note);
+    check_row("a backfill of an administrator");
+    caller.role = FR_ROLE_ADMIN;
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
+    bed_caller = NULL;
+    until(is_paused, "2");
+    CHECK_INT(fr_store_backfill_find(st, 2, &a, &row, NULL), FR_OK);
+    if (!CHECK(strstr(row.note, refused) == NULL && strstr(row.note, "nodes.yaml") != NULL))
+        printf("   %s\n", row.note);
+    fr_arena_finish(&a);
+    close_host();
+}
+
+static int64_t runs_wanted;
+
+static bool has_runs(const char *arg)
+{
+    (void)arg;
+    return count_runs() >= runs_wanted;
+}
+
+/* Days of backfill no, which has no instant with a run yet. */
+static void make_backfill(int days, int most)
+{
+    char body[300];
+
+    snprintf(body, sizeof(body),
+             "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
+             "\"existing\": \"skip\", \"max_active\": %d, \"priority\": 2, \"params\": []}",
+             (long long)FIRST_MS, (long long)(FIRST_MS + days * DAY_MS), most);
+    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
+}
+
+/* As many as may be live; of one that is cancelled those that wait are, too. */
+static void test_cancel(void)
+{
+    struct fr_arena a = {0};
+    struct reader r = {0};
+    struct fr_run_row row;
+
+    reset();
+    set_clock("2026-03-01T01:59Z");
+    write_pipeline("p", "name: p\nmax_active_runs: 1\nschedule: {cron: \"0 2 * * *\"}\n"
+                        "tasks: {a: {run: x}}\n");
+    begin_host();
+    until(is_ready, NULL);
+    check_row("two of three instants: one runs, one waits");
+    runs_wanted = 2;
+    make_backfill(3, 2);
+    until(has_runs, NULL);
+    settle();
+    check_runs("p", "1 running backfill 02-01T02:00, 2 queued backfill 02-02T02:00");
+    check_fires("p", "ran 02-01T02:00 run 1, ran 02-02T02:00 run 2");
+    CHECK_INT(fr_store_run_find(st, "2", &a, &row, NULL), FR_OK);
+    CHECK_INT(row.priority, 2);
+    CHECK_INT(row.backfill, 1);
+    CHECK_TEXT(row.who, "default");
+    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200,
+                 "\"state\":\"active\",\"note\":\"\",\"total\":3,\"made\":2,\"kept\":0,");
+    check_row("it is cancelled");
+    CHECK_INT(follow(&r, "2", ""), 200);
+    check_answer(FR_API_POST, "/api/v1/backfills/1/cancel", "{}", 202, "\"state\":\"cancelled\"");
+    while (!is_over("2") && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+        ;
+    check_runs("p", "1 running backfill 02-01T02:00, 2 cancelled backfill 02-02T02:00");
+    CHECK(has(&r, "its backfill was cancelled"));
+    api.gone(api.self, r.s);
+    fr_buf_finish(&r.got);
+    check_answer(FR_API_POST, "/api/v1/backfills/1/cancel", "{}", 409, "1 is cancelled already");
+    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 409, "1 is cancelled already");
+    check_answer(FR_API_POST, "/api/v1/backfills/2/cancel", "{}", 404, "2");
+    check_row("one ends, and the next one is made");
+    cancel("1");
+    make_backfill(3, 2);
+    runs_wanted = 4;
+    until(has_runs, NULL);
+    settle();
+    CHECK_INT(count_runs(), 4);
+    cancel("3");
+    runs_wanted = 5;
+    until(has_runs, NULL);
+    check_runs("p", "1 cancelled backfill 02-01T02:00, 2 cancelled backfill 02-02T02:00, "
+                    "3 cancelled backfill 02-01T02:00, 4 running backfill 02-02T02:00, "
+                    "5 queued backfill 02-03T02:00");
+    fr_arena_finish(&a);
+    close_host();
+}
+
+int main(void)
+{
+    size_t n = sizeof(rows) / sizeof(rows[0]);
+    struct fr_err err = {0};
+
+    make_home();
+    fr_sys.wall_ms = shifted_wall_ms;
+    reset();
+    set_clock("2026-03-01T01:59Z");
+    put_pipeline("p", "{cron: \"0 2 * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    for (size_t i = 0; i < n; i++)
+        put_row(i, (int)i);
+    for (size_t i = 0; i < n; i++)
+        for (size_t which = 0; which < 3; which++)
+            check_cell(i, which);
+    test_bodies();
+    close_host();
+    test_fence();
+    test_cancel();
+    test_long();
+    test_full();
+    fr_sys = fr_sys_real;
+    fr_arena_finish(&arena);
+    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    return check_done();
+}

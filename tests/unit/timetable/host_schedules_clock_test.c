@@ -1,0 +1,268 @@
+/* Schedules of a host whose clock is set, and decisions that are too old to be kept. */
+#include "tests/unit/timetable/schedules_bed.h"
+
+/* ---- clocks ---- */
+
+static bool has_stepped(const char *steps)
+{
+    return schedules_clock_steps(host) == strtoull(steps, NULL, 10);
+}
+
+static void test_clock_steps(void)
+{
+    check_row("steps of the clock are counted");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 2 * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    check_answer(FR_API_GET, "/api/v1/host", NULL, 200, "\"clock_steps\":0");
+    set_clock("2026-03-01T01:10Z");
+    until(has_stepped, "1");
+    set_clock("2026-03-01T01:05Z");
+    until(has_stepped, "2");
+    check_answer(FR_API_GET, "/api/v1/host", NULL, 200, "\"clock_steps\":2");
+    close_host();
+}
+
+static void test_clock_back(void)
+{
+    check_row("a clock in the future, set right");
+    reset();
+    set_clock("2030-01-01T00:30Z");
+    put_pipeline("p", "{cron: \"0 * * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2030-01-01T03:30Z");
+    until_fires("p", "missed 01-01T01:00-01-01T03:00 x3");
+    set_clock("2026-03-01T00:59Z");
+    until_fires("p", "");
+    set_clock("2026-03-01T01:00Z");
+    until_fires("p", "ran 03-01T01:00 run 1");
+
+    check_row("set back by a little: what ran does not run again");
+    set_clock("2026-03-01T00:58Z");
+    settle();
+    set_clock("2026-03-01T01:00:10Z");
+    check_fires("p", "ran 03-01T01:00 run 1");
+    close_host();
+
+    check_row("set back while no host was there");
+    reset();
+    set_clock("2030-01-01T00:30Z");
+    put_pipeline("p", "{cron: \"0 * * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    close_host();
+    set_clock("2026-03-01T00:59Z");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2026-03-01T01:00Z");
+    until_fires("p", "ran 03-01T01:00 run 1");
+    close_host();
+}
+
+static bool seen_has_fallen(const char *of)
+{
+    struct fr_schedule_row row;
+
+    return find_row(of, &row) && row.seen_ms <= shifted_wall_ms();
+}
+
+/* Hourly, and missed from 01:00 to 05:00, but for 02:00, which ran before. */
+static void begin_ahead(const char *schedule)
+{
+    reset();
+    set_clock("2026-03-01T01:30Z");
+    put_pipeline("p", schedule);
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1");
+    set_clock("2026-03-01T00:30Z");
+    until(seen_has_fallen, "p");
+    close_host();
+    set_clock("2026-03-01T05:30Z");
+    begin_host();
+}
+
+static void test_back_among_missed(void)
+{
+    check_row("set back among what was missed: what is past stays so");
+    begin_ahead("{cron: \"0 * * * *\", overlap: parallel}");
+    until_fires("p", "ran 03-01T02:00 run 1, missed 03-01T01:00-03-01T05:00 x4");
+    set_clock("2026-03-01T03:30Z");
+    until_fires("p", "ran 03-01T02:00 run 1, missed 03-01T01:00-03-01T03:00 x2");
+    set_clock("2026-03-01T02:30Z");
+    until_fires("p", "missed 03-01T01:00, ran 03-01T02:00 run 1");
+    set_clock("2026-03-01T03:00Z");
+    until_fires("p", "missed 03-01T01:00, ran 03-01T02:00 run 1, ran 03-01T03:00 run 2");
+    close_host();
+
+    check_row("by another rule: the first one is known");
+    begin_ahead("{cron: \"0 * * * *\", overlap: parallel}");
+    until_fires("p", "ran 03-01T02:00 run 1, missed 03-01T01:00-03-01T05:00 x4");
+    close_host();
+    put_pipeline("p", "{cron: \"30 * * * *\", overlap: parallel}");
+    set_clock("2026-03-01T03:40Z");
+    begin_host();
+    until_fires("p", "missed 03-01T01:00, ran 03-01T02:00 run 1");
+    set_clock("2026-03-01T04:30Z");
+    until_fires("p", "missed 03-01T01:00, ran 03-01T02:00 run 1, ran 03-01T04:30 run 2");
+    close_host();
+
+    check_row("removed meanwhile: once it is back");
+    begin_ahead("{cron: \"0 * * * *\", overlap: parallel}");
+    until_fires("p", "ran 03-01T02:00 run 1, missed 03-01T01:00-03-01T05:00 x4");
+    drop_pipeline("p");
+    until(is_gone, "p");
+    set_clock("2026-03-01T03:30Z");
+    put_pipeline("p", "{cron: \"0 * * * *\", overlap: parallel}");
+    until_fires("p", "ran 03-01T02:00 run 1, missed 03-01T01:00-03-01T03:00 x2");
+    close_host();
+}
+
+/* ---- decisions that are too old ---- */
+
+static bool has_first(const char *want)
+{
+    struct fr_buf got = {0};
+    bool yes;
+
+    show_fires("p", &got);
+    yes = strncmp(got.p, want, strlen(want)) == 0;
+    fr_buf_finish(&got);
+    return yes;
+}
+
+static bool lacks_first(const char *want)
+{
+    return !has_first(want);
+}
+
+/* The row of the first time, under hosts that begin so much later. */
+static void test_old_rows(void)
+{
+    static const struct {
+        const char *name, *schedule, *kept, *gone;
+    } rows[] = {
+        {"400 days", "{at: [2026-03-01T02:00Z, 2099-01-01T00:00Z]}", "2027-04-04T02:00Z",
+         "2027-04-06T02:00Z"},
+        {"30 days, with more than 100 times a day", "{every: 10m}", "2026-03-30T02:05Z",
+         "2026-04-01T02:05Z"},
+    };
+    static const char *const first = "ran 03-01T02:00 run 1";
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        reset();
+        check_row(rows[i].name);
+        set_clock("2026-03-01T01:59:30Z");
+        put_pipeline("p", rows[i].schedule);
+        begin_host();
+        until(is_ready, NULL);
+        set_clock("2026-03-01T02:00Z");
+        until_fires("p", first);
+        close_host();
+        set_clock(rows[i].kept);
+        begin_host();
+        until(is_ready, NULL);
+        settle();
+        CHECK(has_first(first));
+        close_host();
+        set_clock(rows[i].gone);
+        begin_host();
+        until(lacks_first, first);
+        CHECK_INT(count_runs(), 1); /* that is another matter */
+        close_host();
+    }
+}
+
+static bool is_unknown(const char *of)
+{
+    struct fr_schedule_row row;
+
+    return !find_row(of, &row);
+}
+
+static void begin_at(const char *clock)
+{
+    set_clock(clock);
+    begin_host();
+    until(is_ready, NULL);
+    settle();
+}
+
+/* A schedule whose file is gone is kept for thirty days, with what became of its instants. */
+static void test_gone(void)
+{
+    struct fr_schedule_row row = {0};
+
+    check_row("gone for thirty days");
+    reset();
+    begin_at("2026-03-01T01:59:30Z");
+    put_pipeline("p", "{at: [2026-03-01T02:00Z, 2099-01-01T00:00Z]}");
+    until(is_known, "p");
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1");
+    drop_pipeline("p");
+    until(is_gone, "p");
+    close_host();
+    begin_at("2026-03-31T01:00Z");
+    CHECK(is_gone("p") && has_first("ran 03-01T02:00 run 1"));
+    close_host();
+    set_clock("2026-03-31T03:00Z");
+    begin_host();
+    until(is_unknown, "p");
+    check_row("it comes back as another one");
+    put_pipeline("p", "{at: [2099-01-01T00:00Z]}");
+    until(is_known, "p");
+    CHECK(find_row("p", &row) && row.since_ms > fr_sys.wall_ms() - 60000);
+    check_fires("p", "");
+    close_host();
+}
+
+static void test_old_row_ahead(void)
+{
+    static const char *const first = "ran 03-01T02:00 run 1";
+
+    check_row("an old row of an instant that the clock was set back to before");
+    reset();
+    set_clock("2026-03-01T01:59:30Z");
+    put_pipeline("p", "{at: [2026-03-01T02:00Z, 2099-01-01T00:00Z], catchup: all}");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", first);
+    close_host();
+    set_clock("2026-03-01T01:00Z");
+    begin_host();
+    until(seen_has_fallen, "p");
+    close_host();
+    set_clock("2027-04-06T02:00Z");
+    for (int i = 0; i < 2; i++) { /* the second would not know what the first removed */
+        begin_host();
+        until(is_ready, NULL);
+        settle();
+        CHECK(has_first(first));
+        CHECK_INT(count_runs(), 1);
+        close_host();
+    }
+}
+
+int main(void)
+{
+    struct fr_err err = {0};
+
+    make_home();
+    fr_sys.wall_ms = shifted_wall_ms;
+    test_clock_steps();
+    test_clock_back();
+    test_back_among_missed();
+    test_old_rows();
+    test_old_row_ahead();
+    test_gone();
+    fr_sys = fr_sys_real;
+    fr_arena_finish(&arena);
+    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    return check_done();
+}

@@ -1,0 +1,510 @@
+/* Schedules of a host whose files change, are broken, or cannot be seen. */
+#include "tests/unit/timetable/schedules_bed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+static bool has_answer(const char *path, const char *text)
+{
+    struct fr_api_response res = ask(FR_API_GET, path, NULL);
+    bool yes = strstr(res.body.p, text) != NULL;
+
+    fr_api_response_finish(&res);
+    return yes;
+}
+
+static void test_removed(void)
+{
+    check_row("removed while it is due");
+    drop_pipeline("p");
+    set_clock("2026-03-01T04:00Z");
+    until(is_gone, "p");
+    CHECK(!has_answer("/api/v1/schedules/1", "due_wall"));
+    check_runs("p", "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30, "
+                    "3 failed schedule 03-01T03:00, 4 running schedule 03-01T03:30");
+
+    check_row("there again: from now on");
+    set_clock("2026-03-01T05:10Z");
+    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(is_known, "p");
+    set_clock("2026-03-01T05:30Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                     "invalid 03-01T03:00 run 3 failed, ran 03-01T03:30 run 4, "
+                     "ran 03-01T05:30 run 5");
+}
+
+static bool is_renamed(const char *path)
+{
+    struct fr_schedule_rows rows = {0};
+    bool yes = false;
+
+    fr_arena_finish(&arena);
+    CHECK_INT(fr_store_schedules(st, &arena, &rows, NULL), FR_OK);
+    for (size_t i = 0; i < rows.n; i++)
+        yes = yes || (rows.rows[i].gone_wall == 0 && strstr(rows.rows[i].source, path) != NULL);
+    return yes;
+}
+
+static bool has_run(const char *arg)
+{
+    (void)arg;
+    return count_runs() > 0;
+}
+
+/* Another file of the same pipeline: what was due under the name of before is not its matter. */
+static void test_renamed(void)
+{
+    char from[400], to[400];
+
+    check_row("renamed while it is due");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 * * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    snprintf(from, sizeof(from), "%s/p.yaml", folder);
+    snprintf(to, sizeof(to), "%s/q.yaml", folder);
+    CHECK_INT(rename(from, to), 0);
+    set_clock("2026-03-01T02:00Z");
+    until(is_renamed, "/q.yaml");
+    CHECK(!is_renamed("/p.yaml"));
+    CHECK_INT(count_runs(), 0);
+    set_clock("2026-03-01T03:00Z");
+    until(has_run, NULL);
+    check_runs("p", "1 running schedule 03-01T03:00");
+    close_host();
+}
+
+/* The run of a pipeline that cannot be loaded: over from its begin on, with what is wrong. */
+static void check_failed(const char *run, const char *reason)
+{
+    struct fr_arena a = {0};
+    struct fr_run_row row = {0};
+    struct fr_event_rows events = {0};
+
+    CHECK_INT(fr_store_run_find(st, run, &a, &row, NULL), FR_OK);
+    CHECK_TEXT(row.source + strlen(folder), "/p.yaml");
+    CHECK_TEXT(row.who, "default");
+    CHECK_TEXT(row.params, "{}");
+    CHECK_INT(row.schedule, 1);
+    CHECK(row.started_wall > 0 && row.started_wall == row.queued_wall);
+    CHECK_INT(row.ended_wall, row.started_wall);
+    if (!CHECK(strstr(row.reason, reason) != NULL))
+        printf("   %s\n", row.reason);
+    CHECK_INT(fr_store_events(st, row.id, &a, &events, NULL), FR_OK);
+    if (CHECK_INT(events.n, 1)) {
+        CHECK_TEXT(events.rows[0].text, row.reason);
+        CHECK_TEXT(events.rows[0].cause, "failed");
+        CHECK_INT(events.rows[0].wall, row.ended_wall);
+    }
+    fr_arena_finish(&a);
+}
+
+/* Since when the first file is broken; 0: it is not. */
+static int64_t broken_since(void)
+{
+    struct fr_arena a = {0};
+    struct fr_schedule_file_rows rows = {0};
+    int64_t wall;
+
+    CHECK_INT(fr_store_schedule_files(st, &a, &rows, NULL), FR_OK);
+    wall = rows.n > 0 ? rows.rows[0].error_wall : -1;
+    fr_arena_finish(&a);
+    return wall;
+}
+
+/* What was said of a pause stays when its file changes, or breaks. */
+static void test_paused(void)
+{
+    struct fr_schedule_row row, now;
+    int64_t from;
+
+    check_row("another rule of a schedule that is paused");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 2 * * *\"}");
+    begin_host();
+    until(is_ready, NULL);
+    from = fr_sys.wall_ms();
+    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true, \"note\": \"moving\"}", 200,
+                 NULL);
+    CHECK(find_row("p", &row) && row.state_wall >= from && row.state_wall <= fr_sys.wall_ms());
+    set_clock("2026-03-01T01:30Z");
+    put_pipeline("p", "{cron: \"0 3 * * *\"}");
+    until(has_rule, "every day at 03:00 in UTC");
+    CHECK(find_row("p", &now) && now.state_wall == row.state_wall);
+    CHECK_TEXT(now.state, "paused");
+    CHECK_TEXT(now.note, "moving");
+
+    check_row("since when it is broken, and no more");
+    CHECK_INT(broken_since(), 0);
+    from = fr_sys.wall_ms();
+    write_pipeline("p", "name: p\nschedule: [\n");
+    until(has_error, "p.yaml");
+    CHECK(broken_since() >= from && broken_since() <= fr_sys.wall_ms());
+    write_pipeline("p", "name: p\nschedule: {cron: never}\ntasks: {a: {run: x}}\n");
+    until(has_error, "cron: ");
+    put_pipeline("p", "{cron: \"0 3 * * *\"}");
+    until(has_error, "");
+    CHECK_INT(broken_since(), 0);
+    close_host();
+}
+
+static void test_files(void)
+{
+    check_row("a file that comes while the host is there");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    begin_host();
+    until(is_ready, NULL);
+    put_pipeline("p", "{cron: \"0 2 * * *\", overlap: parallel}");
+    until(is_known, "p");
+    check_fires("p", "");
+    check_answer(FR_API_GET, "/api/v1/schedules?pipeline=p", NULL, 200,
+                 "\"zone\":\"UTC\",\"due_wall\":1772330400000,\"next\":[{\"at_ms\":1772330400000},"
+                 "{\"at_ms\":1772416800000},{\"at_ms\":1772503200000},{\"at_ms\":1772589600000},"
+                 "{\"at_ms\":1772676000000}]}]}");
+    check_answer(FR_API_GET, "/api/v1/schedules?pipeline=q", NULL, 200, "{\"items\":[]}");
+
+    check_row("another rule: what is past is not judged by it");
+    set_clock("2026-03-01T01:50Z");
+    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(has_rule, "every 30 minutes in UTC");
+    check_fires("p", "");
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1");
+
+    check_row("broken while it is due: its times stay, and the run has failed");
+    write_pipeline("p", "name: p\nschedule: {cron: \"0,30 * * * *\"\ntasks: no\n");
+    until(has_error, "p.yaml");
+    set_clock("2026-03-01T02:30Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed");
+    check_runs("p", "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30");
+    check_failed("2", "p.yaml:3:");
+    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, "\"error\":\"");
+    close_host();
+
+    check_row("also for a host that finds it broken");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2026-03-01T03:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                     "invalid 03-01T03:00 run 3 failed");
+    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(has_error, "");
+    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, "\"gone_wall\":0,");
+    CHECK(!has_answer("/api/v1/schedules/1", "\"error\""));
+    set_clock("2026-03-01T03:30Z");
+    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                     "invalid 03-01T03:00 run 3 failed, ran 03-01T03:30 run 4");
+
+    test_removed();
+    close_host();
+}
+
+static void test_others(void)
+{
+    static const char linked[] = "name: l\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
+    static const char text[] = "name: t\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
+    struct fr_err err = {0};
+    char below[340], other[340];
+
+    check_row("what is no pipeline with schedules is nobody's");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    write_pipeline("empty", "");
+    write_pipeline("three", "name: 3\nschedule: {cron: x}\ntasks: {a: {rum: x}}\n");
+    write_pipeline("five",
+                   "name: 5\nschedule: {cron: x}\ntasks: {a: {rux: x, b: x}}\nx: 1\ny: 1\n");
+    snprintf(below, sizeof(below), "%s/folder.yaml", folder);
+    CHECK_INT(fr_mkdirs(below, 0700, &err), FR_OK);
+    snprintf(below, sizeof(below), "%s/linked", home);
+    snprintf(other, sizeof(other), "%s/link.yaml", folder);
+    CHECK_INT(fr_file_write(below, linked, sizeof(linked) - 1, 0600, &err), FR_OK);
+    CHECK_INT(symlink(below, other), 0);
+    snprintf(other, sizeof(other), "%s/t.txt", folder);
+    CHECK_INT(fr_file_write(other, text, sizeof(text) - 1, 0600, &err), FR_OK);
+    snprintf(other, sizeof(other), "%s/.hidden.yaml", folder);
+    CHECK_INT(symlink(below, other), 0);
+    write_pipeline(".own", "name: h\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n");
+    snprintf(other, sizeof(other), "%s/dangling.yml", folder);
+    CHECK_INT(symlink("/nonexistent/schedule", other), 0);
+    write_pipeline("nodes", "nodes: [{name: n1}]\n");
+    write_pipeline("text", "just text");
+    write_pipeline("broken", "name: x\nschedule: {cron: nonsense}\ntasks: {a: {run: x}}\n");
+    put_pipeline("p", "{every: 1h}");
+    begin_host();
+    until(is_ready, NULL);
+    CHECK(is_known("p") && has_error("cron:") && !has_error("text.yaml"));
+    CHECK(is_known("l") && !has_error("folder.yaml") && !has_error("dangling"));
+    CHECK(has_error("'run'?; and 3 more: 'flowrun validate' lists all") && !has_error(" 1 more"));
+    CHECK(!has_error("empty.yaml") && !is_known("t") && !has_error("hidden"));
+    CHECK(!is_known("h"));
+    close_host();
+
+    check_row("nor is what lies in a folder below");
+    snprintf(below, sizeof(below), "%s/below", folder);
+    CHECK_INT(fr_mkdirs(below, 0700, &err), FR_OK);
+    write_pipeline("below/b", "name: b\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n");
+    put_pipeline("q", "{every: 1h}");
+    begin_host();
+    until(is_ready, NULL);
+    CHECK(is_known("q") && !is_known("b"));
+    close_host();
+}
+
+/* Another file in its place is seen, also where it looks the same. */
+static void test_replaced(void)
+{
+    static const char text[] = "name: p\nschedule: {cron: \"0 3 * * *\"}\ntasks: {a: {run: x}}\n";
+    char path[340], other[340];
+    struct stat st_of;
+
+    check_row("a file that is as large and as old as the one before");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    write_pipeline("p", "name: p\nschedule: {cron: \"0 2 * * *\"}\ntasks: {a: {run: x}}\n");
+    begin_host();
+    until(is_ready, NULL);
+    CHECK(has_rule("every day at 02:00 in UTC"));
+    snprintf(path, sizeof(path), "%s/p.yaml", folder);
+    snprintf(other, sizeof(other), "%s/other", home);
+    CHECK_INT(fr_file_write(other, text, sizeof(text) - 1, 0600, NULL), FR_OK);
+    CHECK_INT(stat(path, &st_of), 0);
+    CHECK_INT(st_of.st_size, sizeof(text) - 1);
+    CHECK_INT(utimensat(AT_FDCWD, other, (struct timespec[]){st_of.st_atim, st_of.st_mtim}, 0), 0);
+    CHECK_INT(rename(other, path), 0);
+    schedules_look_soon(host->schedules, 0);
+    until(has_rule, "every day at 03:00 in UTC");
+    close_host();
+}
+
+static bool unlisted;
+
+static int list_if_possible(const char *path, char ***names, size_t *n)
+{
+    if (!unlisted || strcmp(path, folder) != 0)
+        return fr_sys_real.list(path, names, n);
+    errno = EIO;
+    return -1;
+}
+
+/* What cannot be seen may be there: its schedules stay as they were, and fire. */
+static void test_unlisted(void)
+{
+    check_row("a folder that cannot be listed");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 * * * *\", overlap: parallel}");
+    write_pipeline("nodes", "nodes: [{name: n1}]\n");
+    fr_sys.list = list_if_possible;
+    begin_host();
+    until(is_ready, NULL);
+    unlisted = true;
+    schedules_look_soon(host->schedules, 0);
+    until(has_error, "looking into ");
+    CHECK(!is_gone("p") && !has_error("nodes.yaml"));
+    set_clock("2026-03-01T02:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1");
+    close_host();
+    check_row("… for the next host");
+    begin_host();
+    until(is_ready, NULL);
+    set_clock("2026-03-01T03:00Z");
+    until_fires("p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2");
+    unlisted = false;
+    schedules_look_soon(host->schedules, 0);
+    until(has_error, "");
+    CHECK(!is_gone("p"));
+    close_host();
+    fr_sys.list = fr_sys_real.list;
+}
+
+/* ---- another rule ---- */
+
+static bool is_printed_anew(const char *before)
+{
+    struct fr_schedule_row row;
+
+    return find_row("p", &row) && strcmp(row.fingerprint, before) != 0;
+}
+
+/* Of 01:30, which has passed by the second rule alone. */
+static void test_changes(void)
+{
+    static const struct {
+        const char *name, *before, *after;
+    } rows[] = {
+        {"its times", "{at: [2026-03-01T03:00Z]}", "{at: [2026-03-01T01:30Z, 2026-03-01T03:00Z]}"},
+        {"its distance", "{every: 12h}", "{every: 30m}"},
+        {"its expression", "{cron: \"0 3 * * *\"}", "{cron: \"30 * * * *\"}"},
+        {"its kind", "{cron: \"0 3 * * *\"}", "{every: 30m}"},
+        {"its zone", "{cron: \"30 1 * * *\", zone: Asia/Tokyo}", "{cron: \"30 1 * * *\"}"},
+        {"its begin", "{every: 30m, start: 2026-03-01T03:00Z}",
+         "{every: 30m, start: 2026-03-01T01:00Z}"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_schedule_row row = {.fingerprint = ""};
+        char before[80];
+
+        check_row(rows[i].name);
+        reset();
+        set_clock("2026-03-01T01:10Z");
+        put_pipeline("p", rows[i].before);
+        begin_host();
+        until(is_ready, NULL);
+        CHECK(find_row("p", &row));
+        (void)snprintf(before, sizeof(before), "%s", row.fingerprint);
+        set_clock("2026-03-01T01:50Z");
+        put_pipeline("p", rows[i].after);
+        schedules_look_soon(host->schedules, 0);
+        until(is_printed_anew, before);
+        check_fires("p", "");
+        CHECK(find_row("p", &row) && row.since_ms > fr_sys.wall_ms() - 300000);
+        close_host();
+    }
+}
+
+/* Each has a moment of its own in the hour behind its time. */
+static void test_jitter(void)
+{
+    char id[FR_ID_TEXT], want[60];
+    int64_t at_ms = 1772330400000, delay_ms;
+
+    check_row("jitter");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{cron: \"0 2 * * *\", jitter: 1h}");
+    begin_host();
+    until(is_ready, NULL);
+    fr_id_text(fr_store_home_id(st), id);
+    delay_ms = fr_jitter_ms(&(struct fr_jitter_of){id, "p", "default"}, 3600000);
+    (void)snprintf(want, sizeof(want), "\"due_wall\":%lld", (long long)(at_ms + delay_ms));
+    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, want);
+    shift_ms = at_ms + delay_ms - fr_sys_real.wall_ms();
+    until_fires("p", "ran 03-01T02:00 run 1");
+    close_host();
+}
+
+/* ---- many ---- */
+
+static size_t count_known(void)
+{
+    struct fr_schedule_rows rows = {0};
+    size_t n = 0;
+
+    fr_arena_finish(&arena);
+    CHECK_INT(fr_store_schedules(st, &arena, &rows, NULL), FR_OK);
+    for (size_t i = 0; i < rows.n; i++)
+        n += rows.rows[i].gone_wall == 0;
+    CHECK_INT(n, rows.n);
+    return n;
+}
+
+static bool is_hourly(const char *of)
+{
+    struct fr_schedule_row row;
+
+    return find_row(of, &row) && strcmp(row.rule, "every 1 h in UTC") == 0;
+}
+
+/* A file that changes is that file, and none of those beside it. */
+static void test_several(void)
+{
+    static const char *const names[] = {"m", "c", "x", "a", "r", "e", "z"};
+    char want[800];
+
+    check_row("several files");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    for (size_t i = 0; i < 7; i++)
+        put_pipeline(names[i], "{cron: \"0 2 * * *\"}");
+    write_pipeline("plain", "name: plain\ntasks: {a: {run: x}}\n");
+    write_pipeline("also", "name: also\ntasks: {a: {run: x}}\n");
+    begin_host();
+    until(is_ready, NULL);
+    CHECK_INT(count_known(), 7);
+    for (size_t i = 0; i < 7; i++) {
+        put_pipeline(names[i], "{every: 1h}");
+        schedules_look_soon(host->schedules, 0);
+        until(is_hourly, names[i]);
+        CHECK_INT(count_known(), 7);
+    }
+    check_row("pipelines of the folder, whether they have schedules or not");
+    (void)snprintf(want, sizeof(want),
+                   "{\"name\":\"also\",\"file\":\"%s/also.yaml\",\"schedules\":0},{\"name\":"
+                   "\"plain\",\"file\":\"%s/plain.yaml\",\"schedules\":0}",
+                   folder, folder);
+    check_answer(FR_API_GET, "/api/v1/pipelines", NULL, 200, want);
+    check_answer(FR_API_GET, "/api/v1/pipelines/plain", NULL, 200, "\"schedules\":[]}");
+    check_answer(FR_API_GET, "/api/v1/pipelines/plain/history", NULL, 200, "{\"tasks\":[],");
+    check_answer(FR_API_GET, "/api/v1/pipelines/m", NULL, 200,
+                 "\"pipeline\":\"m\",\"name\":\"default\",\"rule\":\"every 1 h in UTC\"");
+    drop_pipeline("plain");
+    schedules_look_soon(host->schedules, 0);
+    for (int i = 0; i < 1000 && has_answer("/api/v1/pipelines", "plain"); i++)
+        settle();
+    check_answer(FR_API_GET, "/api/v1/pipelines/plain", NULL, 404, "no pipeline 'plain'");
+    close_host();
+    check_row("the next host finds the same");
+    begin_host();
+    until(is_ready, NULL);
+    CHECK_INT(count_known(), 7);
+    close_host();
+}
+
+/* Of two folders one cannot be listed: files of the other one are as they are. */
+static void test_two_folders(void)
+{
+    const struct fr_run_shell shell = {.cwd = "/", .getenv = shell_value};
+    char other[320], path[400];
+    const char *folders[] = {folder, other};
+    static const char text[] = "name: q\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
+
+    check_row("a folder that cannot be listed, beside another one");
+    reset();
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline("p", "{every: 1h}");
+    (void)snprintf(other, sizeof(other), "%s", folder);
+    other[strlen(other) - 1]++; /* as long */
+    CHECK_INT(fr_mkdirs(other, 0700, NULL), FR_OK);
+    (void)snprintf(path, sizeof(path), "%s/q.yaml", other);
+    CHECK_INT(fr_file_write(path, text, sizeof(text) - 1, 0600, NULL), FR_OK);
+    fr_sys.list = list_if_possible;
+    open_host();
+    fr_host_stay(host);
+    CHECK_INT(fr_host_watch(host, folders, 2, &shell, NULL), FR_OK);
+    until(is_ready, NULL);
+    CHECK(is_known("p") && is_known("q"));
+    unlisted = true;
+    schedules_look_soon(host->schedules, 0);
+    until(has_error, "looking into ");
+    check_answer(FR_API_GET, "/api/v1/schedules?pipeline=p", NULL, 200, "\"error\":\"looking into");
+    CHECK(!has_answer("/api/v1/schedules?pipeline=q", "\"error\""));
+    unlisted = false;
+    close_host();
+    fr_sys.list = fr_sys_real.list;
+}
+
+int main(void)
+{
+    struct fr_err err = {0};
+
+    make_home();
+    fr_sys.wall_ms = shifted_wall_ms;
+    test_files();
+    test_paused();
+    test_renamed();
+    test_others();
+    test_replaced();
+    test_unlisted();
+    test_two_folders();
+    test_changes();
+    test_jitter();
+    test_several();
+    fr_sys = fr_sys_real;
+    fr_arena_finish(&arena);
+    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    return check_done();
+}
