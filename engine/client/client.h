@@ -20,8 +20,8 @@ struct client_request {
     const char *method;  /* "GET", "POST", "PUT", "DELETE" */
     const char *path;    /* "/api/v1/runs?limit=5", encoded */
     struct fr_str body;  /* JSON; empty: none */
-    const char *range;   /* "0-99", "100-"; NULL: none */
-    int64_t deadline_ms; /* for the whole answer; 0: 30 s */
+    const char *range;   /* bytes: "0-99", "100-"; NULL: all */
+    int64_t deadline_ms; /* longest time for the whole answer; 0: 30 s */
 };
 
 struct client_answer {
@@ -46,24 +46,25 @@ enum fr_rc client_ask(struct cli_client *c, const struct client_request *req,
 struct client_stream;
 struct client_listener {
     void (*on_event)(void *arg, const struct fr_sse_event *e);
-    /* Once: it cannot be opened, it broke, the host ended it (FR_STOPPED), or no byte came for 40 s
-     * (FR_TIMEOUT). Closed by then. */
+    /* Called once, last: the stream cannot be opened, broke, was ended by the host (FR_STOPPED), or
+     * was silent for 40 s (FR_TIMEOUT). The connection is closed; the caller still closes s. */
     void (*on_end)(void *arg, const struct fr_err *why);
     void *arg;
 };
 
-/* Opens GET path, a stream of server-sent events. Calls come from the loop's turn, never from
- * inside this one; both may close the stream, neither may ask. last_id: NULL, or where to go on. */
+/* Opens GET path, a stream of server-sent events. The listener is called from a turn of the loop,
+ * never inside client_stream; its functions may close the stream, but not call client_ask. last_id:
+ * of the newest event that was seen; NULL: none. */
 enum fr_rc client_stream(struct cli_client *c, const char *path, const char *last_id,
                          const struct client_listener *listener, struct client_stream **out,
                          struct fr_err *err);
 void client_stream_close(struct client_stream *s); /* no further calls; NULL is fine */
-/* In place of 40 s. */
+/* How long the stream may be silent, in place of 40 s. */
 void client_stream_patience(struct client_stream *s, int64_t ms);
 
-/* Whether the host of the home is stopped (Ctrl-Z, SIGSTOP): then nothing of the home goes on.
- * *pid: its. Who waits for the host looks so often. */
-enum { CLI_LOOK_MS = 1000 };
+enum { CLI_LOOK_MS = 1000 }; /* how often a process that waits for the host calls the next one */
+/* Whether the host of the home is stopped (Ctrl-Z, SIGSTOP): no run of the home goes on meanwhile.
+ * *pid: the host's. */
 bool cli_host_stopped(const char *home, int64_t *pid);
 
 #endif

@@ -3,7 +3,7 @@
  * label values. Kept in memory alone.
  *
  * A family takes `most` values of its first label; further values count as "other", which bounds
- * the number of series.
+ * the number of series. Not thread-safe. Without memory for a new series a value is dropped.
  */
 #ifndef FR_METRICS_PROM_H
 #define FR_METRICS_PROM_H
@@ -18,16 +18,16 @@ struct fr_prom_family {
     enum fr_prom_kind kind;
     const char *labels[FR_PROM_LABELS]; /* NULL: there are no more */
     size_t most;                        /* values of labels[0]; 0: any */
-    double buckets[FR_PROM_BUCKETS];    /* upper bounds, ended by 0 */
+    double buckets[FR_PROM_BUCKETS];    /* upper bounds, ascending, ended by 0; +Inf is added */
 };
 
 struct fr_prom;
 
-struct fr_prom *fr_prom_create(const struct fr_prom_family *families,
-                               size_t n); /* NULL: no memory */
-void fr_prom_destroy(struct fr_prom *p);  /* NULL is fine */
+/* Borrows the families and their texts. NULL: no memory. */
+struct fr_prom *fr_prom_create(const struct fr_prom_family *families, size_t n);
+void fr_prom_destroy(struct fr_prom *p); /* NULL is fine */
 
-/* A series: a family by its place in the table, and its label values (as many as it has labels). */
+/* A series: a family by its index in the table, and a value for each of its labels (copied). */
 struct fr_prom_at {
     size_t family;
     const char *values[FR_PROM_LABELS];

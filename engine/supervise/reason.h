@@ -13,12 +13,12 @@
  * mean success. */
 struct fr_str fr_reason_keep(const char *text, struct fr_arena *arena);
 
-/* The reason in text, the end of an output; whole: text has the beginning, too. Lines of sidecars
- * ("[NAME] …") are passed over. In the arena; empty if there is no reason. */
+/* The reason in text, the last part of an output; whole: text is all of the output. Skips lines of
+ * sidecars ("[NAME] …"; none with sidecars->n 0). In the arena; empty: there is no reason. */
 struct fr_str fr_reason_of(struct fr_str text, bool whole, const struct fr_sidecars *sidecars,
                            struct fr_arena *arena);
 
-/* The reason in the file's first size bytes. */
+/* The same of the file's first size bytes. A read error counts as no reason. */
 struct fr_str fr_reason_read(int fd, uint64_t size, const struct fr_sidecars *sidecars,
                              struct fr_arena *arena);
 

@@ -19,8 +19,8 @@ struct fr_tree {
     const char *cgroup;        /* the supervisor's; NULL, "": it has none of its own. Borrowed */
     const pid_t *spare;        /* sessions of sidecars, n_spare of them: left out; borrowed */
     size_t n_spare;
-    /* This flownode: processes that may not be signalled get theirs from `sudo -n SELF signal`.
-     * NULL: they get none. Borrowed. */
+    /* Path of this flownode: `sudo -n SELF signal`, run with environ, signals processes of other
+     * users. NULL: those are not signalled. Both borrowed. */
     const char *self;
     const char *const *environ;
 };
@@ -42,7 +42,7 @@ struct fr_stopper {
     struct fr_tree tree;
     enum fr_stop_phase phase; /* zero to start */
     int64_t until_ms;         /* end of the phase */
-    int64_t due_ms, tick_ms;  /* when step() is to be called again */
+    int64_t due_ms, tick_ms;  /* call step() again at due_ms (fr_sys.mono_ms) */
     struct fr_buf signalled;  /* owns: struct fr_proc that had their SIGTERM */
     struct fr_buf survivors;  /* owns: UNPROVEN: "pid comm state" lines, each ended by a newline */
     struct fr_buf denied;     /* owns: struct fr_proc that could not be signalled in this step */

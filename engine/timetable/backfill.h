@@ -1,7 +1,7 @@
 /*
- * Runs for instants of a schedule that are past: a backfill. A host that serves the schedule's file
- * makes them, a next one when one of before is over. Each commit that adds a run moves the
- * backfill's cursor to its instant: so a host that is killed at any time goes on where it was.
+ * A backfill: runs for past instants of a schedule. The host that serves the schedule's file adds
+ * them, the next run when an earlier one is over. The commit that adds a run also moves the
+ * backfill's cursor to the run's instant, so the next host goes on where a killed one was.
  */
 #ifndef FR_TIMETABLE_BACKFILL_H
 #define FR_TIMETABLE_BACKFILL_H
@@ -9,17 +9,18 @@
 #include "engine/schedule/rule.h"
 #include "engine/store/backfills.h"
 
-enum { FR_BACKFILL_MOST = 10000 }; /* instants */
+enum { FR_BACKFILL_MOST = 10000 }; /* instants of one backfill */
 
-/* The instant behind the cursor, in the backfill's order; false: none is left. */
+/* The next instant after the cursor, in the order of the backfill; false: none is left. */
 bool fr_backfill_next(const struct fr_backfill_row *row, const struct fr_rule *rule,
                       int64_t *at_ms);
-/* Whether it makes a run of an instant beside what there is. */
+/* Whether the backfill adds a run for an instant. there: what the store has for that instant
+ * (fr_store_instant). */
 bool fr_backfill_wants(const struct fr_backfill_row *row, const struct fr_instant *there);
 
 enum fr_backfill_act { FR_BACKFILL_PAUSE, FR_BACKFILL_RESUME, FR_BACKFILL_CANCEL };
-/* In a commit of its own. FR_BUSY: it is so already, or over. Queued runs of one that is cancelled
- * are cancelled by the host, also by the next one. */
+/* In a commit of its own. FR_BUSY: the backfill is in that state already, or over. After a cancel
+ * the host, this one or the next, cancels the queued runs of the backfill. */
 enum fr_rc fr_backfill_change(struct fr_store *st, int64_t id, enum fr_backfill_act act,
                               struct fr_err *err);
 

@@ -13,14 +13,14 @@
 struct tr_pack_opts {
     int64_t capacity; /* tokens of a row */
     int64_t batch;    /* records that are packed together */
-    int64_t shards;   /* the first N mod shards are one record longer */
+    int64_t shards;   /* parts of the n records; the first n % shards have one more */
 };
 
 /* Examples that share rows: row i holds order[rows[i]..rows[i+1]). */
 struct tr_packs {
-    int64_t *order; /* (examples) */
-    int64_t *rows;  /* (n + 1) */
-    int64_t n;
+    int64_t *order; /* (examples that are not dropped): indexes into lengths */
+    int64_t *rows;  /* (n + 1): begins of rows in order */
+    int64_t n;      /* rows */
 };
 
 void tr_packs_finish(struct tr_packs *p);

@@ -23,11 +23,13 @@ struct tr_identity {
     const struct tr_lora_config *lora;
 };
 
-/* Long values (module lists, patterns) are replaced by their SHA-256. */
+/* Long values (module lists, patterns) are replaced by their SHA-256. FR_NOMEM: the lines are
+ * longer than out. */
 enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY_TEXT],
                               struct fr_err *err);
 
-/* The first line that differs: "--lora_rank is 8 there, 16 here". */
+/* Appends the first line that differs, "--lora_rank is 8 there, 16 here"; nothing if both are
+ * equal. */
 void tr_identity_difference(const char *there, const char *here, struct fr_buf *out);
 
 /* A digest of the configuration, of the names, types and shapes of the tensors that the model
