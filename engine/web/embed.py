@@ -2,7 +2,7 @@
 
 Each has its type by its ending, its hash, and its gzip where that is smaller; scripts go without comments and blanks
 (tighten.py), modules that are needed together as one with short names (join.py, shorten.py). In index.html "static/" becomes "static/HASH/", HASH
-being that of all files: what lies there never changes. states.js and failure.js get the tables of states and causes from the headers in the folder WORDS. run.html is index.html for the page of a run, with its script named.
+being that of all files: what lies there never changes. states.js gets the table of states, index.html that of causes, from the headers in the folder WORDS. run.html is index.html for the page of a run, with its script named.
 """
 import gzip
 import hashlib
@@ -21,7 +21,8 @@ TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=u
 
 PRELOADS = b"<!-- preloads -->\n"
 KNOWN = b"<!-- known -->\n"  # where shell.c puts what is known of the run
-MARKS = [b'<base href="/">', b"<title>flowrun</title>", KNOWN, PRELOADS, b'<main id="main" tabindex="-1"></main>']
+CAUSES = b'<script type="application/json" id="causes"></script>'
+MARKS = [b'<base href="/">', b"<title>flowrun</title>", KNOWN, PRELOADS, b'<main id="main" tabindex="-1"></main>', CAUSES]
 
 
 def rows_of(path, pattern):
@@ -44,13 +45,16 @@ def causes(words):
     return dict(rows_of(words + "/causes.h", r"\w+, \"(\w+)\", \d+, (?:true|false), (?:true|false), \"([^\"]*)\", \"[^\"]*\""))
 
 
+def packed_json(table):
+    return json.dumps(table, separators=(",", ":"))
+
+
 def scripts(folder, names, words):
     files = {}
     for name in names:
         with open(os.path.join(folder, name), encoding="utf-8") as f:
             files[name] = f.read()
-    for name, mark, table in (("states.js", " = STATES;", states(words)), ("failure.js", " = CAUSES;", causes(words))):
-        files[name] = files[name].replace(mark, " = %s;" % json.dumps(table, separators=(",", ":")))
+    files["states.js"] = files["states.js"].replace(" = STATES;", " = %s;" % packed_json(states(words)))
     return {name: tighten(text).encode() for name, text in join(files).items()}
 
 
@@ -70,6 +74,7 @@ def read(folder, words):
     places = [shell.find(mark) for mark in MARKS]
     if places[0] < 0 or places != sorted(set(places)):
         sys.exit("embed.py: %s has no index.html with these, in this order: %s" % (folder, MARKS))
+    shell = shell.replace(CAUSES, CAUSES[:-len(b"</script>")] + packed_json(causes(words)).encode() + b"</script>")
     files["index.html"] = shell.replace(KNOWN, b"").replace(PRELOADS, b"")
     files["run.html"] = shell.replace(PRELOADS, b'<link rel="modulepreload" href="static/run.js">\n')
     return files

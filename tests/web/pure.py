@@ -20,7 +20,7 @@ STUBS = {"times": "const h = null;", "columns": "const letters = {s: 'succeeded'
          "logsource": "const pages = {'': {items: [], next: 'a'}, a: {items: [], next: 'b'}, b: {items: [{line: 7, text: 'x'}], next: 'c'}},"
                       " logSearch = (no, attempt, q) => q.q === 'x' ? pages[q.from] : {items: []};",
          "states": "const h = null, STATES = %s;" % STATES,
-         "failure": "const ERRORS = null, CAUSES = %s;" % CAUSES,
+         "failure": "const ERRORS = null, document = {getElementById: () => ({text: %s})};" % json.dumps(CAUSES),
          "model": "const ended = new Set(['succeeded', 'failed']), live = new Set(['starting', 'running']), oncePerFrame = (fn) => fn, throttled = () => () => asked++;"
                   " let asked = 0; export const each = (changes) => { const m = new RunModel(1), task = {name: 't', counts: {waiting: 1}, away: 0};"
                   " m.inst = {seq: 0, task: ['t'], state: ['waiting'], attempt_no: [0], started_wall: [0], ended_wall: [0], unreachable_wall: [0],"

@@ -6,7 +6,7 @@ import {causeMeaning, causeWords} from './failure.js';
 import {asked, events} from './api.js';
 import {failed} from './ask.js';
 import {plain} from './ansi.js';
-import {query, setQuery} from './nav.js';
+import {logPage, query, setQuery} from './nav.js';
 
 const SHOWN = 1000;
 
@@ -101,9 +101,9 @@ class EventsTab {
 
         return h('tr', h('td.num', {title: absolute(e.wall)}, clockTime(e.wall, {millis: true})),
             h('td.num.dim', before ? `+${duration(e.wall - before.wall)}` : ''),
-            h('td', e.idx >= 0 ? h('a', {href: `runs/${this.model.no}?tab=logs&i=${encodeURIComponent(key)}`}, key) : key,
+            h('td', e.idx >= 0 ? h('a', {href: logPage(this.model.no, key)}, key) : key,
                 e.attempt_no > 1 && h('span.dim', ` attempt ${e.attempt_no}`)),
-            h('td', stateOf(e.kind).name ? badge(stateOf(e.kind)) : e.kind.replaceAll('_', ' ')), h('td.why', {title: e.kind === 'succeeded' ? null : causeMeaning(e.cause)}, words(e)));
+            h('td', stateOf(e.kind).name ? badge(stateOf(e.kind)) : e.kind.replaceAll('_', ' ')), h('td.why', {title: causeMeaning(e.cause)}, words(e)));
     }
 
     draw() {

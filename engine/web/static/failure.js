@@ -4,11 +4,12 @@ import {append, fill, h} from './dom.js';
 import {ago} from './times.js';
 import {badge, stateOf} from './states.js';
 import {attempts, logRange, logSize} from './api.js';
+import {logPage} from './nav.js';
 
 const TAIL_BYTES = 8192, TAIL_LINES = 20;
 
-/* {cause: its meaning}, of engine/words/causes.h, put here by embed.py. */
-const meanings = CAUSES;
+/* {cause: its meaning}, of engine/words/causes.h, put into the shell by embed.py. */
+const meanings = JSON.parse(document.getElementById('causes').text);
 
 /* "exit code 1", "signal 9", "oom" */
 export function causeWords(cause, code) {
@@ -50,7 +51,7 @@ export function openFailure(el, model) {
         if (i < 0)
             return;
         const {inst} = model, key = model.keyOf(i), list = await attempts(model.no, inst.task[i], inst.node[i]);
-        const log = h('div.tail'), to = `runs/${model.no}?tab=logs&i=${encodeURIComponent(key)}`;
+        const log = h('div.tail'), to = logPage(model.no, key);
 
         fill(el, h('h2', badge(stateOf(inst.state[i])), ' ', h('a', {href: to}, inst.task[i]), h('span.dim', ' on '),
             inst.node[i], h('span.cause', {title: causeMeaning(inst.cause[i])}, causeWords(inst.cause[i], inst.code[i])),

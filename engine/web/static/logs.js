@@ -8,7 +8,7 @@ import {attempts, logSearch, logUrl, runLog, runLogUrl} from './api.js';
 import {LogSource, TextSource} from './logsource.js';
 import {LogWindow} from './logwindow.js';
 import {plain} from './ansi.js';
-import {query, setQuery} from './nav.js';
+import {logPage, query, setQuery} from './nav.js';
 
 const MANY = 300, MERGED_LINES = 10000, RANKS = 64, ALL = '*';
 
@@ -469,7 +469,7 @@ class LogsTab {
     drawHits(items) {
         this.list.hidden = items.length === 0;
         fill(this.list, h('p.dim', `${count(items.length, 'line')} of all of it${this.cut ? ', and more' : ''}`), items.map((hit) => h('a',
-            {href: `runs/${this.model.no}?tab=logs&i=${encodeURIComponent(hit.instance)}&a=${hit.attempt_no}#L${hit.line}`},
+            {href: `${logPage(this.model.no, hit.instance)}&a=${hit.attempt_no}#L${hit.line}`},
             h('span.dim', `${hit.instance} ${hit.line} `), plain(hit.text))));
     }
 

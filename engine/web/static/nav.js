@@ -95,3 +95,6 @@ function drawIcon() {
     icon.href = canvas.toDataURL();
     titled = null;
 }
+
+/* Where the log of an instance, or of all of a task, is shown. */
+export const logPage = (no, instance) => `runs/${no}?tab=logs&i=${encodeURIComponent(instance)}`;

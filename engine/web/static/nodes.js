@@ -6,6 +6,7 @@ import {ask, empty} from './ask.js';
 import {fill, h, table} from './dom.js';
 import {livePage} from './livepage.js';
 import {drain, nodes} from './api.js';
+import {logPage} from './nav.js';
 
 const SHOWN = 5;
 /* What is told of a machine where it is another one than on most. */
@@ -39,7 +40,7 @@ function drainer(n, done) {
 
 function attempts(list) {
     return [list.slice(0, SHOWN).map((a) => h('div', badge(stateOf(a.state), {word: false}), ' ',
-        h('a', {href: `runs/${a.run}?tab=logs&i=${encodeURIComponent(a.instance)}`}, a.instance), h('span.dim', ` of #${a.run}`))),
+        h('a', {href: logPage(a.run, a.instance)}, a.instance), h('span.dim', ` of #${a.run}`))),
     list.length > SHOWN && h('div.dim', `and ${list.length - SHOWN} more`)];
 }
 

@@ -5,6 +5,7 @@ import {badge, countBar, countWords, stateOf} from './states.js';
 import {causeMeaning, causeWords} from './failure.js';
 import {queue} from './api.js';
 import {retryFrom} from './actions.js';
+import {logPage} from './nav.js';
 
 const SHOWN = 100;
 
@@ -15,7 +16,7 @@ function instanceRow(model, i, waits) {
 
     return h('tr', h('td', badge(stateOf(inst.state[i])), inst.unreachable_wall[i] > 0
         && h('div.tag.warn', {title: 'Its node does not answer; nothing is concluded from that'}, '⚠ unreachable ', ago(inst.unreachable_wall[i]))),
-    h('td.name', h('a', {href: `runs/${model.no}?tab=logs&i=${encodeURIComponent(key)}`, title: `Log of ${key}`}, inst.node[i] || key),
+    h('td.name', h('a', {href: logPage(model.no, key), title: `Log of ${key}`}, inst.node[i] || key),
         inst.attempt_no[i] > 1 && h('span.dim', ` attempt ${inst.attempt_no[i]}`),
         inst.state[i] === 'retrying' && inst.due_wall[i] > 0 && h('span.dim', ' again ', ago(inst.due_wall[i])), why && h('span.hint', {title: causeMeaning(inst.cause[i])}, why)),
     h('td.num', lasting(inst.started_wall[i], inst.ended_wall[i])));
@@ -74,7 +75,7 @@ export function openTask(el, {model, user, task, graph}) {
     }
     append(el, [h('h3', task.name), task.help && h('p', task.help), bar, facts(model, graph, task),
         h('table.list.instances', {'aria-label': `Instances of ${task.name}`}, body), more,
-        h('div.bar-row', h('a.button', {href: `runs/${model.no}?tab=logs&i=${encodeURIComponent(task.name)}`}, 'Logs'),
+        h('div.bar-row', h('a.button', {href: logPage(model.no, task.name)}, 'Logs'),
             user.may('operate') && model.over() && h('button', {on: {click: () => retryFrom(model, graph, task.name)}},
                 'Retry from here …'))]);
     draw();

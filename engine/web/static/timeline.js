@@ -8,7 +8,7 @@ import {bindKeys} from './keys.js';
 import {absolute, clockTime, duration, now} from './times.js';
 import {stateOf} from './states.js';
 import {failed} from './ask.js';
-import {go} from './nav.js';
+import {go, logPage} from './nav.js';
 import {criticalPath, gangs, Spans} from './spans.js';
 
 const AXIS_H = 26, NAMES_W = 190, DENSE = 400, LEAST_PX = 1;
@@ -377,7 +377,7 @@ class Timeline {
             const bar = this.barAt(event);
 
             if (bar !== null)
-                go(`runs/${this.model.no}?tab=logs&i=${encodeURIComponent(this.model.keyOf(bar.i))}&a=${bar.attempt}`);
+                go(`${logPage(this.model.no, this.model.keyOf(bar.i))}&a=${bar.attempt}`);
         }
     }
 
