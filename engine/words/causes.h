@@ -9,8 +9,9 @@
 
 /* X(name, word, number with which a node reports it (enum fr_end_cause; 0: none does), whether
  * retry.on may list it, whether it does by default, what it means, and the reason of an instance
- * that ended so; "": none, or engine/run/reasons.c finds one for the instance). Nodes store and
- * exchange a cause by its position: append a new one at the end, with the next free number. */
+ * that ended so; "": none, or engine/run/reasons.c finds one for the instance). A
+ * node reports a cause by its number, and keeps the cause of a stop by its position: append a new
+ * cause at the end, with the next free number. */
 #define FR_CAUSES(X)                                                                               \
     X(NONE, "none", 0, false, false, "", "")                                                       \
     X(EXIT, "exit", 1, true, true, "the command ended with another status than 0", "")             \
