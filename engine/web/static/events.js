@@ -103,7 +103,7 @@ class EventsTab {
             h('td.num.dim', before ? `+${duration(e.wall - before.wall)}` : ''),
             h('td', e.idx >= 0 ? h('a', {href: logPage(this.model.no, key)}, key) : key,
                 e.attempt_no > 1 && h('span.dim', ` attempt ${e.attempt_no}`)),
-            h('td', stateOf(e.kind).name ? badge(stateOf(e.kind)) : e.kind.replaceAll('_', ' ')), h('td.why', {title: causeMeaning(e.cause)}, words(e)));
+            h('td', stateOf(e.kind).name ? badge(stateOf(e.kind)) : e.kind.replaceAll('_', ' ')), h('td.why', {title: e.kind !== 'succeeded' && causeMeaning(e.cause)}, words(e)));
     }
 
     draw() {
