@@ -22,7 +22,7 @@ TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=u
 PRELOADS = b"<!-- preloads -->\n"
 KNOWN = b"<!-- known -->\n"  # where shell.c puts what is known of the run
 CAUSES = b'<script type="application/json" id="causes"></script>'
-MARKS = [b'<base href="/">', b"<title>flowrun</title>", KNOWN, PRELOADS, b'<main id="main" tabindex="-1"></main>', CAUSES]
+MARKS = [b'<base href="/">', b"<title>flowrun</title>", KNOWN, PRELOADS, CAUSES, b'<main id="main" tabindex="-1"></main>']
 
 
 def rows_of(path, pattern):

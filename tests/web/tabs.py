@@ -30,8 +30,8 @@ def main():
         one.wait("document.querySelector('tr.row')?.innerText.includes('running')", what="the run in each tab")
     reader = tabs.pop(asked.index(max(asked)))
     clean_page("the tab that read", reader)
+    before = streams(tabs)  # another takes over as soon as it is closed
     reader.close()
-    before = streams(tabs)
     write("go", "")
     for one in tabs:
         one.wait("document.querySelector('tr.row')?.innerText.includes('succeeded')", what="the end in each tab")
