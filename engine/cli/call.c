@@ -229,7 +229,8 @@ enum fr_rc cli_verb(const struct cli_call *c, const char *verbs, size_t *at, str
 
     for (const char *p = verbs; word != NULL && p != NULL; p = strchr(p, ' '), i++) {
         p += *p == ' ';
-        if (n > 0 && strncmp(p, word, n) == 0 && (p[n] == ' ' || p[n] == '\0')) {
+        if (n > 0 && strchr(word, ' ') == NULL && strncmp(p, word, n) == 0 &&
+            (p[n] == ' ' || p[n] == '\0')) {
             *at = i;
             return FR_OK;
         }

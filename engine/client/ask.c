@@ -174,8 +174,10 @@ enum fr_rc cli_ask(const char *home, const struct cli_question *q, struct fr_err
     if (rc == FR_OK && q->answer != NULL)
         rc = fr_json_parse((struct fr_str){answer.body.n > 0 ? answer.body.p : "", answer.body.n},
                            "the host's answer", q->answer, err);
-    if (rc == FR_OK && q->text != NULL)
-        fr_buf_add(q->text, answer.body.p, answer.body.n);
+    if (rc == FR_OK && q->text != NULL) {
+        *q->text = answer.body;
+        answer.body = (struct fr_buf){0};
+    }
     json_decref(q->body);
     client_answer_finish(&answer);
     fr_buf_finish(&full);
@@ -212,7 +214,8 @@ enum fr_rc cli_writer_open(struct cli_writer *w, struct fr_err *err)
     if (rc == FR_OK)
         rc = fr_store_lead(w->st, &epoch, err);
     fr_buf_finish(&home);
-    return rc == FR_BUSY ? cli_store_read(&w->st, err) : rc;
+    /* With the lock, BUSY is the store's: an error. */
+    return rc == FR_BUSY && w->lock_fd < 0 ? cli_store_read(&w->st, err) : rc;
 }
 
 void cli_writer_close(struct cli_writer *w)

@@ -10,7 +10,7 @@ struct cli_question {
     const char *method;  /* "GET", "POST", "PUT", "DELETE" */
     json_t *body;        /* cli_ask() drops it; NULL: none */
     json_t **answer;     /* the answer, for the caller to drop; NULL: not wanted */
-    struct fr_buf *text; /* or the answer as it came, appended; NULL: not wanted */
+    struct fr_buf *text; /* or the answer as it came, which the caller finishes; NULL: not wanted */
     int64_t deadline_ms; /* for the answer; 0: 30 s */
 };
 

@@ -80,7 +80,10 @@ static enum fr_rc open_host(struct fr_host *host, const struct fr_nodes_args *li
         rc = join_nodes(host, links, err);
     if (rc == FR_OK)
         rc = fr_retain_create(host->loop, host->store, &host->retain, err);
-    return rc == FR_OK ? host_step(host, HOST_OPEN, err) : rc;
+    if (rc == FR_OK)
+        rc = host_step(host, HOST_OPEN, err);
+    host->meter = (struct host_meter){0}; /* of turns alone */
+    return rc;
 }
 
 enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_args *links,

@@ -4,6 +4,7 @@
 #include "engine/base/sys.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,15 +129,10 @@ static bool add_token(struct reading *r, struct fr_buf *b, char token)
     const struct {
         char token;
         const char *text;
-        int number; /* -1: text */
-    } known[] = {{'%', "%", -1},
-                 {'d', r->home, -1},
-                 {'h', r->c->host, -1},
-                 {'i', NULL, (int)getuid()},
-                 {'n', r->target->host, -1},
-                 {'p', NULL, r->c->port},
-                 {'r', r->c->user, -1},
-                 {'u', r->local_user, -1}};
+        int64_t number; /* -1: text */
+    } known[] = {{'%', "%", -1},        {'d', r->home, -1},         {'h', r->c->host, -1},
+                 {'i', NULL, getuid()}, {'n', r->target->host, -1}, {'p', NULL, r->c->port},
+                 {'r', r->c->user, -1}, {'u', r->local_user, -1}};
     size_t i = 0, n = sizeof(known) / sizeof(known[0]);
 
     while (i < n && known[i].token != token)
@@ -146,7 +142,7 @@ static bool add_token(struct reading *r, struct fr_buf *b, char token)
     if (known[i].number < 0)
         fr_buf_text(b, known[i].text);
     else
-        fr_buf_fmt(b, "%d", known[i].number);
+        fr_buf_fmt(b, "%" PRId64, known[i].number);
     return true;
 }
 

@@ -34,10 +34,9 @@ enum fr_rc srv_shim_start(struct srv *s, struct srv_live *l, const struct fr_sup
                           .fds = {-1, -1, -1}};
     if (sp.argv == NULL || sp.envp == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory to start a shim");
-    else if (fr_sys.spawn(&sp, &l->runtime) != 0)
+    else if ((rc = fr_supervise_message(sup, &l->out, err)) == FR_OK &&
+             fr_sys.spawn(&sp, &l->runtime) != 0)
         rc = fr_fail_errno(err, errno, "cannot run %s", sp.argv[0]);
-    else
-        rc = fr_supervise_message(sup, &l->out, err);
     l->shim_until_ms = rc == FR_OK ? fr_sys.mono_ms() + SRV_SHIM_MS : 0;
     l->due_ms = fr_sys.mono_ms();
     fr_arena_finish(&arena);

@@ -87,7 +87,7 @@ enum fr_rc fr_run_abandon(struct fr_run *run, const char *name, struct fr_err *e
     node->refused = true;
     fr_buf_fmt(&why, "its node is given up%s%s", node->reason[0] != '\0' ? ": " : "", node->reason);
     if (!why.bad)
-        snprintf(node->reason, sizeof(node->reason), "%s", why.p);
+        run_say(node->reason, why.p, why.n);
     fr_buf_finish(&why);
     ev.kind = FR_EV_NODE_REFUSED; /* starts there do not wait for the node either */
     return run_queue(run, &ev, err);

@@ -19,7 +19,7 @@ struct event {
     struct fr_id run; /* zero: of no run */
     const char *name;
     unsigned topic; /* enum host_topic; 0: none */
-    bool lost;      /* there is no memory for its data */
+    bool lost;      /* its data could not be written */
 };
 
 /* Adds an event to the ring; fmt gives its data, which is JSON. */
@@ -314,13 +314,14 @@ static void flush(struct host_run *h, bool now)
     struct host_news *news = h->news;
     struct fr_id run = fr_run_id(h->run);
     int64_t now_ms, no = fr_run_no(h->run);
-    struct fr_run_now state = fr_run_now(h->run);
+    struct fr_run_now state;
 
     if (!has_news(news))
         return;
     now_ms = fr_sys.mono_ms();
     if (!now && !news->run && now_ms < news->sent_ms + STREAM_PAUSE_MS)
         return;
+    state = fr_run_now(h->run);
     if (news->lost)
         put(h->host, (struct event){.run = run, .name = "reset"}, "{\"run\":%" PRId64 "}", no);
     else if (news->n_changes > 0)

@@ -161,7 +161,7 @@ static void say_nodes(struct fr_api_stream *s)
             const struct fr_buf *note = &h->news->nodes[n];
             struct fr_buf text = {0};
 
-            if (note->n == 0)
+            if (note->n == 0 || note->bad)
                 continue;
             fr_buf_fmt(&text, "event: note\ndata: %s\n\n", note->p);
             if (!text.bad)

@@ -119,7 +119,7 @@ static void write_file(const char *dir, const char *name, const char *text)
 
 static void add_pids(const char *path, struct fr_buf *out)
 {
-    char procs[FR_NODE_PATH + NAME_ROOM];
+    char procs[FR_WALK_PATH + NAME_ROOM];
     struct fr_buf text = {0};
     struct fr_str line;
     size_t at = 0;

@@ -25,15 +25,19 @@ CAUSES = b'<script type="application/json" id="causes"></script>'
 MARKS = [b'<base href="/">', b"<title>flowrun</title>", KNOWN, PRELOADS, CAUSES, b'<main id="main" tabindex="-1"></main>']
 
 
-def rows_of(path, pattern):
-    """What the pattern has of each line of a table of X(…); where a line goes on, its end is none."""
+def rows_of(path, table, pattern):
+    """What the pattern has of each line X(…) of the table, a macro that goes on after backslashes."""
     with open(path, encoding="utf-8") as f:
-        return re.findall(r"X\(" + pattern + r"\)", re.sub(r"\s*\\\n\s*", " ", f.read()))
+        text = re.search(r"#define %s\(X\)(.*)" % table, re.sub(r"\s*\\\n\s*", " ", f.read()))[1]
+    rows = re.findall(r"X\(" + pattern + r"\)", text)
+    if len(rows) != len(re.findall(r"X\(\w+, \"", text)):
+        sys.exit("embed.py: %s: a line of %s has another form than %s" % (path, table, pattern))
+    return rows
 
 
 def states(words):
     """[name, letter, failed by itself, ended] of each line of FR_STATES, in the order of concern."""
-    rows = rows_of(words + "/states.h", r"(\w+), \"(\w+)\", '(\w)', (\d+), (true|false)")
+    rows = rows_of(words + "/states.h", "FR_STATES", r"(\w+), \"(\w+)\", '(\w)', (\d+), (true|false)")
     first = [r[0] for r in rows].index("SUCCEEDED")
     table = [(int(concern), [word, letter, int(failed == "true"), int(i >= first)])
              for i, (_, word, letter, concern, failed) in enumerate(rows)]
@@ -42,7 +46,7 @@ def states(words):
 
 def causes(words):
     """{name: what it means} of each line of FR_CAUSES."""
-    return dict(rows_of(words + "/causes.h", r"\w+, \"(\w+)\", \d+, (?:true|false), (?:true|false), \"([^\"]*)\", \"[^\"]*\""))
+    return dict(rows_of(words + "/causes.h", "FR_CAUSES", r"\w+, \"(\w+)\", \d+, (?:true|false), (?:true|false), \"([^\"]*)\", \"[^\"]*\""))
 
 
 def packed_json(table):

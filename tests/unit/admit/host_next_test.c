@@ -261,7 +261,8 @@ static void test_node_before(void)
 {
     const struct fr_note away = {
         .kind = FR_NOTE_NODE, .inst = FR_PLAN_NONE, .text = "it is away", .wall_ms = 5};
-    struct reader r = {0};
+    struct fr_note cut = away;
+    struct reader r = {0}, later = {0};
     struct host_run *h;
 
     check_row("a node that went before");
@@ -273,9 +274,15 @@ static void test_node_before(void)
     CHECK(has(&r,
               "event: note\ndata: {\"run\":9,\"wall\":5,\"text\":\"it is away\",\"node\":\"local\","
               "\"up\":false}\n\n"));
+    check_row("a text that is no UTF-8 is sent to nobody, nor a part of it");
+    cut.text = "away\xe2\x80";
+    stream_part.note(h, h->run, &cut);
+    CHECK_INT(follow(&later, "9", ""), 200);
+    CHECK(!has(&later, "event: note"));
     cancel("9");
     close_host();
     fr_buf_finish(&r.got);
+    fr_buf_finish(&later.got);
     check_row("");
 }
 

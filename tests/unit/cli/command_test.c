@@ -80,7 +80,7 @@ static const struct cli_command commands[] = {
 };
 
 static const struct row {
-    const char *line; /* words, parted by spaces */
+    const char *line; /* words, parted by spaces; ~ is a space in a word */
     int code;
     const char *text;
 } rows[] = {
@@ -102,6 +102,8 @@ static const struct row {
     {"probe --any x", 2, "flowrun: probe: --any is a whole number, not 'x'\n"},
     {"probe --color re", 2, "flowrun: probe: --color is red, green or blue, not 're'\n"},
     {"probe res", 2, "flowrun: probe: what is 'res'? It takes pause, resume or cancel\n"},
+    {"probe pause~resume", 2,
+     "flowrun: probe: what is 'pause resume'? It takes pause, resume or cancel\n"},
     {"probe resume a b c", 2,
      "flowrun: probe: what is 'c'? It takes [pause | resume [A] [B]]; see 'flowrun help probe'\n"},
     {"probe -n", 2, "flowrun: probe: --count needs a value: N\n"},
@@ -148,8 +150,11 @@ static void test_lines(void)
 
         check_row(rows[i].line);
         snprintf(line, sizeof(line), "%s", rows[i].line);
-        for (char *w = strtok_r(line, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest))
+        for (char *w = strtok_r(line, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest)) {
+            for (char *p = w; (p = strchr(p, '~')) != NULL;)
+                *p = ' ';
             argv[n++] = strcmp(w, "''") == 0 ? empty : w;
+        }
         CHECK_INT(cli_dispatch(find(argv[0]), argv), rows[i].code);
         CHECK_TEXT(printed.n > 0 ? printed.p : "", rows[i].text);
         fr_buf_finish(&printed);
