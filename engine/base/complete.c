@@ -129,23 +129,3 @@ enum fr_rc fr_complete_script(const char *shell, const char *program, struct fr_
     }
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for the script") : FR_OK;
 }
-
-static void keep(void *arg, int fd, const char *text, size_t n)
-{
-    if (fd == 1)
-        fr_buf_add(arg, text, n);
-}
-
-static int no_error(void *arg)
-{
-    (void)arg;
-    return 0;
-}
-
-void fr_capture(void (*run)(void *arg), void *arg, struct fr_buf *out)
-{
-    struct fr_printer before = fr_print_by(&(struct fr_printer){keep, no_error, out});
-
-    run(arg);
-    (void)fr_print_by(before.put != NULL ? &before : NULL);
-}

@@ -23,7 +23,4 @@ void fr_complete_words(const char *typed, const char *words);
 enum fr_rc fr_complete_script(const char *shell, const char *program, struct fr_buf *out,
                               struct fr_err *err);
 
-/* Calls run and appends its output to stdout. */
-void fr_capture(void (*run)(void *arg), void *arg, struct fr_buf *out);
-
 #endif

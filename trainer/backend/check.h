@@ -26,7 +26,7 @@ enum {
     /* Direction; neither: read. */
     OUT = 512,  /* "=" */
     ADD = 1024, /* "+=" */
-    FEW = 2048  /* few bytes beside those of the other views: not part of the cost */
+    FEW = 2048  /* not part of the cost: few bytes, or tr_check_picks counts its rows */
 };
 
 struct tr_need {

@@ -67,7 +67,7 @@ struct tr_call {
     const char *const *words; /* those that are no flags; argv where the command has no flags */
     void *options;            /* in arena; of command->size */
     const char *plain[TR_WORDS_MAX];
-    const char *text[TR_FLAGS_MAX]; /* what each flag was given; NULL: nothing */
+    const char *text[TR_FLAGS_MAX]; /* value of each flag; NULL: not given, or a TR_LIST */
     const char *file;               /* arguments of train were read from it; NULL: none */
     bool evals;                     /* the file names data sets for evaluation */
     struct fr_buf notes;            /* owns: a line for each argument without effect */

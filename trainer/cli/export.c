@@ -244,16 +244,22 @@ static enum fr_rc show_stacks(const struct check *c, struct fr_err *err)
     return rc;
 }
 
-static enum fr_rc export(struct tr_call *call, struct fr_err *err) {
-    struct check *c = call->options; enum fr_rc rc = FR_OK;
+static enum fr_rc run_export(struct tr_call *call, struct fr_err *err)
+{
+    struct check *c = call->options;
+    enum fr_rc rc = FR_OK;
 
-    if (!c->check) rc = fr_fail(err, FR_USAGE, "--check is missing: there is nothing else to do");
+    if (!c->check)
+        rc = fr_fail(err, FR_USAGE, "--check is missing: there is nothing else to do");
     else if (c->base == NULL || c->adapter == NULL)
         rc = fr_fail(err, FR_USAGE, "--model_name_or_path and --adapter_name_or_path are needed");
-    for (int32_t t = 0; t < TOKENS; t++) c->pos[t] = t;
-    if (rc == FR_OK) rc = show_stacks(c, err);
+    for (int32_t t = 0; t < TOKENS; t++)
+        c->pos[t] = t;
+    if (rc == FR_OK)
+        rc = show_stacks(c, err);
     if (rc == FR_OK && c->merged != NULL && (rc = tr_cpu_create(&c->be, err)) == FR_OK &&
-        (rc = tr_comm_single(c->be, &c->comm, err)) == FR_OK) rc = compare(c, err);
+        (rc = tr_comm_single(c->be, &c->comm, err)) == FR_OK)
+        rc = compare(c, err);
     tr_comm_destroy(c->comm);
     tr_backend_destroy(c->be);
     fr_arena_finish(&c->arena);
@@ -278,5 +284,5 @@ const struct tr_command tr_cmd_export = {
              "adapter do, and which stacks load the adapter\n\n",
     TR_FLAGS(flags, struct check),
     .initial = &(const struct check){.bound = "0.25"},
-    .run = export,
+    .run = run_export,
 };

@@ -325,7 +325,8 @@ static enum fr_rc print_help(const struct tr_command *c, struct fr_err *err)
 static bool wants_help(int argc, const char *const *argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+        if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0 ||
+            fr_has_prefix(argv[i], "--help="))
             return true;
     return false;
 }

@@ -21,8 +21,7 @@ struct tr_grid_opts {
 
 /* Collective. Rank 0 prints a row for each set and adds {"set": {NAME: VALUE}, "us",
  * "bandwidth_gbps"} to the array grid; the object best gets {NAME: VALUE} of the best set. Both are
- * used on rank 0 only. A set that fails has "why"
- * instead of times. */
+ * used on rank 0 only. A set that fails has "why" instead of times. */
 enum fr_rc tr_grid(struct tr_bench *r, const struct tr_grid_opts *o, json_t *grid, json_t *best,
                    struct fr_err *err);
 

@@ -69,10 +69,8 @@ static enum fr_rc copy_tokenizer(const char *path, const char *dir, const struct
                        slash != NULL ? path : ".");
     else
         (void)snprintf(folder, sizeof(folder), "%s", path);
-    for (size_t i = 0; rc == FR_OK && i < sizeof(names) / sizeof(names[0]); i++) {
-        rc = tr_copy_file(folder, dir, names[i], err);
-        rc = rc == FR_NOTFOUND ? FR_OK : rc;
-    }
+    for (size_t i = 0; rc == FR_OK && i < sizeof(names) / sizeof(names[0]); i++)
+        rc = tr_copy_file(folder, dir, names[i], true, err);
     return rc;
 }
 

@@ -88,9 +88,14 @@ static void print_lines(const json_t *out)
 
     fr_print("%s %s\n", json_string_value(json_object_get(out, "kind")),
              json_string_value(json_object_get(out, "path")));
-    json_object_foreach((json_t *)out, key, v) if (strcmp(key, "config") == 0) print_config(v);
-    else if (strcmp(key, "said_twice") != 0 && strcmp(key, "kind") != 0 && strcmp(key, "path") != 0)
-        print_value(key, v);
+    json_object_foreach((json_t *)out, key, v)
+    {
+        if (strcmp(key, "config") == 0)
+            print_config(v);
+        else if (strcmp(key, "said_twice") != 0 && strcmp(key, "kind") != 0 &&
+                 strcmp(key, "path") != 0)
+            print_value(key, v);
+    }
     print_twice(json_object_get(out, "said_twice"));
 }
 

@@ -233,8 +233,7 @@ static const struct tr_flag flags[] = {
             .most = 1000000),
     TR_FLAG("sweep", TR_TEXT, AT(sweep_size),
             "time every collective from 8 bytes to this, as 256MiB; and where NCCL works between "
-            "nodes, "
-            "find its best settings for the exchange of tokens"),
+            "nodes, find its best settings for the exchange of tokens"),
     TR_FLAG("rail", TR_TEXT, AT(rail_size), "time this exchange alone, so many bytes a rank"),
     TR_FLAG("device", TR_CHOICE, AT(ranks.device), "auto, cpu or cuda", TR_DEVICES),
     TR_FLAG("transport", TR_CHOICE, AT(ranks.transport), "between GPUs: auto, nccl or host",

@@ -1,18 +1,18 @@
 /*
- * The ranks of one run and their communication. Two planes:
+ * The ranks of one run and their communication, in two planes.
  *
- *   data     collectives over tensors in the backend's memory. A call is ordered in its queue:
- * after earlier work, before later work. A communicator belongs to the queue of its first call
- *            (FR_BUG on another queue); a second queue needs a group of the same ranks
- *            (tr_comm_split). Every rank issues the same collectives in the same order over all
- *            communicators of its process, whatever its data. In checking mode the ranks of a
- *            communicator, world or group, first compare a hash of (call, bytes, what), and the
- * bytes of unequal slices. A mismatch names `what` and the ranks; so does a deadlock in which every
- * rank waits in a call that the others do not make. control  small host messages over the
- * rendezvous connections, blocking, outside any queue. Waiting for slow things (loading,
- * tokenising) happens here, never in a collective. A control thread sends a heartbeat every second.
- * The end of a rank ends all ranks within 5 s. A silent rank is reported after 10 s, with its last
- * collective, and ends the run at timeout_ms.
+ * Data: collectives over tensors in the backend's memory. A call is ordered in its queue: after
+ * earlier work, before later work. A communicator belongs to the queue of its first call (FR_BUG on
+ * another queue); a second queue needs a group of the same ranks (tr_comm_split). Every rank issues
+ * the same collectives in the same order over all communicators of its process, whatever its data.
+ * In checking mode the ranks of a communicator, world or group, first compare a hash of (call,
+ * bytes, what), and the bytes of unequal slices. A mismatch names `what` and the ranks; so does a
+ * deadlock in which every rank waits in a call that the others do not make.
+ *
+ * Control: small host messages over the rendezvous connections, blocking, outside any queue.
+ * Waiting for slow things (loading, tokenising) happens here, never in a collective. A control
+ * thread sends a heartbeat every second. The end of a rank ends all ranks within 5 s. A silent rank
+ * is reported after 10 s, with its last collective, and ends the run at timeout_ms.
  *
  * Errors: FR_PEER (a rank ended or failed, named), FR_TIMEOUT, FR_PROTO (ranks disagree), FR_IO.
  * After an error every call of the communicator returns that error.

@@ -73,8 +73,8 @@ bool tr_frame_recv(int fd, struct fr_buf *in, enum tr_frame_type *type, struct f
         char piece[4096];
         size_t want = sizeof(piece);
         uint32_t len;
-        if (in->n >=
-            sizeof(len)) { /* never read into the next frame, which the control thread reads */
+        /* Never reads into the next frame, which the control thread reads. */
+        if (in->n >= sizeof(len)) {
             memcpy(&len, in->p, sizeof(len));
             want = TR_FRAME_HEAD + (size_t)len - in->n;
         } else

@@ -16,8 +16,7 @@ enum tr_frame_type {
     TR_FRAME_WHOLE,     /* all parts, from rank 0 */
     TR_FRAME_ABORT,     /* u32 fr_rc, text */
     TR_FRAME_BYE,
-    TR_FRAME_ANNOUNCE, /* tr_announced_call and its numbers: what a rank is about to call, to rank 0
-                        */
+    TR_FRAME_ANNOUNCE, /* to rank 0: tr_announced_call and its numbers, the rank's next call */
     TR_FRAME_AGREED    /* it may, from rank 0 */
 };
 

@@ -1,7 +1,8 @@
 /*
- * The architectures. Each is a file arch_NAME.c with one row, which holds everything but the block
- * of attention. To add an architecture, write its file and put NAME into TR_ARCHS (model_config.h).
- * To add a block of attention, write its file in trainer/model and put its name into TR_ATTENTIONS.
+ * The architectures. Each is a file arch_NAME.c with one row: its types, its keys, and the tensors
+ * of its attention. Tensors outside attention have Llama's names (inventory.c). To add an
+ * architecture, write its file and put NAME into TR_ARCHS (model_config.h). To add a block of
+ * attention, write its file in trainer/model and put its name into TR_ATTENTIONS.
  */
 #ifndef TR_CONFIG_ARCH_H
 #define TR_CONFIG_ARCH_H

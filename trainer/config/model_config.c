@@ -320,8 +320,9 @@ enum fr_rc tr_model_config_read(const char *path, struct tr_model_config *out,
     bool is_file = n > 5 && strcmp(path + n - 5, ".json") == 0;
 
     memset(out, 0, sizeof(*out)); /* padding too: the bytes are hashed */
-    out->rope =
-        (struct tr_rope_config){.factor = 1, .beta_fast = 32, .beta_slow = 1, .truncate = true};
+    out->rope.factor = out->rope.beta_slow = 1;
+    out->rope.beta_fast = 32;
+    out->rope.truncate = true;
     if (snprintf(file, sizeof(file), is_file ? "%s" : "%s/config.json", path) >= PATH_MAX)
         return fr_fail(err, FR_USAGE, "folder name too long: %s", path);
     if (fr_sys.lstat(path, &st) != 0)

@@ -97,10 +97,8 @@ enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const f
         rc = tr_st_write(path, items, p->n * 2, &meta, 1, err);
     if (rc == FR_OK)
         rc = tr_lora_write(dir, lora, err);
-    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]) && rc == FR_OK; i++) {
-        rc = tr_copy_file(a->model_name_or_path, dir, companions[i], err);
-        rc = rc == FR_NOTFOUND ? FR_OK : rc; /* a model folder need not have all of them */
-    }
+    for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]) && rc == FR_OK; i++)
+        rc = tr_copy_file(a->model_name_or_path, dir, companions[i], true, err);
     if (rc == FR_OK)
         rc = write_args(dir, a, err);
     fr_arena_finish(&arena);

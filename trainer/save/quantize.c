@@ -133,17 +133,21 @@ enum fr_rc tr_weight_read(const struct tr_weight_source *s, float *w, struct fr_
 
 /* ---- companions ---- */
 
-enum fr_rc tr_copy_file(const char *from_dir, const char *to_dir, const char *name,
+enum fr_rc tr_copy_file(const char *from_dir, const char *to_dir, const char *name, bool optional,
                         struct fr_err *err)
 {
     char from[PATH_MAX], to[PATH_MAX];
     struct fr_buf text = {0};
     enum fr_rc rc;
 
-    if ((rc = tr_path(from, from_dir, name, err)) == FR_OK &&
-        (rc = tr_path(to, to_dir, name, err)) == FR_OK &&
-        (rc = fr_file_read(from, COMPANION_MAX, &text, err)) == FR_OK)
+    if ((rc = tr_path(from, from_dir, name, err)) != FR_OK ||
+        (rc = tr_path(to, to_dir, name, err)) != FR_OK)
+        return rc;
+    rc = fr_file_read(from, COMPANION_MAX, &text, err);
+    if (rc == FR_OK)
         rc = fr_file_write(to, text.p != NULL ? text.p : "", text.n, 0644, err);
+    else if (rc == FR_NOTFOUND && optional)
+        rc = FR_OK;
     fr_buf_finish(&text);
     return rc;
 }
@@ -165,7 +169,7 @@ enum fr_rc tr_copy_companions(const char *model_dir, const char *out_dir, struct
             k++;
         if (k == 6 || strcmp(names[i], "model.safetensors.index.json") == 0)
             continue;
-        rc = tr_copy_file(model_dir, out_dir, names[i], err);
+        rc = tr_copy_file(model_dir, out_dir, names[i], false, err);
     }
     fr_sys_names_free(names, n);
     return rc;

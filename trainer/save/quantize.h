@@ -39,8 +39,9 @@ struct tr_weight_source {
 };
 enum fr_rc tr_weight_read(const struct tr_weight_source *s, float *w, struct fr_err *err);
 
-/* Copies one file to another folder under the same name. FR_NOTFOUND: there is no such file. */
-enum fr_rc tr_copy_file(const char *from_dir, const char *to_dir, const char *name,
+/* Copies one file to another folder under the same name. optional: FR_OK if there is none to copy.
+ */
+enum fr_rc tr_copy_file(const char *from_dir, const char *to_dir, const char *name, bool optional,
                         struct fr_err *err);
 /* Copies all files of a model folder but weights and their index to another folder. */
 enum fr_rc tr_copy_companions(const char *model_dir, const char *out_dir, struct fr_err *err);

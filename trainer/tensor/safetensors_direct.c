@@ -15,9 +15,9 @@ enum {
 
 /* A file opened for reads past the page cache. */
 struct direct_file {
-    unsigned char *
-        cached; /* owns: a bit for each page that was cached; NULL: the kernel does not report it */
-    int fd;     /* -1: no O_DIRECT in its file system, or no such file */
+    /* Owns: a bit for each page that was cached; NULL: the kernel does not report it. */
+    unsigned char *cached;
+    int fd;              /* -1: no O_DIRECT in its file system, or no such file */
     atomic_bool refused; /* a read failed, or went through the page cache */
 };
 
