@@ -68,16 +68,20 @@ def release(out, run):
     return code
 
 
-def pending(pid, sig):
-    with open("/proc/%d/status" % pid) as f:
-        return any(int(line.split()[1], 16) >> (sig - 1) & 1 for line in f if line[:6] in ("SigPnd", "ShdPnd"))
+def had(pid, sig):
+    """Whether the signal waits for the process, or has ended it."""
+    try:
+        with open("/proc/%d/status" % pid) as f:
+            return any(int(line.split()[1], 16) >> (sig - 1) & 1 for line in f if line[:6] in ("SigPnd", "ShdPnd"))
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def stops():
     run = held("term")
     os.kill(run.pid, signal.SIGTERM)
     ranks = run.ranks().values()
-    t.until("the ranks have the signal", lambda: all(pending(p, signal.SIGTERM) for p in ranks) or run.ended())
+    t.until("the ranks have the signal", lambda: all(had(p, signal.SIGTERM) for p in ranks) or run.ended())
     t.same("SIGTERM: exit status", release("term", run), 3)
     t.has("SIGTERM: message", run.text(), "as asked; the resume state is written")
     t.has("SIGTERM: goes on behind the step", go_on("SIGTERM", "term"), "Continuing training from global step 7")
