@@ -1,8 +1,9 @@
 /*
  * The facts of a node for preflight: one JSON object,
  *
- * name machine kernel driver cuda fabric gpus iface work texts ("" unknown) gpu_count disk memory
- * nofile memlock numbers (bytes; -1 no limit or unknown) problems warnings lists of texts
+ * - texts ("" unknown): name machine kernel driver cuda fabric gpus iface work
+ * - numbers (bytes; -1 no limit or unknown): gpu_count disk memory nofile memlock
+ * - lists of texts: problems warnings
  *
  * gpus lists kinds in PCI order ("8 x NVIDIA A100-SXM4-80GB"); machine is equal on nodes that share
  * one network (boot id and network namespace).

@@ -83,7 +83,7 @@ static void say_nodes(struct asking *q)
             fr_complete_say(q->typed, known.rows[i].name, "");
 }
 
-/* NAME is a token for token rm, else a schedule. */
+/* NAME is a token of `token rm`, a schedule of `schedules` and `backfill`; others are not known. */
 static void say_names(struct asking *q)
 {
     struct fr_schedule_rows rows = {0};

@@ -33,9 +33,13 @@ enum fr_rc run_metrics_look(struct fr_run *run, struct run_attempt *at, struct f
 void run_metrics_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 enum fr_rc run_metrics_sync(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 
-/* progress.c: events about the progress of attempts, of the kinds    stalled     no new step for
- * limits.stalled, though its node is there   progress    there is one again   not_finite  its loss
- * was a number, and is none any more   late        of the run: it is not over at row.late_wall */
+/*
+ * progress.c: events about the progress of attempts, of these kinds.
+ * - stalled: no new step for limits.stalled, though its node is there
+ * - progress: new steps again
+ * - not_finite: its loss was a number, and is none any more
+ * - late: the run is not over at row.late_wall
+ */
 void run_progress_take(struct fr_run *run, struct run_attempt *at, struct fr_str bytes);
 void run_progress_load(struct fr_run *run, struct run_attempt *at, const char *path);
 void run_progress_drop(struct run_attempt *at);

@@ -158,14 +158,15 @@ struct fr_submit {
     void *queue_arg;
 };
 
-/* Makes a new run of a pipeline file, in two parts.  fr_run_make() reads and checks the pipeline,
- * and keeps it and the small files that it names in the home (blob.h), which may take long. It uses
- * nothing of env but the home's path, the shell and `program`, and so may be called in any thread.
- * FR_USAGE: issues lists every mistake. A run that is dropped then leaves its mark.  fr_run_put()
- * writes its rows, inside a transaction of the caller: at most *rows instances, less those written.
- * Before it fr_run_enqueue() asks submit->queue. Call fr_run_put_over() after each commit; *all: it
- * was the last one, and the run has begun or is queued. A run that is partly written can be
- * resumed: an instance without a row waits. */
+/* Makes a new run of a pipeline file, in two parts.
+ * - fr_run_make() reads and checks the pipeline, and keeps it and the small files that it names in
+ *   the home (blob.h). It takes long, and may be called in any thread: of env it uses the home's
+ *   path, the shell and `program`. FR_USAGE: issues lists every mistake. A dropped run leaves its
+ *   mark.
+ * - fr_run_put() writes its rows in a transaction of the caller: at most *rows instances, less
+ * those written. fr_run_enqueue() comes before it and asks submit->queue; fr_run_put_over() after
+ * each commit; *all: it was the last one, and the run has begun or is queued. A run that is partly
+ *   written can be resumed: an instance without a row waits. */
 enum { FR_RUN_PUT_ROWS = 500 };
 enum fr_rc fr_run_make(const struct fr_run_env *env, const struct fr_submit *submit,
                        struct fr_run **out, struct fr_issues *issues, struct fr_err *err);

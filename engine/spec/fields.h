@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-/* X(shape of a value, its reader in load.h, its schema of a field f, in schema_value.c) */
+/* X(shape of a value, its reader (load.h, read.c), its schema of a field f, in schema_value.c) */
 #define SHAPES(X)                                                                                  \
     X(STRING, read_string, schema_ref("scalar")) /* const char *; known when the file is read */   \
     X(PATH, read_string, schema_ref("scalar"))   /* const char *, made absolute on control */      \

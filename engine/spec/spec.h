@@ -229,10 +229,13 @@ struct fr_spec { /* owns: the arena, and with it all below */
     size_t n_env_used;
 };
 
-/* Versions of the meaning of pipeline files. A stored run keeps the version of its own.   1  when:
- * may have text around ${{ }}, and that is true; a && b and a || b give true or false;      a bool
- * param keeps its text; timeout: 0s is no limit; relative paths count from cwd; names      of hooks
- * may be the same   2  as described in this header */
+/*
+ * Versions of the meaning of pipeline files. A stored run keeps the version of its own.
+ * - 1: when: may have text around ${{ }}, and that is true; a && b and a || b give true or false; a
+ *   bool param keeps its text; timeout: 0s is no limit; relative paths count from cwd; names of
+ *   hooks may be the same.
+ * - 2: as described in this header.
+ */
 enum { FR_SPEC_RULES = 2 };
 
 struct fr_spec_opts {

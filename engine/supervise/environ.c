@@ -65,7 +65,7 @@ const char *fr_environ_value(const char *const *v, const char *name)
     return at != NULL ? *at + strlen(name) + 1 : "";
 }
 
-/* The rule of flownode's start (exec/ship.c) and of the built-in tasks (fr_work_folder). */
+/* The rule of flownode's start (ship/ship.c) and of the built-in tasks (fr_work_folder). */
 static bool finish_work(const char **work, const struct fr_strs *base, struct fr_arena *arena)
 {
     static const char name[] = "FLOWRUN_WORK=";

@@ -5,7 +5,7 @@
  * list, so a field is one row and a message is one block here.
  *
  *   FR_MESSAGE(number, ID, name, struct)   FR_MSG_ID, member `name` of struct fr_msg
- *   FR_FIELD(kind, member)                 kinds of codec.h; FR_I32, FR_I64: a signed number
+ *   FR_FIELD(kind, member)                 kinds of codec.h; I32, I64: a signed number
  *   FR_INNER(STRUCT or LIST, struct, member)
  *
  * Fields are sent in this order. A new field comes last: an older side skips it, and reads zero for
