@@ -15,91 +15,6 @@ double meter_now(void)
 
 #define INNER(self) struct tr_backend *in = ((struct meter *)(self))->inner
 
-static enum fr_rc mem_alloc(void *self, enum tr_mem kind, size_t bytes, void **out,
-                            struct fr_err *err)
-{
-    INNER(self);
-    return in->ops->mem_alloc(in->self, kind, bytes, out, err);
-}
-
-static void mem_free(void *self, enum tr_mem kind, void *p)
-{
-    INNER(self);
-    in->ops->mem_free(in->self, kind, p);
-}
-
-static enum fr_rc mem_reserve(void *self, size_t bytes, struct fr_err *err)
-{
-    INNER(self);
-    return in->ops->mem_reserve(in->self, bytes, err);
-}
-
-static enum fr_rc copy(void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes)
-{
-    INNER(self);
-    return in->ops->copy(in->self, q, dst, src, bytes);
-}
-
-static enum fr_rc zero(void *self, struct tr_queue *q, void *dst, size_t bytes)
-{
-    INNER(self);
-    return in->ops->zero(in->self, q, dst, bytes);
-}
-
-static enum fr_rc queue_create(void *self, size_t bytes, struct tr_queue **out, struct fr_err *err)
-{
-    INNER(self);
-    return in->ops->queue_create(in->self, bytes, out, err);
-}
-
-static void queue_destroy(void *self, struct tr_queue *q)
-{
-    INNER(self);
-    in->ops->queue_destroy(in->self, q);
-}
-
-static enum fr_rc event_create(void *self, bool timed, struct tr_event **out, struct fr_err *err)
-{
-    INNER(self);
-    return in->ops->event_create(in->self, timed, out, err);
-}
-
-static void event_destroy(void *self, struct tr_event *e)
-{
-    INNER(self);
-    in->ops->event_destroy(in->self, e);
-}
-
-static enum fr_rc event_record(void *self, struct tr_queue *q, struct tr_event *e)
-{
-    INNER(self);
-    return in->ops->event_record(in->self, q, e);
-}
-
-static enum fr_rc event_wait(void *self, struct tr_queue *q, struct tr_event *e)
-{
-    INNER(self);
-    return in->ops->event_wait(in->self, q, e);
-}
-
-static enum fr_rc sync(void *self, struct tr_queue *q, struct fr_err *err)
-{
-    INNER(self);
-    return in->ops->sync(in->self, q, err);
-}
-
-static void *stream(void *self, struct tr_queue *q)
-{
-    INNER(self);
-    return in->ops->stream(in->self, q);
-}
-
-static bool event_done(void *self, struct tr_event *e)
-{
-    INNER(self);
-    return in->ops->event_done(in->self, e);
-}
-
 static void describe(void *self, char out[256])
 {
     INNER(self);
@@ -171,13 +86,13 @@ static void keep(struct meter *m, enum tr_op op, const struct tr_cost *c, double
         INNER(self);                                                                               \
         struct meter *m = self;                                                                    \
         struct tr_cost c = tr_cost_of(TR_OP_##name, a);                                            \
-        enum fr_rc rc = m->timed ? in->ops->sync(in->self, q, err) : FR_OK;                        \
+        enum fr_rc rc = m->timed ? tr_sync(in, q, err) : FR_OK;                                    \
         double t = meter_now();                                                                    \
                                                                                                    \
         if (rc == FR_OK)                                                                           \
             rc = in->ops->name(in->self, q, a, err);                                               \
         if (rc == FR_OK && m->timed)                                                               \
-            rc = in->ops->sync(in->self, q, err);                                                  \
+            rc = tr_sync(in, q, err);                                                              \
         keep(m, TR_OP_##name, &c, m->timed ? meter_now() - t : 0);                                 \
         return rc;                                                                                 \
     }
@@ -192,34 +107,20 @@ void meter_start(struct meter *m, struct tr_backend *inner)
     m->inner = inner;
     m->ops =
         (struct tr_backend_ops){.name = o->name,
-                                .host_memory = o->host_memory,
-                                .mem_alloc = mem_alloc,
-                                .mem_free = mem_free,
-                                .mem_reserve = o->mem_reserve != NULL ? mem_reserve : NULL,
-                                .copy = copy,
-                                .zero = zero,
-                                .queue_create = queue_create,
-                                .queue_destroy = queue_destroy,
-                                .event_create = event_create,
-                                .event_destroy = event_destroy,
-                                .event_record = event_record,
-                                .event_wait = event_wait,
-                                .sync = sync,
-                                .stream = o->stream != NULL ? stream : NULL,
-                                .event_done = o->event_done != NULL ? event_done : NULL,
                                 .computes = o->computes,
                                 .describe = describe,
                                 .identity = o->identity != NULL ? identity : NULL,
+                                .scratch = o->scratch != NULL ? scratch : NULL,
                                 .prepack_bytes = o->prepack_bytes != NULL ? prepack_bytes : NULL,
                                 .prepack = o->prepack != NULL ? prepack : NULL,
                                 .repacks = o->repacks != NULL ? repacks : NULL,
                                 .repack = o->repack != NULL ? repack : NULL,
-                                .scratch = o->scratch != NULL ? scratch : NULL,
 #define METER_SLOT(name, args, fp8) .name = o->name != NULL ? meter_##name : NULL,
                                 TR_OPS(METER_SLOT)
 #undef METER_SLOT
         };
-    m->backend = (struct tr_backend){.ops = &m->ops, .self = m};
+    m->backend =
+        (struct tr_backend){inner->memory, inner->queues, inner->device, &m->ops, m, NULL, 0};
 }
 
 void meter_reset(struct meter *m, bool timed)

@@ -418,7 +418,7 @@ static int run_rank(const struct world *w, int rank, body_fn *body)
     o.check = w->check;
     o.nccl = w->library;
     cudasim_device(90, 1);
-    if (tr_cuda_open(sizeof(struct tr_backend_ops), w->device, false, &r.be, &err) == FR_OK &&
+    if (tr_cuda_open(TR_TABLE_BYTES, w->device, false, &r.be, &err) == FR_OK &&
         tr_queue_create(r.be, 0, &r.q, &err) == FR_OK &&
         create[w->transport](r.be, &o, &r.comm, &err) == FR_OK)
         bad = body(&r);

@@ -83,7 +83,7 @@ int main(int argc, char **argv)
     if (argc > 2)
         cudasim_sums(strcmp(argv[2], "truncated") == 0 ? ISA_TRUNCATED : ISA_SHUFFLED);
     for (int i = 0; i < devices && rc == FR_OK; i++)
-        rc = tr_cuda_open(sizeof *be[i]->ops, i, false, &be[i], &err);
+        rc = tr_cuda_open(TR_TABLE_BYTES, i, false, &be[i], &err);
     if (rc == FR_OK)
         rc = op_setup(be, devices, &err);
     if (rc != FR_OK) {

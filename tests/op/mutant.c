@@ -296,37 +296,17 @@ TR_OPS(MUTATED_OP)
         return INNER(self)->ops->name(INNER(self)->self, __VA_ARGS__);                             \
     }
 /* clang-format off */
-PASS(enum fr_rc, mem_alloc,
-     (void *self, enum tr_mem kind, size_t bytes, void **out, struct fr_err *err),
-     kind, bytes, out, err)
-PASS(void, mem_free, (void *self, enum tr_mem kind, void *p), kind, p)
-PASS(enum fr_rc, mem_reserve, (void *self, size_t bytes, struct fr_err *err), bytes, err)
-PASS(enum fr_rc, copy, (void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes),
-     q, dst, src, bytes)
-PASS(enum fr_rc, zero, (void *self, struct tr_queue *q, void *dst, size_t bytes), q, dst, bytes)
-PASS(enum fr_rc, queue_create,
-     (void *self, size_t bytes, struct tr_queue **out, struct fr_err *err),
-     bytes, out, err)
-PASS(void, queue_destroy, (void *self, struct tr_queue *q), q)
-PASS(enum fr_rc, event_create, (void *self, bool timed, struct tr_event **out, struct fr_err *err),
-     timed, out, err)
-PASS(void, event_destroy, (void *self, struct tr_event *e), e)
-PASS(enum fr_rc, event_record, (void *self, struct tr_queue *q, struct tr_event *e), q, e)
-PASS(enum fr_rc, event_wait, (void *self, struct tr_queue *q, struct tr_event *e), q, e)
-PASS(double, event_between, (void *self, struct tr_event *from, struct tr_event *to), from, to)
-PASS(enum fr_rc, sync, (void *self, struct tr_queue *q, struct fr_err *err), q, err)
-PASS(void *, stream, (void *self, struct tr_queue *q), q)
-PASS(bool, event_done, (void *self, struct tr_event *e), e)
 PASS(void, describe, (void *self, char out[256]), out)
 PASS(void, identity, (void *self, struct tr_device_id *out), out)
 PASS(void, scratch, (void *self, enum tr_op op, const void *args, struct tr_scratch *most),
      op, args, most)
+PASS(size_t, prepack_bytes, (void *self, const struct tr_view *w), w)
+PASS(enum fr_rc, prepack,
+     (void *self, struct tr_queue *q, const struct tr_view *w, void *packed), q, w, packed)
+PASS(bool, repacks, (void *self, const struct tr_view *w), w)
+PASS(enum fr_rc, repack,
+     (void *self, struct tr_queue *q, const struct tr_view *w, struct fr_err *err), q, w, err)
 /* clang-format on */
-
-static size_t mutated_mem_room(void *self)
-{
-    return INNER(self)->ops->mem_room(INNER(self)->self);
-}
 
 static void mutated_destroy(void *self)
 {
@@ -338,25 +318,13 @@ static void fill_table(struct tr_backend_ops *t, const struct tr_backend_ops *in
 {
     *t = *inner;
 #define TAKE(name) t->name = inner->name != NULL ? mutated_##name : NULL
-    TAKE(mem_alloc);
-    TAKE(mem_free);
-    TAKE(mem_reserve);
-    TAKE(mem_room);
-    TAKE(copy);
-    TAKE(zero);
-    TAKE(queue_create);
-    TAKE(queue_destroy);
-    TAKE(event_create);
-    TAKE(event_destroy);
-    TAKE(event_record);
-    TAKE(event_wait);
-    TAKE(event_between);
-    TAKE(sync);
-    TAKE(stream);
-    TAKE(event_done);
     TAKE(describe);
     TAKE(identity);
     TAKE(scratch);
+    TAKE(prepack_bytes);
+    TAKE(prepack);
+    TAKE(repacks);
+    TAKE(repack);
     TAKE(destroy);
 #define TAKE_OP(name, args, fp8) TAKE(name);
     TR_OPS(TAKE_OP)
@@ -372,14 +340,13 @@ enum fr_rc mutant_create(struct tr_backend *inner, const struct mutant *what,
     *out = NULL;
     if (m == NULL)
         return fr_fail(err, FR_NOMEM, "backend mutant");
-    if (!inner->ops->host_memory) {
+    if (!inner->memory->is_host) {
         free(m);
         return fr_fail(err, FR_UNSUPPORTED, "a mutant of %s: its memory is not the host's",
                        inner->ops->name);
     }
     fill_table(&m->ops, inner->ops);
-    m->base.ops = &m->ops;
-    m->base.self = m;
+    m->base = (struct tr_backend){inner->memory, inner->queues, inner->device, &m->ops, m, NULL, 0};
     m->inner = inner;
     m->what = *what;
     *out = &m->base;

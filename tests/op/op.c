@@ -501,7 +501,7 @@ int op_run(void)
     op_loss_cases();
     op_moe_cases();
     op_vec_cases();
-    if (all.be[OP_DEV]->ops->host_memory &&
+    if (all.be[OP_DEV]->memory->is_host &&
         all.prove == NULL) /* the checks are the same for all backends */
         op_refusals();
     return op_finish();

@@ -185,21 +185,24 @@ static void ref_destroy(void *self)
     free(self);
 }
 
-static const struct tr_backend_ops ref_ops = {
-    .name = "ref",
-    .host_memory = true,
-    .computes = 1 << TR_F64 | 1 << TR_F32 | 1 << TR_BF16 | 1 << TR_F16,
-    .mem_alloc = ref_mem_alloc,
-    .mem_free = ref_mem_free,
+static const struct tr_memory_ops ref_memory = {
+    .is_host = true, .alloc = ref_mem_alloc, .free = ref_mem_free};
+
+static const struct tr_queue_ops ref_queues = {
+    .create = ref_queue_create,
+    .destroy = ref_queue_destroy,
     .copy = ref_copy,
     .zero = ref_zero,
-    .queue_create = ref_queue_create,
-    .queue_destroy = ref_queue_destroy,
+    .sync = ref_sync,
     .event_create = ref_event_create,
     .event_destroy = ref_event_destroy,
     .event_record = ref_event_record,
     .event_wait = ref_event_wait,
-    .sync = ref_sync,
+};
+
+static const struct tr_backend_ops ref_ops = {
+    .name = "ref",
+    .computes = 1 << TR_F64 | 1 << TR_F32 | 1 << TR_BF16 | 1 << TR_F16,
     .describe = ref_describe,
     .destroy = ref_destroy,
 #define REF_SLOT(name, args, fp8) .name = ref_##name,
@@ -214,8 +217,7 @@ enum fr_rc tr_ref_create(struct tr_backend **out, struct fr_err *err)
     *out = NULL;
     if (r == NULL)
         return fr_fail(err, FR_NOMEM, "backend ref");
-    r->base.ops = &ref_ops;
-    r->base.self = r;
+    r->base = (struct tr_backend){&ref_memory, &ref_queues, r, &ref_ops, r, NULL, 0};
     *out = &r->base;
     return FR_OK;
 }

@@ -54,7 +54,7 @@ enum fr_rc tr_mem_alloc(struct tr_backend *be, enum tr_mem kind, size_t bytes, v
     enum fr_rc rc;
 
     *out = NULL;
-    rc = be->ops->mem_alloc(be->self, kind, bytes, out, err);
+    rc = be->memory->alloc(be->device, kind, bytes, out, err);
     assert((uintptr_t)*out % 256 == 0);
     be->taken += rc == FR_OK ? bytes : 0;
     return rc;
@@ -63,17 +63,17 @@ enum fr_rc tr_mem_alloc(struct tr_backend *be, enum tr_mem kind, size_t bytes, v
 void tr_mem_free(struct tr_backend *be, enum tr_mem kind, void *p)
 {
     if (p != NULL)
-        be->ops->mem_free(be->self, kind, p);
+        be->memory->free(be->device, kind, p);
 }
 
 enum fr_rc tr_mem_reserve(struct tr_backend *be, size_t bytes, struct fr_err *err)
 {
-    return be->ops->mem_reserve != NULL ? be->ops->mem_reserve(be->self, bytes, err) : FR_OK;
+    return be->memory->reserve != NULL ? be->memory->reserve(be->device, bytes, err) : FR_OK;
 }
 
 size_t tr_mem_room(struct tr_backend *be)
 {
-    return be->ops->mem_room != NULL ? be->ops->mem_room(be->self) : 0;
+    return be->memory->room != NULL ? be->memory->room(be->device) : 0;
 }
 
 size_t tr_prepack_bytes(struct tr_backend *be, struct tr_view w)
@@ -118,14 +118,14 @@ enum fr_rc tr_copy(struct tr_backend *be, struct tr_queue *q, void *dst, const v
     if (bytes == 0)
         return FR_OK;
     tr_trace_begin(be, q, "copy %zu bytes", bytes);
-    rc = be->ops->copy(be->self, q, dst, src, bytes);
+    rc = be->queues->copy(be->device, q, dst, src, bytes);
     tr_trace_end(be, q);
     return rc;
 }
 
 enum fr_rc tr_zero(struct tr_backend *be, struct tr_queue *q, void *dst, size_t bytes)
 {
-    return bytes == 0 ? FR_OK : be->ops->zero(be->self, q, dst, bytes);
+    return bytes == 0 ? FR_OK : be->queues->zero(be->device, q, dst, bytes);
 }
 
 enum fr_rc tr_queue_create(struct tr_backend *be, size_t workspace_bytes, struct tr_queue **out,
@@ -134,7 +134,7 @@ enum fr_rc tr_queue_create(struct tr_backend *be, size_t workspace_bytes, struct
     enum fr_rc rc;
 
     *out = NULL;
-    rc = be->ops->queue_create(be->self, workspace_bytes, out, err);
+    rc = be->queues->create(be->device, workspace_bytes, out, err);
     be->taken += rc == FR_OK ? workspace_bytes : 0;
     return rc;
 }
@@ -144,40 +144,40 @@ void tr_queue_destroy(struct tr_backend *be, struct tr_queue *q)
     if (q == NULL)
         return;
     tr_trace_forget(be, q);
-    be->ops->queue_destroy(be->self, q);
+    be->queues->destroy(be->device, q);
 }
 
 enum fr_rc tr_event_create(struct tr_backend *be, struct tr_event **out, struct fr_err *err)
 {
     *out = NULL;
-    return be->ops->event_create(be->self, false, out, err);
+    return be->queues->event_create(be->device, false, out, err);
 }
 
 enum fr_rc tr_event_create_timed(struct tr_backend *be, struct tr_event **out, struct fr_err *err)
 {
     *out = NULL;
-    return be->ops->event_create(be->self, true, out, err);
+    return be->queues->event_create(be->device, true, out, err);
 }
 
 void tr_event_destroy(struct tr_backend *be, struct tr_event *e)
 {
     if (e != NULL)
-        be->ops->event_destroy(be->self, e);
+        be->queues->event_destroy(be->device, e);
 }
 
 enum fr_rc tr_event_record(struct tr_backend *be, struct tr_queue *q, struct tr_event *e)
 {
-    return be->ops->event_record(be->self, q, e);
+    return be->queues->event_record(be->device, q, e);
 }
 
 enum fr_rc tr_event_wait(struct tr_backend *be, struct tr_queue *q, struct tr_event *e)
 {
-    return be->ops->event_wait(be->self, q, e);
+    return be->queues->event_wait(be->device, q, e);
 }
 
 enum fr_rc tr_sync(struct tr_backend *be, struct tr_queue *q, struct fr_err *err)
 {
-    return be->ops->sync(be->self, q, err);
+    return be->queues->sync(be->device, q, err);
 }
 
 void tr_backend_describe(struct tr_backend *be, char out[256])

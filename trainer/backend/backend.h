@@ -54,47 +54,55 @@ struct tr_scratch {
     const char *library_name; /* "cuBLASLt workspace", for the memory table */
 };
 
-/* What a backend implements: memory, queues, events and every op. self is its own state. */
-struct tr_backend_ops {
-    const char *name;  /* "cpu", "ref", "cuda" */
-    bool host_memory;  /* device memory may be read and written by the host directly */
-    unsigned computes; /* compute types: bits 1 << enum tr_dtype */
-
-    enum fr_rc (*mem_alloc)(void *self, enum tr_mem kind, size_t bytes, void **out,
-                            struct fr_err *err);
-    void (*mem_free)(void *self, enum tr_mem kind, void *p);
+/*
+ * What a backend implements: three tables. The functions of the first two take `device` of struct
+ * tr_backend as self, the functions of the third take `self`: a backend that wraps the ops of
+ * another one shares its memory and queues.
+ */
+struct tr_memory_ops {
+    bool is_host; /* device memory may be read and written by the host directly */
+    enum fr_rc (*alloc)(void *self, enum tr_mem kind, size_t bytes, void **out, struct fr_err *err);
+    void (*free)(void *self, enum tr_mem kind, void *p);
     /* NULL: the backend reserves nothing; each allocation takes memory of the machine. */
-    enum fr_rc (*mem_reserve)(void *self, size_t bytes, struct fr_err *err);
+    enum fr_rc (*reserve)(void *self, size_t bytes, struct fr_err *err);
     /* Free bytes of the device. NULL: the device uses the host's memory. */
-    size_t (*mem_room)(void *self);
+    size_t (*room)(void *self);
+};
+
+struct tr_queue_ops {
+    enum fr_rc (*create)(void *self, size_t workspace_bytes, struct tr_queue **out,
+                         struct fr_err *err);
+    void (*destroy)(void *self, struct tr_queue *q);
     enum fr_rc (*copy)(void *self, struct tr_queue *q, void *dst, const void *src, size_t bytes);
     enum fr_rc (*zero)(void *self, struct tr_queue *q, void *dst, size_t bytes);
-    enum fr_rc (*queue_create)(void *self, size_t workspace_bytes, struct tr_queue **out,
-                               struct fr_err *err);
-    void (*queue_destroy)(void *self, struct tr_queue *q);
+    enum fr_rc (*sync)(void *self, struct tr_queue *q, struct fr_err *err);
     enum fr_rc (*event_create)(void *self, bool timed, struct tr_event **out, struct fr_err *err);
     void (*event_destroy)(void *self, struct tr_event *e);
     enum fr_rc (*event_record)(void *self, struct tr_queue *q, struct tr_event *e);
     enum fr_rc (*event_wait)(void *self, struct tr_queue *q, struct tr_event *e);
     /* Microseconds from one reached timed event to another. NULL: no clock. */
     double (*event_between)(void *self, struct tr_event *from, struct tr_event *to);
-    enum fr_rc (*sync)(void *self, struct tr_queue *q, struct fr_err *err);
     /* For a transport between devices; NULL: the backend has none. stream: the queue's
      * cudaStream_t. event_done: whether e is reached; does not wait; any thread may call. */
     void *(*stream)(void *self, struct tr_queue *q);
     bool (*event_done)(void *self, struct tr_event *e);
+};
+
+struct tr_backend_ops {
+    const char *name;  /* "cpu", "ref", "cuda" */
+    unsigned computes; /* compute types: bits 1 << enum tr_dtype */
     void (*describe)(void *self, char out[256]);
     void (*identity)(void *self, struct tr_device_id *out); /* NULL: no device of its own */
+    void (*destroy)(void *self);
+    /* Raises *most to the workspace of an op of these shapes. Data is not read: counts that only
+     * the device knows are taken at their bounds. NULL: ops need no workspace. */
+    void (*scratch)(void *self, enum tr_op op, const void *args, struct tr_scratch *most);
     /* As tr_prepack_bytes and tr_prepack. NULL: products read weights without a packed form. */
     size_t (*prepack_bytes)(void *self, const struct tr_view *w);
     enum fr_rc (*prepack)(void *self, struct tr_queue *q, const struct tr_view *w, void *packed);
     bool (*repacks)(void *self, const struct tr_view *w);
     enum fr_rc (*repack)(void *self, struct tr_queue *q, const struct tr_view *w,
                          struct fr_err *err);
-    /* Raises *most to the workspace of an op of these shapes. Data is not read: counts that only
-     * the device knows are taken at their bounds. NULL: ops need no workspace. */
-    void (*scratch)(void *self, enum tr_op op, const void *args, struct tr_scratch *most);
-    void (*destroy)(void *self);
 
 #define TR_OP_SLOT(name, args, fp8)                                                                \
     enum fr_rc (*name)(void *self, struct tr_queue *q, const struct args *a, struct fr_err *err);
@@ -103,8 +111,11 @@ struct tr_backend_ops {
 };
 
 struct tr_backend {
+    const struct tr_memory_ops *memory;
+    const struct tr_queue_ops *queues;
+    void *device; /* owned by the backend: state of memory, queues and events */
     const struct tr_backend_ops *ops;
-    void *self;             /* owned by the backend */
+    void *self;             /* owned by the backend: state of the ops */
     struct tr_trace *trace; /* NULL: nothing is recorded */
     size_t taken;           /* bytes allocated so far, of all kinds of memory and by queues */
 };
@@ -131,7 +142,7 @@ void tr_mem_free(struct tr_backend *be, enum tr_mem kind, void *p);
 
 /* Reserves device memory for all later allocations, each rounded up to 256 bytes. An allocation
  * that does not fit into the reserve fails. Call it once, before the first allocation. A backend
- * without mem_reserve does nothing. FR_NOMEM names the free bytes. */
+ * without a reserve does nothing. FR_NOMEM names the free bytes. */
 enum fr_rc tr_mem_reserve(struct tr_backend *be, size_t bytes, struct fr_err *err);
 
 /* Free bytes of the device; 0: the device uses the host's memory. */

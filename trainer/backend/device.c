@@ -79,7 +79,7 @@ static enum fr_rc open_with(const char *name, int ordinal, bool share, struct tr
     memcpy(&open_device, &(void *){dlsym(module, "tr_cuda_open")}, sizeof(open_device));
     if (open_device == NULL)
         return fr_fail(err, FR_UNSUPPORTED, "%s: no tr_cuda_open in it", name);
-    return open_device(sizeof(struct tr_backend_ops), ordinal, share, out, err);
+    return open_device(TR_TABLE_BYTES, ordinal, share, out, err);
 }
 
 /* Opens the first module that the driver and cuBLASLt support; else fails with the reasons of all

@@ -130,7 +130,7 @@ enum fr_rc tr_trace_open(struct tr_backend *be, const struct tr_trace_opts *o, s
     struct tr_trace *t;
     enum fr_rc rc;
 
-    if (be->ops->event_between == NULL)
+    if (be->queues->event_between == NULL)
         return fr_fail(err, FR_UNSUPPORTED, "backend %s keeps no times for a trace", be->ops->name);
     if ((t = fr_sys.alloc(sizeof(*t))) == NULL)
         return fr_fail(err, FR_NOMEM, "a trace");
@@ -201,7 +201,7 @@ static void write_marks(struct tr_backend *be, struct tr_trace *t)
         const struct mark *m = &t->marks[i];
         double us = m->row == 0
                         ? m->us
-                        : t->origin_us + be->ops->event_between(be->self, t->origin, m->event);
+                        : t->origin_us + be->queues->event_between(be->device, t->origin, m->event);
 
         event(t, m->end ? "E" : "B", m->row);
         fr_buf_fmt(&t->text, ",\"ts\":%.3f", us);
@@ -225,7 +225,7 @@ static void move_origin(struct tr_backend *be, struct tr_trace *t)
         q = t->rows[i].q;
     if (q == NULL || tr_event_record(be, q, last) != FR_OK || tr_sync(be, q, NULL) != FR_OK)
         return;
-    t->origin_us += be->ops->event_between(be->self, t->origin, last);
+    t->origin_us += be->queues->event_between(be->device, t->origin, last);
     t->marks[0].event = t->origin;
     t->origin = last;
 }

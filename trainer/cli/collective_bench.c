@@ -38,7 +38,7 @@ enum fr_rc tr_bench_make(struct tr_bench *r, size_t bytes, struct fr_err *err)
         if (rc == FR_OK)
             rc = tr_zero(r->be, r->q, p[i], r->n * sizeof(float));
     }
-    if (r->be->ops->event_between != NULL && rc == FR_OK &&
+    if (r->be->queues->event_between != NULL && rc == FR_OK &&
         (rc = tr_event_create_timed(r->be, &r->began, err)) == FR_OK)
         rc = tr_event_create_timed(r->be, &r->ended, err);
     if (rc == FR_OK)
@@ -164,7 +164,7 @@ static double now_s(void)
 static enum fr_rc time_round(struct tr_bench *r, const struct tr_timing *t, double *seconds,
                              struct fr_err *err)
 {
-    bool clock = r->be->ops->event_between != NULL;
+    bool clock = r->be->queues->event_between != NULL;
     double s = now_s();
     enum fr_rc rc = clock ? tr_event_record(r->be, r->q, r->began) : FR_OK;
 
@@ -175,8 +175,8 @@ static enum fr_rc time_round(struct tr_bench *r, const struct tr_timing *t, doub
     if (rc == FR_OK)
         rc = tr_sync(r->be, r->q, err);
     if (rc == FR_OK)
-        *seconds =
-            clock ? r->be->ops->event_between(r->be->self, r->began, r->ended) * 1e-6 : now_s() - s;
+        *seconds = clock ? r->be->queues->event_between(r->be->device, r->began, r->ended) * 1e-6
+                         : now_s() - s;
     return rc;
 }
 

@@ -195,7 +195,7 @@ static bool has_plan(const struct tr_train_env *env)
     for (int k = 0; k < c->size && c->node_of != NULL; k++)
         if (c->node_of[k] != k / c->local_size)
             return false;
-    return c->size == c->nodes * c->local_size && env->be->ops->host_memory;
+    return c->size == c->nodes * c->local_size && env->be->memory->is_host;
 }
 
 void tr_planned_compare(const struct tr_args *a, const struct tr_train_env *env)

@@ -116,13 +116,13 @@ enum fr_rc tr_ranks_join(struct tr_ranks *r, const struct tr_comm_opts *o, struc
 
     if (rc != FR_OK)
         return rc;
-    if (r->be->ops->host_memory && r->transport == TR_TRANSPORT_NCCL)
+    if (r->be->memory->is_host && r->transport == TR_TRANSPORT_NCCL)
         return fr_fail(err, FR_USAGE,
                        "--transport nccl: NCCL works between GPUs, this is backend %s",
                        r->be->ops->name);
     if (o->size == 1)
         return tr_comm_single(r->be, &r->comm, err);
-    if (r->be->ops->host_memory)
+    if (r->be->memory->is_host)
         return tr_comm_cpu(r->be, o, &r->comm, err);
     return r->transport == TR_TRANSPORT_HOST   ? tr_comm_host(r->be, o, &r->comm, err)
            : r->transport == TR_TRANSPORT_NCCL ? tr_comm_nccl(r->be, o, &r->comm, err)

@@ -68,7 +68,7 @@ static enum fr_rc meet(struct tr_backend *be, const struct tr_comm_opts *o, enum
     enum fr_rc rc = FR_OK;
 
     *out = NULL;
-    if (choice != HOST && (be->ops->stream == NULL || be->ops->event_done == NULL))
+    if (choice != HOST && (be->queues->stream == NULL || be->queues->event_done == NULL))
         rc = fr_fail(err, FR_UNSUPPORTED, "NCCL cannot work on backend %s", be->ops->name);
     if (rc == FR_OK)
         rc = tr_comm_cpu(NULL, o, &host, err);

@@ -73,7 +73,7 @@ static void watch_pending(struct nccl *c)
     struct pending *p;
 
     while (c->count > 0 && c->pending[c->first].recorded &&
-           be->ops->event_done(be->self, c->pending[c->first].event)) {
+           be->queues->event_done(be->device, c->pending[c->first].event)) {
         c->first = (c->first + 1) % PENDING;
         c->count--;
     }
@@ -231,7 +231,7 @@ static int both(int a, int b)
 
 static void *stream_of(struct nccl *c, struct tr_queue *q)
 {
-    return c->comm->be->ops->stream(c->comm->be->self, q);
+    return c->comm->be->queues->stream(c->comm->be->device, q);
 }
 
 static enum fr_rc nccl_all_gather(void *self, struct tr_queue *q, const struct tr_allgather *x,

@@ -167,7 +167,7 @@ static int64_t least(int64_t a, int64_t b)
 
 static bool on_host(const struct tr_model *m)
 {
-    return m->o.be->ops->host_memory && !m->o.apart;
+    return m->o.be->memory->is_host && !m->o.apart;
 }
 
 /* Experts decoded at once: half of the live elements, as the next window has the same size. On the

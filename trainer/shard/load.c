@@ -107,7 +107,7 @@ struct filling {
 
 static bool in_host_memory(const struct tr_shard *s, const struct range *r)
 {
-    return r->u->kind == TR_UNIT_PERSISTENT ? s->o.be->ops->host_memory : shard_base_is_hosts(s);
+    return r->u->kind == TR_UNIT_PERSISTENT ? s->o.be->memory->is_host : shard_base_is_hosts(s);
 }
 
 static enum fr_rc fill_range(void *arg, const struct range *r, struct fr_err *err)
@@ -140,7 +140,7 @@ static enum fr_rc fill_range(void *arg, const struct range *r, struct fr_err *er
 
 enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, struct fr_err *err)
 {
-    bool bounced = !src->on_device && !s->o.be->ops->host_memory;
+    bool bounced = !src->on_device && !s->o.be->memory->is_host;
     struct filling f = {.s = s, .src = src};
     enum fr_rc rc = make_room(s, err);
 

@@ -154,7 +154,7 @@ static inline bool shard_staged(const struct tr_shard *s)
 /* Whether the host may write to the base. */
 static inline bool shard_base_is_hosts(const struct tr_shard *s)
 {
-    return shard_staged(s) || s->o.be->ops->host_memory;
+    return shard_staged(s) || s->o.be->memory->is_host;
 }
 
 /* Bytes of unit u in the pool. */

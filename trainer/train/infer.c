@@ -62,7 +62,7 @@ static void prepack(const struct tr_infer *x, const struct tr_infer_opts *o)
     struct tr_memory_row rows[TR_MEMORY_ROWS];
 
     n = tr_model_memory(x->model, rows);
-    if (o->be->ops->host_memory && room > rows[n - 1].bytes)
+    if (o->be->memory->is_host && room > rows[n - 1].bytes)
         (void)tr_model_prepack(x->model, room - rows[n - 1].bytes);
 }
 

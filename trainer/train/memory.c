@@ -73,7 +73,7 @@ static void make_table(const struct tr_run *r, struct table *t)
 
 static void print_table(const struct tr_run *r, const struct table *t)
 {
-    bool apart = !r->env.be->ops->host_memory;
+    bool apart = !r->env.be->memory->is_host;
     char size[24];
 
     tr_say("Memory of rank %d of %d:", r->env.comm->rank, r->env.comm->size);
@@ -141,7 +141,7 @@ static enum fr_rc reserve(const struct tr_run *r, const struct table *t, struct 
 
 enum fr_rc tr_run_host_lacks(const struct tr_run *r, const struct fr_err *why, struct fr_err *err)
 {
-    bool apart = !r->env.be->ops->host_memory;
+    bool apart = !r->env.be->memory->is_host;
     const struct tr_memory_row *row = NULL;
     struct table t;
     char all[24];
@@ -164,7 +164,7 @@ static size_t left_over(const struct tr_run *r, size_t room)
     size_t need;
 
     make_table(r, &t);
-    need = r->env.be->ops->host_memory ? t.sum : t.device - t.own + PIECES * 256;
+    need = r->env.be->memory->is_host ? t.sum : t.device - t.own + PIECES * 256;
     return room > need ? room - need : 0;
 }
 
@@ -174,7 +174,7 @@ static size_t room_of(const struct tr_run *r)
 {
     size_t all = tr_mem_room(r->env.be), most = DEVICE_SPARE, spare = all / 16;
 
-    if (r->env.be->ops->host_memory)
+    if (r->env.be->memory->is_host)
         return all / (size_t)r->env.comm->local_size / 2;
     return r->env.comm->shares ? 0 : all - (spare < most ? spare : most);
 }
@@ -188,7 +188,7 @@ static void use_room(struct tr_run *r)
         tr_model_keep(r->model, SIZE_MAX);
     else if (r->args->recompute == TR_RECOMPUTE_AUTO)
         tr_model_keep(r->model, left_over(r, room));
-    if (r->env.be->ops->host_memory)
+    if (r->env.be->memory->is_host)
         r->packed_bytes = tr_model_prepack(r->model, left_over(r, room));
 }
 
@@ -219,7 +219,7 @@ enum fr_rc tr_run_take_memory(struct tr_run *r, struct fr_err *err)
         rc = take(r, err);
     }
     fr_show_size((int64_t)tr_mem_room(r->env.be), size);
-    if (rc == FR_OK && r->env.comm->rank == 0 && !r->env.be->ops->host_memory)
+    if (rc == FR_OK && r->env.comm->rank == 0 && !r->env.be->memory->is_host)
         tr_say("  %-20s %12s", "left free", size);
     return rc;
 }

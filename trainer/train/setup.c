@@ -174,7 +174,7 @@ static int64_t samples_of(const struct tr_run *r)
 static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
-    bool apart = !r->env.be->ops->host_memory;
+    bool apart = !r->env.be->memory->is_host;
     struct fr_buf notes = {0};
     int32_t *ranks = NULL;
     struct tr_model_opts o = {

@@ -131,29 +131,29 @@ static void cpu_destroy(void *self)
     fr_sys.free(cpu);
 }
 
+static const struct tr_memory_ops cpu_memory = {
+    .is_host = true, .alloc = cpu_mem_alloc, .free = cpu_mem_free, .room = cpu_room};
+
+static const struct tr_queue_ops cpu_queues = {.create = cpu_queue_create,
+                                               .destroy = cpu_queue_destroy,
+                                               .copy = cpu_copy,
+                                               .zero = cpu_zero,
+                                               .sync = cpu_sync,
+                                               .event_create = cpu_event_create,
+                                               .event_destroy = cpu_event_destroy,
+                                               .event_record = cpu_event_record,
+                                               .event_wait = cpu_event_wait,
+                                               .event_between = cpu_event_between};
+
 static const struct tr_backend_ops cpu_ops = {.name = "cpu",
-                                              .host_memory = true,
                                               .computes = 1 << TR_F32 | 1 << TR_BF16 | 1 << TR_F16,
-                                              .mem_alloc = cpu_mem_alloc,
-                                              .mem_free = cpu_mem_free,
-                                              .mem_room = cpu_room,
+                                              .describe = cpu_describe,
+                                              .destroy = cpu_destroy,
+                                              .scratch = cpu_scratch,
                                               .prepack_bytes = cpu_prepack_bytes,
                                               .prepack = cpu_prepack,
                                               .repacks = cpu_repacks,
                                               .repack = cpu_repack,
-                                              .copy = cpu_copy,
-                                              .zero = cpu_zero,
-                                              .queue_create = cpu_queue_create,
-                                              .queue_destroy = cpu_queue_destroy,
-                                              .event_create = cpu_event_create,
-                                              .event_destroy = cpu_event_destroy,
-                                              .event_record = cpu_event_record,
-                                              .event_wait = cpu_event_wait,
-                                              .event_between = cpu_event_between,
-                                              .sync = cpu_sync,
-                                              .scratch = cpu_scratch,
-                                              .describe = cpu_describe,
-                                              .destroy = cpu_destroy,
 #define CPU_SLOT(name, args, fp8) .name = tr_cpu_##name,
                                               TR_OPS(CPU_SLOT)
 #undef CPU_SLOT
@@ -189,8 +189,7 @@ enum fr_rc cpu_create(enum cpu_math math, struct tr_backend **out, struct fr_err
     if (cpu == NULL)
         return fr_fail(err, FR_NOMEM, "backend cpu");
     memset(cpu, 0, sizeof *cpu);
-    cpu->base.ops = &cpu_ops;
-    cpu->base.self = cpu;
+    cpu->base = (struct tr_backend){&cpu_memory, &cpu_queues, cpu, &cpu_ops, cpu, NULL, 0};
     cpu->threads = omp_get_max_threads();
     if ((rc = choose(cpu, math, err)) != FR_OK) {
         fr_sys.free(cpu);

@@ -1,5 +1,6 @@
 /*
- * The CUDA backend as backend.h sees it: memory, queues (streams), events, the table of ops.
+ * The CUDA backend as backend.h sees it: queues (streams), events, the table of ops. memory.cu has
+ * the memory.
  */
 #include "trainer/backend/cuda/cuda.h"
 
@@ -184,38 +185,25 @@ static void cuda_destroy(void *self)
 TR_OPS(CUDA_RUN)
 #undef CUDA_RUN
 
-static struct tr_backend_ops make_table(void)
-{
-    struct tr_backend_ops t;
+static const struct tr_queue_ops cuda_queues = {
+    cuda_queue_create, cuda_queue_destroy, cuda_copy,          cuda_zero,
+    cuda_sync,         cuda_event_create,  cuda_event_destroy, cuda_event_record,
+    cuda_event_wait,   cuda_event_between, cuda_stream,        cuda_event_done};
 
-    memset(&t, 0, sizeof t);
-    t.name = "cuda";
-    t.computes = 1 << TR_F32 | 1 << TR_BF16 | 1 << TR_F16;
-    t.mem_alloc = cuda_mem_alloc;
-    t.mem_free = cuda_mem_free;
-    t.mem_reserve = cuda_mem_reserve;
-    t.mem_room = cuda_mem_room;
-    t.copy = cuda_copy;
-    t.zero = cuda_zero;
-    t.queue_create = cuda_queue_create;
-    t.queue_destroy = cuda_queue_destroy;
-    t.event_create = cuda_event_create;
-    t.event_destroy = cuda_event_destroy;
-    t.event_record = cuda_event_record;
-    t.event_wait = cuda_event_wait;
-    t.event_between = cuda_event_between;
-    t.sync = cuda_sync;
-    t.stream = cuda_stream;
-    t.event_done = cuda_event_done;
-    t.describe = cuda_describe;
-    t.identity = cuda_identity;
-    t.scratch = cuda_scratch;
-    t.destroy = cuda_destroy;
-#define CUDA_SLOT(name, args, fp8) t.name = run_##name;
-    TR_OPS(CUDA_SLOT)
+static const struct tr_backend_ops cuda_ops = {"cuda",
+                                               1 << TR_F32 | 1 << TR_BF16 | 1 << TR_F16,
+                                               cuda_describe,
+                                               cuda_identity,
+                                               cuda_destroy,
+                                               cuda_scratch,
+                                               NULL, /* no packed weights */
+                                               NULL,
+                                               NULL,
+                                               NULL,
+#define CUDA_SLOT(name, args, fp8) run_##name,
+                                               TR_OPS(CUDA_SLOT)
 #undef CUDA_SLOT
-    return t;
-}
+};
 
 /* As nvidia-smi and /sys name it. */
 static void name_device(struct tr_device_id *id, const cudaDeviceProp *p)
@@ -317,36 +305,29 @@ int cuda_runtime(void)
 }
 
 /* Opens a device. The driver and cuBLASLt are asked for first: without them another module may
- * serve, and this one has started nothing yet. The table of ops is behind the state, so that both
- * are one allocation. */
+ * serve, and this one has started nothing yet. */
 enum fr_rc tr_cuda_open(size_t table_bytes, int device, bool share, struct tr_backend **out,
                         struct fr_err *err)
 {
-    struct whole {
-        struct cuda cuda;
-        struct tr_backend_ops ops;
-    } * w;
+    struct cuda *cuda;
     enum fr_rc rc;
 
     *out = NULL;
-    if (table_bytes != sizeof w->ops)
+    if (table_bytes != TR_TABLE_BYTES)
         return fr_fail(err, FR_UNSUPPORTED, "the CUDA module is of another build than flowtrain");
     if ((rc = check_driver(err)) != FR_OK || (rc = lt_present(err)) != FR_OK)
         return rc;
-    w = static_cast<struct whole *>(fr_sys.alloc(sizeof *w));
-    if (w == NULL)
+    cuda = static_cast<struct cuda *>(fr_sys.alloc(sizeof *cuda));
+    if (cuda == NULL)
         return fr_fail(err, FR_NOMEM, "backend cuda");
-    memset(w, 0, sizeof *w);
-    w->ops = make_table();
-    w->cuda.base.ops = &w->ops;
-    w->cuda.base.self = &w->cuda;
-    w->cuda.device = device;
-    if ((rc = open_device(&w->cuda, share, err)) != FR_OK ||
-        (rc = lt_open(&w->cuda, err)) != FR_OK) {
-        fr_sys.free(w);
+    memset(cuda, 0, sizeof *cuda);
+    cuda->base = {&cuda_memory, &cuda_queues, cuda, &cuda_ops, cuda, NULL, 0};
+    cuda->device = device;
+    if ((rc = open_device(cuda, share, err)) != FR_OK || (rc = lt_open(cuda, err)) != FR_OK) {
+        fr_sys.free(cuda);
         return rc;
     }
-    *out = &w->cuda.base;
+    *out = &cuda->base;
     return FR_OK;
 }
 

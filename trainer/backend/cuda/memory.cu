@@ -27,7 +27,7 @@ static enum fr_rc take(enum tr_mem kind, size_t bytes, void **out, struct fr_err
                    cudaGetErrorString(e), room, total);
 }
 
-enum fr_rc cuda_mem_reserve(void *self, size_t bytes, struct fr_err *err)
+static enum fr_rc cuda_mem_reserve(void *self, size_t bytes, struct fr_err *err)
 {
     struct cuda *cuda = static_cast<struct cuda *>(self);
     void *p = NULL;
@@ -42,8 +42,8 @@ enum fr_rc cuda_mem_reserve(void *self, size_t bytes, struct fr_err *err)
     return FR_OK;
 }
 
-enum fr_rc cuda_mem_alloc(void *self, enum tr_mem kind, size_t bytes, void **out,
-                          struct fr_err *err)
+static enum fr_rc cuda_mem_alloc(void *self, enum tr_mem kind, size_t bytes, void **out,
+                                 struct fr_err *err)
 {
     struct cuda *cuda = static_cast<struct cuda *>(self);
     size_t n = (bytes + 255) / 256 * 256;
@@ -59,7 +59,7 @@ enum fr_rc cuda_mem_alloc(void *self, enum tr_mem kind, size_t bytes, void **out
     return FR_OK;
 }
 
-size_t cuda_mem_room(void *)
+static size_t cuda_mem_room(void *)
 {
     size_t room = 0, total = 0;
 
@@ -80,6 +80,9 @@ void cuda_mem_free(void *self, enum tr_mem kind, void *p)
     else if (--cuda->arena_pieces == 0)
         cuda->arena_used = 0;
 }
+
+const struct tr_memory_ops cuda_memory = {false, cuda_mem_alloc, cuda_mem_free, cuda_mem_reserve,
+                                          cuda_mem_room};
 
 /* An address that nothing reads: the workspace of a dry queue. */
 static void *nowhere(void)

@@ -42,7 +42,7 @@ static void model_body(struct rank_self *self, void *arg)
 {
     struct job *j = arg;
     struct tr_backend *be = NULL, counting;
-    struct tr_backend_ops counted;
+    struct tr_queue_ops counted;
     struct tr_comm comm;
     struct tiny_model t = {0};
     struct fr_err err = {0};
@@ -50,9 +50,10 @@ static void model_body(struct rank_self *self, void *arg)
     struct tr_micro mb;
 
     j->failed += tr_ref_create(&be, &err) != FR_OK;
-    counted = *be->ops;
+    counted = *be->queues;
     counted.sync = counted_sync;
-    counting = (struct tr_backend){.ops = &counted, .self = be->self};
+    counting = *be;
+    counting.queues = &counted;
     comm = ranks_comm(self, &counting);
     if (tiny_make(&t, &j->tiny, &comm, TR_F64, &err) != FR_OK) {
         printf("rank %d: %s\n", self->rank, err.msg);

@@ -306,14 +306,11 @@ static enum fr_rc fake_sync(void *self, struct tr_queue *q, struct fr_err *err)
     return fails(TR_OP_COUNT, err);
 }
 
+static const struct tr_memory_ops memory_ops = {.alloc = fake_alloc, .free = fake_free};
+static const struct tr_queue_ops queue_ops = {
+    .create = fake_queue, .destroy = fake_queue_destroy, .zero = fake_zero, .sync = fake_sync};
 static const struct tr_backend_ops ops = {.name = "fake",
                                           .computes = 1 << TR_BF16,
-                                          .mem_alloc = fake_alloc,
-                                          .mem_free = fake_free,
-                                          .zero = fake_zero,
-                                          .queue_create = fake_queue,
-                                          .queue_destroy = fake_queue_destroy,
-                                          .sync = fake_sync,
                                           .gemm = fake_gemm,
                                           .rmsnorm_bwd = fake_rmsnorm,
                                           .swiglu_bwd = fake_swiglu,
@@ -323,7 +320,7 @@ static const struct tr_backend_ops ops = {.name = "fake",
 
 static const char *const targets[] = {"q_a_proj", "o_proj"};
 static struct tr_lora_config lora = {.r = R, .alpha = 3, .targets = targets, .ntargets = 2};
-static struct tr_backend be = {.ops = &ops};
+static struct tr_backend be = {.memory = &memory_ops, .queues = &queue_ops, .ops = &ops};
 
 static enum fr_rc measure(const struct tr_plan_job *job, double seconds, struct tr_gpu *out,
                           struct fr_err *err)

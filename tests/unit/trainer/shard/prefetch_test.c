@@ -252,21 +252,19 @@ static enum fr_rc sync_queue(void *self, struct tr_queue *q, struct fr_err *err)
     return FR_OK;
 }
 
-static const struct tr_backend_ops ops = {
-    .name = "later",
-    .host_memory = true,
-    .mem_alloc = mem_alloc,
-    .mem_free = mem_free,
+static const struct tr_memory_ops memory = {.is_host = true, .alloc = mem_alloc, .free = mem_free};
+static const struct tr_queue_ops queues = {
+    .create = queue_create,
+    .destroy = queue_destroy,
     .copy = copy,
     .zero = zero,
-    .queue_create = queue_create,
-    .queue_destroy = queue_destroy,
     .event_create = event_create,
     .event_destroy = event_destroy,
     .event_record = event_record,
     .event_wait = event_wait,
     .sync = sync_queue,
 };
+static const struct tr_backend_ops ops = {.name = "later"};
 
 static enum fr_rc all_gather(void *self, struct tr_queue *q, const struct tr_allgather *x,
                              struct fr_err *err)
@@ -338,7 +336,7 @@ static void start(struct run *r, const struct plan *p)
 
     *r = (struct run){.d = {.ranks = p->ranks, .seed = p->seed, .haste = p->haste},
                       .rehearsed = p->rehearsed};
-    r->be = (struct tr_backend){.ops = &ops, .self = &r->d};
+    r->be = (struct tr_backend){&memory, &queues, &r->d, &ops, NULL, NULL, 0};
     r->comm = (struct tr_comm){.ops = &comm_ops, .self = &r->d, .be = &r->be, .size = p->ranks};
     CHECK_INT(tr_queue_create(&r->be, 0, &r->q, &r->err), FR_OK);
     CHECK_INT(tr_shard_create(&o, &r->shard, &r->err), FR_OK);

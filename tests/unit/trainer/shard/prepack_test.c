@@ -44,13 +44,14 @@ static void body(struct rank_self *self, void *arg)
 {
     struct job *j = arg;
     struct tr_backend_ops ops = *real->ops;
-    struct tr_backend be = {.ops = &ops, .self = real->self};
+    struct tr_backend be = *real;
     struct tiny_model t = {0};
     struct fr_err err = {0};
     struct tr_params p;
     struct tr_micro mb;
     struct tr_comm comm = ranks_comm(self, &be);
 
+    be.ops = &ops;
     if (j->wrong)
         ops.prepack = pack_zeros;
     if (tiny_make(&t, &j->tiny, &comm, TR_BF16, &err) != FR_OK) {

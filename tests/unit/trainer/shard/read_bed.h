@@ -167,7 +167,7 @@ struct seen {
 };
 
 /* The reference backend as if the host could not touch its memory. */
-static struct tr_backend_ops apart_ops;
+static struct tr_memory_ops apart_memory;
 
 static void body(struct rank_self *self, void *arg)
 {
@@ -185,7 +185,7 @@ static void body(struct rank_self *self, void *arg)
 
     v->bad += tr_ref_create(&o.be, &err) != FR_OK;
     if (v->apart)
-        o.be->ops = &apart_ops;
+        o.be->memory = &apart_memory;
     comm = ranks_comm(self, o.be);
     o.comm = &comm;
     v->bad += tr_queue_create(o.be, 0, &q, &err) != FR_OK;
@@ -242,8 +242,8 @@ static void read_bed_begin(void)
 
     CHECK(mkdtemp(dir) != NULL);
     CHECK_INT(tr_ref_create(&be, &(struct fr_err){0}), FR_OK);
-    apart_ops = *be->ops;
-    apart_ops.host_memory = false;
+    apart_memory = *be->memory;
+    apart_memory.is_host = false;
     tr_backend_destroy(be);
     make_wanted();
     write_model();
