@@ -61,18 +61,6 @@ struct query_range {
 enum fr_rc query_range(const struct call *c, const char *name, struct query_range range,
                        int64_t *out, struct fr_err *err);
 
-/* body.c */
-/* {id, pipeline, params: {name: value}, cwd, env, umask, secrets, agent, origin, priority, at,
- * not_before_wall}; of a run that repeats again (else NULL) without pipeline and at.
- * *shell is the caller's. Texts of out live in doc and arena. */
-enum fr_rc body_submit(json_t *doc, const struct fr_again *again, struct fr_arena *arena,
-                       struct fr_submit *out, json_t **shell, struct fr_err *err);
-/* {secrets, agent} */
-enum fr_rc body_give(json_t *doc, json_t **shell, struct fr_err *err);
-/* {file, abandon: [node], retry, from, cwd, env, umask, secrets, agent} */
-enum fr_rc body_resume(json_t *doc, struct fr_arena *arena, struct fr_resume_opts *out,
-                       json_t **shell, struct fr_err *err);
-
 /* gauges.c */
 void gauges_text(struct fr_host *host, struct fr_buf *out);
 /* views.c */

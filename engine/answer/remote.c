@@ -2,6 +2,7 @@
  * of the host's own shell. */
 #include "engine/answer/remote.h"
 
+#include "engine/api/body.h"
 #include "engine/base/json.h"
 #include "engine/timetable/fenced.h"
 #include "engine/answer/idempotency.h"
@@ -45,15 +46,6 @@ static char *folder_of(struct call *c, const char *file)
 
 /* ---- bodies ---- */
 
-static enum fr_rc wrong(struct fr_err *err, bool again)
-{
-    return fr_fail(
-        err, FR_USAGE,
-        again ? "the body must be {\"params\": {…}, \"priority\": 0}, both may be left out"
-              : "the body must be {\"pipeline\": \"name\", \"params\": {…}, \"at\": \"…\", "
-                "\"priority\": 0}; all but pipeline may be left out");
-}
-
 /* The new body takes the place of c->doc. */
 static enum fr_rc put_body(struct call *c, json_t *doc, const char *folder, struct fr_err *err)
 {
@@ -75,60 +67,38 @@ static enum fr_rc put_body(struct call *c, json_t *doc, const char *folder, stru
 enum fr_rc remote_submit(struct call *c, struct fr_err *err)
 {
     bool again = c->run.no != 0;
-    const char *name = "", *at = NULL, *file = c->run.source;
-    json_t *params = NULL;
-    json_int_t priority = 0;
-    enum fr_rc rc = FR_OK;
+    const char *file = c->run.source;
+    json_t *doc;
+    enum fr_rc rc = body_over_tcp(c->doc, again ? BODY_RERUN : BODY_SUBMIT, err);
 
-    if (again ? json_unpack(c->doc, "{s?o, s?I !}", "params", &params, "priority", &priority) != 0
-              : json_unpack(c->doc, "{s:s, s?o, s?s, s?I !}", "pipeline", &name, "params", &params,
-                            "at", &at, "priority", &priority) != 0)
-        return wrong(err, again);
-    if (params != NULL && !json_is_object(params))
-        return wrong(err, again);
-    if (!again)
-        rc = find_file(c, name, &file, err);
+    if (rc == FR_OK && !again)
+        rc = find_file(c, json_string_value(json_object_get(c->doc, "pipeline")), &file, err);
     if (rc == FR_OK && fenced_is(c->req->caller) &&
         (c->fence = fenced_make(c->host, &c->arena)) == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for a request");
     if (rc != FR_OK)
         return rc;
-    params = params != NULL ? json_incref(params) : json_object();
-    if (again)
-        return put_body(
-            c,
-            json_pack("{s:o, s:I, s:s}", "params", params, "priority", priority, "origin", "api"),
-            folder_of(c, file), err);
-    return put_body(c,
-                    json_pack("{s:s, s:s*, s:o, s:I, s:s}", "pipeline", file, "at", at, "params",
-                              params, "priority", priority, "origin", "api"),
-                    folder_of(c, file), err);
-}
-
-/* ["name=value"] as {name: value} */
-static json_t *json_of_params(const struct fr_schedule *s)
-{
-    json_t *out = json_object();
-
-    for (size_t i = 0; s != NULL && i < s->n_params; i++) {
-        size_t n = strcspn(s->params[i], "=");
-        struct fr_str name = {s->params[i], n};
-
-        if (s->params[i][n] == '=')
-            (void)fr_json_put(out, name, json_string(s->params[i] + n + 1));
-    }
-    return out;
+    doc = json_copy(c->doc);
+    if (!again)
+        json_object_set_new(doc, "pipeline", json_string(file));
+    json_object_set_new(doc, "origin", json_string("api"));
+    return put_body(c, doc, folder_of(c, file), err);
 }
 
 enum fr_rc remote_schedule(struct call *c, const struct fr_schedule_row *row, struct fr_err *err)
 {
     const struct host_schedule *s = schedules_find(c->host, row->id);
+    struct fr_submit submit = {.spec.path = row->source, .origin = "api"};
+    json_t *doc;
 
     if (row->gone_wall != 0)
         return fr_fail(err, FR_NOTFOUND, "the file of schedule %s/%s is not served any more",
                        row->pipeline, row->name);
-    return put_body(c,
-                    json_pack("{s:s, s:o, s:s}", "pipeline", row->source, "params",
-                              json_of_params(s != NULL ? s->s : NULL), "origin", "api"),
-                    folder_of(c, row->source), err);
+    if (s != NULL && s->s != NULL) {
+        submit.spec.params = s->s->params;
+        submit.spec.n_params = s->s->n_params;
+    }
+    if ((doc = json_object()) != NULL)
+        body_write(BODY_SUBMIT, &submit, "/", doc);
+    return put_body(c, doc, folder_of(c, row->source), err);
 }

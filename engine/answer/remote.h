@@ -5,9 +5,9 @@
 #include "engine/answer/call.h"
 #include "engine/store/fires.h"
 
-/* Takes {pipeline, params, at, priority}, or {params, priority} where the path names a run.
- * Replaces call.doc by a body for body_submit() and sets call.fence (fenced.h). FR_USAGE;
- * FR_NOTFOUND: no such pipeline. */
+/* Takes what body_over_tcp() allows, of BODY_RERUN where the path names a run. Replaces call.doc by
+ * a body for body_submit() and sets call.fence (fenced.h). FR_USAGE; FR_NOTFOUND: no such
+ * pipeline. */
 enum fr_rc remote_submit(struct call *c, struct fr_err *err);
 /* The same for a run of a schedule now, with its parameters. */
 enum fr_rc remote_schedule(struct call *c, const struct fr_schedule_row *row, struct fr_err *err);

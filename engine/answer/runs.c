@@ -1,5 +1,6 @@
 /* Requests that begin, change or remove runs, and their answers. */
 #include "engine/answer/call.h"
+#include "engine/api/body.h"
 #include "engine/timetable/fenced.h"
 #include "engine/answer/remote.h"
 #include "engine/retain/retain.h"

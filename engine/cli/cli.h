@@ -95,6 +95,9 @@ struct cli_show_opts cli_shown(const struct cli_call *c);
 enum fr_rc cli_pipeline(struct cli_call *c, const char *file, struct fr_spec_opts *out,
                         struct fr_err *err);
 
+/* The options that body_keys() names, as far as the command has them; out starts zeroed. */
+enum fr_rc cli_submit_options(const struct cli_call *c, struct fr_submit *out, struct fr_err *err);
+
 /* ---- shared by commands ---- */
 
 /* Begins or goes on with a run and shows it to its end, whose code becomes c->code. first: a line

@@ -25,10 +25,10 @@ static enum fr_rc find(struct cli_call *c, struct fr_again *again, bool *edited,
 enum fr_rc cli_rerun(struct cli_call *c, struct fr_err *err)
 {
     struct fr_again again;
-    struct fr_submit submit = {.origin = "retry", .again = &again};
+    struct fr_submit submit = {.again = &again};
     const char *first = NULL;
     bool edited;
-    enum fr_rc rc = cli_number(c, "--priority", cli_any_number, &submit.priority, err);
+    enum fr_rc rc = cli_submit_options(c, &submit, err);
 
     if (rc == FR_OK)
         rc = cli_pipeline(c, NULL, &submit.spec, err);

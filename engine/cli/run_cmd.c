@@ -1,4 +1,5 @@
 /* run: makes a run of a pipeline file and shows it to its end. */
+#include "engine/api/body.h"
 #include "engine/cli/cli.h"
 
 enum fr_rc cli_begin(struct cli_call *c, struct cli_wish *wish, const char *first,
@@ -16,10 +17,27 @@ enum fr_rc cli_begin(struct cli_call *c, struct cli_wish *wish, const char *firs
     return rc;
 }
 
+enum fr_rc cli_submit_options(const struct cli_call *c, struct fr_submit *out, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (const struct body_key *key = body_keys(); rc == FR_OK && key->name != NULL; key++) {
+        void *at = (char *)out + key->at;
+
+        if (key->option == NULL || cli_option(c->cmd, key->option) == NULL)
+            continue;
+        if (key->kind == BODY_NUMBER)
+            rc = cli_number(c, key->option, (struct cli_range){key->least, key->most}, at, err);
+        else
+            *(const char **)at = cli_value(c, key->option);
+    }
+    return rc;
+}
+
 enum fr_rc cli_run(struct cli_call *c, struct fr_err *err)
 {
-    struct fr_submit submit = {.occasion.at = cli_value(c, "--at")};
-    enum fr_rc rc = cli_number(c, "--priority", cli_any_number, &submit.priority, err);
+    struct fr_submit submit = {0};
+    enum fr_rc rc = cli_submit_options(c, &submit, err);
 
     if (rc == FR_OK)
         rc = cli_pipeline(c, c->args.v[0], &submit.spec, err);

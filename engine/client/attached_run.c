@@ -5,6 +5,7 @@
 #include "engine/client/pipeline.h"
 #include "engine/client/waiting.h"
 
+#include "engine/api/body.h"
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
 #include "engine/store/unfetched.h"
@@ -27,7 +28,8 @@ static void put_env(json_t *to, const char *name, const char *value)
         json_object_set_new(to, name, json_string(value));
 }
 
-/* The part of this shell that the host needs to read the pipeline and to resolve its secrets. */
+/* A body with the part of this shell that the host needs to read the pipeline and to resolve its
+ * secrets. */
 static json_t *shell_json(const struct cli_drive *d, const struct fr_spec *spec)
 {
     json_t *body = json_object(), *env = json_object();
@@ -45,54 +47,6 @@ static json_t *shell_json(const struct cli_drive *d, const struct fr_spec *spec)
     json_object_set_new(body, "agent", cli_agent());
     json_object_set_new(body, "umask", json_integer(fr_sys.umask() & 0777));
     json_object_set_new(body, "secrets", cli_secrets(spec));
-    return body;
-}
-
-static void put_path(json_t *body, const char *key, const struct cli_drive *d, const char *path)
-{
-    json_object_set_new(
-        body, key, path[0] == '/' ? json_string(path) : json_sprintf("%s/%s", d->paths.cwd, path));
-}
-
-static json_t *submit_json(const struct cli_drive *d, const struct fr_submit *submit,
-                           const struct fr_spec *spec)
-{
-    json_t *body = shell_json(d, spec), *params = json_object();
-    char id[FR_ID_TEXT];
-
-    fr_id_text(submit->id, id);
-    json_object_set_new(body, "id", json_string(id));
-    if (submit->again == NULL)
-        put_path(body, "pipeline", d, submit->spec.path);
-    for (size_t i = 0; i < submit->spec.n_params; i++) {
-        const char *text = submit->spec.params[i], *eq = strchr(text, '=');
-        struct fr_buf name = {0};
-
-        fr_buf_add(&name, text, eq != NULL ? (size_t)(eq - text) : strlen(text));
-        if (!name.bad)
-            json_object_set_new(params, name.p, json_string(eq != NULL ? eq + 1 : ""));
-        fr_buf_finish(&name);
-    }
-    json_object_set_new(body, "params", params);
-    json_object_set_new(body, "priority", json_integer(submit->priority));
-    put_env(body, "at", submit->occasion.at);
-    return body;
-}
-
-static json_t *resume_json(const struct cli_drive *d, const struct fr_resume_opts *ro,
-                           const struct fr_spec *spec)
-{
-    json_t *body = shell_json(d, spec), *nodes = json_array();
-
-    if (ro->file != NULL)
-        put_path(body, "file", d, ro->file);
-    if (ro->retry)
-        json_object_set_new(body, "retry", json_true());
-    if (ro->retry_from != NULL)
-        json_object_set_new(body, "from", json_string(ro->retry_from));
-    for (size_t i = 0; i < ro->n_abandon; i++)
-        json_array_append_new(nodes, json_string(ro->abandon[i]));
-    json_object_set_new(body, "abandon", nodes);
     return body;
 }
 
@@ -117,6 +71,7 @@ static enum fr_rc submit(struct attached_run *a, const struct fr_submit *what, s
     struct fr_issues *issues = &a->answer.issues;
     struct fr_stored read = {0};
     char id[FR_ID_TEXT] = "";
+    json_t *body;
     enum fr_rc rc;
 
     if (what->again != NULL) {
@@ -127,17 +82,21 @@ static enum fr_rc submit(struct attached_run *a, const struct fr_submit *what, s
                (rc = fr_plan_make(read.spec, &read.arena, &read.plan, err)) == FR_OK) {
         rc = fr_run_check(read.plan, &shell, NULL, issues, err);
     }
-    if (rc == FR_OK)
-        rc = post(a, id, what->again != NULL ? "/rerun" : "", submit_json(a->d, what, read.spec),
-                  err);
+    if (rc == FR_OK) {
+        body = shell_json(a->d, read.spec);
+        body_write(what->again != NULL ? BODY_RERUN : BODY_SUBMIT, what, a->d->paths.cwd, body);
+        rc = post(a, id, what->again != NULL ? "/rerun" : "", body, err);
+    }
     fr_run_stored_finish(&read);
     return rc;
 }
 
 static enum fr_rc resume(struct attached_run *a, const struct cli_wish *wish, struct fr_err *err)
 {
-    return post(a, wish->id, "/resume",
-                resume_json(a->d, &wish->resume, cli_follow_plan(a->f)->spec), err);
+    json_t *body = shell_json(a->d, cli_follow_plan(a->f)->spec);
+
+    body_write(BODY_RESUME, &wish->resume, a->d->paths.cwd, body);
+    return post(a, wish->id, "/resume", body, err);
 }
 
 /* ---- the view ---- */

@@ -1,0 +1,246 @@
+/* Each key of a submit: as an option, in the body that a client writes, at the host's socket, over
+ * TCP and in the description of the interface. */
+#include "engine/api/body.h"
+#include "engine/base/json.h"
+#include "engine/cli/cli.h"
+#include "tests/unit/host/host_bed.h"
+
+extern const char fr_host_openapi[];
+
+static const struct {
+    const char *key;
+    const char *option, *sent; /* a command line of `run`, and the key in the body made of it */
+    const char *good, *shown; /* a value at the host's socket, and what the run's row shows of it */
+    const char *wrong, *error;
+    bool tcp;
+} rows[] = {
+    {"id", NULL, NULL, "\"" ID "\"", "\"id\":\"" ID "\"", "1", "a string", false},
+    {"pipeline", "run q.yaml", "\"pipeline\": \"/in/q.yaml\"", NULL, "\"pipeline\":\"q\"", "1",
+     "a string", true},
+    {"params", "run q.yaml -p x=1=2", "\"params\": {\"x\": \"1=2\"}", "{\"x\": true}", NULL, "[]",
+     "an object", true},
+    {"at", "run q.yaml --at 2026-12-24T02:00", "\"at\": \"2026-12-24T02:00\"",
+     "\"2026-12-24T02:00\"", NULL, "1", "a string", true},
+    {"priority", "run q.yaml --priority -5", "\"priority\": -5", "7", "\"priority\":7", "\"7\"",
+     "an integer", true},
+    {"origin", NULL, NULL, "\"schedule\"", "\"origin\":\"schedule\"", "1", "a string", false},
+    {"not_before_wall", NULL, NULL, "77", "\"not_before_wall\":77", "0.5", "an integer", false},
+    {"cwd", NULL, NULL, NULL, NULL, "1", "a string", false},
+    {"env", NULL, NULL, "{\"WHO\": \"me\"}", NULL, "[]", "an object", false},
+    {"umask", NULL, NULL, "63", NULL, "0.5", "an integer", false},
+    {"secrets", NULL, NULL, "{}", NULL, "\"x\"", "an object", false},
+    {"agent", NULL, NULL, "\"/agent\"", NULL, "{}", "a string", false},
+    {"parent_run", NULL, NULL, "\"x\"", NULL, "{}", "a string", false},
+    {"parent_attempt", NULL, NULL, "\"x\"", NULL, "{}", "a string", false},
+};
+
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+/* All keys of new runs have their row, in their order. */
+static void test_all(void)
+{
+    size_t n = 0;
+
+    check_row("a row a key");
+    for (const struct body_key *key = body_keys(); key->name != NULL; key++)
+        if ((key->of & BODY_SUBMIT) != 0 && CHECK(n < ROWS)) {
+            CHECK_TEXT(key->name, rows[n].key);
+            CHECK_INT(key->over_tcp != NULL, rows[n].tcp);
+            CHECK(key->option == NULL || (rows[n].option != NULL && rows[n].sent != NULL));
+            n++;
+        }
+    CHECK_INT(n, ROWS);
+}
+
+/* ---- a command line becomes a body ---- */
+
+static struct fr_submit read_by_host;
+static struct fr_arena arena;
+static char *sent;
+
+static enum fr_rc write_body(struct cli_call *c, struct fr_err *err)
+{
+    struct fr_submit submit = {0};
+    json_t *body = json_object(), *shell = NULL;
+    enum fr_rc rc = cli_submit_options(c, &submit, err);
+
+    submit.spec.path = c->args.v[0];
+    submit.spec.params = cli_values(c, "--param")->v;
+    submit.spec.n_params = cli_values(c, "--param")->n;
+    body_write(BODY_SUBMIT, &submit, "/in", body);
+    sent = json_dumps(body, 0);
+    json_object_set_new(body, "cwd", json_string("/in"));
+    CHECK_INT(body_submit(body, NULL, &arena, &read_by_host, &shell, err), FR_OK);
+    CHECK_INT(read_by_host.priority, submit.priority);
+    CHECK_INT(read_by_host.spec.n_params, submit.spec.n_params);
+    CHECK(!fr_id_zero(read_by_host.id));
+    json_decref(shell);
+    json_decref(body);
+    return rc;
+}
+
+static void test_options(void)
+{
+    struct cli_command run = *cli_command_find("run");
+
+    run.run = write_body;
+    for (size_t i = 0; i < ROWS; i++) {
+        char line[100], *argv[8] = {NULL}, *rest = NULL;
+        size_t n = 0;
+
+        if (rows[i].option == NULL)
+            continue;
+        check_row(rows[i].option);
+        snprintf(line, sizeof(line), "%s", rows[i].option);
+        for (char *w = strtok_r(line, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest))
+            argv[n++] = w;
+        CHECK_INT(cli_dispatch(&run, argv), CLI_OK);
+        if (CHECK(sent != NULL) && !CHECK(strstr(sent, rows[i].sent) != NULL))
+            printf("   %s\n", sent);
+        free(sent);
+        sent = NULL;
+    }
+    fr_arena_finish(&arena);
+}
+
+/* ---- the host ---- */
+
+/* A body with that value of key; NULL: without it. */
+static void put(const char *key, const char *value, bool tcp)
+{
+    bool whole = strcmp(key, "pipeline") == 0 && value != NULL;
+
+    snprintf(submit_body, sizeof(submit_body), "{%s%s%s%s%s%s%s}",
+             whole ? ""
+             : tcp ? "\"pipeline\": \"q\""
+                   : "\"pipeline\": \"",
+             whole || tcp ? "" : home, whole || tcp ? "" : "/q.yaml\"",
+             value != NULL ? (whole ? "\"" : ", \"") : "", value != NULL ? key : "",
+             value != NULL ? "\": " : "", value != NULL ? value : "");
+    if (!tcp && strcmp(key, "cwd") != 0)
+        snprintf(strrchr(submit_body, '}'), 20, ", \"cwd\": \"/\"}");
+}
+
+static void test_host(void)
+{
+    static const struct fr_api_caller caller = {.name = "a", .role = FR_ROLE_ADMIN};
+    char text[200];
+
+    for (size_t i = 0; i < ROWS; i++) {
+        bool tcp = rows[i].tcp;
+        const char *tcp_good = strcmp(rows[i].key, "pipeline") == 0 ? "\"q\"" : rows[i].good;
+
+        check_row(rows[i].key);
+        put(rows[i].key, rows[i].wrong, false);
+        snprintf(text, sizeof(text), "'%s' in the body must be %s", rows[i].key, rows[i].error);
+        check_answer(FR_API_POST, "/api/v1/runs", submit_body, 400, text);
+        if (strcmp(rows[i].key, "cwd") != 0) {
+            put(rows[i].key, rows[i].good, false);
+            check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, rows[i].shown);
+        }
+        bed_caller = &caller;
+        put(rows[i].key, tcp ? tcp_good : "\"/x\"", true);
+        check_answer(FR_API_POST, "/api/v1/runs", submit_body, tcp ? 201 : 400,
+                     tcp ? rows[i].shown
+                         : "the body must be {\\\"pipeline\\\": \\\"name\\\", \\\"params\\\": {…}, "
+                           "\\\"at\\\": \\\"…\\\", \\\"priority\\\": 0}; all but pipeline may be "
+                           "left out");
+        put(rows[i].key, rows[i].wrong, true);
+        check_answer(FR_API_POST, "/api/v1/runs", submit_body, 400, "the body must be {");
+        bed_caller = NULL;
+    }
+    check_row("a logical time that is none");
+    for (int tcp = 0; tcp < 2; tcp++) {
+        bed_caller = tcp ? &caller : NULL;
+        put("at", "\"soon\"", tcp);
+        check_answer(FR_API_POST, "/api/v1/runs", submit_body, 400, "soon");
+    }
+    check_row("no pipeline");
+    bed_caller = &caller;
+    check_answer(FR_API_POST, "/api/v1/runs", "{\"priority\": 1}", 400, "all but pipeline");
+    check_row("a repeat");
+    check_answer(
+        FR_API_POST, "/api/v1/runs/1/rerun", "{\"at\": \"x\"}", 400,
+        "the body must be {\\\"params\\\": {…}, \\\"priority\\\": 0}, both may be left out");
+    bed_caller = NULL;
+}
+
+/* What the description of the interface lets a request have is what it may have over TCP. */
+static void test_described(void)
+{
+    static const struct {
+        const char *path;
+        enum body_use use;
+    } requests[] = {{"/runs", BODY_SUBMIT}, {"/runs/{run}/rerun", BODY_RERUN}};
+    json_t *doc = json_loads(fr_host_openapi, 0, NULL), *known;
+
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = 0;
+
+        check_row(requests[i].path);
+        known = NULL;
+        CHECK_INT(json_unpack(doc, "{s{s{s{s{s{s{s{so}}}}}}}}", "paths", requests[i].path, "post",
+                              "requestBody", "content", "application/json", "schema", "properties",
+                              &known),
+                  0);
+        for (const struct body_key *key = body_keys(); key->name != NULL; key++)
+            if ((key->of & requests[i].use) != 0 && key->over_tcp != NULL) {
+                CHECK(json_object_get(known, key->name) != NULL);
+                n++;
+            }
+        CHECK_INT(json_object_size(known), n);
+    }
+    json_decref(doc);
+}
+
+/* ---- a resume ---- */
+
+static void test_resume(void)
+{
+    static const char *const nodes[] = {"n1", "n2"};
+    struct fr_resume_opts none = {0},
+                          all = {.file = "x.yaml",
+                                 .retry = true,
+                                 .retry_from = "a",
+                                 .abandon = nodes,
+                                 .n_abandon = 2},
+                          got;
+    json_t *body = json_object(), *shell = NULL;
+    struct fr_err err = {0};
+    char *text;
+
+    check_row("a resume");
+    body_write(BODY_RESUME, &none, "/in", body);
+    CHECK_TEXT(text = json_dumps(body, 0), "{\"abandon\": []}");
+    free(text);
+    body_write(BODY_RESUME, &all, "/in", body);
+    json_object_set_new(body, "agent", json_string("/agent"));
+    CHECK_INT(body_resume(body, &arena, &got, &shell, &err), FR_OK);
+    CHECK_TEXT(got.file, "/in/x.yaml");
+    CHECK(got.retry && got.n_abandon == 2 && strcmp(got.abandon[1], "n2") == 0);
+    CHECK_TEXT(got.retry_from, "a");
+    CHECK_TEXT(text = json_dumps(shell, 0), "{\"agent\": \"/agent\"}");
+    free(text);
+    json_decref(shell);
+    json_decref(body);
+    fr_arena_finish(&arena);
+}
+
+int main(void)
+{
+    static const char q[] = "name: q\nparams: {x: {default: \"1\"}}\ntasks: {one: {run: 'true'}}\n";
+    char path[300];
+
+    make_home();
+    snprintf(path, sizeof(path), "%s/q.yaml", home);
+    CHECK_INT(fr_file_write(path, q, sizeof(q) - 1, 0600, NULL), FR_OK);
+    test_all();
+    test_options();
+    test_resume();
+    open_host();
+    test_host();
+    close_host();
+    test_described();
+    remove_home();
+    return check_done();
+}
