@@ -113,9 +113,8 @@ static void answered_beside(struct client *c, const struct fr_msg *m)
 {
     struct fr_msg ping = {.type = FR_MSG_PING, .ping = {42}}, got = {.type = FR_MSG_CREDIT};
     struct fr_buf b = {0};
-    struct fr_err err;
 
-    CHECK(fr_msg_put(m, &b, &err) == FR_OK && fr_msg_put(&ping, &b, &err) == FR_OK);
+    CHECK(fr_msg_put(m, &b, NULL) == FR_OK && fr_msg_put(&ping, &b, NULL) == FR_OK);
     CHECK(fr_write_full(c->to, b.p, b.n));
     fr_buf_finish(&b);
     while (got.type == FR_MSG_CREDIT)

@@ -463,16 +463,15 @@ static void test_compact_synced(void)
 {
     struct fr_node_home h;
     struct fr_table t = {0};
-    struct fr_err err = {0};
     bool broken;
     size_t renames;
 
-    CHECK(fr_home_open(&h, at("%s", "."), &err) == FR_OK);
+    CHECK(fr_home_open(&h, at("%s", "."), NULL) == FR_OK);
     fr_sys.wall_ms = fixed_wall;
     write_journal(&h);
-    CHECK(fr_table_read(&t, h.journal, &err) == FR_OK);
+    CHECK(fr_table_read(&t, h.journal, NULL) == FR_OK);
     sync_guard_begin();
-    CHECK(fr_journal_compact(&h, &t, &broken, &err) == FR_OK);
+    CHECK(fr_journal_compact(&h, &t, &broken, NULL) == FR_OK);
     CHECK(sync_guard_end(true, &renames) == 0);
     CHECK(renames == 1);
     fr_sys = fr_sys_real;
@@ -485,7 +484,8 @@ static void test_compact_synced(void)
 
 static struct client open_keeping(const char *home, uint64_t epoch, uint32_t days)
 {
-    return client_open_keeping(home, "flownode", epoch, days);
+    return client_begin(
+        &(struct client_args){.home = home, .self = "flownode", .epoch = epoch, .keep_days = days});
 }
 
 /* Until the last supervisor of an earlier connection has ended. */

@@ -303,11 +303,10 @@ static void test_tree(void)
     static const pid_t spare[] = {111};
     struct fr_tree t = {.marker = "me", .supervisor = {100, 50}, .spare = spare, .n_spare = 1};
     struct fr_procinfo *list;
-    struct fr_err err;
     size_t n;
 
     fr_sys.procs = fake_procs;
-    CHECK(fr_tree_find(&t, &list, &n, &err) == FR_OK);
+    CHECK(fr_tree_find(&t, &list, &n, NULL) == FR_OK);
     for (size_t i = 0; i < PROCS; i++) {
         check_row(proc_rows[i].p.comm);
         CHECK_INT(contains(list, n, proc_rows[i].p.proc.pid), proc_rows[i].ours);
@@ -315,14 +314,14 @@ static void test_tree(void)
     fr_sys.free(list);
     check_row("supervisor not known here: markers alone");
     t = (struct fr_tree){.marker = "me"};
-    CHECK(fr_tree_find(&t, &list, &n, &err) == FR_OK);
+    CHECK(fr_tree_find(&t, &list, &n, NULL) == FR_OK);
     CHECK_INT(n, 4);
     CHECK(contains(list, n, 101) && contains(list, n, 102) && contains(list, n, 104) &&
           contains(list, n, 111));
     fr_sys.free(list);
     check_row("its pid is somebody else's by now");
     t = (struct fr_tree){.marker = "nobody", .supervisor = {50, 9}};
-    CHECK(fr_tree_find(&t, &list, &n, &err) == FR_OK);
+    CHECK(fr_tree_find(&t, &list, &n, NULL) == FR_OK);
     CHECK_INT(contains(list, n, 101) || contains(list, n, 105), 0);
     fr_sys.free(list);
     check_row("");
@@ -337,28 +336,27 @@ static void test_cgroup(void)
     char dir[] = "/tmp/fr-cgroup-XXXXXX", path[64];
     struct fr_tree t = {.marker = "nobody", .supervisor = {100, 50}, .cgroup = dir};
     struct fr_procinfo *list;
-    struct fr_err err;
     size_t n;
 
     if (!CHECK(mkdtemp(dir) != NULL))
         return;
     snprintf(path, sizeof(path), "%s/inner", dir);
-    CHECK_INT(fr_mkdirs(path, 0700, &err), FR_OK);
+    CHECK_INT(fr_mkdirs(path, 0700, NULL), FR_OK);
     snprintf(path, sizeof(path), "%s/inner/cgroup.procs", dir);
-    CHECK_INT(fr_file_write(path, "900\n", 4, 0600, &err), FR_OK);
+    CHECK_INT(fr_file_write(path, "900\n", 4, 0600, NULL), FR_OK);
     snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
-    CHECK_INT(fr_file_write(path, "0\n100\n105\n109\n", 15, 0600, &err), FR_OK);
+    CHECK_INT(fr_file_write(path, "0\n100\n105\n109\n", 15, 0600, NULL), FR_OK);
     fr_sys.procs = fake_procs;
-    CHECK(fr_tree_find(&t, &list, &n, &err) == FR_OK);
+    CHECK(fr_tree_find(&t, &list, &n, NULL) == FR_OK);
     CHECK(contains(list, n, 105) && contains(list, n, 110) && contains(list, n, 900));
     CHECK(!contains(list, n, 100) && !contains(list, n, 109) && !contains(list, n, 0));
     fr_sys.free(list);
-    CHECK_INT(fr_file_write(path, "", 0, 0600, &err), FR_OK);
-    CHECK(fr_tree_find(&t, &list, &n, &err) == FR_OK);
+    CHECK_INT(fr_file_write(path, "", 0, 0600, NULL), FR_OK);
+    CHECK(fr_tree_find(&t, &list, &n, NULL) == FR_OK);
     CHECK(!contains(list, n, 105) && contains(list, n, 900));
     fr_sys.free(list);
     fr_sys = fr_sys_real;
-    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    CHECK_INT(fr_remove_tree(dir, NULL), FR_OK);
 }
 
 /* Of four folders only the one of ours that is old and empty goes. */
@@ -374,14 +372,13 @@ static void test_cgroup_tidy(void)
     const struct timespec hour_ago[2] = {{.tv_sec = time(NULL) - 3600},
                                          {.tv_sec = time(NULL) - 3600}};
     char dir[] = "/tmp/fr-cgroup-XXXXXX", path[64];
-    struct fr_err err;
 
     if (!CHECK(mkdtemp(dir) != NULL))
         return;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         snprintf(path, sizeof(path), "%s/%s%s", dir, cases[i].name,
                  strcmp(cases[i].name, "flowrun-lived") == 0 ? "/inner" : "");
-        CHECK_INT(fr_mkdirs(path, 0700, &err), FR_OK);
+        CHECK_INT(fr_mkdirs(path, 0700, NULL), FR_OK);
         snprintf(path, sizeof(path), "%s/%s", dir, cases[i].name);
         CHECK(!cases[i].old || utimensat(AT_FDCWD, path, hour_ago, 0) == 0);
     }
@@ -390,7 +387,7 @@ static void test_cgroup_tidy(void)
         snprintf(path, sizeof(path), "%s/%s", dir, cases[i].name);
         CHECK((access(path, F_OK) == 0) == cases[i].stays);
     }
-    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    CHECK_INT(fr_remove_tree(dir, NULL), FR_OK);
 }
 
 static int64_t fuse(const char *path)
@@ -422,9 +419,8 @@ static void test_far_home(void)
 static void add(int fd, enum fr_rec_kind kind, struct fr_id id)
 {
     struct fr_rec r = {.kind = kind, .attempt = id, .instance = FR_STR("i"), .boot = FR_STR("b")};
-    struct fr_err err;
 
-    CHECK(fr_journal_append(fd, &r, &err) == FR_OK);
+    CHECK(fr_journal_append(fd, &r, NULL) == FR_OK);
 }
 
 /* Of records that exclude each other the first one counts, wherever the file is cut. */
@@ -432,11 +428,10 @@ static void test_journal(void)
 {
     char path[] = "/tmp/node_parts.XXXXXX";
     struct fr_id x = {{1}}, y = {{2}};
-    struct fr_err err;
     int fd, tmp = mkstemp(path);
 
     close(tmp);
-    CHECK(fr_journal_open(path, &fd, &err) == FR_OK);
+    CHECK(fr_journal_open(path, &fd, NULL) == FR_OK);
     add(fd, FR_REC_PREPARED, x);
     add(fd, FR_REC_TOMBSTONE, x);
     add(fd, FR_REC_LAUNCHED, x);
@@ -444,14 +439,14 @@ static void test_journal(void)
     add(fd, FR_REC_LAUNCHED, y);
     add(fd, FR_REC_TOMBSTONE, y);
     struct fr_table t = {0};
-    CHECK(fr_table_read(&t, fd, &err) == FR_OK);
+    CHECK(fr_table_read(&t, fd, NULL) == FR_OK);
     CHECK(fr_table_find(&t, x)->tombstoned && !fr_table_find(&t, x)->launched);
     CHECK(!fr_table_find(&t, y)->tombstoned && fr_table_find(&t, y)->launched);
     size_t whole = (size_t)t.at;
     fr_table_finish(&t);
     for (size_t cut = whole; cut-- > 0;) { /* a torn end is no record, and no error */
         CHECK(ftruncate(fd, (off_t)cut) == 0);
-        CHECK(fr_table_read(&t, fd, &err) == FR_OK);
+        CHECK(fr_table_read(&t, fd, NULL) == FR_OK);
         CHECK(t.at <= cut);
         fr_table_finish(&t);
     }
@@ -482,16 +477,15 @@ static void add_sized(int fd, struct fr_id id, size_t payload)
     enum { HEAD = 12 };
     struct fr_rec r = {.kind = FR_REC_PREPARED, .attempt = id};
     struct fr_buf b = {0};
-    struct fr_err err;
 
-    CHECK(fr_journal_put(&b, &r, &err) == FR_OK);
+    CHECK(fr_journal_put(&b, &r, NULL) == FR_OK);
     size_t filled = payload - (b.n - HEAD);
     fr_buf_finish(&b);
     b = (struct fr_buf){0};
     char *text = calloc(1, filled);
     memset(text, 'x', filled);
     r.ended = (struct fr_str){text, filled};
-    CHECK_INT(fr_journal_put(&b, &r, &err), payload > FR_REC_MAX ? FR_USAGE : FR_OK);
+    CHECK_INT(fr_journal_put(&b, &r, NULL), payload > FR_REC_MAX ? FR_USAGE : FR_OK);
     CHECK_INT(b.n, HEAD + payload);
     memcpy(b.p, "FRJ1", 4);
     fr_put_u32(b.p + 4, (uint32_t)payload);
@@ -552,14 +546,13 @@ static void test_marks(void)
     struct fr_request req = {0};
     struct fr_logfile log;
     struct fr_log_mark m[4];
-    struct fr_err err = {0};
     int64_t now = fr_sys.mono_ms();
 
     if (!CHECK(mkdtemp(dir) != NULL))
         return;
     snprintf(path, sizeof(path), "%s/log", dir);
     CHECK(mkdir(path, 0700) == 0);
-    CHECK_INT(fr_logfile_open(&log, dir, id, &req, &err), FR_OK);
+    CHECK_INT(fr_logfile_open(&log, dir, id, &req, NULL), FR_OK);
     fr_logfile_add(&log, "one\n", 4);
     fr_sys.mono_ms = a_second_later;
     fr_sys.pwrite = pwrite_five;
@@ -574,7 +567,7 @@ static void test_marks(void)
     CHECK(m[0].offset == 0 && m[0].ms >= now && m[0].ms < now + 1000);
     CHECK(m[1].offset == 8 && m[1].ms >= now + 1000 && m[1].ms < now + 60000);
     close(fd);
-    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    CHECK_INT(fr_remove_tree(dir, NULL), FR_OK);
 }
 
 /* The supervisor is killed before its end, or when it has written cut bytes behind the head: the
@@ -586,14 +579,13 @@ static void check_recovered(size_t cut)
     struct fr_request req = {.log_max_bytes = 1000, .log_on_full = FR_LOG_DROP_MIDDLE};
     struct fr_buf all = {0}, want = {0};
     struct fr_logfile log;
-    struct fr_err err = {0};
     uint64_t dropped = 0;
 
     if (!CHECK(mkdtemp(dir) != NULL))
         return;
     snprintf(path, sizeof(path), "%s/log", dir);
     CHECK(mkdir(path, 0700) == 0);
-    CHECK_INT(fr_logfile_open(&log, dir, id, &req, &err), FR_OK);
+    CHECK_INT(fr_logfile_open(&log, dir, id, &req, NULL), FR_OK);
     for (int i = 0; i < 2000; i++) {
         int n = snprintf(line, sizeof(line), "%d\n", i);
         fr_logfile_add(&log, line, (size_t)n);
@@ -619,7 +611,7 @@ static void check_recovered(size_t cut)
     close(fd);
     fr_buf_finish(&all);
     fr_buf_finish(&want);
-    CHECK_INT(fr_remove_tree(dir, &err), FR_OK);
+    CHECK_INT(fr_remove_tree(dir, NULL), FR_OK);
 }
 
 static void test_recover(void)

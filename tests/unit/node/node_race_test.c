@@ -25,13 +25,12 @@ static ssize_t write_second(int fd, const void *p, size_t n)
     enum { KIND = 12, ATTEMPT = 16 }; /* where the record has them */
     const char *bytes = p;
     struct fr_rec rec = {.kind = rival.kind, .epoch = rival.epoch};
-    struct fr_err err;
 
     if (n > ATTEMPT + sizeof(rec.attempt) && memcmp(bytes, "FRJ1", 4) == 0 &&
         bytes[KIND] == (char)rival.before) {
         if (rival.kind == FR_REC_TOMBSTONE)
             memcpy(&rec.attempt, bytes + ATTEMPT, sizeof(rec.attempt));
-        CHECK(fr_journal_append(fd, &rec, &err) == FR_OK);
+        CHECK(fr_journal_append(fd, &rec, NULL) == FR_OK);
     }
     return write(fd, p, n);
 }
@@ -198,16 +197,14 @@ static void test_queued(void)
     struct fr_msg m[N + 1], lease = {.type = FR_MSG_LEASE, .lease = {.ref = 9}},
                             tomb = {.type = FR_MSG_TOMBSTONE};
     struct fr_buf order = {0};
-    struct fr_err err;
 
     check_row("attempts that wait");
     snprintf(gate, sizeof(gate), "%s/gate", home);
     CHECK(mkfifo(gate, 0600) == 0);
     set_boot(5000);
     fr_sys.boot_ms = shared_boot;
-    node_descriptors = 24 + 3;
-    struct client c = client_open(home, "flownode", 8);
-    node_descriptors = 0;
+    struct client c = client_begin(
+        &(struct client_args){.home = home, .self = "flownode", .epoch = 8, .descriptors = 24 + 3});
     fr_sys = fr_sys_real;
     for (int i = 0; i < N; i++) {
         snprintf(scripts[i], sizeof(scripts[i]), "echo %d >> %s/order%s%s", i, home,
@@ -217,7 +214,7 @@ static void test_queued(void)
         client_send(&c, &m[i]);
     }
     snprintf(entered, sizeof(entered), "%s/runtime", home);
-    CHECK(fr_file_write(entered, "#!/bin/sh\n: > $0.ran\n", 21, 0700, &err) == FR_OK);
+    CHECK(fr_file_write(entered, "#!/bin/sh\n: > $0.ran\n", 21, 0700, NULL) == FR_OK);
     m[N] = sh_prepare(words[N], "true", true);
     m[N].prepare.request.container =
         (struct fr_container){fr_str_of(entered), FR_STR("box"), FR_STR("x"), fr_str_of(home)};
@@ -242,7 +239,7 @@ static void test_queued(void)
     close(fd);
     CHECK_INT(client_close(&c, false), 0);
     snprintf(path, sizeof(path), "%s/order", home);
-    CHECK(fr_file_read(path, 100, &order, &err) == FR_OK);
+    CHECK(fr_file_read(path, 100, &order, NULL) == FR_OK);
     CHECK_TEXT(order.p, "0\n1\n2\n3\n");
     fr_buf_finish(&order);
     snprintf(path, sizeof(path), "%s.ran", entered);
@@ -483,8 +480,6 @@ static void test_prepared_again(void)
 
 int main(void)
 {
-    struct fr_err err;
-
     signal(SIGPIPE, SIG_IGN);
     CHECK(mkdtemp(home) != NULL);
     boot = mmap(NULL, sizeof(*boot), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -499,6 +494,6 @@ int main(void)
     test_secret_in_error();
     test_late();
     test_prepared_again();
-    CHECK(fr_remove_tree(home, &err) == FR_OK);
+    CHECK(fr_remove_tree(home, NULL) == FR_OK);
     return check_done();
 }

@@ -58,13 +58,12 @@ static void test_stop_behind_prepare(void)
     struct client c = client_open(home, "flownode", 4);
     struct fr_str words[3];
     struct fr_buf both = {0};
-    struct fr_err err;
 
     for (int i = 0; i < 2; i++) { /* for a new supervisor, and for an idle one */
         struct fr_msg m = sh_prepare(words, "sleep 1000", true), stop = {.type = FR_MSG_STOP};
         stop.stop = (struct fr_stop){m.prepare.attempt, 0, 7};
         client_join(&c, m.prepare.run);
-        CHECK(fr_msg_put(&m, &both, &err) == FR_OK && fr_msg_put(&stop, &both, &err) == FR_OK);
+        CHECK(fr_msg_put(&m, &both, NULL) == FR_OK && fr_msg_put(&stop, &both, NULL) == FR_OK);
         CHECK(fr_write_full(c.to, both.p, both.n));
         fr_buf_finish(&both);
         struct fr_ended e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;

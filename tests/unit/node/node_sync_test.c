@@ -132,11 +132,10 @@ static size_t journal_has(const char *text)
 {
     char path[100];
     struct fr_buf b = {0};
-    struct fr_err err;
     size_t n = 0;
 
     snprintf(path, sizeof(path), "%s/journal", home);
-    CHECK(fr_file_read(path, 1 << 24, &b, &err) == FR_OK);
+    CHECK(fr_file_read(path, 1 << 24, &b, NULL) == FR_OK);
     for (const char *p = b.p, *found; p != NULL; p = found + 1) {
         found = memmem(p, b.n - (size_t)(p - b.p), text, strlen(text));
         if (found == NULL)
@@ -223,22 +222,21 @@ static void test_compact(void)
     char path[100];
     struct fr_node_home h;
     struct fr_table t = {0};
-    struct fr_err err;
     bool broken;
 
     check_row("compaction");
     forget();
     snprintf(path, sizeof(path), "%s/compact", home);
-    CHECK(fr_home_open(&h, path, &err) == FR_OK && fr_home_alone(&h));
+    CHECK(fr_home_open(&h, path, NULL) == FR_OK && fr_home_alone(&h));
     for (int i = 0; i < 1000; i++) {
         struct fr_rec rec = {.kind = FR_REC_ENDED, .attempt = new_id()};
-        CHECK(fr_journal_append(h.journal, &rec, &err) == FR_OK);
+        CHECK(fr_journal_append(h.journal, &rec, NULL) == FR_OK);
         rec.kind = FR_REC_ACKED;
-        CHECK(fr_journal_append(h.journal, &rec, &err) == FR_OK);
+        CHECK(fr_journal_append(h.journal, &rec, NULL) == FR_OK);
     }
-    CHECK(fr_table_read(&t, h.journal, &err) == FR_OK);
+    CHECK(fr_table_read(&t, h.journal, NULL) == FR_OK);
     watch(0);
-    CHECK(fr_journal_compact(&h, &t, &broken, &err) == FR_OK && !broken);
+    CHECK(fr_journal_compact(&h, &t, &broken, NULL) == FR_OK && !broken);
     fr_sys = fr_sys_real;
     CHECK(heard(order[2]));
     check_order(order, 3);
@@ -248,8 +246,6 @@ static void test_compact(void)
 
 int main(void)
 {
-    struct fr_err err;
-
     signal(SIGPIPE, SIG_IGN);
     CHECK(mkdtemp(home) != NULL);
     snprintf(trail, sizeof(trail), "%s.trail", home);
@@ -262,6 +258,6 @@ int main(void)
     fr_buf_finish(&log_text);
     close(trail_fd);
     unlink(trail);
-    CHECK(fr_remove_tree(home, &err) == FR_OK);
+    CHECK(fr_remove_tree(home, NULL) == FR_OK);
     return check_done();
 }

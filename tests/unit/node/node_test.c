@@ -152,10 +152,9 @@ static void test_oom(void)
         {"another program was killed", GROW "exit 1", FR_END_EXIT, 1, ""},
     };
     struct client c;
-    struct fr_err err;
 
     snprintf(vmstat, sizeof(vmstat), "%s.vmstat", place.home);
-    CHECK(fr_file_write(vmstat, "x 1\noom_kill 3\n", 16, 0600, &err) == FR_OK);
+    CHECK(fr_file_write(vmstat, "x 1\noom_kill 3\n", 16, 0600, NULL) == FR_OK);
     fr_sys.open = open_vmstat; /* serve and its supervisors are forked from here */
     c = open_client(21);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -458,14 +457,13 @@ static void test_shim(void)
                                  "test \"$PWD\" = \"$FLOWRUN_DIR\" -a \"$TMPDIR\" = \"$PWD\" -a "
                                  "\"$FLOWRUN_WORK\" = \"$WANT\" && echo in $S; exit 4",
                                  true);
-    struct fr_err err;
 
     /* the work folder is below the home outside, where it has the same path */
     snprintf(work, sizeof(work), "WANT=%s/w", home != NULL && home[0] == '/' ? home : "~");
     env[1] = fr_str_of(work);
     m.prepare.request.env = (struct fr_strs){env, 2};
     snprintf(runtime, sizeof(runtime), "%s/runtime", place.home);
-    CHECK(fr_file_write(runtime, script, sizeof(script) - 1, 0700, &err) == FR_OK);
+    CHECK(fr_file_write(runtime, script, sizeof(script) - 1, 0700, NULL) == FR_OK);
     m.prepare.request.secret_env = (struct fr_strs){secret, 1};
     m.prepare.request.container = (struct fr_container){
         fr_str_of(runtime), FR_STR("box"), fr_str_of(place.self), fr_str_of(place.home)};
@@ -510,11 +508,10 @@ static size_t lines_of(const char *name)
 {
     char path[300];
     struct fr_buf b = {0};
-    struct fr_err err;
     size_t n = 0;
 
     snprintf(path, sizeof(path), "%s/%s", place.home, name);
-    CHECK(fr_file_read(path, 1 << 20, &b, &err) == FR_OK);
+    CHECK(fr_file_read(path, 1 << 20, &b, NULL) == FR_OK);
     for (size_t i = 0; i < b.n; i++)
         n += b.p[i] == '\n';
     fr_buf_finish(&b);
@@ -535,8 +532,8 @@ static void test_few_descriptors(void)
     CHECK(mkfifo(gate, 0600) == 0);
     snprintf(script, sizeof(script), "echo x >> %s/started; read x < %s; echo up", place.home,
              gate);
-    node_descriptors = 24 + 3 * AT_ONCE;
-    struct client c = open_client(22);
+    struct client c = client_begin(&(struct client_args){
+        .home = place.home, .self = place.self, .epoch = 22, .descriptors = 24 + 3 * AT_ONCE});
     for (int i = 0; i < N; i++) {
         m[i] = sh_prepare(words[i], script, i != HELD);
         client_send(&c, &m[i]);
@@ -568,22 +565,19 @@ static void test_few_descriptors(void)
     close(fd);
     CHECK_INT(lines_of("started"), N - 2);
     CHECK_INT(client_close(&c, false), 0);
-    node_descriptors = 0;
 }
 
 static int shim_main(char **argv)
 {
     struct fr_shim_args a = {
         .home = argv[3], .self = place.self, .environ = (const char *const *)environ};
-    struct fr_err err;
 
-    return fr_id_parse(fr_str_of(argv[5]), &a.attempt) && fr_shim(&a, &err) == FR_OK ? 0 : 1;
+    return fr_id_parse(fr_str_of(argv[5]), &a.attempt) && fr_shim(&a, NULL) == FR_OK ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
     char cleanup[300];
-    struct fr_err err;
     ssize_t n = readlink("/proc/self/exe", place.self, sizeof(place.self) - 1);
 
     signal(SIGPIPE, SIG_IGN);
@@ -608,6 +602,6 @@ int main(int argc, char **argv)
     test_oom();
     test_few_descriptors();
     snprintf(cleanup, sizeof(cleanup), "%s", place.home);
-    CHECK(fr_remove_tree(cleanup, &err) == FR_OK);
+    CHECK(fr_remove_tree(cleanup, NULL) == FR_OK);
     return check_done();
 }

@@ -93,13 +93,12 @@ static void answers(void)
     struct bed b;
     struct cli_client *c;
     struct client_answer a;
-    struct fr_err err;
 
     bed_begin(&b, &patient);
     c = new_client(&b);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_row(rows[i].want);
-        CHECK_INT(client_ask(c, &rows[i].req, &a, &err), FR_OK);
+        CHECK_INT(client_ask(c, &rows[i].req, &a, NULL), FR_OK);
         CHECK_INT(a.status, rows[i].status);
         CHECK(strstr(body_of(&a), rows[i].want) != NULL);
         client_answer_finish(&a);
@@ -140,9 +139,8 @@ static void on_end(void *arg, const struct fr_err *why)
 static void listen_to(struct cli_client *c, const char *path, const char *last_id, struct heard *h)
 {
     struct client_listener l = {on_event, on_end, h};
-    struct fr_err err;
 
-    CHECK_INT(client_stream(c, path, last_id, &l, &h->stream, &err), FR_OK);
+    CHECK_INT(client_stream(c, path, last_id, &l, &h->stream, NULL), FR_OK);
 }
 
 static void until(struct bed *b, struct heard *h, const char *text)
@@ -202,7 +200,6 @@ static void streams(void)
     struct cli_client *c;
     struct heard h[3] = {{0}};
     struct client_answer a;
-    struct fr_err err;
 
     check_row("a stream");
     bed_begin(&b, &patient);
@@ -216,7 +213,7 @@ static void streams(void)
     until(&b, &h[0], "[log|{\"a\":\n1}|1][message|x|1]");
 
     check_row("a question beside it");
-    CHECK_INT(client_ask(c, &(struct client_request){.method = "GET", .path = "/beside"}, &a, &err),
+    CHECK_INT(client_ask(c, &(struct client_request){.method = "GET", .path = "/beside"}, &a, NULL),
               FR_OK);
     CHECK(strstr(body_of(&a), "GET /beside") != NULL);
     client_answer_finish(&a);
@@ -518,7 +515,6 @@ static void long_path(void)
     struct bed b;
     struct cli_client *c;
     struct heard h = {0};
-    struct fr_err err;
     char part[101];
 
     check_row("a long path");
@@ -528,7 +524,7 @@ static void long_path(void)
     part[100] = '\0';
     (void)snprintf(b.sock, sizeof(b.sock), "%s/%s/%s", b.dir, part, part);
     CHECK(strlen(b.sock) > sizeof(((struct sockaddr_un *)0)->sun_path));
-    CHECK(fr_mkdirs(b.sock, 0700, &err) == FR_OK);
+    CHECK(fr_mkdirs(b.sock, 0700, NULL) == FR_OK);
     (void)snprintf(b.sock, sizeof(b.sock), "%s/%s/%s/host.sock", b.dir, part, part);
     bed_listen(&b);
     c = new_client(&b);

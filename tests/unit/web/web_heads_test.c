@@ -1,6 +1,6 @@
 /* The web server over TCP: heads of answers as a whole, and who may still be accepted. */
 #include "engine/base/log.h"
-#include "tests/unit/web/web_tcp.h"
+#include "tests/unit/web/web_bed.h"
 
 #define GUARDS                                                                                     \
     "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"                          \

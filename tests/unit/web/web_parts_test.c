@@ -533,13 +533,12 @@ static void show_event(void *arg, const struct fr_sse_event *e)
 static void feed(const char *text, size_t piece, struct fr_buf *out, int64_t *retry_ms)
 {
     struct fr_sse s = {0};
-    struct fr_err err;
     size_t n = strlen(text);
 
     fr_buf_text(out, "");
     for (size_t at = 0; at < n; at += piece) {
         size_t k = n - at < piece ? n - at : piece;
-        CHECK_INT(fr_sse_feed(&s, (struct fr_str){text + at, k}, show_event, out, &err), FR_OK);
+        CHECK_INT(fr_sse_feed(&s, (struct fr_str){text + at, k}, show_event, out, NULL), FR_OK);
     }
     *retry_ms = s.retry_ms;
     fr_sse_finish(&s);
@@ -597,10 +596,9 @@ static void nul_streams(void)
     struct fr_str text = FR_STR("event: a\nid: 1\ndata: x\n\nevent: b\0c\nid: 2\0\ndata: y\n\n");
     struct fr_sse s = {0};
     struct fr_buf out = {0};
-    struct fr_err err;
 
     check_row("a NUL");
-    CHECK_INT(fr_sse_feed(&s, text, show_event, &out, &err), FR_OK);
+    CHECK_INT(fr_sse_feed(&s, text, show_event, &out, NULL), FR_OK);
     CHECK_TEXT(out.p, "[a|x|1][message|y|1]");
     fr_buf_finish(&out);
     fr_sse_finish(&s);

@@ -1,7 +1,7 @@
 /* The web server against raw sockets: what is refused, what is cut off, what reaches the handler.
  */
 #include "engine/base/log.h"
-#include "tests/unit/web/web_reader.h"
+#include "tests/unit/web/web_bed.h"
 
 #include <sys/wait.h>
 #include <zlib.h>
@@ -437,14 +437,13 @@ static void answers(void)
     struct bed b;
     struct reader r;
     struct fr_buf file = {0};
-    struct fr_err err;
     char path[128];
 
     bed_begin(&b, NULL);
     while (file.n < BED_FILE_BYTES)
         fr_buf_fmt(&file, "%zu\n", file.n);
     (void)snprintf(path, sizeof(path), "%s/file", b.dir);
-    CHECK(fr_file_write(path, file.p, BED_FILE_BYTES, 0600, &err) == FR_OK);
+    CHECK(fr_file_write(path, file.p, BED_FILE_BYTES, 0600, NULL) == FR_OK);
 
     check_row("a part of a file, twice on one connection, behind a packed one");
     r = reader_open(&b);

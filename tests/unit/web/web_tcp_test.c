@@ -1,6 +1,6 @@
 /* The web server over TCP: who is let in, pages, sessions, and how many may come. */
 #include "engine/base/log.h"
-#include "tests/unit/web/web_tcp.h"
+#include "tests/unit/web/web_bed.h"
 
 struct exchange {
     const char *name, *text, *want, *also;
@@ -504,14 +504,13 @@ static void figures(void)
         {"a change of figures", "POST /metrics HTTP/1.1\r\n" LOCAL, "HTTP/1.1 403", "", 0},
     };
     struct fr_gate gate = plain;
-    struct fr_err err;
     struct bed b;
 
     gate.base = "/f";
     bed_begin(&b, NULL);
     fr_server_gate(b.server, &gate);
-    at = (struct fr_endpoint){"127.0.0.1", 0};
-    CHECK_INT(fr_server_listen_metrics(b.server, &at, &err), FR_OK);
+    b.at = (struct fr_endpoint){"127.0.0.1", 0};
+    CHECK_INT(fr_server_listen_metrics(b.server, &b.at, NULL), FR_OK);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         exchange(&b, &own[i]);
     bed_end(&b);
@@ -553,7 +552,7 @@ static void wrong(void)
     check_row("addresses");
     bed_begin(&b, NULL);
     listen_tcp(&b, &plain);
-    taken = at;
+    taken = b.at;
     CHECK_INT(fr_server_listen(b.server, &taken, &err), FR_BUSY);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         CHECK_INT(fr_server_listen(b.server, &bad[i], &err), FR_USAGE);
