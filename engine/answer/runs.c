@@ -57,7 +57,7 @@ static enum fr_rc submit_again(struct call *c, json_t *shell, struct fr_err *err
     struct host_run *h = NULL;
     enum fr_rc rc = FR_OK;
 
-    if (strcmp(c->run.state, "over") == 0)
+    if (c->run.state == FR_RUN_OVER)
         json_decref(shell);
     else
         rc = drive(c, &opts, shell, &h, err);
@@ -226,7 +226,7 @@ static bool waits(const struct call *c)
 {
     struct host_run *h = host_find(c->host, c->run.id);
 
-    return h != NULL ? fr_run_queued(h->run) : strcmp(c->run.state, "queued") == 0;
+    return h != NULL ? fr_run_queued(h->run) : c->run.state == FR_RUN_QUEUED;
 }
 
 static enum fr_rc say_begun(const struct call *c, struct fr_err *err)
@@ -246,9 +246,10 @@ enum fr_rc post_runs_run_cancel(struct call *c, struct fr_err *err)
         return fr_fail(err, FR_USAGE, "the body must be {} or {\"queued\": true}");
     if (queued && !waits(c))
         return say_begun(c, err);
-    if (strcmp(c->run.state, "over") == 0 && c->run.rerun_wall == 0)
-        return fr_fail(err, FR_BUSY, "run %lld is over (%s)", (long long)c->run.no, c->run.outcome);
-    if (strcmp(c->run.state, "over") == 0) {
+    if (c->run.state == FR_RUN_OVER && c->run.rerun_wall == 0)
+        return fr_fail(err, FR_BUSY, "run %lld is over (%s)", (long long)c->run.no,
+                       fr_outcome_name(c->run.outcome));
+    if (c->run.state == FR_RUN_OVER) {
         rc = fr_store_rerun_drop(c->host->store, c->run.id, FR_RERUN_CANCELLED, err);
         host_changed(c->host, HOST_QUEUE);
         return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;

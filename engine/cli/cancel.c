@@ -33,7 +33,7 @@ static enum fr_rc look(struct cancel *c, struct fr_err *err)
 /* Whether the tasks of the run have ended. Hooks may still run. */
 static bool stopped(const struct cancel *c)
 {
-    return strcmp(c->run.state, "over") == 0 || (!c->hooks && strcmp(c->run.state, "hooks") == 0);
+    return c->run.state == FR_RUN_OVER || (!c->hooks && c->run.state == FR_RUN_HOOKS);
 }
 
 /* Prints once each unreachable node that the end waits for. */
@@ -112,7 +112,7 @@ static enum fr_rc wait_stopped(struct cancel *c, int *code, struct fr_err *err)
     struct fr_home_who host;
     enum fr_rc rc = FR_OK;
 
-    c->hooks = strcmp(c->run.state, "hooks") == 0;
+    c->hooks = c->run.state == FR_RUN_HOOKS;
     while (rc == FR_OK && *code == CLI_OK && !stopped(c)) {
         if (fr_home_leader(fr_store_home(c->st), &host, NULL) != FR_OK) {
             asked = false;
@@ -148,7 +148,7 @@ static int say_found(const struct cancel *c, const struct fr_inst_rows *rows)
 {
     json_t *left = c->json ? json_array() : NULL;
     size_t n_stopped = 0, n_left = 0;
-    const char *end = c->run.outcome;
+    const char *end = fr_outcome_name(c->run.outcome);
 
     for (size_t i = 0; i < rows->n; i++) {
         const struct fr_inst_row *r = &rows->rows[i];
@@ -173,7 +173,7 @@ static int say_found(const struct cancel *c, const struct fr_inst_rows *rows)
     } else {
         fr_print("run %lld is %s: %zu task%s stopped, no process of them is left%s\n",
                  (long long)c->run.no, end, n_stopped, n_stopped == 1 ? "" : "s",
-                 strcmp(c->run.state, "hooks") == 0 ? "; its hooks run now" : "");
+                 c->run.state == FR_RUN_HOOKS ? "; its hooks run now" : "");
     }
     return n_left > 0 ? CLI_FAILED : CLI_OK;
 }
@@ -194,6 +194,7 @@ static enum fr_rc say_end(const struct cancel *c, int *code, struct fr_err *err)
 static enum fr_rc cancel_over(struct cancel *c, int *code, struct fr_err *err)
 {
     struct cli_writer w = {.lock_fd = -1};
+    const char *outcome = fr_outcome_name(c->run.outcome);
     bool gone = false;
     enum fr_rc rc;
 
@@ -209,11 +210,11 @@ static enum fr_rc cancel_over(struct cancel *c, int *code, struct fr_err *err)
     if (rc == FR_OK && gone)
         return fr_fail(err, FR_BUSY, "the host went before it answered; try again");
     if (rc == FR_OK && c->json)
-        cli_put_json(json_pack("{s:I, s:s, s:b}", "run", (json_int_t)c->run.no, "state",
-                               c->run.outcome, "rerun", false));
+        cli_put_json(json_pack("{s:I, s:s, s:b}", "run", (json_int_t)c->run.no, "state", outcome,
+                               "rerun", false));
     else if (rc == FR_OK)
         fr_print("run %lld is over (%s) and does not run again by itself\n", (long long)c->run.no,
-                 c->run.outcome);
+                 outcome);
     return rc;
 }
 
@@ -240,7 +241,7 @@ enum fr_rc cli_cancel_queued(struct cli_call *call, const struct fr_run_row *run
         rc = stop(&c, &call->code, err);
     if (rc == FR_OK || rc == FR_BUSY)
         rc = look(&c, err);
-    if (rc == FR_OK && strcmp(c.run.state, "over") != 0 && !c.json)
+    if (rc == FR_OK && c.run.state != FR_RUN_OVER && !c.json)
         fr_print("run %lld has started meanwhile, and goes on\n", (long long)c.run.no);
     finish(&c);
     return rc;
@@ -255,7 +256,7 @@ enum fr_rc cli_cancel(struct cli_call *call, struct fr_err *err)
     if (rc == FR_OK)
         rc = cli_pick_run(c.st, cli_arg(call, 0), CLI_PICK_CANCEL, &c.arena, &c.run, err);
     if (rc == FR_OK)
-        rc = (strcmp(c.run.state, "over") == 0 ? cancel_over : stop)(&c, &call->code, err);
+        rc = (c.run.state == FR_RUN_OVER ? cancel_over : stop)(&c, &call->code, err);
     finish(&c);
     return rc;
 }

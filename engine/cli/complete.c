@@ -42,10 +42,10 @@ static void say_runs(struct asking *q)
         char no[24];
 
         (void)snprintf(no, sizeof(no), "%lld", (long long)r->no);
-        fr_complete_say(
-            q->typed, no,
-            fr_arena_fmt(q->arena, "%s, %s", r->name,
-                         r->outcome != NULL && r->outcome[0] != '\0' ? r->outcome : r->state));
+        fr_complete_say(q->typed, no,
+                        fr_arena_fmt(q->arena, "%s, %s", r->name,
+                                     r->outcome != FR_OUT_NONE ? fr_outcome_name(r->outcome)
+                                                               : fr_run_state_name(r->state)));
     }
 }
 

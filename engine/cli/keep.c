@@ -5,8 +5,6 @@
 #include "engine/base/sys.h"
 #include "engine/retain/retain.h"
 
-#include <string.h>
-
 /* Opens the home for writing, and finds the runs that the arguments name: all of them or none. */
 static enum fr_rc find_all(struct cli_call *c, struct fr_run_row **out, struct fr_err *err)
 {
@@ -24,7 +22,7 @@ static enum fr_rc check_removable(const struct fr_run_row *row, struct fr_err *e
 {
     long long no = row->no;
 
-    if (strcmp(row->state, "over") != 0)
+    if (row->state != FR_RUN_OVER)
         return fr_fail(err, FR_USAGE, "run %lld is not over: 'flowrun cancel %lld' ends it", no,
                        no);
     if (row->rerun_wall != 0)
@@ -50,6 +48,7 @@ static enum fr_rc finish_removed(struct fr_store *st, struct fr_err *err)
 
 static void say_gone(const struct fr_over_row *row, int64_t bytes, bool dry, bool json)
 {
+    const char *outcome = fr_outcome_name(row->outcome);
     char id[FR_ID_TEXT], size[24], date[32];
 
     fr_id_text(row->id, id);
@@ -57,12 +56,12 @@ static void say_gone(const struct fr_over_row *row, int64_t bytes, bool dry, boo
     cli_date(row->ended_wall, date);
     if (json)
         cli_put_json(json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:b}", "no", (json_int_t)row->no,
-                               "id", id, "pipeline", row->name, "outcome", row->outcome,
-                               "ended_wall", (json_int_t)row->ended_wall, "bytes",
-                               (json_int_t)bytes, "removed", !dry));
+                               "id", id, "pipeline", row->name, "outcome", outcome, "ended_wall",
+                               (json_int_t)row->ended_wall, "bytes", (json_int_t)bytes, "removed",
+                               !dry));
     else
-        fr_print("run %lld (%.8s) of %s, %s %s, %s%s\n", (long long)row->no, id, row->name,
-                 row->outcome, date, dry ? "would be removed: " : "removed: ", size);
+        fr_print("run %lld (%.8s) of %s, %s %s, %s%s\n", (long long)row->no, id, row->name, outcome,
+                 date, dry ? "would be removed: " : "removed: ", size);
 }
 
 /* Removes the run and prints that. */

@@ -125,7 +125,7 @@ static enum fr_rc is_over(struct logs *l, bool *over, bool *left, struct fr_err 
 {
     int64_t now = fr_sys.mono_ms();
     struct fr_arena arena = {0};
-    struct fr_run_row row = {.state = ""};
+    struct fr_run_row row = {0};
     char id[FR_ID_TEXT];
     bool driven;
     enum fr_rc rc;
@@ -133,7 +133,7 @@ static enum fr_rc is_over(struct logs *l, bool *over, bool *left, struct fr_err 
     fr_id_text(l->run.id, id);
     rc = fr_store_run_find(l->st, id, &arena, &row, err);
     driven = rc == FR_OK && cli_is_driven(l->st, &row);
-    *over = rc == FR_OK && strcmp(row.state, "over") == 0 && !driven;
+    *over = rc == FR_OK && row.state == FR_RUN_OVER && !driven;
     if (rc != FR_OK || *over || driven)
         l->driven_ms = now;
     *left = rc == FR_OK && now >= l->driven_ms + LEFT_MS;

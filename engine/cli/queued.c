@@ -101,7 +101,7 @@ static enum fr_rc set_priority(struct cli_call *c, struct fr_err *err)
         return rc;
     if (!cli_is_queued(&row))
         return fr_fail(err, FR_USAGE, "run %lld does not wait in the queue: it is %s",
-                       (long long)row.no, strcmp(row.state, "over") == 0 ? row.outcome : row.state);
+                       (long long)row.no, fr_run_word(row.state, row.outcome));
     return c->home.lock_fd >= 0
                ? fr_store_run_priority(c->home.st, row.id, priority, err)
                : cli_ask_run(c->home.st, row.id, "priority",

@@ -30,24 +30,25 @@ static enum fr_rc ask_host(struct fr_store *st, const struct fr_run_row *run,
 
 /* ---- nothing left to do ---- */
 
-static int exit_of(const char *outcome)
+static int exit_of(enum fr_outcome outcome)
 {
-    return strcmp(outcome, "succeeded") == 0   ? CLI_OK
-           : strcmp(outcome, "cancelled") == 0 ? CLI_CANCELLED
-                                               : CLI_FAILED;
+    return outcome == FR_OUT_SUCCEEDED   ? CLI_OK
+           : outcome == FR_OUT_CANCELLED ? CLI_CANCELLED
+                                         : CLI_FAILED;
 }
 
 static void say_done(const struct fr_run_row *run, const char *what, bool json)
 {
-    bool good = strcmp(run->outcome, "succeeded") == 0;
+    bool good = run->outcome == FR_OUT_SUCCEEDED;
+    const char *outcome = fr_outcome_name(run->outcome);
     long long no = run->no;
 
     if (json)
-        cli_put_json(json_pack("{s:I, s:s, s:s}", "run", (json_int_t)no, "state", run->outcome,
-                               "reason", run->reason));
+        cli_put_json(json_pack("{s:I, s:s, s:s}", "run", (json_int_t)no, "state", outcome, "reason",
+                               run->reason));
     else
         fr_print("run %lld is over (%s)%s%s: %s; 'flowrun retry %lld%s' runs again %s\n", no,
-                 run->outcome, run->reason[0] != '\0' ? ": " : "", run->reason, what, no,
+                 outcome, run->reason[0] != '\0' ? ": " : "", run->reason, what, no,
                  good ? " --from TASK" : "", good ? "from there" : "what failed");
 }
 
@@ -59,7 +60,7 @@ static enum fr_rc look_over(struct fr_store *st, const struct fr_run_row *run, s
     bool late = false;
     enum fr_rc rc = FR_OK;
 
-    if (strcmp(run->state, "over") != 0 || a->ro->file != NULL || a->ro->n_abandon > 0)
+    if (run->state != FR_RUN_OVER || a->ro->file != NULL || a->ro->n_abandon > 0)
         return FR_OK;
     rc = fr_store_lacks_output(st, run->id, &late, err);
     if (rc != FR_OK || late)
@@ -76,7 +77,7 @@ static enum fr_rc look_failed(struct fr_store *st, const struct fr_run_row *run,
 {
     struct fr_arena arena = {0};
     struct fr_inst_rows rows = {0};
-    bool any = a->ro->retry_from != NULL || a->ro->file != NULL || strcmp(run->state, "over") != 0;
+    bool any = a->ro->retry_from != NULL || a->ro->file != NULL || run->state != FR_RUN_OVER;
     enum fr_rc rc = any ? FR_OK : fr_store_insts(st, run->id, &arena, &rows, err);
 
     for (size_t i = 0; i < rows.n; i++)

@@ -341,8 +341,8 @@ static bool is_left(struct attached_run *a)
     char id[FR_ID_TEXT];
 
     fr_id_text(cli_follow_row(a->f)->id, id);
-    if (fr_store_run_find(a->st, id, &arena, &row, NULL) != FR_OK ||
-        strcmp(row.state, fr_run_state_name(FR_RUN_OVER)) == 0 || cli_is_driven(a->st, &row))
+    if (fr_store_run_find(a->st, id, &arena, &row, NULL) != FR_OK || row.state == FR_RUN_OVER ||
+        cli_is_driven(a->st, &row))
         a->driven_ms = now;
     fr_arena_finish(&arena);
     return now > a->driven_ms + LEFT_MS;

@@ -4,11 +4,9 @@
 #include "engine/store/home.h"
 #include "engine/store/lead.h"
 
-#include <string.h>
-
 bool cli_is_queued(const struct fr_run_row *row)
 {
-    return strcmp(row->state, fr_run_state_name(FR_RUN_QUEUED)) == 0;
+    return row->state == FR_RUN_QUEUED;
 }
 
 bool cli_is_driven(struct fr_store *st, const struct fr_run_row *row)
@@ -22,9 +20,7 @@ bool cli_is_driven(struct fr_store *st, const struct fr_run_row *row)
 
 const char *cli_run_word(struct fr_store *st, const struct fr_run_row *row)
 {
-    if (strcmp(row->state, "over") == 0)
-        return row->outcome;
-    if (cli_is_queued(row))
-        return row->state;
-    return cli_is_driven(st, row) ? row->state : "left";
+    return row->state == FR_RUN_OVER || cli_is_queued(row) || cli_is_driven(st, row)
+               ? fr_run_word(row->state, row->outcome)
+               : "left";
 }

@@ -37,7 +37,8 @@ static enum fr_cause cause_of(const char *name)
 {
     enum fr_cause cause = FR_CAUSE_NONE;
 
-    return name[0] != '\0' && fr_cause_parse(fr_str_of(name), &cause) ? cause : FR_CAUSE_NONE;
+    (void)fr_cause_parse(fr_str_of(name), &cause);
+    return cause;
 }
 
 static bool is_end(enum fr_state_of state)
@@ -162,10 +163,9 @@ static enum fr_rc take_inst(struct cli_follow *f, size_t *taken, struct fr_err *
 
 static enum fr_outcome outcome_of(const char *name)
 {
-    for (int o = FR_OUT_SUCCEEDED; o <= FR_OUT_CANCELLED; o++)
-        if (strcmp(name, fr_outcome_name((enum fr_outcome)o)) == 0)
-            return (enum fr_outcome)o;
-    return FR_OUT_NONE;
+    int found = fr_word_find(&fr_outcome_words, fr_str_of(name));
+
+    return found > FR_OUT_NONE ? (enum fr_outcome)found : FR_OUT_NONE;
 }
 
 /* ev->kind is the run's state, or its outcome once the run is over. */
@@ -185,10 +185,11 @@ static void take_run(struct cli_follow *f, const struct fr_event_row *ev)
         return;
     }
     if (note.now.outcome == FR_OUT_NONE) {
+        int state = fr_word_find(&fr_run_state_words, fr_str_of(ev->kind));
+
         note.now.outcome = outcome_of(ev->cause);
-        for (int s = FR_RUN_RUNNING; s <= FR_RUN_QUEUED; s++)
-            if (strcmp(ev->kind, fr_run_state_name((enum fr_run_state)s)) == 0)
-                note.now.state = (enum fr_run_state)s;
+        if (state >= 0)
+            note.now.state = (enum fr_run_state)state;
     }
     f->over = note.now.state == FR_RUN_OVER;
     if (f->over)

@@ -56,7 +56,7 @@ static enum fr_rc fail_none(struct fr_store *st, enum cli_pick act, const struct
     return fr_fail(err, FR_USAGE,
                    "no run can be %s: all are over, the newest is run %lld (%s); "
                    "'flowrun retry %lld' runs again what failed in it",
-                   done, (long long)newest.rows[0].no, newest.rows[0].outcome,
+                   done, (long long)newest.rows[0].no, fr_outcome_name(newest.rows[0].outcome),
                    (long long)newest.rows[0].no);
 }
 

@@ -113,8 +113,8 @@ static void put_run(json_t *data, struct fr_host *host, const struct fr_notice_r
         return; /* removed since then */
     fr_id_text(row.id, text);
     put_text(data, "id", text);
-    put_text(data, "state", row.state);
-    put_text(data, "outcome", row.outcome);
+    put_text(data, "state", fr_run_state_name(row.state));
+    put_text(data, "outcome", fr_outcome_name(row.outcome));
     if (strcmp(row.origin, "schedule") == 0 || strcmp(row.origin, "backfill") == 0)
         put_text(data, "schedule", row.who);
     put_time(data, "started", row.started_wall);

@@ -8,7 +8,7 @@
 /* Nobody left it; or it is queued: leaving it stopped nothing, so its turn still comes. */
 static bool goes_on(const struct fr_run_row *row)
 {
-    return row->host != 0 || strcmp(row->state, "queued") == 0;
+    return row->host != 0 || row->state == FR_RUN_QUEUED;
 }
 
 static enum fr_rc take_up(struct fr_host *host, struct fr_id run, int64_t no, struct fr_err *err)

@@ -187,7 +187,7 @@ static void note_state(struct fr_prom *prom, struct host_counts *c, const struct
     const struct fr_row *row = &note->row;
     uint8_t before = c->states[note->inst];
     const char *name = fr_run_record(run)->name;
-    const char *cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
+    const char *cause = fr_cause_name(row->cause);
 
     count(c, plan, note->inst, -1);
     c->states[note->inst] = (uint8_t)row->state;

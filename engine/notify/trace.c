@@ -126,6 +126,11 @@ static const char *why_failed(const struct fr_attempt_row *at, char out[WHY_TEXT
 }
 
 /* As the semantic conventions of CI/CD name results. */
+static const char *const run_results[] = {[FR_OUT_NONE] = "",
+                                          [FR_OUT_SUCCEEDED] = "success",
+                                          [FR_OUT_FAILED] = "failure",
+                                          [FR_OUT_CANCELLED] = "cancellation"};
+
 static const char *result_of(const char *state)
 {
     return strcmp(state, "succeeded") == 0   ? "success"
@@ -335,10 +340,10 @@ static void add_run(struct tracing *t)
     if (run->ended_wall == 0 || began == 0)
         return;
     list = add_span(t, &(struct span){run->name, t->root, "", began, run->ended_wall,
-                                      is_failure(run->outcome) ? run->reason : NULL});
+                                      run->outcome == FR_OUT_FAILED ? run->reason : NULL});
     put_text(list, "cicd.pipeline.name", run->name);
     put_text(list, "cicd.pipeline.run.id", t->trace);
-    put_text(list, "cicd.pipeline.result", result_of(run->outcome));
+    put_text(list, "cicd.pipeline.result", run_results[run->outcome]);
     put_number(list, "flowrun.run", run->no);
     put_text(list, "flowrun.origin", run->origin);
     if (run->at_ms != 0)

@@ -95,8 +95,8 @@ static struct pipeline *pipeline_of(struct choice *c, const struct fr_over_row *
 /* Whether the run is one that always stays. Counts it. */
 static bool stays(struct pipeline *p, const struct fr_over_row *row)
 {
-    bool succeeded = strcmp(row->outcome, "succeeded") == 0;
-    bool failed = strcmp(row->outcome, "failed") == 0;
+    bool succeeded = row->outcome == FR_OUT_SUCCEEDED;
+    bool failed = row->outcome == FR_OUT_FAILED;
     bool newest = (succeeded && !p->succeeded) || (failed && !p->failed);
 
     p->ended++;
@@ -108,7 +108,7 @@ static bool stays(struct pipeline *p, const struct fr_over_row *row)
 static bool too_old(const struct choice *c, const struct pipeline *p, const struct fr_over_row *row)
 {
     const struct fr_keep_runs *k = &p->keep;
-    int days = strcmp(row->outcome, "failed") == 0 ? k->failed_days : k->days;
+    int days = row->outcome == FR_OUT_FAILED ? k->failed_days : k->days;
 
     return (k->runs > 0 && p->ended > k->runs) ||
            (days > 0 && c->now != 0 && c->now - row->ended_wall > days * DAY_MS);

@@ -14,7 +14,7 @@ enum fr_rc fr_run_again(struct fr_store *st, const struct fr_run_row *row, struc
     enum fr_rc rc;
 
     *out = (struct fr_again){.row = *row};
-    if (strcmp(row->state, "over") != 0)
+    if (row->state != FR_RUN_OVER)
         return fr_fail(err, FR_USAGE,
                        "run %lld is not over: 'flowrun cancel %lld' ends it, 'flowrun attach %lld' "
                        "shows it",

@@ -2,7 +2,6 @@
 #include "engine/run/inside.h"
 
 #include <stdio.h>
-#include <string.h>
 
 void fr_run_say(struct fr_run *run, const char *text)
 {
@@ -28,12 +27,11 @@ void fr_run_lend(struct fr_run *run, uint32_t node, const struct fr_lent *lent)
 /* It was over, and runs again as a retry that did not wait. */
 static enum fr_rc admit_retry(struct fr_run *run, struct fr_err *err)
 {
-    struct fr_run_now was = {.state = FR_RUN_OVER, .round = (uint32_t)run->row.round};
-    enum fr_rc rc;
+    struct fr_run_now was = {
+        .state = FR_RUN_OVER, .outcome = run->row.outcome, .round = (uint32_t)run->row.round};
+    enum fr_rc rc = fr_sched_load_run(run->sched, &was, err);
 
-    fr_outcome_parse(run->row.outcome, &was.outcome);
-    if ((rc = fr_sched_load_run(run->sched, &was, err)) == FR_OK &&
-        (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK)
+    if (rc == FR_OK && (rc = run_begin(run, FR_EV_RESUME, err)) == FR_OK)
         rc = run_queue_retry(run, err);
     if (rc == FR_OK)
         run_follow_ended(run);

@@ -188,8 +188,8 @@ static enum fr_rc load_rows(struct fr_run *run, struct fr_err *err)
         (rc = run_shipping_add(run, &shipped, 0, err)) != FR_OK)
         return rc;
     if (!run->queued) {
-        fr_run_state_parse(run->row.state, &now.state);
-        fr_outcome_parse(run->row.outcome, &now.outcome);
+        now.state = run->row.state;
+        now.outcome = run->row.outcome;
     }
     rc = fr_sched_load_run(run->sched, &now, err);
     if (rc == FR_OK)
@@ -397,7 +397,7 @@ static enum fr_rc wait_for_turn(struct fr_run *run, const struct fr_resume_opts 
         return rc;
     run->queued = run->retries = true;
     run_rerun_begin(run);
-    run->row.state = "queued";
+    run->row.state = FR_RUN_QUEUED;
     run->row.queued_wall = fr_sys.wall_ms();
     return fr_sched_load_run(run->sched, &now, err);
 }
@@ -442,7 +442,7 @@ static enum fr_rc take_over(struct fr_run *run, bool enqueued, struct fr_err *er
 static enum fr_rc check_request(struct fr_run *run, const struct fr_resume_opts *opts,
                                 struct fr_err *err)
 {
-    bool over = strcmp(run->row.state, "over") == 0;
+    bool over = run->row.state == FR_RUN_OVER;
     enum fr_rc rc = FR_OK;
 
     if (over && !opts->retry && opts->file == NULL && opts->n_abandon == 0)
@@ -451,9 +451,10 @@ static enum fr_rc check_request(struct fr_run *run, const struct fr_resume_opts 
         return rc;
     if (over && !opts->retry && !run->late)
         return fr_fail(err, FR_USAGE, "run %lld is over (%s); 'flowrun retry %lld%s' runs again %s",
-                       (long long)run->row.no, run->row.outcome, (long long)run->row.no,
-                       strcmp(run->row.outcome, "succeeded") == 0 ? " --from TASK" : "",
-                       strcmp(run->row.outcome, "succeeded") == 0 ? "from there" : "what failed");
+                       (long long)run->row.no, fr_outcome_name(run->row.outcome),
+                       (long long)run->row.no,
+                       run->row.outcome == FR_OUT_SUCCEEDED ? " --from TASK" : "",
+                       run->row.outcome == FR_OUT_SUCCEEDED ? "from there" : "what failed");
     if (!over && opts->retry)
         return fr_fail(err, FR_USAGE, "run %lld is not over; 'flowrun resume %lld' goes on with it",
                        (long long)run->row.no, (long long)run->row.no);
@@ -475,7 +476,7 @@ enum fr_rc fr_run_resume(const struct fr_run_env *env, const struct fr_resume_op
         goto out;
     run->id = run->row.id;
     run->reruns = !opts->retry ? run->row.reruns : opts->by_itself ? run->row.reruns + 1 : 0;
-    run->queued = was_queued = strcmp(run->row.state, "queued") == 0;
+    run->queued = was_queued = run->row.state == FR_RUN_QUEUED;
     if ((rc = check_request(run, opts, err)) != FR_OK ||
         (rc = load_spec(run, opts, issues, err)) != FR_OK ||
         (rc = run_make_parts(run, err)) != FR_OK)

@@ -343,8 +343,8 @@ static void fill_row(struct fr_run *run, const struct fr_submit *submit)
     row->id = run->id;
     row->name = run->spec->name;
     row->folder = row->folder != NULL ? row->folder : run->env.shell.cwd;
-    row->state = run->queued ? "queued" : "running";
-    row->outcome = "";
+    row->state = run->queued ? FR_RUN_QUEUED : FR_RUN_RUNNING;
+    row->outcome = FR_OUT_NONE;
     row->started_wall = run->queued ? 0 : now;
     row->queued_wall = now;
     run_late_begin(run);
@@ -361,7 +361,7 @@ static enum fr_rc put_run(struct fr_run *run, const struct fr_submit *submit, st
     enum fr_rc rc;
 
     fill_row(run, submit);
-    ev.kind = run->row.state;
+    ev.kind = fr_run_state_name(run->row.state);
     if ((rc = fr_store_run_add(st, &run->row, err)) == FR_OK &&
         (rc = run_put_nodes(run, err)) == FR_OK && (rc = run_put_files(run, err)) == FR_OK)
         rc = fr_store_event_add(st, run->id, &ev, err);

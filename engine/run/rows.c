@@ -165,7 +165,7 @@ static enum fr_rc prepare_attempt(struct fr_run *run, const struct fr_row *row, 
     starts(run, in, row, at);
     in->row.generation = row->generation;
     if (row->live || strcmp(in->row.state, fr_state_name(row->attempt_state)) != 0) {
-        in->row.cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
+        in->row.cause = fr_cause_name(row->cause);
         in->row.code = row->code;
     } /* else it has ended before, and the cause is that of a start that never came */
     in->row.state = fr_state_name(row->attempt_state);
@@ -203,7 +203,7 @@ static enum fr_rc write_events(struct fr_run *run, const struct run_change *c, s
                               .log_bytes = (int64_t)c->log_bytes};
     enum fr_rc rc = FR_OK;
 
-    ev.cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
+    ev.cause = fr_cause_name(row->cause);
     if (row->state == FR_ST_STOPPING)
         ev.stop_cause = fr_cause_name(row->stop_cause);
     if (row->state == FR_ST_RETRYING)
@@ -257,9 +257,9 @@ enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wa
         .go = row->go,
         .generation = row->generation,
         .retries = row->retries,
-        .cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "",
+        .cause = fr_cause_name(row->cause),
         .code = row->code,
-        .stop_cause = row->stop_cause != FR_CAUSE_NONE ? fr_cause_name(row->stop_cause) : "",
+        .stop_cause = fr_cause_name(row->stop_cause),
         .reason = in->reason,
         .unreachable_wall = in->unreachable_wall,
         .started_wall = in->started_wall,
@@ -322,10 +322,10 @@ static enum fr_rc prepare_run(struct fr_run *run, size_t act, struct fr_err *err
     const struct fr_run_now *now = &run->acts.v[act].run;
     int64_t wall_ms = fr_sys.wall_ms();
     const char *text;
-    bool known = strcmp(run->row.outcome, "failed") == 0; /* the reason stands since then */
+    bool known = run->row.outcome == FR_OUT_FAILED; /* the reason stands since then */
 
-    run->row.state = fr_run_state_name(now->state);
-    run->row.outcome = now->outcome != FR_OUT_NONE ? fr_outcome_name(now->outcome) : "";
+    run->row.state = now->state;
+    run->row.outcome = now->outcome;
     run->row.round = now->round;
     if (now->state == FR_RUN_OVER)
         wall_ms = run_times_over(run, wall_ms);
@@ -352,9 +352,8 @@ static enum fr_rc write_run(struct fr_run *run, const struct run_change *c, stru
     struct fr_event_row ev = {.wall = c->wall_ms, .idx = -1, .text = c->text, .seq = c->seq};
     enum fr_rc rc = fr_store_run_set(run->env.store, &run->row, err);
 
-    ev.kind =
-        now->state == FR_RUN_OVER ? fr_outcome_name(now->outcome) : fr_run_state_name(now->state);
-    ev.cause = now->outcome != FR_OUT_NONE ? fr_outcome_name(now->outcome) : "";
+    ev.kind = fr_run_word(now->state, now->outcome);
+    ev.cause = fr_outcome_name(now->outcome);
     return rc == FR_OK ? fr_store_event_add(run->env.store, run->id, &ev, err) : rc;
 }
 

@@ -141,8 +141,7 @@ void show_run(struct cli_show *show, const struct fr_note *note)
     if (note->now.state == FR_RUN_RUNNING || note->now.state == FR_RUN_HOOKS)
         return;
     fr_buf_fmt(&b, "run %lld %s", (long long)show->model.no,
-               note->now.state == FR_RUN_OVER ? fr_outcome_name(note->now.outcome)
-                                              : fr_run_state_name(note->now.state));
+               fr_run_word(note->now.state, note->now.outcome));
     if (note->text[0] != '\0')
         fr_buf_fmt(&b, ": %s", note->text);
     show_print(show, CLI_OUT_EVENT, note->wall_ms, &b);
@@ -318,7 +317,7 @@ enum fr_rc cli_show_begin_stored(struct cli_show *show, const struct fr_run_row 
     show->model.name = plan->spec->name;
     show->model.no = row->no;
     show->model.id = row->id;
-    if (strcmp(row->state, fr_run_state_name(FR_RUN_QUEUED)) == 0)
+    if (row->state == FR_RUN_QUEUED)
         show->model.now.state = FR_RUN_QUEUED;
     rc = cli_model_begin(&show->model, err);
     if (rc == FR_OK && show->opts.curves != NULL &&

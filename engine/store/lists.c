@@ -23,7 +23,7 @@ static enum fr_rc query(struct fr_store *st, enum fr_sql which, const struct fr_
 
 int64_t fr_run_key(const struct fr_run_order *order, const struct fr_run_row *row)
 {
-    bool over = strcmp(row->state, "over") == 0;
+    bool over = row->state == FR_RUN_OVER;
     int64_t ms = (over ? row->ended_wall : order->now_wall) - row->started_wall;
 
     switch (order->by) {

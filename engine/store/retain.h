@@ -14,7 +14,7 @@
     C(R, ID, id, NULL)                                                                             \
     C(R, INT, no, NULL)                                                                            \
     C(R, TEXT, name, NULL)                                                                         \
-    C(R, TEXT, outcome, NULL)                                                                      \
+    C(R, OUTCOME, outcome, NULL)                                                                   \
     C(R, INT, ended_wall, NULL)                                                                    \
     C(R, INT, pinned, NULL)
 FR_ROWS(fr_over, FR_OVER_COLUMNS); /* the newest first */

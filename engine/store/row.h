@@ -7,18 +7,27 @@
  *
  * Kinds: INT int64_t; BOOL int64_t, shown as true or false; ORDER int64_t, shown as "newest" or
  * "oldest", which comes first; TEXT const char *, where NULL is written as ""; ID struct fr_id,
- * where zero is SQL's NULL, shown as "".
+ * where zero is SQL's NULL, shown as ""; those of FR_WORD_KINDS an enum, stored and shown as its
+ * word. A stored word that the enum lacks is an error of whoever reads the row.
  */
 #ifndef FR_STORE_ROW_H
 #define FR_STORE_ROW_H
 
 #include "engine/base/file.h"
+#include "engine/words/states.h"
 
 #define FR_MEMBER_INT int64_t
 #define FR_MEMBER_BOOL int64_t
 #define FR_MEMBER_ORDER int64_t
 #define FR_MEMBER_TEXT const char *
 #define FR_MEMBER_ID struct fr_id
+#define FR_MEMBER_RUN_STATE enum fr_run_state
+#define FR_MEMBER_OUTCOME enum fr_outcome
+
+/* X(kind, its words). */
+#define FR_WORD_KINDS(X)                                                                           \
+    X(RUN_STATE, fr_run_state_words)                                                               \
+    X(OUTCOME, fr_outcome_words)
 
 #define FR_MEMBER(R, kind, name, shown) FR_MEMBER_##kind name;
 

@@ -63,8 +63,11 @@ enum fr_rc fr_sql_fail(struct fr_store *st, const char *what, struct fr_err *err
 /* value points at what kind says. */
 static int bind_one(sqlite3_stmt *stmt, int at, enum fr_column_kind kind, const void *value)
 {
+    const struct fr_words *words = fr_column_words(kind);
     const char *text;
 
+    if (words != NULL)
+        return sqlite3_bind_text(stmt, at, fr_word(words, *(const int *)value), -1, SQLITE_STATIC);
     if (kind == FR_COLUMN_TEXT) {
         text = *(const char *const *)value;
         return sqlite3_bind_text(stmt, at, text != NULL ? text : "", -1, SQLITE_TRANSIENT);
@@ -255,32 +258,60 @@ static const char *read_text(struct fr_store *st, enum fr_sql which, int col, co
     return fr_sql_text(st, which, col, arena);
 }
 
-/* before: the row before; NULL: it is the first. false: no memory. */
-static bool read_row(struct fr_store *st, enum fr_sql which, const struct fr_sql_rows *to,
-                     char *row, const char *before)
+static const struct fr_column *column_at(struct fr_store *st, enum fr_sql which,
+                                         const struct fr_row_type *type, int col)
 {
     struct fr_sql_stmt *s = &st->stmts[which];
-    int n = sqlite3_column_count(s->stmt);
+
+    if (s->places[col] == 0)
+        s->places[col] = place_of(type, sqlite3_column_name(s->stmt, col));
+    assert(s->places[col] <= type->n);
+    return &type->columns[s->places[col] - 1];
+}
+
+/* before: the row before; NULL: it is the first. Returns the column that it cannot read; past the
+ * last: none. */
+static int read_row(struct fr_store *st, enum fr_sql which, const struct fr_sql_rows *to, char *row,
+                    const char *before)
+{
+    int n = sqlite3_column_count(st->stmts[which].stmt), i = 0;
+    bool good = true;
 
     assert((size_t)n == to->type->n);
-    for (int i = 0; i < n; i++) {
-        const struct fr_column *c;
+    for (; i < n; i++) {
+        const struct fr_column *c = column_at(st, which, to->type, i);
+        const struct fr_words *words = fr_column_words(c->kind);
+        void *at = row + c->at;
 
-        if (s->places[i] == 0)
-            s->places[i] = place_of(to->type, sqlite3_column_name(s->stmt, i));
-        assert(s->places[i] <= to->type->n);
-        c = &to->type->columns[s->places[i] - 1];
-        if (c->kind == FR_COLUMN_ID)
-            *(struct fr_id *)(void *)(row + c->at) = fr_sql_id(st, which, i);
+        if (words != NULL)
+            good = (*(int *)at = fr_word_find(words, fr_str_of(fr_sql_here(st, which, i)))) >= 0;
+        else if (c->kind == FR_COLUMN_ID)
+            *(struct fr_id *)at = fr_sql_id(st, which, i);
         else if (c->kind != FR_COLUMN_TEXT)
-            *(int64_t *)(void *)(row + c->at) = fr_sql_int(st, which, i);
-        else if ((*(const char **)(void *)(row + c->at) = read_text(
-                      st, which, i,
-                      before != NULL ? *(const char *const *)(const void *)(before + c->at) : NULL,
-                      to->arena)) == NULL)
-            return false;
+            *(int64_t *)at = fr_sql_int(st, which, i);
+        else
+            good =
+                (*(const char **)at = read_text(
+                     st, which, i,
+                     before != NULL ? *(const char *const *)(const void *)(before + c->at) : NULL,
+                     to->arena)) != NULL;
+        if (!good)
+            break;
     }
-    return true;
+    return i;
+}
+
+static enum fr_rc cannot_read(struct fr_store *st, enum fr_sql which,
+                              const struct fr_row_type *type, int col, struct fr_err *err)
+{
+    const struct fr_column *c = column_at(st, which, type, col);
+
+    if (fr_column_words(c->kind) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for rows of the store");
+    return fr_fail(err, FR_UNSUPPORTED,
+                   "%s/state.db: table %s, column %s: this flowrun does not know the word '%s'; a "
+                   "newer one may have written it",
+                   st->home, type->table, c->name, fr_sql_here(st, which, col));
 }
 
 enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
@@ -292,16 +323,21 @@ enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
 
     while (fr_sql_next(st, which, &rc, err)) {
         char *row;
+        int col;
 
-        rows = fr_arena_grow(out->arena, rows, n, bytes);
-        row = rows != NULL ? rows + n * bytes : NULL;
-        if (row == NULL || !read_row(st, which, out, row, n > 0 ? row - bytes : NULL)) {
-            fr_sql_end(st, which);
+        if ((rows = fr_arena_grow(out->arena, rows, n, bytes)) == NULL) {
             rc = fr_fail(err, FR_NOMEM, "no memory for rows of the store");
+            break;
+        }
+        row = rows + n * bytes;
+        col = read_row(st, which, out, row, n > 0 ? row - bytes : NULL);
+        if ((size_t)col < out->type->n) {
+            rc = cannot_read(st, which, out->type, col, err);
             break;
         }
         n++;
     }
+    fr_sql_end(st, which);
     memcpy(out->rows, &rows, sizeof(rows));
     *out->n = rc == FR_OK ? n : 0;
     return rc;

@@ -1,7 +1,6 @@
 /*
  * The store: all SQL of the engine, over one SQLite file in the home. schema/state.sql explains
- * each column. States, causes and kinds are words that the caller chooses; the store gives them no
- * meaning.
+ * each column. Kinds are words that the caller chooses; the store gives them no meaning.
  *
  * Durability rule: the host of the home puts all transitions of one turn of its loop between
  * fr_store_begin and fr_store_commit (WAL, synchronous=FULL), and performs their effects only after
@@ -57,8 +56,8 @@ enum fr_rc fr_store_end(struct fr_store *st, enum fr_rc rc, struct fr_err *err);
     C(R, ID, id, "id")                                                                             \
     C(R, TEXT, name, "pipeline")                                                                   \
     S(R, TEXT, source, "file")                                                                     \
-    S(R, TEXT, state, "state")                                                                     \
-    S(R, TEXT, outcome, "outcome")                                                                 \
+    S(R, RUN_STATE, state, "state")                                                                \
+    S(R, OUTCOME, outcome, "outcome")                                                              \
     S(R, TEXT, reason, "reason")                                                                   \
     C(R, BOOL, host, "driven")      /* epoch of who drives it (unfetched.h); 0: nobody */          \
     C(R, TEXT, origin, "origin")    /* a word of enum fr_origin */                                 \

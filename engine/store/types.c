@@ -24,6 +24,15 @@
         sizeof(struct row)};
 FR_ROW_TYPES(TYPE)
 
+const struct fr_words *fr_column_words(enum fr_column_kind kind)
+{
+#define WORDS(kind, words) [FR_COLUMN_##kind] = &words,
+    static const struct fr_words *const of[] = {FR_WORD_KINDS(WORDS)};
+#undef WORDS
+
+    return of[kind];
+}
+
 static json_t *value_of(enum fr_column_kind kind, const void *at)
 {
     char id[FR_ID_TEXT] = "";
@@ -39,8 +48,10 @@ static json_t *value_of(enum fr_column_kind kind, const void *at)
         if (!fr_id_zero(*(const struct fr_id *)at))
             fr_id_text(*(const struct fr_id *)at, id);
         return json_string(id);
-    default:
+    case FR_COLUMN_TEXT:
         return json_string(*(const char *const *)at);
+    default:
+        return json_string(fr_word(fr_column_words(kind), *(const int *)at));
     }
 }
 

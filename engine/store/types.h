@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/* X(type, its table in the database, its struct, its columns). Those of the table "" are results of
- * queries alone. */
+/* X(type, its table in the database, its struct, its columns). The first type of a table is the one
+ * that statements name; the others, and those of the table "", are results of queries. */
 #define FR_ROW_TYPES(X)                                                                            \
     X(run, "run", fr_run_row, FR_RUN_COLUMNS)                                                      \
     X(inst, "instance", fr_inst_row, FR_INST_COLUMNS)                                              \
@@ -31,7 +31,7 @@
     X(held, "", fr_held_row, FR_HELD_COLUMNS)                                                      \
     X(task, "", fr_task_row, FR_TASK_COLUMNS)                                                      \
     X(known, "", fr_known_row, FR_KNOWN_COLUMNS)                                                   \
-    X(over, "", fr_over_row, FR_OVER_COLUMNS)                                                      \
+    X(over, "run", fr_over_row, FR_OVER_COLUMNS)                                                   \
     X(success, "", fr_success_row, FR_SUCCESS_COLUMNS)                                             \
     X(unfetched, "", fr_unfetched_row, FR_UNFETCHED_COLUMNS)                                       \
     X(instant, "", fr_instant, FR_INSTANT_COLUMNS)
@@ -42,7 +42,13 @@ enum fr_column_kind {
     FR_COLUMN_ORDER,
     FR_COLUMN_TEXT,
     FR_COLUMN_ID,
+#define FR_COLUMN_KIND(kind, words) FR_COLUMN_##kind,
+    FR_WORD_KINDS(FR_COLUMN_KIND)
+#undef FR_COLUMN_KIND
 };
+
+/* Of a kind of FR_WORD_KINDS; NULL: of another. */
+const struct fr_words *fr_column_words(enum fr_column_kind kind);
 
 struct fr_column {
     const char *name;  /* in the database, or in the result of a query */

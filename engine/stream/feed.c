@@ -153,7 +153,7 @@ static void put_string(struct fr_buf *out, const char *text)
 static void note_state(struct host_news *news, const struct fr_note *note)
 {
     const struct fr_row *row = &note->row;
-    const char *cause = row->cause != FR_CAUSE_NONE ? fr_cause_name(row->cause) : "";
+    const char *cause = fr_cause_name(row->cause);
     int64_t due = row->state == FR_ST_RETRYING ? note->wall_ms + row->delay_ms : 0;
     struct fr_buf *out = &news->changes;
 
@@ -333,8 +333,7 @@ static void flush(struct host_run *h, bool now)
     if (news->run)
         put(h->host, (struct event){run, "run", HOST_LIST, false},
             "{\"run\":%" PRId64 ",\"state\":\"%s\",\"outcome\":\"%s\"}", no,
-            fr_run_state_name(state.state),
-            state.outcome != FR_OUT_NONE ? fr_outcome_name(state.outcome) : "");
+            fr_run_state_name(state.state), fr_outcome_name(state.outcome));
     fr_buf_finish(&news->changes);
     *news = (struct host_news){.sent_ms = now_ms, .nodes = news->nodes, .n_nodes = news->n_nodes};
 }

@@ -389,7 +389,7 @@ static enum fr_rc add_failed(struct host_fire *f, const char *reason, struct fr_
                              .source = f->s->file->path,
                              .folder = "/",
                              .params = "{}",
-                             .state = "running",
+                             .state = FR_RUN_RUNNING,
                              .origin = fr_origin_name(f->origin),
                              .who = f->s->row.name,
                              .schedule = f->s->row.id,
@@ -407,8 +407,8 @@ static enum fr_rc add_failed(struct host_fire *f, const char *reason, struct fr_
         f->row.run = run.no;
         rc = fr_store_fire_add(st, &f->row, err);
     }
-    run.state = "over";
-    run.outcome = "failed";
+    run.state = FR_RUN_OVER;
+    run.outcome = FR_OUT_FAILED;
     run.reason = reason;
     run.ended_wall = now;
     return rc == FR_OK ? fr_store_run_set(st, &run, err) : rc;

@@ -42,8 +42,8 @@ static enum fr_rc pause_queued(struct fr_store *st, int64_t schedule, const stru
                                   .run = run->no,
                                   .note = "its run waited, and does not begin"};
 
-        if (run->schedule == schedule && run->backfill == 0 && run->outcome[0] == '\0' &&
-            strcmp(run->state, "queued") == 0 &&
+        if (run->schedule == schedule && run->backfill == 0 && run->outcome == FR_OUT_NONE &&
+            run->state == FR_RUN_QUEUED &&
             (how->waits == NULL || how->waits(how->waits_arg, run->id)))
             rc = fr_store_fire_set(st, &row, err);
     }

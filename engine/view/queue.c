@@ -11,7 +11,7 @@ enum { NAMED = 8 /* active runs in a reason */ };
 
 bool fr_queue_waits(const struct fr_run_row *row)
 {
-    return strcmp(row->state, "queued") == 0;
+    return row->state == FR_RUN_QUEUED;
 }
 
 static bool waits(const struct fr_queue_driven *driven, const struct fr_run_row *row)
@@ -95,7 +95,7 @@ bool fr_queue_overlaps(const struct fr_run_row *row, const struct fr_schedule *s
 {
     enum fr_origin origin = FR_ORIGIN_CLI;
 
-    return s != NULL && row->outcome[0] == '\0' &&
+    return s != NULL && row->outcome == FR_OUT_NONE &&
            fr_origin_parse(fr_str_of(row->origin), &origin) &&
            (origin == FR_ORIGIN_SCHEDULE || origin == FR_ORIGIN_CATCHUP);
 }

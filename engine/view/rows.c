@@ -10,9 +10,8 @@ json_t *json_of_run(uint32_t epoch, const struct fr_run_row *row)
 {
     json_t *doc = fr_row_json(&fr_run_type, row);
 
-    json_object_set_new(
-        doc, "driven",
-        json_boolean(row->host == (int64_t)epoch && strcmp(row->state, "over") != 0));
+    json_object_set_new(doc, "driven",
+                        json_boolean(row->host == (int64_t)epoch && row->state != FR_RUN_OVER));
     return doc;
 }
 

@@ -152,7 +152,7 @@ void task_summaries_leave(struct task_summaries *k)
 
 static bool is_over(const struct fr_run_row *run)
 {
-    return strcmp(run->state, "over") == 0 && run->ended_wall != 0;
+    return run->state == FR_RUN_OVER && run->ended_wall != 0;
 }
 
 bool task_summaries_get(struct task_summaries *k, const struct fr_run_row *run,

@@ -340,7 +340,7 @@ enum fr_rc view_queue(struct view *v, struct fr_err *err)
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_run_row *r = &rows.rows[i];
 
-        if (strcmp(r->state, "queued") == 0) {
+        if (r->state == FR_RUN_QUEUED) {
             json_t *doc = json_of_run(v->text->epoch, r);
 
             json_object_set_new(doc, "why_waiting", json_string(why_queued(v, r)));
@@ -364,7 +364,7 @@ static json_t *json_of_pool(const struct fr_pool *pool, const struct fr_run_rows
 
         if (strcmp(r->pool, pool->name) != 0)
             continue;
-        if (strcmp(r->state, "queued") == 0)
+        if (r->state == FR_RUN_QUEUED)
             waiting++;
         else
             json_array_append_new(by, json_integer(r->no));

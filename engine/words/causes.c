@@ -1,29 +1,31 @@
 #include "engine/words/causes.h"
 
 static const struct {
-    const char *word, *meaning, *reason;
+    const char *meaning, *reason;
     uint32_t end;
     bool retryable, preset;
 } causes[] = {
 #define ROW(name, word, end, retryable, preset, meaning, reason)                                   \
-    {word, meaning, reason, end, retryable, preset},
-    FR_CAUSES(ROW)
+    {meaning, reason, end, retryable, preset},
+    {"", "", 0, false, false}, FR_CAUSES(ROW)
 #undef ROW
 };
 
+#define WORD(name, word, ...) word,
+FR_WORDS(fr_cause_words, "", FR_CAUSES(WORD));
+
 const char *fr_cause_name(enum fr_cause cause)
 {
-    return causes[cause].word;
+    return fr_word(&fr_cause_words, (int)cause);
 }
 
 bool fr_cause_parse(struct fr_str s, enum fr_cause *out)
 {
-    for (int i = FR_CAUSE_NONE + 1; i < FR_CAUSE_N; i++)
-        if (fr_str_is(s, causes[i].word)) {
-            *out = (enum fr_cause)i;
-            return true;
-        }
-    return false;
+    int found = fr_word_find(&fr_cause_words, s);
+
+    if (found > FR_CAUSE_NONE)
+        *out = (enum fr_cause)found;
+    return found > FR_CAUSE_NONE;
 }
 
 bool fr_cause_retryable(enum fr_cause cause)

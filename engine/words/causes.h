@@ -5,7 +5,7 @@
 #ifndef FR_WORDS_CAUSES_H
 #define FR_WORDS_CAUSES_H
 
-#include "engine/base/str.h"
+#include "engine/words/words.h"
 
 /* X(name, word, number with which a node reports it (enum fr_end_cause; 0: none does), whether
  * retry.on may list it, whether it does by default, what it means, and the reason of an instance
@@ -13,7 +13,6 @@
  * node reports a cause by its number, and keeps the cause of a stop by its position: append a new
  * cause at the end, with the next free number. */
 #define FR_CAUSES(X)                                                                               \
-    X(NONE, "none", 0, false, false, "", "")                                                       \
     X(EXIT, "exit", 1, true, true, "the command ended with another status than 0", "")             \
     X(SIGNAL, "signal", 2, true, true, "a signal ended it", "")                                    \
     X(TIMEOUT, "timeout", 3, true, true, "it ran longer than timeout:", "")                        \
@@ -35,10 +34,11 @@
       "an expression of it has no value")
 
 #define FR_CAUSE_ID(name, word, end, retryable, preset, meaning, reason) FR_CAUSE_##name,
-enum fr_cause { FR_CAUSES(FR_CAUSE_ID) FR_CAUSE_N };
+enum fr_cause { FR_CAUSE_NONE, FR_CAUSES(FR_CAUSE_ID) FR_CAUSE_N };
 #undef FR_CAUSE_ID
 
-const char *fr_cause_name(enum fr_cause cause);
+extern const struct fr_words fr_cause_words;
+const char *fr_cause_name(enum fr_cause cause); /* "" of none */
 bool fr_cause_parse(struct fr_str s, enum fr_cause *out);
 bool fr_cause_retryable(enum fr_cause cause); /* whether retry.on may list it */
 unsigned fr_causes_preset(void);              /* retry.on by default: bit 1u << enum fr_cause */

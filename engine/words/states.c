@@ -1,33 +1,14 @@
 #include "engine/words/states.h"
 
-#include <stddef.h>
-#include <string.h>
-
 static const struct {
-    const char *word;
     char letter;
     int concern;
     bool failed;
 } states[] = {
-#define ROW(name, word, letter, concern, failed) {word, letter, concern, failed},
+#define ROW(name, word, letter, concern, failed) {letter, concern, failed},
     FR_STATES(ROW)
 #undef ROW
 };
-
-const char *fr_state_name(enum fr_state_of state)
-{
-    return (size_t)state < FR_ST_N ? states[state].word : "";
-}
-
-bool fr_state_parse(const char *name, enum fr_state_of *state)
-{
-    for (int i = 0; i < FR_ST_N; i++)
-        if (strcmp(name, states[i].word) == 0) {
-            *state = (enum fr_state_of)i;
-            return true;
-        }
-    return false;
-}
 
 bool fr_state_ended(enum fr_state_of state)
 {
@@ -58,30 +39,37 @@ enum fr_state_of fr_state_at(int concern)
     return (enum fr_state_of)i;
 }
 
-#define WORD(name, word) word,
-static const char *const run_states[] = {FR_RUN_STATES(WORD)};
-static const char *const outcomes[] = {FR_OUTCOMES(WORD)};
+#define WORD(name, word, ...) word,
+FR_WORDS(fr_state_words, FR_STATES(WORD) "");
+FR_WORDS(fr_run_state_words, FR_RUN_STATES(WORD) "removed");
+FR_WORDS(fr_outcome_words, "", FR_OUTCOMES(WORD));
+
+const char *fr_state_name(enum fr_state_of state)
+{
+    return fr_word(&fr_state_words, (int)state);
+}
+
+bool fr_state_parse(const char *name, enum fr_state_of *state)
+{
+    int found = fr_word_find(&fr_state_words, fr_str_of(name));
+
+    if (found < 0 || found == FR_ST_NONE)
+        return false;
+    *state = (enum fr_state_of)found;
+    return true;
+}
 
 const char *fr_run_state_name(enum fr_run_state state)
 {
-    return (size_t)state < FR_RUN_N ? run_states[state] : "";
+    return fr_word(&fr_run_state_words, (int)state);
 }
 
 const char *fr_outcome_name(enum fr_outcome outcome)
 {
-    return (size_t)outcome < FR_OUT_N ? outcomes[outcome] : "";
+    return fr_word(&fr_outcome_words, (int)outcome);
 }
 
-void fr_run_state_parse(const char *name, enum fr_run_state *out)
+const char *fr_run_word(enum fr_run_state state, enum fr_outcome outcome)
 {
-    for (int i = 0; i < FR_RUN_N; i++)
-        if (strcmp(name, run_states[i]) == 0)
-            *out = (enum fr_run_state)i;
-}
-
-void fr_outcome_parse(const char *name, enum fr_outcome *out)
-{
-    for (int i = FR_OUT_NONE + 1; i < FR_OUT_N; i++)
-        if (strcmp(name, outcomes[i]) == 0)
-            *out = (enum fr_outcome)i;
+    return state == FR_RUN_OVER ? fr_outcome_name(outcome) : fr_run_state_name(state);
 }

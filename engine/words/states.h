@@ -5,7 +5,7 @@
 #ifndef FR_WORDS_STATES_H
 #define FR_WORDS_STATES_H
 
-#include <stdbool.h>
+#include "engine/words/words.h"
 
 /* X(name, word, letter where there are many, concern, failed by itself). Of several instances the
  * state with the least concern number shows: failures, then activity, then the rest. The order is
@@ -27,9 +27,10 @@
     X(UPSTREAM_FAILED, "upstream_failed", 'p', 10, false)
 
 #define FR_STATE_ID(name, word, letter, concern, failed) FR_ST_##name,
-enum fr_state_of { FR_STATES(FR_STATE_ID) FR_ST_N };
+enum fr_state_of { FR_STATES(FR_STATE_ID) FR_ST_N, FR_ST_NONE = FR_ST_N };
 #undef FR_STATE_ID
 
+extern const struct fr_words fr_state_words;
 const char *fr_state_name(enum fr_state_of state); /* "stop_unproven"; "" of none */
 bool fr_state_parse(const char *name, enum fr_state_of *state);
 bool fr_state_ended(enum fr_state_of state);
@@ -47,22 +48,24 @@ enum fr_state_of fr_state_at(int concern); /* 0 to FR_ST_N - 1 */
     X(OVER, "over")                                                                                \
     X(QUEUED, "queued")
 #define FR_OUTCOMES(X)                                                                             \
-    X(NONE, "none")                                                                                \
     X(SUCCEEDED, "succeeded")                                                                      \
     X(FAILED, "failed")                                                                            \
     X(CANCELLED, "cancelled")
 
 #define FR_RUN_STATE_ID(name, word) FR_RUN_##name,
-enum fr_run_state { FR_RUN_STATES(FR_RUN_STATE_ID) FR_RUN_N };
+enum fr_run_state {
+    FR_RUN_STATES(FR_RUN_STATE_ID) FR_RUN_N,
+    FR_RUN_REMOVED = FR_RUN_N /* its rows are being deleted: only the store sees it */
+};
 #undef FR_RUN_STATE_ID
 #define FR_OUTCOME_ID(name, word) FR_OUT_##name,
-enum fr_outcome { FR_OUTCOMES(FR_OUTCOME_ID) FR_OUT_N };
+enum fr_outcome { FR_OUT_NONE, FR_OUTCOMES(FR_OUTCOME_ID) FR_OUT_N };
 #undef FR_OUTCOME_ID
 
+extern const struct fr_words fr_run_state_words, fr_outcome_words;
 const char *fr_run_state_name(enum fr_run_state state);
-const char *fr_outcome_name(enum fr_outcome outcome);
-/* *out stays if no state, or no outcome but none, has that name. */
-void fr_run_state_parse(const char *name, enum fr_run_state *out);
-void fr_outcome_parse(const char *name, enum fr_outcome *out);
+const char *fr_outcome_name(enum fr_outcome outcome); /* "" of none */
+/* The outcome of a run that is over, else its state. */
+const char *fr_run_word(enum fr_run_state state, enum fr_outcome outcome);
 
 #endif

@@ -401,7 +401,7 @@ static void check_time(void)
                              .name = "none",
                              .pool = "",
                              .origin = "cli",
-                             .outcome = "",
+                             .outcome = FR_OUT_NONE,
                              .not_before_wall = fr_sys.wall_ms() + 7200 * 1000};
     time_t at = (time_t)(row.not_before_wall / 1000);
     struct fr_buf got = {0};

@@ -51,8 +51,8 @@ static void put_rows(void)
     struct fr_run_row run = {.id = {.b = {0xaa}},
                              .name = "p",
                              .source = "/p.yaml",
-                             .state = "over",
-                             .outcome = "failed",
+                             .state = FR_RUN_OVER,
+                             .outcome = FR_OUT_FAILED,
                              .origin = "cli",
                              .params = "{}",
                              .ended_wall = 700};
@@ -144,8 +144,8 @@ static void test_old_node(const struct fr_api_caller *who)
 {
     struct fr_run_row run = {.name = "p",
                              .source = "/p.yaml",
-                             .state = "over",
-                             .outcome = "failed",
+                             .state = FR_RUN_OVER,
+                             .outcome = FR_OUT_FAILED,
                              .origin = "cli",
                              .params = "{}"};
     struct fr_node_row node = {.name = "m", .home_id = {.b = {6}}};

@@ -66,8 +66,8 @@ static void put_rows(void)
     struct fr_run_row run = {.id = run_id,
                              .name = "p",
                              .source = "/p.yaml",
-                             .state = "over",
-                             .outcome = "failed",
+                             .state = FR_RUN_OVER,
+                             .outcome = FR_OUT_FAILED,
                              .origin = "cli",
                              .params = "{}"};
     static const struct timespec times[] = {{5, 0}, {5, 0}};

@@ -163,8 +163,8 @@ static struct fr_run_row run_row = {.name = "p",
                                     .folder = "/",
                                     .spec_hash = "",
                                     .params = "{\"params\": [\"x=1=2\", \"y\"]}",
-                                    .state = "over",
-                                    .outcome = "failed",
+                                    .state = FR_RUN_OVER,
+                                    .outcome = FR_OUT_FAILED,
                                     .reason = "because",
                                     .origin = "backfill",
                                     .who = "nightly",
@@ -583,7 +583,7 @@ static void test_messages(void)
 
 /* ---- pools, and what waits ---- */
 
-static void add_open(int no, const char *state, const char *pool, int64_t not_before)
+static void add_open(int no, enum fr_run_state state, const char *pool, int64_t not_before)
 {
     struct fr_run_row row = {.name = "p",
                              .source = "/p.yaml",
@@ -622,10 +622,10 @@ static void test_pools(void)
     const int64_t later = 4102444800000; /* 2100 */
 
     configure(CONFIG "pools: {cpu: 3, gpu: 2}\n");
-    add_open(2, "running", "gpu", 0);
-    add_open(3, "queued", "gpu", later);
-    add_open(4, "running", "cpu", 0);
-    add_open(5, "hooks", "gpu", 0);
+    add_open(2, FR_RUN_RUNNING, "gpu", 0);
+    add_open(3, FR_RUN_QUEUED, "gpu", later);
+    add_open(4, FR_RUN_RUNNING, "cpu", 0);
+    add_open(5, FR_RUN_HOOKS, "gpu", 0);
     CHECK_ANSWERS(of_pools);
 }
 

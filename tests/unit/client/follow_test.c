@@ -94,7 +94,7 @@ static void begin(void)
     bed.row.name = bed.row.source = "p";
     bed.row.folder = "/";
     bed.row.params = "{\"params\":[],\"env\":{},\"folder\":\"/\",\"rules\":2}";
-    bed.row.state = "running";
+    bed.row.state = FR_RUN_RUNNING;
     CHECK_INT(fr_blob_put(home, fr_str_of(yaml), bed.hash, &err), FR_OK);
     bed.row.spec_hash = bed.hash;
     CHECK_INT(fr_store_run_add(bed.st, &bed.row, &err), FR_OK);
@@ -208,7 +208,7 @@ static const struct {
       EV(.kind = "failed", .attempt_no = 1, .cause = "exit", .code = 3, .text = "exit code 3",
          .log_bytes = 8, .wall = 15)},
      8,
-     "run running none\na@n1 starting 1\na@n1 running 1\na@n1#1 log 0+4\n"
+     "run running \na@n1 starting 1\na@n1 running 1\na@n1#1 log 0+4\n"
      "a@n1#1 log 4+4\na@n1 failed 1 by exit 3: exit code 3\n"
      "= a@n1 failed began 1 time 10-15 exit code 3\n= b@n1 waiting began 0 time 0-0\n"},
     {"output that comes behind its end is said to be left",

@@ -11,10 +11,10 @@ static void test_down(void)
     reset();
     answer((struct fr_sent){.text = "refused"});
     begin(CHANNELS "notify: [{on: failed, to: a}, {on: cancelled, to: b}]\n");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 waiting 1");
-    end_run("failed", "");
-    end_run("cancelled", "");
+    end_run(FR_OUT_FAILED, "");
+    end_run(FR_OUT_CANCELLED, "");
     until("a failed 1 waiting 1, a failed 2 waiting 0, b cancelled 3 sent 1");
     CHECK(!fr_host_owes(host)); /* what waits has its turn with the next host */
     for (int i = 0; i < 4; i++) {
@@ -44,7 +44,7 @@ static void test_keys(void)
     reset();
     answer((struct fr_sent){.text = "no"});
     begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 waiting 1");
     close_host();
     begin(configured);
@@ -62,7 +62,7 @@ static void test_wait(void)
     reset();
     answer((struct fr_sent){.wait_ms = 900 * 1000, .text = "HTTP status 429"});
     begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 waiting 1");
     pass(890);
     settle();
@@ -80,12 +80,12 @@ static void test_set_back(void)
     reset();
     answer((struct fr_sent){.text = "no"});
     begin(CHANNELS "notify: {on: failed, to: a, throttle: 10m}\n");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 waiting 1");
     answer((struct fr_sent){.done = true});
     pass(-86400);
     until("a failed 1 sent 2");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 sent 2, a failed 2 sent 1");
     close_host();
 }
@@ -96,8 +96,8 @@ static void test_refused(void)
     reset();
     answer((struct fr_sent){.refused = true, .text = "HTTP status 400"});
     begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 waiting 1, a failed 2 waiting 0");
     pass(7);
     until("a failed 1 waiting 2, a failed 2 waiting 0");
@@ -115,10 +115,10 @@ static void test_gone(void)
     reset();
     answer((struct fr_sent){.gone = true, .text = "HTTP status 410"});
     begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 dead 1, a failed 2 dead 0");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 dead 1, a failed 2 dead 0, a failed 3 dead 0");
     check_answer(FR_API_GET, "/api/v1/channels", NULL, 200,
                  "\"off\":\"the channel is off: its receiver wants no more (410)\"");
@@ -136,7 +136,7 @@ static void test_gone(void)
     answer((struct fr_sent){.done = true});
     check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 202, "\"state\":\"waiting\"");
     until("a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0, a failed 4 sent 1");
     close_host();
 }
@@ -150,7 +150,7 @@ static void test_try(void)
     reset();
     answer((struct fr_sent){.gone = true, .text = "HTTP status 410"});
     begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 dead 1");
     answer((struct fr_sent){.done = true});
     res = ask(FR_API_POST, "/api/v1/deliveries", "{\"channel\": \"a\"}");
@@ -173,7 +173,7 @@ static void test_many_dead(void)
     answer((struct fr_sent){.refused = true, .text = "HTTP status 404"});
     begin(CHANNELS "notify: {on: failed, to: a}\n");
     for (int i = 0; i < 21; i++)
-        end_run("failed", "");
+        end_run(FR_OUT_FAILED, "");
     for (int i = 0; i < 500 && note == NULL; i++) {
         pass(40);
         configure(configured);
@@ -191,8 +191,8 @@ static void test_old(void)
     reset();
     answer((struct fr_sent){.text = "no"});
     begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 waiting 1, a failed 2 waiting 0");
     pass(36 * 3600 + 10);
     until("a failed 1 dead 1, a failed 2 dead 0");
@@ -212,8 +212,8 @@ static void test_slow(void)
     reset();
     begin(CHANNELS "notify: [{on: failed, to: a}, {on: cancelled, to: b}]\n");
     block(true);
-    end_run("failed", "");
-    end_run("cancelled", "");
+    end_run(FR_OUT_FAILED, "");
+    end_run(FR_OUT_CANCELLED, "");
     until("a failed 1 waiting 0, b cancelled 2 sent 1");
     CHECK(fr_host_owes(host));
     check_answer(FR_API_GET, "/api/v1/runs", NULL, 200, "\"no\":2");

@@ -7,60 +7,62 @@
 /* ---- what an event gives ---- */
 
 static const struct {
-    const char *name, *config, *rules, *outcomes[3], *want;
+    const char *name, *config, *rules;
+    enum fr_outcome outcomes[3];
+    const char *want;
 } rules[] = {
     {"two channels",
      "notify: {on: failed, to: [a, b]}",
      "",
-     {"failed"},
+     {FR_OUT_FAILED},
      "a failed 1 sent 1, b failed 1 sent 1"},
-    {"another event", "notify: {on: succeeded, to: a}", "", {"failed"}, ""},
+    {"another event", "notify: {on: succeeded, to: a}", "", {FR_OUT_FAILED}, ""},
     {"another pipeline",
      "notify: {on: failed, to: a, pipelines: [q, pp*, x*p]}",
      "",
-     {"failed"},
+     {FR_OUT_FAILED},
      ""},
     {"this pipeline",
      "notify: {on: failed, to: a, pipelines: [q, p*]}",
      "",
-     {"failed"},
+     {FR_OUT_FAILED},
      "a failed 1 sent 1"},
     {"a channel that two rules name has it once",
      "notify: [{on: failed, to: a}, {on: [failed, started], to: [b, a]}]",
      "",
-     {"failed"},
+     {FR_OUT_FAILED},
      "a failed 1 sent 1, b failed 1 sent 1"},
     {"a success behind a failure",
      "notify: {on: recovered, to: a}",
      "",
-     {"succeeded", "failed", "succeeded"},
+     {FR_OUT_SUCCEEDED, FR_OUT_FAILED, FR_OUT_SUCCEEDED},
      "a recovered 3 sent 1"},
     {"said as a success",
      "notify: {on: succeeded, to: a}",
      "",
-     {"succeeded", "failed", "succeeded"},
+     {FR_OUT_SUCCEEDED, FR_OUT_FAILED, FR_OUT_SUCCEEDED},
      "a succeeded 1 sent 1, a succeeded 3 sent 1"},
     {"by both words it is one",
      "notify: {on: [succeeded, recovered], to: a}",
      "",
-     {"succeeded", "failed", "succeeded"},
+     {FR_OUT_SUCCEEDED, FR_OUT_FAILED, FR_OUT_SUCCEEDED},
      "a succeeded 1 sent 1, a recovered 3 sent 1"},
     {"a cancelled run between is neither",
      "notify: {on: recovered, to: a}",
      "",
-     {"failed", "cancelled", "succeeded"},
+     {FR_OUT_FAILED, FR_OUT_CANCELLED, FR_OUT_SUCCEEDED},
      "a recovered 3 sent 1"},
     {"rules of the pipeline alone",
      "",
      "[{\"on\": [\"failed\"], \"pipelines\": [], \"to\": [\"b\"], \"throttle_ms\": 0}]",
-     {"failed", "succeeded"},
+     {FR_OUT_FAILED, FR_OUT_SUCCEEDED},
      "b failed 1 sent 1"},
     {"a channel that there is not",
      "",
      "[{\"on\": [\"failed\"], \"pipelines\": [], \"to\": [\"c\"], \"throttle_ms\": 0}]",
-     {"failed"},
+     {FR_OUT_FAILED},
      "c failed 1 dead 0"},
-    {"no rules", "", "", {"failed"}, ""},
+    {"no rules", "", "", {FR_OUT_FAILED}, ""},
 };
 
 static void test_rules(void)
@@ -74,7 +76,7 @@ static void test_rules(void)
         reset();
         snprintf(config, sizeof(config), "%s%s\n", CHANNELS, rules[i].config);
         begin(config);
-        for (size_t k = 0; k < 3 && rules[i].outcomes[k] != NULL; k++)
+        for (size_t k = 0; k < 3 && rules[i].outcomes[k] != FR_OUT_NONE; k++)
             end_run(rules[i].outcomes[k], rules[i].rules);
         until(rules[i].want);
         settle();
@@ -92,13 +94,13 @@ static void test_throttle(void)
     check_row("throttle");
     reset();
     begin(CHANNELS "notify: {on: failed, to: a, throttle: 10m}\n");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 sent 1");
-    end_run("failed", "");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 sent 1, a failed 2 held 0, a failed 3 held 0");
     pass(601);
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 sent 1, a failed 2 held 0, a failed 3 held 0, a failed 4 sent 1");
     check_got("a run.failed 1, a run.failed 4 held");
     close_host();
@@ -113,9 +115,9 @@ static void test_schedule(void)
     check_row("the schedule of a run");
     reset();
     begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     of_schedule = "nightly";
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     of_schedule = NULL;
     until("a failed 1 sent 1, a failed 2 sent 1");
     CHECK_INT(fr_store_delivery(st, 1, &arena, &row, NULL), FR_OK);
@@ -142,14 +144,14 @@ static void test_quiet(void)
                       "to: a}]\n",
              from / 60, from % 60, to / 60, to % 60);
     begin(config);
-    end_run("failed", "");
-    end_run("cancelled", "");
+    end_run(FR_OUT_FAILED, "");
+    end_run(FR_OUT_CANCELLED, "");
     until("a failed 1 quiet 0, a cancelled 2 sent 1");
     CHECK(!fr_host_owes(host));
     pass(300);
     until("a failed 1 sent 1, a cancelled 2 sent 1");
     check_got("a run.cancelled 2, a run.failed 1");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 sent 1, a cancelled 2 sent 1, a failed 3 sent 1");
     close_host();
 }
@@ -169,8 +171,8 @@ static void test_quiet_throttle(void)
              CHANNELS "notify: {on: failed, to: a, throttle: 10m, quiet: %02d:%02d-%02d:%02d}\n",
              from / 60, from % 60, to / 60, to % 60);
     begin(config);
-    end_run("failed", "");
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 quiet 0, a failed 2 held 0");
     pass(300);
     until("a failed 1 sent 1, a failed 2 held 0");
@@ -189,7 +191,7 @@ static void test_many(void)
     begin(CHANNELS "notify: {on: failed, to: a}\n");
     block(true);
     for (int i = 0; i < N; i++)
-        end_run("failed", "");
+        end_run(FR_OUT_FAILED, "");
     settle();
     CHECK_INT(fr_store_notices(st, N, &arena, &notices, NULL), FR_OK);
     CHECK_INT(notices.n, 0);
@@ -247,7 +249,7 @@ static void test_asked(void)
     begin(CHANNELS "notify: {on: failed, to: [a, b]}\n");
     CHECK_INT(fr_host_pages(host, "http://h/", &shell, &err), FR_OK);
     for (int i = 0; i < 3; i++)
-        end_run("failed", "");
+        end_run(FR_OUT_FAILED, "");
     until("a failed 1 sent 1, b failed 1 sent 1, a failed 2 sent 1, b failed 2 sent 1, "
           "a failed 3 sent 1, b failed 3 sent 1");
     for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
@@ -280,7 +282,7 @@ static void test_again(void)
     memset(value, 'v', sizeof(value) - 1);
     (void)snprintf(params, sizeof(params), "{\"params\": [\"x=%s\"]}", value);
     of_params = params;
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     of_params = NULL;
     until("a failed 1 sent 1, b failed 1 sent 1");
     CHECK_INT(fr_store_delivery(st, 1, &arena, &row, NULL), FR_OK);
@@ -307,7 +309,7 @@ static void test_killed(void)
     reset();
     begin(CHANNELS "notify: {on: failed, to: a}\n");
     CHECK(!fr_host_owes(host));
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     CHECK(fr_host_owes(host));
     close_host(); /* no turn was made */
     begin(configured);
@@ -319,7 +321,7 @@ static void test_killed(void)
     reset();
     begin(CHANNELS "notify: {on: failed, to: a}\n");
     block(true);
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 waiting 0");
     while (receiver.got.n == 0)
         settle();
@@ -334,7 +336,8 @@ static void test_killed(void)
 /* What is not committed is not told. */
 static void test_rollback(void)
 {
-    struct fr_run_row row = {.name = "p", .state = "over", .outcome = "failed", .params = "{}"};
+    struct fr_run_row row = {
+        .name = "p", .state = FR_RUN_OVER, .outcome = FR_OUT_FAILED, .params = "{}"};
     struct fr_err err = {0};
 
     check_row("a commit that fails");
@@ -344,7 +347,7 @@ static void test_rollback(void)
     CHECK_INT(fr_store_begin(st, &err), FR_OK);
     CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
     fr_store_rollback(st);
-    end_run("failed", "");
+    end_run(FR_OUT_FAILED, "");
     until("a failed 1 sent 1");
     check_got("a run.failed 1");
     close_host();

@@ -113,7 +113,7 @@ static const char *of_params;   /* of the runs; NULL: x=1 */
 static const char *of_schedule; /* that made the runs; NULL: none did */
 
 /* A run of pipeline p that is over so, in one commit; its number. */
-static inline int64_t end_run(const char *outcome, const char *rules)
+static inline int64_t end_run(enum fr_outcome outcome, const char *rules)
 {
     struct fr_err err = {0};
     struct fr_run_row row = {.name = "p",
@@ -121,7 +121,7 @@ static inline int64_t end_run(const char *outcome, const char *rules)
                              .folder = "/",
                              .spec_hash = "",
                              .params = of_params != NULL ? of_params : "{\"params\": [\"x=1\"]}",
-                             .state = "over",
+                             .state = FR_RUN_OVER,
                              .outcome = outcome,
                              .reason = "because",
                              .origin = of_schedule != NULL ? "schedule" : "cli",

@@ -216,7 +216,7 @@ static inline bool is_over(const char *run)
     bool over;
 
     CHECK_INT(fr_store_run_find(st, run, &arena, &row, &err), FR_OK);
-    over = strcmp(row.state, "over") == 0;
+    over = row.state == FR_RUN_OVER;
     fr_arena_finish(&arena);
     return over;
 }
@@ -248,8 +248,7 @@ static inline void check_states(int from, const char *want)
     for (size_t i = rows.n; i-- > 0;)
         if (rows.rows[i].no >= from)
             fr_buf_fmt(&got, "%s%lld %s%s", got.n > 0 ? ", " : "", (long long)rows.rows[i].no,
-                       strcmp(rows.rows[i].state, "over") == 0 ? rows.rows[i].outcome
-                                                               : rows.rows[i].state,
+                       fr_run_word(rows.rows[i].state, rows.rows[i].outcome),
                        rows.rows[i].started_wall != 0 ? "" : " (not started)");
     CHECK_TEXT(got.p, want);
     fr_buf_finish(&got);

@@ -455,7 +455,8 @@ static void test_last_of_file(void)
 {
     static const char text[] = "name: last\ntasks: {one: {run: 'true'}}\n";
     struct fr_err err = {0};
-    struct fr_run_row run = {.id = {{7}}, .name = "last", .state = "over", .outcome = "failed"};
+    struct fr_run_row run = {
+        .id = {{7}}, .name = "last", .state = FR_RUN_OVER, .outcome = FR_OUT_FAILED};
     struct asked made;
     char blob[400];
 

@@ -290,8 +290,8 @@ static void test_successes(void)
     struct fr_run_row row = {.id = {.b = {0xaa}},
                              .name = "old",
                              .source = "/o.yaml",
-                             .state = "over",
-                             .outcome = "succeeded",
+                             .state = FR_RUN_OVER,
+                             .outcome = FR_OUT_SUCCEEDED,
                              .origin = "cli",
                              .params = "{}",
                              .ended_wall = 7500};

@@ -35,8 +35,8 @@ static void add_run(int n, const char *name)
     struct fr_run_row run = {.id = id_of(n),
                              .name = name,
                              .spec_hash = "h",
-                             .state = "over",
-                             .outcome = "succeeded",
+                             .state = FR_RUN_OVER,
+                             .outcome = FR_OUT_SUCCEEDED,
                              .ended_wall = fr_sys.wall_ms() - 3 * DAY};
 
     CHECK_INT(fr_store_run_add(st, &run, &err), FR_OK);

@@ -86,14 +86,16 @@ static void add_choice(const char **p, int n, const char *own)
                              .source = "/p.yaml",
                              .folder = "/",
                              .spec_hash = "h",
-                             .state = "over",
+                             .state = FR_RUN_OVER,
                              .params = "{}"};
     char name[2] = {*(*p)++, '\0'}, text[FR_ID_TEXT], spec[200], hash[FR_SHA256_TEXT];
     char outcome = *(*p)++;
     bool large;
 
     run.name = name;
-    run.outcome = outcome == 's' ? "succeeded" : outcome == 'f' ? "failed" : "cancelled";
+    run.outcome = outcome == 's'   ? FR_OUT_SUCCEEDED
+                  : outcome == 'f' ? FR_OUT_FAILED
+                                   : FR_OUT_CANCELLED;
     run.ended_wall = fr_sys.wall_ms() - strtol(*p, (char **)p, 10) * DAY - DAY / 2;
     run.pinned = **p == '!';
     large = **p == '+';

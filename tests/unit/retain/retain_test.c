@@ -63,14 +63,14 @@ static int no_sync(int fd)
 }
 
 /* A row of each table, files in its folder, a blob of its own and one that others have, too. */
-static void make_run(int n, const char *state)
+static void make_run(int n, enum fr_run_state state)
 {
     struct fr_run_row run = {.id = id_of(n),
                              .name = "p",
                              .spec_hash = n == OTHER ? shared : own,
                              .inventory_hash = inventory,
                              .state = state,
-                             .outcome = "failed",
+                             .outcome = FR_OUT_FAILED,
                              .ended_wall = 1};
     struct fr_inst_row inst = {.key = "a", .state = "failed"};
     struct fr_attempt_row at = {.id = id_of(n + 5000), .no = 1, .log = "a.1.log"};
@@ -174,8 +174,8 @@ static enum fr_rc finish(int *steps)
 static void set_up(void)
 {
     st = open_store();
-    make_run(OTHER, "over");
-    make_run(VICTIM, "over");
+    make_run(OTHER, FR_RUN_OVER);
+    make_run(VICTIM, FR_RUN_OVER);
 }
 
 static void remove_folders(void)
@@ -379,11 +379,11 @@ static void test_power(void)
 static void test_refused(void)
 {
     struct fr_arena arena = {0};
-    struct fr_run_row next = {.id = id_of(9), .name = "p", .state = "over"}, got;
+    struct fr_run_row next = {.id = id_of(9), .name = "p", .state = FR_RUN_OVER}, got;
     int steps;
 
     set_up();
-    make_run(3, "running");
+    make_run(3, FR_RUN_RUNNING);
     check_row("a run that goes on");
     CHECK_INT(fr_retain_remove(st, id_of(3), &err), FR_BUSY);
     check_row("a pinned run");
@@ -427,7 +427,7 @@ static void test_stuck(void)
     for (int i = OTHER; i <= VICTIM; i++) {
         check_row("a folder that cannot be removed");
         set_up();
-        make_run(3, "over");
+        make_run(3, FR_RUN_OVER);
         for (int k = 1; k <= 3; k++)
             CHECK_INT(fr_retain_remove(st, id_of(k), &err), FR_OK);
         fr_id_text(id_of(i), stuck);
@@ -471,7 +471,7 @@ static void test_shrink(void)
     set_up();
     for (int i = 1; i <= 3; i++) {
         if (i == 3)
-            make_run(3, "over");
+            make_run(3, FR_RUN_OVER);
         CHECK_INT(fr_store_begin(st, &err), FR_OK);
         for (ev.seq = 2; ev.seq < EVENTS; ev.seq++)
             CHECK_INT(fr_store_event_add(st, id_of(i), &ev, &err), FR_OK);
@@ -563,7 +563,7 @@ static void test_sweep(void)
 
     check_row("sweep");
     set_up();
-    make_run(3, "running");
+    make_run(3, FR_RUN_RUNNING);
     for (size_t i = 0; i < N; i++) {
         char name[200];
 

@@ -42,12 +42,12 @@ static void see(struct bench *b)
 static const struct {
     const char *row, *spec, *script, *want;
 } rows[] = {
-    {"begin", "a; b: a", "| begin", "run:running/none row:a@n1=ready connect:n1"},
+    {"begin", "a; b: a", "| begin", "run:running/ row:a@n1=ready connect:n1"},
     {"a start is committed first", "a", "begin | up.0", "row:a@n1=starting! start:a@n1#1"},
     {"blocked: what would get ready waits", "a; b: a", "block.0 | begin",
-     "run:running/none row:a@n1=waiting~"},
+     "run:running/ row:a@n1=waiting~"},
     {"blocked: what it needs comes first", "a; b: a", "block.1 | begin",
-     "run:running/none row:a@n1=ready connect:n1"},
+     "run:running/ row:a@n1=ready connect:n1"},
     {"blocked: it takes no slot of the others", "a: slots=8; b", "block.0 begin | up.0",
      "row:b@n1=starting! start:b@n1#1"},
     {"blocked: no longer", "a", "block.0 begin | free.0", "row:a@n1=ready connect:n1"},
@@ -64,7 +64,7 @@ static const struct {
     {"blocked: what is ready stays so", "a", "begin block.0 | up.0",
      "row:a@n1=starting! start:a@n1#1"},
     {"blocked: cancelled", "a", "block.0 begin | cancel",
-     "run:cancelling/none row:a@n1=cancelled run:hooks/cancelled run:over/cancelled "
+     "run:cancelling/ row:a@n1=cancelled run:hooks/cancelled run:over/cancelled "
      "over:over/cancelled"},
     {"blocked: resumed when it was ready", "a", "begin restart block.0 | resume",
      "row:a@n1=waiting~"},
@@ -112,7 +112,7 @@ static const struct {
      "begin up.0 | exit0.0",
      "ack:a@n1#1 row:a@n1=succeeded row:c@n1=ready row:c@n1=starting! start:c@n1#1"},
     {"booked: cancelled: forgotten", "a: slots=8; b", "begin up.0 | cancel",
-     "run:cancelling/none row:a@n1=stopping! stop:a@n1#1 forget:b@n1#1 row:b@n1=cancelled"},
+     "run:cancelling/ row:a@n1=stopping! stop:a@n1#1 forget:b@n1#1 row:b@n1=cancelled"},
     {"booked: its node is refused", "a: slots=8; b", "begin up.0 | refused.0",
      "forget:b@n1#1 row:b@n1=failed"},
     {"booked: a link that comes and goes is nothing to it", "a: slots=8; b",
@@ -154,7 +154,7 @@ static const struct {
      "begin up.0 up.1 up.2 prepared.0 prepared.0 | prepared.0 prepared.1", ""},
     {"gang: waits for every link", "a: @all gang", "begin up.0 up.1 | tick", ""},
     {"cancel waits for the proof", "a; b: a", "begin up.0 launched.0 | cancel",
-     "run:cancelling/none row:a@n1=stopping! stop:a@n1#1 row:b@n1=cancelled"},
+     "run:cancelling/ row:a@n1=stopping! stop:a@n1#1 row:b@n1=cancelled"},
     {"cancel: finished before the signal", "a", "begin up.0 launched.0 cancel | exit0.0",
      "ack:a@n1#1 row:a@n1=succeeded run:hooks/cancelled run:over/cancelled over:over/cancelled"},
     {"launched while stopping: stopped again", "a", "begin up.0 cancel | launched.0",
@@ -248,24 +248,24 @@ static const struct {
     {"retry: while it runs", "a", "begin | retry", "[busy] "},
     {"retry: nothing failed", "a", "begin up.0 exit0.0 | retry", "[usage] "},
     {"retry: what failed and what waits for it", "a; b: a; c", "begin up.0 exit1.0 exit0.2 | retry",
-     "run:running/none row:a@n1=waiting row:b@n1=waiting row:a@n1=ready row:a@n1=starting! "
+     "run:running/ row:a@n1=waiting row:b@n1=waiting row:a@n1=ready row:a@n1=starting! "
      "start:a@n1#2"},
     {"retry: from a task that succeeded", "a; b: a; c",
      "begin up.0 exit0.0 exit0.2 exit0.1 | retry-a",
-     "run:running/none row:a@n1=waiting row:b@n1=waiting row:a@n1=ready row:a@n1=starting! "
+     "run:running/ row:a@n1=waiting row:b@n1=waiting row:a@n1=ready row:a@n1=starting! "
      "start:a@n1#2"},
     {"retry: what failed of three", "a: @all",
      "begin up.0 up.1 up.2 exit0.0 exit1.1 exit0.2 | retry",
-     "run:running/none row:a@n2=waiting row:a@n2=ready row:a@n2=starting! start:a@n2#2"},
+     "run:running/ row:a@n2=waiting row:a@n2=ready row:a@n2=starting! start:a@n2#2"},
     {"retry: unproven is stopped first", "a", "begin up.0 launched.0 cancel stuck.0 | retry",
-     "run:running/none row:a@n1=stopping! stop:a@n1#1"},
+     "run:running/ row:a@n1=stopping! stop:a@n1#1"},
     {"retry: … and starts once proven", "a",
      "begin up.0 launched.0 cancel stuck.0 retry | stopped.0",
      "ack:a@n1#1 row:a@n1=waiting row:a@n1=ready row:a@n1=starting! start:a@n1#2"},
     {"retry: … or does not", "a", "begin up.0 launched.0 cancel stuck.0 retry | stuck.0",
      "row:a@n1=stop_unproven run:hooks/failed run:over/failed over:over/failed"},
     {"retry: a refused node is tried again", "a", "begin refused.0 | retry",
-     "run:running/none row:a@n1=waiting row:a@n1=ready connect:n1"},
+     "run:running/ row:a@n1=waiting row:a@n1=ready connect:n1"},
     {"away: waited for until the very end", "a: away=5000", "begin +4999 | tick", ""},
     {"away: … and not beyond it", "a: away=5000", "begin +5000 | tick",
      "row:a@n1=failed run:hooks/failed run:over/failed over:over/failed"},
@@ -379,7 +379,7 @@ static void test_limit_late(void)
          "begin up.0 launched.0 +2000 down.0 +10000 tick +6000 up.0 exit0@5000.0",
          "over/failed a@n1=succeeded/1"},
         {"its node is away: nothing is concluded", "a",
-         "begin up.0 launched.0 +2000 down.0 +100000 tick", "running/none a@n1=running/1"},
+         "begin up.0 launched.0 +2000 down.0 +100000 tick", "running/ a@n1=running/1"},
         {"it still runs", "a",
          "begin up.0 launched.0 +2000 down.0 +10000 tick +6000 up.0 launched.0",
          "cancelling/failed a@n1=stopping/1"},
@@ -398,10 +398,10 @@ static void test_limit_late(void)
          "over/failed a@n1=failed/1"},
         {"a retry counts from the end", "a: retry=1 delay=8000",
          "begin up.0 launched.0 +2000 down.0 +4000 up.0 exit1@3000.0 +4999 tick",
-         "running/none a@n1=retrying/1"},
+         "running/ a@n1=retrying/1"},
         {"… and comes then", "a: retry=1 delay=3000",
          "begin up.0 launched.0 +2000 down.0 +4000 up.0 exit1@3000.0 tick",
-         "running/none a@n1=starting/2"},
+         "running/ a@n1=starting/2"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

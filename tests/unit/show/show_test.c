@@ -168,7 +168,7 @@ static void read_back(int fd, struct fr_buf *out)
 
 static void run_case(size_t i, const struct fr_plan *plan, struct fr_loop *loop)
 {
-    struct fr_run_row row = {.no = 3, .state = "running", .started_wall = 1};
+    struct fr_run_row row = {.no = 3, .state = FR_RUN_RUNNING, .started_wall = 1};
     struct cli_show_opts how = {.json = cases[i].json, .verbose = true, .loop = loop};
     char path[] = "/tmp/show_test.XXXXXX";
     struct cli_show *show = NULL;

@@ -46,7 +46,7 @@ static int64_t add_run(uint8_t first, int64_t schedule, int64_t at_ms)
     struct fr_run_row row = {.id = {{first, 1}},
                              .name = "p",
                              .params = "{}",
-                             .state = "queued",
+                             .state = FR_RUN_QUEUED,
                              .origin = "schedule",
                              .schedule = schedule,
                              .at_ms = at_ms};
@@ -55,10 +55,10 @@ static int64_t add_run(uint8_t first, int64_t schedule, int64_t at_ms)
     return row.no;
 }
 
-static void end_run(uint8_t first, const char *outcome)
+static void end_run(uint8_t first, enum fr_outcome outcome)
 {
     struct fr_run_row row = {
-        .id = {{first, 1}}, .params = "{}", .state = "over", .outcome = outcome};
+        .id = {{first, 1}}, .params = "{}", .state = FR_RUN_OVER, .outcome = outcome};
 
     CHECK_INT(fr_store_run_set(st, &row, &err), FR_OK);
 }
@@ -182,9 +182,9 @@ static void test_outcome(void)
     CHECK_INT(add_fire(s, 80, "skipped", no[1]), FR_OK);
     CHECK_INT(fr_store_fire_succeeded(st, s, INT64_MAX, &at, &err), FR_OK);
     CHECK_INT(at, 0);
-    end_run(0x51, "succeeded");
-    end_run(0x52, "failed");
-    end_run(0x54, "failed");
+    end_run(0x51, FR_OUT_SUCCEEDED);
+    end_run(0x52, FR_OUT_FAILED);
+    end_run(0x54, FR_OUT_FAILED);
     CHECK_INT(fr_store_fires_ended(st, &page, &arena, &rows, &err), FR_OK);
     fr_buf_fmt(&want, "60:ran:%lld:failed 50:ran:%lld:succeeded", (long long)no[1],
                (long long)no[0]);
@@ -193,8 +193,8 @@ static void test_outcome(void)
     CHECK_INT(at, 50);
     CHECK_INT(fr_store_fire_succeeded(st, s, 50, &at, &err), FR_OK);
     CHECK_INT(at, 0);
-    end_run(0x52, ""); /* a retry */
-    end_run(0x52, "succeeded");
+    end_run(0x52, FR_OUT_NONE); /* a retry */
+    end_run(0x52, FR_OUT_SUCCEEDED);
     CHECK_INT(fr_store_fire_succeeded(st, s, INT64_MAX, &at, &err), FR_OK);
     CHECK_INT(at, 60);
 

@@ -8,10 +8,12 @@
 enum { RUNS = 120 };
 
 static const struct {
-    const char *state, *outcome;
-} became[] = {{"over", "succeeded"}, {"over", "failed"},   {"over", "cancelled"},
-              {"running", ""},       {"queued", ""},       {"hooks", ""},
-              {"removed", "failed"}, {"over", "succeeded"}};
+    enum fr_run_state state;
+    enum fr_outcome outcome;
+} became[] = {{FR_RUN_OVER, FR_OUT_SUCCEEDED}, {FR_RUN_OVER, FR_OUT_FAILED},
+              {FR_RUN_OVER, FR_OUT_CANCELLED}, {FR_RUN_RUNNING, FR_OUT_NONE},
+              {FR_RUN_QUEUED, FR_OUT_NONE},    {FR_RUN_HOOKS, FR_OUT_NONE},
+              {FR_RUN_REMOVED, FR_OUT_FAILED}, {FR_RUN_OVER, FR_OUT_SUCCEEDED}};
 static const char *const names[] = {"nightly", "train", "Eval"};
 static const char *const origins[] = {"cli", "api", "schedule"};
 static const char *const reasons[] = {"", "task train: exit code 1", "Out of memory"};
@@ -54,12 +56,10 @@ static bool has_text(const struct fr_run_row *r, const char *text)
 
 static bool has_state(const struct fr_run_row *r, const char *state)
 {
-    bool over = strcmp(r->state, "over") == 0;
-
-    if (strcmp(r->state, "removed") == 0)
+    if (r->state == FR_RUN_REMOVED)
         return false;
-    return state[0] == '\0' || (!over && strcmp(state, "live") == 0) ||
-           strcmp(over ? r->outcome : r->state, state) == 0;
+    return state[0] == '\0' || (r->state != FR_RUN_OVER && strcmp(state, "live") == 0) ||
+           strcmp(fr_run_word(r->state, r->outcome), state) == 0;
 }
 
 static bool fits(const struct fr_run_row *r, const struct fr_run_filter *f)
@@ -131,9 +131,9 @@ static void test_priority(void)
     add_runs(st);
     for (int i = 0; i < RUNS; i++)
         CHECK_INT(fr_store_run_priority(st, rows[i].id, 7 + i, &err),
-                  strcmp(rows[i].state, "queued") == 0 ? FR_OK : FR_BUSY);
+                  rows[i].state == FR_RUN_QUEUED ? FR_OK : FR_BUSY);
     CHECK_INT(fr_store_run_find(st, "5", &arena, &got, &err), FR_OK);
-    CHECK_TEXT(got.state, "queued");
+    CHECK_INT(got.state, FR_RUN_QUEUED);
     CHECK_INT(got.priority, 7 + 4);
     fr_arena_finish(&arena);
     fr_store_close(st);

@@ -110,7 +110,7 @@ static void test_made_by_two(void)
 static void test_read(void)
 {
     struct fr_store *st = open_store(), *reader = NULL;
-    struct fr_run_row row = {.name = "r", .state = "running"};
+    struct fr_run_row row = {.name = "r", .state = FR_RUN_RUNNING};
     struct fr_id id = fr_store_home_id(st);
     struct fr_err err = {0};
 
@@ -288,6 +288,48 @@ static void test_lead_at_once(void)
     fr_store_close(second);
 }
 
+/* A word that no value has is an error that says where it is, also after rows that are read. */
+static void test_unknown_words(void)
+{
+    static const struct {
+        const char *change, *want;
+    } rows[] = {
+        {"UPDATE run SET state = 'asleep' WHERE no = 1",
+         "/state.db: table run, column state: this flowrun does not know the word 'asleep'; a "
+         "newer "
+         "one may have written it"},
+        {"UPDATE run SET state = '' WHERE no = 1",
+         "/state.db: table run, column state: this flowrun does not know the word ''; a newer one "
+         "may have written it"},
+        {"UPDATE run SET outcome = 'none' WHERE no = 1",
+         "/state.db: table run, column outcome: this flowrun does not know the word 'none'; a "
+         "newer "
+         "one may have written it"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_store *st = open_store();
+        struct fr_run_row a = {.id = {{1}}, .name = "p"}, b = {.id = {{2}}, .name = "p"};
+        struct fr_arena arena = {0};
+        struct fr_run_rows got;
+        struct fr_err err = {0};
+
+        check_row(rows[i].change);
+        CHECK_INT(fr_store_run_add(st, &a, &err), FR_OK);
+        CHECK_INT(fr_store_run_add(st, &b, &err), FR_OK);
+        CHECK_INT(sqlite3_exec(st->db, rows[i].change, NULL, NULL, NULL), SQLITE_OK);
+        CHECK_INT(fr_store_runs(st, 0, &arena, &got, &err), FR_UNSUPPORTED);
+        CHECK(strncmp(err.msg, home, strlen(home)) == 0);
+        CHECK_TEXT(err.msg + strlen(home), rows[i].want);
+        CHECK_INT(got.n, 0);
+        CHECK_INT(fr_store_runs(st, 1, &arena, &got, &err), FR_OK);
+        CHECK_INT(got.n, 1);
+        fr_store_close(st);
+        fr_arena_finish(&arena);
+        remove_store();
+    }
+}
+
 int main(void)
 {
     struct fr_err err = {0};
@@ -301,6 +343,8 @@ int main(void)
     test_migration();
     test_lead();
     test_lead_at_once();
+    remove_store();
+    test_unknown_words();
     CHECK_INT(fr_remove_tree(home, &err), FR_OK);
     return check_done();
 }

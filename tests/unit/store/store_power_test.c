@@ -76,7 +76,7 @@ static void test_schema(void)
 
 static void test_commits(void)
 {
-    struct fr_run_row run = {.id = RUN, .name = "r", .state = "running"};
+    struct fr_run_row run = {.id = RUN, .name = "r", .state = FR_RUN_RUNNING};
     struct fr_err err;
 
     check_row("a run that begins");

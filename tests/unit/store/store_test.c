@@ -28,7 +28,7 @@ static struct fr_run_row run_row(uint8_t first)
                                .folder = "/p",
                                .spec_hash = "aa",
                                .params = "{}",
-                               .state = "running",
+                               .state = FR_RUN_RUNNING,
                                .started_wall = 1000,
                                .round = 1};
 }
@@ -47,8 +47,8 @@ static void test_run_rows(void)
     CHECK_INT(a.no, 1);
     CHECK_INT(b.no, 2);
     CHECK(fr_store_run_add(st, &b, &err) != FR_OK);
-    a.state = "over";
-    a.outcome = "failed";
+    a.state = FR_RUN_OVER;
+    a.outcome = FR_OUT_FAILED;
     a.reason = "task x";
     a.ended_wall = 2000;
     a.round = 2;
@@ -56,8 +56,8 @@ static void test_run_rows(void)
     CHECK_INT(fr_store_runs(st, 0, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 2);
     CHECK_INT(rows.rows[0].no, 2);
-    CHECK_TEXT(rows.rows[1].state, "over");
-    CHECK_TEXT(rows.rows[1].outcome, "failed");
+    CHECK_INT(rows.rows[1].state, FR_RUN_OVER);
+    CHECK_INT(rows.rows[1].outcome, FR_OUT_FAILED);
     CHECK_TEXT(rows.rows[1].reason, "task x");
     CHECK_INT(rows.rows[1].round, 2);
     CHECK_TEXT(rows.rows[1].source, "/p/hello.yaml");
@@ -391,7 +391,7 @@ static void check_blob_tidy(const char *named)
     } rows[] = {
         {".a", false}, {"x.tmp-1", false}, {unnamed, false}, {"notes", true}, {named, true}};
     struct fr_store *st = open_store(), *other = open_store();
-    struct fr_run_row run = {.id = id_of(77), .name = "x", .spec_hash = named, .state = "over"};
+    struct fr_run_row run = {.id = id_of(77), .name = "x", .spec_hash = named};
     struct fr_file_row file = {.path = "/f", .mode = 0600};
     char hash[FR_SHA256_TEXT];
     struct fr_err err = {0};
@@ -553,13 +553,13 @@ static void test_update_leaves(void)
 
     CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
     CHECK_INT(fr_store_run_host(st, row.id, 5, &err), FR_OK);
-    row.state = "hooks";
+    row.state = FR_RUN_HOOKS;
     row.late_wall = 9;
     row.host = row.priority = 99;
     row.who = "x";
     CHECK_INT(fr_store_run_set(st, &row, &err), FR_OK);
     CHECK_INT(fr_store_run_find(st, NULL, &arena, &got, &err), FR_OK);
-    CHECK_TEXT(got.state, "hooks");
+    CHECK_INT(got.state, FR_RUN_HOOKS);
     CHECK_TEXT(got.who, "");
     CHECK(got.host == 5 && got.priority == 0 && got.late_wall == 9);
     fr_arena_finish(&arena);

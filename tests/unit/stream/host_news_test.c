@@ -445,8 +445,8 @@ static void add_runs(void)
                                  .folder = "/",
                                  .params = "{}",
                                  .spec_hash = "",
-                                 .state = times[i][1] != 0 ? "over" : "running",
-                                 .outcome = times[i][1] != 0 ? "cancelled" : "",
+                                 .state = times[i][1] != 0 ? FR_RUN_OVER : FR_RUN_RUNNING,
+                                 .outcome = times[i][1] != 0 ? FR_OUT_CANCELLED : FR_OUT_NONE,
                                  .origin = "cli",
                                  .started_wall = times[i][0],
                                  .ended_wall = times[i][1]};

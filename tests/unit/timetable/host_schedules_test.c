@@ -141,8 +141,7 @@ static bool has_overlap(const char *row)
     CHECK_INT(fr_store_runs(st, 0, &a, &rows, NULL), FR_OK);
     for (size_t k = rows.n; k-- > 0;)
         fr_buf_fmt(&got, "%s%lld %s", got.n > 0 ? ", " : "", (long long)rows.rows[k].no,
-                   strcmp(rows.rows[k].state, "over") == 0 ? rows.rows[k].outcome
-                                                           : rows.rows[k].state);
+                   fr_run_word(rows.rows[k].state, rows.rows[k].outcome));
     yes = yes && strcmp(got.p, overlaps[i].runs) == 0;
     fr_buf_finish(&got);
     fr_arena_finish(&a);

@@ -99,7 +99,7 @@ static void test_tags(void)
     }
     check_row("the same run later");
     rows[0] = row;
-    rows[0].state = "over";
+    rows[0].state = FR_RUN_OVER;
     rows[0].ended_wall = 7;
     response_cache_tag(&rows[0], other);
     CHECK_TEXT(other, tag);

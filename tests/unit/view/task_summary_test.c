@@ -37,9 +37,9 @@ static void test_letters(void)
 static void test_ended(void)
 {
     struct task_summaries *k = task_summaries_create();
-    struct fr_run_row run = {.id = {{1}}, .no = 5, .state = "over", .ended_wall = 10};
-    struct fr_run_row live = {.id = {{1}}, .no = 5, .state = "running", .ended_wall = 10};
-    struct fr_run_row next = {.id = {{2}}, .no = 5 + 1024, .state = "over", .ended_wall = 10};
+    struct fr_run_row run = {.id = {{1}}, .no = 5, .state = FR_RUN_OVER, .ended_wall = 10};
+    struct fr_run_row live = {.id = {{1}}, .no = 5, .state = FR_RUN_RUNNING, .ended_wall = 10};
+    struct fr_run_row next = {.id = {{2}}, .no = 5 + 1024, .state = FR_RUN_OVER, .ended_wall = 10};
     struct task_summary in = {.names = 3}, out = {0};
 
     task_summaries_put(k, &live, &in);

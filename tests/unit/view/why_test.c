@@ -25,7 +25,7 @@ static void add_run(int no, int64_t priority)
                              .name = "p",
                              .source = "/p.yaml",
                              .folder = "/",
-                             .state = "running",
+                             .state = FR_RUN_RUNNING,
                              .params = "{}",
                              .origin = "cli"};
     struct fr_err err = {0};
@@ -156,7 +156,7 @@ static void add_other(int no, int x, int y, int64_t priority, uint32_t host)
                              .name = "g",
                              .source = "/g.yaml",
                              .folder = "/",
-                             .state = "running",
+                             .state = FR_RUN_RUNNING,
                              .params =
                                  "{\"params\": [], \"env\": {}, \"folder\": \"/\", \"rules\": 2}",
                              .origin = "cli",

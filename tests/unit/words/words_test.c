@@ -55,7 +55,7 @@ static void test_states(void)
             CHECK(fr_state_letter(s) != fr_state_letter((enum fr_state_of)k));
     }
     CHECK(!fr_state_parse("", &parsed) && !fr_state_parse("none", &parsed));
-    CHECK_TEXT(fr_state_name(FR_ST_N), "");
+    CHECK_TEXT(fr_state_name(FR_ST_NONE), "");
 }
 
 static void test_causes(void)
@@ -83,8 +83,37 @@ static void test_causes(void)
     CHECK(!fr_cause_retryable(FR_CAUSE_NONE) && !fr_cause_retryable(FR_CAUSE_N));
 }
 
+/* Each value of an enum has a word of its own, and no other word has one. */
+static void test_words(void)
+{
+    static const struct {
+        const char *name;
+        const struct fr_words *words;
+        int n, none; /* values; the one that stands for none, or -1 */
+    } rows[] = {
+        {"states", &fr_state_words, FR_ST_N + 1, FR_ST_NONE},
+        {"causes", &fr_cause_words, FR_CAUSE_N, FR_CAUSE_NONE},
+        {"states of runs", &fr_run_state_words, FR_RUN_N + 1, -1},
+        {"outcomes", &fr_outcome_words, FR_OUT_N, FR_OUT_NONE},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        check_row(rows[i].name);
+        CHECK_INT(rows[i].words->n, rows[i].n);
+        for (int v = 0; v < rows[i].n; v++) {
+            CHECK_INT(fr_word_find(rows[i].words, fr_str_of(fr_word(rows[i].words, v))), v);
+            CHECK_INT(fr_word(rows[i].words, v)[0] == '\0', v == rows[i].none);
+        }
+        CHECK_INT(fr_word_find(rows[i].words, FR_STR("no such")), -1);
+        CHECK_INT(fr_word_find(rows[i].words, FR_STR("")), rows[i].none);
+        CHECK_TEXT(fr_word(rows[i].words, -1), "");
+        CHECK_TEXT(fr_word(rows[i].words, rows[i].n), "");
+    }
+}
+
 int main(void)
 {
+    test_words();
     test_pairs();
     test_states();
     test_causes();
