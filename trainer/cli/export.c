@@ -206,10 +206,8 @@ static enum fr_rc count_one(void *arg, const struct tr_model_tensor *t, struct f
     char module[TR_NAME_MAX];
     enum fr_rc rc;
 
-    if (t->role != TR_ROLE_LINEAR)
+    if (t->role != TR_ROLE_LINEAR || !tr_model_module(t->name, module))
         return FR_OK;
-    (void)snprintf(module, sizeof(module), "%.*s", (int)(strlen(t->name) - strlen(".weight")),
-                   t->name);
     if ((rc = tr_lora_match(k->lora, module, &hit, err)) != FR_OK || !hit.adapted)
         return rc;
     k->rank = hit.r > k->rank ? hit.r : k->rank;

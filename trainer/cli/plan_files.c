@@ -2,6 +2,8 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/config/arch.h"
+#include "trainer/config/folder.h"
 #include "trainer/train/experts.h"
 
 #include <stdio.h>
@@ -94,7 +96,7 @@ enum fr_rc tr_plan_files(const struct tr_planned *p, const char *model, int64_t 
     if ((rc = tr_st_open_part(model, &st, err)) != FR_OK)
         return rc;
     w.st = st;
-    rc = tr_st_whole_names(st, NULL, err);
+    rc = tr_folder_names(&p->config, st, NULL, err);
     if (rc == FR_OK && (w.files = fr_sys.alloc(tr_st_files(st) + 1)) == NULL)
         rc = fr_fail(err, FR_NOMEM, "a list of %zu files", tr_st_files(st));
     if (rc == FR_OK)
@@ -104,8 +106,8 @@ enum fr_rc tr_plan_files(const struct tr_planned *p, const char *model, int64_t 
     if (rc == FR_OK)
         rc = tr_model_tensors(&p->config, look, &w, err);
     /* it says whether the head is the embedding */
-    if (rc == FR_OK && tr_st_find(st, "lm_head.weight") != NULL)
-        rc = mark(&w, "lm_head.weight", err);
+    if (rc == FR_OK && tr_st_find(st, tr_names_of(&p->config)->head) != NULL)
+        rc = mark(&w, tr_names_of(&p->config)->head, err);
     for (size_t k = 0; k < tr_st_files(st) && rc == FR_OK; k++)
         if (w.files[k] != 0)
             fr_print("%s\n", tr_st_file_name(st, k));

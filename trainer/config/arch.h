@@ -1,8 +1,8 @@
 /*
- * The architectures. Each is a file arch_NAME.c with one row: its types, its keys, and the tensors
- * of its attention. Tensors outside attention have Llama's names (inventory.c). To add an
- * architecture, write its file and put NAME into TR_ARCHS (model_config.h). To add a block of
- * attention, write its file in trainer/model and put its name into TR_ATTENTIONS.
+ * The architectures. Each is a file arch_NAME.c with one row: its types, its keys, the names of its
+ * tensors, and the shapes of those of its attention. To add an architecture, write its file and put
+ * NAME into TR_ARCHS (model_config.h). To add a block of attention, write its file in trainer/model
+ * and put its name into TR_ATTENTIONS.
  */
 #ifndef TR_CONFIG_ARCH_H
 #define TR_CONFIG_ARCH_H
@@ -40,12 +40,25 @@ struct tr_model_type {
     bool block_sparse_moe;        /* as in struct tr_model_config */
 };
 
+/* What is added to the kind of a linear of an FFN if it is of the shared or of a routed expert. */
+enum { TR_OF_SHARED = TR_LIN_DOWN + 1 - TR_LIN_GATE, TR_OF_EXPERT = 2 * TR_OF_SHARED };
+
+/* The names of an architecture's tensors by role; NULL: it has no such tensor. Norms and linears
+ * are named without ".weight" and ".bias", tensors of layer N without "LAYERS.N.", linears of
+ * routed expert N without "LAYERS.N.EXPERTS.N.". */
+struct tr_tensor_names {
+    const char *embed, *layers, *experts, *head, *router, *router_bias;
+    const char *norm[TR_NORM_FINAL + 1];
+    const char *linear[TR_LIN_DOWN + TR_OF_EXPERT + 1];
+};
+
 struct tr_model_read; /* model_read.h */
 struct tr_walk;       /* inventory.c */
 
 struct tr_arch_row {
     const struct tr_model_type *types;
     size_t n_types;
+    const struct tr_tensor_names *names, *names_sparse; /* sparse: of block_sparse_moe */
     enum tr_attention_kind attention;
     bool mscale_in_softmax; /* YaRN's mscale_all_dim enters the softmax scale */
     /* Returns FR_USAGE or FR_UNSUPPORTED for an unknown key. NULL: unknown keys are ignored. */
@@ -63,21 +76,36 @@ struct tr_arch_row {
 TR_ARCHS(TR_ROW)
 #undef TR_ROW
 
+/* Row number i, which is an enum tr_arch; static. NULL: there are not so many. */
+const struct tr_arch_row *tr_arch_at(size_t i);
+
 /* The row of the model's architecture; static. */
 const struct tr_arch_row *tr_arch_of(const struct tr_model_config *c);
 
 /* Type number i of all types, and its architecture. NULL: there are not so many. */
 const struct tr_model_type *tr_model_type(size_t i, enum tr_arch *arch);
 
-/* Lists NAME.weight (n), a norm of the layer. */
-void tr_put_norm(struct tr_walk *w, enum tr_norm_kind kind, const char *name, int64_t n);
+/* The names of the model's tensors; static. */
+const struct tr_tensor_names *tr_names_of(const struct tr_model_config *c);
 
-/* Lists NAME.weight (out, in) and, with bias, NAME.bias (out). */
+/* As tr_model_tensors, with these names. */
+enum fr_rc tr_names_tensors(const struct tr_tensor_names *names, const struct tr_model_config *c,
+                            tr_each_tensor *each, void *arg, struct fr_err *err);
+
+/* The number of the linear that the module is, also in an MTP layer; -1: none. */
+int tr_names_linear(const struct tr_tensor_names *names, const char *module);
+
+/* Whether module is t, or ends with "." t. */
+bool tr_module_ends(const char *module, const char *t);
+
+/* Lists the weight (n) of a norm of the layer. */
+void tr_put_norm(struct tr_walk *w, enum tr_norm_kind kind, int64_t n);
+
+/* Lists the weight (out, in) of a linear of the layer and, with bias, its bias (out). */
 struct tr_linear_sizes {
     int64_t out, in;
     bool bias;
 };
-void tr_put_linear(struct tr_walk *w, enum tr_linear_kind kind, const char *name,
-                   struct tr_linear_sizes s);
+void tr_put_linear(struct tr_walk *w, enum tr_linear_kind kind, struct tr_linear_sizes s);
 
 #endif

@@ -90,6 +90,23 @@ static struct tr_head_sizes head(const struct tr_model_config *c)
                                   c->v_head_dim};
 }
 
+/* clang-format off */
+static const struct tr_tensor_names names = {
+    .embed = "model.embed_tokens.weight", .layers = "model.layers", .head = "lm_head.weight",
+    .experts = "mlp.experts", .router = "mlp.gate.weight",
+    .router_bias = "mlp.gate.e_score_correction_bias",
+    .norm = {[TR_NORM_ATTENTION] = "input_layernorm", [TR_NORM_Q] = "self_attn.q_a_layernorm",
+             [TR_NORM_KV] = "self_attn.kv_a_layernorm", [TR_NORM_FFN] = "post_attention_layernorm",
+             [TR_NORM_FINAL] = "model.norm"},
+    .linear = {[TR_LIN_Q] = "self_attn.q_proj", [TR_LIN_Q_A] = "self_attn.q_a_proj",
+               "self_attn.q_b_proj", "self_attn.kv_a_proj_with_mqa", "self_attn.kv_b_proj",
+               "self_attn.o_proj", [TR_LIN_GATE] = "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
+               [TR_LIN_GATE + TR_OF_SHARED] = "mlp.shared_experts.gate_proj",
+               "mlp.shared_experts.up_proj", "mlp.shared_experts.down_proj",
+               [TR_LIN_GATE + TR_OF_EXPERT] = "gate_proj", "up_proj", "down_proj"},
+};
+/* clang-format on */
+
 static void attention_tensors(struct tr_walk *w, const struct tr_model_config *c)
 {
     int64_t H = c->hidden_size, qk = c->num_attention_heads * head(c).qk;
@@ -99,25 +116,22 @@ static void attention_tensors(struct tr_walk *w, const struct tr_model_config *c
     bool bias = c->attention_bias;
 
     if (c->q_lora_rank > 0) {
-        tr_put_linear(w, TR_LIN_Q_A, "self_attn.q_a_proj",
-                      (struct tr_linear_sizes){c->q_lora_rank, H, bias});
-        tr_put_norm(w, TR_NORM_Q, "self_attn.q_a_layernorm", c->q_lora_rank);
-        tr_put_linear(w, TR_LIN_Q_B, "self_attn.q_b_proj",
-                      (struct tr_linear_sizes){qk, c->q_lora_rank, false});
+        tr_put_linear(w, TR_LIN_Q_A, (struct tr_linear_sizes){c->q_lora_rank, H, bias});
+        tr_put_norm(w, TR_NORM_Q, c->q_lora_rank);
+        tr_put_linear(w, TR_LIN_Q_B, (struct tr_linear_sizes){qk, c->q_lora_rank, false});
     } else
-        tr_put_linear(w, TR_LIN_Q, "self_attn.q_proj", (struct tr_linear_sizes){qk, H, false});
-    tr_put_linear(w, TR_LIN_KV_A, "self_attn.kv_a_proj_with_mqa",
-                  (struct tr_linear_sizes){kv_a, H, bias});
-    tr_put_norm(w, TR_NORM_KV, "self_attn.kv_a_layernorm", c->kv_lora_rank);
-    tr_put_linear(w, TR_LIN_KV_B, "self_attn.kv_b_proj",
-                  (struct tr_linear_sizes){kv, c->kv_lora_rank, false});
-    tr_put_linear(w, TR_LIN_O, "self_attn.o_proj", (struct tr_linear_sizes){H, v, bias});
+        tr_put_linear(w, TR_LIN_Q, (struct tr_linear_sizes){qk, H, false});
+    tr_put_linear(w, TR_LIN_KV_A, (struct tr_linear_sizes){kv_a, H, bias});
+    tr_put_norm(w, TR_NORM_KV, c->kv_lora_rank);
+    tr_put_linear(w, TR_LIN_KV_B, (struct tr_linear_sizes){kv, c->kv_lora_rank, false});
+    tr_put_linear(w, TR_LIN_O, (struct tr_linear_sizes){H, v, bias});
 }
 
 const struct tr_arch_row *tr_arch_deepseek(void)
 {
     static const struct tr_arch_row arch = {.types = types,
                                             .n_types = sizeof(types) / sizeof(types[0]),
+                                            .names = &names,
                                             .attention = TR_ATTENTION_mla,
                                             .mscale_in_softmax = true,
                                             .read = read,

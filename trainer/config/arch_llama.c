@@ -177,27 +177,42 @@ static struct tr_head_sizes head(const struct tr_model_config *c)
     return (struct tr_head_sizes){c->head_dim, c->head_dim, c->head_dim};
 }
 
+/* clang-format off */
+#define NAMES(ffn, gate, up, down)                                                                 \
+    .embed = "model.embed_tokens.weight", .layers = "model.layers", .experts = ffn ".experts",     \
+    .head = "lm_head.weight", .router = ffn ".gate.weight",                                        \
+    .norm = {[TR_NORM_ATTENTION] = "input_layernorm", [TR_NORM_Q] = "self_attn.q_norm",            \
+             [TR_NORM_K] = "self_attn.k_norm", [TR_NORM_FFN] = "post_attention_layernorm",         \
+             [TR_NORM_FINAL] = "model.norm"},                                                      \
+    .linear = {[TR_LIN_Q] = "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",            \
+               [TR_LIN_O] = "self_attn.o_proj",                                                    \
+               [TR_LIN_GATE] = "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",                    \
+               [TR_LIN_GATE + TR_OF_EXPERT] = gate, up, down}
+static const struct tr_tensor_names names = {NAMES("mlp", "gate_proj", "up_proj", "down_proj")};
+static const struct tr_tensor_names mixtrals = {NAMES("block_sparse_moe", "w1", "w3", "w2")};
+/* clang-format on */
+
 static void attention_tensors(struct tr_walk *w, const struct tr_model_config *c)
 {
     int64_t q = c->num_attention_heads * c->head_dim, kv = c->num_key_value_heads * c->head_dim;
     const struct tr_linear_sizes one = {kv, c->hidden_size, c->qkv_bias};
 
-    tr_put_linear(w, TR_LIN_Q, "self_attn.q_proj",
-                  (struct tr_linear_sizes){q, c->hidden_size, c->qkv_bias});
-    tr_put_linear(w, TR_LIN_K, "self_attn.k_proj", one);
-    tr_put_linear(w, TR_LIN_V, "self_attn.v_proj", one);
+    tr_put_linear(w, TR_LIN_Q, (struct tr_linear_sizes){q, c->hidden_size, c->qkv_bias});
+    tr_put_linear(w, TR_LIN_K, one);
+    tr_put_linear(w, TR_LIN_V, one);
     if (c->qk_norm) {
-        tr_put_norm(w, TR_NORM_Q, "self_attn.q_norm", c->head_dim);
-        tr_put_norm(w, TR_NORM_K, "self_attn.k_norm", c->head_dim);
+        tr_put_norm(w, TR_NORM_Q, c->head_dim);
+        tr_put_norm(w, TR_NORM_K, c->head_dim);
     }
-    tr_put_linear(w, TR_LIN_O, "self_attn.o_proj",
-                  (struct tr_linear_sizes){c->hidden_size, q, c->o_bias});
+    tr_put_linear(w, TR_LIN_O, (struct tr_linear_sizes){c->hidden_size, q, c->o_bias});
 }
 
 const struct tr_arch_row *tr_arch_llama(void)
 {
     static const struct tr_arch_row arch = {.types = types,
                                             .n_types = sizeof(types) / sizeof(types[0]),
+                                            .names = &names,
+                                            .names_sparse = &mixtrals,
                                             .attention = TR_ATTENTION_gqa,
                                             .refuse_unknown = refuse_unknown,
                                             .read = read,

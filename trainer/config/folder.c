@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/config/arch.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -36,31 +37,41 @@ static enum fr_rc settle_head(const struct tr_folder *f, struct tr_model_config 
                               struct tr_st *st, struct tr_twice *twice, struct fr_err *err)
 {
     static const enum tr_dtype dtypes[] = {TR_BF16, TR_F16, TR_F32};
-    const struct tr_st_tensor *pair[2] = {tr_st_find(st, "model.embed_tokens.weight"),
-                                          tr_st_find(st, "lm_head.weight")};
+    const struct tr_tensor_names *names = tr_names_of(c);
+    const struct tr_st_tensor *pair[2] = {tr_st_find(st, names->embed),
+                                          tr_st_find(st, names->head)};
     bool same;
     enum fr_rc rc;
 
     if (!c->tie_word_embeddings || pair[1] == NULL)
         return FR_OK;
     if (pair[0] == NULL)
-        return tr_st_rename(st, pair[1], "model.embed_tokens.weight", err);
+        return tr_st_rename(st, pair[1], names->embed, err);
     if (pair[0]->absent || pair[1]->absent)
         return fr_fail(err, FR_NOTFOUND,
                        "%s: config.json ties the head to the embedding, but there is a "
-                       "lm_head.weight, and files that say whether it is another are not here: "
+                       "%s, and files that say whether it is another are not here: "
                        "fetch %s and %s, or write tie_word_embeddings: false if it is",
-                       f->dir, tr_st_file_name(st, (size_t)pair[0]->file),
+                       f->dir, names->head, tr_st_file_name(st, (size_t)pair[0]->file),
                        tr_st_file_name(st, (size_t)pair[1]->file));
     rc = tr_st_same(st, pair, dtypes[c->torch_dtype], &same, err);
     if (rc != FR_OK || same)
         return rc;
     c->tie_word_embeddings = false;
     tr_twice_add(twice, &(struct tr_twice_row){.what = "the head",
-                                               .from = "lm_head.weight",
+                                               .from = names->head,
                                                .over = "tie_word_embeddings",
                                                .other = "true"});
     return FR_OK;
+}
+
+enum fr_rc tr_folder_names(const struct tr_model_config *c, struct tr_st *st,
+                           struct tr_twice *twice, struct fr_err *err)
+{
+    const struct tr_tensor_names *names = tr_names_of(c);
+    const char *const roots[] = {names->embed, names->layers, names->norm[TR_NORM_FINAL]};
+
+    return tr_st_whole_names(st, roots, sizeof(roots) / sizeof(roots[0]), twice, err);
 }
 
 enum fr_rc tr_folder_read(const struct tr_folder *f, struct tr_model_config *c, struct tr_st **st,
@@ -74,7 +85,7 @@ enum fr_rc tr_folder_read(const struct tr_folder *f, struct tr_model_config *c, 
         (rc = refuse_adapter(f, err)) != FR_OK ||
         (rc = tr_st_open_folder(f->dir, f->part, twice, st, err)) != FR_OK)
         return rc;
-    if ((rc = tr_st_whole_names(*st, twice, err)) != FR_OK ||
+    if ((rc = tr_folder_names(c, *st, twice, err)) != FR_OK ||
         (rc = settle_head(f, c, *st, twice, err)) != FR_OK) {
         tr_st_close(*st);
         *st = NULL;

@@ -28,6 +28,10 @@ struct tr_folder {
 enum fr_rc tr_folder_read(const struct tr_folder *f, struct tr_model_config *c, struct tr_st **st,
                           struct tr_model_said *said, struct fr_err *err);
 
+/* Gives the tensors of open weights the names of tr_model_tensors, as tr_st_whole_names. */
+enum fr_rc tr_folder_names(const struct tr_model_config *c, struct tr_st *st,
+                           struct tr_twice *twice, struct fr_err *err);
+
 /* Whether the folder holds weights or their index. */
 bool tr_folder_has_weights(const char *dir);
 

@@ -5,7 +5,8 @@
 
 struct tr_walk {
     const struct tr_model_config *c;
-    enum fr_rc (*each)(void *arg, const struct tr_model_tensor *t, struct fr_err *err);
+    const struct tr_tensor_names *names;
+    tr_each_tensor *each;
     void *arg;
     struct fr_err *err;
     enum fr_rc rc;
@@ -36,38 +37,51 @@ struct tr_head_sizes tr_model_head(const struct tr_model_config *c)
     return tr_arch_of(c)->head(c);
 }
 
-bool tr_model_module(const struct tr_model_tensor *t, char out[TR_NAME_MAX])
+bool tr_module_ends(const char *module, const char *t)
 {
-    size_t n = strlen(t->name), suffix = strlen(".weight");
+    size_t n = strlen(module), k = strlen(t);
 
-    if (n < suffix || strcmp(t->name + n - suffix, ".weight") != 0)
-        return false;
-    (void)snprintf(out, TR_NAME_MAX, "%.*s", (int)(n - suffix), t->name);
-    return true;
+    return n >= k && strcmp(module + n - k, t) == 0 && (n == k || module[n - k - 1] == '.');
 }
 
-/* The module of a MoE layer. */
-static const char *moe_name(const struct tr_model_config *c)
+bool tr_model_module(const char *tensor, char out[TR_NAME_MAX])
 {
-    return c->block_sparse_moe ? "block_sparse_moe" : "mlp";
+    (void)snprintf(out, TR_NAME_MAX, "%.*s", (int)(strlen(tensor) - strlen(".weight")), tensor);
+    return tr_module_ends(tensor, "weight");
 }
 
-/* Reports the tensor PREFIXname; the prefix follows from layer and expert. cols 0: one dimension.
- */
+const struct tr_tensor_names *tr_names_of(const struct tr_model_config *c)
+{
+    const struct tr_arch_row *arch = tr_arch_of(c);
+
+    return c->block_sparse_moe ? arch->names_sparse : arch->names;
+}
+
+int tr_names_linear(const struct tr_tensor_names *names, const char *module)
+{
+    for (int i = 0; i <= TR_LIN_DOWN + TR_OF_EXPERT; i++)
+        if (names->linear[i] != NULL && tr_module_ends(module, names->linear[i]))
+            return i;
+    return -1;
+}
+
+/* Reports a tensor, in its layer and expert. cols 0: one dimension. */
 static void put(struct tr_walk *w, enum tr_tensor_role role, const char *name, int64_t rows,
                 int64_t cols)
 {
+    const char *end = role == TR_ROLE_NORM || role == TR_ROLE_LINEAR ? ".weight"
+                      : role == TR_ROLE_BIAS                         ? ".bias"
+                                                                     : "";
     char prefix[80] = "";
 
     if (w->rc != FR_OK)
         return;
-    if (w->t.layer >= 0 && w->t.expert >= 0)
-        (void)snprintf(prefix, sizeof(prefix), "model.layers.%lld.%s.experts.%lld.",
-                       (long long)w->t.layer, moe_name(w->c), (long long)w->t.expert);
+    if (w->t.expert >= 0)
+        (void)snprintf(prefix, sizeof(prefix), "%s.%lld.%s.%lld.", w->names->layers,
+                       (long long)w->t.layer, w->names->experts, (long long)w->t.expert);
     else if (w->t.layer >= 0)
-        (void)snprintf(prefix, sizeof(prefix), "model.layers.%lld.%s", (long long)w->t.layer,
-                       w->t.expert == -2 ? "mlp.shared_experts." : "");
-    (void)snprintf(w->t.name, sizeof(w->t.name), "%s%.47s", prefix, name);
+        (void)snprintf(prefix, sizeof(prefix), "%s.%lld.", w->names->layers, (long long)w->t.layer);
+    (void)snprintf(w->t.name, sizeof(w->t.name), "%s%.39s%s", prefix, name, end);
     w->t.role = role;
     w->t.ndim = cols == 0 ? 1 : 2;
     w->t.shape[0] = rows;
@@ -75,53 +89,31 @@ static void put(struct tr_walk *w, enum tr_tensor_role role, const char *name, i
     w->rc = w->each(w->arg, &w->t, w->err);
 }
 
-void tr_put_norm(struct tr_walk *w, enum tr_norm_kind kind, const char *name, int64_t n)
+void tr_put_norm(struct tr_walk *w, enum tr_norm_kind kind, int64_t n)
 {
-    char full[64];
-
-    (void)snprintf(full, sizeof(full), "%s.weight", name);
     w->t.norm = kind;
-    put(w, TR_ROLE_NORM, full, n, 0);
+    put(w, TR_ROLE_NORM, w->names->norm[kind], n, 0);
 }
 
-void tr_put_linear(struct tr_walk *w, enum tr_linear_kind kind, const char *name,
-                   struct tr_linear_sizes s)
+void tr_put_linear(struct tr_walk *w, enum tr_linear_kind kind, struct tr_linear_sizes s)
 {
-    char full[64];
+    int of = w->t.expert >= 0 ? TR_OF_EXPERT : w->t.expert == -2 ? TR_OF_SHARED : 0;
+    const char *name = w->names->linear[kind + of];
 
-    (void)snprintf(full, sizeof(full), "%s.weight", name);
     w->t.kind = kind;
-    put(w, TR_ROLE_LINEAR, full, s.out, s.in);
-    (void)snprintf(full, sizeof(full), "%s.bias", name);
+    put(w, TR_ROLE_LINEAR, name, s.out, s.in);
     if (s.bias)
-        put(w, TR_ROLE_BIAS, full, s.out, 0);
+        put(w, TR_ROLE_BIAS, name, s.out, 0);
 }
 
-static void put_ffn(struct tr_walk *w, const char *prefix, int64_t width)
+static void put_ffn(struct tr_walk *w, int64_t width)
 {
-    static const char *const usual[] = {"gate_proj", "up_proj", "down_proj"};
-    static const char *const numbered[] = {"w1", "w3", "w2"};
-    const char *const *names = w->c->block_sparse_moe ? numbered : usual;
-    int64_t H = w->c->hidden_size;
-    char name[64];
+    const int64_t H = w->c->hidden_size;
+    const struct tr_linear_sizes up = {width, H, w->c->mlp_bias}, down = {H, width, up.bias};
 
-    for (int i = 0; i < 3; i++) {
-        bool down = TR_LIN_GATE + i == TR_LIN_DOWN;
-
-        (void)snprintf(name, sizeof(name), "%s%s", prefix, names[i]);
-        tr_put_linear(w, (enum tr_linear_kind)(TR_LIN_GATE + i), name,
-                      (struct tr_linear_sizes){down ? H : width, down ? width : H, w->c->mlp_bias});
-    }
-}
-
-static void put_router(struct tr_walk *w)
-{
-    char name[64];
-
-    (void)snprintf(name, sizeof(name), "%s.gate.weight", moe_name(w->c));
-    put(w, TR_ROLE_ROUTER, name, w->c->n_routed_experts, w->c->hidden_size);
-    if (!w->c->softmax_scores)
-        put(w, TR_ROLE_ROUTER_BIAS, "mlp.gate.e_score_correction_bias", w->c->n_routed_experts, 0);
+    tr_put_linear(w, TR_LIN_GATE, up);
+    tr_put_linear(w, TR_LIN_UP, up);
+    tr_put_linear(w, TR_LIN_DOWN, down);
 }
 
 static void put_layer(struct tr_walk *w, int64_t layer)
@@ -129,38 +121,44 @@ static void put_layer(struct tr_walk *w, int64_t layer)
     const struct tr_model_config *c = w->c;
 
     w->t.layer = layer;
-    tr_put_norm(w, TR_NORM_ATTENTION, "input_layernorm", c->hidden_size);
+    tr_put_norm(w, TR_NORM_ATTENTION, c->hidden_size);
     tr_arch_of(c)->attention_tensors(w, c);
-    tr_put_norm(w, TR_NORM_FFN, "post_attention_layernorm", c->hidden_size);
+    tr_put_norm(w, TR_NORM_FFN, c->hidden_size);
     if (!tr_model_is_moe(c, layer)) {
-        put_ffn(w, "mlp.", c->intermediate_size);
+        put_ffn(w, c->intermediate_size);
         return;
     }
-    put_router(w);
+    put(w, TR_ROLE_ROUTER, w->names->router, c->n_routed_experts, c->hidden_size);
+    if (!c->softmax_scores)
+        put(w, TR_ROLE_ROUTER_BIAS, w->names->router_bias, c->n_routed_experts, 0);
     for (w->t.expert = 0; w->t.expert < c->n_routed_experts && w->rc == FR_OK; w->t.expert++)
-        put_ffn(w, "", c->moe_intermediate_size);
+        put_ffn(w, c->moe_intermediate_size);
     w->t.expert = -2;
     if (c->n_shared_experts > 0)
-        put_ffn(w, "", c->moe_intermediate_size * c->n_shared_experts);
+        put_ffn(w, c->moe_intermediate_size * c->n_shared_experts);
     w->t.expert = -1;
 }
 
-enum fr_rc tr_model_tensors(const struct tr_model_config *c,
-                            enum fr_rc (*each)(void *arg, const struct tr_model_tensor *t,
-                                               struct fr_err *err),
-                            void *arg, struct fr_err *err)
+enum fr_rc tr_names_tensors(const struct tr_tensor_names *names, const struct tr_model_config *c,
+                            tr_each_tensor *each, void *arg, struct fr_err *err)
 {
-    struct tr_walk w = {.c = c, .each = each, .arg = arg, .err = err};
+    struct tr_walk w = {.c = c, .names = names, .each = each, .arg = arg, .err = err};
 
     w.t = (struct tr_model_tensor){.layer = -1, .expert = -1};
-    put(&w, TR_ROLE_EMBED, "model.embed_tokens.weight", c->vocab_size, c->hidden_size);
+    put(&w, TR_ROLE_EMBED, names->embed, c->vocab_size, c->hidden_size);
     for (int64_t l = 0; l < c->num_hidden_layers && w.rc == FR_OK; l++)
         put_layer(&w, l);
     w.t.layer = -1;
-    tr_put_norm(&w, TR_NORM_FINAL, "model.norm", c->hidden_size);
+    tr_put_norm(&w, TR_NORM_FINAL, c->hidden_size);
     if (!c->tie_word_embeddings)
-        put(&w, TR_ROLE_HEAD, "lm_head.weight", c->vocab_size, c->hidden_size);
+        put(&w, TR_ROLE_HEAD, names->head, c->vocab_size, c->hidden_size);
     return w.rc;
+}
+
+enum fr_rc tr_model_tensors(const struct tr_model_config *c, tr_each_tensor *each, void *arg,
+                            struct fr_err *err)
+{
+    return tr_names_tensors(tr_names_of(c), c, each, arg, err);
 }
 
 /* Sums for tr_model_count: of layer 0 (dense, if there is one) and the first MoE layer. */
@@ -227,7 +225,7 @@ static struct sums layer_sums(const struct tr_model_config *c, bool moe)
 {
     struct tr_model_config one = *c;
     struct sums s = {.c = c};
-    struct tr_walk w = {.c = &one, .each = add, .arg = &s};
+    struct tr_walk w = {.c = &one, .names = tr_names_of(c), .each = add, .arg = &s};
 
     if (moe && c->n_routed_experts == 0)
         return s;

@@ -1,5 +1,7 @@
 #include "trainer/config/lora_config.h"
 
+#include "engine/base/sys.h"
+#include "trainer/config/arch.h"
 #include "trainer/config/regex.h"
 
 #include <ctype.h>
@@ -63,50 +65,34 @@ enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out
     return rc;
 }
 
-/* The names that "all" stands for (see the header). A name matches whole components from the end.
- */
-static const char *const linears[] = {"q_proj",
-                                      "k_proj",
-                                      "v_proj",
-                                      "q_a_proj",
-                                      "q_b_proj",
-                                      "kv_a_proj_with_mqa",
-                                      "kv_b_proj",
-                                      "o_proj",
-                                      "mlp.gate_proj",
-                                      "mlp.up_proj",
-                                      "mlp.down_proj",
-                                      "shared_experts.gate_proj",
-                                      "shared_experts.up_proj",
-                                      "shared_experts.down_proj"};
-enum { LINEARS = sizeof(linears) / sizeof(linears[0]) };
+/* The linears that "all" stands for: those of attention, of dense FFNs, of shared experts. */
+enum { LINEARS = TR_LIN_DOWN + TR_OF_SHARED + 1 };
 
-/* module is t, or ends with "." t. */
-static bool suffix_hit(const char *module, const char *t)
+/* The target of a linear, the end of its name: "q_proj", of an FFN "mlp.up_proj" or
+ * "shared_experts.up_proj", so that it is no routed expert's. brief: "up_proj". */
+static const char *target_of(const char *name, bool brief)
 {
-    size_t n = strlen(module), k = strlen(t);
+    const char *p = name + strlen(name);
 
-    return n >= k && strcmp(module + n - k, t) == 0 && (n == k || module[n - k - 1] == '.');
+    for (int components = brief ? 1 : 2; p > name && (p[-1] != '.' || --components > 0); p--)
+        ;
+    return p;
 }
 
 /* Which of the linears a model has. */
 static enum fr_rc note_linear(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
 {
     bool *has = arg;
-    char module[TR_NAME_MAX];
 
     (void)err;
-    if (t->role != TR_ROLE_LINEAR || !tr_model_module(t, module))
-        return FR_OK;
-    for (size_t i = 0; i < LINEARS; i++)
-        has[i] = has[i] || suffix_hit(module, linears[i]);
+    if (t->role == TR_ROLE_LINEAR && t->expert < 0)
+        has[t->kind + (t->expert == -2 ? TR_OF_SHARED : 0)] = true;
     return FR_OK;
 }
 
 enum fr_rc tr_lora_resolve(struct tr_lora_config *c, const struct tr_model_config *m,
                            struct fr_err *err)
 {
-    size_t skip = m->n_routed_experts == 0 ? strlen("mlp.") : 0; /* no expert has such a name */
     bool has[LINEARS] = {false};
     const char **list;
     enum fr_rc rc;
@@ -118,9 +104,10 @@ enum fr_rc tr_lora_resolve(struct tr_lora_config *c, const struct tr_model_confi
     if ((rc = tr_model_tensors(m, note_linear, has, err)) != FR_OK)
         return rc;
     c->ntargets = 0;
-    for (size_t i = 0; i < LINEARS; i++)
+    for (int i = 0; i < LINEARS; i++)
         if (has[i])
-            list[c->ntargets++] = linears[i] + (strncmp(linears[i], "mlp.", 4) == 0 ? skip : 0);
+            list[c->ntargets++] = target_of(tr_names_of(m)->linear[i],
+                                            i < TR_LIN_ATTENTION || m->n_routed_experts == 0);
     c->targets = list;
     c->all_linear = false;
     return FR_OK;
@@ -129,9 +116,20 @@ enum fr_rc tr_lora_resolve(struct tr_lora_config *c, const struct tr_model_confi
 static bool listed(const char *module, const char *const *list, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (suffix_hit(module, list[i]))
+        if (tr_module_ends(module, list[i]))
             return true;
     return false;
+}
+
+/* Whether "all" of some architecture has the module. */
+static bool any_linear(const char *module)
+{
+    const struct tr_arch_row *arch;
+    bool hit = false;
+
+    for (size_t k = 0; (arch = tr_arch_at(k)) != NULL; k++)
+        hit = hit || (unsigned)tr_names_linear(arch->names, module) < LINEARS;
+    return hit;
 }
 
 /* The first path component that is a number and follows another, -1 when there is none. */
@@ -162,8 +160,7 @@ static enum fr_rc targeted(const struct tr_lora_config *c, const char *module, b
         return FR_OK;
     if (c->target_regex != NULL)
         return tr_regex_whole(c->target_regex, module, hit, err);
-    *hit =
-        c->all_linear ? listed(module, linears, LINEARS) : listed(module, c->targets, c->ntargets);
+    *hit = c->all_linear ? any_linear(module) : listed(module, c->targets, c->ntargets);
     if (*hit && c->nlayers > 0) {
         int64_t layer = layer_of(module);
         *hit = false;
@@ -212,37 +209,6 @@ enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module,
     return FR_OK;
 }
 
-static bool holds(const struct tr_lora_modules *m, const char *suffix)
-{
-    size_t i = 0;
-
-    while (i < m->n && !suffix_hit(m->names[i], suffix))
-        i++;
-    return i < m->n;
-}
-
-/* Adds a line to notes for each target of the list that no name ends with. */
-static void note_unused(const struct tr_lora_config *c, const struct tr_lora_modules *m,
-                        struct fr_buf *notes)
-{
-    for (size_t k = 0; notes != NULL && k < c->ntargets; k++)
-        if (!holds(m, c->targets[k]))
-            fr_buf_fmt(notes, "lora_target '%s' matches no module\n", c->targets[k]);
-}
-
-/* "q_proj, k_proj, …": the last names of the model's linears. */
-static void show_linears(const struct tr_lora_modules *m, struct fr_buf *out)
-{
-    for (size_t i = 0; i < LINEARS; i++) {
-        size_t k = 0;
-
-        while (k < m->n && !(m->linear[k] && suffix_hit(m->names[k], linears[i])))
-            k++;
-        if (k < m->n)
-            fr_buf_fmt(out, "%s%s", out->n > 0 ? ", " : "", linears[i]);
-    }
-}
-
 /* PEFT >= 0.19 takes these names for parameters of fused routed experts. */
 static bool rewritten(const char *module)
 {
@@ -251,115 +217,153 @@ static bool rewritten(const char *module)
     return listed(module, names, sizeof(names) / sizeof(names[0]));
 }
 
-/* The modules that targets match. experts: the model has routed experts, adapted or not. */
+/* What targets match in a model. */
 struct tally {
-    bool experts;
+    const struct tr_lora_config *c;
+    bool *used;        /* owns: of each target of the list, whether a module has its name */
+    bool has[LINEARS]; /* which linears the model has */
+    bool experts;      /* it has routed experts, adapted or not */
     size_t hits, routed, rewritten;
     int64_t routed_params;
-    const char *first_routed, *first_rewritten;
+    char first_routed[TR_NAME_MAX], first_rewritten[TR_NAME_MAX];
 };
 
-static enum fr_rc count(const struct tr_lora_config *c, const struct tr_lora_modules *m, size_t i,
-                        struct tally *t, struct fr_err *err)
+/* Counts one more module; the first one's name stays. */
+static void count(size_t *n, char first[TR_NAME_MAX], const char *module)
 {
-    const char *name = m->names[i];
-    struct tr_lora_hit hit;
-    enum fr_rc rc = tr_lora_match(c, name, &hit, err);
+    if ((*n)++ == 0)
+        (void)snprintf(first, TR_NAME_MAX, "%s", module);
+}
 
-    t->experts = t->experts || m->routed[i] > 0;
-    if (rc != FR_OK || !hit.adapted)
+static enum fr_rc look(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    struct tally *k = arg;
+    char module[TR_NAME_MAX];
+    struct tr_lora_hit hit;
+    enum fr_rc rc;
+
+    if (!tr_model_module(t->name, module))
+        return FR_OK;
+    for (size_t i = 0; i < k->c->ntargets; i++)
+        k->used[i] = k->used[i] || tr_module_ends(module, k->c->targets[i]);
+    (void)note_linear(k->has, t, err);
+    k->experts = k->experts || t->expert >= 0;
+    if ((rc = tr_lora_match(k->c, module, &hit, err)) != FR_OK || !hit.adapted)
         return rc;
-    if (!m->linear[i])
+    if (t->role != TR_ROLE_LINEAR)
         return fr_fail(err, FR_USAGE,
-                       "LoRA target %s is no linear map of attention, FFN or experts", name);
-    t->hits++;
-    if (m->routed[i] > 0) {
-        t->first_routed = t->routed++ == 0 ? name : t->first_routed;
-        t->routed_params += hit.r * m->routed[i];
-    } else if (rewritten(name)) {
-        t->first_rewritten = t->rewritten++ == 0 ? name : t->first_rewritten;
+                       "LoRA target %s is no linear map of attention, FFN or experts", module);
+    k->hits++;
+    if (t->expert >= 0) {
+        count(&k->routed, k->first_routed, module);
+        k->routed_params += hit.r * (t->shape[0] + t->shape[1]);
+    } else if (rewritten(module)) {
+        count(&k->rewritten, k->first_rewritten, module);
     }
     return FR_OK;
 }
 
-/* The linears of a model's attention. */
-static const char *attention_of(const struct tr_lora_modules *m)
+/* "q_proj,k_proj,…": the targets of the first n linears, of those that the model has. */
+static void list_linears(const struct tally *k, const struct tr_tensor_names *names, int n,
+                         const char *between, struct fr_buf *out)
 {
-    if (holds(m, "k_proj"))
-        return "q_proj,k_proj,v_proj,o_proj";
-    return holds(m, "q_proj") ? "q_proj,kv_a_proj_with_mqa,kv_b_proj,o_proj"
-                              : "q_a_proj,q_b_proj,kv_a_proj_with_mqa,kv_b_proj,o_proj";
+    size_t start = out->n;
+
+    for (int i = 0; i < n; i++)
+        if (k->has[i])
+            fr_buf_fmt(out, "%s%s", out->n > start ? between : "",
+                       target_of(names->linear[i], i < TR_LIN_ATTENTION));
 }
 
-static void note_rewritten(const struct tr_lora_modules *m, const struct tally *t,
-                           struct fr_buf *notes)
+static void put_notes(const struct tally *k, const struct tr_tensor_names *names,
+                      struct fr_buf *notes)
 {
-    if (notes != NULL && t->experts && t->rewritten > 0)
-        fr_buf_fmt(notes,
-                   "%zu of %zu adapters are on FFNs (%s …): PEFT up to 0.18 and transformers 4 "
-                   "load them, PEFT 0.19 and later on transformers 5 take their names for routed "
-                   "experts and do not; an adapter that loads on every stack has --lora_target "
-                   "%s\n",
-                   t->rewritten, t->hits, t->first_rewritten, attention_of(m));
+    for (size_t i = 0; i < k->c->ntargets; i++)
+        if (!k->used[i])
+            fr_buf_fmt(notes, "lora_target '%s' matches no module\n", k->c->targets[i]);
+    if (!k->experts || k->rewritten == 0)
+        return;
+    fr_buf_fmt(notes,
+               "%zu of %zu adapters are on FFNs (%s …): PEFT up to 0.18 and transformers 4 "
+               "load them, PEFT 0.19 and later on transformers 5 take their names for routed "
+               "experts and do not; an adapter that loads on every stack has --lora_target ",
+               k->rewritten, k->hits, k->first_rewritten);
+    list_linears(k, names, TR_LIN_ATTENTION, ",", notes);
+    fr_buf_text(notes, "\n");
 }
 
-static enum fr_rc no_match(const struct tr_lora_config *c, const struct tr_lora_modules *m,
+static enum fr_rc no_match(const struct tally *k, const struct tr_tensor_names *names,
                            struct fr_err *err)
 {
-    struct fr_buf names = {0};
+    const struct tr_lora_config *c = k->c;
+    struct fr_buf linears = {0};
 
-    show_linears(m, &names);
+    list_linears(k, names, LINEARS, ", ", &linears);
     (void)fr_fail(err, FR_USAGE, "LoRA targets (%s%s) match no module of the model (%s)",
                   c->ntargets > 0 ? c->targets[0] : "", c->ntargets > 1 ? ", …" : "",
-                  names.p != NULL ? names.p : "");
-    fr_buf_finish(&names);
+                  linears.p != NULL ? linears.p : "");
+    fr_buf_finish(&linears);
     return FR_USAGE;
 }
 
 enum fr_rc tr_lora_refuse_head(const struct tr_lora_config *c, struct fr_err *err)
 {
+    const struct tr_arch_row *arch;
     struct tr_lora_hit hit;
-    enum fr_rc rc = tr_lora_match(c, "lm_head", &hit, err);
+    enum fr_rc rc;
 
-    if (rc != FR_OK || !hit.adapted)
-        return rc;
-    return fr_fail(err, FR_UNSUPPORTED,
-                   "LoRA target lm_head: adapters of the head are not done. PEFT adapts the head "
-                   "alone; where it is tied, the embedding stays as it is and merging changes "
-                   "both. Take lm_head out of the targets");
+    for (size_t k = 0; (arch = tr_arch_at(k)) != NULL; k++) {
+        char head[TR_NAME_MAX];
+
+        (void)tr_model_module(arch->names->head, head);
+        if ((rc = tr_lora_match(c, head, &hit, err)) != FR_OK)
+            return rc;
+        if (hit.adapted)
+            return fr_fail(err, FR_UNSUPPORTED,
+                           "LoRA target %s: adapters of the head are not done. PEFT adapts the "
+                           "head alone; where it is tied, the embedding stays as it is and merging "
+                           "changes both. Take %s out of the targets",
+                           head, head);
+    }
+    return FR_OK;
 }
 
-static enum fr_rc check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
-                        size_t *hits, struct fr_buf *notes, struct fr_err *err)
+static enum fr_rc check(struct tally *k, const struct tr_model_config *m, struct fr_buf *notes,
+                        struct fr_err *err)
 {
-    struct tally t = {0};
-    enum fr_rc rc = tr_lora_refuse_head(c, err);
+    const struct tr_tensor_names *names = tr_names_of(m);
+    enum fr_rc rc = tr_lora_refuse_head(k->c, err);
 
-    *hits = 0;
-    for (size_t i = 0; i < m->n && rc == FR_OK; i++)
-        rc = count(c, m, i, &t, err);
-    if (rc != FR_OK)
+    if (rc != FR_OK || (rc = tr_model_tensors(m, look, k, err)) != FR_OK)
         return rc;
-    if (t.hits == 0)
-        return no_match(c, m, err);
-    if (t.routed > 0)
+    if (k->hits == 0)
+        return no_match(k, names, err);
+    if (k->routed > 0)
         return fr_fail(err, FR_UNSUPPORTED,
                        "LoRA targets hit %zu linears of routed experts (%s …): their adapters have "
                        "%lld parameters, held by every rank, and are not supported; name dense "
                        "FFNs as mlp.gate_proj and shared experts as shared_experts.gate_proj, or "
                        "take --lora_target all",
-                       t.routed, t.first_routed, (long long)t.routed_params);
-    note_unused(c, m, notes);
-    note_rewritten(m, &t, notes);
-    *hits = t.hits;
+                       k->routed, k->first_routed, (long long)k->routed_params);
+    if (notes != NULL)
+        put_notes(k, names, notes);
     return FR_OK;
 }
 
-enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
+enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_model_config *m,
                          size_t *hits, struct fr_buf *notes, struct fr_err *err)
 {
-    enum fr_rc rc = check(c, m, hits, notes, err);
+    struct tally k = {.c = c, .used = fr_sys.alloc(c->ntargets + 1)};
+    enum fr_rc rc;
 
+    *hits = 0;
+    if (k.used == NULL)
+        return fr_fail(err, FR_NOMEM, "%zu LoRA targets", c->ntargets);
+    memset(k.used, 0, c->ntargets + 1);
+    rc = check(&k, m, notes, err);
+    fr_sys.free(k.used);
+    if (rc == FR_OK)
+        *hits = k.hits;
     if (rc == FR_OK || c->dir == NULL)
         return rc;
     return fr_while(err, "the adapter in %s, which was made for %s, does not fit this model",

@@ -42,7 +42,7 @@ struct tr_lora_config {
     double alpha, dropout;
     bool rslora;                /* scale = alpha / sqrt(r) instead of alpha / r */
     const char *target_regex;   /* must match the whole name; NULL: the list decides */
-    bool all_linear;            /* "all"; tr_lora_resolve replaces it by a list */
+    bool all_linear;            /* "all"; tr_lora_resolve replaces it by a model's list */
     const char *const *targets; /* names or ".suffix"es */
     size_t ntargets;
     const char *exclude_regex;
@@ -74,8 +74,8 @@ enum fr_rc tr_lora_read(const char *dir, struct tr_lora_config *out, struct fr_e
  * message of FR_NOTFOUND has the command that converts them. */
 enum fr_rc tr_lora_weights(const char *dir, struct tr_st **out, struct fr_err *err);
 
-/* FR_UNSUPPORTED if the head is a target. Tied models need this check, too: they have no such
- * module here, but PEFT would adapt it. */
+/* FR_UNSUPPORTED if the head, of any architecture, is a target. Tied models need this check, too:
+ * they have no such module here, but PEFT would adapt it. */
 enum fr_rc tr_lora_refuse_head(const struct tr_lora_config *c, struct fr_err *err);
 
 /* Writes DIR/adapter_config.json with sorted keys, indented by 2. All keys are known to PEFT 0.10
@@ -95,19 +95,11 @@ struct tr_lora_hit {
 enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module,
                          struct tr_lora_hit *out, struct fr_err *err);
 
-/* All modules of a model that have a weight. */
-struct tr_lora_modules {
-    const char *const *names;
-    const bool *linear;    /* names[i] is a linear map, of a routed expert or not */
-    const int64_t *routed; /* in + out of a linear of a routed expert; else 0 */
-    size_t n;
-};
-
 /* Checks the targets against a whole model. FR_USAGE: no module matches, or a target is not a
  * linear map. FR_UNSUPPORTED: a target is a routed expert. A target without a match adds a line to
  * notes, and so do adapters that some stack does not load. *hits receives the number of adapted
  * modules. */
-enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_lora_modules *m,
+enum fr_rc tr_lora_check(const struct tr_lora_config *c, const struct tr_model_config *m,
                          size_t *hits, struct fr_buf *notes, struct fr_err *err);
 
 #endif

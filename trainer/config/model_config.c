@@ -116,16 +116,21 @@ static enum fr_rc read_quant(const struct tr_fields *f, struct tr_model_config *
 static const struct tr_arch_row *(*const archs[])(void) = {TR_ARCHS(ROW)};
 #undef ROW
 
+const struct tr_arch_row *tr_arch_at(size_t i)
+{
+    return i < sizeof(archs) / sizeof(archs[0]) ? archs[i]() : NULL;
+}
+
 const struct tr_arch_row *tr_arch_of(const struct tr_model_config *c)
 {
-    return archs[c->arch]();
+    return tr_arch_at(c->arch);
 }
 
 const struct tr_model_type *tr_model_type(size_t i, enum tr_arch *arch)
 {
-    for (size_t k = 0; k < sizeof(archs) / sizeof(archs[0]); k++) {
-        const struct tr_arch_row *row = archs[k]();
+    const struct tr_arch_row *row;
 
+    for (size_t k = 0; (row = tr_arch_at(k)) != NULL; k++) {
         *arch = (enum tr_arch)k;
         if (i < row->n_types)
             return &row->types[i];

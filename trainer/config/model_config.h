@@ -184,16 +184,16 @@ struct tr_model_tensor {
     int64_t shape[2];         /* (out, in) of a linear */
 };
 
+typedef enum fr_rc tr_each_tensor(void *arg, const struct tr_model_tensor *t, struct fr_err *err);
+
 /* Calls each for every tensor in the order of the forward pass: embedding, layers, final norm, and
  * the head unless it is tied. Block scales of FP8 weights are left out. Stops at the first failure
  * and returns it. */
-enum fr_rc tr_model_tensors(const struct tr_model_config *c,
-                            enum fr_rc (*each)(void *arg, const struct tr_model_tensor *t,
-                                               struct fr_err *err),
-                            void *arg, struct fr_err *err);
+enum fr_rc tr_model_tensors(const struct tr_model_config *c, tr_each_tensor *each, void *arg,
+                            struct fr_err *err);
 
-/* The tensor's name without ".weight", which is the name of its module. false: not a weight. */
-bool tr_model_module(const struct tr_model_tensor *t, char out[TR_NAME_MAX]);
+/* A tensor's name without ".weight", which is the name of its module. false: not a weight. */
+bool tr_model_module(const char *tensor, char out[TR_NAME_MAX]);
 
 /* Numbers of parameters of the main model, without MTP layers, by kind. */
 struct tr_model_counts {

@@ -4,49 +4,15 @@
 
 enum { ALIGN = 64 }; /* elements */
 
-/* The modules with a weight. */
-struct names {
-    struct fr_arena arena;
-    const char **name;
-    bool *linear;
-    int64_t *routed;
-    size_t n;
-};
-
-static enum fr_rc collect(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
-{
-    struct names *all = arg;
-    char name[TR_NAME_MAX];
-
-    if (!tr_model_module(t, name))
-        return FR_OK;
-    all->name = fr_arena_grow(&all->arena, all->name, all->n, sizeof(*all->name));
-    all->linear = fr_arena_grow(&all->arena, all->linear, all->n, sizeof(*all->linear));
-    all->routed = fr_arena_grow(&all->arena, all->routed, all->n, sizeof(*all->routed));
-    if (all->name == NULL || all->linear == NULL || all->routed == NULL ||
-        (all->name[all->n] = fr_arena_dup(&all->arena, name)) == NULL)
-        return fr_fail(err, FR_NOMEM, "names of modules");
-    all->routed[all->n] = t->expert >= 0 ? t->shape[0] + t->shape[1] : 0;
-    all->linear[all->n++] = t->role == TR_ROLE_LINEAR;
-    return FR_OK;
-}
-
 enum fr_rc tr_adapters_plan(struct tr_model *m, const struct tr_lora_config *lora,
                             struct fr_buf *notes, struct fr_err *err)
 {
-    struct names all = {.n = 0};
     size_t hits = 0;
     enum fr_rc rc;
 
     if (lora == NULL)
         return FR_OK;
-    if ((rc = tr_model_tensors(&m->config, collect, &all, err)) == FR_OK) {
-        struct tr_lora_modules modules = {all.name, all.linear, all.routed, all.n};
-
-        rc = tr_lora_check(lora, &modules, &hits, notes, err);
-    }
-    fr_arena_finish(&all.arena);
-    if (rc != FR_OK)
+    if ((rc = tr_lora_check(lora, &m->config, &hits, notes, err)) != FR_OK)
         return rc;
     m->adapters = fr_arena_array(&m->arena, hits + 1, sizeof(*m->adapters));
     return m->adapters != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "%zu adapters", hits);
@@ -77,7 +43,7 @@ enum fr_rc tr_adapters_take(struct tr_model *m, const struct tr_lora_config *lor
     enum fr_rc rc;
 
     *out = NULL;
-    if (lora == NULL || !tr_model_module(t, name))
+    if (lora == NULL || !tr_model_module(t->name, name))
         return FR_OK;
     if ((rc = tr_lora_match(lora, name, &hit, err)) != FR_OK || !hit.adapted)
         return rc;

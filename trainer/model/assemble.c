@@ -371,12 +371,12 @@ static enum fr_rc put_embed(struct build *b, const struct tr_model_tensor *t, st
 /* One unit for each chunk of the head's rows. */
 static enum fr_rc put_chunks(struct build *b, struct tr_head_opts *o, struct fr_err *err)
 {
+    const struct tr_tensor_names *names = tr_names_of(&b->m->config);
     struct tr_model_tensor t = {.ndim = 2, .shape = {0, o->H}};
     enum fr_rc rc = FR_OK;
 
     (void)snprintf(t.name, sizeof(t.name), "%s",
-                   b->m->config.tie_word_embeddings ? "model.embed_tokens.weight"
-                                                    : "lm_head.weight");
+                   b->m->config.tie_word_embeddings ? names->embed : names->head);
     for (int64_t row = 0; row < o->V && rc == FR_OK; row += o->rows) {
         int id;
 

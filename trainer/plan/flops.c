@@ -56,7 +56,7 @@ static enum fr_rc count_adapter(void *arg, const struct tr_model_tensor *t, stru
     struct tr_lora_hit hit = {0};
     enum fr_rc rc;
 
-    if (t->role != TR_ROLE_LINEAR || t->expert >= 0 || !tr_model_module(t, module))
+    if (t->role != TR_ROLE_LINEAR || t->expert >= 0 || !tr_model_module(t->name, module))
         return FR_OK;
     rc = tr_lora_match(a->lora, module, &hit, err);
     if (rc == FR_OK && hit.adapted)

@@ -5,6 +5,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
+#include "trainer/config/arch.h"
 #include "trainer/tensor/tensor.h"
 #include "trainer/text/text.h"
 
@@ -150,22 +151,12 @@ static void add_copy(struct converting *c, const struct tr_st_tensor *t)
     c->items[c->n - 1].fill = copy;
 }
 
-/* Linears of attention, FFNs and experts, of the layers for prediction ahead as well. */
-static bool is_linear(const struct tr_st_tensor *t)
-{
-    bool expert = strstr(t->name, ".experts.") != NULL; /* Mixtral's are numbered */
-
-    return t->ndim == 2 &&
-           (tr_ends(t->name, "_proj.weight") || tr_ends(t->name, "_with_mqa.weight") ||
-            (expert && (tr_ends(t->name, ".w1.weight") || tr_ends(t->name, ".w2.weight") ||
-                        tr_ends(t->name, ".w3.weight"))));
-}
-
 static enum fr_rc to_fp8(struct converting *c, const struct tr_st_tensor *t, struct fr_err *err)
 {
-    char *scale;
+    char *scale, module[TR_NAME_MAX];
 
-    if (!is_linear(t)) {
+    if (t->ndim != 2 || !tr_model_module(t->name, module) ||
+        tr_names_linear(tr_names_of(c->o->config), module) < 0) {
         add_copy(c, t);
         return FR_OK;
     }

@@ -84,9 +84,11 @@ enum fr_rc tr_st_open_part(const char *dir, struct tr_st **out, struct fr_err *e
 
 void tr_st_close(struct tr_st *st);
 
-/* Adds "model." to names that AutoModel's save_pretrained() writes (embed_tokens, layers, norm). A
- * name that exists in both forms stays and is ignored. */
-enum fr_rc tr_st_whole_names(struct tr_st *st, struct tr_twice *twice, struct fr_err *err);
+/* Makes the names whole that AutoModel's save_pretrained() writes without the first component of
+ * one of the n roots: "layers.…" of the root "model.layers" becomes "model.layers.…". A name that
+ * exists in both forms stays and is ignored. */
+enum fr_rc tr_st_whole_names(struct tr_st *st, const char *const *roots, size_t n,
+                             struct tr_twice *twice, struct fr_err *err);
 
 /* Renames a tensor. Invalidates pointers to tensors. */
 enum fr_rc tr_st_rename(struct tr_st *st, const struct tr_st_tensor *t, const char *name,

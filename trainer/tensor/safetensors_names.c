@@ -8,22 +8,24 @@
 
 enum { PIECE_ELEMENTS = 1 << 16, NAME_ROOM = 4200 };
 
-/* Whether the name lacks the prefix "model.". */
-static bool is_bare(const char *name)
+/* Whether the name is that of the root or below it, but lacks the first component. */
+static bool is_bare(const char *name, const char *root)
 {
-    return fr_has_prefix(name, "embed_tokens.") || fr_has_prefix(name, "layers.") ||
-           fr_has_prefix(name, "norm.");
+    const char *bare = strchr(root, '.');
+    size_t n = bare != NULL ? strlen(++bare) : 0;
+
+    return bare != NULL && strncmp(name, bare, n) == 0 && (name[n] == '.' || name[n] == '\0');
 }
 
 /* The new name of t, in the arena; *name stays NULL if t keeps its name. */
-static enum fr_rc name_whole(struct tr_st *st, const struct tr_st_tensor *t, const char **name,
-                             struct tr_twice *twice, struct fr_err *err)
+static enum fr_rc name_whole(struct tr_st *st, const struct tr_st_tensor *t, const char *root,
+                             const char **name, struct tr_twice *twice, struct fr_err *err)
 {
     char whole[NAME_ROOM];
 
-    if (!is_bare(t->name))
+    if (!is_bare(t->name, root))
         return FR_OK;
-    (void)snprintf(whole, sizeof(whole), "model.%s", t->name);
+    (void)snprintf(whole, sizeof(whole), "%.*s.%s", (int)strcspn(root, "."), root, t->name);
     if (tr_st_find(st, whole) != NULL) {
         tr_twice_add(twice,
                      &(struct tr_twice_row){.what = "a tensor", .from = whole, .over = t->name});
@@ -33,7 +35,8 @@ static enum fr_rc name_whole(struct tr_st *st, const struct tr_st_tensor *t, con
     return *name != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for the names of tensors");
 }
 
-enum fr_rc tr_st_whole_names(struct tr_st *st, struct tr_twice *twice, struct fr_err *err)
+enum fr_rc tr_st_whole_names(struct tr_st *st, const char *const *roots, size_t n,
+                             struct tr_twice *twice, struct fr_err *err)
 {
     const char **names = fr_arena_array(&st->arena, st->ntensors + 1, sizeof(*names));
     enum fr_rc rc = FR_OK;
@@ -41,8 +44,8 @@ enum fr_rc tr_st_whole_names(struct tr_st *st, struct tr_twice *twice, struct fr
     if (names == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the names of tensors");
     memset(names, 0, st->ntensors * sizeof(*names));
-    for (size_t i = 0; i < st->ntensors && rc == FR_OK; i++)
-        rc = name_whole(st, &st->tensors[i], &names[i], twice, err);
+    for (size_t i = 0; i < st->ntensors * n && rc == FR_OK; i++)
+        rc = name_whole(st, &st->tensors[i / n], roots[i % n], &names[i / n], twice, err);
     for (size_t i = 0; i < st->ntensors && rc == FR_OK; i++)
         if (names[i] != NULL)
             st->tensors[i].name = names[i];

@@ -163,26 +163,26 @@ static void test_round_trip(void)
 
 static void test_check(void)
 {
-    static const char *const names[] = {Q0,
-                                        "model.layers.0.input_layernorm",
-                                        "lm_head",
-                                        "model.layers.1.mlp.gate",
-                                        "model.layers.0.mlp.up_proj",
-                                        EXPERT,
-                                        "model.layers.1.mlp.experts.1.up_proj"};
-    static const bool linear[] = {true, false, false, false, true, true, true};
-    static const int64_t routed[] = {0, 0, 0, 0, 0, 100, 100};
-    const struct tr_lora_modules modules = {names, linear, routed, 7};
+    static const struct tr_model_config model = {.hidden_size = 64,
+                                                 .num_hidden_layers = 2,
+                                                 .q_lora_rank = 4,
+                                                 .moe_intermediate_size = 36,
+                                                 .n_routed_experts = 2,
+                                                 .first_k_dense_replace = 1};
     static const struct {
         const char *name, *targets, *want;
         enum fr_rc rc;
         size_t hits;
     } checks[] = {
-        {"one", "q_a_proj", "", FR_OK, 1},
-        {"all", "all", "1 of 2 adapters are on FFNs (model.layers.0.mlp.up_proj …)", FR_OK, 2},
-        {"an FFN", "mlp.up_proj", "has --lora_target q_a_proj,q_b_proj,kv_a", FR_OK, 1},
-        {"one unused", "q_a_proj,k_proj", "lora_target 'k_proj' matches no module\n", FR_OK, 1},
-        {"none", "k_proj", "match no module of the model (q_a_proj, mlp.up_proj)", FR_USAGE, 0},
+        {"one", "q_a_proj", "", FR_OK, 2},
+        {"all", "all", "3 of 13 adapters are on FFNs (model.layers.0.mlp.gate_proj …)", FR_OK, 13},
+        {"an FFN", "mlp.up_proj",
+         "has --lora_target q_a_proj,q_b_proj,kv_a_proj_with_mqa,kv_b_proj,o_proj\n", FR_OK, 1},
+        {"one unused", "q_a_proj,k_proj", "lora_target 'k_proj' matches no module\n", FR_OK, 2},
+        {"none", "k_proj",
+         "match no module of the model (q_a_proj, q_b_proj, kv_a_proj_with_mqa, kv_b_proj, o_proj, "
+         "mlp.gate_proj, mlp.up_proj, mlp.down_proj)",
+         FR_USAGE, 0},
         {"router", "mlp.gate", "model.layers.1.mlp.gate is no linear map", FR_USAGE, 0},
         {"head", "lm_head", "lm_head: adapters of the head are not done", FR_UNSUPPORTED, 0},
         {"head, beside another", "q_a_proj,lm_head", "lm_head: adapters of", FR_UNSUPPORTED, 0},
@@ -202,7 +202,7 @@ static void test_check(void)
         a.model_name_or_path = "m";
         a.lora_target = checks[i].targets;
         CHECK_INT(tr_lora_from_args(&a, &c, &err), FR_OK);
-        CHECK_INT(tr_lora_check(&c, &modules, &hits, &notes, &err), checks[i].rc);
+        CHECK_INT(tr_lora_check(&c, &model, &hits, &notes, &err), checks[i].rc);
         if (checks[i].rc == FR_OK) {
             CHECK_INT(hits, checks[i].hits);
             CHECK((notes.n > 0) == (checks[i].want[0] != '\0'));
