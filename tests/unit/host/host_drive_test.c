@@ -292,12 +292,12 @@ static void test_logs(void)
     close_host();
 }
 
-/* A run of a flowrun inside a task is not queued while that task lives. */
+/* A run of a flowrun inside a task is not queued while that task lives, also if it comes again. */
 static void test_nested(void)
 {
     static const char one[] = "name: g\nmax_active_runs: 1\ntasks: {one: {run: 'true'}}\n";
     struct fr_err err = {0};
-    char path[300], more[200];
+    char path[300], more[200], again[240];
 
     snprintf(path, sizeof(path), "%s/g.yaml", home);
     CHECK_INT(fr_file_write(path, one, sizeof(one) - 1, 0600, &err), FR_OK);
@@ -310,6 +310,10 @@ static void test_nested(void)
         ", \"parent_run\": \"%032x\", \"parent_attempt\": \"000000000000000000000000000000c1\"",
         0xabc000 + 12);
     submit("g.yaml", 13, more, "running");
+    cancel("13");
+    settle();
+    snprintf(again, sizeof(again), "{\"retry\": true%s}", more);
+    check_answer(FR_API_POST, "/api/v1/runs/13/resume", again, 202, "\"state\":\"running\"");
     check_row("its task has ended");
     more[strlen(more) - 2] = '2';
     submit("g.yaml", 14, more, "queued");

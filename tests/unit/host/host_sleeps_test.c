@@ -213,6 +213,121 @@ static void test_refused(void)
     check_row("");
 }
 
+static int count(const struct reader *r, const char *text)
+{
+    int n = 0;
+
+    for (const char *at = r->got.p; at != NULL && (at = strstr(at, text)) != NULL; at++)
+        n++;
+    return n;
+}
+
+enum { MANY = 1200 };
+
+static void write_many(void)
+{
+    struct fr_buf b = {0};
+    char path[300];
+
+    fr_buf_text(&b, "name: m\ntasks:\n");
+    for (int i = 0; i < MANY; i++)
+        fr_buf_fmt(&b, "  t%d: {run: x}\n", i);
+    snprintf(path, sizeof(path), "%s/m.yaml", home);
+    CHECK_INT(fr_file_write(path, b.p, b.n, 0600, NULL), FR_OK);
+    fr_buf_finish(&b);
+}
+
+static size_t count_rows(const char *run)
+{
+    struct fr_arena arena = {0};
+    struct fr_inst_rows rows = {0};
+    struct fr_run_row row;
+
+    if (fr_store_run_find(st, run, &arena, &row, NULL) == FR_OK)
+        CHECK_INT(fr_store_insts(st, row.id, &arena, &rows, NULL), FR_OK);
+    fr_arena_finish(&arena);
+    return rows.n;
+}
+
+/* The store takes the first rows of a run, and then nothing for a while: the run is made once it
+ * takes the others. */
+static void test_half_made(int no)
+{
+    bool again = false;
+    struct fr_api_waiter waiter = {.again = on_again, .arg = &again};
+    struct fr_api_request req = {.method = FR_API_POST,
+                                 .path = "/api/v1/runs",
+                                 .waiter = &waiter,
+                                 .content_type = "application/json",
+                                 .range = "",
+                                 .if_none_match = "",
+                                 .last_event_id = ""};
+    struct fr_api_response res = {0};
+    char run[40];
+
+    check_row("a store that takes half of a run");
+    sqlite3_auto_extension((void (*)(void))on_open);
+    write_many();
+    open_host();
+    snprintf(run, sizeof(run), "%032x", 0xabc000 + no);
+    make_body(run, "");
+    memcpy(strstr(submit_body, "p.yaml"), "m.yaml", 6);
+    req.body = fr_str_of(submit_body);
+    api.answer(api.self, &req, &res);
+    CHECK_INT(res.status, FR_API_LATER);
+    while (count_rows(run) == 0 && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+        ;
+    refuses = true;
+    settle();
+    refuses = again = false;
+    api.answer(api.self, &req, &res);
+    CHECK_INT(res.status, FR_API_LATER);
+    shift_ms += 1100;
+    while (!again && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+        ;
+    api.answer(api.self, &req, &res);
+    CHECK_INT(res.status, 201);
+    fr_api_response_finish(&res);
+    CHECK_INT(count_rows(run), MANY);
+    sqlite3_cancel_auto_extension((void (*)(void))on_open);
+    check_row("");
+    close_host();
+}
+
+/* Another process keeps the store to itself: users are told after five seconds, each time. */
+static void test_locked(int no)
+{
+    struct reader r = {0};
+    sqlite3 *db = NULL;
+    char path[300], run[12];
+
+    snprintf(path, sizeof(path), "%s/state.db", home);
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    open_host();
+    submit("p.yaml", no, "", "running");
+    snprintf(run, sizeof(run), "%d", no);
+    CHECK_INT(follow(&r, run, ""), 200);
+    for (int i = 1; i < 3; i++) {
+        check_row(i == 1 ? "a locked store" : "locked again");
+        submit_at(no + i, 50);
+        settle();
+        CHECK_INT(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+        pass(50);
+        pass(4900);
+        CHECK_INT(count(&r, "the state cannot be written"), i - 1);
+        pass(200);
+        pass(2000);
+        CHECK_INT(count(&r, "the state cannot be written"), i);
+        CHECK_INT(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+        pass(1100);
+        CHECK_INT(count(&r, "can be written again"), i);
+    }
+    check_row("");
+    sqlite3_close(db);
+    close_host();
+    fr_buf_finish(&r.got);
+}
+
 int main(void)
 {
     char path[300];
@@ -228,6 +343,8 @@ int main(void)
     test_own(3);
     test_followed(9);
     test_refused();
+    test_half_made(11);
+    test_locked(12);
     fr_sys = fr_sys_real;
     remove_home();
     return check_done();
