@@ -139,8 +139,8 @@ static enum fr_rc wait_stopped(struct cancel *c, int *code, struct fr_err *err)
 
 static json_t *left_json(const struct fr_inst_row *r)
 {
-    return json_pack("{s:s, s:s, s:s, s:s}", "task", r->task, "node", r->node, "state", r->state,
-                     "reason", r->reason);
+    return json_pack("{s:s, s:s, s:s, s:s}", "task", r->task, "node", r->node, "state",
+                     fr_state_name(r->state), "reason", r->reason);
 }
 
 /* Prints how the run ended and names the tasks that may still run. */
@@ -152,9 +152,9 @@ static int say_found(const struct cancel *c, const struct fr_inst_rows *rows)
 
     for (size_t i = 0; i < rows->n; i++) {
         const struct fr_inst_row *r = &rows->rows[i];
-        bool unproven = strcmp(r->attempt_state, "stop_unproven") == 0;
+        bool unproven = r->attempt_state == FR_ST_STOP_UNPROVEN;
 
-        n_stopped += strcmp(r->attempt_state, "cancelled") == 0 && strcmp(r->cause, "stopped") == 0;
+        n_stopped += r->attempt_state == FR_ST_CANCELLED && r->cause == FR_CAUSE_STOPPED;
         n_left += unproven;
         if (unproven && c->json)
             json_array_append_new(left, left_json(r));

@@ -62,7 +62,7 @@ static void say_tasks(struct asking *q)
         return;
     for (size_t i = 0; i < rows.n; i++)
         if (whole)
-            fr_complete_say(q->typed, rows.rows[i].key, rows.rows[i].state);
+            fr_complete_say(q->typed, rows.rows[i].key, fr_state_name(rows.rows[i].state));
         else if (i == 0 || strcmp(rows.rows[i].task, rows.rows[i - 1].task) != 0)
             fr_complete_say(q->typed, rows.rows[i].task, "");
 }

@@ -3,8 +3,6 @@
 #include "engine/base/log.h"
 #include "engine/store/unfetched.h"
 
-#include <string.h>
-
 struct ask {
     struct fr_resume_opts *ro; /* borrows; pick() sets ro->run to id */
     char id[FR_ID_TEXT];
@@ -81,8 +79,8 @@ static enum fr_rc look_failed(struct fr_store *st, const struct fr_run_row *run,
     enum fr_rc rc = any ? FR_OK : fr_store_insts(st, run->id, &arena, &rows, err);
 
     for (size_t i = 0; i < rows.n; i++)
-        any |= rows.rows[i].hook[0] == '\0' && strcmp(rows.rows[i].state, "succeeded") != 0 &&
-               strcmp(rows.rows[i].state, "skipped") != 0;
+        any |= rows.rows[i].hook[0] == '\0' && rows.rows[i].state != FR_ST_SUCCEEDED &&
+               rows.rows[i].state != FR_ST_SKIPPED;
     fr_arena_finish(&arena);
     if (rc != FR_OK || any)
         return rc;

@@ -63,9 +63,7 @@ enum fr_rc cli_runs(struct cli_call *c, struct fr_err *err)
 
 bool cli_has_failed(const struct fr_inst_row *row)
 {
-    enum fr_state_of state;
-
-    return fr_state_parse(row->state, &state) && fr_state_failed(state);
+    return fr_state_failed(row->state);
 }
 
 /* Keeps only the rows of tasks that failed. */
@@ -82,11 +80,12 @@ static void keep_failed(struct fr_inst_rows *rows)
 /* Attempts that were sent to the node, as fr_row_began(). */
 static int64_t began(const struct fr_inst_row *r)
 {
-    struct fr_row row = {.attempt_no = (uint32_t)r->attempt_no, .live = r->live != 0};
+    struct fr_row row = {.state = r->state,
+                         .attempt_no = (uint32_t)r->attempt_no,
+                         .attempt_state = r->attempt_state,
+                         .live = r->live != 0,
+                         .cause = r->cause};
 
-    (void)fr_state_parse(r->state, &row.state);
-    (void)fr_state_parse(r->attempt_state, &row.attempt_state);
-    (void)fr_cause_parse(fr_str_of(r->cause), &row.cause);
     return fr_row_began(&row);
 }
 
@@ -102,11 +101,11 @@ static void print_insts(const struct fr_inst_rows *rows)
         const struct fr_inst_row *r = &rows->rows[i];
         char time[24];
 
-        if (r->hook[0] != '\0' && strcmp(r->state, "skipped") == 0)
+        if (r->hook[0] != '\0' && r->state == FR_ST_SKIPPED)
             continue;
         cli_took(r->started_wall, r->ended_wall, time);
-        fr_print("%-*s  %-15s  %8lld  %8s%s%s%s\n", wide, r->key, r->state, (long long)began(r),
-                 time, r->reason[0] != '\0' ? "  " : "", r->reason,
+        fr_print("%-*s  %-15s  %8lld  %8s%s%s%s\n", wide, r->key, fr_state_name(r->state),
+                 (long long)began(r), time, r->reason[0] != '\0' ? "  " : "", r->reason,
                  r->unreachable_wall != 0 ? "  (its node is unreachable)" : "");
     }
 }

@@ -55,7 +55,7 @@ static struct fr_row row_of(const struct cli_follow *f, const struct fr_event_ro
                          .attempt_no = (uint32_t)ev->attempt_no,
                          .cause = cause_of(ev->cause),
                          .code = (int)ev->code,
-                         .stop_cause = cause_of(ev->stop_cause),
+                         .stop_cause = ev->stop_cause,
                          .delay_ms = ev->delay_ms,
                          .unreachable = in->away};
 

@@ -92,7 +92,7 @@ static void put_failure(json_t *doc, struct fr_host *host, const struct fr_run_r
     first = &rows.rows[0];
     json_object_set_new(doc, "first_failure",
                         json_pack("{s:s, s:s, s:s, s:I, s:o}", "task", first->task, "node",
-                                  first->node, "cause", first->cause, "code",
+                                  first->node, "cause", fr_cause_name(first->cause), "code",
                                   (json_int_t)first->code, "tail", tail_of(host, run->id, first)));
 }
 

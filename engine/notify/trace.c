@@ -104,24 +104,17 @@ static void put_time(json_t *list, const char *key, int64_t wall_ms)
     put_text(list, key, text);
 }
 
-static bool is_failure(const char *state)
-{
-    enum fr_state_of of;
-
-    return fr_state_parse(state, &of) && fr_state_failed(of);
-}
-
 enum { WHY_TEXT = 600 };
 
 /* Why an attempt failed; NULL: it did not. */
 static const char *why_failed(const struct fr_attempt_row *at, char out[WHY_TEXT])
 {
-    if (!is_failure(at->state))
+    if (!fr_state_failed(at->state))
         return NULL;
     if (at->reason[0] != '\0')
         (void)fr_visible(out, WHY_TEXT, at->reason, strlen(at->reason));
     else
-        snprintf(out, WHY_TEXT, "%s %lld", at->cause, (long long)at->code);
+        snprintf(out, WHY_TEXT, "%s %lld", fr_cause_name(at->cause), (long long)at->code);
     return out;
 }
 
@@ -131,13 +124,13 @@ static const char *const run_results[] = {[FR_OUT_NONE] = "",
                                           [FR_OUT_FAILED] = "failure",
                                           [FR_OUT_CANCELLED] = "cancellation"};
 
-static const char *result_of(const char *state)
+static const char *result_of(enum fr_state_of state)
 {
-    return strcmp(state, "succeeded") == 0   ? "success"
-           : strcmp(state, "cancelled") == 0 ? "cancellation"
-           : strcmp(state, "timed_out") == 0 ? "timeout"
-           : is_failure(state)               ? "failure"
-                                             : "";
+    return state == FR_ST_SUCCEEDED   ? "success"
+           : state == FR_ST_CANCELLED ? "cancellation"
+           : state == FR_ST_TIMED_OUT ? "timeout"
+           : fr_state_failed(state)   ? "failure"
+                                      : "";
 }
 
 /* ---- attempts ---- */
@@ -208,8 +201,8 @@ static void add_attempt(struct tracing *t, const struct fr_attempt_row *at,
     put_number(list, "flowrun.rank", at->rank);
     put_number(list, "flowrun.generation", at->generation);
     put_number(list, "flowrun.attempt", at->no);
-    put_text(list, "flowrun.cause", at->cause);
-    if (strcmp(at->cause, "exit") == 0)
+    put_text(list, "flowrun.cause", fr_cause_name(at->cause));
+    if (at->cause == FR_CAUSE_EXIT)
         put_number(list, "flowrun.exit_code", at->code);
     if (before != NULL) {
         attempt_id(before, last);

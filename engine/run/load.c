@@ -51,12 +51,6 @@ static enum fr_rc load_spec(struct fr_run *run, const struct fr_resume_opts *ro,
     return FR_OK;
 }
 
-static bool parse_state(const char *text, enum fr_state_of *out)
-{
-    *out = FR_ST_WAITING;
-    return text[0] == '\0' || fr_state_parse(text, out);
-}
-
 static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, struct fr_err *err)
 {
     uint32_t i = fr_plan_inst(run->plan, row->key);
@@ -70,12 +64,11 @@ static enum fr_rc load_inst(struct fr_run *run, const struct fr_inst_row *row, s
                                         "not have it",
                                         row->key)
                               : FR_OK;
-    if (!parse_state(row->state, &out.state) ||
-        !parse_state(row->attempt_state, &out.attempt_state) ||
-        (row->cause[0] != '\0' && !fr_cause_parse(fr_str_of(row->cause), &out.cause)) ||
-        (row->stop_cause[0] != '\0' &&
-         !fr_cause_parse(fr_str_of(row->stop_cause), &out.stop_cause)))
-        return fr_fail(err, FR_CORRUPT, "%s has a state that this flowrun does not know", row->key);
+    out.state = row->state;
+    if (row->attempt_state != FR_ST_NONE)
+        out.attempt_state = row->attempt_state;
+    out.cause = row->cause;
+    out.stop_cause = row->stop_cause;
     out.attempt_no = (uint32_t)row->attempt_no;
     out.attempt = row->attempt;
     out.live = row->live != 0;
@@ -103,7 +96,7 @@ static enum fr_rc load_attempt(struct fr_run *run, const struct fr_attempt_row *
     uint32_t i = fr_plan_inst(run->plan, inst->key);
     bool newest = fr_id_eq(inst->attempt, row->id);
     /* an attempt that was not proven stopped may be stopped again, and is kept until then */
-    bool live = newest && (inst->live != 0 || strcmp(inst->attempt_state, "stop_unproven") == 0);
+    bool live = newest && (inst->live != 0 || inst->attempt_state == FR_ST_STOP_UNPROVEN);
     struct run_attempt *at;
 
     if (i == FR_PLAN_NONE)

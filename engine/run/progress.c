@@ -72,7 +72,7 @@ enum fr_rc run_remarks_write(struct fr_run *run, struct fr_err *err)
                                   .attempt_no = r->attempt_no,
                                   .cause = "",
                                   .text = r->text.bad ? "" : r->text.p,
-                                  .stop_cause = "",
+                                  .stop_cause = FR_CAUSE_NONE,
                                   .seq = r->seq};
 
         rc = fr_store_event_add(run->env.store, run->id, &ev, err);

@@ -68,8 +68,8 @@ const char *run_why(struct fr_run *run, const struct fr_row *row)
     const struct run_inst *in = &run->insts[row->inst];
     bool unstarted = row->cause == FR_CAUSE_START_FAILED || row->cause == FR_CAUSE_UNREACHABLE ||
                      row->cause == FR_CAUSE_EXPRESSION;
-    bool ours = fr_id_eq(in->row.id, row->attempt) && row->attempt_no > 0 &&
-                strcmp(in->row.cause, fr_cause_name(row->cause)) == 0;
+    bool ours =
+        fr_id_eq(in->row.id, row->attempt) && row->attempt_no > 0 && in->row.cause == row->cause;
     const char *base, *own = ours ? in->row.reason : ""; /* an older end has its own */
 
     if (row->state == FR_ST_UPSTREAM_FAILED)

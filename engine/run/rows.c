@@ -55,8 +55,8 @@ static enum fr_rc new_attempt(struct fr_run *run, const struct fr_row *row, stru
                                       .rank = run->plan->insts[row->inst].member,
                                       .home_id = at->home_id,
                                       .boot_id = node->boot_kept,
-                                      .state = "",
-                                      .cause = "",
+                                      .state = FR_ST_NONE,
+                                      .cause = FR_CAUSE_NONE,
                                       .reason = "",
                                       .address = "",
                                       .log = log,
@@ -164,11 +164,11 @@ static enum fr_rc prepare_attempt(struct fr_run *run, const struct fr_row *row, 
     rendezvous(run, row, at);
     starts(run, in, row, at);
     in->row.generation = row->generation;
-    if (row->live || strcmp(in->row.state, fr_state_name(row->attempt_state)) != 0) {
-        in->row.cause = fr_cause_name(row->cause);
+    if (row->live || in->row.state != row->attempt_state) {
+        in->row.cause = row->cause;
         in->row.code = row->code;
     } /* else it has ended before, and the cause is that of a start that never came */
-    in->row.state = fr_state_name(row->attempt_state);
+    in->row.state = row->attempt_state;
     if (!row->live && in->row.ended_wall == 0)
         in->row.ended_wall = in->end_wall != 0 ? in->end_wall : fr_sys.wall_ms();
     if ((rc = keep_reason(run, in, at, err)) != FR_OK)
@@ -205,7 +205,7 @@ static enum fr_rc write_events(struct fr_run *run, const struct run_change *c, s
 
     ev.cause = fr_cause_name(row->cause);
     if (row->state == FR_ST_STOPPING)
-        ev.stop_cause = fr_cause_name(row->stop_cause);
+        ev.stop_cause = row->stop_cause;
     if (row->state == FR_ST_RETRYING)
         ev.delay_ms = row->delay_ms;
     if (c->state) {
@@ -243,27 +243,27 @@ enum fr_rc run_put_inst(struct fr_run *run, const struct fr_row *row, int64_t wa
     const struct fr_plan_task *task = &run->plan->tasks[pi->task];
     struct fr_inst_row out;
 
-    out = (struct fr_inst_row){
-        .idx = row->inst,
-        .key = pi->key,
-        .task = task->name,
-        .node = run->plan->nodes[pi->node].name,
-        .hook = task->hook >= 0 ? fr_hook_name((enum fr_hook)task->hook) : "",
-        .state = fr_state_name(row->state),
-        .attempt_no = row->attempt_no,
-        .attempt = row->attempt,
-        .attempt_state = row->attempt_no > 0 ? fr_state_name(row->attempt_state) : "",
-        .live = row->live,
-        .go = row->go,
-        .generation = row->generation,
-        .retries = row->retries,
-        .cause = fr_cause_name(row->cause),
-        .code = row->code,
-        .stop_cause = fr_cause_name(row->stop_cause),
-        .reason = in->reason,
-        .unreachable_wall = in->unreachable_wall,
-        .started_wall = in->started_wall,
-        .ended_wall = in->ended_wall};
+    out =
+        (struct fr_inst_row){.idx = row->inst,
+                             .key = pi->key,
+                             .task = task->name,
+                             .node = run->plan->nodes[pi->node].name,
+                             .hook = task->hook >= 0 ? fr_hook_name((enum fr_hook)task->hook) : "",
+                             .state = row->state,
+                             .attempt_no = row->attempt_no,
+                             .attempt = row->attempt,
+                             .attempt_state = row->attempt_no > 0 ? row->attempt_state : FR_ST_NONE,
+                             .live = row->live,
+                             .go = row->go,
+                             .generation = row->generation,
+                             .retries = row->retries,
+                             .cause = row->cause,
+                             .code = row->code,
+                             .stop_cause = row->stop_cause,
+                             .reason = in->reason,
+                             .unreachable_wall = in->unreachable_wall,
+                             .started_wall = in->started_wall,
+                             .ended_wall = in->ended_wall};
     if (row->state == FR_ST_RETRYING) {
         out.due_delay_ms = row->delay_ms;
         out.due_wall = wall_ms + row->delay_ms;

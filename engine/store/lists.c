@@ -93,23 +93,23 @@ enum fr_rc fr_store_run_median(struct fr_store *st, const char *pipeline, int64_
 
 /* The row of that state among those of the newest task; NULL: there is none yet. */
 static struct fr_count_row *find_count(const struct fr_count_rows *rows, const char *task,
-                                       const char *state)
+                                       int state)
 {
     for (size_t i = rows->n; i-- > 0 && strcmp(rows->rows[i].task, task) == 0;)
-        if (strcmp(rows->rows[i].state, state) == 0)
+        if ((int)rows->rows[i].state == state)
             return &rows->rows[i];
     return NULL;
 }
 
-static enum fr_rc add_count(struct fr_count_rows *rows, struct fr_store *st, struct fr_arena *arena,
-                            struct fr_err *err)
+static enum fr_rc add_count(struct fr_count_rows *rows, struct fr_store *st, int state,
+                            struct fr_arena *arena, struct fr_err *err)
 {
     struct fr_count_row *grown = fr_arena_grow(arena, rows->rows, rows->n, sizeof(*grown));
     struct fr_count_row row = {fr_sql_text(st, SQL_INST_STATES, 0, arena),
-                               fr_sql_text(st, SQL_INST_STATES, 2, arena),
-                               fr_sql_text(st, SQL_INST_STATES, 1, arena), 1};
+                               fr_sql_text(st, SQL_INST_STATES, 2, arena), (enum fr_state_of)state,
+                               1};
 
-    if (grown == NULL || row.task == NULL || row.hook == NULL || row.state == NULL)
+    if (grown == NULL || row.task == NULL || row.hook == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the counts of a run");
     rows->rows = grown;
     rows->rows[rows->n++] = row;
@@ -124,13 +124,15 @@ enum fr_rc fr_store_counts(struct fr_store *st, struct fr_id run, struct fr_aren
 
     *out = (struct fr_count_rows){0};
     while (rc == FR_OK && fr_sql_next(st, SQL_INST_STATES, &rc, err)) {
-        struct fr_count_row *row = find_count(out, fr_sql_here(st, SQL_INST_STATES, 0),
-                                              fr_sql_here(st, SQL_INST_STATES, 1));
+        struct fr_count_row *row;
+        int state;
 
+        rc = fr_sql_word(st, SQL_INST_STATES, 1, &fr_inst_type, &state, err);
+        row = rc == FR_OK ? find_count(out, fr_sql_here(st, SQL_INST_STATES, 0), state) : NULL;
         if (row != NULL)
             row->n++;
-        else
-            rc = add_count(out, st, arena, err);
+        else if (rc == FR_OK)
+            rc = add_count(out, st, state, arena, err);
     }
     fr_sql_end(st, SQL_INST_STATES);
     return rc;

@@ -53,7 +53,8 @@ enum fr_rc fr_store_run_median(struct fr_store *st, const char *pipeline, int64_
                                int64_t *median_ms, struct fr_err *err);
 
 struct fr_count_row { /* instances of a task in a state */
-    const char *task, *hook, *state;
+    const char *task, *hook;
+    enum fr_state_of state;
     int64_t n;
 };
 struct fr_count_rows {

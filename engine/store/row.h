@@ -14,6 +14,7 @@
 #define FR_STORE_ROW_H
 
 #include "engine/base/file.h"
+#include "engine/words/causes.h"
 #include "engine/words/states.h"
 
 #define FR_MEMBER_INT int64_t
@@ -23,11 +24,17 @@
 #define FR_MEMBER_ID struct fr_id
 #define FR_MEMBER_RUN_STATE enum fr_run_state
 #define FR_MEMBER_OUTCOME enum fr_outcome
+#define FR_MEMBER_STATE enum fr_state_of
+#define FR_MEMBER_STATE_OR_NONE enum fr_state_of
+#define FR_MEMBER_CAUSE enum fr_cause
 
 /* X(kind, its words). */
 #define FR_WORD_KINDS(X)                                                                           \
     X(RUN_STATE, fr_run_state_words)                                                               \
-    X(OUTCOME, fr_outcome_words)
+    X(OUTCOME, fr_outcome_words)                                                                   \
+    X(STATE, fr_state_words)                                                                       \
+    X(STATE_OR_NONE, fr_state_or_none_words)                                                       \
+    X(CAUSE, fr_cause_words)
 
 #define FR_MEMBER(R, kind, name, shown) FR_MEMBER_##kind name;
 

@@ -269,49 +269,46 @@ static const struct fr_column *column_at(struct fr_store *st, enum fr_sql which,
     return &type->columns[s->places[col] - 1];
 }
 
-/* before: the row before; NULL: it is the first. Returns the column that it cannot read; past the
- * last: none. */
-static int read_row(struct fr_store *st, enum fr_sql which, const struct fr_sql_rows *to, char *row,
-                    const char *before)
+enum fr_rc fr_sql_word(struct fr_store *st, enum fr_sql which, int col,
+                       const struct fr_row_type *type, int *out, struct fr_err *err)
 {
-    int n = sqlite3_column_count(st->stmts[which].stmt), i = 0;
-    bool good = true;
+    const struct fr_column *c = column_at(st, which, type, col);
+    const char *word = fr_sql_here(st, which, col);
+
+    *out = fr_word_find(fr_column_words(c->kind), fr_str_of(word));
+    if (*out >= 0)
+        return FR_OK;
+    return fr_fail(err, FR_UNSUPPORTED,
+                   "%s/state.db: table %s, column %s: this flowrun does not know the word '%s'; a "
+                   "newer one may have written it",
+                   st->home, type->table, c->name, word);
+}
+
+/* before: the row before; NULL: it is the first. */
+static enum fr_rc read_row(struct fr_store *st, enum fr_sql which, const struct fr_sql_rows *to,
+                           char *row, const char *before, struct fr_err *err)
+{
+    int n = sqlite3_column_count(st->stmts[which].stmt);
+    enum fr_rc rc = FR_OK;
 
     assert((size_t)n == to->type->n);
-    for (; i < n; i++) {
+    for (int i = 0; i < n && rc == FR_OK; i++) {
         const struct fr_column *c = column_at(st, which, to->type, i);
-        const struct fr_words *words = fr_column_words(c->kind);
         void *at = row + c->at;
 
-        if (words != NULL)
-            good = (*(int *)at = fr_word_find(words, fr_str_of(fr_sql_here(st, which, i)))) >= 0;
+        if (fr_column_words(c->kind) != NULL)
+            rc = fr_sql_word(st, which, i, to->type, at, err);
         else if (c->kind == FR_COLUMN_ID)
             *(struct fr_id *)at = fr_sql_id(st, which, i);
         else if (c->kind != FR_COLUMN_TEXT)
             *(int64_t *)at = fr_sql_int(st, which, i);
-        else
-            good =
-                (*(const char **)at = read_text(
-                     st, which, i,
-                     before != NULL ? *(const char *const *)(const void *)(before + c->at) : NULL,
-                     to->arena)) != NULL;
-        if (!good)
-            break;
+        else if ((*(const char **)at = read_text(
+                      st, which, i,
+                      before != NULL ? *(const char *const *)(const void *)(before + c->at) : NULL,
+                      to->arena)) == NULL)
+            rc = fr_fail(err, FR_NOMEM, "no memory for rows of the store");
     }
-    return i;
-}
-
-static enum fr_rc cannot_read(struct fr_store *st, enum fr_sql which,
-                              const struct fr_row_type *type, int col, struct fr_err *err)
-{
-    const struct fr_column *c = column_at(st, which, type, col);
-
-    if (fr_column_words(c->kind) == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for rows of the store");
-    return fr_fail(err, FR_UNSUPPORTED,
-                   "%s/state.db: table %s, column %s: this flowrun does not know the word '%s'; a "
-                   "newer one may have written it",
-                   st->home, type->table, c->name, fr_sql_here(st, which, col));
+    return rc;
 }
 
 enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
@@ -323,18 +320,14 @@ enum fr_rc fr_sql_rows(struct fr_store *st, enum fr_sql which, enum fr_rc bound,
 
     while (fr_sql_next(st, which, &rc, err)) {
         char *row;
-        int col;
 
         if ((rows = fr_arena_grow(out->arena, rows, n, bytes)) == NULL) {
             rc = fr_fail(err, FR_NOMEM, "no memory for rows of the store");
             break;
         }
         row = rows + n * bytes;
-        col = read_row(st, which, out, row, n > 0 ? row - bytes : NULL);
-        if ((size_t)col < out->type->n) {
-            rc = cannot_read(st, which, out->type, col, err);
+        if ((rc = read_row(st, which, out, row, n > 0 ? row - bytes : NULL, err)) != FR_OK)
             break;
-        }
         n++;
     }
     fr_sql_end(st, which);

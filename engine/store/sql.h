@@ -140,6 +140,9 @@ int64_t fr_sql_int(struct fr_store *st, enum fr_sql which, int col);
 const char *fr_sql_text(struct fr_store *st, enum fr_sql which, int col, struct fr_arena *arena);
 /* Not copied: good until the next row. */
 const char *fr_sql_here(struct fr_store *st, enum fr_sql which, int col);
+/* A word of the column of that name in the type. FR_UNSUPPORTED: it is none. */
+enum fr_rc fr_sql_word(struct fr_store *st, enum fr_sql which, int col,
+                       const struct fr_row_type *type, int *out, struct fr_err *err);
 struct fr_id fr_sql_id(struct fr_store *st, enum fr_sql which, int col);
 
 #endif

@@ -132,21 +132,21 @@ enum fr_rc fr_store_run_find(struct fr_store *st, const char *text, struct fr_ar
     C(R, TEXT, task, "task")                                                                       \
     C(R, TEXT, node, "node")                                                                       \
     C(R, TEXT, hook, "hook")                                                                       \
-    C(R, TEXT, state, "state")                                                                     \
+    C(R, STATE, state, "state")                                                                    \
     C(R, INT, attempt_no, "attempt_no")                                                            \
     C(R, ID, attempt, "attempt") /* zero: none */                                                  \
-    C(R, TEXT, cause, "cause")                                                                     \
+    C(R, CAUSE, cause, "cause")                                                                    \
     C(R, INT, code, "code")                                                                        \
     C(R, TEXT, reason, "reason")                                                                   \
     C(R, INT, unreachable_wall, "unreachable_wall")                                                \
     C(R, INT, started_wall, "started_wall")                                                        \
     C(R, INT, ended_wall, "ended_wall")                                                            \
-    C(R, TEXT, attempt_state, NULL)                                                                \
+    C(R, STATE_OR_NONE, attempt_state, NULL)                                                       \
     C(R, INT, live, NULL)                                                                          \
     C(R, INT, go, NULL)                                                                            \
     C(R, INT, generation, NULL)                                                                    \
     C(R, INT, retries, NULL)                                                                       \
-    C(R, TEXT, stop_cause, NULL)                                                                   \
+    C(R, CAUSE, stop_cause, NULL)                                                                  \
     C(R, INT, due_wall, NULL)                                                                      \
     C(R, INT, due_delay_ms, NULL)
 FR_ROWS(fr_inst, FR_INST_COLUMNS); /* by idx */
@@ -173,8 +173,8 @@ enum fr_rc fr_store_inst_failed(struct fr_store *st, struct fr_id run, struct fr
     C(R, INT, rank, NULL)                                                                          \
     C(R, ID, home_id, NULL) /* zero: not known */                                                  \
     C(R, TEXT, boot_id, NULL)                                                                      \
-    C(R, TEXT, state, NULL)                                                                        \
-    C(R, TEXT, cause, NULL)                                                                        \
+    C(R, STATE, state, NULL)                                                                       \
+    C(R, CAUSE, cause, NULL)                                                                       \
     C(R, INT, code, NULL)                                                                          \
     C(R, TEXT, reason, NULL)                                                                       \
     C(R, TEXT, address, NULL)                                                                      \
@@ -198,7 +198,7 @@ enum fr_rc fr_store_attempt_put(struct fr_store *st, struct fr_id run,
     C(R, INT, slots, NULL)                                                                         \
     C(R, INT, no, NULL)   /* of the run */                                                         \
     C(R, TEXT, key, NULL) /* of the instance */                                                    \
-    C(R, TEXT, state, NULL)
+    C(R, STATE, state, NULL)
 FR_ROWS(fr_held, FR_HELD_COLUMNS);
 enum fr_rc fr_store_held(struct fr_store *st, struct fr_arena *arena, struct fr_held_rows *out,
                          struct fr_err *err);
@@ -260,7 +260,7 @@ enum fr_rc fr_store_nodes(struct fr_store *st, struct fr_id run, struct fr_arena
     C(R, INT, code, "code")                                                                        \
     C(R, TEXT, text, "text")                                                                       \
     C(R, INT, delay_ms, "delay_ms")                                                                \
-    C(R, TEXT, stop_cause, NULL)                                                                   \
+    C(R, CAUSE, stop_cause, NULL)                                                                  \
     C(R, INT, log_bytes, NULL)
 FR_ROW(fr_event_row, FR_EVENT_COLUMNS);
 

@@ -35,11 +35,11 @@ json_t *json_of_counts(const struct fr_count_rows *rows)
 
     for (size_t i = 0; i < rows->n; i++) {
         const struct fr_count_row *r = &rows->rows[i];
+        const char *state = fr_state_name(r->state);
 
         if (r->hook[0] == '\0')
             json_object_set_new(
-                out, r->state,
-                json_integer(json_integer_value(json_object_get(out, r->state)) + r->n));
+                out, state, json_integer(json_integer_value(json_object_get(out, state)) + r->n));
     }
     return out;
 }
@@ -58,7 +58,7 @@ static void put_tasks(const struct fr_count_rows *rows, struct fr_buf *out)
         if (!same)
             fr_buf_fmt(out, "%s{\"name\":\"%s\",\"hook\":\"%s\",\"counts\":{",
                        name != NULL ? "}}," : "", r->task, r->hook);
-        fr_buf_fmt(out, "%s\"%s\":%lld", same ? "," : "", r->state, (long long)r->n);
+        fr_buf_fmt(out, "%s\"%s\":%lld", same ? "," : "", fr_state_name(r->state), (long long)r->n);
         name = r->task;
     }
     fr_buf_text(out, name != NULL ? "}}]" : "]");

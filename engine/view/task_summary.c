@@ -8,14 +8,6 @@
 
 enum { KEPT = 1024 };
 
-static enum fr_state_of state_of(const struct fr_count_row *row)
-{
-    enum fr_state_of state = FR_ST_SKIPPED;
-
-    (void)fr_state_parse(row->state, &state);
-    return state;
-}
-
 /* ---- of one run ---- */
 
 static bool is_hook(const struct fr_count_row *r)
@@ -26,11 +18,11 @@ static bool is_hook(const struct fr_count_row *r)
 /* The rows of the task that begins at from; *letter of the state that shows. */
 static size_t rows_of_task(const struct fr_count_rows *rows, size_t from, char *letter)
 {
-    enum fr_state_of shown = state_of(&rows->rows[from]);
+    enum fr_state_of shown = rows->rows[from].state;
     size_t i = from;
 
     for (; i < rows->n && strcmp(rows->rows[i].task, rows->rows[from].task) == 0; i++)
-        shown = fr_state_shown(shown, state_of(&rows->rows[i]));
+        shown = fr_state_shown(shown, rows->rows[i].state);
     *letter = fr_state_letter(shown);
     return i - from;
 }
@@ -52,7 +44,7 @@ void task_summary_make(const struct fr_count_rows *rows, struct task_summary *ou
     *out = (struct task_summary){.names = 0xcbf29ce484222325U};
     for (size_t i = 0; i < rows->n; i++)
         if (!is_hook(&rows->rows[i]))
-            out->n[state_of(&rows->rows[i])] += rows->rows[i].n;
+            out->n[rows->rows[i].state] += rows->rows[i].n;
     for (size_t i = 0; i < rows->n && n < SUMMARY_TASKS; i += rows_of_task(rows, i, &letter)) {
         if (is_hook(&rows->rows[i]))
             continue;

@@ -114,11 +114,8 @@ struct columns {
 
 static void add_inst(struct columns *c, const struct fr_inst_row *row)
 {
-    enum fr_state_of state = FR_ST_SKIPPED;
-    char letter;
+    char letter = fr_state_letter(row->state);
 
-    (void)fr_state_parse(row->state, &state);
-    letter = fr_state_letter(state);
     add_int(&c->idx, (json_int_t)row->idx - c->next);
     c->next = (json_int_t)row->idx + 1;
     add_int(&c->task, names_find(&c->tasks, row->task));
@@ -126,7 +123,7 @@ static void add_inst(struct columns *c, const struct fr_inst_row *row)
     add_text(&c->hook, row->hook);
     fr_buf_add(&c->state, &letter, 1);
     add_int(&c->attempt_no, (json_int_t)row->attempt_no);
-    add_text(&c->cause, row->cause);
+    add_text(&c->cause, fr_cause_name(row->cause));
     add_int(&c->code, (json_int_t)row->code);
     add_text(&c->reason, row->reason);
     add_int(&c->unreachable, packed_time(row->unreachable_wall, c->wall));

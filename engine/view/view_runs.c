@@ -308,7 +308,7 @@ static enum fr_rc add_ready(struct view *v, const struct fr_run_row *run, json_t
         const struct fr_inst_row *r = &rows.rows[i];
         struct fr_buf text = {0};
 
-        if (strcmp(r->state, "ready") != 0)
+        if (r->state != FR_ST_READY)
             continue;
         if (stored.plan != NULL && r->reason[0] == '\0')
             fr_why_ready(&why, r, &text);

@@ -2,14 +2,7 @@
 
 #include "engine/sched/sched.h"
 
-#include <string.h>
-
 enum { NAMED = 4 }; /* attempts, gangs or nodes in a reason */
-
-static bool is_ready(const char *state)
-{
-    return strcmp(state, fr_state_name(FR_ST_READY)) == 0;
-}
 
 /* A gang counts once in max_parallel. What is booked does not count yet. */
 static uint32_t count_units(const struct fr_why *w)
@@ -20,7 +13,7 @@ static uint32_t count_units(const struct fr_why *w)
         const struct fr_inst_row *row = &w->insts->rows[i];
         uint32_t inst = fr_plan_inst(w->plan, row->key);
 
-        if (row->live == 0 || is_ready(row->state) || inst == FR_PLAN_NONE)
+        if (row->live == 0 || row->state == FR_ST_READY || inst == FR_PLAN_NONE)
             continue;
         n += !w->plan->tasks[w->plan->insts[inst].task].gang || w->plan->insts[inst].member == 0;
     }
@@ -72,7 +65,7 @@ void fr_why_finish(struct fr_why *w)
 
 static bool holds(const struct fr_held_row *row, struct fr_id home)
 {
-    return fr_id_eq(row->home, home) && !is_ready(row->state);
+    return fr_id_eq(row->home, home) && row->state != FR_ST_READY;
 }
 
 static uint32_t used_on(const struct fr_why *w, uint32_t node)
@@ -234,7 +227,7 @@ void fr_why_ready(const struct fr_why *w, const struct fr_inst_row *row, struct 
     const struct fr_plan_task *task;
     struct fr_buf what = {0};
 
-    if (inst == FR_PLAN_NONE || !is_ready(row->state))
+    if (inst == FR_PLAN_NONE || row->state != FR_ST_READY)
         return;
     task = &w->plan->tasks[w->plan->insts[inst].task];
     if (w->units >= w->plan->max_parallel)

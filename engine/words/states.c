@@ -40,7 +40,8 @@ enum fr_state_of fr_state_at(int concern)
 }
 
 #define WORD(name, word, ...) word,
-FR_WORDS(fr_state_words, FR_STATES(WORD) "");
+FR_WORDS(fr_state_words, FR_STATES(WORD));
+FR_WORDS(fr_state_or_none_words, FR_STATES(WORD) "");
 FR_WORDS(fr_run_state_words, FR_RUN_STATES(WORD) "removed");
 FR_WORDS(fr_outcome_words, "", FR_OUTCOMES(WORD));
 
@@ -53,10 +54,9 @@ bool fr_state_parse(const char *name, enum fr_state_of *state)
 {
     int found = fr_word_find(&fr_state_words, fr_str_of(name));
 
-    if (found < 0 || found == FR_ST_NONE)
-        return false;
-    *state = (enum fr_state_of)found;
-    return true;
+    if (found >= 0)
+        *state = (enum fr_state_of)found;
+    return found >= 0;
 }
 
 const char *fr_run_state_name(enum fr_run_state state)

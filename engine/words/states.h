@@ -30,7 +30,7 @@
 enum fr_state_of { FR_STATES(FR_STATE_ID) FR_ST_N, FR_ST_NONE = FR_ST_N };
 #undef FR_STATE_ID
 
-extern const struct fr_words fr_state_words;
+extern const struct fr_words fr_state_words, fr_state_or_none_words;
 const char *fr_state_name(enum fr_state_of state); /* "stop_unproven"; "" of none */
 bool fr_state_parse(const char *name, enum fr_state_of *state);
 bool fr_state_ended(enum fr_state_of state);

@@ -12,9 +12,9 @@
 static const struct fr_id run_id = {.b = {0xaa}};
 
 static const struct fr_inst_row insts[] = {
-    {.idx = 0, .key = "a@n1", .task = "a", .node = "n1", .state = "running"},
-    {.idx = 3, .key = "b@n2", .task = "b", .node = "n2", .state = "running"},
-    {.idx = 4, .key = "c@n1", .task = "c", .node = "n1", .state = "running"},
+    {.idx = 0, .key = "a@n1", .task = "a", .node = "n1", .state = FR_ST_RUNNING},
+    {.idx = 3, .key = "b@n2", .task = "b", .node = "n2", .state = FR_ST_RUNNING},
+    {.idx = 4, .key = "c@n1", .task = "c", .node = "n1", .state = FR_ST_RUNNING},
 };
 
 static const struct {
@@ -25,7 +25,7 @@ static const struct {
       .idx = 0,
       .no = 1,
       .node = "n1",
-      .state = "exited",
+      .state = FR_ST_SUCCEEDED,
       .log = "",
       .started_wall = 1000},
      "a@n1",
@@ -35,7 +35,7 @@ static const struct {
       .idx = 0,
       .no = 2,
       .node = "n1",
-      .state = "running",
+      .state = FR_ST_RUNNING,
       .log = "",
       .started_wall = 5000},
      "a@n1",
@@ -45,7 +45,7 @@ static const struct {
       .idx = 3,
       .no = 1,
       .node = "n2",
-      .state = "running",
+      .state = FR_ST_RUNNING,
       .log = "",
       .started_wall = 3000},
      "b@n2",
@@ -54,7 +54,7 @@ static const struct {
       .idx = 4,
       .no = 1,
       .node = "n1",
-      .state = "running",
+      .state = FR_ST_RUNNING,
       .log = "",
       .started_wall = 9000},
      "c@n1",

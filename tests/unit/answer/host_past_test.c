@@ -153,9 +153,10 @@ static void test_waits(void)
 static int64_t put_past(int64_t *schedule)
 {
     static const struct {
-        const char *task, *state;
-    } tasks[2][3] = {{{"old", "failed"}, {"kept", "succeeded"}, {"gone", "skipped"}},
-                     {{"kept", "timed_out"}, {"new", "cancelled"}, {NULL, NULL}}};
+        const char *task;
+        enum fr_state_of state;
+    } tasks[2][3] = {{{"old", FR_ST_FAILED}, {"kept", FR_ST_SUCCEEDED}, {"gone", FR_ST_SKIPPED}},
+                     {{"kept", FR_ST_TIMED_OUT}, {"new", FR_ST_CANCELLED}, {NULL, FR_ST_NONE}}};
     struct fr_schedule_row nightly = {
         .source = "/h.yaml", .name = "n", .pipeline = "h", .state = "active"};
     struct fr_run_row row = {.name = "h",

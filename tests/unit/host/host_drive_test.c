@@ -542,7 +542,7 @@ static void test_many(void)
 
 /* Instances of the run in that state, as the store has them; and whether its row says that a retry
  * resets more of them. */
-static size_t count_insts(const char *run, const char *state, bool *resets)
+static size_t count_insts(const char *run, enum fr_state_of state, bool *resets)
 {
     struct fr_arena arena = {0};
     struct fr_inst_rows rows = {0};
@@ -552,7 +552,7 @@ static size_t count_insts(const char *run, const char *state, bool *resets)
     CHECK_INT(fr_store_run_find(st, run, &arena, &row, NULL), FR_OK);
     CHECK_INT(fr_store_insts(st, row.id, &arena, &rows, NULL), FR_OK);
     for (size_t i = 0; i < rows.n; i++)
-        n += strcmp(rows.rows[i].state, state) == 0;
+        n += rows.rows[i].state == state;
     *resets = strstr(row.params, "\"resets\"") != NULL;
     fr_arena_finish(&arena);
     return n;
@@ -568,23 +568,23 @@ static void test_retry_slices(void)
     check_row("a retry of many");
     open_host();
     check_answer(FR_API_POST, "/api/v1/runs/" OTHER "/resume", "{\"retry\": true}", 202, NULL);
-    for (int turns = 0; (left = count_insts(OTHER, "cancelled", &resets)) > MANY / 2; turns++) {
+    for (int turns = 0; (left = count_insts(OTHER, FR_ST_CANCELLED, &resets)) > MANY / 2; turns++) {
         CHECK(was - left <= FR_SCHED_SLICE && resets);
         was = left;
         if (!CHECK(turns < MANY) || !CHECK_INT(fr_host_turn(host, NULL), FR_OK))
             break;
     }
-    CHECK_INT(count_insts(OTHER, "ready", &resets), 0);
+    CHECK_INT(count_insts(OTHER, FR_ST_READY, &resets), 0);
     close_host();
     check_row("the next host goes on with it");
     open_host();
     fr_host_stay(host);
     CHECK_INT(fr_host_recover(host, NULL), FR_OK);
-    while (count_insts(OTHER, "cancelled", &resets) > 0 && resets &&
+    while (count_insts(OTHER, FR_ST_CANCELLED, &resets) > 0 && resets &&
            CHECK_INT(fr_host_turn(host, NULL), FR_OK))
         ;
     settle();
-    CHECK_INT(count_insts(OTHER, "cancelled", &resets), 0);
+    CHECK_INT(count_insts(OTHER, FR_ST_CANCELLED, &resets), 0);
     CHECK(!resets);
     check_answer(FR_API_GET, "/api/v1/runs/" OTHER, NULL, 200, "\"state\":\"running\"");
     cancel(OTHER);

@@ -72,7 +72,7 @@ static void make_run(int n, enum fr_run_state state)
                              .state = state,
                              .outcome = FR_OUT_FAILED,
                              .ended_wall = 1};
-    struct fr_inst_row inst = {.key = "a", .state = "failed"};
+    struct fr_inst_row inst = {.key = "a", .state = FR_ST_FAILED};
     struct fr_attempt_row at = {.id = id_of(n + 5000), .no = 1, .log = "a.1.log"};
     struct fr_output_row out = {.key = "k", .value = "v"};
     struct fr_node_row node = {.name = "n1"};

@@ -1,6 +1,7 @@
 /* Opening the store: versions, migration, two that make it at once, one that only reads. */
 #include "engine/base/sys.h"
 #include "engine/store/home.h"
+#include "engine/store/lists.h"
 #include "engine/store/sql.h"
 #include "engine/store/store.h"
 #include "tests/unit/store/store_bed.h"
@@ -226,7 +227,7 @@ static void test_migration(void)
     CHECK_INT(fr_store_attempts(st, run, &arena, &attempts, &err), FR_OK);
     CHECK_INT(attempts.n, 2);
     CHECK_TEXT(attempts.rows[0].log, "b.log");
-    CHECK_TEXT(attempts.rows[1].state, "failed");
+    CHECK_INT(attempts.rows[1].state, FR_ST_FAILED);
     check_sound();
     fr_arena_finish(&arena);
     fr_store_close(st);
@@ -288,46 +289,79 @@ static void test_lead_at_once(void)
     fr_store_close(second);
 }
 
+static enum fr_rc read_runs(struct fr_store *st, struct fr_arena *arena, struct fr_err *err)
+{
+    struct fr_run_rows rows;
+    enum fr_rc rc = fr_store_runs(st, 0, arena, &rows, err);
+
+    CHECK_INT(rows.n, rc == FR_OK ? 2 : 0);
+    return rc;
+}
+
+static enum fr_rc read_insts(struct fr_store *st, struct fr_arena *arena, struct fr_err *err)
+{
+    return fr_store_insts(st, (struct fr_id){{1}}, arena, &(struct fr_inst_rows){0}, err);
+}
+
+static enum fr_rc read_counts(struct fr_store *st, struct fr_arena *arena, struct fr_err *err)
+{
+    return fr_store_counts(st, (struct fr_id){{1}}, arena, &(struct fr_count_rows){0}, err);
+}
+
+static enum fr_rc read_attempts(struct fr_store *st, struct fr_arena *arena, struct fr_err *err)
+{
+    return fr_store_attempts(st, (struct fr_id){{1}}, arena, &(struct fr_attempt_rows){0}, err);
+}
+
 /* A word that no value has is an error that says where it is, also after rows that are read. */
 static void test_unknown_words(void)
 {
     static const struct {
-        const char *change, *want;
+        const char *table, *column, *word;
+        enum fr_rc (*read)(struct fr_store *st, struct fr_arena *arena, struct fr_err *err);
     } rows[] = {
-        {"UPDATE run SET state = 'asleep' WHERE no = 1",
-         "/state.db: table run, column state: this flowrun does not know the word 'asleep'; a "
-         "newer "
-         "one may have written it"},
-        {"UPDATE run SET state = '' WHERE no = 1",
-         "/state.db: table run, column state: this flowrun does not know the word ''; a newer one "
-         "may have written it"},
-        {"UPDATE run SET outcome = 'none' WHERE no = 1",
-         "/state.db: table run, column outcome: this flowrun does not know the word 'none'; a "
-         "newer "
-         "one may have written it"},
+        {"run", "state", "asleep", read_runs},
+        {"run", "state", "", read_runs},
+        {"run", "outcome", "none", read_runs},
+        {"instance", "state", "", read_insts},
+        {"instance", "state", "asleep", read_counts},
+        {"instance", "attempt_state", "asleep", read_insts},
+        {"instance", "cause", "none", read_insts},
+        {"instance", "stop_cause", "asleep", read_insts},
+        {"attempt", "state", "", read_attempts},
+        {"attempt", "cause", "asleep", read_attempts},
     };
+    struct fr_store *st = open_store();
+    struct fr_run_row a = {.id = {{1}}, .name = "p"}, b = {.id = {{2}}, .name = "p"};
+    struct fr_inst_row inst = {.key = "a@n", .task = "a", .attempt_state = FR_ST_NONE};
+    struct fr_err err = {0};
 
+    CHECK_INT(fr_store_run_add(st, &a, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &b, &err), FR_OK);
+    CHECK_INT(fr_store_inst_put(st, a.id, &inst, &err), FR_OK);
+    CHECK_INT(fr_store_attempt_put(st, a.id, &(struct fr_attempt_row){.id = {{3}}, .no = 1}, &err),
+              FR_OK);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct fr_store *st = open_store();
-        struct fr_run_row a = {.id = {{1}}, .name = "p"}, b = {.id = {{2}}, .name = "p"};
         struct fr_arena arena = {0};
-        struct fr_run_rows got;
-        struct fr_err err = {0};
+        char sql[120], want[400];
 
-        check_row(rows[i].change);
-        CHECK_INT(fr_store_run_add(st, &a, &err), FR_OK);
-        CHECK_INT(fr_store_run_add(st, &b, &err), FR_OK);
-        CHECK_INT(sqlite3_exec(st->db, rows[i].change, NULL, NULL, NULL), SQLITE_OK);
-        CHECK_INT(fr_store_runs(st, 0, &arena, &got, &err), FR_UNSUPPORTED);
-        CHECK(strncmp(err.msg, home, strlen(home)) == 0);
-        CHECK_TEXT(err.msg + strlen(home), rows[i].want);
-        CHECK_INT(got.n, 0);
-        CHECK_INT(fr_store_runs(st, 1, &arena, &got, &err), FR_OK);
-        CHECK_INT(got.n, 1);
-        fr_store_close(st);
+        check_row(rows[i].column);
+        CHECK_INT(rows[i].read(st, &arena, &err), FR_OK);
+        snprintf(sql, sizeof(sql), "SAVEPOINT before; UPDATE %s SET %s = '%s'%s", rows[i].table,
+                 rows[i].column, rows[i].word, rows[i].read == read_runs ? " WHERE no = 1" : "");
+        CHECK_INT(sqlite3_exec(st->db, sql, NULL, NULL, NULL), SQLITE_OK);
+        CHECK_INT(rows[i].read(st, &arena, &err), FR_UNSUPPORTED);
+        snprintf(want, sizeof(want),
+                 "%s/state.db: table %s, column %s: this flowrun does not know the word '%s'; a "
+                 "newer one may have written it",
+                 home, rows[i].table, rows[i].column, rows[i].word);
+        CHECK_TEXT(err.msg, want);
+        CHECK_INT(sqlite3_exec(st->db, "ROLLBACK TO before; RELEASE before", NULL, NULL, NULL),
+                  SQLITE_OK);
         fr_arena_finish(&arena);
-        remove_store();
     }
+    fr_store_close(st);
+    remove_store();
 }
 
 int main(void)

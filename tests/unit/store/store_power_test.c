@@ -114,7 +114,7 @@ static void test_commits(void)
 static void test_checkpoints(void)
 {
     enum { COMMITS = 1500, EVERY = 250 };
-    struct fr_attempt_row row = {.state = "running", .log = "l", .node = "n"};
+    struct fr_attempt_row row = {.state = FR_ST_RUNNING, .log = "l", .node = "n"};
     struct fr_attempt_rows rows;
     struct fr_arena arena = {0};
     struct fr_err err;

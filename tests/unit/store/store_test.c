@@ -102,11 +102,11 @@ static void check_insts(struct fr_store *st, struct fr_arena *arena, struct fr_i
                                .key = "train@n1",
                                .task = "train",
                                .node = "n1",
-                               .state = "starting",
+                               .state = FR_ST_STARTING,
                                .attempt_no = 1,
                                .retries = 2,
                                .live = 1,
-                               .attempt_state = "starting",
+                               .attempt_state = FR_ST_STARTING,
                                .generation = 4,
                                .go = 1,
                                .attempt = id_of(7),
@@ -117,20 +117,20 @@ static void check_insts(struct fr_store *st, struct fr_arena *arena, struct fr_i
     struct fr_err err = {0};
 
     CHECK_INT(fr_store_inst_put(st, run, &inst, &err), FR_OK);
-    inst.state = "stopping";
-    inst.cause = "timeout";
+    inst.state = FR_ST_STOPPING;
+    inst.cause = FR_CAUSE_TIMEOUT;
     inst.unreachable_wall = 80;
     CHECK_INT(fr_store_inst_put(st, run, &inst, &err), FR_OK);
-    inst = (struct fr_inst_row){.idx = 1, .task = "a", .node = "n2", .state = "waiting"};
+    inst = (struct fr_inst_row){.idx = 1, .task = "a", .node = "n2", .state = FR_ST_WAITING};
     CHECK_INT(fr_store_inst_put(st, run, &inst, &err), FR_OK);
     CHECK_INT(fr_store_insts(st, run, arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 2);
     CHECK_TEXT(rows.rows[0].task, "a");
     CHECK(fr_id_zero(rows.rows[0].attempt));
-    CHECK_TEXT(rows.rows[1].state, "stopping");
-    CHECK_TEXT(rows.rows[1].cause, "timeout");
+    CHECK_INT(rows.rows[1].state, FR_ST_STOPPING);
+    CHECK_INT(rows.rows[1].cause, FR_CAUSE_TIMEOUT);
     CHECK_TEXT(rows.rows[1].key, "train@n1");
-    CHECK_TEXT(rows.rows[1].attempt_state, "starting");
+    CHECK_INT(rows.rows[1].attempt_state, FR_ST_STARTING);
     CHECK_INT(rows.rows[1].retries, 2);
     CHECK_INT(rows.rows[1].live, 1);
     CHECK_INT(rows.rows[1].go, 1);
@@ -150,7 +150,7 @@ static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct f
                                  .generation = 4,
                                  .rank = 1,
                                  .node = "n1",
-                                 .state = "starting",
+                                 .state = FR_ST_STARTING,
                                  .log = "train@n1.2.log",
                                  .started_wall = 5};
     struct fr_attempt_rows rows;
@@ -159,8 +159,8 @@ static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct f
     CHECK_INT(fr_store_attempt_put(st, run, &row, &err), FR_OK);
     row.home_id = id_of(8);
     row.boot_id = "boot";
-    row.state = "failed";
-    row.cause = "exit";
+    row.state = FR_ST_FAILED;
+    row.cause = FR_CAUSE_EXIT;
     row.code = 3;
     row.address = "10.0.0.1";
     row.port = 39500;
@@ -177,7 +177,7 @@ static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct f
     CHECK_INT(rows.rows[0].code, 3);
     CHECK_INT(rows.rows[0].port, 39500);
     CHECK_INT(rows.rows[0].rank, 1);
-    CHECK_TEXT(rows.rows[0].state, "failed");
+    CHECK_INT(rows.rows[0].state, FR_ST_FAILED);
 }
 
 static void check_others(struct fr_store *st, struct fr_arena *arena, struct fr_id run)
@@ -291,7 +291,7 @@ static void test_event_again(void)
         CHECK_INT(fr_store_event_add(st, row.id, &ev, &err), FR_OK);
     ev = (struct fr_event_row){.idx = 7,
                                .kind = "retrying",
-                               .stop_cause = "stopped",
+                               .stop_cause = FR_CAUSE_STOPPED,
                                .delay_ms = 20,
                                .log_bytes = 30,
                                .seq = 2};
@@ -302,7 +302,7 @@ static void test_event_again(void)
     if (CHECK_INT(rows.n, 3)) {
         CHECK(rows.rows[0].idx == 0 && rows.rows[2].idx == 0);
         CHECK_INT(rows.rows[1].idx, 7);
-        CHECK_TEXT(rows.rows[1].stop_cause, "stopped");
+        CHECK_INT(rows.rows[1].stop_cause, FR_CAUSE_STOPPED);
         CHECK(rows.rows[1].delay_ms == 20 && rows.rows[1].log_bytes == 30);
     }
     fr_arena_finish(&arena);

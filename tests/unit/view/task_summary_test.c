@@ -6,17 +6,17 @@
 static void test_letters(void)
 {
     struct fr_count_row rows[SUMMARY_TASKS + 2] = {
-        {.task = "hook", .hook = "always", .state = "failed", .n = 7},
-        {.task = "a", .hook = "", .state = "succeeded", .n = 3},
-        {.task = "a", .hook = "", .state = "failed", .n = 2}};
+        {.task = "hook", .hook = "always", .state = FR_ST_FAILED, .n = 7},
+        {.task = "a", .hook = "", .state = FR_ST_SUCCEEDED, .n = 3},
+        {.task = "a", .hook = "", .state = FR_ST_FAILED, .n = 2}};
     char names[SUMMARY_TASKS][12], want[SUMMARY_TASKS + 1];
     struct task_summary all, first;
     json_t *tasks;
 
     for (int i = 3; i < SUMMARY_TASKS + 2; i++) {
         snprintf(names[i - 3], sizeof(names[0]), "t%03d", i);
-        rows[i] =
-            (struct fr_count_row){.task = names[i - 3], .hook = "", .state = "succeeded", .n = 1};
+        rows[i] = (struct fr_count_row){
+            .task = names[i - 3], .hook = "", .state = FR_ST_SUCCEEDED, .n = 1};
     }
     task_summary_make(&(struct fr_count_rows){rows, SUMMARY_TASKS + 2}, &all);
     CHECK_INT(all.n[FR_ST_SUCCEEDED], 3 + SUMMARY_TASKS - 1);

@@ -35,7 +35,7 @@ static void add_run(int no, int64_t priority)
 }
 
 /* An instance; live: its attempt is on machine HOME. */
-static void add_inst(int run, const char *key, const char *state, int machine, int slots)
+static void add_inst(int run, const char *key, enum fr_state_of state, int machine, int slots)
 {
     static int count;
     struct fr_id id = id_of(100 + ++count);
@@ -121,12 +121,12 @@ static void test_machine(const struct fr_plan *plan, const struct fr_inst_rows *
 
     check_row("four attempts are named");
     for (int i = 0; i < 4; i++)
-        add_inst(2, (const char *[]){"s1@x", "s2@x", "s3@x", "s4@x"}[i], "running", 3, 1);
+        add_inst(2, (const char *[]){"s1@x", "s2@x", "s3@x", "s4@x"}[i], FR_ST_RUNNING, 3, 1);
 #define FOUR "s1@x of run 2, s2@x of run 2, s3@x of run 2, s4@x of run 2"
     check_now(plan, insts, 1, "eight@n3", "waits for slots of n3, 4 of 8: " FOUR);
     check_row("of more than four there are others");
-    add_inst(2, "s5@x", "running", 3, 1);
-    add_inst(2, "s6@x", "running", 3, 1);
+    add_inst(2, "s5@x", FR_ST_RUNNING, 3, 1);
+    add_inst(2, "s6@x", FR_ST_RUNNING, 3, 1);
     check_now(plan, insts, 1, "eight@n3", "waits for slots of n3, 6 of 8: " FOUR ", …");
     check_row("drained");
     CHECK_INT(fr_store_drain(st, &drained, NULL), FR_OK);
@@ -169,8 +169,8 @@ static void add_other(int no, int x, int y, int64_t priority, uint32_t host)
     CHECK_INT(row.no, no);
     add_node(no, "x", x, 0);
     add_node(no, "y", y, 0);
-    add_inst(no, "train@x", "ready", 0, 0);
-    add_inst(no, "train@y", "ready", 0, 0);
+    add_inst(no, "train@x", FR_ST_READY, 0, 0);
+    add_inst(no, "train@y", FR_ST_READY, 0, 0);
 }
 
 static const struct {
@@ -210,14 +210,14 @@ static void test_gangs(void)
     add_node(3, "n1", 21, 0);
     add_node(3, "n2", 7, 0);
     add_node(3, "n3", 8, 0);
-    add_inst(3, "pair@n1", "ready", 0, 0);
-    add_inst(3, "pair@n2", "ready", 0, 0);
-    add_inst(3, "late@n3", "ready", 0, 0);
-    add_inst(3, "live@n2", "running", 7, 6);
-    add_inst(3, "first@n2", "ready", 0, 0);
-    add_inst(3, "slim@n2", "ready", 0, 0);
-    add_inst(3, "else@n3", "ready", 0, 0);
-    add_inst(3, "room@n1", "ready", 0, 0);
+    add_inst(3, "pair@n1", FR_ST_READY, 0, 0);
+    add_inst(3, "pair@n2", FR_ST_READY, 0, 0);
+    add_inst(3, "late@n3", FR_ST_READY, 0, 0);
+    add_inst(3, "live@n2", FR_ST_RUNNING, 7, 6);
+    add_inst(3, "first@n2", FR_ST_READY, 0, 0);
+    add_inst(3, "slim@n2", FR_ST_READY, 0, 0);
+    add_inst(3, "else@n3", FR_ST_READY, 0, 0);
+    add_inst(3, "room@n1", FR_ST_READY, 0, 0);
     CHECK_INT(fr_store_insts(st, id_of(3), &arena, &insts, &err), FR_OK);
     CHECK_INT(fr_why_open(&why, st, id_of(3), plan, &insts, &err), FR_OK);
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
@@ -257,15 +257,15 @@ static void test_wide(void)
     add_run(8, 5);
     for (int n = 0; n < 6; n++)
         add_node(8, nodes[n].name, 31 + n, 0);
-    add_inst(8, "later@n2", "ready", 0, 0);
+    add_inst(8, "later@n2", FR_ST_READY, 0, 0);
     for (int n = 0; n < 6; n++)
         add_inst(
             8,
             (const char *[]){"wide@n1", "wide@n2", "wide@n3", "wide@n4", "wide@n5", "wide@n6"}[n],
-            "ready", 0, 0);
-    add_inst(8, "held@n1", "waiting", 0, 0);
-    add_inst(8, "room@n3", "ready", 0, 0);
-    add_inst(8, "some@n1", "ready", 0, 0);
+            FR_ST_READY, 0, 0);
+    add_inst(8, "held@n1", FR_ST_WAITING, 0, 0);
+    add_inst(8, "room@n3", FR_ST_READY, 0, 0);
+    add_inst(8, "some@n1", FR_ST_READY, 0, 0);
     CHECK_INT(fr_store_insts(st, id_of(8), &arena, &insts, NULL), FR_OK);
     check_row("nothing is in its way; one that is not ready collects nothing");
     check_now(plan, &insts, 8, "wide@n1", "");
@@ -280,9 +280,9 @@ static void test_wide(void)
               "waits for slots of n3, 0 of 8; free ones are kept for the gang train of run 11 "
               "(12), the gang wide of run 8 (2)");
     check_row("no more than four nodes are named, and what is left of each");
-    add_inst(2, "full@x", "running", 32, 7);
-    add_inst(2, "most@x", "running", 36, 7);
-    add_inst(2, "much@x", "running", 34, 7);
+    add_inst(2, "full@x", FR_ST_RUNNING, 32, 7);
+    add_inst(2, "most@x", FR_ST_RUNNING, 36, 7);
+    add_inst(2, "much@x", FR_ST_RUNNING, 34, 7);
     check_now(plan, &insts, 8, "wide@n1",
               "waits for slots of n2, 7 of 8: full@x of run 2; it keeps free slots meanwhile: 2 of "
               "n1, 1 of n2, 2 of n3, 1 of n4");
@@ -313,23 +313,23 @@ int main(void)
     add_node(1, "n1", 1, 0);
     add_node(1, "n2", 2, 1000);
     add_node(1, "n3", 3, 0);
-    add_inst(2, "other@x", "running", 1, 3);
-    add_inst(1, "live@n1", "starting", 1, 1);
-    add_inst(1, "room@n1", "ready", 0, 0);
-    add_inst(1, "needs@n1", "waiting", 0, 0);
-    add_inst(1, "big@n1", "ready", 0, 0);
-    add_inst(1, "eight@n3", "ready", 0, 0);
-    add_inst(1, "booked@n3", "ready", 3, 1);
-    add_inst(1, "gang@n1", "ready", 0, 0);
-    add_inst(1, "away@n2", "ready", 0, 0);
-    add_inst(1, "new@control", "ready", 0, 0);
-    add_inst(1, "pair@n2", "running", 2, 0);
-    add_inst(1, "pair@n1", "running", 4, 0);
-    add_inst(1, "pair@n3", "running", 6, 0);
-    add_inst(1, "strange@n9", "ready", 0, 0);
-    add_inst(1, "odd@n9", "running", 9, 0);
-    add_inst(1, "gone@n2", "waiting", 0, 0);
-    add_inst(1, "more@n1", "waiting", 0, 0);
+    add_inst(2, "other@x", FR_ST_RUNNING, 1, 3);
+    add_inst(1, "live@n1", FR_ST_STARTING, 1, 1);
+    add_inst(1, "room@n1", FR_ST_READY, 0, 0);
+    add_inst(1, "needs@n1", FR_ST_WAITING, 0, 0);
+    add_inst(1, "big@n1", FR_ST_READY, 0, 0);
+    add_inst(1, "eight@n3", FR_ST_READY, 0, 0);
+    add_inst(1, "booked@n3", FR_ST_READY, 3, 1);
+    add_inst(1, "gang@n1", FR_ST_READY, 0, 0);
+    add_inst(1, "away@n2", FR_ST_READY, 0, 0);
+    add_inst(1, "new@control", FR_ST_READY, 0, 0);
+    add_inst(1, "pair@n2", FR_ST_RUNNING, 2, 0);
+    add_inst(1, "pair@n1", FR_ST_RUNNING, 4, 0);
+    add_inst(1, "pair@n3", FR_ST_RUNNING, 6, 0);
+    add_inst(1, "strange@n9", FR_ST_READY, 0, 0);
+    add_inst(1, "odd@n9", FR_ST_RUNNING, 9, 0);
+    add_inst(1, "gone@n2", FR_ST_WAITING, 0, 0);
+    add_inst(1, "more@n1", FR_ST_WAITING, 0, 0);
     CHECK_INT(fr_store_insts(st, id_of(1), &arena, &insts, &err), FR_OK);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_row(rows[i].name);

@@ -15,7 +15,7 @@ static const enum fr_state_of urgent[] = {
 
 static char letter_of(enum fr_state_of a, enum fr_state_of b)
 {
-    struct fr_count_row rows[] = {{"t", "", fr_state_name(a), 1}, {"t", "", fr_state_name(b), 2}};
+    struct fr_count_row rows[] = {{"t", "", a, 1}, {"t", "", b, 2}};
     struct task_summary tally;
 
     task_summary_make(&(struct fr_count_rows){rows, 2}, &tally);
@@ -91,7 +91,8 @@ static void test_words(void)
         const struct fr_words *words;
         int n, none; /* values; the one that stands for none, or -1 */
     } rows[] = {
-        {"states", &fr_state_words, FR_ST_N + 1, FR_ST_NONE},
+        {"states", &fr_state_words, FR_ST_N, -1},
+        {"states, or none", &fr_state_or_none_words, FR_ST_N + 1, FR_ST_NONE},
         {"causes", &fr_cause_words, FR_CAUSE_N, FR_CAUSE_NONE},
         {"states of runs", &fr_run_state_words, FR_RUN_N + 1, -1},
         {"outcomes", &fr_outcome_words, FR_OUT_N, FR_OUT_NONE},
