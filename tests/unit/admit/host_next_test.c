@@ -309,6 +309,7 @@ static void test_agents(void)
     make_body("0000000000000000000000000000000b", ", \"agent\": \"/a/3\"");
     check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"no\":11,");
     CHECK(has_agent("/a/2") && has_agent("/a/3"));
+    CHECK_TEXT(host->env.nodes->agents[0], "/a/3");
     cancel("10");
     settle();
     CHECK(!has_agent("/a/2") && has_agent("/a/3"));
@@ -323,6 +324,47 @@ static const char *value_of(struct host_run *h, const char *name)
     const char *value = shell_env(h, name);
 
     return value != NULL ? value : "none";
+}
+
+/* This process's own shell. */
+static const char *own_env(void *self, const char *name)
+{
+    (void)self;
+    return strcmp(name, "TOKEN") == 0 ? "own" : NULL;
+}
+
+/* Runs that are asked for over TCP, and those of schedules, have this process's own; what others
+ * give counts behind it. */
+static void test_own_shells(void)
+{
+    static const struct fr_api_caller ci = {FR_ROLE_ADMIN, "ci", "10.0.0.1", ""};
+    static const char *const of[] = {"origin = 'api'", "schedule = 1, origin = 'schedule'"};
+    char text[80];
+
+    for (int i = 0; i < 2; i++) {
+        struct host_run *h;
+
+        check_row(of[i]);
+        open_host();
+        if (i == 0)
+            submit("p.yaml", 13, "", "running");
+        snprintf(text, sizeof(text), "UPDATE run SET %s WHERE no = 13", of[i]);
+        sql(text);
+        close_host();
+        open_host();
+        *(i == 0 ? &host->config.shell : &host->config.schedule_shell) =
+            (struct fr_run_shell){.getenv = own_env};
+        bed_caller = &ci;
+        check_answer(FR_API_POST, "/api/v1/runs/13/resume", "{}", 202, NULL);
+        bed_caller = NULL;
+        check_answer(FR_API_POST, "/api/v1/runs/13/shell",
+                     "{\"secrets\": {\"TOKEN\": \"other\", \"MORE\": \"m\"}}", 202, NULL);
+        h = host_find_no(host, 13);
+        CHECK_TEXT(value_of(h, "TOKEN"), "own");
+        CHECK_TEXT(value_of(h, "MORE"), "m");
+        close_host();
+    }
+    check_row("");
 }
 
 /* Who resumes or follows a run gives it the newest values of its secrets. */
@@ -366,6 +408,7 @@ int main(void)
     test_node_before();
     test_agents();
     test_shells();
+    test_own_shells();
     remove_home();
     return check_done();
 }

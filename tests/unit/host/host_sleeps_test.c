@@ -208,6 +208,14 @@ static void test_refused(void)
     check_answer(FR_API_GET, "/api/v1/runs/" ID, NULL, 404, NULL);
     pass(2000);
     check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, NULL);
+    check_row("a run that nobody follows, and that cannot be parked");
+    pass(3000);
+    refuses = true;
+    pass(2100);
+    CHECK_INT(sleeps_ms(), 5000);
+    refuses = false;
+    pass(5000);
+    CHECK_INT(sleeps_ms(), -1);
     sqlite3_cancel_auto_extension((void (*)(void))on_open);
     close_host();
     check_row("");
