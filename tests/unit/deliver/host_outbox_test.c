@@ -2,6 +2,7 @@
  * Notifications of a host: which deliveries an event gives, what is said of them, and when the host
  * dies. Receivers that are down, slow or unwilling are host_channels_test.c's.
  */
+#include "engine/store/sql.h"
 #include "tests/unit/deliver/outbox_bed.h"
 
 /* ---- what an event gives ---- */
@@ -89,6 +90,18 @@ static void test_rules(void)
     check_row("");
 }
 
+/* The message of delivery id has that. */
+static void check_body(int64_t id, const char *text)
+{
+    struct fr_arena arena = {0};
+    struct fr_delivery_row row = {.body = ""};
+
+    CHECK_INT(fr_store_delivery(st, id, &arena, &row, NULL), FR_OK);
+    if (!CHECK(strstr(row.body, text) != NULL))
+        printf("   %s\n", row.body);
+    fr_arena_finish(&arena);
+}
+
 static void test_throttle(void)
 {
     check_row("throttle");
@@ -103,10 +116,25 @@ static void test_throttle(void)
     end_run(FR_OUT_FAILED, "");
     until("a failed 1 sent 1, a failed 2 held 0, a failed 3 held 0, a failed 4 sent 1");
     check_got("a run.failed 1, a run.failed 4 held");
+    end_run(FR_OUT_FAILED, "");
+    until("a failed 1 sent 1, a failed 2 held 0, a failed 3 held 0, a failed 4 sent 1, "
+          "a failed 5 held 0");
+    pass(601);
+    end_run(FR_OUT_FAILED, "");
+    until("a failed 1 sent 1, a failed 2 held 0, a failed 3 held 0, a failed 4 sent 1, "
+          "a failed 5 held 0, a failed 6 sent 1");
+    check_body(4, "\"held\":2");
+    check_body(6, "\"held\":1");
     close_host();
 }
 
-/* A message names the schedule of its run, and no caller of the interface. */
+static void sql(const char *text)
+{
+    CHECK_INT(sqlite3_exec(st->db, text, NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* A message names the schedule of its run, and no caller of the interface. Of a run that was
+ * removed it says nothing, whose id ever begins with that number. */
 static void test_schedule(void)
 {
     struct fr_arena arena = {0};
@@ -122,8 +150,22 @@ static void test_schedule(void)
     until("a failed 1 sent 1, a failed 2 sent 1");
     CHECK_INT(fr_store_delivery(st, 1, &arena, &row, NULL), FR_OK);
     CHECK(strstr(row.body, "\"schedule\"") == NULL);
-    CHECK_INT(fr_store_delivery(st, 2, &arena, &row, NULL), FR_OK);
-    CHECK(strstr(row.body, "\"schedule\":\"nightly\"") != NULL);
+    check_body(2, "\"schedule\":\"nightly\"");
+    check_row("of a backfill");
+    of_schedule = "nightly";
+    end_run(FR_OUT_FAILED, "");
+    of_schedule = NULL;
+    sql("UPDATE run SET origin = 'backfill' WHERE no = 3");
+    until("a failed 1 sent 1, a failed 2 sent 1, a failed 3 sent 1");
+    check_body(3, "\"schedule\":\"nightly\"");
+    check_row("of a run that was removed");
+    end_run(FR_OUT_FAILED, "");
+    sql("DELETE FROM run WHERE no = 4");
+    sql("UPDATE notice SET run = 4000");
+    sql("UPDATE run SET id = x'40000000000000000000000000000000' WHERE no = 3");
+    until("a failed 1 sent 1, a failed 2 sent 1, a failed 3 sent 1, a failed 4000 sent 1");
+    CHECK_INT(fr_store_delivery(st, 4, &arena, &row, NULL), FR_OK);
+    CHECK(strstr(row.body, "\"outcome\"") == NULL);
     fr_arena_finish(&arena);
     close_host();
 }
@@ -153,6 +195,11 @@ static void test_quiet(void)
     check_got("a run.cancelled 2, a run.failed 1");
     end_run(FR_OUT_FAILED, "");
     until("a failed 1 sent 1, a cancelled 2 sent 1, a failed 3 sent 1");
+    check_row("of before, told in quiet hours");
+    pass(86400 - 600);
+    end_run(FR_OUT_FAILED, "");
+    pass(300);
+    until("a failed 1 sent 1, a cancelled 2 sent 1, a failed 3 sent 1, a failed 4 quiet 0");
     close_host();
 }
 
