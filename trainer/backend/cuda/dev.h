@@ -1,10 +1,10 @@
 /*
- * The only include of CUDA's headers: device sources include this file (through cuda.h).
- * Under nvcc it is the CUDA runtime and the inline PTX of ptx.h. Compiled by a C++17 host compiler
- * it is tests/cudasim, which defines the same names and executes each thread, instruction by
- * instruction where ptx.h is concerned. A kernel has one body for both.
+ * The only file that includes CUDA's headers; device sources include it through cuda.h. Under nvcc
+ * it includes the CUDA runtime and the inline PTX of ptx.h. Under a C++17 host compiler it includes
+ * tests/cudasim, which defines the same names, executes each thread, and emulates the instructions
+ * of ptx.h one by one. A kernel has one body for both.
  *
- * What differs between the two is named here:
+ * These names differ between the two:
  *   DEV_SHARED(float, part, [32]);   static shared memory: float part[32]
  *   DEV_DYNAMIC(unsigned char, room); the dynamic shared memory of the launch, 1024-byte aligned
  * Kernels are launched by cuda_launch() of cuda.h alone.
@@ -29,7 +29,7 @@
     T *name = reinterpret_cast<T *>(dev_dynamic)
 #include "trainer/backend/cuda/ptx.h"
 
-/* A library of CUDA that is opened at run time, for good; NULL when it is not there. */
+/* Opens a library of CUDA at run time and never closes it; NULL: it is not installed. */
 static inline void *dev_library(const char *name)
 {
     return dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -80,7 +80,7 @@ template <> __device__ __forceinline__ f16 from_f32<f16>(float x)
     return __float2half_rn(x);
 }
 
-/* x as it is after being stored in T. */
+/* x rounded to T. */
 template <class T> __device__ __forceinline__ float round_to(float x)
 {
     return to_f32(from_f32<T>(x));
@@ -100,9 +100,9 @@ __device__ __forceinline__ float f8_value(uint8_t b)
 }
 
 /*
- * The first n elements of a chunk at p as f32, zeros behind them; and back. A chunk that is all
- * there is moved by words of 16 bytes (FP8: 8 bytes) where p is aligned to them, else element by
- * element.
+ * load reads the first n elements of the chunk at p as f32 and fills the rest with zeros; store
+ * writes them back. A whole chunk moves by words of 16 bytes (FP8: 8 bytes) if p is aligned to
+ * them, other chunks element by element.
  */
 enum { CHUNK = 8 };
 
@@ -110,8 +110,8 @@ template <class T> struct alignas(16) dev_word {
     T x[16 / sizeof(T)];
 };
 
-/* A chunk as it lies in memory, all there and aligned to 16 bytes: several can be on their way
- * before the first is looked at, which load and store, with their choice in between, do not do. */
+/* The raw bytes of a whole chunk that is aligned to 16 bytes. A thread can have several such loads
+ * in flight; load and store branch in between and cannot. */
 template <class T> struct dev_chunk {
     dev_word<T> w[CHUNK * sizeof(T) / 16];
 
@@ -193,7 +193,7 @@ __device__ __forceinline__ void load_f8(float (&x)[CHUNK], const uint8_t *p, int
         x[i] = i < n ? f8_value(p[i]) : 0;
 }
 
-/* Sums over the 32 lanes of a warp, in the same order whatever the timing; all lanes call. */
+/* Sums over the 32 lanes of a warp, always in the same order. All lanes call. */
 template <class T> __device__ __forceinline__ T warp_sum(T x)
 {
 #pragma unroll
@@ -210,8 +210,8 @@ __device__ __forceinline__ float warp_max(float x)
     return x;
 }
 
-/* The sum over a block of whole warps, known to every thread. part: 32 of shared memory, free to be
- * written when the call begins; free again behind the next __syncthreads. */
+/* Returns the sum over a block of whole warps to every thread. part: 32 elements of shared memory,
+ * unused when the call begins, and again after the next __syncthreads. */
 template <class T> __device__ __forceinline__ T block_sum(T x, T *part)
 {
     int warps = (int)(blockDim.x / 32), lane = (int)(threadIdx.x % 32);

@@ -1,11 +1,11 @@
 /*
- * gemm: c = alpha * op(a) * op(b) + beta * c + bias ("=", or "+=" with beta). cuBLASLt (lt.cu) does
- * it, but for what it has no form for: FP8 blocks, sums of no term, and a 16-bit c with a bias,
- * which some of its algorithms add to sums that are rounded already; those are the kernel's of
- * product.cu. LoRA's products are such calls: x A^T and dA are skinny (bandwidth of x), the update
- * by B goes into y with beta 1 (bandwidth of y), dA and dB into f32. Moves M*D + D*N + M*N elements
- * (c twice with beta; once more each way where an f32 c has a bias, by bias_kernel). Limit: the
- * matrix rate, of skinny ones the bandwidth.
+ * gemm: c = alpha * op(a) * op(b) + beta * c + bias ("=", or "+=" with beta). cuBLASLt (lt.cu)
+ * computes most calls. The kernel of product.cu computes FP8 blocks, sums without terms, and a
+ * 16-bit c with a bias, since some algorithms of cuBLASLt add the bias to rounded sums. LoRA's
+ * products are such calls: x A^T and dA are skinny (bandwidth of x), the update by B accumulates
+ * into y with beta 1 (bandwidth of y), dA and dB are f32. Moves M*D + D*N + M*N elements (c twice
+ * with beta, and once more each way for the bias of an f32 c, by bias_kernel). The limit is the
+ * matrix rate; for skinny products the bandwidth.
  */
 #include "trainer/backend/cuda/lt.h"
 #include "trainer/backend/cuda/product.h"
@@ -26,7 +26,7 @@ __global__ void bias_kernel(struct rows<float> c, const B *bias, struct cuda_spa
     store(c.at(k.row, k.col), x, k.n);
 }
 
-/* An f32 c gets its bias afterwards. */
+/* Adds the bias to an f32 c after the product. */
 static enum fr_rc add_bias(struct tr_queue *q, const struct tr_gemm *a, struct fr_err *err)
 {
     const struct tr_view *views[] = {&a->c};

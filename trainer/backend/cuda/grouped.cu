@@ -1,11 +1,11 @@
 /*
- * Products over experts: grouped_gemm c = alpha * a * op(w_e) + beta * c over the rows of expert e,
- * grouped_wgrad dw_e = alpha * dy_e^T x_e + beta * dw_e ("=" with beta 0). Weights come as pointers
- * in the launch's arguments, PRODUCT_GROUPS experts a launch; row counts are read on the device.
- * The kernels are those of product_sm90.cu and product.cu.
+ * Grouped GEMMs of experts, one group an expert: grouped_gemm c = alpha * a * op(w_e) + beta * c
+ * over the rows of expert e, grouped_wgrad dw_e = alpha * dy_e^T x_e + beta * dw_e ("=" with beta
+ * 0). The arguments of a launch hold the weights' pointers, PRODUCT_GROUPS experts a launch; the
+ * device reads the row counts. The kernels are in product_sm90.cu and product.cu.
  *
- * grouped_gemm moves N*D elements of each expert once, R*D of a and R*N of c (c twice with beta); a
- * comes again for each column of tiles, by L2. At 64 rows an expert the limit is the bandwidth of
+ * grouped_gemm moves N*D elements of each expert once, R*D of a and R*N of c (c twice with beta);
+ * L2 serves a again for each column of tiles. At 64 rows an expert the limit is the bandwidth of
  * the weights, at 512 rows and more the matrix rate. grouped_wgrad moves R*N + R*D elements, and
  * N*D f32 an expert, twice with beta.
  */

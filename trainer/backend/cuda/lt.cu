@@ -1,8 +1,8 @@
 /*
- * Dense products by cuBLASLt. Row-major c = op(a) op(b) is the library's column-major
- * c^T = op(b)^T op(a)^T, so a and b change places. f32 sums (true f32 for f32 operands), also where
- * the library splits them: left to itself it adds up parts that are rounded to c's type.
- * Moves a, b, c once or as the library does; limit: the matrix rate, or the bandwidth when skinny.
+ * Dense GEMMs by cuBLASLt. Row-major c = op(a) op(b) is column-major c^T = op(b)^T op(a)^T for the
+ * library, so a and b change places. Sums are f32 (true f32 for f32 operands). Split-K sums are
+ * f32, too; the library's default reduces parts that are rounded to c's type. Moves a, b, c once,
+ * or as the library does. The limit is the matrix rate; for skinny products the bandwidth.
  * Source: cuBLAS library manual, "Using the cuBLASLt API".
  */
 #include "trainer/backend/cuda/lt.h"
@@ -28,7 +28,7 @@ extern "C" {
     X(cublasLtMatmulAlgoGetHeuristic)                                                              \
     X(cublasLtMatmul)
 
-/* What a plan depends on; compared as bytes, so it is zeroed first. */
+/* The key of a plan. Keys are compared as bytes, so a key is zeroed first. */
 struct lt_key {
     int64_t M, N, D, lda, ldb, ldc;
     int type, c_type;
@@ -39,7 +39,7 @@ struct lt_key {
 struct lt_plan {
     struct lt_key key;
     cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t a, b, c; /* as the library sees them: a is our b */
+    cublasLtMatrixLayout_t a, b, c; /* the library's operands: a is our b */
     cublasLtMatmulAlgo_t algo;
 };
 
@@ -50,7 +50,7 @@ struct lt {
     LT_CALLS(LT_SLOT)
 #undef LT_SLOT
     cublasLtHandle_t handle;
-    struct lt_plan plan[LT_PLANS]; /* of a round, the oldest replaced */
+    struct lt_plan plan[LT_PLANS]; /* a ring: a new plan replaces the oldest */
     int next;
 };
 
@@ -228,7 +228,7 @@ static enum fr_rc lt_plan_of(struct lt *lt, const struct lt_key *key, struct lt_
     return rc;
 }
 
-/* The largest power of two up to 16 that divides the address: rows of any ld are no better. */
+/* The largest power of two up to 16 that divides the address and the row stride. */
 static uint32_t alignment(const void *p, int64_t ld, int64_t size)
 {
     uint32_t a = 16;

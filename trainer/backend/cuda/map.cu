@@ -1,7 +1,7 @@
 /*
- * Tensor maps for the bulk copies of sm_90, made on the host for each launch and passed by value
- * (const __grid_constant__ CUtensorMap). The function that makes them is the driver's, which is
- * asked of the runtime, so that the module needs no libcuda to be loaded.
+ * Tensor maps for TMA (sm_90). The host makes them for each launch and passes them by value (const
+ * __grid_constant__ CUtensorMap). The runtime supplies the driver's function that encodes a map, so
+ * that the module loads without libcuda.
  */
 #include "trainer/backend/cuda/cuda.h"
 

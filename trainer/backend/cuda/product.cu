@@ -1,32 +1,33 @@
 /*
- * c = alpha * op(a) * op(b) + beta * c + bias over groups of rows, as product.h says, for tensor
- * cores by mma.sync (sm_80 and later); f32 sums.
+ * The grouped GEMM of product.h, c = alpha * op(a) * op(b) + beta * c + bias, on tensor cores by
+ * mma.sync (sm_80 and later), with f32 accumulators.
  *
- * Blocks are persistent: block i takes tiles i, i + gridDim.x, ... of the groups laid end to end,
- * rows fastest, so that neighbours share the weight's columns in L2; the row counts are read on the
- * device, empty and absent groups have no tiles. A tile's operands pass through a ring of stages in
- * shared memory filled by cp.async; a warp owns 64 x 32 (32 x 32) of the tile. Tiles of 128 x 128
- * where they fill the device, else of 64 x 64. Sums run over D in one order whatever the schedule.
+ * Blocks are persistent: block i takes tiles i, i + gridDim.x, ... of the scheduler in product.h,
+ * which reads the row counts on the device. cp.async loads the operands into a pipeline of stages
+ * in shared memory. A warp computes 64 x 32 of a tile with BLOCK_M = BLOCK_N = 128, which is used
+ * if such tiles fill the device, and 32 x 32 of a tile of 64 x 64 otherwise. The order of the sum
+ * over D does not depend on the schedule.
  *
- * Moves M*D + N*D + M*N elements (each a per column of tiles, each b per row of tiles, by L2; c
- * twice with beta); limits: the matrix rate at hundreds of rows a group, else the bandwidth (the
- * weights once). Four lanes exchange their columns of a 16-bit c to write 16 bytes each; c and the
- * bias, where they are read, and an f32 c go by single elements, as the sums lie in the registers.
- * On sm_90a product_sm90.cu takes most by wgmma. What stays here: FP8 weights, which are decoded in
- * registers on their way to shared memory, 8 at a time, where TMA cannot do it (at
- * hundreds of rows the limit is then the rate of mma.sync); `reduce`, whose depth only the device
- * knows, kept for LoRA on experts, whose r columns leave the bandwidth of dy and x as the limit (no
- * block needs it yet); f32, which is six products of bf16 parts (tile.h); rows not aligned to 16
- * bytes. Source: PTX ISA, mma.m16n8k16; the tile schedule of persistent grouped GEMMs (CUTLASS
- * manual).
+ * Moves M*D + N*D + M*N elements; L2 serves a again for each column of tiles and b for each row of
+ * tiles; c moves twice with beta. The limit is the matrix rate at hundreds of rows a group, else
+ * the bandwidth of the weights. In the epilogue of a 16-bit c four lanes exchange columns and store
+ * 16 bytes each. An f32 c is stored, and c and the bias are read, element by element in the
+ * accumulator layout.
+ *
+ * On sm_90a product_sm90.cu takes most calls. This kernel keeps FP8 weights: they are decoded in
+ * registers, 8 at a time, on the way to shared memory, which TMA cannot do; the limit at hundreds
+ * of rows is then the rate of mma.sync. It keeps `reduce`, whose depth only the device knows, for
+ * LoRA on experts (no block needs it yet); with r columns the limit is the bandwidth of dy and x.
+ * It keeps f32, as six products of bf16 parts (tile.h), and rows that are not aligned to 16 bytes.
+ * Source: PTX ISA, mma.m16n8k16; persistent grouped GEMM (CUTLASS manual).
  */
 #include "trainer/backend/cuda/product.h"
 
-/* Rows and columns of a tile, warps down and across it. */
+/* BLOCK_M, BLOCK_N, and the warps along each. */
 template <int M_, int N_, int DOWN_, int ACROSS_> struct tile_shape {
     static constexpr int M = M_, N = N_, K = 32, DOWN = DOWN_, ACROSS = ACROSS_;
     static constexpr int THREADS = DOWN * ACROSS * 32;
-    static constexpr int WM = M / DOWN / 16, WN = N / ACROSS / 16; /* of a warp, in steps of 16 */
+    static constexpr int WM = M / DOWN / 16, WN = N / ACROSS / 16; /* of a warp, in units of 16 */
 };
 typedef tile_shape<128, 128, 2, 4> big_shape;
 typedef tile_shape<64, 64, 2, 2> small_shape;
@@ -38,7 +39,7 @@ template <class T, class S, bool TA, bool TB> struct ring {
     static constexpr size_t BYTES = (size_t)(A + B) * STAGES * sizeof(T);
 };
 
-/* One tile: its operands from their group's first row on, and where it begins. */
+/* One tile: its operands from the group's first row on, and the tile's first row and column. */
 template <class T> struct job {
     tile_source<T> a, b;
     const uint8_t *f8;
@@ -48,7 +49,7 @@ template <class T> struct job {
     int64_t ldc, M, N, D, m0, n0;
 };
 
-/* As tile_fetch, from FP8 blocks: each decoded and rounded to T. */
+/* As tile_fetch, from FP8 in blocks: each element is decoded and rounded to T. */
 template <int ROWS, int COLS, int THREADS, class T>
 __device__ void fetch_f8(T *tile, int ld, const job<T> &j, const struct product &p, int64_t row,
                          int64_t col)
@@ -129,7 +130,7 @@ __device__ __forceinline__ void fetch_stage(T *room, const job<T> &j, const stru
         tile_fetch<S::K, S::N, S::THREADS>(b, R::LDB, j.b, k, j.n0, me);
 }
 
-/* The warp's part of one stage. */
+/* Multiplies the warp's part of one stage. */
 template <class T, class S, bool TA, bool TB>
 __device__ __forceinline__ void multiply(float (&sum)[S::WM][S::WN][2][4], const T *room,
                                          int64_t step, int m, int n)
@@ -162,7 +163,7 @@ __device__ __forceinline__ void multiply(float (&sum)[S::WM][S::WN][2][4], const
     }
 }
 
-/* The warp's sums into c. */
+/* The epilogue of a warp: its accumulators into c. */
 template <class T, class S, class C>
 __device__ void put_all(const float (&sum)[S::WM][S::WN][2][4], const job<T> &j,
                         const struct product &p, int m, int n)
@@ -237,8 +238,8 @@ static enum fr_rc launch(struct cuda *cuda, struct tr_queue *q, const struct pro
         err, product_kernel<T, S, TA, TB>, *p);
 }
 
-/* Tiles of 128 x 128 where they come to one a processor; f32, which only small runs use, has 64 x
- * 64 alone. */
+/* Selects tiles of 128 x 128 if there is one for each multiprocessor. f32, which only small runs
+ * use, has tiles of 64 x 64 alone. */
 template <class T, bool TA, bool TB>
 static enum fr_rc sized(struct cuda *cuda, struct tr_queue *q, const struct product *p,
                         struct fr_err *err)

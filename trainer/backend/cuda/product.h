@@ -1,7 +1,7 @@
 /*
- * The matrix product of our own kernels, for one matrix or for groups of rows with a matrix each:
- * what cuBLASLt does not do (groups whose row counts only the device knows, FP8 weights, a bias of
- * another type). Internal to trainer/backend/cuda.
+ * The GEMM of our own kernels, for one matrix or grouped along M. It covers the cases that cuBLASLt
+ * lacks: groups whose row counts only the device knows, FP8 weights, a bias of another type.
+ * Internal to trainer/backend/cuda.
  */
 #ifndef TR_BACKEND_CUDA_PRODUCT_H
 #define TR_BACKEND_CUDA_PRODUCT_H
@@ -9,12 +9,12 @@
 #include "trainer/backend/cuda/tile.h"
 
 enum {
-    PRODUCT_GROUPS = 64, /* of one launch: its arguments stay within 4 KB, on sm_90a with a map of
-                            each matrix within 12 KB, which a driver of CUDA 12.1 takes */
-    PRODUCT_TALL = 96    /* rows a group that are worth tiles of 128 rows instead of 64 */
+    PRODUCT_GROUPS = 64, /* of one launch. Its arguments stay within 4 KB; on sm_90a, with a tensor
+                            map for each matrix, within 12 KB, which needs a driver of CUDA 12.1 */
+    PRODUCT_TALL = 96    /* from so many rows a group on, BLOCK_M is 128 instead of 64 */
 };
 
-/* The matrix of a group: b (absent: the group is skipped), or c when the groups share b. */
+/* The matrix of a group: its b, or with `reduce` its c. p NULL: the group is skipped. */
 struct product_group {
     const void *p;
     const float *scale; /* of FP8 blocks */
@@ -32,15 +32,15 @@ struct product {
     void *c;
     const int32_t *offsets;
     const void *bias;
-    int64_t lda, ldb, ldc, M, N, D; /* M, or D with reduce: a bound of all groups together */
-    int64_t each;                   /* rows of c a group, about: chooses the tiles alone */
+    int64_t lda, ldb, ldc, M, N, D; /* M, or D with reduce: a bound for all groups together */
+    int64_t each;                   /* rows of c a group, about; only selects BLOCK_M */
     float alpha, beta;
     int block_rows, block_cols, groups;
     bool wide_a, wide_b, f8, f32_c, f32_bias, reduce;
     struct product_group group[PRODUCT_GROUPS];
 };
 
-/* Launches the product in q. type: of a, and of b unless f8. FR_UNSUPPORTED: both operands
+/* Launches the product in q. type: the type of a, and of b unless f8. FR_UNSUPPORTED: both operands
  * transposed. */
 enum fr_rc cuda_product(struct cuda *cuda, struct tr_queue *q, enum tr_dtype type, bool trans_a,
                         bool trans_b, const struct product *p, struct fr_err *err);
@@ -48,23 +48,24 @@ enum fr_rc cuda_product(struct cuda *cuda, struct tr_queue *q, enum tr_dtype typ
 /* A weight as a group. */
 struct product_group product_weight(const struct tr_weight *w);
 
-/* The same for sm_90a by wgmma and TMA, where its form allows: 16-bit types, rows of 16
- * bytes, a not transposed, no FP8, not `reduce`. */
+/* The same on sm_90a by wgmma and TMA. It takes 16-bit types whose rows are aligned to 16 bytes, a
+ * not transposed, without FP8 and `reduce`. */
 bool product_sm90_takes(const struct cuda *cuda, enum tr_dtype type, bool trans_a,
                         const struct product *p);
 enum fr_rc product_sm90(struct cuda *cuda, struct tr_queue *q, enum tr_dtype type, bool trans_b,
                         const struct product *p, struct fr_err *err);
 
-/* Tiles of height x width of the groups laid end to end, rows fastest, so that neighbours share a
- * group's columns in L2. Goes forward only; empty and absent groups have none. */
+/* State of the tile scheduler. Tiles of all groups have one numbering, M fastest, so that
+ * concurrent blocks share the columns of b in L2. The scheduler only moves forward. Empty and
+ * absent groups have no tiles. */
 struct product_tile {
     int group;
-    int64_t before;      /* tiles of the groups in front */
+    int64_t before;      /* tiles of the earlier groups */
     int64_t first, rows; /* of the group */
-    int64_t m0, n0;      /* where the tile begins in it */
+    int64_t m0, n0;      /* the tile's first row and column in the group */
 };
 
-/* Tile number `tile`; false: there are not so many. */
+/* Finds tile number `tile` for BLOCK_M = height, BLOCK_N = width. false: there are fewer tiles. */
 __device__ __forceinline__ bool product_find(struct product_tile &t, const struct product &p,
                                              int height, int width, int64_t tile)
 {
@@ -85,7 +86,7 @@ __device__ __forceinline__ bool product_find(struct product_tile &t, const struc
     return true;
 }
 
-/* What goes into column col of *c when the sum is x. */
+/* The epilogue: the value of column col of *c for the accumulator x. */
 template <class T, class C>
 __device__ __forceinline__ float product_value(const struct product &p, const C *c, int64_t col,
                                                float x)
@@ -99,9 +100,9 @@ __device__ __forceinline__ float product_value(const struct product &p, const C 
     return x;
 }
 
-/* Columns n .. n+31 of one row of c (inside: there is such a row), as the four lanes that share it
- * hold their sums: columns 8j + 2q and +1 in d[4j], d[4j + 1]. wide: the row begins at a multiple
- * of 16 bytes. All lanes of the warp call. */
+/* Stores columns n .. n+31 of one row of c from accumulators: lane q of the four lanes that share
+ * the row has columns 8j + 2q and 8j + 2q + 1 in d[4j] and d[4j + 1]. inside: c has the row. wide:
+ * the row is aligned to 16 bytes. All lanes of the warp call. */
 template <class T, class C>
 __device__ __forceinline__ void product_put_row(C *c, const struct product &p, const float *d,
                                                 int64_t n, bool inside, bool wide)
@@ -118,7 +119,7 @@ __device__ __forceinline__ void product_put_row(C *c, const struct product &p, c
     tile_put_row(c, x, n, inside ? p.N : 0, wide);
 }
 
-/* A dense product as a caller of gemm gives it, by cuBLASLt or by the kernels above. */
+/* A dense GEMM with the arguments of the op, by cuBLASLt or by the kernels above. */
 enum fr_rc cuda_gemm(struct cuda *cuda, struct tr_queue *q, const struct tr_gemm *a,
                      struct fr_err *err);
 

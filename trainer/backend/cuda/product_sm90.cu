@@ -1,40 +1,42 @@
 /*
- * c = alpha * a * op(b) + beta * c + bias over groups of rows, as product.h says, for 16-bit types
- * on sm_90a: products of warpgroups (wgmma) on tiles that TMA loads; f32 sums.
+ * The grouped GEMM of product.h, c = alpha * a * op(b) + beta * c + bias, for 16-bit types on
+ * sm_90a: wgmma on tiles that TMA loads, with f32 accumulators.
  *
- * Blocks are persistent, one a multiprocessor, of three warpgroups. The last one's first thread
- * walks the tiles ahead and loads boxes of a (M, 64) and b (256, 64) in a ring of stages, zeros
- * outside the matrices; the other two multiply, 64 x 256 of a tile of 128 x 256 each where a group
- * has many rows, else 64 x 128 of a tile of 64 x 256. A stage is free again when all eight warps
- * are through with it. Rows of a box beyond a group's end are the next group's: they are multiplied
- * and not written. Sums run over D in one order whatever the schedule.
+ * Blocks are persistent, one a multiprocessor, with one TMA warpgroup and two math warpgroups. The
+ * first thread of the TMA warpgroup runs ahead through the tiles. It loads boxes of a (BLOCK_M, 64)
+ * and b (256, 64) into a pipeline of stages; elements outside the matrices are zeros. BLOCK_N is
+ * 256 and BLOCK_K 64. If a group has many rows, BLOCK_M is 128 and a math warpgroup computes 64 x
+ * 256; else BLOCK_M is 64 and a math warpgroup computes 64 x 128. All eight math warps release a
+ * stage. Rows of a box after a group's end belong to the next group; their results are not stored.
+ * The order of the sum over D does not depend on the schedule.
  *
- * A warp's sums go out through lines of its own in shared memory, by 16 bytes a thread. Written
- * from where they lie in the registers, each with its tests, they were 12,000 instructions a tile.
+ * The epilogue of a warp goes through its own lines in shared memory, so that a thread stores 16
+ * bytes at a time. Stores in the accumulator layout, each with its bounds check, took 12,000
+ * instructions a tile.
  *
- * Moves M*D + N*D + M*N elements (each a per 256 columns, each b per row of tiles, by L2; c twice
- * with beta); limits: the matrix rate at hundreds of rows a group, else
- * the bandwidth (the weights once).
- * Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions", "mbarrier"; the roles
- * of warpgroups as in CUTLASS's manual, "Efficient GEMM in CUDA", warp specialisation.
+ * Moves M*D + N*D + M*N elements; L2 serves a again for every 256 columns and b for each row of
+ * tiles; c moves twice with beta. The limit is the matrix rate at hundreds of rows a group, else
+ * the bandwidth of the weights.
+ * Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions", "mbarrier"; the roles of
+ * warpgroups as in CUTLASS's manual, "Efficient GEMM in CUDA", warp specialisation.
  */
 #include "trainer/backend/cuda/product.h"
 
 enum {
-    WIDTH = 256, /* columns of a tile */
-    DEPTH = 64,  /* of the sum, a stage: a line of 128 bytes */
+    WIDTH = 256, /* BLOCK_N */
+    DEPTH = 64,  /* BLOCK_K: a line of 128 bytes */
     LINE = DEPTH * 2,
     GROUP = 128, /* threads of a warpgroup */
     THREADS = 3 * GROUP,
-    WARPS = 2 * GROUP / 32, /* that multiply */
-    /* A warp's 16 rows on their way out, 256 bytes of each at a time; rows lie so that a column's
-     * eight are in different banks. */
+    WARPS = 2 * GROUP / 32, /* of the math warpgroups */
+    /* The epilogue buffer of a warp: 16 rows, 256 bytes of each at a time. The padding puts the
+     * eight rows of a column into different banks. */
     OUT_LINE = 256 + 16,
     OUT = 16 * OUT_LINE,
-    ROOM = (226 << 10) - WARPS * OUT /* of shared memory, for stages */
+    ROOM = (226 << 10) - WARPS * OUT /* shared memory of the stages */
 };
 
-/* Tiles of HEIGHT rows: what a warpgroup has of them, and the ring. */
+/* BLOCK_M = HEIGHT: the columns of a warpgroup, and the stages of the pipeline. */
 template <int HEIGHT> struct sm90_shape {
     static constexpr int N = HEIGHT == 128 ? WIDTH : WIDTH / 2; /* columns of a warpgroup */
     static constexpr int A = HEIGHT * LINE, BYTES = A + WIDTH * LINE;
@@ -45,7 +47,7 @@ struct product_maps {
     CUtensorMap a, b[PRODUCT_GROUPS];
 };
 
-/* Where the ring stands: both sides count alike. */
+/* The pipeline state of a producer or consumer: its stage, and the parity of its phase. */
 struct ring_turn {
     int stage;
     uint32_t parity;
@@ -59,7 +61,8 @@ template <int STAGES> __device__ __forceinline__ void next(struct ring_turn &t)
     }
 }
 
-/* b of one stage: (256, 64) with the sum along a line, or four boxes (64, 64) with n along it. */
+/* Loads b of one stage: a box (256, 64) with K contiguous, or four boxes (64, 64) with N
+ * contiguous. */
 template <bool TB>
 __device__ __forceinline__ void load_b(unsigned char *to, const CUtensorMap *map, int k, int n,
                                        uint64_t *bar)
@@ -79,7 +82,7 @@ __device__ void produce(unsigned char *room, uint64_t *full, uint64_t *empty,
 {
     typedef sm90_shape<HEIGHT> S;
     struct product_tile at = {};
-    struct ring_turn t = {0, 1}; /* the stages of the first round are free */
+    struct ring_turn t = {0, 1}; /* in the first round all stages are empty */
 
     for (int64_t tile = blockIdx.x; product_find(at, p, HEIGHT, WIDTH, tile); tile += gridDim.x)
         for (int64_t k = 0; k < p.D; k += DEPTH) {
@@ -94,7 +97,7 @@ __device__ void produce(unsigned char *room, uint64_t *full, uint64_t *empty,
         }
 }
 
-/* One stage into the sums of warpgroup g. */
+/* Multiplies one stage into the accumulators of warpgroup g. */
 template <class T, int HEIGHT, bool TB>
 __device__ __forceinline__ void multiply(float (&sum)[sm90_shape<HEIGHT>::N / 2],
                                          const unsigned char *stage, int g, bool add)
@@ -116,7 +119,8 @@ __device__ __forceinline__ void multiply(float (&sum)[sm90_shape<HEIGHT>::N / 2]
     ptx_wgmma_commit();
 }
 
-/* Columns first .. of a warp's 16 rows of sums, as many as a line of `out` holds, times alpha. */
+/* Writes alpha times the accumulators of a warp's 16 rows to its lines `out`: as many columns, from
+ * `first` on, as a line holds. */
 template <class S, int N>
 __device__ __forceinline__ void put_lines(unsigned char *out, const float (&sum)[N], int first,
                                           float alpha)
@@ -141,8 +145,7 @@ __device__ __forceinline__ void put_lines(unsigned char *out, const float (&sum)
     __syncwarp();
 }
 
-/* The lines of a warp into c, whose rows are the group's from m on and columns from n: as they are.
- */
+/* Copies a warp's lines to c, whose rows are the group's from m on and whose columns begin at n. */
 template <class T>
 __device__ __forceinline__ void copy_lines(T *c, const unsigned char *out, const struct product &p,
                                            int rows, int64_t n)
@@ -162,8 +165,8 @@ __device__ __forceinline__ void copy_lines(T *c, const unsigned char *out, const
     }
 }
 
-/* The same from lines of f32, with what c had and the bias. wide: rows of c begin at multiples of
- * 16 bytes. */
+/* The same from lines of f32, with beta * c and the bias. wide: c's rows are aligned to 16 bytes.
+ */
 template <class T, class C>
 __device__ __forceinline__ void add_lines(C *c, const unsigned char *out, const struct product &p,
                                           int rows, int64_t n, bool wide)
@@ -224,7 +227,7 @@ __device__ __forceinline__ void add_lines(C *c, const unsigned char *out, const 
     }
 }
 
-/* The sums of warpgroup g into c. */
+/* The epilogue of warpgroup g: its accumulators into c. */
 template <class T, int HEIGHT>
 __device__ __forceinline__ void put_tile(const float (&sum)[sm90_shape<HEIGHT>::N / 2],
                                          unsigned char *room, const struct product &p,
@@ -266,7 +269,7 @@ __device__ void multiply_all(unsigned char *room, uint64_t *full, uint64_t *empt
 
     for (int64_t tile = blockIdx.x; product_find(at, p, HEIGHT, WIDTH, tile); tile += gridDim.x) {
         float sum[S::N / 2];
-        int last = -1; /* the stage that is being multiplied */
+        int last = -1; /* the stage of the pending product */
 
         for (int64_t k = 0; k < p.D; k += DEPTH) {
             ptx_mbar_wait(&full[t.stage], t.parity);
@@ -315,7 +318,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* The map of a group's matrix; absent groups have none. */
+/* Makes the tensor map of a group's matrix; absent groups have none. */
 static enum fr_rc map_b(CUtensorMap *map, enum tr_dtype type, bool trans_b, const struct product *p,
                         const struct product_group *g, struct fr_err *err)
 {

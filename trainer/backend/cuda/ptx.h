@@ -13,7 +13,7 @@
 #define PTX_SM90(...) __trap()
 #endif
 
-/* ex2.approx.ftz: 2^x within 2 ulp; what is below 2^-126 becomes 0. */
+/* ex2.approx.ftz: 2^x within 2 ulp; results below 2^-126 become 0. */
 __device__ __forceinline__ float ptx_exp2(float x)
 {
     float y;
@@ -22,15 +22,15 @@ __device__ __forceinline__ float ptx_exp2(float x)
     return y;
 }
 
-/* The address of shared memory as instructions take it. */
+/* The 32-bit shared-memory address that instructions take. */
 __device__ __forceinline__ uint32_t ptx_shared(const void *p)
 {
     return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
 /* ---- matrices of 8x8 16-bit elements (ldmatrix). Lane l gives the address of a row of 16 bytes:
- * rows 0..7 of matrix m come from lanes 8m .. 8m+7. Lane l gets of each matrix row l/4, columns
- * 2(l%4) and +1; with trans row and column change places. ---- */
+ * rows 0..7 of matrix m come from lanes 8m .. 8m+7. Lane l receives row l/4, columns 2(l%4) and
+ * 2(l%4)+1 of each matrix; trans exchanges row and column. ---- */
 __device__ __forceinline__ void ptx_ldmatrix_x4(uint32_t (&r)[4], const void *row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -68,9 +68,9 @@ __device__ __forceinline__ void ptx_mma(float (&d)[4], const uint32_t (&a)[4],
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* ---- cp.async: 16 bytes from global to shared memory, `valid` of them read, zeros behind. What
- * was copied may be read by this thread behind ptx_copy_wait, by others behind a barrier after it.
- * ---- */
+/* ---- cp.async: copies 16 bytes from global to shared memory; the bytes from `valid` on become
+ * zeros. This thread may read the copy after ptx_copy_wait, other threads after a barrier that
+ * follows. ---- */
 __device__ __forceinline__ void ptx_copy16(void *to, const void *from, int valid)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(ptx_shared(to)), "l"(from),
@@ -78,20 +78,20 @@ __device__ __forceinline__ void ptx_copy16(void *to, const void *from, int valid
                  : "memory");
 }
 
-/* The copies since the last commit become a group. */
+/* Commits the copies since the last commit as a group. */
 __device__ __forceinline__ void ptx_copy_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Until at most N of this thread's newest groups are open. */
+/* Waits until at most the N newest groups of this thread are pending. */
 template <int N> __device__ __forceinline__ void ptx_copy_wait(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* ---- mbarrier (sm_90): 8 bytes of shared memory. A phase ends when `count` arrivals came and all
- * bytes that were expected have landed; phases are told apart by parity, the first has 0. ---- */
+/* ---- mbarrier (sm_90): 8 bytes of shared memory. A phase completes after `count` arrivals and all
+ * expected transaction bytes. Phases alternate in parity; the first has parity 0. ---- */
 __device__ __forceinline__ void ptx_mbar_init(uint64_t *bar, int count)
 {
     PTX_SM90("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(ptx_shared(bar)), "r"(count)
@@ -110,7 +110,7 @@ __device__ __forceinline__ void ptx_mbar_arrive(uint64_t *bar)
     PTX_SM90("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(ptx_shared(bar)) : "memory");
 }
 
-/* Arrives and expects so many bytes more in this phase. */
+/* Arrives, and adds `bytes` to the expected transaction bytes of this phase. */
 __device__ __forceinline__ void ptx_mbar_expect(uint64_t *bar, uint32_t bytes)
 {
     PTX_SM90("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(ptx_shared(bar)),
@@ -118,7 +118,7 @@ __device__ __forceinline__ void ptx_mbar_expect(uint64_t *bar, uint32_t bytes)
              : "memory");
 }
 
-/* Until the phase of this parity has ended. */
+/* Waits until the phase of this parity has completed. */
 __device__ __forceinline__ void ptx_mbar_wait(uint64_t *bar, uint32_t parity)
 {
     PTX_SM90("{\n"
@@ -134,8 +134,8 @@ __device__ __forceinline__ void ptx_mbar_wait(uint64_t *bar, uint32_t parity)
 }
 
 /* ---- TMA, bulk tensor copies (sm_90): one thread loads a box of the tensor that the map
- * describes, its first element at (x, y[, z]), x the innermost. Bytes outside the tensor read as
- * zeros and count as landed. `to` is aligned to 1,024 bytes. ---- */
+ * describes. Its first element is at (x, y[, z]), x innermost. Bytes outside the tensor read as
+ * zeros and count as transaction bytes. `to` is aligned to 1,024 bytes. ---- */
 __device__ __forceinline__ void ptx_bulk_load(void *to, const CUtensorMap *map, int x, int y,
                                               uint64_t *bar)
 {
@@ -160,7 +160,7 @@ __device__ __forceinline__ void ptx_fence_async(void)
     PTX_SM90("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* ---- registers of a warpgroup (sm_90a): all its warps, N a multiple of 8 in 24..256. ---- */
+/* ---- setmaxnreg (sm_90a): all warps of a warpgroup call; N is a multiple of 8 in 24..256. ---- */
 template <int N> __device__ __forceinline__ void ptx_regs_give(void)
 {
     PTX_SM90("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));

@@ -1,24 +1,24 @@
 /*
- * wgmma (sm_90a), the part of ptx.h about products of a warpgroup; included by it alone.
+ * wgmma (sm_90a): the part of ptx.h for products of a warpgroup; only ptx.h includes it.
  *
- * d (64, N) f32 = a (64, 16) b (16, N) + (add ? d : 0), b from shared memory by a descriptor, a
- * from shared memory or registers. With g = lane/4, c = 2*(lane%4), warp w of the group:
+ * d (64, N) f32 = a (64, 16) b (16, N) + (add ? d : 0). A descriptor gives b in shared memory; a is
+ * in shared memory or registers. With g = lane/4, c = 2*(lane%4), warp w of the group:
  * d[4j .. 4j+3] = (16w+g, 8j+c) (.., +1) (16w+g+8, 8j+c) (.., +1); a in registers as in ptx_mma,
- * the rows of warp w.
- * All 128 threads of an aligned group of 4 warps call. From the call to the wait of its group
- * no code touches d or an a in registers, and both stay in scope (ptx_wgmma_pin). Shared memory
- * that ordinary stores wrote needs ptx_fence_async and a barrier before. Source: PTX ISA 8.x,
- * "Asynchronous warpgroup level matrix instructions".
+ * the rows of warp w. All 128 threads of an aligned group of 4 warps call. From the call to the
+ * wait for its group no code may access d or an a in registers, and both stay in scope
+ * (ptx_wgmma_pin). If ordinary stores wrote the shared memory, ptx_fence_async and a barrier come
+ * first.
+ * Source: PTX ISA 8.x, "Asynchronous warpgroup level matrix instructions".
  */
 #ifndef TR_BACKEND_CUDA_PTX_WGMMA_H
 #define TR_BACKEND_CUDA_PTX_WGMMA_H
 
 /*
- * Pins registers; no instruction. The compiler knows nothing of a product that still writes d or
- * reads a: nothing else keeps it from moving accesses over the fence or the wait. So every array
- * of d and of a in registers is pinned
- *   before the fence, behind its last ordinary write, and
- *   behind each wait, before its first ordinary read or write.
+ * Pins registers; emits no instruction. The compiler does not know that an asynchronous product
+ * still writes d or reads a, and could move accesses across the fence or the wait. Therefore every
+ * array of d, and of a in registers, is pinned
+ *   before the fence, after its last ordinary write, and
+ *   after each wait, before its first ordinary read or write.
  */
 template <int N> __device__ __forceinline__ void ptx_wgmma_pin(float (&d)[N])
 {
@@ -34,7 +34,7 @@ template <int N> __device__ __forceinline__ void ptx_wgmma_pin(uint32_t (&a)[N])
         asm volatile("" : "+r"(a[i])::"memory");
 }
 
-/* Before the first product of a batch, and when registers of d or a were touched. */
+/* Comes before the first product of a batch, and after accesses to registers of d or a. */
 __device__ __forceinline__ void ptx_wgmma_fence(void)
 {
     PTX_SM90("wgmma.fence.sync.aligned;" ::: "memory");
@@ -45,7 +45,7 @@ __device__ __forceinline__ void ptx_wgmma_commit(void)
     PTX_SM90("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Until at most N of the newest groups are open. */
+/* Waits until at most the N newest groups are pending. */
 template <int N> __device__ __forceinline__ void ptx_wgmma_wait(void)
 {
     PTX_SM90("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");

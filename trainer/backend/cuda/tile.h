@@ -1,12 +1,12 @@
 /*
- * Tiles of matrices in shared memory and their products on the tensor cores by mma.sync: one body
- * for bf16, f16 and f32. An f32 operand is split into three bf16 parts, x = hi + mid + lo up to
- * 2^-24, and six of the nine products of parts are summed, small ones first (Henry, Tang & Heinecke
- * 2019, "Leveraging the bfloat16 AI datatype"): f32 accuracy at a sixth of the bf16 rate, which is
- * above that of the f32 units. An infinity in an f32 operand gives NaN.
+ * Tiles in shared memory and their products on the tensor cores by mma.sync: one body for bf16, f16
+ * and f32. An f32 operand is split into three bf16 parts, x = hi + mid + lo up to 2^-24. Six of the
+ * nine products of parts are accumulated, small ones first (Henry, Tang & Heinecke 2019,
+ * "Leveraging the bfloat16 AI datatype"). The accuracy is that of f32, at a sixth of the bf16 rate,
+ * which is above the rate of the f32 units. An infinity in an f32 operand gives NaN.
  *
- * Tiles lie row by row, `ld` elements apart; ld is a multiple of 8, and of 16 bytes an odd number,
- * so that the eight rows of a matrix lie in different banks.
+ * A tile is row-major with a leading dimension of `ld` elements: a multiple of 8, and an odd
+ * multiple of 16 bytes. ldmatrix then reads the eight rows of a matrix without bank conflicts.
  */
 #ifndef TR_BACKEND_CUDA_TILE_H
 #define TR_BACKEND_CUDA_TILE_H
@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-/* The type of a tensor core's operands, and how many of them an element is. */
+/* The operand type of the tensor cores, and the number of operands that an element splits into. */
 template <class T> struct tile_type {
     typedef T part;
     static constexpr int parts = 1;
@@ -25,7 +25,7 @@ template <> struct tile_type<float> {
     static constexpr int parts = 3;
 };
 
-/* Operands of one product, as ptx_mma says: a (16, 16), and two b (16, 8) side by side. */
+/* Fragments of one product in the layout of ptx_mma: a (16, 16), and two b (16, 8) side by side. */
 template <class T> struct tile_a {
     uint32_t r[tile_type<T>::parts][4];
 };
@@ -51,7 +51,7 @@ __device__ __forceinline__ uint32_t tile_pair(float x, float y, f16)
     return bits;
 }
 
-/* The parts of two neighbouring elements. */
+/* Splits two neighbouring elements into their parts. */
 template <class T>
 __device__ __forceinline__ void tile_split(uint32_t (&part)[tile_type<T>::parts], float x, float y)
 {
@@ -65,7 +65,7 @@ __device__ __forceinline__ void tile_split(uint32_t (&part)[tile_type<T>::parts]
     }
 }
 
-/* a from numbers in registers that are laid out as the d of two products side by side. */
+/* The fragment of a from registers in the accumulator layout of two products side by side. */
 template <class T>
 __device__ __forceinline__ void tile_take(tile_a<T> &a, const float (&left)[4],
                                           const float (&right)[4])
@@ -83,7 +83,7 @@ __device__ __forceinline__ void tile_take(tile_a<T> &a, const float (&left)[4],
     }
 }
 
-/* a (16, 16) at p; TRANS: p holds its transpose, so that a's rows are contiguous there. */
+/* Loads the fragment of a (16, 16) from p. TRANS: p holds the transpose of a. */
 template <bool TRANS, class T>
 __device__ __forceinline__ void tile_load_a(tile_a<T> &a, const T *p, int ld)
 {
@@ -95,7 +95,8 @@ __device__ __forceinline__ void tile_load_a(tile_a<T> &a, const T *p, int ld)
         ptx_ldmatrix_x4(a.r[0], p + (m % 2 * 8 + r) * ld + m / 2 * 8);
 }
 
-/* b (16, 16) at p; TRANS: p holds its transpose, so that the sum runs along a row there. */
+/* Loads the fragment of b (16, 16) from p. TRANS: p holds the transpose of b, whose rows run along
+ * K. */
 template <bool TRANS, class T>
 __device__ __forceinline__ void tile_load_b(tile_b<T> &b, const T *p, int ld)
 {
@@ -151,7 +152,7 @@ __device__ __forceinline__ void tile_load_b(tile_b<float> &b, const float *p, in
     }
 }
 
-/* d (16, 8) += a b's half `side`. */
+/* d (16, 8) += a times half `side` of b. */
 template <class T>
 __device__ __forceinline__ void tile_mma(float (&d)[4], const tile_a<T> &a, const tile_b<T> &b,
                                          int side)
@@ -167,16 +168,16 @@ __device__ __forceinline__ void tile_mma(float (&d)[4], const tile_a<T> &a, cons
     }
 }
 
-/* A part of a matrix in device memory: rows and cols of it are there, the rest reads as zeros.
- * wide: p and the rows are aligned to 16 bytes. */
+/* A part of a matrix in global memory. Elements outside (rows, cols) read as zeros. wide: p and
+ * every row are aligned to 16 bytes. */
 template <class T> struct tile_source {
     const T *p;
-    int64_t ld, rows, cols; /* rows, cols: <= 0 is none */
+    int64_t ld, rows, cols; /* rows, cols: <= 0 means none */
     bool wide;
 };
 
-/* Copies ROWS x COLS of s from (row, col) on into a tile, all THREADS threads of a group taking
- * part, `me` among them. Wide ones are on their way when it returns (ptx_copy_commit, _wait). */
+/* Copies ROWS x COLS of s, from (row, col) on, into a tile. All THREADS threads of a group call;
+ * `me` is the thread's number. Wide copies are asynchronous (ptx_copy_commit, ptx_copy_wait). */
 template <int ROWS, int COLS, int THREADS, class T>
 __device__ __forceinline__ void tile_fetch(T *tile, int ld, const tile_source<T> &s, int64_t row,
                                            int64_t col, int me)
@@ -203,14 +204,14 @@ __device__ __forceinline__ void tile_fetch(T *tile, int ld, const tile_source<T>
     }
 }
 
-/* Whether rows of p, ld elements apart and each beginning at a multiple of `step` elements, are
- * aligned to 16 bytes. */
+/* Whether reads at multiples of `step` elements of rows with leading dimension ld are aligned to 16
+ * bytes. */
 static inline bool tile_wide(const struct tr_view &v, int64_t step)
 {
     return cuda_aligned(v) && step * (int64_t)tr_dtype_bytes(v.dtype) % 16 == 0;
 }
 
-/* w[i] with i known at run time only. */
+/* w[i]; i is known only at run time, and w stays in registers. */
 __device__ __forceinline__ uint32_t tile_pick(const uint32_t (&w)[4], int i)
 {
     uint32_t low = i % 2 != 0 ? w[1] : w[0], high = i % 2 != 0 ? w[3] : w[2];
@@ -218,8 +219,8 @@ __device__ __forceinline__ uint32_t tile_pick(const uint32_t (&w)[4], int i)
     return i / 2 != 0 ? high : low;
 }
 
-/* Four lanes hold a row's 32 columns, lane q columns 8j + 2q and +1 of j = 0..3 in w[j]; afterwards
- * lane q has 8q .. 8q+7. All lanes call. */
+/* Four lanes hold 32 columns of a row: lane q has columns 8j + 2q and 8j + 2q + 1 in w[j], j =
+ * 0..3. After the exchange lane q has columns 8q .. 8q+7. All lanes call. */
 __device__ __forceinline__ void tile_turn(uint32_t (&w)[4])
 {
     int q = (int)(threadIdx.x % 4);
@@ -242,9 +243,9 @@ template <class T> __device__ __forceinline__ uint32_t tile_bits(T x, T y)
     return bits;
 }
 
-/* Columns n .. n+31 of a row, as the four lanes that share it hold them in sums of products: lane q
- * has columns 8j + 2q and +1 of j = 0..3 in x[2j], x[2j+1]. Columns from `size` on are left out.
- * wide: the row begins at a multiple of 16 bytes. All lanes of the warp call. */
+/* Stores columns n .. n+31 of a row from accumulators: lane q of the four lanes that share the row
+ * has columns 8j + 2q and 8j + 2q + 1 in x[2j] and x[2j+1], j = 0..3. Columns >= size are not
+ * stored. wide: the row is aligned to 16 bytes. All lanes of the warp call. */
 template <class T>
 __device__ __forceinline__ void tile_put_row(T *row, const float (&x)[8], int64_t n, int64_t size,
                                              bool wide)
