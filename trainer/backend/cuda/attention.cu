@@ -1,12 +1,13 @@
 /*
  * attention_fwd: O = softmax(scale Q K^T) V per segment and head, causal or not, and lse ("=").
- * FlashAttention's way: a block owns 128 queries (64 in f32) of one segment and head, a warp 16 of
- * them; it goes over the keys in tiles that cp.async loads, keeps m, l and the sum of a row in
- * registers, and rescales them when the maximum grows. No T x T buffer; V keeps its own width.
- * Segments are found on the device; the longest causal rows begin first.
+ * FlashAttention: a block owns 128 queries (64 in f32) of one segment and head, a warp 16 of them.
+ * cp.async loads the keys and values in tiles. A warp keeps m, l and the accumulators of its rows
+ * in registers, and rescales them when the maximum grows. There is no T x T buffer, and V has a
+ * width of its own. The device finds the segments; the longest causal rows begin first.
  *
- * Moves Q and O once, K and V once per 128 queries (by L2); 2*T*len*(dq+dv) operations a head, half
- * of them when causal; limit: the matrix rate. On sm_90a attention_sm90.cu does most of it.
+ * Moves Q and O once, K and V once per 128 queries (from L2). A head takes 2*T*len*(dq+dv)
+ * operations, half of them when causal. The limit is the matrix rate. On sm_90a attention_sm90.cu
+ * takes most calls.
  * Source: Dao 2023 (FlashAttention-2), algorithm 1.
  */
 #include "trainer/backend/cuda/attention.h"

@@ -1,23 +1,23 @@
 /*
- * What the forward and the backward of attention share. Internal to trainer/backend/cuda.
+ * Shared by the forward and the backward pass of attention. Internal to trainer/backend/cuda.
  *
- * A block owns ROWS rows (queries or keys) of one segment and one head, 16 a warp, and goes over
- * tiles of the other side. Head sizes are 64/64, 128/128 or 192/128 in registers and shared memory;
- * smaller ones use the next, with their own number of products.
+ * A block owns ROWS rows (queries or keys) of one segment and one head, 16 rows a warp, and loops
+ * over tiles of the other side. Registers and shared memory have room for head sizes of 64/64,
+ * 128/128 or 192/128. A smaller head uses the next size, but only as many products as it needs.
  */
 #ifndef TR_BACKEND_CUDA_ATTENTION_H
 #define TR_BACKEND_CUDA_ATTENTION_H
 
 #include "trainer/backend/cuda/tile.h"
 
-/* Views as kernels take them: token stride in elements. */
+/* A view as kernels take it, with the stride of a token in elements. */
 struct heads {
     void *p;
     int64_t ld;
     bool wide;
 };
 
-/* What a query's P and dS take beside the scores: lse in units of exp2, and delta. */
+/* The values of a query from which P and dS follow: lse in units of exp2, and delta. */
 struct alignas(8) attention_query {
     float lse, delta;
 };
@@ -25,7 +25,7 @@ struct alignas(8) attention_query {
 struct attention {
     struct heads Q, K, V, O, dQ, dK, dV, dO;
     float *lse;                      /* (nh, T) */
-    struct attention_query *queries; /* (nh, T): of the backward, rows behind each other */
+    struct attention_query *queries; /* (nh, T), contiguous; backward only */
     int64_t lse_ld, T;
     const int32_t *offsets;
     int segments, nh, nkv, dq, dv;
@@ -34,20 +34,20 @@ struct attention {
     int64_t window; /* 0: none */
 };
 
-/* Whether place i of a segment sees place j. */
+/* Whether query i of a segment attends to key j. */
 __device__ __forceinline__ bool attention_seen(const struct attention &a, int64_t i, int64_t j)
 {
     return (!a.causal || j <= i) && (a.window == 0 || j > i - a.window);
 }
 
-/* Head sizes of a kernel, its warps, the rows of the other side's tiles, stages of those. */
+/* The head sizes of a kernel, its warps, the rows of a tile of the other side, and its stages. */
 template <class T, int DQ_, int DV_> struct attention_shape {
     static constexpr int DQ = DQ_, DV = DV_, LDQ = DQ + 8, LDV = DV + 8;
     static constexpr int WARPS = sizeof(T) == 2 ? 8 : 4, ROWS = WARPS * 16, THREADS = WARPS * 32;
     static constexpr int STAGES = sizeof(T) == 2 ? 2 : 1;
 };
 
-/* The segment of a block and the block's first row in it. */
+/* Finds the segment of a block and the block's first row in the segment. */
 struct span {
     int64_t begin, len, first;
 };
@@ -78,7 +78,7 @@ __device__ __forceinline__ tile_source<T> attention_source(const struct heads &v
             v.wide};
 }
 
-/* s (16, N*16) += a b^T over the columns of both tiles. */
+/* s (16, N*16) += a b^T; the columns of both tiles are the K dimension. */
 template <int N, class T>
 __device__ __forceinline__ void attention_scores(float (&s)[2 * N][4], const T *a, const T *b,
                                                  int ld, int size)
@@ -99,7 +99,7 @@ __device__ __forceinline__ void attention_scores(float (&s)[2 * N][4], const T *
     }
 }
 
-/* sum (16, D) += p (16, K*16) b, columns behind `size` left out. */
+/* sum (16, D) += p (16, K*16) b, without the columns from `size` on. */
 template <int K, int D, class T>
 __device__ __forceinline__ void attention_add(float (&sum)[D / 8][4], const float (&p)[2 * K][4],
                                               const T *b, int ld, int size)
@@ -124,8 +124,9 @@ __device__ __forceinline__ void attention_add(float (&sum)[D / 8][4], const floa
 
 static constexpr float ATTENTION_LOG2E = 1.44269504089f;
 
-/* Scores of one tile, of a warp's 16 rows, become probabilities under the new maximum; the old
- * sums' factors go to `keep`. scale > 0 is that of exp2; m is in its units. */
+/* The online softmax for one tile of a warp's 16 rows: turns scores into probabilities relative to
+ * the new maximum. keep receives the factors that rescale the old sums. scale > 0 and m are in
+ * units of exp2. */
 template <int N>
 __device__ __forceinline__ void attention_softmax(float (&s)[N][4], float (&m)[2], float (&l)[2],
                                                   float (&keep)[2], float scale)
@@ -140,7 +141,7 @@ __device__ __forceinline__ void attention_softmax(float (&s)[N][4], float (&m)[2
         max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 1));
         max = fmaxf(max, __shfl_xor_sync(0xffffffffu, max, 2));
         max = fmaxf(m[h], max * scale);
-        float base = max == -INFINITY ? 0 : max; /* a window may begin behind the tile */
+        float base = max == -INFINITY ? 0 : max; /* the window may begin after the tile */
 #pragma unroll
         for (int n = 0; n < N; n++) {
             s[n][2 * h] = ptx_exp2(fmaf(s[n][2 * h], scale, -base));
@@ -153,8 +154,8 @@ __device__ __forceinline__ void attention_softmax(float (&s)[N][4], float (&m)[2
     }
 }
 
-/* The scores of pairs that do not see each other become -inf. Owned rows begin at `row` of the
- * segment, the tile's columns at `col`; KEYS: rows are keys and columns queries. */
+/* Sets the scores of masked pairs to -inf. The owned rows begin at `row` of the segment, the tile's
+ * columns at `col`. KEYS: the rows are keys and the columns queries. */
 template <bool KEYS, int N>
 __device__ __forceinline__ void attention_mask(float (&s)[N][4], const struct attention &a,
                                                int64_t row, int64_t col, int64_t len)
@@ -173,7 +174,7 @@ __device__ __forceinline__ void attention_mask(float (&s)[N][4], const struct at
         }
 }
 
-/* Whether a warp's 16 rows and a tile of N columns hold pairs that attention_mask leaves out. */
+/* Whether attention_mask masks any pair of a warp's 16 rows and a tile of N columns. */
 template <bool KEYS, int N>
 __device__ __forceinline__ bool attention_partial(const struct attention &a, int64_t row,
                                                   int64_t col, int64_t len)
@@ -186,8 +187,8 @@ __device__ __forceinline__ bool attention_partial(const struct attention &a, int
            (a.window > 0 && j + a.window <= i_last);
 }
 
-/* lse of a warp's 16 rows; l, a lane's part of a row's sum before, becomes what the row is
- * multiplied by. */
+/* Stores lse of a warp's 16 rows. l holds a lane's part of a row's sum before the call, and the
+ * factor that normalises the row after the call. */
 __device__ __forceinline__ void attention_end(const struct attention &a, const struct span &s,
                                               int head, int64_t row, const float (&m)[2],
                                               float (&l)[2])
@@ -206,8 +207,8 @@ __device__ __forceinline__ void attention_end(const struct attention &a, const s
     }
 }
 
-/* Rows of a warp's sums into a view, times `by[0]` (rows 0..7) and `by[1]` (8..15). All lanes call.
- */
+/* Stores a warp's accumulators to a view, times by[0] (rows 0..7) and by[1] (rows 8..15). All lanes
+ * call. */
 template <class T, int D>
 __device__ __forceinline__ void attention_put(const struct heads &v, const float (&sum)[D / 8][4],
                                               const struct span &s, int64_t row, int64_t at,
@@ -232,19 +233,19 @@ __device__ __forceinline__ void attention_put(const struct heads &v, const float
     }
 }
 
-/* The arguments as kernels take them. FR_UNSUPPORTED: a head beyond 192/128. */
+/* Makes the arguments of the kernels. FR_UNSUPPORTED: a head larger than 192/128. */
 enum fr_rc attention_args(struct attention *out, const struct tr_attention *a, struct fr_err *err);
 
-/* Both ways for sm_90a by wgmma and TMA: 16-bit types, no window, Q, K, V (and dO, where it is
- * given) with rows and heads at multiples of 16 bytes. */
+/* Both passes on sm_90a by wgmma and TMA. They take 16-bit types without a window; rows and heads
+ * of Q, K, V (and dO, if given) are aligned to 16 bytes. */
 bool attention_sm90_takes(const struct cuda *cuda, enum tr_dtype type, const struct attention &x);
 enum fr_rc attention_bwd_sm90(struct tr_queue *q, const struct tr_attention *a,
                               const struct attention &x, struct fr_err *err);
 enum fr_rc attention_sm90(struct tr_queue *q, const struct tr_attention *a,
                           const struct attention &x, struct fr_err *err);
 
-/* Calls f(type, cuda_int<DQ>, cuda_int<DV>) with the kernel sizes that fit; f32 has the largest
- * alone. */
+/* Calls f(type, cuda_int<DQ>, cuda_int<DV>) with the smallest kernel sizes that fit. f32 has only
+ * the largest. */
 template <class F> enum fr_rc attention_sized(enum tr_dtype t, const struct attention &a, F f)
 {
     return cuda_float(t, [&](auto type) {
@@ -258,7 +259,7 @@ template <class F> enum fr_rc attention_sized(enum tr_dtype t, const struct atte
     });
 }
 
-/* Blocks that own `rows` rows each: no segment has more than its share and one. */
+/* Enough blocks that own `rows` rows each: a segment has at most one that is partly filled. */
 static inline struct cuda_grid attention_grid(const struct attention &a, int rows, int heads,
                                               int threads)
 {

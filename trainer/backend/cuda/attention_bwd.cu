@@ -1,24 +1,24 @@
 /*
  * attention_bwd ("="): delta_i = dO_i.O_i, then one kernel for dK and dV and one for dQ. Both
- * recompute P = exp(scale Q K^T - lse) by tiles; each output element has one owner that adds in a
- * fixed order, so nothing depends on timing.
+ * recompute P = exp(scale Q K^T - lse) tile by tile. One block owns each output element and adds in
+ * a fixed order, so that the result does not depend on timing.
  *   keys owned: dV_j = sum P_ij dO_i, dK_j = scale sum dS_ij Q_i, the q heads of a kv head in turn;
  *   queries owned: dQ_i = scale sum dS_ij K_j;   dS = P (dO V^T - delta).
- * One kernel serves both, with the owned side ("x") and the other ("y") exchanged. A warp owns 16
- * rows; the transposed scores of owned keys come out in the registers as the next product takes
- * them.
+ * One kernel serves both passes, with the owned side ("x") and the other side ("y") exchanged. A
+ * warp owns 16 rows. The accumulators of the transposed scores of owned keys have the layout of the
+ * next product's left operand.
  *
- * delta moves O and dO once: limit bandwidth. The passes move Q, K, V, dO twice and the results
- * once, plus the other side per 128 owned rows (64 in f32; by L2);
- * 2*T*len*(4*dq + 3*dv) operations a head, half of them when causal: 2*dq + 2*dv for keys,
- * 2*dq + dv for queries; 3*dq + 2*dv would do if scores were computed once. Limit: the matrix rate.
+ * delta moves O and dO once; its limit is the bandwidth. The passes move Q, K, V, dO twice and the
+ * results once, plus the other side per 128 owned rows (64 in f32; from L2). A head takes
+ * 2*T*len*(4*dq + 3*dv) operations, half of them when causal: 2*dq + 2*dv for keys, 2*dq + dv for
+ * queries. 3*dq + 2*dv would suffice if scores were computed once. The limit is the matrix rate.
  * Source: Dao 2023 (FlashAttention-2), algorithm 2, with dQ as a pass of its own.
  */
 #include "trainer/backend/cuda/attention_bwd.h"
 
 enum { DELTA_ROWS = CUDA_THREADS / 16 };
 
-/* What is known of each query (nh, T): 16 lanes own a token and head. */
+/* Computes struct attention_query of each query (nh, T). 16 lanes own a token and head. */
 template <class T>
 __global__ void attention_queries_kernel(const __grid_constant__ struct attention a)
 {

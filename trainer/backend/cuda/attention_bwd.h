@@ -1,13 +1,12 @@
 /*
- * What the two backward kernels of attention share: P and dS of a tile. Internal to
- * trainer/backend/cuda.
+ * P and dS of a tile, for both backward kernels of attention. Internal to trainer/backend/cuda.
  */
 #ifndef TR_BACKEND_CUDA_ATTENTION_BWD_H
 #define TR_BACKEND_CUDA_ATTENTION_BWD_H
 
 #include "trainer/backend/cuda/attention.h"
 
-/* Query i of the segment; beyond it one whose P is 0. */
+/* Query i of the segment. After its end: a query whose P is 0. */
 __device__ __forceinline__ struct attention_query
 attention_query_of(const struct attention &a, const struct span &s, int head, int64_t i)
 {
@@ -17,8 +16,8 @@ attention_query_of(const struct attention &a, const struct span &s, int head, in
 }
 
 /*
- * From the scores p, -inf where masked, and d = dO V^T of a tile: P into p, dS into d.
- * of(column): the query of a column, for KEYS; else a lane's rows are those of own[0] and own[1].
+ * Replaces the scores p of a tile, -inf where masked, by P, and d = dO V^T by dS. KEYS: of(column)
+ * is the query of a column; otherwise own[0] and own[1] are the queries of a lane's rows.
  */
 template <bool KEYS, int N, class F>
 __device__ __forceinline__ void attention_gradients(float (&p)[N / 8][4], float (&d)[N / 8][4],

@@ -1,18 +1,19 @@
 /*
- * attention_bwd for 16-bit types on sm_90a: as attention_bwd.cu, one kernel for both passes, with
- * products of warpgroups (wgmma) on tiles that TMA loads.
+ * attention_bwd for 16-bit types on sm_90a: as attention_bwd.cu, one kernel for both passes, by
+ * wgmma on tiles that TMA loads.
  *
  * A block owns 128 rows of one segment and head: keys (x is K, x2 is V) or queries (x is Q, x2 is
- * dO). The producer, one thread, loads x and x2 once, then tiles of the other side, y and y2, in a
- * ring; where those are queries, the warp beside it puts their lse and delta into the ring too. A
- * warpgroup owns 64 rows: scores x y^T and x2 y2^T, from them P and dS, which stay in
- * registers as left operands of sum2 += P y2 (keys alone) and sum += dS y. Those run beside the
- * next tile's scores. Tiles of the other side have 32 rows for keys, whose two sums take most
- * registers, and 64 for queries.
+ * dO). The producer thread loads x and x2 once, then tiles y and y2 of the other side into a
+ * pipeline. If the other side is queries, the next warp writes their lse and delta into the stage.
+ * A math warpgroup owns 64 rows. It computes the scores x y^T and x2 y2^T, and from them P and dS,
+ * which stay in registers as left operands of sum2 += P y2 (keys alone) and sum += dS y. These
+ * products overlap the next tile's scores. A tile of the other side has 32 rows for keys, whose two
+ * accumulators take most registers, and 64 for queries.
  *
- * Moves Q, K, V, dO twice and the results once, plus the other side per 128 owned rows (by L2);
- * 2*T*len*(4*dq + 3*dv) operations a head, half of them when causal: 2*dq + 2*dv for keys,
- * 2*dq + dv for queries; 3*dq + 2*dv would do if scores were computed once. Limit: the matrix rate.
+ * Moves Q, K, V, dO twice and the results once, plus the other side per 128 owned rows (from L2). A
+ * head takes 2*T*len*(4*dq + 3*dv) operations, half of them when causal: 2*dq + 2*dv for keys, 2*dq
+ * + dv for queries. 3*dq + 2*dv would suffice if scores were computed once. The limit is the matrix
+ * rate.
  * Source: Dao 2023 (FlashAttention-2), algorithm 2, with dQ as a pass of its own.
  */
 #include "trainer/backend/cuda/attention_bwd.h"
@@ -29,16 +30,16 @@ struct backward_maps {
     CUtensorMap x, x2, y, y2;
 };
 
-/* Barriers of the ring, and what it holds of queries. */
+/* The barriers of the pipeline, and the queries of its stages. */
 template <class S> struct backward_ring {
     uint64_t owned, full[S::STAGES], empty[S::STAGES];
     struct attention_query of[S::STAGES][S::OTHERS];
 };
 
-/* The tiles that a block goes over: those of the heads of its kv head in turn, or of one head. */
+/* The tiles of a block's loop: of one head, or of each q head of a kv head in turn. */
 struct schedule {
-    int64_t begin, each, steps; /* first tile, tiles of a head, all */
-    int head, heads;            /* the first one of the other side, how many */
+    int64_t begin, each, steps; /* the first tile, the tiles of a head, all tiles */
+    int head, heads;            /* the first head of the other side, and how many */
 
     __device__ __forceinline__ int head_of(int64_t step) const
     {
@@ -86,8 +87,8 @@ __device__ void produce(unsigned char *room, struct backward_ring<S> *g,
     }
 }
 
-/* A warp, in few registers: a lane a query of the tile. of: what is known of the segment's len
- * queries, those of the next head `ld` behind. */
+/* One warp writes the queries of a tile into the stage, a lane a query, with few registers. of: the
+ * segment's len queries; those of the next head follow after `ld`. */
 template <class S>
 __device__ void produce_queries(struct backward_ring<S> *g, const struct attention_query *of,
                                 int64_t ld, int len, int first, int heads)
@@ -110,7 +111,7 @@ __device__ void produce_queries(struct backward_ring<S> *g, const struct attenti
         }
 }
 
-/* Pins the second pair of products: their sums and left operands. */
+/* Pins the accumulators and left operands of the second pair of products. */
 template <bool KEYS, class T, int D, int D2, int N>
 __device__ __forceinline__ void pin_sums(float (&sum)[D][4], float (&sum2)[D2][4],
                                          tile_a<T> (&fp)[N], tile_a<T> (&fd)[N])
@@ -123,7 +124,7 @@ __device__ __forceinline__ void pin_sums(float (&sum)[D][4], float (&sum2)[D2][4
     }
 }
 
-/* The 64 rows of warpgroup `mine`. */
+/* A math warpgroup: the 64 rows of warpgroup `mine`. */
 template <class T, class S, bool KEYS>
 __device__ void collect(const unsigned char *room, struct backward_ring<S> *g,
                         const struct attention &a, const struct span &s, const struct schedule &c,
@@ -139,7 +140,7 @@ __device__ void collect(const unsigned char *room, struct backward_ring<S> *g,
     const float scale[2] = {a.scale, a.scale}, one[2] = {1, 1};
     struct attention_query of[2] = {};
     bool elected = threadIdx.x % 32 == 0;
-    int own = (int)blockIdx.y, last = 0; /* the stage that sum and sum2 take from */
+    int own = (int)blockIdx.y, last = 0; /* the stage that sum and sum2 read */
     int begin = (int)c.begin * N, end = begin + (int)c.each * N, col = begin;
 
     if constexpr (!KEYS)
@@ -163,7 +164,7 @@ __device__ void collect(const unsigned char *room, struct backward_ring<S> *g,
         sm90_pin(p);
         sm90_pin(d);
         pin_sums<KEYS>(sum, sum2, fp, fd);
-        __syncwarp(); /* all lanes have read what is known of the last tile's queries */
+        __syncwarp(); /* all lanes have read the last tile's queries */
         if (elected && step > 0)
             ptx_mbar_arrive(&g->empty[last]);
         if (attention_partial<KEYS, N>(a, row, col, s.len))
@@ -198,7 +199,7 @@ __global__ void __launch_bounds__(SM90_THREADS)
 {
     DEV_DYNAMIC(unsigned char, room);
     DEV_SHARED(struct backward_ring<S>, barriers, [1]);
-    /* Smaller sums fit the registers that every thread begins with. */
+    /* Smaller accumulators fit into the registers that a thread starts with. */
     constexpr bool MANY = S::DQ > 64;
     int mine = sm90_group();
     struct backward_ring<S> *g = barriers;

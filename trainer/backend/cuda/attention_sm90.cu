@@ -1,15 +1,14 @@
 /*
- * attention_fwd for 16-bit types on sm_90a: as attention.cu, with products of warpgroups (wgmma) on
- * tiles that TMA loads.
+ * attention_fwd for 16-bit types on sm_90a: as attention.cu, by wgmma on tiles that TMA loads.
  *
- * A block owns 128 queries of one segment and head. The producer, one thread, loads Q once, then
- * 128 rows of K and of V at a time, in two rings of two stages. S = Q K^T; the probabilities stay
- * in registers as the left operand of P V. The next tile's S and then this tile's P V are put into
- * the queue together, so that the exponentials of the one are computed while the other is
- * multiplied; the other warpgroup's products fill what is left of the tensor cores' time.
+ * A block owns 128 queries of one segment and head. The producer thread loads Q once, then 128 rows
+ * of K and of V at a time into two pipelines of two stages. S = Q K^T; the probabilities stay in
+ * registers as the left operand of P V. A math warpgroup issues the next tile's S and this tile's P
+ * V together, so that the softmax of the next tile overlaps the product of this one. The products
+ * of the other math warpgroup fill the rest of the tensor cores' time.
  *
- * Moves Q and O once, K and V once per 128 queries (by L2); 2*T*len*(dq+dv) operations a head, half
- * of them when causal; limit: the matrix rate.
+ * Moves Q and O once, K and V once per 128 queries (from L2). A head takes 2*T*len*(dq+dv)
+ * operations, half of them when causal. The limit is the matrix rate.
  * Source: Dao 2023 (FlashAttention-2), algorithm 1; Shah et al. 2024 (FlashAttention-3), section 3:
  * roles of warpgroups.
  */
@@ -28,7 +27,7 @@ struct forward_maps {
     CUtensorMap q, k, v;
 };
 
-/* Barriers of the rings. full: the tile has landed; empty: all consumer warps have read it. */
+/* Barriers of the pipelines. full: the tile has arrived. empty: all math warps have read it. */
 struct forward_barriers {
     uint64_t q, k_full[STAGES], k_empty[STAGES], v_full[STAGES], v_empty[STAGES];
 };
@@ -55,7 +54,7 @@ __device__ void produce(unsigned char *room, struct forward_barriers *g,
     }
 }
 
-/* A consumer: the 64 queries of warpgroup `mine`. */
+/* A math warpgroup: the 64 queries of warpgroup `mine`. */
 template <class T, class S>
 __device__ void consume(const unsigned char *room, struct forward_barriers *g,
                         const struct attention &a, const struct span &s, int head, int mine,

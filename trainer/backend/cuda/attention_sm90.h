@@ -1,10 +1,11 @@
 /*
- * What the forward and the backward of attention on sm_90a share. Internal to trainer/backend/cuda.
+ * Shared by the forward and the backward pass of attention on sm_90a. Internal to
+ * trainer/backend/cuda.
  *
- * Blocks have three warpgroups: two consumers multiply, 64 owned rows each; the first thread of the
- * last one is the producer, which loads tiles. A tile (ROWS, D) of one head lies in D/64 boxes of
- * ROWS lines of 128 bytes, swizzled as wgmma reads them; columns beyond the head's size read as
- * zeros, rows beyond a segment's end are the next segment's.
+ * A block has two math warpgroups, which own 64 rows each, and a TMA warpgroup, whose first thread
+ * is the producer. A tile (ROWS, D) of one head is D/64 boxes of ROWS lines of 128 bytes with the
+ * 128-byte swizzle. Columns after the head's size read as zeros; rows after a segment's end belong
+ * to the next segment.
  */
 #ifndef TR_BACKEND_CUDA_ATTENTION_SM90_H
 #define TR_BACKEND_CUDA_ATTENTION_SM90_H
@@ -16,13 +17,13 @@ enum {
     SM90_LINE = 128,  /* bytes of 64 columns */
     SM90_GROUP = 128, /* threads of a warpgroup */
     SM90_THREADS = 3 * SM90_GROUP,
-    SM90_WARPS = 2 * SM90_GROUP / 32 /* that multiply */
+    SM90_WARPS = 2 * SM90_GROUP / 32 /* of the math warpgroups */
 };
 
 /* Bytes of a tile. */
 template <int ROWS, int D> constexpr int sm90_bytes = ROWS *D * 2;
 
-/* Tokens from `token` on of one head: ROWS x D. The bytes must be expected by the caller. */
+/* Loads a tile (ROWS, D) of one head, from `token` on. The caller expects the bytes. */
 template <int ROWS, int D>
 __device__ __forceinline__ void sm90_load(unsigned char *to, const CUtensorMap *map, int head,
                                           int64_t token, uint64_t *bar)
@@ -32,7 +33,7 @@ __device__ __forceinline__ void sm90_load(unsigned char *to, const CUtensorMap *
         ptx_bulk_load3(to + i * ROWS * SM90_LINE, map, i * 64, head, (int)token, bar);
 }
 
-/* Registers of a product, pinned as ptx_wgmma_pin says: of sums, and of p as operands. */
+/* Pins the registers of a product (ptx_wgmma_pin): accumulators, and p as the left operand. */
 template <int N> __device__ __forceinline__ void sm90_pin(float (&x)[N][4])
 {
     ptx_wgmma_pin(reinterpret_cast<float(&)[N * 4]>(x));
@@ -45,13 +46,13 @@ template <class T, int N> __device__ __forceinline__ void sm90_pin(tile_a<T> (&a
         ptx_wgmma_pin(a[i].r[0]);
 }
 
-/* The warpgroup of a thread, which the compiler knows to be that of its whole warp. */
+/* The warpgroup of a thread, in a form that the compiler knows to be uniform in the warp. */
 __device__ __forceinline__ int sm90_group(void)
 {
     return __shfl_sync(0xffffffffu, (int)(threadIdx.x / SM90_GROUP), 0);
 }
 
-/* A tile as an operand: rows that a sum of scores runs along, or the rows that it adds up. */
+/* Descriptors of a tile: with K along its rows (scores), or down its rows (P V). */
 __device__ __forceinline__ uint64_t sm90_rows(const unsigned char *tile)
 {
     return ptx_matrix(tile, 16, 8 * SM90_LINE);
@@ -62,8 +63,8 @@ template <int ROWS> __device__ __forceinline__ uint64_t sm90_columns(const unsig
     return ptx_matrix(tile, ROWS * SM90_LINE, 8 * SM90_LINE);
 }
 
-/* p (64, N) = a (64, D) b^T, put into the queue: a of a tile of SM90_OWNED rows, b a tile of N,
- * both by sm90_rows. */
+/* Issues p (64, N) = a (64, D) b^T: a of a tile of SM90_OWNED rows, b a tile of N rows, both by
+ * sm90_rows. */
 template <class T, int N, int D>
 __device__ __forceinline__ void sm90_scores(float (&p)[N / 8][4], uint64_t a, uint64_t b)
 {
@@ -78,8 +79,8 @@ __device__ __forceinline__ void sm90_scores(float (&p)[N / 8][4], uint64_t a, ui
     }
 }
 
-/* sum (64, D) += p (64, K) b, put into the queue: b a tile of K rows, by sm90_columns. a: p as
- * operands, the caller's until the wait. */
+/* Issues sum (64, D) += p (64, K) b: b a tile of K rows, by sm90_columns. a holds p as the left
+ * operand; the caller keeps it until the wait. */
 template <class T, int K, int D>
 __device__ __forceinline__ void sm90_add(float (&sum)[D / 8][4], tile_a<T> (&a)[K / 16], uint64_t b)
 {
@@ -98,10 +99,10 @@ __device__ __forceinline__ void sm90_take(tile_a<T> (&a)[K / 16], const float (&
         tile_take<T>(a[i], p[2 * i], p[2 * i + 1]);
 }
 
-/* Where a ring of STAGES stands: both sides count alike. */
+/* The pipeline state of a producer or consumer. */
 template <int STAGES> struct sm90_turn {
     int stage;
-    uint32_t parity; /* of "full"; the other one for "empty" */
+    uint32_t parity; /* of the "full" barrier; "empty" has the opposite */
 
     __device__ __forceinline__ explicit sm90_turn(int64_t step)
         : stage((int)(step % STAGES)), parity((uint32_t)(step / STAGES % 2))
@@ -109,7 +110,7 @@ template <int STAGES> struct sm90_turn {
     }
 };
 
-/* A map of a view of heads in boxes of `rows` tokens. */
+/* Makes the tensor map of a view of heads, with boxes of `rows` tokens. */
 static inline enum fr_rc sm90_map(CUtensorMap *map, const struct tr_view *v, int rows,
                                   struct fr_err *err)
 {

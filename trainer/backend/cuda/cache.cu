@@ -1,12 +1,13 @@
 /*
  * A key-value cache: put_rows and attention_cached.
  *
- * put_rows ("="): y[index[t]] = x[t]; a block owns a row, 2 T n elements.
- * attention_cached ("="): O_i = sum_j softmax_j(scale Q_i.K_j) V_j over the cached keys up to the
- * token's position. A block owns one q head of one token and goes over the keys by KEYS: a warp a
- * key for the scores, then the running maximum and sum (Dao et al. 2022, algorithm 1), then a
- * thread a channel of the value. Moves len (dq + dv) elements a head and token, from the caches of
- * the device where heads share a key: limit bandwidth. Sums have one order.
+ * put_rows ("="): y[index[t]] = x[t]; a block owns a row, 2 T n elements. attention_cached ("="):
+ * O_i = sum_j softmax_j(scale Q_i.K_j) V_j over the cached keys up to the token's position. A block
+ * owns one q head of one token and takes KEYS keys at a time. A warp computes the score of a key;
+ * the online softmax keeps the maximum and the sum (Dao et al. 2022, algorithm 1); a thread
+ * accumulates a channel of the value. Moves len (dq + dv) elements a head and token, from the
+ * device's caches where heads share a key. The limit is the bandwidth. The order of the sums is
+ * fixed.
  */
 #include "trainer/backend/cuda/cuda.h"
 
@@ -49,7 +50,8 @@ struct cached {
     float scale;
 };
 
-/* The first cached row of token t's sequence, and how many it sees; 0: it is in no segment. */
+/* The first cached row of token t's sequence, and how many keys it attends to; 0: the token is in
+ * no segment. */
 __device__ __forceinline__ int64_t keys_of(const struct cached &a, int64_t t, int64_t *first)
 {
     for (int64_t b = 0; b < a.B; b++)
@@ -63,7 +65,7 @@ __device__ __forceinline__ int64_t keys_of(const struct cached &a, int64_t t, in
     return 0;
 }
 
-/* The score of one key, known to all lanes of the warp. */
+/* Returns the score of one key to all lanes of the warp. */
 template <class T> __device__ __forceinline__ float score(const float *q, const T *k, int64_t n)
 {
     float sum = 0;

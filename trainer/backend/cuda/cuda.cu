@@ -15,7 +15,7 @@ extern "C" {
 #include <stdio.h>
 #include <string.h>
 
-/* The newest kernels that this module takes (trainer/cli/meson.build). */
+/* The newest architecture that this module has kernels for (trainer/cli/meson.build). */
 #ifndef SM_MOST
 #define SM_MOST 90
 #endif
@@ -131,7 +131,7 @@ static void *cuda_stream(void *self, struct tr_queue *q)
     return q->stream;
 }
 
-/* An error counts as done: tr_sync reports it. */
+/* An event with an error counts as reached; tr_sync reports the error. */
 static bool cuda_event_done(void *self, struct tr_event *e)
 {
     cudaError_t rc = cudaSetDevice(static_cast<struct cuda *>(self)->device);
@@ -171,7 +171,7 @@ static void cuda_destroy(void *self)
     fr_sys.free(self);
 }
 
-/* The slot of an op: remembers it for tr_sync and puts its name in front of a failure. */
+/* The function of an op in the table: notes the op for tr_sync, and names it in a failure. */
 #define CUDA_RUN(name, args, fp8)                                                                  \
     static enum fr_rc run_##name(void *self, struct tr_queue *q, const struct args *a,             \
                                  struct fr_err *err)                                               \
@@ -205,7 +205,7 @@ static const struct tr_backend_ops cuda_ops = {"cuda",
 #undef CUDA_SLOT
 };
 
-/* As nvidia-smi and /sys name it. */
+/* The names that nvidia-smi and /sys use. */
 static void name_device(struct tr_device_id *id, const cudaDeviceProp *p)
 {
     const unsigned char *b = reinterpret_cast<const unsigned char *>(p->uuid.bytes);
@@ -246,7 +246,7 @@ static enum fr_rc check_driver(struct fr_err *err)
 
 enum { NOT_READY = 802 /* cudaErrorSystemNotReady */ };
 
-/* What sm_80 has and kernels for it take; sm_86 and sm_89 have 99 KiB. */
+/* The shared memory of a block on sm_80, which the kernels need; sm_86 and sm_89 have 99 KiB. */
 enum { SHARED_LEAST = 163 << 10 };
 
 static enum fr_rc open_device(struct cuda *cuda, bool share, struct fr_err *err)
@@ -285,7 +285,7 @@ static enum fr_rc open_device(struct cuda *cuda, bool share, struct fr_err *err)
                        "--device cpu",
                        p.name, p.major, p.minor, (size_t)p.sharedMemPerBlockOptin >> 10,
                        SHARED_LEAST >> 10);
-    if (p.major > 9 && SM_MOST >= 90) /* a module of machine code alone */
+    if (p.major > 9 && SM_MOST >= 90) /* the module has no PTX */
         return fr_fail(err, FR_UNSUPPORTED,
                        "%s is sm_%d%d, kernels are of sm_80 and sm_90: leave it out of "
                        "CUDA_VISIBLE_DEVICES, or pass --device cpu",
@@ -304,8 +304,8 @@ int cuda_runtime(void)
     return cudaRuntimeGetVersion(&version) == cudaSuccess ? version : CUDART_VERSION;
 }
 
-/* Opens a device. The driver and cuBLASLt are asked for first: without them another module may
- * serve, and this one has started nothing yet. */
+/* Checks the driver and cuBLASLt first, before this module starts anything: if they are missing,
+ * another module may work. */
 enum fr_rc tr_cuda_open(size_t table_bytes, int device, bool share, struct tr_backend **out,
                         struct fr_err *err)
 {

@@ -1,6 +1,6 @@
 /*
- * Device memory of a run: one reserve that every allocation is cut from, and the workspace of a
- * queue, whose size an op computes beforehand in a dry run.
+ * Device memory of a run: the reserve, from which every allocation is taken, and the workspace of a
+ * queue. A dry run of an op computes the size of its workspace beforehand.
  */
 #include "trainer/backend/cuda/memory.h"
 
@@ -66,7 +66,7 @@ static size_t cuda_mem_room(void *)
     return cudaMemGetInfo(&room, &total) == cudaSuccess ? room : 0;
 }
 
-/* What was cut from the reserve becomes free when all of it is. */
+/* Memory of the reserve becomes free only when all its allocations are freed. */
 void cuda_mem_free(void *self, enum tr_mem kind, void *p)
 {
     struct cuda *cuda = static_cast<struct cuda *>(self);
@@ -84,7 +84,7 @@ void cuda_mem_free(void *self, enum tr_mem kind, void *p)
 const struct tr_memory_ops cuda_memory = {false, cuda_mem_alloc, cuda_mem_free, cuda_mem_reserve,
                                           cuda_mem_room};
 
-/* An address that nothing reads: the workspace of a dry queue. */
+/* The workspace of a dry queue: an address that is never accessed. */
 static void *nowhere(void)
 {
     return reinterpret_cast<void *>((uintptr_t)4096);
@@ -111,7 +111,7 @@ enum fr_rc cuda_work(struct tr_queue *q, size_t bytes, void **out, struct fr_err
     return FR_OK;
 }
 
-/* Runs the op on a dry queue: no launch, and work_bytes becomes what the op needs. */
+/* Runs the op on a dry queue: nothing is launched, and work_bytes becomes the op's workspace. */
 void cuda_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch *most)
 {
     struct tr_queue q = {};

@@ -1,14 +1,15 @@
 /*
  * Rotary positions and the heads of MLA; all outputs are written ("=").
  *
- * rope: the first dr channels of each head turned by the angles of the row's position, the others
- * copied. mla_assemble_fwd: Q = [q_nope, rope(q_pe)], K = [k_nope, rope(k_pe)] with one k_pe for
- * all heads, V = v. mla_assemble_bwd: the transposed map; dk_pe sums the heads: at most SLABS runs
- * of heads, each ascending, then the runs in order. A block owns a token. A thread copies chunks of
- * CHUNK channels, or turns CHUNK pairs (x, z) -> (x cos - z sin, z cos + x sin) in f32, rounded
- * once; it reads both of a pair before it writes, so y may be x. Moves each view once (k_pe from
- * the caches): forward and backward T nh (4 dn + 3 dr + 2 dv) elements and the token's row of the
- * tables. Limit: bandwidth. Source: Su et al. 2021, section 3.4.2; DeepSeek-V2 2024, eq. 9-19.
+ * rope: rotates the first dr channels of each head by the angles of the row's position, and copies
+ * the others. mla_assemble_fwd: Q = [q_nope, rope(q_pe)], K = [k_nope, rope(k_pe)] with one k_pe
+ * for all heads, V = v. mla_assemble_bwd: the transposed map. dk_pe sums the heads: at most SLABS
+ * runs of heads, each ascending, then the runs in order. A block owns a token. A thread copies
+ * chunks of CHUNK channels, or rotates CHUNK pairs (x, z) -> (x cos - z sin, z cos + x sin) in f32,
+ * rounded once. It reads both elements of a pair before it writes, so y may be x. Moves each view
+ * once (k_pe from the caches): forward and backward T nh (4 dn + 3 dr + 2 dv) elements and the
+ * token's row of the tables. The limit is the bandwidth.
+ * Source: Su et al. 2021, section 3.4.2; DeepSeek-V2 2024, eq. 9-19.
  */
 #include "trainer/backend/cuda/cuda.h"
 
@@ -103,16 +104,16 @@ __device__ __forceinline__ void rotate(float (&x)[CHUNK], float (&z)[CHUNK], con
     }
 }
 
-/* One part of each of n heads: where the first one's begins, and from head to head. */
+/* One part of each of n heads: the start in the first head, and the stride of a head. */
 template <class T> struct part {
     T *p;
     int64_t step;
 };
 
 /*
- * Calls f(j, h, step) for the TURNS heads h, h + step, ..., of which the last may not be there, and
- * their chunk from channel j on: a thread stays at its chunk, so that it asks for several heads at
- * once and finds the next without a division.
+ * Calls f(j, h, step) for the chunk at channel j of TURNS heads h, h + step, ...; the last of them
+ * may not exist. A thread keeps its chunk, so that it has loads of several heads in flight and
+ * finds the next head without a division.
  */
 template <int TURNS, class F>
 __device__ __forceinline__ void each_chunk(int heads, int64_t width, F f)
@@ -264,8 +265,7 @@ template <class T> struct mla_grads {
     struct rows<const T> dQ, dK, dV;
 };
 
-/* Sums of the turned channels of dK over the heads, into sums[SLABS][dr] and from there to row 0.
- */
+/* Sums the rotated channels of dK over the heads into sums[SLABS][dr], and those into row 0. */
 template <class T>
 __device__ __forceinline__ void sum_heads(float *sums, const T *pe, const struct heads &h)
 {

@@ -2,14 +2,14 @@
  * Routed rows: plan, permute, combine. All outputs are written ("=").
  *
  * moe_plan: a stable counting sort of the slots by expert in four launches. A warp owns a run of
- * RUN slots: plan_count counts the run's experts into the workspace (E, runs), plan_runs sums each
- * expert's counts over the runs, plan_experts those over the experts, plan_place gives each slot
- * its row: the rows before it of its expert, of earlier runs, of earlier slots of the run. The only
- * atomics add integers in shared memory, whose sum knows no order. Moves 4 T K + 4 E runs words, a
- * word a lane: a thousandth of what moe_permute moves.
- * moe_permute: a block owns a row, 2 R n elements. moe_combine: a block owns a token and sums its
- * rows in k order in f32, T (K + 1) n elements (+ T n with add; a thread reads add before it
- * writes, so y may be add). Limit of all: bandwidth.
+ * RUN slots. plan_count counts the run's experts into the workspace (E, runs). plan_runs makes
+ * prefix sums of each expert's counts over the runs, plan_experts prefix sums over the experts.
+ * plan_place gives each slot its row: the first row of its expert, plus the expert's slots in
+ * earlier runs, plus its earlier slots in the run. The only atomics add integers in shared memory,
+ * whose sum does not depend on the order. Moves 4 T K + 4 E runs words, a word a lane: a thousandth
+ * of the bytes of moe_permute. moe_permute: a block owns a row; 2 R n elements. moe_combine: a
+ * block owns a token and sums its rows in the order of k in f32; T (K + 1) n elements, and T n with
+ * add. A thread reads add before it writes, so y may be add. The limit of all is the bandwidth.
  */
 #include "trainer/backend/cuda/cuda.h"
 
@@ -19,7 +19,8 @@ struct plan {
     const int32_t *ids, *tokens; /* tokens may be NULL */
     int64_t slots, K, E, runs;
     int32_t *counts, *offsets, *row_of, *slot_of;
-    int32_t *before; /* (E, runs): rows of an expert in each run, then in the runs before it */
+    int32_t *before; /* (E, runs): rows of an expert in the run; after plan_runs, in the runs before
+                        it */
 };
 
 /* The expert of slot s, -1 when the slot has no row. */
@@ -52,7 +53,7 @@ __global__ void plan_count_kernel(struct plan p)
         p.before[e * p.runs + run] = count[e];
 }
 
-/* x of the lanes before this one; *all: of all. */
+/* Returns the sum of x over the lanes before this one; *all: over all lanes. */
 __device__ __forceinline__ int warp_before(int x, int *all)
 {
     int lane = (int)threadIdx.x % LANES, sum = x;
@@ -67,7 +68,8 @@ __device__ __forceinline__ int warp_before(int x, int *all)
     return sum - x;
 }
 
-/* out[i] = in[0] + ... + in[i-1]; returns the sum of all n. A warp calls; out may be in. */
+/* Exclusive prefix sum: out[i] = in[0] + ... + in[i-1]. Returns the sum of all n. A warp calls; out
+ * may be in. */
 __device__ __forceinline__ int scan(int32_t *out, const int32_t *in, int64_t n)
 {
     int64_t lane = threadIdx.x % LANES;

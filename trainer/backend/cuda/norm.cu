@@ -1,18 +1,18 @@
 /*
- * RMSNorm both ways and the sums over rows that belong to gains and biases.
+ * Forward and backward pass of RMSNorm, and the sums over rows for gradients of gains and biases.
  *
  * rmsnorm_fwd: s = x + add rounded to C, r = 1/sqrt(mean(s*s) + eps), y = gain * C(s*r) ("=").
- * rmsnorm_bwd: dx = dres + r*(u - xh*(u.xh)/n), u = gain*dy, xh = x*r ("=").
- * A block owns a row; what it read stays in shared memory in its own type, so each view is moved
- * once: forward x, add, sum, y (2 to 4 rows), backward dy, x, dx, dres. The gain comes from the
- * caches. A thread owns the same chunks in both passes, so any output may be any input.
- * colsum: out += sum over t of x; dgain += sum over t of dy*x*r. A thread sums CHUNK columns over
- * ROWS rows into the workspace, then the parts are summed in order: x once (and dy). Limit:
- * bandwidth. Source: Zhang & Sennrich 2019, eq. 4.
+ * rmsnorm_bwd: dx = dres + r*(u - xh*(u.xh)/n), u = gain*dy, xh = x*r ("="). A block owns a row and
+ * keeps the inputs in shared memory in their own type, so that each view moves once: forward x,
+ * add, sum, y (2 to 4 rows), backward dy, x, dx, dres. The gain comes from the caches. A thread
+ * owns the same chunks in both passes, so any output may be any input. colsum: out += sum over t of
+ * x; dgain += sum over t of dy*x*r. A thread sums CHUNK columns over ROWS rows into the workspace;
+ * a second kernel adds the parts in order. x (and dy) move once. The limit is the bandwidth.
+ * Source: Zhang & Sennrich 2019, eq. 4.
  */
 #include "trainer/backend/cuda/cuda.h"
 
-enum { SHARED_MAX = 160 << 10 }; /* of a row; what sm_80 has */
+enum { SHARED_MAX = 160 << 10 }; /* bytes of a row; the limit of sm_80 */
 
 struct norm_out {
     float *rrms; /* NULL: not wanted */
@@ -82,7 +82,7 @@ enum fr_rc tr_cuda_rmsnorm_fwd(struct cuda *cuda, struct tr_queue *q, const stru
     });
 }
 
-/* Row t of what the backward reads; DY is the type of dy. */
+/* Row t of the inputs of the backward pass; DY is the type of dy. */
 template <class C, class DY> struct norm_in {
     struct rows<const DY> dy;
     struct rows<const C> x;
@@ -204,7 +204,7 @@ __global__ void add_parts_kernel(float *out, const float *parts, int64_t count, 
     store(out + j, x, n - j);
 }
 
-/* The workspace for the parts of a sum over T rows of n columns, and the grid that fills it. */
+/* The workspace of the partial sums over T rows of n columns, and the grid that fills it. */
 static enum fr_rc parts_of(struct tr_queue *q, int64_t T, int64_t n, float **parts,
                            struct fr_err *err)
 {

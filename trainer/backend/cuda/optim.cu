@@ -1,24 +1,23 @@
 /*
- * The optimizer's side: adamw, the norm and the scan of gradients, the ordered reduction.
+ * Ops of the optimizer: adamw, the norm and the scan of gradients, the ordered reduction.
  *
- * adamw ("+="): g' = g * scale, m = b1 m + (1-b1) g', v = b2 v + (1-b2) g'^2,
- * p = p (1 - lr wd) - lr (m c1) / (sqrt(v c2) + eps), c1 = 1/(1-b1^step), c2 = 1/(1-b2^step), in
- * f32. A thread owns a chunk of the four arrays; moves 28 bytes an element and the copy.
- * sumsq (+= in f64): out += sum of x*x; nonfinite (+=): found += how many x have, in f32, all bits
- * of the exponent set. A block owns CHUNKS chunks a thread; partial sums go to the workspace and
- * are summed in order by one block; the count is an integer, so atomics may add it. Both read x
- * once.
- * reduce_ordered ("=", or += with add): out = sum of slices[w], w ascending. A thread owns a chunk
- * of out; (W + 1) n elements moved. Limit of all: bandwidth. Source: Loshchilov & Hutter 2019,
- * algorithm 2.
+ * adamw ("+="): g' = g * scale, m = b1 m + (1-b1) g', v = b2 v + (1-b2) g'^2, p = p (1 - lr wd) -
+ * lr (m c1) / (sqrt(v c2) + eps), c1 = 1/(1-b1^step), c2 = 1/(1-b2^step), in f32. A thread owns a
+ * chunk of the four arrays; 28 bytes an element and the copy move. sumsq (+= in f64): out += sum of
+ * x*x. nonfinite (+=): found += the number of x whose exponent bits, in f32, are all set. A block
+ * owns CHUNKS chunks a thread. Partial sums go to the workspace, and one block adds them in order;
+ * the count is an integer, which atomics may add. Both read x once. reduce_ordered ("=", or += with
+ * add): out = sum of slices[w], w ascending. A thread owns a chunk of out; (W + 1) n elements move.
+ * The limit of all is the bandwidth.
+ * Source: Loshchilov & Hutter 2019, algorithm 2.
  */
 #include "trainer/backend/cuda/cuda.h"
 
 #include <math.h>
 
-enum { CHUNKS = 8 }; /* a thread of a scan */
+enum { CHUNKS = 8 }; /* chunks of a thread in a scan */
 
-/* The numbers of one step; c: 1 / (1 - b^step). */
+/* The constants of one step; c: 1 / (1 - b^step). */
 struct step {
     float scale, b1, b2, c1, c2, decay, lr, eps;
     const float *gscale; /* NULL: 1 */
@@ -89,7 +88,7 @@ __device__ __forceinline__ void load(float (&v)[CHUNK], const uint8_t *f8, int64
     load_f8(v, f8, n);
 }
 
-/* Calls f(chunk of x) for the chunks of this block. */
+/* Calls f with each chunk of x that this block owns. */
 template <class X, class F>
 __device__ __forceinline__ void each_chunk(struct rows<const X> x, const struct cuda_span &s, F f)
 {

@@ -1,27 +1,27 @@
 /*
- * The router both ways, all in f32.
+ * Forward and backward pass of the router, all in f32.
  *
- * router_fwd ("="): logits z = x gate^T into the workspace, then a warp a token: s = 1/(1+exp(-z))
- * or softmax(z), c = s + bias, groups scored by their two largest c, the K largest c of the kept
- * groups, ids ascending, weights. Where x and gate are of one 16-bit type, their products are exact
- * and summed in f32 by the tensor cores: a block owns TILE tokens x TILE experts, 4 STAGES of DEPTH
- * channels in flight; by mma.sync on sm_90a, too: 2 T H E operations are half a percent of those of
- * the experts behind them, and wgmma would save a part of that. Otherwise (f32 runs, a gate in f32)
- * each product is one FMA of a thread that owns 4 x 4, so that choices are those of f32. Moves
- * T H + E H elements (x again per TILE experts, gate per TILE tokens, by L2) and 8 T E bytes of
- * logits; the limit is bandwidth for E <= 256 on tensor cores, the FMA rate without.
- * Values are compared as ordered integers with the index below them, so that ties go to the lower
- * index and what is no number comes last, whatever the order of the lanes.
+ * router_fwd ("="): logits z = x gate^T go to the workspace. Then a warp owns a token: s =
+ * 1/(1+exp(-z)) or softmax(z), c = s + bias; a group's score is the sum of its two largest c; the K
+ * largest c of the kept groups win, ids ascending. If x and gate have one 16-bit type, the tensor
+ * cores compute the logits with f32 accumulators: a block owns TILE tokens x TILE experts, with a
+ * pipeline of 4 STAGES of DEPTH channels. It uses mma.sync on sm_90a, too: 2 T H E operations are
+ * half a percent of the experts' operations, and wgmma would save a part of that. Otherwise (f32
+ * runs, a gate in f32) a thread owns 4 x 4 logits and computes by FMA, so that choices have the
+ * precision of f32. Moves T H + E H elements (from L2 x again per TILE experts, gate per TILE
+ * tokens) and 8 T E bytes of logits. The limit is the bandwidth for E <= 256 on tensor cores, else
+ * the FMA rate. The choice compares values as ordered integers with the index in the low bits. Ties
+ * go to the lower index and NaN comes last, whatever the order of the lanes.
  *
- * router_bwd: ds = factor/(S+1e-20) (d - sum_j s_j d_j/(S+1e-20)) with norm, else factor d;
- * dz = ds s (1-s); dx (= or +=) sum over k of dz_k gate[id_k], a block a token, gate from the
- * caches, T H elements once or twice: K of E columns of dz are not 0, so these K FMA a channel are
- * less work than a dense product. dgate (+=) = sum over t of dz x: a block owns columns of an
- * expert and adds the tokens that chose it in order, found 32 slots at a time; E H words and T K H
- * elements of x from the caches. One after the other for the same bits everywhere; routers are
- * frozen, and no block computes their gradient. Softmax without norm gives all E experts a dz, and
- * both products are dense: E instead of K FMA a channel. Sources: DeepSeek-V3 2024, section 2.1.2;
- * Mixtral 2024, section 2.1.
+ * router_bwd: ds = factor/(S+1e-20) (d - sum_j s_j d_j/(S+1e-20)) with norm, else factor d; dz = ds
+ * s (1-s). dx (= or +=) sum over k of dz_k gate[id_k]: a block owns a token, gate comes from the
+ * caches, T H elements move once or twice. Only K of E columns of dz are not 0, so K FMA a channel
+ * are less work than a dense product. dgate (+=) = sum over t of dz x: a block owns columns of an
+ * expert and adds the tokens that chose it in order, which it finds 32 slots at a time; E H words,
+ * and T K H elements of x from the caches. The order gives the same bits everywhere. Routers are
+ * frozen, and no block computes their gradient. Softmax without norm gives all E experts a dz; both
+ * products are then dense, with E instead of K FMA a channel.
+ * Sources: DeepSeek-V3 2024, section 2.1.2; Mixtral 2024, section 2.1.
  */
 #include "trainer/backend/cuda/cuda.h"
 
@@ -35,7 +35,7 @@ struct logits {
 
 /* ---- logits on tensor cores ---- */
 
-/* Begins the copy of rows [first, first+TILE) x channels [h, h+DEPTH) of v, zeros outside. */
+/* Starts the copy of rows [first, first+TILE) x channels [h, h+DEPTH) of v; outside are zeros. */
 template <class T>
 __device__ __forceinline__ void fetch(T *to, struct rows<const T> v, int64_t first, int64_t rows,
                                       int64_t h, int64_t H)
@@ -51,7 +51,7 @@ __device__ __forceinline__ void fetch(T *to, struct rows<const T> v, int64_t fir
     }
 }
 
-/* d += tokens 16w .. 16w+15 times all experts of a stage, w the warp. */
+/* d += tokens 16w .. 16w+15 times all experts of a stage; w is the warp. */
 template <class T>
 __device__ __forceinline__ void multiply(float (&d)[TILE / 8][4], const T *x, const T *gate)
 {
@@ -168,7 +168,7 @@ struct choice {
     bool norm, replay, softmax;
 };
 
-/* f as an integer of the same order, 2 or more; 1 for what is no number, 0 is left free. */
+/* f as an integer of the same order, at least 2. NaN: 1. 0 is not used. */
 __device__ __forceinline__ uint32_t rank_of(float f)
 {
     uint32_t bits = __float_as_uint(f);
@@ -178,8 +178,8 @@ __device__ __forceinline__ uint32_t rank_of(float f)
     return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/* The index of the largest of rank[0..n), which becomes 0; ties to the lower index. A warp calls.
- */
+/* Returns the index of the largest of rank[0..n) and sets that rank to 0; ties go to the lower
+ * index. A warp calls. */
 __device__ __forceinline__ int64_t take_largest(uint32_t *rank, int64_t n)
 {
     int64_t lane = threadIdx.x % LANES, at;
@@ -201,7 +201,7 @@ __device__ __forceinline__ int64_t take_largest(uint32_t *rank, int64_t n)
     return at;
 }
 
-/* Ranks of the groups from c; two largest each. */
+/* Ranks of the groups, from the two largest c of each. */
 __device__ __forceinline__ void score_groups(uint32_t *group, const float *c,
                                              const struct choice &p)
 {
@@ -222,7 +222,7 @@ __device__ __forceinline__ void score_groups(uint32_t *group, const float *c,
     __syncwarp();
 }
 
-/* rank[e] of c, of -inf outside the kept groups; then the chosen get rank 0. */
+/* Sets rank[e] from c, from -inf outside the kept groups, then to 0 for the chosen experts. */
 __device__ __forceinline__ void choose(uint32_t *rank, uint32_t *group, const float *c,
                                        const struct choice &p)
 {

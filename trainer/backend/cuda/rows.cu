@@ -1,17 +1,17 @@
 /*
  * Rows and gates: embedding, dropout, SwiGLU.
  *
- * embed_fwd ("="): y[t] = table[ids[t] - row0]; a thread owns a chunk of y; moves 2 T H elements.
- * embed_bwd: dtable[ids[t] - row0] += dy[t]; the block of a token owns its id's row of dtable if no
- * earlier token has the id, and adds the rows of all later ones in order, which it finds 32 ids at
- * a time; T^2/32 words of ids from the caches.
- * dropout ("="): y = x / (1 - p) where a word of Philox is at least p 2^32, else 0; its key is of
- * (seed, module, epoch), its counter of (place, pos, channel), see philox.h. A thread owns a chunk;
- * moves 2 R n elements; two calls of Philox for 8 channels take about as long as their 32 bytes.
- * swiglu_fwd ("="): h = g s u, s = 1/(1 + exp(-g)); a thread owns a chunk, 3 R I elements.
- * swiglu_bwd ("="): dg = w dh u s (1 + g (1-s)), du = w dh g s, dweight = sum over a row of
- * dh g s u; a block owns a row, for that sum, 5 R I elements. A chunk is read before it is written,
- * so that outputs may be inputs as ops.h allows. Limit of all: bandwidth.
+ * embed_fwd ("="): y[t] = table[ids[t] - row0]; a thread owns a chunk of y; 2 T H elements move.
+ * embed_bwd: dtable[ids[t] - row0] += dy[t]. The block of a token owns the row of its id if no
+ * earlier token has the id. It adds the rows of all later tokens with the id in order, which it
+ * finds 32 ids at a time; T^2/32 words of ids come from the caches. dropout ("="): y = x / (1 - p)
+ * if a word of Philox is at least p 2^32, else 0. The key is made of (seed, module, epoch), the
+ * counter of (place, pos, channel), see philox.h. A thread owns a chunk; 2 R n elements move. Two
+ * calls of Philox for 8 channels take about as long as their 32 bytes. swiglu_fwd ("="): h = g s u,
+ * s = 1/(1 + exp(-g)); a thread owns a chunk; 3 R I elements move. swiglu_bwd ("="): dg = w dh u s
+ * (1 + g (1-s)), du = w dh g s, dweight = sum over a row of dh g s u. A block owns a row because of
+ * that sum; 5 R I elements move. A thread reads a chunk before it writes it, so that outputs may be
+ * inputs as ops.h allows. The limit of all is the bandwidth.
  */
 #include "trainer/backend/cuda/cuda.h"
 
@@ -52,7 +52,7 @@ enum fr_rc tr_cuda_embed_fwd(struct cuda *cuda, struct tr_queue *q, const struct
     });
 }
 
-/* Which of tokens t .. t+31 have this id; all lanes of a warp call. */
+/* A bit for each of tokens t .. t+31 that has this id. All lanes of a warp call. */
 __device__ __forceinline__ unsigned same_id(const int32_t *ids, int64_t t, int64_t T, int32_t id)
 {
     int64_t mine = t + threadIdx.x % 32;
@@ -111,7 +111,7 @@ enum fr_rc tr_cuda_embed_bwd(struct cuda *cuda, struct tr_queue *q, const struct
     });
 }
 
-/* Where the mask of a row comes from. */
+/* The source of a row's mask. */
 struct mask {
     const int64_t *place;
     const int32_t *pos, *slot_of, *groups; /* the last two may be NULL */

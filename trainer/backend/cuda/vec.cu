@@ -3,10 +3,10 @@
  *   fill y = value; cast y = x; sum y = sum of alpha[k] x[k], k ascending, in f32;
  *   noise y[i] = scale * draw(key, first + i), normal or uniform in [-1, 1) (tensor/draw.h);
  *   decode y[i,j] = w[i,j] * scale[(row0+i) / block_rows, j / block_cols], w as f8_value of dev.h.
- * A thread owns a chunk of CHUNK elements; views that are contiguous are one long row. Each view is
- * moved once, so the limit is the device's bandwidth: fill and noise the bytes of y, cast and sum
- * those of all their views, decode 1 + sizeof(y) a weight. y may be any x: a chunk is read before
- * it is written.
+ * A thread owns a chunk of CHUNK elements; contiguous views count as one long row. Each view moves
+ * once, so that the limit is the bandwidth: fill and noise move the bytes of y, cast and sum those
+ * of all their views, decode 1 + sizeof(y) bytes a weight. A thread reads a chunk before it writes
+ * it, so y may be any x.
  */
 #include "trainer/backend/cuda/cuda.h"
 

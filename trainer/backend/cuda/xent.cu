@@ -1,24 +1,26 @@
 /*
- * Cross-entropy over chunks of the vocabulary. xent_chunk ("+="; "=" when first), for some hundreds
- * of tokens at a time: logits z = F Wc^T in f32 into the workspace (never T x V), then a block a
- * token takes the maximum, the sum and the target's logit and row, rescales acc and leaves
- * p = exp(z - m) in the compute type, then acc += p Wc. xent_finish ("="; loss_sum "+="): dF =
- * scale * (acc / l - row of the target), a block a token, moves these three once, limit bandwidth;
- * loss = m + log(l) - logit of the target, and its sum in f64 by one block, t in a fixed order, one
- * token a thread at a time (20 bytes of each). All are 0 for a token without a target. The last
- * logits of a row that is no multiple of 8 and the target's logit are moved one by one.
+ * Cross-entropy over chunks of the vocabulary. xent_chunk ("+="; "=" when first) takes some
+ * hundreds of tokens at a time. Logits z = F Wc^T go to the workspace in f32 (never T x V). A block
+ * owns a token: it finds the maximum, the sum, and the target's logit and row, rescales acc, and
+ * writes p = exp(z - m) in the compute type. Then acc += p Wc. xent_finish ("="; loss_sum "+="): dF
+ * = scale * (acc / l - row of the target); a block owns a token and moves these three once; the
+ * limit is the bandwidth. loss = m + log(l) - logit of the target. One block sums it in f64 with t
+ * in a fixed order, one token a thread at a time (20 bytes of each). All are 0 for a token without
+ * a target. The target's logit, and the last logits of a row whose length is no multiple of 8, move
+ * one by one.
  *
- * The two products are cuda_gemm's, 4*T*H*rows FLOP a chunk: limit the matrix rate. Moved beside
- * them: z (T, rows) f32 once written and twice read, p once each way, 16 bytes a logit; acc (T, H)
- * f32 once each way by the product, and once more where a token's maximum is new, 8 to 16 bytes an
- * element. At 165 FLOP a byte that is 660/H of the products' time for z and p (a tenth at H = 7168)
- * and 330/rows to 660/rows for acc (a twentieth to a tenth at the 6,912 rows of model/deepseek.c).
+ * cuda_gemm computes the two products, 4*T*H*rows FLOP a chunk; their limit is the matrix rate. In
+ * addition z (T, rows) f32 is written once and read twice, and p moves once each way: 16 bytes a
+ * logit. acc (T, H) f32 moves once each way in the product, and once more if a token's maximum is
+ * new: 8 to 16 bytes an element. At 165 FLOP a byte this is 660/H of the products' time for z and p
+ * (a tenth at H = 7168), and 330/rows to 660/rows for acc (a twentieth to a tenth at the 6,912 rows
+ * of trainer/model/assemble.c).
  * Source: Wijmans et al. 2024 (Cut Your Losses); the online sum, Milakov & Gimelshein 2018.
  */
 #include "trainer/backend/cuda/lt.h"
 #include "trainer/backend/cuda/product.h"
 
-enum { LOGITS = 1 << 25, ROWS_MIN = 64 }; /* logits held at once, but at least so many tokens */
+enum { LOGITS = 1 << 25, ROWS_MIN = 64 }; /* logits in the workspace; at least so many tokens */
 
 struct softmax {
     struct tr_weight w;
@@ -28,7 +30,7 @@ struct softmax {
     bool first;
 };
 
-/* A part of the weight's row of the target, decoded. */
+/* Decodes a part of the target's row of the weight. */
 template <class T>
 __device__ __forceinline__ void load_weight(float (&x)[CHUNK], const struct tr_weight &w,
                                             int64_t row, int64_t col, int64_t n)
@@ -47,7 +49,7 @@ __device__ __forceinline__ void load_weight(float (&x)[CHUNK], const struct tr_w
             x[i] *= scale[(w.row0 + row) / w.block_rows * w.scale.ld + (col + i) / w.block_cols];
 }
 
-/* Token t's state: scaled to the new maximum, if it is new; begun when first. */
+/* Updates the state of token t: rescales it if the maximum is new, and starts it when first. */
 template <class T>
 __device__ void keep_token(const struct softmax &a, struct rows<float> acc,
                            struct rows<T> target_row, int64_t t, float keep)
@@ -72,7 +74,7 @@ __device__ void keep_token(const struct softmax &a, struct rows<float> acc,
     }
 }
 
-/* n logits of a chunk, behind them what adds nothing. */
+/* Loads n logits of a chunk; the rest become -inf, which adds nothing. */
 __device__ __forceinline__ void load_logits(float (&x)[CHUNK], const float *z, int64_t n)
 {
     load(x, z, n);
@@ -130,7 +132,7 @@ __global__ void __launch_bounds__(CUDA_THREADS)
         keep_token<T>(a, acc, target_row, t, keep);
 }
 
-/* Some tokens of a call, and the workspace: z, then p behind it. */
+/* Some tokens of a call, and the workspace: z, followed by p. */
 struct part {
     int64_t begin, n;
     struct tr_view z, p;
@@ -177,7 +179,7 @@ static enum fr_rc some_tokens(struct cuda *cuda, struct tr_queue *q, const struc
     return cuda_gemm(cuda, q, &g, err);
 }
 
-/* A view of n rows whose ld keeps them aligned to 16 bytes. */
+/* A view of n rows, with an ld that aligns the rows to 16 bytes. */
 static struct tr_view table(char *p, enum tr_dtype type, int64_t n, int64_t cols)
 {
     struct tr_view v = tr_view2(p, type, n, cols);
@@ -255,7 +257,7 @@ static enum fr_rc finish_rows(struct tr_queue *q, const struct tr_xent_finish *a
                        cuda_rows<const T>(a->state.target_row));
 }
 
-/* One block: the losses, and their sum in double. */
+/* One block computes the losses and their sum in double. */
 __global__ void __launch_bounds__(CUDA_THREADS) xent_loss_kernel(struct finish a)
 {
     DEV_SHARED(double, part, [32]);
