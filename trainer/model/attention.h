@@ -24,6 +24,12 @@ struct tr_attention_row {
     const enum tr_op *ops, *grads, *caches;
 };
 
+/* The (T, n, hd) heads as the (T, n*hd) matrix that linears take. */
+static inline struct tr_view tr_heads_flat(struct tr_view v)
+{
+    return tr_view2(v.p, v.dtype, v.shape[0], v.shape[1] * v.shape[2]);
+}
+
 #define TR_ROW(name) const struct tr_attention_row *tr_attention_##name(void);
 TR_ATTENTIONS(TR_ROW)
 #undef TR_ROW

@@ -113,12 +113,6 @@ static struct tr_attention attend(const struct opts *o, struct tr_ctx *ctx, cons
     return a;
 }
 
-/* The (T, n, hd) heads as the (T, n*hd) matrix that linears take. */
-static struct tr_view flat(struct tr_view v)
-{
-    return tr_view2(v.p, v.dtype, v.shape[0], v.shape[1] * v.shape[2]);
-}
-
 /* Keys and values of the call's tokens go into the cache, side by side. */
 static void store(const struct opts *o, struct tr_ctx *ctx, struct tr_view cache,
                   const struct front *f)
@@ -168,7 +162,7 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
         store(o, ctx, ctx->cache->rows[b->index], &f);
     heads = ctx->cache != NULL && !ctx->cache->fresh
                 ? cached_heads(o, ctx, ctx->cache->rows[b->index], &f)
-                : flat(attend(o, ctx, &f).O);
+                : tr_heads_flat(attend(o, ctx, &f).O);
     tr_keep_end(ctx);
     tr_linear_fwd(&o->o, ctx, y, heads);
     tr_ctx_release(ctx, o->unit, 1);
@@ -193,17 +187,17 @@ static struct grads heads_bwd(const struct opts *o, struct tr_ctx *ctx, const st
                               struct tr_attention a, struct tr_view d)
 {
     int64_t T = d.shape[0];
-    struct tr_linear_grad out = {.dy = d, .x = flat(a.O)};
+    struct tr_linear_grad out = {.dy = d, .x = tr_heads_flat(a.O)};
     struct grads g;
 
     a.dO = tr_carve3(&ctx->work, ctx->compute, T, o->nh, o->hd);
     a.dQ = tr_carve3(&ctx->work, ctx->compute, T, o->nh, o->hd);
     a.dK = tr_carve3(&ctx->work, ctx->compute, T, o->nkv, o->hd);
     a.dV = tr_carve3(&ctx->work, ctx->compute, T, o->nkv, o->hd);
-    out.dx = flat(a.dO);
+    out.dx = tr_heads_flat(a.dO);
     tr_linear_bwd(&o->o, ctx, &out);
     TR_RUN(ctx, attention_bwd, &a);
-    g = (struct grads){flat(a.dQ), flat(a.dK), flat(a.dV)};
+    g = (struct grads){tr_heads_flat(a.dQ), tr_heads_flat(a.dK), tr_heads_flat(a.dV)};
     rotate(o, ctx, g.q, true);
     rotate(o, ctx, g.k, true);
     if (o->qk_norm) {
@@ -253,7 +247,7 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
             dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->H);
         project_bwd(o, ctx, &f, &g, dn);
     } else { /* the lowest adapter is that of o */
-        struct tr_linear_grad g = {.dy = d, .x = flat(a.O)};
+        struct tr_linear_grad g = {.dy = d, .x = tr_heads_flat(a.O)};
 
         tr_linear_bwd(&o->o, ctx, &g);
     }

@@ -19,11 +19,6 @@ struct tr_weight tr_linear_weight(const struct tr_linear *l, const struct tr_ctx
     return w;
 }
 
-static struct tr_weight plain(struct tr_view v)
-{
-    return (struct tr_weight){.w = v};
-}
-
 static void dropout(const struct tr_adapter *a, struct tr_ctx *ctx, struct tr_view y,
                     struct tr_view x)
 {
@@ -67,7 +62,7 @@ static struct tr_view carve_inner(const struct tr_adapter *a, struct tr_ctx *ctx
 static void down(const struct tr_adapter *a, struct tr_ctx *ctx, struct tr_view u,
                  struct tr_view xd)
 {
-    struct tr_gemm g = {.c = u, .a = xd, .b = plain(a->a), .trans_b = true, .alpha = 1};
+    struct tr_gemm g = {.c = u, .a = xd, .b = {.w = a->a}, .trans_b = true, .alpha = 1};
 
     TR_RUN(ctx, gemm, &g);
 }
@@ -84,7 +79,7 @@ struct tr_view tr_linear_fwd(const struct tr_linear *l, struct tr_ctx *ctx, stru
     TR_RUN(ctx, gemm, &g);
     if (a != NULL) {
         struct tr_gemm up = {
-            .c = y, .b = plain(a->b), .trans_b = true, .alpha = a->scale, .beta = 1};
+            .c = y, .b = {.w = a->b}, .trans_b = true, .alpha = a->scale, .beta = 1};
         size_t mark;
 
         up.a = u = carve_inner(a, ctx, x.shape[0]);
@@ -103,11 +98,11 @@ static void adapter_bwd(const struct tr_adapter *a, struct tr_ctx *ctx,
     struct tr_view du = carve_inner(a, ctx, d->dy.shape[0]);
     struct tr_view u = d->u.p != NULL ? d->u : carve_inner(a, ctx, d->dy.shape[0]);
     struct tr_view xd = dropped(a, ctx, d->x);
-    struct tr_gemm gu = {.c = du, .a = d->dy, .b = plain(a->b), .alpha = a->scale};
+    struct tr_gemm gu = {.c = du, .a = d->dy, .b = {.w = a->b}, .alpha = a->scale};
     struct tr_gemm gb = {
-        .c = a->db, .a = d->dy, .b = plain(u), .trans_a = true, .alpha = a->scale, .beta = 1};
+        .c = a->db, .a = d->dy, .b = {.w = u}, .trans_a = true, .alpha = a->scale, .beta = 1};
     struct tr_gemm ga = {
-        .c = a->da, .a = du, .b = plain(xd), .trans_a = true, .alpha = 1, .beta = 1};
+        .c = a->da, .a = du, .b = {.w = xd}, .trans_a = true, .alpha = 1, .beta = 1};
 
     if (d->u.p == NULL)
         down(a, ctx, u, xd);
@@ -117,14 +112,14 @@ static void adapter_bwd(const struct tr_adapter *a, struct tr_ctx *ctx,
     if (d->dx.p == NULL)
         return;
     if (drops(a, ctx)) { /* xd is free now */
-        struct tr_gemm gx = {.c = xd, .a = du, .b = plain(a->a), .alpha = 1};
+        struct tr_gemm gx = {.c = xd, .a = du, .b = {.w = a->a}, .alpha = 1};
         struct tr_sum s = {.y = d->dx, .x = {d->dx, xd}, .alpha = {1, 1}, .n = 2};
 
         TR_RUN(ctx, gemm, &gx);
         dropout(a, ctx, xd, xd);
         TR_RUN(ctx, sum, &s);
     } else {
-        struct tr_gemm gx = {.c = d->dx, .a = du, .b = plain(a->a), .alpha = 1, .beta = 1};
+        struct tr_gemm gx = {.c = d->dx, .a = du, .b = {.w = a->a}, .alpha = 1, .beta = 1};
 
         TR_RUN(ctx, gemm, &gx);
     }

@@ -89,12 +89,6 @@ static void assemble(const struct tr_mla_opts *o, struct tr_ctx *ctx, const stru
     TR_RUN(ctx, mla_assemble_fwd, &a);
 }
 
-/* The (T, nh, dv) heads as the (T, nh*dv) matrix that o_proj takes. */
-static struct tr_view flat(struct tr_view v)
-{
-    return tr_view2(v.p, v.dtype, v.shape[0], v.shape[1] * v.shape[2]);
-}
-
 static struct tr_attention attend(const struct tr_mla_opts *o, struct tr_ctx *ctx,
                                   const struct heads *h)
 {
@@ -135,7 +129,7 @@ static struct tr_view own_heads(const struct tr_mla_opts *o, struct tr_ctx *ctx,
         ctx->work.used = inner; /* latents, q and kv are not needed any more */
     a = attend(o, ctx, &h);
     tr_keep_end(ctx);
-    return flat(a.O);
+    return tr_heads_flat(a.O);
 }
 
 /* The heads, recomputed for the backward. */
@@ -209,8 +203,8 @@ static void heads_bwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, const str
     a.dQ = g.Q;
     a.dK = g.K;
     a.dV = g.V;
-    out.x = flat(a.O);
-    out.dx = flat(a.dO);
+    out.x = tr_heads_flat(a.O);
+    out.dx = tr_heads_flat(a.dO);
     tr_linear_bwd(&o->o, ctx, &out);
     TR_RUN(ctx, attention_bwd, &a);
     TR_RUN(ctx, mla_assemble_bwd, &m);
@@ -291,7 +285,7 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
         q_bwd(o, ctx, &p.f, dn);
         kv_bwd(o, ctx, &p.f, dckv, dn);
     } else { /* the lowest adapter is that of o */
-        struct tr_linear_grad g = {.dy = d, .x = flat(p.a.O)};
+        struct tr_linear_grad g = {.dy = d, .x = tr_heads_flat(p.a.O)};
 
         tr_linear_bwd(&o->o, ctx, &g);
     }

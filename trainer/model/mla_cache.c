@@ -57,11 +57,6 @@ struct absorb {
     int64_t r;
 };
 
-static struct tr_weight plain(struct tr_view v)
-{
-    return (struct tr_weight){.w = v};
-}
-
 /* Head h of the query, taken to the latent: Q = [q_nope Wk, rope(q_pe)], Wk with its adapter. */
 static void query(const struct absorb *x, int64_t h, struct tr_view Q, struct tr_view q)
 {
@@ -76,8 +71,8 @@ static void query(const struct absorb *x, int64_t h, struct tr_view Q, struct tr
     if (a != NULL) {
         struct tr_view u = tr_view_cols(x->u, h * a->r, a->r);
         struct tr_gemm down = {
-            .c = u, .a = nope, .b = plain(tr_view_rows(a->b, row, o->dn)), .alpha = 1};
-        struct tr_gemm up = {.c = latent, .a = u, .b = plain(a->a), .alpha = a->scale, .beta = 1};
+            .c = u, .a = nope, .b = {.w = tr_view_rows(a->b, row, o->dn)}, .alpha = 1};
+        struct tr_gemm up = {.c = latent, .a = u, .b = {.w = a->a}, .alpha = a->scale, .beta = 1};
 
         TR_RUN(x->ctx, gemm, &down);
         TR_RUN(x->ctx, gemm, &up);
@@ -102,10 +97,10 @@ static void value(const struct absorb *x, int64_t h, struct tr_view y, struct tr
     TR_RUN(x->ctx, gemm, &g);
     if (a != NULL) {
         struct tr_view u = tr_view_cols(x->u, h * a->r, a->r);
-        struct tr_gemm down = {.c = u, .a = latent, .b = plain(a->a), .trans_b = true, .alpha = 1};
+        struct tr_gemm down = {.c = u, .a = latent, .b = {.w = a->a}, .trans_b = true, .alpha = 1};
         struct tr_gemm up = {.c = v,
                              .a = u,
-                             .b = plain(tr_view_rows(a->b, row, o->dv)),
+                             .b = {.w = tr_view_rows(a->b, row, o->dv)},
                              .trans_b = true,
                              .alpha = a->scale,
                              .beta = 1};

@@ -115,11 +115,6 @@ static struct lane lane_of(const struct tr_gemm *g, void *work)
     return l;
 }
 
-static char *at(const struct tr_view *v, int64_t row, int64_t col)
-{
-    return (char *)v->p + (row * v->ld + col) * (int64_t)tr_dtype_bytes(v->dtype);
-}
-
 /* A tile with the state of its current block. */
 struct tile {
     const struct tr_gemm *g;
@@ -156,10 +151,10 @@ static void pack_b(const struct tile *t)
                          .f32 = is_f32(g)};
 
     if (g->trans_b) {
-        b.src = at(w, t->cols.begin, t->inner.begin);
+        b.src = cpu_at(w, t->cols.begin, t->inner.begin);
         cpu_pack_turned(&b);
     } else {
-        b.src = at(w, t->inner.begin, t->cols.begin);
+        b.src = cpu_at(w, t->inner.begin, t->cols.begin);
         cpu_pack_rows(&b);
     }
 }
@@ -185,7 +180,7 @@ static void place_b(struct tile *t)
     if (is_packed(g)) {
         t->b = packed_at(g, t->cols.begin);
     } else if (in_place(g, cpu_length(t->cols), k)) {
-        t->b = (const uint32_t *)at(&g->b.w, t->inner.begin, t->cols.begin);
+        t->b = (const uint32_t *)cpu_at(&g->b.w, t->inner.begin, t->cols.begin);
         t->b_row = g->b.w.ld;
         t->b_col = 1;
     } else {
@@ -204,7 +199,7 @@ static void pack(struct tile *t)
 {
     const struct tr_gemm *g = t->g;
     struct cpu_pack a = {.dst = t->l.a,
-                         .src = at(&g->a, t->inner.begin, t->rows.begin),
+                         .src = cpu_at(&g->a, t->inner.begin, t->rows.begin),
                          .k = cpu_length(t->inner),
                          .n = cpu_length(t->rows),
                          .ld = g->a.ld,
@@ -227,7 +222,7 @@ static void put(const struct tile *t, struct cpu_range r, int64_t j)
 
     if (biased)
         cpu_load(t->l.bias, &bias, 0, t->cols.begin + j, n);
-    cpu_put(&(struct cpu_put){.y = at(&g->c, t->rows.begin + r.begin, t->cols.begin + j),
+    cpu_put(&(struct cpu_put){.y = cpu_at(&g->c, t->rows.begin + r.begin, t->cols.begin + j),
                               .x = t->l.sums,
                               .bias = biased ? t->l.bias : NULL,
                               .m = cpu_length(r),
@@ -243,7 +238,7 @@ static void put(const struct tile *t, struct cpu_range r, int64_t j)
 static void bring_sums(const struct tile *t, struct cpu_range r, int64_t j)
 {
     const struct tr_gemm *g = t->g;
-    const char *y = at(&g->c, t->rows.begin + r.begin, t->cols.begin + j);
+    const char *y = cpu_at(&g->c, t->rows.begin + r.begin, t->cols.begin + j);
     int64_t size = (int64_t)tr_dtype_bytes(g->c.dtype), row = g->c.ld * size;
 
     for (int64_t i = r.begin; i < r.end; i++, y += row)
@@ -259,7 +254,7 @@ static void rows_at(const struct tile *t, struct cpu_range r, struct cpu_strip *
     s->m = cpu_length(r);
     s->a_cell = CELL;
     if (!g->trans_a) {
-        cpu_strip_take(s, at(&g->a, t->rows.begin + r.begin, t->inner.begin), apart(g), t->l.a);
+        cpu_strip_take(s, cpu_at(&g->a, t->rows.begin + r.begin, t->inner.begin), apart(g), t->l.a);
         return;
     }
     if (t->amx) {
@@ -277,7 +272,7 @@ static void rows_at(const struct tile *t, struct cpu_range r, struct cpu_strip *
 static void one_strip(const struct tile *t, struct cpu_strip *s, struct cpu_range r, int64_t j)
 {
     const struct tr_gemm *g = t->g;
-    char *c = at(&g->c, t->rows.begin + r.begin, t->cols.begin + j);
+    char *c = cpu_at(&g->c, t->rows.begin + r.begin, t->cols.begin + j);
 
     s->b = t->b + j * t->b_col;
     s->n = cpu_least(CPU_PANEL, cpu_length(t->cols) - j);
@@ -337,11 +332,11 @@ struct cpu_ahead cells_tile_ahead(const struct cells_tile *t)
                                   .bytes = cpu_panels_of(cpu_length(t->cols)) * CPU_PANEL *
                                            cpu_cells_of(inner_of(g), is_f32(g)) * CELL};
     if (g->trans_b)
-        return (struct cpu_ahead){.p = at(&g->b.w, t->cols.begin, 0),
+        return (struct cpu_ahead){.p = cpu_at(&g->b.w, t->cols.begin, 0),
                                   .rows = cpu_length(t->cols),
                                   .bytes = depth_of(g) * size,
                                   .ld = g->b.w.ld * size};
-    return (struct cpu_ahead){.p = at(&g->b.w, 0, t->cols.begin),
+    return (struct cpu_ahead){.p = cpu_at(&g->b.w, 0, t->cols.begin),
                               .rows = depth_of(g),
                               .bytes = cpu_length(t->cols) * size,
                               .ld = g->b.w.ld * size};

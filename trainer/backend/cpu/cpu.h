@@ -75,10 +75,15 @@ struct cpu_range {
 };
 struct cpu_range cpu_rows(const struct tr_rows *r, int64_t all);
 
-/* Where a row begins. */
+/* The address of an element, and of a row. */
+static inline char *cpu_at(const struct tr_view *v, int64_t row, int64_t col)
+{
+    return (char *)v->p + (row * v->ld + col) * (int64_t)tr_dtype_bytes(v->dtype);
+}
+
 static inline void *cpu_row_at(const struct tr_view *v, int64_t row)
 {
-    return (char *)v->p + row * v->ld * (int64_t)tr_dtype_bytes(v->dtype);
+    return cpu_at(v, row, 0);
 }
 
 /* Prefetches a row that is read or written soon, if the view has it: the hardware prefetcher does

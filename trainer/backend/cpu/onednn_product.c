@@ -61,11 +61,6 @@ static struct cpu_shape shape_of(const struct tr_gemm *g, int64_t m, int64_t n)
                               .c_f32 = g->c.dtype == TR_F32};
 }
 
-static char *at(const struct tr_view *v, int64_t row, int64_t col)
-{
-    return (char *)v->p + (row * v->ld + col) * (int64_t)tr_dtype_bytes(v->dtype);
-}
-
 /* m rows of n elements between a view at (i, j) and a dense block; out: into the view. */
 static void move_rows(const struct tr_view *v, char *block, struct cpu_range rows,
                       struct cpu_range cols, bool out)
@@ -74,9 +69,9 @@ static void move_rows(const struct tr_view *v, char *block, struct cpu_range row
 
     for (int64_t i = rows.begin; i < rows.end; i++, block += bytes)
         if (out)
-            memcpy(at(v, i, cols.begin), block, bytes);
+            memcpy(cpu_at(v, i, cols.begin), block, bytes);
         else
-            memcpy(block, at(v, i, cols.begin), bytes);
+            memcpy(block, cpu_at(v, i, cols.begin), bytes);
 }
 
 static dnnl_status_t run_tile(const struct job *job, int64_t i0, int64_t j0)
@@ -88,8 +83,9 @@ static dnnl_status_t run_tile(const struct job *job, int64_t i0, int64_t j0)
     int64_t m = rows.end - i0, n = cols.end - j0;
     const struct cpu_primitive *p = job->prim[m != TILE_M][n != TILE_N];
     char *lane = job->work + job->lane * (size_t)omp_get_thread_num();
-    char *addr[4] = {g->trans_a ? at(&g->a, 0, i0) : at(&g->a, i0, 0),
-                     g->trans_b ? at(&g->b.w, j0, 0) : at(&g->b.w, 0, j0), at(&g->c, i0, j0), lane};
+    char *addr[4] = {g->trans_a ? cpu_at(&g->a, 0, i0) : cpu_at(&g->a, i0, 0),
+                     g->trans_b ? cpu_at(&g->b.w, j0, 0) : cpu_at(&g->b.w, 0, j0),
+                     cpu_at(&g->c, i0, j0), lane};
     dnnl_status_t st;
 
     if (!padded(g, m))

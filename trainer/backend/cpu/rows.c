@@ -64,11 +64,6 @@ void cpu_from_f32(void *dst, enum tr_dtype t, const float *src, int64_t n)
             half[i] = tr_f16_of(src[i]);
 }
 
-static char *cell(const struct tr_view *v, int64_t row, int64_t col)
-{
-    return (char *)v->p + (row * v->ld + col) * (int64_t)tr_dtype_bytes(v->dtype);
-}
-
 void cpu_bring_row(const struct tr_view *v, int64_t row)
 {
     int64_t bytes = (int64_t)tr_dtype_bytes(v->dtype);
@@ -87,7 +82,7 @@ void cpu_bring_row(const struct tr_view *v, int64_t row)
 void cpu_load(float *dst, const struct tr_view *v, int64_t row, int64_t col, int64_t n)
 {
     if (n > 0)
-        cpu_to_f32(dst, cell(v, row, col), v->dtype, n);
+        cpu_to_f32(dst, cpu_at(v, row, col), v->dtype, n);
 }
 
 const float *cpu_row(float *buf, const struct tr_view *v, int64_t row, int64_t n)
@@ -101,7 +96,7 @@ const float *cpu_row(float *buf, const struct tr_view *v, int64_t row, int64_t n
 void cpu_store(const struct tr_view *v, int64_t row, int64_t col, const float *src, int64_t n)
 {
     if (n > 0)
-        cpu_from_f32(cell(v, row, col), v->dtype, src, n);
+        cpu_from_f32(cpu_at(v, row, col), v->dtype, src, n);
 }
 
 float *cpu_out(float *buf, const struct tr_view *v, int64_t row)
@@ -172,7 +167,7 @@ CPU_KERNEL float cpu_max(const float *x, int64_t n)
 
 int64_t cpu_int(const struct tr_view *v, int64_t row, int64_t col)
 {
-    const void *p = cell(v, row, col);
+    const void *p = cpu_at(v, row, col);
 
     return v->dtype == TR_I64 ? *(const int64_t *)p : *(const int32_t *)p;
 }

@@ -40,8 +40,7 @@ static struct piece piece_of(const struct tr_view *v, const struct pieces *p, in
     int64_t row = i / p->across, col = i % p->across * PIECE;
     int64_t n = p->width - col < PIECE ? p->width - col : PIECE;
 
-    return (struct piece){(char *)v->p + (row * v->ld + col) * (int64_t)tr_dtype_bytes(v->dtype),
-                          n};
+    return (struct piece){cpu_at(v, row, col), n};
 }
 
 enum fr_rc tr_cpu_fill(void *self, struct tr_queue *q, const struct tr_fill *a, struct fr_err *err)
