@@ -75,8 +75,7 @@ static enum fr_rc look_unwanted(struct fr_store *st, const struct fr_run_row *ro
     enum fr_rc rc = fr_store_fires_before(st, &page, arena, &rows, err);
 
     *yes = rc == FR_OK && rows.n > 0 && rows.rows[0].at_ms == row->at_ms &&
-           (strcmp(rows.rows[0].decision, fr_fate_name(FR_FATE_SUPERSEDED)) == 0 ||
-            strcmp(rows.rows[0].decision, fr_fate_name(FR_FATE_PAUSED)) == 0);
+           (rows.rows[0].decision == FR_FATE_SUPERSEDED || rows.rows[0].decision == FR_FATE_PAUSED);
     return rc;
 }
 

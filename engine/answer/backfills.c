@@ -41,9 +41,7 @@ static enum fr_rc check_wish(const struct wish *w, const char *order, struct fr_
 
     if (row->from_ms >= row->to_ms || row->max_active < 1)
         return wrong(err, "from_ms must be below to_ms, max_active at least 1");
-    if ((strcmp(order, "oldest") != 0 && strcmp(order, "newest") != 0) ||
-        (strcmp(row->existing, "skip") != 0 && strcmp(row->existing, "failed") != 0 &&
-         strcmp(row->existing, "all") != 0))
+    if ((strcmp(order, "oldest") != 0 && strcmp(order, "newest") != 0) || (int)row->existing < 0)
         return wrong(err, "order must be oldest or newest, existing skip, failed or all");
     return FR_OK;
 }
@@ -104,18 +102,19 @@ static enum fr_rc read_wish(struct call *c, struct wish *w, struct fr_err *err)
     if (fenced_is(c->req->caller))
         json_array_insert_new(params, 0, json_true());
     text = json_dumps(params, JSON_COMPACT);
-    *w = (struct wish){.row = {.schedule = schedule,
-                               .from_ms = from,
-                               .to_ms = to,
-                               .newest = strcmp(order, "newest") == 0,
-                               .existing = existing,
-                               .params = text != NULL ? fr_arena_dup(&c->arena, text) : NULL,
-                               .max_active = most,
-                               .priority = priority,
-                               .state = "active",
-                               .total = total,
-                               .made_wall = fr_sys.wall_ms()},
-                       .dry = dry != 0};
+    *w = (struct wish){
+        .row = {.schedule = schedule,
+                .from_ms = from,
+                .to_ms = to,
+                .newest = strcmp(order, "newest") == 0,
+                .existing = (enum fr_existing)fr_word_find(&fr_existing_words, fr_str_of(existing)),
+                .params = text != NULL ? fr_arena_dup(&c->arena, text) : NULL,
+                .max_active = most,
+                .priority = priority,
+                .state = FR_BACKFILL_ACTIVE,
+                .total = total,
+                .made_wall = fr_sys.wall_ms()},
+        .dry = dry != 0};
     w->row.cursor_ms = w->row.newest != 0 ? to : from - 1;
     free(text);
     if (w->row.params == NULL)
@@ -144,9 +143,10 @@ static enum fr_rc answer_dry(struct call *c, struct fr_backfill_row row, struct 
         wanted = fr_backfill_wants(&row, &there);
         runs += wanted;
         row.cursor_ms = ms;
-        json_array_append_new(items, json_pack("{s:I, s:s, s:I, s:b}", "at_ms", (json_int_t)ms,
-                                               "existing", there.word, "run", (json_int_t)there.run,
-                                               "makes_run", wanted));
+        json_array_append_new(items,
+                              json_pack("{s:I, s:s, s:I, s:b}", "at_ms", (json_int_t)ms, "existing",
+                                        fr_word(&fr_outcome_or_live_words, there.word), "run",
+                                        (json_int_t)there.run, "makes_run", wanted));
     }
     if (rc != FR_OK) {
         json_decref(items);
@@ -175,24 +175,24 @@ enum fr_rc post_backfills(struct call *c, struct fr_err *err)
     return rc == FR_OK ? answer_backfill(c, 201, wish.row.id, err) : rc;
 }
 
-static enum fr_rc change(struct call *c, enum fr_backfill_act act, struct fr_err *err)
+static enum fr_rc change(struct call *c, enum fr_backfill_state state, struct fr_err *err)
 {
-    enum fr_rc rc = fr_backfill_change(c->host->store, c->schedule, act, err);
+    enum fr_rc rc = fr_backfill_change(c->host->store, c->schedule, state, err);
 
     return rc == FR_OK ? answer_backfill(c, 202, c->schedule, err) : rc;
 }
 
 enum fr_rc post_backfills_id_pause(struct call *c, struct fr_err *err)
 {
-    return change(c, FR_BACKFILL_PAUSE, err);
+    return change(c, FR_BACKFILL_PAUSED, err);
 }
 
 enum fr_rc post_backfills_id_resume(struct call *c, struct fr_err *err)
 {
-    return change(c, FR_BACKFILL_RESUME, err);
+    return change(c, FR_BACKFILL_ACTIVE, err);
 }
 
 enum fr_rc post_backfills_id_cancel(struct call *c, struct fr_err *err)
 {
-    return change(c, FR_BACKFILL_CANCEL, err);
+    return change(c, FR_BACKFILL_CANCELLED, err);
 }

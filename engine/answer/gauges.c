@@ -121,7 +121,7 @@ static void look_at_schedules(struct fr_host *host, struct fr_prom *prom)
         if (s->s == NULL)
             continue;
         fr_prom_set(prom, AT(SCHEDULE_PAUSED, s->row.pipeline, s->row.name),
-                    strcmp(s->row.state, "paused") == 0);
+                    s->row.state == FR_SCHEDULE_PAUSED);
         if (s->due_wall != INT64_MAX)
             fr_prom_set(prom, AT(SCHEDULE_NEXT, s->row.pipeline, s->row.name),
                         (double)s->due_wall / 1000);

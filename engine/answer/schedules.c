@@ -61,7 +61,7 @@ enum fr_rc get_schedules(struct call *c, struct fr_err *err)
             continue;
         json_array_append_new(items, doc = json_of_schedule(c->host, row));
         if (s != NULL && s->t != NULL && json_array_size(items) <= NEXT_OF &&
-            strcmp(row->state, "active") == 0)
+            row->state == FR_SCHEDULE_ACTIVE)
             put_next(doc, s);
     }
     if (rc == FR_OK)
@@ -131,7 +131,7 @@ static enum fr_rc check_match(struct call *c, const struct fr_schedule_row *row,
         return FR_OK;
     c->status = 412;
     return fr_fail(err, FR_BUSY, "schedule %s/%s was changed meanwhile: it is %s", row->pipeline,
-                   row->name, row->state);
+                   row->name, fr_word(&fr_schedule_state_words, row->state));
 }
 
 /* {paused, note, catchup, queued} */

@@ -13,7 +13,7 @@
 
 struct backfill {
     struct cli_call *call;
-    const char *file, *from, *to, *order; /* as given */
+    const char *file, *from, *to, *order, *existing; /* as given */
     bool dry;
     struct fr_spec *spec;         /* owns */
     const struct fr_schedule *s;  /* in spec */
@@ -130,9 +130,10 @@ static enum fr_rc read_wish(struct backfill *b, struct fr_err *err)
     if (rc == FR_OK && (rc = read_time(b, "--from", b->from, &b->row.from_ms, err)) == FR_OK &&
         (rc = read_time(b, "--to", b->to, &b->row.to_ms, err)) == FR_OK &&
         (rc = check_word(b, "--order", b->order, err)) == FR_OK &&
-        (rc = check_word(b, "--existing", b->row.existing, err)) == FR_OK)
+        (rc = check_word(b, "--existing", b->existing, err)) == FR_OK)
         rc = read_numbers(b, err);
     b->row.newest = strcmp(b->order, "newest") == 0;
+    b->row.existing = (enum fr_existing)fr_word_find(&fr_existing_words, fr_str_of(b->existing));
     return rc == FR_OK ? count(b, err) : rc;
 }
 
@@ -162,18 +163,19 @@ static enum fr_rc find_known(struct backfill *b, struct fr_store *st, struct fr_
 static void say_instant(const struct backfill *b, int64_t at, const struct fr_instant *there,
                         bool wanted)
 {
+    const char *word = fr_word(&fr_outcome_or_live_words, there->word);
     char text[CLI_FIRE_TEXT];
 
     if (b->call->json) {
-        cli_put_json(json_pack("{s:I, s:s, s:I, s:b}", "at_ms", (json_int_t)at, "existing",
-                               there->word, "run", (json_int_t)there->run, "makes_run", wanted));
+        cli_put_json(json_pack("{s:I, s:s, s:I, s:b}", "at_ms", (json_int_t)at, "existing", word,
+                               "run", (json_int_t)there->run, "makes_run", wanted));
         return;
     }
     cli_fire_text(&b->t.zone, at, text);
     fr_print("%-46s  %s", text, wanted ? "a run" : "left as it is");
     if (there->run != 0)
         fr_print(": run %lld %s", (long long)there->run,
-                 strcmp(there->word, "live") == 0 ? "is not over" : there->word);
+                 there->word == FR_OUT_LIVE ? "is not over" : word);
     fr_print("\n");
 }
 
@@ -186,7 +188,7 @@ static enum fr_rc look(struct backfill *b, struct fr_store *st, struct fr_err *e
 
     while (rc == FR_OK && fr_backfill_next(&at, &b->t.rule, &ms)) {
         struct fr_arena arena = {0};
-        struct fr_instant there = {.word = ""};
+        struct fr_instant there = {0};
         bool wanted;
 
         at.cursor_ms = ms;
@@ -221,7 +223,7 @@ static enum fr_rc ask_host(struct backfill *b, const char *home, struct fr_err *
         .body = json_pack("{s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I, s:o}", "schedule",
                           (json_int_t)row->schedule, "from_ms", (json_int_t)row->from_ms, "to_ms",
                           (json_int_t)row->to_ms, "total", (json_int_t)row->total, "order",
-                          b->order, "existing", row->existing, "max_active",
+                          b->order, "existing", b->existing, "max_active",
                           (json_int_t)row->max_active, "priority", (json_int_t)row->priority,
                           "params", params_json(&b->call->spec.params)),
         .answer = &answer};
@@ -239,7 +241,7 @@ static enum fr_rc add_here(struct backfill *b, struct fr_store *st, struct fr_er
     enum fr_rc rc = text != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for parameters");
 
     b->row.params = text;
-    b->row.state = "active";
+    b->row.state = FR_BACKFILL_ACTIVE;
     b->row.made_wall = fr_sys.wall_ms();
     if (rc == FR_OK)
         rc = fr_store_backfill_add(st, &b->row, err);
@@ -298,7 +300,7 @@ enum fr_rc cli_backfill(struct cli_call *c, struct fr_err *err)
     enum fr_rc rc;
 
     b.order = value_of(&b, "--order", "oldest");
-    b.row.existing = value_of(&b, "--existing", "skip");
+    b.existing = value_of(&b, "--existing", "skip");
     if ((rc = read_wish(&b, err)) == FR_OK)
         rc = make(&b, err);
     fr_timetable_close(&b.t);

@@ -29,8 +29,9 @@ static void print_one(const struct fr_backfill_row *r, const struct fr_schedule_
         cli_put_json(doc);
     } else {
         fr_print("%8lld  %-32s  %-19s  %-19s  %-9s  %5lld of %-5lld  %5lld%s%s\n", (long long)r->id,
-                 name.bad ? "" : name.p, from, to, r->state, (long long)(r->made + r->kept),
-                 (long long)r->total, (long long)r->made, r->note[0] != '\0' ? "  " : "", r->note);
+                 name.bad ? "" : name.p, from, to, fr_word(&fr_backfill_state_words, r->state),
+                 (long long)(r->made + r->kept), (long long)r->total, (long long)r->made,
+                 r->note[0] != '\0' ? "  " : "", r->note);
     }
     fr_buf_finish(&name);
 }
@@ -57,8 +58,12 @@ static enum fr_rc list(struct cli_call *c, struct fr_err *err)
 
 static enum fr_rc change(struct cli_call *c, size_t act, struct fr_err *err)
 {
-    static const char *const done[] = {"paused; runs that were made go on", "active again",
-                                       "cancelled; runs that were started go on"};
+    static const struct {
+        enum fr_backfill_state state;
+        const char *done;
+    } acts[] = {{FR_BACKFILL_PAUSED, "paused; runs that were made go on"},
+                {FR_BACKFILL_ACTIVE, "active again"},
+                {FR_BACKFILL_CANCELLED, "cancelled; runs that were started go on"}};
     int64_t id = 0;
     enum fr_rc rc;
 
@@ -66,19 +71,18 @@ static enum fr_rc change(struct cli_call *c, size_t act, struct fr_err *err)
         return fr_fail(err, FR_USAGE, "a backfill is named by its number, not '%s'", c->args.v[1]);
     rc = cli_writer_open(&c->home, err);
     if (rc == FR_OK && c->home.lock_fd >= 0)
-        rc = fr_backfill_change(c->home.st, id, (enum fr_backfill_act)act, err);
+        rc = fr_backfill_change(c->home.st, id, acts[act].state, err);
     else if (rc == FR_OK)
         rc = cli_ask(fr_store_home(c->home.st), &(struct cli_question){.method = "POST"}, err,
                      "/api/v1/backfills/%lld/%s", (long long)id, c->args.v[0]);
     if (rc == FR_OK)
-        fr_print("backfill %lld: %s\n", (long long)id, done[act]);
+        fr_print("backfill %lld: %s\n", (long long)id, acts[act].done);
     return rc;
 }
 
 enum fr_rc cli_backfills(struct cli_call *c, struct fr_err *err)
 {
     size_t act;
-    /* In the order of enum fr_backfill_act. */
     enum fr_rc rc = cli_verb(c, "pause resume cancel", &act, err);
 
     if (rc != FR_OK || c->args.n == 0)

@@ -97,7 +97,8 @@ static void say_names(struct asking *q)
     if ((strcmp(q->cmd->name, "schedules") == 0 || strcmp(q->cmd->name, "backfill") == 0) &&
         fr_store_schedules(q->st, q->arena, &rows, &err) == FR_OK)
         for (size_t i = 0; i < rows.n; i++)
-            fr_complete_say(q->typed, rows.rows[i].name, rows.rows[i].state);
+            fr_complete_say(q->typed, rows.rows[i].name,
+                            fr_word(&fr_schedule_state_words, rows.rows[i].state));
 }
 
 static void say_commands(struct asking *q)

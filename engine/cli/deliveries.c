@@ -38,14 +38,15 @@ static void print_one(const struct fr_delivery_row *r, bool json)
     char made[32], next[32] = "";
 
     cli_date(r->made_wall, made);
-    if (strcmp(r->state, "waiting") == 0 && r->tries > 0)
+    if (r->state == FR_DELIVERY_WAITING && r->tries > 0)
         cli_date(r->due_wall, next);
     if (json)
         cli_put_json(fr_row_json(&fr_delivery_type, r));
     else
         fr_print("%8lld  %-19s  %-12s  %-16s  %5lld  %-20s  %-7s  %5lld  %s%s%s\n",
-                 (long long)r->id, made, r->channel, r->kind, (long long)r->run, r->name, r->state,
-                 (long long)r->tries, r->answer, next[0] != '\0' ? "; next try " : "", next);
+                 (long long)r->id, made, r->channel, r->kind, (long long)r->run, r->name,
+                 fr_word(&fr_delivery_state_words, r->state), (long long)r->tries, r->answer,
+                 next[0] != '\0' ? "; next try " : "", next);
 }
 
 /* Reads the channels of config.yaml; the caller drops *out. */

@@ -93,7 +93,7 @@ static void look_at(struct view *v, const struct fr_schedule_row *row, struct sh
 static const char *word_of(const struct shown *s)
 {
     return s->row->gone_wall != 0                         ? "gone"
-           : strcmp(s->row->state, "paused") == 0         ? "paused"
+           : s->row->state == FR_SCHEDULE_PAUSED          ? "paused"
            : s->file != NULL && s->file->error[0] != '\0' ? "invalid"
            : s->s != NULL && s->next_ms == FR_NO_END      ? "finished"
                                                           : "active";
@@ -106,12 +106,12 @@ static void name_decision(const struct fr_fire_row *row, struct fr_buf *out)
 {
     if (row->count > 1)
         fr_buf_fmt(out, "%lld ", (long long)row->count);
-    fr_buf_text(out, row->decision);
+    fr_buf_text(out, fr_fate_name(row->decision));
     if (row->run != 0)
-        fr_buf_fmt(out, "%s run %lld", strcmp(row->decision, "skipped") == 0 ? ": beside" : ":",
+        fr_buf_fmt(out, "%s run %lld", row->decision == FR_FATE_SKIPPED ? ": beside" : ":",
                    (long long)row->run);
-    if (row->outcome[0] != '\0')
-        fr_buf_fmt(out, " %s", row->outcome);
+    if (row->outcome != FR_OUT_NONE)
+        fr_buf_fmt(out, " %s", fr_outcome_name(row->outcome));
     if (row->note[0] != '\0')
         fr_buf_fmt(out, " (%s)", row->note);
 }
@@ -343,7 +343,7 @@ static enum fr_rc pause_all(struct view *v, const char *name, const struct fr_pa
     for (size_t i = 0; rc == FR_OK && i < v->rows.n; i++) {
         struct fr_schedule_row row = v->rows.rows[i];
 
-        if ((strcmp(row.state, "paused") == 0) == how->pause && !how->queued)
+        if ((row.state == FR_SCHEDULE_PAUSED) == how->pause && !how->queued)
             continue;
         rc = w->lock_fd < 0 ? ask_host(v, row.id, how, err)
                             : fr_schedule_pause(v->st, &row, how, err);

@@ -251,7 +251,7 @@ static const struct cli_command commands[] = {
      "(it is not tried any more), held (throttle: of its rule), quiet (it waits for the end of\n"
      "quiet: of its rule). test sends a message from this shell.\n",
      OPTS(VALUE("--channel", 0, "NAME", "list: of that channel alone"),
-          WORD("--state", 0, "STATE", FR_DELIVERY_STATES,
+          WORD("--state", 0, "STATE", &(FR_DELIVERY_STATES(FR_WORD_SPACED))[1],
                "list: waiting, sent, dead, held or quiet"),
           JSON("list: one JSON object a delivery"), FLAG("--deliver", 0, NULL)),
      .run = cli_notify},

@@ -254,17 +254,17 @@ static enum fr_rc judge(struct dealing *d, const json_t *rule, struct fr_deliver
     if (t.held > 0)
         json_object_set_new(json_object_get(message, "data"), "held", json_integer(t.held));
     row->body = make_text(&d->arena, message);
-    row->state = "waiting";
+    row->state = FR_DELIVERY_WAITING;
     if (json_object_get(outbox_channels(d->host), row->channel) == NULL)
         note = "config.yaml of the home has no channel of that name";
     if (note != NULL) {
-        row->state = "dead";
+        row->state = FR_DELIVERY_DEAD;
         row->answer = note;
     } else if (t.made_wall != 0 && row->made_wall >= t.made_wall && /* a clock may be set back */
                row->made_wall - t.made_wall < throttle_ms) {
-        row->state = "held";
+        row->state = FR_DELIVERY_HELD;
     } else if (quiet != 0) {
-        row->state = "quiet";
+        row->state = FR_DELIVERY_QUIET;
         row->due_wall = quiet;
     }
     return rc != FR_OK || row->body != NULL ? rc
@@ -393,7 +393,7 @@ enum fr_rc outbox_try(struct fr_host *host, const char *channel, struct fr_arena
         .kind = notice.kind,
         .name = "",
         .body = make_text(arena, notice_message(host, &notice, "test", arena)),
-        .state = "waiting",
+        .state = FR_DELIVERY_WAITING,
         .made_wall = notice.wall,
         .due_wall = notice.wall};
     if (out->key == NULL || out->body == NULL)

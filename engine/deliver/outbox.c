@@ -246,7 +246,7 @@ static enum fr_rc give_up(struct host_outbox *o, const struct fr_delivery_row *r
     struct fr_err err = {0};
     enum fr_rc rc = fr_store_begin_soft(st, &err);
 
-    dead.state = "dead";
+    dead.state = FR_DELIVERY_DEAD;
     dead.answer = why;
     if (rc == FR_OK)
         rc = fr_store_delivery_set(st, &dead, &err);
@@ -348,7 +348,9 @@ static enum fr_rc write_lane(struct host_outbox *o, struct lane *lane, struct fr
     row.tried_wall = fr_sys.wall_ms();
     row.due_wall = row.tried_wall + delay_ms;
     row.answer = lane->sent.text;
-    row.state = what == FR_TRY_DONE ? "sent" : what == FR_TRY_DEAD ? "dead" : "waiting";
+    row.state = what == FR_TRY_DONE   ? FR_DELIVERY_SENT
+                : what == FR_TRY_DEAD ? FR_DELIVERY_DEAD
+                                      : FR_DELIVERY_WAITING;
     if (rc == FR_OK)
         rc = fr_store_delivery_set(o->host->store, &row, err);
     if (rc == FR_OK && what == FR_TRY_DEAD)
@@ -448,13 +450,13 @@ enum fr_rc outbox_again(struct fr_host *host, int64_t id, struct fr_err *err)
     int64_t now = fr_sys.wall_ms();
     enum fr_rc rc = fr_store_delivery(host->store, id, &arena, &row, err);
 
-    if (rc == FR_OK && strcmp(row.state, "waiting") == 0)
+    if (rc == FR_OK && row.state == FR_DELIVERY_WAITING)
         rc = fr_fail(err, FR_BUSY, "delivery %lld waits to be sent already", (long long)id);
     if (rc == FR_OK && json_object_get(host->outbox->channels, row.channel) == NULL)
         rc = fr_fail(err, FR_NOTFOUND, "config.yaml of the home has no channel '%s' (any more)",
                      row.channel);
     if (rc == FR_OK && (rc = fr_store_begin(host->store, err)) == FR_OK) {
-        row.state = "waiting";
+        row.state = FR_DELIVERY_WAITING;
         row.made_wall = row.due_wall = now;
         row.tries = 0;
         rc = fr_store_delivery_set(host->store, &row, err);

@@ -245,12 +245,12 @@ void meters_stall(struct host_meters *m, int64_t ms)
         fr_prom_observe(m->prom, AT(STALL_SECONDS), (double)ms / 1000);
 }
 
-void meters_fire(struct host_meters *m, const char *decision, int64_t late_ms)
+void meters_fire(struct host_meters *m, enum fr_fate decision, int64_t late_ms)
 {
     if (m == NULL)
         return;
-    fr_prom_add(m->prom, AT(FIRES_TOTAL, decision), 1);
-    if (strcmp(decision, "ran") == 0)
+    fr_prom_add(m->prom, AT(FIRES_TOTAL, fr_fate_name(decision)), 1);
+    if (decision == FR_FATE_RAN)
         fr_prom_observe(m->prom, AT(FIRE_LAG), (double)late_ms / 1000);
 }
 

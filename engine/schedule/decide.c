@@ -1,21 +1,11 @@
 /* Which of the due fires run. */
 #include "engine/schedule/decide.h"
 
-static const char *const fates[] = {FR_FATES(FR_WORD_TEXT)};
+FR_WORDS(fr_fate_words, FR_FATES(FR_WORD_TEXT));
 
 const char *fr_fate_name(enum fr_fate fate)
 {
-    return fates[fate];
-}
-
-bool fr_fate_parse(struct fr_str s, enum fr_fate *out)
-{
-    for (int i = 0; i < FR_FATE_N; i++)
-        if (fr_str_is(s, fates[i])) {
-            *out = (enum fr_fate)i;
-            return true;
-        }
-    return false;
+    return fr_word(&fr_fate_words, fate);
 }
 
 bool fr_decide_anew(const struct fr_decided *d, int64_t now_ms)

@@ -10,12 +10,9 @@
 #define FR_SCHEDULE_DECIDE_H
 
 #include "engine/schedule/rule.h"
+#include "engine/words/words.h"
 
 enum { FR_CATCHUP_LIMIT = 10, FR_CATCHUP_LIMIT_MAX = 1000, FR_GRACE_MS = 600000 };
-
-/* Each of these enums is written once, with the word that files, rows and the API have for it. */
-#define FR_WORD_ID(id, word) id,
-#define FR_WORD_TEXT(id, word) word,
 
 #define FR_CATCHUPS(X)                                                                             \
     X(FR_CATCHUP_NONE, "none") /* the newest runs if within grace; the others are missed */        \
@@ -35,7 +32,7 @@ enum fr_catchup { FR_CATCHUPS(FR_WORD_ID) FR_CATCHUP_N };
 enum fr_fate { FR_FATES(FR_WORD_ID) FR_FATE_N };
 
 const char *fr_fate_name(enum fr_fate fate); /* "ran" */
-bool fr_fate_parse(struct fr_str s, enum fr_fate *out);
+extern const struct fr_words fr_fate_words;
 
 /* One decision: of the one fire at_ms, or of `count` fires from first_ms to at_ms. */
 struct fr_decision {

@@ -39,7 +39,7 @@ enum fr_rc fr_store_instant(struct fr_store *st, int64_t schedule, int64_t at_ms
     static const enum fr_sql ways[] = {SQL_INSTANT_RUN, SQL_INSTANT_FIRE};
     enum fr_rc rc = FR_OK;
 
-    *out = (struct fr_instant){.word = ""};
+    *out = (struct fr_instant){0};
     for (size_t i = 0; rc == FR_OK && out->run == 0 && i < sizeof(ways) / sizeof(ways[0]); i++) {
         struct {
             struct fr_instant *rows;

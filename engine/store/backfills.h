@@ -12,12 +12,12 @@
     C(R, INT, schedule, "schedule") /* fr_schedule_row.id */                                       \
     C(R, INT, from_ms, "from_ms")   /* from <= instant < to */                                     \
     C(R, INT, to_ms, "to_ms")                                                                      \
-    C(R, ORDER, newest, "order")     /* 1: the newest first */                                     \
-    C(R, TEXT, existing, "existing") /* skip, failed, all */                                       \
+    C(R, ORDER, newest, "order") /* 1: the newest first */                                         \
+    C(R, EXISTING, existing, "existing")                                                           \
     C(R, INT, max_active, "max_active")                                                            \
     C(R, INT, priority, "priority")                                                                \
-    S(R, TEXT, state, "state") /* active, paused, over, cancelled */                               \
-    S(R, TEXT, note, "note")   /* paused: why */                                                   \
+    S(R, BACKFILL_STATE, state, "state")                                                           \
+    S(R, TEXT, note, "note") /* paused: why */                                                     \
     C(R, INT, total, "total")                                                                      \
     S(R, INT, made, "made")                                                                        \
     S(R, INT, kept, "kept")                                                                        \
@@ -41,8 +41,8 @@ enum fr_rc fr_store_backfill_live(struct fr_store *st, int64_t id, int64_t *n, s
 
 /* The result of an instant, also after its run was removed. */
 #define FR_INSTANT_COLUMNS(C, S, R)                                                                \
-    C(R, INT, run, NULL)   /* number; 0: none */                                                   \
-    C(R, TEXT, word, NULL) /* live, succeeded, failed, cancelled; "": no run */
+    C(R, INT, run, NULL)              /* number; 0: none */                                        \
+    C(R, OUTCOME_OR_LIVE, word, NULL) /* NONE: no run */
 FR_ROW(fr_instant, FR_INSTANT_COLUMNS);
 enum fr_rc fr_store_instant(struct fr_store *st, int64_t schedule, int64_t at_ms,
                             struct fr_arena *arena, struct fr_instant *out, struct fr_err *err);

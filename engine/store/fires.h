@@ -1,6 +1,5 @@
 /*
- * Schedules in the store: their state, and the decision on each instant. States and decisions are
- * words of the caller, as in store.h.
+ * Schedules in the store: their state, and the decision on each instant.
  *
  * Exactly once: a run of a schedule is added in the same commit as the row of its instant, and a
  * second row of an instant is refused. The run's outcome enters this row in the commit that sets it
@@ -12,12 +11,12 @@
 #include "engine/store/store.h"
 
 #define FR_SCHEDULE_COLUMNS(C, S, R)                                                               \
-    C(R, INT, id, "id")                 /* set by fr_store_schedule_add */                         \
-    S(R, TEXT, pipeline, "pipeline")    /* the pipeline's name */                                  \
-    C(R, TEXT, name, "name")            /* in that file */                                         \
-    C(R, TEXT, source, "file")          /* absolute path of its pipeline file */                   \
-    S(R, TEXT, rule, "rule")            /* in words */                                             \
-    S(R, TEXT, state, "state")          /* active, paused */                                       \
+    C(R, INT, id, "id")              /* set by fr_store_schedule_add */                            \
+    S(R, TEXT, pipeline, "pipeline") /* the pipeline's name */                                     \
+    C(R, TEXT, name, "name")         /* in that file */                                            \
+    C(R, TEXT, source, "file")       /* absolute path of its pipeline file */                      \
+    S(R, TEXT, rule, "rule")         /* in words */                                                \
+    S(R, SCHEDULE_STATE, state, "state")                                                           \
     S(R, INT, state_wall, "state_wall") /* since then */                                           \
     S(R, TEXT, note, "note")            /* why it is paused */                                     \
     S(R, INT, gone_wall, "gone_wall")   /* since when no served file has it; 0: one has */         \
@@ -43,9 +42,9 @@ enum fr_rc fr_store_schedule_drop(struct fr_store *st, int64_t schedule, struct 
     C(R, INT, at_ms, "at_ms") /* the instant, or the last of count since first_ms */               \
     C(R, INT, first_ms, "first_ms")                                                                \
     C(R, INT, count, "count")                                                                      \
-    S(R, TEXT, decision, "decision") /* a word of enum fr_fate */                                  \
-    S(R, INT, run, "run")            /* number of the run that it made or was beside; 0: none */   \
-    C(R, TEXT, outcome, "outcome")   /* of the run that it made; only read */                      \
+    S(R, FATE, decision, "decision")                                                               \
+    S(R, INT, run, "run")             /* number of the run that it made or was beside; 0: none */  \
+    C(R, OUTCOME, outcome, "outcome") /* of the run that it made; only read */                     \
     C(R, INT, decided_wall, "decided_wall")                                                        \
     S(R, TEXT, note, "note")                                                                       \
     C(R, INT, schedule, NULL)

@@ -1,8 +1,8 @@
 /*
  * The outbox: notices of events, which the schema's triggers write in the commit of the change
  * itself, and deliveries, the messages about them. A notice is dropped in the transaction that adds
- * its deliveries, so no delivery is lost or made twice. Kinds, states and rules are words of the
- * caller; the schema uses some of them.
+ * its deliveries, so no delivery is lost or made twice. Kinds and rules are words of the caller;
+ * the schema uses some of them.
  */
 #ifndef FR_STORE_OUTBOX_H
 #define FR_STORE_OUTBOX_H
@@ -34,8 +34,6 @@ enum fr_rc fr_store_notice_add(struct fr_store *st, const struct fr_notice_row *
                                struct fr_err *err);
 enum fr_rc fr_store_notice_drop(struct fr_store *st, int64_t id, struct fr_err *err);
 
-#define FR_DELIVERY_STATES "waiting sent dead held quiet"
-
 #define FR_DELIVERY_COLUMNS(C, S, R)                                                               \
     C(R, INT, id, "id") /* the store makes it */                                                   \
     C(R, TEXT, key, "key")                                                                         \
@@ -44,7 +42,7 @@ enum fr_rc fr_store_notice_drop(struct fr_store *st, int64_t id, struct fr_err *
     C(R, TEXT, kind, "kind")                                                                       \
     C(R, INT, run, "run") /* number; 0: of none */                                                 \
     C(R, TEXT, name, "pipeline")                                                                   \
-    S(R, TEXT, state, "state") /* one of FR_DELIVERY_STATES; quiet: until due_wall */              \
+    S(R, DELIVERY_STATE, state, "state")                                                           \
     S(R, INT, made_wall, "made_wall")                                                              \
     S(R, INT, due_wall, "due_wall")                                                                \
     S(R, INT, tried_wall, "tried_wall")                                                            \

@@ -14,6 +14,7 @@
 #define FR_STORE_ROW_H
 
 #include "engine/base/file.h"
+#include "engine/schedule/decide.h"
 #include "engine/words/causes.h"
 #include "engine/words/states.h"
 
@@ -27,6 +28,12 @@
 #define FR_MEMBER_STATE enum fr_state_of
 #define FR_MEMBER_STATE_OR_NONE enum fr_state_of
 #define FR_MEMBER_CAUSE enum fr_cause
+#define FR_MEMBER_OUTCOME_OR_LIVE enum fr_outcome
+#define FR_MEMBER_SCHEDULE_STATE enum fr_schedule_state
+#define FR_MEMBER_BACKFILL_STATE enum fr_backfill_state
+#define FR_MEMBER_EXISTING enum fr_existing
+#define FR_MEMBER_DELIVERY_STATE enum fr_delivery_state
+#define FR_MEMBER_FATE enum fr_fate
 
 /* X(kind, its words). */
 #define FR_WORD_KINDS(X)                                                                           \
@@ -34,7 +41,13 @@
     X(OUTCOME, fr_outcome_words)                                                                   \
     X(STATE, fr_state_words)                                                                       \
     X(STATE_OR_NONE, fr_state_or_none_words)                                                       \
-    X(CAUSE, fr_cause_words)
+    X(CAUSE, fr_cause_words)                                                                       \
+    X(OUTCOME_OR_LIVE, fr_outcome_or_live_words)                                                   \
+    X(SCHEDULE_STATE, fr_schedule_state_words)                                                     \
+    X(BACKFILL_STATE, fr_backfill_state_words)                                                     \
+    X(EXISTING, fr_existing_words)                                                                 \
+    X(DELIVERY_STATE, fr_delivery_state_words)                                                     \
+    X(FATE, fr_fate_words)
 
 #define FR_MEMBER(R, kind, name, shown) FR_MEMBER_##kind name;
 

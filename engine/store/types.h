@@ -34,7 +34,7 @@
     X(over, "run", fr_over_row, FR_OVER_COLUMNS)                                                   \
     X(success, "", fr_success_row, FR_SUCCESS_COLUMNS)                                             \
     X(unfetched, "", fr_unfetched_row, FR_UNFETCHED_COLUMNS)                                       \
-    X(instant, "", fr_instant, FR_INSTANT_COLUMNS)
+    X(instant, "run", fr_instant, FR_INSTANT_COLUMNS)
 
 enum fr_column_kind {
     FR_COLUMN_INT,

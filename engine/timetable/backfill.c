@@ -17,29 +17,28 @@ bool fr_backfill_next(const struct fr_backfill_row *row, const struct fr_rule *r
 
 bool fr_backfill_wants(const struct fr_backfill_row *row, const struct fr_instant *there)
 {
-    if (strcmp(there->word, "live") == 0)
+    if (there->word == FR_OUT_LIVE)
         return false;
-    if (strcmp(row->existing, "failed") == 0)
-        return strcmp(there->word, "failed") == 0;
-    return strcmp(row->existing, "all") == 0 || strcmp(there->word, "succeeded") != 0;
+    if (row->existing == FR_EXISTING_FAILED)
+        return there->word == FR_OUT_FAILED;
+    return row->existing == FR_EXISTING_ALL || there->word != FR_OUT_SUCCEEDED;
 }
 
 /* ---- what users ask for ---- */
 
-static enum fr_rc change(struct fr_store *st, struct fr_backfill_row *row, enum fr_backfill_act act,
-                         struct fr_err *err)
+static enum fr_rc change(struct fr_store *st, struct fr_backfill_row *row,
+                         enum fr_backfill_state state, struct fr_err *err)
 {
-    static const char *const words[] = {"paused", "active", "cancelled"};
-
-    if (strcmp(row->state, "over") == 0 || strcmp(row->state, "cancelled") == 0 ||
-        strcmp(row->state, words[act]) == 0)
-        return fr_fail(err, FR_BUSY, "backfill %lld is %s already", (long long)row->id, row->state);
-    row->state = words[act];
-    row->note = act == FR_BACKFILL_PAUSE ? "by hand" : "";
+    if (row->state == FR_BACKFILL_OVER || row->state == FR_BACKFILL_CANCELLED ||
+        row->state == state)
+        return fr_fail(err, FR_BUSY, "backfill %lld is %s already", (long long)row->id,
+                       fr_word(&fr_backfill_state_words, row->state));
+    row->state = state;
+    row->note = state == FR_BACKFILL_PAUSED ? "by hand" : "";
     return fr_store_backfill_set(st, row, err);
 }
 
-enum fr_rc fr_backfill_change(struct fr_store *st, int64_t id, enum fr_backfill_act act,
+enum fr_rc fr_backfill_change(struct fr_store *st, int64_t id, enum fr_backfill_state state,
                               struct fr_err *err)
 {
     struct fr_arena arena = {0};
@@ -49,7 +48,7 @@ enum fr_rc fr_backfill_change(struct fr_store *st, int64_t id, enum fr_backfill_
     if (rc == FR_OK)
         rc = fr_store_backfill_find(st, id, &arena, &row, err);
     if (rc == FR_OK)
-        rc = change(st, &row, act, err);
+        rc = change(st, &row, state, err);
     rc = fr_store_end(st, rc, err);
     fr_arena_finish(&arena);
     return rc;
@@ -121,7 +120,7 @@ static enum fr_rc go_on(struct fr_host *host, const struct host_schedule *s,
         b.kept++;
     }
     if (!more)
-        row->state = "over";
+        row->state = FR_BACKFILL_OVER;
     if (rc == FR_OK)
         rc = set(host->store, row, err);
     if (rc == FR_OK && more)
@@ -162,7 +161,7 @@ static void cancel_queued(struct fr_host *host)
 
         if (id != 0 && fr_run_queued(h->run) &&
             fr_store_backfill_find(host->store, id, &arena, &row, NULL) == FR_OK &&
-            strcmp(row.state, "cancelled") == 0) {
+            row.state == FR_BACKFILL_CANCELLED) {
             fr_run_say(h->run, "its backfill was cancelled");
             fr_run_cancel(h->run);
         }
@@ -198,7 +197,7 @@ static enum fr_rc find(struct fr_host *host, const struct host_backfill *b, stru
 {
     enum fr_rc rc = fr_store_backfill_find(host->store, b->id, arena, row, err);
 
-    *found = rc == FR_OK && strcmp(row->state, "active") == 0 && row->cursor_ms == b->cursor_ms;
+    *found = rc == FR_OK && row->state == FR_BACKFILL_ACTIVE && row->cursor_ms == b->cursor_ms;
     return rc == FR_NOTFOUND ? FR_OK : rc;
 }
 
@@ -250,7 +249,7 @@ static enum fr_rc pause(struct fr_host *host, const struct host_backfill *b, con
     enum fr_rc rc = find(host, b, &arena, &row, &found, err);
 
     if (rc == FR_OK && found) {
-        row.state = "paused";
+        row.state = FR_BACKFILL_PAUSED;
         row.note = why;
         rc = set(host->store, &row, err);
     }

@@ -18,10 +18,10 @@ bool fr_backfill_next(const struct fr_backfill_row *row, const struct fr_rule *r
  * (fr_store_instant). */
 bool fr_backfill_wants(const struct fr_backfill_row *row, const struct fr_instant *there);
 
-enum fr_backfill_act { FR_BACKFILL_PAUSE, FR_BACKFILL_RESUME, FR_BACKFILL_CANCEL };
-/* In a commit of its own. FR_BUSY: the backfill is in that state already, or over. After a cancel
- * the host, this one or the next, cancels the queued runs of the backfill. */
-enum fr_rc fr_backfill_change(struct fr_store *st, int64_t id, enum fr_backfill_act act,
+/* Sets the state, which is not OVER, in a commit of its own. FR_BUSY: the backfill is in that state
+ * already, or over. After a cancel the host, this one or the next, cancels the queued runs of the
+ * backfill. */
+enum fr_rc fr_backfill_change(struct fr_store *st, int64_t id, enum fr_backfill_state state,
                               struct fr_err *err);
 
 #endif

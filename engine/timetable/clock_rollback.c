@@ -20,7 +20,7 @@ static bool passed(const struct host_schedule *s, const struct occurrences_store
                                 .at_ms = part.at_ms,
                                 .first_ms = part.first_ms,
                                 .count = part.count,
-                                .decision = fr_fate_name(d->fate),
+                                .decision = d->fate,
                                 .decided_wall = d->decided_ms,
                                 .note = known ? "" : "and later ones, by its rule of before"};
     return true;

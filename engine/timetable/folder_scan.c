@@ -111,7 +111,7 @@ static bool bind(struct host_schedules *all, struct host_file *file, size_t at)
                                   .pipeline = file->spec->name,
                                   .rule = "",
                                   .fingerprint = "",
-                                  .state = "active",
+                                  .state = FR_SCHEDULE_ACTIVE,
                                   .state_wall = fr_sys.wall_ms(),
                                   .note = ""};
     char home[FR_ID_TEXT], print[FR_SHA256_TEXT];

@@ -41,8 +41,7 @@ enum fr_rc occurrences_read(struct fr_store *st, struct occurrences_stored *of,
         const struct fr_fire_row *row = &rows.rows[of->n];
 
         of->list[of->n] =
-            (struct fr_decided){FR_FATE_RAN, row->first_ms, row->at_ms, row->decided_wall};
-        (void)fr_fate_parse(fr_str_of(row->decision), &of->list[of->n].fate);
+            (struct fr_decided){row->decision, row->first_ms, row->at_ms, row->decided_wall};
     }
     return FR_OK;
 }
@@ -60,7 +59,7 @@ enum fr_rc occurrences_state(struct host_schedules *all, const struct host_sched
                            .grace_ms = s->s->grace_ms,
                            .catchup = s->s->catchup,
                            .limit = (size_t)s->s->catchup_limit,
-                           .paused = strcmp(s->row.state, "paused") == 0,
+                           .paused = s->row.state == FR_SCHEDULE_PAUSED,
                            .decided = behind.list,
                            .n_decided = behind.n};
     return rc;
@@ -100,7 +99,7 @@ static enum fr_origin origin_of(struct host_schedules *all, const struct host_sc
         return FR_ORIGIN_CATCHUP;
     if (s->s->catchup != FR_CATCHUP_ALL ||
         fr_store_fires_before(all->host->store, &before, arena, &rows, NULL) != FR_OK ||
-        rows.n == 0 || strcmp(rows.rows[0].decision, fr_fate_name(FR_FATE_RAN)) != 0)
+        rows.n == 0 || rows.rows[0].decision != FR_FATE_RAN)
         return FR_ORIGIN_SCHEDULE;
     return rows.rows[0].decided_wall >= d->at_ms + s->delay_ms ? FR_ORIGIN_CATCHUP
                                                                : FR_ORIGIN_SCHEDULE;
@@ -116,7 +115,7 @@ static void tell(struct fr_host *host, const struct host_schedule *s, const stru
     meters_fire(host->meters, row->decision, row->decided_wall - row->at_ms);
     fr_time_text(fr_div_down(row->at_ms, 1000), 0, at);
     fr_log(FR_LOG_INFO, "schedules", "%s/%s: %s at=%s count=%lld run=%lld%s%s", s->row.pipeline,
-           s->row.name, row->decision, at, (long long)row->count, (long long)row->run,
+           s->row.name, fr_fate_name(row->decision), at, (long long)row->count, (long long)row->run,
            row->note[0] != '\0' ? " " : "", row->note);
 }
 
@@ -126,7 +125,7 @@ static struct fr_fire_row row_of(const struct host_schedule *s, const struct fr_
                                 .at_ms = d->at_ms,
                                 .first_ms = d->first_ms,
                                 .count = d->count,
-                                .decision = fr_fate_name(d->fate),
+                                .decision = d->fate,
                                 .decided_wall = fr_sys.wall_ms(),
                                 .note = ""};
 }
@@ -266,7 +265,7 @@ enum fr_rc occurrences_decide(struct occurrences_batch *batch, struct host_sched
             goto out;
         }
         if (list[i].fate == FR_FATE_RAN) {
-            f.row.decision = fr_fate_name(FR_FATE_SKIPPED);
+            f.row.decision = FR_FATE_SKIPPED;
             f.row.run = o.by;
         }
         f.rows[f.n++] = f.row;
@@ -310,7 +309,7 @@ static enum fr_rc decide_again(struct host_fire *f, const struct fr_run *run,
         fr_run_schedule(run) == NULL)
         return rc;
     f->what = FIRE_DECIDED;
-    f->row.decision = fr_fate_name(FR_FATE_SKIPPED);
+    f->row.decision = FR_FATE_SKIPPED;
     if ((rc = queue_ask(all->host, fr_run_spec(run), INT64_MAX, &wait, err)) == FR_BUSY) {
         f->row.note = fr_arena_dup(&f->arena, err->msg);
         return f->row.note != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for a decision");
@@ -321,7 +320,7 @@ static enum fr_rc decide_again(struct host_fire *f, const struct fr_run *run,
     f->supersede = o.act == FR_SKIP ? 0 : o.supersede;
     if (o.act == FR_ENTER) {
         f->what = FIRE_RAN;
-        f->row.decision = fr_fate_name(FR_FATE_RAN);
+        f->row.decision = FR_FATE_RAN;
     }
     return FR_OK;
 }
@@ -349,8 +348,7 @@ static enum fr_rc set_superseded(struct host_fire *f, struct fr_err *err)
     struct host_run *h = host_find_no(f->all->host, f->supersede);
     const struct fr_run_row *old = h != NULL ? fr_run_record(h->run) : NULL;
     char note[40];
-    struct fr_fire_row row = {
-        .decision = fr_fate_name(FR_FATE_SUPERSEDED), .run = f->supersede, .note = note};
+    struct fr_fire_row row = {.decision = FR_FATE_SUPERSEDED, .run = f->supersede, .note = note};
 
     if (old == NULL)
         return FR_OK; /* nobody drives it: it does not start either */
@@ -421,7 +419,7 @@ static enum fr_rc commit_invalid(struct host_fire *f, const char *reason, struct
 
     if (rc != FR_OK)
         return rc;
-    f->row.decision = fr_fate_name(FR_FATE_INVALID);
+    f->row.decision = FR_FATE_INVALID;
     f->row.note = reason;
     if ((rc = add_rows(st, f->rows, f->n, err)) == FR_OK &&
         (rc = add_failed(f, reason, err)) == FR_OK)

@@ -16,7 +16,7 @@ static enum fr_rc drop_paused(struct fr_store *st, struct fr_schedule_row *row, 
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_fire_row *fire = &rows.rows[i];
 
-        if (strcmp(fire->decision, fr_fate_name(FR_FATE_PAUSED)) != 0)
+        if (fire->decision != FR_FATE_PAUSED)
             continue;
         if (fire->first_ms <= row->seen_ms && fire->first_ms > row->since_ms)
             row->seen_ms = fire->first_ms - 1;
@@ -38,7 +38,7 @@ static enum fr_rc pause_queued(struct fr_store *st, int64_t schedule, const stru
         const struct fr_run_row *run = &rows.rows[i];
         struct fr_fire_row row = {.schedule = schedule,
                                   .at_ms = run->at_ms,
-                                  .decision = fr_fate_name(FR_FATE_PAUSED),
+                                  .decision = FR_FATE_PAUSED,
                                   .run = run->no,
                                   .note = "its run waited, and does not begin"};
 
@@ -69,7 +69,7 @@ enum fr_rc fr_schedule_pause(struct fr_store *st, struct fr_schedule_row *row,
                              const struct fr_pause *how, struct fr_err *err)
 {
     struct fr_schedule_row now = *row;
-    bool paused = strcmp(row->state, "paused") == 0;
+    bool paused = row->state == FR_SCHEDULE_PAUSED;
     enum fr_rc rc;
 
     if (paused && how->pause && how->queued)
@@ -77,7 +77,7 @@ enum fr_rc fr_schedule_pause(struct fr_store *st, struct fr_schedule_row *row,
     if (paused == how->pause)
         return fr_fail(err, FR_BUSY, "schedule %s/%s is %s", row->pipeline, row->name,
                        paused ? "paused already" : "not paused");
-    now.state = how->pause ? "paused" : "active";
+    now.state = how->pause ? FR_SCHEDULE_PAUSED : FR_SCHEDULE_ACTIVE;
     now.note = how->pause && how->note != NULL ? how->note : "";
     now.state_wall = fr_sys.wall_ms();
     if (!how->pause && how->catchup)

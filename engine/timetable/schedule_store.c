@@ -63,8 +63,8 @@ struct host_file *schedules_file(struct host_schedules *all, const char *path)
 
 void schedules_free(struct host_schedule *s)
 {
-    const char *const texts[] = {s->row.name,        s->row.pipeline, s->row.rule,
-                                 s->row.fingerprint, s->row.state,    s->row.note};
+    const char *const texts[] = {s->row.name, s->row.pipeline, s->row.rule, s->row.fingerprint,
+                                 s->row.note};
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         fr_sys.free((void *)texts[i]);
@@ -96,13 +96,12 @@ static struct host_schedule *make(struct host_file *file, const struct fr_schedu
         return NULL;
     *s = (struct host_schedule){.file = file, .row = *row, .due_wall = INT64_MAX};
     s->row.source = file->path;
-    s->row.name = s->row.pipeline = s->row.rule = s->row.fingerprint = s->row.state = NULL;
-    s->row.note = NULL;
+    s->row.name = s->row.pipeline = s->row.rule = s->row.fingerprint = s->row.note = NULL;
     if (schedules_text(&s->row.name, row->name) &&
         schedules_text(&s->row.pipeline, row->pipeline) &&
         schedules_text(&s->row.rule, row->rule) &&
         schedules_text(&s->row.fingerprint, row->fingerprint) &&
-        schedules_text(&s->row.state, row->state) && schedules_text(&s->row.note, row->note))
+        schedules_text(&s->row.note, row->note))
         return s;
     schedules_free(s);
     return NULL;

@@ -220,13 +220,14 @@ enum fr_rc schedules_pause(struct host_schedules *all, struct host_schedule *s,
     if (rc != FR_OK)
         return rc;
     host_changed(all->host, HOST_QUEUE);
-    fr_log(FR_LOG_INFO, "schedules", "%s/%s is %s%s%s", row.pipeline, row.name, row.state,
-           row.note[0] != '\0' ? ": " : "", row.note);
+    fr_log(FR_LOG_INFO, "schedules", "%s/%s is %s%s%s", row.pipeline, row.name,
+           fr_word(&fr_schedule_state_words, row.state), row.note[0] != '\0' ? ": " : "", row.note);
     s->row.state_wall = row.state_wall;
     s->row.seen_ms = row.seen_ms;
     s->row.since_ms = row.since_ms;
     s->turn++;
-    if (!schedules_text(&s->row.state, row.state) || !schedules_text(&s->row.note, row.note))
+    s->row.state = row.state;
+    if (!schedules_text(&s->row.note, row.note))
         fr_fail(&all->err, FR_NOMEM, "no memory for schedules");
     schedules_rearm(all, s);
     return FR_OK;
@@ -253,7 +254,7 @@ static enum fr_rc failed_often(struct host_schedules *all, const struct host_sch
 
     *yes = rc == FR_OK && rows.n == page.limit;
     for (size_t i = 0; *yes && i < rows.n; i++)
-        *yes = rows.rows[i].at_ms > s->row.since_ms && strcmp(rows.rows[i].outcome, "failed") == 0;
+        *yes = rows.rows[i].at_ms > s->row.since_ms && rows.rows[i].outcome == FR_OUT_FAILED;
     fr_arena_finish(&arena);
     return rc;
 }
@@ -274,7 +275,7 @@ static enum fr_rc pause_failed(struct host_schedules *all, struct fr_err *err)
             continue;
         if (schedules_spent(all, looked++))
             break;
-        if (s->s != NULL && s->s->pause_after > 0 && strcmp(s->row.state, "active") == 0)
+        if (s->s != NULL && s->s->pause_after > 0 && s->row.state == FR_SCHEDULE_ACTIVE)
             rc = failed_often(all, s, &often, err);
         n = s->s != NULL ? s->s->pause_after : 0;
         snprintf(note, sizeof(note),

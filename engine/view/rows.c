@@ -17,7 +17,8 @@ json_t *json_of_run(uint32_t epoch, const struct fr_run_row *row)
 
 void schedule_tag(const struct fr_schedule_row *row, char out[SCHEDULE_TAG])
 {
-    snprintf(out, SCHEDULE_TAG, "\"%lld.%.10s\"", (long long)row->state_wall, row->state);
+    snprintf(out, SCHEDULE_TAG, "\"%lld.%.10s\"", (long long)row->state_wall,
+             fr_word(&fr_schedule_state_words, row->state));
 }
 
 json_t *json_of_event(const struct fr_event_row *row)

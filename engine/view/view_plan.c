@@ -247,7 +247,8 @@ static json_t *json_of_schedules(struct view *v, const struct fr_schedule_rows *
             json_array_append_new(list,
                                   json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I}", "id",
                                             (json_int_t)r->id, "etag", tag, "pipeline", r->pipeline,
-                                            "name", r->name, "rule", r->rule, "state", r->state,
+                                            "name", r->name, "rule", r->rule, "state",
+                                            fr_word(&fr_schedule_state_words, r->state),
                                             "state_wall", (json_int_t)r->state_wall, "note",
                                             r->note, "gone_wall", (json_int_t)r->gone_wall));
     }

@@ -223,8 +223,7 @@ static enum fr_rc add_gaps(struct view *v, const struct fr_schedule_rows *schedu
             continue;
         rc = fr_store_fires_before(v->st, &page, &v->arena, &fires, err);
         for (size_t k = 0; k < fires.n && fires.rows[k].at_ms >= since; k++)
-            if (strcmp(fires.rows[k].decision, "ran") != 0 &&
-                strcmp(fires.rows[k].decision, "invalid") != 0)
+            if (fires.rows[k].decision != FR_FATE_RAN && fires.rows[k].decision != FR_FATE_INVALID)
                 json_array_append_new(gaps, fr_row_json(&fr_fire_type, &fires.rows[k]));
     }
     return rc;

@@ -16,7 +16,7 @@ FR_WORDS(fr_cause_words, "", FR_CAUSES(WORD));
 
 const char *fr_cause_name(enum fr_cause cause)
 {
-    return fr_word(&fr_cause_words, (int)cause);
+    return fr_word(&fr_cause_words, cause);
 }
 
 bool fr_cause_parse(struct fr_str s, enum fr_cause *out)

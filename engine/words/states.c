@@ -44,10 +44,15 @@ FR_WORDS(fr_state_words, FR_STATES(WORD));
 FR_WORDS(fr_state_or_none_words, FR_STATES(WORD) "");
 FR_WORDS(fr_run_state_words, FR_RUN_STATES(WORD) "removed");
 FR_WORDS(fr_outcome_words, "", FR_OUTCOMES(WORD));
+FR_WORDS(fr_outcome_or_live_words, "", FR_OUTCOMES(WORD) "live");
+FR_WORDS(fr_schedule_state_words, FR_SCHEDULE_STATES(FR_WORD_TEXT));
+FR_WORDS(fr_backfill_state_words, FR_BACKFILL_STATES(FR_WORD_TEXT));
+FR_WORDS(fr_existing_words, FR_EXISTINGS(FR_WORD_TEXT));
+FR_WORDS(fr_delivery_state_words, FR_DELIVERY_STATES(FR_WORD_TEXT));
 
 const char *fr_state_name(enum fr_state_of state)
 {
-    return fr_word(&fr_state_words, (int)state);
+    return fr_word(&fr_state_words, state);
 }
 
 bool fr_state_parse(const char *name, enum fr_state_of *state)
@@ -61,12 +66,12 @@ bool fr_state_parse(const char *name, enum fr_state_of *state)
 
 const char *fr_run_state_name(enum fr_run_state state)
 {
-    return fr_word(&fr_run_state_words, (int)state);
+    return fr_word(&fr_run_state_words, state);
 }
 
 const char *fr_outcome_name(enum fr_outcome outcome)
 {
-    return fr_word(&fr_outcome_words, (int)outcome);
+    return fr_word(&fr_outcome_words, outcome);
 }
 
 const char *fr_run_word(enum fr_run_state state, enum fr_outcome outcome)

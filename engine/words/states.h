@@ -59,13 +59,47 @@ enum fr_run_state {
 };
 #undef FR_RUN_STATE_ID
 #define FR_OUTCOME_ID(name, word) FR_OUT_##name,
-enum fr_outcome { FR_OUT_NONE, FR_OUTCOMES(FR_OUTCOME_ID) FR_OUT_N };
+enum fr_outcome {
+    FR_OUT_NONE,
+    FR_OUTCOMES(FR_OUTCOME_ID) FR_OUT_N,
+    FR_OUT_LIVE = FR_OUT_N /* of an instant alone: its run goes on */
+};
 #undef FR_OUTCOME_ID
 
 extern const struct fr_words fr_run_state_words, fr_outcome_words;
 const char *fr_run_state_name(enum fr_run_state state);
 const char *fr_outcome_name(enum fr_outcome outcome); /* "" of none */
+extern const struct fr_words fr_outcome_or_live_words;
 /* The outcome of a run that is over, else its state. */
 const char *fr_run_word(enum fr_run_state state, enum fr_outcome outcome);
+
+/* ---- schedules, backfills, deliveries ---- */
+
+#define FR_SCHEDULE_STATES(X)                                                                      \
+    X(FR_SCHEDULE_ACTIVE, "active")                                                                \
+    X(FR_SCHEDULE_PAUSED, "paused")
+enum fr_schedule_state { FR_SCHEDULE_STATES(FR_WORD_ID) };
+#define FR_BACKFILL_STATES(X)                                                                      \
+    X(FR_BACKFILL_ACTIVE, "active")                                                                \
+    X(FR_BACKFILL_PAUSED, "paused")                                                                \
+    X(FR_BACKFILL_OVER, "over")                                                                    \
+    X(FR_BACKFILL_CANCELLED, "cancelled")
+enum fr_backfill_state { FR_BACKFILL_STATES(FR_WORD_ID) };
+/* What a backfill does at an instant that has a run; one that goes on always stays. */
+#define FR_EXISTINGS(X)                                                                            \
+    X(FR_EXISTING_SKIP, "skip")     /* no other run if it succeeded */                             \
+    X(FR_EXISTING_FAILED, "failed") /* a run only where it failed */                               \
+    X(FR_EXISTING_ALL, "all")
+enum fr_existing { FR_EXISTINGS(FR_WORD_ID) };
+#define FR_DELIVERY_STATES(X)                                                                      \
+    X(FR_DELIVERY_WAITING, "waiting")                                                              \
+    X(FR_DELIVERY_SENT, "sent")                                                                    \
+    X(FR_DELIVERY_DEAD, "dead")   /* it is not tried any more */                                   \
+    X(FR_DELIVERY_HELD, "held")   /* by the throttle of its rule */                                \
+    X(FR_DELIVERY_QUIET, "quiet") /* until the quiet hours of its rule end */
+enum fr_delivery_state { FR_DELIVERY_STATES(FR_WORD_ID) };
+
+extern const struct fr_words fr_schedule_state_words, fr_backfill_state_words, fr_existing_words,
+    fr_delivery_state_words;
 
 #endif

@@ -158,7 +158,7 @@ static int64_t put_past(int64_t *schedule)
     } tasks[2][3] = {{{"old", FR_ST_FAILED}, {"kept", FR_ST_SUCCEEDED}, {"gone", FR_ST_SKIPPED}},
                      {{"kept", FR_ST_TIMED_OUT}, {"new", FR_ST_CANCELLED}, {NULL, FR_ST_NONE}}};
     struct fr_schedule_row nightly = {
-        .source = "/h.yaml", .name = "n", .pipeline = "h", .state = "active"};
+        .source = "/h.yaml", .name = "n", .pipeline = "h", .state = FR_SCHEDULE_ACTIVE};
     struct fr_run_row row = {.name = "h",
                              .source = "/h.yaml",
                              .folder = "/",
@@ -238,9 +238,13 @@ static void test_past(void)
 static void test_pipelines(void)
 {
     static const struct fr_schedule_row more[] = {
-        {.source = "/h.yaml", .name = "late", .pipeline = "h", .state = "paused"},
-        {.source = "/h.yaml", .name = "gone", .pipeline = "h", .state = "active", .gone_wall = 5},
-        {.source = "/o.yaml", .name = "n", .pipeline = "o", .state = "active"}};
+        {.source = "/h.yaml", .name = "late", .pipeline = "h", .state = FR_SCHEDULE_PAUSED},
+        {.source = "/h.yaml",
+         .name = "gone",
+         .pipeline = "h",
+         .state = FR_SCHEDULE_ACTIVE,
+         .gone_wall = 5},
+        {.source = "/o.yaml", .name = "n", .pipeline = "o", .state = FR_SCHEDULE_ACTIVE}};
     struct fr_buf got = {0};
     json_t *doc, *item;
     size_t at;

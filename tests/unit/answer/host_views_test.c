@@ -111,15 +111,15 @@ static const struct row of_runs[] = {
 static void test_gaps(void)
 {
     struct fr_schedule_row s = {
-        .source = "/p.yaml", .name = "n", .pipeline = "p", .state = "active"};
+        .source = "/p.yaml", .name = "n", .pipeline = "p", .state = FR_SCHEDULE_ACTIVE};
     struct fr_schedule_row other = {
-        .source = "/q.yaml", .name = "n", .pipeline = "q", .state = "active"};
+        .source = "/q.yaml", .name = "n", .pipeline = "q", .state = FR_SCHEDULE_ACTIVE};
     int64_t now = fr_sys.wall_ms() + 60000;
     struct fr_fire_row fires[] = {
-        {.at_ms = 1000, .first_ms = 1000, .count = 1, .decision = "missed"},
-        {.at_ms = now, .first_ms = now - 10, .count = 3, .decision = "skipped", .run = 1},
-        {.at_ms = now + 1, .first_ms = now + 1, .count = 1, .decision = "ran", .run = 1},
-        {.at_ms = now + 2, .first_ms = now + 2, .count = 1, .decision = "invalid", .run = 1}};
+        {.at_ms = 1000, .first_ms = 1000, .count = 1, .decision = FR_FATE_MISSED},
+        {.at_ms = now, .first_ms = now - 10, .count = 3, .decision = FR_FATE_SKIPPED, .run = 1},
+        {.at_ms = now + 1, .first_ms = now + 1, .count = 1, .decision = FR_FATE_RAN, .run = 1},
+        {.at_ms = now + 2, .first_ms = now + 2, .count = 1, .decision = FR_FATE_INVALID, .run = 1}};
     struct fr_err err = {0};
     char want[80];
 

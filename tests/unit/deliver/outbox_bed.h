@@ -148,7 +148,8 @@ static inline const char *deliveries(struct fr_arena *arena)
     CHECK_INT(fr_store_deliveries(st, &f, arena, &rows, NULL), FR_OK);
     for (size_t i = rows.n; i-- > 0;)
         fr_buf_fmt(&b, "%s%s %s %lld %s %lld", b.n > 0 ? ", " : "", rows.rows[i].channel,
-                   rows.rows[i].kind, (long long)rows.rows[i].run, rows.rows[i].state,
+                   rows.rows[i].kind, (long long)rows.rows[i].run,
+                   fr_word(&fr_delivery_state_words, rows.rows[i].state),
                    (long long)rows.rows[i].tries);
     text = fr_arena_dup(arena, b.p != NULL ? b.p : "");
     fr_buf_finish(&b);

@@ -235,8 +235,8 @@ static void test_store(void)
 
 static void test_told(void)
 {
-    meters_fire(host->meters, "ran", 2500);
-    meters_fire(host->meters, "missed", 9000);
+    meters_fire(host->meters, FR_FATE_RAN, 2500);
+    meters_fire(host->meters, FR_FATE_MISSED, 9000);
     check_line("flowrun_schedule_fires_total{decision=\"missed\"} 1\n");
     check_line("flowrun_schedule_lag_seconds_sum 2.5\n");
     meters_answer(host->meters, NULL, 404, 3600000);
@@ -261,10 +261,11 @@ static void test_schedules(void)
                          gone = due, *list[] = {&gone, &due, &paused};
     struct host_schedules all = {.host = host, .list = list, .n = 3, .clock_steps = 2};
 
-    due.row = (struct fr_schedule_row){.pipeline = "p", .name = "a", .state = "active"};
-    paused.row = (struct fr_schedule_row){.pipeline = "p", .name = "b", .state = "paused"};
+    due.row = (struct fr_schedule_row){.pipeline = "p", .name = "a", .state = FR_SCHEDULE_ACTIVE};
+    paused.row =
+        (struct fr_schedule_row){.pipeline = "p", .name = "b", .state = FR_SCHEDULE_PAUSED};
     paused.due_wall = INT64_MAX;
-    gone.row = (struct fr_schedule_row){.pipeline = "p", .name = "c", .state = "active"};
+    gone.row = (struct fr_schedule_row){.pipeline = "p", .name = "c", .state = FR_SCHEDULE_ACTIVE};
     gone.s = NULL;
     host->schedules = &all;
     check_line("flowrun_schedule_next_timestamp_seconds{pipeline=\"p\",schedule=\"a\"} 1.5\n");

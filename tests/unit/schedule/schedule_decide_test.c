@@ -205,7 +205,6 @@ static void decided_anew(void)
     } rows[] = {{FR_FATE_RAN, false},       {FR_FATE_MISSED, true},  {FR_FATE_DROPPED, true},
                 {FR_FATE_SKIPPED, false},   {FR_FATE_PAUSED, false}, {FR_FATE_INVALID, false},
                 {FR_FATE_SUPERSEDED, false}};
-    enum fr_fate fate;
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct fr_decided d = {rows[i].fate, 1, 2, 1000};
@@ -213,9 +212,7 @@ static void decided_anew(void)
         check_row(fr_fate_name(rows[i].fate));
         CHECK_INT(fr_decide_anew(&d, 999), rows[i].anew);
         CHECK_INT(fr_decide_anew(&d, 1000), false);
-        CHECK(fr_fate_parse(fr_str_of(fr_fate_name(rows[i].fate)), &fate) && fate == rows[i].fate);
     }
-    CHECK(!fr_fate_parse(FR_STR("gone"), &fate));
 }
 
 /* What seen has passed of a decision, beside others. */

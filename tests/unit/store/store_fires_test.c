@@ -18,7 +18,7 @@ static int64_t add_schedule(const char *source, const char *name)
                                   .pipeline = "p",
                                   .rule = "every day at 02:30",
                                   .fingerprint = "cron",
-                                  .state = "active",
+                                  .state = FR_SCHEDULE_ACTIVE,
                                   .state_wall = 5,
                                   .seen_ms = 1000,
                                   .since_ms = 900};
@@ -27,7 +27,7 @@ static int64_t add_schedule(const char *source, const char *name)
     return row.id;
 }
 
-static enum fr_rc add_fire(int64_t schedule, int64_t at_ms, const char *decision, int64_t run)
+static enum fr_rc add_fire(int64_t schedule, int64_t at_ms, enum fr_fate decision, int64_t run)
 {
     struct fr_fire_row row = {.schedule = schedule,
                               .at_ms = at_ms,
@@ -71,7 +71,8 @@ static void check_fires(const struct fr_fire_rows *rows, const char *want)
     fr_buf_text(&got, "");
     for (size_t i = 0; i < rows->n; i++)
         fr_buf_fmt(&got, "%s%lld:%s:%lld:%s", i > 0 ? " " : "", (long long)rows->rows[i].at_ms,
-                   rows->rows[i].decision, (long long)rows->rows[i].run, rows->rows[i].outcome);
+                   fr_fate_name(rows->rows[i].decision), (long long)rows->rows[i].run,
+                   fr_outcome_name(rows->rows[i].outcome));
     CHECK_TEXT(got.p != NULL ? got.p : "", want);
     fr_buf_finish(&got);
 }
@@ -95,7 +96,7 @@ static void test_schedules(void)
     CHECK_TEXT(row.pipeline, "p");
     CHECK_TEXT(row.note, "");
     CHECK(row.seen_ms == 1000 && row.since_ms == 900 && row.state_wall == 5);
-    row.state = "paused";
+    row.state = FR_SCHEDULE_PAUSED;
     row.note = "moving";
     row.state_wall = 7;
     row.gone_wall = 6;
@@ -103,16 +104,16 @@ static void test_schedules(void)
     CHECK_INT(fr_store_schedule_set(st, &row, &err), FR_OK);
     CHECK_INT(fr_store_schedule_seen(st, a1, 2000, &err), FR_OK);
     CHECK_INT(fr_store_schedules(st, &arena, &rows, &err), FR_OK);
-    CHECK_TEXT(rows.rows[0].state, "paused");
+    CHECK_INT(rows.rows[0].state, FR_SCHEDULE_PAUSED);
     CHECK_TEXT(rows.rows[0].note, "moving");
     CHECK(rows.rows[0].seen_ms == 2000 && rows.rows[0].since_ms == 8);
     CHECK(rows.rows[0].state_wall == 7 && rows.rows[0].gone_wall == 6);
     CHECK_INT(rows.rows[1].seen_ms, 1000);
-    CHECK_INT(add_fire(b, 50, "missed", 0), FR_OK);
+    CHECK_INT(add_fire(b, 50, FR_FATE_MISSED, 0), FR_OK);
     CHECK_INT(fr_store_schedule_drop(st, b, &err), FR_OK);
     CHECK_INT(fr_store_schedules(st, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 2);
-    CHECK_INT(add_fire(b, 60, "missed", 0), FR_IO); /* it is no more */
+    CHECK_INT(add_fire(b, 60, FR_FATE_MISSED, 0), FR_IO); /* it is no more */
     check_sound();
 }
 
@@ -120,17 +121,17 @@ static void test_once(void)
 {
     int64_t s = add_schedule("/f/c.yaml", "default"), other = add_schedule("/f/c.yaml", "other");
     struct fr_fire_row set = {
-        .schedule = s, .at_ms = 70, .decision = "superseded", .run = 4, .note = "by run 5"};
+        .schedule = s, .at_ms = 70, .decision = FR_FATE_SUPERSEDED, .run = 4, .note = "by run 5"};
     struct fr_fire_page page = {s, 80, 2};
     struct fr_fire_rows rows;
 
     check_row("an instant is decided once");
-    CHECK_INT(add_fire(s, 50, "missed", 0), FR_OK);
-    CHECK_INT(add_fire(s, 50, "ran", 3), FR_BUSY);
-    CHECK_INT(add_fire(other, 50, "ran", 3), FR_OK);
-    CHECK_INT(add_fire(s, 80, "ran", 5), FR_OK);
-    CHECK_INT(add_fire(s, 70, "ran", 4), FR_OK);
-    CHECK_INT(add_fire(s, 60, "skipped", 2), FR_OK);
+    CHECK_INT(add_fire(s, 50, FR_FATE_MISSED, 0), FR_OK);
+    CHECK_INT(add_fire(s, 50, FR_FATE_RAN, 3), FR_BUSY);
+    CHECK_INT(add_fire(other, 50, FR_FATE_RAN, 3), FR_OK);
+    CHECK_INT(add_fire(s, 80, FR_FATE_RAN, 5), FR_OK);
+    CHECK_INT(add_fire(s, 70, FR_FATE_RAN, 4), FR_OK);
+    CHECK_INT(add_fire(s, 60, FR_FATE_SKIPPED, 2), FR_OK);
     CHECK_INT(fr_store_fire_set(st, &set, &err), FR_OK);
     CHECK_INT(fr_store_fires_after(st, s, 50, &arena, &rows, &err), FR_OK);
     check_fires(&rows, "60:skipped:2: 70:superseded:4: 80:ran:5:");
@@ -154,13 +155,13 @@ static void test_together(void)
 
     check_row("a run and its instant are one commit");
     CHECK_INT(fr_store_begin(st, &err), FR_OK);
-    CHECK_INT(add_fire(s, 50, "ran", add_run(0x41, s, 50)), FR_OK);
+    CHECK_INT(add_fire(s, 50, FR_FATE_RAN, add_run(0x41, s, 50)), FR_OK);
     fr_store_rollback(st);
     CHECK_INT(fr_store_fires_after(st, s, 0, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 0);
     CHECK_INT(fr_store_run_find(st, "41010000", &arena, &run, &err), FR_NOTFOUND);
     CHECK_INT(fr_store_begin(st, &err), FR_OK);
-    CHECK_INT(add_fire(s, 50, "ran", add_run(0x41, s, 50)), FR_OK);
+    CHECK_INT(add_fire(s, 50, FR_FATE_RAN, add_run(0x41, s, 50)), FR_OK);
     CHECK_INT(fr_store_commit(st, &err), FR_OK);
     CHECK_INT(fr_store_run_find(st, "41010000", &arena, &run, &err), FR_OK);
     CHECK(run.schedule == s && run.at_ms == 50);
@@ -178,8 +179,8 @@ static void test_outcome(void)
 
     check_row("outcomes");
     for (int i = 0; i < 3; i++)
-        CHECK_INT(add_fire(s, 50 + 10 * i, "ran", no[i]), FR_OK);
-    CHECK_INT(add_fire(s, 80, "skipped", no[1]), FR_OK);
+        CHECK_INT(add_fire(s, 50 + 10 * i, FR_FATE_RAN, no[i]), FR_OK);
+    CHECK_INT(add_fire(s, 80, FR_FATE_SKIPPED, no[1]), FR_OK);
     CHECK_INT(fr_store_fire_succeeded(st, s, INT64_MAX, &at, &err), FR_OK);
     CHECK_INT(at, 0);
     end_run(0x51, FR_OUT_SUCCEEDED);
@@ -214,7 +215,8 @@ static void test_prune(void)
 
     check_row("old instants go");
     for (int64_t at = 10; at <= 80; at += 10)
-        CHECK(add_fire(s, at, "missed", 0) == FR_OK && add_fire(other, at, "missed", 0) == FR_OK);
+        CHECK(add_fire(s, at, FR_FATE_MISSED, 0) == FR_OK &&
+              add_fire(other, at, FR_FATE_MISSED, 0) == FR_OK);
     CHECK_INT(fr_store_fires_prune(st, &page, &n, &err), FR_OK);
     CHECK_INT(n, 4);
     CHECK_INT(fr_store_fires_prune(st, &page, &n, &err), FR_OK);
@@ -291,7 +293,7 @@ static void test_migration(void)
     st = open_store();
     CHECK_INT(fr_store_run_find(st, "1", &arena, &run, &err), FR_OK);
     CHECK(run.schedule == 0 && run.at_ms == 0);
-    CHECK_INT(add_fire(add_schedule("/f", "s"), 50, "missed", 0), FR_OK);
+    CHECK_INT(add_fire(add_schedule("/f", "s"), 50, FR_FATE_MISSED, 0), FR_OK);
     check_sound();
 }
 

@@ -129,7 +129,7 @@ static bool is_backfill_over(const char *arg)
 
     (void)arg;
     CHECK_INT(fr_store_backfill_find(st, 1, &a, &row, NULL), FR_OK);
-    over = strcmp(row.state, "over") == 0;
+    over = row.state == FR_BACKFILL_OVER;
     fr_arena_finish(&a);
     return over;
 }
@@ -274,7 +274,7 @@ static bool is_paused(const char *arg)
     bool yes;
 
     CHECK_INT(fr_store_backfill_find(st, strtoll(arg, NULL, 10), &a, &row, NULL), FR_OK);
-    yes = strcmp(row.state, "paused") == 0;
+    yes = row.state == FR_BACKFILL_PAUSED;
     fr_arena_finish(&a);
     return yes;
 }

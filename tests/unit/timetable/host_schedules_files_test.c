@@ -133,7 +133,7 @@ static void test_paused(void)
     put_pipeline("p", "{cron: \"0 3 * * *\"}");
     until(has_rule, "every day at 03:00 in UTC");
     CHECK(find_row("p", &now) && now.state_wall == row.state_wall);
-    CHECK_TEXT(now.state, "paused");
+    CHECK_INT(now.state, FR_SCHEDULE_PAUSED);
     CHECK_TEXT(now.note, "moving");
 
     check_row("since when it is broken, and no more");

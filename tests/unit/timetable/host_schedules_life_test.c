@@ -208,7 +208,7 @@ static bool is_paused(const char *of)
 {
     struct fr_schedule_row row;
 
-    return find_row(of, &row) && strcmp(row.state, "paused") == 0;
+    return find_row(of, &row) && row.state == FR_SCHEDULE_PAUSED;
 }
 
 /* It ends so, as its nodes are none. */

@@ -173,7 +173,7 @@ static inline void show_fires(const char *of, struct fr_buf *out)
 
         fr_time_text(f->first_ms / 1000, 0, first);
         fr_time_text(f->at_ms / 1000, 0, last);
-        fr_buf_fmt(out, "%s%s ", i > 0 ? ", " : "", f->decision);
+        fr_buf_fmt(out, "%s%s ", i > 0 ? ", " : "", fr_fate_name(f->decision));
         if (f->count > 1)
             fr_buf_fmt(out, "%.11s-", first + 5);
         fr_buf_fmt(out, "%.11s", last + 5);
@@ -181,8 +181,8 @@ static inline void show_fires(const char *of, struct fr_buf *out)
             fr_buf_fmt(out, " x%lld", (long long)f->count);
         if (f->run != 0)
             fr_buf_fmt(out, " run %lld", (long long)f->run);
-        if (f->outcome[0] != '\0')
-            fr_buf_fmt(out, " %s", f->outcome);
+        if (f->outcome != FR_OUT_NONE)
+            fr_buf_fmt(out, " %s", fr_outcome_name(f->outcome));
     }
 }
 

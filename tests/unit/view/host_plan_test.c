@@ -120,19 +120,19 @@ static void test_scheduled(void)
 {
     char source[300];
     struct fr_schedule_row rows[] = {
-        {.source = "/none.yaml", .name = "x", .pipeline = "u", .state = "active"},
+        {.source = "/none.yaml", .name = "x", .pipeline = "u", .state = FR_SCHEDULE_ACTIVE},
         {.source = source,
          .name = "s",
          .pipeline = "v",
          .rule = "daily",
-         .state = "paused",
+         .state = FR_SCHEDULE_PAUSED,
          .note = "why",
          .state_wall = 7},
         {.source = source,
          .name = "t",
          .pipeline = "v",
          .rule = "weekly",
-         .state = "active",
+         .state = FR_SCHEDULE_ACTIVE,
          .gone_wall = 9}};
 
     check_row("a pipeline that has schedules alone");

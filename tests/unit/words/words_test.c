@@ -1,4 +1,5 @@
 /* States and causes: what each table says of a row, and what shows of several. */
+#include "engine/schedule/decide.h"
 #include "engine/words/causes.h"
 #include "engine/words/states.h"
 
@@ -96,6 +97,12 @@ static void test_words(void)
         {"causes", &fr_cause_words, FR_CAUSE_N, FR_CAUSE_NONE},
         {"states of runs", &fr_run_state_words, FR_RUN_N + 1, -1},
         {"outcomes", &fr_outcome_words, FR_OUT_N, FR_OUT_NONE},
+        {"outcomes, or live", &fr_outcome_or_live_words, FR_OUT_N + 1, FR_OUT_NONE},
+        {"decisions", &fr_fate_words, FR_FATE_N, -1},
+        {"states of schedules", &fr_schedule_state_words, FR_SCHEDULE_PAUSED + 1, -1},
+        {"states of backfills", &fr_backfill_state_words, FR_BACKFILL_CANCELLED + 1, -1},
+        {"what exists", &fr_existing_words, FR_EXISTING_ALL + 1, -1},
+        {"states of deliveries", &fr_delivery_state_words, FR_DELIVERY_QUIET + 1, -1},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
