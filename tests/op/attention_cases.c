@@ -167,6 +167,28 @@ static void xent_finish(enum tr_dtype t, enum tr_dtype out, int64_t T, int64_t H
     OP_RUN(c, xent_finish, a);
 }
 
+static void xent_bwd(enum tr_dtype t, int64_t T, int64_t rows)
+{
+    static const int64_t targets[] = {5, -1, 3, 70, 4, 0, -1};
+    struct tr_xent_grad a[OP_BACKENDS] = {0};
+    struct op_case *c;
+    char what[96];
+
+    snprintf(what, sizeof what, "xent_bwd %s %lld %lld", tr_dtype_name(t), (long long)T,
+             (long long)rows);
+    op_begin(&c, what);
+    OP_BIND(c, a, dz, OP_OUT, t, {T, rows}, .gap = 2, .loose = 16);
+    OP_BIND(c, a, z, OP_IN, TR_F32, {T, rows}, .gap = 1);
+    OP_BIND(c, a, m, OP_IN, TR_F32, {T}, .shift = 1);
+    OP_BIND(c, a, l, OP_IN, TR_F32, {T}, .shift = 2);
+    OP_BIND(c, a, targets, OP_IN, TR_I32, {T}, .ints = targets, .count = 7);
+    for (int b = 0; b < OP_BACKENDS; b++) {
+        a[b].row0 = 3;
+        a[b].scale = 0.125;
+    }
+    OP_RUN(c, xent_bwd, a);
+}
+
 static void swiglu(enum tr_dtype t, int64_t R, int64_t n, bool routed)
 {
     static const int64_t window[] = {0, 2, 4}, slots[] = {3, 0, 5, 1, 4, 2};
@@ -230,6 +252,7 @@ void op_loss_cases(void)
             if (op_types[t] != TR_F32)
                 xent_finish(op_types[t], TR_F32, sizes[s][0], sizes[s][1], true);
             xent_finish(op_types[t], op_types[t], sizes[s][0], sizes[s][1], false);
+            xent_bwd(op_types[t], sizes[s][0], sizes[s][2]);
             swiglu(op_types[t], sizes[s][0], sizes[s][2], false);
         }
         for (int s = 0; s < 2; s++)

@@ -215,3 +215,17 @@ enum fr_rc ref_xent_finish(void *self, struct tr_queue *q, const struct tr_xent_
     ref_add(&a->loss_sum, 0, 0, total);
     return FR_OK;
 }
+
+enum fr_rc ref_xent_bwd(void *self, struct tr_queue *q, const struct tr_xent_grad *a,
+                        struct fr_err *err)
+{
+    UNUSED(self, q, err);
+    for (int64_t t = 0; t < a->dz.shape[0]; t++)
+        for (int64_t v = 0; v < a->dz.shape[1]; v++) {
+            int64_t target = ref_int(&a->targets, t, 0);
+            double p = exp(ref_at(&a->z, t, v) - ref_at(&a->m, t, 0)) / ref_at(&a->l, t, 0);
+
+            ref_put(&a->dz, t, v, target < 0 ? 0 : a->scale * (p - (target == a->row0 + v)));
+        }
+    return FR_OK;
+}

@@ -278,6 +278,18 @@ void tr_check_xent_chunk(struct tr_check *c, const struct tr_xent *a)
     check_state(c, &a->state, FEW | (a->first ? OUT : ADD), a->F.shape);
 }
 
+void tr_check_xent_bwd(struct tr_check *c, const struct tr_xent_grad *a)
+{
+    int64_t T = a->dz.shape[0], rows = a->dz.shape[1];
+    const struct tr_need needs[] = {
+        {"dz", &a->dz, C | OUT, 2, {T, rows}}, {"z", &a->z, S, 2, {T, rows}},
+        {"m", &a->m, S | FEW, 1, {T}},         {"l", &a->l, S | FEW, 1, {T}},
+        {"targets", &a->targets, I32 | FEW, 1, {T}},
+    };
+
+    VIEWS(c, a->dz, needs);
+}
+
 void tr_check_xent_finish(struct tr_check *c, const struct tr_xent_finish *a)
 {
     int64_t T = a->targets.shape[0], H = a->dF.shape[1];

@@ -43,7 +43,8 @@
     X(swiglu_fwd, tr_swiglu, false)                                                                \
     X(swiglu_bwd, tr_swiglu_grad, false)                                                           \
     X(xent_chunk, tr_xent, true)                                                                   \
-    X(xent_finish, tr_xent_finish, false)
+    X(xent_finish, tr_xent_finish, false)                                                          \
+    X(xent_bwd, tr_xent_grad, false)
 
 /* Rows offsets[first] .. offsets[last] of a call; the device reads offsets. Absent: all rows.
  * Other rows are neither read nor written. */
@@ -267,6 +268,19 @@ struct tr_xent_finish {
     struct tr_view loss;        /* (T) f32* = optional */
     struct tr_view dF;          /* (T, H) C or f32* = optional, needs acc */
     double scale;               /* 1 / number of targets of the step */
+};
+
+/* xent_bwd: the gradient of a chunk's logits z = F Wc^T, for a head that is trained:
+ * dz[t, v] = scale * (exp(z[t, v] - m[t]) / l[t] - [targets[t] == row0 + v]), m and l those of the
+ * whole vocabulary. Rows without a target get zeros. dz may be z. Then dF += dz Wc, dWc += dz^T F.
+ */
+struct tr_xent_grad {
+    struct tr_view dz;      /* (T, rows) C = */
+    struct tr_view z;       /* (T, rows) f32* in */
+    struct tr_view m, l;    /* (T) f32* in */
+    struct tr_view targets; /* (T) i32 in */
+    int64_t row0;
+    double scale;
 };
 
 #endif

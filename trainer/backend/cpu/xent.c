@@ -184,3 +184,32 @@ enum fr_rc tr_cpu_xent_finish(void *self, struct tr_queue *q, const struct tr_xe
         finish_row(a, t, cpu_lane(lanes, 2 * H));
     return FR_OK;
 }
+
+enum fr_rc tr_cpu_xent_bwd(void *self, struct tr_queue *q, const struct tr_xent_grad *a,
+                           struct fr_err *err)
+{
+    struct cpu *cpu = self;
+    int64_t T = a->dz.shape[0], rows = a->dz.shape[1];
+    float *lanes;
+    enum fr_rc rc = cpu_lanes(cpu, q, rows, &lanes, err);
+
+    if (rc != FR_OK)
+        return rc;
+#pragma omp parallel for num_threads(cpu->threads) if (T * rows > CPU_SMALL)
+    for (int64_t t = 0; t < T; t++) {
+        float *z = cpu_lane(lanes, rows);
+        int64_t target = cpu_int(&a->targets, t, 0), at = target - a->row0;
+
+        if (target < 0) {
+            memset(z, 0, (size_t)rows * sizeof *z);
+        } else {
+            cpu_load(z, &a->z, t, 0, rows);
+            (void)cpu_exp_sum(z, ((const float *)a->m.p)[t], rows);
+            cpu_scale(z, (float)(a->scale / ((const float *)a->l.p)[t]), rows);
+            if (at >= 0 && at < rows)
+                z[at] -= (float)a->scale;
+        }
+        cpu_store(&a->dz, t, 0, z, rows);
+    }
+    return FR_OK;
+}

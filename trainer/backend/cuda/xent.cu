@@ -6,7 +6,8 @@
  * = scale * (acc / l - row of the target); a block owns a token and moves these three once; the
  * limit is the bandwidth. loss = m + log(l) - logit of the target. One block sums it in f64 with t
  * in a fixed order, one token a thread at a time (20 bytes of each). All are 0 for a token without
- * a target. The target's logit, and the last logits of a row whose length is no multiple of 8, move
+ * a target. xent_bwd ("="): a thread owns a chunk of dz and reads z once; the limit is the
+ * bandwidth. The target's logit, and the last logits of a row whose length is no multiple of 8, move
  * one by one.
  *
  * cuda_gemm computes the two products, 4*T*H*rows FLOP a chunk; their limit is the matrix rate. In
@@ -301,5 +302,43 @@ enum fr_rc tr_cuda_xent_finish(struct cuda *cuda, struct tr_queue *q,
 
         return a->dF.dtype == TR_F32 ? finish_rows<float, T>(q, a, f, err)
                                      : finish_rows<T, T>(q, a, f, err);
+    });
+}
+
+template <class T>
+__global__ void xent_bwd_kernel(struct rows<T> dz, struct rows<const float> z, const float *m,
+                                const float *l, const int32_t *targets, int64_t row0, float scale,
+                                struct cuda_span s)
+{
+    struct chunk c;
+    float x[CHUNK];
+    int64_t target;
+
+    if (!chunk_of(s, &c))
+        return;
+    target = targets[c.row];
+    load(x, z.at(c.row, c.col), c.n);
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++)
+        x[i] = target < 0 ? 0
+                          : scale * (expf(x[i] - m[c.row]) / l[c.row] -
+                                     (target == row0 + c.col + i ? 1.0f : 0.0f));
+    store(dz.at(c.row, c.col), x, c.n);
+}
+
+enum fr_rc tr_cuda_xent_bwd(struct cuda *cuda, struct tr_queue *q, const struct tr_xent_grad *a,
+                            struct fr_err *err)
+{
+    const struct tr_view *views[] = {&a->dz, &a->z};
+    struct cuda_span s = cuda_span_of(false, views, 2);
+
+    (void)cuda;
+    return cuda_float(a->dz.dtype, [&](auto t) {
+        using T = decltype(t);
+
+        return cuda_launch(q, cuda_chunks(s), err, xent_bwd_kernel<T>, cuda_rows<T>(a->dz),
+                           cuda_rows<const float>(a->z), static_cast<const float *>(a->m.p),
+                           static_cast<const float *>(a->l.p),
+                           static_cast<const int32_t *>(a->targets.p), a->row0, (float)a->scale, s);
     });
 }
