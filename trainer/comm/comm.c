@@ -150,7 +150,7 @@ enum fr_rc tr_comm_reduce_scatter(struct tr_comm *comm, struct tr_queue *q,
         .bytes = n * tr_dtype_bytes(x->in.dtype),
         .what = x->what,
     };
-    struct tr_reduce r = {.out = x->out, .slices = x->slices};
+    struct tr_reduce r = {.out = x->out, .slices = x->slices, .add = x->add};
     enum fr_rc rc;
 
     if (tr_view_count(x->in) != (int64_t)n * comm->size || x->slices.dtype != x->in.dtype ||

@@ -205,7 +205,7 @@ enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const str
                              struct fr_err *err);
 
 /*
- * out (n) f32 = sum over ranks, in rank order, of slice me of in (size*n). The wire carries in's
+ * out (n) f32 = (out + with add) sum over ranks, in rank order, of slice me of in (size*n). The wire carries in's
  * type (f32, bf16, f16); sums are f32. An all-to-all into `slices` and tr_reduce_ordered: the same
  * bits on every transport and every node layout. out may be slice me of in.
  */
@@ -213,6 +213,7 @@ struct tr_reduce_scatter {
     struct tr_view out;    /* (n) f32            */
     struct tr_view in;     /* (size, n) any float */
     struct tr_view slices; /* (size, n) in's type, workspace, not in */
+    bool add;              /* ((out + slice 0) + slice 1) + … */
     const char *what;
 };
 enum fr_rc tr_comm_reduce_scatter(struct tr_comm *comm, struct tr_queue *q,

@@ -29,10 +29,11 @@ struct open_unit {
 struct build {
     struct tr_model *m;
     const struct tr_lora_config *lora;
-    int64_t layer;  /* under construction; -1: none */
-    int64_t expert; /* of the open FFN unit */
-    int64_t here;   /* routed experts of the layer on this rank */
-    struct open_unit norms, attention, ffn, end;
+    int64_t layer;                    /* under construction; -1: none */
+    int64_t expert;                   /* of the open FFN unit */
+    int64_t here;                     /* routed experts of the layer on this rank */
+    struct open_unit frozen, trained; /* persistent tensors of the layer */
+    struct open_unit attention, ffn, end;
     struct tr_attention_parts parts;
     struct tr_moe_opts moe;
     struct tr_ffn dense;
@@ -70,13 +71,22 @@ static enum fr_rc flush(struct build *b, struct open_unit *u, int *id, struct fr
     return rc;
 }
 
-static int put(struct open_unit *unit, const struct tr_model_tensor *t, enum tr_dtype dtype)
+static bool trains(const struct build *b, const struct tr_model_tensor *t)
+{
+    const struct tr_trained *r = b->m->o.trained;
+
+    return b->m->o.train && r != NULL && tr_trained_has(r, t);
+}
+
+static int put(const struct build *b, struct open_unit *unit, const struct tr_model_tensor *t,
+               enum tr_dtype dtype)
 {
     size_t i = unit->spec.n++;
     struct tr_unit_tensor *u = &unit->spec.tensors[i];
 
     (void)snprintf(unit->names[i], TR_NAME_MAX, "%s", t->name);
-    *u = (struct tr_unit_tensor){.name = unit->names[i], .rank = t->ndim, .dtype = dtype};
+    *u = (struct tr_unit_tensor){
+        .name = unit->names[i], .rank = t->ndim, .dtype = dtype, .trained = trains(b, t)};
     u->shape[0] = t->shape[0];
     u->shape[1] = t->ndim == 2 ? t->shape[1] : 0;
     return (int)i;
@@ -91,7 +101,7 @@ static int put_scale(struct build *b, struct open_unit *unit, const struct tr_mo
     (void)snprintf(s.name, sizeof(s.name), "%.110s_scale_inv", t->name);
     s.shape[0] = (t->shape[0] + c->fp8_block_rows - 1) / c->fp8_block_rows;
     s.shape[1] = (t->shape[1] + c->fp8_block_cols - 1) / c->fp8_block_cols;
-    int i = put(unit, &s, TR_F32);
+    int i = put(b, unit, &s, TR_F32);
 
     unit->spec.tensors[i].positive = true;
     return i;
@@ -103,10 +113,14 @@ static enum fr_rc put_linear(struct build *b, struct open_unit *unit,
 {
     const struct tr_model_config *c = &b->m->config;
 
-    *l = (struct tr_linear){.unit = -1, .scale = -1, .bias = -1};
+    *l = (struct tr_linear){.unit = -1, .scale = -1, .bias = -1, .trained = trains(b, t)};
+    if (l->trained && c->fp8)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s is FP8 and cannot be trained: flowtrain convert --to bf16 first",
+                       t->name);
     l->out = t->shape[0];
     l->in = t->shape[1];
-    l->tensor = put(unit, t, c->fp8 ? TR_F8_E4M3 : b->m->o.compute);
+    l->tensor = put(b, unit, t, c->fp8 ? TR_F8_E4M3 : b->m->o.compute);
     unit->spec.tensors[l->tensor].factor = true;
     if (c->fp8) {
         l->scale = put_scale(b, unit, t);
@@ -250,19 +264,21 @@ static enum fr_rc make_blocks(struct build *b, struct fr_err *err)
 /* Ends the layer: all its tensors are known. */
 static enum fr_rc end_layer(struct build *b, struct fr_err *err)
 {
-    int id;
+    int frozen, trained;
     enum fr_rc rc;
 
     if (b->layer < 0)
         return FR_OK;
     if ((rc = flush_attention(b, err)) != FR_OK || (rc = flush_ffn(b, err)) != FR_OK ||
-        (rc = flush(b, &b->norms, &id, err)) != FR_OK)
+        (rc = flush(b, &b->frozen, &frozen, err)) != FR_OK ||
+        (rc = flush(b, &b->trained, &trained, err)) != FR_OK)
         return rc;
     for (int i = 0; i < TR_LIN_ATTENTION; i++)
         b->parts.linear[i].unit = b->parts.unit;
     for (int i = 0; i < TR_NORM_KINDS; i++)
-        b->parts.norm[i].unit = id;
-    b->moe.router_unit = id;
+        b->parts.norm[i].unit = b->parts.norm[i].trained ? trained : frozen;
+    b->moe.router_unit = b->moe.router_trained ? trained : frozen;
+    b->moe.bias_unit = frozen;
     if ((rc = make_blocks(b, err)) != FR_OK)
         return rc;
     b->layer = -1;
@@ -277,10 +293,12 @@ static void begin_layer(struct build *b, int64_t layer)
     memset(&b->parts, 0, sizeof(b->parts));
     b->moe = (struct tr_moe_opts){.bias_tensor = -1};
     b->dense = (struct tr_ffn){0};
-    open_unit(&b->norms, TR_UNIT_PERSISTENT);
+    open_unit(&b->frozen, TR_UNIT_PERSISTENT);
+    open_unit(&b->trained, TR_UNIT_PERSISTENT);
     open_unit(&b->attention, TR_UNIT_SHARDED);
     open_unit(&b->ffn, TR_UNIT_SHARDED);
-    (void)snprintf(b->norms.what, sizeof(b->norms.what), "layer %lld norms", (long long)layer);
+    (void)snprintf(b->frozen.what, sizeof(b->frozen.what), "layer %lld norms", (long long)layer);
+    (void)snprintf(b->trained.what, sizeof(b->trained.what), "layer %lld norms", (long long)layer);
     (void)snprintf(b->attention.what, sizeof(b->attention.what), "layer %lld attention",
                    (long long)layer);
 }
@@ -315,15 +333,17 @@ static enum fr_rc put_ffn(struct build *b, const struct tr_model_tensor *t, stru
 /* A bias follows its weight, so their unit is open. Experts have no biases. */
 static void put_bias(struct build *b, const struct tr_model_tensor *t)
 {
-    if (t->kind < TR_LIN_ATTENTION)
-        b->parts.linear[t->kind].bias = put(&b->attention, t, b->m->o.compute);
-    else
-        ffn_linear(&b->dense, t->kind)->bias = put(&b->ffn, t, b->m->o.compute);
+    bool attention = t->kind < TR_LIN_ATTENTION;
+    struct tr_linear *l = attention ? &b->parts.linear[t->kind] : ffn_linear(&b->dense, t->kind);
+
+    l->bias = put(b, attention ? &b->attention : &b->ffn, t, b->m->o.compute);
+    l->bias_trained = trains(b, t);
 }
 
 static enum fr_rc put_layer_tensor(struct build *b, const struct tr_model_tensor *t,
                                    struct fr_err *err)
 {
+    struct open_unit *persistent = trains(b, t) ? &b->trained : &b->frozen;
     enum fr_rc rc;
 
     if (t->layer != b->layer) {
@@ -333,14 +353,16 @@ static enum fr_rc put_layer_tensor(struct build *b, const struct tr_model_tensor
     }
     switch (t->role) {
     case TR_ROLE_NORM:
-        b->parts.norm[t->norm] = (struct tr_norm){.tensor = put(&b->norms, t, b->m->o.compute),
+        b->parts.norm[t->norm] = (struct tr_norm){.tensor = put(b, persistent, t, b->m->o.compute),
+                                                  .trained = trains(b, t),
                                                   .eps = (float)b->m->config.rms_norm_eps};
         return FR_OK;
     case TR_ROLE_ROUTER:
-        b->moe.gate_tensor = put(&b->norms, t, b->m->o.compute);
+        b->moe.gate_tensor = put(b, persistent, t, b->m->o.compute);
+        b->moe.router_trained = trains(b, t);
         return FR_OK;
     case TR_ROLE_ROUTER_BIAS:
-        b->moe.bias_tensor = put(&b->norms, t, b->m->o.compute == TR_F64 ? TR_F64 : TR_F32);
+        b->moe.bias_tensor = put(b, persistent, t, b->m->o.compute == TR_F64 ? TR_F64 : TR_F32);
         return FR_OK;
     case TR_ROLE_BIAS:
         put_bias(b, t);
@@ -361,9 +383,13 @@ static enum fr_rc put_embed(struct build *b, const struct tr_model_tensor *t, st
 
     open_unit(&b->end, TR_UNIT_ROWS);
     (void)snprintf(b->end.what, sizeof(b->end.what), "embedding");
-    (void)put(&b->end, t, b->m->o.compute);
+    (void)put(b, &b->end, t, b->m->o.compute);
+    b->m->embed_trained = trains(b, t);
+    if (b->m->embed_trained && b->m->config.tie_word_embeddings)
+        return fr_fail(err, FR_UNSUPPORTED, "%s is the head as well and cannot be trained",
+                       t->name);
     if ((rc = flush(b, &b->end, &b->m->embed_unit, err)) != FR_OK ||
-        (rc = tr_embed_block(&block, err)) != FR_OK)
+        (rc = tr_embed_block(b->m->embed_unit, b->m->embed_trained, &block, err)) != FR_OK)
         return rc;
     return add_block(b->m, block, -1);
 }
@@ -372,18 +398,20 @@ static enum fr_rc put_embed(struct build *b, const struct tr_model_tensor *t, st
 static enum fr_rc put_chunks(struct build *b, struct tr_head_opts *o, struct fr_err *err)
 {
     const struct tr_tensor_names *names = tr_names_of(&b->m->config);
-    struct tr_model_tensor t = {.ndim = 2, .shape = {0, o->H}};
+    struct tr_model_tensor t = {
+        .role = TR_ROLE_HEAD, .layer = -1, .expert = -1, .ndim = 2, .shape = {0, o->H}};
     enum fr_rc rc = FR_OK;
 
     (void)snprintf(t.name, sizeof(t.name), "%s",
                    b->m->config.tie_word_embeddings ? names->embed : names->head);
+    b->m->head_trained = o->trained = trains(b, &t);
     for (int64_t row = 0; row < o->V && rc == FR_OK; row += o->rows) {
         int id;
 
         open_unit(&b->end, TR_UNIT_SHARDED);
         (void)snprintf(b->end.what, sizeof(b->end.what), "head rows from %lld", (long long)row);
         t.shape[0] = o->V - row < o->rows ? o->V - row : o->rows;
-        (void)put(&b->end, &t, b->m->o.compute);
+        (void)put(b, &b->end, &t, b->m->o.compute);
         b->end.spec.tensors[0].row0 = row;
         b->end.spec.tensors[0].disk_rows = o->V;
         rc = flush(b, &b->end, &id, err);
@@ -424,7 +452,8 @@ static enum fr_rc make_head(struct build *b, const struct tr_model_tensor *norm,
 
     open_unit(&b->end, TR_UNIT_PERSISTENT);
     (void)snprintf(b->end.what, sizeof(b->end.what), "final norm");
-    o.norm = (struct tr_norm){.tensor = put(&b->end, norm, b->m->o.compute),
+    o.norm = (struct tr_norm){.tensor = put(b, &b->end, norm, b->m->o.compute),
+                              .trained = trains(b, norm),
                               .eps = (float)c->rms_norm_eps};
     if ((rc = flush(b, &b->end, &o.norm.unit, err)) != FR_OK)
         return rc;
@@ -452,13 +481,13 @@ static enum fr_rc each(void *arg, const struct tr_model_tensor *t, struct fr_err
     return t->role == TR_ROLE_NORM ? make_head(b, t, err) : FR_OK;
 }
 
-/* Gradients are needed from the lowest block with an adapter upwards. */
+/* Gradients are needed from the lowest block that trains upwards. */
 static void mark_backward(struct tr_model *m)
 {
     m->lowest = m->nblocks;
     for (int i = 0; i < m->nblocks; i++) {
         m->blocks[i]->need_dx = m->lowest < m->nblocks;
-        if (m->blocks[i]->has_lora && m->lowest == m->nblocks)
+        if (m->blocks[i]->trains && m->lowest == m->nblocks)
             m->lowest = i;
     }
 }
@@ -469,6 +498,11 @@ enum fr_rc tr_model_assemble(struct tr_model *m, const struct tr_lora_config *lo
     struct build *b = fr_sys.alloc(sizeof(*b));
     size_t n = 2 * (size_t)m->config.num_hidden_layers + 2;
     int64_t share = (int64_t)64 * m->o.comm->size;
+    struct tr_grads_opts g = {.be = m->o.be,
+                              .shard = m->shard,
+                              .comm = m->o.reduce,
+                              .sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32,
+                              .tokens_max = m->o.tokens_max};
     enum fr_rc rc;
 
     m->blocks = fr_arena_array(&m->arena, n, sizeof(struct tr_block *));
@@ -482,5 +516,7 @@ enum fr_rc tr_model_assemble(struct tr_model *m, const struct tr_lora_config *lo
     m->padded = (m->padded + share - 1) / share * share;
     mark_backward(m);
     fr_sys.free(b);
+    if (rc == FR_OK)
+        rc = tr_grads_create(&g, &m->grads, err);
     return rc;
 }

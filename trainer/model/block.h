@@ -5,7 +5,8 @@
  * flight. Blocks call ops through backend.h and do not depend on devices, ranks or files.
  *
  * backward recomputes its intermediate values from the saved input, with the routing of the
- * forward. It accumulates (+=) the f32 gradients of its adapters. A block may keep values between
+ * forward. It accumulates (+=) the f32 gradients of its adapters, and hands those of its trained
+ * weights to grads.h, unit by unit. A block may keep values between
  * the two directions. Both then run the same code between tr_keep() and tr_keep_end(), but its ops
  * run only the first time.
  */
@@ -15,6 +16,7 @@
 #include "engine/base/err.h"
 #include "trainer/backend/backend.h"
 #include "trainer/model/decode.h"
+#include "trainer/shard/grads.h"
 #include "trainer/shard/exchange.h"
 #include "trainer/shard/shard.h"
 #include "trainer/tensor/tensor.h"
@@ -55,6 +57,7 @@ struct tr_tokens {
     struct tr_view offsets; /* (B+1) i32 attention segments */
     struct tr_view sample;  /* (T) i64  place in the epoch's global order; keys dropout */
     struct tr_view table;   /* (rows, H) embedding rows that index points into */
+    struct tr_view compact; /* (T) i32  as tr_fetch_rows; absent unless the embedding is trained */
 };
 
 /* Values of one micro-batch between forward and backward. All device memory. */
@@ -63,6 +66,7 @@ struct tr_saved {
     struct tr_view *ids;   /* [blocks] (T, K) i32 chosen experts; absent unless MoE */
     struct tr_carve *kept; /* [blocks] kept values beside the input; base NULL: none */
     struct tr_view dF;     /* (T, H) C from the head's forward, of tokens with a target */
+    struct tr_view m, l;   /* (T) f32* maximum and sum of a trained head's softmax, ditto */
     struct tr_view loss;   /* (1) f64 += sum of -log p over the targets */
     int slot;              /* index among the micro-batches in flight */
 };
@@ -96,6 +100,7 @@ struct tr_ctx {
     struct tr_shard *shard;
     struct tr_decoder *decoder;   /* NULL: weights are used as they lie in the shard */
     struct tr_exchange *exchange; /* NULL: every rank computes its own tokens */
+    struct tr_grads *grads;       /* NULL: no weight is trained */
     struct tr_carve work;         /* workspace; a block leaves used as it found it */
     enum tr_dtype compute;        /* C of ops.h: F32, BF16, F16; F64 in finite-difference checks */
     enum tr_dtype sum;            /* f32* of ops.h */
@@ -141,13 +146,18 @@ void tr_keep_end(struct tr_ctx *ctx);
 void tr_ctx_gather(struct tr_ctx *ctx, int first, int n);
 void tr_ctx_release(struct tr_ctx *ctx, int first, int n);
 
+/* The gradients of a unit are written: adds them to their owners' sums. */
+void tr_ctx_reduce(struct tr_ctx *ctx, int unit);
+/* v = 0 */
+void tr_ctx_zero(struct tr_ctx *ctx, struct tr_view v);
+
 struct tr_block;
 
 struct tr_block_ops {
     const char *name; /* "mla", "gqa", "mlp", "moe", "embed", "head" */
     /* y (T, H) = block(x), x = saved->x[b->index]; y is not x. The embedding has no x. The head has
      * no y: it adds to saved->loss and, in training, writes the gradient of its normalised input
-     * to saved->dF. */
+     * to saved->dF, or if it is trained saved->m and l. */
     void (*forward)(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                     struct tr_view y);
     /* d (T, H): gradient of the output in, of the input out. Without need_dx the block stops at its
@@ -163,8 +173,8 @@ struct tr_block {
     int64_t layer;  /* -1: none */
     int64_t cached; /* elements of a token's row in the cache; 0: none */
     int64_t routed; /* K of a MoE block, else 0: saved->ids[index] is (T, K) */
-    bool has_lora;  /* the block has an adapter */
-    bool need_dx;   /* a block below has an adapter */
+    bool trains;    /* the block has an adapter or a trained weight */
+    bool need_dx;   /* a block below does */
 };
 
 #endif

@@ -13,11 +13,13 @@
 /* A norm's gain: a tensor of a persistent unit. */
 struct tr_norm {
     int unit, tensor;
+    bool trained;
     float eps;
 };
 
 /* tr_norm_fwd: y = norm(x), and rrms (T) for the backward. tr_norm_bwd: dx = dres + gradient
- * through the norm; dres may be absent. */
+ * through the norm, and the gradient of a trained gain; dres may be absent, and dx if the gain is
+ * trained. */
 void tr_norm_fwd(const struct tr_norm *n, struct tr_ctx *ctx, struct tr_view y, struct tr_view rrms,
                  struct tr_view x);
 struct tr_norm_grad {
@@ -28,8 +30,9 @@ void tr_norm_bwd(const struct tr_norm *n, struct tr_ctx *ctx, const struct tr_no
 /* y += x */
 void tr_add(struct tr_ctx *ctx, struct tr_view y, struct tr_view x);
 
-/* embed: y = rows of the table by tokens->index. No backward: the embedding is frozen. */
-enum fr_rc tr_embed_block(struct tr_block **out, struct fr_err *err);
+/* embed: y = rows of the table by tokens->index. unit: of the table, for the backward of a trained
+ * embedding. */
+enum fr_rc tr_embed_block(int unit, bool trained, struct tr_block **out, struct fr_err *err);
 
 /*
  * mla: y = x + o(attention(norm(x))), multi-head latent attention (DeepSeek-V2 2024, eq. 9-19).
@@ -63,7 +66,7 @@ struct tr_ffn {
     struct tr_linear gate, up, down;
     int64_t H, I;
 };
-bool tr_ffn_has_lora(const struct tr_ffn *f);
+bool tr_ffn_trains(const struct tr_ffn *f);
 /* y = ffn(n). Gathers and releases the unit. */
 void tr_ffn_fwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view y, struct tr_view n);
 /* dn = gradient from dy and the recomputed n. Absent dn: gradients of adapters only. */
@@ -88,7 +91,9 @@ enum fr_rc tr_mlp_block(const struct tr_norm *norm, const struct tr_ffn *f, stru
  */
 struct tr_moe_opts {
     struct tr_norm norm;
-    int router_unit, gate_tensor, bias_tensor; /* persistent; bias -1: none */
+    int router_unit, gate_tensor; /* persistent */
+    bool router_trained;
+    int bias_unit, bias_tensor; /* persistent; tensor -1: none */
     int64_t E, K, n_group, topk_group;
     float factor;
     bool norm_topk, softmax;
@@ -105,12 +110,14 @@ enum fr_rc tr_moe_block(const struct tr_moe_opts *o, struct tr_block **out, stru
 
 /*
  * head: norm, then logits by row chunks of the head, each gathered once. The loss is cross-entropy
- * with its gradient, over tokens with a target only; the logits are never whole.
+ * with its gradient, over tokens with a target only; the logits are never whole. A trained head
+ * computes the logits of a chunk again in the backward, 8*T*H*V FLOP in all.
  */
 struct tr_head_opts {
     struct tr_norm norm;
     int chunk0, chunks; /* units; one tensor each */
     int64_t H, V, rows; /* rows of a chunk; the last may have fewer */
+    bool trained;
 };
 enum fr_rc tr_head_block(const struct tr_head_opts *o, struct tr_block **out, struct fr_err *err);
 

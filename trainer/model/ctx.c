@@ -72,6 +72,18 @@ void tr_ctx_release(struct tr_ctx *ctx, int first, int n)
                                : tr_shard_release(ctx->shard, ctx->q, first, n, ctx->err);
 }
 
+void tr_ctx_reduce(struct tr_ctx *ctx, int unit)
+{
+    if (ctx->rc == FR_OK && !ctx->dry && ctx->grads != NULL)
+        ctx->rc = tr_grads_reduce(ctx->grads, ctx->q, unit, ctx->err);
+}
+
+void tr_ctx_zero(struct tr_ctx *ctx, struct tr_view v)
+{
+    if (ctx->rc == FR_OK && !ctx->dry && !ctx->held)
+        ctx->rc = tr_zero(ctx->be, ctx->q, v.p, tr_view_bytes(v));
+}
+
 void tr_keep_block(struct tr_ctx *ctx, const struct tr_saved *saved, int i)
 {
     ctx->kept = NULL;

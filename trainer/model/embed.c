@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+struct embed {
+    struct tr_block block;
+    int unit;
+};
+
 static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                     struct tr_view y)
 {
@@ -13,13 +18,27 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
     TR_RUN(ctx, embed_fwd, &e);
 }
 
-static const struct tr_block_ops embed_ops = {.name = "embed", .forward = forward};
-
-enum fr_rc tr_embed_block(struct tr_block **out, struct fr_err *err)
+static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
+                     struct tr_view d)
 {
-    const struct tr_block b = {.ops = &embed_ops, .what = "embedding", .layer = -1};
+    struct tr_grads_rows r = {
+        .unit = ((const struct embed *)b)->unit, .dy = d, .compact = ctx->tokens->compact};
 
-    return tr_block_make(&b, sizeof(b), out, err);
+    (void)saved;
+    if (ctx->rc == FR_OK && !ctx->dry)
+        ctx->rc = tr_grads_rows(ctx->grads, ctx->q, &r, ctx->err);
+}
+
+static const struct tr_block_ops embed_ops = {
+    .name = "embed", .forward = forward, .backward = backward};
+
+enum fr_rc tr_embed_block(int unit, bool trained, struct tr_block **out, struct fr_err *err)
+{
+    const struct embed e = {
+        .unit = unit,
+        .block = {.ops = &embed_ops, .what = "embedding", .layer = -1, .trains = trained}};
+
+    return tr_block_make(&e.block, sizeof(e), out, err);
 }
 
 enum fr_rc tr_block_make(const struct tr_block *b, size_t size, struct tr_block **out,

@@ -207,10 +207,11 @@ static struct grads heads_bwd(const struct opts *o, struct tr_ctx *ctx, const st
     return g;
 }
 
-/* An adapter that the gradient of the attention's output must reach. */
-static bool lora_inside(const struct opts *o)
+/* Whether the gradient of the attention's output must reach something. */
+static bool trains_inside(const struct opts *o)
 {
-    return o->q.lora != NULL || o->k.lora != NULL || o->v.lora != NULL;
+    return tr_linear_trains(&o->q) || tr_linear_trains(&o->k) || tr_linear_trains(&o->v) ||
+           (o->qk_norm && (o->q_norm.trained || o->k_norm.trained)) || o->norm.trained;
 }
 
 /* dn: absent where adapters alone want the gradient. */
@@ -240,10 +241,10 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     f = front_fwd(o, ctx, x);
     a = attend(o, ctx, &f);
     tr_keep_end(ctx);
-    if (b->need_dx || lora_inside(o)) {
+    if (b->need_dx || trains_inside(o)) {
         struct grads g = heads_bwd(o, ctx, &f, a, d);
 
-        if (b->need_dx)
+        if (b->need_dx || o->norm.trained)
             dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->H);
         project_bwd(o, ctx, &f, &g, dn);
     } else { /* the lowest adapter is that of o */
@@ -252,7 +253,8 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
         tr_linear_bwd(&o->o, ctx, &g);
     }
     tr_ctx_release(ctx, o->unit, 1);
-    if (b->need_dx) {
+    tr_ctx_reduce(ctx, o->unit);
+    if (dn.p != NULL) {
         struct tr_norm_grad g = {.dx = d, .dres = d, .dy = dn, .x = x, .rrms = f.rrms};
 
         tr_norm_bwd(&o->norm, ctx, &g);
@@ -285,7 +287,7 @@ static enum fr_rc block(const struct tr_attention_parts *p, const struct tr_mode
     g.block = (struct tr_block){.ops = &gqa_ops,
                                 .layer = -1,
                                 .cached = 2 * g.o.nkv * g.o.hd,
-                                .has_lora = lora_inside(&g.o) || g.o.o.lora != NULL};
+                                .trains = trains_inside(&g.o) || tr_linear_trains(&g.o.o)};
     return tr_block_make(&g.block, sizeof(g), out, err);
 }
 

@@ -26,15 +26,20 @@ static struct tr_view carve_rows(const struct tr_head_opts *o, struct tr_ctx *ct
     return tr_carve2(&ctx->work, ctx->compute, n, o->H);
 }
 
-static struct tr_xent_state carve_state(const struct tr_head_opts *o, struct tr_ctx *ctx, int64_t T)
+/* A trained head keeps m and l for its backward; a frozen one makes the gradient of F at once. */
+static struct tr_xent_state carve_state(const struct tr_head_opts *o, struct tr_ctx *ctx,
+                                        const struct tr_saved *saved, int64_t T)
 {
-    struct tr_xent_state s = {
-        .m = tr_carve1(&ctx->work, ctx->sum, T),
-        .l = tr_carve1(&ctx->work, ctx->sum, T),
-        .target_logit = tr_carve1(&ctx->work, ctx->sum, T),
-    };
+    struct tr_xent_state s = {.target_logit = tr_carve1(&ctx->work, ctx->sum, T)};
 
-    if (ctx->training) {
+    if (ctx->training && o->trained) {
+        s.m = tr_view_rows(saved->m, 0, T);
+        s.l = tr_view_rows(saved->l, 0, T);
+    } else {
+        s.m = tr_carve1(&ctx->work, ctx->sum, T);
+        s.l = tr_carve1(&ctx->work, ctx->sum, T);
+    }
+    if (ctx->training && !o->trained) {
         s.acc = tr_carve2(&ctx->work, ctx->sum, T, o->H);
         s.target_row = tr_carve2(&ctx->work, ctx->compute, T, o->H);
     }
@@ -67,7 +72,7 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
 
     (void)y;
     tr_norm_fwd(&o->norm, ctx, c.F, (struct tr_view){0}, x);
-    c.state = carve_state(o, ctx, n);
+    c.state = carve_state(o, ctx, saved, n);
     for (int i = 0; i < o->chunks; i++) {
         tr_ctx_gather(ctx, o->chunk0 + i, 1);
         c.w = chunk_weight(o, ctx, i);
@@ -77,7 +82,7 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
         tr_ctx_release(ctx, o->chunk0 + i, 1);
     }
     f.state = c.state;
-    if (ctx->training)
+    if (ctx->training && !o->trained)
         f.dF = tr_view_rows(saved->dF, 0, n);
     if (ctx->scores != NULL)
         f.loss = tr_carve1(&ctx->work, ctx->sum, n);
@@ -85,6 +90,65 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
     if (ctx->scores != NULL)
         copy_scores(ctx, &f);
     ctx->work.used = mark;
+}
+
+static int64_t rows_of(const struct tr_head_opts *o, int i)
+{
+    return o->V - i * o->rows < o->rows ? o->V - i * o->rows : o->rows;
+}
+
+/* The gradients of chunk i, and dF += its part, = for the first. */
+static void chunk_bwd(const struct tr_head_opts *o, struct tr_ctx *ctx, int i,
+                      const struct tr_saved *saved, struct tr_view F, struct tr_view dF)
+{
+    int64_t n = F.shape[0], rows = rows_of(o, i);
+    size_t mark = ctx->work.used;
+    struct tr_view z = tr_carve2(&ctx->work, ctx->sum, n, rows), dz = z;
+    struct tr_view dw = tr_grads_view(ctx->grads, o->chunk0 + i, 0);
+    struct tr_gemm logits = {
+        .c = z, .a = F, .b = chunk_weight(o, ctx, i), .trans_b = true, .alpha = 1};
+    struct tr_gemm x = {.c = dF, .b = logits.b, .alpha = 1, .beta = i > 0 ? 1.0F : 0.0F};
+    struct tr_gemm w = {.c = dw, .b = {.w = F}, .trans_a = true, .alpha = 1};
+
+    if (ctx->compute != ctx->sum)
+        dz = tr_carve2(&ctx->work, ctx->compute, n, rows);
+    struct tr_xent_grad g = {.dz = dz,
+                             .z = z,
+                             .m = tr_view_rows(saved->m, 0, n),
+                             .l = tr_view_rows(saved->l, 0, n),
+                             .targets = ctx->tokens->targets,
+                             .row0 = i * o->rows,
+                             .scale = ctx->loss_scale};
+
+    x.a = w.a = dz;
+    TR_RUN(ctx, gemm, &logits);
+    TR_RUN(ctx, xent_bwd, &g);
+    TR_RUN(ctx, gemm, &x);
+    if (n > 0)
+        TR_RUN(ctx, gemm, &w);
+    else
+        tr_ctx_zero(ctx, dw);
+    ctx->work.used = mark;
+}
+
+/* dF (scored, H) f32* of a trained head: sums over all chunks are rounded once. */
+static void trained_bwd(const struct tr_head_opts *o, struct tr_ctx *ctx,
+                        const struct tr_saved *saved, struct tr_view F, struct tr_view dF)
+{
+    struct tr_view sum = dF;
+    struct tr_cast round = {.y = dF};
+
+    if (ctx->compute != ctx->sum)
+        sum = tr_carve2(&ctx->work, ctx->sum, F.shape[0], o->H);
+    for (int i = 0; i < o->chunks; i++) {
+        tr_ctx_gather(ctx, o->chunk0 + i, 1);
+        chunk_bwd(o, ctx, i, saved, F, sum);
+        tr_ctx_release(ctx, o->chunk0 + i, 1);
+        tr_ctx_reduce(ctx, o->chunk0 + i);
+    }
+    round.x = sum;
+    if (sum.p != dF.p)
+        TR_RUN(ctx, cast, &round);
 }
 
 /* Tokens without a target get zeros. */
@@ -102,7 +166,12 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     struct tr_embed spread = {.y = d, .table = dF, .ids = ctx->tokens->score};
 
     tr_norm_fwd(&o->norm, ctx, F, rrms, x);
-    tr_norm_bwd(&o->norm, ctx, &g);
+    if (o->trained)
+        trained_bwd(o, ctx, saved, F, dF);
+    if (!b->need_dx)
+        g.dx = (struct tr_view){0};
+    if (b->need_dx || o->norm.trained)
+        tr_norm_bwd(&o->norm, ctx, &g);
     if (!whole)
         TR_RUN(ctx, embed_fwd, &spread);
     ctx->work.used = mark;
@@ -118,7 +187,7 @@ void tr_head_logits(const struct tr_block *b, struct tr_ctx *ctx, struct tr_view
 
     tr_norm_fwd(&o->norm, ctx, F, (struct tr_view){0}, x);
     for (int i = 0; i < o->chunks; i++) {
-        int64_t rows = o->V - i * o->rows < o->rows ? o->V - i * o->rows : o->rows;
+        int64_t rows = rows_of(o, i);
         struct tr_gemm g = {.a = F, .trans_b = true, .alpha = 1};
 
         tr_ctx_gather(ctx, o->chunk0 + i, 1);
@@ -137,7 +206,11 @@ static const struct tr_block_ops head_ops = {
 
 enum fr_rc tr_head_block(const struct tr_head_opts *o, struct tr_block **out, struct fr_err *err)
 {
-    const struct head h = {.o = *o, .block = {.ops = &head_ops, .what = "head", .layer = -1}};
+    const struct head h = {.o = *o,
+                           .block = {.ops = &head_ops,
+                                     .what = "head",
+                                     .layer = -1,
+                                     .trains = o->trained || o->norm.trained}};
 
     return tr_block_make(&h.block, sizeof(h), out, err);
 }

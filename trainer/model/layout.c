@@ -11,6 +11,11 @@ static struct tr_carve nowhere(void)
     return (struct tr_carve){.base = (char *)(uintptr_t)4096, .limit = SIZE_MAX / 2};
 }
 
+static enum tr_dtype sum_type(const struct tr_model *m)
+{
+    return m->o.compute == TR_F64 ? TR_F64 : TR_F32;
+}
+
 static void lay_tokens(struct tr_model *m, struct tr_carve *c, struct tr_tokens *t)
 {
     int64_t T = m->o.tokens_max;
@@ -28,6 +33,8 @@ static void lay_tokens(struct tr_model *m, struct tr_carve *c, struct tr_tokens 
         .offsets = tr_carve1(c, TR_I32, m->o.samples_max + 1),
         .sample = tr_carve1(c, TR_I64, T),
     };
+    if (m->embed_trained)
+        t->compact = tr_carve1(c, TR_I32, T);
 }
 
 /* Without gradients only two inputs live at once; with offloading TR_OFFLOAD_RING. */
@@ -46,6 +53,10 @@ static void lay_slot(struct tr_model *m, struct tr_carve *c, struct slot *s)
     }
     if (m->o.train)
         s->full.dF = tr_carve2(c, m->o.compute, T, H);
+    if (m->head_trained) {
+        s->full.m = tr_carve1(c, sum_type(m), T);
+        s->full.l = tr_carve1(c, sum_type(m), T);
+    }
 }
 
 static void lay_kept(struct tr_model *m, struct tr_carve *c, struct slot *s)
@@ -82,7 +93,7 @@ static void lay_cache(struct tr_model *m, struct tr_carve *c)
 
 static void lay_out(struct tr_model *m, struct tr_carve *c)
 {
-    enum tr_dtype sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32;
+    enum tr_dtype sum = sum_type(m);
     int64_t pairs = tr_model_head(&m->config).rotary / 2;
     size_t mark = c->used;
 
@@ -223,7 +234,7 @@ enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err)
         return rc;
     m->weights = fr_arena_array(&m->arena, three + 1, sizeof(*m->weights));
     m->weight_at = fr_arena_array(&m->arena, three + 1, sizeof(*m->weight_at));
-    m->host_bytes = (size_t)m->o.tokens_max * (5 * sizeof(int32_t) + sizeof(int64_t)) +
+    m->host_bytes = (size_t)m->o.tokens_max * (6 * sizeof(int32_t) + sizeof(int64_t)) +
                     (size_t)(m->o.samples_max + 2) * sizeof(int32_t);
     if (m->o.cache_sequences > 0)
         m->host_bytes += (size_t)(m->o.tokens_max + 3 * m->o.samples_max) * sizeof(int32_t);

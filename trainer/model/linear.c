@@ -125,6 +125,26 @@ static void adapter_bwd(const struct tr_adapter *a, struct tr_ctx *ctx,
     }
 }
 
+static void weight_bwd(const struct tr_linear *l, struct tr_ctx *ctx,
+                       const struct tr_linear_grad *d)
+{
+    struct tr_gemm g = {.a = d->dy, .b = plain(d->x), .trans_a = true, .alpha = 1};
+    struct tr_colsum s = {.x = d->dy};
+
+    if (l->trained) {
+        g.c = tr_grads_view(ctx->grads, l->unit, l->tensor);
+        if (d->dy.shape[0] > 0)
+            TR_RUN(ctx, gemm, &g);
+        else
+            tr_ctx_zero(ctx, g.c);
+    }
+    if (l->bias_trained) {
+        s.out = tr_grads_view(ctx->grads, l->unit, l->bias);
+        tr_ctx_zero(ctx, s.out);
+        TR_RUN(ctx, colsum, &s);
+    }
+}
+
 void tr_linear_bwd(const struct tr_linear *l, struct tr_ctx *ctx, const struct tr_linear_grad *d)
 {
     size_t mark = ctx->work.used;
@@ -138,6 +158,7 @@ void tr_linear_bwd(const struct tr_linear *l, struct tr_ctx *ctx, const struct t
 
         TR_RUN(ctx, gemm, &g);
     }
+    weight_bwd(l, ctx, d);
     if (l->lora != NULL)
         adapter_bwd(l->lora, ctx, d);
     ctx->work.used = mark;

@@ -45,7 +45,7 @@ static enum fr_rc check_micro(const struct tr_model *m, const struct tr_micro *m
 struct staging {
     int64_t scored; /* tokens with a target */
     int64_t *place; /* (T) */
-    int32_t *index, *pos, *targets, *token, *score, *offsets;
+    int32_t *index, *pos, *targets, *token, *score, *compact, *offsets;
     int32_t *at, *first, *len, *last; /* of caches */
 };
 
@@ -83,7 +83,8 @@ static struct staging stage(const struct tr_model *m, const struct tr_micro *mb,
     s.targets = s.pos + T;
     s.token = s.targets + T;
     s.score = s.token + T;
-    s.offsets = s.score + T;
+    s.compact = s.score + T;
+    s.offsets = s.compact + T;
     for (int64_t t = 0; t < mb->T; t++) {
         s.pos[t] = mb->pos[t];
         s.score[t] = -1;
@@ -122,6 +123,8 @@ static void cut_views(struct flight *f)
     }
     f->saved->kept = full->kept;
     f->saved->loss = full->loss;
+    f->saved->m = full->m;
+    f->saved->l = full->l;
     if (full->dF.p != NULL)
         f->saved->dF = tr_view_rows(full->dF, 0, T);
     f->tokens = f->slot->tokens;
@@ -135,6 +138,8 @@ static void cut_views(struct flight *f)
     }
     f->tokens.index = tr_view_rows(f->tokens.index, 0, T);
     f->tokens.pos = tr_view_rows(f->tokens.pos, 0, T);
+    if (f->m->embed_trained)
+        f->tokens.compact = tr_view_rows(f->tokens.compact, 0, T);
     f->tokens.score = tr_view_rows(f->tokens.score, 0, T);
     f->tokens.sample = tr_view_rows(f->tokens.sample, 0, T);
     f->tokens.offsets = tr_view_rows(f->tokens.offsets, 0, f->mb->B + 1);
@@ -170,6 +175,7 @@ static void upload(struct flight *f)
     f->ctx.rc = tr_event_wait(m->o.be, NULL, m->sent[half]);
     s = stage(m, mb, half);
     rows.out_index = s.index;
+    rows.compact = m->embed_trained ? s.compact : NULL;
     if (f->ctx.rc == FR_OK)
         f->ctx.rc = tr_shard_fetch_rows(m->shard, m->q, &rows, f->ctx.err);
     f->tokens.table = rows.table;
@@ -178,6 +184,8 @@ static void upload(struct flight *f)
     f->tokens.token = tr_view_rows(f->tokens.token, 0, s.scored);
     send(f, f->tokens.index, s.index);
     send(f, f->tokens.pos, s.pos);
+    if (m->embed_trained)
+        send(f, f->tokens.compact, s.compact);
     send(f, f->tokens.targets, s.targets);
     send(f, f->tokens.token, s.token);
     send(f, f->tokens.score, s.score);
@@ -273,8 +281,12 @@ enum fr_rc tr_model_forward_backward(struct tr_model *m, const struct tr_micro *
     f.ctx.training = true;
     if ((rc = begin(&f, PASS_TRAIN)) != FR_OK)
         return rc;
+    if (m->grads != NULL && f.ctx.rc == FR_OK)
+        f.ctx.rc = tr_grads_begin(m->grads, m->q, err);
     run_forward(&f, m->nblocks);
     run_backward(&f);
+    if (m->grads != NULL && f.ctx.rc == FR_OK)
+        f.ctx.rc = tr_grads_end(m->grads, m->q, err);
     return end(&f);
 }
 

@@ -221,7 +221,7 @@ static void q_bwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, const struct 
     if (o->qr > 0) {
         struct tr_view dq = tr_carve2(&ctx->work, ctx->compute, f->q.shape[0], o->qr);
         struct tr_norm_grad g = {.dx = dq, .dy = dq, .x = f->cq, .rrms = f->rrms_q};
-        bool below = dn.p != NULL || o->qa.lora != NULL;
+        bool below = dn.p != NULL || tr_linear_trains(&o->qa) || o->q_norm.trained;
 
         qb.dx = below ? dq : (struct tr_view){0};
         tr_linear_bwd(&o->qb, ctx, &qb);
@@ -241,7 +241,7 @@ static void kv_bwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, const struct
 {
     size_t mark = ctx->work.used;
     struct tr_view dc = tr_carve2(&ctx->work, ctx->compute, dckv.shape[0], o->kr);
-    bool below = dn.p != NULL || o->kva.lora != NULL;
+    bool below = dn.p != NULL || tr_linear_trains(&o->kva) || o->kv_norm.trained;
     struct tr_linear_grad kvb = {.dy = f->kv, .x = f->nc, .u = f->u.kvb, .dx = dc};
     struct tr_linear_grad kva = {.dy = dckv, .x = f->n, .u = f->u.kva, .dx = dn, .add = true};
     struct tr_norm_grad g = {
@@ -261,10 +261,12 @@ static void kv_bwd(const struct tr_mla_opts *o, struct tr_ctx *ctx, const struct
     ctx->work.used = mark;
 }
 
-/* An adapter that the gradient of the attention's output must reach. */
-static bool lora_inside(const struct tr_mla_opts *o)
+/* Whether the gradient of the attention's output must reach something. */
+static bool trains_inside(const struct tr_mla_opts *o)
 {
-    return o->qa.lora != NULL || o->qb.lora != NULL || o->kva.lora != NULL || o->kvb.lora != NULL;
+    return tr_linear_trains(&o->qa) || tr_linear_trains(&o->qb) || tr_linear_trains(&o->kva) ||
+           tr_linear_trains(&o->kvb) || (o->qr > 0 && o->q_norm.trained) || o->kv_norm.trained ||
+           o->norm.trained;
 }
 
 static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
@@ -277,10 +279,10 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
 
     tr_ctx_gather(ctx, o->unit, 1);
     p = heads_again(o, ctx, x);
-    if (b->need_dx || lora_inside(o)) {
+    if (b->need_dx || trains_inside(o)) {
         dckv = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->kr + o->dr);
         heads_bwd(o, ctx, &p, dckv, d);
-        if (b->need_dx)
+        if (b->need_dx || o->norm.trained)
             dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->H);
         q_bwd(o, ctx, &p.f, dn);
         kv_bwd(o, ctx, &p.f, dckv, dn);
@@ -290,7 +292,8 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
         tr_linear_bwd(&o->o, ctx, &g);
     }
     tr_ctx_release(ctx, o->unit, 1);
-    if (b->need_dx) {
+    tr_ctx_reduce(ctx, o->unit);
+    if (dn.p != NULL) {
         struct tr_norm_grad g = {.dx = d, .dres = d, .dy = dn, .x = x, .rrms = p.f.rrms};
 
         tr_norm_bwd(&o->norm, ctx, &g);
@@ -328,7 +331,7 @@ static enum fr_rc block(const struct tr_attention_parts *p, const struct tr_mode
     m.block = (struct tr_block){.ops = &mla_ops,
                                 .layer = -1,
                                 .cached = m.o.kr + m.o.dr,
-                                .has_lora = lora_inside(&m.o) || m.o.o.lora != NULL};
+                                .trains = trains_inside(&m.o) || tr_linear_trains(&m.o.o)};
     return tr_block_make(&m.block, sizeof(m), out, err);
 }
 

@@ -6,9 +6,9 @@ struct mlp {
     struct tr_ffn ffn;
 };
 
-bool tr_ffn_has_lora(const struct tr_ffn *f)
+bool tr_ffn_trains(const struct tr_ffn *f)
 {
-    return f->gate.lora != NULL || f->up.lora != NULL || f->down.lora != NULL;
+    return tr_linear_trains(&f->gate) || tr_linear_trains(&f->up) || tr_linear_trains(&f->down);
 }
 
 /* gate and up of n, carved. */
@@ -51,7 +51,7 @@ void tr_ffn_bwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view dn, s
                 struct tr_view n)
 {
     size_t mark = ctx->work.used;
-    bool below = dn.p != NULL || f->gate.lora != NULL || f->up.lora != NULL;
+    bool below = dn.p != NULL || tr_linear_trains(&f->gate) || tr_linear_trains(&f->up);
     struct tr_linear_grad down = {.dy = dy}, gate = {.dx = dn, .x = n};
     struct tr_linear_grad up = {.dx = dn, .x = n, .add = true};
     struct tr_view dh = tr_carve2(&ctx->work, ctx->compute, n.shape[0], f->I);
@@ -60,7 +60,7 @@ void tr_ffn_bwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view dn, s
 
     tr_ctx_gather(ctx, f->unit, 1);
     w = widen(f, ctx, n, true);
-    if (f->down.lora != NULL) {
+    if (tr_linear_trains(&f->down)) {
         struct tr_swiglu h = {.g = w.g, .u = w.u};
 
         h.h = tr_carve2(&ctx->work, ctx->compute, n.shape[0], f->I);
@@ -81,6 +81,7 @@ void tr_ffn_bwd(const struct tr_ffn *f, struct tr_ctx *ctx, struct tr_view dn, s
         tr_linear_bwd(&f->up, ctx, &up);
     }
     tr_ctx_release(ctx, f->unit, 1);
+    tr_ctx_reduce(ctx, f->unit);
     ctx->work.used = mark;
 }
 
@@ -121,10 +122,10 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     size_t mark = ctx->work.used;
     struct normal in = normalise(m, ctx, x, true);
 
-    if (b->need_dx)
+    if (b->need_dx || m->norm.trained)
         dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], m->ffn.H);
     tr_ffn_bwd(&m->ffn, ctx, dn, d, in.n);
-    if (b->need_dx) {
+    if (dn.p != NULL) {
         struct tr_norm_grad g = {.dx = d, .dres = d, .dy = dn, .x = x, .rrms = in.rrms};
 
         tr_norm_bwd(&m->norm, ctx, &g);
@@ -138,9 +139,10 @@ static const struct tr_block_ops mlp_ops = {
 enum fr_rc tr_mlp_block(const struct tr_norm *norm, const struct tr_ffn *f, struct tr_block **out,
                         struct fr_err *err)
 {
-    const struct mlp m = {.norm = *norm,
-                          .ffn = *f,
-                          .block = {.ops = &mlp_ops, .layer = -1, .has_lora = tr_ffn_has_lora(f)}};
+    const struct mlp m = {
+        .norm = *norm,
+        .ffn = *f,
+        .block = {.ops = &mlp_ops, .layer = -1, .trains = norm->trained || tr_ffn_trains(f)}};
 
     return tr_block_make(&m.block, sizeof(m), out, err);
 }

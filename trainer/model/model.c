@@ -44,6 +44,8 @@ static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
                                      TR_OP_xent_finish,   TR_OP_sum,         TR_OP_COUNT};
     static const enum tr_op grads[] = {TR_OP_rmsnorm_bwd, TR_OP_attention_bwd, TR_OP_swiglu_bwd,
                                        TR_OP_dropout, TR_OP_COUNT};
+    static const enum tr_op trained[] = {TR_OP_embed_bwd, TR_OP_colsum, TR_OP_xent_bwd,
+                                         TR_OP_reduce_ordered, TR_OP_COUNT};
     static const enum tr_op caches[] = {TR_OP_put_rows, TR_OP_attention_cached, TR_OP_COUNT};
     static const enum tr_op experts[] = {TR_OP_router_fwd,  TR_OP_moe_plan,     TR_OP_moe_permute,
                                          TR_OP_moe_combine, TR_OP_grouped_gemm, TR_OP_COUNT};
@@ -57,6 +59,7 @@ static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
     } lists[] = {
         {true, all},
         {train, grads},
+        {train && m->o.trained != NULL, trained},
         {cached, caches},
         {true, attention->ops},
         {train, attention->grads},
@@ -174,6 +177,7 @@ void tr_model_destroy(struct tr_model *m)
         if (m->sent[i] != NULL)
             tr_event_destroy(m->o.be, m->sent[i]);
     tr_offload_destroy(m);
+    tr_grads_destroy(m->grads);
     tr_exchange_destroy(m->exchange);
     tr_decoder_destroy(m->decoder);
     tr_shard_destroy(m->shard);
@@ -191,12 +195,15 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
 {
     const struct tr_scratch *s = &m->scratch;
     struct tr_exchange_bytes x = {0};
+    struct tr_grads_bytes g = {0};
     struct tr_shard_bytes b;
     size_t n = 0, sum = 0;
 
     tr_shard_bytes(m->shard, &b);
     if (m->exchange != NULL)
         tr_exchange_bytes(m->exchange, &x);
+    if (m->grads != NULL)
+        tr_grads_bytes(m->grads, &g);
     if (b.owned > 0)
         rows[n++] = row("experts", b.owned, false);
     rows[n++] = row("base shard", b.base, m->o.place == TR_PLACE_HOST);
@@ -216,6 +223,10 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
     rows[n++] = row("backend scratch", s->op - s->library + s->product, false);
     if (s->library > 0)
         rows[n++] = row(s->library_name, s->library, false);
+    if (m->grads != NULL) {
+        rows[n++] = row("gradients", g.sums, false);
+        rows[n++] = row("gradient windows", g.windows, false);
+    }
     rows[n++] = row("adapters", m->adapter_bytes, false);
     if (m->cache_bytes > 0)
         rows[n++] = row("key-value cache", m->cache_bytes, false);
@@ -261,7 +272,9 @@ enum fr_rc tr_model_fill(struct tr_model *m, const struct tr_shard_source *src, 
 {
     enum fr_rc rc = take_all(m, err);
 
-    return rc == FR_OK ? tr_shard_fill(m->shard, src, err) : rc;
+    if (rc == FR_OK)
+        rc = tr_shard_fill(m->shard, src, err);
+    return rc == FR_OK && m->grads != NULL ? tr_grads_alloc(m->grads, m->q, err) : rc;
 }
 
 void tr_model_lacks(const struct tr_model *m, const struct tr_st *st, unsigned char *files)
@@ -274,7 +287,9 @@ enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st,
 {
     enum fr_rc rc = take_all(m, err);
 
-    return rc == FR_OK ? tr_shard_load(m->shard, st, tell, err) : rc;
+    if (rc == FR_OK)
+        rc = tr_shard_load(m->shard, st, tell, err);
+    return rc == FR_OK && m->grads != NULL ? tr_grads_alloc(m->grads, m->q, err) : rc;
 }
 
 void tr_model_params(const struct tr_model *m, struct tr_params *out)
@@ -297,6 +312,7 @@ struct tr_ctx tr_model_ctx(struct tr_model *m, struct fr_err *err)
         .shard = m->shard,
         .decoder = m->decoder,
         .exchange = m->exchange,
+        .grads = m->grads,
         .work = {.base = m->work_base, .limit = m->work_bytes},
         .compute = m->o.compute,
         .sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32,
@@ -312,6 +328,11 @@ struct tr_ctx tr_model_ctx(struct tr_model *m, struct fr_err *err)
 struct tr_queue *tr_model_queue(struct tr_model *m)
 {
     return m->q;
+}
+
+struct tr_grads *tr_model_grads(const struct tr_model *m)
+{
+    return m->grads;
 }
 
 int64_t tr_model_moe_layers(const struct tr_model *m)

@@ -19,6 +19,7 @@
 #include "trainer/comm/comm.h"
 #include "trainer/config/lora_config.h"
 #include "trainer/config/model_config.h"
+#include "trainer/config/trained.h"
 #include "trainer/model/block.h"
 #include "trainer/model/linear.h"
 #include "trainer/shard/owners.h"
@@ -45,6 +46,9 @@ struct tr_model_opts {
     int64_t exchange_rows;                /* tests: routed rows of a round at most; 0: default */
     const struct tr_model_config *config; /* copied */
     const struct tr_lora_config *lora;    /* borrowed during create; NULL: no adapters */
+    const struct tr_trained *trained;     /* borrows: weights that train; NULL: none */
+    struct tr_comm *reduce;               /* borrows: the world once more, for gradients of weights
+                                             alone; NULL: no weight trains, or there is one rank */
     enum tr_dtype compute;                /* F32, BF16, F16 (F64: ref backend) */
     bool partition;                       /* ZeRO stage 3 */
     enum tr_place place;
@@ -77,7 +81,7 @@ struct tr_memory_row {
     bool host; /* in the host's memory, if the device has its own */
     bool own;  /* of the device, and allocated by a library already */
 };
-enum { TR_MEMORY_ROWS = 19 };
+enum { TR_MEMORY_ROWS = 21 };
 
 /* Fills rows in printing order and returns their number. The last row is the sum ("total"). */
 size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_MEMORY_ROWS]);
@@ -127,6 +131,9 @@ struct tr_params {
     struct tr_view grad; /* (padded) f32, += by tr_model_forward_backward; the caller zeroes it */
 };
 void tr_model_params(const struct tr_model *m, struct tr_params *out);
+
+/* Trained weights: their gradients, sums and ranges; NULL: no weight trains. Owned by the model. */
+struct tr_grads *tr_model_grads(const struct tr_model *m);
 
 /* ---- one micro-batch ---- */
 

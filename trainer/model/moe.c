@@ -47,7 +47,7 @@ static void route(const struct moe *m, struct tr_ctx *ctx, const struct tr_saved
     if (o->softmax && !o->norm_topk)
         g.all = r->all = tr_carve2(&ctx->work, ctx->sum, T, o->E);
     if (o->bias_tensor >= 0)
-        g.bias = tr_shard_view(ctx->shard, o->router_unit, o->bias_tensor);
+        g.bias = tr_shard_view(ctx->shard, o->bias_unit, o->bias_tensor);
     TR_RUN(ctx, router_fwd, &g);
 }
 
@@ -477,7 +477,7 @@ enum fr_rc tr_moe_block(const struct tr_moe_opts *o, struct tr_block **out, stru
                           .block = {.ops = &moe_ops,
                                     .layer = -1,
                                     .routed = o->K,
-                                    .has_lora = o->has_shared && tr_ffn_has_lora(&o->shared)}};
+                                    .trains = o->has_shared && tr_ffn_trains(&o->shared)}};
 
     return tr_block_make(&m.block, sizeof(m), out, err);
 }

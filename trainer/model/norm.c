@@ -21,6 +21,8 @@ void tr_norm_bwd(const struct tr_norm *n, struct tr_ctx *ctx, const struct tr_no
                                 .rrms = g->rrms,
                                 .gain = tr_shard_view(ctx->shard, n->unit, n->tensor)};
 
+    if (n->trained)
+        a.dgain = tr_grads_view(ctx->grads, n->unit, n->tensor);
     TR_RUN(ctx, rmsnorm_bwd, &a);
 }
 

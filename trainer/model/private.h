@@ -33,12 +33,14 @@ struct tr_model {
     struct tr_shard *shard;
     struct tr_decoder *decoder;   /* owns: of FP8 weights; NULL: none */
     struct tr_exchange *exchange; /* owns; NULL: none */
-    struct tr_owners *owners;     /* arena, with exchange: of each MoE layer */
-    int32_t *owner_table;         /* arena: (MoE layers, 2, E) backing store of owners */
-    int64_t *expert_rows;         /* arena: (MoE layers, E) */
+    struct tr_grads *grads;       /* owns; NULL: no weight is trained */
+    bool embed_trained, head_trained;
+    struct tr_owners *owners; /* arena, with exchange: of each MoE layer */
+    int32_t *owner_table;     /* arena: (MoE layers, 2, E) backing store of owners */
+    int64_t *expert_rows;     /* arena: (MoE layers, E) */
     struct tr_queue *q;
     struct tr_block **blocks; /* arena; owns each block */
-    int nblocks, lowest;      /* lowest: first block with an adapter; nblocks: none */
+    int nblocks, lowest;      /* lowest: first block that trains; nblocks: none */
     int embed_unit;
     int64_t head_rows;           /* of the largest chunk of the head */
     struct tr_adapter *adapters; /* arena */

@@ -28,8 +28,7 @@ static enum fr_rc each_of_unit(const struct tr_shard *s, const struct unit *u, r
     size_t step = rows ? (size_t)rows_per_rank(s, u) * row : u->slice;
     size_t lo = u->whole || shard_ways(s) == 1 ? 0 : step * (size_t)s->o.comm->rank;
     size_t hi = u->whole ? u->bytes : lo + step;
-    uintptr_t base =
-        (uintptr_t)(u->kind == TR_UNIT_PERSISTENT ? s->persistent : s->base) + u->base_at;
+    uintptr_t base = (uintptr_t)shard_home(s, u) + u->base_at;
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; i < u->n && rc == FR_OK; i++) {
@@ -79,7 +78,7 @@ static void clear_padding(const struct tr_shard *s)
     for (size_t i = 0; i < s->nunits && shard_base_is_hosts(s); i++) {
         const struct unit *u = &s->units[i];
         struct clearing c = {s->base + u->base_at};
-        const char *end = c.at + (u->whole ? u->bytes : u->slice);
+        const char *end = c.at + u->reserved;
 
         if (u->kind == TR_UNIT_PERSISTENT)
             continue;

@@ -14,9 +14,12 @@ struct unit {
     size_t bytes; /* of the whole unit */
     size_t slice; /* a rank's share in a window; ROWS: bytes of the rows it owns */
     int64_t elements;
-    size_t base_at; /* where this rank's bytes lie in base or in persistent */
-    bool whole;     /* the whole unit lies there */
-    bool packed;    /* its weights have their packed forms in `packed` as well */
+    size_t base_at;  /* where this rank's bytes lie in their home */
+    size_t reserved; /* bytes there */
+    bool whole;      /* the whole unit lies there */
+    bool trained;    /* a tensor is */
+    size_t share;    /* of a trained unit: the bytes that each rank updates */
+    bool packed;     /* its weights have their packed forms in `packed` as well */
     size_t packed_at;
 
     /* In the pool. */
@@ -81,11 +84,12 @@ struct tr_shard {
     struct fr_arena arena; /* units, their tensors and names */
     struct unit *units;    /* owns */
     size_t nunits, cap;
-    size_t base_bytes, persistent_bytes;
+    size_t base_bytes, persistent_bytes, trained_bytes;
     size_t owned_bytes; /* of base_bytes */
     size_t packed_bytes;
     bool replace; /* tr_shard_prepack's */
     char *base, *persistent, *packed;
+    char *trained;       /* persistent units that are trained: W shares */
     struct tr_queue *gq; /* the communicator's queue */
     struct tr_queue *cq; /* copies from the host; NULL: the base is on the device */
     struct tr_event *rows_done;
@@ -163,6 +167,20 @@ static inline size_t shard_whole(const struct tr_shard *s, const struct unit *u)
     return u->slice * shard_ways(s);
 }
 
+/* The memory that holds unit u: base, persistent or trained. NULL before shard_alloc. */
+static inline char *shard_home(const struct tr_shard *s, const struct unit *u)
+{
+    return u->kind != TR_UNIT_PERSISTENT ? s->base : u->trained ? s->trained : s->persistent;
+}
+
+/* Bytes of a rank's share of the trained persistent units. */
+static inline size_t shard_norms_share(const struct tr_shard *s)
+{
+    size_t W = (size_t)s->o.comm->size;
+
+    return round_256((s->trained_bytes + W - 1) / W);
+}
+
 enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err);
 /* Writes the packed forms of the weights, which must be loaded. */
 enum fr_rc shard_prepack(struct tr_shard *s, struct fr_err *err);
@@ -188,6 +206,9 @@ enum fr_rc pool_release(struct tr_shard *s, struct tr_queue *q, struct fr_err *e
 
 /* rows.c */
 int64_t rows_per_rank(const struct tr_shard *s, const struct unit *u);
+size_t row_bytes(const struct unit *u);
+/* The index of the first of n ascending ids that is >= x. */
+size_t rows_lower(const int32_t *ids, size_t n, int64_t x);
 size_t rows_bytes(const struct tr_shard *s);
 enum fr_rc rows_alloc(struct tr_shard *s, struct fr_err *err);
 void rows_free(struct tr_shard *s);

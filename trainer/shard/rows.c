@@ -5,6 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool trains_rows(const struct tr_shard *s)
+{
+    for (size_t i = 0; i < s->nunits; i++)
+        if (s->units[i].kind == TR_UNIT_ROWS && s->units[i].trained)
+            return true;
+    return false;
+}
+
 /* The widest partitioned TR_UNIT_ROWS unit; NULL: none. */
 static const struct unit *travelling(const struct tr_shard *s)
 {
@@ -22,7 +30,7 @@ int64_t rows_per_rank(const struct tr_shard *s, const struct unit *u)
     return (u->tensors->shape[0] + s->o.comm->size - 1) / s->o.comm->size;
 }
 
-static size_t row_bytes(const struct unit *u)
+size_t row_bytes(const struct unit *u)
 {
     return (size_t)u->tensors->shape[1] * tr_dtype_bytes(u->tensors->dtype);
 }
@@ -96,7 +104,7 @@ enum fr_rc rows_alloc(struct tr_shard *s, struct fr_err *err)
     enum fr_rc rc = FR_OK;
 
     if (u == NULL)
-        return of_groups(s) ? rows_alloc_host(s, err) : FR_OK;
+        return of_groups(s) || trains_rows(s) ? rows_alloc_host(s, err) : FR_OK;
     buffer_bytes(s, u, n);
     for (int i = 0; i < BUFFERS && rc == FR_OK; i++) {
         enum tr_mem kind = i == HOST_PICK ? TR_MEM_PINNED : TR_MEM_DEVICE;
@@ -133,8 +141,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The index of the first of n ascending ids that is >= x. */
-static size_t lower(const int32_t *ids, size_t n, int64_t x)
+size_t rows_lower(const int32_t *ids, size_t n, int64_t x)
 {
     size_t lo = 0;
 
@@ -151,17 +158,11 @@ static size_t lower(const int32_t *ids, size_t n, int64_t x)
     return lo;
 }
 
-/* The sorted unique ids of the group's rank k. */
-struct want {
-    const int32_t *ids;
-    size_t n;
-};
-
-static struct want want_of(const struct tr_shard *s, int k)
+struct tr_id_list tr_shard_ids(const struct tr_shard *s, int k)
 {
     size_t T = (size_t)s->o.tokens_max;
     size_t at = (size_t)(s->o.comm->ranks != NULL ? s->o.comm->ranks[k] : k);
-    struct want w = {.ids = s->rows.ids + at * T};
+    struct tr_id_list w = {.ids = s->rows.ids + at * T};
 
     while (w.n < T && w.ids[w.n] >= 0)
         w.n++;
@@ -181,7 +182,9 @@ static enum fr_rc share_ids(struct tr_shard *s, const struct tr_fetch_rows *f, s
         if (n == 0 || b->mine[i] != b->mine[n - 1])
             b->mine[n++] = b->mine[i];
     for (size_t i = 0; i < (size_t)f->tokens; i++)
-        f->out_index[i] = (int32_t)lower(b->mine, n, f->ids[i]);
+        f->out_index[i] = (int32_t)rows_lower(b->mine, n, f->ids[i]);
+    if (f->compact != NULL && f->tokens > 0)
+        memcpy(f->compact, f->out_index, (size_t)f->tokens * sizeof(int32_t));
     for (size_t i = n; i < T; i++)
         b->mine[i] = -1;
     return tr_comm_host_all_gather(tr_comm_world(s->o.comm), b->ids, b->mine, T * sizeof(int32_t),
@@ -189,11 +192,11 @@ static enum fr_rc share_ids(struct tr_shard *s, const struct tr_fetch_rows *f, s
 }
 
 /* The index of the first id of w that `owner` owns; *n: their number. */
-static size_t owned(const struct want *w, int64_t per, int owner, size_t *n)
+static size_t owned(const struct tr_id_list *w, int64_t per, int owner, size_t *n)
 {
-    size_t first = lower(w->ids, w->n, per * owner);
+    size_t first = rows_lower(w->ids, w->n, per * owner);
 
-    *n = lower(w->ids, w->n, per * (owner + 1)) - first;
+    *n = rows_lower(w->ids, w->n, per * (owner + 1)) - first;
     return first;
 }
 
@@ -202,7 +205,7 @@ static size_t rounds(const struct tr_shard *s, int64_t per)
     size_t most = 1, C = round_rows(s);
 
     for (int k = 0; k < s->o.comm->size; k++) {
-        struct want w = want_of(s, k);
+        struct tr_id_list w = tr_shard_ids(s, k);
 
         for (int o = 0; o < s->o.comm->size; o++) {
             size_t n;
@@ -239,13 +242,13 @@ static enum fr_rc one_round(struct tr_shard *s, struct tr_queue *q, const struct
                              .in_at = c + 2 * W,
                              .in_bytes = c + 3 * W,
                              .what = "embedding rows"};
-    struct want mine = want_of(s, s->o.comm->rank);
+    struct tr_id_list mine = tr_shard_ids(s, s->o.comm->rank);
     int32_t *pick = b->host_pick + (b->fetches % 2 * W + r) * W * C;
     struct tr_embed e = {.row0 = per * s->o.comm->rank};
     enum fr_rc rc;
 
     for (size_t k = 0; k < W; k++) {
-        struct want w = want_of(s, (int)k);
+        struct tr_id_list w = tr_shard_ids(s, (int)k);
         size_t at = owned(&w, per, s->o.comm->rank, &n);
 
         at += part(n, C, r, &m);
@@ -283,7 +286,7 @@ enum fr_rc tr_shard_fetch_rows(struct tr_shard *s, struct tr_queue *q, struct tr
     if (f->tokens > s->o.tokens_max)
         return fr_fail(err, FR_SHAPE, "%lld tokens, buffers hold %lld", (long long)f->tokens,
                        (long long)s->o.tokens_max);
-    if ((!u->whole || of_groups(s)) && (rc = share_ids(s, f, err)) != FR_OK)
+    if ((!u->whole || u->trained || of_groups(s)) && (rc = share_ids(s, f, err)) != FR_OK)
         return rc;
     if (u->whole) {
         memcpy(f->out_index, f->ids, (size_t)f->tokens * sizeof(int32_t));

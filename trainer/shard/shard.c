@@ -29,6 +29,7 @@ void tr_shard_destroy(struct tr_shard *s)
     rows_free(s);
     tr_mem_free(s->o.be, shard_staged(s) ? TR_MEM_PINNED : TR_MEM_DEVICE, s->base);
     tr_mem_free(s->o.be, TR_MEM_DEVICE, s->persistent);
+    tr_mem_free(s->o.be, TR_MEM_DEVICE, s->trained);
     tr_mem_free(s->o.be, TR_MEM_DEVICE, s->packed);
     tr_event_destroy(s->o.be, s->rows_done);
     if (s->o.comm != NULL)
@@ -67,11 +68,24 @@ static void plan(struct tr_shard *s, size_t n, size_t bytes, int64_t elements)
     s->span_elements = elements > s->span_elements ? elements : s->span_elements;
 }
 
+static enum fr_rc check_trained(struct unit *u, struct fr_err *err)
+{
+    for (size_t i = 0; i < u->n; i++)
+        u->trained = u->trained || u->tensors[i].trained;
+    for (size_t i = 0; i < u->n && u->trained; i++)
+        if (u->tensors[i].dtype != u->tensors->dtype || u->kind == TR_UNIT_OWNED ||
+            (u->kind == TR_UNIT_PERSISTENT && !u->tensors[i].trained))
+            return fr_fail(err, FR_BUG, "unit %s cannot be trained", u->what);
+    return FR_OK;
+}
+
 /* Lays out the tensors; sets the bytes that this rank keeps, and their offset. */
 static void place(struct tr_shard *s, struct unit *u)
 {
-    size_t W = shard_ways(s);
-    size_t *total = u->kind == TR_UNIT_PERSISTENT ? &s->persistent_bytes : &s->base_bytes;
+    size_t W = shard_ways(s), ranks = (size_t)s->o.comm->size;
+    size_t *total = u->kind != TR_UNIT_PERSISTENT ? &s->base_bytes
+                    : u->trained                  ? &s->trained_bytes
+                                                  : &s->persistent_bytes;
 
     for (size_t i = 0; i < u->n; i++) {
         u->at[i] = u->bytes;
@@ -82,11 +96,16 @@ static void place(struct tr_shard *s, struct unit *u)
     u->whole = u->kind == TR_UNIT_PERSISTENT || u->kind == TR_UNIT_OWNED ||
                (W == 1 && (u->kind == TR_UNIT_ROWS || !shard_staged(s)));
     u->slice = round_256((u->bytes + W - 1) / W);
-    if (u->kind == TR_UNIT_ROWS)
-        u->slice =
-            round_256((size_t)rows_per_rank(s, u) * (u->bytes / (size_t)u->tensors->shape[0]));
+    u->share = round_256((u->bytes + ranks - 1) / ranks);
+    if (u->kind == TR_UNIT_ROWS) {
+        u->share = (size_t)rows_per_rank(s, u) * row_bytes(u);
+        u->slice = round_256(u->share);
+    }
     u->base_at = *total;
-    *total += u->whole ? u->bytes : u->slice;
+    u->reserved = u->whole ? u->bytes : u->slice;
+    if (u->whole && u->trained && u->kind != TR_UNIT_PERSISTENT)
+        u->reserved = round_256(u->share * ranks);
+    *total += u->reserved;
     s->owned_bytes += u->kind == TR_UNIT_OWNED ? u->bytes : 0;
     if (!u->whole && u->kind == TR_UNIT_SHARDED)
         plan(s, 1, shard_whole(s, u), u->elements);
@@ -118,6 +137,13 @@ enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int
         if ((u.tensors[i].name = fr_arena_dup(&s->arena, spec->tensors[i].name)) == NULL)
             return fr_fail(err, FR_NOMEM, "unit %s", spec->what);
     }
+    if ((rc = check_trained(&u, err)) != FR_OK)
+        return rc;
+    if (u.trained && shard_staged(s))
+        return fr_fail(
+            err, FR_UNSUPPORTED,
+            "%s is trained and cannot wait in the host's memory: leave out offload_param",
+            spec->what);
     place(s, &u);
     *id = (int)s->nunits;
     s->units[s->nunits++] = u;
@@ -191,7 +217,7 @@ size_t tr_shard_prepack(struct tr_shard *s, size_t bytes, bool replace)
 
         for (size_t i = 0; i < u->n; i++)
             n += packed_of(s, u, i);
-        if (!u->whole || n == 0 || n > bytes - s->packed_bytes ||
+        if (!u->whole || u->trained || n == 0 || n > bytes - s->packed_bytes ||
             (u->kind != TR_UNIT_SHARDED && u->kind != TR_UNIT_OWNED))
             continue;
         u->packed = true;
@@ -244,7 +270,7 @@ void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out)
         .base = s->base_bytes - s->owned_bytes,
         .owned = s->owned_bytes,
         .packed = s->packed_bytes,
-        .persistent = s->persistent_bytes,
+        .persistent = s->persistent_bytes + shard_norms_share(s) * (size_t)s->o.comm->size,
         .windows = pool_bytes(s),
         .rows = rows_bytes(s),
     };
@@ -265,7 +291,7 @@ struct tr_view tr_shard_view(const struct tr_shard *s, int unit, int i)
     char *p = NULL;
 
     if (u->whole)
-        p = u->kind == TR_UNIT_PERSISTENT ? s->persistent : s->base;
+        p = shard_home(s, u);
     if (p != NULL)
         p += u->base_at + u->at[i];
     else if (held)
@@ -349,6 +375,9 @@ enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
         (rc = take_base(s, err)) != FR_OK ||
         (rc = take(s, s->persistent_bytes, "norms and routers", &s->persistent, err)) != FR_OK ||
         (rc = rows_alloc(s, err)) != FR_OK)
+        return rc;
+    if (s->trained_bytes > 0 && (rc = take(s, shard_norms_share(s) * (size_t)s->o.comm->size,
+                                           "norms and routers", &s->trained, err)) != FR_OK)
         return rc;
     if (s->packed_bytes > 0 &&
         (rc = take(s, s->packed_bytes, "packed weights", &s->packed, err)) != FR_OK)

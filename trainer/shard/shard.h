@@ -11,6 +11,10 @@
  * is allocated before the run. W is the size of the group. Slice k of a unit lies at k*slice_bytes
  * of its place: nothing is repacked, and a tensor is a view.
  *
+ * A trained unit is also divided into a share for each rank, at every stage in the same way: the
+ * slice above, with W the ranks of comm. All its tensors have one type, and its memory holds W
+ * shares. Trained and frozen tensors are never in one persistent unit.
+ *
  * Persistent units (norms, routers) are whole on every rank. The embedding is sharded by rows; only
  * the rows in use are sent. Below stage 3, and when W = 1, every unit is whole on its rank,
  * nothing is gathered, and the calls only hand out views. Where the base is in the host's memory, a
@@ -61,6 +65,7 @@ struct tr_unit_tensor {
     enum tr_dtype dtype; /* in memory; loading converts (f32, bf16, f16 <-> each other) */
     bool positive;       /* every value must be above 0: scales of FP8 blocks; f32 */
     bool factor;         /* is read by products alone */
+    bool trained;        /* has a gradient and optimizer state; see grads.h */
 };
 
 struct tr_unit_spec {
@@ -214,9 +219,18 @@ struct tr_fetch_rows {
     int32_t *out_index;
     int64_t tokens;       /* T <= tokens_max */
     struct tr_view table; /* out (rows, cols) */
+    int32_t *compact;     /* host, of a trained unit: out (T), for each id its index among the
+                             sorted unique ids; NULL: not wanted */
 };
 enum fr_rc tr_shard_fetch_rows(struct tr_shard *s, struct tr_queue *q, struct tr_fetch_rows *f,
                                struct fr_err *err);
+/* The sorted unique ids of rank k in the last fetch of a trained or sharded unit. Valid until the
+ * next fetch. */
+struct tr_id_list {
+    const int32_t *ids;
+    size_t n;
+};
+struct tr_id_list tr_shard_ids(const struct tr_shard *s, int k);
 /* Marks that all work in q so far may have read the table; the next fetch waits for that work. */
 enum fr_rc tr_shard_rows_used(struct tr_shard *s, struct tr_queue *q, struct fr_err *err);
 

@@ -31,6 +31,7 @@ struct tiny {
     size_t prepack; /* bytes of packed forms of weights at most */
     bool wide;      /* inputs of most weights are multiples of 32 */
     bool crowded;   /* all tokens go to the same experts */
+    bool trained;   /* all weights are */
     int node[4];    /* of each rank */
     const char *lora[TINY_LORA];
 };
@@ -39,7 +40,7 @@ struct tiny_model {
     struct tr_model_config config;
     struct tr_lora_config lora;
     struct tr_model *model;
-    struct tr_comm *experts, *rest; /* own */
+    struct tr_comm *experts, *rest, *reduce; /* own */
     int32_t ids[TINY_T], pos[TINY_T], targets[TINY_T];
     int64_t offsets[TINY_B + 1], place[TINY_B];
     int32_t routing[4][TINY_T * 4];
@@ -182,6 +183,7 @@ static inline void tiny_tokens(struct tiny_model *t)
 static inline enum fr_rc tiny_make(struct tiny_model *t, const struct tiny *v, struct tr_comm *comm,
                                    enum tr_dtype compute, struct fr_err *err)
 {
+    static const struct tr_trained all = {.all = true};
     struct tr_shard_source src = {.fill = tiny_fill};
     struct tr_model_opts o = {
         .be = comm->be,
@@ -209,8 +211,12 @@ static inline enum fr_rc tiny_make(struct tiny_model *t, const struct tiny *v, s
         return rc;
     if (v->rest_in_node && (rc = tr_comm_split(comm, comm->node, &t->rest, err)) != FR_OK)
         return rc;
+    if (v->trained && (rc = tr_comm_split(comm, 0, &t->reduce, err)) != FR_OK)
+        return rc;
     o.experts = t->experts;
     o.rest = t->rest;
+    o.reduce = t->reduce;
+    o.trained = v->trained ? &all : NULL;
 
     while (n < TINY_LORA && v->lora[n] != NULL)
         n++;
@@ -220,6 +226,7 @@ static inline enum fr_rc tiny_make(struct tiny_model *t, const struct tiny *v, s
     o.limits.max_live = v->max_live > 0 ? v->max_live : 1000000;
     o.limits.max_reuse = 0;
     o.limits.prefetch_bucket = v->prefetch;
+    o.lora = n > 0 ? &t->lora : NULL;
     if ((rc = tr_model_create(&o, &t->model, NULL, err)) != FR_OK)
         return rc;
     (void)tr_model_prepack(t->model, v->prepack);
@@ -271,8 +278,9 @@ static inline void tiny_finish(struct tiny_model *t)
     tr_model_destroy(t->model);
     tr_comm_destroy(t->experts);
     tr_comm_destroy(t->rest);
+    tr_comm_destroy(t->reduce);
     t->model = NULL;
-    t->experts = t->rest = NULL;
+    t->experts = t->rest = t->reduce = NULL;
 }
 
 #endif

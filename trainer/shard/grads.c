@@ -1,0 +1,334 @@
+#include "trainer/shard/grads.h"
+
+#include "engine/base/sys.h"
+#include "trainer/shard/grads_private.h"
+
+#include <string.h>
+
+/* ---- the parts ---- */
+
+static bool is_norm(const struct unit *u)
+{
+    return u->trained && u->kind == TR_UNIT_PERSISTENT;
+}
+
+static int64_t elements_of(const struct unit *u, size_t bytes)
+{
+    return (int64_t)(bytes / tr_dtype_bytes(u->tensors->dtype));
+}
+
+static void add_part(struct tr_grads *g, int unit, int64_t n)
+{
+    g->parts[g->nparts] = (struct grads_part){.unit = unit, .n = n, .at = g->flat, .fresh = true};
+    g->flat += (n + 63) / 64 * 64;
+    if (unit >= 0)
+        g->part_of[unit] = (int)g->nparts;
+    g->nparts++;
+}
+
+/* The most elements of a unit that is reduced whole. */
+static void raise_window(struct tr_grads *g, int64_t share)
+{
+    int64_t n = share * g->ranks;
+
+    g->window_elements = n > g->window_elements ? n : g->window_elements;
+}
+
+static void list_parts(struct tr_grads *g)
+{
+    const struct tr_shard *s = g->o.shard;
+
+    for (size_t i = 0; i < s->nunits; i++) {
+        const struct unit *u = &s->units[i];
+
+        g->part_of[i] = -1;
+        if (!u->trained || is_norm(u))
+            continue;
+        add_part(g, (int)i, elements_of(u, u->share));
+        if (u->kind == TR_UNIT_ROWS)
+            g->cols = u->tensors->shape[1] > g->cols ? u->tensors->shape[1] : g->cols;
+        else
+            raise_window(g, elements_of(u, u->share));
+    }
+    for (size_t i = 0; i < s->nunits && g->norms < 0; i++)
+        if (is_norm(&s->units[i])) {
+            g->norms = (int)g->nparts;
+            add_part(g, -1, elements_of(&s->units[i], shard_norms_share(s)));
+        }
+}
+
+/* ---- ranges ---- */
+
+/* Adds what this rank's share [lo, hi) of a part has of each trained tensor of unit u, whose bytes
+ * begin at `begin` of the part. */
+static void add_ranges(struct tr_grads *g, const struct grads_part *p, const struct unit *u,
+                       size_t begin)
+{
+    size_t c = tr_dtype_bytes(u->tensors->dtype);
+    size_t lo = (size_t)p->n * c * (size_t)g->me, hi = lo + (size_t)p->n * c;
+
+    for (size_t i = 0; i < u->n; i++) {
+        const struct tr_unit_tensor *t = &u->tensors[i];
+        int64_t cols = t->rank == 2 ? t->shape[1] : 1;
+        size_t first = begin + u->at[i], last = first + (size_t)(t->shape[0] * cols) * c;
+        size_t from = lo > first ? lo : first, to = hi < last ? hi : last;
+
+        if (!t->trained)
+            continue;
+        g->elements += t->shape[0] * cols;
+        if (from >= to)
+            continue;
+        g->ranges[g->nranges] = (struct tr_grads_range){
+            .name = t->name,
+            .rank = t->rank,
+            .shape = {t->disk_rows != 0 ? t->disk_rows : t->shape[0], t->rank == 2 ? cols : 0},
+            .first = t->row0 * cols + (int64_t)((from - first) / c),
+            .n = (int64_t)((to - from) / c),
+            .at = p->at + (int64_t)((from - lo) / c),
+        };
+        g->homes[g->nranges++] = (struct grads_home){u, from, lo};
+    }
+}
+
+static void list_ranges(struct tr_grads *g)
+{
+    const struct tr_shard *s = g->o.shard;
+
+    for (size_t k = 0; k < g->nparts; k++) {
+        const struct grads_part *p = &g->parts[k];
+
+        if (p->unit >= 0)
+            add_ranges(g, p, &s->units[p->unit], 0);
+        for (size_t i = 0; i < s->nunits && p->unit < 0; i++)
+            if (is_norm(&s->units[i]))
+                add_ranges(g, p, &s->units[i], s->units[i].base_at);
+    }
+}
+
+/* Weights have addresses once they are loaded. */
+static void place_ranges(struct tr_grads *g)
+{
+    for (size_t i = 0; i < g->nranges; i++) {
+        const struct grads_home *h = &g->homes[i];
+        const struct unit *u = h->unit;
+        char *p = shard_home(g->o.shard, u);
+
+        if (u->kind == TR_UNIT_PERSISTENT)
+            p += h->from;
+        else
+            p += u->base_at + (u->whole ? h->from : h->from - h->share);
+        g->ranges[i].weight = tr_view1(p, u->tensors->dtype, g->ranges[i].n);
+    }
+}
+
+static size_t trained_tensors(const struct tr_shard *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->nunits; i++)
+        n += s->units[i].trained ? s->units[i].n : 0;
+    return n;
+}
+
+enum fr_rc tr_grads_create(const struct tr_grads_opts *o, struct tr_grads **out, struct fr_err *err)
+{
+    size_t units = o->shard->nunits, n = trained_tensors(o->shard);
+    struct tr_grads *g;
+
+    *out = NULL;
+    if (n == 0)
+        return FR_OK;
+    if ((g = fr_sys.alloc(sizeof(*g))) == NULL)
+        return fr_fail(err, FR_NOMEM, "gradients");
+    *g = (struct tr_grads){.o = *o, .norms = -1, .ranks = 1};
+    if (o->comm != NULL) {
+        g->ranks = o->comm->size;
+        g->me = o->comm->rank;
+    }
+    g->part_of = fr_arena_array(&g->arena, units, sizeof(*g->part_of));
+    g->parts = fr_arena_array(&g->arena, units + 1, sizeof(*g->parts));
+    g->ranges = fr_arena_array(&g->arena, n, sizeof(*g->ranges));
+    g->homes = fr_arena_array(&g->arena, n, sizeof(*g->homes));
+    g->items = fr_arena_array(&g->arena, units + 1, sizeof(*g->items));
+    *out = g;
+    if (g->part_of == NULL || g->parts == NULL || g->ranges == NULL || g->homes == NULL ||
+        g->items == NULL ||
+        (g->cursor = fr_arena_array(&g->arena, (size_t)g->ranks, sizeof(*g->cursor))) == NULL)
+        return fr_fail(err, FR_NOMEM, "gradients of %zu tensors", n);
+    list_parts(g);
+    list_ranges(g);
+    return FR_OK;
+}
+
+void tr_grads_destroy(struct tr_grads *g)
+{
+    if (g == NULL)
+        return;
+    grads_rows_free(g);
+    tr_mem_free(g->o.be, TR_MEM_DEVICE, g->buffer);
+    fr_arena_finish(&g->arena);
+    fr_sys.free(g);
+}
+
+/* ---- memory ---- */
+
+enum { SUMS, WINDOW, ARRIVED, NORMS, BUFFERS };
+
+static void buffer_elements(const struct tr_grads *g, int64_t n[BUFFERS])
+{
+    int64_t norms = g->norms >= 0 ? g->parts[g->norms].n * g->ranks : 0;
+    int64_t most = g->window_elements > norms ? g->window_elements : norms;
+
+    n[SUMS] = g->flat;
+    n[WINDOW] = g->window_elements;
+    n[ARRIVED] = g->ranks > 1 ? most : 0;
+    n[NORMS] = norms;
+}
+
+void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out)
+{
+    size_t size = tr_dtype_bytes(g->o.sum);
+    int64_t n[BUFFERS];
+
+    buffer_elements(g, n);
+    out->sums = (size_t)n[SUMS] * size;
+    out->windows = (size_t)(n[WINDOW] + n[ARRIVED] + n[NORMS]) * size + grads_rows_bytes(g);
+}
+
+enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
+{
+    struct tr_view *const views[BUFFERS] = {&g->sums, &g->window, &g->arrived, &g->norm_window};
+    size_t size = tr_dtype_bytes(g->o.sum), bytes = 0;
+    int64_t n[BUFFERS];
+    void *p = NULL;
+    enum fr_rc rc;
+
+    buffer_elements(g, n);
+    for (int i = 0; i < BUFFERS; i++)
+        bytes += round_256((size_t)n[i] * size);
+    if ((rc = tr_mem_alloc(g->o.be, TR_MEM_DEVICE, bytes, &p, err)) == FR_OK)
+        rc = tr_zero(g->o.be, q, p, bytes);
+    g->buffer = p;
+    for (int i = 0; i < BUFFERS && rc == FR_OK; i++) {
+        *views[i] = tr_view1(p, g->o.sum, n[i]);
+        p = (char *)p + round_256((size_t)n[i] * size);
+    }
+    if (rc == FR_OK)
+        rc = grads_rows_alloc(g, err);
+    if (rc != FR_OK)
+        return fr_while(err, "gradients");
+    place_ranges(g);
+    return FR_OK;
+}
+
+/* ---- a micro-batch ---- */
+
+void tr_grads_reset(struct tr_grads *g)
+{
+    for (size_t i = 0; i < g->nparts; i++)
+        g->parts[i].fresh = true;
+}
+
+enum fr_rc tr_grads_begin(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
+{
+    if (tr_zero(g->o.be, q, g->norm_window.p, tr_view_bytes(g->norm_window)) != FR_OK)
+        return fr_fail(err, FR_IO, "cannot clear the gradients of norms");
+    return FR_OK;
+}
+
+/* A dry run calls it before there is memory: an address that is not read. */
+struct tr_view tr_grads_view(const struct tr_grads *g, int unit, int i)
+{
+    const struct unit *u = &g->o.shard->units[unit];
+    const struct tr_unit_tensor *t = &u->tensors[i];
+    const struct tr_view *v = is_norm(u) ? &g->norm_window : &g->window;
+    size_t at = u->at[i] + (is_norm(u) ? u->base_at : 0);
+    char *p = v->p != NULL ? v->p : (char *)(uintptr_t)4096;
+
+    return tr_view_of(p + (size_t)elements_of(u, at) * tr_dtype_bytes(g->o.sum), g->o.sum, t->rank,
+                      t->shape);
+}
+
+struct tr_view grads_sums_of(const struct tr_grads *g, const struct grads_part *p)
+{
+    return tr_view1((char *)g->sums.p + (size_t)p->at * tr_dtype_bytes(g->o.sum), g->o.sum, p->n);
+}
+
+static enum fr_rc reduce(struct tr_grads *g, struct tr_queue *q, struct grads_part *p,
+                         struct tr_view window, const char *what, struct fr_err *err)
+{
+    bool add = !p->fresh;
+    struct tr_view in = tr_view2(window.p, g->o.sum, g->ranks, p->n), out = grads_sums_of(g, p);
+    struct tr_reduce own = {.out = out, .slices = in, .add = add};
+    struct tr_reduce_scatter all = {.out = out,
+                                    .in = in,
+                                    .slices = tr_view2(g->arrived.p, g->o.sum, g->ranks, p->n),
+                                    .add = add,
+                                    .what = what};
+
+    p->fresh = false;
+    return g->ranks == 1 ? tr_reduce_ordered(g->o.be, q, &own, err)
+                         : tr_comm_reduce_scatter(g->o.comm, q, &all, err);
+}
+
+enum fr_rc tr_grads_reduce(struct tr_grads *g, struct tr_queue *q, int unit, struct fr_err *err)
+{
+    int k = g->part_of[unit];
+
+    return k < 0 ? FR_OK : reduce(g, q, &g->parts[k], g->window, g->o.shard->units[unit].what, err);
+}
+
+enum fr_rc tr_grads_end(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
+{
+    return g->norms < 0 ? FR_OK : reduce(g, q, &g->parts[g->norms], g->norm_window, "norms", err);
+}
+
+/* ---- the optimizer's side ---- */
+
+const struct tr_grads_range *tr_grads_ranges(const struct tr_grads *g, size_t *n)
+{
+    *n = g->nranges;
+    return g->ranges;
+}
+
+int64_t tr_grads_flat(const struct tr_grads *g)
+{
+    return g->flat;
+}
+
+struct tr_view tr_grads_sums(const struct tr_grads *g)
+{
+    return g->sums;
+}
+
+int64_t tr_grads_elements(const struct tr_grads *g)
+{
+    return g->elements;
+}
+
+/* The shares of a part's weights, which every rank needs whole. */
+static struct tr_gather_item item_of(const struct tr_grads *g, const struct grads_part *p)
+{
+    const struct tr_shard *s = g->o.shard;
+    const struct unit *u = p->unit >= 0 ? &s->units[p->unit] : NULL;
+    size_t bytes = u != NULL ? u->share : shard_norms_share(s);
+    char *all = u != NULL ? shard_home(s, u) + u->base_at : s->trained;
+
+    return (struct tr_gather_item){all, all + bytes * (size_t)g->me, bytes};
+}
+
+enum fr_rc tr_grads_updated(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
+{
+    struct tr_allgather x = {.items = g->items, .what = "trained weights"};
+
+    pool_forget_all(g->o.shard);
+    if (g->ranks == 1)
+        return FR_OK;
+    for (size_t k = 0; k < g->nparts; k++) {
+        const struct grads_part *p = &g->parts[k];
+
+        if (p->unit < 0 || g->o.shard->units[p->unit].whole)
+            g->items[x.n++] = item_of(g, p);
+    }
+    return x.n == 0 ? FR_OK : tr_comm_all_gather(g->o.comm, q, &x, err);
+}

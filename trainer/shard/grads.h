@@ -1,0 +1,98 @@
+/*
+ * Gradients of trained weights, each rank with its share (ZeRO, Rajbhandari et al. 2020, section
+ * 5.2), and where the optimizer finds the share of each weight.
+ *
+ * Shares are those of shard.h, the same at every stage: master, moments, gradient and weight have
+ * the same bounds, an all-gather of weights lands in place, and a range is (tensor, first, n), so
+ * that any number of ranks reads any state. Persistent units are one part, "norms"; of the
+ * embedding a rank has whole rows.
+ *
+ * The backward writes the gradient of one unit for one micro-batch into the window, f32 and not
+ * summed. tr_grads_reduce sends each share to its owner, which adds them in rank order:
+ * sum = ((sum + g_0) + g_1) + …. So the bits of a sum depend on the order of the step's
+ * micro-batches alone: not on the number of ranks, the stage, the accumulation or the transport.
+ *
+ * Every rank makes the same calls in the same order. Data calls are on the queue of the caller.
+ */
+#ifndef TR_SHARD_GRADS_H
+#define TR_SHARD_GRADS_H
+
+#include "trainer/shard/shard.h"
+
+struct tr_grads;
+
+struct tr_grads_opts {
+    struct tr_backend *be;  /* borrows */
+    struct tr_shard *shard; /* borrows: all its units are added */
+    struct tr_comm *comm;   /* borrows: the shard's ranks once more, for these calls alone; may be
+                               NULL where the shard has one rank */
+    enum tr_dtype sum;      /* f32* of ops.h */
+    int64_t tokens_max;     /* of a micro-batch */
+};
+
+/* *out is NULL where no unit is trained. Allocates no device memory. */
+enum fr_rc tr_grads_create(const struct tr_grads_opts *o, struct tr_grads **out,
+                           struct fr_err *err);
+void tr_grads_destroy(struct tr_grads *g);
+
+/* What tr_grads_alloc takes, in bytes on this rank. */
+struct tr_grads_bytes {
+    size_t sums;    /* this rank's shares */
+    size_t windows; /* gradients of the largest unit, those received, rows of the embedding */
+};
+void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out);
+/* After tr_shard_load. */
+enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err *err);
+
+/* The sums of a step begin at zero. */
+void tr_grads_reset(struct tr_grads *g);
+
+/* ---- one micro-batch ---- */
+
+enum fr_rc tr_grads_begin(struct tr_grads *g, struct tr_queue *q, struct fr_err *err);
+
+/* The place of the gradient of tensor i of a unit, in its shape, f32*. Persistent units: zeros at
+ * tr_grads_begin, += until tr_grads_end. Others: one unit at a time, all elements written (=)
+ * before tr_grads_reduce. */
+struct tr_view tr_grads_view(const struct tr_grads *g, int unit, int i);
+
+/* Adds the gradient of the unit to its owners' sums. A unit that is not trained: nothing. */
+enum fr_rc tr_grads_reduce(struct tr_grads *g, struct tr_queue *q, int unit, struct fr_err *err);
+
+/* Adds dy[t] to row ids[t] of a TR_UNIT_ROWS unit: first within each id, t ascending, then over the
+ * ranks. ids are those of the last tr_shard_fetch_rows. */
+struct tr_grads_rows {
+    int unit;
+    struct tr_view dy;      /* (T, cols) C */
+    struct tr_view compact; /* (T) i32, device: tr_fetch_rows.compact */
+};
+enum fr_rc tr_grads_rows(struct tr_grads *g, struct tr_queue *q, const struct tr_grads_rows *r,
+                         struct fr_err *err);
+
+/* Adds the gradients of persistent units. */
+enum fr_rc tr_grads_end(struct tr_grads *g, struct tr_queue *q, struct fr_err *err);
+
+/* ---- the optimizer's side ---- */
+
+/* A part of a tensor that this rank updates: elements [first, first+n), which lie at `at` in the
+ * flat order of this rank's sums and states. */
+struct tr_grads_range {
+    const char *name; /* in the checkpoint */
+    int rank;         /* of the tensor */
+    int64_t shape[2]; /* of the whole tensor */
+    int64_t first, n;
+    int64_t at;            /* a multiple of 64 */
+    struct tr_view weight; /* (n) C: written by the optimizer; absent before tr_grads_alloc */
+};
+
+/* In the order of units. Owned by g. */
+const struct tr_grads_range *tr_grads_ranges(const struct tr_grads *g, size_t *n);
+int64_t tr_grads_flat(const struct tr_grads *g);        /* elements of the flat order, with gaps */
+struct tr_view tr_grads_sums(const struct tr_grads *g); /* (flat) f32* */
+int64_t tr_grads_elements(const struct tr_grads *g);    /* trained, of all ranks, without gaps */
+
+/* After the optimizer has written its ranges: every rank gets whole weights where they are whole,
+ * and gathered copies are forgotten. */
+enum fr_rc tr_grads_updated(struct tr_grads *g, struct tr_queue *q, struct fr_err *err);
+
+#endif

@@ -1,0 +1,58 @@
+/* Private to trainer/shard: what grads.c and grads_rows.c share. */
+#ifndef TR_SHARD_GRADS_PRIVATE_H
+#define TR_SHARD_GRADS_PRIVATE_H
+
+#include "trainer/shard/grads.h"
+#include "trainer/shard/private.h"
+
+/* What is reduced at once: a unit, or all persistent units. */
+struct grads_part {
+    int unit;   /* -1: the norms */
+    int64_t n;  /* elements of a share */
+    int64_t at; /* in the flat order */
+    bool fresh; /* nothing was added in this step */
+};
+
+/* Where the weight of a range lies: bytes from the unit's beginning (of the norms: from the
+ * memory's), and those where this rank's share begins. */
+struct grads_home {
+    const struct unit *unit;
+    size_t from, share;
+};
+
+struct tr_grads {
+    struct tr_grads_opts o;
+    struct fr_arena arena; /* of the arrays below */
+    int ranks, me;
+    int *part_of; /* [units] index in parts; -1: none, or of the norms */
+    struct grads_part *parts;
+    size_t nparts;
+    int norms; /* index in parts; -1: none is trained */
+    struct tr_grads_range *ranges;
+    struct grads_home *homes; /* of the ranges */
+    size_t nranges;
+    int64_t flat, elements;
+    int64_t window_elements; /* ranks * share of the largest unit */
+    struct tr_gather_item *items;
+    char *buffer; /* owns: the memory of these */
+    struct tr_view sums, window, arrived, norm_window;
+
+    /* grads_rows.c */
+    int64_t cols;            /* of the widest unit of rows; 0: none */
+    int64_t *cursor;         /* [ranks] the first id of each owner that is not sent */
+    struct tr_view compact;  /* (tokens_max, cols) f32* of this rank's ids */
+    struct tr_view received; /* (ranks * rows of a round, cols) f32* */
+    struct tr_view pick;     /* (…) i32 their ids */
+    int32_t *host_pick;      /* pinned: two halves, in turn */
+    struct tr_event *picked[2];
+    unsigned calls;
+    size_t *counts; /* owns: [4 ranks] */
+};
+
+struct tr_view grads_sums_of(const struct tr_grads *g, const struct grads_part *p);
+
+size_t grads_rows_bytes(const struct tr_grads *g);
+enum fr_rc grads_rows_alloc(struct tr_grads *g, struct fr_err *err);
+void grads_rows_free(struct tr_grads *g);
+
+#endif
