@@ -122,6 +122,7 @@ struct tr_ctx {
     struct tr_view sines;      /* (positions, dr/2) f32* */
     struct tr_weight *weights; /* [3E] host scratch of the MoE blocks, and pointers to them */
     const struct tr_weight **weight_at;
+    const struct tr_view **grad_at; /* [E] ditto: the gradient of an expert's weight */
     struct fr_err *err;
     enum fr_rc rc;
 };
@@ -160,8 +161,8 @@ struct tr_block_ops {
      * to saved->dF, or if it is trained saved->m and l. */
     void (*forward)(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                     struct tr_view y);
-    /* d (T, H): gradient of the output in, of the input out. Without need_dx the block stops at its
-     * last adapter and leaves d as it is. NULL: the block has no backward. */
+    /* d (T, H): gradient of the output in, of the input out. Without need_dx the block may stop
+     * at what it trains, and d has no meaning afterwards. NULL: the block has no backward. */
     void (*backward)(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                      struct tr_view d);
 };

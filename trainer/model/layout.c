@@ -243,7 +243,8 @@ enum fr_rc tr_model_measure(struct tr_model *m, struct fr_err *err)
     m->keep = fr_arena_array(&m->arena, (size_t)m->nblocks, sizeof(*m->keep));
     if (m->cache == NULL || m->keep == NULL)
         return fr_fail(err, FR_NOMEM, "caches and sizes of %d blocks", m->nblocks);
-    if (m->weights == NULL || m->weight_at == NULL)
+    m->grad_at = fr_arena_array(&m->arena, three / 3 + 1, sizeof(*m->grad_at));
+    if (m->weights == NULL || m->weight_at == NULL || m->grad_at == NULL)
         return fr_fail(err, FR_NOMEM, "%zu expert weights", three);
     lay_out(m, &c);
     m->work_bytes = dry_run(m, err);

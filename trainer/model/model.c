@@ -49,7 +49,7 @@ static enum fr_rc check_ops(const struct tr_model *m, struct fr_err *err)
     static const enum tr_op caches[] = {TR_OP_put_rows, TR_OP_attention_cached, TR_OP_COUNT};
     static const enum tr_op experts[] = {TR_OP_router_fwd,  TR_OP_moe_plan,     TR_OP_moe_permute,
                                          TR_OP_moe_combine, TR_OP_grouped_gemm, TR_OP_COUNT};
-    static const enum tr_op expert_grads[] = {TR_OP_router_bwd, TR_OP_COUNT};
+    static const enum tr_op expert_grads[] = {TR_OP_router_bwd, TR_OP_grouped_wgrad, TR_OP_COUNT};
     const struct tr_attention_row *attention = tr_attention_of(&m->config);
     bool train = m->o.train, cached = m->o.cache_sequences > 0;
     bool moe = tr_model_moe_count(&m->config) > 0;
@@ -321,6 +321,7 @@ struct tr_ctx tr_model_ctx(struct tr_model *m, struct fr_err *err)
         .sines = m->sines,
         .weights = m->weights,
         .weight_at = m->weight_at,
+        .grad_at = m->grad_at,
         .err = err,
     };
 }

@@ -165,15 +165,18 @@ static struct part part_of(const struct moe *m, struct tr_ctx *ctx, const struct
     return p;
 }
 
-/* Rows of the part's tokens in x (T, n), in expert order: (R, n). */
+/* Rows of the part's tokens in x (T, n), in expert order, times their weights if weighted: (R, n).
+ */
 static struct tr_view spread(const struct moe *m, struct tr_ctx *ctx, const struct part *p,
-                             struct tr_view x)
+                             struct tr_view x, bool weighted)
 {
     struct tr_view rows = tr_carve2(&ctx->work, ctx->compute, p->rows, x.shape[1]);
     size_t mark = ctx->work.used;
     struct tr_moe_permute a = {.xp = rows, .slot_of = p->slot_of, .K = m->o.K};
 
     a.x = bring(p, ctx, x);
+    if (weighted)
+        a.weight = p->weights;
     TR_RUN(ctx, moe_permute, &a);
     ctx->work.used = mark;
     return rows;
@@ -332,7 +335,7 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
         struct part p = part_of(m, ctx, &r, i);
         struct tr_moe_combine c = {.weight = p.weights};
 
-        c.yp = spread(m, ctx, &p, r.n);
+        c.yp = spread(m, ctx, &p, r.n, false);
         experts_fwd(m, ctx, &p, c.yp);
         if (m->o.has_shared)
             c.add = y;
@@ -345,9 +348,52 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
 
 /* Rows of a part in its backward. */
 struct rows_grad {
-    struct tr_view rows, drows; /* (R, H); rows are absent where their products are kept */
+    struct tr_view rows, drows; /* (R, H); rows are absent where nothing reads them */
+    struct tr_view wdrows;      /* (R, H) drows times the routing weights, for trained experts */
     struct tr_view dweights;    /* (C, K) f32* */
 };
+
+static bool trains_experts(const struct moe *m)
+{
+    return tr_ffn_trains(&m->o.expert);
+}
+
+/* dW of tensor `tensor` of expert e = dyt x over its rows. */
+static void expert_weight(const struct moe *m, struct tr_ctx *ctx, const struct window *w,
+                          int64_t e, const struct tr_linear *l, struct tr_view dy, struct tr_view x)
+{
+    struct tr_view dw = tr_grads_view(ctx->grads, m->o.expert0 + (int)e, l->tensor);
+    struct tr_grouped_wgrad g = {.dw = ctx->grad_at,
+                                 .dy = dy,
+                                 .x = x,
+                                 .offsets = w->rows.offsets,
+                                 .e0 = e,
+                                 .e1 = e + 1,
+                                 .alpha = 1};
+
+    if (!l->trained)
+        return;
+    ctx->grad_at[e] = &dw;
+    if (x.shape[0] > 0)
+        TR_RUN(ctx, grouped_wgrad, &g);
+    else
+        tr_ctx_zero(ctx, dw);
+}
+
+/* The weights' gradients of the window's experts, one expert after the other. dg, du: of the gate
+ * and up products; h: the input of down. */
+static void window_weights(const struct moe *m, struct tr_ctx *ctx, const struct window *w,
+                           const struct rows_grad *g, struct tr_view h)
+{
+    const struct tr_ffn *f = &m->o.expert;
+
+    for (int64_t e = w->e0; e < w->e1; e++) {
+        expert_weight(m, ctx, w, e, &f->gate, w->g, g->rows);
+        expert_weight(m, ctx, w, e, &f->up, w->u, g->rows);
+        expert_weight(m, ctx, w, e, &f->down, g->wdrows, h);
+        tr_ctx_reduce(ctx, m->o.expert0 + (int)e);
+    }
+}
 
 /* The gradient of the experts' inputs replaces drows (in: of their unweighted outputs); dweights
  * gets that of the routing weights. With d = dy W_down: dh = w*d and dweight = d.h, no more
@@ -356,8 +402,10 @@ static void experts_bwd(const struct moe *m, struct tr_ctx *ctx, const struct pa
                         const struct rows_grad *g)
 {
     struct window w = windows_begin(m, ctx, p);
-    struct tr_view dh = tr_carve2(&ctx->work, ctx->compute, p->rows, m->o.expert.I);
+    struct tr_view dh = tr_carve2(&ctx->work, ctx->compute, p->rows, m->o.expert.I), h = {0};
 
+    if (trains_experts(m))
+        h = tr_carve2(&ctx->work, ctx->compute, p->rows, m->o.expert.I);
     for (; w.e0 < m->o.here; w.e0 = w.e1) {
         struct tr_swiglu_grad s = {.dg = w.g,
                                    .du = w.u,
@@ -367,13 +415,18 @@ static void experts_bwd(const struct moe *m, struct tr_ctx *ctx, const struct pa
                                    .weight = p->weights,
                                    .dweight = g->dweights,
                                    .slot_of = p->slot_of};
+        struct tr_swiglu again = {.h = h, .g = w.g, .u = w.u};
 
         window_open(m, ctx, p, &w);
-        s.rows = w.rows;
+        s.rows = again.rows = w.rows;
         if (!keeps(ctx))
             gate_up(m, ctx, &w, g->rows);
         multiply(m, ctx, &w, &(struct product){.kind = 2, .c = dh, .a = g->drows});
+        if (h.p != NULL)
+            TR_RUN(ctx, swiglu_fwd, &again);
         TR_RUN(ctx, swiglu_bwd, &s);
+        if (h.p != NULL)
+            window_weights(m, ctx, &w, g, h);
         multiply(m, ctx, &w, &(struct product){.kind = 0, .c = g->drows, .a = w.g});
         multiply(m, ctx, &w, &(struct product){.kind = 1, .c = g->drows, .a = w.u, .add = true});
         window_close(m, ctx, &w);
@@ -397,11 +450,13 @@ static struct tr_view dweights_of(const struct part *p, struct tr_ctx *ctx, stru
 static void part_bwd(const struct moe *m, struct tr_ctx *ctx, const struct part *p,
                      const struct tr_router_grad *router, struct tr_view d)
 {
-    struct rows_grad g = {.drows = spread(m, ctx, p, d)};
+    struct rows_grad g = {.drows = spread(m, ctx, p, d, false)};
     struct tr_moe_combine c = {.yp = g.drows};
 
-    if (!keeps(ctx))
-        g.rows = spread(m, ctx, p, router->x);
+    if (trains_experts(m))
+        g.wdrows = spread(m, ctx, p, d, true);
+    if (!keeps(ctx) || trains_experts(m))
+        g.rows = spread(m, ctx, p, router->x, false);
     g.dweights = dweights_of(p, ctx, router->dweights);
     experts_bwd(m, ctx, p, &g);
     if (m->o.has_shared)
@@ -438,8 +493,16 @@ static void routed_bwd(const struct moe *m, struct tr_ctx *ctx, const struct rou
         part_bwd(m, ctx, &p, &g, d);
         ctx->work.used = round;
     }
+    if (o->router_trained)
+        g.dgate = tr_grads_view(ctx->grads, o->router_unit, o->gate_tensor);
     TR_RUN(ctx, router_bwd, &g);
     ctx->work.used = mark;
+}
+
+/* Whether more than the shared experts trains. */
+static bool trains_inside(const struct moe *m)
+{
+    return trains_experts(m) || m->o.router_trained || m->o.norm.trained;
 }
 
 static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
@@ -454,11 +517,11 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     ctx->replay = true; /* the forward's choice, whatever rounding does */
     r = routed_of(m, ctx, saved, true);
     ctx->replay = replay;
-    if (b->need_dx)
+    if (b->need_dx || trains_inside(m))
         dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], x.shape[1]);
     if (m->o.has_shared)
         tr_ffn_bwd(&m->o.shared, ctx, dn, d, r.n);
-    if (b->need_dx) {
+    if (dn.p != NULL) {
         struct tr_norm_grad g = {.dx = d, .dres = d, .dy = dn, .x = x, .rrms = r.rrms};
 
         plan_exchange(m, ctx, saved, &r, true);
@@ -473,11 +536,8 @@ static const struct tr_block_ops moe_ops = {
 
 enum fr_rc tr_moe_block(const struct tr_moe_opts *o, struct tr_block **out, struct fr_err *err)
 {
-    const struct moe m = {.o = *o,
-                          .block = {.ops = &moe_ops,
-                                    .layer = -1,
-                                    .routed = o->K,
-                                    .trains = o->has_shared && tr_ffn_trains(&o->shared)}};
+    struct moe m = {.o = *o, .block = {.ops = &moe_ops, .layer = -1, .routed = o->K}};
 
+    m.block.trains = trains_inside(&m) || (o->has_shared && tr_ffn_trains(&o->shared));
     return tr_block_make(&m.block, sizeof(m), out, err);
 }

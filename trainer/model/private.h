@@ -60,6 +60,7 @@ struct tr_model {
     char *work_base;
     struct tr_weight *weights; /* arena, [3E] */
     const struct tr_weight **weight_at;
+    const struct tr_view **grad_at; /* arena, [E] */
     struct offload offload;
     char *host;               /* owns: staging of two micro-batches in turn */
     size_t host_bytes;        /* of both */
