@@ -4,6 +4,7 @@
  */
 #include "tests/ref/ref.h"
 #include "tests/unit/check.h"
+#include "tests/unit/trainer/comm/ranks.h"
 #include "tests/unit/trainer/model/tiny_model.h"
 
 #include <math.h>
@@ -97,8 +98,187 @@ static void try_row(const struct row *row, struct tr_comm *comm)
     tiny_finish(&t);
 }
 
+/* ---- layouts ---- */
+
+/*
+ * A step of 12 micro-batches on W ranks: micro-batch a*W + r is rank r's. Sums have the same bits
+ * for every W and stage, and after an update every rank's next loss has the same bits. Each rank
+ * writes its ranges into arrays of whole tensors.
+ */
+enum { MICROS = 12, TENSORS = 256 };
+
+struct whole {
+    const char *name[TENSORS];
+    double *sum[TENSORS];
+    int64_t count[TENSORS], filled[TENSORS];
+    int n;
+    pthread_mutex_t lock;
+};
+
+struct job {
+    struct tiny tiny;
+    struct whole *whole;
+    int failed;
+    double before, after; /* losses */
+};
+
+static void put_range(struct whole *w, const struct tr_grads_range *r, const double *sums)
+{
+    int64_t count = r->shape[0] * (r->rank == 2 ? r->shape[1] : 1);
+    int i = 0;
+
+    pthread_mutex_lock(&w->lock);
+    while (i < w->n && strcmp(w->name[i], r->name) != 0)
+        i++;
+    if (i == w->n) {
+        w->name[w->n++] = strdup(r->name);
+        w->sum[i] = calloc((size_t)count, sizeof(double));
+        w->count[i] = count;
+    }
+    memcpy(w->sum[i] + r->first, sums + r->at, (size_t)r->n * sizeof(double));
+    w->filled[i] += r->n;
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void free_whole(struct whole *w)
+{
+    for (int i = 0; i < w->n; i++) {
+        free((void *)(uintptr_t)w->name[i]);
+        free(w->sum[i]);
+    }
+    w->n = 0;
+}
+
+/* Micro-batch j: other ids, in part fewer tokens or none. */
+static struct tr_micro micro_of(const struct tiny_model *t, int j, int32_t *ids)
+{
+    struct tr_micro mb = tiny_micro(t);
+
+    for (int i = 0; i < TINY_T; i++)
+        ids[i] = (t->ids[i] * (1 + j) + j) % 23;
+    mb.ids = ids;
+    if (j % 5 == 3)
+        mb.T = mb.offsets[mb.B = 1];
+    if (j == 7)
+        mb.T = mb.B = 0;
+    return mb;
+}
+
+static void step_body(struct rank_self *self, void *arg)
+{
+    struct job *j = arg;
+    struct tr_backend *be = NULL;
+    struct tr_comm comm;
+    struct tiny_model t = {0};
+    struct fr_err err = {0};
+    const struct tr_grads_range *r;
+    int32_t ids[TINY_T];
+    struct tr_micro mb;
+    struct tr_grads *g;
+    double *sums;
+    size_t n;
+
+    j->failed += tr_ref_create(&be, &err) != FR_OK;
+    comm = ranks_comm(self, be);
+    if (tiny_make(&t, &j->tiny, &comm, TR_F64, &err) != FR_OK) {
+        printf("rank %d: %s\n", self->rank, err.msg);
+        j->failed++;
+        return;
+    }
+    g = tr_model_grads(t.model);
+    tr_grads_reset(g);
+    for (int k = self->rank; k < MICROS; k += comm.size) {
+        mb = micro_of(&t, k, ids);
+        if (tr_model_forward_backward(t.model, &mb, &err) != FR_OK) {
+            printf("rank %d: %s\n", self->rank, err.msg);
+            j->failed++;
+        }
+    }
+    j->failed += tr_model_take_loss(t.model, &j->before, &err) != FR_OK;
+    sums = tr_grads_sums(g).p;
+    r = tr_grads_ranges(g, &n);
+    for (size_t i = 0; i < n; i++) {
+        put_range(j->whole, &r[i], sums);
+        for (int64_t e = 0; e < r[i].n; e++)
+            ((double *)r[i].weight.p)[e] -= 0.1 * sums[r[i].at + e];
+    }
+    j->failed += tr_grads_updated(g, tr_model_queue(t.model), &err) != FR_OK;
+    mb = tiny_micro(&t);
+    j->failed += tr_model_forward_backward(t.model, &mb, &err) != FR_OK;
+    j->failed += tr_model_take_loss(t.model, &j->after, &err) != FR_OK;
+    tiny_finish(&t);
+    tr_backend_destroy(be);
+}
+
+struct layout {
+    const char *name;
+    int W;
+    bool partition;
+    int64_t max_live;
+    int64_t prefetch;
+};
+
+static const struct layout layouts[] = {
+    {"W=1", 1, false, 0, 0},
+    {"W=2, stage 2", 2, false, 0, 0},
+    {"W=2, stage 3", 2, true, 0, 0},
+    {"W=3, stage 2", 3, false, 0, 0},
+    {"W=3, stage 3, one unit at once", 3, true, 1, 0},
+    {"W=4, stage 3, prefetch", 4, true, 0, 100000},
+    {"W=6, stage 3", 6, true, 2000, 400},
+    {"W=6, stage 2", 6, false, 0, 0},
+};
+
+static void check_bits(const struct whole *one, const struct whole *w)
+{
+    CHECK_INT(w->n, one->n);
+    for (int i = 0; i < w->n; i++)
+        for (int k = 0; k < one->n; k++)
+            if (strcmp(w->name[i], one->name[k]) == 0) {
+                CHECK_INT(w->filled[i], w->count[i]);
+                CHECK(memcmp(w->sum[i], one->sum[k], (size_t)w->count[i] * sizeof(double)) == 0);
+            }
+}
+
+static void check_layouts(const struct tiny *tiny)
+{
+    struct whole one = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    double after = 0;
+
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(*layouts); i++) {
+        const struct layout *l = &layouts[i];
+        struct whole w = {.lock = PTHREAD_MUTEX_INITIALIZER};
+        struct job j[RANKS_MAX] = {0};
+        void *args[RANKS_MAX];
+
+        check_row(l->name);
+        for (int k = 0; k < l->W; k++) {
+            j[k].tiny = *tiny;
+            j[k].tiny.partition = l->partition;
+            j[k].tiny.max_live = l->max_live;
+            j[k].tiny.prefetch = l->prefetch;
+            j[k].whole = i == 0 ? &one : &w;
+            args[k] = &j[k];
+        }
+        ranks_run_on(l->W, NULL, 0, step_body, args);
+        after = i == 0 ? j[0].after : after;
+        for (int k = 0; k < l->W; k++) {
+            CHECK_INT(j[k].failed, 0);
+            CHECK(j[k].after == after && after > 0);
+        }
+        if (i > 0)
+            check_bits(&one, &w);
+        free_whole(&w);
+    }
+    free_whole(&one);
+}
+
 int main(void)
 {
+    static const struct tiny dense = {
+        .kv_heads = 2, .qk_norm = true, .bias = true, .head_rows = 7, .trained = true};
+    static const struct tiny experts = {.trained = true};
+
     struct fr_err err = {0};
     struct tr_backend *be = NULL;
     struct tr_comm *comm = NULL;
@@ -107,6 +287,8 @@ int main(void)
     CHECK_INT(tr_comm_single(be, &comm, &err), FR_OK);
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
         try_row(&rows[i], comm);
+    check_layouts(&dense);
+    check_layouts(&experts);
     tr_comm_destroy(comm);
     tr_backend_destroy(be);
     return check_done();
