@@ -18,9 +18,26 @@ static enum fr_rc check_names(const struct tr_args *a, struct fr_err *err)
         return fr_fail(err, FR_USAGE, "--template is missing (deepseek3, default, empty …)");
     if (a->output_dir == NULL)
         return fr_fail(err, FR_USAGE, "--output_dir is missing");
-    if (strcmp(a->finetuning_type, "lora") != 0)
-        return fr_fail(err, FR_UNSUPPORTED, "--finetuning_type %s: only lora is done",
+    if (strcmp(a->finetuning_type, "lora") != 0 && strcmp(a->finetuning_type, "full") != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "--finetuning_type %s: only lora and full are done",
                        a->finetuning_type);
+    return FR_OK;
+}
+
+/* What belongs to adapters, and what full fine-tuning does not have yet. */
+static enum fr_rc check_full(const struct tr_args *a, struct fr_err *err)
+{
+    if (strcmp(a->finetuning_type, "full") != 0)
+        return FR_OK;
+    if (a->adapter_name_or_path != NULL)
+        return fr_fail(err, FR_USAGE, "--adapter_name_or_path belongs to --finetuning_type lora");
+    if (a->loraplus_lr_ratio != TR_RATIO_ABSENT || a->use_rslora)
+        return fr_fail(err, FR_USAGE, "--%s belongs to --finetuning_type lora",
+                       a->use_rslora ? "use_rslora" : "loraplus_lr_ratio");
+    if (a->load_best_model_at_end)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "--load_best_model_at_end is not done for --finetuning_type full: the best "
+                       "model stays in its checkpoint-N");
     return FR_OK;
 }
 
@@ -154,7 +171,8 @@ enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
     enum fr_rc rc;
 
     if ((rc = check_names(a, err)) != FR_OK || (rc = check_pairs(a, err)) != FR_OK ||
-        (rc = check_stream(a, err)) != FR_OK || (rc = check_eval(a, err)) != FR_OK)
+        (rc = check_full(a, err)) != FR_OK || (rc = check_stream(a, err)) != FR_OK ||
+        (rc = check_eval(a, err)) != FR_OK)
         return rc;
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
         if (!(ranges[i].value >= ranges[i].min && ranges[i].value <= ranges[i].max))

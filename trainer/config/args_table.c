@@ -55,7 +55,7 @@ const struct tr_arg tr_arg_table[] = {
     BOOL(do_train, "false", "train"),
     TEXT(model_name_or_path, NULL, "model folder: config.json, safetensors, tokenizer.json"),
     TEXT(adapter_name_or_path, NULL, "LoRA adapter to go on training"),
-    TEXT(finetuning_type, "lora", "only lora"),
+    TEXT(finetuning_type, "lora", "lora or full"),
     TEXT(lora_target, "all", "names of linears, comma between; all: all but head, routed experts"),
     INT(lora_rank, "8", "r"),
     FLOAT(lora_alpha, NULL, "scale is alpha/r; default 2*lora_rank"),

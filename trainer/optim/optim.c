@@ -16,9 +16,13 @@ static struct tr_view slice_of(const struct tr_optim *o, struct tr_view whole)
 size_t tr_optim_bytes(const struct tr_model *model, int world)
 {
     struct tr_params p;
+    size_t flat = 0;
 
     tr_model_params(model, &p);
-    return ((size_t)p.padded / (size_t)world * 4 + (size_t)p.padded) * sizeof(float) + 512;
+    if (tr_model_grads(model) != NULL)
+        flat = (size_t)tr_grads_flat(tr_model_grads(model));
+    return ((size_t)p.padded / (size_t)world * 4 + (size_t)p.padded + 3 * flat) * sizeof(float) +
+           512;
 }
 
 static enum fr_rc take(struct tr_optim *o, struct tr_view *v, enum tr_dtype t, int64_t n,
@@ -43,10 +47,14 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
     o->world = tr_comm_world(comm);
     tr_model_params(model, &o->params);
     o->n = o->params.padded / comm->size;
+    o->grads = tr_model_grads(model);
     struct tr_view *const slices[] = {&o->master, &o->m, &o->v, &o->grad};
+    struct tr_view *const flat[] = {&o->weights.master, &o->weights.m, &o->weights.v};
     rc = take(o, &o->spread, TR_F32, o->params.padded, err);
     for (size_t i = 0; i < sizeof(slices) / sizeof(slices[0]) && rc == FR_OK; i++)
         rc = take(o, slices[i], TR_F32, o->n, err);
+    for (size_t i = 0; i < 3 && o->grads != NULL && rc == FR_OK; i++)
+        rc = take(o, flat[i], TR_F32, tr_grads_flat(o->grads), err);
     if (rc == FR_OK)
         rc = take(o, &o->found, TR_I64, 1, err);
     if (rc == FR_OK)
@@ -62,8 +70,9 @@ void tr_optim_finish(struct tr_optim *o)
     if (o == NULL || o->be == NULL)
         return;
     tr_comm_leave(o->comm, o->q);
-    void *const all[] = {o->master.p, o->m.p,     o->v.p,    o->grad.p,
-                         o->spread.p, o->found.p, o->sumsq.p};
+    void *const all[] = {o->master.p,    o->m.p,        o->v.p,     o->grad.p,
+                         o->spread.p,    o->found.p,    o->sumsq.p, o->weights.master.p,
+                         o->weights.m.p, o->weights.v.p};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         tr_mem_free(o->be, TR_MEM_DEVICE, all[i]);
     *o = (struct tr_optim){0};
@@ -108,26 +117,56 @@ enum fr_rc tr_optim_set(struct tr_optim *o, const float *flat, struct fr_err *er
 
 enum fr_rc tr_optim_zero_grad(struct tr_optim *o, struct fr_err *err)
 {
+    if (o->grads != NULL)
+        tr_grads_reset(o->grads);
     if (tr_zero(o->be, o->q, o->params.grad.p, tr_view_bytes(o->params.grad)) != FR_OK)
         return fr_fail(err, FR_IO, "cannot clear the gradients");
     return FR_OK;
+}
+
+/* n elements of a vector from `at` on; an absent vector stays absent. */
+static struct tr_view part_of(struct tr_view v, int64_t at, int64_t n)
+{
+    return v.p == NULL ? v
+                       : tr_view1((char *)v.p + (size_t)at * tr_dtype_bytes(v.dtype), v.dtype, n);
+}
+
+static enum fr_rc look_at(struct tr_optim *o, struct tr_view x, struct fr_err *err)
+{
+    struct tr_nonfinite nf = {.found = o->found, .x = x};
+    struct tr_sumsq sq = {.out = o->sumsq, .x = x};
+    enum fr_rc rc = tr_nonfinite(o->be, o->q, &nf, err);
+
+    return rc == FR_OK ? tr_sumsq(o->be, o->q, &sq, err) : rc;
+}
+
+/* The ranges alone: gaps of the flat order hold anything. */
+static enum fr_rc look_at_weights(struct tr_optim *o, struct fr_err *err)
+{
+    struct tr_view sums = tr_grads_sums(o->grads);
+    const struct tr_grads_range *r;
+    enum fr_rc rc = FR_OK;
+    size_t n;
+
+    r = tr_grads_ranges(o->grads, &n);
+    for (size_t i = 0; i < n && rc == FR_OK; i++)
+        rc = look_at(o, part_of(sums, r[i].at, r[i].n), err);
+    return rc;
 }
 
 /* Sum of squares and number of non-finite gradients, over all ranks. */
 static enum fr_rc look_at_gradients(struct tr_optim *o, double *sumsq, int64_t *found,
                                     struct fr_err *err)
 {
-    struct tr_nonfinite nf = {.found = o->found, .x = o->grad};
-    struct tr_sumsq sq = {.out = o->sumsq, .x = o->grad};
     double sums[2];
     enum fr_rc rc = tr_zero(o->be, o->q, o->found.p, sizeof(int64_t));
 
     if (rc == FR_OK)
         rc = tr_zero(o->be, o->q, o->sumsq.p, sizeof(double));
-    if (rc == FR_OK)
-        rc = tr_nonfinite(o->be, o->q, &nf, err);
-    if (rc == FR_OK)
-        rc = tr_sumsq(o->be, o->q, &sq, err);
+    if (rc == FR_OK && o->n > 0)
+        rc = look_at(o, o->grad, err);
+    if (rc == FR_OK && o->grads != NULL)
+        rc = look_at_weights(o, err);
     if (rc == FR_OK)
         rc = tr_copy(o->be, o->q, found, o->found.p, sizeof(*found));
     if (rc == FR_OK)
@@ -142,13 +181,6 @@ static enum fr_rc look_at_gradients(struct tr_optim *o, double *sumsq, int64_t *
     *sumsq = sums[0];
     *found = (int64_t)sums[1];
     return rc;
-}
-
-/* n elements of a vector from `at` on; an absent vector stays absent. */
-static struct tr_view part_of(struct tr_view v, int64_t at, int64_t n)
-{
-    return v.p == NULL ? v
-                       : tr_view1((char *)v.p + (size_t)at * tr_dtype_bytes(v.dtype), v.dtype, n);
 }
 
 /* Updates the elements [from, to) of the flat order that lie in this rank's slice. */
@@ -186,6 +218,61 @@ static enum fr_rc update_halves(struct tr_optim *o, const struct tr_adamw *a, st
     return rc;
 }
 
+/* Whether a name has this word between dots or at an end. */
+static bool has_word(const char *name, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *p = strstr(name, word); p != NULL; p = strstr(p + 1, word))
+        if (p[n] == '.' || p[n] == '\0')
+            return true;
+    return false;
+}
+
+bool tr_optim_decays(const char *name)
+{
+    return strstr(name, "bias") == NULL && strstr(name, "layernorm") == NULL &&
+           strstr(name, "rmsnorm") == NULL && !has_word(name, ".norm") &&
+           !has_word(name, "_norm") && strncmp(name, "norm.", 5) != 0;
+}
+
+static enum fr_rc update_weights(struct tr_optim *o, const struct tr_adamw *a, struct fr_err *err)
+{
+    struct tr_view sums = tr_grads_sums(o->grads);
+    const struct tr_grads_range *r;
+    enum fr_rc rc = FR_OK;
+    size_t n;
+
+    r = tr_grads_ranges(o->grads, &n);
+    for (size_t i = 0; i < n && rc == FR_OK; i++) {
+        struct tr_adamw x = *a;
+
+        x.p = part_of(o->weights.master, r[i].at, r[i].n);
+        x.m = part_of(o->weights.m, r[i].at, r[i].n);
+        x.v = part_of(o->weights.v, r[i].at, r[i].n);
+        x.g = part_of(sums, r[i].at, r[i].n);
+        x.copy = r[i].weight;
+        x.wd = tr_optim_decays(r[i].name) ? a->wd : 0;
+        rc = tr_adamw(o->be, o->q, &x, err);
+    }
+    return rc == FR_OK ? tr_grads_updated(o->grads, o->q, err) : rc;
+}
+
+enum fr_rc tr_optim_begin(struct tr_optim *o, struct fr_err *err)
+{
+    const struct tr_grads_range *r;
+    enum fr_rc rc = FR_OK;
+    size_t n = 0;
+
+    r = o->grads != NULL ? tr_grads_ranges(o->grads, &n) : NULL;
+    for (size_t i = 0; i < n && rc == FR_OK; i++) {
+        struct tr_cast widen = {.y = part_of(o->weights.master, r[i].at, r[i].n), .x = r[i].weight};
+
+        rc = tr_cast(o->be, o->q, &widen, err);
+    }
+    return rc;
+}
+
 enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_optim_result *out,
                          struct fr_err *err)
 {
@@ -197,7 +284,7 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
     };
     double sumsq = 0;
     int64_t found = 0;
-    enum fr_rc rc = tr_comm_reduce_scatter(o->comm, o->q, &rs, err);
+    enum fr_rc rc = o->n > 0 ? tr_comm_reduce_scatter(o->comm, o->q, &rs, err) : FR_OK;
 
     *out = (struct tr_optim_result){0};
     if (rc == FR_OK)
@@ -224,6 +311,10 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
         .b2 = o->beta2,
         .eps = o->eps,
     };
+    if (o->grads != NULL)
+        rc = update_weights(o, &a, err);
+    if (rc != FR_OK || o->n == 0)
+        return rc;
     rc = o->b_ratio > 0 ? update_halves(o, &a, err) : tr_adamw(o->be, o->q, &a, err);
     return rc == FR_OK ? gather_work(o, err) : rc;
 }

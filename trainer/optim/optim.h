@@ -2,7 +2,11 @@
  * AdamW over the adapters, partitioned over the ranks: each owns one of W equal slices of the flat
  * order (model.h, tr_params) as f32 masters, m and v. Gradients are f32 on every rank during
  * accumulation; once a step they are reduce-scattered in rank order, clipped by the global norm,
- * applied, and the new working copies gathered.
+ * applied, and the new working copies gathered. Of trained weights each rank has the ranges that
+ * grads.h gives it, in the same way.
+ *
+ * Weights decay as the reference's groups have it: no norm and no bias.
+ * Source: transformers, Trainer.get_decay_parameter_names.
  */
 #ifndef TR_OPTIM_OPTIM_H
 #define TR_OPTIM_OPTIM_H
@@ -21,10 +25,14 @@ struct tr_optim {
     struct tr_params params;
     int64_t n;                         /* elements of a slice */
     struct tr_view master, m, v, grad; /* (n) f32 device, owns */
-    struct tr_view spread; /* (W, n) f32 device: receives an all-to-all; also for whole states */
-    struct tr_view found;  /* (1) i64 non-finite gradients of the slice */
-    struct tr_view sumsq;  /* (1) f64 */
-    int64_t steps;         /* updates applied */
+    struct tr_view spread;  /* (W, n) f32 device: receives an all-to-all; also for whole states */
+    struct tr_grads *grads; /* borrows: of trained weights; NULL: none */
+    struct tr_optim_weights {
+        struct tr_view master, m, v; /* (flat) f32 device, owns: in the order of grads.h */
+    } weights;
+    struct tr_view found;                         /* (1) i64 non-finite gradients of the slice */
+    struct tr_view sumsq;                         /* (1) f64 */
+    int64_t steps;                                /* updates applied */
     double beta1, beta2, eps, weight_decay, clip; /* clip <= 0: off */
     double b_ratio; /* learning rate of B over that of A (LoRA+, Hayou et al. 2024); 0: 1 */
 };
@@ -36,6 +44,12 @@ size_t tr_optim_bytes(const struct tr_model *model, int world);
 enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr_comm *comm,
                            struct tr_backend *be, struct fr_err *err);
 void tr_optim_finish(struct tr_optim *o);
+
+/* Masters of the trained weights, which are loaded: their values. */
+enum fr_rc tr_optim_begin(struct tr_optim *o, struct fr_err *err);
+
+/* Whether weight decay applies to the tensor of this name in a checkpoint. */
+bool tr_optim_decays(const char *name);
 
 /* Start values: the whole flat order in f32 host memory (padded elements), the same on every rank.
  * They are rounded to the compute type once; masters start from the rounded values. */

@@ -11,23 +11,27 @@ static void put_head(struct fr_buf *t, const struct tr_card *c)
 {
     const struct tr_args *a = c->args;
     const struct tr_derived *d = c->derived;
+    bool full = c->lora == NULL;
 
     fr_buf_fmt(t,
-               "---\nbase_model: %s\nlibrary_name: peft\npipeline_tag: text-generation\ntags:\n"
-               "- lora\n- flowtrain\n---\n\n# LoRA adapter\n\n"
+               "---\nbase_model: %s\nlibrary_name: %s\npipeline_tag: text-generation\ntags:\n"
+               "- %s\n- flowtrain\n---\n\n# %s\n\n"
                "| | |\n|---|---|\n| base model | `%s` |\n| stage | %s |\n| data set | `%s` |\n"
                "| template | `%s` |\n",
-               a->model_name_or_path, a->model_name_or_path, a->stage,
+               a->model_name_or_path, full ? "transformers" : "peft", full ? "full" : "lora",
+               full ? "Fine-tuned model" : "LoRA adapter", a->model_name_or_path, a->stage,
                a->dataset != NULL ? a->dataset : "", c->template_name);
     if (a->eval_dataset != NULL)
         fr_buf_fmt(t, "| data set for evaluation | `%s` |\n", a->eval_dataset);
+    if (!full)
+        fr_buf_fmt(t, "| rank | %lld |\n| alpha | %g |\n| dropout | %g |\n", (long long)c->lora->r,
+                   c->lora->alpha, c->lora->dropout);
     fr_buf_fmt(t,
-               "| rank | %lld |\n| alpha | %g |\n| dropout | %g |\n| learning rate | %g |\n"
+               "| learning rate | %g |\n"
                "| samples a step | %lld |\n| steps | %lld of %lld |\n| cutoff length | %lld |\n"
                "| seed | %lld |\n",
-               (long long)c->lora->r, c->lora->alpha, c->lora->dropout, a->learning_rate,
-               (long long)d->total_batch, (long long)c->step, (long long)d->total_steps,
-               (long long)a->cutoff_len, (long long)a->seed);
+               a->learning_rate, (long long)d->total_batch, (long long)c->step,
+               (long long)d->total_steps, (long long)a->cutoff_len, (long long)a->seed);
 }
 
 static bool ends_in(const char *text, const char *end)

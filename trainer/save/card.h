@@ -13,7 +13,7 @@
 
 struct tr_card {
     const struct tr_args *args;
-    const struct tr_lora_config *lora;
+    const struct tr_lora_config *lora; /* NULL: a model, all of whose weights were trained */
     const struct tr_derived *derived;
     const char *template_name;
     int64_t step;

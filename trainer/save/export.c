@@ -61,7 +61,7 @@ static enum fr_rc check_finite(const struct tr_st_item *items, size_t n, struct 
     return FR_OK;
 }
 
-static enum fr_rc write_args(const char *dir, const struct tr_args *a, struct fr_err *err)
+enum fr_rc tr_export_args(const char *dir, const struct tr_args *a, struct fr_err *err)
 {
     char path[PATH_MAX];
     struct fr_buf t = {0};
@@ -100,7 +100,7 @@ enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const f
     for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]) && rc == FR_OK; i++)
         rc = tr_copy_file(a->model_name_or_path, dir, companions[i], true, err);
     if (rc == FR_OK)
-        rc = write_args(dir, a, err);
+        rc = tr_export_args(dir, a, err);
     fr_arena_finish(&arena);
     return rc == FR_OK ? rc : fr_while(err, "saving the adapter to %s", dir);
 }

@@ -22,6 +22,9 @@ enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const f
                              const struct tr_args *a, const struct tr_lora_config *lora,
                              struct fr_err *err);
 
+/* Writes training_args.json. */
+enum fr_rc tr_export_args(const char *dir, const struct tr_args *a, struct fr_err *err);
+
 /* Reads an adapter folder into flat (padded elements; padding is not written). Names and shapes
  * must be exactly those of p. */
 enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *flat,

@@ -138,7 +138,10 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
                (long long)a->cutoff_len);
     fr_buf_text(&t, a->packing ? "--packing=1\n" : "");
     put_stream(&t, a);
-    put_lora(&t, id->lora);
+    if (strcmp(a->finetuning_type, "full") == 0)
+        fr_buf_text(&t, "--finetuning_type=full\n");
+    else
+        put_lora(&t, id->lora);
     fr_buf_fmt(&t,
                "--learning_rate=%.12g\n--adam_beta1=%.12g\n--adam_beta2=%.12g\n"
                "--adam_epsilon=%.12g\n--weight_decay=%.12g\ngradient clipping=%.12g\n",

@@ -91,6 +91,21 @@ int64_t tr_grads_flat(const struct tr_grads *g);        /* elements of the flat 
 struct tr_view tr_grads_sums(const struct tr_grads *g); /* (flat) f32* */
 int64_t tr_grads_elements(const struct tr_grads *g);    /* trained, of all ranks, without gaps */
 
+/* Weights of the host's side: the bytes of part k of all that is trained, and a tensor's pieces,
+ * which follow each other in the list: elements [first, first+n) lie at element `at` of the part.
+ */
+struct tr_grads_piece {
+    const char *name;
+    int part;
+    int64_t first, n, at;
+};
+const struct tr_grads_piece *tr_grads_pieces(const struct tr_grads *g, size_t *n);
+size_t tr_grads_part_bytes(const struct tr_grads *g, int part);
+/* Copies the weights of a part, whole, to `host` (tr_grads_part_bytes) of the ranks that give one.
+ * All ranks call, between steps. Waits for q. */
+enum fr_rc tr_grads_whole(struct tr_grads *g, struct tr_queue *q, int part, char *host,
+                          struct fr_err *err);
+
 /* After the optimizer has written its ranges: every rank gets whole weights where they are whole,
  * and gathered copies are forgotten. */
 enum fr_rc tr_grads_updated(struct tr_grads *g, struct tr_queue *q, struct fr_err *err);

@@ -31,6 +31,8 @@ struct tr_grads {
     struct tr_grads_range *ranges;
     struct grads_home *homes; /* of the ranges */
     size_t nranges;
+    struct tr_grads_piece *pieces;
+    size_t npieces;
     int64_t flat, elements;
     int64_t window_elements; /* ranks * share of the largest unit */
     struct tr_gather_item *items;

@@ -49,6 +49,8 @@ enum fr_rc grads_rows_alloc(struct tr_grads *g, struct fr_err *err)
     for (int i = 0; i < BUFFERS && rc == FR_OK; i++)
         rc =
             tr_mem_alloc(g->o.be, i == HOST_PICK ? TR_MEM_PINNED : TR_MEM_DEVICE, n[i], to[i], err);
+    g->received =
+        tr_view1(g->received.p, g->o.sum, (int64_t)(n[RECEIVED] / tr_dtype_bytes(g->o.sum)));
     for (int i = 0; i < 2 && rc == FR_OK; i++)
         rc = tr_event_create(g->o.be, &g->picked[i], err);
     if (rc == FR_OK && (g->counts = fr_sys.alloc(4 * (size_t)g->ranks * sizeof(size_t))) == NULL)

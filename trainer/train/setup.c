@@ -103,10 +103,11 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
         rc = tr_ds_load(a->deepspeed, &flags, &r->ds, &notes, err);
     else if (rc == FR_OK)
         tr_ds_default(&flags, &r->ds);
-    if (rc == FR_OK)
+    r->trained.all = strcmp(a->finetuning_type, "full") == 0;
+    if (rc == FR_OK && !r->trained.all)
         rc = a->adapter_name_or_path != NULL ? tr_lora_read(a->adapter_name_or_path, &r->lora, err)
                                              : tr_lora_from_args(a, &r->lora, err);
-    if (rc == FR_OK)
+    if (rc == FR_OK && !r->trained.all)
         rc = tr_lora_resolve(&r->lora, &r->config, err);
     if (rc == FR_OK)
         rc = tr_schedule_make(a, &r->ds, &r->derived, &r->schedule, err);
@@ -119,11 +120,18 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
-static enum tr_dtype compute_type(const struct tr_run *r)
+enum tr_dtype tr_run_compute_type(const struct tr_run *r)
 {
     return r->ds.precision == TR_PRECISION_BF16   ? TR_BF16
            : r->ds.precision == TR_PRECISION_FP16 ? TR_F16
                                                   : TR_F32;
+}
+
+int64_t tr_run_trainable(const struct tr_run *r)
+{
+    const struct tr_grads *g = tr_model_grads(r->model);
+
+    return g != NULL ? tr_grads_elements(g) : r->optim.params.elements;
 }
 
 /* Rows are made of a stream as it goes. */
@@ -181,8 +189,9 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         .be = r->env.be,
         .comm = r->env.comm,
         .config = &r->config,
-        .lora = &r->lora,
-        .compute = compute_type(r),
+        .lora = r->trained.all ? NULL : &r->lora,
+        .trained = r->trained.all ? &r->trained : NULL,
+        .compute = tr_run_compute_type(r),
         .partition = r->ds.stage == 3,
         .place = apart && r->ds.offload_param != TR_OFFLOAD_NONE ? TR_PLACE_HOST : TR_PLACE_DEVICE,
         .offload = apart && r->ds.cpu_checkpointing,
@@ -201,6 +210,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
 
     if (rc == FR_OK)
         rc = tr_run_layout(r, o.place == TR_PLACE_HOST, err);
+    o.reduce = r->steps;
     o.experts = r->experts;
     if (rc == FR_OK)
         rc = tr_run_place_experts(r, &ranks, err);
@@ -239,7 +249,7 @@ static enum fr_rc fill(struct tr_run *r, struct tr_loading *l, struct fr_err *er
         return rc;
     tr_model_params(r->model, &p);
     bytes = (size_t)p.padded * r->resume.flat_states * sizeof(float);
-    if ((r->flat = fr_sys.alloc(bytes)) == NULL)
+    if ((r->flat = fr_sys.alloc(bytes + 1)) == NULL)
         return fr_fail(err, FR_NOMEM, "state staging: %zu bytes", bytes);
     r->resume.flat = r->flat;
     return FR_OK;
@@ -275,6 +285,8 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
     const char *from = a->resume_from_checkpoint;
     enum fr_rc rc = FR_OK;
 
+    if ((rc = tr_optim_begin(&r->optim, err)) != FR_OK)
+        return rc;
     tr_optim_draw(&r->optim.params, (uint64_t)a->seed, r->flat);
     if (a->adapter_name_or_path != NULL)
         rc = tr_import_adapter(a->adapter_name_or_path, &r->optim.params, r->flat, err);
@@ -287,6 +299,11 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
             rc = tr_resume_clear(a->output_dir, err);
         return rc;
     }
+    if (r->trained.all)
+        return from == NULL ? FR_OK
+                            : fr_fail(err, FR_UNSUPPORTED,
+                                      "--resume_from_checkpoint is not done for --finetuning_type "
+                                      "full: start from the model in a checkpoint-N");
     if (from == NULL)
         from = "last";
     rc = tr_resume_load(&r->resume, from, &r->optim, &r->progress, &r->resumed, err);

@@ -26,7 +26,8 @@ struct tr_run {
     const struct tr_args *args;
     struct tr_train_env env;
     struct tr_model_config config;
-    struct tr_lora_config lora;
+    struct tr_lora_config lora; /* empty with full */
+    struct tr_trained trained;  /* weights of the base */
     struct tr_derived derived;
     struct tr_ds_config ds;
     struct tr_tokenizer *tokenizer; /* owns */
@@ -68,6 +69,9 @@ struct tr_run {
 enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct tr_train_env *env,
                         struct fr_err *err);
 void tr_run_finish(struct tr_run *r);
+enum tr_dtype tr_run_compute_type(const struct tr_run *r);
+/* Elements that train, of all ranks. */
+int64_t tr_run_trainable(const struct tr_run *r);
 
 /* setup_data.c: the tokenizer, the data sets for training and evaluation, the sampler; rank 0
  * prints what was dropped. The first rank of each node tokenizes and leaves a cache, which the

@@ -6,6 +6,7 @@
 #include "trainer/backend/trace.h"
 #include "trainer/save/card.h"
 #include "trainer/save/export.h"
+#include "trainer/save/export_model.h"
 #include "trainer/report/plot.h"
 #include "trainer/train/setup.h"
 
@@ -14,6 +15,8 @@
 #include <stdio.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#define SHARD_BYTES INT64_C(5000000000) /* of a weight file, as the reference's 4.x has it */
 
 enum { MIB = 1 << 20, CHECKPOINTS = 1024 /* that may have a state to resume from */ };
 
@@ -149,7 +152,7 @@ static void rotate(const struct tr_run *r)
 static enum fr_rc write_card(const struct tr_run *r, const char *dir, struct fr_err *err)
 {
     struct tr_card c = {.args = r->args,
-                        .lora = &r->lora,
+                        .lora = r->trained.all ? NULL : &r->lora,
                         .derived = &r->derived,
                         .template_name = tr_template_name(r->templ),
                         .step = r->progress.step,
@@ -161,19 +164,40 @@ static enum fr_rc write_card(const struct tr_run *r, const char *dir, struct fr_
     return rc == FR_OK ? tr_template_files_write(&r->files, dir, err) : rc;
 }
 
-/* checkpoint-N, made whole under another name first. */
+/* The trained weights, in a folder; every rank calls. */
+static enum fr_rc export_weights(struct tr_run *r, const char *dir, struct fr_err *err)
+{
+    struct tr_export_model o = {.model = r->model,
+                                .world = r->env.comm,
+                                .st = r->st,
+                                .args = r->args,
+                                .type = tr_run_compute_type(r),
+                                .shard_bytes = SHARD_BYTES};
+
+    if (r->trained.all)
+        return tr_export_model(dir, &o, err);
+    return r->env.comm->rank == 0
+               ? tr_export_adapter(dir, &r->optim.params, r->flat, r->args, &r->lora, err)
+               : FR_OK;
+}
+
+/* checkpoint-N, made whole under another name first. Rank 0 writes. */
 static enum fr_rc export_checkpoint(struct tr_run *r, struct fr_err *err)
 {
+    bool first = r->env.comm->rank == 0;
     char dir[PATH_MAX], tmp[PATH_MAX];
-    enum fr_rc rc;
+    enum fr_rc rc = FR_OK;
 
     snprintf(dir, sizeof(dir), "%s/checkpoint-%lld", r->args->output_dir,
              (long long)r->progress.step);
     snprintf(tmp, sizeof(tmp), "%s/" TR_EXPORT_TMP "checkpoint-%lld", r->args->output_dir,
              (long long)r->progress.step);
-    rc = fr_remove_tree(tmp, err);
+    if (first)
+        rc = fr_remove_tree(tmp, err);
     if (rc == FR_OK)
-        rc = tr_export_adapter(tmp, &r->optim.params, r->flat, r->args, &r->lora, err);
+        rc = export_weights(r, tmp, err);
+    if (!first)
+        return rc;
     if (rc == FR_OK)
         rc = write_card(r, tmp, err);
     if (rc == FR_OK)
@@ -222,13 +246,13 @@ static enum fr_rc save(struct tr_run *r, bool checkpoint, struct fr_err *err)
     now.seconds += (double)(fr_sys.mono_ms() - r->metrics.start_ms) / 1000;
     if (checkpoint)
         rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
-    if (rc == FR_OK && checkpoint && r->env.comm->rank == 0) {
+    if (rc == FR_OK && checkpoint) {
         rc = export_checkpoint(r, err);
-        if (rc == FR_OK)
+        if (rc == FR_OK && r->env.comm->rank == 0)
             tr_say("Saving model checkpoint to %s/checkpoint-%lld", r->args->output_dir,
                    (long long)r->progress.step);
     }
-    if (rc == FR_OK && !r->args->no_resume_state)
+    if (rc == FR_OK && !r->args->no_resume_state && !r->trained.all)
         rc = save_state(r, &now, err);
     if (rc == FR_OK && (checkpoint || !r->args->no_resume_state))
         r->metrics.checkpoint = now.step;
@@ -418,7 +442,21 @@ static void plot_all(const struct tr_run *r)
     }
 }
 
-/* The final adapter. */
+/* The adapter, or the model, in the output folder. */
+static enum fr_rc export_result(struct tr_run *r, struct fr_err *err)
+{
+    char tmp[PATH_MAX];
+    enum fr_rc rc;
+
+    if (!r->trained.all)
+        return export_weights(r, r->args->output_dir, err);
+    snprintf(tmp, sizeof(tmp), "%s/" TR_EXPORT_TMP "model", r->args->output_dir);
+    rc = export_weights(r, tmp, err);
+    return rc == FR_OK && r->env.comm->rank == 0
+               ? tr_export_model_move(tmp, r->args->output_dir, err)
+               : rc;
+}
+
 static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
 {
     enum fr_rc rc = r->progress.updates == 0 ? unchanged(r, err) : FR_OK;
@@ -427,11 +465,10 @@ static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
         rc = tr_run_load_best(r, err);
     if (rc == FR_OK)
         rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
+    if (rc == FR_OK)
+        rc = export_result(r, err);
     if (rc == FR_OK && r->env.comm->rank == 0) {
-        rc = tr_export_adapter(r->args->output_dir, &r->optim.params, r->flat, r->args, &r->lora,
-                               err);
-        if (rc == FR_OK)
-            rc = tr_metrics_end(&r->metrics, &r->progress, err);
+        rc = tr_metrics_end(&r->metrics, &r->progress, err);
         if (rc == FR_OK && r->args->plot_loss)
             plot_all(r);
     }
@@ -450,10 +487,11 @@ static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
 
 static void banner(struct tr_run *r, const struct tr_model_counts *c)
 {
-    int64_t trainable = r->optim.params.elements;
-    int64_t all = c->total - c->router_biases + trainable; /* no parameters in the reference */
+    int64_t trainable = tr_run_trainable(r);
+    int64_t all = c->total - c->router_biases + /* no parameters in the reference */
+                  r->optim.params.elements;
 
-    tr_say("Fine-tuning method: LoRA");
+    tr_say("Fine-tuning method: %s", r->trained.all ? "Full" : "LoRA");
     tr_say("trainable params: %lld || all params: %lld || trainable%%: %.4f", (long long)trainable,
            (long long)all, 100.0 * (double)trainable / (double)all);
     tr_metrics_banner(&r->metrics, &r->progress, trainable);

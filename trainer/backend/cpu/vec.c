@@ -201,7 +201,8 @@ enum fr_rc tr_cpu_nonfinite(void *self, struct tr_queue *q, const struct tr_nonf
 
 /* Coefficients of one step. */
 struct step {
-    float scale, b1, b2, c1, c2, decay, lr, eps; /* c: 1 / (1 - b^step) */
+    float scale, b1, b2, decay, lr, eps;
+    float a1, a2, c1, c2; /* a: 1 - b, of doubles; c: 1 / (1 - b^step) */
 };
 
 /* A piece of the four arrays. */
@@ -217,8 +218,8 @@ CPU_KERNEL static void update(const struct step *s, struct state x, int64_t n)
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         float g = x.g[i] * k.scale;
-        float m = k.b1 * x.m[i] + (1 - k.b1) * g;
-        float v = k.b2 * x.v[i] + (1 - k.b2) * g * g;
+        float m = k.b1 * x.m[i] + k.a1 * g;
+        float v = k.b2 * x.v[i] + k.a2 * g * g;
 
         x.m[i] = m;
         x.v[i] = v;
@@ -234,6 +235,8 @@ enum fr_rc tr_cpu_adamw(void *self, struct tr_queue *q, const struct tr_adamw *a
     struct step s = {.scale = a->scale,
                      .b1 = (float)a->b1,
                      .b2 = (float)a->b2,
+                     .a1 = (float)(1 - a->b1),
+                     .a2 = (float)(1 - a->b2),
                      .c1 = (float)(1 / (1 - pow(a->b1, (double)a->step))),
                      .c2 = (float)(1 / (1 - pow(a->b2, (double)a->step))),
                      .decay = (float)(1 - (double)a->lr * (double)a->wd),

@@ -17,9 +17,9 @@
 
 enum { CHUNKS = 8 }; /* chunks of a thread in a scan */
 
-/* The constants of one step; c: 1 / (1 - b^step). */
+/* The constants of one step; a: 1 - b, of doubles; c: 1 / (1 - b^step). */
 struct step {
-    float scale, b1, b2, c1, c2, decay, lr, eps;
+    float scale, b1, b2, a1, a2, c1, c2, decay, lr, eps;
     const float *gscale; /* NULL: 1 */
     const int64_t *skip; /* NULL: 0 */
 };
@@ -45,8 +45,8 @@ template <class T> __global__ void adamw_kernel(struct moments x, T *copy, struc
 #pragma unroll
     for (int i = 0; i < CHUNK; i++) {
         g[i] *= k.scale;
-        m[i] = k.b1 * m[i] + (1 - k.b1) * g[i];
-        v[i] = k.b2 * v[i] + (1 - k.b2) * g[i] * g[i];
+        m[i] = k.b1 * m[i] + k.a1 * g[i];
+        v[i] = k.b2 * v[i] + k.a2 * g[i] * g[i];
         p[i] = p[i] * k.decay - k.lr * (m[i] * k.c1) / (sqrtf(v[i] * k.c2) + k.eps);
     }
     store(x.p + j, p, n - j);
@@ -66,6 +66,8 @@ enum fr_rc tr_cuda_adamw(struct cuda *cuda, struct tr_queue *q, const struct tr_
     struct step k = {a->scale,
                      (float)a->b1,
                      (float)a->b2,
+                     (float)(1 - a->b1),
+                     (float)(1 - a->b2),
                      (float)(1 / (1 - pow(a->b1, (double)a->step))),
                      (float)(1 / (1 - pow(a->b2, (double)a->step))),
                      (float)(1 - (double)a->lr * (double)a->wd),

@@ -1,0 +1,267 @@
+#include "trainer/save/export_model.h"
+
+#include "engine/base/arena.h"
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "engine/base/sys.h"
+#include "trainer/save/export.h"
+#include "trainer/save/quantize.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DONE = -1, NONE = -2 };
+
+/* Rank 0 writes files and asks the other ranks for one part of the weights after the other. */
+struct writing {
+    const struct tr_export_model *o;
+    struct tr_grads *grads;
+    const struct tr_grads_piece *pieces;
+    size_t n;
+    struct brought {
+        char *bytes; /* owns */
+        int part;
+    } norms, last; /* norms lie between the tensors of every layer */
+};
+
+/* A trained tensor: its pieces. */
+struct trained {
+    struct writing *w;
+    size_t first, n;
+};
+
+static enum fr_rc ask(struct writing *w, int part, char *host, struct fr_err *err)
+{
+    int32_t number = part;
+    enum fr_rc rc = tr_comm_host_broadcast(w->o->world, &number, sizeof(number), 0, err);
+
+    if (rc != FR_OK || number == DONE)
+        return rc;
+    return tr_grads_whole(w->grads, tr_model_queue(w->o->model), number, host, err);
+}
+
+static enum fr_rc bring(struct writing *w, struct brought *b, int part, struct fr_err *err)
+{
+    if (b->part == part)
+        return FR_OK;
+    fr_sys.free(b->bytes);
+    b->part = NONE;
+    if ((b->bytes = fr_sys.alloc(tr_grads_part_bytes(w->grads, part))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for a part of the weights");
+    b->part = part;
+    return ask(w, part, b->bytes, err);
+}
+
+static bool is_small(const struct writing *w, int part)
+{
+    return tr_grads_part_bytes(w->grads, part) <= 1 << 24;
+}
+
+static enum fr_rc check_finite(struct tr_view v, const char *name, struct fr_err *err)
+{
+    for (int64_t i = 0; i < tr_view_count(v); i++)
+        if (!isfinite(tr_get(v, i)))
+            return fr_fail(err, FR_CORRUPT,
+                           "%s holds a value that is not finite; nothing was saved", name);
+    return FR_OK;
+}
+
+static enum fr_rc fill_trained(void *arg, const struct tr_st_item *item, int64_t at, void *dst,
+                               size_t n, struct fr_err *err)
+{
+    const struct trained *t = arg;
+    int64_t size = (int64_t)tr_dtype_bytes(t->w->o->type), end = at + (int64_t)n;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = t->first; i < t->first + t->n && rc == FR_OK; i++) {
+        const struct tr_grads_piece *p = &t->w->pieces[i];
+        struct brought *b = is_small(t->w, p->part) ? &t->w->norms : &t->w->last;
+        int64_t first = p->first * size, last = first + p->n * size;
+        int64_t from = at > first ? at : first, to = end < last ? end : last;
+
+        if (from >= to)
+            continue;
+        if ((rc = bring(t->w, b, p->part, err)) == FR_OK)
+            memcpy((char *)dst + (from - at), b->bytes + p->at * size + (from - first),
+                   (size_t)(to - from));
+    }
+    if (rc == FR_OK)
+        rc = check_finite(tr_view1(dst, t->w->o->type, (int64_t)n / size), item->name, err);
+    return rc;
+}
+
+static enum fr_rc fill_frozen(void *arg, const struct tr_st_item *item, int64_t at, void *dst,
+                              size_t n, struct fr_err *err)
+{
+    const struct writing *w = arg;
+
+    return tr_st_read(w->o->st, tr_st_find(w->o->st, item->name), at, dst, n, err);
+}
+
+static void find_pieces(struct trained *t, const char *name)
+{
+    const struct writing *w = t->w;
+
+    while (t->first < w->n && strcmp(w->pieces[t->first].name, name) != 0)
+        t->first++;
+    while (t->first + t->n < w->n && strcmp(w->pieces[t->first + t->n].name, name) == 0)
+        t->n++;
+}
+
+static enum fr_rc write_weights(struct writing *w, const char *dir, struct fr_err *err)
+{
+    size_t n = tr_st_count(w->o->st);
+    struct fr_arena arena = {0};
+    struct tr_st_item *items = fr_arena_array(&arena, n + 1, sizeof(*items));
+    struct trained *trained = fr_arena_array(&arena, n + 1, sizeof(*trained));
+    enum fr_rc rc = FR_OK;
+
+    if (items == NULL || trained == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for %zu tensors", n);
+    for (size_t i = 0; i < n && rc == FR_OK; i++) {
+        const struct tr_st_tensor *t = tr_st_at(w->o->st, i);
+
+        trained[i] = (struct trained){.w = w};
+        find_pieces(&trained[i], t->name);
+        items[i] = (struct tr_st_item){
+            .name = t->name, .type = t->type, .ndim = t->ndim, .fill = fill_frozen, .arg = w};
+        memcpy(items[i].shape, t->shape, sizeof(t->shape));
+        if (trained[i].n > 0) {
+            items[i].type = tr_st_type_of(w->o->type);
+            items[i].fill = fill_trained;
+            items[i].arg = &trained[i];
+        }
+    }
+    if (rc == FR_OK)
+        rc = tr_st_write_model(dir, items, n, w->o->shard_bytes, err);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+/* config.json names the type of the weights. */
+static enum fr_rc set_type(const char *dir, enum tr_dtype type, struct fr_err *err)
+{
+    const char *name = type == TR_BF16 ? "bfloat16" : type == TR_F16 ? "float16" : "float32";
+    const char *key = "dtype", *old;
+    char path[PATH_MAX];
+    json_t *config = NULL;
+    enum fr_rc rc;
+
+    snprintf(path, sizeof(path), "%s/config.json", dir);
+    if ((rc = fr_json_load(path, 1 << 24, &config, err)) != FR_OK)
+        return rc;
+    if (json_object_get(config, key) == NULL)
+        key = "torch_dtype";
+    old = json_string_value(json_object_get(config, key));
+    if (old == NULL || strcmp(old, name) != 0) {
+        json_object_set_new(config, key, json_string(name));
+        rc = fr_json_save(config, path, JSON_INDENT(2), 0644, err);
+    }
+    json_decref(config);
+    return rc;
+}
+
+static enum fr_rc write_folder(struct writing *w, const char *dir, struct fr_err *err)
+{
+    enum fr_rc rc = fr_mkdirs(dir, 0755, err);
+
+    if (rc == FR_OK)
+        rc = write_weights(w, dir, err);
+    if (rc == FR_OK)
+        rc = tr_copy_companions(w->o->args->model_name_or_path, dir, err);
+    if (rc == FR_OK)
+        rc = set_type(dir, w->o->type, err);
+    return rc == FR_OK ? tr_export_args(dir, w->o->args, err) : rc;
+}
+
+/* The other ranks: parts of the weights as rank 0 asks. */
+static enum fr_rc serve(struct writing *w, struct fr_err *err)
+{
+    int32_t part;
+    enum fr_rc rc;
+
+    while ((rc = tr_comm_host_broadcast(w->o->world, &part, sizeof(part), 0, err)) == FR_OK &&
+           part != DONE)
+        if ((rc = tr_grads_whole(w->grads, tr_model_queue(w->o->model), part, NULL, err)) != FR_OK)
+            break;
+    return rc;
+}
+
+enum fr_rc tr_export_model(const char *dir, const struct tr_export_model *o, struct fr_err *err)
+{
+    struct writing w = {
+        .o = o, .grads = tr_model_grads(o->model), .norms = {.part = NONE}, .last = {.part = NONE}};
+    struct fr_err result = {0};
+    enum fr_rc rc = FR_OK, sent;
+
+    w.pieces = tr_grads_pieces(w.grads, &w.n);
+    if (o->world->rank == 0) {
+        rc = write_folder(&w, dir, &result);
+        result.rc = rc;
+        sent = ask(&w, DONE, NULL, err);
+    } else {
+        sent = serve(&w, err);
+    }
+    fr_sys.free(w.norms.bytes);
+    fr_sys.free(w.last.bytes);
+    if (sent == FR_OK)
+        sent = tr_comm_host_broadcast(o->world, &result, sizeof(result), 0, err);
+    if (sent != FR_OK)
+        return sent;
+    if (result.rc != FR_OK)
+        return fr_fail(err, result.rc, "saving the model to %s: %s", dir, result.msg);
+    return FR_OK;
+}
+
+/* ---- into the output folder ---- */
+
+static const char index_name[] = "model.safetensors.index.json";
+
+static bool is_weights(const char *name)
+{
+    size_t n = strlen(name), end = sizeof(".safetensors") - 1;
+
+    return strncmp(name, "model", 5) == 0 &&
+           (strcmp(name, index_name) == 0 ||
+            (n > end && strcmp(name + n - end, ".safetensors") == 0));
+}
+
+enum move { REMOVE_INDEX, REMOVE_WEIGHTS, MOVE, MOVE_INDEX };
+
+static enum fr_rc each(enum move move, const char *from, const char *to, struct fr_err *err)
+{
+    const char *dir = move == REMOVE_INDEX || move == REMOVE_WEIGHTS ? to : from;
+    char **names = NULL, a[PATH_MAX], b[PATH_MAX];
+    enum fr_rc rc = FR_OK;
+    size_t n = 0;
+
+    if (fr_sys.list(dir, &names, &n) != 0)
+        return fr_fail(err, FR_IO, "cannot read the folder %s", dir);
+    for (size_t i = 0; i < n && rc == FR_OK; i++) {
+        bool index = strcmp(names[i], index_name) == 0;
+
+        snprintf(a, sizeof(a), "%s/%s", from, names[i]);
+        snprintf(b, sizeof(b), "%s/%s", to, names[i]);
+        if (move == REMOVE_INDEX ? index : move == REMOVE_WEIGHTS && is_weights(names[i])) {
+            if (fr_sys.unlink(b) != 0)
+                rc = fr_fail(err, FR_IO, "cannot remove %s", b);
+        } else if ((move == MOVE && !index) || (move == MOVE_INDEX && index)) {
+            if (fr_sys.rename(a, b) != 0)
+                rc = fr_fail(err, FR_IO, "cannot rename %s to %s", a, b);
+        }
+    }
+    fr_sys_names_free(names, n);
+    return rc == FR_OK ? fr_sync_dir(to, err) : rc;
+}
+
+enum fr_rc tr_export_model_move(const char *dir, const char *output_dir, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (int m = REMOVE_INDEX; m <= MOVE_INDEX && rc == FR_OK; m++)
+        rc = each(m, dir, output_dir, err);
+    return rc == FR_OK ? fr_remove_tree(dir, err) : rc;
+}

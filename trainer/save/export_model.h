@@ -1,0 +1,29 @@
+/*
+ * The result of full fine-tuning: a model folder as save_pretrained() writes it, with config.json,
+ * tokenizer and template of the base. Trained weights have the compute type, masters rounded to
+ * nearest; other tensors are the base's, byte for byte.
+ */
+#ifndef TR_SAVE_EXPORT_MODEL_H
+#define TR_SAVE_EXPORT_MODEL_H
+
+#include "trainer/config/args.h"
+#include "trainer/model/model.h"
+
+struct tr_export_model {
+    struct tr_model *model;
+    struct tr_comm *world;  /* its control plane */
+    const struct tr_st *st; /* the base */
+    const struct tr_args *args;
+    enum tr_dtype type;  /* of trained weights */
+    int64_t shard_bytes; /* a file at most; a larger tensor is alone */
+};
+
+/* Makes dir and writes it. Every rank calls, between steps; rank 0 writes. FR_CORRUPT: a value is
+ * not finite; the message names the tensor. An error is the same on every rank. */
+enum fr_rc tr_export_model(const char *dir, const struct tr_export_model *o, struct fr_err *err);
+
+/* On rank 0: moves what tr_export_model has written to dir into output_dir. Weights that were there
+ * are removed first: at no time does a mixture load. */
+enum fr_rc tr_export_model_move(const char *dir, const char *output_dir, struct fr_err *err);
+
+#endif
