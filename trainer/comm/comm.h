@@ -205,9 +205,10 @@ enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const str
                              struct fr_err *err);
 
 /*
- * out (n) f32 = (out + with add) sum over ranks, in rank order, of slice me of in (size*n). The wire carries in's
- * type (f32, bf16, f16); sums are f32. An all-to-all into `slices` and tr_reduce_ordered: the same
- * bits on every transport and every node layout. out may be slice me of in.
+ * out (n) f32 = sum over ranks, in rank order, of slice me of in (size*n); with add the sum begins
+ * at out. The wire carries in's type (f32, bf16, f16); sums are f32. An all-to-all into `slices`
+ * and tr_reduce_ordered: the same bits on every transport and every node layout. out may be slice
+ * me of in.
  */
 struct tr_reduce_scatter {
     struct tr_view out;    /* (n) f32            */

@@ -116,7 +116,8 @@ static enum fr_rc put_linear(struct build *b, struct open_unit *unit,
     *l = (struct tr_linear){.unit = -1, .scale = -1, .bias = -1, .trained = trains(b, t)};
     if (l->trained && t->expert >= 0 && b->m->exchange != NULL)
         return fr_fail(err, FR_UNSUPPORTED,
-                       "%s: experts that stay on their ranks (moe block) cannot be trained yet", t->name);
+                       "%s: experts that stay on their ranks (moe block) cannot be trained yet",
+                       t->name);
     if (l->trained && c->fp8)
         return fr_fail(err, FR_UNSUPPORTED,
                        "%s is FP8 and cannot be trained: flowtrain convert --to bf16 first",

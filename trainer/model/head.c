@@ -97,25 +97,31 @@ static int64_t rows_of(const struct tr_head_opts *o, int i)
     return o->V - i * o->rows < o->rows ? o->V - i * o->rows : o->rows;
 }
 
+/* F (scored, H) is the head's input; dF f32*. */
+struct head_grad {
+    const struct tr_saved *saved;
+    struct tr_view F, dF;
+};
+
 /* The gradients of chunk i, and dF += its part, = for the first. */
 static void chunk_bwd(const struct tr_head_opts *o, struct tr_ctx *ctx, int i,
-                      const struct tr_saved *saved, struct tr_view F, struct tr_view dF)
+                      const struct head_grad *h)
 {
-    int64_t n = F.shape[0], rows = rows_of(o, i);
+    int64_t n = h->F.shape[0], rows = rows_of(o, i);
     size_t mark = ctx->work.used;
     struct tr_view z = tr_carve2(&ctx->work, ctx->sum, n, rows), dz = z;
     struct tr_view dw = tr_grads_view(ctx->grads, o->chunk0 + i, 0);
     struct tr_gemm logits = {
-        .c = z, .a = F, .b = chunk_weight(o, ctx, i), .trans_b = true, .alpha = 1};
-    struct tr_gemm x = {.c = dF, .b = logits.b, .alpha = 1, .beta = i > 0 ? 1.0F : 0.0F};
-    struct tr_gemm w = {.c = dw, .b = {.w = F}, .trans_a = true, .alpha = 1};
+        .c = z, .a = h->F, .b = chunk_weight(o, ctx, i), .trans_b = true, .alpha = 1};
+    struct tr_gemm x = {.c = h->dF, .b = logits.b, .alpha = 1, .beta = i > 0 ? 1.0F : 0.0F};
+    struct tr_gemm w = {.c = dw, .b = {.w = h->F}, .trans_a = true, .alpha = 1};
 
     if (ctx->compute != ctx->sum)
         dz = tr_carve2(&ctx->work, ctx->compute, n, rows);
     struct tr_xent_grad g = {.dz = dz,
                              .z = z,
-                             .m = tr_view_rows(saved->m, 0, n),
-                             .l = tr_view_rows(saved->l, 0, n),
+                             .m = tr_view_rows(h->saved->m, 0, n),
+                             .l = tr_view_rows(h->saved->l, 0, n),
                              .targets = ctx->tokens->targets,
                              .row0 = i * o->rows,
                              .scale = ctx->loss_scale};
@@ -135,19 +141,19 @@ static void chunk_bwd(const struct tr_head_opts *o, struct tr_ctx *ctx, int i,
 static void trained_bwd(const struct tr_head_opts *o, struct tr_ctx *ctx,
                         const struct tr_saved *saved, struct tr_view F, struct tr_view dF)
 {
-    struct tr_view sum = dF;
+    struct head_grad h = {saved, F, dF};
     struct tr_cast round = {.y = dF};
 
     if (ctx->compute != ctx->sum)
-        sum = tr_carve2(&ctx->work, ctx->sum, F.shape[0], o->H);
+        h.dF = tr_carve2(&ctx->work, ctx->sum, F.shape[0], o->H);
     for (int i = 0; i < o->chunks; i++) {
         tr_ctx_gather(ctx, o->chunk0 + i, 1);
-        chunk_bwd(o, ctx, i, saved, F, sum);
+        chunk_bwd(o, ctx, i, &h);
         tr_ctx_release(ctx, o->chunk0 + i, 1);
         tr_ctx_reduce(ctx, o->chunk0 + i);
     }
-    round.x = sum;
-    if (sum.p != dF.p)
+    round.x = h.dF;
+    if (h.dF.p != dF.p)
         TR_RUN(ctx, cast, &round);
 }
 

@@ -353,44 +353,37 @@ struct rows_grad {
     struct tr_view dweights;    /* (C, K) f32* */
 };
 
-static bool trains_experts(const struct moe *m)
-{
-    return tr_ffn_trains(&m->o.expert);
-}
-
-/* dW of tensor `tensor` of expert e = dyt x over its rows. */
-static void expert_weight(const struct moe *m, struct tr_ctx *ctx, const struct window *w,
-                          int64_t e, const struct tr_linear *l, struct tr_view dy, struct tr_view x)
-{
-    struct tr_view dw = tr_grads_view(ctx->grads, m->o.expert0 + (int)e, l->tensor);
-    struct tr_grouped_wgrad g = {.dw = ctx->grad_at,
-                                 .dy = dy,
-                                 .x = x,
-                                 .offsets = w->rows.offsets,
-                                 .e0 = e,
-                                 .e1 = e + 1,
-                                 .alpha = 1};
-
-    if (!l->trained)
-        return;
-    ctx->grad_at[e] = &dw;
-    if (x.shape[0] > 0)
-        TR_RUN(ctx, grouped_wgrad, &g);
-    else
-        tr_ctx_zero(ctx, dw);
-}
-
-/* The weights' gradients of the window's experts, one expert after the other. dg, du: of the gate
- * and up products; h: the input of down. */
+/* Gradients of the weights of the window's experts, one expert after the other. h: the input of
+ * down. */
 static void window_weights(const struct moe *m, struct tr_ctx *ctx, const struct window *w,
                            const struct rows_grad *g, struct tr_view h)
 {
     const struct tr_ffn *f = &m->o.expert;
+    const struct {
+        const struct tr_linear *l;
+        struct tr_view dy, x;
+    } products[] = {{&f->gate, w->g, g->rows}, {&f->up, w->u, g->rows}, {&f->down, g->wdrows, h}};
 
     for (int64_t e = w->e0; e < w->e1; e++) {
-        expert_weight(m, ctx, w, e, &f->gate, w->g, g->rows);
-        expert_weight(m, ctx, w, e, &f->up, w->u, g->rows);
-        expert_weight(m, ctx, w, e, &f->down, g->wdrows, h);
+        for (int k = 0; k < 3; k++) {
+            struct tr_view dw =
+                tr_grads_view(ctx->grads, m->o.expert0 + (int)e, products[k].l->tensor);
+            struct tr_grouped_wgrad p = {.dw = ctx->grad_at,
+                                         .dy = products[k].dy,
+                                         .x = products[k].x,
+                                         .offsets = w->rows.offsets,
+                                         .e0 = e,
+                                         .e1 = e + 1,
+                                         .alpha = 1};
+
+            if (!products[k].l->trained)
+                continue;
+            ctx->grad_at[e] = &dw;
+            if (h.shape[0] > 0)
+                TR_RUN(ctx, grouped_wgrad, &p);
+            else
+                tr_ctx_zero(ctx, dw);
+        }
         tr_ctx_reduce(ctx, m->o.expert0 + (int)e);
     }
 }
@@ -404,7 +397,7 @@ static void experts_bwd(const struct moe *m, struct tr_ctx *ctx, const struct pa
     struct window w = windows_begin(m, ctx, p);
     struct tr_view dh = tr_carve2(&ctx->work, ctx->compute, p->rows, m->o.expert.I), h = {0};
 
-    if (trains_experts(m))
+    if (tr_ffn_trains(&m->o.expert))
         h = tr_carve2(&ctx->work, ctx->compute, p->rows, m->o.expert.I);
     for (; w.e0 < m->o.here; w.e0 = w.e1) {
         struct tr_swiglu_grad s = {.dg = w.g,
@@ -453,9 +446,9 @@ static void part_bwd(const struct moe *m, struct tr_ctx *ctx, const struct part 
     struct rows_grad g = {.drows = spread(m, ctx, p, d, false)};
     struct tr_moe_combine c = {.yp = g.drows};
 
-    if (trains_experts(m))
+    if (tr_ffn_trains(&m->o.expert))
         g.wdrows = spread(m, ctx, p, d, true);
-    if (!keeps(ctx) || trains_experts(m))
+    if (!keeps(ctx) || tr_ffn_trains(&m->o.expert))
         g.rows = spread(m, ctx, p, router->x, false);
     g.dweights = dweights_of(p, ctx, router->dweights);
     experts_bwd(m, ctx, p, &g);
@@ -499,12 +492,6 @@ static void routed_bwd(const struct moe *m, struct tr_ctx *ctx, const struct rou
     ctx->work.used = mark;
 }
 
-/* Whether more than the shared experts trains. */
-static bool trains_inside(const struct moe *m)
-{
-    return trains_experts(m) || m->o.router_trained || m->o.norm.trained;
-}
-
 static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                      struct tr_view d)
 {
@@ -517,7 +504,7 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
     ctx->replay = true; /* the forward's choice, whatever rounding does */
     r = routed_of(m, ctx, saved, true);
     ctx->replay = replay;
-    if (b->need_dx || trains_inside(m))
+    if (b->need_dx || tr_ffn_trains(&m->o.expert) || m->o.router_trained || m->o.norm.trained)
         dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], x.shape[1]);
     if (m->o.has_shared)
         tr_ffn_bwd(&m->o.shared, ctx, dn, d, r.n);
@@ -538,6 +525,7 @@ enum fr_rc tr_moe_block(const struct tr_moe_opts *o, struct tr_block **out, stru
 {
     struct moe m = {.o = *o, .block = {.ops = &moe_ops, .layer = -1, .routed = o->K}};
 
-    m.block.trains = trains_inside(&m) || (o->has_shared && tr_ffn_trains(&o->shared));
+    m.block.trains = tr_ffn_trains(&o->expert) || o->router_trained || o->norm.trained ||
+                     (o->has_shared && tr_ffn_trains(&o->shared));
     return tr_block_make(&m.block, sizeof(m), out, err);
 }

@@ -314,8 +314,7 @@ int64_t tr_grads_elements(const struct tr_grads *g)
     return g->elements;
 }
 
-/* The shares of a part's weights, which every rank needs whole. */
-static struct tr_gather_item item_of(const struct tr_grads *g, const struct grads_part *p)
+struct tr_gather_item grads_item_of(const struct tr_grads *g, const struct grads_part *p)
 {
     const struct tr_shard *s = g->o.shard;
     const struct unit *u = p->unit >= 0 ? &s->units[p->unit] : NULL;
@@ -325,7 +324,7 @@ static struct tr_gather_item item_of(const struct tr_grads *g, const struct grad
     return (struct tr_gather_item){all, all + bytes * (size_t)g->me, bytes};
 }
 
-static bool part_whole(const struct tr_grads *g, const struct grads_part *p)
+bool grads_part_whole(const struct tr_grads *g, const struct grads_part *p)
 {
     return p->unit < 0 || g->o.shard->units[p->unit].whole;
 }
@@ -340,67 +339,8 @@ enum fr_rc tr_grads_updated(struct tr_grads *g, struct tr_queue *q, struct fr_er
     for (size_t k = 0; k < g->nparts; k++) {
         const struct grads_part *p = &g->parts[k];
 
-        if (part_whole(g, p))
-            g->items[x.n++] = item_of(g, p);
+        if (grads_part_whole(g, p))
+            g->items[x.n++] = grads_item_of(g, p);
     }
     return x.n == 0 ? FR_OK : tr_comm_all_gather(g->o.comm, q, &x, err);
-}
-
-/* ---- whole weights for the host ---- */
-
-const struct tr_grads_piece *tr_grads_pieces(const struct tr_grads *g, size_t *n)
-{
-    *n = g->npieces;
-    return g->pieces;
-}
-
-size_t tr_grads_part_bytes(const struct tr_grads *g, int part)
-{
-    return item_of(g, &g->parts[part]).bytes * (size_t)g->ranks;
-}
-
-static enum fr_rc to_host(struct tr_grads *g, struct tr_queue *q, char *host, const void *from,
-                          size_t bytes, struct fr_err *err)
-{
-    return tr_copy(g->o.be, q, host, from, bytes) == FR_OK
-               ? FR_OK
-               : fr_fail(err, FR_IO, "cannot copy weights to the host");
-}
-
-/* Shares come through the window, as much of each at once as fits. */
-static enum fr_rc collect(struct tr_grads *g, struct tr_queue *q, const struct grads_part *p,
-                          char *host, struct fr_err *err)
-{
-    const struct unit *u = &g->o.shard->units[p->unit];
-    struct tr_view room = tr_view_count(g->window) > 0 ? g->window : g->received;
-    size_t most = tr_view_bytes(room) / (size_t)g->ranks / 256 * 256;
-    enum fr_rc rc = FR_OK;
-
-    for (size_t at = 0; at < u->share && rc == FR_OK; at += most) {
-        size_t n = u->share - at < most ? u->share - at : most;
-        struct tr_gather_item item = {room.p, shard_home(g->o.shard, u) + u->base_at + at, n};
-        struct tr_allgather x = {.items = &item, .n = 1, .what = u->what};
-
-        rc = tr_comm_all_gather(g->o.comm, q, &x, err);
-        for (int k = 0; k < g->ranks && host != NULL && rc == FR_OK; k++)
-            rc = to_host(g, q, host + (size_t)k * u->share + at, (char *)room.p + (size_t)k * n, n,
-                         err);
-        if (rc == FR_OK)
-            rc = tr_sync(g->o.be, q, err);
-    }
-    return rc;
-}
-
-enum fr_rc tr_grads_whole(struct tr_grads *g, struct tr_queue *q, int part, char *host,
-                          struct fr_err *err)
-{
-    const struct grads_part *p = &g->parts[part];
-    enum fr_rc rc;
-
-    if (!part_whole(g, p))
-        return collect(g, q, p, host, err);
-    if (host == NULL)
-        return FR_OK;
-    rc = to_host(g, q, host, item_of(g, p).out, tr_grads_part_bytes(g, part), err);
-    return rc == FR_OK ? tr_sync(g->o.be, q, err) : rc;
 }

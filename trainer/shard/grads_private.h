@@ -51,6 +51,12 @@ struct tr_grads {
     size_t *counts; /* owns: [4 ranks] */
 };
 
+/* The shares of a part's weights, as an all-gather in place takes them. */
+struct tr_gather_item grads_item_of(const struct tr_grads *g, const struct grads_part *p);
+/* Whether every rank has the part's weights whole. */
+bool grads_part_whole(const struct tr_grads *g, const struct grads_part *p);
+
+/* Sums of this rank's share. */
 struct tr_view grads_sums_of(const struct tr_grads *g, const struct grads_part *p);
 
 size_t grads_rows_bytes(const struct tr_grads *g);
