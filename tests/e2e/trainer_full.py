@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""--finetuning_type full: losses, gradient norms and weights against golden numbers of torch (tests/golden/full.py); the
+same bits for every number of ranks and stage; the model folder that is saved; what is refused.
+"""
+import json
+import os
+import shutil
+import struct
+
+import trainer_lib as t
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden")
+STAGE = {"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "gradient_clipping": "auto"}
+
+
+def read(path):
+    with open(path) as f:
+        return json.load(f)
+
+
+def make_inputs():
+    models = read(os.path.join(GOLDEN, "full_models.json"))
+    for name, config in models["models"].items():
+        os.mkdir(name + "-config")
+        with open(name + "-config/config.json", "w") as f:
+            json.dump(config, f)
+        run = t.Run(["init", "--config", name + "-config", "--output", name, "--tokenizer", "ex/model"])
+        t.same(name + " is made", run.wait(), 0)
+        shutil.copy("ex/model/tokenizer_config.json", name)
+    with open("ex/data/texts.jsonl", "w") as f:
+        f.write("".join(json.dumps({"text": text}) + "\n" for text in models["texts"]))
+    info = read("ex/data/dataset_info.json")
+    info["texts"] = {"file_name": "texts.jsonl", "columns": {"prompt": "text"}}
+    with open("ex/data/dataset_info.json", "w") as f:
+        json.dump(info, f)
+    for stage in (2, 3):
+        with open("zero%d.json" % stage, "w") as f:
+            json.dump(dict(STAGE, zero_optimization={"stage": stage}), f)
+
+
+def train(out, model, world=1, batch=1, accumulation=2, **more):
+    flags = dict(finetuning_type="full", model_name_or_path=model, stage="pt", packing="false", template=None,
+                 dataset="texts", cutoff_len=64, steps=10, weight_decay=0.1, max_grad_norm=1.0, logging_steps=1,
+                 lr_scheduler_type="constant", tokenized_path=None, per_device_train_batch_size=batch,
+                 accumulation=accumulation, lora_rank=None, lora_alpha=None, lora_dropout=None, lora_target=None,
+                 save_steps=1000, deepspeed=None)
+    return t.train(out, out, world, **dict(flags, **more)).text()
+
+
+def tensors(path):
+    """{name: (type, shape, bytes)}"""
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        base = f.tell()
+        found = {}
+        for name, v in header.items():
+            if name != "__metadata__":
+                f.seek(base + v["data_offsets"][0])
+                found[name] = (v["dtype"], v["shape"], f.read(v["data_offsets"][1] - v["data_offsets"][0]))
+        return found
+
+
+def far(got, want):
+    return max(abs(a - b) / abs(b) for a, b in zip(got, want))
+
+
+def follows(name, out, golden, loss, norm):
+    """Relative distances of the ten steps: loss to step 5, to step 10; norm to step 5."""
+    log = [e for e in t.log_lines(out) if "loss" in e]
+    losses, norms = [e["loss"] for e in log], [e["grad_norm"] for e in log]
+    t.same(name + ": steps", len(log), 10)
+    found = far(losses[:5], golden["losses"][:5]), far(losses, golden["losses"]), far(norms[:5], golden["norms"][:5])
+    t.check("%s follows torch" % name, found[0] < loss and found[1] < 5 * loss and found[2] < norm, found)
+
+
+def main():
+    t.begin()
+    make_inputs()
+    golden = read(os.path.join(GOLDEN, "full.json"))
+    for model in ("llama", "qwen2", "qwen3", "deepseek_v3"):
+        train(model + "-out", model)
+        follows(model, model + "-out", golden[model], 2e-6, 1e-5)
+        if model != "deepseek_v3":  # a router without training flips in bf16
+            train(model + "-bf16-out", model, bf16=True)
+            follows(model + " in bf16", model + "-bf16-out", golden[model + "-bf16"], 4e-3, 2e-2)
+
+    # A step of two micro-batches: two of one rank, or one of each of two; stages 2 and 3.
+    one = tensors("llama-out/model.safetensors")
+    for stage in (2, 3):
+        out = "two-%d" % stage
+        train(out, "llama", world=2, accumulation=1, deepspeed="zero%d.json" % stage)
+        t.check("stage %d on two ranks: the same bits" % stage, tensors(out + "/model.safetensors") == one)
+        follows("stage %d" % stage, out, golden["llama"], 2e-6, 1e-5)
+    train("moe-3", "deepseek_v3", world=2, accumulation=1, deepspeed="zero3.json")
+    t.check("experts at stage 3: the same bits",
+            tensors("moe-3/model.safetensors") == tensors("deepseek_v3-out/model.safetensors"))
+
+    # The folder: names, shapes and types of the base, every float changed, its other files.
+    base = tensors("llama/model.safetensors")
+    t.same("tensors", {k: v[:2] for k, v in one.items()}, {k: v[:2] for k, v in base.items()})
+    t.same("tensors that did not change", [k for k in base if base[k][2] == one[k][2]], [])
+    t.same("config.json", read("llama-out/config.json"), read("llama/config.json"))
+    half = tensors("llama-bf16-out/model.safetensors")
+    t.same("types in bf16", {v[0] for v in half.values()}, {"BF16"})
+    t.same("config.json in bf16", read("llama-bf16-out/config.json")["torch_dtype"], "bfloat16")
+    moe, before = tensors("deepseek_v3-out/model.safetensors"), tensors("deepseek_v3/model.safetensors")
+    t.same("buffers stay", [k for k in before if before[k][2] == moe[k][2]],
+           [k for k in before if k.endswith("e_score_correction_bias")])
+    t.check("tokenizer", os.path.exists("llama-out/tokenizer.json"))
+    t.check("nothing unfinished", not [n for n in os.listdir("llama-out") if n.startswith(".tmp")])
+
+    # What was saved is a model to go on from; checkpoints are as well; a stale file goes.
+    train("more", "llama-out", steps=2, save_steps=1)
+    first = [e["loss"] for e in t.log_lines("more") if "loss" in e][0]
+    last = [e["loss"] for e in t.log_lines("llama-out") if "loss" in e][-1]
+    t.check("training goes on where it ended", first < last, (first, last))
+    t.check("the last checkpoint is the result",
+            tensors("more/checkpoint-2/model.safetensors") == tensors("more/model.safetensors"))
+    shutil.copy("llama/model.safetensors", "more/model-00001-of-00002.safetensors")
+    train("more", "llama-out", steps=1, overwrite_output_dir=True)
+    t.same("weights in the folder", sorted(n for n in os.listdir("more") if n.endswith(".safetensors")), ["model.safetensors"])
+
+    for what, flags, want in (
+            ("an adapter", dict(adapter_name_or_path="x"), "--adapter_name_or_path belongs to --finetuning_type lora"),
+            ("LoRA+", dict(loraplus_lr_ratio=4), "--loraplus_lr_ratio belongs to --finetuning_type lora")):
+        flags = dict(dict(finetuning_type="full", model_name_or_path="llama", steps=1), **flags)
+        run = t.launch("refused", 1, **flags)
+        t.check(what + " is refused", run.wait() != 0)
+        t.has(what, run.text(), want)
+    t.finish()
+
+
+main()
