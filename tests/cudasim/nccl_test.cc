@@ -121,7 +121,7 @@ static int reduce(const struct rank *r)
     int me = r->comm->rank, bad = 0;
     float *in = floats(r, RANKS * N), *slices = floats(r, RANKS * N), *out = floats(r, N);
     struct tr_reduce_scatter x = {tr_view1(out, TR_F32, N), view2(in, TR_F32, RANKS, N),
-                                  view2(slices, TR_F32, RANKS, N), "gradients"};
+                                  view2(slices, TR_F32, RANKS, N), false, "gradients"};
     struct fr_err err = {};
 
     for (int k = 0; k < RANKS; k++)
