@@ -247,7 +247,7 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
         if (b->need_dx || o->norm.trained)
             dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->H);
         project_bwd(o, ctx, &f, &g, dn);
-    } else { /* the lowest adapter is that of o */
+    } else { /* o alone */
         struct tr_linear_grad g = {.dy = d, .x = tr_heads_flat(a.O)};
 
         tr_linear_bwd(&o->o, ctx, &g);

@@ -128,7 +128,7 @@ static void adapter_bwd(const struct tr_adapter *a, struct tr_ctx *ctx,
 static void weight_bwd(const struct tr_linear *l, struct tr_ctx *ctx,
                        const struct tr_linear_grad *d)
 {
-    struct tr_gemm g = {.a = d->dy, .b = plain(d->x), .trans_a = true, .alpha = 1};
+    struct tr_gemm g = {.a = d->dy, .b = {.w = d->x}, .trans_a = true, .alpha = 1};
     struct tr_colsum s = {.x = d->dy};
 
     if (l->trained) {

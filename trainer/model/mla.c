@@ -286,7 +286,7 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
             dn = tr_carve2(&ctx->work, ctx->compute, x.shape[0], o->H);
         q_bwd(o, ctx, &p.f, dn);
         kv_bwd(o, ctx, &p.f, dckv, dn);
-    } else { /* the lowest adapter is that of o */
+    } else { /* o alone */
         struct tr_linear_grad g = {.dy = d, .x = tr_heads_flat(p.a.O)};
 
         tr_linear_bwd(&o->o, ctx, &g);
