@@ -7,8 +7,8 @@
  * limit is the bandwidth. loss = m + log(l) - logit of the target. One block sums it in f64 with t
  * in a fixed order, one token a thread at a time (20 bytes of each). All are 0 for a token without
  * a target. xent_bwd ("="): a thread owns a chunk of dz and reads z once; the limit is the
- * bandwidth. The target's logit, and the last logits of a row whose length is no multiple of 8, move
- * one by one.
+ * bandwidth. The target's logit, and the last logits of a row whose length is no multiple of 8,
+ * move one by one.
  *
  * cuda_gemm computes the two products, 4*T*H*rows FLOP a chunk; their limit is the matrix rate. In
  * addition z (T, rows) f32 is written once and read twice, and p moves once each way: 16 bytes a
