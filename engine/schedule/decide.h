@@ -81,12 +81,14 @@ bool fr_decide_anew(const struct fr_decided *d, int64_t now_ms);
 
 /* ---- overlap ---- */
 
-/* The policies: a new one is a line here, and its decisions in overlap.c. */
+/* The policies, and what becomes of an instant by each: a new one is a line here, and its decisions
+ * in overlap.c. */
 #define FR_OVERLAPS(X)                                                                             \
-    X(FR_OVERLAP_SKIP, "skip")              /* no run */                                           \
-    X(FR_OVERLAP_QUEUE, "queue")            /* a run that waits */                                 \
-    X(FR_OVERLAP_CANCEL, "cancel_previous") /* a run that asks the schedule's live ones to end */  \
-    X(FR_OVERLAP_PARALLEL, "parallel")      /* a run beside them */
+    X(FR_OVERLAP_SKIP, "skip", "no run")                                                           \
+    X(FR_OVERLAP_QUEUE, "queue", "a run that waits")                                               \
+    X(FR_OVERLAP_CANCEL, "cancel_previous",                                                        \
+      "a run, once the schedule's previous one is cancelled")                                      \
+    X(FR_OVERLAP_PARALLEL, "parallel", "a run beside it")
 enum fr_overlap { FR_OVERLAPS(FR_WORD_ID) FR_OVERLAP_N };
 
 /* Who made a run. */

@@ -80,9 +80,11 @@ struct fr_overlap_out fr_overlap_enter(const struct fr_overlap_of *of)
         return queue_behind(of);
     case FR_OVERLAP_CANCEL:
         return skip_beside(of, true);
-    default:
-        return (struct fr_overlap_out){.act = FR_ENTER};
+    case FR_OVERLAP_PARALLEL:
+    case FR_OVERLAP_N:
+        break;
     }
+    return (struct fr_overlap_out){.act = FR_ENTER};
 }
 
 /* A queued run waits for this other one. */

@@ -6,6 +6,7 @@
 
 static const char *const days_choices[] = {"any", "all", NULL};
 static const char *const catchup_choices[] = {FR_CATCHUPS(FR_WORD_TEXT) NULL};
+#define OVERLAP_HELP(id, word, makes) " " word ": " makes "."
 static const char *const overlap_choices[] = {FR_OVERLAPS(FR_WORD_TEXT) NULL};
 
 /* A schedule while it is read. */
@@ -46,8 +47,8 @@ static const struct field schedule_fields[] = {
     {"grace", SHAPE_DURATION, IN_SCHEDULE(grace_ms), .preset = "10m",
      .help = "Of catchup: none: a fire that is not later than that still runs."},
     {"overlap", SHAPE_CHOICE, IN_SCHEDULE(overlap), .choices = overlap_choices, .preset = "skip",
-     .help = "While a run of the pipeline is not over: skip the fire, queue it behind, cancel the "
-             "schedule's previous run, or start in parallel."},
+     .help =
+         "What a fire makes while a run of the pipeline is not over." FR_OVERLAPS(OVERLAP_HELP)},
     {"queue_max", SHAPE_INT, IN_SCHEDULE(queue_max), .min = 1, .max = 10000, .preset = "1",
      .help = "Of overlap: queue: so many runs wait; a newer one takes the place of the oldest."},
     {"priority", SHAPE_INT, IN_SCHEDULE(priority), .min = -100, .max = 100, .preset = "0",

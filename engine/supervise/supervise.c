@@ -139,7 +139,7 @@ static void check_deadlines(struct sup *s)
     if (s->phase == SUP_RUNNING && now >= s->timeout_ms)
         sup_stop(s, FR_END_TIMEOUT, 0, s->req->grace_ms);
     if (s->phase <= SUP_RUNNING && s->lease_ms != INT64_MAX && fr_sys.boot_ms() >= s->lease_ms)
-        sup_stop(s, FR_END_LEASE, 0, s->req->grace_ms);
+        sup_stop(s, FR_END_NODE_LOST, 0, s->req->grace_ms);
 }
 
 /* Makes the next step of the phase. */

@@ -6,6 +6,7 @@
 #define FR_WIRE_MESSAGE_H
 
 #include "engine/wire/request.h"
+#include "engine/words/causes.h"
 
 /* clang-format off */
 #define FR_MESSAGE(number, ID, name, type) struct type {
@@ -46,17 +47,6 @@ enum fr_attempt_status {
     FR_AT_ENDED,      /* over: its processes are gone, or listed as survivors; ended follows */
     FR_AT_TOMBSTONED, /* never started, and never will */
     FR_AT_SWEEPING    /* its supervisor is gone; the node stops what is left, then sends ended */
-};
-
-enum fr_end_cause {
-    FR_END_EXIT = 1, /* code */
-    FR_END_SIGNAL,   /* code is the signal, not sent by us */
-    FR_END_TIMEOUT,
-    FR_END_OOM,          /* killed by the kernel for memory */
-    FR_END_START_FAILED, /* prepare or exec failed, or no go in time: the command did not run */
-    FR_END_LOST,   /* supervisor killed, node rebooted, or its container gone: outcome unknown */
-    FR_END_LEASE,  /* lease ran out, so the node stopped it */
-    FR_END_STOPPED /* stop_cause of the stop that did it */
 };
 
 /* Metrics are lines of JSON. The node adds two of its own: a new part begins; no further lines were

@@ -7,7 +7,7 @@
 
 #include "engine/words/words.h"
 
-/* X(name, word, number with which a node reports it (enum fr_end_cause; 0: none does), whether
+/* X(name, word, number with which a node reports it (0: none does), whether
  * retry.on may list it, whether it does by default, what it means, and the reason of an instance
  * that ended so; "": none, or engine/run/reasons.c finds one for the instance). A
  * node reports a cause by its number, and keeps the cause of a stop by its position: append a new
@@ -36,6 +36,10 @@
 #define FR_CAUSE_ID(name, word, end, retryable, preset, meaning, reason) FR_CAUSE_##name,
 enum fr_cause { FR_CAUSE_NONE, FR_CAUSES(FR_CAUSE_ID) FR_CAUSE_N };
 #undef FR_CAUSE_ID
+/* What a node reports as the cause; those that are 0 it does not. */
+#define FR_END_ID(name, word, end, ...) FR_END_##name = end,
+enum fr_end_cause { FR_CAUSES(FR_END_ID) };
+#undef FR_END_ID
 
 extern const struct fr_words fr_cause_words;
 const char *fr_cause_name(enum fr_cause cause); /* "" of none */

@@ -11,9 +11,9 @@ struct fr_words {
     int n;
 };
 
-/* Of X(id, word) in the list of an enum. */
-#define FR_WORD_ID(id, word) id,
-#define FR_WORD_TEXT(id, word) word,
+/* Of X(id, word, …) in the list of an enum. */
+#define FR_WORD_ID(id, word, ...) id,
+#define FR_WORD_TEXT(id, word, ...) word,
 #define FR_WORD_SPACED(id, word) " " word
 
 /* Defines words of that name, from the texts. */

@@ -183,7 +183,7 @@ static void test_lease(void)
     client_await_log(&c, "again\n");
     CHECK_INT(client_status(&c, m.prepare.attempt), FR_AT_RUNNING);
     set_boot(7800);
-    CHECK_INT(client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended.cause, FR_END_LEASE);
+    CHECK_INT(client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended.cause, FR_END_NODE_LOST);
     CHECK_INT(client_close(&c, false), 0);
 }
 

@@ -183,7 +183,7 @@ static void test_lease(void)
     CHECK(l.ref == 8 && l.boot_ms == 5900 && fr_id_eq(l.run, ONE));
     set_boot(6500);
     struct fr_ended e = client_expect(&c, FR_MSG_ENDED, any).ended;
-    CHECK(e.cause == FR_END_LEASE && fr_id_eq(e.attempt, m[1].prepare.attempt));
+    CHECK(e.cause == FR_END_NODE_LOST && fr_id_eq(e.attempt, m[1].prepare.attempt));
     CHECK_INT(client_status(&c, m[0].prepare.attempt), FR_AT_RUNNING);
     client_stop(&c, m[0].prepare.attempt, 0);
     e = client_expect(&c, FR_MSG_ENDED, m[0].prepare.attempt).ended;

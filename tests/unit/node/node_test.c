@@ -389,7 +389,7 @@ static void test_failures(void)
     m.prepare.request.lease_ms = 200;
     client_send(&c, &m);
     e = client_expect(&c, FR_MSG_ENDED, m.prepare.attempt).ended;
-    CHECK(e.cause == FR_END_LEASE && e.survivors.n == 0);
+    CHECK(e.cause == FR_END_NODE_LOST && e.survivors.n == 0);
     CHECK_INT(client_close(&c, false), 0);
 }
 

@@ -321,6 +321,25 @@ static void test_schema(void)
     fr_buf_finish(&stored);
 }
 
+/* The help of retry: on: and of rerun: on: names the causes that only those get who list them. */
+static void test_help(void)
+{
+    struct fr_buf made = {0}, want = {0};
+    struct fr_err err = {0};
+    const char *at = NULL;
+
+    fr_buf_text(&want, "efault: all but");
+    for (int i = 0, n = 0; i < FR_CAUSE_N; i++)
+        if (fr_cause_retryable((enum fr_cause)i) && (fr_causes_preset() >> i & 1) == 0)
+            fr_buf_fmt(&want, "%s %s", n++ > 0 ? "," : "", fr_cause_name((enum fr_cause)i));
+    fr_buf_text(&want, ".");
+    CHECK_INT(fr_spec_schema(&made, &err), FR_OK);
+    at = strstr(made.p, want.p);
+    CHECK(at != NULL && strstr(at + 1, want.p) != NULL);
+    fr_buf_finish(&made);
+    fr_buf_finish(&want);
+}
+
 /* What we ship loads, and hello runs on each cluster. */
 static void test_examples(void)
 {
@@ -361,6 +380,7 @@ int main(int argc, char **argv)
     test_broken_files();
     test_no_memory();
     test_schema();
+    test_help();
     test_examples();
     return check_done();
 }
