@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+static char home[BED_HOME];
+
 static struct fr_store *st;
 static struct fr_access *a;
 static struct fr_err err;
@@ -376,8 +378,8 @@ static void many(void)
 
 int main(void)
 {
-    make_home();
-    st = open_store();
+    make_home(home);
+    st = open_store(home);
     fr_sys.wall_ms = fr_sys.mono_ms = clock_ms;
     reopen();
     last();

@@ -6,56 +6,56 @@
 
 #include <time.h>
 
+static struct host_bed bed = HOST_BED;
+
 static const struct {
     enum fr_api_method method;
     const char *path, *body;
     int status;
     const char *text;
 } wrong_rows[] = {
-    {FR_API_GET, "/", NULL, 404, "there is no GET /"},
-    {FR_API_GET, "/api/v1/runs/", NULL, 404, "\"code\":\"not_found\""},
-    {FR_API_GET, "/api/v1/runs/7", NULL, 404, "problems"},
-    {FR_API_GET, "/api/v1/runs/7/cancel", NULL, 405, "there is no GET"},
-    {FR_API_PUT, "/api/v1/runs", "{}", 405, "there is no PUT"},
-    {FR_API_POST, "/api/v1/runs", NULL, 415, "application/json"},
-    {FR_API_POST, "/api/v1/runs", "{", 400, "the body"},
-    {FR_API_POST, "/api/v1/runs", "[]", 400, "not a JSON object"},
-    {FR_API_POST, "/api/v1/runs", "{}", 400, "lacks 'pipeline'"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipelin\": 1}", 400, "unknown key 'pipelin'"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": 1}", 400, "must be a string"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"a\", \"cwd\": \"/\"}", 400,
+    {GET, "/", NULL, 404, "there is no GET /"},
+    {GET, "/api/v1/runs/", NULL, 404, "\"code\":\"not_found\""},
+    {GET, "/api/v1/runs/7", NULL, 404, "problems"},
+    {GET, "/api/v1/runs/7/cancel", NULL, 405, "there is no GET"},
+    {PUT, "/api/v1/runs", "{}", 405, "there is no PUT"},
+    {POST, "/api/v1/runs", NULL, 415, "application/json"},
+    {POST, "/api/v1/runs", "{", 400, "the body"},
+    {POST, "/api/v1/runs", "[]", 400, "not a JSON object"},
+    {POST, "/api/v1/runs", "{}", 400, "lacks 'pipeline'"},
+    {POST, "/api/v1/runs", "{\"pipelin\": 1}", 400, "unknown key 'pipelin'"},
+    {POST, "/api/v1/runs", "{\"pipeline\": 1}", 400, "must be a string"},
+    {POST, "/api/v1/runs", "{\"pipeline\": \"a\", \"cwd\": \"/\"}", 400,
      "must be an absolute path"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"id\": \"x\"}", 400,
+    {POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"id\": \"x\"}", 400,
      "32 hexadecimal digits"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"params\": {\"a\": []}}",
-     400, "parameter 'a'"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"secrets\": {\"a\": 1}}",
-     400, "'a' of secrets"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"umask\": 512}", 400,
+    {POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"params\": {\"a\": []}}", 400,
+     "parameter 'a'"},
+    {POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"secrets\": {\"a\": 1}}", 400,
+     "'a' of secrets"},
+    {POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"umask\": 512}", 400,
      "'umask' in the body must be 0 to 511"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"umask\": -1}", 400,
+    {POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"umask\": -1}", 400,
      "'umask' in the body must be 0 to 511"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"agent\": \"a\"}", 400,
+    {POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"agent\": \"a\"}", 400,
      "'agent' in the body must be an absolute path"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"origin\": \"x\"}", 400,
+    {POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"origin\": \"x\"}", 400,
      "'origin' in the body is none of runs: 'x'"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\"}", 400, "lacks 'cwd'"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"a\"}", 400,
+    {POST, "/api/v1/runs", "{\"pipeline\": \"/a\"}", 400, "lacks 'cwd'"},
+    {POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"a\"}", 400,
      "'cwd' in the body must be an absolute path, not 'a'"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": 1}", 400, "'pipeline' in the body must be a s"},
-    {FR_API_POST, "/api/v1/runs", "{\"params\": []}", 400, "'params' in the body must be an obj"},
-    {FR_API_POST, "/api/v1/runs", "{\"umask\": \"7\"}", 400,
-     "'umask' in the body must be an integer"},
-    {FR_API_POST, "/api/v1/runs", "{\"umask\": 1.5}", 400,
-     "'umask' in the body must be an integer"},
-    {FR_API_POST, "/api/v1/runs",
+    {POST, "/api/v1/runs", "{\"pipeline\": 1}", 400, "'pipeline' in the body must be a s"},
+    {POST, "/api/v1/runs", "{\"params\": []}", 400, "'params' in the body must be an obj"},
+    {POST, "/api/v1/runs", "{\"umask\": \"7\"}", 400, "'umask' in the body must be an integer"},
+    {POST, "/api/v1/runs", "{\"umask\": 1.5}", 400, "'umask' in the body must be an integer"},
+    {POST, "/api/v1/runs",
      "{\"pipeline\": \"/no\", \"cwd\": \"/\", \"umask\": 511, \"agent\": \"/a\"}", 404, "/no"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"env\": {\"a\": 1}}",
-     400, "'a' of env"},
-    {FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/no/such\", \"cwd\": \"/\"}", 404, "/no/such"},
-    {FR_API_POST, "/api/v1/runs/7/shell", "{}", 404, "7"},
-    {FR_API_GET, "/api/v1/runs?limit=0", NULL, 400, "'limit' must be 1 to 200"},
-    {FR_API_GET, "/api/v1/runs?limit=x", NULL, 400, "a whole number, not 'x'"},
+    {POST, "/api/v1/runs", "{\"pipeline\": \"/a\", \"cwd\": \"/\", \"env\": {\"a\": 1}}", 400,
+     "'a' of env"},
+    {POST, "/api/v1/runs", "{\"pipeline\": \"/no/such\", \"cwd\": \"/\"}", 404, "/no/such"},
+    {POST, "/api/v1/runs/7/shell", "{}", 404, "7"},
+    {GET, "/api/v1/runs?limit=0", NULL, 400, "'limit' must be 1 to 200"},
+    {GET, "/api/v1/runs?limit=x", NULL, 400, "a whole number, not 'x'"},
 };
 
 static void test_wrong(void)
@@ -66,11 +66,11 @@ static void test_wrong(void)
         snprintf(row, sizeof(row), "row %zu: %s %s", i, wrong_rows[i].path,
                  wrong_rows[i].body != NULL ? wrong_rows[i].body : "");
         check_row(row);
-        check_answer(wrong_rows[i].method, wrong_rows[i].path, wrong_rows[i].body,
+        check_answer(ask(&bed, wrong_rows[i].method, wrong_rows[i].path, wrong_rows[i].body),
                      wrong_rows[i].status, wrong_rows[i].text);
     }
     check_row("");
-    struct fr_api_response res = ask(FR_API_DELETE, "/api/v1/runs", "{}");
+    struct fr_api_response res = ask(&bed, DELETE, "/api/v1/runs", "{}");
     CHECK_TEXT(res.allow.p, "GET, POST");
     fr_api_response_finish(&res);
 }
@@ -108,10 +108,10 @@ static void test_bodies(void)
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_row(rows[i].type);
-        bed_type = rows[i].type;
-        check_answer(FR_API_POST, "/api/v1/runs", rows[i].body, rows[i].status, rows[i].text);
+        bed.type = rows[i].type;
+        check_answer(ask(&bed, POST, "/api/v1/runs", rows[i].body), rows[i].status, rows[i].text);
     }
-    bed_type = "application/json";
+    bed.type = "application/json";
     check_row("");
 }
 
@@ -119,106 +119,108 @@ static void test_bodies(void)
 static void test_mistakes(void)
 {
     static const char wrong[] = "name: w\ntasks:\n  a: {runn: x}\n  b: {needs: [c]}\n";
-    struct fr_err err = {0};
     char path[300], body[500];
 
-    snprintf(path, sizeof(path), "%s/wrong.yaml", home);
-    CHECK_INT(fr_file_write(path, wrong, sizeof(wrong) - 1, 0600, &err), FR_OK);
+    snprintf(path, sizeof(path), "%s/wrong.yaml", bed.home);
+    put_file(bed.home, "wrong.yaml", wrong);
     snprintf(body, sizeof(body), "{\"pipeline\": \"%s\", \"cwd\": \"/\"}", path);
-    check_answer(FR_API_POST, "/api/v1/runs", body, 422, "\"line\":3,\"col\":7");
-    check_answer(FR_API_POST, "/api/v1/runs", body, 422, "\"line\":4,");
+    check_answer(ask(&bed, POST, "/api/v1/runs", body), 422, "\"line\":3,\"col\":7");
+    check_answer(ask(&bed, POST, "/api/v1/runs", body), 422, "\"line\":4,");
 }
 
 /* Run 1 goes on. */
 static void check_going_on(void)
 {
     check_row("one that goes on does not begin anew, with another file or as a retry");
-    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"file\": \"/x.yaml\"}", 409,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/resume", "{\"file\": \"/x.yaml\"}"), 409,
                  "run 1 is still going on; cancel it first, or wait for its end");
-    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"retry\": true}", 409,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/resume", "{\"retry\": true}"), 409,
                  "run 1 is still going on; cancel it first, or wait for its end");
     check_row("one that runs does not wait");
-    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{\"queued\": true}", 409,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{\"queued\": true}"), 409,
                  "run 1 does not wait in the queue");
-    check_answer(FR_API_POST, "/api/v1/runs/1/priority", "{\"priority\": 3}", 409,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/priority", "{\"priority\": 3}"), 409,
                  "run 1 does not wait in the queue");
 }
 
 static void test_submit(void)
 {
-    make_body(ID, "");
-    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"no\":1");
+    make_body(&bed, ID, "");
+    check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 201, "\"no\":1");
     check_row("the same submit again, after its answer was lost");
-    struct fr_api_response again = ask(FR_API_POST, "/api/v1/runs", submit_body);
+    struct fr_api_response again = ask(&bed, POST, "/api/v1/runs", bed.body);
     CHECK_INT(again.status, 200);
     CHECK(strstr(again.body.p, "\"no\":1") != NULL);
     CHECK_TEXT(again.location.p, "/api/v1/runs/" ID);
     fr_api_response_finish(&again);
-    make_body(OTHER, ", \"params\": {\"x\": 2, \"y\": true}");
+    make_body(&bed, OTHER, ", \"params\": {\"x\": 2, \"y\": true}");
     check_row("a parameter that the pipeline does not have");
-    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 422, "'y'");
-    make_body(OTHER, ", \"params\": {\"x\": 0.25}, \"priority\": 5, \"origin\": \"api\"");
-    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"priority\":5");
-    check_answer(FR_API_GET, "/api/v1/runs/2/params", NULL, 200, "0.25");
+    check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 422, "'y'");
+    make_body(&bed, OTHER, ", \"params\": {\"x\": 0.25}, \"priority\": 5, \"origin\": \"api\"");
+    check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 201, "\"priority\":5");
+    check_answer(ask(&bed, GET, "/api/v1/runs/2/params", NULL), 200, "0.25");
     check_row("the audit names what was begun");
-    check_answer(FR_API_GET, "/api/v1/audit?limit=1", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/audit?limit=1", NULL), 200,
                  "\"run\":2,\"name\":\"POST /api/v1/runs\",\"outcome\":\"201\"");
     check_row("");
-    check_answer(FR_API_GET, "/api/v1/runs", NULL, 200, "\"origin\":\"api\"");
-    check_answer(FR_API_GET, "/api/v1/runs?limit=1", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/runs", NULL), 200, "\"origin\":\"api\"");
+    check_answer(ask(&bed, GET, "/api/v1/runs?limit=1", NULL), 200,
                  "\"next\":\"/api/v1/runs?limit=1&"
                  "before=2\"");
-    check_answer(FR_API_GET, "/api/v1/runs?before=2", NULL, 200, "\"no\":1");
-    check_answer(FR_API_GET, "/api/v1/runs/" ID, NULL, 200, "\"driven\":true");
-    check_answer(FR_API_GET, "/api/v1/runs/1/instances", NULL, 200, "\"key\":\"one@local\"");
-    check_answer(FR_API_GET, "/api/v1/runs/1/events", NULL, 200, "\"kind\":\"running\"");
+    check_answer(ask(&bed, GET, "/api/v1/runs?before=2", NULL), 200, "\"no\":1");
+    check_answer(ask(&bed, GET, "/api/v1/runs/" ID, NULL), 200, "\"driven\":true");
+    check_answer(ask(&bed, GET, "/api/v1/runs/1/instances", NULL), 200, "\"key\":\"one@local\"");
+    check_answer(ask(&bed, GET, "/api/v1/runs/1/events", NULL), 200, "\"kind\":\"running\"");
     check_row("a follower gives its secrets");
-    check_answer(FR_API_POST, "/api/v1/runs/1/shell", "{\"secrets\": {\"TOKEN\": 1}}", 400,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/shell", "{\"secrets\": {\"TOKEN\": 1}}"), 400,
                  "'TOKEN' of secrets");
-    check_answer(FR_API_POST, "/api/v1/runs/1/shell", "{\"env\": {}}", 400, "unknown key 'env'");
-    check_answer(FR_API_POST, "/api/v1/runs/1/shell",
-                 "{\"secrets\": {\"TOKEN\": \"planted-secret\"}}", 202, "\"no\":1");
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/shell", "{\"env\": {}}"), 400,
+                 "unknown key 'env'");
+    check_answer(
+        ask(&bed, POST, "/api/v1/runs/1/shell", "{\"secrets\": {\"TOKEN\": \"planted-secret\"}}"),
+        202, "\"no\":1");
     check_row("bodies that fit no request");
-    check_answer(FR_API_POST, "/api/v1/runs/1/abandon", "{\"nod\": \"local\"}", 400,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/abandon", "{\"nod\": \"local\"}"), 400,
                  "the body must be {\\\"node\\\": \\\"name\\\"}");
-    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{\"queued\": 1}", 400,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{\"queued\": 1}"), 400,
                  "the body must be {} or {\\\"queued\\\": true}");
-    check_answer(FR_API_POST, "/api/v1/runs/1/priority", "{}", 400, "{\\\"priority\\\": N}");
-    check_answer(FR_API_POST, "/api/v1/runs/1/pin", "{\"pinned\": true, \"x\": 1}", 400,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/priority", "{}"), 400, "{\\\"priority\\\": N}");
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/pin", "{\"pinned\": true, \"x\": 1}"), 400,
                  "the body must be {\\\"pinned\\\": true} or false");
-    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"abandon\": [1]}", 400,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/resume", "{\"abandon\": [1]}"), 400,
                  "'abandon' in the body must be a list of names of nodes");
-    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"abandon\": {}}", 400,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/resume", "{\"abandon\": {}}"), 400,
                  "'abandon' in the body must be an array");
-    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"retry\": 1}", 400,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/resume", "{\"retry\": 1}"), 400,
                  "'retry' in the body must be true or false");
-    check_answer(FR_API_POST, "/api/v1/runs/1/resume", "{\"file\": \"x.yaml\"}", 400,
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/resume", "{\"file\": \"x.yaml\"}"), 400,
                  "'file' in the body must be an absolute path");
     check_going_on();
     check_row("a row alone");
-    check_answer(FR_API_GET, "/api/v1/runs/1?form=row", NULL, 200, ",\"seq\":");
+    check_answer(ask(&bed, GET, "/api/v1/runs/1?form=row", NULL), 200, ",\"seq\":");
     check_row("");
-    check_answer(FR_API_GET, "/api/v1/runs/1/attempts/" ID "/log", NULL, 404, "no such attempt");
-    check_answer(FR_API_GET, "/api/v1/runs/1/attempts/x/log", NULL, 404, "there is nothing at");
+    check_answer(ask(&bed, GET, "/api/v1/runs/1/attempts/" ID "/log", NULL), 404,
+                 "no such attempt");
+    check_answer(ask(&bed, GET, "/api/v1/runs/1/attempts/x/log", NULL), 404, "there is nothing at");
 }
 
 /* What did not change is not sent again. */
 static void test_etag(void)
 {
-    struct fr_api_response first = ask(FR_API_GET, "/api/v1/runs/1", NULL), again = {0};
-    struct fr_api_request req = {.method = FR_API_GET,
+    struct fr_api_response first = ask(&bed, GET, "/api/v1/runs/1", NULL), again = {0};
+    struct fr_api_request req = {.method = GET,
                                  .path = "/api/v1/runs/1",
                                  .content_type = "",
                                  .range = "",
                                  .if_none_match = first.etag.p,
                                  .last_event_id = ""};
 
-    api.answer(api.self, &req, &again);
+    bed.api.answer(bed.api.self, &req, &again);
     CHECK_INT(again.status, 304);
     CHECK_INT(again.body.n, 0);
     fr_api_response_finish(&again);
     req.if_none_match = "\"0\"";
-    api.answer(api.self, &req, &again);
+    bed.api.answer(bed.api.self, &req, &again);
     CHECK_INT(again.status, FR_API_LATER); /* it is read again */
     fr_api_response_finish(&again);
     fr_api_response_finish(&first);
@@ -250,7 +252,7 @@ static void test_changes(void)
          {.state = FR_ST_RUNNING, .unreachable = true, .delay_ms = 7}},
         {"no text", "\xff", NULL, 5004, {.state = FR_ST_FAILED}},
     };
-    struct host_run *h = host_find_no(host, 1);
+    struct host_run *h = host_find_no(bed.host, 1);
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct reader r = {0};
@@ -262,12 +264,12 @@ static void test_changes(void)
 
         check_row(rows[i].what);
         note.row.attempt_no = 1;
-        CHECK_INT(follow(&r, "1", ""), 200);
+        CHECK_INT(follow(&bed, &r, "1", ""), 200);
         stream_part.note(h, h->run, &note);
         stream_part.of_run[HOST_RUN_LEAVES](h);
         CHECK(has(&r, rows[i].want != NULL ? rows[i].want : "event: reset\ndata: {\"run\":1}"));
         CHECK(has(&r, "event: inst") == (rows[i].want != NULL));
-        api.gone(api.self, r.s);
+        bed.api.gone(bed.api.self, r.s);
         fr_buf_finish(&r.got);
     }
     check_row("");
@@ -281,13 +283,13 @@ static void test_stream(void)
     const char *id;
     char last[40] = "";
 
-    CHECK_INT(follow(&r, "9", ""), 404);
+    CHECK_INT(follow(&bed, &r, "9", ""), 404);
     CHECK(r.s == NULL);
-    CHECK_INT(follow(&r, "1", ""), 200);
-    CHECK_INT(follow(&other, "2", ""), 200);
+    CHECK_INT(follow(&bed, &r, "1", ""), 200);
+    CHECK_INT(follow(&bed, &other, "2", ""), 200);
     CHECK(has(&r, "event: hello\ndata: {\"epoch\":"));
-    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, "\"state\":");
-    turn_until(&r, "\"outcome\":\"cancelled\"");
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{}"), 202, "\"state\":");
+    turn_until(&bed, &r, "\"outcome\":\"cancelled\"");
     CHECK(has(
         &r,
         "event: inst\ndata: {\"run\":1,\"seq\":6,\"changes\":[[0,\"cancelled\",0,\"\",0,\"\","));
@@ -296,42 +298,42 @@ static void test_stream(void)
     CHECK(
         has(&r, "event: run\ndata: {\"run\":1,\"state\":\"over\",\"outcome\":\"cancelled\"}\n\n"));
     CHECK(!has(&other, "\"run\":1"));
-    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 409, "run 1 is over (cancelled)");
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{}"), 409, "run 1 is over (cancelled)");
 
     check_row("a stream that comes again");
     id = strstr(r.got.p, "\nid: ");
     CHECK(id != NULL);
     snprintf(last, sizeof(last), "%.*s", (int)strcspn(id + 5, "\n"), id + 5);
-    CHECK_INT(follow(&later, "1", last), 200);
+    CHECK_INT(follow(&bed, &later, "1", last), 200);
     CHECK(has(&later, "\"outcome\":\"cancelled\""));
     check_row("one that saw another host");
-    CHECK_INT(follow(&lost, "1", "999.1"), 200);
+    CHECK_INT(follow(&bed, &lost, "1", "999.1"), 200);
     CHECK(has(&lost, "event: reset"));
     check_row("");
-    api.gone(api.self, r.s);
-    api.gone(api.self, later.s);
-    api.gone(api.self, lost.s);
+    bed.api.gone(bed.api.self, r.s);
+    bed.api.gone(bed.api.self, later.s);
+    bed.api.gone(bed.api.self, lost.s);
     fr_buf_finish(&r.got);
     fr_buf_finish(&later.got);
     fr_buf_finish(&lost.got);
 
     check_row("a reader that does not read");
-    CHECK_INT(follow(&stuck, "2", ""), 200);
-    CHECK_INT(follow(&slow, "2", ""), 200);
-    check_answer(FR_API_POST, "/api/v1/runs/2/cancel", "{}", 202, NULL);
-    turn_until(&other, "\"outcome\":\"cancelled\"");
+    CHECK_INT(follow(&bed, &stuck, "2", ""), 200);
+    CHECK_INT(follow(&bed, &slow, "2", ""), 200);
+    check_answer(ask(&bed, POST, "/api/v1/runs/2/cancel", "{}"), 202, NULL);
+    turn_until(&bed, &other, "\"outcome\":\"cancelled\"");
     CHECK(has(&stuck, "event: hello") && !has(&stuck, "\"run\":2"));
     CHECK(has(&slow, "\"outcome\":\"cancelled\""));
-    api.gone(api.self, slow.s);
+    bed.api.gone(bed.api.self, slow.s);
     fr_buf_finish(&slow.got);
     stuck.queued = 0;
-    api.drained(api.self, stuck.s);
-    turn_until(&stuck, "\"outcome\":\"cancelled\"");
-    api.gone(api.self, stuck.s);
+    bed.api.drained(bed.api.self, stuck.s);
+    turn_until(&bed, &stuck, "\"outcome\":\"cancelled\"");
+    bed.api.gone(bed.api.self, stuck.s);
     fr_buf_finish(&stuck.got);
-    check_answer(FR_API_POST, "/api/v1/runs/2/shell", "{}", 409, "run 2 is not driven by this");
+    check_answer(ask(&bed, POST, "/api/v1/runs/2/shell", "{}"), 409, "run 2 is not driven by this");
     check_row("");
-    close_host();
+    close_host(&bed);
     CHECK(other.closed);
     fr_buf_finish(&other.got);
 }
@@ -344,11 +346,10 @@ static void test_secret(void)
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         struct fr_buf b = {0};
-        struct fr_err err = {0};
         char path[300];
 
-        snprintf(path, sizeof(path), "%s/%s", home, files[i]);
-        CHECK_INT(fr_file_read(path, 64 << 20, &b, &err), FR_OK);
+        snprintf(path, sizeof(path), "%s/%s", bed.home, files[i]);
+        CHECK_INT(fr_file_read(path, 64 << 20, &b, NULL), FR_OK);
         CHECK(b.n > 0 && memmem(b.p, b.n, secret, strlen(secret)) == NULL);
         fr_buf_finish(&b);
     }
@@ -366,14 +367,6 @@ static const char hooks[] = "name: q\n"
                             "on_cancel: [{name: c, run: 'true'}]\n"
                             "on_exit: [{name: e, run: 'true'}]\n";
 
-static int64_t wall_shift_ms;
-static int64_t (*real_wall_ms)(void);
-
-static int64_t shifted_wall_ms(void)
-{
-    return real_wall_ms() + wall_shift_ms;
-}
-
 static void check_why(const char *run, int of_pipeline, int of_home, const char *want)
 {
     const struct fr_limits home_limits = {.max_active_runs = of_home};
@@ -381,10 +374,9 @@ static void check_why(const char *run, int of_pipeline, int of_home, const char 
     struct fr_arena arena = {0};
     struct fr_run_row row;
     struct fr_buf got = {0};
-    struct fr_err err = {0};
 
-    CHECK_INT(fr_store_run_find(st, run, &arena, &row, &err), FR_OK);
-    CHECK_INT(fr_queue_why(st, &limits, &row, &got, &err), FR_OK);
+    CHECK_INT(fr_store_run_find(bed.st, run, &arena, &row, NULL), FR_OK);
+    CHECK_INT(fr_queue_why(bed.st, &limits, &row, &got, NULL), FR_OK);
     for (char *at = got.p; at != NULL && (at = strstr(at, "since ")) != NULL; at += 6)
         memset(at + 6, '0', 2), memset(at + 9, '0', 2); /* the time of day */
     CHECK_TEXT(got.p != NULL ? got.p : "", want);
@@ -409,7 +401,7 @@ static void check_time(void)
     struct tm tm;
 
     strftime(want, sizeof(want), "not before %Y-%m-%d %H:%M", localtime_r(&at, &tm));
-    CHECK_INT(fr_queue_why(st, &limits, &row, &got, NULL), FR_OK);
+    CHECK_INT(fr_queue_why(bed.st, &limits, &row, &got, NULL), FR_OK);
     CHECK_TEXT(got.p != NULL ? got.p : "", want);
     fr_buf_finish(&got);
 }
@@ -417,31 +409,34 @@ static void check_time(void)
 /* Runs of q, one at a time: the larger priority first, then the smaller number. */
 static void test_order(void)
 {
-    submit("q.yaml", 3, "", "running");
-    submit("hooks.yaml", 4, "", "queued");
-    submit("q.yaml", 5, "", "queued");
-    submit("q.yaml", 6, "", "queued");
-    check_answer(FR_API_POST, "/api/v1/runs/6/priority", "{\"priority\": 5}", 200,
+    submit(&bed, "q.yaml", 3, "", "running");
+    submit(&bed, "hooks.yaml", 4, "", "queued");
+    submit(&bed, "q.yaml", 5, "", "queued");
+    submit(&bed, "q.yaml", 6, "", "queued");
+    check_answer(ask(&bed, POST, "/api/v1/runs/6/priority", "{\"priority\": 5}"), 200,
                  "\"priority\":5");
     check_row("another pipeline is not held up");
-    submit("p.yaml", 7, "", "running");
-    settle();
-    check_states(3, "3 running, 4 queued (not started), 5 queued (not started), 6 queued (not "
-                    "started), 7 running");
-    check_answer(FR_API_GET, "/api/v1/runs/4/events", NULL, 200, "\"kind\":\"queued\"");
-    check_answer(FR_API_GET, "/api/v1/runs/4/instances", NULL, 200, "\"state\":\"waiting\"");
-    check_answer(FR_API_POST, "/api/v1/runs/4/resume", "{\"abandon\": [\"local\"]}", 400,
+    submit(&bed, "p.yaml", 7, "", "running");
+    settle_host(&bed);
+    check_states(&bed, 3,
+                 "3 running, 4 queued (not started), 5 queued (not started), 6 queued (not "
+                 "started), 7 running");
+    check_answer(ask(&bed, GET, "/api/v1/runs/4/events", NULL), 200, "\"kind\":\"queued\"");
+    check_answer(ask(&bed, GET, "/api/v1/runs/4/instances", NULL), 200, "\"state\":\"waiting\"");
+    check_answer(ask(&bed, POST, "/api/v1/runs/4/resume", "{\"abandon\": [\"local\"]}"), 400,
                  "run 4 is queued and holds no node");
     check_why("4", 1, 0, "max_active_runs 1 of 1: run 3 of q since 00:00");
     check_row("one ends: the largest priority, then the smallest number");
-    cancel("3");
-    settle();
-    check_states(3, "3 cancelled, 4 queued (not started), 5 queued (not started), 6 running, 7 "
-                    "running");
+    cancel(&bed, "3");
+    settle_host(&bed);
+    check_states(&bed, 3,
+                 "3 cancelled, 4 queued (not started), 5 queued (not started), 6 running, 7 "
+                 "running");
     check_row("cancelled while it is queued: no hook either");
-    cancel("4");
-    check_states(4, "4 cancelled (not started), 5 queued (not started), 6 running, 7 running");
-    struct fr_api_response res = ask(FR_API_GET, "/api/v1/runs/4/instances", NULL);
+    cancel(&bed, "4");
+    check_states(&bed, 4,
+                 "4 cancelled (not started), 5 queued (not started), 6 running, 7 running");
+    struct fr_api_response res = ask(&bed, GET, "/api/v1/runs/4/instances", NULL);
     CHECK(strstr(res.body.p, "\"key\":\"c@control\",\"task\":\"c\"") != NULL);
     CHECK(strstr(res.body.p, "\"state\":\"ready\"") == NULL);
     CHECK(strstr(res.body.p, "\"state\":\"skipped\"") != NULL);
@@ -452,23 +447,23 @@ static void test_order(void)
 /* The host dies while a run is queued: another one finds it so. */
 static void test_queued_over_hosts(void)
 {
-    close_host();
-    open_host();
-    settle();
-    check_states(5, "5 queued (not started), 6 running, 7 running");
-    check_answer(FR_API_POST, "/api/v1/runs/5/resume", "{}", 202, "\"state\":\"queued\"");
-    settle();
+    close_host(&bed);
+    open_host(&bed);
+    settle_host(&bed);
+    check_states(&bed, 5, "5 queued (not started), 6 running, 7 running");
+    check_answer(ask(&bed, POST, "/api/v1/runs/5/resume", "{}"), 202, "\"state\":\"queued\"");
+    settle_host(&bed);
     check_row("a run that nobody drives keeps its place");
-    check_states(5, "5 queued (not started), 6 running, 7 running");
+    check_states(&bed, 5, "5 queued (not started), 6 running, 7 running");
     check_why("5", 1, 0,
               "max_active_runs 1 of 1: run 6 of q since 00:00; no flowrun looks after run 6: "
               "'flowrun resume 6' takes over");
     check_row("it ends");
-    cancel("6");
-    settle();
-    check_states(5, "5 running, 6 cancelled, 7 running");
-    cancel("5");
-    cancel("7");
+    cancel(&bed, "6");
+    settle_host(&bed);
+    check_states(&bed, 5, "5 running, 6 cancelled, 7 running");
+    cancel(&bed, "5");
+    cancel(&bed, "7");
     check_row("");
 }
 
@@ -478,42 +473,40 @@ static void test_home_limits(void)
     struct fr_config config = {.limits = {.max_active_runs = 2, .max_queued = 2}};
     char more[60];
 
-    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
-    submit("p.yaml", 8, "", "running");
-    submit("p.yaml", 9, "", "running");
-    submit("q.yaml", 10, "", "queued");
-    submit("p.yaml", 11, "", "queued");
+    CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
+    submit(&bed, "p.yaml", 8, "", "running");
+    submit(&bed, "p.yaml", 9, "", "running");
+    submit(&bed, "q.yaml", 10, "", "queued");
+    submit(&bed, "p.yaml", 11, "", "queued");
     check_why("11", 0, 2,
               "limits.max_active_runs 2 of 2: run 8 of p since 00:00, run 9 of p since 00:00");
-    snprintf(submit_body, sizeof(submit_body), "{\"pipeline\": \"%s/q.yaml\", \"cwd\": \"/\"}",
-             home);
-    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 409,
+    snprintf(bed.body, sizeof(bed.body), "{\"pipeline\": \"%s/q.yaml\", \"cwd\": \"/\"}", bed.home);
+    check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 409,
                  "the queue of this home is full: 2 runs wait (limits.max_queued is 2");
     check_row("the limit is raised");
     config.limits = (struct fr_limits){.max_active_runs = 3};
-    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
-    settle();
-    check_states(8, "8 running, 9 running, 10 running, 11 queued (not started)");
+    CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
+    settle_host(&bed);
+    check_states(&bed, 8, "8 running, 9 running, 10 running, 11 queued (not started)");
     check_row("a new one does not go before one that waits for the slot that got free now");
-    cancel("8");
-    submit("p.yaml", 12, "", "queued");
-    settle();
-    check_states(9, "9 running, 10 running, 11 running, 12 queued (not started)");
+    cancel(&bed, "8");
+    submit(&bed, "p.yaml", 12, "", "queued");
+    settle_host(&bed);
+    check_states(&bed, 9, "9 running, 10 running, 11 running, 12 queued (not started)");
     check_row("no limit, but a time");
-    CHECK_INT(fr_host_configure(host, &(struct fr_config){0}, NULL), FR_OK);
-    settle();
+    CHECK_INT(fr_host_configure(bed.host, &(struct fr_config){0}, NULL), FR_OK);
+    settle_host(&bed);
     snprintf(more, sizeof(more), ", \"not_before_wall\": %lld",
              (long long)fr_sys.wall_ms() + 3600000);
-    submit("p.yaml", 13, more, "queued");
-    settle();
-    check_states(12, "12 running, 13 queued (not started)");
-    real_wall_ms = fr_sys.wall_ms;
-    wall_shift_ms = 3600000;
-    fr_sys.wall_ms = shifted_wall_ms;
-    CHECK_INT(fr_host_configure(host, &(struct fr_config){0}, NULL), FR_OK);
-    settle();
-    check_states(12, "12 running, 13 running");
-    fr_sys.wall_ms = real_wall_ms;
+    submit(&bed, "p.yaml", 13, more, "queued");
+    settle_host(&bed);
+    check_states(&bed, 12, "12 running, 13 queued (not started)");
+    bed_shift(3600000);
+    fr_sys.wall_ms = bed_wall_ms;
+    CHECK_INT(fr_host_configure(bed.host, &(struct fr_config){0}, NULL), FR_OK);
+    settle_host(&bed);
+    check_states(&bed, 12, "12 running, 13 running");
+    fr_sys.wall_ms = fr_sys_real.wall_ms;
     check_row("");
 }
 
@@ -522,71 +515,66 @@ static void test_retry_waits(void)
 {
     static const char retry[] = "{\"retry\": true, \"from\": \"one\"}";
 
-    cancel("10");
+    cancel(&bed, "10");
     check_row("a retry without anything in its way");
-    check_answer(FR_API_POST, "/api/v1/runs/10/resume", retry, 202, NULL);
-    settle();
-    check_answer(FR_API_GET, "/api/v1/runs/10", NULL, 200, "\"state\":\"running\"");
-    cancel("10");
+    check_answer(ask(&bed, POST, "/api/v1/runs/10/resume", retry), 202, NULL);
+    settle_host(&bed);
+    check_answer(ask(&bed, GET, "/api/v1/runs/10", NULL), 200, "\"state\":\"running\"");
+    cancel(&bed, "10");
     check_row("it waits");
-    submit("q.yaml", 14, "", "running");
-    check_answer(FR_API_POST, "/api/v1/runs/10/resume", "{\"retry\": true, \"from\": \"x\"}", 400,
-                 "the run has no task 'x'");
-    check_answer(FR_API_POST, "/api/v1/runs/10/resume", retry, 202, "\"state\":\"queued\"");
+    submit(&bed, "q.yaml", 14, "", "running");
+    check_answer(ask(&bed, POST, "/api/v1/runs/10/resume", "{\"retry\": true, \"from\": \"x\"}"),
+                 400, "the run has no task 'x'");
+    check_answer(ask(&bed, POST, "/api/v1/runs/10/resume", retry), 202, "\"state\":\"queued\"");
     check_why("10", 1, 0, "max_active_runs 1 of 1: run 14 of q since 00:00");
-    check_answer(FR_API_GET, "/api/v1/runs/10/events", NULL, 200, "\"kind\":\"queued\"");
-    submit("q.yaml", 15, ", \"priority\": -1", "queued");
+    check_answer(ask(&bed, GET, "/api/v1/runs/10/events", NULL), 200, "\"kind\":\"queued\"");
+    submit(&bed, "q.yaml", 15, ", \"priority\": -1", "queued");
     check_row("another host finds it so");
-    close_host();
-    open_host();
-    check_answer(FR_API_POST, "/api/v1/runs/10/resume", retry, 400, "run 10 is not over");
-    check_answer(FR_API_POST, "/api/v1/runs/10/resume", "{}", 202, "\"state\":\"queued\"");
-    check_answer(FR_API_POST, "/api/v1/runs/15/resume", "{}", 202, "\"state\":\"queued\"");
-    cancel("14");
-    settle();
-    check_answer(FR_API_GET, "/api/v1/runs/10", NULL, 200, "\"state\":\"running\"");
-    check_answer(FR_API_GET, "/api/v1/runs/10/instances", NULL, 200, "\"state\":\"ready\"");
-    check_answer(FR_API_GET, "/api/v1/runs/15", NULL, 200, "\"state\":\"queued\"");
+    close_host(&bed);
+    open_host(&bed);
+    check_answer(ask(&bed, POST, "/api/v1/runs/10/resume", retry), 400, "run 10 is not over");
+    check_answer(ask(&bed, POST, "/api/v1/runs/10/resume", "{}"), 202, "\"state\":\"queued\"");
+    check_answer(ask(&bed, POST, "/api/v1/runs/15/resume", "{}"), 202, "\"state\":\"queued\"");
+    cancel(&bed, "14");
+    settle_host(&bed);
+    check_answer(ask(&bed, GET, "/api/v1/runs/10", NULL), 200, "\"state\":\"running\"");
+    check_answer(ask(&bed, GET, "/api/v1/runs/10/instances", NULL), 200, "\"state\":\"ready\"");
+    check_answer(ask(&bed, GET, "/api/v1/runs/15", NULL), 200, "\"state\":\"queued\"");
     check_row("cancelled while it waits");
-    cancel("10");
-    settle();
-    check_answer(FR_API_GET, "/api/v1/runs/15", NULL, 200, "\"state\":\"running\"");
-    check_answer(FR_API_POST, "/api/v1/runs/10/resume", retry, 202, "\"state\":\"queued\"");
-    cancel("10");
-    check_answer(FR_API_GET, "/api/v1/runs/10", NULL, 200, "\"outcome\":\"cancelled\"");
+    cancel(&bed, "10");
+    settle_host(&bed);
+    check_answer(ask(&bed, GET, "/api/v1/runs/15", NULL), 200, "\"state\":\"running\"");
+    check_answer(ask(&bed, POST, "/api/v1/runs/10/resume", retry), 202, "\"state\":\"queued\"");
+    cancel(&bed, "10");
+    check_answer(ask(&bed, GET, "/api/v1/runs/10", NULL), 200, "\"outcome\":\"cancelled\"");
     check_row("and once more, with nothing in its way");
-    cancel("15");
-    check_answer(FR_API_POST, "/api/v1/runs/10/resume", retry, 202, NULL);
-    settle();
-    check_answer(FR_API_GET, "/api/v1/runs/10", NULL, 200, "\"state\":\"running\"");
-    cancel("10");
+    cancel(&bed, "15");
+    check_answer(ask(&bed, POST, "/api/v1/runs/10/resume", retry), 202, NULL);
+    settle_host(&bed);
+    check_answer(ask(&bed, GET, "/api/v1/runs/10", NULL), 200, "\"state\":\"running\"");
+    cancel(&bed, "10");
     check_row("");
 }
 
 static void test_queue(void)
 {
-    char path[300];
-    struct fr_err err = {0};
-
-    snprintf(path, sizeof(path), "%s/q.yaml", home);
-    CHECK_INT(fr_file_write(path, limited, sizeof(limited) - 1, 0600, &err), FR_OK);
-    snprintf(path, sizeof(path), "%s/hooks.yaml", home);
-    CHECK_INT(fr_file_write(path, hooks, sizeof(hooks) - 1, 0600, &err), FR_OK);
-    open_host();
+    put_file(bed.home, "q.yaml", limited);
+    put_file(bed.home, "hooks.yaml", hooks);
+    open_host(&bed);
     test_order();
     check_row("a time");
     check_time();
     test_queued_over_hosts();
     test_home_limits();
     test_retry_waits();
-    close_host();
-    check_sound();
+    close_host(&bed);
+    check_sound(bed.home);
 }
 
 int main(void)
 {
-    make_pipelines();
-    open_host();
+    make_pipelines(&bed);
+    open_host(&bed);
     test_wrong();
     test_bodies();
     test_mistakes();
@@ -596,6 +584,6 @@ int main(void)
     test_stream();
     test_secret();
     test_queue();
-    remove_home();
+    remove_home(bed.home);
     return check_done();
 }

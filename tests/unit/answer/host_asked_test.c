@@ -12,8 +12,7 @@
 #include "engine/view/text.h"
 #include "engine/wire/message.h"
 
-#define GET FR_API_GET
-#define POST FR_API_POST
+static struct host_bed bed = HOST_BED;
 
 static int64_t now_ms = 1000000;
 
@@ -34,7 +33,7 @@ static void check(enum fr_api_method method, const char *path, const char *body,
     struct fr_api_response res;
 
     check_row(path);
-    res = ask(method, path, body);
+    res = ask(&bed, method, path, body);
     fr_buf_add(&res.body, "", 1);
     CHECK_INT(res.status, status);
     if (status < 300)
@@ -59,9 +58,9 @@ static void put_rows(void)
     struct fr_node_row nodes[] = {{.name = "n1", .home_id = {.b = {7}}},
                                   {.name = "n2", .home_id = {.b = {8}}}};
 
-    CHECK_INT(fr_store_run_add(st, &run, NULL), FR_OK);
+    CHECK_INT(fr_store_run_add(bed.st, &run, NULL), FR_OK);
     for (size_t i = 0; i < 2; i++)
-        CHECK_INT(fr_store_node_put(st, run.id, &nodes[i], NULL), FR_OK);
+        CHECK_INT(fr_store_node_put(bed.st, run.id, &nodes[i], NULL), FR_OK);
 }
 
 static void take_sample(uint32_t cpu)
@@ -70,7 +69,7 @@ static void take_sample(uint32_t cpu)
         .home = {{7}}, .boot = FR_STR("b"), .build = FR_STR("v"), .how = FR_STR("local")};
     struct fr_sample sample = {.cpu = cpu, .mem_used = 100, .mem_bytes = 1000, .disk_free = 5};
 
-    fr_machines_take(host->machines_seen, &(struct fr_exec_sampled){"n1", &up, 5, 1, &sample},
+    fr_machines_take(bed.host->machines_seen, &(struct fr_exec_sampled){"n1", &up, 5, 1, &sample},
                      now_ms);
 }
 
@@ -152,15 +151,15 @@ static void test_old_node(const struct fr_api_caller *who)
 
     for (uint8_t i = 0; i < FR_KNOWN_RUNS; i++) {
         run.id = (struct fr_id){.b = {0xbb, i}};
-        CHECK_INT(fr_store_run_add(st, &run, NULL), FR_OK);
-        CHECK_INT(fr_store_node_put(st, run.id, &node, NULL), FR_OK);
+        CHECK_INT(fr_store_run_add(bed.st, &run, NULL), FR_OK);
+        CHECK_INT(fr_store_node_put(bed.st, run.id, &node, NULL), FR_OK);
     }
     check(GET, "/api/v1/nodes/n2", NULL, 404, "this host knows no node 'n2'");
-    bed_caller = who;
+    bed.caller = who;
     check(POST, "/api/v1/nodes/n2/drain", "{}", 200,
           "{\"name\":\"n2\",\"state\":\"seen\",\"attempts\":[],\"drained\":{\"since_wall\":1010000,"
           "\"note\":\"\",\"who\":\"ci\"}}");
-    bed_caller = NULL;
+    bed.caller = NULL;
     check(GET, "/api/v1/nodes/n2", NULL, 200,
           "{\"name\":\"n2\",\"state\":\"seen\",\"attempts\":[],\"drained\":{\"since_wall\":1010000,"
           "\"note\":\"\",\"who\":\"ci\"}}");
@@ -180,7 +179,7 @@ static void test_gpus(void)
     struct fr_str facts[] = {FR_STR("cpus=8"), FR_STR("kernel=a=b"), FR_STR("none")};
     struct fr_sample sample = {.disk_free = 1, .gpus = {gpus, 3}, .facts = {facts, 3}};
 
-    fr_machines_take(host->machines_seen, &(struct fr_exec_sampled){"g", &up, -5, 1, &sample},
+    fr_machines_take(bed.host->machines_seen, &(struct fr_exec_sampled){"g", &up, -5, 1, &sample},
                      now_ms);
     check(GET, "/api/v1/nodes/g", NULL, 200,
           "{\"name\":\"g\",\"home\":\"09000000000000000000000000000000\",\"boot\":\"b\",\"build\":"
@@ -202,9 +201,9 @@ static void check_part(const char *path, const char *range, int status, const ch
     char got[32] = "";
 
     check_row(range);
-    bed_range = range;
-    res = ask(GET, path, NULL);
-    bed_range = "";
+    bed.range = range;
+    res = ask(&bed, GET, path, NULL);
+    bed.range = "";
     CHECK_INT(res.status, status);
     CHECK_INT(res.total, 10);
     if (CHECK(res.file == (status < 300)) && res.file) {
@@ -228,17 +227,17 @@ static void test_large_artifact(struct fr_id run)
         {"", BYTES}, {"bytes=0-", 1 << 20}, {"bytes=1-", 1 << 20}, {"bytes=2-", BYTES - 2}};
     char hash[FR_SHA256_TEXT], path[200];
 
-    CHECK_INT(fr_blob_put(home, (struct fr_str){text, BYTES}, hash, NULL), FR_OK);
+    CHECK_INT(fr_blob_put(bed.home, (struct fr_str){text, BYTES}, hash, NULL), FR_OK);
     struct fr_file_row row = {.path = "/large", .hash = hash, .bytes = BYTES};
-    CHECK_INT(fr_store_file_put(st, run, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_file_put(bed.st, run, &row, NULL), FR_OK);
     snprintf(path, sizeof(path), "/api/v1/runs/1/artifacts/%s", hash);
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         struct fr_api_response res;
 
         check_row(parts[i].range);
-        bed_range = parts[i].range;
-        res = ask(GET, path, NULL);
-        bed_range = "";
+        bed.range = parts[i].range;
+        res = ask(&bed, GET, path, NULL);
+        bed.range = "";
         CHECK_INT(res.bytes, parts[i].bytes);
         CHECK_INT(res.total, BYTES);
         fr_api_response_finish(&res);
@@ -250,10 +249,10 @@ static void test_artifact(void)
     struct fr_id run = {.b = {0xaa}};
     char hash[FR_SHA256_TEXT], other[FR_SHA256_TEXT], path[200], blobs[300];
 
-    CHECK_INT(fr_blob_put(home, FR_STR("of another"), other, NULL), FR_OK);
-    CHECK_INT(fr_blob_put(home, FR_STR("0123456789"), hash, NULL), FR_OK);
+    CHECK_INT(fr_blob_put(bed.home, FR_STR("of another"), other, NULL), FR_OK);
+    CHECK_INT(fr_blob_put(bed.home, FR_STR("0123456789"), hash, NULL), FR_OK);
     struct fr_file_row row = {.path = "/x", .hash = hash, .bytes = 10};
-    CHECK_INT(fr_store_file_put(st, run, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_file_put(bed.st, run, &row, NULL), FR_OK);
     snprintf(path, sizeof(path), "/api/v1/runs/1/artifacts/%s", other);
     check(GET, path, NULL, 404, "run 1 kept no such file");
     snprintf(path, sizeof(path), "/api/v1/runs/1/artifacts/%s", hash);
@@ -263,7 +262,7 @@ static void test_artifact(void)
     check_part(path, "bytes=9-", 206, "9");
     check_part(path, "bytes=10-", 416, "");
     test_large_artifact(run);
-    snprintf(blobs, sizeof(blobs), "%s/blobs", home);
+    snprintf(blobs, sizeof(blobs), "%s/blobs", bed.home);
     CHECK_INT(fr_remove_tree(blobs, NULL), FR_OK);
     check(GET, path, NULL, 404, "opening the copy of /x");
 }
@@ -276,12 +275,12 @@ static void test_me(void)
 {
     check(GET, "/api/v1/me", NULL, 200,
           "{\"name\":\"uid 1000\",\"role\":\"admin\",\"by\":\"socket\"}");
-    bed_caller = &caller;
+    bed.caller = &caller;
     check(GET, "/api/v1/me", NULL, 200, "{\"name\":\"ci\",\"role\":\"admin\",\"by\":\"token\"}");
     snprintf(caller.session, sizeof(caller.session), "s");
     check(GET, "/api/v1/me", NULL, 200, "{\"name\":\"ci\",\"role\":\"admin\",\"by\":\"session\"}");
     caller.session[0] = '\0';
-    bed_caller = NULL;
+    bed.caller = NULL;
     check(GET, "/api/v1/ready", NULL, 200, "{\"ready\":true}");
     check(GET, "/api/v1/health", NULL, 200, "{\"ok\":true}");
 }
@@ -289,7 +288,7 @@ static void test_me(void)
 /* Makes a token; its secret is the caller's. */
 static char *make_token(const char *body, int64_t days)
 {
-    struct fr_api_response res = ask(POST, "/api/v1/tokens", body);
+    struct fr_api_response res = ask(&bed, POST, "/api/v1/tokens", body);
     json_t *doc = NULL;
     char *secret = NULL;
 
@@ -320,40 +319,40 @@ static void test_tokens(void)
 
     check_row("login");
     snprintf(body, sizeof(body), "{\"token\": \"%s\"}", secret);
-    bed_caller = &caller;
-    res = ask(POST, "/api/v1/login", body);
+    bed.caller = &caller;
+    res = ask(&bed, POST, "/api/v1/login", body);
     CHECK_INT(res.status, 200);
     CHECK(res.session.n > 20);
     fr_buf_add(&res.body, "", 1);
     CHECK_TEXT(res.body.p, "{\"name\":\"mine\",\"role\":\"operate\",\"by\":\"session\"}");
     fr_api_response_finish(&res);
-    check_answer(GET, "/api/v1/audit?limit=1", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/audit?limit=1", NULL), 200,
                  "\"name\":\"POST /api/v1/login\",\"outcome\":\"200\",\"who\":\"mine\",\"address\":"
                  "\"10.0.0.1\"");
     check(POST, "/api/v1/login", "{\"token\": \"wrong\"}", 401, "");
     check(POST, "/api/v1/login", "{\"code\": \"wrong\"}", 401, "");
     check(POST, "/api/v1/login", "{}", 400, "the body must be {\\\"token\\\": \\\"…\\\"} or");
-    bed_caller = NULL;
+    bed.caller = NULL;
 
     check_row("logout");
     snprintf(caller.session, sizeof(caller.session), "s");
-    bed_caller = &caller;
-    res = ask(POST, "/api/v1/logout", "{}");
+    bed.caller = &caller;
+    res = ask(&bed, POST, "/api/v1/logout", "{}");
     CHECK_INT(res.status, 204);
     CHECK(res.session_over);
     fr_api_response_finish(&res);
     caller.session[0] = '\0';
-    bed_caller = NULL;
+    bed.caller = NULL;
 
     check_row("a token that is dropped");
-    res = ask(FR_API_DELETE, "/api/v1/tokens/mine", "{}");
+    res = ask(&bed, DELETE, "/api/v1/tokens/mine", "{}");
     CHECK_INT(res.status, 204);
     CHECK(res.access_over);
     fr_api_response_finish(&res);
-    check(FR_API_DELETE, "/api/v1/tokens/mine", "{}", 404, "mine");
-    bed_caller = &caller;
+    check(DELETE, "/api/v1/tokens/mine", "{}", 404, "mine");
+    bed.caller = &caller;
     check(POST, "/api/v1/login", body, 401, "");
-    bed_caller = NULL;
+    bed.caller = NULL;
     check(POST, "/api/v1/codes", "{}", 404, "this host has no pages");
     free(secret);
 }
@@ -371,13 +370,13 @@ static void test_audit(void)
     check(GET, "/api/v1/audit?before=2", NULL, 200,
           "{\"items\":[{\"id\":1,\"wall\":1010000,\"what\":\"asked\",\"run\":0,\"name\":\"POST "
           "/api/v1/nodes/n1/drain\",\"outcome\":\"200\",\"who\":\"uid 1000\",\"address\":\"\"}]}");
-    bed_caller = &caller;
+    bed.caller = &caller;
     check(POST, "/api/v1/runs/1/pin", "{\"pinned\": 1}", 400, "the body must be");
-    bed_caller = NULL;
+    bed.caller = NULL;
     check(GET, "/api/v1/runs/1/audit", NULL, 200,
           "{\"items\":[{\"id\":21,\"wall\":1010000,\"what\":\"asked\",\"run\":1,\"name\":\"POST "
           "/api/v1/runs/1/pin\",\"outcome\":\"400\",\"who\":\"ci\",\"address\":\"10.0.0.1\"}]}");
-    bed_caller = &caller;
+    bed.caller = &caller;
     caller.role = FR_ROLE_OPERATE;
     check(GET, "/api/v1/runs/1/audit", NULL, 200,
           "{\"items\":[{\"id\":21,\"wall\":1010000,\"what\":\"asked\",\"run\":1,\"name\":\"POST "
@@ -389,7 +388,7 @@ static void check_word(const char *query, const char *word)
     char path[100];
 
     snprintf(path, sizeof(path), "/api/v1/%s=%s", query, word);
-    check_answer(FR_API_GET, path, NULL, 200, "");
+    check_answer(ask(&bed, GET, path, NULL), 200, "");
 }
 
 /* Each word that the engine has is one that a list may be asked for. */
@@ -415,8 +414,8 @@ static void test_words(void)
 /* What a node has told is there for the next host, too. */
 static void test_next_host(void)
 {
-    close_host();
-    open_host();
+    close_host(&bed);
+    open_host(&bed);
     check(GET, "/api/v1/nodes/g/samples?from=1000001&to=1010000", NULL, 200,
           "{\"t\":[1010000],\"cpu\":[0.0],\"memory\":[0.0],\"rx\":[0.0],\"tx\":[0.0],\"gpu\":["
           "0.40000000596046448],\"gpu_memory\":[1074790400.0]}");
@@ -424,10 +423,10 @@ static void test_next_host(void)
 
 int main(void)
 {
-    make_home();
+    make_home(bed.home);
     fr_sys.wall_ms = clock_ms;
     fr_sys.uid = uid;
-    open_host();
+    open_host(&bed);
     put_rows();
     test_nodes();
     test_gpus();
@@ -440,7 +439,7 @@ int main(void)
     caller.role = FR_ROLE_ADMIN;
     test_old_node(&caller);
     test_next_host();
-    close_host();
-    remove_home();
+    close_host(&bed);
+    remove_home(bed.home);
     return check_done();
 }

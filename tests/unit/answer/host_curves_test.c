@@ -7,6 +7,8 @@
 #include <semaphore.h>
 #include <sys/stat.h>
 
+static struct host_bed bed = HOST_BED;
+
 #define METRICS "/api/v1/runs/1/metrics"
 
 static const struct fr_id run_id = {.b = {0xaa}};
@@ -72,15 +74,15 @@ static void put_rows(void)
                              .params = "{}"};
     static const struct timespec times[] = {{5, 0}, {5, 0}};
 
-    CHECK_INT(fr_store_begin(st, NULL), FR_OK);
-    CHECK_INT(fr_store_run_add(st, &run, NULL), FR_OK);
+    CHECK_INT(fr_store_begin(bed.st, NULL), FR_OK);
+    CHECK_INT(fr_store_run_add(bed.st, &run, NULL), FR_OK);
     for (size_t i = 0; i < sizeof(insts) / sizeof(insts[0]); i++)
-        CHECK_INT(fr_store_inst_put(st, run_id, &insts[i], NULL), FR_OK);
+        CHECK_INT(fr_store_inst_put(bed.st, run_id, &insts[i], NULL), FR_OK);
     for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++) {
         struct fr_buf path = {0}, dir = {0};
 
-        CHECK_INT(fr_store_attempt_put(st, run_id, &attempts[i].row, NULL), FR_OK);
-        fr_home_at(home, FR_HOME_RUN, run_id, &path);
+        CHECK_INT(fr_store_attempt_put(bed.st, run_id, &attempts[i].row, NULL), FR_OK);
+        fr_home_at(bed.home, FR_HOME_RUN, run_id, &path);
         fr_buf_text(&path, "/");
         fr_run_metrics_name(&path, attempts[i].key, (uint32_t)attempts[i].row.no);
         fr_buf_add(&dir, path.p, (size_t)(strrchr(path.p, '/') - path.p));
@@ -93,7 +95,7 @@ static void put_rows(void)
         fr_buf_finish(&path);
         fr_buf_finish(&dir);
     }
-    CHECK_INT(fr_store_commit(st, NULL), FR_OK);
+    CHECK_INT(fr_store_commit(bed.st, NULL), FR_OK);
 }
 
 static const struct {
@@ -254,13 +256,13 @@ static void test_many_parts(void)
     size_t n = 0;
 
     check_row("300 parts");
-    fr_home_at(home, FR_HOME_RUN, run_id, &path);
+    fr_home_at(bed.home, FR_HOME_RUN, run_id, &path);
     fr_buf_text(&path, "/");
     fr_run_metrics_name(&path, "c@n1", 1);
     for (int step = 300; step > 0; step--)
         fr_buf_fmt(&text, "{\"step\":%d}\n", step);
     CHECK_INT(fr_file_write(path.p, text.p, text.n, 0600, NULL), FR_OK);
-    res = ask(FR_API_GET, METRICS "?task=c", NULL);
+    res = ask(&bed, GET, METRICS "?task=c", NULL);
     fr_buf_add(&res.body, "", 1);
     for (const char *p = res.body.p; (p = strstr(p, "\"until\":")) != NULL; p++)
         n++;
@@ -311,15 +313,15 @@ static void begin_ask(struct asked *a, const char *path, const char *task)
     a->waiter.arg = &a->again;
     a->req.query = &a->query;
     a->req.waiter = &a->waiter;
-    api.answer(api.self, &a->req, &a->res);
+    bed.api.answer(bed.api.self, &a->req, &a->res);
     CHECK_INT(a->res.status, FR_API_LATER);
 }
 
 static void end_ask(struct asked *a)
 {
-    while (!a->again && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+    while (!a->again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
         ;
-    api.answer(api.self, &a->req, &a->res);
+    bed.api.answer(bed.api.self, &a->req, &a->res);
     CHECK(a->res.status != FR_API_LATER);
     fr_api_response_finish(&a->res);
 }
@@ -342,8 +344,8 @@ static void check_wait(const struct wait *w)
     for (size_t i = 0; i < w->n; i++)
         begin_ask(&first[i], w->path, NULL);
     begin_ask(&behind, w->last, w->task);
-    check_answer(FR_API_GET, w->other, NULL, 200, NULL);
-    settle();
+    check_answer(ask(&bed, GET, w->other, NULL), 200, NULL);
+    settle_host(&bed);
     CHECK(!behind.again && !first[0].again);
     sem_post(&comes);
     for (size_t i = 0; i < w->n; i++)
@@ -369,14 +371,14 @@ static void test_threads(void)
 
 int main(void)
 {
-    make_home();
-    open_host();
+    make_home(bed.home);
+    open_host(&bed);
     put_rows();
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct fr_api_response res;
 
         check_row(rows[i].path);
-        res = ask(FR_API_GET, rows[i].path, NULL);
+        res = ask(&bed, GET, rows[i].path, NULL);
         fr_buf_add(&res.body, "", 1);
         CHECK_INT(res.status, rows[i].status);
         if (rows[i].status == 200)
@@ -387,7 +389,7 @@ int main(void)
     }
     test_many_parts();
     test_threads();
-    close_host();
-    remove_home();
+    close_host(&bed);
+    remove_home(bed.home);
     return check_done();
 }

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <pthread.h>
 
+static struct host_bed bed = HOST_BED;
+
 #define ATTEMPT "000000000000000000000000000000a3"
 
 #define LOG "attempts/" ATTEMPT "/log"
@@ -65,7 +67,7 @@ static void add_attempt(const char *log)
              "started_wall, ended_wall) SELECT x'" ATTEMPT "', id, 0, 1, 1, 'local', 0, x'" OTHER
              "', 'running', '%s', 1, 0 FROM run WHERE no = 1",
              log);
-    CHECK_INT(sqlite3_exec(st->db, text, NULL, NULL, NULL), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(bed.st->db, text, NULL, NULL, NULL), SQLITE_OK);
 }
 
 static void check_logs(void)
@@ -77,15 +79,15 @@ static void check_logs(void)
 
         check_row(of_log[i].path);
         snprintf(at, sizeof(at), "/api/v1/runs/1/%s", of_log[i].path);
-        check_answer(FR_API_GET, at, NULL, of_log[i].status, of_log[i].text);
+        check_answer(ask(&bed, GET, at, NULL), of_log[i].status, of_log[i].text);
     }
     check_row("a packed log");
-    res = ask(FR_API_GET, "/api/v1/runs/1/" LOG ".gz", NULL);
+    res = ask(&bed, GET, "/api/v1/runs/1/" LOG ".gz", NULL);
     CHECK(res.packed && res.file && res.bytes == 18 && strcmp(res.growing, "1") == 0);
     CHECK_TEXT(res.type, "application/gzip");
     fr_api_response_finish(&res);
     check_row("all logs");
-    res = ask(FR_API_GET, "/api/v1/runs/1/log?tail=1", NULL);
+    res = ask(&bed, GET, "/api/v1/runs/1/log?tail=1", NULL);
     CHECK_TEXT(res.type, "text/plain; charset=utf-8");
     CHECK(res.foreign);
     fr_api_response_finish(&res);
@@ -127,12 +129,12 @@ static void test_disks(const char *path)
         check_row(i == 0 ? "a read that is interrupted" : "a read that fails");
         interrupts = i == 0 ? 2 : 0;
         failures = i == 0 ? 0 : 1;
-        check_answer(FR_API_GET, search, NULL, i == 0 ? 200 : 500,
+        check_answer(ask(&bed, GET, search, NULL), i == 0 ? 200 : 500,
                      i == 0 ? "{\"line\":3," : "reading a log: Input/output error");
         CHECK(interrupts == 0 && failures == 0);
         interrupts = i == 0 ? 2 : 0;
         failures = i == 0 ? 0 : 1;
-        check_answer(FR_API_GET, lines, NULL, i == 0 ? 200 : 500,
+        check_answer(ask(&bed, GET, lines, NULL), i == 0 ? 200 : 500,
                      i == 0 ? "{\"line\":1," : "reading a log: Input/output error");
     }
     fr_sys.pread = fr_sys_real.pread;
@@ -143,10 +145,10 @@ static void test_disks(const char *path)
     fr_buf_finish(&many);
     of_loop = pthread_self();
     fr_sys.mono_ms = hasty_ms;
-    check_answer(FR_API_GET, "/api/v1/runs/1/" LOG "/search?q=nothing", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/runs/1/" LOG "/search?q=nothing", NULL), 200,
                  "{\"items\":[],\"truncated\":true,\"next\":1024}");
     fr_sys.mono_ms = fr_sys_real.mono_ms;
-    check_answer(FR_API_GET, "/api/v1/runs/1/" LOG "/search?q=nothing&from=1024", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/runs/1/" LOG "/search?q=nothing&from=1024", NULL), 200,
                  "{\"items\":[],\"truncated\":false}");
 }
 
@@ -154,7 +156,7 @@ static void test_disks(const char *path)
 static void check_log(const char *path, const struct fr_buf *log, const char *at, const char *want)
 {
     CHECK_INT(fr_file_write(path, log->p, log->n, 0600, NULL), FR_OK);
-    check_answer(FR_API_GET, at, NULL, 200, want);
+    check_answer(ask(&bed, GET, at, NULL), 200, want);
 }
 
 /* What is shown of a line, and of what stands in it. */
@@ -185,7 +187,7 @@ static void test_lines(const char *path)
 
 static void check_merged(const char *want)
 {
-    struct fr_api_response res = ask(FR_API_GET, "/api/v1/runs/1/log", NULL);
+    struct fr_api_response res = ask(&bed, GET, "/api/v1/runs/1/log", NULL);
 
     fr_buf_add(&res.body, "", 1);
     CHECK_TEXT(res.body.p, want);
@@ -198,7 +200,7 @@ static void test_last(const char *path)
     check_row("a line without its end");
     CHECK_INT(fr_file_write(path, "one\ntwo", 7, 0600, NULL), FR_OK);
     check_merged("one@local | one\n");
-    CHECK_INT(sqlite3_exec(st->db, "UPDATE attempt SET ended_wall = 5", NULL, NULL, NULL),
+    CHECK_INT(sqlite3_exec(bed.st->db, "UPDATE attempt SET ended_wall = 5", NULL, NULL, NULL),
               SQLITE_OK);
     check_merged("one@local | one\none@local | two\n");
 }
@@ -209,16 +211,15 @@ int main(void)
     struct fr_arena arena = {0};
     struct fr_run_row row;
     struct fr_buf path = {0};
-    struct fr_err err = {0};
 
-    make_pipelines();
-    open_host();
-    submit("p.yaml", 1, "", "running");
-    CHECK_INT(fr_store_run_find(st, "1", &arena, &row, &err), FR_OK);
-    fr_home_at(home, FR_HOME_RUN, row.id, &path);
+    make_pipelines(&bed);
+    open_host(&bed);
+    submit(&bed, "p.yaml", 1, "", "running");
+    CHECK_INT(fr_store_run_find(bed.st, "1", &arena, &row, NULL), FR_OK);
+    fr_home_at(bed.home, FR_HOME_RUN, row.id, &path);
     mkdir(path.p, 0700);
     fr_buf_text(&path, "/c.log");
-    CHECK_INT(fr_file_write(path.p, text, strlen(text), 0600, &err), FR_OK);
+    CHECK_INT(fr_file_write(path.p, text, strlen(text), 0600, NULL), FR_OK);
     add_attempt("c.log");
     check_logs();
     test_disks(path.p);
@@ -226,7 +227,7 @@ int main(void)
     test_last(path.p);
     fr_buf_finish(&path);
     fr_arena_finish(&arena);
-    close_host();
-    remove_home();
+    close_host(&bed);
+    remove_home(bed.home);
     return check_done();
 }

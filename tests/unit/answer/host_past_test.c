@@ -9,9 +9,11 @@
 
 #include <fcntl.h>
 
+static struct host_bed bed = HOST_BED;
+
 static json_t *ask_doc(const char *path)
 {
-    struct fr_api_response res = ask(FR_API_GET, path, NULL);
+    struct fr_api_response res = ask(&bed, GET, path, NULL);
     json_t *doc = NULL;
 
     if (!CHECK_INT(res.status, 200))
@@ -33,7 +35,7 @@ static void add_open(int no)
                              .queued_wall = 1000};
 
     row.id.b[0] = (uint8_t)no;
-    CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_run_add(bed.st, &row, NULL), FR_OK);
 }
 
 /* Ten that go on, of which eight are named, the newest first. */
@@ -48,7 +50,7 @@ static void test_reason(void)
     check_row("why a run waits for many");
     for (int no = 1; no <= 10; no++)
         add_open(no);
-    CHECK_INT(fr_queue_why(st, &limits, &row, &got, NULL), FR_OK);
+    CHECK_INT(fr_queue_why(bed.st, &limits, &row, &got, NULL), FR_OK);
 #define SINCE " of p since 1970-01-01 00:00"
     CHECK_TEXT(got.p,
                "limits.max_active_runs 10 of 10: run 1" SINCE ", run 2" SINCE ", run 3" SINCE
@@ -74,11 +76,11 @@ static void add_active(int no, const char *name, const char *pool, int64_t ago_m
                              .origin = "cli",
                              .params = "{}",
                              .pool = pool,
-                             .host = left ? 0 : host->env.epoch,
+                             .host = left ? 0 : bed.host->env.epoch,
                              .started_wall = now_ms - ago_ms};
 
     row.id.b[0] = (uint8_t)(20 + no);
-    CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_run_add(bed.st, &row, NULL), FR_OK);
     CHECK_INT(row.no, no);
 }
 
@@ -142,7 +144,7 @@ static void test_waits(void)
         struct fr_buf got = {0};
 
         check_row(waits[i].name);
-        CHECK_INT(fr_queue_why(st, &limits, &row, &got, NULL), FR_OK);
+        CHECK_INT(fr_queue_why(bed.st, &limits, &row, &got, NULL), FR_OK);
         CHECK_TEXT(got.p != NULL ? got.p : "", waits[i].want);
         fr_buf_finish(&got);
     }
@@ -169,12 +171,12 @@ static int64_t put_past(int64_t *schedule)
                              .origin = "backfill",
                              .ended_wall = 3723004};
 
-    CHECK_INT(fr_store_schedule_add(st, &nightly, NULL), FR_OK);
+    CHECK_INT(fr_store_schedule_add(bed.st, &nightly, NULL), FR_OK);
     row.schedule = nightly.id;
     for (int k = 0; k < 2; k++) {
         row.id.b[0] = (uint8_t)(0xb0 + k);
         row.started_wall = row.queued_wall = 1000 + k;
-        CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
+        CHECK_INT(fr_store_run_add(bed.st, &row, NULL), FR_OK);
         for (int i = 0; i < 3 && tasks[k][i].task != NULL; i++) {
             struct fr_inst_row inst = {.idx = (uint32_t)i,
                                        .key = tasks[k][i].task,
@@ -182,7 +184,7 @@ static int64_t put_past(int64_t *schedule)
                                        .node = "n1",
                                        .state = tasks[k][i].state};
 
-            CHECK_INT(fr_store_inst_put(st, row.id, &inst, NULL), FR_OK);
+            CHECK_INT(fr_store_inst_put(bed.st, row.id, &inst, NULL), FR_OK);
         }
     }
     *schedule = nightly.id;
@@ -253,7 +255,7 @@ static void test_pipelines(void)
     for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
         struct fr_schedule_row row = more[i];
 
-        CHECK_INT(fr_store_schedule_add(st, &row, NULL), FR_OK);
+        CHECK_INT(fr_store_schedule_add(bed.st, &row, NULL), FR_OK);
     }
     doc = ask_doc("/api/v1/pipelines");
     json_array_foreach(json_object_get(doc, "items"), at, item)
@@ -301,7 +303,7 @@ static void test_median(void)
         row.name = runs[i].name;
         row.outcome = runs[i].outcome;
         row.ended_wall = 5000 + runs[i].took;
-        CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
+        CHECK_INT(fr_store_run_add(bed.st, &row, NULL), FR_OK);
     }
     doc = ask_doc("/api/v1/runs?limit=5");
     json_array_foreach(json_object_get(doc, "items"), at, item)
@@ -323,22 +325,21 @@ static void test_readers(void)
     struct fr_run_rows rows = {0};
     struct fr_run_row row = {
         .name = "p", .state = FR_RUN_OVER, .outcome = FR_OUT_FAILED, .params = "{}"};
-    struct fr_err err = {0};
     size_t before;
 
     check_row("readers");
-    CHECK_INT(connection_pool_take(r, home, &a, &err), FR_OK);
-    CHECK_INT(connection_pool_take(r, home, &b, &err), FR_OK);
+    CHECK_INT(connection_pool_take(r, bed.home, &a, NULL), FR_OK);
+    CHECK_INT(connection_pool_take(r, bed.home, &b, NULL), FR_OK);
     CHECK(a != b);
-    CHECK_INT(fr_store_runs(a, 0, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_runs(a, 0, &arena, &rows, NULL), FR_OK);
     before = rows.n;
     connection_pool_give(r, a, true);
     connection_pool_give(r, b, false);
-    CHECK_INT(fr_id_new(&row.id, &err), FR_OK);
-    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
-    CHECK_INT(connection_pool_take(r, home, &c, &err), FR_OK);
+    CHECK_INT(fr_id_new(&row.id, NULL), FR_OK);
+    CHECK_INT(fr_store_run_add(bed.st, &row, NULL), FR_OK);
+    CHECK_INT(connection_pool_take(r, bed.home, &c, NULL), FR_OK);
     CHECK(c == a);
-    CHECK_INT(fr_store_runs(c, 0, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_runs(c, 0, &arena, &rows, NULL), FR_OK);
     CHECK_INT(rows.n, before + 1);
     connection_pool_leave(connection_pool_use(r));
     connection_pool_give(r, c, true);
@@ -362,9 +363,9 @@ static void test_connections(void)
 
     check_row("connections of views");
     for (int i = 0; i < 10; i++) {
-        check_answer(FR_API_GET, "/api/v1/queue", NULL, 200, NULL);
-        check_answer(FR_API_GET, "/api/v1/pipelines/none", NULL, 404, NULL);
-        check_answer(FR_API_GET, "/api/v1/runs/1/log/search?q=x", NULL, 200, NULL);
+        check_answer(ask(&bed, GET, "/api/v1/queue", NULL), 200, NULL);
+        check_answer(ask(&bed, GET, "/api/v1/pipelines/none", NULL), 404, NULL);
+        check_answer(ask(&bed, GET, "/api/v1/runs/1/log/search?q=x", NULL), 200, NULL);
     }
     CHECK(count_fds() <= fds + 3);
 }
@@ -372,8 +373,8 @@ static void test_connections(void)
 int main(void)
 {
     CHECK(setenv("TZ", "UTC", 1) == 0);
-    make_home();
-    open_host();
+    make_home(bed.home);
+    open_host(&bed);
     test_reason();
     test_waits();
     test_past();
@@ -381,7 +382,7 @@ int main(void)
     test_median();
     test_connections();
     test_readers();
-    close_host();
-    remove_home();
+    close_host(&bed);
+    remove_home(bed.home);
     return check_done();
 }

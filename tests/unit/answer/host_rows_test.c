@@ -11,7 +11,8 @@
 #include "engine/spec/config.h"
 #include "engine/wire/message.h"
 
-#define GET FR_API_GET
+static struct host_bed bed = HOST_BED;
+
 #define RUN "aa000000000000000000000000000000"
 #define A1 "01000000000000000000000000000000"
 #define B1 "02000000000000000000000000000000"
@@ -133,7 +134,7 @@ static void put_attempts(void)
 {
     struct fr_buf dir = {0};
 
-    fr_home_at(home, FR_HOME_RUN, run_id, &dir);
+    fr_home_at(bed.home, FR_HOME_RUN, run_id, &dir);
     for (size_t i = 0; i < N_ATTEMPTS; i++) {
         struct fr_buf log = {0}, path = {0}, index = {0};
 
@@ -150,7 +151,7 @@ static void put_attempts(void)
             write_beside(dir.p, index.p, attempts[i].marks,
                          sizeof(attempts[i].marks[0]) * (attempts[i].marks[1].ms != 0 ? 2 : 1));
         }
-        CHECK_INT(fr_store_attempt_put(st, run_id, &attempts[i].row, NULL), FR_OK);
+        CHECK_INT(fr_store_attempt_put(bed.st, run_id, &attempts[i].row, NULL), FR_OK);
         fr_buf_finish(&log);
         fr_buf_finish(&path);
         fr_buf_finish(&index);
@@ -183,18 +184,18 @@ static void put_rows(void)
                                  .text = "later",
                                  .delay_ms = 500};
 
-    CHECK_INT(fr_store_begin(st, NULL), FR_OK);
+    CHECK_INT(fr_store_begin(bed.st, NULL), FR_OK);
     run_row.id = run_id;
-    CHECK_INT(fr_store_run_add(st, &run_row, NULL), FR_OK);
+    CHECK_INT(fr_store_run_add(bed.st, &run_row, NULL), FR_OK);
     for (size_t i = 0; i < sizeof(insts) / sizeof(insts[0]); i++)
-        CHECK_INT(fr_store_inst_put(st, run_id, &insts[i], NULL), FR_OK);
+        CHECK_INT(fr_store_inst_put(bed.st, run_id, &insts[i], NULL), FR_OK);
     put_attempts();
     for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); i++)
-        CHECK_INT(fr_store_output_put(st, run_id, &outputs[i], NULL), FR_OK);
-    CHECK_INT(fr_store_event_add(st, run_id, &event, NULL), FR_OK);
+        CHECK_INT(fr_store_output_put(bed.st, run_id, &outputs[i], NULL), FR_OK);
+    CHECK_INT(fr_store_event_add(bed.st, run_id, &event, NULL), FR_OK);
     event.delay_ms = 0;
-    CHECK_INT(fr_store_event_add(st, run_id, &event, NULL), FR_OK);
-    CHECK_INT(fr_store_commit(st, NULL), FR_OK);
+    CHECK_INT(fr_store_event_add(bed.st, run_id, &event, NULL), FR_OK);
+    CHECK_INT(fr_store_commit(bed.st, NULL), FR_OK);
 }
 
 /* ---- answers ---- */
@@ -211,7 +212,7 @@ static void check_answers(const struct answer *rows, size_t n)
         struct fr_api_response res;
 
         check_row(rows[i].path);
-        res = ask(GET, rows[i].path, NULL);
+        res = ask(&bed, GET, rows[i].path, NULL);
         fr_buf_add(&res.body, "", 1);
         CHECK_INT(res.status, rows[i].status);
         if (rows[i].status == 200)
@@ -382,7 +383,7 @@ static const struct answer of_log[] = {
 
 static json_t *ask_doc(enum fr_api_method method, const char *path, const char *body, int status)
 {
-    struct fr_api_response res = ask(method, path, body);
+    struct fr_api_response res = ask(&bed, method, path, body);
     json_t *doc = NULL;
 
     CHECK_INT(res.status, status);
@@ -467,10 +468,10 @@ static void configure(const char *text)
     struct fr_issues issues = {0};
     char path[300];
 
-    snprintf(path, sizeof(path), "%s/config.yaml", home);
-    CHECK_INT(fr_file_write(path, text, strlen(text), 0600, NULL), FR_OK);
+    snprintf(path, sizeof(path), "%s/config.yaml", bed.home);
+    put_file(bed.home, "config.yaml", text);
     CHECK_INT(fr_config_load(path, &config, &issues, NULL), FR_OK);
-    CHECK_INT(fr_host_configure(host, config, NULL), FR_OK);
+    CHECK_INT(fr_host_configure(bed.host, config, NULL), FR_OK);
     fr_config_destroy(config);
     fr_issues_finish(&issues);
 }
@@ -482,13 +483,13 @@ static void check_message(int id, const char *want)
 
     snprintf(path, sizeof(path), "/api/v1/deliveries/%d", id);
     for (int i = 0; i < 300; i++) { /* until the rule has made it */
-        struct fr_api_response res = ask(GET, path, NULL);
+        struct fr_api_response res = ask(&bed, GET, path, NULL);
         int status = res.status;
 
         fr_api_response_finish(&res);
         if (status == 200)
             break;
-        settle();
+        settle_host(&bed);
     }
     doc = ask_doc(GET, path, NULL, 200);
     text = json_dumps(json_object_get(json_object_get(doc, "message"), "data"),
@@ -511,9 +512,9 @@ static void check_tail(size_t bytes, size_t lines)
     while (text.n < bytes - 4)
         fr_buf_text(&text, "y");
     fr_buf_text(&text, "\nend");
-    fr_home_at(home, FR_HOME_RUN, run_id, &dir);
+    fr_home_at(bed.home, FR_HOME_RUN, run_id, &dir);
     write_beside(dir.p, "b@n1.2.log", text.p, text.n);
-    message = notice_message(host, &notice, "failed", &arena);
+    message = notice_message(bed.host, &notice, "failed", &arena);
     tail =
         json_object_get(json_object_get(json_object_get(message, "data"), "first_failure"), "tail");
     CHECK_INT(json_array_size(tail), lines);
@@ -530,7 +531,7 @@ static void take_sample(uint64_t free_bytes)
         .home = {{7}}, .boot = FR_STR("b"), .build = FR_STR("v"), .how = FR_STR("local")};
     struct fr_sample sample = {.disk_free = free_bytes};
 
-    fr_machines_take(host->machines_seen, &(struct fr_exec_sampled){"n1", &up, 5, 1, &sample},
+    fr_machines_take(bed.host->machines_seen, &(struct fr_exec_sampled){"n1", &up, 5, 1, &sample},
                      1000);
 }
 
@@ -554,29 +555,31 @@ static void test_messages(void)
     check_tail(8193, 1);
     check_row("a disk");
     take_sample((uint64_t)10 << 30);
-    settle();
+    settle_host(&bed);
     take_sample((uint64_t)3 << 30);
     check_message(
         2, "{\"subject\":\"n1\",\"text\":\"3.0 GiB are left, limits.disk_low is 10.0 GiB\"}");
     check_row("a test");
-    doc = ask_doc(FR_API_POST, "/api/v1/deliveries", "{\"channel\": \"b\"}", 201);
+    doc = ask_doc(POST, "/api/v1/deliveries", "{\"channel\": \"b\"}", 201);
     CHECK_TEXT(json_string_value(json_object_get(doc, "kind")), "test");
     CHECK_INT(json_integer_value(json_object_get(doc, "id")), 3);
     json_decref(doc);
     check_message(3, "{\"text\":\"somebody tries whether messages of this home arrive\"}");
-    check_answer(FR_API_POST, "/api/v1/deliveries", "{\"channel\": \"c\"}", 404,
+    check_answer(ask(&bed, POST, "/api/v1/deliveries", "{\"channel\": \"c\"}"), 404,
                  "config.yaml of the home has no channel 'c'");
-    check_answer(FR_API_POST, "/api/v1/deliveries", "{}", 400, "the body must be");
-    check_answer(GET, "/api/v1/deliveries?channel=c", NULL, 404, "no channel 'c'");
-    check_answer(GET, "/api/v1/deliveries?limit=0", NULL, 400, "'limit' must be 1 to 200");
-    check_answer(GET, "/api/v1/deliveries?limit=201", NULL, 400, "'limit' must be 1 to 200");
-    check_answer(GET, "/api/v1/deliveries?limit=1&channel=a", NULL, 200,
+    check_answer(ask(&bed, POST, "/api/v1/deliveries", "{}"), 400, "the body must be");
+    check_answer(ask(&bed, GET, "/api/v1/deliveries?channel=c", NULL), 404, "no channel 'c'");
+    check_answer(ask(&bed, GET, "/api/v1/deliveries?limit=0", NULL), 400,
+                 "'limit' must be 1 to 200");
+    check_answer(ask(&bed, GET, "/api/v1/deliveries?limit=201", NULL), 400,
+                 "'limit' must be 1 to 200");
+    check_answer(ask(&bed, GET, "/api/v1/deliveries?limit=1&channel=a", NULL), 200,
                  "\"next\":\"/api/v1/deliveries?limit=1&before=2&channel=a\"}");
-    check_answer(GET, "/api/v1/deliveries?limit=1&before=2&run=1", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/deliveries?limit=1&before=2&run=1", NULL), 200,
                  "\"next\":\"/api/v1/deliveries?limit=1&before=1&run=1\"}");
-    check_answer(GET, "/api/v1/deliveries?before=1", NULL, 200, "{\"items\":[]}");
-    check_answer(GET, "/api/v1/deliveries?state=held", NULL, 200, "{\"items\":[]}");
-    check_answer(GET, "/api/v1/channels", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/deliveries?before=1", NULL), 200, "{\"items\":[]}");
+    check_answer(ask(&bed, GET, "/api/v1/deliveries?state=held", NULL), 200, "{\"items\":[]}");
+    check_answer(ask(&bed, GET, "/api/v1/channels", NULL), 200,
                  "{\"items\":[{\"name\":\"a\",\"kind\":\"webhook\",\"off\":\"\"},{\"name\":\"b\","
                  "\"kind\":\"slack\",\"off\":\"\"}],\"rules\":[{");
 }
@@ -595,7 +598,7 @@ static void add_open(int no, enum fr_run_state state, const char *pool, int64_t 
                              .not_before_wall = not_before};
 
     row.id.b[0] = (uint8_t)no;
-    CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_run_add(bed.st, &row, NULL), FR_OK);
     CHECK_INT(row.no, no);
 }
 
@@ -632,10 +635,10 @@ static void test_pools(void)
 int main(void)
 {
     CHECK(setenv("TZ", "UTC", 1) == 0);
-    make_home();
-    open_host();
-    fr_host_stay(host);
-    fr_host_deliver_by(host, deliver, NULL);
+    make_home(bed.home);
+    open_host(&bed);
+    fr_host_stay(bed.host);
+    fr_host_deliver_by(bed.host, deliver, NULL);
     configure(CONFIG "limits: {disk_low: 10GiB}\n");
     put_rows();
     CHECK_ANSWERS(of_rows);
@@ -645,7 +648,7 @@ int main(void)
     test_parts();
     test_messages();
     test_pools();
-    close_host();
-    remove_home();
+    close_host(&bed);
+    remove_home(bed.home);
     return check_done();
 }

@@ -7,7 +7,7 @@
 #include "engine/stream/feed.h"
 #include "tests/unit/host/host_bed.h"
 
-#define GET FR_API_GET
+static struct host_bed bed = HOST_BED;
 
 static const char *env(void *self, const char *name)
 {
@@ -27,7 +27,7 @@ static void check_rows(const struct row *rows, size_t n)
         struct fr_api_response res;
 
         check_row(rows[i].path);
-        res = ask(GET, rows[i].path, NULL);
+        res = ask(&bed, GET, rows[i].path, NULL);
         CHECK_INT(res.status, rows[i].status);
         if (!CHECK(res.body.p != NULL && strstr(res.body.p, rows[i].text) != NULL))
             printf("   %s\n", res.body.p != NULL ? res.body.p : "(none)");
@@ -120,30 +120,29 @@ static void test_gaps(void)
         {.at_ms = now, .first_ms = now - 10, .count = 3, .decision = FR_FATE_SKIPPED, .run = 1},
         {.at_ms = now + 1, .first_ms = now + 1, .count = 1, .decision = FR_FATE_RAN, .run = 1},
         {.at_ms = now + 2, .first_ms = now + 2, .count = 1, .decision = FR_FATE_INVALID, .run = 1}};
-    struct fr_err err = {0};
     char want[80];
 
-    CHECK_INT(fr_store_begin(st, &err), FR_OK);
-    CHECK_INT(fr_store_schedule_add(st, &s, &err), FR_OK);
-    CHECK_INT(fr_store_schedule_add(st, &other, &err), FR_OK);
+    CHECK_INT(fr_store_begin(bed.st, NULL), FR_OK);
+    CHECK_INT(fr_store_schedule_add(bed.st, &s, NULL), FR_OK);
+    CHECK_INT(fr_store_schedule_add(bed.st, &other, NULL), FR_OK);
     for (size_t i = 0; i < sizeof(fires) / sizeof(fires[0]); i++) {
         fires[i].schedule = s.id;
-        CHECK_INT(fr_store_fire_add(st, &fires[i], &err), FR_OK);
+        CHECK_INT(fr_store_fire_add(bed.st, &fires[i], NULL), FR_OK);
     }
     fires[0].schedule = other.id;
     fires[0].at_ms = now;
-    CHECK_INT(fr_store_fire_add(st, &fires[0], &err), FR_OK);
-    CHECK_INT(fr_store_commit(st, &err), FR_OK);
+    CHECK_INT(fr_store_fire_add(bed.st, &fires[0], NULL), FR_OK);
+    CHECK_INT(fr_store_commit(bed.st, NULL), FR_OK);
     snprintf(want, sizeof(want), "\"gaps\":[{\"at_ms\":%lld,", (long long)now);
-    check_answer(GET, "/api/v1/pipelines/p/history", NULL, 200, want);
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/p/history", NULL), 200, want);
     check_answer(
-        GET, "/api/v1/pipelines/p/history", NULL, 200,
+        ask(&bed, GET, "/api/v1/pipelines/p/history", NULL), 200,
         "\"count\":3,\"decision\":\"skipped\",\"run\":1,\"outcome\":\"\",\"decided_wall\":0,"
         "\"note\":\"\"}]}");
-    CHECK_INT(fr_store_begin(st, &err), FR_OK);
-    CHECK_INT(fr_store_schedule_drop(st, s.id, &err), FR_OK);
-    CHECK_INT(fr_store_schedule_drop(st, other.id, &err), FR_OK);
-    CHECK_INT(fr_store_commit(st, &err), FR_OK);
+    CHECK_INT(fr_store_begin(bed.st, NULL), FR_OK);
+    CHECK_INT(fr_store_schedule_drop(bed.st, s.id, NULL), FR_OK);
+    CHECK_INT(fr_store_schedule_drop(bed.st, other.id, NULL), FR_OK);
+    CHECK_INT(fr_store_commit(bed.st, NULL), FR_OK);
 }
 
 static void check_spec(const char *path, const char *text)
@@ -152,28 +151,27 @@ static void check_spec(const char *path, const char *text)
 
     fr_sha256(text, strlen(text), sum);
     (void)snprintf(want, sizeof(want), "\"sha256\":\"%s\",\"text\":\"%.7s\\n", sum, text);
-    check_answer(GET, path, NULL, 200, want);
+    check_answer(ask(&bed, GET, path, NULL), 200, want);
 }
 
 /* A file of the home is not what it was. */
 static void test_file(void)
 {
-    struct fr_err err = {0};
     char path[300];
 
     check_row("a file with a mistake");
-    (void)snprintf(path, sizeof(path), "%s/p.yaml", home);
-    CHECK_INT(fr_file_write(path, "name: p\ntasks: {}\n", 18, 0600, &err), FR_OK);
-    check_answer(GET, "/api/v1/pipelines/p", NULL, 200, "p.yaml:2:");
-    check_answer(GET, "/api/v1/pipelines/p", NULL, 200, "\"graph\":{\"width\":");
+    (void)snprintf(path, sizeof(path), "%s/p.yaml", bed.home);
+    CHECK_INT(fr_file_write(path, "name: p\ntasks: {}\n", 18, 0600, NULL), FR_OK);
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/p", NULL), 200, "p.yaml:2:");
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/p", NULL), 200, "\"graph\":{\"width\":");
     check_spec("/api/v1/runs/1/spec", pipeline);
     check_spec("/api/v1/runs/1/spec?form=now", "name: p\ntasks: {}\n");
     check_row("a file that is no text, and one that is gone");
-    CHECK_INT(fr_file_write(path, "\xff", 1, 0600, &err), FR_OK);
-    check_answer(GET, "/api/v1/runs/1/spec?form=now", NULL, 500, "p.yaml is no text");
+    CHECK_INT(fr_file_write(path, "\xff", 1, 0600, NULL), FR_OK);
+    check_answer(ask(&bed, GET, "/api/v1/runs/1/spec?form=now", NULL), 500, "p.yaml is no text");
     CHECK_INT(unlink(path), 0);
-    check_answer(GET, "/api/v1/runs/1/spec?form=now", NULL, 404, "p.yaml");
-    CHECK_INT(fr_file_write(path, pipeline, sizeof(pipeline) - 1, 0600, &err), FR_OK);
+    check_answer(ask(&bed, GET, "/api/v1/runs/1/spec?form=now", NULL), 404, "p.yaml");
+    CHECK_INT(fr_file_write(path, pipeline, sizeof(pipeline) - 1, 0600, NULL), FR_OK);
 }
 
 /* The second time nothing is read. */
@@ -183,7 +181,7 @@ static void test_known(void)
                                         "/api/v1/runs/1/graph", "/api/v1/runs/1/spec"};
 
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        struct fr_api_response res = ask(GET, paths[i], NULL), again = {0};
+        struct fr_api_response res = ask(&bed, GET, paths[i], NULL), again = {0};
         struct fr_api_request req = {.path = paths[i],
                                      .content_type = "",
                                      .range = "",
@@ -192,7 +190,7 @@ static void test_known(void)
 
         check_row(paths[i]);
         if (CHECK(res.etag.p != NULL)) {
-            api.answer(api.self, &req, &again);
+            bed.api.answer(bed.api.self, &req, &again);
             CHECK_INT(again.status, 304);
         }
         fr_api_response_finish(&again);
@@ -209,11 +207,11 @@ static void test_kept(void)
 {
     char blobs[300], away[300];
 
-    snprintf(blobs, sizeof(blobs), "%s/blobs", home);
-    snprintf(away, sizeof(away), "%s/away", home);
+    snprintf(blobs, sizeof(blobs), "%s/blobs", bed.home);
+    snprintf(away, sizeof(away), "%s/away", bed.home);
     CHECK_INT(rename(blobs, away), 0);
-    check_answer(GET, "/api/v1/runs/1/graph", NULL, 200, "\"edges\":[{\"from\":0,");
-    check_answer(GET, "/api/v1/runs/1/params", NULL, 200, "\"name\":\"x\"");
+    check_answer(ask(&bed, GET, "/api/v1/runs/1/graph", NULL), 200, "\"edges\":[{\"from\":0,");
+    check_answer(ask(&bed, GET, "/api/v1/runs/1/params", NULL), 200, "\"name\":\"x\"");
     CHECK_INT(rename(away, blobs), 0);
 }
 
@@ -221,44 +219,42 @@ static void check_remote(enum fr_api_method method, const char *path, const char
                          const char *text)
 {
     check_row(path);
-    bed_caller = &caller;
-    check_answer(method, path, body, status, text);
-    bed_caller = NULL;
+    bed.caller = &caller;
+    check_answer(ask(&bed, method, path, body), status, text);
+    bed.caller = NULL;
 }
 
 static void test_remote(void)
 {
     struct fr_run_shell shell = {.cwd = "/", .getenv = env};
-    struct fr_err err = {0};
 
-    check_answer(FR_API_POST, "/api/v1/codes", "{}", 404, "this host has no pages");
-    CHECK_INT(fr_host_pages(host, "http://127.0.0.1:1/", &shell, &err), FR_OK);
-    check_remote(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"p\", \"params\": {\"x\": \"7\"}}",
-                 201, "\"origin\":\"api\"");
-    check_answer(GET, "/api/v1/runs/2/params", NULL, 200, "\"value\":\"7\",\"default\":\"1\"");
-    check_remote(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"q\"}", 404, "no pipeline 'q'");
-    check_remote(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"/etc/passwd\"}", 404,
-                 "no pipeline");
-    check_remote(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"p\", \"cwd\": \"/\"}", 400,
+    check_answer(ask(&bed, POST, "/api/v1/codes", "{}"), 404, "this host has no pages");
+    CHECK_INT(fr_host_pages(bed.host, "http://127.0.0.1:1/", &shell, NULL), FR_OK);
+    check_remote(POST, "/api/v1/runs", "{\"pipeline\": \"p\", \"params\": {\"x\": \"7\"}}", 201,
+                 "\"origin\":\"api\"");
+    check_answer(ask(&bed, GET, "/api/v1/runs/2/params", NULL), 200,
+                 "\"value\":\"7\",\"default\":\"1\"");
+    check_remote(POST, "/api/v1/runs", "{\"pipeline\": \"q\"}", 404, "no pipeline 'q'");
+    check_remote(POST, "/api/v1/runs", "{\"pipeline\": \"/etc/passwd\"}", 404, "no pipeline");
+    check_remote(POST, "/api/v1/runs", "{\"pipeline\": \"p\", \"cwd\": \"/\"}", 400,
                  "the body must be");
-    check_remote(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"p\", \"secrets\": {}}", 400,
+    check_remote(POST, "/api/v1/runs", "{\"pipeline\": \"p\", \"secrets\": {}}", 400,
                  "the body must be");
-    check_remote(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"p\", \"params\": []}", 400,
+    check_remote(POST, "/api/v1/runs", "{\"pipeline\": \"p\", \"params\": []}", 400,
                  "the body must be");
-    check_remote(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"p\", \"params\": {\"z\": 1}}", 422,
+    check_remote(POST, "/api/v1/runs", "{\"pipeline\": \"p\", \"params\": {\"z\": 1}}", 422,
                  "issues");
-    check_remote(FR_API_POST, "/api/v1/runs/1/resume", "{\"file\": \"/x\"}", 400, "must be {}");
-    check_remote(FR_API_POST, "/api/v1/runs/1/resume", "{}", 202, "\"driven\":true");
-    check_remote(FR_API_POST, "/api/v1/runs/1/retry", "{\"failed\": true}", 409, "still going on");
-    check_remote(FR_API_POST, "/api/v1/runs/1/retry", "{\"failed\": false}", 400, "must be");
-    check_remote(FR_API_POST, "/api/v1/runs/1/retry", "{\"from\": \"a\", \"failed\": true}", 400,
+    check_remote(POST, "/api/v1/runs/1/resume", "{\"file\": \"/x\"}", 400, "must be {}");
+    check_remote(POST, "/api/v1/runs/1/resume", "{}", 202, "\"driven\":true");
+    check_remote(POST, "/api/v1/runs/1/retry", "{\"failed\": true}", 409, "still going on");
+    check_remote(POST, "/api/v1/runs/1/retry", "{\"failed\": false}", 400, "must be");
+    check_remote(POST, "/api/v1/runs/1/retry", "{\"from\": \"a\", \"failed\": true}", 400,
                  "must be");
-    check_remote(FR_API_POST, "/api/v1/runs/1/abandon", "{\"node\": \"nowhere\"}", 400, "nowhere");
-    check_remote(FR_API_POST, "/api/v1/runs/1/shell", "{}", 403, "socket alone");
-    check_remote(FR_API_DELETE, "/api/v1/runs/1", "{}", 403,
-                 "needs the role admin; ci has operate");
+    check_remote(POST, "/api/v1/runs/1/abandon", "{\"node\": \"nowhere\"}", 400, "nowhere");
+    check_remote(POST, "/api/v1/runs/1/shell", "{}", 403, "socket alone");
+    check_remote(DELETE, "/api/v1/runs/1", "{}", 403, "needs the role admin; ci has operate");
     caller.role = FR_ROLE_VIEW;
-    check_remote(FR_API_POST, "/api/v1/runs/2/cancel", "{}", 403, "needs the role operate");
+    check_remote(POST, "/api/v1/runs/2/cancel", "{}", 403, "needs the role operate");
     check_remote(GET, "/api/v1/runs/2", NULL, 200, "\"no\":2");
     check_remote(GET, "/api/v1/runs/2", NULL, 200, "\"who\":\"ci\"");
     caller.role = FR_ROLE_NONE;
@@ -285,20 +281,20 @@ static void test_keys_of_owner(void)
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         check_row(keys[i].key);
-        bed_key = keys[i].key;
-        check_answer(FR_API_POST, "/api/v1/runs/99/cancel", "{}", keys[i].good ? 404 : 400,
+        bed.key = keys[i].key;
+        check_answer(ask(&bed, POST, "/api/v1/runs/99/cancel", "{}"), keys[i].good ? 404 : 400,
                      keys[i].good ? "" : "Idempotency-Key must be 1 to 64 visible characters");
     }
     check_row("a key of the owner: another path is another request");
-    bed_key = "key-3";
-    check_answer(FR_API_POST, "/api/v1/runs/98/cancel", "{}", 404, NULL);
-    check_answer(FR_API_POST, "/api/v1/runs/98/cancel", "{}", 404, NULL);
-    check_answer(FR_API_POST, "/api/v1/runs/97/cancel", "{}", 422, "another request");
-    check_answer(FR_API_DELETE, "/api/v1/runs/98/cancel", "{}", 405, NULL);
+    bed.key = "key-3";
+    check_answer(ask(&bed, POST, "/api/v1/runs/98/cancel", "{}"), 404, NULL);
+    check_answer(ask(&bed, POST, "/api/v1/runs/98/cancel", "{}"), 404, NULL);
+    check_answer(ask(&bed, POST, "/api/v1/runs/97/cancel", "{}"), 422, "another request");
+    check_answer(ask(&bed, DELETE, "/api/v1/runs/98/cancel", "{}"), 405, NULL);
     check_row("a secret is not kept for a key");
-    bed_key = "key-4";
-    check_answer(FR_API_POST, "/api/v1/tokens", "{\"name\": \"kept\"}", 201, NULL);
-    check_answer(FR_API_POST, "/api/v1/tokens", "{\"name\": \"kept\"}", 409, "kept");
+    bed.key = "key-4";
+    check_answer(ask(&bed, POST, "/api/v1/tokens", "{\"name\": \"kept\"}"), 201, NULL);
+    check_answer(ask(&bed, POST, "/api/v1/tokens", "{\"name\": \"kept\"}"), 409, "kept");
     check_row("");
 }
 
@@ -308,37 +304,37 @@ static void test_keys(void)
     static const char body[] = "{\"pipeline\": \"p\", \"params\": {\"x\": \"8\"}}";
     struct fr_api_response one, two;
 
-    bed_key = "key-1";
-    bed_caller = &caller;
+    bed.key = "key-1";
+    bed.caller = &caller;
     check_row("a run by a key");
-    one = ask(FR_API_POST, "/api/v1/runs", body);
-    two = ask(FR_API_POST, "/api/v1/runs", body);
+    one = ask(&bed, POST, "/api/v1/runs", body);
+    two = ask(&bed, POST, "/api/v1/runs", body);
     CHECK_INT(one.status, 201);
     CHECK_INT(two.status, 201);
     CHECK_TEXT(two.body.p, one.body.p);
     CHECK_TEXT(two.location.p, one.location.p);
     fr_api_response_finish(&one);
     fr_api_response_finish(&two);
-    check_answer(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"p\"}", 422, "another request");
-    bed_key = "key-2";
+    check_answer(ask(&bed, POST, "/api/v1/runs", "{\"pipeline\": \"p\"}"), 422, "another request");
+    bed.key = "key-2";
     check_row("an error by a key");
-    one = ask(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"q\"}");
-    two = ask(FR_API_POST, "/api/v1/runs", "{\"pipeline\": \"q\"}");
+    one = ask(&bed, POST, "/api/v1/runs", "{\"pipeline\": \"q\"}");
+    two = ask(&bed, POST, "/api/v1/runs", "{\"pipeline\": \"q\"}");
     CHECK_INT(two.status, 404);
     CHECK_TEXT(one.type, "application/problem+json");
     CHECK_TEXT(two.type, one.type);
     fr_api_response_finish(&one);
     fr_api_response_finish(&two);
-    bed_key = "key-1";
-    check_answer(FR_API_POST, "/api/v1/runs/3/cancel", "{}", 422, "another request");
+    bed.key = "key-1";
+    check_answer(ask(&bed, POST, "/api/v1/runs/3/cancel", "{}"), 422, "another request");
     caller.name[0] = 'C';
     check_row("the same key of another caller");
-    check_answer(FR_API_POST, "/api/v1/runs", body, 201, "\"no\":4,");
+    check_answer(ask(&bed, POST, "/api/v1/runs", body), 201, "\"no\":4,");
     caller.name[0] = 'c';
-    bed_caller = NULL;
+    bed.caller = NULL;
     test_keys_of_owner();
-    bed_key = NULL;
-    check_answer(GET, "/api/v1/runs?count=1", NULL, 200, "\"count\":4");
+    bed.key = NULL;
+    check_answer(ask(&bed, GET, "/api/v1/runs?count=1", NULL), 200, "\"count\":4");
 }
 
 /* ---- who may ---- */
@@ -360,7 +356,7 @@ static void ask_secret(const char *path, const char *body, int status, const cha
     struct fr_api_response res;
 
     check_row(path);
-    res = ask(FR_API_POST, path, body);
+    res = ask(&bed, POST, path, body);
     CHECK_INT(res.status, status);
     text_behind(name != NULL ? &res.body : &res.session, name != NULL ? name : "", out);
     fr_api_response_finish(&res);
@@ -369,7 +365,7 @@ static void ask_secret(const char *path, const char *body, int status, const cha
 static bool identify(enum fr_api_secret kind, const char *secret, struct fr_api_caller *who)
 {
     *who = (struct fr_api_caller){.address = "203.0.113.9"};
-    return api.identify(api.self, kind, secret, true, who);
+    return bed.api.identify(bed.api.self, kind, secret, true, who);
 }
 
 static const struct {
@@ -380,14 +376,13 @@ static const struct {
 } of_access[] = {
     {GET, "me", NULL, 200, "\"role\":\"admin\",\"by\":\"socket\"}"},
     {GET, "tokens", NULL, 200, "\"name\":\"ci-1\",\"role\":\"view\","},
-    {FR_API_POST, "tokens", "{\"name\": \"ci-1\"}", 409, NULL},
-    {FR_API_POST, "tokens", "{\"name\": \"x\", \"role\": \"owner\"}", 400,
-     "view, operate or admin"},
-    {FR_API_POST, "tokens", "{\"name\": \"x\", \"days\": 0}", 400, "1 to 3650 days"},
-    {FR_API_POST, "tokens", "{\"role\": \"view\"}", 400, "the body must be"},
-    {FR_API_DELETE, "tokens/none", "{}", 404, "none"},
-    {FR_API_POST, "login", "{\"token\": \"frt_no\"}", 401, "this is no token"},
-    {FR_API_POST, "login", "{}", 400, "the body must be"},
+    {POST, "tokens", "{\"name\": \"ci-1\"}", 409, NULL},
+    {POST, "tokens", "{\"name\": \"x\", \"role\": \"owner\"}", 400, "view, operate or admin"},
+    {POST, "tokens", "{\"name\": \"x\", \"days\": 0}", 400, "1 to 3650 days"},
+    {POST, "tokens", "{\"role\": \"view\"}", 400, "the body must be"},
+    {DELETE, "tokens/none", "{}", 404, "none"},
+    {POST, "login", "{\"token\": \"frt_no\"}", 401, "this is no token"},
+    {POST, "login", "{}", 400, "the body must be"},
     {GET, "audit?limit=0", NULL, 400, "'limit' must be 1 to 200"},
     {GET, "audit?limit=201", NULL, 400, "'limit' must be 1 to 200"},
     {GET, "audit?limit=200", NULL, 200, "\"name\":\"POST /api/v1/tokens\",\"outcome\":\"409\""},
@@ -414,32 +409,32 @@ static void test_access(void)
 
         check_row(of_access[i].path);
         snprintf(path, sizeof(path), "/api/v1/%s", of_access[i].path);
-        check_answer(of_access[i].method, path, of_access[i].body, of_access[i].status,
+        check_answer(ask(&bed, of_access[i].method, path, of_access[i].body), of_access[i].status,
                      of_access[i].text);
     }
 
     check_row("a token that is removed");
-    check_answer(FR_API_DELETE, "/api/v1/tokens/ci-2", "{}", 204, NULL);
+    check_answer(ask(&bed, DELETE, "/api/v1/tokens/ci-2", "{}"), 204, NULL);
     CHECK(!identify(FR_SECRET_TOKEN, two, &who) && identify(FR_SECRET_TOKEN, view, &who));
 
     ask_secret("/api/v1/codes", "{}", 201, "\"code\":\"", code);
-    snprintf(submit_body, sizeof(submit_body), "{\"code\": \"%s\"}", code);
-    bed_caller = &nobody;
-    ask_secret("/api/v1/login", submit_body, 200, NULL, s);
+    snprintf(bed.body, sizeof(bed.body), "{\"code\": \"%s\"}", code);
+    bed.caller = &nobody;
+    ask_secret("/api/v1/login", bed.body, 200, NULL, s);
     check_row("the session of a link");
     CHECK(identify(FR_SECRET_SESSION, s, &who) && who.role == FR_ROLE_ADMIN);
-    bed_caller = &who;
-    check_answer(GET, "/api/v1/me", NULL, 200, "\"role\":\"admin\",\"by\":\"session\"}");
-    check_answer(FR_API_POST, "/api/v1/runs/2/cancel", "{}", 202, NULL);
-    check_answer(GET, "/api/v1/runs/2/audit", NULL, 200, "\"address\":\"203.0.113.9\"");
-    check_answer(FR_API_POST, "/api/v1/logout", "{}", 204, NULL);
+    bed.caller = &who;
+    check_answer(ask(&bed, GET, "/api/v1/me", NULL), 200, "\"role\":\"admin\",\"by\":\"session\"}");
+    check_answer(ask(&bed, POST, "/api/v1/runs/2/cancel", "{}"), 202, NULL);
+    check_answer(ask(&bed, GET, "/api/v1/runs/2/audit", NULL), 200, "\"address\":\"203.0.113.9\"");
+    check_answer(ask(&bed, POST, "/api/v1/logout", "{}"), 204, NULL);
     CHECK(!identify(FR_SECRET_SESSION, s, &who));
     CHECK(identify(FR_SECRET_TOKEN, view, &who));
-    check_answer(GET, "/api/v1/me", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/me", NULL), 200,
                  "\"name\":\"ci-1\",\"role\":\"view\",\"by\":\"token\"}");
-    check_answer(GET, "/api/v1/runs/2/audit", NULL, 200, "\"address\":\"\"");
-    check_answer(FR_API_POST, "/api/v1/logout", "{}", 204, NULL);
-    bed_caller = NULL;
+    check_answer(ask(&bed, GET, "/api/v1/runs/2/audit", NULL), 200, "\"address\":\"\"");
+    check_answer(ask(&bed, POST, "/api/v1/logout", "{}"), 204, NULL);
+    bed.caller = NULL;
 }
 
 /* ---- the stream ---- */
@@ -449,7 +444,7 @@ static int open_stream(struct reader *r, const struct fr_api_pair *query, size_t
     struct fr_api_request req = {.path = "/api/v1/stream",
                                  .query = query,
                                  .n_query = n,
-                                 .caller = bed_caller,
+                                 .caller = bed.caller,
                                  .content_type = "",
                                  .range = "",
                                  .if_none_match = "",
@@ -458,7 +453,7 @@ static int open_stream(struct reader *r, const struct fr_api_pair *query, size_t
     struct fr_api_response res = {0};
     int status;
 
-    api.open(api.self, &req, &sink, &res, &r->s);
+    bed.api.open(bed.api.self, &req, &sink, &res, &r->s);
     status = res.status;
     fr_api_response_finish(&res);
     return status;
@@ -466,7 +461,7 @@ static int open_stream(struct reader *r, const struct fr_api_pair *query, size_t
 
 static void end_stream(struct reader *r)
 {
-    api.gone(api.self, r->s);
+    bed.api.gone(bed.api.self, r->s);
     fr_buf_finish(&r->got);
 }
 
@@ -485,21 +480,21 @@ static void test_topics(void)
     CHECK_INT(open_stream(&none, unknown, 1), 400);
     CHECK_INT(open_stream(&none, absent, 1), 404);
     caller.role = FR_ROLE_NONE;
-    bed_caller = &caller;
+    bed.caller = &caller;
     CHECK_INT(open_stream(&none, list, 1), 401);
     caller.role = FR_ROLE_VIEW;
     CHECK_INT(open_stream(&of_all, NULL, 0), 200);
     caller.role = FR_ROLE_OPERATE;
-    bed_caller = NULL;
+    bed.caller = NULL;
     CHECK_INT(open_stream(&of_list, list, 1), 200);
     CHECK_INT(open_stream(&of_one, one, 1), 200);
     CHECK(has(&of_list, "\"version\":\""));
-    check_answer(FR_API_POST, "/api/v1/runs/4/cancel", "{}", 202, NULL);
-    turn_until(&of_list, "\"outcome\":\"cancelled\"");
-    turn_until(&of_list, "event: queue\ndata: {}");
+    check_answer(ask(&bed, POST, "/api/v1/runs/4/cancel", "{}"), 202, NULL);
+    turn_until(&bed, &of_list, "\"outcome\":\"cancelled\"");
+    turn_until(&bed, &of_list, "event: queue\ndata: {}");
     CHECK(has(&of_list, "event: run\ndata: {\"run\":4,\"state\":\"over\""));
     CHECK(!has(&of_list, "event: inst") && !has(&of_one, "event: run"));
-    settle();
+    settle_host(&bed);
     over = has(&of_all, "event: run") ? strstr(of_all.got.p, "\"run\":4,\"state\":\"over\"") : NULL;
     CHECK(over != NULL && strstr(over + 1, "\"run\":4,\"state\":\"over\"") == NULL);
     end_stream(&of_all);
@@ -519,7 +514,7 @@ static void check_queue_events(const struct reader *r, int want)
 {
     int n = 0;
 
-    settle();
+    settle_host(&bed);
     for (const char *p = r->got.p; p != NULL && (p = strstr(p, "event: queue")) != NULL; p++)
         n++;
     CHECK_INT(n, want);
@@ -535,7 +530,7 @@ static void test_topics_together(void)
     stopped_ms = fr_sys.mono_ms() + 1000;
     fr_sys.mono_ms = stopped;
     for (int i = 0; i < 3; i++) {
-        host_changed(host, HOST_QUEUE);
+        host_changed(bed.host, HOST_QUEUE);
         check_queue_events(&r, 1);
     }
     stopped_ms += 100;
@@ -554,7 +549,7 @@ static void test_lengths(void)
                                            {.kind = FR_NOTE_METRICS, .offset = 100, .bytes.n = 5},
                                            {.kind = FR_NOTE_LOG, .offset = 10, .bytes.n = 5},
                                            {.kind = FR_NOTE_METRICS, .offset = 200, .bytes.n = 5}};
-    struct host_run *h = host_find_no(host, 1);
+    struct host_run *h = host_find_no(bed.host, 1);
     struct reader r = {0};
     const char *text;
 
@@ -563,7 +558,7 @@ static void test_lengths(void)
     for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
         stream_part.note(h, h->run, &notes[i]);
     stream_part.of_run[HOST_RUN_LEAVES](h);
-    settle();
+    settle_host(&bed);
     text = r.got.p != NULL ? r.got.p : "";
     CHECK(strstr(text, "\"bytes\":5}") == NULL && strstr(text, "\"bytes\":105}") == NULL);
     if (CHECK((text = strstr(text, "event: log\n")) != NULL &&
@@ -584,11 +579,11 @@ static void say(int i)
     char text[500];
     struct fr_note note = {
         .kind = FR_NOTE_TROUBLE, .node = FR_PLAN_NONE, .inst = FR_PLAN_NONE, .text = text};
-    struct host_run *h = host_find_no(host, 1);
+    struct host_run *h = host_find_no(bed.host, 1);
 
     snprintf(text, sizeof(text), "note %d %*s", i, 480, "");
     stream_part.note(h, h->run, &note);
-    stream_part.tell(host);
+    stream_part.tell(bed.host);
 }
 
 /* The id of that note, as the reader got it. */
@@ -612,7 +607,7 @@ static void come_again(const struct reader *r, int i, bool reset)
     char id[60], text[20];
 
     id_of(r, i, id);
-    CHECK_INT(follow(&again, "1", id), 200);
+    CHECK_INT(follow(&bed, &again, "1", id), 200);
     snprintf(text, sizeof(text), "\"note %d ", i);
     CHECK(has(&again, "event: reset") == reset && !has(&again, text));
     snprintf(text, sizeof(text), "\"note %d ", i + 1);
@@ -634,7 +629,7 @@ static void test_ring(void)
         say(i);
     come_again(&r, NOTES - 10, false);
     come_again(&r, 1, true);
-    bytes = host->streams->ring->bytes;
+    bytes = bed.host->streams->ring->bytes;
     CHECK(bytes <= HOST_RING_BYTES && bytes > HOST_RING_BYTES - 1000);
 
     check_row("an event for which there is no memory");
@@ -642,7 +637,7 @@ static void test_ring(void)
     say(NOTES + 1);
     fr_sys.realloc = fr_sys_real.realloc;
     come_again(&r, NOTES, true);
-    CHECK_INT(host->streams->ring->bytes, 0);
+    CHECK_INT(bed.host->streams->ring->bytes, 0);
     say(NOTES + 2);
     say(NOTES + 3);
     come_again(&r, NOTES + 2, false);
@@ -652,25 +647,26 @@ static void test_ring(void)
 static void test_check(void)
 {
     check_row("validate");
-    check_answer(FR_API_POST, "/api/v1/pipelines/validate",
-                 "{\"text\": \"name: x\\ntasks: {a: {runn: y}}\"}", 200,
-                 "{\"valid\":false,\"issues\":[{\"file\":\"/pipeline.yaml\",\"line\":2,");
-    check_answer(FR_API_POST, "/api/v1/pipelines/validate",
-                 "{\"text\": \"name: x\\ntasks: {a: {run: y}}\"}", 200, "{\"valid\":true,");
-    check_answer(FR_API_POST, "/api/v1/pipelines/validate",
-                 "{\"text\": \"name: x\\ntasks: {a: {run: y, needs: [b]}, b: {run: y, needs: "
-                 "[a]}}\"}",
+    check_answer(ask(&bed, POST, "/api/v1/pipelines/validate",
+                     "{\"text\": \"name: x\\ntasks: {a: {runn: y}}\"}"),
                  200, "{\"valid\":false,\"issues\":[{\"file\":\"/pipeline.yaml\",\"line\":2,");
-    check_answer(FR_API_POST, "/api/v1/pipelines/validate", "{\"text\": 1}", 400, "must be");
+    check_answer(ask(&bed, POST, "/api/v1/pipelines/validate",
+                     "{\"text\": \"name: x\\ntasks: {a: {run: y}}\"}"),
+                 200, "{\"valid\":true,");
+    check_answer(ask(&bed, POST, "/api/v1/pipelines/validate",
+                     "{\"text\": \"name: x\\ntasks: {a: {run: y, needs: [b]}, b: {run: y, needs: "
+                     "[a]}}\"}"),
+                 200, "{\"valid\":false,\"issues\":[{\"file\":\"/pipeline.yaml\",\"line\":2,");
+    check_answer(ask(&bed, POST, "/api/v1/pipelines/validate", "{\"text\": 1}"), 400, "must be");
 }
 
 int main(void)
 {
-    make_pipelines();
-    open_host();
-    make_body(ID, ", \"origin\": \"api\"");
-    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"no\":1");
-    settle();
+    make_pipelines(&bed);
+    open_host(&bed);
+    make_body(&bed, ID, ", \"origin\": \"api\"");
+    check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 201, "\"no\":1");
+    settle_host(&bed);
     check_rows(of_runs, sizeof(of_runs) / sizeof(of_runs[0]));
     test_gaps();
     test_file();
@@ -684,7 +680,7 @@ int main(void)
     test_lengths();
     test_ring();
     test_check();
-    close_host();
-    remove_home();
+    close_host(&bed);
+    remove_home(bed.home);
     return check_done();
 }

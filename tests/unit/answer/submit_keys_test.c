@@ -5,6 +5,8 @@
 #include "engine/cli/cli.h"
 #include "tests/unit/host/host_bed.h"
 
+static struct host_bed bed = HOST_BED;
+
 extern const char fr_host_openapi[];
 
 static const struct {
@@ -110,15 +112,15 @@ static void put(const char *key, const char *value, bool tcp)
 {
     bool whole = strcmp(key, "pipeline") == 0 && value != NULL;
 
-    snprintf(submit_body, sizeof(submit_body), "{%s%s%s%s%s%s%s}",
+    snprintf(bed.body, sizeof(bed.body), "{%s%s%s%s%s%s%s}",
              whole ? ""
              : tcp ? "\"pipeline\": \"q\""
                    : "\"pipeline\": \"",
-             whole || tcp ? "" : home, whole || tcp ? "" : "/q.yaml\"",
+             whole || tcp ? "" : bed.home, whole || tcp ? "" : "/q.yaml\"",
              value != NULL ? (whole ? "\"" : ", \"") : "", value != NULL ? key : "",
              value != NULL ? "\": " : "", value != NULL ? value : "");
     if (!tcp && strcmp(key, "cwd") != 0)
-        snprintf(strrchr(submit_body, '}'), 20, ", \"cwd\": \"/\"}");
+        snprintf(strrchr(bed.body, '}'), 20, ", \"cwd\": \"/\"}");
 }
 
 static void test_host(void)
@@ -133,36 +135,36 @@ static void test_host(void)
         check_row(rows[i].key);
         put(rows[i].key, rows[i].wrong, false);
         snprintf(text, sizeof(text), "'%s' in the body must be %s", rows[i].key, rows[i].error);
-        check_answer(FR_API_POST, "/api/v1/runs", submit_body, 400, text);
+        check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 400, text);
         if (strcmp(rows[i].key, "cwd") != 0) {
             put(rows[i].key, rows[i].good, false);
-            check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, rows[i].shown);
+            check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 201, rows[i].shown);
         }
-        bed_caller = &caller;
+        bed.caller = &caller;
         put(rows[i].key, tcp ? tcp_good : "\"/x\"", true);
-        check_answer(FR_API_POST, "/api/v1/runs", submit_body, tcp ? 201 : 400,
+        check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), tcp ? 201 : 400,
                      tcp ? rows[i].shown
                          : "the body must be {\\\"pipeline\\\": \\\"name\\\", \\\"params\\\": {…}, "
                            "\\\"at\\\": \\\"…\\\", \\\"priority\\\": 0}; all but pipeline may be "
                            "left out");
         put(rows[i].key, rows[i].wrong, true);
-        check_answer(FR_API_POST, "/api/v1/runs", submit_body, 400, "the body must be {");
-        bed_caller = NULL;
+        check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 400, "the body must be {");
+        bed.caller = NULL;
     }
     check_row("a logical time that is none");
     for (int tcp = 0; tcp < 2; tcp++) {
-        bed_caller = tcp ? &caller : NULL;
+        bed.caller = tcp ? &caller : NULL;
         put("at", "\"soon\"", tcp);
-        check_answer(FR_API_POST, "/api/v1/runs", submit_body, 400, "soon");
+        check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 400, "soon");
     }
     check_row("no pipeline");
-    bed_caller = &caller;
-    check_answer(FR_API_POST, "/api/v1/runs", "{\"priority\": 1}", 400, "all but pipeline");
+    bed.caller = &caller;
+    check_answer(ask(&bed, POST, "/api/v1/runs", "{\"priority\": 1}"), 400, "all but pipeline");
     check_row("a repeat");
     check_answer(
-        FR_API_POST, "/api/v1/runs/1/rerun", "{\"at\": \"x\"}", 400,
+        ask(&bed, POST, "/api/v1/runs/1/rerun", "{\"at\": \"x\"}"), 400,
         "the body must be {\\\"params\\\": {…}, \\\"priority\\\": 0}, both may be left out");
-    bed_caller = NULL;
+    bed.caller = NULL;
 }
 
 /* What the description of the interface lets a request have is what it may have over TCP. */
@@ -206,7 +208,6 @@ static void test_resume(void)
                                  .n_abandon = 2},
                           got;
     json_t *body = json_object(), *shell = NULL;
-    struct fr_err err = {0};
     char *text;
 
     check_row("a resume");
@@ -215,7 +216,7 @@ static void test_resume(void)
     free(text);
     body_write(BODY_RESUME, &all, "/in", body);
     json_object_set_new(body, "agent", json_string("/agent"));
-    CHECK_INT(body_resume(body, &arena, &got, &shell, &err), FR_OK);
+    CHECK_INT(body_resume(body, &arena, &got, &shell, NULL), FR_OK);
     CHECK_TEXT(got.file, "/in/x.yaml");
     CHECK(got.retry && got.n_abandon == 2 && strcmp(got.abandon[1], "n2") == 0);
     CHECK_TEXT(got.retry_from, "a");
@@ -229,18 +230,16 @@ static void test_resume(void)
 int main(void)
 {
     static const char q[] = "name: q\nparams: {x: {default: \"1\"}}\ntasks: {one: {run: 'true'}}\n";
-    char path[300];
 
-    make_home();
-    snprintf(path, sizeof(path), "%s/q.yaml", home);
-    CHECK_INT(fr_file_write(path, q, sizeof(q) - 1, 0600, NULL), FR_OK);
+    make_home(bed.home);
+    put_file(bed.home, "q.yaml", q);
     test_all();
     test_options();
     test_resume();
-    open_host();
+    open_host(&bed);
     test_host();
-    close_host();
+    close_host(&bed);
     test_described();
-    remove_home();
+    remove_home(bed.home);
     return check_done();
 }

@@ -83,14 +83,13 @@ static enum fr_rc watched_write(const char *path, const char *text, size_t fail_
 static void holds(const char *path, const char *want)
 {
     struct fr_buf b = {0};
-    struct fr_err err;
     char **names = NULL;
     size_t n = 0;
 
     CHECK_INT(fr_sys.list(dir, &names, &n), 0);
     CHECK_INT(n, 1);
     fr_sys_names_free(names, n);
-    CHECK_INT(fr_file_read(path, 100, &b, &err), FR_OK);
+    CHECK_INT(fr_file_read(path, 100, &b, NULL), FR_OK);
     CHECK_TEXT(b.p, want);
     fr_buf_finish(&b);
 }
@@ -156,10 +155,9 @@ int main(void)
         return check_done();
     snprintf(path, sizeof(path), "%s/f", dir);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct fr_err err;
 
         check_row(rows[i].row);
-        CHECK_INT(fr_file_write(path, "old", 3, 0600, &err), FR_OK);
+        CHECK_INT(fr_file_write(path, "old", 3, 0600, NULL), FR_OK);
         CHECK_INT(watched_write(path, "new", rows[i].fail_at) == FR_OK, rows[i].fail_at == 0);
         CHECK_TEXT(seen.calls, rows[i].calls);
         holds(path, rows[i].renamed ? "new" : "old");

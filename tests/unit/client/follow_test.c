@@ -10,6 +10,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+static char home[BED_HOME];
+
 static const char yaml[] = "name: p\n"
                            "nodes: [{name: n1, executor: local}]\n"
                            "tasks:\n"
@@ -89,7 +91,7 @@ static void begin(void)
     struct fr_err err = {0};
     struct fr_buf dir = {0};
 
-    bed.st = open_store();
+    bed.st = open_store(home);
     memset(bed.row.id.b, 7, sizeof(bed.row.id.b));
     bed.row.name = bed.row.source = "p";
     bed.row.folder = "/";
@@ -112,16 +114,15 @@ static void begin(void)
 static void end(void)
 {
     struct fr_buf dir = {0};
-    struct fr_err err;
 
     cli_model_finish(&bed.model);
     cli_follow_destroy(bed.f);
     fr_store_close(bed.st);
     fr_buf_finish(&bed.got);
     fr_home_at(home, FR_HOME_RUN, bed.row.id, &dir);
-    CHECK_INT(fr_remove_tree(dir.p, &err), FR_OK);
+    CHECK_INT(fr_remove_tree(dir.p, NULL), FR_OK);
     fr_buf_finish(&dir);
-    remove_store();
+    remove_store(home);
     memset(&bed, 0, sizeof(bed));
 }
 
@@ -156,9 +157,7 @@ static void append_zeros(const char *name, size_t n)
 
 static void add(const struct fr_event_row *ev)
 {
-    struct fr_err err;
-
-    CHECK_INT(fr_store_event_add(bed.st, bed.row.id, ev, &err), FR_OK);
+    CHECK_INT(fr_store_event_add(bed.st, bed.row.id, ev, NULL), FR_OK);
 }
 
 static void catch_up(void)
@@ -357,17 +356,16 @@ static void test_outputs(void)
     struct fr_output_row rows[] = {{1, "x", "1"}, {1, "y", "2"}, {1, "_result", "{}"}};
     struct fr_output_row used = {0, "z", "3"}; /* by b: it is no result of the run */
     struct fr_event_row ev = {.idx = 0, .kind = "succeeded", .attempt_no = 1, .cause = "exit"};
-    struct fr_err err;
 
     begin();
-    CHECK_INT(fr_store_output_put(bed.st, bed.row.id, &used, &err), FR_OK);
+    CHECK_INT(fr_store_output_put(bed.st, bed.row.id, &used, NULL), FR_OK);
     add(&ev);
     catch_up();
     CHECK_TEXT(bed.got.p, "a@n1 succeeded 1 by exit 0\n");
     bed.got.n = 0;
     ev.idx = 1;
     for (int i = 0; i < 3; i++)
-        CHECK_INT(fr_store_output_put(bed.st, bed.row.id, &rows[i], &err), FR_OK);
+        CHECK_INT(fr_store_output_put(bed.st, bed.row.id, &rows[i], NULL), FR_OK);
     add(&ev);
     catch_up();
     CHECK_TEXT(bed.got.p, "b@n1 succeeded 1 by exit 0 _result={} x=1 y=2\n");
@@ -407,7 +405,6 @@ static void test_slices(void)
         {.idx = 1, .kind = "starting", .attempt_no = 1},
         {.idx = 1, .kind = "running", .attempt_no = 1},
         {.idx = 1, .kind = "succeeded", .attempt_no = 1, .log_bytes = 1 << 20}};
-    struct fr_err err;
     bool more = true;
     int calls = 0;
 
@@ -419,7 +416,7 @@ static void test_slices(void)
         uint64_t was = bed.model.insts[1].log_at;
 
         CHECK(bed.model.insts[1].state != FR_ST_SUCCEEDED);
-        CHECK_INT(cli_follow_news(bed.f, &more, &err), FR_OK);
+        CHECK_INT(cli_follow_news(bed.f, &more, NULL), FR_OK);
         CHECK(bed.model.insts[1].log_at - was <= 64 << 10);
     }
     CHECK_INT(calls, 17);
@@ -429,7 +426,7 @@ static void test_slices(void)
     for (int i = 0; i < 2500; i++)
         add(&ev[0]);
     for (calls = 0, more = true; more && calls < 100; calls++)
-        CHECK_INT(cli_follow_news(bed.f, &more, &err), FR_OK);
+        CHECK_INT(cli_follow_news(bed.f, &more, NULL), FR_OK);
     CHECK_INT(calls, 13);
     CHECK_INT(bed.model.seq, 2503);
     end();
@@ -470,7 +467,6 @@ static void test_away(void)
                                 {.kind = "succeeded", .attempt_no = 1, .log_bytes = 9}};
     struct fr_node_row node = {.name = "n1", .unreachable_wall = 1};
     bool complete = true;
-    struct fr_err err;
 
     begin();
     add(&ev[0]);
@@ -479,8 +475,8 @@ static void test_away(void)
     catch_up();
     CHECK(cli_follow_over(bed.f, &complete) && !complete);
     CHECK_INT(bed.model.insts[0].left, 9);
-    CHECK_INT(fr_store_node_put(bed.st, bed.row.id, &node, &err), FR_OK);
-    CHECK_INT(cli_follow_nodes(bed.f, &err), FR_OK);
+    CHECK_INT(fr_store_node_put(bed.st, bed.row.id, &node, NULL), FR_OK);
+    CHECK_INT(cli_follow_nodes(bed.f, NULL), FR_OK);
     CHECK_INT(bed.model.insts[0].left, 0);
     append(A1, "nine", 4);
     catch_up();
@@ -615,9 +611,7 @@ static void test_no_memory(void)
 
 int main(void)
 {
-    struct fr_err err;
-
-    make_home();
+    make_home(home);
     test_table();
     test_outputs();
     test_again();
@@ -627,6 +621,6 @@ int main(void)
     test_take_over();
     test_other_plan();
     test_no_memory();
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
     return check_done();
 }

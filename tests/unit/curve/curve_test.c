@@ -82,10 +82,8 @@ static void test_lines(void)
 
 static void feed(struct fr_curve *c, const char *text, size_t piece)
 {
-    struct fr_err err;
-
     for (size_t at = 0, n = strlen(text); at < n; at += piece)
-        CHECK(fr_curve_feed(c, text + at, n - at < piece ? n - at : piece, &err) == FR_OK);
+        CHECK(fr_curve_feed(c, text + at, n - at < piece ? n - at : piece, NULL) == FR_OK);
 }
 
 /* "part | part": of each row "STEP" and of each key "key:row=value". */
@@ -152,13 +150,12 @@ static void test_limits(void)
 {
     struct fr_curve c = {0};
     struct fr_buf text = {0};
-    struct fr_err err;
 
     check_row("keys beyond the limits");
     for (int i = 0; i < 100; i++)
         fr_buf_fmt(&text, "{\"step\":%d,\"k%d\":1}\n", i, i);
     fr_buf_fmt(&text, "{\"step\":100,\"%070d\":1}\n", 0);
-    CHECK(fr_curve_feed(&c, text.p, text.n, &err) == FR_OK);
+    CHECK(fr_curve_feed(&c, text.p, text.n, NULL) == FR_OK);
     CHECK_INT(c.n_names, FR_CURVE_KEYS);
     CHECK_INT(c.left_out, 100 - FR_CURVE_KEYS + 1);
     CHECK_INT(c.parts[0]->n, 101);
@@ -168,7 +165,7 @@ static void test_limits(void)
     fr_buf_cut(&text, text.n);
     for (int i = 0; i < FR_CURVE_PARTS + 7; i++)
         fr_buf_fmt(&text, "{\"step\":%d}\n", 10000 - i);
-    CHECK(fr_curve_feed(&c, text.p, text.n, &err) == FR_OK);
+    CHECK(fr_curve_feed(&c, text.p, text.n, NULL) == FR_OK);
     CHECK_INT(c.n_parts, FR_CURVE_PARTS);
     CHECK_INT(c.left_out, 7);
     fr_curve_finish(&c);
@@ -177,7 +174,7 @@ static void test_limits(void)
     fr_buf_cut(&text, text.n);
     for (int i = 0; i < FR_METRICS_ROWS + 2; i++)
         fr_buf_text(&text, "{\"step\":1}\n");
-    CHECK(fr_curve_feed(&c, text.p, text.n, &err) == FR_OK);
+    CHECK(fr_curve_feed(&c, text.p, text.n, NULL) == FR_OK);
     CHECK_INT(c.parts[0]->n, FR_METRICS_ROWS);
     CHECK_INT(c.left_out, 2);
     fr_curve_finish(&c);
@@ -188,7 +185,7 @@ static void test_limits(void)
     for (int i = 0; i < FR_CURVE_KEYS + 3; i++)
         fr_buf_fmt(&text, ",\"k%d\":1", i);
     fr_buf_text(&text, "}\n{}\n");
-    CHECK(fr_curve_feed(&c, text.p, text.n, &err) == FR_OK);
+    CHECK(fr_curve_feed(&c, text.p, text.n, NULL) == FR_OK);
     CHECK(c.left_out == 3 && c.bad == 1);
     fr_curve_finish(&c);
 
@@ -347,7 +344,6 @@ static void test_spikes(void)
     struct fr_curve_ask ask = {.key = "a"};
     struct fr_curve_points points = {0}, more = {0};
     struct fr_buf text = {0};
-    struct fr_err err;
     unsigned noise = 1;
     size_t kept = 0;
 
@@ -357,7 +353,7 @@ static void test_spikes(void)
         fr_buf_fmt(&text, "{\"step\":%d,\"a\":%g}\n", i,
                    (noise >> 16) % 1000 / 6667.0 + (i % 2000 == 777 ? 1 : 0));
         if (i + 1 == ROWS) {
-            CHECK(fr_curve_feed(&c, text.p, text.n, &err) == FR_OK);
+            CHECK(fr_curve_feed(&c, text.p, text.n, NULL) == FR_OK);
             fr_buf_cut(&text, text.n);
             s.part = c.parts[0];
             fr_curve_extent(&s, FR_CURVE_STEP, &(double){0}, &ask.to);
@@ -370,7 +366,7 @@ static void test_spikes(void)
     for (size_t i = 0; i < points.n; i++)
         kept += points.v[i].y >= 1;
     CHECK_INT(kept, 50);
-    CHECK(fr_curve_feed(&c, text.p, text.n, &err) == FR_OK);
+    CHECK(fr_curve_feed(&c, text.p, text.n, NULL) == FR_OK);
     CHECK(fr_curve_bucket(0, ROWS + ROWS / 100 - 1, WIDTH) == ask.bucket);
     fr_curve_reduce(&s, &ask, &more);
     CHECK(more.n > points.n && memcmp(more.v, points.v, (points.n - 4) * sizeof(*points.v)) == 0);

@@ -1,6 +1,8 @@
 /* Channels of a host whose receivers are down, slow or unwilling. */
 #include "tests/unit/deliver/outbox_bed.h"
 
+static struct outbox o = {.bed = HOST_BED};
+
 /* Down for an hour: each try at its time, in the order of events; another channel does not wait. */
 static void test_down(void)
 {
@@ -8,32 +10,33 @@ static void test_down(void)
     char want[100];
 
     check_row("a receiver that is down");
-    reset();
-    answer((struct fr_sent){.text = "refused"});
-    begin(CHANNELS "notify: [{on: failed, to: a}, {on: cancelled, to: b}]\n");
-    end_run(FR_OUT_FAILED, "");
-    until("a failed 1 waiting 1");
-    end_run(FR_OUT_FAILED, "");
-    end_run(FR_OUT_CANCELLED, "");
-    until("a failed 1 waiting 1, a failed 2 waiting 0, b cancelled 3 sent 1");
-    CHECK(!fr_host_owes(host)); /* what waits has its turn with the next host */
+    reset(&o);
+    answer(&o, (struct fr_sent){.text = "refused"});
+    begin(&o, CHANNELS "notify: [{on: failed, to: a}, {on: cancelled, to: b}]\n");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 waiting 1");
+    end_run(&o, FR_OUT_FAILED, "");
+    end_run(&o, FR_OUT_CANCELLED, "");
+    until(&o, "a failed 1 waiting 1, a failed 2 waiting 0, b cancelled 3 sent 1");
+    CHECK(!fr_host_owes(o.bed.host)); /* what waits has its turn with the next host */
     for (int i = 0; i < 4; i++) {
-        pass(steps_s[i] * 79 / 100);
+        bed_pass(steps_s[i] * 79 / 100);
         snprintf(want, sizeof(want),
                  "a failed 1 waiting %d, a failed 2 waiting 0, b cancelled 3 sent 1", i + 1);
-        until(want); /* not before its time */
-        settle();
-        pass(steps_s[i] * 42 / 100 + 1);
+        until(&o, want); /* not before its time */
+        settle_host(&o.bed);
+        bed_pass(steps_s[i] * 42 / 100 + 1);
         snprintf(want, sizeof(want),
                  "a failed 1 waiting %d, a failed 2 waiting 0, b cancelled 3 sent 1", i + 2);
-        until(want);
+        until(&o, want);
     }
-    answer((struct fr_sent){.done = true});
-    pass(3600 * 121 / 100);
-    until("a failed 1 sent 6, a failed 2 sent 1, b cancelled 3 sent 1");
-    check_got("a run.failed 1, b run.cancelled 3, a run.failed 1, a run.failed 1, a run.failed 1, "
+    answer(&o, (struct fr_sent){.done = true});
+    bed_pass(3600 * 121 / 100);
+    until(&o, "a failed 1 sent 6, a failed 2 sent 1, b cancelled 3 sent 1");
+    check_got(&o,
+              "a run.failed 1, b run.cancelled 3, a run.failed 1, a run.failed 1, a run.failed 1, "
               "a run.failed 1, a run.failed 1, a run.failed 2");
-    close_host();
+    close_host(&o.bed);
 }
 
 static void test_keys(void)
@@ -41,104 +44,106 @@ static void test_keys(void)
     const char *first, *second;
 
     check_row("the key is the same in each try");
-    reset();
-    answer((struct fr_sent){.text = "no"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run(FR_OUT_FAILED, "");
-    until("a failed 1 waiting 1");
-    close_host();
-    begin(configured);
-    pass(7);
-    until("a failed 1 waiting 2");
-    first = strstr(receiver.got.p, "msg_");
+    reset(&o);
+    answer(&o, (struct fr_sent){.text = "no"});
+    begin(&o, CHANNELS "notify: {on: failed, to: a}\n");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 waiting 1");
+    close_host(&o.bed);
+    begin(&o, o.config);
+    bed_pass(7);
+    until(&o, "a failed 1 waiting 2");
+    first = strstr(o.got.p, "msg_");
     second = strstr(first + 1, "msg_");
     CHECK(second != NULL && strncmp(first, second, 36) == 0);
-    close_host();
+    close_host(&o.bed);
 }
 
 static void test_wait(void)
 {
     check_row("a receiver that asks for patience");
-    reset();
-    answer((struct fr_sent){.wait_ms = 900 * 1000, .text = "HTTP status 429"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run(FR_OUT_FAILED, "");
-    until("a failed 1 waiting 1");
-    pass(890);
-    settle();
-    until("a failed 1 waiting 1");
-    answer((struct fr_sent){.done = true});
-    pass(11);
-    until("a failed 1 sent 2");
-    close_host();
+    reset(&o);
+    answer(&o, (struct fr_sent){.wait_ms = 900 * 1000, .text = "HTTP status 429"});
+    begin(&o, CHANNELS "notify: {on: failed, to: a}\n");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 waiting 1");
+    bed_pass(890);
+    settle_host(&o.bed);
+    until(&o, "a failed 1 waiting 1");
+    answer(&o, (struct fr_sent){.done = true});
+    bed_pass(11);
+    until(&o, "a failed 1 sent 2");
+    close_host(&o.bed);
 }
 
 /* The wall clock is set back by a day: nothing waits for that day. */
 static void test_set_back(void)
 {
     check_row("a clock that is set back");
-    reset();
-    answer((struct fr_sent){.text = "no"});
-    begin(CHANNELS "notify: {on: failed, to: a, throttle: 10m}\n");
-    end_run(FR_OUT_FAILED, "");
-    until("a failed 1 waiting 1");
-    answer((struct fr_sent){.done = true});
-    pass(-86400);
-    until("a failed 1 sent 2");
-    end_run(FR_OUT_FAILED, "");
-    until("a failed 1 sent 2, a failed 2 sent 1");
-    close_host();
+    reset(&o);
+    answer(&o, (struct fr_sent){.text = "no"});
+    begin(&o, CHANNELS "notify: {on: failed, to: a, throttle: 10m}\n");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 waiting 1");
+    answer(&o, (struct fr_sent){.done = true});
+    bed_pass(-86400);
+    until(&o, "a failed 1 sent 2");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 sent 2, a failed 2 sent 1");
+    close_host(&o.bed);
 }
 
 static void test_refused(void)
 {
     check_row("a message that is refused");
-    reset();
-    answer((struct fr_sent){.refused = true, .text = "HTTP status 400"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run(FR_OUT_FAILED, "");
-    end_run(FR_OUT_FAILED, "");
-    until("a failed 1 waiting 1, a failed 2 waiting 0");
-    pass(7);
-    until("a failed 1 waiting 2, a failed 2 waiting 0");
-    pass(37);
-    until("a failed 1 dead 3, a failed 2 waiting 1");
+    reset(&o);
+    answer(&o, (struct fr_sent){.refused = true, .text = "HTTP status 400"});
+    begin(&o, CHANNELS "notify: {on: failed, to: a}\n");
+    end_run(&o, FR_OUT_FAILED, "");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 waiting 1, a failed 2 waiting 0");
+    bed_pass(7);
+    until(&o, "a failed 1 waiting 2, a failed 2 waiting 0");
+    bed_pass(37);
+    until(&o, "a failed 1 dead 3, a failed 2 waiting 1");
     check_row("sent again it is tried as often as before");
-    check_answer(FR_API_POST, "/api/v1/deliveries/1/again", "{}", 202, "\"state\":\"waiting\"");
-    until("a failed 1 waiting 1, a failed 2 waiting 1");
-    close_host();
+    check_answer(ask(&o.bed, POST, "/api/v1/deliveries/1/again", "{}"), 202,
+                 "\"state\":\"waiting\"");
+    until(&o, "a failed 1 waiting 1, a failed 2 waiting 1");
+    close_host(&o.bed);
 }
 
 static void test_gone(void)
 {
     check_row("a receiver that wants no more");
-    reset();
-    answer((struct fr_sent){.gone = true, .text = "HTTP status 410"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run(FR_OUT_FAILED, "");
-    end_run(FR_OUT_FAILED, "");
-    until("a failed 1 dead 1, a failed 2 dead 0");
-    end_run(FR_OUT_FAILED, "");
-    until("a failed 1 dead 1, a failed 2 dead 0, a failed 3 dead 0");
-    check_answer(FR_API_GET, "/api/v1/channels", NULL, 200,
+    reset(&o);
+    answer(&o, (struct fr_sent){.gone = true, .text = "HTTP status 410"});
+    begin(&o, CHANNELS "notify: {on: failed, to: a}\n");
+    end_run(&o, FR_OUT_FAILED, "");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 dead 1, a failed 2 dead 0");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 dead 1, a failed 2 dead 0, a failed 3 dead 0");
+    check_answer(ask(&o.bed, GET, "/api/v1/channels", NULL), 200,
                  "\"off\":\"the channel is off: its receiver wants no more (410)\"");
-    check_answer(FR_API_GET, "/metrics", NULL, 200,
+    check_answer(ask(&o.bed, GET, "/metrics", NULL), 200,
                  "flowrun_deliveries_total{kind=\"webhook\",result=\"dead\"} 1\n");
-    check_answer(FR_API_GET, "/metrics", NULL, 200,
+    check_answer(ask(&o.bed, GET, "/metrics", NULL), 200,
                  "flowrun_deliveries_waiting{kind=\"webhook\"} 0\n");
     for (int no = 2; no <= 3; no++) { /* what waited then, and what came later */
         char path[40];
 
         snprintf(path, sizeof(path), "/api/v1/deliveries/%d", no);
-        check_answer(FR_API_GET, path, NULL, 200,
+        check_answer(ask(&o.bed, GET, path, NULL), 200,
                      "\"answer\":\"the channel is off: its receiver wants no more (410)\"");
     }
-    answer((struct fr_sent){.done = true});
-    check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 202, "\"state\":\"waiting\"");
-    until("a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0");
-    end_run(FR_OUT_FAILED, "");
-    until("a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0, a failed 4 sent 1");
-    close_host();
+    answer(&o, (struct fr_sent){.done = true});
+    check_answer(ask(&o.bed, POST, "/api/v1/deliveries/2/again", "{}"), 202,
+                 "\"state\":\"waiting\"");
+    until(&o, "a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 dead 1, a failed 2 sent 1, a failed 3 dead 0, a failed 4 sent 1");
+    close_host(&o.bed);
 }
 
 /* A test message goes through a channel that is off, and turns it on. */
@@ -147,20 +152,21 @@ static void test_try(void)
     struct fr_api_response res;
 
     check_row("a test message");
-    reset();
-    answer((struct fr_sent){.gone = true, .text = "HTTP status 410"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run(FR_OUT_FAILED, "");
-    until("a failed 1 dead 1");
-    answer((struct fr_sent){.done = true});
-    res = ask(FR_API_POST, "/api/v1/deliveries", "{\"channel\": \"a\"}");
+    reset(&o);
+    answer(&o, (struct fr_sent){.gone = true, .text = "HTTP status 410"});
+    begin(&o, CHANNELS "notify: {on: failed, to: a}\n");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 dead 1");
+    answer(&o, (struct fr_sent){.done = true});
+    res = ask(&o.bed, POST, "/api/v1/deliveries", "{\"channel\": \"a\"}");
     CHECK_INT(res.status, 201);
     CHECK_TEXT(res.location.p, "/api/v1/deliveries/2");
     fr_api_response_finish(&res);
-    check_answer(FR_API_GET, "/api/v1/channels", NULL, 200, "\"kind\":\"webhook\",\"off\":\"\"}");
-    until("a failed 1 dead 1, a test 0 sent 1");
-    check_got("a run.failed 1, a channel.test 0");
-    close_host();
+    check_answer(ask(&o.bed, GET, "/api/v1/channels", NULL), 200,
+                 "\"kind\":\"webhook\",\"off\":\"\"}");
+    until(&o, "a failed 1 dead 1, a test 0 sent 1");
+    check_got(&o, "a run.failed 1, a channel.test 0");
+    close_host(&o.bed);
 }
 
 static void test_many_dead(void)
@@ -169,38 +175,39 @@ static void test_many_dead(void)
     const char *note = NULL;
 
     check_row("twenty in a row");
-    reset();
-    answer((struct fr_sent){.refused = true, .text = "HTTP status 404"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
+    reset(&o);
+    answer(&o, (struct fr_sent){.refused = true, .text = "HTTP status 404"});
+    begin(&o, CHANNELS "notify: {on: failed, to: a}\n");
     for (int i = 0; i < 21; i++)
-        end_run(FR_OUT_FAILED, "");
+        end_run(&o, FR_OUT_FAILED, "");
     for (int i = 0; i < 500 && note == NULL; i++) {
-        pass(40);
-        configure(configured);
-        settle();
-        CHECK_INT(fr_store_channel_note(st, "a", &arena, &note, NULL), FR_OK);
+        bed_pass(40);
+        configure(&o, o.config);
+        settle_host(&o.bed);
+        CHECK_INT(fr_store_channel_note(o.bed.st, "a", &arena, &note, NULL), FR_OK);
     }
     CHECK_TEXT(note, "the channel is off: 20 messages in a row failed");
     fr_arena_finish(&arena);
-    close_host();
+    close_host(&o.bed);
 }
 
 static void test_old(void)
 {
     check_row("older than 36 hours");
-    reset();
-    answer((struct fr_sent){.text = "no"});
-    begin(CHANNELS "notify: {on: failed, to: a}\n");
-    end_run(FR_OUT_FAILED, "");
-    end_run(FR_OUT_FAILED, "");
-    until("a failed 1 waiting 1, a failed 2 waiting 0");
-    pass(36 * 3600 + 10);
-    until("a failed 1 dead 1, a failed 2 dead 0");
+    reset(&o);
+    answer(&o, (struct fr_sent){.text = "no"});
+    begin(&o, CHANNELS "notify: {on: failed, to: a}\n");
+    end_run(&o, FR_OUT_FAILED, "");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 waiting 1, a failed 2 waiting 0");
+    bed_pass(36 * 3600 + 10);
+    until(&o, "a failed 1 dead 1, a failed 2 dead 0");
     check_row("sent again its age begins anew");
-    answer((struct fr_sent){.done = true});
-    check_answer(FR_API_POST, "/api/v1/deliveries/2/again", "{}", 202, "\"state\":\"waiting\"");
-    until("a failed 1 dead 1, a failed 2 sent 1");
-    close_host();
+    answer(&o, (struct fr_sent){.done = true});
+    check_answer(ask(&o.bed, POST, "/api/v1/deliveries/2/again", "{}"), 202,
+                 "\"state\":\"waiting\"");
+    until(&o, "a failed 1 dead 1, a failed 2 sent 1");
+    close_host(&o.bed);
 }
 
 /* The host's turns go on, and other channels have theirs, while a receiver takes its time. */
@@ -209,24 +216,24 @@ static void test_slow(void)
     const char *first;
 
     check_row("a slow receiver");
-    reset();
-    begin(CHANNELS "notify: [{on: failed, to: a}, {on: cancelled, to: b}]\n");
-    block(true);
-    end_run(FR_OUT_FAILED, "");
-    end_run(FR_OUT_CANCELLED, "");
-    until("a failed 1 waiting 0, b cancelled 2 sent 1");
-    CHECK(fr_host_owes(host));
-    check_answer(FR_API_GET, "/api/v1/runs", NULL, 200, "\"no\":2");
-    block(false);
-    until("a failed 1 sent 1, b cancelled 2 sent 1");
-    first = strstr(receiver.got.p, "a run.failed");
+    reset(&o);
+    begin(&o, CHANNELS "notify: [{on: failed, to: a}, {on: cancelled, to: b}]\n");
+    block(&o, true);
+    end_run(&o, FR_OUT_FAILED, "");
+    end_run(&o, FR_OUT_CANCELLED, "");
+    until(&o, "a failed 1 waiting 0, b cancelled 2 sent 1");
+    CHECK(fr_host_owes(o.bed.host));
+    check_answer(ask(&o.bed, GET, "/api/v1/runs", NULL), 200, "\"no\":2");
+    block(&o, false);
+    until(&o, "a failed 1 sent 1, b cancelled 2 sent 1");
+    first = strstr(o.got.p, "a run.failed");
     CHECK(first != NULL && strstr(first + 1, "a run.failed") == NULL);
-    close_host();
+    close_host(&o.bed);
 }
 
 int main(void)
 {
-    begin_outbox();
+    begin_outbox(&o);
     test_down();
     test_keys();
     test_wait();
@@ -237,5 +244,5 @@ int main(void)
     test_many_dead();
     test_old();
     test_slow();
-    return end_outbox();
+    return end_outbox(&o);
 }

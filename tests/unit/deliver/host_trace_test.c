@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+static char home[BED_HOME];
+
 static struct fr_store *st;
 
 static struct fr_run_row run = {.id = {.b = {0xaa}},
@@ -272,11 +274,10 @@ static const char *const want[] = {
 static void test_spans(void)
 {
     json_t *doc = NULL, *spans, *item;
-    struct fr_err err = {0};
     size_t i;
 
     check_row("spans");
-    CHECK_INT(fr_trace_run(st, &run, &doc, &err), FR_OK);
+    CHECK_INT(fr_trace_run(st, &run, &doc, NULL), FR_OK);
     CHECK_INT(json_array_size(doc), 1);
     spans = spans_of(json_array_get(doc, 0));
     CHECK_INT(json_array_size(spans), sizeof(want) / sizeof(want[0]));
@@ -343,8 +344,8 @@ static void test_batches(void)
 
 int main(void)
 {
-    make_home();
-    st = open_store();
+    make_home(home);
+    st = open_store(home);
     put_rows();
     test_spans();
     test_batches();

@@ -15,13 +15,12 @@ static const struct fr_id A = {{0xa}};
 static void test_up(void)
 {
     static struct peer_world w;
-    struct fr_err err = {0};
     const struct fr_exec_event *ev;
 
     check_row("up");
     peer_setup(&w, 1);
     w.nodes[0].clock = 5000;
-    CHECK(w.ex.ops->connect(w.ex.self, 0, &err) == FR_OK);
+    CHECK(w.ex.ops->connect(w.ex.self, 0, NULL) == FR_OK);
     CHECK_INT(w.nodes[0].opens, 0); /* nothing happens inside of a call */
     peer_run(&w);
     ev = peer_event(&w, FR_EXEC_UP);
@@ -36,7 +35,7 @@ static void test_up(void)
     peer_wait(&w, 20000);
     CHECK_INT(w.nodes[0].pings, 1);
     CHECK(w.ex.ops->attach(w.ex.self, (struct fr_exec_attempt){0, A}, (struct fr_exec_have){0},
-                           &err) == FR_OK);
+                           NULL) == FR_OK);
     peer_wait(&w, 20000);
     CHECK_INT(w.nodes[0].pings, 6);
     CHECK_INT(peer_events(&w, FR_EXEC_DOWN), 0);

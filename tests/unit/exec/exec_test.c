@@ -36,14 +36,13 @@ static void say_log(struct peer *p, uint64_t offset, const char *text)
 static void test_start_again(void)
 {
     static struct peer_world w;
-    struct fr_err err = {0};
     struct fr_exec_member mb = member(0, A);
     struct peer *p = &w.nodes[0];
     const struct fr_msg *m;
 
     check_row("a start is sent again until it is answered");
     peer_setup(&w, 1);
-    CHECK(w.ex.ops->start(w.ex.self, &mb, &err) == FR_OK);
+    CHECK(w.ex.ops->start(w.ex.self, &mb, NULL) == FR_OK);
     peer_run(&w);
     m = peer_got(p, FR_MSG_PREPARE);
     CHECK(m != NULL && m->prepare.go_now && m->prepare.generation == 2);
@@ -97,7 +96,6 @@ static void test_reboot(void)
 static void test_gang(void)
 {
     static struct peer_world w;
-    struct fr_err err = {0};
     struct fr_exec_member v[2] = {member(0, A), member(1, B)};
     struct fr_str env = FR_STR("MASTER_ADDR=10.0.0.1");
     struct fr_msg ok = {.type = FR_MSG_PREPARED, .prepared = {.attempt = A, .port = 39500}};
@@ -108,7 +106,7 @@ static void test_gang(void)
     check_row("prepare, then go");
     peer_setup(&w, 2);
     for (int i = 0; i < 2; i++)
-        CHECK(w.ex.ops->prepare(w.ex.self, &v[i], &err) == FR_OK);
+        CHECK(w.ex.ops->prepare(w.ex.self, &v[i], NULL) == FR_OK);
     peer_run(&w);
     CHECK((m = peer_got(&w.nodes[0], FR_MSG_PREPARE)) != NULL && !m->prepare.go_now);
     CHECK(peer_got(&w.nodes[1], FR_MSG_PREPARE) != NULL);
@@ -121,7 +119,7 @@ static void test_gang(void)
     ev = peer_event(&w, FR_EXEC_PREPARED);
     CHECK(ev != NULL && ev->node == 1 && ev->prepared.rc == FR_BUSY && ev->prepared.text.n > 0);
     v[0].go_env = (struct fr_strs){&env, 1};
-    CHECK(w.ex.ops->go(w.ex.self, &v[0], &err) == FR_OK);
+    CHECK(w.ex.ops->go(w.ex.self, &v[0], NULL) == FR_OK);
     peer_run(&w);
     m = peer_got(&w.nodes[0], FR_MSG_GO);
     CHECK(m != NULL && m->go.env.n == 1 && fr_str_is(m->go.env.v[0], "MASTER_ADDR=10.0.0.1"));
@@ -141,7 +139,6 @@ static void say_ended(struct peer *p, uint64_t log_bytes)
 static void test_log(void)
 {
     static struct peer_world w;
-    struct fr_err err = {0};
     struct fr_exec_attempt a = {0, A};
     struct peer *p = &w.nodes[0];
     const struct fr_exec_event *ev;
@@ -150,7 +147,7 @@ static void test_log(void)
     check_row("a log is followed over lost connections");
     peer_setup(&w, 1);
     peer_connect(&w, 0);
-    CHECK(w.ex.ops->attach(w.ex.self, a, (struct fr_exec_have){.log = 3}, &err) == FR_OK);
+    CHECK(w.ex.ops->attach(w.ex.self, a, (struct fr_exec_have){.log = 3}, NULL) == FR_OK);
     peer_run(&w);
     CHECK((m = peer_got(p, FR_MSG_ATTACH)) != NULL && m->attach.offset == 3);
     say_state(p, A, FR_AT_RUNNING);
@@ -173,7 +170,7 @@ static void test_log(void)
     ev = peer_event(&w, FR_EXEC_LOG);
     CHECK(ev != NULL && ev->log.offset == 9 && fr_str_is(ev->log.bytes, "jkl"));
     CHECK(peer_event(&w, FR_EXEC_LOG_END) != NULL);
-    CHECK(w.ex.ops->ack_end(w.ex.self, a, &err) == FR_OK);
+    CHECK(w.ex.ops->ack_end(w.ex.self, a, NULL) == FR_OK);
     peer_cut(p, FR_UNREACHABLE);
     peer_wait(&w, 1500);
     CHECK(peer_got(p, FR_MSG_ACK_END) != NULL && peer_got(p, FR_MSG_ATTACH) == NULL);
@@ -195,7 +192,6 @@ static void test_metrics(void)
 {
     static struct peer_world w;
     struct fr_msg ended = {.type = FR_MSG_ENDED};
-    struct fr_err err = {0};
     struct fr_exec_attempt a = {0, A};
     struct peer *p = &w.nodes[0];
     const struct fr_exec_event *ev;
@@ -204,7 +200,7 @@ static void test_metrics(void)
     check_row("metrics are followed over lost connections, and awaited");
     peer_setup(&w, 1);
     peer_connect(&w, 0);
-    CHECK(w.ex.ops->attach(w.ex.self, a, (struct fr_exec_have){.metrics = 3}, &err) == FR_OK);
+    CHECK(w.ex.ops->attach(w.ex.self, a, (struct fr_exec_have){.metrics = 3}, NULL) == FR_OK);
     peer_run(&w);
     m = peer_got(p, FR_MSG_ATTACH);
     CHECK(m != NULL && m->attach.metrics && m->attach.metrics_at == 3 && m->attach.offset == 0);

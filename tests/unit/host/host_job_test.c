@@ -10,15 +10,16 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+static struct host_bed bed = HOST_BED;
+
 static const char limited[] = "name: l\nmax_active_runs: 1\ntasks: {one: {run: 'true'}}\n";
 
 static void write_file(const char *name, const char *text)
 {
-    struct fr_err err = {0};
     char path[300];
 
-    snprintf(path, sizeof(path), "%s/%s", home, name);
-    CHECK_INT(fr_file_write(path, text, strlen(text), 0600, &err), FR_OK);
+    snprintf(path, sizeof(path), "%s/%s", bed.home, name);
+    CHECK_INT(fr_file_write(path, text, strlen(text), 0600, NULL), FR_OK);
 }
 
 struct asked { /* a request that waits for its answer */
@@ -30,7 +31,7 @@ struct asked { /* a request that waits for its answer */
 
 static void ask_once(struct asked *a)
 {
-    struct fr_api_request req = {.method = FR_API_POST,
+    struct fr_api_request req = {.method = POST,
                                  .path = a->path,
                                  .body = fr_str_of(a->body),
                                  .content_type = "application/json",
@@ -41,7 +42,7 @@ static void ask_once(struct asked *a)
 
     fr_api_response_finish(&a->res);
     a->again = false;
-    api.answer(api.self, &req, &a->res);
+    bed.api.answer(bed.api.self, &req, &a->res);
 }
 
 static void begin_ask(struct asked *a, const char *path, const char *file, const char *id)
@@ -53,13 +54,13 @@ static void begin_ask(struct asked *a, const char *path, const char *file, const
         snprintf(a->body, sizeof(a->body),
                  "{\"pipeline\": \"%s/%s\", \"cwd\": \"/\", \"id\": \"%s\", \"env\": "
                  "{\"WHO\": \"me\"}, \"secrets\": {\"TOKEN\": \"planted-secret\"}}",
-                 home, file, id);
+                 bed.home, file, id);
     ask_once(a);
 }
 
 static void wait_for(struct asked *a)
 {
-    while (!a->again && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+    while (!a->again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
         ;
     ask_once(a);
 }
@@ -69,7 +70,7 @@ static sqlite3 *raw_db(void)
     sqlite3 *db = NULL;
     char path[300];
 
-    snprintf(path, sizeof(path), "%s/state.db", home);
+    snprintf(path, sizeof(path), "%s/state.db", bed.home);
     CHECK(sqlite3_open(path, &db) == SQLITE_OK);
     return db;
 }
@@ -80,8 +81,8 @@ static size_t count_rows(const char *run)
     struct fr_inst_rows rows = {0};
     struct fr_run_row row;
 
-    if (fr_store_run_find(st, run, &arena, &row, NULL) == FR_OK)
-        CHECK_INT(fr_store_insts(st, row.id, &arena, &rows, NULL), FR_OK);
+    if (fr_store_run_find(bed.st, run, &arena, &row, NULL) == FR_OK)
+        CHECK_INT(fr_store_insts(bed.st, row.id, &arena, &rows, NULL), FR_OK);
     fr_arena_finish(&arena);
     return rows.n;
 }
@@ -122,7 +123,7 @@ static void test_slow_file(void)
     struct asked slow, second, third, gone, sweep;
 
     check_row("a pipeline that cannot be read yet");
-    open_host();
+    open_host(&bed);
     hold_slow();
     begin_ask(&slow, "/api/v1/runs", "slow.yaml", ID);
     CHECK_INT(slow.res.status, FR_API_LATER);
@@ -134,12 +135,12 @@ static void test_slow_file(void)
     begin_ask(&sweep, "/api/v1/sweep", NULL, NULL);
     CHECK_INT(sweep.res.status, FR_API_LATER);
     check_row("another run is cancelled meanwhile");
-    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, NULL);
-    while (!is_over("1") && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{}"), 202, NULL);
+    while (!is_over(&bed, "1") && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
         ;
     CHECK(!slow.again && !second.again && !sweep.again);
     check_row("one that has gone is not told");
-    api.forget(api.self, &gone.waiter);
+    bed.api.forget(bed.api.self, &gone.waiter);
     check_row("it comes");
     sem_post(&comes);
     wait_for(&slow);
@@ -155,7 +156,7 @@ static void test_slow_file(void)
     fr_api_response_finish(&second.res);
     fr_api_response_finish(&third.res);
     fr_api_response_finish(&sweep.res);
-    close_host();
+    close_host(&bed);
     let_slow();
     check_row("");
 }
@@ -167,20 +168,20 @@ static void test_left_behind(void)
     struct asked slow;
 
     check_row("a run is made longer than its host lives");
-    open_host();
+    open_host(&bed);
     hold_slow();
     begin_ask(&slow, "/api/v1/runs", "slow.yaml", OTHER);
     CHECK_INT(slow.res.status, FR_API_LATER);
     fr_api_response_finish(&slow.res);
-    fr_host_destroy(host);
-    fr_store_close(st);
+    fr_host_destroy(bed.host);
+    fr_store_close(bed.st);
     sem_post(&comes);
-    CHECK_INT(fr_loop_turn(&loop, true, NULL), FR_OK);
-    fr_loop_destroy(&loop);
+    CHECK_INT(fr_loop_turn(&bed.loop, true, NULL), FR_OK);
+    fr_loop_destroy(&bed.loop);
     let_slow();
-    open_host();
+    open_host(&bed);
     CHECK_INT(count_rows(OTHER), 0);
-    close_host();
+    close_host(&bed);
     check_row("");
 }
 
@@ -209,16 +210,16 @@ static void check_later(const char *path)
                                  .waiter = &waiter};
     struct fr_api_response res = {0};
 
-    api.answer(api.self, &req, &res);
+    bed.api.answer(bed.api.self, &req, &res);
     CHECK_INT(res.status, FR_API_LATER);
-    api.forget(api.self, &waiter);
+    bed.api.forget(bed.api.self, &waiter);
     CHECK(!again);
 }
 
 /* Ready tasks, as the queue lists them. */
 static size_t count_waiting(void)
 {
-    struct fr_api_response res = ask(FR_API_GET, "/api/v1/queue", NULL);
+    struct fr_api_response res = ask(&bed, GET, "/api/v1/queue", NULL);
     size_t n = 0;
 
     fr_buf_add(&res.body, "", 1);
@@ -235,16 +236,16 @@ static void test_many(void)
     size_t rows = 0, before = 0, slices = 0;
 
     check_row("a run of many instances");
-    open_host();
-    submit("l.yaml", 3, "", "running");
+    open_host(&bed);
+    submit(&bed, "l.yaml", 3, "", "running");
     begin_ask(&many, "/api/v1/runs", "many.yaml", OTHER);
-    while (!many.again && CHECK_INT(fr_host_turn(host, NULL), FR_OK)) {
+    while (!many.again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK)) {
         rows = count_rows(OTHER);
         CHECK(rows <= before + FR_RUN_PUT_ROWS);
         slices += rows > before;
         if (rows > before && before == 0) {
-            check_answer(FR_API_POST, "/api/v1/runs/" OTHER "/cancel", "{}", 409, "submitted");
-            check_answer(FR_API_POST, "/api/v1/runs/3/cancel", "{}", 202, NULL);
+            check_answer(ask(&bed, POST, "/api/v1/runs/" OTHER "/cancel", "{}"), 409, "submitted");
+            check_answer(ask(&bed, POST, "/api/v1/runs/3/cancel", "{}"), 202, NULL);
             CHECK(!many.again);
             rows = count_rows(OTHER); /* its commit had a slice, too */
         }
@@ -254,28 +255,29 @@ static void test_many(void)
     CHECK(slices >= MANY / FR_RUN_PUT_ROWS);
     wait_for(&many);
     CHECK_INT(many.res.status, 201);
-    check_answer(FR_API_GET, "/api/v1/runs/" OTHER, NULL, 200, "\"driven\":true");
+    check_answer(ask(&bed, GET, "/api/v1/runs/" OTHER, NULL), 200, "\"driven\":true");
     check_row("they are read in a thread, and the asker may go meanwhile");
     check_later("/api/v1/runs/" OTHER);
     check_later("/api/v1/runs/" OTHER "/instances");
-    check_answer(FR_API_GET, "/api/v1/runs/" OTHER "/instances", NULL, 200, "\"idx\":1799,");
+    check_answer(ask(&bed, GET, "/api/v1/runs/" OTHER "/instances", NULL), 200, "\"idx\":1799,");
     check_row("of what waits the first two hundred are listed");
     CHECK_INT(count_waiting(), 200);
 
     check_row("killed between two slices: what has no row waits");
-    close_host();
+    close_host(&bed);
     sqlite3 *db = raw_db();
     CHECK(sqlite3_exec(db, "DELETE FROM instance WHERE idx >= 500", NULL, NULL, NULL) == SQLITE_OK);
     sqlite3_close(db);
-    open_host();
-    check_answer(FR_API_POST, "/api/v1/runs/" OTHER "/resume", "{}", 202, "\"state\":\"running\"");
-    for (rows = 0; rows < MANY && CHECK_INT(fr_host_turn(host, NULL), FR_OK);)
+    open_host(&bed);
+    check_answer(ask(&bed, POST, "/api/v1/runs/" OTHER "/resume", "{}"), 202,
+                 "\"state\":\"running\"");
+    for (rows = 0; rows < MANY && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK);)
         rows = count_rows(OTHER);
-    check_answer(FR_API_POST, "/api/v1/runs/" OTHER "/cancel", "{}", 202, NULL);
-    while (!is_over(OTHER) && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+    check_answer(ask(&bed, POST, "/api/v1/runs/" OTHER "/cancel", "{}"), 202, NULL);
+    while (!is_over(&bed, OTHER) && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
         ;
     fr_api_response_finish(&many.res);
-    close_host();
+    close_host(&bed);
     check_row("");
 }
 
@@ -288,21 +290,21 @@ static void test_busy(void)
     sqlite3 *db = raw_db();
 
     check_row("another process writes");
-    open_host();
-    submit("l.yaml", 5, "", "running");
-    CHECK_INT(follow(&r, "5", ""), 200);
+    open_host(&bed);
+    submit(&bed, "l.yaml", 5, "", "running");
+    CHECK_INT(follow(&bed, &r, "5", ""), 200);
     CHECK(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK);
     begin_ask(&other, "/api/v1/runs", "p.yaml", "0000000000000000000000000000beef");
     for (int i = 0; i < 10; i++)
-        CHECK_INT(fr_host_turn(host, NULL), FR_OK);
+        CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK);
     CHECK(!other.again);
-    check_answer(FR_API_GET, "/api/v1/runs/5", NULL, 200, "\"driven\":true");
+    check_answer(ask(&bed, GET, "/api/v1/runs/5", NULL), 200, "\"driven\":true");
     CHECK(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL) == SQLITE_OK);
     wait_for(&other);
     CHECK_INT(other.res.status, 201);
     CHECK(!has(&r, "cannot be written"));
     fr_api_response_finish(&other.res);
-    close_host();
+    close_host(&bed);
     fr_buf_finish(&r.got);
     sqlite3_close(db);
     check_row("");
@@ -311,35 +313,34 @@ static void test_busy(void)
 /* What the next host has stored, and names in no row yet, is not this one's to remove. */
 static void test_sweep_of_old_host(void)
 {
-    struct fr_err err = {0};
-    struct fr_store *next = open_store();
+    struct fr_store *next = open_store(bed.home);
     struct asked sweep;
     char hash[FR_SHA256_TEXT], blob[400];
     uint32_t epoch;
 
     check_row("a sweep of a host that another one has followed");
-    open_host();
-    CHECK_INT(fr_store_lead(st, &epoch, &err), FR_OK);
-    CHECK_INT(fr_store_begin(st, &err), FR_OK);
-    CHECK_INT(fr_store_commit(st, &err), FR_OK);
-    CHECK_INT(fr_blob_put(home, FR_STR("of nobody"), hash, &err), FR_OK);
+    open_host(&bed);
+    CHECK_INT(fr_store_lead(bed.st, &epoch, NULL), FR_OK);
+    CHECK_INT(fr_store_begin(bed.st, NULL), FR_OK);
+    CHECK_INT(fr_store_commit(bed.st, NULL), FR_OK);
+    CHECK_INT(fr_blob_put(bed.home, FR_STR("of nobody"), hash, NULL), FR_OK);
     begin_ask(&sweep, "/api/v1/sweep", NULL, NULL);
     wait_for(&sweep);
     CHECK_INT(sweep.res.status, 200);
     fr_buf_add(&sweep.res.body, "", 1);
     CHECK_TEXT(sweep.res.body.p, "{\"files\":1,\"bytes\":9}");
     fr_api_response_finish(&sweep.res);
-    CHECK_INT(fr_store_lead(next, &epoch, &err), FR_OK);
-    CHECK_INT(fr_store_begin(next, &err), FR_OK);
-    CHECK_INT(fr_store_commit(next, &err), FR_OK);
-    CHECK_INT(fr_blob_put(home, FR_STR("of the next host"), hash, &err), FR_OK);
+    CHECK_INT(fr_store_lead(next, &epoch, NULL), FR_OK);
+    CHECK_INT(fr_store_begin(next, NULL), FR_OK);
+    CHECK_INT(fr_store_commit(next, NULL), FR_OK);
+    CHECK_INT(fr_blob_put(bed.home, FR_STR("of the next host"), hash, NULL), FR_OK);
     begin_ask(&sweep, "/api/v1/sweep", NULL, NULL);
     wait_for(&sweep);
     CHECK_INT(sweep.res.status, 403);
-    snprintf(blob, sizeof(blob), "%s/blobs/%s", home, hash);
+    snprintf(blob, sizeof(blob), "%s/blobs/%s", bed.home, hash);
     CHECK(access(blob, F_OK) == 0);
     fr_api_response_finish(&sweep.res);
-    close_host();
+    close_host(&bed);
     fr_store_close(next);
     check_row("");
 }
@@ -366,12 +367,12 @@ static const char *slow_path = "/api/v1/runs/7/events"; /* answered at once, as 
 static void ask_slowly(void *arg)
 {
     jump_ms = *(const int64_t *)arg;
-    check_answer(FR_API_GET, slow_path, NULL, 200, NULL);
+    check_answer(ask(&bed, GET, slow_path, NULL), 200, NULL);
 }
 
 static size_t count_slow(void)
 {
-    return (size_t)fr_loop_slow(&loop).slow;
+    return (size_t)fr_loop_slow(&bed.loop).slow;
 }
 
 /* What held all runs is counted, and users are told of what they may have noticed. */
@@ -387,37 +388,37 @@ static void test_slow_turn(void)
     now_ms = fr_sys.mono_ms();
     fr_sys.mono_ms = stopped_ms;
     fr_sys.alloc = jumping_alloc;
-    open_host();
-    submit("p.yaml", 7, "", "running");
-    CHECK_INT(follow(&r, "7", ""), 200);
+    open_host(&bed);
+    submit(&bed, "p.yaml", 7, "", "running");
+    CHECK_INT(follow(&bed, &r, "7", ""), 200);
     before = count_slow();
-    fr_loop_post(&loop, &noise);
-    settle();
+    fr_loop_post(&bed.loop, &noise);
+    settle_host(&bed);
     CHECK(count_slow() > before);
     CHECK(!has(&r, "held up"));
-    fr_loop_post(&loop, &post);
-    turn_until(&r, "this home's host was held up for 1300 ms");
+    fr_loop_post(&bed.loop, &post);
+    turn_until(&bed, &r, "this home's host was held up for 1300 ms");
     CHECK(has(&r, "mostly by the request GET /api/v1/runs/7/events (1300 ms)"));
-    check_answer(FR_API_GET, "/api/v1/host", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/host", NULL), 200,
                  "\"held_by\":\"the request GET /api/v1/runs/7/events\"");
     check_row("one as long is not told so soon again, one twice as long is");
-    fr_loop_post(&loop, &post);
-    settle();
+    fr_loop_post(&bed.loop, &post);
+    settle_host(&bed);
     CHECK(strstr(strstr(r.got.p, "held up") + 1, "held up") == NULL);
     much = 3900;
-    fr_loop_post(&loop, &post);
-    turn_until(&r, "this home's host was held up for 3900 ms");
+    fr_loop_post(&bed.loop, &post);
+    turn_until(&bed, &r, "this home's host was held up for 3900 ms");
     check_row("a shorter one behind it");
     before = count_slow();
     slow_path = "/api/v1/runs/7/audit";
-    fr_loop_post(&loop, &noise);
-    settle();
+    fr_loop_post(&bed.loop, &noise);
+    settle_host(&bed);
     CHECK(count_slow() > before);
-    check_answer(FR_API_GET, "/api/v1/host", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/host", NULL), 200,
                  "\"held_by\":\"the request GET /api/v1/runs/7/events\"");
     fr_sys.mono_ms = fr_sys_real.mono_ms;
     fr_sys.alloc = fr_sys_real.alloc;
-    close_host();
+    close_host(&bed);
     fr_buf_finish(&r.got);
     check_row("");
 }
@@ -443,29 +444,27 @@ static int stopping_lstat(const char *path, struct stat *at)
 
 static void remove_run(struct fr_id run)
 {
-    struct fr_err err = {0};
     bool more = true;
 
-    CHECK_INT(fr_retain_remove(st, run, &err), FR_OK);
-    while (more && CHECK_INT(fr_retain_step(st, &more, &err), FR_OK))
+    CHECK_INT(fr_retain_remove(bed.st, run, NULL), FR_OK);
+    while (more && CHECK_INT(fr_retain_step(bed.st, &more, NULL), FR_OK))
         ;
 }
 
 static void test_last_of_file(void)
 {
     static const char text[] = "name: last\ntasks: {one: {run: 'true'}}\n";
-    struct fr_err err = {0};
     struct fr_run_row run = {
         .id = {{7}}, .name = "last", .state = FR_RUN_OVER, .outcome = FR_OUT_FAILED};
     struct asked made;
     char blob[400];
 
     check_row("the last run of a file leaves while a new one is made");
-    open_host();
+    open_host(&bed);
     write_file("last.yaml", text);
-    CHECK_INT(fr_blob_put(home, fr_str_of(text), source_hash, &err), FR_OK);
+    CHECK_INT(fr_blob_put(bed.home, fr_str_of(text), source_hash, NULL), FR_OK);
     run.spec_hash = source_hash;
-    CHECK_INT(fr_store_run_add(st, &run, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(bed.st, &run, NULL), FR_OK);
     sem_init(&looked, 0, 0);
     sem_init(&go_on, 0, 0);
     fr_sys.lstat = stopping_lstat;
@@ -476,32 +475,32 @@ static void test_last_of_file(void)
     sem_post(&go_on);
     wait_for(&made);
     CHECK_INT(made.res.status, 201);
-    snprintf(blob, sizeof(blob), "%s/blobs/%s", home, source_hash);
+    snprintf(blob, sizeof(blob), "%s/blobs/%s", bed.home, source_hash);
     CHECK(access(blob, F_OK) == 0);
     fr_sys.lstat = fr_sys_real.lstat;
     check_row("then that one, too");
-    check_answer(FR_API_POST, "/api/v1/runs/00000000000000000000000000000a57/cancel", "{}", 202,
+    check_answer(ask(&bed, POST, "/api/v1/runs/00000000000000000000000000000a57/cancel", "{}"), 202,
                  NULL);
-    while (!is_over("00000000000000000000000000000a57") &&
-           CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+    while (!is_over(&bed, "00000000000000000000000000000a57") &&
+           CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
         ;
     CHECK(fr_id_parse(FR_STR("00000000000000000000000000000a57"), &run.id));
     remove_run(run.id);
     CHECK(access(blob, F_OK) != 0);
     fr_api_response_finish(&made.res);
-    close_host();
+    close_host(&bed);
     check_row("");
 }
 
 int main(void)
 {
-    make_home();
+    make_home(bed.home);
     write_file("p.yaml", pipeline);
     write_file("l.yaml", limited);
     write_many();
-    open_host();
-    submit("p.yaml", 1, "", "running");
-    close_host();
+    open_host(&bed);
+    submit(&bed, "p.yaml", 1, "", "running");
+    close_host(&bed);
     test_slow_file();
     test_left_behind();
     test_many();
@@ -509,7 +508,7 @@ int main(void)
     test_slow_turn();
     test_last_of_file();
     test_sweep_of_old_host();
-    check_sound();
-    remove_home();
+    check_sound(bed.home);
+    remove_home(bed.home);
     return check_done();
 }

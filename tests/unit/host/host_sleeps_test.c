@@ -4,6 +4,8 @@
 #include "engine/store/lead.h"
 #include "tests/unit/host/host_bed.h"
 
+static struct host_bed bed = HOST_BED;
+
 static const char one[] = "name: g\nmax_active_runs: 1\ntasks: {one: {run: 'true'}}\n";
 
 /* The clocks move by pass() alone. */
@@ -22,7 +24,7 @@ static int64_t shifted_wall_ms(void)
 static void pass(int64_t ms)
 {
     shift_ms += ms;
-    settle();
+    settle_host(&bed);
 }
 
 static void submit_at(int no, int64_t in_ms)
@@ -31,25 +33,25 @@ static void submit_at(int no, int64_t in_ms)
 
     snprintf(more, sizeof(more), ", \"not_before_wall\": %lld",
              (long long)(fr_sys.wall_ms() + in_ms));
-    submit("p.yaml", no, more, "queued");
+    submit(&bed, "p.yaml", no, more, "queued");
 }
 
 /* How long the host has nothing to do but what nodes, callers and attempts bring; -1: for ever. */
 static int64_t sleeps_ms(void)
 {
-    int64_t due = host_commit_due(host), tidy = host_tidy_due(host);
+    int64_t due = host_commit_due(bed.host), tidy = host_tidy_due(bed.host);
 
     due = tidy < due ? tidy : due;
-    for (const struct host_part *const *p = host->parts; *p != NULL; p++)
-        if ((*p)->due != NULL && (*p)->due(host) < due)
-            due = (*p)->due(host);
+    for (const struct host_part *const *p = bed.host->parts; *p != NULL; p++)
+        if ((*p)->due != NULL && (*p)->due(bed.host) < due)
+            due = (*p)->due(bed.host);
     return due == INT64_MAX ? -1 : due - fr_sys.mono_ms();
 }
 
 /* The numbers of queued runs. */
 static void check_queue(const char *want)
 {
-    struct fr_api_response res = ask(FR_API_GET, "/api/v1/queue", NULL);
+    struct fr_api_response res = ask(&bed, GET, "/api/v1/queue", NULL);
     struct fr_buf got = {0};
 
     fr_buf_add(&res.body, "", 1);
@@ -72,33 +74,33 @@ static void test_sleeps(int no)
     struct reader r = {0};
     char name[12];
 
-    open_host();
-    settle();
+    open_host(&bed);
+    settle_host(&bed);
     check_row("nothing to do");
     CHECK_INT(sleeps_ms(), -1);
     check_row("a run that nobody follows");
-    submit("p.yaml", no, "", "running");
-    settle();
+    submit(&bed, "p.yaml", no, "", "running");
+    settle_host(&bed);
     CHECK_INT(sleeps_ms(), 5000);
     pass(2000);
     CHECK_INT(sleeps_ms(), 3000);
     check_row("one that somebody follows, and news of it");
     snprintf(name, sizeof(name), "%d", no);
-    CHECK_INT(follow(&r, name, ""), 200);
-    settle();
+    CHECK_INT(follow(&bed, &r, name, ""), 200);
+    settle_host(&bed);
     CHECK_INT(sleeps_ms(), -1);
-    fr_run_say(host_find_no(host, no)->run, "news");
-    settle();
+    fr_run_say(host_find_no(bed.host, no)->run, "news");
+    settle_host(&bed);
     CHECK(has(&r, "news"));
     CHECK_INT(sleeps_ms(), -1);
     check_row("one that waits for its time");
     submit_at(no + 1, 50);
-    settle();
+    settle_host(&bed);
     CHECK_INT(sleeps_ms(), 50);
     pass(50);
     CHECK_INT(sleeps_ms(), 4950); /* nobody has followed it since it came */
-    api.gone(api.self, r.s);
-    close_host();
+    bed.api.gone(bed.api.self, r.s);
+    close_host(&bed);
     fr_buf_finish(&r.got);
 }
 
@@ -112,40 +114,40 @@ static void test_own(int no)
     char path[300], name[12];
 
     check_row("a run of this process, which nobody follows");
-    open_host();
-    snprintf(path, sizeof(path), "%s/p.yaml", home);
+    open_host(&bed);
+    snprintf(path, sizeof(path), "%s/p.yaml", bed.home);
     submit_own.spec.path = path;
     CHECK_INT(fr_id_new(&submit_own.id, NULL), FR_OK);
-    CHECK_INT(fr_host_submit(host, &submit_own, &own, &run, &issues, NULL), FR_OK);
+    CHECK_INT(fr_host_submit(bed.host, &submit_own, &own, &run, &issues, NULL), FR_OK);
     pass(60000);
     CHECK_INT(sleeps_ms(), -1);
-    CHECK(host_find(host, fr_run_id(run)) != NULL);
-    fr_host_drop(host, run);
+    CHECK(host_find(bed.host, fr_run_id(run)) != NULL);
+    fr_host_drop(bed.host, run);
     fr_issues_finish(&issues);
     check_row("one that waits for another: whether this is still the host is looked at");
-    fr_host_stay(host);
-    submit("g.yaml", no + 1, "", "running");
-    submit("g.yaml", no + 2, "", "queued");
-    settle();
+    fr_host_stay(bed.host);
+    submit(&bed, "g.yaml", no + 1, "", "running");
+    submit(&bed, "g.yaml", no + 2, "", "queued");
+    settle_host(&bed);
     CHECK_INT(sleeps_ms(), 10000);
     check_row("what waits, in the order of its turn, and why");
-    submit("g.yaml", no + 3, ", \"priority\": 2", "queued");
-    submit("g.yaml", no + 4, ", \"priority\": 1", "queued");
+    submit(&bed, "g.yaml", no + 3, ", \"priority\": 2", "queued");
+    submit(&bed, "g.yaml", no + 4, ", \"priority\": 1", "queued");
     check_queue("6 7 5");
-    check_answer(FR_API_GET, "/api/v1/queue", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/queue", NULL), 200,
                  "\"why_waiting\":\"max_active_runs 1 of 1: run 4 of g since ");
     for (int i = 5; i <= 7; i++) {
         snprintf(name, sizeof(name), "%d", i);
-        cancel(name);
+        cancel(&bed, name);
     }
     check_row("nothing waits any more");
     pass(20000);
     CHECK_INT(sleeps_ms(), -1);
     check_row("one whose time is days away: the clock may be set meanwhile");
     submit_at(no + 5, 3 * 86400000LL);
-    settle();
+    settle_host(&bed);
     CHECK_INT(sleeps_ms(), 10000);
-    close_host();
+    close_host(&bed);
     check_row("");
 }
 
@@ -158,23 +160,23 @@ static void test_followed(int no)
     enum fr_rc rc = FR_OK;
 
     check_row("a run that nobody follows, of a host that another one has followed");
-    open_host();
-    submit("p.yaml", no, "", "running");
-    settle();
-    other = open_store();
+    open_host(&bed);
+    submit(&bed, "p.yaml", no, "", "running");
+    settle_host(&bed);
+    other = open_store(bed.home);
     CHECK_INT(fr_store_lead(other, &epoch, &err), FR_OK);
     shift_ms += 6000;
     for (int i = 0; rc == FR_OK && i < 10; i++) {
         struct fr_timer *timer = NULL;
 
-        CHECK_INT(fr_loop_timer(&loop, nothing, NULL, &timer), FR_OK);
-        fr_loop_arm_in(&loop, timer, 0);
-        rc = fr_host_turn(host, &err);
-        fr_loop_untimer(&loop, &timer);
+        CHECK_INT(fr_loop_timer(&bed.loop, nothing, NULL, &timer), FR_OK);
+        fr_loop_arm_in(&bed.loop, timer, 0);
+        rc = fr_host_turn(bed.host, &err);
+        fr_loop_untimer(&bed.loop, &timer);
     }
     CHECK_INT(rc, FR_DENIED);
     fr_store_close(other);
-    close_host();
+    close_host(&bed);
     check_row("");
 }
 
@@ -199,15 +201,15 @@ static void test_refused(void)
 {
     check_row("a submit whose first rows cannot be written");
     sqlite3_auto_extension((void (*)(void))on_open);
-    open_host();
-    settle();
-    make_body(ID, "");
+    open_host(&bed);
+    settle_host(&bed);
+    make_body(&bed, ID, "");
     refuses = true;
-    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 500, "constraint failed");
+    check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 500, "constraint failed");
     refuses = false;
-    check_answer(FR_API_GET, "/api/v1/runs/" ID, NULL, 404, NULL);
+    check_answer(ask(&bed, GET, "/api/v1/runs/" ID, NULL), 404, NULL);
     pass(2000);
-    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, NULL);
+    check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 201, NULL);
     check_row("a run that nobody follows, and that cannot be parked");
     pass(3000);
     refuses = true;
@@ -217,7 +219,7 @@ static void test_refused(void)
     pass(5000);
     CHECK_INT(sleeps_ms(), -1);
     sqlite3_cancel_auto_extension((void (*)(void))on_open);
-    close_host();
+    close_host(&bed);
     check_row("");
 }
 
@@ -240,7 +242,7 @@ static void write_many(void)
     fr_buf_text(&b, "name: m\ntasks:\n");
     for (int i = 0; i < MANY; i++)
         fr_buf_fmt(&b, "  t%d: {run: x}\n", i);
-    snprintf(path, sizeof(path), "%s/m.yaml", home);
+    snprintf(path, sizeof(path), "%s/m.yaml", bed.home);
     CHECK_INT(fr_file_write(path, b.p, b.n, 0600, NULL), FR_OK);
     fr_buf_finish(&b);
 }
@@ -251,8 +253,8 @@ static size_t count_rows(const char *run)
     struct fr_inst_rows rows = {0};
     struct fr_run_row row;
 
-    if (fr_store_run_find(st, run, &arena, &row, NULL) == FR_OK)
-        CHECK_INT(fr_store_insts(st, row.id, &arena, &rows, NULL), FR_OK);
+    if (fr_store_run_find(bed.st, run, &arena, &row, NULL) == FR_OK)
+        CHECK_INT(fr_store_insts(bed.st, row.id, &arena, &rows, NULL), FR_OK);
     fr_arena_finish(&arena);
     return rows.n;
 }
@@ -263,7 +265,7 @@ static void test_half_made(int no)
 {
     bool again = false;
     struct fr_api_waiter waiter = {.again = on_again, .arg = &again};
-    struct fr_api_request req = {.method = FR_API_POST,
+    struct fr_api_request req = {.method = POST,
                                  .path = "/api/v1/runs",
                                  .waiter = &waiter,
                                  .content_type = "application/json",
@@ -276,30 +278,30 @@ static void test_half_made(int no)
     check_row("a store that takes half of a run");
     sqlite3_auto_extension((void (*)(void))on_open);
     write_many();
-    open_host();
+    open_host(&bed);
     snprintf(run, sizeof(run), "%032x", 0xabc000 + no);
-    make_body(run, "");
-    memcpy(strstr(submit_body, "p.yaml"), "m.yaml", 6);
-    req.body = fr_str_of(submit_body);
-    api.answer(api.self, &req, &res);
+    make_body(&bed, run, "");
+    memcpy(strstr(bed.body, "p.yaml"), "m.yaml", 6);
+    req.body = fr_str_of(bed.body);
+    bed.api.answer(bed.api.self, &req, &res);
     CHECK_INT(res.status, FR_API_LATER);
-    while (count_rows(run) == 0 && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+    while (count_rows(run) == 0 && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
         ;
     refuses = true;
-    settle();
+    settle_host(&bed);
     refuses = again = false;
-    api.answer(api.self, &req, &res);
+    bed.api.answer(bed.api.self, &req, &res);
     CHECK_INT(res.status, FR_API_LATER);
     shift_ms += 1100;
-    while (!again && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+    while (!again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
         ;
-    api.answer(api.self, &req, &res);
+    bed.api.answer(bed.api.self, &req, &res);
     CHECK_INT(res.status, 201);
     fr_api_response_finish(&res);
     CHECK_INT(count_rows(run), MANY);
     sqlite3_cancel_auto_extension((void (*)(void))on_open);
     check_row("");
-    close_host();
+    close_host(&bed);
 }
 
 /* Another process keeps the store to itself: users are told after five seconds, each time. */
@@ -309,16 +311,16 @@ static void test_locked(int no)
     sqlite3 *db = NULL;
     char path[300], run[12];
 
-    snprintf(path, sizeof(path), "%s/state.db", home);
+    snprintf(path, sizeof(path), "%s/state.db", bed.home);
     CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
-    open_host();
-    submit("p.yaml", no, "", "running");
+    open_host(&bed);
+    submit(&bed, "p.yaml", no, "", "running");
     snprintf(run, sizeof(run), "%d", no);
-    CHECK_INT(follow(&r, run, ""), 200);
+    CHECK_INT(follow(&bed, &r, run, ""), 200);
     for (int i = 1; i < 3; i++) {
         check_row(i == 1 ? "a locked store" : "locked again");
         submit_at(no + i, 50);
-        settle();
+        settle_host(&bed);
         CHECK_INT(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
         pass(50);
         pass(4900);
@@ -332,17 +334,14 @@ static void test_locked(int no)
     }
     check_row("");
     sqlite3_close(db);
-    close_host();
+    close_host(&bed);
     fr_buf_finish(&r.got);
 }
 
 int main(void)
 {
-    char path[300];
-
-    make_pipelines();
-    snprintf(path, sizeof(path), "%s/g.yaml", home);
-    CHECK_INT(fr_file_write(path, one, sizeof(one) - 1, 0600, NULL), FR_OK);
+    make_pipelines(&bed);
+    put_file(bed.home, "g.yaml", one);
     begin_mono_ms = fr_sys.mono_ms();
     begin_wall_ms = fr_sys.wall_ms();
     fr_sys.mono_ms = shifted_mono_ms;
@@ -354,6 +353,6 @@ int main(void)
     test_half_made(11);
     test_locked(12);
     fr_sys = fr_sys_real;
-    remove_home();
+    remove_home(bed.home);
     return check_done();
 }

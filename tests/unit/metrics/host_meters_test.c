@@ -5,6 +5,8 @@
 #include "engine/spec/config.h"
 #include "tests/unit/host/host_bed.h"
 
+static struct host_bed bed = HOST_BED;
+
 static int64_t now_ms = 1000000;
 
 static int64_t clock_ms(void)
@@ -35,7 +37,7 @@ static bool is_left_out(const char *line)
 
 static void check_figures(const char *want)
 {
-    struct fr_api_response res = ask(FR_API_GET, "/metrics", NULL);
+    struct fr_api_response res = ask(&bed, GET, "/metrics", NULL);
     struct fr_buf got = {0};
 
     fr_buf_add(&res.body, "", 1);
@@ -51,7 +53,7 @@ static void check_figures(const char *want)
 /* How often the text stands there, at the beginning of a line. */
 static int count_of(const char *text)
 {
-    struct fr_api_response res = ask(FR_API_GET, "/metrics", NULL);
+    struct fr_api_response res = ask(&bed, GET, "/metrics", NULL);
     struct fr_buf line = {0};
     int n = 0;
 
@@ -73,7 +75,7 @@ static void check_line(const char *want)
 /* It has the version as the host says it, and the value 1. */
 static void check_build(void)
 {
-    struct fr_api_response res = ask(FR_API_GET, "/api/v1/host", NULL);
+    struct fr_api_response res = ask(&bed, GET, "/api/v1/host", NULL);
     json_t *doc = json_loadb(res.body.p, res.body.n, 0, NULL);
     char line[100];
 
@@ -90,7 +92,7 @@ static void break_link(void *arg)
 
     (void)arg;
     fr_fail(&why, FR_UNREACHABLE, "no route");
-    opened.on_down(opened.arg, &why, false);
+    bed.opened.on_down(bed.opened.arg, &why, false);
 }
 
 static const struct fr_config config = {
@@ -102,22 +104,22 @@ static void test_runs(void)
     struct fr_post post = {.run = break_link};
     struct reader r = {0};
 
-    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
+    CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
     check_row("before any run");
     check_figures("flowrun_start_time_seconds 1000\n"
                   "flowrun_leader 1\n"
                   "flowrun_pool_limit{pool=\"wide\"} 3\n"
                   "flowrun_pool_limit{pool=\"small\"} 1\n"
                   "flowrun_streams 0\n");
-    submit("q.yaml", 1, "", "running");
-    submit("q.yaml", 2, "", "queued");
-    submit("p.yaml", 3, "", "running");
-    settle();
-    CHECK_INT(follow(&r, "1,3", ""), 200);
-    while (opened.on_down == NULL && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+    submit(&bed, "q.yaml", 1, "", "running");
+    submit(&bed, "q.yaml", 2, "", "queued");
+    submit(&bed, "p.yaml", 3, "", "running");
+    settle_host(&bed);
+    CHECK_INT(follow(&bed, &r, "1,3", ""), 200);
+    while (bed.opened.on_down == NULL && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
         ;
-    fr_loop_post(&loop, &post);
-    turn_until(&r, "unreachable");
+    fr_loop_post(&bed.loop, &post);
+    turn_until(&bed, &r, "unreachable");
     now_ms += 2500;
     check_row("while they run");
     check_figures("flowrun_start_time_seconds 1000\n"
@@ -135,23 +137,24 @@ static void test_runs(void)
                   "flowrun_node_unreachable_seconds{node=\"local\"} 2.5\n"
                   "flowrun_streams 1\n");
     check_line("flowrun_http_requests_total{route=\"/api/v1/stream\",code=\"2xx\"} 1\n");
-    api.gone(api.self, r.s);
+    bed.api.gone(bed.api.self, r.s);
     fr_buf_finish(&r.got);
 }
 
 /* What ended counts; labels stay where there are none of them now. */
 static void test_next(void)
 {
-    CHECK_INT(fr_host_configure(host, &(struct fr_config){.limits = {.max_active_runs = 1}}, NULL),
-              FR_OK);
+    CHECK_INT(
+        fr_host_configure(bed.host, &(struct fr_config){.limits = {.max_active_runs = 1}}, NULL),
+        FR_OK);
     check_build();
     check_line("flowrun_queue_length{pool=\"\"} 1\n"); /* of a pool that there is no more */
     CHECK_INT(count_of("flowrun_pool_"), 0);
-    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
+    CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
     CHECK_INT(count_of("flowrun_pool_limit{"), 2);
     CHECK_INT(count_of("flowrun_deliveries_waiting{"), FR_CHANNEL_N);
-    cancel("1");
-    settle();
+    cancel(&bed, "1");
+    settle_host(&bed);
     check_row("the next one has its place");
     check_figures("flowrun_start_time_seconds 1000\n"
                   "flowrun_leader 1\n"
@@ -185,13 +188,13 @@ static void state_is(struct host_run *h, enum fr_state_of state, uint32_t attemp
         .row = {.state = state, .attempt_state = FR_ST_FAILED, .cause = FR_CAUSE_SIGNAL}};
 
     note.row.attempt_no = attempt_no;
-    meters_note(host->meters, &h->counts, h->run, &note);
+    meters_note(bed.host->meters, &h->counts, h->run, &note);
 }
 
 /* An attempt that another follows, one that ends; an end without an attempt. */
 static void test_states(void)
 {
-    struct host_run *h = host_find_no(host, 3);
+    struct host_run *h = host_find_no(bed.host, 3);
 
     state_is(h, FR_ST_RUNNING, 1);
     check_line("flowrun_instances{state=\"running\"} 1\n");
@@ -211,7 +214,7 @@ static void test_states(void)
     check_line("flowrun_attempts_total{pipeline=\"p\",outcome=\"failed\",cause=\"signal\"} 2\n");
     check_line("flowrun_instances{state=\"failed\"} 1\n");
     state_is(h, FR_ST_READY, 0); /* as it is */
-    meters_note(host->meters, &h->counts, h->run,
+    meters_note(bed.host->meters, &h->counts, h->run,
                 &(struct fr_note){.kind = FR_NOTE_RUN, .wall_ms = now_ms + 1});
     check_line("flowrun_run_queue_seconds_count{pipeline=\"p\"} 1\n"); /* counted already */
 }
@@ -225,7 +228,7 @@ static void test_store(void)
     for (size_t i = 0; i < 2; i++) {
         struct stat at;
 
-        snprintf(path, sizeof(path), "%s/%s", home, names[i]);
+        snprintf(path, sizeof(path), "%s/%s", bed.home, names[i]);
         CHECK(stat(path, &at) == 0 && at.st_size > 0);
         bytes += at.st_size;
     }
@@ -235,22 +238,22 @@ static void test_store(void)
 
 static void test_told(void)
 {
-    meters_fire(host->meters, FR_FATE_RAN, 2500);
-    meters_fire(host->meters, FR_FATE_MISSED, 9000);
+    meters_fire(bed.host->meters, FR_FATE_RAN, 2500);
+    meters_fire(bed.host->meters, FR_FATE_MISSED, 9000);
     check_line("flowrun_schedule_fires_total{decision=\"missed\"} 1\n");
     check_line("flowrun_schedule_lag_seconds_sum 2.5\n");
-    meters_answer(host->meters, NULL, 404, 3600000);
+    meters_answer(bed.host->meters, NULL, 404, 3600000);
     check_line("flowrun_http_request_seconds_sum 3600");
-    meters_answer(host->meters, "/no", 99, 4);
+    meters_answer(bed.host->meters, "/no", 99, 4);
     check_line("flowrun_http_requests_total{route=\"none\",code=\"4xx\"} 1\n");
-    meters_stall(host->meters, 3600000);
-    meters_stall(host->meters, FR_LOOP_SLOW_MS);
+    meters_stall(bed.host->meters, 3600000);
+    meters_stall(bed.host->meters, FR_LOOP_SLOW_MS);
     check_line("flowrun_loop_stall_seconds_bucket{le=\"0.1\"} 0\n");
-    meters_commit(host->meters, 7200000);
+    meters_commit(bed.host->meters, 7200000);
     check_line("flowrun_store_commit_seconds_sum 7200"); /* and what commits have taken */
-    meters_delivery(host->meters, "slack", "dead");
+    meters_delivery(bed.host->meters, "slack", "dead");
     check_line("flowrun_deliveries_total{kind=\"slack\",result=\"dead\"} 1\n");
-    meters_reset(host->meters);
+    meters_reset(bed.host->meters);
     check_line("flowrun_stream_resets_total 1\n");
 }
 
@@ -259,7 +262,7 @@ static void test_schedules(void)
 {
     struct host_schedule due = {.s = &(struct fr_schedule){0}, .due_wall = 1500}, paused = due,
                          gone = due, *list[] = {&gone, &due, &paused};
-    struct host_schedules all = {.host = host, .list = list, .n = 3, .clock_steps = 2};
+    struct host_schedules all = {.host = bed.host, .list = list, .n = 3, .clock_steps = 2};
 
     due.row = (struct fr_schedule_row){.pipeline = "p", .name = "a", .state = FR_SCHEDULE_ACTIVE};
     paused.row =
@@ -267,7 +270,7 @@ static void test_schedules(void)
     paused.due_wall = INT64_MAX;
     gone.row = (struct fr_schedule_row){.pipeline = "p", .name = "c", .state = FR_SCHEDULE_ACTIVE};
     gone.s = NULL;
-    host->schedules = &all;
+    bed.host->schedules = &all;
     check_line("flowrun_schedule_next_timestamp_seconds{pipeline=\"p\",schedule=\"a\"} 1.5\n");
     check_line("flowrun_schedule_paused{pipeline=\"p\",schedule=\"a\"} 0\n");
     check_line("flowrun_schedule_paused{pipeline=\"p\",schedule=\"b\"} 1\n");
@@ -281,7 +284,7 @@ static void test_schedules(void)
     check_row("no schedules");
     CHECK_INT(count_of("flowrun_schedule_next"), 0);
     CHECK_INT(count_of("flowrun_schedule_paused"), 0);
-    host->schedules = NULL;
+    bed.host->schedules = NULL;
     check_line("flowrun_clock_steps_total 5\n");
 }
 
@@ -297,8 +300,8 @@ static void test_successes(void)
                              .params = "{}",
                              .ended_wall = 7500};
 
-    CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
-    fr_host_stay(host);
+    CHECK_INT(fr_store_run_add(bed.st, &row, NULL), FR_OK);
+    fr_host_stay(bed.host);
     check_line("flowrun_run_last_success_timestamp_seconds{pipeline=\"old\"} 7.5\n");
 }
 
@@ -306,14 +309,11 @@ int main(void)
 {
     static const char pooled[] = "name: q\npool: small\ntasks:\n  one: {run: 'true'}\n"
                                  "  two: {run: 'true', needs: [one]}\n";
-    struct fr_err err = {0};
-    char path[300];
 
-    make_pipelines();
-    snprintf(path, sizeof(path), "%s/q.yaml", home);
-    CHECK_INT(fr_file_write(path, pooled, sizeof(pooled) - 1, 0600, &err), FR_OK);
+    make_pipelines(&bed);
+    put_file(bed.home, "q.yaml", pooled);
     fr_sys.wall_ms = clock_ms;
-    open_host();
+    open_host(&bed);
     test_runs();
     test_next();
     test_states();
@@ -321,7 +321,7 @@ int main(void)
     test_told();
     test_schedules();
     test_successes();
-    close_host();
-    remove_home();
+    close_host(&bed);
+    remove_home(bed.home);
     return check_done();
 }

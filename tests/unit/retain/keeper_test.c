@@ -6,6 +6,8 @@
 #include "engine/retain/retain.h"
 #include "tests/unit/store/store_bed.h"
 
+static char home[BED_HOME];
+
 enum { RUNS = 7, HOUR = 3600000 };
 
 static const int64_t DAY = 86400000;
@@ -94,8 +96,8 @@ int main(void)
     struct fr_retain *r = NULL;
     struct fr_keep_runs none = {0}, some = {.runs = 4, .days = 1, .failed_days = 1};
 
-    make_home();
-    st = open_store();
+    make_home(home);
+    st = open_store(home);
     fr_sys.wall_ms = wall_now;
     fr_sys.mono_ms = mono_now;
     for (int n = 1; n <= RUNS; n++)
@@ -144,8 +146,8 @@ int main(void)
     fr_retain_destroy(r);
     fr_loop_destroy(&loop);
     fr_store_close(st);
-    check_sound();
-    remove_store();
+    check_sound(home);
+    remove_store(home);
     fr_remove_tree(home, &err);
     return check_done();
 }

@@ -5,6 +5,8 @@
 #include "engine/retain/retain.h"
 #include "tests/unit/store/store_bed.h"
 
+static char home[BED_HOME];
+
 enum { DAY = 86400000 };
 
 static struct fr_store *st;
@@ -120,7 +122,7 @@ static void test_choices(void)
         int n = 0;
 
         check_row(choices[i].name);
-        st = open_store();
+        st = open_store(home);
         for (const char *p = choices[i].runs; *p != '\0';)
             add_choice(&p, ++n, choices[i].own);
         fr_buf_text(&got, "");
@@ -133,15 +135,15 @@ static void test_choices(void)
         fr_buf_finish(&got);
         fr_arena_finish(&arena);
         fr_store_close(st);
-        remove_store();
+        remove_store(home);
     }
     check_row("");
 }
 
 int main(void)
 {
-    make_home();
+    make_home(home);
     test_choices();
-    remove_home();
+    remove_home(home);
     return check_done();
 }

@@ -14,6 +14,8 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
+static char home[BED_HOME];
+
 enum { DAY = 86400000, OTHER = 1, VICTIM = 2 };
 
 static struct fr_store *st;
@@ -173,7 +175,7 @@ static enum fr_rc finish(int *steps)
 
 static void set_up(void)
 {
-    st = open_store();
+    st = open_store(home);
     make_run(OTHER, FR_RUN_OVER);
     make_run(VICTIM, FR_RUN_OVER);
 }
@@ -207,9 +209,9 @@ static void check_and_tear_down(void)
     CHECK(blob_there(shared) && blob_there(shared_file) && blob_there(inventory));
     CHECK(visible(id_of(OTHER)));
     check_run(id_of(OTHER), true);
-    check_sound();
+    check_sound(home);
     fr_store_close(st);
-    remove_store();
+    remove_store(home);
     remove_folders();
 }
 
@@ -316,7 +318,7 @@ static bool killed_at(long n, bool statements)
     fflush(stdout);
     child = fork();
     if (child == 0) {
-        st = open_store();
+        st = open_store(home);
         if (statements) {
             fault.n = n;
             fault.kill = true;
@@ -343,7 +345,7 @@ static void test_killed(bool statements)
         set_up();
         fr_store_close(st);
         more = killed_at(n, statements);
-        st = open_store();
+        st = open_store(home);
         check_and_tear_down();
         CHECK(n < 1000 && (more || n > 15));
     }
@@ -367,7 +369,7 @@ static void test_power(void)
             CHECK_INT(fr_retain_step(st, &more, &err), FR_OK);
         fr_store_close(st);
         sim_db_cut();
-        st = open_store();
+        st = open_store(home);
         CHECK(!visible(id_of(VICTIM)));
         check_and_tear_down();
     }
@@ -406,7 +408,7 @@ static void test_refused(void)
     CHECK_INT(next.no, 4);
     fr_arena_finish(&arena);
     fr_store_close(st);
-    remove_store();
+    remove_store(home);
     check_row("");
 }
 
@@ -441,7 +443,7 @@ static void test_stuck(void)
         CHECK_INT(finish(&steps), FR_OK);
         check_run(id_of(i), false);
         fr_store_close(st);
-        remove_store();
+        remove_store(home);
     }
     check_row("");
 }
@@ -489,8 +491,8 @@ static void test_shrink(void)
     CHECK_INT(count("event", id_of(OTHER)), EVENTS - 1);
     CHECK(visible(id_of(OTHER)));
     fr_store_close(st);
-    check_sound();
-    remove_store();
+    check_sound(home);
+    remove_store(home);
     remove_folders();
     check_row("");
 }
@@ -586,12 +588,12 @@ static void test_sweep(void)
         check_run(id_of(i), true);
     CHECK(blob_there(own) && blob_there(own_file) && blob_there(shared));
     fr_store_close(st);
-    remove_store();
+    remove_store(home);
 }
 
 int main(void)
 {
-    make_home();
+    make_home(home);
     test_failing(false);
     test_failing(true);
     test_killed(false);

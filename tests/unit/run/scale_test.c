@@ -124,12 +124,11 @@ static void test_large(const struct row *row)
     struct fr_buf text = {0};
     struct fr_spec *spec = NULL;
     struct fr_plan *plan = NULL;
-    struct fr_err err = {0};
 
     check_row(row->name);
     make_text(row, &text);
     if (CHECK_INT(load(&text, &spec, &issues), FR_OK) &&
-        CHECK_INT(fr_plan_make(spec, &arena, &plan, &err), FR_OK)) {
+        CHECK_INT(fr_plan_make(spec, &arena, &plan, NULL), FR_OK)) {
         CHECK_INT(plan->n_tasks, row->n);
         CHECK_INT(plan->n_critical, row->longest);
         CHECK(spec->arena.used_bytes - text.n < row->spec_bytes * (size_t)row->n);
@@ -194,7 +193,6 @@ static void test_check(const char *first, size_t mistakes)
     struct fr_buf text = {0};
     struct fr_spec *spec = NULL;
     struct fr_plan *plan = NULL;
-    struct fr_err err = {0};
 
     check_row(first);
     fr_buf_fmt(&text,
@@ -206,8 +204,8 @@ static void test_check(const char *first, size_t mistakes)
         fr_buf_fmt(&text, "  t%d: {needs: [t%d], run: x, on: far, files: {f: missing-%d}}\n", i,
                    i - 1, i);
     if (CHECK_INT(load(&text, &spec, &issues), FR_OK) &&
-        CHECK_INT(fr_plan_make(spec, &arena, &plan, &err), FR_OK)) {
-        CHECK_INT(fr_run_check(plan, NULL, NULL, &issues, &err), mistakes > 0 ? FR_USAGE : FR_OK);
+        CHECK_INT(fr_plan_make(spec, &arena, &plan, NULL), FR_OK)) {
+        CHECK_INT(fr_run_check(plan, NULL, NULL, &issues, NULL), mistakes > 0 ? FR_USAGE : FR_OK);
         CHECK_INT(issues.n, mistakes);
     }
     if (mistakes > 0 && CHECK_INT(issues.n, mistakes)) {

@@ -128,7 +128,6 @@ static bool is_known(const struct fire_case *c, const struct fr_zone *made)
 
 static void table_of_cases(void)
 {
-    struct fr_err err;
     int by_machine = 0, older = 0;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -136,7 +135,7 @@ static void table_of_cases(void)
 
         check_row(cases[i].cron);
         check_case(&cases[i], &made);
-        if (fr_zone_load(&read, NULL, cases[i].zone, &err) == FR_OK) {
+        if (fr_zone_load(&read, NULL, cases[i].zone, NULL) == FR_OK) {
             if (is_known(&cases[i], &made)) {
                 by_machine++;
                 check_case(&cases[i], &read);

@@ -89,15 +89,14 @@ static void draw(struct cli_model_inst *insts, enum fr_run_state state, struct f
     int ends[2] = {-1, -1}, was = dup(1);
     char text[4096];
     const bool leave = false;
-    struct fr_err err;
     ssize_t n = 0;
 
     show.model.insts = insts;
     fflush(stdout);
     CHECK_INT(pipe(ends), 0);
     dup2(ends[1], 1);
-    if (cli_out_create(&show.opts.out, &loop, false, &err) == FR_OK &&
-        live_start(&show, &err) == FR_OK) {
+    if (cli_out_create(&show.opts.out, &loop, false, NULL) == FR_OK &&
+        live_start(&show, NULL) == FR_OK) {
         cli_out_frame(show.opts.out);
         cli_out_drain(show.opts.out, &leave);
         n = read(ends[0], text, sizeof(text) - 1);
@@ -152,11 +151,10 @@ int main(void)
     struct fr_issues issues = {0};
     struct fr_spec *spec = NULL;
     struct fr_arena arena = {0};
-    struct fr_err err;
 
-    CHECK_INT(fr_spec_load(&opts, &spec, &issues, &err), FR_OK);
-    if (spec != NULL && CHECK_INT(fr_plan_make(spec, &arena, &plan, &err), FR_OK) &&
-        CHECK_INT(plan->n_insts, INSTS) && CHECK_INT(fr_loop_event_create(&loop, &err), FR_OK)) {
+    CHECK_INT(fr_spec_load(&opts, &spec, &issues, NULL), FR_OK);
+    if (spec != NULL && CHECK_INT(fr_plan_make(spec, &arena, &plan, NULL), FR_OK) &&
+        CHECK_INT(plan->n_insts, INSTS) && CHECK_INT(fr_loop_event_create(&loop, NULL), FR_OK)) {
         fr_sys.wall_ms = wall_now;
         fr_sys.mono_ms = mono_now;
         test_tables();

@@ -216,11 +216,10 @@ int main(void)
     struct fr_plan *plan = NULL;
     struct fr_arena arena = {0};
     struct fr_loop loop = {0};
-    struct fr_err err;
 
-    CHECK_INT(fr_spec_load(&opts, &spec, &issues, &err), FR_OK);
-    if (spec != NULL && CHECK_INT(fr_plan_make(spec, &arena, &plan, &err), FR_OK) &&
-        CHECK_INT(fr_loop_event_create(&loop, &err), FR_OK))
+    CHECK_INT(fr_spec_load(&opts, &spec, &issues, NULL), FR_OK);
+    if (spec != NULL && CHECK_INT(fr_plan_make(spec, &arena, &plan, NULL), FR_OK) &&
+        CHECK_INT(fr_loop_event_create(&loop, NULL), FR_OK))
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             check_row(cases[i].name);
             run_case(i, plan, &loop);

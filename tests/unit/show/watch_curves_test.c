@@ -30,12 +30,11 @@ static void make_plan(void)
     const struct fr_spec_opts opts = {
         .path = "p.yaml", .cwd = "/", .sources = &source, .n_sources = 1};
     struct fr_issues issues = {0};
-    struct fr_err err = {0};
 
-    CHECK_INT(fr_spec_load(&opts, &spec, &issues, &err), FR_OK);
-    CHECK_INT(fr_plan_make(spec, &arena, &plan, &err), FR_OK);
+    CHECK_INT(fr_spec_load(&opts, &spec, &issues, NULL), FR_OK);
+    CHECK_INT(fr_plan_make(spec, &arena, &plan, NULL), FR_OK);
     model.plan = plan;
-    CHECK_INT(cli_model_begin(&model, &err), FR_OK);
+    CHECK_INT(cli_model_begin(&model, NULL), FR_OK);
     fr_issues_finish(&issues);
 }
 

@@ -47,7 +47,6 @@ static void test_values(void)
     struct fr_spec *spec = load_full(NULL, 0);
     struct fr_resolver r = {.self = spec, .get = get};
     const struct fr_task *report, *train;
-    struct fr_err err = {0};
     json_t *json;
     bool when;
     int n = 0;
@@ -61,13 +60,13 @@ static void test_values(void)
     check_text_is(&report->act.cwd, &r, "/tmp/n2");
     check_text_is(&variable_of(&train->act, "IF")->value, &r, "[probe iface 0]");
     check_text_is(&variable_of(&train->act, "T")->value, &r, "${{ secrets.token }}: no value");
-    CHECK_INT(fr_text_true(&report->when, &r, &when, &err), FR_OK);
+    CHECK_INT(fr_text_true(&report->when, &r, &when, NULL), FR_OK);
     CHECK(when);
-    CHECK_INT(fr_text_true(&(struct fr_text){0}, NULL, &when, &err), FR_OK);
+    CHECK_INT(fr_text_true(&(struct fr_text){0}, NULL, &when, NULL), FR_OK);
     CHECK(when);
     fr_text_refs(&report->when, count_refs, &n);
     CHECK_INT(n, 2);
-    CHECK_INT(fr_with_json(&train->act, "/w", &r, &json, &err), FR_OK);
+    CHECK_INT(fr_with_json(&train->act, "/w", &r, &json, NULL), FR_OK);
     CHECK_TEXT(json_string_value(json_object_get(json, "model")), "/w/models/tiny");
     CHECK_TEXT(json_string_value(json_object_get(json, "dataset_dir")), "node:/data");
     CHECK_TEXT(json_string_value(json_object_get(json, "output_dir")), "out/r1");
@@ -77,7 +76,7 @@ static void test_values(void)
     CHECK(json_is_true(json_object_get(json, "overwrite_output_dir")));
     CHECK(json_object_get(json, "bf16") == NULL);
     json_decref(json);
-    CHECK_INT(fr_with_json(&spec->tasks[0].act, "/w", &r, &json, &err), FR_OK);
+    CHECK_INT(fr_with_json(&spec->tasks[0].act, "/w", &r, &json, NULL), FR_OK);
     CHECK_INT(json_array_size(json_object_get(json, "mounts")), 2);
     CHECK_TEXT(json_string_value(json_array_get(json_object_get(json, "mounts"), 1)), "/x:n2");
     CHECK_INT(json_array_size(json_object_get(json, "setup")), 1);
@@ -198,7 +197,6 @@ static void test_bools(void)
                                "tasks: {a: {argv: ['${{ params.dry }}'], when: '!params.dry'}}\n";
     struct fr_issues issues = {0};
     struct fr_spec *spec;
-    struct fr_err err = {0};
     bool got;
 
     for (size_t i = 0; i <= 4; i++) {
@@ -206,7 +204,7 @@ static void test_bools(void)
         if (!CHECK_INT(load(text, &no[i], i < 4, &spec, &issues), FR_OK))
             return;
         CHECK_TEXT(spec->tasks[0].act.argv[0].s, i < 4 ? "false" : "true");
-        CHECK_INT(fr_text_true(&spec->tasks[0].when, NULL, &got, &err), FR_OK);
+        CHECK_INT(fr_text_true(&spec->tasks[0].when, NULL, &got, NULL), FR_OK);
         CHECK_INT(got, i < 4);
         fr_spec_destroy(spec);
     }
@@ -248,7 +246,6 @@ static void test_conditions(void)
         struct fr_issues issues = {0};
         struct fr_buf text = {0};
         struct fr_spec *spec;
-        struct fr_err err = {0};
         bool got = false;
 
         check_row(conditions[i].when);
@@ -257,7 +254,7 @@ static void test_conditions(void)
             CHECK_TEXT("", conditions[i].want);
         } else {
             CHECK_INT(
-                fr_text_true(&spec->tasks[0].when, &(struct fr_resolver){spec, get}, &got, &err),
+                fr_text_true(&spec->tasks[0].when, &(struct fr_resolver){spec, get}, &got, NULL),
                 FR_OK);
             CHECK_TEXT(got ? "true" : "false", conditions[i].want);
         }

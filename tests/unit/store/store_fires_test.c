@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+static char home[BED_HOME];
+
 static struct fr_store *st;
 static struct fr_err err;
 static struct fr_arena arena;
@@ -114,7 +116,7 @@ static void test_schedules(void)
     CHECK_INT(fr_store_schedules(st, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 2);
     CHECK_INT(add_fire(b, 60, FR_FATE_MISSED, 0), FR_IO); /* it is no more */
-    check_sound();
+    check_sound(home);
 }
 
 static void test_once(void)
@@ -282,7 +284,7 @@ static void test_migration(void)
 
     check_row("a home of version 3");
     fr_store_close(st);
-    remove_store();
+    remove_store(home);
     snprintf(path, sizeof(path), "%s/state.db", home);
     fr_buf_add(&sql, fr_store_schema, (size_t)(four - fr_store_schema));
     fr_buf_text(&sql, rows);
@@ -290,17 +292,17 @@ static void test_migration(void)
     CHECK_INT(sqlite3_exec(db, sql.p, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
     fr_buf_finish(&sql);
-    st = open_store();
+    st = open_store(home);
     CHECK_INT(fr_store_run_find(st, "1", &arena, &run, &err), FR_OK);
     CHECK(run.schedule == 0 && run.at_ms == 0);
     CHECK_INT(add_fire(add_schedule("/f", "s"), 50, FR_FATE_MISSED, 0), FR_OK);
-    check_sound();
+    check_sound(home);
 }
 
 int main(void)
 {
-    make_home();
-    st = open_store();
+    make_home(home);
+    st = open_store(home);
     test_schedules();
     test_once();
     test_together();

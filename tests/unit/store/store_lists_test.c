@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+static char home[BED_HOME];
+
 enum { RUNS = 120 };
 
 static const struct {
@@ -22,9 +24,7 @@ static struct fr_run_row rows[RUNS];
 
 static void add_runs(struct fr_store *st)
 {
-    struct fr_err err = {0};
-
-    CHECK_INT(fr_store_begin(st, &err), FR_OK);
+    CHECK_INT(fr_store_begin(st, NULL), FR_OK);
     for (int i = 0; i < RUNS; i++) {
         struct fr_run_row *r = &rows[i];
 
@@ -42,10 +42,10 @@ static void add_runs(struct fr_store *st)
                                  .started_wall = i % 4 == 0 ? 0 : 1001 + i,
                                  .schedule = i % 5 == 0 ? 3 : 0,
                                  .round = 1};
-        CHECK_INT(fr_store_run_add(st, r, &err), FR_OK);
+        CHECK_INT(fr_store_run_add(st, r, NULL), FR_OK);
         CHECK_INT(r->no, i + 1);
     }
-    CHECK_INT(fr_store_commit(st, &err), FR_OK);
+    CHECK_INT(fr_store_commit(st, NULL), FR_OK);
 }
 
 static bool has_text(const struct fr_run_row *r, const char *text)
@@ -77,13 +77,12 @@ static bool fits(const struct fr_run_row *r, const struct fr_run_filter *f)
 static void check_filter(struct fr_store *st, const struct fr_run_filter *f)
 {
     struct fr_arena arena = {0};
-    struct fr_err err = {0};
     struct fr_run_rows got = {0};
     int64_t n = 0, all = 0;
     size_t at = 0;
 
-    CHECK_INT(fr_store_runs_where(st, f, &arena, &got, &err), FR_OK);
-    CHECK_INT(fr_store_runs_count(st, f, &n, &err), FR_OK);
+    CHECK_INT(fr_store_runs_where(st, f, &arena, &got, NULL), FR_OK);
+    CHECK_INT(fr_store_runs_count(st, f, &n, NULL), FR_OK);
     for (int i = RUNS - 1; i >= 0; i--) {
         if (!fits(&rows[i], f))
             continue;
@@ -101,7 +100,7 @@ static void test_filters(void)
     static const char *const states[] = {"",       "live",    "succeeded", "failed",
                                          "queued", "removed", "running",   "no such"};
     static const char *const texts[] = {"", "TRAIN", "memory", "17"};
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
 
     add_runs(st);
     for (size_t i = 0; i < 8 * 4 * 4 * 8 * 4; i++) {
@@ -123,16 +122,15 @@ static void test_filters(void)
 
 static void test_priority(void)
 {
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
     struct fr_arena arena = {0};
-    struct fr_err err = {0};
     struct fr_run_row got;
 
     add_runs(st);
     for (int i = 0; i < RUNS; i++)
-        CHECK_INT(fr_store_run_priority(st, rows[i].id, 7 + i, &err),
+        CHECK_INT(fr_store_run_priority(st, rows[i].id, 7 + i, NULL),
                   rows[i].state == FR_RUN_QUEUED ? FR_OK : FR_BUSY);
-    CHECK_INT(fr_store_run_find(st, "5", &arena, &got, &err), FR_OK);
+    CHECK_INT(fr_store_run_find(st, "5", &arena, &got, NULL), FR_OK);
     CHECK_INT(got.state, FR_RUN_QUEUED);
     CHECK_INT(got.priority, 7 + 4);
     fr_arena_finish(&arena);
@@ -141,12 +139,10 @@ static void test_priority(void)
 
 int main(void)
 {
-    struct fr_err err;
-
-    make_home();
+    make_home(home);
     test_filters();
-    remove_store();
+    remove_store(home);
     test_priority();
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
     return check_done();
 }

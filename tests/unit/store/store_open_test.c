@@ -10,14 +10,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+static char home[BED_HOME];
+
 /* Whatever the umask says, the store is for its owner alone. */
 static void test_private(void)
 {
     static const char *const names[] = {"state.db", "state.db-wal", "state.db-shm"};
     mode_t mask = umask(0);
 
-    remove_store();
-    struct fr_store *st = open_store();
+    remove_store(home);
+    struct fr_store *st = open_store(home);
     umask(mask);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char path[300];
@@ -27,7 +29,7 @@ static void test_private(void)
         CHECK(stat(path, &info) == 0 && (info.st_mode & 077) == 0);
     }
     fr_store_close(st);
-    remove_store();
+    remove_store(home);
 }
 
 static int newest_schema(void)
@@ -89,28 +91,27 @@ static void test_made_by_two(void)
 {
     char path[300];
     struct fr_store *st = NULL;
-    struct fr_err err = {0};
     sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
     int (*sleep)(sqlite3_vfs *, int) = vfs->xSleep;
 
     check_row("made by two at once");
-    remove_store();
+    remove_store(home);
     snprintf(path, sizeof(path), "%s/state.db", home);
     CHECK_INT(sqlite3_open(path, &maker), SQLITE_OK);
     CHECK_INT(sqlite3_exec(maker, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     vfs->xSleep = sleep_until_made;
-    CHECK_INT(fr_store_open(home, &st, &err), FR_OK);
+    CHECK_INT(fr_store_open(home, &st, NULL), FR_OK);
     vfs->xSleep = sleep;
     CHECK_INT(sleeps, 3);
     fr_store_close(st);
     sqlite3_close(maker);
-    remove_store();
+    remove_store(home);
 }
 
 /* Who only reads waits for nobody, and cannot write. */
 static void test_read(void)
 {
-    struct fr_store *st = open_store(), *reader = NULL;
+    struct fr_store *st = open_store(home), *reader = NULL;
     struct fr_run_row row = {.name = "r", .state = FR_RUN_RUNNING};
     struct fr_id id = fr_store_home_id(st);
     struct fr_err err = {0};
@@ -130,15 +131,15 @@ static void test_read(void)
     set_version(newest_schema());
 
     check_row("a reader of a home without a store");
-    remove_store();
+    remove_store(home);
     CHECK_INT(fr_store_open_read(home, &reader, &err), FR_OK);
     fr_store_close(reader);
-    remove_store();
+    remove_store(home);
 }
 
 static void test_newer_by_one(void)
 {
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
     struct fr_err err = {0};
 
     check_row("a schema newer by one");
@@ -149,24 +150,24 @@ static void test_newer_by_one(void)
     CHECK_INT(fr_store_open(home, &st, &err), FR_OK);
     fr_store_close(st);
     check_row("… while the store is opened");
-    remove_store();
+    remove_store(home);
     sqlite3_auto_extension((void (*)(void))on_open);
     CHECK_INT(fr_store_open(home, &st, &err), FR_UNSUPPORTED);
     sqlite3_cancel_auto_extension((void (*)(void))on_open);
     CHECK(raced);
-    remove_store();
+    remove_store(home);
 }
 
 static void test_versions(void)
 {
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
     struct fr_id id = fr_store_home_id(st);
     struct fr_err err = {0};
     sqlite3 *db;
     char path[300];
 
     fr_store_close(st);
-    st = open_store();
+    st = open_store(home);
     CHECK(fr_id_eq(id, fr_store_home_id(st)));
     CHECK(!fr_id_zero(id));
     fr_store_close(st);
@@ -204,7 +205,6 @@ static void test_migration(void)
     struct fr_attempt_rows attempts;
     struct fr_arena arena = {0};
     struct fr_store *st = NULL;
-    struct fr_err err = {0};
     struct fr_buf sql = {0};
     sqlite3 *db;
     char path[300];
@@ -218,17 +218,17 @@ static void test_migration(void)
     CHECK_INT(sqlite3_exec(db, sql.p, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
     fr_buf_finish(&sql);
-    CHECK_INT(fr_store_open(home, &st, &err), FR_OK);
-    CHECK_INT(fr_store_event_add(st, run, &ev, &err), FR_OK);
-    CHECK_INT(fr_store_events(st, run, &arena, &events, &err), FR_OK);
+    CHECK_INT(fr_store_open(home, &st, NULL), FR_OK);
+    CHECK_INT(fr_store_event_add(st, run, &ev, NULL), FR_OK);
+    CHECK_INT(fr_store_events(st, run, &arena, &events, NULL), FR_OK);
     CHECK_INT(events.n, 3);
     CHECK_TEXT(events.rows[2].kind, "running");
     CHECK_INT(events.rows[2].seq, 3);
-    CHECK_INT(fr_store_attempts(st, run, &arena, &attempts, &err), FR_OK);
+    CHECK_INT(fr_store_attempts(st, run, &arena, &attempts, NULL), FR_OK);
     CHECK_INT(attempts.n, 2);
     CHECK_TEXT(attempts.rows[0].log, "b.log");
     CHECK_INT(attempts.rows[1].state, FR_ST_FAILED);
-    check_sound();
+    check_sound(home);
     fr_arena_finish(&arena);
     fr_store_close(st);
 }
@@ -240,9 +240,9 @@ static void test_lead(void)
     uint32_t one = 0, two = 0, now = 9;
     struct fr_err err = {0};
 
-    remove_store();
-    first = open_store();
-    second = open_store();
+    remove_store(home);
+    first = open_store(home);
+    second = open_store(home);
     CHECK_INT(fr_store_epoch(first, &now, &err), FR_OK);
     CHECK_INT(now, 0);
     CHECK_INT(fr_store_lead(first, &one, &err), FR_OK);
@@ -267,10 +267,10 @@ static void test_lead_at_once(void)
     uint32_t one = 0, two = 0, now = 0;
     struct fr_err err = {0};
 
-    remove_store();
-    first = open_store();
-    second = open_store();
-    writer = open_store();
+    remove_store(home);
+    first = open_store(home);
+    second = open_store(home);
+    writer = open_store(home);
     CHECK_INT(fr_store_begin(writer, &err), FR_OK);
     fr_store_patience(first, 0);
     fr_store_patience(second, 0);
@@ -331,7 +331,7 @@ static void test_unknown_words(void)
         {"attempt", "state", "", read_attempts},
         {"attempt", "cause", "asleep", read_attempts},
     };
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
     struct fr_run_row a = {.id = {{1}}, .name = "p"}, b = {.id = {{2}}, .name = "p"};
     struct fr_inst_row inst = {.key = "a@n", .task = "a", .attempt_state = FR_ST_NONE};
     struct fr_err err = {0};
@@ -361,14 +361,12 @@ static void test_unknown_words(void)
         fr_arena_finish(&arena);
     }
     fr_store_close(st);
-    remove_store();
+    remove_store(home);
 }
 
 int main(void)
 {
-    struct fr_err err = {0};
-
-    make_home();
+    make_home(home);
     test_private();
     test_made_by_two();
     test_read();
@@ -377,8 +375,8 @@ int main(void)
     test_migration();
     test_lead();
     test_lead_at_once();
-    remove_store();
+    remove_store(home);
     test_unknown_words();
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
     return check_done();
 }

@@ -12,6 +12,8 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+static char home[BED_HOME];
+
 static struct fr_id id_of(uint8_t first)
 {
     struct fr_id id = {{first, 0xbc, 0x12}};
@@ -35,7 +37,7 @@ static struct fr_run_row run_row(uint8_t first)
 
 static void test_run_rows(void)
 {
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
     struct fr_arena arena = {0};
     struct fr_err err = {0};
     struct fr_run_row a = run_row(0xab), b = run_row(0xcd), got = {.no = 0};
@@ -79,7 +81,7 @@ static void test_find(void)
         {"ab", FR_NOTFOUND, 0},   {"3", FR_NOTFOUND, 0}, {"beef", FR_NOTFOUND, 0},
         {"ab%c", FR_NOTFOUND, 0}, {"", FR_NOTFOUND, 0},  {"../x", FR_NOTFOUND, 0},
     };
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
     struct fr_arena arena = {0};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -114,16 +116,15 @@ static void check_insts(struct fr_store *st, struct fr_arena *arena, struct fr_i
                                .due_delay_ms = 60,
                                .started_wall = 70};
     struct fr_inst_rows rows;
-    struct fr_err err = {0};
 
-    CHECK_INT(fr_store_inst_put(st, run, &inst, &err), FR_OK);
+    CHECK_INT(fr_store_inst_put(st, run, &inst, NULL), FR_OK);
     inst.state = FR_ST_STOPPING;
     inst.cause = FR_CAUSE_TIMEOUT;
     inst.unreachable_wall = 80;
-    CHECK_INT(fr_store_inst_put(st, run, &inst, &err), FR_OK);
+    CHECK_INT(fr_store_inst_put(st, run, &inst, NULL), FR_OK);
     inst = (struct fr_inst_row){.idx = 1, .task = "a", .node = "n2", .state = FR_ST_WAITING};
-    CHECK_INT(fr_store_inst_put(st, run, &inst, &err), FR_OK);
-    CHECK_INT(fr_store_insts(st, run, arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_inst_put(st, run, &inst, NULL), FR_OK);
+    CHECK_INT(fr_store_insts(st, run, arena, &rows, NULL), FR_OK);
     CHECK_INT(rows.n, 2);
     CHECK_TEXT(rows.rows[0].task, "a");
     CHECK(fr_id_zero(rows.rows[0].attempt));
@@ -154,9 +155,8 @@ static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct f
                                  .log = "train@n1.2.log",
                                  .started_wall = 5};
     struct fr_attempt_rows rows;
-    struct fr_err err = {0};
 
-    CHECK_INT(fr_store_attempt_put(st, run, &row, &err), FR_OK);
+    CHECK_INT(fr_store_attempt_put(st, run, &row, NULL), FR_OK);
     row.home_id = id_of(8);
     row.boot_id = "boot";
     row.state = FR_ST_FAILED;
@@ -165,9 +165,9 @@ static void check_attempts(struct fr_store *st, struct fr_arena *arena, struct f
     row.address = "10.0.0.1";
     row.port = 39500;
     row.ended_wall = 9;
-    CHECK_INT(fr_store_attempt_put(st, run, &row, &err), FR_OK);
-    CHECK_INT(fr_store_attempt_done(st, run, &row, &err), FR_OK);
-    CHECK_INT(fr_store_attempts(st, run, arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_attempt_put(st, run, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_attempt_done(st, run, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_attempts(st, run, arena, &rows, NULL), FR_OK);
     CHECK_INT(rows.n, 1);
     CHECK_INT(rows.rows[0].done, 1);
     CHECK(fr_id_eq(rows.rows[0].home_id, id_of(8)));
@@ -188,41 +188,40 @@ static void check_others(struct fr_store *st, struct fr_arena *arena, struct fr_
     struct fr_node_rows nodes;
     struct fr_file_row file = {.path = "/p/x", .hash = "ab", .mode = 0755, .bytes = 12};
     struct fr_file_rows files;
-    struct fr_err err = {0};
 
-    CHECK_INT(fr_store_output_put(st, run, &output, &err), FR_OK);
-    CHECK_INT(fr_store_outputs(st, run, arena, &outputs, &err), FR_OK);
+    CHECK_INT(fr_store_output_put(st, run, &output, NULL), FR_OK);
+    CHECK_INT(fr_store_outputs(st, run, arena, &outputs, NULL), FR_OK);
     CHECK_INT(outputs.n, 1);
     CHECK_TEXT(outputs.rows[0].value, "v\nw");
-    CHECK_INT(fr_store_output_clear(st, run, 3, &err), FR_OK);
-    CHECK_INT(fr_store_outputs(st, run, arena, &outputs, &err), FR_OK);
+    CHECK_INT(fr_store_output_clear(st, run, 3, NULL), FR_OK);
+    CHECK_INT(fr_store_outputs(st, run, arena, &outputs, NULL), FR_OK);
     CHECK_INT(outputs.n, 0);
 
-    CHECK_INT(fr_store_node_put(st, run, &node, &err), FR_OK);
+    CHECK_INT(fr_store_node_put(st, run, &node, NULL), FR_OK);
     node.boot_id = "b";
     node.abandoned = 1;
-    CHECK_INT(fr_store_node_put(st, run, &node, &err), FR_OK);
-    CHECK_INT(fr_store_nodes(st, run, arena, &nodes, &err), FR_OK);
+    CHECK_INT(fr_store_node_put(st, run, &node, NULL), FR_OK);
+    CHECK_INT(fr_store_nodes(st, run, arena, &nodes, NULL), FR_OK);
     CHECK_INT(nodes.n, 1);
     CHECK_INT(nodes.rows[0].abandoned, 1);
     CHECK_TEXT(nodes.rows[0].boot_id, "b");
 
-    CHECK_INT(fr_store_file_put(st, run, &file, &err), FR_OK);
-    CHECK_INT(fr_store_files(st, run, arena, &files, &err), FR_OK);
+    CHECK_INT(fr_store_file_put(st, run, &file, NULL), FR_OK);
+    CHECK_INT(fr_store_files(st, run, arena, &files, NULL), FR_OK);
     CHECK_INT(files.n, 1);
     CHECK_INT(files.rows[0].mode, 0755);
 }
 
 static void test_rows(void)
 {
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
     struct fr_arena arena = {0};
     struct fr_id run = id_of(0xab);
 
     check_insts(st, &arena, run);
     check_attempts(st, &arena, run);
     check_others(st, &arena, run);
-    check_sound();
+    check_sound(home);
     fr_arena_finish(&arena);
     fr_store_close(st);
 }
@@ -231,42 +230,40 @@ static void test_rows(void)
 static void check_began(struct fr_store *st, struct fr_id run)
 {
     struct fr_event_row ev = {.wall = 4000, .idx = -1, .kind = "running"};
-    struct fr_err err = {0};
     int64_t began = 77;
 
-    CHECK_INT(fr_store_round_began(st, run, &began, &err), FR_OK);
+    CHECK_INT(fr_store_round_began(st, run, &began, NULL), FR_OK);
     CHECK_INT(began, 77);
-    CHECK_INT(fr_store_event_add(st, run, &ev, &err), FR_OK);
+    CHECK_INT(fr_store_event_add(st, run, &ev, NULL), FR_OK);
     ev = (struct fr_event_row){.wall = 5000, .idx = -1, .kind = "running"};
-    CHECK_INT(fr_store_event_add(st, run, &ev, &err), FR_OK);
+    CHECK_INT(fr_store_event_add(st, run, &ev, NULL), FR_OK);
     ev = (struct fr_event_row){.wall = 6000, .idx = 0, .kind = "running"};
-    CHECK_INT(fr_store_event_add(st, run, &ev, &err), FR_OK);
-    CHECK_INT(fr_store_round_began(st, run, &began, &err), FR_OK);
+    CHECK_INT(fr_store_event_add(st, run, &ev, NULL), FR_OK);
+    CHECK_INT(fr_store_round_began(st, run, &began, NULL), FR_OK);
     CHECK_INT(began, 5000);
 }
 
 static void test_events(void)
 {
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
     struct fr_arena arena = {0};
-    struct fr_err err = {0};
     struct fr_id run = id_of(0xab);
     struct fr_event_rows rows = {0};
 
     for (int i = 0; i < 1500; i++) {
         struct fr_event_row ev = {.wall = i, .idx = i % 7, .kind = "ready", .text = "t"};
 
-        CHECK_INT(fr_store_event_add(st, run, &ev, &err), FR_OK);
+        CHECK_INT(fr_store_event_add(st, run, &ev, NULL), FR_OK);
         if (i == 0)
-            CHECK_INT(fr_store_begin(st, &err), FR_OK);
+            CHECK_INT(fr_store_begin(st, NULL), FR_OK);
     }
-    CHECK_INT(fr_store_commit(st, &err), FR_OK);
-    CHECK_INT(fr_store_events(st, run, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_commit(st, NULL), FR_OK);
+    CHECK_INT(fr_store_events(st, run, &arena, &rows, NULL), FR_OK);
     CHECK_INT(rows.n, 1000);
-    CHECK_INT(fr_store_events(st, run, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_events(st, run, &arena, &rows, NULL), FR_OK);
     CHECK_INT(rows.n, 500);
     CHECK_INT(rows.rows[499].wall, 1499);
-    CHECK_INT(fr_store_events(st, run, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_events(st, run, &arena, &rows, NULL), FR_OK);
     CHECK_INT(rows.n, 0);
     fr_arena_finish(&arena);
     check_began(st, run);
@@ -276,29 +273,28 @@ static void test_events(void)
 /* A row under a seq that is there replaces that row; other rows stay as they are. */
 static void test_event_again(void)
 {
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
     struct fr_run_row row = run_row(0xf1);
     struct fr_event_row ev = {.wall = 1, .idx = 0, .kind = "ready"};
     struct fr_event_rows rows = {0};
     struct fr_arena arena = {0};
-    struct fr_err err;
     int64_t seq = -1;
 
-    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
-    CHECK_INT(fr_store_event_last(st, row.id, &seq, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_event_last(st, row.id, &seq, NULL), FR_OK);
     CHECK_INT(seq, 0);
     for (int i = 0; i < 3; i++)
-        CHECK_INT(fr_store_event_add(st, row.id, &ev, &err), FR_OK);
+        CHECK_INT(fr_store_event_add(st, row.id, &ev, NULL), FR_OK);
     ev = (struct fr_event_row){.idx = 7,
                                .kind = "retrying",
                                .stop_cause = FR_CAUSE_STOPPED,
                                .delay_ms = 20,
                                .log_bytes = 30,
                                .seq = 2};
-    CHECK_INT(fr_store_event_add(st, row.id, &ev, &err), FR_OK);
-    CHECK_INT(fr_store_event_last(st, row.id, &seq, &err), FR_OK);
+    CHECK_INT(fr_store_event_add(st, row.id, &ev, NULL), FR_OK);
+    CHECK_INT(fr_store_event_last(st, row.id, &seq, NULL), FR_OK);
     CHECK_INT(seq, 3);
-    CHECK_INT(fr_store_events(st, row.id, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_events(st, row.id, &arena, &rows, NULL), FR_OK);
     if (CHECK_INT(rows.n, 3)) {
         CHECK(rows.rows[0].idx == 0 && rows.rows[2].idx == 0);
         CHECK_INT(rows.rows[1].idx, 7);
@@ -312,7 +308,7 @@ static void test_event_again(void)
 /* A turn that is rolled back, or whose process dies before its commit, leaves nothing. */
 static void test_atomic(void)
 {
-    struct fr_store *st = open_store(), *other;
+    struct fr_store *st = open_store(home), *other;
     struct fr_arena arena = {0};
     struct fr_err err = {0};
     struct fr_run_row row = run_row(0xef), got;
@@ -323,7 +319,7 @@ static void test_atomic(void)
     CHECK_INT(fr_store_run_find(st, "efbc", &arena, &got, &err), FR_NOTFOUND);
     CHECK_INT(fr_store_begin(st, &err), FR_OK);
     CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
-    other = open_store();
+    other = open_store(home);
     CHECK_INT(fr_store_run_find(other, "efbc", &arena, &got, &err), FR_NOTFOUND);
     fr_store_close(st);
     CHECK_INT(fr_store_run_find(other, "efbc", &arena, &got, &err), FR_NOTFOUND);
@@ -335,7 +331,7 @@ static void test_atomic(void)
  * that is not there fails it. */
 static void test_commit_fails(void)
 {
-    struct fr_store *st = open_store(), *other = open_store();
+    struct fr_store *st = open_store(home), *other = open_store(home);
     struct fr_run_row row = run_row(0xed);
     struct fr_err err = {0};
 
@@ -354,7 +350,7 @@ static void test_commit_fails(void)
     CHECK_INT(fr_store_commit(other, &err), FR_OK);
     fr_store_close(st);
     fr_store_close(other);
-    remove_store();
+    remove_store(home);
 }
 
 static bool blob_there(const char *name)
@@ -390,13 +386,12 @@ static void check_blob_tidy(const char *named)
         bool stays;
     } rows[] = {
         {".a", false}, {"x.tmp-1", false}, {unnamed, false}, {"notes", true}, {named, true}};
-    struct fr_store *st = open_store(), *other = open_store();
+    struct fr_store *st = open_store(home), *other = open_store(home);
     struct fr_run_row run = {.id = id_of(77), .name = "x", .spec_hash = named};
     struct fr_file_row file = {.path = "/f", .mode = 0600};
     char hash[FR_SHA256_TEXT];
-    struct fr_err err = {0};
 
-    CHECK_INT(fr_store_run_add(st, &run, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &run, NULL), FR_OK);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct fr_buf path = {0};
         fr_blob_path(home, rows[i].name, &path);
@@ -405,39 +400,39 @@ static void check_blob_tidy(const char *named)
     }
     fr_blob_tidy(st);
     CHECK(blob_there(unnamed));
-    CHECK_INT(fr_blob_mark(home, id_of(78), &err), FR_OK);
+    CHECK_INT(fr_blob_mark(home, id_of(78), NULL), FR_OK);
     fr_blob_tidy(st);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_row(rows[i].name);
         CHECK(blob_there(rows[i].name) == rows[i].stays);
     }
-    CHECK_INT(fr_blob_put(home, FR_STR("behind the mark"), hash, &err), FR_OK);
+    CHECK_INT(fr_blob_put(home, FR_STR("behind the mark"), hash, NULL), FR_OK);
     fr_blob_tidy(st); /* the mark is gone */
     CHECK(blob_there(hash));
     check_row("of a flowrun at work");
     sqlite3_busy_timeout(st->db, 0);
-    CHECK_INT(fr_store_begin(other, &err), FR_OK);
-    CHECK_INT(fr_blob_mark(home, run.id, &err), FR_OK);
-    CHECK_INT(fr_blob_put(home, FR_STR("at work"), hash, &err), FR_OK);
+    CHECK_INT(fr_store_begin(other, NULL), FR_OK);
+    CHECK_INT(fr_blob_mark(home, run.id, NULL), FR_OK);
+    CHECK_INT(fr_blob_put(home, FR_STR("at work"), hash, NULL), FR_OK);
     fr_blob_tidy(st);
     CHECK(blob_there(hash));
     file.hash = hash;
-    CHECK_INT(fr_store_file_put(other, run.id, &file, &err), FR_OK);
-    CHECK_INT(fr_store_commit(other, &err), FR_OK);
+    CHECK_INT(fr_store_file_put(other, run.id, &file, NULL), FR_OK);
+    CHECK_INT(fr_store_commit(other, NULL), FR_OK);
     fr_blob_tidy(st); /* its mark still stands */
     CHECK(blob_there(hash));
     fr_blob_unmark(home, run.id);
     check_row("of one that failed");
-    CHECK_INT(fr_store_begin(other, &err), FR_OK);
-    CHECK_INT(fr_blob_mark(home, run.id, &err), FR_OK);
-    CHECK_INT(fr_blob_put(home, FR_STR("in vain"), hash, &err), FR_OK);
+    CHECK_INT(fr_store_begin(other, NULL), FR_OK);
+    CHECK_INT(fr_blob_mark(home, run.id, NULL), FR_OK);
+    CHECK_INT(fr_blob_put(home, FR_STR("in vain"), hash, NULL), FR_OK);
     fr_store_rollback(other);
     fr_blob_tidy(st);
     CHECK(!blob_there(hash));
     check_row("of a host that was killed before another one had the same run");
-    CHECK_INT(fr_blob_mark(home, run.id, &err), FR_OK);
-    CHECK_INT(fr_blob_put(home, FR_STR("killed"), hash, &err), FR_OK);
-    CHECK_INT(fr_blob_mark(home, run.id, &err), FR_OK);
+    CHECK_INT(fr_blob_mark(home, run.id, NULL), FR_OK);
+    CHECK_INT(fr_blob_put(home, FR_STR("killed"), hash, NULL), FR_OK);
+    CHECK_INT(fr_blob_mark(home, run.id, NULL), FR_OK);
     fr_blob_unmark(home, run.id);
     fr_blob_tidy(st);
     CHECK(!blob_there(hash) && !is_marked());
@@ -450,19 +445,18 @@ static void check_blob_mark_again(void)
 {
     struct fr_id id = id_of(79);
     char hash[FR_SHA256_TEXT];
-    struct fr_err err = {0};
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
 
     check_row("of a host that another one followed meanwhile");
-    CHECK_INT(fr_blob_mark(home, id, &err), FR_OK);
+    CHECK_INT(fr_blob_mark(home, id, NULL), FR_OK);
     fr_blob_tidy(st);
-    CHECK_INT(fr_blob_put(home, FR_STR("late"), hash, &err), FR_OK);
-    CHECK_INT(fr_blob_mark_again(home, id, &err), FR_OK);
+    CHECK_INT(fr_blob_put(home, FR_STR("late"), hash, NULL), FR_OK);
+    CHECK_INT(fr_blob_mark_again(home, id, NULL), FR_OK);
     fr_blob_tidy(st);
     CHECK(!blob_there(hash) && !is_marked());
     check_row("a mark that stands is not made again");
-    CHECK_INT(fr_blob_mark(home, id, &err), FR_OK);
-    CHECK_INT(fr_blob_mark_again(home, id, &err), FR_OK);
+    CHECK_INT(fr_blob_mark(home, id, NULL), FR_OK);
+    CHECK_INT(fr_blob_mark_again(home, id, NULL), FR_OK);
     fr_blob_unmark(home, id);
     CHECK(!is_marked());
     fr_store_close(st);
@@ -472,19 +466,18 @@ static void check_blob_mark_again(void)
 static void test_blobs_synced(void)
 {
     char hash[FR_SHA256_TEXT];
-    struct fr_err err = {0};
     struct fr_buf path = {0};
     size_t renames;
 
     check_row("blobs are synced");
     sync_guard_begin();
-    CHECK_INT(fr_blob_put(home, FR_STR("bytes\n"), hash, &err), FR_OK);
+    CHECK_INT(fr_blob_put(home, FR_STR("bytes\n"), hash, NULL), FR_OK);
     CHECK_INT(sync_guard_end(true, &renames), 0);
     CHECK_INT(renames, 1);
     fr_buf_fmt(&path, "%s/given", home);
-    CHECK_INT(fr_file_write(path.p, "a file\n", 7, 0600, &err), FR_OK);
+    CHECK_INT(fr_file_write(path.p, "a file\n", 7, 0600, NULL), FR_OK);
     sync_guard_begin();
-    CHECK_INT(fr_blob_put_file(home, path.p, hash, &err), FR_OK);
+    CHECK_INT(fr_blob_put_file(home, path.p, hash, NULL), FR_OK);
     CHECK_INT(sync_guard_end(true, &renames), 0);
     CHECK_INT(renames, 1);
     fr_buf_finish(&path);
@@ -546,19 +539,18 @@ static void test_updates(void)
 /* What a run's UPDATE leaves alone is what the store has. */
 static void test_update_leaves(void)
 {
-    struct fr_store *st = open_store();
+    struct fr_store *st = open_store(home);
     struct fr_arena arena = {0};
-    struct fr_err err = {0};
     struct fr_run_row row = run_row(0x77), got;
 
-    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
-    CHECK_INT(fr_store_run_host(st, row.id, 5, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_run_host(st, row.id, 5, NULL), FR_OK);
     row.state = FR_RUN_HOOKS;
     row.late_wall = 9;
     row.host = row.priority = 99;
     row.who = "x";
-    CHECK_INT(fr_store_run_set(st, &row, &err), FR_OK);
-    CHECK_INT(fr_store_run_find(st, NULL, &arena, &got, &err), FR_OK);
+    CHECK_INT(fr_store_run_set(st, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_run_find(st, NULL, &arena, &got, NULL), FR_OK);
     CHECK_INT(got.state, FR_RUN_HOOKS);
     CHECK_TEXT(got.who, "");
     CHECK(got.host == 5 && got.priority == 0 && got.late_wall == 9);
@@ -568,9 +560,7 @@ static void test_update_leaves(void)
 
 int main(void)
 {
-    struct fr_err err = {0};
-
-    make_home();
+    make_home(home);
     test_updates();
     test_run_rows();
     test_find();
@@ -582,6 +572,6 @@ int main(void)
     test_commit_fails();
     test_blobs();
     test_blobs_synced();
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
     return check_done();
 }

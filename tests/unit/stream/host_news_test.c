@@ -7,6 +7,8 @@
 #include "engine/stream/feed.h"
 #include "tests/unit/host/host_bed.h"
 
+static struct host_bed bed = HOST_BED;
+
 static int64_t now_ms; /* the clock that deadlines are by */
 
 static int64_t stopped_ms(void)
@@ -35,17 +37,17 @@ static void begin_ask(struct asked *a, const char *path, const char *name, const
     a->waiter.arg = &a->again;
     a->req.waiter = &a->waiter;
     a->req.query = a->query;
-    api.answer(api.self, &a->req, &a->res);
+    bed.api.answer(bed.api.self, &a->req, &a->res);
 }
 
 /* Turns until it is answered, from where it is now. */
 static void end_ask(struct asked *a)
 {
     while (a->res.status == FR_API_LATER) {
-        while (!a->again && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+        while (!a->again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
             ;
         a->again = false;
-        api.answer(api.self, &a->req, &a->res);
+        bed.api.answer(bed.api.self, &a->req, &a->res);
     }
 }
 
@@ -60,7 +62,7 @@ static int64_t seq_of(const struct fr_api_response *res)
 
 static int64_t last_seq(const char *run)
 {
-    struct fr_api_response res = ask(FR_API_GET, run, NULL);
+    struct fr_api_response res = ask(&bed, GET, run, NULL);
     int64_t seq = seq_of(&res);
 
     fr_api_response_finish(&res);
@@ -77,9 +79,9 @@ static void test_tag_of_text(void)
     check_row("an event while a view is read");
     begin_ask(&old, "/api/v1/runs/1", NULL, NULL);
     CHECK_INT(old.res.status, FR_API_LATER);
-    while (!old.again && CHECK_INT(fr_host_turn(host, NULL), FR_OK)) /* it is read */
+    while (!old.again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK)) /* it is read */
         ;
-    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, NULL);
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{}"), 202, NULL);
     end_ask(&old);
     CHECK_INT(old.res.status, 200);
     begin_ask(&now, "/api/v1/runs/1", NULL, NULL);
@@ -90,7 +92,7 @@ static void test_tag_of_text(void)
 
     check_row("who has the older text gets the newer one");
     now.req.if_none_match = old.res.etag.p;
-    api.answer(api.self, &now.req, &now.res);
+    bed.api.answer(bed.api.self, &now.req, &now.res);
     CHECK_INT(now.res.status, FR_API_LATER);
     now.again = false;
     end_ask(&now);
@@ -112,11 +114,11 @@ static void test_tag_of_list(void)
     snprintf(tag, sizeof(tag), "\"x\", %s", a.res.etag.p);
     fr_api_response_finish(&a.res);
     a.req.if_none_match = tag;
-    api.answer(api.self, &a.req, &a.res);
+    bed.api.answer(bed.api.self, &a.req, &a.res);
     CHECK_INT(a.res.status, 304);
     fr_api_response_finish(&a.res);
-    check_answer(FR_API_POST, "/api/v1/runs/1/pin", "{\"pinned\": true}", 200, NULL);
-    api.answer(api.self, &a.req, &a.res);
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/pin", "{\"pinned\": true}"), 200, NULL);
+    bed.api.answer(bed.api.self, &a.req, &a.res);
     CHECK_INT(a.res.status, FR_API_LATER);
     a.again = false;
     end_ask(&a);
@@ -143,19 +145,19 @@ static void test_tag_of_row(void)
             snprintf(tag, sizeof(tag), "%s", a.res.etag.p);
             fr_api_response_finish(&a.res);
             a.req.if_none_match = tag;
-            api.answer(api.self, &a.req, &a.res);
+            bed.api.answer(bed.api.self, &a.req, &a.res);
             CHECK_INT(a.res.status, 304);
             CHECK_TEXT(a.res.etag.p, tag);
             fr_api_response_finish(&a.res);
-            check_answer(FR_API_POST, changes[i][0], changes[i][1], i == 2 ? 202 : 200, NULL);
-            api.answer(api.self, &a.req, &a.res);
+            check_answer(ask(&bed, POST, changes[i][0], changes[i][1]), i == 2 ? 202 : 200, NULL);
+            bed.api.answer(bed.api.self, &a.req, &a.res);
             a.again = false;
             end_ask(&a);
             CHECK_INT(a.res.status, 200);
             CHECK(strcmp(a.res.etag.p, tag) != 0);
             fr_api_response_finish(&a.res);
             if (i == 2)
-                cancel("1");
+                cancel(&bed, "1");
         }
 }
 
@@ -182,7 +184,7 @@ static void test_tag_of_fixed(void)
         CHECK_TEXT(b.res.etag.p, a.res.etag.p);
         fr_api_response_finish(&b.res);
         b.req.if_none_match = a.res.etag.p;
-        api.answer(api.self, &b.req, &b.res);
+        bed.api.answer(bed.api.self, &b.req, &b.res);
         CHECK_INT(b.res.status, 304);
         CHECK_INT(b.res.body.n, 0);
         fr_api_response_finish(&a.res);
@@ -208,21 +210,21 @@ static void test_wait(void)
     begin_ask(&a, "/api/v1/runs/1", "seq", seq);
     begin_ask(&gone, "/api/v1/runs/1", "seq", seq);
     CHECK_INT(a.res.status, FR_API_LATER);
-    api.forget(api.self, &gone.waiter);
+    bed.api.forget(bed.api.self, &gone.waiter);
     now_ms += 1000;
-    settle();
+    settle_host(&bed);
     CHECK(!a.again);
-    looked_ms = host->answers->long_polls.ms;
+    looked_ms = bed.host->answers->long_polls.ms;
     check_row("news of another run: looked at once, and the next ones not before a pause");
-    check_answer(FR_API_POST, "/api/v1/runs/2/pin", "{\"pinned\": true}", 200, NULL);
+    check_answer(ask(&bed, POST, "/api/v1/runs/2/pin", "{\"pinned\": true}"), 200, NULL);
     now_ms += 1000;
-    settle();
-    CHECK(!a.again && host->answers->long_polls.ms > looked_ms);
-    CHECK(long_poll_due(host) > host->answers->long_polls.ms + 1000);
-    check_answer(FR_API_POST, "/api/v1/runs/2/pin", "{\"pinned\": false}", 200, NULL);
-    CHECK_INT(long_poll_due(host), host->answers->long_polls.ms + 100);
+    settle_host(&bed);
+    CHECK(!a.again && bed.host->answers->long_polls.ms > looked_ms);
+    CHECK(long_poll_due(bed.host) > bed.host->answers->long_polls.ms + 1000);
+    check_answer(ask(&bed, POST, "/api/v1/runs/2/pin", "{\"pinned\": false}"), 200, NULL);
+    CHECK_INT(long_poll_due(bed.host), bed.host->answers->long_polls.ms + 100);
     check_row("a wait for news");
-    check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, NULL);
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{}"), 202, NULL);
     now_ms += 100;
     end_ask(&a);
     CHECK_INT(a.res.status, 200);
@@ -231,22 +233,22 @@ static void test_wait(void)
     fr_api_response_finish(&a.res);
 
     check_row("a wait in vain");
-    while (!is_over("1"))
-        CHECK_INT(fr_host_turn(host, NULL), FR_OK);
-    settle();
+    while (!is_over(&bed, "1"))
+        CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK);
+    settle_host(&bed);
     snprintf(seq, sizeof(seq), "%lld", (long long)last_seq("/api/v1/runs/1"));
     begin_ask(&a, "/api/v1/runs/1", "seq", seq);
     now_ms += 24999;
-    settle();
+    settle_host(&bed);
     CHECK(a.res.status == FR_API_LATER && !a.again);
     now_ms += 1;
-    settle();
+    settle_host(&bed);
     CHECK(a.again);
     end_ask(&a);
     CHECK_INT(a.res.status, 200);
     CHECK_INT(seq_of(&a.res), strtoll(seq, NULL, 10));
     fr_api_response_finish(&a.res);
-    check_answer(FR_API_GET, "/api/v1/runs/1?seq=x", NULL, 400, "whole number");
+    check_answer(ask(&bed, GET, "/api/v1/runs/1?seq=x", NULL), 400, "whole number");
 
     check_row("a host that leaves");
     begin_ask(&a, "/api/v1/runs/1", "seq", seq);
@@ -278,18 +280,18 @@ static void test_queries(void)
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         check_row(wrong[i].path);
-        check_answer(FR_API_GET, wrong[i].path, NULL, 400, wrong[i].text);
+        check_answer(ask(&bed, GET, wrong[i].path, NULL), 400, wrong[i].text);
     }
     check_row("a parameter twice");
     begin_ask(&a, "/api/v1/runs", "state", "live");
     fr_api_response_finish(&a.res);
-    api.forget(api.self, &a.waiter);
+    bed.api.forget(bed.api.self, &a.waiter);
     a.query[1] = (struct fr_api_pair){"state", "over"};
     a.req.n_query = 2;
-    api.answer(api.self, &a.req, &a.res);
+    bed.api.answer(bed.api.self, &a.req, &a.res);
     CHECK(a.res.status == 400 && strstr(a.res.body.p, "comes twice") != NULL);
     fr_api_response_finish(&a.res);
-    check_answer(FR_API_GET, "/api/v1/health?probe=7", NULL, 200, "true");
+    check_answer(ask(&bed, GET, "/api/v1/health?probe=7", NULL), 200, "true");
     check_row("a text as long as may be sought, and a longer one");
     memset(sought, 'x', sizeof(sought) - 1);
     begin_ask(&a, "/api/v1/runs/1/log/search", "q", sought);
@@ -316,13 +318,13 @@ static void test_ids(void)
     const char *at;
 
     check_row("ids of elsewhere");
-    CHECK_INT(follow(&r, "1", ""), 200);
+    CHECK_INT(follow(&bed, &r, "1", ""), 200);
     CHECK(!has(&r, "event: reset"));
-    check_answer(FR_API_POST, "/api/v1/runs/1/retry", "{}", 202, NULL);
-    turn_until(&r, "\nevent: run\n");
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/retry", "{}"), 202, NULL);
+    turn_until(&bed, &r, "\nevent: run\n");
     at = strstr(r.got.p, "\nid: ");
     CHECK(at != NULL && sscanf(at, "\nid: %39[^.\n].", name) == 1);
-    newest = (long long)host->streams->ring->next - 1;
+    newest = (long long)bed.host->streams->ring->next - 1;
     for (size_t i = 0; i < 10; i++) {
         struct reader later = {0};
 
@@ -335,20 +337,20 @@ static void test_ids(void)
         else
             snprintf(last, sizeof(last), "%s.%s", name, i == 5 ? "999999" : i == 6 ? "-1" : "1x");
         check_row(last);
-        CHECK_INT(follow(&later, "1", last), 200);
+        CHECK_INT(follow(&bed, &later, "1", last), 200);
         CHECK(has(&later, "event: reset"));
-        api.gone(api.self, later.s);
+        bed.api.gone(bed.api.self, later.s);
         fr_buf_finish(&later.got);
     }
-    api.gone(api.self, r.s);
+    bed.api.gone(bed.api.self, r.s);
     fr_buf_finish(&r.got);
     check_row("as many runs as a stream may name, and one more");
     for (size_t i = 0; i < 65; i++)
         memcpy(runs + 2 * i, "1,", 2);
-    CHECK_INT(follow(&r, runs, ""), 400);
+    CHECK_INT(follow(&bed, &r, runs, ""), 400);
     runs[2 * 64] = '\0';
-    CHECK_INT(follow(&r, runs, ""), 200);
-    api.gone(api.self, r.s);
+    CHECK_INT(follow(&bed, &r, runs, ""), 200);
+    bed.api.gone(bed.api.self, r.s);
     fr_buf_finish(&r.got);
     check_row("");
 }
@@ -366,8 +368,8 @@ static size_t count(const struct reader *r, const char *text)
 static void say(size_t n, const char *text)
 {
     for (size_t i = 0; i < n; i++)
-        fr_run_say(host_find_no(host, 1)->run, text);
-    settle();
+        fr_run_say(host_find_no(bed.host, 1)->run, text);
+    settle_host(&bed);
 }
 
 /* By ?last=, as readers ask that cannot set a header. */
@@ -385,7 +387,7 @@ static int follow_last(struct reader *r, const char *last)
     struct fr_api_response res = {0};
     int status;
 
-    api.open(api.self, &req, &sink, &res, &r->s);
+    bed.api.open(bed.api.self, &req, &sink, &res, &r->s);
     status = res.status;
     fr_api_response_finish(&res);
     return status;
@@ -401,26 +403,26 @@ static void test_crowd(void)
 
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
-    CHECK_INT(follow(&r, "1", ""), 200);
-    snprintf(last, sizeof(last), "%s.%lld", host->streams->ring->name,
-             (long long)host->streams->ring->next - 1);
+    CHECK_INT(follow(&bed, &r, "1", ""), 200);
+    snprintf(last, sizeof(last), "%s.%lld", bed.host->streams->ring->name,
+             (long long)bed.host->streams->ring->next - 1);
     check_row("many events at once");
     say(LOTS, text);
     CHECK_INT(count(&r, "event: note\n"), LOTS);
     CHECK_INT(follow_last(&later, last), 200);
     CHECK_INT(count(&later, "event: note\n"), LOTS);
     CHECK(!has(&later, "event: reset") && !has(&r, "event: reset"));
-    api.gone(api.self, r.s);
+    bed.api.gone(bed.api.self, r.s);
     check_row("more events than are kept");
-    CHECK_INT(follow(&slow, "1", ""), 200);
+    CHECK_INT(follow(&bed, &slow, "1", ""), 200);
     say(LOST, "short");
     CHECK_INT(count(&slow, "event: note\n"), 0);
     slow.queued = 0;
-    api.drained(api.self, slow.s);
+    bed.api.drained(bed.api.self, slow.s);
     CHECK_INT(count(&slow, "event: reset\n"), 1);
     CHECK_INT(count(&slow, "event: note\n"), HOST_RING);
-    api.gone(api.self, later.s);
-    api.gone(api.self, slow.s);
+    bed.api.gone(bed.api.self, later.s);
+    bed.api.gone(bed.api.self, slow.s);
     fr_buf_finish(&r.got);
     fr_buf_finish(&later.got);
     fr_buf_finish(&slow.got);
@@ -437,8 +439,6 @@ static int64_t first_no; /* of them */
 
 static void add_runs(void)
 {
-    struct fr_err err = {0};
-
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
         struct fr_run_row row = {.name = "s",
                                  .source = "/s.yaml",
@@ -451,8 +451,8 @@ static void add_runs(void)
                                  .started_wall = times[i][0],
                                  .ended_wall = times[i][1]};
 
-        CHECK_INT(fr_id_new(&row.id, &err), FR_OK);
-        CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+        CHECK_INT(fr_id_new(&row.id, NULL), FR_OK);
+        CHECK_INT(fr_store_run_add(bed.st, &row, NULL), FR_OK);
         if (first_no == 0)
             first_no = row.no;
     }
@@ -508,7 +508,7 @@ static void test_order(void)
             a.query[2] = (struct fr_api_pair){"pipeline", "s"};
             a.query[3] = (struct fr_api_pair){"cursor", next};
             a.req.n_query = next[0] != '\0' ? 4 : 3;
-            api.answer(api.self, &a.req, &a.res);
+            bed.api.answer(bed.api.self, &a.req, &a.res);
             end_ask(&a);
             add_page(&a.res, &got, next);
             fr_api_response_finish(&a.res);
@@ -524,14 +524,14 @@ static struct fr_id run_of(const char *no)
     struct fr_arena arena = {0};
     struct fr_run_row row = {0};
 
-    CHECK_INT(fr_store_run_find(st, no, &arena, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_run_find(bed.st, no, &arena, &row, NULL), FR_OK);
     fr_arena_finish(&arena);
     return row.id;
 }
 
 static size_t count_items(const char *path, bool *next)
 {
-    struct fr_api_response res = ask(FR_API_GET, path, NULL);
+    struct fr_api_response res = ask(&bed, GET, path, NULL);
     json_t *doc = NULL;
     size_t n;
 
@@ -546,7 +546,7 @@ static size_t count_items(const char *path, bool *next)
 /* Of runs 2 to 55. */
 static void check_history(void)
 {
-    struct fr_api_response res = ask(FR_API_GET, "/api/v1/pipelines/s/history", NULL);
+    struct fr_api_response res = ask(&bed, GET, "/api/v1/pipelines/s/history", NULL);
     json_t *doc = NULL, *item;
     size_t i;
 
@@ -579,17 +579,17 @@ static void test_many_runs(void)
     check_row("the history of a pipeline: its last fifty, the oldest first");
     check_history();
     check_row("a run that is removed");
-    fr_home_at(home, FR_HOME_RUN, run_of("55"), &dir);
+    fr_home_at(bed.home, FR_HOME_RUN, run_of("55"), &dir);
     CHECK_INT(fr_mkdirs(dir.p, 0700, NULL), FR_OK);
     fr_buf_fmt(&file, "%s/x", dir.p);
     CHECK_INT(fr_file_write(file.p, "1234567", 7, 0600, NULL), FR_OK);
-    check_answer(FR_API_DELETE, "/api/v1/runs/55", "{}", 200, "{\"no\":55,\"bytes\":7}");
-    check_answer(FR_API_GET, "/api/v1/runs/55", NULL, 404, NULL);
+    check_answer(ask(&bed, DELETE, "/api/v1/runs/55", "{}"), 200, "{\"no\":55,\"bytes\":7}");
+    check_answer(ask(&bed, GET, "/api/v1/runs/55", NULL), 404, NULL);
     check_row("runs that are too many");
-    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
-    fr_host_stay(host);
+    CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
+    fr_host_stay(bed.host);
     while (count_items("/api/v1/runs?pipeline=s&state=cancelled&limit=200", &next) > 3)
-        settle();
+        settle_host(&bed);
     CHECK_INT(count_items("/api/v1/runs?pipeline=s&state=cancelled", &next), 3);
     CHECK(access(dir.p, F_OK) != 0);
     fr_buf_finish(&dir);
@@ -603,7 +603,7 @@ static const char *kept(const char *key, struct fr_arena *arena)
 {
     struct fr_kept_row row = {0};
 
-    return fr_store_kept(st, "", key, arena, &row, NULL) == FR_OK ? "kept" : "none";
+    return fr_store_kept(bed.st, "", key, arena, &row, NULL) == FR_OK ? "kept" : "none";
 }
 
 /* Who is not let in leaves nothing behind. */
@@ -614,16 +614,16 @@ static void test_strangers(void)
     struct fr_arena arena = {0};
 
     check_row("a login with a key");
-    bed_caller = &nobody;
-    bed_key = "key-of-nobody";
+    bed.caller = &nobody;
+    bed.key = "key-of-nobody";
     for (int i = 0; i < 7; i++)
-        check_answer(FR_API_POST, "/api/v1/login", "{\"token\": \"x\"}", i < 5 ? 401 : 429,
+        check_answer(ask(&bed, POST, "/api/v1/login", "{\"token\": \"x\"}"), i < 5 ? 401 : 429,
                      i < 5 ? "" : ",\"retry_after_ms\":");
     check_row("another address is not held up by it");
-    bed_caller = &other;
-    check_answer(FR_API_POST, "/api/v1/login", "{\"token\": \"x\"}", 401, NULL);
-    bed_caller = NULL;
-    bed_key = NULL;
+    bed.caller = &other;
+    check_answer(ask(&bed, POST, "/api/v1/login", "{\"token\": \"x\"}"), 401, NULL);
+    bed.caller = NULL;
+    bed.key = NULL;
     CHECK_TEXT(kept("key-of-nobody", &arena), "none");
     fr_arena_finish(&arena);
     check_row("");
@@ -631,18 +631,18 @@ static void test_strangers(void)
 
 int main(void)
 {
-    make_pipelines();
-    open_host();
-    make_body(ID, "");
-    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"no\":1");
-    settle();
+    make_pipelines(&bed);
+    open_host(&bed);
+    make_body(&bed, ID, "");
+    check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 201, "\"no\":1");
+    settle_host(&bed);
     test_order();
     test_queries();
     test_strangers();
     test_crowd();
     test_tag_of_text();
-    while (!is_over("1"))
-        CHECK_INT(fr_host_turn(host, NULL), FR_OK);
+    while (!is_over(&bed, "1"))
+        CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK);
     test_tag_of_list();
     test_tag_of_row();
     test_tag_of_fixed();
@@ -650,10 +650,10 @@ int main(void)
     now_ms = fr_sys.mono_ms();
     fr_sys.mono_ms = stopped_ms;
     test_wait();
-    close_host();
-    open_host();
+    close_host(&bed);
+    open_host(&bed);
     test_many_runs();
-    close_host();
-    remove_home();
+    close_host(&bed);
+    remove_home(bed.home);
     return check_done();
 }

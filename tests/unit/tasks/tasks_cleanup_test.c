@@ -21,12 +21,11 @@ static pid_t start_sleeper(struct bed *b, const char *name, const char *attempt)
 {
     const char *argv[] = {text_at(b, "%s/%s", name), "600", NULL};
     struct fr_proc p = {0};
-    struct fr_err err;
     struct fr_buf bytes = {0};
 
-    CHECK(fr_file_read("/bin/sleep", 64 << 20, &bytes, &err) == FR_OK);
+    CHECK(fr_file_read("/bin/sleep", 64 << 20, &bytes, NULL) == FR_OK);
     if (access(argv[0], F_OK) != 0)
-        CHECK(fr_file_write(argv[0], bytes.p, bytes.n, 0755, &err) == FR_OK);
+        CHECK(fr_file_write(argv[0], bytes.p, bytes.n, 0755, NULL) == FR_OK);
     fr_buf_finish(&bytes);
     if (attempt != NULL)
         setenv("FLOWRUN_ATTEMPT", attempt, 1);
@@ -51,16 +50,15 @@ static bool lives(pid_t pid)
 static int make_home(struct bed *b)
 {
     struct fr_node_home h;
-    struct fr_err err;
     char path[FR_NODE_PATH];
     struct fr_rec rec = {.kind = FR_REC_PREPARED};
     const char *const ids[] = {DEAD, LIVE};
     int fd = -1;
 
-    CHECK(fr_home_open(&h, text_at(b, "%s/%s", "home"), &err) == FR_OK);
+    CHECK(fr_home_open(&h, text_at(b, "%s/%s", "home"), NULL) == FR_OK);
     for (int i = 0; i < 2; i++) {
         CHECK(fr_id_parse(fr_str_of(ids[i]), &rec.attempt));
-        CHECK(fr_journal_append(h.journal, &rec, &err) == FR_OK);
+        CHECK(fr_journal_append(h.journal, &rec, NULL) == FR_OK);
     }
     fr_home_path(h.path, FR_HOME_LOG, rec.attempt, path);
     fd = fr_sys.open(path, O_RDWR | O_CREAT, 0600);
@@ -167,18 +165,17 @@ static void test_cleanup_files(struct bed *b)
     char *open_one = text_at(b, "%s/%s", "leftover-open");
     char *through = text_at(b, "%s/%s", "into");
     struct fr_buf with = {0};
-    struct fr_err err;
 
-    CHECK(fr_mkdirs(text_at(b, "%s/%s", "leftover-a"), 0755, &err) == FR_OK);
-    CHECK(fr_mkdirs(precious, 0755, &err) == FR_OK);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "leftover-a"), 0755, NULL) == FR_OK);
+    CHECK(fr_mkdirs(precious, 0755, NULL) == FR_OK);
     put(inner, "x");
     put(text_at(b, "%s/precious/%s", "leftover-b"), "y");
     put(open_one, "z");
     put(text_at(b, "%s/%s", "leftover-ope"), "another's name begins so");
-    CHECK(fr_mkdirs(text_at(b, "%s/%s", "leftover-in"), 0755, &err) == FR_OK);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "leftover-in"), 0755, NULL) == FR_OK);
     put(text_at(b, "%s/%s", "leftover-in/x"), "open inside");
     put(text_at(b, "%s/%s", "leftover-theirs"), "another user's");
-    CHECK(fr_mkdirs(text_at(b, "%s/%s", "leftover-of"), 0755, &err) == FR_OK);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "leftover-of"), 0755, NULL) == FR_OK);
     put(text_at(b, "%s/%s", "leftover-of/x"), "another user's below a folder of ours");
     bool root = geteuid() == 0;
     CHECK(!root || chown(text_at(b, "%s/%s", "leftover-of/x"), 65534, 65534) == 0);
@@ -211,7 +208,6 @@ static void test_cleanup_open_inside(struct bed *b)
     const char *const open_in[] = {"left-a/sub/deep", "left-b2/x", copy};
     static const char *const gone[] = {"left-b/x", "left-c/x", "left-d"};
     struct fr_buf with = {0};
-    struct fr_err err;
     int fds[3];
 
     for (int i = 0; i < 3; i++) {
@@ -221,7 +217,7 @@ static void test_cleanup_open_inside(struct bed *b)
             char *path = text_at(b, "%s/%s", folders[k]);
 
             *strrchr(path, '/') = '\0';
-            CHECK(fr_mkdirs(path, 0755, &err) == FR_OK);
+            CHECK(fr_mkdirs(path, 0755, NULL) == FR_OK);
             put(text_at(b, "%s/%s", folders[k]), "x");
         }
         fds[i] = fr_sys.open(text_at(b, "%s/%s", open_in[i]), O_RDONLY, 0);

@@ -10,10 +10,9 @@
 static void read_fixture(const char *name, struct fr_buf *out)
 {
     struct fr_buf path = {0};
-    struct fr_err err;
 
     fr_buf_fmt(&path, FIXTURES "/%s", name);
-    CHECK(fr_file_read(path.p, 1 << 20, out, &err) == FR_OK);
+    CHECK(fr_file_read(path.p, 1 << 20, out, NULL) == FR_OK);
     fr_buf_finish(&path);
 }
 
@@ -75,9 +74,8 @@ static char *plant_gpus(struct bed *b, const char *fabric)
 {
     char *dir = text_at(b, "%s/%s", "planted");
     struct fr_buf path = {0}, script = {0};
-    struct fr_err err;
 
-    CHECK(fr_mkdirs(dir, 0755, &err) == FR_OK);
+    CHECK(fr_mkdirs(dir, 0755, NULL) == FR_OK);
     fr_buf_fmt(&path, "%s/nvidia-smi", dir);
     put(path.p, "#!/bin/sh\ncase $1 in\n--query-gpu*) cat " FIXTURES
                 "/nvidia-smi-query.csv;;\n--query-compute*) cat " FIXTURES

@@ -24,11 +24,9 @@ static void read_text(const char *path, char *out, size_t cap)
 /* pub/ with version v1, which `latest` points to, and new/ with other content. */
 static void make_published(struct bed *b)
 {
-    struct fr_err err;
-
-    CHECK(fr_remove_tree(text_at(b, "%s/%s", "pub"), &err) == FR_OK);
-    CHECK(fr_mkdirs(text_at(b, "%s/%s", "pub/v1"), 0755, &err) == FR_OK);
-    CHECK(fr_mkdirs(text_at(b, "%s/%s", "new"), 0755, &err) == FR_OK);
+    CHECK(fr_remove_tree(text_at(b, "%s/%s", "pub"), NULL) == FR_OK);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "pub/v1"), 0755, NULL) == FR_OK);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "new"), 0755, NULL) == FR_OK);
     put(text_at(b, "%s/%s", "pub/v1/a"), "old");
     put(text_at(b, "%s/%s", "new/a"), "new");
     CHECK(symlink("v1", text_at(b, "%s/%s", "pub/latest")) == 0);
@@ -119,11 +117,10 @@ static void test_publish_synced(struct bed *b)
 {
     char name[] = "publish", link[8] = "", *argv[] = {name, NULL, NULL};
     struct fr_buf with = {0};
-    struct fr_err err;
     size_t renames;
 
     make_published(b);
-    CHECK(fr_mkdirs(text_at(b, "%s/%s", "new/sub/deep"), 0755, &err) == FR_OK);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "new/sub/deep"), 0755, NULL) == FR_OK);
     put(text_at(b, "%s/%s", "new/sub/deep/b"), "below");
     fr_buf_fmt(&with, "{\"from\": \"%s/new\", \"to\": \"%s/pub\", \"version\": \"v3\"}", b->dir,
                b->dir);
@@ -134,7 +131,7 @@ static void test_publish_synced(struct bed *b)
     CHECK_INT(renames, 3); /* the manifest, the version, latest */
     CHECK(readlink(text_at(b, "%s/%s", "pub/latest"), link, sizeof(link) - 1) == 2);
     CHECK_TEXT(link, "v3");
-    CHECK(fr_remove_tree(text_at(b, "%s/%s", "new"), &err) == FR_OK);
+    CHECK(fr_remove_tree(text_at(b, "%s/%s", "new"), NULL) == FR_OK);
     fr_buf_finish(&with);
 }
 
@@ -207,12 +204,11 @@ static void test_janitor_stopped(struct bed *b)
 {
     char name[] = "janitor", *argv[] = {name, NULL, NULL};
     struct fr_buf with = {0};
-    struct fr_err err;
     sigset_t set;
 
     sigprocmask(SIG_SETMASK, NULL, &set);
-    CHECK(fr_mkdirs(text_at(b, "%s/%s", "half/checkpoint-1"), 0755, &err) == FR_OK);
-    CHECK(fr_mkdirs(text_at(b, "%s/%s", "half/checkpoint-2"), 0755, &err) == FR_OK);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "half/checkpoint-1"), 0755, NULL) == FR_OK);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "half/checkpoint-2"), 0755, NULL) == FR_OK);
     put(text_at(b, "%s/%s", "half/checkpoint-1/x"), "x");
     fr_buf_fmt(&with, "{\"dir\": \"%s/half\", \"max_size\": 1, \"keep_checkpoints\": 1}", b->dir);
     argv[1] = with.p;

@@ -148,16 +148,15 @@ static void test_janitor(struct bed *b)
 {
     static const int steps[] = {2, 10, 30};
     struct fr_buf with = {0};
-    struct fr_err err;
     char name[64];
 
     for (size_t i = 0; i < 3; i++) {
         snprintf(name, sizeof(name), "out/checkpoint-%d", steps[i]);
-        CHECK(fr_mkdirs(text_at(b, "%s/%s", name), 0755, &err) == FR_OK);
+        CHECK(fr_mkdirs(text_at(b, "%s/%s", name), 0755, NULL) == FR_OK);
         snprintf(name, sizeof(name), "out/checkpoint-%d/x", steps[i]); /* a folder may be free */
-        CHECK(fr_file_write(text_at(b, "%s/%s", name), "x", 1, 0644, &err) == FR_OK);
+        CHECK(fr_file_write(text_at(b, "%s/%s", name), "x", 1, 0644, NULL) == FR_OK);
     }
-    CHECK(fr_mkdirs(text_at(b, "%s/%s", "out/resume/step-1"), 0755, &err) == FR_OK);
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "out/resume/step-1"), 0755, NULL) == FR_OK);
     fr_buf_fmt(&with,
                "{\"dir\": \"%s/out\", \"max_size\": 1, \"keep_checkpoints\": 2, "
                "\"dry_run\": true}",

@@ -6,6 +6,8 @@
 
 #include <errno.h>
 
+static struct host_bed bed = HOST_BED;
+
 #define DAY_MS INT64_C(86400000)
 #define FIRST_MS INT64_C(1769911200000) /* 2026-02-01T02:00Z; each row has a day of its own */
 
@@ -41,7 +43,7 @@ static void sql(const char *text)
     char path[400];
     sqlite3 *db = NULL;
 
-    snprintf(path, sizeof(path), "%s/state.db", home);
+    snprintf(path, sizeof(path), "%s/state.db", bed.home);
     CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
     if (!CHECK_INT(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK))
         printf("%s: %s\n", sqlite3_errmsg(db), text);
@@ -90,9 +92,9 @@ static void check_cell(size_t i, size_t which)
              "\"dry_run\": true}",
              (long long)at_ms, (long long)at_ms + 1, words[which]);
     snprintf(want, sizeof(want), "{\"total\":1,\"runs\":%d,\"items\":[", makes);
-    check_answer(FR_API_POST, "/api/v1/backfills", body, 200, want);
+    check_answer(ask(&bed, POST, "/api/v1/backfills", body), 200, want);
     snprintf(existing, sizeof(existing), "\"existing\":\"%s\"", rows[i].existing);
-    check_answer(FR_API_POST, "/api/v1/backfills", body, 200, existing);
+    check_answer(ask(&bed, POST, "/api/v1/backfills", body), 200, existing);
 }
 
 /* ---- a full disk ---- */
@@ -115,20 +117,20 @@ static int64_t later_mono_ms(void)
     return fr_sys_real.mono_ms() + 61000;
 }
 
-static bool has_run(const char *arg)
+static bool has_run(struct host_bed *b, const char *arg)
 {
     (void)arg;
-    return count_runs() > 0;
+    return count_runs(b) > 0;
 }
 
-static bool is_backfill_over(const char *arg)
+static bool is_backfill_over(struct host_bed *b, const char *arg)
 {
     struct fr_arena a = {0};
     struct fr_backfill_row row;
     bool over;
 
     (void)arg;
-    CHECK_INT(fr_store_backfill_find(st, 1, &a, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_backfill_find(b->st, 1, &a, &row, NULL), FR_OK);
     over = row.state == FR_BACKFILL_OVER;
     fr_arena_finish(&a);
     return over;
@@ -140,50 +142,53 @@ static void test_full(void)
 {
     char body[300];
 
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:59Z");
-    put_pipeline("p", "{cron: \"0 2 * * *\"}");
-    begin_host();
-    until(is_ready, NULL);
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     put_row(REMOVED, 0);
     put_row(REMOVED, 1);
     put_row(REMOVED, 3);
     check_row("a full disk");
     fr_sys.write = write_unless_full;
     is_full = true;
-    begin_log();
+    begin_log(&bed);
     snprintf(body, sizeof(body),
              "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
              "\"existing\": \"skip\", \"max_active\": 1, \"priority\": -10, \"params\": [], "
              "\"dry_run\": false}",
              (long long)FIRST_MS, (long long)(FIRST_MS + 3 * DAY_MS + 1));
-    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
-    until(has_logged, "backfill=1 ");
+    check_answer(ask(&bed, POST, "/api/v1/backfills", body), 201, NULL);
+    until(&bed, has_logged, "backfill=1 ");
     fr_print_by(NULL);
-    if (!CHECK(has_logged("backfill=1 goes on later: ")))
-        printf("   %s", logged);
-    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"state\":\"active\"");
+    if (!CHECK(has_logged(&bed, "backfill=1 goes on later: ")))
+        printf("   %s", bed.logged);
+    check_answer(ask(&bed, GET, "/api/v1/backfills", NULL), 200, "\"state\":\"active\"");
     check_row("a disk with room again");
     is_full = false;
     fr_sys.mono_ms = later_mono_ms;
-    until(has_run, NULL);
-    check_runs("p", "1 running backfill 02-03T02:00");
-    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"total\":4,\"made\":1,\"kept\":2");
+    until(&bed, has_run, NULL);
+    check_runs(&bed, "p", "1 running backfill 02-03T02:00");
+    check_answer(ask(&bed, GET, "/api/v1/backfills", NULL), 200,
+                 "\"total\":4,\"made\":1,\"kept\":2");
     check_row("what is paused already, and what goes on");
-    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 409,
+    check_answer(ask(&bed, POST, "/api/v1/backfills/1/resume", "{}"), 409,
                  "backfill 1 is active already");
-    check_answer(FR_API_POST, "/api/v1/backfills/1/pause", "{}", 202, "\"note\":\"by hand\"");
-    check_answer(FR_API_POST, "/api/v1/backfills/1/pause", "{}", 409,
+    check_answer(ask(&bed, POST, "/api/v1/backfills/1/pause", "{}"), 202, "\"note\":\"by hand\"");
+    check_answer(ask(&bed, POST, "/api/v1/backfills/1/pause", "{}"), 409,
                  "backfill 1 is paused already");
-    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 202, "\"note\":\"\"");
+    check_answer(ask(&bed, POST, "/api/v1/backfills/1/resume", "{}"), 202, "\"note\":\"\"");
     check_row("what is over can neither be paused nor go on");
-    cancel("1");
-    until(is_backfill_over, NULL);
-    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "\"total\":4,\"made\":1,\"kept\":3");
-    check_answer(FR_API_POST, "/api/v1/backfills/1/pause", "{}", 409, "backfill 1 is over already");
-    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 409,
+    cancel(&bed, "1");
+    until(&bed, is_backfill_over, NULL);
+    check_answer(ask(&bed, GET, "/api/v1/backfills", NULL), 200,
+                 "\"total\":4,\"made\":1,\"kept\":3");
+    check_answer(ask(&bed, POST, "/api/v1/backfills/1/pause", "{}"), 409,
                  "backfill 1 is over already");
-    close_host();
+    check_answer(ask(&bed, POST, "/api/v1/backfills/1/resume", "{}"), 409,
+                 "backfill 1 is over already");
+    close_host(&bed);
 }
 
 /* More instants that stay as they are than one look passes over, from either end. */
@@ -194,11 +199,11 @@ static void test_long(void)
 
     for (int newest = 0; newest < 2; newest++) {
         check_row(newest ? "600 instants, the newest first" : "600 instants");
-        reset();
+        reset(&bed);
         set_clock("2028-03-01T01:59Z");
-        put_pipeline("p", "{cron: \"0 2 * * *\"}");
-        begin_host();
-        until(is_ready, NULL);
+        put_pipeline(&bed, "p", "{cron: \"0 2 * * *\"}");
+        begin_host(&bed);
+        until(&bed, is_ready, NULL);
         snprintf(text, sizeof(text),
                  "WITH RECURSIVE day(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM day WHERE i < %d) "
                  "INSERT INTO fire(schedule, at_ms, first_ms, count, decision, run, outcome, "
@@ -211,16 +216,16 @@ static void test_long(void)
                  "\"existing\": \"skip\", \"max_active\": 1, \"priority\": -3, \"params\": []}",
                  (long long)FIRST_MS, (long long)(FIRST_MS + N * DAY_MS),
                  newest ? "newest" : "oldest");
-        check_answer(FR_API_POST, "/api/v1/backfills", text, 201, NULL);
-        settle();
+        check_answer(ask(&bed, POST, "/api/v1/backfills", text), 201, NULL);
+        settle_host(&bed);
         snprintf(text, sizeof(text),
                  "{\"items\":[{\"id\":1,\"schedule\":1,\"from_ms\":%lld,\"to_ms\":%lld,\"order\":"
                  "\"%s\",\"existing\":\"skip\",\"max_active\":1,\"priority\":-3,\"state\":\"over\","
                  "\"note\":\"\",\"total\":600,\"made\":0,\"kept\":600,\"made_wall\":18",
                  (long long)FIRST_MS, (long long)(FIRST_MS + N * DAY_MS),
                  newest ? "newest" : "oldest");
-        check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, text);
-        close_host();
+        check_answer(ask(&bed, GET, "/api/v1/backfills", NULL), 200, text);
+        close_host(&bed);
     }
 }
 
@@ -257,23 +262,23 @@ static void test_bodies(void)
                  bodies[i].schedule, (long long)FIRST_MS + bodies[i].from * DAY_MS,
                  (long long)FIRST_MS + bodies[i].to * DAY_MS, bodies[i].order, bodies[i].existing,
                  bodies[i].most, bodies[i].params);
-        check_answer(FR_API_POST, "/api/v1/backfills", body, bodies[i].status, bodies[i].want);
+        check_answer(ask(&bed, POST, "/api/v1/backfills", body), bodies[i].status, bodies[i].want);
     }
     check_row("no instant at all");
     snprintf(body, sizeof(body),
              "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
              "\"existing\": \"skip\", \"max_active\": 1, \"priority\": 0, \"params\": []}",
              (long long)FIRST_MS + 1, (long long)FIRST_MS + 2);
-    check_answer(FR_API_POST, "/api/v1/backfills", body, 400, "fires 0 times from");
+    check_answer(ask(&bed, POST, "/api/v1/backfills", body), 400, "fires 0 times from");
 }
 
-static bool is_paused(const char *arg)
+static bool is_paused(struct host_bed *b, const char *arg)
 {
     struct fr_arena a = {0};
     struct fr_backfill_row row;
     bool yes;
 
-    CHECK_INT(fr_store_backfill_find(st, strtoll(arg, NULL, 10), &a, &row, NULL), FR_OK);
+    CHECK_INT(fr_store_backfill_find(b->st, strtoll(arg, NULL, 10), &a, &row, NULL), FR_OK);
     yes = row.state == FR_BACKFILL_PAUSED;
     fr_arena_finish(&a);
     return yes;
@@ -289,43 +294,44 @@ static void test_fence(void)
     struct fr_backfill_row row;
     char body[400];
 
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:59Z");
-    write_pipeline("n", "nodes: [{name: n1}]\n");
-    write_pipeline("p", "name: p\nparams: {n: {default: n.yaml}}\nnodes: \"${{ params.n }}\"\n"
-                        "schedule: {cron: \"0 2 * * *\"}\ntasks: {a: {run: x}}\n");
-    begin_host();
-    until(is_ready, NULL);
+    write_pipeline(&bed, "n", "nodes: [{name: n1}]\n");
+    write_pipeline(&bed, "p",
+                   "name: p\nparams: {n: {default: n.yaml}}\nnodes: \"${{ params.n }}\"\n"
+                   "schedule: {cron: \"0 2 * * *\"}\ntasks: {a: {run: x}}\n");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     snprintf(body, sizeof(body),
              "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
              "\"existing\": \"skip\", \"max_active\": 1, \"priority\": 0, \"params\": "
              "[\"n=/nonexistent/nodes.yaml\"]}",
              (long long)FIRST_MS, (long long)FIRST_MS + 1);
-    bed_caller = &caller;
+    bed.caller = &caller;
     check_row("a backfill of an operator");
-    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
-    until(is_paused, "1");
-    CHECK_INT(fr_store_backfill_find(st, 1, &a, &row, NULL), FR_OK);
+    check_answer(ask(&bed, POST, "/api/v1/backfills", body), 201, NULL);
+    until(&bed, is_paused, "1");
+    CHECK_INT(fr_store_backfill_find(bed.st, 1, &a, &row, NULL), FR_OK);
     if (!CHECK(strstr(row.note, refused) != NULL))
         printf("   %s\n", row.note);
     check_row("a backfill of an administrator");
     caller.role = FR_ROLE_ADMIN;
-    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
-    bed_caller = NULL;
-    until(is_paused, "2");
-    CHECK_INT(fr_store_backfill_find(st, 2, &a, &row, NULL), FR_OK);
+    check_answer(ask(&bed, POST, "/api/v1/backfills", body), 201, NULL);
+    bed.caller = NULL;
+    until(&bed, is_paused, "2");
+    CHECK_INT(fr_store_backfill_find(bed.st, 2, &a, &row, NULL), FR_OK);
     if (!CHECK(strstr(row.note, refused) == NULL && strstr(row.note, "nodes.yaml") != NULL))
         printf("   %s\n", row.note);
     fr_arena_finish(&a);
-    close_host();
+    close_host(&bed);
 }
 
 static int64_t runs_wanted;
 
-static bool has_runs(const char *arg)
+static bool has_runs(struct host_bed *b, const char *arg)
 {
     (void)arg;
-    return count_runs() >= runs_wanted;
+    return count_runs(b) >= runs_wanted;
 }
 
 /* Days of backfill no, which has no instant with a run yet. */
@@ -337,7 +343,7 @@ static void make_backfill(int days, int most)
              "{\"schedule\": 1, \"from_ms\": %lld, \"to_ms\": %lld, \"order\": \"oldest\", "
              "\"existing\": \"skip\", \"max_active\": %d, \"priority\": 2, \"params\": []}",
              (long long)FIRST_MS, (long long)(FIRST_MS + days * DAY_MS), most);
-    check_answer(FR_API_POST, "/api/v1/backfills", body, 201, NULL);
+    check_answer(ask(&bed, POST, "/api/v1/backfills", body), 201, NULL);
 }
 
 /* As many as may be live; of one that is cancelled those that wait are, too. */
@@ -347,79 +353,83 @@ static void test_cancel(void)
     struct reader r = {0};
     struct fr_run_row row;
 
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:59Z");
-    write_pipeline("p", "name: p\nmax_active_runs: 1\nschedule: {cron: \"0 2 * * *\"}\n"
-                        "tasks: {a: {run: x}}\n");
-    begin_host();
-    until(is_ready, NULL);
+    write_pipeline(&bed, "p",
+                   "name: p\nmax_active_runs: 1\nschedule: {cron: \"0 2 * * *\"}\n"
+                   "tasks: {a: {run: x}}\n");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     check_row("two of three instants: one runs, one waits");
     runs_wanted = 2;
     make_backfill(3, 2);
-    until(has_runs, NULL);
-    settle();
-    check_runs("p", "1 running backfill 02-01T02:00, 2 queued backfill 02-02T02:00");
-    check_fires("p", "ran 02-01T02:00 run 1, ran 02-02T02:00 run 2");
-    CHECK_INT(fr_store_run_find(st, "2", &a, &row, NULL), FR_OK);
+    until(&bed, has_runs, NULL);
+    settle_host(&bed);
+    check_runs(&bed, "p", "1 running backfill 02-01T02:00, 2 queued backfill 02-02T02:00");
+    check_fires(&bed, "p", "ran 02-01T02:00 run 1, ran 02-02T02:00 run 2");
+    CHECK_INT(fr_store_run_find(bed.st, "2", &a, &row, NULL), FR_OK);
     CHECK_INT(row.priority, 2);
     CHECK_INT(row.backfill, 1);
     CHECK_TEXT(row.who, "default");
-    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/backfills", NULL), 200,
                  "\"state\":\"active\",\"note\":\"\",\"total\":3,\"made\":2,\"kept\":0,");
     check_row("it is cancelled");
-    CHECK_INT(follow(&r, "2", ""), 200);
-    check_answer(FR_API_POST, "/api/v1/backfills/1/cancel", "{}", 202, "\"state\":\"cancelled\"");
-    while (!is_over("2") && CHECK_INT(fr_host_turn(host, NULL), FR_OK))
+    CHECK_INT(follow(&bed, &r, "2", ""), 200);
+    check_answer(ask(&bed, POST, "/api/v1/backfills/1/cancel", "{}"), 202,
+                 "\"state\":\"cancelled\"");
+    while (!is_over(&bed, "2") && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
         ;
-    check_runs("p", "1 running backfill 02-01T02:00, 2 cancelled backfill 02-02T02:00");
+    check_runs(&bed, "p", "1 running backfill 02-01T02:00, 2 cancelled backfill 02-02T02:00");
     CHECK(has(&r, "its backfill was cancelled"));
-    api.gone(api.self, r.s);
+    bed.api.gone(bed.api.self, r.s);
     fr_buf_finish(&r.got);
-    check_answer(FR_API_POST, "/api/v1/backfills/1/cancel", "{}", 409, "1 is cancelled already");
-    check_answer(FR_API_POST, "/api/v1/backfills/1/resume", "{}", 409, "1 is cancelled already");
-    check_answer(FR_API_POST, "/api/v1/backfills/2/cancel", "{}", 404, "2");
+    check_answer(ask(&bed, POST, "/api/v1/backfills/1/cancel", "{}"), 409,
+                 "1 is cancelled already");
+    check_answer(ask(&bed, POST, "/api/v1/backfills/1/resume", "{}"), 409,
+                 "1 is cancelled already");
+    check_answer(ask(&bed, POST, "/api/v1/backfills/2/cancel", "{}"), 404, "2");
     check_row("one ends, and the next one is made");
-    cancel("1");
+    cancel(&bed, "1");
     make_backfill(3, 2);
     runs_wanted = 4;
-    until(has_runs, NULL);
-    settle();
-    CHECK_INT(count_runs(), 4);
-    cancel("3");
+    until(&bed, has_runs, NULL);
+    settle_host(&bed);
+    CHECK_INT(count_runs(&bed), 4);
+    cancel(&bed, "3");
     runs_wanted = 5;
-    until(has_runs, NULL);
-    check_runs("p", "1 cancelled backfill 02-01T02:00, 2 cancelled backfill 02-02T02:00, "
-                    "3 cancelled backfill 02-01T02:00, 4 running backfill 02-02T02:00, "
-                    "5 queued backfill 02-03T02:00");
+    until(&bed, has_runs, NULL);
+    check_runs(&bed, "p",
+               "1 cancelled backfill 02-01T02:00, 2 cancelled backfill 02-02T02:00, "
+               "3 cancelled backfill 02-01T02:00, 4 running backfill 02-02T02:00, "
+               "5 queued backfill 02-03T02:00");
     fr_arena_finish(&a);
-    close_host();
+    close_host(&bed);
 }
 
 int main(void)
 {
     size_t n = sizeof(rows) / sizeof(rows[0]);
-    struct fr_err err = {0};
 
-    make_home();
-    fr_sys.wall_ms = shifted_wall_ms;
-    reset();
+    make_home(bed.home);
+    fr_sys.wall_ms = bed_wall_ms;
+    reset(&bed);
     set_clock("2026-03-01T01:59Z");
-    put_pipeline("p", "{cron: \"0 2 * * *\"}");
-    begin_host();
-    until(is_ready, NULL);
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     for (size_t i = 0; i < n; i++)
         put_row(i, (int)i);
     for (size_t i = 0; i < n; i++)
         for (size_t which = 0; which < 3; which++)
             check_cell(i, which);
     test_bodies();
-    close_host();
+    close_host(&bed);
     test_fence();
     test_cancel();
     test_long();
     test_full();
     fr_sys = fr_sys_real;
-    fr_arena_finish(&arena);
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    fr_arena_finish(&bed.arena);
+    CHECK_INT(fr_remove_tree(bed.home, NULL), FR_OK);
     return check_done();
 }

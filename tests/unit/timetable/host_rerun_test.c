@@ -5,6 +5,8 @@
  */
 #include "tests/unit/timetable/schedules_bed.h"
 
+static struct host_bed bed = HOST_BED;
+
 static const struct {
     const char *policy, *decided, *runs;
     bool due; /* it is still to run again */
@@ -23,7 +25,7 @@ static bool is_due(void)
     struct fr_arena a = {0};
     struct fr_run_rows rows = {0};
 
-    CHECK_INT(fr_store_reruns(st, &a, &rows, NULL), FR_OK);
+    CHECK_INT(fr_store_reruns(bed.st, &a, &rows, NULL), FR_OK);
     fr_arena_finish(&a);
     return rows.n > 0;
 }
@@ -38,7 +40,7 @@ static void fail_first(const char *from)
              "UPDATE run SET outcome = 'failed', rerun_wall = 1772539200000, rerun_from = '%s' "
              "WHERE no = 1",
              from);
-    snprintf(path, sizeof(path), "%s/state.db", home);
+    snprintf(path, sizeof(path), "%s/state.db", bed.home);
     CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
     CHECK_INT(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
@@ -48,25 +50,25 @@ static void test_overlap(size_t i)
 {
     char schedule[100], want[200];
 
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:59:00Z");
     snprintf(schedule, sizeof(schedule), "{cron: \"0 2 * * *\", overlap: %s}", overlaps[i].policy);
-    put_pipeline("p", schedule);
-    begin_host();
-    until(is_ready, NULL);
+    put_pipeline(&bed, "p", schedule);
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     set_clock("2026-03-01T02:00:00Z");
-    until_fires("p", "ran 03-01T02:00 run 1");
-    settle();
-    cancel("1");
-    close_host();
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1");
+    settle_host(&bed);
+    cancel(&bed, "1");
+    close_host(&bed);
     fail_first("failed");
-    begin_host();
-    until(is_ready, NULL);
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     set_clock("2026-03-02T02:00:00Z");
     snprintf(want, sizeof(want), "ran 03-01T02:00 run 1 failed, %s", overlaps[i].decided);
-    until_fires("p", want);
+    until_fires(&bed, "p", want);
     check_row(overlaps[i].policy);
-    check_runs("p", overlaps[i].runs);
+    check_runs(&bed, "p", overlaps[i].runs);
     CHECK(is_due() == overlaps[i].due);
 }
 
@@ -75,10 +77,10 @@ static int64_t later_mono_ms(void)
     return fr_sys_real.mono_ms() + 61000;
 }
 
-static bool is_begun_or_dropped(const char *arg)
+static bool is_begun_or_dropped(struct host_bed *b, const char *arg)
 {
     (void)arg;
-    return count_runs() > 3 || !is_due();
+    return count_runs(b) > 3 || !is_due();
 }
 
 /* A run that is to run again from its start finds a full queue, nearly a day late: it stays due,
@@ -87,40 +89,40 @@ static void test_full(void)
 {
     struct fr_config config = {.limits = {.max_active_runs = 1, .max_queued = 1}};
 
-    reset();
-    make_pipelines();
+    reset(&bed);
+    make_pipelines(&bed);
     set_clock("2026-03-01T01:59:00Z");
-    begin_host();
-    submit("p.yaml", 1, "", "running");
-    cancel("1");
-    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
-    submit("p.yaml", 2, "", "running");
-    submit("p.yaml", 3, "", "queued");
-    close_host();
+    begin_host(&bed);
+    submit(&bed, "p.yaml", 1, "", "running");
+    cancel(&bed, "1");
+    CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
+    submit(&bed, "p.yaml", 2, "", "running");
+    submit(&bed, "p.yaml", 3, "", "queued");
+    close_host(&bed);
     fail_first("start");
     set_clock("2026-03-04T11:55:00Z");
-    begin_host();
-    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
-    until(is_ready, NULL);
+    begin_host(&bed);
+    CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
+    until(&bed, is_ready, NULL);
     check_row("a full queue");
-    settle();
-    check_states(1, "1 failed, 2 running, 3 queued (not started)");
+    settle_host(&bed);
+    check_states(&bed, 1, "1 failed, 2 running, 3 queued (not started)");
     CHECK(is_due());
     check_row("a queue with room");
     config.limits.max_queued = 2;
-    CHECK_INT(fr_host_configure(host, &config, NULL), FR_OK);
+    CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
     fr_sys.mono_ms = later_mono_ms;
-    until(is_begun_or_dropped, NULL);
-    settle();
-    check_states(1, "1 failed, 2 running, 3 queued (not started), 4 queued (not started)");
+    until(&bed, is_begun_or_dropped, NULL);
+    settle_host(&bed);
+    check_states(&bed, 1, "1 failed, 2 running, 3 queued (not started), 4 queued (not started)");
     CHECK(!is_due());
-    close_host();
+    close_host(&bed);
     fr_sys.mono_ms = fr_sys_real.mono_ms;
 }
 
-static bool is_dropped(const char *arg)
+static bool is_dropped(struct host_bed *b, const char *arg)
 {
-    (void)arg;
+    (void)b, (void)arg;
     return !is_due();
 }
 
@@ -141,46 +143,46 @@ static void test_dropped(size_t i)
 {
     char blobs[300];
 
-    reset();
-    make_pipelines();
+    reset(&bed);
+    make_pipelines(&bed);
     set_clock("2026-03-01T01:59:00Z");
-    begin_host();
-    submit("p.yaml", 1, "", "running");
-    cancel("1");
-    close_host();
+    begin_host(&bed);
+    submit(&bed, "p.yaml", 1, "", "running");
+    cancel(&bed, "1");
+    close_host(&bed);
     fail_first(drops[i].from);
-    snprintf(blobs, sizeof(blobs), "%s/blobs", home);
+    snprintf(blobs, sizeof(blobs), "%s/blobs", bed.home);
     if (drops[i].lost)
         CHECK_INT(fr_remove_tree(blobs, NULL), FR_OK);
     set_clock(drops[i].at);
-    begin_host();
-    until(is_dropped, NULL);
+    begin_host(&bed);
+    until(&bed, is_dropped, NULL);
     check_row(drops[i].name);
-    check_answer(FR_API_GET, "/api/v1/runs/1/events", NULL, 200, drops[i].why);
-    check_states(1, "1 failed");
-    close_host();
+    check_answer(ask(&bed, GET, "/api/v1/runs/1/events", NULL), 200, drops[i].why);
+    check_states(&bed, 1, "1 failed");
+    close_host(&bed);
 }
 
 int main(void)
 {
-    make_home();
-    fr_sys.wall_ms = shifted_wall_ms;
+    make_home(bed.home);
+    fr_sys.wall_ms = bed_wall_ms;
     for (size_t i = 0; i < sizeof(overlaps) / sizeof(overlaps[0]); i++) {
         test_overlap(i);
         if (strcmp(overlaps[i].policy, "queue") == 0) {
-            check_answer(FR_API_GET, "/api/v1/queue", NULL, 200,
+            check_answer(ask(&bed, GET, "/api/v1/queue", NULL), 200,
                          "\"why_waiting\":\"overlap: run 1 of p is before it\"");
             check_row("dropped: the one behind it starts");
-            check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 202, "\"rerun_wall\":0");
-            check_runs("p", "1 failed schedule 03-01T02:00, 2 running schedule 03-02T02:00");
-            check_answer(FR_API_POST, "/api/v1/runs/1/cancel", "{}", 409, "run 1 is over");
+            check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{}"), 202, "\"rerun_wall\":0");
+            check_runs(&bed, "p", "1 failed schedule 03-01T02:00, 2 running schedule 03-02T02:00");
+            check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{}"), 409, "run 1 is over");
         }
-        close_host();
+        close_host(&bed);
     }
     test_full();
     for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]); i++)
         test_dropped(i);
-    fr_arena_finish(&arena);
-    CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
+    fr_arena_finish(&bed.arena);
+    CHECK_INT(fr_remove_tree(bed.home, NULL), FR_OK);
     return check_done();
 }

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 
+static struct host_bed bed = HOST_BED;
+
 static bool has_answer(const char *path, const char *text)
 {
-    struct fr_api_response res = ask(FR_API_GET, path, NULL);
+    struct fr_api_response res = ask(&bed, GET, path, NULL);
     bool yes = strstr(res.body.p, text) != NULL;
 
     fr_api_response_finish(&res);
@@ -16,39 +18,41 @@ static bool has_answer(const char *path, const char *text)
 static void test_removed(void)
 {
     check_row("removed while it is due");
-    drop_pipeline("p");
+    drop_pipeline(&bed, "p");
     set_clock("2026-03-01T04:00Z");
-    until(is_gone, "p");
+    until(&bed, is_gone, "p");
     CHECK(!has_answer("/api/v1/schedules/1", "due_wall"));
-    check_runs("p", "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30, "
-                    "3 failed schedule 03-01T03:00, 4 running schedule 03-01T03:30");
+    check_runs(&bed, "p",
+               "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30, "
+               "3 failed schedule 03-01T03:00, 4 running schedule 03-01T03:30");
 
     check_row("there again: from now on");
     set_clock("2026-03-01T05:10Z");
-    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
-    until(is_known, "p");
+    put_pipeline(&bed, "p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(&bed, is_known, "p");
     set_clock("2026-03-01T05:30Z");
-    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
-                     "invalid 03-01T03:00 run 3 failed, ran 03-01T03:30 run 4, "
-                     "ran 03-01T05:30 run 5");
+    until_fires(&bed, "p",
+                "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                "invalid 03-01T03:00 run 3 failed, ran 03-01T03:30 run 4, "
+                "ran 03-01T05:30 run 5");
 }
 
-static bool is_renamed(const char *path)
+static bool is_renamed(struct host_bed *b, const char *path)
 {
     struct fr_schedule_rows rows = {0};
     bool yes = false;
 
-    fr_arena_finish(&arena);
-    CHECK_INT(fr_store_schedules(st, &arena, &rows, NULL), FR_OK);
+    fr_arena_finish(&b->arena);
+    CHECK_INT(fr_store_schedules(b->st, &b->arena, &rows, NULL), FR_OK);
     for (size_t i = 0; i < rows.n; i++)
         yes = yes || (rows.rows[i].gone_wall == 0 && strstr(rows.rows[i].source, path) != NULL);
     return yes;
 }
 
-static bool has_run(const char *arg)
+static bool has_run(struct host_bed *b, const char *arg)
 {
     (void)arg;
-    return count_runs() > 0;
+    return count_runs(b) > 0;
 }
 
 /* Another file of the same pipeline: what was due under the name of before is not its matter. */
@@ -57,22 +61,22 @@ static void test_renamed(void)
     char from[400], to[400];
 
     check_row("renamed while it is due");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    put_pipeline("p", "{cron: \"0 * * * *\"}");
-    begin_host();
-    until(is_ready, NULL);
-    snprintf(from, sizeof(from), "%s/p.yaml", folder);
-    snprintf(to, sizeof(to), "%s/q.yaml", folder);
+    put_pipeline(&bed, "p", "{cron: \"0 * * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    snprintf(from, sizeof(from), "%s/p.yaml", bed.folder);
+    snprintf(to, sizeof(to), "%s/q.yaml", bed.folder);
     CHECK_INT(rename(from, to), 0);
     set_clock("2026-03-01T02:00Z");
-    until(is_renamed, "/q.yaml");
-    CHECK(!is_renamed("/p.yaml"));
-    CHECK_INT(count_runs(), 0);
+    until(&bed, is_renamed, "/q.yaml");
+    CHECK(!is_renamed(&bed, "/p.yaml"));
+    CHECK_INT(count_runs(&bed), 0);
     set_clock("2026-03-01T03:00Z");
-    until(has_run, NULL);
-    check_runs("p", "1 running schedule 03-01T03:00");
-    close_host();
+    until(&bed, has_run, NULL);
+    check_runs(&bed, "p", "1 running schedule 03-01T03:00");
+    close_host(&bed);
 }
 
 /* The run of a pipeline that cannot be loaded: over from its begin on, with what is wrong. */
@@ -82,8 +86,8 @@ static void check_failed(const char *run, const char *reason)
     struct fr_run_row row = {0};
     struct fr_event_rows events = {0};
 
-    CHECK_INT(fr_store_run_find(st, run, &a, &row, NULL), FR_OK);
-    CHECK_TEXT(row.source + strlen(folder), "/p.yaml");
+    CHECK_INT(fr_store_run_find(bed.st, run, &a, &row, NULL), FR_OK);
+    CHECK_TEXT(row.source + strlen(bed.folder), "/p.yaml");
     CHECK_TEXT(row.who, "default");
     CHECK_TEXT(row.params, "{}");
     CHECK_INT(row.schedule, 1);
@@ -91,7 +95,7 @@ static void check_failed(const char *run, const char *reason)
     CHECK_INT(row.ended_wall, row.started_wall);
     if (!CHECK(strstr(row.reason, reason) != NULL))
         printf("   %s\n", row.reason);
-    CHECK_INT(fr_store_events(st, row.id, &a, &events, NULL), FR_OK);
+    CHECK_INT(fr_store_events(bed.st, row.id, &a, &events, NULL), FR_OK);
     if (CHECK_INT(events.n, 1)) {
         CHECK_TEXT(events.rows[0].text, row.reason);
         CHECK_TEXT(events.rows[0].cause, "failed");
@@ -107,7 +111,7 @@ static int64_t broken_since(void)
     struct fr_schedule_file_rows rows = {0};
     int64_t wall;
 
-    CHECK_INT(fr_store_schedule_files(st, &a, &rows, NULL), FR_OK);
+    CHECK_INT(fr_store_schedule_files(bed.st, &a, &rows, NULL), FR_OK);
     wall = rows.n > 0 ? rows.rows[0].error_wall : -1;
     fr_arena_finish(&a);
     return wall;
@@ -120,137 +124,140 @@ static void test_paused(void)
     int64_t from;
 
     check_row("another rule of a schedule that is paused");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    put_pipeline("p", "{cron: \"0 2 * * *\"}");
-    begin_host();
-    until(is_ready, NULL);
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     from = fr_sys.wall_ms();
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true, \"note\": \"moving\"}", 200,
-                 NULL);
-    CHECK(find_row("p", &row) && row.state_wall >= from && row.state_wall <= fr_sys.wall_ms());
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true, \"note\": \"moving\"}"),
+                 200, NULL);
+    CHECK(find_row(&bed, "p", &row) && row.state_wall >= from &&
+          row.state_wall <= fr_sys.wall_ms());
     set_clock("2026-03-01T01:30Z");
-    put_pipeline("p", "{cron: \"0 3 * * *\"}");
-    until(has_rule, "every day at 03:00 in UTC");
-    CHECK(find_row("p", &now) && now.state_wall == row.state_wall);
+    put_pipeline(&bed, "p", "{cron: \"0 3 * * *\"}");
+    until(&bed, has_rule, "every day at 03:00 in UTC");
+    CHECK(find_row(&bed, "p", &now) && now.state_wall == row.state_wall);
     CHECK_INT(now.state, FR_SCHEDULE_PAUSED);
     CHECK_TEXT(now.note, "moving");
 
     check_row("since when it is broken, and no more");
     CHECK_INT(broken_since(), 0);
     from = fr_sys.wall_ms();
-    write_pipeline("p", "name: p\nschedule: [\n");
-    until(has_error, "p.yaml");
+    write_pipeline(&bed, "p", "name: p\nschedule: [\n");
+    until(&bed, has_error, "p.yaml");
     CHECK(broken_since() >= from && broken_since() <= fr_sys.wall_ms());
-    write_pipeline("p", "name: p\nschedule: {cron: never}\ntasks: {a: {run: x}}\n");
-    until(has_error, "cron: ");
-    put_pipeline("p", "{cron: \"0 3 * * *\"}");
-    until(has_error, "");
+    write_pipeline(&bed, "p", "name: p\nschedule: {cron: never}\ntasks: {a: {run: x}}\n");
+    until(&bed, has_error, "cron: ");
+    put_pipeline(&bed, "p", "{cron: \"0 3 * * *\"}");
+    until(&bed, has_error, "");
     CHECK_INT(broken_since(), 0);
-    close_host();
+    close_host(&bed);
 }
 
 static void test_files(void)
 {
     check_row("a file that comes while the host is there");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    begin_host();
-    until(is_ready, NULL);
-    put_pipeline("p", "{cron: \"0 2 * * *\", overlap: parallel}");
-    until(is_known, "p");
-    check_fires("p", "");
-    check_answer(FR_API_GET, "/api/v1/schedules?pipeline=p", NULL, 200,
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\", overlap: parallel}");
+    until(&bed, is_known, "p");
+    check_fires(&bed, "p", "");
+    check_answer(ask(&bed, GET, "/api/v1/schedules?pipeline=p", NULL), 200,
                  "\"zone\":\"UTC\",\"due_wall\":1772330400000,\"next\":[{\"at_ms\":1772330400000},"
                  "{\"at_ms\":1772416800000},{\"at_ms\":1772503200000},{\"at_ms\":1772589600000},"
                  "{\"at_ms\":1772676000000}]}]}");
-    check_answer(FR_API_GET, "/api/v1/schedules?pipeline=q", NULL, 200, "{\"items\":[]}");
+    check_answer(ask(&bed, GET, "/api/v1/schedules?pipeline=q", NULL), 200, "{\"items\":[]}");
 
     check_row("another rule: what is past is not judged by it");
     set_clock("2026-03-01T01:50Z");
-    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
-    until(has_rule, "every 30 minutes in UTC");
-    check_fires("p", "");
+    put_pipeline(&bed, "p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(&bed, has_rule, "every 30 minutes in UTC");
+    check_fires(&bed, "p", "");
     set_clock("2026-03-01T02:00Z");
-    until_fires("p", "ran 03-01T02:00 run 1");
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1");
 
     check_row("broken while it is due: its times stay, and the run has failed");
-    write_pipeline("p", "name: p\nschedule: {cron: \"0,30 * * * *\"\ntasks: no\n");
-    until(has_error, "p.yaml");
+    write_pipeline(&bed, "p", "name: p\nschedule: {cron: \"0,30 * * * *\"\ntasks: no\n");
+    until(&bed, has_error, "p.yaml");
     set_clock("2026-03-01T02:30Z");
-    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed");
-    check_runs("p", "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30");
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed");
+    check_runs(&bed, "p", "1 running schedule 03-01T02:00, 2 failed schedule 03-01T02:30");
     check_failed("2", "p.yaml:3:");
-    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, "\"error\":\"");
-    close_host();
+    check_answer(ask(&bed, GET, "/api/v1/schedules/1", NULL), 200, "\"error\":\"");
+    close_host(&bed);
 
     check_row("also for a host that finds it broken");
-    begin_host();
-    until(is_ready, NULL);
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     set_clock("2026-03-01T03:00Z");
-    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
-                     "invalid 03-01T03:00 run 3 failed");
-    put_pipeline("p", "{cron: \"0,30 * * * *\", overlap: parallel}");
-    until(has_error, "");
-    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, "\"gone_wall\":0,");
+    until_fires(&bed, "p",
+                "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                "invalid 03-01T03:00 run 3 failed");
+    put_pipeline(&bed, "p", "{cron: \"0,30 * * * *\", overlap: parallel}");
+    until(&bed, has_error, "");
+    check_answer(ask(&bed, GET, "/api/v1/schedules/1", NULL), 200, "\"gone_wall\":0,");
     CHECK(!has_answer("/api/v1/schedules/1", "\"error\""));
     set_clock("2026-03-01T03:30Z");
-    until_fires("p", "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
-                     "invalid 03-01T03:00 run 3 failed, ran 03-01T03:30 run 4");
+    until_fires(&bed, "p",
+                "ran 03-01T02:00 run 1, invalid 03-01T02:30 run 2 failed, "
+                "invalid 03-01T03:00 run 3 failed, ran 03-01T03:30 run 4");
 
     test_removed();
-    close_host();
+    close_host(&bed);
 }
 
 static void test_others(void)
 {
     static const char linked[] = "name: l\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
     static const char text[] = "name: t\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
-    struct fr_err err = {0};
     char below[340], other[340];
 
     check_row("what is no pipeline with schedules is nobody's");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    write_pipeline("empty", "");
-    write_pipeline("three", "name: 3\nschedule: {cron: x}\ntasks: {a: {rum: x}}\n");
-    write_pipeline("five",
+    write_pipeline(&bed, "empty", "");
+    write_pipeline(&bed, "three", "name: 3\nschedule: {cron: x}\ntasks: {a: {rum: x}}\n");
+    write_pipeline(&bed, "five",
                    "name: 5\nschedule: {cron: x}\ntasks: {a: {rux: x, b: x}}\nx: 1\ny: 1\n");
-    snprintf(below, sizeof(below), "%s/folder.yaml", folder);
-    CHECK_INT(fr_mkdirs(below, 0700, &err), FR_OK);
-    snprintf(below, sizeof(below), "%s/linked", home);
-    snprintf(other, sizeof(other), "%s/link.yaml", folder);
-    CHECK_INT(fr_file_write(below, linked, sizeof(linked) - 1, 0600, &err), FR_OK);
+    snprintf(below, sizeof(below), "%s/folder.yaml", bed.folder);
+    CHECK_INT(fr_mkdirs(below, 0700, NULL), FR_OK);
+    snprintf(below, sizeof(below), "%s/linked", bed.home);
+    snprintf(other, sizeof(other), "%s/link.yaml", bed.folder);
+    CHECK_INT(fr_file_write(below, linked, sizeof(linked) - 1, 0600, NULL), FR_OK);
     CHECK_INT(symlink(below, other), 0);
-    snprintf(other, sizeof(other), "%s/t.txt", folder);
-    CHECK_INT(fr_file_write(other, text, sizeof(text) - 1, 0600, &err), FR_OK);
-    snprintf(other, sizeof(other), "%s/.hidden.yaml", folder);
+    snprintf(other, sizeof(other), "%s/t.txt", bed.folder);
+    CHECK_INT(fr_file_write(other, text, sizeof(text) - 1, 0600, NULL), FR_OK);
+    snprintf(other, sizeof(other), "%s/.hidden.yaml", bed.folder);
     CHECK_INT(symlink(below, other), 0);
-    write_pipeline(".own", "name: h\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n");
-    snprintf(other, sizeof(other), "%s/dangling.yml", folder);
+    write_pipeline(&bed, ".own", "name: h\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n");
+    snprintf(other, sizeof(other), "%s/dangling.yml", bed.folder);
     CHECK_INT(symlink("/nonexistent/schedule", other), 0);
-    write_pipeline("nodes", "nodes: [{name: n1}]\n");
-    write_pipeline("text", "just text");
-    write_pipeline("broken", "name: x\nschedule: {cron: nonsense}\ntasks: {a: {run: x}}\n");
-    put_pipeline("p", "{every: 1h}");
-    begin_host();
-    until(is_ready, NULL);
-    CHECK(is_known("p") && has_error("cron:") && !has_error("text.yaml"));
-    CHECK(is_known("l") && !has_error("folder.yaml") && !has_error("dangling"));
-    CHECK(has_error("'run'?; and 3 more: 'flowrun validate' lists all") && !has_error(" 1 more"));
-    CHECK(!has_error("empty.yaml") && !is_known("t") && !has_error("hidden"));
-    CHECK(!is_known("h"));
-    close_host();
+    write_pipeline(&bed, "nodes", "nodes: [{name: n1}]\n");
+    write_pipeline(&bed, "text", "just text");
+    write_pipeline(&bed, "broken", "name: x\nschedule: {cron: nonsense}\ntasks: {a: {run: x}}\n");
+    put_pipeline(&bed, "p", "{every: 1h}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    CHECK(is_known(&bed, "p") && has_error(&bed, "cron:") && !has_error(&bed, "text.yaml"));
+    CHECK(is_known(&bed, "l") && !has_error(&bed, "folder.yaml") && !has_error(&bed, "dangling"));
+    CHECK(has_error(&bed, "'run'?; and 3 more: 'flowrun validate' lists all") &&
+          !has_error(&bed, " 1 more"));
+    CHECK(!has_error(&bed, "empty.yaml") && !is_known(&bed, "t") && !has_error(&bed, "hidden"));
+    CHECK(!is_known(&bed, "h"));
+    close_host(&bed);
 
     check_row("nor is what lies in a folder below");
-    snprintf(below, sizeof(below), "%s/below", folder);
-    CHECK_INT(fr_mkdirs(below, 0700, &err), FR_OK);
-    write_pipeline("below/b", "name: b\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n");
-    put_pipeline("q", "{every: 1h}");
-    begin_host();
-    until(is_ready, NULL);
-    CHECK(is_known("q") && !is_known("b"));
-    close_host();
+    snprintf(below, sizeof(below), "%s/below", bed.folder);
+    CHECK_INT(fr_mkdirs(below, 0700, NULL), FR_OK);
+    write_pipeline(&bed, "below/b", "name: b\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n");
+    put_pipeline(&bed, "q", "{every: 1h}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    CHECK(is_known(&bed, "q") && !is_known(&bed, "b"));
+    close_host(&bed);
 }
 
 /* Another file in its place is seen, also where it looks the same. */
@@ -261,29 +268,29 @@ static void test_replaced(void)
     struct stat st_of;
 
     check_row("a file that is as large and as old as the one before");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    write_pipeline("p", "name: p\nschedule: {cron: \"0 2 * * *\"}\ntasks: {a: {run: x}}\n");
-    begin_host();
-    until(is_ready, NULL);
-    CHECK(has_rule("every day at 02:00 in UTC"));
-    snprintf(path, sizeof(path), "%s/p.yaml", folder);
-    snprintf(other, sizeof(other), "%s/other", home);
+    write_pipeline(&bed, "p", "name: p\nschedule: {cron: \"0 2 * * *\"}\ntasks: {a: {run: x}}\n");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    CHECK(has_rule(&bed, "every day at 02:00 in UTC"));
+    snprintf(path, sizeof(path), "%s/p.yaml", bed.folder);
+    snprintf(other, sizeof(other), "%s/other", bed.home);
     CHECK_INT(fr_file_write(other, text, sizeof(text) - 1, 0600, NULL), FR_OK);
     CHECK_INT(stat(path, &st_of), 0);
     CHECK_INT(st_of.st_size, sizeof(text) - 1);
     CHECK_INT(utimensat(AT_FDCWD, other, (struct timespec[]){st_of.st_atim, st_of.st_mtim}, 0), 0);
     CHECK_INT(rename(other, path), 0);
-    schedules_look_soon(host->schedules, 0);
-    until(has_rule, "every day at 03:00 in UTC");
-    close_host();
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, has_rule, "every day at 03:00 in UTC");
+    close_host(&bed);
 }
 
 static bool unlisted;
 
 static int list_if_possible(const char *path, char ***names, size_t *n)
 {
-    if (!unlisted || strcmp(path, folder) != 0)
+    if (!unlisted || strcmp(path, bed.folder) != 0)
         return fr_sys_real.list(path, names, n);
     errno = EIO;
     return -1;
@@ -293,40 +300,40 @@ static int list_if_possible(const char *path, char ***names, size_t *n)
 static void test_unlisted(void)
 {
     check_row("a folder that cannot be listed");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    put_pipeline("p", "{cron: \"0 * * * *\", overlap: parallel}");
-    write_pipeline("nodes", "nodes: [{name: n1}]\n");
+    put_pipeline(&bed, "p", "{cron: \"0 * * * *\", overlap: parallel}");
+    write_pipeline(&bed, "nodes", "nodes: [{name: n1}]\n");
     fr_sys.list = list_if_possible;
-    begin_host();
-    until(is_ready, NULL);
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     unlisted = true;
-    schedules_look_soon(host->schedules, 0);
-    until(has_error, "looking into ");
-    CHECK(!is_gone("p") && !has_error("nodes.yaml"));
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, has_error, "looking into ");
+    CHECK(!is_gone(&bed, "p") && !has_error(&bed, "nodes.yaml"));
     set_clock("2026-03-01T02:00Z");
-    until_fires("p", "ran 03-01T02:00 run 1");
-    close_host();
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1");
+    close_host(&bed);
     check_row("… for the next host");
-    begin_host();
-    until(is_ready, NULL);
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     set_clock("2026-03-01T03:00Z");
-    until_fires("p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2");
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2");
     unlisted = false;
-    schedules_look_soon(host->schedules, 0);
-    until(has_error, "");
-    CHECK(!is_gone("p"));
-    close_host();
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, has_error, "");
+    CHECK(!is_gone(&bed, "p"));
+    close_host(&bed);
     fr_sys.list = fr_sys_real.list;
 }
 
 /* ---- another rule ---- */
 
-static bool is_printed_anew(const char *before)
+static bool is_printed_anew(struct host_bed *b, const char *before)
 {
     struct fr_schedule_row row;
 
-    return find_row("p", &row) && strcmp(row.fingerprint, before) != 0;
+    return find_row(b, "p", &row) && strcmp(row.fingerprint, before) != 0;
 }
 
 /* Of 01:30, which has passed by the second rule alone. */
@@ -349,20 +356,20 @@ static void test_changes(void)
         char before[80];
 
         check_row(rows[i].name);
-        reset();
+        reset(&bed);
         set_clock("2026-03-01T01:10Z");
-        put_pipeline("p", rows[i].before);
-        begin_host();
-        until(is_ready, NULL);
-        CHECK(find_row("p", &row));
+        put_pipeline(&bed, "p", rows[i].before);
+        begin_host(&bed);
+        until(&bed, is_ready, NULL);
+        CHECK(find_row(&bed, "p", &row));
         (void)snprintf(before, sizeof(before), "%s", row.fingerprint);
         set_clock("2026-03-01T01:50Z");
-        put_pipeline("p", rows[i].after);
-        schedules_look_soon(host->schedules, 0);
-        until(is_printed_anew, before);
-        check_fires("p", "");
-        CHECK(find_row("p", &row) && row.since_ms > fr_sys.wall_ms() - 300000);
-        close_host();
+        put_pipeline(&bed, "p", rows[i].after);
+        schedules_look_soon(bed.host->schedules, 0);
+        until(&bed, is_printed_anew, before);
+        check_fires(&bed, "p", "");
+        CHECK(find_row(&bed, "p", &row) && row.since_ms > fr_sys.wall_ms() - 300000);
+        close_host(&bed);
     }
 }
 
@@ -373,18 +380,18 @@ static void test_jitter(void)
     int64_t at_ms = 1772330400000, delay_ms;
 
     check_row("jitter");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    put_pipeline("p", "{cron: \"0 2 * * *\", jitter: 1h}");
-    begin_host();
-    until(is_ready, NULL);
-    fr_id_text(fr_store_home_id(st), id);
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\", jitter: 1h}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    fr_id_text(fr_store_home_id(bed.st), id);
     delay_ms = fr_jitter_ms(&(struct fr_jitter_of){id, "p", "default"}, 3600000);
     (void)snprintf(want, sizeof(want), "\"due_wall\":%lld", (long long)(at_ms + delay_ms));
-    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, want);
-    shift_ms = at_ms + delay_ms - fr_sys_real.wall_ms();
-    until_fires("p", "ran 03-01T02:00 run 1");
-    close_host();
+    check_answer(ask(&bed, GET, "/api/v1/schedules/1", NULL), 200, want);
+    bed_shift(at_ms + delay_ms - fr_sys_real.wall_ms());
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1");
+    close_host(&bed);
 }
 
 /* ---- many ---- */
@@ -394,19 +401,19 @@ static size_t count_known(void)
     struct fr_schedule_rows rows = {0};
     size_t n = 0;
 
-    fr_arena_finish(&arena);
-    CHECK_INT(fr_store_schedules(st, &arena, &rows, NULL), FR_OK);
+    fr_arena_finish(&bed.arena);
+    CHECK_INT(fr_store_schedules(bed.st, &bed.arena, &rows, NULL), FR_OK);
     for (size_t i = 0; i < rows.n; i++)
         n += rows.rows[i].gone_wall == 0;
     CHECK_INT(n, rows.n);
     return n;
 }
 
-static bool is_hourly(const char *of)
+static bool is_hourly(struct host_bed *b, const char *of)
 {
     struct fr_schedule_row row;
 
-    return find_row(of, &row) && strcmp(row.rule, "every 1 h in UTC") == 0;
+    return find_row(b, of, &row) && strcmp(row.rule, "every 1 h in UTC") == 0;
 }
 
 /* A file that changes is that file, and none of those beside it. */
@@ -416,42 +423,42 @@ static void test_several(void)
     char want[800];
 
     check_row("several files");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
     for (size_t i = 0; i < 7; i++)
-        put_pipeline(names[i], "{cron: \"0 2 * * *\"}");
-    write_pipeline("plain", "name: plain\ntasks: {a: {run: x}}\n");
-    write_pipeline("also", "name: also\ntasks: {a: {run: x}}\n");
-    begin_host();
-    until(is_ready, NULL);
+        put_pipeline(&bed, names[i], "{cron: \"0 2 * * *\"}");
+    write_pipeline(&bed, "plain", "name: plain\ntasks: {a: {run: x}}\n");
+    write_pipeline(&bed, "also", "name: also\ntasks: {a: {run: x}}\n");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     CHECK_INT(count_known(), 7);
     for (size_t i = 0; i < 7; i++) {
-        put_pipeline(names[i], "{every: 1h}");
-        schedules_look_soon(host->schedules, 0);
-        until(is_hourly, names[i]);
+        put_pipeline(&bed, names[i], "{every: 1h}");
+        schedules_look_soon(bed.host->schedules, 0);
+        until(&bed, is_hourly, names[i]);
         CHECK_INT(count_known(), 7);
     }
     check_row("pipelines of the folder, whether they have schedules or not");
     (void)snprintf(want, sizeof(want),
                    "{\"name\":\"also\",\"file\":\"%s/also.yaml\",\"schedules\":0},{\"name\":"
                    "\"plain\",\"file\":\"%s/plain.yaml\",\"schedules\":0}",
-                   folder, folder);
-    check_answer(FR_API_GET, "/api/v1/pipelines", NULL, 200, want);
-    check_answer(FR_API_GET, "/api/v1/pipelines/plain", NULL, 200, "\"schedules\":[]}");
-    check_answer(FR_API_GET, "/api/v1/pipelines/plain/history", NULL, 200, "{\"tasks\":[],");
-    check_answer(FR_API_GET, "/api/v1/pipelines/m", NULL, 200,
+                   bed.folder, bed.folder);
+    check_answer(ask(&bed, GET, "/api/v1/pipelines", NULL), 200, want);
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/plain", NULL), 200, "\"schedules\":[]}");
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/plain/history", NULL), 200, "{\"tasks\":[],");
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/m", NULL), 200,
                  "\"pipeline\":\"m\",\"name\":\"default\",\"rule\":\"every 1 h in UTC\"");
-    drop_pipeline("plain");
-    schedules_look_soon(host->schedules, 0);
+    drop_pipeline(&bed, "plain");
+    schedules_look_soon(bed.host->schedules, 0);
     for (int i = 0; i < 1000 && has_answer("/api/v1/pipelines", "plain"); i++)
-        settle();
-    check_answer(FR_API_GET, "/api/v1/pipelines/plain", NULL, 404, "no pipeline 'plain'");
-    close_host();
+        settle_host(&bed);
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/plain", NULL), 404, "no pipeline 'plain'");
+    close_host(&bed);
     check_row("the next host finds the same");
-    begin_host();
-    until(is_ready, NULL);
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     CHECK_INT(count_known(), 7);
-    close_host();
+    close_host(&bed);
 }
 
 /* Of two folders one cannot be listed: files of the other one are as they are. */
@@ -459,40 +466,39 @@ static void test_two_folders(void)
 {
     const struct fr_run_shell shell = {.cwd = "/", .getenv = shell_value};
     char other[320], path[400];
-    const char *folders[] = {folder, other};
+    const char *folders[] = {bed.folder, other};
     static const char text[] = "name: q\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
 
     check_row("a folder that cannot be listed, beside another one");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    put_pipeline("p", "{every: 1h}");
-    (void)snprintf(other, sizeof(other), "%s", folder);
+    put_pipeline(&bed, "p", "{every: 1h}");
+    (void)snprintf(other, sizeof(other), "%s", bed.folder);
     other[strlen(other) - 1]++; /* as long */
     CHECK_INT(fr_mkdirs(other, 0700, NULL), FR_OK);
     (void)snprintf(path, sizeof(path), "%s/q.yaml", other);
     CHECK_INT(fr_file_write(path, text, sizeof(text) - 1, 0600, NULL), FR_OK);
     fr_sys.list = list_if_possible;
-    open_host();
-    fr_host_stay(host);
-    CHECK_INT(fr_host_watch(host, folders, 2, &shell, NULL), FR_OK);
-    until(is_ready, NULL);
-    CHECK(is_known("p") && is_known("q"));
+    open_host(&bed);
+    fr_host_stay(bed.host);
+    CHECK_INT(fr_host_watch(bed.host, folders, 2, &shell, NULL), FR_OK);
+    until(&bed, is_ready, NULL);
+    CHECK(is_known(&bed, "p") && is_known(&bed, "q"));
     unlisted = true;
-    schedules_look_soon(host->schedules, 0);
-    until(has_error, "looking into ");
-    check_answer(FR_API_GET, "/api/v1/schedules?pipeline=p", NULL, 200, "\"error\":\"looking into");
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, has_error, "looking into ");
+    check_answer(ask(&bed, GET, "/api/v1/schedules?pipeline=p", NULL), 200,
+                 "\"error\":\"looking into");
     CHECK(!has_answer("/api/v1/schedules?pipeline=q", "\"error\""));
     unlisted = false;
-    close_host();
+    close_host(&bed);
     fr_sys.list = fr_sys_real.list;
 }
 
 int main(void)
 {
-    struct fr_err err = {0};
-
-    make_home();
-    fr_sys.wall_ms = shifted_wall_ms;
+    make_home(bed.home);
+    fr_sys.wall_ms = bed_wall_ms;
     test_files();
     test_paused();
     test_renamed();
@@ -504,7 +510,7 @@ int main(void)
     test_jitter();
     test_several();
     fr_sys = fr_sys_real;
-    fr_arena_finish(&arena);
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    fr_arena_finish(&bed.arena);
+    CHECK_INT(fr_remove_tree(bed.home, NULL), FR_OK);
     return check_done();
 }

@@ -5,30 +5,34 @@
 #include <errno.h>
 #include <semaphore.h>
 
+static struct host_bed bed = HOST_BED;
+
 /* ---- pause ---- */
 
 /* A change says what it has seen. */
 static void check_match(void)
 {
-    struct fr_api_response res = ask(FR_API_GET, "/api/v1/schedules/1", NULL);
+    struct fr_api_response res = ask(&bed, GET, "/api/v1/schedules/1", NULL);
     char tag[80] = "";
 
     if (CHECK(res.etag.p != NULL && strstr(res.body.p, res.etag.p + 1) == NULL))
         snprintf(tag, sizeof(tag), "%s", res.etag.p);
     fr_api_response_finish(&res);
-    bed_match = NULL;
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 428, "needs If-Match");
-    bed_match = "\"0\"";
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 412,
+    bed.match = NULL;
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": false}"), 428,
+                 "needs If-Match");
+    bed.match = "\"0\"";
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": false}"), 412,
                  "schedule p/default was changed meanwhile: it is paused");
-    bed_match = tag;
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200, NULL);
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 412, "it is active");
-    bed_match = "*";
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 200, NULL);
-    check_answer(FR_API_GET, "/api/v1/schedules/1/fires?limit=0", NULL, 400, "1 to 200");
-    check_answer(FR_API_GET, "/api/v1/schedules/1/fires?limit=201", NULL, 400, "1 to 200");
-    check_answer(FR_API_GET, "/api/v1/schedules/1/fires?limit=200", NULL, 200, "{\"items\":[]}");
+    bed.match = tag;
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": false}"), 200, NULL);
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true}"), 412, "it is active");
+    bed.match = "*";
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true}"), 200, NULL);
+    check_answer(ask(&bed, GET, "/api/v1/schedules/1/fires?limit=0", NULL), 400, "1 to 200");
+    check_answer(ask(&bed, GET, "/api/v1/schedules/1/fires?limit=201", NULL), 400, "1 to 200");
+    check_answer(ask(&bed, GET, "/api/v1/schedules/1/fires?limit=200", NULL), 200,
+                 "{\"items\":[]}");
 }
 
 /* Who follows schedules hears of a pause. */
@@ -47,129 +51,131 @@ static void test_topic(void)
     struct fr_api_response res = {0};
 
     check_row("a stream of schedules");
-    api.open(api.self, &req, &sink, &res, &r.s);
+    bed.api.open(bed.api.self, &req, &sink, &res, &r.s);
     CHECK_INT(res.status, 200);
-    settle();
+    settle_host(&bed);
     CHECK(!has(&r, "event: schedule"));
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 200, NULL);
-    turn_until(&r, "event: schedule\ndata: {}\n\n");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200, NULL);
-    api.gone(api.self, r.s);
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true}"), 200, NULL);
+    turn_until(&bed, &r, "event: schedule\ndata: {}\n\n");
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": false}"), 200, NULL);
+    bed.api.gone(bed.api.self, r.s);
     fr_api_response_finish(&res);
     fr_buf_finish(&r.got);
 }
 
 static void test_pause(void)
 {
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    put_pipeline("p", "{cron: \"0 * * * *\", catchup: all, overlap: parallel}");
-    begin_host();
-    until(is_ready, NULL);
+    put_pipeline(&bed, "p", "{cron: \"0 * * * *\", catchup: all, overlap: parallel}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     test_topic();
     check_row("paused");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true, \"note\": \"moving\"}", 200,
-                 "\"note\":\"moving\"");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 409, "paused already");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"pause\": true}", 400, "paused");
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true, \"note\": \"moving\"}"),
+                 200, "\"note\":\"moving\"");
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true}"), 409,
+                 "paused already");
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"pause\": true}"), 400, "paused");
     check_match();
     set_clock("2026-03-01T02:00Z");
-    until_fires("p", "paused 03-01T02:00");
+    until_fires(&bed, "p", "paused 03-01T02:00");
     set_clock("2026-03-01T04:30Z");
-    until_fires("p", "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2");
+    until_fires(&bed, "p", "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2");
 
     check_row("resumed: what was paused stays so");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200, "\"note\":\"\"");
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": false}"), 200,
+                 "\"note\":\"\"");
     set_clock("2026-03-01T05:00Z");
-    until_fires("p",
+    until_fires(&bed, "p",
                 "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2, ran 03-01T05:00 run 1");
 
     check_row("resumed with its catch-up");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 200, NULL);
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true}"), 200, NULL);
     set_clock("2026-03-01T06:00Z");
-    until_fires("p", "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2, ran 03-01T05:00 run "
-                     "1, paused 03-01T06:00");
+    until_fires(&bed, "p",
+                "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2, ran 03-01T05:00 run "
+                "1, paused 03-01T06:00");
     set_clock("2026-03-01T07:30Z");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false, \"catchup\": true}", 200,
-                 NULL);
-    until_fires("p", "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2, ran 03-01T05:00 run "
-                     "1, ran 03-01T06:00 run 2, ran 03-01T07:00 run 3");
-    close_host();
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": false, \"catchup\": true}"),
+                 200, NULL);
+    until_fires(&bed, "p",
+                "paused 03-01T02:00, paused 03-01T03:00-03-01T04:00 x2, ran 03-01T05:00 run "
+                "1, ran 03-01T06:00 run 2, ran 03-01T07:00 run 3");
+    close_host(&bed);
 }
 
 /* What was due before the pause, and found it there, is undecided again, too. */
 static void test_resume_with_before(void)
 {
     struct fr_schedule_row row;
-    struct fr_err err = {0};
 
     check_row("resumed with what was due before the pause");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T00:30Z");
-    put_pipeline("p", "{cron: \"0 * * * *\", catchup: last}");
-    begin_host();
-    until(is_ready, NULL);
-    close_host();
+    put_pipeline(&bed, "p", "{cron: \"0 * * * *\", catchup: last}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    close_host(&bed);
     set_clock("2026-03-01T02:30Z");
-    st = open_store();
-    CHECK(find_row("p", &row));
-    CHECK_INT(fr_schedule_pause(st, &row, &(struct fr_pause){.pause = true}, &err), FR_OK);
-    fr_store_close(st);
+    bed.st = open_store(bed.home);
+    CHECK(find_row(&bed, "p", &row));
+    CHECK_INT(fr_schedule_pause(bed.st, &row, &(struct fr_pause){.pause = true}, NULL), FR_OK);
+    fr_store_close(bed.st);
     set_clock("2026-03-01T04:30Z");
-    begin_host();
-    until_fires("p", "paused 03-01T01:00-03-01T04:00 x4");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false, \"catchup\": true}", 200,
-                 NULL);
-    until_fires("p", "missed 03-01T01:00-03-01T03:00 x3, ran 03-01T04:00 run 1");
-    close_host();
+    begin_host(&bed);
+    until_fires(&bed, "p", "paused 03-01T01:00-03-01T04:00 x4");
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": false, \"catchup\": true}"),
+                 200, NULL);
+    until_fires(&bed, "p", "missed 03-01T01:00-03-01T03:00 x3, ran 03-01T04:00 run 1");
+    close_host(&bed);
 }
 
 /* A command while no host is there: what a clock ahead of it decided is the next host's to undo. */
 static void test_resume_ahead(void)
 {
     struct fr_schedule_row row;
-    struct fr_err err = {0};
 
     check_row("resumed before a clock that was set right is noticed");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T00:30Z");
-    put_pipeline("p", "{cron: \"0 * * * *\"}");
-    begin_host();
-    until(is_ready, NULL);
+    put_pipeline(&bed, "p", "{cron: \"0 * * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     set_clock("2026-03-01T05:30Z");
-    until_fires("p", "missed 03-01T01:00-03-01T05:00 x5");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true, \"note\": \"moving\"}", 200,
-                 NULL);
-    close_host();
+    until_fires(&bed, "p", "missed 03-01T01:00-03-01T05:00 x5");
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true, \"note\": \"moving\"}"),
+                 200, NULL);
+    close_host(&bed);
     set_clock("2026-03-01T02:30Z");
-    st = open_store();
-    CHECK(find_row("p", &row));
+    bed.st = open_store(bed.home);
+    CHECK(find_row(&bed, "p", &row));
     CHECK_TEXT(row.note, "moving");
-    CHECK_INT(fr_schedule_pause(st, &row, &(struct fr_pause){.pause = false}, &err), FR_OK);
-    CHECK(find_row("p", &row));
+    CHECK_INT(fr_schedule_pause(bed.st, &row, &(struct fr_pause){.pause = false}, NULL), FR_OK);
+    CHECK(find_row(&bed, "p", &row));
     CHECK_TEXT(row.note, "");
-    fr_store_close(st);
-    begin_host();
-    until_fires("p", "missed 03-01T01:00-03-01T02:00 x2");
+    fr_store_close(bed.st);
+    begin_host(&bed);
+    until_fires(&bed, "p", "missed 03-01T01:00-03-01T02:00 x2");
     set_clock("2026-03-01T03:00Z");
-    until_fires("p", "missed 03-01T01:00-03-01T02:00 x2, ran 03-01T03:00 run 1");
-    close_host();
+    until_fires(&bed, "p", "missed 03-01T01:00-03-01T02:00 x2, ran 03-01T03:00 run 1");
+    close_host(&bed);
 }
 
 /* One runs, and two wait behind it. */
 static void begin_waiting(void)
 {
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    put_pipeline("p", "{cron: \"0 * * * *\", overlap: queue, queue_max: 5}");
-    begin_host();
-    until(is_ready, NULL);
+    put_pipeline(&bed, "p", "{cron: \"0 * * * *\", overlap: queue, queue_max: 5}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     set_clock("2026-03-01T02:00Z");
-    until_fires("p", "ran 03-01T02:00 run 1");
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1");
     set_clock("2026-03-01T03:00Z");
-    until_fires("p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2");
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2");
     set_clock("2026-03-01T04:00Z");
-    until_fires("p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2, ran 03-01T04:00 run 3");
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2, ran 03-01T04:00 run 3");
 }
 
 static void test_pause_queued(void)
@@ -177,38 +183,39 @@ static void test_pause_queued(void)
     static const char *const want = "ran 03-01T02:00 run 1, paused 03-01T03:00 run 2 cancelled, "
                                     "paused 03-01T04:00 run 3 cancelled";
     struct fr_schedule_row row;
-    struct fr_err err = {0};
 
     check_row("paused: what waits stays");
     begin_waiting();
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 200, NULL);
-    check_fires("p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2, ran 03-01T04:00 run 3");
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true}"), 200, NULL);
+    check_fires(&bed, "p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2, ran 03-01T04:00 run 3");
     check_row("paused again, with what waits");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true, \"queued\": true}", 200,
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true, \"queued\": true}"), 200,
                  NULL);
-    until_fires("p", want);
-    check_runs("p", "1 running schedule 03-01T02:00, 2 cancelled schedule 03-01T03:00, "
-                    "3 cancelled schedule 03-01T04:00");
-    close_host();
+    until_fires(&bed, "p", want);
+    check_runs(&bed, "p",
+               "1 running schedule 03-01T02:00, 2 cancelled schedule 03-01T03:00, "
+               "3 cancelled schedule 03-01T04:00");
+    close_host(&bed);
 
     check_row("while there is no host: by the next one");
     begin_waiting();
-    close_host();
-    st = open_store();
-    CHECK(find_row("p", &row));
-    CHECK_INT(fr_schedule_pause(st, &row, &(struct fr_pause){.pause = true, .queued = true}, &err),
-              FR_OK);
-    fr_store_close(st);
-    begin_host();
-    until_fires("p", want);
-    close_host();
+    close_host(&bed);
+    bed.st = open_store(bed.home);
+    CHECK(find_row(&bed, "p", &row));
+    CHECK_INT(
+        fr_schedule_pause(bed.st, &row, &(struct fr_pause){.pause = true, .queued = true}, NULL),
+        FR_OK);
+    fr_store_close(bed.st);
+    begin_host(&bed);
+    until_fires(&bed, "p", want);
+    close_host(&bed);
 }
 
-static bool is_paused(const char *of)
+static bool is_paused(struct host_bed *b, const char *of)
 {
     struct fr_schedule_row row;
 
-    return find_row(of, &row) && row.state == FR_SCHEDULE_PAUSED;
+    return find_row(b, of, &row) && row.state == FR_SCHEDULE_PAUSED;
 }
 
 /* It ends so, as its nodes are none. */
@@ -219,9 +226,9 @@ static void fail_run(int no)
     sqlite3 *db = NULL;
     char path[400];
 
-    settle();
-    h = host_find_no(host, no);
-    snprintf(path, sizeof(path), "%s/state.db", home);
+    settle_host(&bed);
+    h = host_find_no(bed.host, no);
+    snprintf(path, sizeof(path), "%s/state.db", bed.home);
     CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
     CHECK_INT(sqlite3_exec(db, "UPDATE fire SET outcome = 'failed'", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
@@ -234,34 +241,36 @@ static void test_pause_after(void)
     struct fr_schedule_row row;
 
     check_row("paused by itself");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    put_pipeline("p", "{cron: \"0 * * * *\", pause_after: 2}");
-    begin_host();
-    until(is_ready, NULL);
-    write_pipeline("p", "schedule: [\n");
-    until(has_error, "p.yaml");
+    put_pipeline(&bed, "p", "{cron: \"0 * * * *\", pause_after: 2}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    write_pipeline(&bed, "p", "schedule: [\n");
+    until(&bed, has_error, "p.yaml");
     set_clock("2026-03-01T02:00Z");
-    until_fires("p", "invalid 03-01T02:00 run 1 failed");
-    CHECK(!is_paused("p"));
+    until_fires(&bed, "p", "invalid 03-01T02:00 run 1 failed");
+    CHECK(!is_paused(&bed, "p"));
     set_clock("2026-03-01T03:00Z");
-    until(is_paused, "p");
-    CHECK(find_row("p", &row) && strcmp(row.note, "its last 2 runs have failed") == 0);
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200, NULL);
+    until(&bed, is_paused, "p");
+    CHECK(find_row(&bed, "p", &row) && strcmp(row.note, "its last 2 runs have failed") == 0);
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": false}"), 200, NULL);
     set_clock("2026-03-01T04:00Z");
-    until_fires("p", "invalid 03-01T02:00 run 1 failed, invalid 03-01T03:00 run 2 failed, "
-                     "invalid 03-01T04:00 run 3 failed");
-    settle();
-    CHECK(!is_paused("p")); /* one since it was resumed */
+    until_fires(&bed, "p",
+                "invalid 03-01T02:00 run 1 failed, invalid 03-01T03:00 run 2 failed, "
+                "invalid 03-01T04:00 run 3 failed");
+    settle_host(&bed);
+    CHECK(!is_paused(&bed, "p")); /* one since it was resumed */
     check_row("by a run that began, too");
-    put_pipeline("p", "{cron: \"0 * * * *\", pause_after: 2}");
-    until(has_error, "");
+    put_pipeline(&bed, "p", "{cron: \"0 * * * *\", pause_after: 2}");
+    until(&bed, has_error, "");
     set_clock("2026-03-01T05:00Z");
-    until_fires("p", "invalid 03-01T02:00 run 1 failed, invalid 03-01T03:00 run 2 failed, "
-                     "invalid 03-01T04:00 run 3 failed, ran 03-01T05:00 run 4");
+    until_fires(&bed, "p",
+                "invalid 03-01T02:00 run 1 failed, invalid 03-01T03:00 run 2 failed, "
+                "invalid 03-01T04:00 run 3 failed, ran 03-01T05:00 run 4");
     fail_run(4);
-    until(is_paused, "p");
-    close_host();
+    until(&bed, is_paused, "p");
+    close_host(&bed);
 }
 
 /* ---- what is asked of it ---- */
@@ -270,9 +279,8 @@ static void check_params(const char *run, const char *text)
 {
     struct fr_arena a = {0};
     struct fr_run_row row = {.params = ""};
-    struct fr_err err = {0};
 
-    CHECK_INT(fr_store_run_find(st, run, &a, &row, &err), FR_OK);
+    CHECK_INT(fr_store_run_find(bed.st, run, &a, &row, NULL), FR_OK);
     if (!CHECK(strstr(row.params, text) != NULL))
         printf("   no %s in %s\n", text, row.params);
     fr_arena_finish(&a);
@@ -284,28 +292,29 @@ static void check_schedule(const char *name, const char *rule, const char *more)
     struct fr_schedule_row row;
     char want[1000];
 
-    CHECK(find_row("p", &row));
+    CHECK(find_row(&bed, "p", &row));
     CHECK(row.state_wall > 0 && row.seen_ms > 0 && row.since_ms > 0);
     snprintf(
         want, sizeof(want),
         "{\"items\":[{\"id\":1,\"etag\":\"\\\"%lld.active\\\"\",\"pipeline\":\"p\",\"name\":\"%s\","
         "\"file\":\"%s/p.yaml\",\"rule\":\"%s\",\"state\":\"active\",\"state_wall\":%lld,\"note\":"
         "\"\",\"gone_wall\":0,\"seen_ms\":%lld,\"since_ms\":%lld,%s}]}",
-        (long long)row.state_wall, name, folder, rule, (long long)row.state_wall,
+        (long long)row.state_wall, name, bed.folder, rule, (long long)row.state_wall,
         (long long)row.seen_ms, (long long)row.since_ms, more);
-    check_answer(FR_API_GET, "/api/v1/schedules", NULL, 200, want);
+    check_answer(ask(&bed, GET, "/api/v1/schedules", NULL), 200, want);
 }
 
 static void test_run(void)
 {
     check_row("a run of a schedule, when somebody asks for one");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:00:30Z");
-    write_pipeline("p", "name: p\nparams: {n: {type: int}}\nschedule: {name: s, cron: \"0 2 * * "
-                        "*\", zone: Europe/Berlin, priority: 4, params: {n: 7}}\n"
-                        "tasks: {a: {run: 'true', env: {N: \"${{ params.n }}\"}}}\n");
-    begin_host();
-    until(is_ready, NULL);
+    write_pipeline(&bed, "p",
+                   "name: p\nparams: {n: {type: int}}\nschedule: {name: s, cron: \"0 2 * * "
+                   "*\", zone: Europe/Berlin, priority: 4, params: {n: 7}}\n"
+                   "tasks: {a: {run: 'true', env: {N: \"${{ params.n }}\"}}}\n");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     check_schedule(
         "s", "every day at 02:00 in Europe/Berlin",
         "\"zone\":\"Europe/Berlin\",\"due_wall\":1772413200000,\"next\":[{\"at_ms\":"
@@ -313,17 +322,18 @@ static void test_run(void)
         "\"local\":\"2026-03-03 02:00\"},{\"at_ms\":1772586000000,\"local\":\"2026-03-04 "
         "02:00\"},{\"at_ms\":1772672400000,\"local\":\"2026-03-05 02:00\"},{\"at_ms\":"
         "1772758800000,\"local\":\"2026-03-06 02:00\"}]");
-    check_answer(FR_API_POST, "/api/v1/schedules/1/run", "{\"x\": 1}", 400, "the body must be {}");
-    check_answer(FR_API_POST, "/api/v1/schedules/9/run", "{}", 404, "there is no schedule 9");
-    check_answer(FR_API_POST, "/api/v1/schedules/1/run", "{}", 201, "\"no\":1,");
-    check_fires("p", "");
-    check_runs("p", "1 running api by hand");
+    check_answer(ask(&bed, POST, "/api/v1/schedules/1/run", "{\"x\": 1}"), 400,
+                 "the body must be {}");
+    check_answer(ask(&bed, POST, "/api/v1/schedules/9/run", "{}"), 404, "there is no schedule 9");
+    check_answer(ask(&bed, POST, "/api/v1/schedules/1/run", "{}"), 201, "\"no\":1,");
+    check_fires(&bed, "p", "");
+    check_runs(&bed, "p", "1 running api by hand");
     check_params("1", "n=7");
-    drop_pipeline("p");
-    schedules_look_soon(host->schedules, 0);
-    until(is_gone, "p");
-    check_answer(FR_API_POST, "/api/v1/schedules/1/run", "{}", 404, "is not served any more");
-    close_host();
+    drop_pipeline(&bed, "p");
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, is_gone, "p");
+    check_answer(ask(&bed, POST, "/api/v1/schedules/1/run", "{}"), 404, "is not served any more");
+    close_host(&bed);
 }
 
 #define BACKFILL                                                                                   \
@@ -335,39 +345,39 @@ static void ask_backfill(const char *order, const char *more, int status, const 
     char body[400];
 
     snprintf(body, sizeof(body), BACKFILL, order, more);
-    check_answer(FR_API_POST, "/api/v1/backfills", body, status, want);
+    check_answer(ask(&bed, POST, "/api/v1/backfills", body), status, want);
 }
 
 /* Of the 1st of March from 00:00 to 24:00. */
 static void test_dry_backfill(void)
 {
     check_row("what a backfill would do");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:59Z");
-    put_pipeline("p", "{cron: \"0 2,14 * * *\"}");
-    begin_host();
-    until(is_ready, NULL);
+    put_pipeline(&bed, "p", "{cron: \"0 2,14 * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     set_clock("2026-03-01T02:00Z");
-    until_fires("p", "ran 03-01T02:00 run 1");
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1");
     ask_backfill("oldest", ", \"dry_run\": true", 200,
                  "{\"total\":2,\"runs\":1,\"items\":[{\"at_ms\":1772330400000,\"existing\":"
                  "\"live\",\"run\":1,\"makes_run\":false},{\"at_ms\":1772373600000,"
                  "\"existing\":\"\",\"run\":0,\"makes_run\":true}]}");
     ask_backfill("newest", ", \"dry_run\": true", 200, "[{\"at_ms\":1772373600000");
-    check_answer(FR_API_GET, "/api/v1/backfills", NULL, 200, "{\"items\":[]}");
+    check_answer(ask(&bed, GET, "/api/v1/backfills", NULL), 200, "{\"items\":[]}");
     ask_backfill("first", ", \"dry_run\": true", 400, "order must be oldest or newest");
     ask_backfill("oldest", ", \"dry\": true", 400, "nothing else");
     check_row("many: the rest is asked for");
-    put_pipeline("p", "{every: 1m}");
-    schedules_look_soon(host->schedules, 0);
-    until(has_rule, "every 1 min in UTC");
+    put_pipeline(&bed, "p", "{every: 1m}");
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, has_rule, "every 1 min in UTC");
     ask_backfill("oldest", ", \"dry_run\": true", 200,
                  "\"next\":{\"from_ms\":1772353140001,\"to_ms\":1772409600000}");
     ask_backfill("newest", ", \"dry_run\": true", 200,
                  "\"next\":{\"from_ms\":1772323200000,\"to_ms\":1772379600000}");
     check_row("without its total");
     ask_backfill("oldest", "", 201, "\"total\":1440");
-    close_host();
+    close_host(&bed);
 }
 
 /* ---- faults ---- */
@@ -384,28 +394,28 @@ static ssize_t write_unless_full(int fd, const void *p, size_t n)
     return -1;
 }
 
-static bool was_refused(const char *arg)
+static bool was_refused(struct host_bed *b, const char *arg)
 {
-    (void)arg;
+    (void)b, (void)arg;
     return refused > 0;
 }
 
 static void test_full(void)
 {
     check_row("a full disk: decided once there is room");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:59Z");
-    put_pipeline("p", "{cron: \"0 2 * * *\"}");
-    begin_host();
-    until(is_ready, NULL);
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     fr_sys.write = write_unless_full;
     disk_full = true;
     set_clock("2026-03-01T02:00Z");
-    until(was_refused, NULL);
-    check_fires("p", "");
+    until(&bed, was_refused, NULL);
+    check_fires(&bed, "p", "");
     disk_full = false;
-    until_fires("p", "ran 03-01T02:00 run 1");
-    close_host(); /* a thread may write until then */
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1");
+    close_host(&bed); /* a thread may write until then */
     fr_sys.write = fr_sys_real.write;
 }
 
@@ -415,20 +425,20 @@ static void test_busy(void)
     char path[400];
 
     check_row("another process writes meanwhile");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:59Z");
-    put_pipeline("p", "{cron: \"0 2 * * *\"}");
-    begin_host();
-    until(is_ready, NULL);
-    snprintf(path, sizeof(path), "%s/state.db", home);
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    snprintf(path, sizeof(path), "%s/state.db", bed.home);
     CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
     CHECK_INT(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     set_clock("2026-03-01T02:00Z");
-    settle();
+    settle_host(&bed);
     CHECK_INT(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
-    until_fires("p", "ran 03-01T02:00 run 1");
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1");
     sqlite3_close(db);
-    close_host();
+    close_host(&bed);
 }
 
 /* Another process becomes the host: this one decides nothing any more. */
@@ -448,9 +458,9 @@ static int open_held(const char *path, int flags, mode_t mode)
     return fr_sys_real.open(path, flags, mode);
 }
 
-static bool is_held(const char *arg)
+static bool is_held(struct host_bed *b, const char *arg)
 {
-    (void)arg;
+    (void)b, (void)arg;
     return !holds;
 }
 
@@ -458,7 +468,7 @@ static void hold_fire(const char *clock)
 {
     holds = true;
     set_clock(clock);
-    until(is_held, NULL);
+    until(&bed, is_held, NULL);
 }
 
 /* What happens while the run of an instant is made counts for its decision. */
@@ -468,44 +478,44 @@ static void test_meanwhile(void)
     char path[340], body[400];
 
     check_row("a run by hand comes while that of an instant is made");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:59Z");
-    put_pipeline("p", "{cron: \"0 * * * *\"}");
-    snprintf(path, sizeof(path), "%s/other.yaml", home);
-    CHECK_INT(fr_file_write(path, other, sizeof(other) - 1, 0600, NULL), FR_OK);
-    begin_host();
-    until(is_ready, NULL);
+    put_pipeline(&bed, "p", "{cron: \"0 * * * *\"}");
+    snprintf(path, sizeof(path), "%s/other.yaml", bed.home);
+    put_file(bed.home, "other.yaml", other);
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     CHECK_INT(sem_init(&comes, 0, 0), 0);
     fr_sys.open = open_held;
-    begin_log();
+    begin_log(&bed);
     hold_fire("2026-03-01T02:00Z");
     snprintf(body, sizeof(body), "{\"pipeline\": \"%s\", \"cwd\": \"/\"}", path);
-    check_answer(FR_API_POST, "/api/v1/runs", body, 201, "\"no\":1,");
-    check_fires("p", "");
+    check_answer(ask(&bed, POST, "/api/v1/runs", body), 201, "\"no\":1,");
+    check_fires(&bed, "p", "");
     sem_post(&comes);
-    until_fires("p", "skipped 03-01T02:00 run 1");
-    check_runs("p", "1 running cli by hand");
+    until_fires(&bed, "p", "skipped 03-01T02:00 run 1");
+    check_runs(&bed, "p", "1 running cli by hand");
     fr_print_by(NULL);
-    CHECK(has_logged("schedules p/default: skipped at=2026-03-01T02:00:00Z count=1 run=1\n"));
-    cancel("1");
+    CHECK(has_logged(&bed, "schedules p/default: skipped at=2026-03-01T02:00:00Z count=1 run=1\n"));
+    cancel(&bed, "1");
     check_row("a pause comes while it is made");
     hold_fire("2026-03-01T03:00Z");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": true}", 200, NULL);
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true}"), 200, NULL);
     sem_post(&comes);
-    until_fires("p", "skipped 03-01T02:00 run 1, paused 03-01T03:00");
-    check_runs("p", "1 cancelled cli by hand");
+    until_fires(&bed, "p", "skipped 03-01T02:00 run 1, paused 03-01T03:00");
+    check_runs(&bed, "p", "1 cancelled cli by hand");
     check_row("its file changes while it is made");
-    check_answer(FR_API_PUT, "/api/v1/schedules/1", "{\"paused\": false}", 200, NULL);
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": false}"), 200, NULL);
     hold_fire("2026-03-01T04:00Z");
-    put_pipeline("p", "{cron: \"30 * * * *\"}");
-    schedules_look_soon(host->schedules, 0);
-    until(has_rule, "at minute 30 of every hour in UTC");
+    put_pipeline(&bed, "p", "{cron: \"30 * * * *\"}");
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, has_rule, "at minute 30 of every hour in UTC");
     sem_post(&comes);
-    settle();
+    settle_host(&bed);
     set_clock("2026-03-01T04:30Z");
-    until_fires("p", "skipped 03-01T02:00 run 1, paused 03-01T03:00, ran 03-01T04:30 run 2");
+    until_fires(&bed, "p", "skipped 03-01T02:00 run 1, paused 03-01T03:00, ran 03-01T04:30 run 2");
     fr_sys.open = fr_sys_real.open;
-    close_host();
+    close_host(&bed);
     sem_destroy(&comes);
 }
 
@@ -517,28 +527,28 @@ static void test_two_hosts(void)
     int turns = 0;
 
     check_row("two hosts");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:59Z");
-    put_pipeline("p", "{cron: \"0 2 * * *\"}");
-    begin_host();
-    until(is_ready, NULL);
-    other = open_store();
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    other = open_store(bed.home);
     CHECK_INT(fr_store_lead(other, &epoch, &err), FR_OK);
     CHECK_INT(fr_store_begin(other, &err), FR_OK);
     CHECK_INT(fr_store_commit(other, &err), FR_OK);
     set_clock("2026-03-01T02:00Z");
     struct fr_timer *timer = NULL;
-    CHECK_INT(fr_loop_timer(&loop, nothing, NULL, &timer), FR_OK);
+    CHECK_INT(fr_loop_timer(&bed.loop, nothing, NULL, &timer), FR_OK);
     enum fr_rc rc = FR_OK;
     for (; rc == FR_OK && turns < 10000; turns++) {
-        fr_loop_arm_in(&loop, timer, 1);
-        rc = fr_host_turn(host, &err);
+        fr_loop_arm_in(&bed.loop, timer, 1);
+        rc = fr_host_turn(bed.host, &err);
     }
-    fr_loop_untimer(&loop, &timer);
+    fr_loop_untimer(&bed.loop, &timer);
     CHECK_INT(rc, FR_DENIED);
-    CHECK(count_runs() == 0);
+    CHECK(count_runs(&bed) == 0);
     fr_store_close(other);
-    close_host();
+    close_host(&bed);
 }
 
 /* ---- by name ---- */
@@ -593,10 +603,8 @@ static void test_named(void)
 
 int main(void)
 {
-    struct fr_err err = {0};
-
-    make_home();
-    fr_sys.wall_ms = shifted_wall_ms;
+    make_home(bed.home);
+    fr_sys.wall_ms = bed_wall_ms;
     test_pause();
     test_resume_with_before();
     test_resume_ahead();
@@ -610,7 +618,7 @@ int main(void)
     test_two_hosts();
     test_named();
     fr_sys = fr_sys_real;
-    fr_arena_finish(&arena);
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    fr_arena_finish(&bed.arena);
+    CHECK_INT(fr_remove_tree(bed.home, NULL), FR_OK);
     return check_done();
 }

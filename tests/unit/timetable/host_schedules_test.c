@@ -3,6 +3,8 @@
 #include "tests/unit/schedule/schedule_bed.h"
 #include "tests/unit/timetable/schedules_bed.h"
 
+static struct host_bed bed = HOST_BED;
+
 /* ---- an instant ---- */
 
 static void test_in_time(void)
@@ -10,37 +12,37 @@ static void test_in_time(void)
     struct fr_schedule_row row;
 
     check_row("in time");
-    reset();
+    reset(&bed);
     set_clock("2026-03-01T01:59:00Z");
-    put_pipeline("p", "{cron: \"0 2 * * *\", priority: 3, params: {}}");
-    begin_host();
-    until(is_ready, NULL);
-    check_fires("p", "");
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\", priority: 3, params: {}}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    check_fires(&bed, "p", "");
     set_clock("2026-03-01T01:59:59Z");
-    check_fires("p", "");
+    check_fires(&bed, "p", "");
     set_clock("2026-03-01T02:00:00Z");
-    until_fires("p", "ran 03-01T02:00 run 1");
-    check_runs("p", "1 running schedule 03-01T02:00");
-    CHECK(find_row("p", &row) && row.seen_ms == 1772330400000);
-    check_answer(FR_API_GET, "/api/v1/runs/1", NULL, 200, "\"priority\":3");
-    check_answer(FR_API_GET, "/api/v1/schedules", NULL, 200, "\"pipeline\":\"p\"");
-    check_answer(FR_API_GET, "/api/v1/schedules/1", NULL, 200, "\"due_wall\":1772416800000");
-    check_answer(FR_API_GET, "/api/v1/schedules/9", NULL, 404, "there is no schedule 9");
-    check_answer(FR_API_GET, "/api/v1/schedules/1/fires?limit=0", NULL, 400, "limit");
-    check_answer(FR_API_GET, "/api/v1/schedules/1/fires", NULL, 200, "\"decision\":\"ran\"");
-    check_answer(FR_API_GET, "/metrics", NULL, 200,
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1");
+    check_runs(&bed, "p", "1 running schedule 03-01T02:00");
+    CHECK(find_row(&bed, "p", &row) && row.seen_ms == 1772330400000);
+    check_answer(ask(&bed, GET, "/api/v1/runs/1", NULL), 200, "\"priority\":3");
+    check_answer(ask(&bed, GET, "/api/v1/schedules", NULL), 200, "\"pipeline\":\"p\"");
+    check_answer(ask(&bed, GET, "/api/v1/schedules/1", NULL), 200, "\"due_wall\":1772416800000");
+    check_answer(ask(&bed, GET, "/api/v1/schedules/9", NULL), 404, "there is no schedule 9");
+    check_answer(ask(&bed, GET, "/api/v1/schedules/1/fires?limit=0", NULL), 400, "limit");
+    check_answer(ask(&bed, GET, "/api/v1/schedules/1/fires", NULL), 200, "\"decision\":\"ran\"");
+    check_answer(ask(&bed, GET, "/metrics", NULL), 200,
                  "\nflowrun_schedule_fires_total{decision=\"ran\"} 1\n");
-    check_answer(FR_API_GET, "/metrics", NULL, 200, "\nflowrun_schedule_lag_seconds_count 1\n");
-    cancel("1");
-    check_fires("p", "ran 03-01T02:00 run 1 cancelled");
+    check_answer(ask(&bed, GET, "/metrics", NULL), 200, "\nflowrun_schedule_lag_seconds_count 1\n");
+    cancel(&bed, "1");
+    check_fires(&bed, "p", "ran 03-01T02:00 run 1 cancelled");
 
     check_row("killed, and here again: it does not happen again");
-    close_host();
+    close_host(&bed);
     set_clock("2026-03-01T02:00:30Z");
-    begin_host();
-    until(is_ready, NULL);
-    check_fires("p", "ran 03-01T02:00 run 1 cancelled");
-    close_host();
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    check_fires(&bed, "p", "ran 03-01T02:00 run 1 cancelled");
+    close_host(&bed);
 }
 
 /* ---- a host that was away ---- */
@@ -80,19 +82,19 @@ static const struct {
 static void test_away(void)
 {
     for (size_t i = 0; i < sizeof(lates) / sizeof(lates[0]); i++) {
-        reset();
+        reset(&bed);
         check_row(lates[i].want);
         set_clock(lates[i].seen);
-        put_pipeline("p", lates[i].schedule);
-        begin_host();
-        until(is_ready, NULL);
-        close_host();
+        put_pipeline(&bed, "p", lates[i].schedule);
+        begin_host(&bed);
+        until(&bed, is_ready, NULL);
+        close_host(&bed);
         set_clock(lates[i].back);
-        begin_host();
-        until_fires("p", lates[i].want);
-        check_runs("p", lates[i].runs);
-        check_fires("p", lates[i].want); /* and no more */
-        close_host();
+        begin_host(&bed);
+        until_fires(&bed, "p", lates[i].want);
+        check_runs(&bed, "p", lates[i].runs);
+        check_fires(&bed, "p", lates[i].want); /* and no more */
+        close_host(&bed);
     }
 }
 
@@ -124,7 +126,7 @@ static const struct {
 };
 
 /* The newest decision of the first schedule, and the state of each run. */
-static bool has_overlap(const char *row)
+static bool has_overlap(struct host_bed *b, const char *row)
 {
     size_t i = (size_t)strtoul(row, NULL, 10);
     struct fr_arena a = {0};
@@ -133,12 +135,12 @@ static bool has_overlap(const char *row)
     const char *newest;
     bool yes;
 
-    show_fires("p", &got);
+    show_fires(b, "p", &got);
     newest = strrchr(got.p, ',') != NULL ? strrchr(got.p, ',') + 2 : got.p;
     yes = strcmp(newest, overlaps[i].decided) == 0;
     got.n = 0;
     fr_buf_text(&got, "");
-    CHECK_INT(fr_store_runs(st, 0, &a, &rows, NULL), FR_OK);
+    CHECK_INT(fr_store_runs(b->st, 0, &a, &rows, NULL), FR_OK);
     for (size_t k = rows.n; k-- > 0;)
         fr_buf_fmt(&got, "%s%lld %s", got.n > 0 ? ", " : "", (long long)rows.rows[k].no,
                    fr_run_word(rows.rows[k].state, rows.rows[k].outcome));
@@ -148,18 +150,18 @@ static bool has_overlap(const char *row)
     return yes;
 }
 
-static bool has_runs(const char *n)
+static bool has_runs(struct host_bed *b, const char *n)
 {
-    return count_runs() == strtol(n, NULL, 10);
+    return count_runs(b) == strtol(n, NULL, 10);
 }
 
 static void run_by_hand(void)
 {
-    snprintf(submit_body, sizeof(submit_body),
+    snprintf(bed.body, sizeof(bed.body),
              "{\"id\": \"%s\", \"pipeline\": \"%s/p.yaml\", \"cwd\": \"/\", \"env\": {\"WHO\": "
              "\"me\"}}",
-             ID, folder);
-    check_answer(FR_API_POST, "/api/v1/runs", submit_body, 201, "\"no\":1,");
+             ID, bed.folder);
+    check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 201, "\"no\":1,");
 }
 
 static void test_overlap_row(size_t i)
@@ -174,29 +176,30 @@ static void test_overlap_row(size_t i)
              "[2026-03-01T20:00Z]}]",
              overlaps[i].policy);
     set_clock(overlaps[i].before[0] == 's' ? "2026-03-01T01:00Z" : "2026-03-01T15:00Z");
-    put_pipeline("p", schedule);
-    begin_host();
-    until(is_ready, NULL);
+    put_pipeline(&bed, "p", schedule);
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     for (const char *b = overlaps[i].before; *b != '\0'; b++) {
         snprintf(n, sizeof(n), "%d", before + 1);
         if (*b == 'h')
             run_by_hand();
         else
             set_clock(*b == 'o' ? "2026-03-01T20:00Z" : days[before]);
-        until(has_runs, n);
+        until(&bed, has_runs, n);
         before++;
     }
-    settle();
+    settle_host(&bed);
     set_clock("2026-03-02T01:59Z"); /* what is due before counts as missed, or is decided */
-    settle();
+    settle_host(&bed);
     set_clock("2026-03-02T02:00Z");
     snprintf(row, sizeof(row), "%zu", i);
-    until(has_overlap, row);
-    settle();
-    CHECK(has_overlap(row));
+    until(&bed, has_overlap, row);
+    settle_host(&bed);
+    CHECK(has_overlap(&bed, row));
     if (strstr(overlaps[i].runs, "2 cancelled") != NULL) /* run 3 has its place */
-        check_answer(FR_API_GET, "/api/v1/schedules/1/fires", NULL, 200, "\"note\":\"by run 3\"");
-    close_host();
+        check_answer(ask(&bed, GET, "/api/v1/schedules/1/fires", NULL), 200,
+                     "\"note\":\"by run 3\"");
+    close_host(&bed);
 }
 
 static void test_overlap(void)
@@ -205,7 +208,7 @@ static void test_overlap(void)
         char row[80];
 
         snprintf(row, sizeof(row), "%s beside '%s'", overlaps[i].policy, overlaps[i].before);
-        reset();
+        reset(&bed);
         check_row(row);
         test_overlap_row(i);
     }
@@ -216,49 +219,47 @@ static void test_overlap(void)
 static void put_zone(const char *path, const char *like)
 {
     struct fr_buf b = {0};
-    struct fr_err err = {0};
 
     for (size_t i = 0; i < BED_ZONES; i++)
         if (strcmp(bed_zones[i].name, like) == 0)
             bed_file(&bed_zones[i], &b);
-    CHECK_INT(fr_file_write(path, b.p, b.n, 0644, &err), FR_OK);
+    CHECK_INT(fr_file_write(path, b.p, b.n, 0644, NULL), FR_OK);
     fr_buf_finish(&b);
 }
 
 /* The first schedule is due next at that time in UTC. */
-static bool is_due_at(const char *text)
+static bool is_due_at(struct host_bed *b, const char *text)
 {
-    const struct host_schedules *all = host->schedules;
+    const struct host_schedules *all = b->host->schedules;
 
     return all->n > 0 && all->list[0]->due_wall == bed_time(text) * 1000;
 }
 
 static void test_zone_replaced(void)
 {
-    struct fr_err err = {0};
     char zones[340], tokyo[400];
 
     check_row("another version of a zone: from now on");
-    reset();
-    snprintf(zones, sizeof(zones), "%s/zones", home);
+    reset(&bed);
+    snprintf(zones, sizeof(zones), "%s/zones", bed.home);
     snprintf(tokyo, sizeof(tokyo), "%s/Asia/Tokyo", zones);
-    CHECK_INT(fr_mkdirs(zones, 0700, &err), FR_OK);
+    CHECK_INT(fr_mkdirs(zones, 0700, NULL), FR_OK);
     bed_database(zones);
     CHECK_INT(setenv("TZDIR", zones, 1), 0);
     set_clock("2026-03-01T02:59Z");
-    put_pipeline("p", "{cron: \"0 9,12 * * *\", zone: Asia/Tokyo, overlap: parallel}");
-    begin_host();
-    until(is_due_at, "2026-03-01T03:00Z");
+    put_pipeline(&bed, "p", "{cron: \"0 9,12 * * *\", zone: Asia/Tokyo, overlap: parallel}");
+    begin_host(&bed);
+    until(&bed, is_due_at, "2026-03-01T03:00Z");
     set_clock("2026-03-01T03:00Z");
-    until_fires("p", "ran 03-01T03:00 run 1");
-    until(is_due_at, "2026-03-02T00:00Z");
+    until_fires(&bed, "p", "ran 03-01T03:00 run 1");
+    until(&bed, is_due_at, "2026-03-02T00:00Z");
     set_clock("2026-03-01T04:00Z");
     put_zone(tokyo, "Asia/Kolkata"); /* there 09:00 of that day was at 03:30 */
-    schedules_look_soon(host->schedules, 0);
-    until(is_due_at, "2026-03-01T06:30Z");
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, is_due_at, "2026-03-01T06:30Z");
     set_clock("2026-03-01T06:30Z");
-    until_fires("p", "ran 03-01T03:00 run 1, ran 03-01T06:30 run 2");
-    close_host();
+    until_fires(&bed, "p", "ran 03-01T03:00 run 1, ran 03-01T06:30 run 2");
+    close_host(&bed);
     CHECK_INT(unsetenv("TZDIR"), 0);
 }
 
@@ -273,23 +274,23 @@ static int64_t hurried_mono_ms(void)
     return fr_sys_real.mono_ms() + hurry++;
 }
 
-static bool have_fires(const char *want)
+static bool have_fires(struct host_bed *b, const char *want)
 {
     char of[12];
     bool yes = true;
 
-    wanted = want;
+    b->wanted = want;
     for (int i = 0; yes && i < MANY; i++) {
         snprintf(of, sizeof(of), "p%d", i);
-        yes = has_fires(of);
+        yes = has_fires(b, of);
     }
     return yes;
 }
 
-static bool is_taking(const char *arg)
+static bool is_taking(struct host_bed *b, const char *arg)
 {
     (void)arg;
-    return host->schedules->taking;
+    return b->host->schedules->taking;
 }
 
 /* More than one turn has time for: a part of it each, and nothing is lost. */
@@ -298,45 +299,43 @@ static void test_many(void)
     char of[12];
 
     check_row("many, of which a turn has time for a few");
-    reset();
+    reset(&bed);
     fr_sys.mono_ms = hurried_mono_ms;
     set_clock("2026-03-01T00:30Z");
     for (int i = 0; i < MANY; i++) {
         snprintf(of, sizeof(of), "p%d", i);
-        put_pipeline(of, "{cron: \"0 * * * *\", pause_after: 3}");
+        put_pipeline(&bed, of, "{cron: \"0 * * * *\", pause_after: 3}");
     }
-    begin_host();
-    until(is_ready, NULL);
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
     set_clock("2026-03-01T05:30Z");
-    until(have_fires, "missed 03-01T01:00-03-01T05:00 x5");
+    until(&bed, have_fires, "missed 03-01T01:00-03-01T05:00 x5");
     set_clock("2026-03-01T03:30Z");
-    until(have_fires, "missed 03-01T01:00-03-01T03:00 x3");
-    close_host();
+    until(&bed, have_fires, "missed 03-01T01:00-03-01T03:00 x3");
+    close_host(&bed);
 
     check_row("for the next host, too, and one that is left before it knows all");
     set_clock("2026-03-01T06:30Z");
-    begin_host();
-    until(is_taking, NULL);
-    close_host();
-    begin_host();
-    until(have_fires, "missed 03-01T01:00-03-01T03:00 x3, missed 03-01T04:00-03-01T06:00 x3");
-    close_host();
+    begin_host(&bed);
+    until(&bed, is_taking, NULL);
+    close_host(&bed);
+    begin_host(&bed);
+    until(&bed, have_fires, "missed 03-01T01:00-03-01T03:00 x3, missed 03-01T04:00-03-01T06:00 x3");
+    close_host(&bed);
     fr_sys.mono_ms = fr_sys_real.mono_ms;
 }
 
 int main(void)
 {
-    struct fr_err err = {0};
-
-    make_home();
-    fr_sys.wall_ms = shifted_wall_ms;
+    make_home(bed.home);
+    fr_sys.wall_ms = bed_wall_ms;
     test_in_time();
     test_away();
     test_overlap();
     test_zone_replaced();
     test_many();
     fr_sys = fr_sys_real;
-    fr_arena_finish(&arena);
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    fr_arena_finish(&bed.arena);
+    CHECK_INT(fr_remove_tree(bed.home, NULL), FR_OK);
     return check_done();
 }

@@ -2,17 +2,19 @@
 #include "engine/store/fires.h"
 #include "tests/unit/host/host_bed.h"
 
+static struct host_bed bed = HOST_BED;
+
 static void write_file(const char *name, const char *text)
 {
     char path[300];
 
-    (void)snprintf(path, sizeof(path), "%s/%s", home, name);
+    (void)snprintf(path, sizeof(path), "%s/%s", bed.home, name);
     CHECK_INT(fr_file_write(path, text, strlen(text), 0600, NULL), FR_OK);
 }
 
 static void check(enum fr_api_method method, const char *path, const char *body, const char *want)
 {
-    struct fr_api_response res = ask(method, path, body);
+    struct fr_api_response res = ask(&bed, method, path, body);
 
     check_row(path);
     fr_buf_add(&res.body, "", 1);
@@ -66,9 +68,9 @@ static void test_graph(void)
 {
     write_file("nodes.yaml", "nodes: [{name: n1, executor: local}, {name: n2, executor: local}]\n");
     write_file("w.yaml", wide);
-    submit("w.yaml", 1, "", "running");
-    check(FR_API_GET, "/api/v1/runs/1/graph", NULL, FOLDED);
-    check(FR_API_GET, "/api/v1/runs/1/graph?apart=2", NULL,
+    submit(&bed, "w.yaml", 1, "", "running");
+    check(GET, "/api/v1/runs/1/graph", NULL, FOLDED);
+    check(GET, "/api/v1/runs/1/graph?apart=2", NULL,
           "{\"width\":482,\"height\":84,\"layers\":3,\"hooks\":1,\"boxes\":[{\"tasks\":[0],\"x\":"
           "12,\"y\":"
           "30,\"w\":62},{\"tasks\":[1,3,4,5,6,7,8],\"x\":130,\"y\":12,\"w\":104},{\"tasks\":[2],"
@@ -94,25 +96,25 @@ static void test_page(void)
 {
     struct fr_run_shell shell = {.cwd = "/", .getenv = of_pages};
 
-    CHECK_INT(fr_host_pages(host, "http://127.0.0.1:1/", &shell, NULL), FR_OK);
+    CHECK_INT(fr_host_pages(bed.host, "http://127.0.0.1:1/", &shell, NULL), FR_OK);
     check_row("a pipeline");
-    check_answer(FR_API_GET, "/api/v1/pipelines/w", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/w", NULL), 200,
                  "\"description\":\"\",\"params\":[],\"graph\":" FOLDED ",\"schedules\":[]}");
     check_row("its file now");
     write_file("w.yaml", "name: w\ndescription: now\nparams: {p: {default: \"${{ env.WHO }}\"}}\n"
                          "tasks: {a: {run: x}}\n");
     check_answer(
-        FR_API_GET, "/api/v1/pipelines/w", NULL, 200,
+        ask(&bed, GET, "/api/v1/pipelines/w", NULL), 200,
         "\"description\":\"now\",\"params\":[{\"name\":\"p\",\"type\":\"string\",\"value\":"
         "\"pages\",\"default\":\"pages\",\"help\":\"\",\"from\":\"default\",\"choices\":[],"
         "\"required\":false,\"secret\":false}],\"graph\":{");
     check_row("its file with two mistakes: the first is said, and how it was is shown");
     write_file("w.yaml", "name: w\ntasks: {a: {runn: x}, b: {rum: x}}\n");
-    check_answer(FR_API_GET, "/api/v1/pipelines/w", NULL, 200, "/w.yaml:2:9: 'a' does nothing");
-    check_answer(FR_API_GET, "/api/v1/pipelines/w", NULL, 200, "\"graph\":" FOLDED);
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/w", NULL), 200, "/w.yaml:2:9: 'a' does nothing");
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/w", NULL), 200, "\"graph\":" FOLDED);
     check_row("tasks that need each other");
     write_file("w.yaml", "name: w\ntasks: {a: {needs: [b], run: x}, b: {needs: [a], run: x}}\n");
-    check_answer(FR_API_GET, "/api/v1/pipelines/w", NULL, 200, "\"error\":\"");
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/w", NULL), 200, "\"error\":\"");
 }
 
 /* One that did not run yet: of a schedule, beside one of another pipeline. */
@@ -136,20 +138,20 @@ static void test_scheduled(void)
          .gone_wall = 9}};
 
     check_row("a pipeline that has schedules alone");
-    (void)snprintf(source, sizeof(source), "%s/v.yaml", home);
+    (void)snprintf(source, sizeof(source), "%s/v.yaml", bed.home);
     write_file("v.yaml", "name: v\ndescription: later\ntasks: {a: {run: x}}\n");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        CHECK_INT(fr_store_schedule_add(st, &rows[i], NULL), FR_OK);
-    check_answer(FR_API_GET, "/api/v1/pipelines/v", NULL, 200, "\"description\":\"later\"");
+        CHECK_INT(fr_store_schedule_add(bed.st, &rows[i], NULL), FR_OK);
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/v", NULL), 200, "\"description\":\"later\"");
     check_answer(
-        FR_API_GET, "/api/v1/pipelines/v", NULL, 200,
+        ask(&bed, GET, "/api/v1/pipelines/v", NULL), 200,
         "\"schedules\":[{\"id\":2,\"etag\":\"\\\"7.paused\\\"\",\"pipeline\":\"v\",\"name\":\"s\","
         "\"rule\":\"daily\",\"state\":\"paused\",\"state_wall\":7,\"note\":\"why\",\"gone_wall\":0}"
         ",{"
         "\"id\":3,\"etag\":\"\\\"0.active\\\"\",\"pipeline\":\"v\",\"name\":\"t\",\"rule\":"
         "\"weekly\","
         "\"state\":\"active\",\"state_wall\":0,\"note\":\"\",\"gone_wall\":9}]}");
-    check_answer(FR_API_GET, "/api/v1/pipelines/v/history", NULL, 200,
+    check_answer(ask(&bed, GET, "/api/v1/pipelines/v/history", NULL), 200,
                  "{\"tasks\":[],\"items\":[],\"gaps\":[]}");
 }
 
@@ -160,7 +162,7 @@ static void test_scheduled(void)
 static void test_validate(void)
 {
     check(
-        FR_API_POST, "/api/v1/pipelines/validate",
+        POST, "/api/v1/pipelines/validate",
         "{\"text\": \"name: x\\ntasks: {a: {run: y}, b: {run: y, needs: [a]}}\\non_failure: "
         "[{name: h, run: z}]\"}",
         "{\"valid\":true,\"issues\":[],\"notes\":[],\"graph\":{\"width\":322,\"height\":48,"
@@ -172,14 +174,15 @@ static void test_validate(void)
                                                                                "", "false") "]}}");
     check_row("whoever writes a file reads no variable and no file of the host by it");
     check(
-        FR_API_POST, "/api/v1/pipelines/validate",
+        POST, "/api/v1/pipelines/validate",
         "{\"text\": \"name: x\\nparams: {p: {default: \\\"${{ env.WHO }}\\\"}}\\ntasks: {a: {run: "
         "y}}\"}",
         "{\"valid\":false,\"issues\":[{\"file\":\"/pipeline.yaml\",\"line\":2,\"col\":28,\"text\":"
         "\"variable WHO is not set; expected it in the environment of flowrun, or a param\"}],"
         "\"notes\":[]}");
-    check_answer(FR_API_POST, "/api/v1/pipelines/validate",
-                 "{\"text\": \"name: x\\nnodes: /etc/hostname\\ntasks: {a: {run: y}}\"}", 200,
+    check_answer(ask(&bed, POST, "/api/v1/pipelines/validate",
+                     "{\"text\": \"name: x\\nnodes: /etc/hostname\\ntasks: {a: {run: y}}\"}"),
+                 200,
                  "{\"valid\":true,\"issues\":[],\"notes\":[{\"file\":\"/"
                  "pipeline.yaml\",\"line\":2,\"col\":8,"
                  "\"text\":\"note: the inventory /etc/hostname is not opened here: ");
@@ -187,13 +190,13 @@ static void test_validate(void)
 
 int main(void)
 {
-    make_pipelines();
-    open_host();
+    make_pipelines(&bed);
+    open_host(&bed);
     test_graph();
     test_page();
     test_scheduled();
     test_validate();
-    close_host();
-    remove_home();
+    close_host(&bed);
+    remove_home(bed.home);
     return check_done();
 }

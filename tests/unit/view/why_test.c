@@ -6,6 +6,8 @@
 #include "tests/unit/sched/minispec.h"
 #include "tests/unit/store/store_bed.h"
 
+static char home[BED_HOME];
+
 static struct fr_store *st;
 static uint32_t epoch; /* of the host that drives the runs */
 
@@ -28,9 +30,8 @@ static void add_run(int no, int64_t priority)
                              .state = FR_RUN_RUNNING,
                              .params = "{}",
                              .origin = "cli"};
-    struct fr_err err = {0};
 
-    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
     CHECK_INT(row.no, no);
 }
 
@@ -40,7 +41,6 @@ static void add_inst(int run, const char *key, enum fr_state_of state, int machi
     static int count;
     struct fr_id id = id_of(100 + ++count);
     char task[32];
-    struct fr_err err = {0};
 
     snprintf(task, sizeof(task), "%.*s", (int)strcspn(key, "@"), key);
     struct fr_inst_row inst = {.idx = count,
@@ -59,18 +59,17 @@ static void add_inst(int run, const char *key, enum fr_state_of state, int machi
                                 .state = state,
                                 .log = "x",
                                 .slots = slots};
-    CHECK_INT(fr_store_inst_put(st, id_of(run), &inst, &err), FR_OK);
+    CHECK_INT(fr_store_inst_put(st, id_of(run), &inst, NULL), FR_OK);
     if (machine > 0)
-        CHECK_INT(fr_store_attempt_put(st, id_of(run), &at, &err), FR_OK);
+        CHECK_INT(fr_store_attempt_put(st, id_of(run), &at, NULL), FR_OK);
 }
 
 static void add_node(int run, const char *name, int machine, int64_t away_wall)
 {
     struct fr_node_row row = {
         .name = name, .home_id = id_of(machine), .unreachable_wall = away_wall};
-    struct fr_err err = {0};
 
-    CHECK_INT(fr_store_node_put(st, id_of(run), &row, &err), FR_OK);
+    CHECK_INT(fr_store_node_put(st, id_of(run), &row, NULL), FR_OK);
 }
 
 static const struct {
@@ -161,11 +160,10 @@ static void add_other(int no, int x, int y, int64_t priority, uint32_t host)
                                  "{\"params\": [], \"env\": {}, \"folder\": \"/\", \"rules\": 2}",
                              .origin = "cli",
                              .priority = priority};
-    struct fr_err err = {0};
 
-    CHECK_INT(fr_blob_put(home, fr_str_of(other_file), hash, &err), FR_OK);
+    CHECK_INT(fr_blob_put(home, fr_str_of(other_file), hash, NULL), FR_OK);
     row.spec_hash = hash;
-    CHECK_INT(fr_store_run_add(st, &row, &err), FR_OK);
+    CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
     CHECK_INT(row.no, no);
     add_node(no, "x", x, 0);
     add_node(no, "y", y, 0);
@@ -198,13 +196,12 @@ static void test_gangs(void)
     struct fr_plan *plan = NULL;
     struct fr_inst_rows insts = {0};
     struct fr_why why;
-    struct fr_err err = {0};
 
     mini_make(&m, "pair: @all gang slots=6; late: @n3 gang slots=1; live: @n2 slots=6; "
                   "first: @n2 slots=1; then: first; slim: @n2 slots=1; else: @n3 slots=1; "
                   "room: slots=3");
     m.tasks[0].n_nodes = 2; /* n1 and n2 */
-    CHECK_INT(fr_plan_make(&m.spec, &arena, &plan, &err), FR_OK);
+    CHECK_INT(fr_plan_make(&m.spec, &arena, &plan, NULL), FR_OK);
     add_run(3, 0);
     add_other(4, 21, 4, 0, epoch);
     add_node(3, "n1", 21, 0);
@@ -218,8 +215,8 @@ static void test_gangs(void)
     add_inst(3, "slim@n2", FR_ST_READY, 0, 0);
     add_inst(3, "else@n3", FR_ST_READY, 0, 0);
     add_inst(3, "room@n1", FR_ST_READY, 0, 0);
-    CHECK_INT(fr_store_insts(st, id_of(3), &arena, &insts, &err), FR_OK);
-    CHECK_INT(fr_why_open(&why, st, id_of(3), plan, &insts, &err), FR_OK);
+    CHECK_INT(fr_store_insts(st, id_of(3), &arena, &insts, NULL), FR_OK);
+    CHECK_INT(fr_why_open(&why, st, id_of(3), plan, &insts, NULL), FR_OK);
     for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
         check_row(kept[i].name);
         check_ready(&why, &insts, kept[i].key, kept[i].want);
@@ -297,17 +294,16 @@ int main(void)
     struct fr_arena arena = {0};
     struct fr_plan *plan = NULL;
     struct fr_inst_rows insts = {0};
-    struct fr_err err = {0};
 
-    make_home();
-    st = open_store();
-    CHECK_INT(fr_store_lead(st, &epoch, &err), FR_OK);
-    CHECK_INT(fr_store_begin(st, &err), FR_OK);
-    CHECK_INT(fr_store_commit(st, &err), FR_OK);
+    make_home(home);
+    st = open_store(home);
+    CHECK_INT(fr_store_lead(st, &epoch, NULL), FR_OK);
+    CHECK_INT(fr_store_begin(st, NULL), FR_OK);
+    CHECK_INT(fr_store_commit(st, NULL), FR_OK);
     mini_make(
         &m, "live; room; needs; big: slots=5; eight: @n3 slots=8; booked: @n3; "
             "gang: @all gang slots=5; pair: @all gang; away: @n2; new: @control; gone: @n2; more");
-    CHECK_INT(fr_plan_make(&m.spec, &arena, &plan, &err), FR_OK);
+    CHECK_INT(fr_plan_make(&m.spec, &arena, &plan, NULL), FR_OK);
     add_run(1, 0);
     add_run(2, 0);
     add_node(1, "n1", 1, 0);
@@ -330,7 +326,7 @@ int main(void)
     add_inst(1, "odd@n9", FR_ST_RUNNING, 9, 0);
     add_inst(1, "gone@n2", FR_ST_WAITING, 0, 0);
     add_inst(1, "more@n1", FR_ST_WAITING, 0, 0);
-    CHECK_INT(fr_store_insts(st, id_of(1), &arena, &insts, &err), FR_OK);
+    CHECK_INT(fr_store_insts(st, id_of(1), &arena, &insts, NULL), FR_OK);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         check_row(rows[i].name);
         plan->max_parallel = (uint32_t)rows[i].max_parallel;
@@ -342,6 +338,6 @@ int main(void)
     test_gangs();
     test_wide();
     fr_store_close(st);
-    CHECK_INT(fr_remove_tree(home, &err), FR_OK);
+    CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
     return check_done();
 }

@@ -71,9 +71,8 @@ static void test_round_trip(void)
     static const size_t steps[] = {1, 2, 3, 7, 64, 1 << 20};
     struct fr_msg m = prepare_msg(), back;
     struct fr_buf out = {0};
-    struct fr_err err;
 
-    CHECK(fr_msg_put(&m, &out, &err) == FR_OK);
+    CHECK(fr_msg_put(&m, &out, NULL) == FR_OK);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         struct fr_arena arena = {0};
         bool got;
@@ -177,15 +176,14 @@ static void test_every_type(void)
         struct fr_msg m = {.type = (enum fr_msg_type)t}, back;
         struct fr_buf out = {0}, again = {0};
         struct fr_arena arena = {0};
-        struct fr_err err;
         bool got;
 
         check_row(fr_msg_name(m.type));
         if (fr_msg_shape(m.type) == NULL)
             continue;
-        CHECK(fr_msg_put(&m, &out, &err) == FR_OK);
+        CHECK(fr_msg_put(&m, &out, NULL) == FR_OK);
         CHECK(take_one((struct fr_str){out.p, out.n}, 5, &arena, &back, &got) == FR_OK && got);
-        CHECK(fr_msg_put(&back, &again, &err) == FR_OK);
+        CHECK(fr_msg_put(&back, &again, NULL) == FR_OK);
         CHECK(again.n == out.n && memcmp(again.p, out.p, out.n) == 0);
         fr_buf_finish(&out);
         fr_buf_finish(&again);
@@ -202,21 +200,20 @@ static void test_long_and_magic(void)
     struct fr_wire_in in = {.magic = true};
     struct fr_buf out = {0};
     struct fr_arena arena = {0};
-    struct fr_err err;
     char *big = malloc(N);
     bool got;
 
     memset(big, 'x', N);
     m.prepare.request.input = (struct fr_str){big, N};
     fr_buf_text(&out, "Welcome to node 1\nFLOWNODE? no\n" FR_WIRE_MAGIC);
-    CHECK(fr_msg_put(&m, &out, &err) == FR_OK && fr_msg_put(&ping, &out, &err) == FR_OK);
+    CHECK(fr_msg_put(&m, &out, NULL) == FR_OK && fr_msg_put(&ping, &out, NULL) == FR_OK);
     for (size_t at = 0; at < out.n; at += 1000)
         fr_wire_feed(&in, out.p + at, out.n - at < 1000 ? out.n - at : 1000);
-    CHECK(fr_wire_next(&in, &arena, &back, &got, &err) == FR_OK && got);
+    CHECK(fr_wire_next(&in, &arena, &back, &got, NULL) == FR_OK && got);
     CHECK(got && back.type == FR_MSG_PREPARE && back.prepare.request.input.n == N);
-    CHECK(fr_wire_next(&in, &arena, &back, &got, &err) == FR_OK && got);
+    CHECK(fr_wire_next(&in, &arena, &back, &got, NULL) == FR_OK && got);
     CHECK(got && back.type == FR_MSG_PING && back.ping.mono_ms == 42);
-    CHECK(fr_wire_next(&in, &arena, &back, &got, &err) == FR_OK && !got);
+    CHECK(fr_wire_next(&in, &arena, &back, &got, NULL) == FR_OK && !got);
     fr_wire_finish(&in);
     fr_buf_finish(&out);
     fr_arena_finish(&arena);
@@ -228,12 +225,11 @@ static void test_full_frames(void)
 {
     struct fr_msg m = prepare_msg(), back;
     struct fr_buf out = {0};
-    struct fr_err err;
     char *big = calloc(1, 3 * FR_FRAME_MAX);
     size_t rest;
 
     m.prepare.request.input = (struct fr_str){big, 1};
-    CHECK(fr_msg_put(&m, &out, &err) == FR_OK);
+    CHECK(fr_msg_put(&m, &out, NULL) == FR_OK);
     rest = out.n - FR_FRAME_HEAD - 1; /* of the payload beside the input */
     for (size_t frames = 1; frames < 3; frames++)
         for (size_t n = frames * FR_FRAME_MAX - 1; n <= frames * FR_FRAME_MAX + 1; n++) {
@@ -242,7 +238,7 @@ static void test_full_frames(void)
 
             out.n = 0;
             m.prepare.request.input.n = n - rest;
-            CHECK(fr_msg_put(&m, &out, &err) == FR_OK);
+            CHECK(fr_msg_put(&m, &out, NULL) == FR_OK);
             CHECK(take_one((struct fr_str){out.p, out.n}, 1000, &arena, &back, &got) == FR_OK);
             CHECK(got && back.prepare.request.input.n == n - rest);
             fr_arena_finish(&arena);
@@ -346,10 +342,9 @@ static void test_damage(void)
 {
     struct fr_msg m = prepare_msg(), back;
     struct fr_buf out = {0};
-    struct fr_err err;
     size_t refused = 0;
 
-    CHECK(fr_msg_put(&m, &out, &err) == FR_OK);
+    CHECK(fr_msg_put(&m, &out, NULL) == FR_OK);
     for (size_t i = 0; i < out.n; i++) {
         for (int bit = 0; bit < 8; bit++) {
             struct fr_arena arena = {0};
