@@ -1,22 +1,21 @@
 /*
- * Inside the CUDA backend: its state, the launch of a kernel, and the dispatch over types. Every
- * device source includes this and nothing else of ours.
+ * Internal to the CUDA backend: its state, the launch of a kernel, and the dispatch over types.
  *
- * To add an op: a kernel <op>_kernel and its launcher tr_cuda_<op> in the file of its family, the
- * file in trainer/backend/meson.build if it is new. A launcher puts work into the queue by
- * cuda_launch alone and asks cuda_work for what it keeps: a dry run of it gives the size. The top
- * of the file says formula, who owns what, bytes moved, "=" or "+=", the limit it should reach, and
- * the source. Its test rows stand in tests/op already, or are added there, where ref and cpu run
- * them too: `meson test -C build cudasim` runs the table on this backend, threads forward, reversed
- * and shuffled, which must give the same bits. So: no sum whose order depends on timing (no atomics
- * on floats), `block_sum` and `warp_sum` of dev.h, partial sums in the queue's workspace.
+ * To add an op, write a kernel <op>_kernel and its launcher tr_cuda_<op> in the file of its family;
+ * a new file goes into trainer/backend/meson.build. A launcher puts work into the queue only by
+ * cuda_launch, and takes workspace only from cuda_work, so that a dry run finds its size. The head
+ * of the file has the formula, the work of a block or thread, the bytes moved, "=" or "+=", the
+ * limit and the source. tests/op has the test cases, which ref and cpu run, too. The test `cudasim`
+ * runs them on this backend with the threads forward, reversed and shuffled; all three must give
+ * the same bits. Therefore no sum may depend on timing: no atomics on floats, but block_sum and
+ * warp_sum of dev.h, and partial sums in the queue's workspace.
  *
- * A thread moves CHUNK elements at once by load and store of dev.h. Rows that begin at multiples of
- * 16 bytes are moved by words of 16 bytes, other rows element by element in the same kernel. A
- * store of 16-bit elements may become several of 4 bytes, as the compiler decides (rope,
- * mla_assemble and xent_chunk of nvcc 13.0). One value of a row, or what an index finds (ids,
- * offsets, 1/rms, a target's logit), is read by itself. Offsets are 64-bit. A kernel reads the
- * counts that only the device knows; the host's numbers are bounds.
+ * A thread moves CHUNK elements at a time by load and store of dev.h. Rows that are aligned to 16
+ * bytes move by words of 16 bytes, other rows element by element in the same kernel. The compiler
+ * may split a store of 16-bit elements into several of 4 bytes (rope, mla_assemble and xent_chunk
+ * with nvcc 13.0). Single values of a row, and values that an index selects (ids, offsets, 1/rms, a
+ * target's logit), are read one by one. Offsets are 64-bit. A kernel reads the counts that only the
+ * device knows; the host's numbers are bounds.
  */
 #ifndef TR_BACKEND_CUDA_CUDA_H
 #define TR_BACKEND_CUDA_CUDA_H
@@ -30,22 +29,22 @@ extern "C" {
 struct cuda {
     struct tr_backend base;
     int device;     /* ordinal */
-    int sm;         /* what the kernels in use were built for: 80, 90 */
+    int sm;         /* the architecture of the kernels in use: 80, 90 */
     int processors; /* multiprocessors */
     char name[64];
     struct tr_device_id id;
     char *arena; /* owns: all device memory of a run, NULL when none was reserved */
-    size_t arena_bytes, arena_used, arena_pieces; /* bytes cut off, pieces not yet freed */
+    size_t arena_bytes, arena_used, arena_pieces; /* bytes allocated, allocations not yet freed */
     struct lt *lt; /* owns: cuBLASLt, NULL until the first dense product; one thread makes calls */
 };
 
 struct tr_queue {
     struct cuda *owner;
     cudaStream_t stream;
-    void *work; /* owns: scratch of its ops */
+    void *work; /* owns: the workspace of its ops */
     size_t work_bytes;
-    const char *op; /* the last one put into it, for the text of an error */
-    bool dry;       /* nothing is put into it: work_bytes becomes what an op would take */
+    const char *op; /* the last op of the queue, for the text of an error */
+    bool dry;       /* nothing is launched; work_bytes becomes the workspace of the op */
 };
 
 struct tr_event {
@@ -53,14 +52,15 @@ struct tr_event {
     bool recorded;
 };
 
-/* The CUDA runtime of this module: 13000 is 13.0. */
+/* The version of the CUDA runtime of this module; 13000 is 13.0. */
 int cuda_runtime(void);
 
-/* FR_OK, or a failure with CUDA's own text behind `what`. */
+/* FR_OK, or a failure whose text is `what` and CUDA's own text. */
 enum fr_rc cuda_ok(cudaError_t e, const char *what, struct fr_err *err);
 
 /* At least `bytes` of the queue's workspace, 256-byte aligned; the previous op's contents are lost.
- * Growing waits for the queue: a run makes it large enough beforehand. FR_NOMEM. */
+ * A workspace that is too small waits for the queue and grows; a run makes it large enough
+ * beforehand. FR_NOMEM. */
 enum fr_rc cuda_work(struct tr_queue *q, size_t bytes, void **out, struct fr_err *err);
 
 /* Blocks of a launch, threads of a block, bytes of dynamic shared memory. */
@@ -70,8 +70,8 @@ struct cuda_grid {
     size_t shared;
 };
 
-/* Puts a kernel into the queue; nothing when the grid has no blocks. The error of the launch itself
- * is returned; those of its execution come from tr_sync. */
+/* Launches a kernel in the queue, unless the grid has no blocks. Returns an error of the launch;
+ * tr_sync reports errors of the execution. */
 template <class... P, class... A>
 enum fr_rc cuda_launch(struct tr_queue *q, const struct cuda_grid &g, struct fr_err *err,
                        void (*kernel)(P...), A... args)
@@ -85,7 +85,7 @@ enum fr_rc cuda_launch(struct tr_queue *q, const struct cuda_grid &g, struct fr_
     c.blockDim = dim3((unsigned)g.threads);
     c.dynamicSmemBytes = g.shared;
     c.stream = q->stream;
-    if (g.shared > (32 << 10)) /* with static shared memory it may be more than 48 KiB */
+    if (g.shared > (32 << 10)) /* static shared memory is added; the limit without this is 48 KiB */
         e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  (int)g.shared);
     if (e == cudaSuccess)
@@ -93,7 +93,7 @@ enum fr_rc cuda_launch(struct tr_queue *q, const struct cuda_grid &g, struct fr_
     return cuda_ok(e, "launch", err);
 }
 
-/* n things, `each` a block. */
+/* The number of blocks for n items, `each` items a block. */
 static inline unsigned cuda_blocks(int64_t n, int64_t each)
 {
     return (unsigned)((n + each - 1) / each);
@@ -131,7 +131,7 @@ template <class T> static inline struct rows<T> cuda_rows(const struct tr_view &
     return {static_cast<T *>(v.p), v.ld};
 }
 
-/* A view whose type the kernel reads at run time: the branch is the same for all threads. */
+/* A view whose type is known at run time; all threads take the same branch. */
 struct any {
     const void *p; /* NULL when absent */
     int64_t ld;
@@ -175,8 +175,8 @@ __device__ __forceinline__ bool within(const struct window &w, int64_t row)
 /* Whether every row of v begins at a multiple of 16 bytes. */
 bool cuda_aligned(const struct tr_view &v);
 
-/* Views of one shape, element by element: as one row when all are contiguous (and flat is asked
- * for). Absent views do not count. */
+/* The span of element-wise views of one shape: a single row if flat is true and all are contiguous.
+ * Absent views do not count. */
 struct cuda_span {
     int64_t count, width; /* rows, elements of a row */
 };
@@ -198,13 +198,14 @@ __device__ __forceinline__ bool chunk_of(const struct cuda_span &s, struct chunk
     return c->row < s.count && c->n > 0;
 }
 
-/* A map of a rank-2 or rank-3 view (bf16, f16, f32; p and row bytes multiples of 16) in boxes of
- * box[0] x box[1] (x box[2]) elements, innermost first, with the swizzle of 128 bytes: a box's
- * inner row has at most so many. The kernel takes it as `const __grid_constant__ CUtensorMap`. */
+/* Makes the tensor map of a rank-2 or rank-3 view (bf16, f16, f32; aligned to 16 bytes, as are its
+ * rows). A box has box[0] x box[1] (x box[2]) elements, innermost first, and the 128-byte swizzle:
+ * an inner row of a box has at most 128 bytes. The kernel's parameter is `const __grid_constant__
+ * CUtensorMap`. */
 enum fr_rc cuda_map(CUtensorMap *map, const struct tr_view *v, const uint32_t *box,
                     struct fr_err *err);
 
-/* Threads of a block for a row of n elements: whole warps, as few idle threads as may be. */
+/* The threads of a block for a row of n elements: whole warps, with few idle threads. */
 static inline int cuda_row_threads(int64_t n)
 {
     int64_t chunks = (n + CHUNK - 1) / CHUNK, turns = (chunks + 255) / 256;
@@ -213,13 +214,13 @@ static inline int cuda_row_threads(int64_t n)
     return (int)((each + 31) / 32 * 32);
 }
 
-/* A block a row of n elements. */
+/* The grid with a block for each row of n elements. */
 static inline struct cuda_grid cuda_row_grid(int64_t rows, int64_t n, size_t shared)
 {
     return {dim3((unsigned)rows), cuda_row_threads(n), shared};
 }
 
-/* A thread a chunk. */
+/* The grid with a thread for each chunk. */
 enum { CUDA_THREADS = 256 };
 
 static inline struct cuda_grid cuda_chunks(const struct cuda_span &s)
