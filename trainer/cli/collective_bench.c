@@ -4,7 +4,6 @@
 #include "engine/base/sys.h"
 
 #include <stdio.h>
-#include <time.h>
 
 enum { SHORT = 64 << 10, SHORT_ROUNDS = 20, FIRST = 8, STEP = 8 };
 
@@ -38,8 +37,7 @@ enum fr_rc tr_bench_make(struct tr_bench *r, size_t bytes, struct fr_err *err)
         if (rc == FR_OK)
             rc = tr_zero(r->be, r->q, p[i], r->n * sizeof(float));
     }
-    if (r->be->queues->event_between != NULL && rc == FR_OK &&
-        (rc = tr_event_create_timed(r->be, &r->began, err)) == FR_OK)
+    if (rc == FR_OK && (rc = tr_event_create_timed(r->be, &r->began, err)) == FR_OK)
         rc = tr_event_create_timed(r->be, &r->ended, err);
     if (rc == FR_OK)
         rc = find_rail(r, err);
@@ -152,31 +150,20 @@ enum fr_rc tr_bench_check(struct tr_bench *r, struct fr_err *err)
     return rc;
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
-/* Times one round by the device's clock, or the host's if the device has none. */
+/* Times one round by the device's clock. */
 static enum fr_rc time_round(struct tr_bench *r, const struct tr_timing *t, double *seconds,
                              struct fr_err *err)
 {
-    bool clock = r->be->queues->event_between != NULL;
-    double s = now_s();
-    enum fr_rc rc = clock ? tr_event_record(r->be, r->q, r->began) : FR_OK;
+    enum fr_rc rc = tr_event_record(r->be, r->q, r->began);
 
     if (rc == FR_OK)
         rc = run(r, t, err);
-    if (rc == FR_OK && clock)
+    if (rc == FR_OK)
         rc = tr_event_record(r->be, r->q, r->ended);
     if (rc == FR_OK)
         rc = tr_sync(r->be, r->q, err);
     if (rc == FR_OK)
-        *seconds = clock ? r->be->queues->event_between(r->be->device, r->began, r->ended) * 1e-6
-                         : now_s() - s;
+        *seconds = r->be->queues->event_between(r->be->device, r->began, r->ended) * 1e-6;
     return rc;
 }
 

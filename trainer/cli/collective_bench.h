@@ -26,7 +26,7 @@ struct tr_bench {
     struct tr_queue *q;    /* owns */
     float *all, *slices;   /* owns, device: n, n */
     size_t n;
-    struct tr_event *began, *ended; /* own; of a device with a clock */
+    struct tr_event *began, *ended; /* own */
     bool rail;                      /* there are several nodes, of as many ranks each */
 };
 
