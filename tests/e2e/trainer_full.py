@@ -127,6 +127,9 @@ def main():
         run = t.launch("refused", 1, **flags)
         t.check(what + " is refused", run.wait() != 0)
         t.has(what, run.text(), want)
+    run = t.Run(["plan", "llama", "--finetuning_type", "full"])
+    t.same("a plan is refused", run.wait(), 2)
+    t.has("a plan is refused", run.text(), "--finetuning_type full: plan knows adapters alone")
     t.finish()
 
 

@@ -45,11 +45,22 @@ static enum fr_rc read_way(struct tr_planned *p, struct fr_err *err)
     return FR_OK;
 }
 
+/* The plan has no rows for trained weights yet. */
+static bool has_adapters(const struct tr_args *a)
+{
+    return strcmp(a->finetuning_type, "full") != 0;
+}
+
 enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct fr_err *err)
 {
     struct tr_ds_flags flags = {.args = a, .world = p->cluster.nodes * p->cluster.gpus};
     enum fr_rc rc = tr_folder_config(a->model_name_or_path, &p->config, err);
 
+    if (!has_adapters(a))
+        return fr_fail(
+            err, FR_UNSUPPORTED,
+            "--finetuning_type full: plan knows adapters alone; flowtrain train prints the "
+            "memory of a rank before it reads weights");
     flags.hidden_size = p->config.hidden_size;
     tr_ds_default(&flags, &p->ds);
     if (rc == FR_OK && a->deepspeed != NULL)
@@ -210,7 +221,7 @@ void tr_planned_compare(const struct tr_args *a, const struct tr_train_env *env)
     size_t measured; /* bytes, by all ranks */
     enum fr_rc rc;
 
-    if (!has_plan(env) || env->counts->steps == 0 || env->counts->tokens <= 0)
+    if (!has_plan(env) || !has_adapters(a) || env->counts->steps == 0 || env->counts->tokens <= 0)
         return;
     fr_log_level(FR_LOG_WARN); /* the plan's backend has logged its kernels */
     measured = env->comm->class_bytes[TR_LINK_FAR];
