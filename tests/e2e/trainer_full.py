@@ -33,6 +33,7 @@ def make_inputs():
     info["texts"] = {"file_name": "texts.jsonl", "columns": {"prompt": "text"}}
     with open("ex/data/dataset_info.json", "w") as f:
         json.dump(info, f)
+    t.same("the tied model is made", t.Run(["init", "--example", "tied", "--model", "llama"]).wait(), 0)
     for stage in (2, 3):
         with open("zero%d.json" % stage, "w") as f:
             json.dump(dict(STAGE, zero_optimization={"stage": stage}), f)
@@ -77,7 +78,7 @@ def main():
     t.begin()
     make_inputs()
     golden = read(os.path.join(GOLDEN, "full.json"))
-    for model in ("llama", "qwen2", "qwen3", "deepseek_v3"):
+    for model in ("llama", "qwen2", "qwen2-tied", "qwen3", "deepseek_v3"):
         train(model + "-out", model)
         follows(model, model + "-out", golden[model], 2e-6, 1e-5)
         if model != "deepseek_v3":  # a router without training flips in bf16
@@ -94,6 +95,13 @@ def main():
     train("moe-3", "deepseek_v3", world=2, accumulation=1, deepspeed="zero3.json")
     t.check("experts at stage 3: the same bits",
             tensors("moe-3/model.safetensors") == tensors("deepseek_v3-out/model.safetensors"))
+
+    # The example's dense model: its head is the embedding.
+    for out, world, accumulation, deepspeed in (("tied-1", 1, 2, None), ("tied-3", 2, 1, "zero3.json")):
+        train(out, "tied/model", world=world, accumulation=accumulation, deepspeed=deepspeed, steps=6)
+    a, b = ([e["loss"] for e in t.log_lines(out) if "loss" in e] for out in ("tied-1", "tied-3"))
+    t.check("a tied head: the same losses", len(a) == len(b) == 6 and far(a, b) < 1e-6 and a[5] < a[0] - 1, (a, b))
+    t.same("a tied head: tensors", sorted(tensors("tied-1/model.safetensors")), sorted(tensors("tied/model/model.safetensors")))
 
     # The folder: names, shapes and types of the base, every float changed, its other files.
     base = tensors("llama/model.safetensors")

@@ -37,6 +37,7 @@ struct build {
     struct tr_attention_parts parts;
     struct tr_moe_opts moe;
     struct tr_ffn dense;
+    struct tr_head_opts head;
 };
 
 const struct tr_attention_row *tr_attention_of(const struct tr_model_config *c)
@@ -54,6 +55,7 @@ static void open_unit(struct open_unit *u, enum tr_unit_kind kind)
 {
     u->spec.kind = kind;
     u->spec.n = 0;
+    u->spec.by_rows = 0;
     u->spec.what = u->what;
 }
 
@@ -380,34 +382,20 @@ static enum fr_rc put_layer_tensor(struct build *b, const struct tr_model_tensor
 
 /* ---- ends ---- */
 
-static enum fr_rc put_embed(struct build *b, const struct tr_model_tensor *t, struct fr_err *err)
-{
-    struct tr_block *block;
-    enum fr_rc rc;
-
-    open_unit(&b->end, TR_UNIT_ROWS);
-    (void)snprintf(b->end.what, sizeof(b->end.what), "embedding");
-    (void)put(b, &b->end, t, b->m->o.compute);
-    b->m->embed_trained = trains(b, t);
-    if (b->m->embed_trained && b->m->config.tie_word_embeddings)
-        return fr_fail(err, FR_UNSUPPORTED, "%s is the head as well and cannot be trained",
-                       t->name);
-    if ((rc = flush(b, &b->end, &b->m->embed_unit, err)) != FR_OK ||
-        (rc = tr_embed_block(b->m->embed_unit, b->m->embed_trained, &block, err)) != FR_OK)
-        return rc;
-    return add_block(b->m, block, -1);
-}
-
 /* One unit for each chunk of the head's rows. */
-static enum fr_rc put_chunks(struct build *b, struct tr_head_opts *o, struct fr_err *err)
+static enum fr_rc put_chunks(struct build *b, struct fr_err *err)
 {
     const struct tr_tensor_names *names = tr_names_of(&b->m->config);
-    struct tr_model_tensor t = {
-        .role = TR_ROLE_HEAD, .layer = -1, .expert = -1, .ndim = 2, .shape = {0, o->H}};
+    struct tr_head_opts *o = &b->head;
+    bool tied = b->m->config.tie_word_embeddings;
+    struct tr_model_tensor t = {.role = tied ? TR_ROLE_EMBED : TR_ROLE_HEAD,
+                                .layer = -1,
+                                .expert = -1,
+                                .ndim = 2,
+                                .shape = {0, o->H}};
     enum fr_rc rc = FR_OK;
 
-    (void)snprintf(t.name, sizeof(t.name), "%s",
-                   b->m->config.tie_word_embeddings ? names->embed : names->head);
+    (void)snprintf(t.name, sizeof(t.name), "%s", tied ? names->embed : names->head);
     b->m->head_trained = o->trained = trains(b, &t);
     for (int64_t row = 0; row < o->V && rc == FR_OK; row += o->rows) {
         int id;
@@ -418,6 +406,7 @@ static enum fr_rc put_chunks(struct build *b, struct tr_head_opts *o, struct fr_
         (void)put(b, &b->end, &t, b->m->o.compute);
         b->end.spec.tensors[0].row0 = row;
         b->end.spec.tensors[0].disk_rows = o->V;
+        b->end.spec.by_rows = tied && o->trained ? o->rows : 0;
         rc = flush(b, &b->end, &id, err);
         if (o->chunks++ == 0)
             o->chunk0 = id;
@@ -446,23 +435,50 @@ static int64_t head_rows(const struct tr_model *m, const struct tr_head_opts *o)
     return rows < o->V ? rows : o->V;
 }
 
+/* A trained embedding that is the head as well is the head's chunks. */
+static enum fr_rc put_embed(struct build *b, const struct tr_model_tensor *t, struct fr_err *err)
+{
+    const struct tr_model_config *c = &b->m->config;
+    struct tr_model *m = b->m;
+    struct tr_block *block;
+    enum fr_rc rc;
+
+    b->head = (struct tr_head_opts){.H = c->hidden_size, .V = c->vocab_size};
+    m->head_rows = b->head.rows = head_rows(m, &b->head);
+    m->embed_trained = trains(b, t);
+    m->embed_units = 1;
+    if (m->embed_trained && c->tie_word_embeddings) {
+        if ((rc = put_chunks(b, err)) != FR_OK)
+            return rc;
+        m->embed_unit = b->head.chunk0;
+        m->embed_units = b->head.chunks;
+    } else {
+        open_unit(&b->end, TR_UNIT_ROWS);
+        (void)snprintf(b->end.what, sizeof(b->end.what), "embedding");
+        (void)put(b, &b->end, t, m->o.compute);
+        if ((rc = flush(b, &b->end, &m->embed_unit, err)) != FR_OK)
+            return rc;
+    }
+    rc = tr_embed_block(&(struct tr_embed_opts){m->embed_unit, m->embed_units, m->embed_trained},
+                        &block, err);
+    return rc == FR_OK ? add_block(m, block, -1) : rc;
+}
+
 /* Called for the final norm; the head's chunks follow from the config. */
 static enum fr_rc make_head(struct build *b, const struct tr_model_tensor *norm, struct fr_err *err)
 {
-    const struct tr_model_config *c = &b->m->config;
-    struct tr_head_opts o = {.H = c->hidden_size, .V = c->vocab_size};
+    struct tr_head_opts *o = &b->head;
     struct tr_block *block;
     enum fr_rc rc;
 
     open_unit(&b->end, TR_UNIT_PERSISTENT);
     (void)snprintf(b->end.what, sizeof(b->end.what), "final norm");
-    o.norm = (struct tr_norm){.tensor = put(b, &b->end, norm, b->m->o.compute),
-                              .trained = trains(b, norm),
-                              .eps = (float)c->rms_norm_eps};
-    if ((rc = flush(b, &b->end, &o.norm.unit, err)) != FR_OK)
-        return rc;
-    b->m->head_rows = o.rows = head_rows(b->m, &o);
-    if ((rc = put_chunks(b, &o, err)) != FR_OK || (rc = tr_head_block(&o, &block, err)) != FR_OK)
+    o->norm = (struct tr_norm){.tensor = put(b, &b->end, norm, b->m->o.compute),
+                               .trained = trains(b, norm),
+                               .eps = (float)b->m->config.rms_norm_eps};
+    if ((rc = flush(b, &b->end, &o->norm.unit, err)) != FR_OK ||
+        (o->chunks == 0 && (rc = put_chunks(b, err)) != FR_OK) ||
+        (rc = tr_head_block(o, &block, err)) != FR_OK)
         return rc;
     return add_block(b->m, block, -1);
 }

@@ -30,9 +30,13 @@ void tr_norm_bwd(const struct tr_norm *n, struct tr_ctx *ctx, const struct tr_no
 /* y += x */
 void tr_add(struct tr_ctx *ctx, struct tr_view y, struct tr_view x);
 
-/* embed: y = rows of the table by tokens->index. unit: of the table, for the backward of a trained
- * embedding. */
-enum fr_rc tr_embed_block(int unit, bool trained, struct tr_block **out, struct fr_err *err);
+/* embed: y = rows of the table by tokens->index. The backward of a trained embedding adds to the
+ * table's units (tr_fetch_rows). */
+struct tr_embed_opts {
+    int unit, units;
+    bool trained;
+};
+enum fr_rc tr_embed_block(const struct tr_embed_opts *o, struct tr_block **out, struct fr_err *err);
 
 /*
  * mla: y = x + o(attention(norm(x))), multi-head latent attention (DeepSeek-V2 2024, eq. 9-19).

@@ -5,7 +5,7 @@
 
 struct embed {
     struct tr_block block;
-    int unit;
+    struct tr_embed_opts o;
 };
 
 static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
@@ -21,8 +21,9 @@ static void forward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_save
 static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_saved *saved,
                      struct tr_view d)
 {
+    const struct tr_embed_opts *o = &((const struct embed *)b)->o;
     struct tr_grads_rows r = {
-        .unit = ((const struct embed *)b)->unit, .dy = d, .compact = ctx->tokens->compact};
+        .unit = o->unit, .units = o->units, .dy = d, .compact = ctx->tokens->compact};
 
     (void)saved;
     if (ctx->rc == FR_OK && !ctx->dry)
@@ -32,11 +33,11 @@ static void backward(const struct tr_block *b, struct tr_ctx *ctx, struct tr_sav
 static const struct tr_block_ops embed_ops = {
     .name = "embed", .forward = forward, .backward = backward};
 
-enum fr_rc tr_embed_block(int unit, bool trained, struct tr_block **out, struct fr_err *err)
+enum fr_rc tr_embed_block(const struct tr_embed_opts *o, struct tr_block **out, struct fr_err *err)
 {
     const struct embed e = {
-        .unit = unit,
-        .block = {.ops = &embed_ops, .what = "embedding", .layer = -1, .trains = trained}};
+        .o = *o,
+        .block = {.ops = &embed_ops, .what = "embedding", .layer = -1, .trains = o->trained}};
 
     return tr_block_make(&e.block, sizeof(e), out, err);
 }

@@ -167,7 +167,8 @@ static void upload(struct flight *f)
 {
     struct tr_model *m = f->m;
     const struct tr_micro *mb = f->mb;
-    struct tr_fetch_rows rows = {.unit = m->embed_unit, .ids = mb->ids, .tokens = mb->T};
+    struct tr_fetch_rows rows = {
+        .unit = m->embed_unit, .units = m->embed_units, .ids = mb->ids, .tokens = mb->T};
     unsigned half = m->sends++ % 2;
     struct staging s;
     int moe = 0;

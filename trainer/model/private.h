@@ -41,7 +41,7 @@ struct tr_model {
     struct tr_queue *q;
     struct tr_block **blocks; /* arena; owns each block */
     int nblocks, lowest;      /* lowest: first block that trains; nblocks: none */
-    int embed_unit;
+    int embed_unit, embed_units;
     int64_t head_rows;           /* of the largest chunk of the head */
     struct tr_adapter *adapters; /* arena */
     size_t nadapters;

@@ -20,7 +20,8 @@ static int64_t elements_of(const struct unit *u, size_t bytes)
 static void add_part(struct tr_grads *g, int unit, int64_t n)
 {
     g->parts[g->nparts] = (struct grads_part){.unit = unit, .n = n, .at = g->flat, .fresh = true};
-    g->flat += (n + 63) / 64 * 64;
+    g->flat +=
+        (int64_t)(round_256((size_t)n * tr_dtype_bytes(g->o.sum)) / tr_dtype_bytes(g->o.sum));
     if (unit >= 0)
         g->part_of[unit] = (int)g->nparts;
     g->nparts++;
@@ -45,9 +46,9 @@ static void list_parts(struct tr_grads *g)
         if (!u->trained || is_norm(u))
             continue;
         add_part(g, (int)i, elements_of(u, u->share));
-        if (u->kind == TR_UNIT_ROWS)
+        if (rows_has(u))
             g->cols = u->tensors->shape[1] > g->cols ? u->tensors->shape[1] : g->cols;
-        else
+        if (u->kind != TR_UNIT_ROWS)
             raise_window(g, elements_of(u, u->share));
     }
     for (size_t i = 0; i < s->nunits && g->norms < 0; i++)

@@ -10,7 +10,8 @@
  * The backward writes the gradient of one unit for one micro-batch into the window, f32 and not
  * summed. tr_grads_reduce sends each share to its owner, which adds them in rank order:
  * sum = ((sum + g_0) + g_1) + …. So the bits of a sum depend on the order of the step's
- * micro-batches alone: not on the number of ranks, the stage, the accumulation or the transport.
+ * micro-batches alone: not on the number of ranks, the stage, the accumulation or the transport. Of
+ * an embedding that is the head as well, the head's parts of all ranks are added first.
  *
  * Every rank makes the same calls in the same order. Data calls are on the queue of the caller.
  */
@@ -59,10 +60,10 @@ struct tr_view tr_grads_view(const struct tr_grads *g, int unit, int i);
 /* Adds the gradient of the unit to its owners' sums. A unit that is not trained: nothing. */
 enum fr_rc tr_grads_reduce(struct tr_grads *g, struct tr_queue *q, int unit, struct fr_err *err);
 
-/* Adds dy[t] to row ids[t] of a TR_UNIT_ROWS unit: first within each id, t ascending, then over the
- * ranks. ids are those of the last tr_shard_fetch_rows. */
+/* Adds dy[t] to row ids[t] of a matrix whose rows are fetched: first within each id, t ascending,
+ * then over the ranks. ids are those of the last tr_shard_fetch_rows. */
 struct tr_grads_rows {
-    int unit;
+    int unit, units;        /* as of tr_fetch_rows */
     struct tr_view dy;      /* (T, cols) C */
     struct tr_view compact; /* (T) i32, device: tr_fetch_rows.compact */
 };
@@ -81,7 +82,7 @@ struct tr_grads_range {
     int rank;         /* of the tensor */
     int64_t shape[2]; /* of the whole tensor */
     int64_t first, n;
-    int64_t at;            /* a multiple of 64 */
+    int64_t at;            /* a multiple of 256 bytes of the sums */
     struct tr_view weight; /* (n) C: written by the optimizer; absent before tr_grads_alloc */
 };
 

@@ -74,7 +74,7 @@ void grads_rows_free(struct tr_grads *g)
 struct rows {
     struct tr_grads *g;
     struct tr_queue *q;
-    const struct grads_part *part;
+    void *sums;        /* (per, cols) f32* */
     int64_t per, cols; /* rows of an owner */
     int32_t *pick;     /* pinned: the next ids */
 };
@@ -104,7 +104,7 @@ static enum fr_rc add_rows(struct rows *r, int64_t n, void *x, struct fr_err *er
                          .dy = tr_view2(x, g->o.sum, n, r->cols)};
     size_t bytes = (size_t)n * sizeof(int32_t);
 
-    e.dtable = tr_view2(grads_sums_of(g, r->part).p, g->o.sum, r->per, r->cols);
+    e.dtable = tr_view2(r->sums, g->o.sum, r->per, r->cols);
     if (tr_copy(g->o.be, r->q, g->pick.p, r->pick, bytes) != FR_OK)
         return fr_fail(err, FR_IO, "cannot send the ids of rows");
     r->pick += n;
@@ -169,21 +169,25 @@ static enum fr_rc all_rounds(struct rows *r, struct fr_err *err)
 enum fr_rc tr_grads_rows(struct tr_grads *g, struct tr_queue *q, const struct tr_grads_rows *in,
                          struct fr_err *err)
 {
-    const struct unit *u = &g->o.shard->units[in->unit];
+    struct row_table t = rows_table(g->o.shard, in->unit, in->units);
     struct grads_part *p = &g->parts[g->part_of[in->unit]];
     struct tr_id_list mine = tr_shard_ids(g->o.shard, g->me);
     size_t half = (size_t)g->ranks * (size_t)g->o.tokens_max;
-    struct rows r = {.g = g, .q = q, .part = p, .cols = u->tensors->shape[1]};
-    struct tr_view sums = grads_sums_of(g, p);
+    struct rows r = {.g = g,
+                     .q = q,
+                     .sums = grads_sums_of(g, p).p,
+                     .per = t.n * t.per,
+                     .cols = t.unit->tensors->shape[1]};
     struct tr_embed e = {.dy = in->dy, .ids = in->compact};
     enum fr_rc rc = tr_event_wait(g->o.be, NULL, g->picked[g->calls % 2]);
 
-    r.per = rows_per_rank(g->o.shard, u);
     r.pick = g->host_pick + g->calls % 2 * half;
     e.dtable = tr_view2(g->compact.p, g->o.sum, (int64_t)mine.n, r.cols);
-    if (rc == FR_OK && p->fresh)
-        rc = tr_zero(g->o.be, q, sums.p, tr_view_bytes(sums));
-    p->fresh = false;
+    for (int i = 0; i < t.n && rc == FR_OK; i++, p++) {
+        if (p->fresh)
+            rc = tr_zero(g->o.be, q, grads_sums_of(g, p).p, tr_view_bytes(grads_sums_of(g, p)));
+        p->fresh = false;
+    }
     if (rc == FR_OK)
         rc = tr_zero(g->o.be, q, e.dtable.p, tr_view_bytes(e.dtable));
     if (rc == FR_OK)

@@ -19,6 +19,7 @@ struct unit {
     bool whole;      /* the whole unit lies there */
     bool trained;    /* a tensor is */
     size_t share;    /* of a trained unit: the bytes that each rank updates */
+    int64_t by_rows; /* of the spec */
     bool packed;     /* its weights have their packed forms in `packed` as well */
     size_t packed_at;
 
@@ -205,6 +206,15 @@ bool pool_evict(struct tr_shard *s, struct span but, int64_t after);
 enum fr_rc pool_release(struct tr_shard *s, struct tr_queue *q, struct fr_err *err);
 
 /* rows.c */
+/* A matrix whose rows are fetched: n chunks of `rows` rows, of which a rank owns `per` each. */
+struct row_table {
+    const struct unit *unit; /* the first */
+    int n;
+    int64_t rows, per;
+};
+struct row_table rows_table(const struct tr_shard *s, int unit, int units);
+/* Whether rows of the unit are fetched. */
+bool rows_has(const struct unit *u);
 int64_t rows_per_rank(const struct tr_shard *s, const struct unit *u);
 size_t row_bytes(const struct unit *u);
 /* The index of the first of n ascending ids that is >= x. */

@@ -5,34 +5,69 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool rows_has(const struct unit *u)
+{
+    return u->kind == TR_UNIT_ROWS || u->by_rows > 0;
+}
+
 static bool trains_rows(const struct tr_shard *s)
 {
     for (size_t i = 0; i < s->nunits; i++)
-        if (s->units[i].kind == TR_UNIT_ROWS && s->units[i].trained)
+        if (rows_has(&s->units[i]) && s->units[i].trained)
             return true;
     return false;
 }
 
-/* The widest partitioned TR_UNIT_ROWS unit; NULL: none. */
+/* The widest partitioned unit whose rows are fetched; NULL: none. */
 static const struct unit *travelling(const struct tr_shard *s)
 {
     const struct unit *widest = NULL;
 
     for (size_t i = 0; i < s->nunits; i++)
-        if (s->units[i].kind == TR_UNIT_ROWS && !s->units[i].whole &&
+        if (rows_has(&s->units[i]) && !s->units[i].whole &&
             (widest == NULL || s->units[i].tensors->shape[1] > widest->tensors->shape[1]))
             widest = &s->units[i];
     return widest;
 }
 
-int64_t rows_per_rank(const struct tr_shard *s, const struct unit *u)
-{
-    return (u->tensors->shape[0] + s->o.comm->size - 1) / s->o.comm->size;
-}
-
 size_t row_bytes(const struct unit *u)
 {
     return (size_t)u->tensors->shape[1] * tr_dtype_bytes(u->tensors->dtype);
+}
+
+/* Of a chunk as many that they are a multiple of 256 bytes. */
+int64_t rows_per_rank(const struct tr_shard *s, const struct unit *u)
+{
+    int64_t rows = u->by_rows > 0 ? u->by_rows : u->tensors->shape[0];
+    int64_t per = (rows + s->o.comm->size - 1) / s->o.comm->size;
+
+    while (u->by_rows > 0 && (size_t)per * row_bytes(u) % 256 != 0)
+        per++;
+    return per;
+}
+
+struct row_table rows_table(const struct tr_shard *s, int unit, int units)
+{
+    const struct unit *u = &s->units[unit];
+
+    return (struct row_table){u, units > 0 ? units : 1,
+                              u->by_rows > 0 ? u->by_rows : u->tensors->shape[0],
+                              rows_per_rank(s, u)};
+}
+
+/* The row number of an id in the order of owners, and the row where a whole matrix has it. */
+static int64_t owned_row(const struct row_table *t, int64_t id)
+{
+    int64_t row = id % t->rows;
+
+    return (row / t->per * t->n + id / t->rows) * t->per + row % t->per;
+}
+
+static int64_t whole_row(const struct row_table *t, int64_t id)
+{
+    int64_t stride = (int64_t)(t->unit->reserved / row_bytes(t->unit));
+
+    return id / t->rows * stride + id % t->rows;
 }
 
 /* The most rows that one peer sends another in a round. */
@@ -170,19 +205,20 @@ struct tr_id_list tr_shard_ids(const struct tr_shard *s, int k)
 }
 
 /* Gathers the sorted unique ids of all ranks of the world into rows.ids. */
-static enum fr_rc share_ids(struct tr_shard *s, const struct tr_fetch_rows *f, struct fr_err *err)
+static enum fr_rc share_ids(struct tr_shard *s, const struct tr_fetch_rows *f,
+                            const struct row_table *t, struct fr_err *err)
 {
     struct rows_buf *b = &s->rows;
     size_t T = (size_t)s->o.tokens_max, n = 0;
 
-    if (f->tokens > 0) /* a rank without records has no ids at all */
-        memcpy(b->mine, f->ids, (size_t)f->tokens * sizeof(int32_t));
+    for (int64_t i = 0; i < f->tokens; i++)
+        b->mine[i] = (int32_t)owned_row(t, f->ids[i]);
     qsort(b->mine, (size_t)f->tokens, sizeof(int32_t), by_value);
     for (size_t i = 0; i < (size_t)f->tokens; i++)
         if (n == 0 || b->mine[i] != b->mine[n - 1])
             b->mine[n++] = b->mine[i];
     for (size_t i = 0; i < (size_t)f->tokens; i++)
-        f->out_index[i] = (int32_t)rows_lower(b->mine, n, f->ids[i]);
+        f->out_index[i] = (int32_t)rows_lower(b->mine, n, owned_row(t, f->ids[i]));
     if (f->compact != NULL && f->tokens > 0)
         memcpy(f->compact, f->out_index, (size_t)f->tokens * sizeof(int32_t));
     for (size_t i = n; i < T; i++)
@@ -228,12 +264,13 @@ static size_t part(size_t n, size_t C, size_t r, size_t *m)
 }
 
 /* One round: each rank sends every peer at most C rows. */
-static enum fr_rc one_round(struct tr_shard *s, struct tr_queue *q, const struct unit *u, size_t r,
-                            struct fr_err *err)
+static enum fr_rc one_round(struct tr_shard *s, struct tr_queue *q, const struct row_table *t,
+                            size_t r, struct fr_err *err)
 {
+    const struct unit *u = t->unit;
     struct rows_buf *b = &s->rows;
     size_t W = (size_t)s->o.comm->size, C = round_rows(s), row = row_bytes(u), sent = 0, n, m;
-    int64_t per = rows_per_rank(s, u), shape[2] = {per, u->tensors->shape[1]};
+    int64_t per = t->n * t->per, shape[2] = {per, u->tensors->shape[1]};
     size_t *c = b->counts;
     struct tr_alltoallv x = {.out = b->table,
                              .in = b->send,
@@ -273,34 +310,37 @@ static enum fr_rc one_round(struct tr_shard *s, struct tr_queue *q, const struct
 enum fr_rc tr_shard_fetch_rows(struct tr_shard *s, struct tr_queue *q, struct tr_fetch_rows *f,
                                struct fr_err *err)
 {
-    const struct unit *u = &s->units[f->unit];
+    struct row_table t = rows_table(s, f->unit, f->units);
+    const struct unit *u = t.unit;
     struct rows_buf *b = &s->rows;
-    int64_t rows = u->tensors->shape[0];
+    int64_t rows = (t.n - 1) * t.rows + u[t.n - 1].tensors->shape[0];
     enum fr_rc rc;
     size_t n;
 
-    for (int64_t t = 0; t < f->tokens; t++)
-        if (f->ids[t] < 0 || f->ids[t] >= rows)
+    for (int64_t i = 0; i < f->tokens; i++)
+        if (f->ids[i] < 0 || f->ids[i] >= rows)
             return fr_fail(err, FR_USAGE, "token id %d is not below the vocabulary's %lld",
-                           f->ids[t], (long long)rows);
+                           f->ids[i], (long long)rows);
     if (f->tokens > s->o.tokens_max)
         return fr_fail(err, FR_SHAPE, "%lld tokens, buffers hold %lld", (long long)f->tokens,
                        (long long)s->o.tokens_max);
-    if ((!u->whole || u->trained || of_groups(s)) && (rc = share_ids(s, f, err)) != FR_OK)
+    if ((!u->whole || u->trained || of_groups(s)) && (rc = share_ids(s, f, &t, err)) != FR_OK)
         return rc;
     if (u->whole) {
-        memcpy(f->out_index, f->ids, (size_t)f->tokens * sizeof(int32_t));
-        f->table = tr_shard_view(s, f->unit, 0);
+        for (int64_t i = 0; i < f->tokens; i++)
+            f->out_index[i] = (int32_t)whole_row(&t, f->ids[i]);
+        f->table = tr_view2(s->base + u->base_at, u->tensors->dtype, whole_row(&t, rows - 1) + 1,
+                            u->tensors->shape[1]);
         return FR_OK;
     }
     if ((rc = tr_event_wait(s->o.be, NULL, b->picked[b->fetches % 2])) != FR_OK ||
         (rc = tr_event_wait(s->o.be, s->gq, b->used)) != FR_OK)
         return rc;
-    n = rounds(s, rows_per_rank(s, u));
+    n = rounds(s, t.n * t.per);
     for (int c = 0; c < TR_LINK_CLASSES; c++)
         s->stats.rows_bytes[c] -= s->o.comm->class_bytes[c];
     for (size_t r = 0; r < n && rc == FR_OK; r++)
-        rc = one_round(s, s->gq, u, r, err);
+        rc = one_round(s, s->gq, &t, r, err);
     for (int c = 0; c < TR_LINK_CLASSES; c++)
         s->stats.rows_bytes[c] += s->o.comm->class_bytes[c];
     if (rc != FR_OK || (rc = tr_event_record(s->o.be, s->gq, b->picked[b->fetches++ % 2])) != FR_OK)

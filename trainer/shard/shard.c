@@ -101,9 +101,11 @@ static void place(struct tr_shard *s, struct unit *u)
         u->share = (size_t)rows_per_rank(s, u) * row_bytes(u);
         u->slice = round_256(u->share);
     }
+    if (u->by_rows > 0)
+        u->share = u->slice = (size_t)rows_per_rank(s, u) * row_bytes(u);
     u->base_at = *total;
     u->reserved = u->whole ? u->bytes : u->slice;
-    if (u->whole && u->trained && u->kind != TR_UNIT_PERSISTENT)
+    if (u->whole && (u->trained || u->by_rows > 0) && u->kind != TR_UNIT_PERSISTENT)
         u->reserved = round_256(u->share * ranks);
     *total += u->reserved;
     s->owned_bytes += u->kind == TR_UNIT_OWNED ? u->bytes : 0;
@@ -114,11 +116,11 @@ static void place(struct tr_shard *s, struct unit *u)
 enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int *id,
                         struct fr_err *err)
 {
-    struct unit u = {.kind = spec->kind, .n = spec->n};
+    struct unit u = {.kind = spec->kind, .n = spec->n, .by_rows = spec->by_rows};
     enum fr_rc rc;
 
-    if (s->base != NULL ||
-        (spec->kind == TR_UNIT_ROWS && (spec->n != 1 || spec->tensors->rank != 2)))
+    if (s->base != NULL || ((spec->kind == TR_UNIT_ROWS || spec->by_rows > 0) &&
+                            (spec->n != 1 || spec->tensors->rank != 2)))
         return fr_fail(err, FR_BUG, "unit %s cannot be added", spec->what);
     if (spec->kind == TR_UNIT_OWNED && shard_staged(s))
         return fr_fail(err, FR_UNSUPPORTED,

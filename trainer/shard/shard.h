@@ -73,6 +73,9 @@ struct tr_unit_spec {
     enum tr_unit_kind kind;
     struct tr_unit_tensor tensors[TR_UNIT_TENSORS];
     size_t n;
+    int64_t by_rows; /* a sharded unit of one matrix, whose shares are whole rows, as many as those
+                        of a unit of this many rows; 0: any bytes. Such neighbours are the chunks of
+                        one matrix, which tr_shard_fetch_rows reads as well */
 };
 
 /* Sizes in elements of frozen weights, as DeepSpeed has them. */
@@ -214,18 +217,18 @@ struct tr_weight tr_shard_weight(const struct tr_shard *s, int unit, int i);
  * rows. When the unit is whole, *table is the whole matrix and out_index = ids.
  */
 struct tr_fetch_rows {
-    int unit;
+    int unit, units; /* TR_UNIT_ROWS, or the first of so many chunks; units 0: 1 */
     const int32_t *ids;
     int32_t *out_index;
     int64_t tokens;       /* T <= tokens_max */
     struct tr_view table; /* out (rows, cols) */
-    int32_t *compact;     /* host, of a trained unit: out (T), for each id its index among the
-                             sorted unique ids; NULL: not wanted */
+    int32_t *compact;     /* host, of a trained unit: out (T), for each id its index in
+                             tr_shard_ids of this rank; NULL: not wanted */
 };
 enum fr_rc tr_shard_fetch_rows(struct tr_shard *s, struct tr_queue *q, struct tr_fetch_rows *f,
                                struct fr_err *err);
-/* The sorted unique ids of rank k in the last fetch of a trained or sharded unit. Valid until the
- * next fetch. */
+/* The unique ids of rank k in the last fetch of a trained or sharded unit, as row numbers in the
+ * order of their owners, ascending: rank o owns rows [o*n, (o+1)*n). Valid until the next fetch. */
 struct tr_id_list {
     const int32_t *ids;
     size_t n;
