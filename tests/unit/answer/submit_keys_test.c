@@ -27,7 +27,7 @@ static const struct {
      "an integer", true},
     {"origin", NULL, NULL, "\"schedule\"", "\"origin\":\"schedule\"", "1", "a string", false},
     {"not_before_wall", NULL, NULL, "77", "\"not_before_wall\":77", "0.5", "an integer", false},
-    {"cwd", NULL, NULL, NULL, NULL, "1", "a string", false},
+    {"cwd", NULL, NULL, "\"/\"", NULL, "1", "a string", false},
     {"env", NULL, NULL, "{\"WHO\": \"me\"}", NULL, "[]", "an object", false},
     {"umask", NULL, NULL, "63", NULL, "0.5", "an integer", false},
     {"secrets", NULL, NULL, "{}", NULL, "\"x\"", "an object", false},
@@ -56,26 +56,28 @@ static void test_all(void)
 
 /* ---- a command line becomes a body ---- */
 
-static struct fr_submit read_by_host;
-static struct fr_arena arena;
-static char *sent;
+static const char *wanted; /* in the body */
 
 static enum fr_rc write_body(struct cli_call *c, struct fr_err *err)
 {
-    struct fr_submit submit = {0};
+    const struct cli_list *params = cli_values(c, "--param");
+    struct fr_submit submit = {0}, got;
     json_t *body = json_object(), *shell = NULL;
     enum fr_rc rc = cli_submit_options(c, &submit, err);
+    char *text;
 
     submit.spec.path = c->args.v[0];
-    submit.spec.params = cli_values(c, "--param")->v;
-    submit.spec.n_params = cli_values(c, "--param")->n;
+    submit.spec.params = params->v;
+    submit.spec.n_params = params->n;
     body_write(BODY_SUBMIT, &submit, "/in", body);
-    sent = json_dumps(body, 0);
+    text = json_dumps(body, 0);
+    if (!CHECK(strstr(text, wanted) != NULL))
+        printf("   %s\n", text);
     json_object_set_new(body, "cwd", json_string("/in"));
-    CHECK_INT(body_submit(body, NULL, &arena, &read_by_host, &shell, err), FR_OK);
-    CHECK_INT(read_by_host.priority, submit.priority);
-    CHECK_INT(read_by_host.spec.n_params, submit.spec.n_params);
-    CHECK(!fr_id_zero(read_by_host.id));
+    CHECK_INT(body_submit(body, NULL, &c->arena, &got, &shell, err), FR_OK);
+    CHECK(got.priority == submit.priority && got.spec.n_params == params->n);
+    CHECK(!fr_id_zero(got.id));
+    free(text);
     json_decref(shell);
     json_decref(body);
     return rc;
@@ -96,75 +98,59 @@ static void test_options(void)
         snprintf(line, sizeof(line), "%s", rows[i].option);
         for (char *w = strtok_r(line, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest))
             argv[n++] = w;
+        wanted = rows[i].sent;
         CHECK_INT(cli_dispatch(&run, argv), CLI_OK);
-        if (CHECK(sent != NULL) && !CHECK(strstr(sent, rows[i].sent) != NULL))
-            printf("   %s\n", sent);
-        free(sent);
-        sent = NULL;
     }
-    fr_arena_finish(&arena);
 }
 
 /* ---- the host ---- */
 
-/* A body with that value of key; NULL: without it. */
-static void put(const char *key, const char *value, bool tcp)
+/* Submits q with that value of key; NULL: without it. */
+static struct fr_api_response ask_with(const char *key, const char *value, bool tcp)
 {
-    bool whole = strcmp(key, "pipeline") == 0 && value != NULL;
+    static const struct fr_api_caller caller = {.name = "a", .role = FR_ROLE_ADMIN};
+    json_t *doc = tcp ? json_pack("{s:s}", "pipeline", "q")
+                      : json_pack("{s:s+, s:s}", "pipeline", bed.home, "/q.yaml", "cwd", "/");
+    struct fr_api_response res;
+    char *text;
 
-    snprintf(bed.body, sizeof(bed.body), "{%s%s%s%s%s%s%s}",
-             whole ? ""
-             : tcp ? "\"pipeline\": \"q\""
-                   : "\"pipeline\": \"",
-             whole || tcp ? "" : bed.home, whole || tcp ? "" : "/q.yaml\"",
-             value != NULL ? (whole ? "\"" : ", \"") : "", value != NULL ? key : "",
-             value != NULL ? "\": " : "", value != NULL ? value : "");
-    if (!tcp && strcmp(key, "cwd") != 0)
-        snprintf(strrchr(bed.body, '}'), 20, ", \"cwd\": \"/\"}");
+    if (value != NULL)
+        json_object_set_new(doc, key, json_loads(value, JSON_DECODE_ANY, NULL));
+    text = json_dumps(doc, 0);
+    bed.caller = tcp ? &caller : NULL;
+    res = ask(&bed, POST, "/api/v1/runs", text);
+    free(text);
+    json_decref(doc);
+    return res;
 }
+
+#define OVER_TCP                                                                                   \
+    "the body must be {\\\"pipeline\\\": \\\"name\\\", \\\"params\\\": {…}, \\\"at\\\": "        \
+    "\\\"…\\\", \\\"priority\\\": 0}; all but pipeline may be left out"
 
 static void test_host(void)
 {
-    static const struct fr_api_caller caller = {.name = "a", .role = FR_ROLE_ADMIN};
     char text[200];
 
     for (size_t i = 0; i < ROWS; i++) {
-        bool tcp = rows[i].tcp;
-        const char *tcp_good = strcmp(rows[i].key, "pipeline") == 0 ? "\"q\"" : rows[i].good;
-
         check_row(rows[i].key);
-        put(rows[i].key, rows[i].wrong, false);
         snprintf(text, sizeof(text), "'%s' in the body must be %s", rows[i].key, rows[i].error);
-        check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 400, text);
-        if (strcmp(rows[i].key, "cwd") != 0) {
-            put(rows[i].key, rows[i].good, false);
-            check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 201, rows[i].shown);
-        }
-        bed.caller = &caller;
-        put(rows[i].key, tcp ? tcp_good : "\"/x\"", true);
-        check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), tcp ? 201 : 400,
-                     tcp ? rows[i].shown
-                         : "the body must be {\\\"pipeline\\\": \\\"name\\\", \\\"params\\\": {…}, "
-                           "\\\"at\\\": \\\"…\\\", \\\"priority\\\": 0}; all but pipeline may be "
-                           "left out");
-        put(rows[i].key, rows[i].wrong, true);
-        check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 400, "the body must be {");
-        bed.caller = NULL;
+        check_answer(ask_with(rows[i].key, rows[i].wrong, false), 400, text);
+        check_answer(ask_with(rows[i].key, rows[i].good, false), 201, rows[i].shown);
+        check_answer(ask_with(rows[i].key, rows[i].wrong, true), 400, OVER_TCP);
+        if (rows[i].tcp)
+            check_answer(ask_with(rows[i].key, rows[i].good, true), 201, rows[i].shown);
+        else
+            check_answer(ask_with(rows[i].key, "\"/x\"", true), 400, OVER_TCP);
     }
     check_row("a logical time that is none");
-    for (int tcp = 0; tcp < 2; tcp++) {
-        bed.caller = tcp ? &caller : NULL;
-        put("at", "\"soon\"", tcp);
-        check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 400, "soon");
-    }
+    check_answer(ask_with("at", "\"soon\"", false), 400, "soon");
+    check_answer(ask_with("at", "\"soon\"", true), 400, "soon");
     check_row("no pipeline");
-    bed.caller = &caller;
-    check_answer(ask(&bed, POST, "/api/v1/runs", "{\"priority\": 1}"), 400, "all but pipeline");
+    check_answer(ask(&bed, POST, "/api/v1/runs", "{\"priority\": 1}"), 400, OVER_TCP);
     check_row("a repeat");
-    check_answer(
-        ask(&bed, POST, "/api/v1/runs/1/rerun", "{\"at\": \"x\"}"), 400,
-        "the body must be {\\\"params\\\": {…}, \\\"priority\\\": 0}, both may be left out");
-    bed.caller = NULL;
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/rerun", "{\"at\": \"x\"}"), 400,
+                 "{\\\"params\\\": {…}, \\\"priority\\\": 0}, both may be left out");
 }
 
 /* What the description of the interface lets a request have is what it may have over TCP. */
@@ -200,6 +186,7 @@ static void test_described(void)
 static void test_resume(void)
 {
     static const char *const nodes[] = {"n1", "n2"};
+    struct fr_arena arena = {0};
     struct fr_resume_opts none = {0},
                           all = {.file = "x.yaml",
                                  .retry = true,

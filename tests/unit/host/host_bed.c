@@ -117,6 +117,27 @@ void check_answer(struct fr_api_response res, int status, const char *text)
     fr_api_response_finish(&res);
 }
 
+void check_whole(struct fr_api_response res, int status, const char *text)
+{
+    if (status >= 300) {
+        check_answer(res, status, text);
+        return;
+    }
+    fr_buf_add(&res.body, "", 1);
+    CHECK_INT(res.status, status);
+    CHECK_TEXT(res.body.p, text);
+    fr_api_response_finish(&res);
+}
+
+bool has_answer(struct host_bed *bed, const char *path, const char *text)
+{
+    struct fr_api_response res = ask(bed, GET, path, NULL);
+    bool yes = res.body.p != NULL && strstr(res.body.p, text) != NULL;
+
+    fr_api_response_finish(&res);
+    return yes;
+}
+
 void make_body(struct host_bed *bed, const char *id, const char *more)
 {
     snprintf(bed->body, sizeof(bed->body),

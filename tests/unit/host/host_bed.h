@@ -67,6 +67,10 @@ struct fr_api_response ask(struct host_bed *bed, enum fr_api_method method, cons
                            const char *body);
 /* The answer has that status, and text in its body. Finishes it. */
 void check_answer(struct fr_api_response res, int status, const char *text);
+/* The same, but the body of a success is text. */
+void check_whole(struct fr_api_response res, int status, const char *text);
+/* The answer to GET has text in its body. */
+bool has_answer(struct host_bed *bed, const char *path, const char *text);
 
 #define ID "00112233445566778899aabbccddeeff"
 #define OTHER "ffeeddccbbaa99887766554433221100"

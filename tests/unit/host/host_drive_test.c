@@ -31,14 +31,9 @@ static void pass(int64_t ms)
 static bool is_driven(const char *run)
 {
     char path[60];
-    struct fr_api_response res;
-    bool driven;
 
     snprintf(path, sizeof(path), "/api/v1/runs/%s", run);
-    res = ask(&bed, GET, path, NULL);
-    driven = res.body.p != NULL && strstr(res.body.p, "\"driven\":true") != NULL;
-    fr_api_response_finish(&res);
-    return driven;
+    return has_answer(&bed, path, "\"driven\":true");
 }
 
 /* A run of others is driven while it is followed, and five seconds longer; the real clock goes on
