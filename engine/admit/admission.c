@@ -2,7 +2,7 @@
 #include "engine/admit/private.h"
 #include "engine/view/queue.h"
 
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 #include "engine/store/lead.h"
 
 enum {
@@ -70,9 +70,9 @@ static enum fr_rc look_again(struct host_run *h, struct fr_err *err)
 static enum fr_rc look_unwanted(struct fr_store *st, const struct fr_run_row *row,
                                 struct fr_arena *arena, bool *yes, struct fr_err *err)
 {
-    struct fr_fire_page page = {row->schedule, row->at_ms + 1, 1};
-    struct fr_fire_rows rows = {0};
-    enum fr_rc rc = fr_store_fires_before(st, &page, arena, &rows, err);
+    struct fr_occurrence_page page = {row->schedule, row->at_ms + 1, 1};
+    struct fr_occurrence_rows rows = {0};
+    enum fr_rc rc = fr_store_occurrences_before(st, &page, arena, &rows, err);
 
     *yes = rc == FR_OK && rows.n > 0 && rows.rows[0].at_ms == row->at_ms &&
            (rows.rows[0].decision == FR_FATE_SUPERSEDED || rows.rows[0].decision == FR_FATE_PAUSED);

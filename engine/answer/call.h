@@ -5,7 +5,7 @@
 #include "engine/answer/answers.h"
 #include "engine/answer/view_job.h"
 #include "engine/runs/job.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 #include "engine/store/types.h"
 #include "engine/view/rows.h"
 

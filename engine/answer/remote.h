@@ -3,7 +3,7 @@
 #define FR_ANSWER_REMOTE_H
 
 #include "engine/answer/call.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 
 /* Takes what body_over_tcp() allows, of BODY_RERUN where the path names a run. Replaces call.doc by
  * a body for body_submit() and sets call.fence (fenced.h). FR_USAGE; FR_NOTFOUND: no such

@@ -2,7 +2,7 @@
 #include "engine/answer/call.h"
 #include "engine/timetable/schedules.h"
 
-enum { FIRES_USUAL = 50, FIRES_MOST = 200, NEXT = 5, NEXT_OF = 200 };
+enum { OCCURRENCES_USUAL = 50, OCCURRENCES_MOST = 200, NEXT = 5, NEXT_OF = 200 };
 
 static json_t *json_of_schedule(const struct fr_host *host, const struct fr_schedule_row *row)
 {
@@ -162,18 +162,19 @@ enum fr_rc put_schedules_id(struct call *c, struct fr_err *err)
 
 enum fr_rc get_schedules_id_fires(struct call *c, struct fr_err *err)
 {
-    struct fr_fire_page page = {.schedule = c->schedule};
+    struct fr_occurrence_page page = {.schedule = c->schedule};
     struct fr_schedule_row row;
-    struct fr_fire_rows rows = {0};
+    struct fr_occurrence_rows rows = {0};
     int64_t limit = 0;
     enum fr_rc rc = call_schedule_row(c, &row, err);
 
     if (rc == FR_OK)
         rc = query_number(c, "before", INT64_MAX, &page.before_ms, err);
     if (rc == FR_OK)
-        rc = query_range(c, "limit", (struct query_range){1, FIRES_MOST, FIRES_USUAL}, &limit, err);
+        rc = query_range(c, "limit", (struct query_range){1, OCCURRENCES_MOST, OCCURRENCES_USUAL},
+                         &limit, err);
     page.limit = (size_t)limit;
     if (rc == FR_OK)
-        rc = fr_store_fires_before(c->host->store, &page, &c->arena, &rows, err);
-    return rc == FR_OK ? answer_rows(c, &fr_fire_type, rows.rows, rows.n, err) : rc;
+        rc = fr_store_occurrences_before(c->host->store, &page, &c->arena, &rows, err);
+    return rc == FR_OK ? answer_rows(c, &fr_occurrence_type, rows.rows, rows.n, err) : rc;
 }

@@ -5,7 +5,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/timetable/backfill.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 
 #include <limits.h>
 #include <stdlib.h>

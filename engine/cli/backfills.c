@@ -3,7 +3,7 @@
 
 #include "engine/base/log.h"
 #include "engine/timetable/backfill.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 #include "engine/store/types.h"
 
 static const struct fr_schedule_row *schedule_of(const struct fr_schedule_rows *rows, int64_t id)

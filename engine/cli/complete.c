@@ -9,7 +9,7 @@
 #include "engine/cli/cli.h"
 #include "engine/store/access.h"
 #include "engine/store/drained.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 #include "engine/store/home.h"
 
 #include <ctype.h>

@@ -102,7 +102,7 @@ static const char *word_of(const struct shown *s)
 /* ---- decisions ---- */
 
 /* "ran: run 4 succeeded", "3 missed", "skipped: run 4" */
-static void name_decision(const struct fr_fire_row *row, struct fr_buf *out)
+static void name_decision(const struct fr_occurrence_row *row, struct fr_buf *out)
 {
     if (row->count > 1)
         fr_buf_fmt(out, "%lld ", (long long)row->count);
@@ -117,11 +117,11 @@ static void name_decision(const struct fr_fire_row *row, struct fr_buf *out)
 }
 
 static enum fr_rc read_fires(struct view *v, const struct fr_schedule_row *row, size_t limit,
-                             struct fr_fire_rows *out, struct fr_err *err)
+                             struct fr_occurrence_rows *out, struct fr_err *err)
 {
-    struct fr_fire_page page = {row->id, INT64_MAX, limit};
+    struct fr_occurrence_page page = {row->id, INT64_MAX, limit};
 
-    return fr_store_fires_before(v->st, &page, &v->call->arena, out, err);
+    return fr_store_occurrences_before(v->st, &page, &v->call->arena, out, err);
 }
 
 static const struct fr_zone *zone_of(const struct shown *s)
@@ -133,7 +133,7 @@ static const struct fr_zone *zone_of(const struct shown *s)
 
 /* ---- the list ---- */
 
-static void print_row(const struct shown *s, const struct fr_fire_rows *last)
+static void print_row(const struct shown *s, const struct fr_occurrence_rows *last)
 {
     struct fr_buf decided = {0};
     char name[80], in[24], next[CLI_FIRE_TEXT + sizeof(", in ") + sizeof(in)] = "-";
@@ -178,7 +178,7 @@ static enum fr_rc print_list(struct view *v, struct fr_err *err)
     else
         fr_print("%-32s  %-8s  %-66s  %s\n", "schedule", "state", "next", "newest decision");
     for (size_t i = 0; rc == FR_OK && i < v->rows.n; i++) {
-        struct fr_fire_rows last = {0};
+        struct fr_occurrence_rows last = {0};
         struct shown s;
 
         look_at(v, &v->rows.rows[i], &s);
@@ -208,10 +208,10 @@ static void print_next(const struct shown *s)
         fr_print("  %-8s each later by %s (jitter)\n", "", length);
 }
 
-static void print_decided(const struct shown *s, const struct fr_fire_rows *rows)
+static void print_decided(const struct shown *s, const struct fr_occurrence_rows *rows)
 {
     for (size_t i = 0; i < rows->n; i++) {
-        const struct fr_fire_row *row = &rows->rows[i];
+        const struct fr_occurrence_row *row = &rows->rows[i];
         struct fr_buf what = {0};
         char at[CLI_FIRE_TEXT], since[CLI_FIRE_TEXT];
 
@@ -228,7 +228,7 @@ static void print_decided(const struct shown *s, const struct fr_fire_rows *rows
 
 static enum fr_rc print_one(struct view *v, const struct shown *s, struct fr_err *err)
 {
-    struct fr_fire_rows rows = {0};
+    struct fr_occurrence_rows rows = {0};
     char since[32];
     enum fr_rc rc = read_fires(v, s->row, DECIDED_SHOWN, &rows, err);
 
@@ -248,7 +248,7 @@ static enum fr_rc print_one(struct view *v, const struct shown *s, struct fr_err
 
 static enum fr_rc print_json(struct view *v, const struct shown *s, struct fr_err *err)
 {
-    struct fr_fire_rows rows = {0};
+    struct fr_occurrence_rows rows = {0};
     const struct fr_schedule_row *r = s->row;
     json_t *next = json_array(), *doc;
     int64_t at = s->next_ms;
@@ -264,7 +264,7 @@ static enum fr_rc print_json(struct view *v, const struct shown *s, struct fr_er
     json_object_set_new(doc, "error", json_string(s->file != NULL ? s->file->error : ""));
     json_object_set_new(doc, "delay_ms", json_integer((json_int_t)s->delay_ms));
     json_object_set_new(doc, "next_ms", next);
-    json_object_set_new(doc, "fires", fr_rows_json(&fr_fire_type, rows.rows, rows.n));
+    json_object_set_new(doc, "fires", fr_rows_json(&fr_occurrence_type, rows.rows, rows.n));
     cli_put_json(doc);
     return rc;
 }

@@ -245,7 +245,7 @@ void meters_stall(struct host_meters *m, int64_t ms)
         fr_prom_observe(m->prom, AT(STALL_SECONDS), (double)ms / 1000);
 }
 
-void meters_fire(struct host_meters *m, enum fr_fate decision, int64_t late_ms)
+void meters_occurrence(struct host_meters *m, enum fr_fate decision, int64_t late_ms)
 {
     if (m == NULL)
         return;

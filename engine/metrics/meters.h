@@ -32,7 +32,7 @@ void meters_note(struct host_meters *m, struct host_counts **counts, const struc
                  const struct fr_note *note);
 void meters_commit(struct host_meters *m, int64_t ms);
 void meters_stall(struct host_meters *m, int64_t ms); /* duration of a turn of the loop */
-void meters_fire(struct host_meters *m, enum fr_fate decision, int64_t late_ms);
+void meters_occurrence(struct host_meters *m, enum fr_fate decision, int64_t late_ms);
 /* route: the pattern; NULL: no route fits. */
 void meters_answer(struct host_meters *m, const char *route, int status, int64_t ms);
 void meters_reset(struct host_meters *m); /* a stream's reader got a reset */

@@ -1,10 +1,10 @@
 /*
- * Decisions on the fires of a schedule: which run, which are missed, and how live runs of the
+ * Decisions on the occurrences of a schedule: which run, which are missed, and how live runs of the
  * pipeline matter. Pure: state in, decisions out; the caller commits them as rows before it acts.
  *
- * The state of a schedule is `seen`: every fire at or before it is decided. At first sight, after a
- * change of its rule or zone, and after a resume it is the time of that, so the past is never
- * judged by a new rule.
+ * The state of a schedule is `seen`: every occurrence at or before it is decided. At first sight,
+ * after a change of its rule or zone, and after a resume it is the time of that, so the past is
+ * never judged by a new rule.
  */
 #ifndef FR_SCHEDULE_DECIDE_H
 #define FR_SCHEDULE_DECIDE_H
@@ -20,7 +20,7 @@ enum { FR_CATCHUP_LIMIT = 10, FR_CATCHUP_LIMIT_MAX = 1000, FR_GRACE_MS = 600000 
     X(FR_CATCHUP_ALL, "all")   /* the newest `limit` run one by one; the others are dropped */
 enum fr_catchup { FR_CATCHUPS(FR_WORD_ID) FR_CATCHUP_N };
 
-/* The decision on a fire. */
+/* The decision on an occurrence. */
 #define FR_FATES(X)                                                                                \
     X(FR_FATE_RAN, "ran") /* a run was made */                                                     \
     X(FR_FATE_MISSED, "missed")                                                                    \
@@ -34,7 +34,7 @@ enum fr_fate { FR_FATES(FR_WORD_ID) FR_FATE_N };
 const char *fr_fate_name(enum fr_fate fate); /* "ran" */
 extern const struct fr_words fr_fate_words;
 
-/* One decision: of the one fire at_ms, or of `count` fires from first_ms to at_ms. */
+/* One decision: of the one occurrence at_ms, or of `count` occurrences from first_ms to at_ms. */
 struct fr_decision {
     enum fr_fate fate;
     bool late; /* RAN: to catch up, not in time */
@@ -51,7 +51,7 @@ struct fr_decided {
 struct fr_due { /* a schedule, when it is asked what is due; borrows everything */
     const struct fr_rule *rule;
     int64_t seen_ms, now_ms;
-    int64_t delay_ms; /* fr_jitter_ms: a fire is due that long after its instant */
+    int64_t delay_ms; /* fr_jitter_ms: an occurrence is due that long after its instant */
     int64_t grace_ms;
     enum fr_catchup catchup;
     size_t limit; /* of ALL; 1 … FR_CATCHUP_LIMIT_MAX */
@@ -60,23 +60,23 @@ struct fr_due { /* a schedule, when it is asked what is due; borrows everything 
     size_t n_decided;
 };
 
-/* Decides all due fires: at most limit + 1 decisions into out, ascending, one for each fire that
- * runs. *seen_ms is the new value of seen, unchanged if nothing was due. */
+/* Decides all due occurrences: at most limit + 1 decisions into out, ascending, one for each
+ * occurrence that runs. *seen_ms is the new value of seen, unchanged if nothing was due. */
 size_t fr_decide(const struct fr_due *due, struct fr_decision *out, int64_t *seen_ms);
 
-/* The undecided fires at or before an instant, due or not, as one decision without a fate. false:
- * none. */
+/* The undecided occurrences at or before an instant, due or not, as one decision without a fate.
+ * false: none. */
 bool fr_undecided_upto(const struct fr_due *due, int64_t upto_ms, struct fr_decision *out);
 
-/* When to call fr_decide again: at the next fire plus its delay. FR_NO_END: never. */
+/* When to call fr_decide again: at the next occurrence plus its delay. FR_NO_END: never. */
 int64_t fr_next_due(const struct fr_due *due);
 
 /* The wall clock was set back, to now. seen falls to now, never below *since (the last first sight,
  * resume or change of the rule), which itself falls to now when it lies in the future. Decisions
  * behind seen stand, except those of fr_decide_anew. */
 int64_t fr_seen_back(int64_t seen_ms, int64_t now_ms, int64_t *since_ms);
-/* Whether a decision was made by a clock ahead of now and started no run: its fires after seen are
- * decided again. */
+/* Whether a decision was made by a clock ahead of now and started no run: its occurrences after
+ * seen are decided again. */
 bool fr_decide_anew(const struct fr_decided *d, int64_t now_ms);
 
 /* ---- overlap ---- */
@@ -117,7 +117,7 @@ enum fr_overlap_act {
     FR_SKIP   /* no run: `by` is in the way */
 };
 
-struct fr_overlap_of { /* a fire that is to run, or a run in the queue */
+struct fr_overlap_of { /* an occurrence that is to run, or a run in the queue */
     enum fr_overlap policy;
     const char *schedule;  /* its key */
     enum fr_origin origin; /* SCHEDULE or CATCHUP */
@@ -132,9 +132,9 @@ struct fr_overlap_out {
     int64_t supersede; /* ENTER: the waiting run that makes room for it; 0: none */
 };
 
-/* Decides a fire beside the live runs. */
+/* Decides an occurrence beside the live runs. */
 struct fr_overlap_out fr_overlap_enter(const struct fr_overlap_of *of);
-/* CANCEL: the fire that enters asks this live run to end. */
+/* CANCEL: the occurrence that enters asks this live run to end. */
 bool fr_overlap_cancels(const struct fr_overlap_of *of, const struct fr_live *run);
 /* The run that a queued one with number `no` waits for; 0: it may start. */
 int64_t fr_overlap_blocker(const struct fr_overlap_of *of, int64_t no);

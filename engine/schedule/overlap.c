@@ -1,4 +1,4 @@
-/* What a fire does beside live runs of its pipeline. */
+/* What an occurrence does beside live runs of its pipeline. */
 #include "engine/schedule/decide.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static bool both_catch_up(const struct fr_overlap_of *of, const struct fr_live *
     return of->origin == FR_ORIGIN_CATCHUP && run->origin == FR_ORIGIN_CATCHUP && same(of, run);
 }
 
-/* It matters to the fires of the schedule: backfills do not. */
+/* It matters to the occurrences of the schedule: backfills do not. */
 static bool counts(const struct fr_overlap_of *of, const struct fr_live *run)
 {
     return run->origin != FR_ORIGIN_BACKFILL && !both_catch_up(of, run);

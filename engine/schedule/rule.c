@@ -1,4 +1,5 @@
-/* Fires of a rule. Between two changes of a zone's offset cron is a plain search of wall times. */
+/* Occurrences of a rule. Between two changes of a zone's offset cron is a plain search of wall
+ * times. */
 #include "engine/schedule/rule.h"
 
 #include "engine/base/file.h"
@@ -66,7 +67,7 @@ bool fr_rule_fires(const struct fr_cron *cron, const struct fr_zone *zone, int64
            (t < gap_to(&s) && fr_cron_matches(cron, t + s.before));
 }
 
-/* The first fire in [from, to) of one segment. */
+/* The first occurrence in [from, to) of one segment. */
 static bool first_in(const struct fr_cron *c, const struct segment *s, int64_t from, int64_t *t)
 {
     int64_t a = most(from, fresh_from(c, s)), gap = least(gap_to(s), s->to), wall;
@@ -97,7 +98,7 @@ static bool last_in(const struct fr_cron *c, const struct segment *s, int64_t to
     return found;
 }
 
-/* The first fire in [from, to). */
+/* The first occurrence in [from, to). */
 static bool cron_next(const struct fr_rule *r, int64_t from, int64_t to, int64_t *t)
 {
     while (from < to) {
@@ -123,7 +124,7 @@ static bool cron_prev(const struct fr_rule *r, int64_t from, int64_t to, int64_t
     return false;
 }
 
-/* Fires in [from, to) of one segment. */
+/* Occurrences in [from, to) of one segment. */
 static int64_t count_in(const struct fr_cron *c, const struct segment *s, int64_t from, int64_t to)
 {
     int64_t n = fr_cron_count(c, most(from, fresh_from(c, s)) + s->now, to + s->now), wall;
@@ -170,8 +171,8 @@ static int64_t clamp(int64_t ms)
     return most(least(ms, CLOCK_MAX_S * 1000), -CLOCK_MAX_S * 1000);
 }
 
-/* The first fire in [from, to), which lie within the clock's range. */
-static bool next_in(const struct fr_rule *r, int64_t from, int64_t to, int64_t *fire)
+/* The first occurrence in [from, to), which lie within the clock's range. */
+static bool next_in(const struct fr_rule *r, int64_t from, int64_t to, int64_t *occurrence)
 {
     int64_t s, k;
 
@@ -180,20 +181,20 @@ static bool next_in(const struct fr_rule *r, int64_t from, int64_t to, int64_t *
         s = second_up(from);
         if (!cron_next(r, s, least(second_up(to), s + HORIZON_S), &s))
             return false;
-        *fire = s * 1000;
+        *occurrence = s * 1000;
         return true;
     case FR_RULE_EVERY:
         k = -fr_div_down(-(from - r->anchor_ms), r->every_ms);
-        *fire = r->anchor_ms + k * r->every_ms;
-        return *fire < to;
+        *occurrence = r->anchor_ms + k * r->every_ms;
+        return *occurrence < to;
     default:
         k = (int64_t)at_before(r, from - 1);
-        *fire = k < (int64_t)r->n_at ? r->at[k] : to;
-        return *fire < to;
+        *occurrence = k < (int64_t)r->n_at ? r->at[k] : to;
+        return *occurrence < to;
     }
 }
 
-static bool prev_in(const struct fr_rule *r, int64_t from, int64_t to, int64_t *fire)
+static bool prev_in(const struct fr_rule *r, int64_t from, int64_t to, int64_t *occurrence)
 {
     int64_t s, k;
 
@@ -202,31 +203,31 @@ static bool prev_in(const struct fr_rule *r, int64_t from, int64_t to, int64_t *
         s = second_up(to);
         if (!cron_prev(r, most(second_up(from), s - HORIZON_S), s, &s))
             return false;
-        *fire = s * 1000;
+        *occurrence = s * 1000;
         return true;
     case FR_RULE_EVERY:
         k = fr_div_down(to - 1 - r->anchor_ms, r->every_ms);
-        *fire = r->anchor_ms + k * r->every_ms;
-        return *fire >= from;
+        *occurrence = r->anchor_ms + k * r->every_ms;
+        return *occurrence >= from;
     default:
         k = (int64_t)at_before(r, to - 1);
-        *fire = k > 0 ? r->at[k - 1] : from - 1;
-        return *fire >= from;
+        *occurrence = k > 0 ? r->at[k - 1] : from - 1;
+        return *occurrence >= from;
     }
 }
 
-bool fr_rule_next(const struct fr_rule *rule, int64_t after_ms, int64_t *fire_ms)
+bool fr_rule_next(const struct fr_rule *rule, int64_t after_ms, int64_t *at_ms)
 {
     int64_t from = most(clamp(after_ms) + 1, clamp(rule->start_ms)), to = clamp(rule->end_ms);
 
-    return from < to && next_in(rule, from, to, fire_ms);
+    return from < to && next_in(rule, from, to, at_ms);
 }
 
-bool fr_rule_prev(const struct fr_rule *rule, int64_t before_ms, int64_t *fire_ms)
+bool fr_rule_prev(const struct fr_rule *rule, int64_t before_ms, int64_t *at_ms)
 {
     int64_t from = clamp(rule->start_ms), to = least(clamp(before_ms), clamp(rule->end_ms));
 
-    return from < to && prev_in(rule, from, to, fire_ms);
+    return from < to && prev_in(rule, from, to, at_ms);
 }
 
 int64_t fr_rule_count(const struct fr_rule *rule, int64_t after_ms, int64_t upto_ms)

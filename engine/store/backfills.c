@@ -36,7 +36,7 @@ enum fr_rc fr_store_backfill_live(struct fr_store *st, int64_t id, int64_t *n, s
 enum fr_rc fr_store_instant(struct fr_store *st, int64_t schedule, int64_t at_ms,
                             struct fr_arena *arena, struct fr_instant *out, struct fr_err *err)
 {
-    static const enum fr_sql ways[] = {SQL_INSTANT_RUN, SQL_INSTANT_FIRE};
+    static const enum fr_sql ways[] = {SQL_INSTANT_RUN, SQL_INSTANT_OCCURRENCE};
     enum fr_rc rc = FR_OK;
 
     *out = (struct fr_instant){0};
@@ -57,5 +57,5 @@ enum fr_rc fr_store_instant(struct fr_store *st, int64_t schedule, int64_t at_ms
 enum fr_rc fr_store_instant_fill(struct fr_store *st, int64_t schedule, int64_t at_ms, int64_t run,
                                  struct fr_err *err)
 {
-    return fr_sql_run(st, SQL_FIRE_FILL, err, "iiii", schedule, at_ms, run, fr_sys.wall_ms());
+    return fr_sql_run(st, SQL_OCCURRENCE_FILL, err, "iiii", schedule, at_ms, run, fr_sys.wall_ms());
 }

@@ -9,7 +9,7 @@
 #define RUNS "SELECT $run FROM run "
 #define BACKFILLS "SELECT $backfill FROM backfill "
 #define DELIVERIES "SELECT $delivery FROM delivery "
-#define FIRES "SELECT $fire FROM fire "
+#define OCCURRENCES "SELECT $fire FROM fire "
 
 /* At most ?2 rows of run ?1. */
 #define CUT(table, key)                                                                            \
@@ -161,20 +161,20 @@ SQL(SCHEDULE_SET, "UPDATE schedule SET $schedule= WHERE id = :id")
 SQL(SCHEDULE_SEEN, "UPDATE schedule SET seen_ms = ? WHERE id = ?")
 SQL(SCHEDULE_LIST, "SELECT $schedule FROM schedule ORDER BY source, name")
 SQL(SCHEDULE_DROP, "DELETE FROM schedule WHERE id = ?")
-SQL(FIRE_ADD, "INSERT INTO fire($fire-outcome) VALUES(:$fire-outcome)")
-SQL(FIRE_SET, "UPDATE fire SET $fire= WHERE schedule = :schedule AND at_ms = :at_ms")
-SQL(FIRE_DROP, "DELETE FROM fire WHERE schedule = ? AND at_ms = ?")
-SQL(FIRE_SUCCEEDED,
+SQL(OCCURRENCE_ADD, "INSERT INTO fire($fire-outcome) VALUES(:$fire-outcome)")
+SQL(OCCURRENCE_SET, "UPDATE fire SET $fire= WHERE schedule = :schedule AND at_ms = :at_ms")
+SQL(OCCURRENCE_DROP, "DELETE FROM fire WHERE schedule = ? AND at_ms = ?")
+SQL(OCCURRENCE_SUCCEEDED,
     "SELECT at_ms FROM fire WHERE schedule = ? AND at_ms < ? AND outcome = 'succeeded' ORDER BY "
     "at_ms DESC LIMIT 1")
-SQL(FIRE_NEWER,
+SQL(OCCURRENCE_NEWER,
     "SELECT run FROM fire WHERE schedule = ? AND at_ms > ? AND outcome = 'succeeded' ORDER BY "
     "at_ms LIMIT 1")
-SQL(FIRES_AFTER, FIRES "WHERE schedule = ? AND at_ms > ? ORDER BY at_ms")
-SQL(FIRES_BEFORE, FIRES "WHERE schedule = ? AND at_ms < ? ORDER BY at_ms DESC LIMIT ?")
-SQL(FIRES_ENDED,
-    FIRES "WHERE schedule = ? AND at_ms < ? AND outcome <> '' ORDER BY at_ms DESC LIMIT ?")
-SQL(FIRES_PRUNE,
+SQL(OCCURRENCES_AFTER, OCCURRENCES "WHERE schedule = ? AND at_ms > ? ORDER BY at_ms")
+SQL(OCCURRENCES_BEFORE, OCCURRENCES "WHERE schedule = ? AND at_ms < ? ORDER BY at_ms DESC LIMIT ?")
+SQL(OCCURRENCES_ENDED,
+    OCCURRENCES "WHERE schedule = ? AND at_ms < ? AND outcome <> '' ORDER BY at_ms DESC LIMIT ?")
+SQL(OCCURRENCES_PRUNE,
     "DELETE FROM fire WHERE (schedule, at_ms) IN (SELECT schedule, at_ms FROM fire WHERE schedule "
     "= ? AND at_ms < ? LIMIT ?)")
 SQL(SCHEDULE_FILE_PUT,
@@ -196,9 +196,9 @@ SQL(INSTANT_RUN,
     "SELECT no AS run, CASE WHEN state = 'over' AND rerun_wall = 0 THEN outcome ELSE 'live' END "
     "word FROM run WHERE schedule <> 0 AND schedule = ? AND at_ms = ? AND state <> 'removed' "
     "ORDER BY word = 'live' DESC, word = 'succeeded' DESC, no DESC LIMIT 1")
-SQL(INSTANT_FIRE,
+SQL(INSTANT_OCCURRENCE,
     "SELECT run, outcome AS word FROM fire WHERE schedule = ? AND at_ms = ? AND outcome <> ''")
-SQL(FIRE_FILL,
+SQL(OCCURRENCE_FILL,
     "INSERT OR IGNORE INTO fire(schedule, at_ms, first_ms, count, decision, run, decided_wall) "
     "VALUES(?1, ?2, ?2, 1, 'ran', ?3, ?4)")
 SQL(KEPT_GET, "SELECT $answer FROM answer WHERE who = ? AND key = ? AND wall > ?")

@@ -77,7 +77,7 @@ enum fr_rc fr_store_end(struct fr_store *st, enum fr_rc rc, struct fr_err *err);
     S(R, TEXT, inventory, NULL)                                                                    \
     S(R, TEXT, params, NULL) /* JSON */                                                            \
     S(R, INT, round, NULL)                                                                         \
-    C(R, INT, schedule, NULL) /* that made it (fires.h); 0: none did */                            \
+    C(R, INT, schedule, NULL) /* that made it (occurrences.h); 0: none did */                      \
     C(R, INT, at_ms, NULL)    /* the instant of schedule that it is for */                         \
     C(R, INT, backfill, NULL) /* that made it (backfills.h); 0: none did */                        \
     S(R, TEXT, rerun_from, NULL)                                                                   \

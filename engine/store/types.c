@@ -3,7 +3,7 @@
 #include "engine/store/access.h"
 #include "engine/store/backfills.h"
 #include "engine/store/drained.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 #include "engine/store/lists.h"
 #include "engine/store/outbox.h"
 #include "engine/store/ready.h"

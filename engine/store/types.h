@@ -18,7 +18,7 @@
     X(file, "file", fr_file_row, FR_FILE_COLUMNS)                                                  \
     X(shipped, "shipped", fr_shipped_row, FR_SHIPPED_COLUMNS)                                      \
     X(schedule, "schedule", fr_schedule_row, FR_SCHEDULE_COLUMNS)                                  \
-    X(fire, "fire", fr_fire_row, FR_FIRE_COLUMNS)                                                  \
+    X(occurrence, "fire", fr_occurrence_row, FR_OCCURRENCE_COLUMNS)                                \
     X(schedule_file, "schedule_file", fr_schedule_file_row, FR_SCHEDULE_FILE_COLUMNS)              \
     X(backfill, "backfill", fr_backfill_row, FR_BACKFILL_COLUMNS)                                  \
     X(delivery, "delivery", fr_delivery_row, FR_DELIVERY_COLUMNS)                                  \

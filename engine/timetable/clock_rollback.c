@@ -3,9 +3,9 @@
 
 /* ---- its rows ---- */
 
-/* The fires of a decision that seen has passed. false: it has passed none. */
+/* The occurrences of a decision that seen has passed. false: it has passed none. */
 static bool passed(const struct host_schedule *s, const struct occurrences_stored *rows,
-                   const struct fr_decided *d, int64_t seen_ms, struct fr_fire_row *out)
+                   const struct fr_decided *d, int64_t seen_ms, struct fr_occurrence_row *out)
 {
     bool known = !s->other_rule && d->at_ms > s->row.since_ms; /* the rule that it went by */
     struct fr_due beside = {.rule = &s->t->rule,
@@ -16,30 +16,31 @@ static bool passed(const struct host_schedule *s, const struct occurrences_store
 
     if (known ? !fr_undecided_upto(&beside, seen_ms, &part) : d->first_ms > seen_ms)
         return false;
-    *out = (struct fr_fire_row){.schedule = s->row.id,
-                                .at_ms = part.at_ms,
-                                .first_ms = part.first_ms,
-                                .count = part.count,
-                                .decision = d->fate,
-                                .decided_wall = d->decided_ms,
-                                .note = known ? "" : "and later ones, by its rule of before"};
+    *out = (struct fr_occurrence_row){.schedule = s->row.id,
+                                      .at_ms = part.at_ms,
+                                      .first_ms = part.first_ms,
+                                      .count = part.count,
+                                      .decision = d->fate,
+                                      .decided_wall = d->decided_ms,
+                                      .note = known ? "" : "and later ones, by its rule of before"};
     return true;
 }
 
-/* Of a decision made ahead of now the fires up to seen stay decided, those behind it do not. */
+/* Of a decision made ahead of now the occurrences up to seen stay decided, those behind it do not.
+ */
 static enum fr_rc cut(struct fr_store *st, const struct host_schedule *s,
                       struct occurrences_stored *rows, struct fr_decided *d, int64_t seen_ms,
                       struct fr_err *err)
 {
     struct fr_decided whole = *d;
-    struct fr_fire_row left;
-    enum fr_rc rc = fr_store_fire_drop(st, s->row.id, whole.at_ms, err);
+    struct fr_occurrence_row left;
+    enum fr_rc rc = fr_store_occurrence_drop(st, s->row.id, whole.at_ms, err);
 
     d->first_ms = INT64_MAX; /* it covers nothing */
     if (rc != FR_OK || !passed(s, rows, &whole, seen_ms, &left))
         return rc;
     d->first_ms = left.first_ms;
-    return fr_store_fire_add(st, &left, err);
+    return fr_store_occurrence_add(st, &left, err);
 }
 
 static enum fr_rc cut_ahead(struct fr_store *st, const struct host_schedule *s, int64_t seen_ms,

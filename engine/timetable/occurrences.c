@@ -11,17 +11,17 @@
 enum { REASON_BYTES = 2000 }; /* of a pipeline that cannot be loaded */
 
 /* An instant whose run is being made. Its texts live in its arena. */
-struct host_fire {
+struct host_occurrence {
     struct host_schedules *all;
     struct host_schedule *s;
     uint32_t turn; /* of the schedule when it was decided */
     struct fr_arena arena;
-    struct fr_fire_row *rows; /* decided before it, in the same commit */
+    struct fr_occurrence_row *rows; /* decided before it, in the same commit */
     size_t n;
-    struct fr_fire_row row;
+    struct fr_occurrence_row row;
     enum fr_origin origin;
     int64_t supersede; /* number of the waiting run that makes room for it; 0: none */
-    enum { FIRE_MAKES, FIRE_RAN, FIRE_DECIDED, FIRE_STALE } what;
+    enum { OCCURRENCE_MAKES, OCCURRENCE_RAN, OCCURRENCE_DECIDED, OCCURRENCE_STALE } what;
 };
 
 /* ---- the state of a schedule ---- */
@@ -29,8 +29,8 @@ struct host_fire {
 enum fr_rc occurrences_read(struct fr_store *st, struct occurrences_stored *of,
                             struct fr_arena *arena, struct fr_err *err)
 {
-    struct fr_fire_rows rows = {0};
-    enum fr_rc rc = fr_store_fires_after(st, of->schedule, of->after_ms, arena, &rows, err);
+    struct fr_occurrence_rows rows = {0};
+    enum fr_rc rc = fr_store_occurrences_after(st, of->schedule, of->after_ms, arena, &rows, err);
 
     of->n = 0;
     if (rc != FR_OK || rows.n == 0)
@@ -38,7 +38,7 @@ enum fr_rc occurrences_read(struct fr_store *st, struct occurrences_stored *of,
     if ((of->list = fr_arena_array(arena, rows.n, sizeof(*of->list))) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a schedule");
     for (; of->n < rows.n; of->n++) {
-        const struct fr_fire_row *row = &rows.rows[of->n];
+        const struct fr_occurrence_row *row = &rows.rows[of->n];
 
         of->list[of->n] =
             (struct fr_decided){row->decision, row->first_ms, row->at_ms, row->decided_wall};
@@ -92,13 +92,13 @@ static enum fr_rc beside(struct host_schedules *all, const struct host_schedule 
 static enum fr_origin origin_of(struct host_schedules *all, const struct host_schedule *s,
                                 const struct fr_decision *d, struct fr_arena *arena)
 {
-    struct fr_fire_page before = {s->row.id, d->at_ms, 1};
-    struct fr_fire_rows rows = {0};
+    struct fr_occurrence_page before = {s->row.id, d->at_ms, 1};
+    struct fr_occurrence_rows rows = {0};
 
     if (d->late)
         return FR_ORIGIN_CATCHUP;
     if (s->s->catchup != FR_CATCHUP_ALL ||
-        fr_store_fires_before(all->host->store, &before, arena, &rows, NULL) != FR_OK ||
+        fr_store_occurrences_before(all->host->store, &before, arena, &rows, NULL) != FR_OK ||
         rows.n == 0 || rows.rows[0].decision != FR_FATE_RAN)
         return FR_ORIGIN_SCHEDULE;
     return rows.rows[0].decided_wall >= d->at_ms + s->delay_ms ? FR_ORIGIN_CATCHUP
@@ -108,41 +108,43 @@ static enum fr_origin origin_of(struct host_schedules *all, const struct host_sc
 /* ---- decisions without a run ---- */
 
 /* Of one that is committed. */
-static void tell(struct fr_host *host, const struct host_schedule *s, const struct fr_fire_row *row)
+static void tell(struct fr_host *host, const struct host_schedule *s,
+                 const struct fr_occurrence_row *row)
 {
     char at[FR_TIME_TEXT];
 
-    meters_fire(host->meters, row->decision, row->decided_wall - row->at_ms);
+    meters_occurrence(host->meters, row->decision, row->decided_wall - row->at_ms);
     fr_time_text(fr_div_down(row->at_ms, 1000), 0, at);
     fr_log(FR_LOG_INFO, "schedules", "%s/%s: %s at=%s count=%lld run=%lld%s%s", s->row.pipeline,
            s->row.name, fr_fate_name(row->decision), at, (long long)row->count, (long long)row->run,
            row->note[0] != '\0' ? " " : "", row->note);
 }
 
-static struct fr_fire_row row_of(const struct host_schedule *s, const struct fr_decision *d)
+static struct fr_occurrence_row row_of(const struct host_schedule *s, const struct fr_decision *d)
 {
-    return (struct fr_fire_row){.schedule = s->row.id,
-                                .at_ms = d->at_ms,
-                                .first_ms = d->first_ms,
-                                .count = d->count,
-                                .decision = d->fate,
-                                .decided_wall = fr_sys.wall_ms(),
-                                .note = ""};
+    return (struct fr_occurrence_row){.schedule = s->row.id,
+                                      .at_ms = d->at_ms,
+                                      .first_ms = d->first_ms,
+                                      .count = d->count,
+                                      .decision = d->fate,
+                                      .decided_wall = fr_sys.wall_ms(),
+                                      .note = ""};
 }
 
-static enum fr_rc add_rows(struct fr_store *st, const struct fr_fire_row *rows, size_t n,
+static enum fr_rc add_rows(struct fr_store *st, const struct fr_occurrence_row *rows, size_t n,
                            struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && i < n; i++)
-        rc = fr_store_fire_add(st, &rows[i], err);
+        rc = fr_store_occurrence_add(st, &rows[i], err);
     return rc;
 }
 
 /* Into the transaction of the batch. */
 static enum fr_rc add_decided(struct occurrences_batch *batch, struct host_schedule *s,
-                              const struct host_fire *what, int64_t seen_ms, struct fr_err *err)
+                              const struct host_occurrence *what, int64_t seen_ms,
+                              struct fr_err *err)
 {
     struct fr_store *st = batch->all->host->store;
     enum fr_rc rc = batch->n > 0 ? FR_OK : fr_store_begin(st, err);
@@ -178,9 +180,9 @@ enum fr_rc occurrences_commit(struct occurrences_batch *batch, enum fr_rc rc, st
 
 /* ---- decisions with a run ---- */
 
-static void free_fire(struct host_fire *f)
+static void free_occurrence(struct host_occurrence *f)
 {
-    f->s->fire = NULL;
+    f->s->occurrence = NULL;
     f->all->making--;
     fr_arena_finish(&f->arena);
     fr_sys.free(f);
@@ -188,37 +190,37 @@ static void free_fire(struct host_fire *f)
 
 void occurrences_forget(struct host_schedule *s)
 {
-    if (s->fire != NULL)
-        free_fire(s->fire);
+    if (s->occurrence != NULL)
+        free_occurrence(s->occurrence);
 }
 
-static enum fr_rc begin_run(struct host_fire *f, struct fr_err *err)
+static enum fr_rc begin_run(struct host_occurrence *f, struct fr_err *err)
 {
     struct host_making what = {.s = f->s,
                                .origin = f->origin,
                                .at_ms = f->row.at_ms,
                                .priority = f->s->s->priority,
-                               .fire = f};
+                               .occurrence = f};
 
     return schedules_make(f->all->host, &what, err);
 }
 
 /* rows are decided together with it. */
 static enum fr_rc begin(struct host_schedules *all, struct host_schedule *s,
-                        const struct host_fire *what, struct fr_err *err)
+                        const struct host_occurrence *what, struct fr_err *err)
 {
-    struct host_fire *f = fr_sys.alloc(sizeof(*f));
+    struct host_occurrence *f = fr_sys.alloc(sizeof(*f));
     enum fr_rc rc = FR_OK;
 
     if (f == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a run");
-    *f = (struct host_fire){.all = all,
-                            .s = s,
-                            .turn = s->turn,
-                            .n = what->n,
-                            .row = what->row,
-                            .origin = what->origin};
-    s->fire = f;
+    *f = (struct host_occurrence){.all = all,
+                                  .s = s,
+                                  .turn = s->turn,
+                                  .n = what->n,
+                                  .row = what->row,
+                                  .origin = what->origin};
+    s->occurrence = f;
     all->making++;
     f->rows = fr_arena_array(&f->arena, what->n + 1, sizeof(*f->rows));
     if (f->rows == NULL)
@@ -231,7 +233,7 @@ static enum fr_rc begin(struct host_schedules *all, struct host_schedule *s,
     if (rc == FR_OK)
         rc = begin_run(f, err);
     if (rc != FR_OK)
-        free_fire(f);
+        free_occurrence(f);
     return rc;
 }
 
@@ -242,7 +244,7 @@ enum fr_rc occurrences_decide(struct occurrences_batch *batch, struct host_sched
     struct fr_arena arena = {0};
     struct fr_due due;
     struct fr_decision *list;
-    struct host_fire f = {0};
+    struct host_occurrence f = {0};
     int64_t seen = 0;
     size_t n = 0;
     enum fr_rc rc = occurrences_state(all, s, &arena, &due, err);
@@ -280,12 +282,12 @@ out:
 /* ---- its commit ---- */
 
 /* One of its instants has a row by now, as of a backfill. */
-static enum fr_rc look_taken(const struct host_fire *f, struct fr_arena *arena, bool *taken,
+static enum fr_rc look_taken(const struct host_occurrence *f, struct fr_arena *arena, bool *taken,
                              struct fr_err *err)
 {
-    struct fr_fire_rows rows = {0};
-    enum fr_rc rc = fr_store_fires_after(f->all->host->store, f->s->row.id, f->s->row.seen_ms,
-                                         arena, &rows, err);
+    struct fr_occurrence_rows rows = {0};
+    enum fr_rc rc = fr_store_occurrences_after(f->all->host->store, f->s->row.id, f->s->row.seen_ms,
+                                               arena, &rows, err);
 
     *taken = false;
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
@@ -296,7 +298,7 @@ static enum fr_rc look_taken(const struct host_fire *f, struct fr_arena *arena, 
     return rc;
 }
 
-static enum fr_rc decide_again(struct host_fire *f, const struct fr_run *run,
+static enum fr_rc decide_again(struct host_occurrence *f, const struct fr_run *run,
                                struct fr_arena *arena, struct fr_err *err)
 {
     struct host_schedules *all = f->all;
@@ -304,11 +306,11 @@ static enum fr_rc decide_again(struct host_fire *f, const struct fr_run *run,
     bool wait = false, taken = false;
     enum fr_rc rc = look_taken(f, arena, &taken, err);
 
-    f->what = FIRE_STALE;
+    f->what = OCCURRENCE_STALE;
     if (rc != FR_OK || taken || f->turn != f->s->turn || f->s->dirty || f->s->s == NULL ||
         fr_run_schedule(run) == NULL)
         return rc;
-    f->what = FIRE_DECIDED;
+    f->what = OCCURRENCE_DECIDED;
     f->row.decision = FR_FATE_SKIPPED;
     if ((rc = queue_ask(all->host, fr_run_spec(run), INT64_MAX, &wait, err)) == FR_BUSY) {
         f->row.note = fr_arena_dup(&f->arena, err->msg);
@@ -319,7 +321,7 @@ static enum fr_rc decide_again(struct host_fire *f, const struct fr_run *run,
     f->row.run = o.act == FR_SKIP ? o.by : 0;
     f->supersede = o.act == FR_SKIP ? 0 : o.supersede;
     if (o.act == FR_ENTER) {
-        f->what = FIRE_RAN;
+        f->what = OCCURRENCE_RAN;
         f->row.decision = FR_FATE_RAN;
     }
     return FR_OK;
@@ -327,44 +329,45 @@ static enum fr_rc decide_again(struct host_fire *f, const struct fr_run *run,
 
 static enum fr_rc enter(void *arg, const struct fr_run *run, bool *enters, struct fr_err *err)
 {
-    struct host_fire *f = arg;
+    struct host_occurrence *f = arg;
     struct fr_store *st = f->all->host->store;
     struct fr_arena arena = {0};
     enum fr_rc rc = decide_again(f, run, &arena, err);
 
     fr_arena_finish(&arena);
-    *enters = f->what == FIRE_RAN;
-    if (rc != FR_OK || f->what == FIRE_STALE)
+    *enters = f->what == OCCURRENCE_RAN;
+    if (rc != FR_OK || f->what == OCCURRENCE_STALE)
         return rc;
     rc = add_rows(st, f->rows, f->n, err);
-    if (rc == FR_OK && f->what == FIRE_DECIDED)
-        rc = fr_store_fire_add(st, &f->row, err);
+    if (rc == FR_OK && f->what == OCCURRENCE_DECIDED)
+        rc = fr_store_occurrence_add(st, &f->row, err);
     return rc == FR_OK ? fr_store_schedule_seen(st, f->s->row.id, f->row.at_ms, err) : rc;
 }
 
 /* The run that waits makes room: its instant says for which one. */
-static enum fr_rc set_superseded(struct host_fire *f, struct fr_err *err)
+static enum fr_rc set_superseded(struct host_occurrence *f, struct fr_err *err)
 {
     struct host_run *h = host_find_no(f->all->host, f->supersede);
     const struct fr_run_row *old = h != NULL ? fr_run_record(h->run) : NULL;
     char note[40];
-    struct fr_fire_row row = {.decision = FR_FATE_SUPERSEDED, .run = f->supersede, .note = note};
+    struct fr_occurrence_row row = {
+        .decision = FR_FATE_SUPERSEDED, .run = f->supersede, .note = note};
 
     if (old == NULL)
         return FR_OK; /* nobody drives it: it does not start either */
     snprintf(note, sizeof(note), "by run %lld", (long long)f->row.run);
     row.schedule = old->schedule;
     row.at_ms = old->at_ms;
-    return fr_store_fire_set(f->all->host->store, &row, err);
+    return fr_store_occurrence_set(f->all->host->store, &row, err);
 }
 
 static enum fr_rc put(void *arg, int64_t no, struct fr_err *err)
 {
-    struct host_fire *f = arg;
+    struct host_occurrence *f = arg;
     enum fr_rc rc;
 
     f->row.run = no;
-    rc = fr_store_fire_add(f->all->host->store, &f->row, err);
+    rc = fr_store_occurrence_add(f->all->host->store, &f->row, err);
     return rc == FR_OK && f->supersede != 0 ? set_superseded(f, err) : rc;
 }
 
@@ -380,7 +383,7 @@ static void say_wrong(const struct fr_issues *issues, const struct fr_err *err, 
 }
 
 /* A run that has failed already, so that it is seen where runs are. */
-static enum fr_rc add_failed(struct host_fire *f, const char *reason, struct fr_err *err)
+static enum fr_rc add_failed(struct host_occurrence *f, const char *reason, struct fr_err *err)
 {
     int64_t now = fr_sys.wall_ms();
     struct fr_run_row run = {.name = f->s->row.pipeline,
@@ -403,7 +406,7 @@ static enum fr_rc add_failed(struct host_fire *f, const char *reason, struct fr_
     if (rc == FR_OK && (rc = fr_store_run_add(st, &run, err)) == FR_OK &&
         (rc = fr_store_event_add(st, run.id, &ev, err)) == FR_OK) {
         f->row.run = run.no;
-        rc = fr_store_fire_add(st, &f->row, err);
+        rc = fr_store_occurrence_add(st, &f->row, err);
     }
     run.state = FR_RUN_OVER;
     run.outcome = FR_OUT_FAILED;
@@ -412,7 +415,7 @@ static enum fr_rc add_failed(struct host_fire *f, const char *reason, struct fr_
     return rc == FR_OK ? fr_store_run_set(st, &run, err) : rc;
 }
 
-static enum fr_rc commit_invalid(struct host_fire *f, const char *reason, struct fr_err *err)
+static enum fr_rc commit_invalid(struct host_occurrence *f, const char *reason, struct fr_err *err)
 {
     struct fr_store *st = f->all->host->store;
     enum fr_rc rc = fr_store_begin(st, err);
@@ -432,7 +435,7 @@ static bool is_of_file(enum fr_rc rc)
     return rc == FR_USAGE || rc == FR_CORRUPT || rc == FR_UNSUPPORTED || rc == FR_DENIED;
 }
 
-static void settle(struct host_fire *f)
+static void settle(struct host_occurrence *f)
 {
     struct host_schedule *s = f->s;
     struct host_run *waiting = host_find_no(f->all->host, f->supersede);
@@ -442,7 +445,7 @@ static void settle(struct host_fire *f)
     for (size_t i = 0; i < f->n; i++)
         tell(f->all->host, s, &f->rows[i]);
     tell(f->all->host, s, &f->row);
-    if (f->what == FIRE_RAN && waiting != NULL) {
+    if (f->what == OCCURRENCE_RAN && waiting != NULL) {
         fr_run_say(waiting->run, "a newer run of its schedule takes its place");
         fr_run_cancel(waiting->run);
     }
@@ -452,7 +455,7 @@ static void settle(struct host_fire *f)
 
 static void over(void *arg, const struct fr_issues *issues, const struct fr_err *why)
 {
-    struct host_fire *f = arg;
+    struct host_occurrence *f = arg;
     struct host_schedules *all = f->all;
     struct host_schedule *s = f->s;
     struct fr_err err = *why;
@@ -461,7 +464,7 @@ static void over(void *arg, const struct fr_issues *issues, const struct fr_err 
 
     if (is_of_file(err.rc) && f->turn == s->turn && s->s != NULL) {
         say_wrong(issues, &err, &reason);
-        f->what = FIRE_DECIDED;
+        f->what = OCCURRENCE_DECIDED;
         s->ended = all->ended = true;
         again = reason.bad || commit_invalid(f, reason.p, &err) != FR_OK;
     }
@@ -469,12 +472,12 @@ static void over(void *arg, const struct fr_issues *issues, const struct fr_err 
         fr_log(FR_LOG_WARN, "schedules", "%s/%s is decided later: %s", s->row.pipeline, s->row.name,
                err.msg);
         schedules_look_soon(all, 0);
-    } else if (f->what != FIRE_STALE) {
+    } else if (f->what != OCCURRENCE_STALE) {
         settle(f);
     }
     fr_buf_finish(&reason);
-    bool stale = f->what == FIRE_STALE;
-    free_fire(f);
+    bool stale = f->what == OCCURRENCE_STALE;
+    free_occurrence(f);
     all->host->woken = true;
     if (again || stale)
         schedules_retry(all, s);
@@ -482,4 +485,4 @@ static void over(void *arg, const struct fr_issues *issues, const struct fr_err 
         schedules_rearm(all, s);
 }
 
-const struct make_for of_fire = {.enter = enter, .put = put, .over = over};
+const struct make_for of_occurrence = {.enter = enter, .put = put, .over = over};

@@ -10,17 +10,17 @@
 static enum fr_rc drop_paused(struct fr_store *st, struct fr_schedule_row *row, struct fr_err *err)
 {
     struct fr_arena arena = {0};
-    struct fr_fire_rows rows = {0};
-    enum fr_rc rc = fr_store_fires_after(st, row->id, row->seen_ms, &arena, &rows, err);
+    struct fr_occurrence_rows rows = {0};
+    enum fr_rc rc = fr_store_occurrences_after(st, row->id, row->seen_ms, &arena, &rows, err);
 
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
-        const struct fr_fire_row *fire = &rows.rows[i];
+        const struct fr_occurrence_row *occurrence = &rows.rows[i];
 
-        if (fire->decision != FR_FATE_PAUSED)
+        if (occurrence->decision != FR_FATE_PAUSED)
             continue;
-        if (fire->first_ms <= row->seen_ms && fire->first_ms > row->since_ms)
-            row->seen_ms = fire->first_ms - 1;
-        rc = fr_store_fire_drop(st, row->id, fire->at_ms, err);
+        if (occurrence->first_ms <= row->seen_ms && occurrence->first_ms > row->since_ms)
+            row->seen_ms = occurrence->first_ms - 1;
+        rc = fr_store_occurrence_drop(st, row->id, occurrence->at_ms, err);
     }
     fr_arena_finish(&arena);
     return rc;
@@ -36,16 +36,16 @@ static enum fr_rc pause_queued(struct fr_store *st, int64_t schedule, const stru
 
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_run_row *run = &rows.rows[i];
-        struct fr_fire_row row = {.schedule = schedule,
-                                  .at_ms = run->at_ms,
-                                  .decision = FR_FATE_PAUSED,
-                                  .run = run->no,
-                                  .note = "its run waited, and does not begin"};
+        struct fr_occurrence_row row = {.schedule = schedule,
+                                        .at_ms = run->at_ms,
+                                        .decision = FR_FATE_PAUSED,
+                                        .run = run->no,
+                                        .note = "its run waited, and does not begin"};
 
         if (run->schedule == schedule && run->backfill == 0 && run->outcome == FR_OUT_NONE &&
             run->state == FR_RUN_QUEUED &&
             (how->waits == NULL || how->waits(how->waits_arg, run->id)))
-            rc = fr_store_fire_set(st, &row, err);
+            rc = fr_store_occurrence_set(st, &row, err);
     }
     fr_arena_finish(&arena);
     return rc;

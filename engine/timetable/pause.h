@@ -2,7 +2,7 @@
 #ifndef FR_TIMETABLE_PAUSE_H
 #define FR_TIMETABLE_PAUSE_H
 
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 
 struct fr_pause {
     bool pause;       /* else: resume */

@@ -3,7 +3,7 @@
 
 #include "engine/base/log.h"
 #include "engine/timetable/schedules.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 
 enum {
     LOOK_MS = 60000,  /* the wall clock may be set: a time is looked at again so often */
@@ -152,7 +152,7 @@ static enum fr_rc begin(struct fr_host *host, const struct fr_run_row *row, stru
         make_any(host, &of_rerun, is_of, &row->id))
         return FR_OK; /* it is still here, or begun */
     if (row->schedule != 0)
-        rc = fr_store_fire_newer(host->store, row->schedule, row->at_ms, &newer, err);
+        rc = fr_store_occurrence_newer(host->store, row->schedule, row->at_ms, &newer, err);
     if (rc != FR_OK)
         return rc;
     if (fr_sys.wall_ms() - row->rerun_wall > LATE_MS) {

@@ -60,8 +60,8 @@ static enum fr_rc fill(const struct fr_host *host, const struct host_making *wha
 static void make_of(struct host_job *job, const struct host_making *what,
                     struct host_backfill *backfill)
 {
-    if (what->fire != NULL)
-        make_for(job, &of_fire, what->fire);
+    if (what->occurrence != NULL)
+        make_for(job, &of_occurrence, what->occurrence);
     else if (backfill != NULL)
         make_for(job, &of_backfill, backfill);
 }
@@ -82,8 +82,8 @@ enum fr_rc schedules_make(struct fr_host *host, const struct host_making *what, 
             *backfill = *what->backfill;
     }
     if (rc == FR_OK)
-        rc = fr_store_fire_succeeded(host->store, what->s->row.id, what->at_ms,
-                                     &submit.occasion.previous_ms, err);
+        rc = fr_store_occurrence_succeeded(host->store, what->s->row.id, what->at_ms,
+                                           &submit.occasion.previous_ms, err);
     if (rc == FR_OK && (texts.shell = json_pack("{s:s}", "cwd", submit.spec.cwd)) == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for a run");
     if (rc == FR_OK && (job = host_submit(host, &submit, &texts, err)) == NULL)

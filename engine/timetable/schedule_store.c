@@ -6,8 +6,8 @@
 enum {
     DAY_MS = 86400000,
     GONE_DAYS = 30,
-    FIRE_DAYS = 400,
-    FIRE_DAYS_OFTEN = 30, /* of schedules with more than OFTEN fires a day */
+    OCCURRENCE_DAYS = 400,
+    OCCURRENCE_DAYS_OFTEN = 30, /* of schedules with more than OFTEN occurrences a day */
     OFTEN = 100,
     PRUNE_ROWS = 500,
     PRUNE_SCHEDULES = 100,
@@ -248,7 +248,7 @@ static int64_t days_of(const struct host_schedule *s, int64_t now)
 {
     bool often = s->t != NULL && fr_rule_count(&s->t->rule, now - DAY_MS, now) > OFTEN;
 
-    return often ? FIRE_DAYS_OFTEN : FIRE_DAYS;
+    return often ? OCCURRENCE_DAYS_OFTEN : OCCURRENCE_DAYS;
 }
 
 /* A row that seen has not passed tells of an instant that is due (the clock was set back to before
@@ -265,11 +265,11 @@ static enum fr_rc prune_one(struct fr_store *st, const struct host_schedule *s, 
                             bool *dropped, struct fr_err *err)
 {
     bool gone = s->row.gone_wall != 0 && now - s->row.gone_wall > GONE_DAYS * (int64_t)DAY_MS;
-    struct fr_fire_page old = {s->row.id, gone ? INT64_MAX : old_before(s, now), PRUNE_ROWS};
+    struct fr_occurrence_page old = {s->row.id, gone ? INT64_MAX : old_before(s, now), PRUNE_ROWS};
     int64_t n = 0;
-    enum fr_rc rc = fr_store_fires_prune(st, &old, &n, err);
+    enum fr_rc rc = fr_store_occurrences_prune(st, &old, &n, err);
 
-    if (rc != FR_OK || !gone || n == PRUNE_ROWS || s->fire != NULL)
+    if (rc != FR_OK || !gone || n == PRUNE_ROWS || s->occurrence != NULL)
         return rc;
     *dropped = true;
     return fr_store_schedule_drop(st, s->row.id, err);

@@ -50,7 +50,7 @@ void schedules_rearm(struct host_schedules *all, struct host_schedule *s)
     struct fr_due due;
     int64_t at = INT64_MAX;
 
-    if (s->s != NULL && s->stored && !s->dirty && s->fire == NULL) {
+    if (s->s != NULL && s->stored && !s->dirty && s->occurrence == NULL) {
         if (occurrences_state(all, s, &arena, &due, NULL) == FR_OK)
             at = fr_next_due(&due);
         else
@@ -107,7 +107,7 @@ static enum fr_rc decide_due(struct host_schedules *all, struct fr_err *err)
         if (occurrences_decide(&batch, s, &why) != FR_OK) {
             if (batch.n == had)
                 schedules_retry(all, s);
-        } else if (batch.n == had && s->fire == NULL) {
+        } else if (batch.n == had && s->occurrence == NULL) {
             s->backoff_ms = 0;
             schedules_rearm(all, s);
         }
@@ -247,10 +247,10 @@ void schedules_ended(struct fr_host *host, const struct fr_run_row *run)
 static enum fr_rc failed_often(struct host_schedules *all, const struct host_schedule *s, bool *yes,
                                struct fr_err *err)
 {
-    struct fr_fire_page page = {s->row.id, INT64_MAX, (size_t)s->s->pause_after};
+    struct fr_occurrence_page page = {s->row.id, INT64_MAX, (size_t)s->s->pause_after};
     struct fr_arena arena = {0};
-    struct fr_fire_rows rows = {0};
-    enum fr_rc rc = fr_store_fires_ended(all->host->store, &page, &arena, &rows, err);
+    struct fr_occurrence_rows rows = {0};
+    enum fr_rc rc = fr_store_occurrences_ended(all->host->store, &page, &arena, &rows, err);
 
     *yes = rc == FR_OK && rows.n == page.limit;
     for (size_t i = 0; *yes && i < rows.n; i++)

@@ -1,6 +1,6 @@
 /*
  * The schedules of a staying host: the files of its folders (folders.h), the state of each schedule
- * (store/fires.h), and the runs that they make. For the host alone.
+ * (store/occurrences.h), and the runs that they make. For the host alone.
  *
  *   timetable.c       begin and end
  *   schedules.c       due times, steps of the clock
@@ -24,9 +24,9 @@
 #include "engine/runs/state.h"
 #include "engine/timetable/pause.h"
 #include "engine/timetable/timetable.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 
-struct host_fire;
+struct host_occurrence;
 
 struct host_again { /* when rerun.c and backfill.c look next, in mono_ms; INT64_MAX: never */
     int64_t rerun_due_ms, backfill_due_ms;
@@ -44,9 +44,9 @@ struct host_schedule {
     uint32_t place, stamp;        /* in list; of its entry among those that are due */
     int64_t due_wall;             /* INT64_MAX: never */
     int64_t retry_ms, backoff_ms; /* after a failed decision: no other before, mono_ms */
-    struct host_fire *fire;       /* owns: an instant whose run is being made; NULL */
-    bool ended;                   /* a run of it ended: check whether it failed too often */
-    bool other_rule;              /* decisions ahead of now used another rule than t */
+    struct host_occurrence *occurrence; /* owns: an instant whose run is being made; NULL */
+    bool ended;                         /* a run of it ended: check whether it failed too often */
+    bool other_rule;                    /* decisions ahead of now used another rule than t */
 };
 
 struct host_file {
@@ -163,7 +163,7 @@ struct host_making {
     int64_t at_ms;  /* its instant; 0: it is of none, and its time is at, or now */
     const char *at; /* as written; NULL: now */
     int64_t priority;
-    struct host_fire *fire;               /* whose run it is; NULL */
+    struct host_occurrence *occurrence;   /* whose run it is; NULL */
     const struct host_backfill *backfill; /* likewise; NULL */
     json_t
         *params; /* borrows: as fr_backfill_row.params, beside those of the schedule; NULL: none */
@@ -178,7 +178,7 @@ enum { OCCURRENCES_BATCH = 200 };
 struct occurrences_decided {
     struct host_schedule *s;
     int64_t seen_ms;
-    struct fr_fire_row newest; /* for the log */
+    struct fr_occurrence_row newest; /* for the log */
 };
 struct occurrences_batch {
     struct host_schedules *all;
@@ -192,7 +192,7 @@ enum fr_rc occurrences_decide(struct occurrences_batch *batch, struct host_sched
 /* Ends the batch: rc is of its last decision. Those of it are armed again. */
 enum fr_rc occurrences_commit(struct occurrences_batch *batch, enum fr_rc rc, struct fr_err *err);
 void occurrences_forget(struct host_schedule *s); /* the run that is being made is of no use */
-extern const struct make_for of_fire;             /* of a struct host_fire */
+extern const struct make_for of_occurrence;       /* of a struct host_occurrence */
 /* The decisions of a schedule behind an instant, in their order; they live in the arena. */
 struct occurrences_stored {
     int64_t schedule, after_ms;

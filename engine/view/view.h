@@ -7,7 +7,7 @@
 #include "engine/base/sys.h"
 #include "engine/run/run.h"
 #include "engine/view/text.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 #include "engine/store/lists.h"
 #include "engine/store/types.h"
 

@@ -6,7 +6,7 @@
 #include "engine/view/view.h"
 #include "engine/plan/layout.h"
 #include "engine/store/blob.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 
 #include <string.h>
 

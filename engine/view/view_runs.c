@@ -4,12 +4,12 @@
 #include "engine/view/task_summary.h"
 #include "engine/view/view.h"
 #include "engine/view/why.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 #include "engine/store/ready.h"
 
 #include <stdlib.h>
 
-enum { MEDIAN_OF = 20, HISTORY_RUNS = 50, HISTORY_FIRES = 200, QUEUE_TASKS = 200 };
+enum { MEDIAN_OF = 20, HISTORY_RUNS = 50, HISTORY_OCCURRENCES = 200, QUEUE_TASKS = 200 };
 
 /* ---- lists ---- */
 
@@ -216,15 +216,16 @@ static enum fr_rc add_gaps(struct view *v, const struct fr_schedule_rows *schedu
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && i < schedules->n; i++) {
-        struct fr_fire_page page = {schedules->rows[i].id, INT64_MAX, HISTORY_FIRES};
-        struct fr_fire_rows fires = {0};
+        struct fr_occurrence_page page = {schedules->rows[i].id, INT64_MAX, HISTORY_OCCURRENCES};
+        struct fr_occurrence_rows occurrences = {0};
 
         if (strcmp(schedules->rows[i].pipeline, arg(v, 0)) != 0)
             continue;
-        rc = fr_store_fires_before(v->st, &page, &v->arena, &fires, err);
-        for (size_t k = 0; k < fires.n && fires.rows[k].at_ms >= since; k++)
-            if (fires.rows[k].decision != FR_FATE_RAN && fires.rows[k].decision != FR_FATE_INVALID)
-                json_array_append_new(gaps, fr_row_json(&fr_fire_type, &fires.rows[k]));
+        rc = fr_store_occurrences_before(v->st, &page, &v->arena, &occurrences, err);
+        for (size_t k = 0; k < occurrences.n && occurrences.rows[k].at_ms >= since; k++)
+            if (occurrences.rows[k].decision != FR_FATE_RAN &&
+                occurrences.rows[k].decision != FR_FATE_INVALID)
+                json_array_append_new(gaps, fr_row_json(&fr_occurrence_type, &occurrences.rows[k]));
     }
     return rc;
 }

@@ -5,7 +5,7 @@
 #include "tests/unit/host/host_bed.h"
 
 #include "engine/runs/state.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 
 #include <fcntl.h>
 

@@ -3,7 +3,7 @@
 #include "engine/answer/access.h"
 #include "engine/host/host.h"
 #include "engine/runs/state.h"
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 #include "engine/stream/feed.h"
 #include "tests/unit/host/host_bed.h"
 
@@ -115,7 +115,7 @@ static void test_gaps(void)
     struct fr_schedule_row other = {
         .source = "/q.yaml", .name = "n", .pipeline = "q", .state = FR_SCHEDULE_ACTIVE};
     int64_t now = fr_sys.wall_ms() + 60000;
-    struct fr_fire_row fires[] = {
+    struct fr_occurrence_row fires[] = {
         {.at_ms = 1000, .first_ms = 1000, .count = 1, .decision = FR_FATE_MISSED},
         {.at_ms = now, .first_ms = now - 10, .count = 3, .decision = FR_FATE_SKIPPED, .run = 1},
         {.at_ms = now + 1, .first_ms = now + 1, .count = 1, .decision = FR_FATE_RAN, .run = 1},
@@ -127,11 +127,11 @@ static void test_gaps(void)
     CHECK_INT(fr_store_schedule_add(bed.st, &other, NULL), FR_OK);
     for (size_t i = 0; i < sizeof(fires) / sizeof(fires[0]); i++) {
         fires[i].schedule = s.id;
-        CHECK_INT(fr_store_fire_add(bed.st, &fires[i], NULL), FR_OK);
+        CHECK_INT(fr_store_occurrence_add(bed.st, &fires[i], NULL), FR_OK);
     }
     fires[0].schedule = other.id;
     fires[0].at_ms = now;
-    CHECK_INT(fr_store_fire_add(bed.st, &fires[0], NULL), FR_OK);
+    CHECK_INT(fr_store_occurrence_add(bed.st, &fires[0], NULL), FR_OK);
     CHECK_INT(fr_store_commit(bed.st, NULL), FR_OK);
     snprintf(want, sizeof(want), "\"gaps\":[{\"at_ms\":%lld,", (long long)now);
     check_answer(ask(&bed, GET, "/api/v1/pipelines/p/history", NULL), 200, want);

@@ -238,8 +238,8 @@ static void test_store(void)
 
 static void test_told(void)
 {
-    meters_fire(bed.host->meters, FR_FATE_RAN, 2500);
-    meters_fire(bed.host->meters, FR_FATE_MISSED, 9000);
+    meters_occurrence(bed.host->meters, FR_FATE_RAN, 2500);
+    meters_occurrence(bed.host->meters, FR_FATE_MISSED, 9000);
     check_line("flowrun_schedule_fires_total{decision=\"missed\"} 1\n");
     check_line("flowrun_schedule_lag_seconds_sum 2.5\n");
     meters_answer(bed.host->meters, NULL, 404, 3600000);

@@ -1,6 +1,6 @@
 /* Schedules and their instants in the store: what is put comes back, an instant is decided once, a
  * run's outcome reaches its instant and outlives the run. */
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 #include "engine/store/retain.h"
 #include "engine/store/sql.h"
 #include "tests/unit/store/store_bed.h"
@@ -31,16 +31,16 @@ static int64_t add_schedule(const char *source, const char *name)
 
 static enum fr_rc add_fire(int64_t schedule, int64_t at_ms, enum fr_fate decision, int64_t run)
 {
-    struct fr_fire_row row = {.schedule = schedule,
-                              .at_ms = at_ms,
-                              .first_ms = at_ms - 10,
-                              .count = 2,
-                              .decision = decision,
-                              .run = run,
-                              .decided_wall = at_ms + 1,
-                              .note = "n"};
+    struct fr_occurrence_row row = {.schedule = schedule,
+                                    .at_ms = at_ms,
+                                    .first_ms = at_ms - 10,
+                                    .count = 2,
+                                    .decision = decision,
+                                    .run = run,
+                                    .decided_wall = at_ms + 1,
+                                    .note = "n"};
 
-    return fr_store_fire_add(st, &row, &err);
+    return fr_store_occurrence_add(st, &row, &err);
 }
 
 static int64_t add_run(uint8_t first, int64_t schedule, int64_t at_ms)
@@ -66,7 +66,7 @@ static void end_run(uint8_t first, enum fr_outcome outcome)
 }
 
 /* "50:ran:3:failed 60:missed:0:" */
-static void check_fires(const struct fr_fire_rows *rows, const char *want)
+static void check_fires(const struct fr_occurrence_rows *rows, const char *want)
 {
     struct fr_buf got = {0};
 
@@ -122,10 +122,10 @@ static void test_schedules(void)
 static void test_once(void)
 {
     int64_t s = add_schedule("/f/c.yaml", "default"), other = add_schedule("/f/c.yaml", "other");
-    struct fr_fire_row set = {
+    struct fr_occurrence_row set = {
         .schedule = s, .at_ms = 70, .decision = FR_FATE_SUPERSEDED, .run = 4, .note = "by run 5"};
-    struct fr_fire_page page = {s, 80, 2};
-    struct fr_fire_rows rows;
+    struct fr_occurrence_page page = {s, 80, 2};
+    struct fr_occurrence_rows rows;
 
     check_row("an instant is decided once");
     CHECK_INT(add_fire(s, 50, FR_FATE_MISSED, 0), FR_OK);
@@ -134,17 +134,17 @@ static void test_once(void)
     CHECK_INT(add_fire(s, 80, FR_FATE_RAN, 5), FR_OK);
     CHECK_INT(add_fire(s, 70, FR_FATE_RAN, 4), FR_OK);
     CHECK_INT(add_fire(s, 60, FR_FATE_SKIPPED, 2), FR_OK);
-    CHECK_INT(fr_store_fire_set(st, &set, &err), FR_OK);
-    CHECK_INT(fr_store_fires_after(st, s, 50, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_occurrence_set(st, &set, &err), FR_OK);
+    CHECK_INT(fr_store_occurrences_after(st, s, 50, &arena, &rows, &err), FR_OK);
     check_fires(&rows, "60:skipped:2: 70:superseded:4: 80:ran:5:");
     CHECK(rows.rows[1].first_ms == 60 && rows.rows[1].count == 2 &&
           rows.rows[1].decided_wall == 71 && rows.rows[1].schedule == s);
     CHECK_TEXT(rows.rows[1].note, "by run 5");
     CHECK_TEXT(rows.rows[0].note, "n");
-    CHECK_INT(fr_store_fires_before(st, &page, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_occurrences_before(st, &page, &arena, &rows, &err), FR_OK);
     check_fires(&rows, "70:superseded:4: 60:skipped:2:");
-    CHECK_INT(fr_store_fire_drop(st, s, 60, &err), FR_OK);
-    CHECK_INT(fr_store_fires_before(st, &page, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_occurrence_drop(st, s, 60, &err), FR_OK);
+    CHECK_INT(fr_store_occurrences_before(st, &page, &arena, &rows, &err), FR_OK);
     check_fires(&rows, "70:superseded:4: 50:missed:0:");
 }
 
@@ -153,13 +153,13 @@ static void test_together(void)
 {
     int64_t s = add_schedule("/f/d.yaml", "default");
     struct fr_run_row run;
-    struct fr_fire_rows rows;
+    struct fr_occurrence_rows rows;
 
     check_row("a run and its instant are one commit");
     CHECK_INT(fr_store_begin(st, &err), FR_OK);
     CHECK_INT(add_fire(s, 50, FR_FATE_RAN, add_run(0x41, s, 50)), FR_OK);
     fr_store_rollback(st);
-    CHECK_INT(fr_store_fires_after(st, s, 0, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_occurrences_after(st, s, 0, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 0);
     CHECK_INT(fr_store_run_find(st, "41010000", &arena, &run, &err), FR_NOTFOUND);
     CHECK_INT(fr_store_begin(st, &err), FR_OK);
@@ -173,8 +173,8 @@ static void test_together(void)
 static void test_outcome(void)
 {
     int64_t s = add_schedule("/f/e.yaml", "default"), at = -1;
-    struct fr_fire_page page = {s, INT64_MAX, 10};
-    struct fr_fire_rows rows;
+    struct fr_occurrence_page page = {s, INT64_MAX, 10};
+    struct fr_occurrence_rows rows;
     struct fr_buf want = {0};
     int64_t no[4] = {add_run(0x51, s, 50), add_run(0x52, s, 60), add_run(0x53, s, 70),
                      add_run(0x54, 0, 0)};
@@ -183,28 +183,28 @@ static void test_outcome(void)
     for (int i = 0; i < 3; i++)
         CHECK_INT(add_fire(s, 50 + 10 * i, FR_FATE_RAN, no[i]), FR_OK);
     CHECK_INT(add_fire(s, 80, FR_FATE_SKIPPED, no[1]), FR_OK);
-    CHECK_INT(fr_store_fire_succeeded(st, s, INT64_MAX, &at, &err), FR_OK);
+    CHECK_INT(fr_store_occurrence_succeeded(st, s, INT64_MAX, &at, &err), FR_OK);
     CHECK_INT(at, 0);
     end_run(0x51, FR_OUT_SUCCEEDED);
     end_run(0x52, FR_OUT_FAILED);
     end_run(0x54, FR_OUT_FAILED);
-    CHECK_INT(fr_store_fires_ended(st, &page, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_occurrences_ended(st, &page, &arena, &rows, &err), FR_OK);
     fr_buf_fmt(&want, "60:ran:%lld:failed 50:ran:%lld:succeeded", (long long)no[1],
                (long long)no[0]);
     check_fires(&rows, want.p); /* not the one that it skipped */
-    CHECK_INT(fr_store_fire_succeeded(st, s, INT64_MAX, &at, &err), FR_OK);
+    CHECK_INT(fr_store_occurrence_succeeded(st, s, INT64_MAX, &at, &err), FR_OK);
     CHECK_INT(at, 50);
-    CHECK_INT(fr_store_fire_succeeded(st, s, 50, &at, &err), FR_OK);
+    CHECK_INT(fr_store_occurrence_succeeded(st, s, 50, &at, &err), FR_OK);
     CHECK_INT(at, 0);
     end_run(0x52, FR_OUT_NONE); /* a retry */
     end_run(0x52, FR_OUT_SUCCEEDED);
-    CHECK_INT(fr_store_fire_succeeded(st, s, INT64_MAX, &at, &err), FR_OK);
+    CHECK_INT(fr_store_occurrence_succeeded(st, s, INT64_MAX, &at, &err), FR_OK);
     CHECK_INT(at, 60);
 
     check_row("an outcome outlives its run");
     CHECK_INT(fr_store_run_remove(st, (struct fr_id){{0x51, 1}}, &err), FR_OK);
     CHECK_INT(fr_store_runs_drop(st, &(struct fr_id){{0x51, 1}}, 1, &err), FR_OK);
-    CHECK_INT(fr_store_fire_succeeded(st, s, 60, &at, &err), FR_OK);
+    CHECK_INT(fr_store_occurrence_succeeded(st, s, 60, &at, &err), FR_OK);
     CHECK_INT(at, 50);
     fr_buf_finish(&want);
 }
@@ -212,20 +212,20 @@ static void test_outcome(void)
 static void test_prune(void)
 {
     int64_t s = add_schedule("/f/g.yaml", "default"), other = add_schedule("/f/g.yaml", "o"), n;
-    struct fr_fire_page page = {s, 60, 4};
-    struct fr_fire_rows rows;
+    struct fr_occurrence_page page = {s, 60, 4};
+    struct fr_occurrence_rows rows;
 
     check_row("old instants go");
     for (int64_t at = 10; at <= 80; at += 10)
         CHECK(add_fire(s, at, FR_FATE_MISSED, 0) == FR_OK &&
               add_fire(other, at, FR_FATE_MISSED, 0) == FR_OK);
-    CHECK_INT(fr_store_fires_prune(st, &page, &n, &err), FR_OK);
+    CHECK_INT(fr_store_occurrences_prune(st, &page, &n, &err), FR_OK);
     CHECK_INT(n, 4);
-    CHECK_INT(fr_store_fires_prune(st, &page, &n, &err), FR_OK);
+    CHECK_INT(fr_store_occurrences_prune(st, &page, &n, &err), FR_OK);
     CHECK_INT(n, 1);
-    CHECK_INT(fr_store_fires_after(st, s, 0, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_occurrences_after(st, s, 0, &arena, &rows, &err), FR_OK);
     check_fires(&rows, "60:missed:0: 70:missed:0: 80:missed:0:");
-    CHECK_INT(fr_store_fires_after(st, other, 0, &arena, &rows, &err), FR_OK);
+    CHECK_INT(fr_store_occurrences_after(st, other, 0, &arena, &rows, &err), FR_OK);
     CHECK_INT(rows.n, 8);
 }
 

@@ -520,7 +520,7 @@ static void test_updates(void)
         {&fr_node_type, "home_id boot_id folder unreachable_wall abandoned "},
         {&fr_schedule_type, "pipeline rule state state_wall note gone_wall seen_ms since_ms "
                             "fingerprint "},
-        {&fr_fire_type, "decision run note "},
+        {&fr_occurrence_type, "decision run note "},
         {&fr_backfill_type, "state note made kept cursor_ms "},
         {&fr_delivery_type, "state made_wall due_wall tried_wall tries answer "},
     };

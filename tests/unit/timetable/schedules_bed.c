@@ -123,15 +123,15 @@ bool is_gone(struct host_bed *bed, const char *of)
 void show_fires(struct host_bed *bed, const char *of, struct fr_buf *out)
 {
     struct fr_schedule_row row;
-    struct fr_fire_rows rows = {0};
+    struct fr_occurrence_rows rows = {0};
 
     out->n = 0;
     fr_buf_text(out, "");
     if (!find_row(bed, of, &row))
         return;
-    CHECK_INT(fr_store_fires_after(bed->st, row.id, 0, &bed->arena, &rows, NULL), FR_OK);
+    CHECK_INT(fr_store_occurrences_after(bed->st, row.id, 0, &bed->arena, &rows, NULL), FR_OK);
     for (size_t i = 0; i < rows.n; i++) {
-        const struct fr_fire_row *f = &rows.rows[i];
+        const struct fr_occurrence_row *f = &rows.rows[i];
         char first[FR_TIME_TEXT], last[FR_TIME_TEXT];
 
         fr_time_text(f->first_ms / 1000, 0, first);

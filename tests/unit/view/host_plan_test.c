@@ -1,5 +1,5 @@
 /* What is shown of a pipeline, of its plan and its file: whole answers, to the last byte. */
-#include "engine/store/fires.h"
+#include "engine/store/occurrences.h"
 #include "tests/unit/host/host_bed.h"
 
 static struct host_bed bed = HOST_BED;

@@ -5,8 +5,8 @@
  * second row of an instant is refused. The run's outcome enters this row in the commit that sets it
  * in the run's row, and stays when the run is removed.
  */
-#ifndef FR_STORE_FIRES_H
-#define FR_STORE_FIRES_H
+#ifndef FR_STORE_OCCURRENCES_H
+#define FR_STORE_OCCURRENCES_H
 
 #include "engine/store/store.h"
 
@@ -38,7 +38,7 @@ enum fr_rc fr_store_schedules(struct fr_store *st, struct fr_arena *arena,
 /* Deletes the schedule and its instants. */
 enum fr_rc fr_store_schedule_drop(struct fr_store *st, int64_t schedule, struct fr_err *err);
 
-#define FR_FIRE_COLUMNS(C, S, R)                                                                   \
+#define FR_OCCURRENCE_COLUMNS(C, S, R)                                                             \
     C(R, INT, at_ms, "at_ms") /* the instant, or the last of count since first_ms */               \
     C(R, INT, first_ms, "first_ms")                                                                \
     C(R, INT, count, "count")                                                                      \
@@ -48,40 +48,40 @@ enum fr_rc fr_store_schedule_drop(struct fr_store *st, int64_t schedule, struct 
     C(R, INT, decided_wall, "decided_wall")                                                        \
     S(R, TEXT, note, "note")                                                                       \
     C(R, INT, schedule, NULL)
-FR_ROWS(fr_fire, FR_FIRE_COLUMNS);
+FR_ROWS(fr_occurrence, FR_OCCURRENCE_COLUMNS);
 
 /* FR_BUSY: the instant has a row. */
-enum fr_rc fr_store_fire_add(struct fr_store *st, const struct fr_fire_row *row,
-                             struct fr_err *err);
-enum fr_rc fr_store_fire_set(struct fr_store *st, const struct fr_fire_row *row,
-                             struct fr_err *err);
-enum fr_rc fr_store_fire_drop(struct fr_store *st, int64_t schedule, int64_t at_ms,
-                              struct fr_err *err);
+enum fr_rc fr_store_occurrence_add(struct fr_store *st, const struct fr_occurrence_row *row,
+                                   struct fr_err *err);
+enum fr_rc fr_store_occurrence_set(struct fr_store *st, const struct fr_occurrence_row *row,
+                                   struct fr_err *err);
+enum fr_rc fr_store_occurrence_drop(struct fr_store *st, int64_t schedule, int64_t at_ms,
+                                    struct fr_err *err);
 /* Rows after an instant, in order. */
-enum fr_rc fr_store_fires_after(struct fr_store *st, int64_t schedule, int64_t after_ms,
-                                struct fr_arena *arena, struct fr_fire_rows *out,
-                                struct fr_err *err);
+enum fr_rc fr_store_occurrences_after(struct fr_store *st, int64_t schedule, int64_t after_ms,
+                                      struct fr_arena *arena, struct fr_occurrence_rows *out,
+                                      struct fr_err *err);
 /* Rows before an instant, newest first, at most limit. */
-struct fr_fire_page {
+struct fr_occurrence_page {
     int64_t schedule, before_ms;
     size_t limit;
 };
-enum fr_rc fr_store_fires_before(struct fr_store *st, const struct fr_fire_page *page,
-                                 struct fr_arena *arena, struct fr_fire_rows *out,
-                                 struct fr_err *err);
+enum fr_rc fr_store_occurrences_before(struct fr_store *st, const struct fr_occurrence_page *page,
+                                       struct fr_arena *arena, struct fr_occurrence_rows *out,
+                                       struct fr_err *err);
 /* The same, only rows whose run is over. */
-enum fr_rc fr_store_fires_ended(struct fr_store *st, const struct fr_fire_page *page,
-                                struct fr_arena *arena, struct fr_fire_rows *out,
-                                struct fr_err *err);
+enum fr_rc fr_store_occurrences_ended(struct fr_store *st, const struct fr_occurrence_page *page,
+                                      struct fr_arena *arena, struct fr_occurrence_rows *out,
+                                      struct fr_err *err);
 /* The newest instant before before_ms whose run succeeded; 0: none. */
-enum fr_rc fr_store_fire_succeeded(struct fr_store *st, int64_t schedule, int64_t before_ms,
-                                   int64_t *at_ms, struct fr_err *err);
+enum fr_rc fr_store_occurrence_succeeded(struct fr_store *st, int64_t schedule, int64_t before_ms,
+                                         int64_t *at_ms, struct fr_err *err);
 /* The run of the oldest instant after after_ms that succeeded; 0: none. */
-enum fr_rc fr_store_fire_newer(struct fr_store *st, int64_t schedule, int64_t after_ms,
-                               int64_t *run, struct fr_err *err);
+enum fr_rc fr_store_occurrence_newer(struct fr_store *st, int64_t schedule, int64_t after_ms,
+                                     int64_t *run, struct fr_err *err);
 /* Removes at most limit rows before an instant; *n: how many. */
-enum fr_rc fr_store_fires_prune(struct fr_store *st, const struct fr_fire_page *page, int64_t *n,
-                                struct fr_err *err);
+enum fr_rc fr_store_occurrences_prune(struct fr_store *st, const struct fr_occurrence_page *page,
+                                      int64_t *n, struct fr_err *err);
 
 #define FR_SCHEDULE_FILE_COLUMNS(C, S, R)                                                          \
     C(R, TEXT, path, NULL)                                                                         \
