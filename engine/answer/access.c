@@ -12,12 +12,12 @@ static const int64_t MINUTE_MS = 60000, HOUR_MS = 3600000, DAY_MS = 86400000;
 enum {
     IDLE_HOURS = 12,
     SESSION_DAYS = 7,
-    SESSIONS = 1000, /* the one that was not used for the longest time goes first */
+    SESSIONS = 1000, /* the least recently used one is dropped first */
     CODES = 16,
-    FAILURES = 5, /* of a source within a minute */
+    FAILURES = 5, /* per source and minute */
     SOURCES = 64,
     PREFIX = 12,    /* characters of a secret */
-    USE_MINUTES = 5 /* how exact the time of the last use is */
+    USE_MINUTES = 5 /* resolution of the time of the last use */
 };
 
 struct token {
@@ -36,8 +36,8 @@ struct code {
     int64_t until_ms;
 };
 
-/* Where failed logins come from: an address; of this machine, whose users share one, what the
- * secret begins with: so no user of it locks out another one. */
+/* The source of failed logins: an address. Users of this machine share one address, so there the
+ * prefix of the secret is the source, and no user locks out another. */
 struct failure {
     char source[64];
     int n;
@@ -77,7 +77,7 @@ enum fr_role fr_role_of(const char *name)
 static enum fr_rc new_secret(const char *prefix, char out[FR_SECRET_TEXT], struct fr_err *err)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    uint8_t b[33] = {0}; /* the last makes a whole number of characters */
+    uint8_t b[33] = {0}; /* the last byte completes a whole number of characters */
     char *p = out + strlen(prefix);
 
     if (fr_sys.random(b, sizeof(b) - 1) != 0)
@@ -98,7 +98,7 @@ static void hash_of(const char *secret, char out[FR_SECRET_HASH])
     fr_sha256(secret, strlen(secret), out);
 }
 
-/* Takes as long for any two. */
+/* Compares in constant time. */
 static bool same_hash(const char *a, const char *b)
 {
     unsigned diff = 0;
@@ -137,7 +137,8 @@ enum fr_rc fr_token_make(struct fr_store *st, const struct fr_grant *grant,
     return fr_store_token_add(st, &row, err);
 }
 
-/* All are looked at, so that the time does not say which one it is. NULL: none, or it has ended. */
+/* Compares with all sessions, so that the time does not depend on which one matches. NULL: none
+ * matches, or the session has ended. */
 static struct token *find_token(struct fr_access *a, const char *hash)
 {
     struct token *found = NULL;
@@ -156,7 +157,7 @@ static struct token *token_of(struct fr_access *a, int64_t id)
     return NULL;
 }
 
-/* Not each use is written. */
+/* Only some uses are written. */
 static bool is_news(int64_t used_wall, int64_t now)
 {
     return now < used_wall || now >= used_wall + USE_MINUTES * MINUTE_MS;
@@ -222,8 +223,7 @@ static struct session *find_session(struct fr_access *a, const char *hash)
     return found != NULL && is_alive(a, found) ? found : NULL;
 }
 
-/* Those that are over go, and then, if there are too many, the one that was not used for the
- * longest time. */
+/* Drops the expired sessions, and then, if too many are left, the least recently used one. */
 static void make_room(struct fr_access *a)
 {
     size_t oldest = 0;
@@ -313,7 +313,7 @@ static void source_of(const char *address, const char *secret, char out[64])
         snprintf(out, 64, "%s", address);
 }
 
-/* Of that source; a new one takes the place of the one that failed last the longest time ago. */
+/* The entry of that source; a new entry replaces the one whose last failure is the oldest. */
 static struct failure *failure_of(struct fr_access *a, const char *source)
 {
     struct failure *oldest = &a->failures[0];
@@ -334,7 +334,7 @@ static struct failure *failure_of(struct fr_access *a, const char *source)
     return oldest;
 }
 
-/* A code is used once, whatever follows. */
+/* A code is used up by the first request. */
 static bool take_code(struct fr_access *a, const char *hash)
 {
     bool good = false;

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { DRY_MOST = 500 }; /* instants in an answer */
+enum { DRY_MOST = 500 }; /* instants in a response */
 
 enum fr_rc get_backfills(struct call *c, struct fr_err *err)
 {
@@ -46,7 +46,7 @@ static enum fr_rc check_wish(const struct wish *w, const char *order, struct fr_
     return FR_OK;
 }
 
-/* How many instants there are, where the body does not say it: as its file says now. */
+/* Counts the instants by the current file if the body has no total. */
 static enum fr_rc count(struct call *c, struct wish *w, struct fr_err *err)
 {
     const struct host_schedule *s = schedules_find(c->host, w->row.schedule);
@@ -123,7 +123,7 @@ static enum fr_rc read_wish(struct call *c, struct wish *w, struct fr_err *err)
     return rc == FR_OK ? count(c, w, err) : rc;
 }
 
-/* What would become of its instants, of at most DRY_MOST of them; next: the body for the others. */
+/* Responds with the decisions for at most DRY_MOST instants; next: the body for the others. */
 static enum fr_rc answer_dry(struct call *c, struct fr_backfill_row row, struct fr_err *err)
 {
     const struct host_schedule *s = schedules_find(c->host, row.schedule);

@@ -23,7 +23,7 @@ static enum fr_rc read_filter(struct call *c, struct fr_delivery_filter *f, stru
     return rc;
 }
 
-/* The path of the page behind the row. Names of channels need no encoding. */
+/* The path of the page that follows the row. Names of channels need no encoding. */
 static json_t *next_page(const struct fr_delivery_filter *f, const struct fr_delivery_row *last)
 {
     struct fr_buf b = {0};
@@ -75,7 +75,7 @@ enum fr_rc get_deliveries_id(struct call *c, struct fr_err *err)
     return answer_json(c, 200, out, err);
 }
 
-/* {channel}: a test message goes there, which is on from now on. */
+/* {channel}: sends a test message there, and switches the channel on. */
 enum fr_rc post_deliveries(struct call *c, struct fr_err *err)
 {
     struct fr_delivery_row row;

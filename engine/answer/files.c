@@ -1,4 +1,4 @@
-/* Answers that are files: parts of them by Range, and those that a run kept. */
+/* Responses that are files: ranges of files, and the files that a run kept. */
 #include "engine/answer/call.h"
 #include "engine/api/problem.h"
 #include "engine/api/range.h"
@@ -25,7 +25,7 @@ void answer_whole(struct call *c, int fd, const char *type, const char *growing)
                                        .total = (uint64_t)st.st_size};
 }
 
-/* The reader learns how much there is. */
+/* The response has the total size. */
 static void answer_none(struct call *c, const char *growing)
 {
     uint64_t total = c->res->total;
@@ -62,7 +62,7 @@ static const struct fr_file_row *find_file(const struct fr_file_rows *rows, cons
     return NULL;
 }
 
-/* SHA256: of a file of the run; others of the home are not shown by it. */
+/* SHA256: of a file of the run. The run does not give access to other files of the home. */
 enum fr_rc get_runs_run_artifacts_name(struct call *c, struct fr_err *err)
 {
     struct fr_file_rows rows = {0};

@@ -1,4 +1,4 @@
-/* What is true when somebody looks at GET /metrics: from the runs and schedules in memory. */
+/* The gauges of GET /metrics, read from the runs and schedules in memory at each request. */
 #include "engine/answer/call.h"
 #include "engine/curve/curve.h"
 #include "engine/deliver/outbox.h"
@@ -100,7 +100,7 @@ static void look_at_nodes(struct fr_host *host, struct fr_prom *prom)
             bool up = fr_run_node_up(h->run, n, &down);
 
             if (!up && down == 0)
-                continue; /* nothing of the run went there yet */
+                continue; /* the run has sent nothing there yet */
             fr_prom_set(prom, AT(NODE_UP, name), up);
             look_at_disk(host, h, n);
             fr_prom_set(prom, AT(NODE_AWAY, name), up ? 0 : (double)(now - down) / 1000);
@@ -151,7 +151,7 @@ static void look_at_head(void *arg, const char *task, const struct fr_curve_head
     fr_prom_set(t->prom, AT(TRAIN_MOVED, t->pipeline, task), (double)moved_wall / 1000);
 }
 
-/* Of a pipeline the newest live run that has rows. */
+/* The newest live run with rows of each pipeline. */
 static void look_at_trainings(struct fr_host *host, struct fr_prom *prom)
 {
     for (size_t f = TRAIN_STEP; f <= TRAIN_MOVED; f++)

@@ -3,7 +3,7 @@
 #include "engine/base/log.h"
 #include "engine/api/problem.h"
 
-/* Who may change nothing has no keys: nothing is kept for strangers. */
+/* A caller who may change nothing has no keys, so nothing is stored for strangers. */
 static bool is_keyed(const struct call *c)
 {
     const struct fr_api_caller *who = c->req->caller;
@@ -20,7 +20,7 @@ static void name_of(const struct call *c, char out[FR_TOKEN_NAME])
         snprintf(out, FR_TOKEN_NAME, "uid %ld", (long)fr_sys.uid());
 }
 
-/* What makes two requests the same one. */
+/* The hash by which two requests are the same. */
 static bool hash_of(const struct call *c, char out[FR_SHA256_TEXT])
 {
     struct fr_buf b = {0};

@@ -15,7 +15,7 @@ enum {
     TAIL_MOST = 20000
 };
 
-/* The attempt that the path names; what follows behind its "/log" is *rest. */
+/* The attempt that the path names; *rest is the path after its "/log". */
 static enum fr_rc find_attempt(struct call *c, struct fr_attempt_row *out, const char **rest,
                                struct fr_err *err)
 {
@@ -44,13 +44,13 @@ static enum fr_rc find_path(struct call *c, const struct fr_attempt_row *row, st
 
 static enum fr_rc send_bytes(struct call *c, const struct fr_attempt_row *row, const char *path)
 {
-    int fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0); /* none: it wrote nothing yet */
+    int fd = fr_sys.open(path, O_RDONLY | O_NOFOLLOW, 0); /* -1: the attempt has no output yet */
 
     answer_file(c, fd, "text/plain; charset=utf-8", row->done != 0 ? "0" : "1");
     return FR_OK;
 }
 
-/* All that is there, as a file to keep. */
+/* The whole log, as a download. */
 static enum fr_rc send_packed(struct call *c, const struct fr_attempt_row *row, const char *path,
                               struct fr_err *err)
 {
@@ -111,7 +111,7 @@ static enum fr_rc take_lines(struct call *c, struct host_text *want, struct fr_e
     return FR_OK;
 }
 
-/* ?task=&q=&re=1&attempt=&from=: what next of the answer before says */
+/* ?task=&q=&re=1&attempt=&from=, the last two as in next of the previous response */
 enum fr_rc get_runs_run_log_search(struct call *c, struct fr_err *err)
 {
     struct host_text want = {.view = HOST_VIEW_FOUND, .run = c->run.id};

@@ -1,4 +1,4 @@
-/* Requests about who may use the host, and what was asked of it; and their answers. */
+/* Requests about logins, tokens and the audit, and their responses. */
 #include "engine/answer/access.h"
 #include "engine/answer/call.h"
 #include "engine/timetable/timetable.h"
@@ -132,7 +132,7 @@ enum fr_rc delete_tokens_name(struct call *c, struct fr_err *err)
     return rc;
 }
 
-/* A link that logs its owner in, once. */
+/* A link that logs its owner in once. */
 enum fr_rc post_codes(struct call *c, struct fr_err *err)
 {
     char code[FR_SECRET_TEXT];
@@ -173,7 +173,7 @@ enum fr_rc get_audit(struct call *c, struct fr_err *err)
     return answer_json(c, 200, out, err);
 }
 
-/* Of one run: who did what. From where is for administrators alone. */
+/* The audit of one run. Only administrators see the addresses. */
 enum fr_rc get_runs_run_audit(struct call *c, struct fr_err *err)
 {
     bool all = c->req->caller == NULL || c->req->caller->role >= FR_ROLE_ADMIN;

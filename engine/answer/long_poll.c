@@ -4,8 +4,8 @@
 #include "engine/store/outbox.h"
 
 enum {
-    PATIENCE_MS = 25000, /* less than what proxies wait for an answer */
-    PAUSE_MS = 100       /* between two looks: many events are one piece of news */
+    PATIENCE_MS = 25000, /* less than the timeout of proxies */
+    PAUSE_MS = 100       /* between two checks: many events are reported once */
 };
 
 struct host_long_poll { /* one request */
@@ -13,7 +13,7 @@ struct host_long_poll { /* one request */
     struct fr_api_waiter *waiter; /* borrows */
     struct fr_id run;
     int64_t seq, until_ms;
-    bool called; /* and not asked again yet */
+    bool called; /* and the request is not repeated yet */
 };
 
 static struct host_long_poll **place_of(struct fr_host *host, const struct fr_api_waiter *w)
@@ -65,7 +65,7 @@ bool long_poll_over(struct call *c, int64_t seq, enum fr_rc *rc, struct fr_err *
     int64_t last = 0;
     bool over;
 
-    if (job_of(c->host, c->req->waiter) != NULL) /* its answer is being read */
+    if (job_of(c->host, c->req->waiter) != NULL) /* its response is being read */
         return true;
     *rc = fr_store_event_last(c->host->store, c->run.id, &last, err);
     over = *rc != FR_OK || last > seq || c->req->waiter == NULL ||
@@ -77,7 +77,7 @@ bool long_poll_over(struct call *c, int64_t seq, enum fr_rc *rc, struct fr_err *
     return over && *rc == FR_OK;
 }
 
-/* What cannot be read is found out by the request itself. */
+/* The request itself reports a read error. */
 static bool has_news(struct fr_host *host, const struct host_long_poll *a)
 {
     int64_t last = 0;

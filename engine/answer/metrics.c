@@ -1,4 +1,4 @@
-/* Requests for what tasks measure. */
+/* Requests for the metrics of tasks. */
 #include "engine/answer/call.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static enum fr_rc read_ask(const struct call *c, struct host_curves *ask, struct
     if (rc == FR_OK && ask->from > ask->to)
         rc = fr_fail(err, FR_USAGE, "'from' must not be larger than 'to'");
     if (rc == FR_OK && x != NULL)
-        (void)fr_curve_x_parse(x, &ask->x); /* a word of them: query.c */
+        (void)fr_curve_x_parse(x, &ask->x); /* query.c has checked the word */
     return rc;
 }
 

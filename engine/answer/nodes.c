@@ -1,4 +1,4 @@
-/* Requests for nodes: how their machines fare, and what runs there. */
+/* Requests about nodes: the load of their machines, and their live attempts. */
 #include "engine/admit/admit.h"
 #include "engine/answer/call.h"
 #include "engine/metrics/machines.h"
@@ -9,7 +9,7 @@
 
 enum { SAMPLES_USUAL = 500, SAMPLES_MOST = 4000 };
 
-/* The attempts that live on a node, of the runs that this host drives. */
+/* The live attempts on a node, of the runs that this host drives. */
 static void add_attempts(const struct host_run *h, uint32_t node, json_t *to)
 {
     const struct fr_plan *plan = fr_run_plan(h->run);
@@ -44,7 +44,7 @@ static void add_drained(const struct listing *l, struct fr_id home, json_t *item
         json_object_set_new(item, "drained", fr_row_json(&fr_drained_type, row));
 }
 
-/* The entry of that name among items, made for it. */
+/* Adds the entry of that name to items. */
 static json_t *entry_of(const struct listing *l, const char *name, struct fr_id home)
 {
     struct fr_host *host = l->host;
@@ -81,7 +81,7 @@ static void add_node(const struct listing *l, const struct host_run *h, uint32_t
     add_attempts(h, n, json_object_get(item, "attempts"));
 }
 
-/* Nodes of runs that were over when this host began. */
+/* Nodes of runs that were over when this host started. */
 static void add_known(const struct listing *l, const struct fr_known_rows *known)
 {
     for (size_t i = 0; i < known->n; i++) {
@@ -95,8 +95,8 @@ static void add_known(const struct listing *l, const struct fr_known_rows *known
     }
 }
 
-/* {name: node}: those of the runs that this host drives, machines that were there before, what is
- * drained, and those of the newest runs; NULL: err says why. */
+/* {name: node}: nodes of the runs that this host drives, machines seen before, drained nodes, and
+ * nodes of the newest runs; NULL: err is set. */
 static json_t *all_nodes(struct call *c, struct fr_err *err)
 {
     struct fr_host *host = c->host;
@@ -162,7 +162,7 @@ static enum fr_rc answer_samples(struct call *c, const char *name, struct fr_err
                : rc;
 }
 
-/* known: the store knows it, also where this host has not met it. */
+/* known: the store has the node, perhaps from before this host. */
 static enum fr_rc answer_node(struct call *c, const char *name, bool known, struct fr_err *err)
 {
     json_t *items = all_nodes(c, err), *item;
@@ -240,7 +240,7 @@ enum fr_rc post_nodes_name_drain(struct call *c, struct fr_err *err)
 
 /* ---- the host ---- */
 
-/* The host itself: how long its turns take, and what held the longest. */
+/* The host itself: the durations of its turns, and the cause of the longest. */
 enum fr_rc get_host(struct call *c, struct fr_err *err)
 {
     struct fr_loop_slow slow = fr_loop_slow(c->host->loop);

@@ -1,4 +1,4 @@
-/* The query of a request: which names and words it may have. */
+/* The query of a request: its valid names and words. */
 #include "engine/answer/routes.h"
 
 const char *query_text(const struct call *c, const char *name)

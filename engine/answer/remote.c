@@ -1,4 +1,4 @@
-/* What is asked over TCP names pipelines and values alone: files, variables and secrets are those
+/* Requests over TCP have only names of pipelines and values: files, variables and secrets are those
  * of the host's own shell. */
 #include "engine/answer/remote.h"
 
@@ -46,7 +46,7 @@ static char *folder_of(struct call *c, const char *file)
 
 /* ---- bodies ---- */
 
-/* The new body takes the place of c->doc. */
+/* Replaces c->doc by the new body. */
 static enum fr_rc put_body(struct call *c, json_t *doc, const char *folder, struct fr_err *err)
 {
     json_t *old = c->doc;

@@ -1,4 +1,4 @@
-/* What answers are made of. */
+/* Builds responses. */
 #include "engine/answer/call.h"
 
 #include <stdlib.h>

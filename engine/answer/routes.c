@@ -1,4 +1,4 @@
-/* Requests to the host: which function answers one, and who may ask. */
+/* Requests to the host: the handler of each, and the role that it needs. */
 #include "engine/answer/routes.h"
 
 #include "engine/answer/idempotency.h"
@@ -11,7 +11,7 @@
 
 enum { DEPTH_MOST = 32 }; /* of the JSON of a body */
 
-/* Whether path is one of pattern's; *run (or schedule) and *rest lie in path. */
+/* Whether path matches pattern; *run (or schedule) and *rest lie in path. */
 static bool matches(const char *pattern, const char *path, struct fr_str *run, const char **rest)
 {
     *run = (struct fr_str){0};
@@ -48,7 +48,7 @@ static bool is_json(const char *type)
     return strncasecmp(type, json, n) == 0 && (type[n] == '\0' || strchr("; \t", type[n]) != NULL);
 }
 
-/* No deeper than a body has to be, and no NUL, at which a text would be cut. */
+/* Limits the depth of the JSON, and refuses a NUL, which would cut a text. */
 static enum fr_rc check_body(struct fr_str body, struct fr_err *err)
 {
     bool in_text = false;
@@ -86,7 +86,7 @@ static enum fr_rc read_body(struct call *c, struct fr_err *err)
 
 static const char *const method_names[] = {"GET", "POST", "PUT", "DELETE"};
 
-/* Nothing fits: another method may. */
+/* No route matches: one of another method may. */
 static void no_route(struct call *c)
 {
     struct fr_err err = {0};
@@ -106,7 +106,7 @@ static void no_route(struct call *c)
     c->res->allow = allow;
 }
 
-/* 0: the caller may; else the status that says why not. route NULL: there is none. */
+/* 0: the caller is authorized; else the status of the refusal. route NULL: there is none. */
 static int check_role(const struct call *c, const struct route *route, struct fr_err *err)
 {
     const struct fr_api_caller *who = c->req->caller;
@@ -149,8 +149,8 @@ static void run_route(struct call *c, const struct route *route, struct fr_str r
         fr_problem_retry(c->res, c->wait_ms);
 }
 
-/* What changes something is in the audit, whatever the answer; of those that are not logged in
- * only what lets them in. */
+/* The audit has every request that changes something, whatever the response; of callers who are not
+ * logged in it has only logins. */
 static void note_asked(struct call *c)
 {
     const struct fr_api_caller *who = c->req->caller;

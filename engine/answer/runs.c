@@ -9,7 +9,7 @@
 
 /* ---- what users ask of a run ---- */
 
-/* The run, driven by this host from now on if it was not. */
+/* The run; this host drives it from now on. */
 static enum fr_rc drive(struct call *c, struct fr_resume_opts *opts, json_t *shell,
                         struct host_run **out, struct fr_err *err)
 {
@@ -49,8 +49,8 @@ static enum fr_rc drive(struct call *c, struct fr_resume_opts *opts, json_t *she
     return opts->n_abandon > 0 ? host_settle(c->host, err) : FR_OK;
 }
 
-/* The answer to the first request was lost, perhaps with the host that took it: then this one
- * drives the run. */
+/* The response to the first request was lost, perhaps with its host: this host then drives the
+ * run. */
 static enum fr_rc submit_again(struct call *c, json_t *shell, struct fr_err *err)
 {
     struct fr_resume_opts opts = {0};
@@ -100,7 +100,7 @@ static enum fr_rc begin_submit(struct call *c, bool own, struct fr_err *err)
     return answer_later(c, job, err);
 }
 
-/* What became of the run that this request asked for. */
+/* Responds with the run that this request submitted, or with the error. */
 static enum fr_rc end_submit(struct call *c, struct host_job *job, struct fr_err *err)
 {
     struct fr_id run = job->run;
@@ -168,14 +168,14 @@ enum fr_rc post_runs_run_resume(struct call *c, struct fr_err *err)
     rc = body_resume(c->doc, &c->arena, &opts, &shell, err);
     if (rc == FR_OK && c->req->caller != NULL) {
         json_decref(shell);
-        shell = NULL; /* that of before */
+        shell = NULL; /* keeps the stored one */
     }
     if (rc == FR_OK)
         rc = drive(c, &opts, shell, &h, err);
     return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
 }
 
-/* {from}, or {failed: true}: what failed runs again, and what waits for it */
+/* {from}, or {failed: true}: failed tasks run again, and the tasks that need them */
 enum fr_rc post_runs_run_retry(struct call *c, struct fr_err *err)
 {
     struct fr_resume_opts opts = {.retry = true};
@@ -191,7 +191,7 @@ enum fr_rc post_runs_run_retry(struct call *c, struct fr_err *err)
     return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
 }
 
-/* {node}: it is given up */
+/* {node}: gives the node up */
 enum fr_rc post_runs_run_abandon(struct call *c, struct fr_err *err)
 {
     struct fr_resume_opts opts = {0};
@@ -207,7 +207,7 @@ enum fr_rc post_runs_run_abandon(struct call *c, struct fr_err *err)
     return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
 }
 
-/* A follower has what the run may lack. */
+/* A follower hands over secrets and an agent that the run may lack. */
 enum fr_rc post_runs_run_shell(struct call *c, struct fr_err *err)
 {
     struct host_run *h = host_find(c->host, c->run.id);
@@ -234,7 +234,7 @@ static enum fr_rc say_begun(const struct call *c, struct fr_err *err)
     return fr_fail(err, FR_BUSY, "run %lld does not wait in the queue", (long long)c->run.no);
 }
 
-/* {queued}: only if it still waits */
+/* {queued}: only if the run is still queued */
 enum fr_rc post_runs_run_cancel(struct call *c, struct fr_err *err)
 {
     struct fr_resume_opts opts = {0};
@@ -264,7 +264,7 @@ enum fr_rc post_runs_run_cancel(struct call *c, struct fr_err *err)
     return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
 }
 
-/* {priority}: of a run that waits */
+/* {priority}: of a queued run */
 enum fr_rc post_runs_run_priority(struct call *c, struct fr_err *err)
 {
     struct host_run *h = host_find(c->host, c->run.id);
@@ -288,7 +288,7 @@ enum fr_rc post_runs_run_priority(struct call *c, struct fr_err *err)
 
 /* ---- which runs the home keeps ---- */
 
-/* Its files and rows go behind other turns of the loop. */
+/* Later turns of the loop remove its files and rows. */
 enum fr_rc delete_runs_run(struct call *c, struct fr_err *err)
 {
     struct host_job *job;

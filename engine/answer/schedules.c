@@ -24,7 +24,7 @@ static json_t *json_of_schedule(const struct fr_host *host, const struct fr_sche
     return doc;
 }
 
-/* When it fires next: [{at_ms, local}], local in its zone. */
+/* The next instants: [{at_ms, local}], local in the zone of the schedule. */
 static void put_next(json_t *doc, const struct host_schedule *s)
 {
     json_t *list = json_array();
@@ -105,7 +105,7 @@ enum fr_rc get_schedules_id(struct call *c, struct fr_err *err)
     return rc == FR_OK ? answer_json(c, 200, json_of_schedule(c->host, &row), err) : rc;
 }
 
-/* Of a host that has no schedules the store alone is changed. */
+/* Without schedules in this host, only the store changes. */
 static enum fr_rc pause_it(struct call *c, struct fr_schedule_row *row, const struct fr_pause *how,
                            struct fr_err *err)
 {
@@ -116,7 +116,7 @@ static enum fr_rc pause_it(struct call *c, struct fr_schedule_row *row, const st
     return fr_schedule_pause(c->host->store, row, how, err);
 }
 
-/* Whether it is still as the caller saw it. */
+/* Whether the schedule is unchanged since the caller read it. */
 static enum fr_rc check_match(struct call *c, const struct fr_schedule_row *row, struct fr_err *err)
 {
     char tag[SCHEDULE_TAG];

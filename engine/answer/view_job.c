@@ -8,7 +8,7 @@
 
 /* ---- views ---- */
 
-enum { READERS = 3 /* at once, each with a store of its own */ };
+enum { READERS = 3 /* concurrent views, each with a store of its own */ };
 
 struct view_job {
     struct host_job job;
@@ -54,10 +54,10 @@ struct host_job *view_begin(struct fr_host *host, const struct host_text *want)
         }
     text->lines = line_index_use(want->lines);
     if (a->summaries == NULL)
-        a->summaries = task_summaries_create(); /* without memory each list counts */
+        a->summaries = task_summaries_create(); /* out of memory: every list is counted */
     text->summaries = task_summaries_use(a->summaries);
     if (a->connections == NULL)
-        a->connections = connection_pool_create(); /* without memory each view opens one */
+        a->connections = connection_pool_create(); /* out of memory: every view opens a store */
     text->connections = connection_pool_use(a->connections);
     job_start_all(host);
     return job;

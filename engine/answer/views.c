@@ -10,7 +10,7 @@
 
 enum { RUNS_USUAL = 50, RUNS_MOST = 200 };
 
-/* known: NULL, or gets what the text of the answer knows, once it is there. */
+/* known: NULL, or gets the version of the response's text, once the text is ready. */
 static enum fr_rc take_view(struct call *c, const struct host_text *want, struct host_text *known,
                             struct fr_err *err)
 {
@@ -19,7 +19,7 @@ static enum fr_rc take_view(struct call *c, const struct host_text *want, struct
     enum fr_rc rc;
 
     if (job == NULL || !job_over(job)) {
-        fr_buf_finish(&c->res->etag); /* that of the answer comes with it */
+        fr_buf_finish(&c->res->etag); /* the response has its own */
         return answer_later(c, job != NULL ? job : view_begin(c->host, want), err);
     }
     if ((rc = job_result(job, &c->issues, err)) == FR_OK) {
@@ -45,7 +45,7 @@ static void set_tag(struct call *c, const char *etag)
     fr_buf_text(&c->res->etag, etag);
 }
 
-/* Whether the reader has what it asks for: then that is the answer. etag is quoted. */
+/* Whether the reader has that version already; the response then says so. etag is quoted. */
 static bool is_known(struct call *c, const char *etag)
 {
     set_tag(c, etag);
@@ -55,7 +55,7 @@ static bool is_known(struct call *c, const char *etag)
     return true;
 }
 
-/* The tag of a text is made of what that text knows: meanwhile more may have happened. */
+/* The ETag follows the version of the text: newer events may exist meanwhile. */
 enum { TAG_BYTES = 64 };
 
 static const char *tag_of_run(const struct call *c, const struct host_text *known,
@@ -105,7 +105,7 @@ static enum fr_rc answer_list(struct call *c, const struct host_text *want, stru
     return rc;
 }
 
-/* A view of what the run was begun with, which changes only with its file. */
+/* A view of the run's pipeline and parameters, which changes only with its file. */
 static enum fr_rc answer_fixed(struct call *c, enum host_view view, struct fr_err *err)
 {
     struct host_text want = {.view = view, .run = c->run.id}, known = {.seq = 0};
@@ -129,8 +129,8 @@ static enum fr_rc answer_fixed(struct call *c, enum host_view view, struct fr_er
     return rc;
 }
 
-/* All that is known without a look at its tasks: answered at once. The row is read behind the
- * number of its last event, so that it is never older than that. */
+/* The run's row without its tasks: responded at once. The row is read after the number of its last
+ * event, so it is never older than that event. */
 static enum fr_rc answer_row(struct call *c, struct fr_err *err)
 {
     struct host_text known = {0};
@@ -215,7 +215,7 @@ enum fr_rc get_runs_run_spec(struct call *c, struct fr_err *err)
         c, &(struct host_text){.view = HOST_VIEW_SPEC, .run = c->run.id, .args = {form}}, err);
 }
 
-/* "KEY.NO.NOW" of next: where a page of sorted runs begins. */
+/* "KEY.NO.NOW" of next: the start of a page of sorted runs. */
 static bool read_cursor(const char *text, int64_t out[3])
 {
     for (size_t i = 0; i < 3; i++) {
@@ -237,7 +237,7 @@ static enum fr_rc take_order(const struct call *c, int64_t numbers[HOST_VIEW_NUM
     int64_t at[3] = {0, 0, fr_sys.wall_ms()};
     int64_t by = 0;
 
-    while (sort != NULL && strcmp(host_sorts[by], sort) != 0) /* a word of them: query.c */
+    while (sort != NULL && strcmp(host_sorts[by], sort) != 0) /* query.c has checked the word */
         by++;
     if (cursor != NULL && (by == FR_SORT_NEWEST || !read_cursor(cursor, at)))
         return fr_fail(err, FR_USAGE, "'cursor' is none of 'next' of such a list");
@@ -249,7 +249,7 @@ static enum fr_rc take_order(const struct call *c, int64_t numbers[HOST_VIEW_NUM
 }
 
 /* ?state=&pipeline=&origin=&q=&before=&schedule=&since=&until=&limit=&count=1&sort=; times in ms.
- * How long runs take changes without the store. */
+ * Durations change without a change of the store. */
 enum fr_rc get_runs(struct call *c, struct fr_err *err)
 {
     static const char *const texts[] = {"state", "pipeline", "origin", "q"};
@@ -319,7 +319,7 @@ enum fr_rc get_pools(struct call *c, struct fr_err *err)
     return answer_view(c, &want, err);
 }
 
-/* {text}: the file; nothing is stored */
+/* {text}: checks the text of a file; stores nothing */
 enum fr_rc post_pipelines_validate(struct call *c, struct fr_err *err)
 {
     struct host_text want = {.view = HOST_VIEW_CHECK};

@@ -90,7 +90,7 @@ static json_t *text_json(const char *p, size_t n)
     return value;
 }
 
-/* A number of 1 to 9 digits at p, with ':' behind it: *end is behind that. 0: there is none. */
+/* A number of 1 to 9 digits at p, followed by ':'; *end is after the ':'. 0: there is none. */
 static int number_at(const char *p, const char **end)
 {
     int n = 0, digits = 0;
@@ -101,7 +101,7 @@ static int number_at(const char *p, const char **end)
     return digits > 0 && *p == ':' ? n : 0;
 }
 
-/* "file:line:col: text"; without a place all of it is text. */
+/* "file:line:col: text"; without a place, the whole line is text. */
 json_t *fr_problem_issue(const char *s)
 {
     for (const char *at = strchr(s, ':'); at != NULL; at = strchr(at + 1, ':')) {
@@ -148,7 +148,7 @@ void fr_problem(struct fr_api_response *out, int status, const char *instance,
     out->type = "application/problem+json";
     doc = problem_json(out->status, instance, err, issues);
     if (doc == NULL || json_dump_callback(doc, dump, &out->body, JSON_COMPACT) != 0)
-        fr_buf_finish(&out->body); /* no memory: the status says what it can */
+        fr_buf_finish(&out->body); /* out of memory: the response has only a status */
     json_decref(doc);
 }
 

@@ -28,7 +28,7 @@ bool fr_etag_known(const char *if_none_match, const char *etag)
     return false;
 }
 
-/* Digits at *p, which moves behind them; a number that does not fit is the largest. */
+/* Reads digits and moves *p past them; a number that does not fit becomes UINT64_MAX. */
 static bool number(const char **p, uint64_t *out)
 {
     const char *from = *p;
