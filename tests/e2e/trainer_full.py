@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """--finetuning_type full: losses, gradient norms and weights against golden numbers of torch (tests/golden/full.py); the
 same bits for every number of ranks and stage; the model folder that is saved; what is refused.
+
+usage: trainer_full.py BUILD [cuda]     (cuda: the numbers alone, on the simulated GPU)
 """
 import json
 import os
 import shutil
 import struct
+import sys
 
 import trainer_lib as t
 
@@ -65,19 +68,34 @@ def far(got, want):
     return max(abs(a - b) / abs(b) for a, b in zip(got, want))
 
 
-def follows(name, out, golden, loss, norm):
-    """Relative distances of the ten steps: loss to step 5, to step 10; norm to step 5."""
+def follows(name, out, golden, loss, norm, steps=10):
+    """Relative distances: loss to step 5, to the last step; norm to step 5."""
     log = [e for e in t.log_lines(out) if "loss" in e]
     losses, norms = [e["loss"] for e in log], [e["grad_norm"] for e in log]
-    t.same(name + ": steps", len(log), 10)
+    t.same(name + ": steps", len(log), steps)
     found = far(losses[:5], golden["losses"][:5]), far(losses, golden["losses"]), far(norms[:5], golden["norms"][:5])
     t.check("%s follows torch" % name, found[0] < loss and found[1] < 5 * loss and found[2] < norm, found)
 
 
+def on_simulated_gpu(golden):
+    for model in ("llama", "qwen2-tied", "deepseek_v3"):
+        train(model + "-out", model, device="cuda", steps=3)
+        follows(model, model + "-out", golden[model], 2e-6, 1e-5, steps=3)
+    train("two", "llama", world=2, accumulation=1, deepspeed="zero3.json", device="cuda", steps=3)
+    t.check("stage 3 on two ranks: the same bits",
+            tensors("two/model.safetensors") == tensors("llama-out/model.safetensors"))
+
+
 def main():
     t.begin()
+    cuda = len(sys.argv) > 2
+    if cuda:
+        t.simulate()
     make_inputs()
     golden = read(os.path.join(GOLDEN, "full.json"))
+    if cuda:
+        on_simulated_gpu(golden)
+        return t.finish()
     for model in ("llama", "qwen2", "qwen2-tied", "qwen3", "deepseek_v3"):
         train(model + "-out", model)
         follows(model, model + "-out", golden[model], 2e-6, 1e-5)
