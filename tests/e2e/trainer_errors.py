@@ -242,7 +242,7 @@ ROWS = [
     ("resume where nothing is", flags(resume_from_checkpoint="true"), 2,
      ["--resume_from_checkpoint true: there is no resume state", "take last"]),
     ("a mistyped DeepSpeed key", deepspeed(gradient_cliping=1.0), 2, ["gradient_cliping", "did you mean 'gradient_clipping'?"]),
-    ("another way to train", flags(finetuning_type="oft"), 2, ["--finetuning_type", "only lora and full are done"]),
+    ("another way to train", flags(finetuning_type="oft"), 2, ["--finetuning_type", "only lora, full and freeze are done"]),
     ("resume from nonsense", flags(resume_from_checkpoint="yesterday"), 2, ["--resume_from_checkpoint", "yesterday"]),
 ]
 

@@ -77,6 +77,34 @@ def follows(name, out, golden, loss, norm, steps=10):
     t.check("%s follows torch" % name, found[0] < loss and found[1] < 5 * loss and found[2] < norm, found)
 
 
+def freeze():
+    """Which tensors change, in f32; the others have the type of the run."""
+    base = tensors("llama/model.safetensors")
+
+    def changed(**more):
+        text = train("freeze", "llama", steps=1, finetuning_type="freeze", overwrite_output_dir=True, **more)
+        after = tensors("freeze/model.safetensors")
+        found = {k for k in base if base[k][2] != after[k][2]}
+        count = sum(len(base[k][2]) // 4 for k in found)
+        t.has("freeze: trainable elements", text, "trainable params: %d ||" % count)
+        return found
+
+    def of(*parts):
+        return {k for k in base if any(p in k for p in parts)}
+
+    t.same("freeze: two last layers", changed(), of(".layers.1.", ".layers.2."))
+    t.same("freeze: the first layer's mlp", changed(freeze_trainable_layers=-1, freeze_trainable_modules="mlp"),
+           of(".layers.0.mlp."))
+    t.same("freeze: a part of a layer's norms", changed(freeze_trainable_layers=1, freeze_trainable_modules="input_layernorm"),
+           of(".layers.2.input_layernorm"))
+    t.same("freeze: norm is all norms", changed(freeze_trainable_layers=0, freeze_extra_modules="norm"), of("norm"))
+    t.same("freeze: the ends", changed(freeze_trainable_layers=0, freeze_extra_modules="embed_tokens,lm_head"),
+           of("embed_tokens", "lm_head"))
+    t.same("freeze: more layers than there are", changed(freeze_trainable_layers=9), of(".layers."))
+    train("freeze", "llama", steps=1, finetuning_type="freeze", overwrite_output_dir=True, bf16=True)
+    t.same("freeze in bf16: types", {v[0] for v in tensors("freeze/model.safetensors").values()}, {"BF16"})
+
+
 def on_simulated_gpu(golden):
     for model in ("llama", "qwen2-tied", "deepseek_v3"):
         train(model + "-out", model, device="cuda", steps=3)
@@ -146,7 +174,13 @@ def main():
     train("more", "llama-out", steps=1, overwrite_output_dir=True)
     t.same("weights in the folder", sorted(n for n in os.listdir("more") if n.endswith(".safetensors")), ["model.safetensors"])
 
+    freeze()
     for what, flags, want in (
+            ("freeze: a module that is none", dict(finetuning_type="freeze", freeze_trainable_modules="q_proj"),
+             "--freeze_trainable_modules: Module q_proj is not found, please choose from input_layernorm, self_attn, "),
+            ("freeze: an extra that is none", dict(finetuning_type="freeze", freeze_extra_modules="mlp"),
+             "--freeze_extra_modules: Module mlp is not found, please choose from embed_tokens, norm, lm_head"),
+            ("freeze: nothing", dict(finetuning_type="freeze", freeze_trainable_layers=0), "freeze trains nothing"),
             ("an adapter", dict(adapter_name_or_path="x"), "--adapter_name_or_path belongs to --finetuning_type lora"),
             ("LoRA+", dict(loraplus_lr_ratio=4), "--loraplus_lr_ratio belongs to --finetuning_type lora")):
         flags = dict(dict(finetuning_type="full", model_name_or_path="llama", steps=1), **flags)

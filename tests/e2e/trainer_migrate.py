@@ -70,7 +70,7 @@ def messages():
     rows = [
         (words(lora_rnak=8), "unknown argument --lora_rnak: did you mean --lora_rank?"),
         (words(stage="dpo"), "--stage dpo: only sft and pt are done"),
-        (words(finetuning_type="oft"), "--finetuning_type oft: only lora and full are done"),
+        (words(finetuning_type="oft"), "--finetuning_type oft: only lora, full and freeze are done"),
         (words(quantization_bit=4), "--quantization_bit 4 is not done"),
         (words(optim="adafactor"), "--optim adafactor is not done: the optimizer is AdamW"),
         (words(report_to="wandb"), "one of none, tensorboard"),

@@ -48,7 +48,7 @@ static enum fr_rc read_way(struct tr_planned *p, struct fr_err *err)
 /* The plan has no rows for trained weights yet. */
 static bool has_adapters(const struct tr_args *a)
 {
-    return strcmp(a->finetuning_type, "full") != 0;
+    return strcmp(a->finetuning_type, "lora") == 0;
 }
 
 enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct fr_err *err)
@@ -59,8 +59,9 @@ enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct
     if (!has_adapters(a))
         return fr_fail(
             err, FR_UNSUPPORTED,
-            "--finetuning_type full: plan knows adapters alone; flowtrain train prints the "
-            "memory of a rank before it reads weights");
+            "--finetuning_type %s: plan knows adapters alone; flowtrain train prints the "
+            "memory of a rank before it reads weights",
+            a->finetuning_type);
     flags.hidden_size = p->config.hidden_size;
     tr_ds_default(&flags, &p->ds);
     if (rc == FR_OK && a->deepspeed != NULL)

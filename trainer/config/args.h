@@ -49,7 +49,10 @@ struct tr_args {
     bool pretrain;     /* stage pt: filled in */
     bool do_train;
     const char *model_name_or_path, *adapter_name_or_path;
-    const char *finetuning_type; /* "lora" */
+    const char *finetuning_type; /* "lora", "full", "freeze" */
+    int64_t freeze_trainable_layers;
+    const char *freeze_trainable_modules; /* comma list, or "all" */
+    const char *freeze_extra_modules;     /* comma list; NULL: none */
     const char *lora_target;     /* comma list of name suffixes, or "all" */
     int64_t lora_rank;
     double lora_alpha; /* 0: 2*lora_rank, filled in by tr_args_read */

@@ -18,16 +18,18 @@ static enum fr_rc check_names(const struct tr_args *a, struct fr_err *err)
         return fr_fail(err, FR_USAGE, "--template is missing (deepseek3, default, empty …)");
     if (a->output_dir == NULL)
         return fr_fail(err, FR_USAGE, "--output_dir is missing");
-    if (strcmp(a->finetuning_type, "lora") != 0 && strcmp(a->finetuning_type, "full") != 0)
-        return fr_fail(err, FR_UNSUPPORTED, "--finetuning_type %s: only lora and full are done",
+    if (strcmp(a->finetuning_type, "lora") != 0 && strcmp(a->finetuning_type, "full") != 0 &&
+        strcmp(a->finetuning_type, "freeze") != 0)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "--finetuning_type %s: only lora, full and freeze are done",
                        a->finetuning_type);
     return FR_OK;
 }
 
-/* What belongs to adapters, and what full fine-tuning does not have yet. */
+/* What belongs to adapters, and what training of weights does not have yet. */
 static enum fr_rc check_full(const struct tr_args *a, struct fr_err *err)
 {
-    if (strcmp(a->finetuning_type, "full") != 0)
+    if (strcmp(a->finetuning_type, "lora") == 0)
         return FR_OK;
     if (a->adapter_name_or_path != NULL)
         return fr_fail(err, FR_USAGE, "--adapter_name_or_path belongs to --finetuning_type lora");

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { DONE = -1, NONE = -2 };
+enum { DONE = -1, NONE = -2, PIECE = 512 };
 
 /* Rank 0 writes files and asks the other ranks for one part of the weights after the other. */
 struct writing {
@@ -97,8 +97,34 @@ static enum fr_rc fill_frozen(void *arg, const struct tr_st_item *item, int64_t 
                               size_t n, struct fr_err *err)
 {
     const struct writing *w = arg;
+    const struct tr_st_tensor *t = tr_st_find(w->o->st, item->name);
+    enum tr_dtype to, from;
+    char raw[PIECE * sizeof(double)];
+    enum fr_rc rc = FR_OK;
 
-    return tr_st_read(w->o->st, tr_st_find(w->o->st, item->name), at, dst, n, err);
+    if (item->type == t->type)
+        return tr_st_read(w->o->st, t, at, dst, n, err);
+    (void)tr_st_dtype(item->type, &to, NULL);
+    (void)tr_st_dtype(t->type, &from, NULL);
+    int64_t size = (int64_t)tr_dtype_bytes(to), old = (int64_t)tr_dtype_bytes(from);
+    for (int64_t i = 0, left = (int64_t)n / size; left > 0 && rc == FR_OK; i += PIECE) {
+        int64_t m = left < PIECE ? left : PIECE;
+        struct tr_view x = tr_view1(raw, from, m), y = tr_view1((char *)dst + i * size, to, m);
+
+        rc = tr_st_read(w->o->st, t, (at / size + i) * old, raw, (size_t)(m * old), err);
+        for (int64_t k = 0; k < m && rc == FR_OK; k++)
+            tr_set(y, k, tr_get(x, k));
+        left -= m;
+    }
+    return rc;
+}
+
+/* Whether a frozen tensor has the run's type too: a float that is no buffer and no scale. */
+static bool takes_type(const struct tr_st_tensor *t)
+{
+    return (t->type == TR_ST_F32 || t->type == TR_ST_BF16 || t->type == TR_ST_F16) &&
+           strstr(t->name, "e_score_correction_bias") == NULL &&
+           strstr(t->name, "_scale_inv") == NULL;
 }
 
 static void find_pieces(struct trained *t, const char *name)
@@ -129,8 +155,9 @@ static enum fr_rc write_weights(struct writing *w, const char *dir, struct fr_er
         items[i] = (struct tr_st_item){
             .name = t->name, .type = t->type, .ndim = t->ndim, .fill = fill_frozen, .arg = w};
         memcpy(items[i].shape, t->shape, sizeof(t->shape));
-        if (trained[i].n > 0) {
+        if (trained[i].n > 0 || takes_type(t))
             items[i].type = tr_st_type_of(w->o->type);
+        if (trained[i].n > 0) {
             items[i].fill = fill_trained;
             items[i].arg = &trained[i];
         }

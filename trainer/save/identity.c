@@ -138,10 +138,15 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
                (long long)a->cutoff_len);
     fr_buf_text(&t, a->packing ? "--packing=1\n" : "");
     put_stream(&t, a);
-    if (strcmp(a->finetuning_type, "full") == 0)
-        fr_buf_text(&t, "--finetuning_type=full\n");
-    else
+    if (strcmp(a->finetuning_type, "lora") == 0)
         put_lora(&t, id->lora);
+    else
+        fr_buf_fmt(&t, "--finetuning_type=%s\n", a->finetuning_type);
+    if (strcmp(a->finetuning_type, "freeze") == 0) {
+        fr_buf_fmt(&t, "--freeze_trainable_layers=%lld\n", (long long)a->freeze_trainable_layers);
+        put_text(&t, "--freeze_trainable_modules", a->freeze_trainable_modules);
+        put_text(&t, "--freeze_extra_modules", a->freeze_extra_modules);
+    }
     fr_buf_fmt(&t,
                "--learning_rate=%.12g\n--adam_beta1=%.12g\n--adam_beta2=%.12g\n"
                "--adam_epsilon=%.12g\n--weight_decay=%.12g\ngradient clipping=%.12g\n",

@@ -103,7 +103,8 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
         rc = tr_ds_load(a->deepspeed, &flags, &r->ds, &notes, err);
     else if (rc == FR_OK)
         tr_ds_default(&flags, &r->ds);
-    r->trained.all = strcmp(a->finetuning_type, "full") == 0;
+    if (rc == FR_OK)
+        rc = tr_trained_read(a, &r->config, &r->trained, &notes, err);
     if (rc == FR_OK && !r->trained.all)
         rc = a->adapter_name_or_path != NULL ? tr_lora_read(a->adapter_name_or_path, &r->lora, err)
                                              : tr_lora_from_args(a, &r->lora, err);

@@ -491,7 +491,9 @@ static void banner(struct tr_run *r, const struct tr_model_counts *c)
     int64_t all = c->total - c->router_biases + /* no parameters in the reference */
                   r->optim.params.elements;
 
-    tr_say("Fine-tuning method: %s", r->trained.all ? "Full" : "LoRA");
+    tr_say("Fine-tuning method: %s", r->trained.freeze ? "Freeze"
+                                     : r->trained.all  ? "Full"
+                                                       : "LoRA");
     tr_say("trainable params: %lld || all params: %lld || trainable%%: %.4f", (long long)trainable,
            (long long)all, 100.0 * (double)trainable / (double)all);
     tr_metrics_banner(&r->metrics, &r->progress, trainable);
