@@ -1,7 +1,7 @@
 /*
  * The result of full fine-tuning: a model folder as save_pretrained() writes it, with config.json,
- * tokenizer and template of the base. Weights have the compute type, of trained ones masters rounded
- * to nearest; buffers and FP8 weights are the base's, byte for byte.
+ * tokenizer and template of the base. Weights have the compute type, of trained ones masters
+ * rounded to nearest; buffers and FP8 weights are the base's, byte for byte.
  */
 #ifndef TR_SAVE_EXPORT_MODEL_H
 #define TR_SAVE_EXPORT_MODEL_H
