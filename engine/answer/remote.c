@@ -88,7 +88,7 @@ enum fr_rc remote_submit(struct call *c, struct fr_err *err)
 enum fr_rc remote_schedule(struct call *c, const struct fr_schedule_row *row, struct fr_err *err)
 {
     const struct host_schedule *s = schedules_find(c->host, row->id);
-    struct fr_submit submit = {.spec.path = row->source, .origin = "api"};
+    struct fr_submit submit = {.spec.path = row->source, .origin = FR_ORIGIN_API};
     json_t *doc;
 
     if (row->gone_wall != 0)

@@ -106,6 +106,10 @@ static json_t *value_json(const struct body_key *key, const void *from, const ch
                                                                 : NULL;
     case BODY_FLAG:
         return *(const bool *)at ? json_true() : NULL;
+    case BODY_ORIGIN:
+        return *(const enum fr_origin *)at != FR_ORIGIN_CLI
+                   ? json_string(fr_origin_name(*(const enum fr_origin *)at))
+                   : NULL;
     case BODY_NAMES:
         return names_json(from);
     case BODY_PARAMS:
@@ -174,12 +178,11 @@ static enum fr_rc check_value(const struct body_key *key, json_t *value, struct 
 {
     const char *text = json_string_value(value);
     json_int_t number = json_integer_value(value);
-    enum fr_origin origin;
 
     if (key->kind == BODY_PATH && text[0] != '/')
         return fr_fail(err, FR_USAGE, "'%s' in the body must be an absolute path, not '%s'",
                        key->name, text);
-    if (key->kind == BODY_ORIGIN && !fr_origin_parse(fr_str_of(text), &origin))
+    if (key->kind == BODY_ORIGIN && fr_word_find(&fr_origin_words, fr_str_of(text)) < 0)
         return fr_fail(err, FR_USAGE, "'%s' in the body is none of runs: '%s'", key->name, text);
     if (key->kind == BODY_NUMBER && (number < key->least || number > key->most))
         return fr_fail(err, FR_USAGE, "'%s' in the body must be %lld to %lld", key->name,
@@ -253,6 +256,10 @@ static enum fr_rc take_value(const struct body_key *key, json_t *value, struct f
         return FR_OK;
     case BODY_FLAG:
         *(bool *)at = json_is_true(value);
+        return FR_OK;
+    case BODY_ORIGIN:
+        *(enum fr_origin *)at =
+            (enum fr_origin)fr_word_find(&fr_origin_words, fr_str_of(json_string_value(value)));
         return FR_OK;
     case BODY_NAMES:
         return take_names(value, arena, to, err);

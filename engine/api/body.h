@@ -14,7 +14,7 @@ enum body_use { BODY_SUBMIT = 1, BODY_RERUN = 2, BODY_RESUME = 4, BODY_GIVE = 8 
 enum body_kind {
     BODY_TEXT,
     BODY_PATH,   /* a text: an absolute path */
-    BODY_ORIGIN, /* a text: an enum fr_origin */
+    BODY_ORIGIN, /* a word of enum fr_origin */
     BODY_ID,
     BODY_NUMBER, /* a whole one */
     BODY_FLAG,

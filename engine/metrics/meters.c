@@ -212,7 +212,7 @@ static void note_run(struct fr_prom *prom, struct host_counts *c, const struct f
     c->started = c->started || note->now.state == FR_RUN_RUNNING;
     if (note->now.state != FR_RUN_OVER)
         return;
-    fr_prom_add(prom, AT(RUNS_TOTAL, row->name, outcome, row->origin), 1);
+    fr_prom_add(prom, AT(RUNS_TOTAL, row->name, outcome, fr_origin_name(row->origin)), 1);
     if (row->started_wall > 0)
         fr_prom_observe(prom, AT(RUN_SECONDS, row->name, outcome),
                         (double)(note->wall_ms - row->started_wall) / 1000);

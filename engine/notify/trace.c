@@ -338,7 +338,7 @@ static void add_run(struct tracing *t)
     put_text(list, "cicd.pipeline.run.id", t->trace);
     put_text(list, "cicd.pipeline.result", run_results[run->outcome]);
     put_number(list, "flowrun.run", run->no);
-    put_text(list, "flowrun.origin", run->origin);
+    put_text(list, "flowrun.origin", fr_origin_name(run->origin));
     if (run->at_ms != 0)
         put_time(list, "schedule.time", run->at_ms);
     make_id(t, "queued", -1, id);

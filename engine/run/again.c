@@ -131,7 +131,7 @@ static enum fr_rc take_row(struct fr_run *run, const struct fr_run_row *from, st
 {
     struct fr_run_row *row = &run->row;
 
-    row->origin = "retry";
+    row->origin = FR_ORIGIN_RETRY;
     row->source = fr_arena_dup(&run->arena, from->source);
     row->folder = fr_arena_dup(&run->arena, from->folder);
     row->params = fr_arena_dup(&run->arena, from->params);

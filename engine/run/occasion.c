@@ -116,7 +116,7 @@ static enum fr_rc fill(struct fr_run *run, const struct fr_schedule *s,
                        const struct fr_timetable *t, const struct fr_occasion *what,
                        struct fr_err *err)
 {
-    bool by_hand = strcmp(run->row.origin, "cli") == 0 || strcmp(run->row.origin, "api") == 0;
+    bool by_hand = run->row.origin == FR_ORIGIN_CLI || run->row.origin == FR_ORIGIN_API;
     int64_t at_ms = what->at_ms, from_ms = at_ms;
     const char **o = run->occasion;
 
@@ -133,7 +133,7 @@ static enum fr_rc fill(struct fr_run *run, const struct fr_schedule *s,
     o[OCCASION_ZONE] = fr_arena_dup(&run->arena, t->zone.name);
     o[OCCASION_PREVIOUS] =
         what->previous_ms != 0 ? time_text(run, &t->zone, what->previous_ms) : "";
-    o[OCCASION_ORIGIN] = by_hand ? "manual" : fr_arena_dup(&run->arena, run->row.origin);
+    o[OCCASION_ORIGIN] = by_hand ? "manual" : fr_origin_name(run->row.origin);
     for (int i = 0; i < RUN_OCCASION_N; i++)
         if (o[i] == NULL)
             return fr_fail(err, FR_NOMEM, "no memory for a run");

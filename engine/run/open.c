@@ -312,12 +312,12 @@ enum fr_rc fr_run_make(const struct fr_run_env *env, const struct fr_submit *sub
     if (run == NULL)
         return FR_NOMEM;
     run->id = submit->id;
-    run->row.origin = submit->origin != NULL ? fr_arena_dup(&run->arena, submit->origin) : "cli";
+    run->row.origin = submit->origin;
     if (submit->who != NULL)
         run->row.who = fr_arena_dup(&run->arena, submit->who);
     else
         run->row.who = submit->schedule == 0 ? owner(&run->arena) : "";
-    if (run->row.origin == NULL || run->row.who == NULL) {
+    if (run->row.who == NULL) {
         fr_run_destroy(run);
         return fr_fail(err, FR_NOMEM, "no memory for a run");
     }

@@ -143,11 +143,11 @@ enum fr_rc fr_run_again(struct fr_store *st, const struct fr_run_row *row, struc
 struct fr_submit {
     struct fr_id id;          /* whoever submits draws it, so that a repeated submit is one run */
     struct fr_spec_opts spec; /* sources is not used */
-    const char *origin, *who; /* as of fr_run_row; NULL: cli, the home's owner */
-    int64_t schedule;         /* store's id of the one that made it; 0: none */
-    int64_t backfill;         /* likewise */
-    int64_t priority;         /* the larger first */
-    int64_t not_before_wall;  /* 0: at once */
+    enum fr_origin origin;
+    const char *who;            /* as of fr_run_row; NULL: the home's owner */
+    int64_t schedule, backfill; /* ids of those that made it; 0: none did */
+    int64_t priority;           /* the larger first */
+    int64_t not_before_wall;    /* 0: at once */
     struct fr_occasion occasion;
     bool by_itself;               /* with again: it is due (rerun:) */
     const struct fr_again *again; /* of spec only cwd and params count then, which win over those

@@ -81,7 +81,7 @@ void shell_find(struct host_run *h, const char *run)
     if (h->shell == NULL && fr_store_run_find(h->host->store, run, &arena, &row, NULL) == FR_OK) {
         if (row.schedule != 0 && h->host->config.schedule_shell.getenv != NULL)
             own = &h->host->config.schedule_shell;
-        else if (strcmp(row.origin, "api") == 0 && h->host->config.shell.getenv != NULL)
+        else if (row.origin == FR_ORIGIN_API && h->host->config.shell.getenv != NULL)
             own = &h->host->config.shell;
     }
     if (own != NULL) {

@@ -102,7 +102,7 @@ enum fr_overlap { FR_OVERLAPS(FR_WORD_ID) FR_OVERLAP_N };
 enum fr_origin { FR_ORIGINS(FR_WORD_ID) FR_ORIGIN_N };
 
 const char *fr_origin_name(enum fr_origin origin); /* "cli" */
-bool fr_origin_parse(struct fr_str s, enum fr_origin *out);
+extern const struct fr_words fr_origin_words;
 
 /* A run of the pipeline that is not over, in the order of their numbers. */
 struct fr_live {

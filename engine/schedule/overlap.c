@@ -3,21 +3,11 @@
 
 #include <string.h>
 
-static const char *const origins[] = {FR_ORIGINS(FR_WORD_TEXT)};
+FR_WORDS(fr_origin_words, FR_ORIGINS(FR_WORD_TEXT));
 
 const char *fr_origin_name(enum fr_origin origin)
 {
-    return origins[origin];
-}
-
-bool fr_origin_parse(struct fr_str s, enum fr_origin *out)
-{
-    for (int i = 0; i < FR_ORIGIN_N; i++)
-        if (fr_str_is(s, origins[i])) {
-            *out = (enum fr_origin)i;
-            return true;
-        }
-    return false;
+    return fr_word(&fr_origin_words, origin);
 }
 
 static bool same(const struct fr_overlap_of *of, const struct fr_live *run)

@@ -34,6 +34,7 @@
 #define FR_MEMBER_EXISTING enum fr_existing
 #define FR_MEMBER_DELIVERY_STATE enum fr_delivery_state
 #define FR_MEMBER_FATE enum fr_fate
+#define FR_MEMBER_ORIGIN enum fr_origin
 
 /* X(kind, its words). */
 #define FR_WORD_KINDS(X)                                                                           \
@@ -47,7 +48,8 @@
     X(BACKFILL_STATE, fr_backfill_state_words)                                                     \
     X(EXISTING, fr_existing_words)                                                                 \
     X(DELIVERY_STATE, fr_delivery_state_words)                                                     \
-    X(FATE, fr_fate_words)
+    X(FATE, fr_fate_words)                                                                         \
+    X(ORIGIN, fr_origin_words)
 
 #define FR_MEMBER(R, kind, name, shown) FR_MEMBER_##kind name;
 

@@ -59,8 +59,8 @@ enum fr_rc fr_store_end(struct fr_store *st, enum fr_rc rc, struct fr_err *err);
     S(R, RUN_STATE, state, "state")                                                                \
     S(R, OUTCOME, outcome, "outcome")                                                              \
     S(R, TEXT, reason, "reason")                                                                   \
-    C(R, BOOL, host, "driven")      /* epoch of who drives it (unfetched.h); 0: nobody */          \
-    C(R, TEXT, origin, "origin")    /* a word of enum fr_origin */                                 \
+    C(R, BOOL, host, "driven") /* epoch of who drives it (unfetched.h); 0: nobody */               \
+    C(R, ORIGIN, origin, "origin")                                                                 \
     C(R, INT, priority, "priority") /* the larger first */                                         \
     C(R, BOOL, pinned, "pinned")                                                                   \
     S(R, INT, queued_wall, "queued_wall")         /* submitted */                                  \

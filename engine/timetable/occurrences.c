@@ -391,7 +391,7 @@ static enum fr_rc add_failed(struct host_occurrence *f, const char *reason, stru
                              .folder = "/",
                              .params = "{}",
                              .state = FR_RUN_RUNNING,
-                             .origin = fr_origin_name(f->origin),
+                             .origin = f->origin,
                              .who = f->s->row.name,
                              .schedule = f->s->row.id,
                              .at_ms = f->row.at_ms,

@@ -100,7 +100,7 @@ static void repeat(struct fr_host *host, const struct fr_run_row *row)
     struct host_texts texts = {.arena = &arena};
     struct fr_again *again = fr_arena_alloc(&arena, sizeof(*again));
     struct fr_submit submit = {
-        .origin = "retry", .priority = row->priority, .by_itself = true, .again = again};
+        .origin = FR_ORIGIN_RETRY, .priority = row->priority, .by_itself = true, .again = again};
     struct fr_run_row kept; /* in the arena, which is the new run's while it is made */
     struct repeated *of = fr_arena_alloc(&arena, sizeof(*of));
     struct host_job *job = NULL;

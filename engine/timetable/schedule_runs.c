@@ -44,7 +44,7 @@ static enum fr_rc fill(const struct fr_host *host, const struct host_making *wha
     *out = (struct fr_submit){
         .spec = {.path = fr_arena_dup(arena, s->file->path),
                  .cwd = fr_arena_dup(arena, s->file->spec->folder)},
-        .origin = fr_origin_name(what->origin),
+        .origin = what->origin,
         .priority = what->priority,
         .schedule = s->row.id,
         .backfill = what->backfill != NULL ? what->backfill->id : 0,

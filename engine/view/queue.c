@@ -93,11 +93,8 @@ bool fr_queue_before(const struct fr_run_row *a, const struct fr_run_row *b)
 /* A retry, a run that repeats another, and one of a backfill wait for limits alone. */
 bool fr_queue_overlaps(const struct fr_run_row *row, const struct fr_schedule *s)
 {
-    enum fr_origin origin = FR_ORIGIN_CLI;
-
     return s != NULL && row->outcome == FR_OUT_NONE &&
-           fr_origin_parse(fr_str_of(row->origin), &origin) &&
-           (origin == FR_ORIGIN_SCHEDULE || origin == FR_ORIGIN_CATCHUP);
+           (row->origin == FR_ORIGIN_SCHEDULE || row->origin == FR_ORIGIN_CATCHUP);
 }
 
 const char *fr_queue_key(struct fr_arena *arena, int64_t schedule)
@@ -117,9 +114,10 @@ enum fr_rc fr_queue_live(const struct fr_run_rows *rows, const char *name,
 
         if (strcmp(row->name, name) != 0)
             continue;
-        live[n] = (struct fr_live){.no = row->no, .schedule = fr_queue_key(arena, row->schedule)};
-        live[n].queued = waits(driven, row);
-        (void)fr_origin_parse(fr_str_of(row->origin), &live[n].origin); /* else: cli */
+        live[n] = (struct fr_live){.no = row->no,
+                                   .schedule = fr_queue_key(arena, row->schedule),
+                                   .origin = row->origin,
+                                   .queued = waits(driven, row)};
         if (live[n++].schedule == NULL)
             live = NULL;
     }

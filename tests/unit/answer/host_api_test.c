@@ -387,7 +387,7 @@ static void check_time(void)
     struct fr_run_row row = {.id = {.b = {1}},
                              .name = "none",
                              .pool = "",
-                             .origin = "cli",
+                             .origin = FR_ORIGIN_CLI,
                              .outcome = FR_OUT_NONE,
                              .not_before_wall = fr_sys.wall_ms() + 7200 * 1000};
     time_t at = (time_t)(row.not_before_wall / 1000);

@@ -43,7 +43,7 @@ static void put_rows(void)
                              .source = "/p.yaml",
                              .state = FR_RUN_OVER,
                              .outcome = FR_OUT_FAILED,
-                             .origin = "cli",
+                             .origin = FR_ORIGIN_CLI,
                              .params = "{}",
                              .ended_wall = 700};
     struct fr_node_row nodes[] = {{.name = "n1", .home_id = {.b = {7}}},
@@ -136,7 +136,7 @@ static void test_old_node(const struct fr_api_caller *who)
                              .source = "/p.yaml",
                              .state = FR_RUN_OVER,
                              .outcome = FR_OUT_FAILED,
-                             .origin = "cli",
+                             .origin = FR_ORIGIN_CLI,
                              .params = "{}"};
     struct fr_node_row node = {.name = "m", .home_id = {.b = {6}}};
 

@@ -70,7 +70,7 @@ static void put_rows(void)
                              .source = "/p.yaml",
                              .state = FR_RUN_OVER,
                              .outcome = FR_OUT_FAILED,
-                             .origin = "cli",
+                             .origin = FR_ORIGIN_CLI,
                              .params = "{}"};
     static const struct timespec times[] = {{5, 0}, {5, 0}};
 

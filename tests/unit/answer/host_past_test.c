@@ -29,7 +29,7 @@ static void add_open(int no)
     struct fr_run_row row = {.name = "p",
                              .source = "/p.yaml",
                              .state = FR_RUN_RUNNING,
-                             .origin = "cli",
+                             .origin = FR_ORIGIN_CLI,
                              .params = "{}",
                              .pool = "",
                              .queued_wall = 1000};
@@ -43,8 +43,11 @@ static void test_reason(void)
 {
     const struct fr_limits home_limits = {.max_active_runs = 10};
     struct fr_queue_limits limits = {.home = &home_limits};
-    struct fr_run_row row = {
-        .id = {.b = {77}}, .name = "q", .pool = "", .origin = "cli", .outcome = FR_OUT_NONE};
+    struct fr_run_row row = {.id = {.b = {77}},
+                             .name = "q",
+                             .pool = "",
+                             .origin = FR_ORIGIN_CLI,
+                             .outcome = FR_OUT_NONE};
     struct fr_buf got = {0};
 
     check_row("why a run waits for many");
@@ -73,7 +76,7 @@ static void add_active(int no, const char *name, const char *pool, int64_t ago_m
     struct fr_run_row row = {.name = name,
                              .source = "/q.yaml",
                              .state = FR_RUN_RUNNING,
-                             .origin = "cli",
+                             .origin = FR_ORIGIN_CLI,
                              .params = "{}",
                              .pool = pool,
                              .host = left ? 0 : bed.host->env.epoch,
@@ -96,33 +99,34 @@ static const struct {
     const char *name, *pipeline, *pool;
     int own, pools, all; /* limits: of the pipeline, of the pool gpu, of the home */
     const struct fr_schedule *schedule;
-    const char *origin;
+    enum fr_origin origin;
     enum fr_outcome outcome;
     int64_t not_before;
     const char *want;
 } waits[] = {
-    {"its pipeline", "q", "", 1, 9, 0, NULL, "cli", FR_OUT_NONE, 0, "max_active_runs 1 of 1: " Q},
-    {"which has room", "q", "", 2, 9, 0, NULL, "cli", FR_OUT_NONE, 0, ""},
-    {"its pool", "q", "gpu", 0, 2, 0, NULL, "cli", FR_OUT_NONE, 0,
+    {"its pipeline", "q", "", 1, 9, 0, NULL, FR_ORIGIN_CLI, FR_OUT_NONE, 0,
+     "max_active_runs 1 of 1: " Q},
+    {"which has room", "q", "", 2, 9, 0, NULL, FR_ORIGIN_CLI, FR_OUT_NONE, 0, ""},
+    {"its pool", "q", "gpu", 0, 2, 0, NULL, FR_ORIGIN_CLI, FR_OUT_NONE, 0,
      "pool gpu 2 of 2: " Q ", " R
      "; no flowrun looks after run 12: 'flowrun resume 12' takes over"},
-    {"which has room", "q", "gpu", 0, 3, 0, NULL, "cli", FR_OUT_NONE, 0, ""},
-    {"a pool that is gone", "q", "tpu", 0, 9, 0, NULL, "cli", FR_OUT_NONE, 0,
+    {"which has room", "q", "gpu", 0, 3, 0, NULL, FR_ORIGIN_CLI, FR_OUT_NONE, 0, ""},
+    {"a pool that is gone", "q", "tpu", 0, 9, 0, NULL, FR_ORIGIN_CLI, FR_OUT_NONE, 0,
      "pool tpu, which is not among pools: of config.yaml"},
-    {"its pipeline before its pool", "q", "gpu", 1, 2, 12, NULL, "cli", FR_OUT_NONE, 0,
+    {"its pipeline before its pool", "q", "gpu", 1, 2, 12, NULL, FR_ORIGIN_CLI, FR_OUT_NONE, 0,
      "max_active_runs 1 of 1: " Q},
-    {"the home, which has room", "s", "", 0, 9, 13, NULL, "cli", FR_OUT_NONE, 0, ""},
-    {"its time", "q", "", 2, 9, 0, NULL, "cli", FR_OUT_NONE, 1772413200000 + 90 * 60000,
+    {"the home, which has room", "s", "", 0, 9, 13, NULL, FR_ORIGIN_CLI, FR_OUT_NONE, 0, ""},
+    {"its time", "q", "", 2, 9, 0, NULL, FR_ORIGIN_CLI, FR_OUT_NONE, 1772413200000 + 90 * 60000,
      "not before 2026-03-02 02:30"},
-    {"which has come", "q", "", 2, 9, 0, NULL, "cli", FR_OUT_NONE, 1772413200000 - 1, ""},
-    {"a limit, whatever its time", "q", "", 1, 9, 0, NULL, "cli", FR_OUT_NONE, 1772413200000 + 1,
-     "max_active_runs 1 of 1: " Q},
-    {"the run before it", "q", "", 0, 9, 0, &queues, "schedule", FR_OUT_NONE, 0,
+    {"which has come", "q", "", 2, 9, 0, NULL, FR_ORIGIN_CLI, FR_OUT_NONE, 1772413200000 - 1, ""},
+    {"a limit, whatever its time", "q", "", 1, 9, 0, NULL, FR_ORIGIN_CLI, FR_OUT_NONE,
+     1772413200000 + 1, "max_active_runs 1 of 1: " Q},
+    {"the run before it", "q", "", 0, 9, 0, &queues, FR_ORIGIN_SCHEDULE, FR_OUT_NONE, 0,
      "overlap: run 11 of q is before it"},
-    {"not of another pipeline", "s", "", 0, 9, 0, &queues, "schedule", FR_OUT_NONE, 0, ""},
-    {"not one that was asked for", "q", "", 0, 9, 0, &queues, "api", FR_OUT_NONE, 0, ""},
-    {"nor one of a backfill", "q", "", 0, 9, 0, &queues, "backfill", FR_OUT_NONE, 0, ""},
-    {"nor a retry", "q", "", 0, 9, 0, &queues, "schedule", FR_OUT_FAILED, 0, ""},
+    {"not of another pipeline", "s", "", 0, 9, 0, &queues, FR_ORIGIN_SCHEDULE, FR_OUT_NONE, 0, ""},
+    {"not one that was asked for", "q", "", 0, 9, 0, &queues, FR_ORIGIN_API, FR_OUT_NONE, 0, ""},
+    {"nor one of a backfill", "q", "", 0, 9, 0, &queues, FR_ORIGIN_BACKFILL, FR_OUT_NONE, 0, ""},
+    {"nor a retry", "q", "", 0, 9, 0, &queues, FR_ORIGIN_SCHEDULE, FR_OUT_FAILED, 0, ""},
 };
 
 static void test_waits(void)
@@ -168,7 +172,7 @@ static int64_t put_past(int64_t *schedule)
                              .params = "{}",
                              .state = FR_RUN_OVER,
                              .outcome = FR_OUT_FAILED,
-                             .origin = "backfill",
+                             .origin = FR_ORIGIN_BACKFILL,
                              .ended_wall = 3723004};
 
     CHECK_INT(fr_store_schedule_add(bed.st, &nightly, NULL), FR_OK);
@@ -290,7 +294,7 @@ static void test_median(void)
                              .spec_hash = "",
                              .params = "{}",
                              .state = FR_RUN_OVER,
-                             .origin = "cli",
+                             .origin = FR_ORIGIN_CLI,
                              .queued_wall = 5000,
                              .started_wall = 5000};
     struct fr_buf got = {0};

@@ -81,7 +81,7 @@ int64_t end_run(struct outbox *o, enum fr_outcome outcome, const char *rules)
                              .state = FR_RUN_OVER,
                              .outcome = outcome,
                              .reason = "because",
-                             .origin = o->schedule != NULL ? "schedule" : "cli",
+                             .origin = o->schedule != NULL ? FR_ORIGIN_SCHEDULE : FR_ORIGIN_CLI,
                              .who = o->schedule != NULL ? o->schedule : "",
                              .started_wall = fr_sys.wall_ms(),
                              .ended_wall = fr_sys.wall_ms(),

@@ -108,7 +108,7 @@ static void test_sleeps(int no)
 static void test_own(int no)
 {
     const struct fr_host_own own = {.shell = {.cwd = "/", .getenv = no_variable}};
-    struct fr_submit submit_own = {.spec = {.path = "", .cwd = "/"}, .origin = "cli"};
+    struct fr_submit submit_own = {.spec = {.path = "", .cwd = "/"}, .origin = FR_ORIGIN_CLI};
     struct fr_issues issues = {0};
     struct fr_run *run = NULL;
     char path[300], name[12];

@@ -296,7 +296,7 @@ static void test_successes(void)
                              .source = "/o.yaml",
                              .state = FR_RUN_OVER,
                              .outcome = FR_OUT_SUCCEEDED,
-                             .origin = "cli",
+                             .origin = FR_ORIGIN_CLI,
                              .params = "{}",
                              .ended_wall = 7500};
 

@@ -456,7 +456,6 @@ static const struct {
 
 static void table_of_overlap(void)
 {
-    enum fr_origin origin;
 
     for (size_t i = 0; i < sizeof(overlaps) / sizeof(overlaps[0]); i++) {
         struct fr_live live[8];
@@ -475,10 +474,6 @@ static void table_of_overlap(void)
             printf("row %zu\n", i);
         fr_buf_finish(&got);
     }
-    for (int i = 0; i < FR_ORIGIN_N; i++)
-        CHECK(fr_origin_parse(fr_str_of(fr_origin_name((enum fr_origin)i)), &origin) &&
-              (int)origin == i);
-    CHECK(!fr_origin_parse(FR_STR("cron"), &origin));
 }
 
 /* Whatever live and waiting runs there are, one of the queue may start once the others are over. */

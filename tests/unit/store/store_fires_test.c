@@ -49,7 +49,7 @@ static int64_t add_run(uint8_t first, int64_t schedule, int64_t at_ms)
                              .name = "p",
                              .params = "{}",
                              .state = FR_RUN_QUEUED,
-                             .origin = "schedule",
+                             .origin = FR_ORIGIN_SCHEDULE,
                              .schedule = schedule,
                              .at_ms = at_ms};
 
@@ -167,7 +167,7 @@ static void test_together(void)
     CHECK_INT(fr_store_commit(st, &err), FR_OK);
     CHECK_INT(fr_store_run_find(st, "41010000", &arena, &run, &err), FR_OK);
     CHECK(run.schedule == s && run.at_ms == 50);
-    CHECK_TEXT(run.origin, "schedule");
+    CHECK_INT(run.origin, FR_ORIGIN_SCHEDULE);
 }
 
 static void test_outcome(void)

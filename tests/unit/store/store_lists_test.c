@@ -17,7 +17,7 @@ static const struct {
               {FR_RUN_QUEUED, FR_OUT_NONE},    {FR_RUN_HOOKS, FR_OUT_NONE},
               {FR_RUN_REMOVED, FR_OUT_FAILED}, {FR_RUN_OVER, FR_OUT_SUCCEEDED}};
 static const char *const names[] = {"nightly", "train", "Eval"};
-static const char *const origins[] = {"cli", "api", "schedule"};
+static const enum fr_origin origins[] = {FR_ORIGIN_CLI, FR_ORIGIN_API, FR_ORIGIN_SCHEDULE};
 static const char *const reasons[] = {"", "task train: exit code 1", "Out of memory"};
 
 static struct fr_run_row rows[RUNS];
@@ -68,7 +68,7 @@ static bool fits(const struct fr_run_row *r, const struct fr_run_filter *f)
 
     return has_state(r, f->state) && has_text(r, f->text) &&
            (f->pipeline[0] == '\0' || strcmp(f->pipeline, r->name) == 0) &&
-           (f->origin[0] == '\0' || strcmp(f->origin, r->origin) == 0) &&
+           (f->origin[0] == '\0' || strcmp(f->origin, fr_origin_name(r->origin)) == 0) &&
            (f->schedule == 0 || f->schedule == r->schedule) &&
            (f->since_wall == 0 || wall >= f->since_wall) &&
            (f->until_wall == 0 || wall < f->until_wall);

@@ -447,7 +447,7 @@ static void add_runs(void)
                                  .spec_hash = "",
                                  .state = times[i][1] != 0 ? FR_RUN_OVER : FR_RUN_RUNNING,
                                  .outcome = times[i][1] != 0 ? FR_OUT_CANCELLED : FR_OUT_NONE,
-                                 .origin = "cli",
+                                 .origin = FR_ORIGIN_CLI,
                                  .started_wall = times[i][0],
                                  .ended_wall = times[i][1]};
 

@@ -200,7 +200,8 @@ void check_runs(struct host_bed *bed, const char *of, const char *want)
             continue;
         fr_time_text(rows.rows[i].at_ms / 1000, 0, at);
         fr_buf_fmt(&got, "%s%lld %s %s %.11s", got.n > 0 ? ", " : "", (long long)rows.rows[i].no,
-                   fr_run_word(rows.rows[i].state, rows.rows[i].outcome), rows.rows[i].origin,
+                   fr_run_word(rows.rows[i].state, rows.rows[i].outcome),
+                   fr_origin_name(rows.rows[i].origin),
                    rows.rows[i].at_ms != 0 ? at + 5 : "by hand");
     }
     CHECK_TEXT(got.p, want);

@@ -29,7 +29,7 @@ static void add_run(int no, int64_t priority)
                              .folder = "/",
                              .state = FR_RUN_RUNNING,
                              .params = "{}",
-                             .origin = "cli"};
+                             .origin = FR_ORIGIN_CLI};
 
     CHECK_INT(fr_store_run_add(st, &row, NULL), FR_OK);
     CHECK_INT(row.no, no);
@@ -158,7 +158,7 @@ static void add_other(int no, int x, int y, int64_t priority, uint32_t host)
                              .state = FR_RUN_RUNNING,
                              .params =
                                  "{\"params\": [], \"env\": {}, \"folder\": \"/\", \"rules\": 2}",
-                             .origin = "cli",
+                             .origin = FR_ORIGIN_CLI,
                              .priority = priority};
 
     CHECK_INT(fr_blob_put(home, fr_str_of(other_file), hash, NULL), FR_OK);

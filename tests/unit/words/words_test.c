@@ -99,6 +99,7 @@ static void test_words(void)
         {"outcomes", &fr_outcome_words, FR_OUT_N, FR_OUT_NONE},
         {"outcomes, or live", &fr_outcome_or_live_words, FR_OUT_N + 1, FR_OUT_NONE},
         {"decisions", &fr_fate_words, FR_FATE_N, -1},
+        {"origins", &fr_origin_words, FR_ORIGIN_N, -1},
         {"states of schedules", &fr_schedule_state_words, FR_SCHEDULE_PAUSED + 1, -1},
         {"states of backfills", &fr_backfill_state_words, FR_BACKFILL_CANCELLED + 1, -1},
         {"what exists", &fr_existing_words, FR_EXISTING_ALL + 1, -1},
@@ -119,8 +120,53 @@ static void test_words(void)
     }
 }
 
+static bool is_word(struct fr_str word)
+{
+    static const struct fr_words *const tables[] = {
+        &fr_state_words,          &fr_cause_words,           &fr_run_state_words,
+        &fr_fate_words,           &fr_outcome_or_live_words, &fr_schedule_state_words,
+        &fr_delivery_state_words, &fr_backfill_state_words};
+    static const char *const kinds[] = {"asked", "stalled", "progress", "not_finite"};
+
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+        if (fr_word_find(tables[i], word) >= 0)
+            return true;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (fr_str_is(word, kinds[i]))
+            return true;
+    return false;
+}
+
+/* Statements quote words of these tables, and what failed is what the table says. */
+static void test_statements(void)
+{
+    static const char *const texts[] = {
+#define SQL(name, text) text,
+#include "engine/store/statements.h"
+#undef SQL
+    };
+    struct fr_buf failed = {0};
+    int found = 0;
+
+    for (int i = 0; i < FR_ST_N; i++)
+        if (fr_state_failed((enum fr_state_of)i))
+            fr_buf_fmt(&failed, "%s'%s'", failed.n > 0 ? ", " : "state IN (",
+                       fr_state_name((enum fr_state_of)i));
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        check_row(texts[i]);
+        found += strstr(texts[i], failed.p) != NULL;
+        for (const char *at = texts[i], *end; (at = strchr(at, '\'')) != NULL; at = end + 1) {
+            end = strchr(++at, '\'');
+            CHECK(is_word((struct fr_str){at, (size_t)(end - at)}));
+        }
+    }
+    CHECK_INT(found, 1);
+    fr_buf_finish(&failed);
+}
+
 int main(void)
 {
+    test_statements();
     test_words();
     test_pairs();
     test_states();
