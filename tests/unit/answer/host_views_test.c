@@ -439,26 +439,6 @@ static void test_access(void)
 
 /* ---- the stream ---- */
 
-static int open_stream(struct reader *r, const struct fr_api_pair *query, size_t n)
-{
-    struct fr_api_request req = {.path = "/api/v1/stream",
-                                 .query = query,
-                                 .n_query = n,
-                                 .caller = bed.caller,
-                                 .content_type = "",
-                                 .range = "",
-                                 .if_none_match = "",
-                                 .last_event_id = ""};
-    struct fr_api_sink sink = {take, closed, r};
-    struct fr_api_response res = {0};
-    int status;
-
-    bed.api.open(bed.api.self, &req, &sink, &res, &r->s);
-    status = res.status;
-    fr_api_response_finish(&res);
-    return status;
-}
-
 static void end_stream(struct reader *r)
 {
     bed.api.gone(bed.api.self, r->s);
@@ -475,19 +455,19 @@ static void test_topics(void)
     const char *over;
 
     check_row("topics");
-    CHECK_INT(open_stream(&none, wrong, 1), 400);
-    CHECK_INT(open_stream(&none, twice, 2), 400);
-    CHECK_INT(open_stream(&none, unknown, 1), 400);
-    CHECK_INT(open_stream(&none, absent, 1), 404);
+    CHECK_INT(follow_by(&bed, &none, wrong, 1, ""), 400);
+    CHECK_INT(follow_by(&bed, &none, twice, 2, ""), 400);
+    CHECK_INT(follow_by(&bed, &none, unknown, 1, ""), 400);
+    CHECK_INT(follow_by(&bed, &none, absent, 1, ""), 404);
     caller.role = FR_ROLE_NONE;
     bed.caller = &caller;
-    CHECK_INT(open_stream(&none, list, 1), 401);
+    CHECK_INT(follow_by(&bed, &none, list, 1, ""), 401);
     caller.role = FR_ROLE_VIEW;
-    CHECK_INT(open_stream(&of_all, NULL, 0), 200);
+    CHECK_INT(follow_by(&bed, &of_all, NULL, 0, ""), 200);
     caller.role = FR_ROLE_OPERATE;
     bed.caller = NULL;
-    CHECK_INT(open_stream(&of_list, list, 1), 200);
-    CHECK_INT(open_stream(&of_one, one, 1), 200);
+    CHECK_INT(follow_by(&bed, &of_list, list, 1, ""), 200);
+    CHECK_INT(follow_by(&bed, &of_one, one, 1, ""), 200);
     CHECK(has(&of_list, "\"version\":\""));
     check_answer(ask(&bed, POST, "/api/v1/runs/4/cancel", "{}"), 202, NULL);
     turn_until(&bed, &of_list, "\"outcome\":\"cancelled\"");
@@ -526,7 +506,7 @@ static void test_topics_together(void)
     struct reader r = {0};
 
     check_row("changes of a topic at one time are one event, and one behind it");
-    CHECK_INT(open_stream(&r, queue, 1), 200);
+    CHECK_INT(follow_by(&bed, &r, queue, 1, ""), 200);
     stopped_ms = fr_sys.mono_ms() + 1000;
     fr_sys.mono_ms = stopped;
     for (int i = 0; i < 3; i++) {
@@ -554,7 +534,7 @@ static void test_lengths(void)
     const char *text;
 
     check_row("output and metrics of one attempt");
-    CHECK_INT(open_stream(&r, all, 1), 200);
+    CHECK_INT(follow_by(&bed, &r, all, 1, ""), 200);
     for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
         stream_part.note(h, h->run, &notes[i]);
     stream_part.of_run[HOST_RUN_LEAVES](h);
@@ -624,7 +604,7 @@ static void test_ring(void)
     size_t bytes;
 
     check_row("a ring that has overflowed");
-    CHECK_INT(open_stream(&r, one, 1), 200);
+    CHECK_INT(follow_by(&bed, &r, one, 1, ""), 200);
     for (int i = 1; i <= NOTES; i++)
         say(i);
     come_again(&r, NOTES - 10, false);

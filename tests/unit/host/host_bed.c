@@ -159,12 +159,13 @@ void closed(void *arg)
     ((struct reader *)arg)->closed = true;
 }
 
-int follow(struct host_bed *bed, struct reader *r, const char *runs, const char *last)
+int follow_by(struct host_bed *bed, struct reader *r, const struct fr_api_pair *query, size_t n,
+              const char *last)
 {
-    struct fr_api_pair pair = {"runs", runs};
     struct fr_api_request req = {.path = "/api/v1/stream",
-                                 .query = &pair,
-                                 .n_query = 1,
+                                 .query = query,
+                                 .n_query = n,
+                                 .caller = bed->caller,
                                  .content_type = "",
                                  .range = "",
                                  .if_none_match = "",
@@ -177,6 +178,11 @@ int follow(struct host_bed *bed, struct reader *r, const char *runs, const char 
     status = res.status;
     fr_api_response_finish(&res);
     return status;
+}
+
+int follow(struct host_bed *bed, struct reader *r, const char *runs, const char *last)
+{
+    return follow_by(bed, r, &(struct fr_api_pair){"runs", runs}, 1, last);
 }
 
 bool has(const struct reader *r, const char *text)
@@ -268,4 +274,16 @@ void make_pipelines(struct host_bed *bed)
     make_home(bed->home);
     snprintf(path, sizeof(path), "%s/p.yaml", bed->home);
     CHECK_INT(fr_file_write(path, pipeline, sizeof(pipeline) - 1, 0600, NULL), FR_OK);
+}
+
+size_t count_rows(struct host_bed *bed, const char *run)
+{
+    struct fr_arena arena = {0};
+    struct fr_inst_rows rows = {0};
+    struct fr_run_row row;
+
+    if (fr_store_run_find(bed->st, run, &arena, &row, NULL) == FR_OK)
+        CHECK_INT(fr_store_insts(bed->st, row.id, &arena, &rows, NULL), FR_OK);
+    fr_arena_finish(&arena);
+    return rows.n;
 }

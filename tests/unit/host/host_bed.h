@@ -88,6 +88,9 @@ struct reader {
 
 size_t take(void *arg, struct fr_str events);
 void closed(void *arg);
+/* Opens a stream by that query and Last-Event-ID; its status. follow(): of those runs. */
+int follow_by(struct host_bed *bed, struct reader *r, const struct fr_api_pair *query, size_t n,
+              const char *last);
 int follow(struct host_bed *bed, struct reader *r, const char *runs, const char *last);
 bool has(const struct reader *r, const char *text);
 void turn_until(struct host_bed *bed, struct reader *r, const char *text);
@@ -102,5 +105,7 @@ void nothing(void *arg);
 void settle_host(struct host_bed *bed);
 /* The home with p.yaml, which is the pipeline above. */
 void make_pipelines(struct host_bed *bed);
+/* Instances of the run in the store. */
+size_t count_rows(struct host_bed *bed, const char *run);
 
 #endif

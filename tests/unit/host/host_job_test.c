@@ -75,18 +75,6 @@ static sqlite3 *raw_db(void)
     return db;
 }
 
-static size_t count_rows(const char *run)
-{
-    struct fr_arena arena = {0};
-    struct fr_inst_rows rows = {0};
-    struct fr_run_row row;
-
-    if (fr_store_run_find(bed.st, run, &arena, &row, NULL) == FR_OK)
-        CHECK_INT(fr_store_insts(bed.st, row.id, &arena, &rows, NULL), FR_OK);
-    fr_arena_finish(&arena);
-    return rows.n;
-}
-
 static int (*open_now)(const char *path, int flags, mode_t mode);
 static sem_t comes;
 
@@ -180,7 +168,7 @@ static void test_left_behind(void)
     fr_loop_destroy(&bed.loop);
     let_slow();
     open_host(&bed);
-    CHECK_INT(count_rows(OTHER), 0);
+    CHECK_INT(count_rows(&bed, OTHER), 0);
     close_host(&bed);
     check_row("");
 }
@@ -240,14 +228,14 @@ static void test_many(void)
     submit(&bed, "l.yaml", 3, "", "running");
     begin_ask(&many, "/api/v1/runs", "many.yaml", OTHER);
     while (!many.again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK)) {
-        rows = count_rows(OTHER);
+        rows = count_rows(&bed, OTHER);
         CHECK(rows <= before + FR_RUN_PUT_ROWS);
         slices += rows > before;
         if (rows > before && before == 0) {
             check_answer(ask(&bed, POST, "/api/v1/runs/" OTHER "/cancel", "{}"), 409, "submitted");
             check_answer(ask(&bed, POST, "/api/v1/runs/3/cancel", "{}"), 202, NULL);
             CHECK(!many.again);
-            rows = count_rows(OTHER); /* its commit had a slice, too */
+            rows = count_rows(&bed, OTHER); /* its commit had a slice, too */
         }
         before = rows;
     }
@@ -272,7 +260,7 @@ static void test_many(void)
     check_answer(ask(&bed, POST, "/api/v1/runs/" OTHER "/resume", "{}"), 202,
                  "\"state\":\"running\"");
     for (rows = 0; rows < MANY && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK);)
-        rows = count_rows(OTHER);
+        rows = count_rows(&bed, OTHER);
     check_answer(ask(&bed, POST, "/api/v1/runs/" OTHER "/cancel", "{}"), 202, NULL);
     while (!is_over(&bed, OTHER) && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
         ;

@@ -247,18 +247,6 @@ static void write_many(void)
     fr_buf_finish(&b);
 }
 
-static size_t count_rows(const char *run)
-{
-    struct fr_arena arena = {0};
-    struct fr_inst_rows rows = {0};
-    struct fr_run_row row;
-
-    if (fr_store_run_find(bed.st, run, &arena, &row, NULL) == FR_OK)
-        CHECK_INT(fr_store_insts(bed.st, row.id, &arena, &rows, NULL), FR_OK);
-    fr_arena_finish(&arena);
-    return rows.n;
-}
-
 /* The store takes the first rows of a run, and then nothing for a while: the run is made once it
  * takes the others. */
 static void test_half_made(int no)
@@ -285,7 +273,7 @@ static void test_half_made(int no)
     req.body = fr_str_of(bed.body);
     bed.api.answer(bed.api.self, &req, &res);
     CHECK_INT(res.status, FR_API_LATER);
-    while (count_rows(run) == 0 && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
+    while (count_rows(&bed, run) == 0 && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
         ;
     refuses = true;
     settle_host(&bed);
@@ -298,7 +286,7 @@ static void test_half_made(int no)
     bed.api.answer(bed.api.self, &req, &res);
     CHECK_INT(res.status, 201);
     fr_api_response_finish(&res);
-    CHECK_INT(count_rows(run), MANY);
+    CHECK_INT(count_rows(&bed, run), MANY);
     sqlite3_cancel_auto_extension((void (*)(void))on_open);
     check_row("");
     close_host(&bed);

@@ -376,21 +376,8 @@ static void say(size_t n, const char *text)
 static int follow_last(struct reader *r, const char *last)
 {
     const struct fr_api_pair pairs[] = {{"runs", "1"}, {"last", last}};
-    struct fr_api_request req = {.path = "/api/v1/stream",
-                                 .query = pairs,
-                                 .n_query = 2,
-                                 .content_type = "",
-                                 .range = "",
-                                 .if_none_match = "",
-                                 .last_event_id = ""};
-    struct fr_api_sink sink = {take, closed, r};
-    struct fr_api_response res = {0};
-    int status;
 
-    bed.api.open(bed.api.self, &req, &sink, &res, &r->s);
-    status = res.status;
-    fr_api_response_finish(&res);
-    return status;
+    return follow_by(&bed, r, pairs, 2, "");
 }
 
 /* More than is sent at once, and more than the ring has: each event comes once, and where some are

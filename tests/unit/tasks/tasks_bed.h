@@ -29,74 +29,15 @@ struct said { /* what a task printed */
 };
 
 /* fmt has two %s: the folder, and more. */
-static inline char *text_at(struct bed *b, const char *fmt, const char *more)
-{
-    struct fr_buf t = {0};
-    char *text;
-
-    fr_buf_fmt(&t, fmt, b->dir, more);
-    text = fr_arena_text(&b->arena, t.p, t.n);
-    fr_buf_finish(&t);
-    return text;
-}
-
-static inline void put(const char *path, const char *text)
-{
-    struct fr_err err;
-
-    CHECK(fr_file_write(path, text, strlen(text), 0755, &err) == FR_OK);
-}
-
-static inline struct said run_task(const struct bed *b, const char *name, const char *with)
-{
-    const char *argv[] = {b->flownode, "task", name, with, NULL};
-    struct fr_command c = {.argv = argv, .timeout_ms = 60000};
-    struct fr_err err;
-    enum fr_rc rc = fr_command_run(&c, &err);
-
-    if (!CHECK(rc == FR_OK))
-        printf("%s\n", err.msg);
-    return (struct said){c.signaled ? -1 : c.code, c.out, c.err};
-}
-
-static inline bool says(const struct fr_buf *b, const char *text)
-{
-    return b->p != NULL && strstr(b->p, text) != NULL;
-}
-
-static inline void said_finish(struct said *s)
-{
-    fr_buf_finish(&s->out);
-    fr_buf_finish(&s->err);
-}
-
+char *text_at(struct bed *b, const char *fmt, const char *more);
+void put(const char *path, const char *text);
+struct said run_task(const struct bed *b, const char *name, const char *with);
+bool says(const struct fr_buf *b, const char *text);
+void said_finish(struct said *s);
 /* The last line is one JSON object; the caller's. */
-static inline json_t *last_json(const struct said *s)
-{
-    struct fr_str line = fr_last_line(&s->out);
-
-    return json_loadb(line.p, line.n, 0, NULL);
-}
-
+json_t *last_json(const struct said *s);
 /* false: there is no flownode, and it is said. */
-static inline bool bed_begin(struct bed *b, int argc, char **argv)
-{
-    *b = (struct bed){argc > 1 ? argv[1] : "", "/tmp/flowrun-tasks-XXXXXX", {0}};
-    if (access(b->flownode, X_OK) != 0 || mkdtemp(b->dir) == NULL) {
-        printf("usage: %s FLOWNODE\n", argv[0]);
-        return false;
-    }
-    setenv("TMPDIR", b->dir, 1);
-    setenv("PATH", bed_path, 1);
-    return true;
-}
-
-static inline void bed_end(struct bed *b)
-{
-    struct fr_err err;
-
-    CHECK(fr_remove_tree(b->dir, &err) == FR_OK);
-    fr_arena_finish(&b->arena);
-}
+bool bed_begin(struct bed *b, int argc, char **argv);
+void bed_end(struct bed *b);
 
 #endif

@@ -538,25 +538,6 @@ static void long_path(void)
 /* The Nth call for memory fails, the server's among them: each question ends
  * with an answer or an error that has a text, and a stream that cannot be told
  * so ends. */
-static struct {
-    long left;
-} memory;
-
-static bool denied(void)
-{
-    return memory.left > 0 && --memory.left == 0;
-}
-
-static void *some_alloc(size_t n)
-{
-    return denied() ? NULL : malloc(n);
-}
-
-static void *some_realloc(void *p, size_t n)
-{
-    return denied() ? NULL : realloc(p, n);
-}
-
 static bool ask_with_memory(struct bed *b, struct cli_client *c, long n)
 {
     struct client_request req = {.method = "POST", .path = "/p", .body = {"{}", 2}};
@@ -565,10 +546,9 @@ static bool ask_with_memory(struct bed *b, struct cli_client *c, long n)
     enum fr_rc rc;
     bool denied_one;
 
-    memory.left = n;
+    bed_deny(n);
     rc = client_ask(c, &req, &a, &err);
-    denied_one = memory.left == 0;
-    memory.left = 0;
+    denied_one = bed_allow();
     CHECK((rc == FR_OK) == (a.status == 200 && a.body.n > 0));
     CHECK(rc == FR_OK || err.msg[0] != '\0');
     client_answer_finish(&a);
@@ -583,14 +563,13 @@ static bool listen_with_memory(struct bed *b, struct cli_client *c, long n)
     struct fr_err err = {0};
     bool denied_one;
 
-    memory.left = n;
+    bed_deny(n);
     if (client_stream(c, "/x/stream", "1", &l, &h.stream, &err) == FR_OK)
         while (h.ends == 0 && h.events == 0)
             bed_turn(b);
     else
         CHECK(h.stream == NULL && err.msg[0] != '\0');
-    denied_one = memory.left == 0;
-    memory.left = 0;
+    denied_one = bed_allow();
     if (h.ends == 0)
         client_stream_close(h.stream);
     else
@@ -610,8 +589,6 @@ static void no_memory(void)
 
     bed_begin(&b, &patient);
     c = new_client(&b);
-    fr_sys.alloc = some_alloc;
-    fr_sys.realloc = some_realloc;
     check_row("no memory for a question");
     for (n = 1; ask_with_memory(&b, c, n); n++)
         ;

@@ -321,3 +321,35 @@ struct reader tcp_open(struct bed *b)
     CHECK(connect(r.fd, (struct sockaddr *)&a, sizeof(a)) == 0);
     return r;
 }
+
+static long left; /* until a call fails; a hook of fr_sys has no argument */
+
+static bool denied(void)
+{
+    return left > 0 && --left == 0;
+}
+
+static void *some_alloc(size_t n)
+{
+    return denied() ? NULL : malloc(n);
+}
+
+static void *some_realloc(void *p, size_t n)
+{
+    return denied() ? NULL : realloc(p, n);
+}
+
+void bed_deny(long nth)
+{
+    fr_sys.alloc = some_alloc;
+    fr_sys.realloc = some_realloc;
+    left = nth;
+}
+
+bool bed_allow(void)
+{
+    bool failed = left == 0;
+
+    left = 0;
+    return failed;
+}

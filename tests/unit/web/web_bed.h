@@ -50,6 +50,11 @@ void bed_begin(struct bed *b, const struct fr_server_times *times);
 void bed_end(struct bed *b);
 void bed_turn(struct bed *b);
 
+/* The Nth call for memory fails, and none after bed_allow(), which returns whether it has failed.
+ */
+void bed_deny(long nth);
+bool bed_allow(void);
+
 /* A raw reader, whose socket never waits. */
 struct reader {
     struct bed *bed;

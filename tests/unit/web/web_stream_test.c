@@ -499,25 +499,6 @@ static void long_path(void)
 }
 
 /* The Nth call for memory fails: nothing crashes, and others are served. */
-static struct {
-    long left;
-} memory;
-
-static bool denied(void)
-{
-    return memory.left > 0 && --memory.left == 0;
-}
-
-static void *some_alloc(size_t n)
-{
-    return denied() ? NULL : malloc(n);
-}
-
-static void *some_realloc(void *p, size_t n)
-{
-    return denied() ? NULL : realloc(p, n);
-}
-
 static void no_memory(void)
 {
     struct bed b;
@@ -525,15 +506,13 @@ static void no_memory(void)
 
     check_row("no memory");
     bed_begin(&b, &patient);
-    fr_sys.alloc = some_alloc;
-    fr_sys.realloc = some_realloc;
     for (long n = 1; n < 200; n++) {
         r = reader_open(&b);
-        memory.left = n / 2;
+        bed_deny(n / 2);
         reader_say(&r, n & 1 ? "GET /a/stream HTTP/1.1\r\n" END : "GET /hello HTTP/1.1\r\n" END);
         for (int i = 0; i < 20 && !r.eof && !reader_has(&r, "hello"); i++)
             bed_turn(&b);
-        memory.left = 0;
+        bed_allow();
         for (int i = 0; i < 20 && !r.eof; i++)
             reader_take(&r);
         reader_close(&r);
