@@ -258,7 +258,8 @@ static enum fr_rc update_weights(struct tr_optim *o, const struct tr_adamw *a, s
     return rc == FR_OK ? tr_grads_updated(o->grads, o->q, err) : rc;
 }
 
-enum fr_rc tr_optim_begin(struct tr_optim *o, struct fr_err *err)
+/* Masters to weights, or weights to masters. */
+static enum fr_rc cast_weights(struct tr_optim *o, bool to_weights, struct fr_err *err)
 {
     const struct tr_grads_range *r;
     enum fr_rc rc = FR_OK;
@@ -266,11 +267,27 @@ enum fr_rc tr_optim_begin(struct tr_optim *o, struct fr_err *err)
 
     r = o->grads != NULL ? tr_grads_ranges(o->grads, &n) : NULL;
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        struct tr_cast widen = {.y = part_of(o->weights.master, r[i].at, r[i].n), .x = r[i].weight};
+        struct tr_view master = part_of(o->weights.master, r[i].at, r[i].n);
+        struct tr_cast cast = {.y = to_weights ? r[i].weight : master,
+                               .x = to_weights ? master : r[i].weight};
 
-        rc = tr_cast(o->be, o->q, &widen, err);
+        rc = tr_cast(o->be, o->q, &cast, err);
     }
     return rc;
+}
+
+enum fr_rc tr_optim_begin(struct tr_optim *o, struct fr_err *err)
+{
+    return cast_weights(o, false, err);
+}
+
+enum fr_rc tr_optim_round(struct tr_optim *o, struct fr_err *err)
+{
+    enum fr_rc rc = cast_weights(o, true, err);
+
+    if (rc == FR_OK)
+        rc = tr_grads_updated(o->grads, o->q, err);
+    return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
 }
 
 enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_optim_result *out,

@@ -48,6 +48,9 @@ void tr_optim_finish(struct tr_optim *o);
 /* Masters of the trained weights, which are loaded: their values. */
 enum fr_rc tr_optim_begin(struct tr_optim *o, struct fr_err *err);
 
+/* After masters of trained weights were set: the weights, on every rank. */
+enum fr_rc tr_optim_round(struct tr_optim *o, struct fr_err *err);
+
 /* Whether weight decay applies to the tensor of this name in a checkpoint. */
 bool tr_optim_decays(const char *name);
 

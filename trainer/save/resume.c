@@ -1,175 +1,19 @@
 #include "trainer/save/resume.h"
 
 #include "engine/base/file.h"
-#include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/save/export.h"
+#include "trainer/save/resume_private.h"
 #include "trainer/tensor/safetensors.h"
 
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { KEEP = 2, STEPS_MAX = 4096, JSON_MAX = 64 * 1024 * 1024, VERSION = 1 };
-enum { NO_STATE = -1, ALL_DAMAGED = -2 }; /* in place of a step */
 
 static const struct {
     enum tr_optim_what what;
     const char *name;
 } states[] = {{TR_OPTIM_MASTER, "master"}, {TR_OPTIM_M, "exp_avg"}, {TR_OPTIM_V, "exp_avg_sq"}};
-
-enum { STATES = 3 };
-
-static void state_dir(const struct tr_resume *r, int64_t step, const char *prefix,
-                      char out[PATH_MAX])
-{
-    snprintf(out, PATH_MAX, "%s/resume/%sstep-%lld", r->output_dir, prefix, (long long)step);
-}
-
-/* The steps of the states in this node's folder, newest first; the newest cap of them. */
-static size_t list_steps(const char *output_dir, int64_t *steps, size_t cap)
-{
-    char dir[PATH_MAX], **names = NULL;
-    size_t n = 0, count = 0;
-
-    snprintf(dir, sizeof(dir), "%s/resume", output_dir);
-    if (fr_sys.list(dir, &names, &n) != 0)
-        return 0;
-    for (size_t i = 0; i < n; i++) {
-        int64_t step;
-        if (!fr_has_prefix(names[i], "step-") ||
-            fr_parse_i64(fr_str_of(names[i] + 5), &step, NULL) != FR_OK ||
-            (count == cap && step < steps[cap - 1]))
-            continue;
-        size_t at = count < cap ? count++ : cap - 1;
-        for (; at > 0 && steps[at - 1] < step; at--)
-            steps[at] = steps[at - 1];
-        steps[at] = step;
-    }
-    fr_sys_names_free(names, n);
-    return count;
-}
-
-bool tr_resume_any(const char *output_dir)
-{
-    int64_t step;
-
-    return list_steps(output_dir, &step, 1) > 0;
-}
-
-enum fr_rc tr_resume_clear(const char *output_dir, struct fr_err *err)
-{
-    char dir[PATH_MAX];
-
-    snprintf(dir, sizeof(dir), "%s/resume", output_dir);
-    return fr_remove_tree(dir, err);
-}
-
-enum fr_rc tr_resume_room(const struct tr_resume *r, const struct tr_params *p, int64_t checkpoints,
-                          struct fr_buf *notes, struct fr_err *err)
-{
-    int64_t adapter = p->elements * (int64_t)sizeof(float), state = STATES * adapter;
-    int64_t least = (KEEP + 1) * state, most = least + checkpoints * (state + adapter);
-    int64_t room = fr_sys.disk_free(r->output_dir);
-    char dir[PATH_MAX], has[24], one[24], all[24];
-
-    if (room < 0)
-        return FR_OK;
-    snprintf(dir, sizeof(dir), "%s/resume", r->output_dir);
-    room += fr_tree_bytes(dir); /* of an earlier start, which this one replaces */
-    fr_show_size(room, has);
-    fr_show_size(state, one);
-    fr_show_size(room < least ? least : most, all);
-    if (room < least)
-        return fr_fail(
-            err, FR_FULL,
-            "--output_dir %s has %s free, its resume states need %s (%d of %s each): make "
-            "room, give another folder, or set --no_resume_state",
-            r->output_dir, has, all, KEEP + 1, one);
-    if (room < most && notes != NULL)
-        fr_buf_fmt(
-            notes,
-            "--output_dir %s has %s free, %lld checkpoints with their resume states need %s: "
-            "set --save_total_limit or --save_only_model, or make room\n",
-            r->output_dir, has, (long long)checkpoints, all);
-    return FR_OK;
-}
-
-static json_t *progress_json(const struct tr_resume *r, const struct tr_optim *o,
-                             const struct tr_progress *p, const char *sha)
-{
-    const struct tr_scaler *s = &p->scaler;
-
-    return json_pack(
-        "{s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:f, s:I, s:I, s:f, s:O,"
-        " s:{s:f, s:I, s:I, s:I}, s:{s:s, s:s, s:s, s:s}, s:s, s:{s:I, s:f, s:I}, s:I}",
-        "version", VERSION, "step", (json_int_t)p->step, "updates", (json_int_t)p->updates, "epoch",
-        (json_int_t)p->epoch, "micro", (json_int_t)p->micro, "accumulation",
-        (json_int_t)r->accumulation, "adam_step", (json_int_t)o->steps, "loss_since_log",
-        p->loss_since_log, "steps_since_log", (json_int_t)p->steps_since_log, "loss_total",
-        p->loss_total, "padded_tokens", (json_int_t)p->padded_tokens, "tokens",
-        (json_int_t)p->tokens, "seconds", p->seconds, "history", p->history, "scaler", "scale",
-        s->scale, "hysteresis", (json_int_t)s->hysteresis, "step", (json_int_t)s->step,
-        "last_overflow", (json_int_t)s->last_overflow, "digests", "model", r->digests.model, "data",
-        r->digests.data, "tokenizer", r->digests.tokenizer, "config", r->digests.config, "sha256",
-        sha, "best", "step", (json_int_t)p->best_step, "metric", p->best_metric, "not_better",
-        (json_int_t)p->not_better, "empty", (json_int_t)p->empty);
-}
-
-/* The same step of the epoch for this number of ranks: the samples of a step are the same. */
-static int64_t micro_now(const struct tr_resume *r, int64_t micro, int64_t accumulation)
-{
-    int64_t steps = (micro + accumulation - 1) / accumulation, now = steps * r->accumulation;
-
-    return now < r->micro_per_epoch ? now : r->micro_per_epoch;
-}
-
-static enum fr_rc read_progress(const struct tr_resume *r, const json_t *root, struct tr_optim *o,
-                                struct tr_progress *p, struct fr_err *err)
-{
-    json_int_t version, step, updates, epoch, micro, adam, since, padded, tokens, hyst, sstep, last;
-    json_int_t accumulation, best = 0, not_better = 0, empty = 0;
-    json_t *history;
-    json_error_t e;
-
-    if (json_unpack_ex((json_t *)root, &e, 0,
-                       "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:F, s:I, s:F, s:I, s:I, s:F, s:o,"
-                       " s:{s:F, s:I, s:I, s:I}, s?:{s:I, s:F, s:I}, s?:I}",
-                       "version", &version, "step", &step, "updates", &updates, "epoch", &epoch,
-                       "micro", &micro, "accumulation", &accumulation, "adam_step", &adam,
-                       "loss_since_log", &p->loss_since_log, "steps_since_log", &since,
-                       "loss_total", &p->loss_total, "padded_tokens", &padded, "tokens", &tokens,
-                       "seconds", &p->seconds, "history", &history, "scaler", "scale",
-                       &p->scaler.scale, "hysteresis", &hyst, "step", &sstep, "last_overflow",
-                       &last, "best", "step", &best, "metric", &p->best_metric, "not_better",
-                       &not_better, "empty", &empty) != 0)
-        return fr_fail(err, FR_CORRUPT, "state.json: %s", e.text);
-    if (accumulation < 1)
-        return fr_fail(err, FR_CORRUPT, "state.json: accumulation is %lld",
-                       (long long)accumulation);
-    if (version != VERSION)
-        return fr_fail(err, FR_UNSUPPORTED, "state.json has version %d, expected %d", (int)version,
-                       VERSION);
-    p->step = step;
-    p->updates = updates;
-    p->epoch = epoch;
-    p->micro = micro_now(r, micro, accumulation);
-    o->steps = adam;
-    p->steps_since_log = since;
-    p->empty = empty;
-    p->padded_tokens = padded;
-    p->tokens = tokens;
-    p->scaler.hysteresis = hyst;
-    p->scaler.step = sstep;
-    p->scaler.last_overflow = last;
-    p->best_step = best;
-    p->not_better = not_better;
-    json_decref(p->history);
-    p->history = json_incref(history);
-    return FR_OK;
-}
 
 /* Fills items for all three states; flat holds 3 * padded elements, one state after the other. */
 static enum fr_rc make_items(const struct tr_params *p, const float *flat, struct fr_arena *arena,
@@ -177,101 +21,48 @@ static enum fr_rc make_items(const struct tr_params *p, const float *flat, struc
 {
     enum fr_rc rc = FR_OK;
 
-    if ((*out = fr_arena_array(arena, p->n * 2 * STATES, sizeof(**out))) == NULL)
+    if ((*out = fr_arena_array(arena, p->n * 2 * RESUME_STATES, sizeof(**out))) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %zu adapters", p->n);
-    for (size_t s = 0; rc == FR_OK && s < STATES; s++)
+    for (size_t s = 0; rc == FR_OK && s < RESUME_STATES; s++)
         rc = tr_adapter_items(p, flat + (int64_t)s * p->padded, states[s].name, arena,
                               *out + s * 2 * p->n, err);
     return rc;
 }
 
-static enum fr_rc write_files(const struct tr_resume *r, const struct tr_optim *o,
-                              const struct tr_progress *p, const char *dir, struct fr_err *err)
+static enum fr_rc write_tensors(const struct tr_resume *r, const struct tr_optim *o,
+                                const char *dir, char sha[FR_SHA256_TEXT], struct fr_err *err)
 {
     struct fr_arena arena = {0};
     struct tr_st_item *items;
-    char path[PATH_MAX + 32], sha[FR_SHA256_TEXT];
+    char path[PATH_MAX + 32];
     enum fr_rc rc = make_items(&o->params, r->flat, &arena, &items, err);
 
     snprintf(path, sizeof(path), "%s/state.safetensors", dir);
     if (rc == FR_OK)
         rc = fr_mkdirs(dir, 0700, err);
     if (rc == FR_OK)
-        rc = tr_st_write(path, items, o->params.n * 2 * STATES, NULL, 0, err);
+        rc = tr_st_write(path, items, o->params.n * 2 * RESUME_STATES, NULL, 0, err);
     if (rc == FR_OK)
         rc = fr_sha256_file(path, sha, err);
-    json_t *root = rc == FR_OK ? progress_json(r, o, p, sha) : NULL;
-    if (rc == FR_OK && root == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for state.json");
-    snprintf(path, sizeof(path), "%s/state.json", dir);
-    if (rc == FR_OK)
-        rc = fr_json_save(root, path, JSON_INDENT(1) | JSON_SORT_KEYS, 0600, err);
-    json_decref(root);
     fr_arena_finish(&arena);
     return rc;
-}
-
-static bool is_kept(const struct tr_resume *r, int64_t step)
-{
-    for (size_t i = 0; i < r->n_kept; i++)
-        if (r->kept[i] == step)
-            return true;
-    return false;
-}
-
-/* Keeps the states of this step, of the one before and of checkpoints. Removes half-written states,
- * and newer ones, which remain when a run resumes from an older state. Failed removals are tried
- * again next time. */
-static void drop_old(const struct tr_resume *r, int64_t now)
-{
-    int64_t steps[STEPS_MAX];
-    size_t n = list_steps(r->output_dir, steps, STEPS_MAX), kept = 0, names_n = 0;
-    char dir[PATH_MAX], **names = NULL;
-
-    for (size_t i = 0; i < n; i++) {
-        if (steps[i] <= now && (kept++ < KEEP || is_kept(r, steps[i])))
-            continue;
-        state_dir(r, steps[i], "", dir);
-        fr_remove_tree(dir, NULL);
-    }
-    snprintf(dir, sizeof(dir), "%s/resume", r->output_dir);
-    if (fr_sys.list(dir, &names, &names_n) != 0)
-        return;
-    for (size_t i = 0; i < names_n; i++)
-        if (fr_has_prefix(names[i], ".tmp-")) {
-            snprintf(dir, sizeof(dir), "%s/resume/%s", r->output_dir, names[i]);
-            fr_remove_tree(dir, NULL);
-        }
-    fr_sys_names_free(names, names_n);
 }
 
 static enum fr_rc write_state(const struct tr_resume *r, const struct tr_optim *o,
                               const struct tr_progress *p, struct fr_err *err)
 {
-    char tmp[PATH_MAX], dir[PATH_MAX], parent[PATH_MAX];
-    enum fr_rc rc;
+    char tmp[PATH_MAX], sha[FR_SHA256_TEXT];
+    enum fr_rc rc = resume_begin(r, p->step, err);
 
-    state_dir(r, p->step, ".tmp-", tmp);
-    state_dir(r, p->step, "", dir);
-    snprintf(parent, sizeof(parent), "%s/resume", r->output_dir);
-    rc = fr_mkdirs(parent, 0700, err);
+    resume_dir(r, p->step, ".tmp-", tmp);
     if (rc == FR_OK)
-        rc = fr_sync_dir(r->output_dir, err);
+        rc = write_tensors(r, o, tmp, sha, err);
     if (rc == FR_OK)
-        rc = fr_remove_tree(tmp, err);
-    if (rc == FR_OK)
-        rc = write_files(r, o, p, tmp, err);
-    if (rc == FR_OK)
-        rc = fr_remove_tree(dir, err);
-    if (rc == FR_OK && fr_sys.rename(tmp, dir) != 0)
-        rc = fr_fail(err, FR_IO, "cannot rename %s to %s", tmp, dir);
-    if (rc == FR_OK)
-        rc = fr_sync_dir(parent, err);
+        rc = resume_publish(r, o, p, "sha256", json_string(sha), err);
     if (rc != FR_OK) {
         fr_remove_tree(tmp, NULL);
         return fr_while(err, "writing resume state of step %lld", (long long)p->step);
     }
-    drop_old(r, p->step);
     return FR_OK;
 }
 
@@ -281,13 +72,13 @@ static float *room(const struct tr_resume *r, const struct tr_optim *o, size_t s
     return r->flat + (int64_t)(s % r->flat_states) * o->params.padded;
 }
 
-enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
-                          const struct tr_progress *p, struct fr_err *err)
+static enum fr_rc save_whole(const struct tr_resume *r, struct tr_optim *o,
+                             const struct tr_progress *p, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
     double failed;
 
-    for (size_t s = 0; s < STATES && rc == FR_OK; s++)
+    for (size_t s = 0; s < RESUME_STATES && rc == FR_OK; s++)
         rc = tr_optim_whole(o, states[s].what, room(r, o, s), err);
     if (rc != FR_OK)
         return rc;
@@ -300,45 +91,16 @@ enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
     return rc != FR_OK ? rc : summed;
 }
 
-static enum fr_rc same_run(const struct tr_resume *r, const json_t *root, struct fr_err *err)
+enum fr_rc tr_resume_save(struct tr_resume *r, struct tr_optim *o, const struct tr_progress *p,
+                          struct fr_err *err)
 {
-    const struct {
-        const char *key, *mine, *what;
-    } rows[] = {{"model", r->digests.model, "the model differs"},
-                {"data", r->digests.data, "the data set differs"},
-                {"tokenizer", r->digests.tokenizer, "the tokenizer differs"},
-                {"config", r->digests.config, NULL}};
-    const json_t *d = json_object_get(root, "digests");
-    struct fr_buf what = {0};
+    enum fr_rc rc = o->grads == NULL      ? save_whole(r, o, p, err)
+                    : r->whole != p->step ? resume_parts_save(r, o, p, err)
+                                          : FR_OK;
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && what.n == 0; i++) {
-        const char *theirs = json_string_value(json_object_get(d, rows[i].key));
-        if (theirs == NULL)
-            return fr_fail(err, FR_CORRUPT, "state.json lacks digests.%s", rows[i].key);
-        if (strcmp(theirs, rows[i].mine) != 0 && rows[i].what != NULL)
-            fr_buf_text(&what, rows[i].what);
-        else if (strcmp(theirs, rows[i].mine) != 0)
-            tr_identity_difference(theirs, rows[i].mine, &what);
-    }
-    if (what.n == 0)
-        return FR_OK;
-    fr_fail(
-        err, FR_USAGE,
-        "the resume state in %s/resume belongs to another run: %s; give another --output_dir, or "
-        "--overwrite_output_dir without --resume_from_checkpoint to start again",
-        r->output_dir, what.p);
-    fr_buf_finish(&what);
-    return FR_USAGE;
-}
-
-static enum fr_rc read_json(const struct tr_resume *r, int64_t step, json_t **root,
-                            struct fr_err *err)
-{
-    char dir[PATH_MAX], path[PATH_MAX + 32];
-
-    state_dir(r, step, "", dir);
-    snprintf(path, sizeof(path), "%s/state.json", dir);
-    return fr_json_load(path, JSON_MAX, root, err);
+    if (rc == FR_OK)
+        r->whole = p->step;
+    return rc;
 }
 
 /* Reads the tensors of one state of this node into flat. */
@@ -352,7 +114,7 @@ static enum fr_rc read_tensors(const struct tr_resume *r, const struct tr_params
     struct tr_st *st = NULL;
     enum fr_rc rc;
 
-    state_dir(r, step, "", dir);
+    resume_dir(r, step, "", dir);
     snprintf(path, sizeof(path), "%s/state.safetensors", dir);
     rc = fr_sha256_file(path, sha, err);
     if (rc == FR_OK && (want == NULL || strcmp(want, sha) != 0))
@@ -361,7 +123,7 @@ static enum fr_rc read_tensors(const struct tr_resume *r, const struct tr_params
         rc = tr_st_open(path, &st, err);
     if (rc == FR_OK)
         rc = make_items(p, r->flat, &arena, &items, err);
-    for (size_t i = 0; rc == FR_OK && i < p->n * 2 * STATES; i++) {
+    for (size_t i = 0; rc == FR_OK && i < p->n * 2 * RESUME_STATES; i++) {
         const struct tr_st_tensor *t = tr_st_find(st, items[i].name);
         if (t == NULL || t->type != TR_ST_F32)
             rc = fr_fail(err, FR_CORRUPT, "%s lacks %s in f32", path, items[i].name);
@@ -373,39 +135,32 @@ static enum fr_rc read_tensors(const struct tr_resume *r, const struct tr_params
     return rc;
 }
 
-/* Arguments of newest_here. */
-struct here {
-    const struct tr_resume *r;
-    const struct tr_params *p;
-    int64_t limit;
-    struct fr_buf damaged; /* owns: the reason for each unusable state */
-};
-
-/* *step = the newest <= limit that this node holds whole (its JSON and tensors read); NO_STATE or
- * ALL_DAMAGED when there is none. Damaged ones are logged and skipped; one of another run is
- * FR_USAGE. */
-static enum fr_rc newest_here(struct here *h, json_t **root, int64_t *step, struct fr_err *err)
+/* *step = the newest <= limit that this node holds whole (its JSON and tensors read); RESUME_NONE
+ * or RESUME_ALL_DAMAGED when there is none. Damaged ones are logged and skipped; one of another run
+ * is FR_USAGE. */
+static enum fr_rc newest_here(struct resume_search *h, json_t **root, int64_t *step,
+                              struct fr_err *err)
 {
-    int64_t steps[STEPS_MAX];
-    size_t n = list_steps(h->r->output_dir, steps, STEPS_MAX);
+    int64_t steps[RESUME_STEPS_MAX];
+    size_t n = resume_steps(h->r->output_dir, steps, RESUME_STEPS_MAX);
     struct fr_err why;
 
-    *step = NO_STATE;
+    *step = RESUME_NONE;
     for (size_t i = 0; i < n; i++) {
         if (steps[i] > h->limit)
             continue;
-        enum fr_rc rc = read_json(h->r, steps[i], root, &why);
-        if (rc == FR_OK && (rc = same_run(h->r, *root, &why)) == FR_USAGE)
+        enum fr_rc rc = resume_read_json(h->r, steps[i], root, &why);
+        if (rc == FR_OK && (rc = resume_same_run(h->r, h->o, *root, &why)) == FR_USAGE)
             return fr_fail(err, rc, "%s", why.msg);
         if (rc == FR_OK)
-            rc = read_tensors(h->r, h->p, steps[i], *root, &why);
+            rc = read_tensors(h->r, &h->o->params, steps[i], *root, &why);
         if (rc == FR_OK) {
             *step = steps[i];
             return FR_OK;
         }
         json_decref(*root);
         *root = NULL;
-        *step = ALL_DAMAGED;
+        *step = RESUME_ALL_DAMAGED;
         fr_buf_fmt(&h->damaged, "%s%s", h->damaged.n > 0 ? "; " : ": ", why.msg);
         fr_log(FR_LOG_WARN, "resume", "state of step %lld is not usable: %s", (long long)steps[i],
                why.msg);
@@ -413,8 +168,8 @@ static enum fr_rc newest_here(struct here *h, json_t **root, int64_t *step, stru
     return FR_OK;
 }
 
-/* Agrees on the newest state of any node, held by *root_rank; else ALL_DAMAGED if a node reports
- * it. */
+/* Agrees on the newest state of any node, held by *root_rank; else RESUME_ALL_DAMAGED if a node
+ * reports it. */
 static enum fr_rc agree(struct tr_optim *o, int64_t mine, int64_t *step, int *root_rank,
                         struct fr_err *err)
 {
@@ -422,10 +177,11 @@ static enum fr_rc agree(struct tr_optim *o, int64_t mine, int64_t *step, int *ro
     enum fr_rc rc = all == NULL ? fr_fail(err, FR_NOMEM, "no memory")
                                 : tr_comm_host_all_gather(o->world, all, &mine, sizeof(mine), err);
 
-    *step = NO_STATE;
+    *step = RESUME_NONE;
     *root_rank = 0;
     for (int r = 0; rc == FR_OK && r < o->comm->size; r++)
-        if ((all[r] > *step && all[r] >= 0) || (*step == NO_STATE && all[r] == ALL_DAMAGED)) {
+        if ((all[r] > *step && all[r] >= 0) ||
+            (*step == RESUME_NONE && all[r] == RESUME_ALL_DAMAGED)) {
             *step = all[r];
             *root_rank = r;
         }
@@ -433,37 +189,44 @@ static enum fr_rc agree(struct tr_optim *o, int64_t mine, int64_t *step, int *ro
     return rc;
 }
 
-/* state.json from the root to all. */
-static enum fr_rc share_json(struct tr_optim *o, int root_rank, json_t **root, struct fr_err *err)
+/* All ranks report the same text about damaged states, so the order of reports does not matter. */
+static enum fr_rc share_damaged(struct resume_search *h, int root_rank, struct fr_err *err)
 {
-    bool mine = o->comm->rank == root_rank;
-    char *text = mine ? json_dumps(*root, JSON_COMPACT) : NULL;
-    uint64_t n = text != NULL ? strlen(text) : 0;
-    enum fr_rc rc = tr_comm_host_broadcast(o->world, &n, sizeof(n), root_rank, err);
-    char *copy = rc == FR_OK ? fr_sys.alloc(n + 1) : NULL;
+    char why[600];
+    enum fr_rc rc;
 
-    if (rc == FR_OK && (copy == NULL || n == 0))
-        rc = fr_fail(err, FR_NOMEM, "no memory for state.json");
-    if (rc == FR_OK) {
-        if (mine)
-            memcpy(copy, text, n);
-        rc = tr_comm_host_broadcast(o->world, copy, n, root_rank, err);
-    }
-    if (rc == FR_OK && !mine)
-        rc = fr_json_parse((struct fr_str){copy, n}, "state.json", root, err);
-    free(text);
-    fr_sys.free(copy);
-    return rc;
+    (void)snprintf(why, sizeof(why), "%s", h->damaged.n > 0 ? h->damaged.p : "");
+    if ((rc = tr_comm_host_broadcast(h->o->world, why, sizeof(why), root_rank, err)) != FR_OK)
+        return rc;
+    h->damaged.n = 0;
+    fr_buf_text(&h->damaged, why);
+    return FR_OK;
 }
 
-static enum fr_rc take_state(const struct tr_resume *r, struct tr_optim *o, int root_rank,
-                             json_t *root, struct tr_progress *p, struct fr_err *err)
+/* A state that some node holds whole; the other arguments are those of resume_parts_find. */
+static enum fr_rc find_whole(struct resume_search *h, int64_t *step, json_t **root, int *root_rank,
+                             struct fr_err *err)
 {
-    enum fr_rc rc = same_run(r, root, err);
+    int64_t mine = RESUME_NONE;
+    enum fr_rc rc = FR_OK;
 
+    if (h->o->world->local_rank == 0)
+        rc = newest_here(h, root, &mine, err);
     if (rc == FR_OK)
-        rc = read_progress(r, root, o, p, err);
-    for (size_t s = 0; s < STATES && rc == FR_OK; s++) {
+        rc = agree(h->o, mine, step, root_rank, err);
+    if (rc == FR_OK && *step == RESUME_ALL_DAMAGED)
+        rc = share_damaged(h, *root_rank, err);
+    if (rc == FR_OK && *step >= 0)
+        rc = resume_share_json(h->o, *root_rank, root, err);
+    return rc == FR_OK && *step >= 0 ? resume_same_run(h->r, h->o, *root, err) : rc;
+}
+
+static enum fr_rc take_whole(const struct tr_resume *r, struct tr_optim *o, int root_rank,
+                             struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    for (size_t s = 0; s < RESUME_STATES && rc == FR_OK; s++) {
         float *flat = room(r, o, s);
         rc = tr_optim_share(o, root_rank, flat, err);
         if (rc == FR_OK)
@@ -515,32 +278,35 @@ static enum fr_rc none_of_step(const struct tr_resume *r, int64_t want, int64_t 
                    (long long)want, r->output_dir, hint);
 }
 
-/* All ranks report the same text about damaged states, so the order of reports does not matter. */
-static enum fr_rc all_damaged(const struct here *h, struct tr_optim *o, int root_rank,
-                              struct fr_err *err)
+/* Refuses what was found if it is not what is wanted; want < 0: any state. */
+static enum fr_rc check_found(const struct resume_search *h, const char *from, int64_t want,
+                              int64_t step, struct fr_err *err)
 {
-    char why[600];
-    enum fr_rc rc;
+    const char *dir = h->r->output_dir;
 
-    (void)snprintf(why, sizeof(why), "%s", h->damaged.n > 0 ? h->damaged.p : "");
-    if ((rc = tr_comm_host_broadcast(o->world, why, sizeof(why), root_rank, err)) != FR_OK)
-        return rc;
-    return fr_fail(err, FR_CORRUPT,
-                   "no resume state in %s/resume can be used%s; put whole ones there, or begin "
-                   "anew by --overwrite_output_dir without --resume_from_checkpoint",
-                   h->r->output_dir, why);
+    if (step == RESUME_ALL_DAMAGED && want < 0)
+        return fr_fail(err, FR_CORRUPT,
+                       "no resume state in %s/resume can be used%s; put whole ones there, or begin "
+                       "anew by --overwrite_output_dir without --resume_from_checkpoint",
+                       dir, h->damaged.p);
+    if (step < 0 && want < 0 && strcmp(from, "last") != 0)
+        return fr_fail(err, FR_USAGE,
+                       "--resume_from_checkpoint %s: there is no resume state in %s/resume; take "
+                       "last to start from the beginning where there is none",
+                       from, dir);
+    return want >= 0 && step != want ? none_of_step(h->r, want, step, err) : FR_OK;
 }
 
-enum fr_rc tr_resume_load(const struct tr_resume *run, const char *from, struct tr_optim *o,
+enum fr_rc tr_resume_load(struct tr_resume *run, const char *from, struct tr_optim *o,
                           struct tr_progress *p, bool *found, struct fr_err *err)
 {
     struct tr_resume there = *run;
-    const struct tr_resume *r = &there;
+    struct resume_search h = {.r = &there, .o = o};
+    struct resume_parts *parts = NULL;
     char folder[PATH_MAX];
-    int64_t want, mine = NO_STATE, step = NO_STATE;
+    int64_t want, step = RESUME_NONE;
     int root_rank = 0;
     json_t *root = NULL;
-    struct here here = {.r = r, .p = &o->params};
     enum fr_rc rc = wanted_step(from, &want, err);
 
     *found = false;
@@ -548,32 +314,23 @@ enum fr_rc tr_resume_load(const struct tr_resume *run, const char *from, struct 
         return rc;
     if (want >= 0 && folder_of(from, folder))
         there.output_dir = folder;
-    here.limit = want >= 0 ? want : INT64_MAX;
-    memset(r->flat, 0, (size_t)o->params.padded * r->flat_states * sizeof(float));
-    if (o->world->local_rank == 0)
-        rc = newest_here(&here, &root, &mine, err);
+    h.limit = want >= 0 ? want : INT64_MAX;
+    memset(there.flat, 0, (size_t)o->params.padded * there.flat_states * sizeof(float));
+    rc = o->grads != NULL ? resume_parts_find(&h, &step, &root, &parts, err)
+                          : find_whole(&h, &step, &root, &root_rank, err);
     if (rc == FR_OK)
-        rc = agree(o, mine, &step, &root_rank, err);
-    if (rc == FR_OK && step == ALL_DAMAGED && want < 0)
-        rc = all_damaged(&here, o, root_rank, err);
-    if (rc == FR_OK && step < 0 && want < 0 && strcmp(from, "last") != 0)
-        rc = fr_fail(err, FR_USAGE,
-                     "--resume_from_checkpoint %s: there is no resume state in %s/resume; take "
-                     "last to start from the beginning where there is none",
-                     from, r->output_dir);
-    if (rc == FR_OK && want >= 0 && step != want)
-        rc = none_of_step(r, want, step, err);
+        rc = check_found(&h, from, want, step, err);
     if (rc == FR_OK && step >= 0) {
-        if (o->comm->rank != root_rank) {
-            json_decref(root);
-            root = NULL;
-        }
-        rc = share_json(o, root_rank, &root, err);
+        rc = resume_read_progress(&there, root, o, p, err);
         if (rc == FR_OK)
-            rc = take_state(r, o, root_rank, root, p, err);
+            rc = parts != NULL ? resume_parts_take(parts, o, err)
+                               : take_whole(&there, o, root_rank, err);
         *found = rc == FR_OK;
+        if (rc == FR_OK && there.output_dir == run->output_dir)
+            run->whole = step;
     }
+    resume_parts_destroy(parts);
     json_decref(root);
-    fr_buf_finish(&here.damaged);
+    fr_buf_finish(&h.damaged);
     return rc;
 }

@@ -8,6 +8,12 @@
  *
  * A state is written to a temporary folder, fsynced and renamed; state.json carries the SHA-256 of
  * the tensor file.
+ *
+ * Of trained weights every rank writes a part of its own, part-RRRRR-of-WWWWW.safetensors, with
+ * 1-d f32 tensors "master:NAME@FIRST", "m:…", "v:…": elements of NAME from FIRST on. state.json
+ * lists the parts: bytes, SHA-256, the host that wrote each. Any number of ranks reads any number
+ * of parts; a part that a rank does not see comes from a rank that sees it. States but the newest
+ * whole one are removed before a new one is written, so that two exist at once.
  */
 #ifndef TR_SAVE_RESUME_H
 #define TR_SAVE_RESUME_H
@@ -31,20 +37,28 @@ struct tr_resume {
     size_t n_kept;
     int64_t accumulation; /* micro-batches of a step and rank, now: a state of another number of */
     int64_t micro_per_epoch; /* ranks is taken up at the same step of the epoch */
+    int64_t whole; /* the newest state in output_dir that this run read or wrote; 0: none */
+};
+
+/* Bytes on this node. */
+struct tr_resume_size {
+    int64_t state;
+    int at_once;         /* states that exist while one is written */
+    int64_t checkpoint;  /* of checkpoint-N */
+    int64_t checkpoints; /* that are kept, with their states */
 };
 
 /*
  * Call before a run. FR_FULL: this node's output folder cannot hold the states that exist at once.
- * notes (NULL: none) gets a line if it cannot hold the states and adapters of so many checkpoints
- * as well.
+ * notes (NULL: none) gets a line if it cannot hold all checkpoints and their states as well.
  */
-enum fr_rc tr_resume_room(const struct tr_resume *r, const struct tr_params *p, int64_t checkpoints,
+enum fr_rc tr_resume_room(const struct tr_resume *r, const struct tr_resume_size *s,
                           struct fr_buf *notes, struct fr_err *err);
 
-/* Writes the current state. Every rank calls it; the first rank of each node writes. On a full disk
- * it fails and the older states stay. */
-enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
-                          const struct tr_progress *p, struct fr_err *err);
+/* Writes the current state. Every rank calls it. On a full disk it fails and an older state stays.
+ */
+enum fr_rc tr_resume_save(struct tr_resume *r, struct tr_optim *o, const struct tr_progress *p,
+                          struct fr_err *err);
 
 /*
  * Finds and loads the newest whole state. from: "last", "true", a number of steps, or a
@@ -54,7 +68,7 @@ enum fr_rc tr_resume_save(const struct tr_resume *r, struct tr_optim *o,
  * state is missing, or the newest belongs to a run with another model, data set, tokenizer or
  * configuration; the message names the difference.
  */
-enum fr_rc tr_resume_load(const struct tr_resume *r, const char *from, struct tr_optim *o,
+enum fr_rc tr_resume_load(struct tr_resume *r, const char *from, struct tr_optim *o,
                           struct tr_progress *p, bool *found, struct fr_err *err);
 
 /* Removes all states of an earlier run on this node. */

@@ -1,18 +1,35 @@
 /* Whether what a run saves has room on the disks of its nodes. */
 #include "trainer/train/setup.h"
 
+/* Of trained weights, those that the ranks of this node write. */
+static struct tr_resume_size size_of(const struct tr_run *r)
+{
+    struct tr_grads *g = tr_model_grads(r->model);
+    const struct tr_comm *c = r->env.comm;
+    struct tr_params p;
+
+    if (g != NULL)
+        return (struct tr_resume_size){
+            .state = tr_grads_elements(g) * 12 / c->size * c->local_size,
+            .at_once = 2,
+            .checkpoint = tr_grads_elements(g) * (int64_t)tr_dtype_bytes(tr_run_compute_type(r))};
+    tr_model_params(r->model, &p);
+    return (struct tr_resume_size){
+        .state = p.elements * 12, .at_once = 3, .checkpoint = p.elements * 4};
+}
+
 enum fr_rc tr_run_check_room(const struct tr_run *r, struct fr_buf *notes, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
     const struct tr_derived *d = &r->derived;
     int64_t saves = d->save_every > 0 ? d->total_steps / d->save_every : 0;
-    struct tr_params p;
+    struct tr_resume_size size;
 
     if (a->no_resume_state || r->env.comm->local_rank != 0)
         return FR_OK;
     if (a->save_total_limit > 0 && a->save_total_limit < saves)
         saves = a->save_total_limit;
-    tr_model_params(r->model, &p);
-    return tr_resume_room(&r->resume, &p, a->save_only_model || r->env.comm->rank != 0 ? 0 : saves,
-                          notes, err);
+    size = size_of(r);
+    size.checkpoints = a->save_only_model || r->env.comm->rank != 0 ? 0 : saves;
+    return tr_resume_room(&r->resume, &size, notes, err);
 }

@@ -300,11 +300,6 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
             rc = tr_resume_clear(a->output_dir, err);
         return rc;
     }
-    if (r->trained.all)
-        return from == NULL ? FR_OK
-                            : fr_fail(err, FR_UNSUPPORTED,
-                                      "--resume_from_checkpoint is not done for --finetuning_type "
-                                      "full: start from the model in a checkpoint-N");
     if (from == NULL)
         from = "last";
     rc = tr_resume_load(&r->resume, from, &r->optim, &r->progress, &r->resumed, err);

@@ -252,7 +252,7 @@ static enum fr_rc save(struct tr_run *r, bool checkpoint, struct fr_err *err)
             tr_say("Saving model checkpoint to %s/checkpoint-%lld", r->args->output_dir,
                    (long long)r->progress.step);
     }
-    if (rc == FR_OK && !r->args->no_resume_state && !r->trained.all)
+    if (rc == FR_OK && !r->args->no_resume_state)
         rc = save_state(r, &now, err);
     if (rc == FR_OK && (checkpoint || !r->args->no_resume_state))
         r->metrics.checkpoint = now.step;

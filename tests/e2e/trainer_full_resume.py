@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""--finetuning_type full: a run that was stopped, killed or damaged goes on bit for bit, on any number of ranks and at
+any stage that makes the same micro-batches.
+
+usage: trainer_full_resume.py BUILD layouts|stop|states
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import trainer_lib as t
+
+STEPS, MICROS = 10, 6
+MODEL = "/model.safetensors"
+FULL = dict(finetuning_type="full", lora_target=None, lora_rank=None, lora_alpha=None, lora_dropout=None,
+            tokenized_path=None, lr_scheduler_type="constant", max_grad_norm=0, save_steps=5, weight_decay=0.1)
+
+
+def flags(ranks, stage, **more):
+    zero = json.dumps({"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+                       "gradient_clipping": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": stage}})
+    return dict(FULL, **dict(dict(accumulation=MICROS // ranks, deepspeed=zero, steps=STEPS), **more))
+
+
+def begin(out, ranks=1, stage=2, **more):
+    return t.launch(out, ranks, **flags(ranks, stage, **more))
+
+
+def train(what, out, ranks=1, stage=2, **more):
+    return t.train(what, out, ranks, **flags(ranks, stage, **more)).text()
+
+
+def go_on(what, out, ranks=1, stage=2, **more):
+    return train(what, out, ranks, stage, **dict(dict(resume_from_checkpoint="last", overwrite_output_dir=True), **more))
+
+
+def losses(out):
+    """Their sums over ranks are of doubles, whose order is that of ranks."""
+    return {step: "%.12g" % float.fromhex(loss) for step, (loss, norm) in t.losses(out).items()}
+
+
+def whole(what, out, ref="ref", bits=False):
+    """bits: the layout is that of the uninterrupted run all along."""
+    t.same(what + ": losses", (t.losses if bits else losses)(out), (t.losses if bits else losses)(ref))
+    t.check(what + ": the model", t.file_bytes(out + MODEL) == t.file_bytes(ref + MODEL))
+    left = [os.path.join(d, f) for d, dirs, files in os.walk(out) for f in dirs + files if "tmp" in f]
+    t.same(what + ": leftovers", left, [])
+
+
+def parts(out, step):
+    return sorted(n for n in os.listdir("%s/resume/step-%d" % (out, step)) if n != "state.json")
+
+
+def layouts():
+    """Stopped after step 5 on some ranks, taken up on others. In bf16 masters are more than weights."""
+    train("uninterrupted", "ref", bf16=True)
+    t.same("a state of one rank", parts("ref", 10), ["part-00000-of-00001.safetensors"])
+    for a, b in (((1, 2), (1, 2)), ((1, 2), (2, 2)), ((2, 3), (1, 0)), ((3, 3), (2, 3)), ((2, 1), (3, 3))):
+        what = "%d ranks at stage %d, then %d at %d" % (a + b)
+        out = "r%d-%d-%d-%d" % (a + b)
+        train(what, out, *a, steps=5, bf16=True)
+        t.same(what + ": parts", len(parts(out, 5)), a[0])
+        t.has(what + ": goes on", go_on(what, out, *b, bf16=True), "Continuing training from global step 5")
+        whole(what, out, bits=a == b == (1, 2))
+        t.same(what + ": states", sorted(os.listdir(out + "/resume")), ["step-10", "step-5"])
+
+
+def stopped():
+    """SIGTERM before a step; then nothing at all was saved at the grid of saves."""
+    port = dict(save_steps=100)
+    run = begin("term", 2, 3, logging_steps=1, **port)
+    t.until("the run shows a step", lambda: t.steps_done("term") > 0 or run.ended())
+    os.kill(run.pid, signal.SIGTERM)
+    t.same("SIGTERM: exit status", run.wait(), 3)
+    step = t.steps_done("term")
+    t.has("SIGTERM: message", run.text(), "as asked; the resume state is written")
+    t.same("SIGTERM: parts", len(parts("term", step)), 2)
+    text = go_on("SIGTERM", "term", 2, 3, **port)
+    t.has("SIGTERM: goes on behind the step", text, "Continuing training from global step %d" % step)
+    train("uninterrupted on two ranks", "ref-2", 2, 3, **port)
+    whole("SIGTERM", "term", "ref-2", bits=True)
+
+
+def names(out):
+    return {os.path.join(d, f) for d, dirs, files in os.walk(out + "/resume") for f in dirs + files}
+
+
+def killed_while_saving():
+    """Kills everything at the Nth change of the names in the folder of states, N = 1, 4, 7, …; each attempt goes on
+    from the newest state that is whole."""
+    out, n, attempts = "saves", 1, 0
+    while attempts < 8:
+        attempts += 1
+        run = begin(out, 2, 3, save_steps=1, save_only_model=True, resume_from_checkpoint="last")
+        seen, changes = names(out), 0
+        while not run.ended() and changes < n:
+            now = names(out)
+            changes += len(now ^ seen)
+            seen = now
+        if run.ended():
+            break
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+        t.until("ranks die", lambda: not t.alive() or None)
+        n += 3
+    print("killed %d times while saving" % (attempts - 1))
+    t.check("killed at several points", attempts > 3)
+    go_on("killed while saving", out, 2, 3, save_steps=1, save_only_model=True)
+    whole("killed while saving", out, "ref-2", bits=True)
+    t.same("killed while saving: states", sorted(os.listdir(out + "/resume")), ["step-10", "step-9"])
+
+
+def copy(to, origin="half"):
+    shutil.copytree(origin, to)
+    return to
+
+
+def flip(path):
+    with open(path, "r+b") as f:
+        f.seek(-5, os.SEEK_END)
+        byte = f.read(1)
+        f.seek(-5, os.SEEK_END)
+        f.write(bytes([byte[0] ^ 1]))
+
+
+def damaged():
+    """The newest state lacks a part, or has a bad one: the one before is taken, by 2, 1 or 3 ranks."""
+    train("the first half", "half", 2, 3, steps=6, save_steps=2)
+    t.same("states kept", sorted(os.listdir("half/resume"))[:3], ["step-2", "step-4", "step-6"])
+    host = os.uname().nodename
+    part = "/resume/step-6/part-00001-of-00002.safetensors"
+    rows = [
+        ("missing", 2, os.unlink, "%s, which " + host + " wrote, is on no node"),
+        ("cut", 1, lambda path: os.truncate(path, 700), host + ": %s has not the "),
+        ("flipped", 3, flip, host + ": %s does not match its checksum"),
+        ("header", 2, lambda path: open(path, "r+b").write(b"\x7f" * 8), host + ": %s"),
+    ]
+    for name, ranks, harm, want in rows:
+        harm(copy(name) + part)
+        text = go_on("a part is " + name, name, ranks, 2)
+        t.has(name + ": said", text, "state of step 6 is not usable: " + want % (name + part))
+        t.has(name + ": the one before", text, "from global step 4")
+        whole("a part is " + name, name, "ref-2")
+
+    for step in (2, 4, 6):
+        flip("%s/resume/step-%d/part-00000-of-00002.safetensors" % ("all" if step > 2 else copy("all"), step))
+    for what, more in (("last", dict(resume_from_checkpoint="last")), ("without a word", {})):
+        run = begin("all", 2, 3, **more)
+        t.same("all damaged, %s: refused" % what, run.wait(), 2)
+        t.has("all damaged, %s: the message" % what, run.text(), "no resume state in all/resume can be used: ")
+        t.has("all damaged, %s: what to do" % what, run.text(), "begin anew by --overwrite_output_dir")
+    run = begin(copy("other"), 2, 3, resume_from_checkpoint="3")
+    t.same("a step that is not there: refused", run.wait(), 2)
+    t.has("a step that is not there: named", run.text(), "no node holds a whole resume state of step 3 in other/resume; the newest before it is of step 2")
+
+
+def of_lora():
+    lora = dict(steps=4, accumulation=MICROS, tokenized_path=None, deepspeed=None)
+    t.train("a LoRA run", "lora", 1, **lora)
+    run = begin("lora", 1, 2, resume_from_checkpoint="last")
+    t.same("a state of LoRA: refused", run.wait(), 2)
+    t.has("a state of LoRA: named", run.text(), "step-4 is of a LoRA run")
+    run = t.launch("half", 1, **dict(lora, resume_from_checkpoint="last"))
+    t.same("a state of a full run: refused", run.wait(), 2)
+    t.has("a state of a full run: named", run.text(), "step-6 is of a full run")
+
+
+def two_nodes(outs, ranks=1, **more):
+    port = t.free_port()
+    runs = [begin(out, ranks, 3, port=port, nodes=2, node=k, accumulation=MICROS // 2 // ranks, **more)
+            for k, out in enumerate(outs)]
+    return runs, [run.wait() for run in runs]
+
+
+def nodes_apart():
+    """Two nodes with folders of their own: each has its part."""
+    runs, codes = two_nodes(["near", "far"], steps=5)
+    t.same("two nodes", codes, [0, 0])
+    for k, out in enumerate(("near", "far")):
+        t.same("the part of node %d" % k, parts(out, 5), ["part-%05d-of-00002.safetensors" % k])
+    for swapped in (("near", "far"), ("far", "near")):  # each reads its own, or both are sent
+        outs = [copy("%s-%s" % (out, swapped[0]), out) for out in swapped]
+        runs, codes = two_nodes(outs, resume_from_checkpoint="last", overwrite_output_dir=True)
+        t.same("two nodes, %s first: go on" % swapped[0], codes, [0, 0])
+        t.has("two nodes, %s first: from the state" % swapped[0], runs[0].text(), "from global step 5")
+        t.check("two nodes, %s first: the model" % swapped[0], t.file_bytes(outs[0] + MODEL) == t.file_bytes("ref-2" + MODEL))
+    # six ranks take up what two wrote, in one folder as a shared one
+    shared = copy("shared", "near")
+    shutil.copy("far/resume/step-5/part-00001-of-00002.safetensors", "shared/resume/step-5")
+    runs, codes = two_nodes([shared, shared], 3, resume_from_checkpoint="last", overwrite_output_dir=True)
+    t.same("a shared folder", codes, [0, 0])
+    t.same("a shared folder: parts", len(parts("shared", 10)), 6)
+    whole("a shared folder", "shared", "ref-2")
+    # a node is lost
+    runs, codes = two_nodes([copy("lost", "near"), "fresh"], resume_from_checkpoint="last", overwrite_output_dir=True)
+    t.check("a lost node: refused", sorted(codes) in ([2, 2], [2, 4]), codes)
+    t.has("a lost node: its part is named", runs[0].text(),
+          "part-00001-of-00002.safetensors, which %s wrote, is on no node" % os.uname().nodename)
+
+
+def main():
+    t.begin()
+    for part in {"layouts": (layouts,), "stop": (stopped, killed_while_saving),
+                 "states": (stopped, damaged, of_lora, nodes_apart)}[sys.argv[2]]:
+        part()
+    t.finish()
+
+
+main()

@@ -1,0 +1,225 @@
+#include "trainer/save/resume_private.h"
+
+#include "engine/base/file.h"
+#include "engine/base/sys.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void resume_part_path(const char *dir, int k, int n, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s/part-%05d-of-%05d.safetensors", dir, k, n);
+}
+
+char *resume_key(struct fr_arena *arena, int state, const char *name, int64_t first)
+{
+    static const char *const prefix[RESUME_STATES] = {"master", "m", "v"};
+
+    return fr_arena_fmt(arena, "%s:%s@%lld", prefix[state], name, (long long)first);
+}
+
+void *resume_state_at(const struct tr_optim *o, int state, int64_t at)
+{
+    const struct tr_view *const views[RESUME_STATES] = {&o->weights.master, &o->weights.m,
+                                                        &o->weights.v};
+
+    return (float *)views[state]->p + at;
+}
+
+enum fr_rc resume_first_error(struct tr_comm *world, const struct fr_err *mine,
+                              struct fr_err *first, struct fr_err *err)
+{
+    struct fr_err *all = fr_sys.alloc((size_t)world->size * sizeof(*all));
+    enum fr_rc rc = all == NULL ? fr_fail(err, FR_NOMEM, "no memory to compare ranks")
+                                : tr_comm_host_all_gather(world, all, mine, sizeof(*mine), err);
+
+    *first = (struct fr_err){0};
+    for (int k = world->size; k-- > 0 && rc == FR_OK;)
+        if (all[k].rc != FR_OK)
+            *first = all[k];
+    fr_sys.free(all);
+    return rc;
+}
+
+/* Neighbouring ranges of one tensor, as one tensor of the file. */
+struct joined {
+    const struct tr_optim *o;
+    const struct tr_grads_range *ranges;
+    size_t n;
+    int state;
+};
+
+/* Bytes [at, at+n) from the device. */
+static enum fr_rc fill(void *arg, const struct tr_st_item *item, int64_t at, void *dst, size_t n,
+                       struct fr_err *err)
+{
+    const struct joined *j = arg;
+    const struct tr_optim *o = j->o;
+    int64_t begin = at / 4 + j->ranges->first, end = begin + (int64_t)n / 4;
+    enum fr_rc rc = FR_OK;
+
+    (void)item;
+    for (size_t i = 0; i < j->n && rc == FR_OK; i++) {
+        const struct tr_grads_range *r = &j->ranges[i];
+        int64_t from = begin > r->first ? begin : r->first;
+        int64_t to = end < r->first + r->n ? end : r->first + r->n;
+
+        if (from < to)
+            rc = tr_copy(o->be, o->q, (float *)dst + (from - begin),
+                         resume_state_at(o, j->state, r->at + from - r->first),
+                         (size_t)(to - from) * 4);
+    }
+    return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
+}
+
+static enum fr_rc write_tensors(const struct tr_optim *o, const char *path, struct fr_err *err)
+{
+    const struct tr_grads_range *r;
+    struct fr_arena arena = {0};
+    struct tr_st_item *items;
+    struct joined *joined;
+    size_t n, count = 0;
+    enum fr_rc rc = FR_OK;
+
+    r = tr_grads_ranges(o->grads, &n);
+    items = fr_arena_array(&arena, n * RESUME_STATES + 1, sizeof(*items));
+    joined = fr_arena_array(&arena, n * RESUME_STATES + 1, sizeof(*joined));
+    if (items == NULL || joined == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for %zu tensors", n);
+    for (size_t i = 0, next; i < n && rc == FR_OK; i = next) {
+        for (next = i + 1; next < n && strcmp(r[next].name, r[i].name) == 0 &&
+                           r[next].first == r[next - 1].first + r[next - 1].n;)
+            next++;
+        for (int k = 0; k < RESUME_STATES; k++, count++) {
+            joined[count] = (struct joined){o, &r[i], next - i, k};
+            items[count] = (struct tr_st_item){
+                .name = resume_key(&arena, k, r[i].name, r[i].first),
+                .type = TR_ST_F32,
+                .ndim = 1,
+                .shape = {r[next - 1].first + r[next - 1].n - r[i].first},
+                .fill = fill,
+                .arg = &joined[count],
+            };
+            if (items[count].name == NULL)
+                rc = fr_fail(err, FR_NOMEM, "no memory for %zu tensors", n);
+        }
+    }
+    if (rc == FR_OK)
+        rc = tr_st_write(path, items, count, NULL, 0, err);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+/* What a rank says of its part. */
+struct record {
+    struct fr_err err;
+    int64_t bytes;
+    char sha[FR_SHA256_TEXT], host[64];
+};
+
+static void write_part(const struct tr_resume *r, const struct tr_optim *o, int64_t step,
+                       struct record *mine)
+{
+    char tmp[PATH_MAX], path[PATH_MAX];
+    struct stat st;
+    enum fr_rc rc;
+
+    resume_dir(r, step, ".tmp-", tmp);
+    resume_part_path(tmp, o->world->rank, o->world->size, path);
+    (void)gethostname(mine->host, sizeof(mine->host) - 1);
+    rc = fr_mkdirs(tmp, 0700, &mine->err);
+    if (rc == FR_OK)
+        rc = write_tensors(o, path, &mine->err);
+    if (rc == FR_OK)
+        rc = fr_sha256_file(path, mine->sha, &mine->err);
+    if (rc == FR_OK && fr_sys.lstat(path, &st) != 0)
+        rc = fr_fail(&mine->err, FR_IO, "%s is gone", path);
+    if (rc == FR_OK)
+        mine->bytes = st.st_size;
+    mine->err.rc = rc;
+}
+
+static json_t *list_of(const struct record *all, int n)
+{
+    json_t *list = json_array();
+
+    for (int k = 0; k < n; k++)
+        if (json_array_append_new(list,
+                                  json_pack("{s:I, s:s, s:s}", "bytes", (json_int_t)all[k].bytes,
+                                            "sha256", all[k].sha, "host", all[k].host)) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    return list;
+}
+
+/* Nodes may share a folder: the rank of the first part there gives it its name. */
+static bool is_first_here(const struct tr_resume *r, const struct tr_comm *world, int64_t step)
+{
+    char tmp[PATH_MAX], path[PATH_MAX];
+    struct stat st;
+    int k = 0;
+
+    resume_dir(r, step, ".tmp-", tmp);
+    for (; k < world->rank; k++) {
+        resume_part_path(tmp, k, world->size, path);
+        if (fr_sys.lstat(path, &st) == 0)
+            break;
+    }
+    return k == world->rank;
+}
+
+/* Parts are written, then named: *why has the first rank's error. */
+static enum fr_rc save_parts(const struct tr_resume *r, const struct tr_optim *o,
+                             const struct tr_progress *p, struct fr_err *why, struct fr_err *err)
+{
+    struct tr_comm *world = o->world;
+    struct record *all = fr_sys.alloc((size_t)world->size * sizeof(*all)), mine = {0};
+    enum fr_rc rc = FR_OK;
+
+    *why = (struct fr_err){0};
+    if (all == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for %d parts", world->size);
+    if (rc == FR_OK && world->local_rank == 0) {
+        mine.err.rc = resume_begin(r, p->step, &mine.err);
+        if (r->whole > 0)
+            resume_drop(r, r->whole, RESUME_KEEP - 1);
+    }
+    if (rc == FR_OK)
+        rc = resume_first_error(world, &mine.err, why, err);
+    if (rc == FR_OK && why->rc == FR_OK) {
+        write_part(r, o, p->step, &mine);
+        rc = tr_comm_host_all_gather(world, all, &mine, sizeof(mine), err);
+        for (int k = world->size; k-- > 0 && rc == FR_OK;)
+            if (all[k].err.rc != FR_OK)
+                *why = all[k].err;
+    }
+    if (rc == FR_OK && why->rc == FR_OK) {
+        bool names = is_first_here(r, world, p->step);
+
+        rc = tr_comm_host_barrier(world, err); /* all have looked */
+        if (rc == FR_OK && names)
+            mine.err.rc = resume_publish(r, o, p, "parts", list_of(all, world->size), &mine.err);
+        if (rc == FR_OK)
+            rc = resume_first_error(world, &mine.err, why, err);
+    }
+    fr_sys.free(all);
+    return rc;
+}
+
+enum fr_rc resume_parts_save(const struct tr_resume *r, const struct tr_optim *o,
+                             const struct tr_progress *p, struct fr_err *err)
+{
+    char tmp[PATH_MAX];
+    struct fr_err why;
+    enum fr_rc rc = save_parts(r, o, p, &why, err);
+
+    if (rc != FR_OK || why.rc == FR_OK)
+        return rc;
+    resume_dir(r, p->step, ".tmp-", tmp);
+    if (o->world->local_rank == 0)
+        fr_remove_tree(tmp, NULL);
+    return fr_fail(err, why.rc, "writing resume state of step %lld: %s", (long long)p->step,
+                   why.msg);
+}
