@@ -74,6 +74,39 @@ def fills_up(state, adapter):
     t.same("room again: adapter", t.file_bytes("full/out" + ADAPTER), t.file_bytes("all" + ADAPTER))
 
 
+FULL = dict(SMALL, finetuning_type="full", lora_target=None, lora_rank=None, lora_alpha=None, lora_dropout=None, steps=4,
+            save_steps=1)
+MODEL = "/model.safetensors"
+
+
+def parts():
+    """States of trained weights, in parts of two ranks: the disk has room for two, then not for a third beside those of
+    the checkpoints."""
+    t.train("states of parts", "parts", 2, **FULL)
+    at = "parts/resume/step-4/"
+    state = sum(os.path.getsize(at + name) for name in os.listdir(at) if name.startswith("part-"))
+    model = os.path.getsize("parts" + MODEL)
+
+    disk("narrow", 3 * state // 2048)
+    run = t.launch("narrow/out", 2, **FULL)
+    t.check("no room for two states of parts: it ends", run.wait() != 0)
+    t.has("no room for two states of parts: why", run.text(), "--output_dir narrow/out has ")
+    t.has("no room for two states of parts: how many", run.text(), " (2 of ")
+
+    disk("filled", (5 * state // 2 + 3 * model) // 1024 + 600)
+    run = t.launch("filled/out", 2, **FULL)
+    t.same("parts fill the disk: exit status", run.wait(), 1)
+    t.has("parts fill the disk: told at the start", run.text(), "checkpoints with their resume states need ")
+    t.has("parts fill the disk: the file", run.text(), "writing resume state of step 3: filled/out/resume/.tmp-step-3/part-0000")
+    t.has("parts fill the disk: why", run.text(), "No space left on device")
+    t.same("parts fill the disk: what is left", sorted(os.listdir("filled/out/resume")), ["step-1", "step-2"])
+    for step in (1, 2, 3):
+        shutil.rmtree("filled/out/checkpoint-%d" % step)
+    t.train("room for parts again", "filled/out", 2, **FULL, save_total_limit=1, resume_from_checkpoint="last", overwrite_output_dir=True)
+    t.same("room for parts again: losses", t.losses("filled/out"), t.losses("parts"))
+    t.same("room for parts again: the model", t.file_bytes("filled/out" + MODEL), t.file_bytes("parts" + MODEL))
+
+
 def unread_files():
     """A checkpoint with a file of tensors that the model does not read, as of a further prediction layer: it counts
     for nothing, there or not."""
@@ -105,6 +138,7 @@ def main():
     sizes = state_bytes()
     if mounts and too_small(sizes[0]):
         fills_up(*sizes)
+        parts()
     else:
         print("skipped: small disks, no file system can be mounted here")
     t.finish()

@@ -5,7 +5,7 @@
  *   nothing is renamed into place while it holds something pending
  *   when a resume state gets its name, no checkpoint is pending
  *   an older state or checkpoint is removed when a newer one stands and nothing is pending
- *   at the end nothing is pending: adapter, checkpoints, resume states
+ *   at the end nothing is pending: adapter or model, checkpoints, resume states
  */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
@@ -48,8 +48,9 @@ static bool below(const char *path, const char *folder)
 static bool matters(const char *path)
 {
     return strstr(path, "/resume") != NULL || strstr(path, "checkpoint-") != NULL ||
-           strstr(path, "/adapter_") != NULL || strstr(path, "weights.safetensors") != NULL ||
-           strcmp(strrchr(path, '/'), "/out") == 0 || strcmp(strrchr(path, '/'), "/new") == 0;
+           strstr(path, "/adapter_") != NULL || strstr(path, "/out/model.") != NULL ||
+           strstr(path, "weights.safetensors") != NULL || strcmp(strrchr(path, '/'), "/out") == 0 ||
+           strcmp(strrchr(path, '/'), "/new") == 0;
 }
 
 static void mark(const char *path, bool name)
@@ -287,7 +288,7 @@ static enum fr_rc train(int argc, const char *const *argv, struct fr_err *err)
     return rc;
 }
 
-static void test_run(const char *name, const char *steps, const char *limit)
+static void test_run(const char *type, const char *name, const char *steps, const char *limit)
 {
     char model[300], data[300], out[300];
     const char *argv[] = {"--stage",    "sft",
@@ -295,7 +296,8 @@ static void test_run(const char *name, const char *steps, const char *limit)
                           model,        "--dataset",
                           "arithmetic", "--dataset_dir",
                           data,         "--template",
-                          "default",    "--lora_target",
+                          "default",    "--finetuning_type",
+                          type,         "--lora_target",
                           "q_a_proj",   "--lora_rank",
                           "2",          "--output_dir",
                           out,          "--per_device_train_batch_size",
@@ -371,14 +373,19 @@ int main(void)
         printf("   %s\n", err.msg);
     test_tensors();
     fr_sys.mono_ms = ticking_ms;
-    test_run("a new folder", "4", "1");
+    test_run("lora", "a new folder", "4", "1");
     tokens = logged_tokens();
     check_step_counts(4, tokens, 144);
     CHECK(watch.renames > 8 && watch.removals > 2);
     fr_sys.mono_ms = ticking_ms;
-    test_run("more steps", "6", "2");
+    test_run("lora", "more steps", "6", "2");
     check_step_counts(2, logged_tokens() - tokens, 71);
     CHECK(watch.renames > 4);
+    (void)snprintf(example, sizeof(example), "%s/new", root);
+    CHECK_INT(fr_remove_tree(example, &err), FR_OK);
+    test_run("full", "all weights", "3", "1");
+    test_run("full", "more steps of all weights", "5", "2");
+    CHECK(watch.renames > 8 && watch.removals > 2);
     CHECK_INT(fr_remove_tree(root, &err), FR_OK);
     return check_done();
 }
