@@ -64,6 +64,18 @@ def exact(what, got, want):
     t.check(what + ": the same adapter", t.file_bytes(got + ADAPTER) == t.file_bytes(want + ADAPTER))
 
 
+def busy(text):
+    """The busiest rank's rows over the mean, their layer, and what it would have: as a run says them."""
+    said = re.search(r"busiest rank has ([\d.]+) times the mean \(layer (\d+)\); placed .* it would have ([\d.]+)", text)
+    return said and (said.group(1), int(said.group(2)), said.group(3))
+
+
+def planned_busy(path, ranks):
+    layers = planned(path, ranks)["layers"]
+    worst = max(layers, key=lambda p: p["busiest_in_order"])
+    return ("%.2f" % worst["busiest_in_order"], worst["layer"], "%.2f" % max(p["busiest_placed"] for p in layers))
+
+
 def layouts():
     """W = 1 to 4, groups of 2, 3 and 4, one node and several."""
     world = dict(deepspeed=layout(expert_group="world"))
@@ -73,8 +85,9 @@ def layouts():
                              ("each", 2, dict(expert_parallel_size=1))):
         text = local(out, ranks, deepspeed=layout(**more))[1]
         near(out, out)
-        t.has(out + ": the log", text, "Experts stay, tokens move: 8 routed experts a layer over %d ranks"
-              % more.get("expert_parallel_size", ranks))
+        group = more.get("expert_parallel_size", ranks)
+        t.has(out + ": the log", text, "Experts stay, tokens move: 8 routed experts a layer over %d ranks" % group)
+        t.same(out + ": how busy", busy(text), planned_busy(out + "/expert_counts.json", group))
     local("whole", 2, deepspeed=layout(stage=0))
     near("the rest whole", "whole")
     words = json.loads(layout())

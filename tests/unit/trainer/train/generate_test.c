@@ -220,8 +220,8 @@ static void test_ends(struct bed *b, const json_t *golden)
                                  .sequences = 1,
                                  .cache_tokens = TOKENS,
                                  .max_new_tokens = 1000,
-                                 .eos = &want.v[5],
-                                 .neos = 1};
+                                 .eos = (const int32_t[]){-1, want.v[5]},
+                                 .neos = 2};
     CHECK_INT(tr_generate(&o, &in, 1, &out, &err), FR_OK);
     CHECK_INT(out.end, TR_ANSWER_EOS);
     CHECK_INT(out.ids.n, at);
@@ -252,6 +252,10 @@ static const struct {
     {"temperature 0.5", {0.5, 0, 0, 1}, {0, 1, 0, 0, 0}, {.0879, .6488, .0879, .0879, .0879}},
     {"top_k", {1, 2, 0, 1}, {0, 1, 2, 0.5F, 0}, {0, .26894, .73106, 0, 0}},
     {"top_k of equals takes the first", {1, 2, 0, 1}, {1, 1, 1, 1, 2}, {.26894, 0, 0, 0, .73106}},
+    {"a top_k of more than there are",
+     {1, 50, 0, 1},
+     {0, 1, 2, -INFINITY, 0},
+     {.08231, .22374, .60822, 0, .08231}},
     {"top_p", {1, 0, 0.6, 1}, {0, 1, 2, -9, 0}, {0, 0, 1, 0, 0}},
     {"top_p reaches over two", {1, 0, 0.7, 1}, {0, 1, 2, -9, 0}, {0, .26894, .73106, 0, 0}},
     {"both", {2, 3, 0.5, 9}, {0, 1, 2, -9, 0}, {0, 0, 1, 0, 0}},
