@@ -138,6 +138,8 @@ def main():
         train(out, "llama", world=2, accumulation=1, deepspeed="zero%d.json" % stage)
         t.check("stage %d on two ranks: the same bits" % stage, tensors(out + "/model.safetensors") == one)
         follows("stage %d" % stage, out, golden["llama"], 2e-6, 1e-5)
+        t.same("stage %d: norms have the same bits" % stage, *[[norm for _, norm in t.losses(o).values()]
+                                                               for o in (out, "llama-out")])
     train("moe-3", "deepseek_v3", world=2, accumulation=1, deepspeed="zero3.json")
     t.check("experts at stage 3: the same bits",
             tensors("moe-3/model.safetensors") == tensors("deepseek_v3-out/model.safetensors"))

@@ -3,6 +3,7 @@
 #include "trainer/tensor/draw.h"
 
 #include <math.h>
+#include <string.h>
 
 #define UNUSED(self, q, err) ((void)(self), (void)(q), (void)(err))
 
@@ -60,12 +61,22 @@ enum fr_rc ref_sum(void *self, struct tr_queue *q, const struct tr_sum *a, struc
 
 enum fr_rc ref_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a, struct fr_err *err)
 {
-    double sum = 0;
+    int64_t *out = a->out.p, count = tr_view_count(a->x), rows = a->x.rank > 1 ? a->x.shape[0] : 1;
+    int64_t cols = rows > 0 ? count / rows : 0;
 
     UNUSED(self, q, err);
-    for (int64_t i = 0; i < tr_view_count(a->x); i++)
-        sum += tr_get(a->x, i) * tr_get(a->x, i);
-    ref_add(&a->out, 0, 0, sum);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t first = 0; first < cols; first += TR_SUMSQ_BLOCK) {
+            double sum = 0;
+            uint64_t bits;
+
+            for (int64_t j = first; j < cols && j < first + TR_SUMSQ_BLOCK; j++)
+                sum += tr_get(a->x, r * cols + j) * tr_get(a->x, r * cols + j);
+            memcpy(&bits, &sum, sizeof bits);
+            if (isfinite(sum))
+                tr_exact_add(out, tr_exact_of(bits));
+        }
+    tr_exact_carry(out);
     return FR_OK;
 }
 

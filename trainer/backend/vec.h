@@ -5,6 +5,7 @@
 #ifndef TR_BACKEND_VEC_H
 #define TR_BACKEND_VEC_H
 
+#include "trainer/backend/exact.h"
 #include "trainer/tensor/tensor.h"
 
 #include <stdbool.h>
@@ -63,9 +64,13 @@ struct tr_sum {
     int n; /* 1 .. TR_SUM_MAX */
 };
 
-/* sumsq: out += sum of x*x, in f64, in a fixed order. */
+/* sumsq: out += sum of x*x: of each TR_SUMSQ_BLOCK elements of a row in f64, ascending; these sums
+ * exactly (exact.h). So parts of x whose rows begin at multiples of a block add up to the same bits
+ * as all of x. Values that are not finite make no sense of the sum. */
+enum { TR_SUMSQ_BLOCK = 64 };
+
 struct tr_sumsq {
-    struct tr_view out; /* (1) f64 += */
+    struct tr_view out; /* (TR_EXACT_LIMBS) i64 += */
     struct tr_view x;   /* any shape, float in */
 };
 

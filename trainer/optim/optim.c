@@ -1,5 +1,6 @@
 #include "trainer/optim/optim.h"
 
+#include "engine/base/sys.h"
 #include "trainer/backend/philox.h"
 
 #include <math.h>
@@ -58,7 +59,7 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
     if (rc == FR_OK)
         rc = take(o, &o->found, TR_I64, 1, err);
     if (rc == FR_OK)
-        rc = take(o, &o->sumsq, TR_F64, 1, err);
+        rc = take(o, &o->sumsq, TR_I64, TR_EXACT_LIMBS, err);
     o->spread = tr_view2(o->spread.p, TR_F32, comm->size, o->n);
     if (rc != FR_OK)
         return fr_while(err, "memory of the optimizer");
@@ -149,8 +150,36 @@ static enum fr_rc look_at_weights(struct tr_optim *o, struct fr_err *err)
     size_t n;
 
     r = tr_grads_ranges(o->grads, &n);
-    for (size_t i = 0; i < n && rc == FR_OK; i++)
-        rc = look_at(o, part_of(sums, r[i].at, r[i].n), err);
+    for (size_t i = 0; i < n && rc == FR_OK; i++) {
+        struct tr_view x = part_of(sums, r[i].at, r[i].n);
+
+        if (r[i].cols > 0)
+            x = tr_view2(x.p, x.dtype, r[i].n / r[i].cols, r[i].cols);
+        rc = look_at(o, x, err);
+    }
+    return rc;
+}
+
+/* What a rank found in its gradients. */
+struct looked {
+    int64_t limbs[TR_EXACT_LIMBS], found;
+};
+
+/* Adds what all ranks found; the sum of squares has the same bits for every number of ranks. */
+static enum fr_rc add_up(struct tr_optim *o, struct looked *mine, struct fr_err *err)
+{
+    struct looked *all = fr_sys.alloc((size_t)o->world->size * sizeof(*all));
+    enum fr_rc rc = all != NULL ? tr_comm_host_all_gather(o->world, all, mine, sizeof(*mine), err)
+                                : fr_fail(err, FR_NOMEM, "sums of %d ranks", o->world->size);
+
+    *mine = (struct looked){0};
+    for (int k = 0; k < o->world->size && rc == FR_OK; k++) {
+        mine->found += all[k].found;
+        for (int i = 0; i < TR_EXACT_LIMBS; i++)
+            mine->limbs[i] += all[k].limbs[i];
+    }
+    tr_exact_carry(mine->limbs);
+    fr_sys.free(all);
     return rc;
 }
 
@@ -158,28 +187,25 @@ static enum fr_rc look_at_weights(struct tr_optim *o, struct fr_err *err)
 static enum fr_rc look_at_gradients(struct tr_optim *o, double *sumsq, int64_t *found,
                                     struct fr_err *err)
 {
-    double sums[2];
+    struct looked l = {0};
     enum fr_rc rc = tr_zero(o->be, o->q, o->found.p, sizeof(int64_t));
 
     if (rc == FR_OK)
-        rc = tr_zero(o->be, o->q, o->sumsq.p, sizeof(double));
+        rc = tr_zero(o->be, o->q, o->sumsq.p, sizeof(l.limbs));
     if (rc == FR_OK && o->n > 0)
         rc = look_at(o, o->grad, err);
     if (rc == FR_OK && o->grads != NULL)
         rc = look_at_weights(o, err);
     if (rc == FR_OK)
-        rc = tr_copy(o->be, o->q, found, o->found.p, sizeof(*found));
+        rc = tr_copy(o->be, o->q, &l.found, o->found.p, sizeof(l.found));
     if (rc == FR_OK)
-        rc = tr_copy(o->be, o->q, sumsq, o->sumsq.p, sizeof(*sumsq));
+        rc = tr_copy(o->be, o->q, l.limbs, o->sumsq.p, sizeof(l.limbs));
     if (rc == FR_OK)
         rc = tr_sync(o->be, o->q, err);
-    if (rc != FR_OK)
-        return rc;
-    sums[0] = *sumsq;
-    sums[1] = (double)*found;
-    rc = tr_comm_host_sum(o->world, sums, 2, err);
-    *sumsq = sums[0];
-    *found = (int64_t)sums[1];
+    if (rc == FR_OK)
+        rc = add_up(o, &l, err);
+    *sumsq = tr_exact_value(l.limbs);
+    *found = l.found;
     return rc;
 }
 

@@ -31,7 +31,7 @@ struct tr_optim {
         struct tr_view master, m, v; /* (flat) f32 device, owns: in the order of grads.h */
     } weights;
     struct tr_view found;                         /* (1) i64 non-finite gradients of the slice */
-    struct tr_view sumsq;                         /* (1) f64 */
+    struct tr_view sumsq;                         /* (TR_EXACT_LIMBS) i64 */
     int64_t steps;                                /* updates applied */
     double beta1, beta2, eps, weight_decay, clip; /* clip <= 0: off */
     double b_ratio; /* learning rate of B over that of A (LoRA+, Hayou et al. 2024); 0: 1 */

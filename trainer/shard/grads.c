@@ -92,6 +92,7 @@ static void add_ranges(struct tr_grads *g, const struct grads_part *p, const str
             .shape = {t->disk_rows != 0 ? t->disk_rows : t->shape[0], t->rank == 2 ? cols : 0},
             .first = t->row0 * cols + (int64_t)((from - first) / c),
             .n = (int64_t)((to - from) / c),
+            .cols = rows_has(u) ? cols : 0,
             .at = p->at + (int64_t)((from - lo) / c),
         };
         g->homes[g->nranges++] = (struct grads_home){u, from, lo};

@@ -82,6 +82,7 @@ struct tr_grads_range {
     int rank;         /* of the tensor */
     int64_t shape[2]; /* of the whole tensor */
     int64_t first, n;
+    int64_t cols;          /* it is whole rows of so many; 0: it begins and ends anywhere */
     int64_t at;            /* a multiple of 256 bytes of the sums */
     struct tr_view weight; /* (n) C: written by the optimizer; absent before tr_grads_alloc */
 };

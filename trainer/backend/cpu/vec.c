@@ -129,14 +129,32 @@ enum fr_rc tr_cpu_sum(void *self, struct tr_queue *q, const struct tr_sum *a, st
     return FR_OK;
 }
 
-CPU_KERNEL static double squares(const float *x, int64_t n)
+static uint64_t bits_of(double x)
 {
-    double sum = 0;
+    uint64_t bits;
 
-#pragma omp simd reduction(+ : sum)
-    for (int64_t i = 0; i < n; i++)
-        sum += (double)x[i] * (double)x[i];
-    return sum;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Four blocks at a time, so that the sums of their columns do not wait for each other. */
+CPU_KERNEL static void squares(const float *x, int64_t n, double sums[PIECE / TR_SUMSQ_BLOCK])
+{
+    int64_t full = n / TR_SUMSQ_BLOCK;
+
+    for (int64_t b = 0; b < full; b++)
+        sums[b] = 0;
+    for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k++)
+        for (int64_t b = 0; b < full; b++) {
+            double v = x[b * TR_SUMSQ_BLOCK + k];
+
+            sums[b] += v * v;
+        }
+    if (n % TR_SUMSQ_BLOCK == 0)
+        return;
+    sums[full] = 0;
+    for (int64_t i = full * TR_SUMSQ_BLOCK; i < n; i++)
+        sums[full] += (double)x[i] * (double)x[i];
 }
 
 enum fr_rc tr_cpu_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a,
@@ -144,24 +162,31 @@ enum fr_rc tr_cpu_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a
 {
     struct cpu *cpu = self;
     struct pieces all = pieces_of(&a->x);
-    void *work;
-    double *parts, sum = 0;
-    enum fr_rc rc = cpu_work(q, CPU_WORK_OP, (size_t)(all.count + 1) * sizeof *parts, &work, err);
+    int64_t *out = a->out.p;
 
-    if (rc != FR_OK)
-        return rc;
-    parts = work;
-#pragma omp parallel for num_threads(cpu->threads) if (all.count > 4)
-    for (int64_t i = 0; i < all.count; i++) {
-        struct piece x = piece_of(&a->x, &all, i);
-        float row[PIECE];
+    (void)q;
+    (void)err;
+#pragma omp parallel num_threads(cpu->threads) if (all.count > 4)
+    {
+        int64_t mine[TR_EXACT_LIMBS] = {0};
 
-        cpu_to_f32(row, x.p, a->x.dtype, x.n);
-        parts[i] = squares(row, x.n);
+#pragma omp for
+        for (int64_t i = 0; i < all.count; i++) {
+            struct piece x = piece_of(&a->x, &all, i);
+            double sums[PIECE / TR_SUMSQ_BLOCK];
+            float row[PIECE];
+
+            cpu_to_f32(row, x.p, a->x.dtype, x.n);
+            squares(row, x.n, sums);
+            for (int64_t b = 0; b * TR_SUMSQ_BLOCK < x.n; b++)
+                if (isfinite(sums[b]))
+                    tr_exact_add(mine, tr_exact_of(bits_of(sums[b])));
+        }
+#pragma omp critical(sumsq)
+        for (int k = 0; k < TR_EXACT_LIMBS; k++)
+            out[k] += mine[k];
     }
-    for (int64_t i = 0; i < all.count; i++)
-        sum += parts[i];
-    *(double *)a->out.p += sum;
+    tr_exact_carry(out);
     return FR_OK;
 }
 

@@ -3,10 +3,10 @@
  *
  * adamw ("+="): g' = g * scale, m = b1 m + (1-b1) g', v = b2 v + (1-b2) g'^2, p = p (1 - lr wd) -
  * lr (m c1) / (sqrt(v c2) + eps), c1 = 1/(1-b1^step), c2 = 1/(1-b2^step), in f32. A thread owns a
- * chunk of the four arrays; 28 bytes an element and the copy move. sumsq (+= in f64): out += sum of
- * x*x. nonfinite (+=): found += the number of x whose exponent bits, in f32, are all set. A block
- * owns CHUNKS chunks a thread. Partial sums go to the workspace, and one block adds them in order;
- * the count is an integer, which atomics may add. Both read x once. reduce_ordered ("=", or += with
+ * chunk of the four arrays; 28 bytes an element and the copy move. sumsq (+=): out += sum of x*x,
+ * exactly; a thread owns 64 elements of a row. nonfinite (+=): found += the number of x whose
+ * exponent bits, in f32, are all set; a block owns CHUNKS chunks a thread. Digits and the count are
+ * integers, which atomics may add. Both read x once. reduce_ordered ("=", or += with
  * add): out = sum of slices[w], w ascending. A thread owns a chunk of out; (W + 1) n elements move.
  * The limit of all is the bandwidth.
  * Source: Loshchilov & Hutter 2019, algorithm 2.
@@ -109,32 +109,45 @@ __device__ __forceinline__ void each_chunk(struct rows<const X> x, const struct 
     }
 }
 
+/* A thread owns a block of TR_SUMSQ_BLOCK elements of a row; a block of threads adds its digits in
+ * shared memory, then to out. */
 template <class X>
-__global__ void squares_kernel(double *parts, struct rows<const X> x, struct cuda_span s)
+__global__ void squares_kernel(unsigned long long *out, struct rows<const X> x, struct cuda_span s)
 {
-    DEV_SHARED(double, part, [32]);
+    DEV_SHARED(unsigned long long, digits, [TR_EXACT_LIMBS]);
+    int64_t across = (s.width + TR_SUMSQ_BLOCK - 1) / TR_SUMSQ_BLOCK;
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = i / across;
+    int64_t first = (i - row * across) * TR_SUMSQ_BLOCK;
     double sum = 0;
 
-    each_chunk<X>(x, s, [&](const float(&v)[CHUNK]) {
+    if (threadIdx.x < TR_EXACT_LIMBS)
+        digits[threadIdx.x] = 0;
+    __syncthreads();
+    for (int64_t col = first; row < s.count && col < first + TR_SUMSQ_BLOCK && col < s.width;
+         col += CHUNK) {
+        float v[CHUNK];
+
+        load(v, x.at(row, col), s.width - col);
 #pragma unroll
-        for (int i = 0; i < CHUNK; i++)
-            sum += (double)v[i] * (double)v[i];
-    });
-    sum = block_sum(sum, part);
-    if (threadIdx.x == 0)
-        parts[blockIdx.x] = sum;
+        for (int k = 0; k < CHUNK; k++)
+            if (col + k < s.width)
+                sum += (double)v[k] * (double)v[k];
+    }
+    if (sum > 0 && isfinite(sum)) {
+        struct tr_exact e = tr_exact_of((uint64_t)__double_as_longlong(sum));
+
+        for (int k = 0; k < 3; k++)
+            atomicAdd(&digits[e.limb + k], (unsigned long long)e.part[k]);
+    }
+    __syncthreads();
+    if (threadIdx.x < TR_EXACT_LIMBS && digits[threadIdx.x] > 0)
+        atomicAdd(&out[threadIdx.x], digits[threadIdx.x]);
 }
 
-__global__ void add_squares_kernel(double *out, const double *parts, int64_t n)
+__global__ void carry_kernel(int64_t *limbs)
 {
-    DEV_SHARED(double, part, [32]);
-    double sum = 0;
-
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-        sum += parts[i];
-    sum = block_sum(sum, part);
     if (threadIdx.x == 0)
-        *out += sum;
+        tr_exact_carry(limbs);
 }
 
 template <class X>
@@ -164,22 +177,20 @@ enum fr_rc tr_cuda_sumsq(struct cuda *cuda, struct tr_queue *q, const struct tr_
                          struct fr_err *err)
 {
     const struct tr_view *views[] = {&a->x};
-    struct cuda_span s = cuda_span_of(true, views, 1);
-    struct cuda_grid g = scan_grid(s);
-    struct cuda_grid one = {dim3(g.blocks.x > 0), CUDA_THREADS, 0};
-    void *work = NULL;
-    enum fr_rc rc = cuda_work(q, g.blocks.x * sizeof(double), &work, err);
-    double *parts = static_cast<double *>(work);
+    struct cuda_span s = cuda_span_of(false, views, 1);
+    int64_t across = (s.width + TR_SUMSQ_BLOCK - 1) / TR_SUMSQ_BLOCK;
+    struct cuda_grid g = {dim3(cuda_blocks(s.count * across, CUDA_THREADS)), CUDA_THREADS, 0};
+    enum fr_rc rc = cuda_float(a->x.dtype, [&](auto t) {
+        using X = decltype(t);
+
+        return cuda_launch(q, g, err, squares_kernel<X>,
+                           static_cast<unsigned long long *>(a->out.p), cuda_rows<const X>(a->x),
+                           s);
+    });
 
     (void)cuda;
-    if (rc == FR_OK)
-        rc = cuda_float(a->x.dtype, [&](auto t) {
-            using X = decltype(t);
-
-            return cuda_launch(q, g, err, squares_kernel<X>, parts, cuda_rows<const X>(a->x), s);
-        });
-    return rc == FR_OK ? cuda_launch(q, one, err, add_squares_kernel,
-                                     static_cast<double *>(a->out.p), parts, (int64_t)g.blocks.x)
+    return rc == FR_OK ? cuda_launch(q, {dim3(1), 32, 0}, err, carry_kernel,
+                                     static_cast<int64_t *>(a->out.p))
                        : rc;
 }
 

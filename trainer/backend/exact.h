@@ -1,0 +1,73 @@
+/*
+ * Exact sums of doubles that are not negative: an integer of TR_EXACT_LIMBS digits of 32 bits, each
+ * in 64 bits, the lowest bit 2^-320. Digits add in any order and over any number of ranks, so the
+ * sum has the same bits for every partition; 2^30 values fit before tr_exact_carry. Squares of
+ * floats lie between 2^-298 and 2^256; bits below 2^-320 are cut off, values from 2^287 on count as
+ * less. Plain C that is valid C++ too, so that device code includes it.
+ * Source: Kulisch & Snyder 2011 (the exact dot product as basic tool for long interval arithmetic).
+ */
+#ifndef TR_BACKEND_EXACT_H
+#define TR_BACKEND_EXACT_H
+
+#include "trainer/tensor/draw.h"
+
+#include <stdint.h>
+
+enum { TR_EXACT_LIMBS = 20, TR_EXACT_LOWEST = 320, TR_EXACT_TOP = 17 /* first limb at most */ };
+
+/* A value's digits: part[i] belongs to limb + i. */
+struct tr_exact {
+    int limb;
+    uint32_t part[3];
+};
+
+/* bits: of a finite double >= 0. */
+TR_INLINE struct tr_exact tr_exact_of(uint64_t bits)
+{
+    int exponent = (int)(bits >> 52 & 0x7ff), at = exponent - 1023 - 52 + TR_EXACT_LOWEST;
+    uint64_t m = bits & 0xfffffffffffffu, low, high;
+    struct tr_exact x = {0, {0, 0, 0}};
+
+    if (exponent == 0) /* below 2^-1022 */
+        return x;
+    m |= (uint64_t)1 << 52;
+    if (at < 0) {
+        m = at > -64 ? m >> -at : 0;
+        at = 0;
+    }
+    x.limb = at / 32 < TR_EXACT_TOP ? at / 32 : TR_EXACT_TOP;
+    low = (m & 0xffffffffu) << at % 32;
+    high = (m >> 32) << at % 32;
+    x.part[0] = (uint32_t)low;
+    low = (low >> 32) + (high & 0xffffffffu);
+    x.part[1] = (uint32_t)low;
+    x.part[2] = (uint32_t)((high >> 32) + (low >> 32));
+    return x;
+}
+
+TR_INLINE void tr_exact_add(int64_t *limbs, struct tr_exact x)
+{
+    for (int i = 0; i < 3; i++)
+        limbs[x.limb + i] += x.part[i];
+}
+
+/* Each digit below 2^32 again. */
+TR_INLINE void tr_exact_carry(int64_t *limbs)
+{
+    for (int i = 0; i + 1 < TR_EXACT_LIMBS; i++) {
+        limbs[i + 1] += limbs[i] >> 32;
+        limbs[i] &= 0xffffffff;
+    }
+}
+
+/* The value of carried digits, to the nearest double but for the last bit. */
+TR_INLINE double tr_exact_value(const int64_t *limbs)
+{
+    double sum = 0, digit = 0x1p-320;
+
+    for (int i = 0; i < TR_EXACT_LIMBS; i++, digit *= 0x1p32)
+        sum += (double)limbs[i] * digit; /* ascending: what was rounded off is below */
+    return sum;
+}
+
+#endif
