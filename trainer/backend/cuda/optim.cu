@@ -14,6 +14,7 @@
 #include "trainer/backend/cuda/cuda.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { CHUNKS = 8 }; /* chunks of a thread in a scan */
 
@@ -134,8 +135,11 @@ __global__ void squares_kernel(unsigned long long *out, struct rows<const X> x, 
                 sum += (double)v[k] * (double)v[k];
     }
     if (sum > 0 && isfinite(sum)) {
-        struct tr_exact e = tr_exact_of((uint64_t)__double_as_longlong(sum));
+        uint64_t bits;
+        struct tr_exact e;
 
+        memcpy(&bits, &sum, sizeof bits);
+        e = tr_exact_of(bits);
         for (int k = 0; k < 3; k++)
             atomicAdd(&digits[e.limb + k], (unsigned long long)e.part[k]);
     }
