@@ -17,11 +17,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SAMPLES = 9, TOKENS = 24 };
+enum { SAMPLES = 14, TOKENS = 24 };
 
 /* Tokens of each sample, and how many of them behind the first are no targets; more: none is. */
-static const int64_t lengths[SAMPLES] = {5, 9, 3, 12, 4, 7, 1, 6, 2};
-static const int64_t prompts[SAMPLES] = {0, 4, 9, 2, 3, 9, 0, 9, 0};
+static const int64_t lengths[SAMPLES] = {5, 9, 3, 12, 4, 7, 1, 6, 2, 8, 10, 5, 3, 11};
+static const int64_t prompts[SAMPLES] = {0, 4, 9, 2, 3, 9, 0, 9, 0, 3, 0, 1, 9, 4};
 
 /* What the model says of each. */
 struct scored {
@@ -264,7 +264,7 @@ static int no_error(void *arg)
 static void test_pace(struct tr_model *m, struct tr_comm *comm, const struct tr_dataset *d)
 {
     struct tr_eval_opts o = {
-        .model = m, .comm = comm, .data = d, .batch = 3, .tokens_max = TOKENS, .samples_max = 4};
+        .model = m, .comm = comm, .data = d, .batch = 5, .tokens_max = TOKENS, .samples_max = 4};
     int64_t (*clock)(void) = fr_sys.mono_ms;
     struct fr_buf said = {0};
     struct fr_printer before = fr_print_by(&(struct fr_printer){hear, no_error, &said});
