@@ -191,7 +191,7 @@ static const struct fr_key train_keys[] = {
     KEY("eval_steps", INT, "Steps between evaluations; default: logging_steps."),
     KEY("per_device_eval_batch_size", INT, "Samples of a batch in evaluation."),
     KEY("compute_accuracy", BOOL, "Share of tokens that are the first choice."),
-    KEY("load_best_model_at_end", BOOL, "The adapter is that of the best evaluation."),
+    KEY("load_best_model_at_end", BOOL, "The result is that of the best evaluation."),
     KEY("metric_for_best_model", STRING, "loss, accuracy, or NAME_loss; default loss."),
     KEY("early_stopping_steps", INT, "Stop after so many evaluations that were not better."),
     KEY("args", LIST, "Further arguments of `flowtrain train`, as they are."),

@@ -68,6 +68,42 @@ def layouts():
         t.same(what + ": states", sorted(os.listdir(out + "/resume")), ["step-10", "step-5"])
 
 
+def kinds():
+    """A head that is the embedding; some of the weights."""
+    t.same("the tied model is made", t.Run(["init", "--example", "tied", "--model", "llama"]).wait(), 0)
+    for what, more in (("tied", dict(model_name_or_path="tied/model", dataset_dir="tied/data")),
+                       ("freeze", dict(finetuning_type="freeze", freeze_trainable_layers=1, freeze_extra_modules="norm"))):
+        train(what, what + "-ref", 2, 3, **more)
+        train(what + ": the first half", what, 2, 3, steps=5, **more)
+        go_on(what, what, 2, 3, **more)
+        whole(what, what, what + "-ref", bits=True)
+    run = begin("freeze", 2, 3, resume_from_checkpoint="last")
+    t.same("freeze, then full: refused", run.wait(), 2)
+    t.has("freeze, then full: named", run.text(), "--finetuning_type is freeze there, full here")
+
+
+def best():
+    """The result is the best checkpoint's weights, of which rank 0 alone has the folder; eval_loss falls, so the
+    first is the greatest."""
+    more = dict(val_size=40, eval_strategy="steps", eval_steps=2, save_steps=2, load_best_model_at_end=True,
+                greater_is_better=True, steps=4, max_samples=100)
+    for ranks, stage, bf16 in ((1, 2, True), (2, 3, None), (3, 2, True)):
+        what, out = "the best on %d ranks" % ranks, "best-%d" % ranks
+        text = train(what, out, ranks, stage, bf16=bf16, do_eval=True, **more)
+        t.has(what, text, "Loading best model from %s/checkpoint-2 " % out)
+        t.check(what + ": its weights", t.file_bytes(out + MODEL) == t.file_bytes(out + "/checkpoint-2" + MODEL))
+        evals = [e["eval_loss"] for e in t.log_lines(out) if "eval_loss" in e]
+        t.check(what + ": is evaluated", len(evals) >= 2 and evals[0] > evals[1], evals)
+        with open(out + "/eval_results.json") as f:
+            t.same(what + ": its loss", json.load(f)["eval_loss"], evals[0])
+    os.truncate("best-2/checkpoint-2" + MODEL, 1000)
+    more["steps"] = 6
+    text = go_on("the best is damaged", "best-2", 2, 3, **more)
+    t.has("the best is damaged: said", text, "the best model is not loaded, the weights are those of the last step: best-2/checkpoint-2/")
+    t.check("the best is damaged: the last weights",
+            t.file_bytes("best-2" + MODEL) == t.file_bytes("best-2/checkpoint-6" + MODEL))
+
+
 def stopped():
     """SIGTERM before a step; then nothing at all was saved at the grid of saves."""
     port = dict(save_steps=100)
@@ -203,7 +239,7 @@ def nodes_apart():
 
 def main():
     t.begin()
-    for part in {"layouts": (layouts,), "stop": (stopped, killed_while_saving),
+    for part in {"layouts": (layouts, kinds, best), "stop": (stopped, killed_while_saving),
                  "states": (stopped, damaged, of_lora, nodes_apart)}[sys.argv[2]]:
         part()
     t.finish()

@@ -36,10 +36,6 @@ static enum fr_rc check_full(const struct tr_args *a, struct fr_err *err)
     if (a->loraplus_lr_ratio != TR_RATIO_ABSENT || a->use_rslora)
         return fr_fail(err, FR_USAGE, "--%s belongs to --finetuning_type lora",
                        a->use_rslora ? "use_rslora" : "loraplus_lr_ratio");
-    if (a->load_best_model_at_end)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "--load_best_model_at_end is not done for --finetuning_type full: the best "
-                       "model stays in its checkpoint-N");
     return FR_OK;
 }
 

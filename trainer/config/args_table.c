@@ -129,7 +129,7 @@ const struct tr_arg tr_arg_table[] = {
     BOOL(eval_on_start, "false", "evaluate before the first step"),
     INT(per_device_eval_batch_size, "8", "samples of a batch in evaluation"),
     BOOL(compute_accuracy, "false", "eval_accuracy: share of tokens that are the first choice"),
-    BOOL(load_best_model_at_end, "false", "the adapter is that of the best evaluation"),
+    BOOL(load_best_model_at_end, "false", "the result is that of the best evaluation"),
     TEXT(metric_for_best_model, NULL, "loss, accuracy, or NAME_loss of a data set; default loss"),
     MAYBE(greater_is_better, "of the metric; default: unless it ends in loss"),
     INT(early_stopping_steps, NULL, "stop after so many evaluations that were not better"),

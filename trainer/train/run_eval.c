@@ -6,6 +6,7 @@
 #include "trainer/report/log.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/save/export.h"
+#include "trainer/save/import_model.h"
 #include "trainer/train/setup.h"
 
 #include <limits.h>
@@ -194,41 +195,51 @@ enum fr_rc tr_run_check_best(struct tr_run *r, struct fr_err *err)
     return FR_OK;
 }
 
-/* Rank 0 reads the checkpoint and shares whether it succeeded. */
-static enum fr_rc read_best(struct tr_run *r, const char *dir, double *found, struct fr_err *err)
+/* Rank 0 reads the checkpoint and shares the adapter. */
+static enum fr_rc import_adapter(struct tr_run *r, const char *dir, struct fr_err *err)
 {
-    struct fr_err why;
+    struct fr_err why = {0};
+    enum fr_rc rc;
 
-    *found = 0;
     if (r->env.comm->rank == 0) {
         memset(r->flat, 0, (size_t)r->optim.params.padded * sizeof(float));
-        *found = tr_import_adapter(dir, &r->optim.params, r->flat, &why) == FR_OK;
-        if (*found == 0)
-            fr_log(FR_LOG_WARN, "train",
-                   "the best model is not loaded, the adapter is that of the last step: %s",
-                   why.msg);
+        why.rc = tr_import_adapter(dir, &r->optim.params, r->flat, &why);
     }
-    return tr_comm_host_sum(r->env.comm, found, 1, err);
+    if ((rc = tr_comm_host_broadcast(r->env.comm, &why, sizeof(why), 0, err)) != FR_OK)
+        return rc;
+    if (why.rc != FR_OK)
+        return fr_fail(err, FR_NOTFOUND, "%s", why.msg);
+    if ((rc = tr_optim_share(&r->optim, 0, r->flat, err)) != FR_OK)
+        return rc;
+    return tr_optim_load(&r->optim, TR_OPTIM_MASTER, r->flat, err);
 }
 
 enum fr_rc tr_run_load_best(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_progress *p = &r->progress;
+    bool first = r->env.comm->rank == 0;
     char dir[PATH_MAX], score[32];
-    double found;
     enum fr_rc rc;
 
     if (!r->args->load_best_model_at_end || p->best_step == 0)
         return FR_OK;
     snprintf(dir, sizeof(dir), "%s/checkpoint-%lld", r->args->output_dir, (long long)p->best_step);
-    if ((rc = read_best(r, dir, &found, err)) != FR_OK || found == 0)
+    rc = r->trained.all ? tr_import_model(dir, &r->optim, tr_run_compute_type(r), err)
+                        : import_adapter(r, dir, err);
+    if (rc == FR_NOTFOUND) {
+        if (first)
+            fr_log(FR_LOG_WARN, "train",
+                   "the best model is not loaded, the %s of the last step: %s",
+                   r->trained.all ? "weights are those" : "adapter is that", err->msg);
+        *err = (struct fr_err){0};
+        return FR_OK;
+    }
+    if (rc != FR_OK)
         return rc;
     snprintf(score, sizeof(score), "%.17g", p->best_metric);
-    if (r->env.comm->rank == 0)
+    if (first)
         tr_say("Loading best model from %s (score: %s).", dir, score);
-    if (r->env.comm->rank == 0 && r->args->save_total_limit == 1)
+    if (first && r->args->save_total_limit == 1)
         tr_export_rotate(r->args->output_dir, 1, p->best_step);
-    if ((rc = tr_optim_share(&r->optim, 0, r->flat, err)) != FR_OK)
-        return rc;
-    return tr_optim_load(&r->optim, TR_OPTIM_MASTER, r->flat, err);
+    return FR_OK;
 }

@@ -24,6 +24,7 @@ struct layout {
     bool partition;
     int node[RANKS_MAX];
     bool shared, swapped; /* one folder for all; the other node's */
+    bool tied;            /* the head is the embedding */
 };
 
 struct job {
@@ -138,6 +139,7 @@ static void body(struct rank_self *self, void *arg)
     struct tr_comm comm;
 
     tiny.partition = l->partition;
+    tiny.tied = l->tied;
     if (tr_ref_create(&be, &j->err) != FR_OK)
         return;
     comm = ranks_comm(self, be);
@@ -211,6 +213,7 @@ static const struct {
     {"four, then six", {.W = 4, .partition = true}, {.W = 6, .partition = true}},
     {"six, then four", {.W = 6}, {.W = 4}},
     {"more ranks than have elements of some tensors", {.W = 8, .partition = true}, {.W = 3}},
+    {"a tied head", {.W = 3, .tied = true}, {.W = 4, .partition = true, .tied = true}},
     {"two nodes", {.W = 4, .node = {0, 0, 1, 1}}, {.W = 4, .node = {0, 0, 1, 1}}},
     {"two nodes, other ranks", {.W = 4, .node = {0, 0, 1, 1}}, {.W = 3, .node = {0, 1, 1}}},
     {"two nodes, swapped",
