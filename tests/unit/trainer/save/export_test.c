@@ -8,6 +8,7 @@
 #include "tests/unit/check.h"
 #include "trainer/tensor/safetensors.h"
 #include "trainer/save/export.h"
+#include "trainer/save/quantize.h"
 #include "trainer/train/output.h"
 #include "trainer/train/setup.h"
 
@@ -632,6 +633,27 @@ static void test_best_gone(struct tr_backend *be, struct tr_comm *comm)
     fr_buf_finish(&said);
 }
 
+/* Blocks that matrices of three rows do not fill, and of zeros alone; the row behind is not theirs.
+ */
+static void test_blocks(void)
+{
+    static const float w[] = {0, 0, 1, 2, 0, 0, -4, 3, 8, 0, 0, 0, 99, 99, 99, 99};
+    static const float want[] = {1, 4 / 448.0F, 8 / 448.0F, 1};
+    const struct tr_blocks b = {3, 4, 2, 2};
+    uint8_t codes[12];
+    float scales[4];
+
+    check_row("blocks of FP8");
+    tr_fp8_scales(&b, w, scales);
+    tr_fp8_codes(&b, w, codes);
+    for (int i = 0; i < 4; i++)
+        CHECK(scales[i] == want[i]);
+    CHECK_INT(codes[0], 0);
+    CHECK_INT(codes[6], 0xfe); /* -448 */
+    CHECK_INT(codes[8], 0x7e); /* 448 */
+    CHECK_INT(codes[11], 0);
+}
+
 int main(void)
 {
     struct tr_backend *be = NULL;
@@ -648,6 +670,7 @@ int main(void)
     test_metric();
     test_judge();
     test_perplexity();
+    test_blocks();
     if (CHECK_INT(tr_cpu_create(&be, NULL), FR_OK) &&
         CHECK_INT(tr_comm_single(be, &comm, NULL), FR_OK))
         test_best_gone(be, comm);
