@@ -334,6 +334,9 @@ static void test_changes(void)
         const char *name, *before, *after;
     } rows[] = {
         {"its times", "{at: [2026-03-01T03:00Z]}", "{at: [2026-03-01T01:30Z, 2026-03-01T03:00Z]}"},
+        {"the last of its times", "{at: [2026-03-01T03:00Z, 2026-03-03T03:00Z]}",
+         "{at: [2026-03-01T03:00Z, 2026-03-02T03:00Z]}"},
+        {"its days", "{cron: \"30 1 2 * 0\", days: all}", "{cron: \"30 1 2 * 0\", days: any}"},
         {"its distance", "{every: 12h}", "{every: 30m}"},
         {"its expression", "{cron: \"0 3 * * *\"}", "{cron: \"30 * * * *\"}"},
         {"its kind", "{cron: \"0 3 * * *\"}", "{every: 30m}"},
