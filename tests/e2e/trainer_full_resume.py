@@ -2,7 +2,7 @@
 """--finetuning_type full: a run that was stopped, killed or damaged goes on bit for bit, on any number of ranks and at
 any stage that makes the same micro-batches.
 
-usage: trainer_full_resume.py BUILD layouts|stop|states
+usage: trainer_full_resume.py BUILD layouts|stop|states|cuda     (cuda: on the simulated GPU)
 """
 import json
 import os
@@ -204,9 +204,9 @@ def of_lora():
     t.has("a state of a full run: named", run.text(), "step-6 is of a full run")
 
 
-def two_nodes(outs, ranks=1, **more):
+def two_nodes(outs, ranks=1, micros=MICROS, **more):
     port = t.free_port()
-    runs = [begin(out, ranks, 3, port=port, nodes=2, node=k, accumulation=MICROS // 2 // ranks, **more)
+    runs = [begin(out, ranks, 3, port=port, nodes=2, node=k, accumulation=micros // 2 // ranks, **more)
             for k, out in enumerate(outs)]
     return runs, [run.wait() for run in runs]
 
@@ -237,10 +237,32 @@ def nodes_apart():
           "part-00001-of-00002.safetensors, which %s wrote, is on no node" % os.uname().nodename)
 
 
+def on_simulated_gpu():
+    """States go between the device and the files; parts that a node lacks are sent between devices."""
+    t.simulate()
+    t.same("a model is made", t.Run(["init", "--example", "small", "--model", "llama"]).wait(), 0)
+    more = dict(device="cuda", bf16=True, save_steps=1, max_samples=30, val_size=2, eval_strategy="steps", eval_steps=1,
+                load_best_model_at_end=True, greater_is_better=True, model_name_or_path="small/model",
+                dataset_dir="small/data")
+    train("the simulated GPU", "ref", 2, 3, steps=2, accumulation=1, **more)
+    more["micros"] = 2
+    runs, codes = two_nodes(["near", "far"], steps=1, **more)
+    t.same("the simulated GPU, two nodes", codes, [0, 0])
+    outs = ["far", "near"]
+    shutil.copytree("near/checkpoint-1", "far/checkpoint-1")
+    runs, codes = two_nodes(outs, steps=2, resume_from_checkpoint="last", overwrite_output_dir=True, **more)
+    t.same("the simulated GPU, swapped", codes, [0, 0])
+    t.has("the simulated GPU, swapped: from the state", runs[0].text(), "from global step 1")
+    for checkpoint in ("", "/checkpoint-1", "/checkpoint-2"):
+        t.check("the simulated GPU, swapped: the model %s" % checkpoint,
+                t.file_bytes("far" + checkpoint + MODEL) == t.file_bytes("ref" + checkpoint + MODEL))
+
+
 def main():
     t.begin()
     for part in {"layouts": (layouts, kinds, best), "stop": (stopped, killed_while_saving),
-                 "states": (stopped, damaged, of_lora, nodes_apart)}[sys.argv[2]]:
+                 "states": (stopped, damaged, of_lora, nodes_apart),
+                 "cuda": (on_simulated_gpu,)}[sys.argv[2]]:
         part()
     t.finish()
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* One state. Its steps are made on every rank until one sets `why`, the same on every rank: the
  * state is not usable. A step returns errors that end the search. */
@@ -117,15 +116,6 @@ static enum resume_sight look_at(const struct resume_part *p)
     return st.st_size == p->bytes ? RESUME_SEEN : RESUME_CUT;
 }
 
-/* "HOST: " in front of what is wrong with a file of this node. */
-static void name_host(struct fr_err *err)
-{
-    char host[64] = "";
-
-    (void)gethostname(host, sizeof(host) - 1);
-    fr_while(err, "%s", host);
-}
-
 static enum fr_rc look(struct attempt *t, struct fr_err *err)
 {
     struct resume_parts *s = t->s;
@@ -147,7 +137,7 @@ static enum fr_rc look(struct attempt *t, struct fr_err *err)
         if (cut == world->rank) {
             fr_fail(&wrong, FR_CORRUPT, "%s has not the %lld bytes that were written",
                     s->parts[k].path, (long long)s->parts[k].bytes);
-            name_host(&wrong);
+            resume_name_host(&wrong);
         } else if (cut < 0) {
             fr_fail(&wrong, FR_CORRUPT, "%s, which %s wrote, is on no node", s->parts[k].path,
                     s->parts[k].host);
@@ -260,7 +250,7 @@ static enum fr_rc make_index(struct attempt *t, struct fr_err *err)
     for (int k = 0; k < s->n && wrong.rc == FR_OK; k++)
         if (first_with(s, k, RESUME_SEEN) == world->rank &&
             index_part(s, &s->parts[k], &lines[k], &wrong) != FR_OK)
-            name_host(&wrong);
+            resume_name_host(&wrong);
     rc = resume_first_error(world, &wrong, &t->why, err);
     for (int k = 0; k < s->n && rc == FR_OK && t->why.rc == FR_OK; k++)
         rc = share_lines(world, first_with(s, k, RESUME_SEEN), &lines[k], err);
@@ -363,7 +353,7 @@ static enum fr_rc check(struct attempt *t, struct fr_err *err)
         if (rc == FR_OK && p->st == NULL)
             rc = tr_st_open(p->path, &p->st, &wrong);
         if (rc != FR_OK)
-            name_host(&wrong);
+            resume_name_host(&wrong);
     }
     return resume_first_error(world, &wrong, &t->why, err);
 }

@@ -42,6 +42,14 @@ enum fr_rc resume_first_error(struct tr_comm *world, const struct fr_err *mine,
     return rc;
 }
 
+void resume_name_host(struct fr_err *err)
+{
+    char host[64] = "";
+
+    (void)gethostname(host, sizeof(host) - 1);
+    fr_while(err, "%s", host);
+}
+
 /* Neighbouring ranges of one tensor, as one tensor of the file. */
 struct joined {
     const struct tr_optim *o;
@@ -138,6 +146,8 @@ static void write_part(const struct tr_resume *r, const struct tr_optim *o, int6
     if (rc == FR_OK)
         mine->bytes = st.st_size;
     mine->err.rc = rc;
+    if (rc != FR_OK && o->world->nodes > 1)
+        resume_name_host(&mine->err);
 }
 
 static json_t *list_of(const struct record *all, int n)
@@ -201,6 +211,8 @@ static enum fr_rc save_parts(const struct tr_resume *r, const struct tr_optim *o
         rc = tr_comm_host_barrier(world, err); /* all have looked */
         if (rc == FR_OK && names)
             mine.err.rc = resume_publish(r, o, p, "parts", list_of(all, world->size), &mine.err);
+        if (mine.err.rc != FR_OK && world->nodes > 1)
+            resume_name_host(&mine.err);
         if (rc == FR_OK)
             rc = resume_first_error(world, &mine.err, why, err);
     }

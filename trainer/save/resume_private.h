@@ -95,6 +95,9 @@ void *resume_state_at(const struct tr_optim *o, int state, int64_t at);
 enum fr_rc resume_first_error(struct tr_comm *world, const struct fr_err *mine,
                               struct fr_err *first, struct fr_err *err);
 
+/* "HOST: " in front of what is wrong with a file of this node. */
+void resume_name_host(struct fr_err *err);
+
 /* Every rank writes its part; the state is whole when all are. An error is the same on every rank.
  */
 enum fr_rc resume_parts_save(const struct tr_resume *r, const struct tr_optim *o,
