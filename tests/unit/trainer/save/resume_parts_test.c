@@ -423,8 +423,80 @@ static void check_rotation(void)
     load(&apart, 6);
 }
 
+/* ---- an end at every step of a save ---- */
+
+static int calls, last_call; /* the process is gone after so many calls; -1: it stays */
+
+static bool is_gone(void)
+{
+    if (last_call < 0 || __atomic_fetch_add(&calls, 1, __ATOMIC_SEQ_CST) < last_call)
+        return false;
+    errno = EIO;
+    return true;
+}
+
+static int gone_rename(const char *from, const char *to)
+{
+    return is_gone() ? -1 : fr_sys_real.rename(from, to);
+}
+
+static int gone_sync(int fd)
+{
+    return is_gone() ? -1 : fr_sys_real.fdatasync(fd);
+}
+
+static int gone_mkdir(const char *path, mode_t mode)
+{
+    return is_gone() ? -1 : fr_sys_real.mkdir(path, mode);
+}
+
+static int gone_unlink(const char *path)
+{
+    return is_gone() ? -1 : fr_sys_real.unlink(path);
+}
+
+static int gone_rmdir(const char *path)
+{
+    return is_gone() ? -1 : fr_sys_real.rmdir(path);
+}
+
+/* A run goes on from step 4 and ends while it writes step 6. The next run finds step 4 or 6 whole,
+ * and saves again. */
+static void check_ends(const struct layout *l, const char *name)
+{
+    bool gone = true;
+    int n = 0;
+
+    check_row(name);
+    for (; gone && n < 200; n++) {
+        clear();
+        save(l, 2);
+        save(l, 4);
+        fr_sys.rename = gone_rename;
+        fr_sys.fdatasync = gone_sync;
+        fr_sys.mkdir = gone_mkdir;
+        fr_sys.unlink = gone_unlink;
+        fr_sys.rmdir = gone_rmdir;
+        calls = 0;
+        last_call = n;
+        struct job j = run(l, (struct job){.resave = true});
+        gone = calls > n;
+        fr_sys = fr_sys_real;
+        CHECK_INT(j.loaded, 4);
+        CHECK(gone || j.err.rc == FR_OK);
+        j = run(l, (struct job){.resave = true});
+        CHECK(j.loaded == 4 || j.loaded == 6);
+        CHECK(gone || j.loaded == 6);
+        CHECK_INT(j.err.rc, FR_OK);
+        load(l, 6);
+    }
+    CHECK(n > 20 && n < 200);
+}
+
 int main(void)
 {
+    static const struct layout together = {.W = 2, .partition = true};
+
     CHECK(mkdtemp(root) != NULL);
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         check_row(rows[i].name);
@@ -437,6 +509,8 @@ int main(void)
     check_none_whole();
     check_copies();
     check_rotation();
+    check_ends(&together, "an end while two ranks save");
+    check_ends(&apart, "an end while two nodes save");
     CHECK_INT(fr_remove_tree(root, NULL), FR_OK);
     return check_done();
 }
