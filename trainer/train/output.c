@@ -103,20 +103,27 @@ static enum fr_rc claim(const char *dir, int *lock, struct fr_err *err)
     }
 }
 
-/* A finished adapter from an earlier run is never overwritten by accident. */
+/* A finished adapter, or model, from an earlier run is never overwritten by accident. */
 static enum fr_rc check(const struct tr_args *a, struct fr_err *err)
 {
+    static const char *const adapter[] = {"adapter_model.safetensors", NULL};
+    static const char *const model[] = {"model.safetensors", "model.safetensors.index.json", NULL};
+    const char *const *names = strcmp(a->finetuning_type, "lora") == 0 ? adapter : model;
     char path[PATH_MAX];
     struct stat st;
 
-    (void)snprintf(path, sizeof(path), "%s/adapter_model.safetensors", a->output_dir);
     if (a->overwrite_output_dir || a->resume_from_checkpoint != NULL ||
-        fr_sys.lstat(path, &st) != 0 || tr_resume_any(a->output_dir))
+        tr_resume_any(a->output_dir))
         return FR_OK;
-    return fr_fail(err, FR_USAGE,
-                   "Output directory %s already exists and is not empty. Please set "
-                   "--overwrite_output_dir.",
-                   a->output_dir);
+    for (; *names != NULL; names++) {
+        (void)snprintf(path, sizeof(path), "%s/%s", a->output_dir, *names);
+        if (fr_sys.lstat(path, &st) == 0)
+            return fr_fail(err, FR_USAGE,
+                           "Output directory %s already exists and is not empty. Please set "
+                           "--overwrite_output_dir.",
+                           a->output_dir);
+    }
+    return FR_OK;
 }
 
 enum fr_rc tr_output_open(const struct tr_args *a, bool first, int *lock, struct fr_err *err)

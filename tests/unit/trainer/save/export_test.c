@@ -399,7 +399,7 @@ static int open_fds(void)
 /* One training at a time writes in a folder. */
 static void test_lock(void)
 {
-    struct tr_args a = {.output_dir = "a/b"};
+    struct tr_args a = {.output_dir = "a/b", .finetuning_type = "lora"};
     struct fr_printer before;
     char host[65] = "", text[128], want[400];
     int lock = 7, other = 7, fds = open_fds();
@@ -457,41 +457,48 @@ static void test_lock(void)
     CHECK_INT(open_fds(), fds);
 }
 
-/* A finished adapter is overwritten, or gone on from, where that was asked for. */
+/* A finished adapter or model is overwritten, or gone on from, where that was asked for. */
 static void test_finished(void)
 {
+    static const char adapter[] = "done/adapter_model.safetensors";
+    static const char model[] = "done/model.safetensors";
+    static const char index[] = "done/model.safetensors.index.json";
     static const struct {
-        const char *name;
-        struct tr_args a;
-        bool adapter, state;
+        const char *name, *type, *file;
+        bool overwrite, go_on, state;
         enum fr_rc want;
     } rows[] = {
-        {"an empty folder", {.output_dir = "done"}, false, false, FR_OK},
-        {"an adapter", {.output_dir = "done"}, true, false, FR_USAGE},
-        {"overwritten", {.output_dir = "done", .overwrite_output_dir = true}, true, false, FR_OK},
-        {"gone on from",
-         {.output_dir = "done", .resume_from_checkpoint = "last"},
-         true,
-         false,
-         FR_OK},
-        {"beside a state to go on from", {.output_dir = "done"}, true, true, FR_OK},
+        {"an empty folder", "lora", NULL, false, false, false, FR_OK},
+        {"an adapter", "lora", adapter, false, false, false, FR_USAGE},
+        {"overwritten", "lora", adapter, true, false, false, FR_OK},
+        {"gone on from", "lora", adapter, false, true, false, FR_OK},
+        {"beside a state to go on from", "lora", adapter, false, false, true, FR_OK},
+        {"an adapter beside a model", "lora", model, false, false, false, FR_OK},
+        {"a model", "full", model, false, false, false, FR_USAGE},
+        {"a model in several files", "freeze", index, false, false, false, FR_USAGE},
+        {"a model, overwritten", "full", model, true, false, false, FR_OK},
+        {"a model beside a state", "full", model, false, false, true, FR_OK},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         for (int first = 0; first < 2; first++) {
+            struct tr_args a = {.output_dir = "done",
+                                .finetuning_type = rows[i].type,
+                                .overwrite_output_dir = rows[i].overwrite,
+                                .resume_from_checkpoint = rows[i].go_on ? "last" : NULL};
             struct fr_err err = {0};
             int lock = -1;
 
             check_row(rows[i].name);
             CHECK_INT(fr_remove_tree("done", NULL), FR_OK);
             CHECK_INT(fr_mkdirs(rows[i].state ? "done/resume/step-3" : "done", 0755, NULL), FR_OK);
-            if (rows[i].adapter)
-                put("done/adapter_model.safetensors", "x");
-            CHECK_INT(tr_output_open(&rows[i].a, first == 1, &lock, &err), rows[i].want);
+            if (rows[i].file != NULL)
+                put(rows[i].file, "x");
+            CHECK_INT(tr_output_open(&a, first == 1, &lock, &err), rows[i].want);
             if (rows[i].want != FR_OK)
                 CHECK_TEXT(err.msg, "Output directory done already exists and is not empty. Please "
                                     "set --overwrite_output_dir.");
-            tr_output_close(&rows[i].a, &lock);
+            tr_output_close(&a, &lock);
         }
 }
 
