@@ -18,6 +18,9 @@ MODEL = "/model.safetensors"
 FULL = dict(finetuning_type="full", lora_target=None, lora_rank=None, lora_alpha=None, lora_dropout=None,
             tokenized_path=None, lr_scheduler_type="constant", max_grad_norm=0, save_steps=5, weight_decay=0.1)
 
+KINDS = {"tied": dict(model_name_or_path="tied/model", dataset_dir="tied/data"),
+         "freeze": dict(finetuning_type="freeze", freeze_trainable_layers=1, freeze_extra_modules="norm")}
+
 
 def flags(ranks, stage, **more):
     zero = json.dumps({"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
@@ -71,8 +74,7 @@ def layouts():
 def kinds():
     """A head that is the embedding; some of the weights."""
     t.same("the tied model is made", t.Run(["init", "--example", "tied", "--model", "llama"]).wait(), 0)
-    for what, more in (("tied", dict(model_name_or_path="tied/model", dataset_dir="tied/data")),
-                       ("freeze", dict(finetuning_type="freeze", freeze_trainable_layers=1, freeze_extra_modules="norm"))):
+    for what, more in KINDS.items():
         train(what, what + "-ref", 2, 3, **more)
         train(what + ": the first half", what, 2, 3, steps=5, **more)
         go_on(what, what, 2, 3, **more)
@@ -87,9 +89,10 @@ def best():
     first is the greatest."""
     more = dict(val_size=40, eval_strategy="steps", eval_steps=2, save_steps=2, load_best_model_at_end=True,
                 greater_is_better=True, steps=4, max_samples=100)
-    for ranks, stage, bf16 in ((1, 2, True), (2, 3, None), (3, 2, True)):
-        what, out = "the best on %d ranks" % ranks, "best-%d" % ranks
-        text = train(what, out, ranks, stage, bf16=bf16, do_eval=True, **more)
+    for out, ranks, stage, kind in (("best-1", 1, 2, dict(bf16=True)), ("best-2", 2, 3, {}), ("best-3", 3, 2, dict(bf16=True)),
+                                    ("best-tied", 2, 2, KINDS["tied"]), ("best-freeze", 2, 3, KINDS["freeze"])):
+        what = "the best, in " + out
+        text = train(what, out, ranks, stage, do_eval=True, **more, **kind)
         t.has(what, text, "Loading best model from %s/checkpoint-2 " % out)
         t.check(what + ": its weights", t.file_bytes(out + MODEL) == t.file_bytes(out + "/checkpoint-2" + MODEL))
         evals = [e["eval_loss"] for e in t.log_lines(out) if "eval_loss" in e]
