@@ -7,6 +7,7 @@ nothing has failed, and so has one that is not over after TEST_DEADLINE seconds 
 import atexit
 import json
 import os
+import re
 import random
 import shutil
 import signal
@@ -234,6 +235,12 @@ def losses(out):
 
 def steps_done(out):
     return max([e["current_steps"] for e in log_lines(out)] or [0])
+
+
+def compared(text):
+    """{what: (planned, counted)} of the lines that end a run."""
+    rows = re.findall(r">>   (weights|embedding|tokens|gradients|adapters|routes|memory|time) +([a-z][a-z ]+[a-z]) +(\d+) +(\d+) +[\d.inf]+$", text, re.M)
+    return {"%s, %s" % (kind, what): (int(planned), int(counted)) for kind, what, planned, counted in rows}
 
 
 def tensors(path, also=()):

@@ -164,12 +164,6 @@ def table(layout, moe, cutoff, recompute):
         t.same("%s: %s" % (layout, name), got.get(name), want[name])
 
 
-def compared(text):
-    """{what: (planned, counted)} of the lines that end a run."""
-    rows = re.findall(r">>   (weights|embedding|tokens|adapters|routes|memory|time) +([a-z][a-z ]+[a-z]) +(\d+) +(\d+) +[\d.inf]+$", text, re.M)
-    return {"%s, %s" % (kind, what): (int(planned), int(counted)) for kind, what, planned, counted in rows}
-
-
 def counted():
     """A model that takes every expert for every token leaves nothing to draw: what a run says at its end has
     bytes as planned, of tokens, adapters and, whatever the windows keep, of gathers."""
@@ -181,7 +175,7 @@ def counted():
     stay = {"moe": {"enabled": True, "expert_group": "world"}}
     for out, ranks, nodes, kinds in (("one", 2, 1, "weights embedding tokens adapters"), ("two", 1, 2, "tokens adapters")):
         text = planned_run(out, ranks, nodes, stay).text()
-        rows = compared(text)
+        rows = t.compared(text)
         where = "inside nodes" if nodes == 1 else "between nodes"
         as_planned(out, rows, where, kinds)
         t.same(out + ": rows of tokens", *rows["routes, rows " + where])
@@ -189,7 +183,7 @@ def counted():
         planned, got = rows.get("memory, bytes of a rank", (0, 0))
         t.check(out + ": memory", 0 < planned and abs(got - planned) <= max(0.05 * planned, 32e6), rows)
         t.check(out + ": time", min(rows["time, us of a step"]) > 0, rows)
-    longest = {cutoff: compared(planned_run("of-%d" % cutoff, 1, 1, stay, cutoff_len=cutoff).text()) for cutoff in (64, 4096)}
+    longest = {cutoff: t.compared(planned_run("of-%d" % cutoff, 1, 1, stay, cutoff_len=cutoff).text()) for cutoff in (64, 4096)}
     t.same("planned for samples that came, not for the longest that may", longest[64]["memory, bytes of a rank"][0],
            longest[4096]["memory, bytes of a rank"][0])
     t.check("in one line", re.search(r">> The run moved 1\.000 on the same rank, 1\.000 between nodes of the planned bytes, "
@@ -204,7 +198,7 @@ def counted():
         zero = {"zero_optimization": dict(stage=3, **zero)}
         for ranks, nodes in ((1, 2), (2, 1)) if name == "narrow" else ((1, 2),):
             out = "%s-%d" % (name.replace(" ", "-"), nodes)
-            rows = compared(planned_run(out, ranks, nodes, zero, "fp8" if name == "FP8" else "all").text())
+            rows = t.compared(planned_run(out, ranks, nodes, zero, "fp8" if name == "FP8" else "all").text())
             as_planned("sharded, " + name, rows, "between nodes" if nodes == 2 else "inside nodes", "weights adapters embedding")
             t.check("sharded, %s: no tokens" % name, "tokens, bytes between nodes" not in rows, rows)
 
@@ -269,6 +263,71 @@ def checked():
         t.has(want, out if status == 0 else err, want)
 
 
+# Llama-2 7B: layers, hidden size, FFN, vocabulary.
+L7, H7, F7, V7 = 32, 4096, 11008, 32000
+
+
+def trained():
+    """Weights that train, by formulas written apart: a rank has an even share of gradients, masters and moments, at stage 3
+    of the weights as well."""
+    os.mkdir("l7")
+    with open("l7/config.json", "w") as f:
+        json.dump(dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_size=H7, intermediate_size=F7,
+                       num_hidden_layers=L7, num_attention_heads=32, num_key_value_heads=32, vocab_size=V7,
+                       max_position_embeddings=4096, rms_norm_eps=1e-5, hidden_act="silu", rope_theta=10000.0,
+                       tie_word_embeddings=False), f)
+    linears, last = L7 * (4 * H7 * H7 + 3 * H7 * F7), L7 * (H7 * H7 + H7 * F7)
+    norms, P = (2 * L7 + 1) * H7, linears + (2 * L7 + 1) * H7 + 2 * V7 * H7
+    asked = ["l7", "--finetuning_type", "full", "--bf16", "true", "--per_device_train_batch_size", 1]
+    for gpu, n, g, tokens, flops, stream, network in (("a100-80g", 1, 4, 2048, 271e12, 2e12, 10), ("a6000-48g", 1, 8, 4096, 110e12, 0.768e12, 10),
+                                                      ("h100-80g", 2, 8, 2048, 794e12, 3.35e12, 50)):
+        W = n * g
+        got = plan_json(gpu, "--nodes", n, "--gpus", g, "--gpu", gpu, "--network", network, *asked, "--cutoff_len", tokens,
+                        "--gradient_accumulation_steps", 4)
+        core = 2 * tokens * H7 * L7
+        t.same(gpu + ": elements", got.get("trained"), P)
+        t.same(gpu + ": adapters", got.get("adapters"), 0)
+        near(gpu + ": operations", got["flops_a_token"], 6 * linears + 2 * (linears - last) + 4.6 * core + 8 * V7 * H7, 1e-9)
+        near(gpu + ": a checkpoint", got["checkpoint_bytes"], 2 * P + 12 * P, 1e-9)
+        sent = 4 * (P - V7 * H7)
+        for l, weights, part in zip(got["layouts"], (2 * P / W, 2 * P), (2 * norms, 2 * P)):
+            name = "%s, %s" % (gpu, l["name"])
+            rows = {row["name"]: row["bytes"] for row in l["memory"]}
+            near(name + ": weights", rows["base shard"], weights)
+            near(name + ": gradients", rows["gradients"], 4 * P / W)
+            near(name + ": optimizer", rows["optimizer"], 12 * P / W)
+            near(name + ": after an update", l["step_near_bytes"], part * (W - 1) / W)
+            near(name + ": AdamW", l["update_s"], P / W * (32 + 2) / stream)
+            near(name + ": computing", l["work_s"], max(got["flops_a_token"] * tokens / flops, 2 * got["weights_bytes"] / stream) +
+                 (W + 2) * sent / W / stream)
+            if l["name"].startswith("weights"):
+                near(name + ": gradients to a GPU", l["near_bytes"], sent * (g - 1) / W)
+                near(name + ": gradients out of a node", l["far_bytes"] + 1, g * (W - g) / W * sent + 1)
+        t.same(gpu + ": layouts", [l["name"] for l in got["layouts"]], ["ZeRO-3", "weights whole on each GPU"])
+    moe = dict(json.loads(t.ZERO3), moe={"enabled": True, "expert_group": "world"})
+    small = ["--check", "--gpus", 2, "--gpu_memory", 1, "--gpu"]
+    run = ["--", *t.train_args("out", finetuning_type="full", lora_rank=None, lora_alpha=None, lora_dropout=None, lora_target=None,
+                               deepspeed=None)[1:], "--deepspeed"]
+    for words, status, want in (
+            (["--check", "--gpus", 4, "--gpu", "a100-40g"] + asked, 2,
+             "finetuning_type full: weights whole on each GPU: a GPU needs 45.9 GB of 41.0 GB (97 % of 42.3 GB), with samples of 2048 tokens; "
+             "ZeRO-3 (zero_optimization.stage 3) needs 37.8 and would fit\n"),
+            (["--check", "--gpus", 1] + asked, 2, " of 83.3 GB (97 % of 85.9 GB), with samples of 2048 tokens; ZeRO-3 (zero_optimization.stage 3) needs "
+             "126.2: take more ranks, or --finetuning_type lora\n"),
+            (["--check", "--gpus", 8, "--gpu", "a6000-48g"] + asked, 0, "weights whole on each GPU: 30.2 GiB of 48.0 GiB a rank, a step takes at least "),
+            (["--gpus", 1] + asked, 0, "no layout that is built fits: take more GPUs, or --finetuning_type lora\n"),
+            (small + ["cpu"] + run + [json.dumps(moe)], 2, "--finetuning_type full: experts that stay on their ranks cannot be trained yet"),
+            (small + ["a100-80g"] + run + [json.dumps(dict(json.loads(t.ZERO3), zero_optimization={"stage": 3, "offload_param": {"device": "cpu"}}))],
+             2, "cannot wait in the host's memory yet: leave out offload_param, or take more ranks"),
+            (small + ["a100-80g"] + run + [json.dumps(dict(json.loads(t.ZERO3), zero_optimization={"stage": 2, "offload_optimizer": {"device": "cpu"}}))],
+             2, "cannot wait in the host's memory yet: leave out offload_optimizer, or take more ranks")):
+        if "l7" in words:
+            words = words + ["--cutoff_len", 2048]
+        code, out, err = plan(*words)
+        t.same(want + ": exit status", code, status)
+        t.has(want, out if status == 0 else err, want)
+
+
 def as_ranks():
     """Speeds of the processors are measured by a process with the threads of a rank, which spin briefly as they wait."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))}
@@ -330,6 +389,7 @@ def main():
     counted()
     rows()
     checked()
+    trained()
     tied()
     wrong()
     t.finish()

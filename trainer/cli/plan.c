@@ -86,15 +86,19 @@ static void show_count(double x, char out[24])
 static void print_job(const struct planning *p)
 {
     const struct tr_cluster *c = &p->run.cluster;
-    char total[24], used[24], adapters[24];
+    char total[24], used[24], trained[24];
 
     show_count((double)p->run.plan.counts.total, total);
     show_count((double)p->run.plan.counts.activated, used);
-    show_count(p->run.plan.adapters, adapters);
-    fr_print("%s: %s parameters, %s of them used by a token; frozen weights of %.1f GB, %.1f GB in "
-             "routed experts; adapters of %s (rank %lld)\n",
-             p->run.config.model_type, total, used, p->run.plan.weights * 1e-9,
-             p->run.plan.experts * 1e-9, adapters, (long long)p->run.lora.r);
+    show_count(p->run.plan.adapters + p->run.plan.trained.elements, trained);
+    fr_print("%s: %s parameters, %s of them used by a token; %sweights of %.1f GB, %.1f GB in "
+             "routed experts; ",
+             p->run.config.model_type, total, used, p->run.trained.all ? "" : "frozen ",
+             p->run.plan.weights * 1e-9, p->run.plan.experts * 1e-9);
+    if (p->run.trained.all)
+        fr_print("%s of them train (--finetuning_type %s)\n", trained, p->args.finetuning_type);
+    else
+        fr_print("adapters of %s (rank %lld)\n", trained, (long long)p->run.lora.r);
     fr_print("%lld x %lld %s, %g GB/s a node; a step: %lld x %lld samples of %lld tokens a GPU, "
              "%.1f GFLOP a token\n",
              (long long)c->nodes, (long long)c->gpus, c->gpu.name, c->network * 1e-9,
@@ -152,6 +156,12 @@ static void print_memory(const struct tr_plan_layout *l)
     }
 }
 
+/* What takes less memory on as many GPUs. */
+static const char *smaller(const struct planning *p)
+{
+    return p->run.trained.all ? "--finetuning_type lora" : "a checkpoint in FP8";
+}
+
 static void print_best(const struct planning *p)
 {
     const struct tr_plan_layout *l =
@@ -168,7 +178,7 @@ static void print_best(const struct planning *p)
             before = "";
         }
     if (l == NULL) {
-        fr_print("\nno layout that is built fits: take more GPUs, or a checkpoint in FP8\n");
+        fr_print("\nno layout that is built fits: take more GPUs, or %s\n", smaller(p));
         return;
     }
     t = tr_plan_time(l, &p->run.cluster, p->run.job.accumulation);
@@ -216,6 +226,10 @@ static json_t *json_of_layout(const struct planning *p, const struct tr_plan_lay
         "read_bytes", l->read_bytes, "step_s", t.step_s, "tokens_s", t.tokens_s, "bound", t.bound);
 
     (void)json_object_set_new(out, "memory", json_of_rows(l));
+    if (p->run.trained.all) {
+        (void)json_object_set_new(out, "step_near_bytes", json_real(l->step_near));
+        (void)json_object_set_new(out, "update_s", json_real(l->update_s));
+    }
     (void)json_object_set_new(out, "load_s", json_real(k.load_s));
     (void)json_object_set_new(out, "save_s", json_real(k.save_s));
     (void)json_object_set_new(out, "save_steps", json_integer(k.save_steps));
@@ -244,6 +258,8 @@ static enum fr_rc print_json(const struct planning *p, struct fr_err *err)
         plan->rows_work.draws);
     char *text = NULL;
 
+    if (p->run.trained.all)
+        (void)json_object_set_new(out, "trained", json_real(plan->trained.elements));
     for (size_t i = 0; i < plan->n; i++)
         (void)json_array_append_new(layouts, json_of_layout(p, &plan->layouts[i]));
     if (out != NULL && json_object_set_new(out, "layouts", layouts) == 0 &&
@@ -260,6 +276,29 @@ static enum fr_rc print_json(const struct planning *p, struct fr_err *err)
 
 /* ---- whether it fits ---- */
 
+/* Where weights train: in one line what each layout needs. */
+static enum fr_rc refuse_trained(const struct planning *p, const struct tr_plan_layout *l,
+                                 struct fr_err *err)
+{
+    const struct tr_plan *plan = &p->run.plan;
+    struct fr_buf others = {0};
+    enum fr_rc rc;
+
+    for (size_t i = 0; i < plan->n; i++) {
+        const struct tr_plan_layout *x = &plan->layouts[i];
+
+        if (x != l)
+            fr_buf_fmt(&others, "; %s (%s) needs %.1f%s", x->name, x->config, x->memory * 1e-9,
+                       x->fits ? " and would fit" : "");
+    }
+    rc = fr_fail(err, FR_USAGE, "finetuning_type %s: %s: %s, with samples of %lld tokens%s%s%s",
+                 p->args.finetuning_type, l->name, l->why, (long long)p->run.job.cutoff,
+                 others.n > 0 ? others.p : "", plan->best < 0 ? ": take more ranks, or " : "",
+                 plan->best < 0 ? smaller(p) : "");
+    fr_buf_finish(&others);
+    return rc;
+}
+
 static enum fr_rc check(const struct planning *p, struct fr_err *err)
 {
     const struct tr_plan *plan = &p->run.plan;
@@ -268,6 +307,8 @@ static enum fr_rc check(const struct planning *p, struct fr_err *err)
     struct tr_plan_time t = tr_plan_time(l, &p->run.cluster, p->run.job.accumulation);
     char needs[24], has[24];
 
+    if (!l->fits && p->run.trained.all)
+        return refuse_trained(p, l, err);
     if (!l->fits)
         return fr_fail(err, FR_USAGE, "%s: %s, with samples of %lld tokens; %s%s%s", l->name,
                        l->why, (long long)p->run.job.cutoff,
@@ -381,7 +422,7 @@ static const struct tr_flag flags[] = {
     TR_FLAG("nodes", TR_POSITIVE, AT(nodes), "how many there are: 1", .high = 1024),
     TR_FLAG("gpus", TR_POSITIVE, AT(gpus), "of each node: 8", .high = 64),
     TR_FLAG("gpu", TR_TEXT, AT(gpu),
-            "a100-40g, a100-80g (as without it), h100-80g, h200-141g, cpu"),
+            "a100-40g, a100-80g (as without it), a6000-48g, h100-80g, h200-141g, cpu"),
     TR_FLAG("gpu_memory", TR_POSITIVE, AT(gpu_memory), "GB of one, where it is another size",
             .high = 1e6),
     TR_FLAG("network", TR_POSITIVE, AT(network),

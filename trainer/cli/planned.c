@@ -45,10 +45,32 @@ static enum fr_rc read_way(struct tr_planned *p, struct fr_err *err)
     return FR_OK;
 }
 
-/* The plan has no rows for trained weights yet. */
-static bool has_adapters(const struct tr_args *a)
+/* Refuses what is not done where weights train, as far as the layouts are concerned. */
+static enum fr_rc check_trained(const struct tr_planned *p, const struct tr_args *a,
+                                struct fr_err *err)
 {
-    return strcmp(a->finetuning_type, "lora") == 0;
+    const struct tr_ds_config *ds = &p->ds;
+    struct tr_plan_trained t;
+    enum fr_rc rc = tr_plan_trained(&p->job, &t, err);
+
+    if (rc == FR_OK && !tr_gpu_is_cpu(&p->cluster.gpu) &&
+        (ds->offload_param != TR_OFFLOAD_NONE || ds->offload_optimizer != TR_OFFLOAD_NONE))
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "--finetuning_type %s: weights that train and their states cannot wait in "
+                       "the host's memory yet: leave out offload_%s, or take more ranks",
+                       a->finetuning_type,
+                       ds->offload_param != TR_OFFLOAD_NONE ? "param" : "optimizer");
+    if (rc == FR_OK && p->way.experts > 0 && t.experts)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "--finetuning_type %s: experts that stay on their ranks cannot be trained "
+                       "yet: leave out the moe block, or freeze them",
+                       a->finetuning_type);
+    if (rc == FR_OK && p->way.experts > 0 && !p->way.whole && p->cluster.nodes > 1)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "--finetuning_type %s: weights that train are sharded over all ranks, with "
+                       "a moe block inside nodes: leave it out",
+                       a->finetuning_type);
+    return rc;
 }
 
 enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct fr_err *err)
@@ -56,23 +78,20 @@ enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct
     struct tr_ds_flags flags = {.args = a, .world = p->cluster.nodes * p->cluster.gpus};
     enum fr_rc rc = tr_folder_config(a->model_name_or_path, &p->config, err);
 
-    if (!has_adapters(a))
-        return fr_fail(
-            err, FR_UNSUPPORTED,
-            "--finetuning_type %s: plan knows adapters alone; flowtrain train prints the "
-            "memory of a rank before it reads weights",
-            a->finetuning_type);
     flags.hidden_size = p->config.hidden_size;
     tr_ds_default(&flags, &p->ds);
     if (rc == FR_OK && a->deepspeed != NULL)
         rc = tr_ds_load(a->deepspeed, &flags, &p->ds, NULL, err);
     if (rc == FR_OK)
+        rc = tr_trained_read(a, &p->config, &p->trained, NULL, err);
+    if (rc == FR_OK && !p->trained.all)
         rc = a->adapter_name_or_path != NULL ? tr_lora_read(a->adapter_name_or_path, &p->lora, err)
                                              : tr_lora_from_args(a, &p->lora, err);
-    if (rc == FR_OK)
+    if (rc == FR_OK && !p->trained.all)
         rc = tr_lora_resolve(&p->lora, &p->config, err);
     p->job = (struct tr_plan_job){.config = &p->config,
                                   .lora = &p->lora,
+                                  .trained = p->trained.all ? &p->trained : NULL,
                                   .compute = compute_type(&p->ds),
                                   .batch = a->per_device_train_batch_size,
                                   .cutoff = a->cutoff_len,
@@ -84,7 +103,9 @@ enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct
                                              .max_live = p->ds.max_live_parameters,
                                              .max_reuse = p->ds.max_reuse_distance},
                                   .skew = 1};
-    return rc == FR_OK ? read_way(p, err) : rc;
+    if (rc == FR_OK)
+        rc = read_way(p, err);
+    return rc == FR_OK && p->trained.all ? check_trained(p, a, err) : rc;
 }
 
 void tr_planned_finish(struct tr_planned *p)
@@ -94,30 +115,34 @@ void tr_planned_finish(struct tr_planned *p)
 
 /* ---- beside what a run did ---- */
 
+static void add_moves(double out[TR_LINK_CLASSES], const struct tr_plan_moves *m, double times)
+{
+    out[TR_LINK_SELF] += m->self * times;
+    out[TR_LINK_NODE] += m->node * times;
+    out[TR_LINK_FAR] += m->far * times;
+}
+
 /* The plan's values for the run's own micro-batches, tokens and steps. */
 static void expect(const struct tr_plan_layout *l, const struct tr_planned *p,
                    const struct tr_train_counts *n, double out[TR_MOVES][TR_LINK_CLASSES])
 {
-    double micros = (double)n->micros;
+    double micros = (double)n->micros, steps = (double)n->steps, times[TR_PLAN_FIRSTS];
     double choices = micros * (double)n->tokens_max / (double)(p->job.batch * p->job.cutoff);
     const struct {
         enum tr_move move;
         const struct tr_plan_moves *of;
         double times;
-    } parts[] = {{TR_MOVE_WEIGHTS, &l->gathers[0], fmin(micros, 1)},
-                 {TR_MOVE_WEIGHTS, &l->gathers[1], fmin(fmax(micros - 1, 0), 1)},
-                 {TR_MOVE_WEIGHTS, &l->gathers[2], fmax(micros - 2, 0)},
-                 {TR_MOVE_EMBEDDING, &l->embedding, n->tokens},
-                 {TR_MOVE_TOKENS, &l->choices, choices},
-                 {TR_MOVE_TOKENS, &l->token, n->tokens},
-                 {TR_MOVE_ADAPTERS, &l->adapters, (double)n->steps}};
+    } parts[] = {
+        {TR_MOVE_WEIGHTS, &l->updated, steps},      {TR_MOVE_EMBEDDING, &l->embedding, n->tokens},
+        {TR_MOVE_TOKENS, &l->choices, choices},     {TR_MOVE_TOKENS, &l->token, n->tokens},
+        {TR_MOVE_GRADIENTS, &l->gradients, micros}, {TR_MOVE_ADAPTERS, &l->adapters, steps}};
 
     memset(out, 0, sizeof(double) * TR_MOVES * TR_LINK_CLASSES);
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        out[parts[i].move][TR_LINK_SELF] += parts[i].of->self * parts[i].times;
-        out[parts[i].move][TR_LINK_NODE] += parts[i].of->node * parts[i].times;
-        out[parts[i].move][TR_LINK_FAR] += parts[i].of->far * parts[i].times;
-    }
+    tr_plan_times(&p->job, steps, micros / steps, times);
+    for (int i = 0; i < TR_PLAN_FIRSTS; i++)
+        add_moves(out[TR_MOVE_WEIGHTS], &l->gathers[i], times[i]);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        add_moves(out[parts[i].move], parts[i].of, parts[i].times);
 }
 
 static void say_row(const char *what, const char *where, double planned, double counted)
@@ -130,6 +155,7 @@ static void say_row(const char *what, const char *where, double planned, double 
 static const char *const moves[TR_MOVES] = {[TR_MOVE_WEIGHTS] = "weights",
                                             [TR_MOVE_EMBEDDING] = "embedding",
                                             [TR_MOVE_TOKENS] = "tokens",
+                                            [TR_MOVE_GRADIENTS] = "gradients",
                                             [TR_MOVE_ADAPTERS] = "adapters"};
 
 static const char *const links[TR_LINK_CLASSES] = {[TR_LINK_SELF] = "on the same rank",
@@ -222,13 +248,14 @@ void tr_planned_compare(const struct tr_args *a, const struct tr_train_env *env)
     size_t measured; /* bytes, by all ranks */
     enum fr_rc rc;
 
-    if (!has_plan(env) || !has_adapters(a) || env->counts->steps == 0 || env->counts->tokens <= 0)
+    if (!has_plan(env) || env->counts->steps == 0 || env->counts->tokens <= 0)
         return;
     fr_log_level(FR_LOG_WARN); /* the plan's backend has logged its kernels */
     measured = env->comm->class_bytes[TR_LINK_FAR];
     rc = tr_planned_read(&p, a, &why);
     p.job.keep_bytes = env->counts->kept;
     p.job.pack_bytes = env->counts->packed;
+    p.job.accumulation = (env->counts->micros + env->counts->steps - 1) / env->counts->steps;
     p.job.supervised = env->counts->targets / env->counts->tokens;
     if (rc == FR_OK) {
         /* The longest sample, not the longest that is allowed: what grows with its square counts.

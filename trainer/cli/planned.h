@@ -13,14 +13,15 @@ struct tr_planned {
     struct tr_cluster cluster; /* the caller's, before tr_planned_read */
     struct tr_ds_config ds;
     struct tr_model_config config;
-    struct tr_lora_config lora; /* owns */
+    struct tr_lora_config lora; /* owns; empty where weights train */
+    struct tr_trained trained;
     struct tr_plan_way way;     /* what job.asked points to */
     struct tr_plan_job job;
     struct tr_plan plan; /* by tr_plan_make */
 };
 
 /* Reads the model's configuration and the DeepSpeed file: everything but plan. FR_USAGE as the
- * run itself. */
+ * run itself. a is borrowed. */
 enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct fr_err *err);
 void tr_planned_finish(struct tr_planned *p);
 

@@ -305,6 +305,8 @@ enum fr_rc tr_model_rehearse(struct tr_model *m, struct tr_rehearsal *r, struct 
     ctx.rehearsed = true;
     for (int i = 0; i < r->n && rc == FR_OK; i++) {
         ctx.rows = i == 0 ? &r->rows : NULL;
+        if (r->step > 0 && i > 0 && i % r->step == 0)
+            tr_shard_forget(m->shard);
         tr_shard_stats(m->shard, &before);
         rc = rehearse_micro(m, &ctx);
         tr_shard_stats(m->shard, &after);

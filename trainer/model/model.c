@@ -226,6 +226,7 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
     if (m->grads != NULL) {
         rows[n++] = row("gradients", g.sums, false);
         rows[n++] = row("gradient windows", g.windows, false);
+        rows[n++] = row("part to be saved", g.saved, true);
     }
     rows[n++] = row("adapters", m->adapter_bytes, false);
     if (m->cache_bytes > 0)

@@ -81,7 +81,7 @@ struct tr_memory_row {
     bool host; /* in the host's memory, if the device has its own */
     bool own;  /* of the device, and allocated by a library already */
 };
-enum { TR_MEMORY_ROWS = 21 };
+enum { TR_MEMORY_ROWS = 22 };
 
 /* Fills rows in printing order and returns their number. The last row is the sum ("total"). */
 size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_MEMORY_ROWS]);
@@ -99,6 +99,7 @@ size_t tr_model_prepack(struct tr_model *m, size_t bytes);
 struct tr_rehearsal {
     double *gathered; /* [n] bytes of whole weights */
     int n;
+    int step;                /* micro-batches between two changes of trained weights; 0: none */
     struct tr_row_work rows; /* of one micro-batch with tokens_max tokens */
 };
 

@@ -9,12 +9,12 @@ static double visible(const struct tr_model_config *c, int64_t layer, double tok
     return w <= 0 || tokens <= w ? tokens / 2 : w - w * w / (2 * tokens);
 }
 
-static double attention_core(const struct tr_model_config *c, double tokens)
+double tr_plan_core(const struct tr_model_config *c, double tokens, int64_t first, int64_t last)
 {
     struct tr_head_sizes head = tr_model_head(c);
     double sum = 0;
 
-    for (int64_t l = 0; l < c->num_hidden_layers; l++)
+    for (int64_t l = first; l < last; l++)
         sum +=
             2 * (double)c->num_attention_heads * (double)(head.qk + head.v) * visible(c, l, tokens);
     return sum;
@@ -40,8 +40,9 @@ double tr_plan_head_flops(const struct tr_plan_job *job)
 double tr_plan_flops(const struct tr_plan_job *job, const struct tr_model_counts *n,
                      double adapters)
 {
-    return 6 * used(job->config, n) + 4.6 * attention_core(job->config, (double)job->cutoff) +
-           tr_plan_head_flops(job) + 8 * adapters;
+    double core = tr_plan_core(job->config, (double)job->cutoff, 0, job->config->num_hidden_layers);
+
+    return 6 * used(job->config, n) + 4.6 * core + tr_plan_head_flops(job) + 8 * adapters;
 }
 
 struct adapters {
@@ -67,8 +68,10 @@ static enum fr_rc count_adapter(void *arg, const struct tr_model_tensor *t, stru
 enum fr_rc tr_plan_adapters(const struct tr_plan_job *job, double *out, struct fr_err *err)
 {
     struct adapters a = {job->lora, 0};
-    enum fr_rc rc = tr_model_tensors(job->config, count_adapter, &a, err);
+    enum fr_rc rc = FR_OK;
 
+    if (job->trained == NULL)
+        rc = tr_model_tensors(job->config, count_adapter, &a, err);
     *out = a.weights;
     return rc;
 }

@@ -84,9 +84,10 @@ static struct tr_plan_moves ring(struct rings r, double part)
 }
 
 /* Moves of a token's embedding row, which any of `ranks` on `nodes` nodes may own. */
-static struct tr_plan_moves row_of_id(const struct tr_plan_job *job, double ranks, double nodes)
+static struct tr_plan_moves row_of_id(const struct tr_plan_job *job, double ranks, double nodes,
+                                      enum tr_dtype type)
 {
-    double row = (double)job->config->hidden_size * (double)tr_dtype_bytes(job->compute);
+    double row = (double)job->config->hidden_size * (double)tr_dtype_bytes(type);
     double local = ranks / nodes;
 
     if (ranks <= 1)
@@ -95,10 +96,17 @@ static struct tr_plan_moves row_of_id(const struct tr_plan_job *job, double rank
                                   (ranks - local) / ranks * row};
 }
 
-/* Bytes that a rank passes to the next of `ranks` in the gathers of a later micro-batch. */
-static double gathered(const struct tr_plan_layout *l, double ranks)
+/* Bytes that a rank passes to the next of `ranks` in the gathers of a later micro-batch, on average
+ * over those of a step. */
+static double gathered(const struct tr_plan_job *job, const struct tr_plan_layout *l, double ranks)
 {
-    return l->fetched[TR_PLAN_FIRSTS - 1] / ranks * (ranks - 1);
+    double A = (double)job->accumulation, many[TR_PLAN_FIRSTS], more[TR_PLAN_FIRSTS], sum = 0;
+
+    tr_plan_times(job, TR_PLAN_STEPS, A, many);
+    tr_plan_times(job, TR_PLAN_STEPS + 1, A, more);
+    for (int i = 0; i < TR_PLAN_FIRSTS; i++)
+        sum += (more[i] - many[i]) * l->fetched[i];
+    return sum / A / ranks * (ranks - 1);
 }
 
 static void put_gathers(struct tr_plan_layout *l, struct rings r)
@@ -110,15 +118,15 @@ static void put_gathers(struct tr_plan_layout *l, struct rings r)
 static void zero3(const struct tr_plan_job *job, const struct tr_cluster *c,
                   const struct tr_plan *p, struct tr_plan_layout *l)
 {
-    double W = ranks_of(c), n = (double)c->nodes, moved = gathered(l, W);
+    double W = ranks_of(c), n = (double)c->nodes, moved = gathered(job, l, W);
     double streamed = l->passes * p->weights / c->gpu.stream;
 
     put_gathers(l, (struct rings){W, n, 1});
-    l->embedding = row_of_id(job, W, n);
+    l->embedding = row_of_id(job, W, n, job->compute);
     l->work_s = fmax(work(job, c, p, false), streamed); /* every GPU reads all weights */
     l->far_bytes = c->nodes > 1 ? moved : 0;
     l->near_bytes = c->gpus > 1 ? moved : 0;
-    l->host_bytes = l->way.host ? l->fetched[TR_PLAN_FIRSTS - 1] / W : 0;
+    l->host_bytes = l->way.host ? l->fetched[TR_PLAN_LATER] / W : 0;
     l->read_bytes = p->weights * (double)c->gpus / W;
 }
 
@@ -126,7 +134,7 @@ static void whole(const struct tr_plan_job *job, const struct tr_cluster *c,
                   const struct tr_plan *p, struct tr_plan_layout *l)
 {
     l->work_s = fmax(work(job, c, p, false), l->passes * p->weights / c->gpu.stream);
-    l->host_bytes = l->way.host ? l->fetched[TR_PLAN_FIRSTS - 1] : 0;
+    l->host_bytes = l->way.host ? l->fetched[TR_PLAN_LATER] : 0;
     l->read_bytes = p->weights;
 }
 
@@ -152,11 +160,11 @@ static void experts_stay(const struct tr_plan_job *job, const struct tr_cluster 
     double choices = layers * 4 * T * (double)job->config->num_experts_per_tok;
     double chosen = (X - 1) * choices;
     double rest = p->weights - p->experts;
-    double moved = gathered(l, g);
+    double moved = gathered(job, l, g);
 
     put_gathers(l, (struct rings){g, 1, ranks_of(c) / g});
     if (!l->way.whole)
-        l->embedding = row_of_id(job, g, 1);
+        l->embedding = row_of_id(job, g, 1, job->compute);
     l->choices = ring((struct rings){X, nodes, ranks_of(c) / X}, choices);
     l->token =
         (struct tr_plan_moves){l->spread.self * row, l->spread.near * row, l->spread.far * row};
@@ -178,6 +186,33 @@ static void stages(const struct tr_plan_job *job, const struct tr_cluster *c,
     l->far_bytes = 2 * n * (double)c->gpus * (double)(job->batch * job->cutoff) *
                    (double)job->config->hidden_size * (double)tr_dtype_bytes(job->compute);
     l->read_bytes = p->weights / n;
+}
+
+/* ---- weights that train ---- */
+
+/* Beside the gathers: gradients in every micro-batch, and the update of a step. */
+static void train_weights(const struct tr_plan_job *job, const struct tr_cluster *c,
+                          const struct tr_plan *p, struct tr_plan_layout *l)
+{
+    double W = ranks_of(c), g = (double)c->gpus, n = (double)c->nodes;
+    double sent = W > 1 ? (double)l->shares.reduced : 0; /* by each rank, to each */
+    double updated = W > 1 ? (double)l->shares.updated : 0;
+    double rate = c->gpu.rows > 0 ? c->gpu.rows : c->gpu.stream; /* of ops that compute little */
+    struct tr_plan_moves rows = row_of_id(job, W, n, TR_F32);
+
+    if (p->trained.embedding) {
+        l->embedding.self += rows.self;
+        l->embedding.node += rows.node;
+        l->embedding.far += rows.far;
+    }
+    l->gradients = (struct tr_plan_moves){W * sent, W * (g - 1) * sent, W * (W - g) * sent};
+    l->updated = ring((struct rings){W, n, 1}, updated);
+    l->far_bytes += g * (W - g) * sent;
+    l->near_bytes += (g - 1) * sent;
+    l->step_bytes = n > 1 ? (W - 1) * updated : 0;
+    l->step_near = g > 1 ? (W - 1) * updated : 0;
+    l->work_s += (W + 2) * (double)l->shares.reduced / rate;
+    l->update_s = l->sums * (8 * 4 + (double)tr_dtype_bytes(job->compute)) / rate;
 }
 
 /* ---- all of them ---- */
@@ -242,11 +277,15 @@ static void check_fit(const struct tr_cluster *c, struct tr_plan_layout *l)
 }
 
 static bool has_layout(const struct tr_plan_job *job, const struct tr_cluster *c,
-                       enum tr_plan_kind kind)
+                       const struct tr_plan *p, enum tr_plan_kind kind)
 {
     int64_t E = tr_model_moe_count(job->config) > 0 ? job->config->n_routed_experts : 0;
     int64_t ranks = c->nodes * c->gpus;
+    bool stay = !p->trained.experts && c->nodes == 1; /* beside weights that train */
 
+    if (job->trained != NULL && kind != TR_PLAN_ZERO3 && kind != TR_PLAN_WHOLE &&
+        (kind != TR_PLAN_EXPERTS_ALL || !stay))
+        return false;
     switch (kind) {
     case TR_PLAN_ASKED:
         return false;
@@ -308,6 +347,8 @@ static enum fr_rc lay_out(const struct tr_plan_job *job, const struct tr_cluster
     if (kind == TR_PLAN_ASKED)
         name_asked(l);
     l->config = kinds[kind].config;
+    if (job->trained != NULL && kind == TR_PLAN_WHOLE)
+        l->config = "zero_optimization.stage 0, 1 or 2";
     l->passes = kinds[kind].passes;
     rc = tr_plan_memory(job, c, l, err);
     if (rc == FR_OK && l->way.experts > 0)
@@ -327,6 +368,8 @@ static enum fr_rc lay_out(const struct tr_plan_job *job, const struct tr_cluster
         zero3(job, c, p, l);
     l->adapters = adapters(job, c, l);
     l->step_bytes = gradient_bytes(job, c, p);
+    if (job->trained != NULL)
+        train_weights(job, c, p, l);
     l->tokens = ranks_of(c) * (double)(job->batch * job->cutoff * job->accumulation);
     check_fit(c, l);
     return FR_OK;
@@ -377,7 +420,7 @@ static enum fr_rc all_layouts(const struct tr_plan_job *job, const struct tr_clu
     for (int k = 0; rc == FR_OK && k < TR_PLAN_KINDS; k++) {
         struct tr_plan_layout *l = &p->layouts[p->n];
 
-        if (!has_layout(job, c, (enum tr_plan_kind)k))
+        if (!has_layout(job, c, p, (enum tr_plan_kind)k))
             continue;
         *l = (struct tr_plan_layout){.kind = (enum tr_plan_kind)k,
                                      .way = way_of(c, (enum tr_plan_kind)k)};
@@ -416,6 +459,11 @@ enum fr_rc tr_plan_make(const struct tr_plan_job *job, const struct tr_cluster *
     weigh(job, p);
     p->flops = tr_plan_flops(job, &p->counts, p->adapters);
     p->checkpoint = p->adapters * ((double)tr_dtype_bytes(job->compute) + 12);
+    if (rc == FR_OK && job->trained != NULL &&
+        (rc = tr_plan_trained(job, &p->trained, err)) == FR_OK) {
+        p->flops = p->trained.flops;
+        p->checkpoint = p->weights + p->trained.elements * 12;
+    }
     if (rc == FR_OK)
         rc = all_layouts(job, c, p, err);
     if (rc == FR_OK)

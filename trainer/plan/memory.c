@@ -42,7 +42,8 @@ static void add(struct tr_plan_layout *l, struct tr_memory_row row, int64_t gpus
 }
 
 /* Backend scratch is of this machine's CPU backend, so for GPUs the row "libraries" replaces it.
- * The first rank of a node stages all states of the optimizer, the others one. */
+ * A part to be saved is pageable, of one rank. The first rank of a node stages all states of the
+ * optimizer, the others one. */
 static void take_rows(struct tr_plan_layout *l, const struct tr_model *m,
                       const struct tr_cluster *c)
 {
@@ -53,9 +54,16 @@ static void take_rows(struct tr_plan_layout *l, const struct tr_model *m,
 
     tr_model_params(m, &p);
     l->flat = (double)p.padded;
-    for (size_t i = 0; i < n; i++)
-        if (cpu || strcmp(rows[i].name, "backend scratch") != 0)
+    if (tr_model_grads(m) != NULL) {
+        l->sums = (double)tr_grads_flat(tr_model_grads(m));
+        tr_grads_shares(tr_model_grads(m), &l->shares);
+    }
+    for (size_t i = 0; i < n; i++) {
+        rows[i].host = rows[i].host && !cpu; /* all of a rank's memory is */
+        if (cpu || (strcmp(rows[i].name, "backend scratch") != 0 &&
+                    strcmp(rows[i].name, "part to be saved") != 0))
             add(l, rows[i], c->gpus);
+    }
     add(l,
         (struct tr_memory_row){.name = "optimizer",
                                .bytes = tr_optim_bytes(m, (int)(c->nodes * c->gpus))},
@@ -73,11 +81,12 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
                           struct tr_model_opts *o, struct tr_plan_layout *l, struct fr_err *err)
 {
     struct tr_model *m = NULL;
-    struct tr_rehearsal r = {.gathered = l->fetched, .n = TR_PLAN_FIRSTS};
+    struct tr_rehearsal r = {.gathered = l->fetched, .n = TR_PLAN_LATER + 1};
     enum fr_rc rc = tr_cpu_create(&o->be, err);
 
     o->config = job->config;
-    o->lora = job->lora;
+    o->lora = job->trained == NULL ? job->lora : NULL;
+    o->trained = job->trained;
     o->compute = job->compute;
     o->limits = job->limits;
     o->tokens_max = job->batch * job->cutoff;
@@ -90,6 +99,10 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
         tr_model_keep(m, job->keep_bytes);
         (void)tr_model_prepack(m, job->pack_bytes);
         take_rows(l, m, c);
+        if (job->trained != NULL) {
+            r.step = job->accumulation < r.n ? (int)job->accumulation : r.n;
+            r.n = TR_PLAN_STEPS * r.step;
+        }
         if (l->kind != TR_PLAN_ZERO3_THREE) /* DeepSpeed's gathers are not ours */
             rc = tr_model_rehearse(m, &r, err);
         l->rows_work = r.rows;
@@ -104,15 +117,15 @@ enum fr_rc tr_plan_memory(const struct tr_plan_job *job, const struct tr_cluster
 {
     int64_t ranks = c->nodes * c->gpus;
     int *node_of = fr_sys.alloc((size_t)ranks * sizeof(*node_of));
-    struct tr_comm world, node, owners;
-    struct tr_model_opts o = {.comm = &world, .apart = !tr_gpu_is_cpu(&c->gpu)};
+    struct tr_comm world, reduce, node, owners;
+    struct tr_model_opts o = {.comm = &world, .reduce = &reduce, .apart = !tr_gpu_is_cpu(&c->gpu)};
     enum fr_rc rc;
 
     if (node_of == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %lld ranks", (long long)ranks);
     for (int64_t k = 0; k < ranks; k++)
         node_of[k] = (int)(k / c->gpus);
-    world = group(node_of, c->nodes, c->gpus);
+    world = reduce = group(node_of, c->nodes, c->gpus);
     node = group(node_of, 1, c->gpus);
     owners = l->way.experts > c->gpus ? group(node_of, l->way.experts / c->gpus, c->gpus)
                                       : group(node_of, 1, l->way.experts);

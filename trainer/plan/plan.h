@@ -20,6 +20,14 @@
  *                        5 H elements (x; y; x, dy, dx backward) and 12 K bytes of routing weights;
  *                        the choices of T tokens, 4 K bytes each, round a ring of the group;
  *                        2 passes over the other weights inside a node
+ *   weights that train   P of them in all, Q in linears and routers, o of these in the last product
+ *                        of attention or FFN: 6Q + 2(Q - o) + 4.6 core + 8VH operations a token;
+ *                        6Q + 3.6 core + 8VH where activations are kept; below the lowest that
+ *                        trains 2Q + core, and 4Q where a weight does not train itself. At every
+ *                        stage each micro-batch sends its f32 gradients to their owners, g (W-g)/W
+ *                        4P out of a node, and below stage 3 (norms: at every stage) an update
+ *                        is followed by a gather of the weights. AdamW moves 32 bytes and one
+ *                        weight an element, a reduction W + 2 times 4 bytes of an owner's
  *   adapters' gradients  once a step: ordered sums g (W-g)/W * 4, and copies (W-1)/W * 2 bytes
  *   stages               2 n g T H elements out of a node, (m + n - 1) / m of the work, of as many
  *                        tokens as the other layouts have; m micro-batches in a row
@@ -35,6 +43,7 @@
 #include "trainer/config/lora_config.h"
 #include "trainer/config/model_config.h"
 #include "trainer/model/model.h"
+#include "trainer/shard/grads.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,6 +86,7 @@ struct tr_plan_way {
 struct tr_plan_job {
     const struct tr_model_config *config;
     const struct tr_lora_config *lora;
+    const struct tr_trained *trained; /* weights that train, instead of lora's; NULL: none */
     enum tr_dtype compute;
     int64_t batch, cutoff; /* samples of a micro-batch, tokens of the longest */
     int64_t accumulation;  /* micro-batches a step */
@@ -108,8 +118,10 @@ struct tr_plan_moves {
 };
 
 /* Micro-batches that differ in gathers. Windows keep weights from the second micro-batch on, and
- * across micro-batches from the third on. All later ones equal the third. */
-enum { TR_PLAN_FIRSTS = 3 };
+ * across micro-batches from the third on. All later ones equal the third. After an update of
+ * weights that train nothing is kept: the first three (or as many as a step has) of each of the
+ * first steps, of which the last is like all later ones. */
+enum { TR_PLAN_LATER = 2, TR_PLAN_STEPS = 6, TR_PLAN_FIRSTS = TR_PLAN_STEPS * (TR_PLAN_LATER + 1) };
 
 /* Destinations of one token, on average over all ranks of a group. */
 struct tr_plan_spread {
@@ -128,6 +140,8 @@ struct tr_plan_layout {
 
     struct tr_plan_spread spread;   /* of its experts */
     double flat;                    /* elements of the adapters, gaps included */
+    double sums;                    /* elements of a rank's gradients, gaps included */
+    struct tr_grads_shares shares;  /* of weights that train */
     double fetched[TR_PLAN_FIRSTS]; /* bytes of whole weights gathered by a group */
     struct tr_row_work rows_work;   /* of a micro-batch, if every rank computes its own tokens */
     double memory;                  /* bytes a GPU */
@@ -139,7 +153,10 @@ struct tr_plan_layout {
     double far_bytes;  /* of a micro-batch, out of a node */
     double near_bytes; /* of a micro-batch, to a GPU from others of its node */
     double host_bytes; /* of a micro-batch, to a GPU from the host's memory */
-    double step_bytes; /* of a step, out of a node: the adapters' gradients and copies */
+    double step_bytes; /* of a step, out of a node: the adapters' gradients and copies, or weights
+                          after an update */
+    double step_near;  /* of a step, to a GPU from others of its node: the same of weights */
+    double update_s;   /* of a step: the optimizer, where weights train */
     double tokens;     /* of all ranks, a step */
     double read_bytes; /* of the checkpoint, that a node reads */
     int passes;
@@ -148,6 +165,7 @@ struct tr_plan_layout {
      * of each micro-batch, rows of one token, gradients and copies of a step. */
     struct tr_plan_moves gathers[TR_PLAN_FIRSTS], choices, token, adapters;
     struct tr_plan_moves embedding; /* of one token, if all tokens of a micro-batch differ */
+    struct tr_plan_moves gradients, updated; /* of a micro-batch, of a step: weights that train */
 };
 
 /* Seconds of a layout. On GPUs links overlap with the computation; on the CPU they follow it. */
@@ -159,16 +177,24 @@ struct tr_plan_time {
 struct tr_plan_time tr_plan_time(const struct tr_plan_layout *l, const struct tr_cluster *c,
                                  int64_t accumulation);
 
+/* Weights that train; none: all zero. */
+struct tr_plan_trained {
+    double elements;
+    bool experts, embedding, head; /* whether some of routed experts, … are among them */
+    double flops;                  /* operations of a token, in place of tr_plan_flops */
+};
+
 struct tr_plan {
     struct tr_model_counts counts;
-    double weights;                  /* bytes of the frozen weights as they are stored */
-    double experts;                  /* of weights: routed experts */
-    double head, never;              /* of weights: gathered once a micro-batch; never gathered */
-    double adapters;                 /* trainable parameters */
+    double weights;     /* bytes of the frozen weights as they are stored */
+    double experts;     /* of weights: routed experts */
+    double head, never; /* of weights: gathered once a micro-batch; never gathered */
+    double adapters;    /* trainable parameters of adapters */
+    struct tr_plan_trained trained;
     double flops;                    /* of a token, for a sample of cutoff tokens */
     struct tr_row_work rows_work;    /* of a micro-batch, on the CPU */
     struct tr_plan_spread all, node; /* experts over all ranks; over those of a node */
-    double checkpoint;               /* bytes of the adapter and the state to resume from */
+    double checkpoint;               /* bytes of the adapter, or the model, and the state */
     struct tr_plan_layout layouts[TR_PLAN_KINDS];
     size_t n;
     int best;           /* index of the fastest layout that is implemented and fits; -1: none */
@@ -191,15 +217,27 @@ enum fr_rc tr_plan_spread(const struct tr_model_config *c, int64_t nodes, int64_
 /* The number of trainable parameters. */
 enum fr_rc tr_plan_adapters(const struct tr_plan_job *job, double *out, struct fr_err *err);
 
+/* How often each of the TR_PLAN_FIRSTS comes in a run of so many steps and micro-batches a step. */
+void tr_plan_times(const struct tr_plan_job *job, double steps, double micros,
+                   double times[TR_PLAN_FIRSTS]);
+
 /* Operations of a token, on average over a sample of job->cutoff tokens, with `adapters` trainable
  * parameters. */
 double tr_plan_flops(const struct tr_plan_job *job, const struct tr_model_counts *n,
                      double adapters);
 
-/* Operations of the head for a token, on average: 4VH if it has a target, else 0. */
+/* Of these, attention's own in the layers [first, last), forward. */
+double tr_plan_core(const struct tr_model_config *c, double tokens, int64_t first, int64_t last);
+
+/* Operations of a frozen head for a token, on average: 4VH if it has a target, else 0. */
 double tr_plan_head_flops(const struct tr_plan_job *job);
 
-/* Fills memory, host, rows, flat and fetched of l for rank 0, with the distribution l->way. */
+/* Of job->trained, which is not NULL. */
+enum fr_rc tr_plan_trained(const struct tr_plan_job *job, struct tr_plan_trained *out,
+                           struct fr_err *err);
+
+/* Fills memory, host, rows, flat, sums, shares and fetched of l for rank 0, with the distribution
+ * l->way. */
 enum fr_rc tr_plan_memory(const struct tr_plan_job *job, const struct tr_cluster *cluster,
                           struct tr_plan_layout *l, struct fr_err *err);
 

@@ -25,7 +25,8 @@ struct tr_plan_time tr_plan_time(const struct tr_plan_layout *l, const struct tr
         }
     }
     micro = beside ? most : micro + t.moves_s;
-    t.step_s = micro * (double)accumulation + l->step_bytes / c->network;
+    t.step_s = micro * (double)accumulation + l->update_s +
+               fmax(l->step_bytes / c->network, l->step_near / inside);
     t.tokens_s = l->tokens / t.step_s;
     return t;
 }

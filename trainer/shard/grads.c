@@ -147,6 +147,10 @@ enum fr_rc tr_grads_create(const struct tr_grads_opts *o, struct tr_grads **out,
     *out = NULL;
     if (n == 0)
         return FR_OK;
+    if (o->comm != NULL && o->comm->size != o->shard->o.comm->size)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "weights that train are sharded over all ranks, with a moe block inside "
+                       "nodes: leave it out");
     if ((g = fr_sys.alloc(sizeof(*g))) == NULL)
         return fr_fail(err, FR_NOMEM, "gradients");
     *g = (struct tr_grads){.o = *o, .norms = -1, .ranks = 1};
@@ -202,6 +206,10 @@ void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out)
 
     buffer_elements(g, n);
     out->sums = (size_t)n[SUMS] * size;
+    out->saved = 0;
+    for (size_t k = 0; k < g->nparts && g->me == 0; k++)
+        if (tr_grads_part_bytes(g, (int)k) > out->saved)
+            out->saved = tr_grads_part_bytes(g, (int)k);
     out->windows = (size_t)(n[WINDOW] + n[ARRIVED] + n[NORMS]) * size + grads_rows_bytes(g);
 }
 
@@ -276,9 +284,16 @@ static enum fr_rc reduce(struct tr_grads *g, struct tr_queue *q, struct grads_pa
                                     .add = add,
                                     .what = what};
 
+    size_t before[TR_LINK_CLASSES];
+    enum fr_rc rc;
+
     p->fresh = false;
-    return g->ranks == 1 ? tr_reduce_ordered(g->o.be, q, &own, err)
-                         : tr_comm_reduce_scatter(g->o.comm, q, &all, err);
+    if (g->ranks == 1)
+        return tr_reduce_ordered(g->o.be, q, &own, err);
+    memcpy(before, g->o.comm->class_bytes, sizeof(before));
+    rc = tr_comm_reduce_scatter(g->o.comm, q, &all, err);
+    grads_count(g, before, g->moved.reduced);
+    return rc;
 }
 
 enum fr_rc tr_grads_reduce(struct tr_grads *g, struct tr_queue *q, int unit, struct fr_err *err)
@@ -335,7 +350,7 @@ enum fr_rc tr_grads_updated(struct tr_grads *g, struct tr_queue *q, struct fr_er
 {
     struct tr_allgather x = {.items = g->items, .what = "trained weights"};
 
-    pool_forget_all(g->o.shard);
+    tr_shard_forget(g->o.shard);
     if (g->ranks == 1)
         return FR_OK;
     for (size_t k = 0; k < g->nparts; k++) {

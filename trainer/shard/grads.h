@@ -40,8 +40,23 @@ void tr_grads_destroy(struct tr_grads *g);
 struct tr_grads_bytes {
     size_t sums;    /* this rank's shares */
     size_t windows; /* gradients of the largest unit, those received, rows of the embedding */
+    size_t saved;   /* not taken: of the host, on the rank that asks tr_grads_whole for all parts */
 };
 void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out);
+
+/* Bytes of this rank's shares: those that every rank sends it in each micro-batch, rows of the
+ * embedding apart, and those that it sends every rank after an update. */
+struct tr_grads_shares {
+    size_t reduced, updated;
+};
+void tr_grads_shares(const struct tr_grads *g, struct tr_grads_shares *out);
+
+/* Payload of gradients that this rank has sent so far. */
+struct tr_grads_moved {
+    size_t reduced[TR_LINK_CLASSES], rows[TR_LINK_CLASSES];
+};
+void tr_grads_moved(const struct tr_grads *g, struct tr_grads_moved *out);
+
 /* After tr_shard_load. */
 enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err *err);
 

@@ -36,6 +36,7 @@ struct tr_grads {
     int64_t flat, elements;
     int64_t window_elements; /* ranks * share of the largest unit */
     struct tr_gather_item *items;
+    struct tr_grads_moved moved;
     char *buffer; /* owns: the memory of these */
     struct tr_view sums, window, arrived, norm_window;
 
@@ -58,6 +59,10 @@ bool grads_part_whole(const struct tr_grads *g, const struct grads_part *p);
 
 /* Sums of this rank's share. */
 struct tr_view grads_sums_of(const struct tr_grads *g, const struct grads_part *p);
+
+/* Adds what the communicator has sent since `before`, its counters then. */
+void grads_count(const struct tr_grads *g, const size_t before[TR_LINK_CLASSES],
+                 size_t out[TR_LINK_CLASSES]);
 
 size_t grads_rows_bytes(const struct tr_grads *g);
 enum fr_rc grads_rows_alloc(struct tr_grads *g, struct fr_err *err);

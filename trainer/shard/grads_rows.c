@@ -192,8 +192,13 @@ enum fr_rc tr_grads_rows(struct tr_grads *g, struct tr_queue *q, const struct tr
         rc = tr_zero(g->o.be, q, e.dtable.p, tr_view_bytes(e.dtable));
     if (rc == FR_OK)
         rc = tr_embed_bwd(g->o.be, q, &e, err);
-    if (rc == FR_OK && g->ranks > 1)
+    if (rc == FR_OK && g->ranks > 1) {
+        size_t before[TR_LINK_CLASSES];
+
+        memcpy(before, g->o.comm->class_bytes, sizeof(before));
         rc = all_rounds(&r, err);
+        grads_count(g, before, g->moved.rows);
+    }
     if (rc == FR_OK && g->ranks == 1) {
         memcpy(r.pick, mine.ids, mine.n * sizeof(int32_t));
         rc = add_rows(&r, (int64_t)mine.n, g->compact.p, err);

@@ -367,6 +367,11 @@ enum fr_rc tr_shard_rehearse(struct tr_shard *s, struct fr_err *err)
     return rc == FR_OK ? pool_alloc(s, err) : rc;
 }
 
+void tr_shard_forget(struct tr_shard *s)
+{
+    pool_forget_all(s);
+}
+
 enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
 {
     enum fr_rc rc = make_queues(s, err);

@@ -184,6 +184,9 @@ enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, 
  * but move no bytes. Allocates no weights; makes no call of the communicator. */
 enum fr_rc tr_shard_rehearse(struct tr_shard *s, struct fr_err *err);
 
+/* Between passes, after weights have changed: gathered copies are forgotten. */
+void tr_shard_forget(struct tr_shard *s);
+
 /* ---- use, inside a pass ---- */
 
 /* Starts a pass; id 0..7 names its recorded order. */

@@ -5,15 +5,21 @@
 
 static void snapshot(const struct tr_run *r, size_t out[TR_MOVES][TR_LINK_CLASSES])
 {
+    const struct tr_grads *grads = tr_model_grads(r->model);
+    struct tr_grads_moved g = {0};
     struct tr_model_moved m;
 
     tr_model_moved(r->model, &m);
+    if (grads != NULL)
+        tr_grads_moved(grads, &g);
     for (int c = 0; c < TR_LINK_CLASSES; c++) {
-        out[TR_MOVE_EMBEDDING][c] = m.rows_bytes[c];
+        out[TR_MOVE_EMBEDDING][c] = m.rows_bytes[c] + g.rows[c];
         out[TR_MOVE_TOKENS][c] = r->experts != NULL ? r->experts->class_bytes[c] : 0;
-        out[TR_MOVE_ADAPTERS][c] = r->steps->class_bytes[c];
-        out[TR_MOVE_WEIGHTS][c] = r->env.comm->class_bytes[c] - out[TR_MOVE_TOKENS][c] -
-                                  out[TR_MOVE_ADAPTERS][c] - m.rows_bytes[c];
+        out[TR_MOVE_GRADIENTS][c] = g.reduced[c];
+        out[TR_MOVE_ADAPTERS][c] = grads == NULL ? r->steps->class_bytes[c] : 0;
+        out[TR_MOVE_WEIGHTS][c] = r->env.comm->class_bytes[c];
+        for (int k = 0; k < TR_MOVES; k++)
+            out[TR_MOVE_WEIGHTS][c] -= k != TR_MOVE_WEIGHTS ? out[k][c] : 0;
     }
 }
 

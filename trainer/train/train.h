@@ -13,7 +13,14 @@
 #include "trainer/config/args.h"
 
 /* Kinds of transferred data. */
-enum tr_move { TR_MOVE_WEIGHTS, TR_MOVE_EMBEDDING, TR_MOVE_TOKENS, TR_MOVE_ADAPTERS, TR_MOVES };
+enum tr_move {
+    TR_MOVE_WEIGHTS,   /* gathered for a block, or after an update */
+    TR_MOVE_EMBEDDING, /* rows of it, and of its gradient */
+    TR_MOVE_TOKENS,
+    TR_MOVE_GRADIENTS, /* of weights that train */
+    TR_MOVE_ADAPTERS,
+    TR_MOVES
+};
 
 /* Counters over the steps of this process, without evaluations and checkpoints. Sums over all
  * ranks, but for memory and seconds. */

@@ -4,8 +4,7 @@
  * counted by hand. Figures of a large model: tests/e2e/trainer_plan.py.
  */
 #include "tests/unit/check.h"
-#include "tests/unit/trainer/model/tiny_model.h"
-#include "trainer/plan/plan.h"
+#include "tests/unit/trainer/plan/plan_bed.h"
 
 enum { H = 12, V = 23, L = 3, MOE = 2, E = 8, K = 3, F = 6 };
 enum {
@@ -21,24 +20,6 @@ enum {
 };
 
 static const char *const targets[] = {"q_a_proj", "o_proj"};
-
-static bool near(double got, double want, double part)
-{
-    if (fabs(got - want) <= part * fabs(want))
-        return true;
-    printf("   got %.12g, want %.12g\n", got, want);
-    return false;
-}
-
-static bool same(double got, double want)
-{
-    return near(got, want, 1e-9);
-}
-
-static bool moves(struct tr_plan_moves got, double self, double node, double far)
-{
-    return same(got.self, self) && same(got.node, node) && same(got.far, far);
-}
 
 /* ---- operations ---- */
 
@@ -251,46 +232,12 @@ static struct tr_plan_job a_job(void)
                                 .skew = 1.5};
 }
 
-static struct tr_cluster a_cluster(int64_t nodes, int64_t gpus)
-{
-    return (struct tr_cluster){.nodes = nodes,
-                               .gpus = gpus,
-                               .gpu = {.name = "gpu",
-                                       .flops = 1e9,
-                                       .memory = 1e10,
-                                       .stream = 1e12,
-                                       .link = 1e9,
-                                       .swap = 1e9,
-                                       .host = 1e9},
-                               .network = 1e8,
-                               .disk = 1e9,
-                               .failure_s = 1e5};
-}
-
 static const struct tr_plan_layout *kind_of(const struct tr_plan *p, enum tr_plan_kind kind)
 {
     for (size_t i = 0; i < p->n; i++)
         if (p->layouts[i].kind == kind)
             return &p->layouts[i];
     return NULL;
-}
-
-static double bytes_of(const struct tr_plan_layout *l, const char *name)
-{
-    for (size_t i = 0; i < l->n_rows; i++)
-        if (strcmp(l->rows[i].name, name) == 0)
-            return (double)l->rows[i].bytes;
-    return 0;
-}
-
-static bool make(struct tr_plan *p, const struct tr_plan_job *job, const struct tr_cluster *c)
-{
-    struct fr_err err = {0};
-
-    if (CHECK_INT(tr_plan_make(job, c, p, &err), FR_OK))
-        return true;
-    printf("   message: %s\n", err.msg);
-    return false;
 }
 
 /* Which layouts there are, in their order; letters as of all_kinds. */
@@ -332,14 +279,6 @@ static void test_kinds(void)
         CHECK_INT(p->asked, -1);
         free(p);
     }
-}
-
-/* Rings of so many ranks on some nodes, each with a part. */
-static bool rings(struct tr_plan_moves m, double count, double ranks, double nodes, double part)
-{
-    double all = count * ranks * (ranks - 1) * part, far = nodes > 1 ? all * nodes / ranks : 0;
-
-    return moves(m, count * ranks * part, all - far, far);
 }
 
 enum { NODES = 2, GPUS = 2, W = 4, T = 20 };

@@ -1,0 +1,191 @@
+/*
+ * Plans of weights that train (trainer/plan), on small models: operations, elements, bytes on links
+ * and seconds from the formulas of plan.h with sizes counted by hand.
+ */
+#include "tests/unit/trainer/plan/plan_bed.h"
+
+enum { H = 12, V = 23, L = 3, NODES = 2, GPUS = 2, W = 4, T = 20 };
+enum { DENSE = 3 * H * 10 };
+
+static struct tr_model_config config;
+
+static struct tr_plan_job a_job(void)
+{
+    return (struct tr_plan_job){.config = &config,
+                                .compute = TR_BF16,
+                                .batch = 2,
+                                .cutoff = 10,
+                                .accumulation = 3,
+                                .limits = {.max_live = 1000000},
+                                .skew = 1};
+}
+
+/* Of a model of the Llama family: a layer's linears, those whose outputs are not made again. */
+enum { LINEAR = 2 * H * 24 + 2 * H * 12 + DENSE, LAST = H * 24 + H * 10, ALL = 3 };
+
+static void test_trained_flops(void)
+{
+    const double core = 2 * 4 * (6 + 6) * 5, head = 4 * V * H; /* core of a layer */
+    const struct {
+        const char *name;
+        struct tr_trained of;
+        size_t keep;
+        double flops, elements;
+    } rows[] = {
+        {"all",
+         {.all = true},
+         0,
+         ALL * (8 * LINEAR - 2 * LAST + 4.6 * core) + 2 * head,
+         ALL * (LINEAR + 2 * H) + H + 2 * V * H},
+        {"all, kept",
+         {.all = true},
+         1,
+         ALL * (6 * LINEAR + 3.6 * core) + 2 * head,
+         ALL * (LINEAR + 2 * H) + H + 2 * V * H},
+        {"the last layer",
+         {.all = true, .freeze = true, .first = 2, .last = 3},
+         0,
+         2 * (2 * LINEAR + core) + 8 * LINEAR - 2 * LAST + 4.6 * core + head,
+         LINEAR + 2 * H},
+        {"the second layer's mlp",
+         {.all = true, .freeze = true, .first = 1, .last = 2, .modules = "mlp"},
+         0,
+         2 * LINEAR + core + 2 * (6 * LINEAR - 2 * LAST + 4.6 * core) + 2 * DENSE + head,
+         DENSE},
+        {"the head",
+         {.all = true, .freeze = true, .extra = "lm_head"},
+         0,
+         ALL * (2 * LINEAR + core) + 2 * head,
+         V * H},
+        {"the embedding",
+         {.all = true, .freeze = true, .extra = "embed_tokens"},
+         0,
+         ALL * (6 * LINEAR - 2 * LAST + 4.6 * core) + head,
+         V * H},
+    };
+    struct tr_model_config c = tiny_config(&(struct tiny){.kv_heads = 2});
+    struct tr_plan_trained got;
+    struct fr_err err = {0};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct tr_plan_job job = {
+            .config = &c, .trained = &rows[i].of, .keep_bytes = rows[i].keep, .cutoff = 10};
+
+        check_row(rows[i].name);
+        CHECK_INT(tr_plan_trained(&job, &got, &err), FR_OK);
+        CHECK(same(got.flops, rows[i].flops) && same(got.elements, rows[i].elements));
+        CHECK_INT(got.head, i != 2 && i != 3 && i != 5);
+        CHECK_INT(got.embedding, i < 2 || i == 5);
+    }
+}
+
+/* Shares are whole 256 bytes of each of a handful of units. */
+static bool padded(double got, double want)
+{
+    if (got >= want && got < want + 16 * 256)
+        return true;
+    printf("   got %.12g, want %.12g and padding\n", got, want);
+    return false;
+}
+
+static void test_trained(void)
+{
+    static const struct tr_trained all = {.all = true};
+    const double P = ALL * (LINEAR + 2 * H) + H + 2 * V * H, norms = ALL * 2 * H + H;
+    struct tr_plan_job job = a_job();
+    struct tr_cluster c = a_cluster(NODES, GPUS);
+    struct tr_plan *p = calloc(1, sizeof(*p));
+
+    config = tiny_config(&(struct tiny){.kv_heads = 2});
+    job.trained = &all;
+    check_row("two layouts");
+    if (!make(p, &job, &c) || !CHECK(p->n == 2 && p->adapters == 0))
+        return;
+    CHECK(same(p->checkpoint, p->weights + 12 * P) && same(p->flops, p->trained.flops));
+    for (size_t i = 0; i < p->n; i++) {
+        const struct tr_plan_layout *l = &p->layouts[i];
+        double sent = (double)l->shares.reduced, updated = (double)l->shares.updated;
+        double gathered = 0, copies = (W - 1) * updated;
+
+        check_row(l->name);
+        CHECK(padded(sent, 4 * (P - V * H) / W) && padded(4 * l->sums, 4 * P / W));
+        CHECK(padded(updated, 2 * (l->way.whole ? P : norms) / W));
+        CHECK(same(bytes_of(l, "gradients"), 4 * l->sums));
+        CHECK(padded(bytes_of(l, "optimizer"), 12 * l->sums));
+        CHECK(moves(l->gradients, W * sent, W * sent * (GPUS - 1), W * sent * (W - GPUS)));
+        CHECK(rings(l->updated, 1, W, NODES, updated));
+        CHECK(moves(l->embedding, H * (l->way.whole ? 4.0 : 6.0) / 4,
+                    H * (l->way.whole ? 4.0 : 6.0) / 4, H * (l->way.whole ? 4.0 : 6.0) / 2));
+        for (int k = 0; k < 3; k++) /* of the last step that was rehearsed */
+            gathered += l->fetched[TR_PLAN_FIRSTS - 3 + k] / 3 / W * (W - 1);
+        CHECK(l->way.whole == (gathered == 0));
+        CHECK(same(l->far_bytes, gathered + GPUS * (W - GPUS) * sent));
+        CHECK(same(l->near_bytes, gathered + (GPUS - 1) * sent));
+        CHECK(same(l->step_bytes, copies) && same(l->step_near, copies));
+        CHECK(same(l->update_s, l->sums * 34 / 1e12));
+        CHECK(same(l->work_s, T * p->flops / 1e9 + (W + 2) * sent / 1e12));
+        CHECK(same(tr_plan_time(l, &c, 3).step_s,
+                   3 * fmax(l->work_s, l->far_bytes / 1e8) + copies / 1e8 + l->update_s));
+    }
+    check_row("alone");
+    c = a_cluster(1, 1);
+    if (make(p, &job, &c))
+        CHECK(moves(p->layouts[0].gradients, 0, 0, 0) && moves(p->layouts[0].updated, 0, 0, 0) &&
+              p->layouts[0].near_bytes == 0 && p->layouts[0].shares.reduced > 0);
+    free(p);
+}
+
+/* Experts stay where they do not train, inside a node. */
+static void test_trained_experts(void)
+{
+    static const struct tr_trained attention = {
+        .all = true, .freeze = true, .last = L, .modules = "self_attn"};
+    static const struct tr_trained all = {.all = true};
+    struct tr_plan_job job = a_job();
+    struct tr_plan *p = calloc(1, sizeof(*p));
+
+    config = tiny_config(&(struct tiny){.yarn = false});
+    for (int i = 0; i < 3; i++) {
+        struct tr_cluster c = a_cluster(i == 1 ? 2 : 1, 2);
+
+        check_row(i == 0 ? "attention" : i == 1 ? "two nodes" : "all");
+        job.trained = i < 2 ? &attention : &all;
+        if (make(p, &job, &c))
+            CHECK_INT(p->n, i == 0 ? 3 : 2);
+        CHECK_INT(p->trained.experts, i == 2);
+    }
+    free(p);
+}
+
+/* How often each gather comes: (steps, micro-batches of a step) */
+static void test_times(void)
+{
+    static const struct tr_trained all = {.all = true};
+    struct tr_plan_job job = a_job();
+    double t[TR_PLAN_FIRSTS], sum = 0;
+
+    check_row("adapters");
+    tr_plan_times(&job, 4, 2, t);
+    CHECK(t[0] == 1 && t[1] == 1 && t[2] == 6 && t[3] == 0);
+    check_row("weights");
+    job.trained = &all;
+    job.accumulation = 5;
+    tr_plan_times(&job, 8, 5, t);
+    CHECK(t[0] == 1 && t[1] == 1 && t[2] == 3 && t[3] == 1 && t[5] == 3);
+    CHECK(t[TR_PLAN_FIRSTS - 3] == 3 && t[TR_PLAN_FIRSTS - 1] == 9);
+    for (int i = 0; i < TR_PLAN_FIRSTS; i++)
+        sum += t[i];
+    CHECK(sum == 40);
+    job.accumulation = 1;
+    tr_plan_times(&job, 8, 1, t);
+    CHECK(t[0] == 1 && t[TR_PLAN_STEPS - 1] == 3 && t[TR_PLAN_STEPS] == 0);
+}
+
+int main(void)
+{
+    test_trained_flops();
+    test_trained();
+    test_trained_experts();
+    test_times();
+    return check_done();
+}
