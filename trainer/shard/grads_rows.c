@@ -20,9 +20,12 @@ static void buffer_bytes(const struct tr_grads *g, size_t n[BUFFERS])
 {
     size_t row = (size_t)g->cols * tr_dtype_bytes(g->o.sum), T = (size_t)g->o.tokens_max;
     size_t ids = (size_t)g->ranks * (size_t)round_rows(g);
+    size_t least = 256 * (size_t)g->ranks; /* grads_whole.c takes it as a window */
 
     n[COMPACT] = g->cols > 0 ? T * row : 0;
-    n[RECEIVED] = g->cols > 0 && g->ranks > 1 ? ids * row : 0;
+    n[RECEIVED] = 0;
+    if (g->cols > 0 && g->ranks > 1)
+        n[RECEIVED] = ids * row > least ? ids * row : least;
     n[PICK] = g->cols > 0 ? (ids > T ? ids : T) * sizeof(int32_t) : 0;
     n[HOST_PICK] = g->cols > 0 ? 2 * (size_t)g->ranks * T * sizeof(int32_t) : 0;
 }
