@@ -137,9 +137,15 @@ static void find_pieces(struct trained *t, const char *name)
         t->n++;
 }
 
+/* A copy of the embedding would no longer be one; save_pretrained() leaves it out, too. */
+static bool is_copy(const struct writing *w, const struct tr_st_tensor *t)
+{
+    return w->o->tied && strcmp(t->name, "lm_head.weight") == 0;
+}
+
 static enum fr_rc write_weights(struct writing *w, const char *dir, struct fr_err *err)
 {
-    size_t n = tr_st_count(w->o->st);
+    size_t n = tr_st_count(w->o->st), m = 0;
     struct fr_arena arena = {0};
     struct tr_st_item *items = fr_arena_array(&arena, n + 1, sizeof(*items));
     struct trained *trained = fr_arena_array(&arena, n + 1, sizeof(*trained));
@@ -149,21 +155,25 @@ static enum fr_rc write_weights(struct writing *w, const char *dir, struct fr_er
         rc = fr_fail(err, FR_NOMEM, "no memory for %zu tensors", n);
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
         const struct tr_st_tensor *t = tr_st_at(w->o->st, i);
+        struct tr_st_item *item = &items[m];
 
-        trained[i] = (struct trained){.w = w};
-        find_pieces(&trained[i], t->name);
-        items[i] = (struct tr_st_item){
+        if (is_copy(w, t))
+            continue;
+        trained[m] = (struct trained){.w = w};
+        find_pieces(&trained[m], t->name);
+        *item = (struct tr_st_item){
             .name = t->name, .type = t->type, .ndim = t->ndim, .fill = fill_frozen, .arg = w};
-        memcpy(items[i].shape, t->shape, sizeof(t->shape));
-        if (trained[i].n > 0 || takes_type(t))
-            items[i].type = tr_st_type_of(w->o->type);
-        if (trained[i].n > 0) {
-            items[i].fill = fill_trained;
-            items[i].arg = &trained[i];
+        memcpy(item->shape, t->shape, sizeof(t->shape));
+        if (trained[m].n > 0 || takes_type(t))
+            item->type = tr_st_type_of(w->o->type);
+        if (trained[m].n > 0) {
+            item->fill = fill_trained;
+            item->arg = &trained[m];
         }
+        m++;
     }
     if (rc == FR_OK)
-        rc = tr_st_write_model(dir, items, n, w->o->shard_bytes, err);
+        rc = tr_st_write_model(dir, items, m, w->o->shard_bytes, err);
     fr_arena_finish(&arena);
     return rc;
 }

@@ -16,6 +16,7 @@ struct tr_export_model {
     const struct tr_args *args;
     enum tr_dtype type;  /* of trained weights */
     int64_t shard_bytes; /* a file at most; a larger tensor is alone */
+    bool tied;           /* the head is the embedding: a head in the base is left out */
 };
 
 /* Makes dir and writes it. Every rank calls, between steps; rank 0 writes. FR_CORRUPT: a value is

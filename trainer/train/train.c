@@ -172,7 +172,8 @@ static enum fr_rc export_weights(struct tr_run *r, const char *dir, struct fr_er
                                 .st = r->st,
                                 .args = r->args,
                                 .type = tr_run_compute_type(r),
-                                .shard_bytes = SHARD_BYTES};
+                                .shard_bytes = SHARD_BYTES,
+                                .tied = r->config.tie_word_embeddings};
 
     if (r->trained.all)
         return tr_export_model(dir, &o, err);
