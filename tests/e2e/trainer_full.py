@@ -77,6 +77,36 @@ def follows(name, out, golden, loss, norm, steps=10):
     t.check("%s follows torch" % name, found[0] < loss and found[1] < 5 * loss and found[2] < norm, found)
 
 
+def write(path, found):
+    header, at = {}, 0
+    for name, (dtype, shape, data) in found.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in found.values()))
+
+
+def odd_sizes():
+    """Shares, rows and windows that no power of two divides."""
+    config = dict(read("llama/config.json"), vocab_size=521, hidden_size=30, num_attention_heads=3, num_key_value_heads=1,
+                  head_dim=10, intermediate_size=37)
+    os.mkdir("odd-config")
+    with open("odd-config/config.json", "w") as f:
+        json.dump(config, f)
+    t.same("odd sizes: made", t.Run(["init", "--config", "odd-config", "--output", "odd", "--tokenizer", "ex/model"]).wait(), 0)
+    for name, more in (("full", {}), ("full in bf16", dict(bf16=True)),
+                       ("the embedding alone", dict(finetuning_type="freeze", freeze_trainable_layers=0,
+                                                    freeze_extra_modules="embed_tokens", cutoff_len=4))):
+        train("odd-1", "odd", accumulation=6, steps=3, dataset="arithmetic", max_samples=36, stage="sft", template="default",
+              overwrite_output_dir=True, **more)
+        for stage in (2, 3):
+            train("odd-3", "odd", world=3, accumulation=2, steps=3, dataset="arithmetic", max_samples=36, stage="sft",
+                  template="default", overwrite_output_dir=True, deepspeed="zero%d.json" % stage, **more)
+            t.check("odd sizes, %s, stage %d on three ranks: the same bits" % (name, stage),
+                    tensors("odd-3/model.safetensors") == tensors("odd-1/model.safetensors"))
+
+
 def freeze():
     """Which tensors change, in f32; the others have the type of the run."""
     base = tensors("llama/model.safetensors")
@@ -205,13 +235,29 @@ def main():
     train("more", "llama-out", steps=1, overwrite_output_dir=True)
     t.same("weights in the folder", sorted(n for n in os.listdir("more") if n.endswith(".safetensors")), ["model.safetensors"])
 
+    # A tied model that has its head beside the embedding: no stale copy is written.
+    shutil.copytree("qwen2-tied", "twice")
+    both = tensors("twice/model.safetensors")
+    both["lm_head.weight"] = both["model.embed_tokens.weight"]
+    write("twice/model.safetensors", both)
+    train("twice-out", "twice")
+    t.check("a tied head in the base: the same result",
+            tensors("twice-out/model.safetensors") == tensors("qwen2-tied-out/model.safetensors"))
+
+    odd_sizes()
     freeze()
+    shutil.copytree("llama", "own/checkpoint-3")
     for what, flags, want in (
             ("freeze: a module that is none", dict(finetuning_type="freeze", freeze_trainable_modules="q_proj"),
              "--freeze_trainable_modules: Module q_proj is not found, please choose from input_layernorm, self_attn, "),
             ("freeze: an extra that is none", dict(finetuning_type="freeze", freeze_extra_modules="mlp"),
              "--freeze_extra_modules: Module mlp is not found, please choose from embed_tokens, norm, lm_head"),
             ("freeze: nothing", dict(finetuning_type="freeze", freeze_trainable_layers=0), "freeze trains nothing"),
+            ("the model's own folder", dict(output_dir="llama", overwrite_output_dir=True),
+             "the model llama would be overwritten by what is trained"),
+            ("a checkpoint of its own", dict(output_dir="own", model_name_or_path="own/checkpoint-3"),
+             "the model own/checkpoint-3 would be overwritten by what is trained"),
+            ("another model's folder", dict(output_dir="qwen2"), "Output directory qwen2 already exists and is not empty"),
             ("an adapter", dict(adapter_name_or_path="x"), "--adapter_name_or_path belongs to --finetuning_type lora"),
             ("LoRA+", dict(loraplus_lr_ratio=4), "--loraplus_lr_ratio belongs to --finetuning_type lora")):
         flags = dict(dict(finetuning_type="full", model_name_or_path="llama", steps=1), **flags)

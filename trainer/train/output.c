@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -103,6 +104,21 @@ static enum fr_rc claim(const char *dir, int *lock, struct fr_err *err)
     }
 }
 
+/* Whether the result, or the removal of old checkpoints, would take the model that is read. */
+static bool takes_model(const struct tr_args *a)
+{
+    char model[PATH_MAX], out[PATH_MAX], *name;
+
+    if (strcmp(a->finetuning_type, "lora") == 0 || a->model_name_or_path == NULL ||
+        realpath(a->model_name_or_path, model) == NULL || realpath(a->output_dir, out) == NULL)
+        return false;
+    if (strcmp(model, out) == 0)
+        return true;
+    name = strrchr(model, '/');
+    *name = '\0';
+    return strncmp(name + 1, "checkpoint-", 11) == 0 && strcmp(model, out) == 0;
+}
+
 /* A finished adapter, or model, from an earlier run is never overwritten by accident. */
 static enum fr_rc check(const struct tr_args *a, struct fr_err *err)
 {
@@ -112,6 +128,11 @@ static enum fr_rc check(const struct tr_args *a, struct fr_err *err)
     char path[PATH_MAX];
     struct stat st;
 
+    if (takes_model(a))
+        return fr_fail(err, FR_USAGE,
+                       "the model %s would be overwritten by what is trained: name another "
+                       "--output_dir than %s",
+                       a->model_name_or_path, a->output_dir);
     if (a->overwrite_output_dir || a->resume_from_checkpoint != NULL ||
         tr_resume_any(a->output_dir))
         return FR_OK;
