@@ -259,8 +259,9 @@ static void note_stage(const struct tr_ds_read *r)
     if (stages[c->stage] != NULL)
         tr_ds_note(r, "%s", stages[c->stage]);
     if (c->offload_optimizer != TR_OFFLOAD_NONE)
-        tr_ds_note(r, "offload_optimizer has no effect: it is the state of adapters alone, and "
-                      "stays beside them");
+        tr_ds_note(
+            r, "offload_optimizer has no effect: the optimizer's state stays beside the weights "
+               "that are trained");
     if (c->offload_param != TR_OFFLOAD_NONE && !c->offload_param_pin)
         tr_ds_note(r, "offload_param: weights on the host are pinned whatever pin_memory says");
     if (c->offload_param == TR_OFFLOAD_NVME)
@@ -329,7 +330,7 @@ void tr_ds_zero_markdown(struct fr_buf *out)
         {"zero_hpz_partition_size", "accepted; no second copy of the shards is kept"},
         {"cpu_offload", "an older name of offload_optimizer"},
         {"cpu_offload_param", "an older name of offload_param"},
-        {"offload_optimizer", "accepted; the state of adapters stays beside them"},
+        {"offload_optimizer", "accepted; the state stays beside the weights that are trained"},
     };
 
     fr_buf_text(out, "\n## zero_optimization\n\n| key | |\n|---|---|\n");
