@@ -222,6 +222,8 @@ static const char *gpu_kind(const struct fr_gpu *gpu)
         return "h200-141g";
     if (strstr(gpu->name, "H100") != NULL)
         return "h100-80g";
+    if (strstr(gpu->name, "A6000") != NULL)
+        return "a6000-48g";
     return gpu->memory_mib < 60 * 1024 ? "a100-40g" : "a100-80g";
 }
 

@@ -194,7 +194,8 @@ def main():
     one = tensors("llama-out/model.safetensors")
     for stage in (2, 3):
         out = "two-%d" % stage
-        train(out, "llama", world=2, accumulation=1, deepspeed="zero%d.json" % stage)
+        text = train(out, "llama", world=2, accumulation=1, deepspeed="zero%d.json" % stage)
+        t.same("stage %d: what is said of it" % stage, "stages 0, 1 and 2 are alike" in text, stage == 2)
         t.check("stage %d on two ranks: the same bits" % stage, tensors(out + "/model.safetensors") == one)
         follows("stage %d" % stage, out, golden["llama"], 2e-6, 1e-5)
         t.same("stage %d: norms have the same bits" % stage, *[[norm for _, norm in t.losses(o).values()]

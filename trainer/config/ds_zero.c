@@ -255,8 +255,14 @@ static void note_stage(const struct tr_ds_read *r)
         NULL,
     };
     const struct tr_ds_config *c = r->out;
+    const char *type = r->flags->args->finetuning_type;
+    bool weights = type != NULL && strcmp(type, "lora") != 0; /* train */
 
-    if (stages[c->stage] != NULL)
+    if (weights && c->stage < 3)
+        tr_ds_note(r,
+                   "stages 0, 1 and 2 are alike: gradients and the optimizer's state are divided "
+                   "over the ranks");
+    else if (stages[c->stage] != NULL)
         tr_ds_note(r, "%s", stages[c->stage]);
     if (c->offload_optimizer != TR_OFFLOAD_NONE)
         tr_ds_note(
