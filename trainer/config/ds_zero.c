@@ -10,12 +10,13 @@ enum kind { SIZE, FLAG, SKIP_FLAG, SKIP_SIZE, BLOCK };
 #define AT(field) offsetof(struct tr_ds_config, field)
 
 /* Reasons why a key has no effect. */
-static const char once[] = "adapters' gradients are summed once, at the end of a step";
+static const char once[] =
+    "adapters' gradients are summed once a step, those of weights unit by unit";
 static const char inner[] = "settings of DeepSpeed's own machinery";
 static const char resident[] =
     "norms and routers stay gathered, all other weights are partitioned, whatever their size";
-static const char saved[] = "adapters are saved whole, base weights not at all";
-static const char optimizer[] = "the optimizer is AdamW, and its states are with the adapters";
+static const char saved[] = "what is trained is saved whole";
+static const char optimizer[] = "the optimizer is AdamW, and its states are with what is trained";
 static const char tiles[] = "each rank steps over its slice at once";
 
 /* Every key of zero_optimization. "auto" keeps the default but for those of resolve_auto. */
