@@ -408,16 +408,18 @@ static enum fr_rc say_memory(struct tr_run *r, struct fr_err *err)
 static enum fr_rc unchanged(const struct tr_run *r, struct fr_err *err)
 {
     const struct tr_scaler *s = &r->progress.scaler;
+    const char *what = r->trained.all ? "model" : "adapter";
 
     if (!s->dynamic || s->step == 0)
         return fr_fail(err, FR_CORRUPT,
-                       "none of %lld steps changed the adapter (gradients not finite, or no "
+                       "none of %lld steps changed the %s (gradients not finite, or no "
                        "targets in the data): nothing is exported",
-                       (long long)r->progress.step);
+                       (long long)r->progress.step, what);
     if (r->env.comm->rank == 0)
-        tr_say("all %lld steps were skipped, the loss scale fell from %.0f to %.0f: the adapter is "
+        tr_say("all %lld steps were skipped, the loss scale fell from %.0f to %.0f: the %s is "
                "as it started; take more steps or a lower fp16.initial_scale_power",
-               (long long)r->progress.step, ldexp(1, (int)r->ds.initial_scale_power), s->scale);
+               (long long)r->progress.step, ldexp(1, (int)r->ds.initial_scale_power), s->scale,
+               what);
     return FR_OK;
 }
 
