@@ -233,8 +233,11 @@ def main():
     t.check("the last checkpoint is the result",
             tensors("more/checkpoint-2/model.safetensors") == tensors("more/model.safetensors"))
     shutil.copy("llama/model.safetensors", "more/model-00001-of-00002.safetensors")
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        shutil.copy("llama/config.json", "more/" + name)
     train("more", "llama-out", steps=1, overwrite_output_dir=True)
-    t.same("weights in the folder", sorted(n for n in os.listdir("more") if n.endswith(".safetensors")), ["model.safetensors"])
+    t.same("weights in the folder", sorted(n for n in os.listdir("more") if n.endswith(".safetensors") or "adapter" in n),
+           ["model.safetensors"])
 
     # A tied model that has its head beside the embedding: no stale copy is written.
     shutil.copytree("qwen2-tied", "twice")

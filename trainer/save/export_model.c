@@ -261,9 +261,10 @@ static bool is_weights(const char *name)
 {
     size_t n = strlen(name), end = sizeof(".safetensors") - 1;
 
-    return strncmp(name, "model", 5) == 0 &&
-           (strcmp(name, index_name) == 0 ||
-            (n > end && strcmp(name + n - end, ".safetensors") == 0));
+    /* transformers would put an adapter that was there on the model */
+    return strcmp(name, index_name) == 0 || strcmp(name, "adapter_config.json") == 0 ||
+           ((strncmp(name, "model", 5) == 0 || strncmp(name, "adapter_model", 13) == 0) &&
+            n > end && strcmp(name + n - end, ".safetensors") == 0);
 }
 
 enum move { REMOVE_INDEX, REMOVE_WEIGHTS, MOVE, MOVE_INDEX };

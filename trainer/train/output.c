@@ -122,9 +122,9 @@ static bool takes_model(const struct tr_args *a)
 /* A finished adapter, or model, from an earlier run is never overwritten by accident. */
 static enum fr_rc check(const struct tr_args *a, struct fr_err *err)
 {
-    static const char *const adapter[] = {"adapter_model.safetensors", NULL};
-    static const char *const model[] = {"model.safetensors", "model.safetensors.index.json", NULL};
-    const char *const *names = strcmp(a->finetuning_type, "lora") == 0 ? adapter : model;
+    static const char *const all[] = {"model.safetensors", "model.safetensors.index.json",
+                                      "adapter_model.safetensors", NULL};
+    const char *const *names = all + (strcmp(a->finetuning_type, "lora") == 0 ? 2 : 0);
     char path[PATH_MAX];
     struct stat st;
 

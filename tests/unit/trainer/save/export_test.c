@@ -476,6 +476,7 @@ static void test_finished(void)
         {"an adapter beside a model", "lora", model, false, false, false, FR_OK},
         {"a model", "full", model, false, false, false, FR_USAGE},
         {"a model in several files", "freeze", index, false, false, false, FR_USAGE},
+        {"a model where an adapter is", "full", adapter, false, false, false, FR_USAGE},
         {"a model, overwritten", "full", model, true, false, false, FR_OK},
         {"a model beside a state", "full", model, false, false, true, FR_OK},
     };
