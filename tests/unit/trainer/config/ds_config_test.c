@@ -300,7 +300,7 @@ static const struct {
     {"{\"stage\":3,\"stage3_param_persistence_threshold\":5}",
      "no effect of stage3_param_persistence_threshold: norms and routers stay gathered"},
     {"{\"stage\":3,\"stage3_gather_16bit_weights_on_model_save\":true}",
-     "on_model_save: adapters are saved whole"},
+     "on_model_save: what is trained is saved whole"},
     {"{\"stage\":2,\"offload_optimizer\":{\"device\":\"cpu\"}}", "offload_optimizer has no effect"},
     {"{\"stage\":3,\"offload_optimizer\":{\"device\":\"none\"}}", NULL},
     {"{\"stage\":3,\"offload_param\":{\"device\":\"auto\"}}",
