@@ -250,6 +250,13 @@ def main():
 
     odd_sizes()
     freeze()
+    for what, flags, said in (("full", {}, False),
+                              ("freeze", dict(finetuning_type="freeze"), True),
+                              ("freeze, the embedding", dict(finetuning_type="freeze", freeze_extra_modules="embed_tokens"), False)):
+        text = train("words", "llama", stage="sft", dataset="arithmetic", template="llama3", max_samples=4, steps=1,
+                     overwrite_output_dir=True, **flags)
+        t.has(what + ": stop words", text, "the tokenizer lacks stop words")
+        t.same(what + ": stop words that are not trained", "their embeddings are not trained" in text, said)
     shutil.copytree("llama", "own/checkpoint-3")
     for what, flags, want in (
             ("freeze: a module that is none", dict(finetuning_type="freeze", freeze_trainable_modules="q_proj"),

@@ -186,6 +186,13 @@ static enum fr_rc check_vocabulary(const struct tr_run *r, const struct tr_datas
     return FR_OK;
 }
 
+static bool trains_embedding(const struct tr_args *a)
+{
+    return strcmp(a->finetuning_type, "full") == 0 ||
+           (strcmp(a->finetuning_type, "freeze") == 0 && a->freeze_extra_modules != NULL &&
+            strstr(a->freeze_extra_modules, "embed_tokens") != NULL);
+}
+
 /* With the stop words of the template. */
 static enum fr_rc fix_tokenizer(struct tr_run *r, const struct tr_template *templ,
                                 struct fr_err *err)
@@ -196,9 +203,9 @@ static enum fr_rc fix_tokenizer(struct tr_run *r, const struct tr_template *temp
     after = tr_tokenizer_size(r->tokenizer);
     if (rc == FR_OK && after > before && r->env.comm->rank == 0)
         tr_say(
-            "note: template '%s': the tokenizer lacks stop words, which are tokens %d to %d now; "
-            "their embeddings are not trained",
-            tr_template_name(templ), before, after - 1);
+            "note: template '%s': the tokenizer lacks stop words, which are tokens %d to %d now%s",
+            tr_template_name(templ), before, after - 1,
+            trains_embedding(r->args) ? "" : "; their embeddings are not trained");
     return rc;
 }
 
