@@ -516,13 +516,15 @@ static void check_tail(size_t bytes, size_t lines)
     fr_buf_finish(&text);
 }
 
-static void take_sample(uint64_t free_bytes)
+static void take_sample(const char *node, uint64_t free_bytes)
 {
-    struct fr_exec_up up = {
-        .home = {{7}}, .boot = FR_STR("b"), .build = FR_STR("v"), .how = FR_STR("local")};
+    struct fr_exec_up up = {.home = {{(uint8_t)node[1]}},
+                            .boot = FR_STR("b"),
+                            .build = FR_STR("v"),
+                            .how = FR_STR("local")};
     struct fr_sample sample = {.disk_free = free_bytes};
 
-    fr_machines_take(bed.host->machines_seen, &(struct fr_exec_sampled){"n1", &up, 5, 1, &sample},
+    fr_machines_take(bed.host->machines_seen, &(struct fr_exec_sampled){node, &up, 5, 1, &sample},
                      1000);
 }
 
@@ -545,9 +547,9 @@ static void test_messages(void)
     check_tail(8192, 2);
     check_tail(8193, 1);
     check_row("a disk");
-    take_sample((uint64_t)10 << 30);
+    take_sample("n1", (uint64_t)10 << 30);
     settle_host(&bed);
-    take_sample((uint64_t)3 << 30);
+    take_sample("n1", (uint64_t)3 << 30);
     check_message(
         2, "{\"subject\":\"n1\",\"text\":\"3.0 GiB are left, limits.disk_low is 10.0 GiB\"}");
     check_row("a test");
@@ -573,6 +575,13 @@ static void test_messages(void)
     check_answer(ask(&bed, GET, "/api/v1/channels", NULL), 200,
                  "{\"items\":[{\"name\":\"a\",\"kind\":\"webhook\",\"off\":\"\"},{\"name\":\"b\","
                  "\"kind\":\"slack\",\"off\":\"\"}],\"rules\":[{");
+    check_row("two disks in one turn");
+    take_sample("n2", (uint64_t)3 << 30);
+    take_sample("n3", (uint64_t)1 << 30);
+    check_message(
+        4, "{\"subject\":\"n2\",\"text\":\"3.0 GiB are left, limits.disk_low is 10.0 GiB\"}");
+    check_message(
+        5, "{\"subject\":\"n3\",\"text\":\"1.0 GiB are left, limits.disk_low is 10.0 GiB\"}");
 }
 
 /* ---- pools, and what waits ---- */

@@ -1,4 +1,5 @@
 /* Channels of a host whose receivers are down, slow or unwilling. */
+#include "engine/store/sql.h"
 #include "tests/unit/deliver/outbox_bed.h"
 
 static struct outbox o = {.bed = HOST_BED};
@@ -20,18 +21,18 @@ static void test_down(void)
     until(&o, "a failed 1 waiting 1, a failed 2 waiting 0, b cancelled 3 sent 1");
     CHECK(!fr_host_owes(o.bed.host)); /* what waits has its turn with the next host */
     for (int i = 0; i < 4; i++) {
-        bed_pass(steps_s[i] * 79 / 100);
+        pass(steps_s[i] * 79 / 100);
         snprintf(want, sizeof(want),
                  "a failed 1 waiting %d, a failed 2 waiting 0, b cancelled 3 sent 1", i + 1);
         until(&o, want); /* not before its time */
         settle_host(&o.bed);
-        bed_pass(steps_s[i] * 42 / 100 + 1);
+        pass(steps_s[i] * 42 / 100 + 1);
         snprintf(want, sizeof(want),
                  "a failed 1 waiting %d, a failed 2 waiting 0, b cancelled 3 sent 1", i + 2);
         until(&o, want);
     }
     answer(&o, (struct fr_sent){.done = true});
-    bed_pass(3600 * 121 / 100);
+    pass(3600 * 121 / 100);
     until(&o, "a failed 1 sent 6, a failed 2 sent 1, b cancelled 3 sent 1");
     check_got(&o,
               "a run.failed 1, b run.cancelled 3, a run.failed 1, a run.failed 1, a run.failed 1, "
@@ -51,7 +52,7 @@ static void test_keys(void)
     until(&o, "a failed 1 waiting 1");
     close_host(&o.bed);
     begin(&o, o.config);
-    bed_pass(7);
+    pass(7);
     until(&o, "a failed 1 waiting 2");
     first = strstr(o.got.p, "msg_");
     second = strstr(first + 1, "msg_");
@@ -67,11 +68,11 @@ static void test_wait(void)
     begin(&o, CHANNELS "notify: {on: failed, to: a}\n");
     end_run(&o, FR_OUT_FAILED, "");
     until(&o, "a failed 1 waiting 1");
-    bed_pass(890);
+    pass(890);
     settle_host(&o.bed);
     until(&o, "a failed 1 waiting 1");
     answer(&o, (struct fr_sent){.done = true});
-    bed_pass(11);
+    pass(11);
     until(&o, "a failed 1 sent 2");
     close_host(&o.bed);
 }
@@ -87,6 +88,7 @@ static void test_set_back(void)
     until(&o, "a failed 1 waiting 1");
     answer(&o, (struct fr_sent){.done = true});
     bed_pass(-86400);
+    pass(5); /* when its next try was to be: the host looks at its clock */
     until(&o, "a failed 1 sent 2");
     end_run(&o, FR_OUT_FAILED, "");
     until(&o, "a failed 1 sent 2, a failed 2 sent 1");
@@ -102,9 +104,9 @@ static void test_refused(void)
     end_run(&o, FR_OUT_FAILED, "");
     end_run(&o, FR_OUT_FAILED, "");
     until(&o, "a failed 1 waiting 1, a failed 2 waiting 0");
-    bed_pass(7);
+    pass(7);
     until(&o, "a failed 1 waiting 2, a failed 2 waiting 0");
-    bed_pass(37);
+    pass(37);
     until(&o, "a failed 1 dead 3, a failed 2 waiting 1");
     check_row("sent again it is tried as often as before");
     check_answer(ask(&o.bed, POST, "/api/v1/deliveries/1/again", "{}"), 202,
@@ -181,8 +183,7 @@ static void test_many_dead(void)
     for (int i = 0; i < 21; i++)
         end_run(&o, FR_OUT_FAILED, "");
     for (int i = 0; i < 500 && note == NULL; i++) {
-        bed_pass(40);
-        configure(&o, o.config);
+        pass(40);
         settle_host(&o.bed);
         CHECK_INT(fr_store_channel_note(o.bed.st, "a", &arena, &note, NULL), FR_OK);
     }
@@ -200,7 +201,7 @@ static void test_old(void)
     end_run(&o, FR_OUT_FAILED, "");
     end_run(&o, FR_OUT_FAILED, "");
     until(&o, "a failed 1 waiting 1, a failed 2 waiting 0");
-    bed_pass(36 * 3600 + 10);
+    pass(36 * 3600 + 10);
     until(&o, "a failed 1 dead 1, a failed 2 dead 0");
     check_row("sent again its age begins anew");
     answer(&o, (struct fr_sent){.done = true});
@@ -231,6 +232,59 @@ static void test_slow(void)
     close_host(&o.bed);
 }
 
+/* The gauge is of a kind, whichever of its channels they wait for. */
+static void test_waiting(void)
+{
+    check_row("two channels of a kind");
+    reset(&o);
+    answer(&o, (struct fr_sent){.text = "no"});
+    begin(&o, "channels: {a: {kind: webhook, url: \"http://h/a\"}, c: {kind: webhook, url: "
+              "\"http://h/ca\"}}\nnotify: {on: failed, to: [a, c]}\n");
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 waiting 1, c failed 1 waiting 1");
+    check_answer(ask(&o.bed, GET, "/metrics", NULL), 200,
+                 "flowrun_deliveries_waiting{kind=\"webhook\"} 2\n");
+    close_host(&o.bed);
+}
+
+static int refused;
+
+static void refuse(sqlite3_context *of, int n, sqlite3_value **v)
+{
+    (void)n, (void)v;
+    refused++;
+    sqlite3_result_error(of, "refused", -1);
+}
+
+static void sql(const char *text)
+{
+    CHECK_INT(sqlite3_exec(o.bed.st->db, text, NULL, NULL, NULL), SQLITE_OK);
+}
+
+/* What was sent is not sent again because that could not be written at once. */
+static void test_unwritten(void)
+{
+    check_row("a result that cannot be written");
+    reset(&o);
+    begin(&o, CHANNELS "notify: {on: failed, to: a}\n");
+    block(&o, true);
+    end_run(&o, FR_OUT_FAILED, "");
+    until(&o, "a failed 1 waiting 0");
+    CHECK_INT(
+        sqlite3_create_function(o.bed.st->db, "refuse", 0, SQLITE_UTF8, NULL, refuse, NULL, NULL),
+        SQLITE_OK);
+    sql("CREATE TEMP TRIGGER refuse BEFORE UPDATE ON delivery BEGIN SELECT refuse(); END");
+    block(&o, false);
+    while (refused == 0)
+        settle_host(&o.bed);
+    until(&o, "a failed 1 waiting 0");
+    sql("DROP TRIGGER refuse");
+    pass(1);
+    until(&o, "a failed 1 sent 1");
+    check_got(&o, "a run.failed 1");
+    close_host(&o.bed);
+}
+
 int main(void)
 {
     begin_outbox(&o);
@@ -244,5 +298,7 @@ int main(void)
     test_many_dead();
     test_old();
     test_slow();
+    test_waiting();
+    test_unwritten();
     return end_outbox(&o);
 }

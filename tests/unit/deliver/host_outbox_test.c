@@ -114,14 +114,14 @@ static void test_throttle(void)
     end_run(&o, FR_OUT_FAILED, "");
     end_run(&o, FR_OUT_FAILED, "");
     until(&o, "a failed 1 sent 1, a failed 2 held 0, a failed 3 held 0");
-    bed_pass(601);
+    pass(601);
     end_run(&o, FR_OUT_FAILED, "");
     until(&o, "a failed 1 sent 1, a failed 2 held 0, a failed 3 held 0, a failed 4 sent 1");
     check_got(&o, "a run.failed 1, a run.failed 4 held");
     end_run(&o, FR_OUT_FAILED, "");
     until(&o, "a failed 1 sent 1, a failed 2 held 0, a failed 3 held 0, a failed 4 sent 1, "
               "a failed 5 held 0");
-    bed_pass(601);
+    pass(601);
     end_run(&o, FR_OUT_FAILED, "");
     until(&o, "a failed 1 sent 1, a failed 2 held 0, a failed 3 held 0, a failed 4 sent 1, "
               "a failed 5 held 0, a failed 6 sent 1");
@@ -192,15 +192,15 @@ static void test_quiet(void)
     end_run(&o, FR_OUT_CANCELLED, "");
     until(&o, "a failed 1 quiet 0, a cancelled 2 sent 1");
     CHECK(!fr_host_owes(o.bed.host));
-    bed_pass(300);
+    pass(300);
     until(&o, "a failed 1 sent 1, a cancelled 2 sent 1");
     check_got(&o, "a run.cancelled 2, a run.failed 1");
     end_run(&o, FR_OUT_FAILED, "");
     until(&o, "a failed 1 sent 1, a cancelled 2 sent 1, a failed 3 sent 1");
     check_row("of before, told in quiet hours");
-    bed_pass(86400 - 600);
+    pass(86400 - 600);
     end_run(&o, FR_OUT_FAILED, "");
-    bed_pass(300);
+    pass(300);
     until(&o, "a failed 1 sent 1, a cancelled 2 sent 1, a failed 3 sent 1, a failed 4 quiet 0");
     close_host(&o.bed);
 }
@@ -223,7 +223,7 @@ static void test_quiet_throttle(void)
     end_run(&o, FR_OUT_FAILED, "");
     end_run(&o, FR_OUT_FAILED, "");
     until(&o, "a failed 1 quiet 0, a failed 2 held 0");
-    bed_pass(300);
+    pass(300);
     until(&o, "a failed 1 sent 1, a failed 2 held 0");
     close_host(&o.bed);
 }
@@ -346,7 +346,7 @@ static void test_again(void)
     configure(&o, o.config = "channels: {a: {kind: webhook, url: \"http://h/a\"}}\n");
     check_answer(ask(&o.bed, POST, "/api/v1/deliveries/2/again", "{}"), 404,
                  "config.yaml of the home has no channel 'b' (any more)");
-    bed_pass(100);
+    pass(100);
     check_answer(ask(&o.bed, POST, "/api/v1/deliveries/1/again", "{}"), 202,
                  "\"state\":\"waiting\"");
     until(&o, "a failed 1 sent 1, b failed 1 sent 1");

@@ -42,6 +42,8 @@ int64_t end_run(struct outbox *o, enum fr_outcome outcome, const char *rules);
 const char *deliveries(struct outbox *o, struct fr_arena *arena);
 /* Turns until the deliveries are those; the test's deadline ends it else. */
 void until(struct outbox *o, const char *want);
+/* So much time goes by. */
+void pass(int64_t seconds);
 void check_got(struct outbox *o, const char *want);
 void begin_outbox(struct outbox *o);
 int end_outbox(struct outbox *o);
