@@ -30,20 +30,27 @@ static bool is_due(void)
     return rows.n > 0;
 }
 
+static void sql(const char *text)
+{
+    char path[400];
+    sqlite3 *db = NULL;
+
+    snprintf(path, sizeof(path), "%s/state.db", bed.home);
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
 /* Run 1 has failed, and is to run again on the third day. */
 static void fail_first(const char *from)
 {
-    char path[400], text[200];
-    sqlite3 *db = NULL;
+    char text[200];
 
     snprintf(text, sizeof(text),
              "UPDATE run SET outcome = 'failed', rerun_wall = 1772539200000, rerun_from = '%s' "
              "WHERE no = 1",
              from);
-    snprintf(path, sizeof(path), "%s/state.db", bed.home);
-    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
-    CHECK_INT(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    sql(text);
 }
 
 static void test_overlap(size_t i)
@@ -120,6 +127,36 @@ static void test_full(void)
     fr_sys.mono_ms = fr_sys_real.mono_ms;
 }
 
+/* The clock is set to behind its time while the host waits for that. An instant that has succeeded
+ * meanwhile, as by a backfill, is its own, and no later one. */
+static void test_clock(void)
+{
+    check_row("the clock is set");
+    reset(&bed);
+    set_clock("2026-03-01T01:59:00Z");
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    set_clock("2026-03-01T02:00:00Z");
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1");
+    settle_host(&bed);
+    cancel(&bed, "1");
+    close_host(&bed);
+    fail_first("start");
+    sql("UPDATE fire SET outcome = 'succeeded'");
+    set_clock("2026-03-03T10:00:00Z");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    settle_host(&bed);
+    CHECK(is_due());
+    set_clock("2026-03-03T12:05:00Z");
+    fr_sys.mono_ms = later_mono_ms;
+    until(&bed, is_begun_or_dropped, NULL);
+    CHECK_INT(count_runs(&bed), 2);
+    close_host(&bed);
+    fr_sys.mono_ms = fr_sys_real.mono_ms;
+}
+
 static bool is_dropped(struct host_bed *b, const char *arg)
 {
     (void)b, (void)arg;
@@ -180,6 +217,7 @@ int main(void)
         close_host(&bed);
     }
     test_full();
+    test_clock();
     for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]); i++)
         test_dropped(i);
     fr_arena_finish(&bed.arena);

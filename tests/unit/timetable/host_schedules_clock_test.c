@@ -180,6 +180,42 @@ static void test_old_rows(void)
     }
 }
 
+static _Atomic int64_t mono_ahead_ms;
+
+static int64_t ahead_mono_ms(void)
+{
+    return fr_sys_real.mono_ms() + mono_ahead_ms;
+}
+
+/* A clock that was set may be wrong: for a day nothing is removed by it. */
+static void test_step_keeps(void)
+{
+    static const char *const first = "ran 03-01T02:00 run 1";
+
+    check_row("an old row behind a step of the clock");
+    reset(&bed);
+    set_clock("2026-03-01T01:59:30Z");
+    put_pipeline(&bed, "p", "{at: [2026-03-01T02:00Z, 2099-01-01T00:00Z]}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    set_clock("2026-03-01T02:00Z");
+    until_fires(&bed, "p", first);
+    set_clock("2027-04-06T02:00Z");
+    until(&bed, has_stepped, "2");
+    fr_sys.mono_ms = ahead_mono_ms;
+    for (int minute = 0; minute < 3; minute++) {
+        mono_ahead_ms += 61000;
+        bed_pass(61);
+        settle_host(&bed);
+        CHECK(has_first(first));
+    }
+    mono_ahead_ms += 86400000;
+    bed_pass(86400);
+    until(&bed, lacks_first, first);
+    close_host(&bed);
+    fr_sys.mono_ms = fr_sys_real.mono_ms;
+}
+
 static bool is_unknown(struct host_bed *b, const char *of)
 {
     struct fr_schedule_row row;
@@ -193,6 +229,24 @@ static void begin_at(const char *clock)
     begin_host(&bed);
     until(&bed, is_ready, NULL);
     settle_host(&bed);
+}
+
+/* More than one commit removes. */
+static void add_missed(void)
+{
+    sqlite3 *db = NULL;
+    char path[400];
+
+    snprintf(path, sizeof(path), "%s/state.db", bed.home);
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db,
+                           "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE "
+                           "i < 600) INSERT INTO fire(schedule, at_ms, first_ms, count, decision, "
+                           "run, outcome, decided_wall) SELECT 1, i * 60000, i * 60000, 1, "
+                           "'missed', 0, '', 0 FROM n",
+                           NULL, NULL, NULL),
+              SQLITE_OK);
+    sqlite3_close(db);
 }
 
 /* A schedule whose file is gone is kept for thirty days, with what became of its instants. */
@@ -213,8 +267,14 @@ static void test_gone(void)
     begin_at("2026-03-31T01:00Z");
     CHECK(is_gone(&bed, "p") && has_first("ran 03-01T02:00 run 1"));
     close_host(&bed);
+    check_row("it goes behind its decisions, when they are many");
+    add_missed();
     set_clock("2026-03-31T03:00Z");
     begin_host(&bed);
+    until(&bed, lacks_first, "missed 01-01T00:01");
+    CHECK(is_gone(&bed, "p"));
+    fr_sys.mono_ms = ahead_mono_ms;
+    mono_ahead_ms = 61000;
     until(&bed, is_unknown, "p");
     check_row("it comes back as another one");
     put_pipeline(&bed, "p", "{at: [2099-01-01T00:00Z]}");
@@ -222,6 +282,7 @@ static void test_gone(void)
     CHECK(find_row(&bed, "p", &row) && row.since_ms > fr_sys.wall_ms() - 60000);
     check_fires(&bed, "p", "");
     close_host(&bed);
+    fr_sys.mono_ms = fr_sys_real.mono_ms;
 }
 
 static void test_old_row_ahead(void)
@@ -261,6 +322,7 @@ int main(void)
     test_back_among_missed();
     test_old_rows();
     test_old_row_ahead();
+    test_step_keeps();
     test_gone();
     fr_sys = fr_sys_real;
     fr_arena_finish(&bed.arena);

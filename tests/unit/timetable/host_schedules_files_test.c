@@ -138,6 +138,15 @@ static void test_paused(void)
     write_pipeline(&bed, "p", "name: p\nschedule: [\n");
     until(&bed, has_error, "p.yaml");
     CHECK(broken_since() >= from && broken_since() <= fr_sys.wall_ms());
+    from = broken_since();
+    for (int i = 0; i < 2; i++) { /* also for the hosts behind it */
+        close_host(&bed);
+        bed_pass(60);
+        begin_host(&bed);
+        until(&bed, is_ready, NULL);
+        CHECK_INT(broken_since(), from);
+        CHECK(is_known(&bed, "p") && has_rule(&bed, "every day at 03:00 in UTC"));
+    }
     write_pipeline(&bed, "p", "name: p\nschedule: {cron: never}\ntasks: {a: {run: x}}\n");
     until(&bed, has_error, "cron: ");
     put_pipeline(&bed, "p", "{cron: \"0 3 * * *\"}");
@@ -251,12 +260,18 @@ static void test_others(void)
     close_host(&bed);
 }
 
+static bool lacks_error(struct host_bed *b, const char *text)
+{
+    return !has_error(b, text);
+}
+
 /* Another file in its place is seen, also where it looks the same. */
 static void test_replaced(void)
 {
     static const char text[] = "name: p\nschedule: {cron: \"0 3 * * *\"}\ntasks: {a: {run: x}}\n";
     char path[340], other[340];
     struct stat st_of;
+    int fd;
 
     check_row("a file that is as large and as old as the one before");
     reset(&bed);
@@ -274,6 +289,74 @@ static void test_replaced(void)
     CHECK_INT(rename(other, path), 0);
     schedules_look_soon(bed.host->schedules, 0);
     until(&bed, has_rule, "every day at 03:00 in UTC");
+    check_row("the same file, written anew in the same second");
+    CHECK_INT(stat(path, &st_of), 0);
+    CHECK((fd = open(path, O_WRONLY)) >= 0);
+    CHECK_INT(pwrite(fd, "4", 1, (off_t)(strchr(text, '3') - text)), 1);
+    CHECK_INT(close(fd), 0);
+    st_of.st_mtim.tv_nsec ^= 1;
+    CHECK_INT(utimensat(AT_FDCWD, path, (struct timespec[]){st_of.st_atim, st_of.st_mtim}, 0), 0);
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, has_rule, "every day at 04:00 in UTC");
+    check_row("one that went, and came back as it was");
+    CHECK_INT(rename(path, other), 0);
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, is_gone, "p");
+    CHECK_INT(rename(other, path), 0);
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, is_known, "p");
+    check_row("its pipeline has another name");
+    write_pipeline(&bed, "p", "name: q\nschedule: {cron: \"0 4 * * *\"}\ntasks: {a: {run: x}}\n");
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, is_known, "q");
+    CHECK(!is_known(&bed, "p"));
+    check_row("a broken one that went");
+    write_pipeline(&bed, "p", "name: q\nschedule: [\n");
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, has_error, "p.yaml");
+    drop_pipeline(&bed, "p");
+    schedules_look_soon(bed.host->schedules, 0);
+    until(&bed, lacks_error, "p.yaml");
+    close_host(&bed);
+}
+
+static int64_t gone_since(const char *name)
+{
+    struct fr_schedule_rows rows;
+    int64_t wall = -1;
+
+    fr_arena_finish(&bed.arena);
+    CHECK_INT(fr_store_schedules(bed.st, &bed.arena, &rows, NULL), FR_OK);
+    for (size_t i = 0; i < rows.n; i++)
+        if (strcmp(rows.rows[i].name, name) == 0)
+            wall = rows.rows[i].gone_wall;
+    return wall;
+}
+
+static bool is_one_gone(struct host_bed *b, const char *name)
+{
+    (void)b;
+    return gone_since(name) > 0;
+}
+
+/* One of two schedules goes: the other one changes, and that makes it no younger. */
+static void test_one_gone(void)
+{
+    int64_t since;
+
+    check_row("one of two schedules goes");
+    reset(&bed);
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline(&bed, "p", "[{name: a, cron: \"0 2 * * *\"}, {name: b, cron: \"0 2 * * *\"}]");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    put_pipeline(&bed, "p", "[{name: a, cron: \"0 2 * * *\"}]");
+    until(&bed, is_one_gone, "b");
+    since = gone_since("b");
+    set_clock("2026-03-01T01:30Z");
+    put_pipeline(&bed, "p", "[{name: a, cron: \"0 3 * * *\"}]");
+    until(&bed, has_rule, "every day at 03:00 in UTC");
+    CHECK_INT(gone_since("b"), since);
     close_host(&bed);
 }
 
@@ -498,6 +581,7 @@ int main(void)
     test_renamed();
     test_others();
     test_replaced();
+    test_one_gone();
     test_unlisted();
     test_two_folders();
     test_changes();

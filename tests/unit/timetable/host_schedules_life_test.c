@@ -167,7 +167,8 @@ static void begin_waiting(void)
 {
     reset(&bed);
     set_clock("2026-03-01T01:00Z");
-    put_pipeline(&bed, "p", "{cron: \"0 * * * *\", overlap: queue, queue_max: 5}");
+    put_pipeline(&bed, "p",
+                 "{cron: \"0 * * * *\", overlap: queue, queue_max: 5}\nmax_active_runs: 1");
     begin_host(&bed);
     until(&bed, is_ready, NULL);
     set_clock("2026-03-01T02:00Z");
@@ -178,23 +179,42 @@ static void begin_waiting(void)
     until_fires(&bed, "p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2, ran 03-01T04:00 run 3");
 }
 
+/* Of the 1st of March from 00:00 to 24:00. */
+#define BACKFILL                                                                                   \
+    "{\"schedule\": 1, \"from_ms\": 1772323200000, \"to_ms\": 1772409600000, \"order\": \"%s\", "  \
+    "\"existing\": \"skip\", \"max_active\": 1, \"priority\": -10, \"params\": []%s}"
+
+static void ask_backfill(const char *order, const char *more, int status, const char *want)
+{
+    char body[400];
+
+    snprintf(body, sizeof(body), BACKFILL, order, more);
+    check_answer(ask(&bed, POST, "/api/v1/backfills", body), status, want);
+}
+
 static void test_pause_queued(void)
 {
     static const char *const want = "ran 03-01T02:00 run 1, paused 03-01T03:00 run 2 cancelled, "
                                     "paused 03-01T04:00 run 3 cancelled";
     struct fr_schedule_row row;
+    char whole[200];
 
     check_row("paused: what waits stays");
     begin_waiting();
     check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true}"), 200, NULL);
     check_fires(&bed, "p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2, ran 03-01T04:00 run 3");
-    check_row("paused again, with what waits");
+    check_row("paused again, with what waits; a backfill is another matter");
+    ask_backfill("oldest", "", 201, NULL);
+    until_fires(&bed, "p",
+                "ran 03-01T00:00 run 4, ran 03-01T02:00 run 1, ran 03-01T03:00 run 2, "
+                "ran 03-01T04:00 run 3");
     check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true, \"queued\": true}"), 200,
                  NULL);
-    until_fires(&bed, "p", want);
+    snprintf(whole, sizeof(whole), "ran 03-01T00:00 run 4, %s", want);
+    until_fires(&bed, "p", whole);
     check_runs(&bed, "p",
                "1 running schedule 03-01T02:00, 2 cancelled schedule 03-01T03:00, "
-               "3 cancelled schedule 03-01T04:00");
+               "3 cancelled schedule 03-01T04:00, 4 queued backfill 03-01T00:00");
     close_host(&bed);
 
     check_row("while there is no host: by the next one");
@@ -211,6 +231,32 @@ static void test_pause_queued(void)
     close_host(&bed);
 }
 
+static void sql(const char *text)
+{
+    sqlite3 *db = NULL;
+    char path[400];
+
+    snprintf(path, sizeof(path), "%s/state.db", bed.home);
+    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
+    CHECK_INT(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+}
+
+/* No such row can be written until admit(). */
+static void refuse(const char *what)
+{
+    char text[200];
+
+    snprintf(text, sizeof(text),
+             "CREATE TRIGGER refuse BEFORE %s BEGIN SELECT RAISE(FAIL, 'refused'); END", what);
+    sql(text);
+}
+
+static void admit(void)
+{
+    sql("DROP TRIGGER refuse");
+}
+
 static bool is_paused(struct host_bed *b, const char *of)
 {
     struct fr_schedule_row row;
@@ -218,21 +264,20 @@ static bool is_paused(struct host_bed *b, const char *of)
     return find_row(b, of, &row) && row.state == FR_SCHEDULE_PAUSED;
 }
 
-/* It ends so, as its nodes are none. */
+/* It ends so, as its nodes are none; that its schedule pauses is written once there is room. */
 static void fail_run(int no)
 {
     const struct fr_note over = {.kind = FR_NOTE_RUN, .now = {.state = FR_RUN_OVER}};
     struct host_run *h;
-    sqlite3 *db = NULL;
-    char path[400];
 
     settle_host(&bed);
     h = host_find_no(bed.host, no);
-    snprintf(path, sizeof(path), "%s/state.db", bed.home);
-    CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
-    CHECK_INT(sqlite3_exec(db, "UPDATE fire SET outcome = 'failed'", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    sql("UPDATE fire SET outcome = 'failed'");
+    refuse("UPDATE ON schedule");
     timetable_part.note(h, h->run, &over);
+    settle_host(&bed);
+    CHECK(!is_paused(&bed, "p"));
+    admit();
 }
 
 /* Runs fail before they begin, as their file cannot be loaded. */
@@ -336,19 +381,6 @@ static void test_run(void)
     close_host(&bed);
 }
 
-#define BACKFILL                                                                                   \
-    "{\"schedule\": 1, \"from_ms\": 1772323200000, \"to_ms\": 1772409600000, \"order\": \"%s\", "  \
-    "\"existing\": \"skip\", \"max_active\": 1, \"priority\": -10, \"params\": []%s}"
-
-static void ask_backfill(const char *order, const char *more, int status, const char *want)
-{
-    char body[400];
-
-    snprintf(body, sizeof(body), BACKFILL, order, more);
-    check_answer(ask(&bed, POST, "/api/v1/backfills", body), status, want);
-}
-
-/* Of the 1st of March from 00:00 to 24:00. */
 static void test_dry_backfill(void)
 {
     check_row("what a backfill would do");
@@ -400,6 +432,12 @@ static bool was_refused(struct host_bed *b, const char *arg)
     return refused > 0;
 }
 
+static bool backs_off(struct host_bed *b, const char *arg)
+{
+    (void)arg;
+    return b->host->schedules->list[0]->backoff_ms != 0;
+}
+
 static void test_full(void)
 {
     check_row("a full disk: decided once there is room");
@@ -415,6 +453,16 @@ static void test_full(void)
     check_fires(&bed, "p", "");
     disk_full = false;
     until_fires(&bed, "p", "ran 03-01T02:00 run 1");
+    CHECK_INT(bed.host->schedules->list[0]->backoff_ms, 0); /* the next fault is the first again */
+    check_row("a decision that cannot be written");
+    check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true}"), 200, NULL);
+    refuse("INSERT ON fire");
+    set_clock("2026-03-02T02:00Z");
+    until(&bed, backs_off, NULL);
+    check_fires(&bed, "p", "ran 03-01T02:00 run 1");
+    admit();
+    until_fires(&bed, "p", "ran 03-01T02:00 run 1, paused 03-02T02:00");
+    CHECK_INT(bed.host->schedules->list[0]->backoff_ms, 0);
     close_host(&bed); /* a thread may write until then */
     fr_sys.write = fr_sys_real.write;
 }
@@ -514,6 +562,16 @@ static void test_meanwhile(void)
     settle_host(&bed);
     set_clock("2026-03-01T04:30Z");
     until_fires(&bed, "p", "skipped 03-01T02:00 run 1, paused 03-01T03:00, ran 03-01T04:30 run 2");
+    check_row("a backfill is paused while its run is made");
+    holds = true;
+    ask_backfill("oldest", "", 201, NULL);
+    until(&bed, is_held, NULL);
+    check_answer(ask(&bed, POST, "/api/v1/backfills/1/pause", "{}"), 202, NULL);
+    sem_post(&comes);
+    settle_host(&bed);
+    cancel(&bed, "2"); /* in a later commit */
+    CHECK_INT(count_runs(&bed), 2);
+    check_answer(ask(&bed, GET, "/api/v1/backfills", NULL), 200, "\"made\":0,\"kept\":0");
     fr_sys.open = fr_sys_real.open;
     close_host(&bed);
     sem_destroy(&comes);

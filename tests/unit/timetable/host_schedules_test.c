@@ -227,12 +227,12 @@ static void put_zone(const char *path, const char *like)
     fr_buf_finish(&b);
 }
 
-/* The first schedule is due next at that time in UTC. */
+/* The last schedule is due next at that time in UTC. */
 static bool is_due_at(struct host_bed *b, const char *text)
 {
     const struct host_schedules *all = b->host->schedules;
 
-    return all->n > 0 && all->list[0]->due_wall == bed_time(text) * 1000;
+    return all->n > 0 && all->list[all->n - 1]->due_wall == bed_time(text) * 1000;
 }
 
 static void test_zone_replaced(void)
@@ -247,7 +247,9 @@ static void test_zone_replaced(void)
     bed_database(zones);
     CHECK_INT(setenv("TZDIR", zones, 1), 0);
     set_clock("2026-03-01T02:59Z");
-    put_pipeline(&bed, "p", "{cron: \"0 9,12 * * *\", zone: Asia/Tokyo, overlap: parallel}");
+    put_pipeline(&bed, "p",
+                 "[{name: z, at: [2099-01-01T00:00Z]}, {name: a, cron: \"0 9,12 * * *\", zone: "
+                 "Asia/Tokyo, overlap: parallel}]");
     begin_host(&bed);
     until(&bed, is_due_at, "2026-03-01T03:00Z");
     set_clock("2026-03-01T03:00Z");
