@@ -300,6 +300,16 @@ static void check_backward(struct parity *p, bool bf16)
         check_distance("all gradients", bf16, sqrt(p->squares), number(p, "limit", "grad"));
 }
 
+static double norm_of_gradients(const struct parity *p)
+{
+    const float *g = p->p.grad.p;
+    double sum = 0;
+
+    for (int64_t i = 0; i < p->p.padded; i++)
+        sum += (double)g[i] * (double)g[i];
+    return sqrt(sum);
+}
+
 /* Constants of ADAMW in the script. */
 static void check_steps(struct parity *p)
 {
@@ -307,7 +317,7 @@ static void check_steps(struct parity *p)
     struct fr_err err = {0};
     char name[200];
     float losses[STEPS];
-    double lr = 3e-5, moved = 0;
+    double lr = 3e-5, moved = 0, norm;
     float *want, *start;
     int64_t n;
 
@@ -319,8 +329,9 @@ static void check_steps(struct parity *p)
         CHECK_INT(tr_optim_zero_grad(&p->optim, &err), FR_OK);
         CHECK_INT(tr_model_forward_backward(p->model, &p->mb, &err), FR_OK);
         losses[i] = mean_loss(p);
+        norm = norm_of_gradients(p);
         CHECK_INT(tr_optim_step(&p->optim, lr, 1, &result, &err), FR_OK);
-        CHECK(!result.skipped && result.grad_norm > 0);
+        CHECK(!result.skipped && norm > 0 && fabs(result.grad_norm - norm) <= 1e-12 * norm);
     }
     compare(p, "steps.loss", losses, false);
     want = read_f32(p, "steps.loss", &n);
