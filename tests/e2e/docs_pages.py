@@ -368,6 +368,13 @@ def layouts_md():
     write("train.yaml", SMALL.replace("example/model", "v3") + "stage: sft\ndo_train: true\ndeepspeed: ds_moe.json\noutput_dir: planned\nbf16: true\ncutoff_len: 256\n")
     said = sh("plan", docs.take("docs/layouts.md", "flowtrain plan"))
     check("it says what to take", "experts over all ranks" in said and "GB" in said, said)
+    os.makedirs("llama-2-7b")
+    write("llama-2-7b/config.json", json.dumps(dict(
+        architectures=["LlamaForCausalLM"], model_type="llama", vocab_size=32000, hidden_size=4096, num_hidden_layers=32,
+        num_attention_heads=32, num_key_value_heads=32, intermediate_size=11008, hidden_act="silu", rms_norm_eps=1e-5,
+        max_position_embeddings=4096, tie_word_embeddings=False, torch_dtype="bfloat16")))
+    said = sh("plan of all weights", docs.take("docs/layouts.md", "flowtrain plan --gpus 8"))
+    check("the page's figures", all(" %s " % gb in said for gb in ("22.6", "32.4")), said)
 
 
 def here(text):
@@ -397,6 +404,9 @@ def trainer_md():
     check("and back, it says", "--to fp8" in line[1])
     sh("convert to FP8", replaced(line[0], ("DeepSeek-V3", "example/model"), ("bf16", "fp8")))
     sh("convert", replaced(line[0], ("DeepSeek-V3", "fp8")))
+    full = docs.take("docs/trainer.md", "flowtrain launch --nproc_per_node 4")
+    sh("full fine-tuning", replaced(full, ("--nproc_per_node 4", "--nproc_per_node 2"), ("pipelines/", ROOT + "/pipelines/"), ("--max_steps 40", "--max_steps 2")))
+    check("a model of it", os.path.exists("tuned/model.safetensors"))
     check("a checkpoint in bf16", os.path.exists("bf16/model.safetensors.index.json") or os.path.exists("bf16/model.safetensors"))
 
 

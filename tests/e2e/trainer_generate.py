@@ -210,11 +210,12 @@ def name_data(name, records):
 
 def scored():
     """Which answers are right: as text but for blanks, or by their last number."""
-    known = lines("one.jsonl")
+    known = [a for a in lines("one.jsonl") if " " in a["predict"].strip() and a["predict"] != a["predict"].upper()]
+    t.check("answers of several words", len(known) >= 5, lines("one.jsonl"))
     prompts = [a["prompt"].split("Human: ")[1].split("<")[0] for a in known]
     last = [int(re.findall(r"[0-9]+", a["predict"])[-1]) for a in known]
     texts = {True: (lambda a, n: a, lambda a, n: "  " + a.replace(" ", "  \t") + " \n"),
-             False: (lambda a, n: a[:-1], lambda a, n: a + " 7", lambda a, n: a.replace(" ", "", 1), lambda a, n: "x" + a,
+             False: (lambda a, n: a.strip()[:-1], lambda a, n: a + " 7", lambda a, n: a.strip().replace(" ", "", 1), lambda a, n: "x" + a,
                      lambda a, n: a.upper())}
     numbers = {True: (lambda a, n: "%d" % n, lambda a, n: "7 and 12, then {:,}.".format(n), lambda a, n: "-3 is %d.0" % n,
                       lambda a, n: "so x=%d, as said" % n, lambda a, n: "%d." % n, lambda a, n: "%.6f" % (n * (1 + 4e-7)),
