@@ -2,7 +2,7 @@
 """--finetuning_type full: losses, gradient norms and weights against golden numbers of torch (tests/golden/full.py); the
 same bits for every number of ranks and stage; the model folder that is saved; what is refused.
 
-usage: trainer_full.py BUILD [cuda]     (cuda: the numbers alone, on the simulated GPU)
+usage: trainer_full.py BUILD [cuda | planned]     (cuda: the numbers alone, on the simulated GPU; planned: what plan said)
 """
 import json
 import os
@@ -176,13 +176,13 @@ def on_simulated_gpu(golden):
 
 def main():
     t.begin()
-    cuda = len(sys.argv) > 2
-    if cuda:
+    part = sys.argv[2] if len(sys.argv) > 2 else ""
+    if part == "cuda":
         t.simulate()
     make_inputs()
     golden = read(os.path.join(GOLDEN, "full.json"))
-    if cuda:
-        on_simulated_gpu(golden)
+    if part != "":
+        planned() if part == "planned" else on_simulated_gpu(golden)
         return t.finish()
     for model in ("llama", "qwen2", "qwen2-tied", "qwen3", "deepseek_v3"):
         train(model + "-out", model)
@@ -276,7 +276,6 @@ def main():
         run = t.launch("refused", 1, **flags)
         t.check(what + " is refused", run.wait() != 0)
         t.has(what, run.text(), want)
-    planned()
     t.finish()
 
 

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { DONE = -1, NONE = -2, PIECE = 512 };
@@ -21,6 +22,8 @@ struct writing {
     struct tr_grads *grads;
     const struct tr_grads_piece *pieces;
     size_t n;
+    const struct tr_grads_piece **first; /* of each tensor, by name */
+    size_t tensors;
     struct brought {
         char *bytes; /* owns */
         int part;
@@ -127,12 +130,34 @@ static bool takes_type(const struct tr_st_tensor *t)
            strstr(t->name, "_scale_inv") == NULL;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct tr_grads_piece *const *x = a, *const *y = b;
+
+    return strcmp((*x)->name, (*y)->name);
+}
+
+/* Pieces of one tensor follow each other. */
+static enum fr_rc index_pieces(struct writing *w, struct fr_arena *arena, struct fr_err *err)
+{
+    if ((w->first = fr_arena_array(arena, w->n + 1, sizeof(*w->first))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu tensors", w->n);
+    for (size_t i = 0; i < w->n; i++)
+        if (i == 0 || strcmp(w->pieces[i].name, w->pieces[i - 1].name) != 0)
+            w->first[w->tensors++] = &w->pieces[i];
+    qsort(w->first, w->tensors, sizeof(*w->first), by_name);
+    return FR_OK;
+}
+
 static void find_pieces(struct trained *t, const char *name)
 {
     const struct writing *w = t->w;
+    const struct tr_grads_piece want = {.name = name}, *key = &want, **found;
 
-    while (t->first < w->n && strcmp(w->pieces[t->first].name, name) != 0)
-        t->first++;
+    found = bsearch(&key, w->first, w->tensors, sizeof(*w->first), by_name);
+    if (found == NULL)
+        return;
+    t->first = (size_t)(*found - w->pieces);
     while (t->first + t->n < w->n && strcmp(w->pieces[t->first + t->n].name, name) == 0)
         t->n++;
 }
@@ -153,6 +178,8 @@ static enum fr_rc write_weights(struct writing *w, const char *dir, struct fr_er
 
     if (items == NULL || trained == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for %zu tensors", n);
+    if (rc == FR_OK)
+        rc = index_pieces(w, &arena, err);
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
         const struct tr_st_tensor *t = tr_st_at(w->o->st, i);
         struct tr_st_item *item = &items[m];

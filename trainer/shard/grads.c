@@ -149,8 +149,8 @@ enum fr_rc tr_grads_create(const struct tr_grads_opts *o, struct tr_grads **out,
         return FR_OK;
     if (o->comm != NULL && o->comm->size != o->shard->o.comm->size)
         return fr_fail(err, FR_UNSUPPORTED,
-                       "weights that train are sharded over all ranks, with a moe block inside "
-                       "nodes: leave it out");
+                       "weights that train have to be sharded over all ranks, but the moe block "
+                       "shards them inside nodes: leave the moe block out");
     if ((g = fr_sys.alloc(sizeof(*g))) == NULL)
         return fr_fail(err, FR_NOMEM, "gradients");
     *g = (struct tr_grads){.o = *o, .norms = -1, .ranks = 1};

@@ -137,7 +137,8 @@ static uint64_t bits_of(double x)
     return bits;
 }
 
-/* Four blocks at a time, so that the sums of their columns do not wait for each other. */
+/* All blocks side by side, so that no sum waits for another. A product of two floats is exact in a
+ * double: fused or not, the bits are the same. */
 CPU_KERNEL static void squares(const float *x, int64_t n, double sums[PIECE / TR_SUMSQ_BLOCK])
 {
     int64_t full = n / TR_SUMSQ_BLOCK;
