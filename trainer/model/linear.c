@@ -133,7 +133,7 @@ static void weight_bwd(const struct tr_linear *l, struct tr_ctx *ctx,
 
     if (l->trained) {
         g.c = tr_grads_view(ctx->grads, l->unit, l->tensor);
-        if (d->dy.shape[0] > 0)
+        if (d->dy.shape[0] > 0) /* no backend promises a product over no rows */
             TR_RUN(ctx, gemm, &g);
         else
             tr_ctx_zero(ctx, g.c);

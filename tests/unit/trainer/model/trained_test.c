@@ -290,6 +290,42 @@ static void check_layouts(const struct tiny *tiny)
     free_whole(&one);
 }
 
+/* A micro-batch without tokens adds nothing, whatever the window held; on the CPU's own kernels. */
+static void check_empty(const struct tiny *tiny)
+{
+    struct fr_err err = {0};
+    struct tr_backend *be = NULL;
+    struct tr_comm *comm = NULL;
+    struct tiny_model t = {0};
+    struct tr_view sums;
+    struct tr_micro mb;
+    const struct tr_grads_range *r;
+    float *before;
+    size_t n;
+
+    check_row("no tokens");
+    CHECK_INT(tr_cpu_create(&be, &err), FR_OK);
+    CHECK_INT(tr_comm_single(be, &comm, &err), FR_OK);
+    CHECK_INT(tiny_make(&t, tiny, comm, TR_F32, &err), FR_OK);
+    mb = tiny_micro(&t);
+    tr_grads_reset(tr_model_grads(t.model));
+    (void)loss_of(t.model, &mb);
+    sums = tr_grads_sums(tr_model_grads(t.model));
+    before = malloc(tr_view_bytes(sums));
+    memcpy(before, sums.p, tr_view_bytes(sums));
+    mb.T = mb.B = 0;
+    (void)loss_of(t.model, &mb);
+    r = tr_grads_ranges(tr_model_grads(t.model), &n);
+    for (size_t i = 0; i < n; i++)
+        if (!CHECK(memcmp(before + r[i].at, (float *)sums.p + r[i].at,
+                          (size_t)r[i].n * sizeof(float)) == 0))
+            printf("   %s\n", r[i].name);
+    free(before);
+    tiny_finish(&t);
+    tr_comm_destroy(comm);
+    tr_backend_destroy(be);
+}
+
 int main(void)
 {
     static const struct tiny dense = {
@@ -308,6 +344,8 @@ int main(void)
     check_layouts(&dense);
     check_layouts(&experts);
     check_layouts(&tied);
+    check_empty(&dense);
+    check_empty(&experts);
     tr_comm_destroy(comm);
     tr_backend_destroy(be);
     return check_done();
