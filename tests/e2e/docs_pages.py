@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 
+import deepspeed_lib
 from docs_lib import ROOT, Docs, unknown_flags
 
 counts = {"passed": 0, "failed": 0}
@@ -396,6 +397,10 @@ def migrate_md():
     line = here(docs.take(page, "torchrun --nnodes"))[0]
     sh("torchrun's line", replaced(line, ("--nnodes 2", "--nnodes 1"), ("--nproc_per_node 8", "--nproc_per_node 2"), ("--master_addr a1", "--master_addr 127.0.0.1"),
                                    ("29500", str(free_port()))))
+    tensor = ("F32", (3, 5), bytes(range(60)))
+    deepspeed_lib.Checkpoint({"norm.weight": tensor}, [["norm.weight"]]).write("checkpoint-400", 3, 2)
+    said = sh("a checkpoint of DeepSpeed", here(docs.take(page, "flowtrain convert --from-deepspeed"))[0])
+    check("what it says", "converted 1 tensors of ZeRO stage 3 of 2 ranks" in said and bytes(range(60)) in open("model-400/model.safetensors", "rb").read(), said)
     check("deepspeed's line is theirs", docs.take(page, "deepspeed --hostfile").count("\n") == 1)
 
 

@@ -92,5 +92,11 @@ void fuzz_dataset_info(struct fr_str in);
 void fuzz_token_cache(struct fr_str in);
 void fuzz_token_cache_seeds(void (*put)(void *arg, const char *name, struct fr_str bytes),
                             void *arg);
+/* foreign.c */
+void fuzz_pickle(struct fr_str in);
+void fuzz_pickle_seeds(void (*put)(void *arg, const char *name, struct fr_str bytes), void *arg);
+void fuzz_torch_file(struct fr_str in);
+void fuzz_torch_file_seeds(void (*put)(void *arg, const char *name, struct fr_str bytes),
+                           void *arg);
 
 #endif

@@ -42,6 +42,8 @@ const struct fuzz_target fuzz_targets[] = {
     {"records", fuzz_records, NULL},
     {"dataset_info", fuzz_dataset_info, NULL},
     {"token_cache", fuzz_token_cache, fuzz_token_cache_seeds},
+    {"pickle", fuzz_pickle, fuzz_pickle_seeds},
+    {"torch_file", fuzz_torch_file, fuzz_torch_file_seeds},
     {NULL, NULL, NULL},
 };
 

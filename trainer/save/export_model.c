@@ -205,8 +205,7 @@ static enum fr_rc write_weights(struct writing *w, const char *dir, struct fr_er
     return rc;
 }
 
-/* config.json names the type of the weights. */
-static enum fr_rc set_type(const char *dir, enum tr_dtype type, struct fr_err *err)
+enum fr_rc tr_export_model_type(const char *dir, enum tr_dtype type, struct fr_err *err)
 {
     const char *name = type == TR_BF16 ? "bfloat16" : type == TR_F16 ? "float16" : "float32";
     const char *key = "dtype", *old;
@@ -237,7 +236,7 @@ static enum fr_rc write_folder(struct writing *w, const char *dir, struct fr_err
     if (rc == FR_OK)
         rc = tr_copy_companions(w->o->args->model_name_or_path, dir, err);
     if (rc == FR_OK)
-        rc = set_type(dir, w->o->type, err);
+        rc = tr_export_model_type(dir, w->o->type, err);
     return rc == FR_OK ? tr_export_args(dir, w->o->args, err) : rc;
 }
 

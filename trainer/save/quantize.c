@@ -152,25 +152,27 @@ enum fr_rc tr_copy_file(const char *from_dir, const char *to_dir, const char *na
     return rc;
 }
 
-enum fr_rc tr_copy_companions(const char *model_dir, const char *out_dir, struct fr_err *err)
+bool tr_is_companion(const char *name)
 {
     static const char *const ends[] = {".json", ".jinja", ".txt", ".model", ".py", ".md"};
+    size_t len = strlen(name), k = 0;
+
+    while (k < 6 && (len < strlen(ends[k]) || strcmp(name + len - strlen(ends[k]), ends[k]) != 0))
+        k++;
+    return k < 6 && strcmp(name, "model.safetensors.index.json") != 0;
+}
+
+enum fr_rc tr_copy_companions(const char *model_dir, const char *out_dir, struct fr_err *err)
+{
     char **names = NULL;
     size_t n = 0;
     enum fr_rc rc = FR_OK;
 
     if (fr_sys.list(model_dir, &names, &n) != 0)
         return fr_fail(err, FR_IO, "cannot read the folder %s", model_dir);
-    for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        size_t len = strlen(names[i]), k = 0;
-
-        while (k < 6 &&
-               (len < strlen(ends[k]) || strcmp(names[i] + len - strlen(ends[k]), ends[k]) != 0))
-            k++;
-        if (k == 6 || strcmp(names[i], "model.safetensors.index.json") == 0)
-            continue;
-        rc = tr_copy_file(model_dir, out_dir, names[i], false, err);
-    }
+    for (size_t i = 0; i < n && rc == FR_OK; i++)
+        if (tr_is_companion(names[i]))
+            rc = tr_copy_file(model_dir, out_dir, names[i], false, err);
     fr_sys_names_free(names, n);
     return rc;
 }

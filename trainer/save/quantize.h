@@ -43,6 +43,8 @@ enum fr_rc tr_weight_read(const struct tr_weight_source *s, float *w, struct fr_
  */
 enum fr_rc tr_copy_file(const char *from_dir, const char *to_dir, const char *name, bool optional,
                         struct fr_err *err);
+/* Whether a file of a model folder is neither weights nor their index. */
+bool tr_is_companion(const char *name);
 /* Copies all files of a model folder but weights and their index to another folder. */
 enum fr_rc tr_copy_companions(const char *model_dir, const char *out_dir, struct fr_err *err);
 
