@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-int fr_problem_status(enum fr_rc rc)
+static int status_of(enum fr_rc rc)
 {
     static const struct {
         enum fr_rc rc;
@@ -144,7 +144,7 @@ void fr_problem(struct fr_api_response *out, int status, const char *instance,
     json_t *doc;
 
     fr_api_response_finish(out);
-    out->status = status != 0 ? status : fr_problem_status(err->rc);
+    out->status = status != 0 ? status : status_of(err->rc);
     out->type = "application/problem+json";
     doc = problem_json(out->status, instance, err, issues);
     if (doc == NULL || json_dump_callback(doc, dump, &out->body, JSON_COMPACT) != 0)

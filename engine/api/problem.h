@@ -28,8 +28,6 @@ enum fr_rc fr_problem_read(int status, struct fr_str body, struct fr_issues *iss
 /* A mistake as issues has it, of "file:line:col: text". NULL: no memory. */
 json_t *fr_problem_issue(const char *line);
 
-int fr_problem_status(enum fr_rc rc);
-
 /* "Not Found"; "Error" for a status that is not used here. */
 const char *fr_status_phrase(int status);
 

@@ -255,6 +255,14 @@ static enum fr_rc copy_path(const char *path, size_t n, char out[PATH_MAX], stru
     return FR_OK;
 }
 
+bool fr_file_is_named(int fd, const char *path)
+{
+    struct stat own, named;
+
+    return fr_sys.fstat(fd, &own) == 0 && fr_sys.lstat(path, &named) == 0 &&
+           own.st_ino == named.st_ino && own.st_dev == named.st_dev;
+}
+
 enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err)
 {
     char part[PATH_MAX];

@@ -58,6 +58,8 @@ enum fr_rc fr_file_write_parts(const char *path, const struct fr_parts *parts, m
 /* Makes path and its parents, mode for those it makes. */
 enum fr_rc fr_mkdirs(const char *path, mode_t mode, struct fr_err *err);
 
+/* Whether path still names the file that fd is: it may be removed between open and lock. */
+bool fr_file_is_named(int fd, const char *path);
 /* FR_UNSUPPORTED when path is on a network file system or on FUSE, where locks and mapped memory
  * are unreliable. remedy ("set X to") stands in the error's text in front of "a local folder". */
 enum fr_rc fr_check_local(const char *path, const char *remedy, struct fr_err *err);

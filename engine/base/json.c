@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 
+#include <math.h>
 #include <string.h>
 
 enum fr_rc fr_json_parse(struct fr_str text, const char *name, json_t **out, struct fr_err *err)
@@ -78,6 +79,27 @@ enum fr_rc fr_json_save(const json_t *value, const char *path, size_t flags, uns
 bool fr_json_put(json_t *object, struct fr_str key, json_t *value)
 {
     return json_object_setn_new(object, key.p, key.n, value) == 0;
+}
+
+const char *fr_json_text(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+
+    return text != NULL ? text : "";
+}
+
+bool fr_json_has(const json_t *list, const char *text)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_is_string(json_array_get(list, i)) &&
+            strcmp(json_string_value(json_array_get(list, i)), text) == 0)
+            return true;
+    return false;
+}
+
+json_t *fr_json_real(double v)
+{
+    return isfinite(v) ? json_real(v) : json_null();
 }
 
 struct fr_str fr_json_key(void *at)

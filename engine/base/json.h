@@ -23,6 +23,10 @@ enum fr_rc fr_json_parse(struct fr_str text, const char *name, json_t **out, str
 /* Puts value, which is taken, under key into object. False: no memory, or a key that is not UTF-8.
  */
 bool fr_json_put(json_t *object, struct fr_str key, json_t *value);
+/* The text of the key in object; "" if there is none. */
+const char *fr_json_text(const json_t *object, const char *key);
+bool fr_json_has(const json_t *list, const char *text); /* whether the list has that text */
+json_t *fr_json_real(double v);                         /* null for NaN and the infinities */
 /* The key where json_object_iter() or json_object_iter_next() is. */
 struct fr_str fr_json_key(void *at);
 

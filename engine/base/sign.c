@@ -53,6 +53,14 @@ void fr_base64_put(const void *p, size_t n, struct fr_buf *out)
     }
 }
 
+int fr_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 bool fr_base64_get(struct fr_str text, struct fr_buf *out)
 {
     for (size_t i = 0; i < text.n; i += 4) {

@@ -16,6 +16,7 @@ enum { FR_HMAC_BYTES = 32 };
 void fr_hmac_sha256(struct fr_str key, struct fr_str message, uint8_t out[FR_HMAC_BYTES]);
 
 void fr_base64_put(const void *p, size_t n, struct fr_buf *out);
+int fr_hex_digit(char c); /* the value of the digit; -1: c is none */
 /* Appends the bytes. False: it is no base64, of whole groups of four. */
 bool fr_base64_get(struct fr_str text, struct fr_buf *out);
 

@@ -25,6 +25,18 @@ bool fr_has_prefix(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
+bool fr_str_ends(struct fr_str s, const char *ending)
+{
+    size_t n = strlen(ending);
+
+    return s.n > n && memcmp(s.p + s.n - n, ending, n) == 0;
+}
+
+int fr_by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 /* Room for n more bytes and a NUL. */
 static bool reserve(struct fr_buf *b, size_t n)
 {

@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +100,7 @@ void fr_sys_names_free(char **names, size_t n)
     fr_sys.free(names);
 }
 
-static char *copy_name(const char *s)
+char *fr_sys_dup(const char *s)
 {
     size_t n = strlen(s) + 1;
     char *p = fr_sys.alloc(n);
@@ -129,7 +128,7 @@ static int real_list(const char *dir, char ***names, size_t *n)
                 break;
             *names = more;
         }
-        if (((*names)[*n] = copy_name(e->d_name)) == NULL)
+        if (((*names)[*n] = fr_sys_dup(e->d_name)) == NULL)
             break;
         ++*n;
     }

@@ -169,5 +169,7 @@ extern struct fr_sys fr_sys;
 extern const struct fr_sys fr_sys_real;
 
 void fr_sys_names_free(char **names, size_t n);
+/* A copy, to be freed by fr_sys.free(); NULL: no memory. */
+char *fr_sys_dup(const char *s);
 
 #endif

@@ -1,7 +1,6 @@
 /* Parses a command line by the command's row, and runs the command. */
 #include "engine/cli/cli.h"
 
-#include "engine/base/log.h"
 #include "engine/spec/config.h"
 
 #include <assert.h>

@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int in_order(const void *a, const void *b)
-{
-    return fr_queue_before(a, b) ? -1 : 1;
-}
-
 static json_t *queued_json(struct fr_store *st, const struct fr_run_row *r, size_t place)
 {
     json_t *doc = fr_row_json(&fr_run_type, r);
@@ -61,7 +56,7 @@ static enum fr_rc keep_queued(struct fr_store *st, struct fr_arena *arena, struc
             rows->rows[n++] = rows->rows[i];
     rows->n = n;
     if (n > 0)
-        qsort(rows->rows, n, sizeof(*rows->rows), in_order);
+        qsort(rows->rows, n, sizeof(*rows->rows), fr_queue_order);
     for (size_t i = 0; rc == FR_OK && i < n; i++)
         rc = cli_queue_reason(st, arena, &rows->rows[i], err);
     return rc;

@@ -5,7 +5,6 @@
 #include "engine/cli/rotate.h"
 #include "engine/cli/systemd.h"
 
-#include "engine/base/log.h"
 #include "engine/base/sys.h"
 
 #include <errno.h>

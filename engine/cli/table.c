@@ -1,6 +1,5 @@
 /* The commands: arguments, options, help and function of each. */
 #include "engine/cli/cli.h"
-#include "engine/store/outbox.h"
 
 #include <string.h>
 

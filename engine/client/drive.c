@@ -3,7 +3,6 @@
 #include "engine/show/model.h"
 #include "engine/client/waiting.h"
 
-#include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/spec/config.h"
 #include "engine/store/home.h"

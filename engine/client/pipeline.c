@@ -1,7 +1,6 @@
 #include "engine/client/pipeline.h"
 
 #include "engine/base/file.h"
-#include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/base/yaml.h"
 #include "engine/spec/config.h"

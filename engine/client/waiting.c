@@ -1,14 +1,14 @@
 /* Why runs and tasks wait, as text. */
 #include "engine/client/waiting.h"
 
-#include "engine/base/log.h"
 #include "engine/show/private.h"
 #include "engine/spec/config.h"
 #include "engine/view/queue.h"
 #include "engine/view/why.h"
 
-enum fr_rc cli_queue_why(struct fr_store *st, const struct fr_run_row *row, struct fr_buf *out,
-                         struct fr_err *err)
+/* Appends why the queued run waits; appends nothing if the run is about to start. */
+static enum fr_rc queue_why(struct fr_store *st, const struct fr_run_row *row, struct fr_buf *out,
+                            struct fr_err *err)
 {
     struct fr_config *config = NULL;
     struct fr_queue_limits limits;
@@ -47,7 +47,7 @@ enum fr_rc cli_queue_reason(struct fr_store *st, struct fr_arena *arena, struct 
 {
     struct fr_buf why = {0};
 
-    if (cli_queue_why(st, row, &why, err) != FR_OK) {
+    if (queue_why(st, row, &why, err) != FR_OK) {
         why.n = 0;
         fr_buf_fmt(&why, "why cannot be said: %s", err->msg);
     }
@@ -94,7 +94,7 @@ void cli_say_queued(struct cli_drive *d, struct fr_store *st)
     fr_id_text(m->id, id);
     rc = fr_store_run_find(st, id, &arena, &row, &err);
     if (rc == FR_OK && cli_is_queued(&row))
-        rc = cli_queue_why(st, &row, &why, &err);
+        rc = queue_why(st, &row, &why, &err);
     if (rc != FR_OK)
         cli_show_say(d->show, "run %lld is queued; why cannot be said: %s", (long long)m->no,
                      err.msg);

@@ -4,9 +4,6 @@
 
 #include "engine/client/session.h"
 
-/* Appends why the queued run waits; appends nothing if the run is about to start. */
-enum fr_rc cli_queue_why(struct fr_store *st, const struct fr_run_row *row, struct fr_buf *out,
-                         struct fr_err *err);
 /* Sets row->reason to why the queued run waits, in arena: the store has no reason of such a run.
  * After a mistake in config.yaml the reason names that. FR_NOMEM. */
 enum fr_rc cli_queue_reason(struct fr_store *st, struct fr_arena *arena, struct fr_run_row *row,

@@ -14,16 +14,9 @@ static bool has(char *const *list, size_t n, const char *path)
     return false;
 }
 
-static void drop(char **list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        fr_sys.free(list[i]);
-    fr_sys.free(list);
-}
-
 void fr_agents_finish(struct fr_nodes *ex)
 {
-    drop(ex->agents, ex->n_agents);
+    fr_sys_names_free(ex->agents, ex->n_agents);
     ex->agents = NULL;
     ex->n_agents = 0;
 }
@@ -49,7 +42,7 @@ enum fr_rc fr_nodes_agents(struct fr_nodes *ex, const char *const *paths, size_t
         if (bytes > FR_AGENT_PATH || has(list, k, paths[i]))
             continue;
         if ((list[k] = fr_sys.alloc(bytes)) == NULL) {
-            drop(list, k);
+            fr_sys_names_free(list, k);
             return fr_fail(err, FR_NOMEM, "no memory for agents");
         }
         memcpy(list[k], paths[i], bytes);

@@ -1,6 +1,5 @@
 #include "engine/exec/private.h"
 
-#include "engine/base/log.h"
 #include "engine/base/sys.h"
 
 #include <assert.h>

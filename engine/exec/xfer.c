@@ -3,8 +3,6 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 enum {

@@ -2,8 +2,6 @@
 
 #include "engine/base/sys.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 #include "engine/metrics/machines.h"
 
+#include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "engine/metrics/machine_file.h"
 
@@ -309,11 +310,6 @@ const struct fr_machine *fr_machines_disk_low(struct fr_machines *all, int64_t l
 
 /* ---- what is asked ---- */
 
-static json_t *real(double v)
-{
-    return isfinite(v) ? json_real(v) : json_null();
-}
-
 static json_t *newest(const struct fr_machine *m)
 {
     const struct fr_load *l = m->n_fine > 0 ? &m->fine[(m->n_fine - 1) % m->cap_fine] : NULL;
@@ -321,10 +317,11 @@ static json_t *newest(const struct fr_machine *m)
     if (l == NULL)
         return json_null();
     return json_pack("{s:I, s:o, s:f, s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "wall",
-                     (json_int_t)l->wall_ms, "cpu", real(l->cpu), "load_1m", m->load / 100.0,
-                     "memory", real(l->memory), "memory_bytes", (json_int_t)m->mem_bytes,
-                     "disk_free", (json_int_t)m->disk_free, "rx", real(l->rx), "tx", real(l->tx),
-                     "gpu", real(l->gpu), "gpu_memory", real(l->gpu_memory));
+                     (json_int_t)l->wall_ms, "cpu", fr_json_real(l->cpu), "load_1m",
+                     m->load / 100.0, "memory", fr_json_real(l->memory), "memory_bytes",
+                     (json_int_t)m->mem_bytes, "disk_free", (json_int_t)m->disk_free, "rx",
+                     fr_json_real(l->rx), "tx", fr_json_real(l->tx), "gpu", fr_json_real(l->gpu),
+                     "gpu_memory", fr_json_real(l->gpu_memory));
 }
 
 json_t *fr_machine_json(const struct fr_machine *m)
@@ -352,7 +349,7 @@ static void put_bucket(struct means *b)
     if (b->n > 0)
         json_array_append_new(b->t, json_integer(b->from_ms));
     for (int i = 0; i < VALUES && b->n > 0; i++)
-        json_array_append_new(b->lists[i], real(b->sum[i] / (double)b->n));
+        json_array_append_new(b->lists[i], fr_json_real(b->sum[i] / (double)b->n));
     b->n = 0;
 }
 

@@ -133,15 +133,10 @@ void meters_stay(struct host_meters *m, struct fr_store *st)
 
 /* ---- what happens ---- */
 
-static bool lives(uint8_t state)
-{
-    return state == FR_ST_STARTING || state == FR_ST_RUNNING || state == FR_ST_STOPPING;
-}
-
 static void count(struct host_counts *c, const struct fr_plan *plan, uint32_t inst, int by)
 {
     c->by_state[c->states[inst]] += (uint32_t)by;
-    if (lives(c->states[inst]))
+    if (fr_state_lives(c->states[inst]))
         c->live[plan->insts[inst].node] += (uint32_t)by;
 }
 
@@ -196,7 +191,7 @@ static void note_state(struct fr_prom *prom, struct host_counts *c, const struct
         return;
     if (row->state == FR_ST_RETRYING)
         fr_prom_add(prom, AT(RETRIES_TOTAL, name, cause), 1);
-    if (row->state == FR_ST_RETRYING || (fr_state_ended(row->state) && lives(before)))
+    if (row->state == FR_ST_RETRYING || (fr_state_ended(row->state) && fr_state_lives(before)))
         fr_prom_add(prom, AT(ATTEMPTS_TOTAL, name, fr_state_name(row->attempt_state), cause), 1);
 }
 

@@ -184,7 +184,6 @@ void srv_run_finish(struct srv *s);
 void srv_attempt_message(struct srv *s, const struct fr_msg *m);
 void srv_send_state(struct srv *s, struct fr_id id);
 void srv_send_ended(struct srv *s, const struct fr_attempt *a);
-enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a);
 
 /* srv_keep.c: at the first hello, before any attempt is looked at; when one was acknowledged. */
 enum { FR_KEEP_DAYS_MAX = 1000000 };

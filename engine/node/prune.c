@@ -7,7 +7,6 @@
 #include "engine/supervise/walk.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* The engine's messages about attempts. */
 #include "engine/node/private.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The status according to the records read so far. */
@@ -22,7 +21,7 @@ static enum fr_attempt_status known_status(const struct fr_attempt *a)
 
 /* A prepared attempt needs its supervisor. If no supervisor holds the lock, the attempt may have
  * launched and ended since the journal was read. */
-enum fr_attempt_status srv_status(struct srv *s, const struct fr_attempt *a)
+static enum fr_attempt_status status_of(struct srv *s, const struct fr_attempt *a)
 {
     const struct srv_live *l = a != NULL ? a->live : NULL;
     enum fr_attempt_status st = known_status(a);
@@ -91,7 +90,7 @@ void srv_send_state(struct srv *s, struct fr_id id)
     struct fr_msg m = {.type = FR_MSG_STATE};
 
     m.state.attempt = id;
-    m.state.status = srv_status(s, a);
+    m.state.status = status_of(s, a);
     m.state.prepared = m.state.status == FR_AT_UNKNOWN && a != NULL && !a->acked;
     if (a != NULL && !a->acked) {
         m.state.generation = a->generation;
@@ -110,7 +109,7 @@ void srv_send_state(struct srv *s, struct fr_id id)
 static void answer(struct srv *s, struct fr_id id)
 {
     struct fr_attempt *a = fr_table_find(&s->table, id);
-    enum fr_attempt_status st = srv_status(s, a);
+    enum fr_attempt_status st = status_of(s, a);
     struct fr_msg prepared = {.type = FR_MSG_PREPARED, .prepared = {.attempt = id}};
     struct srv_live *l;
 
@@ -148,12 +147,11 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
         srv_refuse(s, p->attempt, &err);
         return;
     }
-    if (a != NULL && (a->acked || srv_status(s, a) != FR_AT_UNKNOWN)) {
+    if (a != NULL && (a->acked || status_of(s, a) != FR_AT_UNKNOWN)) {
         answer(s, p->attempt);
         return;
     }
-    while ((rival = fr_table_rival(&s->table, p)) != NULL &&
-           srv_status(s, rival) == FR_AT_UNKNOWN) {
+    while ((rival = fr_table_rival(&s->table, p)) != NULL && status_of(s, rival) == FR_AT_UNKNOWN) {
         /* prepared once, and its supervisor is gone: it shall not come back beside this one */
         struct fr_rec tombstone = {.kind = FR_REC_TOMBSTONE, .attempt = rival->id};
         if (srv_journal(s, &tombstone, &err) != FR_OK) {
@@ -192,7 +190,7 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
 static struct srv_live *reachable(struct srv *s, struct fr_id id)
 {
     struct fr_attempt *a = fr_table_find(&s->table, id);
-    enum fr_attempt_status st = srv_status(s, a);
+    enum fr_attempt_status st = status_of(s, a);
 
     return st == FR_AT_PREPARED || st == FR_AT_RUNNING || st == FR_AT_SWEEPING ? srv_live_get(s, a)
                                                                                : NULL;
@@ -214,7 +212,7 @@ static void take_go(struct srv *s, const struct fr_msg *m)
 static void take_attach(struct srv *s, const struct fr_attach *m)
 {
     struct fr_attempt *a = fr_table_find(&s->table, m->attempt);
-    enum fr_attempt_status st = srv_status(s, a);
+    enum fr_attempt_status st = status_of(s, a);
     struct srv_live *l = a != NULL ? a->live : NULL;
 
     if (l == NULL || !l->starting || st != FR_AT_PREPARED) /* else prepared or launched follows */
@@ -294,7 +292,7 @@ static bool stop_stray(struct srv *s, const struct fr_stop *stop)
 static void take_stop(struct srv *s, const struct fr_msg *m)
 {
     struct fr_attempt *a = fr_table_find(&s->table, m->stop.attempt);
-    enum fr_attempt_status st = srv_status(s, a);
+    enum fr_attempt_status st = status_of(s, a);
     struct fr_arena arena = {0};
     struct fr_ended e = {0};
     struct fr_err err;
@@ -305,7 +303,7 @@ static void take_stop(struct srv *s, const struct fr_msg *m)
     if (st == FR_AT_UNKNOWN && (a == NULL || !a->acked)) {
         write_tombstone(s, m->stop.attempt);
         a = fr_table_find(&s->table, m->stop.attempt);
-        st = srv_status(s, a); /* its launch may have come first */
+        st = status_of(s, a); /* its launch may have come first */
     }
     if (st == FR_AT_UNKNOWN || st == FR_AT_TOMBSTONED) {
         srv_send_state(s, m->stop.attempt);

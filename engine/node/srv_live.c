@@ -8,7 +8,6 @@
 #include "engine/node/private.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* Title and text of a message. */
 #include "engine/notify/notify.h"
 
+#include "engine/base/json.h"
+
 #include <string.h>
 
 static const struct {
@@ -21,16 +23,9 @@ static const struct {
     {"channel.test", "a test message"},
 };
 
-static const char *text_of(const json_t *doc, const char *key)
-{
-    const char *text = json_string_value(json_object_get(doc, key));
-
-    return text != NULL ? text : "";
-}
-
 static const char *words_of(const json_t *message)
 {
-    const char *type = text_of(message, "type");
+    const char *type = fr_json_text(message, "type");
 
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         if (strcmp(words[i].type, type) == 0)
@@ -41,8 +36,8 @@ static const char *words_of(const json_t *message)
 void fr_message_title(const json_t *message, struct fr_buf *out)
 {
     const json_t *data = json_object_get(message, "data"), *no = json_object_get(data, "run");
-    const char *type = text_of(message, "type"), *name = text_of(data, "pipeline");
-    const char *subject = text_of(data, "subject");
+    const char *type = fr_json_text(message, "type"), *name = fr_json_text(data, "pipeline");
+    const char *subject = fr_json_text(data, "subject");
     struct fr_buf line = {0};
 
     fr_buf_text(&line, name[0] != '\0' ? name : "flowrun");
@@ -77,8 +72,8 @@ static void add_failure(struct fr_buf *out, const json_t *first)
 
     if (first == NULL)
         return;
-    fr_buf_fmt(out, "first failure: %s on %s, %s", text_of(first, "task"), text_of(first, "node"),
-               text_of(first, "cause"));
+    fr_buf_fmt(out, "first failure: %s on %s, %s", fr_json_text(first, "task"),
+               fr_json_text(first, "node"), fr_json_text(first, "cause"));
     if (json_integer_value(code) != 0)
         fr_buf_fmt(out, " %lld", (long long)json_integer_value(code));
     fr_buf_text(out, "\n");
@@ -93,14 +88,14 @@ void fr_message_text(const json_t *message, struct fr_buf *out)
 
     fr_message_title(message, out);
     fr_buf_text(out, "\n");
-    add_line(out, "", text_of(data, "reason"));
-    add_line(out, "", text_of(data, "text"));
+    add_line(out, "", fr_json_text(data, "reason"));
+    add_line(out, "", fr_json_text(data, "text"));
     add_failure(out, json_object_get(data, "first_failure"));
-    add_line(out, "started", text_of(data, "started"));
-    add_line(out, "ended", text_of(data, "ended"));
-    add_line(out, "schedule", text_of(data, "schedule"));
+    add_line(out, "started", fr_json_text(data, "started"));
+    add_line(out, "ended", fr_json_text(data, "ended"));
+    add_line(out, "schedule", fr_json_text(data, "schedule"));
     if (held > 0)
         fr_buf_fmt(out, "%lld more %s held back since the last message of this kind\n", held,
                    held == 1 ? "was" : "were");
-    add_line(out, "", text_of(data, "url"));
+    add_line(out, "", fr_json_text(data, "url"));
 }

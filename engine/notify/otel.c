@@ -1,6 +1,7 @@
 #include "engine/notify/otel.h"
 
 #include "engine/base/json.h"
+#include "engine/base/sign.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,20 +43,13 @@ static bool split(struct fr_str entry, struct fr_str *key, struct fr_str *value)
     return true;
 }
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Adds s with %XX decoded. */
 static void decode(struct fr_str s, struct fr_buf *out)
 {
     for (size_t i = 0; i < s.n; i++) {
-        bool coded = s.p[i] == '%' && s.n - i > 2 && hex(s.p[i + 1]) >= 0 && hex(s.p[i + 2]) >= 0;
-        char c = coded ? (char)(hex(s.p[i + 1]) << 4 | hex(s.p[i + 2])) : s.p[i];
+        bool coded = s.p[i] == '%' && s.n - i > 2 && fr_hex_digit(s.p[i + 1]) >= 0 &&
+                     fr_hex_digit(s.p[i + 2]) >= 0;
+        char c = coded ? (char)(fr_hex_digit(s.p[i + 1]) << 4 | fr_hex_digit(s.p[i + 2])) : s.p[i];
 
         fr_buf_add(out, &c, 1);
         i += coded ? 2 : 0;

@@ -1,7 +1,6 @@
 /* A layout as SVG. It stands alone: colours and fonts are in it, nothing is loaded. */
 #include "engine/plan/layout.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { NAMED = 50 /* tasks of a folded box that its title names */ };

@@ -1,10 +1,10 @@
 /* A run that is over is made again as a new one: with its own copy of the pipeline and of the small
  * files that this names, by the rules of then. */
 #include "engine/run/inside.h"
+#include "engine/base/json.h"
 #include "engine/spec/fence.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum fr_rc fr_run_again(struct fr_store *st, const struct fr_run_row *row, struct fr_arena *arena,
@@ -53,18 +53,6 @@ static const char *from_here(struct fr_run *run, const struct fr_spec *before, c
     return param;
 }
 
-/* Whether it is there already as it is given. */
-static bool has(const json_t *list, const char *param)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *old = json_string_value(json_array_get(list, i));
-
-        if (old != NULL && strcmp(old, param) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Becomes the last of the list. */
 static void give(json_t *list, const char *param)
 {
@@ -91,7 +79,7 @@ static enum fr_rc merge(struct fr_run *run, const struct fr_spec_opts *now,
 
         if (param == NULL) {
             rc = fr_fail(err, FR_NOMEM, "no memory for parameters");
-        } else if (!has(json_object_get(doc, "params"), param)) {
+        } else if (!fr_json_has(json_object_get(doc, "params"), param)) {
             give(json_object_get(doc, "params"), param);
             ++*n;
         }

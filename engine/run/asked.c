@@ -1,8 +1,6 @@
 /* Requests to a run, from its user and its driver. */
 #include "engine/run/inside.h"
 
-#include <stdio.h>
-
 void fr_run_say(struct fr_run *run, const char *text)
 {
     run_trouble(run, FR_PLAN_NONE, "%s", text);

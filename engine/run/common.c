@@ -2,7 +2,6 @@
 #include "engine/run/inside.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 uint32_t run_node_of(const struct fr_run *run, uint32_t inst)

@@ -5,7 +5,6 @@
 #include "engine/store/unfetched.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { EVENT_GONE = -2 }; /* idx of an event whose instance the plan has no more */
@@ -224,19 +223,9 @@ static enum fr_rc look_at_nodes(struct fr_run *run, bool retry, struct fr_err *e
 /* The number of an instance of before in this plan; EVENT_GONE: none. */
 static int64_t new_idx(const struct fr_run *run, const struct fr_inst_rows *insts, int64_t idx)
 {
-    size_t from = 0, to = insts->n;
+    const struct fr_inst_row *row = fr_inst_at(insts, idx);
+    uint32_t now = row != NULL ? fr_plan_inst(run->plan, row->key) : FR_PLAN_NONE;
 
-    while (from < to) {
-        size_t mid = from + (to - from) / 2;
-
-        if (insts->rows[mid].idx < idx)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    uint32_t now = from < insts->n && insts->rows[from].idx == idx
-                       ? fr_plan_inst(run->plan, insts->rows[from].key)
-                       : FR_PLAN_NONE;
     return now != FR_PLAN_NONE ? (int64_t)now : EVENT_GONE;
 }
 

@@ -16,7 +16,7 @@
 enum { OVER_BYTES = 4096 }; /* of a node's own marks, above the limit */
 
 /* What the task says, or its kind. */
-bool run_has_metrics(const struct fr_run *run, const struct run_attempt *at)
+static bool has_metrics(const struct fr_run *run, const struct run_attempt *at)
 {
     const struct fr_plan_task *task = run_task_of(run, at->inst);
 
@@ -76,7 +76,7 @@ enum fr_rc run_metrics_look(struct fr_run *run, struct run_attempt *at, struct f
     struct stat st;
     enum fr_rc rc;
 
-    if (!run_has_metrics(run, at))
+    if (!has_metrics(run, at))
         return FR_OK;
     rc = file_path(run, at, &path, err);
     at->metrics.size = rc == FR_OK && fr_sys.lstat(path.p, &st) == 0 ? (uint64_t)st.st_size : 0;
@@ -140,7 +140,7 @@ void run_metrics_take(struct fr_run *run, struct run_attempt *at, const struct f
 
     if (m->failed || m->cut)
         return;
-    if (!run_has_metrics(run, at) ||
+    if (!has_metrics(run, at) ||
         piece.offset + piece.bytes.n > (uint64_t)FR_METRICS_BYTES + OVER_BYTES) {
         run_trouble(run, at->inst, "its node sends more metrics than the limit: not kept");
         m->cut = true;

@@ -27,7 +27,6 @@ bool fr_run_node_up(const struct fr_run *run, uint32_t node, int64_t *down_wall)
 struct fr_exec_event;
 struct run_attempt;
 
-bool run_has_metrics(const struct fr_run *run, const struct run_attempt *at);
 /* Finds out how much of them is here. */
 enum fr_rc run_metrics_look(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 void run_metrics_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);

@@ -1,7 +1,6 @@
 #include "engine/run/inside.h"
 #include "engine/run/metrics.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {

@@ -61,11 +61,6 @@ int64_t run_times_ended(struct fr_run *run, const struct run_attempt *at, const 
     return now - in->end_wall;
 }
 
-static bool lives(enum fr_state_of state)
-{
-    return state == FR_ST_STARTING || state == FR_ST_RUNNING || state == FR_ST_STOPPING;
-}
-
 /* A gang has ended with the last of its members. */
 static int64_t ended(const struct fr_run *run, uint32_t inst)
 {
@@ -84,7 +79,7 @@ int64_t run_times_of(const struct fr_run *run, const struct fr_row *row, int64_t
     const struct run_inst *in = &run->insts[row->inst];
     int64_t wall = 0;
 
-    if (row->state == in->state || !lives(in->state))
+    if (row->state == in->state || !fr_state_lives(in->state))
         return now;
     if (row->state == FR_ST_RUNNING && row->live)
         wall = in->launched_wall;

@@ -4,7 +4,6 @@
 
 #include "engine/base/log.h"
 #include "engine/metrics/meters.h"
-#include "engine/store/lead.h"
 
 #include <stdarg.h>
 #include <stdio.h>

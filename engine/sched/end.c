@@ -7,7 +7,7 @@
 #include <math.h>
 
 /* splitmix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators") */
-uint64_t draw(struct fr_sched *s)
+static uint64_t draw(struct fr_sched *s)
 {
     uint64_t z = s->random += 0x9e3779b97f4a7c15u;
 
@@ -111,7 +111,7 @@ static int64_t gang_ended(const struct fr_sched *s, const struct fr_plan_task *g
     return last;
 }
 
-void gang_settle(struct fr_sched *s, uint32_t t)
+static void gang_settle(struct fr_sched *s, uint32_t t)
 {
     const struct fr_plan_task *gang = &s->plan->tasks[t];
     struct task *task = &s->tasks[t];

@@ -176,7 +176,6 @@ void put_stop(struct fr_sched *s, uint32_t inst, enum fr_cause cause); /* STOPPI
 bool ended_badly(enum fr_state_of state);
 
 /* place.c */
-void offer(struct fr_sched *s, uint32_t node);
 void enqueue(struct fr_sched *s, uint32_t inst); /* an instance in READY; of a gang: its first */
 void dispatch(struct fr_sched *s);
 /* The start of the attempt never reached its node, and others may use its slots: an earlier process
@@ -204,9 +203,7 @@ bool idle_answer(struct fr_sched *s, uint32_t inst);
  * unreachable is retried as retry.on says. */
 void fail_unstarted(struct fr_sched *s, uint32_t inst, enum fr_cause cause);
 void gang_stop(struct fr_sched *s, uint32_t task, enum fr_cause cause);
-void gang_settle(struct fr_sched *s, uint32_t task);
 void make_ready(struct fr_sched *s, uint32_t inst); /* gang: all of it; waits while it is blocked */
-uint64_t draw(struct fr_sched *s);
 
 /* flow.c */
 void activate(struct fr_sched *s, uint32_t task); /* all it needs has ended: settle() goes on */

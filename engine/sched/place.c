@@ -56,7 +56,7 @@ static uint32_t best_of(struct fr_sched *s, uint32_t node)
     return h->n > 0 ? h->v[0].id : NONE;
 }
 
-void offer(struct fr_sched *s, uint32_t node)
+static void offer(struct fr_sched *s, uint32_t node)
 {
     struct node *n = &s->nodes[node];
     uint32_t best = best_of(s, node);

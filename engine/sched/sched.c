@@ -102,8 +102,7 @@ enum fr_rc fr_sched_load_run(struct fr_sched *s, const struct fr_run_now *row, s
 
 enum fr_rc fr_sched_load(struct fr_sched *s, const struct fr_row *row, struct fr_err *err)
 {
-    bool flying =
-        row->state == FR_ST_STARTING || row->state == FR_ST_RUNNING || row->state == FR_ST_STOPPING;
+    bool flying = fr_state_lives(row->state);
     bool booked = fr_row_booked(row) && row->attempt_state == FR_ST_STARTING;
     struct inst *in;
 

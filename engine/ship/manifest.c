@@ -1,5 +1,6 @@
 #include "engine/ship/manifest.h"
 
+#include "engine/base/str.h"
 #include "engine/base/sys.h"
 
 #include <errno.h>
@@ -73,11 +74,6 @@ static enum fr_rc add_file(struct fr_manifest *l, const char *path,
     return FR_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static enum fr_rc visit(struct fr_manifest *l, const char *path, const char *rel, int depth,
                         struct fr_err *err);
 
@@ -92,7 +88,7 @@ static enum fr_rc visit_folder(struct fr_manifest *l, const char *path, const ch
         return fr_fail(err, FR_USAGE, "%s is nested deeper than %d folders", path, DEPTH_MAX);
     if (fr_sys.list(path, &names, &n) != 0)
         return fr_fail_errno(err, errno, "listing %s", path);
-    qsort(names, n, sizeof(*names), by_name);
+    qsort(names, n, sizeof(*names), fr_by_text);
     for (size_t i = 0; rc == FR_OK && i < n; i++) {
         const char *sub = fr_arena_fmt(&l->arena, "%s/%s", path, names[i]);
         const char *below = fr_arena_fmt(&l->arena, "%s%s%s", rel, rel[0] ? "/" : "", names[i]);

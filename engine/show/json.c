@@ -9,7 +9,7 @@
 
 /* jansson leaves DEL and the control characters U+0080 to U+009F unescaped; terminals act on them.
  * They occur only inside strings. */
-void cli_add_json(struct fr_buf *out, json_t *doc)
+static void add_json(struct fr_buf *out, json_t *doc)
 {
     char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
 
@@ -33,7 +33,7 @@ void cli_put_json(json_t *doc)
 {
     struct fr_buf b = {0};
 
-    cli_add_json(&b, doc);
+    add_json(&b, doc);
     if (b.n > 0 && !b.bad)
         fr_print("%s", b.p);
     fr_buf_finish(&b);
@@ -78,7 +78,7 @@ void json_line(struct cli_show *show, uint32_t inst, int64_t wall_ms, struct fr_
         json_object_set_new(doc, "text", json_string(visible.p != NULL ? visible.p : ""));
         fr_buf_finish(&visible);
     }
-    cli_add_json(&line, doc);
+    add_json(&line, doc);
     if (line.n > 0 && !line.bad)
         cli_out_add(show->opts.out, CLI_OUT_OUTPUT, line.p, line.n);
     fr_buf_finish(&line);

@@ -29,7 +29,7 @@ static void count(struct totals *t, enum fr_state_of state)
     t->n++;
     t->ended += fr_state_ended(state);
     t->failed += fr_state_failed(state);
-    t->going += state == FR_ST_STARTING || state == FR_ST_RUNNING || state == FR_ST_STOPPING;
+    t->going += fr_state_lives(state);
 }
 
 static struct sum sum_of(const struct cli_show *show, const struct fr_plan_task *task,

@@ -98,8 +98,7 @@ void cli_model_finish(struct cli_model *m)
 static void take_time(struct cli_model_inst *in, int64_t wall_ms)
 {
     bool ended = fr_state_ended(in->state);
-    bool begun =
-        in->state == FR_ST_STARTING || in->state == FR_ST_RUNNING || in->state == FR_ST_STOPPING;
+    bool begun = fr_state_lives(in->state);
 
     if (!ended && in->ended_wall != 0)
         in->started_wall = 0; /* a retry of the user */

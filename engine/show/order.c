@@ -212,7 +212,8 @@ void order_trouble(struct cli_show *show, const struct fr_note *note)
     }
 }
 
-void order_release(struct cli_show *show)
+/* Shows all held notes. */
+static void release(struct cli_show *show)
 {
     while (show->held != NULL)
         print_held(show, &show->held);
@@ -222,7 +223,7 @@ void order_finish(struct cli_show *show)
 {
     const struct fr_plan *plan = show->model.plan;
 
-    order_release(show);
+    release(show);
     for (uint32_t i = 0; show->lines != NULL && i < plan->n_insts; i++) {
         print_lines(show, i, true);
         fr_buf_finish(&show->lines[i].text);

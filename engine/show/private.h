@@ -65,8 +65,7 @@ void order_state(struct cli_show *show, const struct fr_note *note);
 void order_run(struct cli_show *show, const struct fr_note *note);
 /* After a note about trouble: held states of that instance or node are shown. */
 void order_trouble(struct cli_show *show, const struct fr_note *note);
-void order_release(struct cli_show *show); /* shows all held notes */
-void order_finish(struct cli_show *show);  /* the same, and the rest of output */
+void order_finish(struct cli_show *show); /* shows all held notes, and the rest of output */
 
 /* show.c: adds at most so many rows with curves to a table. */
 void show_curves(const struct cli_show *show, struct show_table *to, unsigned rows);

@@ -42,8 +42,6 @@ void cli_show_curves(struct cli_show *show); /* reads new metrics */
 const struct cli_model *cli_show_model(const struct cli_show *show); /* borrowed */
 void cli_show_destroy(struct cli_show *show);
 
-/* Appends doc as a line, control characters escaped, and drops doc. NULL appends nothing. */
-void cli_add_json(struct fr_buf *out, json_t *doc);
 /* Prints doc as such a line, and drops doc. */
 void cli_put_json(json_t *doc);
 

@@ -2,7 +2,6 @@
 #include "engine/base/file.h"
 #include "engine/spec/load.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { FILE_MAX_BYTES = 64 << 10 };

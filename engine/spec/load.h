@@ -186,8 +186,6 @@ bool is_map(struct loader *l, const struct fr_yaml *y, const char *what, const c
 /* Reads map y by object's table into the struct at target. */
 void read_object(struct loader *l, const struct object *object, const struct fr_yaml *y,
                  void *target);
-/* Reports keys that object does not have. False when y is no map. */
-bool check_keys(struct loader *l, const struct object *object, const struct fr_yaml *y);
 /* One text or a list of them; *n texts. NULL when there are none. */
 const char **read_strings(struct loader *l, const struct fr_yaml *y, bool names, size_t *n);
 bool name_ok(const char *name);  /* of tasks, params, secrets */
@@ -208,9 +206,6 @@ void guard_path(struct loader *l, const char *path); /* absolute: the value of t
 void guard_late(struct loader *l);                   /* the text is a path, and not known yet */
 void guard_name(struct loader *l,
                 const char *what); /* it names something of the host, but no file */
-/* y on top of the n variables that are there. */
-void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
-              size_t *n);
 /* The same of variables that are read already: those that are there stay where none has their name.
  */
 struct env_list {

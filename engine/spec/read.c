@@ -82,7 +82,8 @@ void absolute_text(struct loader *l, struct fr_text *text)
     }
 }
 
-bool check_keys(struct loader *l, const struct object *object, const struct fr_yaml *y)
+/* Reports keys that object does not have. False when y is no map. */
+static bool check_keys(struct loader *l, const struct object *object, const struct fr_yaml *y)
 {
     const char *names[64];
     size_t n = 0;
@@ -227,8 +228,9 @@ void add_env(struct loader *l, const struct fr_yaml *y, struct env_list added,
     *n = n_all;
 }
 
-void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow, const struct fr_kv **out,
-              size_t *n)
+/* y on top of the n variables that are there. */
+static void read_env(struct loader *l, const struct fr_yaml *y, unsigned allow,
+                     const struct fr_kv **out, size_t *n)
 {
     struct env_list added = {0};
 

@@ -1,5 +1,6 @@
 #include "engine/store/blob.h"
 
+#include "engine/base/str.h"
 #include "engine/base/sys.h"
 #include "engine/store/sql.h"
 
@@ -264,15 +265,10 @@ static enum fr_rc read_hashes(struct fr_store *st, struct fr_arena *arena, struc
     return rc;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static bool known(const struct hashes *hashes, const char *name)
 {
     return hashes->n > 0 &&
-           bsearch(&name, hashes->v, hashes->n, sizeof(*hashes->v), by_text) != NULL;
+           bsearch(&name, hashes->v, hashes->n, sizeof(*hashes->v), fr_by_text) != NULL;
 }
 
 /* Adds the blob to out, unless that is NULL; without dry, removes it. */

@@ -15,6 +15,21 @@ enum fr_rc fr_store_insts_of(struct fr_store *st, const struct fr_inst_filter *o
                        of->task, of->node, of->state);
 }
 
+const struct fr_inst_row *fr_inst_at(const struct fr_inst_rows *rows, int64_t idx)
+{
+    size_t from = 0, to = rows->n;
+
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+
+        if (rows->rows[middle].idx < idx)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < rows->n && rows->rows[from].idx == idx ? &rows->rows[from] : NULL;
+}
+
 FR_SQL_LIST_OF_RUN(fr_store_inst_failed, inst, SQL_INST_FAILED)
 FR_SQL_LIST_OF_RUN(fr_store_ready_tasks, task, SQL_INST_READY)
 

@@ -5,7 +5,6 @@
 #include "engine/base/sys.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

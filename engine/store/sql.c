@@ -239,7 +239,7 @@ const char *fr_sql_text(struct fr_store *st, enum fr_sql which, int col, struct 
     return fr_arena_text(arena, text, (size_t)sqlite3_column_bytes(st->stmts[which].stmt, col));
 }
 
-struct fr_id fr_sql_id(struct fr_store *st, enum fr_sql which, int col)
+static struct fr_id read_id(struct fr_store *st, enum fr_sql which, int col)
 {
     struct fr_id id = {{0}};
     const void *p = sqlite3_column_blob(st->stmts[which].stmt, col);
@@ -299,7 +299,7 @@ static enum fr_rc read_row(struct fr_store *st, enum fr_sql which, const struct 
         if (fr_column_words(c->kind) != NULL)
             rc = fr_sql_word(st, which, i, to->type, at, err);
         else if (c->kind == FR_COLUMN_ID)
-            *(struct fr_id *)at = fr_sql_id(st, which, i);
+            *(struct fr_id *)at = read_id(st, which, i);
         else if (c->kind != FR_COLUMN_TEXT)
             *(int64_t *)at = fr_sql_int(st, which, i);
         else if ((*(const char **)at = read_text(
@@ -390,7 +390,7 @@ enum fr_rc fr_sql_first_id(struct fr_store *st, enum fr_sql which, enum fr_rc rc
 {
     *out = (struct fr_id){{0}};
     if (fr_sql_next(st, which, &rc, err))
-        *out = fr_sql_id(st, which, 0);
+        *out = read_id(st, which, 0);
     fr_sql_end(st, which);
     return rc;
 }

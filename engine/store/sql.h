@@ -143,6 +143,5 @@ const char *fr_sql_here(struct fr_store *st, enum fr_sql which, int col);
 /* A word of the column of that name in the type. FR_UNSUPPORTED: it is none. */
 enum fr_rc fr_sql_word(struct fr_store *st, enum fr_sql which, int col,
                        const struct fr_row_type *type, int *out, struct fr_err *err);
-struct fr_id fr_sql_id(struct fr_store *st, enum fr_sql which, int col);
 
 #endif

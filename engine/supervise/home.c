@@ -170,15 +170,6 @@ static void run_path(const char *home, struct fr_id run, char out[FR_NODE_PATH])
     snprintf(out, FR_NODE_PATH, "%s/r/%s", home, id);
 }
 
-/* True when the file that fd is still has its name: it may have been pruned. */
-static bool is_named(int fd, const char *path)
-{
-    struct stat own, named;
-
-    return fr_sys.fstat(fd, &own) == 0 && fr_sys.lstat(path, &named) == 0 &&
-           own.st_ino == named.st_ino && own.st_dev == named.st_dev;
-}
-
 enum fr_rc fr_home_hold_run(const char *home, struct fr_id run, int *fd, struct fr_err *err)
 {
     char path[FR_NODE_PATH];
@@ -190,7 +181,7 @@ enum fr_rc fr_home_hold_run(const char *home, struct fr_id run, int *fd, struct 
         if (*fd < 0)
             return fr_fail_errno(err, errno, "cannot open %s", path);
         e = fr_sys.lock_shared(*fd) == 0 ? 0 : errno;
-        if (e == 0 && is_named(*fd, path))
+        if (e == 0 && fr_file_is_named(*fd, path))
             return FR_OK;
         fr_sys.close(*fd);
         *fd = -1;

@@ -1,5 +1,6 @@
 #include "engine/supervise/logind.h"
 
+#include "engine/base/str.h"
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 
@@ -92,11 +93,6 @@ static void take_file(struct logind *l, const char *path)
     fr_buf_finish(&b);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void take_folder(struct logind *l, const char *path)
 {
     char **names, file[PATH_MAX];
@@ -104,7 +100,7 @@ static void take_folder(struct logind *l, const char *path)
 
     if (fr_sys.list(path, &names, &n) != 0)
         return;
-    qsort(names, n, sizeof(*names), by_name);
+    qsort(names, n, sizeof(*names), fr_by_text);
     for (size_t i = 0; i < n; i++) {
         size_t len = strlen(names[i]);
 

@@ -118,7 +118,6 @@ void sup_conn_read(struct sup *s, struct sup_conn *c);
 void sup_conn_take(struct sup *s, struct sup_conn *c); /* the messages that were read already */
 void sup_conn_write(struct sup *s, struct sup_conn *c);
 void sup_conn_close(struct sup_conn *c);
-void sup_send(struct sup *s, const struct fr_msg *m); /* to all */
 void sup_send_prepared(struct sup *s, enum fr_rc rc, const char *text);
 void sup_send_launched(struct sup *s);
 

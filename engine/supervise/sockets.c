@@ -25,7 +25,8 @@ static void put(struct sup_conn *c, const struct fr_msg *m)
         sup_conn_close(c);
 }
 
-void sup_send(struct sup *s, const struct fr_msg *m)
+/* To all connections. */
+static void send_all(struct sup *s, const struct fr_msg *m)
 {
     for (int i = 0; i < SUP_CONNS; i++)
         put(&s->conns[i], m);
@@ -56,7 +57,7 @@ void sup_send_prepared(struct sup *s, enum fr_rc rc, const char *text)
 {
     struct fr_msg m = prepared_msg(s, rc, text);
 
-    sup_send(s, &m);
+    send_all(s, &m);
 }
 
 void sup_send_launched(struct sup *s)
@@ -64,7 +65,7 @@ void sup_send_launched(struct sup *s)
     struct fr_msg m = launched_msg(s);
 
     s->launch_due_ms = INT64_MAX;
-    sup_send(s, &m);
+    send_all(s, &m);
 }
 
 /* A new connection first gets STATE, which names the attempt. When all places are taken, the oldest

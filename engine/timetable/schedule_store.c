@@ -61,7 +61,7 @@ struct host_file *schedules_file(struct host_schedules *all, const char *path)
     return file;
 }
 
-void schedules_free(struct host_schedule *s)
+static void free_schedule(struct host_schedule *s)
 {
     const char *const texts[] = {s->row.name, s->row.pipeline, s->row.rule, s->row.fingerprint,
                                  s->row.note};
@@ -75,7 +75,7 @@ void schedules_free_file(struct host_file *file)
 {
     for (size_t i = 0; i < file->n; i++) {
         occurrences_forget(file->own[i]);
-        schedules_free(file->own[i]);
+        free_schedule(file->own[i]);
     }
     fr_folder_tables_close(file->tables, file->spec != NULL ? file->spec->n_schedules : 0);
     fr_spec_destroy(file->spec);
@@ -103,7 +103,7 @@ static struct host_schedule *make(struct host_file *file, const struct fr_schedu
         schedules_text(&s->row.fingerprint, row->fingerprint) &&
         schedules_text(&s->row.note, row->note))
         return s;
-    schedules_free(s);
+    free_schedule(s);
     return NULL;
 }
 
@@ -119,7 +119,7 @@ struct host_schedule *schedules_add(struct host_schedules *all, struct host_file
     file->own = own != NULL ? own : file->own;
     all->list = list != NULL ? list : all->list;
     if (own == NULL || list == NULL || !fr_heap_reserve(&all->due, 2 * all->n + 2)) {
-        schedules_free(s);
+        free_schedule(s);
         return NULL;
     }
     s->place = (uint32_t)all->n;

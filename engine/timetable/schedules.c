@@ -3,8 +3,6 @@
 
 #include "engine/base/log.h"
 
-#include <stdlib.h>
-
 enum {
     SLICE_MS = 5,      /* of a turn, for what many schedules need at once … */
     SLICE_LEAST = 8,   /* … and so many of them, however busy the machine is */

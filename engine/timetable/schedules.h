@@ -141,7 +141,6 @@ struct host_file *schedules_file(struct host_schedules *all, const char *path); 
 /* Adds a schedule to its file, with the texts of row but source. NULL: no memory. */
 struct host_schedule *schedules_add(struct host_schedules *all, struct host_file *file,
                                     const struct fr_schedule_row *row);
-void schedules_free(struct host_schedule *s);
 void schedules_free_file(struct host_file *file); /* and its schedules */
 enum fr_rc schedules_load(struct host_schedules *all, struct fr_err *err);
 /* Writes changed rows, several files in one commit, until the turn is spent. */

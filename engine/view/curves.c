@@ -137,11 +137,6 @@ static void set_window(struct look *l)
 
 /* ---- the answer ---- */
 
-static json_t *number(double v)
-{
-    return isfinite(v) ? json_real(v) : json_null();
-}
-
 static json_t *json_of_part(const struct piece *p)
 {
     const struct fr_curve_part *part = p->span.part;
@@ -152,9 +147,9 @@ static json_t *json_of_part(const struct piece *p)
                      "node", p->attempt->node, "attempt", id, "attempt_no",
                      (json_int_t)p->attempt->no, "started_wall",
                      (json_int_t)p->attempt->started_wall, "rows", (json_int_t)part->n, "first",
-                     number(part->n > 0 ? part->step[0] : NAN), "last",
-                     number(part->n > 0 ? part->step[part->n - 1] : NAN), "until",
-                     number(p->span.until), "full", part->full);
+                     fr_json_real(part->n > 0 ? part->step[0] : NAN), "last",
+                     fr_json_real(part->n > 0 ? part->step[part->n - 1] : NAN), "until",
+                     fr_json_real(p->span.until), "full", part->full);
 }
 
 static json_t *json_of_points(const struct fr_curve_points *points, bool y)
@@ -162,7 +157,7 @@ static json_t *json_of_points(const struct fr_curve_points *points, bool y)
     json_t *list = json_array();
 
     for (size_t i = 0; i < points->n; i++)
-        json_array_append_new(list, number(y ? points->v[i].y : points->v[i].x));
+        json_array_append_new(list, fr_json_real(y ? points->v[i].y : points->v[i].x));
     return list;
 }
 
@@ -247,14 +242,16 @@ static json_t *json_of_head(const struct look *l)
     if (newest == NULL)
         return json_null();
     h = &newest->span.curve->head;
-    return json_pack(
-        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "instance",
-        newest->inst->key, "step", number(h->step), "total", number(h->total), "loss",
-        number(h->loss), "loss_smooth", number(h->smooth), "rate", number(h->rate), "rate_median",
-        number(fr_curve_head_rate(h)), "epoch", number(h->epoch), "elapsed_s", number(h->elapsed_s),
-        "eta_s", number(fr_curve_head_eta_s(h)), "bad_since", number(h->bad_since), "checkpoint",
-        number(h->checkpoint), "checkpoint_age_s", number(h->elapsed_s - h->checkpoint_s), "wall",
-        (json_int_t)newest->span.curve->wall_ms);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}",
+                     "instance", newest->inst->key, "step", fr_json_real(h->step), "total",
+                     fr_json_real(h->total), "loss", fr_json_real(h->loss), "loss_smooth",
+                     fr_json_real(h->smooth), "rate", fr_json_real(h->rate), "rate_median",
+                     fr_json_real(fr_curve_head_rate(h)), "epoch", fr_json_real(h->epoch),
+                     "elapsed_s", fr_json_real(h->elapsed_s), "eta_s",
+                     fr_json_real(fr_curve_head_eta_s(h)), "bad_since", fr_json_real(h->bad_since),
+                     "checkpoint", fr_json_real(h->checkpoint), "checkpoint_age_s",
+                     fr_json_real(h->elapsed_s - h->checkpoint_s), "wall",
+                     (json_int_t)newest->span.curve->wall_ms);
 }
 
 static enum fr_rc put_answer(const struct look *l, struct fr_buf *out, struct fr_err *err)

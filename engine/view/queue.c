@@ -88,6 +88,11 @@ bool fr_queue_before(const struct fr_run_row *a, const struct fr_run_row *b)
     return a->priority != b->priority ? a->priority > b->priority : a->no < b->no;
 }
 
+int fr_queue_order(const void *a, const void *b)
+{
+    return fr_queue_before(a, b) ? -1 : 1;
+}
+
 /* ---- overlap ---- */
 
 /* A retry, a run that repeats another, and one of a backfill wait for limits alone. */

@@ -31,6 +31,7 @@ struct fr_queue_limits {
 
 /* Whether run a is admitted before b, both queued. */
 bool fr_queue_before(const struct fr_run_row *a, const struct fr_run_row *b);
+int fr_queue_order(const void *a, const void *b); /* the same of run rows, for qsort */
 
 bool fr_queue_waits(const struct fr_run_row *row);
 

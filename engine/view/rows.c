@@ -30,7 +30,8 @@ json_t *json_of_event(const struct fr_event_row *row)
     return doc;
 }
 
-json_t *json_of_counts(const struct fr_count_rows *rows)
+/* {state: n} over all tasks without hooks */
+static json_t *json_of_counts(const struct fr_count_rows *rows)
 {
     json_t *out = json_object();
 
@@ -65,7 +66,7 @@ static void put_tasks(const struct fr_count_rows *rows, struct fr_buf *out)
     fr_buf_text(out, name != NULL ? "}}]" : "]");
 }
 
-enum fr_rc view_run(struct view *v, struct fr_err *err)
+static enum fr_rc view_run(struct view *v, struct fr_err *err)
 {
     struct fr_count_rows rows = {0};
     enum fr_rc rc;
@@ -103,7 +104,7 @@ static json_t *json_of_attempts(const struct fr_attempt_rows *rows)
     return list;
 }
 
-enum fr_rc view_insts(struct view *v, struct fr_err *err)
+static enum fr_rc view_insts(struct view *v, struct fr_err *err)
 {
     struct fr_inst_rows rows = {0};
     json_t *items = json_array();
@@ -126,22 +127,7 @@ enum fr_rc view_insts(struct view *v, struct fr_err *err)
 
 /* ---- what tasks gave, and what was kept ---- */
 
-static const struct fr_inst_row *inst_of(const struct fr_inst_rows *rows, int64_t idx)
-{
-    size_t from = 0, to = rows->n;
-
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-
-        if (rows->rows[middle].idx < idx)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from < rows->n && rows->rows[from].idx == idx ? &rows->rows[from] : NULL;
-}
-
-enum fr_rc view_outputs(struct view *v, struct fr_err *err)
+static enum fr_rc view_outputs(struct view *v, struct fr_err *err)
 {
     struct fr_inst_rows insts = {0};
     struct fr_output_rows rows = {0};
@@ -152,7 +138,7 @@ enum fr_rc view_outputs(struct view *v, struct fr_err *err)
         rc = fr_store_outputs(v->st, v->run.id, &v->arena, &rows, err);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_output_row *r = &rows.rows[i];
-        const struct fr_inst_row *in = inst_of(&insts, r->idx);
+        const struct fr_inst_row *in = fr_inst_at(&insts, r->idx);
 
         if (in != NULL)
             json_array_append_new(items,
@@ -164,7 +150,7 @@ enum fr_rc view_outputs(struct view *v, struct fr_err *err)
     return rc;
 }
 
-enum fr_rc view_artifacts(struct view *v, struct fr_err *err)
+static enum fr_rc view_artifacts(struct view *v, struct fr_err *err)
 {
     struct fr_file_rows rows = {0};
     enum fr_rc rc = fr_store_files(v->st, v->run.id, &v->arena, &rows, err);

@@ -28,9 +28,6 @@ typedef enum fr_rc view_fn(struct view *v, struct fr_err *err);
 /* rows.c */
 /* The run's instances that fit the task, node and state in args. */
 enum fr_rc view_instances(struct view *v, struct fr_inst_rows *out, struct fr_err *err);
-/* {state: n} over all tasks without hooks */
-json_t *json_of_counts(const struct fr_count_rows *rows);
-view_fn view_run, view_insts, view_outputs, view_artifacts;
 /* view_columns.c */
 view_fn view_columns;
 /* view_plan.c */

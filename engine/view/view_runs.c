@@ -323,11 +323,6 @@ static enum fr_rc add_ready(struct view *v, const struct fr_run_row *run, json_t
     return rc;
 }
 
-static int in_order(const void *a, const void *b)
-{
-    return fr_queue_before(a, b) ? -1 : 1;
-}
-
 enum fr_rc view_queue(struct view *v, struct fr_err *err)
 {
     struct fr_run_rows rows = {0};
@@ -336,7 +331,7 @@ enum fr_rc view_queue(struct view *v, struct fr_err *err)
 
     v->doc = json_pack("{s:o, s:o}", "items", items, "tasks", tasks);
     if (rc == FR_OK && rows.n > 1)
-        qsort(rows.rows, rows.n, sizeof(*rows.rows), in_order);
+        qsort(rows.rows, rows.n, sizeof(*rows.rows), fr_queue_order);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_run_row *r = &rows.rows[i];
 

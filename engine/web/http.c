@@ -1,5 +1,7 @@
 #include "engine/web/http.h"
 
+#include "engine/base/sign.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -166,14 +168,6 @@ enum fr_rc fr_http_body_begin(struct fr_http_body *b, const struct fr_http_head 
     return FR_OK;
 }
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* A line between the contents of chunks has ended. */
 static void end_line(struct fr_http_body *b)
 {
@@ -202,8 +196,8 @@ static bool may_end(const struct fr_http_body *b)
 
 static bool take_size(struct fr_http_body *b, char c)
 {
-    if (hex(c) >= 0) {
-        b->left = b->left << 4 | (uint64_t)hex(c);
+    if (fr_hex_digit(c) >= 0) {
+        b->left = b->left << 4 | (uint64_t)fr_hex_digit(c);
         return ++b->line <= 15;
     }
     b->at = FR_CHUNK_EXTENSION;

@@ -221,14 +221,6 @@ void fr_server_gate(struct fr_server *s, const struct fr_gate *gate)
     s->gate = *gate;
 }
 
-static char *copy(const char *s)
-{
-    size_t n = strlen(s) + 1;
-    char *p = fr_sys.alloc(n);
-
-    return p != NULL ? memcpy(p, s, n) : NULL;
-}
-
 enum fr_rc fr_server_create(struct fr_loop *loop, const char *path, const struct fr_api *api,
                             struct fr_server **out, struct fr_err *err)
 {
@@ -247,7 +239,7 @@ enum fr_rc fr_server_create(struct fr_loop *loop, const char *path, const struct
         s, &(struct fr_server_times){
                .head = 10000, .body = 30000, .drain = 30000, .idle = 60000, .comment = 15000});
     fr_server_set_descriptors(s, fr_proc_max_descriptors());
-    s->path = copy(path);
+    s->path = fr_sys_dup(path);
     s->space = fr_sys.alloc(WEB_BLOCK_BYTES);
     if (s->path == NULL || s->space == NULL || fr_loop_timer(loop, on_time, s, &s->timer) != FR_OK)
         rc = fr_fail(err, FR_NOMEM, "no memory for the web server");

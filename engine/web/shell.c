@@ -133,19 +133,13 @@ static void up_to(struct fr_buf *out, const char **text, const char *mark)
     *text = at + strlen(mark);
 }
 
-static const char *text_of(const json_t *doc, const char *name)
-{
-    const char *text = json_string_value(json_object_get(doc, name));
-
-    return text != NULL ? text : "";
-}
-
 /* Its place in looks; SIZE_MAX: none. */
 static size_t look_of(const json_t *row)
 {
     for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
-        if (strcmp(looks[i].state, text_of(row, "state")) == 0 &&
-            (looks[i].outcome == NULL || strcmp(looks[i].outcome, text_of(row, "outcome")) == 0))
+        if (strcmp(looks[i].state, fr_json_text(row, "state")) == 0 &&
+            (looks[i].outcome == NULL ||
+             strcmp(looks[i].outcome, fr_json_text(row, "outcome")) == 0))
             return i;
     return SIZE_MAX;
 }
@@ -154,7 +148,7 @@ static bool draw(const struct conn *c, const char *text, const struct known *k, 
 {
     json_t *row = json_loadb(k->row.body.p, k->row.body.n, 0, NULL);
     size_t look = look_of(row);
-    const char *pipeline = text_of(row, "pipeline");
+    const char *pipeline = fr_json_text(row, "pipeline");
 
     if (look != SIZE_MAX) {
         up_to(out, &text, WEB_MARK_BASE);

@@ -1,14 +1,8 @@
 #include "engine/web/target.h"
 
-#include <string.h>
+#include "engine/base/sign.h"
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+#include <string.h>
 
 /* Decodes [p, end) to *to, which moves behind the NUL. FR_USAGE: a bad escape, a control character,
  * not UTF-8. */
@@ -20,9 +14,9 @@ static enum fr_rc decode(const char *p, const char *end, bool plus, char **to, s
         char c = *p;
 
         if (c == '%') {
-            if (end - p < 3 || hex(p[1]) < 0 || hex(p[2]) < 0)
+            if (end - p < 3 || fr_hex_digit(p[1]) < 0 || fr_hex_digit(p[2]) < 0)
                 return fr_fail(err, FR_USAGE, "the target has a \"%%\" without two hex digits");
-            c = (char)(hex(p[1]) << 4 | hex(p[2]));
+            c = (char)(fr_hex_digit(p[1]) << 4 | fr_hex_digit(p[2]));
             p += 2;
         } else if (c == '+' && plus) {
             c = ' ';

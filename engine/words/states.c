@@ -15,6 +15,11 @@ bool fr_state_ended(enum fr_state_of state)
     return state >= FR_ST_SUCCEEDED;
 }
 
+bool fr_state_lives(enum fr_state_of state)
+{
+    return state == FR_ST_STARTING || state == FR_ST_RUNNING || state == FR_ST_STOPPING;
+}
+
 bool fr_state_failed(enum fr_state_of state)
 {
     return states[state].failed;

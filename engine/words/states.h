@@ -34,6 +34,7 @@ extern const struct fr_words fr_state_words, fr_state_or_none_words;
 const char *fr_state_name(enum fr_state_of state); /* "stop_unproven"; "" of none */
 bool fr_state_parse(const char *name, enum fr_state_of *state);
 bool fr_state_ended(enum fr_state_of state);
+bool fr_state_lives(enum fr_state_of state);  /* an attempt may have processes on a node */
 bool fr_state_failed(enum fr_state_of state); /* by itself, not by a failure upstream */
 char fr_state_letter(enum fr_state_of state);
 /* Of two instances of a task, the state that shows. */

@@ -8,7 +8,6 @@
 #include "trainer/text/text.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 static const char dataset_info[] =

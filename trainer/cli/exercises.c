@@ -2,7 +2,6 @@
 
 #include "trainer/tensor/draw.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* In a pattern: A and B are the numbers, N and M names, T a thing, R the result. */
@@ -21,18 +20,18 @@ static const struct pattern patterns[] = {
      "N starts with A T and adds B, so N has R T.", '+'},
     {"N has A T. M has B T. How many T do they have together?",
      "Together N and M have A plus B, which is R T.", '+'},
-    {"N had A T and gave B of them to M. How many T are left?",
-     "N keeps A minus B, which is R T.", '-'},
+    {"N had A T and gave B of them to M. How many T are left?", "N keeps A minus B, which is R T.",
+     '-'},
     {"M fills A boxes with B T each. How many T are in the boxes?",
      "A boxes of B T hold A times B, which is R T.", '*'},
     {"Each of A shelves holds B T. How many T are on the shelves?",
      "A shelves with B T each carry R T.", '*'},
 };
 
-static const char *const names[] = {"Ada", "Bruno", "Clara", "Dora", "Emil", "Frida", "Hugo", "Ida",
-                                    "Jonas", "Karla"};
-static const char *const things[] = {"apples", "pencils", "stones", "books", "cards", "shells",
-                                     "coins", "buttons"};
+static const char *const names[] = {"Ada",   "Bruno", "Clara", "Dora",  "Emil",
+                                    "Frida", "Hugo",  "Ida",   "Jonas", "Karla"};
+static const char *const things[] = {"apples", "pencils", "stones", "books",
+                                     "cards",  "shells",  "coins",  "buttons"};
 
 enum { NPATTERNS = sizeof(patterns) / sizeof(patterns[0]), NNAMES = 10, NTHINGS = 8 };
 

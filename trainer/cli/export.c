@@ -13,7 +13,6 @@
 #include "trainer/train/infer.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { TOKENS = 64, SERVED_RANK = 16 /* vLLM's default max_lora_rank */ };

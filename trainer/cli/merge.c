@@ -13,7 +13,6 @@
 #include "trainer/text/text.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 struct merge {

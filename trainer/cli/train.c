@@ -10,7 +10,6 @@
 #include "trainer/comm/launch_env.h"
 #include "trainer/train/train.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,6 @@
  * waited for; a thread looks every TICK_MS whether the oldest has ended, whether NCCL has failed
  * and whether the run must end, and then aborts NCCL, which ends what hangs on the device.
  */
-#include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/base/thread.h"
 #include "trainer/comm/comm_cpu.h"

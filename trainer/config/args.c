@@ -27,7 +27,8 @@ void tr_args_finish(struct tr_args *a)
     *a = (struct tr_args){.stage = NULL};
 }
 
-enum fr_rc tr_arg_unknown(const char *name, size_t n, struct fr_err *err)
+/* Returns FR_USAGE; the message suggests a similar name. */
+static enum fr_rc tr_arg_unknown(const char *name, size_t n, struct fr_err *err)
 {
     const char **words = fr_sys.alloc(tr_arg_count * sizeof(*words)), *near;
     char word[64];
@@ -329,17 +330,11 @@ static enum fr_rc read_file(struct reading *r, int argc, const char *const *argv
     return rc;
 }
 
-static bool has_suffix(const char *s, const char *suffix)
-{
-    size_t n = strlen(s), k = strlen(suffix);
-
-    return n > k && strcmp(s + n - k, suffix) == 0;
-}
-
 bool tr_args_is_file(const char *word)
 {
     return word[0] != '-' &&
-           (has_suffix(word, ".yaml") || has_suffix(word, ".yml") || has_suffix(word, ".json"));
+           (fr_str_ends(fr_str_of(word), ".yaml") || fr_str_ends(fr_str_of(word), ".yml") ||
+            fr_str_ends(fr_str_of(word), ".json"));
 }
 
 /* Defaults that follow from other flags. */
@@ -364,7 +359,7 @@ static void fill_in(struct tr_args *a)
         a->metric_for_best_model = "loss";
     metric = a->metric_for_best_model;
     if (metric != NULL && a->greater_is_better == TR_MAYBE_UNSET)
-        a->greater_is_better = strcmp(metric, "loss") == 0 || has_suffix(metric, "loss")
+        a->greater_is_better = strcmp(metric, "loss") == 0 || fr_str_ends(fr_str_of(metric), "loss")
                                    ? TR_MAYBE_FALSE
                                    : TR_MAYBE_TRUE;
 }

@@ -1,5 +1,7 @@
 #include "trainer/config/args.h"
 
+#include "trainer/tensor/tensor.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -179,11 +181,6 @@ enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
     return FR_OK;
 }
 
-static int64_t div_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* Steps from one time to the next: of steps a count, or below 1 a share of the total; 0: never. */
 static int64_t every(enum tr_strategy strategy, double steps, const struct tr_derived *d)
 {
@@ -211,17 +208,17 @@ enum fr_rc tr_args_derive(const struct tr_args *a, int64_t examples, int64_t wor
     if (examples < 1)
         return fr_fail(err, FR_USAGE, "there are no examples");
     d.micro_per_rank =
-        a->dataloader_drop_last ? examples / b / world : div_up(div_up(examples, b), world);
+        a->dataloader_drop_last ? examples / b / world : tr_div_up(tr_div_up(examples, b), world);
     if (d.micro_per_rank < 1)
         return fr_fail(err, FR_USAGE,
                        "--dataloader_drop_last leaves nothing: %lld examples, %lld a micro-batch, "
                        "%lld processes",
                        (long long)examples, (long long)b, (long long)world);
-    d.steps_per_epoch = div_up(d.micro_per_rank, acc);
+    d.steps_per_epoch = tr_div_up(d.micro_per_rank, acc);
     d.total_steps = a->max_steps > 0
                         ? a->max_steps
                         : (int64_t)ceil(a->num_train_epochs * (double)d.steps_per_epoch);
-    d.epochs = a->max_steps > 0 ? div_up(a->max_steps, d.steps_per_epoch)
+    d.epochs = a->max_steps > 0 ? tr_div_up(a->max_steps, d.steps_per_epoch)
                                 : (int64_t)ceil(a->num_train_epochs);
     d.total_batch = b * acc * world;
     d.micro_shown = d.micro_per_rank;

@@ -64,8 +64,6 @@ enum fr_rc tr_arg_word(const char *word, const char *path, tr_arg_fn take, void 
                        struct fr_err *err);
 /* Whether the word names a file of arguments. */
 bool tr_args_is_file(const char *word);
-/* Returns FR_USAGE; the message suggests a similar name. */
-enum fr_rc tr_arg_unknown(const char *name, size_t n, struct fr_err *err);
 
 /* The row of a name of n bytes, in which dashes equal underscores; NULL: none. */
 const struct tr_arg *tr_arg_find(const char *name, size_t n);

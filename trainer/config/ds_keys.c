@@ -287,7 +287,7 @@ enum fr_rc tr_ds_keys(const struct tr_ds_read *r, const struct tr_fields *f, con
     return FR_OK;
 }
 
-const char *tr_ds_use_name(enum tr_arg_use use)
+static const char *use_name(enum tr_arg_use use)
 {
     static const char *const names[] = {"works", "no effect", "refused"};
 
@@ -309,8 +309,7 @@ void tr_ds_markdown(struct fr_buf *out)
                 fr_buf_text(out, "\n## At the top\n");
             fr_buf_text(out, "\n| key | | |\n|---|---|---|\n");
         }
-        fr_buf_fmt(out, "| `%s` | %s | %s |\n", keys[i].key, tr_ds_use_name(keys[i].use),
-                   keys[i].what);
+        fr_buf_fmt(out, "| `%s` | %s | %s |\n", keys[i].key, use_name(keys[i].use), keys[i].what);
     }
     tr_ds_zero_markdown(out);
 }

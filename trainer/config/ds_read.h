@@ -42,7 +42,6 @@ enum fr_rc tr_ds_keys(const struct tr_ds_read *r, const struct tr_fields *f, con
 /* Returns FR_USAGE for an unknown key; near: a similar known key, or NULL. */
 enum fr_rc tr_ds_unknown(const struct tr_fields *f, const char *key, const char *near,
                          struct fr_err *err);
-const char *tr_ds_use_name(enum tr_arg_use use);
 
 /* The part of docs/arguments.md about zero_optimization. */
 void tr_ds_zero_markdown(struct fr_buf *out);

@@ -1,5 +1,7 @@
 #include "trainer/config/arch.h"
 
+#include "trainer/tensor/tensor.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -167,11 +169,6 @@ struct sums {
     int64_t linear, norms, inner_norms, attention, ffn, expert, shared, router, bias, scales;
 };
 
-static int64_t div_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* n numbers of a linear: of its weight or its bias. */
 static void add_linear(struct sums *s, const struct tr_model_tensor *t, int64_t n)
 {
@@ -194,8 +191,8 @@ static enum fr_rc add(void *arg, const struct tr_model_tensor *t, struct fr_err 
     switch (t->role) {
     case TR_ROLE_LINEAR:
         if (s->c->fp8)
-            s->scales += div_up(t->shape[0], s->c->fp8_block_rows) *
-                         div_up(t->shape[1], s->c->fp8_block_cols);
+            s->scales += tr_div_up(t->shape[0], s->c->fp8_block_rows) *
+                         tr_div_up(t->shape[1], s->c->fp8_block_cols);
         s->linear += n;
         add_linear(s, t, n);
         break;

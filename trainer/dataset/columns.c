@@ -67,16 +67,9 @@ static const char script[] =
     "except Exception as e:\n"
     "    fail('%s: %s' % (type(e).__name__, e))\n";
 
-static bool ends(struct fr_str name, const char *suffix)
-{
-    size_t n = strlen(suffix);
-
-    return name.n > n && memcmp(name.p + name.n - n, suffix, n) == 0;
-}
-
 bool tr_is_columns(struct fr_str name)
 {
-    return ends(name, ".parquet") || ends(name, ".arrow");
+    return fr_str_ends(name, ".parquet") || fr_str_ends(name, ".arrow");
 }
 
 static const char *python(void)
@@ -88,7 +81,7 @@ static const char *python(void)
 
 static enum fr_rc without(const char *path, const char *why, struct fr_err *err)
 {
-    const char *kind = ends(fr_str_of(path), ".parquet") ? "parquet" : "arrow";
+    const char *kind = fr_str_ends(fr_str_of(path), ".parquet") ? "parquet" : "arrow";
 
     return fr_fail(err, FR_UNSUPPORTED,
                    "%s: a Python with pyarrow reads .%s files, but %s. Install it (pip install "

@@ -7,14 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static char *copy_of(const char *text)
-{
-    size_t n = strlen(text) + 1;
-    char *p = fr_sys.alloc(n);
-
-    return p != NULL ? memcpy(p, text, n) : NULL;
-}
-
 /* A data set over the examples of h, without an order of its own yet. */
 static struct tr_dataset *create(struct tr_held *h, int64_t n, bool cached)
 {
@@ -36,7 +28,7 @@ enum fr_rc tr_dataset_hold(struct tr_tokens *t, const char *cache_dir, struct tr
     *out = NULL;
     if (h != NULL)
         *h = (struct tr_held){.users = 0};
-    if (h != NULL && (cache_dir == NULL || (h->cache_dir = copy_of(cache_dir)) != NULL))
+    if (h != NULL && (cache_dir == NULL || (h->cache_dir = fr_sys_dup(cache_dir)) != NULL))
         d = create(h, t->n, false);
     if (d == NULL) {
         fr_sys.free(h != NULL ? h->cache_dir : NULL);

@@ -19,13 +19,6 @@
 enum { INFO_MAX_BYTES = 64 << 20 };
 static const size_t DATA_MAX_BYTES = (size_t)16 << 30;
 
-static bool has_suffix(struct fr_str s, const char *suffix)
-{
-    size_t k = strlen(suffix);
-
-    return s.n > k && memcmp(s.p + s.n - k, suffix, k) == 0;
-}
-
 /* A name of columns or tags: the default only where the whole object is absent. */
 struct name_row {
     const char *key, *def;
@@ -134,11 +127,11 @@ static enum file_type type_of(const char *path)
 
     if (tr_is_columns(fr_str_of(path)))
         return TYPE_COLUMNS;
-    if (has_suffix(name, ".json") || has_suffix(name, ".jsonl"))
+    if (fr_str_ends(name, ".json") || fr_str_ends(name, ".jsonl"))
         return TYPE_JSON;
-    if (has_suffix(name, ".txt"))
+    if (fr_str_ends(name, ".txt"))
         return TYPE_TEXT;
-    return has_suffix(name, ".csv") ? TYPE_CSV : TYPE_OTHER;
+    return fr_str_ends(name, ".csv") ? TYPE_CSV : TYPE_OTHER;
 }
 
 /* file_name is a file, or a folder of files of one type. */

@@ -1,5 +1,6 @@
 #include "trainer/dataset/sampler.h"
 
+#include "trainer/tensor/tensor.h"
 #include "engine/base/sys.h"
 #include "trainer/dataset/mt.h"
 #include "trainer/dataset/stream.h"
@@ -141,11 +142,6 @@ enum fr_rc tr_batch_pack(const struct tr_sample *samples, int64_t n, struct tr_b
     return rc;
 }
 
-static int64_t div_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static int64_t length_of(const struct tr_sampler *s, int64_t record)
 {
     return tr_dataset_at(s->data, record).n;
@@ -273,7 +269,8 @@ static enum fr_rc hold(struct tr_sampler *s, int64_t number, struct fr_err *err)
     epoch_finish(e);
     e->number = number;
     rc = o->stream.buffer > 0 ? order_of_stream(s, e, err) : order_of_all(s, e, err);
-    e->micro = o->drop_last ? e->n / o->batch / o->world : div_up(div_up(e->n, o->batch), o->world);
+    e->micro =
+        o->drop_last ? e->n / o->batch / o->world : tr_div_up(tr_div_up(e->n, o->batch), o->world);
     if (rc == FR_OK && e->micro == 0)
         rc = fr_fail(err, FR_USAGE,
                      "%lld samples do not fill one round of %lld processes with %lld each%s",
@@ -335,7 +332,7 @@ static int64_t batch_of(const struct tr_sampler *s, int64_t k)
 {
     int64_t round = s->o.batch * s->o.world, left = s->now.n - k * round;
 
-    return s->o.stream.buffer > 0 && left < round ? div_up(left, s->o.world) : s->o.batch;
+    return s->o.stream.buffer > 0 && left < round ? tr_div_up(left, s->o.world) : s->o.batch;
 }
 
 /* The records of sample i. */

@@ -8,7 +8,6 @@
 #include "trainer/text/pyjson.h"
 
 #include <omp.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { MAX_WARNINGS = 20, MAX_REASONS = 3 };

@@ -37,9 +37,6 @@ struct tr_carve {
     size_t used, peak, limit; /* bytes; peak is the largest used ever was */
 };
 
-/* A piece at a multiple of 256 bytes. The dry run has measured the size, so the allocation suffices
- * (assert). */
-struct tr_view tr_carve_view(struct tr_carve *c, enum tr_dtype t, int rank, const int64_t *shape);
 struct tr_view tr_carve1(struct tr_carve *c, enum tr_dtype t, int64_t n);
 struct tr_view tr_carve2(struct tr_carve *c, enum tr_dtype t, int64_t rows, int64_t cols);
 struct tr_view tr_carve3(struct tr_carve *c, enum tr_dtype t, int64_t a, int64_t b, int64_t n);

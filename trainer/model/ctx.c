@@ -3,7 +3,9 @@
 
 #include <assert.h>
 
-struct tr_view tr_carve_view(struct tr_carve *c, enum tr_dtype t, int rank, const int64_t *shape)
+/* A piece at a multiple of 256 bytes. The dry run has measured the size, so the allocation suffices
+ * (assert). */
+static struct tr_view carve(struct tr_carve *c, enum tr_dtype t, int rank, const int64_t *shape)
 {
     struct tr_view v = tr_view_of(c->base + c->used, t, rank, shape);
 
@@ -16,21 +18,21 @@ struct tr_view tr_carve_view(struct tr_carve *c, enum tr_dtype t, int rank, cons
 
 struct tr_view tr_carve1(struct tr_carve *c, enum tr_dtype t, int64_t n)
 {
-    return tr_carve_view(c, t, 1, &n);
+    return carve(c, t, 1, &n);
 }
 
 struct tr_view tr_carve2(struct tr_carve *c, enum tr_dtype t, int64_t rows, int64_t cols)
 {
     int64_t shape[2] = {rows, cols};
 
-    return tr_carve_view(c, t, 2, shape);
+    return carve(c, t, 2, shape);
 }
 
 struct tr_view tr_carve3(struct tr_carve *c, enum tr_dtype t, int64_t a, int64_t b, int64_t n)
 {
     int64_t shape[3] = {a, b, n};
 
-    return tr_carve_view(c, t, 3, shape);
+    return carve(c, t, 3, shape);
 }
 
 static void add_up(struct tr_row_work *w, enum tr_op op, const void *args)

@@ -193,7 +193,7 @@ static void append_log(struct tr_metrics *m, const json_t *row)
 
 void tr_log_number(json_t *o, const char *key, double v)
 {
-    json_object_set_new(o, key, isfinite(v) ? json_real(v) : json_null());
+    json_object_set_new(o, key, fr_json_real(v));
 }
 
 /* The figures of an evaluation, without its speed. */

@@ -170,7 +170,8 @@ static void legend(struct tr_picture *p, int y, const char *name, enum colour c)
 
 /* ---- a picture ---- */
 
-void tr_plot_smooth(const double *v, size_t n, double *out)
+/* out (n): the smoothed values. */
+static void tr_plot_smooth(const double *v, size_t n, double *out)
 {
     double weight = 1.8 * (1 / (1 + exp(-0.05 * (double)n)) - 0.5);
 

@@ -14,7 +14,4 @@
 enum fr_rc tr_plot_history(const char *dir, const json_t *history, const char *key,
                            struct fr_err *err);
 
-/* out (n): the smoothed values. */
-void tr_plot_smooth(const double *v, size_t n, double *out);
-
 #endif

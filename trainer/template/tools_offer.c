@@ -1,6 +1,7 @@
 /* The offer of tools in a system text, in the format of each template. */
 #include "trainer/template/tools.h"
 
+#include "engine/base/json.h"
 #include "trainer/text/pyjson.h"
 
 #include <stdbool.h>
@@ -27,23 +28,6 @@ static void put_member(const json_t *o, const char *key, struct fr_buf *out)
 
     if (v != NULL)
         tr_pyjson_str(v, out);
-}
-
-static const char *text_of(const json_t *o, const char *key)
-{
-    const char *s = json_string_value(json_object_get(o, key));
-
-    return s != NULL ? s : "";
-}
-
-static bool contains(const json_t *list, const char *word)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *s = json_string_value(json_array_get(list, i));
-        if (s != NULL && strcmp(s, word) == 0)
-            return true;
-    }
-    return false;
 }
 
 /* One line a parameter. */
@@ -79,18 +63,18 @@ static void default_text(const json_t *tools, struct fr_buf *out)
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *f = tr_tools_function(json_array_get(tools, i));
         const json_t *params = json_object_get(f, "parameters");
-        fr_buf_fmt(out, "> Tool Name: %s\nTool Description: ", text_of(f, "name"));
+        fr_buf_fmt(out, "> Tool Name: %s\nTool Description: ", fr_json_text(f, "name"));
         put_member(f, "description", out);
         fr_buf_text(out, "\nTool Args:\n");
         json_object_foreach(json_object_get(params, "properties"), name, p)
-            put_parameter(name, p, contains(json_object_get(params, "required"), name), out);
+            put_parameter(name, p, fr_json_has(json_object_get(params, "required"), name), out);
         fr_buf_text(out, "\n");
     }
     fr_buf_text(out, "Use the following format if using a tool:\n```\n"
                      "Action: tool name (one of [");
     for (size_t i = 0; i < json_array_size(tools); i++)
         fr_buf_fmt(out, "%s%s", i > 0 ? ", " : "",
-                   text_of(tr_tools_function(json_array_get(tools, i)), "name"));
+                   fr_json_text(tr_tools_function(json_array_get(tools, i)), "name"));
     fr_buf_text(out, "])\nAction Input: the input to the tool, in a JSON format representing the "
                      "kwargs (e.g. ```{\"input\": \"hello world\", \"num_beams\": 5}```)\n```\n");
 }
@@ -195,7 +179,7 @@ static void glm4_text(const json_t *tools, struct fr_buf *out)
     for (size_t i = 0; i < json_array_size(tools); i++) {
         const json_t *f = tr_tools_function(json_array_get(tools, i));
 
-        fr_buf_fmt(out, "\n\n## %s\n\n", text_of(f, "name"));
+        fr_buf_fmt(out, "\n\n## %s\n\n", fr_json_text(f, "name"));
         tr_pyjson_pretty(f, 4, out);
         fr_buf_text(out, "\n在调用上述函数时，请使用 Json 格式表示调用的参数。");
     }

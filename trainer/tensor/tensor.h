@@ -74,4 +74,9 @@ uint8_t tr_f8_e4m3_of(float x); /* saturates at 448 */
 double tr_get(struct tr_view v, int64_t i);
 void tr_set(struct tr_view v, int64_t i, double x);
 
+static inline int64_t tr_div_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
 #endif

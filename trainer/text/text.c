@@ -43,9 +43,7 @@ enum fr_rc tr_path(char out[PATH_MAX], const char *dir, const char *name, struct
 
 bool tr_ends(const char *name, const char *ending)
 {
-    size_t n = strlen(name), k = strlen(ending);
-
-    return n > k && strcmp(name + n - k, ending) == 0;
+    return fr_str_ends(fr_str_of(name), ending);
 }
 
 int tr_by_text(const void *a, const void *b)

@@ -36,7 +36,8 @@ static void put_lossy(struct fr_buf *out, const char *p, size_t n)
     }
 }
 
-int tr_tok_byte_token(struct fr_str token)
+/* The byte that a token of the form <0x0A> stands for, -1: none. */
+static int byte_token(struct fr_str token)
 {
     static const char digits[] = "0123456789ABCDEF";
     const char *high, *low;
@@ -70,7 +71,7 @@ static void put_token(struct writer *w, struct fr_str token)
 {
     const char *end = token.p + token.n, *p = token.p, *q;
     const struct fr_str mark = w->how->mark;
-    int byte = w->how->byte_tokens ? tr_tok_byte_token(token) : -1;
+    int byte = w->how->byte_tokens ? byte_token(token) : -1;
 
     if (byte >= 0) {
         fr_buf_add(&w->run, &(char){(char)byte}, 1);

@@ -213,9 +213,6 @@ enum fr_rc tr_tok_read_steps(struct tr_tokenizer *t, const json_t *v, struct fr_
 enum fr_rc tr_tok_read_decoder(struct tr_tokenizer *t, const json_t *v, struct fr_err *err);
 bool tr_tok_is_chars(const json_t *pre_tokenizer);
 
-/* The byte that a token of the form <0x0A> stands for, -1: none. */
-int tr_tok_byte_token(struct fr_str token);
-
 /* Merges of neighbours: ids[0..n) in place, the new count is returned. */
 struct tr_tok_work {
     int32_t *ids, *ranks, *next, *prev;

@@ -1,6 +1,5 @@
 #include "trainer/tokenizer/tok.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utf8proc.h>

@@ -1,5 +1,6 @@
 #include "trainer/train/evaluate.h"
 
+#include "trainer/tensor/tensor.h"
 #include "engine/base/sys.h"
 #include "trainer/dataset/sampler.h"
 #include "trainer/report/progress_log.h"
@@ -27,11 +28,6 @@ struct job {
     double *loss;           /* owns: (tokens_max) */
     bool *hit;              /* owns: (tokens_max) */
 };
-
-static int64_t div_up(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
 
 /* Samples of the piece that begins at sample i, of a batch that ends before end. */
 static int64_t piece(const struct job *j, int64_t i, int64_t end)
@@ -199,7 +195,7 @@ static void conclude(const struct job *j, struct tr_eval_result *out)
 enum fr_rc tr_evaluate(const struct tr_eval_opts *o, struct tr_eval_result *out, struct fr_err *err)
 {
     int64_t n = tr_dataset_size(o->data), began = fr_sys.mono_ms();
-    struct job j = {.o = o, .n = n, .batches = div_up(n, o->batch)};
+    struct job j = {.o = o, .n = n, .batches = tr_div_up(n, o->batch)};
     struct tr_progress_log log = tr_progress_log_begin("Evaluation", "batches", j.batches);
     enum fr_rc rc = begin(&j, err);
 

@@ -5,7 +5,6 @@
 #include "engine/base/log.h"
 #include "trainer/train/setup.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -53,15 +53,6 @@ static enum fr_rc busy(const char *dir, int fd, struct fr_err *err)
                    dir, who[0] != '\0' ? who : "it has just begun");
 }
 
-/* The lock's file may be removed by who held it between our open and our lock. */
-static bool is_there(const char *path, int fd)
-{
-    struct stat mine, there;
-
-    return fr_sys.fstat(fd, &mine) == 0 && fr_sys.lstat(path, &there) == 0 &&
-           mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
-}
-
 static void sign(int fd)
 {
     char host[65] = "", text[128];
@@ -84,7 +75,7 @@ static enum fr_rc claim(const char *dir, int *lock, struct fr_err *err)
         if (fd < 0)
             return fr_fail_errno(err, errno, "cannot open %s", path);
         int e = fr_sys.lock(fd) == 0 ? 0 : errno;
-        if (!is_there(path, fd)) {
+        if (!fr_file_is_named(fd, path)) {
             (void)fr_sys.close(fd);
             continue;
         }

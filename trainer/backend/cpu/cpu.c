@@ -4,7 +4,6 @@
 #include "engine/base/sys.h"
 
 #include <omp.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
