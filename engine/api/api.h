@@ -28,7 +28,7 @@ enum { FR_API_LATER = 1 }; /* a status */
 struct fr_api_waiter {
     void (*again)(void *arg);
     void *arg;
-    uint64_t ticket; /* of its job; this and all below belong to the host */
+    uint64_t ticket; /* of the job it waits for; this and all below belong to the host */
     struct fr_api_waiter *next;
 };
 
@@ -39,8 +39,8 @@ enum { FR_TOKEN_NAME = 65, FR_SECRET_HASH = 65 };
 
 struct fr_api_caller {
     enum fr_role role;
-    char name[FR_TOKEN_NAME];     /* of the token, "uid 1000", "anonymous" */
-    char address[46];             /* ""; over TCP the address of its user */
+    char name[FR_TOKEN_NAME];     /* name of the token, "uid 1000", "anonymous" */
+    char address[46];             /* IP address of the user; "" over the unix socket */
     char session[FR_SECRET_HASH]; /* SHA-256 of the session's secret; "": it has none */
 };
 
@@ -74,8 +74,9 @@ struct fr_api_response {
     int retry_after_s;                   /* header; 0: absent */
     const char *cache;                   /* static: Cache-Control; NULL: revalidate each time */
     const char *growing;  /* static: "1": the file may grow, "0": it is whole; NULL: no file */
-    const char *encoding; /* static: "gzip"; NULL: as it is */
-    /* A part of a file follows instead of body: fd is the response's and is read with pread. */
+    const char *encoding; /* static: "gzip"; NULL: body is not encoded */
+    /* A part of a file follows instead of body: the response owns fd, which is read
+     * with pread. */
     bool file;
     int fd;
     uint64_t offset, bytes, total; /* total: of the whole file, for Content-Range (status 206) */

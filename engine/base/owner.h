@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* Whether it is of this process's user or root's; under sudo also of the user who called it. */
+/* Whether the file belongs to the user of this process or to root; under sudo also to the user who
+ * called sudo. */
 bool fr_owner_trusted(const struct stat *st);
 
 /* FR_DENIED, with owner and mode, unless the folder path is of somebody trusted, and writable for

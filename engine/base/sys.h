@@ -38,14 +38,14 @@ struct fr_spawn {
      * ("/usr/local/bin:/bin:/usr/bin" where envp has none). A relative path is below cwd. */
     const char *const *argv;
     const char *const *envp;
-    const char *cwd;   /* NULL: the caller's */
+    const char *cwd;   /* NULL: as the caller */
     bool *cwd_refused; /* NULL, or set: spawn failed because cwd could not be entered */
     int fds[3];        /* become 0, 1, 2; -1: /dev/null */
     bool new_session;
     bool new_group;       /* a process group of its own, in the caller's session */
     bool die_with_parent; /* PR_SET_PDEATHSIG = SIGKILL */
     bool no_core;         /* leaves no core unless it raises its limit itself */
-    uint32_t umask;       /* FR_UMASK_SET | mask; 0: the caller's */
+    uint32_t umask;       /* FR_UMASK_SET | mask; 0: as the caller */
 };
 
 enum { FR_UMASK_SET = 01000 }; /* a mask stands beside it: 0 is none */

@@ -73,7 +73,7 @@ const char *cli_arg(const struct cli_call *c, size_t i); /* NULL: there are not 
 /* FR_USAGE unless there are min to max arguments, where the first word decides how many. */
 enum fr_rc cli_args_between(const struct cli_call *c, size_t min, size_t max, struct fr_err *err);
 bool cli_has(const struct cli_call *c, const char *option);
-/* Its last value; NULL: it was not given. */
+/* The last value of the option; NULL: it was not given. */
 const char *cli_value(const struct cli_call *c, const char *option);
 const struct cli_list *cli_values(const struct cli_call *c, const char *option);
 #define cli_any_number ((struct cli_range){INT64_MIN, INT64_MAX})

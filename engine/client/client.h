@@ -64,7 +64,7 @@ void client_stream_patience(struct client_stream *s, int64_t ms);
 
 enum { CLI_LOOK_MS = 1000 }; /* how often a process that waits for the host calls the next one */
 /* Whether the host of the home is stopped (Ctrl-Z, SIGSTOP): no run of the home goes on meanwhile.
- * *pid: the host's. */
+ * *pid: of the host. */
 bool cli_host_stopped(const char *home, int64_t *pid);
 
 #endif

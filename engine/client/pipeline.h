@@ -22,7 +22,7 @@ struct cli_spec {
     struct fr_arena arena;               /* of the texts of own */
     struct fr_source own[CLI_OWN_FILES]; /* pipes that only this process can read */
     size_t n_own;
-    struct fr_config *config; /* owns: the home's */
+    struct fr_config *config; /* owns: of the home */
     struct fr_zones zones;
 };
 /* Makes the options of fr_spec_load(); *out borrows from s. Reads the home's configuration, and the

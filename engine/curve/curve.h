@@ -124,7 +124,7 @@ enum fr_curve_x { FR_CURVE_STEP, FR_CURVE_TOKENS, FR_CURVE_TIME, FR_CURVE_EPOCH 
 
 bool fr_curve_x_parse(const char *name, enum fr_curve_x *out); /* "step", "tokens" … */
 
-/* A part as one of an instance's. */
+/* A part that is one of several of an instance. */
 struct fr_curve_span {
     const struct fr_curve *curve;
     const struct fr_curve_part *part;

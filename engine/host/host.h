@@ -74,7 +74,7 @@ enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err);
 enum fr_rc fr_host_pages(struct fr_host *host, const char *url, const struct fr_run_shell *shell,
                          struct fr_err *err);
 
-/* Its interface, for engine/web and tests. Valid as long as the host. */
+/* The interface of the host, for engine/web and tests. Valid as long as the host. */
 struct fr_api fr_host_api(struct fr_host *host);
 
 #endif

@@ -14,7 +14,7 @@
 #include "engine/base/str.h"
 #include "engine/loop/loop.h"
 
-struct fr_link_events {       /* called by the link; arg is the owner's */
+struct fr_link_events {       /* called by the link; arg is for the owner */
     void (*on_up)(void *arg); /* the command was started: bytes may be sent */
     void (*on_bytes)(void *arg, const char *p, size_t n);
     void (*on_writable)(void *arg); /* there is room again after a send that took only a part */

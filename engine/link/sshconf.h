@@ -24,11 +24,11 @@ struct fr_ssh_conf {   /* text lives in the arena given to the loader */
     const char *user;
     int port;
     int family;                        /* AF_UNSPEC, AF_INET, AF_INET6 */
-    int connect_ms;                    /* the target's */
+    int connect_ms;                    /* of the target */
     const char *keys[FR_SSH_KEYS_MAX]; /* private key files to try, in order */
     size_t n_keys;
     bool own_keys_only;         /* IdentitiesOnly, or a key in the target: no agent */
-    const char *agent;          /* the target's, else SSH_AUTH_SOCK's; NULL or "": none */
+    const char *agent;          /* of the target, else SSH_AUTH_SOCK; NULL or "": none */
     const char *known_hosts[8]; /* files, existing or not; the first is the one to add a host to */
     size_t n_known;
     const char *needs_ssh; /* the directive that libssh2 cannot do; NULL: none */

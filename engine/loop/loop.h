@@ -15,16 +15,16 @@
 
 enum fr_loop_what { FR_LOOP_READ = 1, FR_LOOP_WRITE = 2 };
 
-struct fr_watch; /* one watched descriptor or signal; the loop's */
-struct fr_timer; /* one timer; the loop's */
+struct fr_watch; /* one watched descriptor or signal; owned by the loop */
+struct fr_timer; /* one timer; owned by the loop */
 
 /* A call for the next turn. The caller owns the memory, and keeps it until the call was made or
  * withdrawn. Posting it again before that does nothing. Posting cannot fail. Zero it to start. */
 struct fr_post {
     void (*run)(void *arg);
     void *arg;
-    struct fr_post *next; /* the loop's */
-    bool waiting;         /* the loop's: posted and not yet run */
+    struct fr_post *next; /* for the loop */
+    bool waiting;         /* for the loop: posted and not yet run */
 };
 
 /*
@@ -38,7 +38,7 @@ struct fr_work {
     void (*over)(void *arg);
     void (*drop)(void *arg);
     void *arg;
-    struct fr_workers *in; /* the loop's, as all below */
+    struct fr_workers *in; /* for the loop, as all below */
     struct fr_work *next;
     struct fr_post post;
     bool left; /* forgotten as it ran */

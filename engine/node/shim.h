@@ -3,8 +3,8 @@
  * becomes the supervisor there. The attempt is handed over through HOME/s/ATTEMPT, a socket in the
  * mounted home, so that no secret is on a disk.
  */
-#ifndef FR_SUPERVISE_SHIM_H
-#define FR_SUPERVISE_SHIM_H
+#ifndef FR_NODE_SHIM_H
+#define FR_NODE_SHIM_H
 
 #include "engine/base/err.h"
 #include "engine/base/str.h"
@@ -13,7 +13,7 @@ struct fr_shim_args {
     const char *home; /* as mounted in the container */
     struct fr_id attempt;
     const char *self;           /* path of this program in the container */
-    const char *const *environ; /* the container's */
+    const char *const *environ; /* of the container */
 };
 
 /* Detaches a process that waits up to 30 s for its attempt, and supervises it. */

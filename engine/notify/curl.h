@@ -15,7 +15,7 @@ struct fr_http {
     size_t n_headers;
     const char *body;
     struct fr_buf *answer; /* gets its body; NULL: only its status matters */
-    const char *ca;        /* file of certificates; NULL: the system's */
+    const char *ca;        /* file of certificates; NULL: those of the system */
     int64_t timeout_ms;
 };
 

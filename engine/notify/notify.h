@@ -36,10 +36,11 @@ void fr_message_text(const json_t *message, struct fr_buf *out);  /* title and a
 /* The last lines of n bytes of output, as a terminal shows them: at most 20, each of 300 bytes.
  * whole: the output begins there; else it may begin within a line, which is left out. */
 json_t *fr_message_tail(const char *p, size_t n, bool whole);
-/* The body of Slack's incoming webhooks (api.slack.com/messaging/webhooks); the caller's. */
+/* The body of Slack's incoming webhooks (api.slack.com/messaging/webhooks); owned by
+ * the caller. */
 json_t *fr_message_slack(const json_t *message);
 /* An adaptive card as workflows of Microsoft Teams take it (adaptivecards.io, version 1.2), its
- * texts as they are, without Markdown; the caller's. */
+ * texts as they are, without Markdown; owned by the caller. */
 json_t *fr_message_teams(const json_t *message);
 /* RFC 5322: of the channel from and to. key: of the delivery, so that doubles collapse. */
 void fr_message_mail(const json_t *channel, const char *key, const json_t *message,

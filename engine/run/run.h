@@ -64,7 +64,7 @@ enum fr_note_kind {
 struct fr_note {
     enum fr_note_kind kind;
     int64_t wall_ms;
-    uint32_t inst, node; /* FR_PLAN_NONE where it is neither's */
+    uint32_t inst, node; /* FR_PLAN_NONE: the note is about none */
     struct fr_row row;
     struct fr_run_now now;
     const char *text; /* borrowed for the call, as all below; "" none */

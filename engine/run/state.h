@@ -23,7 +23,7 @@ struct run_start; /* start.c */
 struct run_log {
     char *name; /* in the run's arena */
     int fd, idx_fd;
-    uint64_t size;       /* bytes here, a prefix of the node's */
+    uint64_t size;       /* bytes here, a prefix of those on the node */
     uint64_t idx_offset; /* of the newest pair */
     uint64_t idx_size;
     int64_t idx_wall;
@@ -36,7 +36,7 @@ struct run_log {
 
 /* The copy of an attempt's metrics: runs/<id>/metrics/<name> */
 struct run_metrics {
-    uint64_t size;                 /* bytes here, a prefix of the node's */
+    uint64_t size;                 /* bytes here, a prefix of those on the node */
     bool failed;                   /* could not be written; reported once */
     bool cut;                      /* the node sent more than the limit: the rest is not kept */
     bool refetch;                  /* as run_log.refetch */
@@ -79,7 +79,7 @@ struct run_attempt {
     struct run_metrics metrics;
     struct fr_id home_id;
     char boot_id[40];
-    int port; /* the head's, for the rendezvous */
+    int port; /* on the head, for the rendezvous */
     char reason[256];
     bool outputs_new;       /* to be written with the next row */
     struct fr_strs outputs; /* "K=V", in the run's arena */

@@ -95,7 +95,7 @@ struct host_make { /* a run to make */
     struct fr_submit submit; /* its texts live in doc and arena */
     struct fr_zones zones;
     json_t *doc;
-    struct fr_arena *arena; /* its memory becomes the job's */
+    struct fr_arena *arena; /* the job takes its memory */
 };
 /* NULL: no memory. */
 struct host_job *make_begin(struct fr_host *host, const struct host_make *make);

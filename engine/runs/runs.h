@@ -12,7 +12,7 @@ struct fr_host_own {
     struct fr_view view;
 };
 
-/* As fr_run_submit() and fr_run_resume(); the run is the host's, until fr_host_drop(). */
+/* As fr_run_submit() and fr_run_resume(); the host owns the run until fr_host_drop(). */
 enum fr_rc fr_host_submit(struct fr_host *host, const struct fr_submit *submit,
                           const struct fr_host_own *own, struct fr_run **out,
                           struct fr_issues *issues, struct fr_err *err);

@@ -121,7 +121,7 @@ struct fr_sched {
     int64_t timeout_ms; /* 0: none */
     int64_t end_due_ms; /* it has timed out if it ends later; INT64_MAX: never */
     int64_t ago_ms;     /* of the event: the end that it tells of was so long before now_ms */
-    int64_t ended_ms;   /* the latest end of an attempt that is no hook's */
+    int64_t ended_ms;   /* the latest end of an attempt, hooks not counted */
     uint32_t asking;    /* instances with .asked */
     bool in_doubt;      /* end_due_ms is over, but the run may have ended before: time_out() */
     struct fr_acts *acts;

@@ -212,7 +212,8 @@ struct fr_sched_opts {
     uint64_t seed;          /* of the jitter */
     int64_t lost_margin_ms; /* added to lost_after; 0: 10 s */
     int64_t timeout_ms;     /* of the run, from BEGIN or RETRY until its hooks; 0: none */
-    bool lent; /* slots are lent by FR_EV_SLOTS, none before the first; else they are the plan's */
+    bool lent; /* slots are lent by FR_EV_SLOTS, none before the first; else they are those of the
+                  plan */
 };
 
 enum fr_rc fr_sched_create(const struct fr_plan *plan, const struct fr_sched_opts *opts,

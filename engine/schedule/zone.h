@@ -4,8 +4,8 @@
  * of version 2 or later (RFC 9636): its 64-bit table, then the rule in its footer (POSIX TZ) for
  * all later times.
  *
- * Only offsets count. Whether a file calls one of them daylight saving is not looked at (Dublin's
- * winter is), and a transition that leaves the offset as it is is none.
+ * Only offsets count. The daylight-saving flag of a file is ignored (Dublin sets it in winter), and
+ * so is a transition without a change of the offset. Instants (t, at) are seconds since 1970.
  */
 #ifndef FR_SCHEDULE_ZONE_H
 #define FR_SCHEDULE_ZONE_H
@@ -21,7 +21,7 @@ struct fr_zone_change { /* at: the first second with the offset after */
     int32_t before, after; /* seconds east of UTC; they differ */
 };
 
-/* A day of any year, as the footer says it, and a time on it. */
+/* A day of each year in the form that the footer has it, and a time on that day. */
 struct fr_zone_day {
     enum { FR_ZONE_WEEKDAY, FR_ZONE_JULIAN, FR_ZONE_ORDINAL } kind;
     int month, week; /* WEEKDAY: week 1..5, 5 the last */
@@ -46,7 +46,7 @@ struct fr_zone { /* UTC when zeroed; fr_zone_finish frees it */
 
 /* Reads zone `name` from below folder (NULL: FR_ZONE_FOLDER). UTC needs no file. FR_USAGE: no such
  * zone, or a path, an abbreviation or an offset; the message names the remedy. FR_NOTFOUND: the
- * machine has no database. FR_CORRUPT: not a file of a zone. */
+ * machine has no database. FR_CORRUPT: the file is no TZif file. */
 enum fr_rc fr_zone_load(struct fr_zone *zone, const char *folder, const char *name,
                         struct fr_err *err);
 /* The same from the bytes of a file. */
@@ -57,9 +57,11 @@ void fr_zone_finish(struct fr_zone *zone);
 /* Whether the file was replaced since it was read; false too if it cannot be checked. */
 bool fr_zone_replaced(const struct fr_zone *zone, const char *folder);
 
-/* The newest change at or before t, the oldest one after it; false: there is none. */
+/* The newest change at or before t; false: there is none. */
 bool fr_zone_before(const struct fr_zone *zone, int64_t t, struct fr_zone_change *out);
+/* The oldest change after t; false: there is none. */
 bool fr_zone_after(const struct fr_zone *zone, int64_t t, struct fr_zone_change *out);
+/* The offset from UTC that holds at t, in seconds east. */
 int32_t fr_zone_offset(const struct fr_zone *zone, int64_t t);
 
 /* The instant that a written time names (RFC 5545, section 3.3.5): one that does not exist is read
@@ -68,7 +70,7 @@ int64_t fr_zone_instant(const struct fr_zone *zone, struct fr_when when);
 
 /* For zone.c and its parts. */
 
-/* The rule of a footer, "CET-1CEST,M3.5.0,M10.5.0/3"; *last is the offset that holds at t by it. */
+/* Reads the rule of a footer, "CET-1CEST,M3.5.0,M10.5.0/3", into zone. */
 enum fr_rc fr_zone_read_footer(struct fr_zone *zone, struct fr_str text, struct fr_err *err);
 /* The change by the rule nearest to t: the newest at or before it, or the oldest after it. */
 bool fr_zone_rule_change(const struct fr_zone *zone, int64_t t, bool after,

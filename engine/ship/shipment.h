@@ -15,7 +15,7 @@ struct fr_shipment_making;
 struct fr_shipment_item { /* a file or a folder */
     struct fr_shipment_item *next;
     struct fr_shipment *shipment;
-    const char *path;                  /* control's, absolute */
+    const char *path;                  /* on control, absolute */
     const struct fr_excludes *exclude; /* as given; NULL: none */
     struct fr_shipment_making *made;   /* owns; the newest first, then older ones that starts use */
     const struct fr_manifest *manifest; /* of the newest; NULL: none yet */

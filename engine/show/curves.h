@@ -14,8 +14,8 @@ void cli_curves_destroy(struct cli_curves *c); /* NULL is fine */
 bool cli_curves_look(struct cli_curves *c);
 
 /* Appends at most `rows` rows of at most `columns` columns: a line for each training, and the
- * curves of the training with the newest metrics, between color and plain. Returns the number of
- * rows. */
+ * curves of the training with the newest metrics. The terminal codes color and plain are written
+ * before and after the curves. Returns the number of rows. */
 struct cli_curves_size {
     unsigned columns, rows;
     const char *color, *plain;

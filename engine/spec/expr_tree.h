@@ -12,7 +12,7 @@
 enum expr_op {
     EX_TEXT, /* a literal */
     EX_REF,
-    EX_JOIN, /* a's text, then b's */
+    EX_JOIN, /* the text of a, then that of b */
     EX_NOT,
     EX_AND,
     EX_OR,
@@ -84,7 +84,7 @@ bool expr_fenced(const struct fr_expr *e);
 /* The text that e's value begins with, as far as it is known; NULL: a reference decides. */
 const struct fr_expr *expr_first(const struct fr_expr *e);
 
-/* a's text, then b's. NULL without memory, or when one of them is NULL. */
+/* Joins the text of a and that of b. NULL without memory, or when one of them is NULL. */
 struct fr_expr *expr_join(struct fr_arena *arena, const struct fr_expr *a, const struct fr_expr *b);
 
 #endif

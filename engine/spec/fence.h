@@ -10,7 +10,7 @@ struct fr_fence {
     const char *const *folders; /* absolute, without links */
     size_t n_folders;
     const char *whose; /* in messages: "a token of role operate" */
-    size_t n_params;   /* the last so many of fr_spec_opts.params are the request's */
+    size_t n_params;   /* the last so many of fr_spec_opts.params come from the request */
 };
 
 #endif

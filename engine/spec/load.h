@@ -37,7 +37,7 @@ struct spot {
 struct loader {
     const struct fr_spec_opts *opts;
     struct fr_spec *spec;    /* being made */
-    struct fr_arena *arena;  /* the spec's */
+    struct fr_arena *arena;  /* of the spec */
     struct fr_arena scratch; /* freed when the spec is loaded: the YAML trees */
     bool no_memory;
     int file;              /* index of the source being read */
@@ -58,7 +58,7 @@ struct loader {
     uint32_t place;                  /* of the task being read, from 1 on */
     uint32_t *needed_by;             /* one a task: the place of the newest task that needs it */
     struct output_use *uses;
-    struct fr_kv *env_used; /* the spec's, to be added to */
+    struct fr_kv *env_used; /* of the spec, to be added to */
 
     const struct fr_task *user; /* task or hook being read, or NULL */
     bool hook;
@@ -67,7 +67,7 @@ struct loader {
 
     struct fr_task base;      /* a task with all defaults */
     struct fr_node node_base; /* a node with all defaults */
-    const struct fr_kv *env;  /* the pipeline's */
+    const struct fr_kv *env;  /* of the pipeline */
     size_t n_env;
 };
 

@@ -75,7 +75,7 @@ struct fr_channel {
     size_t n_to;
     const char *user; /* EMAIL; NULL: no login */
     struct fr_given password;
-    const char *ca;             /* absolute: certificates to trust in place of the system's */
+    const char *ca; /* absolute: certificates to trust in place of those of the system */
     const char *const *command; /* COMMAND: argv; the message comes on its standard input */
     size_t n_command;
 };

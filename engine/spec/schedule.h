@@ -21,7 +21,7 @@ struct fr_schedule {  /* in the spec's arena */
     size_t n_at;
     struct fr_when start, end; /* where said */
     bool has_start, has_end;
-    const char *zone; /* NULL: the home's */
+    const char *zone; /* NULL: the zone of the home */
     int64_t jitter_ms, grace_ms;
     enum fr_catchup catchup;
     int catchup_limit;

@@ -58,7 +58,7 @@ struct fr_log_limit {
     enum fr_on_full on_full; /* STOP: the log stops, the task goes on */
 };
 
-enum fr_become { FR_BECOME_INHERIT /* a task: its node's */, FR_BECOME_NONE, FR_BECOME_SUDO };
+enum fr_become { FR_BECOME_INHERIT /* a task: as its node */, FR_BECOME_NONE, FR_BECOME_SUDO };
 enum fr_executor { FR_EXECUTOR_LOCAL, FR_EXECUTOR_SSH };
 enum fr_via { FR_VIA_AUTO, FR_VIA_LIBSSH2, FR_VIA_OPENSSH };
 
@@ -125,7 +125,7 @@ struct fr_action {
     size_t n_argv;
     const struct fr_with *with; /* as written, without defaults: fr_with_json() adds them */
     size_t n_with;
-    const struct fr_kv *env; /* the pipeline's, then the task's, later ones won; names unique */
+    const struct fr_kv *env; /* of pipeline and task; the task's value counts; unique names */
     size_t n_env;
     struct fr_text cwd;          /* on the node; absent: the attempt's folder */
     bool login;                  /* run in the environment that a login of the node's user has */

@@ -20,7 +20,7 @@ enum fr_rc fr_blob_mark(const char *home, struct fr_id run, struct fr_err *err);
 enum fr_rc fr_blob_mark_again(const char *home, struct fr_id run, struct fr_err *err);
 void fr_blob_unmark(const char *home, struct fr_id run);
 
-struct fr_claims *fr_blob_claims(struct fr_store *st); /* the store's */
+struct fr_claims *fr_blob_claims(struct fr_store *st); /* owned by the store */
 /* Called before a put, in any thread: the blob is not dropped until fr_claims_end. *is_there: no
  * put is needed, but call fr_blob_sync before rows name it, as its writer may have been killed
  * before its own sync. */

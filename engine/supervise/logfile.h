@@ -35,7 +35,7 @@ struct fr_logfile {
     struct fr_tail_head tail_head;
     uint64_t dropped;  /* bytes not kept so far */
     uint64_t unsaid;   /* of them: lost to a full disk and not yet noted in the file */
-    int64_t marked_ms; /* the newest mark's */
+    int64_t marked_ms; /* time of the newest mark */
     uint64_t marks;    /* in the index */
 };
 

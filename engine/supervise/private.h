@@ -59,7 +59,7 @@ struct sup {
     struct sup_process *process;
     const struct fr_request *req; /* of a */
     struct fr_arena arena;
-    struct fr_node_home home; /* the process's */
+    struct fr_node_home home; /* of this process */
     struct fr_table table;
     struct fr_logfile log;
     struct fr_metrics metrics;

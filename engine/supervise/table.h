@@ -18,7 +18,7 @@ struct fr_attempt {
     struct fr_proc supervisor; /* launched */
     int64_t launched_ms, grace_ms;
     char *container;         /* "" on the host */
-    char *cgroup;            /* launched: folder of its supervisor's; NULL: none */
+    char *cgroup;            /* launched: folder of the supervisor's cgroup; NULL: none */
     struct fr_id socket_id;  /* where its supervisor listens: HOME/s/SOCKET_ID */
     struct fr_buf end;       /* exited, ended: for fr_ended_get; empty once acked */
     int64_t end_wall_ms;     /* by the calendar: when the first end was written */

@@ -16,7 +16,7 @@
 struct fr_tree {
     char marker[FR_ID_TEXT];
     struct fr_proc supervisor; /* never in the result; pid 0: not known here, only markers count */
-    const char *cgroup;        /* the supervisor's; NULL, "": it has none of its own. Borrowed */
+    const char *cgroup;        /* of the supervisor; NULL, "": it has none of its own. Borrowed */
     const pid_t *spare;        /* sessions of sidecars, n_spare of them: left out; borrowed */
     size_t n_spare;
     /* Path of this flownode: `sudo -n SELF signal`, run with environ, signals processes of other

@@ -9,15 +9,15 @@
 
 struct connection_pool; /* thread-safe, counted references */
 
-struct connection_pool *connection_pool_create(void);                         /* NULL: no memory */
-struct connection_pool *connection_pool_use(struct connection_pool *readers); /* adds a reference */
+struct connection_pool *connection_pool_create(void);                      /* NULL: no memory */
+struct connection_pool *connection_pool_use(struct connection_pool *pool); /* adds a reference */
 void connection_pool_leave(
-    struct connection_pool *readers); /* drops one; the last frees; NULL is fine */
+    struct connection_pool *pool); /* drops one; the last frees; NULL is fine */
 
-/* An idle connection, or a new one; readers NULL: a new one. */
-enum fr_rc connection_pool_take(struct connection_pool *readers, const char *home,
+/* An idle connection, or a new one; pool NULL: a new one. */
+enum fr_rc connection_pool_take(struct connection_pool *pool, const char *home,
                                 struct fr_store **out, struct fr_err *err);
 /* Returns a connection; well: no read failed, so it may be reused. */
-void connection_pool_give(struct connection_pool *readers, struct fr_store *st, bool well);
+void connection_pool_give(struct connection_pool *pool, struct fr_store *st, bool well);
 
 #endif

@@ -52,7 +52,7 @@ struct host_text {
     struct fr_limits limits;
     const char *args[HOST_VIEW_ARGS];
     int64_t numbers[HOST_VIEW_NUMBERS];
-    const char *(*getenv)(void *self, const char *name); /* of PIPELINE: the shell's */
+    const char *(*getenv)(void *self, const char *name); /* of PIPELINE: a variable of the shell */
     void *getenv_self;
     struct line_index *lines;            /* offsets of log lines; owns a reference */
     struct task_summaries *summaries;    /* of ended runs; owns a reference */

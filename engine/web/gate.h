@@ -34,7 +34,7 @@ struct fr_gate_found {
     char address[46]; /* of the user, who may be behind a proxy */
     bool tls;         /* between the user and the proxy */
     char bearer[64];  /* "": none */
-    char session[64]; /* likewise */
+    char session[64]; /* "": none */
 };
 
 /* 0, and *out is filled; else the status of an error, and err says why. */

@@ -35,7 +35,7 @@ FR_MESSAGE(1, HELLO, hello, fr_hello)
     FR_FIELD(BOOL, samples)    /* engine: wants SAMPLE messages */
 FR_END
 FR_MESSAGE(2, PING, ping, fr_ping)
-    FR_FIELD(I64, mono_ms) /* the sender's */
+    FR_FIELD(I64, mono_ms) /* of the sender */
 FR_END
 FR_MESSAGE(3, PONG, pong, fr_pong)
     FR_FIELD(I64, ping_ms) /* mono_ms of the ping */
@@ -259,7 +259,7 @@ FR_MESSAGE(61, METRICS, metrics, fr_metrics_piece)
 FR_END
 /* The state of the node's machine, every FR_SAMPLE_MS. */
 FR_MESSAGE(62, SAMPLE, sample, fr_sample)
-    FR_FIELD(I64, wall_ms)  /* the node's */
+    FR_FIELD(I64, wall_ms)  /* of the node */
     FR_FIELD(U32, cpu)      /* thousandths of all its CPUs, since the sample before */
     FR_FIELD(U32, load)     /* hundredths: the load average of one minute */
     FR_FIELD(U64, mem_used)

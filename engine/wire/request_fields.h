@@ -40,12 +40,12 @@ FR_RECORD(request, fr_request)
     FR_INNER(LIST, fr_sidecar, sidecars)
     FR_INNER(STRUCT, fr_container, container)
     FR_FIELD(BOOL, become)      /* run the command (not the sidecars) through sudo -n */
-    FR_FIELD(I32, port)         /* FR_PORT_NONE, FR_PORT_ANY (any free one), or the one to hold … */
-    FR_FIELD(U32, ports_more)   /* … else the first free one of so many above it; until launch */
+    FR_FIELD(I32, port)         /* to hold until launch: FR_PORT_NONE, FR_PORT_ANY, or a number */
+    FR_FIELD(U32, ports_more)   /* if port is taken: the first free of so many above it */
     /* Processes that the command leaves running when it exits with 0 go on, such as the monitor of
      * a container. Otherwise they are stopped. Not with sidecars. */
     FR_FIELD(BOOL, leaves)
-    FR_FIELD(U32, umask)        /* of command and sidecars, as fr_spawn.umask; 0: the node's */
+    FR_FIELD(U32, umask)        /* of command and sidecars, as fr_spawn.umask; 0: as flownode */
     /* A file of JSON lines that the command writes: copied as it grows (supervise/metrics.h). "":
      * none. A relative path is below the command's cwd, "$FLOWRUN_WORK/…" and "$FLOWRUN_DIR/…"
      * are below these folders. */

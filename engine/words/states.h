@@ -56,7 +56,8 @@ enum fr_state_of fr_state_at(int concern); /* 0 to FR_ST_N - 1 */
 #define FR_RUN_STATE_ID(name, word) FR_RUN_##name,
 enum fr_run_state {
     FR_RUN_STATES(FR_RUN_STATE_ID) FR_RUN_N,
-    FR_RUN_REMOVED = FR_RUN_N /* its rows are being deleted: only the store sees it */
+    FR_RUN_REMOVED =
+        FR_RUN_N /* rows of the run are being deleted: only the store sees this state */
 };
 #undef FR_RUN_STATE_ID
 #define FR_OUTCOME_ID(name, word) FR_OUT_##name,

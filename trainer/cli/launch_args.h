@@ -1,5 +1,5 @@
 /*
- * The arguments of flowtrain launch, named as torchrun's: flags with _ or -, the variables
+ * The arguments of flowtrain launch, named as those of torchrun: flags with _ or -, the variables
  * PET_<NAME>, and the names without PET_ that other launchers set (NPROC_PER_NODE, NNODES,
  * NODE_RANK, MASTER_ADDR, MASTER_PORT). A flag wins over PET_, PET_ over the plain name.
  *

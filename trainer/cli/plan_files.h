@@ -4,8 +4,9 @@
 
 #include "trainer/cli/planned.h"
 
-/* Prints them, a line each, for the layout that the run asks for. Only the index of the model
- * folder is read. FR_USAGE: there is no such node. */
+/* Prints the names of the weight files that node (0 is the first) needs, a line each, for the
+ * layout of the run p. model is the checkpoint's folder, of which only the index is read. FR_USAGE:
+ * there is no such node. */
 enum fr_rc tr_plan_files(const struct tr_planned *p, const char *model, int64_t node,
                          struct fr_err *err);
 

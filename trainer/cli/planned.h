@@ -10,12 +10,12 @@
 #include "trainer/train/train.h"
 
 struct tr_planned {
-    struct tr_cluster cluster; /* the caller's, before tr_planned_read */
+    struct tr_cluster cluster; /* the caller sets it before tr_planned_read */
     struct tr_ds_config ds;
     struct tr_model_config config;
     struct tr_lora_config lora; /* owns; empty where weights train */
     struct tr_trained trained;
-    struct tr_plan_way way;     /* what job.asked points to */
+    struct tr_plan_way way; /* what job.asked points to */
     struct tr_plan_job job;
     struct tr_plan plan; /* by tr_plan_make */
 };

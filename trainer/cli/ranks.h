@@ -35,7 +35,7 @@ enum fr_rc tr_rank_like(int64_t ranks, const char *command, int argc, const char
  * Likewise, and for all that this process starts, where nobody has said how threads wait. GNU's
  * OpenMP lets them spin for milliseconds, which takes the processor from the thread that is waited
  * for where there is other work; those that sleep at once (OMP_WAIT_POLICY=PASSIVE) have to be
- * woken for each small op. Here they spin for some 50 microseconds. argv is the program's. Where it
+ * woken for each small op. Here they spin for some 50 microseconds. argv: of this program. Where it
  * cannot be started again, a line says so and it goes on as it is.
  */
 void tr_wait_briefly(char **argv);

@@ -101,7 +101,7 @@ enum fr_rc tr_session_run(struct tr_call *call, const struct tr_session_flags *f
                                             struct fr_err *err),
                           struct fr_err *err);
 
-/* The session's model, for tr_infer_open; sizes are the caller's. */
+/* The session's model, for tr_infer_open; the caller sets the sizes. */
 struct tr_infer_opts tr_session_model(const struct tr_session *s);
 
 /* Loads --dataset; every rank tokenises all of it. Rank 0 prints the dropped records. The caller

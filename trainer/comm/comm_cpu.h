@@ -10,14 +10,16 @@
 /* The control plane of a communicator that tr_comm_cpu made; borrowed. */
 struct tr_control *tr_comm_cpu_control(struct tr_comm *comm);
 
-/* A communicator of be's devices over host, that of the same ranks on the CPU: by NCCL, and through
- * the host's memory. It owns host; after a failure host is aborted and the caller's. */
+/* Makes a communicator between the devices of be, by NCCL or by copies through host memory. host is
+ * the CPU communicator of the same ranks; the new one owns it. After a failure host is aborted, and
+ * the caller still owns it. */
 enum fr_rc tr_comm_nccl_over(struct tr_backend *be, const struct tr_comm_opts *o,
                              struct tr_comm *host, struct tr_comm **out, struct fr_err *err);
 enum fr_rc tr_comm_host_over(struct tr_backend *be, struct tr_comm *host, struct tr_comm **out,
                              struct fr_err *err);
 
-/* A communicator of such a transport; self is `bytes` zeros. NULL: FR_NOMEM. */
+/* Allocates the communicator of such a transport, with self a block of `bytes` zero bytes. NULL:
+ * FR_NOMEM. */
 struct tr_comm *tr_comm_over(struct tr_backend *be, const struct tr_comm_ops *ops,
                              struct tr_comm *host, size_t bytes, struct fr_err *err);
 /* Ends the construction of comm with its result rc, which is returned. A failure aborts the host,
@@ -38,8 +40,8 @@ struct tr_call {
     const struct tr_alltoallv *slices; /* NULL: equal ones */
 };
 
-/* Checking mode: compares what the ranks of the communicator are about to call; first is the number
- * of its first rank in the world. FR_PROTO names those that differ. All its ranks call. */
+/* Checking mode: compares the calls that the ranks of comm are about to make. All its ranks call.
+ * first: the world's number of the first rank of comm. FR_PROTO names the ranks that differ. */
 enum fr_rc tr_comm_cpu_check(struct tr_control *control, const struct tr_comm *comm, int first,
                              const struct tr_call *call, struct fr_err *err);
 

@@ -1,8 +1,8 @@
 /*
  * The architectures. Each is a file arch_NAME.c with one row: its types, its keys, the names of its
- * tensors, and the shapes of those of its attention. To add an architecture, write its file and put
- * NAME into TR_ARCHS (model_config.h). To add a block of attention, write its file in trainer/model
- * and put its name into TR_ATTENTIONS.
+ * tensors, and the shapes of the tensors of its attention. To add an architecture, write its file
+ * and put NAME into TR_ARCHS (model_config.h). To add a block of attention, write its file in
+ * trainer/model and put its name into TR_ATTENTIONS.
  */
 #ifndef TR_CONFIG_ARCH_H
 #define TR_CONFIG_ARCH_H
@@ -40,7 +40,8 @@ struct tr_model_type {
     bool block_sparse_moe;        /* as in struct tr_model_config */
 };
 
-/* What is added to the kind of a linear of an FFN if it is of the shared or of a routed expert. */
+/* Added to the kind of an FFN's linear (TR_LIN_GATE … TR_LIN_DOWN) for the shared expert and for a
+ * routed expert. */
 enum { TR_OF_SHARED = TR_LIN_DOWN + 1 - TR_LIN_GATE, TR_OF_EXPERT = 2 * TR_OF_SHARED };
 
 /* The names of an architecture's tensors by role; NULL: it has no such tensor. Norms and linears
@@ -58,7 +59,7 @@ struct tr_walk;       /* inventory.c */
 struct tr_arch_row {
     const struct tr_model_type *types;
     size_t n_types;
-    const struct tr_tensor_names *names, *names_sparse; /* sparse: of block_sparse_moe */
+    const struct tr_tensor_names *names, *names_sparse; /* sparse: of types with block_sparse_moe */
     enum tr_attention_kind attention;
     bool mscale_in_softmax; /* YaRN's mscale_all_dim enters the softmax scale */
     /* Returns FR_USAGE or FR_UNSUPPORTED for an unknown key. NULL: unknown keys are ignored. */
@@ -92,7 +93,7 @@ const struct tr_tensor_names *tr_names_of(const struct tr_model_config *c);
 enum fr_rc tr_names_tensors(const struct tr_tensor_names *names, const struct tr_model_config *c,
                             tr_each_tensor *each, void *arg, struct fr_err *err);
 
-/* The number of the linear that the module is, also in an MTP layer; -1: none. */
+/* The index of the module's linear in names->linear, also in an MTP layer; -1: it is no linear. */
 int tr_names_linear(const struct tr_tensor_names *names, const char *module);
 
 /* Whether module is t, or ends with "." t. */

@@ -53,12 +53,12 @@ struct tr_args {
     int64_t freeze_trainable_layers;
     const char *freeze_trainable_modules; /* comma list, or "all" */
     const char *freeze_extra_modules;     /* comma list; NULL: none */
-    const char *lora_target;     /* comma list of name suffixes, or "all" */
+    const char *lora_target;              /* comma list of name suffixes, or "all" */
     int64_t lora_rank;
     double lora_alpha; /* 0: 2*lora_rank, filled in by tr_args_read */
     double lora_dropout;
     bool use_rslora;
-    double loraplus_lr_ratio; /* learning rate of B over A's; TR_RATIO_ABSENT: one rate */
+    double loraplus_lr_ratio; /* learning rate of B over that of A; TR_RATIO_ABSENT: one rate */
 
     /* data */
     const char *dataset, *dataset_dir, *template_name, *default_system, *tokenized_path;

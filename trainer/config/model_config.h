@@ -30,7 +30,7 @@ enum tr_arch { TR_ARCHS(TR_ARCH) };
 
 /*
  * How rotary frequencies follow from the base. Linear: position interpolation (Chen et al. 2023).
- * Dynamic: the default's, up to max_position_embeddings. Llama 3: frequencies between two wave
+ * Dynamic: the default ones, up to max_position_embeddings. Llama 3: frequencies between two wave
  * lengths are blended (transformers, modeling_rope_utils). YaRN: Peng et al. 2023.
  */
 enum tr_rope_kind {

@@ -40,9 +40,9 @@ struct tr_model_opts {
     struct tr_comm *experts;              /* borrows: the group whose ranks own the routed experts
                                              among them, for the exchange alone; NULL: experts are
                                              sharded as the rest */
-    const int32_t *expert_ranks;          /* (MoE layers, E) borrowed during create: their owners,
-                                             each rank of the group at least one and at most
-                                             ceil(E / ranks) of a layer; NULL: neighbours */
+    const int32_t *expert_ranks;          /* (MoE layers, E) borrowed during create: the rank
+                                             of the group that owns each expert. Of a layer a
+                                             rank owns 1 … ceil(E / ranks); NULL: neighbours */
     int64_t exchange_rows;                /* tests: routed rows of a round at most; 0: default */
     const struct tr_model_config *config; /* copied */
     const struct tr_lora_config *lora;    /* borrowed during create; NULL: no adapters */
@@ -110,6 +110,8 @@ enum fr_rc tr_model_rehearse(struct tr_model *m, struct tr_rehearsal *r, struct 
 /* As tr_shard_lacks. */
 void tr_model_lacks(const struct tr_model *m, const struct tr_st *st, unsigned char *files);
 
+/* Allocates all memory of the model and reads its weights from st. Every rank calls it. tell: as in
+ * tr_shard_load. */
 enum fr_rc tr_model_load(struct tr_model *m, const struct tr_st *st,
                          const struct tr_shard_tell *tell, struct fr_err *err);
 
@@ -142,14 +144,14 @@ struct tr_grads *tr_model_grads(const struct tr_model *m);
 struct tr_micro {
     int64_t T, B;           /* T = 0: takes part in the collectives and changes nothing */
     const int32_t *ids;     /* (T) */
-    const int32_t *pos;     /* (T) from 0 in each sample; in generation from past */
+    const int32_t *pos;     /* (T) from 0 in each sample; in generation from past[b] */
     const int32_t *targets; /* (T) < 0: none; NULL: no loss */
     const int64_t *offsets; /* (B+1) attention segments: first token of each, last is T */
     const int64_t *place;   /* (B) sample's place in the epoch's global order; NULL: 0.. */
     int64_t epoch;
     const int32_t *const *forced; /* [MoE layers] (T, K) experts to use; NULL: the router chooses */
-    double loss_scale; /* 1/N (N: targets of the whole step, all ranks), times any scaler's */
-    int slot;          /* which of in_flight; 0 */
+    double loss_scale; /* 1/N (N: targets of the whole step, all ranks), times the loss scale */
+    int slot;          /* 0 … in_flight - 1: buffers of this micro-batch */
 };
 
 /* Forward and backward; adapters' gradients += loss_scale * d(sum of -log p). */
@@ -204,7 +206,8 @@ int64_t tr_model_moe_layers(const struct tr_model *m);
  * to each expert in training so far. */
 const struct tr_owners *tr_model_owners(const struct tr_model *m, int64_t i);
 const int64_t *tr_model_expert_rows(const struct tr_model *m);
-int tr_model_exchange_rounds(const struct tr_model *m); /* largest number for a layer so far */
+int tr_model_exchange_rounds(
+    const struct tr_model *m); /* most rounds of a layer's exchange so far */
 
 /* Data that this rank has moved so far, other than gathers and adapters. */
 struct tr_model_moved {

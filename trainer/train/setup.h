@@ -16,7 +16,7 @@
 #include "trainer/train/schedule.h"
 #include "trainer/train/train.h"
 
-/* What is evaluated, and how its figures are named: eval_loss, or eval_NAME_loss. */
+/* A data set of the evaluation. Its metrics are eval_loss, …, or eval_NAME_loss, … with a name. */
 struct tr_eval_set {
     const char *name;        /* NULL: no name */
     struct tr_dataset *data; /* owns */
@@ -33,20 +33,20 @@ struct tr_run {
     struct tr_tokenizer *tokenizer; /* owns */
     const struct tr_template *templ;
     struct fr_buf chat;             /* owns: as tr_template_chat gives it */
-    struct tr_template_files files; /* owns, on rank 0: the tokenizer's, with the template */
+    struct tr_template_files files; /* owns, on rank 0: of the tokenizer, with the template */
     struct tr_dataset *data;        /* owns */
     struct fr_arena arena;          /* names of data sets */
     struct tr_eval_set *evals;      /* owns: nevals, none without evaluation */
     size_t nevals;
-    char evals_digest[65];           /* of all of them */
-    int64_t tokens_max, samples_max; /* of the model */
+    char evals_digest[65];           /* SHA-256, in hex, over the data of evals */
+    int64_t tokens_max, samples_max; /* of a micro-batch, as in tr_model_opts */
     struct tr_sampler *sampler;      /* owns */
-    int64_t micros;                  /* micro-batches of a rank in the epoch of now */
+    int64_t micros;                  /* micro-batches of a rank in the current epoch */
     struct tr_st *st;                /* owns: the checkpoint's headers and descriptors */
     struct tr_model *model;          /* owns */
     struct tr_comm *steps;           /* owns: all ranks once more, for the optimizer's calls */
     struct tr_comm *experts; /* owns: ranks that own experts among them; NULL: sharded as rest */
-    struct tr_expert_places places; /* by which experts are placed; none: in order */
+    struct tr_expert_places places; /* where experts are placed; no numbers: in order */
     struct tr_comm *rest;           /* owns: ranks that other weights are sharded over; NULL: all */
     struct tr_optim optim;
     struct tr_schedule schedule;
@@ -58,11 +58,11 @@ struct tr_run {
     float *flat;              /* owns: host copies of optimizer state */
     char model_digest[65];
     int64_t rss_before;   /* peak bytes of this process before weights were loaded */
-    size_t planned_bytes; /* the table's sum */
-    size_t packed_bytes;  /* of it packed forms of weights */
+    size_t planned_bytes; /* sum of the memory table */
+    size_t packed_bytes;  /* part of planned_bytes for packed weights */
     struct tr_train_counts counts;
-    size_t moved[TR_MOVES][TR_LINK_CLASSES]; /* before the step */
-    int64_t began_ms, tokens_before;         /* ditto */
+    size_t moved[TR_MOVES][TR_LINK_CLASSES]; /* counters when the step began */
+    int64_t began_ms, tokens_before;         /* when the step began */
     bool resumed;
 };
 
@@ -70,7 +70,7 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
                         struct fr_err *err);
 void tr_run_finish(struct tr_run *r);
 enum tr_dtype tr_run_compute_type(const struct tr_run *r);
-/* Elements that train, of all ranks. */
+/* Number of trained elements over all ranks. */
 int64_t tr_run_trainable(const struct tr_run *r);
 
 /* setup_data.c: the tokenizer, the data sets for training and evaluation, the sampler; rank 0
@@ -78,30 +78,33 @@ int64_t tr_run_trainable(const struct tr_run *r);
  * others read. */
 enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err);
 
-/* memory.c: the table of what this rank will hold, which rank 0 prints, and the device's part of it
- * taken; before, what is left is given to activations and packed weights. */
+/* memory.c: gives the memory that is left over to activations and packed weights, makes the table
+ * of all that this rank will hold, which rank 0 prints, and allocates the device's part of it. */
 enum fr_rc tr_run_take_memory(struct tr_run *r, struct fr_err *err);
-/* Something was too large for the host's memory: why begins with its row of the table. */
+/* Reports that an allocation exceeds the host's memory. why->msg begins with the name of its row of
+ * the memory table. */
 enum fr_rc tr_run_host_lacks(const struct tr_run *r, const struct fr_err *why, struct fr_err *err);
 
-/* disk.c: FR_FULL where this node's disk cannot hold what is saved at once; notes get a line where
- * it cannot hold all. */
+/* disk.c: FR_FULL: this node's disk cannot hold one save. notes get a line if it cannot hold all
+ * saves of the run. */
 enum fr_rc tr_run_check_room(const struct tr_run *r, struct fr_buf *notes, struct fr_err *err);
 
-/* layout.c: what moe.expert_placement names. */
+/* layout.c: reads the file that moe.expert_placement names into r->places. */
 enum fr_rc tr_run_read_placement(struct tr_run *r, struct fr_err *err);
-/* The groups of the moe block, FR_USAGE or FR_UNSUPPORTED with what to do instead.
- * staged: weights are in the host's memory, apart from the device's. */
+/* Makes the groups of ranks that the moe block asks for, r->experts and r->rest. The messages of
+ * FR_USAGE and FR_UNSUPPORTED say what to do instead. staged: weights are kept in host memory,
+ * apart from the device's. */
 enum fr_rc tr_run_layout(struct tr_run *r, bool staged, struct fr_err *err);
-/* Their owners as tr_model_opts has them, owned by the caller; NULL: neighbours. */
+/* *ranks: expert_ranks of tr_model_opts, freed by the caller; NULL: neighbours. */
 enum fr_rc tr_run_place_experts(const struct tr_run *r, int32_t **ranks, struct fr_err *err);
 void tr_run_say_layout(const struct tr_run *r); /* rank 0 */
-/* Writes how tokens were spread over experts so far. Every rank calls it. */
+/* Writes the tokens per expert so far (tr_experts_report). Every rank calls it. */
 enum fr_rc tr_run_count_experts(const struct tr_run *r, bool say, struct fr_err *err);
-/* Payload of all ranks by link class; every rank calls it. */
+/* Prints the payload that all ranks sent, by link class. Every rank calls it. */
 enum fr_rc tr_run_say_exchange(const struct tr_run *r, struct fr_err *err);
 
-/* moved.c: around each step; then the sums of all ranks, which every rank asks for. */
+/* moved.c: called before and after each step. tr_run_sum_counts then sums r->counts over all ranks;
+ * every rank calls it. */
 void tr_run_step_begins(struct tr_run *r);
 void tr_run_step_ends(struct tr_run *r, int64_t micros, double targets);
 enum fr_rc tr_run_sum_counts(struct tr_run *r, struct fr_err *err);
@@ -110,16 +113,16 @@ enum fr_rc tr_run_sum_counts(struct tr_run *r, struct fr_err *err);
 enum { TR_EVAL_KEY = 320 };
 void tr_run_eval_key(const struct tr_eval_set *set, const char *what, char out[TR_EVAL_KEY]);
 
-/* run_eval.c. Figures are named as the reference names them and the same on every rank but for
- * their speed; the caller owns them. */
+/* run_eval.c. Evaluates all sets. *figures: {name: number}, names as in transformers, owned by the
+ * caller. All ranks get the same numbers, except for speeds. */
 enum fr_rc tr_run_evaluate(struct tr_run *r, json_t **figures, struct fr_err *err);
-/* Adds exp(loss) of each set, as the reference's stage pt has it in its results. */
+/* Adds the perplexity exp(loss) of each set, which LLaMA-Factory reports for stage pt. */
 void tr_run_add_perplexity(const struct tr_run *r, json_t *figures);
-/* Whether --metric_for_best_model names a figure that there will be. */
+/* FR_USAGE: --metric_for_best_model names no metric of this run. */
 enum fr_rc tr_run_check_metric(const struct tr_run *r, struct fr_err *err);
-/* Compares them with the best so far, in r->progress: true when they are better. */
+/* Compares figures with the best ones so far, in r->progress; true: they are better. */
 bool tr_run_judge(struct tr_run *r, const json_t *figures);
-/* With --load_best_model_at_end the adapters of the best checkpoint, where it can be read. */
+/* With --load_best_model_at_end loads the adapters of the best checkpoint, if it can be read. */
 enum fr_rc tr_run_load_best(struct tr_run *r, struct fr_err *err);
 /* After a resume: a best checkpoint that is gone is forgotten; a later one can then be the best. */
 enum fr_rc tr_run_check_best(struct tr_run *r, struct fr_err *err);

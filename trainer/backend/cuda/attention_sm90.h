@@ -23,7 +23,8 @@ enum {
 /* Bytes of a tile. */
 template <int ROWS, int D> constexpr int sm90_bytes = ROWS *D * 2;
 
-/* Loads a tile (ROWS, D) of one head, from `token` on. The caller expects the bytes. */
+/* Loads a tile (ROWS, D) of one head, from `token` on. The caller has armed bar for sm90_bytes
+ * (arrive.expect_tx). */
 template <int ROWS, int D>
 __device__ __forceinline__ void sm90_load(unsigned char *to, const CUtensorMap *map, int head,
                                           int64_t token, uint64_t *bar)
@@ -91,6 +92,7 @@ __device__ __forceinline__ void sm90_add(float (&sum)[D / 8][4], tile_a<T> (&a)[
         ptx_wgmma_a<1>(d, a[i].r[0], ptx_matrix_at(b, i * 16 * SM90_LINE), true, T());
 }
 
+/* Converts p (64, K), accumulators in f32, to a, the left operand of sm90_add. */
 template <class T, int K>
 __device__ __forceinline__ void sm90_take(tile_a<T> (&a)[K / 16], const float (&p)[K / 8][4])
 {
