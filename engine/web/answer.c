@@ -56,7 +56,7 @@ static void identify(struct conn *c, const struct fr_gate_found *found)
     memcpy(c->caller.address, found->address, sizeof(c->caller.address));
 }
 
-/* What came to a listener for figures; 0, or the status to refuse it with. */
+/* Checks a request on a listener for metrics; 0, or the status to refuse it with. */
 static int check_metrics(struct conn *c, const struct fr_gate_found *found, struct fr_err *err)
 {
     if (strcmp(found->path, "/metrics") != 0) {
@@ -158,7 +158,7 @@ void answer_wait(struct conn *c)
     conn_flush(c);
 }
 
-/* What else came on the connection is not read. */
+/* Further bytes of the connection are not read. */
 void answer_refuse(struct conn *c, int status, const struct fr_err *err)
 {
     struct fr_api_response res = {.fd = -1};

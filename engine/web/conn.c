@@ -209,7 +209,7 @@ static bool is_known(struct conn *c)
                   : is_owner(c);
 }
 
-/* Of the address of c; a proxy's are those of many users. */
+/* Counts connections from the address of c; those of a proxy serve many users and do not count. */
 static size_t conns_of(const struct conn *c)
 {
     size_t n = 0;

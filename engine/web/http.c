@@ -20,7 +20,7 @@ size_t fr_http_head_end(struct fr_str in, size_t *looked)
     return 0;
 }
 
-/* The next line of [*p, end), NUL-terminated; *p moves behind it. NULL: none, or one with a control
+/* The next line of [*p, end), NUL-terminated; *p moves after it. NULL: none, or one with a control
  * character. */
 static char *take_line(char **p, char *end)
 {

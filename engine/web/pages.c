@@ -80,7 +80,7 @@ static bool takes_gzip(const struct conn *c)
     return *at >= '1' && *at <= '9';
 }
 
-/* A browser that shows what is answered: it gets a page that says that there is none. */
+/* A browser that displays the response: it gets a page with the error. */
 static bool wants_page(const struct conn *c, const struct fr_api_request *req)
 {
     const char *value = fr_http_find(&c->head, "Accept");

@@ -55,7 +55,7 @@ static void add_json(struct fr_buf *out, struct fr_str json)
             fr_buf_add(out, &json.p[i], 1);
 }
 
-/* ---- what the interface says ---- */
+/* ---- documents of the interface ---- */
 
 /* The answer to who asks for the page; false: it is an error. */
 static bool ask(struct conn *c, const char *path, const struct fr_api_pair *query,
@@ -133,7 +133,7 @@ static void up_to(struct fr_buf *out, const char **text, const char *mark)
     *text = at + strlen(mark);
 }
 
-/* Its place in looks; SIZE_MAX: none. */
+/* The index in looks of the state of the row; SIZE_MAX: none. */
 static size_t look_of(const json_t *row)
 {
     for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)

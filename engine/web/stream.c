@@ -29,7 +29,7 @@ static void add_end(struct conn *c)
         conn_add(c, FR_STR("0\r\n\r\n"));
 }
 
-/* The host is told when the reader has all of it, never from inside here. */
+/* The host learns later, in a turn of its own, that the reader has all bytes. */
 static void send_events(struct conn *c, struct fr_str events)
 {
     add_part(c, events);

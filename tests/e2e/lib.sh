@@ -1,10 +1,10 @@
-# What the scripts of this folder share. Usage in each: . "$(dirname "$0")/lib.sh"; begin BUILD
+# Functions that the scripts of this folder share. Usage in each: . "$(dirname "$0")/lib.sh"; begin BUILD
 # A script makes its own home and folder, counts its checks, and ends with "N passed, N failed". A
 # script that checked nothing has failed, and so has one that checks nothing for TEST_DEADLINE seconds
 # (150; 0: for ever): however slow the machine is, one step takes less.
 set -u
 
-# Ends the script whose pid stands in file $1, which gets a line with each check, if none comes.
+# Ends the script with the pid in the first line of $1, if no check adds a line to $1 in TEST_DEADLINE s.
 watch_steps() {
     local had=0 has=0 still=0
     while [ "$still" -lt "${TEST_DEADLINE:-150}" ]; do
@@ -20,7 +20,7 @@ watch_steps() {
     kill -9 "$(head -n 1 "$1")"
 }
 
-# Once more, watched.
+# Starts the script a second time, under the watchdog.
 if [ -z "${TEST_STEPS:-}" ]; then
     TEST_STEPS=$(mktemp "${TMPDIR:-/tmp}/fr-steps.XXXXXX") || exit 1
     export TEST_STEPS
@@ -53,7 +53,7 @@ begin() {
     cd "$work" || exit 1
 }
 
-# Ends what the test left: the tasks it started carry its work folder in their environment.
+# Ends the processes that the test left: the tasks it started carry its work folder in their environment.
 cleanup() {
     local p
     cd /
@@ -74,7 +74,7 @@ marked() {
     done
 }
 
-# Of these, the tasks' own: flowrun and flownode end by themselves, a moment later.
+# Those of tasks alone: flowrun and flownode end by themselves, a moment later.
 marked_tasks() {
     local p
     for p in $(marked); do
@@ -82,15 +82,15 @@ marked_tasks() {
     done
 }
 
-# What is marked once node's own processes, which end behind flowrun's exit, had time for it.
+# Prints the processes that stay marked. Those of the node end a moment after flowrun's exit.
 none_marked() { [ -z "$(marked)" ]; }
 left() {
     until_true 5 none_marked
     marked
 }
 
-# What a run's rows tell, of what was printed of it: without times, without what nodes said and how
-# the host fares, which is in no row; task by task.
+# The printed lines of a run that its rows determine, task by task: without times and without lines
+# about nodes and the host, which no row has.
 told() {
     sed -E 's/^[0-9:]{8} //' "$1" |
         grep -vE "^(n[0-9]|node[0-9]|control|flowrun): |^this home's host |^the host " | sort -s -k1,1
@@ -108,7 +108,7 @@ check() {
 
 same() { if [ "$2" = "$3" ]; then ok; else bad "$1: got '$2', want '$3'"; fi; }
 
-# has WHAT FILE TEXT, hasnt likewise.
+# has WHAT FILE TEXT: the file must contain the text; hasnt: it must not.
 has() { if grep -qF -- "$3" "$2"; then ok; else bad "$1: no '$3' in:"; sed 's/^/    /' "$2" | tail -40; fi; }
 hasnt() { if grep -qF -- "$3" "$2"; then bad "$1: '$3' stands in $2"; else ok; fi; }
 
@@ -129,8 +129,8 @@ holds() { grep -qF -- "$2" "$1" 2>/dev/null; }
 # Lines of a file.
 lines() { wc -l < "$1" 2>/dev/null || echo 0; }
 
-# Starts flowrun in the background as a plain child; $! is its pid. Nobody reads the out of before.
-# It says when tasks start and run, too.
+# Starts flowrun in the background as a plain child; $! is its pid. $work/out is emptied. With
+# --verbose the output has the starts of tasks too.
 start() {
     : > "$work/out"
     "$flowrun" "$@" --verbose > "$work/out" 2>&1 &

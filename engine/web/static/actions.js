@@ -1,4 +1,4 @@
-/* What a user does to a run. Each says what will happen before it asks, once. */
+/* A user's actions on a run. Each shows its effect and asks once before it acts. */
 import {append, h} from './dom.js';
 import {ask, menu, say} from './ask.js';
 import {count} from './words.js';

@@ -5,7 +5,7 @@ const ESCAPES = /\x1b(?:\[([\d;:]*)([\x20-\x2f]*[\x40-\x7e])|[\]PX^_][^\x07\x1b]
 /* Marks that turn the direction of text: shown, so that a line cannot be read as another one. */
 const BIDI = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/* What stands in a line that says what went wrong. */
+/* Words that mark a line as an error. */
 export const ERRORS = /Traceback|\b[Ee]rror\b[:!]|ERROR|FAILED|CUDA (?:error|out of memory)|NCCL WARN|\bKilled\b|Segmentation fault|panic:/;
 
 function cube(n) {

@@ -109,7 +109,7 @@ function runOf(doc) {
         queued: doc.queued_wall};
 }
 
-/* Why those wait that are queued: the queue says. */
+/* The reasons why queued runs wait, from the queue. */
 async function withWhy(items) {
     if (items.some((one) => one.state === 'queued')) {
         const known = new Map((await queue()).items.map((one) => [one.no, one.why_waiting]));
@@ -181,7 +181,7 @@ function xOf(part, x, axis) {
     return axis === 'time' ? part.started_wall + 1000 * x : x;
 }
 
-/* Lines of one key and instance: what counts, of all parts one behind the other, and what was replaced. */
+/* Lines of one key and instance: the current points, all parts in order, and the replaced points. */
 function linesOf(doc, axis) {
     const many = new Set(doc.parts.map((part) => part.instance)).size > 1;
     const whole = new Map(), lost = [];
@@ -270,7 +270,7 @@ export async function runLog(no, q) {
     return (await request(`runs/${no}/log${queryText(q)}`, {cache: 'no-store'})).text();
 }
 
-/* ---- what is done to runs ---- */
+/* ---- actions on runs ---- */
 
 export const submit = (body) => post('runs', body);
 export const cancelRun = (no) => post(`runs/${no}/cancel`);

@@ -134,7 +134,7 @@ async function show() {
         if (turn !== shown && page.close)
             page.close();
         else if (turn > 1 && document.activeElement === document.body)
-            main.focus({preventScroll: true}); /* Tab goes on with what was opened */
+            main.focus({preventScroll: true}); /* Tab continues in the opened page */
     } catch (problem) {
         if (turn === shown)
             fill(main, problem.status === 404 ? append(failed(problem), [allRuns()]) : failed(problem, show));
@@ -185,7 +185,7 @@ async function takeCode() {
 }
 
 async function begin() {
-    find()?.load(); /* while the server says who this is */
+    find()?.load(); /* while the server identifies the caller */
     user = await me();
     document.body.classList.remove('outside');
     if (!begin.started) {

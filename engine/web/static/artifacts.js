@@ -13,14 +13,14 @@ function outputTable(items) {
         h('td.mono.wide', visible(o.value)))));
 }
 
-/* The last tasks', which the run was for, come first; what built-in tasks found out is behind. */
+/* Artifacts of the last tasks, the results of the run, come first; outputs of built-in tasks come last. */
 function outputTables(items) {
     const own = items.filter((o) => o.name !== RESULT).reverse(), found = items.filter((o) => o.name === RESULT);
 
     return [own.length > 0 ? outputTable(own) : empty(NO_VALUE), found.length > 0 && h('details', h('summary', 'Results of built-in tasks'), outputTable(found))];
 }
 
-/* Its text in a dialog, as text nodes, or the image; what is neither is only downloaded. */
+/* Shows a text (as text nodes) or an image in a dialog; other files can only be downloaded. */
 async function show(no, f) {
     const body = h('div');
 

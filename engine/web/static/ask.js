@@ -1,4 +1,4 @@
-/* Dialogs, menus and short messages. A button that changes something says what, and asks once. */
+/* Dialogs, menus and short messages. A button that changes something names the change, and asks once. */
 import {append, fill, h} from './dom.js';
 
 function close(dialog) {

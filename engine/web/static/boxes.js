@@ -213,7 +213,7 @@ export class Boxes {
         this.edges.forEach((path, i) => path.classList.toggle('lit', lit.has(this.doc.edges[i].from) && lit.has(this.doc.edges[i].to)));
     }
 
-    /* Shows what is within steps of b; -1: all. */
+    /* Shows the boxes at most so many steps away from b; -1: all. */
     show(b, steps) {
         const shown = b < 0 ? null : new Set([...reach(this.up, b, steps), ...reach(this.down, b, steps)]);
         const has = (n) => shown === null || shown.has(n), focused = document.activeElement;

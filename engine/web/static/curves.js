@@ -11,7 +11,7 @@ import {query, setQuery} from './nav.js';
 const palette = ['k4', 'k1', 'k2', 'k5', 'k3', 'k6', 'k12', 'k10', 'k9', 'k13'];
 const axes = [['step', 'step'], ['tokens', 'tokens'], ['time', 'time, with the nodes'], ['epoch', 'epoch']];
 const STALLED_MS = 600000, WIDTH = 1000, ROWS = 50;
-/* What stands first, and what is drawn beside what. */
+/* The order of charts, and which curves share one. */
 const order = ['loss', 'eval_loss', 'grad_norm', 'lr', 'learning_rate', 'tokens_per_second', 'throughput'];
 /* What the axes and the head line show already. */
 const axesKeys = new Set(['current_steps', 'step', 'total_steps', 'elapsed_time', 'remaining_time', 'percentage', 'epoch', 'total_tokens', 'checkpoint']);
@@ -25,7 +25,7 @@ function sinceBegin(set) {
     set.restarts = set.restarts.map((x) => x - from);
 }
 
-/* What all charts share: the x axis, the crosshair, what is zoomed. */
+/* State that all charts share: the x axis, the crosshair, the zoomed range. */
 class Board {
     constructor(redraw, zoomed) {
         this.charts = [];
@@ -268,7 +268,7 @@ class CurvesTab {
         }}}, '×'))));
     }
 
-    /* Where the training is: step, loss, speed, when it ends, and what is wrong. */
+    /* Progress of the training: step, loss, speed, expected end, and problems. */
     drawHead() {
         const head = this.sets.get(this.model.no)?.head, on = !this.model.over();
 

@@ -17,7 +17,7 @@ function channelTable(items, done) {
         h('td.actions', sender('Send a test', c.name, () => testChannel(c.name), done)))));
 }
 
-/* What is told to whom; pipelines may have rules of their own. */
+/* Which events go to which channel; pipelines may have rules of their own. */
 function ruleTable(rules) {
     return table('', ['Events', 'Pipelines', 'To', 'At most'], rules.map((r) => h('tr', h('td.wide', r.on.join(', ')), h('td', r.pipelines.join(', ') || 'all'),
         h('td', r.to.join(', ')), h('td', [r.throttle_ms > 0 && `one in ${duration(r.throttle_ms)}`,
@@ -32,7 +32,7 @@ function deliveryTable(items, done) {
         h('td.actions', d.state !== 'waiting' && sender('Send again', d.channel, () => deliverAgain(d.id), done)))));
 }
 
-/* done() behind a change. */
+/* Calls done() after a change. */
 export async function messages(done) {
     const [{items: known, rules}, {items}] = await Promise.all([channels(), deliveries()]);
 

@@ -93,7 +93,7 @@ export function oncePerFrame(fn) {
     };
 }
 
-/* Resolves once what was changed is painted; where nothing is, soon. */
+/* Resolves once the changes are painted; soon if nothing is painted. */
 export function painted() {
     return new Promise((resolve) => {
         requestAnimationFrame(() => setTimeout(resolve));
@@ -101,7 +101,7 @@ export function painted() {
     });
 }
 
-/* Calls step, which does a little and tells whether more is left, as often as a part of a frame allows: now, then once a
+/* Calls step, which does a little and returns whether more is left, as often as a part of a frame allows: now, then once a
  * frame. Returns what ends that. */
 export function inSlices(step) {
     let stopped = false;

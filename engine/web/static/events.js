@@ -18,7 +18,7 @@ export class Story {
         this.reading = null;
     }
 
-    /* take(items) behind each page that was not taken yet */
+    /* calls take(items) after each page that was not taken yet */
     read(take) {
         this.more = true;
         this.reading = this.reading || this.readNow(take).finally(() => {

@@ -15,7 +15,7 @@ window.flowrunAhead = new Map(location.hash.startsWith('#login=') ? [] : pathsAh
     const answer = fetch(new URL(`api/v1/${path}`, document.baseURI), {cache: 'no-cache'});
     const doc = answer.then((response) => (response.ok ? response.json() : null));
 
-    doc.catch(() => {}); /* who takes it says what is wrong */
+    doc.catch(() => {}); /* the consumer reports the error */
     return [path, [answer, doc]];
 }));
 if (knownAhead && !location.hash.startsWith('#login='))

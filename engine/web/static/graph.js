@@ -53,7 +53,7 @@ export class GraphView {
         this.lay();
     }
 
-    /* Draws that; who has the focus, and what is chosen, keep it. */
+    /* Draws the graph; the focus and the selection stay. */
     take(doc) {
         const had = this.boxes, focused = had && document.activeElement.closest('[data-box]')?.dataset.box;
         const same = (b) => this.boxes.ofTask.get(had.doc.tasks[had.doc.boxes[b].tasks[0]].name);
@@ -64,7 +64,7 @@ export class GraphView {
             if (!this.pan.dragged())
                 this.pick(b);
         }, this.stage);
-        this.many = doc.boxes.length > MANY; /* then only what is near the chosen one is drawn */
+        this.many = doc.boxes.length > MANY; /* then only boxes near the selected one are drawn */
         if (this.chosen >= 0)
             this.chosen = same(this.chosen);
         this.placed = undefined;

@@ -1,4 +1,4 @@
-/* A page that is loaded whole, and loaded again when the stream tells of something. */
+/* A page that is loaded as a whole, and loaded again after an event of the stream. */
 import {failed} from './ask.js';
 import {fill, h, throttled} from './dom.js';
 import {setTitle} from './nav.js';
@@ -18,7 +18,7 @@ export async function livePage(main, {title, topics, load, tools = null, every =
             fill(fresh, failed(problem, again));
         });
         if (away && body.firstChild !== null)
-            return; /* what is seen stays */
+            return; /* the page stays as it is */
         const had = body.contains(document.activeElement) && nameOf(document.activeElement);
 
         fill(body, [...fresh.childNodes]);

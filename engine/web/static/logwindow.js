@@ -85,7 +85,7 @@ export class LogWindow {
         this.wanted = line;
     }
 
-    /* How many lines there are from the top of what is shown to the end; 0: the end is shown. */
+    /* The number of lines from the first visible one to the end; 0: the end is visible. */
     beforeEnd() {
         return this.isAtEnd() ? 0 : this.source.count - this.top();
     }
@@ -220,7 +220,7 @@ export class LogWindow {
         this.draw();
     }
 
-    /* To the error behind the place that is shown; behind the last one the first. */
+    /* Goes to the next error after the visible place; after the last one to the first. */
     nextError() {
         const at = this.errors.find((i) => i > this.errorAt) ?? this.errors[0];
 

@@ -1,6 +1,6 @@
 /*
  * One run as the page knows it: its row, its instances as columns, counts by task. Loaded whole, then
- * kept by the stream's changes; what listeners hear of comes once a frame.
+ * kept by the stream's changes; listeners are called once a frame.
  */
 import {ended, failures, isOver, live} from './states.js';
 import {instances, run} from './api.js';
@@ -61,7 +61,7 @@ export class RunModel {
         return this.loaded;
     }
 
-    /* What happened between the load and the begin of the stream was not told. */
+    /* The stream has no events from between the load and its begin. */
     async catchUp() {
         await this.loaded;
         const {seq} = await run(this.no);
@@ -82,7 +82,7 @@ export class RunModel {
         } finally {
             this.loading = false;
         }
-        if (this.run.seq < this.inst.seq) /* it was read first, and is not told of what happened between */
+        if (this.run.seq < this.inst.seq) /* the run was read before its instances, so it lacks the changes in between */
             this.reloadRun();
         for (const data of this.early)
             if (data.seq > this.inst.seq)

@@ -65,7 +65,7 @@ export function startNav() {
 }
 
 const ICON_MS = 300;
-let titled = null; /* what the icon is to say next */
+let titled = null; /* the next state of the icon */
 
 /* What a title and the tab's icon say: the state's glyph in its colour, and the words. The icon follows: to draw it takes
  * longer than the head of a page. */

@@ -9,7 +9,7 @@ import {drain, nodes} from './api.js';
 import {logPage} from './nav.js';
 
 const SHOWN = 5;
-/* What is told of a machine where it is another one than on most. */
+/* The facts of a machine that are shown where they differ from most machines. */
 const compared = ['kernel', 'arch', 'cpus'];
 
 /* share: 0 to 1; null: not known */

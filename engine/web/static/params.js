@@ -33,7 +33,7 @@ function specText(doc) {
     return h('pre.spec', {tabindex: '0'}, linesOf(doc).map((line, i) => specLine(String(i + 1), '', line)));
 }
 
-/* The other run's file to this one's; what is alike further than AROUND lines from a change is left out. */
+/* The diff from the other run's file to this one; equal lines further than AROUND from a change are left out. */
 function specDiff(theirs, mine) {
     const all = diffLines(linesOf(theirs), linesOf(mine));
     const near = (i) => all.slice(Math.max(0, i - AROUND), i + AROUND + 1).some(([kind]) => kind !== ' ');

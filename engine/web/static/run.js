@@ -59,7 +59,7 @@ class RunPage {
         }, () => {});
         load(); /* while the run is read */
         if (load === loads.graph)
-            this.graph().catch(() => {}); /* the tab says what is wrong */
+            this.graph().catch(() => {}); /* the tab shows the error */
         await this.model.open(() => this.drawHead());
         this.unbind = bindKeys('Run', Object.fromEntries(tabs.map(([name, word], i) => [String(i + 1),
             [word, () => this.show(name, {})]])));
@@ -155,7 +155,7 @@ class RunPage {
         document.getElementById(`tab-${name}`).focus();
     }
 
-    /* Asked for once; again behind a failure. */
+    /* Requested once; again after a failure. */
     graph() {
         this.graphAsked = this.graphAsked || graph(this.model.no).then((doc) => {
             this.graphDoc = doc;

@@ -131,7 +131,7 @@ class RunsPage {
         this.note = h('div.after');
         this.items = [];
         this.next = '';
-        this.loaded = 0; /* pages behind the first */
+        this.loaded = 0; /* pages after the first */
         const change = (changes) => this.change(changes);
 
         this.chips = chips(change);
@@ -213,7 +213,7 @@ export async function open(main) {
         else if (['run', 'queue', 'reset'].includes(event))
             reload();
     });
-    /* The stream tells of runs, not of their tasks. */
+    /* The stream has events of runs, not of their tasks. */
     const timer = setInterval(() => document.hidden || page.items.every(isOver) || reload(), LIVE_MS);
 
     setTitle('Runs');

@@ -83,7 +83,7 @@ function nextTimes(s) {
     return list.map(({at_ms}, i) => h(i === 0 ? 'div.num' : 'div.num.dim', when(at_ms, s), i === 0 && h('span.dim', ' ', ago(at_ms))));
 }
 
-/* A table of schedules with their buttons; done() behind a change. */
+/* A table of schedules with their buttons; calls done() after a change. */
 export function scheduleRows(items, user, done) {
     const may = user.may('operate');
 

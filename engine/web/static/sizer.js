@@ -1,4 +1,4 @@
-/* A bar between two panes: dragged, or moved by arrow keys; the width of what is right of it is kept. */
+/* A bar between two panes: dragged, or moved by arrow keys; the width of the right pane is kept. */
 import {h} from './dom.js';
 
 const STEP = 24;

@@ -5,7 +5,7 @@
  *
  * It is read with fetch, not EventSource: then the comments that keep it alive are seen too. A stream
  * that is silent for 40 s is opened anew. While there is none (a proxy refuses it, holds it back, cuts
- * it off) and the host answers all the same, subscribers are told to look again every 5 s.
+ * it off) and the host answers all the same, subscribers load again every 5 s.
  */
 import {apiUrl, loginNeeded} from './api.js';
 import {learnNow, now} from './times.js';
@@ -21,7 +21,7 @@ let leading = false, standing = false, lastId = '', suspended = false, failures 
 let status = {kind: 'connecting', since: now()};
 let abort = null, retryTimer = 0, pollTimer = 0, reopenTimer = 0, release = null, openUrl = '';
 
-/* ---- what is known of the stream ---- */
+/* ---- the state of the stream ---- */
 
 function setStatus(kind, hand = true) {
     if (status.kind !== kind)
@@ -32,7 +32,7 @@ function setStatus(kind, hand = true) {
         channel.postMessage({kind: 'status', status});
 }
 
-/* fn is told {kind: live | connecting | stale | polling, since} now and at each change. */
+/* Calls fn({kind: live | connecting | stale | polling, since}) now and at each change. */
 export function watchStatus(fn) {
     watchers.add(fn);
     fn(status);
@@ -60,7 +60,7 @@ function deliver(event, data) {
         s.fn(event, data);
 }
 
-/* fn(event, data) for what happens; "reset": look at everything again, "hello": what follows was not told before. */
+/* Calls fn(event, data) for each event; "reset": load everything again, "hello": later events are new. */
 export function subscribe({runs = [], topics = []}, fn) {
     const s = {runs: runs.map(Number), topics, fn};
 
@@ -189,7 +189,7 @@ async function read() {
     retryTimer = setTimeout(read, wait);
 }
 
-/* Only what the host answers is looked at again: what is seen stays while it is away. */
+/* Loads again only when the host answers; the page stays as it is while the host is away. */
 async function poll() {
     const {ok} = status.kind === 'live' ? {} : await fetch(apiUrl('health'), {cache: 'no-store'}).catch(() => ({}));
 
