@@ -30,7 +30,7 @@ def values(n):
 def model():
     """Sizes that no number of ranks divides."""
     shapes = {"model.embed_tokens.weight": (7, 5), "model.layers.0.q.weight": (5, 11), "model.layers.0.q.bias": (13,),
-              "model.layers.1.q.weight": (3, 3, 3), "model.layers.1.scale": (1,), "model.norm.weight": (5,)}
+              "model.layers.1.q.weight": (3, 3, 3), "model.layers.1.scale": (1,), "model.norm.weight": (5,), "model.wide.weight": (9001,)}
     found = {n: ("F32", s, values(d.numel(s))) for n, s in shapes.items()}
     found["model.cold.weight"] = ("BF16", (3, 7), bytes(draw.choice((0x3f, 0x12)) for _ in range(42)))
     found["model.steps"] = ("I64", (3,), struct.pack("<3q", 1, -2, 1 << 40))
@@ -38,7 +38,7 @@ def model():
     return found
 
 
-GROUPS = [["model.embed_tokens.weight", "model.layers.0.q.weight", "model.layers.1.q.weight"],
+GROUPS = [["model.embed_tokens.weight", "model.layers.0.q.weight", "model.layers.1.q.weight", "model.wide.weight"],
           ["model.layers.0.q.bias", "model.layers.1.scale", "model.norm.weight"]]
 
 
@@ -80,7 +80,7 @@ def layouts(parts):
         folder = "ds-%d-%d-%d" % (stage, world, len(more))
         checkpoint(parts, **more).write(folder, stage, world, "bf16_" if stage == 1 else "")
         said = run(["--from-deepspeed", folder, "--to", "out"])
-        t.has(what, said, "converted 9 tensors of ZeRO stage %d of %d ranks, step 3 to float32 in out\n" % (stage, world))
+        t.has(what, said, "converted 10 tensors of ZeRO stage %d of %d ranks, step 3 to float32 in out\n" % (stage, world))
         t.has(what + ": no configuration", said, "note: %s has no config.json" % folder)
         t.same(what + ": every bit", whole("out"), want)
         run(["--from_deepspeed", folder + "/global_step3", "--to", "out", "--save_dtype", "bfloat16"])
@@ -90,7 +90,7 @@ def layouts(parts):
         t.has("universal", run(["--from_deepspeed", "universal-%d" % stage, "--to", "out"]), "of a universal checkpoint")
         t.same("universal of stage %d: every bit" % stage, whole("out"), want)
     checkpoint(parts).write("ds-0", 0, 2)
-    t.has("without a stage", run(["--from_deepspeed", "ds-0", "--to", "out"]), "converted 9 tensors of no ZeRO stage, step 3")
+    t.has("without a stage", run(["--from_deepspeed", "ds-0", "--to", "out"]), "converted 10 tensors of no ZeRO stage, step 3")
     t.same("without a stage: every bit", whole("out"), want)
 
 
@@ -207,9 +207,18 @@ def cut(path, n):
         f.truncate(os.path.getsize(path) - n if n > 0 else -n)
 
 
+def longer(path, entry):
+    """The directory says that an entry has 1 GB."""
+    raw = t.file_bytes(path)
+    at = raw.rindex(entry) - raw[:raw.rindex(entry)][::-1].index(b"PK\x01\x02"[::-1]) - 4
+    with open(path, "wb") as f:
+        f.write(raw[:at + 20] + struct.pack("<II", 1 << 30, 1 << 30) + raw[at + 28:])
+
+
 def wrong_files():
     for n in (1, 200, -100):
         spoil("cut by %d" % n, lambda at: cut(rank(at, 1), n), ("zero_pp_rank_1_mp_rank_00_optim_states.pt",))
+    spoil("an entry ends outside", lambda at: longer(rank(at, 1), b"data/2"), ("data/2 lies outside of the file", "zero_pp_rank_1"))
     spoil("no bytes", lambda at: open(rank(at, 1), "w").close(), ("zero_pp_rank_1_mp_rank_00_optim_states.pt",))
     spoil("no zip file", lambda at: open(rank(at, 0), "w").write("torch" * 40), ("is no zip file",))
     spoil("compressed", lambda at: rewrite(rank(at, 0), lambda name, raw: raw, compression=zipfile.ZIP_DEFLATED), ("is compressed",))

@@ -107,8 +107,7 @@ static const struct tr_flag flags[] = {
     TR_FLAG(
         "to", TR_TEXT, AT(to),
         "fp8 (blocks of 128 x 128, a multiplier each) or bf16; with --from_deepspeed the folder "
-        "to write",
-        .choices = "fp8 bf16"),
+        "to write"),
     TR_FLAG("from_deepspeed", TR_TEXT, AT(deepspeed),
             "a checkpoint of DeepSpeed: the folder with its file 'latest', or of one step"),
     TR_FLAG("save_dtype", TR_CHOICE, AT(save_dtype),
