@@ -56,6 +56,22 @@ static void check_waits(bool want)
     CHECK_INT(wait, want);
 }
 
+/* A pool has to be there for a run that may start now. */
+static void check_pools(void)
+{
+    const struct fr_spec spec = {.name = "r", .pool = "tpu"};
+    struct fr_err err = {0};
+    bool wait = false;
+
+    check_row("a pool that is not there");
+    CHECK_INT(queue_ask(bed.host, &spec, 0, &wait, &err), FR_USAGE);
+    CHECK_TEXT(err.msg,
+               "pool 'tpu' of pipeline 'r' is not among pools: of this home's config.yaml");
+    check_row("it may be there when the time of the run comes");
+    CHECK_INT(queue_ask(bed.host, &spec, INT64_MAX, &wait, NULL), FR_OK);
+    CHECK_INT(wait, true);
+}
+
 /* Nobody follows them any more. A host that stays takes up the queued one: its turn still comes. */
 static void test_left(void)
 {
@@ -77,6 +93,11 @@ static void test_left(void)
     check_waits(true);
     settle_host(&bed);
     check_states(&bed, 3, "3 cancelled, 4 running");
+    check_row("of a run that has its place no room in the queue is taken");
+    bed.host->config.limits.max_queued = 1;
+    check_waits(true);
+    check_pools();
+    check_row("");
     cancel(&bed, "4");
     check_waits(false);
     close_host(&bed);
