@@ -1,42 +1,142 @@
 /*
- * gather-adapters: the engine has moved the adapter's files to this node (engine/run/gather.c), or
- * they are on it already. They are copied into the folder `to`, hashed on the way, checked by
- * `flowtrain inspect --verify`, and only then take the place of what was there.
+ * gather-adapters: the engine has moved the files of an adapter to this node (engine/run/fetch.c),
+ * or they are on it already, as those of a model must be. They are copied into the folder `to`,
+ * hashed on the way, checked by `flowtrain inspect --verify`, and only then take the place of what
+ * was there.
  */
 #include "tasks/filelist.h"
 #include "tasks/launch.h"
 #include "tasks/task.h"
 
+#include "engine/base/json.h"
 #include "engine/base/sys.h"
 
 #include <errno.h>
 #include <string.h>
 
+enum { INDEX_MAX = 64 << 20 }; /* bytes of model.safetensors.index.json */
+
 struct gather {
     struct fr_job *job;
+    bool model; /* `what` is model */
     const char *from, *to;
     const char **files; /* below from */
     size_t n;
     const char *stage; /* beside to */
 };
 
+static bool is_there(struct gather *g, const char *name)
+{
+    const char *path = fr_arena_fmt(&g->job->arena, "%s/%s", g->from, name);
+    struct stat st;
+
+    return path != NULL && fr_sys.lstat(path, &st) == 0;
+}
+
+static enum fr_rc add(struct gather *g, const char *name, struct fr_err *err)
+{
+    const char **files = fr_arena_grow(&g->job->arena, g->files, g->n, sizeof(*files));
+
+    for (size_t i = 0; i < g->n; i++)
+        if (strcmp(g->files[i], name) == 0)
+            return FR_OK;
+    if (files == NULL || (name = fr_arena_dup(&g->job->arena, name)) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for names of files");
+    g->files = files;
+    g->files[g->n++] = name;
+    return FR_OK;
+}
+
+/* The files that the index names, each once. */
+static enum fr_rc add_shards(struct gather *g, const char *index, struct fr_err *err)
+{
+    const char *path = fr_arena_fmt(&g->job->arena, "%s/%s", g->from, index);
+    const char *tensor;
+    json_t *doc = NULL, *map, *file;
+    enum fr_rc rc = path != NULL ? fr_json_load(path, INDEX_MAX, &doc, err)
+                                 : fr_fail(err, FR_NOMEM, "no memory for a path");
+
+    map = json_object_get(doc, "weight_map");
+    if (rc == FR_OK && json_object_size(map) == 0)
+        rc = fr_fail(err, FR_CORRUPT, "%s names no tensors", path);
+    json_object_foreach(map, tensor, file)
+    {
+        if (rc == FR_OK && !json_is_string(file))
+            rc = fr_fail(err, FR_CORRUPT, "%s: weight_map has no file for '%s'", path, tensor);
+        if (rc == FR_OK)
+            rc = add(g, json_string_value(file), err);
+    }
+    json_decref(doc);
+    return rc;
+}
+
+/* A model as save_pretrained writes it: weights in one file or in shards, its configuration, and
+ * what else belongs to it of the files that are there. */
+static enum fr_rc add_model(struct gather *g, struct fr_err *err)
+{
+    static const char weights[] = "model.safetensors", index[] = "model.safetensors.index.json";
+    static const char *const beside[] = {"generation_config.json",
+                                         "tokenizer.json",
+                                         "tokenizer_config.json",
+                                         "tokenizer.model",
+                                         "special_tokens_map.json",
+                                         "added_tokens.json",
+                                         "vocab.json",
+                                         "merges.txt",
+                                         "chat_template.jinja",
+                                         "README.md"};
+    bool whole = is_there(g, weights), shards = is_there(g, index);
+    enum fr_rc rc = add(g, "config.json", err);
+
+    if (rc == FR_OK && whole && shards)
+        rc = fr_fail(err, FR_CORRUPT, "%s has %s and %s: remove those of the older model", g->from,
+                     weights, index);
+    if (rc == FR_OK && !whole && !shards)
+        rc = fr_fail(err, FR_NOTFOUND,
+                     "%s has neither %s nor %s: is a training with "
+                     "finetuning_type full or freeze saved there?",
+                     g->from, weights, index);
+    if (rc == FR_OK)
+        rc = add(g, whole ? weights : index, err);
+    if (rc == FR_OK && shards)
+        rc = add_shards(g, index, err);
+    for (size_t i = 0; rc == FR_OK && i < sizeof(beside) / sizeof(beside[0]); i++)
+        if (is_there(g, beside[i]))
+            rc = add(g, beside[i], err);
+    return rc;
+}
+
+static enum fr_rc add_adapter(struct gather *g, struct fr_err *err)
+{
+    static const char weights[] = "adapter_model.safetensors";
+    enum fr_rc rc = add(g, "adapter_config.json", err);
+
+    if (rc == FR_OK && !is_there(g, weights) &&
+        (is_there(g, "model.safetensors") || is_there(g, "model.safetensors.index.json")))
+        rc = fr_fail(err, FR_NOTFOUND, "%s has no %s but a whole model: gather it by `what: model`",
+                     g->from, weights);
+    return rc == FR_OK ? add(g, weights, err) : rc;
+}
+
 static enum fr_rc read_inputs(struct gather *g, struct fr_err *err)
 {
-    static const char *standard[] = {"adapter_config.json", "adapter_model.safetensors", NULL};
+    const char *what = fr_input_text(g->job, "what");
     enum fr_rc rc;
 
+    g->model = what != NULL && strcmp(what, "model") == 0;
     g->from = fr_input_path(g->job, "from");
     g->to = fr_input_path(g->job, "to");
     g->files = fr_input_list(g->job, "files", &g->n);
-    if (g->n == 0) {
-        g->files = standard;
-        g->n = 2;
-    }
     rc = fr_inputs_ok(g->job, err);
     if (rc == FR_OK && g->from == NULL)
         rc = fr_fail(err, FR_USAGE, "input 'from' is missing");
+    if (rc == FR_OK && what != NULL && !g->model && strcmp(what, "adapter") != 0)
+        rc = fr_fail(err, FR_USAGE, "input 'what' is '%s': expected adapter or model", what);
+    if (rc == FR_OK && g->n == 0)
+        rc = g->model ? add_model(g, err) : add_adapter(g, err);
     if (g->to == NULL)
-        g->to = fr_arena_fmt(&g->job->arena, "%s/adapter", fr_work_folder(g->job));
+        g->to = fr_arena_fmt(&g->job->arena, "%s/%s", fr_work_folder(g->job),
+                             g->model ? "model" : "adapter");
     g->stage =
         fr_arena_fmt(&g->job->arena, "%s.gather-%.16s", g->to, fr_env("FLOWRUN_ATTEMPT", "hand"));
     if (rc == FR_OK && (g->to == NULL || g->stage == NULL))
@@ -80,9 +180,10 @@ static enum fr_rc verify(struct gather *g, struct fr_err *err)
     json_t *doc = NULL;
 
     if (rc == FR_NOTFOUND)
-        fr_fail(err, rc, "flowtrain is not on this node, so the adapter cannot be checked");
+        fr_fail(err, rc, "flowtrain is not on this node, so the %s cannot be checked",
+                g->model ? "model" : "adapter");
     else if (rc == FR_OK && (c.code != 0 || c.signaled))
-        rc = fr_fail(err, FR_CORRUPT, "the adapter is not sound: %.*s",
+        rc = fr_fail(err, FR_CORRUPT, "the %s is not sound: %.*s", g->model ? "model" : "adapter",
                      (int)(why.n < 600 ? why.n : 600), why.p);
     else if (rc == FR_OK && (doc = json_loadb(line.p, line.n, 0, NULL)) == NULL)
         rc = fr_fail(err, FR_PROTO, "flowtrain inspect gave no report");
@@ -113,6 +214,11 @@ static enum fr_rc put_in_place(struct gather *g, struct fr_err *err)
     return replaced ? fr_remove_tree(old, err) : FR_OK;
 }
 
+static enum fr_rc give_folder(struct gather *g, struct fr_err *err)
+{
+    return fr_output(g->job, err, g->model ? "model_dir" : "adapter_dir", "%s", g->to);
+}
+
 static enum fr_rc gather(struct fr_job *job, struct fr_err *err)
 {
     struct gather g = {.job = job};
@@ -122,7 +228,7 @@ static enum fr_rc gather(struct fr_job *job, struct fr_err *err)
     if (rc == FR_OK && job->dry_run) {
         fr_note(job, "did", "copy %zu files from %s to %s%s", g.n, g.from, g.to,
                 check ? " and check them" : "");
-        return fr_output(job, err, "adapter_dir", "%s", g.to);
+        return give_folder(&g, err);
     }
     if (rc == FR_OK)
         rc = fr_remove_tree(g.stage, err);
@@ -136,7 +242,7 @@ static enum fr_rc gather(struct fr_job *job, struct fr_err *err)
         rc = put_in_place(&g, err);
     if (rc != FR_OK && g.stage != NULL)
         (void)fr_remove_tree(g.stage, NULL);
-    return rc == FR_OK ? fr_output(job, err, "adapter_dir", "%s", g.to) : rc;
+    return rc == FR_OK ? give_folder(&g, err) : rc;
 }
 
 int fr_task_gather(int argc, char **argv)

@@ -424,6 +424,12 @@ enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, jso
     if ((g->from = on_node(run, g->source, from, arena)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a path");
     list = json_object_get(with, "files");
+    text = json_string_value(json_object_get(with, "what"));
+    if (text != NULL && strcmp(text, "model") == 0 && json_array_size(list) == 0)
+        return fr_fail(err, FR_USAGE,
+                       "what: a model is gathered on the node that has it (`on: %s`), or its "
+                       "`files` are named",
+                       node);
     json_array_foreach(list, i, item)
     {
         text = json_string_value(item);

@@ -7,6 +7,7 @@ static const char *const flowtrain[] = {"flowtrain", NULL};
 static const char *const reset_choices[] = {"never", "auto", "always", NULL};
 static const char *const strictness[] = {"ignore", "warn", "require", NULL};
 static const char *const runtimes[] = {"auto", "docker", "podman", "none", NULL};
+static const char *const gathered[] = {"adapter", "model", NULL};
 static const char *const pulls[] = {"never", "missing", "always", NULL};
 static const char *const comm_backends[] = {"auto", "nccl", "tcp", NULL};
 static const char *const methods[] = {"POST", "PUT", NULL};
@@ -29,7 +30,7 @@ static const char *const probe_outputs[] = {
     "master_port", "nccl_env",       FR_RESULT,    NULL};
 static const char *const train_outputs[] = {"output_dir",   "steps",   "final_loss",
                                             "adapter_node", FR_RESULT, NULL};
-static const char *const gather_outputs[] = {"adapter_dir", FR_RESULT, NULL};
+static const char *const gather_outputs[] = {"adapter_dir", "model_dir", FR_RESULT, NULL};
 static const char *const no_outputs[] = {FR_RESULT, NULL};
 /* Outputs by which the engine runs later tasks in it: runtime "" means none (they run on the host);
  * flownode and home: the program and the node's home as seen inside. */
@@ -200,10 +201,12 @@ static const struct fr_key train_keys[] = {
 };
 
 static const struct fr_key gather_keys[] = {
-    KEY("from", NODEPATH, "Folder that holds the adapter.", .required = true),
+    KEY("from", NODEPATH, "Folder that holds the adapter or the model.", .required = true),
+    KEY("what", CHOICE, "What it holds: a model is gathered on the node that has it.",
+        .preset = "adapter", .choices = gathered),
     KEY("node", STRING, "Node that has it; default: the task's own."),
-    KEY("to", NODEPATH, "Folder to put it in.", .preset = "adapter"),
-    KEY("files", LIST, "Files to move; default: adapter_config.json, adapter_model.safetensors."),
+    KEY("to", NODEPATH, "Folder to put it in; default: `what`."),
+    KEY("files", LIST, "Files to move; default: those of an adapter or of a model."),
     KEY("max_size", SIZE, "Most that is moved from another node, by way of this machine's disk.",
         .preset = "32GiB"),
     KEY("verify", BOOL, "Check names, shapes, finite values and checksums.", .preset = "true"),
@@ -268,7 +271,7 @@ const struct fr_kind fr_kinds[] = {
          "Trains with flowtrain, one launcher a node; the head is rank 0.",
          .metrics = "trainer_log.jsonl", .metrics_in = "output_dir", .gang = true),
     KIND("gather-adapters", gather_keys, gather_outputs, flowtrain,
-         "Brings the trained adapter to this node and checks it."),
+         "Brings the trained adapter, or model, to a folder and checks it."),
     KIND("publish", publish_keys, publish_outputs, none,
          "Puts a folder under a version and switches `latest` to it in one step."),
     KIND("janitor", janitor_keys, none, none, "Keeps a folder within limits while its task runs.",

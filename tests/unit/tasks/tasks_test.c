@@ -144,6 +144,65 @@ static void test_gather(struct bed *b)
     fr_buf_finish(&with);
 }
 
+/* Gathers the model of the folder "model", unverified: its exit status; what it printed is in *s.
+ */
+static int gather_model(struct bed *b, struct said *s)
+{
+    struct fr_buf with = {0};
+
+    fr_buf_fmt(
+        &with,
+        "{\"what\": \"model\", \"from\": \"%s/model\", \"to\": \"%s/gathered\", \"verify\": false}",
+        b->dir, b->dir);
+    *s = run_task(b, "gather-adapters", with.p);
+    fr_buf_finish(&with);
+    return s->code;
+}
+
+static void test_gather_model(struct bed *b)
+{
+    static const char index[] =
+        "{\"weight_map\": {\"a\": \"one.safetensors\", \"b\": \"two.safetensors\","
+        " \"c\": \"one.safetensors\"}}";
+    static const struct {
+        const char *index; /* of the shards */
+        const char *says;
+    } wrong[] = {
+        {"{\"weight_map\": {\"a\": \"../one\"}}", "'../one' is not a path below"},
+        {"{\"weight_map\": {\"a\": \"three\"}}", "three is not there"},
+        {"{\"weight_map\": {\"a\": 3}}", "weight_map has no file for 'a'"},
+        {"{\"weight_map\": {}}", "names no tensors"},
+    };
+    struct fr_err err;
+    struct said s;
+
+    CHECK(fr_mkdirs(text_at(b, "%s/%s", "model"), 0755, &err) == FR_OK);
+    put(text_at(b, "%s/model/%s", "config.json"), "{}");
+    put(text_at(b, "%s/model/%s", "trainer_log.jsonl"), "{}");
+    put(text_at(b, "%s/model/%s", "one.safetensors"), "1");
+    put(text_at(b, "%s/model/%s", "two.safetensors"), "2");
+    put(text_at(b, "%s/model/%s", "model.safetensors.index.json"), index);
+    CHECK_INT(gather_model(b, &s), 0);
+    CHECK(says(&s.out, "model_dir"));
+    said_finish(&s);
+    CHECK(access(text_at(b, "%s/gathered/%s", "one.safetensors"), F_OK) == 0);
+    CHECK(access(text_at(b, "%s/gathered/%s", "two.safetensors"), F_OK) == 0);
+    CHECK(access(text_at(b, "%s/gathered/%s", "model.safetensors.index.json"), F_OK) == 0);
+    CHECK(access(text_at(b, "%s/gathered/%s", "trainer_log.jsonl"), F_OK) != 0);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        put(text_at(b, "%s/model/%s", "model.safetensors.index.json"), wrong[i].index);
+        CHECK(gather_model(b, &s) != 0);
+        CHECK(says(&s.err, wrong[i].says));
+        said_finish(&s);
+    }
+    put(text_at(b, "%s/model/%s", "model.safetensors"), "3");
+    CHECK(gather_model(b, &s) != 0);
+    CHECK(says(&s.err, "remove those of the older model"));
+    said_finish(&s);
+    CHECK(access(text_at(b, "%s/gathered/%s", "two.safetensors"), F_OK) ==
+          0); /* the old ones stay */
+}
+
 static void test_janitor(struct bed *b)
 {
     static const int steps[] = {2, 10, 30};
@@ -231,6 +290,7 @@ int main(int argc, char **argv)
     test_wrong_inputs(&b);
     test_train_command(&b);
     test_gather(&b);
+    test_gather_model(&b);
     test_janitor(&b);
     test_result(&b);
     bed_end(&b);
