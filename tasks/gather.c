@@ -35,11 +35,12 @@ static bool is_there(struct gather *g, const char *name)
 
 static enum fr_rc add(struct gather *g, const char *name, struct fr_err *err)
 {
-    const char **files = fr_arena_grow(&g->job->arena, g->files, g->n, sizeof(*files));
+    const char **files;
 
     for (size_t i = 0; i < g->n; i++)
         if (strcmp(g->files[i], name) == 0)
             return FR_OK;
+    files = fr_arena_grow(&g->job->arena, g->files, g->n, sizeof(*files));
     if (files == NULL || (name = fr_arena_dup(&g->job->arena, name)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for names of files");
     g->files = files;
