@@ -15,7 +15,9 @@ static const struct field limit_fields[] = {
     {"max_active_runs", SHAPE_INT, AT(fr_limits, max_active_runs), .min = 1, .max = 100000,
      .help = "Runs at once; further ones wait in the queue. Default: no limit."},
     {"max_queued", SHAPE_INT, AT(fr_limits, max_queued), .min = 1, .max = 1000000,
-     .help = "Runs that may wait in the queue; a further one is refused. Default: no limit."},
+     .help = "Runs that may wait in the queue. A further one is refused, and one of a schedule is "
+             "skipped; one of a backfill, or that runs again by itself, comes once there is room. "
+             "Default: no limit."},
     {"secret_wait", SHAPE_LIMIT, AT(fr_limits, secret_wait_ms), .preset = "12h",
      .help =
          "How long a start waits for a secret of a variable that no shell of its run has given, "

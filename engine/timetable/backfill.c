@@ -1,6 +1,7 @@
 #include "engine/timetable/backfilling.h"
 #include "engine/timetable/schedules.h"
 
+#include "engine/admit/admit.h"
 #include "engine/base/log.h"
 
 enum {
@@ -133,11 +134,24 @@ static bool is_of(const void *arg, const void *id)
     return ((const struct host_backfill *)arg)->id == *(const int64_t *)id;
 }
 
+/* Whether the queue has room for a run of that pipeline. */
+static enum fr_rc ask_room(struct fr_host *host, const struct fr_spec *spec, bool *room,
+                           struct fr_err *err)
+{
+    struct fr_err why = {0};
+    bool wait;
+    enum fr_rc rc = queue_ask(host, spec, INT64_MAX, &wait, &why);
+
+    *room = rc != FR_BUSY;
+    return *room && rc != FR_OK ? fr_fail(err, rc, "%s", why.msg) : FR_OK;
+}
+
 static enum fr_rc look(struct fr_host *host, struct fr_backfill_row *row, struct fr_arena *arena,
                        struct fr_err *err)
 {
     const struct host_schedule *s = schedules_find(host, row->schedule);
     int64_t live = 0;
+    bool room = true;
     enum fr_rc rc;
 
     if (make_any(host, &of_backfill, is_of, &row->id))
@@ -147,7 +161,11 @@ static enum fr_rc look(struct fr_host *host, struct fr_backfill_row *row, struct
         return FR_OK;
     }
     rc = fr_store_backfill_live(host->store, row->id, &live, err);
-    return rc == FR_OK && live < row->max_active ? go_on(host, s, row, arena, err) : rc;
+    if (rc == FR_OK)
+        rc = ask_room(host, s->file->spec, &room, err);
+    if (!room)
+        look_in(host, LOOK_MS);
+    return rc == FR_OK && room && live < row->max_active ? go_on(host, s, row, arena, err) : rc;
 }
 
 /* Of one that was cancelled no run starts any more. */
@@ -208,12 +226,16 @@ static enum fr_rc enter(void *arg, const struct fr_run *run, bool *enters, struc
     struct fr_arena arena = {0};
     struct fr_backfill_row row;
     struct fr_instant there;
+    bool room = false;
     enum fr_rc rc = find(host, b, &arena, &row, enters, err);
 
-    (void)run;
     if (rc == FR_OK && *enters) {
         rc = fr_store_instant(host->store, row.schedule, b->at_ms, &arena, &there, err);
         *enters = rc == FR_OK && fr_backfill_wants(&row, &there);
+    }
+    if (rc == FR_OK && *enters) {
+        rc = ask_room(host, fr_run_spec(run), &room, err);
+        *enters = room;
     }
     fr_arena_finish(&arena);
     return rc;

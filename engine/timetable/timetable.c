@@ -127,16 +127,19 @@ static int64_t due(const struct fr_host *host)
     return host->again->backfill_due_ms < due ? host->again->backfill_due_ms : due;
 }
 
-static void note(struct host_run *h, const struct fr_run *run, const struct fr_note *note)
-{
-    if (note->kind == FR_NOTE_RUN && note->now.state == FR_RUN_OVER)
-        schedules_ended(h->host, fr_run_record(run));
-}
-
 static void gone(struct host_run *h)
 {
     rerun_changed(h->host);
     backfill_changed(h->host);
+}
+
+/* A run that begins leaves its place in the queue. */
+static void note(struct host_run *h, const struct fr_run *run, const struct fr_note *note)
+{
+    if (note->kind == FR_NOTE_RUN && note->now.state == FR_RUN_OVER)
+        schedules_ended(h->host, fr_run_record(run));
+    else if (note->kind == FR_NOTE_RUN)
+        gone(h);
 }
 
 static void close_all(struct fr_host *host)

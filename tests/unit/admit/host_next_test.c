@@ -142,7 +142,7 @@ static void test_late_follower(void)
     bed.opened = (struct fr_link_events){0};
     submit(&bed, "r.yaml", 7, "", "running");
     CHECK_INT(follow(&bed, &first, "7", ""), 200);
-    while (bed.opened.on_down == NULL && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
+    while (bed.opened.on_down == NULL && turn_host(&bed))
         ;
     fr_loop_post(&bed.loop, &post);
     turn_until(&bed, &first, "unreachable");

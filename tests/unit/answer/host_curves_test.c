@@ -319,7 +319,7 @@ static void begin_ask(struct asked *a, const char *path, const char *task)
 
 static void end_ask(struct asked *a)
 {
-    while (!a->again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
+    while (!a->again && turn_host(&bed))
         ;
     bed.api.answer(bed.api.self, &a->req, &a->res);
     CHECK(a->res.status != FR_API_LATER);

@@ -1,5 +1,10 @@
 #include "tests/unit/host/host_bed.h"
 
+enum {
+    HANGS_MS = 30000,    /* nothing wakes the host: what should have did not */
+    TURNS_MOST = 100000, /* of all that a test makes */
+};
+
 static enum fr_rc link_open(void *self, const struct fr_link_events *ev, struct fr_err *err)
 {
     (void)err;
@@ -71,6 +76,21 @@ void on_again(void *again)
     *(bool *)again = true;
 }
 
+bool turn_host(struct host_bed *bed)
+{
+    static int turns;
+    int64_t began_ms = fr_sys_real.mono_ms();
+    struct fr_timer *guard = NULL;
+    enum fr_rc rc;
+
+    CHECK_INT(fr_loop_timer(&bed->loop, nothing, NULL, &guard), FR_OK);
+    fr_loop_arm_in(&bed->loop, guard, HANGS_MS);
+    rc = fr_host_turn(bed->host, NULL);
+    fr_loop_untimer(&bed->loop, &guard);
+    return CHECK_INT(rc, FR_OK) && CHECK(fr_sys_real.mono_ms() < began_ms + HANGS_MS) &&
+           CHECK(++turns < TURNS_MOST);
+}
+
 struct fr_api_response ask(struct host_bed *bed, enum fr_api_method method, const char *path,
                            const char *body)
 {
@@ -102,8 +122,10 @@ struct fr_api_response ask(struct host_bed *bed, enum fr_api_method method, cons
     bed->api.answer(bed->api.self, &req, &res);
     while (res.status == FR_API_LATER) {
         again = false;
-        while (!again && CHECK_INT(fr_host_turn(bed->host, NULL), FR_OK))
+        while (!again && turn_host(bed))
             ;
+        if (!again)
+            break;
         bed->api.answer(bed->api.self, &req, &res);
     }
     return res;
@@ -192,7 +214,7 @@ bool has(const struct reader *r, const char *text)
 
 void turn_until(struct host_bed *bed, struct reader *r, const char *text)
 {
-    while (!has(r, text) && CHECK_INT(fr_host_turn(bed->host, NULL), FR_OK))
+    while (!has(r, text) && turn_host(bed))
         ;
 }
 
@@ -223,6 +245,12 @@ void submit(struct host_bed *bed, const char *file, int no, const char *more, co
     check_answer(ask(bed, POST, "/api/v1/runs", bed->body), 200, text);
 }
 
+void turn_until_over(struct host_bed *bed, const char *run)
+{
+    while (!is_over(bed, run) && turn_host(bed))
+        ;
+}
+
 void check_states(struct host_bed *bed, int from, const char *want)
 {
     struct fr_arena arena = {0};
@@ -246,8 +274,7 @@ void cancel(struct host_bed *bed, const char *run)
 
     snprintf(path, sizeof(path), "/api/v1/runs/%s/cancel", run);
     check_answer(ask(bed, POST, path, "{}"), 202, NULL);
-    while (!is_over(bed, run) && CHECK_INT(fr_host_turn(bed->host, NULL), FR_OK))
-        ;
+    turn_until_over(bed, run);
 }
 
 void nothing(void *arg)

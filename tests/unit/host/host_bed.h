@@ -94,7 +94,11 @@ int follow_by(struct host_bed *bed, struct reader *r, const struct fr_api_pair *
 int follow(struct host_bed *bed, struct reader *r, const char *runs, const char *last);
 bool has(const struct reader *r, const char *text);
 void turn_until(struct host_bed *bed, struct reader *r, const char *text);
+/* One turn; false, and the row has failed: an error, nothing happened for long, or the test never
+ * ends. */
+bool turn_host(struct host_bed *bed);
 bool is_over(struct host_bed *bed, const char *run);
+void turn_until_over(struct host_bed *bed, const char *run);
 /* Submits a run of FILE, whose number is no, and says in which state its row is then. */
 void submit(struct host_bed *bed, const char *file, int no, const char *more, const char *state);
 /* What the store says: "1 running, 2 queued", the runs from number from on. */

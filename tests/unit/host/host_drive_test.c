@@ -363,14 +363,6 @@ static void test_limits(void)
 
 /* ---- what wakes the host ---- */
 
-static bool too_late;
-
-static void on_late(void *arg)
-{
-    (void)arg;
-    too_late = true;
-}
-
 /* By the list, which is answered at once and turns nothing. */
 static bool is(const char *run, const char *text)
 {
@@ -390,15 +382,8 @@ static bool is(const char *run, const char *text)
 /* Turns the host, which nothing but itself wakes, until the run is so. */
 static void wait_until(const char *run, const char *text)
 {
-    struct fr_timer *timer = NULL;
-
-    too_late = false;
-    CHECK_INT(fr_loop_timer(&bed.loop, on_late, NULL, &timer), FR_OK);
-    fr_loop_arm_in(&bed.loop, timer, 20000);
-    while (!too_late && !is(run, text))
-        CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK);
-    CHECK(!too_late);
-    fr_loop_untimer(&bed.loop, &timer);
+    while (!is(run, text) && turn_host(&bed))
+        ;
 }
 
 static void submit_at(int no, int64_t in_ms)
@@ -562,7 +547,7 @@ static void test_retry_slices(void)
     for (int turns = 0; (left = count_insts(OTHER, FR_ST_CANCELLED, &resets)) > MANY / 2; turns++) {
         CHECK(was - left <= FR_SCHED_SLICE && resets);
         was = left;
-        if (!CHECK(turns < MANY) || !CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
+        if (!CHECK(turns < MANY) || !turn_host(&bed))
             break;
     }
     CHECK_INT(count_insts(OTHER, FR_ST_READY, &resets), 0);
@@ -571,8 +556,7 @@ static void test_retry_slices(void)
     open_host(&bed);
     fr_host_stay(bed.host);
     CHECK_INT(fr_host_recover(bed.host, NULL), FR_OK);
-    while (count_insts(OTHER, FR_ST_CANCELLED, &resets) > 0 && resets &&
-           CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
+    while (count_insts(OTHER, FR_ST_CANCELLED, &resets) > 0 && resets && turn_host(&bed))
         ;
     settle_host(&bed);
     CHECK_INT(count_insts(OTHER, FR_ST_CANCELLED, &resets), 0);

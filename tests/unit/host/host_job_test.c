@@ -60,7 +60,7 @@ static void begin_ask(struct asked *a, const char *path, const char *file, const
 
 static void wait_for(struct asked *a)
 {
-    while (!a->again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
+    while (!a->again && turn_host(&bed))
         ;
     ask_once(a);
 }
@@ -124,8 +124,7 @@ static void test_slow_file(void)
     CHECK_INT(sweep.res.status, FR_API_LATER);
     check_row("another run is cancelled meanwhile");
     check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{}"), 202, NULL);
-    while (!is_over(&bed, "1") && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
-        ;
+    turn_until_over(&bed, "1");
     CHECK(!slow.again && !second.again && !sweep.again);
     check_row("one that has gone is not told");
     bed.api.forget(bed.api.self, &gone.waiter);
@@ -227,7 +226,7 @@ static void test_many(void)
     open_host(&bed);
     submit(&bed, "l.yaml", 3, "", "running");
     begin_ask(&many, "/api/v1/runs", "many.yaml", OTHER);
-    while (!many.again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK)) {
+    while (!many.again && turn_host(&bed)) {
         rows = count_rows(&bed, OTHER);
         CHECK(rows <= before + FR_RUN_PUT_ROWS);
         slices += rows > before;
@@ -259,11 +258,10 @@ static void test_many(void)
     open_host(&bed);
     check_answer(ask(&bed, POST, "/api/v1/runs/" OTHER "/resume", "{}"), 202,
                  "\"state\":\"running\"");
-    for (rows = 0; rows < MANY && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK);)
+    for (rows = 0; rows < MANY && turn_host(&bed);)
         rows = count_rows(&bed, OTHER);
     check_answer(ask(&bed, POST, "/api/v1/runs/" OTHER "/cancel", "{}"), 202, NULL);
-    while (!is_over(&bed, OTHER) && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
-        ;
+    turn_until_over(&bed, OTHER);
     fr_api_response_finish(&many.res);
     close_host(&bed);
     check_row("");
@@ -284,7 +282,7 @@ static void test_busy(void)
     CHECK(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK);
     begin_ask(&other, "/api/v1/runs", "p.yaml", "0000000000000000000000000000beef");
     for (int i = 0; i < 10; i++)
-        CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK);
+        turn_host(&bed);
     CHECK(!other.again);
     check_answer(ask(&bed, GET, "/api/v1/runs/5", NULL), 200, "\"driven\":true");
     CHECK(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL) == SQLITE_OK);
@@ -469,9 +467,7 @@ static void test_last_of_file(void)
     check_row("then that one, too");
     check_answer(ask(&bed, POST, "/api/v1/runs/00000000000000000000000000000a57/cancel", "{}"), 202,
                  NULL);
-    while (!is_over(&bed, "00000000000000000000000000000a57") &&
-           CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
-        ;
+    turn_until_over(&bed, "00000000000000000000000000000a57");
     CHECK(fr_id_parse(FR_STR("00000000000000000000000000000a57"), &run.id));
     remove_run(run.id);
     CHECK(access(blob, F_OK) != 0);

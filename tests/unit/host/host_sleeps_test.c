@@ -273,7 +273,7 @@ static void test_half_made(int no)
     req.body = fr_str_of(bed.body);
     bed.api.answer(bed.api.self, &req, &res);
     CHECK_INT(res.status, FR_API_LATER);
-    while (count_rows(&bed, run) == 0 && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
+    while (count_rows(&bed, run) == 0 && turn_host(&bed))
         ;
     refuses = true;
     settle_host(&bed);
@@ -281,7 +281,7 @@ static void test_half_made(int no)
     bed.api.answer(bed.api.self, &req, &res);
     CHECK_INT(res.status, FR_API_LATER);
     shift_ms += 1100;
-    while (!again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
+    while (!again && turn_host(&bed))
         ;
     bed.api.answer(bed.api.self, &req, &res);
     CHECK_INT(res.status, 201);

@@ -116,7 +116,7 @@ static void test_runs(void)
     submit(&bed, "p.yaml", 3, "", "running");
     settle_host(&bed);
     CHECK_INT(follow(&bed, &r, "1,3", ""), 200);
-    while (bed.opened.on_down == NULL && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
+    while (bed.opened.on_down == NULL && turn_host(&bed))
         ;
     fr_loop_post(&bed.loop, &post);
     turn_until(&bed, &r, "unreachable");

@@ -44,7 +44,7 @@ static void begin_ask(struct asked *a, const char *path, const char *name, const
 static void end_ask(struct asked *a)
 {
     while (a->res.status == FR_API_LATER) {
-        while (!a->again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
+        while (!a->again && turn_host(&bed))
             ;
         a->again = false;
         bed.api.answer(bed.api.self, &a->req, &a->res);
@@ -79,7 +79,7 @@ static void test_tag_of_text(void)
     check_row("an event while a view is read");
     begin_ask(&old, "/api/v1/runs/1", NULL, NULL);
     CHECK_INT(old.res.status, FR_API_LATER);
-    while (!old.again && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK)) /* it is read */
+    while (!old.again && turn_host(&bed)) /* it is read */
         ;
     check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{}"), 202, NULL);
     end_ask(&old);
@@ -233,8 +233,7 @@ static void test_wait(void)
     fr_api_response_finish(&a.res);
 
     check_row("a wait in vain");
-    while (!is_over(&bed, "1"))
-        CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK);
+    turn_until_over(&bed, "1");
     settle_host(&bed);
     snprintf(seq, sizeof(seq), "%lld", (long long)last_seq("/api/v1/runs/1"));
     begin_ask(&a, "/api/v1/runs/1", "seq", seq);
@@ -628,8 +627,7 @@ int main(void)
     test_strangers();
     test_crowd();
     test_tag_of_text();
-    while (!is_over(&bed, "1"))
-        CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK);
+    turn_until_over(&bed, "1");
     test_tag_of_list();
     test_tag_of_row();
     test_tag_of_fixed();

@@ -2,6 +2,8 @@
  * and each --existing; and when the disk is full. A run that it makes is e2e/backfill.sh's. */
 #include "tests/unit/timetable/schedules_bed.h"
 
+#include "engine/runs/job.h"
+#include "engine/runs/state.h"
 #include "engine/store/backfills.h"
 
 #include <errno.h>
@@ -346,6 +348,84 @@ static void make_backfill(int days, int most)
     check_answer(ask(&bed, POST, "/api/v1/backfills", body), 201, NULL);
 }
 
+static bool has_ended(struct host_bed *b, const char *arg)
+{
+    return is_over(b, arg);
+}
+
+static bool makes_nothing(struct host_bed *b, const char *arg)
+{
+    (void)arg;
+    for (const struct host_job *job = b->host->jobs.first; job != NULL; job = job->next)
+        if (!job_over(job))
+            return false;
+    return true;
+}
+
+/* A backfill waits until the queue has room, also when another run takes the last place as its own
+ * is made. */
+static void test_full_queue(void)
+{
+    static const char other[] = "name: q\ntasks: {a: {run: x}}\n";
+    struct fr_config config = {.limits = {.max_active_runs = 1, .max_queued = 1}};
+    bool again = false;
+    struct fr_api_waiter waiter = {.again = on_again, .arg = &again};
+    struct fr_api_request req = {.method = POST,
+                                 .path = "/api/v1/runs",
+                                 .content_type = "application/json",
+                                 .range = "",
+                                 .if_none_match = "",
+                                 .last_event_id = "",
+                                 .waiter = &waiter};
+    struct fr_api_response res = {0};
+    char path[300];
+
+    reset(&bed);
+    snprintf(path, sizeof(path), "%s/q.yaml", bed.home);
+    CHECK_INT(fr_file_write(path, other, sizeof(other) - 1, 0600, NULL), FR_OK);
+    set_clock("2026-03-01T01:59Z");
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
+    submit(&bed, "q.yaml", 1, "", "running");
+    check_row("a run takes the last place of the queue before one of a backfill does");
+    snprintf(bed.body, sizeof(bed.body), "{\"pipeline\": \"%s\", \"cwd\": \"/\"}", path);
+    req.body = fr_str_of(bed.body);
+    bed.api.answer(bed.api.self, &req, &res);
+    CHECK_INT(res.status, FR_API_LATER);
+    make_backfill(3, 3);
+    runs_wanted = 2;
+    until(&bed, has_runs, NULL);
+    until(&bed, makes_nothing, NULL);
+    settle_host(&bed);
+    check_states(&bed, 1, "1 running, 2 queued (not started)");
+    check_row("a place gets free");
+    cancel(&bed, "1");
+    runs_wanted = 3;
+    until(&bed, has_runs, NULL);
+    settle_host(&bed);
+    check_states(&bed, 1, "1 cancelled, 2 running, 3 queued (not started)");
+    check_row("and again");
+    cancel(&bed, "2");
+    runs_wanted = 4;
+    until(&bed, has_runs, NULL);
+    check_states(&bed, 1, "1 cancelled, 2 cancelled, 3 running, 4 queued (not started)");
+    check_runs(&bed, "p", "3 running backfill 02-01T02:00, 4 queued backfill 02-02T02:00");
+    check_row("what waits is cancelled");
+    check_answer(ask(&bed, POST, "/api/v1/runs/4/cancel", "{}"), 202, NULL);
+    until(&bed, has_ended, "4");
+    runs_wanted = 5;
+    until(&bed, has_runs, NULL);
+    check_runs(&bed, "p",
+               "3 running backfill 02-01T02:00, 4 cancelled backfill 02-02T02:00, 5 queued "
+               "backfill 02-03T02:00");
+    check_answer(ask(&bed, GET, "/api/v1/backfills", NULL), 200, "\"total\":3,\"made\":3,");
+    bed.api.forget(bed.api.self, &waiter);
+    fr_api_response_finish(&res);
+    close_host(&bed);
+}
+
 /* As many as may be live; of one that is cancelled those that wait are, too. */
 static void test_cancel(void)
 {
@@ -377,8 +457,7 @@ static void test_cancel(void)
     CHECK_INT(follow(&bed, &r, "2", ""), 200);
     check_answer(ask(&bed, POST, "/api/v1/backfills/1/cancel", "{}"), 202,
                  "\"state\":\"cancelled\"");
-    while (!is_over(&bed, "2") && CHECK_INT(fr_host_turn(bed.host, NULL), FR_OK))
-        ;
+    turn_until_over(&bed, "2");
     check_runs(&bed, "p", "1 running backfill 02-01T02:00, 2 cancelled backfill 02-02T02:00");
     CHECK(has(&r, "its backfill was cancelled"));
     bed.api.gone(bed.api.self, r.s);
@@ -426,6 +505,7 @@ int main(void)
     close_host(&bed);
     test_fence();
     test_cancel();
+    test_full_queue();
     test_long();
     test_full();
     fr_sys = fr_sys_real;

@@ -90,9 +90,20 @@ static bool is_begun_or_dropped(struct host_bed *b, const char *arg)
     return count_runs(b) > 3 || !is_due();
 }
 
-/* A run that is to run again from its start finds a full queue, nearly a day late: it stays due,
- * and runs once there is room. */
-static void test_full(void)
+static const struct {
+    const char *name, *from, *then; /* from where it runs again; what is there then */
+    bool ends;                      /* the active run does; else the limit is raised */
+} fulls[] = {
+    {"a queue with room: a new run", "start",
+     "1 failed, 2 running, 3 queued (not started), 4 queued (not started)", false},
+    {"one leaves the queue: a new run", "start",
+     "1 failed, 2 cancelled, 3 running, 4 queued (not started)", true},
+    {"one leaves the queue: what failed", "failed", "1 queued, 2 cancelled, 3 running", true},
+};
+
+/* A run that is to run again finds a full queue, nearly a day late: it stays due, and runs once
+ * there is room. */
+static void test_full(size_t i)
 {
     struct fr_config config = {.limits = {.max_active_runs = 1, .max_queued = 1}};
 
@@ -106,7 +117,7 @@ static void test_full(void)
     submit(&bed, "p.yaml", 2, "", "running");
     submit(&bed, "p.yaml", 3, "", "queued");
     close_host(&bed);
-    fail_first("start");
+    fail_first(fulls[i].from);
     set_clock("2026-03-04T11:55:00Z");
     begin_host(&bed);
     CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
@@ -115,13 +126,17 @@ static void test_full(void)
     settle_host(&bed);
     check_states(&bed, 1, "1 failed, 2 running, 3 queued (not started)");
     CHECK(is_due());
-    check_row("a queue with room");
-    config.limits.max_queued = 2;
-    CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
-    fr_sys.mono_ms = later_mono_ms;
+    check_row(fulls[i].name);
+    if (fulls[i].ends) {
+        cancel(&bed, "2");
+    } else {
+        config.limits.max_queued = 2;
+        CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
+        fr_sys.mono_ms = later_mono_ms;
+    }
     until(&bed, is_begun_or_dropped, NULL);
     settle_host(&bed);
-    check_states(&bed, 1, "1 failed, 2 running, 3 queued (not started), 4 queued (not started)");
+    check_states(&bed, 1, fulls[i].then);
     CHECK(!is_due());
     close_host(&bed);
     fr_sys.mono_ms = fr_sys_real.mono_ms;
@@ -216,7 +231,8 @@ int main(void)
         }
         close_host(&bed);
     }
-    test_full();
+    for (size_t i = 0; i < sizeof(fulls) / sizeof(fulls[0]); i++)
+        test_full(i);
     test_clock();
     for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]); i++)
         test_dropped(i);
