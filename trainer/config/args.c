@@ -395,6 +395,7 @@ static json_t *value_of(const struct tr_args *a, const struct tr_arg *arg)
     case TR_ARG_BOOL:
         return json_boolean(*(const bool *)at);
     case TR_ARG_INT:
+    case TR_ARG_SIZE:
         return json_integer(*(const int64_t *)(const void *)at);
     case TR_ARG_FLOAT:
         real = *(const double *)(const void *)at;

@@ -23,6 +23,7 @@ enum tr_mix_strategy {                /* how several data sets become one */
                        TR_MIX_ONCE    /* until all are; an exhausted set is skipped */
 };
 enum tr_recompute { TR_RECOMPUTE_AUTO, TR_RECOMPUTE_ALL, TR_RECOMPUTE_NONE };
+enum tr_save_dtype { TR_SAVE_AUTO, TR_SAVE_FLOAT32 }; /* the type of the run, or f32 */
 enum tr_device { TR_DEVICE_AUTO, TR_DEVICE_CPU, TR_DEVICE_CUDA };
 enum tr_transport { TR_TRANSPORT_AUTO, TR_TRANSPORT_NCCL, TR_TRANSPORT_HOST };
 enum tr_report { TR_REPORT_NONE, TR_REPORT_TENSORBOARD, TR_REPORT_ALL };
@@ -108,6 +109,8 @@ struct tr_args {
 
     /* output */
     const char *output_dir, *logging_dir, *resume_from_checkpoint;
+    enum tr_save_dtype save_dtype; /* of trained weights */
+    int64_t max_shard_size;        /* bytes of a file of weights, at most */
     bool overwrite_output_dir, save_only_model, logging_first_step, plot_loss;
     bool no_resume_state, disable_tqdm;
     enum tr_strategy save_strategy, logging_strategy;

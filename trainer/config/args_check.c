@@ -31,6 +31,10 @@ static enum fr_rc check_names(const struct tr_args *a, struct fr_err *err)
 /* What belongs to adapters, and what training of weights does not have yet. */
 static enum fr_rc check_full(const struct tr_args *a, struct fr_err *err)
 {
+    if (strcmp(a->finetuning_type, "lora") == 0 && a->save_dtype != TR_SAVE_AUTO)
+        return fr_fail(err, FR_USAGE,
+                       "--save_dtype belongs to --finetuning_type full and freeze: adapters are "
+                       "saved as f32");
     if (strcmp(a->finetuning_type, "lora") == 0)
         return FR_OK;
     if (a->adapter_name_or_path != NULL)

@@ -6,6 +6,7 @@ static const char *const save_strategies[] = {"no", "steps", "epoch", "best", NU
 static const char *const mixes[] = {"concat", "interleave_under", "interleave_over",
                                     "interleave_once", NULL};
 static const char *const recomputes[] = {"auto", "all", "none", NULL};
+static const char *const saved_types[] = {"auto", "float32", NULL};
 static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
 static const char *const transports[] = {"auto", "nccl", "host", NULL};
 static const char *const reports[] = {"none", "tensorboard", "all", NULL};
@@ -30,6 +31,7 @@ static const char *const loaders[] = {
 #define BOOL(name, def, help) {#name, TR_ARG_BOOL, AT(name), def, NULL, help, WORKS}
 #define INT(name, def, help) {#name, TR_ARG_INT, AT(name), def, NULL, help, WORKS}
 #define FLOAT(name, def, help) {#name, TR_ARG_FLOAT, AT(name), def, NULL, help, WORKS}
+#define SIZE(name, def, help) {#name, TR_ARG_SIZE, AT(name), def, NULL, help, WORKS}
 #define JSON(name, def, help) {#name, TR_ARG_JSON, AT(name), def, NULL, help, WORKS}
 #define CHOICE(name, def, words, help) {#name, TR_ARG_CHOICE, AT(name), def, words, help, WORKS}
 #define MAYBE(name, help) {#name, TR_ARG_MAYBE, AT(name), NULL, NULL, help, WORKS}
@@ -138,6 +140,10 @@ const struct tr_arg tr_arg_table[] = {
     TEXT(resume_from_checkpoint, NULL, "true, last (may start anew), or a checkpoint"),
     BOOL(overwrite_output_dir, "false", "start anew in a folder that holds a run"),
     BOOL(save_only_model, "false", "checkpoints hold the adapter alone"),
+    CHOICE(save_dtype, "auto", saved_types,
+           "full, freeze: type of the saved model; auto is that of the run, float32 the masters"),
+    SIZE(max_shard_size, "5GB",
+         "full, freeze: bytes of a saved weight file; a larger tensor is alone"),
     BOOL(logging_first_step, "false", "log step 1"),
     BOOL(plot_loss, "false", "training_loss.png, and of each evaluation's loss and accuracy"),
     BOOL(no_resume_state, "false", "keep no resume state"),

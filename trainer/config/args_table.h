@@ -15,7 +15,8 @@ enum tr_arg_kind {
     TR_ARG_FLOAT,
     TR_ARG_CHOICE,
     TR_ARG_MAYBE, /* enum tr_maybe: true, false, or none when absent */
-    TR_ARG_JSON   /* text; a file of arguments may give a map or a list instead of JSON */
+    TR_ARG_JSON,  /* text; a file of arguments may give a map or a list instead of JSON */
+    TR_ARG_SIZE   /* int64_t: bytes, 1 or more, as 5GB */
 };
 
 enum tr_arg_use {

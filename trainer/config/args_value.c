@@ -39,6 +39,14 @@ static bool is_word(const char *const *words, const char *value)
     return false;
 }
 
+/* 0: value is no size. */
+static int64_t size_of(const char *value)
+{
+    int64_t bytes = 0;
+
+    return fr_parse_size(fr_str_of(value), &bytes, NULL) == FR_OK ? bytes : 0;
+}
+
 bool tr_arg_is_default(const struct tr_arg *arg, const char *value)
 {
     bool b = false, want = false;
@@ -53,6 +61,8 @@ bool tr_arg_is_default(const struct tr_arg *arg, const char *value)
     if (arg->kind == TR_ARG_BOOL)
         return fr_parse_bool(fr_str_of(value), &b, NULL) == FR_OK &&
                fr_parse_bool(fr_str_of(arg->def), &want, NULL) == FR_OK && b == want;
+    if (arg->kind == TR_ARG_SIZE)
+        return size_of(value) >= 1 && size_of(value) == size_of(arg->def);
     if (arg->kind == TR_ARG_INT || arg->kind == TR_ARG_FLOAT)
         return fr_parse_f64(fr_str_of(value), &x, NULL) == FR_OK &&
                fr_parse_f64(fr_str_of(arg->def), &y, NULL) == FR_OK && x == y;
@@ -124,6 +134,9 @@ static enum fr_rc set_value(struct tr_args *a, const struct tr_arg *arg, char *a
         else if (fr_parse_f64(fr_str_of(value), (double *)(void *)at, NULL) != FR_OK)
             return bad(arg, value, "a number", err);
         return FR_OK;
+    case TR_ARG_SIZE:
+        *(int64_t *)(void *)at = size_of(value);
+        return size_of(value) >= 1 ? FR_OK : bad(arg, value, "bytes, as 5GB or 100KB", err);
     case TR_ARG_TEXT:
     case TR_ARG_JSON:
         *(const char **)(void *)at = none ? NULL : fr_arena_dup(&a->arena, value);

@@ -142,7 +142,8 @@ enum fr_rc tr_trained_read(const struct tr_args *a, const struct tr_model_config
     enum fr_rc rc;
 
     *out = (struct tr_trained){.freeze = strcmp(a->finetuning_type, "freeze") == 0,
-                               .tied = c->tie_word_embeddings};
+                               .tied = c->tie_word_embeddings,
+                               .save_masters = a->save_dtype == TR_SAVE_FLOAT32};
     out->all = out->freeze || strcmp(a->finetuning_type, "full") == 0;
     if (!out->freeze)
         return FR_OK;

@@ -19,6 +19,7 @@
 struct tr_trained {
     bool all; /* weights train: all of them, or those of the members below */
     bool freeze, tied;
+    bool save_masters;   /* saved as f32 masters, not as weights of the run's type */
     int64_t first, last; /* layers [first, last) */
     const char *modules; /* borrows: comma list of direct children of a layer; NULL: all */
     const char *extra;   /* borrows: comma list of parts of names; NULL: none */

@@ -226,6 +226,8 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
     if (m->grads != NULL) {
         rows[n++] = row("gradients", g.sums, false);
         rows[n++] = row("gradient windows", g.windows, false);
+        if (m->o.trained->save_masters)
+            g.saved = g.saved / tr_dtype_bytes(m->o.compute) * sizeof(float);
         rows[n++] = row("part to be saved", g.saved, true);
     }
     rows[n++] = row("adapters", m->adapter_bytes, false);

@@ -36,6 +36,20 @@ struct trained {
     size_t first, n;
 };
 
+static enum tr_dtype saved_type(const struct writing *w)
+{
+    return w->o->masters != NULL ? TR_F32 : w->o->type;
+}
+
+static enum fr_rc take(struct writing *w, int part, char *host, struct fr_err *err)
+{
+    struct tr_queue *q = tr_model_queue(w->o->model);
+    struct tr_grads_states s = {part, w->o->masters, (float *)(void *)host};
+
+    return w->o->masters != NULL ? tr_grads_whole_states(w->grads, q, &s, err)
+                                 : tr_grads_whole(w->grads, q, part, host, err);
+}
+
 static enum fr_rc ask(struct writing *w, int part, char *host, struct fr_err *err)
 {
     int32_t number = part;
@@ -43,7 +57,13 @@ static enum fr_rc ask(struct writing *w, int part, char *host, struct fr_err *er
 
     if (rc != FR_OK || number == DONE)
         return rc;
-    return tr_grads_whole(w->grads, tr_model_queue(w->o->model), number, host, err);
+    return take(w, number, host, err);
+}
+
+static size_t part_bytes(const struct writing *w, int part)
+{
+    return tr_grads_part_bytes(w->grads, part) / tr_dtype_bytes(w->o->type) *
+           tr_dtype_bytes(saved_type(w));
 }
 
 static enum fr_rc bring(struct writing *w, struct brought *b, int part, struct fr_err *err)
@@ -52,7 +72,7 @@ static enum fr_rc bring(struct writing *w, struct brought *b, int part, struct f
         return FR_OK;
     fr_sys.free(b->bytes);
     b->part = NONE;
-    if ((b->bytes = fr_sys.alloc(tr_grads_part_bytes(w->grads, part))) == NULL)
+    if ((b->bytes = fr_sys.alloc(part_bytes(w, part))) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a part of the weights");
     b->part = part;
     return ask(w, part, b->bytes, err);
@@ -60,7 +80,7 @@ static enum fr_rc bring(struct writing *w, struct brought *b, int part, struct f
 
 static bool is_small(const struct writing *w, int part)
 {
-    return tr_grads_part_bytes(w->grads, part) <= 1 << 24;
+    return part_bytes(w, part) <= 1 << 24;
 }
 
 static enum fr_rc check_finite(struct tr_view v, const char *name, struct fr_err *err)
@@ -76,7 +96,7 @@ static enum fr_rc fill_trained(void *arg, const struct tr_st_item *item, int64_t
                                size_t n, struct fr_err *err)
 {
     const struct trained *t = arg;
-    int64_t size = (int64_t)tr_dtype_bytes(t->w->o->type), end = at + (int64_t)n;
+    int64_t size = (int64_t)tr_dtype_bytes(saved_type(t->w)), end = at + (int64_t)n;
     enum fr_rc rc = FR_OK;
 
     for (size_t i = t->first; i < t->first + t->n && rc == FR_OK; i++) {
@@ -92,7 +112,7 @@ static enum fr_rc fill_trained(void *arg, const struct tr_st_item *item, int64_t
                    (size_t)(to - from));
     }
     if (rc == FR_OK)
-        rc = check_finite(tr_view1(dst, t->w->o->type, (int64_t)n / size), item->name, err);
+        rc = check_finite(tr_view1(dst, saved_type(t->w), (int64_t)n / size), item->name, err);
     return rc;
 }
 
@@ -192,7 +212,7 @@ static enum fr_rc write_weights(struct writing *w, const char *dir, struct fr_er
             .name = t->name, .type = t->type, .ndim = t->ndim, .fill = fill_frozen, .arg = w};
         memcpy(item->shape, t->shape, sizeof(t->shape));
         if (trained[m].n > 0 || takes_type(t))
-            item->type = tr_st_type_of(w->o->type);
+            item->type = tr_st_type_of(saved_type(w));
         if (trained[m].n > 0) {
             item->fill = fill_trained;
             item->arg = &trained[m];
@@ -236,7 +256,7 @@ static enum fr_rc write_folder(struct writing *w, const char *dir, struct fr_err
     if (rc == FR_OK)
         rc = tr_copy_companions(w->o->args->model_name_or_path, dir, err);
     if (rc == FR_OK)
-        rc = tr_export_model_type(dir, w->o->type, err);
+        rc = tr_export_model_type(dir, saved_type(w), err);
     return rc == FR_OK ? tr_export_args(dir, w->o->args, err) : rc;
 }
 
@@ -248,7 +268,7 @@ static enum fr_rc serve(struct writing *w, struct fr_err *err)
 
     while ((rc = tr_comm_host_broadcast(w->o->world, &part, sizeof(part), 0, err)) == FR_OK &&
            part != DONE)
-        if ((rc = tr_grads_whole(w->grads, tr_model_queue(w->o->model), part, NULL, err)) != FR_OK)
+        if ((rc = take(w, part, NULL, err)) != FR_OK)
             break;
     return rc;
 }

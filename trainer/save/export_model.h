@@ -1,7 +1,8 @@
 /*
  * The result of full fine-tuning: a model folder as save_pretrained() writes it, with config.json,
  * tokenizer and template of the base. Weights have the compute type, of trained ones masters
- * rounded to nearest; buffers and FP8 weights are the base's, byte for byte.
+ * rounded to nearest, or all are f32, of trained ones the masters; buffers and FP8 weights are the
+ * base's, byte for byte.
  */
 #ifndef TR_SAVE_EXPORT_MODEL_H
 #define TR_SAVE_EXPORT_MODEL_H
@@ -14,9 +15,11 @@ struct tr_export_model {
     struct tr_comm *world;  /* its control plane */
     const struct tr_st *st; /* the base */
     const struct tr_args *args;
-    enum tr_dtype type;  /* of trained weights */
-    int64_t shard_bytes; /* a file at most; a larger tensor is alone */
-    bool tied;           /* the head is the embedding: a head in the base is left out */
+    enum tr_dtype type;   /* of the run's weights, and so of those in the folder */
+    const float *masters; /* borrows: this rank's, in the order of grads.h: the folder has these
+                             instead, and all else in f32; NULL: weights */
+    int64_t shard_bytes;  /* a file at most; a larger tensor is alone */
+    bool tied;            /* the head is the embedding: a head in the base is left out */
 };
 
 /* Makes dir and writes it. Every rank calls, between steps; rank 0 writes. FR_CORRUPT: a value is

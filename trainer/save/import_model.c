@@ -11,16 +11,21 @@ struct reading {
     struct tr_st *st; /* owns, on rank 0 */
     struct tr_optim *o;
     enum tr_dtype type;
-    char *host;   /* owns, on rank 0: most elements */
-    int64_t most; /* elements of the type in one broadcast */
+    char *host;   /* owns, on rank 0: room bytes */
+    int64_t room; /* bytes of one broadcast */
+    int64_t most; /* elements of the type in it */
 };
 
-static enum fr_rc check_tensors(const struct reading *x, const char *dir, struct fr_err *err)
+static enum fr_rc check_tensors(struct reading *x, const char *dir, struct fr_err *err)
 {
     const struct tr_grads_piece *p;
+    const struct tr_st_tensor *first;
     size_t n;
 
     p = tr_grads_pieces(x->o->grads, &n);
+    first = tr_st_find(x->st, p->name);
+    if (first == NULL || tr_st_dtype(first->type, &x->type, err) != FR_OK)
+        return fr_fail(err, FR_CORRUPT, "%s has no whole %s", dir, p->name);
     for (size_t i = 0; i < n; i++) {
         const struct tr_st_tensor *t = tr_st_find(x->st, p[i].name);
 
@@ -37,18 +42,23 @@ static enum fr_rc open_folder(struct reading *x, const char *dir, struct fr_err 
 {
     struct tr_comm *world = x->o->world;
     struct fr_err why = {0};
+    int32_t type;
     enum fr_rc rc;
 
     if (world->rank == 0) {
         why.rc = tr_st_open_folder(dir, false, NULL, &x->st, &why);
         if (why.rc == FR_OK)
             why.rc = check_tensors(x, dir, &why);
-        x->host = fr_sys.alloc((size_t)x->most * tr_dtype_bytes(x->type) + 1);
+        x->host = fr_sys.alloc((size_t)x->room + 1);
         if (why.rc == FR_OK && x->host == NULL)
             why.rc = fr_fail(&why, FR_NOMEM, "no memory to read %s", dir);
     }
-    if ((rc = tr_comm_host_broadcast(world, &why, sizeof(why), 0, err)) != FR_OK)
+    type = x->type;
+    if ((rc = tr_comm_host_broadcast(world, &why, sizeof(why), 0, err)) != FR_OK ||
+        (rc = tr_comm_host_broadcast(world, &type, sizeof(type), 0, err)) != FR_OK)
         return rc;
+    x->type = (enum tr_dtype)type;
+    x->most = x->room / (int64_t)tr_dtype_bytes(x->type) / 2 * 2;
     return why.rc == FR_OK ? FR_OK : fr_fail(err, FR_NOTFOUND, "%s", why.msg);
 }
 
@@ -112,15 +122,12 @@ static enum fr_rc take_all(struct reading *x, struct fr_err *err)
     return rc == FR_OK ? tr_optim_round(x->o, err) : rc;
 }
 
-enum fr_rc tr_import_model(const char *dir, struct tr_optim *o, enum tr_dtype type,
-                           struct fr_err *err)
+enum fr_rc tr_import_model(const char *dir, struct tr_optim *o, struct fr_err *err)
 {
     int64_t room = tr_grads_flat(o->grads) * (int64_t)sizeof(float);
-    struct reading x = {.o = o, .type = type};
+    struct reading x = {.o = o, .type = TR_F32, .room = room < PIECE_BYTES ? room : PIECE_BYTES};
     enum fr_rc rc;
 
-    room = room < PIECE_BYTES ? room : PIECE_BYTES;
-    x.most = room / (int64_t)tr_dtype_bytes(type) / 2 * 2;
     rc = open_folder(&x, dir, err);
     if (rc == FR_OK)
         rc = take_all(&x, err);

@@ -6,8 +6,7 @@
 #include "trainer/optim/optim.h"
 
 /* Every rank calls, between steps; rank 0 reads. FR_NOTFOUND, on every rank: it is not there or not
- * whole, and nothing has changed. type: of the trained weights. */
-enum fr_rc tr_import_model(const char *dir, struct tr_optim *o, enum tr_dtype type,
-                           struct fr_err *err);
+ * whole, and nothing has changed. Trained weights have one type, whichever. */
+enum fr_rc tr_import_model(const char *dir, struct tr_optim *o, struct fr_err *err);
 
 #endif

@@ -123,6 +123,16 @@ size_t tr_grads_part_bytes(const struct tr_grads *g, int part);
 enum fr_rc tr_grads_whole(struct tr_grads *g, struct tr_queue *q, int part, char *host,
                           struct fr_err *err);
 
+/* The same of f32 states that have the flat order of each rank's sums; host: as many elements as
+ * the part has weights. The window of gradients is written. */
+struct tr_grads_states {
+    int part;
+    const float *mine; /* tr_grads_flat elements, of any memory */
+    float *host;       /* NULL: not for this rank */
+};
+enum fr_rc tr_grads_whole_states(struct tr_grads *g, struct tr_queue *q,
+                                 const struct tr_grads_states *s, struct fr_err *err);
+
 /* After the optimizer has written its ranges: every rank gets whole weights where they are whole,
  * and gathered copies are forgotten. */
 enum fr_rc tr_grads_updated(struct tr_grads *g, struct tr_queue *q, struct fr_err *err);

@@ -6,13 +6,14 @@ static struct tr_resume_size size_of(const struct tr_run *r)
 {
     struct tr_grads *g = tr_model_grads(r->model);
     const struct tr_comm *c = r->env.comm;
+    enum tr_dtype saved = r->trained.save_masters ? TR_F32 : tr_run_compute_type(r);
     struct tr_params p;
 
     if (g != NULL)
-        return (struct tr_resume_size){
-            .state = tr_grads_elements(g) * 12 / c->size * c->local_size,
-            .at_once = 2,
-            .checkpoint = tr_grads_elements(g) * (int64_t)tr_dtype_bytes(tr_run_compute_type(r))};
+        return (struct tr_resume_size){.state = tr_grads_elements(g) * 12 / c->size * c->local_size,
+                                       .at_once = 2,
+                                       .checkpoint =
+                                           tr_grads_elements(g) * (int64_t)tr_dtype_bytes(saved)};
     tr_model_params(r->model, &p);
     return (struct tr_resume_size){
         .state = p.elements * 12, .at_once = 3, .checkpoint = p.elements * 4};

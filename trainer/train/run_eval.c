@@ -224,8 +224,7 @@ enum fr_rc tr_run_load_best(struct tr_run *r, struct fr_err *err)
     if (!r->args->load_best_model_at_end || p->best_step == 0)
         return FR_OK;
     snprintf(dir, sizeof(dir), "%s/checkpoint-%lld", r->args->output_dir, (long long)p->best_step);
-    rc = r->trained.all ? tr_import_model(dir, &r->optim, tr_run_compute_type(r), err)
-                        : import_adapter(r, dir, err);
+    rc = r->trained.all ? tr_import_model(dir, &r->optim, err) : import_adapter(r, dir, err);
     if (rc == FR_NOTFOUND) {
         if (first)
             fr_log(FR_LOG_WARN, "train",

@@ -16,8 +16,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define SHARD_BYTES INT64_C(5000000000) /* of a weight file, as the reference's 4.x has it */
-
 enum { MIB = 1 << 20, CHECKPOINTS = 1024 /* that may have a state to resume from */ };
 
 enum { PASS_STOP, PASS_TARGETS, PASS_TOKENS, PASS_PADDED, PASS_SUMS };
@@ -172,9 +170,11 @@ static enum fr_rc export_weights(struct tr_run *r, const char *dir, struct fr_er
                                 .st = r->st,
                                 .args = r->args,
                                 .type = tr_run_compute_type(r),
-                                .shard_bytes = SHARD_BYTES,
+                                .shard_bytes = r->args->max_shard_size,
                                 .tied = r->config.tie_word_embeddings};
 
+    if (r->trained.save_masters && o.type != TR_F32)
+        o.masters = r->optim.weights.master.p;
     if (r->trained.all)
         return tr_export_model(dir, &o, err);
     return r->env.comm->rank == 0

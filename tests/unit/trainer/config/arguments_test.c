@@ -76,6 +76,7 @@ static bool kind_fits(enum tr_arg_kind kind, const char *type)
         return strcmp(type, "float") == 0 || strcmp(type, "int") == 0;
     case TR_ARG_TEXT:
     case TR_ARG_CHOICE:
+    case TR_ARG_SIZE:
         return strcmp(type, "text") == 0;
     case TR_ARG_JSON:
         return strcmp(type, "json") == 0;

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""What a training of weights saves: the type of its floats, shards of a size that is given, the same files for every
+number of ranks and stage; flowtrain reads them again.
+
+usage: trainer_full_saved.py BUILD types|cuda     (cuda: on the simulated GPU)
+"""
+import glob
+import json
+import os
+import struct
+import sys
+
+import trainer_lib as t
+
+MICROS = 6
+INDEX = "/model.safetensors.index.json"
+FULL = dict(finetuning_type="full", lora_target=None, lora_rank=None, lora_alpha=None, lora_dropout=None,
+            tokenized_path=None, lr_scheduler_type="constant", max_grad_norm=0, save_steps=100, steps=3)
+KINDS = {"full": {}, "tied": dict(model_name_or_path="tied/model", dataset_dir="tied/data"),
+         "freeze": dict(finetuning_type="freeze", freeze_trainable_layers=1, freeze_extra_modules="norm"),
+         "rows": dict(finetuning_type="freeze", freeze_trainable_layers=0, freeze_extra_modules="embed_tokens"),
+         "norms": dict(finetuning_type="freeze", freeze_trainable_layers=0, freeze_extra_modules="norm")}
+
+
+def flags(ranks, stage, **more):
+    zero = {"stage": stage}
+    zero.update(more.pop("zero", {}))
+    text = json.dumps({"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
+                       "gradient_clipping": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": zero})
+    return dict(FULL, **dict(dict(accumulation=MICROS // ranks, deepspeed=text), **more))
+
+
+def train(what, out, ranks=1, stage=2, **more):
+    return t.train(what, out, ranks, **flags(ranks, stage, **more)).text()
+
+
+def tensors(path):
+    """{name: (type, shape, bytes)} of a file."""
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        base = f.tell()
+        found = {}
+        for name, v in header.items():
+            if name != "__metadata__":
+                f.seek(base + v["data_offsets"][0])
+                found[name] = (v["dtype"], v["shape"], f.read(v["data_offsets"][1] - v["data_offsets"][0]))
+        return found
+
+
+def model(folder):
+    """The tensors of a model folder, by its index where there is one."""
+    if not os.path.exists(folder + INDEX):
+        return tensors(folder + "/model.safetensors")
+    with open(folder + INDEX) as f:
+        weight_map = json.load(f)["weight_map"]
+    files = {name: tensors(folder + "/" + name) for name in set(weight_map.values())}
+    return {name: files[file][name] for name, file in weight_map.items()}
+
+
+def masters(folder):
+    """The masters in the newest resume state, put together from its parts."""
+    step = max(os.listdir(folder + "/resume"), key=lambda name: int(name.split("-")[1]))
+    found = {}
+    for path in sorted(glob.glob("%s/resume/%s/part-*" % (folder, step))):
+        for key, (_, _, data) in tensors(path).items():
+            state, rest = key.split(":", 1)
+            name, first = rest.rsplit("@", 1)
+            if state == "master":
+                found.setdefault(name, {})[int(first)] = data
+    return {name: b"".join(data for _, data in sorted(pieces.items())) for name, pieces in found.items()}
+
+
+def to_bf16(data):
+    """To nearest, ties to even."""
+    words = struct.unpack("<%dI" % (len(data) // 4), data)
+    return struct.pack("<%dH" % len(words), *((w + 0x7fff + (w >> 16 & 1)) >> 16 for w in words))
+
+
+def shards(folder):
+    return sorted(os.path.basename(p) for p in glob.glob(folder + "/model*.safetensors"))
+
+
+def check_shards(what, folder, most):
+    """Files are filled as transformers fills them: no file above the limit unless it is one tensor; the next file's first
+    tensor would not have fitted in."""
+    with open(folder + INDEX) as f:
+        index = json.load(f)
+    names = shards(folder)
+    files = [tensors(folder + "/" + name) for name in names]
+    sizes = [[len(v[2]) for v in file.values()] for file in files]
+    t.check(what + ": several files", len(names) > 2, names)
+    t.same(what + ": names", names, ["model-%05d-of-%05d.safetensors" % (k + 1, len(names)) for k in range(len(names))])
+    t.same(what + ": sizes", [n for n in sizes if sum(n) > most and len(n) > 1], [])
+    t.same(what + ": total_size", index["metadata"]["total_size"], sum(map(sum, sizes)))
+    t.same(what + ": the index", index["weight_map"], {key: name for name, file in zip(names, files) for key in file})
+    return len(names)
+
+
+def check_masters(what, folder):
+    got, want = model(folder), masters(folder)
+    t.same(what + ": type", {v[0] for k, v in got.items()}, {"F32"})
+    t.check(what + ": masters are there", len(want) > 0, sorted(want))
+    t.same(what + ": tensors that are not the masters", [k for k, data in want.items() if got[k][2] != data], [])
+    with open(folder + "/config.json") as f:
+        config = json.load(f)
+    t.same(what + ": config.json", config.get("dtype", config.get("torch_dtype")), "float32")
+
+
+def types():
+    t.same("the tied model is made", t.Run(["init", "--example", "tied", "--model", "llama"]).wait(), 0)
+    for kind, more in KINDS.items():
+        train(kind + ", auto", kind + "-auto", 1, 2, bf16=True, **more)
+        half = model(kind + "-auto")
+        t.same(kind + ", auto: one file", shards(kind + "-auto"), ["model.safetensors"])
+        for ranks, stage in ((1, 2), (2, 3), (3, 2)):
+            what = "%s, float32, %d ranks at stage %d" % (kind, ranks, stage)
+            out = "%s-%d-%d" % (kind, ranks, stage)
+            train(what, out, ranks, stage, bf16=True, save_dtype="float32", max_shard_size="100KB", save_steps=3, **more)
+            check_masters(what, out)
+            t.check(what + ": the checkpoint", model(out) == model(out + "/checkpoint-3"))
+            check_shards(what, out, 100000)
+            t.same(what + ": rounded", [k for k, v in model(out).items() if to_bf16(v[2]) != half[k][2] and half[k][0] == "BF16"], [])
+    train("an f32 run", "f32", 2, 3, save_dtype="float32")
+    check_masters("an f32 run", "f32")
+
+    # one file in place of several, and back; flowtrain reads each
+    want = model("full-1-2")
+    train("one file", "full-1-2", 1, 2, bf16=True, save_dtype="float32", overwrite_output_dir=True)
+    t.same("one file", [n for n in os.listdir("full-1-2") if n.startswith("model")], ["model.safetensors"])
+    t.check("one file: the same tensors", model("full-1-2") == want)
+    with open("ids.json", "w") as f:
+        json.dump([[1, 2, 3, 4, 5, 6, 7, 8]], f)
+    runs = [t.Run(["forward", "--model_name_or_path", out, "--input_ids", "ids.json", "--output", out + ".safetensors"])
+            for out in ("full-1-2", "full-2-3")]
+    t.same("forward", [run.wait() for run in runs], [0, 0])
+    t.check("forward: the same logits", tensors("full-1-2.safetensors") == tensors("full-2-3.safetensors") != {})
+    train("training goes on from shards", "more", 2, 3, bf16=True, model_name_or_path="full-2-3", steps=2)
+    losses = [[e["loss"] for e in t.log_lines(out) if "loss" in e] for out in ("full-2-3", "more")]
+    t.check("training goes on from shards: where it ended", losses[1][0] < losses[0][0], losses)
+
+
+def best():
+    """The best checkpoint is read again in whichever type it was saved."""
+    for dtype, resumed in (("float32", "float32"), ("auto", "float32")):
+        out = "best-" + dtype
+        more = dict(val_size=40, eval_strategy="steps", eval_steps=2, save_steps=2, load_best_model_at_end=True, bf16=True,
+                    greater_is_better=True, max_samples=100, max_shard_size="100KB")
+        train(out, out, 2, 3, steps=2, save_dtype=dtype, **more)
+        text = train(out, out, 3, 2, steps=4, save_dtype=resumed, resume_from_checkpoint="last", overwrite_output_dir=True, **more)
+        t.has(out, text, "Loading best model from %s/checkpoint-2 " % out)
+        got, want = model(out), model(out + "/checkpoint-2")
+        same = got == want if dtype == resumed else {k: to_bf16(v[2]) for k, v in got.items() if want[k][0] == "BF16"} == \
+            {k: v[2] for k, v in want.items() if v[0] == "BF16"}
+        t.check(out + ": its weights", same)
+
+
+def refused():
+    for what, more, want in (
+            ("a size", dict(max_shard_size="many"), "--max_shard_size many: expected bytes, as 5GB or 100KB"),
+            ("a size of nothing", dict(max_shard_size="0GB"), "--max_shard_size 0GB: expected bytes, as 5GB or 100KB"),
+            ("a type", dict(save_dtype="bfloat16"), "--save_dtype bfloat16: expected one of auto, float32"),
+            ("adapters", dict(save_dtype="float32", finetuning_type="lora"), "--save_dtype belongs to --finetuning_type full and freeze")):
+        run = t.launch("refused", 1, **flags(1, 2, **more))
+        t.check(what + ": refused", run.wait() != 0)
+        t.has(what, run.text(), want)
+    words = dict(flags(1, 2), stage="sft", do_train="true", model_name_or_path="ex/model", dataset="arithmetic", dataset_dir="ex/data",
+                 template="default", cutoff_len=64, output_dir="yaml", save_dtype="float32", max_shard_size="100KB", bf16="true", max_steps=1)
+    words = {k: v for k, v in words.items() if v is not None and k not in ("steps", "accumulation")}
+    with open("sizes.yaml", "w") as f:
+        f.write("".join("%s: %s\n" % (k, v) for k, v in words.items()))
+    run = t.Run(["train", "sizes.yaml"])
+    t.same("a YAML", run.wait(), 0)
+    check_shards("a YAML", "yaml", 100000)
+
+
+def on_simulated_gpu():
+    t.simulate()
+    t.same("a model is made", t.Run(["init", "--example", "small", "--model", "llama"]).wait(), 0)
+    train("the simulated GPU", "cuda", 2, 3, device="cuda", bf16=True, steps=1, max_samples=12, save_dtype="float32", max_shard_size="100KB",
+          model_name_or_path="small/model", dataset_dir="small/data")
+    check_masters("the simulated GPU", "cuda")
+    check_shards("the simulated GPU", "cuda", 100000)
+
+
+def main():
+    t.begin()
+    for part in {"types": (types, best, refused), "cuda": (on_simulated_gpu,)}[sys.argv[2]]:
+        part()
+    t.finish()
+
+
+main()
