@@ -46,6 +46,7 @@ bench: all
 	python3 tests/bench/crowd.py $(BUILD)
 	python3 tests/bench/failure.py $(BUILD)
 	tests/bench/trainer.sh $(BUILD)
+	tests/bench/full.sh $(BUILD)
 
 # Hours: every kill of a recorded run, simulated and of the real programs, 20,000 random cases. SEED=N
 torture: all

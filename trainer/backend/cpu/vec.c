@@ -137,23 +137,31 @@ static uint64_t bits_of(double x)
     return bits;
 }
 
-/* All blocks side by side, so that no sum waits for another. A product of two floats is exact in a
- * double: fused or not, the bits are the same. */
-CPU_KERNEL static void squares(const float *x, int64_t n, double sums[PIECE / TR_SUMSQ_BLOCK])
+/* All blocks side by side, element by element, so that no sum waits for another. A product of two
+ * floats is exact in a double: fused or not, the bits are the same. */
+CPU_KERNEL static void add_squares(const float *turned, int64_t blocks, double *sums)
 {
-    int64_t full = n / TR_SUMSQ_BLOCK;
-
-    for (int64_t b = 0; b < full; b++)
-        sums[b] = 0;
     for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k++)
-        for (int64_t b = 0; b < full; b++) {
-            double v = x[b * TR_SUMSQ_BLOCK + k];
+        for (int64_t b = 0; b < blocks; b++) {
+            double v = turned[k * blocks + b];
 
             sums[b] += v * v;
         }
-    if (n % TR_SUMSQ_BLOCK == 0)
-        return;
-    sums[full] = 0;
+}
+
+static void squares(const float *x, int64_t n, double sums[PIECE / TR_SUMSQ_BLOCK])
+{
+    int64_t full = n / TR_SUMSQ_BLOCK;
+    float turned[PIECE];
+
+    memset(sums, 0, PIECE / TR_SUMSQ_BLOCK * sizeof(*sums));
+    cpu_turn(&(struct cpu_turn){.dst = turned,
+                                .ldd = full,
+                                .src = x,
+                                .lds = TR_SUMSQ_BLOCK,
+                                .rows = full,
+                                .cols = TR_SUMSQ_BLOCK});
+    add_squares(turned, full, sums);
     for (int64_t i = full * TR_SUMSQ_BLOCK; i < n; i++)
         sums[full] += (double)x[i] * (double)x[i];
 }
