@@ -391,7 +391,10 @@ def migrate_md():
     sh("train my.yaml", one)
     sh("launch", replaced(eight, ("--nproc_per_node 8", "--nproc_per_node 2")))
     write("merge.yaml", "model_name_or_path: example/model\nadapter_name_or_path: lf\ntemplate: default\nexport_dir: merged.lf\n")
-    sh("merge.yaml", here(docs.take(page, "llamafactory-cli export"))[0])
+    line = here(docs.take(page, "llamafactory-cli export"))[0]
+    sh("merge.yaml", line)
+    write("merge.yaml", "model_name_or_path: merged.lf\ntemplate: default\nexport_dir: copied.lf\nexport_size: 1\n")
+    check("without an adapter", "copied " in sh("a model alone", line) and "copied " in sh("by export", replaced(line, ("merge ", "export "))))
     write("infer.yaml", "model_name_or_path: example/model\nadapter_name_or_path: lf\ntemplate: default\nmax_new_tokens: 4\n")
     sh("infer.yaml", replaced(here(docs.take(page, "llamafactory-cli chat"))[0], ("…", "What is 33 plus 89?")))
     line = here(docs.take(page, "torchrun --nnodes"))[0]
@@ -412,6 +415,8 @@ def trainer_md():
     full = docs.take("docs/trainer.md", "flowtrain launch --nproc_per_node 4")
     sh("full fine-tuning", replaced(full, ("--nproc_per_node 4", "--nproc_per_node 2"), ("pipelines/", ROOT + "/pipelines/"), ("--max_steps 40", "--max_steps 2")))
     check("a model of it", os.path.exists("tuned/model.safetensors"))
+    said = sh("a model of its state", docs.take("docs/trainer.md", "flowtrain export --from tuned/resume"))
+    check("what it says", "wrote the model of step 2" in said and "to masters in float32" in said and os.path.exists("masters/model.safetensors"), said)
     check("a checkpoint in bf16", os.path.exists("bf16/model.safetensors.index.json") or os.path.exists("bf16/model.safetensors"))
 
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What a training of weights saves: the type of its floats, shards of a size that is given, the same files for every
-number of ranks and stage; flowtrain reads them again.
+number of ranks and stage; flowtrain reads them again. Resume states alone, and the model that export makes of them.
 
-usage: trainer_full_saved.py BUILD types|cuda     (cuda: on the simulated GPU)
+usage: trainer_full_saved.py BUILD types|states|cuda     (cuda: on the simulated GPU)
 """
 import glob
 import json
 import os
+import shutil
 import struct
 import sys
 
@@ -173,6 +174,117 @@ def refused():
     check_shards("a YAML", "yaml", 100000)
 
 
+NONE = {"stage3_gather_16bit_weights_on_model_save": False}
+SAID = "stage3_gather_16bit_weights_on_model_save is false: flowtrain export --from %s/resume writes the model"
+
+
+def result(folder):
+    """The files of a model folder."""
+    return {name: t.file_bytes(folder + "/" + name) for name in os.listdir(folder)
+            if name.startswith(("model", "tokenizer", "special_tokens", "chat_template")) or name.endswith("config.json")}
+
+
+def export(what, *words):
+    run = t.Run(["export"] + list(words))
+    if not t.check(what + ": succeeds", run.wait() == 0):
+        print(run.text()[-2000:])
+    return run.text()
+
+
+def no_model(what, out):
+    t.same(what + ": no model", [n for n in os.listdir(out) if n.startswith(("model", "checkpoint-", "adapter"))], [])
+
+
+def states():
+    """Parts of any number of ranks become the files that the training itself saves."""
+    t.same("the tied model is made", t.Run(["init", "--example", "tied", "--model", "llama"]).wait(), 0)
+    for kind, more in KINDS.items():
+        more = dict(more, bf16=True, save_steps=2)
+        for dtype in ("auto", "float32"):
+            train(kind + ", " + dtype, "ref-" + dtype, 2, 3, save_dtype=dtype, max_shard_size="100KB", overwrite_output_dir=True, **more)
+        refs = {folder: result(folder) for dtype in ("auto", "float32") for folder in ("ref-" + dtype, "ref-%s/checkpoint-2" % dtype)}
+        t.check(kind + ": the types differ", refs["ref-auto"] != refs["ref-float32"])
+        for ranks in (1, 2, 3) if kind == "full" else (2,):
+            what, out = "%s, %d ranks" % (kind, ranks), "%s-%d" % (kind, ranks)
+            text = train(what, out, ranks, 3, zero=NONE, max_shard_size="100KB", **more)
+            t.has(what + ": said", text, SAID % out)
+            no_model(what, out)
+            t.same(what + ": states", sorted(os.listdir(out + "/resume")), ["step-2", "step-3"])
+            text = export(what, "--from", out + "/resume")
+            t.has(what + ": what was written", text, "wrote the model of step 3, ")
+            t.check(what + ": the model", result(out) == refs["ref-auto"] != {}, sorted(result(out)))
+            for words, ref in ((["--save_dtype", "float32"], "ref-float32"), ([], "ref-auto")):
+                export(what + ", into a folder", "--from", out + "/resume/", "--output", out + "-to", *words)
+                t.check("%s: %s" % (what, ref), result(out + "-to") == refs[ref], sorted(result(out + "-to")))
+            export(what + ", step 2", "--from", out + "/resume/step-2", "--output", out + "-2")
+            step = refs["ref-auto/checkpoint-2"]
+            t.same(what + ": step 2", [name for name in step if result(out + "-2").get(name) != step[name]], [])
+            left = [name for name in os.listdir(out) + os.listdir(out + "-to") if name.startswith(".tmp")]
+            t.same(what + ": leftovers", left, [])
+    train("in place of a model", "full-2", 2, 3, zero=NONE, bf16=True, overwrite_output_dir=True)
+    no_model("in place of a model", "full-2")
+    train("saved as float32", "f32", 2, 3, zero=NONE, bf16=True, save_dtype="float32", steps=2)
+    export("saved as float32", "--from", "f32/resume")
+    check_masters("saved as float32", "f32")
+    os.chdir("f32")
+    export("from the folder itself", "--from", "resume", "--model_name_or_path", "../ex/model", "--max_shard_size", "1000000")
+    os.chdir("..")
+    check_masters("from the folder itself", "f32")
+
+
+def elsewhere():
+    """Where nothing is held back: below stage 3, and of adapters. What contradicts it."""
+    text = train("stage 2", "two", 2, 2, zero=NONE, steps=1)
+    t.same("stage 2: a model", shards("two"), ["model.safetensors"])
+    t.has("stage 2: said", text, "no effect of stage3_gather_16bit_weights_on_model_save: adapters, and weights below stage 3, are saved whole")
+    lora = dict(finetuning_type="lora", lora_target=t.TARGETS, lora_rank=4, zero=NONE, steps=1, save_steps=1)
+    t.has("LoRA: said", train("LoRA", "lora", 1, 3, **lora), "no effect of stage3_gather_16bit_weights_on_model_save: adapters, ")
+    t.check("LoRA: an adapter", os.path.exists("lora/adapter_model.safetensors"))
+    for flag, more in (("no_resume_state", {}), ("load_best_model_at_end", dict(val_size=4, eval_strategy="steps", eval_steps=2, save_steps=2))):
+        run = t.launch("bad", 1, **flags(1, 3, zero=NONE, **{flag: True}, **more))
+        t.check(flag + ": refused", run.wait() != 0)
+        t.has(flag, run.text(), "--%s: stage3_gather_16bit_weights_on_model_save is false" % flag)
+
+
+def wrong_states():
+    """What is not whole or not the run's writes nothing."""
+    part = "/step-3/part-00001-of-00002.safetensors"
+    train("a state of two ranks", "out", 2, 3, zero=NONE, bf16=True)
+
+    def flip(path):
+        with open(path, "r+b") as f:
+            f.seek(-5, os.SEEK_END)
+            byte = f.read(1)
+            f.seek(-5, os.SEEK_END)
+            f.write(bytes([byte[0] ^ 1]))
+
+    def without_args(path):
+        os.unlink(os.path.dirname(os.path.dirname(os.path.dirname(path))) + "/training_args.json")
+
+    host = os.uname().nodename
+    for name, harm, words, want in (
+            ("a part is missing", os.unlink, [], "%s/resume" + part + ", which " + host + " wrote, is not here: copy all parts of the state"),
+            ("a part is cut", lambda path: os.truncate(path, 700), [], "%s/resume" + part + " has not the "),
+            ("a part is damaged", flip, [], "%s/resume" + part + " does not match its checksum"),
+            ("no arguments", without_args, [], "%s/training_args.json is not there to name the base: give --model_name_or_path"),
+            ("another base", None, ["--model_name_or_path", "tied/model"], "tied/model is not the model that %s/resume/step-3 was trained from"),
+            ("the base's own folder", None, ["--output", "ex/model"], "--output ex/model is the base itself"),
+            ("no such step", None, ["--from", "out/resume/step-7"], "step-7/state.json"),
+            ("no state", None, ["--from", "ex/data"], "--from ex/data: no step-N folder of a resume state is there"),
+            ("LoRA", None, ["--from", "lora/resume"], "lora/resume/step-1 is of a LoRA run"),
+            ("an adapter", None, ["--adapter_name_or_path", "lora"], "--adapter_name_or_path goes without --from"),
+            ("a check", None, ["--check"], "--check and --from exclude each other")):
+        folder = name.replace(" ", "-").replace("'", "")
+        shutil.copytree("out", folder)
+        if harm is not None:
+            harm(folder + "/resume" + part)
+        before = sorted(os.listdir(folder))
+        run = t.Run(["export", "--from", folder + "/resume"] + words)
+        t.check(name + ": refused", run.wait() != 0)
+        t.has(name, run.text(), want % folder if "%s" in want else want)
+        t.same(name + ": nothing was written", sorted(os.listdir(folder)), before)
+
+
 def on_simulated_gpu():
     t.simulate()
     t.same("a model is made", t.Run(["init", "--example", "small", "--model", "llama"]).wait(), 0)
@@ -180,11 +292,17 @@ def on_simulated_gpu():
           model_name_or_path="small/model", dataset_dir="small/data")
     check_masters("the simulated GPU", "cuda")
     check_shards("the simulated GPU", "cuda", 100000)
+    want = result("cuda")
+    train("the simulated GPU, no model", "cuda", 2, 3, device="cuda", bf16=True, steps=1, max_samples=12, save_dtype="float32", zero=NONE,
+          max_shard_size="100KB", model_name_or_path="small/model", dataset_dir="small/data", overwrite_output_dir=True)
+    no_model("the simulated GPU", "cuda")
+    export("the simulated GPU", "--from", "cuda/resume")
+    t.check("the simulated GPU: the model", result("cuda") == want)
 
 
 def main():
     t.begin()
-    for part in {"types": (types, best, refused), "cuda": (on_simulated_gpu,)}[sys.argv[2]]:
+    for part in {"types": (types, best, refused), "states": (states, elsewhere, wrong_states), "cuda": (on_simulated_gpu,)}[sys.argv[2]]:
         part()
     t.finish()
 

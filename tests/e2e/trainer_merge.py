@@ -313,7 +313,43 @@ def files():
     with open("several.yaml", "w") as f:
         f.write(MERGE.replace("adapter_name_or_path: out", "adapter_name_or_path: [out, out]").replace("by-file", "x"))
     t.has("several adapters", merge(["several.yaml"], 2), "--adapter_name_or_path out,out: one adapter is taken")
-    t.has("a file without an adapter", merge(["wrong.yaml"], 2), "--adapter_name_or_path and --output are needed")
+
+
+def plain():
+    """A model without an adapter: the same tensors in files of another size, by merge and by export, over older ones."""
+    with open("plain.yaml", "w") as f:
+        f.write(MERGE.replace("adapter_name_or_path: out\n", "").replace("by-file", "copied"))
+    base = whole("ex/model")
+    t.has("what is said", merge(["plain.yaml", "--max_shard_size", "300KB"]), "copied %d tensors into copied\n" % len(base))
+    t.check("several shards", len([n for n in os.listdir("copied") if n.startswith("model-0000")]) > 3)
+    t.same("in shards", whole("copied"), base)
+    t.check("the template, which the base lacks", os.path.exists("copied/chat_template.jinja"))
+    t.same("config.json", t.file_bytes("copied/config.json"), t.file_bytes("ex/model/config.json"))
+    with open("again.yaml", "w") as f:
+        f.write("model_name_or_path: copied\ntemplate: default\nexport_dir: one\nexport_size: 1\n")
+    t.has("export reads the same file", run(["export", "again.yaml"]), "copied %d tensors into one\n" % len(base))
+    t.same("from shards to one", whole("one"), base)
+    run(["export", "again.yaml", "--max_shard_size", "300KB"])
+    t.check("older files are gone", not os.path.exists("one/model.safetensors") and os.path.exists("one/model.safetensors.index.json"))
+    t.same("over older files", whole("one"), base)
+    run(["export", "again.yaml"])
+    t.same("and back", sorted(n for n in os.listdir("one") if n.startswith("model")), ["model.safetensors"])
+    run(["export", "merge.yaml", "--output", "exported"])
+    t.same("export takes an adapter as merge does", whole("exported"), whole("bf16"))
+    t.same("a tied model", t.Run(["init", "--example", "ties", "--model", "llama"]).wait(), 0)
+    shutil.copytree("ties/model", "twice")
+    both = read("twice/model.safetensors")
+    alone = dict(both)
+    both["lm_head.weight"] = both["model.embed_tokens.weight"]
+    write("twice/model.safetensors", both)
+    run(["export", "--model_name_or_path", "twice", "--output", "untwice"])
+    t.same("its head is left out", whole("untwice"), alone)
+    for words, want in (([], "--model_name_or_path and --output write a model, --from OUT/resume that of a training, --check compares"),
+                        (["again.yaml", "--output", "copied"], "--output copied is the base itself"),
+                        (["again.yaml", "--output", "out"], "--output out holds an adapter"),
+                        (["again.yaml", "--save_dtype", "float32"], "--save_dtype belongs to --from"),
+                        (["again.yaml", "export_quantization_bit=4"], "--export_quantization_bit 4 is not done")):
+        t.has(" ".join(words), run(["export"] + words, 2), want)
 
 
 def errors():
@@ -369,6 +405,7 @@ def main():
     half()
     answers()
     files()
+    plain()
     errors()
     t.finish()
 

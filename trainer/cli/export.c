@@ -1,14 +1,17 @@
 /*
+ * flowtrain export: a model folder of a resume state, or of a model, with an adapter or without.
+ *
  * flowtrain export --check: whether a merged checkpoint gives the logits of
  * base and adapter, and which stacks load the adapter as it is. Both models
  * compute in f32 with the experts that base and adapter choose, so that what
  * differs is the rounding of the merged weights alone.
  */
-#include "trainer/cli/cli.h"
+#include "trainer/cli/merge.h"
 
 #include "engine/base/arena.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/save/from_resume.h"
 #include "trainer/tensor/draw.h"
 #include "trainer/train/infer.h"
 
@@ -19,6 +22,9 @@ enum { TOKENS = 64, SERVED_RANK = 16 /* vLLM's default max_lora_rank */ };
 
 struct check {
     const char *base, *adapter, *merged, *bound;
+    const char *from, *output, *template_name;
+    int64_t shard_bytes;
+    int save; /* SAVE_… */
     bool check;
     struct fr_arena arena;
     struct tr_backend *be;
@@ -241,14 +247,60 @@ static enum fr_rc show_stacks(const struct check *c, struct fr_err *err)
     return rc;
 }
 
-static enum fr_rc run_export(struct tr_call *call, struct fr_err *err)
+/* ---- a model folder ---- */
+
+enum { SAVE_AS_TRAINED = -1, SAVE_AUTO, SAVE_FLOAT32 };
+
+static enum fr_rc from_resume(struct check *c, struct fr_err *err)
 {
-    struct check *c = call->options;
+    struct tr_from_resume o = {.from = c->from,
+                               .out_dir = c->output,
+                               .model_dir = c->base,
+                               .save_dtype = c->save == SAVE_FLOAT32 ? "float32"
+                                             : c->save == SAVE_AUTO  ? "auto"
+                                                                     : NULL,
+                               .shard_bytes = c->shard_bytes};
+    struct tr_from_resume_done done = {.model_dir = ""};
+    struct fr_buf said = {0};
     enum fr_rc rc = FR_OK;
 
-    if (!c->check)
-        rc = fr_fail(err, FR_USAGE, "--check is missing: there is nothing else to do");
-    else if (c->base == NULL || c->adapter == NULL)
+    if (c->adapter != NULL)
+        return fr_fail(err, FR_USAGE, "--adapter_name_or_path goes without --from");
+    if ((rc = tr_cpu_create(&c->be, err)) == FR_OK)
+        rc = tr_comm_single(c->be, &c->comm, err);
+    o.self = c->comm;
+    if (rc == FR_OK)
+        rc = tr_from_resume(&o, &done, &said, err);
+    if (rc == FR_OK && c->template_name != NULL)
+        rc = tr_merge_template(c->template_name, done.model_dir, done.out_dir, err);
+    else if (rc == FR_OK && done.template_name[0] != '\0')
+        rc = tr_merge_template(done.template_name, done.model_dir, done.out_dir, err);
+    if (rc == FR_OK)
+        fr_print("%s", said.p != NULL ? said.p : "");
+    fr_buf_finish(&said);
+    return rc;
+}
+
+/* As LLaMA-Factory's export. */
+static enum fr_rc from_model(struct tr_call *call, const struct check *c, struct fr_err *err)
+{
+    struct tr_merge_words w = {c->base, c->output, c->adapter, c->template_name,
+                               c->shard_bytes > 0 ? c->shard_bytes : 5000000000};
+
+    if (c->base == NULL || c->output == NULL)
+        return fr_fail(err, FR_USAGE,
+                       "--model_name_or_path and --output write a model, --from OUT/resume that of "
+                       "a training, --check compares a merged one: one of these is needed");
+    if (c->save != SAVE_AS_TRAINED)
+        return fr_fail(err, FR_USAGE, "--save_dtype belongs to --from");
+    return tr_merge_run(call, &w, err);
+}
+
+static enum fr_rc run_check(struct check *c, struct fr_err *err)
+{
+    enum fr_rc rc = FR_OK;
+
+    if (c->base == NULL || c->adapter == NULL)
         rc = fr_fail(err, FR_USAGE, "--model_name_or_path and --adapter_name_or_path are needed");
     for (int32_t t = 0; t < TOKENS; t++)
         c->pos[t] = t;
@@ -257,6 +309,19 @@ static enum fr_rc run_export(struct tr_call *call, struct fr_err *err)
     if (rc == FR_OK && c->merged != NULL && (rc = tr_cpu_create(&c->be, err)) == FR_OK &&
         (rc = tr_comm_single(c->be, &c->comm, err)) == FR_OK)
         rc = compare(c, err);
+    return rc;
+}
+
+static enum fr_rc run_export(struct tr_call *call, struct fr_err *err)
+{
+    struct check *c = call->options;
+    enum fr_rc rc;
+
+    if (c->check && c->from != NULL)
+        return fr_fail(err, FR_USAGE, "--check and --from exclude each other");
+    rc = c->check          ? run_check(c, err)
+         : c->from != NULL ? from_resume(c, err)
+                           : from_model(call, c, err);
     tr_comm_destroy(c->comm);
     tr_backend_destroy(c->be);
     fr_arena_finish(&c->arena);
@@ -266,20 +331,32 @@ static enum fr_rc run_export(struct tr_call *call, struct fr_err *err)
 #define AT(member) offsetof(struct check, member)
 
 static const struct tr_flag flags[] = {
-    TR_FLAG("check", TR_SWITCH, AT(check), "compare and show; there is nothing else to do"),
+    TR_FLAG("check", TR_SWITCH, AT(check), "compare and show"),
     TR_FLAG("model_name_or_path", TR_TEXT, AT(base), "the base: a checkpoint folder"),
     TR_FLAG("adapter_name_or_path", TR_TEXT, AT(adapter), "adapter folder in PEFT's format"),
     TR_FLAG("merged", TR_TEXT, AT(merged),
             "what flowtrain merge wrote; without it the table alone"),
+    TR_FLAG("from", TR_TEXT, AT(from),
+            "OUTPUT_DIR/resume of a training of weights, or a step-N in it"),
+    TR_FLAG("output", TR_TEXT, AT(output), "folder to write; with --from [OUTPUT_DIR]"),
+    TR_FLAG("save_dtype", TR_CHOICE, AT(save),
+            "with --from: auto, the type of the run, or float32, the masters [of the training]",
+            .choices = "auto float32"),
+    TR_FLAG("max_shard_size", TR_SIZE, AT(shard_bytes),
+            "bytes of a file, at most [of the training, or 5GB]"),
+    TR_FLAG("template", TR_TEXT, AT(template_name), "chat template, where the base has none"),
     TR_FLAG("bound", TR_TEXT, AT(bound), "share of the adapter's effect that may be lost [0.25]"),
 };
 
 const struct tr_command tr_cmd_export = {
     .name = "export",
-    .summary = "check a merged checkpoint, and which stacks load an adapter",
-    .usage = "flowtrain export --check: does a merged checkpoint do what base and "
+    .summary = "write the model of a resume state, or check a merged checkpoint",
+    .usage = "flowtrain export --from OUT/resume: the model of a training of weights\n"
+             "flowtrain export [FILE.yaml]: as flowtrain merge\n"
+             "flowtrain export --check: does a merged checkpoint do what base and "
              "adapter do, and which stacks load the adapter\n\n",
     TR_FLAGS(flags, struct check),
-    .initial = &(const struct check){.bound = "0.25"},
+    TR_RULES(tr_merge_rules),
+    .initial = &(const struct check){.bound = "0.25", .save = SAVE_AS_TRAINED},
     .run = run_export,
 };

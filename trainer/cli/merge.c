@@ -1,7 +1,8 @@
 /*
- * flowtrain merge: a checkpoint with an adapter folded in, in the types of the base.
+ * flowtrain merge: a checkpoint with an adapter folded in, in the types of the base; or without an
+ * adapter, in other shards.
  */
-#include "trainer/cli/arg_map.h"
+#include "trainer/cli/merge.h"
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
@@ -16,8 +17,7 @@
 #include <string.h>
 
 struct merge {
-    const char *model_dir, *adapter_dir, *output, *template_name;
-    int64_t shard_bytes;
+    const struct tr_merge_words *w;
     struct tr_backend *be;
     struct tr_comm *comm;
     struct tr_model_config config;
@@ -36,11 +36,12 @@ static enum fr_rc open_all(struct merge *m, struct fr_err *err)
                               .limits = {.max_live = 1000000000},
                               .tokens_max = 1,
                               .samples_max = 1};
-    const struct tr_folder f = {m->model_dir, m->adapter_dir, false};
+    const struct tr_folder f = {m->w->model_dir, m->w->adapter_dir, false};
     enum fr_rc rc;
 
-    if ((rc = tr_folder_load(&f, &m->config, &m->st, err)) != FR_OK ||
-        (rc = tr_lora_read(m->adapter_dir, &m->lora, err)) != FR_OK ||
+    if ((rc = tr_folder_load(&f, &m->config, &m->st, err)) != FR_OK || m->w->adapter_dir == NULL)
+        return rc;
+    if ((rc = tr_lora_read(m->w->adapter_dir, &m->lora, err)) != FR_OK ||
         (rc = tr_lora_resolve(&m->lora, &m->config, err)) != FR_OK ||
         (rc = tr_cpu_create(&m->be, err)) != FR_OK ||
         (rc = tr_comm_single(m->be, &m->comm, err)) != FR_OK)
@@ -52,7 +53,7 @@ static enum fr_rc open_all(struct merge *m, struct fr_err *err)
     tr_model_params(m->model, &m->params);
     if ((m->flat = fr_sys.alloc((size_t)m->params.padded * sizeof(float) + 1)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the adapter");
-    return tr_import_adapter(m->adapter_dir, &m->params, m->flat, err);
+    return tr_import_adapter(m->w->adapter_dir, &m->params, m->flat, err);
 }
 
 static void close_all(struct merge *m)
@@ -72,41 +73,40 @@ static enum fr_rc refuse_same(const struct merge *m, struct fr_err *err)
     struct stat st;
     enum fr_rc rc;
 
-    if (tr_folder_same(m->output, m->model_dir))
+    if (tr_folder_same(m->w->output, m->w->model_dir))
         return fr_fail(err, FR_USAGE, "--output %s is the base itself: give another folder",
-                       m->output);
-    if ((rc = tr_path(path, m->output, "adapter_config.json", err)) != FR_OK)
+                       m->w->output);
+    if ((rc = tr_path(path, m->w->output, "adapter_config.json", err)) != FR_OK)
         return rc;
     if (fr_sys.lstat(path, &st) == 0)
         return fr_fail(err, FR_USAGE,
                        "--output %s holds an adapter, which would be taken for one of the merged "
                        "model: give another folder",
-                       m->output);
+                       m->w->output);
     return FR_OK;
 }
 
-/* The template as chat template of the merged model, where the base has none of its own, and the
- * tokenizer's files that the template changes. */
-static enum fr_rc write_template(const struct merge *m, struct fr_err *err)
+enum fr_rc tr_merge_template(const char *name, const char *model_dir, const char *out_dir,
+                             struct fr_err *err)
 {
     const struct tr_template *templ = NULL;
     struct tr_tokenizer *tok = NULL;
     struct tr_template_files files = {.config = {0}};
     struct fr_buf chat = {0};
     char path[PATH_MAX];
-    enum fr_rc rc = tr_template_choose(m->template_name, m->model_dir, &templ, err);
+    enum fr_rc rc = tr_template_choose(name, model_dir, &templ, err);
 
-    if (rc == FR_OK && (rc = tr_tokenizer_load(m->model_dir, &tok, err)) == FR_OK &&
+    if (rc == FR_OK && (rc = tr_tokenizer_load(model_dir, &tok, err)) == FR_OK &&
         (rc = tr_template_fix(templ, tok, err)) == FR_OK)
-        rc = tr_template_chat(templ, tok, m->model_dir, &chat, err);
+        rc = tr_template_chat(templ, tok, model_dir, &chat, err);
     if (rc == FR_OK)
-        rc = tr_path(path, m->output, "chat_template.jinja", err);
+        rc = tr_path(path, out_dir, "chat_template.jinja", err);
     if (rc == FR_OK && chat.n > 0)
         rc = fr_file_write(path, chat.p, chat.n, 0644, err);
     if (rc == FR_OK)
-        rc = tr_template_files_make(templ, tok, m->model_dir, &files, err);
+        rc = tr_template_files_make(templ, tok, model_dir, &files, err);
     if (rc == FR_OK)
-        rc = tr_template_files_write(&files, m->output, err);
+        rc = tr_template_files_write(&files, out_dir, err);
     tr_template_files_finish(&files);
     fr_buf_finish(&chat);
     tr_tokenizer_destroy(tok);
@@ -117,19 +117,21 @@ static enum fr_rc run(struct merge *m, struct fr_err *err)
 {
     struct tr_merge_opts o = {.config = &m->config,
                               .st = m->st,
-                              .params = &m->params,
+                              .params = m->w->adapter_dir != NULL ? &m->params : NULL,
                               .flat = m->flat,
-                              .model_dir = m->model_dir,
-                              .out_dir = m->output,
-                              .shard_bytes = m->shard_bytes};
+                              .model_dir = m->w->model_dir,
+                              .out_dir = m->w->output,
+                              .shard_bytes = m->w->shard_bytes};
     int64_t merged;
     enum fr_rc rc = tr_merge(&o, &merged, err);
 
-    if (rc == FR_OK && m->template_name != NULL)
-        rc = write_template(m, err);
-    if (rc == FR_OK)
+    if (rc == FR_OK && m->w->template_name != NULL)
+        rc = tr_merge_template(m->w->template_name, m->w->model_dir, m->w->output, err);
+    if (rc == FR_OK && o.params == NULL)
+        fr_print("copied %lld tensors into %s\n", (long long)merged, m->w->output);
+    else if (rc == FR_OK)
         fr_print("merged %lld weights of %zu tensors into %s\n", (long long)merged,
-                 tr_st_count(m->st), m->output);
+                 tr_st_count(m->st), m->w->output);
     return rc;
 }
 
@@ -139,8 +141,8 @@ static enum fr_rc check_flags(const struct merge *m, struct fr_err *err)
     const struct tr_template *templ;
     enum fr_rc rc;
 
-    if (m->template_name != NULL &&
-        (rc = tr_template_choose(m->template_name, m->model_dir, &templ, err)) != FR_OK)
+    if (m->w->template_name != NULL &&
+        (rc = tr_template_choose(m->w->template_name, m->w->model_dir, &templ, err)) != FR_OK)
         return rc;
     return refuse_same(m, err);
 }
@@ -148,7 +150,7 @@ static enum fr_rc check_flags(const struct merge *m, struct fr_err *err)
 /* clang-format off */
 #define NONE "no answers are made"
 #define BITS "it belongs to --export_quantization_bit"
-static const struct tr_arg_rule rules[] = {
+const struct tr_arg_rule tr_merge_rules[] = {
     {"export_dir", TR_ARG_GIVES, "output", NULL},
     {"export_size", TR_ARG_GIVES, "max_shard_size", "GB"},
     {"export_device", TR_ARG_TOLD, "the CPU merges, a weight at a time", NULL},
@@ -170,24 +172,30 @@ static const struct tr_arg_rule rules[] = {
 };
 /* clang-format on */
 
-static enum fr_rc merge(struct tr_call *call, struct fr_err *err)
+enum fr_rc tr_merge_run(struct tr_call *call, const struct tr_merge_words *w, struct fr_err *err)
 {
-    struct merge *m = call->options;
-    enum fr_rc rc = check_flags(m, err);
+    struct merge m = {.w = w};
+    enum fr_rc rc = check_flags(&m, err);
 
     if (rc == FR_OK)
         tr_arg_map_tell(call);
-    if (rc == FR_OK && (rc = open_all(m, err)) == FR_OK)
-        rc = run(m, err);
-    close_all(m);
+    if (rc == FR_OK && (rc = open_all(&m, err)) == FR_OK)
+        rc = run(&m, err);
+    close_all(&m);
     return rc;
 }
 
-#define AT(member) offsetof(struct merge, member)
+static enum fr_rc merge(struct tr_call *call, struct fr_err *err)
+{
+    return tr_merge_run(call, call->options, err);
+}
+
+#define AT(member) offsetof(struct tr_merge_words, member)
 
 static const struct tr_flag flags[] = {
     TR_FLAG("model_name_or_path", TR_TEXT, AT(model_dir), "the base: a checkpoint folder"),
-    TR_FLAG("adapter_name_or_path", TR_TEXT, AT(adapter_dir), "adapter folder in PEFT's format"),
+    TR_FLAG("adapter_name_or_path", TR_TEXT, AT(adapter_dir),
+            "adapter folder in PEFT's format; without it the model is copied"),
     TR_FLAG("output", TR_TEXT, AT(output),
             "folder to write: a checkpoint in the types of the base"),
     TR_FLAG("max_shard_size", TR_SIZE, AT(shard_bytes), "bytes of a file, at most [5GB]"),
@@ -197,11 +205,11 @@ static const struct tr_flag flags[] = {
 const struct tr_command tr_cmd_merge = {
     .name = "merge",
     .summary = "fold an adapter into its base",
-    .usage = "flowtrain merge [FILE.yaml]: an adapter folded into its base; "
-             "LLaMA-Factory's files of arguments for export are read\n\n",
-    TR_FLAGS(flags, struct merge),
-    TR_RULES(rules),
-    .initial = &(const struct merge){.shard_bytes = 5000000000},
-    .needs = "model_name_or_path adapter_name_or_path output",
+    .usage = "flowtrain merge [FILE.yaml]: an adapter folded into its base, or a model in other "
+             "shards; LLaMA-Factory's files of arguments for export are read\n\n",
+    TR_FLAGS(flags, struct tr_merge_words),
+    TR_RULES(tr_merge_rules),
+    .initial = &(const struct tr_merge_words){.shard_bytes = 5000000000},
+    .needs = "model_name_or_path output",
     .run = merge,
 };

@@ -173,6 +173,7 @@ void tr_ds_default(const struct tr_ds_flags *flags, struct tr_ds_config *out)
         .allgather_bucket_size = 500000000,
         .sub_group_size = 1000000000,
         .prefetch_bucket_size = 50000000,
+        .gather_16bit_on_save = true,
         .persistence_threshold = 100000,
         .model_persistence_threshold = INT64_MAX,
         .max_live_parameters = 1000000000,

@@ -41,7 +41,7 @@ struct tr_ds_config {
     int64_t persistence_threshold; /* stage3_param_persistence_threshold, elements of one tensor */
     int64_t model_persistence_threshold;
     int64_t max_live_parameters, max_reuse_distance;
-    bool gather_16bit_on_save;
+    bool gather_16bit_on_save; /* false: stage 3 saves no model of trained weights; absent: true */
     int64_t hpz_partition_size;
     bool quantized_weights, quantized_gradients,
         quantized_nontrainable; /* weights and gradients are sent exactly */

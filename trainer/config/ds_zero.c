@@ -15,7 +15,6 @@ static const char once[] =
 static const char inner[] = "settings of DeepSpeed's own machinery";
 static const char resident[] =
     "norms and routers stay gathered, all other weights are partitioned, whatever their size";
-static const char saved[] = "what is trained is saved whole";
 static const char optimizer[] = "the optimizer is AdamW, and its states are with what is trained";
 static const char tiles[] = "each rank steps over its slice at once";
 
@@ -48,8 +47,8 @@ static const struct zero_row {
     {"stage3_max_live_parameters", "max_live_parameters", SIZE, AT(max_live_parameters), NULL},
     {"stage3_max_reuse_distance", "max_reuse_distance", SIZE, AT(max_reuse_distance), NULL},
     {"stage3_gather_16bit_weights_on_model_save", "gather_16bit_weights_on_model_save", FLAG,
-     AT(gather_16bit_on_save), saved},
-    {"stage3_gather_fp16_weights_on_model_save", NULL, FLAG, AT(gather_16bit_on_save), saved},
+     AT(gather_16bit_on_save), NULL},
+    {"stage3_gather_fp16_weights_on_model_save", NULL, FLAG, AT(gather_16bit_on_save), NULL},
     {"stage3_module_granularity_threshold", "module_granularity_threshold", SKIP_SIZE, 0, inner},
     {"stage3_use_all_reduce_for_fetch_params", "use_all_reduce_for_fetch_params", SKIP_FLAG, 0,
      inner},
@@ -230,7 +229,7 @@ static void note_lossy(const struct tr_ds_read *r)
  * are not noted. */
 static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
 {
-    static const char *const reasons[] = {once, resident, saved, tiles, optimizer, inner};
+    static const char *const reasons[] = {once, resident, tiles, optimizer, inner};
     const char *key;
     json_t *v;
 
@@ -243,6 +242,25 @@ static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
             tr_ds_note(r, "no effect of %s: %s", keys.p, reasons[i]);
         fr_buf_finish(&keys);
     }
+}
+
+/* Of trained weights no model is saved. */
+static void note_gather(const struct tr_ds_read *r)
+{
+    const struct tr_args *a = r->flags->args;
+    bool weights = a->finetuning_type != NULL && strcmp(a->finetuning_type, "lora") != 0;
+
+    if (r->out->gather_16bit_on_save)
+        return;
+    if (weights && r->out->stage == 3)
+        tr_ds_note(r,
+                   "stage3_gather_16bit_weights_on_model_save is false: no model is saved, resume "
+                   "states alone; flowtrain export --from %s/resume writes it",
+                   a->output_dir != NULL ? a->output_dir : "OUTPUT_DIR");
+    else
+        tr_ds_note(r,
+                   "no effect of stage3_gather_16bit_weights_on_model_save: adapters, and weights "
+                   "below stage 3, are saved whole");
 }
 
 /* Notes on the stage and on offloading. */
@@ -318,6 +336,7 @@ enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err)
             FR_OK)
         return rc;
     note_stage(r);
+    note_gather(r);
     note_lossy(r);
     note_unused(r, &f);
     return FR_OK;
@@ -335,6 +354,10 @@ void tr_ds_zero_markdown(struct fr_buf *out)
         {"zero_quantized_nontrainable_weights", NULL},
         {"zero_quantized_gradients", NULL},
         {"zero_hpz_partition_size", "accepted; no second copy of the shards is kept"},
+        {"stage3_gather_16bit_weights_on_model_save",
+         "works; false at stage 3: no model of trained weights is saved, `flowtrain export --from "
+         "OUTPUT_DIR/resume` writes it; absent: true"},
+        {"stage3_gather_fp16_weights_on_model_save", "an older name of the one above"},
         {"cpu_offload", "an older name of offload_optimizer"},
         {"cpu_offload_param", "an older name of offload_param"},
         {"offload_optimizer", "accepted; the state stays beside the weights that are trained"},

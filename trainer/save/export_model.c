@@ -5,16 +5,16 @@
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "trainer/save/export.h"
+#include "trainer/save/model_files.h"
 #include "trainer/save/quantize.h"
 
 #include <jansson.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DONE = -1, NONE = -2, PIECE = 512 };
+enum { DONE = -1, NONE = -2 };
 
 /* Rank 0 writes files and asks the other ranks for one part of the weights after the other. */
 struct writing {
@@ -22,7 +22,7 @@ struct writing {
     struct tr_grads *grads;
     const struct tr_grads_piece *pieces;
     size_t n;
-    const struct tr_grads_piece **first; /* of each tensor, by name */
+    struct trained *trained; /* by name */
     size_t tensors;
     struct brought {
         char *bytes; /* owns */
@@ -33,6 +33,7 @@ struct writing {
 /* A trained tensor: its pieces. */
 struct trained {
     struct writing *w;
+    const char *name;
     size_t first, n;
 };
 
@@ -83,15 +84,6 @@ static bool is_small(const struct writing *w, int part)
     return part_bytes(w, part) <= 1 << 24;
 }
 
-static enum fr_rc check_finite(struct tr_view v, const char *name, struct fr_err *err)
-{
-    for (int64_t i = 0; i < tr_view_count(v); i++)
-        if (!isfinite(tr_get(v, i)))
-            return fr_fail(err, FR_CORRUPT,
-                           "%s holds a value that is not finite; nothing was saved", name);
-    return FR_OK;
-}
-
 static enum fr_rc fill_trained(void *arg, const struct tr_st_item *item, int64_t at, void *dst,
                                size_t n, struct fr_err *err)
 {
@@ -112,115 +104,61 @@ static enum fr_rc fill_trained(void *arg, const struct tr_st_item *item, int64_t
                    (size_t)(to - from));
     }
     if (rc == FR_OK)
-        rc = check_finite(tr_view1(dst, saved_type(t->w), (int64_t)n / size), item->name, err);
+        rc = tr_model_files_finite(tr_view1(dst, saved_type(t->w), (int64_t)n / size), item->name,
+                                   err);
     return rc;
-}
-
-static enum fr_rc fill_frozen(void *arg, const struct tr_st_item *item, int64_t at, void *dst,
-                              size_t n, struct fr_err *err)
-{
-    const struct writing *w = arg;
-    const struct tr_st_tensor *t = tr_st_find(w->o->st, item->name);
-    enum tr_dtype to, from;
-    char raw[PIECE * sizeof(double)];
-    enum fr_rc rc = FR_OK;
-
-    if (item->type == t->type)
-        return tr_st_read(w->o->st, t, at, dst, n, err);
-    (void)tr_st_dtype(item->type, &to, NULL);
-    (void)tr_st_dtype(t->type, &from, NULL);
-    int64_t size = (int64_t)tr_dtype_bytes(to), old = (int64_t)tr_dtype_bytes(from);
-    for (int64_t i = 0, left = (int64_t)n / size; left > 0 && rc == FR_OK; i += PIECE) {
-        int64_t m = left < PIECE ? left : PIECE;
-        struct tr_view x = tr_view1(raw, from, m), y = tr_view1((char *)dst + i * size, to, m);
-
-        rc = tr_st_read(w->o->st, t, (at / size + i) * old, raw, (size_t)(m * old), err);
-        for (int64_t k = 0; k < m && rc == FR_OK; k++)
-            tr_set(y, k, tr_get(x, k));
-        left -= m;
-    }
-    return rc;
-}
-
-/* Whether a frozen tensor has the run's type too: a float that is no buffer and no scale. */
-static bool takes_type(const struct tr_st_tensor *t)
-{
-    return (t->type == TR_ST_F32 || t->type == TR_ST_BF16 || t->type == TR_ST_F16) &&
-           strstr(t->name, "e_score_correction_bias") == NULL &&
-           strstr(t->name, "_scale_inv") == NULL;
 }
 
 static int by_name(const void *a, const void *b)
 {
-    const struct tr_grads_piece *const *x = a, *const *y = b;
+    const struct trained *x = a, *y = b;
 
-    return strcmp((*x)->name, (*y)->name);
+    return strcmp(x->name, y->name);
 }
 
 /* Pieces of one tensor follow each other. */
 static enum fr_rc index_pieces(struct writing *w, struct fr_arena *arena, struct fr_err *err)
 {
-    if ((w->first = fr_arena_array(arena, w->n + 1, sizeof(*w->first))) == NULL)
+    struct trained *t;
+
+    if ((w->trained = fr_arena_array(arena, w->n + 1, sizeof(*w->trained))) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %zu tensors", w->n);
-    for (size_t i = 0; i < w->n; i++)
-        if (i == 0 || strcmp(w->pieces[i].name, w->pieces[i - 1].name) != 0)
-            w->first[w->tensors++] = &w->pieces[i];
-    qsort(w->first, w->tensors, sizeof(*w->first), by_name);
+    for (size_t i = 0; i < w->n; i += t->n) {
+        t = &w->trained[w->tensors++];
+        *t = (struct trained){.w = w, .name = w->pieces[i].name, .first = i};
+        while (i + t->n < w->n && strcmp(w->pieces[i + t->n].name, t->name) == 0)
+            t->n++;
+    }
+    qsort(w->trained, w->tensors, sizeof(*w->trained), by_name);
     return FR_OK;
 }
 
-static void find_pieces(struct trained *t, const char *name)
+static bool set_trained(void *self, struct tr_st_item *item)
 {
-    const struct writing *w = t->w;
-    const struct tr_grads_piece want = {.name = name}, *key = &want, **found;
+    const struct writing *w = self;
+    const struct trained want = {.name = item->name};
+    struct trained *found = bsearch(&want, w->trained, w->tensors, sizeof(want), by_name);
 
-    found = bsearch(&key, w->first, w->tensors, sizeof(*w->first), by_name);
     if (found == NULL)
-        return;
-    t->first = (size_t)(*found - w->pieces);
-    while (t->first + t->n < w->n && strcmp(w->pieces[t->first + t->n].name, name) == 0)
-        t->n++;
-}
-
-/* A copy of the embedding would no longer be one; save_pretrained() leaves it out, too. */
-static bool is_copy(const struct writing *w, const struct tr_st_tensor *t)
-{
-    return w->o->tied && strcmp(t->name, "lm_head.weight") == 0;
+        return false;
+    item->fill = fill_trained;
+    item->arg = found;
+    return true;
 }
 
 static enum fr_rc write_weights(struct writing *w, const char *dir, struct fr_err *err)
 {
-    size_t n = tr_st_count(w->o->st), m = 0;
+    struct tr_model_files files = {.st = w->o->st,
+                                   .type = saved_type(w),
+                                   .shard_bytes = w->o->shard_bytes,
+                                   .tied = w->o->tied,
+                                   .trained = set_trained,
+                                   .self = w};
     struct fr_arena arena = {0};
-    struct tr_st_item *items = fr_arena_array(&arena, n + 1, sizeof(*items));
-    struct trained *trained = fr_arena_array(&arena, n + 1, sizeof(*trained));
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = index_pieces(w, &arena, err);
 
-    if (items == NULL || trained == NULL)
-        rc = fr_fail(err, FR_NOMEM, "no memory for %zu tensors", n);
     if (rc == FR_OK)
-        rc = index_pieces(w, &arena, err);
-    for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        const struct tr_st_tensor *t = tr_st_at(w->o->st, i);
-        struct tr_st_item *item = &items[m];
-
-        if (is_copy(w, t))
-            continue;
-        trained[m] = (struct trained){.w = w};
-        find_pieces(&trained[m], t->name);
-        *item = (struct tr_st_item){
-            .name = t->name, .type = t->type, .ndim = t->ndim, .fill = fill_frozen, .arg = w};
-        memcpy(item->shape, t->shape, sizeof(t->shape));
-        if (trained[m].n > 0 || takes_type(t))
-            item->type = tr_st_type_of(saved_type(w));
-        if (trained[m].n > 0) {
-            item->fill = fill_trained;
-            item->arg = &trained[m];
-        }
-        m++;
-    }
-    if (rc == FR_OK)
-        rc = tr_st_write_model(dir, items, m, w->o->shard_bytes, err);
+        rc = tr_model_files_write(dir, &files, err);
     fr_arena_finish(&arena);
     return rc;
 }
@@ -327,7 +265,7 @@ static enum fr_rc each(enum move move, const char *from, const char *to, struct 
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
         bool index = strcmp(names[i], index_name) == 0;
 
-        snprintf(a, sizeof(a), "%s/%s", from, names[i]);
+        snprintf(a, sizeof(a), "%s/%s", dir, names[i]);
         snprintf(b, sizeof(b), "%s/%s", to, names[i]);
         if (move == REMOVE_INDEX ? index : move == REMOVE_WEIGHTS && is_weights(names[i])) {
             if (fr_sys.unlink(b) != 0)
@@ -348,4 +286,11 @@ enum fr_rc tr_export_model_move(const char *dir, const char *output_dir, struct 
     for (int m = REMOVE_INDEX; m <= MOVE_INDEX && rc == FR_OK; m++)
         rc = each(m, dir, output_dir, err);
     return rc == FR_OK ? fr_remove_tree(dir, err) : rc;
+}
+
+enum fr_rc tr_export_model_clear(const char *output_dir, struct fr_err *err)
+{
+    enum fr_rc rc = each(REMOVE_INDEX, NULL, output_dir, err);
+
+    return rc == FR_OK ? each(REMOVE_WEIGHTS, NULL, output_dir, err) : rc;
 }

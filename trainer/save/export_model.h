@@ -30,6 +30,9 @@ enum fr_rc tr_export_model(const char *dir, const struct tr_export_model *o, str
  * are removed first: at no time does a mixture load. */
 enum fr_rc tr_export_model_move(const char *dir, const char *output_dir, struct fr_err *err);
 
+/* Removes weights, of a model or an adapter, that another result would be taken for. */
+enum fr_rc tr_export_model_clear(const char *output_dir, struct fr_err *err);
+
 /* Makes the config.json of dir name the type of its weights. */
 enum fr_rc tr_export_model_type(const char *dir, enum tr_dtype type, struct fr_err *err);
 

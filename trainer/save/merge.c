@@ -3,8 +3,11 @@
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
+#include "trainer/save/export.h"
+#include "trainer/save/export_model.h"
 #include "trainer/save/quantize.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -122,7 +125,8 @@ static const struct tr_adapter *adapter_of(const struct tr_params *p, const char
 
 static enum fr_rc describe(struct part *p, struct fr_err *err)
 {
-    const struct tr_adapter *a = adapter_of(p->o->params, p->from->name);
+    const struct tr_adapter *a =
+        p->o->params != NULL ? adapter_of(p->o->params, p->from->name) : NULL;
     char name[512];
 
     if (a == NULL)
@@ -139,9 +143,37 @@ static enum fr_rc describe(struct part *p, struct fr_err *err)
     return tr_st_want_shape(p->weight, 2, (int64_t[]){a->out, a->in}, err);
 }
 
+/* Weights that were in the folder are gone once the new ones have come. */
+static enum fr_rc write_folder(const struct tr_merge_opts *o, const struct tr_st_item *items,
+                               size_t n, struct fr_err *err)
+{
+    char temp[PATH_MAX];
+    enum fr_rc rc;
+
+    if (snprintf(temp, sizeof(temp), "%s/" TR_EXPORT_TMP "model", o->out_dir) >= PATH_MAX)
+        return fr_fail(err, FR_USAGE, "folder name too long: %s", o->out_dir);
+    if ((rc = fr_remove_tree(temp, err)) != FR_OK || (rc = fr_mkdirs(temp, 0755, err)) != FR_OK)
+        return rc;
+    rc = tr_st_write_model(temp, items, n, o->shard_bytes, err);
+    if (rc == FR_OK)
+        rc = tr_copy_companions(o->model_dir, temp, err);
+    if (rc == FR_OK)
+        rc = tr_export_model_move(temp, o->out_dir, err);
+    if (rc != FR_OK)
+        (void)fr_remove_tree(temp, NULL);
+    return rc;
+}
+
+/* Of a tied model transformers saves no head. */
+static bool is_left_out(const struct tr_merge_opts *o, const struct tr_st_tensor *t)
+{
+    return o->params == NULL && o->config->tie_word_embeddings &&
+           strcmp(t->name, "lm_head.weight") == 0;
+}
+
 enum fr_rc tr_merge(const struct tr_merge_opts *o, int64_t *merged, struct fr_err *err)
 {
-    size_t n = tr_st_count(o->st);
+    size_t n = tr_st_count(o->st), count = 0;
     struct fr_arena arena = {0};
     struct tr_st_item *items = fr_arena_array(&arena, n + 1, sizeof(*items));
     struct part *parts = fr_arena_array(&arena, n + 1, sizeof(*parts));
@@ -153,23 +185,23 @@ enum fr_rc tr_merge(const struct tr_merge_opts *o, int64_t *merged, struct fr_er
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
         const struct tr_st_tensor *t = tr_st_at(o->st, i);
 
-        parts[i] = (struct part){.o = o, .from = t};
-        rc = describe(&parts[i], err);
-        *merged += parts[i].weight == t;
-        items[i] = (struct tr_st_item){
-            .name = t->name, .type = t->type, .ndim = t->ndim, .fill = fill, .arg = &parts[i]};
-        memcpy(items[i].shape, t->shape, sizeof(t->shape));
+        if (is_left_out(o, t))
+            continue;
+        parts[count] = (struct part){.o = o, .from = t};
+        rc = describe(&parts[count], err);
+        *merged += parts[count].weight == t;
+        items[count] = (struct tr_st_item){
+            .name = t->name, .type = t->type, .ndim = t->ndim, .fill = fill, .arg = &parts[count]};
+        memcpy(items[count++].shape, t->shape, sizeof(t->shape));
     }
-    if (rc == FR_OK && *merged != (int64_t)o->params->n)
+    if (o->params == NULL)
+        *merged = (int64_t)count;
+    else if (rc == FR_OK && *merged != (int64_t)o->params->n)
         rc = fr_fail(err, FR_CORRUPT, "the base has %lld of the %zu adapted weights",
                      (long long)*merged, o->params->n);
     if (rc == FR_OK)
-        rc = fr_mkdirs(o->out_dir, 0755, err);
-    if (rc == FR_OK)
-        rc = tr_st_write_model(o->out_dir, items, n, o->shard_bytes, err);
-    if (rc == FR_OK)
-        rc = tr_copy_companions(o->model_dir, o->out_dir, err);
-    for (size_t i = 0; parts != NULL && i < n; i++)
+        rc = write_folder(o, items, count, err);
+    for (size_t i = 0; parts != NULL && i < count; i++)
         fr_sys.free(parts[i].bytes);
     fr_arena_finish(&arena);
     return rc == FR_OK ? rc : fr_while(err, "merging into %s", o->out_dir);

@@ -31,6 +31,7 @@ enum fr_rc tr_run_check_room(const struct tr_run *r, struct fr_buf *notes, struc
     if (a->save_total_limit > 0 && a->save_total_limit < saves)
         saves = a->save_total_limit;
     size = size_of(r);
-    size.checkpoints = a->save_only_model || r->env.comm->rank != 0 ? 0 : saves;
+    size.checkpoints =
+        !tr_run_saves_model(r) || a->save_only_model || r->env.comm->rank != 0 ? 0 : saves;
     return tr_resume_room(&r->resume, &size, notes, err);
 }

@@ -85,6 +85,25 @@ static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
     return rc;
 }
 
+bool tr_run_saves_model(const struct tr_run *r)
+{
+    return !r->trained.all || r->ds.stage < 3 || r->ds.gather_16bit_on_save;
+}
+
+/* What is trained is saved in some form, and the best model as such. */
+static enum fr_rc check_saved(const struct tr_run *r, struct fr_err *err)
+{
+    const char *flag = r->args->no_resume_state ? "no_resume_state" : "load_best_model_at_end";
+
+    if (tr_run_saves_model(r) || (!r->args->no_resume_state && !r->args->load_best_model_at_end))
+        return FR_OK;
+    return fr_fail(
+        err, FR_USAGE,
+        "--%s: stage3_gather_16bit_weights_on_model_save is false, so that resume states "
+        "are all that is saved: leave out one of the two",
+        flag);
+}
+
 static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
@@ -105,6 +124,8 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
         tr_ds_default(&flags, &r->ds);
     if (rc == FR_OK)
         rc = tr_trained_read(a, &r->config, &r->trained, &notes, err);
+    if (rc == FR_OK)
+        rc = check_saved(r, err);
     if (rc == FR_OK && !r->trained.all)
         rc = a->adapter_name_or_path != NULL ? tr_lora_read(a->adapter_name_or_path, &r->lora, err)
                                              : tr_lora_from_args(a, &r->lora, err);

@@ -70,6 +70,9 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
                         struct fr_err *err);
 void tr_run_finish(struct tr_run *r);
 enum tr_dtype tr_run_compute_type(const struct tr_run *r);
+
+/* Whether what is trained is saved, not resume states alone. */
+bool tr_run_saves_model(const struct tr_run *r);
 /* Number of trained elements over all ranks. */
 int64_t tr_run_trainable(const struct tr_run *r);
 

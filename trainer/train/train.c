@@ -225,6 +225,10 @@ static enum fr_rc save_state(struct tr_run *r, const struct tr_progress *now, st
 
     if (r->env.comm->rank == 0 && !r->args->save_only_model)
         kept.n = tr_export_steps(r->args->output_dir, kept.steps, CHECKPOINTS);
+    if (r->env.comm->rank == 0 && r->trained.all &&
+        (rc = tr_export_args(r->args->output_dir, r->args, err)) !=
+            FR_OK) /* who exports reads it */
+        return rc;
     rc = tr_comm_host_broadcast(r->env.comm, &kept, sizeof(kept), 0, err);
     r->resume.kept = kept.steps;
     r->resume.n_kept = kept.n;
@@ -239,15 +243,16 @@ static enum fr_rc save_state(struct tr_run *r, const struct tr_progress *now, st
  */
 static enum fr_rc save(struct tr_run *r, bool checkpoint, struct fr_err *err)
 {
+    bool model = checkpoint && tr_run_saves_model(r);
     struct tr_progress now = r->progress;
     enum fr_rc rc = FR_OK;
 
     tr_trace_begin(r->env.be, NULL, checkpoint ? "checkpoint-%lld" : "resume state %lld",
                    (long long)now.step);
     now.seconds += (double)(fr_sys.mono_ms() - r->metrics.start_ms) / 1000;
-    if (checkpoint)
+    if (model)
         rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
-    if (rc == FR_OK && checkpoint) {
+    if (rc == FR_OK && model) {
         rc = export_checkpoint(r, err);
         if (rc == FR_OK && r->env.comm->rank == 0)
             tr_say("Saving model checkpoint to %s/checkpoint-%lld", r->args->output_dir,
@@ -460,6 +465,19 @@ static enum fr_rc export_result(struct tr_run *r, struct fr_err *err)
                : rc;
 }
 
+/* In place of the result its state. A model of an earlier run would be taken for the result. */
+static enum fr_rc keep_state(struct tr_run *r, struct fr_err *err)
+{
+    enum fr_rc rc = save(r, false, err);
+
+    if (rc != FR_OK || r->env.comm->rank != 0)
+        return rc;
+    tr_say("stage3_gather_16bit_weights_on_model_save is false: flowtrain export --from %s/resume "
+           "writes the model",
+           r->args->output_dir);
+    return tr_export_model_clear(r->args->output_dir, err);
+}
+
 static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
 {
     enum fr_rc rc = r->progress.updates == 0 ? unchanged(r, err) : FR_OK;
@@ -469,7 +487,7 @@ static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
     if (rc == FR_OK)
         rc = tr_optim_whole(&r->optim, TR_OPTIM_MASTER, r->flat, err);
     if (rc == FR_OK)
-        rc = export_result(r, err);
+        rc = tr_run_saves_model(r) ? export_result(r, err) : keep_state(r, err);
     if (rc == FR_OK && r->env.comm->rank == 0) {
         rc = tr_metrics_end(&r->metrics, &r->progress, err);
         if (rc == FR_OK && r->args->plot_loss)
