@@ -11,6 +11,16 @@ enum {
     LEAD_MS = 10000, /* whether this is still the host is looked at so often */
 };
 
+struct host_queue {
+    bool changed;   /* a queued run may start now */
+    int64_t due_ms; /* likewise then; INT64_MAX: none waits for a time */
+};
+
+static struct host_queue *queue_of(const struct fr_host *host)
+{
+    return host_state(host, &queue_part);
+}
+
 static bool waits(const void *arg, const struct fr_run_row *row)
 {
     const struct host_run *h = host_find(arg, row->id);
@@ -46,11 +56,12 @@ static struct host_run *next_queued(const struct fr_host *host, const struct fr_
 /* Whether its time has come; else sets when to look again. */
 static bool is_due(struct fr_host *host, const struct fr_run_row *row)
 {
+    struct host_queue *queue = queue_of(host);
     int64_t left = row->not_before_wall - fr_sys.wall_ms();
     int64_t due = fr_sys.mono_ms() + (left < LOOK_MS ? left : LOOK_MS);
 
-    if (left > 0 && due < host->slots->queue_due_ms)
-        host->slots->queue_due_ms = due;
+    if (left > 0 && due < queue->due_ms)
+        queue->due_ms = due;
     return left <= 0;
 }
 
@@ -60,7 +71,7 @@ static enum fr_rc look_again(struct host_run *h, struct fr_err *err)
     if (err->rc == FR_NOMEM)
         return FR_NOMEM;
     fr_run_say(h->run, err->msg);
-    h->host->slots->queue_due_ms = fr_sys.mono_ms() + AGAIN_MS;
+    queue_of(h->host)->due_ms = fr_sys.mono_ms() + AGAIN_MS;
     return FR_OK;
 }
 
@@ -152,7 +163,7 @@ static enum fr_rc check_lead(struct fr_host *host, struct fr_err *err)
 {
     uint32_t epoch = 0;
 
-    host->slots->queue_due_ms = fr_sys.mono_ms() + LEAD_MS;
+    queue_of(host)->due_ms = fr_sys.mono_ms() + LEAD_MS;
     if (fr_store_followed(host->store, &epoch))
         return fr_fail(err, FR_DENIED,
                        "another flowrun became the host of %s (epoch %u, ours is %u): this one "
@@ -163,16 +174,17 @@ static enum fr_rc check_lead(struct fr_host *host, struct fr_err *err)
 
 static enum fr_rc admit(struct fr_host *host, struct fr_err *err)
 {
+    struct host_queue *queue = queue_of(host);
     struct host_run *h = next_queued(host, NULL);
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0}, open = {0};
     size_t most;
     enum fr_rc rc = FR_OK;
 
-    if (!host->slots->queue_changed && host->slots->queue_due_ms > fr_sys.mono_ms())
+    if (!queue->changed && queue->due_ms > fr_sys.mono_ms())
         return FR_OK;
-    host->slots->queue_changed = false;
-    host->slots->queue_due_ms = INT64_MAX;
+    queue->changed = false;
+    queue->due_ms = INT64_MAX;
     if (h != NULL && (rc = check_lead(host, err)) != FR_OK)
         return rc;
     if (h != NULL && (fr_store_runs_open(host->store, &arena, &rows, err) != FR_OK ||
@@ -216,7 +228,7 @@ enum fr_rc queue_ask(struct fr_host *host, const struct fr_spec *spec, int64_t n
         fr_queue_active(&rows, &(struct fr_queue_driven){waits, host});
         /* the slot of a run that ended just now belongs to one that waits */
         *wait = *wait || fr_queue_full(&rows, spec->name, pool, &limits) ||
-                (host->slots->queue_changed && next_queued(host, NULL) != NULL);
+                (queue_of(host)->changed && next_queued(host, NULL) != NULL);
     }
     if (rc == FR_OK && *wait && host->config.limits.max_queued > 0 &&
         queued >= (size_t)host->config.limits.max_queued)
@@ -230,17 +242,25 @@ enum fr_rc queue_ask(struct fr_host *host, const struct fr_spec *spec, int64_t n
 
 static int64_t due(const struct fr_host *host)
 {
-    return host->slots->queue_due_ms;
+    return queue_of(host)->due_ms;
 }
 
 static void note_change(struct fr_host *host, enum host_topic topic)
 {
-    if (topic == HOST_QUEUE && host->slots != NULL)
-        host->slots->queue_changed = host->woken = true;
+    if (topic == HOST_QUEUE)
+        queue_of(host)->changed = host->woken = true;
+}
+
+static enum fr_rc open_queue(struct fr_host *host, struct fr_err *err)
+{
+    (void)err;
+    queue_of(host)->due_ms = INT64_MAX;
+    return FR_OK;
 }
 
 const struct host_part queue_part = {.name = "admitting queued runs",
-                                     .step = {[HOST_DECIDE] = admit},
+                                     .state_bytes = sizeof(struct host_queue),
+                                     .step = {[HOST_OPEN] = open_queue, [HOST_DECIDE] = admit},
                                      .changed = note_change,
                                      .waits = queue_ask,
                                      .due = due};

@@ -12,32 +12,34 @@ enum { ASK_MS = 2000 };
 
 static void drop(struct fr_host *host, size_t i)
 {
-    struct fr_id home = host->slots->held[i].row.home;
+    struct host_slots *slots = slots_of(host);
+    struct fr_id home = slots->held[i].row.home;
 
-    host->slots->held[i] = host->slots->held[--host->slots->n_held];
+    slots->held[i] = slots->held[--slots->n_held];
     slots_changed(host, home);
 }
 
 enum fr_rc reservations_load(struct fr_host *host, struct fr_err *err)
 {
+    struct host_slots *slots = slots_of(host);
     struct fr_arena arena = {0};
     struct fr_held_rows rows = {0};
     enum fr_rc rc = fr_store_held(host->store, &arena, &rows, err);
 
-    while (host->slots->n_held > 0)
-        drop(host, host->slots->n_held - 1);
+    while (slots->n_held > 0)
+        drop(host, slots->n_held - 1);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
-        struct host_reservation *held = host->slots->held;
+        struct host_reservation *held = slots->held;
 
         if (host_find(host, rows.rows[i].run) != NULL)
             continue;
-        held = fr_grow(held, host->slots->n_held + 1, &host->slots->cap_held, sizeof(*held));
+        held = fr_grow(held, slots->n_held + 1, &slots->cap_held, sizeof(*held));
         if (held == NULL) {
             rc = fr_fail(err, FR_NOMEM, "no memory for what runs hold");
             break;
         }
-        host->slots->held = held;
-        held[host->slots->n_held++] = (struct host_reservation){.row = rows.rows[i]};
+        slots->held = held;
+        held[slots->n_held++] = (struct host_reservation){.row = rows.rows[i]};
         slots_changed(host, rows.rows[i].home);
     }
     fr_arena_finish(&arena);
@@ -46,19 +48,21 @@ enum fr_rc reservations_load(struct fr_host *host, struct fr_err *err)
 
 void reservations_forget(struct fr_host *host, struct fr_id run, struct fr_id home)
 {
-    for (size_t i = host->slots->n_held; i-- > 0;)
-        if (fr_id_eq(host->slots->held[i].row.run, run) &&
-            fr_id_eq(host->slots->held[i].row.home, home))
+    struct host_slots *slots = slots_of(host);
+
+    for (size_t i = slots->n_held; i-- > 0;)
+        if (fr_id_eq(slots->held[i].row.run, run) && fr_id_eq(slots->held[i].row.home, home))
             drop(host, i);
 }
 
 uint32_t reservations_slots(const struct fr_host *host, struct fr_id home)
 {
+    struct host_slots *slots = slots_of(host);
     uint32_t n = 0;
 
-    for (size_t i = 0; i < host->slots->n_held; i++)
-        if (fr_id_eq(host->slots->held[i].row.home, home))
-            n += (uint32_t)host->slots->held[i].row.slots;
+    for (size_t i = 0; i < slots->n_held; i++)
+        if (fr_id_eq(slots->held[i].row.home, home))
+            n += (uint32_t)slots->held[i].row.slots;
     return n;
 }
 
@@ -77,20 +81,20 @@ static void give_tombstone(struct host_probe *p, struct host_reservation *held)
 static void on_state(void *arg, struct fr_exec_event *ev)
 {
     struct host_probe *p = arg;
-    struct fr_host *host = p->host;
+    struct host_slots *slots = slots_of(p->host);
     const struct fr_state *s = &ev->state;
     bool gone = s->status == FR_AT_ENDED || s->status == FR_AT_TOMBSTONED ||
                 (s->status == FR_AT_UNKNOWN && !s->prepared);
 
-    for (size_t i = host->slots->n_held; ev->kind == FR_EXEC_STATE && i-- > 0;) {
-        if (!fr_id_eq(host->slots->held[i].row.attempt, ev->attempt))
+    for (size_t i = slots->n_held; ev->kind == FR_EXEC_STATE && i-- > 0;) {
+        if (!fr_id_eq(slots->held[i].row.attempt, ev->attempt))
             continue;
-        host->slots->held[i].asked = false;
+        slots->held[i].asked = false;
         if (gone) {
-            drop(host, i);
-            host->woken = true;
+            drop(p->host, i);
+            p->host->woken = true;
         } else if (s->status == FR_AT_UNKNOWN) {
-            give_tombstone(p, &host->slots->held[i]);
+            give_tombstone(p, &slots->held[i]);
         }
     }
     fr_exec_event_free(ev);
@@ -98,7 +102,7 @@ static void on_state(void *arg, struct fr_exec_event *ev)
 
 static struct host_probe *find_probe(const struct fr_host *host, struct fr_id home)
 {
-    struct host_probe *p = host->slots->probes;
+    struct host_probe *p = slots_of(host)->probes;
 
     while (p != NULL && !fr_id_eq(p->home, home))
         p = p->next;
@@ -108,6 +112,7 @@ static struct host_probe *find_probe(const struct fr_host *host, struct fr_id ho
 /* A probe that cannot be made is made when the next run comes; until then its slots stay held. */
 static struct host_probe *make_probe(struct host_run *h, uint32_t node, struct fr_id home)
 {
+    struct host_slots *slots = slots_of(h->host);
     const struct fr_plan_node *pn = &fr_run_plan(h->run)->nodes[node];
     struct fr_exec_node at =
         pn->spec != NULL ? fr_exec_node_of(pn->spec)
@@ -117,30 +122,32 @@ static struct host_probe *make_probe(struct host_run *h, uint32_t node, struct f
 
     if (p == NULL)
         return NULL;
-    *p = (struct host_probe){.next = h->host->slots->probes, .host = h->host, .home = home};
+    *p = (struct host_probe){.next = slots->probes, .host = h->host, .home = home};
     join.sink = (struct fr_exec_sink){on_state, p};
     if (fr_nodes_join(h->host->env.nodes, &join, &p->exec, NULL) != FR_OK) {
         fr_sys.free(p);
         return NULL;
     }
-    h->host->slots->probes = p;
+    slots->probes = p;
     return p;
 }
 
 static void ask(struct fr_host *host, struct host_probe *p)
 {
-    for (size_t i = 0; i < host->slots->n_held; i++) {
-        struct fr_exec_attempt a = {0, host->slots->held[i].row.attempt};
+    struct host_slots *slots = slots_of(host);
 
-        if (fr_id_eq(host->slots->held[i].row.home, p->home) && !host->slots->held[i].asked)
-            host->slots->held[i].asked = p->exec.ops->query(p->exec.self, &a, 1, NULL) == FR_OK;
+    for (size_t i = 0; i < slots->n_held; i++) {
+        struct fr_exec_attempt a = {0, slots->held[i].row.attempt};
+
+        if (fr_id_eq(slots->held[i].row.home, p->home) && !slots->held[i].asked)
+            slots->held[i].asked = p->exec.ops->query(p->exec.self, &a, 1, NULL) == FR_OK;
     }
 }
 
 /* Probes of machines on which nothing is held any more leave their connection. */
 static void tidy_probes(struct fr_host *host)
 {
-    for (struct host_probe **at = &host->slots->probes; *at != NULL;) {
+    for (struct host_probe **at = &slots_of(host)->probes; *at != NULL;) {
         struct host_probe *p = *at;
 
         if (reservations_slots(host, p->home) > 0) {
@@ -156,34 +163,38 @@ static void tidy_probes(struct fr_host *host)
 static void on_timer(void *arg)
 {
     struct fr_host *host = arg;
+    struct host_slots *slots = slots_of(host);
 
     tidy_probes(host);
-    for (struct host_probe *p = host->slots->probes; p != NULL; p = p->next)
+    for (struct host_probe *p = slots->probes; p != NULL; p = p->next)
         ask(host, p);
-    if (host->slots->probes != NULL)
-        fr_loop_arm_in(host->loop, host->slots->held_timer, ASK_MS);
+    if (slots->probes != NULL)
+        fr_loop_arm_in(host->loop, slots->held_timer, ASK_MS);
 }
 
 void reservations_ask(struct host_run *h, uint32_t node, struct fr_id home)
 {
     struct fr_host *host = h->host;
+    struct host_slots *slots = slots_of(host);
     struct host_probe *p = find_probe(host, home);
 
     if (reservations_slots(host, home) == 0)
         return;
-    if (host->slots->held_timer == NULL &&
-        fr_loop_timer(host->loop, on_timer, host, &host->slots->held_timer) != FR_OK)
+    if (slots->held_timer == NULL &&
+        fr_loop_timer(host->loop, on_timer, host, &slots->held_timer) != FR_OK)
         return;
     if (p == NULL && (p = make_probe(h, node, home)) == NULL)
         return;
     ask(host, p);
-    fr_loop_arm_in(host->loop, host->slots->held_timer, ASK_MS);
+    fr_loop_arm_in(host->loop, slots->held_timer, ASK_MS);
 }
 
 void reservations_finish(struct fr_host *host)
 {
-    host->slots->n_held = 0;
+    struct host_slots *slots = slots_of(host);
+
+    slots->n_held = 0;
     tidy_probes(host);
-    fr_loop_untimer(host->loop, &host->slots->held_timer);
-    fr_sys.free(host->slots->held);
+    fr_loop_untimer(host->loop, &slots->held_timer);
+    fr_sys.free(slots->held);
 }

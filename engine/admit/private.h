@@ -44,8 +44,6 @@ struct host_slots {
     struct host_machine *machines; /* owns */
     size_t n_machines, cap_machines;
     bool changed;                  /* some machine is */
-    bool queue_changed;            /* a queued run may start now */
-    int64_t queue_due_ms;          /* likewise then; INT64_MAX: none waits for a time */
     struct host_reservation *held; /* owns */
     size_t n_held, cap_held;
     struct host_probe *probes; /* owns */
@@ -54,6 +52,7 @@ struct host_slots {
     size_t cap_claims;
 };
 
+struct host_slots *slots_of(const struct fr_host *host);     /* the state of slots_part */
 void slots_changed(struct fr_host *host, struct fr_id home); /* if the machine is known */
 
 /* ---- external_reservations.c ---- */

@@ -2,6 +2,11 @@
 #include "engine/admit/private.h"
 #include "engine/store/drained.h"
 
+struct host_slots *slots_of(const struct fr_host *host)
+{
+    return host_state(host, &slots_part);
+}
+
 static enum fr_rc look_drained(struct fr_host *host, struct host_machine *m, struct fr_err *err)
 {
     struct fr_arena arena = {0};
@@ -16,36 +21,36 @@ static enum fr_rc look_drained(struct fr_host *host, struct host_machine *m, str
 static enum fr_rc find_machine(struct fr_host *host, struct fr_id home, uint32_t *out,
                                struct fr_err *err)
 {
+    struct host_slots *slots = slots_of(host);
     struct host_machine *m;
 
-    for (uint32_t i = 0; i < host->slots->n_machines; i++)
-        if (fr_id_eq(host->slots->machines[i].home, home)) {
+    for (uint32_t i = 0; i < slots->n_machines; i++)
+        if (fr_id_eq(slots->machines[i].home, home)) {
             *out = i;
             return FR_OK;
         }
-    m = fr_grow(host->slots->machines, host->slots->n_machines + 1, &host->slots->cap_machines,
-                sizeof(*m));
+    m = fr_grow(slots->machines, slots->n_machines + 1, &slots->cap_machines, sizeof(*m));
     if (m == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a machine");
-    host->slots->machines = m;
-    *out = (uint32_t)host->slots->n_machines;
-    m += host->slots->n_machines;
+    slots->machines = m;
+    *out = (uint32_t)slots->n_machines;
+    m += slots->n_machines;
     *m = (struct host_machine){.home = home};
     if (look_drained(host, m, err) != FR_OK)
         return err->rc;
-    host->slots->n_machines++;
+    slots->n_machines++;
     return FR_OK;
 }
 
 enum fr_rc slots_drained(struct fr_host *host, struct fr_id home, struct fr_err *err)
 {
+    struct host_slots *slots = slots_of(host);
     enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; rc == FR_OK && i < host->slots->n_machines; i++) {
-        if (fr_id_eq(host->slots->machines[i].home, home))
-            rc = look_drained(host, &host->slots->machines[i], err);
-        host->slots->machines[i].changed = host->slots->changed =
-            true; /* gangs have slots of others, too */
+    for (size_t i = 0; rc == FR_OK && i < slots->n_machines; i++) {
+        if (fr_id_eq(slots->machines[i].home, home))
+            rc = look_drained(host, &slots->machines[i], err);
+        slots->machines[i].changed = slots->changed = true; /* gangs have slots of others, too */
     }
     host->woken = true;
     return rc;
@@ -53,14 +58,16 @@ enum fr_rc slots_drained(struct fr_host *host, struct fr_id home, struct fr_err 
 
 void slots_changed(struct fr_host *host, struct fr_id home)
 {
-    for (size_t i = 0; i < host->slots->n_machines; i++)
-        if (fr_id_eq(host->slots->machines[i].home, home))
-            host->slots->machines[i].changed = host->slots->changed = true;
+    struct host_slots *slots = slots_of(host);
+
+    for (size_t i = 0; i < slots->n_machines; i++)
+        if (fr_id_eq(slots->machines[i].home, home))
+            slots->machines[i].changed = slots->changed = true;
 }
 
 static void mark(struct fr_host *host, uint32_t machine)
 {
-    host->slots->machines[machine].changed = host->slots->changed = true;
+    slots_of(host)->machines[machine].changed = slots_of(host)->changed = true;
 }
 
 static void leave(struct host_run *h, uint32_t node)
@@ -69,7 +76,7 @@ static void leave(struct host_run *h, uint32_t node)
 
     if (h->places[node].machine == HOST_NO_MACHINE)
         return;
-    m = &h->host->slots->machines[h->places[node].machine];
+    m = &slots_of(h->host)->machines[h->places[node].machine];
     for (size_t i = 0; i < m->n; i++)
         if (m->users[i].run == h && m->users[i].node == node) {
             m->users[i] = m->users[--m->n];
@@ -129,7 +136,7 @@ static enum fr_rc join(struct host_run *h, uint32_t node, struct fr_id home, str
     if (rc != FR_OK || machine == place->machine)
         return rc;
     leave(h, node); /* another disk, or another machine under its address */
-    m = &h->host->slots->machines[machine];
+    m = &slots_of(h->host)->machines[machine];
     users = fr_grow(m->users, m->n + 1, &m->cap, sizeof(*users));
     if (users == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a machine");
@@ -183,7 +190,7 @@ static struct fr_demand demand_of(const struct host_user *u)
 
     for (uint32_t n = 0; demand.gang > 0 && n < fr_run_plan(h->run)->n_nodes; n++)
         if (h->places[n].demand.gang > 0 && h->places[n].machine != HOST_NO_MACHINE &&
-            h->host->slots->machines[h->places[n].machine].drained)
+            slots_of(h->host)->machines[h->places[n].machine].drained)
             demand.gang = 0;
     return demand;
 }
@@ -192,13 +199,14 @@ static struct fr_demand demand_of(const struct host_user *u)
 static enum fr_rc share(struct fr_host *host, const struct host_machine *m, bool grows,
                         struct fr_err *err)
 {
+    struct host_slots *slots = slots_of(host);
     uint32_t held = reservations_slots(host, m->home);
-    struct fr_claim *claims = fr_grow(host->slots->claims, m->n + 1, &host->slots->cap_claims,
-                                      sizeof(*host->slots->claims));
+    struct fr_claim *claims =
+        fr_grow(slots->claims, m->n + 1, &slots->cap_claims, sizeof(*slots->claims));
 
     if (claims == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the users of a machine");
-    host->slots->claims = claims;
+    slots->claims = claims;
     for (size_t i = 0; i < m->n; i++) {
         const struct host_user *u = &m->users[i];
 
@@ -235,18 +243,19 @@ static enum fr_rc share(struct fr_host *host, const struct host_machine *m, bool
 
 static enum fr_rc share_all(struct fr_host *host, struct fr_err *err)
 {
+    struct host_slots *slots = slots_of(host);
     enum fr_rc rc = FR_OK;
 
-    if (!host->slots->changed)
+    if (!slots->changed)
         return FR_OK;
-    host->slots->changed = false;
+    slots->changed = false;
     /* A gang starts with the last slot that it is lent: which ones are lost, it knows by then. */
     for (int grows = 0; grows < 2; grows++)
-        for (size_t i = 0; rc == FR_OK && i < host->slots->n_machines; i++)
-            if (host->slots->machines[i].changed)
-                rc = share(host, &host->slots->machines[i], grows != 0, err);
-    for (size_t i = 0; i < host->slots->n_machines; i++)
-        host->slots->machines[i].changed = false;
+        for (size_t i = 0; rc == FR_OK && i < slots->n_machines; i++)
+            if (slots->machines[i].changed)
+                rc = share(host, &slots->machines[i], grows != 0, err);
+    for (size_t i = 0; i < slots->n_machines; i++)
+        slots->machines[i].changed = false;
     return rc;
 }
 
@@ -257,15 +266,6 @@ static void gone(struct host_run *h)
 }
 
 /* ---- the part ---- */
-
-static enum fr_rc open_slots(struct fr_host *host, struct fr_err *err)
-{
-    host->slots = fr_sys.alloc(sizeof(*host->slots));
-    if (host->slots == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the host");
-    *host->slots = (struct host_slots){.queue_due_ms = INT64_MAX};
-    return reservations_load(host, err);
-}
 
 static enum fr_rc come(struct host_run *h, struct fr_err *err)
 {
@@ -287,22 +287,21 @@ static void free_places(struct host_run *h)
 
 static void close_slots(struct fr_host *host)
 {
-    struct host_slots *slots = host->slots;
+    struct host_slots *slots = slots_of(host);
 
-    if (slots == NULL)
-        return;
     reservations_finish(host);
     for (size_t i = 0; i < slots->n_machines; i++)
         fr_sys.free(slots->machines[i].users);
     fr_sys.free(slots->machines);
     fr_sys.free(slots->claims);
-    fr_sys.free(slots);
-    host->slots = NULL;
 }
 
 const struct host_part slots_part = {
     .name = "sharing slots of machines",
-    .step = {[HOST_OPEN] = open_slots, [HOST_SHARE] = share_all, [HOST_PARKED] = reservations_load},
+    .state_bytes = sizeof(struct host_slots),
+    .step = {[HOST_OPEN] = reservations_load,
+             [HOST_SHARE] = share_all,
+             [HOST_PARKED] = reservations_load},
     .of_run = {[HOST_RUN_GONE] = gone, [HOST_RUN_FREE] = free_places},
     .decided = look,
     .came = come,

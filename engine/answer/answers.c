@@ -13,29 +13,28 @@ void host_unwait(void *host, struct fr_api_waiter *w)
     long_poll_forget(host, w);
 }
 
+struct host_answers *answers_of(const struct fr_host *host)
+{
+    return host_state(host, &answers_part);
+}
+
 bool host_identify(void *arg, enum fr_api_secret kind, const char *secret, bool used,
                    struct fr_api_caller *out)
 {
     const struct fr_host *host = arg;
 
-    return fr_access_identify(host->answers->access, kind, secret, used, out);
+    return fr_access_identify(answers_of(host)->access, kind, secret, used, out);
 }
 
 static enum fr_rc open_answers(struct fr_host *host, struct fr_err *err)
 {
-    host->answers = fr_sys.alloc(sizeof(*host->answers));
-    if (host->answers == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the host");
-    *host->answers = (struct host_answers){0};
-    return fr_access_create(host->store, &host->answers->access, err);
+    return fr_access_create(host->store, &answers_of(host)->access, err);
 }
 
 static void close_answers(struct fr_host *host)
 {
-    struct host_answers *a = host->answers;
+    struct host_answers *a = answers_of(host);
 
-    if (a == NULL)
-        return;
     long_poll_finish(host);
     fr_access_destroy(a->access);
     fr_curves_destroy(a->curves);
@@ -43,11 +42,10 @@ static void close_answers(struct fr_host *host)
     task_summaries_leave(a->summaries);
     connection_pool_leave(a->connections);
     response_cache_finish(&a->responses);
-    fr_sys.free(a);
-    host->answers = NULL;
 }
 
 const struct host_part answers_part = {.name = "requests that wait for news",
+                                       .state_bytes = sizeof(struct host_answers),
                                        .step = {[HOST_OPEN] = open_answers},
                                        .tell = long_poll_turn,
                                        .due = long_poll_due,

@@ -25,6 +25,8 @@ struct host_answers {
 
 extern const struct host_part answers_part;
 
+struct host_answers *answers_of(const struct fr_host *host); /* the state of answers_part */
+
 /* As of struct fr_api; arg is the host. */
 void host_answer(void *host, const struct fr_api_request *req, struct fr_api_response *out);
 void host_unwait(void *host, struct fr_api_waiter *w);

@@ -103,7 +103,7 @@ static enum fr_rc send_hits(struct call *c, struct host_text *want, struct fr_er
 
 static enum fr_rc take_lines(struct call *c, struct host_text *want, struct fr_err *err)
 {
-    struct host_answers *a = c->host->answers;
+    struct host_answers *a = answers_of(c->host);
 
     if (a->lines == NULL && (a->lines = line_index_create()) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the lines of logs");

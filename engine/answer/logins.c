@@ -29,7 +29,7 @@ enum fr_rc post_login(struct call *c, struct fr_err *err)
     if (c->req->caller != NULL)
         c->login = *c->req->caller;
     c->login.role = FR_ROLE_NONE;
-    rc = fr_access_login(c->host->answers->access, token, &c->login, secret, &wait_ms, err);
+    rc = fr_access_login(answers_of(c->host)->access, token, &c->login, secret, &wait_ms, err);
     if (rc == FR_BUSY || rc == FR_DENIED)
         c->status = rc == FR_BUSY ? TOO_MANY : 401;
     if (rc == FR_BUSY)
@@ -47,7 +47,7 @@ enum fr_rc post_logout(struct call *c, struct fr_err *err)
     enum fr_rc rc = FR_OK;
 
     if (who != NULL && who->session[0] != '\0')
-        rc = fr_access_logout(c->host->answers->access, who->session, err);
+        rc = fr_access_logout(answers_of(c->host)->access, who->session, err);
     if (rc != FR_OK)
         return rc;
     c->res->session_over = true;
@@ -112,7 +112,7 @@ enum fr_rc post_tokens(struct call *c, struct fr_err *err)
     grant = (struct fr_grant){name, fr_role_of(role), days};
     rc = fr_token_make(c->host->store, &grant, secret, err);
     if (rc == FR_OK)
-        rc = fr_access_reload(c->host->answers->access, err);
+        rc = fr_access_reload(answers_of(c->host)->access, err);
     return rc == FR_OK ? answer_json(c, 201,
                                      json_pack("{s:s, s:s, s:I, s:s}", "name", name, "role", role,
                                                "days", days, "token", secret),
@@ -125,7 +125,7 @@ enum fr_rc delete_tokens_name(struct call *c, struct fr_err *err)
     enum fr_rc rc = fr_store_token_drop(c->host->store, c->rest, err);
 
     if (rc == FR_OK)
-        rc = fr_access_reload(c->host->answers->access, err);
+        rc = fr_access_reload(answers_of(c->host)->access, err);
     c->res->access_over = true;
     if (rc == FR_OK)
         c->res->status = 204;
@@ -143,7 +143,7 @@ enum fr_rc post_codes(struct call *c, struct fr_err *err)
                        "this host has no pages: 'flowrun serve --http 127.0.0.1:8470' is one that "
                        "has");
     c->has_secret = true;
-    if ((rc = fr_access_code(c->host->answers->access, code, err)) != FR_OK)
+    if ((rc = fr_access_code(answers_of(c->host)->access, code, err)) != FR_OK)
         return rc;
     return answer_json(c, 201,
                        json_pack("{s:O, s:s}", "pages", c->host->config.pages, "code", code), err);

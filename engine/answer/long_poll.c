@@ -18,7 +18,7 @@ struct host_long_poll { /* one request */
 
 static struct host_long_poll **place_of(struct fr_host *host, const struct fr_api_waiter *w)
 {
-    struct host_long_poll **at = &host->answers->long_polls.first;
+    struct host_long_poll **at = &answers_of(host)->long_polls.first;
 
     while (*at != NULL && (*at)->waiter != w)
         at = &(*at)->next;
@@ -37,8 +37,10 @@ void long_poll_forget(struct fr_host *host, const struct fr_api_waiter *w)
 
 void long_poll_finish(struct fr_host *host)
 {
-    while (host->answers->long_polls.first != NULL)
-        long_poll_forget(host, host->answers->long_polls.first->waiter);
+    struct host_long_polls *polls = &answers_of(host)->long_polls;
+
+    while (polls->first != NULL)
+        long_poll_forget(host, polls->first->waiter);
 }
 
 static enum fr_rc wait_on(struct call *c, int64_t seq, struct fr_err *err)
@@ -87,17 +89,17 @@ static bool has_news(struct fr_host *host, const struct host_long_poll *a)
 
 void long_poll_turn(struct fr_host *host)
 {
+    struct host_long_polls *polls = &answers_of(host)->long_polls;
     int64_t now = fr_sys.mono_ms();
-    bool look = fr_store_changes(host->store) != host->answers->long_polls.changes &&
-                now >= host->answers->long_polls.ms + PAUSE_MS;
+    bool look = fr_store_changes(host->store) != polls->changes && now >= polls->ms + PAUSE_MS;
 
-    if (host->answers->long_polls.first == NULL)
+    if (polls->first == NULL)
         return;
     if (look) {
-        host->answers->long_polls.changes = fr_store_changes(host->store);
-        host->answers->long_polls.ms = now;
+        polls->changes = fr_store_changes(host->store);
+        polls->ms = now;
     }
-    for (struct host_long_poll *a = host->answers->long_polls.first; a != NULL; a = a->next)
+    for (struct host_long_poll *a = polls->first; a != NULL; a = a->next)
         if (!a->called && (now >= a->until_ms || (look && has_news(host, a)))) {
             a->called = true;
             a->waiter->again(a->waiter->arg);
@@ -106,12 +108,12 @@ void long_poll_turn(struct fr_host *host)
 
 int64_t long_poll_due(const struct fr_host *host)
 {
+    struct host_long_polls *polls = &answers_of(host)->long_polls;
     int64_t due = INT64_MAX;
 
-    if (host->answers->long_polls.first != NULL &&
-        fr_store_changes(host->store) != host->answers->long_polls.changes)
-        due = host->answers->long_polls.ms + PAUSE_MS;
-    for (const struct host_long_poll *a = host->answers->long_polls.first; a != NULL; a = a->next)
+    if (polls->first != NULL && fr_store_changes(host->store) != polls->changes)
+        due = polls->ms + PAUSE_MS;
+    for (const struct host_long_poll *a = polls->first; a != NULL; a = a->next)
         if (!a->called && a->until_ms < due)
             due = a->until_ms;
     return due;

@@ -36,7 +36,7 @@ struct host_job *view_begin(struct fr_host *host, const struct host_text *want)
 {
     struct host_job *job = job_add(host, &view_ops, sizeof(struct view_job), want->run);
     struct host_text *text = &((struct view_job *)job)->text;
-    struct host_answers *a = host->answers;
+    struct host_answers *a = answers_of(host);
 
     if (job == NULL)
         return NULL;
@@ -88,7 +88,7 @@ struct curves_job {
 
 static enum fr_rc take_cache(struct host_job *job)
 {
-    struct host_answers *a = job->host->answers;
+    struct host_answers *a = answers_of(job->host);
     struct curves_job *c = (struct curves_job *)job;
 
     c->curves = a->curves != NULL ? a->curves : fr_curves_create(FR_CURVES_BYTES);
@@ -105,7 +105,7 @@ static void read_curves(struct host_job *job)
 
 static void give_cache(struct host_job *job)
 {
-    job->host->answers->curves = ((struct curves_job *)job)->curves;
+    answers_of(job->host)->curves = ((struct curves_job *)job)->curves;
     ((struct curves_job *)job)->curves = NULL;
 }
 

@@ -108,6 +108,7 @@ static enum fr_rc answer_list(struct call *c, const struct host_text *want, stru
 /* A view of the run's pipeline and parameters, which changes only with its file. */
 static enum fr_rc answer_fixed(struct call *c, enum host_view view, struct fr_err *err)
 {
+    struct host_answers *a = answers_of(c->host);
     struct host_text want = {.view = view, .run = c->run.id}, known = {.seq = 0};
     char tag[RESPONSE_TAG];
     enum fr_rc rc;
@@ -116,7 +117,7 @@ static enum fr_rc answer_fixed(struct call *c, enum host_view view, struct fr_er
     if (is_known(c, tag))
         return FR_OK;
     if (job_of(c->host, c->req->waiter) == NULL &&
-        response_cache_get(&c->host->answers->responses, (int)view, tag, &c->res->body)) {
+        response_cache_get(&a->responses, (int)view, tag, &c->res->body)) {
         c->res->status = 200;
         c->res->type = "application/json";
         return FR_OK;
@@ -124,7 +125,7 @@ static enum fr_rc answer_fixed(struct call *c, enum host_view view, struct fr_er
     rc = take_view(c, &want, &known, err);
     if (rc == FR_OK && c->res->status == 200) {
         set_tag(c, known.fixed);
-        response_cache_put(&c->host->answers->responses, (int)view, known.fixed, &c->res->body);
+        response_cache_put(&a->responses, (int)view, known.fixed, &c->res->body);
     }
     return rc;
 }

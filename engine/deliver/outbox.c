@@ -47,17 +47,18 @@ struct host_outbox {
     int64_t waiting[FR_CHANNEL_N];
 };
 
+static struct host_outbox *outbox_of(const struct fr_host *host)
+{
+    return host_state(host, &outbox_part);
+}
+
 static enum fr_rc open_outbox(struct fr_host *host, struct fr_err *err)
 {
-    struct host_outbox *o = fr_sys.alloc(sizeof(*o));
-
-    if (o == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the host");
-    *o = (struct host_outbox){.host = host,
-                              .look = true,
-                              .due_ms = INT64_MAX,
-                              .how = {deliver_by_process, (void *)host->env.self}};
-    host->outbox = o;
+    (void)err;
+    *outbox_of(host) = (struct host_outbox){.host = host,
+                                            .look = true,
+                                            .due_ms = INT64_MAX,
+                                            .how = {deliver_by_process, (void *)host->env.self}};
     return FR_OK;
 }
 
@@ -72,10 +73,8 @@ static void free_lane(void *arg)
 
 static void close_outbox(struct fr_host *host)
 {
-    struct host_outbox *o = host->outbox;
+    struct host_outbox *o = outbox_of(host);
 
-    if (o == NULL)
-        return;
     for (struct lane *lane = o->lanes, *next; lane != NULL; lane = next) {
         next = lane->next;
         if (lane->over || fr_loop_forget(o->host->loop, &lane->work))
@@ -83,14 +82,12 @@ static void close_outbox(struct fr_host *host)
     }
     json_decref(o->channels);
     json_decref(o->rules);
-    fr_sys.free(o);
-    host->outbox = NULL;
 }
 
 enum fr_rc outbox_configure(struct fr_host *host, const struct fr_config *config,
                             struct fr_err *err)
 {
-    struct host_outbox *o = host->outbox;
+    struct host_outbox *o = outbox_of(host);
     json_t *channels = fr_channels_json(config->channels, config->n_channels);
     json_t *rules = fr_notify_json(config->notify, config->n_notify);
     bool traces = fr_notify_collector(channels, rules);
@@ -113,27 +110,29 @@ enum fr_rc outbox_configure(struct fr_host *host, const struct fr_config *config
 
 int64_t outbox_waiting(const struct fr_host *host, enum fr_channel_kind kind)
 {
-    return host->outbox->waiting[kind];
+    return outbox_of(host)->waiting[kind];
 }
 
 const json_t *outbox_channels(const struct fr_host *host)
 {
-    return host->outbox->channels;
+    return outbox_of(host)->channels;
 }
 
 const json_t *outbox_rules(const struct fr_host *host)
 {
-    return host->outbox->rules;
+    return outbox_of(host)->rules;
 }
 
 void fr_host_deliver_by(struct fr_host *host, fr_deliver_fn *fn, void *arg)
 {
-    host->outbox->how = (struct host_deliver){fn, arg};
+    outbox_of(host)->how = (struct host_deliver){fn, arg};
 }
 
 static int64_t due(const struct fr_host *host)
 {
-    return host->outbox->look ? 0 : host->outbox->due_ms;
+    struct host_outbox *o = outbox_of(host);
+
+    return o->look ? 0 : o->due_ms;
 }
 
 static void look_in(struct host_outbox *o, int64_t ms)
@@ -406,7 +405,7 @@ static void deal(struct host_outbox *o)
 /* Records results, turns new notices into deliveries, and begins to send what is due. */
 static void turn(struct fr_host *host)
 {
-    struct host_outbox *o = host->outbox;
+    struct host_outbox *o = outbox_of(host);
     bool over = false;
 
     for (const struct lane *lane = o->lanes; lane != NULL; lane = lane->next)
@@ -445,6 +444,7 @@ bool fr_host_owes(const struct fr_host *host)
 
 enum fr_rc outbox_again(struct fr_host *host, int64_t id, struct fr_err *err)
 {
+    struct host_outbox *o = outbox_of(host);
     struct fr_arena arena = {0};
     struct fr_delivery_row row;
     int64_t now = fr_sys.wall_ms();
@@ -452,7 +452,7 @@ enum fr_rc outbox_again(struct fr_host *host, int64_t id, struct fr_err *err)
 
     if (rc == FR_OK && row.state == FR_DELIVERY_WAITING)
         rc = fr_fail(err, FR_BUSY, "delivery %lld waits to be sent already", (long long)id);
-    if (rc == FR_OK && json_object_get(host->outbox->channels, row.channel) == NULL)
+    if (rc == FR_OK && json_object_get(o->channels, row.channel) == NULL)
         rc = fr_fail(err, FR_NOTFOUND, "config.yaml of the home has no channel '%s' (any more)",
                      row.channel);
     if (rc == FR_OK && (rc = fr_store_begin(host->store, err)) == FR_OK) {
@@ -464,12 +464,13 @@ enum fr_rc outbox_again(struct fr_host *host, int64_t id, struct fr_err *err)
             rc = fr_store_channel_off(host->store, row.channel, NULL, err);
         rc = fr_store_end(host->store, rc, err);
     }
-    host->outbox->look = true;
+    o->look = true;
     fr_arena_finish(&arena);
     return rc;
 }
 
 const struct host_part outbox_part = {.name = "sending messages",
+                                      .state_bytes = sizeof(struct host_outbox),
                                       .step = {[HOST_OPEN] = open_outbox},
                                       .tell = turn,
                                       .due = due,

@@ -54,6 +54,33 @@ static struct fr_machines *machines_of(const struct fr_store *store)
 static const struct host_part *const parts[] = {
     &timetable_part, &queue_part, &slots_part, &outbox_part, &stream_part, &answers_part, NULL};
 
+enum { PARTS = sizeof(parts) / sizeof(parts[0]) - 1 };
+
+static void free_states(void **states)
+{
+    for (size_t i = 0; states != NULL && i < PARTS; i++)
+        fr_sys.free(states[i]);
+    fr_sys.free(states);
+}
+
+/* NULL: no memory. */
+static void **make_states(void)
+{
+    void **states = fr_sys.alloc(PARTS * sizeof(*states));
+    bool made = states != NULL;
+
+    for (size_t i = 0; states != NULL && i < PARTS; i++) {
+        states[i] = fr_sys.alloc(parts[i]->state_bytes);
+        if (states[i] != NULL)
+            memset(states[i], 0, parts[i]->state_bytes);
+        made = made && states[i] != NULL;
+    }
+    if (made)
+        return states;
+    free_states(states);
+    return NULL;
+}
+
 static enum fr_rc join_nodes(struct fr_host *host, const struct fr_nodes_args *links,
                              struct fr_err *err)
 {
@@ -90,12 +117,17 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
                           struct fr_host **out, struct fr_err *err)
 {
     struct fr_host *host = fr_sys.alloc(sizeof(*host));
+    void **states = make_states();
     enum fr_rc rc;
 
     *out = NULL;
-    if (host == NULL)
+    if (host == NULL || states == NULL) {
+        free_states(states);
+        fr_sys.free(host);
         return fr_fail(err, FR_NOMEM, "no memory for the host");
+    }
     *host = (struct fr_host){.parts = parts,
+                             .states = states,
                              .env = *env,
                              .loop = env->loop,
                              .store = env->store,
@@ -122,6 +154,7 @@ void fr_host_destroy(struct fr_host *host)
     for (const struct host_part *const *p = parts; *p != NULL; p++)
         if ((*p)->close != NULL)
             (*p)->close(host);
+    free_states(host->states);
     fr_nodes_destroy(host->env.nodes);
     fr_loop_untimer(host->loop, &host->timer);
     fr_retain_destroy(host->retain);

@@ -17,6 +17,15 @@ enum {
 
 /* ---- the parts ---- */
 
+void *host_state(const struct fr_host *host, const struct host_part *part)
+{
+    size_t i = 0;
+
+    while (host->parts[i] != part)
+        i++;
+    return host->states[i];
+}
+
 enum fr_rc host_step(struct fr_host *host, enum host_step step, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;

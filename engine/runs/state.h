@@ -47,9 +47,10 @@ enum host_topic {
 };
 
 /* A part of the host; a function that is NULL has nothing to do. All parts are called in the order
- * of the host's list. */
+ * of the host's list. close may find a state that HOST_OPEN has not seen. */
 struct host_part {
-    const char *name; /* what held the loop: "what schedules had to do" */
+    const char *name;   /* what held the loop: "what schedules had to do" */
+    size_t state_bytes; /* of its state, see host_state() */
     enum fr_rc (*step[HOST_STEPS])(struct fr_host *host, struct fr_err *err);
     void (*of_run[HOST_RUN_STEPS])(struct host_run *h);
     enum fr_rc (*decided)(struct host_run *h, struct fr_err *err); /* a run has */
@@ -118,6 +119,7 @@ struct host_config { /* what the home's config.yaml and the process say */
 
 struct fr_host {
     const struct host_part *const *parts; /* ended by NULL */
+    void **states;                        /* owns: of each part, host_state() */
     struct fr_run_env env;                /* of its runs */
     struct fr_loop *loop;                 /* borrows */
     struct fr_store *store;               /* borrows */
@@ -133,12 +135,8 @@ struct fr_host {
     struct host_config config;
 
     /* Owned by the parts. */
-    struct host_slots *slots;
     struct host_schedules *schedules; /* NULL: it has none */
     struct host_again *again;
-    struct host_streams *streams;
-    struct host_outbox *outbox;
-    struct host_answers *answers;
     struct host_meters *meters;        /* NULL: no memory for them */
     struct fr_machines *machines_seen; /* NULL: no memory for them */
     struct fr_retain *retain;
@@ -146,6 +144,8 @@ struct fr_host {
 
 /* ---- what happens ---- */
 
+/* The state of a part: zero before HOST_OPEN, freed after all parts have closed. */
+void *host_state(const struct fr_host *host, const struct host_part *part);
 enum fr_rc host_step(struct fr_host *host, enum host_step step, struct fr_err *err);
 void host_run_step(struct host_run *h, enum host_run_step step);
 void host_changed(struct fr_host *host, enum host_topic topic);

@@ -23,10 +23,15 @@ struct event {
 };
 
 /* Adds an event to the ring; fmt gives its data, which is JSON. */
+struct host_streams *streams_of(const struct fr_host *host)
+{
+    return host_state(host, &stream_part);
+}
+
 __attribute__((format(printf, 3, 4))) static void put(struct fr_host *host, struct event ev,
                                                       const char *fmt, ...)
 {
-    struct host_ring *ring = host->streams->ring;
+    struct host_ring *ring = streams_of(host)->ring;
     struct fr_buf text = {.bad = ev.lost};
     va_list ap;
 
@@ -75,7 +80,7 @@ static void send_lot(struct fr_api_stream *s, struct fr_buf *lot)
 /* Sends all events that are ready in few pieces. */
 void stream_pump(struct fr_api_stream *s)
 {
-    struct host_ring *ring = s->host->streams->ring;
+    struct host_ring *ring = streams_of(s->host)->ring;
     struct fr_buf lot = {0};
 
     if (!s->full && s->at < ring->first) {
@@ -101,7 +106,7 @@ void stream_pump(struct fr_api_stream *s)
 /* Several changes of a topic become one event. */
 static void put_topics(struct fr_host *host)
 {
-    struct host_streams *all = host->streams;
+    struct host_streams *all = streams_of(host);
     int64_t now = fr_sys.mono_ms();
 
     if (all->first == NULL)
@@ -118,13 +123,14 @@ static void put_topics(struct fr_host *host)
 
 static void pump(struct fr_host *host)
 {
-    struct host_ring *ring = host->streams->ring;
+    struct host_streams *all = streams_of(host);
+    struct host_ring *ring = all->ring;
 
     put_topics(host);
     if (ring == NULL || ring->pumped == ring->next)
         return;
     ring->pumped = ring->next;
-    for (struct fr_api_stream *s = host->streams->first, *next; s != NULL; s = next) {
+    for (struct fr_api_stream *s = all->first, *next; s != NULL; s = next) {
         next = s->next;
         stream_pump(s);
     }
@@ -134,7 +140,7 @@ static void pump(struct fr_host *host)
 
 static bool is_read(const struct host_run *h)
 {
-    return h->host->streams->first != NULL; /* a stream of all runs, or of this one */
+    return streams_of(h->host)->first != NULL; /* a stream of all runs, or of this one */
 }
 
 /* As a JSON string. */
@@ -340,15 +346,6 @@ static void flush(struct host_run *h, bool now)
 
 /* ---- the part ---- */
 
-static enum fr_rc open_streams(struct fr_host *host, struct fr_err *err)
-{
-    host->streams = fr_sys.alloc(sizeof(*host->streams));
-    if (host->streams == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the host");
-    *host->streams = (struct host_streams){0};
-    return FR_OK;
-}
-
 static void leave(struct host_run *h)
 {
     flush(h, true);
@@ -362,13 +359,12 @@ static void settle(struct host_run *h)
 
 static void note_topic(struct fr_host *host, enum host_topic topic)
 {
-    if (host->streams != NULL)
-        host->streams->topics |= (unsigned)topic;
+    streams_of(host)->topics |= (unsigned)topic;
 }
 
 static int64_t due(const struct fr_host *host)
 {
-    const struct host_streams *all = host->streams;
+    const struct host_streams *all = streams_of(host);
     int64_t due =
         all->topics != 0 && all->first != NULL ? all->topics_ms + STREAM_PAUSE_MS : INT64_MAX;
 
@@ -383,7 +379,7 @@ static int64_t due(const struct fr_host *host)
 
 const struct host_part stream_part = {
     .name = "what streams had to send",
-    .step = {[HOST_OPEN] = open_streams},
+    .state_bytes = sizeof(struct host_streams),
     .of_run = {[HOST_RUN_SETTLED] = settle, [HOST_RUN_LEAVES] = leave, [HOST_RUN_FREE] = free_news},
     .changed = note_topic,
     .tell = pump,

@@ -29,6 +29,8 @@ struct host_streams {
     int64_t topics_ms;           /* when an event of a topic was last sent, mono_ms */
 };
 
+struct host_streams *streams_of(const struct fr_host *host); /* the state of stream_part */
+
 struct host_log { /* new output of an attempt */
     struct fr_id attempt;
     uint64_t bytes;

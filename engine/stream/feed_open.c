@@ -124,7 +124,7 @@ size_t feed_streams(const struct fr_host *host)
 {
     size_t n = 0;
 
-    for (const struct fr_api_stream *s = host->streams->first; s != NULL; s = s->next)
+    for (const struct fr_api_stream *s = streams_of(host)->first; s != NULL; s = s->next)
         n++;
     return n;
 }
@@ -133,7 +133,7 @@ size_t feed_followers(const struct fr_host *host, struct fr_id run)
 {
     size_t n = 0;
 
-    for (const struct fr_api_stream *s = host->streams->first; s != NULL; s = s->next)
+    for (const struct fr_api_stream *s = streams_of(host)->first; s != NULL; s = s->next)
         n += s->n_runs > 0 && stream_wants(s, run);
     return n;
 }
@@ -188,6 +188,7 @@ static void open_stream(struct fr_host *host, const struct fr_api_request *req,
                         const struct fr_api_sink *sink, struct fr_api_response *res,
                         struct fr_api_stream **out)
 {
+    struct host_streams *all = streams_of(host);
     struct fr_api_stream *s = fr_sys.alloc(sizeof(*s));
     struct fr_err err = {0};
     const char *last = req->last_event_id[0] != '\0' ? req->last_event_id : query_of(req, "last");
@@ -200,9 +201,9 @@ static void open_stream(struct fr_host *host, const struct fr_api_request *req,
         fr_problem(res, status, req->path, &err, NULL);
         return;
     }
-    if (host->streams->ring == NULL)
-        host->streams->ring = make_ring(host->env.epoch);
-    if (s == NULL || host->streams->ring == NULL) {
+    if (all->ring == NULL)
+        all->ring = make_ring(host->env.epoch);
+    if (s == NULL || all->ring == NULL) {
         rc = fr_fail(&err, FR_NOMEM, "no memory for a stream");
     } else {
         *s = (struct fr_api_stream){.host = host, .sink = *sink};
@@ -214,9 +215,9 @@ static void open_stream(struct fr_host *host, const struct fr_api_request *req,
         return;
     }
     res->status = 200;
-    s->at = first_event(host->streams->ring, last);
-    s->next = host->streams->first;
-    host->streams->first = s;
+    s->at = first_event(all->ring, last);
+    s->next = all->first;
+    all->first = s;
     *out = s;
     count_follower(s, true);
     struct fr_buf hello = {0};
@@ -255,7 +256,7 @@ void feed_gone(void *arg, struct fr_api_stream *s)
     struct fr_host *host = arg;
 
     count_follower(s, false);
-    for (struct fr_api_stream **p = &host->streams->first; *p != NULL; p = &(*p)->next)
+    for (struct fr_api_stream **p = &streams_of(host)->first; *p != NULL; p = &(*p)->next)
         if (*p == s) {
             *p = s->next;
             break;
@@ -265,19 +266,16 @@ void feed_gone(void *arg, struct fr_api_stream *s)
 
 void feed_finish(struct fr_host *host)
 {
-    struct host_streams *all = host->streams;
+    struct host_streams *all = streams_of(host);
 
-    while (all != NULL && all->first != NULL) {
+    while (all->first != NULL) {
         struct fr_api_stream *s = all->first;
 
         all->first = s->next;
         s->sink.close(s->sink.arg);
         fr_sys.free(s);
     }
-    for (size_t i = 0; all != NULL && all->ring != NULL && i < HOST_RING; i++)
+    for (size_t i = 0; all->ring != NULL && i < HOST_RING; i++)
         fr_buf_finish(&all->ring->events[i].text);
-    if (all != NULL)
-        fr_sys.free(all->ring);
-    fr_sys.free(all);
-    host->streams = NULL;
+    fr_sys.free(all->ring);
 }

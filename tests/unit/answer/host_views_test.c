@@ -609,7 +609,7 @@ static void test_ring(void)
         say(i);
     come_again(&r, NOTES - 10, false);
     come_again(&r, 1, true);
-    bytes = bed.host->streams->ring->bytes;
+    bytes = streams_of(bed.host)->ring->bytes;
     CHECK(bytes <= HOST_RING_BYTES && bytes > HOST_RING_BYTES - 1000);
 
     check_row("an event for which there is no memory");
@@ -617,7 +617,7 @@ static void test_ring(void)
     say(NOTES + 1);
     fr_sys.realloc = fr_sys_real.realloc;
     come_again(&r, NOTES, true);
-    CHECK_INT(bed.host->streams->ring->bytes, 0);
+    CHECK_INT(streams_of(bed.host)->ring->bytes, 0);
     say(NOTES + 2);
     say(NOTES + 3);
     come_again(&r, NOTES + 2, false);

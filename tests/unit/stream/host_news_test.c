@@ -214,15 +214,15 @@ static void test_wait(void)
     now_ms += 1000;
     settle_host(&bed);
     CHECK(!a.again);
-    looked_ms = bed.host->answers->long_polls.ms;
+    looked_ms = answers_of(bed.host)->long_polls.ms;
     check_row("news of another run: looked at once, and the next ones not before a pause");
     check_answer(ask(&bed, POST, "/api/v1/runs/2/pin", "{\"pinned\": true}"), 200, NULL);
     now_ms += 1000;
     settle_host(&bed);
-    CHECK(!a.again && bed.host->answers->long_polls.ms > looked_ms);
-    CHECK(long_poll_due(bed.host) > bed.host->answers->long_polls.ms + 1000);
+    CHECK(!a.again && answers_of(bed.host)->long_polls.ms > looked_ms);
+    CHECK(long_poll_due(bed.host) > answers_of(bed.host)->long_polls.ms + 1000);
     check_answer(ask(&bed, POST, "/api/v1/runs/2/pin", "{\"pinned\": false}"), 200, NULL);
-    CHECK_INT(long_poll_due(bed.host), bed.host->answers->long_polls.ms + 100);
+    CHECK_INT(long_poll_due(bed.host), answers_of(bed.host)->long_polls.ms + 100);
     check_row("a wait for news");
     check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{}"), 202, NULL);
     now_ms += 100;
@@ -323,7 +323,7 @@ static void test_ids(void)
     turn_until(&bed, &r, "\nevent: run\n");
     at = strstr(r.got.p, "\nid: ");
     CHECK(at != NULL && sscanf(at, "\nid: %39[^.\n].", name) == 1);
-    newest = (long long)bed.host->streams->ring->next - 1;
+    newest = (long long)streams_of(bed.host)->ring->next - 1;
     for (size_t i = 0; i < 10; i++) {
         struct reader later = {0};
 
@@ -390,8 +390,8 @@ static void test_crowd(void)
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     CHECK_INT(follow(&bed, &r, "1", ""), 200);
-    snprintf(last, sizeof(last), "%s.%lld", bed.host->streams->ring->name,
-             (long long)bed.host->streams->ring->next - 1);
+    snprintf(last, sizeof(last), "%s.%lld", streams_of(bed.host)->ring->name,
+             (long long)streams_of(bed.host)->ring->next - 1);
     check_row("many events at once");
     say(LOTS, text);
     CHECK_INT(count(&r, "event: note\n"), LOTS);
