@@ -111,11 +111,11 @@ static void look_at_nodes(struct fr_host *host, struct fr_prom *prom)
 
 static void look_at_schedules(struct fr_host *host, struct fr_prom *prom)
 {
-    const struct host_schedules *all = host->schedules;
+    const struct host_schedules *all = schedules_of(host);
 
     fr_prom_clear(prom, SCHEDULE_NEXT);
     fr_prom_clear(prom, SCHEDULE_PAUSED);
-    for (size_t i = 0; all != NULL && i < all->n; i++) {
+    for (size_t i = 0; i < all->n; i++) {
         const struct host_schedule *s = all->list[i];
 
         if (s->s == NULL)
@@ -126,7 +126,7 @@ static void look_at_schedules(struct fr_host *host, struct fr_prom *prom)
             fr_prom_set(prom, AT(SCHEDULE_NEXT, s->row.pipeline, s->row.name),
                         (double)s->due_wall / 1000);
     }
-    if (all != NULL) {
+    if (all->served) {
         fr_prom_add(prom, AT(CLOCK_STEPS), (double)(all->clock_steps - host->meters->clock_steps));
         host->meters->clock_steps = all->clock_steps;
     }

@@ -71,7 +71,7 @@ enum fr_rc get_health(struct call *c, struct fr_err *err)
 
 enum fr_rc get_ready(struct call *c, struct fr_err *err)
 {
-    bool ready = c->host->schedules == NULL || fr_host_ready(c->host);
+    bool ready = fr_host_ready(c->host);
 
     return answer_json(c, ready ? 200 : 503, json_pack("{s:b}", "ready", ready), err);
 }

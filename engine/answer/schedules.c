@@ -112,7 +112,7 @@ static enum fr_rc pause_it(struct call *c, struct fr_schedule_row *row, const st
     struct host_schedule *s = schedules_find(c->host, c->schedule);
 
     if (s != NULL)
-        return schedules_pause(c->host->schedules, s, how, err);
+        return schedules_pause(schedules_of(c->host), s, how, err);
     return fr_schedule_pause(c->host->store, row, how, err);
 }
 

@@ -54,31 +54,28 @@ static struct fr_machines *machines_of(const struct fr_store *store)
 static const struct host_part *const parts[] = {
     &timetable_part, &queue_part, &slots_part, &outbox_part, &stream_part, &answers_part, NULL};
 
-enum { PARTS = sizeof(parts) / sizeof(parts[0]) - 1 };
+enum { PARTS = sizeof(parts) / sizeof(parts[0]) - 1, ALIGN = _Alignof(max_align_t) };
 
-static void free_states(void **states)
+static size_t padded(size_t bytes)
 {
-    for (size_t i = 0; states != NULL && i < PARTS; i++)
-        fr_sys.free(states[i]);
-    fr_sys.free(states);
+    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* NULL: no memory. */
+/* The states of all parts, zero, in one allocation. NULL: no memory. */
 static void **make_states(void)
 {
-    void **states = fr_sys.alloc(PARTS * sizeof(*states));
-    bool made = states != NULL;
+    size_t bytes = padded(PARTS * sizeof(void *)), at = bytes;
+    void **states;
 
-    for (size_t i = 0; states != NULL && i < PARTS; i++) {
-        states[i] = fr_sys.alloc(parts[i]->state_bytes);
-        if (states[i] != NULL)
-            memset(states[i], 0, parts[i]->state_bytes);
-        made = made && states[i] != NULL;
-    }
-    if (made)
-        return states;
-    free_states(states);
-    return NULL;
+    for (size_t i = 0; i < PARTS; i++)
+        bytes += padded(parts[i]->state_bytes);
+    states = fr_sys.alloc(bytes);
+    if (states == NULL)
+        return NULL;
+    memset(states, 0, bytes);
+    for (size_t i = 0; i < PARTS; at += padded(parts[i++]->state_bytes))
+        states[i] = (char *)states + at;
+    return states;
 }
 
 static enum fr_rc join_nodes(struct fr_host *host, const struct fr_nodes_args *links,
@@ -122,7 +119,7 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
 
     *out = NULL;
     if (host == NULL || states == NULL) {
-        free_states(states);
+        fr_sys.free(states);
         fr_sys.free(host);
         return fr_fail(err, FR_NOMEM, "no memory for the host");
     }
@@ -154,7 +151,6 @@ void fr_host_destroy(struct fr_host *host)
     for (const struct host_part *const *p = parts; *p != NULL; p++)
         if ((*p)->close != NULL)
             (*p)->close(host);
-    free_states(host->states);
     fr_nodes_destroy(host->env.nodes);
     fr_loop_untimer(host->loop, &host->timer);
     fr_retain_destroy(host->retain);
@@ -162,6 +158,7 @@ void fr_host_destroy(struct fr_host *host)
     meters_destroy(host->meters);
     fr_machines_destroy(host->machines_seen);
     fr_sys.free(host->runs);
+    fr_sys.free(host->states);
     fr_sys.free(host);
 }
 
@@ -181,12 +178,13 @@ void fr_host_stay(struct fr_host *host)
 
 struct fr_host_load fr_host_load(const struct fr_host *host)
 {
+    const struct host_schedules *all = schedules_of(host);
     struct fr_host_load load = {.runs = host->n};
 
     for (size_t i = 0; i < host->n; i++)
         load.queued += fr_run_queued(host->runs[i]->run);
-    for (size_t i = 0; host->schedules != NULL && i < host->schedules->n; i++)
-        load.schedules += host->schedules->list[i]->s != NULL;
+    for (size_t i = 0; i < all->n; i++)
+        load.schedules += all->list[i]->s != NULL;
     return load;
 }
 

@@ -119,7 +119,7 @@ struct host_config { /* what the home's config.yaml and the process say */
 
 struct fr_host {
     const struct host_part *const *parts; /* ended by NULL */
-    void **states;                        /* owns: of each part, host_state() */
+    void **states;                        /* owns: of the parts, host_state() */
     struct fr_run_env env;                /* of its runs */
     struct fr_loop *loop;                 /* borrows */
     struct fr_store *store;               /* borrows */
@@ -135,8 +135,6 @@ struct fr_host {
     struct host_config config;
 
     /* Owned by the parts. */
-    struct host_schedules *schedules; /* NULL: it has none */
-    struct host_again *again;
     struct host_meters *meters;        /* NULL: no memory for them */
     struct fr_machines *machines_seen; /* NULL: no memory for them */
     struct fr_retain *retain;

@@ -59,9 +59,9 @@ enum fr_rc fr_backfill_change(struct fr_store *st, int64_t id, enum fr_backfill_
 
 void backfill_changed(struct fr_host *host)
 {
-    if (host->schedules == NULL)
+    if (!schedules_of(host)->served)
         return;
-    host->again->backfill_due_ms = 0;
+    schedules_of(host)->backfill_due_ms = 0;
     host->woken = true;
 }
 
@@ -69,8 +69,8 @@ static void look_in(struct fr_host *host, int64_t ms)
 {
     int64_t due = fr_sys.mono_ms() + ms;
 
-    if (due < host->again->backfill_due_ms)
-        host->again->backfill_due_ms = due;
+    if (due < schedules_of(host)->backfill_due_ms)
+        schedules_of(host)->backfill_due_ms = due;
 }
 
 static enum fr_rc set(struct fr_store *st, const struct fr_backfill_row *row, struct fr_err *err)
@@ -189,13 +189,14 @@ static void cancel_queued(struct fr_host *host)
 
 enum fr_rc backfill_turn(struct fr_host *host, struct fr_err *err)
 {
+    struct host_schedules *all = schedules_of(host);
     struct fr_arena arena = {0};
     struct fr_backfill_rows rows = {0};
     enum fr_rc rc;
 
-    if (host->schedules == NULL || host->again->backfill_due_ms > fr_sys.mono_ms())
+    if (!all->served || all->backfill_due_ms > fr_sys.mono_ms())
         return FR_OK;
-    host->again->backfill_due_ms = INT64_MAX;
+    all->backfill_due_ms = INT64_MAX;
     cancel_queued(host);
     rc = fr_store_backfills(host->store, true, &arena, &rows, err);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)

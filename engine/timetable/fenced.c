@@ -9,8 +9,8 @@ bool fenced_is(const struct fr_api_caller *who)
 
 struct fr_fence *fenced_make(const struct fr_host *host, struct fr_arena *arena)
 {
-    const struct host_schedules *all = host->schedules;
-    size_t n = all != NULL ? all->n_folders : 0;
+    const struct host_schedules *all = schedules_of(host);
+    size_t n = all->n_folders;
     struct fr_fence *fence = fr_arena_alloc(arena, sizeof(*fence));
     const char **folders = fr_arena_array(arena, n + 1, sizeof(*folders));
 

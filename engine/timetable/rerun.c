@@ -15,7 +15,7 @@ void rerun_changed(struct fr_host *host)
 {
     if (!host->stays)
         return;
-    host->again->rerun_due_ms = 0;
+    schedules_of(host)->rerun_due_ms = 0;
     host->woken = true;
 }
 
@@ -23,8 +23,8 @@ static void look_in(struct fr_host *host, int64_t ms)
 {
     int64_t due = fr_sys.mono_ms() + ms;
 
-    if (due < host->again->rerun_due_ms)
-        host->again->rerun_due_ms = due;
+    if (due < schedules_of(host)->rerun_due_ms)
+        schedules_of(host)->rerun_due_ms = due;
 }
 
 /* In a commit of its own; what cannot be written is tried again. */
@@ -108,7 +108,7 @@ static void repeat(struct fr_host *host, const struct fr_run_row *row)
     char id[FR_ID_TEXT];
     enum fr_rc rc;
 
-    if (row->schedule != 0 && host->schedules != NULL)
+    if (row->schedule != 0 && schedules_of(host)->served)
         texts.own = &host->config.schedule_shell;
     fr_id_text(row->id, id);
     rc = again == NULL || of == NULL ? fr_fail(&why, FR_NOMEM, "no memory for a run")
@@ -171,13 +171,14 @@ static enum fr_rc begin(struct fr_host *host, const struct fr_run_row *row, stru
 
 enum fr_rc rerun_turn(struct fr_host *host, struct fr_err *err)
 {
+    struct host_schedules *all = schedules_of(host);
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};
     enum fr_rc rc;
 
-    if (!host->stays || host->again->rerun_due_ms > fr_sys.mono_ms())
+    if (!host->stays || all->rerun_due_ms > fr_sys.mono_ms())
         return FR_OK;
-    host->again->rerun_due_ms = INT64_MAX;
+    all->rerun_due_ms = INT64_MAX;
     rc = fr_store_reruns(host->store, &arena, &rows, err);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         int64_t left = rows.rows[i].rerun_wall - fr_sys.wall_ms();

@@ -23,9 +23,9 @@ static int64_t next_backoff(int64_t *backoff_ms)
 
 struct host_schedule *schedules_find(const struct fr_host *host, int64_t id)
 {
-    const struct host_schedules *all = host->schedules;
+    const struct host_schedules *all = schedules_of(host);
 
-    for (size_t i = 0; all != NULL && i < all->n; i++)
+    for (size_t i = 0; i < all->n; i++)
         if (all->list[i]->stored && all->list[i]->row.id == id)
             return all->list[i];
     return NULL;
@@ -149,9 +149,9 @@ static void watch_clock(struct host_schedules *all)
 
 const char *schedules_file_of(const struct fr_host *host, const char *name)
 {
-    const struct host_schedules *all = host->schedules;
+    const struct host_schedules *all = schedules_of(host);
 
-    for (size_t i = 0; all != NULL && i < all->n_files; i++)
+    for (size_t i = 0; i < all->n_files; i++)
         if (all->files[i]->name != NULL && strcmp(all->files[i]->name, name) == 0)
             return all->files[i]->path;
     return NULL;
@@ -159,10 +159,10 @@ const char *schedules_file_of(const struct fr_host *host, const char *name)
 
 json_t *schedules_pipelines(const struct fr_host *host)
 {
-    const struct host_schedules *all = host->schedules;
+    const struct host_schedules *all = schedules_of(host);
     json_t *list = json_array();
 
-    for (size_t i = 0; all != NULL && i < all->n_files; i++)
+    for (size_t i = 0; i < all->n_files; i++)
         if (all->files[i]->name != NULL)
             json_array_append_new(list,
                                   json_pack("[s, s]", all->files[i]->name, all->files[i]->path));
@@ -176,7 +176,7 @@ bool schedules_spent(const struct host_schedules *all, size_t done)
 
 uint64_t schedules_clock_steps(const struct fr_host *host)
 {
-    return host->schedules != NULL ? host->schedules->clock_steps : 0;
+    return schedules_of(host)->clock_steps;
 }
 
 void schedules_look_soon(struct host_schedules *all, int64_t in_ms)
@@ -188,12 +188,11 @@ void schedules_look_soon(struct host_schedules *all, int64_t in_ms)
 
 void schedules_configured(struct fr_host *host)
 {
-    struct host_schedules *all = host->schedules;
+    struct host_schedules *all = schedules_of(host);
 
-    for (size_t i = 0; all != NULL && i < all->n_files; i++)
+    for (size_t i = 0; i < all->n_files; i++)
         all->files[i]->mark = (struct fr_folder_mark){0}; /* each is read again */
-    if (all != NULL)
-        schedules_look_soon(all, 0);
+    schedules_look_soon(all, 0);
 }
 
 /* It may have begun, and its row not know that yet. */
@@ -238,7 +237,7 @@ void schedules_ended(struct fr_host *host, const struct fr_run_row *run)
     struct host_schedule *s = run->schedule != 0 ? schedules_find(host, run->schedule) : NULL;
 
     if (s != NULL)
-        s->ended = host->schedules->ended = true;
+        s->ended = schedules_of(host)->ended = true;
 }
 
 /* Whether its newest runs have failed, as many as pause_after says. */
@@ -328,10 +327,10 @@ static enum fr_rc decide(struct host_schedules *all, struct fr_err *err)
 
 enum fr_rc schedules_turn(struct fr_host *host, struct fr_err *err)
 {
-    struct host_schedules *all = host->schedules;
+    struct host_schedules *all = schedules_of(host);
     enum fr_rc rc;
 
-    if (all == NULL)
+    if (!all->served)
         return FR_OK;
     watch_clock(all);
     if (all->err.rc != FR_OK)
@@ -351,11 +350,11 @@ enum fr_rc schedules_turn(struct fr_host *host, struct fr_err *err)
 
 int64_t schedules_due(const struct fr_host *host)
 {
-    struct host_schedules *all = host->schedules;
+    struct host_schedules *all = schedules_of(host);
     int64_t now = fr_sys.mono_ms(), due = now + ASLEEP_MS, in;
     const struct host_schedule *s;
 
-    if (all == NULL)
+    if (!all->served)
         return INT64_MAX;
     if (all->taking)
         return now;

@@ -28,10 +28,6 @@
 
 struct host_occurrence;
 
-struct host_again { /* when rerun.c and backfill.c look next, in mono_ms; INT64_MAX: never */
-    int64_t rerun_due_ms, backfill_due_ms;
-};
-
 struct host_schedule {
     struct host_file *file;
     struct fr_schedule_row row;   /* owns its texts, but source */
@@ -64,8 +60,11 @@ struct host_file {
     size_t n, cap;
 };
 
-struct host_schedules {
+struct host_schedules { /* the state of timetable_part */
     struct fr_host *host;
+    /* When rerun.c and backfill.c look next, in mono_ms; INT64_MAX: never. */
+    int64_t rerun_due_ms, backfill_due_ms;
+    bool served;          /* fr_host_watch() was called: the rest is in use */
     const char **folders; /* owns */
     size_t n_folders;
     struct host_file **files; /* owns; by path */
@@ -96,6 +95,8 @@ struct host_schedules {
     size_t prune_at;
     size_t making; /* runs */
 };
+
+struct host_schedules *schedules_of(const struct fr_host *host);
 
 /* ---- schedules.c ---- */
 

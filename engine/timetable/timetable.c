@@ -9,6 +9,11 @@ enum { LOOK_SOON_MS = 20 /* several files are written at once */ };
 
 /* ---- begin and end ---- */
 
+struct host_schedules *schedules_of(const struct fr_host *host)
+{
+    return host_state(host, &timetable_part);
+}
+
 static void on_dir_news(void *arg, int what)
 {
     struct host_schedules *all = arg;
@@ -39,11 +44,19 @@ static enum fr_rc listen_to(struct host_schedules *all, int fd, fr_ready_fn *fn,
     return rc;
 }
 
+static enum fr_rc open_schedules(struct fr_host *host, struct fr_err *err)
+{
+    (void)err;
+    *schedules_of(host) = (struct host_schedules){
+        .host = host, .rerun_due_ms = INT64_MAX, .backfill_due_ms = INT64_MAX};
+    return FR_OK;
+}
+
 static void close_schedules(struct fr_host *host)
 {
-    struct host_schedules *all = host->schedules;
+    struct host_schedules *all = schedules_of(host);
 
-    if (all == NULL)
+    if (!all->served)
         return;
     folder_scan_end(all);
     fr_loop_unwatch(host->loop, &all->dir_watch);
@@ -60,27 +73,22 @@ static void close_schedules(struct fr_host *host)
     fr_sys.free(all->files);
     fr_sys.free(all->list);
     fr_heap_finish(&all->due);
-    fr_sys.free(all);
-    host->schedules = NULL;
+    (void)open_schedules(host, NULL);
 }
 
 enum fr_rc fr_host_watch(struct fr_host *host, const char *const *folders, size_t n,
                          const struct fr_run_shell *shell, struct fr_err *err)
 {
-    struct host_schedules *all = fr_sys.alloc(sizeof(*all));
-    bool ok = all != NULL;
+    struct host_schedules *all = schedules_of(host);
     size_t bytes;
+    bool ok;
     enum fr_rc rc;
 
-    if (!ok)
-        return fr_fail(err, FR_NOMEM, "no memory for schedules");
-    *all = (struct host_schedules){.host = host,
-                                   .dir_fd = fr_sys.dir_news(folders, n),
-                                   .clock_fd = fr_sys.clock_news(),
-                                   .wall_ms = fr_sys.wall_ms(),
-                                   .mono_ms = fr_sys.mono_ms(),
-                                   .back = true};
-    host->schedules = all;
+    all->served = all->back = true;
+    all->dir_fd = fr_sys.dir_news(folders, n);
+    all->clock_fd = fr_sys.clock_news();
+    all->wall_ms = fr_sys.wall_ms();
+    all->mono_ms = fr_sys.mono_ms();
     host->config.schedule_shell = *shell;
     ok = fr_mul_size(n, sizeof(*all->folders), &bytes) &&
          (all->folders = fr_sys.alloc(bytes)) != NULL;
@@ -98,19 +106,10 @@ enum fr_rc fr_host_watch(struct fr_host *host, const char *const *folders, size_
 
 bool fr_host_ready(const struct fr_host *host)
 {
-    return host->schedules == NULL || host->schedules->ready;
+    return !schedules_of(host)->served || schedules_of(host)->ready;
 }
 
 /* ---- the part ---- */
-
-static enum fr_rc open_again(struct fr_host *host, struct fr_err *err)
-{
-    host->again = fr_sys.alloc(sizeof(*host->again));
-    if (host->again == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the host");
-    *host->again = (struct host_again){INT64_MAX, INT64_MAX};
-    return FR_OK;
-}
 
 static enum fr_rc begin_due(struct fr_host *host, struct fr_err *err)
 {
@@ -121,10 +120,11 @@ static enum fr_rc begin_due(struct fr_host *host, struct fr_err *err)
 
 static int64_t due(const struct fr_host *host)
 {
+    const struct host_schedules *all = schedules_of(host);
     int64_t due = schedules_due(host);
 
-    due = host->again->rerun_due_ms < due ? host->again->rerun_due_ms : due;
-    return host->again->backfill_due_ms < due ? host->again->backfill_due_ms : due;
+    due = all->rerun_due_ms < due ? all->rerun_due_ms : due;
+    return all->backfill_due_ms < due ? all->backfill_due_ms : due;
 }
 
 static void gone(struct host_run *h)
@@ -142,18 +142,12 @@ static void note(struct host_run *h, const struct fr_run *run, const struct fr_n
         gone(h);
 }
 
-static void close_all(struct fr_host *host)
-{
-    close_schedules(host);
-    fr_sys.free(host->again);
-    host->again = NULL;
-}
-
 const struct host_part timetable_part = {
     .name = "what schedules had to do",
-    .step = {[HOST_OPEN] = open_again, [HOST_TURN] = schedules_turn, [HOST_DECIDE] = begin_due},
+    .state_bytes = sizeof(struct host_schedules),
+    .step = {[HOST_OPEN] = open_schedules, [HOST_TURN] = schedules_turn, [HOST_DECIDE] = begin_due},
     .superseded = rerun_forget,
     .due = due,
     .note = note,
     .of_run = {[HOST_RUN_GONE] = gone},
-    .close = close_all};
+    .close = close_schedules};

@@ -262,7 +262,7 @@ static void test_schedules(void)
 {
     struct host_schedule due = {.s = &(struct fr_schedule){0}, .due_wall = 1500}, paused = due,
                          gone = due, *list[] = {&gone, &due, &paused};
-    struct host_schedules all = {.host = bed.host, .list = list, .n = 3, .clock_steps = 2};
+    struct host_schedules *all = schedules_of(bed.host), none = *all;
 
     due.row = (struct fr_schedule_row){.pipeline = "p", .name = "a", .state = FR_SCHEDULE_ACTIVE};
     paused.row =
@@ -270,7 +270,8 @@ static void test_schedules(void)
     paused.due_wall = INT64_MAX;
     gone.row = (struct fr_schedule_row){.pipeline = "p", .name = "c", .state = FR_SCHEDULE_ACTIVE};
     gone.s = NULL;
-    bed.host->schedules = &all;
+    *all = (struct host_schedules){
+        .host = bed.host, .served = true, .list = list, .n = 3, .clock_steps = 2};
     check_line("flowrun_schedule_next_timestamp_seconds{pipeline=\"p\",schedule=\"a\"} 1.5\n");
     check_line("flowrun_schedule_paused{pipeline=\"p\",schedule=\"a\"} 0\n");
     check_line("flowrun_schedule_paused{pipeline=\"p\",schedule=\"b\"} 1\n");
@@ -278,13 +279,13 @@ static void test_schedules(void)
     check_row("those that no file has, and times that do not come");
     CHECK_INT(count_of("flowrun_schedule_next"), 1);
     CHECK_INT(count_of("flowrun_schedule_paused"), 2);
-    all.n = 1;
-    all.clock_steps = 5;
+    all->n = 1;
+    all->clock_steps = 5;
     check_line("flowrun_clock_steps_total 5\n");
     check_row("no schedules");
     CHECK_INT(count_of("flowrun_schedule_next"), 0);
     CHECK_INT(count_of("flowrun_schedule_paused"), 0);
-    bed.host->schedules = NULL;
+    *all = none;
     check_line("flowrun_clock_steps_total 5\n");
 }
 

@@ -287,7 +287,7 @@ static void test_replaced(void)
     CHECK_INT(st_of.st_size, sizeof(text) - 1);
     CHECK_INT(utimensat(AT_FDCWD, other, (struct timespec[]){st_of.st_atim, st_of.st_mtim}, 0), 0);
     CHECK_INT(rename(other, path), 0);
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, has_rule, "every day at 03:00 in UTC");
     check_row("the same file, written anew in the same second");
     CHECK_INT(stat(path, &st_of), 0);
@@ -296,26 +296,26 @@ static void test_replaced(void)
     CHECK_INT(close(fd), 0);
     st_of.st_mtim.tv_nsec ^= 1;
     CHECK_INT(utimensat(AT_FDCWD, path, (struct timespec[]){st_of.st_atim, st_of.st_mtim}, 0), 0);
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, has_rule, "every day at 04:00 in UTC");
     check_row("one that went, and came back as it was");
     CHECK_INT(rename(path, other), 0);
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, is_gone, "p");
     CHECK_INT(rename(other, path), 0);
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, is_known, "p");
     check_row("its pipeline has another name");
     write_pipeline(&bed, "p", "name: q\nschedule: {cron: \"0 4 * * *\"}\ntasks: {a: {run: x}}\n");
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, is_known, "q");
     CHECK(!is_known(&bed, "p"));
     check_row("a broken one that went");
     write_pipeline(&bed, "p", "name: q\nschedule: [\n");
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, has_error, "p.yaml");
     drop_pipeline(&bed, "p");
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, lacks_error, "p.yaml");
     close_host(&bed);
 }
@@ -382,7 +382,7 @@ static void test_unlisted(void)
     begin_host(&bed);
     until(&bed, is_ready, NULL);
     unlisted = true;
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, has_error, "looking into ");
     CHECK(!is_gone(&bed, "p") && !has_error(&bed, "nodes.yaml"));
     set_clock("2026-03-01T02:00Z");
@@ -394,7 +394,7 @@ static void test_unlisted(void)
     set_clock("2026-03-01T03:00Z");
     until_fires(&bed, "p", "ran 03-01T02:00 run 1, ran 03-01T03:00 run 2");
     unlisted = false;
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, has_error, "");
     CHECK(!is_gone(&bed, "p"));
     close_host(&bed);
@@ -442,7 +442,7 @@ static void test_changes(void)
         (void)snprintf(before, sizeof(before), "%s", row.fingerprint);
         set_clock("2026-03-01T01:50Z");
         put_pipeline(&bed, "p", rows[i].after);
-        schedules_look_soon(bed.host->schedules, 0);
+        schedules_look_soon(schedules_of(bed.host), 0);
         until(&bed, is_printed_anew, before);
         check_fires(&bed, "p", "");
         CHECK(find_row(&bed, "p", &row) && row.since_ms > fr_sys.wall_ms() - 300000);
@@ -511,7 +511,7 @@ static void test_several(void)
     CHECK_INT(count_known(), 7);
     for (size_t i = 0; i < 7; i++) {
         put_pipeline(&bed, names[i], "{every: 1h}");
-        schedules_look_soon(bed.host->schedules, 0);
+        schedules_look_soon(schedules_of(bed.host), 0);
         until(&bed, is_hourly, names[i]);
         CHECK_INT(count_known(), 7);
     }
@@ -526,7 +526,7 @@ static void test_several(void)
     check_answer(ask(&bed, GET, "/api/v1/pipelines/m", NULL), 200,
                  "\"pipeline\":\"m\",\"name\":\"default\",\"rule\":\"every 1 h in UTC\"");
     drop_pipeline(&bed, "plain");
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     for (int i = 0; i < 1000 && has_answer(&bed, "/api/v1/pipelines", "plain"); i++)
         settle_host(&bed);
     check_answer(ask(&bed, GET, "/api/v1/pipelines/plain", NULL), 404, "no pipeline 'plain'");
@@ -562,7 +562,7 @@ static void test_two_folders(void)
     until(&bed, is_ready, NULL);
     CHECK(is_known(&bed, "p") && is_known(&bed, "q"));
     unlisted = true;
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, has_error, "looking into ");
     check_answer(ask(&bed, GET, "/api/v1/schedules?pipeline=p", NULL), 200,
                  "\"error\":\"looking into");

@@ -375,7 +375,7 @@ static void test_run(void)
     check_runs(&bed, "p", "1 running api by hand");
     check_params("1", "n=7");
     drop_pipeline(&bed, "p");
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, is_gone, "p");
     check_answer(ask(&bed, POST, "/api/v1/schedules/1/run", "{}"), 404, "is not served any more");
     close_host(&bed);
@@ -401,7 +401,7 @@ static void test_dry_backfill(void)
     ask_backfill("oldest", ", \"dry\": true", 400, "nothing else");
     check_row("many: the rest is asked for");
     put_pipeline(&bed, "p", "{every: 1m}");
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, has_rule, "every 1 min in UTC");
     ask_backfill("oldest", ", \"dry_run\": true", 200,
                  "\"next\":{\"from_ms\":1772353140001,\"to_ms\":1772409600000}");
@@ -435,7 +435,7 @@ static bool was_refused(struct host_bed *b, const char *arg)
 static bool backs_off(struct host_bed *b, const char *arg)
 {
     (void)arg;
-    return b->host->schedules->list[0]->backoff_ms != 0;
+    return schedules_of(b->host)->list[0]->backoff_ms != 0;
 }
 
 static void test_full(void)
@@ -453,7 +453,8 @@ static void test_full(void)
     check_fires(&bed, "p", "");
     disk_full = false;
     until_fires(&bed, "p", "ran 03-01T02:00 run 1");
-    CHECK_INT(bed.host->schedules->list[0]->backoff_ms, 0); /* the next fault is the first again */
+    CHECK_INT(schedules_of(bed.host)->list[0]->backoff_ms,
+              0); /* the next fault is the first again */
     check_row("a decision that cannot be written");
     check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": true}"), 200, NULL);
     refuse("INSERT ON fire");
@@ -462,7 +463,7 @@ static void test_full(void)
     check_fires(&bed, "p", "ran 03-01T02:00 run 1");
     admit();
     until_fires(&bed, "p", "ran 03-01T02:00 run 1, paused 03-02T02:00");
-    CHECK_INT(bed.host->schedules->list[0]->backoff_ms, 0);
+    CHECK_INT(schedules_of(bed.host)->list[0]->backoff_ms, 0);
     close_host(&bed); /* a thread may write until then */
     fr_sys.write = fr_sys_real.write;
 }
@@ -556,7 +557,7 @@ static void test_meanwhile(void)
     check_answer(ask(&bed, PUT, "/api/v1/schedules/1", "{\"paused\": false}"), 200, NULL);
     hold_fire("2026-03-01T04:00Z");
     put_pipeline(&bed, "p", "{cron: \"30 * * * *\"}");
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, has_rule, "at minute 30 of every hour in UTC");
     sem_post(&comes);
     settle_host(&bed);

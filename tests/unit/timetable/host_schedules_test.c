@@ -230,7 +230,7 @@ static void put_zone(const char *path, const char *like)
 /* The last schedule is due next at that time in UTC. */
 static bool is_due_at(struct host_bed *b, const char *text)
 {
-    const struct host_schedules *all = b->host->schedules;
+    const struct host_schedules *all = schedules_of(b->host);
 
     return all->n > 0 && all->list[all->n - 1]->due_wall == bed_time(text) * 1000;
 }
@@ -257,7 +257,7 @@ static void test_zone_replaced(void)
     until(&bed, is_due_at, "2026-03-02T00:00Z");
     set_clock("2026-03-01T04:00Z");
     put_zone(tokyo, "Asia/Kolkata"); /* there 09:00 of that day was at 03:30 */
-    schedules_look_soon(bed.host->schedules, 0);
+    schedules_look_soon(schedules_of(bed.host), 0);
     until(&bed, is_due_at, "2026-03-01T06:30Z");
     set_clock("2026-03-01T06:30Z");
     until_fires(&bed, "p", "ran 03-01T03:00 run 1, ran 03-01T06:30 run 2");
@@ -292,7 +292,7 @@ static bool have_fires(struct host_bed *b, const char *want)
 static bool is_taking(struct host_bed *b, const char *arg)
 {
     (void)arg;
-    return b->host->schedules->taking;
+    return schedules_of(b->host)->taking;
 }
 
 /* More than one turn has time for: a part of it each, and nothing is lost. */
