@@ -114,7 +114,7 @@ static enum fr_rc look_held(struct host_run *h, const struct fr_run_rows *open, 
         return FR_OK;
     of.policy = s->overlap;
     of.queue_max = s->queue_max;
-    rc = look_unwanted(h->host->store, row, &arena, held, err);
+    rc = look_unwanted(h->host->env.store, row, &arena, held, err);
     if (rc == FR_OK && *held)
         fr_run_cancel(h->run);
     else if (rc == FR_OK)
@@ -164,11 +164,11 @@ static enum fr_rc check_lead(struct fr_host *host, struct fr_err *err)
     uint32_t epoch = 0;
 
     queue_of(host)->due_ms = fr_sys.mono_ms() + LEAD_MS;
-    if (fr_store_followed(host->store, &epoch))
+    if (fr_store_followed(host->env.store, &epoch))
         return fr_fail(err, FR_DENIED,
                        "another flowrun became the host of %s (epoch %u, ours is %u): this one "
                        "starts no more",
-                       fr_store_home(host->store), epoch, host->env.epoch);
+                       fr_store_home(host->env.store), epoch, host->env.epoch);
     return FR_OK;
 }
 
@@ -187,8 +187,8 @@ static enum fr_rc admit(struct fr_host *host, struct fr_err *err)
     queue->due_ms = INT64_MAX;
     if (h != NULL && (rc = check_lead(host, err)) != FR_OK)
         return rc;
-    if (h != NULL && (fr_store_runs_open(host->store, &arena, &rows, err) != FR_OK ||
-                      fr_store_runs_live(host->store, &arena, &open, err) != FR_OK)) {
+    if (h != NULL && (fr_store_runs_open(host->env.store, &arena, &rows, err) != FR_OK ||
+                      fr_store_runs_live(host->env.store, &arena, &open, err) != FR_OK)) {
         rc = look_again(h, err);
         h = NULL;
     }
@@ -222,7 +222,7 @@ enum fr_rc queue_ask(struct fr_host *host, const struct fr_spec *spec, int64_t n
     if (limits.pipeline == 0 && pool[0] == '\0' && host->config.limits.max_active_runs == 0 &&
         !*wait)
         return FR_OK;
-    if ((rc = fr_store_runs_open(host->store, &arena, &rows, err)) == FR_OK) {
+    if ((rc = fr_store_runs_open(host->env.store, &arena, &rows, err)) == FR_OK) {
         for (size_t i = 0; i < rows.n; i++)
             queued += fr_queue_waits(&rows.rows[i]);
         fr_queue_active(&rows, &(struct fr_queue_driven){waits, host});

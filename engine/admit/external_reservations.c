@@ -24,7 +24,7 @@ enum fr_rc reservations_load(struct fr_host *host, struct fr_err *err)
     struct host_slots *slots = slots_of(host);
     struct fr_arena arena = {0};
     struct fr_held_rows rows = {0};
-    enum fr_rc rc = fr_store_held(host->store, &arena, &rows, err);
+    enum fr_rc rc = fr_store_held(host->env.store, &arena, &rows, err);
 
     while (slots->n_held > 0)
         drop(host, slots->n_held - 1);
@@ -169,7 +169,7 @@ static void on_timer(void *arg)
     for (struct host_probe *p = slots->probes; p != NULL; p = p->next)
         ask(host, p);
     if (slots->probes != NULL)
-        fr_loop_arm_in(host->loop, slots->held_timer, ASK_MS);
+        fr_loop_arm_in(host->env.loop, slots->held_timer, ASK_MS);
 }
 
 void reservations_ask(struct host_run *h, uint32_t node, struct fr_id home)
@@ -181,12 +181,12 @@ void reservations_ask(struct host_run *h, uint32_t node, struct fr_id home)
     if (reservations_slots(host, home) == 0)
         return;
     if (slots->held_timer == NULL &&
-        fr_loop_timer(host->loop, on_timer, host, &slots->held_timer) != FR_OK)
+        fr_loop_timer(host->env.loop, on_timer, host, &slots->held_timer) != FR_OK)
         return;
     if (p == NULL && (p = make_probe(h, node, home)) == NULL)
         return;
     ask(host, p);
-    fr_loop_arm_in(host->loop, slots->held_timer, ASK_MS);
+    fr_loop_arm_in(host->env.loop, slots->held_timer, ASK_MS);
 }
 
 void reservations_finish(struct fr_host *host)
@@ -195,6 +195,6 @@ void reservations_finish(struct fr_host *host)
 
     slots->n_held = 0;
     tidy_probes(host);
-    fr_loop_untimer(host->loop, &slots->held_timer);
+    fr_loop_untimer(host->env.loop, &slots->held_timer);
     fr_sys.free(slots->held);
 }

@@ -11,7 +11,7 @@ static enum fr_rc look_drained(struct fr_host *host, struct host_machine *m, str
 {
     struct fr_arena arena = {0};
     struct fr_drained_rows rows = {0};
-    enum fr_rc rc = fr_store_drained(host->store, &arena, &rows, err);
+    enum fr_rc rc = fr_store_drained(host->env.store, &arena, &rows, err);
 
     m->drained = rc == FR_OK && fr_drained_find(&rows, m->home) != NULL;
     fr_arena_finish(&arena);

@@ -28,7 +28,7 @@ bool host_identify(void *arg, enum fr_api_secret kind, const char *secret, bool 
 
 static enum fr_rc open_answers(struct fr_host *host, struct fr_err *err)
 {
-    return fr_access_create(host->store, &answers_of(host)->access, err);
+    return fr_access_create(host->env.store, &answers_of(host)->access, err);
 }
 
 static void close_answers(struct fr_host *host)

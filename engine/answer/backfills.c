@@ -11,7 +11,7 @@ enum { DRY_MOST = 500 }; /* instants in a response */
 enum fr_rc get_backfills(struct call *c, struct fr_err *err)
 {
     struct fr_backfill_rows rows = {0};
-    enum fr_rc rc = fr_store_backfills(c->host->store, false, &c->arena, &rows, err);
+    enum fr_rc rc = fr_store_backfills(c->host->env.store, false, &c->arena, &rows, err);
 
     return rc == FR_OK ? answer_rows(c, &fr_backfill_type, rows.rows, rows.n, err) : rc;
 }
@@ -19,7 +19,7 @@ enum fr_rc get_backfills(struct call *c, struct fr_err *err)
 static enum fr_rc answer_backfill(struct call *c, int status, int64_t id, struct fr_err *err)
 {
     struct fr_backfill_row row;
-    enum fr_rc rc = fr_store_backfill_find(c->host->store, id, &c->arena, &row, err);
+    enum fr_rc rc = fr_store_backfill_find(c->host->env.store, id, &c->arena, &row, err);
 
     backfill_changed(c->host);
     return rc == FR_OK ? answer_json(c, status, fr_row_json(&fr_backfill_type, &row), err) : rc;
@@ -137,7 +137,7 @@ static enum fr_rc answer_dry(struct call *c, struct fr_backfill_row row, struct 
         struct fr_instant there;
         bool wanted;
 
-        if ((rc = fr_store_instant(c->host->store, row.schedule, ms, &c->arena, &there, err)) !=
+        if ((rc = fr_store_instant(c->host->env.store, row.schedule, ms, &c->arena, &there, err)) !=
             FR_OK)
             break;
         wanted = fr_backfill_wants(&row, &there);
@@ -171,13 +171,13 @@ enum fr_rc post_backfills(struct call *c, struct fr_err *err)
     if (rc == FR_OK && wish.dry)
         return answer_dry(c, wish.row, err);
     if (rc == FR_OK)
-        rc = fr_store_backfill_add(c->host->store, &wish.row, err);
+        rc = fr_store_backfill_add(c->host->env.store, &wish.row, err);
     return rc == FR_OK ? answer_backfill(c, 201, wish.row.id, err) : rc;
 }
 
 static enum fr_rc change(struct call *c, enum fr_backfill_state state, struct fr_err *err)
 {
-    enum fr_rc rc = fr_backfill_change(c->host->store, c->schedule, state, err);
+    enum fr_rc rc = fr_backfill_change(c->host->env.store, c->schedule, state, err);
 
     return rc == FR_OK ? answer_backfill(c, 202, c->schedule, err) : rc;
 }

@@ -50,7 +50,7 @@ enum fr_rc get_deliveries(struct call *c, struct fr_err *err)
     enum fr_rc rc = read_filter(c, &f, err);
 
     if (rc == FR_OK)
-        rc = fr_store_deliveries(c->host->store, &f, &c->arena, &rows, err);
+        rc = fr_store_deliveries(c->host->env.store, &f, &c->arena, &rows, err);
     if (rc != FR_OK)
         return rc;
     out = json_pack("{s:o}", "items", fr_rows_json(&fr_delivery_type, rows.rows, rows.n));
@@ -64,7 +64,7 @@ enum fr_rc get_deliveries_id(struct call *c, struct fr_err *err)
 {
     struct fr_delivery_row row;
     json_t *message = NULL, *out;
-    enum fr_rc rc = fr_store_delivery(c->host->store, c->schedule, &c->arena, &row, err);
+    enum fr_rc rc = fr_store_delivery(c->host->env.store, c->schedule, &c->arena, &row, err);
 
     if (rc == FR_OK)
         rc = fr_json_parse(fr_str_of(row.body), "a stored message", &message, err);
@@ -97,7 +97,7 @@ enum fr_rc post_deliveries_id_again(struct call *c, struct fr_err *err)
     enum fr_rc rc = outbox_again(c->host, c->schedule, err);
 
     if (rc == FR_OK)
-        rc = fr_store_delivery(c->host->store, c->schedule, &c->arena, &row, err);
+        rc = fr_store_delivery(c->host->env.store, c->schedule, &c->arena, &row, err);
     return rc == FR_OK ? answer_json(c, 202, fr_row_json(&fr_delivery_type, &row), err) : rc;
 }
 
@@ -112,7 +112,7 @@ enum fr_rc get_channels(struct call *c, struct fr_err *err)
     json_object_foreach((json_t *)outbox_channels(c->host), name, channel)
     {
         if (rc == FR_OK)
-            rc = fr_store_channel_note(c->host->store, name, &c->arena, &note, err);
+            rc = fr_store_channel_note(c->host->env.store, name, &c->arena, &note, err);
         if (rc == FR_OK)
             json_array_append_new(items, json_pack("{s:s, s:O, s:s}", "name", name, "kind",
                                                    json_object_get(channel, "kind"), "off",

@@ -69,13 +69,13 @@ enum fr_rc get_runs_run_artifacts_name(struct call *c, struct fr_err *err)
     const struct fr_file_row *row;
     struct fr_buf path = {0};
     int fd;
-    enum fr_rc rc = fr_store_files(c->host->store, c->run.id, &c->arena, &rows, err);
+    enum fr_rc rc = fr_store_files(c->host->env.store, c->run.id, &c->arena, &rows, err);
 
     if (rc != FR_OK)
         return rc;
     if ((row = find_file(&rows, c->rest)) == NULL)
         return fr_fail(err, FR_NOTFOUND, "run %lld kept no such file", (long long)c->run.no);
-    fr_blob_path(fr_store_home(c->host->store), row->hash, &path);
+    fr_blob_path(fr_store_home(c->host->env.store), row->hash, &path);
     if (path.bad)
         return fr_fail(err, FR_NOMEM, "no memory for a path");
     if ((fd = fr_sys.open(path.p, O_RDONLY | O_NOFOLLOW, 0)) < 0)

@@ -76,8 +76,7 @@ static void look_at_disk(struct fr_host *host, const struct host_run *h, uint32_
     struct fr_id home;
 
     (void)fr_run_demand(h->run, node, &home);
-    if (host->machines_seen == NULL || fr_id_zero(home) ||
-        (m = fr_machines_find(host->machines_seen, home)) == NULL)
+    if (fr_id_zero(home) || (m = fr_machines_find(host->meters->machines, home)) == NULL)
         return;
     fr_prom_set(host->meters->prom, AT(NODE_DISK, fr_run_plan(h->run)->nodes[node].name),
                 (double)m->disk_free);
@@ -217,15 +216,12 @@ static void look_at_deliveries(struct fr_host *host, struct fr_prom *prom)
 
 void gauges_text(struct fr_host *host, struct fr_buf *out)
 {
-    const char *home = fr_store_home(host->store);
-    struct fr_prom *prom;
+    const char *home = fr_store_home(host->env.store);
+    struct fr_prom *prom = host->meters->prom;
 
-    if (host->meters == NULL)
-        return;
-    prom = host->meters->prom;
     fr_prom_set(prom, AT(BUILD_INFO, FLOWRUN_VERSION), 1);
     fr_prom_set(prom, AT(START_TIME), (double)host->meters->start_wall / 1000);
-    fr_prom_set(prom, AT(LEADER), fr_store_leads(host->store));
+    fr_prom_set(prom, AT(LEADER), fr_store_leads(host->env.store));
     look_at_runs(host, prom);
     look_at_pools(host, prom);
     look_at_nodes(host, prom);

@@ -77,7 +77,7 @@ bool idempotency_answered(struct call *c)
     }
     name_of(c, who);
     if (!hash_of(c, hash) ||
-        fr_store_kept(c->host->store, who, c->req->key, &c->arena, &kept, &err) != FR_OK)
+        fr_store_kept(c->host->env.store, who, c->req->key, &c->arena, &kept, &err) != FR_OK)
         return false;
     if (strcmp(kept.request, hash) != 0)
         refuse(c, 422, "this Idempotency-Key came with another request");
@@ -99,7 +99,8 @@ void idempotency_keep(struct call *c)
         return;
     name_of(c, who);
     row.request = hash;
-    if (!hash_of(c, hash) || fr_store_keep(c->host->store, who, c->req->key, &row, &err) != FR_OK)
+    if (!hash_of(c, hash) ||
+        fr_store_keep(c->host->env.store, who, c->req->key, &row, &err) != FR_OK)
         fr_log(FR_LOG_WARN, "host", "the answer to key=%s is not kept: error=\"%s\"", c->req->key,
                err.msg);
 }

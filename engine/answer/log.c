@@ -26,7 +26,7 @@ static enum fr_rc find_attempt(struct call *c, struct fr_attempt_row *out, const
         !fr_id_parse((struct fr_str){c->rest, (size_t)(end - c->rest)}, &out->id))
         return fr_fail(err, FR_NOTFOUND, "there is nothing at %s", c->req->path);
     *rest = end + 4;
-    rc = fr_store_attempt_find(c->host->store, c->run.id, &c->arena, out, err);
+    rc = fr_store_attempt_find(c->host->env.store, c->run.id, &c->arena, out, err);
     return rc != FR_NOTFOUND
                ? rc
                : fr_fail(err, rc, "run %lld has no such attempt", (long long)c->run.no);
@@ -35,11 +35,11 @@ static enum fr_rc find_attempt(struct call *c, struct fr_attempt_row *out, const
 static enum fr_rc find_path(struct call *c, const struct fr_attempt_row *row, struct fr_buf *path,
                             struct fr_err *err)
 {
-    fr_home_at(fr_store_home(c->host->store), FR_HOME_RUN, c->run.id, path);
+    fr_home_at(fr_store_home(c->host->env.store), FR_HOME_RUN, c->run.id, path);
     fr_buf_fmt(path, "/%s", row->log);
     if (path->bad)
         return fr_fail(err, FR_NOMEM, "no memory for a path");
-    return fr_check_unlinked(path->p, strlen(fr_store_home(c->host->store)), err);
+    return fr_check_unlinked(path->p, strlen(fr_store_home(c->host->env.store)), err);
 }
 
 static enum fr_rc send_bytes(struct call *c, const struct fr_attempt_row *row, const char *path)

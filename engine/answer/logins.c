@@ -91,7 +91,7 @@ enum fr_rc get_openapi_json(struct call *c, struct fr_err *err)
 enum fr_rc get_tokens(struct call *c, struct fr_err *err)
 {
     struct fr_token_rows rows = {0};
-    enum fr_rc rc = fr_store_tokens(c->host->store, &c->arena, &rows, err);
+    enum fr_rc rc = fr_store_tokens(c->host->env.store, &c->arena, &rows, err);
 
     return rc == FR_OK ? answer_rows(c, &fr_token_type, rows.rows, rows.n, err) : rc;
 }
@@ -110,7 +110,7 @@ enum fr_rc post_tokens(struct call *c, struct fr_err *err)
                        "the body must be {\"name\": \"…\", \"role\": \"view\", \"days\": 90}");
     c->has_secret = true;
     grant = (struct fr_grant){name, fr_role_of(role), days};
-    rc = fr_token_make(c->host->store, &grant, secret, err);
+    rc = fr_token_make(c->host->env.store, &grant, secret, err);
     if (rc == FR_OK)
         rc = fr_access_reload(answers_of(c->host)->access, err);
     return rc == FR_OK ? answer_json(c, 201,
@@ -122,7 +122,7 @@ enum fr_rc post_tokens(struct call *c, struct fr_err *err)
 
 enum fr_rc delete_tokens_name(struct call *c, struct fr_err *err)
 {
-    enum fr_rc rc = fr_store_token_drop(c->host->store, c->rest, err);
+    enum fr_rc rc = fr_store_token_drop(c->host->env.store, c->rest, err);
 
     if (rc == FR_OK)
         rc = fr_access_reload(answers_of(c->host)->access, err);
@@ -162,7 +162,7 @@ enum fr_rc get_audit(struct call *c, struct fr_err *err)
     if (rc == FR_OK)
         rc = query_number(c, "before", INT64_MAX, &before, err);
     if (rc == FR_OK)
-        rc = fr_store_audit(c->host->store, before, (size_t)limit, &c->arena, &rows, err);
+        rc = fr_store_audit(c->host->env.store, before, (size_t)limit, &c->arena, &rows, err);
     if (rc != FR_OK)
         return rc;
     out = json_pack("{s:o}", "items", fr_rows_json(&fr_audit_type, rows.rows, rows.n));
@@ -178,7 +178,8 @@ enum fr_rc get_runs_run_audit(struct call *c, struct fr_err *err)
 {
     bool all = c->req->caller == NULL || c->req->caller->role >= FR_ROLE_ADMIN;
     struct fr_audit_rows rows = {0};
-    enum fr_rc rc = fr_store_asked_of(c->host->store, c->run.no, AUDIT_MOST, &c->arena, &rows, err);
+    enum fr_rc rc =
+        fr_store_asked_of(c->host->env.store, c->run.no, AUDIT_MOST, &c->arena, &rows, err);
 
     if (rc != FR_OK)
         return rc;

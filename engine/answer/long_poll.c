@@ -69,7 +69,7 @@ bool long_poll_over(struct call *c, int64_t seq, enum fr_rc *rc, struct fr_err *
 
     if (job_of(c->host, c->req->waiter) != NULL) /* its response is being read */
         return true;
-    *rc = fr_store_event_last(c->host->store, c->run.id, &last, err);
+    *rc = fr_store_event_last(c->host->env.store, c->run.id, &last, err);
     over = *rc != FR_OK || last > seq || c->req->waiter == NULL ||
            (a != NULL && fr_sys.mono_ms() >= a->until_ms);
     if (over)
@@ -84,19 +84,19 @@ static bool has_news(struct fr_host *host, const struct host_long_poll *a)
 {
     int64_t last = 0;
 
-    return fr_store_event_last(host->store, a->run, &last, NULL) != FR_OK || last > a->seq;
+    return fr_store_event_last(host->env.store, a->run, &last, NULL) != FR_OK || last > a->seq;
 }
 
 void long_poll_turn(struct fr_host *host)
 {
     struct host_long_polls *polls = &answers_of(host)->long_polls;
     int64_t now = fr_sys.mono_ms();
-    bool look = fr_store_changes(host->store) != polls->changes && now >= polls->ms + PAUSE_MS;
+    bool look = fr_store_changes(host->env.store) != polls->changes && now >= polls->ms + PAUSE_MS;
 
     if (polls->first == NULL)
         return;
     if (look) {
-        polls->changes = fr_store_changes(host->store);
+        polls->changes = fr_store_changes(host->env.store);
         polls->ms = now;
     }
     for (struct host_long_poll *a = polls->first; a != NULL; a = a->next)
@@ -111,7 +111,7 @@ int64_t long_poll_due(const struct fr_host *host)
     struct host_long_polls *polls = &answers_of(host)->long_polls;
     int64_t due = INT64_MAX;
 
-    if (polls->first != NULL && fr_store_changes(host->store) != polls->changes)
+    if (polls->first != NULL && fr_store_changes(host->env.store) != polls->changes)
         due = polls->ms + PAUSE_MS;
     for (const struct host_long_poll *a = polls->first; a != NULL; a = a->next)
         if (!a->called && a->until_ms < due)

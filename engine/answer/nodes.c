@@ -50,7 +50,7 @@ static json_t *entry_of(const struct listing *l, const char *name, struct fr_id 
     struct fr_host *host = l->host;
     json_t *items = l->items;
     const struct fr_machine *m =
-        fr_id_zero(home) ? NULL : fr_machines_find(host->machines_seen, home);
+        fr_id_zero(home) ? NULL : fr_machines_find(meters_machines(host->meters), home);
     json_t *item = json_object_get(items, name);
 
     if (item == NULL) {
@@ -100,22 +100,21 @@ static void add_known(const struct listing *l, const struct fr_known_rows *known
 static json_t *all_nodes(struct call *c, struct fr_err *err)
 {
     struct fr_host *host = c->host;
+    struct fr_machines *all = meters_machines(host->meters);
     struct listing l = {.host = host, .items = json_object()};
     struct fr_known_rows known = {0};
     const struct fr_machine *m;
 
-    if (fr_store_drained(host->store, &c->arena, &l.drained, err) != FR_OK ||
-        fr_store_known_nodes(host->store, &c->arena, &known, err) != FR_OK) {
+    if (fr_store_drained(host->env.store, &c->arena, &l.drained, err) != FR_OK ||
+        fr_store_known_nodes(host->env.store, &c->arena, &known, err) != FR_OK) {
         json_decref(l.items);
         return NULL;
     }
-    if (host->machines_seen != NULL)
-        fr_machines_recall(host->machines_seen);
+    fr_machines_recall(all);
     for (size_t i = 0; i < host->n; i++)
         for (uint32_t n = 0; n < fr_run_plan(host->runs[i]->run)->n_nodes; n++)
             add_node(&l, host->runs[i], n);
-    for (size_t i = 0;
-         host->machines_seen != NULL && (m = fr_machines_at(host->machines_seen, i)) != NULL; i++)
+    for (size_t i = 0; (m = fr_machines_at(all, i)) != NULL; i++)
         if (json_object_get(l.items, m->name) == NULL)
             (void)entry_of(&l, m->name, m->home);
     for (size_t i = 0; i < l.drained.n; i++)
@@ -141,13 +140,12 @@ enum fr_rc get_nodes(struct call *c, struct fr_err *err)
 static enum fr_rc answer_samples(struct call *c, const char *name, struct fr_err *err)
 {
     int64_t now = fr_sys.wall_ms(), from, to, width;
-    struct fr_machines *all = c->host->machines_seen;
+    struct fr_machines *all = meters_machines(c->host->meters);
     struct fr_machine *m;
     enum fr_rc rc = query_number(c, "to", now, &to, err);
 
-    if (all != NULL)
-        fr_machines_recall(all);
-    m = all != NULL ? fr_machines_named(all, name) : NULL;
+    fr_machines_recall(all);
+    m = fr_machines_named(all, name);
     if (rc == FR_OK)
         rc = query_number(c, "from", to - FR_LOAD_FINE_MS, &from, err);
     if (rc == FR_OK)
@@ -199,22 +197,22 @@ enum fr_rc get_nodes_name(struct call *c, struct fr_err *err)
 static enum fr_rc drain(struct call *c, const char *name, const char *note, struct fr_err *err)
 {
     struct fr_drained_row row = {.name = name, .wall = fr_sys.wall_ms(), .note = note, .who = ""};
-    enum fr_rc rc = fr_store_node_home(c->host->store, name, &row.home, err);
+    enum fr_rc rc = fr_store_node_home(c->host->env.store, name, &row.home, err);
 
     if (c->req->caller != NULL)
         row.who = c->req->caller->name;
     if (rc == FR_OK)
-        rc = fr_store_drain(c->host->store, &row, err);
+        rc = fr_store_drain(c->host->env.store, &row, err);
     return rc == FR_OK ? slots_drained(c->host, row.home, err) : rc;
 }
 
 static enum fr_rc undrain(struct call *c, const char *name, struct fr_err *err)
 {
     struct fr_id home;
-    enum fr_rc rc = fr_store_node_home(c->host->store, name, &home, err);
+    enum fr_rc rc = fr_store_node_home(c->host->env.store, name, &home, err);
 
     if (rc == FR_OK)
-        rc = fr_store_undrain(c->host->store, home, err);
+        rc = fr_store_undrain(c->host->env.store, home, err);
     return rc == FR_OK ? slots_drained(c->host, home, err) : rc;
 }
 
@@ -243,7 +241,7 @@ enum fr_rc post_nodes_name_drain(struct call *c, struct fr_err *err)
 /* The host itself: the durations of its turns, and the cause of the longest. */
 enum fr_rc get_host(struct call *c, struct fr_err *err)
 {
-    struct fr_loop_slow slow = fr_loop_slow(c->host->loop);
+    struct fr_loop_slow slow = fr_loop_slow(c->host->env.loop);
     const struct host_meter *m = &c->host->meter;
 
     return answer_json(c, 200,

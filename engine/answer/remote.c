@@ -18,11 +18,11 @@ static enum fr_rc find_file(struct call *c, const char *name, const char **out, 
         .before = INT64_MAX, .pipeline = name, .state = "", .origin = "", .text = "", .limit = 1};
     struct fr_run_rows runs = {0};
     struct fr_schedule_rows schedules = {0};
-    enum fr_rc rc = fr_store_runs_where(c->host->store, &f, &c->arena, &runs, err);
+    enum fr_rc rc = fr_store_runs_where(c->host->env.store, &f, &c->arena, &runs, err);
 
     *out = runs.n > 0 ? runs.rows[0].source : NULL;
     if (rc == FR_OK && *out == NULL)
-        rc = fr_store_schedules(c->host->store, &c->arena, &schedules, err);
+        rc = fr_store_schedules(c->host->env.store, &c->arena, &schedules, err);
     for (size_t i = 0; rc == FR_OK && *out == NULL && i < schedules.n; i++)
         if (strcmp(schedules.rows[i].pipeline, name) == 0 && schedules.rows[i].gone_wall == 0)
             *out = schedules.rows[i].source;

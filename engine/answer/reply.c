@@ -31,7 +31,7 @@ enum fr_rc answer_run(struct call *c, int status, struct fr_id id, struct fr_err
     enum fr_rc rc;
 
     fr_id_text(id, text);
-    rc = fr_store_run_find(c->host->store, text, &c->arena, &row, err);
+    rc = fr_store_run_find(c->host->env.store, text, &c->arena, &row, err);
     if (rc != FR_OK)
         return rc;
     c->made = row.no;

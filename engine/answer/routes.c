@@ -36,7 +36,7 @@ static enum fr_rc find_run(struct call *c, struct fr_str name, struct fr_err *er
     if (name.p == NULL)
         return FR_OK;
     text = fr_arena_text(&c->arena, name.p, name.n);
-    return text != NULL ? fr_store_run_find(c->host->store, text, &c->arena, &c->run, err)
+    return text != NULL ? fr_store_run_find(c->host->env.store, text, &c->arena, &c->run, err)
                         : fr_fail(err, FR_NOMEM, "no memory for a request");
 }
 
@@ -173,7 +173,7 @@ static void note_asked(struct call *c)
         row.who = c->login.name;
     else if (who != NULL)
         row.who = who->name;
-    if (fr_store_asked_add(c->host->store, &row, &err) != FR_OK)
+    if (fr_store_asked_add(c->host->env.store, &row, &err) != FR_OK)
         fr_log(FR_LOG_WARN, "host", "the audit lacks \"%s\" by %s: error=\"%s\"", name, row.who,
                err.msg);
 }

@@ -77,7 +77,7 @@ static enum fr_rc begin_submit(struct call *c, bool own, struct fr_err *err)
     if (c->run.no != 0 && (again = fr_arena_alloc(&c->arena, sizeof(*again))) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a request");
     if (again != NULL)
-        rc = fr_run_again(c->host->store, &c->run, &c->arena, again, err);
+        rc = fr_run_again(c->host->env.store, &c->run, &c->arena, again, err);
     if (rc == FR_OK)
         rc = body_submit(c->doc, again, &c->arena, &submit, &texts.shell, err);
     if (rc == FR_OK && c->req->caller != NULL &&
@@ -93,7 +93,7 @@ static enum fr_rc begin_submit(struct call *c, bool own, struct fr_err *err)
     fr_id_text(submit.id, id);
     if ((job = make_find(c->host, submit.id)) != NULL)
         json_decref(texts.shell);
-    else if (fr_store_run_find(c->host->store, id, &c->arena, &c->run, NULL) == FR_OK)
+    else if (fr_store_run_find(c->host->env.store, id, &c->arena, &c->run, NULL) == FR_OK)
         return submit_again(c, texts.shell, err);
     else
         job = host_submit(c->host, &submit, &texts, err);
@@ -250,7 +250,7 @@ enum fr_rc post_runs_run_cancel(struct call *c, struct fr_err *err)
         return fr_fail(err, FR_BUSY, "run %lld is over (%s)", (long long)c->run.no,
                        fr_outcome_name(c->run.outcome));
     if (c->run.state == FR_RUN_OVER) {
-        rc = fr_store_rerun_drop(c->host->store, c->run.id, FR_RERUN_CANCELLED, err);
+        rc = fr_store_rerun_drop(c->host->env.store, c->run.id, FR_RERUN_CANCELLED, err);
         host_changed(c->host, HOST_QUEUE);
         return rc == FR_OK ? answer_run(c, 202, c->run.id, err) : rc;
     }
@@ -278,7 +278,7 @@ enum fr_rc post_runs_run_priority(struct call *c, struct fr_err *err)
             "goes first");
     if (!waits(c))
         return say_begun(c, err);
-    if ((rc = fr_store_run_priority(c->host->store, c->run.id, priority, err)) != FR_OK)
+    if ((rc = fr_store_run_priority(c->host->env.store, c->run.id, priority, err)) != FR_OK)
         return rc;
     if (h != NULL)
         fr_run_prioritize(h->run, priority);
@@ -299,7 +299,7 @@ enum fr_rc delete_runs_run(struct call *c, struct fr_err *err)
         return rc;
     bytes = size_bytes(job);
     job_drop(job);
-    if ((rc = fr_retain_remove(c->host->store, c->run.id, err)) != FR_OK)
+    if ((rc = fr_retain_remove(c->host->env.store, c->run.id, err)) != FR_OK)
         return rc;
     fr_retain_wake(c->host->retain);
     return answer_json(
@@ -314,7 +314,7 @@ enum fr_rc post_runs_run_pin(struct call *c, struct fr_err *err)
 
     if (!json_is_boolean(pinned) || json_object_size(c->doc) != 1)
         return fr_fail(err, FR_USAGE, "the body must be {\"pinned\": true} or false");
-    rc = fr_store_run_pin(c->host->store, c->run.id, json_is_true(pinned), err);
+    rc = fr_store_run_pin(c->host->env.store, c->run.id, json_is_true(pinned), err);
     return rc == FR_OK ? answer_run(c, 200, c->run.id, err) : rc;
 }
 

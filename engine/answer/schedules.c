@@ -50,7 +50,7 @@ enum fr_rc get_schedules(struct call *c, struct fr_err *err)
     struct fr_schedule_rows rows = {0};
     const char *pipeline = query_text(c, "pipeline");
     json_t *items = json_array();
-    enum fr_rc rc = fr_store_schedules(c->host->store, &c->arena, &rows, err);
+    enum fr_rc rc = fr_store_schedules(c->host->env.store, &c->arena, &rows, err);
 
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_schedule_row *row = &rows.rows[i];
@@ -73,7 +73,7 @@ enum fr_rc get_schedules(struct call *c, struct fr_err *err)
 enum fr_rc call_schedule_row(struct call *c, struct fr_schedule_row *out, struct fr_err *err)
 {
     struct fr_schedule_rows rows = {0};
-    enum fr_rc rc = fr_store_schedules(c->host->store, &c->arena, &rows, err);
+    enum fr_rc rc = fr_store_schedules(c->host->env.store, &c->arena, &rows, err);
 
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
         if (rows.rows[i].id == c->schedule) {
@@ -113,7 +113,7 @@ static enum fr_rc pause_it(struct call *c, struct fr_schedule_row *row, const st
 
     if (s != NULL)
         return schedules_pause(schedules_of(c->host), s, how, err);
-    return fr_schedule_pause(c->host->store, row, how, err);
+    return fr_schedule_pause(c->host->env.store, row, how, err);
 }
 
 /* Whether the schedule is unchanged since the caller read it. */
@@ -175,6 +175,6 @@ enum fr_rc get_schedules_id_fires(struct call *c, struct fr_err *err)
                          &limit, err);
     page.limit = (size_t)limit;
     if (rc == FR_OK)
-        rc = fr_store_occurrences_before(c->host->store, &page, &c->arena, &rows, err);
+        rc = fr_store_occurrences_before(c->host->env.store, &page, &c->arena, &rows, err);
     return rc == FR_OK ? answer_rows(c, &fr_occurrence_type, rows.rows, rows.n, err) : rc;
 }

@@ -42,7 +42,7 @@ struct host_job *view_begin(struct fr_host *host, const struct host_text *want)
         return NULL;
     *text = *want;
     text->epoch = host->env.epoch;
-    text->changes = fr_store_changes(host->store);
+    text->changes = fr_store_changes(host->env.store);
     text->lines = NULL;
     text->summaries = NULL;
     text->connections = NULL;

@@ -74,7 +74,7 @@ static enum fr_rc answer_live(struct call *c, const struct host_text *want, stru
                               .pinned = c->run.pinned != 0,
                               .driven = c->run.host == (int64_t)c->host->env.epoch};
     char tag[TAG_BYTES];
-    enum fr_rc rc = fr_store_event_last(c->host->store, c->run.id, &known.seq, err);
+    enum fr_rc rc = fr_store_event_last(c->host->env.store, c->run.id, &known.seq, err);
 
     if (rc != FR_OK || is_known(c, tag_of_run(c, &known, tag)))
         return rc;
@@ -93,7 +93,7 @@ static const char *tag_of_store(const struct call *c, uint64_t changes, char out
 /* A view of many runs, which changes with the store. */
 static enum fr_rc answer_list(struct call *c, const struct host_text *want, struct fr_err *err)
 {
-    struct host_text known = {.changes = fr_store_changes(c->host->store)};
+    struct host_text known = {.changes = fr_store_changes(c->host->env.store)};
     char tag[TAG_BYTES];
     enum fr_rc rc;
 
@@ -137,11 +137,11 @@ static enum fr_rc answer_row(struct call *c, struct fr_err *err)
     struct host_text known = {0};
     char id[FR_ID_TEXT], tag[TAG_BYTES];
     json_t *doc;
-    enum fr_rc rc = fr_store_event_last(c->host->store, c->run.id, &known.seq, err);
+    enum fr_rc rc = fr_store_event_last(c->host->env.store, c->run.id, &known.seq, err);
 
     fr_id_text(c->run.id, id);
     if (rc == FR_OK)
-        rc = fr_store_run_find(c->host->store, id, &c->arena, &c->run, err);
+        rc = fr_store_run_find(c->host->env.store, id, &c->arena, &c->run, err);
     known.priority = c->run.priority;
     known.pinned = c->run.pinned != 0;
     known.driven = c->run.host == (int64_t)c->host->env.epoch;
@@ -337,7 +337,7 @@ enum fr_rc get_runs_run_events(struct call *c, struct fr_err *err)
     enum fr_rc rc = query_number(c, "after", 0, &rows.after, err);
 
     if (rc == FR_OK)
-        rc = fr_store_events(c->host->store, c->run.id, &c->arena, &rows, err);
+        rc = fr_store_events(c->host->env.store, c->run.id, &c->arena, &rows, err);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
         json_array_append_new(items, json_of_event(&rows.rows[i]));
     if (rc == FR_OK)

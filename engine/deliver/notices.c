@@ -5,6 +5,7 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/metrics/machines.h"
+#include "engine/metrics/meters.h"
 #include "engine/run/run.h"
 #include "engine/spec/config.h"
 #include "engine/store/home.h"
@@ -65,7 +66,7 @@ static json_t *tail_of(struct fr_host *host, struct fr_id run, const struct fr_i
     char text[TAIL_BYTES];
     int fd;
 
-    fr_home_at(fr_store_home(host->store), FR_HOME_RUN, run, &path);
+    fr_home_at(fr_store_home(host->env.store), FR_HOME_RUN, run, &path);
     fr_buf_text(&path, "/");
     fr_run_log_name(&path, inst->key, (uint32_t)inst->attempt_no);
     fd = path.bad ? -1 : fr_sys.open(path.p, O_RDONLY | O_NOFOLLOW | O_CLOEXEC, 0);
@@ -87,7 +88,7 @@ static void put_failure(json_t *doc, struct fr_host *host, const struct fr_run_r
     struct fr_inst_rows rows = {0};
     const struct fr_inst_row *first;
 
-    if (fr_store_inst_failed(host->store, run->id, arena, &rows, NULL) != FR_OK || rows.n == 0)
+    if (fr_store_inst_failed(host->env.store, run->id, arena, &rows, NULL) != FR_OK || rows.n == 0)
         return;
     first = &rows.rows[0];
     json_object_set_new(doc, "first_failure",
@@ -109,7 +110,8 @@ static void put_run(json_t *data, struct fr_host *host, const struct fr_notice_r
                             json_sprintf("%sruns/%lld",
                                          json_string_value(json_array_get(host->config.pages, 0)),
                                          (long long)notice->run));
-    if (fr_store_run_find(host->store, text, arena, &row, NULL) != FR_OK || row.no != notice->run)
+    if (fr_store_run_find(host->env.store, text, arena, &row, NULL) != FR_OK ||
+        row.no != notice->run)
         return; /* removed since then */
     fr_id_text(row.id, text);
     put_text(data, "id", text);
@@ -155,23 +157,23 @@ static enum fr_rc add_disk_low(struct fr_host *host, const struct fr_machine *m,
                                 .wall = fr_sys.wall_ms(),
                                 .subject = m->name,
                                 .text = text};
-    enum fr_rc rc = fr_store_begin_soft(host->store, err);
+    enum fr_rc rc = fr_store_begin_soft(host->env.store, err);
 
     fr_show_size((int64_t)m->disk_free, left);
     fr_show_size(host->config.limits.disk_low_bytes, least);
     snprintf(text, sizeof(text), "%s are left, limits.disk_low is %s", left, least);
     if (rc == FR_OK)
-        rc = fr_store_notice_add(host->store, &row, err);
-    return fr_store_end(host->store, rc, err);
+        rc = fr_store_notice_add(host->env.store, &row, err);
+    return fr_store_end(host->env.store, rc, err);
 }
 
 void notice_samples(struct fr_host *host)
 {
+    struct fr_machines *all = meters_machines(host->meters);
     const struct fr_machine *m;
     struct fr_err err = {0};
 
-    while ((m = fr_machines_disk_low(host->machines_seen, host->config.limits.disk_low_bytes)) !=
-           NULL) {
+    while ((m = fr_machines_disk_low(all, host->config.limits.disk_low_bytes)) != NULL) {
         fr_log(FR_LOG_WARN, "host", "node=%s has little disk left: bytes=%llu", m->name,
                (unsigned long long)m->disk_free);
         if (add_disk_low(host, m, &err) != FR_OK)
@@ -193,7 +195,7 @@ static const char *make_key(struct dealing *d, const char *rule, const char *cha
     char home[FR_ID_TEXT], sum[FR_SHA256_TEXT];
     const char *text;
 
-    fr_id_text(fr_store_home_id(d->host->store), home);
+    fr_id_text(fr_store_home_id(d->host->env.store), home);
     text = fr_arena_fmt(&d->arena, "%s:%lld:%s:%s", home, (long long)d->notice->id, rule, channel);
     if (text == NULL)
         return NULL;
@@ -241,7 +243,7 @@ static int64_t quiet_end(const struct fr_host *host, const json_t *rule, int64_t
 static enum fr_rc judge(struct dealing *d, const json_t *rule, struct fr_delivery_row *row,
                         struct fr_err *err)
 {
-    struct fr_store *st = d->host->store;
+    struct fr_store *st = d->host->env.store;
     int64_t throttle_ms = json_integer_value(json_object_get(rule, "throttle_ms"));
     json_t *message = notice_message(d->host, d->notice, row->kind, &d->arena);
     struct fr_throttle t = {0};
@@ -282,7 +284,7 @@ static enum fr_rc add(struct dealing *d, const json_t *rule, struct fr_delivery_
     if (row->key == NULL || json_object_set_new(d->served, row->channel, json_true()) != 0)
         return fr_fail(err, FR_NOMEM, "no memory for a delivery");
     rc = judge(d, rule, row, err);
-    return rc == FR_OK ? fr_store_delivery_add(d->host->store, row, err) : rc;
+    return rc == FR_OK ? fr_store_delivery_add(d->host->env.store, row, err) : rc;
 }
 
 /* The word of the event that the rule wants; NULL: it wants none. */
@@ -296,7 +298,7 @@ static enum fr_rc wanted(struct dealing *d, const json_t *rule, const char **kin
     *kind = fr_notify_wants(rule, n->kind, n->name) ? n->kind : NULL;
     if (strcmp(n->kind, fr_notice_name(FR_NOTICE_SUCCEEDED)) == 0 &&
         fr_notify_wants(rule, recovered, n->name))
-        rc = fr_store_outcome_before(d->host->store, n->name, n->run, &d->arena, &before, err);
+        rc = fr_store_outcome_before(d->host->env.store, n->name, n->run, &d->arena, &before, err);
     if (strcmp(before, fr_notice_name(FR_NOTICE_FAILED)) == 0)
         *kind = recovered;
     return rc;
@@ -340,7 +342,7 @@ static json_t *rules_of(struct dealing *d)
 
     snprintf(no, sizeof(no), "%lld", (long long)d->notice->run);
     if (d->notice->run == 0 ||
-        fr_store_run_find(d->host->store, no, &d->arena, &row, NULL) != FR_OK ||
+        fr_store_run_find(d->host->env.store, no, &d->arena, &row, NULL) != FR_OK ||
         row.no != d->notice->run || row.notify[0] == '\0')
         return NULL;
     (void)fr_json_parse(fr_str_of(row.notify), "stored rules", &rules, NULL);
@@ -351,15 +353,15 @@ enum fr_rc outbox_deal(struct fr_host *host, const struct fr_notice_row *notice,
 {
     struct dealing d = {.host = host, .notice = notice, .served = json_object()};
     json_t *own = rules_of(&d);
-    enum fr_rc rc = fr_store_begin_soft(host->store, err);
+    enum fr_rc rc = fr_store_begin_soft(host->env.store, err);
 
     if (rc == FR_OK)
         rc = deal_rules(&d, outbox_rules(host), FR_CONFIG_FILE, err);
     if (rc == FR_OK)
         rc = deal_rules(&d, own, "pipeline", err);
     if (rc == FR_OK)
-        rc = fr_store_notice_drop(host->store, notice->id, err);
-    rc = fr_store_end(host->store, rc, err);
+        rc = fr_store_notice_drop(host->env.store, notice->id, err);
+    rc = fr_store_end(host->env.store, rc, err);
     json_decref(d.served);
     json_decref(own);
     fr_arena_finish(&d.arena);
@@ -398,14 +400,14 @@ enum fr_rc outbox_try(struct fr_host *host, const char *channel, struct fr_arena
         .due_wall = notice.wall};
     if (out->key == NULL || out->body == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a message");
-    rc = fr_store_begin(host->store, err);
+    rc = fr_store_begin(host->env.store, err);
     if (rc == FR_OK)
-        rc = fr_store_delivery_add(host->store, out, err);
+        rc = fr_store_delivery_add(host->env.store, out, err);
     if (rc == FR_OK)
-        rc = fr_store_channel_off(host->store, channel, NULL, err);
-    rc = fr_store_end(host->store, rc, err);
+        rc = fr_store_channel_off(host->env.store, channel, NULL, err);
+    rc = fr_store_end(host->env.store, rc, err);
     if (rc == FR_OK)
-        rc = fr_store_deliveries(host->store,
+        rc = fr_store_deliveries(host->env.store,
                                  &(struct fr_delivery_filter){INT64_MAX, 0, channel, "", 1}, arena,
                                  &rows, err);
     if (rc == FR_OK)

@@ -77,7 +77,7 @@ static void close_outbox(struct fr_host *host)
 
     for (struct lane *lane = o->lanes, *next; lane != NULL; lane = next) {
         next = lane->next;
-        if (lane->over || fr_loop_forget(o->host->loop, &lane->work))
+        if (lane->over || fr_loop_forget(o->host->env.loop, &lane->work))
             free_lane(lane);
     }
     json_decref(o->channels);
@@ -92,7 +92,7 @@ enum fr_rc outbox_configure(struct fr_host *host, const struct fr_config *config
     json_t *rules = fr_notify_json(config->notify, config->n_notify);
     bool traces = fr_notify_collector(channels, rules);
     enum fr_rc rc = channels != NULL && rules != NULL
-                        ? fr_store_notifies(host->store, config->n_notify > 0 || traces, err)
+                        ? fr_store_notifies(host->env.store, config->n_notify > 0 || traces, err)
                         : fr_fail(err, FR_NOMEM, "no memory for the rules of config.yaml");
 
     if (rc != FR_OK) {
@@ -201,7 +201,7 @@ static void begin(struct host_outbox *o, const struct fr_delivery_row *row)
 {
     struct lane *lane = make_lane(o, row);
 
-    if (lane == NULL || fr_loop_work(o->host->loop, &lane->work) != FR_OK) {
+    if (lane == NULL || fr_loop_work(o->host->env.loop, &lane->work) != FR_OK) {
         if (lane != NULL)
             free_lane(lane);
         look_in(o, AGAIN_MS);
@@ -241,7 +241,7 @@ static bool is_busy(const struct host_outbox *o, const char *channel)
 static enum fr_rc give_up(struct host_outbox *o, const struct fr_delivery_row *row, const char *why)
 {
     struct fr_delivery_row dead = *row;
-    struct fr_store *st = o->host->store;
+    struct fr_store *st = o->host->env.store;
     struct fr_err err = {0};
     enum fr_rc rc = fr_store_begin_soft(st, &err);
 
@@ -263,7 +263,8 @@ static void count_waiting(struct host_outbox *o, const struct fr_delivery_rows *
         int64_t n = 0;
 
         if (kind < FR_CHANNEL_N &&
-            fr_store_deliveries_waiting(o->host->store, rows->rows[i].channel, &n, NULL) == FR_OK)
+            fr_store_deliveries_waiting(o->host->env.store, rows->rows[i].channel, &n, NULL) ==
+                FR_OK)
             o->waiting[kind] += n;
     }
 }
@@ -271,7 +272,7 @@ static void count_waiting(struct host_outbox *o, const struct fr_delivery_rows *
 /* Quiet hours that are over end; the next ones are looked at when they do. */
 static void end_quiet(struct host_outbox *o)
 {
-    struct fr_store *st = o->host->store;
+    struct fr_store *st = o->host->env.store;
     int64_t due, now = fr_sys.wall_ms();
     enum fr_rc rc = fr_store_deliveries_quiet(st, &due, NULL);
 
@@ -289,8 +290,9 @@ static void send_due(struct host_outbox *o)
 {
     struct fr_arena arena = {0};
     struct fr_delivery_rows rows = {0};
-    enum fr_rc rc =
-        o->channels != NULL ? fr_store_deliveries_next(o->host->store, &arena, &rows, NULL) : FR_OK;
+    enum fr_rc rc = o->channels != NULL
+                        ? fr_store_deliveries_next(o->host->env.store, &arena, &rows, NULL)
+                        : FR_OK;
 
     o->due_ms = INT64_MAX;
     end_quiet(o);
@@ -320,7 +322,7 @@ static void send_due(struct host_outbox *o)
 /* In the transaction that writes a delivery that is dead. */
 static enum fr_rc turn_off(struct host_outbox *o, const struct lane *lane, struct fr_err *err)
 {
-    struct fr_store *st = o->host->store;
+    struct fr_store *st = o->host->env.store;
     int64_t dead = 0;
     char note[80];
     enum fr_rc rc = fr_store_deliveries_dead(st, lane->row.channel, &dead, err);
@@ -341,7 +343,7 @@ static enum fr_rc write_lane(struct host_outbox *o, struct lane *lane, struct fr
     struct fr_delivery_row row = lane->row;
     int64_t delay_ms = 0;
     enum fr_try what = fr_notify_try(&lane->sent, row.tries + 1, row.key, &delay_ms);
-    enum fr_rc rc = fr_store_begin_soft(o->host->store, err);
+    enum fr_rc rc = fr_store_begin_soft(o->host->env.store, err);
 
     row.tries++;
     row.tried_wall = fr_sys.wall_ms();
@@ -351,10 +353,10 @@ static enum fr_rc write_lane(struct host_outbox *o, struct lane *lane, struct fr
                 : what == FR_TRY_DEAD ? FR_DELIVERY_DEAD
                                       : FR_DELIVERY_WAITING;
     if (rc == FR_OK)
-        rc = fr_store_delivery_set(o->host->store, &row, err);
+        rc = fr_store_delivery_set(o->host->env.store, &row, err);
     if (rc == FR_OK && what == FR_TRY_DEAD)
         rc = turn_off(o, lane, err);
-    rc = fr_store_end(o->host->store, rc, err);
+    rc = fr_store_end(o->host->env.store, rc, err);
     if (rc == FR_OK)
         meters_delivery(o->host->meters, fr_channel_kind_name(lane->kind),
                         what == FR_TRY_DONE    ? "sent"
@@ -390,7 +392,7 @@ static void deal(struct host_outbox *o)
     struct fr_arena arena = {0};
     struct fr_notice_rows rows = {0};
     struct fr_err err = {0};
-    enum fr_rc rc = fr_store_notices(o->host->store, DEAL_MOST, &arena, &rows, &err);
+    enum fr_rc rc = fr_store_notices(o->host->env.store, DEAL_MOST, &arena, &rows, &err);
 
     o->look = o->look || rows.n == DEAL_MOST;
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
@@ -410,9 +412,9 @@ static void turn(struct fr_host *host)
 
     for (const struct lane *lane = o->lanes; lane != NULL; lane = lane->next)
         over = over || lane->over;
-    if (host->machines_seen != NULL && fr_machines_heard(host->machines_seen))
+    if (fr_machines_heard(meters_machines(host->meters)))
         notice_samples(host);
-    if (fr_store_changes(host->store) != o->changes)
+    if (fr_store_changes(host->env.store) != o->changes)
         o->look = true;
     if (!o->look && !over && o->due_ms > fr_sys.mono_ms())
         return;
@@ -421,7 +423,7 @@ static void turn(struct fr_host *host)
     if (o->channels != NULL)
         deal(o);
     send_due(o);
-    o->changes = fr_store_changes(host->store);
+    o->changes = fr_store_changes(host->env.store);
 }
 
 bool fr_host_owes(const struct fr_host *host)
@@ -431,8 +433,8 @@ bool fr_host_owes(const struct fr_host *host)
     struct fr_delivery_rows rows = {0};
     bool owes;
 
-    (void)fr_store_notices(host->store, 1, &arena, &notices, NULL);
-    (void)fr_store_deliveries_next(host->store, &arena, &rows, NULL);
+    (void)fr_store_notices(host->env.store, 1, &arena, &notices, NULL);
+    (void)fr_store_deliveries_next(host->env.store, &arena, &rows, NULL);
     owes = notices.n > 0;
     for (size_t i = 0; i < rows.n && !owes; i++)
         owes = rows.rows[i].tries == 0;
@@ -448,21 +450,21 @@ enum fr_rc outbox_again(struct fr_host *host, int64_t id, struct fr_err *err)
     struct fr_arena arena = {0};
     struct fr_delivery_row row;
     int64_t now = fr_sys.wall_ms();
-    enum fr_rc rc = fr_store_delivery(host->store, id, &arena, &row, err);
+    enum fr_rc rc = fr_store_delivery(host->env.store, id, &arena, &row, err);
 
     if (rc == FR_OK && row.state == FR_DELIVERY_WAITING)
         rc = fr_fail(err, FR_BUSY, "delivery %lld waits to be sent already", (long long)id);
     if (rc == FR_OK && json_object_get(o->channels, row.channel) == NULL)
         rc = fr_fail(err, FR_NOTFOUND, "config.yaml of the home has no channel '%s' (any more)",
                      row.channel);
-    if (rc == FR_OK && (rc = fr_store_begin(host->store, err)) == FR_OK) {
+    if (rc == FR_OK && (rc = fr_store_begin(host->env.store, err)) == FR_OK) {
         row.state = FR_DELIVERY_WAITING;
         row.made_wall = row.due_wall = now;
         row.tries = 0;
-        rc = fr_store_delivery_set(host->store, &row, err);
+        rc = fr_store_delivery_set(host->env.store, &row, err);
         if (rc == FR_OK)
-            rc = fr_store_channel_off(host->store, row.channel, NULL, err);
-        rc = fr_store_end(host->store, rc, err);
+            rc = fr_store_channel_off(host->env.store, row.channel, NULL, err);
+        rc = fr_store_end(host->env.store, rc, err);
     }
     o->look = true;
     fr_arena_finish(&arena);

@@ -31,22 +31,7 @@ static void on_timer(void *arg)
 
 static void on_sample(void *arg, const struct fr_exec_sampled *s)
 {
-    struct fr_host *host = arg;
-
-    if (host->machines_seen != NULL)
-        fr_machines_take(host->machines_seen, s, fr_sys.wall_ms());
-}
-
-static struct fr_machines *machines_of(const struct fr_store *store)
-{
-    struct fr_buf dir = {0};
-    struct fr_machines *all = NULL;
-
-    fr_buf_fmt(&dir, "%s/machines", fr_store_home(store));
-    if (!dir.bad)
-        all = fr_machines_create(dir.p);
-    fr_buf_finish(&dir);
-    return all;
+    fr_machines_take(arg, s, fr_sys.wall_ms());
 }
 
 /* The order of calls: schedules make runs, the queue admits them, then slots are shared. Streams
@@ -83,27 +68,27 @@ static enum fr_rc join_nodes(struct fr_host *host, const struct fr_nodes_args *l
 {
     struct fr_nodes_args nodes = *links;
 
-    nodes.loop = host->loop;
-    nodes.control = fr_store_home_id(host->store);
-    nodes.home = fr_store_home(host->store);
+    nodes.loop = host->env.loop;
+    nodes.control = fr_store_home_id(host->env.store);
+    nodes.home = fr_store_home(host->env.store);
     nodes.epoch = host->env.epoch;
     nodes.linger_ms = LINGER_MS;
     nodes.sample = on_sample;
-    nodes.sample_arg = host;
+    nodes.sample_arg = meters_machines(host->meters);
     return fr_nodes_create(&host->env.nodes, &nodes, err);
 }
 
 static enum fr_rc open_host(struct fr_host *host, const struct fr_nodes_args *links,
                             struct fr_err *err)
 {
-    enum fr_rc rc = fr_store_lead(host->store, &host->env.epoch, err);
+    enum fr_rc rc = fr_store_lead(host->env.store, &host->env.epoch, err);
 
-    if (rc == FR_OK && fr_loop_timer(host->loop, on_timer, host, &host->timer) != FR_OK)
+    if (rc == FR_OK && fr_loop_timer(host->env.loop, on_timer, host, &host->timer) != FR_OK)
         rc = fr_fail(err, FR_NOMEM, "no memory for the host");
     if (rc == FR_OK)
         rc = join_nodes(host, links, err);
     if (rc == FR_OK)
-        rc = fr_retain_create(host->loop, host->store, &host->retain, err);
+        rc = fr_retain_create(host->env.loop, host->env.store, &host->retain, err);
     if (rc == FR_OK)
         rc = host_step(host, HOST_OPEN, err);
     host->meter = (struct host_meter){0}; /* of turns alone */
@@ -114,25 +99,21 @@ enum fr_rc fr_host_create(const struct fr_run_env *env, const struct fr_nodes_ar
                           struct fr_host **out, struct fr_err *err)
 {
     struct fr_host *host = fr_sys.alloc(sizeof(*host));
+    struct host_meters *meters = meters_create(fr_store_home(env->store));
     void **states = make_states();
     enum fr_rc rc;
 
     *out = NULL;
-    if (host == NULL || states == NULL) {
+    if (host == NULL || meters == NULL || states == NULL) {
+        meters_destroy(meters);
         fr_sys.free(states);
         fr_sys.free(host);
         return fr_fail(err, FR_NOMEM, "no memory for the host");
     }
-    *host = (struct fr_host){.parts = parts,
-                             .states = states,
-                             .env = *env,
-                             .loop = env->loop,
-                             .store = env->store,
-                             .jobs.untidy = true,
-                             .meters = meters_create(),
-                             .machines_seen = machines_of(env->store)};
-    host->env.home = fr_store_home(host->store);
-    host->env.claims = fr_blob_claims(host->store);
+    *host = (struct fr_host){
+        .parts = parts, .states = states, .env = *env, .jobs.untidy = true, .meters = meters};
+    host->env.home = fr_store_home(host->env.store);
+    host->env.claims = fr_blob_claims(host->env.store);
     rc = open_host(host, links, err);
     if (rc == FR_OK)
         *out = host;
@@ -152,11 +133,10 @@ void fr_host_destroy(struct fr_host *host)
         if ((*p)->close != NULL)
             (*p)->close(host);
     fr_nodes_destroy(host->env.nodes);
-    fr_loop_untimer(host->loop, &host->timer);
+    fr_loop_untimer(host->env.loop, &host->timer);
     fr_retain_destroy(host->retain);
     json_decref(host->config.pages);
     meters_destroy(host->meters);
-    fr_machines_destroy(host->machines_seen);
     fr_sys.free(host->runs);
     fr_sys.free(host->states);
     fr_sys.free(host);
@@ -164,16 +144,16 @@ void fr_host_destroy(struct fr_host *host)
 
 void fr_host_lock(struct fr_host *host, int *lock_fd)
 {
-    host->lock_fd = lock_fd;
+    host->config.lock_fd = lock_fd;
 }
 
 void fr_host_stay(struct fr_host *host)
 {
-    host->stays = true;
+    host->config.stays = true;
     rerun_changed(host);
     backfill_changed(host);
     fr_retain_stay(host->retain);
-    meters_stay(host->meters, host->store);
+    meters_stay(host->meters, host->env.store);
 }
 
 struct fr_host_load fr_host_load(const struct fr_host *host)
@@ -210,10 +190,10 @@ static bool leads(void *arg)
     struct fr_err err = {0};
     uint32_t epoch;
 
-    if (fr_store_followed(host->store, &epoch))
+    if (fr_store_followed(host->env.store, &epoch))
         return false;
-    if (host->lock_fd == NULL ||
-        fr_home_keep(fr_store_home(host->store), host->lock_fd, &err) == FR_OK)
+    if (host->config.lock_fd == NULL ||
+        fr_home_keep(fr_store_home(host->env.store), host->config.lock_fd, &err) == FR_OK)
         return true;
     fr_log(FR_LOG_WARN, "host", "lost its lock error=\"%s\"", err.msg);
     return false;
@@ -256,7 +236,7 @@ static bool shows_runs(const struct fr_host *host)
 /* After a long turn, tells the users of all runs what held the loop. */
 static void say_slow(struct fr_host *host)
 {
-    struct fr_loop_slow slow = fr_loop_slow(host->loop);
+    struct fr_loop_slow slow = fr_loop_slow(host->env.loop);
     struct host_meter *m = &host->meter;
     int64_t now = fr_sys.mono_ms();
     char text[200];
@@ -298,7 +278,7 @@ static void arm(struct fr_host *host)
             due = sooner(due, (*p)->due(host));
     for (size_t i = 0; i < host->n; i++)
         due = sooner(due, host->runs[i]->due.drain_ms);
-    fr_loop_arm(host->loop, host->timer, due == INT64_MAX ? -1 : due);
+    fr_loop_arm(host->env.loop, host->timer, due == INT64_MAX ? -1 : due);
 }
 
 static void tell_parts(struct fr_host *host)
@@ -315,9 +295,9 @@ static void tell_parts(struct fr_host *host)
 enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err)
 {
     bool sent = false;
-    enum fr_rc rc = fr_loop_turn(host->loop, !host->woken, err);
+    enum fr_rc rc = fr_loop_turn(host->env.loop, !host->woken, err);
 
-    int64_t taken = fr_loop_slow(host->loop).now_ms - host->meter.ms; /* less what is named */
+    int64_t taken = fr_loop_slow(host->env.loop).now_ms - host->meter.ms; /* less what is named */
     host_took(host, fr_sys.mono_ms() - taken, "what came from nodes and callers");
     if (rc == FR_OK)
         rc = host_step(host, HOST_TURN, err);

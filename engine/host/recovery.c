@@ -32,7 +32,7 @@ enum fr_rc fr_host_recover(struct fr_host *host, struct fr_err *err)
 {
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};
-    enum fr_rc rc = fr_store_runs_open(host->store, &arena, &rows, err);
+    enum fr_rc rc = fr_store_runs_open(host->env.store, &arena, &rows, err);
 
     for (size_t i = rows.n; rc == FR_OK && i-- > 0;)
         if (goes_on(&rows.rows[i]))
@@ -52,11 +52,11 @@ static enum fr_rc fetch(struct fr_host *host, const struct fr_unfetched_row *row
 
     if (host_find(host, row->run) != NULL)
         return FR_OK;
-    rc = fr_store_lacks_output(host->store, row->run, &lacks, err);
+    rc = fr_store_lacks_output(host->env.store, row->run, &lacks, err);
     if (rc != FR_OK)
         return rc;
     return lacks ? take_up(host, row->run, row->no, err)
-                 : fr_store_run_host(host->store, row->run, 0, err);
+                 : fr_store_run_host(host->env.store, row->run, 0, err);
 }
 
 void fr_host_fetch(struct fr_host *host)
@@ -64,7 +64,7 @@ void fr_host_fetch(struct fr_host *host)
     struct fr_arena arena = {0};
     struct fr_unfetched_rows rows = {0};
     struct fr_err err = {0};
-    enum fr_rc rc = fr_store_unfetched(host->store, &arena, &rows, &err);
+    enum fr_rc rc = fr_store_unfetched(host->env.store, &arena, &rows, &err);
 
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
         rc = fetch(host, &rows.rows[i], &err);

@@ -53,7 +53,8 @@ enum meter_family {
 #define AT(family_, ...) ((struct fr_prom_at){.family = (family_), .values = {__VA_ARGS__}})
 
 struct host_meters {
-    struct fr_prom *prom; /* owns */
+    struct fr_prom *prom;         /* owns */
+    struct fr_machines *machines; /* owns */
     int64_t start_wall;
     uint64_t clock_steps; /* counted so far */
 };

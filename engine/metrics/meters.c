@@ -1,4 +1,5 @@
 #include "engine/metrics/family.h"
+#include "engine/metrics/machines.h"
 
 #include "engine/base/sys.h"
 #include "engine/run/run.h"
@@ -98,24 +99,36 @@ static const struct fr_prom_family families[FAMILIES] = {
     [MAX_FDS] = GAUGE("process_max_fds", "Maximum number of open file descriptors."),
 };
 
-struct host_meters *meters_create(void)
+struct host_meters *meters_create(const char *home)
 {
     struct host_meters *m = fr_sys.alloc(sizeof(*m));
+    struct fr_buf dir = {0};
 
     if (m == NULL)
         return NULL;
-    *m = (struct host_meters){fr_prom_create(families, FAMILIES), fr_sys.wall_ms(), 0};
-    if (m->prom != NULL)
+    fr_buf_fmt(&dir, "%s/machines", home);
+    *m = (struct host_meters){.prom = fr_prom_create(families, FAMILIES),
+                              .machines = dir.bad ? NULL : fr_machines_create(dir.p),
+                              .start_wall = fr_sys.wall_ms()};
+    fr_buf_finish(&dir);
+    if (m->prom != NULL && m->machines != NULL)
         return m;
-    fr_sys.free(m);
+    meters_destroy(m);
     return NULL;
 }
 
 void meters_destroy(struct host_meters *m)
 {
-    if (m != NULL)
+    if (m != NULL) {
         fr_prom_destroy(m->prom);
+        fr_machines_destroy(m->machines);
+    }
     fr_sys.free(m);
+}
+
+struct fr_machines *meters_machines(const struct host_meters *m)
+{
+    return m->machines;
 }
 
 void meters_stay(struct host_meters *m, struct fr_store *st)
@@ -123,7 +136,7 @@ void meters_stay(struct host_meters *m, struct fr_store *st)
     struct fr_arena arena = {0};
     struct fr_success_rows all = {0};
 
-    if (m != NULL && fr_store_successes(st, PIPELINES, &arena, &all, NULL) == FR_OK)
+    if (fr_store_successes(st, PIPELINES, &arena, &all, NULL) == FR_OK)
         for (size_t i = 0; i < all.n; i++)
             if (all.rows[i].ended_wall > 0)
                 fr_prom_set(m->prom, AT(LAST_SUCCESS, all.rows[i].name),
@@ -218,7 +231,7 @@ static void note_run(struct fr_prom *prom, struct host_counts *c, const struct f
 void meters_note(struct host_meters *m, struct host_counts **counts, const struct fr_run *run,
                  const struct fr_note *note)
 {
-    struct host_counts *c = m != NULL ? meters_counts(counts, run) : NULL;
+    struct host_counts *c = meters_counts(counts, run);
 
     if (c == NULL)
         return;
@@ -230,20 +243,17 @@ void meters_note(struct host_meters *m, struct host_counts **counts, const struc
 
 void meters_commit(struct host_meters *m, int64_t ms)
 {
-    if (m != NULL)
-        fr_prom_observe(m->prom, AT(COMMIT_SECONDS), (double)ms / 1000);
+    fr_prom_observe(m->prom, AT(COMMIT_SECONDS), (double)ms / 1000);
 }
 
 void meters_stall(struct host_meters *m, int64_t ms)
 {
-    if (m != NULL && ms > FR_LOOP_SLOW_MS)
+    if (ms > FR_LOOP_SLOW_MS)
         fr_prom_observe(m->prom, AT(STALL_SECONDS), (double)ms / 1000);
 }
 
 void meters_occurrence(struct host_meters *m, enum fr_fate decision, int64_t late_ms)
 {
-    if (m == NULL)
-        return;
     fr_prom_add(m->prom, AT(FIRES_TOTAL, fr_fate_name(decision)), 1);
     if (decision == FR_FATE_RAN)
         fr_prom_observe(m->prom, AT(FIRE_LAG), (double)late_ms / 1000);
@@ -253,7 +263,7 @@ void meters_answer(struct host_meters *m, const char *route, int status, int64_t
 {
     char code[16];
 
-    if (m == NULL || status < 100)
+    if (status < 100)
         return;
     snprintf(code, sizeof(code), "%dxx", status / 100);
     fr_prom_add(m->prom, AT(REQUESTS_TOTAL, route != NULL ? route : "none", code), 1);
@@ -262,12 +272,10 @@ void meters_answer(struct host_meters *m, const char *route, int status, int64_t
 
 void meters_reset(struct host_meters *m)
 {
-    if (m != NULL)
-        fr_prom_add(m->prom, AT(STREAM_RESETS), 1);
+    fr_prom_add(m->prom, AT(STREAM_RESETS), 1);
 }
 
 void meters_delivery(struct host_meters *m, const char *kind, const char *result)
 {
-    if (m != NULL)
-        fr_prom_add(m->prom, AT(DELIVERIES_TOTAL, kind, result), 1);
+    fr_prom_add(m->prom, AT(DELIVERIES_TOTAL, kind, result), 1);
 }

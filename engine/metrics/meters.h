@@ -1,7 +1,6 @@
 /*
  * Counters and histograms of the host, for GET /metrics. Counters begin with the host's process.
- * Gauges are set at each request (answer/gauges.c). Functions ignore meters that are NULL, which
- * means that there was no memory for them.
+ * Gauges are set at each request (answer/gauges.c). They own the load of machines (machines.h).
  */
 #ifndef FR_METRICS_METERS_H
 #define FR_METRICS_METERS_H
@@ -11,16 +10,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct fr_machines;
 struct fr_note;
 struct fr_run;
 struct fr_store;
 struct host_meters;
 struct host_counts; /* of a run: its instances by state and node */
 
-struct host_meters *meters_create(void);        /* NULL: no memory */
-void meters_destroy(struct host_meters *m);     /* NULL is fine */
-void meters_forget(struct host_counts *counts); /* NULL is fine */
+struct host_meters *meters_create(const char *home); /* NULL: no memory */
+void meters_destroy(struct host_meters *m);          /* NULL is fine */
+void meters_forget(struct host_counts *counts);      /* NULL is fine */
 
+struct fr_machines *meters_machines(const struct host_meters *m);
 /* Reads from the store, once, when pipelines last succeeded before this host began. */
 void meters_stay(struct host_meters *m, struct fr_store *st);
 

@@ -131,15 +131,15 @@ static enum fr_rc write_all(struct fr_host *host, struct fr_err *err)
 
     for (size_t i = 0; i < host->n; i++)
         soft = soft && (host->runs[i]->due.commit_ms == INT64_MAX || host->runs[i]->due.soft);
-    fr_store_patience(host->store, BUSY_MS);
-    rc = soft ? fr_store_begin_soft(host->store, err) : fr_store_begin(host->store, err);
-    fr_store_patience(host->store, 0);
+    fr_store_patience(host->env.store, BUSY_MS);
+    rc = soft ? fr_store_begin_soft(host->env.store, err) : fr_store_begin(host->env.store, err);
+    fr_store_patience(host->env.store, 0);
     if (rc == FR_OK)
         rc = makes_write(host, err);
     for (size_t i = 0; rc == FR_OK && i < host->n; i++)
         if (host->runs[i]->due.commit_ms != INT64_MAX)
             rc = fr_run_write(host->runs[i]->run, err);
-    return fr_store_end(host->store, rc, err);
+    return fr_store_end(host->env.store, rc, err);
 }
 
 static enum fr_rc not_written(struct fr_host *host, struct fr_err *why, struct fr_err *err)

@@ -65,7 +65,7 @@ static bool start(struct host_job *job)
     if (job->ops->begin != NULL && job->ops->begin(job) != FR_OK)
         return false;
     job->work = (struct fr_work){.run = in_thread, .over = on_over, .drop = free_job, .arg = job};
-    if (fr_loop_work(job->host->loop, &job->work) == FR_OK)
+    if (fr_loop_work(job->host->env.loop, &job->work) == FR_OK)
         return true;
     fr_fail(&job->err, FR_NOMEM, "no thread for a request");
     return false;
@@ -133,7 +133,7 @@ struct host_job *job_add(struct fr_host *host, const struct job_ops *ops, size_t
     memset(job, 0, bytes);
     *job =
         (struct host_job){.host = host, .ops = ops, .run = run, .ticket = ++host->jobs.last_ticket};
-    job->home = fr_arena_dup(&job->arena, fr_store_home(host->store));
+    job->home = fr_arena_dup(&job->arena, fr_store_home(host->env.store));
     if (job->home == NULL) {
         free_job(job);
         return NULL;
@@ -206,9 +206,9 @@ void jobs_tidy(struct fr_host *host)
  * written would be left over to it. */
 static bool forget(struct host_job *job)
 {
-    bool ours = fr_loop_forget(job->host->loop, &job->work);
+    bool ours = fr_loop_forget(job->host->env.loop, &job->work);
 
-    for (; !ours && job->ops->alone; ours = fr_loop_forget(job->host->loop, &job->work))
+    for (; !ours && job->ops->alone; ours = fr_loop_forget(job->host->env.loop, &job->work))
         fr_sys.poll(NULL, 0, 1);
     return ours;
 }

@@ -34,7 +34,7 @@ void host_forget(struct fr_host *host, struct host_run *h)
 /* Parks the run: it has no host, and its tasks continue. */
 static enum fr_rc park(struct host_run *h, struct fr_err *err)
 {
-    struct fr_store *st = h->host->store;
+    struct fr_store *st = h->host->env.store;
     enum fr_rc rc = fr_store_begin(st, err);
 
     if (rc == FR_OK)
@@ -71,7 +71,7 @@ void fr_host_drop(struct fr_host *host, struct fr_run *run)
 
 static bool is_driven(const struct host_run *h)
 {
-    return h->mine || h->host->stays || h->followers > 0 || h->cancelled || has_ended(h);
+    return h->mine || h->host->config.stays || h->followers > 0 || h->cancelled || has_ended(h);
 }
 
 enum fr_rc host_give_up(struct host_run *h, struct fr_err *err)

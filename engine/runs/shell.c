@@ -63,7 +63,7 @@ struct fr_id shell_granted(const struct host_run *h)
 
     if (run == NULL || attempt == NULL || !fr_id_parse(fr_str_of(run), &run_id) ||
         !fr_id_parse(fr_str_of(attempt), &id) ||
-        fr_store_attempts(h->host->store, run_id, &arena, &rows, NULL) != FR_OK)
+        fr_store_attempts(h->host->env.store, run_id, &arena, &rows, NULL) != FR_OK)
         rows.n = 0;
     for (size_t i = 0; i < rows.n; i++)
         if (fr_id_eq(rows.rows[i].id, id) && rows.rows[i].ended_wall == 0)
@@ -78,7 +78,8 @@ void shell_find(struct host_run *h, const char *run)
     struct fr_arena arena = {0};
     struct fr_run_row row;
 
-    if (h->shell == NULL && fr_store_run_find(h->host->store, run, &arena, &row, NULL) == FR_OK) {
+    if (h->shell == NULL &&
+        fr_store_run_find(h->host->env.store, run, &arena, &row, NULL) == FR_OK) {
         if (row.schedule != 0 && h->host->config.schedule_shell.getenv != NULL)
             own = &h->host->config.schedule_shell;
         else if (row.origin == FR_ORIGIN_API && h->host->config.shell.getenv != NULL)

@@ -110,6 +110,8 @@ struct host_jobs {          /* job.h */
 };
 
 struct host_config { /* what the home's config.yaml and the process say */
+    bool stays;
+    int *lock_fd; /* borrows: fr_host_lock() */
     struct fr_limits limits;
     char zone[FR_ZONE_NAME];   /* of schedules that name none */
     struct fr_run_shell shell; /* of runs that are asked for over TCP: this process's own */
@@ -120,12 +122,8 @@ struct host_config { /* what the home's config.yaml and the process say */
 struct fr_host {
     const struct host_part *const *parts; /* ended by NULL */
     void **states;                        /* owns: of the parts, host_state() */
-    struct fr_run_env env;                /* of its runs */
-    struct fr_loop *loop;                 /* borrows */
-    struct fr_store *store;               /* borrows */
+    struct fr_run_env env;                /* of its runs, and of its own: loop, store, nodes */
     struct fr_timer *timer;
-    int *lock_fd; /* borrows: fr_host_lock() */
-    bool stays;
     bool woken;             /* a run or a part has work: the next turn does not wait */
     struct host_run **runs; /* owns */
     size_t n, cap;
@@ -133,11 +131,8 @@ struct fr_host {
     struct host_commit commit;
     struct host_meter meter;
     struct host_config config;
-
-    /* Owned by the parts. */
-    struct host_meters *meters;        /* NULL: no memory for them */
-    struct fr_machines *machines_seen; /* NULL: no memory for them */
-    struct fr_retain *retain;
+    struct host_meters *meters; /* owns */
+    struct fr_retain *retain;   /* owns */
 };
 
 /* ---- what happens ---- */

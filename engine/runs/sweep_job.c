@@ -51,7 +51,7 @@ struct sweep_job {
 /* What a sweep removes it removes as the host: not beside another one that has followed it. */
 static enum fr_rc take_lead(struct host_job *job)
 {
-    struct fr_store *st = job->host->store;
+    struct fr_store *st = job->host->env.store;
     enum fr_rc rc = FR_OK;
 
     if (!fr_store_get_lead(st).raised && (rc = fr_store_begin(st, &job->err)) == FR_OK)
@@ -62,7 +62,7 @@ static enum fr_rc take_lead(struct host_job *job)
 
 static enum fr_rc copy_lead(struct host_job *job)
 {
-    ((struct sweep_job *)job)->lead = fr_store_get_lead(job->host->store);
+    ((struct sweep_job *)job)->lead = fr_store_get_lead(job->host->env.store);
     return FR_OK;
 }
 

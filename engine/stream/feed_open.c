@@ -22,7 +22,7 @@ static enum fr_rc add_run(struct fr_api_stream *s, const char *name, struct fr_a
 
     if (s->n_runs == STREAM_RUNS)
         return fr_fail(err, FR_USAGE, "a stream follows at most %d runs", STREAM_RUNS);
-    if ((rc = fr_store_run_find(s->host->store, name, arena, &row, err)) == FR_OK)
+    if ((rc = fr_store_run_find(s->host->env.store, name, arena, &row, err)) == FR_OK)
         s->runs[s->n_runs++] = row.id;
     return rc;
 }

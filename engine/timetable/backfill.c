@@ -113,7 +113,7 @@ static enum fr_rc go_on(struct fr_host *host, const struct host_schedule *s,
 
         if (!(more = fr_backfill_next(row, &s->t->rule, &b.at_ms)))
             break;
-        rc = fr_store_instant(host->store, row->schedule, b.at_ms, arena, &there, err);
+        rc = fr_store_instant(host->env.store, row->schedule, b.at_ms, arena, &there, err);
         if (rc == FR_OK && fr_backfill_wants(row, &there))
             return begin(host, s, row, &b, err);
         row->cursor_ms = b.at_ms;
@@ -123,7 +123,7 @@ static enum fr_rc go_on(struct fr_host *host, const struct host_schedule *s,
     if (!more)
         row->state = FR_BACKFILL_OVER;
     if (rc == FR_OK)
-        rc = set(host->store, row, err);
+        rc = set(host->env.store, row, err);
     if (rc == FR_OK && more)
         backfill_changed(host);
     return rc;
@@ -160,7 +160,7 @@ static enum fr_rc look(struct fr_host *host, struct fr_backfill_row *row, struct
         look_in(host, LOOK_MS); /* its file is not served, or was not looked at yet */
         return FR_OK;
     }
-    rc = fr_store_backfill_live(host->store, row->id, &live, err);
+    rc = fr_store_backfill_live(host->env.store, row->id, &live, err);
     if (rc == FR_OK)
         rc = ask_room(host, s->file->spec, &room, err);
     if (!room)
@@ -178,7 +178,7 @@ static void cancel_queued(struct fr_host *host)
         int64_t id = fr_run_record(h->run)->backfill;
 
         if (id != 0 && fr_run_queued(h->run) &&
-            fr_store_backfill_find(host->store, id, &arena, &row, NULL) == FR_OK &&
+            fr_store_backfill_find(host->env.store, id, &arena, &row, NULL) == FR_OK &&
             row.state == FR_BACKFILL_CANCELLED) {
             fr_run_say(h->run, "its backfill was cancelled");
             fr_run_cancel(h->run);
@@ -198,7 +198,7 @@ enum fr_rc backfill_turn(struct fr_host *host, struct fr_err *err)
         return FR_OK;
     all->backfill_due_ms = INT64_MAX;
     cancel_queued(host);
-    rc = fr_store_backfills(host->store, true, &arena, &rows, err);
+    rc = fr_store_backfills(host->env.store, true, &arena, &rows, err);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++)
         rc = look(host, &rows.rows[i], &arena, err);
     fr_arena_finish(&arena);
@@ -214,7 +214,7 @@ enum fr_rc backfill_turn(struct fr_host *host, struct fr_err *err)
 static enum fr_rc find(struct fr_host *host, const struct host_backfill *b, struct fr_arena *arena,
                        struct fr_backfill_row *row, bool *found, struct fr_err *err)
 {
-    enum fr_rc rc = fr_store_backfill_find(host->store, b->id, arena, row, err);
+    enum fr_rc rc = fr_store_backfill_find(host->env.store, b->id, arena, row, err);
 
     *found = rc == FR_OK && row->state == FR_BACKFILL_ACTIVE && row->cursor_ms == b->cursor_ms;
     return rc == FR_NOTFOUND ? FR_OK : rc;
@@ -231,7 +231,7 @@ static enum fr_rc enter(void *arg, const struct fr_run *run, bool *enters, struc
     enum fr_rc rc = find(host, b, &arena, &row, enters, err);
 
     if (rc == FR_OK && *enters) {
-        rc = fr_store_instant(host->store, row.schedule, b->at_ms, &arena, &there, err);
+        rc = fr_store_instant(host->env.store, row.schedule, b->at_ms, &arena, &there, err);
         *enters = rc == FR_OK && fr_backfill_wants(&row, &there);
     }
     if (rc == FR_OK && *enters) {
@@ -248,16 +248,16 @@ static enum fr_rc put(void *arg, int64_t run, struct fr_err *err)
     struct fr_host *host = b->host;
     struct fr_arena arena = {0};
     struct fr_backfill_row row;
-    enum fr_rc rc = fr_store_backfill_find(host->store, b->id, &arena, &row, err);
+    enum fr_rc rc = fr_store_backfill_find(host->env.store, b->id, &arena, &row, err);
 
     if (rc == FR_OK) {
         row.cursor_ms = b->at_ms;
         row.kept += b->kept;
         row.made++;
-        rc = fr_store_backfill_set(host->store, &row, err);
+        rc = fr_store_backfill_set(host->env.store, &row, err);
     }
     if (rc == FR_OK)
-        rc = fr_store_instant_fill(host->store, row.schedule, b->at_ms, run, err);
+        rc = fr_store_instant_fill(host->env.store, row.schedule, b->at_ms, run, err);
     fr_arena_finish(&arena);
     return rc;
 }
@@ -274,7 +274,7 @@ static enum fr_rc pause(struct fr_host *host, const struct host_backfill *b, con
     if (rc == FR_OK && found) {
         row.state = FR_BACKFILL_PAUSED;
         row.note = why;
-        rc = set(host->store, &row, err);
+        rc = set(host->env.store, &row, err);
     }
     fr_arena_finish(&arena);
     return rc;

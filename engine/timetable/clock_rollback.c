@@ -93,7 +93,7 @@ static void take_back(struct host_schedules *all, struct host_schedule *s, int64
 
 enum fr_rc clock_rollback(struct host_schedules *all, struct fr_err *err)
 {
-    struct fr_store *st = all->host->store;
+    struct fr_store *st = all->host->env.store;
     int64_t now = fr_sys.wall_ms();
     size_t at = all->back_at;
     enum fr_rc rc = FR_OK;

@@ -135,7 +135,7 @@ static bool bind(struct host_schedules *all, struct host_file *file, size_t at)
     s->t = t;
     s->ended = all->ended = true;
     s->retry_ms = s->backoff_ms = 0;
-    fr_id_text(fr_store_home_id(all->host->store), home);
+    fr_id_text(fr_store_home_id(all->host->env.store), home);
     s->delay_ms =
         fr_jitter_ms(&(struct fr_jitter_of){home, s->row.pipeline, s->row.name}, spec->jitter_ms);
     return true;
@@ -376,7 +376,7 @@ enum fr_rc folder_scan_begin(struct host_schedules *all, struct fr_err *err)
     look->work =
         (struct fr_work){.run = look_in_thread, .over = on_looked, .drop = drop_look, .arg = look};
     if (!copy_folders(all, &look->look) || !copy_known(all, &look->look) ||
-        fr_loop_work(all->host->loop, &look->work) != FR_OK) {
+        fr_loop_work(all->host->env.loop, &look->work) != FR_OK) {
         drop_look(look);
         return fr_fail(err, FR_NOMEM, "no memory to look at the folders");
     }
@@ -386,7 +386,7 @@ enum fr_rc folder_scan_begin(struct host_schedules *all, struct fr_err *err)
 
 void folder_scan_end(struct host_schedules *all)
 {
-    if (all->look != NULL && (all->taking || fr_loop_forget(all->host->loop, &all->look->work)))
+    if (all->look != NULL && (all->taking || fr_loop_forget(all->host->env.loop, &all->look->work)))
         drop_look(all->look);
     all->look = NULL;
     all->taking = false;

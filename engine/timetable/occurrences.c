@@ -50,7 +50,7 @@ enum fr_rc occurrences_state(struct host_schedules *all, const struct host_sched
                              struct fr_arena *arena, struct fr_due *out, struct fr_err *err)
 {
     struct occurrences_stored behind = {.schedule = s->row.id, .after_ms = s->row.seen_ms};
-    enum fr_rc rc = occurrences_read(all->host->store, &behind, arena, err);
+    enum fr_rc rc = occurrences_read(all->host->env.store, &behind, arena, err);
 
     *out = (struct fr_due){.rule = &s->t->rule,
                            .seen_ms = s->row.seen_ms,
@@ -76,7 +76,7 @@ static enum fr_rc beside(struct host_schedules *all, const struct host_schedule 
                                .origin = origin,
                                .queue_max = s->s->queue_max};
     struct fr_run_rows rows = {0};
-    enum fr_rc rc = fr_store_runs_live(all->host->store, arena, &rows, err);
+    enum fr_rc rc = fr_store_runs_live(all->host->env.store, arena, &rows, err);
 
     if (rc == FR_OK)
         rc = queue_live(all->host, &rows, s->row.pipeline, arena, &of, err);
@@ -98,7 +98,7 @@ static enum fr_origin origin_of(struct host_schedules *all, const struct host_sc
     if (d->late)
         return FR_ORIGIN_CATCHUP;
     if (s->s->catchup != FR_CATCHUP_ALL ||
-        fr_store_occurrences_before(all->host->store, &before, arena, &rows, NULL) != FR_OK ||
+        fr_store_occurrences_before(all->host->env.store, &before, arena, &rows, NULL) != FR_OK ||
         rows.n == 0 || rows.rows[0].decision != FR_FATE_RAN)
         return FR_ORIGIN_SCHEDULE;
     return rows.rows[0].decided_wall >= d->at_ms + s->delay_ms ? FR_ORIGIN_CATCHUP
@@ -146,7 +146,7 @@ static enum fr_rc add_decided(struct occurrences_batch *batch, struct host_sched
                               const struct host_occurrence *what, int64_t seen_ms,
                               struct fr_err *err)
 {
-    struct fr_store *st = batch->all->host->store;
+    struct fr_store *st = batch->all->host->env.store;
     enum fr_rc rc = batch->n > 0 ? FR_OK : fr_store_begin(st, err);
 
     if (rc != FR_OK)
@@ -161,7 +161,7 @@ enum fr_rc occurrences_commit(struct occurrences_batch *batch, enum fr_rc rc, st
 {
     if (batch->n == 0)
         return rc;
-    rc = fr_store_end(batch->all->host->store, rc, err);
+    rc = fr_store_end(batch->all->host->env.store, rc, err);
     for (size_t i = 0; i < batch->n; i++) {
         struct occurrences_decided *d = &batch->list[i];
 
@@ -286,8 +286,8 @@ static enum fr_rc look_taken(const struct host_occurrence *f, struct fr_arena *a
                              struct fr_err *err)
 {
     struct fr_occurrence_rows rows = {0};
-    enum fr_rc rc = fr_store_occurrences_after(f->all->host->store, f->s->row.id, f->s->row.seen_ms,
-                                               arena, &rows, err);
+    enum fr_rc rc = fr_store_occurrences_after(f->all->host->env.store, f->s->row.id,
+                                               f->s->row.seen_ms, arena, &rows, err);
 
     *taken = false;
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
@@ -330,7 +330,7 @@ static enum fr_rc decide_again(struct host_occurrence *f, const struct fr_run *r
 static enum fr_rc enter(void *arg, const struct fr_run *run, bool *enters, struct fr_err *err)
 {
     struct host_occurrence *f = arg;
-    struct fr_store *st = f->all->host->store;
+    struct fr_store *st = f->all->host->env.store;
     struct fr_arena arena = {0};
     enum fr_rc rc = decide_again(f, run, &arena, err);
 
@@ -358,7 +358,7 @@ static enum fr_rc set_superseded(struct host_occurrence *f, struct fr_err *err)
     snprintf(note, sizeof(note), "by run %lld", (long long)f->row.run);
     row.schedule = old->schedule;
     row.at_ms = old->at_ms;
-    return fr_store_occurrence_set(f->all->host->store, &row, err);
+    return fr_store_occurrence_set(f->all->host->env.store, &row, err);
 }
 
 static enum fr_rc put(void *arg, int64_t no, struct fr_err *err)
@@ -367,7 +367,7 @@ static enum fr_rc put(void *arg, int64_t no, struct fr_err *err)
     enum fr_rc rc;
 
     f->row.run = no;
-    rc = fr_store_occurrence_add(f->all->host->store, &f->row, err);
+    rc = fr_store_occurrence_add(f->all->host->env.store, &f->row, err);
     return rc == FR_OK && f->supersede != 0 ? set_superseded(f, err) : rc;
 }
 
@@ -400,7 +400,7 @@ static enum fr_rc add_failed(struct host_occurrence *f, const char *reason, stru
                              .round = 1};
     struct fr_event_row ev = {
         .wall = now, .idx = -1, .kind = "over", .cause = "failed", .text = reason};
-    struct fr_store *st = f->all->host->store;
+    struct fr_store *st = f->all->host->env.store;
     enum fr_rc rc = fr_id_new(&run.id, err);
 
     if (rc == FR_OK && (rc = fr_store_run_add(st, &run, err)) == FR_OK &&
@@ -417,7 +417,7 @@ static enum fr_rc add_failed(struct host_occurrence *f, const char *reason, stru
 
 static enum fr_rc commit_invalid(struct host_occurrence *f, const char *reason, struct fr_err *err)
 {
-    struct fr_store *st = f->all->host->store;
+    struct fr_store *st = f->all->host->env.store;
     enum fr_rc rc = fr_store_begin(st, err);
 
     if (rc != FR_OK)

@@ -13,7 +13,7 @@ enum {
 
 void rerun_changed(struct fr_host *host)
 {
-    if (!host->stays)
+    if (!host->config.stays)
         return;
     schedules_of(host)->rerun_due_ms = 0;
     host->woken = true;
@@ -30,7 +30,7 @@ static void look_in(struct fr_host *host, int64_t ms)
 /* In a commit of its own; what cannot be written is tried again. */
 static void drop(struct fr_host *host, const struct fr_run_row *row, const char *why)
 {
-    struct fr_store *st = host->store;
+    struct fr_store *st = host->env.store;
     struct fr_err err = {0};
     struct fr_buf text = {0};
     enum fr_rc rc = fr_store_begin(st, &err);
@@ -112,9 +112,9 @@ static void repeat(struct fr_host *host, const struct fr_run_row *row)
         texts.own = &host->config.schedule_shell;
     fr_id_text(row->id, id);
     rc = again == NULL || of == NULL ? fr_fail(&why, FR_NOMEM, "no memory for a run")
-                                     : fr_store_run_find(host->store, id, &arena, &kept, &why);
+                                     : fr_store_run_find(host->env.store, id, &arena, &kept, &why);
     if (rc == FR_OK)
-        rc = fr_run_again(host->store, &kept, &arena, again, &why);
+        rc = fr_run_again(host->env.store, &kept, &arena, again, &why);
     if (rc == FR_OK)
         rc = fr_id_new(&submit.id, &why);
     if (rc == FR_OK)
@@ -133,7 +133,7 @@ void rerun_forget(struct fr_host *host, int64_t no)
     struct fr_arena arena = {0};
     struct fr_run_rows rows = {0};
 
-    (void)fr_store_reruns(host->store, &arena, &rows, NULL); /* else the next time */
+    (void)fr_store_reruns(host->env.store, &arena, &rows, NULL); /* else the next time */
     for (size_t i = 0; i < rows.n; i++)
         if (rows.rows[i].no == no)
             drop(host, &rows.rows[i], "the next run of its schedule takes its place");
@@ -152,7 +152,7 @@ static enum fr_rc begin(struct fr_host *host, const struct fr_run_row *row, stru
         make_any(host, &of_rerun, is_of, &row->id))
         return FR_OK; /* it is still here, or begun */
     if (row->schedule != 0)
-        rc = fr_store_occurrence_newer(host->store, row->schedule, row->at_ms, &newer, err);
+        rc = fr_store_occurrence_newer(host->env.store, row->schedule, row->at_ms, &newer, err);
     if (rc != FR_OK)
         return rc;
     if (fr_sys.wall_ms() - row->rerun_wall > LATE_MS) {
@@ -176,10 +176,10 @@ enum fr_rc rerun_turn(struct fr_host *host, struct fr_err *err)
     struct fr_run_rows rows = {0};
     enum fr_rc rc;
 
-    if (!host->stays || all->rerun_due_ms > fr_sys.mono_ms())
+    if (!host->config.stays || all->rerun_due_ms > fr_sys.mono_ms())
         return FR_OK;
     all->rerun_due_ms = INT64_MAX;
-    rc = fr_store_reruns(host->store, &arena, &rows, err);
+    rc = fr_store_reruns(host->env.store, &arena, &rows, err);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         int64_t left = rows.rows[i].rerun_wall - fr_sys.wall_ms();
 

@@ -82,7 +82,7 @@ enum fr_rc schedules_make(struct fr_host *host, const struct host_making *what, 
             *backfill = *what->backfill;
     }
     if (rc == FR_OK)
-        rc = fr_store_occurrence_succeeded(host->store, what->s->row.id, what->at_ms,
+        rc = fr_store_occurrence_succeeded(host->env.store, what->s->row.id, what->at_ms,
                                            &submit.occasion.previous_ms, err);
     if (rc == FR_OK && (texts.shell = json_pack("{s:s}", "cwd", submit.spec.cwd)) == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for a run");

@@ -157,10 +157,10 @@ enum fr_rc schedules_load(struct host_schedules *all, struct fr_err *err)
     struct fr_arena arena = {0};
     struct fr_schedule_rows rows = {0};
     struct fr_schedule_file_rows files = {0};
-    enum fr_rc rc = fr_store_schedules(all->host->store, &arena, &rows, err);
+    enum fr_rc rc = fr_store_schedules(all->host->env.store, &arena, &rows, err);
 
     if (rc == FR_OK)
-        rc = fr_store_schedule_files(all->host->store, &arena, &files, err);
+        rc = fr_store_schedule_files(all->host->env.store, &arena, &files, err);
     if (rc == FR_OK)
         rc = take_rows(all, &rows, &files, err);
     fr_arena_finish(&arena);
@@ -221,7 +221,7 @@ static void set_written(struct host_schedules *all, struct host_file *file)
 
 enum fr_rc schedules_write(struct host_schedules *all, struct fr_err *err)
 {
-    struct fr_store *st = all->host->store;
+    struct fr_store *st = all->host->env.store;
     enum fr_rc rc = fr_store_begin(st, err);
     size_t n = 0, written = 0;
 
@@ -277,7 +277,7 @@ static enum fr_rc prune_one(struct fr_store *st, const struct host_schedule *s, 
 
 void schedules_prune(struct host_schedules *all)
 {
-    struct fr_store *st = all->host->store;
+    struct fr_store *st = all->host->env.store;
     int64_t now = fr_sys.wall_ms();
     struct host_schedule *gone[PRUNE_SCHEDULES];
     size_t n_gone = 0;

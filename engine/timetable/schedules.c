@@ -212,7 +212,7 @@ enum fr_rc schedules_pause(struct host_schedules *all, struct host_schedule *s,
 
     pause.waits = does_wait;
     pause.waits_arg = all->host;
-    rc = s->stored && !s->dirty ? fr_schedule_pause(all->host->store, &row, &pause, err)
+    rc = s->stored && !s->dirty ? fr_schedule_pause(all->host->env.store, &row, &pause, err)
                                 : fr_fail(err, FR_BUSY, "the schedule is being written: ask again");
     if (rc != FR_OK)
         return rc;
@@ -247,7 +247,7 @@ static enum fr_rc failed_often(struct host_schedules *all, const struct host_sch
     struct fr_occurrence_page page = {s->row.id, INT64_MAX, (size_t)s->s->pause_after};
     struct fr_arena arena = {0};
     struct fr_occurrence_rows rows = {0};
-    enum fr_rc rc = fr_store_occurrences_ended(all->host->store, &page, &arena, &rows, err);
+    enum fr_rc rc = fr_store_occurrences_ended(all->host->env.store, &page, &arena, &rows, err);
 
     *yes = rc == FR_OK && rows.n == page.limit;
     for (size_t i = 0; *yes && i < rows.n; i++)

@@ -37,10 +37,10 @@ static void on_clock_news(void *arg, int what)
 static enum fr_rc listen_to(struct host_schedules *all, int fd, fr_ready_fn *fn,
                             struct fr_watch **out)
 {
-    enum fr_rc rc = fd < 0 ? FR_OK : fr_loop_watch(all->host->loop, fd, fn, all, out);
+    enum fr_rc rc = fd < 0 ? FR_OK : fr_loop_watch(all->host->env.loop, fd, fn, all, out);
 
     if (rc == FR_OK && fd >= 0)
-        fr_loop_want(all->host->loop, *out, FR_LOOP_READ);
+        fr_loop_want(all->host->env.loop, *out, FR_LOOP_READ);
     return rc;
 }
 
@@ -59,8 +59,8 @@ static void close_schedules(struct fr_host *host)
     if (!all->served)
         return;
     folder_scan_end(all);
-    fr_loop_unwatch(host->loop, &all->dir_watch);
-    fr_loop_unwatch(host->loop, &all->clock_watch);
+    fr_loop_unwatch(host->env.loop, &all->dir_watch);
+    fr_loop_unwatch(host->env.loop, &all->clock_watch);
     if (all->dir_fd >= 0)
         fr_sys.close(all->dir_fd);
     if (all->clock_fd >= 0)

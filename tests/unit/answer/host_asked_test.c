@@ -4,6 +4,7 @@
 #include "engine/base/json.h"
 #include "engine/runs/state.h"
 #include "engine/metrics/machines.h"
+#include "engine/metrics/meters.h"
 #include "engine/store/access.h"
 #include "engine/store/blob.h"
 #include "engine/schedule/decide.h"
@@ -60,8 +61,8 @@ static void take_sample(uint32_t cpu)
         .home = {{7}}, .boot = FR_STR("b"), .build = FR_STR("v"), .how = FR_STR("local")};
     struct fr_sample sample = {.cpu = cpu, .mem_used = 100, .mem_bytes = 1000, .disk_free = 5};
 
-    fr_machines_take(bed.host->machines_seen, &(struct fr_exec_sampled){"n1", &up, 5, 1, &sample},
-                     now_ms);
+    fr_machines_take(meters_machines(bed.host->meters),
+                     &(struct fr_exec_sampled){"n1", &up, 5, 1, &sample}, now_ms);
 }
 
 #define NODE "/api/v1/nodes/n1"
@@ -170,8 +171,8 @@ static void test_gpus(void)
     struct fr_str facts[] = {FR_STR("cpus=8"), FR_STR("kernel=a=b"), FR_STR("none")};
     struct fr_sample sample = {.disk_free = 1, .gpus = {gpus, 3}, .facts = {facts, 3}};
 
-    fr_machines_take(bed.host->machines_seen, &(struct fr_exec_sampled){"g", &up, -5, 1, &sample},
-                     now_ms);
+    fr_machines_take(meters_machines(bed.host->meters),
+                     &(struct fr_exec_sampled){"g", &up, -5, 1, &sample}, now_ms);
     check(GET, "/api/v1/nodes/g", NULL, 200,
           "{\"name\":\"g\",\"home\":\"09000000000000000000000000000000\",\"boot\":\"b\",\"build\":"
           "\"v\",\"how\":\"ssh\",\"seen_wall\":1010000,\"clock_offset_ms\":-5,\"wall_offset_ms\":0,"

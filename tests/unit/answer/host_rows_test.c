@@ -5,6 +5,7 @@
 #include "engine/base/mark.h"
 #include "engine/runs/state.h"
 #include "engine/metrics/machines.h"
+#include "engine/metrics/meters.h"
 #include "engine/deliver/outbox.h"
 #include "engine/notify/notify.h"
 #include "engine/run/run.h"
@@ -524,8 +525,8 @@ static void take_sample(const char *node, uint64_t free_bytes)
                             .how = FR_STR("local")};
     struct fr_sample sample = {.disk_free = free_bytes};
 
-    fr_machines_take(bed.host->machines_seen, &(struct fr_exec_sampled){node, &up, 5, 1, &sample},
-                     1000);
+    fr_machines_take(meters_machines(bed.host->meters),
+                     &(struct fr_exec_sampled){node, &up, 5, 1, &sample}, 1000);
 }
 
 #define CONFIG                                                                                     \
