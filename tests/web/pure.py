@@ -85,7 +85,6 @@ ROWS = {
         ["logTicks(0.1, 10)", [0.1, 0.2, 0.5, 1, 2, 5, 10]],
         ["logTicks(1, 10000)", [1, 10, 100, 1000, 10000]],
         ["logTicks(3, 30)", [5, 10, 20]],
-        ["[median([3, NaN, 1, 2]), median([]), median([5, 1])]", [2, "NaN", 5]],
         ["yRange([1, 3, NaN], false).map((v) => Math.round(v * 1000) / 1000)", [0.88, 3.12]],
         ["yRange([0.01, 1], false).map((v) => Math.round(v * 1000) / 1000)", [0, 1.059]],
         ["yRange([-1, 1], false).map((v) => Math.round(v * 1000) / 1000)", [-1.12, 1.12]],

@@ -9,7 +9,7 @@ const root = new URL('api/v1/', document.baseURI);
 const ahead = window.flowrunAhead; /* path: [its answer, its document], of first.js; null: the page had it */
 let onLogin = () => {};
 
-export class Problem extends Error {
+class Problem extends Error {
     constructor(status, doc) {
         super(doc.detail || doc.title || `the server answered ${status}`);
         this.status = status;

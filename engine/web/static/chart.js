@@ -13,17 +13,11 @@ export class Chart {
      * board: what charts share: {range: [x, x] | null, at: x | null, formatX(x), setAt(x), setRange([x, x] | null)}
      * lines: [{name, colour, points: [[x, y]], lost}], restarts: [x]
      */
-    constructor(title, board, {log = false, height = 190} = {}) {
-        this.title = title;
-        this.board = board;
-        this.log = log;
-        this.height = height;
-        this.lines = [];
-        this.restarts = [];
-        this.weight = 0;
+    constructor(title, board) {
+        Object.assign(this, {title, board, log: false, height: 190});
         this.says = h('span.last.num.dim');
         this.canvas = h('canvas', {role: 'img', tabindex: '0', 'aria-label': title});
-        this.logButton = h('button', {'aria-pressed': String(log), title: 'Logarithmic', on: {click: () => this.setLog(!this.log)}}, 'log');
+        this.logButton = h('button', {'aria-pressed': 'false', title: 'Logarithmic', on: {click: () => this.setLog(!this.log)}}, 'log');
         this.el = h('section.chart', h('header', h('h3', title), this.says, this.logButton), this.canvas);
         this.draw = oncePerFrame(() => this.drawNow());
         this.stop = onResize(this.el, this.draw);
@@ -41,17 +35,12 @@ export class Chart {
         this.draw();
     }
 
-    show(lines, {restarts = [], weight = 0} = {}) {
-        this.restarts = restarts;
-        this.weight = weight;
-        this.raw = lines;
-        this.prepare();
-    }
-
-    prepare() {
+    /* Draws chart.raw. */
+    show(restarts, weight) {
         const [from, to] = this.board.extent();
 
-        this.lines = this.raw.map((line) => ({...line, soft: this.weight > 0 && !line.lost ? smooth(line.points, this.weight, to - from) : null}));
+        this.restarts = restarts;
+        this.lines = this.raw.map((line) => ({...line, soft: weight > 0 && !line.lost ? smooth(line.points, weight, to - from) : null}));
         this.draw();
     }
 
@@ -118,7 +107,7 @@ export class Chart {
             c.fillText(short(v), LEFT - 6, this.y(v));
         }
         c.textAlign = 'center';
-        for (const v of board.ticks(from, to, Math.max(2, Math.floor((this.width - LEFT) / 90)))) {
+        for (const v of ticks(from, to, Math.max(2, Math.floor((this.width - LEFT) / 90)))) {
             c.fillStyle = colour('dim');
             c.fillText(board.formatX(v), Math.min(this.width - 20, this.x(v)), this.height - BOTTOM / 2 + 2);
         }

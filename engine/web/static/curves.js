@@ -4,7 +4,7 @@ import {clockTime, duration, now} from './times.js';
 import {bindKeys} from './keys.js';
 import {Chart} from './chart.js';
 import {empty, failed} from './ask.js';
-import {short, ticks} from './smooth.js';
+import {short} from './smooth.js';
 import {metrics, nodeSamples} from './api.js';
 import {query, setQuery} from './nav.js';
 
@@ -39,7 +39,7 @@ class Board {
         let from = Infinity, to = -Infinity;
 
         for (const chart of this.charts)
-            for (const line of chart.raw || [])
+            for (const line of chart.raw)
                 for (const [x] of line.points.length > 0 ? [line.points[0], line.points.at(-1)] : []) {
                     from = Math.min(from, x);
                     to = Math.max(to, x);
@@ -49,10 +49,6 @@ class Board {
 
     view() {
         return this.range || this.extent();
-    }
-
-    ticks(from, to, n) {
-        return ticks(from, to, n);
     }
 
     formatX(x) {
@@ -203,9 +199,9 @@ class CurvesTab {
         fill(this.note);
         this.tools.hidden = false;
         for (const [name, keys] of groups)
-            this.chart(name).next = this.lines(keys);
+            this.chart(name).raw = this.lines(keys);
         for (const one of this.machines)
-            this.chart(one.title).next = one.lines.map((line, i) => ({...line, colour: palette[i % palette.length]}));
+            this.chart(one.title).raw = one.lines.map((line, i) => ({...line, colour: palette[i % palette.length]}));
         for (const [name, chart] of this.charts)
             if (!groups.has(name) && !this.machines.some((one) => one.title === name)) {
                 chart.close();
@@ -213,9 +209,8 @@ class CurvesTab {
                 this.charts.delete(name);
             }
         this.board.charts = [...this.charts.values()];
-        this.board.charts.forEach((chart) => { chart.raw = chart.next; });
         for (const [name, chart] of this.charts)
-            chart.show(chart.next, {restarts: this.sets.get(this.model.no)?.restarts || [], weight: groups.has(name) && !/^(lr|learning_rate)$/.test(name) ? this.weight : 0});
+            chart.show(this.sets.get(this.model.no)?.restarts || [], groups.has(name) && !/^(lr|learning_rate)$/.test(name) ? this.weight : 0);
         this.drawLegend();
         this.drawHead();
         this.drawTable();

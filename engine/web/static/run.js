@@ -42,6 +42,7 @@ class RunPage {
         this.panel = h('div.panel', {role: 'tabpanel', id: 'panel', 'aria-labelledby': 'tab-graph'});
         this.tab = null;
         this.graphDoc = null;
+        this.graph = kept(async () => (this.graphDoc = await graph(no)));
         append(main, [this.failure, this.strip, this.heading, this.panel]);
         for (const [name, word] of tabs)
             this.strip.append(h('button.tab', {role: 'tab', id: `tab-${name}`, 'data-tab': name, 'aria-controls': 'panel',
@@ -153,18 +154,6 @@ class RunPage {
         event.preventDefault();
         this.show(name, {});
         document.getElementById(`tab-${name}`).focus();
-    }
-
-    /* Requested once; again after a failure. */
-    graph() {
-        this.graphAsked = this.graphAsked || graph(this.model.no).then((doc) => {
-            this.graphDoc = doc;
-            return doc;
-        }, (problem) => {
-            this.graphAsked = null;
-            throw problem;
-        });
-        return this.graphAsked;
     }
 
     /* changes: of the query beside the tab; null: the address is right already. */

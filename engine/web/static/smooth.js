@@ -19,14 +19,9 @@ export function smooth(points, weight, span) {
     });
 }
 
+/* undefined if there are none. */
 function percentile(sorted, share) {
-    if (sorted.length === 0)
-        return NaN;
-    return sorted[Math.min(sorted.length - 1, Math.max(0, Math.round(share * (sorted.length - 1))))];
-}
-
-export function median(values) {
-    return percentile(values.filter(Number.isFinite).sort((a, b) => a - b), 0.5);
+    return sorted[Math.round(share * (sorted.length - 1))];
 }
 
 /* [low, high] from the 1st to the 99th percentile, with room; log: of positive values alone. */
