@@ -1,5 +1,5 @@
-/* What a reader has and what it asks for: the headers Range (RFC 9110, 14.1.2 and 14.2) and
- * If-None-Match (13.1.2). Pure. */
+/* Request headers: Range (RFC 9110, 14.1.2 and 14.2) says which bytes are wanted, If-None-Match
+ * (13.1.2) which version the client has. Pure. */
 #ifndef FR_API_RANGE_H
 #define FR_API_RANGE_H
 

@@ -4,7 +4,7 @@
 
 #include "engine/base/str.h"
 
-/* The head and the section NAME. */
+/* The head and the section NAME: "program - what". */
 void fr_man_begin(struct fr_buf *out, const char *program, const char *version, const char *what);
 void fr_man_section(struct fr_buf *out, const char *title);
 void fr_man_part(struct fr_buf *out, const char *title); /* of a section */

@@ -1,4 +1,5 @@
-/* Unix sockets of the real fr_sys, whose comments hold for these. */
+/* Unix sockets for the real fr_sys: its listen_unix, connect_unix, tell_unix and peer_uid, whose
+ * comments (sys.h) hold. */
 #ifndef FR_BASE_UNIX_H
 #define FR_BASE_UNIX_H
 

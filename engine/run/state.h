@@ -57,7 +57,7 @@ enum { FR_OCCASIONS(RUN_OCCASION_ID) RUN_OCCASION_N }; /* places in fr_run.occas
 struct run_block {                 /* of a task, while it waits for a secret of a variable */
     const struct fr_secret *lacks; /* NULL: it does not */
     const char *text;              /* the same in words, in the run's arena; NULL: not needed yet */
-    int64_t until_ms; /* no longer than that; INT64_MAX: no end, or none of it waits yet */
+    int64_t until_ms;              /* the wait ends then; INT64_MAX: never, or no instance waits */
 };
 
 /* An attempt that is not yet acknowledged: the newest of its instance, or an older one whose log is
@@ -72,7 +72,7 @@ struct run_attempt {
     bool followed;           /* the node sends its log */
     bool busy;               /* an older attempt still runs in its place and is being stopped */
     bool ended, log_end;     /* its end, and the end of its log, were posted */
-    bool missing_said;       /* that its output does not come */
+    bool missing_said;       /* users know that its output does not come */
     bool ack;                /* its end is committed */
     uint64_t log_bytes, metrics_bytes; /* once ended */
     struct run_log log;
@@ -102,13 +102,13 @@ struct run_inst {
 struct run_node {
     bool up, refused;
     bool known;         /* home and boot are those of the newest hello */
-    bool foreign_shown; /* it reported on an attempt of another node: shown once */
+    bool foreign_shown; /* users know that it reported an attempt of another node */
     struct fr_id home_id;
     char boot_id[40];
     const char *boot_kept; /* boot_id in the arena, for rows; NULL until one needs it */
     char *store;           /* absolute path of its store folder; NULL until a put was answered */
     int64_t down_wall;     /* unreachable since; 0: it is not */
-    int64_t away_wall;     /* likewise, for the host before; this one has not reached it yet */
+    int64_t away_wall;     /* likewise, of the host before, until this one reaches it */
     bool dirty;            /* to be written with the next commit */
     char reason[256];      /* why it is unreachable, or refused */
 };
@@ -186,13 +186,13 @@ struct fr_run {
     uint32_t shell_umask;     /* as fr_spawn.umask */
     bool nodes_changed;       /* a node is dirty */
     bool marked;              /* begun/ID: it has stored blobs that no row names yet */
-    bool found;               /* blobs of it were there: their names may not be safe */
+    bool found;               /* some of its blobs were stored before: sync their folder, too */
     bool added;               /* its row is committed */
-    uint32_t put, putting;    /* those of its instances are; in this transaction */
+    uint32_t put, putting;    /* instances with a committed row; further ones of this commit */
     bool queued;              /* waits for fr_run_admit() */
-    bool retries;             /* and has been over: then it runs again */
+    bool retries;             /* queued for a further round: it was over before */
     bool resetting;           /* its row is marked: a retry has not reset all instances yet */
-    int64_t reruns;           /* by themselves, that led to its next round; of a new run: to it */
+    int64_t reruns;           /* automatic reruns before its next round; of a new run: before it */
     const char *retry_from;   /* a task; NULL: from all failures */
     bool secrets_ready;       /* a secret's command has answered */
     bool shell_changed;       /* the shell has more values */
@@ -209,8 +209,8 @@ struct fr_run {
     struct run_done *done; /* acknowledged since the last commit; fr_sys */
     size_t n_done, cap_done;
     int64_t held_ms;   /* since when decisions wait for their commit; 0: none waits */
-    bool over;         /* FR_ACT_OVER was performed, here or by an earlier host: */
-    bool late;         /* it was over when this process took it, to fetch its output */
+    bool over;         /* FR_ACT_OVER was performed, here or by an earlier host */
+    bool late;         /* it was over before this process loaded it to fetch output */
     int64_t over_ms;   /* when; moved on while logs still arrive */
     size_t late_bytes; /* of logs that arrived since then */
     bool fatal;        /* the scheduler is unusable */

@@ -18,13 +18,13 @@
 
 #include <sys/types.h>
 
-/* Folder of the cgroup that this process is in. False: no cgroup2 is mounted, or not with it. */
+/* Folder of the cgroup that this process is in. False: no cgroup2 file system has it. */
 bool fr_cgroup_own(char out[FR_NODE_PATH]);
 
 /* Folder of a supervisor's cgroup below own; "" when own is "", or too long. */
 void fr_cgroup_path(struct fr_str own, struct fr_id socket_id, char out[FR_NODE_PATH]);
 
-/* The own that path was made from. Borrowed from it. */
+/* The cgroup above path: `own` of fr_cgroup_path. Borrowed from path. */
 struct fr_str fr_cgroup_above(const char *path);
 
 /* Whether this process was born in path, a folder of fr_cgroup_path or "". */
@@ -34,9 +34,9 @@ bool fr_cgroup_joined(const char *path);
  * could start the supervisor, or their home was removed. */
 void fr_cgroup_tidy(const char *own);
 
-/* Called by a process in path just before it ends: a process born above path removes path then.
- * Moving this process up instead would delay every fork on the machine by an RCU grace period
- * (milliseconds). Other processes in path are moved to the cgroup above. */
+/* Called by a process in path just before it ends. If it is alone there, it starts a process in the
+ * cgroup above that then removes path: moving itself up would delay every fork on the machine by an
+ * RCU grace period (milliseconds). If not, it moves all processes of path to the cgroup above. */
 void fr_cgroup_leave(const char *path);
 
 /* Adds to out the processes in path and below it, as pid_t, without zombies and processes of other

@@ -9,8 +9,8 @@
  *   FR_INNER(STRUCT or LIST, struct, member)
  *
  * Fields are sent in this order. A new field comes last: an older side skips it, and reads zero for
- * one that a newer side expects (wire.h). A number is never used for another message; 28 and 57
- * are taken.
+ * one that a newer side expects (wire.h). A number is never used again; 28 and 57 were
+ * messages that are gone.
  *
  * This file is included several times. Each time the macros above are defined before it.
  */
@@ -21,8 +21,8 @@ FR_MESSAGE(1, HELLO, hello, fr_hello)
     FR_FIELD(U32, proto_min)
     FR_FIELD(U32, proto_max)   /* the connection speaks the smaller maximum */
     FR_FIELD(TEXT, build)      /* the linker's id of the program */
-    /* node: id of its home. engine: id of its store, whose connections these are. Epochs are
-     * compared among hellos with the same one. */
+    /* node: id of its home. engine: id of its store. A node compares the epochs of connections
+     * with the same id only. */
     FR_FIELD(ID, home)
     FR_FIELD(TEXT, boot)       /* node: the machine's boot id; engine: random name of its process */
     FR_FIELD(U64, epoch)       /* engine: of this connection; node: 0 */
@@ -31,7 +31,7 @@ FR_MESSAGE(1, HELLO, hello, fr_hello)
     FR_FIELD(U32, keep_days)   /* engine: days that acknowledged attempts stay (prune.h); 0: none */
     FR_FIELD(U64, keep_bytes)  /* engine: their total size; 0: no limit */
     FR_FIELD(BOOL, same_disk)  /* engine: its copies of logs lie on the node's disk */
-    FR_FIELD(ID, channel)      /* engine: a newer connection of one channel ends an older one */
+    FR_FIELD(ID, channel)      /* engine: a connection ends an older one with the same channel */
     FR_FIELD(BOOL, samples)    /* engine: wants SAMPLE messages */
 FR_END
 FR_MESSAGE(2, PING, ping, fr_ping)
@@ -104,8 +104,8 @@ FR_END
 /* ---- engine to node: files ---- */
 
 /* Ships a file to STORE/path, STORE being the store folder of the node's home. Answer: put_state
- * with the offset to go on from (size: the file is there already). Then put_data against credit,
- * then put_end. The last answer is put_state with done, or error. */
+ * with the first offset to send (size: the node has the file). Then put_data against credit, then
+ * put_end. The last answer is put_state with done, or error. */
 FR_MESSAGE(24, PUT_BEGIN, put_begin, fr_put_begin)
     FR_FIELD(U64, ref)
     FR_FIELD(TEXT, path) /* relative, without "." and ".." parts */
@@ -148,7 +148,7 @@ FR_END
 FR_MESSAGE(32, CANCEL, cancel, fr_cancel)
     FR_FIELD(U64, ref)
 FR_END
-/* The engine has as many bytes on its disk, so as many more may come. No answer. */
+/* The engine has written so many bytes to its disk: the node may send as many more. No answer. */
 FR_MESSAGE(33, GET_MORE, get_more, fr_get_more)
     FR_FIELD(U64, ref) FR_FIELD(U64, bytes)
 FR_END
@@ -194,8 +194,8 @@ FR_MESSAGE(52, ENDED, ended, fr_ended)
     FR_FIELD(TEXT, text)          /* why: start_failed, lost, bad outputs, a failed built-in task */
     FR_FIELD(TEXTS, survivors)    /* "pid comm state"; not empty: stop_unproven */
     FR_FIELD(U64, metrics_bytes)  /* final size of the metrics */
-    /* By the node's boot clock, which counts sleep, too; 0: unknown. Also after a reboot, the three
-     * times are on one scale. */
+    /* By the node's boot clock, which counts sleep, too; 0: unknown. The three times are on one
+     * scale, also if the node has rebooted in between. */
     FR_FIELD(I64, launched_boot_ms)
     FR_FIELD(I64, ended_boot_ms)
     FR_FIELD(I64, sent_boot_ms)   /* when this message was sent */
@@ -248,7 +248,7 @@ FR_MESSAGE(60, TAIL, tail, fr_tail_piece)
     FR_FIELD(U64, head)    /* head, keep: as in struct fr_tail_head */
     FR_FIELD(U64, keep)
     FR_FIELD(U64, at)      /* number of the first byte */
-    FR_FIELD(U64, joined)  /* not 0: the last piece; bytes is empty, and at follows the last byte */
+    FR_FIELD(U64, joined)  /* not 0: the last piece: bytes is empty, at is one past the last byte */
     FR_FIELD(U64, dropped)
     FR_FIELD(I64, mono_ms) /* when its last byte was written */
     FR_FIELD(BYTES, bytes)

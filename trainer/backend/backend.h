@@ -154,13 +154,13 @@ size_t tr_mem_room(struct tr_backend *be);
 size_t tr_prepack_bytes(struct tr_backend *be, struct tr_view w);
 enum fr_rc tr_prepack(struct tr_backend *be, struct tr_queue *q, struct tr_view w, void *packed);
 
-/* The form that products by w itself read. tr_repack writes it over w if tr_repacks is true; then
- * only products with `packed` and `repacked` set can read the weight. Waits for q. */
+/* A packed form for products by w itself. If tr_repacks is true, tr_repack replaces w by it: then a
+ * product needs a tr_weight with `packed` and `repacked` set. tr_repack waits for q. */
 bool tr_repacks(struct tr_backend *be, struct tr_view w);
 enum fr_rc tr_repack(struct tr_backend *be, struct tr_queue *q, struct tr_view w,
                      struct fr_err *err);
 
-/* Between host (pinned, or any host memory on the CPU) and device, either way; bytes 0 is fine. */
+/* Copies between host (pinned; on the CPU any) and device memory, either way; bytes 0 is fine. */
 enum fr_rc tr_copy(struct tr_backend *be, struct tr_queue *q, void *dst, const void *src,
                    size_t bytes);
 enum fr_rc tr_zero(struct tr_backend *be, struct tr_queue *q, void *dst, size_t bytes);
@@ -176,7 +176,7 @@ enum fr_rc tr_event_create(struct tr_backend *be, struct tr_event **out, struct 
 enum fr_rc tr_event_create_timed(struct tr_backend *be, struct tr_event **out, struct fr_err *err);
 void tr_event_destroy(struct tr_backend *be, struct tr_event *e);
 /* record: e is reached when all work put into q so far is done. wait: later work of q waits for e
- * (an event never recorded is reached); q NULL: the host waits for e, and for no later work. */
+ * (an event never recorded counts as reached); q NULL: this thread waits until e is reached. */
 enum fr_rc tr_event_record(struct tr_backend *be, struct tr_queue *q, struct tr_event *e);
 enum fr_rc tr_event_wait(struct tr_backend *be, struct tr_queue *q, struct tr_event *e);
 

@@ -15,8 +15,8 @@ struct tr_session_flags {
     enum { TR_DTYPE_AUTO, TR_DTYPE_F32, TR_DTYPE_BF16, TR_DTYPE_F16 } dtype;
     enum tr_device device;
     enum tr_transport transport;
-    int experts; /* routed experts stay on the ranks of 0: a node, 1: the world; -1: they are
-                    gathered */
+    int experts; /* routed experts stay, spread over the ranks of 0: a node, 1: the world; -1: they
+                    are gathered where they are used */
     int64_t cutoff_len, max_samples, batch, timeout; /* max_samples -1: all; timeout in seconds */
     int thinking;
     bool bf16, fp16;
@@ -28,7 +28,7 @@ struct tr_session_flags {
         .timeout = 1800, .experts = -1                                                             \
     }
 
-/* Rules of an argument map: LLaMA-Factory's keys that are written otherwise here, or not done. */
+/* Rules of an argument map: keys of LLaMA-Factory with another name here, or that are not done. */
 #define TR_SESSION_RULES                                                                           \
     {"eval_dataset", TR_ARG_GIVES, "dataset", NULL},                                               \
         {"per_device_eval_batch_size", TR_ARG_GIVES, "batch", NULL},                               \

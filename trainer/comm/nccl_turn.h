@@ -13,10 +13,10 @@
 
 #include <stdbool.h>
 
-/* The last call of all communicators of the process; the world's communicator has it. */
+/* The last call of all communicators of the process. The world's communicator owns this. */
 struct tr_nccl_turn {
     struct tr_backend *be; /* borrows */
-    bool kept;             /* by events */
+    bool kept;             /* events keep the order, not NCCL */
     struct tr_event *done; /* owns: the last call is done */
     struct tr_queue *q;    /* of the last call; only compared */
 };

@@ -1,7 +1,7 @@
 /*
  * The architectures. Each is a file arch_NAME.c with one row: its types, its keys, the names of its
  * tensors, and the shapes of the tensors of its attention. To add an architecture, write its file
- * and put NAME into TR_ARCHS (model_config.h). To add a block of attention, write its file in
+ * and put NAME into archs of meson.build. To add a block of attention, write its file in
  * trainer/model and put its name into TR_ATTENTIONS.
  */
 #ifndef TR_CONFIG_ARCH_H

@@ -41,7 +41,7 @@ bool tr_folder_has_weights(const char *dir);
  */
 enum fr_rc tr_folder_config(const char *path, struct tr_model_config *c, struct fr_err *err);
 
-/* As tr_folder_read; values that are given twice add lines to notes, which may be NULL. */
+/* As tr_folder_read; notes (may be NULL) gets a line for each value that two files give. */
 enum fr_rc tr_folder_open(const struct tr_folder *f, struct tr_model_config *c, struct tr_st **st,
                           struct fr_buf *notes, struct fr_err *err);
 

@@ -14,6 +14,7 @@
 #define TR_CONFIG_MODEL_CONFIG_H
 
 #include "engine/base/err.h"
+#include "trainer/config/archs.h" /* TR_ARCHS(X), made by meson.build: X(deepseek) X(llama) … */
 #include "trainer/tensor/twice.h"
 
 #include <stdbool.h>
@@ -23,7 +24,6 @@
 enum { TR_LAYERS_MAX = 4096 };
 
 /* The architectures; each has its row in arch_NAME.c, see arch.h. */
-#define TR_ARCHS(X) X(deepseek) X(llama)
 #define TR_ARCH(name) TR_ARCH_##name,
 enum tr_arch { TR_ARCHS(TR_ARCH) };
 #undef TR_ARCH

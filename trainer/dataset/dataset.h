@@ -69,7 +69,7 @@ struct tr_split_opts {
 enum fr_rc tr_dataset_split(struct tr_dataset **d, const struct tr_split_opts *o,
                             struct tr_dataset **eval, struct fr_err *err);
 
-/* Samples order[0..n) of a data set; those without tokens are kept with empty_too. */
+/* Samples order[0..n) of a data set; with empty_too also those without tokens. */
 struct tr_picked {
     const int64_t *order;
     int64_t n;
@@ -99,7 +99,7 @@ struct tr_sample {
     const int32_t *labels; /* n, TR_IGNORE where not trained; not shifted */
     int64_t n;             /* of all parts */
     int64_t parts;         /* examples that are packed into it; 1 without packing, 0 means 1 */
-    const struct tr_dataset *row; /* of a row: the data set of its examples, from `first` on */
+    const struct tr_dataset *row; /* of a row: its examples are samples first, … of this set */
     int64_t first;
 };
 
@@ -113,7 +113,7 @@ size_t tr_dataset_sets(const struct tr_dataset *d, const int64_t **lengths);
 /* The number of samples with tokens; fewer than all only with keep_dropped. */
 int64_t tr_dataset_valid(const struct tr_dataset *d);
 struct tr_sample tr_dataset_at(const struct tr_dataset *d, int64_t i);
-/* Examples of a sample at most: 1 without packing. */
+/* The largest number of examples in a sample; 1 without packing. */
 int64_t tr_dataset_most(const struct tr_dataset *d);
 /* Tokens of the longest sample. */
 int64_t tr_dataset_longest(const struct tr_dataset *d);

@@ -20,7 +20,7 @@ struct tr_stream {
     enum tr_mix_strategy mix; /* of several; concat: a record of each by turns, sets in a drawn
                                  order */
     const double *probs;      /* --interleave_probs, one a set; NULL: by turns */
-    bool fixed; /* sets come in the first epoch's order: records were taken out at its beginning */
+    bool fixed; /* sets keep the order of the first epoch, as records at its begin are left out */
 };
 
 /* (*out)[0..*n): the numbers of records in the order of that epoch; the caller frees it by

@@ -24,7 +24,7 @@ enum fr_rc tr_zip_open(const char *path, struct tr_zip **out, struct fr_err *err
 void tr_zip_close(struct tr_zip *z);
 
 const char *tr_zip_path(const struct tr_zip *z);
-/* The entry whose name ends in "/" and this; torch puts all entries into one folder. NULL: none. */
+/* The entry "FOLDER/name": torch puts all entries into one folder. NULL: there is none. */
 const struct tr_zip_entry *tr_zip_find(const struct tr_zip *z, const char *name);
 
 /* Reads bytes [at, at+n) of the file. FR_CORRUPT: the file is or became shorter. */

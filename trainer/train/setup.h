@@ -45,8 +45,8 @@ struct tr_run {
     struct tr_st *st;                /* owns: the checkpoint's headers and descriptors */
     struct tr_model *model;          /* owns */
     struct tr_comm *steps;           /* owns: all ranks once more, for the optimizer's calls */
-    struct tr_comm *experts; /* owns: ranks that own experts among them; NULL: sharded as rest */
-    struct tr_expert_places places; /* where experts are placed; no numbers: in order */
+    struct tr_comm *experts; /* owns: ranks that share the experts; NULL: the ranks of `rest` */
+    struct tr_expert_places places; /* of expert_placement; empty: in order */
     struct tr_comm *rest;           /* owns: ranks that other weights are sharded over; NULL: all */
     struct tr_optim optim;
     struct tr_schedule schedule;
@@ -95,10 +95,10 @@ enum fr_rc tr_run_check_room(const struct tr_run *r, struct fr_buf *notes, struc
 /* layout.c: reads the file that moe.expert_placement names into r->places. */
 enum fr_rc tr_run_read_placement(struct tr_run *r, struct fr_err *err);
 /* Makes the groups of ranks that the moe block asks for, r->experts and r->rest. The messages of
- * FR_USAGE and FR_UNSUPPORTED say what to do instead. staged: weights are kept in host memory,
- * apart from the device's. */
+ * FR_USAGE and FR_UNSUPPORTED say what to do instead. staged: weights lie in host memory that
+ * is not the device's. */
 enum fr_rc tr_run_layout(struct tr_run *r, bool staged, struct fr_err *err);
-/* *ranks: expert_ranks of tr_model_opts, freed by the caller; NULL: neighbours. */
+/* *ranks: expert_ranks of tr_model_opts, freed by the caller; NULL: experts lie in order. */
 enum fr_rc tr_run_place_experts(const struct tr_run *r, int32_t **ranks, struct fr_err *err);
 void tr_run_say_layout(const struct tr_run *r); /* rank 0 */
 /* Writes the tokens per expert so far (tr_experts_report). Every rank calls it. */
