@@ -10,7 +10,7 @@ bool long_poll_over(struct call *c, int64_t seq, enum fr_rc *rc, struct fr_err *
 /* Repeats the requests whose run has an event, or whose time is over. */
 void long_poll_turn(struct fr_host *host);
 int64_t long_poll_due(const struct fr_host *host); /* mono_ms; INT64_MAX: never */
-void long_poll_forget(struct fr_host *host, const struct fr_api_waiter *w); /* it waits no more */
+void long_poll_forget(struct fr_host *host, const struct fr_api_waiter *w); /* w no longer waits */
 void long_poll_finish(struct fr_host *host);
 
 #endif

@@ -105,7 +105,7 @@ struct fr_api {
      * first events are sent before this returns. */
     void (*open)(void *self, const struct fr_api_request *req, const struct fr_api_sink *sink,
                  struct fr_api_response *res, struct fr_api_stream **out);
-    void (*drained)(void *self, struct fr_api_stream *s); /* nothing is queued any more */
+    void (*drained)(void *self, struct fr_api_stream *s); /* the reader took all that was queued */
     void (*gone)(void *self, struct fr_api_stream *s);    /* the reader left: frees the stream */
     /* Fills role, name and session of *out from a secret; false: unknown secret. used: counts as a
      * use, which prolongs a session. */

@@ -27,7 +27,7 @@ struct body_key {
     const char *name;
     enum body_kind kind;
     unsigned of, needed;  /* requests that may have it, that must: enum body_use */
-    bool shell;           /* it goes into the run's shell (host_run.shell) */
+    bool shell;           /* a part of the run's shell (host_run.shell) */
     size_t at;            /* else: offset in struct fr_submit, of BODY_RESUME fr_resume_opts */
     int64_t least, most;  /* of a number */
     const char *option;   /* of `flowrun run` and `rerun`; NULL: none */

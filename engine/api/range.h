@@ -13,7 +13,7 @@ bool fr_etag_known(const char *if_none_match, const char *etag);
 enum fr_range {
     FR_RANGE_WHOLE, /* no header, another unit, several ranges, not a range: answer 200 */
     FR_RANGE_PART,  /* answer 206 with *bytes > 0 from *offset */
-    FR_RANGE_NONE   /* nothing of it exists: answer 416 */
+    FR_RANGE_NONE   /* it lies outside of the whole: answer 416 */
 };
 
 /* "bytes=0-99", "bytes=100-", "bytes=-500". total: of the whole. The part ends within total. For

@@ -26,7 +26,7 @@ enum fr_rc fr_file_read(const char *path, size_t max_bytes, struct fr_buf *out, 
 /* The same, of a path that a user named: FR_TIMEOUT, which names it, when its file system does not
  * answer within FR_FILE_SOON_MS; FR_STOPPED: a signal came meanwhile. */
 enum { FR_FILE_SOON_MS = 15000 };
-enum fr_rc fr_file_silent(const char *path, struct fr_err *err); /* that FR_TIMEOUT */
+enum fr_rc fr_file_silent(const char *path, struct fr_err *err); /* fails with that FR_TIMEOUT */
 enum fr_rc fr_file_read_soon(const char *path, size_t max_bytes, struct fr_buf *out,
                              struct fr_err *err);
 /* lstat(2) with the same time limit: *failed is its errno, or 0. A link counts as its target, a

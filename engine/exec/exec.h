@@ -141,7 +141,7 @@ struct fr_exec_attempt {
     struct fr_id attempt;
 };
 
-/* Bytes of an attempt that are here already. */
+/* How many bytes of an attempt this process has. */
 struct fr_exec_have {
     uint64_t log, metrics;
 };

@@ -41,7 +41,7 @@ struct fr_use {
     struct fr_chan *ch;    /* borrows */
     size_t index;          /* of the node, in the run's list */
     int64_t since_ms;      /* of the first command; -1: none yet */
-    bool up_due;           /* it joined while the node was up: UP is still to be posted */
+    bool up_due;           /* the run joined while the node was up: post UP */
 };
 
 /* A run, as its executor. */

@@ -88,7 +88,7 @@ enum srv_look {
     SRV_LOOK_NOT,
     SRV_LOOK_THERE, /* before the transfer: is the file there already? */
     SRV_LOOK_CAME,  /* after the transfer: has the file the right hash? */
-    SRV_LOOK_TWICE  /* it has not: an older connection may have finished the file meanwhile */
+    SRV_LOOK_TWICE  /* the hash is wrong: an older connection may have finished the file */
 };
 
 struct srv_put {
@@ -222,7 +222,7 @@ void srv_spare_finish(struct srv *s);
 /* start.c: starts the attempt, whose PREPARED stands in the journal at journal_at or later. Where
  * there are no descriptors for it, it waits for its turn: until then it counts as prepared. */
 void srv_start(struct srv *s, const struct fr_prepare *p, uint64_t journal_at);
-void srv_start_queued(struct srv *s); /* those whose turn has come */
+void srv_start_queued(struct srv *s); /* starts those whose turn has come */
 void srv_unqueue(struct srv *s, struct srv_live *l);
 /* Answers a prepare: nothing was started, and nothing will be. */
 void srv_refuse(struct srv *s, struct fr_id id, const struct fr_err *err);

@@ -40,7 +40,7 @@ enum fr_rc run_make_parts(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_begin(struct fr_run *run, enum fr_event_kind kind, struct fr_err *err);
 /* Sets row.params to JSON from which run->spec can be made again out of its sources. */
 enum fr_rc run_pack_params(struct fr_run *run, json_t *params, struct fr_err *err);
-enum fr_rc run_keep_sources(struct fr_run *run, struct fr_err *err); /* and row.notify */
+enum fr_rc run_keep_sources(struct fr_run *run, struct fr_err *err); /* fills row.notify, too */
 enum fr_rc run_name_source(struct fr_run *run, const char *file, struct fr_err *err); /* absolute */
 enum fr_rc run_put_nodes(struct fr_run *run, struct fr_err *err);
 enum fr_rc run_put_insts(struct fr_run *run, uint32_t from, uint32_t to, struct fr_err *err);
@@ -189,7 +189,7 @@ struct run_order { /* inputs of the request, collected by start.c */
     json_t *with;                 /* of the task, paths rewritten; NULL: none */
     json_t **sidecars;            /* likewise, one a sidecar */
     const struct run_shipped *shipped;
-    bool in_container; /* it runs in the container below */
+    bool in_container; /* the attempt runs in the container below */
     struct fr_container container;
 };
 
@@ -277,7 +277,7 @@ enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, jso
                            struct run_gather *g, struct fr_err *err);
 void run_gather_remove(struct fr_run *run, const struct run_gather *g); /* its files in the spool */
 
-/* Finds out how much of the log is here; a log that is not empty is opened. */
+/* Sets at->log.size from the copy; opens a copy that is not empty. */
 enum fr_rc run_log_look(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);
 void run_log_tail(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);

@@ -29,7 +29,7 @@ struct job_ops {
     enum fr_rc (*begin)(struct host_job *job); /* before its thread; its error is job->err */
     void (*in_thread)(struct host_job *job);   /* its error is job->err */
     void (*landed)(struct host_job *job);      /* its thread is over */
-    void (*ended)(struct host_job *job);       /* it is over */
+    void (*ended)(struct host_job *job);       /* the job is over */
     bool (*unasked)(struct host_job *job);     /* after the turn; true: no request needs it */
     void (*free)(struct host_job *job);        /* gives back what the job owns beside this */
 };
@@ -62,7 +62,7 @@ struct host_job *job_add(struct fr_host *host, const struct job_ops *ops, size_t
                          struct fr_id run);
 /* Starts waiting jobs in their order, as far as the limits of their kinds permit. */
 void job_start_all(struct fr_host *host);
-void job_end(struct host_job *job);  /* it is over: repeats the requests that wait for it */
+void job_end(struct host_job *job);  /* ends it, and repeats the requests that wait for it */
 void job_wake(struct host_job *job); /* repeats the requests that wait for it */
 void job_drop(struct host_job *job); /* frees it; its thread must not run */
 bool job_over(const struct host_job *job);

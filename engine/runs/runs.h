@@ -19,6 +19,6 @@ enum fr_rc fr_host_submit(struct fr_host *host, const struct fr_submit *submit,
 enum fr_rc fr_host_resume(struct fr_host *host, const struct fr_resume_opts *opts,
                           const struct fr_host_own *own, struct fr_run **out,
                           struct fr_issues *issues, struct fr_err *err);
-void fr_host_drop(struct fr_host *host, struct fr_run *run); /* and destroys it */
+void fr_host_drop(struct fr_host *host, struct fr_run *run); /* destroys it, too */
 
 #endif

@@ -32,8 +32,8 @@ enum host_step {
 /* Callbacks of a part about a run. */
 enum host_run_step {
     HOST_RUN_SETTLED, /* after each commit, before any run leaves */
-    HOST_RUN_LEAVES,  /* it is no longer driven: send what was not sent */
-    HOST_RUN_GONE,    /* it is no longer in the host's list */
+    HOST_RUN_LEAVES,  /* the run is no longer driven: send what was not sent */
+    HOST_RUN_GONE,    /* the run is no longer in the host's list */
     HOST_RUN_FREE,    /* give back the part's memory of it */
     HOST_RUN_STEPS
 };
@@ -188,7 +188,7 @@ struct host_texts {
 };
 struct host_job *host_submit(struct fr_host *host, const struct fr_submit *submit,
                              const struct host_texts *texts, struct fr_err *err);
-enum fr_rc host_take(struct host_run *h, struct fr_err *err); /* it is made: the host drives it */
+enum fr_rc host_take(struct host_run *h, struct fr_err *err); /* takes over a made run */
 void host_free_run(struct host_run *h);
 
 #endif

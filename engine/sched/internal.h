@@ -30,7 +30,7 @@ struct inst {
     bool asked;          /* EVAL was given out: the value of its `when` is awaited */
     bool prepared;       /* gang: answered */
     bool queried;        /* an answer to QUERY is awaited */
-    bool slotted;        /* it holds slots of its node */
+    bool slotted;        /* the instance holds slots of its node */
     bool again;          /* STOP_UNPROVEN, stopped once more: WAITING once it is proven gone */
     bool no_retry;       /* its last end forbids it */
     /* Answers since its launch or retry that led to no start. At IDLE_ANSWERS_MAX it is given up:
@@ -43,7 +43,7 @@ struct inst {
 
 struct task {
     uint32_t count[FR_ST_N]; /* its instances by state */
-    uint32_t open;           /* those not ended */
+    uint32_t open;           /* instances that have not ended */
     uint32_t needs_left;     /* needs with open instances */
     uint32_t next_wait;      /* gangs that wait for the same node */
     /* gangs: one generation */
@@ -64,13 +64,13 @@ enum link_state { LINK_NEW, LINK_ASKED, LINK_UP, LINK_DOWN, LINK_REFUSED };
 
 struct node {
     enum link_state link;
-    uint32_t slots; /* that the run may use */
+    uint32_t slots; /* the run may use so many */
     bool contended; /* slots that get free are given back */
     bool over;      /* of the machine more are in use than it has */
     uint32_t used;
     uint32_t waiting;     /* slots that its ready single instances take */
     uint32_t reserved;    /* slots kept for the gang s->reserver */
-    bool res_ok;          /* that many are free */
+    bool res_ok;          /* the slots are free */
     struct fr_heap ready; /* single instances by key */
     uint64_t offered;     /* key of its entry in s->offers; UINT64_MAX: none */
     uint32_t live;        /* first of its live attempts */
@@ -96,7 +96,7 @@ struct fr_sched {
     uint32_t going_at, going_n;
     uint32_t cancel_at, cancel_k; /* stopping: tasks from here on, and members, are not looked at */
     uint32_t slice;               /* instances that may still change their state with this event */
-    bool late;                    /* what was due with this event and is beyond its slice */
+    bool late;                    /* work of this event is left, beyond its slice */
     uint32_t *touched; /* nodes where something started since they were last booked for */
     uint32_t n_touched;
     uint32_t n_refused; /* nodes with .fails */
@@ -105,7 +105,7 @@ struct fr_sched {
     uint32_t units;     /* of max_parallel */
     uint32_t largest_gang;
     uint32_t main_open; /* instances that are no hooks and have not ended */
-    uint32_t main_bad;  /* those ended badly, best_effort left out */
+    uint32_t main_bad;  /* instances that ended badly, without best_effort */
     uint32_t hook_at;   /* task: the hook that is next or runs */
     size_t count[FR_ST_N], live, booked;
     struct fr_run_now run;
@@ -162,7 +162,7 @@ struct fr_act *new_act(struct fr_sched *s,
 void put_row(struct fr_sched *s, uint32_t inst);
 void put_run(struct fr_sched *s);
 void set_state(struct fr_sched *s, uint32_t inst, enum fr_state_of state); /* counts; puts no row */
-void set_row(struct fr_sched *s, uint32_t inst, enum fr_state_of state);   /* and puts its row */
+void set_row(struct fr_sched *s, uint32_t inst, enum fr_state_of state);   /* puts its row, too */
 void count_state(struct fr_sched *s, uint32_t inst, int by);
 void set_timer(struct fr_sched *s, uint32_t id, uint32_t stamp, int64_t due_ms);
 void take_slot(struct fr_sched *s, uint32_t inst);
@@ -223,12 +223,12 @@ void fail_refused(struct fr_sched *s); /* a slice of what nodes have refused */
 
 /* user.c */
 void cancel_run(struct fr_sched *s);
-void cancel_some(struct fr_sched *s); /* a slice of what is still to be cancelled */
+void cancel_some(struct fr_sched *s); /* cancels a slice of the instances that are left */
 void reset_some(struct fr_sched *s);  /* likewise of what a retry resets */
 enum fr_rc retry_run(struct fr_sched *s, const struct fr_event *ev, struct fr_err *err);
 void resume_run(struct fr_sched *s);
-void limit_run(struct fr_sched *s, int64_t left_ms); /* it may take so long from now on */
-bool past_limit(const struct fr_sched *s);           /* nothing starts any more */
+void limit_run(struct fr_sched *s, int64_t left_ms); /* the run may take so long from now on */
+bool past_limit(const struct fr_sched *s);           /* true: start nothing */
 /* Whether the run, which has just ended, took longer than it may. */
 bool ended_late(const struct fr_sched *s);
 bool time_out(struct fr_sched *s); /* true: it is being cancelled now */

@@ -114,9 +114,9 @@ enum fr_event_kind {
     FR_EV_LAUNCHED, /* its command runs; also as the answer to a query */
     FR_EV_ENDED,    /* over: cause, code; proven: every process is gone. A lost one too */
     FR_EV_BUSY,     /* answer to a start: attempt `other` of the same instance lives on that node */
-    FR_EV_CLEARED,  /* that one is proven gone, or was ours all along: start again */
+    FR_EV_CLEARED,  /* the other attempt is proven gone, or was ours: start again */
     FR_EV_UNKNOWN,  /* answer to a query: the node knows none; same_home, same_boot, prepared */
-    FR_EV_TOMBSTONED, /* it never started and never will */
+    FR_EV_TOMBSTONED, /* the attempt never started and never will */
     FR_EV_WHEN,       /* answer to FR_ACT_EVAL: value; failed: could not be evaluated */
     /* about `node`, which is not up until the first UP. What is ready to start on one that is not
      * there waits connect.retry_for (0: for ever; anew if no TICK came for long), and until the
@@ -179,10 +179,10 @@ enum fr_act_kind {
     FR_ACT_STOP_OTHER, /* attempt `other`, which lives where ours should start: FR_EV_CLEARED */
     FR_ACT_QUERY,      /* what became of it? Answer: PREPARED, LAUNCHED, ENDED, UNKNOWN */
     FR_ACT_TOMBSTONE,  /* journal there that it never starts: TOMBSTONED, LAUNCHED or ENDED */
-    FR_ACT_ATTACH, /* after a resume or reconnect: it lives; follow its output from what is here */
-    FR_ACT_ACK,    /* its end is committed: once its log is here too, the node may forget it */
-    FR_ACT_FORGET, /* it was booked, never started, and never will be */
-    FR_ACT_OVER    /* the run is over, outcome in .run; nothing lives but what is STOP_UNPROVEN */
+    FR_ACT_ATTACH,     /* after a resume or reconnect: it lives; follow its output after the copy */
+    FR_ACT_ACK,        /* its end is committed: once its log is copied, the node may forget it */
+    FR_ACT_FORGET,     /* a booked attempt that will never start */
+    FR_ACT_OVER /* the run is over, outcome in .run; nothing lives but what is STOP_UNPROVEN */
 };
 
 struct fr_act {

@@ -29,7 +29,7 @@ struct fr_shipment_program {
     const char *name;
     const char *program; /* on control */
     bool opened;         /* bundle is filled: some node needed it shipped */
-    bool made;           /* and hashed: bundle.v can be put */
+    bool made;           /* it is made and hashed: bundle.v can be put */
     struct fr_err err;   /* likewise */
     struct fr_bundle bundle;
 };

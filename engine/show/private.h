@@ -36,7 +36,7 @@ struct cli_show {
     struct show_line *lines; /* one an instance */
     struct show_said {       /* one a node */
         uint64_t hash;       /* of the newest note about the node */
-        bool moved;          /* that note came from the host before */
+        bool moved;          /* the note came from the previous host */
     } * said;                /* owns */
     size_t n_said;
     struct show_held *held; /* owns: notes in order, the run's end last */

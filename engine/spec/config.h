@@ -14,7 +14,7 @@ enum { FR_POOLS_MOST = 64 };
 
 struct fr_pool {
     char name[65];
-    int runs; /* that are active at once */
+    int runs; /* the most active runs */
 };
 
 struct fr_limits { /* 0: no limit */

@@ -205,7 +205,7 @@ void absolute_text(struct loader *l, struct fr_text *text);
 void guard_path(struct loader *l, const char *path); /* absolute: the value of the text */
 void guard_late(struct loader *l);                   /* the text is a path, and not known yet */
 void guard_name(struct loader *l,
-                const char *what); /* it names something of the host, but no file */
+                const char *what); /* refuses a name of something of the host that is no file */
 /* The same of variables that are read already: those that are there stay where none has their name.
  */
 struct env_list {

@@ -63,7 +63,7 @@ enum fr_executor { FR_EXECUTOR_LOCAL, FR_EXECUTOR_SSH };
 enum fr_via { FR_VIA_AUTO, FR_VIA_LIBSSH2, FR_VIA_OPENSSH };
 
 struct fr_keep {
-    int days;      /* that ended attempts and unused shipped files stay on a node; 0: at once */
+    int days;      /* ended attempts and unused shipped files stay so long on a node; 0: not */
     int64_t bytes; /* beyond it the oldest go; 0: no limit */
 };
 

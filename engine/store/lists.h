@@ -18,7 +18,7 @@ struct fr_run_filter { /* "" and 0: any */
             FR_SORT_NEWEST, /* by number */
             FR_SORT_OLDEST,
             FR_SORT_LONGEST,  /* from start to end; one that is not over: to now_wall */
-            FR_SORT_SHORTEST, /* those that never started are left out of both */
+            FR_SORT_SHORTEST, /* both leave out runs that never started */
             FR_SORT_ENDED     /* the latest end first; only runs that are over */
         } by;
         int64_t now_wall;
@@ -58,7 +58,7 @@ struct fr_count_row { /* instances of a task in a state */
     int64_t n;
 };
 struct fr_count_rows {
-    struct fr_count_row *rows; /* those of a task together, in the plan's order */
+    struct fr_count_row *rows; /* task by task, in the plan's order */
     size_t n;
 };
 enum fr_rc fr_store_counts(struct fr_store *st, struct fr_id run, struct fr_arena *arena,

@@ -77,13 +77,13 @@ enum fr_rc fr_store_end(struct fr_store *st, enum fr_rc rc, struct fr_err *err);
     S(R, TEXT, inventory, NULL)                                                                    \
     S(R, TEXT, params, NULL) /* JSON */                                                            \
     S(R, INT, round, NULL)                                                                         \
-    C(R, INT, schedule, NULL) /* that made it (occurrences.h); 0: none did */                      \
+    C(R, INT, schedule, NULL) /* its schedule (occurrences.h); 0: none */                          \
     C(R, INT, at_ms, NULL)    /* the instant of schedule that it is for */                         \
-    C(R, INT, backfill, NULL) /* that made it (backfills.h); 0: none did */                        \
+    C(R, INT, backfill, NULL) /* its backfill (backfills.h); 0: none */                            \
     S(R, TEXT, rerun_from, NULL)                                                                   \
     S(R, TEXT, notify, NULL)   /* rules of its pipeline (outbox.h): JSON; "": none */              \
     S(R, TEXT, pool, NULL)     /* of its pipeline; "": none */                                     \
-    S(R, INT, late_wall, NULL) /* it is late then; 0: never, or that was reported */
+    S(R, INT, late_wall, NULL) /* when it is late; 0: never, or reported already */
 FR_ROWS(fr_run, FR_RUN_COLUMNS);
 
 enum fr_rc fr_store_run_add(struct fr_store *st, struct fr_run_row *row, struct fr_err *err);
@@ -185,7 +185,7 @@ enum fr_rc fr_store_inst_failed(struct fr_store *st, struct fr_id run, struct fr
     C(R, INT, slots, NULL) /* of its node that it holds */                                         \
     C(R, INT, started_wall, NULL)                                                                  \
     C(R, INT, ended_wall, NULL)                                                                    \
-    C(R, INT, done, NULL) /* all of its log is here and the node may forget it */
+    C(R, INT, done, NULL) /* its log is copied whole: the node may forget it */
 
 FR_ROWS(fr_attempt, FR_ATTEMPT_COLUMNS); /* by idx, no */
 

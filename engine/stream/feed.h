@@ -59,14 +59,14 @@ struct fr_api_stream {
     struct fr_id runs[STREAM_RUNS];
     size_t n_runs;
     unsigned topics; /* enum host_topic */
-    bool all;        /* it names neither runs nor topics */
+    bool all;        /* the request named neither runs nor topics */
     uint64_t at;     /* the next event for it */
     bool full;       /* waits until the reader has taken what it was sent */
 };
 
 bool stream_wants(const struct fr_api_stream *s, struct fr_id run);
 void stream_send(struct fr_api_stream *s, struct fr_str text);
-void stream_pump(struct fr_api_stream *s);                           /* sends what is new to it */
+void stream_pump(struct fr_api_stream *s); /* sends the events that it has not got */
 size_t feed_followers(const struct fr_host *host, struct fr_id run); /* streams that name it */
 void feed_finish(struct fr_host *host);
 

@@ -47,7 +47,7 @@ struct sup_process {
     struct fr_proc self;      /* pid 0: not yet a subreaper */
     int socket_fd;            /* owns: listens at socket_id; -1: this process takes one attempt */
     struct fr_id socket_id;
-    char cgroup[FR_NODE_PATH]; /* that it is in, and whatever it starts; "": none of its own */
+    char cgroup[FR_NODE_PATH]; /* of this process and all that it starts; "": no own one */
     int sock;                  /* owns: to the serve that gives attempts; -1: gone */
     int64_t oom_kills, oom_ms; /* of sup_oom_look: the count, and when it was read */
     struct fr_id spare_dir;    /* attempt whose folder is empty and free for the next; zero: none */

@@ -39,7 +39,7 @@ struct fr_folder_file {
 
 struct fr_folder_known { /* a file of an earlier scan */
     const char *path;
-    bool scheduled;              /* it has schedules, or had some */
+    bool scheduled;              /* the file has or had schedules */
     struct fr_folder_mark mark;  /* zero: it was not looked at */
     const struct fr_zone *zones; /* of its schedules: only name and file are looked at */
     size_t n_zones;

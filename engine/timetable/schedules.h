@@ -82,7 +82,7 @@ struct host_schedules { /* the state of timetable_part */
     bool more;              /* more is due than one turn decides */
     bool ended;             /* a run of some schedule ended */
     bool unarmed;           /* some due times are missing: arm all again */
-    size_t to_arm;          /* so many at the begin of the list are still to be armed */
+    size_t to_arm;          /* schedules at the begin of the list that must be armed */
     struct fr_err err;      /* no memory for a scan: final */
     int dir_fd, clock_fd;   /* notifications of the system; -1: none */
     struct fr_watch *dir_watch, *clock_watch;
@@ -115,7 +115,7 @@ void schedules_configured(struct fr_host *host);
 /* Whether this turn has used its time after `done` steps: leave the rest to the next turn. */
 bool schedules_spent(const struct host_schedules *all, size_t done);
 void schedules_look_soon(struct host_schedules *all, int64_t in_ms);
-uint64_t schedules_clock_steps(const struct fr_host *host); /* that were noticed */
+uint64_t schedules_clock_steps(const struct fr_host *host); /* noticed steps */
 /* Pauses or resumes. FR_BUSY: already in that state. */
 enum fr_rc schedules_pause(struct host_schedules *all, struct host_schedule *s,
                            const struct fr_pause *how, struct fr_err *err);
@@ -142,7 +142,7 @@ struct host_file *schedules_file(struct host_schedules *all, const char *path); 
 /* Adds a schedule to its file, with the texts of row but source. NULL: no memory. */
 struct host_schedule *schedules_add(struct host_schedules *all, struct host_file *file,
                                     const struct fr_schedule_row *row);
-void schedules_free_file(struct host_file *file); /* and its schedules */
+void schedules_free_file(struct host_file *file); /* frees its schedules, too */
 enum fr_rc schedules_load(struct host_schedules *all, struct fr_err *err);
 /* Writes changed rows, several files in one commit, until the turn is spent. */
 enum fr_rc schedules_write(struct host_schedules *all, struct fr_err *err);

@@ -26,7 +26,7 @@
 struct fr_queue_limits {
     int pipeline;                       /* its max_active_runs; 0: no limit */
     const struct fr_limits *home;       /* borrows */
-    const struct fr_schedule *schedule; /* that made the run; NULL: none */
+    const struct fr_schedule *schedule; /* of the run; NULL: none made it */
 };
 
 /* Whether run a is admitted before b, both queued. */

@@ -15,7 +15,7 @@
 
 struct fr_why_part {
     struct fr_id home; /* a machine */
-    uint32_t slots;    /* that the gang takes there */
+    uint32_t slots;    /* the gang takes so many there */
 };
 
 struct fr_why_gang {      /* a gang that collects slots */

@@ -48,7 +48,7 @@ struct conn {
     struct fr_endpoint peer, local; /* of TCP */
     bool tls;                       /* between the user and a proxy */
     struct fr_api_caller caller;    /* of TCP, of the request that is answered */
-    char secret[64];                /* that the caller gave, of that kind; "": none */
+    char secret[64];                /* of the caller, of that kind; "": none */
     enum fr_api_secret kind;
     enum conn_state state;
     struct fr_buf in; /* received and not parsed */

@@ -96,7 +96,7 @@ enum fr_existing { FR_EXISTINGS(FR_WORD_ID) };
 #define FR_DELIVERY_STATES(X)                                                                      \
     X(FR_DELIVERY_WAITING, "waiting")                                                              \
     X(FR_DELIVERY_SENT, "sent")                                                                    \
-    X(FR_DELIVERY_DEAD, "dead")   /* it is not tried any more */                                   \
+    X(FR_DELIVERY_DEAD, "dead")   /* no further try */                                             \
     X(FR_DELIVERY_HELD, "held")   /* by the throttle of its rule */                                \
     X(FR_DELIVERY_QUIET, "quiet") /* until the quiet hours of its rule end */
 enum fr_delivery_state { FR_DELIVERY_STATES(FR_WORD_ID) };

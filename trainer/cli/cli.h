@@ -64,7 +64,7 @@ struct tr_call {
     const struct tr_command *command;
     int argc, nwords;
     const char *const *argv;  /* all words after the command's name */
-    const char *const *words; /* those that are no flags; argv where the command has no flags */
+    const char *const *words; /* arguments beside flags; argv where the command has no flags */
     void *options;            /* in arena; of command->size */
     const char *plain[TR_WORDS_MAX];
     const char *text[TR_FLAGS_MAX]; /* value of each flag; NULL: not given, or a TR_LIST */
@@ -86,7 +86,7 @@ struct tr_command {
     size_t size;         /* bytes of the options, the struct that flags fill */
     const void *initial; /* the options' defaults; NULL: zero */
     const char *needs;   /* required flags: names with blanks between */
-    size_t most_words;   /* that are no flags, in call->words */
+    size_t most_words;   /* the most arguments beside flags, in call->words */
     bool leading;        /* flags end at the first other word, or after "--"; words follow it */
     const char *const *shorts; /* letters and flags in turn, ended by NULL; with it unambiguous
                                   prefixes of flags work, as in argparse */

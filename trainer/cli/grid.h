@@ -14,7 +14,7 @@
 #include "trainer/cli/collective_bench.h"
 
 struct tr_grid_opts {
-    size_t bytes; /* that a rank sends in a call */
+    size_t bytes; /* a rank sends so many in a call */
     int rounds;   /* timed calls with each set */
     const struct tr_comm_opts *comm;
 };

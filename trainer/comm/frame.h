@@ -17,7 +17,7 @@ enum tr_frame_type {
     TR_FRAME_ABORT,     /* u32 fr_rc, text */
     TR_FRAME_BYE,
     TR_FRAME_ANNOUNCE, /* to rank 0: tr_announced_call and its numbers, the rank's next call */
-    TR_FRAME_AGREED    /* it may, from rank 0 */
+    TR_FRAME_AGREED    /* from rank 0: that call may begin */
 };
 
 enum { TR_FRAME_HEAD = 8, TR_FRAME_MAX = 256 * 1024 * 1024, TR_HELLO_MAGIC = 0x52544c46 };

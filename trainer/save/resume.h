@@ -45,7 +45,7 @@ struct tr_resume_size {
     int64_t state;
     int at_once;         /* states that exist while one is written */
     int64_t checkpoint;  /* of checkpoint-N */
-    int64_t checkpoints; /* that are kept, with their states */
+    int64_t checkpoints; /* kept checkpoints, with their states */
 };
 
 /*

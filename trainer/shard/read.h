@@ -46,7 +46,7 @@ struct read_opts {
 enum { READ_LATE = 1024 };
 struct read_late {
     struct tr_st_piece pieces[READ_LATE];
-    size_t n; /* so far: piece k is at k % READ_LATE */
+    size_t n; /* pieces so far: piece k is at k % READ_LATE */
 };
 
 /* Sorts the parts and reads them. An error is that of the first part in the order on disk. late

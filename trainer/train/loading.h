@@ -9,7 +9,7 @@
 struct tr_loading {
     struct tr_shard_tell tell;
     int64_t began_ms, said_ms;
-    int64_t bytes; /* so far */
+    int64_t bytes; /* loaded so far */
 };
 void tr_loading_begin(struct tr_loading *l);
 /* "Weights loaded: 28.1 GiB in 14.2s, 2.0 GiB/s" */
