@@ -108,7 +108,7 @@ half() {
     local i
     sed 's/^      seed: 42/&\n      args: [--resume_from_checkpoint, last]/' train.yaml > half.yaml
     for i in 1 2 3; do
-        on $i "cd $(workof $i) && cp -r whole $1 && cd $1 && rm -rf resume/step-12 checkpoint-12 adapter*"
+        on $i "cd $(workof $i) && cp -r whole $1 && cd $1 && rm -rf resume/step-12 checkpoint-12 adapter* model*"
     done
     on 1 "cd $(workof 1)/$1 && sed '/\"current_steps\":9,/,\$d' trainer_log.jsonl > log && rm trainer_log.jsonl &&
         mkfifo trainer_log.jsonl"
