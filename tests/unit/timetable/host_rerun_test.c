@@ -108,7 +108,7 @@ static void test_full(size_t i)
     struct fr_config config = {.limits = {.max_active_runs = 1, .max_queued = 1}};
 
     reset(&bed);
-    make_pipelines(&bed);
+    put_file(bed.home, "p.yaml", pipeline);
     set_clock("2026-03-01T01:59:00Z");
     begin_host(&bed);
     submit(&bed, "p.yaml", 1, "", "running");
@@ -196,7 +196,7 @@ static void test_dropped(size_t i)
     char blobs[300];
 
     reset(&bed);
-    make_pipelines(&bed);
+    put_file(bed.home, "p.yaml", pipeline);
     set_clock("2026-03-01T01:59:00Z");
     begin_host(&bed);
     submit(&bed, "p.yaml", 1, "", "running");
