@@ -7,8 +7,8 @@
 
 enum {
     AGAIN_MS = 1000, /* between two tries to read the store */
-    LOOK_MS = 60000, /* the wall clock may be set: a time is looked at again so often */
-    LEAD_MS = 10000, /* whether this is still the host is looked at so often */
+    LEAD_MS = 10000, /* whether this is still the host is looked at so often, and a time: the wall
+                        clock may be set */
 };
 
 struct host_queue {
@@ -58,7 +58,7 @@ static bool is_due(struct fr_host *host, const struct fr_run_row *row)
 {
     struct host_queue *queue = queue_of(host);
     int64_t left = row->not_before_wall - fr_sys.wall_ms();
-    int64_t due = fr_sys.mono_ms() + (left < LOOK_MS ? left : LOOK_MS);
+    int64_t due = fr_sys.mono_ms() + left;
 
     if (left > 0 && due < queue->due_ms)
         queue->due_ms = due;
@@ -113,7 +113,6 @@ static enum fr_rc look_held(struct host_run *h, const struct fr_run_rows *open, 
     if (!fr_queue_overlaps(row, s))
         return FR_OK;
     of.policy = s->overlap;
-    of.queue_max = s->queue_max;
     rc = look_unwanted(h->host->env.store, row, &arena, held, err);
     if (rc == FR_OK && *held)
         fr_run_cancel(h->run);

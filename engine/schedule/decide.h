@@ -121,7 +121,7 @@ struct fr_overlap_of { /* an occurrence that is to run, or a run in the queue */
     enum fr_overlap policy;
     const char *schedule;  /* its key */
     enum fr_origin origin; /* SCHEDULE or CATCHUP */
-    int queue_max;         /* of QUEUE: how many may wait, at least 1 */
+    int queue_max;         /* of QUEUE, where one enters: how many may wait, at least 1 */
     const struct fr_live *live;
     size_t n_live;
 };

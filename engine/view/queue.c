@@ -224,7 +224,6 @@ enum fr_rc fr_queue_why(struct fr_store *st, const struct fr_queue_limits *limit
         rc = fr_store_epoch(st, &epoch, err);
     if (rc == FR_OK && fr_queue_overlaps(run, limits->schedule)) {
         of.policy = limits->schedule->overlap;
-        of.queue_max = limits->schedule->queue_max;
         if ((rc = fr_store_runs_live(st, &arena, &live, err)) == FR_OK &&
             (rc = fr_queue_beside(&live, run, NULL, &arena, &of, err)) == FR_OK)
             before = fr_overlap_blocker(&of, run->no);

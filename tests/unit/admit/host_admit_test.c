@@ -1,6 +1,7 @@
 /* Which queued runs start: beside runs of their schedule, past one that waits, and when the store
  * cannot be read for a while. */
 #include "engine/admit/private.h"
+#include "engine/store/lead.h"
 #include "engine/store/sql.h"
 #include "tests/unit/timetable/schedules_bed.h"
 
@@ -115,8 +116,9 @@ static void test_cancel_previous(void)
 static void test_unwanted(void)
 {
     static const struct {
-        const char *decision, *runs;
+        const char *decision, *runs; /* NULL: the instant has no row any more */
     } rows[] = {
+        {NULL, "1 running schedule 03-01T02:00, 2 queued schedule 03-02T02:00"},
         {"superseded", "1 running schedule 03-01T02:00, 2 cancelled schedule 03-02T02:00"},
         {"paused", "1 running schedule 03-01T02:00, 2 cancelled schedule 03-02T02:00"},
         {"ran", "1 running schedule 03-01T02:00, 2 queued schedule 03-02T02:00"},
@@ -127,10 +129,10 @@ static void test_unwanted(void)
         begin("queue", "");
         come(1, "ran 03-01T02:00 run 1");
         come(2, "ran 03-01T02:00 run 1, ran 03-02T02:00 run 2");
-        check_row(rows[i].decision);
+        check_row(rows[i].decision != NULL ? rows[i].decision : "no row");
         snprintf(text, sizeof(text), "UPDATE fire SET decision = '%s' WHERE run = 2",
-                 rows[i].decision);
-        sql(text);
+                 rows[i].decision != NULL ? rows[i].decision : "");
+        sql(rows[i].decision != NULL ? text : "DELETE FROM fire WHERE run = 2");
         snprintf(text, sizeof(text), "UPDATE fire SET decision = 'superseded' WHERE run = 1");
         sql(text); /* of another instant */
         host_changed(bed.host, HOST_QUEUE);
@@ -290,6 +292,81 @@ static void test_room(void)
     }
 }
 
+static bool has_to_wait(const char *name, const char *pool, int most)
+{
+    const struct fr_spec spec = {.name = name, .pool = pool, .max_active_runs = most};
+    bool wait = false;
+
+    CHECK_INT(queue_ask(bed.host, &spec, 0, &wait, NULL), FR_OK);
+    return wait;
+}
+
+/* Which new runs wait, beside an active one of p in pool gpu and one of l that waits for another.
+ */
+static void test_ask(void)
+{
+    struct fr_config config = {
+        .limits = {.pools = {{.name = "gpu", .runs = 1}, {.name = "tpu", .runs = 1}},
+                   .n_pools = 2}};
+
+    reset(&bed);
+    put_file(bed.home, "p.yaml", "name: p\npool: gpu\ntasks: {one: {run: 'true'}}\n");
+    put_file(bed.home, "l.yaml", "name: l\nmax_active_runs: 1\ntasks: {one: {run: 'true'}}\n");
+    open_host(&bed);
+    CHECK_INT(fr_host_configure(bed.host, &config, NULL), FR_OK);
+    submit(&bed, "p.yaml", 1, "", "running");
+    submit(&bed, "l.yaml", 2, "", "running");
+    submit(&bed, "l.yaml", 3, "", "queued");
+    settle_host(&bed);
+    check_row("a pool that is full, and others");
+    CHECK(has_to_wait("x", "gpu", 0));
+    CHECK(!has_to_wait("x", "tpu", 0));
+    CHECK(!has_to_wait("p", NULL, 0));
+    CHECK(!has_to_wait("p", NULL, 2));
+    CHECK(has_to_wait("p", NULL, 1));
+    check_row("one that waits for its pipeline holds up no other");
+    CHECK(!has_to_wait("x", NULL, 1));
+    check_row("a limit of the home");
+    bed.host->config.limits.max_active_runs = 3;
+    CHECK(!has_to_wait("x", NULL, 0));
+    bed.host->config.limits.max_active_runs = 2;
+    CHECK(has_to_wait("x", NULL, 0));
+    check_row("what is queued and not driven takes no place");
+    bed.host->config.limits.max_active_runs = 3;
+    fr_host_drop(bed.host, host_find_no(bed.host, 3)->run);
+    CHECK(!has_to_wait("x", NULL, 0));
+    check_row("the host is woken");
+    bed.host->woken = bed.host->slots->queue_changed = false;
+    queue_part.changed(bed.host, HOST_NODES);
+    CHECK(!bed.host->woken && !bed.host->slots->queue_changed);
+    queue_part.changed(bed.host, HOST_QUEUE);
+    CHECK(bed.host->woken && bed.host->slots->queue_changed);
+    close_host(&bed);
+}
+
+/* Another host took the home: this one starts nothing more. */
+static void test_followed(void)
+{
+    struct fr_store *other;
+    struct fr_err err = {0};
+    uint32_t epoch;
+
+    reset(&bed);
+    put_file(bed.home, "l.yaml", "name: l\nmax_active_runs: 1\ntasks: {one: {run: 'true'}}\n");
+    open_host(&bed);
+    submit(&bed, "l.yaml", 1, "", "running");
+    submit(&bed, "l.yaml", 2, "", "queued");
+    settle_host(&bed);
+    check_row("another host is there");
+    other = open_store(bed.home);
+    CHECK_INT(fr_store_lead(other, &epoch, &err), FR_OK);
+    bed.host->slots->queue_changed = true;
+    CHECK_INT(queue_part.step[HOST_DECIDE](bed.host, &err), FR_DENIED);
+    CHECK(strstr(err.msg, "another flowrun became the host") != NULL);
+    fr_store_close(other);
+    close_host(&bed);
+}
+
 int main(void)
 {
     make_home(bed.home);
@@ -299,6 +376,8 @@ int main(void)
     test_unreadable();
     test_unreadable_instant();
     test_room();
+    test_ask();
+    test_followed();
     fr_sys = fr_sys_real;
     fr_arena_finish(&bed.arena);
     CHECK_INT(fr_remove_tree(bed.home, NULL), FR_OK);

@@ -3,6 +3,8 @@
 #include "engine/admit/private.h"
 #include "engine/exec/private.h"
 #include "engine/run/state.h"
+#include "engine/store/drained.h"
+#include "engine/store/sql.h"
 #include "tests/unit/host/host_bed.h"
 
 static struct host_bed bed = HOST_BED;
@@ -12,7 +14,7 @@ static const char slots[] = "name: s\n"
                             "local, slots: 6}]\n"
                             "tasks: {one: {on: n1, run: 'true'}}\n";
 
-static const struct fr_id machine = {.b = {0xb1}}, second = {.b = {0xb2}};
+static const struct fr_id machine = {.b = {0xb1}}, second = {.b = {0xb2}}, third = {.b = {0xb3}};
 
 static void put_slots(const char *name, int n)
 {
@@ -50,15 +52,16 @@ static struct host_machine *machine_of(struct fr_id home)
 
 /* ---- what each run is lent ---- */
 
-enum { RUNS = 3 };
+enum { SHARERS = 3 };
 
 static const struct {
     const char *name;
     uint32_t held; /* by runs that the host does not drive */
     bool drained;
-    int granted;               /* this run is of a task there; -1: none is */
-    struct fr_demand of[RUNS]; /* {0, used, single, gang, since, since of the gang, gang first} */
-    const char *want;          /* as of arbiter_test */
+    int granted; /* this run is of a task there; -1: none is */
+    struct fr_demand
+        of[SHARERS];  /* {0, used, single, gang, since, since of the gang, gang first} */
+    const char *want; /* as of arbiter_test */
 } shares[] = {
     {"nobody wants any", 0, false, -1, {{0}}, "0 4 0"},
     {"of two that wait the one that waits longer",
@@ -106,7 +109,7 @@ static void check_share(const struct host_run *const *h, const char *want)
     char got[60] = "";
     size_t at = 0;
 
-    for (size_t i = 0; i < RUNS; i++) {
+    for (size_t i = 0; i < SHARERS; i++) {
         const struct host_place *p = &h[i]->places[0];
 
         at += (size_t)snprintf(got + at, sizeof(got) - at, "%s%u%s", i > 0 ? " " : "", p->lent,
@@ -120,7 +123,7 @@ static void check_share(const struct host_run *const *h, const char *want)
 static void test_shares(void)
 {
     struct host_reservation *held = fr_sys.alloc(sizeof(*held));
-    struct host_run *h[RUNS];
+    struct host_run *h[SHARERS];
     struct host_machine *m;
 
     put_slots("a.yaml", 5);
@@ -130,13 +133,14 @@ static void test_shares(void)
     submit(&bed, "b.yaml", 2, ", \"priority\": 2", "running");
     submit(&bed, "b.yaml", 3, "", "running");
     settle_host(&bed);
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < SHARERS; i++) {
         h[i] = host_find_no(bed.host, i + 1);
         place(h[i], 0, machine);
         CHECK_INT(h[i]->places[0].machine, 0);
     }
+    place(h[1], 1, second);
     m = machine_of(machine);
-    CHECK_INT(m->n, RUNS);
+    CHECK_INT(m->n, SHARERS);
     bed.host->slots->held = held;
     bed.host->slots->cap_held = 1;
     turn_part(HOST_SHARE);
@@ -145,7 +149,7 @@ static void test_shares(void)
         *held = (struct host_reservation){.row = {.home = machine, .slots = shares[r].held}};
         bed.host->slots->n_held = shares[r].held > 0;
         m->drained = shares[r].drained;
-        for (int i = 0; i < RUNS; i++) {
+        for (int i = 0; i < SHARERS; i++) {
             h[i]->granted = i == shares[r].granted ? machine : (struct fr_id){{0}};
             h[i]->places[0] = (struct host_place){.demand = shares[r].of[i]};
         }
@@ -157,17 +161,20 @@ static void test_shares(void)
         turn_part(HOST_SHARE);
         check_share((const struct host_run *const *)h, "0 0 0");
         slots_changed(bed.host, machine);
+        CHECK(m->changed && bed.host->slots->changed);
         turn_part(HOST_SHARE);
+        CHECK(!m->changed && !bed.host->slots->changed);
         check_share((const struct host_run *const *)h, shares[r].want);
     }
     check_row("a gang with a drained node collects nothing of the others");
     bed.host->slots->n_held = 0;
     m->drained = false;
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < SHARERS; i++) {
         h[i]->granted = (struct fr_id){{0}};
         h[i]->places[0] = (struct host_place){.machine = 0};
     }
     place(h[0], 1, second);
+    h[1]->places[1].demand = (struct fr_demand){0};
     machine_of(second)->drained = true;
     h[0]->places[0].demand = (struct fr_demand){.gang = 2, .gang_ms = 3};
     h[0]->places[1].demand = (struct fr_demand){.gang = 2, .gang_ms = 3};
@@ -175,9 +182,33 @@ static void test_shares(void)
     slots_changed(bed.host, machine);
     turn_part(HOST_SHARE);
     check_share((const struct host_run *const *)h, "0 0 4");
+    check_row("… but one that has no node there does");
+    h[0]->places[1].demand.gang = 0;
+    for (int i = 0; i < SHARERS; i++)
+        h[i]->places[0].lent = 0;
+    slots_changed(bed.host, machine);
+    turn_part(HOST_SHARE);
+    check_share((const struct host_run *const *)h, "2! 0! 2");
+    check_row("others wait, and then more is held than there is");
+    for (int i = 0; i < SHARERS; i++)
+        h[i]->places[0].demand = (struct fr_demand){0};
+    h[0]->places[0].demand.used = 4;
+    h[2]->places[0].demand = (struct fr_demand){.single = 1, .single_ms = 5};
+    slots_changed(bed.host, machine);
+    turn_part(HOST_SHARE);
+    check_share((const struct host_run *const *)h, "4! 0! 0");
+    *held = (struct host_reservation){.row = {.home = machine, .slots = 1}};
+    bed.host->slots->n_held = 1;
+    slots_changed(bed.host, machine);
+    turn_part(HOST_SHARE);
+    check_share((const struct host_run *const *)h, "4!! 0!! 0!!");
+    bed.host->slots->n_held = 0;
     check_row("it is lent its slots, and told so");
+    h[0]->places[0].demand = (struct fr_demand){.single = 1, .single_ms = 3};
+    slots_changed(bed.host, machine);
+    turn_part(HOST_SHARE);
     settle_host(&bed);
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < SHARERS; i++) {
         struct fr_id home;
 
         CHECK_INT(fr_run_demand(h[i]->run, 0, &home).slots, h[i]->places[0].lent);
@@ -186,7 +217,7 @@ static void test_shares(void)
     cancel(&bed, "1");
     settle_host(&bed);
     CHECK_INT(machine_of(machine)->n, 2);
-    CHECK_INT(machine_of(second)->n, 0);
+    CHECK_INT(machine_of(second)->n, 1);
     check_share((const struct host_run *const[]){h[1], h[1], h[2]}, "4 4 0");
     close_host(&bed);
     check_row("");
@@ -202,6 +233,13 @@ static bool has_changed(struct fr_id home)
     CHECK(!changed || bed.host->slots->changed);
     machine_of(home)->changed = false;
     return changed;
+}
+
+static void drain(struct fr_id home)
+{
+    const struct fr_drained_row row = {.home = home, .name = "n", .note = "", .who = ""};
+
+    CHECK_INT(fr_store_drain(bed.st, &row, NULL), FR_OK);
 }
 
 static void test_changes(void)
@@ -240,17 +278,37 @@ static void test_changes(void)
         decide(h);
         CHECK(!has_changed(machine));
     }
-    check_row("its node is on another machine now");
+    check_row("its node is on another machine now, its other one stays");
+    place(h, 1, machine);
     place(h, 0, second);
     CHECK(has_changed(machine));
     CHECK(has_changed(second));
-    CHECK_INT(machine_of(machine)->n, 0);
+    CHECK_INT(machine_of(machine)->n, 1);
+    CHECK_INT(machine_of(machine)->users[0].node, 1);
     CHECK_INT(machine_of(second)->n, 1);
+    check_row("both are on one");
+    place(h, 1, second);
+    place(h, 1, machine);
+    CHECK_INT(machine_of(second)->users[0].node, 0);
     check_row("a machine is drained");
+    CHECK_INT(slots_drained(bed.host, second, NULL), FR_OK);
+    CHECK(!machine_of(second)->drained);
+    drain(second);
+    drain(third);
+    CHECK(!machine_of(second)->drained);
+    (void)has_changed(machine);
+    bed.host->woken = bed.host->slots->changed = false;
+    CHECK_INT(slots_drained(bed.host, machine, NULL), FR_OK);
+    CHECK(!machine_of(second)->drained && !machine_of(machine)->drained);
     CHECK_INT(slots_drained(bed.host, second, NULL), FR_OK);
     CHECK(bed.host->woken);
     CHECK(has_changed(machine)); /* gangs have slots of both */
-    CHECK(!machine_of(second)->drained);
+    CHECK_INT(slots_drained(bed.host, second, NULL), FR_OK);
+    CHECK(machine_of(second)->drained);
+    check_row("a machine that was drained before");
+    place(h, 1, third);
+    CHECK(machine_of(third)->drained);
+    CHECK_INT(machine_of(second)->users[0].node, 0);
     close_host(&bed);
     check_row("");
 }
@@ -462,7 +520,7 @@ static void test_asking(void)
     CHECK_INT(asked.queries, 0);
     check_row("nothing is held any more: the connection is left");
     CHECK_INT(asked.destroyed, 0);
-    all->n_held = 0;
+    hold(1, second, 1);
     come();
     CHECK_INT(asked.destroyed, 1);
     CHECK(all->probes == NULL);
@@ -479,6 +537,55 @@ static void test_asking(void)
     check_row("");
 }
 
+/* What is read from the store counts at once. */
+static void test_loaded(void)
+{
+    struct host_run *h;
+
+    check_row("what an attempt of a run holds that is not driven any more");
+    open_host(&bed);
+    submit(&bed, "b.yaml", 12, "", "running");
+    submit(&bed, "b.yaml", 13, "", "running");
+    settle_host(&bed);
+    h = host_find_no(bed.host, 12);
+    place(h, 0, machine);
+    CHECK_INT(sqlite3_exec(
+                  bed.st->db,
+                  "INSERT INTO attempt (id, run, idx, no, generation, node, rank, home_id, state, "
+                  "log, started_wall, ended_wall, slots) SELECT "
+                  "x'a1000000000000000000000000000000', id, 0, 1, 1, 'n1', 0, "
+                  "x'b1000000000000000000000000000000', 'running', '', 1, 0, 3 FROM run WHERE no = "
+                  "13; UPDATE instance SET live = 1, attempt_no = 1, attempt = "
+                  "x'a1000000000000000000000000000000' WHERE idx = 0 AND run = (SELECT id FROM run "
+                  "WHERE no = 13)",
+                  NULL, NULL, NULL),
+              SQLITE_OK);
+    (void)has_changed(machine);
+    bed.host->slots->changed = false;
+    turn_part(HOST_PARKED);
+    CHECK_INT(reservations_slots(bed.host, machine), 0);
+    CHECK(!has_changed(machine));
+    fr_host_drop(bed.host, host_find_no(bed.host, 13)->run);
+    bed.host->slots->changed = false;
+    (void)has_changed(machine);
+    CHECK_INT(host_step(bed.host, HOST_PARKED, NULL), FR_OK);
+    CHECK_INT(reservations_slots(bed.host, machine), 3);
+    CHECK(has_changed(machine));
+    check_row("a run comes to the machine: it is asked, but not about that run itself");
+    CHECK(bed.host->slots->probes == NULL);
+    submit(&bed, "b.yaml", 14, "", "running");
+    settle_host(&bed);
+    place(host_find_no(bed.host, 14), 0, machine);
+    CHECK(bed.host->slots->probes != NULL);
+    bed.host->slots->held[0].row.run = fr_run_id(h->run);
+    place(h, 0, second);
+    CHECK_INT(reservations_slots(bed.host, machine), 3);
+    place(h, 0, machine);
+    CHECK_INT(reservations_slots(bed.host, machine), 0);
+    close_host(&bed);
+    check_row("");
+}
+
 int main(void)
 {
     make_pipelines(&bed);
@@ -486,6 +593,7 @@ int main(void)
     test_changes();
     test_smaller();
     test_asking();
+    test_loaded();
     remove_home(bed.home);
     return check_done();
 }
