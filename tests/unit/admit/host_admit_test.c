@@ -181,7 +181,7 @@ static void test_unreadable(void)
     fr_sys.mono_ms = moved_ms;
     sqlite3_progress_handler(bed.st->db, 1, on_progress, NULL);
     bed.host->config.limits.max_active_runs = 2;
-    bed.host->slots->queue_changed = true;
+    queue_part.changed(bed.host, HOST_QUEUE);
     unreadable = true;
     look();
     unreadable = false;
@@ -202,7 +202,7 @@ static void test_unreadable(void)
     check_states(&bed, 1, "1 running, 2 running, 3 running");
     check_row("nobody waits: the store is not read");
     unreadable = true;
-    bed.host->slots->queue_changed = true;
+    queue_part.changed(bed.host, HOST_QUEUE);
     look();
     unreadable = false;
     CHECK_INT(queue_part.due(bed.host), INT64_MAX);
@@ -230,7 +230,7 @@ static void test_unreadable_instant(void)
     settle_host(&bed);
     sql("ALTER TABLE fire RENAME TO away");
     bed.host->config.limits.max_active_runs = 9;
-    bed.host->slots->queue_changed = true;
+    queue_part.changed(bed.host, HOST_QUEUE);
     look();
     CHECK_INT(queue_part.due(bed.host), fr_sys.mono_ms() + 1000);
     sql("ALTER TABLE away RENAME TO fire");
@@ -283,10 +283,9 @@ static void test_room(void)
         settle_host(&bed);
         check_row(rows[i].name);
         bed.host->config.limits.max_active_runs = rows[i].home;
-        bed.host->slots->queue_changed = true;
+        queue_part.changed(bed.host, HOST_QUEUE);
         look();
-        bed.host->slots->queue_changed = false; /* what it has started is written */
-        settle_host(&bed);
+            settle_host(&bed);
         check_states(&bed, 1, rows[i].runs);
         close_host(&bed);
     }
@@ -336,11 +335,11 @@ static void test_ask(void)
     fr_host_drop(bed.host, host_find_no(bed.host, 3)->run);
     CHECK(!has_to_wait("x", NULL, 0));
     check_row("the host is woken");
-    bed.host->woken = bed.host->slots->queue_changed = false;
+    bed.host->woken = false;
     queue_part.changed(bed.host, HOST_NODES);
-    CHECK(!bed.host->woken && !bed.host->slots->queue_changed);
+    CHECK(!bed.host->woken);
     queue_part.changed(bed.host, HOST_QUEUE);
-    CHECK(bed.host->woken && bed.host->slots->queue_changed);
+    CHECK(bed.host->woken);
     close_host(&bed);
 }
 
@@ -360,7 +359,7 @@ static void test_followed(void)
     check_row("another host is there");
     other = open_store(bed.home);
     CHECK_INT(fr_store_lead(other, &epoch, &err), FR_OK);
-    bed.host->slots->queue_changed = true;
+    queue_part.changed(bed.host, HOST_QUEUE);
     CHECK_INT(queue_part.step[HOST_DECIDE](bed.host, &err), FR_DENIED);
     CHECK(strstr(err.msg, "another flowrun became the host") != NULL);
     fr_store_close(other);

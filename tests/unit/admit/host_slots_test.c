@@ -44,9 +44,9 @@ static void place(struct host_run *h, uint32_t node, struct fr_id home)
 
 static struct host_machine *machine_of(struct fr_id home)
 {
-    for (size_t i = 0; i < bed.host->slots->n_machines; i++)
-        if (fr_id_eq(bed.host->slots->machines[i].home, home))
-            return &bed.host->slots->machines[i];
+    for (size_t i = 0; i < slots_of(bed.host)->n_machines; i++)
+        if (fr_id_eq(slots_of(bed.host)->machines[i].home, home))
+            return &slots_of(bed.host)->machines[i];
     return NULL;
 }
 
@@ -104,7 +104,7 @@ static const struct {
      "1! 3! 0!"},
 };
 
-static void check_share(const struct host_run *const *h, const char *want)
+static void check_share(struct host_run **h, const char *want)
 {
     char got[60] = "";
     size_t at = 0;
@@ -120,11 +120,84 @@ static void check_share(const struct host_run *const *h, const char *want)
     CHECK_TEXT(got, want);
 }
 
+static void test_rows(struct host_run **h)
+{
+    struct host_machine *m = machine_of(machine);
+
+    for (size_t r = 0; r < sizeof(shares) / sizeof(shares[0]); r++) {
+        check_row(shares[r].name);
+        *slots_of(bed.host)->held =
+            (struct host_reservation){.row = {.home = machine, .slots = shares[r].held}};
+        slots_of(bed.host)->n_held = shares[r].held > 0;
+        m->drained = shares[r].drained;
+        for (int i = 0; i < SHARERS; i++) {
+            h[i]->granted = i == shares[r].granted ? machine : (struct fr_id){{0}};
+            h[i]->places[0] = (struct host_place){.demand = shares[r].of[i]};
+        }
+        if (shares[r].granted < 0) /* of another machine */
+            h[2]->granted = second;
+        turn_part(HOST_SHARE); /* nothing has changed */
+        check_share(h, "0 0 0");
+        slots_changed(bed.host, second);
+        turn_part(HOST_SHARE);
+        check_share(h, "0 0 0");
+        slots_changed(bed.host, machine);
+        CHECK(m->changed && slots_of(bed.host)->changed);
+        turn_part(HOST_SHARE);
+        CHECK(!m->changed && !slots_of(bed.host)->changed);
+        check_share(h, shares[r].want);
+    }
+}
+
+/* A gang with a drained node collects nothing of the others. */
+static void test_gang(struct host_run **h)
+{
+    check_row("a gang with a drained node collects nothing of the others");
+    slots_of(bed.host)->n_held = 0;
+    machine_of(machine)->drained = false;
+    for (int i = 0; i < SHARERS; i++) {
+        h[i]->granted = (struct fr_id){{0}};
+        h[i]->places[0] = (struct host_place){.machine = 0};
+    }
+    place(h[0], 1, second);
+    h[1]->places[1].demand = (struct fr_demand){0};
+    machine_of(second)->drained = true;
+    h[0]->places[0].demand = (struct fr_demand){.gang = 2, .gang_ms = 3};
+    h[0]->places[1].demand = (struct fr_demand){.gang = 2, .gang_ms = 3};
+    h[2]->places[0].demand = (struct fr_demand){.single = 4, .single_ms = 9};
+    slots_changed(bed.host, machine);
+    turn_part(HOST_SHARE);
+    check_share(h, "0 0 4");
+    check_row("… but one that has no node there does");
+    h[0]->places[1].demand.gang = 0;
+    for (int i = 0; i < SHARERS; i++)
+        h[i]->places[0].lent = 0;
+    slots_changed(bed.host, machine);
+    turn_part(HOST_SHARE);
+    check_share(h, "2! 0! 2");
+}
+
+static void test_over(struct host_run **h)
+{
+    check_row("others wait, and then more is held than there is");
+    for (int i = 0; i < SHARERS; i++)
+        h[i]->places[0].demand = (struct fr_demand){0};
+    h[0]->places[0].demand.used = 4;
+    h[2]->places[0].demand = (struct fr_demand){.single = 1, .single_ms = 5};
+    slots_changed(bed.host, machine);
+    turn_part(HOST_SHARE);
+    check_share(h, "4! 0! 0");
+    *slots_of(bed.host)->held = (struct host_reservation){.row = {.home = machine, .slots = 1}};
+    slots_of(bed.host)->n_held = 1;
+    slots_changed(bed.host, machine);
+    turn_part(HOST_SHARE);
+    check_share(h, "4!! 0!! 0!!");
+    slots_of(bed.host)->n_held = 0;
+}
+
 static void test_shares(void)
 {
-    struct host_reservation *held = fr_sys.alloc(sizeof(*held));
     struct host_run *h[SHARERS];
-    struct host_machine *m;
 
     put_slots("a.yaml", 5);
     put_slots("b.yaml", 4);
@@ -139,70 +212,13 @@ static void test_shares(void)
         CHECK_INT(h[i]->places[0].machine, 0);
     }
     place(h[1], 1, second);
-    m = machine_of(machine);
-    CHECK_INT(m->n, SHARERS);
-    bed.host->slots->held = held;
-    bed.host->slots->cap_held = 1;
+    CHECK_INT(machine_of(machine)->n, SHARERS);
+    slots_of(bed.host)->held = fr_sys.alloc(sizeof(*slots_of(bed.host)->held));
+    slots_of(bed.host)->cap_held = 1;
     turn_part(HOST_SHARE);
-    for (size_t r = 0; r < sizeof(shares) / sizeof(shares[0]); r++) {
-        check_row(shares[r].name);
-        *held = (struct host_reservation){.row = {.home = machine, .slots = shares[r].held}};
-        bed.host->slots->n_held = shares[r].held > 0;
-        m->drained = shares[r].drained;
-        for (int i = 0; i < SHARERS; i++) {
-            h[i]->granted = i == shares[r].granted ? machine : (struct fr_id){{0}};
-            h[i]->places[0] = (struct host_place){.demand = shares[r].of[i]};
-        }
-        if (shares[r].granted < 0) /* of another machine */
-            h[2]->granted = second;
-        turn_part(HOST_SHARE); /* nothing has changed */
-        check_share((const struct host_run *const *)h, "0 0 0");
-        slots_changed(bed.host, second);
-        turn_part(HOST_SHARE);
-        check_share((const struct host_run *const *)h, "0 0 0");
-        slots_changed(bed.host, machine);
-        CHECK(m->changed && bed.host->slots->changed);
-        turn_part(HOST_SHARE);
-        CHECK(!m->changed && !bed.host->slots->changed);
-        check_share((const struct host_run *const *)h, shares[r].want);
-    }
-    check_row("a gang with a drained node collects nothing of the others");
-    bed.host->slots->n_held = 0;
-    m->drained = false;
-    for (int i = 0; i < SHARERS; i++) {
-        h[i]->granted = (struct fr_id){{0}};
-        h[i]->places[0] = (struct host_place){.machine = 0};
-    }
-    place(h[0], 1, second);
-    h[1]->places[1].demand = (struct fr_demand){0};
-    machine_of(second)->drained = true;
-    h[0]->places[0].demand = (struct fr_demand){.gang = 2, .gang_ms = 3};
-    h[0]->places[1].demand = (struct fr_demand){.gang = 2, .gang_ms = 3};
-    h[2]->places[0].demand = (struct fr_demand){.single = 4, .single_ms = 9};
-    slots_changed(bed.host, machine);
-    turn_part(HOST_SHARE);
-    check_share((const struct host_run *const *)h, "0 0 4");
-    check_row("… but one that has no node there does");
-    h[0]->places[1].demand.gang = 0;
-    for (int i = 0; i < SHARERS; i++)
-        h[i]->places[0].lent = 0;
-    slots_changed(bed.host, machine);
-    turn_part(HOST_SHARE);
-    check_share((const struct host_run *const *)h, "2! 0! 2");
-    check_row("others wait, and then more is held than there is");
-    for (int i = 0; i < SHARERS; i++)
-        h[i]->places[0].demand = (struct fr_demand){0};
-    h[0]->places[0].demand.used = 4;
-    h[2]->places[0].demand = (struct fr_demand){.single = 1, .single_ms = 5};
-    slots_changed(bed.host, machine);
-    turn_part(HOST_SHARE);
-    check_share((const struct host_run *const *)h, "4! 0! 0");
-    *held = (struct host_reservation){.row = {.home = machine, .slots = 1}};
-    bed.host->slots->n_held = 1;
-    slots_changed(bed.host, machine);
-    turn_part(HOST_SHARE);
-    check_share((const struct host_run *const *)h, "4!! 0!! 0!!");
-    bed.host->slots->n_held = 0;
+    test_rows(h);
+    test_gang(h);
+    test_over(h);
     check_row("it is lent its slots, and told so");
     h[0]->places[0].demand = (struct fr_demand){.single = 1, .single_ms = 3};
     slots_changed(bed.host, machine);
@@ -218,7 +234,8 @@ static void test_shares(void)
     settle_host(&bed);
     CHECK_INT(machine_of(machine)->n, 2);
     CHECK_INT(machine_of(second)->n, 1);
-    check_share((const struct host_run *const[]){h[1], h[1], h[2]}, "4 4 0");
+    h[0] = h[1];
+    check_share(h, "4 4 0");
     close_host(&bed);
     check_row("");
 }
@@ -230,7 +247,7 @@ static bool has_changed(struct fr_id home)
 {
     bool changed = machine_of(home)->changed;
 
-    CHECK(!changed || bed.host->slots->changed);
+    CHECK(!changed || slots_of(bed.host)->changed);
     machine_of(home)->changed = false;
     return changed;
 }
@@ -240,6 +257,41 @@ static void drain(struct fr_id home)
     const struct fr_drained_row row = {.home = home, .name = "n", .note = "", .who = ""};
 
     CHECK_INT(fr_store_drain(bed.st, &row, NULL), FR_OK);
+}
+
+static void test_moves(struct host_run *h)
+{
+    check_row("its node is on another machine now, its other one stays");
+    place(h, 1, machine);
+    place(h, 0, second);
+    CHECK(has_changed(machine));
+    CHECK(has_changed(second));
+    CHECK_INT(machine_of(machine)->n, 1);
+    CHECK_INT(machine_of(machine)->users[0].node, 1);
+    CHECK_INT(machine_of(second)->n, 1);
+    check_row("both are on one");
+    place(h, 1, second);
+    place(h, 1, machine);
+    CHECK_INT(machine_of(second)->users[0].node, 0);
+    check_row("a machine is drained");
+    CHECK_INT(slots_drained(bed.host, second, NULL), FR_OK);
+    CHECK(!machine_of(second)->drained);
+    drain(second);
+    drain(third);
+    CHECK(!machine_of(second)->drained);
+    (void)has_changed(machine);
+    bed.host->woken = slots_of(bed.host)->changed = false;
+    CHECK_INT(slots_drained(bed.host, machine, NULL), FR_OK);
+    CHECK(!machine_of(second)->drained && !machine_of(machine)->drained);
+    CHECK_INT(slots_drained(bed.host, second, NULL), FR_OK);
+    CHECK(bed.host->woken);
+    CHECK(has_changed(machine)); /* gangs have slots of both */
+    CHECK_INT(slots_drained(bed.host, second, NULL), FR_OK);
+    CHECK(machine_of(second)->drained);
+    check_row("a machine that was drained before");
+    place(h, 1, third);
+    CHECK(machine_of(third)->drained);
+    CHECK_INT(machine_of(second)->users[0].node, 0);
 }
 
 static void test_changes(void)
@@ -269,7 +321,7 @@ static void test_changes(void)
     changes[5].gang_first = !none.gang_first;
     changes[6].slots++;
     for (int i = 0; i < 7; i++) {
-        bed.host->slots->changed = false;
+        slots_of(bed.host)->changed = false;
         h->places[0].demand = changes[i];
         h->places[0].lent = 77;
         decide(h);
@@ -278,37 +330,7 @@ static void test_changes(void)
         decide(h);
         CHECK(!has_changed(machine));
     }
-    check_row("its node is on another machine now, its other one stays");
-    place(h, 1, machine);
-    place(h, 0, second);
-    CHECK(has_changed(machine));
-    CHECK(has_changed(second));
-    CHECK_INT(machine_of(machine)->n, 1);
-    CHECK_INT(machine_of(machine)->users[0].node, 1);
-    CHECK_INT(machine_of(second)->n, 1);
-    check_row("both are on one");
-    place(h, 1, second);
-    place(h, 1, machine);
-    CHECK_INT(machine_of(second)->users[0].node, 0);
-    check_row("a machine is drained");
-    CHECK_INT(slots_drained(bed.host, second, NULL), FR_OK);
-    CHECK(!machine_of(second)->drained);
-    drain(second);
-    drain(third);
-    CHECK(!machine_of(second)->drained);
-    (void)has_changed(machine);
-    bed.host->woken = bed.host->slots->changed = false;
-    CHECK_INT(slots_drained(bed.host, machine, NULL), FR_OK);
-    CHECK(!machine_of(second)->drained && !machine_of(machine)->drained);
-    CHECK_INT(slots_drained(bed.host, second, NULL), FR_OK);
-    CHECK(bed.host->woken);
-    CHECK(has_changed(machine)); /* gangs have slots of both */
-    CHECK_INT(slots_drained(bed.host, second, NULL), FR_OK);
-    CHECK(machine_of(second)->drained);
-    check_row("a machine that was drained before");
-    place(h, 1, third);
-    CHECK(machine_of(third)->drained);
-    CHECK_INT(machine_of(second)->users[0].node, 0);
+    test_moves(h);
     close_host(&bed);
     check_row("");
 }
@@ -401,7 +423,7 @@ static void answer(struct fr_exec_sink to, uint8_t attempt, int status, bool pre
 
 static void hold(uint32_t n, struct fr_id home, uint8_t first)
 {
-    struct host_slots *all = bed.host->slots;
+    struct host_slots *all = slots_of(bed.host);
 
     fr_sys.free(all->held);
     all->held = fr_sys.alloc((n + 1) * sizeof(*all->held));
@@ -417,7 +439,7 @@ static int64_t armed_ms;
 
 static void note_arm(void *self, struct fr_timer *t, int64_t due_ms)
 {
-    if (t == bed.host->slots->held_timer)
+    if (t == slots_of(bed.host)->held_timer)
         armed_ms = due_ms - fr_sys.mono_ms();
     real_loop->arm(self, t, due_ms);
 }
@@ -433,7 +455,7 @@ static void come(void)
     CHECK_INT(armed_ms, 2000);
     armed_ms = 0;
     asked.queries = 0;
-    real_loop->arm(bed.loop.self, bed.host->slots->held_timer, fr_sys.mono_ms());
+    real_loop->arm(bed.loop.self, slots_of(bed.host)->held_timer, fr_sys.mono_ms());
     settle_host(&bed);
 }
 
@@ -457,39 +479,10 @@ static const struct {
     {"the machine is up", -1, true, FR_OK, true, true, 0},
 };
 
-static void test_asking(void)
+static void test_says(struct fr_exec_sink to)
 {
-    struct fr_loop_ops loop;
-    struct fr_exec_sink to;
-    struct host_slots *all;
-    struct host_run *h;
+    struct host_slots *all = slots_of(bed.host);
 
-    open_host(&bed);
-    real_loop = bed.loop.ops;
-    loop = *real_loop;
-    loop.arm = note_arm;
-    bed.loop.ops = &loop;
-    fr_sys.mono_ms = stopped_ms;
-    all = bed.host->slots;
-    submit(&bed, "b.yaml", 11, "", "running");
-    settle_host(&bed);
-    h = host_find_no(bed.host, 11);
-    check_row("nothing is held: nobody is asked");
-    place(h, 0, machine);
-    CHECK(all->probes == NULL && all->held_timer == NULL);
-    check_row("something is held: the machine is asked once its run is there");
-    hold(3, machine, 1);
-    all->held[2].row.home = second;
-    CHECK_INT(reservations_slots(bed.host, machine), 3);
-    reservations_ask(h, 0, machine);
-    if (!CHECK(all->probes != NULL && all->probes->next == NULL))
-        return;
-    CHECK(all->held[0].asked && all->held[1].asked && !all->held[2].asked);
-    reservations_ask(h, 0, machine);
-    CHECK(all->probes->next == NULL);
-    to = ((struct fr_joined *)all->probes->exec.self)->sink;
-    asked.real = all->probes->exec;
-    all->probes->exec.ops = &fake;
     for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
         check_row(says[i].name);
         hold(2, machine, 1);
@@ -505,6 +498,12 @@ static void test_asking(void)
         CHECK(!says[i].kept || all->held[0].asked == says[i].asked);
         CHECK(all->held[all->n_held - 1].asked);
     }
+}
+
+static void test_again(struct host_run *h)
+{
+    struct host_slots *all = slots_of(bed.host);
+
     check_row("every two seconds what has answered is asked again");
     hold(2, machine, 1);
     all->held[0].asked = true;
@@ -531,6 +530,43 @@ static void test_asking(void)
     CHECK_INT(armed_ms, 2000);
     CHECK(all->probes != NULL && all->held[0].asked);
     check_row("its host goes, and asks no more");
+}
+
+static void test_asking(void)
+{
+    struct fr_loop_ops loop;
+    struct fr_exec_sink to;
+    struct host_slots *all;
+    struct host_run *h;
+
+    open_host(&bed);
+    real_loop = bed.loop.ops;
+    loop = *real_loop;
+    loop.arm = note_arm;
+    bed.loop.ops = &loop;
+    fr_sys.mono_ms = stopped_ms;
+    all = slots_of(bed.host);
+    submit(&bed, "b.yaml", 11, "", "running");
+    settle_host(&bed);
+    h = host_find_no(bed.host, 11);
+    check_row("nothing is held: nobody is asked");
+    place(h, 0, machine);
+    CHECK(all->probes == NULL && all->held_timer == NULL);
+    check_row("something is held: the machine is asked once its run is there");
+    hold(3, machine, 1);
+    all->held[2].row.home = second;
+    CHECK_INT(reservations_slots(bed.host, machine), 3);
+    reservations_ask(h, 0, machine);
+    if (!CHECK(all->probes != NULL && all->probes->next == NULL))
+        return;
+    CHECK(all->held[0].asked && all->held[1].asked && !all->held[2].asked);
+    reservations_ask(h, 0, machine);
+    CHECK(all->probes->next == NULL);
+    to = ((struct fr_joined *)all->probes->exec.self)->sink;
+    asked.real = all->probes->exec;
+    all->probes->exec.ops = &fake;
+    test_says(to);
+    test_again(h);
     bed.loop.ops = real_loop;
     close_host(&bed);
     fr_sys.mono_ms = fr_sys_real.mono_ms;
@@ -561,23 +597,23 @@ static void test_loaded(void)
                   NULL, NULL, NULL),
               SQLITE_OK);
     (void)has_changed(machine);
-    bed.host->slots->changed = false;
+    slots_of(bed.host)->changed = false;
     turn_part(HOST_PARKED);
     CHECK_INT(reservations_slots(bed.host, machine), 0);
     CHECK(!has_changed(machine));
     fr_host_drop(bed.host, host_find_no(bed.host, 13)->run);
-    bed.host->slots->changed = false;
+    slots_of(bed.host)->changed = false;
     (void)has_changed(machine);
     CHECK_INT(host_step(bed.host, HOST_PARKED, NULL), FR_OK);
     CHECK_INT(reservations_slots(bed.host, machine), 3);
     CHECK(has_changed(machine));
     check_row("a run comes to the machine: it is asked, but not about that run itself");
-    CHECK(bed.host->slots->probes == NULL);
+    CHECK(slots_of(bed.host)->probes == NULL);
     submit(&bed, "b.yaml", 14, "", "running");
     settle_host(&bed);
     place(host_find_no(bed.host, 14), 0, machine);
-    CHECK(bed.host->slots->probes != NULL);
-    bed.host->slots->held[0].row.run = fr_run_id(h->run);
+    CHECK(slots_of(bed.host)->probes != NULL);
+    slots_of(bed.host)->held[0].row.run = fr_run_id(h->run);
     place(h, 0, second);
     CHECK_INT(reservations_slots(bed.host, machine), 3);
     place(h, 0, machine);
