@@ -278,7 +278,7 @@ static void end_quiet(struct host_outbox *o)
 
     if (rc == FR_OK && due != 0 && due <= now && (rc = fr_store_begin_soft(st, NULL)) == FR_OK) {
         rc = fr_store_end(st, fr_store_deliveries_wake(st, now, NULL), NULL);
-        o->look = true;
+        o->look = o->look || rc == FR_OK;
     } else if (rc == FR_OK && due != 0) {
         look_in(o, due - now < LOOK_MS ? due - now : LOOK_MS);
     }
@@ -294,7 +294,6 @@ static void send_due(struct host_outbox *o)
                         ? fr_store_deliveries_next(o->host->env.store, &arena, &rows, NULL)
                         : FR_OK;
 
-    o->due_ms = INT64_MAX;
     end_quiet(o);
     for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
         const struct fr_delivery_row *row = &rows.rows[i];
@@ -419,6 +418,7 @@ static void turn(struct fr_host *host)
     if (!o->look && !over && o->due_ms > fr_sys.mono_ms())
         return;
     o->look = false;
+    o->due_ms = INT64_MAX;
     write_over(o);
     if (o->channels != NULL)
         deal(o);
