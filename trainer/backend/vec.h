@@ -83,7 +83,10 @@ struct tr_nonfinite {
 /*
  * adamw: with g' = g * scale (* gscale when given): m = b1 m + (1-b1) g', v = b2 v + (1-b2) g'^2,
  * p = p - lr*wd*p - lr * (m/(1-b1^step)) / (sqrt(v/(1-b2^step)) + eps).
- * Nothing changes where skip is given and not 0. Source: Loshchilov & Hutter 2019, algorithm 2.
+ * Nothing changes where skip is given and not 0. The CUDA backend rounds as these fused products
+ * do: m = fma(1-b1, g', b1 m), v = fma(b2, v, ((1-b2) g') g'), p = fma(p, 1-lr*wd, -(the last
+ * term)). The CPU backend fuses what its compiler fuses, unless device_bits asks for the same bits.
+ * Source: Loshchilov & Hutter 2019, algorithm 2.
  */
 struct tr_adamw {
     struct tr_view p, m, v; /* (n) f32* += */
@@ -93,7 +96,8 @@ struct tr_adamw {
     struct tr_view skip;    /* (1) i64 in optional: the count of nonfinite */
     float lr, wd, scale;
     double b1, b2, eps;
-    int64_t step; /* 1 at the first update */
+    int64_t step;     /* 1 at the first update */
+    bool device_bits; /* round as the CUDA backend does, whatever backend runs it */
 };
 
 /* reduce_ordered: out = sum over w ascending of slices[w] (+ out with add), f32 sums, one rounding:

@@ -261,6 +261,23 @@ CPU_KERNEL static void update(const struct step *s, struct state x, int64_t n)
     }
 }
 
+/* The same as the CUDA backend rounds it (optim.cu). */
+CPU_KERNEL static void update_as_device(const struct step *s, struct state x, int64_t n)
+{
+    struct step k = *s;
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float g = x.g[i] * k.scale;
+        float m = fmaf(k.a1, g, k.b1 * x.m[i]);
+        float v = fmaf(k.b2, x.v[i], k.a2 * g * g);
+
+        x.m[i] = m;
+        x.v[i] = v;
+        x.p[i] = fmaf(x.p[i], k.decay, -(k.lr * (m * k.c1) / (sqrtf(v * k.c2) + k.eps)));
+    }
+}
+
 enum fr_rc tr_cpu_adamw(void *self, struct tr_queue *q, const struct tr_adamw *a,
                         struct fr_err *err)
 {
@@ -286,10 +303,13 @@ enum fr_rc tr_cpu_adamw(void *self, struct tr_queue *q, const struct tr_adamw *a
         struct piece p = piece_of(&a->p, &all, i);
         int64_t at = i * PIECE;
 
-        update(&s,
-               (struct state){(float *)a->p.p + at, (float *)a->m.p + at, (float *)a->v.p + at,
-                              (const float *)a->g.p + at},
-               p.n);
+        struct state x = {(float *)a->p.p + at, (float *)a->m.p + at, (float *)a->v.p + at,
+                          (const float *)a->g.p + at};
+
+        if (a->device_bits)
+            update_as_device(&s, x, p.n);
+        else
+            update(&s, x, p.n);
         if (!tr_view_absent(a->copy))
             cpu_from_f32(piece_of(&a->copy, &all, i).p, a->copy.dtype, (float *)a->p.p + at, p.n);
     }

@@ -2,13 +2,14 @@
  * Ops of the optimizer: adamw, the norm and the scan of gradients, the ordered reduction.
  *
  * adamw ("+="): g' = g * scale, m = b1 m + (1-b1) g', v = b2 v + (1-b2) g'^2, p = p (1 - lr wd) -
- * lr (m c1) / (sqrt(v c2) + eps), c1 = 1/(1-b1^step), c2 = 1/(1-b2^step), in f32. A thread owns a
- * chunk of the four arrays; 28 bytes an element and the copy move. sumsq (+=): out += sum of x*x,
- * exactly; a thread owns 64 elements of a row. nonfinite (+=): found += the number of x whose
- * exponent bits, in f32, are all set; a block owns CHUNKS chunks a thread. Digits and the count are
- * integers, which atomics may add. Both read x once. reduce_ordered ("=", or += with
- * add): out = sum of slices[w], w ascending. A thread owns a chunk of out; (W + 1) n elements move.
- * The limit of all is the bandwidth.
+ * lr (m c1) / (sqrt(v c2) + eps), c1 = 1/(1-b1^step), c2 = 1/(1-b2^step), in f32. What is fused is
+ * written as such, so that the host can compute the same bits (vec.h). A thread owns a chunk of
+ * the four arrays; 28 bytes an element and the copy move. sumsq (+=): out += sum of x*x, exactly;
+ * a thread owns 64 elements of a row. nonfinite (+=): found += the number of x whose exponent
+ * bits, in f32, are all set; a block owns CHUNKS chunks a thread. Digits and the count are
+ * integers, which atomics may add. Both read x once. reduce_ordered ("=", or += with add): out =
+ * sum of slices[w], w ascending. A thread owns a chunk of out; (W + 1) n elements move. The limit
+ * of all is the bandwidth.
  * Source: Loshchilov & Hutter 2019, algorithm 2.
  */
 #include "trainer/backend/cuda/cuda.h"
@@ -46,9 +47,9 @@ template <class T> __global__ void adamw_kernel(struct moments x, T *copy, struc
 #pragma unroll
     for (int i = 0; i < CHUNK; i++) {
         g[i] *= k.scale;
-        m[i] = k.b1 * m[i] + k.a1 * g[i];
-        v[i] = k.b2 * v[i] + k.a2 * g[i] * g[i];
-        p[i] = p[i] * k.decay - k.lr * (m[i] * k.c1) / (sqrtf(v[i] * k.c2) + k.eps);
+        m[i] = fmaf(k.a1, g[i], k.b1 * m[i]);
+        v[i] = fmaf(k.b2, v[i], k.a2 * g[i] * g[i]);
+        p[i] = fmaf(p[i], k.decay, -(k.lr * (m[i] * k.c1) / (sqrtf(v[i] * k.c2) + k.eps)));
     }
     store(x.p + j, p, n - j);
     store(x.m + j, m, n - j);
