@@ -228,20 +228,20 @@ static enum fr_rc make_model(struct bench *b, struct fr_err *err)
                               .seed = SEED};
     struct tr_shard_source src = {.on_device = true, .fill = draw, .arg = b};
     struct tr_memory_row rows[TR_MEMORY_ROWS + 1];
+    struct tr_optim_bytes own;
     char size[24];
     size_t n;
     enum fr_rc rc = tr_model_tensors(&b->config, add_name, b, err);
 
-    if (rc == FR_OK)
-        rc = tr_model_create(&o, &b->model, NULL, err);
-    if (rc != FR_OK)
+    if (rc != FR_OK || (rc = tr_model_create(&o, &b->model, NULL, err)) != FR_OK)
         return rc;
     if (b->keep)
         tr_model_keep(b->model, SIZE_MAX);
     (void)tr_model_prepack(b->model, SIZE_MAX);
     qsort(b->names, b->n_names, sizeof(*b->names), by_name);
     n = tr_model_memory(b->model, rows) - 1; /* without the model's sum */
-    rows[n++] = (struct tr_memory_row){.name = "optimizer", .bytes = tr_optim_bytes(b->model, 1)};
+    tr_optim_bytes(b->model, 1, &own);
+    rows[n++] = (struct tr_memory_row){.name = "optimizer", .bytes = own.device};
     for (size_t i = 0; i < n; i++)
         b->table += rows[i].host ? 0 : (int64_t)rows[i].bytes;
     rows[n++] = (struct tr_memory_row){.name = "total", .bytes = (size_t)b->table};

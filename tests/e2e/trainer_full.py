@@ -2,10 +2,13 @@
 """--finetuning_type full: losses, gradient norms and weights against golden numbers of torch (tests/golden/full.py); the
 same bits for every number of ranks and stage; the model folder that is saved; what is refused.
 
-usage: trainer_full.py BUILD [cuda | planned]     (cuda: the numbers alone, on the simulated GPU; planned: what plan said)
+usage: trainer_full.py BUILD [cuda | planned | offload]     (cuda: the numbers alone, on the simulated GPU; planned: what plan
+said; offload: the optimizer in the host's memory)
 """
 import json
 import os
+import re
+import resource
 import shutil
 import struct
 import sys
@@ -149,23 +152,101 @@ def planned():
     t.same("a larger model is made", t.Run(["init", "--config", "large-config", "--output", "large", "--tokenizer", "ex/model"]).wait(), 0)
     attention = dict(finetuning_type="freeze", freeze_trainable_modules="self_attn", freeze_trainable_layers=1)
     for name, model, world, stage, more in (("a large one", "large", 2, 2, {}), ("a large one", "large", 3, 3, {}), ("a large one", "large", 2, 3, {}),
+                                            ("a large one, its optimizer in the host's memory", "large", 2, 2, dict(deepspeed=zero(2))),
+                                            ("experts, ditto", "deepseek_v3", 2, 3, dict(deepspeed=zero(3))),
                                             ("llama", "llama", 3, 2, {}), ("llama", "llama", 2, 3, {}),
                                             ("tied", "tied/model", 3, 3, {}), ("experts", "deepseek_v3", 2, 3, {}),
                                             ("freeze", "llama", 2, 3, attention), ("freeze", "llama", 3, 2, attention)):
         name = "planned: %s, %d ranks, stage %d" % (name, world, stage)
-        rows = t.compared(train("planned", model, world=world, deepspeed="zero%d.json" % stage, steps=4, dataset="arithmetic", stage="sft",
-                                template="default", packing=None, overwrite_output_dir=True, **more))
+        rows = t.compared(train("planned", model, world=world, **dict(dict(
+            deepspeed="zero%d.json" % stage, steps=4, dataset="arithmetic", stage="sft", template="default", packing=None,
+            overwrite_output_dir=True), **more)))
         for kind in ("weights", "gradients", "embedding"):
             for link in ("on the same rank", "inside nodes"):
                 plan, got = rows.get("%s, bytes %s" % (kind, link), (0, -1))
                 if kind == "embedding":
-                    t.check("%s: %s %s" % (name, kind, link), 0 < got <= plan or (stage == 2 and more != {} and got == -1), rows)
+                    t.check("%s: %s %s" % (name, kind, link), 0 < got <= plan or (stage == 2 and more == attention and got == -1), rows)
                 else:
                     t.check("%s: %s %s" % (name, kind, link), 0 < plan and abs(got - plan) <= 0.01 * plan, rows)
         t.check(name + ": no adapters", not [k for k in rows if k.startswith("adapters")], rows)
         plan, got = rows.get("memory, bytes of a rank", (0, 0))
         margin = 0.05 * plan + (world - 1) * 2**21 + library if model == "large" else 32e6
         t.check(name + ": memory", 0 < plan and abs(got - plan) <= margin, rows)
+
+
+def zero(stage, tile=None, **more):
+    """The optimizer is in the host's memory; tile: elements that it steps on at once."""
+    block = dict({"stage": stage, "offload_optimizer": {"device": "cpu", "pin_memory": True}}, **more)
+    return json.dumps(dict(STAGE, bf16={"enabled": "auto"},
+                           zero_optimization=dict(block, sub_group_size=tile) if tile else block))
+
+
+def same_run(what, out, ref):
+    t.same(what + ": losses and norms", t.losses(out), t.losses(ref))
+    t.check(what + ": the model", t.file_bytes(out + "/model.safetensors") == t.file_bytes(ref + "/model.safetensors"))
+
+
+def too_large():
+    """A model whose states are as large as the machine's memory is refused before its weights, a file of holes, are read."""
+    with open("/proc/meminfo", encoding="ascii") as f:
+        memory = 1024 * int(f.readline().split()[1])
+    config = read("llama/config.json")
+    rows = memory // (2 * config["hidden_size"] * 16) + 1
+    shutil.copytree("llama", "huge")
+    with open("huge/config.json", "w") as f:
+        json.dump(dict(config, vocab_size=rows), f)
+    header, at = {}, 0
+    for name, (_, shape, _) in tensors("llama/model.safetensors").items():
+        shape = [rows, shape[1]] if name in ("lm_head.weight", "model.embed_tokens.weight") else shape
+        size = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    with open("huge/model.safetensors", "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        f.truncate(8 + len(text) + at)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    for world in (1, 2):
+        resource.setrlimit(resource.RLIMIT_AS, (max(memory // 4, 2 << 30), hard))  # should it not be refused, it ends soon
+        run = t.launch("huge-out", world, finetuning_type="full", model_name_or_path="huge", steps=1, bf16=True, accumulation=1,
+                       lora_rank=None, lora_alpha=None, lora_dropout=None, lora_target=None, no_resume_state=True, save_strategy="no",
+                       deepspeed=zero(3))
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        t.same("too large, %d ranks: exit status" % world, run.wait(), 1)
+        said = re.search(r"offload_optimizer: ([\d.]+) GB of host memory a node, ([\d.]+) available: take more nodes, or", run.text())
+        t.check("too large, %d ranks: said" % world, said and float(said.group(1)) > memory / 1e9 > float(said.group(2)), run.text())
+    os.truncate("huge/model.safetensors", 0)
+
+
+def offload():
+    """Sums, masters and moments in the host's memory: the bits of a run that has them on the device, for every stage, number of
+    ranks and accumulation; of a tied head, experts and parts of a model; tiles that end anywhere."""
+    arithmetic = dict(stage="sft", dataset="arithmetic", template="default", steps=3, overwrite_output_dir=True)
+    for world in (1, 2, 3):
+        for accumulation in (1, 2):
+            more = dict(arithmetic, world=world, accumulation=accumulation, bf16=world == 2)
+            train("ref", "llama", deepspeed="zero2.json", **more)
+            for stage, tile in enumerate((None, 1000, 64, 12345)):
+                what = "offload, %d ranks, %d micro-batches, stage %d" % (world, accumulation, stage)
+                text = train("off", "llama", deepspeed=zero(stage, tile), **more)
+                same_run(what, "off", "ref")
+                t.check(what + ": in the table", "optimizer states" in text, text)
+                t.check(what + ": has effect", "offload_optimizer" not in text and "sub_group_size" not in text, text)
+    embedding = dict(finetuning_type="freeze", freeze_trainable_layers=0, freeze_extra_modules="embed_tokens")
+    norms = dict(finetuning_type="freeze", freeze_trainable_layers=0, freeze_extra_modules="norm")
+    for name, model, more in (("a tied head", "qwen2-tied", {}), ("experts", "deepseek_v3", {}), ("the embedding", "llama", embedding),
+                              ("norms", "llama", norms)):
+        for world in (1, 2):
+            flags = dict(arithmetic, world=world, accumulation=2, **more)
+            train("ref", model, deepspeed="zero3.json", **flags)
+            for stage in (2, 3):
+                train("off", model, deepspeed=zero(stage, 1000), **flags)
+                same_run("offload, %s, %d ranks, stage %d" % (name, world, stage), "off", "ref")
+    for what, device, want in (("nvme", {"device": "nvme", "nvme_path": "."}, "offload_optimizer to nvme: states stay in host memory"),
+                               ("not pinned", {"device": "cpu"}, "offload_optimizer: states on the host are pinned whatever")):
+        text = train("off", "llama", deepspeed=zero(2, offload_optimizer=device), **arithmetic)
+        t.has("offload, " + what, text, want)
+    too_large()
 
 
 def on_simulated_gpu(golden):
@@ -175,6 +256,22 @@ def on_simulated_gpu(golden):
     train("two", "llama", world=2, accumulation=1, deepspeed="zero3.json", device="cuda", steps=3)
     t.check("stage 3 on two ranks: the same bits",
             tensors("two/model.safetensors") == tensors("llama-out/model.safetensors"))
+    # The host steps with the device's bits. All work of rank 1's device runs as late as it can.
+    train("four", "qwen2-tied", world=2, deepspeed="zero2.json", device="cuda", steps=3)
+    for what, model, world, accumulation, stage, ref in (
+            ("one rank", "llama", 1, 2, 2, "llama-out"), ("two ranks", "llama", 2, 1, 3, "two"), ("two ranks, stage 1", "llama", 2, 1, 1, "two"),
+            ("a tied head on two", "qwen2-tied", 2, 2, 3, "four"), ("experts", "deepseek_v3", 1, 2, 3, "deepseek_v3-out")):
+        text = train("off", model, world=world, accumulation=accumulation, deepspeed=zero(stage, 1000), device="cuda", steps=3,
+                     overwrite_output_dir=True)
+        same_run("the host steps, " + what, "off", ref)
+        for row in ("gradients", "optimizer states"):
+            t.check("the host steps, %s: %s are the host's" % (what, row), re.search(r"  %s +[\d.]+ \w+  host\n" % row, text), text)
+    train("half", "llama", device="cpu", bf16=True, steps=1)  # whose file is smaller than sums
+    run = t.launch("little", 1, finetuning_type="full", model_name_or_path="half", device="cuda", bf16=True, steps=1, lora_rank=None, lora_alpha=None,
+                   lora_dropout=None, lora_target=None, deepspeed=zero(2), env={"CUDASIM_PINNED": "0:600000"})
+    t.same("too little pinned memory", run.wait(), 1)
+    t.check("too little pinned memory: said", re.search(r"needs .* of its host's memory: (gradients|optimizer states): \d+ bytes of "
+                                                        r"pinned memory: .*; take more nodes", run.text()), run.text())
 
 
 def main():
@@ -185,7 +282,7 @@ def main():
     make_inputs()
     golden = read(os.path.join(GOLDEN, "full.json"))
     if part != "":
-        planned() if part == "planned" else on_simulated_gpu(golden)
+        {"planned": planned, "offload": offload, "cuda": lambda: on_simulated_gpu(golden)}[part]()
         return t.finish()
     for model in ("llama", "qwen2", "qwen2-tied", "qwen3", "deepseek_v3"):
         train(model + "-out", model)

@@ -22,9 +22,11 @@ KINDS = {"tied": dict(model_name_or_path="tied/model", dataset_dir="tied/data"),
          "freeze": dict(finetuning_type="freeze", freeze_trainable_layers=1, freeze_extra_modules="norm")}
 
 
-def flags(ranks, stage, **more):
+def flags(ranks, stage, host=False, **more):
+    """host: the optimizer is in the host's memory."""
+    place = {"stage": stage, "offload_optimizer": {"device": "cpu", "pin_memory": True}, "sub_group_size": 1000}
     zero = json.dumps({"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
-                       "gradient_clipping": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": stage}})
+                       "gradient_clipping": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": place if host else {"stage": stage}})
     return dict(FULL, **dict(dict(accumulation=MICROS // ranks, deepspeed=zero, steps=STEPS), **more))
 
 
@@ -69,6 +71,18 @@ def layouts():
         t.has(what + ": goes on", go_on(what, out, *b, bf16=True), "Continuing training from global step 5")
         whole(what, out, bits=a == b == (1, 2))
         t.same(what + ": states", sorted(os.listdir(out + "/resume")), ["step-10", "step-5"])
+
+
+def to_host():
+    """The optimizer on the device, in the host's memory, on the device again: the same bits, whatever the ranks."""
+    for out, layouts in (("h1", ((1, 2), (1, 2), (1, 2))), ("h2", ((2, 3), (3, 3), (2, 2))), ("h3", ((3, 1), (2, 3), (1, 0)))):
+        train("on the device", out, *layouts[0], steps=3, save_steps=3, bf16=True)
+        text = go_on("to the host", out, *layouts[1], host=True, steps=6, save_steps=3, bf16=True)
+        t.has(out + ": to the host: goes on", text, "Continuing training from global step 3")
+        t.has(out + ": to the host: in the table", text, "optimizer states")
+        text = go_on("to the device", out, *layouts[2], bf16=True, save_steps=4)
+        t.has(out + ": to the device: goes on", text, "Continuing training from global step 6")
+        whole("%s: device, host, device" % out, out, bits=out == "h1")
 
 
 def kinds():
@@ -251,19 +265,21 @@ def on_simulated_gpu():
     more["micros"] = 2
     runs, codes = two_nodes(["near", "far"], steps=1, **more)
     t.same("the simulated GPU, two nodes", codes, [0, 0])
-    outs = ["far", "near"]
     shutil.copytree("near/checkpoint-1", "far/checkpoint-1")
-    runs, codes = two_nodes(outs, steps=2, resume_from_checkpoint="last", overwrite_output_dir=True, **more)
-    t.same("the simulated GPU, swapped", codes, [0, 0])
-    t.has("the simulated GPU, swapped: from the state", runs[0].text(), "from global step 1")
-    for checkpoint in ("", "/checkpoint-1", "/checkpoint-2"):
-        t.check("the simulated GPU, swapped: the model %s" % checkpoint,
-                t.file_bytes("far" + checkpoint + MODEL) == t.file_bytes("ref" + checkpoint + MODEL))
+    for what, host in (("device", False), ("host", True)):
+        outs = [copy(what + "-" + out, out) for out in ("far", "near")]
+        runs, codes = two_nodes(outs, steps=2, resume_from_checkpoint="last", overwrite_output_dir=True, host=host, **more)
+        what = "the simulated GPU, swapped, to the " + what
+        t.same(what, codes, [0, 0])
+        t.has(what + ": from the state", runs[0].text(), "from global step 1")
+        t.same(what + ": the table", "optimizer states" in runs[0].text(), host)
+        for checkpoint in ("", "/checkpoint-1", "/checkpoint-2"):
+            t.check("%s: the model %s" % (what, checkpoint), t.file_bytes(outs[0] + checkpoint + MODEL) == t.file_bytes("ref" + checkpoint + MODEL))
 
 
 def main():
     t.begin()
-    for part in {"layouts": (layouts, kinds, best), "stop": (stopped, killed_while_saving),
+    for part in {"layouts": (layouts, to_host, kinds, best), "stop": (stopped, killed_while_saving),
                  "states": (stopped, damaged, of_lora, nodes_apart),
                  "cuda": (on_simulated_gpu,)}[sys.argv[2]]:
         part()

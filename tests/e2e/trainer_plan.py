@@ -303,24 +303,40 @@ def trained():
             if l["name"].startswith("weights"):
                 near(name + ": gradients to a GPU", l["near_bytes"], sent * (g - 1) / W)
                 near(name + ": gradients out of a node", l["far_bytes"] + 1, g * (W - g) / W * sent + 1)
-        t.same(gpu + ": layouts", [l["name"] for l in got["layouts"]], ["ZeRO-3", "weights whole on each GPU"])
+        for l, weights in zip(got["layouts"][2:], (2 * P / W, 2 * P)):  # optimizer in the host's memory
+            name = "%s, %s" % (gpu, l["name"])
+            rows = {row["name"]: (row["bytes"], row["host"]) for row in l["memory"]}
+            t.same(name + ": of the host", [rows[k][1] for k in ("gradients", "optimizer states", "gradient windows")], [True, True, False])
+            near(name + ": gradients", rows["gradients"][0], 4 * P / W)
+            near(name + ": states and two tiles", rows["optimizer states"][0], 12 * P / W + 2 * 2 * 2**22)
+            near(name + ": of a node", l["host_bytes"], g * (16 * P / W + 2 * 2 * 2**22))
+            near(name + ": weights", rows["base shard"][0], weights)
+            near(name + ": AdamW", l["update_s"], g * P / W * (28 + 2) / 300e9)
+            t.check(name + ": less of the device", l["memory_bytes"] < got["layouts"][l["name"].startswith("w")]["memory_bytes"] - 14 * P / W, l)
+        t.same(gpu + ": layouts", [l["name"] for l in got["layouts"]],
+               ["ZeRO-3", "weights whole on each GPU", "ZeRO-3, optimizer in host memory", "weights whole, optimizer in host"])
     moe = dict(json.loads(t.ZERO3), moe={"enabled": True, "expert_group": "world"})
+    hosted = json.dumps(dict(json.loads(t.ZERO3), zero_optimization={"stage": 2, "offload_optimizer": {"device": "cpu"}}))
     small = ["--check", "--gpus", 2, "--gpu_memory", 1, "--gpu"]
     run = ["--", *t.train_args("out", finetuning_type="full", lora_rank=None, lora_alpha=None, lora_dropout=None, lora_target=None,
                                deepspeed=None)[1:], "--deepspeed"]
     for words, status, want in (
             (["--check", "--gpus", 4, "--gpu", "a100-40g"] + asked, 2,
              "finetuning_type full: weights whole on each GPU: a GPU needs 45.9 GB of 41.0 GB (97 % of 42.3 GB), with samples of 2048 tokens; "
-             "ZeRO-3 (zero_optimization.stage 3) needs 37.8 and would fit\n"),
+             "ZeRO-3 (zero_optimization.stage 3) needs 37.8 and would fit; ZeRO-3, optimizer in host memory (zero_optimization.stage 3, "
+             "offload_optimizer.device \"cpu\") needs 11.0 (host 108) and would fit; weights whole, optimizer in host (zero_optimization.stage 2, "
+             "offload_optimizer.device \"cpu\") needs 19.1 (host 108) and would fit\n"),
             (["--check", "--gpus", 1] + asked, 2, " of 83.3 GB (97 % of 85.9 GB), with samples of 2048 tokens; ZeRO-3 (zero_optimization.stage 3) needs "
-             "126.2: take more ranks, or --finetuning_type lora\n"),
+             "126.2; ZeRO-3, optimizer in host memory (zero_optimization.stage 3, offload_optimizer.device \"cpu\") needs 18.9 (host 108) and would fit; "),
+            (["--check", "--gpus", 1, "--host_memory", 100] + asked, 2, "needs 18.9 (host 108): take more ranks, or --finetuning_type lora\n"),
+            (["--check", "--gpus", 2, "--gpu", "a100-40g"] + asked + ["--deepspeed", hosted], 0, "weights whole, optimizer in host: 17.9 GiB of 39.4 GiB a rank, "),
+            (["--check", "--gpus", 2, "--host_memory", 100] + asked + ["--deepspeed", hosted], 2,
+             "finetuning_type full: weights whole, optimizer in host: a node needs 108 GB of 100 GB of host memory, with samples of 2048 tokens; "),
             (["--check", "--gpus", 8, "--gpu", "a6000-48g"] + asked, 0, "weights whole on each GPU: 30.2 GiB of 48.0 GiB a rank, a step takes at least "),
-            (["--gpus", 1] + asked, 0, "no layout that is built fits: take more GPUs, or --finetuning_type lora\n"),
+            (["--gpus", 1, "--gpu_memory", 10] + asked, 0, "no layout that is built fits: take more GPUs, or --finetuning_type lora\n"),
             (small + ["cpu"] + run + [json.dumps(moe)], 2, "--finetuning_type full: experts that stay on their ranks cannot be trained yet"),
             (small + ["a100-80g"] + run + [json.dumps(dict(json.loads(t.ZERO3), zero_optimization={"stage": 3, "offload_param": {"device": "cpu"}}))],
-             2, "cannot wait in the host's memory yet: leave out offload_param, or take more ranks"),
-            (small + ["a100-80g"] + run + [json.dumps(dict(json.loads(t.ZERO3), zero_optimization={"stage": 2, "offload_optimizer": {"device": "cpu"}}))],
-             2, "cannot wait in the host's memory yet: leave out offload_optimizer, or take more ranks")):
+             2, "cannot wait in the host's memory yet: leave out offload_param, take offload_optimizer, or take more ranks")):
         if "l7" in words:
             words = words + ["--cutoff_len", 2048]
         code, out, err = plan(*words)

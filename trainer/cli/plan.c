@@ -287,9 +287,12 @@ static enum fr_rc refuse_trained(const struct planning *p, const struct tr_plan_
     for (size_t i = 0; i < plan->n; i++) {
         const struct tr_plan_layout *x = &plan->layouts[i];
 
-        if (x != l)
-            fr_buf_fmt(&others, "; %s (%s) needs %.1f%s", x->name, x->config, x->memory * 1e-9,
-                       x->fits ? " and would fit" : "");
+        if (x == l)
+            continue;
+        fr_buf_fmt(&others, "; %s (%s) needs %.1f", x->name, x->config, x->memory * 1e-9);
+        if (x->host >= 5e8)
+            fr_buf_fmt(&others, " (host %.0f)", x->host * 1e-9);
+        fr_buf_text(&others, x->fits ? " and would fit" : "");
     }
     rc = fr_fail(err, FR_USAGE, "finetuning_type %s: %s: %s, with samples of %lld tokens%s%s%s",
                  p->args.finetuning_type, l->name, l->why, (long long)p->run.job.cutoff,

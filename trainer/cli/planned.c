@@ -29,9 +29,10 @@ static enum fr_rc read_way(struct tr_planned *p, struct fr_err *err)
 {
     int64_t ranks = p->cluster.nodes * p->cluster.gpus;
 
-    p->way = (struct tr_plan_way){.whole = p->ds.stage < 3,
-                                  .host = p->ds.offload_param != TR_OFFLOAD_NONE &&
-                                          !tr_gpu_is_cpu(&p->cluster.gpu)};
+    p->way = (struct tr_plan_way){
+        .whole = p->ds.stage < 3,
+        .host = p->ds.offload_param != TR_OFFLOAD_NONE && !tr_gpu_is_cpu(&p->cluster.gpu),
+        .states = p->trained.all && p->ds.offload_optimizer != TR_OFFLOAD_NONE};
     p->job.asked = &p->way;
     if (!p->ds.experts_stay)
         return FR_OK;
@@ -53,13 +54,11 @@ static enum fr_rc check_trained(const struct tr_planned *p, const struct tr_args
     struct tr_plan_trained t;
     enum fr_rc rc = tr_plan_trained(&p->job, &t, err);
 
-    if (rc == FR_OK && !tr_gpu_is_cpu(&p->cluster.gpu) &&
-        (ds->offload_param != TR_OFFLOAD_NONE || ds->offload_optimizer != TR_OFFLOAD_NONE))
+    if (rc == FR_OK && !tr_gpu_is_cpu(&p->cluster.gpu) && ds->offload_param != TR_OFFLOAD_NONE)
         return fr_fail(err, FR_UNSUPPORTED,
-                       "--finetuning_type %s: weights that train and their states cannot wait in "
-                       "the host's memory yet: leave out offload_%s, or take more ranks",
-                       a->finetuning_type,
-                       ds->offload_param != TR_OFFLOAD_NONE ? "param" : "optimizer");
+                       "--finetuning_type %s: weights that train cannot wait in the host's memory "
+                       "yet: leave out offload_param, take offload_optimizer, or take more ranks",
+                       a->finetuning_type);
     if (rc == FR_OK && p->way.experts > 0 && t.experts)
         return fr_fail(err, FR_UNSUPPORTED,
                        "--finetuning_type %s: experts that stay on their ranks cannot be trained "
@@ -102,6 +101,7 @@ enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct
                                              .prefetch_auto = p->ds.prefetch_auto,
                                              .max_live = p->ds.max_live_parameters,
                                              .max_reuse = p->ds.max_reuse_distance},
+                                  .tile = p->ds.sub_group_size,
                                   .skew = 1};
     if (rc == FR_OK)
         rc = read_way(p, err);

@@ -16,7 +16,7 @@ static const char inner[] = "settings of DeepSpeed's own machinery";
 static const char resident[] =
     "norms and routers stay gathered, all other weights are partitioned, whatever their size";
 static const char optimizer[] = "the optimizer is AdamW, and its states are with what is trained";
-static const char tiles[] = "each rank steps over its slice at once";
+static const char tiles[] = "each rank steps over its slice at once, unless the host does";
 
 /* Every key of zero_optimization. "auto" keeps the default but for those of resolve_auto. */
 static const struct zero_row {
@@ -225,6 +225,19 @@ static void note_lossy(const struct tr_ds_read *r)
                    (long long)c->hpz_partition_size);
 }
 
+/* Whether weights train. */
+static bool weights_train(const struct tr_ds_read *r)
+{
+    const char *type = r->flags->args->finetuning_type;
+
+    return type != NULL && strcmp(type, "lora") != 0;
+}
+
+static bool steps_on_host(const struct tr_ds_read *r)
+{
+    return weights_train(r) && r->out->offload_optimizer != TR_OFFLOAD_NONE;
+}
+
 /* Adds one note per reason, which names all keys without effect for that reason. "auto" and false
  * are not noted. */
 static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
@@ -235,8 +248,10 @@ static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
 
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         struct fr_buf keys = {0};
+        bool used = reasons[i] == tiles && steps_on_host(r);
         json_object_foreach((json_t *)f->object, key, v) if (find(key)->unused == reasons[i] &&
-                                                             !tr_ds_auto(v) && !json_is_false(v))
+                                                             !used && !tr_ds_auto(v) &&
+                                                             !json_is_false(v))
             fr_buf_fmt(&keys, "%s%s", keys.n > 0 ? ", " : "", key);
         if (keys.n > 0 && !keys.bad)
             tr_ds_note(r, "no effect of %s: %s", keys.p, reasons[i]);
@@ -274,19 +289,21 @@ static void note_stage(const struct tr_ds_read *r)
         NULL,
     };
     const struct tr_ds_config *c = r->out;
-    const char *type = r->flags->args->finetuning_type;
-    bool weights = type != NULL && strcmp(type, "lora") != 0; /* train */
 
-    if (weights && c->stage < 3)
+    if (weights_train(r) && c->stage < 3)
         tr_ds_note(r,
                    "stages 0, 1 and 2 are alike: gradients and the optimizer's state are divided "
                    "over the ranks");
     else if (stages[c->stage] != NULL)
         tr_ds_note(r, "%s", stages[c->stage]);
-    if (c->offload_optimizer != TR_OFFLOAD_NONE)
+    if (c->offload_optimizer != TR_OFFLOAD_NONE && !weights_train(r))
         tr_ds_note(
-            r, "offload_optimizer has no effect: the optimizer's state stays beside the weights "
-               "that are trained");
+            r, "offload_optimizer has no effect: the optimizer's state of adapters stays beside "
+               "them");
+    if (steps_on_host(r) && !c->offload_optimizer_pin)
+        tr_ds_note(r, "offload_optimizer: states on the host are pinned whatever pin_memory says");
+    if (steps_on_host(r) && c->offload_optimizer == TR_OFFLOAD_NVME)
+        tr_ds_note(r, "offload_optimizer to nvme: states stay in host memory");
     if (c->offload_param != TR_OFFLOAD_NONE && !c->offload_param_pin)
         tr_ds_note(r, "offload_param: weights on the host are pinned whatever pin_memory says");
     if (c->offload_param == TR_OFFLOAD_NVME)
@@ -360,7 +377,8 @@ void tr_ds_zero_markdown(struct fr_buf *out)
         {"stage3_gather_fp16_weights_on_model_save", "an older name of the one above"},
         {"cpu_offload", "an older name of offload_optimizer"},
         {"cpu_offload_param", "an older name of offload_param"},
-        {"offload_optimizer", "accepted; the state stays beside the weights that are trained"},
+        {"offload_optimizer", "works where weights train; adapters' states stay beside them"},
+        {"sub_group_size", "works with offload_optimizer: elements of a tile of the host, at most"},
     };
 
     fr_buf_text(out, "\n## zero_optimization\n\n| key | |\n|---|---|\n");
@@ -372,6 +390,6 @@ void tr_ds_zero_markdown(struct fr_buf *out)
         fr_buf_fmt(out, "| `%s`", rows[i].key);
         if (rows[i].alias != NULL)
             fr_buf_fmt(out, ", `%s`", rows[i].alias);
-        fr_buf_fmt(out, " | %s%s |\n", rows[i].unused != NULL ? "no effect: " : "", what);
+        fr_buf_fmt(out, " | %s%s |\n", rows[i].unused == what ? "no effect: " : "", what);
     }
 }

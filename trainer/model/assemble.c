@@ -522,7 +522,8 @@ enum fr_rc tr_model_assemble(struct tr_model *m, const struct tr_lora_config *lo
                               .shard = m->shard,
                               .comm = m->o.reduce,
                               .sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32,
-                              .tokens_max = m->o.tokens_max};
+                              .tokens_max = m->o.tokens_max,
+                              .host = m->o.host};
     enum fr_rc rc;
 
     m->blocks = fr_arena_array(&m->arena, n, sizeof(struct tr_block *));

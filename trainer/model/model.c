@@ -224,7 +224,7 @@ size_t tr_model_memory(const struct tr_model *m, struct tr_memory_row rows[TR_ME
     if (s->library > 0)
         rows[n++] = row(s->library_name, s->library, false);
     if (m->grads != NULL) {
-        rows[n++] = row("gradients", g.sums, false);
+        rows[n++] = row("gradients", g.sums, m->o.host.be != NULL);
         rows[n++] = row("gradient windows", g.windows, false);
         if (m->o.trained->save_masters)
             g.saved = g.saved / tr_dtype_bytes(m->o.compute) * sizeof(float);

@@ -22,6 +22,7 @@
 #include "trainer/config/trained.h"
 #include "trainer/model/block.h"
 #include "trainer/model/linear.h"
+#include "trainer/shard/grads.h"
 #include "trainer/shard/owners.h"
 #include "trainer/shard/shard.h"
 #include "trainer/tensor/safetensors.h"
@@ -49,6 +50,8 @@ struct tr_model_opts {
     const struct tr_trained *trained;     /* borrows: weights that train; NULL: none */
     struct tr_comm *reduce;               /* borrows: the world once more, for gradients of weights
                                              alone; NULL: no weight trains, or there is one rank */
+    struct tr_grads_host host;            /* be: borrows; sums of gradients and states of weights
+                                             that train are in the host's memory */
     enum tr_dtype compute;                /* F32, BF16, F16 (F64: ref backend) */
     bool partition;                       /* ZeRO stage 3 */
     enum tr_place place;

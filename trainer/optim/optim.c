@@ -1,4 +1,4 @@
-#include "trainer/optim/optim.h"
+#include "trainer/optim/optim_private.h"
 
 #include "engine/base/sys.h"
 #include "trainer/backend/philox.h"
@@ -14,16 +14,17 @@ static struct tr_view slice_of(const struct tr_optim *o, struct tr_view whole)
     return v;
 }
 
-size_t tr_optim_bytes(const struct tr_model *model, int world)
+void tr_optim_bytes(const struct tr_model *model, int world, struct tr_optim_bytes *out)
 {
+    const struct tr_grads *g = tr_model_grads(model);
+    bool hosted = g != NULL && tr_grads_host(g)->be != NULL;
+    size_t flat = g != NULL && !hosted ? (size_t)tr_grads_flat(g) : 0;
     struct tr_params p;
-    size_t flat = 0;
 
     tr_model_params(model, &p);
-    if (tr_model_grads(model) != NULL)
-        flat = (size_t)tr_grads_flat(tr_model_grads(model));
-    return ((size_t)p.padded / (size_t)world * 4 + (size_t)p.padded + 3 * flat) * sizeof(float) +
-           512;
+    out->device =
+        ((size_t)p.padded / (size_t)world * 4 + (size_t)p.padded + 3 * flat) * sizeof(float) + 512;
+    out->host = hosted ? optim_host_bytes(g) : 0;
 }
 
 static enum fr_rc take(struct tr_optim *o, struct tr_view *v, enum tr_dtype t, int64_t n,
@@ -49,12 +50,13 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
     tr_model_params(model, &o->params);
     o->n = o->params.padded / comm->size;
     o->grads = tr_model_grads(model);
+    bool hosted = o->grads != NULL && tr_grads_host(o->grads)->be != NULL;
     struct tr_view *const slices[] = {&o->master, &o->m, &o->v, &o->grad};
     struct tr_view *const flat[] = {&o->weights.master, &o->weights.m, &o->weights.v};
     rc = take(o, &o->spread, TR_F32, o->params.padded, err);
     for (size_t i = 0; i < sizeof(slices) / sizeof(slices[0]) && rc == FR_OK; i++)
         rc = take(o, slices[i], TR_F32, o->n, err);
-    for (size_t i = 0; i < 3 && o->grads != NULL && rc == FR_OK; i++)
+    for (size_t i = 0; i < 3 && o->grads != NULL && !hosted && rc == FR_OK; i++)
         rc = take(o, flat[i], TR_F32, tr_grads_flat(o->grads), err);
     if (rc == FR_OK)
         rc = take(o, &o->found, TR_I64, 1, err);
@@ -63,7 +65,7 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
     o->spread = tr_view2(o->spread.p, TR_F32, comm->size, o->n);
     if (rc != FR_OK)
         return fr_while(err, "memory of the optimizer");
-    return rc;
+    return hosted ? optim_host_create(o, err) : FR_OK;
 }
 
 void tr_optim_finish(struct tr_optim *o)
@@ -71,6 +73,8 @@ void tr_optim_finish(struct tr_optim *o)
     if (o == NULL || o->be == NULL)
         return;
     tr_comm_leave(o->comm, o->q);
+    if (o->host.be != NULL)
+        optim_host_finish(o);
     void *const all[] = {o->master.p,    o->m.p,        o->v.p,     o->grad.p,
                          o->spread.p,    o->found.p,    o->sumsq.p, o->weights.master.p,
                          o->weights.m.p, o->weights.v.p};
@@ -125,13 +129,6 @@ enum fr_rc tr_optim_zero_grad(struct tr_optim *o, struct fr_err *err)
     return FR_OK;
 }
 
-/* n elements of a vector from `at` on; an absent vector stays absent. */
-static struct tr_view part_of(struct tr_view v, int64_t at, int64_t n)
-{
-    return v.p == NULL ? v
-                       : tr_view1((char *)v.p + (size_t)at * tr_dtype_bytes(v.dtype), v.dtype, n);
-}
-
 static enum fr_rc look_at(struct tr_optim *o, struct tr_view x, struct fr_err *err)
 {
     struct tr_nonfinite nf = {.found = o->found, .x = x};
@@ -141,40 +138,36 @@ static enum fr_rc look_at(struct tr_optim *o, struct tr_view x, struct fr_err *e
     return rc == FR_OK ? tr_sumsq(o->be, o->q, &sq, err) : rc;
 }
 
+struct tr_view optim_sums_of(const struct tr_optim *o, const struct tr_grads_range *r)
+{
+    struct tr_view x = optim_part(tr_grads_sums(o->grads), r->at, r->n);
+
+    return r->cols > 0 ? tr_view2(x.p, x.dtype, r->n / r->cols, r->cols) : x;
+}
+
 /* The ranges alone: gaps of the flat order hold anything. */
 static enum fr_rc look_at_weights(struct tr_optim *o, struct fr_err *err)
 {
-    struct tr_view sums = tr_grads_sums(o->grads);
     const struct tr_grads_range *r;
     enum fr_rc rc = FR_OK;
     size_t n;
 
     r = tr_grads_ranges(o->grads, &n);
-    for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        struct tr_view x = part_of(sums, r[i].at, r[i].n);
-
-        if (r[i].cols > 0)
-            x = tr_view2(x.p, x.dtype, r[i].n / r[i].cols, r[i].cols);
-        rc = look_at(o, x, err);
-    }
+    for (size_t i = 0; i < n && rc == FR_OK; i++)
+        rc = look_at(o, optim_sums_of(o, &r[i]), err);
     return rc;
 }
 
-/* What a rank found in its gradients. */
-struct looked {
-    int64_t limbs[TR_EXACT_LIMBS], found;
-};
-
 /* Adds what all ranks found; the sum of squares has the same bits for every number of ranks. */
-static enum fr_rc add_up(struct tr_optim *o, struct looked *mine, struct fr_err *err)
+static enum fr_rc add_up(struct tr_optim *o, struct optim_found *mine, struct fr_err *err)
 {
-    struct looked *all = fr_sys.alloc((size_t)o->world->size * sizeof(*all));
+    struct optim_found *all = fr_sys.alloc((size_t)o->world->size * sizeof(*all));
     enum fr_rc rc = all != NULL ? tr_comm_host_all_gather(o->world, all, mine, sizeof(*mine), err)
                                 : fr_fail(err, FR_NOMEM, "sums of %d ranks", o->world->size);
 
-    *mine = (struct looked){0};
+    *mine = (struct optim_found){0};
     for (int k = 0; k < o->world->size && rc == FR_OK; k++) {
-        mine->found += all[k].found;
+        mine->count += all[k].count;
         for (int i = 0; i < TR_EXACT_LIMBS; i++)
             mine->limbs[i] += all[k].limbs[i];
     }
@@ -187,25 +180,27 @@ static enum fr_rc add_up(struct tr_optim *o, struct looked *mine, struct fr_err 
 static enum fr_rc look_at_gradients(struct tr_optim *o, double *sumsq, int64_t *found,
                                     struct fr_err *err)
 {
-    struct looked l = {0};
+    struct optim_found l = {0};
     enum fr_rc rc = tr_zero(o->be, o->q, o->found.p, sizeof(int64_t));
 
     if (rc == FR_OK)
         rc = tr_zero(o->be, o->q, o->sumsq.p, sizeof(l.limbs));
     if (rc == FR_OK && o->n > 0)
         rc = look_at(o, o->grad, err);
-    if (rc == FR_OK && o->grads != NULL)
+    if (rc == FR_OK && o->grads != NULL && o->host.be == NULL)
         rc = look_at_weights(o, err);
     if (rc == FR_OK)
-        rc = tr_copy(o->be, o->q, &l.found, o->found.p, sizeof(l.found));
+        rc = tr_copy(o->be, o->q, &l.count, o->found.p, sizeof(l.count));
     if (rc == FR_OK)
         rc = tr_copy(o->be, o->q, l.limbs, o->sumsq.p, sizeof(l.limbs));
     if (rc == FR_OK)
         rc = tr_sync(o->be, o->q, err);
+    if (rc == FR_OK && o->host.be != NULL)
+        rc = optim_host_look(o, &l, err);
     if (rc == FR_OK)
         rc = add_up(o, &l, err);
     *sumsq = tr_exact_value(l.limbs);
-    *found = l.found;
+    *found = l.count;
     return rc;
 }
 
@@ -219,11 +214,11 @@ static enum fr_rc update_range(struct tr_optim *o, const struct tr_adamw *a, int
 
     if (n <= 0)
         return FR_OK;
-    part.p = part_of(a->p, begin - first, n);
-    part.m = part_of(a->m, begin - first, n);
-    part.v = part_of(a->v, begin - first, n);
-    part.g = part_of(a->g, begin - first, n);
-    part.copy = part_of(a->copy, begin - first, n);
+    part.p = optim_part(a->p, begin - first, n);
+    part.m = optim_part(a->m, begin - first, n);
+    part.v = optim_part(a->v, begin - first, n);
+    part.g = optim_part(a->g, begin - first, n);
+    part.copy = optim_part(a->copy, begin - first, n);
     return tr_adamw(o->be, o->q, &part, err);
 }
 
@@ -262,26 +257,34 @@ bool tr_optim_decays(const char *name)
            !has_word(name, "_norm") && strncmp(name, "norm.", 5) != 0;
 }
 
+struct tr_adamw optim_range(const struct tr_optim *o, const struct tr_adamw *a,
+                            const struct tr_grads_range *r)
+{
+    struct tr_adamw x = *a;
+
+    x.p = optim_part(o->weights.master, r->at, r->n);
+    x.m = optim_part(o->weights.m, r->at, r->n);
+    x.v = optim_part(o->weights.v, r->at, r->n);
+    x.g = optim_part(tr_grads_sums(o->grads), r->at, r->n);
+    x.wd = tr_optim_decays(r->name) ? a->wd : 0;
+    x.device_bits = !o->be->memory->is_host;
+    return x;
+}
+
 static enum fr_rc update_weights(struct tr_optim *o, const struct tr_adamw *a, struct fr_err *err)
 {
-    struct tr_view sums = tr_grads_sums(o->grads);
     const struct tr_grads_range *r;
     enum fr_rc rc = FR_OK;
     size_t n;
 
     r = tr_grads_ranges(o->grads, &n);
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        struct tr_adamw x = *a;
+        struct tr_adamw x = optim_range(o, a, &r[i]);
 
-        x.p = part_of(o->weights.master, r[i].at, r[i].n);
-        x.m = part_of(o->weights.m, r[i].at, r[i].n);
-        x.v = part_of(o->weights.v, r[i].at, r[i].n);
-        x.g = part_of(sums, r[i].at, r[i].n);
         x.copy = r[i].weight;
-        x.wd = tr_optim_decays(r[i].name) ? a->wd : 0;
         rc = tr_adamw(o->be, o->q, &x, err);
     }
-    return rc == FR_OK ? tr_grads_updated(o->grads, o->q, err) : rc;
+    return rc;
 }
 
 /* Masters to weights, or weights to masters. */
@@ -293,7 +296,7 @@ static enum fr_rc cast_weights(struct tr_optim *o, bool to_weights, struct fr_er
 
     r = o->grads != NULL ? tr_grads_ranges(o->grads, &n) : NULL;
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        struct tr_view master = part_of(o->weights.master, r[i].at, r[i].n);
+        struct tr_view master = optim_part(o->weights.master, r[i].at, r[i].n);
         struct tr_cast cast = {.y = to_weights ? r[i].weight : master,
                                .x = to_weights ? master : r[i].weight};
 
@@ -355,7 +358,9 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
         .eps = o->eps,
     };
     if (o->grads != NULL)
-        rc = update_weights(o, &a, err);
+        rc = o->host.be != NULL ? optim_host_update(o, &a, err) : update_weights(o, &a, err);
+    if (rc == FR_OK && o->grads != NULL)
+        rc = tr_grads_updated(o->grads, o->q, err);
     if (rc != FR_OK || o->n == 0)
         return rc;
     rc = o->b_ratio > 0 ? update_halves(o, &a, err) : tr_adamw(o->be, o->q, &a, err);

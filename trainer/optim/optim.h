@@ -5,6 +5,10 @@
  * applied, and the new working copies gathered. Of trained weights each rank has the ranges that
  * grads.h gives it, in the same way.
  *
+ * Where grads.h has sums in the host's memory, masters and moments of trained weights are there as
+ * well. The host looks at the sums and steps over them with the bits of the device's AdamW, a tile
+ * at a time, and the device fetches the weights of one tile beside the step of the next.
+ *
  * Weights decay as the reference's groups have it: no norm and no bias.
  * Source: transformers, Trainer.get_decay_parameter_names.
  */
@@ -28,8 +32,16 @@ struct tr_optim {
     struct tr_view spread;  /* (W, n) f32 device: receives an all-to-all; also for whole states */
     struct tr_grads *grads; /* borrows: of trained weights; NULL: none */
     struct tr_optim_weights {
-        struct tr_view master, m, v; /* (flat) f32 device, owns: in the order of grads.h */
+        struct tr_view master, m, v; /* (flat) f32, owns: in the order of grads.h; of the device,
+                                        or pinned memory of the host */
     } weights;
+    struct tr_optim_host {
+        struct tr_backend *be;    /* borrows: NULL: all is on the device */
+        struct tr_queue *q;       /* of be, owns */
+        int64_t tile;             /* elements */
+        char *tiles[2];           /* pinned, owns: weights on their way to the device, in turn */
+        struct tr_event *sent[2]; /* they were copied */
+    } host;
     struct tr_view found;                         /* (1) i64 non-finite gradients of the slice */
     struct tr_view sumsq;                         /* (TR_EXACT_LIMBS) i64 */
     int64_t steps;                                /* updates applied */
@@ -37,7 +49,11 @@ struct tr_optim {
     double b_ratio; /* learning rate of B over that of A (LoRA+, Hayou et al. 2024); 0: 1 */
 };
 
-size_t tr_optim_bytes(const struct tr_model *model, int world);
+/* What tr_optim_create allocates, in bytes on this rank. host: pinned memory of the host. */
+struct tr_optim_bytes {
+    size_t device, host;
+};
+void tr_optim_bytes(const struct tr_model *model, int world, struct tr_optim_bytes *out);
 
 /* comm: for the optimizer's data calls alone; a group of all ranks if the model gathers weights
  * over the world. */

@@ -213,6 +213,8 @@ static void train_weights(const struct tr_plan_job *job, const struct tr_cluster
     l->step_near = g > 1 ? (W - 1) * updated : 0;
     l->work_s += (W + 2) * (double)l->shares.reduced / rate;
     l->update_s = l->sums * (8 * 4 + (double)tr_dtype_bytes(job->compute)) / rate;
+    if (l->way.states)
+        tr_plan_step_on_host(job, c, l);
 }
 
 /* ---- all of them ---- */
@@ -226,6 +228,10 @@ static const struct {
     [TR_PLAN_ZERO3_HOST] = {"ZeRO-3, shards in host memory",
                             "zero_optimization.stage 3, offload_param.device \"cpu\"", 2},
     [TR_PLAN_WHOLE] = {"weights whole on each GPU", "zero_optimization.stage 0", 2},
+    [TR_PLAN_ZERO3_STATES] = {"ZeRO-3, optimizer in host memory",
+                              "zero_optimization.stage 3, offload_optimizer.device \"cpu\"", 2},
+    [TR_PLAN_WHOLE_STATES] = {"weights whole, optimizer in host",
+                              "zero_optimization.stage 2, offload_optimizer.device \"cpu\"", 2},
     [TR_PLAN_EXPERTS_ALL] = {"experts over all ranks",
                              "moe {\"enabled\": true, \"expert_group\": \"world\"}", 2},
     [TR_PLAN_EXPERTS_NODE] = {"experts on each node",
@@ -284,6 +290,7 @@ static bool has_layout(const struct tr_plan_job *job, const struct tr_cluster *c
     bool stay = !p->trained.experts && c->nodes == 1; /* beside weights that train */
 
     if (job->trained != NULL && kind != TR_PLAN_ZERO3 && kind != TR_PLAN_WHOLE &&
+        kind != TR_PLAN_ZERO3_STATES && kind != TR_PLAN_WHOLE_STATES &&
         (kind != TR_PLAN_EXPERTS_ALL || !stay))
         return false;
     switch (kind) {
@@ -291,6 +298,9 @@ static bool has_layout(const struct tr_plan_job *job, const struct tr_cluster *c
         return false;
     case TR_PLAN_ZERO3_HOST:
         return !tr_gpu_is_cpu(&c->gpu);
+    case TR_PLAN_ZERO3_STATES:
+    case TR_PLAN_WHOLE_STATES:
+        return job->trained != NULL && !tr_gpu_is_cpu(&c->gpu);
     case TR_PLAN_EXPERTS_ALL:
         return E >= ranks && ranks > 1 && ranks <= GROUP_RANKS_MAX;
     case TR_PLAN_EXPERTS_NODE:
@@ -305,8 +315,10 @@ static struct tr_plan_way way_of(const struct tr_cluster *c, enum tr_plan_kind k
 {
     bool node = kind == TR_PLAN_EXPERTS_NODE || kind == TR_PLAN_STAGES;
 
-    return (struct tr_plan_way){.whole = kind == TR_PLAN_WHOLE,
+    return (struct tr_plan_way){.whole = kind == TR_PLAN_WHOLE || kind == TR_PLAN_WHOLE_STATES,
                                 .host = kind == TR_PLAN_ZERO3_HOST,
+                                .states =
+                                    kind == TR_PLAN_ZERO3_STATES || kind == TR_PLAN_WHOLE_STATES,
                                 .experts = kind == TR_PLAN_EXPERTS_ALL ? c->nodes * c->gpus
                                            : node                      ? c->gpus
                                                                        : 0};
@@ -314,13 +326,16 @@ static struct tr_plan_way way_of(const struct tr_cluster *c, enum tr_plan_kind k
 
 static void name_asked(struct tr_plan_layout *l)
 {
+    const char *states = l->way.states ? ", optimizer in host" : "";
+
     if (l->way.experts > 0)
-        (void)snprintf(l->name, sizeof(l->name), "experts over %lld rank%s%s",
+        (void)snprintf(l->name, sizeof(l->name), "experts over %lld rank%s%s%s",
                        (long long)l->way.experts, l->way.experts == 1 ? "" : "s",
-                       l->way.whole ? ", other weights whole" : "");
+                       l->way.whole ? ", other weights whole" : "", states);
     else
-        (void)snprintf(l->name, sizeof(l->name), "weights whole%s",
-                       l->way.host ? ", in host memory" : "");
+        (void)snprintf(l->name, sizeof(l->name), "%s%s%s",
+                       l->way.whole ? "weights whole" : "ZeRO-3",
+                       l->way.host ? ", in host memory" : "", states);
 }
 
 /* Once a step: ordered sums by slices, then copies round a ring. */
@@ -395,7 +410,8 @@ static int best_of(const struct tr_plan_job *job, const struct tr_cluster *c,
 
 static bool same_way(const struct tr_plan_way *a, const struct tr_plan_way *b)
 {
-    return a->whole == b->whole && a->host == b->host && a->experts == b->experts;
+    return a->whole == b->whole && a->host == b->host && a->states == b->states &&
+           a->experts == b->experts;
 }
 
 /* Finds the job's layout among the others, or else adds it as the last one. */

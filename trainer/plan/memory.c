@@ -50,6 +50,7 @@ static void take_rows(struct tr_plan_layout *l, const struct tr_model *m,
     bool cpu = tr_gpu_is_cpu(&c->gpu);
     struct tr_memory_row rows[TR_MEMORY_ROWS];
     size_t n = tr_model_memory(m, rows) - 1; /* without the sum */
+    struct tr_optim_bytes o;
     struct tr_params p;
 
     tr_model_params(m, &p);
@@ -64,9 +65,9 @@ static void take_rows(struct tr_plan_layout *l, const struct tr_model *m,
                     strcmp(rows[i].name, "part to be saved") != 0))
             add(l, rows[i], c->gpus);
     }
-    add(l,
-        (struct tr_memory_row){.name = "optimizer",
-                               .bytes = tr_optim_bytes(m, (int)(c->nodes * c->gpus))},
+    tr_optim_bytes(m, (int)(c->nodes * c->gpus), &o);
+    add(l, (struct tr_memory_row){.name = "optimizer", .bytes = o.device}, c->gpus);
+    add(l, (struct tr_memory_row){.name = "optimizer states", .bytes = o.host, .host = !cpu},
         c->gpus);
     if (cpu)
         add(l,
@@ -87,6 +88,8 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
     o->config = job->config;
     o->lora = job->trained == NULL ? job->lora : NULL;
     o->trained = job->trained;
+    if (job->trained != NULL && l->way.states)
+        o->host = (struct tr_grads_host){.be = o->be, .tile = job->tile};
     o->compute = job->compute;
     o->limits = job->limits;
     o->tokens_max = job->batch * job->cutoff;

@@ -27,7 +27,9 @@
  *                        stage each micro-batch sends its f32 gradients to their owners, g (W-g)/W
  *                        4P out of a node, and below stage 3 (norms: at every stage) an update
  *                        is followed by a gather of the weights. AdamW moves 32 bytes and one
- *                        weight an element, a reduction W + 2 times 4 bytes of an owner's
+ *                        weight an element, a reduction W + 2 times 4 bytes of an owner's. With
+ *                        the optimizer in the host's memory 4P/W go there from each rank in each
+ *                        micro-batch, and AdamW moves 28 bytes and one weight of a node's memory
  *   adapters' gradients  once a step: ordered sums g (W-g)/W * 4, and copies (W-1)/W * 2 bytes
  *   stages               2 n g T H elements out of a node, (m + n - 1) / m of the work, of as many
  *                        tokens as the other layouts have; m micro-batches in a row
@@ -80,6 +82,7 @@ struct tr_cluster {
 struct tr_plan_way {
     bool whole;      /* every rank has all weights, except those of owned experts */
     bool host;       /* shards are in the host's memory */
+    bool states;     /* so are sums and the optimizer's state of weights that train */
     int64_t experts; /* ranks of a group that owns the routed experts; 0: sharded like the rest */
 };
 
@@ -94,6 +97,7 @@ struct tr_plan_job {
     struct tr_shard_limits limits;
     size_t keep_bytes;   /* limit of activations kept for the backward */
     size_t pack_bytes;   /* limit of packed weights, which take the memory that is left */
+    int64_t tile;        /* elements that the host steps on at once, at most */
     double epoch_tokens; /* 0: not known */
     double supervised;   /* share of tokens with a target; 0: unknown, all assumed */
     double skew;         /* rows of the busiest rank over the mean, 1: even */
@@ -105,6 +109,8 @@ enum tr_plan_kind {
     TR_PLAN_ZERO3_THREE,  /* the same as DeepSpeed does it: three passes, a layer held */
     TR_PLAN_ZERO3_HOST,   /* shards in the host's memory */
     TR_PLAN_WHOLE,        /* all weights on every rank */
+    TR_PLAN_ZERO3_STATES, /* as TR_PLAN_ZERO3, the optimizer in the host's memory */
+    TR_PLAN_WHOLE_STATES, /* as TR_PLAN_WHOLE, ditto */
     TR_PLAN_EXPERTS_ALL,  /* one set of experts over all ranks */
     TR_PLAN_EXPERTS_NODE, /* a set of experts on each node */
     TR_PLAN_STAGES,       /* a stage of layers on each node, its experts over the node's ranks */
@@ -133,7 +139,7 @@ struct tr_plan_spread {
 struct tr_plan_layout {
     enum tr_plan_kind kind;
     struct tr_plan_way way;
-    char name[64];
+    char name[96];
     const char *config; /* setting in the DeepSpeed file; NULL: not implemented */
     bool fits;
     char why[200]; /* reason if it does not fit */
@@ -146,7 +152,7 @@ struct tr_plan_layout {
     struct tr_row_work rows_work;   /* of a micro-batch, if every rank computes its own tokens */
     double memory;                  /* bytes a GPU */
     double host;                    /* bytes of a node's memory, pinned */
-    struct tr_memory_row rows[TR_MEMORY_ROWS + 1]; /* parts of memory; none: memory is a formula */
+    struct tr_memory_row rows[TR_MEMORY_ROWS + 2]; /* parts of memory; none: memory is a formula */
     size_t n_rows;
 
     double work_s;     /* of a micro-batch, computing */
@@ -231,6 +237,11 @@ double tr_plan_core(const struct tr_model_config *c, double tokens, int64_t firs
 
 /* Operations of a frozen head for a token, on average: 4VH if it has a target, else 0. */
 double tr_plan_head_flops(const struct tr_plan_job *job);
+
+/* With the optimizer in the host's memory: adds the way of gradients there, and sets the update,
+ * the slower of the host's steps and of the weights' way back. */
+void tr_plan_step_on_host(const struct tr_plan_job *job, const struct tr_cluster *c,
+                          struct tr_plan_layout *l);
 
 /* Of job->trained, which is not NULL. */
 enum fr_rc tr_plan_trained(const struct tr_plan_job *job, struct tr_plan_trained *out,

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#define HOST_STREAM 300e9 /* bytes a second of a node's memory, assumed */
+
 /* lowest: the first layer with a weight that trains, -1: below all layers. */
 struct walk {
     const struct tr_plan_job *job;
@@ -87,4 +89,18 @@ void tr_plan_times(const struct tr_plan_job *job, double steps, double micros,
         for (int i = 0; i < n; i++)
             times[step * n + i] = of * (i < n - 1 ? 1 : micros - i);
     }
+}
+
+void tr_plan_step_on_host(const struct tr_plan_job *job, const struct tr_cluster *c,
+                          struct tr_plan_layout *l)
+{
+    double copy = (double)tr_dtype_bytes(job->compute);
+
+    if (tr_gpu_is_cpu(&c->gpu)) { /* the same memory */
+        l->work_s += 2 * (double)l->shares.reduced / c->gpu.stream;
+        return;
+    }
+    l->host_bytes += (double)l->shares.reduced;
+    l->update_s = fmax((double)c->gpus * l->sums * (7 * 4 + copy) / HOST_STREAM,
+                       l->sums * copy / c->gpu.host);
 }

@@ -63,13 +63,13 @@ static enum fr_rc open_folder(struct reading *x, const char *dir, struct fr_err 
 }
 
 /* Elements [begin, begin+n) of a tensor, from rank 0 to all, and to the masters of r (NULL: this
- * rank has none). Gradient sums hold nothing: they are the window. */
+ * rank has none). The room of gradients is the window. */
 static enum fr_rc take(struct reading *x, const char *name, int64_t begin, int64_t n,
                        const struct tr_grads_range *r, struct fr_err *err)
 {
     struct tr_optim *o = x->o;
     int64_t size = (int64_t)tr_dtype_bytes(x->type), from = begin, to = begin + n;
-    char *window = tr_grads_sums(o->grads).p;
+    char *window = tr_grads_room(o->grads).p;
     struct tr_broadcast all = {
         .p = window, .bytes = (size_t)((n * size + 3) / 4 * 4), .what = name};
     enum fr_rc rc = FR_OK;
@@ -124,7 +124,7 @@ static enum fr_rc take_all(struct reading *x, struct fr_err *err)
 
 enum fr_rc tr_import_model(const char *dir, struct tr_optim *o, struct fr_err *err)
 {
-    int64_t room = tr_grads_flat(o->grads) * (int64_t)sizeof(float);
+    int64_t room = (int64_t)tr_view_bytes(tr_grads_room(o->grads));
     struct reading x = {.o = o, .type = TR_F32, .room = room < PIECE_BYTES ? room : PIECE_BYTES};
     enum fr_rc rc;
 

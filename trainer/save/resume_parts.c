@@ -58,7 +58,7 @@ struct joined {
     int state;
 };
 
-/* Bytes [at, at+n) from the device. */
+/* Bytes [at, at+n) from the device, or the host's side. */
 static enum fr_rc fill(void *arg, const struct tr_st_item *item, int64_t at, void *dst, size_t n,
                        struct fr_err *err)
 {

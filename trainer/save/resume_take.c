@@ -32,8 +32,8 @@ struct cursor {
     int state;
 };
 
-/* Reads elements of a part that this rank sees to the device. */
-static enum fr_rc read_to(struct taking *t, const struct want *w, float *device, struct fr_err *err)
+/* Reads elements of a part that this rank sees to memory of the device, or pinned memory. */
+static enum fr_rc read_to(struct taking *t, const struct want *w, float *to, struct fr_err *err)
 {
     const struct resume_entry *e = &t->s->entries[w->entry];
     struct tr_st *st = t->s->parts[e->part].st;
@@ -48,7 +48,7 @@ static enum fr_rc read_to(struct taking *t, const struct want *w, float *device,
         n = w->n - done < PIECE ? w->n - done : PIECE;
         rc = tr_st_read(st, tensor, (w->at + done) * 4, t->host, (size_t)n * 4, err);
         if (rc == FR_OK)
-            rc = tr_copy(t->o->be, t->o->q, device + done, t->host, (size_t)n * 4);
+            rc = tr_copy(t->o->be, t->o->q, to + done, t->host, (size_t)n * 4);
         if (rc == FR_OK)
             rc = tr_sync(t->o->be, t->o->q, err);
     }
@@ -104,14 +104,14 @@ struct round {
     size_t *in_at, *in_bytes, *out_at, *out_bytes;
 };
 
-/* One want of every rank: those who see the part send it. Gradient sums hold nothing yet: they are
- * the window of what is sent. */
+/* One want of every rank: those who see the part send it. The room of gradients holds nothing yet:
+ * it is the window of what is sent, and of what arrives. */
 static enum fr_rc exchange(struct taking *t, const struct round *x, int64_t most, float *to,
                            struct fr_err *err)
 {
     const struct tr_comm *world = t->o->world;
-    float *window = tr_grads_sums(t->o->grads).p;
-    struct tr_alltoallv all = {.out = to != NULL ? to : window + most * world->size,
+    float *window = tr_grads_room(t->o->grads).p, *arrived = window + most * world->size;
+    struct tr_alltoallv all = {.out = arrived,
                                .in = window,
                                .out_at = x->out_at,
                                .out_bytes = x->out_bytes,
@@ -134,6 +134,8 @@ static enum fr_rc exchange(struct taking *t, const struct round *x, int64_t most
     }
     if (rc == FR_OK)
         rc = tr_comm_all_to_allv(t->o->comm, t->o->q, &all, err);
+    if (rc == FR_OK && to != NULL)
+        rc = tr_copy(t->o->be, t->o->q, to, arrived, (size_t)x->wants[world->rank].n * 4);
     return rc == FR_OK ? tr_sync(t->o->be, t->o->q, err) : rc;
 }
 
@@ -141,7 +143,7 @@ static enum fr_rc take_unseen(struct taking *t, struct fr_err *err)
 {
     struct tr_comm *world = t->o->world;
     size_t ranks = (size_t)world->size;
-    int64_t room = tr_grads_flat(t->o->grads), most;
+    int64_t room = tr_view_count(tr_grads_room(t->o->grads)), most;
     struct fr_arena arena = {0};
     struct round x = {.wants = fr_arena_array(&arena, ranks, sizeof(*x.wants))};
     size_t **const arrays[] = {&x.in_at, &x.in_bytes, &x.out_at, &x.out_bytes};

@@ -35,6 +35,11 @@ static void raise_window(struct tr_grads *g, int64_t share)
     g->window_elements = n > g->window_elements ? n : g->window_elements;
 }
 
+static void raise_share(struct tr_grads *g, int64_t share)
+{
+    g->most_share = share > g->most_share ? share : g->most_share;
+}
+
 static void list_parts(struct tr_grads *g)
 {
     const struct tr_shard *s = g->o.shard;
@@ -48,13 +53,16 @@ static void list_parts(struct tr_grads *g)
         add_part(g, (int)i, elements_of(u, u->share));
         if (rows_has(u))
             g->cols = u->tensors->shape[1] > g->cols ? u->tensors->shape[1] : g->cols;
-        if (u->kind != TR_UNIT_ROWS)
+        if (u->kind != TR_UNIT_ROWS) {
             raise_window(g, elements_of(u, u->share));
+            raise_share(g, elements_of(u, u->share));
+        }
     }
     for (size_t i = 0; i < s->nunits && g->norms < 0; i++)
         if (is_norm(&s->units[i])) {
             g->norms = (int)g->nparts;
             add_part(g, -1, elements_of(&s->units[i], shard_norms_share(s)));
+            raise_share(g, g->parts[g->norms].n);
         }
 }
 
@@ -94,6 +102,7 @@ static void add_ranges(struct tr_grads *g, const struct grads_part *p, const str
             .n = (int64_t)((to - from) / c),
             .cols = rows_has(u) ? cols : 0,
             .at = p->at + (int64_t)((from - lo) / c),
+            .weight = {.dtype = u->tensors->dtype},
         };
         g->homes[g->nranges++] = (struct grads_home){u, from, lo};
     }
@@ -179,6 +188,7 @@ void tr_grads_destroy(struct tr_grads *g)
     if (g == NULL)
         return;
     grads_rows_free(g);
+    grads_host_free(g);
     tr_mem_free(g->o.be, TR_MEM_DEVICE, g->buffer);
     fr_arena_finish(&g->arena);
     fr_sys.free(g);
@@ -186,7 +196,7 @@ void tr_grads_destroy(struct tr_grads *g)
 
 /* ---- memory ---- */
 
-enum { SUMS, WINDOW, ARRIVED, NORMS, BUFFERS };
+enum { SUMS, WINDOW, ARRIVED, NORMS, LANDING, BUFFERS };
 
 static void buffer_elements(const struct tr_grads *g, int64_t n[BUFFERS])
 {
@@ -197,6 +207,7 @@ static void buffer_elements(const struct tr_grads *g, int64_t n[BUFFERS])
     n[WINDOW] = g->window_elements;
     n[ARRIVED] = g->ranks > 1 ? most : 0;
     n[NORMS] = norms;
+    n[LANDING] = grads_hosted(g) ? g->most_share : 0;
 }
 
 void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out)
@@ -210,24 +221,31 @@ void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out)
     for (size_t k = 0; k < g->nparts && g->me == 0; k++)
         if (tr_grads_part_bytes(g, (int)k) > out->saved)
             out->saved = tr_grads_part_bytes(g, (int)k);
-    out->windows = (size_t)(n[WINDOW] + n[ARRIVED] + n[NORMS]) * size + grads_rows_bytes(g);
+    out->windows =
+        (size_t)(n[WINDOW] + n[ARRIVED] + n[NORMS] + n[LANDING]) * size + grads_rows_bytes(g);
 }
 
 enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
 {
-    struct tr_view *const views[BUFFERS] = {&g->sums, &g->window, &g->arrived, &g->norm_window};
+    struct tr_view *const views[BUFFERS] = {&g->sums, &g->window, &g->arrived, &g->norm_window,
+                                            &g->landing};
     size_t size = tr_dtype_bytes(g->o.sum), bytes = 0;
     int64_t n[BUFFERS];
     void *p = NULL;
     enum fr_rc rc;
 
     buffer_elements(g, n);
+    if (grads_hosted(g)) {
+        if ((rc = grads_host_alloc(g, err)) != FR_OK)
+            return rc;
+        n[SUMS] = 0;
+    }
     for (int i = 0; i < BUFFERS; i++)
         bytes += round_256((size_t)n[i] * size);
     if ((rc = tr_mem_alloc(g->o.be, TR_MEM_DEVICE, bytes, &p, err)) == FR_OK)
         rc = tr_zero(g->o.be, q, p, bytes);
     g->buffer = p;
-    for (int i = 0; i < BUFFERS && rc == FR_OK; i++) {
+    for (int i = grads_hosted(g) ? WINDOW : SUMS; i < BUFFERS && rc == FR_OK; i++) {
         *views[i] = tr_view1(p, g->o.sum, n[i]);
         p = (char *)p + round_256((size_t)n[i] * size);
     }
@@ -276,7 +294,8 @@ static enum fr_rc reduce(struct tr_grads *g, struct tr_queue *q, struct grads_pa
                          struct tr_view window, const char *what, struct fr_err *err)
 {
     bool add = !p->fresh;
-    struct tr_view in = tr_view2(window.p, g->o.sum, g->ranks, p->n), out = grads_sums_of(g, p);
+    struct tr_view in = tr_view2(window.p, g->o.sum, g->ranks, p->n), sums = grads_sums_of(g, p);
+    struct tr_view out = grads_hosted(g) ? tr_view1(g->landing.p, g->o.sum, p->n) : sums;
     struct tr_reduce own = {.out = out, .slices = in, .add = add};
     struct tr_reduce_scatter all = {.out = out,
                                     .in = in,
@@ -285,15 +304,19 @@ static enum fr_rc reduce(struct tr_grads *g, struct tr_queue *q, struct grads_pa
                                     .what = what};
 
     size_t before[TR_LINK_CLASSES];
-    enum fr_rc rc;
+    enum fr_rc rc = FR_OK;
 
     p->fresh = false;
-    if (g->ranks == 1)
-        return tr_reduce_ordered(g->o.be, q, &own, err);
-    memcpy(before, g->o.comm->class_bytes, sizeof(before));
-    rc = tr_comm_reduce_scatter(g->o.comm, q, &all, err);
-    grads_count(g, before, g->moved.reduced);
-    return rc;
+    if (grads_hosted(g))
+        rc = grads_host_up(g, q, add ? sums : (struct tr_view){0}, err);
+    if (rc == FR_OK && g->ranks == 1)
+        rc = tr_reduce_ordered(g->o.be, q, &own, err);
+    if (rc == FR_OK && g->ranks > 1) {
+        memcpy(before, g->o.comm->class_bytes, sizeof(before));
+        rc = tr_comm_reduce_scatter(g->o.comm, q, &all, err);
+        grads_count(g, before, g->moved.reduced);
+    }
+    return rc == FR_OK && grads_hosted(g) ? grads_host_down(g, q, sums, err) : rc;
 }
 
 enum fr_rc tr_grads_reduce(struct tr_grads *g, struct tr_queue *q, int unit, struct fr_err *err)

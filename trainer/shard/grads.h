@@ -13,6 +13,11 @@
  * micro-batches alone: not on the number of ranks, the stage, the accumulation or the transport. Of
  * an embedding that is the head as well, the head's parts of all ranks are added first.
  *
+ * Sums may lie in the host's memory (offload_optimizer). A unit's share is then summed in a landing
+ * on the device and copied to the host on a queue of its own, beside the backward of the next unit.
+ * With a sum to add to, that sum is copied up first: the bits are the same. Rows of an embedding
+ * are added in the host's memory by the device.
+ *
  * Every rank makes the same calls in the same order. Data calls are on the queue of the caller.
  */
 #ifndef TR_SHARD_GRADS_H
@@ -22,6 +27,12 @@
 
 struct tr_grads;
 
+/* Where sums and the optimizer's state are, unless on the device. */
+struct tr_grads_host {
+    struct tr_backend *be; /* borrows: steps on them, in the host's memory; NULL: on the device */
+    int64_t tile;          /* elements that it steps on at once, at most; 0: no limit */
+};
+
 struct tr_grads_opts {
     struct tr_backend *be;  /* borrows */
     struct tr_shard *shard; /* borrows: all its units are added */
@@ -29,6 +40,7 @@ struct tr_grads_opts {
                                NULL where the shard has one rank */
     enum tr_dtype sum;      /* f32* of ops.h */
     int64_t tokens_max;     /* of a micro-batch */
+    struct tr_grads_host host;
 };
 
 /* *out is NULL where no unit is trained. Allocates no device memory. */
@@ -38,8 +50,9 @@ void tr_grads_destroy(struct tr_grads *g);
 
 /* What tr_grads_alloc takes, in bytes on this rank. */
 struct tr_grads_bytes {
-    size_t sums;    /* this rank's shares */
-    size_t windows; /* gradients of the largest unit, those received, rows of the embedding */
+    size_t sums;    /* this rank's shares; of the host with o.host */
+    size_t windows; /* gradients of the largest unit, those received, rows of the embedding, the
+                       landing of a share on its way to the host */
     size_t saved;   /* not taken: of the host, on the rank that asks tr_grads_whole for all parts */
 };
 void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out);
@@ -99,14 +112,20 @@ struct tr_grads_range {
     int64_t first, n;
     int64_t cols;          /* it is whole rows of so many; 0: it begins and ends anywhere */
     int64_t at;            /* a multiple of 256 bytes of the sums */
-    struct tr_view weight; /* (n) C: written by the optimizer; absent before tr_grads_alloc */
+    struct tr_view weight; /* (n) C: written by the optimizer; before tr_grads_alloc its type */
 };
 
 /* In the order of units. Owned by g. */
 const struct tr_grads_range *tr_grads_ranges(const struct tr_grads *g, size_t *n);
 int64_t tr_grads_flat(const struct tr_grads *g);        /* elements of the flat order, with gaps */
 struct tr_view tr_grads_sums(const struct tr_grads *g); /* (flat) f32* */
-int64_t tr_grads_elements(const struct tr_grads *g);    /* trained, of all ranks, without gaps */
+const struct tr_grads_host *tr_grads_host(const struct tr_grads *g); /* be NULL: on the device */
+int64_t tr_grads_tile(const struct tr_grads *g); /* elements of a tile; the same on all ranks */
+/* Waits until sums in the host's memory are whole: after it the host may read them. */
+enum fr_rc tr_grads_arrived(struct tr_grads *g, struct tr_queue *q, struct fr_err *err);
+/* (n) f32* of the device, which holds nothing between steps; as large on all ranks. */
+struct tr_view tr_grads_room(const struct tr_grads *g);
+int64_t tr_grads_elements(const struct tr_grads *g); /* trained, of all ranks, without gaps */
 
 /* Weights of the host's side: the bytes of part k of all that is trained, and a tensor's pieces,
  * which follow each other in the list: elements [first, first+n) lie at element `at` of the part.

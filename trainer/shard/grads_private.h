@@ -37,8 +37,14 @@ struct tr_grads {
     int64_t window_elements; /* ranks * share of the largest unit */
     struct tr_gather_item *items;
     struct tr_grads_moved moved;
-    char *buffer; /* owns: the memory of these */
+    char *buffer; /* owns: the memory of these, of sums unless the host has them */
     struct tr_view sums, window, arrived, norm_window;
+
+    /* grads_host.c: sums in the host's memory. */
+    int64_t most_share; /* elements of the largest share that is not of rows alone */
+    struct tr_view landing;
+    struct tr_queue *down;           /* copies to the host */
+    struct tr_event *ready, *landed; /* the landing is summed; it was copied */
 
     /* grads_rows.c */
     int64_t cols;            /* of the widest unit of rows; 0: none */
@@ -63,6 +69,23 @@ struct tr_view grads_sums_of(const struct tr_grads *g, const struct grads_part *
 /* Adds what the communicator has sent since `before`, its counters then. */
 void grads_count(const struct tr_grads *g, const size_t before[TR_LINK_CLASSES],
                  size_t out[TR_LINK_CLASSES]);
+
+/* Whether sums are in the host's memory. */
+static inline bool grads_hosted(const struct tr_grads *g)
+{
+    return g->o.host.be != NULL;
+}
+
+enum fr_rc grads_host_alloc(struct tr_grads *g, struct fr_err *err);
+void grads_host_free(struct tr_grads *g);
+/* Before q changes the landing or sums: what was on its way is there. */
+enum fr_rc grads_host_wait(struct tr_grads *g, struct tr_queue *q);
+/* up: when the landing is free, copies a part's sums there; absent: nothing. down: when what was
+ * put into q is done, copies the landing to the sums. */
+enum fr_rc grads_host_up(struct tr_grads *g, struct tr_queue *q, struct tr_view sums,
+                         struct fr_err *err);
+enum fr_rc grads_host_down(struct tr_grads *g, struct tr_queue *q, struct tr_view sums,
+                           struct fr_err *err);
 
 size_t grads_rows_bytes(const struct tr_grads *g);
 enum fr_rc grads_rows_alloc(struct tr_grads *g, struct fr_err *err);

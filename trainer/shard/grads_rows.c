@@ -184,6 +184,9 @@ enum fr_rc tr_grads_rows(struct tr_grads *g, struct tr_queue *q, const struct tr
     struct tr_embed e = {.dy = in->dy, .ids = in->compact};
     enum fr_rc rc = tr_event_wait(g->o.be, NULL, g->picked[g->calls % 2]);
 
+    if (rc == FR_OK && grads_hosted(g))
+        rc = grads_host_wait(g, q);
+
     r.pick = g->host_pick + g->calls % 2 * half;
     e.dtable = tr_view2(g->compact.p, g->o.sum, (int64_t)mine.n, r.cols);
     for (int i = 0; i < t.n && rc == FR_OK; i++, p++) {

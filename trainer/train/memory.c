@@ -3,6 +3,7 @@
  */
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/base/sys.h"
 #include "trainer/train/setup.h"
 
 #include <stdlib.h>
@@ -11,7 +12,10 @@
 enum {
     PIECES = 64,            /* more than the allocations of a run */
     DEVICE_SPARE = 1 << 30, /* bytes of a device at most that nothing is kept in */
+    HOST_SPARE_PART = 8,    /* of what is free in a host, one part or HOST_SPARE is left free */
 };
+
+#define HOST_SPARE 4000000000u /* bytes */
 
 #define NCCL_OWN "NCCL, its own"
 
@@ -30,7 +34,7 @@ int64_t tr_peak_rss(void)
 
 /* The table of a rank's memory: rows of the model and of the run. */
 struct table {
-    struct tr_memory_row rows[TR_MEMORY_ROWS + 4];
+    struct tr_memory_row rows[TR_MEMORY_ROWS + 5];
     size_t n, sum, device, own; /* own: of device, taken by libraries already */
 };
 
@@ -47,13 +51,17 @@ static size_t transport_bytes(const struct tr_run *r)
 
 static void make_table(const struct tr_run *r, struct table *t)
 {
+    struct tr_optim_bytes o;
     struct tr_params p;
 
     tr_model_params(r->model, &p);
     *t = (struct table){0};
     t->n = tr_model_memory(r->model, t->rows) - 1; /* without the model's sum */
-    t->rows[t->n++] = (struct tr_memory_row){.name = "optimizer",
-                                             .bytes = tr_optim_bytes(r->model, r->env.comm->size)};
+    tr_optim_bytes(r->model, r->env.comm->size, &o);
+    t->rows[t->n++] = (struct tr_memory_row){.name = "optimizer", .bytes = o.device};
+    if (o.host > 0)
+        t->rows[t->n++] =
+            (struct tr_memory_row){.name = "optimizer states", .bytes = o.host, .host = true};
     t->rows[t->n++] =
         (struct tr_memory_row){.name = "state staging",
                                .bytes = (size_t)p.padded * r->resume.flat_states * sizeof(float),
@@ -91,7 +99,7 @@ static void print_table(const struct tr_run *r, const struct table *t)
 }
 
 /* A hint how to shrink the largest row of a memory. */
-static const char *cure(const struct tr_memory_row *row)
+static const char *cure(const struct tr_run *r, const struct tr_memory_row *row)
 {
     if (strcmp(row->name, "base shard") == 0)
         return row->host ? "take more ranks with ZeRO stage 3, or leave out offload_param"
@@ -105,6 +113,11 @@ static const char *cure(const struct tr_memory_row *row)
         return "lower stage3_max_live_parameters";
     if (strcmp(row->name, NCCL_OWN) == 0)
         return "lower NCCL_BUFFSIZE or NCCL_MAX_NCHANNELS";
+    if (r->trained.all &&
+        (strcmp(row->name, "gradients") == 0 || strcmp(row->name, "optimizer") == 0 ||
+         strcmp(row->name, "optimizer states") == 0))
+        return r->host != NULL ? "take more nodes"
+                               : "take more ranks, or zero_optimization.offload_optimizer";
     if (strcmp(row->name, "adapters") == 0 || strcmp(row->name, "optimizer") == 0 ||
         strcmp(row->name, "state staging") == 0)
         return "lower --lora_rank, or take more ranks";
@@ -135,7 +148,7 @@ static enum fr_rc reserve(const struct tr_run *r, const struct table *t, struct 
     return fr_fail(err, why.rc,
                    "rank %d needs %s on its device, the largest part is %s with %s: "
                    "%s; %s",
-                   r->env.comm->rank, all, most->name, size, why.msg, cure(most));
+                   r->env.comm->rank, all, most->name, size, why.msg, cure(r, most));
 }
 
 enum fr_rc tr_run_host_lacks(const struct tr_run *r, const struct fr_err *why, struct fr_err *err)
@@ -153,7 +166,7 @@ enum fr_rc tr_run_host_lacks(const struct tr_run *r, const struct fr_err *why, s
         print_table(r, &t);
     fr_show_size((int64_t)(apart ? t.sum - t.device : t.sum), all);
     return fr_fail(err, why->rc, "rank %d needs %s of its host's memory: %s; %s", r->env.comm->rank,
-                   all, why->msg, row != NULL ? cure(row) : "take fewer ranks on this machine");
+                   all, why->msg, row != NULL ? cure(r, row) : "take fewer ranks on this machine");
 }
 
 /* The part of this much device memory that the table leaves free. */
@@ -191,14 +204,54 @@ static void use_room(struct tr_run *r)
         r->packed_bytes = tr_model_prepack(r->model, left_over(r, room));
 }
 
+/* What a rank needs of its host's memory, and has there. */
+struct host_room {
+    size_t need, room;
+};
+
+/* With the optimizer in the host's memory: refuses on all ranks what a node cannot hold. What is
+ * free is read before any rank takes a part. */
+static enum fr_rc check_host(const struct tr_run *r, const struct table *t, struct fr_err *err)
+{
+    const struct tr_comm *c = r->env.comm;
+    struct host_room mine = {0}, *all;
+    enum fr_rc rc;
+
+    if (r->host == NULL)
+        return FR_OK;
+    mine.need = r->env.be->memory->is_host ? t->sum : t->sum - t->device;
+    mine.room = tr_mem_room(r->host);
+    mine.room -=
+        mine.room / HOST_SPARE_PART < HOST_SPARE ? mine.room / HOST_SPARE_PART : HOST_SPARE;
+    if ((all = fr_sys.alloc((size_t)c->size * sizeof(*all))) == NULL)
+        return fr_fail(err, FR_NOMEM, "memory of %d ranks", c->size);
+    rc = tr_comm_host_all_gather(r->env.comm, all, &mine, sizeof(mine), err);
+    for (int k = 0; k < c->size && rc == FR_OK; k++) {
+        size_t need = 0;
+
+        for (int i = 0; i < c->size; i++)
+            need += c->node_of == NULL || c->node_of[i] == c->node_of[k] ? all[i].need : 0;
+        if (need > all[k].room)
+            rc = fr_fail(err, FR_NOMEM,
+                         "offload_optimizer: %.1f GB of host memory a node, %.1f available: take "
+                         "more nodes, or --finetuning_type freeze or lora",
+                         (double)need * 1e-9, (double)all[k].room * 1e-9);
+    }
+    fr_sys.free(all);
+    return rc;
+}
+
 static enum fr_rc take(struct tr_run *r, struct fr_err *err)
 {
     struct table t;
+    enum fr_rc rc;
 
     make_table(r, &t);
     r->planned_bytes = t.sum;
     if (r->env.comm->rank == 0)
         print_table(r, &t);
+    if ((rc = check_host(r, &t, err)) != FR_OK)
+        return rc;
     return reserve(r, &t, err);
 }
 

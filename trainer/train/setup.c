@@ -201,6 +201,15 @@ static int64_t samples_of(const struct tr_run *r)
     return most;
 }
 
+/* The backend that steps in the host's memory, where the optimizer of weights is there. */
+static enum fr_rc open_host(struct tr_run *r, struct fr_err *err)
+{
+    if (!r->trained.all || r->ds.offload_optimizer == TR_OFFLOAD_NONE)
+        return FR_OK;
+    r->host = r->env.be;
+    return r->env.be->memory->is_host ? FR_OK : tr_cpu_create(&r->host, err);
+}
+
 static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
@@ -230,6 +239,9 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     };
     enum fr_rc rc = tr_comm_split(r->env.comm, 0, &r->steps, err);
 
+    if (rc == FR_OK)
+        rc = open_host(r, err);
+    o.host = (struct tr_grads_host){.be = r->host, .tile = r->ds.sub_group_size};
     if (rc == FR_OK)
         rc = tr_run_layout(r, o.place == TR_PLACE_HOST, err);
     o.reduce = r->steps;
@@ -395,6 +407,8 @@ void tr_run_finish(struct tr_run *r)
     tr_output_close(r->args, &r->output_lock);
     tr_optim_finish(&r->optim);
     tr_model_destroy(r->model);
+    if (r->host != r->env.be)
+        tr_backend_destroy(r->host);
     tr_comm_destroy(r->steps);
     tr_comm_destroy(r->experts);
     tr_comm_destroy(r->rest);

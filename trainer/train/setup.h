@@ -48,6 +48,8 @@ struct tr_run {
     struct tr_comm *experts; /* owns: ranks that share the experts; NULL: the ranks of `rest` */
     struct tr_expert_places places; /* of expert_placement; empty: in order */
     struct tr_comm *rest;           /* owns: ranks that other weights are sharded over; NULL: all */
+    struct tr_backend *host; /* owns, unless it is env.be: steps in the host's memory; NULL: no
+                                optimizer is there */
     struct tr_optim optim;
     struct tr_schedule schedule;
     struct tr_progress progress;

@@ -304,6 +304,8 @@ static const struct {
      "no effect of stage3_gather_16bit_weights_on_model_save: adapters"},
     {"{\"stage\":2,\"offload_optimizer\":{\"device\":\"cpu\"}}", "offload_optimizer has no effect"},
     {"{\"stage\":3,\"offload_optimizer\":{\"device\":\"none\"}}", NULL},
+    {"{\"stage\":3,\"offload_optimizer\":{\"device\":\"nvme\",\"nvme_path\":\"/x\"}}",
+     "offload_optimizer has no effect: the optimizer's state of adapters"},
     {"{\"stage\":3,\"offload_param\":{\"device\":\"auto\"}}",
      "offload_param: device auto is none, as accelerate has it"},
     {"{\"stage\":3,\"offload_param\":{\"device\":\"cpu\"}}",
@@ -334,25 +336,48 @@ static const struct {
      "no effect of compute_grad_norm, parameter_alignment"},
 };
 
+/* Where weights train. */
+static const struct {
+    const char *type, *json, *want;
+} notes_of_weights[] = {
+    {"full", "{\"stage\":3,\"offload_optimizer\":{\"device\":\"cpu\",\"pin_memory\":true}}", NULL},
+    {"freeze", "{\"stage\":3,\"cpu_offload\":true}", "states on the host are pinned"},
+    {"full",
+     "{\"stage\":3,\"offload_optimizer\":{\"device\":\"cpu\",\"pin_memory\":true},"
+     "\"sub_group_size\":1e9}",
+     NULL},
+    {"full", "{\"stage\":3,\"sub_group_size\":1e9}", "no effect of sub_group_size: each rank"},
+    {"full", "{\"stage\":3,\"offload_optimizer\":{\"device\":\"nvme\",\"nvme_path\":\"/x\"}}",
+     "offload_optimizer to nvme: states stay in host memory"},
+};
+
+static void try_notes(const char *type, const char *zero, const char *want)
+{
+    struct tr_ds_config c;
+    struct tr_args a;
+    struct fr_err err;
+    struct fr_buf notes = {0};
+    char json[512];
+
+    check_row(zero);
+    flags_of(&a, 2, true, false);
+    a.max_grad_norm = 1;
+    a.finetuning_type = type;
+    (void)snprintf(json, sizeof(json), "{\"zero_optimization\":%s}", zero);
+    CHECK_INT(load(json, &a, 4, &c, &notes, &err), FR_OK);
+    if (want == NULL ? !CHECK_INT((long long)notes.n, 0)
+                     : !CHECK(notes.n > 0 && strstr(notes.p, want)))
+        printf("   notes: %s\n", notes.n > 0 ? notes.p : "none");
+    fr_buf_finish(&notes);
+    tr_args_finish(&a);
+}
+
 static void test_notes(void)
 {
-    for (size_t i = 0; i < sizeof(notes_of) / sizeof(notes_of[0]); i++) {
-        struct tr_ds_config c;
-        struct tr_args a;
-        struct fr_err err;
-        struct fr_buf notes = {0};
-        char json[512];
-        check_row(notes_of[i].json);
-        flags_of(&a, 2, true, false);
-        a.max_grad_norm = 1;
-        (void)snprintf(json, sizeof(json), "{\"zero_optimization\":%s}", notes_of[i].json);
-        CHECK_INT(load(json, &a, 4, &c, &notes, &err), FR_OK);
-        if (notes_of[i].want == NULL ? !CHECK_INT((long long)notes.n, 0)
-                                     : !CHECK(notes.n > 0 && strstr(notes.p, notes_of[i].want)))
-            printf("   notes: %s\n", notes.n > 0 ? notes.p : "none");
-        fr_buf_finish(&notes);
-        tr_args_finish(&a);
-    }
+    for (size_t i = 0; i < sizeof(notes_of) / sizeof(notes_of[0]); i++)
+        try_notes("lora", notes_of[i].json, notes_of[i].want);
+    for (size_t i = 0; i < sizeof(notes_of_weights) / sizeof(notes_of_weights[0]); i++)
+        try_notes(notes_of_weights[i].type, notes_of_weights[i].json, notes_of_weights[i].want);
 }
 
 /* Every key of DeepSpeed (tests/golden/deepspeed_keys.py) is known; docs/arguments.md has it. */

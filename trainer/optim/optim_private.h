@@ -1,0 +1,33 @@
+/* Private to trainer/optim: what optim.c and host.c share. */
+#ifndef TR_OPTIM_OPTIM_PRIVATE_H
+#define TR_OPTIM_OPTIM_PRIVATE_H
+
+#include "trainer/optim/optim.h"
+
+/* What a rank found in its gradients. */
+struct optim_found {
+    int64_t limbs[TR_EXACT_LIMBS], count; /* sum of squares; of values that are not finite */
+};
+
+/* n elements of a vector from `at` on; an absent vector stays absent. */
+static inline struct tr_view optim_part(struct tr_view v, int64_t at, int64_t n)
+{
+    return v.p == NULL ? v
+                       : tr_view1((char *)v.p + (size_t)at * tr_dtype_bytes(v.dtype), v.dtype, n);
+}
+
+/* The gradients of a range, in whole rows where it has whole rows. */
+struct tr_view optim_sums_of(const struct tr_optim *o, const struct tr_grads_range *r);
+/* The update of a range's elements, but for the weights. */
+struct tr_adamw optim_range(const struct tr_optim *o, const struct tr_adamw *a,
+                            const struct tr_grads_range *r);
+
+size_t optim_host_bytes(const struct tr_grads *g);
+enum fr_rc optim_host_create(struct tr_optim *o, struct fr_err *err);
+void optim_host_finish(struct tr_optim *o);
+/* Waits for the sums and adds what is found in them. */
+enum fr_rc optim_host_look(struct tr_optim *o, struct optim_found *found, struct fr_err *err);
+/* Steps over all ranges, and puts the copies of weights into o->q. */
+enum fr_rc optim_host_update(struct tr_optim *o, const struct tr_adamw *a, struct fr_err *err);
+
+#endif
