@@ -243,7 +243,7 @@ static const struct tr_plan_layout *kind_of(const struct tr_plan *p, enum tr_pla
 /* Which layouts there are, in their order; letters as of all_kinds. */
 static void test_kinds(void)
 {
-    static const char all_kinds[] = "zthwanso";
+    static const char all_kinds[] = "zthwxyanso";
     static const struct {
         const char *name;
         int64_t nodes, gpus;

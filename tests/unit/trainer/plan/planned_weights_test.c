@@ -98,11 +98,21 @@ static void test_trained(void)
 
     config = tiny_config(&(struct tiny){.kv_heads = 2});
     job.trained = &all;
-    check_row("two layouts");
-    if (!make(p, &job, &c) || !CHECK(p->n == 2 && p->adapters == 0))
+    check_row("two layouts, each with the optimizer on either side");
+    if (!make(p, &job, &c) || !CHECK(p->n == 4 && p->adapters == 0))
         return;
+    for (size_t i = 2; i < p->n; i++) {
+        const struct tr_plan_layout *l = &p->layouts[i], *device = &p->layouts[i - 2];
+        double sums = l->sums;
+
+        CHECK(l->way.states && !device->way.states && l->way.whole == device->way.whole);
+        CHECK(l->host >= device->host + GPUS * 16 * sums && sums == device->sums);
+        CHECK(l->memory < device->memory);
+        CHECK(same(l->host_bytes, device->host_bytes + (double)l->shares.reduced));
+        CHECK(same(l->update_s, fmax(GPUS * sums * 30 / 300e9, sums * 2 / c.gpu.host)));
+    }
     CHECK(same(p->checkpoint, p->weights + 12 * P) && same(p->flops, p->trained.flops));
-    for (size_t i = 0; i < p->n; i++) {
+    for (size_t i = 0; i < 2; i++) {
         const struct tr_plan_layout *l = &p->layouts[i];
         double sent = (double)l->shares.reduced, updated = (double)l->shares.updated;
         double gathered = 0, copies = (W - 1) * updated;
@@ -151,7 +161,7 @@ static void test_trained_experts(void)
         check_row(i == 0 ? "attention" : i == 1 ? "two nodes" : "all");
         job.trained = i < 2 ? &attention : &all;
         if (make(p, &job, &c))
-            CHECK_INT(p->n, i == 0 ? 3 : 2);
+            CHECK_INT(p->n, i == 0 ? 5 : 4);
         CHECK_INT(p->trained.experts, i == 2);
     }
     free(p);
