@@ -407,6 +407,52 @@ def migrate_md():
     check("deepspeed's line is theirs", docs.take(page, "deepspeed --hostfile").count("\n") == 1)
 
 
+def deepspeed_script():
+    """What started a script, and what is said where it went wrong."""
+    page = "docs/migrate.md"
+    shutil.copy(ROOT + "/pipelines/ds_z3.json", "ds.json")
+    for begins in ("deepspeed --num_gpus=4", "accelerate launch --num_processes=4"):
+        sh(begins, here(docs.take(page, begins))[0])
+    said = sh("too little memory", "flowtrain plan --check --gpus 1 --gpu h100-80g llama-2-7b --finetuning_type full --bf16 true --cutoff_len 2048", 2)
+    need = re.search(r"a GPU needs [0-9.]+ GB of [0-9.]+ GB", read(ROOT + "/" + page)).group(0)
+    check("the page's words: " + need, "finetuning_type full: " in said and need in said, said)
+    write("both.json", '{"zero_optimization": {"stage": 3}, "bf16": {"enabled": true}, "fp16": {"enabled": true}}')
+    said = sh("both types", "flowtrain train my.yaml deepspeed=both.json bf16=true", 2)
+    check("they are named", "fp16 and bf16 are both enabled" in said, said)
+
+
+def tutorial():
+    """Configurations of a tutorial of DeepSpeed: they run as they stand, or it is said which number has to be another."""
+    folder = os.path.join(os.environ.get("FLOWRUN_DATA", ""), "tutorial")
+    if not os.path.isdir(folder):
+        print("the tutorial's configurations: FLOWRUN_DATA is not set (skipped)")
+        return
+    files = {name[:-5]: json.loads(read(folder + "/" + name)) for name in os.listdir(folder) if name.endswith(".json")}
+    large = files["7b_z3_cpu"]
+    nvme = dict(files["nvme_part"]["offload_optimizer"], nvme_path=work + "/nvme")
+    os.makedirs(nvme["nvme_path"])
+    files["nvme"] = dict(large, zero_optimization=dict(large["zero_optimization"], offload_optimizer=nvme))
+    files["fp16"] = dict({k: v for k, v in large.items() if k != "bf16"}, **files["fp16_part"])
+    for name, config in files.items():
+        write("tutorial/%s.json" % name, json.dumps(config))
+    batch, trainer = "per_device_train_batch_size=%d gradient_accumulation_steps=%d ", "gradient_checkpointing=true logging_steps=10 save_steps=500 "
+    rows = (("trainer_z3", 4, batch % (2, 4) + trainer + "bf16=true", "full"), ("trainer_z3", 4, batch % (2, 4) + trainer + "bf16=true", "lora"),
+            ("standalone_z2", 4, batch % (4, 2) + "bf16=true learning_rate=3e-5 weight_decay=0.01", "full"),
+            ("7b_z3_cpu", 8, batch % (1, 8) + "bf16=true", "full"), ("nvme", 8, batch % (1, 8) + "bf16=true", "full"),
+            ("fp16", 8, batch % (1, 8) + "fp16=true", "full"))
+    for name, ranks, words, kind in rows:
+        sh("%s, %s" % (name, kind), "flowtrain launch --nproc_per_node %d -- train my.yaml deepspeed=tutorial/%s.json %s finetuning_type=%s output_dir=t-%s-%s"
+           % (ranks, name, words, kind, name, kind), OMP_NUM_THREADS="1")
+        check("%s, %s: a result" % (name, kind), os.path.exists("t-%s-%s/%smodel.safetensors" % (name, kind, "adapter_" if kind == "lora" else "")))
+    for name, ranks, words, want in (
+            ("standalone_z2", 4, batch % (4, 2) + "bf16=true", "ds lr=3e-05 vs hf learning_rate=5e-05"),
+            ("7b_z3_cpu", 4, batch % (1, 8) + "bf16=true", "ds train_batch_size=64 vs hf train_batch_size (calculated)=32"),
+            ("fp16", 8, batch % (1, 8) + "bf16=true", "fp16")):
+        said = sh("%s: refused" % name, "flowtrain launch --nproc_per_node %d -- train my.yaml deepspeed=tutorial/%s.json %s finetuning_type=full output_dir=t-no" %
+                  (ranks, name, words), 2, OMP_NUM_THREADS="1")
+        check("%s: %s" % (name, want), want in said, said[-1500:])
+
+
 def trainer_md():
     line = docs.take("docs/trainer.md", "flowtrain convert").split("#")
     check("and back, it says", "--to fp8" in line[1])
@@ -417,6 +463,13 @@ def trainer_md():
     check("a model of it", os.path.exists("tuned/model.safetensors"))
     said = sh("a model of its state", docs.take("docs/trainer.md", "flowtrain export --from tuned/resume"))
     check("what it says", "wrote the model of step 2" in said and "to masters in float32" in said and os.path.exists("masters/model.safetensors"), said)
+    rows = [line for line in read(ROOT + "/docs/trainer.md").splitlines() if re.match(r"\| \d × ", line)]
+    lines = docs.take("docs/trainer.md", "flowtrain plan --gpus 4").splitlines()
+    check("a line for each row of machines", len(rows) == len(lines) == 3, rows)
+    for row, line in zip(rows, lines):
+        said, figures = sh("plan: " + row, line), re.findall(r"\d+\.\d", row)
+        check("plan says what the page does: " + row, len(figures) >= 6 and all(" %s " % gb in said for gb in figures), said)
+        check("and what does not fit: " + row, ("does not fit" in row) == ("does not fit" in said), said)
     check("a checkpoint in bf16", os.path.exists("bf16/model.safetensors.index.json") or os.path.exists("bf16/model.safetensors"))
 
 
@@ -427,7 +480,7 @@ def main():
         part()
     if os.path.exists(programs["flowtrain"]):
         sh("the example", "flowtrain init --example example > /dev/null")
-        for part in (layouts_md, migrate_md, trainer_md):
+        for part in (layouts_md, migrate_md, deepspeed_script, tutorial, trainer_md):
             part()
         check("commands and flags of the text", unknown_flags(programs) == [], "\n".join(unknown_flags(programs)))
         check("blocks that are neither run nor listed, or listed and gone", docs.left() == [], "\n".join(docs.left()))

@@ -121,6 +121,12 @@ def types():
             t.check(what + ": the checkpoint", model(out) == model(out + "/checkpoint-3"))
             check_shards(what, out, 100000)
             t.same(what + ": rounded", [k for k, v in model(out).items() if to_bf16(v[2]) != half[k][2] and half[k][0] == "BF16"], [])
+    off = dict(zero={"offload_optimizer": {"device": "cpu", "pin_memory": True}}, max_shard_size="100KB")
+    for ranks, stage in ((1, 2), (3, 3)):
+        what, out = "the optimizer on the host, %d ranks at stage %d" % (ranks, stage), "host-%d" % ranks
+        train(what, out, ranks, stage, bf16=True, save_dtype="float32", **off)
+        check_masters(what, out)
+        t.check(what + ": the same model", model(out) == model("full-1-2"))
     train("an f32 run", "f32", 2, 3, save_dtype="float32")
     check_masters("an f32 run", "f32")
 
@@ -221,6 +227,11 @@ def states():
             t.same(what + ": step 2", [name for name in step if result(out + "-2").get(name) != step[name]], [])
             left = [name for name in os.listdir(out) + os.listdir(out + "-to") if name.startswith(".tmp")]
             t.same(what + ": leftovers", left, [])
+    for what, more in (("f16", dict(fp16=True)), ("f32", {})):
+        train(what, what + "-ref", 2, 3, **more)
+        train(what + ", no model", what + "-none", 2, 3, zero=NONE, **more)
+        t.has(what, export(what, "--from", what + "-none/resume"), "in float" + what[1:])
+        t.check(what + ": the model", result(what + "-none") == result(what + "-ref"))
     train("in place of a model", "full-2", 2, 3, zero=NONE, bf16=True, overwrite_output_dir=True)
     no_model("in place of a model", "full-2")
     train("saved as float32", "f32", 2, 3, zero=NONE, bf16=True, save_dtype="float32", steps=2)
