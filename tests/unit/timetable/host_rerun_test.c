@@ -3,6 +3,9 @@
  * beside it, a row for each kind of overlap; and that a later one goes on once it is dropped. One
  * that finds a full queue stays due.
  */
+#include "engine/runs/job.h"
+#include "engine/store/sql.h"
+#include "engine/timetable/rerun.h"
 #include "tests/unit/timetable/schedules_bed.h"
 
 static struct host_bed bed = HOST_BED;
@@ -215,6 +218,144 @@ static void test_dropped(size_t i)
     close_host(&bed);
 }
 
+/* ---- when it is looked at ---- */
+
+static bool unreadable, refuses;
+
+static int on_progress(void *arg)
+{
+    (void)arg;
+    return unreadable;
+}
+
+static int on_commit(void *arg)
+{
+    (void)arg;
+    return refuses;
+}
+
+static int64_t stopped_mono_ms(void)
+{
+    return 5000000;
+}
+
+static int64_t stopped_wall_ms(void)
+{
+    return INT64_C(1772539200000);
+}
+
+static const struct {
+    const char *name;
+    int left_ms; /* until it is due; 0: nothing is to run again */
+    bool unreadable, refuses;
+    int due_ms; /* when the host looks again; -1: never */
+} looks[] = {
+    {"nothing is to run again", 0, false, false, -1},
+    {"it is due soon", 30000, false, false, 30000},
+    {"it is due in hours: the clock may be set", 7200000, false, false, 60000},
+    {"it is a day late, which cannot be written", -86400001, false, true, 60000},
+    {"it is a day late", -86400001, false, false, 0},
+    {"the store cannot be read", 30000, true, false, 60000},
+};
+
+static void look(void)
+{
+    struct fr_err err = {0};
+
+    CHECK_INT(timetable_part.step[HOST_DECIDE](bed.host, &err), FR_OK);
+}
+
+/* A host that stays, without folders; run 1 has failed. */
+static void begin_alone(void)
+{
+    reset(&bed);
+    put_file(bed.home, "p.yaml", pipeline);
+    set_clock("2026-03-03T11:00:00Z");
+    open_host(&bed);
+    submit(&bed, "p.yaml", 1, "", "running");
+    cancel(&bed, "1");
+    close_host(&bed);
+    fail_first("start");
+    open_host(&bed);
+    fr_host_stay(bed.host);
+    settle_host(&bed);
+}
+
+static void test_looks(size_t i)
+{
+    char text[100];
+    int64_t due;
+
+    begin_alone();
+    check_row(looks[i].name);
+    fr_sys.mono_ms = stopped_mono_ms;
+    fr_sys.wall_ms = stopped_wall_ms;
+    sqlite3_progress_handler(bed.st->db, 1, on_progress, NULL);
+    sqlite3_commit_hook(bed.st->db, on_commit, NULL);
+    snprintf(text, sizeof(text), "UPDATE run SET rerun_wall = %lld WHERE no = 1",
+             looks[i].left_ms != 0 ? (long long)(stopped_wall_ms() + looks[i].left_ms) : 0LL);
+    sql(text);
+    bed.host->woken = false;
+    rerun_changed(bed.host);
+    CHECK(bed.host->woken);
+    CHECK_INT(timetable_part.due(bed.host), 0);
+    unreadable = looks[i].unreadable;
+    refuses = looks[i].refuses;
+    look();
+    unreadable = refuses = false;
+    due = timetable_part.due(bed.host);
+    if (looks[i].due_ms != 0) /* 0: it is dropped, which frees a place */
+        CHECK_INT(due == INT64_MAX ? -1 : due - stopped_mono_ms(), looks[i].due_ms);
+    CHECK(is_due() == (looks[i].due_ms > 0));
+    close_host(&bed);
+    fr_sys.mono_ms = fr_sys_real.mono_ms;
+    fr_sys.wall_ms = bed_wall_ms;
+}
+
+static bool no_job(struct host_bed *b, const char *arg)
+{
+    (void)arg;
+    for (const struct host_job *job = b->host->jobs.first; job != NULL; job = job->next)
+        if (!job_over(job))
+            return false;
+    return true;
+}
+
+/* Somebody repeats it while the host makes its new run: nothing is made, nothing is said. */
+static void test_repeated(void)
+{
+    struct fr_api_response res;
+
+    begin_alone();
+    check_row("somebody repeats it meanwhile");
+    set_clock("2026-03-03T12:05:00Z");
+    rerun_changed(bed.host);
+    look();
+    CHECK(bed.host->jobs.first != NULL);
+    look();
+    sql("UPDATE run SET rerun_wall = 0 WHERE no = 1");
+    until(&bed, no_job, NULL);
+    settle_host(&bed);
+    CHECK_INT(count_runs(&bed), 1);
+    res = ask(&bed, GET, "/api/v1/runs/1/events", NULL);
+    fr_buf_add(&res.body, "", 1);
+    CHECK(strstr(res.body.p, "does not run again") == NULL);
+    fr_api_response_finish(&res);
+    close_host(&bed);
+    check_row("one that does not stay looks at nothing");
+    begin_alone();
+    close_host(&bed);
+    open_host(&bed);
+    sql("UPDATE run SET rerun_wall = 1772539200000 WHERE no = 1");
+    bed.host->woken = false;
+    rerun_changed(bed.host);
+    CHECK(!bed.host->woken);
+    look();
+    CHECK(no_job(&bed, NULL));
+    CHECK_INT(timetable_part.due(bed.host), INT64_MAX);
+    close_host(&bed);
+}
+
 int main(void)
 {
     make_home(bed.home);
@@ -236,6 +377,9 @@ int main(void)
     test_clock();
     for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]); i++)
         test_dropped(i);
+    for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
+        test_looks(i);
+    test_repeated();
     fr_arena_finish(&bed.arena);
     CHECK_INT(fr_remove_tree(bed.home, NULL), FR_OK);
     return check_done();
