@@ -337,6 +337,30 @@ static void test_waiting(void)
     end_stopped();
 }
 
+/* Another configuration is looked at at once, also where nothing waits for a time. */
+static void test_configured(void)
+{
+    struct fr_arena arena = {0};
+
+    check_row("another configuration");
+    begin_stopped(CHANNELS);
+    outbox_part.tell(o.bed.host);
+    CHECK_INT(due_ms(), NEVER);
+    configure(&o, CHANNELS);
+    CHECK_INT(due_ms(), 0);
+    end_stopped();
+    check_row("a collector of traces that the environment names wants events, too");
+    CHECK_INT(setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://h/a", 1), 0);
+    begin_stopped(CHANNELS);
+    end_run(&o, FR_OUT_FAILED, "");
+    no_thread = true;
+    outbox_part.tell(o.bed.host);
+    CHECK(strstr(deliveries(&o, &arena), "otlp ") != NULL);
+    CHECK_INT(unsetenv("OTEL_EXPORTER_OTLP_ENDPOINT"), 0);
+    fr_arena_finish(&arena);
+    end_stopped();
+}
+
 int main(void)
 {
     begin_outbox(&o);
@@ -344,5 +368,6 @@ int main(void)
     test_result();
     test_notices();
     test_waiting();
+    test_configured();
     return end_outbox(&o);
 }
