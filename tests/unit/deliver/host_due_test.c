@@ -337,6 +337,30 @@ static void test_waiting(void)
     end_stopped();
 }
 
+/* What is given up says why. */
+static void test_answers(void)
+{
+    static const struct message of[] = {{"c", FR_DELIVERY_WAITING, -5, 0, 0, 0},
+                                        {"a", FR_DELIVERY_WAITING, -37 * HOUR_MS, 0, 0, 0}};
+    static const char *const want[] = {"config.yaml of the home has no channel of that name",
+                                       "it was not sent for 36 hours"};
+    struct fr_arena arena = {0};
+    struct fr_delivery_row row;
+
+    begin_stopped(CHANNELS);
+    for (int i = 0; i < 2; i++)
+        add(&of[i], i + 1);
+    outbox_part.tell(o.bed.host);
+    for (int i = 0; i < 2; i++) {
+        check_row(want[i]);
+        CHECK_INT(fr_store_delivery(o.bed.st, i + 1, &arena, &row, NULL), FR_OK);
+        CHECK_INT(row.state, FR_DELIVERY_DEAD);
+        CHECK_TEXT(row.answer, want[i]);
+    }
+    fr_arena_finish(&arena);
+    end_stopped();
+}
+
 /* Another configuration is looked at at once, also where nothing waits for a time. */
 static void test_configured(void)
 {
@@ -369,5 +393,6 @@ int main(void)
     test_notices();
     test_waiting();
     test_configured();
+    test_answers();
     return end_outbox(&o);
 }

@@ -226,12 +226,12 @@ static void test_busy(void)
 
     fr_sys.mono_ms = moved_ms;
     open_host(&bed);
+    patience = busy_ms();
     submit(&bed, "p.yaml", 25, "", "running");
     settle_host(&bed);
     snprintf(path, sizeof(path), "%s/state.db", bed.home);
     CHECK_INT(sqlite3_open(path, &db), SQLITE_OK);
     CHECK_INT(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-    patience = busy_ms();
     find(25)->due.commit_ms = 0;
     check_row("it is tried again soon");
     CHECK_INT(host_commit(bed.host, &err), FR_OK);
