@@ -152,6 +152,15 @@ static void test_nothing_left(struct tr_tokenizer *t)
     CHECK_INT(tr_sampler_micros(s, 3, &micros, &samples, &err), FR_OK);
     CHECK(micros == 1 && samples == 5);
     tr_sampler_destroy(s);
+    for (int64_t skip = 4; skip <= 7; skip++) {
+        struct tr_sampler_opts stream = {
+            .batch = 1, .world = 1, .stream = {.buffer = 2, .skip = skip}};
+
+        check_row("a stream of which all is skipped");
+        CHECK_INT(tr_sampler_create(d, &stream, &s, &err), skip < 5 ? FR_OK : FR_USAGE);
+        CHECK(skip < 5 || strncmp(err.msg, "0 samples do not fill one round", 31) == 0);
+        tr_sampler_destroy(s);
+    }
     tr_dataset_destroy(d);
 }
 

@@ -430,6 +430,13 @@ static void test_layouts(void)
     CHECK(make(p, &job, &c) && p->rows_work.bytes > 0);
     CHECK(same(kind_of(p, TR_PLAN_ZERO3)->work_s,
                work_s(false) + p->rows_work.bytes / 1e6 + p->rows_work.draws / 1e5));
+    check_row("FP8: embedding, routers and head stay in bf16");
+    config.fp8 = true;
+    config.fp8_block_rows = 2;
+    config.fp8_block_cols = 8;
+    CHECK(make(p, &job, &c) && same(p->weights, 1.25 * (ROUTED + LINEARS) + 2 * OTHERS) &&
+          same(p->experts, 1.25 * ROUTED) && same(p->head, 2 * V * H) &&
+          same(p->never, 2 * (OTHERS - V * H)));
     free(p);
 }
 

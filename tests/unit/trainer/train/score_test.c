@@ -8,6 +8,7 @@
 #include "tests/unit/trainer/train/score_data.h"
 #include "trainer/train/evaluate.h"
 #include "trainer/train/infer.h"
+#include "trainer/train/setup.h"
 
 #include "engine/base/file.h"
 #include "engine/base/log.h"
@@ -143,8 +144,39 @@ struct part {
     const struct tr_dataset *d;
     int64_t batch;
     struct tr_eval_result got;
+    json_t *figures; /* owns: of the evaluation inside of a training */
     int failed;
 };
+
+static _Atomic int64_t shared_ms;
+
+static int64_t seconds_ms(void)
+{
+    return shared_ms += 1000;
+}
+
+/* The same as a training has it. */
+static enum fr_rc evaluate_inside(struct part *p, struct tr_model *m, struct tr_comm *comm,
+                                  struct fr_err *err)
+{
+    struct tr_args a = {.per_device_eval_batch_size = p->batch, .compute_accuracy = true};
+    struct tr_eval_set set = {.name = "odd", .data = (struct tr_dataset *)p->d};
+    struct tr_run r = {.args = &a,
+                       .env = {.comm = comm},
+                       .model = m,
+                       .evals = &set,
+                       .nevals = 1,
+                       .derived = {.micro_shown = 4},
+                       .progress = {.epoch = 1, .micro = 3, .history = json_array()},
+                       .metrics = {.quiet = true},
+                       .tokens_max = TOKENS,
+                       .samples_max = 2};
+    enum fr_rc rc = tr_run_evaluate(&r, &p->figures, err);
+
+    p->failed += json_array_size(r.progress.history) != 1;
+    json_decref(r.progress.history);
+    return rc;
+}
 
 static void body(struct rank_self *self, void *arg)
 {
@@ -169,10 +201,33 @@ static void body(struct rank_self *self, void *arg)
                              .tokens_max = TOKENS,
                              .samples_max = 2};
     p->failed += tr_evaluate(&e, &p->got, &err) != FR_OK;
+    p->failed += evaluate_inside(p, x.model, &comm, &err) != FR_OK;
     if (p->failed > 0)
         printf("rank %d: %s\n", self->rank, err.msg);
     tr_infer_finish(&x);
     tr_backend_destroy(o.be);
+}
+
+static double figure(const struct part *p, const char *key)
+{
+    return json_number_value(json_object_get(p->figures, key));
+}
+
+/* Whole batches count for the loss inside of a training; a step is a batch of each rank. */
+static void check_figures(const struct part *p, int W, const struct scored *each)
+{
+    struct tr_eval_result got = p->got;
+    double runtime = figure(p, "eval_odd_runtime");
+    double steps = (double)((SAMPLES + p->batch * W - 1) / (p->batch * W));
+
+    got.loss = figure(p, "eval_odd_loss");
+    got.accuracy = figure(p, "eval_odd_accuracy");
+    check(&got, each, p->batch, true);
+    CHECK(runtime >= 1 && runtime < 1000);
+    CHECK(fabs(figure(p, "eval_odd_steps_per_second") - steps / runtime) <= 0.00051);
+    CHECK(fabs(figure(p, "eval_odd_samples_per_second") - SAMPLES / runtime) <= 0.00051);
+    CHECK(figure(p, "epoch") == 1.75);
+    CHECK_INT(json_object_size(p->figures), 6);
 }
 
 /* Each rank has the figures of all, with more ranks than batches too. */
@@ -192,8 +247,13 @@ static void test_ranks(const char *dir, const struct tr_dataset *d, const struct
                 p[k] = (struct part){.dir = dir, .d = d, .batch = batches[i]};
                 args[k] = &p[k];
             }
+            fr_sys.mono_ms = seconds_ms;
+            shared_ms = 0;
             ranks_run(W, body, args);
+            fr_sys.mono_ms = fr_sys_real.mono_ms;
             for (int k = 0; k < W; k++) {
+                check_figures(&p[k], W, each);
+                json_decref(p[k].figures);
                 CHECK_INT(p[k].failed, 0);
                 check(&p[k].got, each, batches[i], false);
                 CHECK(p[k].got.loss == p[0].got.loss);
