@@ -472,6 +472,45 @@ static void test_alone(void)
     free(p);
 }
 
+/* ---- memory ---- */
+
+/* What a layout's rows follow from. */
+static void test_memory(void)
+{
+    struct tr_plan_job job = a_job();
+    struct tr_cluster c = a_cluster(NODES, GPUS);
+    struct tr_plan *p = calloc(1, sizeof(*p));
+    double flat, held, windows;
+
+    check_row("the memory of a rank");
+    config = tiny_config(&(struct tiny){.yarn = false});
+    if (!make(p, &job, &c))
+        return;
+    flat = p->layouts[0].flat;
+    held = bytes_of(&p->layouts[0], "activations");
+    windows = bytes_of(&p->layouts[0], "gather windows");
+    CHECK(bytes_of(&p->layouts[0], "optimizer") == 4 * (flat / W * 4 + flat) + 512);
+    CHECK(bytes_of(&p->layouts[0], "state staging") == 0);
+    CHECK(held > 0 && windows > 0);
+    for (size_t i = 0; i < p->n; i++)
+        CHECK(bytes_of(&p->layouts[i], "total") == 0);
+    check_row("of more tokens");
+    job.cutoff *= 2;
+    CHECK(make(p, &job, &c) && bytes_of(&p->layouts[0], "activations") > 1.6 * held);
+    check_row("with units gathered one at a time");
+    job = a_job();
+    job.limits.max_live = 1;
+    CHECK(make(p, &job, &c) && bytes_of(&p->layouts[0], "gather windows") < windows);
+    check_row("of processors");
+    job = a_job();
+    c.gpu.name = "cpu";
+    CHECK(make(p, &job, &c) && bytes_of(&p->layouts[0], "state staging") == 3 * 4 * flat);
+    CHECK(bytes_of(&p->layouts[0], "libraries") == 0);
+    for (size_t i = 0; i < p->n; i++)
+        CHECK(p->layouts[i].host == 0 && bytes_of(&p->layouts[i], "total") == 0);
+    free(p);
+}
+
 /* ---- what fits, what was asked for ---- */
 
 static void test_fits(void)
@@ -623,6 +662,7 @@ int main(void)
     test_kinds();
     test_layouts();
     test_alone();
+    test_memory();
     test_fits();
     test_best();
     test_asked();

@@ -645,21 +645,23 @@ static void test_best_gone(struct tr_backend *be, struct tr_comm *comm)
  */
 static void test_blocks(void)
 {
-    static const float w[] = {0, 0, 1, 2, 0, 0, -4, 3, 8, 0, 0, 0, 99, 99, 99, 99};
-    static const float want[] = {1, 4 / 448.0F, 8 / 448.0F, 1};
-    const struct tr_blocks b = {3, 4, 2, 2};
-    uint8_t codes[12];
-    float scales[4];
+    static const float w[] = {0, 0, 1, 2, 7, 0, 0, 0, -4, 3, 0, 1, 8, 0, 0, 0, 0, 5, 99, 99, 99};
+    static const float want[] = {1, 4 / 448.0F, 7 / 448.0F, 8 / 448.0F, 1, 5 / 448.0F};
+    const struct tr_blocks b = {3, 6, 2, 2};
+    uint8_t codes[18];
+    float scales[6];
 
     check_row("blocks of FP8");
     tr_fp8_scales(&b, w, scales);
     tr_fp8_codes(&b, w, codes);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 6; i++)
         CHECK(scales[i] == want[i]);
     CHECK_INT(codes[0], 0);
-    CHECK_INT(codes[6], 0xfe); /* -448 */
-    CHECK_INT(codes[8], 0x7e); /* 448 */
-    CHECK_INT(codes[11], 0);
+    CHECK_INT(codes[4], 0x7e); /* 448 */
+    CHECK_INT(codes[8], 0xfe); /* -448 */
+    CHECK_INT(codes[12], 0x7e);
+    CHECK_INT(codes[16], 0);
+    CHECK_INT(codes[17], 0x7e);
 }
 
 int main(void)

@@ -14,8 +14,8 @@ enum { OUT = 2, IN = 3, R = 2, ELEMENTS = OUT * IN };
 static char dir[] = "/tmp/flowtrain-merge-XXXXXX";
 static char module[] = "m";
 
-/* A (R, IN), then B (OUT, R) behind a gap; B A = 1 2 3, 2 3 6. */
-static const float flat[] = {1, 2, 3, 0, 1, 0, 99, 99, 1, 0, 2, -1};
+/* A (R, IN), then B (OUT, R), each behind a gap; B A = 1 2 3, 2 3 6. */
+static const float flat[] = {99, 1, 2, 3, 0, 1, 0, 99, 1, 0, 2, -1};
 static const struct tr_model_config config = {.fp8_block_rows = 2, .fp8_block_cols = 2};
 
 /* The base: m.weight, its scales in FP8, and what has no adapter. */
@@ -88,7 +88,7 @@ static enum fr_rc merge(struct tr_adapter a, int64_t shard_bytes, int64_t *merge
 }
 
 static const struct tr_adapter adapter = {
-    .module = module, .r = R, .in = IN, .out = OUT, .scale = 0.5F, .a_at = 0, .b_at = 8};
+    .module = module, .r = R, .in = IN, .out = OUT, .scale = 0.5F, .a_at = 1, .b_at = 8};
 
 /* The values of new/out's m.weight; all else is the base's. */
 static void read_back(const struct base *b, float got[ELEMENTS], float scales[2])
@@ -158,6 +158,8 @@ static void test_limits(void)
         float scale, first;
         enum tr_st_type type;
     } rows[] = {
+        {NULL, 0, 65504, TR_ST_F16},
+        {NULL, 0, -65504, TR_ST_F16},
         {NULL, -0.5F, 65504, TR_ST_F16},
         {NULL, 0.5F, -65504, TR_ST_F16},
         {"m.weight would hold 65504.5 at element 0, which f16 cannot", 0.5F, 65504, TR_ST_F16},

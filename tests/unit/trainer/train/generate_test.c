@@ -257,9 +257,16 @@ static const struct {
      {0, 1, 2, -INFINITY, 0},
      {.08231, .22374, .60822, 0, .08231}},
     {"top_p", {1, 0, 0.6, 1}, {0, 1, 2, -9, 0}, {0, 0, 1, 0, 0}},
+    {"top_p that the first reaches alone",
+     {1, 0, 0.5, 1},
+     {0, -800, -800, -800, 0},
+     {1, 0, 0, 0, 0}},
     {"top_p reaches over two", {1, 0, 0.7, 1}, {0, 1, 2, -9, 0}, {0, .26894, .73106, 0, 0}},
     {"both", {2, 3, 0.5, 9}, {0, 1, 2, -9, 0}, {0, 0, 1, 0, 0}},
 };
+
+/* Of "temperature 1", eight tokens of the first stream and of the second. */
+static const int32_t drawn[16] = {2, 2, 4, 2, 2, 2, 2, 1, 2, 1, 2, 0, 1, 2, 4, 2};
 
 static void test_draws(void)
 {
@@ -280,9 +287,21 @@ static void test_draws(void)
         for (int k = 0; k < 5; k++)
             CHECK(fabs((double)seen[k] / N - draws[i].share[k]) < 0.012);
     }
-    float bad[] = {0, NAN};
-    check_row("no number");
-    CHECK_INT(tr_sample(&draws[0].s, &(struct tr_row){bad, 2, 0, 0}, &id, &err), FR_CORRUPT);
+    for (int k = 0; k < 2; k++) {
+        float bad[] = {k == 0 ? NAN : 0, k == 1 ? NAN : 0};
+        char want[64];
+
+        check_row("no number");
+        snprintf(want, sizeof(want), "logit %d of token 5 is not a number", k);
+        CHECK_INT(tr_sample(&draws[0].s, &(struct tr_row){bad, 2, 0, 5}, &id, &err), FR_CORRUPT);
+        CHECK_TEXT(err.msg, want);
+    }
+    check_row("a seed has the same draws in every version");
+    for (uint64_t k = 0; k < sizeof(drawn) / sizeof(drawn[0]); k++) {
+        CHECK_INT(tr_sample(&draws[1].s, &(struct tr_row){draws[1].logits, 5, k / 8, k}, &id, &err),
+                  FR_OK);
+        CHECK_INT(id, drawn[k]);
+    }
 }
 
 static int64_t jumping_ms(void)
@@ -499,7 +518,8 @@ static void test_refused(struct bed *b, struct tr_tokenizer *t)
                                  .cache_tokens = 5,
                                  .max_new_tokens = 3,
                                  .stops = stops,
-                                 .nstops = 1};
+                                 .nstops = 1,
+                                 .sampling = {.temperature = 1}};
     struct fr_err err = {0};
     bool done = false;
 
