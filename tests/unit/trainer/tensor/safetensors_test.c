@@ -197,7 +197,7 @@ static void test_layout(void)
     CHECK_INT(tr_st_open(path, &st, &err), FR_OK);
     const struct tr_st_tensor *t = tr_st_find(st, "b");
     float back[2] = {0};
-    CHECK(t != NULL && t->ndim == 2 && t->bytes == 8);
+    CHECK(t != NULL && t->ndim == 2 && t->bytes == 8 && t->elements == 2);
     CHECK_INT(tr_st_read(st, t, 4, back, 4, &err), FR_OK);
     CHECK(back[0] == -2.0f);
     CHECK_INT(tr_st_read(st, t, 4, back, 5, &err), FR_BUG);
@@ -213,6 +213,31 @@ static void test_layout(void)
     CHECK_INT(tr_st_write(path, &bad, 1, NULL, 0, &err), FR_IO);
     CHECK_INT(tr_st_open(path, &st, &err), FR_OK);
     CHECK_INT(tr_st_count(st), 3);
+    tr_st_close(st);
+}
+
+/* A checkpoint of four shards without the second one. */
+static void test_part(void)
+{
+    static const char gone[] = "model-00002-of-00004.safetensors";
+    struct fr_err err;
+    struct tr_st *st;
+    uint8_t byte;
+
+    check_row("a shard that is not there");
+    CHECK_INT(unlink(in_dir(gone)), 0);
+    CHECK_INT(tr_st_open_folder(dir, false, NULL, &st, &err), FR_NOTFOUND);
+    CHECK_INT(tr_st_open_part(dir, &st, &err), FR_OK);
+    CHECK_INT(tr_st_count(st), 7);
+    for (size_t i = 0; i < 4; i++)
+        CHECK_INT(tr_st_file_here(st, i), strcmp(tr_st_file_name(st, i), gone) != 0);
+    for (size_t i = 0; i < 7; i++) {
+        bool here = tr_st_file_here(st, (size_t)tr_st_at(st, i)->file);
+
+        CHECK_INT(tr_st_at(st, i)->absent, !here);
+        CHECK_INT(tr_st_read(st, tr_st_at(st, i), 0, &byte, 1, &err), here ? FR_OK : FR_NOTFOUND);
+    }
+    CHECK(tr_st_find(st, "t4")->absent && tr_st_find(st, "t3")->absent);
     tr_st_close(st);
 }
 
@@ -248,6 +273,7 @@ static void test_shards(void)
               7021);
     json_decref(index);
 
+    test_part();
     check_row("a shard that is exactly full");
     char full[300];
     (void)snprintf(full, sizeof(full), "%s/full", dir);
@@ -327,6 +353,43 @@ static void test_reads(void)
 }
 
 /* Indexes that do not fit the shards of test_shards. */
+/* Three bytes a read at most; every second one is interrupted. */
+static ssize_t slow_pread(int fd, void *p, size_t n, off_t at)
+{
+    static int calls;
+
+    if (calls++ % 2 == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    return fr_sys_real.pread(fd, p, n < 3 ? n : 3, at);
+}
+
+static void test_short_reads(void)
+{
+    const char *path = in_dir("slow.safetensors");
+    static const char want[] = "0123456789";
+    struct tr_st_item item = {
+        .name = "a", .type = TR_ST_U8, .ndim = 1, .shape = {10}, .data = want};
+    char got[11] = "";
+    struct tr_st *st = NULL;
+    struct fr_err err = {0};
+
+    check_row("reads that are cut short, and interrupted ones");
+    CHECK_INT(tr_st_write(path, &item, 1, NULL, 0, &err), FR_OK);
+    fr_sys.pread = slow_pread;
+    if (CHECK_INT(tr_st_open(path, &st, &err), FR_OK))
+        CHECK_INT(tr_st_read(st, tr_st_at(st, 0), 0, got, 10, &err), FR_OK);
+    fr_sys.pread = fr_sys_real.pread;
+    CHECK_TEXT(got, want);
+    check_row("a file that was cut meanwhile");
+    CHECK_INT(truncate(path, (off_t)tr_st_at(st, 0)->offset + 4), 0);
+    CHECK_INT(tr_st_read(st, tr_st_at(st, 0), 0, got, 10, &err), FR_CORRUPT);
+    CHECK(strstr(err.msg, "slow.safetensors became shorter while it was open") != NULL);
+    CHECK_INT(tr_st_unchanged(st, &err), FR_CORRUPT);
+    tr_st_close(st);
+}
+
 static void test_indexes(void)
 {
     struct fr_err err;
@@ -397,6 +460,7 @@ int main(void)
         return EXIT_FAILURE;
     test_headers();
     test_reads();
+    test_short_reads();
     test_layout();
     test_shards();
     test_indexes();
