@@ -266,6 +266,18 @@ def on_simulated_gpu(golden):
         same_run("the host steps, " + what, "off", ref)
         for row in ("gradients", "optimizer states"):
             t.check("the host steps, %s: %s are the host's" % (what, row), re.search(r"  %s +[\d.]+ \w+  host\n" % row, text), text)
+    # Weights are there as well.
+    weights = {"offload_param": {"device": "cpu", "pin_memory": True}}
+    for what, model, world, accumulation, ref in (("one rank", "llama", 1, 2, "llama-out"), ("two ranks", "llama", 2, 1, "two"),
+                                                  ("a tied head", "qwen2-tied", 2, 2, "four"), ("experts", "deepseek_v3", 1, 2, "deepseek_v3-out")):
+        text = train("off", model, world=world, accumulation=accumulation, deepspeed=zero(3, 1000, **weights), device="cuda", steps=3,
+                     overwrite_output_dir=True)
+        same_run("weights on the host, " + what, "off", ref)
+        t.check("weights on the host, " + what, re.search(r"  base shard +[\d.]+ \w+  host\n", text), text)
+    run = t.launch("alone", 1, finetuning_type="full", model_name_or_path="llama", device="cuda", steps=1, lora_rank=None, lora_alpha=None,
+                   lora_dropout=None, lora_target=None, deepspeed=json.dumps(dict(STAGE, zero_optimization=dict(weights, stage=3))))
+    t.same("weights on the host, the optimizer not: refused", run.wait(), 2)
+    t.has("weights on the host, the optimizer not", run.text(), "set zero_optimization.offload_optimizer.device to cpu as well")
     train("half", "llama", device="cpu", bf16=True, steps=1)  # whose file is smaller than sums
     run = t.launch("little", 1, finetuning_type="full", model_name_or_path="half", device="cuda", bf16=True, steps=1, lora_rank=None, lora_alpha=None,
                    lora_dropout=None, lora_target=None, deepspeed=zero(2), env={"CUDASIM_PINNED": "0:600000"})

@@ -317,6 +317,8 @@ def trained():
                ["ZeRO-3", "weights whole on each GPU", "ZeRO-3, optimizer in host memory", "weights whole, optimizer in host"])
     moe = dict(json.loads(t.ZERO3), moe={"enabled": True, "expert_group": "world"})
     hosted = json.dumps(dict(json.loads(t.ZERO3), zero_optimization={"stage": 2, "offload_optimizer": {"device": "cpu"}}))
+    both = json.dumps(dict(json.loads(t.ZERO3), zero_optimization={"stage": 3, "offload_optimizer": {"device": "cpu"},
+                                                                   "offload_param": {"device": "cpu"}}))
     small = ["--check", "--gpus", 2, "--gpu_memory", 1, "--gpu"]
     run = ["--", *t.train_args("out", finetuning_type="full", lora_rank=None, lora_alpha=None, lora_dropout=None, lora_target=None,
                                deepspeed=None)[1:], "--deepspeed"]
@@ -336,7 +338,8 @@ def trained():
             (["--gpus", 1, "--gpu_memory", 10] + asked, 0, "no layout that is built fits: take more GPUs, or --finetuning_type lora\n"),
             (small + ["cpu"] + run + [json.dumps(moe)], 2, "--finetuning_type full: experts that stay on their ranks cannot be trained yet"),
             (small + ["a100-80g"] + run + [json.dumps(dict(json.loads(t.ZERO3), zero_optimization={"stage": 3, "offload_param": {"device": "cpu"}}))],
-             2, "cannot wait in the host's memory yet: leave out offload_param, take offload_optimizer, or take more ranks")):
+             2, "wait in the host's memory beside their optimizer alone: set offload_optimizer.device to cpu as well, or leave out"),
+            (["--check", "--gpus", 4, "--gpu", "a100-40g"] + asked + ["--deepspeed", both], 0, "ZeRO-3, in host memory, optimizer in host: ")):
         if "l7" in words:
             words = words + ["--cutoff_len", 2048]
         code, out, err = plan(*words)

@@ -50,14 +50,14 @@ static enum fr_rc read_way(struct tr_planned *p, struct fr_err *err)
 static enum fr_rc check_trained(const struct tr_planned *p, const struct tr_args *a,
                                 struct fr_err *err)
 {
-    const struct tr_ds_config *ds = &p->ds;
     struct tr_plan_trained t;
     enum fr_rc rc = tr_plan_trained(&p->job, &t, err);
 
-    if (rc == FR_OK && !tr_gpu_is_cpu(&p->cluster.gpu) && ds->offload_param != TR_OFFLOAD_NONE)
+    if (rc == FR_OK && p->way.host && !p->way.states)
         return fr_fail(err, FR_UNSUPPORTED,
-                       "--finetuning_type %s: weights that train cannot wait in the host's memory "
-                       "yet: leave out offload_param, take offload_optimizer, or take more ranks",
+                       "--finetuning_type %s: weights that train wait in the host's memory beside "
+                       "their optimizer alone: set offload_optimizer.device to cpu as well, or "
+                       "leave out offload_param",
                        a->finetuning_type);
     if (rc == FR_OK && p->way.experts > 0 && t.experts)
         return fr_fail(err, FR_UNSUPPORTED,

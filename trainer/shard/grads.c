@@ -160,6 +160,12 @@ enum fr_rc tr_grads_create(const struct tr_grads_opts *o, struct tr_grads **out,
         return fr_fail(err, FR_UNSUPPORTED,
                        "weights that train have to be sharded over all ranks, but the moe block "
                        "shards them inside nodes: leave the moe block out");
+    if (shard_staged(o->shard) && o->host.be == NULL)
+        return fr_fail(
+            err, FR_UNSUPPORTED,
+            "weights that train wait in the host's memory beside their optimizer alone: "
+            "set zero_optimization.offload_optimizer.device to cpu as well, or leave out "
+            "offload_param");
     if ((g = fr_sys.alloc(sizeof(*g))) == NULL)
         return fr_fail(err, FR_NOMEM, "gradients");
     *g = (struct tr_grads){.o = *o, .norms = -1, .ranks = 1};
@@ -372,10 +378,10 @@ bool grads_part_whole(const struct tr_grads *g, const struct grads_part *p)
 enum fr_rc tr_grads_updated(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
 {
     struct tr_allgather x = {.items = g->items, .what = "trained weights"};
+    enum fr_rc rc = tr_shard_changed(g->o.shard, q, err);
 
-    tr_shard_forget(g->o.shard);
-    if (g->ranks == 1)
-        return FR_OK;
+    if (rc != FR_OK || g->ranks == 1)
+        return rc;
     for (size_t k = 0; k < g->nparts; k++) {
         const struct grads_part *p = &g->parts[k];
 

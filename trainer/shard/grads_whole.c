@@ -27,13 +27,21 @@ static enum fr_rc collect(struct tr_grads *g, struct tr_queue *q, const struct g
     const struct unit *u = &g->o.shard->units[p->unit];
     struct tr_view room = tr_view_count(g->window) > 0 ? g->window : g->received;
     size_t most = tr_view_bytes(room) / (size_t)g->ranks / 256 * 256;
+    const char *mine = shard_home(g->o.shard, u) + u->base_at;
     enum fr_rc rc = FR_OK;
 
+    if (g->ranks == 1 && host != NULL) {
+        rc = to_host(g, q, host, mine, u->share, err);
+        return rc == FR_OK ? tr_sync(g->o.be, q, err) : rc;
+    }
     for (size_t at = 0; at < u->share && rc == FR_OK; at += most) {
         size_t n = u->share - at < most ? u->share - at : most;
-        struct tr_gather_item item = {room.p, shard_home(g->o.shard, u) + u->base_at + at, n};
+        char *slot = (char *)room.p + n * (size_t)g->me;
+        struct tr_gather_item item = {room.p, slot, n};
         struct tr_allgather x = {.items = &item, .n = 1, .what = u->what};
 
+        if (tr_copy(g->o.be, q, slot, mine + at, n) != FR_OK)
+            return fr_fail(err, FR_IO, "cannot copy weights");
         rc = tr_comm_all_gather(g->o.comm, q, &x, err);
         for (int k = 0; k < g->ranks && host != NULL && rc == FR_OK; k++)
             rc = to_host(g, q, host + (size_t)k * u->share + at, (char *)room.p + (size_t)k * n, n,

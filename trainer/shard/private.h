@@ -94,6 +94,7 @@ struct tr_shard {
     struct tr_queue *gq; /* the communicator's queue */
     struct tr_queue *cq; /* copies from the host; NULL: the base is on the device */
     struct tr_event *rows_done;
+    struct tr_event *changed; /* weights were updated */
     struct rows_buf rows;
 
     /* The record. */

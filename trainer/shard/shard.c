@@ -32,6 +32,7 @@ void tr_shard_destroy(struct tr_shard *s)
     tr_mem_free(s->o.be, TR_MEM_DEVICE, s->trained);
     tr_mem_free(s->o.be, TR_MEM_DEVICE, s->packed);
     tr_event_destroy(s->o.be, s->rows_done);
+    tr_event_destroy(s->o.be, s->changed);
     if (s->o.comm != NULL)
         tr_comm_leave(s->o.comm, s->gq);
     tr_queue_destroy(s->o.be, s->gq);
@@ -141,11 +142,6 @@ enum fr_rc tr_shard_add(struct tr_shard *s, const struct tr_unit_spec *spec, int
     }
     if ((rc = check_trained(&u, err)) != FR_OK)
         return rc;
-    if (u.trained && shard_staged(s))
-        return fr_fail(
-            err, FR_UNSUPPORTED,
-            "%s is trained and cannot wait in the host's memory: leave out offload_param",
-            spec->what);
     place(s, &u);
     *id = (int)s->nunits;
     s->units[s->nunits++] = u;
@@ -372,6 +368,16 @@ void tr_shard_forget(struct tr_shard *s)
     pool_forget_all(s);
 }
 
+enum fr_rc tr_shard_changed(struct tr_shard *s, struct tr_queue *q, struct fr_err *err)
+{
+    pool_forget_all(s);
+    if (tr_event_record(s->o.be, q, s->changed) == FR_OK &&
+        tr_event_wait(s->o.be, s->gq, s->changed) == FR_OK &&
+        (s->cq == NULL || tr_event_wait(s->o.be, s->cq, s->changed) == FR_OK))
+        return FR_OK;
+    return fr_fail(err, FR_IO, "cannot order gathers behind updated weights");
+}
+
 enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
 {
     enum fr_rc rc = make_queues(s, err);
@@ -379,6 +385,7 @@ enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     if ((rc = tr_event_create(s->o.be, &s->rows_done, err)) != FR_OK ||
+        (rc = tr_event_create(s->o.be, &s->changed, err)) != FR_OK ||
         (rc = take_base(s, err)) != FR_OK ||
         (rc = take(s, s->persistent_bytes, "norms and routers", &s->persistent, err)) != FR_OK ||
         (rc = rows_alloc(s, err)) != FR_OK)

@@ -184,8 +184,10 @@ enum fr_rc tr_shard_fill(struct tr_shard *s, const struct tr_shard_source *src, 
  * but move no bytes. Allocates no weights; makes no call of the communicator. */
 enum fr_rc tr_shard_rehearse(struct tr_shard *s, struct fr_err *err);
 
-/* Between passes, after weights have changed: gathered copies are forgotten. */
+/* Between passes: gathered copies are forgotten. */
 void tr_shard_forget(struct tr_shard *s);
+/* The same after work in q has changed weights: gathers of this rank read them behind that work. */
+enum fr_rc tr_shard_changed(struct tr_shard *s, struct tr_queue *q, struct fr_err *err);
 
 /* ---- use, inside a pass ---- */
 
