@@ -262,10 +262,10 @@ def whole_lines():
     both = [json.loads(x)["predict"] for x in run(ask + ["--input", "both.jsonl", "--default_system", "Be brief."]).splitlines()]
     t.same("a line's own goes before the flag's", [both[0] + "\n", both[1] + "\n"],
            [system, run(ask + ["--prompt", "Add 2 and 5.", "--default_system", "Be long."])])
-    for line, want in (('{"prompt": 5}', ":2: expected an object"), ('{"prompt": "x", "system": 5}', ":2: expected an object"),
-                       ('["x"]', ":2: expected an object"), ('{"prompt"', ":2: expected an object")):
+    for line, want in (('{"prompt": 5}', ":3: expected an object"), ('{"prompt": "x", "system": 5}', ":3: expected an object"),
+                       ('["x"]', ":3: expected an object"), ('{"prompt"', ":3: expected an object")):
         with open("bad.jsonl", "w") as f:
-            f.write('{"prompt": "x"}\n' + line + "\n")
+            f.write('{"prompt": "x"}\n \t\n' + line + "\n")
         t.has(line, run(ask + ["--input", "bad.jsonl"], code=2), "bad.jsonl" + want)
     with open("bad.jsonl", "w") as f:
         f.write("\n \t\r\n")
