@@ -166,7 +166,8 @@ def refused():
             ("a size", dict(max_shard_size="many"), "--max_shard_size many: expected bytes, as 5GB or 100KB"),
             ("a size of nothing", dict(max_shard_size="0GB"), "--max_shard_size 0GB: expected bytes, as 5GB or 100KB"),
             ("a type", dict(save_dtype="bfloat16"), "--save_dtype bfloat16: expected one of auto, float32"),
-            ("adapters", dict(save_dtype="float32", finetuning_type="lora"), "--save_dtype belongs to --finetuning_type full and freeze")):
+            ("adapters", dict(save_dtype="float32", finetuning_type="lora"), "--save_dtype belongs to --finetuning_type full and freeze"),
+            ("an adapter's file", dict(max_shard_size="1GB", finetuning_type="lora"), "--max_shard_size belongs to --finetuning_type full and freeze")):
         run = t.launch("refused", 1, **flags(1, 2, **more))
         t.check(what + ": refused", run.wait() != 0)
         t.has(what, run.text(), want)

@@ -6,6 +6,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/config/args.h"
 #include "trainer/config/folder.h"
 #include "trainer/save/from_deepspeed.h"
 #include "trainer/save/quantize.h"
@@ -123,6 +124,6 @@ const struct tr_command tr_cmd_convert = {
     .usage = "flowtrain convert: a checkpoint in FP8 or in bf16, or one of DeepSpeed as a model "
              "folder\n\n",
     TR_FLAGS(flags, struct convert),
-    .initial = &(const struct convert){.shard_bytes = 5000000000},
+    .initial = &(const struct convert){.shard_bytes = TR_SHARD_BYTES},
     .run = convert,
 };

@@ -285,7 +285,7 @@ static enum fr_rc from_resume(struct check *c, struct fr_err *err)
 static enum fr_rc from_model(struct tr_call *call, const struct check *c, struct fr_err *err)
 {
     struct tr_merge_words w = {c->base, c->output, c->adapter, c->template_name,
-                               c->shard_bytes > 0 ? c->shard_bytes : 5000000000};
+                               c->shard_bytes > 0 ? c->shard_bytes : TR_SHARD_BYTES};
 
     if (c->base == NULL || c->output == NULL)
         return fr_fail(err, FR_USAGE,

@@ -209,7 +209,7 @@ const struct tr_command tr_cmd_merge = {
              "shards; LLaMA-Factory's files of arguments for export are read\n\n",
     TR_FLAGS(flags, struct tr_merge_words),
     TR_RULES(tr_merge_rules),
-    .initial = &(const struct tr_merge_words){.shard_bytes = 5000000000},
+    .initial = &(const struct tr_merge_words){.shard_bytes = TR_SHARD_BYTES},
     .needs = "model_name_or_path output",
     .run = merge,
 };

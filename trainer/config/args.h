@@ -23,6 +23,8 @@ enum tr_mix_strategy {                /* how several data sets become one */
                        TR_MIX_ONCE    /* until all are; an exhausted set is skipped */
 };
 enum tr_recompute { TR_RECOMPUTE_AUTO, TR_RECOMPUTE_ALL, TR_RECOMPUTE_NONE };
+#define TR_SHARD_BYTES INT64_C(5000000000) /* max_shard_size where nothing is said: 5GB */
+
 enum tr_save_dtype { TR_SAVE_AUTO, TR_SAVE_FLOAT32 }; /* the type of the run, or f32 */
 enum tr_device { TR_DEVICE_AUTO, TR_DEVICE_CPU, TR_DEVICE_CUDA };
 enum tr_transport { TR_TRANSPORT_AUTO, TR_TRANSPORT_NCCL, TR_TRANSPORT_HOST };

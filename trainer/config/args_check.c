@@ -31,11 +31,17 @@ static enum fr_rc check_names(const struct tr_args *a, struct fr_err *err)
 /* What belongs to adapters, and what training of weights does not have yet. */
 static enum fr_rc check_full(const struct tr_args *a, struct fr_err *err)
 {
-    if (strcmp(a->finetuning_type, "lora") == 0 && a->save_dtype != TR_SAVE_AUTO)
+    bool lora = strcmp(a->finetuning_type, "lora") == 0;
+
+    if (lora && a->save_dtype != TR_SAVE_AUTO)
         return fr_fail(err, FR_USAGE,
                        "--save_dtype belongs to --finetuning_type full and freeze: adapters are "
                        "saved as f32");
-    if (strcmp(a->finetuning_type, "lora") == 0)
+    if (lora && a->max_shard_size != TR_SHARD_BYTES)
+        return fr_fail(err, FR_USAGE,
+                       "--max_shard_size belongs to --finetuning_type full and freeze: an adapter "
+                       "is one file");
+    if (lora)
         return FR_OK;
     if (a->adapter_name_or_path != NULL)
         return fr_fail(err, FR_USAGE, "--adapter_name_or_path belongs to --finetuning_type lora");

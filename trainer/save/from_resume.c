@@ -387,7 +387,8 @@ static enum fr_rc write_folder(struct writing *w, struct fr_err *err)
     enum fr_rc rc;
 
     if (files.shard_bytes == 0)
-        files.shard_bytes = json_integer_value(size) > 0 ? json_integer_value(size) : 5000000000;
+        files.shard_bytes =
+            json_integer_value(size) > 0 ? json_integer_value(size) : TR_SHARD_BYTES;
     if (temp == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for a folder's name");
     if ((rc = fr_remove_tree(temp, err)) != FR_OK || (rc = fr_mkdirs(temp, 0755, err)) != FR_OK)

@@ -193,6 +193,10 @@ static void test_over(struct host_run **h)
     turn_part(HOST_SHARE);
     check_share(h, "4!! 0!! 0!!");
     slots_of(bed.host)->n_held = 0;
+    check_row("a machine that is drained may free slots of another: all are shared anew");
+    CHECK_INT(slots_drained(bed.host, second, NULL), FR_OK);
+    CHECK(machine_of(machine)->changed && machine_of(second)->changed);
+    turn_part(HOST_SHARE);
 }
 
 static void test_shares(void)
