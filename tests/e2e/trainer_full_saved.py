@@ -112,6 +112,9 @@ def types():
     for kind, more in KINDS.items():
         train(kind + ", auto", kind + "-auto", 1, 2, bf16=True, **more)
         half = model(kind + "-auto")
+        base = model(more.get("model_name_or_path", "ex/model"))
+        biases = [k for k in base if k.endswith("e_score_correction_bias")]
+        t.check(kind + ", auto: router biases are the base's", (biases != []) == (kind != "tied") and all(half[k] == base[k] for k in biases))
         t.same(kind + ", auto: one file", shards(kind + "-auto"), ["model.safetensors"])
         for ranks, stage in ((1, 2), (2, 3), (3, 2)):
             what = "%s, float32, %d ranks at stage %d" % (kind, ranks, stage)
