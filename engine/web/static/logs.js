@@ -37,13 +37,13 @@ class LogsTab {
         model.onNews((event, data) => this.news(event, data));
         this.stop = model.listen((changed) => this.changed(changed));
         this.unbind = bindKeys('Logs', {
-            f: ['follow', () => this.window.setFollow(!this.window.follow)],
+            f: ['follow', () => this.followButton.click()],
             w: ['wrap lines', () => this.wrapButton.click()],
             n: ['next hit', () => this.step(1)],
             N: ['hit before', () => this.step(-1)],
             c: ['copy the chosen lines', () => this.copy()],
             e: ['next error', () => this.window.nextError()],
-            G: ['end', () => this.window.toEnd()],
+            G: ['end', () => this.inOpened(() => this.window.toEnd())],
         });
         this.open();
     }
@@ -56,7 +56,7 @@ class LogsTab {
         this.field = h('input', {type: 'search', placeholder: 'Search', 'aria-label': 'Search the log', 'data-find': '',
             on: {keydown: (event) => event.key === 'Enter' && this.search(event.shiftKey ? -1 : 1)}});
         this.found = h('span.dim.num');
-        this.followButton = h('button.toggle', {title: 'Follow (f)', on: {click: () => w.setFollow(!w.follow)}}, 'Follow');
+        this.followButton = h('button.toggle', {title: 'Follow (f)', on: {click: () => this.inOpened(() => w.setFollow(!w.follow))}}, 'Follow');
         this.wrapButton = toggle('Wrap', 'w', w.wrap, (on) => {
             w.wrap = on;
             localStorage.setItem('flowrun.wrap', on ? '1' : '0');
@@ -161,6 +161,11 @@ class LogsTab {
 
     open() {
         this.opened = this.openNow();
+    }
+
+    /* What is asked of a log that is on its way waits for it. */
+    inOpened(fn) {
+        return this.opened.then(fn);
     }
 
     async openNow() {
