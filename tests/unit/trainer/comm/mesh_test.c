@@ -102,11 +102,8 @@ static void play_disarm(struct tr_link *l)
     (void)l;
 }
 
-static const struct tr_link_ops play_ops = {.name = "played",
-                                            .send = play_send,
-                                            .recv = play_recv,
-                                            .arm = play_arm,
-                                            .disarm = play_disarm};
+static const struct tr_link_ops play_ops = {
+    .name = "played", .send = play_send, .recv = play_recv, .arm = play_arm, .disarm = play_disarm};
 
 static int64_t clock_ms(void)
 {
@@ -228,8 +225,8 @@ static void sleeps(void)
 static void causes(void)
 {
     static const struct row waits = {"the run ends", "9", "----", 10, BYTES, 1, 2, FR_PEER, ""};
-    static const struct row breaks = {"the cause comes later", "3x", "", 10, BYTES, 1, 2, FR_PEER,
-                                      ""};
+    static const struct row breaks = {
+        "the cause comes later", "3x", "", 10, BYTES, 1, 2, FR_PEER, ""};
     struct fr_err err;
 
     control.rc = FR_PEER;

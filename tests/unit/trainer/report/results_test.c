@@ -8,6 +8,7 @@
 #include "tests/unit/check.h"
 #include "trainer/report/metrics.h"
 #include "trainer/report/plot.h"
+#include "trainer/report/tensorboard.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -324,6 +325,66 @@ static void test_resumed(void)
     keep_events("resumed_events.out", "events");
 }
 
+static int opened; /* files of events that were tried to be made */
+static int open_error;
+
+static int open_none(const char *path, int flags, mode_t mode)
+{
+    if (strstr(path, "tfevents") == NULL)
+        return fr_sys_real.open(path, flags, mode);
+    opened++;
+    errno = open_error;
+    return -1;
+}
+
+/* Two of a process in one second have a file each; what cannot be made is told once. */
+static void test_events(void)
+{
+    static const struct {
+        const char *name;
+        int error, tries;
+    } rows[] = {{"a folder that cannot be written", EACCES, 1},
+                {"all names are taken", EEXIST, 1000}};
+    struct tr_events e[2];
+    struct fr_buf said = {0};
+    struct fr_printer before = fr_print_by(&(struct fr_printer){hear, no_error, &said});
+    char **names = NULL;
+    size_t n = 0;
+
+    check_row("two files of one second");
+    wall = 1700000000123;
+    for (int i = 0; i < 2; i++)
+        tr_events_open(&e[i], "twice", -1);
+    CHECK(e[0].fd >= 0 && e[1].fd >= 0);
+    tr_events_scalar(&e[0], "x", 1, 1);
+    for (int i = 0; i < 2; i++)
+        tr_events_close(&e[i]);
+    CHECK_INT(fr_sys.list("twice", &names, &n), 0);
+    CHECK_INT(n, 2);
+    for (size_t i = 0; i < n; i++)
+        CHECK(strcmp(strrchr(names[i], '.'), ".0") == 0 ||
+              strcmp(strrchr(names[i], '.'), ".1") == 0);
+    fr_sys_names_free(names, n);
+    CHECK_INT(said.n, 0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        check_row(rows[i].name);
+        fr_sys.open = open_none;
+        opened = 0;
+        open_error = rows[i].error;
+        said.n = 0;
+        tr_events_open(&e[0], "twice", -1);
+        fr_sys.open = fr_sys_real.open;
+        CHECK_INT(e[0].fd, -1);
+        CHECK_INT(opened, rows[i].tries);
+        fr_buf_add(&said, "", 1);
+        CHECK(strstr(said.p, "no events are written: cannot make twice/events.out.tfevents.") !=
+                  NULL &&
+              strstr(said.p, strerror(rows[i].error)) != NULL);
+    }
+    (void)fr_print_by(before.put != NULL ? &before : NULL);
+    fr_buf_finish(&said);
+}
+
 /* A rank that is not the first keeps the history, and says and writes nothing. */
 static void test_quiet(void)
 {
@@ -473,6 +534,7 @@ int main(int argc, char **argv)
     fr_sys.wall_ms = wall_now;
     test_whole();
     test_resumed();
+    test_events();
     test_quiet();
     test_broken();
     test_bar();
