@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """A rank that ends or falls silent ends the others, and they say who it was and where."""
 import contextlib
+import json
 import os
 import re
+import shutil
 import signal
 import socket
 
@@ -101,12 +103,49 @@ def unlike():
     t.has("other flags on a node: named", runs[0].text() + runs[1].text(), "rank 1 and rank 0 differ in the flags")
 
 
+def other_files():
+    """What differs is named: data, weights, tokenizer, each flag that counts for a step."""
+    shutil.copytree("ex/model", "weights")
+    with open("weights/model.safetensors", "r+b") as f:
+        f.seek(-2, os.SEEK_END)
+        last = f.read(1)
+        f.seek(-2, os.SEEK_END)
+        f.write(bytes([last[0] ^ 1]))
+    shutil.copytree("ex/model", "words")
+    with open("words/tokenizer.json") as f:
+        words = json.load(f)
+    words["added_tokens"].append(dict(words["added_tokens"][-1], id=len(words["model"]["vocab"]) + 50, content="<|never|>"))
+    with open("words/tokenizer.json", "w") as f:
+        json.dump(words, f)
+    with open("ex/data/dataset_info.json") as f:
+        info = json.load(f)
+    for k, name in enumerate(("one", "two")):
+        with open("ex/data/arithmetic.jsonl") as f, open("ex/data/%s.jsonl" % name, "w") as to:
+            to.writelines(f.readlines()[k:k + 9])
+        info[name] = dict(info["arithmetic"], file_name=name + ".jsonl")
+    with open("ex/data/dataset_info.json", "w") as f:
+        json.dump(info, f)
+    for what, flag, values in (("the data set", "dataset", ("one", "two")),
+                               ("the data for evaluation", "eval_dataset", ("one", "two")),
+                               ("the model", "model_name_or_path", ("ex/model", "weights")),
+                               ("the tokenizer", "model_name_or_path", ("ex/model", "words")),
+                               ("the flags", "per_device_eval_batch_size", (1, 2)),
+                               ("the flags", "per_device_train_batch_size", (1, 2)),
+                               ("the flags", "gradient_accumulation_steps", (1, 2))):
+        port = t.free_port()
+        runs = [t.launch("other-%s-%d" % (flag, k), 1, port=port, nodes=2, node=k, steps=1, tokenized_path=None,
+                         **dict({"eval_dataset": "one"}, **{flag: values[k]})) for k in range(2)]
+        t.check("%s, other on a node: refused" % flag, 0 not in [run.wait() for run in runs])
+        t.has("%s, other on a node: named" % flag, runs[0].text() + runs[1].text(), "rank 1 and rank 0 differ in %s:" % what)
+
+
 def main():
     t.begin()
     ended()
     silent()
     rendezvous()
     unlike()
+    other_files()
     t.finish()
 
 

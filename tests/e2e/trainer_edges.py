@@ -131,9 +131,10 @@ def cut_off():
     with open("cut/long.json", "w") as f:
         json.dump(rows + [{"instruction": "a", "input": "", "output": "b"}], f)
     flags = dict(BASE, max_samples=None, dataset="long", dataset_dir="cut", cutoff_len=8, tokenized_path=None, disable_shuffling=True)
-    run = t.train("cut", "cut-out", 1, steps=3, logging_steps=1, save_strategy="no", **flags)
+    run = t.train("cut", "cut-out", 1, steps=3, logging_steps=1, save_strategy="no", eval_dataset="long", do_eval=True, **flags)
     t.has("how many", run.text(), "--cutoff_len 8 leaves 2 of 3 samples no targets")
     t.has("a step without any", run.text(), "step 1 has no targets and changes nothing")
+    t.has("samples without any in an evaluation", run.text(), "2 of 3 samples have no targets and count for nothing")
     losses = [e["loss"] for e in t.log_lines("cut-out") if "loss" in e]
     with open("cut-out/train_results.json") as f:
         t.same("train_loss is that of the step with targets", json.load(f)["train_loss"], losses[-1])

@@ -74,6 +74,7 @@ def files():
     for part in ("***** Running Evaluation *****", "  Num examples = 40", "***** eval metrics *****", "'eval_loss': ",
                  "Loading best model from best/checkpoint-2 (score: "):
         t.has("terminal", text, part)
+    t.check("all samples have targets", "have no targets" not in text, text)
     events = [os.path.join(d, f) for d, _, names in os.walk("best/runs") for f in names]
     t.check("TensorBoard has eval/loss", len(events) == 1 and b"eval/loss" in t.file_bytes(events[0]), events)
 
@@ -157,6 +158,11 @@ def packed():
         t.train("rows of more examples than those trained on", "short-%d" % n, 1, per_device_train_batch_size=n, **base)
     one, two = (load("short-%d/eval_results.json" % n)["eval_loss"] for n in (1, 2))
     t.check("the same loss, one row at a time or two", abs(one / two - 1) < CLOSE, (one, two))
+    del base["eval_dataset"], base["do_eval"]
+    for name, stream in (("rows", {}), ("rows of a stream", dict(streaming=True, buffer_size=8))):
+        out = name.replace(" ", "-") + "-of-two"
+        t.train("two %s at once" % name, out, 1, dataset="short", per_device_train_batch_size=2, accumulation=1, **base, **stream)
+        t.check("two %s at once: a loss" % name, t.log_lines(out)[0]["loss"] > 0, t.log_lines(out))
 
 
 def pace():

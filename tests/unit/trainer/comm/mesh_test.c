@@ -5,7 +5,10 @@
  */
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
+#include "trainer/comm/join.h"
 #include "trainer/comm/mesh.h"
+
+#include <sys/socket.h>
 
 enum { SIZE = 3, TIMEOUT_MS = 1000, BYTES = 12 };
 
@@ -259,6 +262,75 @@ static void heads(void)
     CHECK_INT(control.aborted, FR_PROTO);
 }
 
+/* ---- who is let in ---- */
+
+enum { JOB = 7 };
+
+/* What a rank says of itself first, on a data connection. */
+struct caller {
+    uint64_t job;
+    int32_t rank, zero;
+};
+
+static const struct {
+    const char *name;
+    struct caller who;
+    size_t n; /* bytes of it */
+    bool in;
+} callers[] = {
+    {"another run", {JOB + 1, 1, 0}, sizeof(struct caller), false},
+    {"this rank itself", {JOB, 0, 0}, sizeof(struct caller), false},
+    {"a rank beyond the last", {JOB, SIZE, 0}, sizeof(struct caller), false},
+    {"none", {JOB, -1, 0}, sizeof(struct caller), false},
+    {"one that says half of it", {JOB, 1, 0}, sizeof(struct caller) - 1, false},
+    {"the first", {JOB, 1, 0}, sizeof(struct caller), true},
+    {"the first once more", {JOB, 1, 0}, sizeof(struct caller), false},
+    {"the second", {JOB, 2, 0}, sizeof(struct caller), true},
+};
+enum { CALLERS = sizeof(callers) / sizeof(callers[0]) };
+
+/* They call before rank 0 answers: the listener has them wait. */
+static void strangers(void)
+{
+    struct tr_comm_opts o = {.size = SIZE, .local_size = 1, .job = JOB};
+    struct tr_mesh m = {.size = SIZE, .timeout_ms = TIMEOUT_MS};
+    struct sockaddr_in6 a;
+    socklen_t n = sizeof(a);
+    int listener, fds[CALLERS];
+    struct fr_err err = {0};
+
+    check_row("callers");
+    if (!CHECK_INT(tr_listen(0, CALLERS, &listener, &err), FR_OK) ||
+        !CHECK_INT(getsockname(listener, (struct sockaddr *)&a, &n), 0))
+        return;
+    for (size_t i = 0; i < CALLERS; i++) {
+        CHECK_INT(
+            tr_connect("127.0.0.1", ntohs(a.sin6_port), fr_sys.mono_ms() + 60000, &fds[i], &err),
+            FR_OK);
+        CHECK(send(fds[i], &callers[i].who, callers[i].n, 0) == (ssize_t)callers[i].n);
+        if (callers[i].n < sizeof(struct caller))
+            CHECK_INT(shutdown(fds[i], SHUT_WR), 0);
+    }
+    CHECK_INT(tr_mesh_connect(&m, &o, listener, &err), FR_OK);
+    for (size_t i = 0; i < CALLERS; i++) {
+        char c = 'a';
+
+        check_row(callers[i].name);
+        if (!callers[i].in) {
+            CHECK(recv(fds[i], &c, 1, 0) <= 0); /* it was closed */
+            continue;
+        }
+        struct tr_link *l = &m.links[callers[i].who.rank];
+        if (CHECK(l->ops != NULL && strcmp(l->ops->name, "tcp") == 0))
+            CHECK(l->ops->send(l, "x", 1) == 1 && recv(fds[i], &c, 1, 0) == 1 && c == 'x');
+    }
+    CHECK(m.links[0].ops == NULL);
+    tr_mesh_finish(&m);
+    for (size_t i = 0; i < CALLERS; i++)
+        (void)close(fds[i]);
+    (void)close(listener);
+}
+
 int main(void)
 {
     fr_sys.mono_ms = clock_ms;
@@ -269,5 +341,6 @@ int main(void)
     causes();
     heads();
     fr_sys = fr_sys_real;
+    strangers();
     return check_done();
 }

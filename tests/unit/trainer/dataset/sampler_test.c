@@ -378,6 +378,43 @@ static void test_pack(void)
     tr_batch_finish(&b);
 }
 
+/* Padding is of rows: each of a batch is as long as its longest one, in eights. */
+static void test_padded(struct tr_tokenizer *t)
+{
+    struct tr_sampler_opts o = {.batch = 2, .world = 1};
+    struct tr_pack_opts po = {.capacity = 12, .batch = 100, .shards = 1};
+    struct tr_dataset *d = NULL;
+    struct tr_sampler *s = NULL;
+    struct tr_batch b = {0};
+    int64_t micros = 0, many = 0;
+    struct fr_err err;
+
+    check_row("padded rows");
+    make_set(13);
+    CHECK_INT(load_with(&(struct tr_dataset_opts){.max_samples = -1}, t, &d), FR_OK);
+    CHECK_INT(tr_dataset_pack(&d, &po, &err), FR_OK);
+    CHECK_INT(tr_sampler_create(d, &o, &s, &err), FR_OK);
+    CHECK_INT(tr_sampler_micros(s, 0, &micros, NULL, &err), FR_OK);
+    for (int64_t k = 0; k < micros; k++) {
+        int64_t longest = 0, tokens = 0;
+
+        for (int64_t i = 2 * k; i < 2 * k + 2; i++) {
+            struct tr_sample row = tr_dataset_at(d, i % tr_dataset_size(d));
+
+            longest = row.n > longest ? row.n : longest;
+            tokens += row.n;
+        }
+        CHECK_INT(tr_sampler_batch(s, 0, k, &b, &err), FR_OK);
+        CHECK_INT(b.tokens, tokens);
+        CHECK_INT(b.padded_tokens, 2 * ((longest + 7) / 8 * 8));
+        many += b.samples > 2;
+    }
+    CHECK(micros > 1 && many > 1);
+    tr_sampler_destroy(s);
+    tr_dataset_destroy(d);
+    tr_batch_finish(&b);
+}
+
 int main(void)
 {
     struct tr_tokenizer *t = NULL;
@@ -392,6 +429,7 @@ int main(void)
     test_resample(t);
     test_chunk(t);
     test_pack();
+    test_padded(t);
     test_rows();
     test_greedy();
     test_nothing_left(t);
