@@ -5,7 +5,6 @@
  */
 #include "tests/unit/check.h"
 #include "tests/unit/trainer/plan/plan_bed.h"
-#include "trainer/shard/exchange.h"
 
 enum { H = 12, V = 23, L = 3, MOE = 2, E = 8, K = 3, F = 6 };
 enum {
@@ -512,73 +511,6 @@ static void test_memory(void)
     free(p);
 }
 
-/* Bytes of an exchange on the first of `gpus` ranks a node. */
-static double exchanged(const struct tr_plan_job *job, int nodes, int gpus)
-{
-    int node_of[64];
-    struct tr_comm comm = {.size = nodes * gpus, .nodes = nodes, .node_of = node_of};
-    struct tr_exchange_opts o = {.comm = &comm,
-                                 .per_token = K,
-                                 .tokens_max = job->batch * job->cutoff,
-                                 .row_bytes = H * 2,
-                                 .plans = 1};
-    struct tr_exchange *x = NULL;
-    struct tr_exchange_bytes bytes = {0};
-
-    for (int k = 0; k < comm.size; k++)
-        node_of[k] = k / gpus;
-    if (CHECK_INT(tr_exchange_create(&o, &x, NULL), FR_OK))
-        tr_exchange_bytes(x, &bytes);
-    tr_exchange_destroy(x);
-    return (double)bytes.device;
-}
-
-/* What lies on which node counts for tokens on their way. */
-static void test_nodes(void)
-{
-    struct tr_plan_job job = a_job();
-    struct tr_plan *p = calloc(1, sizeof(*p));
-
-    config = tiny_config(&(struct tiny){.yarn = false});
-    for (int nodes = 1; nodes <= 4; nodes *= 2) {
-        struct tr_cluster c = a_cluster(nodes, 8 / nodes);
-
-        check_row("eight ranks");
-        if (make(p, &job, &c))
-            CHECK(same(bytes_of(kind_of(p, TR_PLAN_EXPERTS_ALL), "exchange of tokens"),
-                       exchanged(&job, nodes, 8 / nodes)));
-    }
-    CHECK(exchanged(&job, 1, 8) < exchanged(&job, 2, 4));
-    CHECK(exchanged(&job, 2, 4) < exchanged(&job, 4, 2));
-    free(p);
-}
-
-/* Weights that are whole have a second form as far as the limit goes, where products read one. */
-static void test_packed(void)
-{
-    struct tr_plan_job job = a_job();
-    struct tr_cluster c = a_cluster(1, 2);
-    struct tr_plan *p = calloc(1, sizeof(*p));
-    struct tr_backend *be = NULL;
-    bool packs;
-
-    check_row("packed weights");
-    config = tiny_config(&(struct tiny){.yarn = false});
-    config.hidden_size = 64;
-    if (!CHECK_INT(tr_cpu_create(&be, NULL), FR_OK))
-        return;
-    packs = tr_prepack_bytes(be, tr_view2(NULL, TR_BF16, 16, 64)) > 0;
-    for (int i = 0; i < 2; i++) {
-        job.pack_bytes = i == 0 ? 0 : SIZE_MAX;
-        if (!make(p, &job, &c))
-            continue;
-        CHECK(bytes_of(kind_of(p, TR_PLAN_ZERO3), "packed weights") == 0);
-        CHECK_INT(bytes_of(kind_of(p, TR_PLAN_WHOLE), "packed weights") > 0, packs && i == 1);
-    }
-    tr_backend_destroy(be);
-    free(p);
-}
-
 /* ---- what fits, what was asked for ---- */
 
 static void test_fits(void)
@@ -731,8 +663,6 @@ int main(void)
     test_layouts();
     test_alone();
     test_memory();
-    test_nodes();
-    test_packed();
     test_fits();
     test_best();
     test_asked();
