@@ -135,6 +135,55 @@ static void test_calls(void)
     fr_buf_finish(&out);
 }
 
+/* What Python's str() makes of what json.loads() gives. */
+static void test_str(void)
+{
+    static const char text[] =
+        "[\"a\\nb\\t\\r\\\\\", \"it's\", \"q\\\"\", \"b'\\\"\", \"\\u0001\\u007f\", "
+        "{\"k\": true, \"l\": null, \"m\": [1.5, false]}]";
+    struct fr_buf out = {0};
+    struct fr_err err = {0};
+    json_t *v = NULL;
+
+    check_row("str");
+    CHECK_INT(tr_pyjson_parse(fr_str_of(text), "x", &v, &err), FR_OK);
+    tr_pyjson_str(v, &out);
+    CHECK_TEXT(out.p, "['a\\nb\\t\\r\\\\', \"it's\", 'q\"', 'b\\'\"', '\\x01\\x7f', "
+                      "{'k': True, 'l': None, 'm': [1.5, False]}]");
+    out.n = 0;
+    tr_pyjson_str(json_array_get(v, 1), &out);
+    CHECK_TEXT(out.p, "it's");
+    json_decref(v);
+    fr_buf_finish(&out);
+}
+
+#define Q "<|\"|>"
+
+/* Gemma 4: what an answer is, with its type where that is an object; arguments that are none. */
+static void test_gemma(void)
+{
+    static const struct tr_tool_words words = {"<tool_call>", "</tool_call>", "<think>",
+                                               "</think>"};
+    static const char tools[] =
+        "[{\"name\": \"f\", \"description\": \"d\", \"response\": {\"description\": \"it\", "
+        "\"type\": \"object\"}}, {\"name\": \"g\", \"description\": \"e\", \"response\": "
+        "{\"description\": \"that\", \"type\": \"string\"}}]";
+    static const char list[] = "{\"name\": \"f\", \"arguments\": [1, \"t\", {\"a\": 2.5}]}";
+    struct fr_buf out = {0};
+    struct fr_err err = {0};
+
+    check_row("Gemma's answers");
+    CHECK_INT(tr_tools_text(TR_TOOLS_GEMMA4, fr_str_of(tools), &out, &err), FR_OK);
+    CHECK(strstr(out.p, "declaration:f{description:" Q "d" Q ",response:{description:" Q "it" Q
+                        ",type:" Q "OBJECT" Q "}}") != NULL);
+    CHECK(strstr(out.p, "declaration:g{description:" Q "e" Q ",response:{description:" Q "that" Q
+                        "}}") != NULL);
+    out.n = 0;
+    CHECK_INT(tr_tools_call(TR_TOOLS_GEMMA4, &words, fr_str_of(list), &out, &err), FR_OK);
+    CHECK_TEXT(out.p, "<|tool_call>call:f{[1," Q "t" Q ",{a:2.5}]}<tool_call|>");
+    fr_buf_finish(&out);
+}
+
 #define CALL "{\"name\": \"f\", \"arguments\": {}}"
 
 static const struct {
@@ -307,6 +356,8 @@ int main(void)
     test_wrong();
     test_floats();
     test_calls();
+    test_str();
+    test_gemma();
     test_refused();
     test_records();
     return check_done();
