@@ -5,6 +5,7 @@ number of ranks and stage; flowtrain reads them again. Resume states alone, and 
 usage: trainer_full_saved.py BUILD types|states|cuda     (cuda: on the simulated GPU)
 """
 import glob
+import hashlib
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import struct
 import sys
 
 import trainer_lib as t
+from fp8_lib import read, write
 
 MICROS = 6
 INDEX = "/model.safetensors.index.json"
@@ -276,8 +278,44 @@ def wrong_states():
     def without_args(path):
         os.unlink(os.path.dirname(os.path.dirname(os.path.dirname(path))) + "/training_args.json")
 
+    def described(path, change):
+        """state.json of a part's state, otherwise."""
+        name = os.path.dirname(path) + "/state.json"
+        with open(name) as f:
+            state = json.load(f)
+        change(state)
+        with open(name, "w") as f:
+            json.dump(state, f)
+
+    def retold(change):
+        """The part with other tensors; its sum and size are said anew."""
+        def harm(path):
+            tensors = read(path)
+            change(tensors)
+            write(path, tensors)
+            raw = t.file_bytes(path)
+            described(path, lambda state: state["parts"][1].update(bytes=len(raw), sha256=hashlib.sha256(raw).hexdigest()))
+        return harm
+
+    def renamed(tensors, old, new):
+        for state in ("master", "m", "v"):
+            tensors[state + ":" + new] = tensors.pop(state + ":" + old)
+
+    first = next(name[len("master:"):] for name in sorted(read("out/resume" + part))
+                 if name.startswith("master:") and not name.endswith("@0"))
     host = os.uname().nodename
     for name, harm, words, want in (
+            ("a tensor lacks its end", retold(lambda x: [x.pop(state + ":" + first) for state in ("master", "m", "v")]), [],
+             "%s/resume/step-3 lacks " + "%s from element %s on" % tuple(first.split("@"))),
+            ("a tensor lacks its number", retold(lambda x: renamed(x, first, first + "x")), [],
+             "%s/resume/step-3: master:" + first + "x is no part of a state"),
+            ("a tensor more", retold(lambda x: x.update({"master:other.weight@0": ("F32", [1], bytes(4))})), [],
+             "%s/resume/step-3 has other.weight, which ex/model lacks"),
+            ("a part is not described", lambda path: described(path, lambda state: state["parts"][1].pop("sha256")), [],
+             "%s/resume/step-3/state.json: part 1 is not described"),
+            ("the type is not said", lambda path: described(path, lambda state: state["digests"].update(
+                config=state["digests"]["config"].replace("precision=", "precise="))), [],
+             "%s/resume/step-3/state.json does not say the type of the run"),
             ("a part is missing", os.unlink, [], "%s/resume" + part + ", which " + host + " wrote, is not here: copy all parts of the state"),
             ("a part is cut", lambda path: os.truncate(path, 700), [], "%s/resume" + part + " has not the "),
             ("a part is damaged", flip, [], "%s/resume" + part + " does not match its checksum"),
