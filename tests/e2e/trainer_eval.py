@@ -14,6 +14,7 @@ import subprocess
 import zlib
 
 import trainer_lib as t
+from fp8_lib import read
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CLOSE = 2e-6  # f32, sums in other orders
@@ -126,6 +127,23 @@ def several():
     both = load("each/eval_results.json")
     t.check("together they lie between", min(both["eval_odd_loss"], both["eval_even_loss"]) <= results["eval_loss"] <=
             max(both["eval_odd_loss"], both["eval_even_loss"]), (results, both))
+
+
+def late():
+    """--eval_delay: by steps and by epochs; epochs of a stream. What is saved and evaluated at the end of each."""
+    t.train("from the fourth step on", "late", 1, steps=6, val_size=40, eval_strategy="steps", eval_steps=2, eval_delay=4,
+            save_strategy="no")
+    t.same("from the fourth step on", [e[0] for e in evals("late")], [4, 6, 6])
+    base = dict(dataset="few", accumulation=6, eval_strategy="epoch", save_strategy="epoch")
+    t.train("from the second epoch on", "later", 1, steps=None, num_train_epochs=3, eval_dataset="odd", eval_delay=2, **base)
+    t.same("from the second epoch on", [e[0] for e in evals("later")], [8, 12, 12])
+    run = t.train("epochs of a stream", "stream", 1, steps=9, eval_dataset="odd", streaming=True, buffer_size=5, **base)
+    t.same("epochs of a stream", [e[0] for e in evals("stream")], [4, 8, 9, 9])
+    t.same("epochs of a stream: checkpoints", sorted(n for n in os.listdir("stream") if n.startswith("checkpoint")),
+           ["checkpoint-4", "checkpoint-8", "checkpoint-9"])
+    count = {name: shape for name, (_, shape, _) in read("ex/model/model.safetensors").items() if "e_score_correction_bias" not in name}
+    base, lora = sum(math.prod(shape) for shape in count.values()), sum(len(v) for v in t.tensors("stream/adapter_model.safetensors").values())
+    t.has("parameters", run.text(), "trainable params: %d || all params: %d || trainable%%: %.4f" % (lora, base + lora, 100 * lora / (base + lora)))
 
 
 def packed():
@@ -268,6 +286,7 @@ def main():
     dead_best()
     damaged_best()
     several()
+    late()
     packed()
     pace()
     pictures()
