@@ -399,6 +399,7 @@ def errors():
             (["generate"] + MODEL + ["--prompt", "x", "--top_p", "0"], "--top_p is '0', expected"),
             (["generate"] + MODEL + ["--prompt", "x", "--stop", ""], "--stop is empty"),
             (["generate"] + MODEL + ["--prompt", "x y z", "--cutoff_len", "2"], "more than --cutoff_len 2"),
+            (["generate"] + MODEL + DATA + ["--cutoff_len", "8"], "the data set has no prompt with an answer"),
             (["generate"] + MODEL + ["--input", "ex/data/dataset_info.json"], "dataset_info.json:1: "),
             (["generate"] + MODEL + ["--prompt", "x", "--adapter_name_or_path", "none"], "none/adapter_config.json"),
             (["generate"] + MODEL + ["--prompt", "x", "--enable_thinking", "perhaps"], "expected true or false"),

@@ -114,7 +114,11 @@ static int collectives(struct tr_comm *c)
         for (size_t k = 0; k < sizes[i] && c->rank == root; k++)
             p[k] = pattern(9, (int)i, k);
         struct tr_broadcast b = {p, sizes[i], root, "test broadcast"};
+        size_t before = c->sent_bytes, others = (size_t)c->size - 1;
+        int64_t calls = c->collectives;
         bad += tr_comm_broadcast(c, NULL, &b, NULL) != FR_OK;
+        bad += c->sent_bytes - before != (c->rank == root ? others * sizes[i] : 0);
+        bad += c->collectives != calls + 1;
         for (size_t k = 0; k < sizes[i]; k++)
             bad += p[k] != pattern(9, (int)i, k);
         free(p);

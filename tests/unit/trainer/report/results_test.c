@@ -9,6 +9,7 @@
 #include "trainer/report/metrics.h"
 #include "trainer/report/plot.h"
 #include "trainer/report/tensorboard.h"
+#include "trainer/train/loading.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -325,6 +326,35 @@ static void test_resumed(void)
     keep_events("resumed_events.out", "events");
 }
 
+/* A line every five seconds of a start, none when all is there, and one that says what it took. */
+static void test_loading(void)
+{
+    static const struct {
+        int64_t ms, mib;
+    } steps[] = {{4999, 9}, {5000, 10}, {5001, 11}, {9999, 12}, {10000, 20}, {16000, 100}};
+    struct fr_buf said = {0};
+    struct fr_printer before = fr_print_by(&(struct fr_printer){hear, no_error, &said});
+    struct tr_loading l;
+
+    check_row("loading");
+    wall = 1700000000123;
+    mono = 1000;
+    tr_loading_begin(&l);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        mono = 1000 + steps[i].ms;
+        l.tell.so_far(l.tell.arg, steps[i].mib << 20, 100 << 20);
+    }
+    mono = 1000 + 20000;
+    tr_loading_end(&l);
+    (void)fr_print_by(before.put != NULL ? &before : NULL);
+    fr_buf_add(&said, "", 1);
+#define LINE "! [INFO|train] 2023-11-14 22:13:20,123 >> "
+    CHECK_TEXT(said.p, LINE "Loading weights: 10.0 MiB of 100.0 MiB, 2.0 MiB/s, 45.0s left\n" LINE
+                            "Loading weights: 20.0 MiB of 100.0 MiB, 2.0 MiB/s, 40.0s left\n" LINE
+                            "Weights loaded: 100.0 MiB in 20.0s, 5.0 MiB/s\n");
+    fr_buf_finish(&said);
+}
+
 static int opened; /* files of events that were tried to be made */
 static int open_error;
 
@@ -535,6 +565,7 @@ int main(int argc, char **argv)
     test_whole();
     test_resumed();
     test_events();
+    test_loading();
     test_quiet();
     test_broken();
     test_bar();
