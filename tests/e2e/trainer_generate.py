@@ -393,13 +393,15 @@ def files():
 
 
 def errors():
+    name_data("mute", [{"instruction": "count " * 200, "output": "one two three"}])
     for words, want in (
             (["generate"] + MODEL, "--prompt, --input or --dataset is needed"),
             (["generate", "--model_name_or_path", "ex/model", "--prompt", "x"], "--template is missing"),
             (["generate"] + MODEL + ["--prompt", "x", "--top_p", "0"], "--top_p is '0', expected"),
             (["generate"] + MODEL + ["--prompt", "x", "--stop", ""], "--stop is empty"),
             (["generate"] + MODEL + ["--prompt", "x y z", "--cutoff_len", "2"], "more than --cutoff_len 2"),
-            (["generate"] + MODEL + DATA + ["--cutoff_len", "8"], "the data set has no prompt with an answer"),
+            (["generate"] + MODEL + ["--dataset", "mute", "--dataset_dir", "ex/data", "--cutoff_len", "8"],
+             "the data set has no prompt with an answer"),
             (["generate"] + MODEL + ["--input", "ex/data/dataset_info.json"], "dataset_info.json:1: "),
             (["generate"] + MODEL + ["--prompt", "x", "--adapter_name_or_path", "none"], "none/adapter_config.json"),
             (["generate"] + MODEL + ["--prompt", "x", "--enable_thinking", "perhaps"], "expected true or false"),
