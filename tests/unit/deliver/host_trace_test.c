@@ -40,6 +40,8 @@ static const struct fr_inst_row insts[] = {
      .code = 9},
     {.idx = 6, .key = "u@n1", .task = "u", .node = "n1", .state = FR_ST_UPSTREAM_FAILED},
     {.idx = 7, .key = "l@n1", .task = "l", .node = "n1", .state = FR_ST_RUNNING},
+    {.idx = 8, .key = "v@n1", .task = "v", .node = "n1", .state = FR_ST_FAILED},
+    {.idx = 9, .key = "v@n2", .task = "v", .node = "n2", .state = FR_ST_RUNNING},
 };
 
 static const struct fr_attempt_row attempts[] = {
@@ -149,6 +151,24 @@ static const struct fr_attempt_row attempts[] = {
      .state = FR_ST_RUNNING,
      .log = "",
      .started_wall = 8000},
+    {.id = {.b = {12}},
+     .idx = 8,
+     .no = 1,
+     .generation = 1,
+     .node = "n1",
+     .state = FR_ST_SUCCEEDED,
+     .log = "",
+     .started_wall = 8100,
+     .ended_wall = 8200},
+    {.id = {.b = {13}},
+     .idx = 9,
+     .no = 1,
+     .generation = 1,
+     .rank = 1,
+     .node = "n2",
+     .state = FR_ST_RUNNING,
+     .log = "",
+     .started_wall = 8100},
 };
 
 static const struct fr_event_row events[] = {
@@ -159,9 +179,11 @@ static const struct fr_event_row events[] = {
     {.wall = 1140, .idx = 0, .kind = "running", .attempt_no = 1},
     {.wall = 1500, .idx = 0, .kind = "unreachable", .attempt_no = 1},
     {.wall = 1600, .idx = 0, .kind = "reachable", .attempt_no = 1},
+    {.wall = 2001, .idx = 0, .kind = "reachable", .attempt_no = 1}, /* it is over */
     {.wall = 2400, .idx = 0, .kind = "ready"},
     {.wall = 2600, .idx = 0, .kind = "running", .attempt_no = 2},
     {.wall = 2700, .idx = 0, .kind = "log", .attempt_no = 2},
+    {.wall = 5000, .idx = 4, .kind = "running", .attempt_no = 1},
     {.wall = 5050, .idx = 5, .kind = "running", .attempt_no = 1},
 };
 
@@ -207,6 +229,7 @@ static void put_span(struct fr_buf *out, const json_t *spans, const json_t *s)
     size_t i;
 
     CHECK_TEXT(text_of(s, "traceId"), "aa000000000000000000000000000000");
+    CHECK_INT(strlen(text_of(s, "spanId")), 16);
     json_array_foreach(spans, i, item) if (strcmp(text_of(item, "spanId"), parent) == 0) in =
         text_of(item, "name");
     fr_buf_fmt(out, "%s in %s ", text_of(s, "name"), in);
@@ -269,6 +292,8 @@ static const char *const want[] = {
     "start in t@n2 5000-5050\n",
     "l@n1 in ? 7000-7100 name=l id=0a00000000000000 result=success node=n1 rank=0 generation=0 "
     "attempt=1\n",
+    "v@n1 in ? 8100-8200 name=v id=0c00000000000000 result=success node=n1 rank=0 generation=1 "
+    "attempt=1\n",
 };
 
 static void test_spans(void)
@@ -298,10 +323,12 @@ static void test_batches(void)
     enum { TASKS = 300 };
     struct fr_run_row many = run;
     char host[256], name[400], *text;
-    json_t *doc = NULL;
+    json_t *doc = NULL, *first;
 
     check_row("batches");
     many.id.b[0] = 0xbb;
+    many.queued_wall = many.at_ms = 0; /* it never waited, and no schedule made it */
+    many.origin = FR_ORIGIN_CLI;
     CHECK_INT(fr_store_begin(st, NULL), FR_OK);
     CHECK_INT(fr_store_run_add(st, &many, NULL), FR_OK);
     for (int i = 0; i < TASKS; i++) {
@@ -325,7 +352,12 @@ static void test_batches(void)
     CHECK_INT(fr_trace_run(st, &many, &doc, NULL), FR_OK);
     CHECK_INT(json_array_size(doc), 2);
     CHECK_INT(json_array_size(spans_of(json_array_get(doc, 0))), FR_TRACE_BATCH);
-    CHECK_INT(json_array_size(spans_of(json_array_get(doc, 1))), 2 + 2 * TASKS - FR_TRACE_BATCH);
+    CHECK_INT(json_array_size(spans_of(json_array_get(doc, 1))), 1 + 2 * TASKS - FR_TRACE_BATCH);
+    first = json_array_get(spans_of(json_array_get(doc, 0)), 0);
+    CHECK_TEXT(text_of(first, "startTimeUnixNano"), "1000000000");
+    text = json_dumps(json_object_get(first, "attributes"), JSON_COMPACT);
+    CHECK(strstr(text, "\"cli\"") != NULL && strstr(text, "schedule.time") == NULL);
+    free(text);
     json_decref(doc);
 
     check_row("none");

@@ -11,9 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static int64_t wall_ms = 1795320000000; /* 2026-11-22T04:00:00Z, a Sunday */
+
 static int64_t fixed_wall_ms(void)
 {
-    return 1795320000000; /* 2026-11-22T04:00:00Z, a Sunday */
+    return wall_ms;
 }
 
 static json_t *parse(const char *text)
@@ -300,8 +302,9 @@ static void test_mail(void)
                                   "\"b@x\"]}");
 
     check_row("mail");
+    fr_buf_text(&long_text, "x");
     for (int i = 0; i < 700; i++)
-        fr_buf_text(&long_text, "\303\244"); /* 1,400 bytes without an end */
+        fr_buf_text(&long_text, "\303\244"); /* 1,401 bytes without an end */
     doc =
         json_pack("{s:s, s:{s:i, s:s, s:s, s:s}}", "type", "run.failed", "data", "run", 7,
                   "pipeline", "p", "id", "00112233445566778899aabbccddeeff", "reason", long_text.p);
@@ -318,7 +321,7 @@ static void test_mail(void)
                                 "MIME-Version: 1.0\r\n"
                                 "Content-Type: text/plain; charset=utf-8\r\n"
                                 "Content-Transfer-Encoding: 8bit\r\n\r\n"
-                                "p run 7 failed\r\n\303\244"));
+                                "p run 7 failed\r\nx\303\244"));
     for (const char *p = mail.p, *end; *p != '\0'; p = end + 2) {
         end = strstr(p, "\r\n");
         if (!CHECK(end != NULL && memchr(p, '\n', (size_t)(end - p)) == NULL))
@@ -334,15 +337,16 @@ static void test_mail(void)
         fr_buf_text(&long_text, "\342\202\254");
     doc = json_pack("{s:s, s:{s:i, s:s}}", "type", "run.failed", "data", "run", 7, "pipeline",
                     long_text.p);
+    wall_ms = 1804410485000;
     fr_message_mail(channel, "msg_1", doc, &mail);
+    wall_ms = 1795320000000;
+    CHECK(fr_has_prefix(mail.p, "Date: Sun, 7 Mar 2027 09:08:05 +0000\r\n"));
     CHECK(strstr(mail.p,
                  "\r\nSubject: "
                  "=?utf-8?B?eOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrOKCrA==?=\r\n "
                  "=?utf-8?B?4oKs4oKs4oKs4oKs4oKs4oKs4oKsIHJ1biA3IGZhaWxlZA==?=\r\n") != NULL);
-    fr_buf_finish(&long_text);
-    fr_buf_finish(&mail);
-    json_decref(doc);
-    json_decref(channel);
+    fr_buf_finish(&long_text), fr_buf_finish(&mail);
+    json_decref(doc), json_decref(channel);
     check_row("");
 }
 
@@ -355,9 +359,11 @@ static void test_status(void)
         bool done, refused, gone;
         int64_t wait_ms;
     } rows[] = {
+        {199, 0, false, false, false, 0},
         {200, 0, true, false, false, 0},
-        {204, 0, true, false, false, 0},
-        {302, 0, false, false, false, 0},
+        {299, 0, true, false, false, 0},
+        {300, 0, false, false, false, 0},
+        {499, 0, false, true, false, 0},
         {400, 0, false, true, false, 0},
         {404, 9, false, true, false, 0},
         {408, 0, false, false, false, 0},
@@ -393,6 +399,7 @@ static void test_status(void)
 static void test_tries(void)
 {
     static const int64_t steps_s[] = {5, 30, 120, 600, 3600, 10800, 28800, 86400};
+    static const int64_t spreads[] = {970, 1104, 1193, 836, 925, 1059, 1148, 1192};
     struct fr_sent down = {.text = "down"}, patient = {.wait_ms = 50000},
                    refused = {.refused = true};
     int64_t delay, other, differ = 0;
@@ -409,6 +416,10 @@ static void test_tries(void)
             differ += other != delay;
         }
     CHECK(differ > 300);
+    for (int64_t n = 1; n <= 8; n++) { /* by the try, too */
+        (void)fr_notify_try(&down, n, "msg_1", &delay);
+        CHECK_INT(delay, steps_s[n - 1] * spreads[n - 1]);
+    }
     CHECK_INT(fr_notify_try(&down, 9, "k", &delay), FR_TRY_DEAD);
     CHECK_INT(fr_notify_try(&patient, 1, "k", &delay), FR_TRY_AGAIN);
     CHECK_INT(delay, 50000);
@@ -618,6 +629,11 @@ static void test_otel(void)
     CHECK_INT(json_object_size(doc), 1);
     CHECK_INT(bad, 3);
     json_decref(doc);
+    check_row("an entry without anything is none; DEL is a control character, too");
+    doc = fr_otel_headers("a=1,,b=2, ,c=%7f", &bad);
+    CHECK_INT(json_object_size(doc), 2);
+    CHECK_INT(bad, 1);
+    json_decref(doc);
     check_row("");
 }
 
@@ -652,12 +668,13 @@ static void test_otel_asked(void)
     CHECK_TEXT(json_string_value(json_object_get(base, "service.name")), "ours");
     CHECK_TEXT(json_string_value(json_object_get(base, "deployment.environment")), "lab");
     CHECK_TEXT(json_string_value(json_object_get(base, "host.name")), "h");
+    setenv("OTEL_SERVICE_NAME", "", 1);
+    base = fr_otel_resource(base);
+    CHECK_TEXT(json_string_value(json_object_get(base, "service.name")), "ours");
     setenv("OTEL_SERVICE_NAME", "nightly", 1);
     base = fr_otel_resource(base);
     CHECK_TEXT(json_string_value(json_object_get(base, "service.name")), "nightly");
-    json_decref(base);
-    json_decref(channels);
-    json_decref(rules);
+    json_decref(base), json_decref(channels), json_decref(rules);
 }
 
 int main(void)
