@@ -32,6 +32,30 @@ static void check_shell(const struct host_run *h, const char *cwd, uint32_t umas
     CHECK_INT(shell->stored, stored);
 }
 
+/* Run 2, when that is what made it; the host has a shell for each kind of run. */
+static void check_resumed(const char *row, enum fr_origin origin, int schedule, uint32_t umask,
+                          bool stored)
+{
+    struct fr_resume_opts opts = {.run = "2"};
+    struct fr_issues issues = {0};
+    struct host_run *h = NULL;
+    char sql[80];
+
+    check_row(row);
+    open_host(&bed);
+    bed.host->config.shell =
+        (struct fr_run_shell){.cwd = "/web", .getenv = own_env, .umask = FR_UMASK_SET | 7};
+    bed.host->config.schedule_shell =
+        (struct fr_run_shell){.cwd = "/night", .getenv = own_env, .umask = FR_UMASK_SET | 5};
+    snprintf(sql, sizeof(sql), "UPDATE run SET origin = '%s', schedule = %d WHERE no = 2",
+             fr_origin_name(origin), schedule);
+    CHECK_INT(sqlite3_exec(bed.st->db, sql, NULL, NULL, NULL), SQLITE_OK);
+    CHECK_INT(host_resume(bed.host, &opts, NULL, &h, &issues, NULL), FR_OK);
+    check_shell(h, "/", umask, stored);
+    fr_issues_finish(&issues);
+    close_host(&bed);
+}
+
 static void test_shells(void)
 {
     const struct fr_host_own own = {
@@ -61,6 +85,11 @@ static void test_shells(void)
     check_answer(ask(&bed, POST, "/api/v1/runs/2/resume", "{}"), 202, NULL);
     check_shell(find(2), "/", 0, true);
     close_host(&bed);
+    check_resumed("of a resume by a host with a shell: not of who submitted here", FR_ORIGIN_CLI, 0,
+                  0, true);
+    check_resumed("of who has none", FR_ORIGIN_API, 0, FR_UMASK_SET | 7, false);
+    check_resumed("of a schedule", FR_ORIGIN_CLI, 1, FR_UMASK_SET | 5, false);
+    check_resumed("of a schedule, asked for over TCP", FR_ORIGIN_API, 1, FR_UMASK_SET | 5, false);
     fr_issues_finish(&issues);
     check_row("");
 }
