@@ -327,6 +327,29 @@ static void test_many(void)
     fr_sys.mono_ms = fr_sys_real.mono_ms;
 }
 
+/* The next decision of a schedule waits twice as long each time, and a minute at most. */
+static void test_backoff(void)
+{
+    static const int64_t want[] = {1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000};
+    struct host_schedule *s;
+
+    check_row("faults in a row");
+    reset(&bed);
+    set_clock("2026-03-01T01:00Z");
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    s = schedules_of(bed.host)->list[0];
+    for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+        int64_t before = fr_sys.mono_ms();
+
+        schedules_retry(schedules_of(bed.host), s);
+        CHECK_INT(s->backoff_ms, want[i]);
+        CHECK(s->retry_ms >= before + want[i] && s->retry_ms <= fr_sys.mono_ms() + want[i]);
+    }
+    close_host(&bed);
+}
+
 int main(void)
 {
     make_home(bed.home);
@@ -336,6 +359,7 @@ int main(void)
     test_overlap();
     test_zone_replaced();
     test_many();
+    test_backoff();
     fr_sys = fr_sys_real;
     fr_arena_finish(&bed.arena);
     CHECK_INT(fr_remove_tree(bed.home, NULL), FR_OK);
