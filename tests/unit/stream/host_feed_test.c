@@ -77,14 +77,14 @@ static void settled(void)
 
 /* ---- notes ---- */
 
-#define GONE "{\"run\":1,\"wall\":7000,\"text\":\"gone \\\"x\\\"\",\"node\":\"local\",\"up\":false}"
-#define BACK "{\"run\":1,\"wall\":7001,\"text\":\"\",\"node\":\"local\",\"up\":true}"
+#define GONE "{\"run\":1,\"wall\":7000,\"text\":\"gone \\\"x\\\"\",\"node\":\"n2\",\"up\":false}"
+#define BACK "{\"run\":1,\"wall\":7001,\"text\":\"\",\"node\":\"n2\",\"up\":true}"
 
 static void test_nodes(void)
 {
     struct fr_note n = {.kind = FR_NOTE_NODE,
                         .inst = FR_PLAN_NONE,
-                        .node = 0,
+                        .node = 1,
                         .wall_ms = 7000,
                         .text = "gone \"x\""};
     struct reader later = {0};
@@ -271,11 +271,15 @@ static void test_topics(void)
 /* Without a reader nothing is gathered, and nobody is told later what was before. */
 static void test_unread(void)
 {
+    const struct fr_note up = {
+        .kind = FR_NOTE_NODE, .inst = FR_PLAN_NONE, .node = 0, .text = "", .up = true};
     struct reader later = {0};
+    uint64_t next = streams_of(bed.host)->ring->next;
 
     for (size_t i = 0; i < READERS; i++)
         bed.api.gone(bed.api.self, readers[i].s);
     now_ms += 1000;
+    note(up);
     note(state_note(FR_ST_RUNNING, 2000));
     note(log_note(FR_NOTE_LOG, 0));
     stream_part.changed(bed.host, HOST_QUEUE);
@@ -286,16 +290,126 @@ static void test_unread(void)
     now_ms += 100;
     stream_part.tell(bed.host);
     CHECK(!has(&later, "event: queue"));
+    CHECK_INT(streams_of(bed.host)->ring->next, next);
     bed.api.gone(bed.api.self, later.s);
     fr_buf_finish(&later.got);
 }
 
+/* ---- readers ---- */
+
+/* How many streams name a run, and since when none does: also of one that is driven later. */
+static void test_followers(void)
+{
+    struct reader one = {0}, two = {0}, all = {0};
+
+    check_row("streams that name the run");
+    CHECK_INT(run_one()->followers, 0);
+    CHECK_INT(follow(&bed, &one, "1", ""), 200);
+    CHECK_INT(run_one()->followers, 1);
+    CHECK_INT(follow(&bed, &two, "1", ""), 200);
+    CHECK_INT(follow(&bed, &all, "", ""), 200);
+    CHECK_INT(run_one()->followers, 2);
+    now_ms += 5000;
+    bed.api.gone(bed.api.self, two.s);
+    CHECK_INT(run_one()->followers, 1);
+    CHECK_INT(run_one()->alone_ms, now_ms);
+    bed.api.gone(bed.api.self, all.s);
+    CHECK_INT(run_one()->followers, 1);
+    check_row("one that it had before it was driven");
+    run_one()->followers = 9;
+    CHECK_INT(stream_part.came(run_one(), NULL), FR_OK);
+    CHECK_INT(run_one()->followers, 1);
+    bed.api.gone(bed.api.self, one.s);
+    CHECK_INT(run_one()->followers, 0);
+    fr_buf_finish(&one.got);
+    fr_buf_finish(&two.got);
+    fr_buf_finish(&all.got);
+}
+
+/* The first event names the host; what is no stream is none. */
+static void test_hello(void)
+{
+    struct reader r = {0};
+    struct fr_api_sink sink = {take, closed, &r};
+    struct fr_api_request req = {.path = "/api/v1/strea", .last_event_id = ""};
+    struct fr_api_response res = {0};
+    char text[80];
+
+    check_row("hello");
+    CHECK(bed.host->env.epoch > 0);
+    CHECK_INT(follow(&bed, &r, "1", ""), 200);
+    snprintf(text, sizeof(text),
+             "retry: 2000\nevent: hello\ndata: {\"epoch\":%u,\"version\":", bed.host->env.epoch);
+    CHECK(r.got.p != NULL && fr_has_prefix(r.got.p, text));
+    snprintf(text, sizeof(text), "%u-", bed.host->env.epoch);
+    CHECK(fr_has_prefix(streams_of(bed.host)->ring->name, text));
+    bed.api.gone(bed.api.self, r.s);
+    fr_buf_finish(&r.got);
+    check_row("no stream");
+    bed.api.open(bed.api.self, &req, &sink, &res, &r.s);
+    CHECK(r.s == NULL && res.status == 404);
+    CHECK(strstr(res.body.p, "there is no stream at /api/v1/strea") != NULL);
+    fr_api_response_finish(&res);
+    check_row("");
+}
+
+/* A ring has so many bytes, whatever the events are; who is behind them begins anew. */
+static void test_bytes(void)
+{
+    enum { EACH = 60000, EVENTS = 40 };
+    static char text[EACH + 1];
+    struct fr_note n = {
+        .kind = FR_NOTE_TROUBLE, .inst = FR_PLAN_NONE, .node = FR_PLAN_NONE, .text = text};
+    const struct host_ring *ring = streams_of(bed.host)->ring;
+    struct reader slow = {.queued = 1 << 20};
+    size_t sum = 0, kept = 0;
+
+    check_row("long events");
+    memset(text, 'x', EACH);
+    CHECK_INT(follow(&bed, &slow, "1", ""), 200);
+    for (int i = 0; i < EVENTS; i++)
+        note(n);
+    for (uint64_t i = ring->first; i < ring->next; i++, kept++)
+        sum += ring->events[i % HOST_RING].text.n;
+    CHECK_INT(ring->bytes, sum);
+    CHECK(sum <= HOST_RING_BYTES && sum + EACH + 200 > HOST_RING_BYTES);
+    fr_buf_finish(&slow.got);
+    slow.queued = 0;
+    bed.api.drained(bed.api.self, slow.s);
+    CHECK(has(&slow, "event: reset\ndata: {}\n\n"));
+    sum = 0;
+    for (const char *at = slow.got.p; (at = strstr(at, "event: note\n")) != NULL; at++)
+        sum++;
+    CHECK_INT(sum, kept);
+    bed.api.gone(bed.api.self, slow.s);
+    fr_buf_finish(&slow.got);
+}
+
+/* What a stream says of a run that is over; and it ends with its host. */
+static void test_end(void)
+{
+    struct reader r = {0};
+
+    check_row("the end of a run");
+    CHECK_INT(follow(&bed, &r, "1", ""), 200);
+    check_answer(ask(&bed, POST, "/api/v1/runs/1/cancel", "{}"), 202, NULL);
+    turn_until(&bed, &r,
+               "event: run\ndata: {\"run\":1,\"state\":\"over\",\"outcome\":"
+               "\"cancelled\"}\n\n");
+    check_row("the end of its host");
+    close_host(&bed);
+    CHECK(r.closed);
+    fr_buf_finish(&r.got);
+}
+
 int main(void)
 {
-    make_pipelines(&bed);
+    make_home(bed.home);
+    put_file(bed.home, "f.yaml",
+             "name: f\nnodes: [{name: n1, executor: local}, {name: n2, executor: local}]\n"
+             "tasks: {one: {on: all, run: 'true'}}\n");
     open_host(&bed);
-    make_body(&bed, ID, "");
-    check_answer(ask(&bed, POST, "/api/v1/runs", bed.body), 201, "\"no\":1");
+    submit(&bed, "f.yaml", 1, "", "running");
     settle_host(&bed);
     fr_sys.mono_ms = stopped_ms;
     for (size_t i = 0; i < READERS; i++) {
@@ -308,8 +422,11 @@ int main(void)
     test_logs();
     test_topics();
     test_unread();
+    test_followers();
+    test_hello();
+    test_bytes();
     fr_sys = fr_sys_real;
-    close_host(&bed);
+    test_end();
     remove_home(bed.home);
     return check_done();
 }

@@ -284,6 +284,7 @@ static const struct {
     {"Transfer-Encoding: chunked", "3\nabc\n0\n\n", NULL, false},
     {"Transfer-Encoding: chunked", "3\n\nabc\r\n0\r\n\r\n", NULL, false},
     {"Transfer-Encoding: chunked", "3 ;x\r\nabc\r\n0\r\n\r\n", "abc", true},
+    {"Transfer-Encoding: chunked", "3\t;x\r\nabc\r\n0\r\n\r\n", "abc", true},
     {"Transfer-Encoding: chunked", "3\r\nabc\n0\r\n\r\n", NULL, false},
     {"Transfer-Encoding: chunked", "0\r\n T: x\r\n\r\n", NULL, false},
     {"Transfer-Encoding: chunked", "0\r\n: x\r\n\r\n", NULL, false},
