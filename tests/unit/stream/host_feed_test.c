@@ -313,11 +313,11 @@ static void test_followers(void)
     bed.api.gone(bed.api.self, two.s);
     CHECK_INT(run_one()->followers, 1);
     CHECK_INT(run_one()->alone_ms, now_ms);
-    bed.api.gone(bed.api.self, all.s);
-    CHECK_INT(run_one()->followers, 1);
     check_row("one that it had before it was driven");
     run_one()->followers = 9;
     CHECK_INT(stream_part.came(run_one(), NULL), FR_OK);
+    CHECK_INT(run_one()->followers, 1);
+    bed.api.gone(bed.api.self, all.s);
     CHECK_INT(run_one()->followers, 1);
     bed.api.gone(bed.api.self, one.s);
     CHECK_INT(run_one()->followers, 0);
