@@ -5,6 +5,7 @@
 #include "engine/runs/job.h"
 #include "engine/runs/state.h"
 #include "engine/store/backfills.h"
+#include "engine/timetable/backfilling.h"
 
 #include <errno.h>
 
@@ -485,6 +486,54 @@ static void test_cancel(void)
     close_host(&bed);
 }
 
+/* ---- a run that was not made ---- */
+
+/* What may be better in a minute is tried then; for the rest somebody has to look. */
+static void test_not_made(void)
+{
+    static const struct {
+        enum fr_rc rc;
+        bool issue;
+        const char *note; /* of the backfill, which is paused; NULL: it goes on later */
+    } results[] = {{FR_NOMEM, false, NULL},  {FR_BUSY, false, NULL},
+                   {FR_FULL, false, NULL},   {FR_IO, true, NULL},
+                   {FR_USAGE, false, "why"}, {FR_USAGE, true, "p.yaml:1:1: x"}};
+    const char *lines[] = {"p.yaml:1:1: x"};
+    struct fr_arena arena = {0};
+
+    reset(&bed);
+    set_clock("2026-03-01T01:59Z");
+    put_pipeline(&bed, "p", "{cron: \"0 2 * * *\"}");
+    begin_host(&bed);
+    until(&bed, is_ready, NULL);
+    for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++) {
+        int64_t *due_ms = &schedules_of(bed.host)->backfill_due_ms, before;
+        struct fr_issues issues = {.lines = lines, .n = results[i].issue};
+        struct host_backfill b = {.host = bed.host, .id = (int64_t)i + 1};
+        struct fr_backfill_row row;
+        struct fr_err err = {0};
+
+        check_row(fr_rc_name(results[i].rc));
+        make_backfill(2, 1);
+        CHECK_INT(fr_store_backfill_find(bed.st, b.id, &arena, &row, NULL), FR_OK);
+        b.cursor_ms = row.cursor_ms;
+        (void)fr_fail(&err, results[i].rc, "why");
+        *due_ms = INT64_MAX;
+        before = fr_sys.mono_ms();
+        of_backfill.over(&b, &issues, &err);
+        CHECK_INT(fr_store_backfill_find(bed.st, b.id, &arena, &row, NULL), FR_OK);
+        CHECK_INT(row.state, results[i].note != NULL ? FR_BACKFILL_PAUSED : FR_BACKFILL_ACTIVE);
+        if (results[i].note != NULL) {
+            CHECK_TEXT(row.note, results[i].note);
+            CHECK(*due_ms == INT64_MAX);
+        } else {
+            CHECK(*due_ms >= before + 60000 && *due_ms <= fr_sys.mono_ms() + 60000);
+        }
+    }
+    fr_arena_finish(&arena);
+    close_host(&bed);
+}
+
 int main(void)
 {
     size_t n = sizeof(rows) / sizeof(rows[0]);
@@ -506,6 +555,7 @@ int main(void)
     test_fence();
     test_cancel();
     test_full_queue();
+    test_not_made();
     test_long();
     test_full();
     fr_sys = fr_sys_real;
