@@ -11,6 +11,8 @@ static struct host_bed bed = HOST_BED;
 
 #define LOG "attempts/" ATTEMPT "/log"
 
+enum { PIECE = 256 << 10, LONG_LINE = 3 * PIECE }; /* of a line that is sought in */
+
 static const struct {
     const char *path; /* behind the run's */
     int status;
@@ -185,6 +187,49 @@ static void test_lines(const char *path)
     fr_buf_finish(&want);
 }
 
+/* Two lines of which the first one is taken in pieces; it has the needle at `at`, and once more. */
+static void check_pieces(const char *q, const char *how, size_t at)
+{
+    struct fr_api_response res;
+    json_t *doc, *items;
+    char ask_for[120];
+
+    snprintf(ask_for, sizeof(ask_for), "/api/v1/runs/1/" LOG "/search?q=%s%s", q, how);
+    res = ask(&bed, GET, ask_for, NULL);
+    doc = json_loadb(res.body.p, res.body.n, 0, NULL);
+    items = json_object_get(doc, "items");
+    CHECK_INT(res.status, 200);
+    CHECK_INT(json_array_size(items), 2);
+    for (size_t i = 0; i < json_array_size(items); i++) {
+        const json_t *hit = json_array_get(items, i);
+        const char *text = json_string_value(json_object_get(hit, "text"));
+
+        CHECK_INT(json_integer_value(json_object_get(hit, "line")), i + 1);
+        CHECK_INT(json_integer_value(json_object_get(hit, "offset")),
+                  i == 0 ? at : (size_t)LONG_LINE + 1 + 2);
+        CHECK_INT(strspn(text, "x"), i == 0 ? 100 : 2); /* what stands before it */
+    }
+    json_decref(doc);
+    fr_api_response_finish(&res);
+}
+
+static void test_pieces(const char *path)
+{
+    static char text[LONG_LINE + 10];
+
+    check_row("around the end of a piece");
+    for (size_t at = PIECE - 7; at <= PIECE + 1; at++) {
+        memset(text, 'x', LONG_LINE);
+        memcpy(text + at, "needle", 6);
+        memcpy(text + 2 * PIECE, "needle", 6);
+        memcpy(text + LONG_LINE, "\nxxneedle", 10);
+        CHECK_INT(fr_file_write(path, text, LONG_LINE + 9, 0600, NULL), FR_OK);
+        check_pieces("needle", "", at);
+        check_pieces("needle", "&re=1", at);
+        check_pieces("(?<=xx)needle", "&re=1", at);
+    }
+}
+
 static void check_merged(const char *want)
 {
     struct fr_api_response res = ask(&bed, GET, "/api/v1/runs/1/log", NULL);
@@ -224,6 +269,7 @@ int main(void)
     check_logs();
     test_disks(path.p);
     test_lines(path.p);
+    test_pieces(path.p);
     test_last(path.p);
     fr_buf_finish(&path);
     fr_arena_finish(&arena);
