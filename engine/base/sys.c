@@ -274,14 +274,24 @@ static int real_boot_id(char out[40])
     return n == 36 ? 0 : -1;
 }
 
+static int real_reserve(int fd, off_t size)
+{
+    int rc;
+
+    do
+        rc = fallocate(fd, 0, 0, size);
+    while (rc != 0 && errno == EINTR);
+    return rc;
+}
+
 #define REAL_TABLE                                                                                 \
     {                                                                                              \
         .mono_ms = real_mono_ms, .boot_ms = real_boot_ms, .wall_ms = real_wall_ms,                 \
         .random = real_random, .alloc = malloc, .realloc = realloc, .free = free,                  \
         .open = real_open, .close = close, .read = read, .write = write, .pread = pread,           \
-        .pwrite = pwrite, .fdatasync = fdatasync, .ftruncate = ftruncate, .fstat = fstat,          \
-        .lstat = lstat, .mkdir = mkdir, .rename = rename, .unlink = unlink, .rmdir = rmdir,        \
-        .list = real_list, .disk_free = real_disk_free, .fs_type = real_fs_type,                   \
+        .pwrite = pwrite, .fdatasync = fdatasync, .ftruncate = ftruncate, .reserve = real_reserve, \
+        .fstat = fstat, .lstat = lstat, .mkdir = mkdir, .rename = rename, .unlink = unlink,        \
+        .rmdir = rmdir, .list = real_list, .disk_free = real_disk_free, .fs_type = real_fs_type,   \
         .lock = real_lock, .lock_shared = real_lock_shared, .locked = real_locked,                 \
         .touch = real_touch, .pipe = real_pipe, .socketpair = real_socketpair,                     \
         .listen_unix = fr_unix_listen, .connect_unix = fr_unix_connect, .accept = real_accept,     \

@@ -94,6 +94,7 @@ struct fr_sys {
     ssize_t (*pwrite)(int fd, const void *p, size_t n, off_t at);
     int (*fdatasync)(int fd);
     int (*ftruncate)(int fd, off_t size);
+    int (*reserve)(int fd, off_t size); /* blocks of [0, size) by fallocate(2); the file grows */
     int (*fstat)(int fd, struct stat *st);
     int (*lstat)(const char *path, struct stat *st);
     int (*mkdir)(const char *path, mode_t mode);

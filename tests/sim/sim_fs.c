@@ -347,6 +347,21 @@ static int fs_ftruncate(int fd, off_t size)
     return 0;
 }
 
+static int fs_reserve(int fd, off_t size)
+{
+    sim_step();
+    struct sim_file *f = regular(fd);
+    if (f == NULL || sim_read_only())
+        return -1;
+    if (sim->cur->m->full) {
+        errno = ENOSPC;
+        return -1;
+    }
+    if ((size_t)size > f->inode->n)
+        write_at(f->inode, (size_t)size - 1, "", 1);
+    return 0;
+}
+
 static void fill_stat(const struct sim_inode *i, struct stat *st)
 {
     memset(st, 0, sizeof(*st));
@@ -571,6 +586,7 @@ void sim_sys_fs(struct fr_sys *t)
     t->pwrite = fs_pwrite;
     t->fdatasync = fs_fdatasync;
     t->ftruncate = fs_ftruncate;
+    t->reserve = fs_reserve;
     t->fstat = fs_fstat;
     t->lstat = fs_lstat;
     t->mkdir = fs_mkdir;
