@@ -120,6 +120,14 @@ static void print_layouts(const struct planning *p)
                  l->near_bytes * (double)p->run.job.accumulation * 1e-9, t.step_s, t.tokens_s,
                  t.bound);
     }
+    for (size_t i = 0; i < p->run.plan.n; i++) {
+        const struct tr_plan_layout *l = &p->run.plan.layouts[i];
+
+        if (l->disk > 0)
+            fr_print("%s: %.1f GB of a node's disk, read and written in every step: %.1f s at %g "
+                     "GB/s\n",
+                     l->name, l->disk * 1e-9, l->disk_s, p->run.cluster.disk * 1e-9);
+    }
     fr_print("GB host: pinned, of a node. GB/node: out of a node, GB/GPU: to a GPU from its node, "
              "both a step. Seconds are lower bounds.\n");
 }
@@ -229,6 +237,8 @@ static json_t *json_of_layout(const struct planning *p, const struct tr_plan_lay
     if (p->run.trained.all) {
         (void)json_object_set_new(out, "step_near_bytes", json_real(l->step_near));
         (void)json_object_set_new(out, "update_s", json_real(l->update_s));
+        (void)json_object_set_new(out, "disk_bytes", json_real(l->disk));
+        (void)json_object_set_new(out, "disk_s", json_real(l->disk_s));
     }
     (void)json_object_set_new(out, "load_s", json_real(k.load_s));
     (void)json_object_set_new(out, "save_s", json_real(k.save_s));

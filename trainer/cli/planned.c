@@ -32,7 +32,8 @@ static enum fr_rc read_way(struct tr_planned *p, struct fr_err *err)
     p->way = (struct tr_plan_way){
         .whole = p->ds.stage < 3,
         .host = p->ds.offload_param != TR_OFFLOAD_NONE && !tr_gpu_is_cpu(&p->cluster.gpu),
-        .states = p->trained.all && p->ds.offload_optimizer != TR_OFFLOAD_NONE};
+        .states = p->trained.all && p->ds.offload_optimizer != TR_OFFLOAD_NONE,
+        .disk = p->trained.all && p->ds.offload_optimizer == TR_OFFLOAD_NVME};
     p->job.asked = &p->way;
     if (!p->ds.experts_stay)
         return FR_OK;
@@ -102,6 +103,7 @@ enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct
                                              .max_live = p->ds.max_live_parameters,
                                              .max_reuse = p->ds.max_reuse_distance},
                                   .tile = p->ds.sub_group_size,
+                                  .tiles = p->ds.offload_tiles,
                                   .skew = 1};
     if (rc == FR_OK)
         rc = read_way(p, err);

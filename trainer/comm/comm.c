@@ -221,6 +221,21 @@ enum fr_rc tr_comm_host_barrier(struct tr_comm *comm, struct fr_err *err)
     return tr_comm_host_broadcast(comm, &one, 1, 0, err);
 }
 
+enum fr_rc tr_comm_host_first_error(struct tr_comm *world, const struct fr_err *mine,
+                                    struct fr_err *first, struct fr_err *err)
+{
+    struct fr_err *all = fr_sys.alloc((size_t)world->size * sizeof(*all));
+    enum fr_rc rc = all == NULL ? fr_fail(err, FR_NOMEM, "no memory to compare ranks")
+                                : tr_comm_host_all_gather(world, all, mine, sizeof(*mine), err);
+
+    *first = (struct fr_err){0};
+    for (int k = world->size; k-- > 0 && rc == FR_OK;)
+        if (all[k].rc != FR_OK)
+            *first = all[k];
+    fr_sys.free(all);
+    return rc;
+}
+
 enum fr_rc tr_comm_host_sum(struct tr_comm *comm, double *p, size_t n, struct fr_err *err)
 {
     size_t bytes = n * sizeof(double);

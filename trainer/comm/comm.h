@@ -241,6 +241,11 @@ enum fr_rc tr_comm_host_broadcast(struct tr_comm *comm, void *p, size_t bytes, i
                                   struct fr_err *err);
 enum fr_rc tr_comm_host_barrier(struct tr_comm *comm, struct fr_err *err);
 
+/* *first: the error of the first rank that has one, the same on every rank; rc FR_OK: none. mine:
+ * this rank's. */
+enum fr_rc tr_comm_host_first_error(struct tr_comm *comm, const struct fr_err *mine,
+                                    struct fr_err *first, struct fr_err *err);
+
 /* p[0..n) becomes the sum over ranks, in rank order, in double: the same bits on all ranks.
  * n <= 64. */
 enum fr_rc tr_comm_host_sum(struct tr_comm *comm, double *p, size_t n, struct fr_err *err);

@@ -49,6 +49,10 @@ struct tr_ds_config {
     enum tr_offload offload_param, offload_optimizer;
     char offload_param_path[TR_DS_PATH], offload_optimizer_path[TR_DS_PATH];
     bool offload_param_pin, offload_optimizer_pin;
+    int64_t offload_tiles;          /* buffer_count of offload_optimizer; 0: absent */
+    int64_t aio_threads, aio_block; /* thread_count, block_size; 0: absent */
+    bool offload_waits;             /* pipeline_read or pipeline_write is false */
+    bool offload_asks;              /* one of these, or fast_init, is true */
     bool cpu_checkpointing;
 
     bool experts_stay;    /* ranks own routed experts and tokens move: a block is enabled

@@ -114,70 +114,6 @@ static enum fr_rc read_row(struct tr_ds_read *r, const struct tr_fields *f,
     return *size < 0 ? tr_field_bad(f, key, "0 or more", err) : FR_OK;
 }
 
-struct offload {
-    enum tr_offload *device;
-    char *path; /* TR_DS_PATH bytes */
-    bool *pin;
-    bool param;
-};
-
-static enum fr_rc read_offload(struct tr_ds_read *r, const struct tr_fields *zero, const char *key,
-                               struct offload *o, struct fr_err *err)
-{
-    char where[512];
-    struct tr_fields f = {tr_field(zero, key), where};
-    const char *device = "none", *path = NULL;
-    enum fr_rc rc;
-
-    if (f.object == NULL)
-        return FR_OK;
-    if (!json_is_object(f.object))
-        return tr_field_bad(zero, key, "an object", err);
-    (void)snprintf(where, sizeof(where), "%.300s: %s", zero->where, key);
-    if ((rc = tr_ds_keys(r, &f, key, err)) != FR_OK ||
-        (rc = tr_field_text(&f, "device", &device, err)) != FR_OK ||
-        (rc = tr_field_text(&f, "nvme_path", &path, err)) != FR_OK)
-        return rc;
-    if (!tr_ds_auto(tr_field(&f, "pin_memory")) &&
-        (rc = tr_field_bool(&f, "pin_memory", o->pin, err)) != FR_OK)
-        return rc;
-    if (strcmp(device, "cpu") == 0)
-        *o->device = TR_OFFLOAD_CPU;
-    else if (strcmp(device, "nvme") == 0)
-        *o->device = TR_OFFLOAD_NVME;
-    else if (strcmp(device, "auto") == 0)
-        tr_ds_note(r,
-                   "%s: device auto is none, as accelerate has it; write cpu to keep them in host "
-                   "memory",
-                   key);
-    else if (strcmp(device, "none") != 0)
-        return tr_field_bad(&f, "device", "none, cpu or nvme", err);
-    if (*o->device == TR_OFFLOAD_NVME && path == NULL)
-        return fr_fail(err, FR_USAGE, "%s: nvme needs nvme_path", where);
-    if (path != NULL && strlen(path) >= TR_DS_PATH)
-        return tr_field_bad(&f, "nvme_path", "a shorter path", err);
-    if (path != NULL)
-        memcpy(o->path, path, strlen(path) + 1);
-    if (o->param && *o->device != TR_OFFLOAD_NONE && r->out->stage != 3)
-        return fr_fail(err, FR_USAGE, "%s needs stage 3, this is stage %d", where, r->out->stage);
-    return FR_OK;
-}
-
-/* The deprecated spellings of the offload blocks. */
-static enum fr_rc read_old_offload(const struct tr_fields *f, const char *key, const char *now,
-                                   enum tr_offload *device, struct fr_err *err)
-{
-    bool on = false;
-    enum fr_rc rc = tr_field_bool(f, key, &on, err);
-
-    if (rc != FR_OK || !on)
-        return rc;
-    if (tr_field(f, now) != NULL)
-        return fr_fail(err, FR_USAGE, "%s: both %s and %s are given", f->where, key, now);
-    *device = TR_OFFLOAD_CPU;
-    return FR_OK;
-}
-
 static enum fr_rc read_stage(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
 {
     int64_t stage = 0, mics = -1;
@@ -225,19 +161,6 @@ static void note_lossy(const struct tr_ds_read *r)
                    (long long)c->hpz_partition_size);
 }
 
-/* Whether weights train. */
-static bool weights_train(const struct tr_ds_read *r)
-{
-    const char *type = r->flags->args->finetuning_type;
-
-    return type != NULL && strcmp(type, "lora") != 0;
-}
-
-static bool steps_on_host(const struct tr_ds_read *r)
-{
-    return weights_train(r) && r->out->offload_optimizer != TR_OFFLOAD_NONE;
-}
-
 /* Adds one note per reason, which names all keys without effect for that reason. "auto" and false
  * are not noted. */
 static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
@@ -248,7 +171,8 @@ static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
 
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         struct fr_buf keys = {0};
-        bool used = reasons[i] == tiles && steps_on_host(r);
+        bool used = reasons[i] == tiles && tr_ds_weights_train(r) &&
+                    r->out->offload_optimizer != TR_OFFLOAD_NONE;
         json_object_foreach((json_t *)f->object, key, v) if (find(key)->unused == reasons[i] &&
                                                              !used && !tr_ds_auto(v) &&
                                                              !json_is_false(v))
@@ -290,24 +214,13 @@ static void note_stage(const struct tr_ds_read *r)
     };
     const struct tr_ds_config *c = r->out;
 
-    if (weights_train(r) && c->stage < 3)
+    if (tr_ds_weights_train(r) && c->stage < 3)
         tr_ds_note(r,
                    "stages 0, 1 and 2 are alike: gradients and the optimizer's state are divided "
                    "over the ranks");
     else if (stages[c->stage] != NULL)
         tr_ds_note(r, "%s", stages[c->stage]);
-    if (c->offload_optimizer != TR_OFFLOAD_NONE && !weights_train(r))
-        tr_ds_note(
-            r, "offload_optimizer has no effect: the optimizer's state of adapters stays beside "
-               "them");
-    if (steps_on_host(r) && !c->offload_optimizer_pin)
-        tr_ds_note(r, "offload_optimizer: states on the host are pinned whatever pin_memory says");
-    if (steps_on_host(r) && c->offload_optimizer == TR_OFFLOAD_NVME)
-        tr_ds_note(r, "offload_optimizer to nvme: states stay in host memory");
-    if (c->offload_param != TR_OFFLOAD_NONE && !c->offload_param_pin)
-        tr_ds_note(r, "offload_param: weights on the host are pinned whatever pin_memory says");
-    if (c->offload_param == TR_OFFLOAD_NVME)
-        tr_ds_note(r, "offload_param to nvme: base weights stay in host memory");
+    tr_ds_note_offload(r);
 }
 
 enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err)
@@ -343,14 +256,7 @@ enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err)
             return rc;
     }
     resolve_auto(r, &f);
-    struct offload param = {&c->offload_param, c->offload_param_path, &c->offload_param_pin, true};
-    struct offload opt = {&c->offload_optimizer, c->offload_optimizer_path,
-                          &c->offload_optimizer_pin, false};
-    if ((rc = read_offload(r, &f, "offload_param", &param, err)) != FR_OK ||
-        (rc = read_offload(r, &f, "offload_optimizer", &opt, err)) != FR_OK ||
-        (rc = read_old_offload(&f, "cpu_offload", "offload_optimizer", opt.device, err)) != FR_OK ||
-        (rc = read_old_offload(&f, "cpu_offload_param", "offload_param", param.device, err)) !=
-            FR_OK)
+    if ((rc = tr_ds_offload(r, &f, err)) != FR_OK)
         return rc;
     note_stage(r);
     note_gather(r);
@@ -378,7 +284,7 @@ void tr_ds_zero_markdown(struct fr_buf *out)
         {"cpu_offload", "an older name of offload_optimizer"},
         {"cpu_offload_param", "an older name of offload_param"},
         {"offload_optimizer", "works where weights train; adapters' states stay beside them"},
-        {"sub_group_size", "works with offload_optimizer: elements of a tile of the host, at most"},
+        {"sub_group_size", "works with offload_optimizer: elements of a tile, at most"},
     };
 
     fr_buf_text(out, "\n## zero_optimization\n\n| key | |\n|---|---|\n");

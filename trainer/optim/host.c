@@ -1,18 +1,35 @@
 /* Masters and moments of trained weights in the host's memory. */
+#include "trainer/optim/disk.h"
 #include "trainer/optim/optim_private.h"
 
+enum { STATES = TR_DISK_STATES };
+
+/* Elements of a tile of g's states. */
+static int64_t tile_of(const struct tr_grads *g)
+{
+    const struct tr_grads_host *h = tr_grads_host(g);
+
+    return h->disk != NULL ? tr_disk_tile(h->disk, tr_grads_flat(g)) : tr_grads_tile(g);
+}
+
+/* Of the weights of a tile. */
 static size_t tile_bytes(const struct tr_grads *g)
 {
     size_t n;
     const struct tr_grads_range *r = tr_grads_ranges(g, &n);
     size_t size = n > 0 ? tr_dtype_bytes(r->weight.dtype) : 0;
 
-    return (size_t)tr_grads_tile(g) * size;
+    return (size_t)tile_of(g) * size;
 }
 
-size_t optim_host_bytes(const struct tr_grads *g)
+void optim_host_bytes(const struct tr_grads *g, struct tr_optim_bytes *out)
 {
-    return 3 * (size_t)tr_grads_flat(g) * sizeof(float) + 2 * tile_bytes(g);
+    const struct tr_disk *disk = tr_grads_host(g)->disk;
+    int64_t n = tr_grads_flat(g);
+
+    out->disk = disk != NULL ? (size_t)tr_disk_bytes(disk, n) : 0;
+    out->host = 2 * tile_bytes(g) +
+                (disk != NULL ? tr_disk_pinned(disk, n) : STATES * (size_t)n * sizeof(float));
 }
 
 static enum fr_rc take(struct tr_optim *o, struct tr_view *v, int64_t n, struct fr_err *err)
@@ -30,13 +47,15 @@ static enum fr_rc take(struct tr_optim *o, struct tr_view *v, int64_t n, struct 
 enum fr_rc optim_host_create(struct tr_optim *o, struct fr_err *err)
 {
     struct tr_view *const states[] = {&o->weights.master, &o->weights.m, &o->weights.v};
+    const struct tr_grads_host *h = tr_grads_host(o->grads);
     void *p = NULL;
     enum fr_rc rc;
 
-    o->host =
-        (struct tr_optim_host){.be = tr_grads_host(o->grads)->be, .tile = tr_grads_tile(o->grads)};
+    o->host = (struct tr_optim_host){.be = h->be, .disk = h->disk, .tile = tile_of(o->grads)};
     rc = tr_queue_create(o->host.be, 0, &o->host.q, err);
-    for (size_t i = 0; i < 3 && rc == FR_OK; i++)
+    if (rc == FR_OK && h->disk != NULL)
+        rc = tr_disk_start(h->disk, o->be, err);
+    for (size_t i = 0; i < STATES && h->disk == NULL && rc == FR_OK; i++)
         rc = take(o, states[i], tr_grads_flat(o->grads), err);
     for (int i = 0; i < 2 && rc == FR_OK; i++) {
         rc = tr_mem_alloc(o->be, TR_MEM_PINNED, tile_bytes(o->grads), &p, err);
@@ -80,45 +99,160 @@ enum fr_rc optim_host_look(struct tr_optim *o, struct optim_found *found, struct
     return rc;
 }
 
-/* Elements [at, at+n) of a range, by way of tile `slot`. */
-static enum fr_rc update_tile(struct tr_optim *o, const struct tr_adamw *a, struct tr_view weight,
-                              int slot, struct fr_err *err)
-{
-    struct tr_adamw x = *a;
-    enum fr_rc rc = tr_event_wait(o->be, NULL, o->host.sent[slot]);
+/* ---- tiles of the flat order ---- */
 
-    x.copy = tr_view1(o->host.tiles[slot], weight.dtype, tr_view_count(weight));
-    if (rc == FR_OK)
-        rc = tr_adamw(o->host.be, o->host.q, &x, err);
-    if (rc != FR_OK)
-        return rc;
-    if (tr_copy(o->be, o->q, weight.p, x.copy.p, tr_view_bytes(x.copy)) != FR_OK ||
-        tr_event_record(o->be, o->q, o->host.sent[slot]) != FR_OK)
-        return fr_fail(err, FR_IO, "cannot copy updated weights to the device");
+static int64_t tiles_of(const struct tr_optim *o)
+{
+    if (o->host.disk != NULL)
+        return tr_disk_tiles(o->host.disk);
+    return (tr_grads_flat(o->grads) + o->host.tile - 1) / o->host.tile;
+}
+
+/* Where the states of tile k are, from the host's memory or from the disk. */
+static enum fr_rc take_tile(struct tr_optim *o, int64_t k, struct tr_disk_tile *t,
+                            struct fr_err *err)
+{
+    int64_t at = k * o->host.tile, left = tr_grads_flat(o->grads) - at;
+
+    if (o->host.disk != NULL)
+        return tr_disk_take(o->host.disk, k, t, err);
+    *t = (struct tr_disk_tile){.at = at,
+                               .n = left < o->host.tile ? left : o->host.tile,
+                               .state = {(float *)o->weights.master.p + at,
+                                         (float *)o->weights.m.p + at,
+                                         (float *)o->weights.v.p + at}};
     return FR_OK;
+}
+
+static void give_tile(struct tr_optim *o, int64_t k)
+{
+    if (o->host.disk != NULL)
+        tr_disk_give(o->host.disk, k);
+}
+
+/* A tile, and which of the two places its weights take on their way to the device or from there. */
+struct stop {
+    struct tr_disk_tile t;
+    int slot;
+};
+
+/* The elements of a range in a tile: n of them at `at` of the flat order. */
+struct piece {
+    const struct tr_grads_range *r;
+    int64_t at, n;
+};
+
+/* The first range from *i on that has elements in the tile. *i: the next one to look at. */
+static bool next_piece(const struct tr_optim *o, const struct tr_disk_tile *t, size_t *i,
+                       struct piece *p)
+{
+    size_t n;
+    const struct tr_grads_range *r = tr_grads_ranges(o->grads, &n);
+
+    for (; *i < n && r[*i].at < t->at + t->n; ++*i) {
+        int64_t from = r[*i].at > t->at ? r[*i].at : t->at, to = r[*i].at + r[*i].n;
+
+        to = to < t->at + t->n ? to : t->at + t->n;
+        *p = (struct piece){&r[*i], from, to - from};
+        if (from < to) {
+            ++*i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct tr_view weights_of(const struct piece *p)
+{
+    return optim_part(p->r->weight, p->at - p->r->at, p->n);
+}
+
+/* The place of the piece's weights in the slot. */
+static struct tr_view staged(const struct tr_optim *o, const struct stop *s, const struct piece *p)
+{
+    enum tr_dtype type = p->r->weight.dtype;
+
+    return tr_view1(o->host.tiles[s->slot] + (size_t)(p->at - s->t.at) * tr_dtype_bytes(type), type,
+                    p->n);
+}
+
+static struct tr_view state_of(const struct stop *s, int state, const struct piece *p)
+{
+    return tr_view1(s->t.state[state] + (p->at - s->t.at), TR_F32, p->n);
+}
+
+/* Masters of a tile that was never written: its weights, from the device. */
+static enum fr_rc begin_tile(struct tr_optim *o, const struct stop *s, struct fr_err *err)
+{
+    struct piece p;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && next_piece(o, &s->t, &i, &p);) {
+        struct tr_view weights = weights_of(&p);
+        struct tr_cast widen = {.y = state_of(s, TR_OPTIM_MASTER, &p), .x = staged(o, s, &p)};
+
+        rc = tr_copy(o->be, o->q, widen.x.p, weights.p, tr_view_bytes(weights));
+        if (rc == FR_OK)
+            rc = tr_sync(o->be, o->q, err);
+        if (rc == FR_OK)
+            rc = tr_cast(o->host.be, o->host.q, &widen, err);
+    }
+    return rc;
+}
+
+static enum fr_rc step_tile(struct tr_optim *o, const struct tr_adamw *a, const struct stop *s,
+                            struct fr_err *err)
+{
+    struct piece p;
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; rc == FR_OK && next_piece(o, &s->t, &i, &p);) {
+        struct tr_adamw x = optim_range(o, a, p.r);
+
+        x.p = state_of(s, TR_OPTIM_MASTER, &p);
+        x.m = state_of(s, TR_OPTIM_M, &p);
+        x.v = state_of(s, TR_OPTIM_V, &p);
+        x.g = optim_part(tr_grads_sums(o->grads), p.at, p.n);
+        x.copy = staged(o, s, &p);
+        rc = tr_adamw(o->host.be, o->host.q, &x, err);
+        if (rc == FR_OK &&
+            tr_copy(o->be, o->q, weights_of(&p).p, x.copy.p, tr_view_bytes(x.copy)) != FR_OK)
+            rc = fr_fail(err, FR_IO, "cannot copy updated weights to the device");
+    }
+    if (rc == FR_OK && tr_event_record(o->be, o->q, o->host.sent[s->slot]) != FR_OK)
+        rc = fr_fail(err, FR_IO, "cannot copy updated weights to the device");
+    return rc;
+}
+
+/* a NULL: no step; what is new gets its masters. */
+static enum fr_rc pass(struct tr_optim *o, const struct tr_adamw *a, struct fr_err *err)
+{
+    bool is_new = o->host.disk != NULL && tr_disk_is_new(o->host.disk);
+    int64_t tiles = tiles_of(o);
+    enum fr_rc rc = FR_OK;
+
+    for (int64_t k = 0; k < tiles && rc == FR_OK; k++) {
+        struct stop s = {.slot = (int)(k % 2)};
+
+        rc = tr_event_wait(o->be, NULL, o->host.sent[s.slot]);
+        if (rc == FR_OK)
+            rc = take_tile(o, k, &s.t, err);
+        if (rc == FR_OK && is_new)
+            rc = begin_tile(o, &s, err);
+        if (rc == FR_OK && a != NULL)
+            rc = step_tile(o, a, &s, err);
+        if (rc == FR_OK)
+            give_tile(o, k);
+    }
+    return rc == FR_OK && o->host.disk != NULL ? tr_disk_settle(o->host.disk, err) : rc;
+}
+
+enum fr_rc optim_host_fill(struct tr_optim *o, struct fr_err *err)
+{
+    return pass(o, NULL, err);
 }
 
 enum fr_rc optim_host_update(struct tr_optim *o, const struct tr_adamw *a, struct fr_err *err)
 {
-    const struct tr_grads_range *r;
-    enum fr_rc rc = FR_OK;
-    unsigned tiles = 0;
-    size_t n;
-
-    r = tr_grads_ranges(o->grads, &n);
-    for (size_t i = 0; i < n; i++) {
-        struct tr_adamw all = optim_range(o, a, &r[i]);
-
-        for (int64_t at = 0, m; at < r[i].n && rc == FR_OK; at += m) {
-            struct tr_adamw x = all;
-
-            m = r[i].n - at < o->host.tile ? r[i].n - at : o->host.tile;
-            x.p = optim_part(all.p, at, m);
-            x.m = optim_part(all.m, at, m);
-            x.v = optim_part(all.v, at, m);
-            x.g = optim_part(all.g, at, m);
-            rc = update_tile(o, &x, optim_part(r[i].weight, at, m), tiles++ % 2, err);
-        }
-    }
-    return rc;
+    return pass(o, a, err);
 }

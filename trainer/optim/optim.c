@@ -24,7 +24,9 @@ void tr_optim_bytes(const struct tr_model *model, int world, struct tr_optim_byt
     tr_model_params(model, &p);
     out->device =
         ((size_t)p.padded / (size_t)world * 4 + (size_t)p.padded + 3 * flat) * sizeof(float) + 512;
-    out->host = hosted ? optim_host_bytes(g) : 0;
+    out->host = out->disk = 0;
+    if (hosted)
+        optim_host_bytes(g, out);
 }
 
 static enum fr_rc take(struct tr_optim *o, struct tr_view *v, enum tr_dtype t, int64_t n,
@@ -287,36 +289,18 @@ static enum fr_rc update_weights(struct tr_optim *o, const struct tr_adamw *a, s
     return rc;
 }
 
-/* Masters to weights, or weights to masters. */
-static enum fr_rc cast_weights(struct tr_optim *o, bool to_weights, struct fr_err *err)
+/* A disk may fail on one rank alone: all end with its error. */
+static enum fr_rc agree(struct tr_optim *o, enum fr_rc mine, struct fr_err *err)
 {
-    const struct tr_grads_range *r;
-    enum fr_rc rc = FR_OK;
-    size_t n = 0;
+    struct fr_err first, own = {0};
+    enum fr_rc rc;
 
-    r = o->grads != NULL ? tr_grads_ranges(o->grads, &n) : NULL;
-    for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        struct tr_view master = optim_part(o->weights.master, r[i].at, r[i].n);
-        struct tr_cast cast = {.y = to_weights ? r[i].weight : master,
-                               .x = to_weights ? master : r[i].weight};
-
-        rc = tr_cast(o->be, o->q, &cast, err);
+    if (mine != FR_OK) {
+        own = *err;
+        (void)fr_while(&own, "rank %d", o->world->rank);
     }
-    return rc;
-}
-
-enum fr_rc tr_optim_begin(struct tr_optim *o, struct fr_err *err)
-{
-    return cast_weights(o, false, err);
-}
-
-enum fr_rc tr_optim_round(struct tr_optim *o, struct fr_err *err)
-{
-    enum fr_rc rc = cast_weights(o, true, err);
-
-    if (rc == FR_OK)
-        rc = tr_grads_updated(o->grads, o->q, err);
-    return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
+    rc = tr_comm_host_first_error(o->world, &own, &first, err);
+    return rc != FR_OK || first.rc == FR_OK ? rc : fr_fail(err, first.rc, "%s", first.msg);
 }
 
 enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_optim_result *out,
@@ -359,6 +343,8 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
     };
     if (o->grads != NULL)
         rc = o->host.be != NULL ? optim_host_update(o, &a, err) : update_weights(o, &a, err);
+    if (o->host.disk != NULL)
+        rc = agree(o, rc, err);
     if (rc == FR_OK && o->grads != NULL)
         rc = tr_grads_updated(o->grads, o->q, err);
     if (rc != FR_OK || o->n == 0)

@@ -7,7 +7,8 @@
  *
  * Where grads.h has sums in the host's memory, masters and moments of trained weights are there as
  * well. The host looks at the sums and steps over them with the bits of the device's AdamW, a tile
- * at a time, and the device fetches the weights of one tile beside the step of the next.
+ * at a time, and the device fetches the weights of one tile beside the step of the next. With a
+ * disk masters and moments are in its file (disk.h), and a tile comes from there and goes back.
  *
  * Weights decay as the reference's groups have it: no norm and no bias.
  * Source: transformers, Trainer.get_decay_parameter_names.
@@ -33,11 +34,12 @@ struct tr_optim {
     struct tr_grads *grads; /* borrows: of trained weights; NULL: none */
     struct tr_optim_weights {
         struct tr_view master, m, v; /* (flat) f32, owns: in the order of grads.h; of the device,
-                                        or pinned memory of the host */
+                                        or pinned memory of the host; absent with a disk */
     } weights;
     struct tr_optim_host {
         struct tr_backend *be;    /* borrows: NULL: all is on the device */
         struct tr_queue *q;       /* of be, owns */
+        struct tr_disk *disk;     /* borrows: NULL: states are in memory */
         int64_t tile;             /* elements */
         char *tiles[2];           /* pinned, owns: weights on their way to the device, in turn */
         struct tr_event *sent[2]; /* they were copied */
@@ -49,9 +51,10 @@ struct tr_optim {
     double b_ratio; /* learning rate of B over that of A (LoRA+, Hayou et al. 2024); 0: 1 */
 };
 
-/* What tr_optim_create allocates, in bytes on this rank. host: pinned memory of the host. */
+/* What tr_optim_create allocates, in bytes on this rank. host: pinned memory of the host; disk: of
+ * the file, which is there before. */
 struct tr_optim_bytes {
-    size_t device, host;
+    size_t device, host, disk;
 };
 void tr_optim_bytes(const struct tr_model *model, int world, struct tr_optim_bytes *out);
 
@@ -61,7 +64,8 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
                            struct tr_backend *be, struct fr_err *err);
 void tr_optim_finish(struct tr_optim *o);
 
-/* Masters of the trained weights, which are loaded: their values. */
+/* Masters of the trained weights, which are loaded: their values. With a disk that is done by the
+ * first step. */
 enum fr_rc tr_optim_begin(struct tr_optim *o, struct fr_err *err);
 
 /* After masters of trained weights were set: the weights, on every rank. */
@@ -89,6 +93,21 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
                          struct fr_err *err);
 
 enum tr_optim_what { TR_OPTIM_MASTER, TR_OPTIM_M, TR_OPTIM_V };
+
+/* Elements [at, at+n) of a state of trained weights, in the order of grads.h. */
+struct tr_optim_part {
+    enum tr_optim_what what;
+    int64_t at, n;
+};
+/* Copies them to memory of any kind; waits. */
+enum fr_rc tr_optim_read(struct tr_optim *o, const struct tr_optim_part *p, float *to,
+                         struct fr_err *err);
+/* Sets them to the values of `from`: (n) f32 in memory of any kind, or other floats of the device;
+ * waits.
+ * With a disk the first call before the first step zeroes all states: who sets one master sets
+ * all. */
+enum fr_rc tr_optim_write(struct tr_optim *o, const struct tr_optim_part *p, struct tr_view from,
+                          struct fr_err *err);
 
 /* Gathers one of the states whole into host memory (padded elements of f32); every rank calls it.
  */

@@ -22,11 +22,13 @@ struct tr_view optim_sums_of(const struct tr_optim *o, const struct tr_grads_ran
 struct tr_adamw optim_range(const struct tr_optim *o, const struct tr_adamw *a,
                             const struct tr_grads_range *r);
 
-size_t optim_host_bytes(const struct tr_grads *g);
+void optim_host_bytes(const struct tr_grads *g, struct tr_optim_bytes *out);
 enum fr_rc optim_host_create(struct tr_optim *o, struct fr_err *err);
 void optim_host_finish(struct tr_optim *o);
 /* Waits for the sums and adds what is found in them. */
 enum fr_rc optim_host_look(struct tr_optim *o, struct optim_found *found, struct fr_err *err);
+/* Writes what a file begins with that is new: masters of the weights. */
+enum fr_rc optim_host_fill(struct tr_optim *o, struct fr_err *err);
 /* Steps over all ranges, and puts the copies of weights into o->q. */
 enum fr_rc optim_host_update(struct tr_optim *o, const struct tr_adamw *a, struct fr_err *err);
 

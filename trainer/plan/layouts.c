@@ -326,7 +326,9 @@ static struct tr_plan_way way_of(const struct tr_cluster *c, enum tr_plan_kind k
 
 static void name_asked(struct tr_plan_layout *l)
 {
-    const char *states = l->way.states ? ", optimizer in host" : "";
+    const char *states = l->way.disk     ? ", optimizer on NVMe"
+                         : l->way.states ? ", optimizer in host"
+                                         : "";
 
     if (l->way.experts > 0)
         (void)snprintf(l->name, sizeof(l->name), "experts over %lld rank%s%s%s",
@@ -411,7 +413,7 @@ static int best_of(const struct tr_plan_job *job, const struct tr_cluster *c,
 static bool same_way(const struct tr_plan_way *a, const struct tr_plan_way *b)
 {
     return a->whole == b->whole && a->host == b->host && a->states == b->states &&
-           a->experts == b->experts;
+           a->disk == b->disk && a->experts == b->experts;
 }
 
 /* Finds the job's layout among the others, or else adds it as the last one. */

@@ -2,6 +2,7 @@
  * have a size only. */
 #include "engine/base/sys.h"
 #include "trainer/plan/plan.h"
+#include "trainer/optim/disk.h"
 #include "trainer/optim/optim.h"
 
 #include <string.h>
@@ -66,6 +67,7 @@ static void take_rows(struct tr_plan_layout *l, const struct tr_model *m,
             add(l, rows[i], c->gpus);
     }
     tr_optim_bytes(m, (int)(c->nodes * c->gpus), &o);
+    l->disk = (double)o.disk * (double)c->gpus;
     add(l, (struct tr_memory_row){.name = "optimizer", .bytes = o.device}, c->gpus);
     add(l, (struct tr_memory_row){.name = "optimizer states", .bytes = o.host, .host = !cpu},
         c->gpus);
@@ -81,6 +83,8 @@ static void take_rows(struct tr_plan_layout *l, const struct tr_model *m,
 static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster *c,
                           struct tr_model_opts *o, struct tr_plan_layout *l, struct fr_err *err)
 {
+    struct tr_disk_opts tiles = {.tile = job->tile, .sets = (int)job->tiles};
+    struct tr_disk *disk = NULL; /* makes no file */
     struct tr_model *m = NULL;
     struct tr_rehearsal r = {.gathered = l->fetched, .n = TR_PLAN_LATER + 1};
     enum fr_rc rc = tr_cpu_create(&o->be, err);
@@ -88,8 +92,10 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
     o->config = job->config;
     o->lora = job->trained == NULL ? job->lora : NULL;
     o->trained = job->trained;
+    if (rc == FR_OK && job->trained != NULL && l->way.disk)
+        rc = tr_disk_create(&tiles, &disk, err);
     if (job->trained != NULL && l->way.states)
-        o->host = (struct tr_grads_host){.be = o->be, .tile = job->tile};
+        o->host = (struct tr_grads_host){.be = o->be, .tile = job->tile, .disk = disk};
     o->compute = job->compute;
     o->limits = job->limits;
     o->tokens_max = job->batch * job->cutoff;
@@ -111,6 +117,7 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
         l->rows_work = r.rows;
     }
     tr_model_destroy(m);
+    tr_disk_destroy(disk);
     tr_backend_destroy(o->be);
     return rc;
 }

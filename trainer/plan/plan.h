@@ -29,7 +29,9 @@
  *                        is followed by a gather of the weights. AdamW moves 32 bytes and one
  *                        weight an element, a reduction W + 2 times 4 bytes of an owner's. With
  *                        the optimizer in the host's memory 4P/W go there from each rank in each
- *                        micro-batch, and AdamW moves 28 bytes and one weight of a node's memory
+ *                        micro-batch, and AdamW moves 28 bytes and one weight of a node's memory.
+ *                        With a disk 12P/W of each rank are read and written in a step, both at
+ *                        once, beside AdamW
  *   adapters' gradients  once a step: ordered sums g (W-g)/W * 4, and copies (W-1)/W * 2 bytes
  *   stages               2 n g T H elements out of a node, (m + n - 1) / m of the work, of as many
  *                        tokens as the other layouts have; m micro-batches in a row
@@ -83,6 +85,7 @@ struct tr_plan_way {
     bool whole;      /* every rank has all weights, except those of owned experts */
     bool host;       /* shards are in the host's memory */
     bool states;     /* so are sums and the optimizer's state of weights that train */
+    bool disk;       /* with states: masters and moments are on a disk of the node */
     int64_t experts; /* ranks of a group that owns the routed experts; 0: sharded like the rest */
 };
 
@@ -98,6 +101,7 @@ struct tr_plan_job {
     size_t keep_bytes;   /* limit of activations kept for the backward */
     size_t pack_bytes;   /* limit of packed weights, which take the memory that is left */
     int64_t tile;        /* elements that the host steps on at once, at most */
+    int64_t tiles;       /* with a disk: of these, in memory at once; 0: the default */
     double epoch_tokens; /* 0: not known */
     double supervised;   /* share of tokens with a target; 0: unknown, all assumed */
     double skew;         /* rows of the busiest rank over the mean, 1: even */
@@ -152,6 +156,7 @@ struct tr_plan_layout {
     struct tr_row_work rows_work;   /* of a micro-batch, if every rank computes its own tokens */
     double memory;                  /* bytes a GPU */
     double host;                    /* bytes of a node's memory, pinned */
+    double disk;                    /* bytes of a node's disk: masters and moments */
     struct tr_memory_row rows[TR_MEMORY_ROWS + 2]; /* parts of memory; none: memory is a formula */
     size_t n_rows;
 
@@ -163,6 +168,7 @@ struct tr_plan_layout {
                           after an update */
     double step_near;  /* of a step, to a GPU from others of its node: the same of weights */
     double update_s;   /* of a step: the optimizer, where weights train */
+    double disk_s;     /* of a step, in update_s: a node's disk reads its part, and writes it */
     double tokens;     /* of all ranks, a step */
     double read_bytes; /* of the checkpoint, that a node reads */
     int passes;
@@ -247,8 +253,8 @@ void tr_plan_step_on_host(const struct tr_plan_job *job, const struct tr_cluster
 enum fr_rc tr_plan_trained(const struct tr_plan_job *job, struct tr_plan_trained *out,
                            struct fr_err *err);
 
-/* Fills memory, host, rows, flat, sums, shares and fetched of l for rank 0, with the distribution
- * l->way. */
+/* Fills memory, host, disk, rows, flat, sums, shares and fetched of l for rank 0, with the
+ * distribution l->way. */
 enum fr_rc tr_plan_memory(const struct tr_plan_job *job, const struct tr_cluster *cluster,
                           struct tr_plan_layout *l, struct fr_err *err);
 

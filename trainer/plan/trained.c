@@ -96,11 +96,13 @@ void tr_plan_step_on_host(const struct tr_plan_job *job, const struct tr_cluster
 {
     double copy = (double)tr_dtype_bytes(job->compute);
 
+    l->disk_s = l->disk / c->disk;
     if (tr_gpu_is_cpu(&c->gpu)) { /* the same memory */
         l->work_s += 2 * (double)l->shares.reduced / c->gpu.stream;
+        l->update_s = fmax(l->update_s, l->disk_s);
         return;
     }
     l->host_bytes += (double)l->shares.reduced;
     l->update_s = fmax((double)c->gpus * l->sums * (7 * 4 + copy) / HOST_STREAM,
-                       l->sums * copy / c->gpu.host);
+                       fmax(l->sums * copy / c->gpu.host, l->disk_s));
 }

@@ -42,10 +42,15 @@ static enum tr_dtype saved_type(const struct writing *w)
     return w->o->masters != NULL ? TR_F32 : w->o->type;
 }
 
+static enum fr_rc read_masters(void *self, int64_t at, int64_t n, void *to, struct fr_err *err)
+{
+    return tr_optim_read(self, &(struct tr_optim_part){TR_OPTIM_MASTER, at, n}, to, err);
+}
+
 static enum fr_rc take(struct writing *w, int part, char *host, struct fr_err *err)
 {
     struct tr_queue *q = tr_model_queue(w->o->model);
-    struct tr_grads_states s = {part, w->o->masters, (float *)(void *)host};
+    struct tr_grads_states s = {part, read_masters, w->o->masters, (float *)(void *)host};
 
     return w->o->masters != NULL ? tr_grads_whole_states(w->grads, q, &s, err)
                                  : tr_grads_whole(w->grads, q, part, host, err);

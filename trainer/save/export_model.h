@@ -9,17 +9,18 @@
 
 #include "trainer/config/args.h"
 #include "trainer/model/model.h"
+#include "trainer/optim/optim.h"
 
 struct tr_export_model {
     struct tr_model *model;
     struct tr_comm *world;  /* its control plane */
     const struct tr_st *st; /* the base */
     const struct tr_args *args;
-    enum tr_dtype type;   /* of the run's weights, and so of those in the folder */
-    const float *masters; /* borrows: this rank's, in the order of grads.h: the folder has these
-                             instead, and all else in f32; NULL: weights */
-    int64_t shard_bytes;  /* a file at most; a larger tensor is alone */
-    bool tied;            /* the head is the embedding: a head in the base is left out */
+    enum tr_dtype type;       /* of the run's weights, and so of those in the folder */
+    struct tr_optim *masters; /* borrows: the folder has its masters instead, and all else in f32;
+                                 NULL: weights */
+    int64_t shard_bytes;      /* a file at most; a larger tensor is alone */
+    bool tied;                /* the head is the embedding: a head in the base is left out */
 };
 
 /* Makes dir and writes it. Every rank calls, between steps; rank 0 writes. FR_CORRUPT: a value is

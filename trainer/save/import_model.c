@@ -87,12 +87,10 @@ static enum fr_rc take(struct reading *x, const char *name, int64_t begin, int64
         to = to < r->first + r->n ? to : r->first + r->n;
     }
     if (rc == FR_OK && r != NULL && from < to) {
-        struct tr_cast widen = {
-            .y =
-                tr_view1((float *)o->weights.master.p + r->at + from - r->first, TR_F32, to - from),
-            .x = tr_view1(window + (from - begin) * size, x->type, to - from)};
+        struct tr_optim_part part = {TR_OPTIM_MASTER, r->at + from - r->first, to - from};
 
-        rc = tr_cast(o->be, o->q, &widen, err);
+        rc = tr_optim_write(o, &part, tr_view1(window + (from - begin) * size, x->type, to - from),
+                            err);
     }
     return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
 }

@@ -143,7 +143,7 @@ static enum fr_rc look(struct attempt *t, struct fr_err *err)
                     s->parts[k].host);
         }
     }
-    return rc == FR_OK ? resume_first_error(world, &wrong, &t->why, err) : rc;
+    return rc == FR_OK ? tr_comm_host_first_error(world, &wrong, &t->why, err) : rc;
 }
 
 /* ---- what is where ---- */
@@ -251,7 +251,7 @@ static enum fr_rc make_index(struct attempt *t, struct fr_err *err)
         if (first_with(s, k, RESUME_SEEN) == world->rank &&
             index_part(s, &s->parts[k], &lines[k], &wrong) != FR_OK)
             resume_name_host(&wrong);
-    rc = resume_first_error(world, &wrong, &t->why, err);
+    rc = tr_comm_host_first_error(world, &wrong, &t->why, err);
     for (int k = 0; k < s->n && rc == FR_OK && t->why.rc == FR_OK; k++)
         rc = share_lines(world, first_with(s, k, RESUME_SEEN), &lines[k], err);
     if (rc == FR_OK && t->why.rc == FR_OK)
@@ -307,7 +307,7 @@ static enum fr_rc find_needs(struct attempt *t, struct fr_err *err)
             at = e->first + e->n;
         }
     rc = tr_comm_host_all_gather(world_of(t), s->needs, mine, (size_t)s->n, err);
-    return rc == FR_OK ? resume_first_error(world_of(t), &lacks, &t->why, err) : rc;
+    return rc == FR_OK ? tr_comm_host_first_error(world_of(t), &lacks, &t->why, err) : rc;
 }
 
 /* ---- checksums ---- */
@@ -355,7 +355,7 @@ static enum fr_rc check(struct attempt *t, struct fr_err *err)
         if (rc != FR_OK)
             resume_name_host(&wrong);
     }
-    return resume_first_error(world, &wrong, &t->why, err);
+    return tr_comm_host_first_error(world, &wrong, &t->why, err);
 }
 
 /* ---- the search ---- */

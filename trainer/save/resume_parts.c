@@ -19,29 +19,6 @@ char *resume_key(struct fr_arena *arena, int state, const char *name, int64_t fi
     return fr_arena_fmt(arena, "%s:%s@%lld", prefix[state], name, (long long)first);
 }
 
-void *resume_state_at(const struct tr_optim *o, int state, int64_t at)
-{
-    const struct tr_view *const views[RESUME_STATES] = {&o->weights.master, &o->weights.m,
-                                                        &o->weights.v};
-
-    return (float *)views[state]->p + at;
-}
-
-enum fr_rc resume_first_error(struct tr_comm *world, const struct fr_err *mine,
-                              struct fr_err *first, struct fr_err *err)
-{
-    struct fr_err *all = fr_sys.alloc((size_t)world->size * sizeof(*all));
-    enum fr_rc rc = all == NULL ? fr_fail(err, FR_NOMEM, "no memory to compare ranks")
-                                : tr_comm_host_all_gather(world, all, mine, sizeof(*mine), err);
-
-    *first = (struct fr_err){0};
-    for (int k = world->size; k-- > 0 && rc == FR_OK;)
-        if (all[k].rc != FR_OK)
-            *first = all[k];
-    fr_sys.free(all);
-    return rc;
-}
-
 void resume_name_host(struct fr_err *err)
 {
     char host[64] = "";
@@ -52,7 +29,7 @@ void resume_name_host(struct fr_err *err)
 
 /* Neighbouring ranges of one tensor, as one tensor of the file. */
 struct joined {
-    const struct tr_optim *o;
+    struct tr_optim *o;
     const struct tr_grads_range *ranges;
     size_t n;
     int state;
@@ -63,7 +40,6 @@ static enum fr_rc fill(void *arg, const struct tr_st_item *item, int64_t at, voi
                        struct fr_err *err)
 {
     const struct joined *j = arg;
-    const struct tr_optim *o = j->o;
     int64_t begin = at / 4 + j->ranges->first, end = begin + (int64_t)n / 4;
     enum fr_rc rc = FR_OK;
 
@@ -73,15 +49,16 @@ static enum fr_rc fill(void *arg, const struct tr_st_item *item, int64_t at, voi
         int64_t from = begin > r->first ? begin : r->first;
         int64_t to = end < r->first + r->n ? end : r->first + r->n;
 
+        struct tr_optim_part part = {(enum tr_optim_what)j->state, r->at + from - r->first,
+                                     to - from};
+
         if (from < to)
-            rc = tr_copy(o->be, o->q, (float *)dst + (from - begin),
-                         resume_state_at(o, j->state, r->at + from - r->first),
-                         (size_t)(to - from) * 4);
+            rc = tr_optim_read(j->o, &part, (float *)dst + (from - begin), err);
     }
-    return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
+    return rc;
 }
 
-static enum fr_rc write_tensors(const struct tr_optim *o, const char *path, struct fr_err *err)
+static enum fr_rc write_tensors(struct tr_optim *o, const char *path, struct fr_err *err)
 {
     const struct tr_grads_range *r;
     struct fr_arena arena = {0};
@@ -126,7 +103,7 @@ struct record {
     char sha[FR_SHA256_TEXT], host[64];
 };
 
-static void write_part(const struct tr_resume *r, const struct tr_optim *o, int64_t step,
+static void write_part(const struct tr_resume *r, struct tr_optim *o, int64_t step,
                        struct record *mine)
 {
     char tmp[PATH_MAX], path[PATH_MAX];
@@ -181,7 +158,7 @@ static bool is_first_here(const struct tr_resume *r, const struct tr_comm *world
 }
 
 /* Parts are written, then named: *why has the first rank's error. */
-static enum fr_rc save_parts(const struct tr_resume *r, const struct tr_optim *o,
+static enum fr_rc save_parts(const struct tr_resume *r, struct tr_optim *o,
                              const struct tr_progress *p, struct fr_err *why, struct fr_err *err)
 {
     struct tr_comm *world = o->world;
@@ -197,7 +174,7 @@ static enum fr_rc save_parts(const struct tr_resume *r, const struct tr_optim *o
             resume_drop(r, r->whole, RESUME_KEEP - 1);
     }
     if (rc == FR_OK)
-        rc = resume_first_error(world, &mine.err, why, err);
+        rc = tr_comm_host_first_error(world, &mine.err, why, err);
     if (rc == FR_OK && why->rc == FR_OK) {
         write_part(r, o, p->step, &mine);
         rc = tr_comm_host_all_gather(world, all, &mine, sizeof(mine), err);
@@ -214,13 +191,13 @@ static enum fr_rc save_parts(const struct tr_resume *r, const struct tr_optim *o
         if (mine.err.rc != FR_OK && world->nodes > 1)
             resume_name_host(&mine.err);
         if (rc == FR_OK)
-            rc = resume_first_error(world, &mine.err, why, err);
+            rc = tr_comm_host_first_error(world, &mine.err, why, err);
     }
     fr_sys.free(all);
     return rc;
 }
 
-enum fr_rc resume_parts_save(const struct tr_resume *r, const struct tr_optim *o,
+enum fr_rc resume_parts_save(const struct tr_resume *r, struct tr_optim *o,
                              const struct tr_progress *p, struct fr_err *err)
 {
     char tmp[PATH_MAX];

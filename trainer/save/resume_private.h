@@ -88,19 +88,13 @@ void resume_part_path(const char *dir, int k, int n, char out[PATH_MAX]);
 
 /* "master:NAME@FIRST" of state 0, and so on; in the arena. */
 char *resume_key(struct fr_arena *arena, int state, const char *name, int64_t first);
-/* The f32 elements of a state from `at` of the flat order on. */
-void *resume_state_at(const struct tr_optim *o, int state, int64_t at);
-
-/* *first: the error of the first rank that has one, the same on every rank; rc FR_OK: none. */
-enum fr_rc resume_first_error(struct tr_comm *world, const struct fr_err *mine,
-                              struct fr_err *first, struct fr_err *err);
 
 /* "HOST: " in front of what is wrong with a file of this node. */
 void resume_name_host(struct fr_err *err);
 
 /* Every rank writes its part; the state is whole when all are. An error is the same on every rank.
  */
-enum fr_rc resume_parts_save(const struct tr_resume *r, const struct tr_optim *o,
+enum fr_rc resume_parts_save(const struct tr_resume *r, struct tr_optim *o,
                              const struct tr_progress *p, struct fr_err *err);
 
 /* *step: the newest state whose parts are on some node and whole, its state.json in *root on every

@@ -32,8 +32,27 @@ struct cursor {
     int state;
 };
 
-/* Reads elements of a part that this rank sees to memory of the device, or pinned memory. */
-static enum fr_rc read_to(struct taking *t, const struct want *w, float *to, struct fr_err *err)
+/* Where elements belong: memory of the device, or, without, this rank's states. */
+struct place {
+    float *window;
+    struct tr_optim_part part;
+};
+
+static enum fr_rc put(struct taking *t, const struct place *to, int64_t done, int64_t n,
+                      struct fr_err *err)
+{
+    struct tr_optim_part part = {to->part.what, to->part.at + done, n};
+    enum fr_rc rc;
+
+    if (to->window == NULL)
+        return tr_optim_write(t->o, &part, tr_view1(t->host, TR_F32, n), err);
+    rc = tr_copy(t->o->be, t->o->q, to->window + done, t->host, (size_t)n * 4);
+    return rc == FR_OK ? tr_sync(t->o->be, t->o->q, err) : rc;
+}
+
+/* Reads elements of a part that this rank sees. */
+static enum fr_rc read_to(struct taking *t, const struct want *w, const struct place *to,
+                          struct fr_err *err)
 {
     const struct resume_entry *e = &t->s->entries[w->entry];
     struct tr_st *st = t->s->parts[e->part].st;
@@ -48,16 +67,14 @@ static enum fr_rc read_to(struct taking *t, const struct want *w, float *to, str
         n = w->n - done < PIECE ? w->n - done : PIECE;
         rc = tr_st_read(st, tensor, (w->at + done) * 4, t->host, (size_t)n * 4, err);
         if (rc == FR_OK)
-            rc = tr_copy(t->o->be, t->o->q, to + done, t->host, (size_t)n * 4);
-        if (rc == FR_OK)
-            rc = tr_sync(t->o->be, t->o->q, err);
+            rc = put(t, to, done, n, err);
     }
     fr_arena_finish(&arena);
     return rc;
 }
 
 /* The next elements that lie in one entry. *to: where they belong. false: there are none. */
-static bool next(const struct taking *t, struct cursor *c, struct want *w, float **to)
+static bool next(const struct taking *t, struct cursor *c, struct want *w, struct tr_optim_part *to)
 {
     *w = (struct want){.entry = -1};
     while (c->range < t->n) {
@@ -79,7 +96,7 @@ static bool next(const struct taking *t, struct cursor *c, struct want *w, float
         }
         *w = (struct want){e - t->s->entries, at - e->first, end - at, c->state};
         w->n = w->n < c->most ? w->n : c->most;
-        *to = resume_state_at(t->o, c->state, r->at + at - r->first);
+        *to = (struct tr_optim_part){(enum tr_optim_what)c->state, r->at + at - r->first, w->n};
         c->at = at + w->n;
         return true;
     }
@@ -90,11 +107,11 @@ static enum fr_rc take_seen(struct taking *t, struct fr_err *err)
 {
     struct cursor c = {.seen = true, .most = INT64_MAX};
     struct want w;
-    float *to;
+    struct place to = {.window = NULL};
     enum fr_rc rc = FR_OK;
 
-    while (rc == FR_OK && next(t, &c, &w, &to))
-        rc = read_to(t, &w, to, err);
+    while (rc == FR_OK && next(t, &c, &w, &to.part))
+        rc = read_to(t, &w, &to, err);
     return rc;
 }
 
@@ -106,8 +123,8 @@ struct round {
 
 /* One want of every rank: those who see the part send it. The room of gradients holds nothing yet:
  * it is the window of what is sent, and of what arrives. */
-static enum fr_rc exchange(struct taking *t, const struct round *x, int64_t most, float *to,
-                           struct fr_err *err)
+static enum fr_rc exchange(struct taking *t, const struct round *x, int64_t most,
+                           const struct tr_optim_part *to, struct fr_err *err)
 {
     const struct tr_comm *world = t->o->world;
     float *window = tr_grads_room(t->o->grads).p, *arrived = window + most * world->size;
@@ -128,15 +145,17 @@ static enum fr_rc exchange(struct taking *t, const struct round *x, int64_t most
         x->in_at[k] = (size_t)(most * k) * 4;
         x->in_bytes[k] = reader == world->rank ? (size_t)w->n * 4 : 0;
         if (reader == world->rank)
-            rc = read_to(t, w, window + most * k, err);
+            rc = read_to(t, w, &(struct place){.window = window + most * k}, err);
         if (k == world->rank && reader >= 0)
             x->out_bytes[reader] = (size_t)w->n * 4;
     }
     if (rc == FR_OK)
         rc = tr_comm_all_to_allv(t->o->comm, t->o->q, &all, err);
-    if (rc == FR_OK && to != NULL)
-        rc = tr_copy(t->o->be, t->o->q, to, arrived, (size_t)x->wants[world->rank].n * 4);
-    return rc == FR_OK ? tr_sync(t->o->be, t->o->q, err) : rc;
+    if (rc == FR_OK)
+        rc = tr_sync(t->o->be, t->o->q, err);
+    return rc == FR_OK && to->n > 0
+               ? tr_optim_write(t->o, to, tr_view1(arrived, TR_F32, to->n), err)
+               : rc;
 }
 
 static enum fr_rc take_unseen(struct taking *t, struct fr_err *err)
@@ -163,7 +182,7 @@ static enum fr_rc take_unseen(struct taking *t, struct fr_err *err)
             fr_fail(err, FR_UNSUPPORTED, "a model too small to send its state to %zu ranks", ranks);
     while (rc == FR_OK && any) {
         struct want mine;
-        float *to = NULL;
+        struct tr_optim_part to = {.n = 0};
 
         (void)next(t, &c, &mine, &to);
         rc = tr_comm_host_all_gather(world, x.wants, &mine, sizeof(mine), err);
@@ -173,7 +192,7 @@ static enum fr_rc take_unseen(struct taking *t, struct fr_err *err)
             x.out_at[k] = x.out_bytes[k] = 0;
         }
         if (rc == FR_OK && any)
-            rc = exchange(t, &x, most, to, err);
+            rc = exchange(t, &x, most, &to, err);
     }
     fr_arena_finish(&arena);
     return rc;

@@ -27,10 +27,13 @@
 
 struct tr_grads;
 
+struct tr_disk; /* of optim/disk.h */
+
 /* Where sums and the optimizer's state are, unless on the device. */
 struct tr_grads_host {
     struct tr_backend *be; /* borrows: steps on them, in the host's memory; NULL: on the device */
     int64_t tile;          /* elements that it steps on at once, at most; 0: no limit */
+    struct tr_disk *disk;  /* borrows: has the optimizer's state; NULL: the host's memory has */
 };
 
 struct tr_grads_opts {
@@ -146,8 +149,10 @@ enum fr_rc tr_grads_whole(struct tr_grads *g, struct tr_queue *q, int part, char
  * the part has weights. The window of gradients is written. */
 struct tr_grads_states {
     int part;
-    const float *mine; /* tr_grads_flat elements, of any memory */
-    float *host;       /* NULL: not for this rank */
+    /* Elements [at, at+n) of this rank's flat order, to memory of any kind; waits. */
+    enum fr_rc (*read)(void *self, int64_t at, int64_t n, void *to, struct fr_err *err);
+    void *self;
+    float *host; /* NULL: not for this rank */
 };
 enum fr_rc tr_grads_whole_states(struct tr_grads *g, struct tr_queue *q,
                                  const struct tr_grads_states *s, struct fr_err *err);

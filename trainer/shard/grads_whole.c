@@ -82,15 +82,12 @@ enum fr_rc tr_grads_whole_states(struct tr_grads *g, struct tr_queue *q,
                                  const struct tr_grads_states *s, struct fr_err *err)
 {
     const struct grads_part *p = &g->parts[s->part];
-    const float *mine = s->mine + p->at;
     struct tr_view room = largest_window(g);
     int64_t most = (int64_t)(tr_view_bytes(room) / sizeof(float)) / g->ranks;
     enum fr_rc rc = FR_OK;
 
-    if (g->ranks == 1) {
-        rc = to_host(g, q, (char *)s->host, mine, (size_t)p->n * sizeof(float), err);
-        return rc == FR_OK ? tr_sync(g->o.be, q, err) : rc;
-    }
+    if (g->ranks == 1)
+        return s->read(s->self, p->at, p->n, s->host, err);
     for (int64_t at = 0, n; at < p->n && rc == FR_OK; at += n) {
         n = p->n - at < most ? p->n - at : most;
 
@@ -99,9 +96,9 @@ enum fr_rc tr_grads_whole_states(struct tr_grads *g, struct tr_queue *q,
         struct tr_gather_item item = {room.p, slot, bytes};
         struct tr_allgather x = {.items = &item, .n = 1, .what = "masters"};
 
-        if (tr_copy(g->o.be, q, slot, mine + at, bytes) != FR_OK)
-            return fr_fail(err, FR_IO, "cannot copy masters");
-        rc = tr_comm_all_gather(g->o.comm, q, &x, err);
+        rc = s->read(s->self, p->at + at, n, slot, err);
+        if (rc == FR_OK)
+            rc = tr_comm_all_gather(g->o.comm, q, &x, err);
         for (int k = 0; k < g->ranks && s->host != NULL && rc == FR_OK; k++)
             rc = to_host(g, q, (char *)(s->host + k * p->n + at), (float *)room.p + n * k, bytes,
                          err);

@@ -36,6 +36,7 @@ int64_t tr_peak_rss(void)
 struct table {
     struct tr_memory_row rows[TR_MEMORY_ROWS + 5];
     size_t n, sum, device, own; /* own: of device, taken by libraries already */
+    size_t disk;                /* not of sum */
 };
 
 /* Of all communicators. */
@@ -59,6 +60,7 @@ static void make_table(const struct tr_run *r, struct table *t)
     t->n = tr_model_memory(r->model, t->rows) - 1; /* without the model's sum */
     tr_optim_bytes(r->model, r->env.comm->size, &o);
     t->rows[t->n++] = (struct tr_memory_row){.name = "optimizer", .bytes = o.device};
+    t->disk = o.disk;
     if (o.host > 0)
         t->rows[t->n++] =
             (struct tr_memory_row){.name = "optimizer states", .bytes = o.host, .host = true};
@@ -96,6 +98,9 @@ static void print_table(const struct tr_run *r, const struct table *t)
     fr_show_size((int64_t)t->device, size);
     if (apart)
         tr_say("  %-20s %12s", "on the device", size);
+    fr_show_size((int64_t)t->disk, size);
+    if (t->disk > 0)
+        tr_say("  %-20s %12s  %s", "on the disk", size, tr_disk_path(r->states));
 }
 
 /* A hint how to shrink the largest row of a memory. */

@@ -204,8 +204,12 @@ static int64_t samples_of(const struct tr_run *r)
 /* The backend that steps in the host's memory, where the optimizer of weights is there. */
 static enum fr_rc open_host(struct tr_run *r, struct fr_err *err)
 {
+    enum fr_rc rc;
+
     if (!r->trained.all || r->ds.offload_optimizer == TR_OFFLOAD_NONE)
         return FR_OK;
+    if ((rc = tr_run_make_states(r, err)) != FR_OK)
+        return rc;
     r->host = r->env.be;
     return r->env.be->memory->is_host ? FR_OK : tr_cpu_create(&r->host, err);
 }
@@ -241,7 +245,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
 
     if (rc == FR_OK)
         rc = open_host(r, err);
-    o.host = (struct tr_grads_host){.be = r->host, .tile = r->ds.sub_group_size};
+    o.host = (struct tr_grads_host){.be = r->host, .tile = r->ds.sub_group_size, .disk = r->states};
     if (rc == FR_OK)
         rc = tr_run_layout(r, o.place == TR_PLACE_HOST, err);
     o.reduce = r->steps;
@@ -266,7 +270,8 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         return rc;
     tr_run_say_layout(r);
     r->resume.flat_states = r->env.comm->local_rank == 0 ? STATES : 1;
-    return tr_run_take_memory(r, err);
+    rc = tr_run_take_memory(r, err);
+    return rc == FR_OK ? tr_run_open_states(r, err) : rc;
 }
 
 /* Fills the memory of the table: model, optimizer, host copies of the adapters. l: progress lines,
@@ -406,6 +411,7 @@ void tr_run_finish(struct tr_run *r)
     tr_metrics_finish(&r->metrics);
     tr_output_close(r->args, &r->output_lock);
     tr_optim_finish(&r->optim);
+    tr_disk_destroy(r->states);
     tr_model_destroy(r->model);
     if (r->host != r->env.be)
         tr_backend_destroy(r->host);

@@ -11,6 +11,7 @@
 #include "trainer/model/model.h"
 #include "trainer/train/experts.h"
 #include "trainer/report/metrics.h"
+#include "trainer/optim/disk.h"
 #include "trainer/optim/optim.h"
 #include "trainer/save/resume.h"
 #include "trainer/train/schedule.h"
@@ -50,6 +51,7 @@ struct tr_run {
     struct tr_comm *rest;           /* owns: ranks that other weights are sharded over; NULL: all */
     struct tr_backend *host; /* owns, unless it is env.be: steps in the host's memory; NULL: no
                                 optimizer is there */
+    struct tr_disk *states;  /* owns: the optimizer's state of weights; NULL: it is in memory */
     struct tr_optim optim;
     struct tr_schedule schedule;
     struct tr_progress progress;
@@ -93,6 +95,13 @@ enum fr_rc tr_run_host_lacks(const struct tr_run *r, const struct fr_err *why, s
 /* disk.c: FR_FULL: this node's disk cannot hold one save. notes get a line if it cannot hold all
  * saves of the run. */
 enum fr_rc tr_run_check_room(const struct tr_run *r, struct fr_buf *notes, struct fr_err *err);
+
+/* states.c: makes r->states if the optimizer's state of weights belongs into files. No file is made
+ * yet. */
+enum fr_rc tr_run_make_states(struct tr_run *r, struct fr_err *err);
+/* Makes each rank's file, before weights are read, and says what a step writes. FR_FULL: a disk has
+ * no room for the files of its node. Every rank calls it, an error is the same on all. */
+enum fr_rc tr_run_open_states(struct tr_run *r, struct fr_err *err);
 
 /* layout.c: reads the file that moe.expert_placement names into r->places. */
 enum fr_rc tr_run_read_placement(struct tr_run *r, struct fr_err *err);

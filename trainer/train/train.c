@@ -174,7 +174,7 @@ static enum fr_rc export_weights(struct tr_run *r, const char *dir, struct fr_er
                                 .tied = r->config.tie_word_embeddings};
 
     if (r->trained.save_masters && o.type != TR_F32)
-        o.masters = r->optim.weights.master.p;
+        o.masters = &r->optim;
     if (r->trained.all)
         return tr_export_model(dir, &o, err);
     return r->env.comm->rank == 0
