@@ -242,10 +242,8 @@ def offload():
             for stage in (2, 3):
                 train("off", model, deepspeed=zero(stage, 1000), **flags)
                 same_run("offload, %s, %d ranks, stage %d" % (name, world, stage), "off", "ref")
-    for what, device, want in (("nvme", {"device": "nvme", "nvme_path": "."}, "offload_optimizer to nvme: states stay in host memory"),
-                               ("not pinned", {"device": "cpu"}, "offload_optimizer: states on the host are pinned whatever")):
-        text = train("off", "llama", deepspeed=zero(2, offload_optimizer=device), **arithmetic)
-        t.has("offload, " + what, text, want)
+    text = train("off", "llama", deepspeed=zero(2, offload_optimizer={"device": "cpu"}), **arithmetic)
+    t.has("offload, not pinned", text, "offload_optimizer: states on the host are pinned whatever")
     too_large()
 
 

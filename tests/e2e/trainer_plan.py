@@ -315,6 +315,20 @@ def trained():
             t.check(name + ": less of the device", l["memory_bytes"] < got["layouts"][l["name"].startswith("w")]["memory_bytes"] - 14 * P / W, l)
         t.same(gpu + ": layouts", [l["name"] for l in got["layouts"]],
                ["ZeRO-3", "weights whole on each GPU", "ZeRO-3, optimizer in host memory", "weights whole, optimizer in host"])
+    nvme = json.dumps(dict(json.loads(t.ZERO3), zero_optimization={"stage": 3, "offload_optimizer": {
+        "device": "nvme", "nvme_path": "/absent", "buffer_count": 3}}))
+    for n, g, disk in ((1, 4, 2), (2, 8, 5)):  # masters and moments on a disk, three tiles of them in memory
+        words = ["--nodes", n, "--gpus", g, "--gpu", "a100-80g", "--disk", disk, *asked, "--cutoff_len", 2048, "--deepspeed", nvme]
+        l, W, name = plan_json("nvme", *words)["layouts"][-1], n * g, "nvme on %d x %d" % (n, g)
+        t.same(name + ": its name", l["name"], "ZeRO-3, optimizer on NVMe")
+        near(name + ": of a node's disk", l["disk_bytes"], g * 12 * P / W)
+        near(name + ": seconds of it", l["disk_s"], g * 12 * P / W / (disk * 1e9))
+        near(name + ": of a step", l["update_s"], l["disk_s"])
+        near(name + ": of a node's memory", l["host_bytes"], g * (4 * P / W + (3 * 12 + 2 * 2) * 2**24))
+        said = plan(*words)[1] if n == 1 else None
+        if said is not None:
+            t.has(name + ": said", said, "ZeRO-3, optimizer on NVMe: %.1f GB of a node's disk, read and written in every step: %.1f s at %d GB/s\n"
+                  % (l["disk_bytes"] * 1e-9, l["disk_s"], disk))
     moe = dict(json.loads(t.ZERO3), moe={"enabled": True, "expert_group": "world"})
     hosted = json.dumps(dict(json.loads(t.ZERO3), zero_optimization={"stage": 2, "offload_optimizer": {"device": "cpu"}}))
     both = json.dumps(dict(json.loads(t.ZERO3), zero_optimization={"stage": 3, "offload_optimizer": {"device": "cpu"},

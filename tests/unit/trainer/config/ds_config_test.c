@@ -99,6 +99,10 @@ static const struct {
      "needs stage 3", FR_USAGE},
     {"nvme", "{\"zero_optimization\":{\"stage\":3,\"offload_param\":{\"device\":\"nvme\"}}}",
      "nvme needs nvme_path", FR_USAGE},
+    {"buffers", "{\"zero_optimization\":{\"stage\":3,\"offload_optimizer\":{\"buffer_count\":0}}}",
+     "buffer_count", FR_USAGE},
+    {"aio", "{" Z ",\"aio\":{\"thread_count\":\"x\"}}", "thread_count", FR_USAGE},
+    {"aio key", "{" Z ",\"aio\":{\"threads\":1}}", "unknown key 'threads'", FR_USAGE},
     {"offload key", "{\"zero_optimization\":{\"stage\":3,\"offload_param\":{\"devices\":1}}}",
      "unknown key 'devices'", FR_USAGE},
     {"old and new offload",
@@ -336,6 +340,8 @@ static const struct {
      "no effect of compute_grad_norm, parameter_alignment"},
 };
 
+#define DISK "\"device\":\"nvme\",\"nvme_path\":\"/x\",\"pin_memory\":true"
+
 /* Where weights train. */
 static const struct {
     const char *type, *json, *want;
@@ -348,7 +354,31 @@ static const struct {
      NULL},
     {"full", "{\"stage\":3,\"sub_group_size\":1e9}", "no effect of sub_group_size: each rank"},
     {"full", "{\"stage\":3,\"offload_optimizer\":{\"device\":\"nvme\",\"nvme_path\":\"/x\"}}",
-     "offload_optimizer to nvme: states stay in host memory"},
+     "offload_optimizer: states on the host are pinned whatever pin_memory says"},
+    {"full", "{\"stage\":3,\"offload_optimizer\":{" DISK ",\"pipeline_read\":true}}", NULL},
+    {"full", "{\"stage\":1,\"offload_optimizer\":{" DISK ",\"pipeline_write\":false}}",
+     "offload_optimizer: tiles are read and written beside the step, whatever pipeline_read and "
+     "pipeline_write say"},
+    {"full", "{\"stage\":3,\"offload_optimizer\":{" DISK ",\"buffer_count\":4,\"fast_init\":true}}",
+     NULL},
+    {"freeze", "{\"stage\":3,\"offload_optimizer\":{" DISK ",\"buffer_count\":2}}",
+     "offload_optimizer: buffer_count 2: 3 tiles are in memory at once"},
+    {"full",
+     "{\"stage\":3,\"offload_optimizer\":{" DISK
+     "}},\"aio\":{\"thread_count\":8,\"block_size\":1e6}",
+     NULL},
+    {"full", "{\"stage\":3,\"offload_optimizer\":{" DISK "}},\"aio\":{\"thread_count\":1}",
+     "aio: thread_count 1: 4 threads read and write tiles"},
+    {"full", "{\"stage\":3,\"offload_optimizer\":{" DISK "}},\"aio\":{\"block_size\":1e8}",
+     "aio: block_size 100000000: 8388608 bytes are read or written at once"},
+    {"full", "{\"stage\":3,\"offload_optimizer\":{" DISK "}},\"aio\":{\"queue_depth\":32}",
+     "aio: queue_depth is ignored: each thread reads or writes one block at a time"},
+    {"full",
+     "{\"stage\":3,\"offload_optimizer\":{\"device\":\"cpu\",\"pin_memory\":true,"
+     "\"pipeline_read\":true}}",
+     "buffer_count, pipeline_read, pipeline_write and fast_init have effect with nvme alone"},
+    {"full", "{\"stage\":3},\"aio\":{\"thread_count\":8}",
+     "aio has effect with offload_optimizer to nvme alone"},
 };
 
 static void try_notes(const char *type, const char *zero, const char *want)
