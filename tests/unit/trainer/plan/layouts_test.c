@@ -590,14 +590,15 @@ static void test_asked(void)
         const char *name;
         struct tr_plan_way way;
         int kind; /* of those that are always there; -1: its own */
-    } rows[] = {{"ZeRO-3", {false, false, false, 0}, TR_PLAN_ZERO3},
-                {"ZeRO-3, shards in host memory", {false, true, false, 0}, TR_PLAN_ZERO3_HOST},
-                {"weights whole on each GPU", {true, false, false, 0}, TR_PLAN_WHOLE},
-                {"experts over all ranks", {false, false, false, 4}, TR_PLAN_EXPERTS_ALL},
-                {"experts on each node", {false, false, false, 2}, TR_PLAN_EXPERTS_NODE},
-                {"weights whole, in host memory", {true, true, false, 0}, -1},
-                {"experts over 1 rank", {false, false, false, 1}, -1},
-                {"experts over 4 ranks, other weights whole", {true, false, false, 4}, -1}};
+    } rows[] = {
+        {"ZeRO-3", {false, false, false, false, 0}, TR_PLAN_ZERO3},
+        {"ZeRO-3, shards in host memory", {false, true, false, false, 0}, TR_PLAN_ZERO3_HOST},
+        {"weights whole on each GPU", {true, false, false, false, 0}, TR_PLAN_WHOLE},
+        {"experts over all ranks", {false, false, false, false, 4}, TR_PLAN_EXPERTS_ALL},
+        {"experts on each node", {false, false, false, false, 2}, TR_PLAN_EXPERTS_NODE},
+        {"weights whole, in host memory", {true, true, false, false, 0}, -1},
+        {"experts over 1 rank", {false, false, false, false, 1}, -1},
+        {"experts over 4 ranks, other weights whole", {true, false, false, false, 4}, -1}};
     struct tr_plan *p = calloc(1, sizeof(*p));
 
     config = tiny_config(&(struct tiny){.yarn = false});
