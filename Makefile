@@ -13,7 +13,7 @@ TEST_PACKAGES = python3 curl sudo openssh-server iproute2 nftables procps e2fspr
 
 PROGRAMS = engine/cli/flowrun tasks/flownode trainer/cli/flowtrain
 
-.PHONY: programs run all test sanitized fuzz torture bench clean
+.PHONY: programs run all test test-all sanitized fuzz torture bench clean
 programs: $(BUILD)/build.ninja
 	ninja -C $(BUILD) $(PROGRAMS)
 
@@ -23,9 +23,9 @@ run: programs
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
 
-# ASAN= (empty) leaves the sanitizers out.
-test: $(BUILD)/test-packages all $(ASAN:%=sanitized)
-	python3 tests/suite.py $(BUILD) $(ASAN:%=%:unit,op)
+# ASAN= (empty) leaves the sanitizers out; test-all runs those of tests/whole.txt too.
+test test-all: $(BUILD)/test-packages all $(ASAN:%=sanitized)
+	python3 tests/suite.py $(if $(@:test=),--all) $(BUILD) $(ASAN:%=%:unit,op)
 
 sanitized: $(ASAN)/build.ninja
 	ninja -C $(ASAN) sanitized

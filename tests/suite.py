@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs the Meson tests of build folders and ends with "N passed, N failed, N skipped".
 
-usage: suite.py BUILD[:SUITE,SUITE…] …
+usage: suite.py [--all] BUILD[:SUITE,SUITE…] …
+
+Without --all the tests of whole.txt are left out.
 
 A test that does not come on ends itself (tests/README.md); Meson's timeouts are for those that cannot, at four times
 what the lists say. The folders' tests run side by side. TEST_PROCESSES: how many of the first folder's run at once
@@ -16,12 +18,37 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 
-def run(folder, suites, many):
+def left_out(folder):
+    """The names of whole.txt for this folder, and those of them that it must have."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "whole.txt"), encoding="utf-8") as f:
+        lines = [line.strip() for line in f if line.strip() and not line.startswith("#")]
+    with open(os.path.join(folder, "meson-info", "intro-buildoptions.json"), encoding="utf-8") as f:
+        sanitized = any(o["name"] == "b_sanitize" and o["value"] != "none" for o in json.load(f))
+    plain = {line for line in lines if not line.startswith("asan: ")}
+    asan = {line[6:] for line in lines if line.startswith("asan: ")}
+    return (plain | asan, asan) if sanitized else (plain, plain)
+
+
+def chosen(folder, suites, whole):
+    """The names of the folder's tests to run."""
+    listed = subprocess.run(["meson", "test", "-C", folder, "--no-rebuild", "--list"], stdout=subprocess.PIPE, text=True, check=True)
+    tests = [line.split(" / ", 1) for line in listed.stdout.splitlines() if " / " in line]
+    names = {name for _, name in tests}
+    if os.environ.get("TEST_NAMES"):
+        return [name for name in os.environ["TEST_NAMES"].split() if name in names]
+    out, there = left_out(folder)
+    if not there <= names:
+        raise SystemExit("whole.txt names tests that %s does not have: %s" % (folder, ", ".join(sorted(there - names))))
+    return sorted({name for suite, name in tests
+                   if (not suites or suite.partition(":")[2] in suites) and (whole or name not in out)})
+
+
+def run(folder, suites, many, whole):
     command = ["meson", "test", "-C", folder, "--no-rebuild", "--print-errorlogs", "--num-processes", str(many),
                "--timeout-multiplier", "4"]
     for suite in suites:
         command += ["--suite", suite]
-    command += os.environ.get("TEST_NAMES", "").split()
+    command += chosen(folder, suites, whole)
     log = os.path.join(folder, "meson-logs", "testlog.json")
     if os.path.exists(log):
         os.remove(log)
@@ -45,11 +72,13 @@ def main():
     counts = {"passed": 0, "failed": 0, "skipped": 0}
     bad, began = [], time.time()
     many = int(os.environ.get("TEST_PROCESSES") or (os.cpu_count() or 1) + 3)  # much of a test is waiting
-    folders = [arg.partition(":")[0] for arg in sys.argv[1:]]
-    suites = [[s for s in arg.partition(":")[2].split(",") if s] for arg in sys.argv[1:]]
+    whole = sys.argv[1:2] == ["--all"]
+    builds = sys.argv[1 + whole:]
+    folders = [arg.partition(":")[0] for arg in builds]
+    suites = [[s for s in arg.partition(":")[2].split(",") if s] for arg in builds]
     processes = [many if i == 0 else max(1, many // 2) for i in range(len(folders))]
     with ThreadPoolExecutor(len(folders)) as pool:
-        ended = list(pool.map(run, folders, suites, processes))
+        ended = list(pool.map(run, folders, suites, processes, [whole] * len(folders)))
     for folder, (status, results) in zip(folders, ended):
         for r in results:
             kind = {"OK": "passed", "EXPECTEDFAIL": "passed", "SKIP": "skipped"}.get(r["result"], "failed")

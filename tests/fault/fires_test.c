@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 4, EVENTS = 40, FIRST_EVENTS = 8, DAY_S = 86400 };
+enum { SEEDS = 2, EVENTS = 40, FIRST_EVENTS = 8, DAY_S = 86400 };
 
 static const int64_t S_US = 1000000, END_US = 365LL * DAY_S * 1000000;
 

@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum {
-    SEEDS = 60,
+    SEEDS = 30,
     STORMY = 1000000, /* seeds from here on have storms */
     PIPES = 3,
     TASKS_MAX = 5,

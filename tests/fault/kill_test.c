@@ -31,7 +31,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { STRIDE = 101, SEED = 1, LOOK_US = 500000, RUNS = 3 };
+enum { STRIDE = 211, SEED = 1, LOOK_US = 500000, RUNS = 3 };
 
 enum victim { FLOWRUN, SERVE, SUPERVISOR, SSHD, VICTIMS, POWER = VICTIMS, AGAIN, ALL_VICTIMS };
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 500, TASKS_MAX = 10, FAULTS_MAX = 12, RETRIES = 20 };
+enum { SEEDS = 250, TASKS_MAX = 10, FAULTS_MAX = 12, RETRIES = 20 };
 
 static const int64_t STOPPED_US = 12000000, STOPPED_MAX_US = 150000000;
 

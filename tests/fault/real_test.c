@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 /* AT_ONCE: much of a case is waiting. An sshd has few points, and a login takes its time. */
-enum { CASES = 200, SEED = 1, AT_ONCE = 4, SSHD_EVERY = 8 };
+enum { CASES = 100, SEED = 1, AT_ONCE = 4, SSHD_EVERY = 8 };
 
 static const char *const kind_names[TRACER_KINDS] = {"flowrun", "serve", "supervisor", "sshd",
                                                      "taker"};

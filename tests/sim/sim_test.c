@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 300, FAULTS_MAX = 10 };
+enum { SEEDS = 150, FAULTS_MAX = 10 };
 
 /* Behind the name and the nodes, whose slots are few when runs share them. */
 static const char tasks[] =
