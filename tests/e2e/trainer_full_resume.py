@@ -247,11 +247,28 @@ def nodes_apart():
     t.same("a shared folder", codes, [0, 0])
     t.same("a shared folder: parts", len(parts("shared", 10)), 6)
     whole("a shared folder", "shared", "ref-2")
-    # a node is lost
+    # a node is lost, of two; with copies its part is on the other
     runs, codes = two_nodes([copy("lost", "near"), "fresh"], resume_from_checkpoint="last", overwrite_output_dir=True)
     t.check("a lost node: refused", sorted(codes) in ([2, 2], [2, 4]), codes)
     t.has("a lost node: its part is named", runs[0].text(),
           "part-00001-of-00002.safetensors, which %s wrote, is on no node" % os.uname().nodename)
+    runs, codes = two_nodes(["one", "two"], 3, steps=5, save_steps=2, resume_copies=2)
+    t.same("copies", codes, [0, 0])
+    names = ["part-%05d-of-00006.safetensors" % k for k in range(6)]
+    for out in ("one", "two"):
+        t.same("copies: the parts of " + out, parts(out, 5), names)
+        t.same("copies: they are the same on " + out, [t.file_bytes("%s/resume/step-5/%s" % (out, name)) for name in names],
+               [t.file_bytes("one/resume/step-5/" + name) for name in names])
+    for k in (0, 1):
+        outs = ["fresh.%d" % k, copy("kept.%d" % k, ("one", "two")[k])]
+        runs, codes = two_nodes(outs[::1 if k else -1], resume_from_checkpoint="last", overwrite_output_dir=True)
+        t.same("node %d is lost" % (1 - k), codes, [0, 0])
+        t.has("node %d is lost: from the state" % (1 - k), runs[0].text(), "from global step 5")
+        t.check("node %d is lost: the model" % (1 - k), t.file_bytes(outs[::1 if k else -1][0] + MODEL) == t.file_bytes("ref-2" + MODEL))
+    runs, codes = two_nodes([copy("both", "near")] * 2, steps=5, resume_copies=3, overwrite_output_dir=True)
+    t.same("copies where nodes share a folder", codes, [0, 0])
+    t.same("copies where nodes share a folder: parts", len(parts("both", 5)), 2)
+    t.has("more copies than nodes", runs[0].text(), "--resume_copies 3: a part stands on each of 2 nodes, there are no more")
 
 
 def on_simulated_gpu():
@@ -275,6 +292,11 @@ def on_simulated_gpu():
         t.same(what + ": the table", "optimizer states" in runs[0].text(), host)
         for checkpoint in ("", "/checkpoint-1", "/checkpoint-2"):
             t.check("%s: the model %s" % (what, checkpoint), t.file_bytes(outs[0] + checkpoint + MODEL) == t.file_bytes("ref" + checkpoint + MODEL))
+    runs, codes = two_nodes(["one", "two"], steps=2, resume_copies=2, **more)
+    t.same("the simulated GPU, copies", codes, [0, 0])
+    t.check("the simulated GPU, copies: the model", t.file_bytes("one" + MODEL) == t.file_bytes("ref" + MODEL))
+    for name in ("part-00000-of-00002.safetensors", "part-00001-of-00002.safetensors"):
+        t.check("the simulated GPU, copies: " + name, t.file_bytes("one/resume/step-2/" + name) == t.file_bytes("two/resume/step-2/" + name))
 
 
 def main():

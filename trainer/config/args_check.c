@@ -167,6 +167,7 @@ enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err)
         {"preprocessing_num_workers", (double)a->preprocessing_num_workers, -1, 4096},
         {"buffer_size", (double)a->buffer_size, 1, 1e12},
         {"ddp_timeout", (double)a->ddp_timeout, 1, 1e12},
+        {"resume_copies", (double)a->resume_copies, 1, 1000},
         {"trace_steps", (double)a->trace_steps, 1, 1e12},
         {"save_steps", a->save_steps, 1e-12, 1e12},
         {"eval_steps", a->eval_steps, 1e-12, 1e12},

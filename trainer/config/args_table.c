@@ -153,6 +153,7 @@ const struct tr_arg tr_arg_table[] = {
     FLOAT(save_steps, "500", "steps between checkpoints; below 1 a share of all"),
     FLOAT(logging_steps, "500", "steps between log lines; below 1 a share of all"),
     INT(save_total_limit, NULL, "keep the newest k checkpoints"),
+    INT(resume_copies, "1", "full, freeze: nodes that have each part of a resume state"),
     CHOICE(report_to, "none", reports, "where else numbers go"),
     INT(ddp_timeout, "1800", "seconds that a collective may take"),
     BOOL(allow_slow_links, "false", "NCCL may go without NVLink inside a node"),

@@ -96,15 +96,8 @@ static enum fr_rc write_tensors(struct tr_optim *o, const char *path, struct fr_
     return rc;
 }
 
-/* What a rank says of its part. */
-struct record {
-    struct fr_err err;
-    int64_t bytes;
-    char sha[FR_SHA256_TEXT], host[64];
-};
-
 static void write_part(const struct tr_resume *r, struct tr_optim *o, int64_t step,
-                       struct record *mine)
+                       struct resume_record *mine)
 {
     char tmp[PATH_MAX], path[PATH_MAX];
     struct stat st;
@@ -127,7 +120,7 @@ static void write_part(const struct tr_resume *r, struct tr_optim *o, int64_t st
         resume_name_host(&mine->err);
 }
 
-static json_t *list_of(const struct record *all, int n)
+static json_t *list_of(const struct resume_record *all, int n)
 {
     json_t *list = json_array();
 
@@ -162,7 +155,8 @@ static enum fr_rc save_parts(const struct tr_resume *r, struct tr_optim *o,
                              const struct tr_progress *p, struct fr_err *why, struct fr_err *err)
 {
     struct tr_comm *world = o->world;
-    struct record *all = fr_sys.alloc((size_t)world->size * sizeof(*all)), mine = {0};
+    struct resume_record *all = fr_sys.alloc((size_t)world->size * sizeof(*all)), mine = {0};
+    char tmp[PATH_MAX];
     enum fr_rc rc = FR_OK;
 
     *why = (struct fr_err){0};
@@ -185,12 +179,20 @@ static enum fr_rc save_parts(const struct tr_resume *r, struct tr_optim *o,
     if (rc == FR_OK && why->rc == FR_OK) {
         bool names = is_first_here(r, world, p->step);
 
+        resume_dir(r, p->step, ".tmp-", tmp);
         rc = tr_comm_host_barrier(world, err); /* all have looked */
-        if (rc == FR_OK && names)
+        if (rc == FR_OK && r->copies > 1) {
+            rc = resume_parts_copy(o, all, tmp, r->copies, &mine.err, err);
+            if (rc == FR_OK && mine.err.rc != FR_OK && world->nodes > 1)
+                resume_name_host(&mine.err);
+            if (rc == FR_OK)
+                rc = tr_comm_host_first_error(world, &mine.err, why, err);
+        }
+        if (rc == FR_OK && why->rc == FR_OK && names)
             mine.err.rc = resume_publish(r, o, p, "parts", list_of(all, world->size), &mine.err);
-        if (mine.err.rc != FR_OK && world->nodes > 1)
+        if (why->rc == FR_OK && mine.err.rc != FR_OK && world->nodes > 1)
             resume_name_host(&mine.err);
-        if (rc == FR_OK)
+        if (rc == FR_OK && why->rc == FR_OK)
             rc = tr_comm_host_first_error(world, &mine.err, why, err);
     }
     fr_sys.free(all);

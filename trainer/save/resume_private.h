@@ -3,6 +3,7 @@
 #define TR_SAVE_RESUME_PRIVATE_H
 
 #include "engine/base/arena.h"
+#include "engine/base/file.h"
 #include "trainer/save/resume.h"
 #include "trainer/tensor/safetensors.h"
 
@@ -47,7 +48,15 @@ enum fr_rc resume_same_run(const struct tr_resume *r, const struct tr_optim *o, 
 enum fr_rc resume_read_progress(const struct tr_resume *r, const json_t *root, struct tr_optim *o,
                                 struct tr_progress *p, struct fr_err *err);
 
-/* ---- parts: resume_parts.c writes, resume_find.c finds, resume_take.c reads ---- */
+/* ---- parts: resume_parts.c writes, resume_copies.c copies, resume_find.c finds, resume_take.c
+ * reads ---- */
+
+/* What a rank says of its part. */
+struct resume_record {
+    struct fr_err err;
+    int64_t bytes;
+    char sha[FR_SHA256_TEXT], host[64];
+};
 
 /* A search for the newest state <= limit. */
 struct resume_search {
@@ -96,6 +105,12 @@ void resume_name_host(struct fr_err *err);
  */
 enum fr_rc resume_parts_save(const struct tr_resume *r, struct tr_optim *o,
                              const struct tr_progress *p, struct fr_err *err);
+
+/* Copies every rank's part from dir, where its node wrote it, to dir of the copies - 1 nodes after
+ * that node, counted round, unless it is seen there. Every rank calls. *mine: an error of this
+ * rank's files; rc: one of the transport. */
+enum fr_rc resume_parts_copy(const struct tr_optim *o, const struct resume_record *parts,
+                             const char *dir, int copies, struct fr_err *mine, struct fr_err *err);
 
 /* *step: the newest state whose parts are on some node and whole, its state.json in *root on every
  * rank and its parts in *out, which the caller destroys; RESUME_NONE or RESUME_ALL_DAMAGED. Every

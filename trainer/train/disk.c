@@ -1,7 +1,16 @@
 /* Whether what a run saves has room on the disks of its nodes. */
 #include "trainer/train/setup.h"
 
-/* Of trained weights, those that the ranks of this node write. */
+/* Ranks whose parts of trained weights this node keeps: its own, and of the nodes before it. */
+static int64_t ranks_kept(const struct tr_comm *c, int64_t copies)
+{
+    int64_t n = 0;
+
+    for (int k = 0; k < c->size && c->node_of != NULL; k++)
+        n += (c->node - c->node_of[k] + c->nodes) % c->nodes < copies;
+    return c->node_of != NULL ? n : c->size;
+}
+
 static struct tr_resume_size size_of(const struct tr_run *r)
 {
     struct tr_grads *g = tr_model_grads(r->model);
@@ -10,10 +19,10 @@ static struct tr_resume_size size_of(const struct tr_run *r)
     struct tr_params p;
 
     if (g != NULL)
-        return (struct tr_resume_size){.state = tr_grads_elements(g) * 12 / c->size * c->local_size,
-                                       .at_once = 2,
-                                       .checkpoint =
-                                           tr_grads_elements(g) * (int64_t)tr_dtype_bytes(saved)};
+        return (struct tr_resume_size){
+            .state = tr_grads_elements(g) * 12 / c->size * ranks_kept(c, r->args->resume_copies),
+            .at_once = 2,
+            .checkpoint = tr_grads_elements(g) * (int64_t)tr_dtype_bytes(saved)};
     tr_model_params(r->model, &p);
     return (struct tr_resume_size){
         .state = p.elements * 12, .at_once = 3, .checkpoint = p.elements * 4};
@@ -28,6 +37,10 @@ enum fr_rc tr_run_check_room(const struct tr_run *r, struct fr_buf *notes, struc
 
     if (a->no_resume_state || r->env.comm->local_rank != 0)
         return FR_OK;
+    if (r->env.comm->rank == 0 && a->resume_copies > r->env.comm->nodes)
+        fr_buf_fmt(notes,
+                   "--resume_copies %lld: a part stands on each of %d nodes, there are no more\n",
+                   (long long)a->resume_copies, r->env.comm->nodes);
     if (a->save_total_limit > 0 && a->save_total_limit < saves)
         saves = a->save_total_limit;
     size = size_of(r);

@@ -60,13 +60,13 @@ static enum fr_rc same_everywhere(struct tr_run *r, struct fr_err *err)
     snprintf(mine->tokenizer, sizeof(mine->tokenizer), "%s", tr_tokenizer_digest(r->tokenizer));
     snprintf(mine->config, sizeof(mine->config),
              "%s batch %lld accumulation %lld steps %lld save %lld eval %lld of %lld experts %d "
-             "%lld %d placed %016llx",
+             "%lld %d placed %016llx copies %lld",
              r->resume.digests.config, (long long)r->args->per_device_train_batch_size,
              (long long)r->args->gradient_accumulation_steps, (long long)r->derived.total_steps,
              (long long)r->derived.save_every, (long long)r->derived.eval_every,
              (long long)r->args->per_device_eval_batch_size, (int)r->ds.experts_stay,
              (long long)r->ds.expert_ranks, (int)r->ds.expert_group,
-             (unsigned long long)placement_hash(r));
+             (unsigned long long)placement_hash(r), (long long)r->args->resume_copies);
     rc = tr_comm_host_all_gather(r->env.comm, all, mine, sizeof(*mine), err);
     for (size_t k = 0; k < size && rc == FR_OK; k++) {
         const char *what = strcmp(all[k].data, all[0].data) != 0     ? "the data set"
@@ -391,6 +391,7 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
     r->resume.digests.model = r->model_digest;
     r->resume.digests.data = tr_dataset_digest(r->data);
     r->resume.digests.tokenizer = tr_tokenizer_digest(r->tokenizer);
+    r->resume.copies = (int)a->resume_copies;
     r->resume.accumulation = a->gradient_accumulation_steps;
     r->resume.micro_per_epoch = a->streaming ? INT64_MAX : r->derived.micro_per_rank;
     rc = same_everywhere(r, err);
