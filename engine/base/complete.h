@@ -1,8 +1,10 @@
 /*
  * Completion of a program's command line in bash, zsh and fish. The scripts know nothing of the
- * program: they hand the words so far to `PROGRAM complete WORD…`, the last of which is the one at
- * the cursor, "" where it is new. That prints a candidate a line, with a tab and its meaning
- * behind; of an option's value (--name=…) the value alone. A line of these asks for names of files.
+ * program: they call `PROGRAM complete WORD…` with the words typed so far. The last WORD is the one
+ * at the cursor; it is "" if the user has not begun to type it. The program prints one candidate a
+ * line: the word, a tab, and its meaning. For the value of an option (--name=…) the candidate is
+ * the value without "--name=". The lines FR_COMPLETE_* ask the shell
+ * for names of files.
  */
 #ifndef FR_BASE_COMPLETE_H
 #define FR_BASE_COMPLETE_H
@@ -14,12 +16,12 @@
 #define FR_COMPLETE_YAML ":yaml" /* files *.yaml and *.yml */
 #define FR_COMPLETE_FOLDERS ":folders"
 
-/* Prints word and its meaning unless word begins otherwise than what is typed. */
+/* Prints the candidate word if it begins with typed. meaning "": the line has no tab. */
 void fr_complete_say(const char *typed, const char *word, const char *meaning);
-/* The same of each of words, which spaces part. */
+/* fr_complete_say() for each word of words, which spaces separate, without a meaning. */
 void fr_complete_words(const char *typed, const char *words);
 
-/* Appends the script of shell (bash, zsh, fish). FR_USAGE. */
+/* Appends the script of shell for program. FR_USAGE: shell is not bash, zsh or fish. */
 enum fr_rc fr_complete_script(const char *shell, const char *program, struct fr_buf *out,
                               struct fr_err *err);
 

@@ -14,20 +14,20 @@
 /* Reads a whole file, at most max_bytes, as one JSON value; *out is owned by the caller
  * (json_decref). */
 enum fr_rc fr_json_load(const char *path, size_t max_bytes, json_t **out, struct fr_err *err);
-/* The same, as fr_file_read_any(). */
+/* As fr_json_load(), also from a pipe, a FIFO or a terminal: reads as fr_file_read_any(). */
 enum fr_rc fr_json_load_any(const char *path, size_t max_bytes, json_t **out, struct fr_err *err);
 
-/* Same for text in memory; name stands in front of errors. */
+/* As fr_json_load(), of text in memory; errors begin with name. */
 enum fr_rc fr_json_parse(struct fr_str text, const char *name, json_t **out, struct fr_err *err);
 
-/* Puts value, which is taken, under key into object. False: no memory, or a key that is not UTF-8.
- */
+/* Sets object[key] to value and takes value, also on failure. False: no memory, or the key is not
+ * UTF-8. */
 bool fr_json_put(json_t *object, struct fr_str key, json_t *value);
-/* The text of the key in object; "" if there is none. */
+/* The string object[key], borrowed from object; "": there is no string under key. */
 const char *fr_json_text(const json_t *object, const char *key);
 bool fr_json_has(const json_t *list, const char *text); /* whether the list has that text */
 json_t *fr_json_real(double v);                         /* null for NaN and the infinities */
-/* The key where json_object_iter() or json_object_iter_next() is. */
+/* The key of at, an iterator of json_object_iter() or json_object_iter_next(). Borrowed. */
 struct fr_str fr_json_key(void *at);
 
 /* Writes value to path through a temporary file beside it, fsync and rename; mode 0600 or 0644.

@@ -150,10 +150,10 @@ struct fr_sys {
     int (*self)(struct fr_proc *out);
     uid_t (*uid)(void);                                 /* the effective user */
     int (*procs)(struct fr_procinfo **list, size_t *n); /* the whole table; fr_sys.free it */
-    /* Calls run(arg) in another thread, and waits ms at most. 1: it has returned. 0 and errno
-     * ETIMEDOUT, or EINTR when a signal asked to stop: it goes on, and drop(arg) is called after
-     * it. 0 and EAGAIN (FR_THREADS_LEFT such threads go on) or ENOMEM (no thread): drop(arg) was
-     * called at once. */
+    /* Calls run(arg) in another thread, and waits at most ms for it. Returns 1 when run has
+     * returned; drop is not called. Returns 0 with errno ETIMEDOUT, or EINTR when a signal asked to
+     * stop: the thread goes on and calls drop(arg) after run. Returns 0 with EAGAIN
+     * (FR_THREADS_LEFT such threads go on) or ENOMEM (no thread): drop(arg) was called at once. */
     int (*within)(int64_t ms, void (*run)(void *arg), void (*drop)(void *arg), void *arg);
 
     int (*boot_id)(char out[40]);

@@ -1,4 +1,5 @@
-/* fr_sys.within of real threads. */
+/* Implements fr_sys.within with threads; sys.h has its contract. Returns 1 when run(arg) returned
+ * within ms; else 0 and errno, and drop(arg) is called once. */
 #ifndef FR_BASE_WITHIN_H
 #define FR_BASE_WITHIN_H
 

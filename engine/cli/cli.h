@@ -54,7 +54,7 @@ struct cli_call {
     struct fr_arena arena;
 };
 
-/* NULL when there is none of that name. */
+/* The command of that name; NULL: there is none. */
 const struct cli_command *cli_command_find(const char *name);
 const struct cli_command *cli_command_table(void); /* ended by a NULL name */
 
@@ -70,20 +70,23 @@ void cli_opt_names(const struct cli_opt *o, char out[CLI_OPT_NAMES]); /* "-p, --
 /* ---- arguments and values; an option must be in the row of the command ---- */
 
 const char *cli_arg(const struct cli_call *c, size_t i); /* NULL: there are not so many */
-/* FR_USAGE unless there are min to max arguments, where the first word decides how many. */
+/* FR_USAGE: fewer than min or more than max arguments. For a command whose first word decides the
+ * number of its arguments. */
 enum fr_rc cli_args_between(const struct cli_call *c, size_t min, size_t max, struct fr_err *err);
 bool cli_has(const struct cli_call *c, const char *option);
 /* The last value of the option; NULL: it was not given. */
 const char *cli_value(const struct cli_call *c, const char *option);
 const struct cli_list *cli_values(const struct cli_call *c, const char *option);
 #define cli_any_number ((struct cli_range){INT64_MIN, INT64_MAX})
-/* *out stays as it is without the option. FR_USAGE: no whole number of that range. */
 struct cli_range {
-    int64_t least, most;
+    int64_t least, most; /* both inclusive */
 };
+/* *out: the option's value; unchanged if the option was not given. FR_USAGE: the value is no whole
+ * number in range. */
 enum fr_rc cli_number(const struct cli_call *c, const char *option, struct cli_range range,
                       int64_t *out, struct fr_err *err);
-/* *out: the value, or otherwise. FR_USAGE: none of the option's words. */
+/* *out: the option's value; if it was not given, the argument otherwise. FR_USAGE: the value is
+ * none of the option's words. */
 enum fr_rc cli_word(const struct cli_call *c, const char *option, const char *otherwise,
                     const char **out, struct fr_err *err);
 /* *at: the place of the first argument among verbs, which spaces separate; without arguments it
@@ -91,11 +94,13 @@ enum fr_rc cli_word(const struct cli_call *c, const char *option, const char *ot
 enum fr_rc cli_verb(const struct cli_call *c, const char *verbs, size_t *at, struct fr_err *err);
 /* --json, --quiet and --verbose. */
 struct cli_show_opts cli_shown(const struct cli_call *c);
-/* --param and --nodes, for the pipeline in file; NULL: one that the home keeps. */
+/* Fills *out from file, --param and --nodes; *out borrows from c. file NULL: the pipeline is one
+ * that the home keeps. */
 enum fr_rc cli_pipeline(struct cli_call *c, const char *file, struct fr_spec_opts *out,
                         struct fr_err *err);
 
-/* The options that body_keys() names, as far as the command has them; out starts zeroed. */
+/* Fills *out from those options of body_keys() (engine/api/body.h) that the command has. Zero *out
+ * first. FR_USAGE names an option with a wrong value. */
 enum fr_rc cli_submit_options(const struct cli_call *c, struct fr_submit *out, struct fr_err *err);
 
 /* ---- shared by commands ---- */
@@ -108,14 +113,16 @@ enum fr_rc cli_begin(struct cli_call *c, struct cli_wish *wish, const char *firs
 /* Whether a task failed itself. Tasks that waited for another one or were cancelled did not. */
 bool cli_has_failed(const struct fr_inst_row *row);
 
-/* Cancels a queued run and prints that; a run that has started meanwhile goes on. c->code becomes
- * an error's exit code if some of the run may still go on, else it stays as it is. */
+/* Cancels a queued run and prints that; a run that has started meanwhile goes on. If tasks of the
+ * run may still go on, c->code becomes the exit code of an error; else it is unchanged. */
 enum fr_rc cli_cancel_queued(struct cli_call *c, const struct fr_run_row *run, struct fr_err *err);
 
-/* The actions of notify; cli_deliver() sends the delivery on stdin and answers on stdout. */
+/* The actions of notify. cli_deliver() reads a delivery from stdin as JSON, sends it, and prints
+ * the result as JSON. */
 cli_command_fn cli_deliveries_list, cli_deliveries_test, cli_deliveries_again, cli_deliver;
 
-/* As fr_trace_run(), of the run that fr_store_run_find() finds. */
+/* *out: the trace of a run as fr_trace_run() makes it; the caller drops it. run: an id or number,
+ * as for fr_store_run_find(). */
 enum fr_rc cli_trace_of(struct cli_call *c, const char *run, json_t **out, struct fr_err *err);
 
 /* ---- the functions of the rows ---- */

@@ -34,8 +34,8 @@ struct attached_run {    /* set d and zero the rest to start */
  * mistakes are in a->answer.issues. */
 enum fr_rc attached_run_go(struct attached_run *a, struct cli_wish *wish, enum cli_exit *code,
                            struct fr_err *err);
-/* To be called when this process became the host. Shows what was not shown yet, and turns wish into
- * a resume if the store has the run. *over: the run is over and complete. */
+/* Call when this process became the host. Shows the events and output not shown yet. If the store
+ * has the run, wish becomes a resume. *over: the run is over, and all of its output was shown. */
 enum fr_rc attached_run_take_over(struct attached_run *a, struct cli_wish *wish, bool *over,
                                   struct fr_err *err);
 /* The exit code of a run that is over. */

@@ -40,8 +40,8 @@ void cli_copies_finish(struct cli_copies *c);
 
 /* Attempt no of inst starts. */
 enum fr_rc cli_copies_add(struct cli_copies *c, uint32_t inst, uint32_t no, struct fr_err *err);
-/* The newest attempt of inst ended with so many bytes of output: notes the part that is here.
- * *left: bytes still to come. false: the budget did not suffice; call again with a new one. */
+/* The newest attempt of inst ended with `bytes` bytes of output. Notes the bytes that the copy has;
+ * *left: the bytes that it lacks. false: the budget is used up; set a new one and call again. */
 bool cli_copies_end(struct cli_copies *c, uint32_t inst, uint64_t bytes, uint64_t *left);
 /* The run is over: all attempts have ended. */
 void cli_copies_end_all(struct cli_copies *c);

@@ -10,8 +10,7 @@ struct fr_child_args {
     const char *what;        /* the subject of errors: "ssh to HOST" */
     const char *const *argv; /* copied */
     bool die_with_parent;
-    const char
-        *agent;      /* becomes its SSH_AUTH_SOCK; "": it has none; NULL: this process's. Copied */
+    const char *agent; /* SSH_AUTH_SOCK of the child; "": unset; NULL: this process's. Copied */
     int own_failure; /* exit status by which argv[0] reports its own failure, not its command's; or
                       * -1
                       */

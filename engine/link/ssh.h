@@ -55,7 +55,7 @@ struct fr_ssh {
     /* channel */
     LIBSSH2_CHANNEL *channel;
     bool started;
-    bool read_first, write_first; /* a packet is half sent: that call must be finished first */
+    bool read_first, write_first; /* libssh2 has half a packet: repeat that call first */
     struct fr_buf out;            /* owns: bytes not yet taken by libssh2 */
     char tail[1024];              /* end of the command's stderr */
     size_t tail_n;
@@ -65,7 +65,7 @@ struct fr_ssh {
 enum fr_ssh_step fr_ssh_resolve(struct fr_ssh *s, struct fr_err *err);
 enum fr_ssh_step fr_ssh_connect(struct fr_ssh *s, struct fr_err *err);
 void fr_ssh_tcp_finish(struct fr_ssh *s);
-/* Whether the peer closed the connection: then a failed step was no refusal. */
+/* Whether the peer closed the connection. A step that failed for this was not refused. */
 bool fr_ssh_hung_up(const struct fr_ssh *s);
 
 /* known.c: the file's lines about the host into s->known and s->revoked. */
@@ -78,11 +78,12 @@ void fr_ssh_login_finish(struct fr_ssh *s);
 /* Adds a refused key to the error of the login. reason may be "". */
 void fr_ssh_offered(struct fr_ssh *s, const char *what, const char *reason);
 
-/* ssh_agent.c: one key after the other. FAILED: the agent has none that is taken. */
+/* ssh_agent.c: offers the agent's keys in turn. FR_SSH_FAILED: the server accepts none of them. */
 enum fr_ssh_step fr_ssh_agent(struct fr_ssh *s);
 /* A thread has the session: nothing else may touch it. */
 bool fr_ssh_called(const struct fr_ssh *s);
-/* Before a connection is closed. true: a thread had session and socket, and keeps them. */
+/* Call before the connection is closed. true: a thread uses the session and the socket, and frees
+ * them. */
 bool fr_ssh_agent_leave(struct fr_ssh *s);
 void fr_ssh_agent_finish(struct fr_ssh *s);
 

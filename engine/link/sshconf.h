@@ -20,15 +20,15 @@ enum { FR_SSH_KEYS_MAX = 16, FR_SSH_ARGS_MAX = 20 };
 struct fr_ssh_conf {   /* text lives in the arena given to the loader */
     const char *host;  /* to connect to */
     const char *alias; /* to look up in known_hosts */
-    const char *name;  /* the same as it stands there: alias, or "[alias]:port" */
+    const char *name;  /* alias as known_hosts has it: "ALIAS" or "[ALIAS]:PORT" */
     const char *user;
     int port;
     int family;                        /* AF_UNSPEC, AF_INET, AF_INET6 */
-    int connect_ms;                    /* of the target */
+    int connect_ms;                    /* the target's time limit for the TCP connection */
     const char *keys[FR_SSH_KEYS_MAX]; /* private key files to try, in order */
     size_t n_keys;
     bool own_keys_only;         /* IdentitiesOnly, or a key in the target: no agent */
-    const char *agent;          /* of the target, else SSH_AUTH_SOCK; NULL or "": none */
+    const char *agent;          /* socket: the target's, else SSH_AUTH_SOCK; NULL, "": none */
     const char *known_hosts[8]; /* files, existing or not; the first is the one to add a host to */
     size_t n_known;
     const char *needs_ssh; /* the directive that libssh2 cannot do; NULL: none */
@@ -43,23 +43,25 @@ struct fr_ssh_answer {
 };
 
 /*
- * Reads an answer. NULL: there is no ssh program, so the defaults of a target without configuration
- * are used. FR_USAGE: the answer cannot be read, or has a directive that no transport can honour.
+ * Fills out from answer. answer NULL: there is no ssh program, and out gets ssh's own defaults.
+ * FR_USAGE: the answer cannot be read, or has a directive that no transport can honour.
  * FR_NOTFOUND: the target names a configuration, and there is no ssh program.
  */
 enum fr_rc fr_ssh_conf_load(const struct fr_ssh_target *target, const struct fr_ssh_answer *answer,
                             struct fr_arena *arena, struct fr_ssh_conf *out, struct fr_err *err);
 
-/* known.c: the line of a known_hosts file that libssh2 cannot honour for this host
- * (@cert-authority); NULL: none. */
+/* known.c: where the known_hosts file path has a @cert-authority line for this host, which libssh2
+ * cannot honour: "@cert-authority in PATH line N", in arena. NULL: there is no such line. */
 const char *fr_known_needs_ssh(const struct fr_ssh_conf *c, const char *path,
                                struct fr_arena *arena);
 
-/* Whether the user or the system has a configuration, which only the ssh program could read. */
+/* Whether the user or the system has a configuration file. Without the ssh program it is not read.
+ */
 bool fr_ssh_conf_unread(void);
 
-/* Appends to argv (of FR_SSH_ARGS_MAX more) the system ssh's arguments for target, "--" and its
- * host last. FR_USAGE: a name that cannot stand there. */
+/* Appends the arguments of the system's ssh for t to argv, "--" and the host last; *n counts argv.
+ * argv has room for FR_SSH_ARGS_MAX further arguments. Their text lives in arena or t. FR_USAGE: a
+ * name in t cannot be an argument of ssh. */
 enum fr_rc fr_ssh_target_args(const struct fr_ssh_target *t, struct fr_arena *arena,
                               const char **argv, size_t *n, struct fr_err *err);
 

@@ -1,9 +1,9 @@
 /*
- * Exact sums of doubles that are not negative: an integer of TR_EXACT_LIMBS digits of 32 bits, each
- * in 64 bits, the lowest bit 2^-320. Digits add in any order and over any number of ranks, so the
- * sum has the same bits for every partition; 2^30 values fit before tr_exact_carry. Squares of
- * floats lie between 2^-298 and 2^256; bits below 2^-320 are cut off, values from 2^287 on count as
- * less. Plain C that is valid C++ too, so that device code includes it.
+ * Exact sums of doubles that are not negative. A sum is an integer of TR_EXACT_LIMBS digits of 32
+ * bits, each in an int64_t; its unit is 2^-320. Digits add in any order and over any number of
+ * ranks, so the sum has the same bits for every partition. Call tr_exact_carry after at most 2^30
+ * values. Squares of floats lie between 2^-298 and 2^256. Bits below 2^-320 are cut off; a value of
+ * 2^308 or more is added as a smaller one. Plain C that is valid C++ too: device code includes it.
  * Source: Kulisch & Snyder 2011 (the exact dot product as basic tool for long interval arithmetic).
  */
 #ifndef TR_BACKEND_EXACT_H
@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-enum { TR_EXACT_LIMBS = 20, TR_EXACT_LOWEST = 320, TR_EXACT_TOP = 17 /* first limb at most */ };
+enum { TR_EXACT_LIMBS = 20, TR_EXACT_LOWEST = 320, TR_EXACT_TOP = 17 /* most of tr_exact.limb */ };
 
 /* A value's digits: part[i] belongs to limb + i. */
 struct tr_exact {
@@ -51,7 +51,7 @@ TR_INLINE void tr_exact_add(int64_t *limbs, struct tr_exact x)
         limbs[x.limb + i] += x.part[i];
 }
 
-/* Each digit below 2^32 again. */
+/* Carries, so that each digit but the last is below 2^32 again. The value is the same. */
 TR_INLINE void tr_exact_carry(int64_t *limbs)
 {
     for (int i = 0; i + 1 < TR_EXACT_LIMBS; i++) {
@@ -60,7 +60,7 @@ TR_INLINE void tr_exact_carry(int64_t *limbs)
     }
 }
 
-/* The value of carried digits, to the nearest double but for the last bit. */
+/* The value of carried digits, with an error of about one unit in the last place at most. */
 TR_INLINE double tr_exact_value(const int64_t *limbs)
 {
     double sum = 0, digit = 0x1p-320;

@@ -10,18 +10,19 @@
 #include "trainer/train/train.h"
 
 struct tr_planned {
-    struct tr_cluster cluster; /* the caller sets it before tr_planned_read */
+    struct tr_cluster cluster; /* set it and zero the rest before tr_planned_read */
     struct tr_ds_config ds;
     struct tr_model_config config;
-    struct tr_lora_config lora; /* owns; empty where weights train */
+    struct tr_lora_config lora; /* owns; empty if the model's own weights are trained */
     struct tr_trained trained;
-    struct tr_plan_way way; /* what job.asked points to */
+    struct tr_plan_way way; /* the run's own layout; job.asked points here */
     struct tr_plan_job job;
-    struct tr_plan plan; /* by tr_plan_make */
+    struct tr_plan plan; /* tr_plan_make fills it */
 };
 
-/* Reads the model's configuration and the DeepSpeed file: everything but plan. FR_USAGE as the
- * run itself. a is borrowed. */
+/* Reads the model's configuration, the adapter and the DeepSpeed file, and fills all fields of p
+ * but cluster and plan. Fails with the errors of the run itself. Borrows a. Call tr_planned_finish
+ * after a failure as well. */
 enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct fr_err *err);
 void tr_planned_finish(struct tr_planned *p);
 

@@ -15,8 +15,8 @@ struct tr_session_flags {
     enum { TR_DTYPE_AUTO, TR_DTYPE_F32, TR_DTYPE_BF16, TR_DTYPE_F16 } dtype;
     enum tr_device device;
     enum tr_transport transport;
-    int experts; /* routed experts stay, spread over the ranks of 0: a node, 1: the world; -1: they
-                    are gathered where they are used */
+    int experts; /* who owns routed experts: 0: the ranks of a node, 1: all ranks; tokens move to
+                    them. -1: experts are gathered on every rank that uses them */
     int64_t cutoff_len, max_samples, batch, timeout; /* max_samples -1: all; timeout in seconds */
     int thinking;
     bool bf16, fp16;
@@ -28,7 +28,8 @@ struct tr_session_flags {
         .timeout = 1800, .experts = -1                                                             \
     }
 
-/* Rules of an argument map: keys of LLaMA-Factory with another name here, or that are not done. */
+/* Rules of an argument map: keys of LLaMA-Factory that have another name here, have no effect, or
+ * are refused. */
 #define TR_SESSION_RULES                                                                           \
     {"eval_dataset", TR_ARG_GIVES, "dataset", NULL},                                               \
         {"per_device_eval_batch_size", TR_ARG_GIVES, "batch", NULL},                               \
@@ -46,7 +47,8 @@ struct tr_session_flags {
         "export_legacy_format", TR_ARG_TOLD, "it belongs to flowtrain merge", NULL                 \
     }
 
-/* Rows of the flags of a command whose options are struct type, with these flags in member f. */
+/* Rows of the common flags. type: the command's struct of options; f: its member of type struct
+ * tr_session_flags. */
 #define TR_SESSION_FLAGS(type, f)                                                                  \
     TR_FLAG("model_name_or_path", TR_TEXT, offsetof(type, f.model_dir), "checkpoint folder"),      \
         TR_FLAG("adapter_name_or_path", TR_TEXT, offsetof(type, f.adapter_dir),                    \
@@ -94,14 +96,15 @@ struct tr_session {
 };
 
 /* Opens a session by the flags f, calls run with the session and the command's options, and closes
- * it. On failure the other ranks are aborted. FR_USAGE names the flag. Rank 0 prints the notes of
- * the call. */
+ * it. On failure the other ranks are aborted. FR_USAGE names the flag. Rank 0 prints notes
+ * about translated arguments and about the tokenizer's files. */
 enum fr_rc tr_session_run(struct tr_call *call, const struct tr_session_flags *f,
                           enum fr_rc (*run)(struct tr_session *s, const void *options,
                                             struct fr_err *err),
                           struct fr_err *err);
 
-/* The session's model, for tr_infer_open; the caller sets the sizes. */
+/* Options of the session's model for tr_infer_open; they borrow from s. The caller sets the fields
+ * from tokens_max to logits. */
 struct tr_infer_opts tr_session_model(const struct tr_session *s);
 
 /* Loads --dataset; every rank tokenises all of it. Rank 0 prints the dropped records. The caller

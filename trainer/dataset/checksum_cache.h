@@ -17,7 +17,7 @@
 struct tr_checksum_cache {
     char path[PATH_MAX]; /* of the cache's file; "": no cache */
     json_t *files;       /* owns */
-    json_t *seen;        /* owns: files of this start, with their keys and sums */
+    json_t *seen;        /* owns: files summed since open, with their keys and sums */
     bool changed;
 };
 
@@ -33,12 +33,15 @@ enum fr_rc tr_checksum_cache_sha256(struct tr_checksum_cache *s, const char *pat
                                     char out[FR_SHA256_TEXT], struct fr_err *err);
 
 /* Call it after the work with those files. FR_CORRUPT names a file that was written or removed
- * since its sum was computed. Files that were too new then are summed again and cached. */
+ * since its sum was computed. A file that was too new to be cached is summed again
+ * and cached, if its last write was more than two seconds ago. */
 enum fr_rc tr_checksum_cache_settle(struct tr_checksum_cache *s, struct fr_err *err);
 
 /* Whether the file's key is cached with this sum. */
 bool tr_checksum_cache_have(const struct tr_checksum_cache *s, const char *path,
                             const char *sha256);
+/* Caches sha256 under the file's present key. Does nothing if the file is gone or there
+ * is no memory. */
 void tr_checksum_cache_put(struct tr_checksum_cache *s, const char *path, const char *sha256);
 
 #endif

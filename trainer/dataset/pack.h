@@ -1,7 +1,7 @@
 /*
- * Which examples share a row: LLaMA-Factory's greedy packing. Records are cut in shards, as its
- * processes would take them, and these in batches; each batch is packed by itself: the longest
- * example that still fits comes next, of equal ones the last, until none fits.
+ * Which examples share a row: LLaMA-Factory's greedy packing. Records are cut into shards, one for
+ * each of its processes, and shards into batches. Each batch is packed by itself: a row takes the
+ * longest example that still fits, the last of equal ones, until none fits.
  */
 #ifndef TR_DATASET_PACK_H
 #define TR_DATASET_PACK_H
@@ -19,13 +19,14 @@ struct tr_pack_opts {
 /* Examples that share rows: row i holds order[rows[i]..rows[i+1]). */
 struct tr_packs {
     int64_t *order; /* (examples that are not dropped): indexes into lengths */
-    int64_t *rows;  /* (n + 1): begins of rows in order */
+    int64_t *rows;  /* (n + 1): offsets into order at which rows begin; the last is its length */
     int64_t n;      /* rows */
 };
 
 void tr_packs_finish(struct tr_packs *p);
 
-/* lengths[0..n) of all records; 0: dropped, in no row. None is above capacity. */
+/* lengths[0..n): tokens of each record, at most capacity; 0: dropped, in no row. The caller
+ * finishes *out. FR_NOMEM. */
 enum fr_rc tr_pack(const int64_t *lengths, int64_t n, const struct tr_pack_opts *o,
                    struct tr_packs *out, struct fr_err *err);
 

@@ -17,14 +17,15 @@ struct tr_stream {
     int64_t seed;
     const int64_t *lengths;   /* records of each data set, laid end to end; below 2^32 together */
     size_t n;                 /* data sets, at most 64 */
-    enum tr_mix_strategy mix; /* of several; concat: a record of each by turns, sets in a drawn
-                                 order */
-    const double *probs;      /* --interleave_probs, one a set; NULL: by turns */
-    bool fixed; /* sets keep the order of the first epoch, as records at its begin are left out */
+    enum tr_mix_strategy mix; /* of several sets; concat: at most 10 groups of sets, in a drawn
+                                 order, give a record in turn */
+    const double *probs;      /* (n) --interleave_probs; NULL: sets take turns */
+    bool fixed; /* every epoch has the sets in the order of the first; for runs that skip records
+                   at the start of the stream */
 };
 
-/* (*out)[0..*n): the numbers of records in the order of that epoch; the caller frees it by
- * fr_sys.free. */
+/* (*out)[0..*n): the numbers of the records in the order of that epoch (from 0); the caller frees
+ * *out by fr_sys.free. FR_USAGE: a set is empty, or a mixture would never end. */
 enum fr_rc tr_stream_order(const struct tr_stream *s, int64_t epoch, int64_t **out, int64_t *n,
                            struct fr_err *err);
 

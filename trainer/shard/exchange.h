@@ -13,14 +13,15 @@
  *   out      sends rows of tokens to the ranks that compute them,
  *   back     sends the parts of each token, one a rank, back and sums them.
  *
- * All choices are gathered, not counts: so every rank knows what it sends, receives and forwards.
- * Rows need no description, forwarding ranks do not wait, and the lists of a round are one copy to
- * the device. Choices take 4*T_max*K bytes a rank and layer.
+ * Each rank gathers all choices and not only counts. So it knows the rows that it sends, receives
+ * and forwards: rows need no header, and a forwarding rank does not wait. The lists of a round are
+ * one copy to the device. Choices take 4*T_max*K bytes a rank and layer.
  *
  * Sums: a rank's part is rounded to the type of the rows; parts of a node are added in f32, ranks
  * ascending, and rounded; nodes are added in f32, ascending, to what the caller adds, and rounded
- * once. With one node its parts are added to that at once. The order of rows here is (sending local
- * rank, source, token): known from the choices, so bits do not depend on the order of arrival.
+ * once. With one node, the parts are added to the caller's rows directly. The order of rows here is
+ * (sending local rank, source, token): known from the choices, so bits do not depend on the order
+ * of arrival.
  */
 #ifndef TR_SHARD_EXCHANGE_H
 #define TR_SHARD_EXCHANGE_H
@@ -41,7 +42,7 @@ struct tr_exchange_opts {
     int64_t plans;         /* kept at once, for backward; at least 1 */
 };
 
-/* tr_exchange_alloc allocates the large memory. */
+/* tr_exchange_alloc allocates the memory that tr_exchange_bytes counts. */
 enum fr_rc tr_exchange_create(const struct tr_exchange_opts *o, struct tr_exchange **out,
                               struct fr_err *err);
 enum fr_rc tr_exchange_alloc(struct tr_exchange *x, struct fr_err *err);
@@ -76,7 +77,8 @@ struct tr_exchange_layer {
 /* ids (T, K) i32: experts chosen by this rank's tokens, T <= T_max. */
 enum fr_rc tr_exchange_begin(struct tr_exchange *x, struct tr_queue *q, struct tr_view ids,
                              const struct tr_exchange_layer *layer, struct fr_err *err);
-/* replay: the plan of an earlier begin. */
+/* *rounds: the rounds of the layer. replay: takes the plan kept in slot layer->plan, without a
+ * begin or a wait. */
 enum fr_rc tr_exchange_plan(struct tr_exchange *x, const struct tr_exchange_layer *layer,
                             bool replay, int *rounds, struct fr_err *err);
 

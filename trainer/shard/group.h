@@ -1,6 +1,6 @@
 /*
- * Reads a group of parts, neighbours on disk, to their places. Spans that the page cache lacks are
- * read past the cache, each for all of its parts; other parts are read by pieces.
+ * Reads a group of parts that are neighbours on disk to their destinations. Spans that the page
+ * cache lacks are read past the cache, each for all of its parts; other parts are read by pieces.
  */
 #ifndef TR_SHARD_GROUP_H
 #define TR_SHARD_GROUP_H
@@ -23,11 +23,11 @@ struct group {
     pthread_mutex_t *lock; /* guards late */
 };
 
-int64_t part_at(const struct read_part *p);        /* in its file */
-size_t part_bytes(const struct read_part *p);      /* in memory */
-size_t part_disk_bytes(const struct read_part *p); /* in its file */
+int64_t part_at(const struct read_part *p);        /* its offset in the file, bytes */
+size_t part_bytes(const struct read_part *p);      /* its size in memory */
+size_t part_disk_bytes(const struct read_part *p); /* its size in the file */
 
-/* An error is that of the first part with an error. */
+/* If several parts fail, err is about the first of them on disk. */
 enum fr_rc group_read(const struct group *g, struct fr_err *err);
 
 #endif

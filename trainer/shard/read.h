@@ -27,7 +27,7 @@ struct read_part {
 struct read_parts {
     struct read_part *parts; /* owns */
     size_t n, cap;
-    struct tr_st_direct *direct; /* owns: of read_all */
+    struct tr_st_direct *direct; /* owns: the files as read_all opened them */
 };
 
 /* Adds a part, cut to the size of a slot of the ring. FR_DTYPE: the types do not convert. */
@@ -36,7 +36,7 @@ void read_finish(struct read_parts *p);
 
 struct read_opts {
     struct tr_backend *be; /* borrows */
-    struct tr_queue *q;    /* fills what is on the device */
+    struct tr_queue *q;    /* copies parts to the device */
     const struct tr_st *st;
     const struct tr_shard_tell *tell; /* progress; NULL: none */
     int local_size;                   /* ranks that share this machine's processors */

@@ -24,11 +24,11 @@ enum { TR_ROUTE_RANGES = 64, TR_ROUTE_NONE = 0xffff };
 
 struct tr_route_opts {
     int size, rank;
-    const int *node_of; /* (size) ascending runs; NULL: one node. Borrowed for create */
+    const int *node_of; /* (size) node of each rank, ascending; NULL: one node. Read by create */
     int64_t per_token;  /* K */
     int64_t tokens_max; /* T_max of every rank */
-    int64_t rows_max;   /* the most routed rows of a round on a rank; 0: 2 * T_max * K. Raised to
-                           the need of one range */
+    int64_t rows_max;   /* most (token, expert) rows of a round on a rank; 0: 2 * T_max * K. create
+                           raises it to what one range can need */
 };
 
 /* Bounds of any round on any rank of the group. */
@@ -37,31 +37,31 @@ struct tr_route_limits {
     int64_t here;     /* tokens computed here; also the rows handed out inside the node */
     int64_t far;      /* rows handed to other nodes */
     int64_t lands;    /* rows of other nodes that land here */
-    int64_t lists;    /* numbers of the round's lists */
+    int64_t lists;    /* int32_t of all lists of a round */
     int nodes, local; /* nodes of the group; its ranks on this node */
 };
 
-/* A run of rows for each rank of the group: [at[k], at[k] + n[k]). Unit: rows. */
+/* A run of rows for each rank of the group: rows [at[k], at[k] + n[k]) for rank k. */
 struct tr_run_of {
     size_t *at, *n; /* (size) */
 };
 
-/* One round. Offsets of the lists are numbers from the beginning of the block that
- * tr_route_round fills; a list's shape stands beside it. */
+/* One round. tr_route_round fills one block of int32_t with all lists. The size_t fields are the
+ * offsets of the lists in that block, in int32_t; each has the shape of its list beside it. */
 struct tr_route_round {
-    int64_t first, tokens; /* this rank's tokens of the round */
-    int64_t here, rows;
-    int64_t far, lands, handed;
+    int64_t first, tokens;      /* this rank's tokens [first, first + tokens) are in the round */
+    int64_t here, rows;         /* as in limits, of this round */
+    int64_t far, lands, handed; /* as in limits; rows that this rank hands out inside the node */
     struct tr_run_of far_out, far_in; /* far rows by landing rank; rows that land here by source */
     struct tr_run_of near_out, near_in; /* handed rows by local rank; rows here by local rank */
-    size_t far_from;                    /* (far) which of the round's own tokens */
-    size_t near_own;                    /* (handed) which of the round's own tokens, -1: none */
-    size_t near_landed;                 /* (handed) which of the rows that landed, -1: none */
-    size_t own_parts;    /* (tokens, local) the handed row of each local rank's part, -1: none */
-    size_t landed_parts; /* (lands, local) the same of a row that landed */
-    size_t sums;         /* (tokens, nodes) row of each node's sum: this node's in [0, tokens), then
-                            those of far rows; -1: none */
-    size_t ids;          /* (here, K) local experts, -1: not here */
+    size_t far_from;                    /* (far) the row's token, counted from first */
+    size_t near_own;     /* (handed) the row's token, counted from first; -1: a landed row */
+    size_t near_landed;  /* (handed) the landed row it comes from; -1: an own token */
+    size_t own_parts;    /* (tokens, local) the handed row for each local rank; -1: none */
+    size_t landed_parts; /* (lands, local) the handed row of a landed row, likewise */
+    size_t sums;         /* (tokens, nodes) where a node's sum of a token is: for this node the
+                            token, for others tokens + its far row; -1: no expert there */
+    size_t ids;          /* (here, K) local experts; -1: the expert is on another rank */
     size_t lists;        /* numbers of all lists */
 };
 
@@ -80,16 +80,16 @@ struct tr_route_cuts {
 };
 
 /*
- * Takes the choices of all ranks, and cuts the micro-batch into at least one round unless *cuts has
- * rounds. ids (size, T_max, K): the tokens of a rank, then rows of TR_ROUTE_NONE, which is above
- * all ids. ids and owners are borrowed until the next plan. FR_PROTO names rank and token of an id
- * that is no expert.
+ * Takes the choices of all ranks. If cuts->rounds is 0, cuts the micro-batch into one round or more
+ * and fills *cuts; else takes *cuts as it is. ids (size, T_max, K): for each rank the experts of
+ * its tokens; rows after its last token begin with TR_ROUTE_NONE. ids and owners are borrowed until
+ * the next tr_route_plan. FR_PROTO names rank and token of an id that is no expert.
  */
 enum fr_rc tr_route_plan(struct tr_route *r, const uint16_t *ids, const struct tr_owners *owners,
                          struct tr_route_cuts *cuts, struct fr_err *err);
 
-/* Round i of the plan. lists: at least limits.lists numbers. The runs in *out belong to r and are
- * valid until the next call. */
+/* Round i of the plan. lists: room for tr_route_limits.lists numbers. The arrays in *out belong to
+ * r and are valid until the next tr_route_round. */
 void tr_route_round(struct tr_route *r, int i, int32_t *lists, struct tr_route_round *out);
 
 #endif

@@ -30,8 +30,8 @@ void tr_ids_finish(struct tr_ids *ids);
 enum fr_rc tr_ids_add(struct tr_ids *ids, const int32_t *v, size_t n, struct fr_err *err);
 
 /* path is a tokenizer.json, or a folder that holds one; tokenizer_config.json beside it names the
- * special tokens. Other files beside them count as transformers takes them (tok_class.h). FR_USAGE
- * or FR_UNSUPPORTED names the wrong or unknown part of the file. */
+ * special tokens. Other files of the folder are read as transformers reads them (tok_class.h). The
+ * caller destroys *out. FR_USAGE or FR_UNSUPPORTED names the wrong or unknown part of the file. */
 enum fr_rc tr_tokenizer_load(const char *path, struct tr_tokenizer **out, struct fr_err *err);
 void tr_tokenizer_destroy(struct tr_tokenizer *t);
 
@@ -43,29 +43,29 @@ int32_t tr_tokenizer_pad(const struct tr_tokenizer *t);
 int32_t tr_tokenizer_id(const struct tr_tokenizer *t, const char *content);
 /* The text of an added token (special tokens are added tokens); NULL: id is no added token. */
 const char *tr_tokenizer_added(const struct tr_tokenizer *t, int32_t id);
-/* All added tokens in order of id, in tokenizer.json's form: a reader gives them the same ids.
- * Owned by the caller; NULL: no memory. */
+/* All added tokens in order of id, as added_tokens of a tokenizer.json, so that its readers give
+ * them the same ids. Owned by the caller; NULL: no memory. */
 json_t *tr_tokenizer_added_list(const struct tr_tokenizer *t);
 /* Highest id + 1. */
 int32_t tr_tokenizer_size(const struct tr_tokenizer *t);
-/* Settings on which the folder's files disagree; and one warning line for each, appended to lines.
- */
+/* The settings on which the folder's files disagree; borrowed from t. tr_tokenizer_notes appends a
+ * warning line about each of them. */
 const struct tr_twice *tr_tokenizer_twice(const struct tr_tokenizer *t);
 void tr_tokenizer_notes(const struct tr_tokenizer *t, struct fr_buf *lines);
 /* SHA-256 over tokenizer.json, tokenizer_config.json and everything else that changed the ids: 64
  * hexadecimal digits. */
 const char *tr_tokenizer_digest(const struct tr_tokenizer *t);
 
-/* Adds a special token (a template's stop word) after the last id; a token that exists only loses
- * its flags. tr_tokenizer_set_eos also makes the token eos, and does nothing if it is eos already.
- * Call before any encoding, for at most 8 tokens. The caller checks that the model has an embedding
- * row for the token. */
+/* Adds a special token (a template's stop word) after the last id. A token that exists keeps its
+ * id: it becomes special, and its other flags are cleared. tr_tokenizer_set_eos also makes the
+ * token eos, and does nothing if it is eos already. Call before any encoding. FR_UNSUPPORTED: more
+ * than 8 new tokens. The caller checks that the model has an embedding row for the token. */
 enum fr_rc tr_tokenizer_add(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 enum fr_rc tr_tokenizer_set_eos(struct tr_tokenizer *t, const char *content, struct fr_err *err);
 
 /* From now on the text of special tokens is encoded as ordinary text. Call before any encoding. */
 void tr_tokenizer_split_special(struct tr_tokenizer *t);
-bool tr_tokenizer_splits(const struct tr_tokenizer *t);
+bool tr_tokenizer_splits(const struct tr_tokenizer *t); /* whether that was called */
 
 enum fr_rc tr_encoder_create(const struct tr_tokenizer *t, struct tr_encoder **out,
                              struct fr_err *err);
@@ -80,7 +80,7 @@ struct tr_encoder_room {
 struct tr_encoder_room *tr_encoder_room(struct tr_encoder *e);
 
 /* Appends the ids of text (UTF-8; FR_USAGE otherwise). No special tokens are added; the text of
- * added tokens in it becomes their ids. Calls are independent of each other. */
+ * added tokens in it becomes their ids. The ids do not depend on earlier calls. */
 enum fr_rc tr_encode(struct tr_encoder *e, struct fr_str text, struct tr_ids *ids,
                      struct fr_err *err);
 
