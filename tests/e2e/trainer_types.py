@@ -81,7 +81,7 @@ def names(help_of):
 def flags():
     """Each flag by itself."""
     promised = {name for name, text in names("train").items() if not text.startswith(("no effect: ", "not done: "))}
-    t.same("flags of the help", sorted(promised), sorted(set(FLAGS) | EVALUATION | FREEZE | SAVED | ELSEWHERE | {"lr_scheduler_type"}))
+    t.same("flags of the help", sorted(promised), sorted(set(FLAGS) | EVALUATION | FREEZE | SAVED | COPIES | ELSEWHERE | {"lr_scheduler_type"}))
     kinds = re.search(r": (.*) \[linear\]", names("train")["lr_scheduler_type"]).group(1).split(", ")
     runs = []
     for name, values in list(FLAGS.items()) + [("lr_scheduler_type", kinds)]:
