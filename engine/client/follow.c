@@ -93,12 +93,9 @@ static enum fr_rc read_outputs(struct cli_follow *f, uint32_t inst, struct fr_st
  * its start if the next host found it launched or ended. */
 static bool is_sent(const struct fr_event_row *ev, enum fr_state_of state)
 {
-    enum fr_cause cause = cause_of(ev->cause);
-
     if (state == FR_ST_STARTING || state == FR_ST_RUNNING)
         return true;
-    return is_end(state) && (ev->log_bytes > 0 || cause == FR_CAUSE_EXIT ||
-                             cause == FR_CAUSE_SIGNAL || cause == FR_CAUSE_TIMEOUT);
+    return is_end(state) && (ev->log_bytes > 0 || fr_cause_ran(cause_of(ev->cause)));
 }
 
 /* Notes an event that leaves the instance's state as it is (run/metrics.h). */

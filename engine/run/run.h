@@ -26,8 +26,7 @@
  *   NNODES, NODE_RANK                   of a gang; the head (its first node) is rank 0. Else 1, 0
  *   MASTER_ADDR, MASTER_PORT            of a gang: the head's address as the others see it, and a
  *                                       port that the node held until the launch
- *   FLOWRUN_PEERS                       of a gang: "NAME ADDRESS" of each member, by rank, a line
- *                                       each
+ *   FLOWRUN_PEERS                       of a gang: a line "NAME ADDRESS" for each member, by rank
  *   FLOWRUN_WITH                        of a built-in task or sidecar: its `with`, a JSON object
  *                                       with defaults filled in (spec/kinds.h); a secret variable
  *                                       when it holds secrets
@@ -45,6 +44,7 @@
 #include "engine/plan/plan.h"
 #include "engine/sched/sched.h"
 #include "engine/spec/spec.h"
+#include "engine/store/blob.h"
 #include "engine/store/shipped.h"
 
 struct fr_run;

@@ -39,6 +39,20 @@ void fr_blob_path(const char *home, const char *hash, struct fr_buf *out);
 /* Inside a transaction: removes the blob unless a run that is not removed names or claims it. */
 enum fr_rc fr_blob_drop(struct fr_store *st, const char *hash, struct fr_err *err);
 
+/* ---- the files of a run ---- */
+
+#define FR_FILE_COLUMNS(C, S, R)                                                                   \
+    C(R, TEXT, path, "path")                                                                       \
+    C(R, INT, bytes, "bytes")                                                                      \
+    C(R, TEXT, hash, "sha256")                                                                     \
+    C(R, INT, mode, NULL)
+FR_ROWS(fr_file, FR_FILE_COLUMNS); /* by path */
+
+enum fr_rc fr_store_file_put(struct fr_store *st, struct fr_id run, const struct fr_file_row *row,
+                             struct fr_err *err);
+enum fr_rc fr_store_files(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                          struct fr_file_rows *out, struct fr_err *err);
+
 struct fr_swept {
     size_t files;
     int64_t bytes;

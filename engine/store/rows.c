@@ -1,4 +1,5 @@
 /* Instances, attempts, outputs, nodes and files of a run. */
+#include "engine/store/blob.h"
 #include "engine/store/lists.h"
 #include "engine/store/ready.h"
 #include "engine/store/shipped.h"

@@ -283,18 +283,4 @@ enum fr_rc fr_store_events(struct fr_store *st, struct fr_id run, struct fr_aren
 enum fr_rc fr_store_event_last(struct fr_store *st, struct fr_id run, int64_t *seq,
                                struct fr_err *err);
 
-/* ---- files by content: see blob.h ---- */
-
-#define FR_FILE_COLUMNS(C, S, R)                                                                   \
-    C(R, TEXT, path, "path")                                                                       \
-    C(R, INT, bytes, "bytes")                                                                      \
-    C(R, TEXT, hash, "sha256")                                                                     \
-    C(R, INT, mode, NULL)
-FR_ROWS(fr_file, FR_FILE_COLUMNS); /* by path */
-
-enum fr_rc fr_store_file_put(struct fr_store *st, struct fr_id run, const struct fr_file_row *row,
-                             struct fr_err *err);
-enum fr_rc fr_store_files(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
-                          struct fr_file_rows *out, struct fr_err *err);
-
 #endif

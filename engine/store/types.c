@@ -1,5 +1,6 @@
 #include "engine/store/types.h"
 
+#include "engine/store/blob.h"
 #include "engine/store/access.h"
 #include "engine/store/backfills.h"
 #include "engine/store/drained.h"

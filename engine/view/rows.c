@@ -1,4 +1,5 @@
 /* Rows of the store as JSON. */
+#include "engine/store/blob.h"
 #include "engine/view/connection_pool.h"
 #include "engine/view/view.h"
 #include "engine/view/rows.h"

@@ -3,11 +3,11 @@
 static const struct {
     const char *meaning, *reason;
     uint32_t end;
-    bool retryable, preset;
+    bool ran, retryable, preset;
 } causes[] = {
-#define ROW(name, word, end, retryable, preset, meaning, reason)                                   \
-    {meaning, reason, end, retryable, preset},
-    {"", "", 0, false, false}, FR_CAUSES(ROW)
+#define ROW(name, word, end, ran, retryable, preset, meaning, reason)                              \
+    {meaning, reason, end, ran, retryable, preset},
+    {"", "", 0, false, false, false}, FR_CAUSES(ROW)
 #undef ROW
 };
 
@@ -26,6 +26,11 @@ bool fr_cause_parse(struct fr_str s, enum fr_cause *out)
     if (found > FR_CAUSE_NONE)
         *out = (enum fr_cause)found;
     return found > FR_CAUSE_NONE;
+}
+
+bool fr_cause_ran(enum fr_cause cause)
+{
+    return cause < FR_CAUSE_N && causes[cause].ran;
 }
 
 bool fr_cause_retryable(enum fr_cause cause)

@@ -14,7 +14,7 @@ enum { FIRES_FILES = 6, FIRES_EACH = 4, FIRES_VERSIONS = 24, FIRES_JUDGED = 64 }
 /* ---- what is planned ---- */
 
 enum { CATCH_NONE, CATCH_LAST, CATCH_ALL };
-enum { OVER_SKIP, OVER_QUEUE, OVER_CANCEL, OVER_PARALLEL };
+enum { OVER_SKIP, OVER_QUEUE, OVER_CANCEL, OVER_PARALLEL, OVER_N };
 
 struct fires_version { /* of a schedule, as its file has it at a time */
     struct almanac_rule rule;

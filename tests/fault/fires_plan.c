@@ -11,6 +11,7 @@ enum { DAY_S = 86400 };
 
 static const char *const catchups[] = {FR_CATCHUPS(FR_WORD_TEXT)};
 static const char *const overlaps[] = {FR_OVERLAPS(FR_WORD_TEXT)};
+_Static_assert((int)OVER_N == (int)FR_OVERLAP_N, "fires_judge.c knows every policy");
 
 static int64_t below(uint64_t *rng, int64_t n)
 {

@@ -6,6 +6,7 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "engine/retain/retain.h"
+#include "engine/store/blob.h"
 #include "engine/store/sql.h"
 #include "tests/sim/sim_db.h"
 #include "tests/unit/store/store_bed.h"

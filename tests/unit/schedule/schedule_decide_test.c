@@ -482,7 +482,7 @@ static void no_deadlock(void)
     static const char *const queues[] = {"4sq 5sq 6cq 7cq", "4cq 5cq 6sq", "4mq 5sq 6oq 7bq"};
 
     for (size_t q = 0; q < 3; q++)
-        for (int policy = 0; policy <= FR_OVERLAP_PARALLEL; policy++) {
+        for (int policy = 0; policy < FR_OVERLAP_N; policy++) {
             struct fr_live live[8];
             struct fr_overlap_of of = {.policy = (enum fr_overlap)policy,
                                        .schedule = "mine",

@@ -79,6 +79,8 @@ static void test_causes(void)
         CHECK(fr_cause_meaning(c)[0] != '\0');
         CHECK_INT(fr_cause_retryable(c),
                   c != FR_CAUSE_GANG_PEER && c != FR_CAUSE_STOPPED && c != FR_CAUSE_EXPRESSION);
+        CHECK_INT(fr_cause_ran(c), c == FR_CAUSE_EXIT || c == FR_CAUSE_SIGNAL ||
+                                       c == FR_CAUSE_TIMEOUT || c == FR_CAUSE_OOM);
         CHECK_INT(fr_causes_preset() >> i & 1, fr_cause_retryable(c) && c != FR_CAUSE_OOM);
     }
     CHECK(!fr_cause_retryable(FR_CAUSE_NONE) && !fr_cause_retryable(FR_CAUSE_N));
