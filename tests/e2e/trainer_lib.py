@@ -5,6 +5,7 @@ Nothing here sleeps to synchronise: until() polls for a state with a bound. A sc
 nothing has failed, and so has one that is not over after TEST_DEADLINE seconds (150; 0: never).
 """
 import atexit
+import fcntl
 import json
 import os
 import re
@@ -22,6 +23,7 @@ counts = {"passed": 0, "failed": 0}
 folder = None     # this test's own
 flowtrain = None
 started = []      # launchers and ranks that may still live
+claims = []       # ports of this test: files, locked
 
 
 def late(sig, frame):
@@ -126,16 +128,20 @@ def finish():
 
 
 def free_port():
-    """A port of which the 31 above are mostly free too; below the range of outgoing connections."""
+    """A port of which the 31 above are mostly free too; below the range of outgoing connections. It is this test's until it
+    ends: tests run side by side, and a port that is free now may be another's a moment later."""
     draw = random.Random(os.getpid() * 1000003 + len(started))
     for _ in range(200):
         port = draw.randrange(20000, 32000, 32)
+        claim = open("%s/flowtrain-test-%d-port-%d" % (tempfile.gettempdir(), os.getuid(), port), "w")
         with socket.socket(socket.AF_INET6) as s:
             try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 s.bind(("::", port))
+                claims.append(claim)
                 return port
             except OSError:
-                pass
+                claim.close()
     raise SystemExit("no free port")
 
 

@@ -368,6 +368,7 @@ static const struct {
     {"one that has not begun", {"~~~~~~~~", NULL}, "|J|:|B|" CUT "5|o|" CUT "+|(|V|o|V"},
     {"one that may have begun", {"V~~~", NULL}, "|J|:|B|" CUT "5|o|" CUT "+|(|Vo|V"},
     {"one that goes on", {"Vo~~", NULL}, "|J|:|B|" CUT "5|o|" CUT "+|(|VoV"},
+    {"a shorter one after it", {"Vo~~", "~", NULL}, "|J|:|B|" CUT "5|o|" CUT "+|(|VoV"},
     {"one of two", {"o~", "V~", NULL}, "|J|:|B|" CUT "5|o" CUT "+|(|V|oV"},
     {"two that end together", {"oV", "VoV", NULL}, "|J|:|B|" CUT "5|o" CUT "+|("},
 };
