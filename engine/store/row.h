@@ -3,7 +3,8 @@
  * shown) is one column, S(R, …) one that the UPDATE of the type writes too. `shown` is the name
  * under which the API and --json show the column; NULL: they do not. The struct (here), the text of
  * statements and what they bind and read (sql.h), and JSON (types.h) all follow from the list: a
- * new column is a line of it and a column in schema/state.sql.
+ * new column is a line of it and a column in schema/state.sql; schema/rows.py writes a shown one
+ * into schema/openapi.json, described by the comment of its line.
  *
  * Kinds: INT int64_t; BOOL int64_t, shown as true or false; ORDER int64_t, shown as "newest" or
  * "oldest", which comes first; TEXT const char *, where NULL is written as ""; ID struct fr_id,

@@ -89,6 +89,8 @@ struct sup {
     int64_t launch_due_ms;          /* latest time to send LAUNCHED; INT64_MAX: it was sent */
     struct fr_ended end;
     bool stopping; /* a stop has set end.cause already */
+    bool exited;   /* the command ended by itself, with a status: its outputs count, and the last
+                    * line of a built-in task is its reason */
 };
 
 /* launch.c */

@@ -71,7 +71,7 @@ void sup_journal_exit(struct sup *s)
     struct fr_err err;
     enum fr_rc rc;
 
-    if (s->end.cause == FR_END_EXIT && s->req->outputs.n > 0 && read_outputs(s, &err) != FR_OK)
+    if (s->exited && s->req->outputs.n > 0 && read_outputs(s, &err) != FR_OK)
         s->end.text = fr_reason_keep(err.msg, &s->arena);
     journal_end(s, FR_REC_EXITED, &err,
                 &rc); /* a full disk shows again, and is waited for, at ENDED */
@@ -128,7 +128,7 @@ void sup_gather_end(struct sup *s)
         s->end.text = fr_reason_keep(err.msg, &s->arena);
         fr_sys.unlink(s->output);
     }
-    if (s->end.cause == FR_END_EXIT && s->end.code != 0 && built_in(s->req))
+    if (s->exited && s->end.code != 0 && built_in(s->req))
         s->end.text = fr_reason_read(s->log.fd, s->log.size, &s->req->sidecars, &s->arena);
     s->phase = SUP_RECORDING;
     s->retry_ms = 0;

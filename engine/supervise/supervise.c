@@ -59,6 +59,7 @@ static void take_exit(struct sup *s, const struct fr_wait *w)
          (s->end.cause == FR_END_EXIT && w->code == KILLED_BY_SHELL)) &&
         sup_oom_grew(s->process))
         s->end.cause = FR_END_OOM;
+    s->exited = s->end.cause == FR_END_EXIT; /* also if a cause below says more of the status */
     sup_journal_exit(s);
     fr_fd_close(&s->child_fd);
 }
