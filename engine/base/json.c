@@ -74,13 +74,6 @@ enum fr_rc fr_json_save(const json_t *value, const char *path, size_t flags, uns
     return rc;
 }
 
-/* jansson before 2.14 has no keys with a NUL, and refuses files with them. */
-#if JANSSON_VERSION_HEX >= 0x020e00
-bool fr_json_put(json_t *object, struct fr_str key, json_t *value)
-{
-    return json_object_setn_new(object, key.p, key.n, value) == 0;
-}
-
 const char *fr_json_text(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
@@ -100,6 +93,13 @@ bool fr_json_has(const json_t *list, const char *text)
 json_t *fr_json_real(double v)
 {
     return isfinite(v) ? json_real(v) : json_null();
+}
+
+/* jansson before 2.14 has no keys with a NUL, and refuses files with them. */
+#if JANSSON_VERSION_HEX >= 0x020e00
+bool fr_json_put(json_t *object, struct fr_str key, json_t *value)
+{
+    return json_object_setn_new(object, key.p, key.n, value) == 0;
 }
 
 struct fr_str fr_json_key(void *at)

@@ -49,7 +49,7 @@ static void decode(struct fr_str s, struct fr_buf *out)
     for (size_t i = 0; i < s.n; i++) {
         bool coded = s.p[i] == '%' && s.n - i > 2 && fr_hex_digit(s.p[i + 1]) >= 0 &&
                      fr_hex_digit(s.p[i + 2]) >= 0;
-        char c = coded ? (char)(fr_hex_digit(s.p[i + 1]) << 4 | fr_hex_digit(s.p[i + 2])) : s.p[i];
+        char c = (char)(coded ? fr_hex_digit(s.p[i + 1]) << 4 | fr_hex_digit(s.p[i + 2]) : s.p[i]);
 
         fr_buf_add(out, &c, 1);
         i += coded ? 2 : 0;
