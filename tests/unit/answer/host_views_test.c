@@ -7,6 +7,8 @@
 #include "engine/stream/feed.h"
 #include "tests/unit/host/host_bed.h"
 
+#include <errno.h>
+
 static struct host_bed bed = HOST_BED;
 
 static const char *env(void *self, const char *name)
@@ -640,6 +642,28 @@ static void test_check(void)
     check_answer(ask(&bed, POST, "/api/v1/pipelines/validate", "{\"text\": 1}"), 400, "must be");
 }
 
+static int open_badly(const char *path, int flags, mode_t mode)
+{
+    if (strstr(path, "/p.yaml") == NULL)
+        return fr_sys_real.open(path, flags, mode);
+    errno = EIO;
+    return -1;
+}
+
+/* A fault of this machine is no answer to keep: the same request is tried again. */
+static void test_key_of_fault(void)
+{
+    check_row("a fault by a key");
+    bed.key = "key-of-fault";
+    bed.caller = &caller;
+    fr_sys.open = open_badly;
+    check_answer(ask(&bed, POST, "/api/v1/runs", "{\"pipeline\": \"p\"}"), 500, "p.yaml: Input/");
+    fr_sys.open = fr_sys_real.open;
+    check_answer(ask(&bed, POST, "/api/v1/runs", "{\"pipeline\": \"p\"}"), 201, "\"no\":");
+    bed.key = NULL;
+    bed.caller = NULL;
+}
+
 int main(void)
 {
     make_pipelines(&bed);
@@ -660,6 +684,7 @@ int main(void)
     test_lengths();
     test_ring();
     test_check();
+    test_key_of_fault();
     close_host(&bed);
     remove_home(bed.home);
     return check_done();
