@@ -86,6 +86,9 @@ for (table,) in db.execute("select name from sqlite_master where type=\"table\""
                 assert "\x1b" not in v and "\x9b" not in v, (table, v)'
 "$flowrun" nodes --check p.yaml > nodes 2>&1
 clean "the table of nodes" nodes
+kills="its logind ends tasks when the connection closes (KillUserProcesses=yes): set it to no, or add the user to KillExcludeUsers"
+check "what a node says of its logind is said" grep -q "^error .*$kills" nodes
+check "of that node alone" sh -c "! grep '^good ' nodes | grep -q logind"
 
 # One that never answers does not hold the others up, and cancel says so.
 cat > mute.yaml <<'YAML'

@@ -160,8 +160,9 @@ static void take(struct node *n, const struct fr_msg *m)
         break;
     case FR_MSG_FACTS: {
         struct fr_str facts[] = {FR_STR("hostname=h" ESCAPES), FR_STR("mem_bytes=-1"),
-                                 FR_STR("disk_free_bytes=99999999999999999999")};
-        a = (struct fr_msg){.type = FR_MSG_FACTS_ARE, .facts_are = {m->facts.ref, {facts, 3}}};
+                                 FR_STR("disk_free_bytes=99999999999999999999"),
+                                 FR_STR("logind_kills=yes")};
+        a = (struct fr_msg){.type = FR_MSG_FACTS_ARE, .facts_are = {m->facts.ref, {facts, 4}}};
         node_say(&a);
         break;
     }

@@ -94,4 +94,17 @@ sed 's|slots: 1,|slots: 1, work: /var/elsewhere,|' right.yaml > work.yaml
 "$flowrun" work.yaml > work.out 2>&1
 same "with a work folder" $? 0
 check "its home is there" on "test -s /var/elsewhere/$id-node1/journal"
+
+# ---- one that is not absolute is below the user's home there, for all who read its name
+cat > below.yaml <<END
+nodes: [{name: second, address: $at, user: root, key: $work/c/id, known_hosts: $work/c/known_hosts, port: 2222, work: below}]
+tasks:
+  a: {run: 'mkdir -p "\$FLOWRUN_WORK/out" && echo kept > "\$FLOWRUN_WORK/out/f"'}
+  b: {needs: [a], run: 'cd / && cat "\$FLOWRUN_WORK/out/f" && echo "at \$FLOWRUN_WORK"'}
+END
+"$flowrun" below.yaml > below.out 2>&1
+same "with a relative one" $? 0
+has "what a task keeps is there for the next one" below.out "b@second | kept"
+has "by an absolute name" below.out "b@second | at /root/below"
+check "flownode has its home there, too" on "test -s /root/below/out/f && test -s /root/below/$id-node1/journal"
 finish

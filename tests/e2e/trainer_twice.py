@@ -123,11 +123,21 @@ def adapters():
 
 
 def marks():
-    """A byte order mark before JSON is refused, as by the reference's reader."""
+    """A byte order mark before JSON is refused, as by the reference's reader: of a model, data sets and DeepSpeed."""
+    said = ":1:1: a byte order mark stands before the JSON"
     with open("plain/config.json") as f:
         text = f.read()
     refused("a byte order mark", ["inspect", folder("mark", files={"config.json": "\ufeff" + text})],
-            "mark/config.json:1:1: a byte order mark stands before the JSON")
+            "mark/config.json" + said)
+    shutil.copytree("llama/data", "marked")
+    with open("marked/dataset_info.json") as f:
+        text = f.read()
+    for name, more in (("marked/dataset_info.json", text), ("marked.json", t.ZERO3)):
+        with open(name, "w") as f:
+            f.write("\ufeff" + more)
+    flags = dict(steps=1, deepspeed=None, model_name_or_path="plain", dataset_dir="llama/data", tokenized_path=None)
+    refused("a mark in dataset_info.json", t.train_args("marked-out", **dict(flags, dataset_dir="marked")), "marked/dataset_info.json" + said)
+    refused("a mark in DeepSpeed's file", t.train_args("marked-out", **dict(flags, deepspeed="marked.json")), "marked.json" + said)
 
 
 def files():

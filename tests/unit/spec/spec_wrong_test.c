@@ -441,13 +441,16 @@ static const struct {
      "tasks: {a: {run: x, files: {./x: y, x/: y, a//b: y, a/./b: y, '': y, .b/..c/d: y}}}",
      "p.yaml:1:29: './x'" NO_PLACE "\np.yaml:1:37: 'x/'" NO_PLACE "\np.yaml:1:44: 'a//b'" NO_PLACE
      "\np.yaml:1:53: 'a/./b'" NO_PLACE "\np.yaml:1:63: ''" NO_PLACE},
-    {"names", "tasks: {1a: {run: x}, b: {run: x, outputs: ['a b'], env: {A-B: 1, FLOWRUN_X: 2}}}",
+    {"names", "tasks: {1a: {run: x}, b: {run: x, outputs: ['a b'], env: {A-B: 1, FLOWRUN_X: 2, "
+     "C.D: 3}}}",
      "p.yaml:1:9: '1a' cannot be the name of a task; expected " NAME "\n"
      "p.yaml:1:45: the name is 'a b'; expected " LABEL "\n"
      "p.yaml:1:59: 'A-B' cannot be the name of a variable; expected letters, digits and '_': no "
      "shell reads a variable with '-' or '.'\n"
      "p.yaml:1:67: 'FLOWRUN_X' cannot be the name of a variable; expected letters, digits and '_'; "
-     "FLOWRUN_ is ours"},
+     "FLOWRUN_ is ours\n"
+     "p.yaml:1:81: 'C.D' cannot be the name of a variable; expected letters, digits and '_': no "
+     "shell reads a variable with '-' or '.'"},
     {"limits",
      "max_parallel: 0\n"
      "tasks: {a: {run: x, timeout: soon, log: {max: lots, on_full: die}, become: root, gang: "
