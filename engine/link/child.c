@@ -2,6 +2,7 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/sys.h"
+#include "engine/link/sshconf.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,6 +26,7 @@ struct child {
     bool die_with_parent;
     int own_failure;
     enum fr_rc (*judge)(int code, struct fr_str tail, struct fr_buf *advice);
+    const char *key; /* NULL: none */
     struct fr_link_events ev;
     struct fr_proc proc; /* pid 0: none, or reaped */
     int fd[3];           /* our ends: write, read, read */
@@ -83,6 +85,14 @@ static void child_destroy(void *self)
     fr_sys.free(c);
 }
 
+static void add_key_fault(const char *key, struct fr_buf *advice)
+{
+    const char *fault = fr_ssh_key_fault(key);
+
+    if (fault != NULL)
+        fr_buf_fmt(advice, " (key %s: %s)", key, fault);
+}
+
 static enum fr_rc describe(const struct child *c, const struct fr_wait *w, struct fr_err *err)
 {
     struct fr_str tail = {c->tail, c->tail_n};
@@ -91,6 +101,8 @@ static enum fr_rc describe(const struct child *c, const struct fr_wait *w, struc
 
     if (w->pid != 0 && !w->signaled && c->judge != NULL)
         rc = c->judge(w->code, tail, &advice);
+    if (rc == FR_DENIED && c->key != NULL)
+        add_key_fault(c->key, &advice);
     fr_link_quote(&text, tail.p, tail.n);
     if (w->pid == 0)
         fr_fail(err, rc, "%s: closed its output%s%s%s", c->what, text.n ? ": " : "",
@@ -291,7 +303,9 @@ static bool copy_args(struct child *c, const struct fr_child_args *a)
         n++;
     c->argv = fr_arena_array(&c->arena, n + 1, sizeof(*c->argv));
     c->what = fr_arena_dup(&c->arena, a->what);
-    if (c->argv == NULL || c->what == NULL || (a->agent != NULL && !make_env(c, a->agent)))
+    c->key = a->key != NULL ? fr_arena_dup(&c->arena, a->key) : NULL;
+    if (c->argv == NULL || c->what == NULL || (a->key != NULL && c->key == NULL) ||
+        (a->agent != NULL && !make_env(c, a->agent)))
         return false;
     for (size_t i = 0; i < n; i++)
         if ((c->argv[i] = fr_arena_dup(&c->arena, a->argv[i])) == NULL)

@@ -17,6 +17,8 @@ struct fr_child_args {
     /* Gives the result code for an exit status and the end of stderr, and may add advice. NULL:
      * every end is FR_UNREACHABLE. */
     enum fr_rc (*judge)(int code, struct fr_str tail, struct fr_buf *advice);
+    const char *key; /* the private key of the login. An error FR_DENIED says what is wrong with
+                      * this file. NULL: none is named. Copied */
 };
 
 enum fr_rc fr_link_child_create(struct fr_link *link, struct fr_loop *loop,

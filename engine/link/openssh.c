@@ -121,6 +121,7 @@ enum fr_rc fr_link_openssh_create(struct fr_link *link, struct fr_loop *loop,
 
     *link = (struct fr_link){0};
     args.agent = t->agent;
+    args.key = set(t->key) ? t->key : NULL;
     argv[n++] = fr_arena_fmt(&a, "ConnectTimeout=%d", (connect_ms + 999) / 1000);
     args.what = fr_arena_fmt(&a, "ssh to %s", t->host);
     rc = argv[n - 1] == NULL || args.what == NULL ? fr_fail(err, FR_NOMEM, "no memory for a link")

@@ -441,7 +441,8 @@ static const struct {
      "tasks: {a: {run: x, files: {./x: y, x/: y, a//b: y, a/./b: y, '': y, .b/..c/d: y}}}",
      "p.yaml:1:29: './x'" NO_PLACE "\np.yaml:1:37: 'x/'" NO_PLACE "\np.yaml:1:44: 'a//b'" NO_PLACE
      "\np.yaml:1:53: 'a/./b'" NO_PLACE "\np.yaml:1:63: ''" NO_PLACE},
-    {"names", "tasks: {1a: {run: x}, b: {run: x, outputs: ['a b'], env: {A-B: 1, FLOWRUN_X: 2, "
+    {"names",
+     "tasks: {1a: {run: x}, b: {run: x, outputs: ['a b'], env: {A-B: 1, FLOWRUN_X: 2, "
      "C.D: 3}}}",
      "p.yaml:1:9: '1a' cannot be the name of a task; expected " NAME "\n"
      "p.yaml:1:45: the name is 'a b'; expected " LABEL "\n"

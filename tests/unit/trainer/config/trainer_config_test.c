@@ -173,7 +173,8 @@ static const struct wrong dense[] = {
      LLAMA("qwen3") KV ",\"sliding_window\":16,\"layer_types\":[\"full_attention\","
                        "\"sliding_attention\"]}",
      "expected full_attention: use_sliding_window is off", FR_USAGE},
-    {"longrope", LLAMA("llama") "\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1],"
+    {"longrope",
+     LLAMA("llama") "\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1],"
                     "\"short_factor\":[1]}}",
      "rope type 'longrope', only default, linear, dynamic, llama3, yarn are done", FR_UNSUPPORTED},
     {"no factor", LLAMA("llama") "\"rope_scaling\":{\"type\":\"linear\"}}", "factor is missing",
