@@ -56,6 +56,22 @@ def packed():
     t.check("packing: the loss is the same", abs(losses["rows"] - losses["examples"]) < 1e-5, losses)
 
 
+def values():
+    """Values of a file and of the words behind it are those of YAML 1.1, as LLaMA-Factory reads them."""
+    with open("values.yaml", "w") as f:
+        f.write("\n".join("%s: %s" % (k, str(v).lower() if v is True else v) for k, v in BASE.items() if k not in ("max_samples", "do_train")))
+        f.write("\ndo_train: on\nbf16: off\n<<: {lora_rank: 02, lora_alpha: 0x10}\nlogging_steps: 1_0\nrun_name: ${stage}\n")
+    run = t.Run(["train", "values.yaml", "lora_target=[q_a_proj,kv_b_proj]", "dataset=[arithmetic]", "report_to=[none]",
+                 "max_samples=1:30", "seed=017", "overwrite_output_dir=yes", "output_dir=values"])
+    t.check("values: ends well", run.wait() == 0, run.text()[-2000:])
+    t.has("values: 1:30", run.text(), "Num examples = 90")
+    t.has("values: what refers to another one", run.text(), "--run_name ${stage}: ${…} is text, nothing is put in its place")
+    with open("values/adapter_config.json") as f:
+        adapter = json.load(f)
+    t.same("values: a merge key, octal and hexadecimal numbers, a list", [adapter["r"], adapter["lora_alpha"], sorted(adapter["target_modules"])],
+           [2, 16, ["kv_b_proj", "q_a_proj"]])
+
+
 def words(**more):
     """A file of arguments."""
     return {k: v for k, v in dict(BASE, **more).items() if v is not None}
@@ -129,6 +145,7 @@ def main():
     shipped()
     dense()
     packed()
+    values()
     messages()
     t.finish()
 
