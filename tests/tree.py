@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the shape of the tree: sizes, banned calls, mutable file-scope variables, includes, links of pages.
+"""Checks the shape of the tree: sizes, banned calls, mutable file-scope variables, includes, links of pages, options of the build.
 
 The include rule is read from ARCHITECTURE.md (its lines "floors: …"). Prints one line a finding;
 exit status 1 when there is any.
@@ -23,10 +23,10 @@ def say(path, line, text):
     findings.append("%s:%d: %s" % (path, line, text))
 
 
-def sources():
+def sources(kind=r"\.(c|h|cu|cuh)$"):
     names = subprocess.run(["git", "-C", ROOT, "ls-files", "--cached", "--others", "--exclude-standard"],
                            capture_output=True, text=True, check=True).stdout.split("\n")
-    wanted = [n for n in names if re.search(r"\.(c|h|cu|cuh)$", n)]
+    wanted = [n for n in names if re.search(kind, n)]
     return [n for n in wanted if os.path.exists(os.path.join(ROOT, n))]
 
 
@@ -145,6 +145,19 @@ def check_links(path):
                     say(path, i, "%s is not there" % to)
 
 
+def check_options():
+    """Every option of the build is read by it."""
+    read = set()
+    for path in sources(r"(^|/)meson\.build$"):
+        with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+            read.update(re.findall(r"get_option\('([^']+)'\)", f.read()))
+    with open(os.path.join(ROOT, "meson_options.txt"), encoding="utf-8") as f:
+        for i, line in enumerate(f, 1):
+            name = re.match(r"option\('([^']+)'", line)
+            if name and name.group(1) not in read:
+                say("meson_options.txt", i, "no meson.build reads the option %s" % name.group(1))
+
+
 def main():
     rules = floors()
     if not rules:
@@ -156,6 +169,7 @@ def main():
         check_includes(path, text, rules)
     for path in ["README.md", "ARCHITECTURE.md"] + ["docs/" + n for n in os.listdir(os.path.join(ROOT, "docs")) if n.endswith(".md")]:
         check_links(path)
+    check_options()
     print("\n".join(findings))
     print("%d findings" % len(findings))
     return 1 if findings else 0

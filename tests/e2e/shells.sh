@@ -173,6 +173,17 @@ for page in flowrun flowtrain; do
     fi
 done
 
+# ---- where they are installed ----
+DESTDIR=$work/root meson install -C "$build" --no-rebuild --tags=shells > installed 2>&1
+same "installed" $? 0
+for program in flowrun flowtrain; do
+    for row in "bash bash-completion/completions/$program" "zsh zsh/site-functions/_$program" "fish fish/vendor_completions.d/$program.fish"; do
+        $program completion "${row%% *}" > printed
+        check "$program: what ${row%% *} reads" cmp printed "root/usr/local/share/${row#* }"
+    done
+    check "$program(1)" cmp "$program.1" "root/usr/local/share/man/man1/$program.1"
+done
+
 # ---- versions ----
 for program in flowrun flowtrain "$build/tasks/flownode"; do
     $program version > out
