@@ -135,7 +135,7 @@ def behind_nginx(one):
         return
     port = free_port()
     write("nginx.conf", NGINX % {"f": bed.folder, "port": port, "lines": nginx_lines()})
-    child = subprocess.Popen([program, "-e", "nginx.err", "-c", os.path.join(bed.folder, "nginx.conf")])
+    child = subprocess.Popen([program, "-e", os.path.join(bed.folder, "nginx.err"), "-c", os.path.join(bed.folder, "nginx.conf")])
     bed.started.append(child)
     until("nginx listens", lambda: bed.answers(port) or child.poll() is not None)
     bed.stop_host()
