@@ -62,7 +62,7 @@ for f in made single; do has "… that $f differs is said" out "$work/$f is not 
 
 # The work folder of the inventory is one folder for all who read its name, and made when it is not there.
 mkdir -p user
-at() { printf 'name: work\nnodes: [{name: n1, work: "%s"}]\ntasks:\n  a: {run: "umask; mkdir -p $FLOWRUN_WORK/out; echo kept > $FLOWRUN_WORK/out/f"}\n  b: {needs: [a], env: {HOME: /elsewhere}, run: "cd /; pwd; cat $FLOWRUN_WORK/out/f; echo at $FLOWRUN_WORK"}\n' "$1" > work.yaml; }
+at() { printf 'name: work\nnodes: [{name: n1, work: "%s"}]\ntasks:\n  a: {run: "umask; mkdir -p $FLOWRUN_WORK/out; echo kept > $FLOWRUN_WORK/out/f"}\n  b: {needs: [a], env: {HOME: /elsewhere}, run: "cd /; pwd; cat $FLOWRUN_WORK/out/f; echo at $FLOWRUN_WORK"}\n  c: {needs: [b], env: {HOME: /elsewhere}, uses: publish, with: {from: out, to: pub}}\n' "$1" > work.yaml; }
 while read -r name want; do
     at "$name"
     HOME=$work/user timeout 60 "$flowrun" work.yaml > out 2>&1
@@ -70,6 +70,7 @@ while read -r name want; do
     has "… is for the next task, too" out "b@n1 | kept"
     has "… and is absolute" out "b@n1 | at $want"
     check "… there" test -f "$want/out/f"
+    check "… for built-in tasks as well" test -f "$want/pub/latest/f"
 done <<END
 wk $work/user/wk
 ~/a/b $work/user/a/b
