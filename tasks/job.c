@@ -185,24 +185,18 @@ static enum fr_rc append_output(const char *key, const char *value, struct fr_er
 
 enum fr_rc fr_output(struct fr_job *job, struct fr_err *err, const char *key, const char *fmt, ...)
 {
-    struct fr_buf value = {0};
     const char *text;
-    enum fr_rc rc;
     va_list ap;
 
     va_start(ap, fmt);
-    fr_buf_vfmt(&value, fmt, ap);
+    text = fr_arena_vfmt(&job->arena, fmt, ap);
     va_end(ap);
-    text = value.p != NULL ? value.p : "";
     json_object_set_new(child(job->did, "outputs", json_object), key, json_string(text));
-    if (value.bad)
-        rc = fr_fail(err, FR_NOMEM, "no memory for the output '%s'", key);
-    else if (strchr(text, '\n') != NULL)
-        rc = fr_fail(err, FR_USAGE, "the output '%s' holds a line break", key);
-    else
-        rc = append_output(key, text, err);
-    fr_buf_finish(&value);
-    return rc;
+    if (text == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for the output '%s'", key);
+    if (strchr(text, '\n') != NULL)
+        return fr_fail(err, FR_USAGE, "the output '%s' holds a line break", key);
+    return append_output(key, text, err);
 }
 
 /* Prints text with the paths below the work folder relative to it, as the inputs name them. */
@@ -225,19 +219,18 @@ static void print_note(struct fr_job *job, const char *text)
 
 void fr_note(struct fr_job *job, const char *key, const char *fmt, ...)
 {
-    struct fr_buf text = {0};
+    const char *text;
     va_list ap;
 
     va_start(ap, fmt);
-    fr_buf_vfmt(&text, fmt, ap);
+    text = fr_arena_vfmt(&job->arena, fmt, ap);
     va_end(ap);
-    if (text.p != NULL) {
+    if (text != NULL) {
         job->n_notes++;
-        print_note(job, text.p);
-        json_array_append_new(child(job->did, key, json_array), json_string(text.p));
+        print_note(job, text);
+        json_array_append_new(child(job->did, key, json_array), json_string(text));
     }
     fflush(stdout);
-    fr_buf_finish(&text);
 }
 
 /* ---- all of it ---- */

@@ -47,15 +47,12 @@ void fr_launch_add(struct fr_job *job, struct fr_launch *l, const char *word)
 
 void fr_launch_flag(struct fr_job *job, struct fr_launch *l, const char *name, const char *fmt, ...)
 {
-    struct fr_buf value = {0};
     va_list ap;
 
-    va_start(ap, fmt);
-    fr_buf_vfmt(&value, fmt, ap);
-    va_end(ap);
     fr_launch_add(job, l, fr_arena_fmt(&job->arena, "--%s", name));
-    fr_launch_add(job, l, value.bad ? NULL : fr_arena_dup(&job->arena, value.p));
-    fr_buf_finish(&value);
+    va_start(ap, fmt);
+    fr_launch_add(job, l, fr_arena_vfmt(&job->arena, fmt, ap));
+    va_end(ap);
 }
 
 /* A port that is free now, for a single node without a given port. */

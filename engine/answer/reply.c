@@ -1,17 +1,11 @@
 /* Builds responses. */
 #include "engine/answer/call.h"
 
-#include <stdlib.h>
-
 enum fr_rc answer_json(struct call *c, int status, json_t *doc, struct fr_err *err)
 {
-    char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
-
+    fr_json_add(&c->res->body, doc, JSON_COMPACT);
     json_decref(doc);
-    if (text != NULL)
-        fr_buf_text(&c->res->body, text);
-    free(text);
-    if (text == NULL || c->res->body.bad)
+    if (c->res->body.bad)
         return fr_fail(err, FR_NOMEM, "no memory for an answer");
     c->res->status = status;
     c->res->type = "application/json";

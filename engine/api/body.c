@@ -81,19 +81,11 @@ static json_t *params_json(const struct fr_spec_opts *spec)
     return params;
 }
 
-static json_t *names_json(const struct fr_resume_opts *ro)
-{
-    json_t *names = json_array();
-
-    for (size_t i = 0; i < ro->n_abandon; i++)
-        json_array_append_new(names, json_string(ro->abandon[i]));
-    return names;
-}
-
 /* NULL: from has no value for the key. */
 static json_t *value_json(const struct body_key *key, const void *from, const char *cwd)
 {
     const void *at = (const char *)from + key->at;
+    const struct fr_resume_opts *resume = from; /* of NAMES */
     const char *text;
     char id[FR_ID_TEXT];
 
@@ -111,7 +103,7 @@ static json_t *value_json(const struct body_key *key, const void *from, const ch
                    ? json_string(fr_origin_name(*(const enum fr_origin *)at))
                    : NULL;
     case BODY_NAMES:
-        return names_json(from);
+        return fr_json_texts(resume->abandon, resume->n_abandon);
     case BODY_PARAMS:
         return params_json(&((const struct fr_submit *)from)->spec);
     default:

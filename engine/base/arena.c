@@ -83,16 +83,26 @@ char *fr_arena_dup(struct fr_arena *arena, const char *s)
 char *fr_arena_fmt(struct fr_arena *arena, const char *fmt, ...)
 {
     va_list ap;
+    char *s;
 
     va_start(ap, fmt);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    s = fr_arena_vfmt(arena, fmt, ap);
     va_end(ap);
-    char *s = n < 0 ? NULL : fr_arena_alloc(arena, (size_t)n + 1);
-    if (s == NULL)
-        return NULL;
-    va_start(ap, fmt);
-    vsnprintf(s, (size_t)n + 1, fmt, ap);
-    va_end(ap);
+    return s;
+}
+
+char *fr_arena_vfmt(struct fr_arena *arena, const char *fmt, va_list ap)
+{
+    va_list again;
+    char *s;
+    int n;
+
+    va_copy(again, ap);
+    n = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    s = n < 0 ? NULL : fr_arena_alloc(arena, (size_t)n + 1);
+    if (s != NULL)
+        vsnprintf(s, (size_t)n + 1, fmt, ap);
     return s;
 }
 

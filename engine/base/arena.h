@@ -6,6 +6,7 @@
 #ifndef FR_BASE_ARENA_H
 #define FR_BASE_ARENA_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -30,6 +31,7 @@ char *fr_arena_text(struct fr_arena *arena, const char *p, size_t n);
 char *fr_arena_dup(struct fr_arena *arena, const char *s);
 char *fr_arena_fmt(struct fr_arena *arena, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+char *fr_arena_vfmt(struct fr_arena *arena, const char *fmt, va_list ap);
 
 void fr_arena_finish(struct fr_arena *arena);
 /* Frees all allocations, and keeps some of the memory for the next ones. */

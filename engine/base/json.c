@@ -1,6 +1,7 @@
 #include "engine/base/json.h"
 
 #include "engine/base/file.h"
+#include "engine/base/log.h"
 #include "engine/base/sys.h"
 
 #include <math.h>
@@ -57,19 +58,45 @@ static int dump(const char *p, size_t n, void *buf)
     return ((struct fr_buf *)buf)->bad ? -1 : 0;
 }
 
+void fr_json_add(struct fr_buf *out, const json_t *value, size_t flags)
+{
+    if (json_dump_callback(value, dump, out, flags) != 0)
+        out->bad = true;
+}
+
+enum fr_rc fr_json_print(const json_t *value, size_t flags, struct fr_err *err)
+{
+    struct fr_buf text = {0};
+    enum fr_rc rc = FR_OK;
+
+    fr_json_add(&text, value, flags);
+    if (text.bad)
+        rc = fr_fail(err, FR_NOMEM, "no memory for JSON");
+    else
+        fr_print("%s\n", text.p);
+    fr_buf_finish(&text);
+    return rc;
+}
+
+json_t *fr_json_texts(const char *const *texts, size_t n)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_string(texts[i]));
+    return list;
+}
+
 enum fr_rc fr_json_save(const json_t *value, const char *path, size_t flags, unsigned mode,
                         struct fr_err *err)
 {
     struct fr_buf text = {0};
     enum fr_rc rc;
 
-    if (json_dump_callback(value, dump, &text, flags) != 0)
-        rc = fr_fail(err, FR_NOMEM, "%s: no memory to write JSON", path);
-    else {
-        fr_buf_text(&text, "\n");
-        rc = text.bad ? fr_fail(err, FR_NOMEM, "%s: no memory to write JSON", path)
-                      : fr_file_write(path, text.p, text.n, (mode_t)mode, err);
-    }
+    fr_json_add(&text, value, flags);
+    fr_buf_text(&text, "\n");
+    rc = text.bad ? fr_fail(err, FR_NOMEM, "%s: no memory to write JSON", path)
+                  : fr_file_write(path, text.p, text.n, (mode_t)mode, err);
     fr_buf_finish(&text);
     return rc;
 }

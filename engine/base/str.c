@@ -32,6 +32,18 @@ bool fr_str_ends(struct fr_str s, const char *ending)
     return s.n > n && memcmp(s.p + s.n - n, ending, n) == 0;
 }
 
+bool fr_next_line(struct fr_str *rest, struct fr_str *line)
+{
+    const char *end = rest->n > 0 ? memchr(rest->p, '\n', rest->n) : NULL;
+    size_t n = end != NULL ? (size_t)(end - rest->p) : rest->n, taken = n + (end != NULL);
+
+    if (taken == 0)
+        return false;
+    *line = (struct fr_str){rest->p, n};
+    *rest = (struct fr_str){rest->p + taken, rest->n - taken};
+    return true;
+}
+
 int fr_by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -296,21 +308,4 @@ uint64_t fr_id_key(struct fr_id a)
 
     memcpy(&key, a.b, sizeof(key));
     return key;
-}
-
-bool fr_path_is_inner(struct fr_str path)
-{
-    size_t start = 0;
-
-    if (path.n == 0 || path.n > FR_PATH_INNER_MAX)
-        return false;
-    for (size_t i = 0; i <= path.n; i++) {
-        if (i < path.n && path.p[i] != '/')
-            continue;
-        struct fr_str part = {path.p + start, i - start};
-        if (part.n == 0 || part.n > 255 || fr_str_is(part, ".") || fr_str_is(part, ".."))
-            return false;
-        start = i + 1;
-    }
-    return true;
 }

@@ -24,6 +24,8 @@ bool fr_str_eq(struct fr_str a, struct fr_str b);
 bool fr_str_is(struct fr_str a, const char *b);
 bool fr_has_prefix(const char *s, const char *prefix);
 bool fr_str_ends(struct fr_str s, const char *ending); /* s must be longer than ending */
+/* Takes the first line of *rest, without its newline. False: nothing is left. */
+bool fr_next_line(struct fr_str *rest, struct fr_str *line);
 int fr_by_text(const void *a, const void *b); /* orders an array of char *, for qsort and bsearch */
 
 /* A growing byte buffer; zero it to start. p[n] is always 0 once anything was added. After an

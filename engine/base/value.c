@@ -225,3 +225,20 @@ const char *fr_suggest(const char *word, const char *const *words, size_t n)
                ? best
                : NULL;
 }
+
+bool fr_path_is_inner(struct fr_str path)
+{
+    size_t start = 0;
+
+    if (path.n == 0 || path.n > FR_PATH_INNER_MAX)
+        return false;
+    for (size_t i = 0; i <= path.n; i++) {
+        if (i < path.n && path.p[i] != '/')
+            continue;
+        struct fr_str part = {path.p + start, i - start};
+        if (part.n == 0 || part.n > 255 || fr_str_is(part, ".") || fr_str_is(part, ".."))
+            return false;
+        start = i + 1;
+    }
+    return true;
+}

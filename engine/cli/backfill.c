@@ -205,15 +205,6 @@ static enum fr_rc look(struct backfill *b, struct fr_store *st, struct fr_err *e
 
 /* ---- it is made ---- */
 
-static json_t *params_json(const struct cli_list *params)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < params->n; i++)
-        json_array_append_new(list, json_string(params->v[i]));
-    return list;
-}
-
 static enum fr_rc ask_host(struct backfill *b, const char *home, struct fr_err *err)
 {
     const struct fr_backfill_row *row = &b->row;
@@ -225,7 +216,7 @@ static enum fr_rc ask_host(struct backfill *b, const char *home, struct fr_err *
                           (json_int_t)row->to_ms, "total", (json_int_t)row->total, "order",
                           b->order, "existing", b->existing, "max_active",
                           (json_int_t)row->max_active, "priority", (json_int_t)row->priority,
-                          "params", params_json(&b->call->spec.params)),
+                          "params", fr_json_texts(b->call->spec.params.v, b->call->spec.params.n)),
         .answer = &answer};
     enum fr_rc rc = cli_ask(home, &q, err, "/api/v1/backfills");
 
@@ -236,7 +227,7 @@ static enum fr_rc ask_host(struct backfill *b, const char *home, struct fr_err *
 
 static enum fr_rc add_here(struct backfill *b, struct fr_store *st, struct fr_err *err)
 {
-    json_t *list = params_json(&b->call->spec.params);
+    json_t *list = fr_json_texts(b->call->spec.params.v, b->call->spec.params.n);
     char *text = json_dumps(list, JSON_COMPACT);
     enum fr_rc rc = text != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for parameters");
 

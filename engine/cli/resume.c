@@ -15,12 +15,9 @@ struct ask {
 static enum fr_rc ask_host(struct fr_store *st, const struct fr_run_row *run,
                            const struct fr_resume_opts *ro, struct fr_err *err)
 {
-    json_t *nodes = json_array();
-    enum fr_rc rc;
+    json_t *nodes = fr_json_texts(ro->abandon, ro->n_abandon);
+    enum fr_rc rc = cli_ask_run(st, run->id, "resume", json_pack("{s:o}", "abandon", nodes), err);
 
-    for (size_t i = 0; i < ro->n_abandon; i++)
-        json_array_append_new(nodes, json_string(ro->abandon[i]));
-    rc = cli_ask_run(st, run->id, "resume", json_pack("{s:o}", "abandon", nodes), err);
     for (size_t i = 0; rc == FR_OK && i < ro->n_abandon; i++)
         fr_print("the host of run %lld gives node %s up\n", (long long)run->no, ro->abandon[i]);
     return rc;

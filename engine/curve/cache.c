@@ -63,7 +63,7 @@ static struct entry *find(struct fr_curves *c, struct fr_id attempt)
     return e;
 }
 
-static enum fr_rc read_new(struct fr_curve *curve, int fd, const char *path, struct fr_err *err)
+enum fr_rc fr_curve_read(struct fr_curve *curve, int fd, const char *path, struct fr_err *err)
 {
     char *piece = fr_sys.alloc(PIECE);
     enum fr_rc rc = piece != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for curves");
@@ -96,7 +96,7 @@ enum fr_rc fr_curves_get(struct fr_curves *c, struct fr_id attempt, const char *
     if (fd < 0 || fr_sys.fstat(fd, &st) != 0 || (uint64_t)st.st_size < e->curve.taken)
         fr_curve_finish(&e->curve); /* written anew, after a power cut */
     if (fd >= 0)
-        rc = read_new(&e->curve, fd, path, err);
+        rc = fr_curve_read(&e->curve, fd, path, err);
     if (fd >= 0 && fr_sys.fstat(fd, &st) == 0)
         e->curve.wall_ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
     if (fd >= 0)

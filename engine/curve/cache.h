@@ -9,6 +9,9 @@
 
 enum { FR_CURVES_BYTES = 64 << 20 };
 
+/* Feeds a curve with what its file has after curve->taken; path in errors. FR_IO, FR_NOMEM. */
+enum fr_rc fr_curve_read(struct fr_curve *curve, int fd, const char *path, struct fr_err *err);
+
 struct fr_curves;
 
 struct fr_curves *fr_curves_create(size_t max_bytes); /* NULL: no memory */

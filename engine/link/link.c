@@ -4,17 +4,14 @@
 
 void fr_link_quote(struct fr_buf *out, const char *p, size_t n)
 {
-    while (n > 0) {
-        const char *end = memchr(p, '\n', n);
-        size_t line = end == NULL ? n : (size_t)(end - p), show = line;
+    struct fr_str rest = {p, n}, line;
 
-        while (show > 0 && p[show - 1] == '\r')
-            show--;
-        if (show > 0 && out->n > 0)
+    while (fr_next_line(&rest, &line)) {
+        while (line.n > 0 && line.p[line.n - 1] == '\r')
+            line.n--;
+        if (line.n > 0 && out->n > 0)
             fr_buf_text(out, " | ");
-        fr_buf_visible(out, p, show);
-        p += line + (end != NULL);
-        n -= line + (end != NULL);
+        fr_buf_visible(out, line.p, line.n);
     }
 }
 

@@ -61,16 +61,15 @@ static bool is_one_of(struct fr_str word, const char *const *words, size_t n)
 
 static bool next_directive(struct fr_str *text, struct directive *out)
 {
-    while (text->n > 0) {
-        const char *end = memchr(text->p, '\n', text->n);
-        size_t n = end == NULL ? text->n : (size_t)(end - text->p), key = 0;
+    struct fr_str line;
 
-        while (key < n && text->p[key] != ' ')
+    while (fr_next_line(text, &line)) {
+        size_t key = 0;
+
+        while (key < line.n && line.p[key] != ' ')
             key++;
-        out->key = (struct fr_str){text->p, key};
-        out->value = (struct fr_str){text->p + key + (key < n), n - key - (key < n)};
-        n += end != NULL;
-        *text = (struct fr_str){text->p + n, text->n - n};
+        out->key = (struct fr_str){line.p, key};
+        out->value = (struct fr_str){line.p + key + (key < line.n), line.n - key - (key < line.n)};
         if (key > 0)
             return true;
     }

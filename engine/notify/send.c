@@ -112,7 +112,6 @@ static enum fr_rc write_letter(struct letter *l, const json_t *channel, const ch
     json_t *doc = strcmp(kind, "slack") == 0   ? fr_message_slack(message)
                   : strcmp(kind, "teams") == 0 ? fr_message_teams(message)
                                                : json_incref((json_t *)message);
-    char *text = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
     const char *path = text_of(channel, "path");
     struct fr_buf base = {0};
     enum fr_rc rc = look_up(channel, "url", path != NULL ? &base : &l->url, err);
@@ -120,13 +119,10 @@ static enum fr_rc write_letter(struct letter *l, const json_t *channel, const ch
     if (rc == FR_OK && path != NULL)
         fr_otel_endpoint(base.p, path, &l->url);
     fr_buf_finish(&base);
-    if (text != NULL)
-        fr_buf_text(&l->body, text);
-    free(text);
+    fr_json_add(&l->body, doc, JSON_COMPACT);
     json_decref(doc);
     fr_buf_text(add_header(l), "content-type: application/json");
-    if (rc == FR_OK && !l->body.bad && l->body.n > 0 &&
-        json_object_get(channel, "sign_with") != NULL &&
+    if (rc == FR_OK && !l->body.bad && json_object_get(channel, "sign_with") != NULL &&
         (rc = look_up(channel, "sign_with", &l->secrets, err)) == FR_OK)
         rc = sign(l, key, err);
     if (rc == FR_OK && json_object_get(channel, "headers") != NULL &&
@@ -137,7 +133,7 @@ static enum fr_rc write_letter(struct letter *l, const json_t *channel, const ch
         l->body.bad = l->body.bad || l->lines[i].bad;
     }
     l->body.bad = l->body.bad || l->url.bad;
-    if (rc == FR_OK && (l->body.bad || l->body.n == 0))
+    if (rc == FR_OK && l->body.bad)
         rc = fr_fail(err, FR_NOMEM, "no memory for a message");
     return rc;
 }

@@ -255,12 +255,9 @@ enum fr_rc run_put_files(struct fr_run *run, struct fr_err *err)
 static enum fr_rc keep_params(struct fr_run *run, const struct fr_spec_opts *opts,
                               struct fr_err *err)
 {
-    json_t *params = json_array();
-    enum fr_rc rc;
+    json_t *params = fr_json_texts(opts->params, opts->n_params);
+    enum fr_rc rc = run_pack_params(run, params, err);
 
-    for (size_t i = 0; i < opts->n_params; i++)
-        json_array_append_new(params, json_string(opts->params[i]));
-    rc = run_pack_params(run, params, err);
     json_decref(params);
     return rc;
 }

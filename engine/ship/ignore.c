@@ -34,16 +34,11 @@ bool fr_ignore_add(struct fr_ignore *ig, struct fr_str line, struct fr_arena *ar
 
 bool fr_ignore_lines(struct fr_ignore *ig, struct fr_str text, struct fr_arena *arena)
 {
+    struct fr_str line;
     bool ok = true;
 
-    while (ok && text.n > 0) {
-        const char *nl = memchr(text.p, '\n', text.n);
-        size_t n = nl != NULL ? (size_t)(nl - text.p) : text.n;
-
-        ok = fr_ignore_add(ig, (struct fr_str){text.p, n}, arena);
-        n += nl != NULL;
-        text = (struct fr_str){text.p + n, text.n - n};
-    }
+    while (ok && fr_next_line(&text, &line))
+        ok = fr_ignore_add(ig, line, arena);
     return ok;
 }
 

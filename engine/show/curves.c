@@ -1,6 +1,7 @@
 #include "engine/show/curves.h"
 
 #include "engine/base/sys.h"
+#include "engine/curve/cache.h"
 #include "engine/show/plot.h"
 #include "engine/show/private.h"
 #include "engine/run/metrics.h"
@@ -11,15 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    PIECE = 64 << 10,
-    LINES = 4,
-    SPANS = 64,
-    CHARTS = 2,
-    CHART_ROWS = 8,
-    LEAST_ROWS = 4,
-    WIDE = 72
-};
+enum { LINES = 4, SPANS = 64, CHARTS = 2, CHART_ROWS = 8, LEAST_ROWS = 4, WIDE = 72 };
 
 struct training {            /* an instance that has metrics */
     uint32_t inst, no;       /* no: the newest attempt that was read */
@@ -89,26 +82,19 @@ static bool read_file(const struct cli_curves *c, const struct training *t, uint
 {
     struct fr_curve *curve = &t->curves[no - 1];
     struct fr_buf path = {0};
-    char *piece = fr_sys.alloc(PIECE);
     uint64_t before = curve->head.rows;
-    struct fr_err err;
-    ssize_t k = 1;
     int fd = -1;
 
     fr_home_at(c->home.p, FR_HOME_RUN, c->model->id, &path);
     fr_buf_text(&path, "/");
     fr_run_metrics_name(&path, c->model->plan->insts[t->inst].key, no);
-    if (!path.bad && piece != NULL)
+    if (!path.bad)
         fd = fr_sys.open(path.p, O_RDONLY | O_NOFOLLOW, 0);
-    while (fd >= 0 && k > 0) {
-        k = fr_sys.pread(fd, piece, PIECE, (off_t)curve->taken);
-        if (k > 0 && fr_curve_feed(curve, piece, (size_t)k, &err) != FR_OK)
-            break;
-    }
-    if (fd >= 0)
+    if (fd >= 0) {
+        (void)fr_curve_read(curve, fd, path.p, NULL);
         fr_sys.close(fd);
+    }
     fr_buf_finish(&path);
-    fr_sys.free(piece);
     return curve->head.rows != before;
 }
 

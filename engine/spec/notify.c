@@ -294,15 +294,6 @@ void read_channels(struct loader *l, const struct fr_yaml *y, const struct field
 
 /* ---- as JSON ---- */
 
-static json_t *list_of(const char *const *texts, size_t n)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_string(texts[i]));
-    return list;
-}
-
 json_t *fr_notify_json(const struct fr_notify *rules, size_t n)
 {
     json_t *list = json_array();
@@ -315,8 +306,8 @@ json_t *fr_notify_json(const struct fr_notify *rules, size_t n)
             if ((rules[i].on >> k & 1u) != 0)
                 json_array_append_new(on, json_string(names[k]));
         rule = json_pack("{s:o, s:o, s:o, s:I}", "on", on, "pipelines",
-                         list_of(rules[i].pipelines, rules[i].n_pipelines), "to",
-                         list_of(rules[i].to, rules[i].n_to), "throttle_ms",
+                         fr_json_texts(rules[i].pipelines, rules[i].n_pipelines), "to",
+                         fr_json_texts(rules[i].to, rules[i].n_to), "throttle_ms",
                          (json_int_t)rules[i].throttle_ms);
         if (quiet->from_min != quiet->to_min)
             json_object_set_new(rule, "quiet", json_pack("[i, i]", quiet->from_min, quiet->to_min));
@@ -347,7 +338,7 @@ static json_t *key_json(const struct fr_channel *c, const struct field *f)
         return given_json(at);
     case SHAPE_STRINGS:
         n = *(const size_t *)((const char *)c + f->n_at);
-        return n > 0 ? list_of(*(const char *const *const *)at, n) : NULL;
+        return n > 0 ? fr_json_texts(*(const char *const *const *)at, n) : NULL;
     default:
         return json_string(*(const char *const *)at);
     }

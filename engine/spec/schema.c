@@ -6,8 +6,6 @@
 #include "engine/spec/schema.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void describe(json_t *value, const char *help, const char *preset)
 {
@@ -153,14 +151,10 @@ static enum fr_rc print(struct fr_buf *out, const struct object *object, const c
         json_pack("{s:s, s:s+, s:s, s:s+, s:o}", "$schema",
                   "https://json-schema.org/draft/2020-12/schema", "title", "flowrun ", object->id,
                   "description", help, "$ref", "#/$defs/", object->id, "$defs", defs);
-    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
 
-    json_decref(root);
-    if (text == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the schema");
-    fr_buf_text(out, text);
+    fr_json_add(out, root, JSON_INDENT(1));
     fr_buf_text(out, "\n");
-    free(text);
+    json_decref(root);
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for the schema") : FR_OK;
 }
 

@@ -2,9 +2,8 @@
 #ifndef FR_SPEC_SCHEMA_H
 #define FR_SPEC_SCHEMA_H
 
+#include "engine/base/json.h"
 #include "engine/spec/fields.h"
-
-#include <jansson.h>
 
 /* Pattern of a text with an expression. It is valid in the file for any value that takes one. */
 #define EXPR "\\$\\{\\{"

@@ -82,10 +82,8 @@ static json_t *retry_on(void)
 
 static json_t *events(const struct field *f)
 {
-    json_t *list = json_array();
+    json_t *list = fr_json_texts(f->choices, (size_t)f->first);
 
-    for (int i = 0; i < f->first; i++)
-        json_array_append_new(list, json_string(f->choices[i]));
     return one_or_list(json_pack("{s:o}", "enum", list));
 }
 

@@ -11,14 +11,13 @@
 #ifndef FR_SPEC_SPEC_H
 #define FR_SPEC_SPEC_H
 
+#include "engine/base/json.h"
 #include "engine/spec/expr.h"
 #include "engine/spec/issues.h"
 #include "engine/spec/kinds.h"
 #include "engine/spec/notify.h"
 #include "engine/spec/schedule.h"
 #include "engine/words/causes.h"
-
-#include <jansson.h>
 
 enum { FR_EXIT_USAGE = 64 };   /* exit code of a built-in task whose `with` is wrong: not retried */
 enum { FR_NODE_CONTROL = -1 }; /* node index of the machine flowrun runs on */

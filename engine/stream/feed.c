@@ -147,12 +147,8 @@ static bool is_read(const struct host_run *h)
 static void put_string(struct fr_buf *out, const char *text)
 {
     json_t *string = json_string(text);
-    char *json = string != NULL ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
 
-    if (json != NULL)
-        fr_buf_text(out, json);
-    out->bad |= json == NULL;
-    free(json);
+    fr_json_add(out, string, JSON_ENCODE_ANY);
     json_decref(string);
 }
 

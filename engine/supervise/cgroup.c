@@ -15,15 +15,11 @@ enum { FILE_MAX = 4 << 20, NAME_ROOM = 64, EVENTS_MAX = 256, LEAVE_MS = 10000, L
 
 static const char name_head[] = "/flowrun-";
 
-/* The next line of text from *at on; false: there is none. */
-static bool next_line(const struct fr_buf *text, size_t *at, struct fr_str *line)
+/* What a file has, read into text; nothing, if it cannot be read. */
+static struct fr_str read_all(const char *path, struct fr_buf *text)
 {
-    if (*at >= text->n)
-        return false;
-    const char *p = text->p + *at, *end = memchr(p, '\n', text->n - *at);
-    *line = (struct fr_str){p, end != NULL ? (size_t)(end - p) : text->n - *at};
-    *at += line->n + 1;
-    return true;
+    return fr_file_read(path, FILE_MAX, text, NULL) == FR_OK ? (struct fr_str){text->p, text->n}
+                                                             : (struct fr_str){0};
 }
 
 /* The cgroup that this process is in, as the kernel names it: line "0::/PATH". Without the last
@@ -31,13 +27,11 @@ static bool next_line(const struct fr_buf *text, size_t *at, struct fr_str *line
 static bool read_own(char out[FR_NODE_PATH])
 {
     struct fr_buf text = {0};
-    struct fr_str line;
-    size_t at = 0;
+    struct fr_str rest = read_all("/proc/self/cgroup", &text), line;
     bool found = false;
 
-    if (fr_file_read("/proc/self/cgroup", FILE_MAX, &text, NULL) == FR_OK)
-        while (!found && next_line(&text, &at, &line))
-            found = line.n >= 4 && line.n < FR_NODE_PATH && memcmp(line.p, "0::/", 4) == 0;
+    while (!found && fr_next_line(&rest, &line))
+        found = line.n >= 4 && line.n < FR_NODE_PATH && memcmp(line.p, "0::/", 4) == 0;
     if (found)
         snprintf(out, FR_NODE_PATH, "%.*s", line.n > 4 ? (int)line.n - 3 : 0, line.p + 3);
     fr_buf_finish(&text);
@@ -49,17 +43,15 @@ static bool read_own(char out[FR_NODE_PATH])
 static bool find_mount(char root[FR_NODE_PATH], char point[FR_NODE_PATH])
 {
     struct fr_buf text = {0};
-    struct fr_str line;
-    size_t at = 0;
+    struct fr_str rest = read_all("/proc/self/mountinfo", &text), line;
     bool found = false;
 
-    if (fr_file_read("/proc/self/mountinfo", FILE_MAX, &text, NULL) == FR_OK)
-        while (!found && next_line(&text, &at, &line)) {
-            char copy[2 * FR_NODE_PATH];
-            snprintf(copy, sizeof(copy), "%.*s", (int)line.n, line.p);
-            found = strstr(copy, " - cgroup2 ") != NULL &&
-                    sscanf(copy, "%*s %*s %*s %1023s %1023s", root, point) == 2;
-        }
+    while (!found && fr_next_line(&rest, &line)) {
+        char copy[2 * FR_NODE_PATH];
+        snprintf(copy, sizeof(copy), "%.*s", (int)line.n, line.p);
+        found = strstr(copy, " - cgroup2 ") != NULL &&
+                sscanf(copy, "%*s %*s %*s %1023s %1023s", root, point) == 2;
+    }
     fr_buf_finish(&text);
     return found;
 }
@@ -121,18 +113,17 @@ static void add_pids(const char *path, struct fr_buf *out)
 {
     char procs[FR_WALK_PATH + NAME_ROOM];
     struct fr_buf text = {0};
-    struct fr_str line;
-    size_t at = 0;
+    struct fr_str rest, line;
 
     snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
-    if (fr_file_read(procs, FILE_MAX, &text, NULL) == FR_OK)
-        while (next_line(&text, &at, &line)) {
-            char number[16];
-            snprintf(number, sizeof(number), "%.*s", (int)line.n, line.p);
-            pid_t pid = (pid_t)strtol(number, NULL, 10);
-            if (pid > 0) /* 0: of another pid namespace */
-                fr_buf_add(out, &pid, sizeof(pid));
-        }
+    rest = read_all(procs, &text);
+    while (fr_next_line(&rest, &line)) {
+        char number[16];
+        snprintf(number, sizeof(number), "%.*s", (int)line.n, line.p);
+        pid_t pid = (pid_t)strtol(number, NULL, 10);
+        if (pid > 0) /* 0: of another pid namespace */
+            fr_buf_add(out, &pid, sizeof(pid));
+    }
     fr_buf_finish(&text);
 }
 

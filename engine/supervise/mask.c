@@ -94,18 +94,13 @@ static bool add_forms(struct fr_arena *arena, struct fr_strs *list, struct fr_st
 bool fr_mask_add(struct fr_arena *arena, struct fr_strs *list, struct fr_str value)
 {
     bool lines = memchr(value.p, '\n', value.n) != NULL, ok = true;
+    struct fr_str line;
 
     if (value.n > 0)
         ok = add_forms(arena, list, value);
-    while (ok && lines && value.n > 0) {
-        const char *nl = memchr(value.p, '\n', value.n);
-        struct fr_str line = {value.p, nl != NULL ? (size_t)(nl - value.p) : value.n};
-
+    while (ok && lines && fr_next_line(&value, &line))
         if (line.n >= LINE_MIN)
             ok = add_forms(arena, list, line);
-        value.p += line.n + (nl != NULL);
-        value.n -= line.n + (nl != NULL);
-    }
     return ok;
 }
 

@@ -240,11 +240,6 @@ static bool look_up(const char *path, struct stat *st)
     return ok && S_ISREG(st->st_mode);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool is_below(const char *path, const char *dir)
 {
     size_t n = strcmp(dir, "/") == 0 ? 0 : strlen(dir);
@@ -287,7 +282,7 @@ static bool look_into(struct fr_folder_look *look, size_t folder)
         return look->err.rc != FR_NOMEM && keep_unread(look, folder);
     }
     if (n > 0)
-        qsort(names, n, sizeof(*names), by_name);
+        qsort(names, n, sizeof(*names), fr_by_text);
     for (size_t i = 0; ok && i < n; i++) {
         struct stat st;
         const char *path;

@@ -258,7 +258,6 @@ static enum fr_rc put_answer(const struct look *l, struct fr_buf *out, struct fr
 {
     static const char *const axes[] = {"step", "tokens", "time", "epoch"};
     json_t *keys = all_keys(l), *parts = json_array(), *series = all_series(l, keys), *doc;
-    char *text;
 
     for (size_t i = 0; i < l->n; i++)
         json_array_append_new(parts, json_of_part(&l->pieces[i]));
@@ -266,14 +265,9 @@ static enum fr_rc put_answer(const struct look *l, struct fr_buf *out, struct fr
                     "from", l->from, "to", l->to, "bucket", l->bucket, "keys", keys, "parts", parts,
                     "series", series, "head", json_of_head(l), "bad_lines", (json_int_t)l->bad,
                     "left_out", (json_int_t)l->left_out);
-    text = series != NULL && doc != NULL
-               ? json_dumps(doc, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS))
-               : NULL;
+    fr_json_add(out, series != NULL ? doc : NULL, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
     json_decref(doc);
-    if (text != NULL)
-        fr_buf_text(out, text);
-    free(text);
-    return text == NULL || out->bad ? fr_fail(err, FR_NOMEM, "no memory for curves") : FR_OK;
+    return out->bad ? fr_fail(err, FR_NOMEM, "no memory for curves") : FR_OK;
 }
 
 enum fr_rc host_curves_read(const char *home, const struct host_curves *ask,

@@ -5,7 +5,6 @@
 #include "engine/view/rows.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 json_t *json_of_run(uint32_t epoch, const struct fr_run_row *row)
 {
@@ -190,16 +189,15 @@ static const struct {
 
 static enum fr_rc dump(struct view *v, struct fr_err *err)
 {
-    char *text = v->doc != NULL ? json_dumps(v->doc, JSON_COMPACT) : NULL;
+    struct fr_buf *out = &v->text->json;
 
-    if (text != NULL && v->more.n > 0) /* in front of the last brace */
-        fr_buf_fmt(&v->text->json, "%.*s%s}", (int)strlen(text) - 1, text, v->more.p);
-    else if (text != NULL)
-        fr_buf_text(&v->text->json, text);
-    v->text->json.bad |= v->more.bad;
-    free(text);
-    return text == NULL || v->text->json.bad ? fr_fail(err, FR_NOMEM, "no memory for an answer")
-                                             : FR_OK;
+    fr_json_add(out, v->doc, JSON_COMPACT);
+    if (!out->bad && v->more.n > 0) { /* in place of the last brace */
+        out->n--;
+        fr_buf_fmt(out, "%s}", v->more.p);
+    }
+    out->bad |= v->more.bad;
+    return out->bad ? fr_fail(err, FR_NOMEM, "no memory for an answer") : FR_OK;
 }
 
 /* The newest event is read first: what is read behind it is no older. */

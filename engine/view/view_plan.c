@@ -136,15 +136,6 @@ static const char *type_name(enum fr_type type)
     return names[type];
 }
 
-static json_t *json_of_choices(const struct fr_param *p)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < p->n_choices; i++)
-        json_array_append_new(list, json_string(p->choices[i]));
-    return list;
-}
-
 /* Of a secret only that there is one. */
 static json_t *json_of_params(const struct fr_spec *spec)
 {
@@ -154,12 +145,13 @@ static json_t *json_of_params(const struct fr_spec *spec)
     for (size_t i = 0; i < spec->n_params; i++) {
         const struct fr_param *p = &spec->params[i];
 
-        json_array_append_new(
-            list, json_pack("{s:s, s:s, s:s*, s:s*, s:s, s:s, s:o, s:b, s:b}", "name", p->name,
-                            "type", type_name(p->type), "value", p->value, "default", p->preset,
-                            "help", p->help != NULL ? p->help : "", "from",
-                            p->given ? "given" : "default", "choices", json_of_choices(p),
-                            "required", p->preset == NULL, "secret", false));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s*, s:s*, s:s, s:s, s:o, s:b, s:b}",
+                                              "name", p->name, "type", type_name(p->type), "value",
+                                              p->value, "default", p->preset, "help",
+                                              p->help != NULL ? p->help : "", "from",
+                                              p->given ? "given" : "default", "choices",
+                                              fr_json_texts(p->choices, p->n_choices), "required",
+                                              p->preset == NULL, "secret", false));
     }
     for (size_t i = 0; i < spec->n_secrets; i++)
         json_array_append_new(list,

@@ -271,12 +271,8 @@ enum fr_rc tr_tasks_write(const struct tr_tasks *t, const char *path, struct fr_
                       task->answer.text_n, "finish", tr_answer_end_name(task->answer.end));
         if (task->label != NULL)
             json_object_set_new(line, "label", json_string(task->label));
-        char *text = json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER);
-        if (text == NULL)
-            out.bad = true;
-        else
-            fr_buf_fmt(&out, "%s\n", text);
-        free(text);
+        fr_json_add(&out, line, JSON_COMPACT | JSON_PRESERVE_ORDER);
+        fr_buf_text(&out, "\n");
         json_decref(line);
     }
     if (out.bad)

@@ -11,8 +11,6 @@
 #include "trainer/save/from_deepspeed.h"
 #include "trainer/save/quantize.h"
 
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct convert {
@@ -27,10 +25,7 @@ struct convert {
 
 static enum fr_rc check(const struct convert *c, struct fr_err *err)
 {
-    char here[PATH_MAX], there[PATH_MAX];
-
-    if (realpath(c->output, here) != NULL && realpath(c->model_dir, there) != NULL &&
-        strcmp(here, there) == 0)
+    if (tr_folder_same(c->output, c->model_dir))
         return fr_fail(err, FR_USAGE, "--output %s is the checkpoint itself: give another folder",
                        c->output);
     return FR_OK;

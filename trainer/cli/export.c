@@ -209,11 +209,9 @@ static enum fr_rc count_one(void *arg, const struct tr_model_tensor *t, struct f
     struct tally *k = arg;
     struct tr_lora_hit hit;
     char module[TR_NAME_MAX];
-    enum fr_rc rc;
+    enum fr_rc rc = tr_lora_match_tensor(k->lora, t, module, &hit, err);
 
-    if (t->role != TR_ROLE_LINEAR || !tr_model_module(t->name, module))
-        return FR_OK;
-    if ((rc = tr_lora_match(k->lora, module, &hit, err)) != FR_OK || !hit.adapted)
+    if (rc != FR_OK || !hit.adapted)
         return rc;
     k->rank = hit.r > k->rank ? hit.r : k->rank;
     for (size_t i = 0; i < NSTACKS; i++)

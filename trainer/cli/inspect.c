@@ -4,6 +4,7 @@
 #include "trainer/cli/inspect.h"
 
 #include "engine/base/file.h"
+#include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/cli/cli.h"
@@ -149,11 +150,9 @@ static enum fr_rc inspect(struct tr_call *call, struct fr_err *err)
         rc = tr_inspect_model(path, in->verify, out, err);
     if (rc == FR_OK && in->sums != NULL)
         rc = check_sums(path, in->sums, err);
-    if (rc == FR_OK && in->json) {
-        char *text = json_dumps(out, JSON_REAL_PRECISION(8));
-        fr_print("%s\n", text != NULL ? text : "{}");
-        free(text);
-    } else if (rc == FR_OK)
+    if (rc == FR_OK && in->json)
+        rc = fr_json_print(out, JSON_REAL_PRECISION(8), err);
+    else if (rc == FR_OK)
         print_lines(out);
     json_decref(out);
     return rc;

@@ -50,11 +50,9 @@ static enum fr_rc check_module(void *arg, const struct tr_model_tensor *t, struc
     struct check *k = arg;
     struct tr_lora_hit hit;
     char module[TR_NAME_MAX];
-    enum fr_rc rc;
+    enum fr_rc rc = tr_lora_match_tensor(k->lora, t, module, &hit, err);
 
-    if (t->role != TR_ROLE_LINEAR || !tr_model_module(t->name, module))
-        return FR_OK;
-    if ((rc = tr_lora_match(k->lora, module, &hit, err)) != FR_OK || !hit.adapted)
+    if (rc != FR_OK || !hit.adapted)
         return rc;
     k->modules++;
     if ((rc = check_half(k, module, 'A', (int64_t[]){hit.r, t->shape[1]}, err)) != FR_OK)
@@ -150,11 +148,10 @@ static enum fr_rc put_sums(const char *dir, json_t *out, struct fr_err *err)
 static enum fr_rc put_facts(const struct tr_lora_config *c, const struct tr_st *st, json_t *out,
                             struct fr_err *err)
 {
-    json_t *targets = c->target_regex != NULL ? json_string(c->target_regex) : json_array();
+    json_t *targets = c->target_regex != NULL ? json_string(c->target_regex)
+                                              : fr_json_texts(c->targets, c->ntargets);
     int64_t elements = 0, bytes = 0;
 
-    for (size_t i = 0; i < c->ntargets; i++)
-        (void)json_array_append_new(targets, json_string(c->targets[i]));
     for (size_t i = 0; i < tr_st_count(st); i++) {
         elements += tr_st_at(st, i)->elements;
         bytes += tr_st_at(st, i)->bytes;

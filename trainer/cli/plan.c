@@ -266,22 +266,20 @@ static enum fr_rc print_json(const struct planning *p, struct fr_err *err)
         plan->all.near, "near_node", plan->node.near, "zero3_from_tokens", plan->wins_tokens,
         "network", p->run.cluster.network, "row_bytes", plan->rows_work.bytes, "draws",
         plan->rows_work.draws);
-    char *text = NULL;
+    enum fr_rc rc;
 
     if (p->run.trained.all)
         (void)json_object_set_new(out, "trained", json_real(plan->trained.elements));
     for (size_t i = 0; i < plan->n; i++)
         (void)json_array_append_new(layouts, json_of_layout(p, &plan->layouts[i]));
-    if (out != NULL && json_object_set_new(out, "layouts", layouts) == 0 &&
+    if (json_object_set_new(out, "layouts", layouts) == 0 &&
         json_object_set_new(out, "best", json_of_name(plan, plan->best)) == 0 &&
         json_object_set_new(out, "asked", json_of_name(plan, plan->asked)) == 0)
-        text = json_dumps(out, JSON_REAL_PRECISION(12));
+        rc = fr_json_print(out, JSON_REAL_PRECISION(12), err);
+    else
+        rc = fr_fail(err, FR_NOMEM, "no memory for the plan");
     json_decref(out);
-    if (text == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the plan");
-    fr_print("%s\n", text);
-    free(text);
-    return FR_OK;
+    return rc;
 }
 
 /* ---- whether it fits ---- */

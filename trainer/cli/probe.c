@@ -98,12 +98,9 @@ static enum fr_rc report(const struct tr_comm *c, const struct row *rows,
                   latency_us, "bytes", (json_int_t)large->bytes, "by_rank", nodes);
     if (line != NULL)
         add_tables(line, t);
-    char *text = line != NULL ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-    if (text != NULL)
-        fr_print("%s\n", text);
+    enum fr_rc rc = fr_json_print(line, JSON_COMPACT | JSON_REAL_PRECISION(6), err);
     json_decref(line);
-    free(text);
-    return text != NULL ? FR_OK : fr_fail(err, FR_NOMEM, "no memory for the report");
+    return rc;
 }
 
 /* Every collective; where NCCL carries them between nodes, its settings for the exchange. */

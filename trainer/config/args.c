@@ -417,17 +417,11 @@ static json_t *value_of(const struct tr_args *a, const struct tr_arg *arg)
 enum fr_rc tr_args_json(const struct tr_args *a, struct fr_buf *out, struct fr_err *err)
 {
     json_t *root = json_object();
-    char *text = NULL;
 
     for (size_t i = 0; root != NULL && i < tr_arg_count; i++)
         if (tr_arg_table[i].at != TR_ARG_NOWHERE)
             (void)json_object_set_new(root, tr_arg_table[i].name, value_of(a, &tr_arg_table[i]));
-    if (root != NULL)
-        text = json_dumps(root, JSON_SORT_KEYS | JSON_INDENT(2));
+    fr_json_add(out, root, JSON_SORT_KEYS | JSON_INDENT(2));
     json_decref(root);
-    if (text == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for the arguments");
-    fr_buf_text(out, text);
-    free(text);
     return out->bad ? fr_fail(err, FR_NOMEM, "no memory for the arguments") : FR_OK;
 }

@@ -208,6 +208,16 @@ enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module,
     return FR_OK;
 }
 
+enum fr_rc tr_lora_match_tensor(const struct tr_lora_config *c, const struct tr_model_tensor *t,
+                                char module[TR_NAME_MAX], struct tr_lora_hit *out,
+                                struct fr_err *err)
+{
+    *out = (struct tr_lora_hit){.adapted = false};
+    return t->role == TR_ROLE_LINEAR && tr_model_module(t->name, module)
+               ? tr_lora_match(c, module, out, err)
+               : FR_OK;
+}
+
 /* PEFT >= 0.19 takes these names for parameters of fused routed experts. */
 static bool rewritten(const char *module)
 {

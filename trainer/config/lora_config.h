@@ -94,6 +94,10 @@ struct tr_lora_hit {
  * expression that does not compile. */
 enum fr_rc tr_lora_match(const struct tr_lora_config *c, const char *module,
                          struct tr_lora_hit *out, struct fr_err *err);
+/* The same of a tensor of the model, whose module is copied; adapted only if it is a linear map. */
+enum fr_rc tr_lora_match_tensor(const struct tr_lora_config *c, const struct tr_model_tensor *t,
+                                char module[TR_NAME_MAX], struct tr_lora_hit *out,
+                                struct fr_err *err);
 
 /* Checks the targets against a whole model. FR_USAGE: no module matches, or a target is not a
  * linear map. FR_UNSUPPORTED: a target is a routed expert. A target without a match adds a line to

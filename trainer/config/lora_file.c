@@ -250,20 +250,11 @@ static json_t *patterns(const struct tr_lora_pattern *p, size_t n)
     return o;
 }
 
-static json_t *names(const char *const *list, size_t n)
-{
-    json_t *a = json_array();
-
-    for (size_t i = 0; i < n; i++)
-        (void)json_array_append_new(a, json_string(list[i]));
-    return a;
-}
-
 static json_t *targets(const struct tr_lora_config *c)
 {
     if (c->target_regex != NULL)
         return json_string(c->target_regex);
-    return c->all_linear ? json_string("all-linear") : names(c->targets, c->ntargets);
+    return c->all_linear ? json_string("all-linear") : fr_json_texts(c->targets, c->ntargets);
 }
 
 static json_t *layers(const struct tr_lora_config *c)
@@ -301,7 +292,7 @@ enum fr_rc tr_lora_write(const char *dir, const struct tr_lora_config *c, struct
     rc = FR_OK;
     if (c->exclude_regex != NULL || c->nexcludes > 0) {
         json_t *x = c->exclude_regex != NULL ? json_string(c->exclude_regex)
-                                             : names(c->excludes, c->nexcludes);
+                                             : fr_json_texts(c->excludes, c->nexcludes);
         if (json_object_set_new(root, "exclude_modules", x) != 0)
             rc = fr_fail(err, FR_NOMEM, "no memory for %s", path);
     }

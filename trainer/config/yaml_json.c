@@ -328,15 +328,10 @@ enum fr_rc tr_yaml_json(const struct fr_yaml *v, struct fr_buf *out, struct fr_e
 {
     json_t *json = NULL;
     enum fr_rc rc = value(v, &json, err);
-    char *text;
 
     if (rc != FR_OK)
         return rc;
-    text = json_dumps(json, JSON_ENCODE_ANY);
+    fr_json_add(out, json, JSON_ENCODE_ANY);
     json_decref(json);
-    if (text == NULL)
-        return no_memory(err);
-    fr_buf_text(out, text);
-    free(text);
     return out->bad ? no_memory(err) : FR_OK;
 }

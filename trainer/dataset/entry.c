@@ -179,7 +179,7 @@ static enum fr_rc list_files(const char *path, struct tr_data_entry *e, struct f
     if (names != NULL)
         fr_sys_names_free(names, n);
     if (rc == FR_OK)
-        qsort(e->files, e->nfiles, sizeof(e->files[0]), tr_by_text);
+        qsort(e->files, e->nfiles, sizeof(e->files[0]), fr_by_text);
     return rc;
 }
 

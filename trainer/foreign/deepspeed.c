@@ -5,7 +5,6 @@
 #include "trainer/foreign/deepspeed_cut.h"
 
 #include <errno.h>
-#include <string.h>
 
 static enum fr_rc nomem(const struct tr_ds *d, struct fr_err *err)
 {
@@ -223,24 +222,6 @@ static enum fr_rc open_run(struct tr_ds *d, const struct tr_run *run, struct fr_
     return rc;
 }
 
-static enum fr_rc read_bytes(struct tr_ds *d, int64_t at, char *p, size_t n, struct fr_err *err)
-{
-    while (n > 0) {
-        ssize_t got = fr_sys.pread(d->fd, p, n, at);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return fr_fail_errno(err, errno, "cannot read %s", d->read_path);
-        if (got == 0)
-            return fr_fail(err, FR_CORRUPT, "%s became shorter", d->read_path);
-        p += got;
-        at += got;
-        n -= (size_t)got;
-    }
-    return FR_OK;
-}
-
 enum fr_rc tr_ds_read(struct tr_ds *d, const struct tr_ds_tensor *t, int64_t first, int64_t n,
                       void *dst, struct fr_err *err)
 {
@@ -252,8 +233,8 @@ enum fr_rc tr_ds_read(struct tr_ds *d, const struct tr_ds_tensor *t, int64_t fir
         int64_t from = first > at ? first : at, to = end < at + run->n ? end : at + run->n;
 
         if (from < to && (rc = open_run(d, run, err)) == FR_OK)
-            rc = read_bytes(d, run->at + (from - at) * size, (char *)dst + (from - first) * size,
-                            (size_t)((to - from) * size), err);
+            rc = tr_st_pread(d->fd, d->read_path, (char *)dst + (from - first) * size,
+                             (size_t)((to - from) * size), run->at + (from - at) * size, err);
         at += run->n;
     }
     return rc == FR_OK ? rc : fr_while(err, "%s", t->name);

@@ -394,11 +394,6 @@ static enum fr_rc cut_tied(struct tr_ds *d, struct fr_err *err)
     return FR_OK;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static enum fr_rc check_names(struct tr_ds *d, struct fr_err *err)
 {
     const char **names = fr_arena_array(&d->arena, d->n + 1, sizeof(*names));
@@ -408,7 +403,7 @@ static enum fr_rc check_names(struct tr_ds *d, struct fr_err *err)
     for (size_t i = 0; i < d->n; i++)
         names[i] = d->tensors[i].name;
     if (d->n > 0)
-        qsort(names, d->n, sizeof(*names), by_name);
+        qsort(names, d->n, sizeof(*names), fr_by_text);
     for (size_t i = 1; i < d->n; i++)
         if (strcmp(names[i - 1], names[i]) == 0)
             return fr_fail(err, FR_CORRUPT, "%s has two tensors %s", d->files.dir, names[i]);

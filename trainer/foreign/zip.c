@@ -3,6 +3,7 @@
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
+#include "trainer/tensor/safetensors.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -51,24 +52,9 @@ static enum fr_rc cut(const struct tr_zip *z, struct fr_err *err)
 
 enum fr_rc tr_zip_read(const struct tr_zip *z, int64_t at, void *dst, size_t n, struct fr_err *err)
 {
-    char *p = dst;
-
     if (at < 0 || at > z->bytes || n > (uint64_t)(z->bytes - at))
         return cut(z, err);
-    while (n > 0) {
-        ssize_t got = fr_sys.pread(z->fd, p, n, at);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return fr_fail_errno(err, errno, "cannot read %s", z->path);
-        if (got == 0)
-            return fr_fail(err, FR_CORRUPT, "%s became shorter", z->path);
-        p += got;
-        at += got;
-        n -= (size_t)got;
-    }
-    return FR_OK;
+    return tr_st_pread(z->fd, z->path, dst, n, at, err);
 }
 
 /* The zip64 end record, where the 32-bit numbers are full; end_at: of the other one. */

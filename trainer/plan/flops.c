@@ -54,13 +54,10 @@ static enum fr_rc count_adapter(void *arg, const struct tr_model_tensor *t, stru
 {
     struct adapters *a = arg;
     char module[TR_NAME_MAX];
-    struct tr_lora_hit hit = {0};
-    enum fr_rc rc;
+    struct tr_lora_hit hit;
+    enum fr_rc rc = tr_lora_match_tensor(a->lora, t, module, &hit, err);
 
-    if (t->role != TR_ROLE_LINEAR || t->expert >= 0 || !tr_model_module(t->name, module))
-        return FR_OK;
-    rc = tr_lora_match(a->lora, module, &hit, err);
-    if (rc == FR_OK && hit.adapted)
+    if (rc == FR_OK && hit.adapted && t->expert < 0)
         a->weights += (double)hit.r * (double)(t->shape[0] + t->shape[1]);
     return rc;
 }

@@ -14,7 +14,6 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -173,14 +172,14 @@ void tr_metrics_banner(const struct tr_metrics *m, const struct tr_progress *p, 
 /* A full disk must not end a run: it is logged once. */
 static void append_log(struct tr_metrics *m, const json_t *row)
 {
-    char path[PATH_MAX], *text = json_dumps(row, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    char path[PATH_MAX];
     struct fr_buf line = {0};
 
     log_path(m, path);
     int fd = fr_sys.open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    if (text != NULL)
-        fr_buf_fmt(&line, "%s\n", text);
-    if (fd < 0 || line.n == 0 || !fr_write_full(fd, line.p, line.n)) {
+    fr_json_add(&line, row, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    fr_buf_text(&line, "\n");
+    if (fd < 0 || line.bad || !fr_write_full(fd, line.p, line.n)) {
         if (!m->log_broken)
             fr_log(FR_LOG_WARN, "train", "cannot write %s: %s", path, strerror(errno));
         m->log_broken = true;
@@ -188,7 +187,6 @@ static void append_log(struct tr_metrics *m, const json_t *row)
     if (fd >= 0)
         fr_sys.close(fd);
     fr_buf_finish(&line);
-    free(text);
 }
 
 void tr_log_number(json_t *o, const char *key, double v)

@@ -127,11 +127,11 @@ static enum fr_rc check_names(const struct tr_st *st, const struct tr_st_item *i
         return fr_fail(err, FR_NOMEM, "no memory for %zu names", n);
     for (size_t i = 0; i < n; i++)
         names[i] = items[i].name;
-    qsort(names, n, sizeof(*names), tr_by_text);
+    qsort(names, n, sizeof(*names), fr_by_text);
     for (size_t i = 0; i < tr_st_count(st); i++) {
         const char *name = tr_st_at(st, i)->name;
 
-        if (bsearch(&name, names, n, sizeof(*names), tr_by_text) == NULL)
+        if (bsearch(&name, names, n, sizeof(*names), fr_by_text) == NULL)
             return fr_fail(err, FR_USAGE, "it holds %s, which is no adapter of this model", name);
     }
     return FR_OK;

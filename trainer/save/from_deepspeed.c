@@ -4,6 +4,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
+#include "trainer/config/folder.h"
 #include "trainer/foreign/deepspeed.h"
 #include "trainer/save/export.h"
 #include "trainer/save/export_model.h"
@@ -13,7 +14,6 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { PIECE = 4096, CONFIG_MAX = 16 << 20 };
@@ -146,10 +146,7 @@ static enum fr_rc read_config(struct writing *w, struct fr_err *err)
 
 static enum fr_rc check_other(const struct tr_from_deepspeed *o, struct fr_err *err)
 {
-    char here[PATH_MAX], there[PATH_MAX];
-
-    if (realpath(o->out_dir, here) != NULL && realpath(o->checkpoint, there) != NULL &&
-        strcmp(here, there) == 0)
+    if (tr_folder_same(o->out_dir, o->checkpoint))
         return fr_fail(err, FR_USAGE, "--to %s is the checkpoint itself: give another folder",
                        o->out_dir);
     return FR_OK;

@@ -34,7 +34,7 @@ static void put_targets(struct fr_buf *t, const struct tr_lora_config *l)
     for (size_t i = 0; sorted != NULL && i < l->ntargets; i++)
         sorted[i] = l->targets[i];
     if (sorted != NULL && l->ntargets > 0)
-        qsort(sorted, l->ntargets, sizeof(*sorted), tr_by_text);
+        qsort(sorted, l->ntargets, sizeof(*sorted), fr_by_text);
     for (size_t i = 0; sorted != NULL && i < l->ntargets; i++)
         fr_buf_fmt(&list, "%s%s", i > 0 ? "," : "", sorted[i]);
     t->bad = t->bad || list.bad || sorted == NULL;

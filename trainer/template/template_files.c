@@ -7,7 +7,6 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FILE_MAX_BYTES = 64 << 20, STOPS = 2 };
@@ -154,13 +153,9 @@ static void change_names(const struct change *c, json_t *file)
 
 static enum fr_rc print(const json_t *root, struct fr_buf *out, struct fr_err *err)
 {
-    char *text = json_dumps(root, JSON_INDENT(2));
-
-    if (text != NULL)
-        fr_buf_fmt(out, "%s\n", text);
-    free(text);
-    return text == NULL || out->bad ? fr_fail(err, FR_NOMEM, "no memory for a tokenizer's files")
-                                    : FR_OK;
+    fr_json_add(out, root, JSON_INDENT(2));
+    fr_buf_text(out, "\n");
+    return out->bad ? fr_fail(err, FR_NOMEM, "no memory for a tokenizer's files") : FR_OK;
 }
 
 /* All added tokens where the files list some, so that none gets another's id or flags:

@@ -135,7 +135,7 @@ static void put_members(const json_t *v, struct fr_buf *out)
         return;
     }
     json_object_foreach((json_t *)v, key, item) keys[n++] = key;
-    qsort(keys, n, sizeof(*keys), tr_by_text);
+    qsort(keys, n, sizeof(*keys), fr_by_text);
     for (size_t i = 0; i < n; i++) {
         fr_buf_fmt(out, "%s%s:", i > 0 ? "," : "", keys[i]);
         put_gemma(json_object_get(v, keys[i]), out);

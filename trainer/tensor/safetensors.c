@@ -203,7 +203,7 @@ static enum fr_rc read_header(struct st_file *f, int64_t *data_at, json_t **root
     if (f->bytes < 8)
         return fr_fail(err, FR_CORRUPT, "%s: header too small: the file has %lld bytes", f->path,
                        (long long)f->bytes);
-    if ((rc = st_pread(f->fd, f->path, head, 8, 0, err)) != FR_OK)
+    if ((rc = tr_st_pread(f->fd, f->path, head, 8, 0, err)) != FR_OK)
         return rc;
     if (memcmp(head, "version ", 8) == 0)
         return fr_fail(err, FR_CORRUPT,
@@ -220,7 +220,7 @@ static enum fr_rc read_header(struct st_file *f, int64_t *data_at, json_t **root
     char *text = fr_sys.alloc((size_t)n + 1);
     if (text == NULL)
         return no_memory(err, f->path);
-    rc = st_pread(f->fd, f->path, text, (size_t)n, 8, err);
+    rc = tr_st_pread(f->fd, f->path, text, (size_t)n, 8, err);
     if (rc == FR_OK && !fr_utf8_valid(text, (size_t)n))
         rc = fr_fail(err, FR_CORRUPT, "%s: its header is not UTF-8", f->path);
     if (rc == FR_OK && fr_json_parse((struct fr_str){text, (size_t)n}, f->path, root, err) != FR_OK)

@@ -108,6 +108,10 @@ size_t tr_st_files(const struct tr_st *st);
 const char *tr_st_file_name(const struct tr_st *st, size_t file); /* without its folder */
 bool tr_st_file_here(const struct tr_st *st, size_t file);
 
+/* Reads bytes [at, at+n) of a file that had them when it was opened, path in errors. FR_CORRUPT: it
+ * became shorter since. */
+enum fr_rc tr_st_pread(int fd, const char *path, void *dst, size_t n, int64_t at,
+                       struct fr_err *err);
 /* Reads bytes [at, at+n) of tensor t into dst. FR_IO names file and tensor; a file that became
  * shorter since it was opened is FR_CORRUPT. */
 enum fr_rc tr_st_read(const struct tr_st *st, const struct tr_st_tensor *t, int64_t at, void *dst,

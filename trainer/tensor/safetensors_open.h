@@ -26,7 +26,4 @@ struct tr_st {
 /* The order of tr_st_at, after names have changed. */
 void st_sort(struct tr_st *st);
 
-/* Reads bytes [at, at+n) of a file that had them when it was opened. */
-enum fr_rc st_pread(int fd, const char *path, void *dst, size_t n, int64_t at, struct fr_err *err);
-
 #endif

@@ -17,7 +17,8 @@ static const char *cure(int errnum)
                               : "";
 }
 
-enum fr_rc st_pread(int fd, const char *path, void *dst, size_t n, int64_t at, struct fr_err *err)
+enum fr_rc tr_st_pread(int fd, const char *path, void *dst, size_t n, int64_t at,
+                       struct fr_err *err)
 {
     for (size_t done = 0; done < n;) {
         size_t want = n - done < READ_MAX_BYTES ? n - done : READ_MAX_BYTES;
@@ -50,7 +51,7 @@ enum fr_rc tr_st_read(const struct tr_st *st, const struct tr_st_tensor *t, int6
     const struct st_file *f = &st->files[t->file];
     enum fr_rc rc = check_range(t, at, n, err);
 
-    if (rc == FR_OK && (rc = st_pread(f->fd, f->path, dst, n, t->offset + at, err)) != FR_OK)
+    if (rc == FR_OK && (rc = tr_st_pread(f->fd, f->path, dst, n, t->offset + at, err)) != FR_OK)
         rc = fr_while(err, "tensor '%s'", t->name);
     return rc;
 }

@@ -45,8 +45,3 @@ bool tr_ends(const char *name, const char *ending)
 {
     return fr_str_ends(fr_str_of(name), ending);
 }
-
-int tr_by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}

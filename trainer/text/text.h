@@ -19,9 +19,6 @@ enum fr_rc tr_path(char out[PATH_MAX], const char *dir, const char *name, struct
 /* A file name or path that is longer than its ending, such as ".json". */
 bool tr_ends(const char *name, const char *ending);
 
-/* For qsort and bsearch over an array of const char *. */
-int tr_by_text(const void *a, const void *b);
-
 /* 12345 as "12,345". */
 void tr_show_count(int64_t v, char out[32]);
 

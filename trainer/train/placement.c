@@ -6,7 +6,6 @@
 #include "engine/base/sys.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { FILE_MAX = 64 << 20 };
 
@@ -163,17 +162,13 @@ enum fr_rc tr_experts_print_places(const struct tr_expert_places *p,
     int64_t E = c->n_routed_experts;
     json_t *layers = json_array(), *root;
     int32_t *ranks = NULL;
-    char *text = NULL;
     enum fr_rc rc = tr_experts_place(p, c, P, &ranks, err);
 
     for (int64_t i = 0; i < tr_model_moe_count(c) && rc == FR_OK; i++)
         (void)json_array_append_new(layers, json_of_layer(p, c, i, P, ranks));
     root = json_pack("{s:I, s:i, s:o}", "experts", (json_int_t)E, "ranks", P, "layers", layers);
-    if (rc == FR_OK && (root == NULL || (text = json_dumps(root, JSON_REAL_PRECISION(6))) == NULL))
-        rc = fr_fail(err, FR_NOMEM, "no memory for a table of owners");
     if (rc == FR_OK)
-        fr_print("%s\n", text);
-    free(text);
+        rc = fr_json_print(root, JSON_REAL_PRECISION(6), err);
     json_decref(root);
     fr_sys.free(ranks);
     return rc;

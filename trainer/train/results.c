@@ -113,7 +113,7 @@ static void print_table(const char *split, const json_t *results)
         width = (int)strlen(key) > width ? (int)strlen(key) : width;
         wide = (int)strlen(value) > wide ? (int)strlen(value) : wide;
     }
-    qsort(keys, n, sizeof(*keys), tr_by_text);
+    qsort(keys, n, sizeof(*keys), fr_by_text);
     fr_print("***** %s metrics *****\n", split);
     for (size_t i = 0; i < n; i++) {
         v = json_object_get(results, keys[i]);

@@ -1,6 +1,7 @@
 /* Text, values, files and processes of engine/base. */
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
+#include "engine/base/json.h"
 #include "engine/base/str.h"
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
@@ -343,9 +344,52 @@ static void inner_paths(void)
     CHECK(!fr_path_is_inner((struct fr_str){text, FR_PATH_INNER_MAX + 1}));
 }
 
+/* Lines of a text: how many there are, and which one is the last. */
+static void lines(void)
+{
+    static const struct {
+        const char *text, *last;
+        int n;
+    } rows[] = {{"", "none", 0}, {"a", "a", 1},    {"a\n", "a", 1},    {"a\nbc", "bc", 2},
+                {"\n", "", 1},   {"a\n\n", "", 2}, {"\n\nc\n", "c", 3}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fr_str rest = fr_str_of(rows[i].text), line = FR_STR("none");
+        int n = 0;
+
+        check_row(rows[i].text);
+        while (fr_next_line(&rest, &line))
+            n++;
+        CHECK_INT(n, rows[i].n);
+        CHECK(fr_str_is(line, rows[i].last) && rest.n == 0);
+    }
+}
+
+/* A value is appended; one that has no text leaves a buffer that says so. */
+static void json(void)
+{
+    static const char *const words[] = {"a", "\"b\""};
+    json_t *list = fr_json_texts(words, 2), *none = fr_json_texts(NULL, 0);
+    struct fr_buf out = {0};
+
+    fr_buf_text(&out, "v=");
+    fr_json_add(&out, list, JSON_COMPACT);
+    fr_json_add(&out, none, JSON_COMPACT);
+    CHECK(!out.bad);
+    CHECK_TEXT(out.p, "v=[\"a\",\"\\\"b\\\"\"][]");
+    fr_json_add(&out, NULL, JSON_COMPACT);
+    CHECK(out.bad);
+    CHECK_INT(fr_json_print(NULL, JSON_COMPACT, NULL), FR_NOMEM);
+    fr_buf_finish(&out);
+    json_decref(list);
+    json_decref(none);
+}
+
 int main(void)
 {
     values();
+    lines();
+    json();
     inner_paths();
     arrays();
     texts();
