@@ -9,6 +9,13 @@ static const char *const transport_choices[] = {"auto", "libssh2", "openssh", NU
 
 #define IN_TASK ALLOW_RUN | ALLOW_OUTPUTS
 
+/* ", not oom": of each cause that may be listed and is not by default. */
+#define UNLISTED(name, word, end, ran, retryable, preset, ...) UNLISTED_##retryable##_##preset(word)
+#define UNLISTED_true_false(word) ", not " word
+#define UNLISTED_true_true(word)
+#define UNLISTED_false_false(word)
+#define UNLISTED_CAUSES FR_CAUSES(UNLISTED)
+
 static const struct field retry_fields[] = {
     {"times", SHAPE_INT, AT(fr_retry, times), .max = 1000, .preset = "0",
      .help = "Further attempts after the first."},
@@ -22,9 +29,9 @@ static const struct field retry_fields[] = {
      .help = "Share of the delay that is random."},
     {"on", SHAPE_RETRY_ON,
      .help = "Causes and exit codes after which it is tried again ('flowrun help causes' says what "
-             "each means); default: all but oom. lost means that its "
-             "supervisor was killed and nobody knows how the command ended: it may have done its "
-             "work already. Where a second run does harm, list the causes without lost."},
+             "each means); default: all" UNLISTED_CAUSES ". lost means that its supervisor was "
+             "killed and nobody knows how the command ended: it may have done its work already. "
+             "Where a second run does harm, list the causes without lost."},
     {0},
 };
 static const struct object object_retry = {"retry", "retry", retry_fields, "times"};
@@ -41,7 +48,7 @@ static const struct field rerun_fields[] = {
              "'flowrun retry'. start: all of it, as a new run, as with 'flowrun rerun'."},
     {"on", SHAPE_RETRY_ON,
      .help = "Only when each failure had one of these causes or exit codes (see retry: on:); "
-             "timeout is also that of the run. Default: all but oom."},
+             "timeout is also that of the run. Default: all" UNLISTED_CAUSES "."},
     {0},
 };
 static const struct object object_rerun = {"rerun", "rerun", rerun_fields, "times"};
