@@ -461,6 +461,8 @@ def trainer_md():
     check("and back, it says", "--to fp8" in line[1])
     sh("convert to FP8", replaced(line[0], ("DeepSeek-V3", "example/model"), ("bf16", "fp8")))
     sh("convert", replaced(line[0], ("DeepSeek-V3", "fp8")))
+    sh("modules beside adapters", replaced(docs.take("docs/trainer.md", "flowtrain train --stage sft --do_train --additional_target"), ("--max_steps 20", "--max_steps 2")))
+    check("they are in the adapter", "base_model.model.lm_head.weight" in open("ends/adapter_model.safetensors", "rb").read(4096).decode("latin1"))
     full = docs.take("docs/trainer.md", "flowtrain launch --nproc_per_node 4")
     sh("full fine-tuning", replaced(full, ("--nproc_per_node 4", "--nproc_per_node 2"), ("pipelines/", ROOT + "/pipelines/"), ("--max_steps 40", "--max_steps 2")))
     check("a model of it", os.path.exists("tuned/model.safetensors"))

@@ -43,6 +43,7 @@ EVALUATION = {"do_eval", "eval_dataset", "val_size", "eval_on_each_dataset", "ev
               "metric_for_best_model", "greater_is_better", "early_stopping_steps", "plot_loss"}  # trainer_eval.py
 COPIES = {"resume_copies"}  # trainer_full_resume.py
 FREEZE = {"freeze_trainable_layers", "freeze_trainable_modules", "freeze_extra_modules"}  # trainer_full.py
+ADDITIONAL = {"additional_target"}  # trainer_additional.py
 SAVED = {"save_dtype", "max_shard_size"}  # trainer_full_saved.py
 ELSEWHERE = {"model_name_or_path", "dataset", "dataset_dir", "template", "output_dir"}  # every run has them
 
@@ -81,7 +82,7 @@ def names(help_of):
 def flags():
     """Each flag by itself."""
     promised = {name for name, text in names("train").items() if not text.startswith(("no effect: ", "not done: "))}
-    t.same("flags of the help", sorted(promised), sorted(set(FLAGS) | EVALUATION | FREEZE | SAVED | COPIES | ELSEWHERE | {"lr_scheduler_type"}))
+    t.same("flags of the help", sorted(promised), sorted(set(FLAGS) | EVALUATION | FREEZE | ADDITIONAL | SAVED | COPIES | ELSEWHERE | {"lr_scheduler_type"}))
     kinds = re.search(r": (.*) \[linear\]", names("train")["lr_scheduler_type"]).group(1).split(", ")
     runs = []
     for name, values in list(FLAGS.items()) + [("lr_scheduler_type", kinds)]:

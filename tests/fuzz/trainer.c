@@ -51,8 +51,9 @@ void fuzz_ds_config(struct fr_str in)
     struct fr_err err = {0};
 
     tr_args_init(&a);
-    fuzz_want_err(tr_ds_load(fuzz_path(in), &(struct tr_ds_flags){&a, NULL, 2, 64}, &c, NULL, &err),
-                  &err);
+    fuzz_want_err(
+        tr_ds_load(fuzz_path(in), &(struct tr_ds_flags){&a, NULL, 2, 64, false}, &c, NULL, &err),
+        &err);
     tr_args_finish(&a);
 }
 

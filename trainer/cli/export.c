@@ -236,6 +236,9 @@ static enum fr_rc show_stacks(const struct check *c, struct fr_err *err)
                 fr_print("%-20s %8lld  %-12s %-28s %s\n", stacks[i].name, (long long)k.count[i],
                          config.n_routed_experts > 0 ? stacks[i].peft : "yes", stacks[i].vllm,
                          stacks[i].sglang);
+        if (lora.nsaves > 0)
+            fr_print("modules trained whole (modules_to_save): PEFT loads them, vLLM does not: "
+                     "merge\n");
         if (k.rank > SERVED_RANK)
             fr_print("rank %lld: vLLM has to be started with --max-lora-rank %lld or "
                      "more\n",

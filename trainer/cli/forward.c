@@ -12,6 +12,7 @@
 #include "engine/base/sys.h"
 #include "trainer/backend/device.h"
 #include "trainer/config/folder.h"
+#include "trainer/config/lora_saves.h"
 #include "trainer/save/export.h"
 #include "trainer/optim/optim.h"
 
@@ -216,7 +217,7 @@ static enum fr_rc open_model(struct forward *f, struct fr_err *err)
     tr_model_params(f->model, &p);
     if ((flat = take(f, (size_t)p.padded, sizeof(*flat), err)) == NULL)
         return FR_NOMEM;
-    if ((rc = tr_import_adapter(f->adapter_dir, &p, flat, err)) != FR_OK ||
+    if ((rc = tr_import_adapter(f->adapter_dir, &p, &f->lora, flat, err)) != FR_OK ||
         (rc = tr_optim_create(&f->optim, f->model, f->comm, f->be, err)) != FR_OK)
         return rc;
     return tr_optim_set(&f->optim, flat, err);
@@ -320,6 +321,7 @@ static enum fr_rc all(struct forward *f, struct fr_err *err)
     if ((rc = tr_folder_load(&folder, &f->config, &f->st, err)) != FR_OK ||
         (f->adapter_dir != NULL && (rc = tr_lora_read(f->adapter_dir, &f->lora, err)) != FR_OK) ||
         (rc = tr_lora_resolve(&f->lora, &f->config, err)) != FR_OK ||
+        (rc = tr_lora_settle(&f->lora, &f->config, f->st, err)) != FR_OK ||
         (rc = read_ids(f, err)) != FR_OK ||
         (f->labels_path != NULL && (rc = read_labels(f, err)) != FR_OK) ||
         (rc = tr_device_create(f->device, 0, &f->be, err)) != FR_OK ||

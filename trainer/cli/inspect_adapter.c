@@ -2,21 +2,30 @@
 
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
-#include "trainer/config/lora_config.h"
+#include "trainer/config/lora_saves.h"
 #include "trainer/config/model_config.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#define PREFIX "base_model.model."
+#define PREFIX TR_PEFT_PREFIX
 
 struct check {
     const struct tr_lora_config *lora;
     const struct tr_st *st;
-    int64_t modules;
-    bool zero; /* no number of a B matrix differs from 0 */
+    int64_t modules, whole; /* adapted; tensors of those that are trained whole */
+    bool zero;              /* no number of a B matrix differs from 0 */
 };
+
+static enum fr_rc check_type(const struct tr_st_tensor *t, struct fr_err *err)
+{
+    if (t->elements == 0)
+        return fr_fail(err, FR_CORRUPT, "tensor '%s' is empty", t->name);
+    if (t->type != TR_ST_F32 && t->type != TR_ST_BF16 && t->type != TR_ST_F16)
+        return fr_fail(err, FR_DTYPE, "tensor '%s' has type %s", t->name, tr_st_type_name(t->type));
+    return FR_OK;
+}
 
 /* Tensor `module`.lora_X.weight: there, of this shape, not empty, finite. */
 static enum fr_rc check_half(struct check *k, const char *module, char half, const int64_t *shape,
@@ -30,10 +39,8 @@ static enum fr_rc check_half(struct check *k, const char *module, char half, con
     (void)snprintf(name, sizeof(name), PREFIX "%s.lora_%c.weight", module, half);
     if ((t = tr_st_find(k->st, name)) == NULL)
         return fr_fail(err, FR_CORRUPT, "tensor '%s' is missing", name);
-    if (t->elements == 0)
-        return fr_fail(err, FR_CORRUPT, "tensor '%s' is empty", name);
-    if (t->type != TR_ST_F32 && t->type != TR_ST_BF16 && t->type != TR_ST_F16)
-        return fr_fail(err, FR_DTYPE, "tensor '%s' has type %s", name, tr_st_type_name(t->type));
+    if ((rc = check_type(t, err)) != FR_OK)
+        return rc;
     if (shape != NULL && (rc = tr_st_want_shape(t, 2, shape, err)) != FR_OK)
         return rc;
     if (t->ndim != 2)
@@ -44,15 +51,36 @@ static enum fr_rc check_half(struct check *k, const char *module, char half, con
     return rc;
 }
 
+/* A tensor that was trained whole; base: its like in the base model, NULL: not known. */
+static enum fr_rc check_whole(struct check *k, const char *tensor,
+                              const struct tr_model_tensor *base, struct fr_err *err)
+{
+    char name[TR_NAME_MAX + 64];
+    const struct tr_st_tensor *t;
+    bool zero = true;
+    enum fr_rc rc;
+
+    (void)snprintf(name, sizeof(name), PREFIX "%s", tensor);
+    if ((t = tr_st_find(k->st, name)) == NULL)
+        return fr_fail(err, FR_CORRUPT, "tensor '%s' is missing", name);
+    if ((rc = check_type(t, err)) != FR_OK ||
+        (base != NULL && (rc = tr_st_want_shape(t, base->ndim, base->shape, err)) != FR_OK))
+        return rc;
+    k->whole++;
+    return tr_inspect_finite(k->st, t, &zero, err);
+}
+
 /* One tensor of the base model: if it is adapted, its two halves. */
 static enum fr_rc check_module(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
 {
     struct check *k = arg;
     struct tr_lora_hit hit;
     char module[TR_NAME_MAX];
-    enum fr_rc rc = tr_lora_match_tensor(k->lora, t, module, &hit, err);
+    enum fr_rc rc;
 
-    if (rc != FR_OK || !hit.adapted)
+    if (tr_lora_saves_tensor(k->lora, t->name))
+        return check_whole(k, t->name, t, err);
+    if ((rc = tr_lora_match_tensor(k->lora, t, module, &hit, err)) != FR_OK || !hit.adapted)
         return rc;
     k->modules++;
     if ((rc = check_half(k, module, 'A', (int64_t[]){hit.r, t->shape[1]}, err)) != FR_OK)
@@ -70,6 +98,11 @@ static enum fr_rc check_pairs(struct check *k, struct fr_err *err)
         const char *end = strstr(t->name, ".lora_");
         struct tr_lora_hit hit;
         char module[TR_NAME_MAX];
+        if (fr_has_prefix(t->name, PREFIX) &&
+            tr_lora_saves_tensor(k->lora, t->name + strlen(PREFIX))) {
+            rc = check_whole(k, t->name + strlen(PREFIX), NULL, err);
+            continue;
+        }
         if (!fr_has_prefix(t->name, PREFIX) || end == NULL ||
             (strcmp(end, ".lora_A.weight") != 0 && strcmp(end, ".lora_B.weight") != 0))
             return fr_fail(err, FR_CORRUPT, "tensor '%s' is no half of an adapter", t->name);
@@ -112,15 +145,17 @@ static enum fr_rc verify_all(struct check *k, const char *base, struct fr_err *e
     if (rc != FR_OK)
         return rc;
     if (find_base(base, k->lora, path)) {
-        if ((rc = tr_model_config_load(path, &c, err)) == FR_OK)
+        if ((rc = tr_model_config_load(path, &c, err)) == FR_OK &&
+            (rc = tr_lora_settle(k->lora, &c, NULL, err)) == FR_OK)
             rc = tr_model_tensors(&c, check_module, k, err);
     } else
         rc = check_pairs(k, err);
     if (rc == FR_OK && k->modules == 0)
         return fr_fail(err, FR_CORRUPT, "the adapter is empty");
-    if (rc == FR_OK && tr_st_count(k->st) != (size_t)k->modules * 2)
-        return fr_fail(err, FR_CORRUPT, "%zu tensors, expected %lld: two a module",
-                       tr_st_count(k->st), (long long)k->modules * 2);
+    if (rc == FR_OK && tr_st_count(k->st) != (size_t)(k->modules * 2 + k->whole))
+        return fr_fail(err, FR_CORRUPT, "%zu tensors, expected %lld: two a module%s",
+                       tr_st_count(k->st), (long long)(k->modules * 2 + k->whole),
+                       k->whole > 0 ? ", and those trained whole" : "");
     return rc;
 }
 
@@ -161,6 +196,13 @@ static enum fr_rc put_facts(const struct tr_lora_config *c, const struct tr_st *
                   (json_int_t)c->r, "lora_alpha", c->alpha, "use_rslora", (int)c->rslora,
                   "target_modules", targets, "tensors", (json_int_t)tr_st_count(st), "parameters",
                   (json_int_t)elements, "tensor_bytes", (json_int_t)bytes);
+    if (c->nsaves > 0) {
+        json_t *saves = json_array();
+
+        for (size_t i = 0; i < c->nsaves; i++)
+            (void)json_array_append_new(saves, json_string(c->saves[i]));
+        (void)json_object_set_new(facts, "modules_to_save", saves);
+    }
     int failed = facts == NULL || json_object_update(out, facts) != 0;
     json_decref(facts);
     return failed ? fr_fail(err, FR_NOMEM, "no memory for what is found") : FR_OK;
@@ -184,7 +226,7 @@ enum fr_rc tr_inspect_adapter(const char *dir, const char *base, bool verify, js
         struct check k = {.lora = &lora, .st = st, .zero = true};
         if ((rc = verify_all(&k, base, err)) != FR_OK)
             fr_while(err, "%s", path);
-        else if (json_object_set_new(out, "verified", json_integer(k.modules * 2)) != 0 ||
+        else if (json_object_set_new(out, "verified", json_integer(k.modules * 2 + k.whole)) != 0 ||
                  json_object_set_new(out, "untrained", json_boolean(k.zero)) != 0)
             rc = fr_fail(err, FR_NOMEM, "no memory for what is found");
         if (rc == FR_OK)

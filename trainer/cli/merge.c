@@ -8,6 +8,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/config/folder.h"
+#include "trainer/config/lora_saves.h"
 #include "trainer/template/template_files.h"
 #include "trainer/save/export.h"
 #include "trainer/save/merge.h"
@@ -26,6 +27,7 @@ struct merge {
     struct tr_model *model; /* never loaded: it lists the adapted weights */
     float *flat;
     struct tr_params params;
+    bool untied;
 };
 
 static enum fr_rc open_all(struct merge *m, struct fr_err *err)
@@ -41,11 +43,14 @@ static enum fr_rc open_all(struct merge *m, struct fr_err *err)
 
     if ((rc = tr_folder_load(&f, &m->config, &m->st, err)) != FR_OK || m->w->adapter_dir == NULL)
         return rc;
+    m->untied = m->config.tie_word_embeddings;
     if ((rc = tr_lora_read(m->w->adapter_dir, &m->lora, err)) != FR_OK ||
         (rc = tr_lora_resolve(&m->lora, &m->config, err)) != FR_OK ||
+        (rc = tr_lora_settle(&m->lora, &m->config, m->st, err)) != FR_OK ||
         (rc = tr_cpu_create(&m->be, err)) != FR_OK ||
         (rc = tr_comm_single(m->be, &m->comm, err)) != FR_OK)
         return rc;
+    m->untied = m->untied && !m->config.tie_word_embeddings;
     o.be = m->be;
     o.comm = m->comm;
     if ((rc = tr_model_create(&o, &m->model, NULL, err)) != FR_OK)
@@ -53,7 +58,7 @@ static enum fr_rc open_all(struct merge *m, struct fr_err *err)
     tr_model_params(m->model, &m->params);
     if ((m->flat = fr_sys.alloc((size_t)m->params.padded * sizeof(float) + 1)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the adapter");
-    return tr_import_adapter(m->w->adapter_dir, &m->params, m->flat, err);
+    return tr_import_adapter(m->w->adapter_dir, &m->params, &m->lora, m->flat, err);
 }
 
 static void close_all(struct merge *m)
@@ -121,7 +126,8 @@ static enum fr_rc run(struct merge *m, struct fr_err *err)
                               .flat = m->flat,
                               .model_dir = m->w->model_dir,
                               .out_dir = m->w->output,
-                              .shard_bytes = m->w->shard_bytes};
+                              .shard_bytes = m->w->shard_bytes,
+                              .untied = m->untied};
     int64_t merged;
     enum fr_rc rc = tr_merge(&o, &merged, err);
 
@@ -130,8 +136,9 @@ static enum fr_rc run(struct merge *m, struct fr_err *err)
     if (rc == FR_OK && o.params == NULL)
         fr_print("copied %lld tensors into %s\n", (long long)merged, m->w->output);
     else if (rc == FR_OK)
-        fr_print("merged %lld weights of %zu tensors into %s\n", (long long)merged,
-                 tr_st_count(m->st), m->w->output);
+        fr_print("merged %lld weights of %zu tensors into %s%s\n", (long long)merged,
+                 tr_st_count(m->st), m->w->output,
+                 m->lora.nsaves > 0 ? "; those that were trained whole took their places" : "");
     return rc;
 }
 

@@ -86,11 +86,12 @@ static void show_count(double x, char out[24])
 static void print_job(const struct planning *p)
 {
     const struct tr_cluster *c = &p->run.cluster;
-    char total[24], used[24], trained[24];
+    char total[24], used[24], trained[24], beside[24];
 
     show_count((double)p->run.plan.counts.total, total);
     show_count((double)p->run.plan.counts.activated, used);
-    show_count(p->run.plan.adapters + p->run.plan.trained.elements, trained);
+    show_count(p->run.plan.trained.elements, beside);
+    show_count(p->run.trained.all ? p->run.plan.trained.elements : p->run.plan.adapters, trained);
     fr_print("%s: %s parameters, %s of them used by a token; %sweights of %.1f GB, %.1f GB in "
              "routed experts; ",
              p->run.config.model_type, total, used, p->run.trained.all ? "" : "frozen ",
@@ -98,7 +99,11 @@ static void print_job(const struct planning *p)
     if (p->run.trained.all)
         fr_print("%s of them train (--finetuning_type %s)\n", trained, p->args.finetuning_type);
     else
-        fr_print("adapters of %s (rank %lld)\n", trained, (long long)p->run.lora.r);
+        fr_print("adapters of %s (rank %lld)", trained, (long long)p->run.lora.r);
+    if (p->run.trained.beside != NULL)
+        fr_print(", and %s train whole beside them (--additional_target)", beside);
+    if (!p->run.trained.all)
+        fr_print("\n");
     fr_print("%lld x %lld %s, %g GB/s a node; a step: %lld x %lld samples of %lld tokens a GPU, "
              "%.1f GFLOP a token\n",
              (long long)c->nodes, (long long)c->gpus, c->gpu.name, c->network * 1e-9,
@@ -234,7 +239,7 @@ static json_t *json_of_layout(const struct planning *p, const struct tr_plan_lay
         "read_bytes", l->read_bytes, "step_s", t.step_s, "tokens_s", t.tokens_s, "bound", t.bound);
 
     (void)json_object_set_new(out, "memory", json_of_rows(l));
-    if (p->run.trained.all) {
+    if (tr_trained_any(&p->run.trained)) {
         (void)json_object_set_new(out, "step_near_bytes", json_real(l->step_near));
         (void)json_object_set_new(out, "update_s", json_real(l->update_s));
         (void)json_object_set_new(out, "disk_bytes", json_real(l->disk));
@@ -268,7 +273,7 @@ static enum fr_rc print_json(const struct planning *p, struct fr_err *err)
         plan->rows_work.draws);
     enum fr_rc rc;
 
-    if (p->run.trained.all)
+    if (tr_trained_any(&p->run.trained))
         (void)json_object_set_new(out, "trained", json_real(plan->trained.elements));
     for (size_t i = 0; i < plan->n; i++)
         (void)json_array_append_new(layouts, json_of_layout(p, &plan->layouts[i]));

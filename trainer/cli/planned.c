@@ -3,6 +3,7 @@
 #include "engine/base/log.h"
 #include "trainer/cli/speeds.h"
 #include "trainer/config/folder.h"
+#include "trainer/config/lora_saves.h"
 #include "trainer/report/metrics.h"
 
 #include <math.h>
@@ -32,8 +33,8 @@ static enum fr_rc read_way(struct tr_planned *p, struct fr_err *err)
     p->way = (struct tr_plan_way){
         .whole = p->ds.stage < 3,
         .host = p->ds.offload_param != TR_OFFLOAD_NONE && !tr_gpu_is_cpu(&p->cluster.gpu),
-        .states = p->trained.all && p->ds.offload_optimizer != TR_OFFLOAD_NONE,
-        .disk = p->trained.all && p->ds.offload_optimizer == TR_OFFLOAD_NVME};
+        .states = tr_trained_any(&p->trained) && p->ds.offload_optimizer != TR_OFFLOAD_NONE,
+        .disk = tr_trained_any(&p->trained) && p->ds.offload_optimizer == TR_OFFLOAD_NVME};
     p->job.asked = &p->way;
     if (!p->ds.experts_stay)
         return FR_OK;
@@ -51,25 +52,44 @@ static enum fr_rc read_way(struct tr_planned *p, struct fr_err *err)
 static enum fr_rc check_trained(const struct tr_planned *p, const struct tr_args *a,
                                 struct fr_err *err)
 {
+    const char *what = p->trained.all ? "--finetuning_type " : "--additional_target";
+    const char *of = p->trained.all ? a->finetuning_type : "";
     struct tr_plan_trained t;
     enum fr_rc rc = tr_plan_trained(&p->job, &t, err);
 
     if (rc == FR_OK && p->way.host && !p->way.states)
         return fr_fail(err, FR_UNSUPPORTED,
-                       "--finetuning_type %s: weights that train wait in the host's memory beside "
+                       "%s%s: weights that train wait in the host's memory beside "
                        "their optimizer alone: set offload_optimizer.device to cpu as well, or "
                        "leave out offload_param",
-                       a->finetuning_type);
+                       what, of);
     if (rc == FR_OK && p->way.experts > 0 && t.experts)
         return fr_fail(err, FR_UNSUPPORTED,
-                       "--finetuning_type %s: experts that stay on their ranks cannot be trained "
+                       "%s%s: experts that stay on their ranks cannot be trained "
                        "yet: leave out the moe block, or freeze them",
-                       a->finetuning_type);
+                       what, of);
     if (rc == FR_OK && p->way.experts > 0 && !p->way.whole && p->cluster.nodes > 1)
         return fr_fail(err, FR_UNSUPPORTED,
-                       "--finetuning_type %s: weights that train are sharded over all ranks, with "
+                       "%s%s: weights that train are sharded over all ranks, with "
                        "a moe block inside nodes: leave it out",
-                       a->finetuning_type);
+                       what, of);
+    return rc;
+}
+
+/* Adapters, and what trains whole beside them. */
+static enum fr_rc read_adapter(struct tr_planned *p, const struct tr_args *a, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if (p->trained.all)
+        return FR_OK;
+    rc = a->adapter_name_or_path != NULL ? tr_lora_read(a->adapter_name_or_path, &p->lora, err)
+                                         : tr_lora_from_args(a, &p->lora, err);
+    if (rc == FR_OK)
+        rc = tr_lora_resolve(&p->lora, &p->config, err);
+    if (rc == FR_OK)
+        rc = tr_lora_settle(&p->lora, &p->config, NULL, err);
+    tr_trained_beside(&p->trained, &p->lora);
     return rc;
 }
 
@@ -79,19 +99,17 @@ enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct
     enum fr_rc rc = tr_folder_config(a->model_name_or_path, &p->config, err);
 
     flags.hidden_size = p->config.hidden_size;
+    if (rc == FR_OK)
+        rc = tr_trained_read(a, &p->config, &p->trained, NULL, err);
+    if (rc == FR_OK)
+        rc = read_adapter(p, a, err);
+    flags.weights = tr_trained_any(&p->trained);
     tr_ds_default(&flags, &p->ds);
     if (rc == FR_OK && a->deepspeed != NULL)
         rc = tr_ds_load(a->deepspeed, &flags, &p->ds, NULL, err);
-    if (rc == FR_OK)
-        rc = tr_trained_read(a, &p->config, &p->trained, NULL, err);
-    if (rc == FR_OK && !p->trained.all)
-        rc = a->adapter_name_or_path != NULL ? tr_lora_read(a->adapter_name_or_path, &p->lora, err)
-                                             : tr_lora_from_args(a, &p->lora, err);
-    if (rc == FR_OK && !p->trained.all)
-        rc = tr_lora_resolve(&p->lora, &p->config, err);
     p->job = (struct tr_plan_job){.config = &p->config,
-                                  .lora = &p->lora,
-                                  .trained = p->trained.all ? &p->trained : NULL,
+                                  .lora = p->trained.all ? NULL : &p->lora,
+                                  .trained = tr_trained_any(&p->trained) ? &p->trained : NULL,
                                   .compute = compute_type(&p->ds),
                                   .batch = a->per_device_train_batch_size,
                                   .cutoff = a->cutoff_len,
@@ -107,7 +125,7 @@ enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct
                                   .skew = 1};
     if (rc == FR_OK)
         rc = read_way(p, err);
-    return rc == FR_OK && p->trained.all ? check_trained(p, a, err) : rc;
+    return rc == FR_OK && tr_trained_any(&p->trained) ? check_trained(p, a, err) : rc;
 }
 
 void tr_planned_finish(struct tr_planned *p)

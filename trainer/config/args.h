@@ -56,6 +56,7 @@ struct tr_args {
     int64_t freeze_trainable_layers;
     const char *freeze_trainable_modules; /* comma list, or "all" */
     const char *freeze_extra_modules;     /* comma list; NULL: none */
+    const char *additional_target;        /* lora: comma list, see lora_saves.h; NULL: none */
     const char *lora_target;              /* comma list of name suffixes, or "all" */
     int64_t lora_rank;
     double lora_alpha; /* 0: 2*lora_rank, filled in by tr_args_read */

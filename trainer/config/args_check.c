@@ -45,6 +45,10 @@ static enum fr_rc check_full(const struct tr_args *a, struct fr_err *err)
         return FR_OK;
     if (a->adapter_name_or_path != NULL)
         return fr_fail(err, FR_USAGE, "--adapter_name_or_path belongs to --finetuning_type lora");
+    if (a->additional_target != NULL)
+        return fr_fail(err, FR_USAGE,
+                       "--additional_target belongs to --finetuning_type lora; freeze takes "
+                       "--freeze_extra_modules");
     if (a->loraplus_lr_ratio != TR_RATIO_ABSENT || a->use_rslora)
         return fr_fail(err, FR_USAGE, "--%s belongs to --finetuning_type lora",
                        a->use_rslora ? "use_rslora" : "loraplus_lr_ratio");

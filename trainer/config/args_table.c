@@ -42,9 +42,8 @@ static const char *const loaders[] = {
 
 /* Reasons of several rows. */
 #define VOCAB                                                                                      \
-    "there embedding and head are trained whole then, in f32, and saved in the adapter as "        \
-    "modules_to_save; here their weights stay frozen: their gradients and optimizer states are "   \
-    "not kept. Add tokens to the checkpoint beforehand"
+    "rows are not added here: add tokens to the checkpoint beforehand, then --additional_target "  \
+    "embed_tokens,lm_head trains embedding and head whole, as there"
 #define OPTIM "the optimizer is AdamW with f32 states"
 #define ADAM "AdamW takes --adam_beta1, --adam_beta2, --adam_epsilon and --weight_decay"
 #define PROFILER "it belongs to --enable_torch_profiler; use --trace"
@@ -62,6 +61,8 @@ const struct tr_arg tr_arg_table[] = {
     TEXT(freeze_trainable_modules, "all", "freeze: modules of these layers, comma between"),
     TEXT(freeze_extra_modules, NULL, "freeze: others that train: embed_tokens, norm, lm_head"),
     TEXT(lora_target, "all", "names of linears, comma between; all: all but head, routed experts"),
+    TEXT(additional_target, NULL,
+         "lora: ends of names of modules that train whole, saved in the adapter, comma between"),
     INT(lora_rank, "8", "r"),
     FLOAT(lora_alpha, NULL, "scale is alpha/r; default 2*lora_rank"),
     FLOAT(lora_dropout, "0", "dropout of the adapter's input"),
@@ -349,8 +350,6 @@ const struct tr_arg tr_arg_table[] = {
     IDLE(oft_rank, INT, "0", "it belongs to --finetuning_type oft"),
     IDLE(oft_block_size, INT, "32", "it belongs to --finetuning_type oft"),
     IDLE(oft_target, TEXT, "all", "it belongs to --finetuning_type oft"),
-    NOT(additional_target, TEXT, NULL,
-        "beside adapters no weight is trained: --finetuning_type freeze or full"),
     NOT(create_new_adapter, BOOL, "false",
         "merge the adapter into the model first, or go on training it"),
     IDLE(loraplus_lr_embedding, FLOAT, "1e-6", "no embedding is adapted"),

@@ -86,6 +86,7 @@ struct tr_ds_flags {
     const struct tr_derived *derived; /* NULL: step counts stay unresolved and unchecked */
     int64_t world;
     int64_t hidden_size;
+    bool weights; /* weights train, beside adapters or without */
 };
 
 /*

@@ -10,7 +10,7 @@ bool tr_ds_weights_train(const struct tr_ds_read *r)
 {
     const char *type = r->flags->args->finetuning_type;
 
-    return type != NULL && strcmp(type, "lora") != 0;
+    return r->flags->weights || (type != NULL && strcmp(type, "lora") != 0);
 }
 
 struct offload {

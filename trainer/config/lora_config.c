@@ -2,6 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/config/arch.h"
+#include "trainer/config/lora_saves.h"
 #include "trainer/config/regex.h"
 
 #include <ctype.h>
@@ -18,17 +19,23 @@ void tr_lora_finish(struct tr_lora_config *c)
     *c = (struct tr_lora_config){.r = 0};
 }
 
+/* A flag's names, comma between. */
+struct names_flag {
+    const char *flag, *text;
+};
+
 /* "a, b" as a list in the arena. */
-static enum fr_rc split(struct fr_arena *arena, const char *text, const char *const **out,
+static enum fr_rc split(struct fr_arena *arena, struct names_flag f, const char *const **out,
                         size_t *n, struct fr_err *err)
 {
+    const char *text = f.text;
     size_t most = 1;
 
     for (const char *p = text; *p != '\0'; p++)
         most += *p == ',';
     const char **list = fr_arena_array(arena, most, sizeof(*list));
     if (list == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for --lora_target");
+        return fr_fail(err, FR_NOMEM, "no memory for --%s", f.flag);
     *n = 0;
     for (const char *p = text; *p != '\0';) {
         size_t len = strcspn(p, ","), skip = len;
@@ -37,11 +44,11 @@ static enum fr_rc split(struct fr_arena *arena, const char *text, const char *co
         while (len > 0 && isspace((unsigned char)p[len - 1]))
             len--;
         if (len > 0 && (list[(*n)++] = fr_arena_text(arena, p, len)) == NULL)
-            return fr_fail(err, FR_NOMEM, "no memory for --lora_target");
+            return fr_fail(err, FR_NOMEM, "no memory for --%s", f.flag);
         p += skip + (p[skip] == ',');
     }
     *out = list;
-    return *n > 0 ? FR_OK : fr_fail(err, FR_USAGE, "--lora_target names no module");
+    return *n > 0 ? FR_OK : fr_fail(err, FR_USAGE, "--%s names no module", f.flag);
 }
 
 enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out,
@@ -56,7 +63,11 @@ enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out
     out->base_model = fr_arena_dup(&out->arena, a->model_name_or_path);
     out->all_linear = strcmp(a->lora_target, "all") == 0;
     if (!out->all_linear)
-        rc = split(&out->arena, a->lora_target, &out->targets, &out->ntargets, err);
+        rc = split(&out->arena, (struct names_flag){"lora_target", a->lora_target}, &out->targets,
+                   &out->ntargets, err);
+    if (rc == FR_OK && a->additional_target != NULL)
+        rc = split(&out->arena, (struct names_flag){"additional_target", a->additional_target},
+                   &out->saves, &out->nsaves, err);
     if (rc == FR_OK && out->base_model == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for the adapter's configuration");
     if (rc != FR_OK)
@@ -152,6 +163,8 @@ static enum fr_rc targeted(const struct tr_lora_config *c, const char *module, b
     enum fr_rc rc;
 
     *hit = false;
+    if (tr_lora_saves(c, module))
+        return FR_OK;
     if (c->exclude_regex != NULL &&
         (rc = tr_regex_whole(c->exclude_regex, module, &out, err)) != FR_OK)
         return rc;
@@ -343,6 +356,8 @@ static enum fr_rc check(struct tally *k, const struct tr_model_config *m, struct
     const struct tr_tensor_names *names = tr_names_of(m);
     enum fr_rc rc = tr_lora_refuse_head(k->c, err);
 
+    if (rc == FR_OK)
+        rc = tr_lora_check_saves(k->c, m, err);
     if (rc != FR_OK || (rc = tr_model_tensors(m, look, k, err)) != FR_OK)
         return rc;
     if (k->hits == 0)

@@ -45,6 +45,8 @@ struct tr_lora_config {
     bool all_linear;            /* "all"; tr_lora_resolve replaces it by a model's list */
     const char *const *targets; /* names or ".suffix"es */
     size_t ntargets;
+    const char *const *saves; /* modules trained whole, see lora_saves.h; they have no adapter */
+    size_t nsaves;
     const char *exclude_regex;
     const char *const *excludes;
     size_t nexcludes;
@@ -67,7 +69,7 @@ enum fr_rc tr_lora_resolve(struct tr_lora_config *c, const struct tr_model_confi
                            struct fr_err *err);
 
 /* Reads DIR/adapter_config.json. Variants that change the base model or the formula (DoRA, biases,
- * modules_to_save, pissa …) are FR_UNSUPPORTED by key. */
+ * pissa …) are FR_UNSUPPORTED by key. */
 enum fr_rc tr_lora_read(const char *dir, struct tr_lora_config *out, struct fr_err *err);
 
 /* Opens DIR/adapter_model.safetensors; the caller closes *out. Pickled weights are not read: the

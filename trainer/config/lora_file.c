@@ -15,8 +15,7 @@ static enum fr_rc refuse_variants(const struct tr_fields *f, struct fr_err *err)
 {
     static const char *const bools[] = {"use_dora", "lora_bias", "use_qalora", "use_bdlora",
                                         "fan_in_fan_out"};
-    static const char *const nulls[] = {"modules_to_save",
-                                        "target_parameters",
+    static const char *const nulls[] = {"target_parameters",
                                         "layer_replication",
                                         "eva_config",
                                         "corda_config",
@@ -125,6 +124,23 @@ static enum fr_rc read_patterns(struct tr_lora_config *c, const struct tr_fields
     return FR_OK;
 }
 
+/* PEFT's ensure_weight_tying would make one tensor of a trained head and embedding. */
+static enum fr_rc read_saves(struct tr_lora_config *c, const struct tr_fields *f,
+                             struct fr_err *err)
+{
+    const char *key = "modules_to_save";
+    const json_t *v = tr_field(f, key);
+
+    if (v == NULL)
+        return FR_OK;
+    if (!json_is_array(v))
+        return tr_field_bad(f, key, "a list of names", err);
+    if (json_array_size(v) > 0 && json_is_true(tr_field(f, "ensure_weight_tying")))
+        return fr_fail(err, FR_UNSUPPORTED, "%s: ensure_weight_tying with %s is not done", f->where,
+                       key);
+    return read_list(&c->arena, f, key, &c->saves, &c->nsaves, err);
+}
+
 /* layers_pattern names the list that layers_to_transform indexes; every model here calls it layers.
  */
 static enum fr_rc check_pattern(const struct tr_fields *f, struct fr_err *err)
@@ -178,7 +194,8 @@ static enum fr_rc read_all(struct tr_lora_config *c, const struct tr_fields *f, 
         (rc = tr_field_need(f, "target_modules", err)) != FR_OK ||
         (rc = read_modules(c, f, "target_modules", false, err)) != FR_OK ||
         (rc = read_modules(c, f, "exclude_modules", true, err)) != FR_OK ||
-        (rc = check_pattern(f, err)) != FR_OK || (rc = read_layers(c, f, err)) != FR_OK ||
+        (rc = read_saves(c, f, err)) != FR_OK || (rc = check_pattern(f, err)) != FR_OK ||
+        (rc = read_layers(c, f, err)) != FR_OK ||
         (rc = read_patterns(c, f, "rank_pattern", &c->rank_pattern, &c->nrank, err)) != FR_OK ||
         (rc = read_patterns(c, f, "alpha_pattern", &c->alpha_pattern, &c->nalpha, err)) != FR_OK ||
         (rc = tr_field_text(f, "base_model_name_or_path", &base, err)) != FR_OK)
@@ -277,13 +294,14 @@ enum fr_rc tr_lora_write(const char *dir, const struct tr_lora_config *c, struct
     if (snprintf(path, sizeof(path), "%s/adapter_config.json", dir) >= PATH_MAX)
         return fr_fail(err, FR_USAGE, "folder name too long: %s", dir);
     json_t *root = json_pack(
-        "{s:s, s:s, s:s?, s:n, s:b, s:n, s:I, s:o, s:o, s:o, s:s, s:b, s:b, s:n, s:b, s:o, s:n,"
+        "{s:s, s:s, s:s?, s:n, s:b, s:n, s:I, s:o, s:o, s:o, s:s, s:b, s:b, s:o, s:b, s:o, s:n,"
         " s:o, s:o, s:n, s:s, s:{}, s:b, s:n}",
         "peft_type", "LORA", "task_type", "CAUSAL_LM", "base_model_name_or_path", c->base_model,
         "revision", "inference_mode", 1, "auto_mapping", "r", (json_int_t)c->r, "lora_alpha",
         number(c->alpha), "lora_dropout", json_real(c->dropout), "target_modules", targets(c),
         "bias", "none", "fan_in_fan_out", 0, "use_rslora", (int)c->rslora, "modules_to_save",
-        "init_lora_weights", 1, "layers_to_transform", layers(c), "layers_pattern", "rank_pattern",
+        c->nsaves > 0 ? names(c->saves, c->nsaves) : json_null(), "init_lora_weights", 1,
+        "layers_to_transform", layers(c), "layers_pattern", "rank_pattern",
         patterns(c->rank_pattern, c->nrank), "alpha_pattern", patterns(c->alpha_pattern, c->nalpha),
         "megatron_config", "megatron_core", "megatron.core", "loftq_config", "use_dora", 0,
         "layer_replication");

@@ -1,5 +1,7 @@
 #include "trainer/config/trained.h"
 
+#include "trainer/config/lora_saves.h"
+
 #include <string.h>
 
 /* The next name of a comma list, without spaces; false: none is left. */
@@ -60,8 +62,23 @@ static bool names_part(const char *list, const char *tensor)
     return false;
 }
 
+void tr_trained_beside(struct tr_trained *r, const struct tr_lora_config *l)
+{
+    if (l->nsaves == 0)
+        return;
+    r->beside = l;
+    r->save_masters = true;
+}
+
+bool tr_trained_any(const struct tr_trained *r)
+{
+    return r->all || r->beside != NULL;
+}
+
 bool tr_trained_has(const struct tr_trained *r, const struct tr_model_tensor *t)
 {
+    if (r->beside != NULL && t->role != TR_ROLE_ROUTER_BIAS)
+        return tr_lora_saves_tensor(r->beside, t->name);
     if (!r->all || t->role == TR_ROLE_ROUTER_BIAS)
         return false;
     if (!r->freeze)

@@ -65,6 +65,8 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
     if (rc == FR_OK)
         rc = take(o, &o->sumsq, TR_I64, TR_EXACT_LIMBS, err);
     o->spread = tr_view2(o->spread.p, TR_F32, comm->size, o->n);
+    if (rc == FR_OK)
+        rc = optim_list_ranges(o, err);
     if (rc != FR_OK)
         return fr_while(err, "memory of the optimizer");
     return hosted ? optim_host_create(o, err) : FR_OK;
@@ -82,6 +84,7 @@ void tr_optim_finish(struct tr_optim *o)
                          o->weights.m.p, o->weights.v.p};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         tr_mem_free(o->be, TR_MEM_DEVICE, all[i]);
+    fr_arena_finish(&o->arena);
     *o = (struct tr_optim){0};
 }
 
@@ -106,6 +109,14 @@ static enum fr_rc gather_work(struct tr_optim *o, struct fr_err *err)
     struct tr_allgather x = {&item, 1, "adapters"};
 
     return tr_comm_all_gather(o->comm, o->q, &x, err);
+}
+
+enum fr_rc optim_round_adapters(struct tr_optim *o, struct fr_err *err)
+{
+    struct tr_cast round = {.y = slice_of(o, o->params.work), .x = o->master};
+    enum fr_rc rc = o->n > 0 ? tr_cast(o->be, o->q, &round, err) : FR_OK;
+
+    return rc == FR_OK && o->n > 0 ? gather_work(o, err) : rc;
 }
 
 enum fr_rc tr_optim_set(struct tr_optim *o, const float *flat, struct fr_err *err)
@@ -259,6 +270,11 @@ bool tr_optim_decays(const char *name)
            !has_word(name, "_norm") && strncmp(name, "norm.", 5) != 0;
 }
 
+static bool decays(const struct tr_optim *o, const char *name)
+{
+    return o->b_ratio > 0 ? strstr(name, "bias") == NULL : tr_optim_decays(name);
+}
+
 struct tr_adamw optim_range(const struct tr_optim *o, const struct tr_adamw *a,
                             const struct tr_grads_range *r)
 {
@@ -268,7 +284,9 @@ struct tr_adamw optim_range(const struct tr_optim *o, const struct tr_adamw *a,
     x.m = optim_part(o->weights.m, r->at, r->n);
     x.v = optim_part(o->weights.v, r->at, r->n);
     x.g = optim_part(tr_grads_sums(o->grads), r->at, r->n);
-    x.wd = tr_optim_decays(r->name) ? a->wd : 0;
+    x.wd = decays(o, r->name) ? a->wd : 0;
+    if (o->b_ratio > 0 && r->rank == 1)
+        x.lr = (float)((double)a->lr * o->b_ratio);
     x.device_bits = !o->be->memory->is_host;
     return x;
 }
@@ -375,15 +393,11 @@ enum fr_rc tr_optim_load(struct tr_optim *o, enum tr_optim_what what, const floa
                          struct fr_err *err)
 {
     struct tr_view mine = state_of(o, what);
-    struct tr_cast round = {.y = slice_of(o, o->params.work), .x = mine};
     enum fr_rc rc =
         tr_copy(o->be, o->q, mine.p, flat + (int64_t)o->comm->rank * o->n, tr_view_bytes(mine));
 
-    if (rc == FR_OK && what == TR_OPTIM_MASTER) {
-        rc = tr_cast(o->be, o->q, &round, err);
-        if (rc == FR_OK)
-            rc = gather_work(o, err);
-    }
+    if (rc == FR_OK && what == TR_OPTIM_MASTER)
+        rc = optim_round_adapters(o, err);
     return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
 }
 

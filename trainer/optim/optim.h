@@ -10,12 +10,15 @@
  * at a time, and the device fetches the weights of one tile beside the step of the next. With a
  * disk masters and moments are in its file (disk.h), and a tile comes from there and goes back.
  *
- * Weights decay as the reference's groups have it: no norm and no bias.
- * Source: transformers, Trainer.get_decay_parameter_names.
+ * Weights decay as the reference's groups have it: no norm and no bias. With LoRA+ norms do, and
+ * tensors of one dimension have B's rate.
+ * Source: transformers, Trainer.get_decay_parameter_names; LLaMA-Factory,
+ * _create_loraplus_optimizer.
  */
 #ifndef TR_OPTIM_OPTIM_H
 #define TR_OPTIM_OPTIM_H
 
+#include "engine/base/arena.h"
 #include "trainer/model/model.h"
 
 #include <stdbool.h>
@@ -49,6 +52,9 @@ struct tr_optim {
     int64_t steps;                                /* updates applied */
     double beta1, beta2, eps, weight_decay, clip; /* clip <= 0: off */
     double b_ratio; /* learning rate of B over that of A (LoRA+, Hayou et al. 2024); 0: 1 */
+    struct fr_arena arena;
+    struct tr_grads_range *ranges; /* tr_optim_ranges, where both weights and adapters train */
+    size_t nranges;
 };
 
 /* What tr_optim_create allocates, in bytes on this rank. host: pinned memory of the host; disk: of
@@ -68,7 +74,7 @@ void tr_optim_finish(struct tr_optim *o);
  * first step. */
 enum fr_rc tr_optim_begin(struct tr_optim *o, struct fr_err *err);
 
-/* After masters of trained weights were set: the weights, on every rank. */
+/* After masters were set by tr_optim_write: weights and adapters, on every rank. */
 enum fr_rc tr_optim_round(struct tr_optim *o, struct fr_err *err);
 
 /* Whether weight decay applies to the tensor of this name in a checkpoint. */
@@ -94,7 +100,12 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
 
 enum tr_optim_what { TR_OPTIM_MASTER, TR_OPTIM_M, TR_OPTIM_V };
 
-/* Elements [at, at+n) of a state of trained weights, in the order of grads.h. */
+/* All that this rank updates, where weights train: their ranges, as grads.h has them, then those of
+ * the adapters beside them, "MODULE.lora_A.weight" and B, which lie at tr_grads_flat and behind.
+ * Their `weight` is absent. */
+const struct tr_grads_range *tr_optim_ranges(const struct tr_optim *o, size_t *n);
+
+/* Elements [at, at+n) of a state of trained weights, in the order of tr_optim_ranges. */
 struct tr_optim_part {
     enum tr_optim_what what;
     int64_t at, n;

@@ -22,6 +22,11 @@ struct tr_view optim_sums_of(const struct tr_optim *o, const struct tr_grads_ran
 struct tr_adamw optim_range(const struct tr_optim *o, const struct tr_adamw *a,
                             const struct tr_grads_range *r);
 
+/* The ranges of adapters behind those of weights. */
+enum fr_rc optim_list_ranges(struct tr_optim *o, struct fr_err *err);
+/* Masters of adapters to their working copies, on every rank. */
+enum fr_rc optim_round_adapters(struct tr_optim *o, struct fr_err *err);
+
 void optim_host_bytes(const struct tr_grads *g, struct tr_optim_bytes *out);
 enum fr_rc optim_host_create(struct tr_optim *o, struct fr_err *err);
 void optim_host_finish(struct tr_optim *o);

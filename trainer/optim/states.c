@@ -1,6 +1,8 @@
-/* Masters and moments of trained weights, wherever they are. */
+/* Masters and moments of trained weights, wherever they are, and of adapters beside them. */
 #include "trainer/optim/disk.h"
 #include "trainer/optim/optim_private.h"
+
+#include <string.h>
 
 static const struct tr_view *state_of(const struct tr_optim *o, int state)
 {
@@ -9,10 +11,70 @@ static const struct tr_view *state_of(const struct tr_optim *o, int state)
                                     : &o->weights.v;
 }
 
+/* What the slice of this rank has of an adapter's tensor [at, at+n) of the flat order. */
+static void add_range(struct tr_optim *o, const char *name, int64_t at, const int64_t shape[2])
+{
+    int64_t mine = (int64_t)o->comm->rank * o->n, end = at + shape[0] * shape[1];
+    int64_t from = at > mine ? at : mine, to = end < mine + o->n ? end : mine + o->n;
+
+    if (from < to)
+        o->ranges[o->nranges++] = (struct tr_grads_range){
+            .name = name,
+            .rank = 2,
+            .shape = {shape[0], shape[1]},
+            .first = from - at,
+            .n = to - from,
+            .at = tr_grads_flat(o->grads) + from - mine,
+        };
+}
+
+enum fr_rc optim_list_ranges(struct tr_optim *o, struct fr_err *err)
+{
+    const struct tr_grads_range *of_weights;
+    size_t n;
+
+    if (o->grads == NULL || o->params.n == 0)
+        return FR_OK;
+    of_weights = tr_grads_ranges(o->grads, &n);
+    o->ranges = fr_arena_array(&o->arena, n + 2 * o->params.n, sizeof(*o->ranges));
+    if (o->ranges == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu adapters", o->params.n);
+    memcpy(o->ranges, of_weights, n * sizeof(*of_weights));
+    o->nranges = n;
+    for (size_t i = 0; i < o->params.n; i++) {
+        const struct tr_adapter *a = &o->params.adapters[i];
+        const char *name_a = fr_arena_fmt(&o->arena, "%s.lora_A.weight", a->module);
+        const char *name_b = fr_arena_fmt(&o->arena, "%s.lora_B.weight", a->module);
+
+        if (name_a == NULL || name_b == NULL)
+            return fr_fail(err, FR_NOMEM, "no memory for %zu adapters", o->params.n);
+        add_range(o, name_a, a->a_at, (int64_t[]){a->r, a->in});
+        add_range(o, name_b, a->b_at, (int64_t[]){a->out, a->r});
+    }
+    return FR_OK;
+}
+
+const struct tr_grads_range *tr_optim_ranges(const struct tr_optim *o, size_t *n)
+{
+    if (o->ranges == NULL)
+        return tr_grads_ranges(o->grads, n);
+    *n = o->nranges;
+    return o->ranges;
+}
+
 /* Elements of s->state from s->at on, as many as lie together; in memory all do. */
 static enum fr_rc span(struct tr_optim *o, struct tr_disk_span *s, int64_t n, struct fr_err *err)
 {
+    int64_t flat = tr_grads_flat(o->grads);
     enum fr_rc rc = FR_OK;
+
+    if (s->at >= flat) { /* of an adapter */
+        const struct tr_view *const all[] = {&o->master, &o->m, &o->v};
+
+        s->p = (float *)all[s->state]->p + (s->at - flat);
+        s->n = n;
+        return FR_OK;
+    }
 
     if (o->host.disk == NULL) {
         s->p = (float *)state_of(o, s->state)->p + s->at;
@@ -114,5 +176,7 @@ enum fr_rc tr_optim_round(struct tr_optim *o, struct fr_err *err)
         rc = round_range(o, &r[i], err);
     if (rc == FR_OK)
         rc = tr_grads_updated(o->grads, o->q, err);
+    if (rc == FR_OK)
+        rc = optim_round_adapters(o, err);
     return rc == FR_OK ? tr_sync(o->be, o->q, err) : rc;
 }

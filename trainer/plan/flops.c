@@ -67,7 +67,7 @@ enum fr_rc tr_plan_adapters(const struct tr_plan_job *job, double *out, struct f
     struct adapters a = {job->lora, 0};
     enum fr_rc rc = FR_OK;
 
-    if (job->trained == NULL)
+    if (job->lora != NULL)
         rc = tr_model_tensors(job->config, count_adapter, &a, err);
     *out = a.weights;
     return rc;

@@ -29,6 +29,7 @@ static void weigh(const struct tr_plan_job *job, struct tr_plan *p)
 
     p->experts = routed * weight_bytes(job, true);
     p->weights = p->experts + linears * weight_bytes(job, true) + others * weight_bytes(job, false);
+    p->floats = others + (c->fp8 ? 0 : routed + linears);
     p->head = (double)n->head * weight_bytes(job, false);
     p->never = (others - (double)n->head) * weight_bytes(job, false);
 }
@@ -209,7 +210,7 @@ static void train_weights(const struct tr_plan_job *job, const struct tr_cluster
     l->updated = ring((struct rings){W, n, 1}, updated);
     l->far_bytes += g * (W - g) * sent;
     l->near_bytes += (g - 1) * sent;
-    l->step_bytes = n > 1 ? (W - 1) * updated : 0;
+    l->step_bytes += n > 1 ? (W - 1) * updated : 0;
     l->step_near = g > 1 ? (W - 1) * updated : 0;
     l->work_s += (W + 2) * (double)l->shares.reduced / rate;
     l->update_s = l->sums * (8 * 4 + (double)tr_dtype_bytes(job->compute)) / rate;
@@ -476,12 +477,10 @@ enum fr_rc tr_plan_make(const struct tr_plan_job *job, const struct tr_cluster *
     tr_model_count(job->config, &p->counts);
     weigh(job, p);
     p->flops = tr_plan_flops(job, &p->counts, p->adapters);
-    p->checkpoint = p->adapters * ((double)tr_dtype_bytes(job->compute) + 12);
     if (rc == FR_OK && job->trained != NULL &&
-        (rc = tr_plan_trained(job, &p->trained, err)) == FR_OK) {
-        p->flops = p->trained.flops;
-        p->checkpoint = p->weights + p->trained.elements * 12;
-    }
+        (rc = tr_plan_trained(job, &p->trained, err)) == FR_OK)
+        p->flops = p->trained.flops + 8 * p->adapters;
+    p->checkpoint = tr_plan_checkpoint(job, p);
     if (rc == FR_OK)
         rc = all_layouts(job, c, p, err);
     if (rc == FR_OK)

@@ -74,7 +74,8 @@ static void take_rows(struct tr_plan_layout *l, const struct tr_model *m,
     if (cpu)
         add(l,
             (struct tr_memory_row){.name = "state staging",
-                                   .bytes = (size_t)p.padded * STATES * sizeof(float)},
+                                   .bytes = (size_t)p.padded * (l->sums > 0 ? 1 : STATES) *
+                                            sizeof(float)},
             c->gpus);
     else
         add(l, (struct tr_memory_row){.name = "libraries", .bytes = LIBRARIES_BYTES}, c->gpus);
@@ -90,7 +91,7 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
     enum fr_rc rc = tr_cpu_create(&o->be, err);
 
     o->config = job->config;
-    o->lora = job->trained == NULL ? job->lora : NULL;
+    o->lora = job->lora;
     o->trained = job->trained;
     if (rc == FR_OK && job->trained != NULL && l->way.disk)
         rc = tr_disk_create(&tiles, &disk, err);

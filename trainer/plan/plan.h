@@ -91,8 +91,8 @@ struct tr_plan_way {
 
 struct tr_plan_job {
     const struct tr_model_config *config;
-    const struct tr_lora_config *lora;
-    const struct tr_trained *trained; /* weights that train, instead of lora's; NULL: none */
+    const struct tr_lora_config *lora; /* NULL: no adapters */
+    const struct tr_trained *trained;  /* weights that train; NULL: none */
     enum tr_dtype compute;
     int64_t batch, cutoff; /* samples of a micro-batch, tokens of the longest */
     int64_t accumulation;  /* micro-batches a step */
@@ -193,13 +193,14 @@ struct tr_plan_time tr_plan_time(const struct tr_plan_layout *l, const struct tr
 struct tr_plan_trained {
     double elements;
     bool experts, embedding, head; /* whether some of routed experts, … are among them */
-    double flops;                  /* operations of a token, in place of tr_plan_flops */
+    double flops; /* operations of a token but for adapters, in place of tr_plan_flops */
 };
 
 struct tr_plan {
     struct tr_model_counts counts;
     double weights;     /* bytes of the frozen weights as they are stored */
     double experts;     /* of weights: routed experts */
+    double floats;      /* weights that are not FP8 */
     double head, never; /* of weights: gathered once a micro-batch; never gathered */
     double adapters;    /* trainable parameters of adapters */
     struct tr_plan_trained trained;
@@ -248,6 +249,10 @@ double tr_plan_head_flops(const struct tr_plan_job *job);
  * the slower of the host's steps and of the weights' way back. */
 void tr_plan_step_on_host(const struct tr_plan_job *job, const struct tr_cluster *c,
                           struct tr_plan_layout *l);
+
+/* Bytes of a checkpoint: what is saved, adapters and what trains beside them in f32, and the
+ * optimizer's state. Of *p weights, floats, adapters and trained are set. */
+double tr_plan_checkpoint(const struct tr_plan_job *job, const struct tr_plan *p);
 
 /* Of job->trained, which is not NULL. */
 enum fr_rc tr_plan_trained(const struct tr_plan_job *job, struct tr_plan_trained *out,

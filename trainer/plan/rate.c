@@ -48,7 +48,7 @@ static void list_parts(const struct tr_plan_job *job, double adapters, struct pa
     out[1] = (struct part){T, H, least(c->intermediate_size, OUT_MAX),
                            6.0 * (double)((L - moe) * n.dense_ffn)};
     out[2] = (struct part){T, H, least(c->vocab_size, OUT_MAX), tr_plan_head_flops(job)};
-    if (job->trained == NULL)
+    if (job->lora != NULL)
         out[3] = (struct part){T, H, job->lora->r, 8.0 * adapters};
     if (moe == 0)
         return;

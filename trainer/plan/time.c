@@ -31,6 +31,18 @@ struct tr_plan_time tr_plan_time(const struct tr_plan_layout *l, const struct tr
     return t;
 }
 
+double tr_plan_checkpoint(const struct tr_plan_job *job, const struct tr_plan *p)
+{
+    double trained = p->adapters + p->trained.elements, saved = trained * sizeof(float);
+
+    if (job->trained != NULL && job->trained->all)
+        saved =
+            p->weights + (job->trained->save_masters
+                              ? p->floats * (sizeof(float) - (double)tr_dtype_bytes(job->compute))
+                              : 0);
+    return saved + trained * 12;
+}
+
 struct tr_plan_care tr_plan_care(const struct tr_plan *p, const struct tr_plan_layout *l,
                                  const struct tr_cluster *c, double step_s)
 {

@@ -17,10 +17,15 @@ struct walk {
 static enum fr_rc find_lowest(void *arg, const struct tr_model_tensor *t, struct fr_err *err)
 {
     struct walk *w = arg;
+    struct tr_lora_hit hit = {0};
+    char module[TR_NAME_MAX];
+    enum fr_rc rc = FR_OK;
 
-    (void)err;
-    if (w->found || !tr_trained_has(w->job->trained, t))
-        return FR_OK;
+    if (!w->found && w->job->lora != NULL && t->role == TR_ROLE_LINEAR &&
+        tr_model_module(t->name, module))
+        rc = tr_lora_match(w->job->lora, module, &hit, err);
+    if (rc != FR_OK || w->found || !(hit.adapted || tr_trained_has(w->job->trained, t)))
+        return rc;
     w->found = true;
     w->lowest =
         t->layer >= 0 || t->role == TR_ROLE_EMBED ? t->layer : w->job->config->num_hidden_layers;

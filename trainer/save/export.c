@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/config/lora_saves.h"
 #include "trainer/save/quantize.h"
 #include "trainer/tensor/safetensors.h"
 #include "trainer/text/text.h"
@@ -33,13 +34,23 @@ enum fr_rc tr_adapter_items(const struct tr_params *p, const float *flat, const 
     return FR_OK;
 }
 
-/* Under PEFT's names, in the arena. */
-static enum fr_rc items_of(const struct tr_params *p, const float *flat, struct fr_arena *arena,
+/* Under PEFT's names, in the arena: adapters, then what is whole. */
+static enum fr_rc items_of(const struct tr_adapter_out *o, struct fr_arena *arena,
                            struct tr_st_item **out, struct fr_err *err)
 {
-    if ((*out = fr_arena_array(arena, p->n * 2, sizeof(**out))) == NULL)
-        return fr_fail(err, FR_NOMEM, "no memory for %zu adapters", p->n);
-    return tr_adapter_items(p, flat, "base_model.model", arena, *out, err);
+    size_t n = o->params->n * 2;
+    enum fr_rc rc;
+
+    if ((*out = fr_arena_array(arena, n + o->nwhole, sizeof(**out))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu adapters", o->params->n);
+    rc = tr_adapter_items(o->params, o->flat, "base_model.model", arena, *out, err);
+    for (size_t i = 0; i < o->nwhole && rc == FR_OK; i++) {
+        (*out)[n + i] = o->whole[i];
+        (*out)[n + i].name = fr_arena_fmt(arena, TR_PEFT_PREFIX "%s", o->whole[i].name);
+        if ((*out)[n + i].name == NULL)
+            rc = fr_fail(err, FR_NOMEM, "no memory for %zu tensors", o->nwhole);
+    }
+    return rc;
 }
 
 static enum fr_rc check_finite(const struct tr_st_item *items, size_t n, struct fr_err *err)
@@ -76,33 +87,81 @@ enum fr_rc tr_export_args(const char *dir, const struct tr_args *a, struct fr_er
     return rc;
 }
 
-enum fr_rc tr_export_adapter(const char *dir, const struct tr_params *p, const float *flat,
-                             const struct tr_args *a, const struct tr_lora_config *lora,
-                             struct fr_err *err)
+enum fr_rc tr_export_adapter(const char *dir, const struct tr_adapter_out *o, struct fr_err *err)
 {
     static const char *const companions[] = {"tokenizer.json", "tokenizer_config.json",
                                              "special_tokens_map.json", "chat_template.jinja"};
     static const struct tr_st_pair meta = {"format", "pt"};
     struct fr_arena arena = {0};
     struct tr_st_item *items;
+    size_t n = o->params->n * 2;
     char path[PATH_MAX];
-    enum fr_rc rc = items_of(p, flat, &arena, &items, err);
+    enum fr_rc rc = items_of(o, &arena, &items, err);
 
     snprintf(path, sizeof(path), "%s/adapter_model.safetensors", dir);
     if (rc == FR_OK)
-        rc = check_finite(items, p->n * 2, err);
+        rc = check_finite(items, n, err);
     if (rc == FR_OK)
         rc = fr_mkdirs(dir, 0755, err);
     if (rc == FR_OK)
-        rc = tr_st_write(path, items, p->n * 2, &meta, 1, err);
+        rc = tr_st_write(path, items, n + o->nwhole, &meta, 1, err);
     if (rc == FR_OK)
-        rc = tr_lora_write(dir, lora, err);
+        rc = tr_lora_write(dir, o->lora, err);
     for (size_t i = 0; i < sizeof(companions) / sizeof(companions[0]) && rc == FR_OK; i++)
-        rc = tr_copy_file(a->model_name_or_path, dir, companions[i], true, err);
+        rc = tr_copy_file(o->args->model_name_or_path, dir, companions[i], true, err);
     if (rc == FR_OK)
-        rc = tr_export_args(dir, a, err);
+        rc = tr_export_args(dir, o->args, err);
     fr_arena_finish(&arena);
     return rc == FR_OK ? rc : fr_while(err, "saving the adapter to %s", dir);
+}
+
+/* Rank 0 writes a folder. */
+struct writing {
+    const char *dir;
+    const struct tr_adapter_out *o;
+    const struct tr_st *st;
+};
+
+static enum fr_rc write_beside(void *arg, struct tr_trained_set *set, struct fr_err *err)
+{
+    const struct writing *w = arg;
+    struct tr_adapter_out o = *w->o;
+    struct fr_arena arena = {0};
+    struct tr_st_item *items;
+    enum fr_rc rc = FR_OK;
+    size_t n = 0;
+
+    while (tr_trained_name(set, n) != NULL)
+        n++;
+    if ((items = fr_arena_array(&arena, n + 1, sizeof(*items))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu tensors", n);
+    for (size_t i = 0; i < n && rc == FR_OK; i++) {
+        const struct tr_st_tensor *t = tr_st_find(w->st, tr_trained_name(set, i));
+
+        if (t == NULL) {
+            rc = fr_fail(err, FR_BUG, "%s is not in the base", tr_trained_name(set, i));
+            break;
+        }
+        items[i] = (struct tr_st_item){
+            .name = tr_trained_name(set, i), .type = TR_ST_F32, .ndim = t->ndim};
+        memcpy(items[i].shape, t->shape, sizeof(t->shape));
+        (void)tr_trained_fill(set, &items[i]);
+    }
+    o.whole = items;
+    o.nwhole = n;
+    if (rc == FR_OK)
+        rc = tr_export_adapter(w->dir, &o, err);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+enum fr_rc tr_export_adapter_beside(const char *dir, const struct tr_adapter_out *o,
+                                    const struct tr_trained_out *beside, const struct tr_st *st,
+                                    struct fr_err *err)
+{
+    struct writing w = {dir, o, st};
+
+    return tr_trained_out(beside, write_beside, &w, err);
 }
 
 /* Reads one tensor of any float type into f32. */
@@ -117,40 +176,59 @@ static enum fr_rc read_f32(const struct tr_st *st, const struct tr_st_tensor *t,
     return rc;
 }
 
-/* Refuses what is none of the n tensors: the model lacks a part that the adapter is for. */
-static enum fr_rc check_names(const struct tr_st *st, const struct tr_st_item *items, size_t n,
+/* Whether a tensor is of a module that is whole. */
+static bool is_whole(const struct tr_lora_config *lora, const char *name)
+{
+    return fr_has_prefix(name, TR_PEFT_PREFIX) &&
+           tr_lora_saves_tensor(lora, name + sizeof(TR_PEFT_PREFIX) - 1);
+}
+
+/* The tensors that an adapter file has to have. */
+struct wanted {
+    const struct tr_st_item *items;
+    size_t n;
+    const struct tr_lora_config *lora;
+};
+
+/* Refuses what is none of them: the model lacks a part that the adapter is for. */
+static enum fr_rc check_names(const struct tr_st *st, const struct wanted *w,
                               struct fr_arena *arena, struct fr_err *err)
 {
+    size_t n = w->n;
+
     const char **names = fr_arena_array(arena, n + 1, sizeof(*names));
 
     if (names == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %zu names", n);
     for (size_t i = 0; i < n; i++)
-        names[i] = items[i].name;
+        names[i] = w->items[i].name;
     qsort(names, n, sizeof(*names), fr_by_text);
     for (size_t i = 0; i < tr_st_count(st); i++) {
         const char *name = tr_st_at(st, i)->name;
 
-        if (bsearch(&name, names, n, sizeof(*names), fr_by_text) == NULL)
+        if (bsearch(&name, names, n, sizeof(*names), fr_by_text) == NULL &&
+            !is_whole(w->lora, name))
             return fr_fail(err, FR_USAGE, "it holds %s, which is no adapter of this model", name);
     }
     return FR_OK;
 }
 
-enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p, float *flat,
-                             struct fr_err *err)
+enum fr_rc tr_import_adapter(const char *dir, const struct tr_params *p,
+                             const struct tr_lora_config *lora, float *flat, struct fr_err *err)
 {
+    const struct tr_adapter_out all = {.params = p, .flat = flat};
+
     struct fr_arena arena = {0};
     struct tr_st_item *items;
     struct tr_st *st = NULL;
     char path[PATH_MAX];
-    enum fr_rc rc = items_of(p, flat, &arena, &items, err);
+    enum fr_rc rc = items_of(&all, &arena, &items, err);
 
     snprintf(path, sizeof(path), "%s/adapter_model.safetensors", dir);
     if (rc == FR_OK)
         rc = tr_lora_weights(dir, &st, err);
     if (rc == FR_OK)
-        rc = check_names(st, items, p->n * 2, &arena, err);
+        rc = check_names(st, &(struct wanted){items, p->n * 2, lora}, &arena, err);
     for (size_t i = 0; i < p->n * 2 && rc == FR_OK; i++) {
         const struct tr_st_tensor *t = tr_st_find(st, items[i].name);
         if (t == NULL)

@@ -8,19 +8,14 @@
 #define TR_SAVE_EXPORT_MODEL_H
 
 #include "trainer/config/args.h"
-#include "trainer/model/model.h"
-#include "trainer/optim/optim.h"
+#include "trainer/save/trained_out.h"
 
 struct tr_export_model {
-    struct tr_model *model;
-    struct tr_comm *world;  /* its control plane */
-    const struct tr_st *st; /* the base */
+    struct tr_trained_out out; /* whose type is that of all weights in the folder */
+    const struct tr_st *st;    /* the base */
     const struct tr_args *args;
-    enum tr_dtype type;       /* of the run's weights, and so of those in the folder */
-    struct tr_optim *masters; /* borrows: the folder has its masters instead, and all else in f32;
-                                 NULL: weights */
-    int64_t shard_bytes;      /* a file at most; a larger tensor is alone */
-    bool tied;                /* the head is the embedding: a head in the base is left out */
+    int64_t shard_bytes; /* a file at most; a larger tensor is alone */
+    bool tied;           /* the head is the embedding: a head in the base is left out */
 };
 
 /* Makes dir and writes it. Every rank calls, between steps; rank 0 writes. FR_CORRUPT: a value is

@@ -24,23 +24,38 @@ static void put_text(struct fr_buf *t, const char *name, const char *value)
     fr_buf_fmt(t, "%s=%s\n", name, value != NULL && *value != '\0' ? value : "none");
 }
 
+/* Names whose order decides nothing, behind what list holds. */
+static void put_sorted(struct fr_buf *list, const char *const *names, size_t n)
+{
+    const char **sorted = fr_sys.alloc((n + 1) * sizeof(*sorted));
+
+    for (size_t i = 0; sorted != NULL && i < n; i++)
+        sorted[i] = names[i];
+    if (sorted != NULL && n > 0)
+        qsort(sorted, n, sizeof(*sorted), fr_by_text);
+    for (size_t i = 0; sorted != NULL && i < n; i++)
+        fr_buf_fmt(list, "%s%s", i > 0 ? "," : "", sorted[i]);
+    list->bad = list->bad || sorted == NULL;
+    fr_sys.free(sorted);
+}
+
 /* The adapted modules, in any order. */
 static void put_targets(struct fr_buf *t, const struct tr_lora_config *l)
 {
-    const char **sorted = fr_sys.alloc((l->ntargets + 1) * sizeof(*sorted));
     struct fr_buf list = {0};
 
     fr_buf_text(&list, l->all_linear ? "all" : l->target_regex != NULL ? l->target_regex : "");
-    for (size_t i = 0; sorted != NULL && i < l->ntargets; i++)
-        sorted[i] = l->targets[i];
-    if (sorted != NULL && l->ntargets > 0)
-        qsort(sorted, l->ntargets, sizeof(*sorted), fr_by_text);
-    for (size_t i = 0; sorted != NULL && i < l->ntargets; i++)
-        fr_buf_fmt(&list, "%s%s", i > 0 ? "," : "", sorted[i]);
-    t->bad = t->bad || list.bad || sorted == NULL;
+    put_sorted(&list, l->targets, l->ntargets);
+    t->bad = t->bad || list.bad;
     put_text(t, "--lora_target", list.p);
     fr_buf_finish(&list);
-    fr_sys.free(sorted);
+    if (l->nsaves == 0)
+        return;
+    list = (struct fr_buf){0};
+    put_sorted(&list, l->saves, l->nsaves);
+    t->bad = t->bad || list.bad;
+    put_text(t, "--additional_target", list.p);
+    fr_buf_finish(&list);
 }
 
 /* In their order: the first that matches counts. */

@@ -1,8 +1,10 @@
 #include "trainer/save/import_model.h"
 
 #include "engine/base/sys.h"
+#include "trainer/config/lora_saves.h"
 #include "trainer/tensor/safetensors.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { PIECE_BYTES = 64 << 20 };
@@ -10,11 +12,21 @@ enum { PIECE_BYTES = 64 << 20 };
 struct reading {
     struct tr_st *st; /* owns, on rank 0 */
     struct tr_optim *o;
+    bool adapter;
     enum tr_dtype type;
     char *host;   /* owns, on rank 0: room bytes */
     int64_t room; /* bytes of one broadcast */
     int64_t most; /* elements of the type in it */
 };
+
+/* A tensor by its name in the base. */
+static const struct tr_st_tensor *find(const struct reading *x, const char *name)
+{
+    char whole[TR_NAME_MAX + sizeof(TR_PEFT_PREFIX)];
+
+    (void)snprintf(whole, sizeof(whole), "%s%s", x->adapter ? TR_PEFT_PREFIX : "", name);
+    return tr_st_find(x->st, whole);
+}
 
 static enum fr_rc check_tensors(struct reading *x, const char *dir, struct fr_err *err)
 {
@@ -23,11 +35,11 @@ static enum fr_rc check_tensors(struct reading *x, const char *dir, struct fr_er
     size_t n;
 
     p = tr_grads_pieces(x->o->grads, &n);
-    first = tr_st_find(x->st, p->name);
+    first = find(x, p->name);
     if (first == NULL || tr_st_dtype(first->type, &x->type, err) != FR_OK)
         return fr_fail(err, FR_CORRUPT, "%s has no whole %s", dir, p->name);
     for (size_t i = 0; i < n; i++) {
-        const struct tr_st_tensor *t = tr_st_find(x->st, p[i].name);
+        const struct tr_st_tensor *t = find(x, p[i].name);
 
         if (t == NULL || t->absent || t->type != tr_st_type_of(x->type) ||
             t->elements < p[i].first + p[i].n)
@@ -46,7 +58,8 @@ static enum fr_rc open_folder(struct reading *x, const char *dir, struct fr_err 
     enum fr_rc rc;
 
     if (world->rank == 0) {
-        why.rc = tr_st_open_folder(dir, false, NULL, &x->st, &why);
+        why.rc = x->adapter ? tr_lora_weights(dir, &x->st, &why)
+                            : tr_st_open_folder(dir, false, NULL, &x->st, &why);
         if (why.rc == FR_OK)
             why.rc = check_tensors(x, dir, &why);
         x->host = fr_sys.alloc((size_t)x->room + 1);
@@ -75,8 +88,7 @@ static enum fr_rc take(struct reading *x, const char *name, int64_t begin, int64
     enum fr_rc rc = FR_OK;
 
     if (o->world->rank == 0) {
-        rc = tr_st_read(x->st, tr_st_find(x->st, name), begin * size, x->host, (size_t)(n * size),
-                        err);
+        rc = tr_st_read(x->st, find(x, name), begin * size, x->host, (size_t)(n * size), err);
         if (rc == FR_OK)
             rc = tr_copy(o->be, o->q, window, x->host, (size_t)(n * size));
     }
@@ -120,10 +132,13 @@ static enum fr_rc take_all(struct reading *x, struct fr_err *err)
     return rc == FR_OK ? tr_optim_round(x->o, err) : rc;
 }
 
-enum fr_rc tr_import_model(const char *dir, struct tr_optim *o, struct fr_err *err)
+enum fr_rc tr_import_model(const char *dir, bool adapter, struct tr_optim *o, struct fr_err *err)
 {
     int64_t room = (int64_t)tr_view_bytes(tr_grads_room(o->grads));
-    struct reading x = {.o = o, .type = TR_F32, .room = room < PIECE_BYTES ? room : PIECE_BYTES};
+    struct reading x = {.o = o,
+                        .adapter = adapter,
+                        .type = TR_F32,
+                        .room = room < PIECE_BYTES ? room : PIECE_BYTES};
     enum fr_rc rc;
 
     rc = open_folder(&x, dir, err);

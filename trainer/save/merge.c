@@ -2,22 +2,25 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
+#include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "trainer/save/export.h"
 #include "trainer/save/export_model.h"
 #include "trainer/save/quantize.h"
 
+#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A tensor of the base on its way: copied, or a weight or its scales, merged. */
+/* A tensor of the base on its way: copied, or a weight or its scales, merged, or rounded. */
 struct part {
     const struct tr_merge_opts *o;
     const struct tr_st_tensor *from;
-    const struct tr_adapter *adapter;          /* NULL: copied */
-    const struct tr_st_tensor *weight, *scale; /* scale NULL: no FP8 */
+    enum tr_st_type type;                      /* as it is written */
+    const struct tr_adapter *adapter;          /* NULL: none */
+    const struct tr_st_tensor *weight, *scale; /* NULL: copied; scale NULL: no FP8 */
     char *bytes; /* owns: the whole result, from its first byte to its last */
 };
 
@@ -39,7 +42,7 @@ static void add_adapter(const struct tr_adapter *a, const float *flat, float *w)
 static enum fr_rc check_values(const struct part *p, const float *w, struct fr_err *err)
 {
     int64_t n = p->weight->elements;
-    bool half = p->weight->type == TR_ST_F16;
+    bool half = p->type == TR_ST_F16;
 
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(w[i]) || (half && fabsf(w[i]) > 65504))
@@ -66,19 +69,25 @@ static void code(struct part *p, const float *w)
         tr_fp8_codes(&b, w, (uint8_t *)p->bytes);
 }
 
+static size_t part_bytes(const struct part *p)
+{
+    return (size_t)p->from->elements * tr_st_type_bits(p->type) / 8;
+}
+
 static enum fr_rc make_bytes(struct part *p, struct fr_err *err)
 {
     const struct tr_weight_source from = {
         p->o->st, p->weight, p->scale, p->o->config->fp8_block_rows, p->o->config->fp8_block_cols};
     float *w = fr_sys.alloc((size_t)p->weight->elements * sizeof(*w) + 1);
     enum tr_dtype type;
-    enum fr_rc rc = tr_st_dtype(p->from->type, &type, err);
+    enum fr_rc rc = tr_st_dtype(p->type, &type, err);
 
-    p->bytes = fr_sys.alloc((size_t)p->from->bytes + 1);
+    p->bytes = fr_sys.alloc(part_bytes(p) + 1);
     if (rc == FR_OK && (w == NULL || p->bytes == NULL))
         rc = fr_fail(err, FR_NOMEM, "no memory for %s", p->from->name);
     if (rc == FR_OK && (rc = tr_weight_read(&from, w, err)) == FR_OK) {
-        add_adapter(p->adapter, p->o->flat, w);
+        if (p->adapter != NULL)
+            add_adapter(p->adapter, p->o->flat, w);
         rc = check_values(p, w, err);
     }
     if (rc == FR_OK && p->scale != NULL)
@@ -97,13 +106,13 @@ static enum fr_rc fill(void *arg, const struct tr_st_item *item, int64_t at, voi
     enum fr_rc rc = FR_OK;
 
     (void)item;
-    if (p->adapter == NULL)
+    if (p->weight == NULL)
         return tr_st_read(p->o->st, p->from, at, dst, n, err);
     if (p->bytes == NULL)
         rc = make_bytes(p, err);
     if (rc == FR_OK)
         memcpy(dst, p->bytes + at, n);
-    if (rc != FR_OK || at + (int64_t)n == p->from->bytes) {
+    if (rc != FR_OK || (size_t)at + n == part_bytes(p)) {
         fr_sys.free(p->bytes);
         p->bytes = NULL;
     }
@@ -129,6 +138,11 @@ static enum fr_rc describe(struct part *p, struct fr_err *err)
         p->o->params != NULL ? adapter_of(p->o->params, p->from->name) : NULL;
     char name[512];
 
+    p->type = p->from->type;
+    if (p->from->over && p->from->under != p->type) {
+        p->type = p->from->under;
+        p->weight = p->from;
+    }
     if (a == NULL)
         return FR_OK;
     p->adapter = a;
@@ -141,6 +155,22 @@ static enum fr_rc describe(struct part *p, struct fr_err *err)
     if ((p->scale = tr_st_find(p->o->st, name)) == NULL || p->scale->type != TR_ST_F32)
         return fr_fail(err, FR_CORRUPT, "the base has no %s in f32", name);
     return tr_st_want_shape(p->weight, 2, (int64_t[]){a->out, a->in}, err);
+}
+
+static enum fr_rc write_untied(const char *dir, struct fr_err *err)
+{
+    char path[PATH_MAX];
+    json_t *config = NULL;
+    enum fr_rc rc;
+
+    snprintf(path, sizeof(path), "%.4000s/config.json", dir);
+    if ((rc = fr_json_load(path, 1 << 24, &config, err)) != FR_OK)
+        return rc;
+    rc = json_object_set_new(config, "tie_word_embeddings", json_false()) == 0
+             ? fr_json_save(config, path, JSON_INDENT(2), 0644, err)
+             : fr_fail(err, FR_NOMEM, "no memory for %s", path);
+    json_decref(config);
+    return rc;
 }
 
 /* Weights that were in the folder are gone once the new ones have come. */
@@ -157,6 +187,8 @@ static enum fr_rc write_folder(const struct tr_merge_opts *o, const struct tr_st
     rc = tr_st_write_model(temp, items, n, o->shard_bytes, err);
     if (rc == FR_OK)
         rc = tr_copy_companions(o->model_dir, temp, err);
+    if (rc == FR_OK && o->untied)
+        rc = write_untied(temp, err);
     if (rc == FR_OK)
         rc = tr_export_model_move(temp, o->out_dir, err);
     if (rc != FR_OK)
@@ -189,9 +221,12 @@ enum fr_rc tr_merge(const struct tr_merge_opts *o, int64_t *merged, struct fr_er
             continue;
         parts[count] = (struct part){.o = o, .from = t};
         rc = describe(&parts[count], err);
-        *merged += parts[count].weight == t;
-        items[count] = (struct tr_st_item){
-            .name = t->name, .type = t->type, .ndim = t->ndim, .fill = fill, .arg = &parts[count]};
+        *merged += parts[count].adapter != NULL && parts[count].weight == t;
+        items[count] = (struct tr_st_item){.name = t->name,
+                                           .type = parts[count].type,
+                                           .ndim = t->ndim,
+                                           .fill = fill,
+                                           .arg = &parts[count]};
         memcpy(items[count++].shape, t->shape, sizeof(t->shape));
     }
     if (o->params == NULL)

@@ -9,12 +9,13 @@
  * A state is written to a temporary folder, fsynced and renamed; state.json carries the SHA-256 of
  * the tensor file.
  *
- * Of trained weights every rank writes a part of its own, part-RRRRR-of-WWWWW.safetensors, with
- * 1-d f32 tensors "master:NAME@FIRST", "m:…", "v:…": elements of NAME from FIRST on. state.json
- * lists the parts: bytes, SHA-256, the host that wrote each. With copies a part also stands on the
- * nodes after its own, so that a lost node loses nothing. Any number of ranks reads any number
- * of parts; a part that a rank does not see comes from a rank that sees it. States but the newest
- * whole one are removed before a new one is written, so that two exist at once.
+ * Where weights train, alone or beside adapters, every rank writes a part of its own with all that
+ * it updates, part-RRRRR-of-WWWWW.safetensors, with 1-d f32 tensors "master:NAME@FIRST", "m:…",
+ * "v:…": elements of NAME from FIRST on. state.json lists the parts: bytes, SHA-256, the host that
+ * wrote each. With copies a part also stands on the nodes after its own, so that a lost node loses
+ * nothing. Any number of ranks reads any number of parts; a part that a rank does not see comes
+ * from a rank that sees it. States but the newest whole one are removed before a new one is
+ * written, so that two exist at once.
  */
 #ifndef TR_SAVE_RESUME_H
 #define TR_SAVE_RESUME_H
@@ -36,7 +37,7 @@ struct tr_resume {
     size_t flat_states; /* 3 on the first rank of a node, which reads and writes; else at least 1 */
     const int64_t *kept; /* borrows: n_kept steps whose states stay */
     size_t n_kept;
-    int copies; /* nodes that have each part of trained weights; 0 is 1 */
+    int copies;           /* nodes that have each part of trained weights; 0 is 1 */
     int64_t accumulation; /* micro-batches of a step and rank, now: a state of another number of */
     int64_t micro_per_epoch; /* ranks is taken up at the same step of the epoch */
     int64_t whole; /* the newest state in output_dir that this run read or wrote; 0: none */

@@ -293,7 +293,7 @@ static enum fr_rc find_needs(struct attempt *t, struct fr_err *err)
     if (mine == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %d parts", s->n);
     memset(mine, 0, (size_t)s->n);
-    r = tr_grads_ranges(t->h->o->grads, &n);
+    r = tr_optim_ranges(t->h->o, &n);
     for (size_t i = 0; i < n && lacks.rc == FR_OK; i++)
         for (int64_t at = r[i].first; at < r[i].first + r[i].n;) {
             const struct resume_entry *e = resume_entry_at(s, r[i].name, at);

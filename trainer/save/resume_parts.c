@@ -67,7 +67,7 @@ static enum fr_rc write_tensors(struct tr_optim *o, const char *path, struct fr_
     size_t n, count = 0;
     enum fr_rc rc = FR_OK;
 
-    r = tr_grads_ranges(o->grads, &n);
+    r = tr_optim_ranges(o, &n);
     items = fr_arena_array(&arena, n * RESUME_STATES + 1, sizeof(*items));
     joined = fr_arena_array(&arena, n * RESUME_STATES + 1, sizeof(*joined));
     if (items == NULL || joined == NULL)

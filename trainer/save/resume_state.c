@@ -257,12 +257,14 @@ enum fr_rc resume_same_run(const struct tr_resume *r, const struct tr_optim *o, 
                 {"config", r->digests.config, NULL}};
     const json_t *d = json_object_get(root, "digests");
     bool parts = json_object_get(root, "parts") != NULL;
+    const char *config = json_string_value(json_object_get(d, "config"));
+    bool full = config != NULL && strstr(config, "--finetuning_type=") != NULL;
     struct fr_buf what = {0};
 
-    if (parts != (o->grads != NULL))
+    if (full != (strstr(r->digests.config, "--finetuning_type=") != NULL))
         fr_buf_fmt(&what, "step-%lld is of a %s run",
                    (long long)json_integer_value(json_object_get(root, "step")),
-                   parts ? "full" : "LoRA");
+                   full ? "full" : "LoRA");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && what.n == 0; i++) {
         const char *theirs = json_string_value(json_object_get(d, rows[i].key));
         if (theirs == NULL)
@@ -272,6 +274,8 @@ enum fr_rc resume_same_run(const struct tr_resume *r, const struct tr_optim *o, 
         else if (strcmp(theirs, rows[i].mine) != 0)
             tr_identity_difference(theirs, rows[i].mine, &what);
     }
+    if (what.n == 0 && parts != (o->grads != NULL))
+        return fr_fail(err, FR_CORRUPT, "state.json lacks its parts");
     if (what.n == 0)
         return FR_OK;
     fr_fail(

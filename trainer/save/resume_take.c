@@ -214,7 +214,7 @@ enum fr_rc resume_parts_take(const struct resume_parts *s, struct tr_optim *o, s
 
     if (t.host == NULL)
         return fr_fail(err, FR_NOMEM, "no memory to read a resume state");
-    t.ranges = tr_grads_ranges(o->grads, &t.n);
+    t.ranges = tr_optim_ranges(o, &t.n);
     rc = take_seen(&t, err);
     if (rc == FR_OK && !all_seen(s))
         rc = take_unseen(&t, err);

@@ -378,6 +378,7 @@ bool grads_part_whole(const struct tr_grads *g, const struct grads_part *p)
 enum fr_rc tr_grads_updated(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
 {
     struct tr_allgather x = {.items = g->items, .what = "trained weights"};
+    size_t before[TR_LINK_CLASSES];
     enum fr_rc rc = tr_shard_changed(g->o.shard, q, err);
 
     if (rc != FR_OK || g->ranks == 1)
@@ -388,5 +389,10 @@ enum fr_rc tr_grads_updated(struct tr_grads *g, struct tr_queue *q, struct fr_er
         if (grads_part_whole(g, p))
             g->items[x.n++] = grads_item_of(g, p);
     }
-    return x.n == 0 ? FR_OK : tr_comm_all_gather(g->o.comm, q, &x, err);
+    if (x.n == 0) /* at stage 3 */
+        return FR_OK;
+    memcpy(before, g->o.comm->class_bytes, sizeof(before));
+    rc = tr_comm_all_gather(g->o.comm, q, &x, err);
+    grads_count(g, before, g->moved.updated);
+    return rc;
 }

@@ -67,9 +67,9 @@ struct tr_grads_shares {
 };
 void tr_grads_shares(const struct tr_grads *g, struct tr_grads_shares *out);
 
-/* Payload of gradients that this rank has sent so far. */
+/* Payload that this rank has sent so far: gradients, and weights after an update. */
 struct tr_grads_moved {
-    size_t reduced[TR_LINK_CLASSES], rows[TR_LINK_CLASSES];
+    size_t reduced[TR_LINK_CLASSES], rows[TR_LINK_CLASSES], updated[TR_LINK_CLASSES];
 };
 void tr_grads_moved(const struct tr_grads *g, struct tr_grads_moved *out);
 

@@ -59,8 +59,10 @@ struct tr_st_tensor {
     int ndim; /* 0: a scalar */
     int64_t shape[TR_ST_DIMS];
     int64_t elements, bytes;
-    int file;       /* which of the checkpoint's files */
-    bool absent;    /* the file is missing: type, shape and offset are unknown */
+    int file;    /* which of the checkpoint's files */
+    bool absent; /* the file is missing: type, shape and offset are unknown */
+    bool over;   /* it was laid over one of the type `under` (tr_st_lay_over) */
+    enum tr_st_type under;
     int64_t offset; /* first byte, from the start of that file */
 };
 
@@ -93,6 +95,15 @@ enum fr_rc tr_st_whole_names(struct tr_st *st, const char *const *roots, size_t 
 /* Renames a tensor. Invalidates pointers to tensors. */
 enum fr_rc tr_st_rename(struct tr_st *st, const struct tr_st_tensor *t, const char *name,
                         struct fr_err *err);
+
+/* A second name for a tensor. Invalidates pointers to tensors. */
+enum fr_rc tr_st_alias(struct tr_st *st, const struct tr_st_tensor *t, const char *name,
+                       struct fr_err *err);
+
+/* From now on `name` of st, which may have one or not, is tensor t of another checkpoint, which may
+ * be closed after that. Invalidates pointers to tensors. */
+enum fr_rc tr_st_lay_over(struct tr_st *st, const struct tr_st *from, const struct tr_st_tensor *t,
+                          const char *name, struct fr_err *err);
 
 /* Whether two tensors hold the same numbers once rounded to dtype. Reads both; neither is absent.
  */

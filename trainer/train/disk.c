@@ -18,12 +18,15 @@ static struct tr_resume_size size_of(const struct tr_run *r)
     enum tr_dtype saved = r->trained.save_masters ? TR_F32 : tr_run_compute_type(r);
     struct tr_params p;
 
-    if (g != NULL)
-        return (struct tr_resume_size){
-            .state = tr_grads_elements(g) * 12 / c->size * ranks_kept(c, r->args->resume_copies),
-            .at_once = 2,
-            .checkpoint = tr_grads_elements(g) * (int64_t)tr_dtype_bytes(saved)};
     tr_model_params(r->model, &p);
+    if (g != NULL) {
+        int64_t trained = tr_grads_elements(g) + p.elements;
+
+        return (struct tr_resume_size){.state = trained * 12 / c->size *
+                                                ranks_kept(c, r->args->resume_copies),
+                                       .at_once = 2,
+                                       .checkpoint = trained * (int64_t)tr_dtype_bytes(saved)};
+    }
     return (struct tr_resume_size){
         .state = p.elements * 12, .at_once = 3, .checkpoint = p.elements * 4};
 }

@@ -2,6 +2,7 @@
 
 #include "engine/base/sys.h"
 #include "trainer/config/folder.h"
+#include "trainer/config/lora_saves.h"
 #include "trainer/save/export.h"
 #include "trainer/save/files.h"
 #include "trainer/train/groups.h"
@@ -30,7 +31,7 @@ static enum fr_rc load_adapter(struct tr_infer *x, const struct tr_infer_opts *o
         goto out;
     }
     memset(flat, 0, (size_t)p.padded * sizeof(*flat));
-    if ((rc = tr_import_adapter(o->adapter_dir, &p, flat, err)) != FR_OK)
+    if ((rc = tr_import_adapter(o->adapter_dir, &p, &x->lora, flat, err)) != FR_OK)
         goto out;
     host = tr_view1(rounded, o->compute, p.padded);
     for (int64_t i = 0; i < p.padded; i++)
@@ -106,6 +107,8 @@ enum fr_rc tr_infer_open(struct tr_infer *x, const struct tr_infer_opts *o, stru
         m.lora = &x->lora;
         if ((rc = tr_lora_read(o->adapter_dir, &x->lora, err)) == FR_OK)
             rc = tr_lora_resolve(&x->lora, &x->config, err);
+        if (rc == FR_OK)
+            rc = tr_lora_settle(&x->lora, &x->config, x->st, err);
     }
     if (rc == FR_OK && o->stay)
         rc = make_groups(x, o, err);

@@ -118,9 +118,8 @@ static const char *cure(const struct tr_run *r, const struct tr_memory_row *row)
         return "lower stage3_max_live_parameters";
     if (strcmp(row->name, NCCL_OWN) == 0)
         return "lower NCCL_BUFFSIZE or NCCL_MAX_NCHANNELS";
-    if (r->trained.all &&
-        (strcmp(row->name, "gradients") == 0 || strcmp(row->name, "optimizer") == 0 ||
-         strcmp(row->name, "optimizer states") == 0))
+    if ((r->trained.all && strcmp(row->name, "optimizer") == 0) ||
+        strcmp(row->name, "gradients") == 0 || strcmp(row->name, "optimizer states") == 0)
         return r->host != NULL ? "take more nodes"
                                : "take more ranks, or zero_optimization.offload_optimizer";
     if (strcmp(row->name, "adapters") == 0 || strcmp(row->name, "optimizer") == 0 ||
@@ -239,8 +238,10 @@ static enum fr_rc check_host(const struct tr_run *r, const struct table *t, stru
         if (need > all[k].room)
             rc = fr_fail(err, FR_NOMEM,
                          "offload_optimizer: %.1f GB of host memory a node, %.1f available: take "
-                         "more nodes, or --finetuning_type freeze or lora",
-                         (double)need * 1e-9, (double)all[k].room * 1e-9);
+                         "more nodes, or %s",
+                         (double)need * 1e-9, (double)all[k].room * 1e-9,
+                         r->trained.all ? "--finetuning_type freeze or lora"
+                                        : "fewer modules of --additional_target");
     }
     fr_sys.free(all);
     return rc;

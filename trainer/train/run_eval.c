@@ -203,7 +203,7 @@ static enum fr_rc import_adapter(struct tr_run *r, const char *dir, struct fr_er
 
     if (r->env.comm->rank == 0) {
         memset(r->flat, 0, (size_t)r->optim.params.padded * sizeof(float));
-        why.rc = tr_import_adapter(dir, &r->optim.params, r->flat, &why);
+        why.rc = tr_import_adapter(dir, &r->optim.params, &r->lora, r->flat, &why);
     }
     if ((rc = tr_comm_host_broadcast(r->env.comm, &why, sizeof(why), 0, err)) != FR_OK)
         return rc;
@@ -224,7 +224,10 @@ enum fr_rc tr_run_load_best(struct tr_run *r, struct fr_err *err)
     if (!r->args->load_best_model_at_end || p->best_step == 0)
         return FR_OK;
     snprintf(dir, sizeof(dir), "%s/checkpoint-%lld", r->args->output_dir, (long long)p->best_step);
-    rc = r->trained.all ? tr_import_model(dir, &r->optim, err) : import_adapter(r, dir, err);
+    rc =
+        tr_trained_any(&r->trained) ? tr_import_model(dir, !r->trained.all, &r->optim, err) : FR_OK;
+    if (rc == FR_OK && !r->trained.all)
+        rc = import_adapter(r, dir, err);
     if (rc == FR_NOTFOUND) {
         if (first)
             fr_log(FR_LOG_WARN, "train",

@@ -3,6 +3,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "trainer/config/folder.h"
+#include "trainer/config/lora_saves.h"
 #include "trainer/save/export.h"
 #include "trainer/save/files.h"
 #include "trainer/train/loading.h"
@@ -104,6 +105,21 @@ static enum fr_rc check_saved(const struct tr_run *r, struct fr_err *err)
         flag);
 }
 
+/* Adapters: of the flags, or those to go on with, and what trains whole beside them. */
+static enum fr_rc read_adapter(struct tr_run *r, struct fr_err *err)
+{
+    const struct tr_args *a = r->args;
+    enum fr_rc rc;
+
+    if (strcmp(a->finetuning_type, "lora") != 0)
+        return FR_OK;
+    rc = a->adapter_name_or_path != NULL ? tr_lora_read(a->adapter_name_or_path, &r->lora, err)
+                                         : tr_lora_from_args(a, &r->lora, err);
+    if (rc == FR_OK)
+        rc = tr_lora_resolve(&r->lora, &r->config, err);
+    return rc == FR_OK ? tr_lora_settle(&r->lora, &r->config, r->st, err) : rc;
+}
+
 static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
@@ -113,7 +129,14 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
                                 .hidden_size = r->config.hidden_size};
     struct fr_buf notes = {0};
     int64_t samples = 0;
-    enum fr_rc rc = tr_sampler_micros(r->sampler, 0, &r->micros, &samples, err);
+    enum fr_rc rc = tr_trained_read(a, &r->config, &r->trained, &notes, err);
+
+    if (rc == FR_OK)
+        rc = read_adapter(r, err);
+    tr_trained_beside(&r->trained, &r->lora);
+    flags.weights = tr_trained_any(&r->trained);
+    if (rc == FR_OK)
+        rc = tr_sampler_micros(r->sampler, 0, &r->micros, &samples, err);
 
     if (rc == FR_OK)
         rc = tr_args_derive(a, samples, r->env.comm->size, &r->derived, err);
@@ -123,14 +146,7 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
     else if (rc == FR_OK)
         tr_ds_default(&flags, &r->ds);
     if (rc == FR_OK)
-        rc = tr_trained_read(a, &r->config, &r->trained, &notes, err);
-    if (rc == FR_OK)
         rc = check_saved(r, err);
-    if (rc == FR_OK && !r->trained.all)
-        rc = a->adapter_name_or_path != NULL ? tr_lora_read(a->adapter_name_or_path, &r->lora, err)
-                                             : tr_lora_from_args(a, &r->lora, err);
-    if (rc == FR_OK && !r->trained.all)
-        rc = tr_lora_resolve(&r->lora, &r->config, err);
     if (rc == FR_OK)
         rc = tr_schedule_make(a, &r->ds, &r->derived, &r->schedule, err);
     if (rc == FR_OK)
@@ -153,7 +169,7 @@ int64_t tr_run_trainable(const struct tr_run *r)
 {
     const struct tr_grads *g = tr_model_grads(r->model);
 
-    return g != NULL ? tr_grads_elements(g) : r->optim.params.elements;
+    return (g != NULL ? tr_grads_elements(g) : 0) + r->optim.params.elements;
 }
 
 /* Rows are made of a stream as it goes. */
@@ -206,7 +222,7 @@ static enum fr_rc open_host(struct tr_run *r, struct fr_err *err)
 {
     enum fr_rc rc;
 
-    if (!r->trained.all || r->ds.offload_optimizer == TR_OFFLOAD_NONE)
+    if (!tr_trained_any(&r->trained) || r->ds.offload_optimizer == TR_OFFLOAD_NONE)
         return FR_OK;
     if ((rc = tr_run_make_states(r, err)) != FR_OK)
         return rc;
@@ -225,7 +241,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         .comm = r->env.comm,
         .config = &r->config,
         .lora = r->trained.all ? NULL : &r->lora,
-        .trained = r->trained.all ? &r->trained : NULL,
+        .trained = tr_trained_any(&r->trained) ? &r->trained : NULL,
         .compute = tr_run_compute_type(r),
         .partition = r->ds.stage == 3,
         .place = apart && r->ds.offload_param != TR_OFFLOAD_NONE ? TR_PLACE_HOST : TR_PLACE_DEVICE,
@@ -269,7 +285,8 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     if (rc != FR_OK)
         return rc;
     tr_run_say_layout(r);
-    r->resume.flat_states = r->env.comm->local_rank == 0 ? STATES : 1;
+    r->resume.flat_states =
+        r->env.comm->local_rank == 0 && !tr_trained_any(&r->trained) ? STATES : 1;
     rc = tr_run_take_memory(r, err);
     return rc == FR_OK ? tr_run_open_states(r, err) : rc;
 }
@@ -328,7 +345,7 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
         return rc;
     tr_optim_draw(&r->optim.params, (uint64_t)a->seed, r->flat);
     if (a->adapter_name_or_path != NULL)
-        rc = tr_import_adapter(a->adapter_name_or_path, &r->optim.params, r->flat, err);
+        rc = tr_import_adapter(a->adapter_name_or_path, &r->optim.params, &r->lora, r->flat, err);
     if (rc == FR_OK)
         rc = tr_optim_set(&r->optim, r->flat, err);
     if (rc != FR_OK)

@@ -190,7 +190,9 @@ static bool trains_embedding(const struct tr_args *a)
 {
     return strcmp(a->finetuning_type, "full") == 0 ||
            (strcmp(a->finetuning_type, "freeze") == 0 && a->freeze_extra_modules != NULL &&
-            strstr(a->freeze_extra_modules, "embed_tokens") != NULL);
+            strstr(a->freeze_extra_modules, "embed_tokens") != NULL) ||
+           (strcmp(a->finetuning_type, "lora") == 0 && a->additional_target != NULL &&
+            strstr(a->additional_target, "embed_tokens") != NULL);
 }
 
 /* With the stop words of the template. */

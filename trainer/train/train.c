@@ -165,21 +165,22 @@ static enum fr_rc write_card(const struct tr_run *r, const char *dir, struct fr_
 /* The trained weights, in a folder; every rank calls. */
 static enum fr_rc export_weights(struct tr_run *r, const char *dir, struct fr_err *err)
 {
-    struct tr_export_model o = {.model = r->model,
-                                .world = r->env.comm,
-                                .st = r->st,
-                                .args = r->args,
-                                .type = tr_run_compute_type(r),
-                                .shard_bytes = r->args->max_shard_size,
-                                .tied = r->config.tie_word_embeddings};
+    struct tr_export_model o = {
+        .out = {.model = r->model, .world = r->env.comm, .type = tr_run_compute_type(r)},
+        .st = r->st,
+        .args = r->args,
+        .shard_bytes = r->args->max_shard_size,
+        .tied = r->config.tie_word_embeddings};
+    struct tr_adapter_out a = {
+        .params = &r->optim.params, .flat = r->flat, .args = r->args, .lora = &r->lora};
 
-    if (r->trained.save_masters && o.type != TR_F32)
-        o.masters = &r->optim;
+    if (r->trained.save_masters && o.out.type != TR_F32)
+        o.out.masters = &r->optim;
     if (r->trained.all)
         return tr_export_model(dir, &o, err);
-    return r->env.comm->rank == 0
-               ? tr_export_adapter(dir, &r->optim.params, r->flat, r->args, &r->lora, err)
-               : FR_OK;
+    if (r->trained.beside != NULL)
+        return tr_export_adapter_beside(dir, &a, &o.out, r->st, err);
+    return r->env.comm->rank == 0 ? tr_export_adapter(dir, &a, err) : FR_OK;
 }
 
 /* checkpoint-N, made whole under another name first. Rank 0 writes. */
@@ -509,8 +510,9 @@ static enum fr_rc finish(struct tr_run *r, struct fr_err *err)
 static void banner(struct tr_run *r, const struct tr_model_counts *c)
 {
     int64_t trainable = tr_run_trainable(r);
+    bool untied = r->trained.tied && !r->config.tie_word_embeddings;
     int64_t all = c->total - c->router_biases + /* no parameters in the reference */
-                  r->optim.params.elements;
+                  (r->trained.all ? 0 : trainable) - (untied ? c->head : 0);
 
     tr_say("Fine-tuning method: %s", r->trained.freeze ? "Freeze"
                                      : r->trained.all  ? "Full"

@@ -20,7 +20,7 @@ static enum fr_rc load(const char *source, const struct tr_args *a, int64_t worl
                        struct tr_ds_config *c, struct fr_buf *notes, struct fr_err *err)
 {
     static const struct tr_derived d = {.total_steps = 100, .warmup_steps = 10};
-    struct tr_ds_flags flags = {a, &d, world, 64};
+    struct tr_ds_flags flags = {.args = a, .derived = &d, .world = world, .hidden_size = 64};
 
     err->msg[0] = '\0';
     return tr_ds_load(source, &flags, c, notes, err);
@@ -502,7 +502,7 @@ static enum fr_rc load_fitting(const char *path, struct fr_err *err)
             a.adam_beta1 = 0.8;
         a.seed = 42;
         struct tr_derived d = {.total_steps = 100, .warmup_steps = 1000};
-        rc = tr_ds_load(path, &(struct tr_ds_flags){&a, &d, 1, 64}, &c, NULL, err);
+        rc = tr_ds_load(path, &(struct tr_ds_flags){&a, &d, 1, 64, false}, &c, NULL, err);
     }
     tr_args_finish(&a);
     return rc;

@@ -411,7 +411,7 @@ static void test_layouts(void)
     CHECK_INT(p->counts.total, ROUTED + LINEARS + OTHERS);
     CHECK(same(p->weights, WEIGHTS) && same(p->experts, 2 * ROUTED));
     CHECK(same(p->head, 2 * V * H) && same(p->never, 2 * (OTHERS - V * H)));
-    CHECK(same(p->adapters, ADAPTERS) && same(p->checkpoint, ADAPTERS * (2 + 12)));
+    CHECK(same(p->adapters, ADAPTERS) && same(p->checkpoint, ADAPTERS * (4 + 12)));
     CHECK(same(p->flops, flops_a_token()));
     CHECK(same(p->wins_tokens * GPUS * p->all.far * ROW, z->far_bytes));
     CHECK(p->all.near > p->node.near && p->node.near > 0 && p->node.far == 0);

@@ -98,6 +98,7 @@ static void test_trained(void)
 
     config = tiny_config(&(struct tiny){.kv_heads = 2});
     job.trained = &all;
+    job.lora = NULL;
     check_row("two layouts, each with the optimizer on either side");
     if (!make(p, &job, &c) || !CHECK(p->n == 4 && p->adapters == 0))
         return;
@@ -160,6 +161,7 @@ static void test_trained_experts(void)
 
         check_row(i == 0 ? "attention" : i == 1 ? "two nodes" : "all");
         job.trained = i < 2 ? &attention : &all;
+        job.lora = NULL;
         if (make(p, &job, &c))
             CHECK_INT(p->n, i == 0 ? 5 : 4);
         CHECK_INT(p->trained.experts, i == 2);
@@ -179,6 +181,7 @@ static void test_times(void)
     CHECK(t[0] == 1 && t[1] == 1 && t[2] == 6 && t[3] == 0);
     check_row("weights");
     job.trained = &all;
+    job.lora = NULL;
     job.accumulation = 5;
     tr_plan_times(&job, 8, 5, t);
     CHECK(t[0] == 1 && t[1] == 1 && t[2] == 3 && t[3] == 1 && t[5] == 3);

@@ -80,6 +80,7 @@ static const struct {
 };
 enum { TENSORS = sizeof(tensors) / sizeof(tensors[0]) };
 
+static const struct tr_lora_config none;
 static float flat[FLAT];
 
 static void number_flat(void)
@@ -129,18 +130,24 @@ static void test_back(void)
     check_row("read back");
     for (int i = 0; i < FLAT; i++)
         back[i] = -1;
-    CHECK_INT(tr_import_adapter("new/out", &both, back, NULL), FR_OK);
+    CHECK_INT(tr_import_adapter("new/out", &both, &none, back, NULL), FR_OK);
     for (int i = 0; i < FLAT; i++)
         CHECK(back[i] == (i < 6 || (i >= 8 && i < 16) || (i >= 32 && i < 37) || i == 40 || i == 41
                               ? flat[i]
                               : -1));
 }
 
+static enum fr_rc export(const char *to, const struct tr_params *p, const struct tr_args *a,
+                         struct fr_err *err) {
+    struct tr_lora_config l = lora();
+
+    return tr_export_adapter(to, &(struct tr_adapter_out){p, flat, a, &l, NULL, 0}, err);
+}
+
 /* Every file of the folder. */
 static void test_adapter(void)
 {
     struct tr_args a;
-    struct tr_lora_config l = lora();
     struct fr_buf args = {0};
     struct fr_err err = {0};
 
@@ -155,7 +162,7 @@ static void test_adapter(void)
     put("model/config.json", "{}");
     put("model/vocab.txt", "a\n");
     number_flat();
-    if (!CHECK_INT(tr_export_adapter("new/out", &both, flat, &a, &l, &err), FR_OK))
+    if (!CHECK_INT(export("new/out", &both, &a, &err), FR_OK))
         printf("   %s\n", err.msg);
     check_names("new/out", "adapter_config.json adapter_model.safetensors chat_template.jinja "
                            "special_tokens_map.json tokenizer.json tokenizer_config.json "
@@ -171,7 +178,7 @@ static void test_adapter(void)
     test_back();
     check_row("a base without a tokenizer");
     a.model_name_or_path = "new";
-    CHECK_INT(tr_export_adapter("new/bare", &both, flat, &a, &l, &err), FR_OK);
+    CHECK_INT(export("new/bare", &both, &a, &err), FR_OK);
     check_names("new/bare", "adapter_config.json adapter_model.safetensors training_args.json");
     fr_buf_finish(&args);
     tr_args_finish(&a);
@@ -196,7 +203,6 @@ static void test_export_refused(void)
         {"o_proj.lora_B.weight holds a value that is not finite (element 1); nothing was saved", 41,
          -INFINITY, 2, 2},
     };
-    struct tr_lora_config l = lora();
     struct tr_args a;
 
     tr_args_init(&a);
@@ -211,7 +217,7 @@ static void test_export_refused(void)
             flat[rows[i].at] = rows[i].value;
         p.n = rows[i].n;
         adapters[0].r = rows[i].r;
-        CHECK_INT(tr_export_adapter("refused", &p, flat, &a, &l, &err), FR_CORRUPT);
+        CHECK_INT(export("refused", &p, &a, &err), FR_CORRUPT);
         CHECK(strncmp(err.msg, "saving the adapter to refused: ", 31) == 0 &&
               strstr(err.msg, rows[i].want) != NULL);
         CHECK(access("refused", F_OK) != 0);
@@ -220,7 +226,7 @@ static void test_export_refused(void)
     check_row("what is not finite in a gap");
     number_flat();
     flat[6] = NAN;
-    CHECK_INT(tr_export_adapter("gap", &both, flat, &a, &l, NULL), FR_OK);
+    CHECK_INT(export("gap", &both, &a, NULL), FR_OK);
     tr_args_finish(&a);
 }
 
@@ -277,13 +283,13 @@ static void test_import(void)
                                              .data = files[i].data};
         CHECK_INT(tr_st_write("read/adapter_model.safetensors", items, n, NULL, 0, &err), FR_OK);
         if (files[i].want != NULL) {
-            CHECK(tr_import_adapter("read", &both, got, &err) != FR_OK);
+            CHECK(tr_import_adapter("read", &both, &none, got, &err) != FR_OK);
             if (!CHECK(strncmp(err.msg, "adapter read/adapter_model.safetensors: ", 40) == 0 &&
                        strstr(err.msg, files[i].want) != NULL))
                 printf("   %s\n", err.msg);
             continue;
         }
-        if (!CHECK_INT(tr_import_adapter("read", &both, got, &err), FR_OK))
+        if (!CHECK_INT(tr_import_adapter("read", &both, &none, got, &err), FR_OK))
             printf("   %s\n", err.msg);
         CHECK(got[0] == 1 && got[5] == 6 && got[6] == 0 && got[8] == 1 && got[15] == 8 &&
               got[16] == 0 && got[32] == 1 && got[36] == 5 && got[40] == 1 && got[41] == 2);

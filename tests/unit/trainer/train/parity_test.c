@@ -152,7 +152,7 @@ static enum fr_rc load(struct parity *p, enum tr_dtype compute, size_t keep, str
         return rc;
     tr_model_params(p->model, &p->p);
     p->flat = calloc((size_t)p->p.padded, sizeof(float));
-    if ((rc = tr_import_adapter(p->dir, &p->p, p->flat, err)) != FR_OK ||
+    if ((rc = tr_import_adapter(p->dir, &p->p, &p->lora, p->flat, err)) != FR_OK ||
         (rc = tr_optim_set(&p->optim, p->flat, err)) != FR_OK)
         return rc;
     p->logits = calloc((size_t)(p->mb.T * p->config.vocab_size), sizeof(float));
