@@ -3,7 +3,7 @@
 and PEFT (tests/golden/additional.py), the same bits for every number of ranks and stage, what the adapter holds, who reads it, states
 to go on from, what is refused.
 
-usage: trainer_additional.py BUILD [states | cuda]     (cuda: on the simulated GPU)
+usage: trainer_additional.py BUILD [states | resized | cuda]     (cuda: on the simulated GPU)
 """
 import json
 import os
@@ -62,7 +62,7 @@ def train(out, model, world=1, **more):
 
 
 def refused(what, model, want, code=2, **more):
-    run = t.launch("refused", 1, **flags(model, steps=1, **more))
+    run = t.launch("refused", 1, **flags(model, **dict(more, steps=1)))
     t.same(what + ": exit status", run.wait(), code)
     t.has(what, run.text(), want)
 
@@ -80,7 +80,7 @@ def tensors(path):
         return found
 
 
-def run(words, want=0):
+def command(words, want=0):
     done = subprocess.run([t.flowtrain] + words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     t.check(" ".join(words[:2]) + ": exit status", done.returncode == want, done.stdout)
     return done.stdout
@@ -89,7 +89,7 @@ def run(words, want=0):
 def logits(model, adapter=None, ids=((3, 17, 45, 8, 8, 30, 2, 21),)):
     with open("ids.json", "w") as f:
         json.dump(ids, f)
-    run(["forward", "--model_name_or_path", model, "--input_ids", "ids.json", "--output", "f.safetensors", "--device", "cpu"] +
+    command(["forward", "--model_name_or_path", model, "--input_ids", "ids.json", "--output", "f.safetensors", "--device", "cpu"] +
         (["--adapter_name_or_path", adapter] if adapter else []))
     return t.tensors("f.safetensors", also=("I32",))["logits"]
 
@@ -147,27 +147,27 @@ def saved():
     t.check("masters, not what they round to", any(struct.unpack("<I", got[PREFIX + "lm_head.weight"][2][i:i + 4])[0] & 0xffff
                                                    for i in range(0, 4096, 4)))
     t.check("they have changed", all(got[PREFIX + n][2] != base[n][2] for n in ("model.embed_tokens.weight", "lm_head.weight")))
-    said = json.loads(run(["inspect", "saved", "--verify", "--json"]))
+    said = json.loads(command(["inspect", "saved", "--verify", "--json"]))
     t.same("inspect: tensors", (said["verified"], said["modules_to_save"]), (14, ["embed_tokens", "lm_head"]))
     shutil.move("llama", "away")
-    said = json.loads(run(["inspect", "saved", "--verify", "--json"]))
+    said = json.loads(command(["inspect", "saved", "--verify", "--json"]))
     t.same("inspect without the base", said["verified"], 14)
     shutil.move("away", "llama")
 
     # The merged model is base and adapter, whoever asks.
     for name, model, of in (("ends", "llama", {}), ("tied", "qwen2-tied", dict(additional_target="lm_head,norm"))):
         train(name + "-a", model, **dict(ENDS, **of))
-        run(["merge", "--model_name_or_path", model, "--adapter_name_or_path", name + "-a", "--output", name + "-m"])
+        command(["merge", "--model_name_or_path", model, "--adapter_name_or_path", name + "-a", "--output", name + "-m"])
         both, alone, merged = logits(model, name + "-a"), logits(model), logits(name + "-m")
         t.check(name + ": merged", distance(merged, both) < 1e-5 < distance(alone, both), (distance(merged, both), distance(alone, both)))
         t.same(name + ": merged, types", {v[0] for v in tensors(name + "-m/model.safetensors").values()}, {"F32"})
         t.same(name + ": merged, the head", "lm_head.weight" in tensors(name + "-m/model.safetensors"), True)
         t.same(name + ": config.json", read(name + "-m/config.json")["tie_word_embeddings"], False)
-        t.has(name + ": export", run(["export", "--check", "--model_name_or_path", model, "--adapter_name_or_path", name + "-a", "--merged",
+        t.has(name + ": export", command(["export", "--check", "--model_name_or_path", model, "--adapter_name_or_path", name + "-a", "--merged",
                                       name + "-m"]), "modules trained whole (modules_to_save): PEFT loads them")
         data = ["--template", "default", "--dataset", "arithmetic", "--dataset_dir", "ex/data", "--max_samples", "6", "--device", "cpu"]
         for words in (["eval"], ["generate", "--max_new_tokens", "6"]):
-            said = [answers(run(words + place + data)) for place in
+            said = [answers(command(words + place + data)) for place in
                     (["--model_name_or_path", model, "--adapter_name_or_path", name + "-a"], ["--model_name_or_path", name + "-m"],
                      ["--model_name_or_path", model])]
             t.check("%s: %s of the merged one and of the adapter" % (name, words[0]), said[0] and said[0] == said[1] != said[2], said)
@@ -180,10 +180,10 @@ def answers(text):
 
 def planned():
     """What plan says before, and a run at its end."""
-    text = run(["plan", "--gpus", "2", "llama"] + [w for k, v in ENDS.items() for w in ("--" + k, str(v))])
+    text = command(["plan", "--gpus", "2", "llama"] + [w for k, v in ENDS.items() for w in ("--" + k, str(v))])
     t.has("plan: how many", text, "adapters of 2688 (rank 4), and 65536 train whole beside them (--additional_target)")
     t.check("plan: rows of memory", re.search(r"  gradients +[\d.]+ ", text) and re.search(r"  adapters +[\d.]+ ", text), text)
-    said = json.loads(run(["plan", "--json", "--gpus", "2", "llama"] + [w for k, v in ENDS.items() for w in ("--" + k, str(v))]))
+    said = json.loads(command(["plan", "--json", "--gpus", "2", "llama"] + [w for k, v in ENDS.items() for w in ("--" + k, str(v))]))
     t.same("plan: a checkpoint", said["checkpoint_bytes"], 16 * (said["adapters"] + said["trained"]))
     t.same("plan: numbers", (said["adapters"], said["trained"]), (2688, 65536))
     for world, stage in ((2, 3), (3, 2), (2, 0)):
@@ -200,15 +200,15 @@ def theirs(golden):
     os.mkdir("tiny-config")
     with open("tiny-config/config.json", "w") as f:
         json.dump(golden["config"], f)
-    run(["init", "--config", "tiny-config", "--output", "tiny"])
+    command(["init", "--config", "tiny-config", "--output", "tiny"])
     want = [x for row in golden["logits"] for x in row]
     adapter = os.path.join(GOLDEN, "additional")
     got = logits("tiny", adapter, golden["ids"])
     t.check("PEFT's adapter: its logits", distance(got, want) < 1e-5, distance(got, want))
     t.check("PEFT's adapter: has effect", distance(logits("tiny", None, golden["ids"]), want) > 1e-2)
-    t.same("PEFT's adapter: tensors", json.loads(run(["inspect", adapter, "--verify", "--json", "--model", "tiny"]))["verified"],
+    t.same("PEFT's adapter: tensors", json.loads(command(["inspect", adapter, "--verify", "--json", "--model", "tiny"]))["verified"],
            len(golden["names"]))
-    run(["merge", "--model_name_or_path", "tiny", "--adapter_name_or_path", adapter, "--output", "tiny-merged"])
+    command(["merge", "--model_name_or_path", "tiny", "--adapter_name_or_path", adapter, "--output", "tiny-merged"])
     got = logits("tiny-merged", None, golden["ids"])
     t.check("PEFT's adapter, merged: its logits", distance(got, want) < 1e-5, distance(got, want))
 
@@ -249,9 +249,64 @@ def refusals():
             ("no names", "llama", "--additional_target names no module", dict(additional_target=",")),
             ("freeze", "llama", "--additional_target belongs to --finetuning_type lora", dict(finetuning_type="freeze", additional_target="norm"))):
         refused(what, model, want, **dict(ENDS, **more))
-    t.same("FP8: made", run(["convert", "--model_name_or_path", "deepseek_v3", "--to", "fp8", "--output", "fp8"]) is None, False)
+    t.same("FP8: made", command(["convert", "--model_name_or_path", "deepseek_v3", "--to", "fp8", "--output", "fp8"]) is None, False)
     refused("FP8", "fp8", "is FP8 and cannot be trained", **dict(ENDS, lora_target="kv_b_proj", additional_target="o_proj"))
     t.has("FP8: the ends train", train("fp8-out", "fp8", steps=2, **dict(ENDS, lora_target="kv_b_proj")), "trainable params")
+
+
+def resized():
+    """Rows for tokens that the model has none for: the template's stop words, in a vocabulary that is full."""
+    size = max(max(read("ex/model/tokenizer.json")["model"]["vocab"].values()), max(x["id"] for x in read("ex/model/tokenizer.json")["added_tokens"])) + 1
+    for name in ("llama", "qwen2-tied"):
+        model = "full-" + name
+        os.mkdir(model + "-config")
+        with open(model + "-config/config.json", "w") as f:
+            json.dump(dict(read(name + "/config.json"), vocab_size=size), f)
+        t.same(model + " is made", t.Run(["init", "--config", model + "-config", "--output", model, "--tokenizer", "ex/model"]).wait(), 0)
+        shutil.copy("ex/model/tokenizer_config.json", model)
+        base = tensors(model + "/model.safetensors")["model.embed_tokens.weight"]
+        rows = (size + 64) // 64 * 64  # a stop word more, at least
+        sft = dict(stage="sft", dataset="arithmetic", template="llama3", steps=2, overwrite_output_dir=True)
+        none = dict(ENDS, additional_target=None)
+        refused(model + ": no row for a stop word", model, "tokenizer and model do not belong together", **dict(none, **sft))
+        text = train("rows", model, resize_vocab=True, learning_rate="0", **dict(none, **sft))
+        t.has(model + ": said", text, "Resizing embeddings: %d -> %d rows" % (size, rows))
+        t.check(model + ": nothing is said of stop words that stay", "their embeddings are not trained" not in text, text)
+        got = tensors("rows" + FILE)
+        for end in ("model.embed_tokens.weight", "lm_head.weight"):
+            data = got[PREFIX + end]
+            t.same("%s: %s" % (model, end), data[:2], ("F32", [rows, 64]))
+            old = tensors(model + "/model.safetensors").get(end, base)
+            t.check("%s: %s: its old rows" % (model, end), data[2][:len(old[2])] == old[2])
+            values = struct.unpack("<%df" % (rows * 64), data[2])
+            mean = [sum(values[j:size * 64:64]) / size for j in range(64)]
+            noise = [x - mean[i % 64] for i, x in enumerate(values[size * 64:])]
+            sd = (sum(x * x for x in noise) / len(noise)) ** 0.5
+            t.check("%s: %s: new rows are the mean and noise" % (model, end), abs(sum(noise) / len(noise)) < 0.03 and abs(sd * 8 - 1) < 0.1, sd)
+        t.check(model + ": each tensor has its own noise", name == "qwen2-tied" or got[PREFIX + "lm_head.weight"][2][-256:] != got[PREFIX + "model.embed_tokens.weight"][2][-256:])
+        train("one", model, resize_vocab=True, **dict(none, **sft))
+        for stage in (0, 3):
+            train("two", model, world=2, accumulation=1, resize_vocab=True, deepspeed=zero(stage), **dict(none, **sft))
+            t.check("%s, resized, stage %d on two ranks: the same bits" % (model, stage), tensors("two" + FILE) == tensors("one" + FILE))
+        t.same(model + ": nothing unfinished", [n for n in os.listdir("one") if n.startswith(".tmp")], [])
+        t.same(model + ": inspect", json.loads(command(["inspect", "one", "--verify", "--json"]))["verified"], len(got))
+        shutil.rmtree("rows-m", ignore_errors=True)
+        command(["merge", "--model_name_or_path", model, "--adapter_name_or_path", "one", "--output", "rows-m"])
+        t.same(model + ": config.json", [read("rows-m/config.json")[k] for k in ("vocab_size", "tie_word_embeddings")], [rows, False])
+        ids = ((3, size, 45, size + 1, 8),)
+        t.check(model + ": merged", distance(logits("rows-m", None, ids), logits(model, "one", ids)) < 1e-5)
+        command(["export", "--check", "--model_name_or_path", model, "--adapter_name_or_path", "one", "--merged", "rows-m"])
+        train("more", model, adapter_name_or_path="one", resize_vocab=True, **dict(none, lora_target=None, lora_rank=None, lora_alpha=None, **sft))
+        a, b = ([e["loss"] for e in t.log_lines(out) if "loss" in e] for out in ("one", "more"))
+        t.check(model + ": goes on", b[0] < a[0], (a, b))
+        train("all", model, resize_vocab=True, finetuning_type="full", **dict(sft, lora_target=None, lora_rank=None, lora_alpha=None))
+        t.same(model + ": full: rows", (tensors("all/model.safetensors")["model.embed_tokens.weight"][1], read("all/config.json")["vocab_size"]),
+               ([rows, 64], rows))
+        t.has(model + ": full: no model of its state", command(["export", "--from", "all/resume", "--output", "none"], 2), "take the model that the training saved")
+        t.check(model + ": full: it is a model", len(logits("all", None, ids)) == 5 * rows)
+    refused("one of the two", "full-llama", "name both in --additional_target", resize_vocab=True, **dict(ENDS, additional_target="lm_head", **dict(sft, steps=1)))
+    text = train("enough", "llama", resize_vocab=True, **dict(none, steps=1))
+    t.check("rows enough: both train all the same", "Resizing" not in text and tensors("enough" + FILE)[PREFIX + "lm_head.weight"][1] == [512, 64], text)
 
 
 STEPS = 8
@@ -298,6 +353,8 @@ def states():
                                             resume_from_checkpoint="last"), **dict(ENDS, **more)))
         t.same(what + ": refused", run.wait(), 2)
         t.has(what, run.text(), want)
+    text = command(["export", "--from", "llama-1212/resume", "--output", "none", "--model_name_or_path", "llama"], 2)
+    t.has("no model of a state of adapters", text, "is of a LoRA run: its adapter is in the output folder")
     # The best of several is loaded in the end: its modules too.
     text = state("best", 2, 3, learning_rate="3e-2", eval_strategy="steps", eval_steps=2, save_steps=2, val_size=6, load_best_model_at_end=True,
                  metric_for_best_model="loss", greater_is_better=True)
@@ -334,6 +391,8 @@ def main():
     golden = read(os.path.join(GOLDEN, "additional.json"))
     if part == "states":
         states()
+    elif part == "resized":
+        resized()
     elif part == "cuda":
         on_simulated_gpu(golden["rows"])
     else:

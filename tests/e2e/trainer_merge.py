@@ -35,6 +35,9 @@ def whole(folder):
         t.same("the index names all", sorted(index["weight_map"]), sorted(found))
         if folder != "fp8-base":  # which the test itself has written
             t.same("its sum", index["metadata"]["total_size"], sum(len(raw) for _, _, raw in found.values()))
+            t.same("its parameters", index["metadata"]["total_parameters"],
+                   sum(len(raw) // {"F32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1}[dtype] for name, (dtype, _, raw) in found.items()
+                       if "e_score_correction_bias" not in name))
     return found
 
 

@@ -43,7 +43,7 @@ EVALUATION = {"do_eval", "eval_dataset", "val_size", "eval_on_each_dataset", "ev
               "metric_for_best_model", "greater_is_better", "early_stopping_steps", "plot_loss"}  # trainer_eval.py
 COPIES = {"resume_copies"}  # trainer_full_resume.py
 FREEZE = {"freeze_trainable_layers", "freeze_trainable_modules", "freeze_extra_modules"}  # trainer_full.py
-ADDITIONAL = {"additional_target"}  # trainer_additional.py
+ADDITIONAL = {"additional_target", "resize_vocab"}  # trainer_additional.py
 SAVED = {"save_dtype", "max_shard_size"}  # trainer_full_saved.py
 ELSEWHERE = {"model_name_or_path", "dataset", "dataset_dir", "template", "output_dir"}  # every run has them
 

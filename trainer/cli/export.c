@@ -30,10 +30,10 @@ struct check {
     struct tr_backend *be;
     struct tr_comm *comm;
     int32_t ids[TOKENS], pos[TOKENS];
-    const int32_t **experts; /* of base and adapter, for each MoE layer; NULL: not
-                                known yet */
-    int64_t V;
-    struct tr_model_config of_base; /* unset: not known yet */
+    const int32_t **experts;        /* of base and adapter, for each MoE layer; NULL: not
+                                       known yet */
+    int64_t V, tokens;              /* of base and adapter; of the base */
+    struct tr_model_config of_base; /* with the adapter; unset: not known yet */
 };
 
 /* ---- logits ---- */
@@ -76,11 +76,12 @@ static enum fr_rc same_sizes(const struct check *c, const char *model,
                              const struct tr_model_config *got, struct fr_err *err)
 {
     const struct tr_model_config *want = &c->of_base;
+    bool alone = model == c->base; /* whose adapter may have more rows of the embedding */
     const struct {
         const char *what;
         int64_t got, want;
     } sizes[] = {
-        {"vocab_size", got->vocab_size, want->vocab_size},
+        {"vocab_size", alone ? want->vocab_size : got->vocab_size, want->vocab_size},
         {"hidden_size", got->hidden_size, want->hidden_size},
         {"num_hidden_layers", got->num_hidden_layers, want->num_hidden_layers},
         {"first_k_dense_replace", got->first_k_dense_replace, want->first_k_dense_replace},
@@ -125,11 +126,13 @@ static enum fr_rc logits_of(struct check *c, const char *model, const char *adap
         rc = same_sizes(c, model, &x.config, err);
     if (rc == FR_OK && c->V == 0)
         c->of_base = x.config;
-    c->V = k.V = x.config.vocab_size;
+    c->V = k.V = c->of_base.vocab_size;
     for (uint64_t t = 0; t < TOKENS && rc == FR_OK; t++)
-        c->ids[t] = (int32_t)(tr_draw_bits((struct tr_draw){1}, t) % (uint64_t)c->V);
+        c->ids[t] = (int32_t)(tr_draw_bits((struct tr_draw){1}, t) % (uint64_t)c->tokens);
     if (rc == FR_OK) {
         k.logits = *out = fr_arena_array(&c->arena, (size_t)(TOKENS * c->V), sizeof(float));
+        if (*out != NULL) /* a base with fewer rows leaves the others */
+            memset(*out, 0, (size_t)(TOKENS * c->V) * sizeof(float));
         rc = *out == NULL ? fr_fail(err, FR_NOMEM, "no memory for %d rows of logits", TOKENS)
                           : tr_model_forward(x.model, &mb, &emit, err);
     }
@@ -154,11 +157,15 @@ static double distance(const struct check *c, const float *x, const float *y)
 static enum fr_rc compare(struct check *c, struct fr_err *err)
 {
     float *both, *base, *merged;
+    struct tr_model_config config;
     double bound, off, moved;
     enum fr_rc rc;
 
     if (fr_parse_f64(fr_str_of(c->bound), &bound, NULL) != FR_OK || !(bound > 0))
         return fr_fail(err, FR_USAGE, "--bound is '%s', expected a number above 0", c->bound);
+    if ((rc = tr_model_config_load(c->base, &config, err)) != FR_OK)
+        return rc;
+    c->tokens = config.vocab_size;
     if ((rc = logits_of(c, c->base, c->adapter, &both, err)) != FR_OK ||
         (rc = logits_of(c, c->base, NULL, &base, err)) != FR_OK ||
         (rc = logits_of(c, c->merged, NULL, &merged, err)) != FR_OK)

@@ -28,6 +28,7 @@ struct merge {
     float *flat;
     struct tr_params params;
     bool untied;
+    int64_t rows; /* of the embedding, where the adapter has more; 0: as many */
 };
 
 static enum fr_rc open_all(struct merge *m, struct fr_err *err)
@@ -44,6 +45,7 @@ static enum fr_rc open_all(struct merge *m, struct fr_err *err)
     if ((rc = tr_folder_load(&f, &m->config, &m->st, err)) != FR_OK || m->w->adapter_dir == NULL)
         return rc;
     m->untied = m->config.tie_word_embeddings;
+    m->rows = m->config.vocab_size;
     if ((rc = tr_lora_read(m->w->adapter_dir, &m->lora, err)) != FR_OK ||
         (rc = tr_lora_resolve(&m->lora, &m->config, err)) != FR_OK ||
         (rc = tr_lora_settle(&m->lora, &m->config, m->st, err)) != FR_OK ||
@@ -51,6 +53,7 @@ static enum fr_rc open_all(struct merge *m, struct fr_err *err)
         (rc = tr_comm_single(m->be, &m->comm, err)) != FR_OK)
         return rc;
     m->untied = m->untied && !m->config.tie_word_embeddings;
+    m->rows = m->config.vocab_size > m->rows ? m->config.vocab_size : 0;
     o.be = m->be;
     o.comm = m->comm;
     if ((rc = tr_model_create(&o, &m->model, NULL, err)) != FR_OK)
@@ -127,6 +130,7 @@ static enum fr_rc run(struct merge *m, struct fr_err *err)
                               .model_dir = m->w->model_dir,
                               .out_dir = m->w->output,
                               .shard_bytes = m->w->shard_bytes,
+                              .rows = m->rows,
                               .untied = m->untied};
     int64_t merged;
     enum fr_rc rc = tr_merge(&o, &merged, err);

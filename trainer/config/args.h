@@ -57,6 +57,7 @@ struct tr_args {
     const char *freeze_trainable_modules; /* comma list, or "all" */
     const char *freeze_extra_modules;     /* comma list; NULL: none */
     const char *additional_target;        /* lora: comma list, see lora_saves.h; NULL: none */
+    bool resize_vocab;                    /* rows for all tokens of the tokenizer */
     const char *lora_target;              /* comma list of name suffixes, or "all" */
     int64_t lora_rank;
     double lora_alpha; /* 0: 2*lora_rank, filled in by tr_args_read */

@@ -42,8 +42,7 @@ static const char *const loaders[] = {
 
 /* Reasons of several rows. */
 #define VOCAB                                                                                      \
-    "rows are not added here: add tokens to the checkpoint beforehand, then --additional_target "  \
-    "embed_tokens,lm_head trains embedding and head whole, as there"
+    "add tokens to tokenizer.json beforehand; --resize_vocab adds rows for them"
 #define OPTIM "the optimizer is AdamW with f32 states"
 #define ADAM "AdamW takes --adam_beta1, --adam_beta2, --adam_epsilon and --weight_decay"
 #define PROFILER "it belongs to --enable_torch_profiler; use --trace"
@@ -63,6 +62,8 @@ const struct tr_arg tr_arg_table[] = {
     TEXT(lora_target, "all", "names of linears, comma between; all: all but head, routed experts"),
     TEXT(additional_target, NULL,
          "lora: ends of names of modules that train whole, saved in the adapter, comma between"),
+    BOOL(resize_vocab, "false",
+         "rows of embedding and head for all tokens, in 64s; lora: both train whole then"),
     INT(lora_rank, "8", "r"),
     FLOAT(lora_alpha, NULL, "scale is alpha/r; default 2*lora_rank"),
     FLOAT(lora_dropout, "0", "dropout of the adapter's input"),
@@ -173,7 +174,6 @@ const struct tr_arg tr_arg_table[] = {
     NOT(model_revision, TEXT, "main", "--model_name_or_path is the folder of the revision"),
     NOT(adapter_folder, TEXT, NULL, "give the adapter's folder with --adapter_name_or_path"),
     IDLE(use_fast_tokenizer, BOOL, "true", "the tokenizer is tokenizer.json"),
-    NOT(resize_vocab, BOOL, "false", VOCAB),
     NOT(add_tokens, TEXT, NULL, VOCAB),
     NOT(add_special_tokens, TEXT, NULL, VOCAB),
     NOT(new_special_tokens_config, TEXT, NULL, VOCAB),

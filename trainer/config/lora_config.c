@@ -54,6 +54,9 @@ static enum fr_rc split(struct fr_arena *arena, struct names_flag f, const char 
 enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out,
                              struct fr_err *err)
 {
+    const char *saves = a->additional_target != NULL ? a->additional_target
+                        : a->resize_vocab            ? "embed_tokens,lm_head"
+                                                     : NULL;
     enum fr_rc rc = FR_OK;
 
     *out = (struct tr_lora_config){.r = a->lora_rank,
@@ -65,9 +68,9 @@ enum fr_rc tr_lora_from_args(const struct tr_args *a, struct tr_lora_config *out
     if (!out->all_linear)
         rc = split(&out->arena, (struct names_flag){"lora_target", a->lora_target}, &out->targets,
                    &out->ntargets, err);
-    if (rc == FR_OK && a->additional_target != NULL)
-        rc = split(&out->arena, (struct names_flag){"additional_target", a->additional_target},
-                   &out->saves, &out->nsaves, err);
+    if (rc == FR_OK && saves != NULL)
+        rc = split(&out->arena, (struct names_flag){"additional_target", saves}, &out->saves,
+                   &out->nsaves, err);
     if (rc == FR_OK && out->base_model == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for the adapter's configuration");
     if (rc != FR_OK)

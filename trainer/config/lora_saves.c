@@ -115,6 +115,20 @@ static enum fr_rc lay_over(void *arg, const struct tr_model_tensor *t, struct fr
     return tr_st_lay_over(l->st, l->from, mine, t->name, err);
 }
 
+/* An embedding with rows of its own has more than the base's. */
+static void take_rows(const struct tr_lora_config *c, struct tr_model_config *m,
+                      const struct tr_st *from)
+{
+    const char *embed = tr_names_of(m)->embed;
+    char name[TR_NAME_MAX + sizeof(TR_PEFT_PREFIX)];
+    const struct tr_st_tensor *t;
+
+    (void)snprintf(name, sizeof(name), TR_PEFT_PREFIX "%s", embed);
+    t = tr_lora_saves_tensor(c, embed) ? tr_st_find(from, name) : NULL;
+    if (t != NULL && t->ndim == 2 && t->shape[0] > m->vocab_size)
+        m->vocab_size = t->shape[0];
+}
+
 enum fr_rc tr_lora_settle(const struct tr_lora_config *c, struct tr_model_config *m,
                           struct tr_st *st, struct fr_err *err)
 {
@@ -129,11 +143,13 @@ enum fr_rc tr_lora_settle(const struct tr_lora_config *c, struct tr_model_config
         if (embed != NULL && tr_st_find(st, names->head) == NULL)
             rc = tr_st_alias(st, embed, names->head, err);
     }
-    if (rc != FR_OK || c->nsaves == 0 || c->dir == NULL || st == NULL)
+    if (rc != FR_OK || c->nsaves == 0 || c->dir == NULL)
         return rc;
     rc = tr_lora_weights(c->dir, &from, err);
     l.from = from;
     if (rc == FR_OK)
+        take_rows(c, m, from);
+    if (rc == FR_OK && st != NULL)
         rc = tr_model_tensors(m, lay_over, &l, err);
     tr_st_close(from);
     return rc;

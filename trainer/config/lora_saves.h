@@ -30,7 +30,8 @@ enum fr_rc tr_lora_check_saves(const struct tr_lora_config *c, const struct tr_m
 /*
  * To be called before a model is made with c. Makes head and embedding two tensors, in m and in st,
  * where one of them is saved. If c is of a folder, its tensors take the places of those of st:
- * whoever reads st gets the trained ones. st may be NULL. FR_USAGE: the adapter lacks one.
+ * whoever reads st gets the trained ones, and m as many rows of the embedding as they have. st may
+ * be NULL. FR_USAGE: the adapter lacks one.
  * FR_UNSUPPORTED: one is FP8 in the base.
  */
 enum fr_rc tr_lora_settle(const struct tr_lora_config *c, struct tr_model_config *m,

@@ -25,6 +25,24 @@ static bool set_trained(void *self, struct tr_st_item *item)
     return tr_trained_fill(((const struct writing *)self)->set, item);
 }
 
+enum fr_rc tr_export_config(const char *dir, const char *key, json_t *value, struct fr_err *err)
+{
+    char path[PATH_MAX];
+    json_t *config = NULL;
+    enum fr_rc rc;
+
+    snprintf(path, sizeof(path), "%.4000s/config.json", dir);
+    if ((rc = fr_json_load(path, 1 << 24, &config, err)) != FR_OK) {
+        json_decref(value);
+        return rc;
+    }
+    rc = json_object_set_new(config, key, value) == 0
+             ? fr_json_save(config, path, JSON_INDENT(2), 0644, err)
+             : fr_fail(err, FR_NOMEM, "no memory for %s", path);
+    json_decref(config);
+    return rc;
+}
+
 enum fr_rc tr_export_model_type(const char *dir, enum tr_dtype type, struct fr_err *err)
 {
     const char *name = type == TR_BF16 ? "bfloat16" : type == TR_F16 ? "float16" : "float32";
@@ -65,6 +83,8 @@ static enum fr_rc write_folder(void *arg, struct tr_trained_set *set, struct fr_
         rc = tr_copy_companions(w->o->args->model_name_or_path, w->dir, err);
     if (rc == FR_OK)
         rc = tr_export_model_type(w->dir, w->type, err);
+    if (rc == FR_OK && w->o->rows > 0)
+        rc = tr_export_config(w->dir, "vocab_size", json_integer(w->o->rows), err);
     return rc == FR_OK ? tr_export_args(w->dir, w->o->args, err) : rc;
 }
 

@@ -10,11 +10,14 @@
 #include "trainer/config/args.h"
 #include "trainer/save/trained_out.h"
 
+#include <jansson.h>
+
 struct tr_export_model {
     struct tr_trained_out out; /* whose type is that of all weights in the folder */
     const struct tr_st *st;    /* the base */
     const struct tr_args *args;
     int64_t shard_bytes; /* a file at most; a larger tensor is alone */
+    int64_t rows;        /* vocab_size of config.json; 0: the base's */
     bool tied;           /* the head is the embedding: a head in the base is left out */
 };
 
@@ -28,6 +31,9 @@ enum fr_rc tr_export_model_move(const char *dir, const char *output_dir, struct 
 
 /* Removes weights, of a model or an adapter, that another result would be taken for. */
 enum fr_rc tr_export_model_clear(const char *output_dir, struct fr_err *err);
+
+/* Sets a key of dir's config.json; value is taken. */
+enum fr_rc tr_export_config(const char *dir, const char *key, json_t *value, struct fr_err *err);
 
 /* Makes the config.json of dir name the type of its weights. */
 enum fr_rc tr_export_model_type(const char *dir, enum tr_dtype type, struct fr_err *err);

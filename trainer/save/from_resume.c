@@ -140,16 +140,20 @@ static enum fr_rc open_part(struct writing *w, int k, const json_t *list, struct
     return tr_st_open(path, &w->parts[k], err);
 }
 
+static enum fr_rc of_lora(const struct writing *w, struct fr_err *err)
+{
+    return fr_fail(err, FR_USAGE,
+                   "%s is of a LoRA run: its adapter is in the output folder and in checkpoint-N",
+                   w->dir);
+}
+
 static enum fr_rc open_parts(struct writing *w, struct fr_err *err)
 {
     const json_t *list = json_object_get(w->state, "parts");
     enum fr_rc rc = FR_OK;
 
     if (json_array_size(list) == 0)
-        return fr_fail(err, FR_USAGE,
-                       "%s is of a LoRA run: its adapter is in the output folder and in "
-                       "checkpoint-N",
-                       w->dir);
+        return of_lora(w, err);
     w->nparts = json_array_size(list);
     w->parts = fr_arena_array(&w->arena, w->nparts, sizeof(struct tr_st *));
     if (w->parts == NULL)
@@ -319,6 +323,11 @@ static enum fr_rc list_sources(struct writing *w, struct fr_err *err)
         p->source = s;
         for (; p < end && strcmp(p->name, t->name) == 0 && p->first == at; p++, s->n++)
             at += p->n;
+        if (at > t->elements)
+            return fr_fail(err, FR_UNSUPPORTED,
+                           "%s has more of %s than %s (--resize_vocab): take the model that the "
+                           "training saved beside the state",
+                           w->dir, t->name, w->done->model_dir);
         if (at != t->elements)
             return fr_fail(err, FR_CORRUPT, "%s lacks %s from element %lld on", w->dir, t->name,
                            (long long)at);
@@ -326,7 +335,9 @@ static enum fr_rc list_sources(struct writing *w, struct fr_err *err)
         w->nsources++;
     }
     for (size_t i = 0; used != w->npieces && i < w->npieces; i++)
-        if (tr_st_find(w->st, w->pieces[i].name) == NULL)
+        if (strstr(w->pieces[i].name, ".lora_") != NULL)
+            return of_lora(w, err);
+        else if (tr_st_find(w->st, w->pieces[i].name) == NULL)
             return fr_fail(err, FR_CORRUPT, "%s has %s, which %s lacks", w->dir, w->pieces[i].name,
                            w->done->model_dir);
     return used == w->npieces ? FR_OK : fr_fail(err, FR_CORRUPT, "%s has a tensor twice", w->dir);

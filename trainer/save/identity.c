@@ -157,6 +157,8 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
         put_lora(&t, id->lora);
     else
         fr_buf_fmt(&t, "--finetuning_type=%s\n", a->finetuning_type);
+    if (a->resize_vocab)
+        fr_buf_text(&t, "--resize_vocab=1\n");
     if (strcmp(a->finetuning_type, "freeze") == 0) {
         fr_buf_fmt(&t, "--freeze_trainable_layers=%lld\n", (long long)a->freeze_trainable_layers);
         put_text(&t, "--freeze_trainable_modules", a->freeze_trainable_modules);

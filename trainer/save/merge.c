@@ -2,13 +2,11 @@
 
 #include "engine/base/arena.h"
 #include "engine/base/file.h"
-#include "engine/base/json.h"
 #include "engine/base/sys.h"
 #include "trainer/save/export.h"
 #include "trainer/save/export_model.h"
 #include "trainer/save/quantize.h"
 
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -157,22 +155,6 @@ static enum fr_rc describe(struct part *p, struct fr_err *err)
     return tr_st_want_shape(p->weight, 2, (int64_t[]){a->out, a->in}, err);
 }
 
-static enum fr_rc write_untied(const char *dir, struct fr_err *err)
-{
-    char path[PATH_MAX];
-    json_t *config = NULL;
-    enum fr_rc rc;
-
-    snprintf(path, sizeof(path), "%.4000s/config.json", dir);
-    if ((rc = fr_json_load(path, 1 << 24, &config, err)) != FR_OK)
-        return rc;
-    rc = json_object_set_new(config, "tie_word_embeddings", json_false()) == 0
-             ? fr_json_save(config, path, JSON_INDENT(2), 0644, err)
-             : fr_fail(err, FR_NOMEM, "no memory for %s", path);
-    json_decref(config);
-    return rc;
-}
-
 /* Weights that were in the folder are gone once the new ones have come. */
 static enum fr_rc write_folder(const struct tr_merge_opts *o, const struct tr_st_item *items,
                                size_t n, struct fr_err *err)
@@ -188,7 +170,9 @@ static enum fr_rc write_folder(const struct tr_merge_opts *o, const struct tr_st
     if (rc == FR_OK)
         rc = tr_copy_companions(o->model_dir, temp, err);
     if (rc == FR_OK && o->untied)
-        rc = write_untied(temp, err);
+        rc = tr_export_config(temp, "tie_word_embeddings", json_false(), err);
+    if (rc == FR_OK && o->rows > 0)
+        rc = tr_export_config(temp, "vocab_size", json_integer(o->rows), err);
     if (rc == FR_OK)
         rc = tr_export_model_move(temp, o->out_dir, err);
     if (rc != FR_OK)

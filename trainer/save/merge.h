@@ -20,7 +20,8 @@ struct tr_merge_opts {
     const float *flat;               /* the adapter's values (tr_import_adapter) */
     const char *model_dir, *out_dir; /* files beside the weights are copied from one to the other */
     int64_t shard_bytes;
-    bool untied; /* the base's head is its embedding, and no longer is: config.json says so */
+    int64_t rows; /* vocab_size of config.json, where the adapter has more; 0: the base's */
+    bool untied;  /* the base's head is its embedding, and no longer is: config.json says so */
 };
 
 /* Makes and writes out_dir: weights that were there go first, and a failure leaves them as they

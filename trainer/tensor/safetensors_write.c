@@ -198,7 +198,17 @@ struct shards {
     size_t *starts; /* first item of each shard, then n */
     size_t n;
     int64_t total_bytes;
+    int64_t parameters; /* elements, but for buffers: biases of routers */
 };
+
+static int64_t parameters_of(const struct tr_st_item *item)
+{
+    int64_t n = strstr(item->name, "e_score_correction_bias") == NULL;
+
+    for (int i = 0; i < item->ndim; i++)
+        n *= item->shape[i];
+    return n;
+}
 
 /* Cuts items into shards: a shard takes items while they fit. */
 static enum fr_rc cut(const struct tr_st_item *items, size_t n, int64_t shard_bytes,
@@ -216,6 +226,7 @@ static enum fr_rc cut(const struct tr_st_item *items, size_t n, int64_t shard_by
         }
         used += bytes;
         s->total_bytes += bytes;
+        s->parameters += parameters_of(&items[i]);
     }
     s->starts[s->n] = n;
     return FR_OK;
@@ -257,8 +268,9 @@ enum fr_rc tr_st_write_model(const char *dir, const struct tr_st_item *items, si
             rc = tr_st_write(path, items, n, &format_pt, 1, err);
     } else if (rc == FR_OK) {
         json_t *map = json_object();
-        json_t *root = json_pack("{s:{s:I},s:O}", "metadata", "total_size",
-                                 (json_int_t)s.total_bytes, "weight_map", map);
+        json_t *root = json_pack("{s:{s:I,s:I},s:O}", "metadata", "total_parameters",
+                                 (json_int_t)s.parameters, "total_size", (json_int_t)s.total_bytes,
+                                 "weight_map", map);
         rc = root == NULL ? fr_fail(err, FR_NOMEM, "no memory for the index of %s", dir)
                           : write_shards(dir, items, &s, map, err);
         if (rc == FR_OK &&

@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/config/arch.h"
 #include "trainer/config/folder.h"
 #include "trainer/config/lora_saves.h"
 #include "trainer/save/export.h"
@@ -94,9 +95,12 @@ bool tr_run_saves_model(const struct tr_run *r)
 /* What is trained is saved in some form, and the best model as such. */
 static enum fr_rc check_saved(const struct tr_run *r, struct fr_err *err)
 {
-    const char *flag = r->args->no_resume_state ? "no_resume_state" : "load_best_model_at_end";
+    const char *flag = r->args->no_resume_state          ? "no_resume_state"
+                       : r->args->load_best_model_at_end ? "load_best_model_at_end"
+                                                         : "resize_vocab";
 
-    if (tr_run_saves_model(r) || (!r->args->no_resume_state && !r->args->load_best_model_at_end))
+    if (tr_run_saves_model(r) ||
+        (!r->args->no_resume_state && !r->args->load_best_model_at_end && r->rows_before == 0))
         return FR_OK;
     return fr_fail(
         err, FR_USAGE,
@@ -108,6 +112,7 @@ static enum fr_rc check_saved(const struct tr_run *r, struct fr_err *err)
 /* Adapters: of the flags, or those to go on with, and what trains whole beside them. */
 static enum fr_rc read_adapter(struct tr_run *r, struct fr_err *err)
 {
+    const struct tr_tensor_names *names = tr_names_of(&r->config);
     const struct tr_args *a = r->args;
     enum fr_rc rc;
 
@@ -117,7 +122,15 @@ static enum fr_rc read_adapter(struct tr_run *r, struct fr_err *err)
                                          : tr_lora_from_args(a, &r->lora, err);
     if (rc == FR_OK)
         rc = tr_lora_resolve(&r->lora, &r->config, err);
-    return rc == FR_OK ? tr_lora_settle(&r->lora, &r->config, r->st, err) : rc;
+    if (rc == FR_OK)
+        rc = tr_lora_settle(&r->lora, &r->config, r->st, err);
+    if (rc != FR_OK || r->rows_before == 0 ||
+        (tr_lora_saves_tensor(&r->lora, names->embed) &&
+         tr_lora_saves_tensor(&r->lora, names->head)))
+        return rc;
+    return fr_fail(err, FR_USAGE,
+                   "--resize_vocab adds rows to embedding and head, which an adapter has to hold: "
+                   "name both in --additional_target (embed_tokens,lm_head), or leave that out");
 }
 
 static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
@@ -396,6 +409,8 @@ enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct 
         rc = tr_identity_model(r->env.comm, &r->config, r->st, r->model_digest, err);
     if (rc == FR_OK)
         rc = tr_run_load_data(r, err);
+    if (rc == FR_OK)
+        rc = tr_run_add_rows(r, err);
     if (rc == FR_OK)
         rc = read_configs(r, err);
     if (rc == FR_OK)

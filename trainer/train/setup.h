@@ -27,6 +27,7 @@ struct tr_run {
     const struct tr_args *args;
     struct tr_train_env env;
     struct tr_model_config config;
+    int64_t rows_before;        /* of the embedding, where --resize_vocab adds some; 0: none */
     struct tr_lora_config lora; /* empty with full */
     struct tr_trained trained;  /* weights of the base */
     struct tr_derived derived;
@@ -84,6 +85,11 @@ int64_t tr_run_trainable(const struct tr_run *r);
  * prints what was dropped. The first rank of each node tokenizes and leaves a cache, which the
  * others read. */
 enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err);
+
+/* resize.c, --resize_vocab. tr_run_resize_vocab: how many rows there will be, once the tokenizer
+ * has the template's tokens. Then every rank calls tr_run_add_rows, after which r->st has them. */
+void tr_run_resize_vocab(struct tr_run *r);
+enum fr_rc tr_run_add_rows(struct tr_run *r, struct fr_err *err);
 
 /* memory.c: gives the memory that is left over to activations and packed weights, makes the table
  * of all that this rank will hold, which rank 0 prints, and allocates the device's part of it. */

@@ -192,7 +192,8 @@ static bool trains_embedding(const struct tr_args *a)
            (strcmp(a->finetuning_type, "freeze") == 0 && a->freeze_extra_modules != NULL &&
             strstr(a->freeze_extra_modules, "embed_tokens") != NULL) ||
            (strcmp(a->finetuning_type, "lora") == 0 && a->additional_target != NULL &&
-            strstr(a->additional_target, "embed_tokens") != NULL);
+            strstr(a->additional_target, "embed_tokens") != NULL) ||
+           a->resize_vocab;
 }
 
 /* With the stop words of the template. */
@@ -260,6 +261,8 @@ enum fr_rc tr_run_load_data(struct tr_run *r, struct fr_err *err)
         tr_say("--template %s: %s", a->template_name, tr_template_name(templ));
     if (rc == FR_OK)
         rc = fix_tokenizer(r, templ, err);
+    if (rc == FR_OK)
+        tr_run_resize_vocab(r);
     r->templ = templ;
     if (rc == FR_OK)
         rc = tr_template_chat(templ, r->tokenizer, a->model_name_or_path, &r->chat, err);

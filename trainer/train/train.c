@@ -170,7 +170,8 @@ static enum fr_rc export_weights(struct tr_run *r, const char *dir, struct fr_er
         .st = r->st,
         .args = r->args,
         .shard_bytes = r->args->max_shard_size,
-        .tied = r->config.tie_word_embeddings};
+        .tied = r->config.tie_word_embeddings,
+        .rows = r->rows_before > 0 ? r->config.vocab_size : 0};
     struct tr_adapter_out a = {
         .params = &r->optim.params, .flat = r->flat, .args = r->args, .lora = &r->lora};
 

@@ -73,6 +73,21 @@ static void test_match(void)
     }
 }
 
+/* A module that is saved is no target. */
+static void test_no_adapter(void)
+{
+    const char *q = "q_proj", *both[] = {"q_proj", "k_proj"};
+    const struct tr_lora_config c = {
+        .r = 2, .alpha = 2, .targets = both, .ntargets = 2, .saves = &q, .nsaves = 1};
+    struct tr_lora_hit hit;
+
+    check_row("no adapter");
+    CHECK_INT(tr_lora_match(&c, "model.layers.0.self_attn.q_proj", &hit, NULL), FR_OK);
+    CHECK(!hit.adapted);
+    CHECK_INT(tr_lora_match(&c, "model.layers.0.self_attn.k_proj", &hit, NULL), FR_OK);
+    CHECK(hit.adapted);
+}
+
 static const struct {
     const char *name, *want; /* NULL: it may be saved */
     enum fr_rc rc;
@@ -209,6 +224,7 @@ int main(void)
     if (mkdtemp(dir) == NULL)
         return 1;
     test_match();
+    test_no_adapter();
     test_check();
     test_settle();
     test_settle_refused();

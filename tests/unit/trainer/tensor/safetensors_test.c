@@ -269,8 +269,9 @@ static void test_shards(void)
     check_row("the index's total");
     json_t *index = NULL;
     CHECK_INT(fr_json_load(in_dir("model.safetensors.index.json"), 1 << 20, &index, &err), FR_OK);
-    CHECK_INT(json_integer_value(json_object_get(json_object_get(index, "metadata"), "total_size")),
-              7021);
+    const json_t *metadata = json_object_get(index, "metadata");
+    CHECK_INT(json_integer_value(json_object_get(metadata, "total_size")), 7021);
+    CHECK_INT(json_integer_value(json_object_get(metadata, "total_parameters")), 7021);
     json_decref(index);
 
     test_part();
