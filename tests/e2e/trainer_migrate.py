@@ -88,7 +88,7 @@ def messages():
         (words(stage="dpo"), "--stage dpo: only sft and pt are done"),
         (words(finetuning_type="oft"), "--finetuning_type oft: only lora, full and freeze are done"),
         (words(quantization_bit=4), "--quantization_bit 4 is not done"),
-        (words(optim="adafactor"), "--optim adafactor is not done: the optimizer is AdamW"),
+        (words(optim="adafactor"), "--optim adafactor: expected one of adamw_torch"),
         (words(report_to="wandb"), "one of none, tensorboard"),
         (words(push_to_hub=True), "--push_to_hub true is not done"),
         (words(template=None), "--template is missing"),

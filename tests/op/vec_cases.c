@@ -126,7 +126,7 @@ static void adamw(int64_t n, int variant)
 {
     struct tr_adamw a[OP_BACKENDS] = {0};
     struct op_case *c = begin("adamw", TR_F32, n, variant);
-    static const int64_t found[] = {1};
+    static const int64_t found[] = {1}, codes[] = {127, 0, 255, 65, 128, 201, 126};
 
     for (int b = 0; b < OP_BACKENDS; b++) {
         a[b].lr = 1e-2f;
@@ -138,8 +138,17 @@ static void adamw(int64_t n, int variant)
         a[b].step = variant & 1 ? 7 : 1;
     }
     OP_BIND(c, a, p, OP_INOUT, TR_F32, {n}, .loose = 2);
-    OP_BIND(c, a, m, OP_INOUT, TR_F32, {n});
-    OP_BIND(c, a, v, OP_INOUT, TR_F32, {n}, .shift = 1.5);
+    if (variant & 8) {
+        int64_t blocks = n < 0 ? n : (n + TR_CODED_BLOCK - 1) / TR_CODED_BLOCK;
+
+        OP_BIND(c, a, m, OP_INOUT, TR_U8, {n}, .ints = codes, .count = 7);
+        OP_BIND(c, a, v, OP_INOUT, TR_U8, {n}, .ints = codes, .count = 7);
+        OP_BIND(c, a, m_max, OP_INOUT, TR_F32, {blocks}, .shift = 3);
+        OP_BIND(c, a, v_max, OP_INOUT, TR_F32, {blocks}, .shift = 2);
+    } else {
+        OP_BIND(c, a, m, OP_INOUT, TR_F32, {n});
+        OP_BIND(c, a, v, OP_INOUT, TR_F32, {n}, .shift = 1.5);
+    }
     OP_BIND(c, a, g, OP_IN, TR_F32, {n});
     if (variant & 2) {
         OP_BIND(c, a, copy, OP_OUT, variant & 1 ? TR_F16 : TR_BF16, {n});
@@ -180,7 +189,7 @@ void op_vec_cases(void)
             reduce(op_types[t], TR_F32, sizes[s][0], sizes[s][1]);
         }
         scan_f8(sizes[s][0], sizes[s][1]);
-        for (int v = 0; v < 8; v++)
+        for (int v = 0; v < 16; v++)
             adamw(sizes[s][0] * sizes[s][1], v);
     }
 }

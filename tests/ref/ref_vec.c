@@ -90,28 +90,81 @@ enum fr_rc ref_nonfinite(void *self, struct tr_queue *q, const struct tr_nonfini
     return FR_OK;
 }
 
+/* A moment of all elements, as numbers or as codes. */
+struct moment {
+    struct tr_view x, most;
+    struct tr_codes map;
+};
+
+static struct moment moment_of(struct tr_view x, struct tr_view most, int both_signs)
+{
+    struct moment r = {.x = x, .most = most};
+
+    tr_codes_make(&r.map, both_signs);
+    return r;
+}
+
+static void take_block(const struct moment *r, int64_t first, int64_t n, double *to)
+{
+    for (int64_t k = 0; k < n; k++) {
+        to[k] = tr_get(r->x, first + k);
+        if (r->x.dtype == TR_U8)
+            to[k] = (double)tr_codes_value(&r->map, (int)to[k]) *
+                    tr_get(r->most, first / TR_CODED_BLOCK);
+    }
+}
+
+/* The code of the nearest value of all, or the number as it is. */
+static void give_block(const struct moment *r, int64_t first, int64_t n, const double *from)
+{
+    double most = 0;
+
+    for (int64_t k = 0; k < n; k++)
+        most = fmax(most, fabs(from[k]));
+    if (r->x.dtype == TR_U8)
+        tr_set(r->most, first / TR_CODED_BLOCK, most);
+    for (int64_t k = 0; k < n; k++) {
+        int best = r->map.zero;
+
+        for (int code = 0; code < 256 && most > 0 && r->x.dtype == TR_U8; code++)
+            if (fabs((double)tr_codes_value(&r->map, code) - from[k] / most) <
+                fabs((double)tr_codes_value(&r->map, best) - from[k] / most))
+                best = code;
+        tr_set(r->x, first + k, r->x.dtype == TR_U8 ? best : from[k]);
+    }
+}
+
 enum fr_rc ref_adamw(void *self, struct tr_queue *q, const struct tr_adamw *a, struct fr_err *err)
 {
     double c1 = 1 - pow(a->b1, (double)a->step), c2 = 1 - pow(a->b2, (double)a->step);
     double scale = (double)a->scale;
+    struct moment ms = moment_of(a->m, a->m_max, 1), vs = moment_of(a->v, a->v_max, 0);
 
     UNUSED(self, q, err);
     if (!tr_view_absent(a->skip) && ref_int(&a->skip, 0, 0) != 0)
         return FR_OK;
     if (!tr_view_absent(a->gscale))
         scale *= tr_get(a->gscale, 0);
-    for (int64_t i = 0; i < a->p.shape[0]; i++) {
-        double g = tr_get(a->g, i) * scale;
-        double m = a->b1 * tr_get(a->m, i) + (1 - a->b1) * g;
-        double v = a->b2 * tr_get(a->v, i) + (1 - a->b2) * g * g;
-        double p = tr_get(a->p, i) * (1 - (double)a->lr * (double)a->wd);
+    for (int64_t first = 0; first < a->p.shape[0]; first += TR_CODED_BLOCK) {
+        int64_t n = a->p.shape[0] - first;
+        double m[TR_CODED_BLOCK], v[TR_CODED_BLOCK];
 
-        p -= (double)a->lr * (m / c1) / (sqrt(v / c2) + a->eps);
-        tr_set(a->m, i, m);
-        tr_set(a->v, i, v);
-        tr_set(a->p, i, p);
-        if (!tr_view_absent(a->copy))
-            tr_set(a->copy, i, tr_get(a->p, i));
+        n = n < TR_CODED_BLOCK ? n : TR_CODED_BLOCK;
+        take_block(&ms, first, n, m);
+        take_block(&vs, first, n, v);
+        for (int64_t k = 0, i = first; k < n; k++, i++) {
+            double g = tr_get(a->g, i) * scale, p;
+
+            m[k] = a->b1 * m[k] + (1 - a->b1) * g;
+            v[k] = a->b2 * v[k] + (1 - a->b2) * g * g;
+            p = tr_get(a->p, i) * (1 - (double)a->lr * (double)a->wd);
+            p -= (double)a->lr * (m[k] / c1) / (sqrt(v[k] / c2) + a->eps);
+            tr_set(a->p, i, p);
+            if (!tr_view_absent(a->copy))
+                tr_set(a->copy, i, tr_get(a->p, i));
+        }
+        give_block(&ms, first, n, m);
+        give_block(&vs, first, n, v);
     }
     return FR_OK;
 }

@@ -41,6 +41,7 @@ static bool type_fits(const struct tr_check *c, int rule, enum tr_dtype t)
     return ((rule & C) && t == c->compute) || ((rule & S) && t == sum) ||
            ((rule & F64) && t == TR_F64) || ((rule & I32) && t == TR_I32) ||
            ((rule & I64) && t == TR_I64) || ((rule & F8) && t == TR_F8_E4M3) ||
+           ((rule & U8) && t == TR_U8) ||
            ((rule & FLOAT) && is_float(t) && (t != TR_F64 || c->compute == TR_F64));
 }
 

@@ -20,6 +20,7 @@ enum {
     F8 = 64,
     C_OR_S = C | S,
     INTS = I32 | I64,
+    U8 = 4096,
     /* Form. */
     OPT = 128,   /* may be absent */
     WHOLE = 256, /* contiguous */

@@ -96,11 +96,15 @@ void tr_check_nonfinite(struct tr_check *c, const struct tr_nonfinite *a)
 
 void tr_check_adamw(struct tr_check *c, const struct tr_adamw *a)
 {
-    int64_t n = a->p.shape[0];
+    int64_t n = a->p.shape[0], blocks = tr_div_up(n, TR_CODED_BLOCK);
+    bool coded = a->m.dtype == TR_U8;
+    int moment = (coded ? U8 : S) | ADD, most = S | ADD | (coded ? 0 : OPT);
     const struct tr_need needs[] = {
         {"p", &a->p, S | ADD, 1, {n}},
-        {"m", &a->m, S | ADD, 1, {n}},
-        {"v", &a->v, S | ADD, 1, {n}},
+        {"m", &a->m, moment, 1, {n}},
+        {"v", &a->v, moment, 1, {n}},
+        {"m_max", &a->m_max, most, 1, {blocks}},
+        {"v_max", &a->v_max, most, 1, {blocks}},
         {"g", &a->g, S, 1, {n}},
         {"copy", &a->copy, FLOAT | OUT | OPT, 1, {n}},
         {"gscale", &a->gscale, S | FEW | OPT, 1, {1}},

@@ -5,6 +5,7 @@
 #ifndef TR_BACKEND_VEC_H
 #define TR_BACKEND_VEC_H
 
+#include "trainer/backend/coded.h"
 #include "trainer/backend/exact.h"
 #include "trainer/tensor/tensor.h"
 
@@ -86,14 +87,18 @@ struct tr_nonfinite {
  * Nothing changes where skip is given and not 0. The CUDA backend rounds as these fused products
  * do: m = fma(1-b1, g', b1 m), v = fma(b2, v, ((1-b2) g') g'), p = fma(p, 1-lr*wd, -(the last
  * term)). The CPU backend fuses what its compiler fuses, unless device_bits asks for the same bits.
+ * Coded m and v (coded.h; v has codes >= 0 alone) are decoded, updated as f32, used for p, and
+ * coded again; block k is elements 256 k to 256 k + 255. There all backends round as CUDA does.
  * Source: Loshchilov & Hutter 2019, algorithm 2.
  */
 struct tr_adamw {
-    struct tr_view p, m, v; /* (n) f32* += */
-    struct tr_view g;       /* (n) f32* in */
-    struct tr_view copy;    /* (n) C = optional: p rounded */
-    struct tr_view gscale;  /* (1) f32* in optional: a clip factor on the device */
-    struct tr_view skip;    /* (1) i64 in optional: the count of nonfinite */
+    struct tr_view p;            /* (n) f32* += */
+    struct tr_view m, v;         /* (n) f32* +=, or codes u8 += */
+    struct tr_view m_max, v_max; /* (ceil(n/256)) f32 +=; absent where m and v are f32* */
+    struct tr_view g;            /* (n) f32* in */
+    struct tr_view copy;         /* (n) C = optional: p rounded */
+    struct tr_view gscale;       /* (1) f32* in optional: a clip factor on the device */
+    struct tr_view skip;         /* (1) i64 in optional: the count of nonfinite */
     float lr, wd, scale;
     double b1, b2, eps;
     int64_t step;     /* 1 at the first update */

@@ -110,6 +110,7 @@ enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct
     p->job = (struct tr_plan_job){.config = &p->config,
                                   .lora = p->trained.all ? NULL : &p->lora,
                                   .trained = tr_trained_any(&p->trained) ? &p->trained : NULL,
+                                  .coded = tr_args_coded(a),
                                   .compute = compute_type(&p->ds),
                                   .batch = a->per_device_train_batch_size,
                                   .cutoff = a->cutoff_len,

@@ -364,6 +364,20 @@ static void fill_in(struct tr_args *a)
                                    : TR_MAYBE_TRUE;
 }
 
+bool tr_args_coded(const struct tr_args *a)
+{
+    return a->optim >= TR_ADAMW_CODED && strcmp(a->finetuning_type, "lora") != 0;
+}
+
+static void note_states(const struct tr_args *a, struct fr_buf *notes)
+{
+    if (notes != NULL && a->optim >= TR_ADAMW_FEW && !tr_args_coded(a))
+        fr_buf_fmt(notes, "--optim: states of AdamW are f32%s\n",
+                   a->optim < TR_ADAMW_CODED
+                       ? "; adamw_bnb_8bit has 8-bit ones, where weights train"
+                       : " where adapters train, whose states are small");
+}
+
 enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, struct fr_buf *notes,
                         struct fr_err *err)
 {
@@ -380,6 +394,8 @@ enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, st
         fill_in(a);
         rc = tr_args_check(a, err);
     }
+    if (rc == FR_OK)
+        note_states(a, notes);
     if (rc != FR_OK)
         tr_args_finish(a);
     return rc;

@@ -25,6 +25,10 @@ enum tr_mix_strategy {                /* how several data sets become one */
 enum tr_recompute { TR_RECOMPUTE_AUTO, TR_RECOMPUTE_ALL, TR_RECOMPUTE_NONE };
 #define TR_SHARD_BYTES INT64_C(5000000000) /* max_shard_size where nothing is said: 5GB */
 
+/* Names of AdamW: those with f32 states, those of other few-bit states, f32 here, and those whose
+ * moments have 8 bits where weights train. */
+enum tr_adamw_name { TR_ADAMW_F32, TR_ADAMW_FEW = 8, TR_ADAMW_CODED = 10 };
+
 enum tr_save_dtype { TR_SAVE_AUTO, TR_SAVE_FLOAT32 }; /* the type of the run, or f32 */
 enum tr_device { TR_DEVICE_AUTO, TR_DEVICE_CPU, TR_DEVICE_CUDA };
 enum tr_transport { TR_TRANSPORT_AUTO, TR_TRANSPORT_NCCL, TR_TRANSPORT_HOST };
@@ -113,6 +117,7 @@ struct tr_args {
 
     /* output */
     const char *output_dir, *logging_dir, *resume_from_checkpoint;
+    enum tr_adamw_name optim;      /* see enum tr_adamw_name: groups of names */
     enum tr_save_dtype save_dtype; /* of trained weights */
     int64_t max_shard_size;        /* bytes of a file of weights, at most */
     bool overwrite_output_dir, save_only_model, logging_first_step, plot_loss;
@@ -143,6 +148,9 @@ void tr_args_finish(struct tr_args *a);
  */
 enum fr_rc tr_args_read(struct tr_args *a, int argc, const char *const *argv, struct fr_buf *notes,
                         struct fr_err *err);
+/* Whether moments of the optimizer are codes of 8 bits: a name that says so, where weights train.
+ */
+bool tr_args_coded(const struct tr_args *a);
 /* Checks ranges and combinations of arguments. FR_USAGE or FR_UNSUPPORTED names the flags. */
 enum fr_rc tr_args_check(const struct tr_args *a, struct fr_err *err);
 

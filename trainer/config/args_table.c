@@ -13,11 +13,11 @@ static const char *const reports[] = {"none", "tensorboard", "all", NULL};
 static const char *const lr_types[] = {
     "linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup",
     "inverse_sqrt", "cosine_with_min_lr", "warmup_stable_decay", NULL};
-/* Other names of AdamW; its states are f32 under every name. */
+/* In the order of enum tr_adamw_name. */
 static const char *const adamws[] = {
-    "adamw_torch_fused", "adamw_torch_4bit", "adamw_torch_8bit", "adamw_torch_xla",
-    "adamw_torch_npu_fused", "adamw_apex_fused", "adamw_hf", "adamw_8bit", "adamw_bnb_8bit",
-    "paged_adamw", "paged_adamw_32bit", "paged_adamw_8bit", NULL};
+    "adamw_torch", "adamw_torch_fused", "adamw_torch_xla", "adamw_torch_npu_fused",
+    "adamw_apex_fused", "adamw_hf", "paged_adamw", "paged_adamw_32bit", "adamw_torch_4bit",
+    "adamw_torch_8bit", "adamw_bnb_8bit", "adamw_8bit", "paged_adamw_8bit", NULL};
 
 /* Members of accelerate's loader that change nothing. */
 static const char *const loaders[] = {
@@ -43,7 +43,7 @@ static const char *const loaders[] = {
 /* Reasons of several rows. */
 #define VOCAB                                                                                      \
     "add tokens to tokenizer.json beforehand; --resize_vocab adds rows for them"
-#define OPTIM "the optimizer is AdamW with f32 states"
+#define OPTIM "the optimizer is AdamW"
 #define ADAM "AdamW takes --adam_beta1, --adam_beta2, --adam_epsilon and --weight_decay"
 #define PROFILER "it belongs to --enable_torch_profiler; use --trace"
 #define EXPORT "training exports nothing but the adapter; flowtrain merge takes it"
@@ -285,7 +285,8 @@ const struct tr_arg tr_arg_table[] = {
     IDLE(generation_num_beams, INT, NULL, "nothing is generated in training"),
     IDLE(generation_config, TEXT, NULL, "nothing is generated in training"),
     /* the optimizer and its steps */
-    {"optim", TR_ARG_TEXT, TR_ARG_NOWHERE, "adamw_torch", adamws, OPTIM, TR_ARG_REFUSED},
+    CHOICE(optim, "adamw_torch", adamws,
+           "AdamW; 8-bit moments with the last three, where weights train; f32 else"),
     NOT(adafactor, BOOL, "false", OPTIM),
     NOT(optim_args, TEXT, NULL, ADAM),
     NOT(optim_target_modules, TEXT, NULL, ADAM),

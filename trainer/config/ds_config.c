@@ -215,6 +215,26 @@ static enum fr_rc check_rates(const struct tr_ds_read *r, struct fr_err *err)
                    r->name, c->optimizer ? "optimizer" : "scheduler");
 }
 
+/* Where moments have 8 bits. */
+static enum fr_rc check_coded(const struct tr_ds_read *r, struct fr_err *err)
+{
+    const struct tr_ds_config *c = r->out;
+
+    if (!tr_args_coded(r->flags->args))
+        return FR_OK;
+    if (c->optimizer)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: AdamW of the optimizer block has f32 states, --optim asks for 8-bit "
+                       "ones: leave the block out, the flags say the same, or leave out --optim",
+                       r->name);
+    if (c->offload_optimizer == TR_OFFLOAD_NVME)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: offload_optimizer to nvme has f32 states, --optim asks for 8-bit ones: "
+                       "set its device to cpu, where they take half, or leave out --optim",
+                       r->name);
+    return FR_OK;
+}
+
 enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struct tr_ds_config *out,
                       struct fr_buf *notes, struct fr_err *err)
 {
@@ -232,6 +252,8 @@ enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struc
     rc = read_all(&r, err);
     if (rc == FR_OK)
         rc = check_rates(&r, err);
+    if (rc == FR_OK)
+        rc = check_coded(&r, err);
     fr_buf_finish(&r.mismatch);
     json_decref(root);
     return rc;

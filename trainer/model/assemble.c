@@ -432,6 +432,8 @@ static int64_t head_rows(const struct tr_model *m, const struct tr_head_opts *o)
         rows = HEAD_ROWS_MIN;
     if (m->o.head_rows > 0)
         rows = m->o.head_rows;
+    while (m->o.state_block > 0 && rows * o->H % m->o.state_block != 0)
+        rows++;
     return rows < o->V ? rows : o->V;
 }
 

@@ -138,6 +138,7 @@ enum fr_rc tr_model_create(const struct tr_model_opts *o, struct tr_model **out,
         .limits = o->limits,
         .tokens_max = o->tokens_max,
         .owned_twice = owned_twice(o->experts),
+        .block = o->state_block,
     };
     enum fr_rc rc;
 

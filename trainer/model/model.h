@@ -63,6 +63,8 @@ struct tr_model_opts {
     int64_t cache_tokens;    /* tokens of each, at most */
     bool score;              /* allows tr_model_score */
     int64_t head_rows;       /* rows of the head in one gather; 0: chosen for the backend */
+    int64_t state_block;     /* elements of a trained tensor whose optimizer states are coded
+                                together (coded.h); 0: states are f32 */
     bool train;              /* gradients wanted; false: forward only */
     bool logits;             /* allows logits of tr_model_forward */
     bool apart;              /* sizes for a device with memory of its own, whatever be has */

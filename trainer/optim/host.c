@@ -2,8 +2,6 @@
 #include "trainer/optim/disk.h"
 #include "trainer/optim/optim_private.h"
 
-enum { STATES = TR_DISK_STATES };
-
 /* Elements of a tile of g's states. */
 static int64_t tile_of(const struct tr_grads *g)
 {
@@ -28,25 +26,11 @@ void optim_host_bytes(const struct tr_grads *g, struct tr_optim_bytes *out)
     int64_t n = tr_grads_flat(g);
 
     out->disk = disk != NULL ? (size_t)tr_disk_bytes(disk, n) : 0;
-    out->host = 2 * tile_bytes(g) +
-                (disk != NULL ? tr_disk_pinned(disk, n) : STATES * (size_t)n * sizeof(float));
-}
-
-static enum fr_rc take(struct tr_optim *o, struct tr_view *v, int64_t n, struct fr_err *err)
-{
-    void *p = NULL;
-    size_t bytes = (size_t)n * sizeof(float);
-    enum fr_rc rc = tr_mem_alloc(o->be, TR_MEM_PINNED, bytes, &p, err);
-
-    if (rc == FR_OK)
-        rc = tr_zero(o->host.be, o->host.q, p, bytes);
-    *v = tr_view1(p, TR_F32, n);
-    return rc;
+    out->host = 2 * tile_bytes(g) + (disk != NULL ? tr_disk_pinned(disk, n) : tr_optim_states(g));
 }
 
 enum fr_rc optim_host_create(struct tr_optim *o, struct fr_err *err)
 {
-    struct tr_view *const states[] = {&o->weights.master, &o->weights.m, &o->weights.v};
     const struct tr_grads_host *h = tr_grads_host(o->grads);
     void *p = NULL;
     enum fr_rc rc;
@@ -55,8 +39,8 @@ enum fr_rc optim_host_create(struct tr_optim *o, struct fr_err *err)
     rc = tr_queue_create(o->host.be, 0, &o->host.q, err);
     if (rc == FR_OK && h->disk != NULL)
         rc = tr_disk_start(h->disk, o->be, err);
-    for (size_t i = 0; i < STATES && h->disk == NULL && rc == FR_OK; i++)
-        rc = take(o, states[i], tr_grads_flat(o->grads), err);
+    if (rc == FR_OK && h->disk == NULL)
+        rc = optim_take_states(o, TR_MEM_PINNED, err);
     for (int i = 0; i < 2 && rc == FR_OK; i++) {
         rc = tr_mem_alloc(o->be, TR_MEM_PINNED, tile_bytes(o->grads), &p, err);
         o->host.tiles[i] = rc == FR_OK ? p : NULL;
@@ -68,12 +52,8 @@ enum fr_rc optim_host_create(struct tr_optim *o, struct fr_err *err)
 
 void optim_host_finish(struct tr_optim *o)
 {
-    void *const pinned[] = {o->weights.master.p, o->weights.m.p, o->weights.v.p, o->host.tiles[0],
-                            o->host.tiles[1]};
-
-    for (size_t i = 0; i < sizeof(pinned) / sizeof(pinned[0]); i++)
-        tr_mem_free(o->be, TR_MEM_PINNED, pinned[i]);
-    o->weights = (struct tr_optim_weights){0};
+    for (int i = 0; i < 2; i++)
+        tr_mem_free(o->be, TR_MEM_PINNED, o->host.tiles[i]);
     for (int i = 0; i < 2; i++)
         if (o->host.sent[i] != NULL)
             tr_event_destroy(o->be, o->host.sent[i]);
@@ -108,7 +88,7 @@ static int64_t tiles_of(const struct tr_optim *o)
     return (tr_grads_flat(o->grads) + o->host.tile - 1) / o->host.tile;
 }
 
-/* Where the states of tile k are, from the host's memory or from the disk. */
+/* The elements of tile k, and with a disk where their states are. */
 static enum fr_rc take_tile(struct tr_optim *o, int64_t k, struct tr_disk_tile *t,
                             struct fr_err *err)
 {
@@ -116,11 +96,7 @@ static enum fr_rc take_tile(struct tr_optim *o, int64_t k, struct tr_disk_tile *
 
     if (o->host.disk != NULL)
         return tr_disk_take(o->host.disk, k, t, err);
-    *t = (struct tr_disk_tile){.at = at,
-                               .n = left < o->host.tile ? left : o->host.tile,
-                               .state = {(float *)o->weights.master.p + at,
-                                         (float *)o->weights.m.p + at,
-                                         (float *)o->weights.v.p + at}};
+    *t = (struct tr_disk_tile){.at = at, .n = left < o->host.tile ? left : o->host.tile};
     return FR_OK;
 }
 
@@ -136,15 +112,9 @@ struct stop {
     int slot;
 };
 
-/* The elements of a range in a tile: n of them at `at` of the flat order. */
-struct piece {
-    const struct tr_grads_range *r;
-    int64_t at, n;
-};
-
 /* The first range from *i on that has elements in the tile. *i: the next one to look at. */
 static bool next_piece(const struct tr_optim *o, const struct tr_disk_tile *t, size_t *i,
-                       struct piece *p)
+                       struct optim_piece *p)
 {
     size_t n;
     const struct tr_grads_range *r = tr_grads_ranges(o->grads, &n);
@@ -153,7 +123,7 @@ static bool next_piece(const struct tr_optim *o, const struct tr_disk_tile *t, s
         int64_t from = r[*i].at > t->at ? r[*i].at : t->at, to = r[*i].at + r[*i].n;
 
         to = to < t->at + t->n ? to : t->at + t->n;
-        *p = (struct piece){&r[*i], from, to - from};
+        *p = (struct optim_piece){&r[*i], from, to - from};
         if (from < to) {
             ++*i;
             return true;
@@ -162,13 +132,14 @@ static bool next_piece(const struct tr_optim *o, const struct tr_disk_tile *t, s
     return false;
 }
 
-static struct tr_view weights_of(const struct piece *p)
+static struct tr_view weights_of(const struct optim_piece *p)
 {
     return optim_part(p->r->weight, p->at - p->r->at, p->n);
 }
 
 /* The place of the piece's weights in the slot. */
-static struct tr_view staged(const struct tr_optim *o, const struct stop *s, const struct piece *p)
+static struct tr_view staged(const struct tr_optim *o, const struct stop *s,
+                             const struct optim_piece *p)
 {
     enum tr_dtype type = p->r->weight.dtype;
 
@@ -176,7 +147,8 @@ static struct tr_view staged(const struct tr_optim *o, const struct stop *s, con
                     p->n);
 }
 
-static struct tr_view state_of(const struct stop *s, int state, const struct piece *p)
+/* A state of the piece in the tile, with a disk. */
+static struct tr_view state_of(const struct stop *s, int state, const struct optim_piece *p)
 {
     return tr_view1(s->t.state[state] + (p->at - s->t.at), TR_F32, p->n);
 }
@@ -184,7 +156,7 @@ static struct tr_view state_of(const struct stop *s, int state, const struct pie
 /* Masters of a tile that was never written: its weights, from the device. */
 static enum fr_rc begin_tile(struct tr_optim *o, const struct stop *s, struct fr_err *err)
 {
-    struct piece p;
+    struct optim_piece p;
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && next_piece(o, &s->t, &i, &p);) {
@@ -203,16 +175,17 @@ static enum fr_rc begin_tile(struct tr_optim *o, const struct stop *s, struct fr
 static enum fr_rc step_tile(struct tr_optim *o, const struct tr_adamw *a, const struct stop *s,
                             struct fr_err *err)
 {
-    struct piece p;
+    struct optim_piece p;
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; rc == FR_OK && next_piece(o, &s->t, &i, &p);) {
-        struct tr_adamw x = optim_range(o, a, p.r);
+        struct tr_adamw x = optim_update(o, a, &p);
 
-        x.p = state_of(s, TR_OPTIM_MASTER, &p);
-        x.m = state_of(s, TR_OPTIM_M, &p);
-        x.v = state_of(s, TR_OPTIM_V, &p);
-        x.g = optim_part(tr_grads_sums(o->grads), p.at, p.n);
+        if (o->host.disk != NULL) {
+            x.p = state_of(s, TR_OPTIM_MASTER, &p);
+            x.m = state_of(s, TR_OPTIM_M, &p);
+            x.v = state_of(s, TR_OPTIM_V, &p);
+        }
         x.copy = staged(o, s, &p);
         rc = tr_adamw(o->host.be, o->host.q, &x, err);
         if (rc == FR_OK &&

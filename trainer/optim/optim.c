@@ -18,12 +18,12 @@ void tr_optim_bytes(const struct tr_model *model, int world, struct tr_optim_byt
 {
     const struct tr_grads *g = tr_model_grads(model);
     bool hosted = g != NULL && tr_grads_host(g)->be != NULL;
-    size_t flat = g != NULL && !hosted ? (size_t)tr_grads_flat(g) : 0;
+    size_t states = g != NULL && !hosted ? tr_optim_states(g) : 0;
     struct tr_params p;
 
     tr_model_params(model, &p);
     out->device =
-        ((size_t)p.padded / (size_t)world * 4 + (size_t)p.padded + 3 * flat) * sizeof(float) + 512;
+        ((size_t)p.padded / (size_t)world * 4 + (size_t)p.padded) * sizeof(float) + states + 512;
     out->host = out->disk = 0;
     if (hosted)
         optim_host_bytes(g, out);
@@ -42,11 +42,33 @@ static enum fr_rc take(struct tr_optim *o, struct tr_view *v, enum tr_dtype t, i
     return rc;
 }
 
+/* Where the states of each range are. A block has one owner, or its codes had two maxima. */
+static enum fr_rc place_states(struct tr_optim *o, struct fr_err *err)
+{
+    int64_t block = tr_grads_block(o->grads);
+    const struct tr_grads_range *r;
+    struct optim_sizes sizes;
+    size_t n;
+
+    r = tr_grads_ranges(o->grads, &n);
+    if ((o->places = fr_sys.alloc((n + 1) * sizeof(*o->places))) == NULL)
+        return fr_fail(err, FR_NOMEM, "places of %zu tensors", n);
+    optim_places(o->grads, o->places, &sizes);
+    for (size_t i = 0; i < n; i++)
+        if (o->places[i].coded && (r[i].first % block != 0 || r[i].at % block != 0))
+            return fr_fail(err, FR_BUG, "%s is divided within a block of %lld elements", r[i].name,
+                           (long long)block);
+    return FR_OK;
+}
+
 enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr_comm *comm,
                            struct tr_backend *be, struct fr_err *err)
 {
     enum fr_rc rc;
 
+    if (tr_model_grads(model) != NULL && tr_grads_block(tr_model_grads(model)) > 0 &&
+        tr_grads_host(tr_model_grads(model))->disk != NULL)
+        return fr_fail(err, FR_UNSUPPORTED, "8-bit moments wait in memory, not on a disk");
     *o = (struct tr_optim){.model = model, .be = be, .comm = comm, .q = tr_model_queue(model)};
     o->world = tr_comm_world(comm);
     tr_model_params(model, &o->params);
@@ -54,12 +76,13 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
     o->grads = tr_model_grads(model);
     bool hosted = o->grads != NULL && tr_grads_host(o->grads)->be != NULL;
     struct tr_view *const slices[] = {&o->master, &o->m, &o->v, &o->grad};
-    struct tr_view *const flat[] = {&o->weights.master, &o->weights.m, &o->weights.v};
     rc = take(o, &o->spread, TR_F32, o->params.padded, err);
     for (size_t i = 0; i < sizeof(slices) / sizeof(slices[0]) && rc == FR_OK; i++)
         rc = take(o, slices[i], TR_F32, o->n, err);
-    for (size_t i = 0; i < 3 && o->grads != NULL && !hosted && rc == FR_OK; i++)
-        rc = take(o, flat[i], TR_F32, tr_grads_flat(o->grads), err);
+    if (rc == FR_OK && o->grads != NULL)
+        rc = place_states(o, err);
+    if (rc == FR_OK && o->grads != NULL && !hosted)
+        rc = optim_take_states(o, TR_MEM_DEVICE, err);
     if (rc == FR_OK)
         rc = take(o, &o->found, TR_I64, 1, err);
     if (rc == FR_OK)
@@ -77,11 +100,11 @@ void tr_optim_finish(struct tr_optim *o)
     if (o == NULL || o->be == NULL)
         return;
     tr_comm_leave(o->comm, o->q);
+    optim_free_states(o);
     if (o->host.be != NULL)
         optim_host_finish(o);
-    void *const all[] = {o->master.p,    o->m.p,        o->v.p,     o->grad.p,
-                         o->spread.p,    o->found.p,    o->sumsq.p, o->weights.master.p,
-                         o->weights.m.p, o->weights.v.p};
+    void *const all[] = {o->master.p, o->m.p,     o->v.p,    o->grad.p,
+                         o->spread.p, o->found.p, o->sumsq.p};
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         tr_mem_free(o->be, TR_MEM_DEVICE, all[i]);
     fr_arena_finish(&o->arena);
@@ -275,17 +298,19 @@ static bool decays(const struct tr_optim *o, const char *name)
     return o->b_ratio > 0 ? strstr(name, "bias") == NULL : tr_optim_decays(name);
 }
 
-struct tr_adamw optim_range(const struct tr_optim *o, const struct tr_adamw *a,
-                            const struct tr_grads_range *r)
+struct tr_adamw optim_update(const struct tr_optim *o, const struct tr_adamw *a,
+                             const struct optim_piece *p)
 {
     struct tr_adamw x = *a;
 
-    x.p = optim_part(o->weights.master, r->at, r->n);
-    x.m = optim_part(o->weights.m, r->at, r->n);
-    x.v = optim_part(o->weights.v, r->at, r->n);
-    x.g = optim_part(tr_grads_sums(o->grads), r->at, r->n);
-    x.wd = decays(o, r->name) ? a->wd : 0;
-    if (o->b_ratio > 0 && r->rank == 1)
+    x.p = optim_state(o, TR_OPTIM_MASTER, p);
+    x.m = optim_state(o, TR_OPTIM_M, p);
+    x.v = optim_state(o, TR_OPTIM_V, p);
+    x.m_max = optim_state(o, TR_OPTIM_M_MAX, p);
+    x.v_max = optim_state(o, TR_OPTIM_V_MAX, p);
+    x.g = optim_part(tr_grads_sums(o->grads), p->at, p->n);
+    x.wd = decays(o, p->r->name) ? a->wd : 0;
+    if (o->b_ratio > 0 && p->r->rank == 1)
         x.lr = (float)((double)a->lr * o->b_ratio);
     x.device_bits = !o->be->memory->is_host;
     return x;
@@ -299,7 +324,8 @@ static enum fr_rc update_weights(struct tr_optim *o, const struct tr_adamw *a, s
 
     r = tr_grads_ranges(o->grads, &n);
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        struct tr_adamw x = optim_range(o, a, &r[i]);
+        const struct optim_piece all = {&r[i], r[i].at, r[i].n};
+        struct tr_adamw x = optim_update(o, a, &all);
 
         x.copy = r[i].weight;
         rc = tr_adamw(o->be, o->q, &x, err);

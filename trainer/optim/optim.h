@@ -10,6 +10,12 @@
  * at a time, and the device fetches the weights of one tile beside the step of the next. With a
  * disk masters and moments are in its file (disk.h), and a tile comes from there and goes back.
  *
+ * With blocks (tr_model_opts.state_block) the moments of trained weights are codes of 8 bits, but
+ * those of tensors with fewer than TR_CODED_LEAST elements and of the embedding, which stay f32. A
+ * block is elements of one tensor and belongs to one rank, so states are the same bits on any
+ * number of ranks. Codes wait in memory alone: a disk has f32 states.
+ * Source: transformers, Trainer.create_optimizer (bitsandbytes with 8 bits).
+ *
  * Weights decay as the reference's groups have it: no norm and no bias. With LoRA+ norms do, and
  * tensors of one dimension have B's rate.
  * Source: transformers, Trainer.get_decay_parameter_names; LLaMA-Factory,
@@ -36,9 +42,16 @@ struct tr_optim {
     struct tr_view spread;  /* (W, n) f32 device: receives an all-to-all; also for whole states */
     struct tr_grads *grads; /* borrows: of trained weights; NULL: none */
     struct tr_optim_weights {
-        struct tr_view master, m, v; /* (flat) f32, owns: in the order of grads.h; of the device,
-                                        or pinned memory of the host; absent with a disk */
+        /* Owned: of the device, or pinned memory of the host; absent with a disk. */
+        struct tr_view master;           /* (flat) f32, in the order of grads.h */
+        struct tr_view m, v;             /* f32, of ranges without codes */
+        struct tr_view m_codes, v_codes; /* u8, of the others */
+        struct tr_view m_max, v_max;     /* f32, of their blocks */
     } weights;
+    struct tr_optim_place {
+        int64_t at; /* where a range's m and v begin in theirs */
+        bool coded;
+    } * places; /* owns: of each range */
     struct tr_optim_host {
         struct tr_backend *be;    /* borrows: NULL: all is on the device */
         struct tr_queue *q;       /* of be, owns */
@@ -63,6 +76,9 @@ struct tr_optim_bytes {
     size_t device, host, disk;
 };
 void tr_optim_bytes(const struct tr_model *model, int world, struct tr_optim_bytes *out);
+
+/* Bytes of masters and moments of a rank's trained weights, in memory. */
+size_t tr_optim_states(const struct tr_grads *g);
 
 /* comm: for the optimizer's data calls alone; a group of all ranks if the model gathers weights
  * over the world. */
@@ -98,23 +114,33 @@ struct tr_optim_result {
 enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_optim_result *out,
                          struct fr_err *err);
 
-enum tr_optim_what { TR_OPTIM_MASTER, TR_OPTIM_M, TR_OPTIM_V };
+/* The last two have one value a block, and exist for coded m and v alone. */
+enum tr_optim_what { TR_OPTIM_MASTER, TR_OPTIM_M, TR_OPTIM_V, TR_OPTIM_M_MAX, TR_OPTIM_V_MAX };
+enum { TR_OPTIM_WHATS = TR_OPTIM_V_MAX + 1 };
 
 /* All that this rank updates, where weights train: their ranges, as grads.h has them, then those of
  * the adapters beside them, "MODULE.lora_A.weight" and B, which lie at tr_grads_flat and behind.
  * Their `weight` is absent. */
 const struct tr_grads_range *tr_optim_ranges(const struct tr_optim *o, size_t *n);
 
-/* Elements [at, at+n) of a state of trained weights, in the order of tr_optim_ranges. */
+/* The type of a state of a range; TR_NONE: it has none. */
+enum tr_dtype tr_optim_type(const struct tr_optim *o, size_t range, enum tr_optim_what what);
+/* Elements of a value, but in a last block; the values of n elements. */
+int64_t tr_optim_block(enum tr_optim_what what);
+int64_t tr_optim_values(enum tr_optim_what what, int64_t n);
+
+/* Elements [at, at+n) of a state of trained weights, in the order of tr_optim_ranges; but masters
+ * within one range. Of coded states and of a block's values `at` is where a block begins, and n
+ * ends with one or with the range. */
 struct tr_optim_part {
     enum tr_optim_what what;
     int64_t at, n;
 };
-/* Copies them to memory of any kind; waits. */
-enum fr_rc tr_optim_read(struct tr_optim *o, const struct tr_optim_part *p, float *to,
+/* Copies their values to memory of any kind; waits. */
+enum fr_rc tr_optim_read(struct tr_optim *o, const struct tr_optim_part *p, void *to,
                          struct fr_err *err);
-/* Sets them to the values of `from`: (n) f32 in memory of any kind, or other floats of the device;
- * waits.
+/* Sets them to `from`: values of their type in memory of any kind, or masters as other floats of
+ * the device; waits.
  * With a disk the first call before the first step zeroes all states: who sets one master sets
  * all. */
 enum fr_rc tr_optim_write(struct tr_optim *o, const struct tr_optim_part *p, struct tr_view from,

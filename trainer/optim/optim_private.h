@@ -18,9 +18,30 @@ static inline struct tr_view optim_part(struct tr_view v, int64_t at, int64_t n)
 
 /* The gradients of a range, in whole rows where it has whole rows. */
 struct tr_view optim_sums_of(const struct tr_optim *o, const struct tr_grads_range *r);
-/* The update of a range's elements, but for the weights. */
-struct tr_adamw optim_range(const struct tr_optim *o, const struct tr_adamw *a,
-                            const struct tr_grads_range *r);
+/* The update of n elements of a range, which lie at `at` of the flat order, but for the weights;
+ * moments and masters are those in memory. */
+struct optim_piece {
+    const struct tr_grads_range *r;
+    int64_t at, n;
+};
+struct tr_adamw optim_update(const struct tr_optim *o, const struct tr_adamw *a,
+                             const struct optim_piece *p);
+
+/* ---- states.c ---- */
+
+/* Elements of weights.m and weights.m_codes. With NULL for places: these numbers alone. */
+struct optim_sizes {
+    int64_t plain, coded;
+};
+void optim_places(const struct tr_grads *g, struct tr_optim_place *places, struct optim_sizes *out);
+
+/* Takes the states of weights in memory of a kind; zeros, but for the masters. */
+enum fr_rc optim_take_states(struct tr_optim *o, enum tr_mem kind, struct fr_err *err);
+void optim_free_states(struct tr_optim *o);
+
+/* Values of a state in memory: of the elements [at, at+n) of a range. Absent: it has none. */
+struct tr_view optim_state(const struct tr_optim *o, enum tr_optim_what what,
+                           const struct optim_piece *p);
 
 /* The ranges of adapters behind those of weights. */
 enum fr_rc optim_list_ranges(struct tr_optim *o, struct fr_err *err);

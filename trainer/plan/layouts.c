@@ -213,7 +213,8 @@ static void train_weights(const struct tr_plan_job *job, const struct tr_cluster
     l->step_bytes += n > 1 ? (W - 1) * updated : 0;
     l->step_near = g > 1 ? (W - 1) * updated : 0;
     l->work_s += (W + 2) * (double)l->shares.reduced / rate;
-    l->update_s = l->sums * (8 * 4 + (double)tr_dtype_bytes(job->compute)) / rate;
+    l->update_s =
+        l->sums * ((job->coded ? 5 : 8) * 4 + (double)tr_dtype_bytes(job->compute)) / rate;
     if (l->way.states)
         tr_plan_step_on_host(job, c, l);
 }

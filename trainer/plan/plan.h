@@ -31,7 +31,7 @@
  *                        the optimizer in the host's memory 4P/W go there from each rank in each
  *                        micro-batch, and AdamW moves 28 bytes and one weight of a node's memory.
  *                        With a disk 12P/W of each rank are read and written in a step, both at
- *                        once, beside AdamW
+ *                        once, beside AdamW. 8-bit moments are 12 bytes less an element
  *   adapters' gradients  once a step: ordered sums g (W-g)/W * 4, and copies (W-1)/W * 2 bytes
  *   stages               2 n g T H elements out of a node, (m + n - 1) / m of the work, of as many
  *                        tokens as the other layouts have; m micro-batches in a row
@@ -93,6 +93,7 @@ struct tr_plan_job {
     const struct tr_model_config *config;
     const struct tr_lora_config *lora; /* NULL: no adapters */
     const struct tr_trained *trained;  /* weights that train; NULL: none */
+    bool coded;                        /* their moments have 8 bits */
     enum tr_dtype compute;
     int64_t batch, cutoff; /* samples of a micro-batch, tokens of the longest */
     int64_t accumulation;  /* micro-batches a step */
@@ -192,6 +193,7 @@ struct tr_plan_time tr_plan_time(const struct tr_plan_layout *l, const struct tr
 /* Weights that train; none: all zero. */
 struct tr_plan_trained {
     double elements;
+    double coded;                  /* of these, with moments of 8 bits if the job has some */
     bool experts, embedding, head; /* whether some of routed experts, … are among them */
     double flops; /* operations of a token but for adapters, in place of tr_plan_flops */
 };

@@ -40,6 +40,8 @@ double tr_plan_checkpoint(const struct tr_plan_job *job, const struct tr_plan *p
             p->weights + (job->trained->save_masters
                               ? p->floats * (sizeof(float) - (double)tr_dtype_bytes(job->compute))
                               : 0);
+    if (job->coded) /* two codes, and two numbers a block, in place of two numbers */
+        saved -= p->trained.coded * (8 - 2 - 8.0 / TR_CODED_BLOCK);
     return saved + trained * 12;
 }
 

@@ -43,6 +43,7 @@ static enum fr_rc count_trained(void *arg, const struct tr_model_tensor *t, stru
 
     (void)err;
     w->out->elements += trains ? n : 0;
+    w->out->coded += trains && t->role != TR_ROLE_EMBED && n >= TR_CODED_LEAST ? n : 0;
     w->out->experts |= trains && t->expert >= 0;
     w->out->embedding |= trains && t->role == TR_ROLE_EMBED;
     w->out->head |= trains && (t->role == TR_ROLE_HEAD ||
@@ -108,6 +109,6 @@ void tr_plan_step_on_host(const struct tr_plan_job *job, const struct tr_cluster
         return;
     }
     l->host_bytes += (double)l->shares.reduced;
-    l->update_s = fmax((double)c->gpus * l->sums * (7 * 4 + copy) / HOST_STREAM,
+    l->update_s = fmax((double)c->gpus * l->sums * ((job->coded ? 4 : 7) * 4 + copy) / HOST_STREAM,
                        fmax(l->sums * copy / c->gpu.host, l->disk_s));
 }

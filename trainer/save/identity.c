@@ -159,6 +159,7 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
         fr_buf_fmt(&t, "--finetuning_type=%s\n", a->finetuning_type);
     if (a->resize_vocab)
         fr_buf_text(&t, "--resize_vocab=1\n");
+    fr_buf_text(&t, tr_args_coded(a) ? "bits of moments=8\n" : "");
     if (strcmp(a->finetuning_type, "freeze") == 0) {
         fr_buf_fmt(&t, "--freeze_trainable_layers=%lld\n", (long long)a->freeze_trainable_layers);
         put_text(&t, "--freeze_trainable_modules", a->freeze_trainable_modules);

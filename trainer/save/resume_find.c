@@ -148,6 +148,30 @@ static enum fr_rc look(struct attempt *t, struct fr_err *err)
 
 /* ---- what is where ---- */
 
+/* How many states st has of a range, whose master is there; 0: not all, or of other sizes. */
+static size_t states_of(struct resume_parts *s, const struct tr_st *st,
+                        const struct resume_entry *e)
+{
+    size_t n = 1;
+    bool coded = false;
+
+    for (int k = TR_OPTIM_M; k < TR_OPTIM_WHATS && e->name != NULL; k++) {
+        enum tr_optim_what what = (enum tr_optim_what)k;
+        char *key = resume_key(&s->arena, what, e->name, e->first);
+        const struct tr_st_tensor *t = key != NULL ? tr_st_find(st, key) : NULL;
+
+        if (what == TR_OPTIM_M)
+            coded = t != NULL && t->type == TR_ST_U8;
+        if (!coded && tr_optim_block(what) > 1)
+            continue;
+        if (t == NULL || t->elements != tr_optim_values(what, e->n) ||
+            t->type != (coded && tr_optim_block(what) == 1 ? TR_ST_U8 : TR_ST_F32))
+            return 0;
+        n++;
+    }
+    return coded && e->first % TR_CODED_BLOCK != 0 ? 0 : n;
+}
+
 /* Opens a part and appends a line "FIRST N NAME" for each range of a tensor. */
 static enum fr_rc index_part(struct resume_parts *s, struct resume_part *p, struct fr_buf *lines,
                              struct fr_err *err)
@@ -161,22 +185,22 @@ static enum fr_rc index_part(struct resume_parts *s, struct resume_part *p, stru
         const char *end = strrchr(t->name, '@'), *name = t->name + sizeof(prefix) - 1;
         bool whole = fr_has_prefix(t->name, prefix) && end != NULL && t->type == TR_ST_F32;
         int64_t first = 0;
+        size_t states = 0;
 
         if (!fr_has_prefix(t->name, prefix))
             continue;
         whole = whole && fr_parse_i64(fr_str_of(end + 1), &first, NULL) == FR_OK && first >= 0;
-        for (int k = 1; k < RESUME_STATES && whole; k++) {
-            char *bare = fr_arena_text(&s->arena, name, (size_t)(end - name));
-            char *key = bare != NULL ? resume_key(&s->arena, k, bare, first) : NULL;
-            const struct tr_st_tensor *other = key != NULL ? tr_st_find(p->st, key) : NULL;
-
-            whole = other != NULL && other->type == TR_ST_F32 && other->elements == t->elements;
-        }
-        if (!whole)
+        if (whole)
+            states = states_of(
+                s, p->st,
+                &(struct resume_entry){.name = fr_arena_text(&s->arena, name, (size_t)(end - name)),
+                                       .first = first,
+                                       .n = t->elements});
+        if (!whole || states == 0)
             return fr_fail(err, FR_CORRUPT, "%s: %s is no part of a state", p->path, t->name);
         fr_buf_fmt(lines, "%lld %lld %.*s\n", (long long)first, (long long)t->elements,
                    (int)(end - name), name);
-        n += RESUME_STATES;
+        n += states;
     }
     if (rc == FR_OK && n != tr_st_count(p->st))
         rc = fr_fail(err, FR_CORRUPT, "%s has other tensors than a state", p->path);

@@ -12,11 +12,11 @@ void resume_part_path(const char *dir, int k, int n, char out[PATH_MAX])
     (void)snprintf(out, PATH_MAX, "%s/part-%05d-of-%05d.safetensors", dir, k, n);
 }
 
-char *resume_key(struct fr_arena *arena, int state, const char *name, int64_t first)
+char *resume_key(struct fr_arena *arena, enum tr_optim_what what, const char *name, int64_t first)
 {
-    static const char *const prefix[RESUME_STATES] = {"master", "m", "v"};
+    static const char *const prefix[TR_OPTIM_WHATS] = {"master", "m", "v", "m_max", "v_max"};
 
-    return fr_arena_fmt(arena, "%s:%s@%lld", prefix[state], name, (long long)first);
+    return fr_arena_fmt(arena, "%s:%s@%lld", prefix[what], name, (long long)first);
 }
 
 void resume_name_host(struct fr_err *err)
@@ -32,7 +32,9 @@ struct joined {
     struct tr_optim *o;
     const struct tr_grads_range *ranges;
     size_t n;
-    int state;
+    enum tr_optim_what what;
+    size_t size;   /* of a value */
+    int64_t block; /* elements of a value */
 };
 
 /* Bytes [at, at+n) from the device, or the host's side. */
@@ -40,7 +42,8 @@ static enum fr_rc fill(void *arg, const struct tr_st_item *item, int64_t at, voi
                        struct fr_err *err)
 {
     const struct joined *j = arg;
-    int64_t begin = at / 4 + j->ranges->first, end = begin + (int64_t)n / 4;
+    int64_t size = (int64_t)j->size, begin = at / size * j->block + j->ranges->first,
+            end = begin + (int64_t)n / size * j->block;
     enum fr_rc rc = FR_OK;
 
     (void)item;
@@ -49,11 +52,10 @@ static enum fr_rc fill(void *arg, const struct tr_st_item *item, int64_t at, voi
         int64_t from = begin > r->first ? begin : r->first;
         int64_t to = end < r->first + r->n ? end : r->first + r->n;
 
-        struct tr_optim_part part = {(enum tr_optim_what)j->state, r->at + from - r->first,
-                                     to - from};
+        struct tr_optim_part part = {j->what, r->at + from - r->first, to - from};
 
         if (from < to)
-            rc = tr_optim_read(j->o, &part, (float *)dst + (from - begin), err);
+            rc = tr_optim_read(j->o, &part, (char *)dst + (from - begin) / j->block * size, err);
     }
     return rc;
 }
@@ -68,25 +70,33 @@ static enum fr_rc write_tensors(struct tr_optim *o, const char *path, struct fr_
     enum fr_rc rc = FR_OK;
 
     r = tr_optim_ranges(o, &n);
-    items = fr_arena_array(&arena, n * RESUME_STATES + 1, sizeof(*items));
-    joined = fr_arena_array(&arena, n * RESUME_STATES + 1, sizeof(*joined));
+    items = fr_arena_array(&arena, n * TR_OPTIM_WHATS + 1, sizeof(*items));
+    joined = fr_arena_array(&arena, n * TR_OPTIM_WHATS + 1, sizeof(*joined));
     if (items == NULL || joined == NULL)
         rc = fr_fail(err, FR_NOMEM, "no memory for %zu tensors", n);
     for (size_t i = 0, next; i < n && rc == FR_OK; i = next) {
         for (next = i + 1; next < n && strcmp(r[next].name, r[i].name) == 0 &&
                            r[next].first == r[next - 1].first + r[next - 1].n;)
             next++;
-        for (int k = 0; k < RESUME_STATES; k++, count++) {
-            joined[count] = (struct joined){o, &r[i], next - i, k};
+        for (int k = 0; k < TR_OPTIM_WHATS; k++) {
+            enum tr_optim_what what = (enum tr_optim_what)k;
+            enum tr_dtype type = tr_optim_type(o, i, what);
+            int64_t elements = r[next - 1].first + r[next - 1].n - r[i].first;
+            int64_t values = tr_optim_values(what, elements);
+
+            if (type == TR_NONE)
+                continue;
+            joined[count] = (struct joined){
+                o, &r[i], next - i, what, tr_dtype_bytes(type), tr_optim_block(what)};
             items[count] = (struct tr_st_item){
-                .name = resume_key(&arena, k, r[i].name, r[i].first),
-                .type = TR_ST_F32,
+                .name = resume_key(&arena, what, r[i].name, r[i].first),
+                .type = type == TR_U8 ? TR_ST_U8 : TR_ST_F32,
                 .ndim = 1,
-                .shape = {r[next - 1].first + r[next - 1].n - r[i].first},
+                .shape = {values},
                 .fill = fill,
                 .arg = &joined[count],
             };
-            if (items[count].name == NULL)
+            if (items[count++].name == NULL)
                 rc = fr_fail(err, FR_NOMEM, "no memory for %zu tensors", n);
         }
     }

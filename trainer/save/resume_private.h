@@ -95,8 +95,8 @@ enum resume_sight { RESUME_ABSENT, RESUME_CUT, RESUME_SEEN };
 /* The name of part k of n, in dir. */
 void resume_part_path(const char *dir, int k, int n, char out[PATH_MAX]);
 
-/* "master:NAME@FIRST" of state 0, and so on; in the arena. */
-char *resume_key(struct fr_arena *arena, int state, const char *name, int64_t first);
+/* "master:NAME@FIRST", and so on; in the arena. */
+char *resume_key(struct fr_arena *arena, enum tr_optim_what what, const char *name, int64_t first);
 
 /* "HOST: " in front of what is wrong with a file of this node. */
 void resume_name_host(struct fr_err *err);

@@ -19,9 +19,10 @@ static int64_t elements_of(const struct unit *u, size_t bytes)
 
 static void add_part(struct tr_grads *g, int unit, int64_t n)
 {
+    size_t size = tr_dtype_bytes(g->o.sum);
+
     g->parts[g->nparts] = (struct grads_part){.unit = unit, .n = n, .at = g->flat, .fresh = true};
-    g->flat +=
-        (int64_t)(round_256((size_t)n * tr_dtype_bytes(g->o.sum)) / tr_dtype_bytes(g->o.sum));
+    g->flat += (int64_t)(shard_round((size_t)n * size, shard_grain(g->o.shard, size)) / size);
     if (unit >= 0)
         g->part_of[unit] = (int)g->nparts;
     g->nparts++;
@@ -353,6 +354,11 @@ int64_t tr_grads_flat(const struct tr_grads *g)
 struct tr_view tr_grads_sums(const struct tr_grads *g)
 {
     return g->sums;
+}
+
+int64_t tr_grads_block(const struct tr_grads *g)
+{
+    return g->o.shard->o.block;
 }
 
 int64_t tr_grads_elements(const struct tr_grads *g)

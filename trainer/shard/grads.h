@@ -114,7 +114,8 @@ struct tr_grads_range {
     int64_t shape[2]; /* of the whole tensor */
     int64_t first, n;
     int64_t cols;          /* it is whole rows of so many; 0: it begins and ends anywhere */
-    int64_t at;            /* a multiple of 256 bytes of the sums */
+    int64_t at;            /* a multiple of 256 bytes of the sums; with a block (tr_shard_opts), and
+                              without cols, `first` and `at` are multiples of it */
     struct tr_view weight; /* (n) C: written by the optimizer; before tr_grads_alloc its type */
 };
 
@@ -129,6 +130,7 @@ enum fr_rc tr_grads_arrived(struct tr_grads *g, struct tr_queue *q, struct fr_er
 /* (n) f32* of the device, which holds nothing between steps; as large on all ranks. */
 struct tr_view tr_grads_room(const struct tr_grads *g);
 int64_t tr_grads_elements(const struct tr_grads *g); /* trained, of all ranks, without gaps */
+int64_t tr_grads_block(const struct tr_grads *g);    /* of tr_shard_opts; also of tr_grads_tile */
 
 /* Weights of the host's side: the bytes of part k of all that is trained, and a tensor's pieces,
  * which follow each other in the list: elements [first, first+n) lie at element `at` of the part.

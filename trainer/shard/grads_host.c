@@ -11,13 +11,14 @@ const struct tr_grads_host *tr_grads_host(const struct tr_grads *g)
 
 int64_t tr_grads_tile(const struct tr_grads *g)
 {
-    int64_t most = 0, tile = g->o.host.tile;
+    int64_t most = 0, tile = g->o.host.tile, block = tr_grads_block(g);
+    int64_t of = block > TILE_OF ? block : TILE_OF;
 
     for (size_t k = 0; k < g->nparts; k++)
         most = g->parts[k].n > most ? g->parts[k].n : most;
     tile = tile <= 0 || tile > TILE ? TILE : tile;
     tile = tile < most ? tile : most;
-    return (tile + TILE_OF - 1) / TILE_OF * TILE_OF;
+    return (tile + of - 1) / of * of;
 }
 
 enum fr_rc grads_host_alloc(struct tr_grads *g, struct fr_err *err)

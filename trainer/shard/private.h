@@ -86,6 +86,7 @@ struct tr_shard {
     struct unit *units;    /* owns */
     size_t nunits, cap;
     size_t base_bytes, persistent_bytes, trained_bytes;
+    size_t norms_grain; /* shard_grain of the trained persistent units */
     size_t owned_bytes; /* of base_bytes */
     size_t packed_bytes;
     bool replace; /* tr_shard_prepack's */
@@ -136,6 +137,18 @@ static inline size_t round_256(size_t n)
     return (n + 255) / 256 * 256;
 }
 
+/* Bytes of which tensors and shares of a trained unit, whose elements have `size` bytes, are
+ * multiples. */
+static inline size_t shard_grain(const struct tr_shard *s, size_t size)
+{
+    return s->o.block > 0 ? round_256((size_t)s->o.block * size) : 256;
+}
+
+static inline size_t shard_round(size_t n, size_t grain)
+{
+    return (n + grain - 1) / grain * grain;
+}
+
 /* The number of ranks that units are partitioned over; 1: each rank has whole units. */
 static inline size_t shard_ways(const struct tr_shard *s)
 {
@@ -180,7 +193,7 @@ static inline size_t shard_norms_share(const struct tr_shard *s)
 {
     size_t W = (size_t)s->o.comm->size;
 
-    return round_256((s->trained_bytes + W - 1) / W);
+    return shard_round((s->trained_bytes + W - 1) / W, s->norms_grain);
 }
 
 enum fr_rc shard_alloc(struct tr_shard *s, struct fr_err *err);

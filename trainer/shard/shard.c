@@ -15,6 +15,7 @@ enum fr_rc tr_shard_create(const struct tr_shard_opts *o, struct tr_shard **out,
     s->o = *o;
     s->pass = s->last = -1;
     s->span_max = 1;
+    s->norms_grain = 256;
     *out = s;
     return FR_OK;
 }
@@ -84,20 +85,23 @@ static enum fr_rc check_trained(struct unit *u, struct fr_err *err)
 static void place(struct tr_shard *s, struct unit *u)
 {
     size_t W = shard_ways(s), ranks = (size_t)s->o.comm->size;
+    size_t grain = u->trained ? shard_grain(s, tr_dtype_bytes(u->tensors->dtype)) : 256;
     size_t *total = u->kind != TR_UNIT_PERSISTENT ? &s->base_bytes
                     : u->trained                  ? &s->trained_bytes
                                                   : &s->persistent_bytes;
 
     for (size_t i = 0; i < u->n; i++) {
         u->at[i] = u->bytes;
-        u->bytes = round_256(u->bytes + tensor_bytes(&u->tensors[i]));
+        u->bytes = shard_round(u->bytes + tensor_bytes(&u->tensors[i]), grain);
         u->elements +=
             (int64_t)(tensor_bytes(&u->tensors[i]) / tr_dtype_bytes(u->tensors[i].dtype));
     }
     u->whole = u->kind == TR_UNIT_PERSISTENT || u->kind == TR_UNIT_OWNED ||
                (W == 1 && (u->kind == TR_UNIT_ROWS || !shard_staged(s)));
-    u->slice = round_256((u->bytes + W - 1) / W);
-    u->share = round_256((u->bytes + ranks - 1) / ranks);
+    u->slice = shard_round((u->bytes + W - 1) / W, grain);
+    u->share = shard_round((u->bytes + ranks - 1) / ranks, grain);
+    if (u->trained && u->kind == TR_UNIT_PERSISTENT)
+        s->norms_grain = grain;
     if (u->kind == TR_UNIT_ROWS) {
         u->share = (size_t)rows_per_rank(s, u) * row_bytes(u);
         u->slice = round_256(u->share);

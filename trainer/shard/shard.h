@@ -13,7 +13,8 @@
  *
  * A trained unit is also divided into a share for each rank, at every stage in the same way: the
  * slice above, with W the ranks of comm. All its tensors have one type, and its memory holds W
- * shares. Trained and frozen tensors are never in one persistent unit.
+ * shares. Trained and frozen tensors are never in one persistent unit. With `block` of the options
+ * its tensors and shares begin at multiples of so many elements, not just of 256 bytes.
  *
  * Persistent units (norms, routers) are whole on every rank. The embedding is sharded by rows; only
  * the rows in use are sent. Below stage 3, and when W = 1, every unit is whole on its rank,
@@ -102,6 +103,9 @@ struct tr_shard_opts {
     struct tr_shard_limits limits;
     int64_t tokens_max; /* T_max: the most rows one tr_shard_fetch_rows asks for */
     bool owned_twice;   /* another rank of this machine owns the same units */
+    int64_t block;      /* elements of a trained tensor, counted from its begin, that have one owner
+                           together, but where owners have whole rows; 0: no more than shares have
+                           by themselves */
 };
 
 enum fr_rc tr_shard_create(const struct tr_shard_opts *o, struct tr_shard **out,

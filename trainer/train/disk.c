@@ -21,9 +21,10 @@ static struct tr_resume_size size_of(const struct tr_run *r)
     tr_model_params(r->model, &p);
     if (g != NULL) {
         int64_t trained = tr_grads_elements(g) + p.elements;
+        int64_t part =
+            tr_args_coded(r->args) ? (int64_t)tr_optim_states(g) : trained * 12 / c->size;
 
-        return (struct tr_resume_size){.state = trained * 12 / c->size *
-                                                ranks_kept(c, r->args->resume_copies),
+        return (struct tr_resume_size){.state = part * ranks_kept(c, r->args->resume_copies),
                                        .at_once = 2,
                                        .checkpoint = trained * (int64_t)tr_dtype_bytes(saved)};
     }

@@ -268,6 +268,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         .in_flight = 1,
         .train = true,
         .score = r->nevals > 0,
+        .state_block = tr_args_coded(a) ? TR_CODED_BLOCK : 0,
         .seed = (uint64_t)a->seed,
     };
     enum fr_rc rc = tr_comm_split(r->env.comm, 0, &r->steps, err);

@@ -4,7 +4,9 @@
  * adamw ("+="): g' = g * scale, m = b1 m + (1-b1) g', v = b2 v + (1-b2) g'^2, p = p (1 - lr wd) -
  * lr (m c1) / (sqrt(v c2) + eps), c1 = 1/(1-b1^step), c2 = 1/(1-b2^step), in f32. What is fused is
  * written as such, so that the host can compute the same bits (vec.h). A thread owns a chunk of
- * the four arrays; 28 bytes an element and the copy move. sumsq (+=): out += sum of x*x, exactly;
+ * the four arrays; 28 bytes an element and the copy move. With coded moments a warp owns a block of
+ * TR_CODED_BLOCK elements: it decodes, updates, finds the largest magnitudes, and codes again; 16
+ * bytes an element and the copy move. sumsq (+=): out += sum of x*x, exactly;
  * a thread owns 64 elements of a row. nonfinite (+=): found += the number of x whose exponent
  * bits, in f32, are all set; a block owns CHUNKS chunks a thread. Digits and the count are
  * integers, which atomics may add. Both read x once. reduce_ordered ("=", or += with add): out =
@@ -31,6 +33,14 @@ struct moments {
     const float *g;
 };
 
+__device__ __forceinline__ void step_of(const struct step &k, float &p, float &m, float &v, float g)
+{
+    g *= k.scale;
+    m = fmaf(k.a1, g, k.b1 * m);
+    v = fmaf(k.b2, v, k.a2 * g * g);
+    p = fmaf(p, k.decay, -(k.lr * (m * k.c1) / (sqrtf(v * k.c2) + k.eps)));
+}
+
 template <class T> __global__ void adamw_kernel(struct moments x, T *copy, struct step k, int64_t n)
 {
     int64_t j = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * CHUNK;
@@ -45,12 +55,8 @@ template <class T> __global__ void adamw_kernel(struct moments x, T *copy, struc
     load(v, x.v + j, n - j);
     load(g, x.g + j, n - j);
 #pragma unroll
-    for (int i = 0; i < CHUNK; i++) {
-        g[i] *= k.scale;
-        m[i] = fmaf(k.a1, g[i], k.b1 * m[i]);
-        v[i] = fmaf(k.b2, v[i], k.a2 * g[i] * g[i]);
-        p[i] = fmaf(p[i], k.decay, -(k.lr * (m[i] * k.c1) / (sqrtf(v[i] * k.c2) + k.eps)));
-    }
+    for (int i = 0; i < CHUNK; i++)
+        step_of(k, p[i], m[i], v[i], g[i]);
     store(x.p + j, p, n - j);
     store(x.m + j, m, n - j);
     store(x.v + j, v, n - j);
@@ -58,32 +64,148 @@ template <class T> __global__ void adamw_kernel(struct moments x, T *copy, struc
         store(copy + j, p, n - j);
 }
 
+/* Moments as codes, and the largest magnitude of each block. */
+struct coded {
+    uint8_t *m, *v;
+    float *m_max, *v_max;
+};
+
+struct maps {
+    struct tr_codes m, v;
+};
+
+/* The values of a chunk of codes; those behind its n are 0. */
+__device__ __forceinline__ void decode(float (&x)[CHUNK], const struct tr_codes &map,
+                                       const uint8_t *codes, float most, int64_t n)
+{
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++)
+        x[i] = i < n ? tr_codes_value(&map, codes[i]) * most : 0;
+}
+
+/* The nearest value's code of each number, relative to the largest magnitude of the block. */
+__device__ __forceinline__ void encode(uint8_t *codes, const struct tr_codes &map,
+                                       const float (&x)[CHUNK], float most, int64_t n)
+{
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++) {
+        float near = most > 0 ? fabsf(x[i]) / most : 0;
+        int low = 0, high = map.count - 1;
+
+        while (low < high) {
+            int mid = (low + high) / 2;
+
+            if (near > tr_codes_middle(&map, mid))
+                low = mid + 1;
+            else
+                high = mid;
+        }
+        if (i < n)
+            codes[i] = (uint8_t)tr_codes_code(&map, low, x[i] < 0);
+    }
+}
+
+template <class T>
+__global__ void adamw_coded_kernel(struct moments x, struct coded y, struct maps maps, T *copy,
+                                   struct step k, int64_t n)
+{
+    DEV_SHARED(struct maps, map, [1]);
+    int64_t block = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    int64_t j = block * TR_CODED_BLOCK + threadIdx.x % 32 * CHUNK, left = n - j;
+    float p[CHUNK], m[CHUNK], v[CHUNK], g[CHUNK], m_max = 0, v_max = 0;
+
+    if (threadIdx.x < 256) {
+        map->m.value[threadIdx.x] = maps.m.value[threadIdx.x];
+        map->v.value[threadIdx.x] = maps.v.value[threadIdx.x];
+    }
+    if (threadIdx.x == 0) {
+        map->m.count = maps.m.count;
+        map->m.zero = maps.m.zero;
+        map->v.count = maps.v.count;
+        map->v.zero = maps.v.zero;
+    }
+    __syncthreads();
+    if (block * TR_CODED_BLOCK >= n || (k.skip != NULL && *k.skip != 0))
+        return;
+    if (k.gscale != NULL)
+        k.scale *= *k.gscale;
+    load(p, x.p + j, left);
+    load(g, x.g + j, left);
+    decode(m, map->m, y.m + j, y.m_max[block], left);
+    decode(v, map->v, y.v + j, y.v_max[block], left);
+#pragma unroll
+    for (int i = 0; i < CHUNK; i++) {
+        step_of(k, p[i], m[i], v[i], g[i]);
+        m_max = fmaxf(m_max, fabsf(m[i]));
+        v_max = fmaxf(v_max, v[i]);
+    }
+    m_max = warp_max(m_max);
+    v_max = warp_max(v_max);
+    store(x.p + j, p, left);
+    encode(y.m + j, map->m, m, m_max, left);
+    encode(y.v + j, map->v, v, v_max, left);
+    if (threadIdx.x % 32 == 0) {
+        y.m_max[block] = m_max;
+        y.v_max[block] = v_max;
+    }
+    if (copy != NULL)
+        store(copy + j, p, left);
+}
+
+static struct step step_from(const struct tr_adamw *a)
+{
+    return {a->scale,
+            (float)a->b1,
+            (float)a->b2,
+            (float)(1 - a->b1),
+            (float)(1 - a->b2),
+            (float)(1 / (1 - pow(a->b1, (double)a->step))),
+            (float)(1 / (1 - pow(a->b2, (double)a->step))),
+            (float)(1 - (double)a->lr * (double)a->wd),
+            a->lr,
+            (float)a->eps,
+            static_cast<const float *>(a->gscale.p),
+            static_cast<const int64_t *>(a->skip.p)};
+}
+
+static enum fr_rc adamw_coded(struct tr_queue *q, const struct tr_adamw *a, struct moments x,
+                              struct fr_err *err)
+{
+    int64_t n = a->p.shape[0], lanes = (n + TR_CODED_BLOCK - 1) / TR_CODED_BLOCK * 32;
+    struct cuda_grid g = {dim3(cuda_blocks(lanes, CUDA_THREADS)), CUDA_THREADS, 0};
+    struct coded y = {static_cast<uint8_t *>(a->m.p), static_cast<uint8_t *>(a->v.p),
+                      static_cast<float *>(a->m_max.p), static_cast<float *>(a->v_max.p)};
+    struct maps maps;
+
+    static_assert(CUDA_THREADS >= 256, "a thread copies a value of each map");
+    tr_codes_make(&maps.m, 1);
+    tr_codes_make(&maps.v, 0);
+    return cuda_float(a->copy.p != NULL ? a->copy.dtype : TR_F32, [&](auto t) {
+        using T = decltype(t);
+
+        return cuda_launch(q, g, err, adamw_coded_kernel<T>, x, y, maps,
+                           static_cast<T *>(a->copy.p), step_from(a), n);
+    });
+}
+
 enum fr_rc tr_cuda_adamw(struct cuda *cuda, struct tr_queue *q, const struct tr_adamw *a,
                          struct fr_err *err)
 {
     const struct tr_view *views[] = {&a->p, &a->m, &a->v, &a->g, &a->copy};
     struct cuda_span s = cuda_span_of(true, views, 5);
-    struct moments x = {static_cast<float *>(a->p.p), static_cast<float *>(a->m.p),
-                        static_cast<float *>(a->v.p), static_cast<const float *>(a->g.p)};
-    struct step k = {a->scale,
-                     (float)a->b1,
-                     (float)a->b2,
-                     (float)(1 - a->b1),
-                     (float)(1 - a->b2),
-                     (float)(1 / (1 - pow(a->b1, (double)a->step))),
-                     (float)(1 / (1 - pow(a->b2, (double)a->step))),
-                     (float)(1 - (double)a->lr * (double)a->wd),
-                     a->lr,
-                     (float)a->eps,
-                     static_cast<const float *>(a->gscale.p),
-                     static_cast<const int64_t *>(a->skip.p)};
+    bool coded = a->m.dtype == TR_U8;
+    struct moments x = {static_cast<float *>(a->p.p), coded ? NULL : static_cast<float *>(a->m.p),
+                        coded ? NULL : static_cast<float *>(a->v.p),
+                        static_cast<const float *>(a->g.p)};
 
     (void)cuda;
+    if (coded)
+        return adamw_coded(q, a, x, err);
     return cuda_float(a->copy.p != NULL ? a->copy.dtype : TR_F32, [&](auto t) {
         using T = decltype(t);
 
         return cuda_launch(q, cuda_chunks(s), err, adamw_kernel<T>, x, static_cast<T *>(a->copy.p),
-                           k, s.width);
+                           step_from(a), s.width);
     });
 }
 

@@ -541,14 +541,15 @@ static void test_file(void)
     CHECK(!a.bf16 && a.plot_loss && a.learning_rate == 1e-4);
     CHECK_TEXT(notes.p, "--flash_attn has no effect: attention is this program's own\n"
                         /* and behind the file */
-                        "--optim has no effect: the optimizer is AdamW with f32 states\n"
-                        "--run_name has no effect: --output_dir tells runs apart\n");
+                        "--run_name has no effect: --output_dir tells runs apart\n"
+                        "--optim: states of AdamW are f32 where adapters train, whose states are "
+                        "small\n");
     fr_buf_finish(&notes);
     tr_args_finish(&a);
     check_row("optim");
     put("a.yaml", "optim: sgd\n");
-    CHECK_INT(tr_args_read(&a, 1, argv, NULL, &err), FR_UNSUPPORTED);
-    CHECK(strstr(err.msg, "--optim sgd is not done: the optimizer is AdamW") != NULL);
+    CHECK_INT(tr_args_read(&a, 1, argv, NULL, &err), FR_USAGE);
+    CHECK(strstr(err.msg, "--optim sgd: expected one of adamw_torch, ") != NULL);
     check_row("maps and lists");
     put("a.yaml", NEED_YAML
         "lr_scheduler_kwargs: {min_lr: 1e-5, on: yes, name: '7'}\n"
