@@ -300,7 +300,7 @@ enum fr_rc tr_lora_write(const char *dir, const struct tr_lora_config *c, struct
         "revision", "inference_mode", 1, "auto_mapping", "r", (json_int_t)c->r, "lora_alpha",
         number(c->alpha), "lora_dropout", json_real(c->dropout), "target_modules", targets(c),
         "bias", "none", "fan_in_fan_out", 0, "use_rslora", (int)c->rslora, "modules_to_save",
-        c->nsaves > 0 ? names(c->saves, c->nsaves) : json_null(), "init_lora_weights", 1,
+        c->nsaves > 0 ? fr_json_texts(c->saves, c->nsaves) : json_null(), "init_lora_weights", 1,
         "layers_to_transform", layers(c), "layers_pattern", "rank_pattern",
         patterns(c->rank_pattern, c->nrank), "alpha_pattern", patterns(c->alpha_pattern, c->nalpha),
         "megatron_config", "megatron_core", "megatron.core", "loftq_config", "use_dora", 0,
