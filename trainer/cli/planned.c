@@ -9,13 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-static enum tr_dtype compute_type(const struct tr_ds_config *ds)
-{
-    return ds->precision == TR_PRECISION_BF16   ? TR_BF16
-           : ds->precision == TR_PRECISION_FP16 ? TR_F16
-                                                : TR_F32;
-}
-
 /* Ranks of a group that owns experts. */
 static int64_t owners(const struct tr_planned *p)
 {
@@ -111,7 +104,8 @@ enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct
                                   .lora = p->trained.all ? NULL : &p->lora,
                                   .trained = tr_trained_any(&p->trained) ? &p->trained : NULL,
                                   .coded = tr_args_coded(a),
-                                  .compute = compute_type(&p->ds),
+                                  .compute = tr_precision_type(p->ds.precision),
+                                  .wire = tr_precision_type(p->ds.communication),
                                   .batch = a->per_device_train_batch_size,
                                   .cutoff = a->cutoff_len,
                                   .accumulation = a->gradient_accumulation_steps,

@@ -108,13 +108,47 @@ static enum fr_rc read_communication(struct tr_ds_read *r, const struct tr_field
     for (int i = 0; i < 3; i++)
         if (strcasecmp(word, words[i]) == 0) {
             r->out->communication = (enum tr_precision)i;
-            if (i != 0)
+            if (i != 0 && tr_ds_adapters_train(r))
                 tr_ds_note(r, "communication_data_type %s: gradients of adapters travel as fp32",
                            word);
-            r->out->communication_given = true;
             return FR_OK;
         }
     return tr_field_bad(f, "communication_data_type", "fp32, bf16 or fp16", err);
+}
+
+/* DeepSpeed's and torch's names of f32, and of the others. */
+static bool is_f32(const char *word)
+{
+    return strcmp(word, "fp32") == 0 || strcmp(word, "float32") == 0 ||
+           strcmp(word, "float") == 0 || strcmp(word, "torch.float32") == 0;
+}
+
+static enum fr_rc read_sums(struct tr_ds_read *r, struct fr_err *err)
+{
+    static const char *const halves[] = {"fp16", "float16",  "half",          "torch.float16",
+                                         "bf16", "bfloat16", "torch.bfloat16"};
+    struct tr_fields f;
+    char where[512];
+    const char *word = NULL;
+    bool half = false;
+    enum fr_rc rc = tr_ds_block(r, "data_types", &f, where, err);
+
+    if (rc == FR_OK && f.object != NULL && (rc = tr_ds_keys(r, &f, "data_types", err)) == FR_OK)
+        rc = tr_field_text(&f, "grad_accum_dtype", &word, err);
+    if (rc != FR_OK || word == NULL || is_f32(word))
+        return rc;
+    for (size_t i = 0; i < sizeof(halves) / sizeof(*halves); i++)
+        half = half || strcmp(word, halves[i]) == 0;
+    if (!half)
+        return tr_field_bad(&f, "grad_accum_dtype", "fp32, bf16 or fp16", err);
+    if (tr_ds_weights_train(r))
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: data_types.grad_accum_dtype %s: gradients of weights are summed in "
+                       "f32: say fp32 or leave it out; communication_data_type halves their bytes "
+                       "between ranks, offload_optimizer takes the sums from the GPU",
+                       r->name, word);
+    tr_ds_note(r, "grad_accum_dtype %s: gradients of adapters are summed in f32", word);
+    return FR_OK;
 }
 
 static enum fr_rc read_top(struct tr_ds_read *r, const struct tr_fields *f, struct fr_err *err)
@@ -138,7 +172,8 @@ static enum fr_rc read_top(struct tr_ds_read *r, const struct tr_fields *f, stru
          (rc = tr_ds_keys(r, &act, "activation_checkpointing", err)) != FR_OK))
         return rc;
     c->cpu_checkpointing = json_is_true(json_object_get(act.object, "cpu_checkpointing"));
-    return read_communication(r, f, err);
+    rc = read_communication(r, f, err);
+    return rc == FR_OK ? read_sums(r, err) : rc;
 }
 
 static enum fr_rc read_all(struct tr_ds_read *r, struct fr_err *err)
@@ -159,6 +194,11 @@ static enum fr_rc read_all(struct tr_ds_read *r, struct fr_err *err)
                        "TrainingArguments values:%s",
                        r->name, r->mismatch.p);
     return r->mismatch.bad ? fr_fail(err, FR_NOMEM, "no memory to read %s", r->name) : FR_OK;
+}
+
+enum tr_dtype tr_precision_type(enum tr_precision p)
+{
+    return p == TR_PRECISION_BF16 ? TR_BF16 : p == TR_PRECISION_FP16 ? TR_F16 : TR_F32;
 }
 
 void tr_ds_default(const struct tr_ds_flags *flags, struct tr_ds_config *out)

@@ -11,12 +11,15 @@
 #include "engine/base/err.h"
 #include "engine/base/str.h"
 #include "trainer/config/args.h"
+#include "trainer/tensor/tensor.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum tr_offload { TR_OFFLOAD_NONE, TR_OFFLOAD_CPU, TR_OFFLOAD_NVME };
 enum tr_precision { TR_PRECISION_FP32, TR_PRECISION_BF16, TR_PRECISION_FP16 };
+enum tr_dtype tr_precision_type(enum tr_precision p);
+
 enum tr_ds_lr { TR_DS_LR_NONE, TR_DS_LR_WARMUP, TR_DS_LR_WARMUP_DECAY, TR_DS_LR_WARMUP_COSINE };
 
 /* The ranks that share the routed experts; ANY: expert_ranks of them. */
@@ -30,8 +33,8 @@ struct tr_ds_config {
         accumulation;                /* the first is the product of the others and the world */
     double gradient_clipping;        /* <= 0: off */
     int64_t steps_per_print;         /* 0: never */
-    enum tr_precision communication; /* wire type of gradients */
-    bool communication_given;        /* false: f32, whatever the precision */
+    enum tr_precision communication; /* wire type of gradients of weights; absent: f32, whatever
+                                        the precision */
 
     int stage; /* 0..3 */
     bool overlap_comm, round_robin_gradients;

@@ -13,6 +13,13 @@ bool tr_ds_weights_train(const struct tr_ds_read *r)
     return r->flags->weights || (type != NULL && strcmp(type, "lora") != 0);
 }
 
+bool tr_ds_adapters_train(const struct tr_ds_read *r)
+{
+    const char *type = r->flags->args->finetuning_type;
+
+    return type == NULL || strcmp(type, "lora") == 0;
+}
+
 struct offload {
     enum tr_offload *device;
     char *path; /* TR_DS_PATH bytes */

@@ -52,8 +52,9 @@ enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err);
 /* The offload blocks inside zero_optimization, and aio; then notes on them. */
 enum fr_rc tr_ds_offload(struct tr_ds_read *r, const struct tr_fields *zero, struct fr_err *err);
 void tr_ds_note_offload(const struct tr_ds_read *r);
-/* Whether weights train. */
+/* Whether weights train, and adapters. */
 bool tr_ds_weights_train(const struct tr_ds_read *r);
+bool tr_ds_adapters_train(const struct tr_ds_read *r);
 
 /* moe and expert_parallel blocks. */
 enum fr_rc tr_ds_experts(struct tr_ds_read *r, struct fr_err *err);

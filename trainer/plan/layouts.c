@@ -199,7 +199,10 @@ static void train_weights(const struct tr_plan_job *job, const struct tr_cluster
     double sent = W > 1 ? (double)l->shares.reduced : 0; /* by each rank, to each */
     double updated = W > 1 ? (double)l->shares.updated : 0;
     double rate = c->gpu.rows > 0 ? c->gpu.rows : c->gpu.stream; /* of ops that compute little */
-    struct tr_plan_moves rows = row_of_id(job, W, n, TR_F32);
+    double summed = (double)l->shares.summed;
+    bool rounds = W > 1 && (job->wire == TR_BF16 || job->wire == TR_F16);
+    enum tr_dtype wire = rounds ? job->wire : TR_F32;
+    struct tr_plan_moves rows = row_of_id(job, W, n, wire);
 
     if (p->trained.embedding) {
         l->embedding.self += rows.self;
@@ -212,7 +215,8 @@ static void train_weights(const struct tr_plan_job *job, const struct tr_cluster
     l->near_bytes += (g - 1) * sent;
     l->step_bytes += n > 1 ? (W - 1) * updated : 0;
     l->step_near = g > 1 ? (W - 1) * updated : 0;
-    l->work_s += (W + 2) * (double)l->shares.reduced / rate;
+    l->work_s += (W * (double)l->shares.reduced + 2 * summed) / rate;
+    l->work_s += rounds ? W * (summed + sent) / rate : 0;
     l->update_s =
         l->sums * ((job->coded ? 5 : 8) * 4 + (double)tr_dtype_bytes(job->compute)) / rate;
     if (l->way.states)

@@ -98,6 +98,7 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
     if (job->trained != NULL && l->way.states)
         o->host = (struct tr_grads_host){.be = o->be, .tile = job->tile, .disk = disk};
     o->compute = job->compute;
+    o->wire = job->wire;
     o->state_block = job->coded ? TR_CODED_BLOCK : 0;
     o->limits = job->limits;
     o->tokens_max = job->batch * job->cutoff;

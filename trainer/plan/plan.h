@@ -24,10 +24,10 @@
  *                        of attention or FFN: 6Q + 2(Q - o) + 4.6 core + 8VH operations a token;
  *                        6Q + 3.6 core + 8VH where activations are kept; below the lowest that
  *                        trains 2Q + core, and 4Q where a weight does not train itself. At every
- *                        stage each micro-batch sends its f32 gradients to their owners, g (W-g)/W
- *                        4P out of a node, and below stage 3 (norms: at every stage) an update
- *                        is followed by a gather of the weights. AdamW moves 32 bytes and one
- *                        weight an element, a reduction W + 2 times 4 bytes of an owner's. With
+ *                        stage each micro-batch sends its gradients to their owners, in f32 or
+ *                        another type of c bytes g (W-g)/W cP out of a node, and below stage 3
+ * (norms: at every stage) an update is followed by a gather of the weights. AdamW moves 32 bytes
+ * and one weight an element, a reduction W c + 8 bytes of an owner's, rounding W (4 + c) more. With
  *                        the optimizer in the host's memory 4P/W go there from each rank in each
  *                        micro-batch, and AdamW moves 28 bytes and one weight of a node's memory.
  *                        With a disk 12P/W of each rank are read and written in a step, both at
@@ -95,6 +95,7 @@ struct tr_plan_job {
     const struct tr_trained *trained;  /* weights that train; NULL: none */
     bool coded;                        /* their moments have 8 bits */
     enum tr_dtype compute;
+    enum tr_dtype wire;    /* of their gradients, as of tr_grads_opts */
     int64_t batch, cutoff; /* samples of a micro-batch, tokens of the longest */
     int64_t accumulation;  /* micro-batches a step */
     int64_t micro_batches; /* that stages have in flight */

@@ -104,11 +104,11 @@ void tr_plan_step_on_host(const struct tr_plan_job *job, const struct tr_cluster
 
     l->disk_s = l->disk / c->disk;
     if (tr_gpu_is_cpu(&c->gpu)) { /* the same memory */
-        l->work_s += 2 * (double)l->shares.reduced / c->gpu.stream;
+        l->work_s += 2 * (double)l->shares.summed / c->gpu.stream;
         l->update_s = fmax(l->update_s, l->disk_s);
         return;
     }
-    l->host_bytes += (double)l->shares.reduced;
+    l->host_bytes += (double)l->shares.summed;
     l->update_s = fmax((double)c->gpus * l->sums * ((job->coded ? 4 : 7) * 4 + copy) / HOST_STREAM,
                        fmax(l->sums * copy / c->gpu.host, l->disk_s));
 }

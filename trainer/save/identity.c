@@ -171,6 +171,9 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
                a->learning_rate, a->adam_beta1, a->adam_beta2, a->adam_epsilon, a->weight_decay,
                d->gradient_clipping);
     put_precision(&t, d);
+    if (d->communication != TR_PRECISION_FP32 && id->weights)
+        fr_buf_fmt(&t, "wire of gradients=%s\n",
+                   d->communication == TR_PRECISION_BF16 ? "bf16" : "fp16");
     fr_buf_fmt(&t, "--disable_shuffling=%d\n--dataloader_drop_last=%d\n", (int)a->disable_shuffling,
                (int)a->dataloader_drop_last);
     put_schedule(&t, a, d);

@@ -21,6 +21,7 @@ struct tr_identity {
     const struct tr_derived *derived;
     const struct tr_ds_config *ds;
     const struct tr_lora_config *lora;
+    bool weights; /* train, beside adapters or without */
 };
 
 /* Long values (module lists, patterns) are replaced by their SHA-256. FR_NOMEM: the lines are

@@ -7,12 +7,12 @@
 
 /* ---- the parts ---- */
 
-static bool is_norm(const struct unit *u)
+bool grads_is_norm(const struct unit *u)
 {
     return u->trained && u->kind == TR_UNIT_PERSISTENT;
 }
 
-static int64_t elements_of(const struct unit *u, size_t bytes)
+int64_t grads_elements_of(const struct unit *u, size_t bytes)
 {
     return (int64_t)(bytes / tr_dtype_bytes(u->tensors->dtype));
 }
@@ -49,20 +49,20 @@ static void list_parts(struct tr_grads *g)
         const struct unit *u = &s->units[i];
 
         g->part_of[i] = -1;
-        if (!u->trained || is_norm(u))
+        if (!u->trained || grads_is_norm(u))
             continue;
-        add_part(g, (int)i, elements_of(u, u->share));
+        add_part(g, (int)i, grads_elements_of(u, u->share));
         if (rows_has(u))
             g->cols = u->tensors->shape[1] > g->cols ? u->tensors->shape[1] : g->cols;
         if (u->kind != TR_UNIT_ROWS) {
-            raise_window(g, elements_of(u, u->share));
-            raise_share(g, elements_of(u, u->share));
+            raise_window(g, grads_elements_of(u, u->share));
+            raise_share(g, grads_elements_of(u, u->share));
         }
     }
     for (size_t i = 0; i < s->nunits && g->norms < 0; i++)
-        if (is_norm(&s->units[i])) {
+        if (grads_is_norm(&s->units[i])) {
             g->norms = (int)g->nparts;
-            add_part(g, -1, elements_of(&s->units[i], shard_norms_share(s)));
+            add_part(g, -1, grads_elements_of(&s->units[i], shard_norms_share(s)));
             raise_share(g, g->parts[g->norms].n);
         }
 }
@@ -119,7 +119,7 @@ static void list_ranges(struct tr_grads *g)
         if (p->unit >= 0)
             add_ranges(g, p, &s->units[p->unit], 0);
         for (size_t i = 0; i < s->nunits && p->unit < 0; i++)
-            if (is_norm(&s->units[i]))
+            if (grads_is_norm(&s->units[i]))
                 add_ranges(g, p, &s->units[i], s->units[i].base_at);
     }
 }
@@ -174,6 +174,9 @@ enum fr_rc tr_grads_create(const struct tr_grads_opts *o, struct tr_grads **out,
         g->ranks = o->comm->size;
         g->me = o->comm->rank;
     }
+    g->wire = o->sum;
+    if (g->ranks > 1 && o->sum == TR_F32 && (o->wire == TR_BF16 || o->wire == TR_F16))
+        g->wire = o->wire;
     g->part_of = fr_arena_array(&g->arena, units, sizeof(*g->part_of));
     g->parts = fr_arena_array(&g->arena, units + 1, sizeof(*g->parts));
     g->ranges = fr_arena_array(&g->arena, n, sizeof(*g->ranges));
@@ -203,58 +206,72 @@ void tr_grads_destroy(struct tr_grads *g)
 
 /* ---- memory ---- */
 
-enum { SUMS, WINDOW, ARRIVED, NORMS, LANDING, BUFFERS };
+enum { SUMS, WINDOW, ARRIVED, NORMS, LANDING, ROUNDED, BUFFERS };
 
-static void buffer_elements(const struct tr_grads *g, int64_t n[BUFFERS])
+struct buffer {
+    enum tr_dtype type;
+    int64_t n; /* elements */
+};
+
+static size_t bytes_of(struct buffer b)
+{
+    return (size_t)b.n * tr_dtype_bytes(b.type);
+}
+
+static void list_buffers(const struct tr_grads *g, struct buffer out[BUFFERS])
 {
     int64_t norms = g->norms >= 0 ? g->parts[g->norms].n * g->ranks : 0;
     int64_t most = g->window_elements > norms ? g->window_elements : norms;
+    int64_t rows = g->cols * g->o.tokens_max;
 
-    n[SUMS] = g->flat;
-    n[WINDOW] = g->window_elements;
-    n[ARRIVED] = g->ranks > 1 ? most : 0;
-    n[NORMS] = norms;
-    n[LANDING] = grads_hosted(g) ? g->most_share : 0;
+    out[SUMS] = (struct buffer){g->o.sum, g->flat};
+    out[WINDOW] = (struct buffer){g->o.sum, g->window_elements};
+    out[ARRIVED] = (struct buffer){g->wire, g->ranks > 1 ? most : 0};
+    out[NORMS] = (struct buffer){g->o.sum, norms};
+    out[LANDING] = (struct buffer){g->o.sum, grads_hosted(g) ? g->most_share : 0};
+    out[ROUNDED] = (struct buffer){g->wire, 0};
+    if (grads_rounds(g))
+        out[ROUNDED].n = most > rows ? most : rows;
 }
 
 void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out)
 {
-    size_t size = tr_dtype_bytes(g->o.sum);
-    int64_t n[BUFFERS];
+    struct buffer b[BUFFERS];
 
-    buffer_elements(g, n);
-    out->sums = (size_t)n[SUMS] * size;
+    list_buffers(g, b);
+    out->sums = bytes_of(b[SUMS]);
+    out->windows = grads_rows_bytes(g);
+    for (int i = WINDOW; i < BUFFERS; i++)
+        out->windows += bytes_of(b[i]);
     out->saved = 0;
     for (size_t k = 0; k < g->nparts && g->me == 0; k++)
         if (tr_grads_part_bytes(g, (int)k) > out->saved)
             out->saved = tr_grads_part_bytes(g, (int)k);
-    out->windows =
-        (size_t)(n[WINDOW] + n[ARRIVED] + n[NORMS] + n[LANDING]) * size + grads_rows_bytes(g);
 }
 
 enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
 {
-    struct tr_view *const views[BUFFERS] = {&g->sums, &g->window, &g->arrived, &g->norm_window,
-                                            &g->landing};
-    size_t size = tr_dtype_bytes(g->o.sum), bytes = 0;
-    int64_t n[BUFFERS];
+    struct tr_view *const views[BUFFERS] = {&g->sums,        &g->window,  &g->arrived,
+                                            &g->norm_window, &g->landing, &g->rounded};
+    struct buffer b[BUFFERS];
+    size_t bytes = 0;
     void *p = NULL;
     enum fr_rc rc;
 
-    buffer_elements(g, n);
+    list_buffers(g, b);
     if (grads_hosted(g)) {
         if ((rc = grads_host_alloc(g, err)) != FR_OK)
             return rc;
-        n[SUMS] = 0;
+        b[SUMS].n = 0;
     }
     for (int i = 0; i < BUFFERS; i++)
-        bytes += round_256((size_t)n[i] * size);
+        bytes += round_256(bytes_of(b[i]));
     if ((rc = tr_mem_alloc(g->o.be, TR_MEM_DEVICE, bytes, &p, err)) == FR_OK)
         rc = tr_zero(g->o.be, q, p, bytes);
     g->buffer = p;
     for (int i = grads_hosted(g) ? WINDOW : SUMS; i < BUFFERS && rc == FR_OK; i++) {
-        *views[i] = tr_view1(p, g->o.sum, n[i]);
-        p = (char *)p + round_256((size_t)n[i] * size);
+        *views[i] = tr_view1(p, b[i].type, b[i].n);
+        p = (char *)p + round_256(bytes_of(b[i]));
     }
     if (rc == FR_OK)
         rc = grads_rows_alloc(g, err);
@@ -264,78 +281,9 @@ enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err 
     return FR_OK;
 }
 
-/* ---- a micro-batch ---- */
-
-void tr_grads_reset(struct tr_grads *g)
-{
-    for (size_t i = 0; i < g->nparts; i++)
-        g->parts[i].fresh = true;
-}
-
-enum fr_rc tr_grads_begin(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
-{
-    if (tr_zero(g->o.be, q, g->norm_window.p, tr_view_bytes(g->norm_window)) != FR_OK)
-        return fr_fail(err, FR_IO, "cannot clear the gradients of norms");
-    return FR_OK;
-}
-
-/* A dry run calls it before there is memory: an address that is not read. */
-struct tr_view tr_grads_view(const struct tr_grads *g, int unit, int i)
-{
-    const struct unit *u = &g->o.shard->units[unit];
-    const struct tr_unit_tensor *t = &u->tensors[i];
-    const struct tr_view *v = is_norm(u) ? &g->norm_window : &g->window;
-    size_t at = u->at[i] + (is_norm(u) ? u->base_at : 0);
-    char *p = v->p != NULL ? v->p : (char *)(uintptr_t)4096;
-
-    return tr_view_of(p + (size_t)elements_of(u, at) * tr_dtype_bytes(g->o.sum), g->o.sum, t->rank,
-                      t->shape);
-}
-
 struct tr_view grads_sums_of(const struct tr_grads *g, const struct grads_part *p)
 {
     return tr_view1((char *)g->sums.p + (size_t)p->at * tr_dtype_bytes(g->o.sum), g->o.sum, p->n);
-}
-
-static enum fr_rc reduce(struct tr_grads *g, struct tr_queue *q, struct grads_part *p,
-                         struct tr_view window, const char *what, struct fr_err *err)
-{
-    bool add = !p->fresh;
-    struct tr_view in = tr_view2(window.p, g->o.sum, g->ranks, p->n), sums = grads_sums_of(g, p);
-    struct tr_view out = grads_hosted(g) ? tr_view1(g->landing.p, g->o.sum, p->n) : sums;
-    struct tr_reduce own = {.out = out, .slices = in, .add = add};
-    struct tr_reduce_scatter all = {.out = out,
-                                    .in = in,
-                                    .slices = tr_view2(g->arrived.p, g->o.sum, g->ranks, p->n),
-                                    .add = add,
-                                    .what = what};
-
-    size_t before[TR_LINK_CLASSES];
-    enum fr_rc rc = FR_OK;
-
-    p->fresh = false;
-    if (grads_hosted(g))
-        rc = grads_host_up(g, q, add ? sums : (struct tr_view){0}, err);
-    if (rc == FR_OK && g->ranks == 1)
-        rc = tr_reduce_ordered(g->o.be, q, &own, err);
-    if (rc == FR_OK && g->ranks > 1) {
-        memcpy(before, g->o.comm->class_bytes, sizeof(before));
-        rc = tr_comm_reduce_scatter(g->o.comm, q, &all, err);
-        grads_count(g, before, g->moved.reduced);
-    }
-    return rc == FR_OK && grads_hosted(g) ? grads_host_down(g, q, sums, err) : rc;
-}
-
-enum fr_rc tr_grads_reduce(struct tr_grads *g, struct tr_queue *q, int unit, struct fr_err *err)
-{
-    int k = g->part_of[unit];
-
-    return k < 0 ? FR_OK : reduce(g, q, &g->parts[k], g->window, g->o.shard->units[unit].what, err);
-}
-
-enum fr_rc tr_grads_end(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
-{
-    return g->norms < 0 ? FR_OK : reduce(g, q, &g->parts[g->norms], g->norm_window, "norms", err);
 }
 
 /* ---- the optimizer's side ---- */

@@ -9,9 +9,10 @@
  *
  * The backward writes the gradient of one unit for one micro-batch into the window, f32 and not
  * summed. tr_grads_reduce sends each share to its owner, which adds them in rank order:
- * sum = ((sum + g_0) + g_1) + …. So the bits of a sum depend on the order of the step's
- * micro-batches alone: not on the number of ranks, the stage, the accumulation or the transport. Of
- * an embedding that is the head as well, the head's parts of all ranks are added first.
+ * sum = ((sum + g_0) + g_1) + …, in f32 whatever the type on the wire. So the bits of a sum depend
+ * on the order of the step's micro-batches alone: not on the number of ranks, the stage, the
+ * accumulation or the transport. Of an embedding that is the head as well, the head's parts of all
+ * ranks are added first.
  *
  * Sums may lie in the host's memory (offload_optimizer). A unit's share is then summed in a landing
  * on the device and copied to the host on a queue of its own, beside the backward of the next unit.
@@ -42,6 +43,8 @@ struct tr_grads_opts {
     struct tr_comm *comm;   /* borrows: the shard's ranks once more, for these calls alone; may be
                                NULL where the shard has one rank */
     enum tr_dtype sum;      /* f32* of ops.h */
+    enum tr_dtype wire;     /* bf16, f16: what ranks send each other is rounded to it, once, where
+                               there are several; else the type of sums */
     int64_t tokens_max;     /* of a micro-batch */
     struct tr_grads_host host;
 };
@@ -61,9 +64,10 @@ struct tr_grads_bytes {
 void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out);
 
 /* Bytes of this rank's shares: those that every rank sends it in each micro-batch, rows of the
- * embedding apart, and those that it sends every rank after an update. */
+ * embedding apart, the sums that they are added to, and those that it sends every rank after an
+ * update. */
 struct tr_grads_shares {
-    size_t reduced, updated;
+    size_t reduced, summed, updated;
 };
 void tr_grads_shares(const struct tr_grads *g, struct tr_grads_shares *out);
 

@@ -9,8 +9,10 @@ void tr_grads_shares(const struct tr_grads *g, struct tr_grads_shares *out)
     for (size_t k = 0; k < g->nparts; k++) {
         const struct grads_part *p = &g->parts[k];
 
-        if (p->unit < 0 || s->units[p->unit].kind != TR_UNIT_ROWS)
-            out->reduced += (size_t)p->n * tr_dtype_bytes(g->o.sum);
+        if (p->unit < 0 || s->units[p->unit].kind != TR_UNIT_ROWS) {
+            out->reduced += (size_t)p->n * tr_dtype_bytes(g->wire);
+            out->summed += (size_t)p->n * tr_dtype_bytes(g->o.sum);
+        }
         if (grads_part_whole(g, p))
             out->updated += p->unit >= 0 ? s->units[p->unit].share : shard_norms_share(s);
     }

@@ -1,4 +1,4 @@
-/* Private to trainer/shard: what grads.c and grads_rows.c share. */
+/* Private to trainer/shard: what the files grads*.c share. */
 #ifndef TR_SHARD_GRADS_PRIVATE_H
 #define TR_SHARD_GRADS_PRIVATE_H
 
@@ -39,6 +39,8 @@ struct tr_grads {
     struct tr_grads_moved moved;
     char *buffer; /* owns: the memory of these, of sums unless the host has them */
     struct tr_view sums, window, arrived, norm_window;
+    enum tr_dtype wire;     /* of gradients between ranks: o.wire, or that of sums */
+    struct tr_view rounded; /* gradients on their way, where the wire has another type than sums */
 
     /* grads_host.c: sums in the host's memory. */
     int64_t most_share; /* elements of the largest share that is not of rows alone */
@@ -58,6 +60,10 @@ struct tr_grads {
     size_t *counts; /* owns: [4 ranks] */
 };
 
+/* Whether it is of the norms that train. */
+bool grads_is_norm(const struct unit *u);
+int64_t grads_elements_of(const struct unit *u, size_t bytes);
+
 /* The shares of a part's weights, as an all-gather in place takes them. */
 struct tr_gather_item grads_item_of(const struct tr_grads *g, const struct grads_part *p);
 /* Whether every rank has the part's weights whole. */
@@ -65,6 +71,15 @@ bool grads_part_whole(const struct tr_grads *g, const struct grads_part *p);
 
 /* Sums of this rank's share. */
 struct tr_view grads_sums_of(const struct tr_grads *g, const struct grads_part *p);
+
+/* x in the type of the wire: itself, or rounded in q. */
+enum fr_rc grads_on_wire(const struct tr_grads *g, struct tr_queue *q, struct tr_view *x,
+                         struct fr_err *err);
+/* Whether gradients are rounded on their way. */
+static inline bool grads_rounds(const struct tr_grads *g)
+{
+    return g->wire != g->o.sum;
+}
 
 /* Adds what the communicator has sent since `before`, its counters then. */
 void grads_count(const struct tr_grads *g, const size_t before[TR_LINK_CLASSES],

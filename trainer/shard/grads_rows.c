@@ -19,13 +19,14 @@ enum { COMPACT, RECEIVED, PICK, HOST_PICK, BUFFERS };
 static void buffer_bytes(const struct tr_grads *g, size_t n[BUFFERS])
 {
     size_t row = (size_t)g->cols * tr_dtype_bytes(g->o.sum), T = (size_t)g->o.tokens_max;
+    size_t sent = (size_t)g->cols * tr_dtype_bytes(g->wire);
     size_t ids = (size_t)g->ranks * (size_t)round_rows(g);
     size_t least = 256 * (size_t)g->ranks; /* grads_whole.c takes it as a window */
 
     n[COMPACT] = g->cols > 0 ? T * row : 0;
     n[RECEIVED] = 0;
     if (g->cols > 0 && g->ranks > 1)
-        n[RECEIVED] = ids * row > least ? ids * row : least;
+        n[RECEIVED] = ids * sent > least ? ids * sent : least;
     n[PICK] = g->cols > 0 ? (ids > T ? ids : T) * sizeof(int32_t) : 0;
     n[HOST_PICK] = g->cols > 0 ? 2 * (size_t)g->ranks * T * sizeof(int32_t) : 0;
 }
@@ -80,6 +81,7 @@ struct rows {
     void *sums;        /* (per, cols) f32* */
     int64_t per, cols; /* rows of an owner */
     int32_t *pick;     /* pinned: the next ids */
+    struct tr_view in; /* gradients of this rank's ids, as they are sent */
 };
 
 /* The id at which owner o's round ends: no rank has more rows of it than fit. */
@@ -99,12 +101,11 @@ static int64_t cut(const struct rows *r, int owner, int64_t from)
 }
 
 /* sums[pick[i] - row0] += x[i], i ascending. */
-static enum fr_rc add_rows(struct rows *r, int64_t n, void *x, struct fr_err *err)
+static enum fr_rc add_rows(struct rows *r, struct tr_view x, struct fr_err *err)
 {
     struct tr_grads *g = r->g;
-    struct tr_embed e = {.row0 = r->per * g->me,
-                         .ids = tr_view1(g->pick.p, TR_I32, n),
-                         .dy = tr_view2(x, g->o.sum, n, r->cols)};
+    int64_t n = x.shape[0];
+    struct tr_embed e = {.row0 = r->per * g->me, .ids = tr_view1(g->pick.p, TR_I32, n), .dy = x};
     size_t bytes = (size_t)n * sizeof(int32_t);
 
     e.dtable = tr_view2(r->sums, g->o.sum, r->per, r->cols);
@@ -117,10 +118,10 @@ static enum fr_rc add_rows(struct rows *r, int64_t n, void *x, struct fr_err *er
 static enum fr_rc one_round(struct rows *r, struct fr_err *err)
 {
     struct tr_grads *g = r->g;
-    size_t W = (size_t)g->ranks, row = (size_t)r->cols * tr_dtype_bytes(g->o.sum), got = 0;
+    size_t W = (size_t)g->ranks, row = (size_t)r->cols * tr_dtype_bytes(g->wire), got = 0;
     struct tr_id_list mine = tr_shard_ids(g->o.shard, g->me);
     struct tr_alltoallv x = {.out = g->received.p,
-                             .in = g->compact.p,
+                             .in = r->in.p,
                              .out_at = g->counts,
                              .out_bytes = g->counts + W,
                              .in_at = g->counts + 2 * W,
@@ -147,7 +148,8 @@ static enum fr_rc one_round(struct rows *r, struct fr_err *err)
         g->cursor[o] = last;
     }
     rc = tr_comm_all_to_allv(g->o.comm, r->q, &x, err);
-    return rc == FR_OK ? add_rows(r, (int64_t)got, g->received.p, err) : rc;
+    return rc == FR_OK ? add_rows(r, tr_view2(g->received.p, g->wire, (int64_t)got, r->cols), err)
+                       : rc;
 }
 
 static bool more(const struct rows *r)
@@ -198,6 +200,9 @@ enum fr_rc tr_grads_rows(struct tr_grads *g, struct tr_queue *q, const struct tr
         rc = tr_zero(g->o.be, q, e.dtable.p, tr_view_bytes(e.dtable));
     if (rc == FR_OK)
         rc = tr_embed_bwd(g->o.be, q, &e, err);
+    r.in = e.dtable;
+    if (rc == FR_OK)
+        rc = grads_on_wire(g, q, &r.in, err);
     if (rc == FR_OK && g->ranks > 1) {
         size_t before[TR_LINK_CLASSES];
 
@@ -207,7 +212,7 @@ enum fr_rc tr_grads_rows(struct tr_grads *g, struct tr_queue *q, const struct tr
     }
     if (rc == FR_OK && g->ranks == 1) {
         memcpy(r.pick, mine.ids, mine.n * sizeof(int32_t));
-        rc = add_rows(&r, (int64_t)mine.n, g->compact.p, err);
+        rc = add_rows(&r, r.in, err);
     }
     return rc == FR_OK ? tr_event_record(g->o.be, q, g->picked[g->calls++ % 2]) : rc;
 }

@@ -165,17 +165,16 @@ static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
     if (rc == FR_OK)
         rc = tr_run_check_metric(r, err);
     if (rc == FR_OK)
-        rc = tr_identity_config(&(struct tr_identity){a, &r->derived, &r->ds, &r->lora},
-                                r->resume.digests.config, err);
+        rc = tr_identity_config(
+            &(struct tr_identity){a, &r->derived, &r->ds, &r->lora, flags.weights},
+            r->resume.digests.config, err);
     tr_run_notes(r, &notes);
     return rc;
 }
 
 enum tr_dtype tr_run_compute_type(const struct tr_run *r)
 {
-    return r->ds.precision == TR_PRECISION_BF16   ? TR_BF16
-           : r->ds.precision == TR_PRECISION_FP16 ? TR_F16
-                                                  : TR_F32;
+    return tr_precision_type(r->ds.precision);
 }
 
 int64_t tr_run_trainable(const struct tr_run *r)
@@ -256,6 +255,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         .lora = r->trained.all ? NULL : &r->lora,
         .trained = tr_trained_any(&r->trained) ? &r->trained : NULL,
         .compute = tr_run_compute_type(r),
+        .wire = tr_precision_type(r->ds.communication),
         .partition = r->ds.stage == 3,
         .place = apart && r->ds.offload_param != TR_OFFLOAD_NONE ? TR_PLACE_HOST : TR_PLACE_DEVICE,
         .offload = apart && r->ds.cpu_checkpointing,

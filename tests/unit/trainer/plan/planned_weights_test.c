@@ -88,6 +88,30 @@ static bool padded(double got, double want)
     return false;
 }
 
+/* p: the same with f32 between ranks. */
+static void test_wire(const struct tr_plan *p, const struct tr_plan_job *f32_job,
+                      const struct tr_cluster *c, double P)
+{
+    struct tr_plan_job job = *f32_job;
+    struct tr_plan *half = calloc(1, sizeof(*half));
+
+    check_row("16 bits between ranks");
+    job.wire = TR_BF16;
+    if (make(half, &job, c)) {
+        const struct tr_plan_layout *l = &half->layouts[0], *f32 = &p->layouts[0];
+        double sent = (double)l->shares.reduced, summed = (double)l->shares.summed;
+
+        CHECK(2 * sent == summed && summed == (double)f32->shares.reduced);
+        CHECK(moves(l->gradients, W * sent, W * sent * (GPUS - 1), W * sent * (W - GPUS)));
+        CHECK(same(f32->embedding.far - l->embedding.far, H * 2.0 / 2));
+        CHECK(same(l->far_bytes, f32->far_bytes - GPUS * (W - GPUS) * sent));
+        CHECK(same(l->work_s, f32->work_s + W * summed / 1e12));
+        CHECK(l->memory <
+              f32->memory + 2 * P); /* rounded ones in place of half of those received */
+    }
+    free(half);
+}
+
 static void test_trained(void)
 {
     static const struct tr_trained all = {.all = true};
@@ -109,7 +133,7 @@ static void test_trained(void)
         CHECK(l->way.states && !device->way.states && l->way.whole == device->way.whole);
         CHECK(l->host >= device->host + GPUS * 16 * sums && sums == device->sums);
         CHECK(l->memory < device->memory);
-        CHECK(same(l->host_bytes, device->host_bytes + (double)l->shares.reduced));
+        CHECK(same(l->host_bytes, device->host_bytes + (double)l->shares.summed));
         CHECK(same(l->update_s, fmax(GPUS * sums * 30 / 300e9, sums * 2 / c.gpu.host)));
     }
     CHECK(same(p->checkpoint, p->weights + 12 * P) && same(p->flops, p->trained.flops));
@@ -138,6 +162,7 @@ static void test_trained(void)
         CHECK(same(tr_plan_time(l, &c, 3).step_s,
                    3 * fmax(l->work_s, l->far_bytes / 1e8) + copies / 1e8 + l->update_s));
     }
+    test_wire(p, &job, &c, P);
     check_row("alone");
     c = a_cluster(1, 1);
     if (make(p, &job, &c))

@@ -61,7 +61,7 @@ static void test_adapters(void)
                                .nrank = 1,
                                .alpha_pattern = alphas,
                                .nalpha = 2};
-    struct tr_identity id = {&a, &d, &ds, &l};
+    struct tr_identity id = {&a, &d, &ds, &l, false};
 
     set_args(&a);
     a.finetuning_type = "lora";
@@ -96,8 +96,10 @@ static void test_weights(void)
 {
     struct tr_args a;
     struct tr_derived d = {.total_batch = 6};
-    struct tr_ds_config ds = {.precision = TR_PRECISION_BF16, .gradient_clipping = 1.5};
-    struct tr_identity id = {&a, &d, &ds, NULL};
+    struct tr_ds_config ds = {.precision = TR_PRECISION_BF16,
+                              .communication = TR_PRECISION_FP16,
+                              .gradient_clipping = 1.5};
+    struct tr_identity id = {&a, &d, &ds, NULL, true};
 
     set_args(&a);
     a.finetuning_type = "freeze";
@@ -108,15 +110,16 @@ static void test_weights(void)
     a.lr_scheduler_type = TR_LR_LINEAR;
     a.lr_scheduler_kwargs = "{\"b\": 2, \"a\": 1}";
     a.warmup_ratio = 0.2;
-    check_identity("weights of some layers", &id,
-                   "samples of a step=6\n--seed=11\n--data_seed=12\n--cutoff_len=13\n"
-                   "--finetuning_type=freeze\n--freeze_trainable_layers=19\n"
-                   "--freeze_trainable_modules=mlp\n--freeze_extra_modules=none\n" ADAM
-                   "precision=bf16\n--disable_shuffling=0\n--dataloader_drop_last=1\n"
-                   "--lr_scheduler_type=linear\nDeepSpeed scheduler=none\n"
-                   "--lr_scheduler_kwargs={\"a\":1,\"b\":2}\n--warmup_steps=0\n"
-                   "--warmup_ratio=0.2\n");
-    ds.precision = TR_PRECISION_FP32;
+    check_identity(
+        "weights of some layers", &id,
+        "samples of a step=6\n--seed=11\n--data_seed=12\n--cutoff_len=13\n"
+        "--finetuning_type=freeze\n--freeze_trainable_layers=19\n"
+        "--freeze_trainable_modules=mlp\n--freeze_extra_modules=none\n" ADAM
+        "precision=bf16\nwire of gradients=fp16\n--disable_shuffling=0\n--dataloader_drop_last=1\n"
+        "--lr_scheduler_type=linear\nDeepSpeed scheduler=none\n"
+        "--lr_scheduler_kwargs={\"a\":1,\"b\":2}\n--warmup_steps=0\n"
+        "--warmup_ratio=0.2\n");
+    ds.precision = ds.communication = TR_PRECISION_FP32;
     a.finetuning_type = "full";
     a.lr_scheduler_kwargs = NULL;
     a.streaming = true; /* of one set, as it comes */
@@ -142,7 +145,7 @@ static void test_long(void)
     check_row("long values");
     for (int i = 0; i < 2; i++) {
         struct tr_args a;
-        struct tr_identity id = {&a, &d, &ds, NULL};
+        struct tr_identity id = {&a, &d, &ds, NULL, true};
 
         memset(text[i], 'm', sizeof(text[i]));
         text[i][sizeof(text[i]) - 2] = (char)('0' + i);

@@ -1,0 +1,274 @@
+/*
+ * Sums of gradients of trained weights over W ranks (threads): the bits of a plain fold in the
+ * order of the step's micro-batches, whatever type ranks send each other, and the bytes that they
+ * send.
+ */
+#include "tests/unit/check.h"
+#include "tests/unit/trainer/comm/ranks.h"
+#include "tests/unit/trainer/model/tiny_model.h"
+#include "trainer/shard/grads.h"
+
+#include <math.h>
+
+enum { UNITS = 3, NORMS = UNITS, ROWS_UNIT, ROWS = 11, COLS = 3, TOKENS = 6, MICROS = 12 };
+
+/* Elements of the units, their tensors side by side. */
+static const int64_t shapes[UNITS][2] = {{7, 13}, {31, 9}, {5, 3}};
+enum { NORM = 19 };
+
+struct way {
+    const char *name;
+    int W;
+    bool partition;
+    enum tr_dtype wire; /* asked for */
+    int node[RANKS_MAX];
+};
+
+struct job {
+    const struct way *way;
+    int failed;
+    struct tr_grads_moved moved;
+    struct tr_grads_shares shares;
+    struct tr_grads_bytes bytes;
+};
+
+static enum tr_dtype wire_of(const struct way *w)
+{
+    return w->W > 1 && w->wire != TR_NONE ? w->wire : TR_F32;
+}
+
+/* One rounding, to the nearest. */
+static float rounded(float x, enum tr_dtype t)
+{
+    char room[8];
+    struct tr_view v = tr_view1(room, t, 1);
+
+    tr_set(v, 0, x);
+    return (float)tr_get(v, 0);
+}
+
+/* Element i of a unit's gradient of micro-batch j; of rows: of token t. */
+static float grad(int unit, int j, int64_t i)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "g%d.%d", unit, j);
+    return (float)(tiny_random(name, (uint64_t)i) * (unit == 1 ? 1e-3 : 1));
+}
+
+static int32_t id_of(int j, int64_t t)
+{
+    return (int32_t)((j * 5 + t * t * 3) % ROWS);
+}
+
+static int64_t tokens_of(int j)
+{
+    return j % 5 == 2 ? 0 : TOKENS - j % 3;
+}
+
+/* What element i of a unit's sum has to be. */
+static float want(const struct way *w, int unit, int64_t i)
+{
+    float sum = 0;
+
+    for (int j = 0; j < MICROS; j++) {
+        float s = 0;
+
+        if (unit != ROWS_UNIT) {
+            sum += rounded(grad(unit, j, i), wire_of(w));
+            continue;
+        }
+        bool any = false;
+
+        for (int64_t t = 0; t < tokens_of(j); t++)
+            if (id_of(j, t) == i / COLS) {
+                s += grad(unit, j, t * COLS + i % COLS);
+                any = true;
+            }
+        if (any)
+            sum += rounded(s, wire_of(w));
+    }
+    return sum;
+}
+
+static int add_units(struct tr_shard *s, struct fr_err *err)
+{
+    static const char *const names[] = {"u0", "u1", "u2", "n", "e"};
+    int id, bad = 0;
+
+    for (int i = 0; i <= ROWS_UNIT; i++) {
+        struct tr_unit_spec u = {.what = names[i], .n = 1};
+
+        u.kind = i == NORMS ? TR_UNIT_PERSISTENT : i == ROWS_UNIT ? TR_UNIT_ROWS : TR_UNIT_SHARDED;
+        u.tensors[0] = (struct tr_unit_tensor){
+            .name = names[i], .rank = 2, .shape = {ROWS, COLS}, .dtype = TR_F32, .trained = true};
+        if (i < UNITS)
+            memcpy(u.tensors[0].shape, shapes[i], sizeof(shapes[i]));
+        if (i == NORMS) {
+            u.tensors[0].rank = 1;
+            u.tensors[0].shape[0] = NORM;
+        }
+        bad += tr_shard_add(s, &u, &id, err) != FR_OK || id != i;
+    }
+    return bad;
+}
+
+static void put(const struct tr_grads *g, int unit, int j)
+{
+    struct tr_view v = tr_grads_view(g, unit, 0);
+
+    for (int64_t i = 0; i < tr_view_count(v); i++)
+        ((float *)v.p)[i] = grad(unit, j, i);
+}
+
+struct rank {
+    struct tr_backend *be;
+    struct tr_queue *q;
+    struct tr_shard *s;
+    struct tr_grads *g;
+};
+
+static int put_rows(struct rank *r, int j, struct fr_err *err)
+{
+    int32_t ids[TOKENS], index[TOKENS], compact[TOKENS];
+    float dy[TOKENS * COLS];
+    int64_t n = tokens_of(j);
+    struct tr_fetch_rows f = {
+        .unit = ROWS_UNIT, .ids = ids, .out_index = index, .tokens = n, .compact = compact};
+    struct tr_grads_rows x = {.unit = ROWS_UNIT,
+                              .dy = tr_view2(dy, TR_F32, n, COLS),
+                              .compact = tr_view1(compact, TR_I32, n)};
+    int bad = 0;
+
+    for (int64_t t = 0; t < n; t++)
+        ids[t] = id_of(j, t);
+    for (int64_t i = 0; i < n * COLS; i++)
+        dy[i] = grad(ROWS_UNIT, j, i);
+    bad += tr_shard_fetch_rows(r->s, r->q, &f, err) != FR_OK;
+    bad += tr_shard_rows_used(r->s, r->q, err) != FR_OK;
+    bad += tr_grads_rows(r->g, r->q, &x, err) != FR_OK;
+    return bad;
+}
+
+static int micro(struct rank *r, int j, struct fr_err *err)
+{
+    int bad = tr_grads_begin(r->g, r->q, err) != FR_OK;
+
+    put(r->g, NORMS, j);
+    for (int u = UNITS; u-- > 0;) {
+        put(r->g, u, j);
+        bad += tr_grads_reduce(r->g, r->q, u, err) != FR_OK;
+    }
+    bad += put_rows(r, j, err);
+    bad += tr_grads_end(r->g, r->q, err) != FR_OK;
+    return bad;
+}
+
+static int unit_of(const char *name)
+{
+    return name[0] == 'u' ? name[1] - '0' : name[0] == 'n' ? NORMS : ROWS_UNIT;
+}
+
+static int wrong_sums(const struct rank *r, const struct way *w)
+{
+    const float *sums = tr_grads_sums(r->g).p;
+    const struct tr_grads_range *x;
+    size_t n;
+    int bad = 0;
+
+    x = tr_grads_ranges(r->g, &n);
+    for (size_t k = 0; k < n; k++)
+        for (int64_t i = 0; i < x[k].n; i++)
+            bad += sums[x[k].at + i] != want(w, unit_of(x[k].name), x[k].first + i);
+    return bad;
+}
+
+static void body(struct rank_self *self, void *arg)
+{
+    struct job *j = arg;
+    struct tr_shard_source src = {.fill = tiny_fill};
+    struct tr_shard_opts o = {
+        .partition = j->way->partition, .limits = {.max_live = 100000}, .tokens_max = TOKENS};
+    struct tr_grads_opts go = {.sum = TR_F32, .wire = j->way->wire, .tokens_max = TOKENS};
+    struct tr_comm comm, *again = NULL;
+    struct rank r = {0};
+    struct fr_err err = {0};
+
+    j->failed += tr_cpu_create(&r.be, &err) != FR_OK;
+    comm = ranks_comm(self, r.be);
+    o.be = go.be = r.be;
+    o.comm = &comm;
+    j->failed += tr_comm_split(&comm, 0, &again, &err) != FR_OK;
+    j->failed += tr_queue_create(r.be, 0, &r.q, &err) != FR_OK;
+    j->failed += tr_shard_create(&o, &r.s, &err) != FR_OK;
+    j->failed += add_units(r.s, &err);
+    j->failed += tr_shard_fill(r.s, &src, &err) != FR_OK;
+    go.shard = r.s;
+    go.comm = again;
+    j->failed += tr_grads_create(&go, &r.g, &err) != FR_OK;
+    tr_grads_bytes(r.g, &j->bytes);
+    tr_grads_shares(r.g, &j->shares);
+    j->failed += tr_grads_alloc(r.g, r.q, &err) != FR_OK;
+    for (int step = 0; step < 2; step++) {
+        tr_grads_reset(r.g);
+        for (int k = self->rank; k < MICROS; k += comm.size)
+            j->failed += micro(&r, k, &err);
+        j->failed += wrong_sums(&r, j->way);
+    }
+    tr_grads_moved(r.g, &j->moved);
+    if (j->failed > 0)
+        printf("rank %d: %s\n", self->rank, err.msg);
+    tr_grads_destroy(r.g);
+    tr_shard_destroy(r.s);
+    tr_comm_destroy(again);
+    tr_queue_destroy(r.be, r.q);
+    tr_backend_destroy(r.be);
+}
+
+/* Elements of a rank's share of n f32 weights. */
+static size_t share(int64_t n, int W)
+{
+    size_t each = ((size_t)n * sizeof(float) + (size_t)W - 1) / (size_t)W;
+
+    return (each + 255) / 256 * 256 / sizeof(float);
+}
+
+static const struct way ways[] = {
+    {"one rank", 1, true, TR_F32, {0}},     {"one rank does not round", 1, true, TR_BF16, {0}},
+    {"two, f32", 2, true, TR_F32, {0}},     {"two, no type asked for", 2, true, TR_NONE, {0}},
+    {"two, bf16", 2, true, TR_BF16, {0}},   {"two, f16, stage 2", 2, false, TR_F16, {0}},
+    {"three, bf16", 3, true, TR_BF16, {0}}, {"four, bf16, stage 2", 4, false, TR_BF16, {0}},
+    {"six, f16", 6, true, TR_F16, {0}},
+};
+
+static void try_way(const struct way *w)
+{
+    struct job j[RANKS_MAX] = {0};
+    void *args[RANKS_MAX];
+    size_t elements = share(NORM, w->W), wire = tr_dtype_bytes(wire_of(w));
+
+    check_row(w->name);
+    for (int i = 0; i < UNITS; i++)
+        elements += share(shapes[i][0] * shapes[i][1], w->W);
+    for (int k = 0; k < w->W; k++) {
+        j[k].way = w;
+        args[k] = &j[k];
+    }
+    ranks_run_on(w->W, w->node, 0, body, args);
+    for (int k = 0; k < w->W; k++) {
+        size_t times = (size_t)(2 * MICROS / w->W);
+
+        CHECK_INT(j[k].failed, 0);
+        CHECK_INT((long long)j[k].shares.reduced, (long long)(elements * wire));
+        CHECK_INT((long long)j[k].moved.reduced[TR_LINK_NODE],
+                  (long long)(times * (size_t)(w->W - 1) * elements * wire));
+        CHECK_INT((long long)(j[k].moved.rows[TR_LINK_NODE] % (COLS * wire)), 0);
+    }
+}
+
+int main(void)
+{
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++)
+        try_way(&ways[i]);
+    return check_done();
+}
