@@ -397,7 +397,7 @@ static void identity(void)
         struct tr_ds_config ds = {.precision = TR_PRECISION_BF16};
         struct tr_lora_config l = {
             .r = 8, .rank_pattern = there, .nrank = 2, .targets = targets, .ntargets = 2};
-        struct tr_identity id = {&a, &d, &ds, &l};
+        struct tr_identity id = {&a, &d, &ds, &l, false};
         struct fr_buf said = {0};
         struct fr_err err;
         check_row(rows[i].want != NULL ? rows[i].want : rows[i].value);
