@@ -382,6 +382,6 @@ int main(void)
     test_spans();
     test_batches();
     fr_store_close(st);
-    CHECK_INT(fr_remove_tree(home, NULL), FR_OK);
+    remove_home(home);
     return check_done();
 }

@@ -381,6 +381,6 @@ int main(void)
         test_looks(i);
     test_repeated();
     fr_arena_finish(&bed.arena);
-    CHECK_INT(fr_remove_tree(bed.home, NULL), FR_OK);
+    remove_home(bed.home);
     return check_done();
 }

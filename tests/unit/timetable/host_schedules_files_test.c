@@ -589,6 +589,6 @@ int main(void)
     test_several();
     fr_sys = fr_sys_real;
     fr_arena_finish(&bed.arena);
-    CHECK_INT(fr_remove_tree(bed.home, NULL), FR_OK);
+    remove_home(bed.home);
     return check_done();
 }

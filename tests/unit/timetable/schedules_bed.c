@@ -238,7 +238,7 @@ bool has_rule(struct host_bed *bed, const char *words)
 void reset(struct host_bed *bed)
 {
     fr_arena_finish(&bed->arena);
-    CHECK_INT(fr_remove_tree(bed->home, NULL), FR_OK);
+    remove_home(bed->home);
     CHECK_INT(fr_mkdirs(bed->home, 0700, NULL), FR_OK);
     CHECK_INT(fr_home_make(bed->home, NULL), FR_OK);
     snprintf(bed->folder, sizeof(bed->folder), "%s/pipelines", bed->home);
