@@ -339,8 +339,8 @@ def trained():
     for words, status, want in (
             (["--check", "--gpus", 4, "--gpu", "a100-40g"] + asked, 2,
              "finetuning_type full: weights whole on each GPU: a GPU needs 45.9 GB of 41.0 GB (97 % of 42.3 GB), with samples of 2048 tokens; "
-             "ZeRO-3 (zero_optimization.stage 3) needs 37.8 and would fit; ZeRO-3, optimizer in host memory (zero_optimization.stage 3, "
-             "offload_optimizer.device \"cpu\") needs 11.0 (host 108) and would fit; weights whole, optimizer in host (zero_optimization.stage 2, "
+             "ZeRO-3 (zero_optimization.stage 3) needs 38.3 and would fit; ZeRO-3, optimizer in host memory (zero_optimization.stage 3, "
+             "offload_optimizer.device \"cpu\") needs 11.5 (host 108) and would fit; weights whole, optimizer in host (zero_optimization.stage 2, "
              "offload_optimizer.device \"cpu\") needs 19.1 (host 108) and would fit\n"),
             (["--check", "--gpus", 1] + asked, 2, " of 83.3 GB (97 % of 85.9 GB), with samples of 2048 tokens; ZeRO-3 (zero_optimization.stage 3) needs "
              "126.2; ZeRO-3, optimizer in host memory (zero_optimization.stage 3, offload_optimizer.device \"cpu\") needs 18.9 (host 108) and would fit; "),

@@ -2,21 +2,27 @@
 """Gradients of weights between ranks: of 16 bits where the DeepSpeed file says so (communication_data_type): the same bits for
 every number of ranks above one, stage and place of the optimizer; one rank does not round; bytes as planned; what is refused.
 
-usage: trainer_wire.py BUILD [cuda]     (cuda: on the simulated GPU)
+overlap_comm: the same bits when they are summed beside the backward.
+
+usage: trainer_wire.py BUILD [cuda | beside]     (cuda, beside: on the simulated GPU; all work of its rank 1 runs as late as it can)
 """
 import json
+import os
+import re
+import signal
 import sys
 
+import trainer_dead_rank as dead
 import trainer_full as full
 import trainer_lib as t
 
 FLAGS = dict(dataset="arithmetic", stage="sft", template="default", packing=None, overwrite_output_dir=True, steps=2)
 
 
-def zero(stage, wire=None, host=False, **more):
+def zero(stage, wire=None, host=False, zero=None, **more):
     place = {"offload_optimizer": {"device": "cpu", "pin_memory": True}, "sub_group_size": 1000} if host else {}
     types = {"communication_data_type": wire} if wire else {}
-    return json.dumps(dict(full.STAGE, bf16={"enabled": "auto"}, fp16={"enabled": "auto"}, zero_optimization=dict({"stage": stage}, **place),
+    return json.dumps(dict(full.STAGE, bf16={"enabled": "auto"}, fp16={"enabled": "auto"}, zero_optimization=dict({"stage": stage}, **dict(place, **(zero or {}))),
                            **dict(types, **more)))
 
 
@@ -53,6 +59,32 @@ def same_bits(device=None):
     full.train("one", "llama", accumulation=12, deepspeed=zero(2), **where)
     full.train("out", "llama", accumulation=12, deepspeed=zero(2, "bf16"), **where)
     same("one rank does not round", "out", "one")
+
+
+def overlap(on):
+    return {"overlap_comm": on}
+
+
+def beside():
+    """Gradients are summed on a queue of their own, in the order of events alone."""
+    flags = dict(FLAGS, device="cuda", world=2, accumulation=2)
+    windows = {}
+    for name, model, wire, host, stage in (("f32", "llama", None, False, 2), ("bf16", "llama", "bf16", False, 2), ("on the host", "llama", None, True, 2),
+                                           ("a tied head, stage 3", "qwen2-tied", None, False, 3), ("experts, stage 3", "deepseek_v3", None, False, 3)):
+        for out, on in (("ref", False), ("out", True)):
+            text = full.train(out, model, deepspeed=zero(stage, wire, host, zero=overlap(on)), **flags)
+            windows[name, on] = re.search(r"  gradient windows +(.*)", text).group(1)
+        full.same_run("beside, " + name, "out", "ref")
+        t.check("beside, %s: another window" % name, (windows[name, True] == windows[name, False]) == (wire is not None), windows)
+        t.check("beside, %s: nothing is without effect" % name, "overlap_comm" not in text, text)
+    full.train("out", "llama", deepspeed=zero(3), trace="trace.json", **dict(flags, steps=1))
+    with open("trace.json", encoding="utf-8") as f:
+        t.check("stage 3: beside without a word", '"reduce"' in f.read())
+    run = dead.shared("gone", device="cuda", finetuning_type="full", model_name_or_path="llama", lora_rank=None, lora_alpha=None, lora_dropout=None,
+                      lora_target=None, deepspeed=zero(3))
+    os.kill(t.until("its pid", lambda: run.ranks().get(1)), signal.SIGKILL)
+    t.same("a rank killed: exit status", run.wait(), 4)
+    dead.named("a rank killed: named", run.text(), 1, "ended")
 
 
 def planned():
@@ -96,14 +128,19 @@ def refused():
 
 def main():
     t.begin()
-    cuda = len(sys.argv) > 2 and sys.argv[2] == "cuda"
-    if cuda:
+    part = sys.argv[2] if len(sys.argv) > 2 else ""
+    if part:
         t.simulate()
     full.make_inputs()
-    same_bits("cuda" if cuda else None)
-    if not cuda:
+    if part == "beside":
+        beside()
+    else:
+        same_bits(part)
+    if not part:
         planned()
         refused()
+        text = full.train("out", "llama", world=2, deepspeed=zero(2, zero=overlap(True)), **FLAGS)
+        t.has("beside, on the CPU", text, "overlap_comm has no effect on backend cpu")
     t.finish()
 
 

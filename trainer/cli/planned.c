@@ -105,6 +105,8 @@ enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct
                                   .trained = tr_trained_any(&p->trained) ? &p->trained : NULL,
                                   .coded = tr_args_coded(a),
                                   .compute = tr_precision_type(p->ds.precision),
+                                  .beside = p->ds.overlap_comm,
+                                  .beside_sharded = a->deepspeed == NULL,
                                   .wire = tr_precision_type(p->ds.communication),
                                   .batch = a->per_device_train_batch_size,
                                   .cutoff = a->cutoff_len,

@@ -36,8 +36,10 @@ struct tr_ds_config {
     enum tr_precision communication; /* wire type of gradients of weights; absent: f32, whatever
                                         the precision */
 
-    int stage; /* 0..3 */
-    bool overlap_comm, round_robin_gradients;
+    int stage;          /* 0..3 */
+    bool overlap_comm;  /* absent: at stage 3 */
+    bool overlap_asked; /* the file has it as true */
+    bool round_robin_gradients;
     int64_t reduce_bucket_size, allgather_bucket_size, sub_group_size;
     int64_t prefetch_bucket_size;  /* stage3_prefetch_bucket_size */
     bool prefetch_auto;            /* the file says "auto": at least the largest gather */

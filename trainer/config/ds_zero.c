@@ -12,6 +12,7 @@ enum kind { SIZE, FLAG, SKIP_FLAG, SKIP_SIZE, BLOCK };
 /* Reasons why a key has no effect. */
 static const char once[] =
     "adapters' gradients are summed once a step, those of weights unit by unit";
+static const char once_only[] = "adapters' gradients are summed once a step";
 static const char inner[] = "settings of DeepSpeed's own machinery";
 static const char resident[] =
     "norms and routers stay gathered, all other weights are partitioned, whatever their size";
@@ -31,7 +32,7 @@ static const struct zero_row {
     {"reduce_bucket_size", NULL, SIZE, AT(reduce_bucket_size), once},
     {"allgather_partitions", NULL, SKIP_FLAG, 0, once},
     {"allgather_bucket_size", NULL, SIZE, AT(allgather_bucket_size), once},
-    {"overlap_comm", NULL, FLAG, AT(overlap_comm), once},
+    {"overlap_comm", NULL, FLAG, AT(overlap_comm), once_only},
     {"round_robin_gradients", NULL, FLAG, AT(round_robin_gradients), once},
     {"use_multi_rank_bucket_allreduce", NULL, SKIP_FLAG, 0, once},
     {"ignore_unused_parameters", NULL, SKIP_FLAG, 0, inner},
@@ -165,14 +166,16 @@ static void note_lossy(const struct tr_ds_read *r)
  * are not noted. */
 static void note_unused(const struct tr_ds_read *r, const struct tr_fields *f)
 {
-    static const char *const reasons[] = {once, resident, tiles, optimizer, inner};
+    static const char *const reasons[] = {once, once_only, resident, tiles, optimizer, inner};
     const char *key;
     json_t *v;
 
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         struct fr_buf keys = {0};
-        bool used = reasons[i] == tiles && tr_ds_weights_train(r) &&
-                    r->out->offload_optimizer != TR_OFFLOAD_NONE;
+        bool used = tr_ds_weights_train(r) &&
+                    (reasons[i] == once_only ||
+                     (reasons[i] == tiles && r->out->offload_optimizer != TR_OFFLOAD_NONE));
+
         json_object_foreach((json_t *)f->object, key, v) if (find(key)->unused == reasons[i] &&
                                                              !used && !tr_ds_auto(v) &&
                                                              !json_is_false(v))
@@ -255,6 +258,7 @@ enum fr_rc tr_ds_zero(struct tr_ds_read *r, struct fr_err *err)
         if ((rc = read_row(r, &f, row, key, err)) != FR_OK)
             return rc;
     }
+    c->overlap_asked = json_is_true(tr_field(&f, "overlap_comm"));
     resolve_auto(r, &f);
     if ((rc = tr_ds_offload(r, &f, err)) != FR_OK)
         return rc;
@@ -284,6 +288,8 @@ void tr_ds_zero_markdown(struct fr_buf *out)
         {"cpu_offload", "an older name of offload_optimizer"},
         {"cpu_offload_param", "an older name of offload_param"},
         {"offload_optimizer", "works where weights train; adapters' states stay beside them"},
+        {"overlap_comm", "works where weights train on GPUs: gradients are summed beside the "
+                         "backward, in another window; absent: true at stage 3"},
         {"sub_group_size", "works with offload_optimizer: elements of a tile, at most"},
     };
 

@@ -524,6 +524,7 @@ enum fr_rc tr_model_assemble(struct tr_model *m, const struct tr_lora_config *lo
                               .shard = m->shard,
                               .comm = m->o.reduce,
                               .sum = m->o.compute == TR_F64 ? TR_F64 : TR_F32,
+                              .beside = m->o.beside,
                               .wire = m->o.wire,
                               .tokens_max = m->o.tokens_max,
                               .host = m->o.host};

@@ -50,6 +50,7 @@ struct tr_model_opts {
     const struct tr_trained *trained;     /* borrows: weights that train; NULL: none */
     struct tr_comm *reduce;               /* borrows: the world once more, for gradients of weights
                                              alone; NULL: no weight trains, or there is one rank */
+    struct tr_comm *beside;               /* borrows: the world once more, as of tr_grads_opts */
     struct tr_grads_host host;            /* be: borrows; sums of gradients and states of weights
                                              that train are in the host's memory */
     enum tr_dtype compute;                /* F32, BF16, F16 (F64: ref backend) */

@@ -144,6 +144,8 @@ enum fr_rc tr_plan_memory(const struct tr_plan_job *job, const struct tr_cluster
                                       : group(node_of, 1, l->way.experts);
     o.place = l->way.host ? TR_PLACE_HOST : TR_PLACE_DEVICE;
     o.partition = !l->way.whole;
+    if (o.apart && (job->beside_sharded ? o.partition : job->beside))
+        o.beside = &reduce;
     if (l->way.experts > 0) {
         o.experts = &owners;
         o.rest = c->nodes > 1 && !l->way.whole ? &node : NULL;

@@ -95,6 +95,8 @@ struct tr_plan_job {
     const struct tr_trained *trained;  /* weights that train; NULL: none */
     bool coded;                        /* their moments have 8 bits */
     enum tr_dtype compute;
+    bool beside;           /* gradients are summed beside the backward, on GPUs */
+    bool beside_sharded;   /* in layouts with sharded weights alone: no DeepSpeed file says it */
     enum tr_dtype wire;    /* of their gradients, as of tr_grads_opts */
     int64_t batch, cutoff; /* samples of a micro-batch, tokens of the longest */
     int64_t accumulation;  /* micro-batches a step */

@@ -197,6 +197,7 @@ void tr_grads_destroy(struct tr_grads *g)
 {
     if (g == NULL)
         return;
+    grads_beside_free(g);
     grads_rows_free(g);
     grads_host_free(g);
     tr_mem_free(g->o.be, TR_MEM_DEVICE, g->buffer);
@@ -206,7 +207,7 @@ void tr_grads_destroy(struct tr_grads *g)
 
 /* ---- memory ---- */
 
-enum { SUMS, WINDOW, ARRIVED, NORMS, LANDING, ROUNDED, BUFFERS };
+enum { SUMS, WINDOW, SECOND, ARRIVED, NORMS, LANDING, ROUNDED, BUFFERS };
 
 struct buffer {
     enum tr_dtype type;
@@ -226,6 +227,8 @@ static void list_buffers(const struct tr_grads *g, struct buffer out[BUFFERS])
 
     out[SUMS] = (struct buffer){g->o.sum, g->flat};
     out[WINDOW] = (struct buffer){g->o.sum, g->window_elements};
+    out[SECOND] =
+        (struct buffer){g->o.sum, grads_beside(g) && !grads_rounds(g) ? g->window_elements : 0};
     out[ARRIVED] = (struct buffer){g->wire, g->ranks > 1 ? most : 0};
     out[NORMS] = (struct buffer){g->o.sum, norms};
     out[LANDING] = (struct buffer){g->o.sum, grads_hosted(g) ? g->most_share : 0};
@@ -251,7 +254,7 @@ void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out)
 
 enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
 {
-    struct tr_view *const views[BUFFERS] = {&g->sums,        &g->window,  &g->arrived,
+    struct tr_view *const views[BUFFERS] = {&g->sums,        &g->window,  &g->second, &g->arrived,
                                             &g->norm_window, &g->landing, &g->rounded};
     struct buffer b[BUFFERS];
     size_t bytes = 0;
@@ -275,6 +278,8 @@ enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err 
     }
     if (rc == FR_OK)
         rc = grads_rows_alloc(g, err);
+    if (rc == FR_OK && grads_beside(g))
+        rc = grads_beside_alloc(g, err);
     if (rc != FR_OK)
         return fr_while(err, "gradients");
     place_ranges(g);
@@ -347,6 +352,6 @@ enum fr_rc tr_grads_updated(struct tr_grads *g, struct tr_queue *q, struct fr_er
         return FR_OK;
     memcpy(before, g->o.comm->class_bytes, sizeof(before));
     rc = tr_comm_all_gather(g->o.comm, q, &x, err);
-    grads_count(g, before, g->moved.updated);
+    grads_count(g->o.comm, before, g->moved.updated);
     return rc;
 }

@@ -19,7 +19,10 @@
  * With a sum to add to, that sum is copied up first: the bits are the same. Rows of an embedding
  * are added in the host's memory by the device.
  *
- * Every rank makes the same calls in the same order. Data calls are on the queue of the caller.
+ * Every rank makes the same calls in the same order. Data calls are on the queue of the caller,
+ * but for reductions beside it (o.beside): those of a unit run while the backward of the next one
+ * writes a second window, or, where gradients are rounded, the one window again. The backward of
+ * the unit after that waits for them. tr_grads_rows and tr_grads_end wait for all of them.
  */
 #ifndef TR_SHARD_GRADS_H
 #define TR_SHARD_GRADS_H
@@ -42,6 +45,9 @@ struct tr_grads_opts {
     struct tr_shard *shard; /* borrows: all its units are added */
     struct tr_comm *comm;   /* borrows: the shard's ranks once more, for these calls alone; may be
                                NULL where the shard has one rank */
+    struct tr_comm *beside; /* borrows: these ranks again, for reductions on a queue of their own
+                               while the caller's queue goes on with the next unit; NULL: they are
+                               on the caller's queue */
     enum tr_dtype sum;      /* f32* of ops.h */
     enum tr_dtype wire;     /* bf16, f16: what ranks send each other is rounded to it, once, where
                                there are several; else the type of sums */
@@ -57,8 +63,8 @@ void tr_grads_destroy(struct tr_grads *g);
 /* What tr_grads_alloc takes, in bytes on this rank. */
 struct tr_grads_bytes {
     size_t sums;    /* this rank's shares; of the host with o.host */
-    size_t windows; /* gradients of the largest unit, those received, rows of the embedding, the
-                       landing of a share on its way to the host */
+    size_t windows; /* gradients of the largest unit (of two of them), those received, rows of the
+                       embedding, the landing of a share on its way to the host */
     size_t saved;   /* not taken: of the host, on the rank that asks tr_grads_whole for all parts */
 };
 void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out);

@@ -18,11 +18,11 @@ void tr_grads_shares(const struct tr_grads *g, struct tr_grads_shares *out)
     }
 }
 
-void grads_count(const struct tr_grads *g, const size_t before[TR_LINK_CLASSES],
+void grads_count(const struct tr_comm *comm, const size_t before[TR_LINK_CLASSES],
                  size_t out[TR_LINK_CLASSES])
 {
     for (int c = 0; c < TR_LINK_CLASSES; c++)
-        out[c] += g->o.comm->class_bytes[c] - before[c];
+        out[c] += comm->class_bytes[c] - before[c];
 }
 
 void tr_grads_moved(const struct tr_grads *g, struct tr_grads_moved *out)

@@ -40,7 +40,14 @@ struct tr_grads {
     char *buffer; /* owns: the memory of these, of sums unless the host has them */
     struct tr_view sums, window, arrived, norm_window;
     enum tr_dtype wire;     /* of gradients between ranks: o.wire, or that of sums */
+    struct tr_view second;  /* another window, to write while the first is reduced; else empty */
     struct tr_view rounded; /* gradients on their way, where the wire has another type than sums */
+
+    /* grads_reduce.c: reductions beside the caller's queue. */
+    struct tr_queue *rq;
+    struct tr_event *filled, *free[2], *reduced; /* a window has its gradients, those of the first
+                                                    and second are sent, and all are */
+    unsigned turn;                               /* windows that were reduced */
 
     /* grads_host.c: sums in the host's memory. */
     int64_t most_share; /* elements of the largest share that is not of rows alone */
@@ -81,8 +88,19 @@ static inline bool grads_rounds(const struct tr_grads *g)
     return g->wire != g->o.sum;
 }
 
-/* Adds what the communicator has sent since `before`, its counters then. */
-void grads_count(const struct tr_grads *g, const size_t before[TR_LINK_CLASSES],
+/* Whether reductions run beside the caller's queue. */
+static inline bool grads_beside(const struct tr_grads *g)
+{
+    return g->ranks > 1 && g->o.beside != NULL;
+}
+
+enum fr_rc grads_beside_alloc(struct tr_grads *g, struct fr_err *err);
+void grads_beside_free(struct tr_grads *g);
+/* Later work of q waits for all reductions so far. */
+enum fr_rc grads_beside_wait(struct tr_grads *g, struct tr_queue *q, struct fr_err *err);
+
+/* Adds what a communicator has sent since `before`, its counters then. */
+void grads_count(const struct tr_comm *comm, const size_t before[TR_LINK_CLASSES],
                  size_t out[TR_LINK_CLASSES]);
 
 /* Whether sums are in the host's memory. */

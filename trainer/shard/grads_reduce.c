@@ -1,4 +1,5 @@
 /* Gradients of a micro-batch: their windows, and the sums of shares. */
+#include "trainer/backend/trace.h"
 #include "trainer/shard/grads_private.h"
 
 #include <string.h>
@@ -16,12 +17,17 @@ enum fr_rc tr_grads_begin(struct tr_grads *g, struct tr_queue *q, struct fr_err 
     return FR_OK;
 }
 
+static const struct tr_view *window_in_turn(const struct tr_grads *g)
+{
+    return g->turn % 2 == 0 ? &g->window : &g->second;
+}
+
 /* A dry run calls it before there is memory: an address that is not read. */
 struct tr_view tr_grads_view(const struct tr_grads *g, int unit, int i)
 {
     const struct unit *u = &g->o.shard->units[unit];
     const struct tr_unit_tensor *t = &u->tensors[i];
-    const struct tr_view *v = grads_is_norm(u) ? &g->norm_window : &g->window;
+    const struct tr_view *v = grads_is_norm(u) ? &g->norm_window : window_in_turn(g);
     size_t at = u->at[i] + (grads_is_norm(u) ? u->base_at : 0);
     char *p = v->p != NULL ? v->p : (char *)(uintptr_t)4096;
 
@@ -40,42 +46,124 @@ enum fr_rc grads_on_wire(const struct tr_grads *g, struct tr_queue *q, struct tr
     return tr_view_count(c.x) > 0 ? tr_cast(g->o.be, q, &c, err) : FR_OK;
 }
 
+/* ---- beside the caller's queue ---- */
+
+enum fr_rc grads_beside_alloc(struct tr_grads *g, struct fr_err *err)
+{
+    struct tr_event **const events[] = {&g->filled, &g->free[0], &g->free[1], &g->reduced};
+    enum fr_rc rc = tr_queue_create(g->o.be, 0, &g->rq, err);
+
+    for (size_t i = 0; i < sizeof(events) / sizeof(*events) && rc == FR_OK; i++)
+        rc = tr_event_create(g->o.be, events[i], err);
+    if (rc == FR_OK)
+        tr_trace_queue(g->o.be, g->rq, "reduce");
+    return rc;
+}
+
+void grads_beside_free(struct tr_grads *g)
+{
+    struct tr_event *const events[] = {g->filled, g->free[0], g->free[1], g->reduced};
+
+    if (g->rq == NULL)
+        return;
+    tr_comm_leave(g->o.beside, g->rq);
+    tr_queue_destroy(g->o.be, g->rq);
+    for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++)
+        if (events[i] != NULL)
+            tr_event_destroy(g->o.be, events[i]);
+}
+
+/* Later work of `later` waits for the work that `first` holds now. */
+static enum fr_rc follow(const struct tr_grads *g, struct tr_queue *first, struct tr_queue *later,
+                         struct tr_event *e, struct fr_err *err)
+{
+    if (tr_event_record(g->o.be, first, e) == FR_OK && tr_event_wait(g->o.be, later, e) == FR_OK)
+        return FR_OK;
+    return fr_fail(err, FR_IO, "cannot order the reduction of gradients");
+}
+
+enum fr_rc grads_beside_wait(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
+{
+    return grads_beside(g) ? follow(g, g->rq, q, g->reduced, err) : FR_OK;
+}
+
+/* Marks that the window in turn is sent when the work so far is done; q goes on with the next one
+ * when that is sent. Rounded gradients are apart from the window, which may be written at once. */
+static enum fr_rc next_window(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if (!grads_beside(g))
+        return FR_OK;
+    rc = tr_event_record(g->o.be, g->rq, g->free[g->turn % 2]);
+    g->turn += grads_rounds(g) ? 0 : 1;
+    if (rc == FR_OK && !grads_rounds(g))
+        rc = tr_event_wait(g->o.be, q, g->free[g->turn % 2]);
+    return rc == FR_OK ? rc : fr_fail(err, rc, "cannot order the reduction of gradients");
+}
+
+/* ---- sums ---- */
+
+/* Sends the shares of a window and adds those received, all in q. */
+static enum fr_rc scatter(struct tr_grads *g, struct tr_queue *q, struct tr_reduce_scatter *x,
+                          struct fr_err *err)
+{
+    struct tr_comm *comm = grads_beside(g) ? g->o.beside : g->o.comm;
+    struct tr_reduce own = {.out = x->out, .slices = x->in, .add = x->add};
+    size_t before[TR_LINK_CLASSES];
+    enum fr_rc rc;
+
+    if (g->ranks == 1)
+        return tr_reduce_ordered(g->o.be, q, &own, err);
+    memcpy(before, comm->class_bytes, sizeof(before));
+    rc = tr_comm_reduce_scatter(comm, q, x, err);
+    grads_count(comm, before, g->moved.reduced);
+    return rc;
+}
+
 static enum fr_rc reduce(struct tr_grads *g, struct tr_queue *q, struct grads_part *p,
                          struct tr_view window, const char *what, struct fr_err *err)
 {
-    bool add = !p->fresh;
-    struct tr_view in = tr_view2(window.p, g->o.sum, g->ranks, p->n), sums = grads_sums_of(g, p);
-    struct tr_view out = grads_hosted(g) ? tr_view1(g->landing.p, g->o.sum, p->n) : sums;
-    struct tr_reduce own = {.out = out, .slices = in, .add = add};
-    struct tr_reduce_scatter all = {.out = out,
-                                    .slices = tr_view2(g->arrived.p, g->wire, g->ranks, p->n),
-                                    .add = add,
-                                    .what = what};
-    size_t before[TR_LINK_CLASSES];
-    enum fr_rc rc = grads_on_wire(g, q, &in, err);
+    struct tr_queue *rq = grads_beside(g) ? g->rq : q;
+    struct tr_view sums = grads_sums_of(g, p);
+    struct tr_reduce_scatter x = {.out = grads_hosted(g) ? tr_view1(g->landing.p, g->o.sum, p->n)
+                                                         : sums,
+                                  .in = tr_view2(window.p, g->o.sum, g->ranks, p->n),
+                                  .slices = tr_view2(g->arrived.p, g->wire, g->ranks, p->n),
+                                  .add = !p->fresh,
+                                  .what = what};
+    enum fr_rc rc = FR_OK;
 
     p->fresh = false;
-    all.in = in;
+    if (grads_beside(g) && grads_rounds(g) && tr_event_wait(g->o.be, q, g->free[0]) != FR_OK)
+        rc = fr_fail(err, FR_IO, "cannot order the reduction of gradients");
+    if (rc == FR_OK)
+        rc = grads_on_wire(g, q, &x.in, err);
+    if (rc == FR_OK && grads_beside(g))
+        rc = follow(g, q, rq, g->filled, err);
     if (rc == FR_OK && grads_hosted(g))
-        rc = grads_host_up(g, q, add ? sums : (struct tr_view){0}, err);
-    if (rc == FR_OK && g->ranks == 1)
-        rc = tr_reduce_ordered(g->o.be, q, &own, err);
-    if (rc == FR_OK && g->ranks > 1) {
-        memcpy(before, g->o.comm->class_bytes, sizeof(before));
-        rc = tr_comm_reduce_scatter(g->o.comm, q, &all, err);
-        grads_count(g, before, g->moved.reduced);
-    }
-    return rc == FR_OK && grads_hosted(g) ? grads_host_down(g, q, sums, err) : rc;
+        rc = grads_host_up(g, rq, x.add ? sums : (struct tr_view){0}, err);
+    if (rc == FR_OK)
+        rc = scatter(g, rq, &x, err);
+    return rc == FR_OK && grads_hosted(g) ? grads_host_down(g, rq, sums, err) : rc;
 }
 
 enum fr_rc tr_grads_reduce(struct tr_grads *g, struct tr_queue *q, int unit, struct fr_err *err)
 {
     int k = g->part_of[unit];
+    enum fr_rc rc;
 
-    return k < 0 ? FR_OK : reduce(g, q, &g->parts[k], g->window, g->o.shard->units[unit].what, err);
+    if (k < 0)
+        return FR_OK;
+    rc = reduce(g, q, &g->parts[k], *window_in_turn(g), g->o.shard->units[unit].what, err);
+    return rc == FR_OK ? next_window(g, q, err) : rc;
 }
 
 enum fr_rc tr_grads_end(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
 {
-    return g->norms < 0 ? FR_OK : reduce(g, q, &g->parts[g->norms], g->norm_window, "norms", err);
+    enum fr_rc rc = FR_OK;
+
+    if (g->norms >= 0)
+        rc = reduce(g, q, &g->parts[g->norms], g->norm_window, "norms", err);
+    return rc == FR_OK ? grads_beside_wait(g, q, err) : rc;
 }

@@ -186,6 +186,8 @@ enum fr_rc tr_grads_rows(struct tr_grads *g, struct tr_queue *q, const struct tr
     struct tr_embed e = {.dy = in->dy, .ids = in->compact};
     enum fr_rc rc = tr_event_wait(g->o.be, NULL, g->picked[g->calls % 2]);
 
+    if (rc == FR_OK)
+        rc = grads_beside_wait(g, q, err);
     if (rc == FR_OK && grads_hosted(g))
         rc = grads_host_wait(g, q);
 
@@ -208,7 +210,7 @@ enum fr_rc tr_grads_rows(struct tr_grads *g, struct tr_queue *q, const struct tr
 
         memcpy(before, g->o.comm->class_bytes, sizeof(before));
         rc = all_rounds(&r, err);
-        grads_count(g, before, g->moved.rows);
+        grads_count(g->o.comm, before, g->moved.rows);
     }
     if (rc == FR_OK && g->ranks == 1) {
         memcpy(r.pick, mine.ids, mine.n * sizeof(int32_t));

@@ -42,7 +42,7 @@ struct table {
 /* Of all communicators. */
 static size_t transport_bytes(const struct tr_run *r)
 {
-    struct tr_comm *const all[] = {r->env.comm, r->steps, r->experts, r->rest};
+    struct tr_comm *const all[] = {r->env.comm, r->steps, r->beside, r->experts, r->rest};
     size_t sum = 0;
 
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)

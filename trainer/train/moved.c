@@ -16,8 +16,9 @@ static void snapshot(const struct tr_run *r, size_t out[TR_MOVES][TR_LINK_CLASSE
         out[TR_MOVE_EMBEDDING][c] = m.rows_bytes[c] + g.rows[c];
         out[TR_MOVE_TOKENS][c] = r->experts != NULL ? r->experts->class_bytes[c] : 0;
         out[TR_MOVE_GRADIENTS][c] = g.reduced[c];
-        out[TR_MOVE_ADAPTERS][c] =
-            r->steps->class_bytes[c] - g.reduced[c] - g.rows[c] - g.updated[c];
+        out[TR_MOVE_ADAPTERS][c] = r->steps->class_bytes[c] +
+                                   (r->beside != NULL ? r->beside->class_bytes[c] : 0) -
+                                   g.reduced[c] - g.rows[c] - g.updated[c];
         out[TR_MOVE_WEIGHTS][c] = r->env.comm->class_bytes[c];
         for (int k = 0; k < TR_MOVES; k++)
             out[TR_MOVE_WEIGHTS][c] -= k != TR_MOVE_WEIGHTS ? out[k][c] : 0;

@@ -242,6 +242,15 @@ static enum fr_rc open_host(struct tr_run *r, struct fr_err *err)
     return r->env.be->memory->is_host ? FR_OK : tr_cpu_create(&r->host, err);
 }
 
+/* The communicator of gradients that are summed beside the backward. apart: the device runs several
+ * queues at once. */
+static enum fr_rc open_beside(struct tr_run *r, bool apart, struct fr_err *err)
+{
+    if (!apart || !r->ds.overlap_comm || r->env.comm->size == 1 || !tr_trained_any(&r->trained))
+        return FR_OK;
+    return tr_comm_split(r->env.comm, 0, &r->beside, err);
+}
+
 static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
@@ -274,11 +283,14 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     enum fr_rc rc = tr_comm_split(r->env.comm, 0, &r->steps, err);
 
     if (rc == FR_OK)
+        rc = open_beside(r, apart, err);
+    if (rc == FR_OK)
         rc = open_host(r, err);
     o.host = (struct tr_grads_host){.be = r->host, .tile = r->ds.sub_group_size, .disk = r->states};
     if (rc == FR_OK)
         rc = tr_run_layout(r, o.place == TR_PLACE_HOST, err);
     o.reduce = r->steps;
+    o.beside = r->beside;
     o.experts = r->experts;
     if (rc == FR_OK)
         rc = tr_run_place_experts(r, &ranks, err);
@@ -295,6 +307,9 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         fr_buf_text(&notes,
                     "offload_param and cpu_checkpointing have no effect on backend cpu: all "
                     "of its memory is the host's\n");
+    if (!apart && r->ds.overlap_asked && r->env.comm->size > 1 && tr_trained_any(&r->trained))
+        fr_buf_text(&notes, "overlap_comm has no effect on backend cpu: it does one thing after "
+                            "another\n");
     tr_run_notes(r, &notes);
     if (rc != FR_OK)
         return rc;
@@ -449,6 +464,7 @@ void tr_run_finish(struct tr_run *r)
     tr_model_destroy(r->model);
     if (r->host != r->env.be)
         tr_backend_destroy(r->host);
+    tr_comm_destroy(r->beside);
     tr_comm_destroy(r->steps);
     tr_comm_destroy(r->experts);
     tr_comm_destroy(r->rest);

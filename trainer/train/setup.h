@@ -47,6 +47,8 @@ struct tr_run {
     struct tr_st *st;                /* owns: the checkpoint's headers and descriptors */
     struct tr_model *model;          /* owns */
     struct tr_comm *steps;           /* owns: all ranks once more, for the optimizer's calls */
+    struct tr_comm *beside;          /* owns: ditto, for gradients of weights that are summed beside
+                                        the backward; NULL: they are not */
     struct tr_comm *experts; /* owns: ranks that share the experts; NULL: the ranks of `rest` */
     struct tr_expert_places places; /* of expert_placement; empty: in order */
     struct tr_comm *rest;           /* owns: ranks that other weights are sharded over; NULL: all */

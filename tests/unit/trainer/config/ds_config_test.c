@@ -299,7 +299,9 @@ static const struct {
     {"false", "stage 0: weights"},
     {"{\"stage\":3,\"reduce_bucket_size\":\"auto\"}", NULL},
     {"{\"stage\":3,\"overlap_comm\":true,\"sub_group_size\":1e9,\"reduce_bucket_size\":1}",
-     "no effect of overlap_comm, reduce_bucket_size: adapters' gradients are summed once"},
+     "no effect of reduce_bucket_size: adapters' gradients are summed once a step, those"},
+    {"{\"stage\":3,\"overlap_comm\":true,\"reduce_bucket_size\":\"auto\"}",
+     "no effect of overlap_comm: adapters' gradients are summed once a step"},
     {"{\"stage\":3,\"sub_group_size\":1e9}", "no effect of sub_group_size: each rank steps"},
     {"{\"stage\":3,\"stage3_param_persistence_threshold\":5}",
      "no effect of stage3_param_persistence_threshold: norms and routers stay gathered"},
@@ -355,6 +357,7 @@ static const struct {
      "{\"stage\":3,\"offload_optimizer\":{\"device\":\"cpu\",\"pin_memory\":true},"
      "\"sub_group_size\":1e9}",
      NULL},
+    {"full", "{\"stage\":3,\"overlap_comm\":true}", NULL},
     {"full", "{\"stage\":3,\"sub_group_size\":1e9}", "no effect of sub_group_size: each rank"},
     {"full", "{\"stage\":3,\"offload_optimizer\":{\"device\":\"nvme\",\"nvme_path\":\"/x\"}}",
      "offload_optimizer: states on the host are pinned whatever pin_memory says"},

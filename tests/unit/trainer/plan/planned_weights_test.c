@@ -112,6 +112,32 @@ static void test_wire(const struct tr_plan *p, const struct tr_plan_job *f32_job
     free(half);
 }
 
+/* Another window, as large as the first: of all layouts, or of sharded weights alone. */
+static void test_beside(const struct tr_plan *p, const struct tr_plan_job *plain,
+                        const struct tr_cluster *c)
+{
+    struct tr_plan_job job = *plain;
+    struct tr_plan *more = calloc(1, sizeof(*more));
+    double window = 4 * LINEAR / 4; /* at least: a quarter of a layer */
+
+    for (int sharded = 0; sharded < 2; sharded++) {
+        check_row(sharded ? "beside, no file says so" : "beside");
+        job.beside = !sharded;
+        job.beside_sharded = sharded;
+        if (!make(more, &job, c))
+            break;
+        for (size_t i = 0; i < p->n; i++) {
+            const struct tr_plan_layout *l = &more->layouts[i];
+            double grown =
+                bytes_of(l, "gradient windows") - bytes_of(&p->layouts[i], "gradient windows");
+
+            CHECK(sharded && l->way.whole ? grown == 0 : grown > window);
+            CHECK(same(l->memory, p->layouts[i].memory + grown));
+        }
+    }
+    free(more);
+}
+
 static void test_trained(void)
 {
     static const struct tr_trained all = {.all = true};
@@ -163,6 +189,7 @@ static void test_trained(void)
                    3 * fmax(l->work_s, l->far_bytes / 1e8) + copies / 1e8 + l->update_s));
     }
     test_wire(p, &job, &c, P);
+    test_beside(p, &job, &c);
     check_row("alone");
     c = a_cluster(1, 1);
     if (make(p, &job, &c))

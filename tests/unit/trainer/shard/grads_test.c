@@ -21,6 +21,7 @@ struct way {
     int W;
     bool partition;
     enum tr_dtype wire; /* asked for */
+    bool beside;        /* reductions are on a queue of their own */
     int node[RANKS_MAX];
 };
 
@@ -30,6 +31,7 @@ struct job {
     struct tr_grads_moved moved;
     struct tr_grads_shares shares;
     struct tr_grads_bytes bytes;
+    int64_t collectives; /* beside */
 };
 
 static enum tr_dtype wire_of(const struct way *w)
@@ -190,7 +192,7 @@ static void body(struct rank_self *self, void *arg)
     struct tr_shard_opts o = {
         .partition = j->way->partition, .limits = {.max_live = 100000}, .tokens_max = TOKENS};
     struct tr_grads_opts go = {.sum = TR_F32, .wire = j->way->wire, .tokens_max = TOKENS};
-    struct tr_comm comm, *again = NULL;
+    struct tr_comm comm, *again = NULL, *beside = NULL;
     struct rank r = {0};
     struct fr_err err = {0};
 
@@ -205,6 +207,9 @@ static void body(struct rank_self *self, void *arg)
     j->failed += tr_shard_fill(r.s, &src, &err) != FR_OK;
     go.shard = r.s;
     go.comm = again;
+    if (j->way->beside)
+        j->failed += tr_comm_split(&comm, 0, &beside, &err) != FR_OK;
+    go.beside = beside;
     j->failed += tr_grads_create(&go, &r.g, &err) != FR_OK;
     tr_grads_bytes(r.g, &j->bytes);
     tr_grads_shares(r.g, &j->shares);
@@ -220,6 +225,8 @@ static void body(struct rank_self *self, void *arg)
         printf("rank %d: %s\n", self->rank, err.msg);
     tr_grads_destroy(r.g);
     tr_shard_destroy(r.s);
+    j->collectives = beside != NULL ? beside->collectives : 0;
+    tr_comm_destroy(beside);
     tr_comm_destroy(again);
     tr_queue_destroy(r.be, r.q);
     tr_backend_destroy(r.be);
@@ -234,12 +241,38 @@ static size_t share(int64_t n, int W)
 }
 
 static const struct way ways[] = {
-    {"one rank", 1, true, TR_F32, {0}},     {"one rank does not round", 1, true, TR_BF16, {0}},
-    {"two, f32", 2, true, TR_F32, {0}},     {"two, no type asked for", 2, true, TR_NONE, {0}},
-    {"two, bf16", 2, true, TR_BF16, {0}},   {"two, f16, stage 2", 2, false, TR_F16, {0}},
-    {"three, bf16", 3, true, TR_BF16, {0}}, {"four, bf16, stage 2", 4, false, TR_BF16, {0}},
-    {"six, f16", 6, true, TR_F16, {0}},
+    {"one rank", 1, true, TR_F32, false, {0}},
+    {"one rank does not round", 1, true, TR_BF16, false, {0}},
+    {"two, f32", 2, true, TR_F32, false, {0}},
+    {"two, no type asked for", 2, true, TR_NONE, false, {0}},
+    {"two, bf16", 2, true, TR_BF16, false, {0}},
+    {"two, f16, stage 2", 2, false, TR_F16, false, {0}},
+    {"three, bf16", 3, true, TR_BF16, false, {0}},
+    {"four, bf16, stage 2", 4, false, TR_BF16, false, {0}},
+    {"six, f16", 6, true, TR_F16, false, {0}},
+    {"two, f32, beside", 2, true, TR_F32, true, {0}},
+    {"three, bf16, beside", 3, true, TR_BF16, true, {0}},
+    {"one rank has nothing beside", 1, true, TR_F32, true, {0}},
 };
+
+/* f32: the window, one that is reduced beside it, what arrives, norms; 16 bits: rounded gradients
+ * in place of the second window, what arrives half as large. And rows of the embedding. */
+static size_t windows_of(const struct way *w)
+{
+    size_t W = (size_t)w->W, wire = tr_dtype_bytes(wire_of(w)), most = 0;
+    size_t each = (TOKENS + W - 1) / W, got = W * each * COLS * wire, pick = W * each;
+
+    for (int i = 0; i < UNITS; i++) {
+        size_t n = W * share(shapes[i][0] * shapes[i][1], w->W);
+
+        most = n > most ? n : most;
+    }
+    got = got < 256 * W ? 256 * W : got;
+    pick = (pick < TOKENS ? TOKENS : pick) * sizeof(int32_t);
+    return most * (w->beside && W > 1 && wire == 4 ? 8 : 4) + (W > 1 ? most * wire : 0) +
+           (wire < 4 ? most * wire : 0) + W * share(NORM, w->W) * 4 + TOKENS * COLS * 4 +
+           (W > 1 ? got : 0) + pick;
+}
 
 static void try_way(const struct way *w)
 {
@@ -262,6 +295,8 @@ static void try_way(const struct way *w)
         CHECK_INT((long long)j[k].shares.reduced, (long long)(elements * wire));
         CHECK_INT((long long)j[k].moved.reduced[TR_LINK_NODE],
                   (long long)(times * (size_t)(w->W - 1) * elements * wire));
+        CHECK_INT(j[k].collectives, w->beside && w->W > 1 ? (int64_t)times * (UNITS + 1) : 0);
+        CHECK_INT((long long)j[k].bytes.windows, (long long)windows_of(w));
         CHECK_INT((long long)(j[k].moved.rows[TR_LINK_NODE] % (COLS * wire)), 0);
     }
 }
