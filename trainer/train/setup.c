@@ -251,6 +251,17 @@ static enum fr_rc open_beside(struct tr_run *r, bool apart, struct fr_err *err)
     return tr_comm_split(r->env.comm, 0, &r->beside, err);
 }
 
+/* What the DeepSpeed file asks for, and has no effect where the backend's memory is the host's. */
+static void note_idle(const struct tr_run *r, struct fr_buf *notes)
+{
+    if (r->ds.offload_param != TR_OFFLOAD_NONE || r->ds.cpu_checkpointing)
+        fr_buf_text(notes, "offload_param and cpu_checkpointing have no effect on backend cpu: all "
+                           "of its memory is the host's\n");
+    if (r->ds.overlap_asked && r->env.comm->size > 1 && tr_trained_any(&r->trained))
+        fr_buf_text(notes, "overlap_comm has no effect on backend cpu: it does one thing after "
+                           "another\n");
+}
+
 static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
 {
     const struct tr_args *a = r->args;
@@ -303,13 +314,8 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     if (rc == FR_OK)
         rc = tr_run_check_room(r, &notes, err);
     fr_sys.free(ranks);
-    if (!apart && (r->ds.offload_param != TR_OFFLOAD_NONE || r->ds.cpu_checkpointing))
-        fr_buf_text(&notes,
-                    "offload_param and cpu_checkpointing have no effect on backend cpu: all "
-                    "of its memory is the host's\n");
-    if (!apart && r->ds.overlap_asked && r->env.comm->size > 1 && tr_trained_any(&r->trained))
-        fr_buf_text(&notes, "overlap_comm has no effect on backend cpu: it does one thing after "
-                            "another\n");
+    if (!apart)
+        note_idle(r, &notes);
     tr_run_notes(r, &notes);
     if (rc != FR_OK)
         return rc;
