@@ -12,7 +12,6 @@ import re
 import signal
 import sys
 
-import trainer_dead_rank as dead
 import trainer_full as full
 import trainer_lib as t
 
@@ -80,11 +79,13 @@ def beside():
     full.train("out", "llama", deepspeed=zero(3), trace="trace.json", **dict(flags, steps=1))
     with open("trace.json", encoding="utf-8") as f:
         t.check("stage 3: beside without a word", '"reduce"' in f.read())
-    run = dead.shared("gone", device="cuda", finetuning_type="full", model_name_or_path="llama", lora_rank=None, lora_alpha=None, lora_dropout=None,
-                      lora_target=None, deepspeed=zero(3))
+    run = t.launch("gone", 2, device="cuda", finetuning_type="full", model_name_or_path="llama", lora_rank=None, lora_alpha=None, lora_dropout=None,
+                   lora_target=None, deepspeed=zero(3), steps=10**7, save_strategy="no")
+    t.until("it is under way", lambda: t.steps_done("gone") >= 2 or run.ended())
     os.kill(t.until("its pid", lambda: run.ranks().get(1)), signal.SIGKILL)
     t.same("a rank killed: exit status", run.wait(), 4)
-    dead.named("a rank killed: named", run.text(), 1, "ended")
+    t.has("a rank killed: named", run.text(), "rank 1 (local rank 1 on")
+    t.has("a rank killed: how", run.text(), "was killed by signal 9")
 
 
 def planned():
