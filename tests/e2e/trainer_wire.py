@@ -41,6 +41,7 @@ def same(what, out, ref):
 
 def same_bits(device=None):
     """One step has 12 micro-batches."""
+    norms = {}
     where = dict(FLAGS, **({"device": device} if device else {}))
     for name, model, wire, more in (("bf16", "llama", "bf16", {}), ("fp16", "llama", "fp16", {}), ("a tied head", "qwen2-tied", "bf16", {}),
                                     ("experts", "deepseek_v3", "bf16", {}), ("bf16 in bf16", "llama", "bf16", dict(bf16=True)))[:1 if device else None]:
@@ -48,6 +49,8 @@ def same_bits(device=None):
         full.train("f32", model, world=2, accumulation=6, deepspeed=zero(2), **more)
         full.train("ref", model, world=2, accumulation=6, deepspeed=zero(2, wire), **more)
         near(name + ": near f32", "ref", "f32", 1e-9, 2e-3)
+        norms[name] = [norm for _, norm in t.losses("ref").values()]
+        t.check(name + ": is not bf16", name == "bf16" or norms[name] != norms["bf16"], norms)
         for world, stage, host in ((3, 3, True),) if name != "bf16" else ((2, 3, False), (3, 3, False), (2, 1, True), (4, 2, False))[:3 if device else None]:
             full.train("out", model, world=world, accumulation=12 // world, deepspeed=zero(stage, wire, host), **more)
             what = "%s: %d ranks, stage %d%s" % (name, world, stage, ", optimizer on the host" if host else "")
