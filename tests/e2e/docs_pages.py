@@ -468,6 +468,9 @@ def trainer_md():
     check("a model of it", os.path.exists("tuned/model.safetensors"))
     said = sh("a model of its state", docs.take("docs/trainer.md", "flowtrain export --from tuned/resume"))
     check("what it says", "wrote the model of step 2" in said and "to masters in float32" in said and os.path.exists("masters/model.safetensors"), said)
+    muon = docs.take("docs/trainer.md", "flowtrain launch --nproc_per_node 4")
+    sh("Muon", replaced(muon, ("--nproc_per_node 4", "--nproc_per_node 2"), ("pipelines/", ROOT + "/pipelines/"), ("--max_steps 40", "--max_steps 2")))
+    check("a model of Muon", os.path.exists("muon/model.safetensors"))
     rows = [line for line in read(ROOT + "/docs/trainer.md").splitlines() if re.match(r"\| \d × ", line)]
     lines = docs.take("docs/trainer.md", "flowtrain plan --gpus 4").splitlines()
     check("a line for each row of machines", len(rows) == len(lines) == 3, rows)

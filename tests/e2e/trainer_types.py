@@ -41,7 +41,7 @@ FLAGS = {
 EVALUATION = {"do_eval", "eval_dataset", "val_size", "eval_on_each_dataset", "eval_strategy", "eval_steps", "eval_delay",
               "eval_on_start", "per_device_eval_batch_size", "compute_accuracy", "load_best_model_at_end",
               "metric_for_best_model", "greater_is_better", "early_stopping_steps", "plot_loss"}  # trainer_eval.py
-CODED = {"optim"}  # trainer_coded.py
+CODED = {"optim", "use_muon"}  # trainer_coded.py, trainer_muon.py
 COPIES = {"resume_copies"}  # trainer_full_resume.py
 FREEZE = {"freeze_trainable_layers", "freeze_trainable_modules", "freeze_extra_modules"}  # trainer_full.py
 ADDITIONAL = {"additional_target", "resize_vocab"}  # trainer_additional.py

@@ -108,6 +108,8 @@ enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct
                                   .beside = p->ds.overlap_comm,
                                   .beside_sharded = a->deepspeed == NULL,
                                   .wire = tr_precision_type(p->ds.communication),
+                                  .muon = p->ds.muon != TR_MUON_NONE,
+                                  .muon_gram = p->ds.muon == TR_MUON_BLOCK && !p->ds.muon_plain,
                                   .batch = a->per_device_train_batch_size,
                                   .cutoff = a->cutoff_len,
                                   .accumulation = a->gradient_accumulation_steps,

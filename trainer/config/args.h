@@ -117,6 +117,7 @@ struct tr_args {
 
     /* output */
     const char *output_dir, *logging_dir, *resume_from_checkpoint;
+    bool use_muon;
     enum tr_adamw_name optim;      /* see enum tr_adamw_name: groups of names */
     enum tr_save_dtype save_dtype; /* of trained weights */
     int64_t max_shard_size;        /* bytes of a file of weights, at most */

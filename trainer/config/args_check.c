@@ -41,6 +41,13 @@ static enum fr_rc check_full(const struct tr_args *a, struct fr_err *err)
         return fr_fail(err, FR_USAGE,
                        "--max_shard_size belongs to --finetuning_type full and freeze: an adapter "
                        "is one file");
+    if (a->use_muon && lora)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "--use_muon trains weights: --finetuning_type full or freeze; adapters have "
+                       "AdamW");
+    if (a->use_muon && tr_args_coded(a))
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "--use_muon has f32 states, --optim asks for 8-bit ones: leave out one");
     if (lora)
         return FR_OK;
     if (a->adapter_name_or_path != NULL)

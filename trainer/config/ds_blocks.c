@@ -133,6 +133,10 @@ static enum fr_rc read_betas(struct tr_ds_read *r, const struct tr_fields *p, st
     const struct tr_args *a = r->flags->args;
     struct tr_ds_config *c = r->out;
 
+    if (tr_ds_auto(v)) {
+        c->beta1 = a->adam_beta1;
+        c->beta2 = a->adam_beta2;
+    }
     if (v == NULL || tr_ds_auto(v))
         return FR_OK;
     if (!json_is_array(v) || json_array_size(v) != 2 || !json_is_number(json_array_get(v, 0)) ||
@@ -147,6 +151,65 @@ static enum fr_rc read_betas(struct tr_ds_read *r, const struct tr_fields *p, st
     return FR_OK;
 }
 
+/* A number of Muon's own, which no flag has; absent: as it is. */
+static enum fr_rc read_own(const struct tr_fields *p, const char *key, double *out,
+                           struct fr_err *err)
+{
+    enum fr_rc rc = tr_field_f64(p, key, out, err);
+
+    return rc == FR_OK && !(*out >= 0) ? tr_field_bad(p, key, "a number >= 0", err) : rc;
+}
+
+/* What Muon has beside AdamW's parameters. DeepSpeed reads no other of these keys. */
+static enum fr_rc read_muon(struct tr_ds_read *r, const struct tr_fields *p, struct fr_err *err)
+{
+    struct tr_ds_config *c = r->out;
+    const char *method = "gram";
+    bool heads = false, nesterov = true;
+    int64_t steps = 5;
+    enum fr_rc rc;
+
+    if (c->muon != TR_MUON_BLOCK)
+        return FR_OK;
+    if (tr_field(p, "lr") != NULL)
+        c->muon_lr = c->adam_lr = c->lr;
+    if ((rc = read_own(p, "muon_lr", &c->muon_lr, err)) != FR_OK ||
+        (rc = read_own(p, "adam_lr", &c->adam_lr, err)) != FR_OK ||
+        (rc = read_own(p, "momentum", &c->muon_momentum, err)) != FR_OK ||
+        (rc = tr_field_text(p, "ns_method", &method, err)) != FR_OK ||
+        (rc = tr_field_bool(p, "per_head_muon", &heads, err)) != FR_OK ||
+        (rc = tr_field_bool(p, "nesterov", &nesterov, err)) != FR_OK ||
+        (rc = tr_field_i64(p, "ns_steps", &steps, err)) != FR_OK)
+        return rc;
+    if (method == NULL || (strcmp(method, "gram") != 0 && strcmp(method, "standard") != 0))
+        return tr_field_bad(p, "ns_method", "gram or standard", err);
+    if (c->muon_momentum >= 1)
+        return tr_field_bad(p, "momentum", "a number below 1", err);
+    if (heads)
+        return fr_fail(err, FR_UNSUPPORTED, "%s: per_head_muon is not done: matrices are whole",
+                       p->where);
+    if (!nesterov || steps != 5)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: %s: Muon makes 5 steps with Nesterov's momentum, also in DeepSpeed, "
+                       "which does not read the key",
+                       p->where, nesterov ? "ns_steps" : "nesterov");
+    c->muon_plain = strcmp(method, "standard") == 0;
+    return FR_OK;
+}
+
+/* Defaults of the type. */
+static void begin_muon(struct tr_ds_config *c)
+{
+    c->muon = TR_MUON_BLOCK;
+    c->muon_momentum = 0.95;
+    c->muon_lr = 0.02;
+    c->adam_lr = 3e-4;
+    c->beta1 = 0.9;
+    c->beta2 = 0.95;
+    c->eps = 1e-10;
+    c->weight_decay = 0;
+}
+
 enum fr_rc tr_ds_optimizer(struct tr_ds_read *r, struct fr_err *err)
 {
     struct tr_ds_config *c = r->out;
@@ -157,9 +220,11 @@ enum fr_rc tr_ds_optimizer(struct tr_ds_read *r, struct fr_err *err)
 
     if (rc != FR_OK || t.block.object == NULL)
         return rc;
-    if (strcasecmp(t.type, "adamw") != 0 && strcasecmp(t.type, "adam") != 0)
-        return fr_fail(err, FR_UNSUPPORTED, "%s: type '%s', only AdamW and Adam are done", t.where,
-                       t.type);
+    if (strcasecmp(t.type, "muon") == 0)
+        begin_muon(c);
+    else if (strcasecmp(t.type, "adamw") != 0 && strcasecmp(t.type, "adam") != 0)
+        return fr_fail(err, FR_UNSUPPORTED, "%s: type '%s', only AdamW, Adam and Muon are done",
+                       t.where, t.type);
     c->optimizer = true;
     if (p->object == NULL)
         return FR_OK;
@@ -183,7 +248,8 @@ enum fr_rc tr_ds_optimizer(struct tr_ds_read *r, struct fr_err *err)
         return fr_fail(err, FR_UNSUPPORTED,
                        "%s: adam_w_mode false: weight decay is never added to the gradient",
                        p->where);
-    return read_betas(r, p, err);
+    rc = read_betas(r, p, err);
+    return rc == FR_OK ? read_muon(r, p, err) : rc;
 }
 
 /* Steps of a schedule. Once the derived number is known, "auto" takes it and others must equal it.

@@ -234,6 +234,7 @@ void tr_ds_default(const struct tr_ds_flags *flags, struct tr_ds_config *out)
         .weight_decay = a->weight_decay,
         .adam_w_mode = true,
         .bias_correction = true,
+        .muon = a->use_muon ? TR_MUON_FLAGS : TR_MUON_NONE,
         .warmup_max_lr = a->learning_rate,
         .warmup_num_steps = 1000,
         .cos_min_ratio = 1e-4,
@@ -275,6 +276,34 @@ static enum fr_rc check_coded(const struct tr_ds_read *r, struct fr_err *err)
     return FR_OK;
 }
 
+/* Muon, of the flag or the block. */
+static enum fr_rc check_muon(const struct tr_ds_read *r, struct fr_err *err)
+{
+    const struct tr_ds_config *c = r->out;
+
+    if (r->flags->args->use_muon && c->optimizer)
+        return fr_fail(err, FR_USAGE,
+                       "%s: the optimizer block and --use_muon both name the optimizer: leave out "
+                       "one",
+                       r->name);
+    if (c->muon == TR_MUON_BLOCK && strcmp(r->flags->args->finetuning_type, "lora") == 0)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: Muon of the optimizer block trains weights: --finetuning_type full or "
+                       "freeze; adapters have AdamW",
+                       r->name);
+    if (c->muon == TR_MUON_BLOCK && c->scheduler != TR_DS_LR_NONE && c->muon_lr != c->adam_lr)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: scheduler gives all weights one rate, Muon has %g for matrices and %g "
+                       "for others: leave the block scheduler out, the flags say the same",
+                       r->name, c->muon_lr, c->adam_lr);
+    if (c->muon != TR_MUON_NONE && c->offload_optimizer == TR_OFFLOAD_NVME)
+        return fr_fail(err, FR_UNSUPPORTED,
+                       "%s: offload_optimizer to nvme is not done with Muon, whose matrices are "
+                       "whole: set its device to cpu",
+                       r->name);
+    return FR_OK;
+}
+
 enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struct tr_ds_config *out,
                       struct fr_buf *notes, struct fr_err *err)
 {
@@ -294,6 +323,8 @@ enum fr_rc tr_ds_load(const char *source, const struct tr_ds_flags *flags, struc
         rc = check_rates(&r, err);
     if (rc == FR_OK)
         rc = check_coded(&r, err);
+    if (rc == FR_OK)
+        rc = check_muon(&r, err);
     fr_buf_finish(&r.mismatch);
     json_decref(root);
     return rc;

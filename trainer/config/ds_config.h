@@ -74,7 +74,15 @@ struct tr_ds_config {
     double min_loss_scale;
     bool check_grad_overflow; /* bf16: a step with inf or nan is skipped */
 
-    bool optimizer; /* the JSON's AdamW parameters replace the flags' */
+    bool optimizer; /* the JSON's parameters replace the flags' */
+    enum tr_muon_of {
+        TR_MUON_NONE,
+        TR_MUON_FLAGS, /* --use_muon, as LLaMA-Factory has it */
+        TR_MUON_BLOCK  /* of the JSON, as DeepSpeed has it */
+    } muon;
+    bool muon_plain;         /* ns_method "standard", else "gram" */
+    double muon_momentum;    /* of TR_MUON_BLOCK, as all here */
+    double muon_lr, adam_lr; /* of matrices, of the others */
     double lr, beta1, beta2, eps, weight_decay;
     bool adam_w_mode, bias_correction;
 

@@ -527,7 +527,8 @@ enum fr_rc tr_model_assemble(struct tr_model *m, const struct tr_lora_config *lo
                               .beside = m->o.beside,
                               .wire = m->o.wire,
                               .tokens_max = m->o.tokens_max,
-                              .host = m->o.host};
+                              .host = m->o.host,
+                              .muon = m->o.muon};
     enum fr_rc rc;
 
     m->blocks = fr_arena_array(&m->arena, n, sizeof(struct tr_block *));

@@ -67,6 +67,8 @@ struct tr_model_opts {
     int64_t head_rows;       /* rows of the head in one gather; 0: chosen for the backend */
     int64_t state_block;     /* elements of a trained tensor whose optimizer states are coded
                                 together (coded.h); 0: states are f32 */
+    bool muon;               /* matrices that train have a momentum alone, and are updated whole
+                                (optim.h) */
     bool train;              /* gradients wanted; false: forward only */
     bool logits;             /* allows logits of tr_model_forward */
     bool apart;              /* sizes for a device with memory of its own, whatever be has */

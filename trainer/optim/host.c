@@ -112,7 +112,8 @@ struct stop {
     int slot;
 };
 
-/* The first range from *i on that has elements in the tile. *i: the next one to look at. */
+/* The first range from *i on that has elements in the tile and is AdamW's. *i: the next one to look
+ * at. */
 static bool next_piece(const struct tr_optim *o, const struct tr_disk_tile *t, size_t *i,
                        struct optim_piece *p)
 {
@@ -124,7 +125,7 @@ static bool next_piece(const struct tr_optim *o, const struct tr_disk_tile *t, s
 
         to = to < t->at + t->n ? to : t->at + t->n;
         *p = (struct optim_piece){&r[*i], from, to - from};
-        if (from < to) {
+        if (from < to && !o->places[*i].matrix) {
             ++*i;
             return true;
         }

@@ -21,6 +21,7 @@ void tr_optim_bytes(const struct tr_model *model, int world, struct tr_optim_byt
     size_t states = g != NULL && !hosted ? tr_optim_states(g) : 0;
     struct tr_params p;
 
+    states += g != NULL && tr_grads_muon(g) ? optim_muon_bytes(g) : 0;
     tr_model_params(model, &p);
     out->device =
         ((size_t)p.padded / (size_t)world * 4 + (size_t)p.padded) * sizeof(float) + states + 512;
@@ -66,9 +67,8 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
 {
     enum fr_rc rc;
 
-    if (tr_model_grads(model) != NULL && tr_grads_block(tr_model_grads(model)) > 0 &&
-        tr_grads_host(tr_model_grads(model))->disk != NULL)
-        return fr_fail(err, FR_UNSUPPORTED, "8-bit moments wait in memory, not on a disk");
+    if ((rc = optim_check_states(tr_model_grads(model), err)) != FR_OK)
+        return rc;
     *o = (struct tr_optim){.model = model, .be = be, .comm = comm, .q = tr_model_queue(model)};
     o->world = tr_comm_world(comm);
     tr_model_params(model, &o->params);
@@ -90,6 +90,8 @@ enum fr_rc tr_optim_create(struct tr_optim *o, struct tr_model *model, struct tr
     o->spread = tr_view2(o->spread.p, TR_F32, comm->size, o->n);
     if (rc == FR_OK)
         rc = optim_list_ranges(o, err);
+    if (rc == FR_OK && o->grads != NULL && tr_grads_muon(o->grads))
+        rc = optim_muon_create(o, err);
     if (rc != FR_OK)
         return fr_while(err, "memory of the optimizer");
     return hosted ? optim_host_create(o, err) : FR_OK;
@@ -101,6 +103,7 @@ void tr_optim_finish(struct tr_optim *o)
         return;
     tr_comm_leave(o->comm, o->q);
     optim_free_states(o);
+    optim_muon_finish(o);
     if (o->host.be != NULL)
         optim_host_finish(o);
     void *const all[] = {o->master.p, o->m.p,     o->v.p,    o->grad.p,
@@ -295,6 +298,8 @@ bool tr_optim_decays(const char *name)
 
 static bool decays(const struct tr_optim *o, const char *name)
 {
+    if (o->room != NULL)
+        return true;
     return o->b_ratio > 0 ? strstr(name, "bias") == NULL : tr_optim_decays(name);
 }
 
@@ -325,6 +330,9 @@ static enum fr_rc update_weights(struct tr_optim *o, const struct tr_adamw *a, s
     r = tr_grads_ranges(o->grads, &n);
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
         const struct optim_piece all = {&r[i], r[i].at, r[i].n};
+
+        if (o->places[i].matrix)
+            continue;
         struct tr_adamw x = optim_update(o, a, &all);
 
         x.copy = r[i].weight;
@@ -347,6 +355,25 @@ static enum fr_rc agree(struct tr_optim *o, enum fr_rc mine, struct fr_err *err)
     return rc != FR_OK || first.rc == FR_OK ? rc : fr_fail(err, first.rc, "%s", first.msg);
 }
 
+/* The norm of gradients that are finite, before clipping; with Muon's norm_after of its updates,
+ * which are in their places then. */
+static enum fr_rc measure(struct tr_optim *o, double scale, struct tr_optim_result *out,
+                          struct fr_err *err)
+{
+    double sumsq = 0;
+    int64_t found = 0;
+    enum fr_rc rc = look_at_gradients(o, &sumsq, &found, err);
+
+    if (rc == FR_OK && found == 0 && o->room != NULL && o->muon.norm_after) {
+        rc = optim_muon_updates(o, 1 / scale, scale, err);
+        if (rc == FR_OK)
+            rc = look_at_gradients(o, &sumsq, &found, err);
+    }
+    out->grad_norm = found > 0 ? NAN : sqrt(sumsq) / scale;
+    out->skipped = found > 0;
+    return rc;
+}
+
 enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_optim_result *out,
                          struct fr_err *err)
 {
@@ -356,19 +383,13 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
         .slices = o->spread,
         .what = "gradients of adapters",
     };
-    double sumsq = 0;
-    int64_t found = 0;
     enum fr_rc rc = o->n > 0 ? tr_comm_reduce_scatter(o->comm, o->q, &rs, err) : FR_OK;
 
     *out = (struct tr_optim_result){0};
     if (rc == FR_OK)
-        rc = look_at_gradients(o, &sumsq, &found, err);
-    if (rc != FR_OK)
+        rc = measure(o, scale, out, err);
+    if (rc != FR_OK || out->skipped)
         return rc;
-    out->grad_norm = found > 0 ? NAN : sqrt(sumsq) / scale;
-    out->skipped = found > 0;
-    if (found > 0)
-        return FR_OK;
     double over = o->clip > 0 ? (out->grad_norm + 1e-6) / o->clip : 1;
     o->steps++;
     struct tr_adamw a = {
@@ -385,7 +406,9 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
         .b2 = o->beta2,
         .eps = o->eps,
     };
-    if (o->grads != NULL)
+    if (o->room != NULL)
+        rc = optim_muon_step(o, lr, &a, err);
+    if (rc == FR_OK && o->grads != NULL)
         rc = o->host.be != NULL ? optim_host_update(o, &a, err) : update_weights(o, &a, err);
     if (o->host.disk != NULL)
         rc = agree(o, rc, err);

@@ -16,8 +16,16 @@
  * number of ranks. Codes wait in memory alone: a disk has f32 states.
  * Source: transformers, Trainer.create_optimizer (bitsandbytes with 8 bits).
  *
+ * With tr_model_opts.muon matrices of trained weights but embedding and head are updated by Muon: m
+ * is their momentum, and there is no v. Each rank steps the momentum of its ranges; W matrices at a
+ * time then come whole to one rank each, which orthogonalises (newton.h), and go back over the sums
+ * of gradients. Updates have the same bits for every number of ranks and stage. With the host's
+ * side, momenta and masters come to the device for it. Others are updated by AdamW.
+ * Source: Jordan et al. 2024 (see newton.h); LLaMA-Factory, third_party/muon; DeepSpeed 0.19.8,
+ * runtime/zero/muon.
+ *
  * Weights decay as the reference's groups have it: no norm and no bias. With LoRA+ norms do, and
- * tensors of one dimension have B's rate.
+ * tensors of one dimension have B's rate. With Muon all weights decay.
  * Source: transformers, Trainer.get_decay_parameter_names; LLaMA-Factory,
  * _create_loraplus_optimizer.
  */
@@ -29,6 +37,20 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* With g the clipped gradient: m = momentum m + fresh g, u = orthogonal(fresh g + momentum m), and
+ * p = p - lr wd p - lr shape u. */
+struct tr_muon {
+    bool gram;       /* newton.h */
+    bool by_width;   /* shape is 0.2 sqrt(max(rows, cols)), else sqrt(max(1, rows/cols)) */
+    bool norm_after; /* the norm, and so clipping, is of updates of matrices, not of gradients */
+    bool eps_raw;    /* AdamW of the others adds eps to the root of v as it is */
+    double momentum, fresh;
+    double lr, adam_lr; /* of matrices and of the others, over the step's rate */
+};
+
+/* Whether Muon updates the tensor of this name and rank. */
+bool tr_muon_takes(const char *name, int rank);
 
 struct tr_optim {
     struct tr_model *model; /* borrows */
@@ -49,9 +71,11 @@ struct tr_optim {
         struct tr_view m_max, v_max;     /* f32, of their blocks */
     } weights;
     struct tr_optim_place {
-        int64_t at; /* where a range's m and v begin in theirs */
-        bool coded;
-    } * places; /* owns: of each range */
+        int64_t at, v_at;    /* where a range's m and v begin in theirs */
+        bool coded, matrix;  /* matrix: it has no v */
+    } * places;              /* owns: of each range */
+    struct tr_muon muon;     /* the rule; set before the first step */
+    struct optim_muon *room; /* owns: what Muon works in; NULL: AdamW alone */
     struct tr_optim_host {
         struct tr_backend *be;    /* borrows: NULL: all is on the device */
         struct tr_queue *q;       /* of be, owns */

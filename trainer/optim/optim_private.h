@@ -29,11 +29,15 @@ struct tr_adamw optim_update(const struct tr_optim *o, const struct tr_adamw *a,
 
 /* ---- states.c ---- */
 
-/* Elements of weights.m and weights.m_codes. With NULL for places: these numbers alone. */
+/* Elements of weights.m, weights.v and weights.m_codes. With NULL for places: these numbers alone.
+ */
 struct optim_sizes {
-    int64_t plain, coded;
+    int64_t m, v, coded;
 };
 void optim_places(const struct tr_grads *g, struct tr_optim_place *places, struct optim_sizes *out);
+
+/* FR_UNSUPPORTED: states of a kind that do not wait where they should. g may be NULL. */
+enum fr_rc optim_check_states(const struct tr_grads *g, struct fr_err *err);
 
 /* Takes the states of weights in memory of a kind; zeros, but for the masters. */
 enum fr_rc optim_take_states(struct tr_optim *o, enum tr_mem kind, struct fr_err *err);
@@ -43,10 +47,24 @@ void optim_free_states(struct tr_optim *o);
 struct tr_view optim_state(const struct tr_optim *o, enum tr_optim_what what,
                            const struct optim_piece *p);
 
+/* The range that has element `at` of the flat order: the last one that begins there or before. */
+const struct tr_grads_range *optim_range_at(const struct tr_optim *o, int64_t at);
+
 /* The ranges of adapters behind those of weights. */
 enum fr_rc optim_list_ranges(struct tr_optim *o, struct fr_err *err);
 /* Masters of adapters to their working copies, on every rank. */
 enum fr_rc optim_round_adapters(struct tr_optim *o, struct fr_err *err);
+
+/* ---- muon.c ---- */
+
+/* Bytes of o->room on the device. */
+size_t optim_muon_bytes(const struct tr_grads *g);
+enum fr_rc optim_muon_create(struct tr_optim *o, struct fr_err *err);
+void optim_muon_finish(struct tr_optim *o);
+/* Steps momenta with gradients times `scale`, and puts factor * shape * u in their places. */
+enum fr_rc optim_muon_updates(struct tr_optim *o, double scale, double factor, struct fr_err *err);
+/* The step of matrices and of their weights. a: of the others, gets their rate and eps. */
+enum fr_rc optim_muon_step(struct tr_optim *o, double lr, struct tr_adamw *a, struct fr_err *err);
 
 void optim_host_bytes(const struct tr_grads *g, struct tr_optim_bytes *out);
 enum fr_rc optim_host_create(struct tr_optim *o, struct fr_err *err);

@@ -26,21 +26,41 @@ void optim_places(const struct tr_grads *g, struct tr_optim_place *places, struc
     const struct tr_grads_range *r;
     size_t n;
 
-    *out = (struct optim_sizes){.plain = block > 0 ? 0 : tr_grads_flat(g)};
+    bool flat = block == 0 && !tr_grads_muon(g); /* all have both, in the order of the masters */
+
+    *out = (struct optim_sizes){.m = flat ? tr_grads_flat(g) : 0, .v = flat ? tr_grads_flat(g) : 0};
     r = tr_grads_ranges(g, &n);
     for (size_t i = 0; i < n; i++) {
-        struct tr_optim_place p = {.at = r[i].at, .coded = block > 0 && is_coded(&r[i])};
+        struct tr_optim_place p = {
+            .at = flat ? r[i].at : out->m,
+            .v_at = flat ? r[i].at : out->v,
+            .coded = block > 0 && is_coded(&r[i]),
+            .matrix = tr_grads_muon(g) && tr_muon_takes(r[i].name, r[i].rank),
+        };
+        int64_t words = tr_div_up(r[i].n, WORDS) * WORDS;
 
         if (p.coded) {
-            p.at = out->coded;
+            p.at = p.v_at = out->coded;
             out->coded += tr_div_up(r[i].n, block) * block;
-        } else if (block > 0) {
-            p.at = out->plain;
-            out->plain += tr_div_up(r[i].n, WORDS) * WORDS;
+        } else if (!flat) {
+            out->m += words;
+            out->v += p.matrix ? 0 : words;
         }
         if (places != NULL)
             places[i] = p;
     }
+}
+
+enum fr_rc optim_check_states(const struct tr_grads *g, struct fr_err *err)
+{
+    if (g == NULL)
+        return FR_OK;
+    if (tr_grads_block(g) > 0 && tr_grads_muon(g))
+        return fr_fail(err, FR_UNSUPPORTED, "Muon has f32 states, not 8-bit ones");
+    if ((tr_grads_block(g) > 0 || tr_grads_muon(g)) && tr_grads_host(g)->disk != NULL)
+        return fr_fail(err, FR_UNSUPPORTED, "%s wait in memory, not on a disk",
+                       tr_grads_muon(g) ? "momenta of Muon" : "8-bit moments");
+    return FR_OK;
 }
 
 /* The views of all states, and how many values of which type each has. */
@@ -57,8 +77,8 @@ static void list_rows(struct tr_optim_weights *w, const struct tr_grads *g, stru
 
     optim_places(g, NULL, &z);
     const struct row all[ROWS] = {{&w->master, TR_F32, tr_grads_flat(g)},
-                                  {&w->m, TR_F32, z.plain},
-                                  {&w->v, TR_F32, z.plain},
+                                  {&w->m, TR_F32, z.m},
+                                  {&w->v, TR_F32, z.v},
                                   {&w->m_codes, TR_U8, z.coded},
                                   {&w->v_codes, TR_U8, z.coded},
                                   {&w->m_max, TR_F32, z.coded / TR_CODED_BLOCK},
@@ -120,8 +140,11 @@ void optim_free_states(struct tr_optim *o)
 enum tr_dtype tr_optim_type(const struct tr_optim *o, size_t range, enum tr_optim_what what)
 {
     size_t n;
-    bool coded = tr_grads_ranges(o->grads, &n) != NULL && range < n && o->places[range].coded;
+    bool own = tr_grads_ranges(o->grads, &n) != NULL && range < n;
+    bool coded = own && o->places[range].coded;
 
+    if (what == TR_OPTIM_V && own && o->places[range].matrix)
+        return TR_NONE;
     if (what == TR_OPTIM_M_MAX || what == TR_OPTIM_V_MAX)
         return coded ? TR_F32 : TR_NONE;
     return coded && what != TR_OPTIM_MASTER ? TR_U8 : TR_F32;
@@ -152,6 +175,10 @@ struct tr_view optim_state(const struct tr_optim *o, enum tr_optim_what what,
     if (what == TR_OPTIM_M || what == TR_OPTIM_V) {
         bool m = what == TR_OPTIM_M;
 
+        if (!m && place->matrix)
+            return (struct tr_view){0};
+        if (!m)
+            at = place->v_at + p->at - p->r->at;
         return optim_part(place->coded ? m ? w->m_codes : w->v_codes : m ? w->m : w->v, at, p->n);
     }
     if (!place->coded)
@@ -160,8 +187,7 @@ struct tr_view optim_state(const struct tr_optim *o, enum tr_optim_what what,
                       tr_optim_values(what, p->n));
 }
 
-/* The range that has element `at` of the flat order: the last one that begins there or before. */
-static const struct tr_grads_range *range_at(const struct tr_optim *o, int64_t at)
+const struct tr_grads_range *optim_range_at(const struct tr_optim *o, int64_t at)
 {
     const struct tr_grads_range *r;
     size_t low = 0, high;
@@ -256,7 +282,7 @@ static enum fr_rc take_span(struct tr_optim *o, struct span *s, struct fr_err *e
         return FR_OK;
     }
     if (o->host.disk == NULL) {
-        piece.r = range_at(o, piece.at);
+        piece.r = optim_range_at(o, piece.at);
         s->values = optim_state(o, s->part->what, &piece);
         return FR_OK;
     }

@@ -221,6 +221,7 @@ static void train_weights(const struct tr_plan_job *job, const struct tr_cluster
         l->sums * ((job->coded ? 5 : 8) * 4 + (double)tr_dtype_bytes(job->compute)) / rate;
     if (l->way.states)
         tr_plan_step_on_host(job, c, l);
+    tr_plan_step_matrices(p, c, l);
 }
 
 /* ---- all of them ---- */
@@ -346,9 +347,10 @@ static void name_asked(struct tr_plan_layout *l)
                        l->way.host ? ", in host memory" : "", states);
 }
 
-/* Once a step: ordered sums by slices, then copies round a ring. */
+/* Once a step: ordered sums by slices, then copies round a ring. Matrices of Muon go to one rank
+ * each, and back. */
 static struct tr_plan_moves adapters(const struct tr_plan_job *job, const struct tr_cluster *c,
-                                     const struct tr_plan_layout *l)
+                                     const struct tr_plan *p, const struct tr_plan_layout *l)
 {
     double W = ranks_of(c), g = (double)c->gpus, copy = (double)tr_dtype_bytes(job->compute);
     struct tr_plan_moves m = ring((struct rings){W, (double)c->nodes, 1}, l->flat / W * copy);
@@ -356,6 +358,9 @@ static struct tr_plan_moves adapters(const struct tr_plan_job *job, const struct
     m.self += l->flat * sizeof(float);
     m.node += (g - 1) * l->flat * sizeof(float);
     m.far += (W - g) * l->flat * sizeof(float);
+    m.self += 8 * p->trained.matrices / W;
+    m.node += 8 * p->trained.matrices / W * (g - 1);
+    m.far += 8 * p->trained.matrices / W * (W - g);
     return m;
 }
 
@@ -389,7 +394,7 @@ static enum fr_rc lay_out(const struct tr_plan_job *job, const struct tr_cluster
         whole(job, c, p, l);
     else
         zero3(job, c, p, l);
-    l->adapters = adapters(job, c, l);
+    l->adapters = adapters(job, c, p, l);
     l->step_bytes = gradient_bytes(job, c, p);
     if (job->trained != NULL)
         train_weights(job, c, p, l);

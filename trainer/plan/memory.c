@@ -100,6 +100,7 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
     o->compute = job->compute;
     o->wire = job->wire;
     o->state_block = job->coded ? TR_CODED_BLOCK : 0;
+    o->muon = job->muon;
     o->limits = job->limits;
     o->tokens_max = job->batch * job->cutoff;
     o->samples_max = job->batch;

@@ -31,7 +31,8 @@
  *                        the optimizer in the host's memory 4P/W go there from each rank in each
  *                        micro-batch, and AdamW moves 28 bytes and one weight of a node's memory.
  *                        With a disk 12P/W of each rank are read and written in a step, both at
- *                        once, beside AdamW. 8-bit moments are 12 bytes less an element
+ *                        once, beside AdamW. 8-bit moments are 12 bytes less an element. With Muon
+ *                        matrices move 8 bytes an element between ranks, 28 to a host's states
  *   adapters' gradients  once a step: ordered sums g (W-g)/W * 4, and copies (W-1)/W * 2 bytes
  *   stages               2 n g T H elements out of a node, (m + n - 1) / m of the work, of as many
  *                        tokens as the other layouts have; m micro-batches in a row
@@ -93,7 +94,7 @@ struct tr_plan_job {
     const struct tr_model_config *config;
     const struct tr_lora_config *lora; /* NULL: no adapters */
     const struct tr_trained *trained;  /* weights that train; NULL: none */
-    bool coded;                        /* their moments have 8 bits */
+    bool coded, muon, muon_gram; /* their moments have 8 bits; matrices are Muon's (newton.h) */
     enum tr_dtype compute;
     bool beside;           /* gradients are summed beside the backward, on GPUs */
     bool beside_sharded;   /* in layouts with sharded weights alone: no DeepSpeed file says it */
@@ -197,6 +198,7 @@ struct tr_plan_time tr_plan_time(const struct tr_plan_layout *l, const struct tr
 struct tr_plan_trained {
     double elements;
     double coded;                  /* of these, with moments of 8 bits if the job has some */
+    double matrices, newton;       /* of these, Muon's if the job has it; operations of a step */
     bool experts, embedding, head; /* whether some of routed experts, … are among them */
     double flops; /* operations of a token but for adapters, in place of tr_plan_flops */
 };
@@ -254,6 +256,10 @@ double tr_plan_head_flops(const struct tr_plan_job *job);
  * the slower of the host's steps and of the weights' way back. */
 void tr_plan_step_on_host(const struct tr_plan_job *job, const struct tr_cluster *c,
                           struct tr_plan_layout *l);
+
+/* With Muon: adds the ways of its matrices and its products, divided over the ranks. */
+void tr_plan_step_matrices(const struct tr_plan *p, const struct tr_cluster *c,
+                           struct tr_plan_layout *l);
 
 /* Bytes of a checkpoint: what is saved, adapters and what trains beside them in f32, and the
  * optimizer's state. Of *p weights, floats, adapters and trained are set. */

@@ -42,7 +42,7 @@ double tr_plan_checkpoint(const struct tr_plan_job *job, const struct tr_plan *p
                               : 0);
     if (job->coded) /* two codes, and two numbers a block, in place of two numbers */
         saved -= p->trained.coded * (8 - 2 - 8.0 / TR_CODED_BLOCK);
-    return saved + trained * 12;
+    return saved + trained * 12 - p->trained.matrices * 4;
 }
 
 struct tr_plan_care tr_plan_care(const struct tr_plan *p, const struct tr_plan_layout *l,

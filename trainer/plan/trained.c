@@ -1,4 +1,6 @@
 /* Weights that train: how many, their operations, and how gathers come between updates. */
+#include "trainer/optim/newton.h"
+#include "trainer/optim/optim.h"
 #include "trainer/plan/plan.h"
 
 #include <math.h>
@@ -44,6 +46,11 @@ static enum fr_rc count_trained(void *arg, const struct tr_model_tensor *t, stru
     (void)err;
     w->out->elements += trains ? n : 0;
     w->out->coded += trains && t->role != TR_ROLE_EMBED && n >= TR_CODED_LEAST ? n : 0;
+    if (trains && w->job->muon && tr_muon_takes(t->name, t->ndim)) {
+        w->out->matrices += n;
+        w->out->newton +=
+            tr_newton_flops((double)t->shape[0], (double)t->shape[1], w->job->muon_gram);
+    }
     w->out->experts |= trains && t->expert >= 0;
     w->out->embedding |= trains && t->role == TR_ROLE_EMBED;
     w->out->head |= trains && (t->role == TR_ROLE_HEAD ||
@@ -95,6 +102,18 @@ void tr_plan_times(const struct tr_plan_job *job, double steps, double micros,
         for (int i = 0; i < n; i++)
             times[step * n + i] = of * (i < n - 1 ? 1 : micros - i);
     }
+}
+
+void tr_plan_step_matrices(const struct tr_plan *p, const struct tr_cluster *c,
+                           struct tr_plan_layout *l)
+{
+    double n = (double)c->nodes, W = n * (double)c->gpus, bytes = 8 * p->trained.matrices;
+
+    l->step_bytes += bytes / n * (n - 1) / n;
+    l->step_near += bytes / W * (W - 1) / W;
+    l->update_s += p->trained.newton / W / c->gpu.flops;
+    if (l->way.states && !tr_gpu_is_cpu(&c->gpu))
+        l->update_s += 28 * p->trained.matrices / W / c->gpu.host;
 }
 
 void tr_plan_step_on_host(const struct tr_plan_job *job, const struct tr_cluster *c,

@@ -141,6 +141,18 @@ static void put_stream(struct fr_buf *t, const struct tr_args *a)
         fr_buf_fmt(t, "--preprocessing_batch_size=%lld\n", (long long)a->preprocessing_batch_size);
 }
 
+static void put_muon(struct fr_buf *t, const struct tr_ds_config *d)
+{
+    if (d->muon == TR_MUON_FLAGS)
+        fr_buf_text(t, "--use_muon=1\n");
+    if (d->muon == TR_MUON_BLOCK)
+        fr_buf_fmt(t,
+                   "Muon of the optimizer block=%s\nmomentum=%.12g\nmuon_lr=%.12g\n"
+                   "adam_lr=%.12g\nbetas=%.12g %.12g\neps=%.12g\nweight_decay=%.12g\n",
+                   d->muon_plain ? "standard" : "gram", d->muon_momentum, d->muon_lr, d->adam_lr,
+                   d->beta1, d->beta2, d->eps, d->weight_decay);
+}
+
 enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY_TEXT],
                               struct fr_err *err)
 {
@@ -160,6 +172,7 @@ enum fr_rc tr_identity_config(const struct tr_identity *id, char out[TR_IDENTITY
     if (a->resize_vocab)
         fr_buf_text(&t, "--resize_vocab=1\n");
     fr_buf_text(&t, tr_args_coded(a) ? "bits of moments=8\n" : "");
+    put_muon(&t, d);
     if (strcmp(a->finetuning_type, "freeze") == 0) {
         fr_buf_fmt(&t, "--freeze_trainable_layers=%lld\n", (long long)a->freeze_trainable_layers);
         put_text(&t, "--freeze_trainable_modules", a->freeze_trainable_modules);

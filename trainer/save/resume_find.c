@@ -162,8 +162,8 @@ static size_t states_of(struct resume_parts *s, const struct tr_st *st,
 
         if (what == TR_OPTIM_M)
             coded = t != NULL && t->type == TR_ST_U8;
-        if (!coded && tr_optim_block(what) > 1)
-            continue;
+        if (!coded && (tr_optim_block(what) > 1 || (what == TR_OPTIM_V && t == NULL)))
+            continue; /* a matrix of Muon has no v */
         if (t == NULL || t->elements != tr_optim_values(what, e->n) ||
             t->type != (coded && tr_optim_block(what) == 1 ? TR_ST_U8 : TR_ST_F32))
             return 0;

@@ -89,6 +89,8 @@ static void add_ranges(struct tr_grads *g, const struct grads_part *p, const str
         g->pieces[g->npieces++] = (struct tr_grads_piece){
             .name = t->name,
             .part = (int)(p - g->parts),
+            .rank = t->rank,
+            .shape = {t->disk_rows != 0 ? t->disk_rows : t->shape[0], t->rank == 2 ? cols : 0},
             .first = t->row0 * cols,
             .n = t->shape[0] * cols,
             .at = (int64_t)(first / c),

@@ -53,6 +53,7 @@ struct tr_grads_opts {
                                there are several; else the type of sums */
     int64_t tokens_max;     /* of a micro-batch */
     struct tr_grads_host host;
+    bool muon; /* the optimizer's, kept for it: tr_model_opts has it */
 };
 
 /* *out is NULL where no unit is trained. Allocates no device memory. */
@@ -141,6 +142,9 @@ enum fr_rc tr_grads_arrived(struct tr_grads *g, struct tr_queue *q, struct fr_er
 struct tr_view tr_grads_room(const struct tr_grads *g);
 int64_t tr_grads_elements(const struct tr_grads *g); /* trained, of all ranks, without gaps */
 int64_t tr_grads_block(const struct tr_grads *g);    /* of tr_shard_opts; also of tr_grads_tile */
+bool tr_grads_muon(const struct tr_grads *g);        /* of tr_grads_opts */
+int tr_grads_ranks(const struct tr_grads *g);        /* that have shares; this one's number */
+int tr_grads_rank(const struct tr_grads *g);
 
 /* Weights of the host's side: the bytes of part k of all that is trained, and a tensor's pieces,
  * which follow each other in the list: elements [first, first+n) lie at element `at` of the part.
@@ -148,9 +152,18 @@ int64_t tr_grads_block(const struct tr_grads *g);    /* of tr_shard_opts; also o
 struct tr_grads_piece {
     const char *name;
     int part;
+    int rank;         /* of the tensor */
+    int64_t shape[2]; /* of the whole tensor */
     int64_t first, n, at;
 };
 const struct tr_grads_piece *tr_grads_pieces(const struct tr_grads *g, size_t *n);
+/* What a rank's share has of a piece: elements [first, first+n) of it, at `at` of that rank's flat
+ * order. n 0: nothing. */
+struct tr_grads_span {
+    int64_t first, n, at;
+};
+struct tr_grads_span tr_grads_span(const struct tr_grads *g, const struct tr_grads_piece *p,
+                                   int rank);
 size_t tr_grads_part_bytes(const struct tr_grads *g, int part);
 /* Copies the weights of a part, whole, to `host` (tr_grads_part_bytes) of the ranks that give one.
  * All ranks call, between steps. Waits for q. */

@@ -1,10 +1,37 @@
-/* Whole weights for the host. */
+/* Whole weights for the host, and what of them each rank has. */
 #include "trainer/shard/grads_private.h"
 
 const struct tr_grads_piece *tr_grads_pieces(const struct tr_grads *g, size_t *n)
 {
     *n = g->npieces;
     return g->pieces;
+}
+
+bool tr_grads_muon(const struct tr_grads *g)
+{
+    return g->o.muon;
+}
+
+int tr_grads_ranks(const struct tr_grads *g)
+{
+    return g->ranks;
+}
+
+int tr_grads_rank(const struct tr_grads *g)
+{
+    return g->me;
+}
+
+struct tr_grads_span tr_grads_span(const struct tr_grads *g, const struct tr_grads_piece *p,
+                                   int rank)
+{
+    const struct grads_part *part = &g->parts[p->part];
+    int64_t lo = part->n * rank, hi = lo + part->n;
+    int64_t from = lo > p->at ? lo : p->at, to = hi < p->at + p->n ? hi : p->at + p->n;
+
+    if (from >= to)
+        return (struct tr_grads_span){.n = 0};
+    return (struct tr_grads_span){from - p->at, to - from, part->at + from - lo};
 }
 
 size_t tr_grads_part_bytes(const struct tr_grads *g, int part)

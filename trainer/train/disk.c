@@ -21,8 +21,8 @@ static struct tr_resume_size size_of(const struct tr_run *r)
     tr_model_params(r->model, &p);
     if (g != NULL) {
         int64_t trained = tr_grads_elements(g) + p.elements;
-        int64_t part =
-            tr_args_coded(r->args) ? (int64_t)tr_optim_states(g) : trained * 12 / c->size;
+        int64_t part = tr_args_coded(r->args) || tr_grads_muon(g) ? (int64_t)tr_optim_states(g)
+                                                                  : trained * 12 / c->size;
 
         return (struct tr_resume_size){.state = part * ranks_kept(c, r->args->resume_copies),
                                        .at_once = 2,

@@ -289,6 +289,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
         .train = true,
         .score = r->nevals > 0,
         .state_block = tr_args_coded(a) ? TR_CODED_BLOCK : 0,
+        .muon = r->ds.muon != TR_MUON_NONE,
         .seed = (uint64_t)a->seed,
     };
     enum fr_rc rc = tr_comm_split(r->env.comm, 0, &r->steps, err);
@@ -346,6 +347,30 @@ static enum fr_rc fill(struct tr_run *r, struct tr_loading *l, struct fr_err *er
     return FR_OK;
 }
 
+/* Muon as LLaMA-Factory has it, or as DeepSpeed has it, which at stages 1 to 3 clips updates. */
+static struct tr_muon muon_of(const struct tr_run *r)
+{
+    const struct tr_ds_config *d = &r->ds;
+    double rate = r->args->learning_rate;
+    bool own = d->scheduler == TR_DS_LR_NONE && rate > 0;
+
+    if (d->muon != TR_MUON_BLOCK)
+        return (struct tr_muon){
+            .by_width = true,
+            .eps_raw = true,
+            .momentum = 0.95,
+            .fresh = 1,
+            .lr = 1,
+            .adam_lr = 1,
+        };
+    return (struct tr_muon){.gram = !d->muon_plain,
+                            .norm_after = d->stage > 0,
+                            .momentum = d->muon_momentum,
+                            .fresh = 1 - d->muon_momentum,
+                            .lr = own ? d->muon_lr / rate : 1,
+                            .adam_lr = own ? d->adam_lr / rate : 1};
+}
+
 static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)
 {
     bool first = r->env.comm->rank == 0;
@@ -362,6 +387,7 @@ static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)
     r->optim.eps = r->ds.optimizer ? r->ds.eps : r->args->adam_epsilon;
     r->optim.weight_decay = r->ds.optimizer ? r->ds.weight_decay : r->args->weight_decay;
     r->optim.clip = r->ds.gradient_clipping;
+    r->optim.muon = muon_of(r);
     if (r->args->loraplus_lr_ratio != TR_RATIO_ABSENT)
         r->optim.b_ratio = r->args->loraplus_lr_ratio;
     if (first)

@@ -330,7 +330,7 @@ static const struct {
     {"{\"stage\":3},\"tensorboard\":{\"enabled\":false}", NULL},
     {"{\"stage\":3},\"tensorboard\":{\"enabled\":true}", "use --report_to tensorboard"},
     {"{\"stage\":3},\"zero_allow_untested_optimizer\":true",
-     "zero_allow_untested_optimizer is ignored: the optimizer is AdamW"},
+     "zero_allow_untested_optimizer is ignored: optimizers are this program's own"},
     {"{\"stage\":3},\"tensor_parallel\":{\"autotp_size\":1}", NULL},
     {"{\"stage\":3},\"bf16\":{\"enabled\":true,\"immediate_grad_update\":true}",
      "bf16: immediate_grad_update is ignored: gradients are accumulated in f32"},

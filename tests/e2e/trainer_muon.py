@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Muon where weights train, by --use_muon and by DeepSpeed's optimizer block: losses and norms against golden numbers of
+LLaMA-Factory and DeepSpeed (tests/golden/muon.py); the same bits, states too, for every number of ranks, stage and place of the
+optimizer; which tensors have a momentum alone; a run that was stopped goes on bit for bit; what is refused.
+
+usage: trainer_muon.py BUILD [states | cuda]     (states: runs that go on; cuda: the numbers alone, on the simulated GPU)
+"""
+import json
+import os
+import subprocess
+import sys
+
+import trainer_full as full
+import trainer_lib as t
+from trainer_coded import same, states
+
+MUON = dict(overwrite_output_dir=True, steps=3, save_steps=3)
+MATRICES = ("_proj.weight", "mlp.gate.weight")
+TOLERANCE = 1e-4, 5e-3  # of losses, of norms: see like_the_references
+
+
+def zero(stage, host=False, muon=None, **more):
+    """muon: params of the block; None: no block."""
+    place = {"offload_optimizer": {"device": "cpu", "pin_memory": True}, "sub_group_size": 1000} if host else {}
+    if muon is not None:
+        more["optimizer"] = {"type": "Muon", "params": dict({"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"}, **muon)}
+    return json.dumps(dict(full.STAGE, bf16={"enabled": "auto"}, zero_optimization=dict({"stage": stage}, **place), **more))
+
+
+RUNS = (("flag-llama", "llama", dict(use_muon=True)), ("flag-qwen2-tied", "qwen2-tied", dict(use_muon=True)),
+        ("gram-0", "llama", dict(deepspeed=zero(0, muon={}))), ("gram-1", "llama", dict(deepspeed=zero(1, muon={}))),
+        ("gram-3", "llama", dict(deepspeed=zero(3, muon={}))),
+        ("standard-2", "llama", dict(deepspeed=zero(2, muon={"ns_method": "standard"}))),
+        ("rates-2", "llama", dict(deepspeed=zero(2, muon={"muon_lr": 5e-3, "adam_lr": 2e-4, "momentum": 0.9}))))
+
+
+def like_the_references(golden, runs=RUNS, steps=10, **more):
+    """Iterations in 16 bits round differently: an update in bf16 by torch is itself 7 % apart from that in f64."""
+    for run, model, flags in runs:
+        full.train(run, model, **dict(MUON, **dict(flags, steps=steps, save_steps=steps, **more)))
+        full.follows(run, run, golden[run], *TOLERANCE, steps=steps)
+
+
+def momenta():
+    """Which tensors have one state, and how much memory that is."""
+    found = states("flag-llama", 10)
+    t.same("matrices of Muon", {n for n, s in found.items() if set(s) == {"master", "m"}}, {n for n in found if n.endswith(MATRICES)})
+    t.same("the others", {n for n, s in found.items() if set(s) == {"master", "m", "v"}}, {n for n in found if not n.endswith(MATRICES)})
+    spared = sum(len(s["m"][1]) for s in found.values() if "v" not in s)
+    sizes = sum(os.path.getsize("flag-llama/resume/step-10/" + f) for f in os.listdir("flag-llama/resume/step-10") if f.startswith("part-"))
+    weights = sum(len(s["master"][1]) for s in found.values())
+    t.check("bytes of the state", 0 <= sizes - (3 * weights - spared) < 16384, (sizes, weights, spared))
+
+
+def layouts():
+    """Shares that no power of two divides, experts, routers; the host's side; both doors."""
+    config = dict(full.read("llama/config.json"), vocab_size=521, hidden_size=90, num_attention_heads=3, num_key_value_heads=1,
+                  head_dim=30, intermediate_size=133)
+    os.mkdir("odd-config")
+    with open("odd-config/config.json", "w") as f:
+        json.dump(config, f)
+    t.same("odd sizes: made", t.Run(["init", "--config", "odd-config", "--output", "odd", "--tokenizer", "ex/model"]).wait(), 0)
+    for model, door, layouts in (("odd", None, ((1, 2, True), (2, 1, False), (3, 3, True), (3, 2, False))),
+                                 ("deepseek_v3", None, ((2, 3, True), (3, 3, False))),
+                                 ("odd", {}, ((1, 1, True), (2, 2, True), (3, 3, False)))):
+        more = dict(MUON, dataset="arithmetic", max_samples=36, stage="sft", template="default", bf16=model != "odd",
+                    **({"use_muon": True} if door is None else {}))
+        full.train("ref", model, accumulation=6, deepspeed=zero(3, muon=door), **more)
+        t.check(model + ": some have a momentum alone", any("v" not in s for s in states("ref").values()))
+        for world, stage, host in layouts:
+            full.train("out", model, world=world, accumulation=6 // world, deepspeed=zero(stage, host, muon=door), **more)
+            same("%s, %s, %d ranks, stage %d%s" % (model, "flag" if door is None else "block", world, stage, ", on the host" * host),
+                 "out", "ref")
+
+
+def parts():
+    """freeze trains some matrices, or none; fp16 has its scaler."""
+    more = dict(MUON, use_muon=True, finetuning_type="freeze", deepspeed=zero(2))
+    full.train("freeze", "llama", freeze_trainable_layers=1, freeze_trainable_modules="mlp", **more)
+    t.same("freeze: matrices of the last layer's mlp", sorted({n.split(".")[4] for n in states("freeze")}), ["down_proj", "gate_proj", "up_proj"])
+    text = full.train("norms", "llama", freeze_trainable_layers=0, freeze_extra_modules="norm", **more)
+    t.check("freeze without matrices", "Training completed" in text and all("v" in s for s in states("norms").values()))
+    for door in (None, {}):
+        full.train("fp16", "llama", fp16=True, deepspeed=zero(2, muon=door, fp16={"enabled": "auto"}), **dict(MUON, use_muon=door is None, steps=4))
+        full.train("f32", "llama", deepspeed=zero(2, muon=door), **dict(MUON, use_muon=door is None, steps=4))
+        norms = [[e["grad_norm"] for e in t.log_lines(out) if "loss" in e] for out in ("fp16", "f32")]
+        t.check("fp16: norms without the scale", full.far(*norms) < 0.05, norms)
+
+
+def refused():
+    block = dict(deepspeed=zero(2, muon={}))
+    nvme = {"stage": 2, "offload_optimizer": {"device": "nvme", "nvme_path": "disk", "pin_memory": True}}
+    lora = dict(finetuning_type="lora", lora_rank=8, lora_target="q_proj")
+    for what, flags, want in (
+            ("adapters", dict(use_muon=True, **lora), "--use_muon trains weights: --finetuning_type full or freeze"),
+            ("adapters, the block", dict(block, **lora), "Muon of the optimizer block trains weights"),
+            ("8-bit moments", dict(use_muon=True, optim="adamw_8bit"), "--use_muon has f32 states, --optim asks for 8-bit ones"),
+            ("both doors", dict(block, use_muon=True), "the optimizer block and --use_muon both name the optimizer"),
+            ("a disk", dict(use_muon=True, deepspeed=json.dumps(dict(full.STAGE, zero_optimization=nvme))),
+             "offload_optimizer to nvme is not done with Muon"),
+            ("heads", dict(deepspeed=zero(2, muon={"per_head_muon": True})), "per_head_muon is not done"),
+            ("steps", dict(deepspeed=zero(2, muon={"ns_steps": 6})), "ns_steps: Muon makes 5 steps"),
+            ("no Nesterov", dict(deepspeed=zero(2, muon={"nesterov": False})), "nesterov: Muon makes 5 steps"),
+            ("another method", dict(deepspeed=zero(2, muon={"ns_method": "newton"})), "gram or standard"),
+            ("a momentum of 1", dict(deepspeed=zero(2, muon={"momentum": 1})), "a number below 1"),
+            ("two rates of one schedule", dict(deepspeed=zero(2, muon={"muon_lr": 1e-2}, scheduler={"type": "WarmupLR", "params": {
+                "warmup_min_lr": 0, "warmup_max_lr": "auto", "warmup_num_steps": "auto"}})), "scheduler gives all weights one rate")):
+        run = t.launch("refused", 1, **dict(dict(MUON, finetuning_type="full", model_name_or_path="llama", lora_rank=None, lora_alpha=None,
+                                                 lora_dropout=None, lora_target=None), **flags))
+        t.same(what + ": refused", run.wait(), 2)
+        t.has(what, run.text(), want)
+
+
+def planned():
+    """plan has no v of matrices, and their way between ranks; a run counts the bytes."""
+    said = []
+    for words in ([], ["--use_muon", "true"]):
+        run = subprocess.run([t.flowtrain, "plan", "--json", "--gpus", "2", "llama", "--finetuning_type", "full", "--cutoff_len", "64"] + words,
+                             capture_output=True, text=True)
+        t.same("plan %s" % " ".join(words), run.returncode, 0)
+        said.append(json.loads(run.stdout))
+    elements = sum(len(s["m"][1]) // 4 for s in states("flag-llama", 10).values() if "v" not in s)
+    t.same("plan: bytes of a checkpoint", said[0]["checkpoint_bytes"] - said[1]["checkpoint_bytes"], 4 * elements)
+    for a, b in zip(said[0]["layouts"], said[1]["layouts"]):
+        t.same(a["name"] + ": near bytes of a step", b["step_near_bytes"] - a["step_near_bytes"], 8 * elements / 2 / 2)
+        t.check(a["name"] + ": time of the update", b["update_s"] > a["update_s"])
+    rows = t.compared(full.train("one", "llama", **dict(MUON, use_muon=True)))
+    t.same("bytes of matrices, planned and counted", rows.get("adapters, bytes on the same rank"), (3 * 8 * elements, 3 * 8 * elements))
+
+
+def go_on():
+    """Ranks, stages and places that differ before and after; a rank that does not see the other's part; other optimizers."""
+    for n, (door, layout) in enumerate(((None, ((1, 2, False), (3, 3, True), (2, 2, False))), ({}, ((3, 3, False), (2, 1, True), (1, 2, False))))):
+        out, more = "go-%d" % n, dict(MUON, dataset="arithmetic", max_samples=90, stage="sft", template="default", bf16=True,
+                                      **({"use_muon": True} if door is None else {}))
+        world, stage, host = layout[2]
+        full.train(out + "-ref", "llama", world=world, accumulation=6 // world, deepspeed=zero(stage, host, muon=door), **dict(more, steps=9))
+        for k, (world, stage, host) in enumerate(layout):
+            flags = dict(more, steps=3 * k + 3, deepspeed=zero(stage, host, muon=door), world=world, accumulation=6 // world)
+            text = full.train(out, "llama", **dict(flags, **({"resume_from_checkpoint": "last"} if k > 0 else {})))
+            if k > 0:
+                t.has("%s goes on" % out, text, "Continuing training from global step %d" % (3 * k))
+        same("%s, in three parts" % out, out, out + "-ref", 9)
+    flags = dict(MUON, stage="sft", dataset="arithmetic", template="default", max_samples=90, finetuning_type="full", lora_rank=None,
+                 lora_alpha=None, lora_dropout=None, lora_target=None, lr_scheduler_type="constant", tokenized_path=None,
+                 model_name_or_path="llama", weight_decay=0.1, cutoff_len=64, packing="false", resume_from_checkpoint="last",
+                 bf16=True, accumulation=6, logging_steps=1, max_grad_norm=1.0, save_steps=3, steps=12)
+    for what, more, want in (("AdamW after Muon", dict(deepspeed=zero(2)), "--use_muon=1 is there where"),
+                             ("DeepSpeed's Muon after the flag's", dict(deepspeed=zero(2, muon={})), "--use_muon=1 is there where")):
+        run = t.launch("go-0", 1, **dict(flags, **more))
+        t.same(what + ": refused", run.wait(), 2)
+        t.has(what, run.text(), want)
+    run = t.Run(["export", "--from", "go-0/resume", "--output", "exported", "--model_name_or_path", "llama"])
+    t.same("export of a state", run.wait(), 0)
+    t.check("export of a state: the model", full.tensors("exported/model.safetensors") == full.tensors("go-0/model.safetensors"))
+
+
+def on_simulated_gpu(golden):
+    like_the_references(golden, [r for r in RUNS if r[0] in ("flag-llama", "gram-3", "standard-2")], device="cuda", steps=3)
+    for door, layouts in ((None, ((2, 3, False), (2, 2, True))), ({}, ((2, 2, True),))):
+        more = dict(MUON, device="cuda", **({"use_muon": True} if door is None else {}))
+        full.train("ref", "llama", accumulation=2, deepspeed=zero(3, muon=door), **more)
+        for world, stage, host in layouts:
+            full.train("out", "llama", world=world, accumulation=2 // world, deepspeed=zero(stage, host, muon=door), **more)
+            same("%d ranks, stage %d%s" % (world, stage, ", on the host" * host), "out", "ref")
+
+
+def main():
+    t.begin()
+    part = sys.argv[2] if len(sys.argv) > 2 else ""
+    if part == "cuda":
+        t.simulate()
+    full.make_inputs()
+    golden = full.read(os.path.join(full.GOLDEN, "muon.json"))
+    if part == "cuda":
+        on_simulated_gpu(golden)
+    elif part == "states":
+        go_on()
+    else:
+        like_the_references(golden)
+        momenta()
+        layouts()
+        parts()
+        planned()
+        refused()
+    t.finish()
+
+
+main()
