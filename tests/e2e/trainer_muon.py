@@ -41,6 +41,11 @@ def like_the_references(golden, runs=RUNS, steps=10, **more):
         full.follows(run, run, golden[run], *TOLERANCE, steps=steps)
 
 
+def methods():
+    """Both iterations are near each other; stages have the same bits."""
+    t.check("ns_method", full.tensors("gram-1/model.safetensors") != full.tensors("standard-2/model.safetensors"))
+
+
 def momenta():
     """Which tensors have one state, and how much memory that is."""
     found = states("flag-llama", 10)
@@ -178,6 +183,7 @@ def main():
         go_on()
     else:
         like_the_references(golden)
+        methods()
         momenta()
         layouts()
         parts()
