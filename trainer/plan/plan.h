@@ -95,13 +95,11 @@ struct tr_plan_job {
     const struct tr_lora_config *lora; /* NULL: no adapters */
     const struct tr_trained *trained;  /* weights that train; NULL: none */
     bool coded, muon, muon_gram; /* their moments have 8 bits; matrices are Muon's (newton.h) */
-    enum tr_dtype compute;
-    bool beside;           /* gradients are summed beside the backward, on GPUs */
-    bool beside_sharded;   /* in layouts with sharded weights alone: no DeepSpeed file says it */
-    enum tr_dtype wire;    /* of their gradients, as of tr_grads_opts */
-    int64_t batch, cutoff; /* samples of a micro-batch, tokens of the longest */
-    int64_t accumulation;  /* micro-batches a step */
-    int64_t micro_batches; /* that stages have in flight */
+    enum tr_dtype compute, wire; /* wire: of their gradients, as of tr_grads_opts */
+    bool beside, beside_sharded; /* summed beside the backward; where weights are sharded alone */
+    int64_t batch, cutoff;       /* samples of a micro-batch, tokens of the longest */
+    int64_t accumulation;        /* micro-batches a step */
+    int64_t micro_batches;       /* that stages have in flight */
     struct tr_shard_limits limits;
     size_t keep_bytes;   /* limit of activations kept for the backward */
     size_t pack_bytes;   /* limit of packed weights, which take the memory that is left */

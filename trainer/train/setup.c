@@ -254,6 +254,8 @@ static enum fr_rc open_beside(struct tr_run *r, bool apart, struct fr_err *err)
 /* What the DeepSpeed file asks for, and has no effect where the backend's memory is the host's. */
 static void note_idle(const struct tr_run *r, struct fr_buf *notes)
 {
+    if (!r->env.be->memory->is_host)
+        return;
     if (r->ds.offload_param != TR_OFFLOAD_NONE || r->ds.cpu_checkpointing)
         fr_buf_text(notes, "offload_param and cpu_checkpointing have no effect on backend cpu: all "
                            "of its memory is the host's\n");
@@ -315,8 +317,7 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     if (rc == FR_OK)
         rc = tr_run_check_room(r, &notes, err);
     fr_sys.free(ranks);
-    if (!apart)
-        note_idle(r, &notes);
+    note_idle(r, &notes);
     tr_run_notes(r, &notes);
     if (rc != FR_OK)
         return rc;
