@@ -108,7 +108,7 @@ void fr_loop_withdraw(struct fr_loop *l, struct fr_post *p);
  * called. */
 enum fr_rc fr_loop_work(struct fr_loop *l, struct fr_work *w);
 /* Cancels the delivery of its result. True: nothing will be called, and the work is the caller's
- * again. False: it still runs, and drop() will be called. */
+ * again. False: it still runs, and drop() will be called, unless a later call is true. */
 bool fr_loop_forget(struct fr_loop *l, struct fr_work *w);
 /* Closes fd, in a thread if there can be one: the last close of a removed file frees its bytes,
  * which takes long for a large one. */

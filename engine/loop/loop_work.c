@@ -107,8 +107,9 @@ bool fr_workers_forget(struct fr_workers *m, struct fr_work *w)
         }
     if (!ended) {
         w->over = w->drop;
+        if (!w->left) /* who waits for it forgets it again and again */
+            fr_threads_leave(1);
         w->left = true;
-        fr_threads_leave(1);
     }
     pthread_mutex_unlock(&m->lock);
     return ended;

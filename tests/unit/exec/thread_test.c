@@ -139,6 +139,7 @@ static void only_so_many(void)
         works[i] = (struct fr_work){.run = hang, .over = nothing, .drop = drop};
         CHECK_INT(fr_loop_work(&loop, &works[i]), FR_OK);
         CHECK(!fr_loop_forget(&loop, &works[i]));
+        CHECK(!fr_loop_forget(&loop, &works[i])); /* is counted once */
     }
     CHECK_INT(fr_loop_work(&loop, &(struct fr_work){.run = nothing}), FR_NOMEM);
     fr_loop_destroy(&loop);
