@@ -60,12 +60,7 @@ def like_bitsandbytes(golden):
 
 def layouts():
     """Shares that no power of two divides, a tied head, experts; masters of bf16 are more than weights."""
-    config = dict(full.read("llama/config.json"), vocab_size=521, hidden_size=90, num_attention_heads=3, num_key_value_heads=1,
-                  head_dim=30, intermediate_size=133)
-    os.mkdir("odd-config")
-    with open("odd-config/config.json", "w") as f:
-        json.dump(config, f)
-    t.same("odd sizes: made", t.Run(["init", "--config", "odd-config", "--output", "odd", "--tokenizer", "ex/model"]).wait(), 0)
+    full.make_odd(30, 133)
     for model in ("odd", "qwen2-tied", "deepseek_v3"):
         more = dict(CODED, dataset="arithmetic", max_samples=36, stage="sft", template="default", bf16=model != "odd")
         full.train("ref", model, accumulation=6, **more)
@@ -102,29 +97,45 @@ def refused():
     t.has("adapters", text, "--optim: states of AdamW are f32 where adapters train")
 
 
+SFT = dict(stage="sft", dataset="arithmetic", template="default", max_samples=90, bf16=True)
+
+
+def in_parts(out, layouts, zeros, **more):
+    """Three runs of three steps, each with its (ranks, stage, host), end as one of nine with the last; zeros(stage, host): DeepSpeed's file."""
+    for k, (world, stage, host) in [(None, layouts[-1])] + list(enumerate(layouts)):
+        flags = dict(SFT, world=world, accumulation=6 // world, deepspeed=zeros(stage, host), **more)
+        if k is None:
+            full.train(out + "-ref", "llama", **dict(flags, steps=9))
+            continue
+        text = full.train(out, "llama", **dict(flags, steps=3 * k + 3, **({"resume_from_checkpoint": "last"} if k > 0 else {})))
+        if k > 0:
+            t.has("%s goes on" % out, text, "Continuing training from global step %d" % (3 * k))
+    same("%s, in three parts" % out, out, out + "-ref", 9)
+
+
+def goes_not_on(out, what, want, **more):
+    """The states of a run by in_parts are those of another optimizer."""
+    flags = dict(SFT, finetuning_type="full", lora_rank=None, lora_alpha=None, lora_dropout=None, lora_target=None, lr_scheduler_type="constant",
+                 tokenized_path=None, model_name_or_path="llama", weight_decay=0.1, cutoff_len=64, packing="false", resume_from_checkpoint="last",
+                 accumulation=6, logging_steps=1, max_grad_norm=1.0, **dict(more, save_steps=3, steps=12))
+    run = t.launch(out, 1, **flags)
+    t.same(what + ": refused", run.wait(), 2)
+    t.has(what, run.text(), want)
+
+
+def exported(out):
+    run = t.Run(["export", "--from", out + "/resume", "--output", "exported", "--model_name_or_path", "llama"])
+    t.same("export of a state", run.wait(), 0)
+    t.check("export of a state: the model", full.tensors("exported/model.safetensors") == full.tensors(out + "/model.safetensors"))
+
+
 def go_on():
     """Ranks, stages and places that differ before and after; a rank that does not see the other's part; other states."""
-    for n, layout in enumerate((((1, 2, False), (3, 3, True), (2, 2, False)), ((3, 3, False), (2, 1, True), (1, 0, False)),
-                                ((2, 2, True), (2, 2, True), (2, 2, True)))):
-        out, more = "go-%d" % n, dict(CODED, dataset="arithmetic", max_samples=90, stage="sft", template="default", bf16=True)
-        world, stage, host = layout[2]
-        full.train(out + "-ref", "llama", world=world, accumulation=6 // world, deepspeed=zero(stage, host), **dict(more, steps=9))
-        for k, (world, stage, host) in enumerate(layout):
-            flags = dict(more, steps=3 * k + 3, deepspeed=zero(stage, host), world=world, accumulation=6 // world)
-            text = full.train(out, "llama", **dict(flags, **({"resume_from_checkpoint": "last"} if k > 0 else {})))
-            if k > 0:
-                t.has("%s goes on" % out, text, "Continuing training from global step %d" % (3 * k))
-        same("%s, in three parts" % out, out, out + "-ref", 9)
-    flags = dict(CODED, stage="sft", dataset="arithmetic", template="default", max_samples=90, finetuning_type="full", lora_rank=None,
-                 lora_alpha=None, lora_dropout=None, lora_target=None, lr_scheduler_type="constant", tokenized_path=None,
-                 model_name_or_path="llama", weight_decay=0.1, cutoff_len=64, packing="false", resume_from_checkpoint="last",
-                 bf16=True, accumulation=6, logging_steps=1, max_grad_norm=1.0, save_steps=3, steps=12, deepspeed=zero(2))
-    run = t.launch("go-0", 1, **dict(flags, optim="adamw_torch"))
-    t.same("f32 after 8 bits: refused", run.wait(), 2)
-    t.has("f32 after 8 bits", run.text(), "bits of moments=8 is there where")
-    run = t.Run(["export", "--from", "go-0/resume", "--output", "exported", "--model_name_or_path", "llama"])
-    t.same("export of a state", run.wait(), 0)
-    t.check("export of a state: the model", full.tensors("exported/model.safetensors") == full.tensors("go-0/model.safetensors"))
+    for n, layouts in enumerate((((1, 2, False), (3, 3, True), (2, 2, False)), ((3, 3, False), (2, 1, True), (1, 0, False)),
+                                 ((2, 2, True), (2, 2, True), (2, 2, True)))):
+        in_parts("go-%d" % n, layouts, zero, **CODED)
+    goes_not_on("go-0", "f32 after 8 bits", "bits of moments=8 is there where", deepspeed=zero(2), **dict(CODED, optim="adamw_torch"))
+    exported("go-0")
 
 
 def on_simulated_gpu(golden):

@@ -90,14 +90,19 @@ def write(path, found):
         f.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in found.values()))
 
 
-def odd_sizes():
-    """Shares, rows and windows that no power of two divides."""
-    config = dict(read("llama/config.json"), vocab_size=521, hidden_size=30, num_attention_heads=3, num_key_value_heads=1,
-                  head_dim=10, intermediate_size=37)
+def make_odd(head, inner):
+    """The model "odd": no power of two divides its sizes, of which these are those of a head and of the MLP."""
+    config = dict(read("llama/config.json"), vocab_size=521, hidden_size=3 * head, num_attention_heads=3, num_key_value_heads=1,
+                  head_dim=head, intermediate_size=inner)
     os.mkdir("odd-config")
     with open("odd-config/config.json", "w") as f:
         json.dump(config, f)
     t.same("odd sizes: made", t.Run(["init", "--config", "odd-config", "--output", "odd", "--tokenizer", "ex/model"]).wait(), 0)
+
+
+def odd_sizes():
+    """Shares, rows and windows that no power of two divides."""
+    make_odd(10, 37)
     for name, more in (("full", {}), ("full in bf16", dict(bf16=True)),
                        ("the embedding alone", dict(finetuning_type="freeze", freeze_trainable_layers=0,
                                                     freeze_extra_modules="embed_tokens", cutoff_len=4))):

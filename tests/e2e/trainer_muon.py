@@ -12,7 +12,7 @@ import sys
 
 import trainer_full as full
 import trainer_lib as t
-from trainer_coded import same, states
+from trainer_coded import exported, goes_not_on, in_parts, same, states
 
 MUON = dict(overwrite_output_dir=True, steps=3, save_steps=3)
 MATRICES = ("_proj.weight", "mlp.gate.weight")
@@ -28,6 +28,7 @@ def zero(stage, host=False, muon=None, **more):
 
 
 RUNS = (("flag-llama", "llama", dict(use_muon=True)), ("flag-qwen2-tied", "qwen2-tied", dict(use_muon=True)),
+        ("flag-eps", "llama", dict(use_muon=True, adam_epsilon=1e-3)),
         ("gram-0", "llama", dict(deepspeed=zero(0, muon={}))), ("gram-1", "llama", dict(deepspeed=zero(1, muon={}))),
         ("gram-3", "llama", dict(deepspeed=zero(3, muon={}))),
         ("standard-2", "llama", dict(deepspeed=zero(2, muon={"ns_method": "standard"}))),
@@ -59,12 +60,7 @@ def momenta():
 
 def layouts():
     """Shares that no power of two divides, experts, routers; the host's side; both doors."""
-    config = dict(full.read("llama/config.json"), vocab_size=521, hidden_size=90, num_attention_heads=3, num_key_value_heads=1,
-                  head_dim=30, intermediate_size=133)
-    os.mkdir("odd-config")
-    with open("odd-config/config.json", "w") as f:
-        json.dump(config, f)
-    t.same("odd sizes: made", t.Run(["init", "--config", "odd-config", "--output", "odd", "--tokenizer", "ex/model"]).wait(), 0)
+    full.make_odd(30, 133)
     for model, door, layouts in (("odd", None, ((1, 2, True), (2, 1, False), (3, 3, True), (3, 2, False))),
                                  ("deepseek_v3", None, ((2, 3, True), (3, 3, False))),
                                  ("odd", {}, ((1, 1, True), (2, 2, True), (3, 3, False)))):
@@ -135,29 +131,12 @@ def planned():
 
 def go_on():
     """Ranks, stages and places that differ before and after; a rank that does not see the other's part; other optimizers."""
-    for n, (door, layout) in enumerate(((None, ((1, 2, False), (3, 3, True), (2, 2, False))), ({}, ((3, 3, False), (2, 1, True), (1, 2, False))))):
-        out, more = "go-%d" % n, dict(MUON, dataset="arithmetic", max_samples=90, stage="sft", template="default", bf16=True,
-                                      **({"use_muon": True} if door is None else {}))
-        world, stage, host = layout[2]
-        full.train(out + "-ref", "llama", world=world, accumulation=6 // world, deepspeed=zero(stage, host, muon=door), **dict(more, steps=9))
-        for k, (world, stage, host) in enumerate(layout):
-            flags = dict(more, steps=3 * k + 3, deepspeed=zero(stage, host, muon=door), world=world, accumulation=6 // world)
-            text = full.train(out, "llama", **dict(flags, **({"resume_from_checkpoint": "last"} if k > 0 else {})))
-            if k > 0:
-                t.has("%s goes on" % out, text, "Continuing training from global step %d" % (3 * k))
-        same("%s, in three parts" % out, out, out + "-ref", 9)
-    flags = dict(MUON, stage="sft", dataset="arithmetic", template="default", max_samples=90, finetuning_type="full", lora_rank=None,
-                 lora_alpha=None, lora_dropout=None, lora_target=None, lr_scheduler_type="constant", tokenized_path=None,
-                 model_name_or_path="llama", weight_decay=0.1, cutoff_len=64, packing="false", resume_from_checkpoint="last",
-                 bf16=True, accumulation=6, logging_steps=1, max_grad_norm=1.0, save_steps=3, steps=12)
-    for what, more, want in (("AdamW after Muon", dict(deepspeed=zero(2)), "--use_muon=1 is there where"),
-                             ("DeepSpeed's Muon after the flag's", dict(deepspeed=zero(2, muon={})), "--use_muon=1 is there where")):
-        run = t.launch("go-0", 1, **dict(flags, **more))
-        t.same(what + ": refused", run.wait(), 2)
-        t.has(what, run.text(), want)
-    run = t.Run(["export", "--from", "go-0/resume", "--output", "exported", "--model_name_or_path", "llama"])
-    t.same("export of a state", run.wait(), 0)
-    t.check("export of a state: the model", full.tensors("exported/model.safetensors") == full.tensors("go-0/model.safetensors"))
+    for n, (door, layouts) in enumerate(((None, ((1, 2, False), (3, 3, True), (2, 2, False))), ({}, ((3, 3, False), (2, 1, True), (1, 2, False))))):
+        in_parts("go-%d" % n, layouts, lambda stage, host, door=door: zero(stage, host, muon=door),
+                 **(dict(MUON, use_muon=True) if door is None else MUON))
+    for what, zeros in (("AdamW after Muon", zero(2)), ("DeepSpeed's Muon after the flag's", zero(2, muon={}))):
+        goes_not_on("go-0", what, "--use_muon=1 is there where", deepspeed=zeros, **MUON)
+    exported("go-0")
 
 
 def on_simulated_gpu(golden):

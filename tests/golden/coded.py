@@ -12,7 +12,6 @@ Usage: coded.py FLOWTRAIN   (needs torch, transformers, bitsandbytes 0.50.2)
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -101,20 +100,10 @@ def train(folder, ids):
 def main():
     flowtrain = os.path.abspath(sys.argv[1])
     one_tensor()
-    with open(os.path.join(HERE, "full_models.json")) as f:
-        models = json.load(f)["models"]
     result = {}
     with tempfile.TemporaryDirectory() as folder:
-        example = os.path.join(folder, "ex")
-        subprocess.run([flowtrain, "init", "--example", example], check=True, stdout=subprocess.DEVNULL)
-        for name in ("llama", "qwen2-tied"):
-            at = os.path.join(folder, name)
-            os.mkdir(at + "-config")
-            with open(os.path.join(at + "-config", "config.json"), "w") as f:
-                json.dump(models[name], f)
-            subprocess.run([flowtrain, "init", "--config", at + "-config", "--output", at, "--tokenizer",
-                            os.path.join(example, "model")], check=True, stdout=subprocess.DEVNULL)
-            result[name] = train(at, full.batches(flowtrain, at))
+        for name, at, ids in full.made(flowtrain, folder, ("llama", "qwen2-tied")):
+            result[name] = train(at, ids)
     with open(os.path.join(HERE, "coded.json"), "w") as f:
         json.dump(result, f, indent=1)
         f.write("\n")

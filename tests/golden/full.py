@@ -65,22 +65,27 @@ def train(folder, ids, bf16):
     return {"losses": losses, "norms": norms}
 
 
-def main():
-    flowtrain = os.path.abspath(sys.argv[1])
+def made(flowtrain, folder, names=None):
+    """Makes models of full_models.json (all) in a folder; gives the name, the model's folder and its batches of each."""
     with open(os.path.join(HERE, "full_models.json")) as f:
         models = json.load(f)["models"]
+    example = os.path.join(folder, "ex")
+    subprocess.run([flowtrain, "init", "--example", example], check=True, stdout=subprocess.DEVNULL)
+    for name in names or models:
+        at = os.path.join(folder, name)
+        os.mkdir(at + "-config")
+        with open(os.path.join(at + "-config", "config.json"), "w") as f:
+            json.dump(models[name], f)
+        subprocess.run([flowtrain, "init", "--config", at + "-config", "--output", at, "--tokenizer",
+                        os.path.join(example, "model")], check=True, stdout=subprocess.DEVNULL)
+        yield name, at, batches(flowtrain, at)
+
+
+def main():
+    flowtrain = os.path.abspath(sys.argv[1])
     result = {}
     with tempfile.TemporaryDirectory() as folder:
-        example = os.path.join(folder, "ex")
-        subprocess.run([flowtrain, "init", "--example", example], check=True, stdout=subprocess.DEVNULL)
-        for name, config in models.items():
-            at = os.path.join(folder, name)
-            os.mkdir(at + "-config")
-            with open(os.path.join(at + "-config", "config.json"), "w") as f:
-                json.dump(config, f)
-            subprocess.run([flowtrain, "init", "--config", at + "-config", "--output", at, "--tokenizer",
-                            os.path.join(example, "model")], check=True, stdout=subprocess.DEVNULL)
-            ids = batches(flowtrain, at)
+        for name, at, ids in made(flowtrain, folder):
             result[name] = train(at, ids, False)
             result[name + "-bf16"] = train(at, ids, True)
     with open(os.path.join(HERE, "full.json"), "w") as f:

@@ -11,7 +11,6 @@ MUON: src/llamafactory/third_party/muon/muon.py of LLaMA-Factory 0.9.5. Needs to
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -22,6 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import full  # noqa: E402
 
+EPS = 1e-3  # so large that it shows whether it is added to the root of v before or after its correction
 ADAM = {"betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": full.DECAY, "torch_adam": True}
 
 
@@ -30,13 +30,13 @@ def loss_of(model, ids):
     return sum(torch.nn.functional.cross_entropy(model(input_ids=x).logits[0, :-1], x[0, 1:], reduction="sum") for x in ids) / targets
 
 
-def llama_factory(module, folder, ids):
+def llama_factory(module, folder, ids, eps=1e-8):
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager")
     matrices, others = [], []
     for name, p in model.named_parameters():
         (matrices if p.ndim == 2 and "embed" not in name and "lm_head" not in name else others).append(p)
     optimizer = module.Muon(lr=full.LR, wd=full.DECAY, muon_params=matrices, adamw_params=others, adamw_betas=(0.9, 0.999),
-                            adamw_eps=1e-8)
+                            adamw_eps=eps)
     losses, norms = [], []
     for _ in range(full.STEPS):
         loss = loss_of(model, ids)
@@ -75,22 +75,12 @@ def main():
     spec = importlib.util.spec_from_file_location("reference_muon", sys.argv[2])
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    with open(os.path.join(HERE, "full_models.json")) as f:
-        models = json.load(f)["models"]
     result = {}
     with tempfile.TemporaryDirectory() as folder:
-        example = os.path.join(folder, "ex")
-        subprocess.run([flowtrain, "init", "--example", example], check=True, stdout=subprocess.DEVNULL)
-        for name in ("llama", "qwen2-tied"):
-            at = os.path.join(folder, name)
-            os.mkdir(at + "-config")
-            with open(os.path.join(at + "-config", "config.json"), "w") as f:
-                json.dump(models[name], f)
-            subprocess.run([flowtrain, "init", "--config", at + "-config", "--output", at, "--tokenizer",
-                            os.path.join(example, "model")], check=True, stdout=subprocess.DEVNULL)
-            ids = full.batches(flowtrain, at)
+        for name, at, ids in full.made(flowtrain, folder, ("llama", "qwen2-tied")):
             result["flag-" + name] = llama_factory(module, at, ids)
             if name == "llama":
+                result["flag-eps"] = llama_factory(module, at, ids, EPS)
                 for run, stage, params in (("gram-0", 0, {}), ("gram-1", 1, {}), ("gram-3", 3, {}),
                                            ("standard-2", 2, {"ns_method": "standard"}),
                                            ("rates-2", 2, {"muon_lr": 5e-3, "adam_lr": 2e-4, "momentum": 0.9})):
