@@ -245,7 +245,7 @@ def steps_done(out):
 
 def compared(text):
     """{what: (planned, counted)} of the lines that end a run."""
-    rows = re.findall(r">>   (weights|embedding|tokens|gradients|adapters|routes|memory|time) +([a-z][a-z ]+[a-z]) +(\d+) +(\d+) +[\d.inf]+$", text, re.M)
+    rows = re.findall(r">>   (weights|embedding|tokens|gradients|adapters|matrices|routes|memory|time) +([a-z][a-z ]+[a-z]) +(\d+) +(\d+) +[\d.inf]+$", text, re.M)
     return {"%s, %s" % (kind, what): (int(planned), int(counted)) for kind, what, planned, counted in rows}
 
 

@@ -126,7 +126,7 @@ def planned():
         t.same(a["name"] + ": near bytes of a step", b["step_near_bytes"] - a["step_near_bytes"], 8 * elements / 2 / 2)
         t.check(a["name"] + ": time of the update", b["update_s"] > a["update_s"])
     rows = t.compared(full.train("one", "llama", **dict(MUON, use_muon=True)))
-    t.same("bytes of matrices, planned and counted", rows.get("adapters, bytes on the same rank"), (3 * 8 * elements, 3 * 8 * elements))
+    t.same("bytes of matrices, planned and counted", rows.get("matrices, bytes on the same rank"), (3 * 8 * elements, 3 * 8 * elements))
 
 
 def go_on():

@@ -181,7 +181,8 @@ static const char *const links[TR_LINK_CLASSES] = {[TR_LINK_SELF] = "on the same
                                                    [TR_LINK_NODE] = "inside nodes",
                                                    [TR_LINK_FAR] = "between nodes"};
 
-static void say_bytes(double planned[TR_MOVES][TR_LINK_CLASSES],
+/* muon: at the end of a step whole matrices travel, not adapters. */
+static void say_bytes(bool muon, double planned[TR_MOVES][TR_LINK_CLASSES],
                       double counted[TR_MOVES][TR_LINK_CLASSES])
 {
     char what[32];
@@ -189,7 +190,8 @@ static void say_bytes(double planned[TR_MOVES][TR_LINK_CLASSES],
     for (int m = 0; m < TR_MOVES; m++)
         for (int c = 0; c < TR_LINK_CLASSES; c++) {
             (void)snprintf(what, sizeof(what), "bytes %s", links[c]);
-            say_row(moves[m], what, planned[m][c], counted[m][c]);
+            say_row(muon && m == TR_MOVE_ADAPTERS ? "matrices" : moves[m], what, planned[m][c],
+                    counted[m][c]);
         }
 }
 
@@ -231,7 +233,7 @@ static void say(const struct tr_planned *p, struct tr_train_counts *n)
     tr_say("Plan and run, %s, %lld steps of %.0f tokens:", l->name, (long long)n->steps,
            n->tokens / (double)n->steps);
     tr_say("  %-34s %16s %16s %7s", "", "planned", "counted", "ratio");
-    say_bytes(planned, n->bytes);
+    say_bytes(p->job.muon, planned, n->bytes);
     say_row("routes", "rows inside nodes", l->spread.near * visits, n->near_rows);
     say_row("routes", "rows between nodes", l->spread.far * visits, n->far_rows);
     say_row("memory", "bytes of a rank", l->memory, n->memory);
