@@ -100,10 +100,13 @@ void sim_put(cudaStream_t s, std::function<void()> work)
     put(s, true, 1, std::move(work));
 }
 
-/* $CUDASIM_EARLY: where kernels run late, what moves data runs at once. */
+/* $CUDASIM_EARLY: where kernels run late, what moves data runs at once; "all": collectives do on
+ * device 0 as well, so that ranks run those of several communicators in the order of the host. */
 static void hurry(cudaStream_t s)
 {
-    if (s->work->order.kind != 0 && getenv("CUDASIM_EARLY") != nullptr)
+    const char *early = getenv("CUDASIM_EARLY");
+
+    if (early != nullptr && (s->work->order.kind != 0 || strcmp(early, "all") == 0))
         drain(s->work, s->work->put);
 }
 

@@ -4,9 +4,9 @@
  * of blocks and threads: 0 forward, 1 reversed, 2 shuffled by a seed. A stream runs what was
  * put into it in order: at once on device 0, on the others (and collectives on all) as late as
  * possible (when something waits for it), so that a missing event or sync is seen; with
- * $CUDASIM_EARLY set copies and collectives run at once where kernels run late. Events tell the
- * time of a device whose streams really run side by side: a piece of work takes a microsecond, and
- * the host takes none.
+ * $CUDASIM_EARLY set copies and collectives run at once where kernels run late (all: on device 0,
+ * too). Events tell the time of a device whose streams really run side by side: a piece of work
+ * takes a microsecond, and the host takes none.
  */
 #ifndef TESTS_CUDASIM_RUNTIME_H
 #define TESTS_CUDASIM_RUNTIME_H

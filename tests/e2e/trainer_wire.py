@@ -4,7 +4,8 @@ every number of ranks above one, stage and place of the optimizer; one rank does
 
 overlap_comm: the same bits when they are summed beside the backward.
 
-usage: trainer_wire.py BUILD [cuda | beside]     (cuda, beside: on the simulated GPU; all work of its rank 1 runs as late as it can)
+usage: trainer_wire.py BUILD [cuda | beside]     (cuda, beside: on the simulated GPU; all work of its rank 1 runs as late as it can, or gradients
+travel as early)
 """
 import json
 import os
@@ -77,6 +78,9 @@ def beside():
             text = full.train(out, model, deepspeed=zero(stage, wire, host, zero=overlap(on)), **flags)
             windows[name, on] = re.search(r"  gradient windows +(.*)", text).group(1)
         full.same_run("beside, " + name, "out", "ref")
+        if stage == 2:
+            full.train("out", model, deepspeed=zero(stage, wire, host, zero=overlap(True)), env={"CUDASIM_EARLY": "all"}, **flags)
+            full.same_run("beside, as early as they can, " + name, "out", "ref")
         t.check("beside, %s: another window" % name, (windows[name, True] == windows[name, False]) == (wire is not None), windows)
         t.check("beside, %s: nothing is without effect" % name, "overlap_comm" not in text, text)
     full.train("out", "llama", deepspeed=zero(3), trace="trace.json", **dict(flags, steps=1))
