@@ -254,6 +254,37 @@ def refusals():
     t.has("FP8: the ends train", train("fp8-out", "fp8", steps=2, **dict(ENDS, lora_target="kv_b_proj")), "trainable params")
 
 
+def planned_of_rows(model, rows, name):
+    """What plan says of a model and of --resize_vocab is what it says of the model with its rows; a run's bytes are those."""
+    lora = [w for k, v in dict(ENDS, additional_target=None).items() if v for w in ("--" + k, str(v))]
+    nvme = ["--deepspeed", json.dumps(dict(STAGE, zero_optimization={"stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "/n"}}))]
+    for what, words, more, grown in (("full", ["--finetuning_type", "full"], [], "all"), ("full, nvme", ["--finetuning_type", "full"] + nvme, [], "all"),
+                                     ("lora", lora, ["--additional_target", "embed_tokens,lm_head"], "rows-m")):
+        say = ["plan", "--json", "--gpus", "2"]
+        got = json.loads(command(say + [model, "--resize_vocab", "true", "--template", "llama3"] + words))
+        t.same("%s: plan, %s" % (model, what), got, json.loads(command(say + [grown] + words + more)))
+        few = json.loads(command(say + [model] + words + more))
+        ends = 1 if name == "qwen2-tied" and what != "lora" else 2
+        t.same("%s: plan, %s: weights that train" % (model, what), got["trained"] - few["trained"], ends * 64 * (rows - read(model + "/config.json")["vocab_size"]))
+    for rest in ("", "tokenizer.json"):
+        shutil.rmtree("bare", ignore_errors=True)
+        shutil.copytree(model, "bare")
+        for file in ("model.safetensors", rest):
+            if file:
+                os.unlink("bare/" + file)
+        text = command(["plan", "--json", "bare", "--resize_vocab", "true"] + lora, 2 if rest else 0)
+        t.check("%s: plan asks for %s" % (model, rest or "no weights"), not rest or ("--resize_vocab" in text and "tokenizer.json" in text), text)
+    text = command(["plan", model, "--resize_vocab", "true", "--template", "llama3", "--additional_target", "lm_head"] + lora, 2)
+    t.has(model + ": plan refuses as the run does", text, "name both in --additional_target")
+
+
+def as_planned(what, text):
+    rows = t.compared(text)
+    for kind in ("weights", "gradients"):
+        got = {k: v for k, v in rows.items() if k.startswith(kind)}
+        t.check("%s: %s as planned" % (what, kind), got and all(abs(n - p) <= 0.01 * p for p, n in got.values()), rows)
+
+
 def resized():
     """Rows for tokens that the model has none for: the template's stop words, in a vocabulary that is full."""
     size = max(max(read("ex/model/tokenizer.json")["model"]["vocab"].values()), max(x["id"] for x in read("ex/model/tokenizer.json")["added_tokens"])) + 1
@@ -286,7 +317,7 @@ def resized():
         t.check(model + ": each tensor has its own noise", name == "qwen2-tied" or got[PREFIX + "lm_head.weight"][2][-256:] != got[PREFIX + "model.embed_tokens.weight"][2][-256:])
         train("one", model, resize_vocab=True, **dict(none, **sft))
         for stage in (0, 3):
-            train("two", model, world=2, accumulation=1, resize_vocab=True, deepspeed=zero(stage), **dict(none, **sft))
+            as_planned(model + ", resized", train("two", model, world=2, accumulation=1, resize_vocab=True, deepspeed=zero(stage), **dict(none, **sft)))
             t.check("%s, resized, stage %d on two ranks: the same bits" % (model, stage), tensors("two" + FILE) == tensors("one" + FILE))
         t.same(model + ": nothing unfinished", [n for n in os.listdir("one") if n.startswith(".tmp")], [])
         t.same(model + ": inspect", json.loads(command(["inspect", "one", "--verify", "--json"]))["verified"], len(got))
@@ -304,6 +335,7 @@ def resized():
                ([rows, 64], rows))
         t.has(model + ": full: no model of its state", command(["export", "--from", "all/resume", "--output", "none"], 2), "take the model that the training saved")
         t.check(model + ": full: it is a model", len(logits("all", None, ids)) == 5 * rows)
+        planned_of_rows(model, rows, name)
     refused("one of the two", "full-llama", "name both in --additional_target", resize_vocab=True, **dict(ENDS, additional_target="lm_head", **dict(sft, steps=1)))
     text = train("enough", "llama", resize_vocab=True, **dict(none, steps=1))
     t.check("rows enough: both train all the same", "Resizing" not in text and tensors("enough" + FILE)[PREFIX + "lm_head.weight"][1] == [512, 64], text)

@@ -5,6 +5,7 @@
 #include "trainer/config/folder.h"
 #include "trainer/config/lora_saves.h"
 #include "trainer/report/metrics.h"
+#include "trainer/train/resize.h"
 
 #include <math.h>
 #include <string.h>
@@ -69,8 +70,10 @@ static enum fr_rc check_trained(const struct tr_planned *p, const struct tr_args
     return rc;
 }
 
-/* Adapters, and what trains whole beside them. */
-static enum fr_rc read_adapter(struct tr_planned *p, const struct tr_args *a, struct fr_err *err)
+/* Adapters, and what trains whole beside them. rows_before: of --resize_vocab; 0: none are added.
+ */
+static enum fr_rc read_adapter(struct tr_planned *p, const struct tr_args *a, int64_t rows_before,
+                               struct fr_err *err)
 {
     enum fr_rc rc;
 
@@ -82,6 +85,8 @@ static enum fr_rc read_adapter(struct tr_planned *p, const struct tr_args *a, st
         rc = tr_lora_resolve(&p->lora, &p->config, err);
     if (rc == FR_OK)
         rc = tr_lora_settle(&p->lora, &p->config, NULL, err);
+    if (rc == FR_OK && rows_before > 0)
+        rc = tr_resize_held(&p->lora, &p->config, err);
     tr_trained_beside(&p->trained, &p->lora);
     return rc;
 }
@@ -89,13 +94,16 @@ static enum fr_rc read_adapter(struct tr_planned *p, const struct tr_args *a, st
 enum fr_rc tr_planned_read(struct tr_planned *p, const struct tr_args *a, struct fr_err *err)
 {
     struct tr_ds_flags flags = {.args = a, .world = p->cluster.nodes * p->cluster.gpus};
+    int64_t rows_before = 0;
     enum fr_rc rc = tr_folder_config(a->model_name_or_path, &p->config, err);
 
+    if (rc == FR_OK)
+        rc = tr_resize_planned(a, &p->config, &rows_before, err);
     flags.hidden_size = p->config.hidden_size;
     if (rc == FR_OK)
         rc = tr_trained_read(a, &p->config, &p->trained, NULL, err);
     if (rc == FR_OK)
-        rc = read_adapter(p, a, err);
+        rc = read_adapter(p, a, rows_before, err);
     flags.weights = tr_trained_any(&p->trained);
     tr_ds_default(&flags, &p->ds);
     if (rc == FR_OK && a->deepspeed != NULL)

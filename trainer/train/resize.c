@@ -2,9 +2,13 @@
  * the mean of the old ones with noise of variance 1/H, as LLaMA-Factory makes it. Each node writes
  * the larger tensors into its output folder; all its ranks read them from there instead of the
  * base. */
+#include "trainer/train/resize.h"
+
 #include "engine/base/sys.h"
 #include "trainer/config/arch.h"
+#include "trainer/config/lora_saves.h"
 #include "trainer/save/export.h"
+#include "trainer/template/template.h"
 #include "trainer/tensor/draw.h"
 #include "trainer/train/setup.h"
 
@@ -15,16 +19,55 @@
 
 enum { MULTIPLE = 64, TENSORS = 2 };
 
+int64_t tr_resize_vocab(const struct tr_args *a, const struct tr_tokenizer *t,
+                        struct tr_model_config *m)
+{
+    int64_t tokens = tr_tokenizer_size(t), rows = m->vocab_size;
+
+    if (!a->resize_vocab || tokens <= rows)
+        return 0;
+    m->vocab_size = (tokens + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
+    return rows;
+}
+
+enum fr_rc tr_resize_planned(const struct tr_args *a, struct tr_model_config *m, int64_t *before,
+                             struct fr_err *err)
+{
+    const struct tr_template *templ = NULL;
+    struct tr_tokenizer *t = NULL;
+    enum fr_rc rc;
+
+    *before = 0;
+    if (!a->resize_vocab)
+        return FR_OK;
+    rc = tr_tokenizer_load(a->model_name_or_path, &t, err);
+    if (rc == FR_OK)
+        rc = tr_template_choose(a->template_name, a->model_name_or_path, &templ, err);
+    if (rc == FR_OK)
+        rc = tr_template_fix(templ, t, err);
+    if (rc == FR_OK)
+        *before = tr_resize_vocab(a, t, m);
+    tr_tokenizer_destroy(t);
+    return rc == FR_OK ? rc : fr_while(err, "--resize_vocab");
+}
+
+enum fr_rc tr_resize_held(const struct tr_lora_config *c, const struct tr_model_config *m,
+                          struct fr_err *err)
+{
+    const struct tr_tensor_names *names = tr_names_of(m);
+
+    if (tr_lora_saves_tensor(c, names->embed) && tr_lora_saves_tensor(c, names->head))
+        return FR_OK;
+    return fr_fail(err, FR_USAGE,
+                   "--resize_vocab adds rows to embedding and head, which an adapter has to hold: "
+                   "name both in --additional_target (embed_tokens,lm_head), or leave that out");
+}
+
 void tr_run_resize_vocab(struct tr_run *r)
 {
-    int64_t tokens = tr_tokenizer_size(r->tokenizer), rows = r->config.vocab_size;
-
-    if (!r->args->resize_vocab || tokens <= rows)
-        return;
-    r->rows_before = rows;
-    r->config.vocab_size = (tokens + MULTIPLE - 1) / MULTIPLE * MULTIPLE;
-    if (r->env.comm->rank == 0)
-        tr_say("Resizing embeddings: %lld -> %lld rows", (long long)rows,
+    r->rows_before = tr_resize_vocab(r->args, r->tokenizer, &r->config);
+    if (r->rows_before > 0 && r->env.comm->rank == 0)
+        tr_say("Resizing embeddings: %lld -> %lld rows", (long long)r->rows_before,
                (long long)r->config.vocab_size);
 }
 

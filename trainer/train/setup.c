@@ -2,13 +2,13 @@
 
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
-#include "trainer/config/arch.h"
 #include "trainer/config/folder.h"
 #include "trainer/config/lora_saves.h"
 #include "trainer/save/export.h"
 #include "trainer/save/files.h"
 #include "trainer/train/loading.h"
 #include "trainer/train/output.h"
+#include "trainer/train/resize.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -112,7 +112,6 @@ static enum fr_rc check_saved(const struct tr_run *r, struct fr_err *err)
 /* Adapters: of the flags, or those to go on with, and what trains whole beside them. */
 static enum fr_rc read_adapter(struct tr_run *r, struct fr_err *err)
 {
-    const struct tr_tensor_names *names = tr_names_of(&r->config);
     const struct tr_args *a = r->args;
     enum fr_rc rc;
 
@@ -124,13 +123,7 @@ static enum fr_rc read_adapter(struct tr_run *r, struct fr_err *err)
         rc = tr_lora_resolve(&r->lora, &r->config, err);
     if (rc == FR_OK)
         rc = tr_lora_settle(&r->lora, &r->config, r->st, err);
-    if (rc != FR_OK || r->rows_before == 0 ||
-        (tr_lora_saves_tensor(&r->lora, names->embed) &&
-         tr_lora_saves_tensor(&r->lora, names->head)))
-        return rc;
-    return fr_fail(err, FR_USAGE,
-                   "--resize_vocab adds rows to embedding and head, which an adapter has to hold: "
-                   "name both in --additional_target (embed_tokens,lm_head), or leave that out");
+    return rc == FR_OK && r->rows_before > 0 ? tr_resize_held(&r->lora, &r->config, err) : rc;
 }
 
 static enum fr_rc read_configs(struct tr_run *r, struct fr_err *err)
