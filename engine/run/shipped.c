@@ -27,6 +27,14 @@ static struct run_shipped_once *find(const struct run_shipping *s, const char *p
     return NULL;
 }
 
+bool run_shipped_before(const struct fr_run *run, const char *path)
+{
+    for (size_t i = 0; i < run->shipping.n; i++)
+        if (strcmp(run->shipping.v[i].row.path, path) == 0)
+            return true;
+    return false;
+}
+
 static enum fr_rc add(struct fr_run *run, const struct run_shipped_once *one, struct fr_err *err)
 {
     struct run_shipping *s = &run->shipping;

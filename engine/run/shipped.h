@@ -30,6 +30,8 @@ enum fr_rc run_ship(struct fr_run *run, uint32_t inst, const char *path,
                     struct fr_err *err);
 enum fr_rc run_shipping_write(struct fr_run *run, struct fr_err *err);
 void run_shipping_written(struct fr_run *run); /* the commit is done */
+/* This run, or the one that it repeats, shipped path without keeping a copy. */
+bool run_shipped_before(const struct fr_run *run, const char *path);
 /* Adds the rows of run no, 0: of this one. */
 enum fr_rc run_shipping_add(struct fr_run *run, const struct fr_shipped_rows *rows, int64_t no,
                             struct fr_err *err);

@@ -52,14 +52,15 @@ static enum fr_rc keep(struct fr_run *run, const char *path, const struct stat *
     return rc;
 }
 
-/* A file that is missing now is made by a task of the run (check.c checked that). */
+/* A file that is missing now is made by a task of the run (check.c checked that). A path of which
+ * no copy was kept gets none later: what is shipped of it then is compared (shipped.c). */
 static enum fr_rc stage_one(struct fr_run *run, const struct fr_text *text, struct fr_err *err)
 {
     struct stat st;
 
     if (text->expr != NULL || text->s == NULL || fr_has_prefix(text->s, "node:") ||
-        run_kept(run, text->s) || fr_sys.lstat(text->s, &st) != 0 || !S_ISREG(st.st_mode) ||
-        st.st_size > KEEP_BYTES)
+        run_kept(run, text->s) || run_shipped_before(run, text->s) ||
+        fr_sys.lstat(text->s, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > KEEP_BYTES)
         return FR_OK;
     return keep(run, text->s, &st, err);
 }

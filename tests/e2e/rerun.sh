@@ -152,4 +152,14 @@ echo three > folder/f
 same "a rerun" $? 0
 has "names the run that shipped it" out "$work/folder is not as run $no shipped it: no copy of it was kept"
 same "twice: the part as well" "$(grep -c "$work/folder is not as" out)" 2
+# … also where a file or folder that was not kept has become one that would be
+rm -r large folder
+echo small > large
+echo small > folder
+"$flowrun" rerun "$no" > out 2>&1
+has "a large file that is small now" out "$work/large is not as run $no shipped it: no copy of it was kept"
+has "a folder that is a file now" out "$work/folder is not as run $no shipped it: no copy of it was kept"
+sed -i 's/test -e/test ! -e/' ship.yaml
+"$flowrun" retry "$no" --from a --file ship.yaml > out 2>&1
+has "with another pipeline file" out "$work/large is not as this run shipped it first: no copy of it was kept"
 finish
