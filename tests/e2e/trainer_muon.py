@@ -123,10 +123,50 @@ def planned():
     elements = sum(len(s["m"][1]) // 4 for s in states("flag-llama", 10).values() if "v" not in s)
     t.same("plan: bytes of a checkpoint", said[0]["checkpoint_bytes"] - said[1]["checkpoint_bytes"], 4 * elements)
     for a, b in zip(said[0]["layouts"], said[1]["layouts"]):
-        t.same(a["name"] + ": near bytes of a step", b["step_near_bytes"] - a["step_near_bytes"], 8 * elements / 2 / 2)
         t.check(a["name"] + ": time of the update", b["update_s"] > a["update_s"])
-    rows = t.compared(full.train("one", "llama", **dict(MUON, use_muon=True)))
-    t.same("bytes of matrices, planned and counted", rows.get("matrices, bytes on the same rank"), (3 * 8 * elements, 3 * 8 * elements))
+        bytes_of = [{r["name"]: r["bytes"] for r in x["memory"]} for x in (a, b)]
+        t.check(a["name"] + ": rows of memory", "matrices of Muon" in bytes_of[1] and "matrices of Muon" not in bytes_of[0] and
+                b["memory_bytes"] == sum(r["bytes"] for r in b["memory"] if not r["host"]), b["memory"])
+    near = {stage: l["step_near_bytes"] - m["step_near_bytes"] for stage, m, l in zip((3, 2), said[0]["layouts"], said[1]["layouts"])}
+    for model, nodes, world, stage in (("llama", 1, 1, 2), ("llama", 1, 2, 2), ("llama", 1, 2, 3), ("odd", 1, 3, 2), ("odd", 1, 3, 3), ("odd", 2, 2, 2),
+                                       ("odd", 2, 2, 3), ("odd", 3, 1, 2), ("deepseek_v3", 2, 2, 3)):
+        what = "%s, %d nodes of %d ranks, stage %d" % (model, nodes, world, stage)
+        rows = on_nodes(what, nodes, world, model_name_or_path=model, deepspeed=zero(stage))
+        got = {link: rows.get("matrices, bytes " + link, (0, 0)) for link in ("on the same rank", "inside nodes", "between nodes")}
+        t.check(what + ": bytes of matrices, planned and counted", all(p == n for p, n in got.values()) and sum(p for p, _ in got.values()) > 0
+                and (got["inside nodes"][0] > 0) == (world > 1) and (got["between nodes"][0] > 0) == (nodes > 1), got)
+        if (model, world) == ("llama", 1):
+            t.same(what + ": all elements go and come", got["on the same rank"][1], 3 * 8 * elements)
+        if (model, world) == ("llama", 2):  # one gets what the other sends
+            t.same(what + ": near bytes of a step", near[stage], got["inside nodes"][1] / 3 / 2)
+
+
+def on_nodes(what, nodes, world, **more):
+    """A run on so many nodes of this machine; what rank 0 compares in the end."""
+    port = t.free_port()
+    runs = [t.launch("nodes-%d" % k, world, port=port, nodes=nodes, node=k, **dict(dict(
+        MUON, use_muon=True, finetuning_type="full", stage="sft", template="default", dataset="arithmetic", accumulation=1, lora_rank=None,
+        lora_alpha=None, lora_dropout=None, lora_target=None, tokenized_path=None, no_resume_state=True), **more)) for k in range(nodes)]
+    for run in runs:
+        if run.wait() != 0:
+            t.check(what, False, run.text()[-2000:])
+    return t.compared(runs[0].text())
+
+
+def wide():
+    """Memory of a model whose matrices are large beside the rest, as planned: what is worked in counts."""
+    os.environ.pop("MALLOC_PERTURB_", None)  # see trainer_full.planned
+    config = dict(full.read("llama/config.json"), hidden_size=768, intermediate_size=3072, num_hidden_layers=2, num_attention_heads=6,
+                  num_key_value_heads=6, head_dim=128)
+    os.mkdir("wide-config")
+    with open("wide-config/config.json", "w") as f:
+        json.dump(config, f)
+    t.same("a wide model is made", t.Run(["init", "--config", "wide-config", "--output", "wide", "--tokenizer", "ex/model"]).wait(), 0)
+    for world, stage in ((1, 2), (2, 3)):
+        text = full.train("wide-out", "wide", world=world, dataset="arithmetic", stage="sft", template="default", packing=None, use_muon=True,
+                          overwrite_output_dir=True, steps=3, no_resume_state=True, save_only_model=None, deepspeed=zero(stage))
+        plan, got = t.compared(text).get("memory, bytes of a rank", (0, 0))
+        t.check("wide: memory of %d ranks, stage %d" % (world, stage), 0 < plan and abs(got - plan) <= 0.05 * plan + (world - 1) * 2**21, (plan, got))
 
 
 def go_on():
@@ -167,6 +207,7 @@ def main():
         layouts()
         parts()
         planned()
+        wide()
         refused()
     t.finish()
 

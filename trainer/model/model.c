@@ -335,6 +335,16 @@ struct tr_queue *tr_model_queue(struct tr_model *m)
     return m->q;
 }
 
+struct tr_backend *tr_model_backend(const struct tr_model *m)
+{
+    return m->o.be;
+}
+
+const struct tr_scratch *tr_model_scratch(const struct tr_model *m)
+{
+    return &m->scratch;
+}
+
 struct tr_grads *tr_model_grads(const struct tr_model *m)
 {
     return m->grads;

@@ -225,7 +225,9 @@ struct tr_model_moved {
 };
 void tr_model_moved(const struct tr_model *m, struct tr_model_moved *out);
 
-/* The queue of the model's ops. */
+/* The queue of the model's ops, their backend, and what they take of the queue's workspace. */
 struct tr_queue *tr_model_queue(struct tr_model *m);
+struct tr_backend *tr_model_backend(const struct tr_model *m);
+const struct tr_scratch *tr_model_scratch(const struct tr_model *m);
 
 #endif

@@ -1,13 +1,10 @@
-/* Matrices that Muon updates: who orthogonalises which, and how they get there. */
+/* Matrices that Muon updates: how they get to who orthogonalises them, and back. */
 #include "engine/base/sys.h"
 #include "trainer/optim/newton.h"
 #include "trainer/optim/optim_private.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum { WORDS = 64 /* elements: pieces begin at multiples of so many */ };
 
 struct optim_muon {
     const struct tr_grads_piece **list; /* owns: the largest first, W of them in a round */
@@ -20,89 +17,6 @@ struct optim_muon {
     size_t *counts;       /* owns: [4 W] of an exchange */
 };
 
-bool tr_muon_takes(const char *name, int rank)
-{
-    return rank == 2 && strstr(name, "embed") == NULL && strstr(name, "lm_head") == NULL;
-}
-
-static int64_t round_up(int64_t n)
-{
-    return tr_div_up(n, WORDS) * WORDS;
-}
-
-/* ---- matrices and memory ---- */
-
-static int larger_first(const void *a, const void *b)
-{
-    const struct tr_grads_piece *x = *(const struct tr_grads_piece *const *)a;
-    const struct tr_grads_piece *y = *(const struct tr_grads_piece *const *)b;
-
-    if (x->n != y->n)
-        return x->n > y->n ? -1 : 1;
-    return x < y ? -1 : x > y; /* neighbours of one array */
-}
-
-/* The matrices in the order of rounds; list: NULL: their number alone. */
-static size_t list_matrices(const struct tr_grads *g, const struct tr_grads_piece **list)
-{
-    size_t n, count = 0;
-    const struct tr_grads_piece *p = tr_grads_pieces(g, &n);
-
-    for (size_t i = 0; i < n; i++)
-        if (tr_muon_takes(p[i].name, p[i].rank)) {
-            if (list != NULL)
-                list[count] = &p[i];
-            count++;
-        }
-    if (list != NULL && count > 0)
-        qsort(list, count, sizeof(*list), larger_first);
-    return count;
-}
-
-/* Elements of what is taken. */
-struct sizes {
-    int64_t whole, square, stage, state;
-};
-
-static int64_t most(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static struct sizes sizes_of(const struct tr_grads *g)
-{
-    bool hosted = tr_grads_host(g)->be != NULL;
-    struct sizes s = {0};
-    size_t n;
-    const struct tr_grads_piece *p = tr_grads_pieces(g, &n);
-
-    for (size_t i = 0; i < n; i++) {
-        int64_t least = p[i].shape[0] < p[i].shape[1] ? p[i].shape[0] : p[i].shape[1];
-        struct tr_grads_span mine = tr_grads_span(g, &p[i], tr_grads_rank(g));
-
-        if (!tr_muon_takes(p[i].name, p[i].rank))
-            continue;
-        s.whole = most(s.whole, round_up(p[i].n));
-        s.square = most(s.square, round_up(least * least));
-        s.state = hosted ? most(s.state, round_up(mine.n)) : 0;
-    }
-    s.stage = s.state * (hosted ? tr_grads_ranks(g) : 0);
-    return s;
-}
-
-static size_t bytes_of(const struct sizes *s)
-{
-    return (size_t)(s->whole + s->stage + s->state) * sizeof(float) +
-           (size_t)(2 * s->whole + TR_NEWTON_SQUARES * s->square) * sizeof(uint16_t);
-}
-
-size_t optim_muon_bytes(const struct tr_grads *g)
-{
-    struct sizes s = sizes_of(g);
-
-    return bytes_of(&s);
-}
-
 static void *carve(char **at, int64_t n, size_t size)
 {
     void *p = *at;
@@ -113,9 +27,9 @@ static void *carve(char **at, int64_t n, size_t size)
 
 enum fr_rc optim_muon_create(struct tr_optim *o, struct fr_err *err)
 {
-    struct sizes s = sizes_of(o->grads);
+    struct optim_matrices s = optim_matrices(o->grads);
     struct optim_muon *m = fr_sys.alloc(sizeof(*m));
-    size_t n = list_matrices(o->grads, NULL), ranks = (size_t)tr_grads_ranks(o->grads);
+    size_t n = optim_list_matrices(o->grads, NULL), ranks = (size_t)tr_grads_ranks(o->grads);
     enum fr_rc rc = FR_OK;
     char *at;
 
@@ -127,13 +41,14 @@ enum fr_rc optim_muon_create(struct tr_optim *o, struct fr_err *err)
     m->counts = fr_sys.alloc(4 * ranks * sizeof(*m->counts));
     if (m->list == NULL || m->counts == NULL)
         return fr_fail(err, FR_NOMEM, "%zu matrices of %zu ranks", n, ranks);
-    (void)list_matrices(o->grads, m->list);
+    (void)optim_list_matrices(o->grads, m->list);
     for (size_t i = 0; i < n; i++)
         if (m->list[i]->n != m->list[i]->shape[0] * m->list[i]->shape[1])
             return fr_fail(err, FR_BUG, "%s is no whole matrix", m->list[i]->name);
     if (n == 0)
         return FR_OK;
-    if ((rc = tr_mem_alloc(o->be, TR_MEM_DEVICE, bytes_of(&s), &m->memory, err)) != FR_OK)
+    if ((rc = tr_mem_alloc(o->be, TR_MEM_DEVICE, optim_muon_bytes(o->grads), &m->memory, err)) !=
+        FR_OK)
         return rc;
     at = m->memory;
     m->whole = tr_view1(carve(&at, s.whole, sizeof(float)), TR_F32, s.whole);

@@ -10,6 +10,7 @@ enum { RESTART = 2 };
 /* One call: X is x[0], its neighbour x[1] is free. Of a tall matrix squares are X^T X. */
 struct call {
     struct tr_newton *n;
+    struct tr_scratch *most; /* is raised by products, and nothing is computed; NULL: a call */
     struct tr_view x[2];
     struct tr_view square[TR_NEWTON_SQUARES];
     bool tall;
@@ -34,6 +35,10 @@ static void multiply(struct call *k, const struct product *p)
                         .alpha = p->alpha,
                         .beta = p->beta};
 
+    if (k->most != NULL) {
+        k->n->be->ops->scratch(k->n->be->self, TR_OP_gemm, &g, k->most);
+        return;
+    }
     if (k->rc == FR_OK && p->beta != 0)
         k->rc = tr_copy(k->n->be, k->n->q, p->c.p, p->old.p, tr_view_bytes(p->c));
     if (k->rc == FR_OK)
@@ -103,6 +108,8 @@ static void add_diagonal(struct call *k, struct tr_view out, struct tr_view z, s
     struct tr_sum sum = {.y = out, .x = {z, t}, .alpha = {1, 1}, .n = 2};
 
     diagonal.y.ld = n + 1;
+    if (k->most != NULL)
+        return;
     if (k->rc == FR_OK)
         k->rc = tr_zero(k->n->be, k->n->q, t.p, tr_view_bytes(t));
     if (k->rc == FR_OK)
@@ -167,16 +174,44 @@ static void divide(struct call *k, struct tr_view y, struct tr_view x, double no
         k->rc = tr_sum(k->n->be, k->n->q, &by, k->err);
 }
 
+/* Views of what is worked in, of a matrix of this shape. */
+static void view(struct call *k, const int64_t shape[2])
+{
+    struct tr_newton *n = k->n;
+    enum tr_dtype type = n->gram ? TR_F16 : TR_BF16;
+    int64_t least = shape[0] < shape[1] ? shape[0] : shape[1];
+
+    k->tall = shape[0] > shape[1];
+    for (int i = 0; i < 2; i++)
+        k->x[i] = tr_view2(n->x[i], type, shape[0], shape[1]);
+    for (int i = 0; i < TR_NEWTON_SQUARES; i++)
+        k->square[i] = tr_view2(n->square[i], type, least, least);
+}
+
+static void iterate(struct call *k, const int64_t shape[2])
+{
+    if (k->n->gram && shape[0] != shape[1])
+        gram(k);
+    else
+        plain(k);
+}
+
+void tr_newton_scratch(struct tr_backend *be, const int64_t shape[2], struct tr_scratch *most)
+{
+    for (int form = 0; form < 2 && be->ops->scratch != NULL; form++) {
+        struct tr_newton n = {.be = be, .gram = form == 1};
+        struct call k = {.n = &n, .most = most, .rc = FR_OK};
+
+        view(&k, shape);
+        iterate(&k, shape);
+    }
+}
+
 enum fr_rc tr_newton_run(struct tr_newton *n, struct tr_view u, double factor, struct fr_err *err)
 {
-    int64_t rows = u.shape[0], cols = u.shape[1], least = rows < cols ? rows : cols;
-    enum tr_dtype type = n->gram ? TR_F16 : TR_BF16;
-    struct call k = {.n = n, .tall = rows > cols, .rc = FR_OK, .err = err};
+    struct call k = {.n = n, .rc = FR_OK, .err = err};
 
-    for (int i = 0; i < 2; i++)
-        k.x[i] = tr_view2(n->x[i], type, rows, cols);
-    for (int i = 0; i < TR_NEWTON_SQUARES; i++)
-        k.square[i] = tr_view2(n->square[i], type, least, least);
+    view(&k, u.shape);
     if (n->gram) {
         divide(&k, k.x[0], u, norm_of(&k, u));
     } else { /* the norm is a bf16 as well, in the reference */
@@ -185,10 +220,7 @@ enum fr_rc tr_newton_run(struct tr_newton *n, struct tr_view u, double factor, s
         k.rc = tr_cast(n->be, n->q, &round, err);
         divide(&k, k.x[0], k.x[1], tr_bf16_to(tr_bf16_of((float)norm_of(&k, k.x[1]))));
     }
-    if (n->gram && rows != cols)
-        gram(&k);
-    else
-        plain(&k);
+    iterate(&k, u.shape);
 
     struct tr_sum widen = {.y = u, .x = {k.x[0]}, .alpha = {(float)factor}, .n = 1};
 

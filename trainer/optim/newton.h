@@ -30,6 +30,9 @@ struct tr_newton {
  * which the norm takes. */
 enum fr_rc tr_newton_run(struct tr_newton *n, struct tr_view u, double factor, struct fr_err *err);
 
+/* Raises *most to the workspace of its products, of either form. */
+void tr_newton_scratch(struct tr_backend *be, const int64_t shape[2], struct tr_scratch *most);
+
 /* Operations of one call, but for the element-wise ones. */
 double tr_newton_flops(double rows, double cols, bool gram);
 

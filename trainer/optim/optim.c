@@ -18,13 +18,15 @@ void tr_optim_bytes(const struct tr_model *model, int world, struct tr_optim_byt
 {
     const struct tr_grads *g = tr_model_grads(model);
     bool hosted = g != NULL && tr_grads_host(g)->be != NULL;
+    bool muon = g != NULL && tr_grads_muon(g);
     size_t states = g != NULL && !hosted ? tr_optim_states(g) : 0;
     struct tr_params p;
 
-    states += g != NULL && tr_grads_muon(g) ? optim_muon_bytes(g) : 0;
     tr_model_params(model, &p);
     out->device =
         ((size_t)p.padded / (size_t)world * 4 + (size_t)p.padded) * sizeof(float) + states + 512;
+    out->matrices = muon ? optim_muon_bytes(g) : 0;
+    out->scratch = muon ? optim_muon_scratch(model) : 0;
     out->host = out->disk = 0;
     if (hosted)
         optim_host_bytes(g, out);

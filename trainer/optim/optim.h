@@ -52,6 +52,18 @@ struct tr_muon {
 /* Whether Muon updates the tensor of this name and rank. */
 bool tr_muon_takes(const char *name, int rank);
 
+/* Bytes of a step with Muon: matrices on their way to who orthogonalises them, and back; of all
+ * ranks, to themselves, to others of their node and to other nodes. Then the most that one rank
+ * gets from others of its node, and that one node sends to others; operations of the busiest rank.
+ */
+struct tr_muon_moves {
+    double self, node, far;
+    double rank_near, node_far, rank_flops;
+};
+/* comm: the ranks of g, of which sizes and nodes are read. */
+enum fr_rc tr_muon_moves(const struct tr_grads *g, const struct tr_comm *comm, bool gram,
+                         struct tr_muon_moves *out, struct fr_err *err);
+
 struct tr_optim {
     struct tr_model *model; /* borrows */
     struct tr_backend *be;
@@ -94,12 +106,15 @@ struct tr_optim {
     size_t nranges;
 };
 
-/* What tr_optim_create allocates, in bytes on this rank. host: pinned memory of the host; disk: of
- * the file, which is there before. */
+/* What tr_optim_create allocates, in bytes on this rank. matrices: of the device, room for one that
+ * Muon orthogonalises; scratch: of the device, workspace of its products that is taken when they
+ * run; host: pinned memory of the host; disk: of the file, which is there before. */
 struct tr_optim_bytes {
-    size_t device, host, disk;
+    size_t device, matrices, scratch, host, disk;
 };
 void tr_optim_bytes(const struct tr_model *model, int world, struct tr_optim_bytes *out);
+
+#define TR_MUON_ROW "matrices of Muon" /* of matrices and scratch, in tables of memory */
 
 /* Bytes of masters and moments of a rank's trained weights, in memory. */
 size_t tr_optim_states(const struct tr_grads *g);

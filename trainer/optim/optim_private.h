@@ -57,8 +57,19 @@ enum fr_rc optim_round_adapters(struct tr_optim *o, struct fr_err *err);
 
 /* ---- muon.c ---- */
 
-/* Bytes of o->room on the device. */
+/* muon_sizes.c: the matrices in the order of rounds, of which each has one a rank; list: NULL:
+ * their number alone. */
+size_t optim_list_matrices(const struct tr_grads *g, const struct tr_grads_piece **list);
+/* Elements of what is taken, see struct optim_muon. */
+struct optim_matrices {
+    int64_t whole, square, stage, state;
+};
+struct optim_matrices optim_matrices(const struct tr_grads *g);
+/* Bytes of o->room on the device; those that its products take of the queue's workspace beyond
+ * what the model's ops take. */
 size_t optim_muon_bytes(const struct tr_grads *g);
+size_t optim_muon_scratch(const struct tr_model *model);
+
 enum fr_rc optim_muon_create(struct tr_optim *o, struct fr_err *err);
 void optim_muon_finish(struct tr_optim *o);
 /* Steps momenta with gradients times `scale`, and puts factor * shape * u in their places. */

@@ -350,7 +350,7 @@ static void name_asked(struct tr_plan_layout *l)
 /* Once a step: ordered sums by slices, then copies round a ring. Matrices of Muon go to one rank
  * each, and back. */
 static struct tr_plan_moves adapters(const struct tr_plan_job *job, const struct tr_cluster *c,
-                                     const struct tr_plan *p, const struct tr_plan_layout *l)
+                                     const struct tr_plan_layout *l)
 {
     double W = ranks_of(c), g = (double)c->gpus, copy = (double)tr_dtype_bytes(job->compute);
     struct tr_plan_moves m = ring((struct rings){W, (double)c->nodes, 1}, l->flat / W * copy);
@@ -358,9 +358,9 @@ static struct tr_plan_moves adapters(const struct tr_plan_job *job, const struct
     m.self += l->flat * sizeof(float);
     m.node += (g - 1) * l->flat * sizeof(float);
     m.far += (W - g) * l->flat * sizeof(float);
-    m.self += 8 * p->trained.matrices / W;
-    m.node += 8 * p->trained.matrices / W * (g - 1);
-    m.far += 8 * p->trained.matrices / W * (W - g);
+    m.self += l->matrices.self;
+    m.node += l->matrices.node;
+    m.far += l->matrices.far;
     return m;
 }
 
@@ -394,7 +394,7 @@ static enum fr_rc lay_out(const struct tr_plan_job *job, const struct tr_cluster
         whole(job, c, p, l);
     else
         zero3(job, c, p, l);
-    l->adapters = adapters(job, c, p, l);
+    l->adapters = adapters(job, c, l);
     l->step_bytes = gradient_bytes(job, c, p);
     if (job->trained != NULL)
         train_weights(job, c, p, l);

@@ -69,6 +69,8 @@ static void take_rows(struct tr_plan_layout *l, const struct tr_model *m,
     tr_optim_bytes(m, (int)(c->nodes * c->gpus), &o);
     l->disk = (double)o.disk * (double)c->gpus;
     add(l, (struct tr_memory_row){.name = "optimizer", .bytes = o.device}, c->gpus);
+    add(l, (struct tr_memory_row){.name = TR_MUON_ROW, .bytes = o.matrices + (cpu ? o.scratch : 0)},
+        c->gpus);
     add(l, (struct tr_memory_row){.name = "optimizer states", .bytes = o.host, .host = !cpu},
         c->gpus);
     if (cpu)
@@ -112,11 +114,13 @@ static enum fr_rc measure(const struct tr_plan_job *job, const struct tr_cluster
         tr_model_keep(m, job->keep_bytes);
         (void)tr_model_prepack(m, job->pack_bytes);
         take_rows(l, m, c);
+        if (job->muon && tr_model_grads(m) != NULL)
+            rc = tr_muon_moves(tr_model_grads(m), o->comm, job->muon_gram, &l->matrices, err);
         if (job->trained != NULL) {
             r.step = job->accumulation < r.n ? (int)job->accumulation : r.n;
             r.n = TR_PLAN_STEPS * r.step;
         }
-        if (l->kind != TR_PLAN_ZERO3_THREE) /* DeepSpeed's gathers are not ours */
+        if (rc == FR_OK && l->kind != TR_PLAN_ZERO3_THREE) /* DeepSpeed's gathers are not ours */
             rc = tr_model_rehearse(m, &r, err);
         l->rows_work = r.rows;
     }

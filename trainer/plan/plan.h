@@ -47,8 +47,7 @@
 #include "engine/base/err.h"
 #include "trainer/config/lora_config.h"
 #include "trainer/config/model_config.h"
-#include "trainer/model/model.h"
-#include "trainer/shard/grads.h"
+#include "trainer/optim/optim.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -158,9 +157,10 @@ struct tr_plan_layout {
     double fetched[TR_PLAN_FIRSTS]; /* bytes of whole weights gathered by a group */
     struct tr_row_work rows_work;   /* of a micro-batch, if every rank computes its own tokens */
     double memory;                  /* bytes a GPU */
+    struct tr_muon_moves matrices;  /* if the job has Muon */
     double host;                    /* bytes of a node's memory, pinned */
     double disk;                    /* bytes of a node's disk: masters and moments */
-    struct tr_memory_row rows[TR_MEMORY_ROWS + 2]; /* parts of memory; none: memory is a formula */
+    struct tr_memory_row rows[TR_MEMORY_ROWS + 3]; /* parts of memory; none: memory is a formula */
     size_t n_rows;
 
     double work_s;     /* of a micro-batch, computing */
@@ -196,7 +196,7 @@ struct tr_plan_time tr_plan_time(const struct tr_plan_layout *l, const struct tr
 struct tr_plan_trained {
     double elements;
     double coded;                  /* of these, with moments of 8 bits if the job has some */
-    double matrices, newton;       /* of these, Muon's if the job has it; operations of a step */
+    double matrices;               /* of these, Muon's if the job has it */
     bool experts, embedding, head; /* whether some of routed experts, … are among them */
     double flops; /* operations of a token but for adapters, in place of tr_plan_flops */
 };
@@ -255,7 +255,7 @@ double tr_plan_head_flops(const struct tr_plan_job *job);
 void tr_plan_step_on_host(const struct tr_plan_job *job, const struct tr_cluster *c,
                           struct tr_plan_layout *l);
 
-/* With Muon: adds the ways of its matrices and its products, divided over the ranks. */
+/* With Muon: adds the ways of its matrices and its products, of the busiest node and rank. */
 void tr_plan_step_matrices(const struct tr_plan *p, const struct tr_cluster *c,
                            struct tr_plan_layout *l);
 

@@ -1,6 +1,4 @@
 /* Weights that train: how many, their operations, and how gathers come between updates. */
-#include "trainer/optim/newton.h"
-#include "trainer/optim/optim.h"
 #include "trainer/plan/plan.h"
 
 #include <math.h>
@@ -46,11 +44,7 @@ static enum fr_rc count_trained(void *arg, const struct tr_model_tensor *t, stru
     (void)err;
     w->out->elements += trains ? n : 0;
     w->out->coded += trains && t->role != TR_ROLE_EMBED && n >= TR_CODED_LEAST ? n : 0;
-    if (trains && w->job->muon && tr_muon_takes(t->name, t->ndim)) {
-        w->out->matrices += n;
-        w->out->newton +=
-            tr_newton_flops((double)t->shape[0], (double)t->shape[1], w->job->muon_gram);
-    }
+    w->out->matrices += trains && w->job->muon && tr_muon_takes(t->name, t->ndim) ? n : 0;
     w->out->experts |= trains && t->expert >= 0;
     w->out->embedding |= trains && t->role == TR_ROLE_EMBED;
     w->out->head |= trains && (t->role == TR_ROLE_HEAD ||
@@ -107,11 +101,11 @@ void tr_plan_times(const struct tr_plan_job *job, double steps, double micros,
 void tr_plan_step_matrices(const struct tr_plan *p, const struct tr_cluster *c,
                            struct tr_plan_layout *l)
 {
-    double n = (double)c->nodes, W = n * (double)c->gpus, bytes = 8 * p->trained.matrices;
+    double W = (double)(c->nodes * c->gpus);
 
-    l->step_bytes += bytes / n * (n - 1) / n;
-    l->step_near += bytes / W * (W - 1) / W;
-    l->update_s += p->trained.newton / W / c->gpu.flops;
+    l->step_bytes += l->matrices.node_far;
+    l->step_near += l->matrices.rank_near;
+    l->update_s += l->matrices.rank_flops / c->gpu.flops;
     if (l->way.states && !tr_gpu_is_cpu(&c->gpu))
         l->update_s += 28 * p->trained.matrices / W / c->gpu.host;
 }

@@ -164,6 +164,8 @@ struct tr_grads_span {
 };
 struct tr_grads_span tr_grads_span(const struct tr_grads *g, const struct tr_grads_piece *p,
                                    int rank);
+/* The first rank that has something of it; those that have follow each other. */
+int tr_grads_first(const struct tr_grads *g, const struct tr_grads_piece *p);
 size_t tr_grads_part_bytes(const struct tr_grads *g, int part);
 /* Copies the weights of a part, whole, to `host` (tr_grads_part_bytes) of the ranks that give one.
  * All ranks call, between steps. Waits for q. */

@@ -34,6 +34,11 @@ struct tr_grads_span tr_grads_span(const struct tr_grads *g, const struct tr_gra
     return (struct tr_grads_span){from - p->at, to - from, part->at + from - lo};
 }
 
+int tr_grads_first(const struct tr_grads *g, const struct tr_grads_piece *p)
+{
+    return (int)(p->at / g->parts[p->part].n);
+}
+
 size_t tr_grads_part_bytes(const struct tr_grads *g, int part)
 {
     return grads_item_of(g, &g->parts[part]).bytes * (size_t)g->ranks;

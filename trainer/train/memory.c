@@ -34,7 +34,7 @@ int64_t tr_peak_rss(void)
 
 /* The table of a rank's memory: rows of the model and of the run. */
 struct table {
-    struct tr_memory_row rows[TR_MEMORY_ROWS + 5];
+    struct tr_memory_row rows[TR_MEMORY_ROWS + 6];
     size_t n, sum, device, own; /* own: of device, taken by libraries already */
     size_t disk;                /* not of sum */
 };
@@ -60,6 +60,9 @@ static void make_table(const struct tr_run *r, struct table *t)
     t->n = tr_model_memory(r->model, t->rows) - 1; /* without the model's sum */
     tr_optim_bytes(r->model, r->env.comm->size, &o);
     t->rows[t->n++] = (struct tr_memory_row){.name = "optimizer", .bytes = o.device};
+    if (o.matrices > 0)
+        t->rows[t->n++] =
+            (struct tr_memory_row){.name = TR_MUON_ROW, .bytes = o.matrices + o.scratch};
     t->disk = o.disk;
     if (o.host > 0)
         t->rows[t->n++] =
@@ -125,6 +128,8 @@ static const char *cure(const struct tr_run *r, const struct tr_memory_row *row)
     if (strcmp(row->name, "adapters") == 0 || strcmp(row->name, "optimizer") == 0 ||
         strcmp(row->name, "state staging") == 0)
         return "lower --lora_rank, or take more ranks";
+    if (strcmp(row->name, TR_MUON_ROW) == 0)
+        return "train with AdamW, not Muon";
     if (strcmp(row->name, "kept activations") == 0)
         return "set --recompute all";
     if (strcmp(row->name, "activations") == 0)

@@ -159,6 +159,71 @@ static void try_zeros(struct bed *b)
     }
 }
 
+/* ---- the workspace of its products ---- */
+
+/* The products that ran, and those whose workspace was asked for. */
+static struct spied {
+    const struct tr_backend_ops *inner;
+    uint64_t ran[2], asked[2]; /* how many, and a sum of what they are */
+} spied;
+
+static void note(uint64_t sum[2], const struct tr_gemm *g)
+{
+    const int64_t all[] = {g->a.shape[0], g->a.shape[1], g->b.w.shape[0], g->b.w.shape[1],
+                           g->c.shape[0], g->c.shape[1], g->trans_a,      g->trans_b,
+                           g->a.dtype,    g->b.w.dtype,  g->c.dtype};
+
+    sum[0]++;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        sum[1] = sum[1] * 31 + (uint64_t)all[i];
+}
+
+static enum fr_rc spy_gemm(void *self, struct tr_queue *q, const struct tr_gemm *a,
+                           struct fr_err *err)
+{
+    note(spied.ran, a);
+    return spied.inner->gemm(self, q, a, err);
+}
+
+static void spy_scratch(void *self, enum tr_op op, const void *args, struct tr_scratch *most)
+{
+    if (CHECK(op == TR_OP_gemm))
+        note(spied.asked, args);
+    spied.inner->scratch(self, op, args, most);
+}
+
+/* What is asked for is of the products that run, in both forms. */
+static void try_scratch(const struct bed *plain)
+{
+    static const int64_t shapes[][2] = {{5, 13}, {13, 5}, {7, 7}};
+    struct bed *b = malloc(sizeof(*b));
+    struct tr_backend_ops ops = *plain->be->ops;
+    struct tr_backend be = *plain->be;
+
+    memcpy(b, plain, sizeof(*b));
+    ops.gemm = spy_gemm;
+    ops.scratch = spy_scratch;
+    be.ops = &ops;
+    b->newton.be = &be;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        struct tr_scratch most = {0};
+
+        check_row("workspace");
+        spied = (struct spied){.inner = plain->be->ops};
+        for (int form = 0; form < 2; form++) {
+            b->newton.gram = form == 1;
+            run(b, (int)shapes[i][0], (int)shapes[i][1], 1);
+        }
+        tr_newton_scratch(&be, shapes[i], &most);
+        CHECK(spied.ran[0] > 0 && memcmp(spied.ran, spied.asked, sizeof(spied.ran)) == 0);
+        CHECK(most.product > 0);
+        ops.scratch = NULL; /* a backend that takes none */
+        tr_newton_scratch(&be, shapes[i], &most);
+        ops.scratch = spy_scratch;
+    }
+    free(b);
+}
+
 int main(void)
 {
     static struct bed b;
@@ -173,6 +238,7 @@ int main(void)
         b.newton.square[i] = b.square[i];
     try_shapes(&b);
     try_zeros(&b);
+    try_scratch(&b);
     check_row("operations");
     CHECK(tr_newton_flops(4, 4, true) == 5 * 6 * 64);
     CHECK(tr_newton_flops(4, 8, false) == 5 * (4 * 4 * 4 * 8 + 2 * 64));

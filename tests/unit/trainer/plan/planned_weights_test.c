@@ -246,11 +246,60 @@ static void test_times(void)
     CHECK(t[0] == 1 && t[TR_PLAN_STEPS - 1] == 3 && t[TR_PLAN_STEPS] == 0);
 }
 
+/* q and o of 24 x 12 elements, k and v of 12 x 12, each from a multiple of 128 on: 1280 in all, in
+ * shares of 384 of four ranks on two nodes. Rank 0 has q, which it orthogonalises; o is rank 1's,
+ * of which rank 2 has 256 elements and rank 3 has 32; k is rank 2's, which rank 1 has; v is rank
+ * 3's, of which rank 1 has 128 and rank 2 has 16. */
+static void test_muon(void)
+{
+    static const struct tr_trained attention = {
+        .all = true, .freeze = true, .first = 1, .last = 2, .modules = "self_attn"};
+    const double plain = 5 * (4 * 12 * 288 + 2 * 1728), gram = 8 * 12 * 288 + 14 * 2 * 1728;
+    const double room = 320 * 4 + 2 * 320 * 2 + 4 * 192 * 2; /* the matrix, twice, four squares */
+    struct tr_plan_job job = a_job();
+    struct tr_cluster c = a_cluster(NODES, GPUS);
+    struct tr_plan *p = calloc(3, sizeof(*p));
+
+    config = tiny_config(&(struct tiny){.kv_heads = 2});
+    job.trained = &attention;
+    job.lora = NULL;
+    for (int i = 0; i < 3; i++) {
+        job.muon = i > 0;
+        job.muon_gram = i > 1;
+        if (!make(&p[i], &job, &c))
+            return;
+    }
+    for (size_t i = 0; i < p->n; i++) {
+        const struct tr_plan_layout *adamw = &p[0].layouts[i], *l = &p[1].layouts[i];
+        double there = l->way.states ? 28 * 864.0 / W / c.gpu.host : 0; /* the host's states */
+
+        check_row(l->name);
+        CHECK(same(l->adapters.self - adamw->adapters.self, 8 * 288));
+        CHECK(same(l->adapters.node - adamw->adapters.node, 8 * 16));
+        CHECK(same(l->adapters.far - adamw->adapters.far, 8 * (288 + 144 + 128)));
+        CHECK(same(l->step_near - adamw->step_near, 4 * 16));
+        CHECK(same(l->step_bytes - adamw->step_bytes, 4 * (288 + 144 + 128)));
+        CHECK(near(l->update_s - adamw->update_s - there, plain / 1e9, 1e-6));
+        CHECK(near(p[2].layouts[i].update_s - adamw->update_s - there, gram / 1e9, 1e-6));
+        CHECK(bytes_of(adamw, TR_MUON_ROW) == 0);
+        CHECK(same(bytes_of(l, TR_MUON_ROW), room + (l->way.states ? 5 * 320 * 4 : 0)));
+    }
+    check_row("four nodes: rank 1 sends most, its k, its part of v, and o back");
+    c = a_cluster(W, 1);
+    job.muon = false;
+    if (make(&p[0], &job, &c) && (job.muon = true) && make(&p[1], &job, &c)) {
+        CHECK(same(p[1].layouts[0].step_bytes - p[0].layouts[0].step_bytes, 4 * (288 + 144 + 128)));
+        CHECK(p[1].layouts[0].step_near == p[0].layouts[0].step_near);
+    }
+    free(p);
+}
+
 int main(void)
 {
     test_trained_flops();
     test_trained();
     test_trained_experts();
+    test_muon();
     test_times();
     return check_done();
 }
