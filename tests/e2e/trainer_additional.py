@@ -278,6 +278,39 @@ def planned_of_rows(model, rows, name):
     t.has(model + ": plan refuses as the run does", text, "name both in --additional_target")
 
 
+def folder(path):
+    """The files of a model folder."""
+    files = [n for n in os.listdir(path) if n.startswith(("model", "tokenizer", "special_tokens", "chat_template")) or n.endswith("config.json")]
+    return {n: t.file_bytes("%s/%s" % (path, n)) for n in files}
+
+
+def of_states(model, rows, sft):
+    """A state with rows of --resize_vocab becomes the model that the training saves, from any number of ranks."""
+    more = dict(sft, resize_vocab=True, finetuning_type="full", lora_target=None, lora_rank=None, lora_alpha=None)
+    for dtype in ("auto", "float32"):
+        train("ref-" + dtype, model, bf16=True, save_dtype=dtype, max_shard_size="60KB", **more)
+    for world in (1, 3):
+        what = "%s, %d ranks" % (model, world)
+        text = train("unsaved", model, world=world, accumulation=6 // world, bf16=True, deepspeed=json.dumps(dict(STAGE, zero_optimization=dict(
+            stage=3, stage3_gather_16bit_weights_on_model_save=False))), max_shard_size="60KB", **more)
+        t.has(what + ": no model", text, "flowtrain export --from unsaved/resume writes the model")
+        train("ref", model, accumulation=6, bf16=True, max_shard_size="60KB", **more)
+        command(["export", "--from", "unsaved/resume"])
+        t.check(what + ": the model of its state", folder("unsaved") == folder("ref"), sorted(folder("unsaved")))
+        t.same(what + ": vocab_size", (read("unsaved/config.json")["vocab_size"], tensors("all/model.safetensors")["model.embed_tokens.weight"][1][0]),
+               (rows, rows))
+    for dtype in ("auto", "float32"):
+        shutil.rmtree("of-state", ignore_errors=True)
+        command(["export", "--from", "ref-auto/resume", "--output", "of-state", "--save_dtype", dtype])
+        t.check("%s: %s of its state" % (model, dtype), folder("of-state") == folder("ref-" + dtype), sorted(folder("of-state")))
+    freeze = dict(more, finetuning_type="freeze", freeze_trainable_layers=1, freeze_extra_modules="lm_head" if model == "full-llama" else None)
+    text = train("ends-frozen", model, **freeze)
+    t.has(model + ": rows that did not train", command(["export", "--from", "ends-frozen/resume", "--output", "none"], 2),
+          "in which model.embed_tokens.weight did not train")
+    refused(model + ": rows that are in no state", model, "--resize_vocab: stage3_gather_16bit_weights_on_model_save is false", deepspeed=json.dumps(
+        dict(STAGE, zero_optimization=dict(stage=3, stage3_gather_16bit_weights_on_model_save=False))), **freeze)
+
+
 def as_planned(what, text):
     rows = t.compared(text)
     for kind in ("weights", "gradients"):
@@ -333,10 +366,14 @@ def resized():
         train("all", model, resize_vocab=True, finetuning_type="full", **dict(sft, lora_target=None, lora_rank=None, lora_alpha=None))
         t.same(model + ": full: rows", (tensors("all/model.safetensors")["model.embed_tokens.weight"][1], read("all/config.json")["vocab_size"]),
                ([rows, 64], rows))
-        t.has(model + ": full: no model of its state", command(["export", "--from", "all/resume", "--output", "none"], 2), "take the model that the training saved")
+        of_states(model, rows, sft)
         t.check(model + ": full: it is a model", len(logits("all", None, ids)) == 5 * rows)
         planned_of_rows(model, rows, name)
     refused("one of the two", "full-llama", "name both in --additional_target", resize_vocab=True, **dict(ENDS, additional_target="lm_head", **dict(sft, steps=1)))
+    full = dict(sft, resize_vocab=True, finetuning_type="full", lora_target=None, lora_rank=None, lora_alpha=None)
+    train("enough-full", "llama", **full)
+    command(["export", "--from", "enough-full/resume", "--output", "enough-state"])
+    t.check("rows enough: the model of its state", folder("enough-state") == folder("enough-full"))
     text = train("enough", "llama", resize_vocab=True, **dict(none, steps=1))
     t.check("rows enough: both train all the same", "Resizing" not in text and tensors("enough" + FILE)[PREFIX + "lm_head.weight"][1] == [512, 64], text)
 

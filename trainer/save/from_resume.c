@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/sys.h"
+#include "trainer/config/arch.h"
 #include "trainer/config/folder.h"
 #include "trainer/save/export.h"
 #include "trainer/save/export_model.h"
@@ -44,9 +45,11 @@ struct writing {
         struct writing *w;
         const struct piece *first;
         size_t n;
+        int64_t elements;
     } * sources;
     size_t nsources;
     enum tr_dtype type; /* of the files */
+    int64_t rows;       /* of embedding and head, where --resize_vocab added some; 0: the base's */
 };
 
 /* ---- which state ---- */
@@ -247,11 +250,18 @@ static enum fr_rc read_words(struct writing *w, struct fr_err *err)
     return FR_OK;
 }
 
-static enum fr_rc choose_type(struct writing *w, struct fr_err *err)
+/* Where the flags that the state was made with have this line, or what it begins with. */
+static const char *flag_line(const struct writing *w, const char *line)
 {
     const json_t *digests = json_object_get(w->state, "digests");
     const char *text = json_string_value(json_object_get(digests, "config"));
-    const char *precision = text != NULL ? strstr(text, "\nprecision=") : NULL;
+
+    return text != NULL ? strstr(text, line) : NULL;
+}
+
+static enum fr_rc choose_type(struct writing *w, struct fr_err *err)
+{
+    const char *precision = flag_line(w, "\nprecision=");
     const char *save = w->o->save_dtype != NULL ? w->o->save_dtype : arg_text(w, "save_dtype");
 
     if (precision == NULL)
@@ -304,6 +314,49 @@ static struct piece *find(const struct writing *w, const char *name)
     return low < w->npieces && strcmp(w->pieces[low].name, name) == 0 ? &w->pieces[low] : NULL;
 }
 
+/* Whether --resize_vocab adds rows to a tensor. */
+static bool is_end(const struct writing *w, const char *name)
+{
+    const struct tr_tensor_names *names = tr_names_of(&w->config);
+
+    return strcmp(name, names->embed) == 0 ||
+           (strcmp(name, names->head) == 0 && !w->config.tie_word_embeddings);
+}
+
+/* A tensor with more elements than the base has: embedding and head get as many rows. */
+static enum fr_rc take_rows(struct writing *w, const struct tr_st_tensor *t, int64_t elements,
+                            struct fr_err *err)
+{
+    int64_t rows = t->ndim == 2 ? elements / t->shape[1] : 0;
+
+    if (flag_line(w, "\n--resize_vocab=1\n") == NULL || !is_end(w, t->name) ||
+        rows * t->shape[1] != elements || (w->rows > 0 && rows != w->rows))
+        return fr_fail(err, FR_CORRUPT, "%s has %lld elements of %s, %s has %lld", w->dir,
+                       (long long)elements, t->name, w->done->model_dir, (long long)t->elements);
+    w->rows = rows;
+    return FR_OK;
+}
+
+/* With --resize_vocab rows of what did not train are in no state, nor whether there are any. */
+static enum fr_rc check_rows(const struct writing *w, struct fr_err *err)
+{
+    if (flag_line(w, "\n--resize_vocab=1\n") == NULL)
+        return FR_OK;
+    for (size_t i = 0; i < tr_st_count(w->st); i++) {
+        const struct tr_st_tensor *t = tr_st_at(w->st, i);
+        const struct piece *p = is_end(w, t->name) ? find(w, t->name) : NULL;
+
+        if (is_end(w, t->name) && p == NULL)
+            return fr_fail(err, FR_UNSUPPORTED,
+                           "%s is of a run with --resize_vocab, in which %s did not train: its new "
+                           "rows are in no state; take the model that the training saved",
+                           w->dir, t->name);
+        if (p != NULL && w->rows > 0 && p->source->elements == t->elements)
+            return fr_fail(err, FR_CORRUPT, "%s has new rows, but none of %s", w->dir, t->name);
+    }
+    return FR_OK;
+}
+
 /* Pieces of every trained tensor follow each other and are all of it; none is left over. */
 static enum fr_rc list_sources(struct writing *w, struct fr_err *err)
 {
@@ -323,12 +376,10 @@ static enum fr_rc list_sources(struct writing *w, struct fr_err *err)
         p->source = s;
         for (; p < end && strcmp(p->name, t->name) == 0 && p->first == at; p++, s->n++)
             at += p->n;
-        if (at > t->elements)
-            return fr_fail(err, FR_UNSUPPORTED,
-                           "%s has more of %s than %s (--resize_vocab): take the model that the "
-                           "training saved beside the state",
-                           w->dir, t->name, w->done->model_dir);
-        if (at != t->elements)
+        s->elements = at;
+        if (at > t->elements && take_rows(w, t, at, err) != FR_OK)
+            return err->rc;
+        if (at < t->elements)
             return fr_fail(err, FR_CORRUPT, "%s lacks %s from element %lld on", w->dir, t->name,
                            (long long)at);
         used += s->n;
@@ -340,7 +391,9 @@ static enum fr_rc list_sources(struct writing *w, struct fr_err *err)
         else if (tr_st_find(w->st, w->pieces[i].name) == NULL)
             return fr_fail(err, FR_CORRUPT, "%s has %s, which %s lacks", w->dir, w->pieces[i].name,
                            w->done->model_dir);
-    return used == w->npieces ? FR_OK : fr_fail(err, FR_CORRUPT, "%s has a tensor twice", w->dir);
+    if (used != w->npieces)
+        return fr_fail(err, FR_CORRUPT, "%s has a tensor twice", w->dir);
+    return check_rows(w, err);
 }
 
 static enum fr_rc fill(void *arg, const struct tr_st_item *item, int64_t at, void *dst, size_t n,
@@ -379,6 +432,8 @@ static bool set_trained(void *self, struct tr_st_item *item)
 
     if (p == NULL)
         return false;
+    if (is_end(w, item->name) && w->rows > 0)
+        item->shape[0] = w->rows;
     item->fill = fill;
     item->arg = p->source;
     return true;
@@ -409,6 +464,8 @@ static enum fr_rc write_folder(struct writing *w, struct fr_err *err)
         rc = tr_copy_companions(w->done->model_dir, temp, err);
     if (rc == FR_OK)
         rc = tr_export_model_type(temp, w->type, err);
+    if (rc == FR_OK && w->rows > 0)
+        rc = tr_export_config(temp, "vocab_size", json_integer(w->rows), err);
     if (rc == FR_OK)
         rc = tr_export_model_move(temp, w->done->out_dir, err);
     if (rc != FR_OK)

@@ -92,15 +92,18 @@ bool tr_run_saves_model(const struct tr_run *r)
     return !r->trained.all || r->ds.stage < 3 || r->ds.gather_16bit_on_save;
 }
 
-/* What is trained is saved in some form, and the best model as such. */
+/* What is trained is saved in some form, and the best model as such. Rows of --resize_vocab are in
+ * states where all weights train. */
 static enum fr_rc check_saved(const struct tr_run *r, struct fr_err *err)
 {
     const char *flag = r->args->no_resume_state          ? "no_resume_state"
                        : r->args->load_best_model_at_end ? "load_best_model_at_end"
                                                          : "resize_vocab";
 
+    bool rows = r->rows_before > 0 && r->trained.freeze;
+
     if (tr_run_saves_model(r) ||
-        (!r->args->no_resume_state && !r->args->load_best_model_at_end && r->rows_before == 0))
+        (!r->args->no_resume_state && !r->args->load_best_model_at_end && !rows))
         return FR_OK;
     return fr_fail(
         err, FR_USAGE,
