@@ -1,5 +1,5 @@
 /*
- * gather-adapters: the engine has moved the files of an adapter to this node (engine/run/fetch.c),
+ * gather-adapters: the engine has moved the files of an adapter to this node (engine/run/gather.c),
  * or they are on it already, as those of a model must be. They are copied into the folder `to`,
  * hashed on the way, checked by `flowtrain inspect --verify`, and only then take the place of what
  * was there.

@@ -25,7 +25,8 @@
  *   blocked.c   tasks that wait for a secret
  *   request.c   the request to the node: argv, environment, limits, rendezvous
  *   attempt.c   events of the executor -> events of the scheduler; effects
- *   fetch.c     copies of its output, and files from node to node
+ *   fetch.c     copies of its output
+ *   gather.c    files from node to node
  */
 #ifndef FR_RUN_INSIDE_H
 #define FR_RUN_INSIDE_H
@@ -262,21 +263,6 @@ bool run_kept(const struct fr_run *run, const char *path); /* the copy is used, 
 bool run_copies(void *arg, const char *path, struct fr_manifest *out);
 
 /* ---- fetch.c ---- */
-struct run_gather {         /* files that a task takes from another node; n 0: none */
-    struct fr_arena *arena; /* for all below */
-    uint32_t source;
-    const char *from;           /* folder there */
-    const char **names;         /* below it */
-    struct fr_ship_file *files; /* once here: in the spool */
-    size_t n, have;
-    uint64_t max_bytes; /* still allowed, so that a node cannot fill this machine's disk */
-    char *spool;
-};
-/* If the task of inst takes files: fills g (n > 0) and removes those keys from with. */
-enum fr_rc run_gather_plan(struct fr_run *run, const struct run_attempt *at, json_t *with,
-                           struct run_gather *g, struct fr_err *err);
-void run_gather_remove(struct fr_run *run, const struct run_gather *g); /* its files in the spool */
-
 /* Sets at->log.size from the copy; opens a copy that is not empty. */
 enum fr_rc run_log_look(struct fr_run *run, struct run_attempt *at, struct fr_err *err);
 void run_log_take(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev);

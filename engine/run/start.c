@@ -3,6 +3,7 @@
  * then all its files and programs are put into the node's store, then the request goes out. An
  * engine that dies meanwhile leaves nothing but an attempt that the node does not know.
  */
+#include "engine/run/gather.h"
 #include "engine/run/inside.h"
 
 #include <string.h>
@@ -354,12 +355,12 @@ static enum fr_rc send(struct fr_run *run, struct run_attempt *at, struct run_st
 static void step(struct fr_run *run, struct run_attempt *at)
 {
     struct run_start *s = at->start;
+    const char *name = run_gather_next(&s->gather);
     struct fr_err err;
     enum fr_rc rc = FR_OK;
     uint64_t ref;
 
-    if (s->gather.have < s->gather.n) {
-        const char *name = s->gather.names[s->gather.have];
+    if (name != NULL) {
         char *path = fr_arena_fmt(&s->arena, "%s/%s", s->gather.from, name);
         char *local = fr_arena_fmt(&s->arena, "%s/%s", s->gather.spool, name);
 
@@ -412,10 +413,16 @@ static enum fr_rc got_file(struct run_attempt *at, const struct fr_exec_event *e
 
 void run_start_answer(struct fr_run *run, struct run_attempt *at, const struct fr_exec_event *ev)
 {
+    struct run_gather *g = &at->start->gather;
     struct fr_err err = ev->err;
     enum fr_rc rc = FR_OK;
 
-    if (ev->kind == FR_EXEC_FAILED) {
+    if (run_gather_next(g) != NULL &&
+        run_gather_looks(run, g, ev->kind == FR_EXEC_GET_DONE, &err)) {
+        step(run, at);
+        return;
+    }
+    if (ev->kind == FR_EXEC_FAILED || g->lacks.rc != FR_OK) {
         run_start_failed(run, at, &err);
         return;
     }

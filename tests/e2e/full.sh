@@ -76,7 +76,7 @@ check "the same model, but for a byte in a hundred: $others of $size" test $((ot
 # Files that are not what they should be.
 gather() { # input…
     {
-        printf '%s\n' "name: gather" "nodes: src/examples/clusters/local-3.yaml" "tasks:" "  gather:" "    uses: gather-adapters" "    with:"
+        printf '%s\n' "name: gather" "nodes: src/examples/clusters/local-3.yaml" "tasks:" "  gather:" "    uses: gather-adapters" ${on:+"    on: $on"} "    with:"
         printf '      %s\n' "from: output-llama-full" "to: gathered" "$@"
     } > gather.yaml
     start gather.yaml
@@ -85,6 +85,20 @@ gather() { # input…
 gather
 same "an adapter where a model is" $? 1
 has "what helps" out "but a whole model: gather it by \`what: model\`"
+on=n2 gather "node: n1"
+same "an adapter of another node where a model is" $? 1
+has "what helps there" out "output-llama-full has no adapter_config.json but a whole model: gather it by \`what: model\` on that node (\`on: n1\`)"
+mv "$output/model.safetensors" whole.there
+: > "$output/model.safetensors.index.json"
+on=n2 gather "node: n1"
+has "what helps, of shards" out "but a whole model: gather it by \`what: model\` on that node"
+rm "$output/model.safetensors.index.json"
+on=n2 gather "node: n1"
+same "nothing of another node" $? 1
+has "what is not there" out "output-llama-full/adapter_config.json: No such file"
+check "nothing helps" bash -c "! grep -q 'whole model' out"
+mv whole.there "$output/model.safetensors"
+check "no file of it came" bash -c "! find $FLOWRUN_HOME/spool -type f | grep -q ."
 gather "what: model" "node: n2"
 same "a model of another node" $? 1
 has "where it is gathered" out "a model is gathered on the node that has it (\`on: n2\`)"
