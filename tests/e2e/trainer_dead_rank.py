@@ -94,6 +94,38 @@ def rendezvous():
     t.has("the head tells whom it refused", head.text(), "refused a connection: it belongs to another run")
 
 
+def asked_to_stop():
+    """Before all ranks are there: a request to stop ends those that wait, and they say for whom they waited."""
+    def alone(rank, port, size=2):
+        run = t.Run(t.train_args("nobody-%d-%d" % (rank, size)), RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK="0",
+                    LOCAL_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+
+        def reads_signals():
+            with open("/proc/%d/status" % run.pid) as f:
+                return int(re.search(r"^SigBlk:\s*([0-9a-f]+)", f.read(), re.M)[1], 16) >> (signal.SIGTERM - 1) & 1
+        t.until("rank %d of %d reads its signals" % (rank, size), reads_signals)
+        return run
+
+    def stopped(what, run, sig, said):
+        run.process.send_signal(sig)
+        t.same(what + ": exit status", run.wait(), 3)
+        t.has(what + ": for whom it waited", run.text(), "stopped as asked, while %s awaited" % said)
+
+    port = t.free_port()
+    stopped("rank 0, SIGTERM", alone(0, port, 4), signal.SIGTERM, "ranks 1-3 of 4 were")
+    stopped("rank 1, SIGINT", alone(1, port), signal.SIGINT, "rank 0 at 127.0.0.1 port %d was" % port)
+    with socket.create_server(("127.0.0.1", port)) as s:
+        run = alone(1, port, 3)
+        with s.accept()[0] as head:
+            t.check("rank 1 says hello", len(head.recv(1)) == 1)
+            stopped("rank 1, with rank 0", run, signal.SIGTERM, "other ranks were")
+    run = t.launch("nobody", 1, port=port, nodes=2, node=0)
+    t.until("its rank listens", lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0)
+    run.process.send_signal(signal.SIGINT)
+    t.same("a launcher: exit status", run.wait(), 3)
+    t.check("a launcher: no rank is killed", "signal 9" not in run.text(), run.text())
+
+
 def unlike():
     """Nodes with other flags or files are told so before the first step."""
     port = t.free_port()
@@ -142,6 +174,7 @@ def main():
     ended()
     silent()
     rendezvous()
+    asked_to_stop()
     unlike()
     other_files()
     t.finish()

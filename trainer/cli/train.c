@@ -16,7 +16,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* SIGTERM and SIGINT are read at step boundaries; blocked before any thread exists. */
+/* SIGTERM and SIGINT are read at step boundaries and while other ranks are awaited; blocked before
+ * any thread exists. */
 static int stop_requests(void)
 {
     sigset_t set;
@@ -37,6 +38,7 @@ static enum fr_rc train_with(const struct tr_args *a, struct tr_comm_opts *o, st
 
     o->timeout_ms = a->ddp_timeout * 1000;
     o->allow_slow_links = a->allow_slow_links;
+    o->stop_fd = &env.stop_fd;
     rc = tr_ranks_join(&ranks, o, err);
     env.be = ranks.be;
     env.comm = ranks.comm;

@@ -145,6 +145,7 @@ struct tr_comm_opts {
     int *local_socks;   /* owns: local_size connected sockets made by the launcher, one to each
                            local rank, -1 for this one; NULL: tcp between local ranks too */
     int64_t join_ms;    /* time limit of the rendezvous */
+    const int *stop_fd; /* readable: the rendezvous ends with FR_STOPPED; NULL: none */
     int64_t timeout_ms; /* --ddp_timeout */
     int exit_code;      /* of a process that does not react to an abort within seconds */
     bool check;         /* compare a hash before each collective */

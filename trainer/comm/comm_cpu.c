@@ -416,6 +416,7 @@ enum fr_rc tr_comm_cpu(struct tr_backend *be, const struct tr_comm_opts *o, stru
                                      .data_port = port,
                                      .job = o->job,
                                      .join_ms = o->join_ms,
+                                     .stop_fd = o->stop_fd,
                                      .timeout_ms = o->timeout_ms,
                                      .exit_code = o->exit_code};
         rc = tr_control_join(&co, &c->control, err);

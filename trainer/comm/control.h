@@ -34,6 +34,7 @@ struct tr_control_opts {
     int data_port;      /* port of this rank for data connections */
     uint64_t job;       /* hash that all ranks must share */
     int64_t join_ms;    /* time limit of the rendezvous */
+    const int *stop_fd; /* readable: the rendezvous ends with FR_STOPPED; NULL: none */
     int64_t timeout_ms; /* --ddp_timeout */
     int exit_code;      /* of a process whose main thread does not react to an abort in time */
 };

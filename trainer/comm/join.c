@@ -12,7 +12,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { VERSION = 2, HELLO_MS = 10000, TRY_MS = 2000, REPORT_MS = 10000 };
+enum {
+    VERSION = 2,
+    HELLO_MS = 10000,
+    TRY_MS = 2000,
+    REPORT_MS = 10000,
+    FIRST_MS = 50,
+    TABLE_MS = 1000
+};
 
 void tr_tune_socket(int fd)
 {
@@ -84,32 +91,67 @@ static int connect_once(const struct addrinfo *a, int64_t deadline_ms)
     return fd;
 }
 
-enum fr_rc tr_connect(const char *host, int port, int64_t deadline_ms, int *fd, struct fr_err *err)
+struct unreached { /* why there is no connection */
+    int resolved;  /* of getaddrinfo */
+    int no;        /* errno of the last address */
+};
+
+/* One try at each address of host. */
+static bool reach(const char *host, int port, int64_t deadline_ms, int *fd, struct unreached *why)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC}, *list = NULL;
     char service[16];
-    int e = 0, pause = 50;
 
     *fd = -1;
-    snprintf(service, sizeof(service), "%d", port);
-    for (;;) {
-        int g = getaddrinfo(host, service, &hints, &list);
-        for (struct addrinfo *a = list; g == 0 && a != NULL && *fd < 0; a = a->ai_next) {
-            *fd = connect_once(a, deadline_ms);
-            e = *fd < 0 ? errno : 0;
-        }
-        if (g == 0)
-            freeaddrinfo(list);
-        if (*fd >= 0)
-            return FR_OK;
-        if (fr_sys.mono_ms() >= deadline_ms)
-            return g != 0
-                       ? fr_fail(err, FR_TIMEOUT, "cannot resolve '%s': %s", host, gai_strerror(g))
-                       : fr_fail(err, FR_TIMEOUT, "cannot connect to %s port %d: %s", host, port,
-                                 strerror(e));
-        fr_sys.poll(NULL, 0, pause);
-        pause = pause < 1000 ? 2 * pause : 1000;
+    (void)snprintf(service, sizeof(service), "%d", port);
+    *why = (struct unreached){.resolved = getaddrinfo(host, service, &hints, &list)};
+    if (why->resolved != 0)
+        return false;
+    for (struct addrinfo *a = list; a != NULL && *fd < 0; a = a->ai_next) {
+        *fd = connect_once(a, deadline_ms);
+        why->no = *fd < 0 ? errno : 0;
     }
+    freeaddrinfo(list);
+    return *fd >= 0;
+}
+
+static enum fr_rc not_reached(const char *host, int port, const struct unreached *why,
+                              struct fr_err *err)
+{
+    return why->resolved != 0 ? fr_fail(err, FR_TIMEOUT, "cannot resolve '%s': %s", host,
+                                        gai_strerror(why->resolved))
+                              : fr_fail(err, FR_TIMEOUT, "cannot connect to %s port %d: %s", host,
+                                        port, strerror(why->no));
+}
+
+static int longer(int pause_ms)
+{
+    return pause_ms < 1000 ? 2 * pause_ms : 1000;
+}
+
+enum fr_rc tr_connect(const char *host, int port, int64_t deadline_ms, int *fd, struct fr_err *err)
+{
+    struct unreached why;
+
+    for (int pause = FIRST_MS; !reach(host, port, deadline_ms, fd, &why); pause = longer(pause)) {
+        if (fr_sys.mono_ms() >= deadline_ms)
+            return not_reached(host, port, &why, err);
+        fr_sys.poll(NULL, 0, pause);
+    }
+    return FR_OK;
+}
+
+enum waited { NOTHING, READABLE, STOP };
+
+/* Until fd (-1: none) is readable or a request to stop comes, for wait_ms at most. */
+static enum waited await(const struct tr_control_opts *o, int fd, int wait_ms)
+{
+    struct pollfd p[] = {{.fd = fd, .events = POLLIN},
+                         {.fd = o->stop_fd != NULL ? *o->stop_fd : -1, .events = POLLIN}};
+
+    if (fr_sys.poll(p, 2, wait_ms) <= 0)
+        return NOTHING;
+    return p[1].revents != 0 ? STOP : p[0].revents != 0 ? READABLE : NOTHING;
 }
 
 /* Converts an address to IPv6 (IPv4 mapped). */
@@ -259,10 +301,14 @@ static enum fr_rc gather_ranks(const struct tr_control_opts *o, int *fds, struct
     if (rc != FR_OK)
         return rc;
     while (rc == FR_OK && joined(o, fds) < o->size) {
-        struct pollfd p = {.fd = listener, .events = POLLIN};
         int64_t now = fr_sys.mono_ms();
         struct fr_buf who = {0};
-        if (fr_sys.poll(&p, 1, 500) > 0) {
+        enum waited w = await(o, listener, 500);
+        if (w == STOP) {
+            missing_ranks(o, fds, &who);
+            rc = fr_fail(err, FR_STOPPED, "stopped as asked, while ranks %s of %d were awaited",
+                         who.p, o->size);
+        } else if (w == READABLE) {
             int fd = fr_sys.accept(listener);
             if (fd >= 0)
                 greet(o, fd, fds, peers);
@@ -274,8 +320,8 @@ static enum fr_rc gather_ranks(const struct tr_control_opts *o, int *fds, struct
                              who.p, o->size, o->port, (long long)(o->join_ms / 1000));
             else
                 fr_log(FR_LOG_INFO, "rendezvous", "waiting for ranks %s of %d", who.p, o->size);
-            fr_buf_finish(&who);
         }
+        fr_buf_finish(&who);
     }
     close(listener);
     return rc;
@@ -295,6 +341,41 @@ static enum fr_rc send_table(const struct tr_control_opts *o, const int *fds,
     return rc;
 }
 
+static enum fr_rc connect_rank0(const struct tr_control_opts *o, int64_t deadline_ms, int *fd,
+                                struct fr_err *err)
+{
+    struct unreached why;
+    int64_t said = fr_sys.mono_ms();
+
+    for (int p = FIRST_MS; !reach(o->addr, o->port, deadline_ms, fd, &why); p = longer(p)) {
+        int64_t now = fr_sys.mono_ms();
+        if (now >= deadline_ms)
+            return not_reached(o->addr, o->port, &why, err);
+        if (now - said > REPORT_MS) {
+            said = now;
+            fr_log(FR_LOG_INFO, "rendezvous", "rank %d waits for rank 0 at %s port %d", o->rank,
+                   o->addr, o->port);
+        }
+        if (await(o, -1, p) == STOP)
+            return fr_fail(err, FR_STOPPED,
+                           "stopped as asked, while rank 0 at %s port %d was awaited", o->addr,
+                           o->port);
+    }
+    return FR_OK;
+}
+
+/* Until rank 0 answers. */
+static enum fr_rc await_table(const struct tr_control_opts *o, int fd, int64_t deadline_ms,
+                              struct fr_err *err)
+{
+    enum waited w = NOTHING;
+
+    while (w == NOTHING && fr_sys.mono_ms() < deadline_ms)
+        w = await(o, fd, TABLE_MS);
+    return w == STOP ? fr_fail(err, FR_STOPPED, "stopped as asked, while other ranks were awaited")
+                     : FR_OK;
+}
+
 static enum fr_rc find_rank0(const struct tr_control_opts *o, int *fds, struct tr_peer *peers,
                              struct fr_err *err)
 {
@@ -303,13 +384,17 @@ static enum fr_rc find_rank0(const struct tr_control_opts *o, int *fds, struct t
     struct fr_buf in = {0}, out = {0};
     struct fr_str p;
     struct tr_hello h;
-    enum fr_rc rc = tr_connect(o->addr, o->port, deadline, &fds[0], err);
+    enum fr_rc rc = connect_rank0(o, deadline, &fds[0], err);
 
     if (rc != FR_OK)
-        return fr_while(err, "rank %d looks for rank 0", o->rank);
+        return rc == FR_STOPPED ? rc : fr_while(err, "rank %d looks for rank 0", o->rank);
     hello_of(o, &h);
     tr_frame_add(&out, TR_FRAME_HELLO, &h, sizeof(h));
-    if (!tr_frame_send(fds[0], &out, deadline) || !tr_frame_recv(fds[0], &in, &type, &p, deadline))
+    if (tr_frame_send(fds[0], &out, deadline))
+        rc = await_table(o, fds[0], deadline, err);
+    if (rc != FR_OK)
+        goto out;
+    if (!tr_frame_recv(fds[0], &in, &type, &p, deadline))
         rc = fr_fail(err, FR_PEER, "rank 0 at %s port %d left during the rendezvous", o->addr,
                      o->port);
     else if (type == TR_FRAME_REFUSE)
@@ -321,6 +406,7 @@ static enum fr_rc find_rank0(const struct tr_control_opts *o, int *fds, struct t
         memcpy(peers, p.p, p.n);
         peer_address(fds[0], ntohs(peers[0].data.sin6_port), &peers[0].data);
     }
+out:
     fr_buf_finish(&in);
     fr_buf_finish(&out);
     return rc;
