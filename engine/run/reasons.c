@@ -66,8 +66,7 @@ static const char *why_cause(struct fr_run *run, const struct fr_row *row)
 const char *run_why(struct fr_run *run, const struct fr_row *row)
 {
     const struct run_inst *in = &run->insts[row->inst];
-    bool unstarted = row->cause == FR_CAUSE_START_FAILED || row->cause == FR_CAUSE_UNREACHABLE ||
-                     row->cause == FR_CAUSE_EXPRESSION;
+    bool unstarted = fr_cause_unstarted(row->cause);
     bool ours =
         fr_id_eq(in->row.id, row->attempt) && row->attempt_no > 0 && in->row.cause == row->cause;
     const char *base, *own = ours ? in->row.reason : ""; /* an older end has its own */

@@ -89,8 +89,7 @@ static inline bool fr_row_booked(const struct fr_row *row)
 static inline uint32_t fr_row_began(const struct fr_row *row)
 {
     bool never = row->attempt_state == FR_ST_CANCELLED &&
-                 (row->cause == FR_CAUSE_NONE || row->cause == FR_CAUSE_START_FAILED ||
-                  row->cause == FR_CAUSE_UNREACHABLE || row->cause == FR_CAUSE_EXPRESSION);
+                 (row->cause == FR_CAUSE_NONE || fr_cause_unstarted(row->cause));
 
     return row->attempt_no > 0 && (never || fr_row_booked(row)) ? row->attempt_no - 1
                                                                 : row->attempt_no;
@@ -143,8 +142,8 @@ struct fr_event {
     enum fr_event_kind kind;
     uint32_t inst, node, task;
     struct fr_id attempt, other;
-    enum fr_cause cause; /* ENDED: EXIT, SIGNAL, TIMEOUT, OOM, START_FAILED, LOST, NODE_LOST (its
-                          * lease ended), STOPPED (by our stop; the cause recorded is the stop's) */
+    enum fr_cause cause; /* ENDED. NODE_LOST: its lease ended. STOPPED: by our stop, whose cause is
+                          * recorded */
     int code;
     bool proven, no_retry;       /* no_retry: ENDED: a built-in task refused its `with` */
     bool value, failed, unready; /* unready: PREPARED: another one follows, once it waits for go */

@@ -10,7 +10,8 @@ static const char *const transport_choices[] = {"auto", "libssh2", "openssh", NU
 #define IN_TASK ALLOW_RUN | ALLOW_OUTPUTS
 
 /* ", not oom": of each cause that may be listed and is not by default. */
-#define UNLISTED(name, word, end, ran, retryable, preset, ...) UNLISTED_##retryable##_##preset(word)
+#define UNLISTED(name, word, end, phase, retryable, preset, ...)                                   \
+    UNLISTED_##retryable##_##preset(word)
 #define UNLISTED_true_false(word) ", not " word
 #define UNLISTED_true_true(word)
 #define UNLISTED_false_false(word)

@@ -46,7 +46,7 @@ def states(words):
 
 def causes(words):
     """{name: what it means} of each line of FR_CAUSES."""
-    return dict(rows_of(words + "/causes.h", "FR_CAUSES", r"\w+, \"(\w+)\", \d+, (?:true|false), (?:true|false), (?:true|false), \"([^\"]*)\", \"[^\"]*\""))
+    return dict(rows_of(words + "/causes.h", "FR_CAUSES", r"\w+, \"(\w+)\", \d+, \w+, (?:true|false), (?:true|false), \"([^\"]*)\", \"[^\"]*\""))
 
 
 def packed_json(table):

@@ -3,11 +3,12 @@
 static const struct {
     const char *meaning, *reason;
     uint32_t end;
-    bool ran, retryable, preset;
+    enum fr_cause_phase phase;
+    bool retryable, preset;
 } causes[] = {
-#define ROW(name, word, end, ran, retryable, preset, meaning, reason)                              \
-    {meaning, reason, end, ran, retryable, preset},
-    {"", "", 0, false, false, false}, FR_CAUSES(ROW)
+#define ROW(name, word, end, phase, retryable, preset, meaning, reason)                            \
+    {meaning, reason, end, FR_PHASE_##phase, retryable, preset},
+    {"", "", 0, FR_PHASE_CUT, false, false}, FR_CAUSES(ROW)
 #undef ROW
 };
 
@@ -30,7 +31,12 @@ bool fr_cause_parse(struct fr_str s, enum fr_cause *out)
 
 bool fr_cause_ran(enum fr_cause cause)
 {
-    return cause < FR_CAUSE_N && causes[cause].ran;
+    return cause < FR_CAUSE_N && causes[cause].phase == FR_PHASE_RAN;
+}
+
+bool fr_cause_unstarted(enum fr_cause cause)
+{
+    return cause < FR_CAUSE_N && causes[cause].phase == FR_PHASE_UNSTARTED;
 }
 
 bool fr_cause_retryable(enum fr_cause cause)

@@ -476,6 +476,18 @@ static void test_began(void)
           .attempt_state = FR_ST_CANCELLED,
           .cause = FR_CAUSE_STOPPED},
          1},
+        {"booked, and its node is not usable any more",
+         {.state = FR_ST_FAILED,
+          .attempt_no = 2,
+          .attempt_state = FR_ST_CANCELLED,
+          .cause = FR_CAUSE_START_FAILED},
+         1},
+        {"booked, and its node went away",
+         {.state = FR_ST_FAILED,
+          .attempt_no = 1,
+          .attempt_state = FR_ST_CANCELLED,
+          .cause = FR_CAUSE_UNREACHABLE},
+         0},
         {"running", {.state = FR_ST_RUNNING, .attempt_no = 1, .live = true}, 1},
     };
 

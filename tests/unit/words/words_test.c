@@ -81,9 +81,12 @@ static void test_causes(void)
                   c != FR_CAUSE_GANG_PEER && c != FR_CAUSE_STOPPED && c != FR_CAUSE_EXPRESSION);
         CHECK_INT(fr_cause_ran(c), c == FR_CAUSE_EXIT || c == FR_CAUSE_SIGNAL ||
                                        c == FR_CAUSE_TIMEOUT || c == FR_CAUSE_OOM);
+        CHECK_INT(fr_cause_unstarted(c), c == FR_CAUSE_START_FAILED || c == FR_CAUSE_UNREACHABLE ||
+                                             c == FR_CAUSE_EXPRESSION);
         CHECK_INT(fr_causes_preset() >> i & 1, fr_cause_retryable(c) && c != FR_CAUSE_OOM);
     }
     CHECK(!fr_cause_retryable(FR_CAUSE_NONE) && !fr_cause_retryable(FR_CAUSE_N));
+    CHECK(!fr_cause_unstarted(FR_CAUSE_NONE) && !fr_cause_unstarted(FR_CAUSE_N));
 }
 
 /* Each value of an enum has a word of its own, and no other word has one. */
