@@ -197,8 +197,8 @@ static void put_nodes(const struct scenario *c, struct fr_buf *b)
     for (int n = 1; n <= 3; n++)
         fr_buf_fmt(b, "  - {name: n%d, executor: local, slots: %d}\n", n, c->slots[n]);
     fr_buf_fmt(b, "  - {name: home, executor: local, slots: %d}\n", c->slots[0]);
-    fr_buf_text(b, "defaults: {timeout: 1h, retry: {times: 60, delay: 300ms, on: [signal, timeout, "
-                   "node_lost, lost, start_failed, exit]}}\ntasks:\n");
+    fr_buf_text(b, "defaults: {timeout: 1h, retry: {times: 60, delay: 300ms, on: [" WORLD_FAULTS
+                   ", exit]}}\ntasks:\n");
 }
 
 static void put_task(const struct pipe *p, char letter, int i, struct fr_buf *b)

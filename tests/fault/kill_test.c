@@ -49,8 +49,7 @@ enum { FIRST_KILLS = 6, SECOND_KILLS = 160, FIRST_TIMES = 1000, AGAIN_STRIDE = 2
 
 static const char head[] =
     "name: recorded\n" NODES "max_parallel: 12\n"
-    "defaults: {timeout: 1h, retry: {times: 3, delay: 300ms, on: [signal, timeout, node_lost, "
-    "lost, start_failed, exit]}}\n"
+    "defaults: {timeout: 1h, retry: {times: 3, delay: 300ms, on: [" WORLD_FAULTS ", exit]}}\n"
     "tasks:\n"
     "  flaky1: {on: n1, argv: [sim, \"60\", \"3\", once]}\n"
     "  flaky2: {on: n2, needs: [flaky1], argv: [sim, \"60\", \"4\", once]}\n"
@@ -68,8 +67,8 @@ static const char head[] =
 
 /* Run 2 and 3. */
 static const char others[] =
-    "name: others\n" NODES
-    "defaults: {retry: {times: 3, delay: 300ms, on: [signal, lost, start_failed, exit]}}\n"
+    "name: others\n" NODES "defaults: {retry: {times: 3, delay: 300ms, on: [" WORLD_FAULTS
+    ", exit]}}\n"
     "tasks:\n"
     "  o1: {on: n1, argv: [sim, \"70\", \"0\", out], outputs: [v]}\n"
     "  o2: {on: n2, needs: [o1], env: {IN: \"${{ tasks.o1.outputs.v }}\"}, argv: [sim, \"90\", "

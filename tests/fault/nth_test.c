@@ -32,8 +32,7 @@ static const uint64_t strides[KINDS] = {197, 13, 11, 5, 37, 29, 421};
 static const char pipeline[] =
     "name: nth\n"
     "nodes: [{name: n1, executor: local}, {name: n2, executor: local}]\n"
-    "defaults: {timeout: 1h, retry: {times: 20, delay: 300ms, on: [signal, lost, start_failed, "
-    "exit]}}\n"
+    "defaults: {timeout: 1h, retry: {times: 20, delay: 300ms, on: [" WORLD_FAULTS ", exit]}}\n"
     "tasks:\n"
     "  a: {on: n1, argv: [sim, \"60\", \"0\", out], outputs: [v]}\n"
     "  b: {on: n1, needs: [a], env: {IN: \"${{ tasks.a.outputs.v }}\"}, argv: [sim, \"40\", \"0\", "

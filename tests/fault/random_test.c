@@ -178,8 +178,8 @@ static void put_pipeline(const struct scenario *c, struct fr_buf *b)
                "name: random\nmax_parallel: %d\nnodes:\n"
                "  - {name: n1, executor: local}\n  - {name: n2, executor: local}\n"
                "  - {name: n3, executor: local}\n"
-               "defaults: {timeout: 1h, retry: {times: 60, delay: 300ms, on: [signal, timeout, "
-               "node_lost, lost, start_failed, exit]}}\ntasks:\n",
+               "defaults: {timeout: 1h, retry: {times: 60, delay: 300ms, on: [" WORLD_FAULTS
+               ", exit]}}\ntasks:\n",
                c->parallel);
     for (int i = 0; i < TASKS_MAX; i++)
         if (c->tasks[i].there)

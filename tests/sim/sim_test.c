@@ -17,8 +17,7 @@ enum { SEEDS = 150, FAULTS_MAX = 10 };
 
 /* Behind the name and the nodes, whose slots are few when runs share them. */
 static const char tasks[] =
-    "defaults: {timeout: 1h, retry: {times: 60, delay: 500ms, on: [signal, timeout, node_lost, "
-    "lost, start_failed, exit]}}\n"
+    "defaults: {timeout: 1h, retry: {times: 60, delay: 500ms, on: [" WORLD_FAULTS ", exit]}}\n"
     "tasks:\n"
     "  prep: {on: n1, argv: [sim, \"200\", \"0\"]}\n"
     "  fetch: {on: all, needs: [prep], argv: [sim, \"400\", \"0\"]}\n"

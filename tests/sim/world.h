@@ -33,6 +33,10 @@
 
 #include <sqlite3.h>
 
+/* For retry.on: the causes of attempts that a fault of a node, a link or flowrun ends. A task that
+ * lists them gets through any fault. */
+#define WORLD_FAULTS "signal, timeout, node_lost, lost, start_failed"
+
 enum {
     WORLD_RECORDS = 1024,
     WORLD_TASKS = 96,
