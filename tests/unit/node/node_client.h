@@ -49,7 +49,7 @@ struct client_args {
     bool no_credit;     /* none is granted at first */
 };
 
-/* Starts serve and says hello. */
+/* Starts serve and says hello. A home refuses an epoch below that of an earlier connection. */
 struct client client_begin(const struct client_args *args);
 struct client client_open(const char *home, const char *self, uint64_t epoch);
 /* Ends serve by end of input, or by SIGKILL; its exit status. */
