@@ -306,6 +306,16 @@ static enum fr_rc index_all(struct tr_tokenizer *t, struct fr_err *err)
     return rc;
 }
 
+/* The file that has the number of a token in added_tokens_decoder. */
+static const char *number_file(const struct tr_tok_files *f, const char *text, long number)
+{
+    const json_t *v = json_object_get(f->added, text);
+
+    return !f->legacy                                              ? "tokenizer_config.json"
+           : json_is_integer(v) && json_integer_value(v) == number ? "added_tokens.json"
+                                                                   : "tokenizer.json";
+}
+
 /* The first token whose number in its file is not the one of the order: so are all after it. */
 static void tell_number(struct tr_tokenizer *t, const struct tr_tok_files *f)
 {
@@ -320,12 +330,12 @@ static void tell_number(struct tr_tokenizer *t, const struct tr_tok_files *f)
             continue;
         (void)snprintf(what, sizeof(what), "number of %.64s and of what follows", text);
         (void)snprintf(value, sizeof(value), "%d", tr_tok_id(t, fr_str_of(text)));
-        tr_twice_add(&t->twice, &(struct tr_twice_row){.what = what,
-                                                       .from = "order of added tokens",
-                                                       .value = value,
-                                                       .over = f->legacy ? "tokenizer.json"
-                                                                         : "tokenizer_config.json",
-                                                       .other = key});
+        tr_twice_add(&t->twice,
+                     &(struct tr_twice_row){.what = what,
+                                            .from = "order of added tokens",
+                                            .value = value,
+                                            .over = number_file(f, text, strtol(key, NULL, 10)),
+                                            .other = key});
         return;
     }
 }

@@ -178,6 +178,13 @@ static void notes(const char *dir)
                 "{}",
                 "said twice, number of <x> and of what follows: order of added tokens 423 is "
                 "taken, tokenizer_config.json 431 is passed over\n");
+    root = json_pack("{s:i}", "<new>", 900);
+    write_json(dir, files[3], root);
+    json_decref(root);
+    check_notes(dir, "{}", "{}",
+                "said twice, number of <new> and of what follows: order of added tokens 423 is "
+                "taken, added_tokens.json 900 is passed over\n");
+    write_json(dir, files[3], NULL);
     check_notes(dir, "{\"image_token\":\"<i>\"}", "{\"image_token\":\"<j>\"}",
                 "said twice, image_token: tokenizer_config.json \"<i>\" is taken, "
                 "special_tokens_map.json \"<j>\" is passed over\n");
