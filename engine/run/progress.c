@@ -226,6 +226,7 @@ void run_progress_drop(struct run_attempt *at)
 void run_late_begin(struct fr_run *run)
 {
     run->row.late_wall = run->spec->late_ms > 0 ? fr_sys.wall_ms() + run->spec->late_ms : 0;
+    run->late_waits = false;
 }
 
 /* When the run is late, in mono_ms; INT64_MAX: never, or it was reported. */
@@ -240,6 +241,10 @@ static int64_t look_late(struct fr_run *run, int64_t now)
         return now + left;
     if (fr_sched_in_doubt(run->sched, false))
         return now + LATE_LOOK_MS; /* a node that was just asked may say that it is over */
+    if (left < -LATE_LOOK_MS && !run->late_waits) {
+        run->late_waits = true; /* this process stood still, or just began */
+        return now + LATE_LOOK_MS;
+    }
     run->row.late_wall = 0;
     fr_show_duration(run->spec->late_ms, text);
     tell(run, NULL, "late", "it is not over after %s", text);

@@ -206,6 +206,7 @@ struct fr_run {
     int64_t lease_every_ms, lease_due_ms; /* 0: no task has a lease */
     int64_t log_due_ms;    /* a log could not be written: follow it again then; INT64_MAX: none */
     int64_t stall_due_ms;  /* a task may be stalled then, or the run late */
+    bool late_waits;       /* a look came long after the run was late: reports may lie unread */
     struct run_done *done; /* acknowledged since the last commit; fr_sys */
     size_t n_done, cap_done;
     int64_t held_ms;   /* since when decisions wait for their commit; 0: none waits */

@@ -50,6 +50,15 @@ static int64_t end_ago(const struct fr_run *run, const struct run_attempt *at,
     return node_ago(run, at, e->ended_ms);
 }
 
+/* A report may have been under way for long: this process stood still, or its machine slept. The
+ * command ended no later than its launch, which was reported before, and its duration say. */
+static int64_t end_of(const struct run_inst *in, int64_t ran, int64_t reported)
+{
+    int64_t end = in->launched_wall + ran;
+
+    return in->launched_wall > 0 && ran > 0 && end < reported ? end : reported;
+}
+
 int64_t run_times_ended(struct fr_run *run, const struct run_attempt *at, const struct fr_ended *e)
 {
     struct run_inst *in = &run->insts[at->inst];
@@ -57,7 +66,8 @@ int64_t run_times_ended(struct fr_run *run, const struct run_attempt *at, const 
 
     if (!fr_id_eq(in->row.id, at->id))
         return 0;
-    in->end_wall = between(in->row.started_wall + (ran > 0 ? ran : 0), now - ago, now);
+    in->end_wall =
+        between(in->row.started_wall + (ran > 0 ? ran : 0), end_of(in, ran, now - ago), now);
     return now - in->end_wall;
 }
 

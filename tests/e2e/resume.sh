@@ -108,4 +108,29 @@ run = json.load(open("status"))
 print(run["state"], run["tasks"][0]["ended_wall"] <= int(sys.argv[1]) and run["ended_wall"] <= int(sys.argv[1]))
 ' "$ended")" "succeeded True"
 check "no hook of a failure ran" test ! -e failed
+
+# flowrun stands still, as while its machine sleeps: the report of the end lies there unread. It is no
+# reason to say that the run is late, where flowrun stood still before it was.
+sed 's/^timeout:.*/&\nlate: 5s/' limit.yaml > late.yaml
+rm go
+start late.yaml
+pid=$!
+until_true 20 holds out "a@local running"
+kill -STOP "$pid"
+stood=$(clock)
+touch go
+until_true 20 none_of_tasks
+ended=$(clock)
+until_true 20 is_past $((stood + 7000))
+kill -CONT "$pid"
+wait "$pid"
+same "goes on where it stood" $? 0
+"$flowrun" status --json > status
+same "it ended when it did, not when that was read" "$(python3 -c '
+import json, sys
+run, ended, stood = json.load(open("status")), int(sys.argv[1]), int(sys.argv[2])
+said = "is not over after" in open("out").read()
+print(run["state"], max(run["tasks"][0]["ended_wall"], run["ended_wall"]) <= ended + 500,
+      stood < run["started_wall"] + 5000 and said)
+' "$ended" "$stood")" "succeeded True False"
 finish

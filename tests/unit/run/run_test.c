@@ -178,30 +178,53 @@ static int64_t mono_now(void)
 static const struct {
     const char *row;
     struct fr_ended e;
-    int64_t ago; /* want */
+    int64_t ago;      /* want */
+    int64_t launched; /* its launch, reported so long before; 0: it was not */
 } ends[] = {
-    {"it says nothing: now", {.launched_ms = 0}, 0},
+    {"it says nothing: now", {.launched_ms = 0}, 0, 0},
     {"by its boot clock",
      {.launched_boot_ms = 70, .ended_boot_ms = 3070, .sent_boot_ms = 9070},
-     6000},
+     6000,
+     0},
     {"which was before the machine began",
      {.launched_boot_ms = -9000, .ended_boot_ms = -6000, .sent_boot_ms = 70},
-     6070},
+     6070,
+     0},
     {"an older flownode: by the offset of its clock",
      {.launched_ms = 102000, .ended_ms = 103000},
-     2000},
+     2000,
+     0},
     {"no sooner than it began",
      {.launched_boot_ms = 70, .ended_boot_ms = 70, .sent_boot_ms = 90070},
-     20000},
+     20000,
+     0},
     {"… and as long as it ran",
      {.launched_boot_ms = 70, .ended_boot_ms = 3070, .sent_boot_ms = 90070},
-     17000},
-    {"not to come", {.ended_boot_ms = 9070, .sent_boot_ms = 70}, 0},
+     17000,
+     0},
+    {"a report that was under way for long: by its launch",
+     {.launched_boot_ms = 70, .ended_boot_ms = 3070, .sent_boot_ms = 3170},
+     7000,
+     10000},
+    {"… which was reported late itself",
+     {.launched_boot_ms = 70, .ended_boot_ms = 3070, .sent_boot_ms = 3170},
+     100,
+     2000},
+    {"… by an older flownode, whose clock stood still",
+     {.launched_ms = 103500, .ended_ms = 104900},
+     3600,
+     5000},
+    {"… of a command that took no time",
+     {.launched_boot_ms = 3070, .ended_boot_ms = 3070, .sent_boot_ms = 3170},
+     100,
+     10000},
+    {"not to come", {.ended_boot_ms = 9070, .sent_boot_ms = 70}, 0, 0},
     {"ran from the past",
      {.launched_boot_ms = 9070, .ended_boot_ms = 70, .sent_boot_ms = 170},
-     100},
-    {"no times", {.launched_ms = INT64_MIN, .ended_ms = INT64_MAX}, 0},
-    {"nor here", {.ended_boot_ms = INT64_MIN, .sent_boot_ms = INT64_MAX}, 0},
+     100,
+     0},
+    {"no times", {.launched_ms = INT64_MIN, .ended_ms = INT64_MAX}, 0, 0},
+    {"nor here", {.ended_boot_ms = INT64_MIN, .sent_boot_ms = INT64_MAX}, 0, 0},
 };
 
 /* Where an end stands that its node tells of, and what runs then. */
@@ -224,7 +247,8 @@ static void test_times(void)
         check_row(ends[i].row);
         in = (struct run_inst){.row = {.id = at->id, .started_wall = BEGAN},
                                .state = FR_ST_RUNNING,
-                               .started_wall = BEGAN};
+                               .started_wall = BEGAN,
+                               .launched_wall = ends[i].launched > 0 ? NOW - ends[i].launched : 0};
         CHECK_INT(run_times_ended(&run, at, &ends[i].e), ends[i].ago);
         CHECK_INT(run_times_of(&run, &row, NOW), NOW - ends[i].ago);
         run_times_put(&run, &row, NOW - ends[i].ago);
