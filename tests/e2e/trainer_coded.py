@@ -85,9 +85,6 @@ def refused():
             ("an optimizer block", dict(deepspeed=zero(2, optimizer={"type": "AdamW", "params": {"lr": "auto", "betas": "auto", "eps": "auto",
                                                                                                 "weight_decay": "auto"}})),
              "AdamW of the optimizer block has f32 states, --optim asks for 8-bit ones"),
-            ("a disk", dict(deepspeed=json.dumps(dict(full.STAGE, zero_optimization={
-                "stage": 2, "offload_optimizer": {"device": "nvme", "nvme_path": "disk", "pin_memory": True}}))),
-             "offload_optimizer to nvme has f32 states, --optim asks for 8-bit ones"),
             ("another optimizer", dict(optim="sgd"), "--optim sgd")):
         run = t.launch("refused", 1, **dict(dict(CODED, finetuning_type="full", model_name_or_path="llama", lora_rank=None, lora_alpha=None,
                                                  lora_dropout=None, lora_target=None), **flags))

@@ -3,17 +3,19 @@
 them in memory; states go between memory and files; disks that are too small, change bytes or cannot be used; what a
 killed job left.
 
-usage: trainer_nvme.py BUILD bits|states|disks|cuda     (cuda: the numbers alone, on the simulated GPU)
+usage: trainer_nvme.py BUILD bits|kinds|states|disks|cuda     (cuda: the numbers alone, on the simulated GPU)
 """
 import atexit
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 
 import trainer_lib as t
+from trainer_coded import states
 
 MICROS = 6
 MODEL = "/model.safetensors"
@@ -56,7 +58,8 @@ def flags(ranks, stage, place=None, tile=20000, **more):
                                                            "nvme_path": place})
     config = {"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "gradient_clipping": "auto",
               "bf16": {"enabled": "auto"}, "zero_optimization": zero}
-    config.update(more.pop("config", {}))
+    config.update(more.get("config", {}))
+    more.pop("config", None)
     return dict(FULL, **dict(dict(accumulation=MICROS // ranks, steps=3, save_steps=3, deepspeed=json.dumps(config)), **more))
 
 
@@ -113,22 +116,63 @@ def bits(disk):
         t.has("settings", text, want)
 
 
+CODED, MUON = dict(optim="adamw_8bit"), dict(use_muon=True)
+
+
+def block(params):
+    return dict(config={"optimizer": {"type": "Muon", "params": dict({"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"}, **params)}})
+
+
+def sizes(text):
+    """Of the rows of the table: bytes, to a tenth of their unit."""
+    units = {"B": 1, "KiB": 2**10, "MiB": 2**20}
+    return {name: float(n) * units[unit] for name, n, unit in re.findall(r">> +([a-z][a-zA-Z -]+?) +([\d.]+) (B|KiB|MiB)", text)}
+
+
+def others(disk):
+    """8-bit moments, and Muon by both doors: its matrices come whole from the disk, and have no second moments there."""
+    for what, kind, model, (ranks, stage, tile), part in (
+            ("8 bits", CODED, {}, (2, 3, 30000), (0.5, 0.75)), ("8 bits, tied", CODED, TIED, (3, 2, 5000), None),
+            ("Muon", MUON, {}, (2, 3, 30000), (0.66, 0.9)), ("Muon, tied", MUON, TIED, (3, 3, 5000), None),
+            ("Muon of the block", block({}), TIED, (1, 2, 20000), None)):
+        name = "%s, %d ranks, stage %d" % (what, ranks, stage)
+        more = dict(model, bf16=ranks != 3, **kind)
+        train(name, "ref", ranks, stage, **more)
+        text = train(name, "off", ranks, stage, disk, tile=tile, **more)
+        same(name, "off", "ref")
+        t.same(name + ": nothing is left", os.listdir(disk), [])
+        wrote = re.search(r"every step writes ([\d.]+) GB", text)
+        if part:  # of the masters and moments in f32, which are three times the sums of gradients
+            rows = sizes(text)
+            twice = 8 * sum(len(s["m"][1]) // 4 for s in states("off").values() if "v" not in s)  # masters and momenta of matrices
+            t.check(name + ": what a step writes", wrote and abs(float(wrote.group(1)) * 1e9 / ranks - rows["on the disk"] - twice / ranks) < 310000, (wrote, rows, twice))
+            t.check(name + ": bytes on the disk", part[0] < rows["on the disk"] / 3 / rows["gradients"] < part[1], rows)
+    for n, (kind, layouts) in enumerate(((CODED, ((2, 3, disk), (3, 1, "cpu"), (1, 2, disk))), (MUON, ((3, 2, None), (2, 3, disk), (1, 2, disk))))):
+        go_on("other-%d" % n, layouts, disk, **kind)
+
+
+def go_on(out, layouts, disk, **kind):
+    """Three runs of three steps end as one of nine with the last of these layouts."""
+    ref = out + "-ref"
+    train("uninterrupted", ref, *layouts[2][:2], bf16=True, steps=9, **kind)
+    for k, layout in enumerate(layouts):
+        more = dict(kind, resume_from_checkpoint="last") if k > 0 else kind
+        text = train("layout %d of %s" % (k, out), out, *layout, bf16=True, steps=3 * k + 3, tile=15000 + 10000 * k, **more)
+        if k > 0:
+            t.has("%s: goes on" % out, text, "Continuing training from global step %d" % (3 * k))
+    t.same(out + ": nothing is left", os.listdir(disk), [])
+    a, b = files(out), files(ref)
+    t.check(out + ": the model", a[MODEL] == b[MODEL])
+    part = [name for name in b if "/step-9/" in name]
+    t.check(out + ": masters and moments", part and all(a.get(name) == b[name] for name in part), part)
+
+
 def resumed(disk):
     """The optimizer in memory, on a disk, on the device: the same bits, whatever the ranks and stages; a state of a run that
     did no step since it began."""
     for n, layouts in enumerate((((1, 2, "cpu"), (1, 2, disk), (1, 2, None)), ((2, 3, disk), (3, 1, "cpu"), (1, 0, disk)),
                                  ((3, 2, None), (2, 3, disk), (2, 2, disk)))):
-        out, ref = "go-%d" % n, "go-ref-%d" % n
-        train("uninterrupted", ref, *layouts[2][:2], bf16=True, steps=9)
-        for k, layout in enumerate(layouts):
-            more = dict(resume_from_checkpoint="last") if k > 0 else {}
-            text = train("layout %d of %s" % (k, out), out, *layout, bf16=True, steps=3 * k + 3, tile=15000 + 10000 * k, **more)
-            if k > 0:
-                t.has("%s: goes on" % out, text, "Continuing training from global step %d" % (3 * k))
-        a, b = files(out), files(ref)
-        t.check(out + ": the model", a[MODEL] == b[MODEL])
-        part = [name for name in b if "/step-9/" in name]
-        t.check(out + ": masters and moments", part and all(a.get(name) == b[name] for name in part), part)
+        go_on("go-%d" % n, layouts, disk)
     train("masters", "m-ref", 2, 3, bf16=True, save_dtype="float32")
     train("masters", "m-off", 2, 3, disk, bf16=True, save_dtype="float32")
     same("masters are saved", "m-off", "m-ref")
@@ -259,6 +303,10 @@ def on_simulated_gpu(disk):
         text = train(what, "off", ranks, stage, disk, tile=tile, **dict(more, accumulation=2 // ranks))
         same(what, "off", "ref")
         t.has(what + ": in the table", text, "on the disk")
+    for what, kind in (("8 bits", CODED), ("Muon", MUON)):
+        for out, place in (("kind-ref", None), ("kind", disk)):
+            train(what, out, 2, 3, place, tile=9000, **dict(more, accumulation=1, **kind))
+        same("the simulated GPU, " + what, "kind", "kind-ref")
     shutil.rmtree("off/resume/step-2")
     train("the first step", "half", 2, 3, disk, tile=9000, **dict(more, accumulation=1, steps=1, save_steps=1))
     for what, place in (("device", None), ("disk", disk)):
@@ -274,9 +322,9 @@ def main():
         print("skipped: neither the build folder nor /var/tmp takes O_DIRECT")
         t.check("there is a build folder", os.path.isdir(sys.argv[1]))
         return t.finish()
-    if sys.argv[2] == "bits":
+    if sys.argv[2] in ("bits", "kinds"):
         t.same("the tied model is made", t.Run(["init", "--example", "tied", "--model", "llama"]).wait(), 0)
-    for part in {"bits": (bits,), "states": (resumed, skipped), "disks": (refused, changed, killed, small_disk),
+    for part in {"bits": (bits,), "kinds": (others,), "states": (resumed, skipped), "disks": (refused, changed, killed, small_disk),
                  "cuda": (on_simulated_gpu,)}[sys.argv[2]]:
         part(disk)
     t.finish()

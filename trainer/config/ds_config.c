@@ -268,11 +268,6 @@ static enum fr_rc check_coded(const struct tr_ds_read *r, struct fr_err *err)
                        "%s: AdamW of the optimizer block has f32 states, --optim asks for 8-bit "
                        "ones: leave the block out, the flags say the same, or leave out --optim",
                        r->name);
-    if (c->offload_optimizer == TR_OFFLOAD_NVME)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "%s: offload_optimizer to nvme has f32 states, --optim asks for 8-bit ones: "
-                       "set its device to cpu, where they take half, or leave out --optim",
-                       r->name);
     return FR_OK;
 }
 
@@ -296,11 +291,6 @@ static enum fr_rc check_muon(const struct tr_ds_read *r, struct fr_err *err)
                        "%s: scheduler gives all weights one rate, Muon has %g for matrices and %g "
                        "for others: leave the block scheduler out, the flags say the same",
                        r->name, c->muon_lr, c->adam_lr);
-    if (c->muon != TR_MUON_NONE && c->offload_optimizer == TR_OFFLOAD_NVME)
-        return fr_fail(err, FR_UNSUPPORTED,
-                       "%s: offload_optimizer to nvme is not done with Muon, whose matrices are "
-                       "whole: set its device to cpu",
-                       r->name);
     return FR_OK;
 }
 

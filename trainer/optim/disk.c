@@ -26,19 +26,21 @@ struct set {
 /* A read or write of some states of a set's tile. */
 struct request {
     int set;
-    unsigned states; /* bits */
+    unsigned states; /* bits: those that are not done */
     bool write;
-    int next; /* block: those of the first state, of the second, … */
+    int next; /* block of the first of these states */
 };
 
 struct tr_disk {
     struct tr_disk_opts o;
     struct disk_place place;
     struct tr_backend *be; /* borrows */
-    int64_t n, tile, tiles;
-    size_t stride;  /* bytes of a state of a whole tile */
-    int per_state;  /* blocks of a state of a whole tile */
-    uint64_t *sums; /* owns: of tile, state, block; 0: never written */
+    struct tr_disk_shape shape;
+    int64_t tile, tiles;
+    size_t most[TR_DISK_STATES]; /* bytes of a state of the tile that has most */
+    int per_state;               /* blocks of the largest */
+    size_t *begins;              /* owns: where each state of each tile begins; then the end */
+    uint64_t *sums;              /* owns: of tile, state, block; 0: never written */
     bool is_new;
     void *memory; /* owns, pinned */
     struct set sets[TR_DISK_SETS_MAX];
@@ -55,9 +57,9 @@ struct tr_disk {
     struct fr_err why; /* the first error */
 };
 
-static size_t whole_pages(int64_t elements)
+static size_t whole_pages(size_t bytes)
 {
-    return ((size_t)elements * sizeof(float) + PAGE - 1) / PAGE * PAGE;
+    return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
 /* ---- sizes ---- */
@@ -101,34 +103,61 @@ int64_t tr_disk_tile(const struct tr_disk *d, int64_t n)
     return tile > 0 ? (tile + PAGE_OF - 1) / PAGE_OF * PAGE_OF : PAGE_OF;
 }
 
-int64_t tr_disk_bytes(const struct tr_disk *d, int64_t n)
+/* Where states begin, if begins is not NULL, and the most of each. Returns the end. */
+static size_t lay_out(const struct tr_disk *d, const struct tr_disk_shape *s, size_t *begins,
+                      size_t most[TR_DISK_STATES])
 {
-    int64_t tile = tr_disk_tile(d, n);
+    int64_t tile = tr_disk_tile(d, s->n);
+    size_t end = 0;
 
-    return TR_DISK_STATES *
-           (n / tile * tile * (int64_t)sizeof(float) + (int64_t)whole_pages(n % tile));
+    memset(most, 0, TR_DISK_STATES * sizeof(*most));
+    for (int64_t at = 0; at < s->n; at += tile)
+        for (int i = 0; i < TR_DISK_STATES; i++) {
+            int64_t n = s->n - at < tile ? s->n - at : tile;
+            size_t bytes = whole_pages(s->bytes != NULL ? s->bytes(s->self, i, at, n)
+                                                        : (size_t)n * sizeof(float));
+
+            if (begins != NULL)
+                begins[at / tile * TR_DISK_STATES + i] = end;
+            end += bytes;
+            most[i] = bytes > most[i] ? bytes : most[i];
+        }
+    return end;
 }
 
-size_t tr_disk_pinned(const struct tr_disk *d, int64_t n)
+int64_t tr_disk_bytes(const struct tr_disk *d, const struct tr_disk_shape *s)
 {
-    return (size_t)d->o.sets * TR_DISK_STATES * whole_pages(tr_disk_tile(d, n)) + PAGE;
+    size_t most[TR_DISK_STATES];
+
+    return (int64_t)lay_out(d, s, NULL, most);
+}
+
+size_t tr_disk_pinned(const struct tr_disk *d, const struct tr_disk_shape *s)
+{
+    size_t most[TR_DISK_STATES], set = 0;
+
+    (void)lay_out(d, s, NULL, most);
+    for (int i = 0; i < TR_DISK_STATES; i++)
+        set += most[i];
+    return (size_t)d->o.sets * set + PAGE;
 }
 
 /* ---- blocks, on any thread ---- */
 
 static int64_t tile_elements(const struct tr_disk *d, int64_t k)
 {
-    int64_t left = d->n - k * d->tile;
+    int64_t left = d->shape.n - k * d->tile;
 
     return left < d->tile ? left : d->tile;
 }
 
 /* Blocks of a state of tile k. */
-static int blocks_of(const struct tr_disk *d, int64_t k)
+static int blocks_of(const struct tr_disk *d, int64_t k, int state)
 {
+    const size_t *begin = &d->begins[k * TR_DISK_STATES + state];
     size_t block = (size_t)d->o.block;
 
-    return (int)((whole_pages(tile_elements(d, k)) + block - 1) / block);
+    return (int)((begin[1] - begin[0] + block - 1) / block);
 }
 
 /* A change of one word changes the sum. */
@@ -160,14 +189,14 @@ struct block {
 static struct block block_of(const struct tr_disk *d, const struct request *r, int state, int i)
 {
     const struct set *s = &d->sets[r->set];
-    size_t bytes = whole_pages(tile_elements(d, s->tile)), from = (size_t)i * (size_t)d->o.block;
+    const size_t *begin = &d->begins[s->tile * TR_DISK_STATES + state];
+    size_t bytes = begin[1] - begin[0], from = (size_t)i * (size_t)d->o.block;
     size_t n = bytes - from < (size_t)d->o.block ? bytes - from : (size_t)d->o.block;
-    size_t begin = (size_t)s->tile * TR_DISK_STATES * d->stride + (size_t)state * bytes;
 
     return (struct block){
         .p = s->state[state] + from,
         .n = n,
-        .at = (off_t)(begin + from),
+        .at = (off_t)(begin[0] + from),
         .sum = &d->sums[(s->tile * TR_DISK_STATES + state) * d->per_state + i],
     };
 }
@@ -227,19 +256,20 @@ static enum fr_rc read_block(const struct tr_disk *d, const struct block *b, str
 static bool next_block(struct tr_disk *d, struct request *r, struct block *b)
 {
     struct request *all;
-    int per, count = 0, state = 0;
+    int state = 0;
 
     if (d->queued == 0)
         return false;
     all = &d->queue[d->first];
-    per = blocks_of(d, d->sets[all->set].tile);
     *r = *all;
-    for (int skip = r->next / per; (r->states >> state & 1) == 0 || skip-- > 0;)
+    while ((r->states >> state & 1) == 0)
         state++;
-    *b = block_of(d, r, state, r->next % per);
-    for (unsigned s = r->states; s != 0; s >>= 1)
-        count += (int)(s & 1);
-    if (++all->next == count * per) {
+    *b = block_of(d, r, state, r->next);
+    if (++all->next == blocks_of(d, d->sets[all->set].tile, state)) {
+        all->states &= ~(1U << state);
+        all->next = 0;
+    }
+    if (all->states == 0) {
         d->first = (d->first + 1) % TR_DISK_SETS_MAX;
         d->queued--;
     }
@@ -299,11 +329,19 @@ static enum fr_rc error_of(struct tr_disk *d, struct fr_err *err)
 /* Of a set that is not busy and has a tile: at most one request a set is queued. */
 static void ask(struct tr_disk *d, int set, unsigned states, bool write)
 {
-    int per = blocks_of(d, d->sets[set].tile);
+    struct set *s = &d->sets[set];
 
     pthread_mutex_lock(&d->lock);
-    for (unsigned s = states; s != 0; s >>= 1)
-        d->sets[set].blocks += s & 1 ? per : 0;
+    for (int i = 0; i < TR_DISK_STATES; i++) {
+        int blocks = (states >> i & 1) != 0 ? blocks_of(d, s->tile, i) : 0;
+
+        states &= blocks == 0 ? ~(1U << i) : ~0U;
+        s->blocks += blocks;
+    }
+    if (states == 0) { /* they are empty in this tile */
+        pthread_mutex_unlock(&d->lock);
+        return;
+    }
     d->queue[(d->first + d->queued++) % TR_DISK_SETS_MAX] =
         (struct request){.set = set, .states = states, .write = write};
     pthread_cond_broadcast(&d->asks);
@@ -312,24 +350,29 @@ static void ask(struct tr_disk *d, int set, unsigned states, bool write)
 
 enum fr_rc tr_disk_open(struct tr_disk *d, const struct tr_disk_file *f, struct fr_err *err)
 {
-    size_t sums;
+    size_t states, sums, most = 0;
 
-    d->n = f->n;
-    d->tile = tr_disk_tile(d, f->n);
-    d->tiles = (f->n + d->tile - 1) / d->tile;
-    d->stride = whole_pages(d->tile);
-    d->per_state = (int)((d->stride + (size_t)d->o.block - 1) / (size_t)d->o.block);
+    d->shape = f->shape;
+    d->tile = tr_disk_tile(d, f->shape.n);
+    d->tiles = (f->shape.n + d->tile - 1) / d->tile;
     d->is_new = true;
-    sums = (size_t)d->tiles * TR_DISK_STATES * (size_t)d->per_state * sizeof(*d->sums);
+    states = (size_t)d->tiles * TR_DISK_STATES;
+    if ((d->begins = fr_sys.alloc((states + 1) * sizeof(*d->begins))) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for %zu states of tiles", states);
+    d->begins[states] = lay_out(d, &d->shape, d->begins, d->most);
+    for (int i = 0; i < TR_DISK_STATES; i++)
+        most = d->most[i] > most ? d->most[i] : most;
+    d->per_state = (int)((most + (size_t)d->o.block - 1) / (size_t)d->o.block);
+    sums = states * (size_t)d->per_state * sizeof(*d->sums);
     if ((d->sums = fr_sys.alloc(sums + 1)) == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for %zu bytes of checksums", sums);
     memset(d->sums, 0, sums + 1);
-    return disk_place_open(&d->place, d->o.path, f, tr_disk_bytes(d, f->n), err);
+    return disk_place_open(&d->place, d->o.path, f, (int64_t)d->begins[states], err);
 }
 
 enum fr_rc tr_disk_start(struct tr_disk *d, struct tr_backend *be, struct fr_err *err)
 {
-    size_t bytes = tr_disk_pinned(d, d->n);
+    size_t bytes = tr_disk_pinned(d, &d->shape);
     enum fr_rc rc = tr_mem_alloc(be, TR_MEM_PINNED, bytes, &d->memory, err);
     char *p;
 
@@ -340,8 +383,10 @@ enum fr_rc tr_disk_start(struct tr_disk *d, struct tr_backend *be, struct fr_err
     p = (char *)d->memory + (PAGE - (uintptr_t)d->memory % PAGE) % PAGE;
     for (int i = 0; i < d->o.sets; i++) {
         d->sets[i].tile = -1;
-        for (int k = 0; k < TR_DISK_STATES; k++, p += d->stride)
+        for (int k = 0; k < TR_DISK_STATES; k++) {
             d->sets[i].state[k] = p;
+            p += d->most[k];
+        }
     }
     while (d->nthreads < d->o.threads &&
            fr_thread_start(&d->threads[d->nthreads], NULL, serve, d) == 0)
@@ -365,6 +410,7 @@ void tr_disk_destroy(struct tr_disk *d)
     if (d->memory != NULL)
         tr_mem_free(d->be, TR_MEM_PINNED, d->memory);
     disk_place_close(&d->place);
+    fr_sys.free(d->begins);
     fr_sys.free(d->sums);
     fr_sys.free(d);
 }
@@ -429,7 +475,7 @@ enum fr_rc tr_disk_settle(struct tr_disk *d, struct fr_err *err)
 
 enum fr_rc tr_disk_span(struct tr_disk *d, struct tr_disk_span *s, struct fr_err *err)
 {
-    int64_t k = s->at / d->tile, from = s->at % d->tile;
+    int64_t k = s->at / d->tile;
     unsigned bit = 1U << s->state;
 
     if (d->sets[0].tile != k) {
@@ -445,7 +491,8 @@ enum fr_rc tr_disk_span(struct tr_disk *d, struct tr_disk_span *s, struct fr_err
         d->changed |= bit;
         d->is_new = false;
     }
-    s->p = (float *)(void *)d->sets[0].state[s->state] + from;
-    s->n = tile_elements(d, k) - from;
+    s->p = (float *)(void *)d->sets[0].state[s->state];
+    s->from = s->at % d->tile;
+    s->n = tile_elements(d, k) - s->from;
     return error_of(d, err);
 }

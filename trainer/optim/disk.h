@@ -3,10 +3,10 @@
  * cache (O_DIRECT): scratch, made before training, removed at its end, never resumed from.
  *
  * NVME_PATH/flowtrain-JOB/rank-R.bin holds the flat order of grads.h in tiles, of each tile first
- * the masters, then m, then v, each from a multiple of 4096 bytes on. All space is reserved when
- * the file is made. A few threads read and write blocks of a tile. Of each block a checksum is in
- * memory, which is tested when the block is read. A block that was never written is not read: it
- * is zeros.
+ * the masters, then m, then v, each from a multiple of 4096 bytes on and as large as it has to be.
+ * All space is reserved when the file is made. A few threads read and write blocks of a tile. Of
+ * each block a checksum is in memory, which is tested when the block is read. A block that was
+ * never written is not read: it is zeros.
  *
  * A step is a pass over all tiles in ascending order: while one is updated, the next ones are read
  * and the ones before are written.
@@ -52,20 +52,27 @@ enum fr_rc tr_disk_create(const struct tr_disk_opts *o, struct tr_disk **out, st
 void tr_disk_destroy(struct tr_disk *d);
 const char *tr_disk_path(const struct tr_disk *d);
 
-/* Of states of n elements. */
-int64_t tr_disk_tile(const struct tr_disk *d, int64_t n);  /* elements of a tile */
-int64_t tr_disk_bytes(const struct tr_disk *d, int64_t n); /* of the file */
-size_t tr_disk_pinned(const struct tr_disk *d, int64_t n); /* of the host, for buffers */
+/* Elements of a flat order, and the bytes of a state of a tile [at, at+n) of it. */
+struct tr_disk_shape {
+    int64_t n;
+    /* NULL: of floats. self is borrowed. */
+    size_t (*bytes)(const void *self, int state, int64_t at, int64_t n);
+    const void *self;
+};
+int64_t tr_disk_tile(const struct tr_disk *d, int64_t n); /* elements of a tile */
+/* Of the file; of the host, for buffers. */
+int64_t tr_disk_bytes(const struct tr_disk *d, const struct tr_disk_shape *s);
+size_t tr_disk_pinned(const struct tr_disk *d, const struct tr_disk_shape *s);
 
 /* Once a node, before its ranks open files: makes the folder of the path and removes what dead jobs
  * left in it. FR_UNSUPPORTED: the file system has no O_DIRECT. */
 enum fr_rc tr_disk_clear(const char *path, struct fr_err *err);
 
-/* Makes this rank's file for n elements. FR_FULL: no room. */
+/* Makes this rank's file. FR_FULL: no room. */
 struct tr_disk_file {
     const char *job; /* the same on all ranks, another one for each job */
     int rank;
-    int64_t n;
+    struct tr_disk_shape shape;
 };
 enum fr_rc tr_disk_open(struct tr_disk *d, const struct tr_disk_file *f, struct fr_err *err);
 
@@ -75,7 +82,8 @@ enum fr_rc tr_disk_start(struct tr_disk *d, struct tr_backend *be, struct fr_err
 /* Whether nothing was written yet: all states are zeros. */
 bool tr_disk_is_new(const struct tr_disk *d);
 
-/* Elements [at, at+n) of the flat order, by enum tr_optim_what; memory of d. */
+/* Elements [at, at+n) of the flat order, by enum tr_optim_what: floats, or what has as many bytes
+ * as the shape says; memory of d. */
 struct tr_disk_tile {
     int64_t at, n;
     float *state[TR_DISK_STATES];
@@ -85,13 +93,14 @@ enum fr_rc tr_disk_take(struct tr_disk *d, int64_t k, struct tr_disk_tile *out, 
 void tr_disk_give(struct tr_disk *d, int64_t k);
 enum fr_rc tr_disk_settle(struct tr_disk *d, struct fr_err *err);
 
-/* Elements of one state from `at` on: n of them at p, until the next call. */
+/* One state of the tile that has element `at`, until the next call: `from` elements, then n from
+ * `at` on. */
 struct tr_disk_span {
     int state;
     int64_t at;
-    bool write; /* they are written by the caller, and saved later */
-    float *p;   /* out */
-    int64_t n;  /* out: to the end of the tile */
+    bool write;      /* some are written by the caller, and saved later */
+    float *p;        /* out */
+    int64_t from, n; /* out */
 };
 enum fr_rc tr_disk_span(struct tr_disk *d, struct tr_disk_span *s, struct fr_err *err);
 

@@ -23,10 +23,15 @@ static size_t tile_bytes(const struct tr_grads *g)
 void optim_host_bytes(const struct tr_grads *g, struct tr_optim_bytes *out)
 {
     const struct tr_disk *disk = tr_grads_host(g)->disk;
-    int64_t n = tr_grads_flat(g);
+    struct tr_disk_shape s;
+    size_t n;
+    const struct tr_grads_range *r = tr_grads_ranges(g, &n);
 
-    out->disk = disk != NULL ? (size_t)tr_disk_bytes(disk, n) : 0;
-    out->host = 2 * tile_bytes(g) + (disk != NULL ? tr_disk_pinned(disk, n) : tr_optim_states(g));
+    tr_optim_disk_shape(g, &s);
+    for (size_t i = 0; i < n && disk != NULL; i++)
+        out->again += optim_place_of(g, &r[i]).matrix ? (size_t)r[i].n * 2 * sizeof(float) : 0;
+    out->disk = disk != NULL ? (size_t)tr_disk_bytes(disk, &s) : 0;
+    out->host = 2 * tile_bytes(g) + (disk != NULL ? tr_disk_pinned(disk, &s) : tr_optim_states(g));
 }
 
 enum fr_rc optim_host_create(struct tr_optim *o, struct fr_err *err)
@@ -112,9 +117,9 @@ struct stop {
     int slot;
 };
 
-/* The first range from *i on that has elements in the tile and is AdamW's. *i: the next one to look
- * at. */
-static bool next_piece(const struct tr_optim *o, const struct tr_disk_tile *t, size_t *i,
+/* The first range from *i on that has elements in the tile and is AdamW's, or any. *i: the next one
+ * to look at. */
+static bool next_piece(const struct tr_optim *o, const struct tr_disk_tile *t, bool any, size_t *i,
                        struct optim_piece *p)
 {
     size_t n;
@@ -125,7 +130,7 @@ static bool next_piece(const struct tr_optim *o, const struct tr_disk_tile *t, s
 
         to = to < t->at + t->n ? to : t->at + t->n;
         *p = (struct optim_piece){&r[*i], from, to - from};
-        if (from < to && !o->places[*i].matrix) {
+        if (from < to && (any || !o->places[*i].matrix)) {
             ++*i;
             return true;
         }
@@ -148,21 +153,16 @@ static struct tr_view staged(const struct tr_optim *o, const struct stop *s,
                     p->n);
 }
 
-/* A state of the piece in the tile, with a disk. */
-static struct tr_view state_of(const struct stop *s, int state, const struct optim_piece *p)
-{
-    return tr_view1(s->t.state[state] + (p->at - s->t.at), TR_F32, p->n);
-}
-
 /* Masters of a tile that was never written: its weights, from the device. */
 static enum fr_rc begin_tile(struct tr_optim *o, const struct stop *s, struct fr_err *err)
 {
     struct optim_piece p;
     enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; rc == FR_OK && next_piece(o, &s->t, &i, &p);) {
+    for (size_t i = 0; rc == FR_OK && next_piece(o, &s->t, true, &i, &p);) {
         struct tr_view weights = weights_of(&p);
-        struct tr_cast widen = {.y = state_of(s, TR_OPTIM_MASTER, &p), .x = staged(o, s, &p)};
+        struct tr_cast widen = {.y = optim_tile_state(o, &s->t, TR_OPTIM_MASTER, &p),
+                                .x = staged(o, s, &p)};
 
         rc = tr_copy(o->be, o->q, widen.x.p, weights.p, tr_view_bytes(weights));
         if (rc == FR_OK)
@@ -179,13 +179,15 @@ static enum fr_rc step_tile(struct tr_optim *o, const struct tr_adamw *a, const 
     struct optim_piece p;
     enum fr_rc rc = FR_OK;
 
-    for (size_t i = 0; rc == FR_OK && next_piece(o, &s->t, &i, &p);) {
+    for (size_t i = 0; rc == FR_OK && next_piece(o, &s->t, false, &i, &p);) {
         struct tr_adamw x = optim_update(o, a, &p);
 
         if (o->host.disk != NULL) {
-            x.p = state_of(s, TR_OPTIM_MASTER, &p);
-            x.m = state_of(s, TR_OPTIM_M, &p);
-            x.v = state_of(s, TR_OPTIM_V, &p);
+            x.p = optim_tile_state(o, &s->t, TR_OPTIM_MASTER, &p);
+            x.m = optim_tile_state(o, &s->t, TR_OPTIM_M, &p);
+            x.v = optim_tile_state(o, &s->t, TR_OPTIM_V, &p);
+            x.m_max = optim_tile_state(o, &s->t, TR_OPTIM_M_MAX, &p);
+            x.v_max = optim_tile_state(o, &s->t, TR_OPTIM_V_MAX, &p);
         }
         x.copy = staged(o, s, &p);
         rc = tr_adamw(o->host.be, o->host.q, &x, err);

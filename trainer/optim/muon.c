@@ -99,20 +99,33 @@ static struct share share_of(const struct tr_optim *o, const struct tr_grads_pie
     return (struct share){optim_range_at(o, s.at), place_of(o, &s, slot)};
 }
 
-/* A state of a range on the device: itself, or a copy of the host's. */
-static enum fr_rc bring(struct tr_optim *o, struct tr_view state, struct tr_view *out)
+/* A state of a range on the device: itself, or a copy of the host's, or of the disk's. */
+static enum fr_rc bring(struct tr_optim *o, enum tr_optim_what what, const struct tr_grads_range *r,
+                        struct tr_view *out, struct fr_err *err)
 {
-    *out = state;
+    const struct optim_piece all = {r, r->at, r->n};
+    const struct tr_optim_part part = {what, r->at, r->n};
+
+    *out = optim_state(o, what, &all);
     if (o->host.be == NULL)
         return FR_OK;
-    *out = optim_part(o->room->state, 0, tr_view_count(state));
-    return tr_copy(o->be, o->q, out->p, state.p, tr_view_bytes(state));
+    *out = optim_part(o->room->state, 0, r->n);
+    if (o->host.disk != NULL)
+        return tr_optim_read(o, &part, out->p, err);
+    return tr_copy(o->be, o->q, out->p, optim_state(o, what, &all).p, tr_view_bytes(*out));
 }
 
-static enum fr_rc put_back(struct tr_optim *o, struct tr_view state, const struct tr_view *from)
+static enum fr_rc put_back(struct tr_optim *o, enum tr_optim_what what,
+                           const struct tr_grads_range *r, struct tr_view from, struct fr_err *err)
 {
-    return o->host.be == NULL ? FR_OK
-                              : tr_copy(o->be, o->q, state.p, from->p, tr_view_bytes(state));
+    const struct optim_piece all = {r, r->at, r->n};
+    const struct tr_optim_part part = {what, r->at, r->n};
+
+    if (o->host.be == NULL)
+        return FR_OK;
+    if (o->host.disk != NULL)
+        return tr_optim_write(o, &part, from, err);
+    return tr_copy(o->be, o->q, optim_state(o, what, &all).p, from.p, tr_view_bytes(from));
 }
 
 /* ---- a step ---- */
@@ -121,11 +134,9 @@ static enum fr_rc put_back(struct tr_optim *o, struct tr_view state, const struc
 static enum fr_rc step_momentum(struct tr_optim *o, const struct share *s, double scale,
                                 struct fr_err *err)
 {
-    const struct optim_piece all = {s->r, s->r->at, s->r->n};
-    struct tr_view state = optim_state(o, TR_OPTIM_M, &all), m;
-    struct tr_view sums = optim_part(tr_grads_sums(o->grads), s->r->at, s->r->n);
+    struct tr_view m, sums = optim_part(tr_grads_sums(o->grads), s->r->at, s->r->n);
     float keep = (float)o->muon.momentum, fresh = (float)(o->muon.fresh * scale);
-    enum fr_rc rc = bring(o, state, &m);
+    enum fr_rc rc = bring(o, TR_OPTIM_M, s->r, &m, err);
 
     if (rc == FR_OK && o->host.be != NULL)
         rc = tr_copy(o->be, o->q, s->u.p, sums.p, tr_view_bytes(sums));
@@ -137,7 +148,7 @@ static enum fr_rc step_momentum(struct tr_optim *o, const struct share *s, doubl
         rc = tr_sum(o->be, o->q, &momentum, err);
     if (rc == FR_OK)
         rc = tr_sum(o->be, o->q, &ahead, err);
-    return rc == FR_OK ? put_back(o, state, &m) : rc;
+    return rc == FR_OK ? put_back(o, TR_OPTIM_M, s->r, m, err) : rc;
 }
 
 /* Matrix first + k of the list belongs to rank k; out: shares of this rank's matrix go back. */
@@ -204,6 +215,8 @@ static enum fr_rc round_of(struct tr_optim *o, size_t first, const double scales
         if (s.r != NULL)
             rc = step_momentum(o, &s, scales[0], err);
     }
+    if (o->host.disk != NULL)
+        rc = optim_agree(o, rc, err);
     if (rc == FR_OK)
         rc = exchange(o, first, false, err);
     if (rc == FR_OK && mine < m->n) {
@@ -245,13 +258,12 @@ static enum fr_rc apply(struct tr_optim *o, double lr, double f, struct fr_err *
     enum fr_rc rc = FR_OK;
 
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
-        const struct optim_piece all = {&r[i], r[i].at, r[i].n};
-        struct tr_view master = optim_state(o, TR_OPTIM_MASTER, &all), p;
+        struct tr_view p;
         struct tr_view sums = optim_part(tr_grads_sums(o->grads), r[i].at, r[i].n), u = sums;
 
         if (!o->places[i].matrix)
             continue;
-        rc = bring(o, master, &p);
+        rc = bring(o, TR_OPTIM_MASTER, &r[i], &p, err);
         if (rc == FR_OK && o->host.be != NULL) {
             u = optim_part(o->room->stage, 0, r[i].n);
             rc = tr_copy(o->be, o->q, u.p, sums.p, tr_view_bytes(sums));
@@ -267,7 +279,7 @@ static enum fr_rc apply(struct tr_optim *o, double lr, double f, struct fr_err *
         if (rc == FR_OK)
             rc = tr_cast(o->be, o->q, &copy, err);
         if (rc == FR_OK)
-            rc = put_back(o, master, &p);
+            rc = put_back(o, TR_OPTIM_MASTER, &r[i], p, err);
     }
     return rc;
 }

@@ -27,7 +27,7 @@ void tr_optim_bytes(const struct tr_model *model, int world, struct tr_optim_byt
         ((size_t)p.padded / (size_t)world * 4 + (size_t)p.padded) * sizeof(float) + states + 512;
     out->matrices = muon ? optim_muon_bytes(g) : 0;
     out->scratch = muon ? optim_muon_scratch(model) : 0;
-    out->host = out->disk = 0;
+    out->host = out->disk = out->again = 0;
     if (hosted)
         optim_host_bytes(g, out);
 }
@@ -343,8 +343,7 @@ static enum fr_rc update_weights(struct tr_optim *o, const struct tr_adamw *a, s
     return rc;
 }
 
-/* A disk may fail on one rank alone: all end with its error. */
-static enum fr_rc agree(struct tr_optim *o, enum fr_rc mine, struct fr_err *err)
+enum fr_rc optim_agree(struct tr_optim *o, enum fr_rc mine, struct fr_err *err)
 {
     struct fr_err first, own = {0};
     enum fr_rc rc;
@@ -413,7 +412,7 @@ enum fr_rc tr_optim_step(struct tr_optim *o, double lr, double scale, struct tr_
     if (rc == FR_OK && o->grads != NULL)
         rc = o->host.be != NULL ? optim_host_update(o, &a, err) : update_weights(o, &a, err);
     if (o->host.disk != NULL)
-        rc = agree(o, rc, err);
+        rc = optim_agree(o, rc, err);
     if (rc == FR_OK && o->grads != NULL)
         rc = tr_grads_updated(o->grads, o->q, err);
     if (rc != FR_OK || o->n == 0)

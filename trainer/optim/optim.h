@@ -13,14 +13,15 @@
  * With blocks (tr_model_opts.state_block) the moments of trained weights are codes of 8 bits, but
  * those of tensors with fewer than TR_CODED_LEAST elements and of the embedding, which stay f32. A
  * block is elements of one tensor and belongs to one rank, so states are the same bits on any
- * number of ranks. Codes wait in memory alone: a disk has f32 states.
+ * number of ranks.
  * Source: transformers, Trainer.create_optimizer (bitsandbytes with 8 bits).
  *
  * With tr_model_opts.muon matrices of trained weights but embedding and head are updated by Muon: m
  * is their momentum, and there is no v. Each rank steps the momentum of its ranges; W matrices at a
  * time then come whole to one rank each, which orthogonalises (newton.h), and go back over the sums
  * of gradients. Updates have the same bits for every number of ranks and stage. With the host's
- * side, momenta and masters come to the device for it. Others are updated by AdamW.
+ * side, momenta and masters come to the device for it, with a disk from there. Others are updated
+ * by AdamW.
  * Source: Jordan et al. 2024 (see newton.h); LLaMA-Factory, third_party/muon; DeepSpeed 0.19.8,
  * runtime/zero/muon.
  *
@@ -108,13 +109,18 @@ struct tr_optim {
 
 /* What tr_optim_create allocates, in bytes on this rank. matrices: of the device, room for one that
  * Muon orthogonalises; scratch: of the device, workspace of its products that is taken when they
- * run; host: pinned memory of the host; disk: of the file, which is there before. */
+ * run; host: pinned memory of the host; disk: of the file, which is there before; again: of these,
+ * what a step reads and writes twice, at least. */
 struct tr_optim_bytes {
-    size_t device, matrices, scratch, host, disk;
+    size_t device, matrices, scratch, host, disk, again;
 };
 void tr_optim_bytes(const struct tr_model *model, int world, struct tr_optim_bytes *out);
 
 #define TR_MUON_ROW "matrices of Muon" /* of matrices and scratch, in tables of memory */
+
+struct tr_disk_shape;
+/* Of the states on a disk; borrows g. */
+void tr_optim_disk_shape(const struct tr_grads *g, struct tr_disk_shape *out);
 
 /* Bytes of masters and moments of a rank's trained weights, in memory. */
 size_t tr_optim_states(const struct tr_grads *g);

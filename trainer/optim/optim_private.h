@@ -2,6 +2,7 @@
 #ifndef TR_OPTIM_OPTIM_PRIVATE_H
 #define TR_OPTIM_OPTIM_PRIVATE_H
 
+#include "trainer/optim/disk.h"
 #include "trainer/optim/optim.h"
 
 /* What a rank found in its gradients. */
@@ -36,7 +37,10 @@ struct optim_sizes {
 };
 void optim_places(const struct tr_grads *g, struct tr_optim_place *places, struct optim_sizes *out);
 
-/* FR_UNSUPPORTED: states of a kind that do not wait where they should. g may be NULL. */
+/* Without at and v_at. */
+struct tr_optim_place optim_place_of(const struct tr_grads *g, const struct tr_grads_range *r);
+
+/* FR_UNSUPPORTED: states of a kind that there is not. g may be NULL. */
 enum fr_rc optim_check_states(const struct tr_grads *g, struct fr_err *err);
 
 /* Takes the states of weights in memory of a kind; zeros, but for the masters. */
@@ -48,12 +52,27 @@ struct tr_view optim_state(const struct tr_optim *o, enum tr_optim_what what,
                            const struct optim_piece *p);
 
 /* The range that has element `at` of the flat order: the last one that begins there or before. */
-const struct tr_grads_range *optim_range_at(const struct tr_optim *o, int64_t at);
+const struct tr_grads_range *optim_range_of(const struct tr_grads *g, int64_t at);
+static inline const struct tr_grads_range *optim_range_at(const struct tr_optim *o, int64_t at)
+{
+    return optim_range_of(o->grads, at);
+}
 
 /* The ranges of adapters behind those of weights. */
 enum fr_rc optim_list_ranges(struct tr_optim *o, struct fr_err *err);
 /* Masters of adapters to their working copies, on every rank. */
 enum fr_rc optim_round_adapters(struct tr_optim *o, struct fr_err *err);
+
+/* ---- disk_states.c ---- */
+
+/* The state of a disk that has these values; where those of a piece are in a tile, absent: it has
+ * none. */
+int optim_disk_state(enum tr_optim_what what);
+struct tr_view optim_tile_state(const struct tr_optim *o, const struct tr_disk_tile *t,
+                                enum tr_optim_what what, const struct optim_piece *p);
+
+/* A disk may fail on one rank alone: all end with its error. */
+enum fr_rc optim_agree(struct tr_optim *o, enum fr_rc mine, struct fr_err *err);
 
 /* ---- muon.c ---- */
 

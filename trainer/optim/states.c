@@ -20,6 +20,14 @@ static bool is_coded(const struct tr_grads_range *r)
     return r->cols == 0 && r->shape[0] * (r->rank == 2 ? r->shape[1] : 1) >= TR_CODED_LEAST;
 }
 
+struct tr_optim_place optim_place_of(const struct tr_grads *g, const struct tr_grads_range *r)
+{
+    return (struct tr_optim_place){
+        .coded = tr_grads_block(g) > 0 && is_coded(r),
+        .matrix = tr_grads_muon(g) && tr_muon_takes(r->name, r->rank),
+    };
+}
+
 void optim_places(const struct tr_grads *g, struct tr_optim_place *places, struct optim_sizes *out)
 {
     int64_t block = tr_grads_block(g);
@@ -31,14 +39,11 @@ void optim_places(const struct tr_grads *g, struct tr_optim_place *places, struc
     *out = (struct optim_sizes){.m = flat ? tr_grads_flat(g) : 0, .v = flat ? tr_grads_flat(g) : 0};
     r = tr_grads_ranges(g, &n);
     for (size_t i = 0; i < n; i++) {
-        struct tr_optim_place p = {
-            .at = flat ? r[i].at : out->m,
-            .v_at = flat ? r[i].at : out->v,
-            .coded = block > 0 && is_coded(&r[i]),
-            .matrix = tr_grads_muon(g) && tr_muon_takes(r[i].name, r[i].rank),
-        };
+        struct tr_optim_place p = optim_place_of(g, &r[i]);
         int64_t words = tr_div_up(r[i].n, WORDS) * WORDS;
 
+        p.at = flat ? r[i].at : out->m;
+        p.v_at = flat ? r[i].at : out->v;
         if (p.coded) {
             p.at = p.v_at = out->coded;
             out->coded += tr_div_up(r[i].n, block) * block;
@@ -57,9 +62,6 @@ enum fr_rc optim_check_states(const struct tr_grads *g, struct fr_err *err)
         return FR_OK;
     if (tr_grads_block(g) > 0 && tr_grads_muon(g))
         return fr_fail(err, FR_UNSUPPORTED, "Muon has f32 states, not 8-bit ones");
-    if ((tr_grads_block(g) > 0 || tr_grads_muon(g)) && tr_grads_host(g)->disk != NULL)
-        return fr_fail(err, FR_UNSUPPORTED, "%s wait in memory, not on a disk",
-                       tr_grads_muon(g) ? "momenta of Muon" : "8-bit moments");
     return FR_OK;
 }
 
@@ -187,12 +189,12 @@ struct tr_view optim_state(const struct tr_optim *o, enum tr_optim_what what,
                       tr_optim_values(what, p->n));
 }
 
-const struct tr_grads_range *optim_range_at(const struct tr_optim *o, int64_t at)
+const struct tr_grads_range *optim_range_of(const struct tr_grads *g, int64_t at)
 {
     const struct tr_grads_range *r;
     size_t low = 0, high;
 
-    r = tr_grads_ranges(o->grads, &high);
+    r = tr_grads_ranges(g, &high);
     while (high > low + 1) {
         size_t mid = low + (high - low) / 2;
 
@@ -270,8 +272,9 @@ struct span {
 
 static enum fr_rc take_span(struct tr_optim *o, struct span *s, struct fr_err *err)
 {
-    struct tr_disk_span d = {.state = (int)s->part->what, .write = s->write};
+    struct tr_disk_span d = {.state = optim_disk_state(s->part->what), .write = s->write};
     struct optim_piece piece = {.at = s->part->at + s->done, .n = s->part->n - s->done};
+    struct tr_disk_tile t;
     enum fr_rc rc = FR_OK;
 
     s->n = piece.n;
@@ -292,7 +295,11 @@ static enum fr_rc take_span(struct tr_optim *o, struct span *s, struct fr_err *e
     if (rc == FR_OK)
         rc = tr_disk_span(o->host.disk, &d, err);
     s->n = d.n < s->n ? d.n : s->n;
-    s->values = tr_view1(d.p, TR_F32, s->n);
+    t = (struct tr_disk_tile){.at = piece.at - d.from, .n = d.from + d.n};
+    t.state[d.state] = d.p;
+    piece.r = optim_range_at(o, piece.at);
+    piece.n = s->n;
+    s->values = optim_tile_state(o, &t, s->part->what, &piece);
     return rc;
 }
 

@@ -108,6 +108,12 @@ void tr_plan_step_matrices(const struct tr_plan *p, const struct tr_cluster *c,
     l->update_s += l->matrices.rank_flops / c->gpu.flops;
     if (l->way.states && !tr_gpu_is_cpu(&c->gpu))
         l->update_s += 28 * p->trained.matrices / W / c->gpu.host;
+    if (l->way.disk) { /* a pass over all states, then what belongs to matrices once more */
+        double more = 8 * p->trained.matrices / (double)c->nodes / c->disk;
+
+        l->disk_s += more;
+        l->update_s += more;
+    }
 }
 
 void tr_plan_step_on_host(const struct tr_plan_job *job, const struct tr_cluster *c,

@@ -19,9 +19,9 @@ enum fr_rc tr_run_make_states(struct tr_run *r, struct fr_err *err)
     return c->offload_optimizer == TR_OFFLOAD_NVME ? tr_disk_create(&o, &r->states, err) : FR_OK;
 }
 
-/* What a rank needs of its node's disk, and what is free there. */
+/* What a rank needs of its node's disk, what is free there, and what a step writes. */
 struct disk_room {
-    int64_t need, room;
+    int64_t need, room, writes;
     char host[64];
 };
 
@@ -30,13 +30,16 @@ static bool same_node(const struct tr_comm *c, int a, int b)
     return c->node_of == NULL || c->node_of[a] == c->node_of[b];
 }
 
-/* *all: bytes of all files. */
-static enum fr_rc check_room(const struct tr_run *r, int64_t bytes, int64_t *sum,
+/* *sum: bytes that all ranks write in a step. */
+static enum fr_rc check_room(const struct tr_run *r, const struct tr_optim_bytes *o, int64_t *sum,
                              struct fr_err *err)
 {
     const struct tr_comm *c = r->env.comm;
     const char *path = tr_disk_path(r->states);
-    struct disk_room mine = {.need = bytes, .room = fr_sys.disk_free(path)}, *all;
+    struct disk_room mine = {.need = (int64_t)o->disk,
+                             .room = fr_sys.disk_free(path),
+                             .writes = (int64_t)(o->disk + o->again)};
+    struct disk_room *all;
     enum fr_rc rc;
 
     (void)gethostname(mine.host, sizeof(mine.host) - 1);
@@ -47,7 +50,7 @@ static enum fr_rc check_room(const struct tr_run *r, int64_t bytes, int64_t *sum
     for (int k = 0; k < c->size && rc == FR_OK; k++) {
         int64_t need = 0;
 
-        *sum += all[k].need;
+        *sum += all[k].writes;
         for (int i = 0; i < c->size; i++)
             need += same_node(c, i, k) ? all[i].need : 0;
         if (need > all[k].room && all[k].room >= 0)
@@ -101,14 +104,13 @@ enum fr_rc tr_run_open_states(struct tr_run *r, struct fr_err *err)
 
     if (r->states == NULL)
         return FR_OK;
-    file.n = tr_grads_flat(tr_model_grads(r->model));
+    tr_optim_disk_shape(tr_model_grads(r->model), &file.shape);
     tr_optim_bytes(r->model, r->env.comm->size, &o);
     if ((rc = name_job(r, job, err)) != FR_OK)
         return rc;
     if (r->env.comm->local_rank == 0)
         mine.rc = tr_disk_clear(tr_disk_path(r->states), &mine);
-    if ((rc = agree(r, &mine, err)) != FR_OK ||
-        (rc = check_room(r, (int64_t)o.disk, &sum, err)) != FR_OK)
+    if ((rc = agree(r, &mine, err)) != FR_OK || (rc = check_room(r, &o, &sum, err)) != FR_OK)
         return rc;
     mine.rc = tr_disk_open(r->states, &file, &mine);
     if ((rc = agree(r, &mine, err)) == FR_OK && r->env.comm->rank == 0)

@@ -139,7 +139,7 @@ static float value(int state, int64_t i, int turn)
 
 static struct tr_disk *open_disk(const struct tr_disk_opts *o, int64_t n, struct fr_err *err)
 {
-    struct tr_disk_file f = {.job = JOB, .rank = 3, .n = n};
+    struct tr_disk_file f = {.job = JOB, .rank = 3, .shape = {.n = n}};
     struct tr_disk *d = NULL;
 
     if (tr_disk_create(o, &d, err) == FR_OK && tr_disk_clear(o->path, err) == FR_OK &&
@@ -242,10 +242,12 @@ static void test_sizes(void)
 
     CHECK_INT(tr_disk_create(&o, &d, &err), FR_OK);
     CHECK_INT(tr_disk_tile(d, INT64_C(6738415616)), 16 << 20);
-    CHECK_INT(tr_disk_bytes(d, INT64_C(6738415616)), INT64_C(6738415616) * 12);
-    CHECK_INT(tr_disk_bytes(d, 1), 3 * 4096);
-    CHECK_INT(tr_disk_bytes(d, 0), 0);
-    CHECK_INT(tr_disk_pinned(d, INT64_C(6738415616)), (size_t)TR_DISK_SETS * 3 * (64 << 20) + 4096);
+    CHECK_INT(tr_disk_bytes(d, &(struct tr_disk_shape){.n = INT64_C(6738415616)}),
+              INT64_C(6738415616) * 12);
+    CHECK_INT(tr_disk_bytes(d, &(struct tr_disk_shape){.n = 1}), 3 * 4096);
+    CHECK_INT(tr_disk_bytes(d, &(struct tr_disk_shape){.n = 0}), 0);
+    CHECK_INT(tr_disk_pinned(d, &(struct tr_disk_shape){.n = INT64_C(6738415616)}),
+              (size_t)TR_DISK_SETS * 3 * (64 << 20) + 4096);
     tr_disk_destroy(d);
 }
 
@@ -282,9 +284,9 @@ static void test_spans(void)
             break;
         CHECK_INT(s.n, (s.at / 2048 + 1) * 2048 < N ? 2048 - s.at % 2048 : N - s.at);
         for (int64_t i = 0; i < s.n; i++) {
-            wrong += s.p[i] != shadow[s.state][s.at + i];
+            wrong += s.p[s.from + i] != shadow[s.state][s.at + i];
             if (s.write && i < 100)
-                s.p[i] = shadow[s.state][s.at + i] = value(s.state, i, turn);
+                s.p[s.from + i] = shadow[s.state][s.at + i] = value(s.state, i, turn);
         }
     }
     CHECK_TEXT(err.msg, "");
@@ -382,7 +384,7 @@ static void test_folders(void)
     struct tr_disk_opts o = {.path = root};
     struct fr_err err = {0};
     struct tr_disk *a, *b = NULL;
-    struct tr_disk_file f = {.job = JOB, .rank = 4, .n = 10};
+    struct tr_disk_file f = {.job = JOB, .rank = 4, .shape = {.n = 10}};
     struct stat st;
     char path[PATH];
 
