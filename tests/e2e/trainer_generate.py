@@ -246,22 +246,23 @@ def whole_lines():
     ask = ["generate"] + ADAPTER + ["--max_new_tokens", "9"]
     with open("both.jsonl", "w") as f:
         f.write(json.dumps({"prompt": "Add 2 and 5.", "system": "Be brief."}) + "\n" + json.dumps({"prompt": "Say \"é\"\n"}))
-    text = run(ask + ["--prompt", "What is 9 plus 30?", "--prompt", "Add 2 and 5.", "--input", "both.jsonl", "--max_samples", "1",
-                      "--dataset", "arithmetic", "--dataset_dir", "ex/data"])
+    samples = ["--max_samples", "12", "--dataset", "arithmetic", "--dataset_dir", "ex/data"]
+    text = run(ask + ["--prompt", "What is 9 plus 30?", "--prompt", "Add 2 and 5.", "--input", "both.jsonl"] + samples)
     got = [json.loads(line) for line in text.splitlines()]
     t.same("all that is asked", [a["prompt"] for a in got[:4]], ["What is 9 plus 30?", "Add 2 and 5.", "Add 2 and 5.", "Say \"é\"\n"])
-    t.same("and a data set's", [("label" in a, a["prompt"][:7] == "Human: ") for a in got], [(False, False)] * 4 + [(True, True)])
+    t.same("and a data set's", [("label" in a, a["prompt"][:7] == "Human: ") for a in got], [(False, False)] * 4 + [(True, True)] * 12)
     t.same("lines", text, "".join(json.dumps(a, ensure_ascii=False, separators=(",", ":")) + "\n" for a in got))
     t.same("keys", [list(got[0]), list(got[4])], [["prompt", "predict", "finish"], ["prompt", "predict", "finish", "label"]])
     t.same("its label", got[4]["label"], lines("ex/data/arithmetic.jsonl")[0]["output"] + "\n")
-    system = run(ask + ["--prompt", "Add 2 and 5.", "--default_system", "Be brief."])
-    t.same("a system text of a line", got[2]["predict"] + "\n", system)
-    t.check("it makes a difference", got[1]["predict"] != got[2]["predict"], got)
+    system = run(ask + ["--prompt", "Add 2 and 5.", "--default_system", "Be brief."] + samples)
+    system = [json.loads(line)["predict"] for line in system.splitlines()]
+    t.same("a system text of a line", got[2]["predict"], system[0])
+    t.check("it makes a difference to one of them", [a["predict"] for a in got[4:]] != system[1:], got)
     with open("both.jsonl", "w") as f:
         f.write(json.dumps({"prompt": "Add 2 and 5."}) + "\n" + json.dumps({"prompt": "Add 2 and 5.", "system": "Be long."}) + "\n")
     both = [json.loads(x)["predict"] for x in run(ask + ["--input", "both.jsonl", "--default_system", "Be brief."]).splitlines()]
     t.same("a line's own goes before the flag's", [both[0] + "\n", both[1] + "\n"],
-           [system, run(ask + ["--prompt", "Add 2 and 5.", "--default_system", "Be long."])])
+           [system[0] + "\n", run(ask + ["--prompt", "Add 2 and 5.", "--default_system", "Be long."])])
     for line, want in (('{"prompt": 5}', ":3: expected an object"), ('{"prompt": "x", "system": 5}', ":3: expected an object"),
                        ('["x"]', ":3: expected an object"), ('{"prompt"', ":3: expected an object")):
         with open("bad.jsonl", "w") as f:
