@@ -154,7 +154,7 @@ hasnt "nothing is tried again" out retrying
 hasnt "nor is the run" out "runs again from"
 "$flowrun" status --json > json
 order="'abc' and '3' have no order; expected numbers"
-gone="\${{ tasks.skips.outputs.k }}: skips@n1 gave no output 'k' (it skipped)"
+gone="\${{ tasks.skips.outputs.k }}: skips@n1 (skipped) gave no output 'k'"
 for row in "order|when: $order" "pair|when: $order" "absent|when: $gone" "env|$gone" "file|$order" "argv|$order" "with|$order"; do
     check "the reason of ${row%%|*} is the expression's" python3 -c '
 import json, sys
