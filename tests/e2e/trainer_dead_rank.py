@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 
 import trainer_lib as t
 from fp8_lib import read, write
@@ -95,7 +96,7 @@ def rendezvous():
 
 
 def asked_to_stop():
-    """Before all ranks are there: a request to stop ends those that wait, and they say for whom they waited."""
+    """Before the first step: a request to stop ends ranks that read data or wait, and they say for whom they waited."""
     def alone(rank, port, size=2):
         run = t.Run(t.train_args("nobody-%d-%d" % (rank, size)), RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK="0",
                     LOCAL_WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
@@ -111,6 +112,14 @@ def asked_to_stop():
         t.same(what + ": exit status", run.wait(), 3)
         t.has(what + ": for whom it waited", run.text(), "stopped as asked, while %s awaited" % said)
 
+    def asked_before():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    run = subprocess.run([t.flowtrain] + t.train_args("nobody", tokenized_path=None), preexec_fn=asked_before, text=True,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    t.same("no other rank: exit status", run.returncode, 3)
+    t.has("no other rank: what it did", run.stdout, "stopped as asked, while data set 'arithmetic' was read")
     port = t.free_port()
     stopped("rank 0, SIGTERM", alone(0, port, 4), signal.SIGTERM, "ranks 1-3 of 4 were")
     stopped("rank 1, SIGINT", alone(1, port), signal.SIGINT, "rank 0 at 127.0.0.1 port %d was" % port)

@@ -16,8 +16,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* SIGTERM and SIGINT are read at step boundaries and while other ranks are awaited; blocked before
- * any thread exists. */
+/* SIGTERM and SIGINT are read where a run waits or works for long (tr_run_stop_asked); blocked
+ * before any thread exists. */
 static int stop_requests(void)
 {
     sigset_t set;

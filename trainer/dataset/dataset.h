@@ -20,9 +20,9 @@
 struct tr_dataset;
 
 /* Progress callback: called between records by the loading thread, with the number tokenised so
- * far. */
+ * far. false: loading ends with FR_STOPPED. */
 struct tr_data_tell {
-    void (*so_far)(void *arg, int64_t records); /* NULL: none */
+    bool (*so_far)(void *arg, int64_t records); /* NULL: none */
     void *arg;
 };
 

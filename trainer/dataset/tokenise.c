@@ -228,6 +228,8 @@ static enum fr_rc flush(struct job *j, struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
 
+    if (j->nslots == 0)
+        return FR_OK;
 #pragma omp parallel for num_threads(j->workers) schedule(dynamic, 4) if (j->workers > 1)
     for (int i = 0; i < j->nslots; i++)
         encode_slot(j, &j->slots[i], j->encoders[omp_get_thread_num()]);
@@ -243,8 +245,9 @@ static enum fr_rc flush(struct job *j, struct fr_err *err)
     }
     j->taken += j->nslots;
     j->nslots = 0;
-    if (j->o->tell.so_far != NULL)
-        j->o->tell.so_far(j->o->tell.arg, j->taken);
+    if (j->o->tell.so_far != NULL && !j->o->tell.so_far(j->o->tell.arg, j->taken) && rc == FR_OK)
+        rc = fr_fail(err, FR_STOPPED, "stopped as asked, while data set '%s' was read",
+                     j->entry->name);
     return rc;
 }
 

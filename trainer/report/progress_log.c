@@ -38,7 +38,8 @@ bool tr_progress_log_at(struct tr_progress_log *p, int64_t done)
     return true;
 }
 
-void tr_progress_log_tell(void *log, int64_t done)
+bool tr_progress_log_tell(void *log, int64_t done)
 {
     (void)tr_progress_log_at(log, done);
+    return true;
 }

@@ -15,7 +15,7 @@ struct tr_progress_log tr_progress_log_begin(const char *what, const char *unit,
  * five seconds have passed and the work is not finished. Returns true if it printed. */
 bool tr_progress_log_at(struct tr_progress_log *p, int64_t done);
 /* The same as a callback; log is a struct tr_progress_log. */
-void tr_progress_log_tell(void *log, int64_t done);
+bool tr_progress_log_tell(void *log, int64_t done);
 
 /* Remaining time by the rate so far: "40.0s"; "?" while done is 0. */
 void tr_progress_log_left(double done, double of, int64_t ms, char out[24]);

@@ -265,13 +265,20 @@ static void tell(struct reading *r)
 {
     const struct tr_shard_tell *t = r->o->tell;
     int64_t now = fr_sys.mono_ms(), bytes = r->bytes;
+    struct fr_err err;
+    bool on;
 
     if (t == NULL || now - r->told_ms < TELL_MS)
         return;
     r->told_ms = now;
     pthread_mutex_unlock(&r->lock);
-    t->so_far(t->arg, bytes, r->all);
+    on = t->so_far(t->arg, bytes, r->all);
     pthread_mutex_lock(&r->lock);
+    if (on)
+        return;
+    (void)fr_fail(&err, FR_STOPPED, "stopped as asked, while the weights were read");
+    group_failed(r, 0, &err);
+    pthread_cond_broadcast(&r->changed);
 }
 
 static void wait_a_while(struct reading *r)
@@ -438,7 +445,7 @@ enum fr_rc read_all(struct read_parts *p, const struct read_opts *o, struct read
     if (rc == FR_OK)
         rc = run(&r, readers, err);
     if (rc == FR_OK && o->tell != NULL)
-        o->tell->so_far(o->tell->arg, r.all, r.all);
+        (void)o->tell->so_far(o->tell->arg, r.all, r.all);
     tr_mem_free(o->be, TR_MEM_PINNED, r.ring);
     o->be->taken = taken; /* the ring was given back */
     fr_sys.free(r.first);

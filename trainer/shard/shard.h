@@ -154,9 +154,9 @@ void tr_shard_bytes(const struct tr_shard *s, struct tr_shard_bytes *out);
 void tr_shard_lacks(const struct tr_shard *s, const struct tr_st *st, unsigned char *files);
 
 /* Progress of reading, about once a second and at the end: bytes read, of all bytes of this rank.
- */
+ * false: reading ends with FR_STOPPED. */
 struct tr_shard_tell {
-    void (*so_far)(void *arg, int64_t bytes, int64_t of);
+    bool (*so_far)(void *arg, int64_t bytes, int64_t of);
     void *arg;
 };
 

@@ -4,6 +4,7 @@
 #include "engine/base/sys.h"
 #include "trainer/report/metrics.h"
 #include "trainer/report/progress_log.h"
+#include "trainer/train/setup.h"
 
 #include <stdio.h>
 
@@ -27,18 +28,19 @@ void tr_loading_text(int64_t bytes, int64_t of, int64_t ms, char out[128])
     (void)snprintf(out, 128, "%s of %s, %s/s, %s left", done, all, second, left);
 }
 
-static void so_far(void *arg, int64_t bytes, int64_t of)
+static bool so_far(void *arg, int64_t bytes, int64_t of)
 {
     struct tr_loading *l = arg;
     int64_t now = fr_sys.mono_ms();
     char text[128];
 
     l->bytes = bytes;
-    if (bytes == of || now - l->said_ms < SAID_MS)
-        return;
-    l->said_ms = now;
-    tr_loading_text(bytes, of, now - l->began_ms, text);
-    tr_say("Loading weights: %s", text);
+    if (bytes != of && now - l->said_ms >= SAID_MS && !l->quiet) {
+        l->said_ms = now;
+        tr_loading_text(bytes, of, now - l->began_ms, text);
+        tr_say("Loading weights: %s", text);
+    }
+    return l->run == NULL || !tr_run_stop_asked(l->run);
 }
 
 void tr_loading_begin(struct tr_loading *l)

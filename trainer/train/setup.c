@@ -11,6 +11,7 @@
 #include "trainer/train/resize.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,13 +325,19 @@ static enum fr_rc make_model(struct tr_run *r, struct fr_err *err)
     return rc == FR_OK ? tr_run_open_states(r, err) : rc;
 }
 
-/* Fills the memory of the table: model, optimizer, host copies of the adapters. l: progress lines,
- * NULL: none. */
+bool tr_run_stop_asked(const struct tr_run *r)
+{
+    struct pollfd p = {.fd = r->env.stop_fd, .events = POLLIN};
+
+    return p.fd >= 0 && fr_sys.poll(&p, 1, 0) > 0;
+}
+
+/* Fills the memory of the table: model, optimizer, host copies of the adapters. */
 static enum fr_rc fill(struct tr_run *r, struct tr_loading *l, struct fr_err *err)
 {
     struct tr_params p;
     size_t bytes;
-    enum fr_rc rc = tr_model_load(r->model, r->st, l != NULL ? &l->tell : NULL, err);
+    enum fr_rc rc = tr_model_load(r->model, r->st, &l->tell, err);
 
     if (rc == FR_OK)
         rc = tr_optim_create(&r->optim, r->model, r->steps, r->env.be, err);
@@ -375,8 +382,10 @@ static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)
     struct fr_err why = {0};
 
     tr_loading_begin(&loading);
+    loading.quiet = !first;
+    loading.run = r;
     r->rss_before = tr_peak_rss();
-    if (fill(r, first ? &loading : NULL, &why) != FR_OK) /* the device's part was there */
+    if (fill(r, &loading, &why) != FR_OK) /* the device's part was there */
         return why.rc == FR_NOMEM ? tr_run_host_lacks(r, &why, err)
                                   : fr_fail(err, why.rc, "%s", why.msg);
     r->optim.beta1 = r->ds.optimizer ? r->ds.beta1 : r->args->adam_beta1;

@@ -76,6 +76,8 @@ struct tr_run {
 enum fr_rc tr_run_setup(struct tr_run *r, const struct tr_args *a, const struct tr_train_env *env,
                         struct fr_err *err);
 void tr_run_finish(struct tr_run *r);
+/* Heard between batches of records, while weights are read, and at each step. */
+bool tr_run_stop_asked(const struct tr_run *r);
 enum tr_dtype tr_run_compute_type(const struct tr_run *r);
 
 /* Whether what is trained is saved, not resume states alone. */

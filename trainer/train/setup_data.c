@@ -32,17 +32,30 @@ static enum fr_rc name_sets(struct tr_run *r, struct fr_err *err)
     return r->nevals > 0 ? FR_OK : fr_fail(err, FR_USAGE, "--eval_dataset names no data set");
 }
 
+struct data_progress {
+    const struct tr_run *run;
+    struct tr_progress_log log;
+};
+
+static bool so_far(void *arg, int64_t records)
+{
+    struct data_progress *p = arg;
+
+    if (p->run->env.comm->rank == 0)
+        (void)tr_progress_log_at(&p->log, records);
+    return !tr_run_stop_asked(p->run);
+}
+
 /* Loads one data set: the first rank of each node tokenises it, the others read its cache. */
 static enum fr_rc load_one(struct tr_run *r, struct tr_dataset_opts *o, struct tr_dataset **out,
                            struct fr_err *err)
 {
     bool first = r->env.comm->local_rank == 0;
-    struct tr_progress_log log = tr_progress_log_begin("Tokenizing", "records", 0);
+    struct data_progress p = {r, tr_progress_log_begin("Tokenizing", "records", 0)};
     struct fr_buf warnings = {0};
     enum fr_rc rc = FR_OK;
 
-    if (r->env.comm->rank == 0)
-        o->tell = (struct tr_data_tell){tr_progress_log_tell, &log};
+    o->tell = (struct tr_data_tell){so_far, &p};
     o->overwrite_cache = r->args->overwrite_cache && first;
     if (first)
         rc = tr_dataset_load(o, r->tokenizer, out, &warnings, err);

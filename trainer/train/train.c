@@ -13,8 +13,6 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 enum { MIB = 1 << 20, CHECKPOINTS = 1024 /* that may have a state to resume from */ };
 
@@ -31,20 +29,12 @@ struct step {
     bool stop; /* a rank was asked to stop */
 };
 
-static bool stop_asked(const struct tr_run *r)
-{
-    struct signalfd_siginfo info;
-
-    return r->env.stop_fd >= 0 &&
-           read(r->env.stop_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
-}
-
 /* Loads the step's micro-batches and agrees on the sums over all ranks. */
 static enum fr_rc begin_step(struct tr_run *r, struct step *s, struct fr_err *err)
 {
     struct tr_progress *p = &r->progress;
     int64_t left = r->micros - p->micro;
-    double sums[PASS_SUMS] = {stop_asked(r) ? 1 : 0, 0, 0, 0};
+    double sums[PASS_SUMS] = {tr_run_stop_asked(r) ? 1 : 0, 0, 0, 0};
     enum fr_rc rc = FR_OK;
 
     *s = (struct step){.micros = r->args->gradient_accumulation_steps};
@@ -548,6 +538,8 @@ enum fr_rc tr_train(const struct tr_args *a, const struct tr_train_env *env, str
     if (rc != FR_OK)
         return rc;
     rc = tr_run_setup(&r, a, env, err);
+    if (rc == FR_STOPPED)
+        tr_comm_abort(env->comm, err->msg); /* by this rank alone, not agreed as at a step */
     if (rc == FR_OK)
         rc = start_metrics(&r, err);
     if (rc == FR_OK)

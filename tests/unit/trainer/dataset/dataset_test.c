@@ -528,20 +528,32 @@ static void put_many(bool wrong)
     fr_buf_finish(&text);
 }
 
-static void told(void *arg, int64_t records)
+static int64_t stop_at;
+
+static bool told(void *arg, int64_t records)
 {
     int64_t *last = arg;
 
     CHECK(records > *last);
     *last = records;
+    return records < stop_at;
 }
 
 /* Samples, what is said and the first error are those of one thread; all records are told. */
 static void test_workers(struct tr_tokenizer *t)
 {
-    for (int wrong = 0; wrong < 2; wrong++) {
+    static const struct {
+        const char *row, *said;
+        enum fr_rc rc;
+    } ends[] = {{"threads", "a.jsonl:8: Dropped", FR_OK},
+                {"threads, one record wrong", "a.jsonl:691", FR_USAGE},
+                {"asked to stop", "stopped as asked, while data set 'x' was read", FR_STOPPED}};
+
+    for (int k = 0; k < 3; k++) {
+        bool wrong = ends[k].rc == FR_USAGE;
         struct fr_buf said[3] = {{0}, {0}, {0}};
-        put_many(wrong != 0);
+        put_many(wrong);
+        stop_at = ends[k].rc == FR_STOPPED ? 1 : INT64_MAX;
         for (int i = 0; i < 3; i++) {
             int64_t last = 0;
             struct tr_dataset_opts o = {.dataset = "x",
@@ -552,16 +564,16 @@ static void test_workers(struct tr_tokenizer *t)
                                         .tell = {told, &last}};
             struct tr_dataset *d = NULL;
             struct fr_err err = {.msg = ""};
-            check_row(wrong ? "threads, one record wrong" : "threads");
+            check_row(ends[k].row);
             CHECK_INT(tr_template_find("empty", &o.templ, &err), FR_OK);
-            CHECK_INT(tr_dataset_load(&o, t, &d, &said[i], &err), wrong ? FR_USAGE : FR_OK);
+            CHECK_INT(tr_dataset_load(&o, t, &d, &said[i], &err), ends[k].rc);
             fr_buf_fmt(&said[i], "%s %s", d != NULL ? tr_dataset_digest(d) : "", err.msg);
-            CHECK(wrong || (tr_dataset_size(d) == 686 && last == 700));
+            CHECK(d == NULL || (tr_dataset_size(d) == 686 && last == 700));
             tr_dataset_destroy(d);
         }
         CHECK_TEXT(said[1].p, said[0].p);
         CHECK_TEXT(said[2].p, said[0].p);
-        CHECK(strstr(said[0].p, wrong ? "a.jsonl:691" : "a.jsonl:8: Dropped") != NULL);
+        CHECK(strstr(said[0].p, ends[k].said) != NULL);
         for (int i = 0; i < 3; i++)
             fr_buf_finish(&said[i]);
     }

@@ -149,13 +149,14 @@ struct told {
     int backward;
 };
 
-static void so_far(void *arg, int64_t bytes, int64_t of)
+static bool so_far(void *arg, int64_t bytes, int64_t of)
 {
     struct told *t = arg;
 
     t->backward += bytes < t->last || bytes > of;
     t->last = bytes;
     t->of = of;
+    return true;
 }
 
 /* What a rank sees. */

@@ -57,6 +57,7 @@ static void touch(void)
 }
 
 static const struct tr_backend_ops *ops; /* NULL: the backend's own */
+static const struct tr_shard_tell *tell; /* NULL: none; else it ends the reading */
 
 /* touched: the second file is written to once it is open. */
 static void check_load(const char *row, bool apart, bool touched, const char *want)
@@ -80,7 +81,7 @@ static void check_load(const char *row, bool apart, bool touched, const char *wa
     CHECK_INT(tr_st_open_folder(dir, false, NULL, &st, &err), FR_OK);
     if (touched)
         touch();
-    CHECK_INT(tr_shard_load(s, st, NULL, &err), FR_CORRUPT);
+    CHECK_INT(tr_shard_load(s, st, tell, &err), tell != NULL ? FR_STOPPED : FR_CORRUPT);
     CHECK_TEXT(err.msg, want);
     tr_shard_destroy(s);
     tr_st_close(st);
@@ -107,6 +108,34 @@ static void check_touched(void)
                    path);
     write_model();
     check_load("a file is written to", false, true, want);
+}
+
+static bool no_more(void *arg, int64_t bytes, int64_t of)
+{
+    (void)arg;
+    (void)bytes;
+    (void)of;
+    return false;
+}
+
+/* Each call comes two seconds after the one before. */
+static int64_t leaping_ms(void)
+{
+    static _Atomic int64_t now;
+
+    return now += 2000;
+}
+
+static void check_stopped(void)
+{
+    int64_t (*mono_ms)(void) = fr_sys.mono_ms;
+
+    write_model();
+    fr_sys.mono_ms = leaping_ms;
+    tell = &(struct tr_shard_tell){no_more, NULL};
+    check_load("asked to stop", true, false, "stopped as asked, while the weights were read");
+    tell = NULL;
+    fr_sys.mono_ms = mono_ms;
 }
 
 /* The first bad value is read last: when one behind it was found. */
@@ -244,5 +273,6 @@ int main(void)
     check_bad("in the last file", 5, true, "f: holds a value that is not finite");
     check_read_last();
     check_touched();
+    check_stopped();
     return read_bed_done();
 }
