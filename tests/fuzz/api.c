@@ -205,8 +205,8 @@ void fuzz_api(struct fr_str in)
     struct fr_gate_found found;
     struct fr_err err = {0};
 
-    if (n == 0)
-        return;
+    if (n == 0 || memmem(in.p, in.n, planted, strlen(planted)) != NULL)
+        return; /* who says the secret may be told it: libFuzzer learns it from the comparison */
     begin_host();
     fr_buf_add(&copy, in.p, n);
     if (fr_http_request(copy.p, n, &h, &err) == FR_OK &&
