@@ -14,7 +14,9 @@ static struct fr_event about(const struct run_attempt *at, enum fr_event_kind ki
     return (struct fr_event){.kind = kind, .inst = at->inst, .attempt = at->id};
 }
 
-void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, const char *reason)
+/* Ends an attempt of which nothing is on the node. once: it is not tried again. */
+static void end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, bool once,
+                const char *reason)
 {
     struct fr_event ev = about(at, FR_EV_ENDED);
 
@@ -25,8 +27,18 @@ void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, co
     run_say(at->reason, reason, strlen(reason));
     (void)run_times_ended(run, at, NULL);
     ev.cause = cause;
+    ev.no_retry = once;
     ev.proven = true;
     run_queue_or_die(run, &ev);
+}
+
+static void unstarted(struct fr_run *run, struct run_attempt *at, const struct fr_err *err,
+                      bool once)
+{
+    enum fr_cause cause = run->no_value ? FR_CAUSE_EXPRESSION : FR_CAUSE_START_FAILED;
+
+    run->no_value = false;
+    end(run, at, cause, once, err->msg);
 }
 
 /* A mistake in the pipeline, a denied or a missing file fails the next try too. A full disk, a lost
@@ -38,12 +50,12 @@ static bool is_permanent(enum fr_rc rc)
 
 void run_start_failed(struct fr_run *run, struct run_attempt *at, const struct fr_err *err)
 {
-    size_t n = run->n_events;
+    unstarted(run, at, err, is_permanent(err->rc));
+}
 
-    run_end(run, at, run->no_value ? FR_CAUSE_EXPRESSION : FR_CAUSE_START_FAILED, err->msg);
-    run->no_value = false;
-    if (run->n_events > n)
-        run->events[n].no_retry = is_permanent(err->rc);
+void run_start_refused(struct fr_run *run, struct run_attempt *at, const struct fr_err *err)
+{
+    unstarted(run, at, err, false);
 }
 
 /* ---- refs ---- */
@@ -222,10 +234,10 @@ static void on_prepared(struct fr_run *run, struct run_attempt *at, const struct
     struct fr_event ev = about(at, FR_EV_PREPARED);
 
     if (p->rc != FR_OK) {
-        char text[256];
+        struct fr_err err = {.rc = (enum fr_rc)p->rc};
 
-        run_say(text, p->text.p != NULL ? p->text.p : "", p->text.n);
-        run_end(run, at, FR_CAUSE_START_FAILED, text);
+        run_say(err.msg, p->text.p != NULL ? p->text.p : "", p->text.n);
+        run_start_refused(run, at, &err);
         return;
     }
     at->port = (int)p->port;
@@ -401,7 +413,7 @@ static void stop(struct fr_run *run, const struct fr_act *act)
     if (at != NULL && at->ended && !at->sent)
         return;
     if (at != NULL && !at->sent) {
-        run_end(run, at, FR_CAUSE_STOPPED, "stopped before it was started");
+        end(run, at, FR_CAUSE_STOPPED, false, "stopped before it was started");
         return;
     }
     if (run->exec.ops->stop(run->exec.self, ea, act->grace_ms, (uint32_t)act->stop_cause, &err) !=

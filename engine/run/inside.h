@@ -129,12 +129,11 @@ bool run_add(struct fr_arena *arena, struct fr_strs *strs, const char *fmt, ...)
 
 /* ---- attempt.c ---- */
 void run_take_event(struct fr_run *run, struct fr_exec_event *ev);
-/* Ends an attempt that its node never got: the start failed, or a stop came before it was sent. */
-void run_end(struct fr_run *run, struct run_attempt *at, enum fr_cause cause, const char *reason);
 /* Ends an attempt that cannot be started as start_failed, or as expression if one of its values
  * cannot be evaluated. It is not retried when the error is permanent (usage, denied, not found,
- * unsupported). */
+ * unsupported); refused: it is, as who refused it may take it later. */
 void run_start_failed(struct fr_run *run, struct run_attempt *at, const struct fr_err *err);
+void run_start_refused(struct fr_run *run, struct run_attempt *at, const struct fr_err *err);
 
 void run_eval(struct fr_run *run, const struct fr_act *act);
 void run_act(struct fr_run *run, const struct fr_act *act);

@@ -508,7 +508,7 @@ void run_start_secrets(struct fr_run *run)
             continue;
         at->start->asking = false;
         if (err.rc != FR_OK && passes) /* it is retried */
-            run_end(run, at, FR_CAUSE_START_FAILED, err.msg);
+            run_start_refused(run, at, &err);
         else if (err.rc != FR_OK)
             run_start_failed(run, at, &err);
         else
