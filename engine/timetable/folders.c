@@ -65,14 +65,17 @@ static bool zones_replaced(const struct fr_folder_look *look, const struct fr_fo
     return false;
 }
 
-/* A text without this word has no schedules, whatever else is wrong with it. */
-static bool may_have_schedules(const char *path)
+/* A text with neither is no pipeline, whatever else it is. */
+static bool may_be_pipeline(const char *path)
 {
     struct fr_buf text = {0};
     enum fr_rc rc = fr_file_read(path, FR_YAML_MAX_BYTES, &text, NULL);
-    bool may = rc == FR_OK ? text.p != NULL && strstr(text.p, "schedule") != NULL
-                           : rc != FR_NOTFOUND; /* it went meanwhile */
+    bool may = rc != FR_NOTFOUND; /* it went meanwhile */
 
+    if (rc == FR_OK)
+        may = text.p != NULL &&
+              (strstr(text.p, "schedule") != NULL || fr_has_prefix(text.p, "tasks:") ||
+               strstr(text.p, "\ntasks:") != NULL);
     fr_buf_finish(&text);
     return may;
 }
@@ -170,7 +173,7 @@ static void load_file_of(struct fr_folder_look *look, struct fr_folder_file *f,
 
     if (rc == FR_OK) {
         f->found = f->spec != NULL ? FR_FOUND_LOADED : FR_FOUND_NONE;
-    } else if ((known != NULL && known->scheduled) || may_have_schedules(f->path)) {
+    } else if ((known != NULL && known->scheduled) || may_be_pipeline(f->path)) {
         f->found = FR_FOUND_BROKEN;
         f->error = say_wrong(look, &issues, &err);
         load_kept(look, f, known != NULL ? known->text : NULL);

@@ -21,7 +21,7 @@ enum fr_folder_found {
     FR_FOUND_SAME,   /* unchanged */
     FR_FOUND_FRESH,  /* just written: scan again */
     FR_FOUND_NONE,   /* no pipeline with schedules */
-    FR_FOUND_BROKEN, /* see error; it may have schedules, or had some */
+    FR_FOUND_BROKEN, /* see error; it may be a pipeline, or had schedules */
     FR_FOUND_LOADED  /* spec and tables */
 };
 

@@ -215,7 +215,7 @@ static void test_others(void)
     static const char text[] = "name: t\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n";
     char below[340], other[340];
 
-    check_row("what is no pipeline with schedules is nobody's");
+    check_row("what is no pipeline is nobody's, a broken one is told of");
     reset(&bed);
     set_clock("2026-03-01T01:00Z");
     write_pipeline(&bed, "empty", "");
@@ -235,6 +235,8 @@ static void test_others(void)
     write_pipeline(&bed, ".own", "name: h\nschedule: {every: 1h}\ntasks: {a: {run: x}}\n");
     snprintf(other, sizeof(other), "%s/dangling.yml", bed.folder);
     CHECK_INT(symlink("/nonexistent/schedule", other), 0);
+    write_pipeline(&bed, "unfired", "name: u\ntasks: {a: {ruk: x}}\n");
+    write_pipeline(&bed, "unnamed", "tasks: {a: {run: x, b: [}}\n");
     write_pipeline(&bed, "nodes", "nodes: [{name: n1}]\n");
     write_pipeline(&bed, "text", "just text");
     write_pipeline(&bed, "broken", "name: x\nschedule: {cron: nonsense}\ntasks: {a: {run: x}}\n");
@@ -245,7 +247,9 @@ static void test_others(void)
     CHECK(is_known(&bed, "l") && !has_error(&bed, "folder.yaml") && !has_error(&bed, "dangling"));
     CHECK(has_error(&bed, "'run'?; and 3 more: 'flowrun validate' lists all") &&
           !has_error(&bed, " 1 more"));
-    CHECK(!has_error(&bed, "empty.yaml") && !is_known(&bed, "t") && !has_error(&bed, "hidden"));
+    CHECK(has_error(&bed, "'ruk'") && has_error(&bed, "unnamed.yaml:1:"));
+    CHECK(!has_error(&bed, "nodes.yaml") && !has_error(&bed, "empty.yaml") &&
+          !is_known(&bed, "t") && !has_error(&bed, "hidden"));
     CHECK(!is_known(&bed, "h"));
     close_host(&bed);
 
