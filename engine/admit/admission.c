@@ -160,15 +160,8 @@ static enum fr_rc try_admit(struct host_run *h, const struct fr_run_rows *open,
  * for runs that it does not drive may have no commit, so it asks the store. */
 static enum fr_rc check_lead(struct fr_host *host, struct fr_err *err)
 {
-    uint32_t epoch = 0;
-
     queue_of(host)->due_ms = fr_sys.mono_ms() + LEAD_MS;
-    if (fr_store_followed(host->env.store, &epoch))
-        return fr_fail(err, FR_DENIED,
-                       "another flowrun became the host of %s (epoch %u, ours is %u): this one "
-                       "starts no more",
-                       fr_store_home(host->env.store), epoch, host->env.epoch);
-    return FR_OK;
+    return fr_store_followed(host->env.store, err) ? FR_DENIED : FR_OK;
 }
 
 static enum fr_rc admit(struct fr_host *host, struct fr_err *err)

@@ -188,9 +188,8 @@ static bool leads(void *arg)
 {
     const struct fr_host *host = arg;
     struct fr_err err = {0};
-    uint32_t epoch;
 
-    if (fr_store_followed(host->env.store, &epoch))
+    if (fr_store_followed(host->env.store, NULL))
         return false;
     if (host->config.lock_fd == NULL ||
         fr_home_keep(fr_store_home(host->env.store), host->config.lock_fd, &err) == FR_OK)

@@ -3,6 +3,7 @@
 #include "engine/runs/private.h"
 
 #include "engine/metrics/meters.h"
+#include "engine/store/lead.h"
 
 #include <stdlib.h>
 
@@ -145,6 +146,13 @@ static struct host_make make_of(struct host_run *h, const struct fr_submit *what
     return make;
 }
 
+enum fr_rc host_cause(const struct fr_host *host, enum fr_rc rc, const struct fr_issues *issues,
+                      struct fr_err *err)
+{
+    return rc != FR_OK && issues->n == 0 && fr_store_followed(host->env.store, err) ? FR_DENIED
+                                                                                    : rc;
+}
+
 static enum fr_rc resume(struct host_run *h, const struct fr_resume_opts *what,
                          struct fr_issues *issues, struct fr_err *err)
 {
@@ -163,6 +171,7 @@ static enum fr_rc resume(struct host_run *h, const struct fr_resume_opts *what,
     h->host->jobs.untidy = h->host->jobs.untidy || opts.file != NULL;
     if (rc == FR_OK)
         rc = host_take(h, err);
+    rc = host_cause(h->host, rc, issues, err);
     if (rc != FR_OK)
         host_free_run(h);
     return rc;
@@ -187,7 +196,7 @@ enum fr_rc fr_host_submit(struct fr_host *host, const struct fr_submit *what,
     if (rc != FR_OK) {
         host->jobs.untidy = true;
         host_free_run(h);
-        return rc;
+        return host_cause(host, rc, issues, err);
     }
     *out = h->run;
     return FR_OK;

@@ -29,6 +29,11 @@ static void in_thread(struct host_job *job)
     (void)fr_run_make(&m->env, &m->submit, &m->h->run, &job->issues, &job->err);
 }
 
+static void landed(struct host_job *job)
+{
+    (void)host_cause(job->host, job->err.rc, &job->issues, &job->err);
+}
+
 /* What is left of one that was not made is removed. */
 static void ended(struct host_job *job)
 {
@@ -57,8 +62,12 @@ static void free_make(struct host_job *job)
     fr_arena_finish(&m->texts);
 }
 
-static const struct job_ops make_ops = {
-    .makes = true, .in_thread = in_thread, .ended = ended, .unasked = unasked, .free = free_make};
+static const struct job_ops make_ops = {.makes = true,
+                                        .in_thread = in_thread,
+                                        .landed = landed,
+                                        .ended = ended,
+                                        .unasked = unasked,
+                                        .free = free_make};
 
 struct host_job *make_begin(struct fr_host *host, const struct host_make *make)
 {

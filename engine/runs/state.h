@@ -176,6 +176,11 @@ enum fr_rc host_tidy(struct fr_host *host, struct fr_err *err);
 enum fr_rc host_give_up(struct host_run *h, struct fr_err *err);
 /* When host_tidy() is due, mono_ms; INT64_MAX: never. */
 int64_t host_tidy_due(const struct fr_host *host);
+/* The error of work that read or wrote files of the home, for its caller: FR_DENIED where another
+ * process became the host meanwhile, which removes what this one has half written; else rc. A
+ * mistake in what the caller sent, in issues, stays one. */
+enum fr_rc host_cause(const struct fr_host *host, enum fr_rc rc, const struct fr_issues *issues,
+                      struct fr_err *err);
 /* Resumes a run for another process. Takes shell. */
 enum fr_rc host_resume(struct fr_host *host, const struct fr_resume_opts *opts, json_t *shell,
                        struct host_run **out, struct fr_issues *issues, struct fr_err *err);

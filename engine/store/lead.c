@@ -53,9 +53,22 @@ bool fr_store_leads(struct fr_store *st)
     return fr_store_epoch(st, &epoch, NULL) == FR_OK && leads_at(st, epoch);
 }
 
-bool fr_store_followed(struct fr_store *st, uint32_t *epoch)
+static enum fr_rc say_followed(const struct fr_store *st, uint32_t epoch, struct fr_err *err)
 {
-    return fr_store_epoch(st, epoch, NULL) == FR_OK && !leads_at(st, *epoch);
+    return fr_fail(err, FR_DENIED,
+                   "another flowrun became the host of %s (epoch %u, ours is %u): this one writes "
+                   "no more",
+                   st->home, epoch, st->lead.epoch);
+}
+
+bool fr_store_followed(struct fr_store *st, struct fr_err *err)
+{
+    uint32_t epoch;
+
+    if (fr_store_epoch(st, &epoch, NULL) != FR_OK || leads_at(st, epoch))
+        return false;
+    (void)say_followed(st, epoch, err);
+    return true;
 }
 
 /* Where the epoch is as high already before the first commit, another one took the same number when
@@ -70,8 +83,5 @@ enum fr_rc fr_store_check_lead(struct fr_store *st, struct fr_err *err)
     st->raises = epoch < st->lead.epoch;
     if (st->raises)
         return fr_sql_run(st, SQL_HOST_SET, err, "i", (int64_t)st->lead.epoch);
-    return fr_fail(err, FR_DENIED,
-                   "another flowrun became the host of %s (epoch %u, ours is %u): this one writes "
-                   "no more",
-                   st->home, epoch, st->lead.epoch);
+    return say_followed(st, epoch, err);
 }

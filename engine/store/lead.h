@@ -19,8 +19,9 @@ struct fr_lead {
 };
 struct fr_lead fr_store_get_lead(const struct fr_store *st);
 void fr_store_set_lead(struct fr_store *st, struct fr_lead lead);
-/* Whether another process became the host, with *epoch; false too if the store cannot be read. */
-bool fr_store_followed(struct fr_store *st, uint32_t *epoch);
+/* Whether another process became the host: *err, unless NULL, then says so (FR_DENIED). false, too,
+ * if the store cannot be read. */
+bool fr_store_followed(struct fr_store *st, struct fr_err *err);
 /* The epoch of the newest host; 0: there was none. */
 enum fr_rc fr_store_epoch(struct fr_store *st, uint32_t *epoch, struct fr_err *err);
 

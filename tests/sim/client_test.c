@@ -26,6 +26,7 @@ struct row {
     int64_t then_us;
     const char *beside[2]; /* the second of these tasks starts while the first one runs, a minute */
     bool one;              /* the home has one run at once */
+    const char *file;      /* a part of its path: of the home, when act waits for it */
 };
 
 struct story {
@@ -170,28 +171,17 @@ static void second_follower(struct world *w, struct story *s)
     client_start(w, &how);
 }
 
-static bool is_marked(const struct world *w)
-{
-    const struct sim_machine *control = &w->sim.machines[0];
-
-    for (int i = 0; i < SIM_NAMES; i++)
-        if (control->names[i].inode != NULL && !control->names[i].inode->dir &&
-            strstr(control->names[i].path, "/begun/") != NULL)
-            return true;
-    return false;
-}
-
-/* The same, just before the host stores the file of a run that another one hands over. */
-static void take_lock_at_submit(struct world *w, struct story *s)
+/* The same, while the host makes a run that another one hands over, once it has that file. */
+static void take_lock_at_file(struct world *w, struct story *s)
 {
     s->acted = false;
     if (w->n_clients == 1) {
         client_start(w, &(struct client){.file = "/q.yaml", .json = true});
         w->sim.fault_step = 0; /* each step is looked at */
     }
-    if (w->n_clients == 1 || !is_marked(w))
+    if (w->n_clients == 1 || !sim_has_name(&w->sim.machines[0], s->row->file))
         return;
-    take_lock_away(w, s);
+    s->acted = client_rob(w, host(w), 20000000); /* its client still waits for an answer then */
     if (!s->acted)
         return;
     w->sim.fault_step = UINT64_MAX;
@@ -386,7 +376,8 @@ static void rob_for_another(struct world *w, struct story *s)
 /* It is the host then, and its run is not there yet. The one before it goes on meanwhile. */
 static void stop_next(struct world *w, struct story *s)
 {
-    s->done = is_marked(w) && client_stop(w, &w->clients[1], 10000000);
+    s->done =
+        sim_has_name(&w->sim.machines[0], "/begun/") && client_stop(w, &w->clients[1], 10000000);
     if (s->done)
         w->sim.fault_step = UINT64_MAX;
 }
@@ -453,7 +444,15 @@ static const struct row rows[] = {
      .then = stop_next},
     {"another takes over from a host that has a run to begin",
      {{.file = "/p.yaml"}},
-     .act = take_lock_at_submit,
+     .act = take_lock_at_file,
+     .file = "/begun/",
+     .records = 2,
+     .codes = {ANY, ANY, ANY},
+     .says = "another flowrun became the host"},
+    {"another takes over from a host that writes a file of a run to begin",
+     {{.file = "/p.yaml"}},
+     .act = take_lock_at_file,
+     .file = ".tmp-",
      .records = 2,
      .codes = {ANY, ANY, ANY},
      .says = "another flowrun became the host"},

@@ -226,6 +226,7 @@ void sim_signal(struct sim_proc *p, int signo);
 
 /* sim_fs.c */
 struct sim_inode *sim_lookup(const struct sim_machine *m, const char *path);
+bool sim_has_name(const struct sim_machine *m, const char *part); /* a file: in its path */
 void sim_put_file(struct sim_machine *m, const char *path, const char *text);
 void sim_put_bytes(struct sim_machine *m, const char *path, const void *p, size_t n);
 void sim_remove_file(struct sim_machine *m, const char *path);

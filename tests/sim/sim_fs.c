@@ -62,6 +62,15 @@ struct sim_inode *sim_lookup(const struct sim_machine *m, const char *path)
     return n != NULL ? n->inode : NULL;
 }
 
+bool sim_has_name(const struct sim_machine *m, const char *part)
+{
+    for (int k = 0; k < SIM_NAMES; k++)
+        if (m->names[k].inode != NULL && !m->names[k].inode->dir &&
+            strstr(m->names[k].path, part) != NULL)
+            return true;
+    return false;
+}
+
 void sim_unref_inode(struct sim_inode *i)
 {
     if (i == NULL || --i->refs > 0)

@@ -499,7 +499,7 @@ static bool may_end(const struct told *t)
         return strcmp(c->outcome, "cancelled") == 0;
     case 2: /* its run ended meanwhile, or was not made yet */
         return (!is_first(c) && (c->outcome[0] != '\0' || c->since == 0)) ||
-               (c->robbed && (c->outcome[0] != '\0' || c->seq == 0));
+               (c->robbed && c->outcome[0] != '\0');
     case 4: /* one Ctrl-C is enough where no host was asked for its run yet */
         return c->left || (c->nested && c->terminated) ||
                (c->cancelled && said(t, "left (Ctrl-C)"));

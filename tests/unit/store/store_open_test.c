@@ -264,8 +264,8 @@ static void test_lead(void)
 static void test_lead_at_once(void)
 {
     struct fr_store *first, *second, *writer;
-    uint32_t one = 0, two = 0, now = 0;
-    struct fr_err err = {0};
+    uint32_t one = 0, two = 0;
+    struct fr_err err = {0}, why = {0};
 
     remove_store(home);
     first = open_store(home);
@@ -278,13 +278,14 @@ static void test_lead_at_once(void)
     CHECK_INT(fr_store_lead(second, &two, &err), FR_OK);
     CHECK_INT(two, one);
     fr_store_close(writer);
-    CHECK(fr_store_leads(first) && !fr_store_followed(first, &now));
+    CHECK(fr_store_leads(first) && !fr_store_followed(first, &why));
     CHECK_INT(fr_store_begin(second, &err), FR_OK);
     CHECK_INT(fr_store_commit(second, &err), FR_OK);
-    CHECK(fr_store_leads(second) && !fr_store_followed(second, &now));
-    CHECK(!fr_store_leads(first) && fr_store_followed(first, &now));
-    CHECK_INT(now, two);
+    CHECK(fr_store_leads(second) && !fr_store_followed(second, &why));
+    CHECK(!fr_store_leads(first) && fr_store_followed(first, &why));
+    CHECK_INT(why.rc, FR_DENIED);
     CHECK_INT(fr_store_begin(first, &err), FR_DENIED);
+    CHECK(strcmp(why.msg, err.msg) == 0);
     fr_store_close(first);
     fr_store_close(second);
 }
