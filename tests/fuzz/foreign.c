@@ -5,6 +5,8 @@
 #include "trainer/foreign/deepspeed.h"
 #include "trainer/foreign/pickle.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +57,34 @@ void fuzz_pickle_seeds(void (*put)(void *arg, const char *name, struct fr_str by
     put(arg, "states", (struct fr_str){states, sizeof(states) - 1});
 }
 
+/* The same bytes as optimizer.pt. */
+static void fuzz_adam(void)
+{
+    struct tr_torch_file f = {0};
+    struct tr_adam adam;
+    struct fr_err err = {0};
+    struct tr_run run;
+    char path[PATH_MAX];
+    int64_t steps;
+    enum fr_rc rc;
+
+    (void)snprintf(path, sizeof(path), "%s/mp_rank_00_model_states.pt", fuzz_dir());
+    rc = tr_torch_open(&f, path, &err);
+    if (rc == FR_OK)
+        rc = tr_adam_read(&f, f.root, &adam, &err);
+    fuzz_want_err(rc, &err);
+    for (size_t g = 0; rc == FR_OK && g < adam.n; g++)
+        for (size_t i = 0; i < adam.groups[g].params->n && i < 100; i++) {
+            int64_t k = adam.groups[g].params->items[i]->number;
+
+            if (tr_adam_run(&adam, k, TR_ADAM_V, &run, NULL, &err) == FR_OK)
+                fuzz_want(run.type == TR_ST_F32 && run.n >= 0, "a moment is f32");
+            if (tr_adam_steps(&adam, &adam.groups[g], k, &steps, &err) == FR_OK)
+                fuzz_want(steps >= 0, "a count of steps is none below zero");
+        }
+    tr_torch_close(&f);
+}
+
 void fuzz_torch_file(struct fr_str in)
 {
     struct tr_ds *d = NULL;
@@ -73,6 +103,7 @@ void fuzz_torch_file(struct fr_str in)
                       "the last element of a tensor can be read");
     }
     tr_ds_close(d);
+    fuzz_adam();
 }
 
 static void put_number(struct fr_buf *b, uint64_t x, int bytes)

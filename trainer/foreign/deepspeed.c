@@ -1,10 +1,7 @@
 #include "trainer/foreign/deepspeed.h"
 
-#include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "trainer/foreign/deepspeed_cut.h"
-
-#include <errno.h>
 
 static enum fr_rc nomem(const struct tr_ds *d, struct fr_err *err)
 {
@@ -157,7 +154,7 @@ enum fr_rc tr_ds_open(const char *dir, struct tr_ds **out, struct fr_err *err)
     *out = NULL;
     if (d == NULL)
         return fr_fail(err, FR_NOMEM, "no memory to read %s", dir);
-    *d = (struct tr_ds){.fd = -1};
+    *d = (struct tr_ds){.stage = 0};
     rc = tr_ds_files(dir, &d->arena, &d->files, err);
     for (size_t r = 0; r < d->files.noptim && rc == FR_OK; r++)
         rc = read_optim(d, r, err);
@@ -181,10 +178,12 @@ void tr_ds_close(struct tr_ds *d)
         return;
     for (size_t r = 0; d->model != NULL && r < d->files.nmodel; r++)
         tr_torch_close(&d->model[r]);
+    tr_torch_close(&d->groups_of);
     tr_torch_close(&d->optim);
-    if (d->fd >= 0)
-        (void)fr_sys.close(d->fd);
-    fr_sys.free(d->tensors);
+    tr_runs_close(&d->reading);
+    fr_sys.free(d->tensors.p);
+    for (size_t m = 0; m < TR_ADAM_MOMENTS; m++)
+        fr_sys.free(d->moments[m].p);
     fr_sys.free(d->runs);
     fr_arena_finish(&d->arena);
     fr_sys.free(d);
@@ -192,12 +191,12 @@ void tr_ds_close(struct tr_ds *d)
 
 size_t tr_ds_count(const struct tr_ds *d)
 {
-    return d->n;
+    return d->tensors.n;
 }
 
 const struct tr_ds_tensor *tr_ds_at(const struct tr_ds *d, size_t i)
 {
-    return &d->tensors[i];
+    return &d->tensors.p[i];
 }
 
 const char *tr_ds_what(const struct tr_ds *d)
@@ -205,37 +204,17 @@ const char *tr_ds_what(const struct tr_ds *d)
     return d->what;
 }
 
-/* ---- reading ---- */
-
-static enum fr_rc open_run(struct tr_ds *d, const struct tr_run *run, struct fr_err *err)
+int64_t tr_ds_step(const struct tr_ds *d)
 {
-    enum fr_rc rc;
-
-    if (d->read_path == run->path)
-        return FR_OK;
-    if (d->fd >= 0)
-        (void)fr_sys.close(d->fd);
-    d->fd = -1;
-    d->read_path = NULL;
-    if ((rc = fr_file_open(run->path, &d->fd, NULL, err)) == FR_OK)
-        d->read_path = run->path;
-    return rc;
+    return d->step;
 }
+
+/* ---- reading ---- */
 
 enum fr_rc tr_ds_read(struct tr_ds *d, const struct tr_ds_tensor *t, int64_t first, int64_t n,
                       void *dst, struct fr_err *err)
 {
-    int64_t at = 0, size = (int64_t)tr_st_type_bits(t->type) / 8, end = first + n;
-    enum fr_rc rc = FR_OK;
+    enum fr_rc rc = tr_runs_read(&d->reading, &t->runs, (int64_t[]){first, n}, dst, err);
 
-    for (size_t i = 0; i < t->nruns && at < end && rc == FR_OK; i++) {
-        const struct tr_run *run = &t->runs[i];
-        int64_t from = first > at ? first : at, to = end < at + run->n ? end : at + run->n;
-
-        if (from < to && (rc = open_run(d, run, err)) == FR_OK)
-            rc = tr_st_pread(d->fd, d->read_path, (char *)dst + (from - first) * size,
-                             (size_t)((to - from) * size), run->at + (from - at) * size, err);
-        at += run->n;
-    }
     return rc == FR_OK ? rc : fr_while(err, "%s", t->name);
 }

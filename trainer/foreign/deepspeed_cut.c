@@ -68,15 +68,16 @@ static enum fr_rc count_of(const struct tr_torch_file *f, const struct tr_ds_ten
 static enum fr_rc finish(struct tr_ds *d, const struct tr_ds_tensor *like,
                          const struct tr_pv *shape, struct fr_err *err)
 {
-    void *grown = fr_grow(d->tensors, d->n + 1, &d->cap, sizeof(*d->tensors));
+    struct tr_ds_list *to = d->to;
+    void *grown = fr_grow(to->p, to->n + 1, &to->cap, sizeof(*to->p));
     struct tr_run *runs = fr_arena_array(&d->arena, d->nruns + 1, sizeof(*runs));
     int64_t have = 0;
     struct tr_ds_tensor *t;
 
     if (grown == NULL || runs == NULL)
         return nomem(d, err);
-    d->tensors = grown;
-    t = &d->tensors[d->n];
+    to->p = grown;
+    t = &to->p[to->n];
     *t = *like;
     t->elements = 1;
     t->ndim = (int)shape->n;
@@ -95,10 +96,9 @@ static enum fr_rc finish(struct tr_ds *d, const struct tr_ds_tensor *like,
         return fr_fail(err, FR_CORRUPT, "%s: %s has %lld elements, its shape has %lld",
                        d->nruns > 0 ? d->runs[0].path : d->files.dir, t->name, (long long)have,
                        (long long)t->elements);
-    t->runs = runs;
-    t->nruns = d->nruns;
+    t->runs = (struct tr_runs){runs, d->nruns};
     d->nruns = 0;
-    d->n++;
+    to->n++;
     return FR_OK;
 }
 
@@ -153,7 +153,7 @@ static enum fr_rc add_whole(struct tr_ds *d, const struct tr_pv *key, const stru
     if ((rc = add_run(d, run, 0, run.n, err)) != FR_OK)
         return rc;
     if ((rc = finish(d, &t, shape, err)) == FR_OK)
-        d->tensors[d->n - 1].type = run.type;
+        d->to->p[d->to->n - 1].type = run.type;
     return rc;
 }
 
@@ -231,7 +231,7 @@ static enum fr_rc cut_group(struct tr_ds *d, const struct tr_pv *shapes, size_t 
     for (size_t r = 0; r < d->files.noptim; r++)
         have += d->flats[r * d->groups + g].n;
     for (size_t k = 0; 2 * k < shapes->n && rc == FR_OK; k++) {
-        struct tr_ds_tensor t = {.part = TR_DS_TRAINED};
+        struct tr_ds_tensor t = {.part = TR_DS_TRAINED, .group = g};
 
         if ((rc = name_of(d->model, shapes->items[2 * k], &t.name, err)) != FR_OK ||
             (rc = count_of(d->model, &t, shapes->items[2 * k + 1], &n, err)) != FR_OK)
@@ -256,15 +256,25 @@ static enum fr_rc cut_group(struct tr_ds *d, const struct tr_pv *shapes, size_t 
     return rc;
 }
 
+/* Stage 3: elements of one rank. */
+static int64_t elements_of(const struct tr_ds *d)
+{
+    int64_t n = 0;
+
+    for (size_t g = 0; g < d->groups; g++)
+        n += d->flats[g].n;
+    return n;
+}
+
 /* Stage 3: of each parameter of n elements every rank has ceil(n / ranks); *at: where, in a rank */
-static enum fr_rc cut_shared(struct tr_ds *d, const struct tr_pv *shapes, int64_t have, int64_t *at,
+static enum fr_rc cut_shared(struct tr_ds *d, const struct tr_pv *shapes, size_t g, int64_t *at,
                              struct fr_err *err)
 {
-    int64_t ranks = (int64_t)d->files.noptim, n = 0;
+    int64_t ranks = (int64_t)d->files.noptim, n = 0, have = elements_of(d);
     enum fr_rc rc = FR_OK;
 
     for (size_t k = 0; 2 * k < shapes->n && rc == FR_OK; k++) {
-        struct tr_ds_tensor t = {.part = TR_DS_TRAINED};
+        struct tr_ds_tensor t = {.part = TR_DS_TRAINED, .group = g};
 
         if ((rc = name_of(d->model, shapes->items[2 * k], &t.name, err)) != FR_OK ||
             (rc = count_of(d->model, &t, shapes->items[2 * k + 1], &n, err)) != FR_OK)
@@ -290,13 +300,14 @@ static enum fr_rc cut_shared(struct tr_ds *d, const struct tr_pv *shapes, int64_
 }
 
 /* Universal: a file a parameter. */
-static enum fr_rc cut_files(struct tr_ds *d, const struct tr_pv *shapes, struct fr_err *err)
+static enum fr_rc cut_files(struct tr_ds *d, const struct tr_pv *shapes, size_t g,
+                            struct fr_err *err)
 {
     enum fr_rc rc = FR_OK;
     int64_t n;
 
     for (size_t k = 0; 2 * k < shapes->n && rc == FR_OK; k++) {
-        struct tr_ds_tensor t = {.part = TR_DS_TRAINED};
+        struct tr_ds_tensor t = {.part = TR_DS_TRAINED, .group = g};
         struct tr_torch_file f = {0};
         const struct tr_pv *param;
         struct tr_run run;
@@ -308,7 +319,7 @@ static enum fr_rc cut_files(struct tr_ds *d, const struct tr_pv *shapes, struct 
         if (strchr(t.name, '/') != NULL || t.name[0] == '.')
             return fr_fail(err, FR_CORRUPT, "%s: parameter '%s' names no folder", d->model->path,
                            t.name);
-        path = fr_arena_fmt(&d->arena, "%s/zero/%s/fp32.pt", d->files.dir, t.name);
+        path = fr_arena_fmt(&d->arena, "%s/zero/%s/%s", d->files.dir, t.name, d->file);
         if (path == NULL)
             return nomem(d, err);
         if ((rc = tr_torch_open(&f, path, err)) != FR_OK)
@@ -326,10 +337,10 @@ static enum fr_rc cut_files(struct tr_ds *d, const struct tr_pv *shapes, struct 
     return rc;
 }
 
-static enum fr_rc cut_trained(struct tr_ds *d, struct fr_err *err)
+enum fr_rc tr_ds_cut_trained(struct tr_ds *d, struct fr_err *err)
 {
     const struct tr_pv *groups = tr_pv_get(d->model->root, "param_shapes", SIZE_MAX);
-    int64_t have = 0, at = 0;
+    int64_t at = 0;
     enum fr_rc rc = FR_OK;
 
     if (groups == NULL || groups->kind != TR_PV_LIST)
@@ -337,21 +348,19 @@ static enum fr_rc cut_trained(struct tr_ds *d, struct fr_err *err)
     if (!d->files.universal && d->stage < 3 && groups->n != d->groups)
         return fr_fail(err, FR_CORRUPT, "%s has %zu groups of parameters, %s has %zu",
                        d->model->path, groups->n, d->optim.path, d->groups);
-    for (size_t g = 0; g < d->groups; g++)
-        have += d->flats[g].n;
     for (size_t g = 0; g < groups->n && rc == FR_OK; g++) {
         const struct tr_pv *shapes = groups->items[g];
 
         if (shapes->kind != TR_PV_DICT)
             return fr_fail(err, FR_CORRUPT, "%s has no param_shapes", d->model->path);
-        rc = d->files.universal ? cut_files(d, shapes, err)
-             : d->stage == 3    ? cut_shared(d, shapes, have, &at, err)
+        rc = d->files.universal ? cut_files(d, shapes, g, err)
+             : d->stage == 3    ? cut_shared(d, shapes, g, &at, err)
                                 : cut_group(d, shapes, g, err);
     }
-    if (rc == FR_OK && !d->files.universal && d->stage == 3 && at != have)
+    if (rc == FR_OK && !d->files.universal && d->stage == 3 && at != elements_of(d))
         rc = fr_fail(err, FR_CORRUPT,
                      "%s: its fp32_flat_groups have %lld elements, the parameters take %lld",
-                     d->optim.path, (long long)have, (long long)at);
+                     d->optim.path, (long long)elements_of(d), (long long)at);
     return rc;
 }
 
@@ -359,9 +368,9 @@ static enum fr_rc cut_trained(struct tr_ds *d, struct fr_err *err)
 
 static struct tr_ds_tensor *find(struct tr_ds *d, struct fr_str name)
 {
-    for (size_t i = 0; i < d->n; i++)
-        if (fr_str_is(name, d->tensors[i].name))
-            return &d->tensors[i];
+    for (size_t i = 0; i < d->tensors.n; i++)
+        if (fr_str_is(name, d->tensors.p[i].name))
+            return &d->tensors.p[i];
     return NULL;
 }
 
@@ -382,10 +391,11 @@ static enum fr_rc cut_tied(struct tr_ds *d, struct fr_err *err)
         if (from->kind != TR_PV_TEXT || find(d, from->text) == NULL)
             continue;
         if ((t = find(d, tied->items[i]->text)) == NULL) {
-            if ((grown = fr_grow(d->tensors, d->n + 1, &d->cap, sizeof(*t))) == NULL)
+            if ((grown = fr_grow(d->tensors.p, d->tensors.n + 1, &d->tensors.cap, sizeof(*t))) ==
+                NULL)
                 return nomem(d, err);
-            d->tensors = grown;
-            t = &d->tensors[d->n++];
+            d->tensors.p = grown;
+            t = &d->tensors.p[d->tensors.n++];
             *t = *find(d, from->text);
             t->name = name;
         }
@@ -396,30 +406,35 @@ static enum fr_rc cut_tied(struct tr_ds *d, struct fr_err *err)
 
 static enum fr_rc check_names(struct tr_ds *d, struct fr_err *err)
 {
-    const char **names = fr_arena_array(&d->arena, d->n + 1, sizeof(*names));
+    size_t n = d->tensors.n;
+    const char **names = fr_arena_array(&d->arena, n + 1, sizeof(*names));
 
     if (names == NULL)
         return nomem(d, err);
-    for (size_t i = 0; i < d->n; i++)
-        names[i] = d->tensors[i].name;
-    if (d->n > 0)
-        qsort(names, d->n, sizeof(*names), fr_by_text);
-    for (size_t i = 1; i < d->n; i++)
+    for (size_t i = 0; i < n; i++)
+        names[i] = d->tensors.p[i].name;
+    if (n > 0)
+        qsort(names, n, sizeof(*names), fr_by_text);
+    for (size_t i = 1; i < n; i++)
         if (strcmp(names[i - 1], names[i]) == 0)
             return fr_fail(err, FR_CORRUPT, "%s has two tensors %s", d->files.dir, names[i]);
-    return d->n > 0 ? FR_OK : fr_fail(err, FR_CORRUPT, "%s has no tensors", d->files.dir);
+    return n > 0 ? FR_OK : fr_fail(err, FR_CORRUPT, "%s has no tensors", d->files.dir);
 }
 
 enum fr_rc tr_ds_cut(struct tr_ds *d, struct fr_err *err)
 {
     const struct tr_pv *frozen = tr_pv_get(d->model->root, "frozen_param_shapes", SIZE_MAX);
-    enum fr_rc rc = cut_module(d, err);
+    enum fr_rc rc;
 
+    d->to = &d->tensors;
+    d->file = "fp32.pt";
+    rc = cut_module(d, err);
     if (frozen != NULL && frozen->kind == TR_PV_DICT && (d->stage > 0 || d->files.universal))
         for (size_t k = 0; 2 * k < frozen->n && rc == FR_OK; k++)
             rc = cut_frozen(d, frozen, k, err);
+    d->trained = d->tensors.n;
     if (rc == FR_OK && (d->stage > 0 || d->files.universal))
-        rc = cut_trained(d, err);
+        rc = tr_ds_cut_trained(d, err);
     if (rc == FR_OK)
         rc = cut_tied(d, err);
     return rc == FR_OK ? check_names(d, err) : rc;

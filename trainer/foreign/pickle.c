@@ -175,8 +175,8 @@ static enum fr_rc global(struct machine *m, struct fr_err *err)
         return bad(m, "it ends within a name", err);
     if ((known = tr_pickle_name_find(module, name)) == NULL)
         return fr_fail(err, FR_USAGE,
-                       "%s: offset %zu of its pickle names %.*s.%.*s, which no checkpoint of "
-                       "DeepSpeed needs: refused, nothing of it was run",
+                       "%s: offset %zu of its pickle names %.*s.%.*s, which no checkpoint "
+                       "needs: refused, nothing of it was run",
                        m->p->file, m->op_at, (int)(module.n < 200 ? module.n : 200), module.p,
                        (int)(name.n < 200 ? name.n : 200), name.p);
     return push_value(m, &(struct tr_pv){.kind = TR_PV_NAME, .name = known}, err);

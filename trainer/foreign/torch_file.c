@@ -1,5 +1,6 @@
 #include "trainer/foreign/torch_file.h"
 
+#include "engine/base/file.h"
 #include "engine/base/sys.h"
 
 #include <stdio.h>
@@ -90,4 +91,42 @@ enum fr_rc tr_torch_run(const struct tr_torch_file *f, const struct tr_pv *tenso
                        (long long)e->bytes, (long long)((t->first + out->n) * size));
     out->at = e->at + t->first * size;
     return FR_OK;
+}
+
+void tr_runs_close(struct tr_runs_file *f)
+{
+    if (f->path != NULL)
+        (void)fr_sys.close(f->fd);
+    f->path = NULL;
+}
+
+static enum fr_rc open_run(struct tr_runs_file *f, const struct tr_run *run, struct fr_err *err)
+{
+    enum fr_rc rc;
+
+    if (f->path == run->path)
+        return FR_OK;
+    tr_runs_close(f);
+    if ((rc = fr_file_open(run->path, &f->fd, NULL, err)) == FR_OK)
+        f->path = run->path;
+    return rc;
+}
+
+enum fr_rc tr_runs_read(struct tr_runs_file *f, const struct tr_runs *runs, const int64_t range[2],
+                        void *dst, struct fr_err *err)
+{
+    int64_t at = 0, first = range[0], end = first + range[1];
+    enum fr_rc rc = FR_OK;
+
+    for (size_t i = 0; i < runs->n && at < end && rc == FR_OK; i++) {
+        const struct tr_run *run = &runs->p[i];
+        int64_t from = first > at ? first : at, to = end < at + run->n ? end : at + run->n;
+        int64_t size = (int64_t)tr_st_type_bits(run->type) / 8;
+
+        if (from < to && (rc = open_run(f, run, err)) == FR_OK)
+            rc = tr_st_pread(f->fd, f->path, (char *)dst + (from - first) * size,
+                             (size_t)((to - from) * size), run->at + (from - at) * size, err);
+        at += run->n;
+    }
+    return rc;
 }

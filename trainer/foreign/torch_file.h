@@ -28,4 +28,21 @@ struct tr_run {
 enum fr_rc tr_torch_run(const struct tr_torch_file *f, const struct tr_pv *tensor,
                         struct tr_run *out, struct fr_err *err);
 
+/* The elements of a tensor: runs of one type, one behind the other. */
+struct tr_runs {
+    const struct tr_run *p;
+    size_t n;
+};
+
+/* The file that was read last. Zero it before; tr_runs_close after. */
+struct tr_runs_file {
+    const char *path; /* borrows; NULL: none is open */
+    int fd;
+};
+
+/* Elements [range[0], range[0] + range[1]) in their own type. */
+enum fr_rc tr_runs_read(struct tr_runs_file *f, const struct tr_runs *runs, const int64_t range[2],
+                        void *dst, struct fr_err *err);
+void tr_runs_close(struct tr_runs_file *f);
+
 #endif
