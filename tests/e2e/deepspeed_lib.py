@@ -4,6 +4,7 @@ import collections
 import io
 import os
 import pickle
+import struct
 import sys
 import types
 import zipfile
@@ -112,12 +113,28 @@ def stage_of(n):
     return Called("deepspeed.runtime.zero.config", "ZeroStageEnum", n)
 
 
-class Checkpoint:
-    """groups: lists of names; the rest are options of one kind of model each."""
+MOMENTS = ("exp_avg", "exp_avg_sq")
 
-    def __init__(self, model, groups, frozen=(), buffers=(), tied=(), pads=0, subs=1, step=3):
+
+def group(hyper, decay, params):
+    """One of param_groups, as torch's AdamW writes it."""
+    return dict({"weight_decay": decay, "lr": 0.01, "betas": (0.9, 0.999), "eps": 1e-8, "amsgrad": False, "maximize": False,
+                 "foreach": None, "capturable": False, "differentiable": False, "fused": True,
+                 "decoupled_weight_decay": True}, **hyper, params=list(params))
+
+
+def count(n):
+    """As torch counts steps."""
+    return Tensor("F32", (), struct.pack("<f", n))
+
+
+class Checkpoint:
+    """groups: lists of names; moments: {key of the state: {name: bytes}}, of `updates` steps; the rest are options of one
+    kind of model each."""
+
+    def __init__(self, model, groups, frozen=(), buffers=(), tied=(), pads=0, subs=1, step=3, moments=None, hyper={}, updates=3):
         self.model, self.groups, self.frozen, self.buffers, self.tied = model, groups, frozen, buffers, dict(tied)
-        self.pads, self.subs, self.step = pads, subs, step
+        self.pads, self.subs, self.step, self.moments, self.hyper, self.updates = pads, subs, step, moments, hyper, updates
 
     def shapes(self):
         return [collections.OrderedDict((n, size(self.model[n][1])) for n in g) for g in self.groups]
@@ -137,29 +154,48 @@ class Checkpoint:
                 "lr_scheduler": {"last_epoch": 3, "_last_lr": [1e-3]}, "global_steps": self.step, "dp_world_size": world,
                 "skipped_steps": 0, "mp_world_size": 1, "ds_config": {"zero_optimization": {"stage": 2}}, "ds_version": "0.19.8"}
 
-    def flat_groups(self, world):
-        """Stages 1, 2: each group as one vector, a part a rank."""
-        parts = [[] for _ in range(world)]
+    def values(self, key=None):
+        """The bytes of each parameter, or of one of its moments."""
+        return self.moments[key] if key else {n: self.model[n][2] for g in self.groups for n in g}
+
+    def flat_groups(self, world, key=None):
+        """Stages 1, 2: each group as one vector, a part a rank; with moments masters are without the padding at the end."""
+        parts, values = [[] for _ in range(world)], self.values(key)
         for g in self.groups:
-            raw = b"".join(self.model[n][2] + b"\x7f\x01\x02\x03" * self.pads for n in g)
+            raw = b"".join(values[n] + b"\x7f\x01\x02\x03" * self.pads for n in g)
+            end = len(raw) if self.moments and not key else None
             raw += b"\x55" * (-len(raw) % (8 * world))
             part = len(raw) // world
             for r in range(world):
-                parts[r].append(raw[r * part:(r + 1) * part])
+                parts[r].append(raw[:end][r * part:(r + 1) * part])
         return parts
 
-    def flat_ranks(self, world):
+    def flat_ranks(self, world, key=None):
         """Stage 3: each rank's parts of all parameters, in subs pieces."""
-        found = []
+        found, values = [], self.values(key)
         for r in range(world):
-            raw = b"".join(split(*self.model[n][1:], world)[r] for g in self.groups for n in g)
+            raw = b"".join(split(self.model[n][1], values[n], world)[r] for g in self.groups for n in g)
             step = max(4, -(-len(raw) // (4 * self.subs)) * 4)
             found.append([raw[i:i + step] for i in range(0, len(raw), step)])
         return found
 
-    def optim(self, stage, world, parts):
+    def param_groups(self, flats):
+        """Stage 3 has several flat tensors a group: here all are the first one's, or one a group."""
+        shares = [range(flats)] + [[]] * (len(self.groups) - 1) if flats != len(self.groups) else [[g] for g in range(flats)]
+        return [group(self.hyper, self.hyper.get("weight_decay", 0.1) if g == 0 else 0.0, share) for g, share in enumerate(shares)]
+
+    def adam(self, stage, world, rank):
+        parts = {key: (self.flat_ranks if stage == 3 else self.flat_groups)(world, key)[rank] for key in self.moments}
+        flats = len(parts["exp_avg"])
+        state = {g: dict({"step": count(self.updates)}, **{key: flat("F32", parts[key][g], stage == 3) for key in parts})
+                 for g in range(flats)}
+        return {"state": state, "param_groups": self.param_groups(flats)}
+
+    def optim(self, stage, world, parts, rank=0):
         moments = {"state": {0: {"step": Tensor("F32", (), b"\0\0\x40\x40"), "exp_avg": flat("F32", parts[0])}},
                    "param_groups": [{"lr": 0.01, "betas": (0.9, 0.999), "foreach": None, "params": [0]}]}
+        if self.moments:
+            moments = self.adam(stage, world, rank)
         state = {"loss_scaler": scaler(), "dynamic_loss_scale": False, "overflow": False, "zero_stage": stage_of(stage)}
         if stage == 3:
             state.update(partition_count=world, optimizer_state_dict=moments, fp32_flat_groups=[flat("F32", p, True) for p in parts])
@@ -181,7 +217,7 @@ class Checkpoint:
         for r in range(world if stage > 0 else 0):
             if stage == 3:
                 save(at + "/zero_pp_rank_%d_mp_rank_00_model_states.pt" % r, self.states(world, r, False))
-            save(at + "/%szero_pp_rank_%d_mp_rank_00_optim_states.pt" % (prefix, r), self.optim(stage, world, parts[r]))
+            save(at + "/%szero_pp_rank_%d_mp_rank_00_optim_states.pt" % (prefix, r), self.optim(stage, world, parts[r], r))
         return at
 
     def universal(self, folder, stage):
@@ -192,6 +228,14 @@ class Checkpoint:
                 os.mkdir(folder + "/zero/" + n)
                 value = flat("F32", self.model[n][2]) if stage == 3 else {"cat_dim": 0, "param": Tensor(*self.model[n])}
                 save(folder + "/zero/%s/fp32.pt" % n, value)
+                for key in self.moments or ():
+                    raw = self.moments[key][n]
+                    value = flat("F32", raw) if stage == 3 else {"cat_dim": 0, "param": Tensor("F32", self.model[n][1], raw)}
+                    save(folder + "/zero/%s/%s.pt" % (n, key), value)
+                if self.moments:
+                    save(folder + "/zero/%s/step.pt" % n, count(self.updates))
+        if self.moments:
+            save(folder + "/zero/optimizer_state.pt", {"param_groups": self.param_groups(len(self.groups))})
         for r in range(2 if stage == 3 else 1):
             name = "zero_pp_rank_%d_mp_rank_00" % r if stage == 3 else "mp_rank_00"
             save(folder + "/%s_model_states.pt" % name, self.states(2, r, stage < 3))

@@ -407,6 +407,24 @@ def migrate_md():
     check("deepspeed's line is theirs", docs.take(page, "deepspeed --hostfile").count("\n") == 1)
 
 
+def going_on():
+    """A checkpoint that the Trainer itself wrote."""
+    golden = ROOT + "/tests/golden/left"
+    data = json.loads(read(golden + ".json"))
+    os.makedirs("small-config")
+    write("small-config/config.json", json.dumps(data["models"]["llama"]))
+    sh("a small model", "flowtrain init --config small-config --output small --tokenizer example/model")
+    write("example/data/texts.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in data["texts"]))
+    info = json.loads(read("example/data/dataset_info.json"))
+    write("example/data/dataset_info.json", json.dumps(dict(info, texts={"file_name": "texts.jsonl", "columns": {"prompt": "text"}})))
+    write("my.yaml", "model_name_or_path: small\nstage: pt\ndo_train: true\nfinetuning_type: full\ndataset: texts\ndataset_dir: example/data\n"
+          "packing: false\ncutoff_len: 64\nmax_steps: 6\nlearning_rate: 1e-2\nweight_decay: 0.1\nper_device_train_batch_size: 1\n"
+          "gradient_accumulation_steps: 2\noutput_dir: out\n")
+    shutil.copytree(golden + "/llama/checkpoint-5", "out/checkpoint-400")
+    said = sh("a training that is not over", here(docs.take("docs/migrate.md", "llamafactory-cli train my.yaml resume_from"))[0])
+    check("it goes on", "Going on from out/checkpoint-400, which is of the Hugging Face Trainer" in said, said)
+
+
 def deepspeed_script():
     """What started a script, and what is said where it went wrong."""
     page = "docs/migrate.md"
@@ -488,7 +506,7 @@ def main():
         part()
     if os.path.exists(programs["flowtrain"]):
         sh("the example", "flowtrain init --example example > /dev/null")
-        for part in (layouts_md, migrate_md, deepspeed_script, tutorial, trainer_md):
+        for part in (layouts_md, going_on, migrate_md, deepspeed_script, tutorial, trainer_md):
             part()
         check("commands and flags of the text", unknown_flags(programs) == [], "\n".join(unknown_flags(programs)))
         check("blocks that are neither run nor listed, or listed and gone", docs.left() == [], "\n".join(docs.left()))

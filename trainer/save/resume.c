@@ -3,6 +3,7 @@
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
+#include "trainer/config/folder.h"
 #include "trainer/save/export.h"
 #include "trainer/save/resume_private.h"
 #include "trainer/tensor/safetensors.h"
@@ -269,11 +270,17 @@ static bool folder_of(const char *from, char out[PATH_MAX])
 static enum fr_rc none_of_step(const struct tr_resume *r, int64_t want, int64_t before,
                                struct fr_err *err)
 {
-    char hint[64] = "";
+    char hint[2 * PATH_MAX + 128] = "", model[PATH_MAX];
 
+    (void)snprintf(model, sizeof(model), "%s/checkpoint-%lld", r->output_dir, (long long)want);
     if (before >= 0)
         (void)snprintf(hint, sizeof(hint), "; the newest before it is of step %lld",
                        (long long)before);
+    else if (tr_folder_has_weights(model))
+        (void)snprintf(hint, sizeof(hint),
+                       "; %s holds weights alone: --model_name_or_path %s without "
+                       "--resume_from_checkpoint begins with them",
+                       model, model);
     return fr_fail(err, FR_USAGE, "no node holds a whole resume state of step %lld in %s/resume%s",
                    (long long)want, r->output_dir, hint);
 }

@@ -6,6 +6,7 @@
 #include "trainer/config/lora_saves.h"
 #include "trainer/save/export.h"
 #include "trainer/save/files.h"
+#include "trainer/save/foreign.h"
 #include "trainer/train/loading.h"
 #include "trainer/train/output.h"
 #include "trainer/train/resize.h"
@@ -401,6 +402,26 @@ static enum fr_rc load_model(struct tr_run *r, struct fr_err *err)
     return FR_OK;
 }
 
+/* From a resume state of this program, or a checkpoint of another. */
+static enum fr_rc resume(struct tr_run *r, struct fr_err *err)
+{
+    const char *from = r->args->resume_from_checkpoint;
+    struct tr_foreign foreign;
+    enum fr_rc rc = tr_foreign_find(from, r->args->output_dir, r->env.comm, &foreign, err);
+
+    if (rc != FR_OK)
+        return rc;
+    rc = foreign.kind != TR_FOREIGN_NONE
+             ? tr_run_go_on(r, &foreign, err)
+             : tr_resume_load(&r->resume, from != NULL ? from : "last", &r->optim, &r->progress,
+                              &r->resumed, err);
+    if (rc == FR_OK && r->resumed)
+        rc = tr_run_check_best(r, err);
+    if (rc == FR_OK && !r->resumed && r->env.comm->rank == 0 && from != NULL)
+        tr_say("No resume state in %s: starting from the beginning", r->args->output_dir);
+    return rc;
+}
+
 /* Drawn, or read from an adapter; then, if there is a state to go on from, that. */
 static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
 {
@@ -422,14 +443,7 @@ static enum fr_rc start_values(struct tr_run *r, struct fr_err *err)
             rc = tr_resume_clear(a->output_dir, err);
         return rc;
     }
-    if (from == NULL)
-        from = "last";
-    rc = tr_resume_load(&r->resume, from, &r->optim, &r->progress, &r->resumed, err);
-    if (rc == FR_OK && r->resumed)
-        rc = tr_run_check_best(r, err);
-    if (rc == FR_OK && !r->resumed && r->env.comm->rank == 0 && a->resume_from_checkpoint != NULL)
-        tr_say("No resume state in %s: starting from the beginning", a->output_dir);
-    return rc;
+    return resume(r, err);
 }
 
 static enum fr_rc open_model(struct tr_run *r, struct fr_err *err)

@@ -102,6 +102,11 @@ enum fr_rc tr_run_take_memory(struct tr_run *r, struct fr_err *err);
  * the memory table. */
 enum fr_rc tr_run_host_lacks(const struct tr_run *r, const struct fr_err *why, struct fr_err *err);
 
+/* going_on.c: weights, moments and progress of another trainer's checkpoint, which rank 0 says.
+ * Every rank calls; errors as tr_foreign_load. */
+struct tr_foreign;
+enum fr_rc tr_run_go_on(struct tr_run *r, const struct tr_foreign *from, struct fr_err *err);
+
 /* disk.c: FR_FULL: this node's disk cannot hold one save. notes get a line if it cannot hold all
  * saves of the run. */
 enum fr_rc tr_run_check_room(const struct tr_run *r, struct fr_buf *notes, struct fr_err *err);
