@@ -119,6 +119,7 @@ until_true() {
     shift
     step
     until "$@" 2>/dev/null; do
+        step # it has an end of its own
         [ "$SECONDS" -lt "$end" ] || { bad "never came true: $*"; return 1; }
         sleep 0.05
     done

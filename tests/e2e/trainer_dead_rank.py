@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """A rank that ends or falls silent ends the others, and they say who it was and where."""
-import contextlib
 import json
 import os
 import re
@@ -66,9 +65,7 @@ def silent():
             re.search(r"flowtrain train: .*rank 1 \([^)]+\) (in collective|after collective|in ')", last)
             is not None, last[-1500:])
     os.kill(runs[1].pid, signal.SIGKILL)
-    for pid in t.alive():
-        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
-            os.kill(pid, signal.SIGKILL)
+    t.kill(t.alive())
     runs[1].wait()
 
 

@@ -5,6 +5,7 @@ Nothing here sleeps to synchronise: until() polls for a state with a bound. A sc
 nothing has failed, and so has one that is not over after TEST_DEADLINE seconds (150; 0: never).
 """
 import atexit
+import contextlib
 import fcntl
 import json
 import os
@@ -71,12 +72,15 @@ def alive():
     return found
 
 
-def clean():
-    for pid in alive():
-        try:
+def kill(pids):
+    """Ends them at once; who ended meanwhile, as ranks do whose launcher is gone, is passed over."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except OSError:
-            pass
+
+
+def clean():
+    kill(alive())
     for run in started:
         run.wait()
     os.chdir("/")
@@ -111,6 +115,7 @@ def until(what, state, seconds=300):
     """Polls for a state; how long it takes is no matter of the test."""
     end = time.monotonic() + seconds
     while not (value := state()):
+        step()  # it has an end of its own
         if time.monotonic() > end:
             check(what, False, "never came")
             return None

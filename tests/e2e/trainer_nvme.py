@@ -276,8 +276,7 @@ def changed(disk):
 def killed(disk):
     """What a killed job left goes with the next one; what a living one has stays."""
     run, names = running("killed", disk, 2)
-    for pid in [run.pid] + list(run.ranks().values()):
-        os.kill(pid, signal.SIGKILL)
+    t.kill([run.pid] + list(run.ranks().values()))
     run.wait()
     t.until("ranks die", lambda: not t.alive() or None)
     t.check("killed: files stay", all(os.path.exists(n) for n in names), names)
