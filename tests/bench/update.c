@@ -53,11 +53,9 @@ static enum fr_rc prepare(struct bench *b, struct fr_err *err)
 
 static enum fr_rc norm(struct bench *b, struct fr_err *err)
 {
-    struct tr_nonfinite nf = {.found = b->found, .x = b->g};
-    struct tr_sumsq sq = {.out = b->limbs, .x = b->g};
-    enum fr_rc rc = tr_nonfinite(b->be, b->q, &nf, err);
+    struct tr_sumsq sq = {.out = b->limbs, .x = b->g, .found = b->found};
 
-    return rc == FR_OK ? tr_sumsq(b->be, b->q, &sq, err) : rc;
+    return tr_sumsq(b->be, b->q, &sq, err);
 }
 
 static enum fr_rc update(struct bench *b, struct tr_view copy, struct fr_err *err)

@@ -106,6 +106,12 @@ static void scans(enum tr_dtype t, int64_t rows, int64_t n)
     OP_BIND(c, s, out, OP_INOUT, TR_I64, {TR_EXACT_LIMBS}, .ints = (const int64_t[]){3},
             .count = 1);
     OP_RUN(c, sumsq, s);
+    c = begin("sumsq", t, rows, n);
+    OP_BIND(c, s, x, OP_IN, t, {rows, n}, .gap = 2, .broken = true);
+    OP_BIND(c, s, out, OP_INOUT, TR_I64, {TR_EXACT_LIMBS}, .ints = (const int64_t[]){3},
+            .count = 1);
+    OP_BIND(c, s, found, OP_INOUT, TR_I64, {1}, .ints = (const int64_t[]){3}, .count = 1);
+    OP_RUN(c, sumsq, s);
     c = begin("nonfinite", t, rows, n);
     OP_BIND(c, f, x, OP_IN, t, {rows, n}, .gap = 2, .broken = true);
     OP_BIND(c, f, found, OP_INOUT, TR_I64, {1}, .ints = (const int64_t[]){3}, .count = 1);

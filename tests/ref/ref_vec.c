@@ -75,6 +75,9 @@ enum fr_rc ref_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a, s
             memcpy(&bits, &sum, sizeof bits);
             if (isfinite(sum))
                 tr_exact_add(out, tr_exact_of(bits));
+            for (int64_t j = first; j < cols && j < first + TR_SUMSQ_BLOCK; j++)
+                if (!tr_view_absent(a->found) && !isfinite(tr_get(a->x, r * cols + j)))
+                    ref_add(&a->found, 0, 0, 1);
         }
     tr_exact_carry(out);
     return FR_OK;

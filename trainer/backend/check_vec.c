@@ -78,6 +78,7 @@ void tr_check_sumsq(struct tr_check *c, const struct tr_sumsq *a)
     const struct tr_need needs[] = {
         {"x", &a->x, FLOAT, 0, {0}},
         {"out", &a->out, I64 | ADD | FEW, 1, {TR_EXACT_LIMBS}},
+        {"found", &a->found, I64 | ADD | FEW | OPT, 1, {1}},
     };
 
     VIEWS(c, a->x, needs);

@@ -67,12 +67,13 @@ struct tr_sum {
 
 /* sumsq: out += sum of x*x: of each TR_SUMSQ_BLOCK elements of a row in f64, ascending; these sums
  * exactly (exact.h). So parts of x whose rows begin at multiples of a block add up to the same bits
- * as all of x. Values that are not finite make no sense of the sum. */
+ * as all of x. A block with a NaN or an infinity adds nothing to out; found += number of these. */
 enum { TR_SUMSQ_BLOCK = 64 };
 
 struct tr_sumsq {
-    struct tr_view out; /* (TR_EXACT_LIMBS) i64 += */
-    struct tr_view x;   /* any shape, float in */
+    struct tr_view out;   /* (TR_EXACT_LIMBS) i64 += */
+    struct tr_view x;     /* any shape, float in */
+    struct tr_view found; /* (1) i64 += optional */
 };
 
 /* nonfinite: found += number of NaN and infinities in x. */

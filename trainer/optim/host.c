@@ -74,12 +74,11 @@ enum fr_rc optim_host_look(struct tr_optim *o, struct optim_found *found, struct
     r = tr_grads_ranges(o->grads, &n);
     for (size_t i = 0; i < n && rc == FR_OK; i++) {
         struct tr_view x = optim_sums_of(o, &r[i]);
-        struct tr_nonfinite nf = {.found = tr_view1(&found->count, TR_I64, 1), .x = x};
-        struct tr_sumsq sq = {.out = tr_view1(found->limbs, TR_I64, TR_EXACT_LIMBS), .x = x};
+        struct tr_sumsq sq = {.out = tr_view1(found->limbs, TR_I64, TR_EXACT_LIMBS),
+                              .x = x,
+                              .found = tr_view1(&found->count, TR_I64, 1)};
 
-        rc = tr_nonfinite(o->host.be, o->host.q, &nf, err);
-        if (rc == FR_OK)
-            rc = tr_sumsq(o->host.be, o->host.q, &sq, err);
+        rc = tr_sumsq(o->host.be, o->host.q, &sq, err);
     }
     return rc;
 }

@@ -172,11 +172,9 @@ enum fr_rc tr_optim_zero_grad(struct tr_optim *o, struct fr_err *err)
 
 static enum fr_rc look_at(struct tr_optim *o, struct tr_view x, struct fr_err *err)
 {
-    struct tr_nonfinite nf = {.found = o->found, .x = x};
-    struct tr_sumsq sq = {.out = o->sumsq, .x = x};
-    enum fr_rc rc = tr_nonfinite(o->be, o->q, &nf, err);
+    struct tr_sumsq sq = {.out = o->sumsq, .x = x, .found = o->found};
 
-    return rc == FR_OK ? tr_sumsq(o->be, o->q, &sq, err) : rc;
+    return tr_sumsq(o->be, o->q, &sq, err);
 }
 
 struct tr_view optim_sums_of(const struct tr_optim *o, const struct tr_grads_range *r)

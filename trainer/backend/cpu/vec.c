@@ -5,7 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { PIECE = 1 << 12 }; /* elements of a piece; a piece lies within a row */
+enum {
+    PIECE = 1 << 12, /* elements of a piece; a piece lies within a row */
+    BESIDE = 16,     /* sums that stay in registers */
+};
 
 /* A view as pieces of its rows. */
 struct pieces {
@@ -137,16 +140,38 @@ static uint64_t bits_of(double x)
     return bits;
 }
 
-/* All blocks side by side, element by element, so that no sum waits for another. A product of two
+/* Blocks side by side, element by element, so that no sum waits for another. A product of two
  * floats is exact in a double: fused or not, the bits are the same. */
 CPU_KERNEL static void add_squares(const float *turned, int64_t blocks, double *sums)
 {
-    for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k++)
-        for (int64_t b = 0; b < blocks; b++) {
+    int64_t b = 0;
+
+    for (; b + BESIDE <= blocks; b += BESIDE) {
+        double sum[BESIDE] = {0};
+
+        for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k++)
+            for (int i = 0; i < BESIDE; i++) {
+                double v = turned[k * blocks + b + i];
+
+                sum[i] += v * v;
+            }
+        memcpy(sums + b, sum, sizeof(sum));
+    }
+    for (; b < blocks; b++)
+        for (int64_t k = 0; k < TR_SUMSQ_BLOCK; k++) {
             double v = turned[k * blocks + b];
 
             sums[b] += v * v;
         }
+}
+
+static int64_t count_nonfinite(const float *x, int64_t n)
+{
+    int64_t found = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        found += !isfinite(x[i]);
+    return found;
 }
 
 static void squares(const float *x, int64_t n, double sums[PIECE / TR_SUMSQ_BLOCK])
@@ -171,11 +196,11 @@ enum fr_rc tr_cpu_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a
 {
     struct cpu *cpu = self;
     struct pieces all = pieces_of(&a->x);
-    int64_t *out = a->out.p;
+    int64_t *out = a->out.p, found = 0;
 
     (void)q;
     (void)err;
-#pragma omp parallel num_threads(cpu->threads) if (all.count > 4)
+#pragma omp parallel num_threads(cpu->threads) reduction(+ : found) if (all.count > 4)
     {
         int64_t mine[TR_EXACT_LIMBS] = {0};
 
@@ -183,19 +208,29 @@ enum fr_rc tr_cpu_sumsq(void *self, struct tr_queue *q, const struct tr_sumsq *a
         for (int64_t i = 0; i < all.count; i++) {
             struct piece x = piece_of(&a->x, &all, i);
             double sums[PIECE / TR_SUMSQ_BLOCK];
-            float row[PIECE];
+            float widened[PIECE];
+            const float *row = widened;
 
-            cpu_to_f32(row, x.p, a->x.dtype, x.n);
+            if (a->x.dtype == TR_F32)
+                row = (const float *)x.p;
+            else
+                cpu_to_f32(widened, x.p, a->x.dtype, x.n);
             squares(row, x.n, sums);
-            for (int64_t b = 0; b * TR_SUMSQ_BLOCK < x.n; b++)
+            for (int64_t b = 0, left = x.n; left > 0; b++, left -= TR_SUMSQ_BLOCK) {
                 if (isfinite(sums[b]))
                     tr_exact_add(mine, tr_exact_of(bits_of(sums[b])));
+                else
+                    found += count_nonfinite(row + b * TR_SUMSQ_BLOCK,
+                                             left < TR_SUMSQ_BLOCK ? left : TR_SUMSQ_BLOCK);
+            }
         }
 #pragma omp critical(sumsq)
         for (int k = 0; k < TR_EXACT_LIMBS; k++)
             out[k] += mine[k];
     }
     tr_exact_carry(out);
+    if (!tr_view_absent(a->found))
+        *(int64_t *)a->found.p += found;
     return FR_OK;
 }
 
@@ -226,8 +261,7 @@ enum fr_rc tr_cpu_nonfinite(void *self, struct tr_queue *q, const struct tr_nonf
             continue;
         }
         cpu_to_f32(row, x.p, a->x.dtype, x.n);
-        for (int64_t j = 0; j < x.n; j++)
-            found += !isfinite(row[j]);
+        found += count_nonfinite(row, x.n);
     }
     *(int64_t *)a->found.p += found;
     return FR_OK;

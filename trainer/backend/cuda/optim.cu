@@ -6,9 +6,9 @@
  * written as such, so that the host can compute the same bits (vec.h). A thread owns a chunk of
  * the four arrays; 28 bytes an element and the copy move. With coded moments a warp owns a block of
  * TR_CODED_BLOCK elements: it decodes, updates, finds the largest magnitudes, and codes again; 16
- * bytes an element and the copy move. sumsq (+=): out += sum of x*x, exactly;
- * a thread owns 64 elements of a row. nonfinite (+=): found += the number of x whose exponent
- * bits, in f32, are all set; a block owns CHUNKS chunks a thread. Digits and the count are
+ * bytes an element and the copy move. sumsq (+=): out += sum of x*x, exactly, and found += what is
+ * not finite; a thread owns 64 elements of a row. nonfinite (+=): found += the number of x whose
+ * exponent bits, in f32, are all set; a block owns CHUNKS chunks a thread. Digits and the count are
  * integers, which atomics may add. Both read x once. reduce_ordered ("=", or += with add): out =
  * sum of slices[w], w ascending. A thread owns a chunk of out; (W + 1) n elements move. The limit
  * of all is the bandwidth.
@@ -233,16 +233,23 @@ __device__ __forceinline__ void each_chunk(struct rows<const X> x, const struct 
     }
 }
 
+static __device__ bool is_nonfinite(float v)
+{
+    return (__float_as_uint(v) & 0x7f800000u) == 0x7f800000u;
+}
+
 /* A thread owns a block of TR_SUMSQ_BLOCK elements of a row; a block of threads adds its digits in
- * shared memory, then to out. */
+ * shared memory, then to out. found: NULL, or counts what is not finite. */
 template <class X>
-__global__ void squares_kernel(unsigned long long *out, struct rows<const X> x, struct cuda_span s)
+__global__ void squares_kernel(unsigned long long *out, unsigned long long *found,
+                               struct rows<const X> x, struct cuda_span s)
 {
     DEV_SHARED(unsigned long long, digits, [TR_EXACT_LIMBS]);
     int64_t across = (s.width + TR_SUMSQ_BLOCK - 1) / TR_SUMSQ_BLOCK;
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, row = i / across;
     int64_t first = (i - row * across) * TR_SUMSQ_BLOCK;
     double sum = 0;
+    int bad = 0;
 
     if (threadIdx.x < TR_EXACT_LIMBS)
         digits[threadIdx.x] = 0;
@@ -254,10 +261,14 @@ __global__ void squares_kernel(unsigned long long *out, struct rows<const X> x, 
         load(v, x.at(row, col), s.width - col);
 #pragma unroll
         for (int k = 0; k < CHUNK; k++)
-            if (col + k < s.width)
+            if (col + k < s.width) {
                 sum += (double)v[k] * (double)v[k];
+                bad += is_nonfinite(v[k]);
+            }
     }
-    if (sum > 0 && isfinite(sum)) {
+    if (bad > 0 && found != NULL)
+        atomicAdd(found, (unsigned long long)bad);
+    if (sum > 0 && bad == 0) {
         uint64_t bits;
         struct tr_exact e;
 
@@ -287,7 +298,7 @@ __global__ void nonfinite_kernel(unsigned long long *found, struct rows<const X>
     each_chunk<X>(x, s, [&](const float(&v)[CHUNK]) {
 #pragma unroll
         for (int i = 0; i < CHUNK; i++)
-            bad += (__float_as_uint(v[i]) & 0x7f800000u) == 0x7f800000u;
+            bad += is_nonfinite(v[i]);
     });
     bad = block_sum(bad, part);
     if (threadIdx.x == 0 && bad > 0)
@@ -311,7 +322,8 @@ enum fr_rc tr_cuda_sumsq(struct cuda *cuda, struct tr_queue *q, const struct tr_
         using X = decltype(t);
 
         return cuda_launch(q, g, err, squares_kernel<X>,
-                           static_cast<unsigned long long *>(a->out.p), cuda_rows<const X>(a->x),
+                           static_cast<unsigned long long *>(a->out.p),
+                           static_cast<unsigned long long *>(a->found.p), cuda_rows<const X>(a->x),
                            s);
     });
 
