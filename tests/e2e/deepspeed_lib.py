@@ -132,7 +132,8 @@ class Checkpoint:
     """groups: lists of names; moments: {key of the state: {name: bytes}}, of `updates` steps; the rest are options of one
     kind of model each."""
 
-    def __init__(self, model, groups, frozen=(), buffers=(), tied=(), pads=0, subs=1, step=3, moments=None, hyper={}, updates=3):
+    def __init__(self, model, groups, frozen=(), buffers=(), tied=(), pads=0, subs=1, step=3, moments=None, hyper={}, updates=3, counted=True):
+        self.counted = counted  # by each parameter; else by its group
         self.model, self.groups, self.frozen, self.buffers, self.tied = model, groups, frozen, buffers, dict(tied)
         self.pads, self.subs, self.step, self.moments, self.hyper, self.updates = pads, subs, step, moments, hyper, updates
 
@@ -187,7 +188,7 @@ class Checkpoint:
     def adam(self, stage, world, rank):
         parts = {key: (self.flat_ranks if stage == 3 else self.flat_groups)(world, key)[rank] for key in self.moments}
         flats = len(parts["exp_avg"])
-        state = {g: dict({"step": count(self.updates)}, **{key: flat("F32", parts[key][g], stage == 3) for key in parts})
+        state = {g: dict({"step": count(self.updates)} if self.counted else {}, **{key: flat("F32", parts[key][g], stage == 3) for key in parts})
                  for g in range(flats)}
         return {"state": state, "param_groups": self.param_groups(flats)}
 

@@ -160,6 +160,17 @@ def layouts():
             go_on("%s, universal of stage %d" % (name, stage), "un-%s-%d" % (name, stage), name, own.out)
     go_on("onto two ranks at stage 3", "ds-llama-2-3/checkpoint-5", "llama", own.out, 2, accumulation=1, deepspeed=zero(3))
     go_on("onto the host", "tr-llama/checkpoint-5", "llama", own.out, deepspeed=zero(2, offload_optimizer={"device": "cpu"}, sub_group_size=100))
+    fused = own.deepspeed()  # FusedAdam: the group's 0 counts nothing, parameters count in ints; before, the group counted
+    fused.hyper = dict(HYPER, step=0)
+    older = own.deepspeed(counted=False)
+    older.hyper = dict(HYPER, step=5)
+    real, d.count = d.count, int
+    fused.write(own.beside("ds-fused/checkpoint-5"), 3, 2)
+    fused.universal("un-fused", 3)
+    d.count = real
+    older.write(own.beside("ds-older/checkpoint-5"), 2, 2)
+    for at in ("ds-fused/checkpoint-5", "un-fused", "ds-older/checkpoint-5"):
+        go_on(at, at, "llama", own.out)
     os.makedirs("alone")
     own.deepspeed().write("alone", 2, 2)
     go_on("DeepSpeed alone", "alone", "llama", own.out)

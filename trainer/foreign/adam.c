@@ -197,8 +197,8 @@ enum fr_rc tr_adam_count(const struct tr_torch_file *f, const struct tr_pv *v, i
 enum fr_rc tr_adam_steps(const struct tr_adam *a, const struct tr_adam_group *g, int64_t k,
                          int64_t *out, struct fr_err *err)
 {
+    const struct tr_pv *own = tr_pv_get(state_of(a, k), "step", SIZE_MAX);
+
     *out = g->steps;
-    return g->steps >= 0
-               ? FR_OK
-               : tr_adam_count(a->f, tr_pv_get(state_of(a, k), "step", SIZE_MAX), out, err);
+    return own == NULL && g->steps >= 0 ? FR_OK : tr_adam_count(a->f, own, out, err);
 }

@@ -13,8 +13,9 @@ enum tr_adam_moment { TR_ADAM_M, TR_ADAM_V, TR_ADAM_MOMENTS };
 
 struct tr_adam_group {
     double lr, initial_lr, beta1, beta2, eps, weight_decay; /* NaN: not said */
-    int64_t steps;                                          /* -1: not said here */
-    const struct tr_pv *params;                             /* a list of numbers */
+    int64_t steps; /* of parameters that do not count their own; FusedAdam leaves a 0 here that
+                      counts nothing; -1: not said */
+    const struct tr_pv *params; /* a list of numbers */
 };
 
 struct tr_adam {
