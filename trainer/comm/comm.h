@@ -209,7 +209,7 @@ enum fr_rc tr_comm_broadcast(struct tr_comm *comm, struct tr_queue *q, const str
  * out (n) f32 = sum over ranks, in rank order, of slice me of in (size*n); with add the sum begins
  * at out. The wire carries in's type (f32, bf16, f16); sums are f32. An all-to-all into `slices`
  * and tr_reduce_ordered: the same bits on every transport and every node layout. out may be slice
- * me of in.
+ * me of in. chain.h has another way to these bits.
  */
 struct tr_reduce_scatter {
     struct tr_view out;    /* (n) f32            */
