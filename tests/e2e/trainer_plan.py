@@ -299,10 +299,12 @@ def trained():
             near(name + ": after an update", l["step_near_bytes"], part * (W - 1) / W)
             near(name + ": AdamW", l["update_s"], P / W * (32 + 2) / stream)
             near(name + ": computing", l["work_s"], max(got["flops_a_token"] * tokens / flops, 2 * got["weights_bytes"] / stream) +
-                 (W + 2) * sent / W / stream)
+                 (W + 2 * (n + 1 if n > 1 else 1)) * sent / W / stream)
             if l["name"].startswith("weights"):
-                near(name + ": gradients to a GPU", l["near_bytes"], sent * (g - 1) / W)
-                near(name + ": gradients out of a node", l["far_bytes"] + 1, g * (W - g) / W * sent + 1)
+                t.same(name + ": gradients between nodes", l["gradients"], ["chain" if n > 1 else "all_to_all"] * 2)
+                own = (1 + 3 * 2) / 4 / W  # of each rank's sums, to their owners and, but in a step's first micro-batch, from there
+                near(name + ": gradients to a GPU", l["near_bytes"], sent * (g - 1) / W * (n + own if n > 1 else 1))
+                near(name + ": gradients out of a node", l["far_bytes"] + 1, sent * (n > 1) + 1)
         for l, weights in zip(got["layouts"][2:], (2 * P / W, 2 * P)):  # optimizer in the host's memory
             name = "%s, %s" % (gpu, l["name"])
             rows = {row["name"]: (row["bytes"], row["host"]) for row in l["memory"]}

@@ -111,6 +111,24 @@ static void print_job(const struct planning *p)
              (long long)p->run.job.cutoff, p->run.plan.flops * 1e-9);
 }
 
+static const char *name_of_way(const struct tr_grads_way *way)
+{
+    return way->chain ? "from node to node" : "from each rank to their owners";
+}
+
+/* The way of gradients between nodes, which is that of all layouts. */
+static void print_way(const struct planning *p)
+{
+    const struct tr_grads_way *ways = p->run.plan.layouts[0].ways;
+
+    if (p->run.cluster.nodes == 1 || !tr_trained_any(&p->run.trained))
+        return;
+    fr_print("gradients between nodes: %s", name_of_way(&ways[0]));
+    if (ways[0].chain != ways[1].chain)
+        fr_print(" in the first micro-batch of a step, %s in later ones", name_of_way(&ways[1]));
+    fr_print("\n");
+}
+
 static void print_layouts(const struct planning *p)
 {
     fr_print("\n%-32s %8s %8s %5s %10s %9s %8s %9s   %s\n", "layout", "GB a GPU", "GB host", "fits",
@@ -135,6 +153,7 @@ static void print_layouts(const struct planning *p)
     }
     fr_print("GB host: pinned, of a node. GB/node: out of a node, GB/GPU: to a GPU from its node, "
              "both a step. Seconds are lower bounds.\n");
+    print_way(p);
 }
 
 static void print_networks(const struct planning *p)
@@ -227,6 +246,12 @@ static json_t *json_of_rows(const struct tr_plan_layout *l)
     return rows;
 }
 
+/* In the first micro-batch of a step, and in later ones. */
+static const char *word_of_way(const struct tr_grads_way *way)
+{
+    return way->chain ? "chain" : "all_to_all";
+}
+
 static json_t *json_of_layout(const struct planning *p, const struct tr_plan_layout *l)
 {
     struct tr_plan_time t = tr_plan_time(l, &p->run.cluster, p->run.job.accumulation);
@@ -242,6 +267,9 @@ static json_t *json_of_layout(const struct planning *p, const struct tr_plan_lay
     if (tr_trained_any(&p->run.trained)) {
         (void)json_object_set_new(out, "step_near_bytes", json_real(l->step_near));
         (void)json_object_set_new(out, "update_s", json_real(l->update_s));
+        (void)json_object_set_new(
+            out, "gradients",
+            json_pack("[s, s]", word_of_way(&l->ways[0]), word_of_way(&l->ways[1])));
         (void)json_object_set_new(out, "disk_bytes", json_real(l->disk));
         (void)json_object_set_new(out, "disk_s", json_real(l->disk_s));
     }

@@ -159,10 +159,13 @@ static void expect(const struct tr_plan_layout *l, const struct tr_planned *p,
         enum tr_move move;
         const struct tr_plan_moves *of;
         double times;
-    } parts[] = {
-        {TR_MOVE_WEIGHTS, &l->updated, steps},      {TR_MOVE_EMBEDDING, &l->embedding, n->tokens},
-        {TR_MOVE_TOKENS, &l->choices, choices},     {TR_MOVE_TOKENS, &l->token, n->tokens},
-        {TR_MOVE_GRADIENTS, &l->gradients, micros}, {TR_MOVE_ADAPTERS, &l->adapters, steps}};
+    } parts[] = {{TR_MOVE_WEIGHTS, &l->updated, steps},
+                 {TR_MOVE_EMBEDDING, &l->embedding, n->tokens},
+                 {TR_MOVE_TOKENS, &l->choices, choices},
+                 {TR_MOVE_TOKENS, &l->token, n->tokens},
+                 {TR_MOVE_GRADIENTS, &l->gradients[0], steps},
+                 {TR_MOVE_GRADIENTS, &l->gradients[1], micros - steps},
+                 {TR_MOVE_ADAPTERS, &l->adapters, steps}};
 
     memset(out, 0, sizeof(double) * TR_MOVES * TR_LINK_CLASSES);
     tr_plan_times(&p->job, steps, micros / steps, times);

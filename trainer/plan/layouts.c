@@ -191,11 +191,12 @@ static void stages(const struct tr_plan_job *job, const struct tr_cluster *c,
 
 /* ---- weights that train ---- */
 
-/* Beside the gathers: gradients in every micro-batch, and the update of a step. */
+/* Beside the gathers: gradients in every micro-batch, on average over those of a step, and the
+ * update of a step. */
 static void train_weights(const struct tr_plan_job *job, const struct tr_cluster *c,
                           const struct tr_plan *p, struct tr_plan_layout *l)
 {
-    double W = ranks_of(c), g = (double)c->gpus, n = (double)c->nodes;
+    double W = ranks_of(c), n = (double)c->nodes, A = (double)job->accumulation;
     double sent = W > 1 ? (double)l->shares.reduced : 0; /* by each rank, to each */
     double updated = W > 1 ? (double)l->shares.updated : 0;
     double rate = c->gpu.rows > 0 ? c->gpu.rows : c->gpu.stream; /* of ops that compute little */
@@ -209,13 +210,19 @@ static void train_weights(const struct tr_plan_job *job, const struct tr_cluster
         l->embedding.node += rows.node;
         l->embedding.far += rows.far;
     }
-    l->gradients = (struct tr_plan_moves){W * sent, W * (g - 1) * sent, W * (W - g) * sent};
+    for (int later = 0; later < 2; later++) {
+        const struct tr_grads_way *way = &l->ways[later];
+        double share = (later ? A - 1 : 1) / A, passes = way->chain ? n + 1 : 1;
+
+        l->gradients[later] = (struct tr_plan_moves){
+            (double)way->bytes.self, (double)way->bytes.node, (double)way->bytes.far};
+        l->far_bytes += share * (double)way->bytes.busiest;
+        l->near_bytes += share * (double)way->bytes.node / W;
+        l->work_s += share * (W * (double)l->shares.reduced + 2 * passes * summed) / rate;
+    }
     l->updated = ring((struct rings){W, n, 1}, updated);
-    l->far_bytes += g * (W - g) * sent;
-    l->near_bytes += (g - 1) * sent;
     l->step_bytes += n > 1 ? (W - 1) * updated : 0;
-    l->step_near = g > 1 ? (W - 1) * updated : 0;
-    l->work_s += (W * (double)l->shares.reduced + 2 * summed) / rate;
+    l->step_near = c->gpus > 1 ? (W - 1) * updated : 0;
     l->work_s += rounds ? W * (summed + sent) / rate : 0;
     l->update_s =
         l->sums * ((job->coded ? 5 : 8) * 4 + (double)tr_dtype_bytes(job->compute)) / rate;

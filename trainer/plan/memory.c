@@ -59,6 +59,8 @@ static void take_rows(struct tr_plan_layout *l, const struct tr_model *m,
     if (tr_model_grads(m) != NULL) {
         l->sums = (double)tr_grads_flat(tr_model_grads(m));
         tr_grads_shares(tr_model_grads(m), &l->shares);
+        for (int later = 0; later < 2; later++)
+            tr_grads_way(tr_model_grads(m), later, &l->ways[later]);
     }
     for (size_t i = 0; i < n; i++) {
         rows[i].host = rows[i].host && !cpu; /* all of a rank's memory is */

@@ -24,15 +24,16 @@
  *                        of attention or FFN: 6Q + 2(Q - o) + 4.6 core + 8VH operations a token;
  *                        6Q + 3.6 core + 8VH where activations are kept; below the lowest that
  *                        trains 2Q + core, and 4Q where a weight does not train itself. At every
- *                        stage each micro-batch sends its gradients to their owners, in f32 or
- *                        another type of c bytes g (W-g)/W cP out of a node, and below stage 3
- * (norms: at every stage) an update is followed by a gather of the weights. AdamW moves 32 bytes
- * and one weight an element, a reduction W c + 8 bytes of an owner's, rounding W (4 + c) more. With
+ *                        stage each micro-batch sends its gradients to their owners, c bytes each
+ *                        (4: f32): g (W-g)/W cP out of a node; or from node to node 4P out of the
+ *                        busiest, in a step's later ones (n+1)/n of it if n > 2. Below stage 3
+ *                        (norms: at all) an update is followed by a gather of the weights. AdamW
+ *                        moves 32 bytes and one weight an element, a reduction W c + 8 bytes of an
+ *                        owner's (W c + 8 (n+1) from node to node), rounding W (4 + c) more. With
  *                        the optimizer in the host's memory 4P/W go there from each rank in each
- *                        micro-batch, and AdamW moves 28 bytes and one weight of a node's memory.
- *                        With a disk 12P/W of each rank are read and written in a step, both at
- *                        once, beside AdamW. 8-bit moments are 12 bytes less an element. With Muon
- *                        matrices move 8 bytes an element between ranks, 28 to a host's states
+ *                        micro-batch; AdamW moves 28 bytes and one weight of a node's memory. With
+ *                        a disk 12P/W of each rank are read and written in a step, beside AdamW.
+ *                        8-bit moments: 12 less. Muon: 8 an element between ranks, 28 to a host
  *   adapters' gradients  once a step: ordered sums g (W-g)/W * 4, and copies (W-1)/W * 2 bytes
  *   stages               2 n g T H elements out of a node, (m + n - 1) / m of the work, of as many
  *                        tokens as the other layouts have; m micro-batches in a row
@@ -150,16 +151,15 @@ struct tr_plan_layout {
     bool fits;
     char why[200]; /* reason if it does not fit */
 
-    struct tr_plan_spread spread;   /* of its experts */
-    double flat;                    /* elements of the adapters, gaps included */
-    double sums;                    /* elements of a rank's gradients, gaps included */
+    struct tr_plan_spread spread; /* of its experts */
+    double flat, sums; /* elements of the adapters, of a rank's gradients; gaps included */
     struct tr_grads_shares shares;  /* of weights that train */
+    struct tr_grads_way ways[2];    /* of their gradients: first in a step, and later */
     double fetched[TR_PLAN_FIRSTS]; /* bytes of whole weights gathered by a group */
     struct tr_row_work rows_work;   /* of a micro-batch, if every rank computes its own tokens */
     double memory;                  /* bytes a GPU */
     struct tr_muon_moves matrices;  /* if the job has Muon */
-    double host;                    /* bytes of a node's memory, pinned */
-    double disk;                    /* bytes of a node's disk: masters and moments */
+    double host, disk; /* bytes of a node: of memory, pinned; of its disk: masters and moments */
     struct tr_memory_row rows[TR_MEMORY_ROWS + 3]; /* parts of memory; none: memory is a formula */
     size_t n_rows;
 
@@ -180,7 +180,8 @@ struct tr_plan_layout {
      * of each micro-batch, rows of one token, gradients and copies of a step. */
     struct tr_plan_moves gathers[TR_PLAN_FIRSTS], choices, token, adapters;
     struct tr_plan_moves embedding; /* of one token, if all tokens of a micro-batch differ */
-    struct tr_plan_moves gradients, updated; /* of a micro-batch, of a step: weights that train */
+    /* Weights that train: of a step's first micro-batch, of a later one; of a step. */
+    struct tr_plan_moves gradients[2], updated;
 };
 
 /* Seconds of a layout. On GPUs links overlap with the computation; on the CPU they follow it. */
@@ -267,8 +268,7 @@ double tr_plan_checkpoint(const struct tr_plan_job *job, const struct tr_plan *p
 enum fr_rc tr_plan_trained(const struct tr_plan_job *job, struct tr_plan_trained *out,
                            struct fr_err *err);
 
-/* Fills memory, host, disk, rows, flat, sums, shares and fetched of l for rank 0, with the
- * distribution l->way. */
+/* Fills memory, host, disk, rows, flat to fetched of l for rank 0, with the distribution l->way. */
 enum fr_rc tr_plan_memory(const struct tr_plan_job *job, const struct tr_cluster *cluster,
                           struct tr_plan_layout *l, struct fr_err *err);
 

@@ -188,10 +188,12 @@ enum fr_rc tr_grads_create(const struct tr_grads_opts *o, struct tr_grads **out,
     *out = g;
     if (g->part_of == NULL || g->parts == NULL || g->ranges == NULL || g->homes == NULL ||
         g->pieces == NULL || g->items == NULL ||
-        (g->cursor = fr_arena_array(&g->arena, (size_t)g->ranks, sizeof(*g->cursor))) == NULL)
+        (g->cursor = fr_arena_array(&g->arena, (size_t)g->ranks, sizeof(*g->cursor))) == NULL ||
+        (g->lists = fr_arena_array(&g->arena, 4 * (size_t)g->ranks, sizeof(*g->lists))) == NULL)
         return fr_fail(err, FR_NOMEM, "gradients of %zu tensors", n);
     list_parts(g);
     list_ranges(g);
+    grads_choose_way(g);
     return FR_OK;
 }
 
@@ -209,7 +211,7 @@ void tr_grads_destroy(struct tr_grads *g)
 
 /* ---- memory ---- */
 
-enum { SUMS, WINDOW, SECOND, ARRIVED, NORMS, LANDING, ROUNDED, BUFFERS };
+enum { SUMS, WINDOW, SECOND, ARRIVED, NORMS, LANDING, ROUNDED, PASSED, BUFFERS };
 
 struct buffer {
     enum tr_dtype type;
@@ -231,12 +233,13 @@ static void list_buffers(const struct tr_grads *g, struct buffer out[BUFFERS])
     out[WINDOW] = (struct buffer){g->o.sum, g->window_elements};
     out[SECOND] =
         (struct buffer){g->o.sum, grads_beside(g) && !grads_rounds(g) ? g->window_elements : 0};
-    out[ARRIVED] = (struct buffer){g->wire, g->ranks > 1 ? most : 0};
+    out[ARRIVED] = (struct buffer){g->wire, grads_arrived(g, most / g->ranks)};
     out[NORMS] = (struct buffer){g->o.sum, norms};
     out[LANDING] = (struct buffer){g->o.sum, grads_hosted(g) ? g->most_share : 0};
     out[ROUNDED] = (struct buffer){g->wire, 0};
     if (grads_rounds(g))
         out[ROUNDED].n = most > rows ? most : rows;
+    out[PASSED] = (struct buffer){g->o.sum, grads_passed(g, most / g->ranks)};
 }
 
 void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out)
@@ -256,8 +259,8 @@ void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out)
 
 enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err *err)
 {
-    struct tr_view *const views[BUFFERS] = {&g->sums,        &g->window,  &g->second, &g->arrived,
-                                            &g->norm_window, &g->landing, &g->rounded};
+    struct tr_view *const views[BUFFERS] = {&g->sums,        &g->window,  &g->second,  &g->arrived,
+                                            &g->norm_window, &g->landing, &g->rounded, &g->passed};
     struct buffer b[BUFFERS];
     size_t bytes = 0;
     void *p = NULL;
@@ -285,6 +288,7 @@ enum fr_rc tr_grads_alloc(struct tr_grads *g, struct tr_queue *q, struct fr_err 
     if (rc != FR_OK)
         return fr_while(err, "gradients");
     place_ranges(g);
+    grads_say_way(g);
     return FR_OK;
 }
 

@@ -14,6 +14,10 @@
  * accumulation or the transport. Of an embedding that is the head as well, the head's parts of all
  * ranks are added first.
  *
+ * Between nodes of equally many ranks the sum goes from node to node (comm/chain.h) where that
+ * sends fewer bytes, else all ranks send their parts to the owner: the bits are the same. That is
+ * decided for the first micro-batch of a step and for later ones, whose owners have sums to add to.
+ *
  * Sums may lie in the host's memory (offload_optimizer). A unit's share is then summed in a landing
  * on the device and copied to the host on a queue of its own, beside the backward of the next unit.
  * With a sum to add to, that sum is copied up first: the bits are the same. Rows of an embedding
@@ -27,6 +31,7 @@
 #ifndef TR_SHARD_GRADS_H
 #define TR_SHARD_GRADS_H
 
+#include "trainer/comm/chain.h"
 #include "trainer/shard/shard.h"
 
 struct tr_grads;
@@ -64,8 +69,9 @@ void tr_grads_destroy(struct tr_grads *g);
 /* What tr_grads_alloc takes, in bytes on this rank. */
 struct tr_grads_bytes {
     size_t sums;    /* this rank's shares; of the host with o.host */
-    size_t windows; /* gradients of the largest unit (of two of them), those received, rows of the
-                       embedding, the landing of a share on its way to the host */
+    size_t windows; /* gradients of the largest unit (of two of them), those received, sums on their
+                       way between nodes, rows of the embedding, the landing of a share on its way
+                       to the host */
     size_t saved;   /* not taken: of the host, on the rank that asks tr_grads_whole for all parts */
 };
 void tr_grads_bytes(const struct tr_grads *g, struct tr_grads_bytes *out);
@@ -77,6 +83,14 @@ struct tr_grads_shares {
     size_t reduced, summed, updated;
 };
 void tr_grads_shares(const struct tr_grads *g, struct tr_grads_shares *out);
+
+/* How the gradients of a micro-batch get to their owners, rows of the embedding apart. */
+struct tr_grads_way {
+    bool chain; /* from node to node */
+    struct tr_scatter_bytes bytes;
+};
+/* Of the first micro-batch of a step, or of a later one. */
+void tr_grads_way(const struct tr_grads *g, bool later, struct tr_grads_way *out);
 
 /* Payload that this rank has sent so far: gradients, and weights after an update. */
 struct tr_grads_moved {

@@ -27,7 +27,10 @@ struct tr_grads {
     int *part_of; /* [units] index in parts; -1: none, or of the norms */
     struct grads_part *parts;
     size_t nparts;
-    int norms; /* index in parts; -1: none is trained */
+    int norms;                  /* index in parts; -1: none is trained */
+    struct tr_comm_nodes nodes; /* of the ranks; one node where they are not as many on each */
+    bool chain[2];              /* between nodes, in the first micro-batch of a step and later */
+    size_t *lists;              /* [4 ranks] of a chain */
     struct tr_grads_range *ranges;
     struct grads_home *homes; /* of the ranges */
     size_t nranges;
@@ -42,6 +45,7 @@ struct tr_grads {
     enum tr_dtype wire;     /* of gradients between ranks: o.wire, or that of sums */
     struct tr_view second;  /* another window, to write while the first is reduced; else empty */
     struct tr_view rounded; /* gradients on their way, where the wire has another type than sums */
+    struct tr_view passed;  /* sums on their way between nodes */
 
     /* grads_reduce.c: reductions beside the caller's queue. */
     struct tr_queue *rq;
@@ -98,6 +102,18 @@ enum fr_rc grads_beside_alloc(struct tr_grads *g, struct fr_err *err);
 void grads_beside_free(struct tr_grads *g);
 /* Later work of q waits for all reductions so far. */
 enum fr_rc grads_beside_wait(struct tr_grads *g, struct tr_queue *q, struct fr_err *err);
+
+/* grads_nodes.c: chooses how gradients go between nodes, once parts have their ranks. */
+void grads_choose_way(struct tr_grads *g);
+/* Rank 0 logs the choice. */
+void grads_say_way(const struct tr_grads *g);
+/* Elements that the ways take for parts of `n` elements a share: those received, in the type of the
+ * wire, and sums on their way. */
+int64_t grads_arrived(const struct tr_grads *g, int64_t n);
+int64_t grads_passed(const struct tr_grads *g, int64_t n);
+/* Sends the shares of a part and adds those of the other ranks, all in q. */
+enum fr_rc grads_scatter(struct tr_grads *g, struct tr_queue *q, struct tr_reduce_scatter *x,
+                         struct fr_err *err);
 
 /* Adds what a communicator has sent since `before`, its counters then. */
 void grads_count(const struct tr_comm *comm, const size_t before[TR_LINK_CLASSES],

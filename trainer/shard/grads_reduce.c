@@ -2,8 +2,6 @@
 #include "trainer/backend/trace.h"
 #include "trainer/shard/grads_private.h"
 
-#include <string.h>
-
 void tr_grads_reset(struct tr_grads *g)
 {
     for (size_t i = 0; i < g->nparts; i++)
@@ -104,23 +102,6 @@ static enum fr_rc next_window(struct tr_grads *g, struct tr_queue *q, struct fr_
 
 /* ---- sums ---- */
 
-/* Sends the shares of a window and adds those received, all in q. */
-static enum fr_rc scatter(struct tr_grads *g, struct tr_queue *q, struct tr_reduce_scatter *x,
-                          struct fr_err *err)
-{
-    struct tr_comm *comm = grads_beside(g) ? g->o.beside : g->o.comm;
-    struct tr_reduce own = {.out = x->out, .slices = x->in, .add = x->add};
-    size_t before[TR_LINK_CLASSES];
-    enum fr_rc rc;
-
-    if (g->ranks == 1)
-        return tr_reduce_ordered(g->o.be, q, &own, err);
-    memcpy(before, comm->class_bytes, sizeof(before));
-    rc = tr_comm_reduce_scatter(comm, q, x, err);
-    grads_count(comm, before, g->moved.reduced);
-    return rc;
-}
-
 static enum fr_rc reduce(struct tr_grads *g, struct tr_queue *q, struct grads_part *p,
                          struct tr_view window, const char *what, struct fr_err *err)
 {
@@ -129,7 +110,6 @@ static enum fr_rc reduce(struct tr_grads *g, struct tr_queue *q, struct grads_pa
     struct tr_reduce_scatter x = {.out = grads_hosted(g) ? tr_view1(g->landing.p, g->o.sum, p->n)
                                                          : sums,
                                   .in = tr_view2(window.p, g->o.sum, g->ranks, p->n),
-                                  .slices = tr_view2(g->arrived.p, g->wire, g->ranks, p->n),
                                   .add = !p->fresh,
                                   .what = what};
     enum fr_rc rc = FR_OK;
@@ -144,7 +124,7 @@ static enum fr_rc reduce(struct tr_grads *g, struct tr_queue *q, struct grads_pa
     if (rc == FR_OK && grads_hosted(g))
         rc = grads_host_up(g, rq, x.add ? sums : (struct tr_view){0}, err);
     if (rc == FR_OK)
-        rc = scatter(g, rq, &x, err);
+        rc = grads_scatter(g, rq, &x, err);
     return rc == FR_OK && grads_hosted(g) ? grads_host_down(g, rq, sums, err) : rc;
 }
 

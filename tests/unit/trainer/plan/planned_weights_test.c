@@ -102,10 +102,12 @@ static void test_wire(const struct tr_plan *p, const struct tr_plan_job *f32_job
         double sent = (double)l->shares.reduced, summed = (double)l->shares.summed;
 
         CHECK(2 * sent == summed && summed == (double)f32->shares.reduced);
-        CHECK(moves(l->gradients, W * sent, W * sent * (GPUS - 1), W * sent * (W - GPUS)));
+        for (int later = 0; later < 2; later++)
+            CHECK(
+                moves(l->gradients[later], W * sent, W * sent * (GPUS - 1), W * sent * (W - GPUS)));
         CHECK(same(f32->embedding.far - l->embedding.far, H * 2.0 / 2));
         CHECK(same(l->far_bytes, f32->far_bytes - GPUS * (W - GPUS) * sent));
-        CHECK(same(l->work_s, f32->work_s + W * summed / 1e12));
+        CHECK(same(l->work_s, f32->work_s + W * summed / 1e12 - 4 * summed / 3e12));
         CHECK(l->memory <
               f32->memory + 2 * P); /* rounded ones in place of half of those received */
     }
@@ -173,7 +175,9 @@ static void test_trained(void)
         CHECK(padded(updated, 2 * (l->way.whole ? P : norms) / W));
         CHECK(same(bytes_of(l, "gradients"), 4 * l->sums));
         CHECK(padded(bytes_of(l, "optimizer"), 12 * l->sums));
-        CHECK(moves(l->gradients, W * sent, W * sent * (GPUS - 1), W * sent * (W - GPUS)));
+        CHECK(moves(l->gradients[0], (W * NODES + 1) * sent, (W * NODES + 1) * (GPUS - 1) * sent,
+                    (W + W - GPUS) * sent));
+        CHECK(moves(l->gradients[1], W * sent, W * sent * (GPUS - 1), W * sent * (W - GPUS)));
         CHECK(rings(l->updated, 1, W, NODES, updated));
         CHECK(moves(l->embedding, H * (l->way.whole ? 4.0 : 6.0) / 4,
                     H * (l->way.whole ? 4.0 : 6.0) / 4, H * (l->way.whole ? 4.0 : 6.0) / 2));
@@ -181,10 +185,10 @@ static void test_trained(void)
             gathered += l->fetched[TR_PLAN_FIRSTS - 3 + k] / 3 / W * (W - 1);
         CHECK(l->way.whole == (gathered == 0));
         CHECK(same(l->far_bytes, gathered + GPUS * (W - GPUS) * sent));
-        CHECK(same(l->near_bytes, gathered + (GPUS - 1) * sent));
+        CHECK(same(l->near_bytes, gathered + (GPUS - 1) * sent * (2 + (W * NODES + 1.0) / W) / 3));
         CHECK(same(l->step_bytes, copies) && same(l->step_near, copies));
         CHECK(same(l->update_s, l->sums * 34 / 1e12));
-        CHECK(same(l->work_s, T * p->flops / 1e9 + (W + 2) * sent / 1e12));
+        CHECK(same(l->work_s, T * p->flops / 1e9 + (W + 2 + 4 / 3.) * sent / 1e12));
         CHECK(same(tr_plan_time(l, &c, 3).step_s,
                    3 * fmax(l->work_s, l->far_bytes / 1e8) + copies / 1e8 + l->update_s));
     }
@@ -193,8 +197,51 @@ static void test_trained(void)
     check_row("alone");
     c = a_cluster(1, 1);
     if (make(p, &job, &c))
-        CHECK(moves(p->layouts[0].gradients, 0, 0, 0) && moves(p->layouts[0].updated, 0, 0, 0) &&
+        CHECK(moves(p->layouts[0].gradients[1], 0, 0, 0) && moves(p->layouts[0].updated, 0, 0, 0) &&
               p->layouts[0].near_bytes == 0 && p->layouts[0].shares.reduced > 0);
+    free(p);
+}
+
+/* Ways of gradients between nodes: f32 or half of that in the first micro-batch of three, and in
+ * later ones, by hand: slices of 4 bytes out of the busiest node, in all, in each step. */
+static void test_between_nodes(void)
+{
+    static const struct tr_trained all = {.all = true};
+    static const struct {
+        const char *name;
+        int nodes, gpus;
+        enum tr_dtype wire;
+        bool chain[2];
+        double busiest[2], far[2];
+    } rows[] = {
+        {"3 x 2", 3, 2, TR_F32, {true, true}, {6, 8}, {16, 20}},
+        {"2 x 3", 2, 3, TR_F32, {true, true}, {6, 6}, {9, 12}},
+        {"2 x 3, 16 bits", 2, 3, TR_BF16, {false, false}, {4.5, 4.5}, {9, 9}},
+        {"2 x 4, 16 bits", 2, 4, TR_BF16, {true, false}, {8, 8}, {12, 16}},
+        {"4 x 1", 4, 1, TR_F32, {false, false}, {3, 3}, {12, 12}},
+        {"1 x 4", 1, 4, TR_F32, {false, false}, {0, 0}, {0, 0}},
+    };
+    struct tr_plan_job job = a_job();
+    struct tr_plan *p = calloc(1, sizeof(*p));
+
+    config = tiny_config(&(struct tiny){.kv_heads = 2});
+    job.trained = &all;
+    job.lora = NULL;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct tr_cluster c = a_cluster(rows[i].nodes, rows[i].gpus);
+        const struct tr_plan_layout *l = &p->layouts[1]; /* nothing is gathered */
+
+        check_row(rows[i].name);
+        job.wire = rows[i].wire;
+        if (!make(p, &job, &c))
+            break;
+        for (int later = 0; later < 2; later++) {
+            CHECK_INT(l->ways[later].chain, rows[i].chain[later]);
+            CHECK(same(l->gradients[later].far, rows[i].far[later] * (double)l->shares.summed));
+        }
+        CHECK(same(l->far_bytes,
+                   (rows[i].busiest[0] + 2 * rows[i].busiest[1]) / 3 * (double)l->shares.summed));
+    }
     free(p);
 }
 
@@ -298,6 +345,7 @@ int main(void)
 {
     test_trained_flops();
     test_trained();
+    test_between_nodes();
     test_trained_experts();
     test_muon();
     test_times();

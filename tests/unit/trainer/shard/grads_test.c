@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { UNITS = 3, NORMS = UNITS, ROWS_UNIT, ROWS = 11, COLS = 3, TOKENS = 6, MICROS = 12 };
+enum { UNITS = 3, NORMS = UNITS, ROWS_UNIT, ROWS = 11, COLS = 3, TOKENS = 6, MICROS = 24 };
 
 /* Elements of the units, their tensors side by side. */
 static const int64_t shapes[UNITS][2] = {{7, 13}, {31, 9}, {5, 3}};
@@ -23,6 +23,8 @@ struct way {
     enum tr_dtype wire; /* asked for */
     bool beside;        /* reductions are on a queue of their own */
     int node[RANKS_MAX];
+    struct tr_comm_nodes nodes; /* ranks 0: one node, or not as many ranks on each */
+    bool chain[2]; /* between nodes, in the first micro-batch of a step and in later ones */
 };
 
 struct job {
@@ -241,22 +243,59 @@ static size_t share(int64_t n, int W)
 }
 
 static const struct way ways[] = {
-    {"one rank", 1, true, TR_F32, false, {0}},
-    {"one rank does not round", 1, true, TR_BF16, false, {0}},
-    {"two, f32", 2, true, TR_F32, false, {0}},
-    {"two, no type asked for", 2, true, TR_NONE, false, {0}},
-    {"two, bf16", 2, true, TR_BF16, false, {0}},
-    {"two, f16, stage 2", 2, false, TR_F16, false, {0}},
-    {"three, bf16", 3, true, TR_BF16, false, {0}},
-    {"four, bf16, stage 2", 4, false, TR_BF16, false, {0}},
-    {"six, f16", 6, true, TR_F16, false, {0}},
-    {"two, f32, beside", 2, true, TR_F32, true, {0}},
-    {"three, bf16, beside", 3, true, TR_BF16, true, {0}},
-    {"one rank has nothing beside", 1, true, TR_F32, true, {0}},
+    {"one rank", 1, true, TR_F32, false, {0}, {1, 0}, {false}},
+    {"one rank does not round", 1, true, TR_BF16, false, {0}, {1, 0}, {false}},
+    {"two, f32", 2, true, TR_F32, false, {0}, {1, 0}, {false}},
+    {"two, no type asked for", 2, true, TR_NONE, false, {0}, {1, 0}, {false}},
+    {"two, bf16", 2, true, TR_BF16, false, {0}, {1, 0}, {false}},
+    {"two, f16, stage 2", 2, false, TR_F16, false, {0}, {1, 0}, {false}},
+    {"three, bf16", 3, true, TR_BF16, false, {0}, {1, 0}, {false}},
+    {"four, bf16, stage 2", 4, false, TR_BF16, false, {0}, {1, 0}, {false}},
+    {"six, f16", 6, true, TR_F16, false, {0}, {1, 0}, {false}},
+    {"two, f32, beside", 2, true, TR_F32, true, {0}, {1, 0}, {false}},
+    {"three, bf16, beside", 3, true, TR_BF16, true, {0}, {1, 0}, {false}},
+    {"one rank has nothing beside", 1, true, TR_F32, true, {0}, {1, 0}, {false}},
+    {"2 x 2", 4, true, TR_F32, false, {0, 0, 1, 1}, {2, 2}, {true, false}},
+    {"2 x 2, beside", 4, true, TR_F32, true, {0, 0, 1, 1}, {2, 2}, {true, false}},
+    {"3 x 2, stage 2", 6, false, TR_F32, false, {0, 0, 1, 1, 2, 2}, {3, 2}, {true, true}},
+    {"3 x 2, beside", 6, true, TR_F32, true, {0, 0, 1, 1, 2, 2}, {3, 2}, {true, true}},
+    {"2 x 3", 6, true, TR_F32, false, {0, 0, 0, 1, 1, 1}, {2, 3}, {true, true}},
+    {"2 x 3, bf16", 6, true, TR_BF16, false, {0, 0, 0, 1, 1, 1}, {2, 3}, {false, false}},
+    {"2 x 4, bf16", 8, true, TR_BF16, false, {0, 0, 0, 0, 1, 1, 1, 1}, {2, 4}, {true, false}},
+    {"3 x 1", 3, true, TR_F32, false, {0, 1, 2}, {3, 1}, {false, false}},
+    {"two ranks and one", 3, true, TR_F32, false, {0, 0, 1}, {0, 0}, {false, false}},
 };
 
+static struct tr_comm_nodes nodes_of(const struct way *w)
+{
+    return w->nodes.ranks > 0 ? w->nodes : (struct tr_comm_nodes){1, w->W};
+}
+
+/* What all ranks have sent in one micro-batch of shares of so many elements. */
+static void add_sent(const struct way *w, bool later, size_t elements, size_t out[TR_LINK_CLASSES])
+{
+    size_t n = (size_t)nodes_of(w).nodes, g = (size_t)nodes_of(w).ranks, W = n * g;
+    size_t wire = elements * tr_dtype_bytes(wire_of(w)), sum = elements * sizeof(float);
+    size_t ends = later ? 2 : 1;
+
+    out[TR_LINK_NODE] += W * (g - 1) * wire;
+    if (!w->chain[later]) {
+        out[TR_LINK_FAR] += W * (W - g) * wire;
+        return;
+    }
+    out[TR_LINK_NODE] += W * (g - 1) * (n - 1) * wire + ends * (g - 1) * sum;
+    out[TR_LINK_FAR] += (n - 1) * W * sum + ends * (n - 1) * g * sum;
+}
+
+/* Calls of a unit's reduction: a piece takes as many turns as there are nodes. */
+static int64_t calls_of(const struct way *w, bool later)
+{
+    return w->chain[later] ? 2 * w->nodes.nodes + later : 1;
+}
+
 /* f32: the window, one that is reduced beside it, what arrives, norms; 16 bits: rounded gradients
- * in place of the second window, what arrives half as large. And rows of the embedding. */
+ * in place of the second window, what arrives half as large. Sums of a node's part on their way
+ * between nodes, and rows of the embedding. */
 static size_t windows_of(const struct way *w)
 {
     size_t W = (size_t)w->W, wire = tr_dtype_bytes(wire_of(w)), most = 0;
@@ -271,7 +310,8 @@ static size_t windows_of(const struct way *w)
     pick = (pick < TOKENS ? TOKENS : pick) * sizeof(int32_t);
     return most * (w->beside && W > 1 && wire == 4 ? 8 : 4) + (W > 1 ? most * wire : 0) +
            (wire < 4 ? most * wire : 0) + W * share(NORM, w->W) * 4 + TOKENS * COLS * 4 +
-           (W > 1 ? got : 0) + pick;
+           (W > 1 ? got : 0) + pick +
+           (w->chain[0] || w->chain[1] ? 3 * most / (size_t)w->nodes.ranks * 4 : 0);
 }
 
 static void try_way(const struct way *w)
@@ -279,6 +319,9 @@ static void try_way(const struct way *w)
     struct job j[RANKS_MAX] = {0};
     void *args[RANKS_MAX];
     size_t elements = share(NORM, w->W), wire = tr_dtype_bytes(wire_of(w));
+    size_t times = (size_t)(2 * MICROS / w->W);
+    size_t sent[TR_LINK_CLASSES] = {0}, got[TR_LINK_CLASSES] = {0};
+    int64_t calls = 0;
 
     check_row(w->name);
     for (int i = 0; i < UNITS; i++)
@@ -288,17 +331,26 @@ static void try_way(const struct way *w)
         args[k] = &j[k];
     }
     ranks_run_on(w->W, w->node, 0, body, args);
-    for (int k = 0; k < w->W; k++) {
-        size_t times = (size_t)(2 * MICROS / w->W);
+    for (size_t i = 0; i < times; i++) {
+        bool later = i % (times / 2) > 0;
 
+        add_sent(w, later, elements, sent);
+        calls += calls_of(w, later) * (UNITS + 1);
+    }
+    for (int k = 0; k < w->W; k++) {
         CHECK_INT(j[k].failed, 0);
         CHECK_INT((long long)j[k].shares.reduced, (long long)(elements * wire));
-        CHECK_INT((long long)j[k].moved.reduced[TR_LINK_NODE],
-                  (long long)(times * (size_t)(w->W - 1) * elements * wire));
-        CHECK_INT(j[k].collectives, w->beside && w->W > 1 ? (int64_t)times * (UNITS + 1) : 0);
+        CHECK_INT(j[k].collectives, w->beside && w->W > 1 ? calls : 0);
+        for (int c = 0; c < TR_LINK_CLASSES; c++)
+            got[c] += j[k].moved.reduced[c];
         CHECK_INT((long long)j[k].bytes.windows, (long long)windows_of(w));
         CHECK_INT((long long)(j[k].moved.rows[TR_LINK_NODE] % (COLS * wire)), 0);
     }
+    if (w->nodes.ranks > 0) {
+        CHECK_INT((long long)got[TR_LINK_NODE], (long long)sent[TR_LINK_NODE]);
+        CHECK_INT((long long)got[TR_LINK_FAR], (long long)sent[TR_LINK_FAR]);
+    } else
+        CHECK_INT((long long)(got[TR_LINK_NODE] + got[TR_LINK_FAR]), (long long)sent[TR_LINK_NODE]);
 }
 
 int main(void)
