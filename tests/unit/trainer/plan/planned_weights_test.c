@@ -331,6 +331,9 @@ static void test_muon(void)
         CHECK(bytes_of(adamw, TR_MUON_ROW) == 0);
         CHECK(same(bytes_of(l, TR_MUON_ROW), room + (l->way.states ? 5 * 320 * 4 : 0)));
     }
+    check_row("a checkpoint has one number of state for each of their elements, not two");
+    CHECK(same(p[0].checkpoint - p[1].checkpoint, 4 * 864));
+    CHECK(same(p[2].checkpoint, p[1].checkpoint));
     check_row("four nodes: rank 1 sends most, its k, its part of v, and o back");
     c = a_cluster(W, 1);
     job.muon = false;
