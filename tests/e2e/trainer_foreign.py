@@ -90,7 +90,13 @@ def layouts(parts):
         t.has("universal", run(["--from_deepspeed", "universal-%d" % stage, "--to", "out"]), "of a universal checkpoint")
         t.same("universal of stage %d: every bit" % stage, whole("out"), want)
     checkpoint(parts).write("ds-0", 0, 2)
+    had = sorted(os.listdir("out"))
+    os.makedirs("out/.tmp-deepspeed/old")  # of a conversion that was killed
+    for name in ("model-00002-of-00009.safetensors", "model.safetensors.index.json", "old/readme.md"):
+        with open("out/.tmp-deepspeed/" + name, "w") as f:
+            f.write("x")
     t.has("without a stage", run(["--from_deepspeed", "ds-0", "--to", "out"]), "converted 10 tensors of no ZeRO stage, step 3")
+    t.same("nothing of one that was killed", sorted(os.listdir("out")), had)
     t.same("without a stage: every bit", whole("out"), want)
 
 

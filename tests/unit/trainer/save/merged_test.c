@@ -2,10 +2,12 @@
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
 #include "tests/unit/check.h"
+#include "trainer/save/export.h"
 #include "trainer/save/merge.h"
 #include "trainer/save/quantize.h"
 #include "trainer/tensor/tensor.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -66,8 +68,8 @@ static void write_base(const struct base *b)
     CHECK_INT(tr_st_write("base/model.safetensors", items, n, NULL, 0, NULL), FR_OK);
 }
 
-static enum fr_rc merge(struct tr_adapter a, int64_t shard_bytes, int64_t *merged,
-                        struct fr_err *err)
+static enum fr_rc merge_over(struct tr_adapter a, int64_t shard_bytes, int64_t *merged,
+                             struct fr_err *err)
 {
     const struct tr_params p = {.adapters = &a, .n = 1};
     struct tr_merge_opts o = {.config = &config,
@@ -79,12 +81,19 @@ static enum fr_rc merge(struct tr_adapter a, int64_t shard_bytes, int64_t *merge
     struct tr_st *st = NULL;
     enum fr_rc rc;
 
-    CHECK_INT(fr_remove_tree("new", NULL), FR_OK);
     CHECK_INT(tr_st_open("base/model.safetensors", &st, NULL), FR_OK);
     o.st = st;
     rc = tr_merge(&o, merged, err);
     tr_st_close(st);
     return rc;
+}
+
+/* Into a new folder. */
+static enum fr_rc merge(struct tr_adapter a, int64_t shard_bytes, int64_t *merged,
+                        struct fr_err *err)
+{
+    CHECK_INT(fr_remove_tree("new", NULL), FR_OK);
+    return merge_over(a, shard_bytes, merged, err);
 }
 
 static const struct tr_adapter adapter = {
@@ -239,6 +248,117 @@ static void test_refused(void)
     }
 }
 
+/* Of a merge that was killed, in more and other files, nothing comes into the folder. */
+static void test_killed(void)
+{
+    static const char *const left[] = {TR_EXPORT_TMP "model/model-00002-of-00009.safetensors",
+                                       TR_EXPORT_TMP "model/model.safetensors.index.json",
+                                       TR_EXPORT_TMP "model/old/readme.md"};
+    const struct base b = {TR_ST_F32, TR_ST_F32, {1}, false, false, 2};
+    char path[100];
+    char **names = NULL;
+    int64_t merged;
+    size_t n = 0;
+
+    check_row("behind a merge that was killed");
+    write_base(&b);
+    CHECK_INT(fr_remove_tree("new", NULL), FR_OK);
+    CHECK_INT(fr_mkdirs("new/out/" TR_EXPORT_TMP "model/old", 0755, NULL), FR_OK);
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+        (void)snprintf(path, sizeof(path), "new/out/%s", left[i]);
+        put(path, "x");
+    }
+    CHECK_INT(merge_over(adapter, 1000, &merged, NULL), FR_OK);
+    CHECK_INT(fr_sys.list("new/out", &names, &n), 0);
+    CHECK_INT(n, 3);
+    for (size_t i = 0; i < n; i++)
+        CHECK(strcmp(names[i], "config.json") == 0 || strcmp(names[i], "readme.md") == 0 ||
+              strcmp(names[i], "model.safetensors") == 0);
+    fr_sys_names_free(names, n);
+}
+
+/* ---- memory ---- */
+
+enum { SIDE = 256, MANY = 8 }; /* weights of SIDE x SIDE f32 */
+
+static size_t live, peak;
+
+static void *counted_alloc(size_t n)
+{
+    void *p = fr_sys_real.alloc(n);
+
+    live += p != NULL ? malloc_usable_size(p) : 0;
+    peak = live > peak ? live : peak;
+    return p;
+}
+
+static void *counted_realloc(void *p, size_t n)
+{
+    live -= p != NULL ? malloc_usable_size(p) : 0;
+    p = fr_sys_real.realloc(p, n);
+    live += p != NULL ? malloc_usable_size(p) : 0;
+    peak = live > peak ? live : peak;
+    return p;
+}
+
+static void counted_free(void *p)
+{
+    live -= p != NULL ? malloc_usable_size(p) : 0;
+    fr_sys_real.free(p);
+}
+
+/* The most memory of a merge of n weights, each with an adapter. */
+static size_t most_memory(size_t n)
+{
+    static float w[SIDE * SIDE], ab[2 * SIDE];
+    static char names[MANY][24], modules[MANY][8];
+    struct tr_st_item items[MANY];
+    struct tr_adapter adapters[MANY];
+    const struct tr_params p = {.adapters = adapters, .n = n};
+    struct tr_merge_opts o = {.config = &config,
+                              .params = &p,
+                              .flat = ab,
+                              .model_dir = "base",
+                              .out_dir = "new/out",
+                              .shard_bytes = 1 << 20};
+    struct tr_st *st = NULL;
+    int64_t merged = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(modules[i], sizeof(modules[i]), "m%zu", i);
+        (void)snprintf(names[i], sizeof(names[i]), "m%zu.weight", i);
+        items[i] = (struct tr_st_item){names[i], TR_ST_F32, 2, {SIDE, SIDE}, w, NULL, NULL};
+        adapters[i] = (struct tr_adapter){
+            .module = modules[i], .r = 1, .in = SIDE, .out = SIDE, .scale = 1, .b_at = SIDE};
+    }
+    CHECK_INT(fr_remove_tree("new", NULL), FR_OK);
+    CHECK_INT(tr_st_write("base/model.safetensors", items, n, NULL, 0, NULL), FR_OK);
+    CHECK_INT(tr_st_open("base/model.safetensors", &st, NULL), FR_OK);
+    o.st = st;
+    live = peak = 0;
+    fr_sys.alloc = counted_alloc;
+    fr_sys.realloc = counted_realloc;
+    fr_sys.free = counted_free;
+    CHECK_INT(tr_merge(&o, &merged, NULL), FR_OK);
+    fr_sys.alloc = fr_sys_real.alloc;
+    fr_sys.realloc = fr_sys_real.realloc;
+    fr_sys.free = fr_sys_real.free;
+    tr_st_close(st);
+    CHECK_INT(merged, n);
+    CHECK_INT(live, 0);
+    return peak;
+}
+
+/* A weight that is written leaves: a merge of many takes no more than one of a few. */
+static void test_memory(void)
+{
+    size_t few;
+
+    check_row("memory");
+    few = most_memory(2);
+    CHECK(most_memory(MANY) < few + SIDE * SIDE * sizeof(float));
+}
+
 int main(void)
 {
     if (mkdtemp(dir) == NULL || chdir(dir) != 0)
@@ -250,6 +370,8 @@ int main(void)
     test_types();
     test_limits();
     test_refused();
+    test_killed();
+    test_memory();
     CHECK(chdir("/") == 0 && fr_remove_tree(dir, NULL) == FR_OK);
     return check_done();
 }
