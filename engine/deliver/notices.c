@@ -117,7 +117,8 @@ static void put_run(json_t *data, struct fr_host *host, const struct fr_notice_r
     put_text(data, "id", text);
     put_text(data, "state", fr_run_state_name(row.state));
     put_text(data, "outcome", fr_outcome_name(row.outcome));
-    if (row.origin == FR_ORIGIN_SCHEDULE || row.origin == FR_ORIGIN_BACKFILL)
+    if (row.origin == FR_ORIGIN_SCHEDULE || row.origin == FR_ORIGIN_CATCHUP ||
+        row.origin == FR_ORIGIN_BACKFILL)
         put_text(data, "schedule", row.who);
     put_time(data, "started", row.started_wall);
     put_time(data, "ended", row.ended_wall);

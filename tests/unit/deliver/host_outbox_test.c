@@ -160,13 +160,21 @@ static void test_schedule(void)
     sql("UPDATE run SET origin = 'backfill' WHERE no = 3");
     until(&o, "a failed 1 sent 1, a failed 2 sent 1, a failed 3 sent 1");
     check_body(3, "\"schedule\":\"nightly\"");
+    check_row("of a run that catches up");
+    o.schedule = "nightly";
+    end_run(&o, FR_OUT_FAILED, "");
+    o.schedule = NULL;
+    sql("UPDATE run SET origin = 'catchup' WHERE no = 4");
+    until(&o, "a failed 1 sent 1, a failed 2 sent 1, a failed 3 sent 1, a failed 4 sent 1");
+    check_body(4, "\"schedule\":\"nightly\"");
     check_row("of a run that was removed");
     end_run(&o, FR_OUT_FAILED, "");
-    sql("DELETE FROM run WHERE no = 4");
+    sql("DELETE FROM run WHERE no = 5");
     sql("UPDATE notice SET run = 4000");
     sql("UPDATE run SET id = x'40000000000000000000000000000000' WHERE no = 3");
-    until(&o, "a failed 1 sent 1, a failed 2 sent 1, a failed 3 sent 1, a failed 4000 sent 1");
-    CHECK_INT(fr_store_delivery(o.bed.st, 4, &arena, &row, NULL), FR_OK);
+    until(&o, "a failed 1 sent 1, a failed 2 sent 1, a failed 3 sent 1, a failed 4 sent 1, "
+              "a failed 4000 sent 1");
+    CHECK_INT(fr_store_delivery(o.bed.st, 5, &arena, &row, NULL), FR_OK);
     CHECK(strstr(row.body, "\"outcome\"") == NULL);
     fr_arena_finish(&arena);
     close_host(&o.bed);
