@@ -259,6 +259,7 @@ def refused():
     fails("Adam", rewritten(own, decoupled_weight_decay=False), ["optimizer.pt is of Adam with weight decay in the gradient"])
     fails("fewer parameters", rewritten(own, groups=[decay, other[1:]]), ["optimizer.pt has groups of 16 and 18 parameters, expected 16 that decay and 19"])
     fails("an order that is not known", rewritten(own, groups=[decay[1:], other + decay[:1]]), ["optimizer.pt has groups of 15 and 20 parameters"])
+    fails("a bias that decays", rewritten(own, groups=[decay + other[:1], other[1:]]), ["optimizer.pt has groups of 17 and 18 parameters, expected 16 that decay and 19 that do not"])
     fails("other shapes", rewritten(own, groups=[decay[1:] + decay[:1], other]), ["optimizer.pt has model.embed_tokens.weight as [8, 8], --model_name_or_path as [512, 8]: another model"])
     fails("another beta", rewritten(own, hyper=dict(HYPER, betas=(0.9, 0.95))), ["--adam_beta2 is 0.95 in bad-", "0.999 here: give what the training began with"])
     fails("another rate", rewritten(own, hyper=dict(HYPER, initial_lr=2e-2)), ["--learning_rate is 0.02 in bad-", "0.01 here"])
