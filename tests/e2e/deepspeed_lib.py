@@ -233,10 +233,13 @@ class Checkpoint:
                     raw = self.moments[key][n]
                     value = flat("F32", raw) if stage == 3 else {"cat_dim": 0, "param": Tensor("F32", self.model[n][1], raw)}
                     save(folder + "/zero/%s/%s.pt" % (n, key), value)
-                if self.moments:
+                if self.moments and stage < 3:
                     save(folder + "/zero/%s/step.pt" % n, count(self.updates))
         if self.moments:
-            save(folder + "/zero/optimizer_state.pt", {"param_groups": self.param_groups(len(self.groups))})
+            state = {"param_groups": self.param_groups(len(self.groups))}
+            if stage == 3:
+                state["optimizer_state_dict"] = self.adam(3, 2, 0)
+            save(folder + "/zero/optimizer_state.pt", state)
         for r in range(2 if stage == 3 else 1):
             name = "zero_pp_rank_%d_mp_rank_00" % r if stage == 3 else "mp_rank_00"
             save(folder + "/%s_model_states.pt" % name, self.states(2, r, stage < 3))

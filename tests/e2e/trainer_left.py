@@ -166,7 +166,7 @@ def layouts():
     older.hyper = dict(HYPER, step=5)
     real, d.count = d.count, int
     fused.write(own.beside("ds-fused/checkpoint-5"), 3, 2)
-    fused.universal("un-fused", 3)
+    fused.universal("un-fused", 2)
     d.count = real
     older.write(own.beside("ds-older/checkpoint-5"), 2, 2)
     for at in ("ds-fused/checkpoint-5", "un-fused", "ds-older/checkpoint-5"):
@@ -203,6 +203,7 @@ def unnamed():
         text = t.train("begins", out, 1, model_name_or_path="llama", **dict(EXACT, steps=8, save_steps=4, **more)).text()
         t.has("the newest checkpoint is found %s" % more, text, "Going on from %s/checkpoint-5, which is of the Hugging Face Trainer" % out)
         os.remove(out + "/model.safetensors")
+        own.trainer(out + "/checkpoint-9")
         text = t.train("goes on", out, 1, model_name_or_path="llama", **dict(EXACT, **more)).text()
         t.check("then its own state counts %s" % more, "Going on from" not in text and "Continuing training from global step 8" in text, text[-2000:])
         t.same("losses", losses(out), losses(own.out)[5:])

@@ -92,7 +92,7 @@ static enum fr_rc read_ranks(struct tr_ds *d, struct tr_ds_optim *out, struct fr
 
 /* ---- universal ---- */
 
-/* ds_to_universal.py leaves the groups of rank 0 in one file, and a file of steps a parameter. */
+/* ds_to_universal.py leaves the groups of rank 0 in one file, of stage 3 with that rank's state. */
 static enum fr_rc read_groups(struct tr_ds *d, struct tr_ds_optim *out, struct fr_err *err)
 {
     const char *path = fr_arena_fmt(&d->arena, "%s/zero/optimizer_state.pt", d->files.dir);
@@ -111,14 +111,21 @@ static enum fr_rc read_groups(struct tr_ds *d, struct tr_ds_optim *out, struct f
     return rc;
 }
 
-/* Of the first trained parameter: all have the same. */
+/* Of stages 1 and 2 each parameter has a file, of stage 3 none has: all have the same count. */
 static enum fr_rc read_steps(struct tr_ds *d, int64_t *steps, struct fr_err *err)
 {
+    const struct tr_pv *dict = tr_pv_get(d->groups_of.root, "optimizer_state_dict", SIZE_MAX);
     const struct tr_ds_tensor *t = &d->tensors.p[d->trained];
     const char *path = fr_arena_fmt(&d->arena, "%s/zero/%s/step.pt", d->files.dir, t->name);
     struct tr_torch_file f = {0};
+    struct tr_adam adam;
     enum fr_rc rc;
 
+    if (dict != NULL) {
+        rc = tr_adam_read(&d->groups_of, dict, &adam, err);
+        return rc == FR_OK ? tr_adam_steps(&adam, &adam.groups[0], number_of(&adam, 0), steps, err)
+                           : rc;
+    }
     if (path == NULL)
         return nomem(d, err);
     if ((rc = tr_torch_open(&f, path, err)) != FR_OK)
