@@ -108,10 +108,7 @@ static void mini_add(struct minispec *m, char *one, bool names_only)
         task->grace_ms = 10000;
         task->retry.backoff = 2;
         task->retry.delay_ms = 1000;
-        task->retry.causes = 1u << FR_CAUSE_SIGNAL | 1u << FR_CAUSE_TIMEOUT |
-                             1u << FR_CAUSE_NODE_LOST | 1u << FR_CAUSE_LOST |
-                             1u << FR_CAUSE_START_FAILED | 1u << FR_CAUSE_EXIT |
-                             1u << FR_CAUSE_UNREACHABLE;
+        task->retry.causes = fr_causes_preset();
         if (!hook)
             task->needs = m->needs[task - m->tasks];
         return;
