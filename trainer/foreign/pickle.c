@@ -105,15 +105,13 @@ static enum fr_rc append(struct machine *m, struct built *to, struct built *cons
 /* The last n values become a tuple. */
 static enum fr_rc tuple(struct machine *m, size_t n, struct fr_err *err)
 {
-    struct built *const *from;
     enum fr_rc rc;
 
     if (m->n - floor_of(m) < n)
         return bad(m, "its stack is empty", err);
     m->n -= n;
-    from = m->stack + m->n;
     struct built all = {.v.kind = TR_PV_TUPLE};
-    if (n > 0 && (rc = append(m, &all, from, n, err)) != FR_OK)
+    if (n > 0 && (rc = append(m, &all, m->stack + m->n, n, err)) != FR_OK)
         return rc;
     return push_value(m, &all.v, err);
 }
