@@ -41,22 +41,26 @@ export class LogSource {
     /* Reads what is there beyond what is held; tell() behind each piece. peek(): what is to be shown of a large log while
      * the server counts its lines, which takes seconds for some GB. */
     async read(tell, peek = () => {}) {
+        this.again = true; /* more was written than a read under way has asked for */
         if (this.reading)
             return;
         this.reading = true;
         try {
-            this.total = Math.max(this.total, await logSize(this.no, this.attempt));
-            if (!this.indexed && this.total > (this.size === 0 ? WHOLE_BYTES : 4 * WHOLE_BYTES)) {
-                await Promise.all([this.beginIndex(), peek()]);
-                tell();
-            }
-            while (!this.closed && !this.indexed && this.size < this.total) {
-                const {bytes, total} = await logRange(this.no, this.attempt, this.size);
+            do {
+                this.again = false;
+                this.total = Math.max(this.total, await logSize(this.no, this.attempt));
+                if (!this.indexed && this.total > (this.size === 0 ? WHOLE_BYTES : 4 * WHOLE_BYTES)) {
+                    await Promise.all([this.beginIndex(), peek()]);
+                    tell();
+                }
+                while (!this.closed && !this.indexed && this.size < this.total) {
+                    const {bytes, total} = await logRange(this.no, this.attempt, this.size);
 
-                this.add(bytes);
-                this.total = Math.max(total, this.size);
-                tell();
-            }
+                    this.add(bytes);
+                    this.total = Math.max(total, this.size);
+                    tell();
+                }
+            } while (this.again);
         } finally {
             this.reading = false;
         }
