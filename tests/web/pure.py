@@ -18,7 +18,12 @@ STATES, CAUSES = json.dumps(embed.states(WORDS)), json.dumps(embed.causes(WORDS)
 STUBS = {"times": "const h = null;", "columns": "const letters = {s: 'succeeded', f: 'failed', w: 'waiting'};",
          # Three pages of a search: nothing by then, nothing by then, a hit; and of what is searched from there nothing.
          "logsource": "const pages = {'': {items: [], next: 'a'}, a: {items: [], next: 'b'}, b: {items: [{line: 7, text: 'x'}], next: 'c'}},"
-                      " logSearch = (no, attempt, q) => q.q === 'x' ? pages[q.from] : {items: []};",
+                      " logSearch = (no, attempt, q) => q.q === 'x' ? pages[q.from] : {items: []};"
+                      # Two lines are written, and said, while the size of an empty log is on its way.
+                      " let log = ''; const logSize = async () => log.length,"
+                      " logRange = async (no, attempt, from) => ({bytes: new TextEncoder().encode(log.slice(from)), total: log.length});"
+                      " export const meanwhile = async () => { const s = new LogSource(1, ''), read = s.read(() => {}); log = 'one\\ntwo\\n';"
+                      " await s.grow(log.length, () => {}); await read; return s.count; };",
          "states": "const h = null, STATES = %s;" % STATES,
          "failure": "const ERRORS = null, document = {getElementById: () => ({text: %s})};" % json.dumps(CAUSES),
          "model": "const ended = new Set(['succeeded', 'failed']), live = new Set(['starting', 'running']), oncePerFrame = (fn) => fn, throttled = () => () => asked++;"
@@ -39,11 +44,13 @@ ROWS = {
          ["0 B", "1 B", "1023 B", "1.0 KiB", "1.5 KiB", "10 KiB", "1.0 MiB", "5.5 GiB", "1.0 TiB", "1024 TiB", "1048576 TiB"]],
         ["[0, 1, 2].map((n) => count(n, 'task'))", ["0 tasks", "1 task", "2 tasks"]],
     ],
-    # The first hit, however long the server has searched; none, once it has searched all; none of a page that was left.
+    # The first hit, however long the server has searched; none, once it has searched all; none of a page that was left. Lines that were
+    # written while a read was under way.
     "logsource": [
         ["new LogSource(1, '').first('x')", [{"line": 6, "text": "x"}]],
         ["new LogSource(1, '').first('y')", []],
         ["Object.assign(new LogSource(1, ''), {closed: true}).first('x')", []],
+        ["meanwhile()", 2],
     ],
     "failure": [
         ["[['exit', 3], ['signal', 9], ['node_lost', 0], ['', 0]].map(([cause, code]) => causeWords(cause, code))", ["exit code 3", "signal 9", "node lost", ""]],
