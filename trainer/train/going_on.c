@@ -4,11 +4,12 @@
 
 #include <math.h>
 
-/* The place in the data after p->step steps: the last step of an epoch may have fewer
- * micro-batches. */
+/* The place in the data after p->step steps, of which this run may have fewer: the last step of an
+ * epoch may have fewer micro-batches. */
 static enum fr_rc find_place(const struct tr_run *r, struct tr_progress *p, struct fr_err *err)
 {
-    int64_t accumulation = r->args->gradient_accumulation_steps, left = p->step, micros, steps;
+    int64_t accumulation = r->args->gradient_accumulation_steps, micros, steps;
+    int64_t left = p->step < r->derived.total_steps ? p->step : r->derived.total_steps;
     enum fr_rc rc;
 
     for (p->epoch = 0;; p->epoch++) {
@@ -28,7 +29,7 @@ static bool near(double a, double b)
     return fabs(a - b) <= 1e-6 * fabs(b);
 }
 
-/* What is otherwise here than there. */
+/* Notes on what differs between the checkpoint and this run. */
 static void note_differences(const struct tr_run *r, const struct tr_foreign_said *said,
                              struct fr_buf *notes)
 {
