@@ -23,7 +23,11 @@ STUBS = {"times": "const h = null;", "columns": "const letters = {s: 'succeeded'
                       " let log = ''; const logSize = async () => log.length,"
                       " logRange = async (no, attempt, from) => ({bytes: new TextEncoder().encode(log.slice(from)), total: log.length});"
                       " export const meanwhile = async () => { const s = new LogSource(1, ''), read = s.read(() => {}); log = 'one\\ntwo\\n';"
-                      " await s.grow(log.length, () => {}); await read; return s.count; };",
+                      " await s.grow(log.length, () => {}); await read; return s.count; };"
+                      # The last block is asked for twice; the first answer, of one line, comes after the second, of two.
+                      " const waits = [], logLines = () => new Promise((done) => waits.push((total) => done({total, bytes: total, items: Array(total).fill('x')})));"
+                      " export const overtaken = async () => { const s = new LogSource(1, ''); s.indexed = true; const all = [s.grow(1, () => {}), s.grow(2, () => {})];"
+                      " waits[1](2); await all[1]; waits[0](1); await all[0]; return [s.count, s.blocks.get(0).length]; };",
          "states": "const h = null, STATES = %s;" % STATES,
          "failure": "const ERRORS = null, document = {getElementById: () => ({text: %s})};" % json.dumps(CAUSES),
          "model": "const ended = new Set(['succeeded', 'failed']), live = new Set(['starting', 'running']), oncePerFrame = (fn) => fn, throttled = () => () => asked++;"
@@ -45,12 +49,13 @@ ROWS = {
         ["[0, 1, 2].map((n) => count(n, 'task'))", ["0 tasks", "1 task", "2 tasks"]],
     ],
     # The first hit, however long the server has searched; none, once it has searched all; none of a page that was left. Lines that were
-    # written while a read was under way.
+    # written while a read was under way; an answer that a newer one has overtaken.
     "logsource": [
         ["new LogSource(1, '').first('x')", [{"line": 6, "text": "x"}]],
         ["new LogSource(1, '').first('y')", []],
         ["Object.assign(new LogSource(1, ''), {closed: true}).first('x')", []],
         ["meanwhile()", 2],
+        ["overtaken()", [2, 2]],
     ],
     "failure": [
         ["[['exit', 3], ['signal', 9], ['node_lost', 0], ['', 0]].map(([cause, code]) => causeWords(cause, code))", ["exit code 3", "signal 9", "node lost", ""]],

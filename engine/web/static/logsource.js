@@ -86,6 +86,8 @@ export class LogSource {
     async block(k) {
         const doc = await logLines(this.no, this.attempt, k * BLOCK_LINES + 1, BLOCK_LINES);
 
+        if (doc.total < this.count && this.blocks.get(k)?.length >= doc.items.length)
+            return; /* a newer answer was faster */
         this.count = doc.total;
         this.total = doc.bytes;
         this.blocks.delete(k);
