@@ -8,6 +8,7 @@
 #include "engine/timetable/backfilling.h"
 
 #include <errno.h>
+#include <semaphore.h>
 
 static struct host_bed bed = HOST_BED;
 
@@ -363,6 +364,34 @@ static bool makes_nothing(struct host_bed *b, const char *arg)
     return true;
 }
 
+static sem_t may_open;
+
+/* The thread that makes the backfill's run gets its pipeline once the test says so. */
+static int open_when_told(const char *path, int flags, mode_t mode)
+{
+    if (strstr(path, "/pipelines/p.yaml") != NULL) {
+        while (sem_wait(&may_open) != 0)
+            CHECK_INT(errno, EINTR);
+        sem_post(&may_open);
+    }
+    return fr_sys_real.open(path, flags, mode);
+}
+
+/* A backfill whose first run gets its pipeline once another run, the second one, is made. */
+static void make_overtaken(int days, int most)
+{
+    CHECK_INT(sem_init(&may_open, 0, 0), 0);
+    fr_sys.open = open_when_told;
+    make_backfill(days, most);
+    runs_wanted = 2;
+    until(&bed, has_runs, NULL);
+    sem_post(&may_open);
+    until(&bed, makes_nothing, NULL);
+    fr_sys.open = fr_sys_real.open;
+    sem_destroy(&may_open);
+    settle_host(&bed);
+}
+
 /* A backfill waits until the queue has room, also when another run takes the last place as its own
  * is made. */
 static void test_full_queue(void)
@@ -395,11 +424,7 @@ static void test_full_queue(void)
     req.body = fr_str_of(bed.body);
     bed.api.answer(bed.api.self, &req, &res);
     CHECK_INT(res.status, FR_API_LATER);
-    make_backfill(3, 3);
-    runs_wanted = 2;
-    until(&bed, has_runs, NULL);
-    until(&bed, makes_nothing, NULL);
-    settle_host(&bed);
+    make_overtaken(3, 3);
     check_states(&bed, 1, "1 running, 2 queued (not started)");
     check_row("a place gets free");
     cancel(&bed, "1");
