@@ -58,7 +58,7 @@ struct fr_log_limit {
 };
 
 enum fr_become { FR_BECOME_INHERIT /* a task: as its node */, FR_BECOME_NONE, FR_BECOME_SUDO };
-enum fr_executor { FR_EXECUTOR_LOCAL, FR_EXECUTOR_SSH };
+enum fr_executor { FR_EXECUTOR_LOCAL, FR_EXECUTOR_SSH, FR_EXECUTOR_SLURM };
 enum fr_via { FR_VIA_AUTO, FR_VIA_LIBSSH2, FR_VIA_OPENSSH };
 
 struct fr_keep {
@@ -80,6 +80,40 @@ struct fr_connect {
                              unreachable; default 2 min; 0: it waits for ever */
 };
 
+/*
+ * One named allocation of a cluster under Slurm. A run takes it when a task needs one of its nodes,
+ * and gives it back. Its nodes are places: NAME1 … NAMEn of fr_spec.nodes, in a row from first on,
+ * with the label NAME. Which host is at a place is known while the allocation runs.
+ */
+struct fr_allocation_spec {
+    const char *name;
+    struct fr_pos pos;
+    int first;             /* index of its first place in fr_spec.nodes */
+    int nodes;             /* places, 1..4096; default 1 */
+    const char *partition; /* a list is allowed; NULL, here and below: Slurm's default */
+    const char *account, *qos, *reservation, *constraint;
+    int64_t time_ms;      /* its limit, required; asked for in whole minutes, rounded up */
+    int gpus;             /* of each node; 0: none */
+    const char *gpu_type; /* "a100"; NULL: any */
+    int cpus;             /* of each node; 0: Slurm's default */
+    int64_t memory;       /* bytes of each node; 0: Slurm's default, all of it where exclusive */
+    bool exclusive;       /* no other job on its nodes */
+    int64_t idle_ms;      /* given back after so long without use; default 2 min */
+    const char *const *options; /* further ones of sbatch, "--licenses=x" */
+    size_t n_options;
+};
+
+/* A cluster under Slurm. sbatch, squeue, srun, scancel and scontrol run on this machine. */
+struct fr_slurm_spec {
+    struct fr_pos pos;
+    const char *work;    /* absolute: a folder that this machine and the compute nodes share */
+    const char *account; /* of allocations that name none; NULL */
+    const char *path;    /* a folder in front of PATH for Slurm's commands; NULL */
+    int rpc;             /* commands a minute that ask slurmctld, 1..60; default 12 */
+    const struct fr_allocation_spec *allocations; /* at least 1, in the file's order */
+    size_t n_allocations;
+};
+
 struct fr_node {
     const char *name;
     struct fr_pos pos;
@@ -92,6 +126,8 @@ struct fr_node {
     const char *known_hosts; /* absolute path; NULL: ~/.ssh/known_hosts */
     const char *ssh_config;  /* absolute path; NULL: ~/.ssh/config */
     const char *work;        /* on it: "/x"; "~/x" and "x" are below its home; NULL: chosen there */
+    int allocation;  /* FR_EXECUTOR_SLURM: index of its allocation */
+    int place;       /* likewise: 1, 2, … in it */
     int gpus;
     int slots; /* instances at once, weighted by their slots; default 8 */
     const char *const *labels;
@@ -203,6 +239,7 @@ struct fr_spec { /* owns: the arena, and with it all below */
     size_t n_params;
     const struct fr_node *nodes; /* at least 1; [0] is the head */
     size_t n_nodes;
+    const struct fr_slurm_spec *slurm; /* NULL: none */
     const struct fr_task *tasks; /* in the file's order; at least 1 */
     size_t n_tasks;
     const struct fr_task *hooks[FR_HOOK_N]; /* no needs; default on: control */

@@ -1,0 +1,79 @@
+/*
+ * The commands of Slurm: what they are given, and what they print. Pure. Commands run with TZ=UTC
+ * and LC_ALL=C, without any variable of Slurm but SLURM_CONF. Tried with Slurm 22.05 and 24.11.
+ */
+#ifndef FR_SLURM_COMMANDS_H
+#define FR_SLURM_COMMANDS_H
+
+#include "engine/base/arena.h"
+#include "engine/base/err.h"
+#include "engine/base/str.h"
+#include "engine/slurm/allocation.h"
+#include "engine/spec/spec.h"
+
+/* The folder of an allocation, WORK/alloc/TAG, made by the driver with mode 0700, has
+ *
+ *   job.sh    the script: exec srun … FLOWNODE keep --alloc FOLDER
+ *   job.log   what the script printed
+ *   claim, place.K, place.K.closed   of the keepers (node/keep.h)
+ */
+struct fr_slurm_submit {
+    const struct fr_allocation_spec *spec;
+    const char *account;  /* of the cluster; that of the allocation counts first; NULL */
+    const char *tag;      /* 32 digits; the job's name is fr-TAG */
+    const char *folder;   /* absolute */
+    const char *comment;  /* "flowrun:RUN:NAME" */
+    const char *flownode; /* absolute path of the program, for the script */
+};
+
+/* NULL-terminated arguments, argv[0] the program's name. NULL: no memory. */
+const char *const *fr_sbatch_args(const struct fr_slurm_submit *s, struct fr_arena *arena);
+/* The script's text. */
+const char *fr_slurm_script(const struct fr_slurm_submit *s, struct fr_arena *arena);
+const char *const *fr_squeue_args(const int64_t *jobs, size_t n, struct fr_arena *arena);
+const char *const *fr_squeue_name_args(const char *tag, struct fr_arena *arena);
+const char *const *fr_scancel_args(int64_t job, struct fr_arena *arena);
+const char *const *fr_hostnames_args(const char *hosts, struct fr_arena *arena);
+const char *const *fr_slurm_config_args(struct fr_arena *arena);
+/* A link to the keeper of a place: srun of a step that relays bytes (node/relay.h). */
+struct fr_slurm_step {
+    int64_t job;
+    const char *host;
+    const char *folder, *flownode;
+    int place; /* 1, 2, … */
+};
+const char *const *fr_srun_args(const struct fr_slurm_step *s, struct fr_arena *arena);
+
+/* How sbatch ended. code: its exit status, -1: it was killed or took too long. */
+enum fr_sbatch_end { FR_SBATCH_JOB, FR_SBATCH_REFUSED, FR_SBATCH_LATER, FR_SBATCH_UNCLEAR };
+enum fr_sbatch_end fr_sbatch_read(int code, struct fr_str out, struct fr_str errors, int64_t *job);
+
+/* A squeue of several jobs: calls on_job for each line. FR_CORRUPT: it is no such output; err quotes
+ * it. Lines of jobs whose name is not fr-TAG are told with tag "". */
+struct fr_squeue_line {
+    struct fr_slurm_job job;
+    char tag[33];
+};
+typedef void fr_squeue_fn(void *arg, const struct fr_squeue_line *line);
+enum fr_rc fr_squeue_read(struct fr_str out, fr_squeue_fn *on_job, void *arg, struct fr_err *err);
+/* Whether a squeue that failed says that none of the jobs is known. */
+bool fr_squeue_none(int code, struct fr_str errors);
+
+/* One host name a line; FR_CORRUPT. */
+enum fr_rc fr_hostnames_read(struct fr_str out, struct fr_arena *arena, struct fr_strs *hosts,
+                             struct fr_err *err);
+
+/* What `scontrol show config` says. */
+struct fr_slurm_config {
+    int version[2];   /* 22, 5; 0: it does not say */
+    char cluster[64]; /* ClusterName */
+    bool cgroups;     /* ProctrackType is cgroup */
+    bool accounting;  /* AccountingStorageType is slurmdbd */
+    bool rate_limit;  /* SlurmctldParameters has rl_enable */
+    int rate_refill;  /* a second; Slurm's default 2 */
+    int64_t min_age_ms, kill_wait_ms;
+    int max_array;
+};
+enum fr_rc fr_slurm_config_read(struct fr_str out, struct fr_slurm_config *c, struct fr_err *err);
+
+#endif
