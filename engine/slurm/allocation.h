@@ -28,22 +28,10 @@
 #include "engine/base/err.h"
 #include "engine/base/str.h"
 #include "engine/words/causes.h"
+#include "engine/words/states.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-enum fr_allocation_state {
-    FR_ALLOCATION_WANTED,
-    FR_ALLOCATION_SUBMITTING,
-    FR_ALLOCATION_LOOKING,
-    FR_ALLOCATION_QUEUED,
-    FR_ALLOCATION_STARTING,
-    FR_ALLOCATION_UP,
-    FR_ALLOCATION_RELEASING,
-    FR_ALLOCATION_OVER,
-    FR_ALLOCATION_STATES
-};
-extern const char *const fr_allocation_state_words[FR_ALLOCATION_STATES]; /* "wanted" … */
 
 enum { FR_SLURM_WORD = 32, FR_SLURM_REASON = 96, FR_ALLOCATION_NOTE = 400 };
 
@@ -51,13 +39,13 @@ enum { FR_SLURM_WORD = 32, FR_SLURM_REASON = 96, FR_ALLOCATION_NOTE = 400 };
  * its hosts. Times of the wall are in ms; 0: not known. */
 struct fr_allocation_row {
     enum fr_allocation_state state;
-    int64_t job;                   /* Slurm's id; 0: not known */
-    int64_t submits;               /* how often sbatch was started */
-    char slurm[FR_SLURM_WORD];     /* Slurm's word for the state of the job: "PENDING"; "": none */
-    char reason[FR_SLURM_REASON];  /* Slurm's word for why it waits or has ended: "Priority" */
-    int64_t estimate_wall;         /* Slurm's guess of its start, while it waits */
+    int64_t job;                  /* Slurm's id; 0: not known */
+    int64_t submits;              /* how often sbatch was started */
+    char slurm[FR_SLURM_WORD];    /* Slurm's word for the state of the job: "PENDING"; "": none */
+    char reason[FR_SLURM_REASON]; /* Slurm's word for why it waits or has ended: "Priority" */
+    int64_t estimate_wall;        /* Slurm's guess of its start, while it waits */
     int64_t submitted_wall, looked_wall; /* sbatch ended; it was first not found; 0: it was not */
-    int64_t start_wall, end_wall;  /* it began to run; its limit */
+    int64_t start_wall, end_wall;        /* it began to run; its limit */
     int64_t ended_wall;
     enum fr_cause cause;           /* OVER: of the attempts that lived there; NONE: none should */
     bool proven;                   /* OVER: no process of it is left */
@@ -88,7 +76,7 @@ struct fr_slurm_job {
     char hosts[4096]; /* as Slurm writes them: "nid[001-003]"; "": none yet */
     int64_t estimate_wall, start_wall, end_wall; /* 0: none */
     int64_t restarts; /* how often it was requeued; -1: the answer does not say */
-    bool cgroups; /* the cluster ends all processes of a job with it (ProctrackType) */
+    bool cgroups;     /* the cluster ends all processes of a job with it (ProctrackType) */
 };
 
 struct fr_allocation_event {
@@ -99,20 +87,21 @@ struct fr_allocation_event {
     const struct fr_slurm_job *seen;
 };
 
-enum { /* actions, a bit each */
-    FR_ALLOCATION_DO_SUBMIT = 1, /* sbatch */
-    FR_ALLOCATION_DO_LOOK = 2,   /* ask for the job by its name */
-    FR_ALLOCATION_DO_ASK = 4,    /* ask for the job, now rather than in turn */
-    FR_ALLOCATION_DO_CONNECT = 8, /* its places may be connected, seen.hosts names their hosts */
-    FR_ALLOCATION_DO_CANCEL = 16, /* scancel of row.job */
-    FR_ALLOCATION_DO_CANCEL_TWIN = 32, /* scancel of out.twin, which starts nothing */
-    FR_ALLOCATION_DO_END = 64 /* its places are gone: row.cause, row.proven */
+enum {                               /* actions, a bit each */
+       FR_ALLOCATION_DO_SUBMIT = 1,  /* sbatch */
+       FR_ALLOCATION_DO_LOOK = 2,    /* ask for the job by its name */
+       FR_ALLOCATION_DO_ASK = 4,     /* ask for the job, now rather than in turn */
+       FR_ALLOCATION_DO_CONNECT = 8, /* its places may be connected, seen.hosts names their hosts */
+       FR_ALLOCATION_DO_CANCEL = 16, /* scancel of row.job */
+       FR_ALLOCATION_DO_CANCEL_TWIN = 32, /* scancel of out.twin, which starts nothing */
+       FR_ALLOCATION_DO_END = 64          /* its places are gone: row.cause, row.proven */
 };
 
 struct fr_allocation_now { /* what comes out of an event */
     unsigned actions;
-    bool changed;   /* the row: it is to be written before the actions */
-    int64_t ask_ms; /* mono_ms() when Slurm is to be asked about the job in turn; INT64_MAX: never */
+    bool changed; /* the row: it is to be written before the actions */
+    int64_t
+        ask_ms; /* mono_ms() when Slurm is to be asked about the job in turn; INT64_MAX: never */
     int64_t due_ms; /* when FR_ALLOCATION_DUE is wanted, INT64_MAX: never */
     int64_t twin;
 };

@@ -8,8 +8,8 @@
  * that is less). Links (srun) are not counted here: they are started by exec.
  *
  * Errors. A command that fails with "Unable to contact slurm controller" and the like, or is killed
- * after 30 s (sbatch: 60 s), is not an answer: the cluster is `away` from the first of these until a
- * command succeeds, and what was asked is asked again after 10 s, growing to 120 s. sbatch is not
+ * after 30 s (sbatch: 60 s), is not an answer: the cluster is `away` from the first of these until
+ * a command succeeds, and what was asked is asked again after 10 s, growing to 120 s. sbatch is not
  * repeated; its end is told.
  */
 #ifndef FR_SLURM_CLUSTER_H
@@ -23,8 +23,8 @@ struct fr_cluster;
 
 struct fr_cluster_args {
     struct fr_loop *loop;
-    const char *path; /* a folder in front of PATH for the commands; NULL. Copied */
-    int rpc;          /* commands a minute; 0: 12 */
+    const char *path;           /* a folder in front of PATH for the commands; NULL. Copied */
+    int rpc;                    /* commands a minute; 0: 12 */
     void (*changed)(void *arg); /* away, or what is known of it, has changed */
     void *arg;
 };
@@ -32,7 +32,8 @@ enum fr_rc fr_cluster_create(const struct fr_cluster_args *args, struct fr_clust
                              struct fr_err *err);
 void fr_cluster_destroy(struct fr_cluster *c); /* no call answers after it; NULL is fine */
 
-/* A command's end. code: exit status; -1: killed, or not started. Texts are borrowed for the call. */
+/* A command's end. code: exit status; -1: killed, or not started. Texts are borrowed for the call.
+ */
 struct fr_command_end {
     int code;
     struct fr_str out, errors;

@@ -48,8 +48,8 @@ const char *const *fr_srun_args(const struct fr_slurm_step *s, struct fr_arena *
 enum fr_sbatch_end { FR_SBATCH_JOB, FR_SBATCH_REFUSED, FR_SBATCH_LATER, FR_SBATCH_UNCLEAR };
 enum fr_sbatch_end fr_sbatch_read(int code, struct fr_str out, struct fr_str errors, int64_t *job);
 
-/* A squeue of several jobs: calls on_job for each line. FR_CORRUPT: it is no such output; err quotes
- * it. Lines of jobs whose name is not fr-TAG are told with tag "". */
+/* A squeue of several jobs: calls on_job for each line. FR_CORRUPT: it is no such output; err
+ * quotes it. Lines of jobs whose name is not fr-TAG are told with tag "". */
 struct fr_squeue_line {
     struct fr_slurm_job job;
     char tag[33];

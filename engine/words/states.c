@@ -54,6 +54,7 @@ FR_WORDS(fr_schedule_state_words, FR_SCHEDULE_STATES(FR_WORD_TEXT));
 FR_WORDS(fr_backfill_state_words, FR_BACKFILL_STATES(FR_WORD_TEXT));
 FR_WORDS(fr_existing_words, FR_EXISTINGS(FR_WORD_TEXT));
 FR_WORDS(fr_delivery_state_words, FR_DELIVERY_STATES(FR_WORD_TEXT));
+FR_WORDS(fr_allocation_state_words, FR_ALLOCATION_STATES(FR_WORD_TEXT));
 
 const char *fr_state_name(enum fr_state_of state)
 {

@@ -101,7 +101,19 @@ enum fr_existing { FR_EXISTINGS(FR_WORD_ID) };
     X(FR_DELIVERY_QUIET, "quiet") /* until the quiet hours of its rule end */
 enum fr_delivery_state { FR_DELIVERY_STATES(FR_WORD_ID) };
 
+/* Of an allocation of a cluster under Slurm; slurm/allocation.h says what they mean. */
+#define FR_ALLOCATION_STATES(X)                                                                    \
+    X(FR_ALLOCATION_WANTED, "wanted")                                                              \
+    X(FR_ALLOCATION_SUBMITTING, "submitting")                                                      \
+    X(FR_ALLOCATION_LOOKING, "looking")                                                            \
+    X(FR_ALLOCATION_QUEUED, "queued")                                                              \
+    X(FR_ALLOCATION_STARTING, "starting")                                                          \
+    X(FR_ALLOCATION_UP, "up")                                                                      \
+    X(FR_ALLOCATION_RELEASING, "releasing")                                                        \
+    X(FR_ALLOCATION_OVER, "over")
+enum fr_allocation_state { FR_ALLOCATION_STATES(FR_WORD_ID) };
+
 extern const struct fr_words fr_schedule_state_words, fr_backfill_state_words, fr_existing_words,
-    fr_delivery_state_words;
+    fr_delivery_state_words, fr_allocation_state_words;
 
 #endif
