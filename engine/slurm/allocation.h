@@ -1,8 +1,8 @@
 /*
  * The life of one allocation of a Slurm cluster: a pure state machine. An event and the time go in,
- * a changed row and actions come out. It does no I/O and reads no clock.
+ * a changed life and actions come out. It does no I/O and reads no clock.
  *
- * Whoever drives it writes the row before it performs the actions of the same event. After a crash
+ * Whoever drives it writes the life to its row before it performs the actions of the same event. After a crash
  * it loads the row and applies FR_ALLOCATION_LOADED, whose actions are those that may not have been
  * performed. Actions may come again; each is safe to repeat.
  *
@@ -37,7 +37,7 @@ enum { FR_SLURM_WORD = 32, FR_SLURM_REASON = 96, FR_ALLOCATION_NOTE = 400 };
 
 /* Everything durable about an allocation, but for what identifies it (its run, name and tag) and
  * its hosts. Times of the wall are in ms; 0: not known. */
-struct fr_allocation_row {
+struct fr_allocation_life {
     enum fr_allocation_state state;
     int64_t job;                  /* Slurm's id; 0: not known */
     int64_t submits;              /* how often sbatch was started */
@@ -92,9 +92,9 @@ enum {                               /* actions, a bit each */
        FR_ALLOCATION_DO_LOOK = 2,    /* ask for the job by its name */
        FR_ALLOCATION_DO_ASK = 4,     /* ask for the job, now rather than in turn */
        FR_ALLOCATION_DO_CONNECT = 8, /* its places may be connected, seen.hosts names their hosts */
-       FR_ALLOCATION_DO_CANCEL = 16, /* scancel of row.job */
+       FR_ALLOCATION_DO_CANCEL = 16, /* scancel of life.job */
        FR_ALLOCATION_DO_CANCEL_TWIN = 32, /* scancel of out.twin, which starts nothing */
-       FR_ALLOCATION_DO_END = 64          /* its places are gone: row.cause, row.proven */
+       FR_ALLOCATION_DO_END = 64          /* its places are gone: life.cause, life.proven */
 };
 
 struct fr_allocation_now { /* what comes out of an event */
@@ -108,7 +108,7 @@ struct fr_allocation_now { /* what comes out of an event */
 
 /* What the machine remembers beside the row; zero at first and after a load. */
 struct fr_allocation {
-    struct fr_allocation_row row;
+    struct fr_allocation_life life;
     int64_t ask_ms, due_ms, pause_ms;
     int64_t unseen_ms; /* since when Slurm does not know the job; 0: it does */
     bool unneeded, connected, closed;
