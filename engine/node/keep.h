@@ -21,17 +21,17 @@
  *                   attempts started is left on its host
  *
  * The home is on the node's own disk: flowrun-UID/TAG-K below SLURM_TMPDIR, TMPDIR or /tmp, the
- * first that is set; 0700, of the own user, no symbolic link. Attempts get, besides what serve gives
- * them everywhere, the variables fr_keep_environ lists, if they are set, and no other of Slurm: a
- * rank or world size of the keeper's step is not theirs.
+ * first that is set; 0700, of the own user, no symbolic link. Attempts get, besides what serve
+ * gives them everywhere, the variables fr_keep_environ lists, if they are set, and no other of
+ * Slurm: a rank or world size of the keeper's step is not theirs.
  *
  * Signals. USR1 is ignored. TERM (scancel, the job's limit, a preemption): no further attempt
  * starts; if none lives, the keeper closes and ends at once. Else, kill_wait_ms later less 5 s, it
  * ends all that live with KILL, journals it as their supervisors do, closes and ends. Slurm itself
  * kills the step after KillWait.
  *
- * Before anything else the keeper closes its input, output and errors: a process that keeps those of
- * a step lets Slurm drain the node.
+ * Before anything else the keeper closes its input, output and errors: a process that keeps those
+ * of a step lets Slurm drain the node.
  */
 #ifndef FR_NODE_KEEP_H
 #define FR_NODE_KEEP_H

@@ -2,9 +2,9 @@
  * The life of one allocation of a Slurm cluster: a pure state machine. An event and the time go in,
  * a changed life and actions come out. It does no I/O and reads no clock.
  *
- * Whoever drives it writes the life to its row before it performs the actions of the same event. After a crash
- * it loads the row and applies FR_ALLOCATION_LOADED, whose actions are those that may not have been
- * performed. Actions may come again; each is safe to repeat.
+ * Whoever drives it writes the life to its row before it performs the actions of the same event.
+ * After a crash it loads the row and applies FR_ALLOCATION_LOADED, whose actions are those that may
+ * not have been performed. Actions may come again; each is safe to repeat.
  *
  *   WANTED      to be submitted once the cluster may be asked
  *   SUBMITTING  sbatch was started, or is about to be

@@ -13,6 +13,7 @@
 
 #include "engine/base/json.h"
 #include "engine/spec/expr.h"
+#include "engine/spec/inventory.h"
 #include "engine/spec/issues.h"
 #include "engine/spec/kinds.h"
 #include "engine/spec/notify.h"
@@ -21,11 +22,6 @@
 
 enum { FR_EXIT_USAGE = 64 };   /* exit code of a built-in task whose `with` is wrong: not retried */
 enum { FR_NODE_CONTROL = -1 }; /* node index of the machine flowrun runs on */
-
-struct fr_kv {
-    const char *name; /* NULL in lists */
-    struct fr_text value;
-};
 
 struct fr_excludes { /* patterns of files that are not shipped of a folder */
     const char *const *v;
@@ -57,86 +53,12 @@ struct fr_log_limit {
     enum fr_on_full on_full; /* STOP: the log stops, the task goes on */
 };
 
-enum fr_become { FR_BECOME_INHERIT /* a task: as its node */, FR_BECOME_NONE, FR_BECOME_SUDO };
-enum fr_executor { FR_EXECUTOR_LOCAL, FR_EXECUTOR_SSH, FR_EXECUTOR_SLURM };
-enum fr_via { FR_VIA_AUTO, FR_VIA_LIBSSH2, FR_VIA_OPENSSH };
-
-struct fr_keep {
-    int days;      /* ended attempts and unused shipped files stay so long on a node; 0: not */
-    int64_t bytes; /* beyond it the oldest go; 0: no limit */
-};
-
 /* Which ended runs stay in the home. 0: no limit; all 0: nothing is removed. */
 struct fr_keep_runs {
     int runs;        /* the newest of each pipeline */
     int days;        /* since their end */
     int failed_days; /* the same for failed ones; unsaid: as days */
     int64_t bytes;   /* of logs in all, beyond which the oldest go */
-};
-
-struct fr_connect {
-    int64_t timeout_ms;   /* of one try: until flownode answers; default 60 s */
-    int64_t retry_for_ms; /* a task whose node is not there for so long fails with the cause
-                             unreachable; default 2 min; 0: it waits for ever */
-};
-
-/*
- * One named allocation of a cluster under Slurm. A run takes it when a task needs one of its nodes,
- * and gives it back. Its nodes are places: NAME1 … NAMEn of fr_spec.nodes, in a row from first on,
- * with the label NAME. Which host is at a place is known while the allocation runs.
- */
-struct fr_allocation_spec {
-    const char *name;
-    struct fr_pos pos;
-    int first;             /* index of its first place in fr_spec.nodes */
-    int nodes;             /* places, 1..4096; default 1 */
-    const char *partition; /* a list is allowed; NULL, here and below: Slurm's default */
-    const char *account, *qos, *reservation, *constraint;
-    int64_t time_ms;      /* its limit, required; asked for in whole minutes, rounded up */
-    int gpus;             /* of each node; 0: none */
-    const char *gpu_type; /* "a100"; NULL: any */
-    int cpus;             /* of each node; 0: Slurm's default */
-    int64_t memory;       /* bytes of each node; 0: Slurm's default, all of it where exclusive */
-    bool exclusive;       /* no other job on its nodes */
-    int64_t idle_ms;      /* given back after so long without use; default 2 min */
-    const char *const *options; /* further ones of sbatch, "--licenses=x" */
-    size_t n_options;
-};
-
-/* A cluster under Slurm. sbatch, squeue, srun, scancel and scontrol run on this machine. */
-struct fr_slurm_spec {
-    struct fr_pos pos;
-    const char *work;    /* absolute: a folder that this machine and the compute nodes share */
-    const char *account; /* of allocations that name none; NULL */
-    const char *path;    /* a folder in front of PATH for Slurm's commands; NULL */
-    int rpc;             /* commands a minute that ask slurmctld, 1..60; default 12 */
-    const struct fr_allocation_spec *allocations; /* at least 1, in the file's order */
-    size_t n_allocations;
-};
-
-struct fr_node {
-    const char *name;
-    struct fr_pos pos;
-    enum fr_executor executor;
-    enum fr_via transport;
-    const char *address;     /* host name or IP; "127.0.0.1" for a local node without one */
-    const char *user;        /* NULL: ~/.ssh/config or the caller's name */
-    int port;                /* 0: ~/.ssh/config or 22 */
-    const char *key;         /* absolute path of a private key; NULL: agent and defaults */
-    const char *known_hosts; /* absolute path; NULL: ~/.ssh/known_hosts */
-    const char *ssh_config;  /* absolute path; NULL: ~/.ssh/config */
-    const char *work;        /* on it: "/x"; "~/x" and "x" are below its home; NULL: chosen there */
-    int allocation;  /* FR_EXECUTOR_SLURM: index of its allocation */
-    int place;       /* likewise: 1, 2, … in it */
-    int gpus;
-    int slots; /* instances at once, weighted by their slots; default 8 */
-    const char *const *labels;
-    size_t n_labels;
-    enum fr_become become; /* NONE or SUDO */
-    struct fr_keep keep;
-    struct fr_connect connect;
-    const struct fr_kv *env; /* plain texts; weaker than the task's env */
-    size_t n_env;
 };
 
 /* The kind of an action: a built-in task, a script or a program. */
@@ -240,7 +162,7 @@ struct fr_spec { /* owns: the arena, and with it all below */
     const struct fr_node *nodes; /* at least 1; [0] is the head */
     size_t n_nodes;
     const struct fr_slurm_spec *slurm; /* NULL: none */
-    const struct fr_task *tasks; /* in the file's order; at least 1 */
+    const struct fr_task *tasks;       /* in the file's order; at least 1 */
     size_t n_tasks;
     const struct fr_task *hooks[FR_HOOK_N]; /* no needs; default on: control */
     size_t n_hooks[FR_HOOK_N];
