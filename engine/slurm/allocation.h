@@ -8,15 +8,16 @@
  *
  *   WANTED      to be submitted once the cluster may be asked
  *   SUBMITTING  sbatch was started, or is about to be
- *   LOOKING     how sbatch ended is not known: the job is looked for by its name, which has the tag
+ *   LOOKING     how sbatch ended is not known: Slurm is asked whether it has a job of the tag
  *   QUEUED      Slurm has the job, which does not run yet
  *   STARTING    it runs; its keepers (node/keep.h) are waited for
  *   UP          each of its places has answered once
- *   RELEASING   scancel was started, or is about to be, until Slurm says that the job has ended
+ *   RELEASING   scancel was started, or is about to be, until Slurm says that the job has ended.
+ *               Without a job: sbatch still runs, or the job is looked for, to be cancelled
  *   OVER        the job has ended, or there was none: see cause and note
  *
  * At most one job of a tag works. sbatch is repeated, with the same tag, only when two answers of
- * Slurm 60 s apart know no job of that name, the first at least 120 s after sbatch ended; should
+ * Slurm 60 s apart know no job of that tag, the first at least 120 s after sbatch ended; should
  * there be two jobs all the same, the keepers of the second start nothing (node/keep.h), and this
  * machine cancels it.
  *
@@ -44,11 +45,11 @@ struct fr_allocation_life {
     char slurm[FR_SLURM_WORD];    /* Slurm's word for the state of the job: "PENDING"; "": none */
     char reason[FR_SLURM_REASON]; /* Slurm's word for why it waits or has ended: "Priority" */
     int64_t estimate_wall;        /* Slurm's guess of its start, while it waits */
-    int64_t submitted_wall, looked_wall; /* sbatch ended; it was first not found; 0: it was not */
-    int64_t start_wall, end_wall;        /* it began to run; its limit */
+    int64_t submitted_wall;       /* sbatch ended */
+    int64_t start_wall, end_wall; /* it began to run; its limit */
     int64_t ended_wall;
-    enum fr_cause cause;           /* OVER: of the attempts that lived there; NONE: none should */
-    bool proven;                   /* OVER: no process of it is left */
+    enum fr_cause cause; /* RELEASING, OVER: of the attempts that lived there; NONE: nothing ran */
+    bool proven;         /* OVER: no process of it is left */
     char note[FR_ALLOCATION_NOTE]; /* for people: why it is over, or Slurm's refusal */
 };
 
@@ -58,70 +59,76 @@ enum fr_allocation_event_kind {
     FR_ALLOCATION_SUBMITTED, /* sbatch gave the id job */
     FR_ALLOCATION_REFUSED,   /* sbatch refused: text; transient: the same may be accepted later */
     FR_ALLOCATION_UNCLEAR,   /* sbatch ended without a clear answer */
-    FR_ALLOCATION_SEEN,      /* Slurm's answer about the job, or by its name: seen */
-    FR_ALLOCATION_UNSEEN,    /* Slurm answered, and does not know it */
+    FR_ALLOCATION_ANSWERED,  /* Slurm's answer about the tag: all jobs it has of it, seen */
     FR_ALLOCATION_ALL_UP,    /* every place has answered */
-    FR_ALLOCATION_CLAIMED,   /* the job `job` has claimed the tag */
+    FR_ALLOCATION_CLAIMED,   /* the file `claim` names job */
     FR_ALLOCATION_CLOSED,    /* every keeper wrote that its last process is gone */
     FR_ALLOCATION_UNNEEDED,  /* nothing uses it any more, or it must go */
-    FR_ALLOCATION_CANCELLED, /* scancel ended, however */
+    FR_ALLOCATION_CANCELLED, /* a scancel of this allocation ended, however */
     FR_ALLOCATION_DUE        /* due_ms is reached */
 };
 
-/* What squeue or sacct says of one job. */
+/* What squeue says of one job. Times of the wall in ms; 0: none. */
 struct fr_slurm_job {
     int64_t job;
-    char state[FR_SLURM_WORD]; /* "RUNNING"; of sacct only the first word */
+    char state[FR_SLURM_WORD]; /* "RUNNING" */
     char reason[FR_SLURM_REASON];
-    char hosts[4096]; /* as Slurm writes them: "nid[001-003]"; "": none yet */
-    int64_t estimate_wall, start_wall, end_wall; /* 0: none */
-    int64_t restarts; /* how often it was requeued; -1: the answer does not say */
-    bool cgroups;     /* the cluster ends all processes of a job with it (ProctrackType) */
+    struct fr_str hosts; /* as Slurm writes them: "nid[001-003]"; empty: none yet. Borrowed */
+    int64_t start_wall;  /* PENDING: Slurm's guess of it */
+    int64_t end_wall;    /* its limit; of an ended job its end */
 };
 
+/* Before an ANSWERED the driver reads claim and *.closed, where the answer has a job that is not
+ * PENDING, and applies CLAIMED and CLOSED if they are news. */
 struct fr_allocation_event {
     enum fr_allocation_event_kind kind;
     int64_t job;
     bool transient;
-    struct fr_str text;
-    const struct fr_slurm_job *seen;
+    struct fr_str text; /* REFUSED: sbatch's; ANSWERED: the end of job.log, may be empty */
+    const struct fr_slurm_job *seen; /* n_seen of them; 0: Slurm knows no job of the tag */
+    size_t n_seen;
 };
 
-enum {                               /* actions, a bit each */
-       FR_ALLOCATION_DO_SUBMIT = 1,  /* sbatch */
-       FR_ALLOCATION_DO_LOOK = 2,    /* ask for the job by its name */
-       FR_ALLOCATION_DO_ASK = 4,     /* ask for the job, now rather than in turn */
-       FR_ALLOCATION_DO_CONNECT = 8, /* its places may be connected, seen.hosts names their hosts */
-       FR_ALLOCATION_DO_CANCEL = 16, /* scancel of life.job */
-       FR_ALLOCATION_DO_CANCEL_TWIN = 32, /* scancel of out.twin, which starts nothing */
-       FR_ALLOCATION_DO_END = 64          /* its places are gone: life.cause, life.proven */
+/* Actions, a bit each. */
+enum {
+    FR_ALLOCATION_DO_SUBMIT = 1,       /* sbatch */
+    FR_ALLOCATION_DO_ASK = 2,          /* ask for the tag now rather than in turn */
+    FR_ALLOCATION_DO_CONNECT = 4,      /* its places may be connected: hosts is the job's */
+    FR_ALLOCATION_DO_CANCEL = 8,       /* scancel of life.job; its end is CANCELLED */
+    FR_ALLOCATION_DO_CANCEL_TWIN = 16, /* scancel of twin, which starts nothing */
+    FR_ALLOCATION_DO_END = 32          /* its places are gone: life.cause, life.proven */
 };
 
 struct fr_allocation_now { /* what comes out of an event */
     unsigned actions;
-    bool changed; /* the row: it is to be written before the actions */
-    int64_t
-        ask_ms; /* mono_ms() when Slurm is to be asked about the job in turn; INT64_MAX: never */
-    int64_t due_ms; /* when FR_ALLOCATION_DUE is wanted, INT64_MAX: never */
+    bool changed; /* the life: it is to be written before the actions */
+    /* mono_ms(); INT64_MAX: never. When Slurm is to be asked about the tag in turn, unless a
+     * question about it is under way; when DUE is wanted (WANTED: no MAY_ASK before). */
+    int64_t ask_ms, due_ms;
     int64_t twin;
+    struct fr_str hosts; /* borrowed from the event */
 };
 
-/* What the machine remembers beside the row; zero at first and after a load. */
+/* What the machine remembers beside the life. Zero it to start, and set life: all zero, or as it
+ * was stored. */
 struct fr_allocation {
     struct fr_allocation_life life;
-    int64_t ask_ms, due_ms, pause_ms;
-    int64_t unseen_ms; /* since when Slurm does not know the job; 0: it does */
-    bool unneeded, connected, closed;
+    bool cgroups; /* the driver's: Slurm ends all processes of a job with it (ProctrackType) */
+    int64_t ask_ms, due_ms;    /* as of the last event; 0: never */
+    int64_t paced_ms, pace_ms; /* since when Slurm is asked at this pace; how often now */
+    int64_t silent_until_ms;   /* an answer without a job counts from here on */
+    int64_t unseen_ms;         /* since when Slurm knows no job of the tag; 0: it does */
+    int64_t cancel_pause_ms;   /* between the end of a scancel and the next */
+    int64_t keepers_by_ms;     /* STARTING: until when its places must answer */
+    int64_t claimed;           /* the job in `claim`; 0: none yet */
+    bool connected, closed;
 };
 
 /* Applies ev. wall_ms, mono_ms: the time. Events that make no sense in a state change nothing. */
 void fr_allocation_apply(struct fr_allocation *a, const struct fr_allocation_event *ev,
                          int64_t mono_ms, int64_t wall_ms, struct fr_allocation_now *out);
 
-/* The cause of attempts that lived in a job that ended in that state of Slurm ("TIMEOUT" …), and
- * what to say. cancelled: by us. */
-enum fr_cause fr_allocation_cause(const char *slurm, bool cancelled);
-/* Slurm's reason in words, "others come first (Priority)"; borrowed or in buf. */
+/* Slurm's reason in words, "others come first (Priority)"; in buf. "": there is none. */
 const char *fr_slurm_reason(const char *reason, char buf[FR_ALLOCATION_NOTE]);
 /* Whether a job with that reason will not start as it is (BadConstraints …). */
 bool fr_slurm_reason_final(const char *reason);

@@ -1,6 +1,6 @@
 /*
- * The commands of Slurm: what they are given, and what they print. Pure. Commands run with TZ=UTC
- * and LC_ALL=C, without any variable of Slurm but SLURM_CONF. Tried with Slurm 22.05 and 24.11.
+ * The commands of Slurm: what they are given, and what they print. Pure. They run in the
+ * environment of fr_slurm_environ() (cluster.h). Tried with Slurm 22.05 and 24.11.
  */
 #ifndef FR_SLURM_COMMANDS_H
 #define FR_SLURM_COMMANDS_H
@@ -30,10 +30,10 @@ struct fr_slurm_submit {
 const char *const *fr_sbatch_args(const struct fr_slurm_submit *s, struct fr_arena *arena);
 /* The script's text. */
 const char *fr_slurm_script(const struct fr_slurm_submit *s, struct fr_arena *arena);
-const char *const *fr_squeue_args(const int64_t *jobs, size_t n, struct fr_arena *arena);
-const char *const *fr_squeue_name_args(const char *tag, struct fr_arena *arena);
+/* All jobs of this user with those tags, ended ones too, as long as Slurm knows them. */
+const char *const *fr_squeue_args(const char *const *tags, size_t n, struct fr_arena *arena);
 const char *const *fr_scancel_args(int64_t job, struct fr_arena *arena);
-const char *const *fr_hostnames_args(const char *hosts, struct fr_arena *arena);
+const char *const *fr_hostnames_args(struct fr_str hosts, struct fr_arena *arena);
 const char *const *fr_slurm_config_args(struct fr_arena *arena);
 /* A link to the keeper of a place: srun of a step that relays bytes (node/relay.h). */
 struct fr_slurm_step {
@@ -44,20 +44,23 @@ struct fr_slurm_step {
 };
 const char *const *fr_srun_args(const struct fr_slurm_step *s, struct fr_arena *arena);
 
-/* How sbatch ended. code: its exit status, -1: it was killed or took too long. */
+/* How sbatch ended. code: as of fr_command_end. LATER: refused, but not for ever (limits). UNCLEAR:
+ * there may be a job. */
 enum fr_sbatch_end { FR_SBATCH_JOB, FR_SBATCH_REFUSED, FR_SBATCH_LATER, FR_SBATCH_UNCLEAR };
 enum fr_sbatch_end fr_sbatch_read(int code, struct fr_str out, struct fr_str errors, int64_t *job);
+/* What sbatch said against it, without "sbatch: error: ". */
+const char *fr_sbatch_refusal(struct fr_str errors, struct fr_arena *arena);
+/* Whether these errors say that slurmctld could not be asked. */
+bool fr_slurm_unanswered(struct fr_str errors);
 
-/* A squeue of several jobs: calls on_job for each line. FR_CORRUPT: it is no such output; err
- * quotes it. Lines of jobs whose name is not fr-TAG are told with tag "". */
+/* Calls on_job for each line of a squeue that ended with status 0. FR_CORRUPT: it is no such
+ * output; err quotes it. Lines of jobs whose name is not fr-TAG are left out. */
 struct fr_squeue_line {
-    struct fr_slurm_job job;
+    struct fr_slurm_job job; /* its hosts are borrowed from out */
     char tag[33];
 };
 typedef void fr_squeue_fn(void *arg, const struct fr_squeue_line *line);
 enum fr_rc fr_squeue_read(struct fr_str out, fr_squeue_fn *on_job, void *arg, struct fr_err *err);
-/* Whether a squeue that failed says that none of the jobs is known. */
-bool fr_squeue_none(int code, struct fr_str errors);
 
 /* One host name a line; FR_CORRUPT. */
 enum fr_rc fr_hostnames_read(struct fr_str out, struct fr_arena *arena, struct fr_strs *hosts,
@@ -69,8 +72,7 @@ struct fr_slurm_config {
     char cluster[64]; /* ClusterName */
     bool cgroups;     /* ProctrackType is cgroup */
     bool accounting;  /* AccountingStorageType is slurmdbd */
-    bool rate_limit;  /* SlurmctldParameters has rl_enable */
-    int rate_refill;  /* a second; Slurm's default 2 */
+    int rpc; /* for fr_cluster_limit(): half of what its rate limit allows in a minute; 0: none */
     int64_t min_age_ms, kill_wait_ms;
     int max_array;
 };
