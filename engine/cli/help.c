@@ -42,12 +42,12 @@ static void causes(void)
              "task is tried again (and exit codes):\n");
     for (int i = 0; i < FR_CAUSE_N; i++)
         if (fr_cause_retryable((enum fr_cause)i))
-            fr_print("  %-14s%s\n", fr_cause_name((enum fr_cause)i),
+            fr_print("  %-19s%s\n", fr_cause_name((enum fr_cause)i),
                      fr_cause_meaning((enum fr_cause)i));
     fr_print(
         "\nAn attempt is never tried again, and retry.on does not list the cause, where when: or\n"
         "a value that it starts with cannot be worked out:\n"
-        "  %-14s%s\n",
+        "  %-19s%s\n",
         "expression", "as of an output that a skipped task never gave, or 'abc' > 3");
     fr_print("\nA command runs at least once. It runs a second time when its supervisor is killed\n"
              "between the command's end and the record of it, and a retry follows on lost.\n"

@@ -39,7 +39,16 @@ enum fr_cause_phase {
       "its node was not there for connect.retry_for", "")                                          \
     X(EXPRESSION, "expression", 0, UNSTARTED, false, false,                                        \
       "when: or a value that it starts with could not be worked out",                              \
-      "an expression of it has no value")
+      "an expression of it has no value")                                                          \
+    X(TIME_LIMIT, "time_limit", 0, CUT, true, true, "its allocation reached its limit of time",    \
+      "its allocation reached its time limit")                                                     \
+    X(PREEMPTED, "preempted", 0, CUT, true, true,                                                  \
+      "Slurm took its allocation back for others, or requeued it", "its allocation was preempted") \
+    X(CANCELLED_OUTSIDE, "cancelled_outside", 0, CUT, true, false,                                 \
+      "somebody else cancelled its allocation; not retried unless listed",                         \
+      "its allocation was cancelled by somebody else")                                             \
+    X(SUBMIT_FAILED, "submit_failed", 0, UNSTARTED, true, false,                                   \
+      "Slurm refuses its allocation; not retried unless listed", "Slurm refuses its allocation")
 
 #define FR_CAUSE_ID(name, ...) FR_CAUSE_##name,
 enum fr_cause { FR_CAUSE_NONE, FR_CAUSES(FR_CAUSE_ID) FR_CAUSE_N };

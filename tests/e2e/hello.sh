@@ -79,7 +79,7 @@ print(*retry["anyOf"][0]["anyOf"][0]["enum"])' "$repo/schema/pipeline.schema.jso
     check "help causes: $cause" grep -q "^  $cause " out
 done
 has "the case in which a command runs twice" out "list the causes without lost"
-has "which causes that leaves" out "on: [exit, signal, timeout, start_failed, node_lost, unreachable]}"
+has "which causes that leaves" out "on: [exit, signal, timeout, start_failed, node_lost, unreachable, time_limit, preempted]}"
 "$flowrun" help exit-codes > out
 check "the table of README" bash -c 'sed -n "s/^  \([0-9]\)  \(.*\)/| \1 | \2 |/p" out | while read -r l; do grep -qxF -- "$l" "$0" || exit 1; done' "$repo/README.md"
 "$flowrun" validate examples/hello.yaml > out

@@ -82,8 +82,11 @@ static void test_causes(void)
         CHECK_INT(fr_cause_ran(c), c == FR_CAUSE_EXIT || c == FR_CAUSE_SIGNAL ||
                                        c == FR_CAUSE_TIMEOUT || c == FR_CAUSE_OOM);
         CHECK_INT(fr_cause_unstarted(c), c == FR_CAUSE_START_FAILED || c == FR_CAUSE_UNREACHABLE ||
-                                             c == FR_CAUSE_EXPRESSION);
-        CHECK_INT(fr_causes_preset() >> i & 1, fr_cause_retryable(c) && c != FR_CAUSE_OOM);
+                                             c == FR_CAUSE_EXPRESSION ||
+                                             c == FR_CAUSE_SUBMIT_FAILED);
+        CHECK_INT(fr_causes_preset() >> i & 1, fr_cause_retryable(c) && c != FR_CAUSE_OOM &&
+                                                   c != FR_CAUSE_CANCELLED_OUTSIDE &&
+                                                   c != FR_CAUSE_SUBMIT_FAILED);
     }
     CHECK(!fr_cause_retryable(FR_CAUSE_NONE) && !fr_cause_retryable(FR_CAUSE_N));
     CHECK(!fr_cause_unstarted(FR_CAUSE_NONE) && !fr_cause_unstarted(FR_CAUSE_N));
@@ -109,6 +112,7 @@ static void test_words(void)
         {"states of backfills", &fr_backfill_state_words, FR_BACKFILL_CANCELLED + 1, -1},
         {"what exists", &fr_existing_words, FR_EXISTING_ALL + 1, -1},
         {"states of deliveries", &fr_delivery_state_words, FR_DELIVERY_QUIET + 1, -1},
+        {"states of allocations", &fr_allocation_state_words, FR_ALLOCATION_OVER + 1, -1},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
