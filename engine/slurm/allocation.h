@@ -48,8 +48,10 @@ struct fr_allocation_life {
     int64_t submitted_wall;       /* sbatch ended */
     int64_t start_wall, end_wall; /* it began to run; its limit */
     int64_t ended_wall;
-    enum fr_cause cause; /* RELEASING, OVER: of the attempts that lived there; NONE: nothing ran */
-    bool proven;         /* OVER: no process of it is left */
+    /* RELEASING, OVER: of the attempts that live there or wait for it; STOPPED: it was given back.
+     * Where START_FAILED, not all of its places had answered. */
+    enum fr_cause cause;
+    bool proven;                   /* OVER: no process of it is left */
     char note[FR_ALLOCATION_NOTE]; /* for people: why it is over, or Slurm's refusal */
 };
 
@@ -127,10 +129,5 @@ struct fr_allocation {
 /* Applies ev. wall_ms, mono_ms: the time. Events that make no sense in a state change nothing. */
 void fr_allocation_apply(struct fr_allocation *a, const struct fr_allocation_event *ev,
                          int64_t mono_ms, int64_t wall_ms, struct fr_allocation_now *out);
-
-/* Slurm's reason in words, "others come first (Priority)"; in buf. "": there is none. */
-const char *fr_slurm_reason(const char *reason, char buf[FR_ALLOCATION_NOTE]);
-/* Whether a job with that reason will not start as it is (BadConstraints …). */
-bool fr_slurm_reason_final(const char *reason);
 
 #endif
