@@ -36,6 +36,7 @@ struct child {
     int64_t ending_since; /* 0: stdout is open */
     char tail[TAIL_BYTES];
     size_t tail_n;
+    int code; /* exit status; -1: none */
 };
 
 static void close_fd(struct child *c, int i)
@@ -141,6 +142,7 @@ static void try_end(void *arg)
         fr_loop_arm_in(c->loop, c->reap, REAP_EVERY_MS);
         return;
     }
+    c->code = w.pid != 0 && !w.signaled ? w.code : -1;
     describe(c, &w, &err);
     go_down(c, &err, w.pid != 0 && !w.signaled && w.code != c->own_failure);
 }
@@ -242,6 +244,7 @@ static enum fr_rc child_open(void *self, const struct fr_link_events *ev, struct
     child_close(c);
     end_leftover(c, SIGKILL);
     c->tail_n = 0;
+    c->code = -1;
     for (int i = 0; i < 3 && rc == FR_OK; i++) {
         int p[2];
 
@@ -295,22 +298,37 @@ static bool make_env(struct child *c, const char *agent)
     return agent[0] == '\0' || c->envp[n - 1] != NULL;
 }
 
-static bool copy_args(struct child *c, const struct fr_child_args *a)
+static const char **copy_list(struct fr_arena *arena, const char *const *list)
 {
+    const char **copy;
     size_t n = 0;
 
-    while (a->argv[n] != NULL)
+    while (list[n] != NULL)
         n++;
-    c->argv = fr_arena_array(&c->arena, n + 1, sizeof(*c->argv));
+    copy = fr_arena_array(arena, n + 1, sizeof(*copy));
+    for (size_t i = 0; i < n && copy != NULL; i++)
+        if ((copy[i] = fr_arena_dup(arena, list[i])) == NULL)
+            return NULL;
+    return copy;
+}
+
+static bool copy_args(struct child *c, const struct fr_child_args *a)
+{
+    c->argv = copy_list(&c->arena, a->argv);
     c->what = fr_arena_dup(&c->arena, a->what);
     c->key = a->key != NULL ? fr_arena_dup(&c->arena, a->key) : NULL;
-    if (c->argv == NULL || c->what == NULL || (a->key != NULL && c->key == NULL) ||
-        (a->agent != NULL && !make_env(c, a->agent)))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if ((c->argv[i] = fr_arena_dup(&c->arena, a->argv[i])) == NULL)
-            return false;
-    return true;
+    if (a->envp != NULL)
+        c->envp = copy_list(&c->arena, a->envp);
+    return c->argv != NULL && c->what != NULL && (a->key == NULL || c->key != NULL) &&
+           (a->envp == NULL || c->envp != NULL) && (a->agent == NULL || make_env(c, a->agent));
+}
+
+int fr_link_child_code(const struct fr_link *link, struct fr_str *errors)
+{
+    const struct child *c = link->self;
+
+    *errors = (struct fr_str){c->tail, c->tail_n};
+    return c->code;
 }
 
 enum fr_rc fr_link_child_create(struct fr_link *link, struct fr_loop *loop,

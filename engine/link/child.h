@@ -11,6 +11,8 @@ struct fr_child_args {
     const char *const *argv; /* copied */
     bool die_with_parent;
     const char *agent; /* SSH_AUTH_SOCK of the child; "": unset; NULL: this process's. Copied */
+    const char *const *envp; /* its whole environment, without an agent; NULL: this process's.
+                              * Copied */
     int own_failure; /* exit status by which argv[0] reports its own failure, not its command's; or
                       * -1
                       */
@@ -23,5 +25,9 @@ struct fr_child_args {
 
 enum fr_rc fr_link_child_create(struct fr_link *link, struct fr_loop *loop,
                                 const struct fr_child_args *args, struct fr_err *err);
+
+/* How the child of the newest open ended, from on_down on: its exit status; -1: by a signal, or it
+ * only closed its output. errors: the last 2 KiB of its stderr, until the next open. */
+int fr_link_child_code(const struct fr_link *link, struct fr_str *errors);
 
 #endif

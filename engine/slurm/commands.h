@@ -62,9 +62,9 @@ struct fr_squeue_line {
 typedef void fr_squeue_fn(void *arg, const struct fr_squeue_line *line);
 enum fr_rc fr_squeue_read(struct fr_str out, fr_squeue_fn *on_job, void *arg, struct fr_err *err);
 
-/* One host name a line; FR_CORRUPT. */
-enum fr_rc fr_hostnames_read(struct fr_str out, struct fr_arena *arena, struct fr_strs *hosts,
-                             struct fr_err *err);
+/* One host name a line, in the order of places; FR_CORRUPT. */
+enum fr_rc fr_hostnames_read(struct fr_str out, struct fr_arena *arena, const char *const **hosts,
+                             size_t *n, struct fr_err *err);
 
 /* What `scontrol show config` says. */
 struct fr_slurm_config {

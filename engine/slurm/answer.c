@@ -1,0 +1,257 @@
+#include "engine/slurm/private.h"
+
+#include "engine/slurm/reason.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    APART_MS = 60000,    /* between the two answers that Slurm knows no job */
+    KEEPERS_MS = 300000, /* how long keepers may take to answer */
+    REQUEUED_MS = 60000  /* a job that began so much later than it did was requeued */
+};
+
+/* What a word of Slurm says of a job. */
+enum phase { WAITS, RUNS, ENDING, ENDED };
+
+static const struct word {
+    const char *word;
+    enum phase phase;
+    enum fr_cause cause; /* ENDED: unless it was given back */
+    const char *note;    /* %lld is the job */
+} words[] = {
+    {"PENDING", WAITS, FR_CAUSE_NONE, NULL},
+    {"CONFIGURING", WAITS, FR_CAUSE_NONE, NULL},
+    {"REQUEUED", WAITS, FR_CAUSE_NONE, NULL},
+    {"REQUEUE_HOLD", WAITS, FR_CAUSE_NONE, NULL},
+    {"REQUEUE_FED", WAITS, FR_CAUSE_NONE, NULL},
+    {"RESV_DEL_HOLD", WAITS, FR_CAUSE_NONE, NULL},
+    {"SPECIAL_EXIT", WAITS, FR_CAUSE_NONE, NULL},
+    {"RUNNING", RUNS, FR_CAUSE_NONE, NULL},
+    {"SUSPENDED", RUNS, FR_CAUSE_NONE, NULL},
+    {"STOPPED", RUNS, FR_CAUSE_NONE, NULL},
+    {"SIGNALING", RUNS, FR_CAUSE_NONE, NULL},
+    {"RESIZING", RUNS, FR_CAUSE_NONE, NULL},
+    {"COMPLETED", ENDED, FR_CAUSE_NODE_LOST, "the keepers of job %lld ended"},
+    {"FAILED", ENDED, FR_CAUSE_NODE_LOST, "job %lld failed"},
+    {"TIMEOUT", ENDED, FR_CAUSE_TIME_LIMIT, "job %lld reached its time limit"},
+    {"DEADLINE", ENDED, FR_CAUSE_TIME_LIMIT, "job %lld reached its deadline"},
+    {"PREEMPTED", ENDED, FR_CAUSE_PREEMPTED, "job %lld was preempted"},
+    {"CANCELLED", ENDED, FR_CAUSE_CANCELLED_OUTSIDE, "somebody else cancelled job %lld"},
+    {"REVOKED", ENDED, FR_CAUSE_CANCELLED_OUTSIDE, "job %lld was revoked"},
+    {"NODE_FAIL", ENDED, FR_CAUSE_NODE_LOST, "a node of job %lld failed"},
+    {"OUT_OF_MEMORY", ENDED, FR_CAUSE_NODE_LOST, "job %lld used up its memory"},
+    {"BOOT_FAIL", ENDED, FR_CAUSE_START_FAILED, "a node of job %lld did not boot"},
+    {"LAUNCH_FAILED", ENDED, FR_CAUSE_START_FAILED, "job %lld could not be started"},
+    {"RECONFIG_FAIL", ENDED, FR_CAUSE_START_FAILED, "job %lld could not be started"},
+};
+/* COMPLETING, STAGE_OUT, and words that only a later Slurm has: no end yet, and nothing else. */
+static const struct word other = {"", ENDING, FR_CAUSE_NONE, NULL};
+
+static const struct word *word_of(const struct fr_slurm_job *job)
+{
+    size_t n = strcspn(job->state, " +");
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strlen(words[i].word) == n && memcmp(words[i].word, job->state, n) == 0)
+            return &words[i];
+    return &other;
+}
+
+static void set_text(char *to, size_t cap, const char *text)
+{
+    if (strcmp(to, text) != 0)
+        snprintf(to, cap, "%s", text);
+}
+
+/* Whether it is settled that no other job of the tag works. */
+static bool settled(const struct fr_allocation *a)
+{
+    return a->life.state == FR_ALLOCATION_UP || (a->life.job != 0 && a->claimed == a->life.job);
+}
+
+static int rank(const struct fr_allocation *a, const struct fr_slurm_job *job)
+{
+    static const int by_phase[] = {[ENDED] = 0, [WAITS] = 2, [RUNS] = 4, [ENDING] = 4};
+    enum phase phase = word_of(job)->phase;
+    bool own = job->job == a->life.job;
+
+    if (own && phase != ENDED && a->life.state == FR_ALLOCATION_RELEASING)
+        return 6;
+    return by_phase[phase] + own;
+}
+
+/* The job that is the allocation; NULL: none of these. */
+static const struct fr_slurm_job *choose(const struct fr_allocation *a,
+                                         const struct fr_allocation_event *ev)
+{
+    const struct fr_slurm_job *best = NULL;
+
+    for (size_t i = 0; i < ev->n_seen; i++) {
+        const struct fr_slurm_job *job = &ev->seen[i];
+
+        if (settled(a) && job->job != a->life.job)
+            continue;
+        if (best == NULL || rank(a, job) > rank(a, best))
+            best = job;
+    }
+    return best;
+}
+
+/* Of two jobs that run while neither has claimed the tag, the claim decides. */
+static void cancel_twins(const struct turn *t, const struct fr_slurm_job *keep)
+{
+    bool all = t->life->state >= FR_ALLOCATION_RELEASING || settled(t->a);
+
+    for (size_t i = 0; i < t->ev->n_seen; i++) {
+        const struct fr_slurm_job *job = &t->ev->seen[i];
+        enum phase phase = word_of(job)->phase;
+
+        if (job != keep && phase != ENDED && (all || phase == WAITS))
+            turn_cancel_twin(t, job->job);
+    }
+}
+
+/* Slurm knows no job, for the second time. */
+static void be_forgotten(const struct turn *t)
+{
+    bool waited = t->life->state == FR_ALLOCATION_QUEUED;
+
+    if (t->life->state == FR_ALLOCATION_LOOKING) {
+        t->life->state = FR_ALLOCATION_WANTED;
+        t->a->ask_ms = 0;
+    } else if (t->life->job == 0) {
+        turn_be_over(t, FR_CAUSE_STOPPED, true);
+    } else {
+        turn_note(t, (struct fr_str){0}, "job %lld is not known to Slurm any more%s",
+                  (long long)t->life->job, t->a->closed ? "" : " and left no word");
+        turn_be_over(t, waited ? FR_CAUSE_START_FAILED : FR_CAUSE_NODE_LOST, t->a->closed);
+    }
+}
+
+static void unseen(const struct turn *t)
+{
+    if (t->mono < t->a->silent_until_ms) {
+        turn_keep_pace(t);
+    } else if (t->a->unseen_ms == 0) {
+        t->a->unseen_ms = t->mono;
+        turn_ask_in(t, APART_MS);
+    } else if (t->mono - t->a->unseen_ms < APART_MS) {
+        turn_ask_in(t, t->a->unseen_ms + APART_MS - t->mono);
+    } else {
+        be_forgotten(t);
+    }
+}
+
+static void take_waiting(const struct turn *t, const struct fr_slurm_job *job)
+{
+    t->life->estimate_wall = job->start_wall;
+    if (t->life->state == FR_ALLOCATION_STARTING || t->life->state == FR_ALLOCATION_UP) {
+        turn_note(t, (struct fr_str){0}, "job %lld was requeued", (long long)job->job);
+        turn_release(t, FR_CAUSE_PREEMPTED);
+    } else {
+        turn_keep_pace(t);
+    }
+}
+
+static void start(const struct turn *t, const struct fr_slurm_job *job)
+{
+    if (t->life->state == FR_ALLOCATION_QUEUED) {
+        t->life->state = FR_ALLOCATION_STARTING;
+        t->life->start_wall = job->start_wall;
+        turn_begin_pace(t);
+    }
+    t->life->end_wall = job->end_wall;
+    t->life->estimate_wall = 0;
+    if (!t->a->connected) {
+        t->a->connected = true;
+        t->out->actions |= FR_ALLOCATION_DO_CONNECT;
+        t->out->hosts = job->hosts;
+        t->a->keepers_by_ms = t->mono + KEEPERS_MS;
+        t->a->due_ms = t->life->state == FR_ALLOCATION_STARTING ? t->a->keepers_by_ms : 0;
+    }
+}
+
+static void take_running(const struct turn *t, const struct fr_slurm_job *job)
+{
+    if (t->life->start_wall != 0 && job->start_wall - t->life->start_wall > REQUEUED_MS) {
+        turn_note(t, (struct fr_str){0}, "job %lld was requeued", (long long)job->job);
+        turn_release(t, FR_CAUSE_PREEMPTED);
+        return;
+    }
+    start(t, job);
+    if (t->life->state == FR_ALLOCATION_UP) {
+        turn_pace_up(t);
+    } else if (t->mono >= t->a->keepers_by_ms && strcmp(job->state, "RUNNING") == 0) {
+        turn_note(t, t->ev->text,
+                  "job %lld runs, but not all of its places answered within 5 minutes",
+                  (long long)job->job);
+        turn_release(t, FR_CAUSE_START_FAILED);
+    } else {
+        turn_keep_pace(t);
+    }
+}
+
+static void take_end(const struct turn *t, const struct fr_slurm_job *job, const struct word *w)
+{
+    enum fr_allocation_state state = t->life->state;
+    bool never_ran = job->hosts.n == 0 && t->life->start_wall == 0;
+    bool failed = strcmp(w->word, "FAILED") == 0;
+    /* a node that failed may have processes left */
+    bool all_ended = t->a->cgroups && strcmp(w->word, "NODE_FAIL") != 0;
+    enum fr_cause cause = w->cause;
+
+    if (cause == FR_CAUSE_NODE_LOST && state != FR_ALLOCATION_UP &&
+        state != FR_ALLOCATION_RELEASING)
+        cause = FR_CAUSE_START_FAILED;
+    if (failed && never_ran && fr_slurm_reason_final(job->reason))
+        cause = FR_CAUSE_SUBMIT_FAILED;
+    if (t->life->cause == FR_CAUSE_NONE) {
+        bool unexpected = cause == FR_CAUSE_START_FAILED || cause == FR_CAUSE_NODE_LOST;
+        char text[FR_ALLOCATION_NOTE];
+
+        snprintf(text, sizeof(text), w->note, (long long)job->job);
+        turn_note(t, unexpected ? t->ev->text : (struct fr_str){0}, "%s%s%s%s", text,
+                  failed ? " (" : "", failed ? job->reason : "", failed ? ")" : "");
+    }
+    turn_be_over(t, cause, never_ran || all_ended || t->a->closed);
+    if (job->end_wall != 0)
+        t->life->ended_wall = job->end_wall;
+}
+
+static void take_job(const struct turn *t, const struct fr_slurm_job *job)
+{
+    const struct word *w = word_of(job);
+
+    if (w->phase == ENDED && t->life->state == FR_ALLOCATION_WANTED)
+        return; /* what an sbatch left that was refused */
+    turn_adopt(t, job->job);
+    t->a->unseen_ms = t->a->silent_until_ms = 0;
+    set_text(t->life->slurm, sizeof(t->life->slurm), job->state);
+    set_text(t->life->reason, sizeof(t->life->reason), job->reason);
+    if (w->phase == ENDED)
+        take_end(t, job, w);
+    else if (t->life->state == FR_ALLOCATION_RELEASING && t->a->cancel_pause_ms == 0)
+        turn_cancel(t);
+    else if (t->life->state == FR_ALLOCATION_RELEASING || w->phase == ENDING)
+        turn_keep_pace(t);
+    else if (w->phase == WAITS)
+        take_waiting(t, job);
+    else
+        take_running(t, job);
+}
+
+void turn_answered(const struct turn *t)
+{
+    const struct fr_slurm_job *keep = choose(t->a, t->ev);
+
+    if (t->life->state == FR_ALLOCATION_SUBMITTING || t->life->submits == 0)
+        return;
+    cancel_twins(t, t->life->state == FR_ALLOCATION_OVER ? NULL : keep);
+    if (t->life->state == FR_ALLOCATION_OVER)
+        return;
+    if (keep != NULL)
+        take_job(t, keep);
+    else if (t->life->state != FR_ALLOCATION_WANTED)
+        unseen(t);
+}

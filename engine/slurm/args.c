@@ -1,0 +1,197 @@
+/* What commands of Slurm are given. Source: the manuals of sbatch, srun, squeue and scancel. */
+#include "engine/slurm/commands.h"
+
+#include "engine/slurm/format.h"
+
+#include <string.h>
+
+enum { MINUTE_MS = 60000, MIB = 1 << 20, ARGS = 40 };
+
+/* Arguments as they come. bad: no memory, or too many. */
+struct args {
+    struct fr_arena *arena;
+    const char **v;
+    size_t n, cap;
+    bool bad;
+};
+
+static void add(struct args *a, const char *text)
+{
+    if (text == NULL || a->n + 1 >= a->cap)
+        a->bad = true;
+    else
+        a->v[a->n++] = text;
+}
+
+/* "--name=value", if there is a value. */
+static void add_option(struct args *a, const char *name, const char *value)
+{
+    if (value != NULL)
+        add(a, fr_arena_fmt(a->arena, "--%s=%s", name, value));
+}
+
+static struct args begin(struct fr_arena *arena, size_t cap)
+{
+    struct args a = {arena, fr_arena_array(arena, cap, sizeof(char *)), 0, cap, false};
+
+    a.bad = a.v == NULL;
+    a.cap = a.bad ? 0 : cap;
+    return a;
+}
+
+static const char *const *end(struct args *a)
+{
+    return a->bad ? NULL : a->v;
+}
+
+static const char *const *fixed(struct fr_arena *arena, const char *const *words, const char *last)
+{
+    struct args a = begin(arena, ARGS);
+
+    while (*words != NULL)
+        add(&a, *words++);
+    if (last != NULL)
+        add(&a, last);
+    return end(&a);
+}
+
+/* What the allocation is made of. */
+static void add_size(struct args *a, const struct fr_allocation_spec *spec)
+{
+    int64_t minutes = spec->time_ms / MINUTE_MS + (spec->time_ms % MINUTE_MS != 0);
+    int64_t mib = spec->memory / MIB + (spec->memory % MIB != 0);
+
+    add(a, fr_arena_fmt(a->arena, "--nodes=%d", spec->nodes));
+    add(a, "--ntasks-per-node=1");
+    add(a, fr_arena_fmt(a->arena, "--time=%lld", (long long)minutes));
+    if (spec->gpus > 0)
+        add(a, fr_arena_fmt(a->arena, "--gres=gpu%s%s:%d", spec->gpu_type != NULL ? ":" : "",
+                            spec->gpu_type != NULL ? spec->gpu_type : "", spec->gpus));
+    if (spec->cpus > 0)
+        add(a, fr_arena_fmt(a->arena, "--cpus-per-task=%d", spec->cpus));
+    if (spec->memory > 0 || spec->exclusive) /* 0: all of a node's */
+        add(a, fr_arena_fmt(a->arena, spec->memory > 0 ? "--mem=%lldM" : "--mem=%lld",
+                            (long long)mib));
+    if (spec->exclusive)
+        add(a, "--exclusive");
+}
+
+const char *const *fr_sbatch_args(const struct fr_slurm_submit *s, struct fr_arena *arena)
+{
+    const struct fr_allocation_spec *spec = s->spec;
+    struct args a = begin(arena, ARGS + spec->n_options);
+
+    add(&a, "sbatch");
+    add(&a, "--parsable");
+    add(&a, "--export=NONE");
+    add(&a, "--chdir=/");
+    add(&a, fr_arena_fmt(arena, "--output=%s/job.log", s->folder));
+    add(&a, "--open-mode=append");
+    add(&a, "--no-requeue");
+    add(&a, "--no-kill");
+    add(&a, fr_arena_fmt(arena, "--job-name=fr-%s", s->tag));
+    add_option(&a, "comment", s->comment);
+    add_size(&a, spec);
+    add_option(&a, "partition", spec->partition);
+    add_option(&a, "account", spec->account != NULL ? spec->account : s->account);
+    add_option(&a, "qos", spec->qos);
+    add_option(&a, "reservation", spec->reservation);
+    add_option(&a, "constraint", spec->constraint);
+    for (size_t i = 0; i < spec->n_options; i++)
+        add(&a, spec->options[i]);
+    add(&a, fr_arena_fmt(arena, "%s/job.sh", s->folder));
+    return end(&a);
+}
+
+/* The text as one word of sh. */
+static const char *quoted(const char *text, struct fr_arena *arena)
+{
+    struct fr_buf b = {0};
+    const char *out;
+
+    fr_buf_text(&b, "'");
+    for (; *text != '\0'; text++)
+        if (*text == '\'')
+            fr_buf_text(&b, "'\\''");
+        else
+            fr_buf_add(&b, text, 1);
+    fr_buf_text(&b, "'");
+    out = b.bad ? NULL : fr_arena_dup(arena, b.p);
+    fr_buf_finish(&b);
+    return out;
+}
+
+const char *fr_slurm_script(const struct fr_slurm_submit *s, struct fr_arena *arena)
+{
+    /* --export=NONE of sbatch would make srun start its steps without PATH. The step must not hold
+     * an input or an output that a process may keep (node/keep.h). */
+    static const char text[] = "#!/bin/sh\n"
+                               "unset SLURM_EXPORT_ENV\n"
+                               "exec srun -Q -N%d -n%d --ntasks-per-node=1 --overlap --mem=0 "
+                               "--kill-on-bad-exit=0 --wait=0 --cpu-bind=none --input=none "
+                               "-o none %s keep --alloc %s\n";
+    const char *flownode = quoted(s->flownode, arena), *folder = quoted(s->folder, arena);
+
+    if (flownode == NULL || folder == NULL)
+        return NULL;
+    return fr_arena_fmt(arena, text, s->spec->nodes, s->spec->nodes, flownode, folder);
+}
+
+const char *const *fr_squeue_args(const char *const *tags, size_t n, struct fr_arena *arena)
+{
+    static const char *const words[] = {"squeue", "--noheader",     "--me", "--states=all",
+                                        "-o",     FR_SQUEUE_FORMAT, NULL};
+    struct fr_buf names = {0};
+    const char *last;
+
+    fr_buf_text(&names, "--name=");
+    for (size_t i = 0; i < n; i++)
+        fr_buf_fmt(&names, "%sfr-%s", i > 0 ? "," : "", tags[i]);
+    last = names.bad ? NULL : fr_arena_dup(arena, names.p);
+    fr_buf_finish(&names);
+    return last != NULL ? fixed(arena, words, last) : NULL;
+}
+
+const char *const *fr_scancel_args(int64_t job, struct fr_arena *arena)
+{
+    static const char *const words[] = {"scancel", NULL};
+    const char *id = fr_arena_fmt(arena, "%lld", (long long)job);
+
+    return id != NULL ? fixed(arena, words, id) : NULL;
+}
+
+const char *const *fr_hostnames_args(struct fr_str hosts, struct fr_arena *arena)
+{
+    static const char *const words[] = {"scontrol", "show", "hostnames", NULL};
+    const char *list = fr_arena_text(arena, hosts.p, hosts.n);
+
+    return list != NULL ? fixed(arena, words, list) : NULL;
+}
+
+const char *const *fr_slurm_config_args(struct fr_arena *arena)
+{
+    static const char *const words[] = {"scontrol", "show", "config", NULL};
+
+    return fixed(arena, words, NULL);
+}
+
+const char *const *fr_srun_args(const struct fr_slurm_step *s, struct fr_arena *arena)
+{
+    /* -u: without it, bytes wait for the end of a line */
+    static const char *const words[] = {"srun",          "-u",          "-Q",        "--overlap",
+                                        "-N1",           "-n1",         "--mem=0",   "--gres=none",
+                                        "--export=NONE", "--input=all", "--chdir=/", NULL};
+    struct args a = begin(arena, ARGS);
+
+    for (size_t i = 0; words[i] != NULL; i++)
+        add(&a, words[i]);
+    add(&a, fr_arena_fmt(arena, "--jobid=%lld", (long long)s->job));
+    add_option(&a, "nodelist", s->host);
+    add(&a, s->flownode);
+    add(&a, "relay");
+    add(&a, "--alloc");
+    add(&a, s->folder);
+    add(&a, "--place");
+    add(&a, fr_arena_fmt(arena, "%d", s->place));
+    return end(&a);
+}
