@@ -201,9 +201,10 @@ static void take_end(const struct turn *t, const struct fr_slurm_job *job, const
     bool all_ended = t->a->cgroups && strcmp(w->word, "NODE_FAIL") != 0;
     enum fr_cause cause = w->cause;
 
-    if (cause == FR_CAUSE_NODE_LOST && state != FR_ALLOCATION_UP &&
-        state != FR_ALLOCATION_RELEASING)
+    if (cause == FR_CAUSE_NODE_LOST && state < FR_ALLOCATION_UP)
         cause = FR_CAUSE_START_FAILED;
+    if (cause == FR_CAUSE_START_FAILED && state == FR_ALLOCATION_UP)
+        cause = FR_CAUSE_NODE_LOST;
     if (failed && never_ran && fr_slurm_reason_final(job->reason))
         cause = FR_CAUSE_SUBMIT_FAILED;
     if (t->life->cause == FR_CAUSE_NONE) {
