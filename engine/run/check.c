@@ -193,7 +193,7 @@ static void check_gang(struct check *c, const struct fr_plan_task *gang)
     for (uint32_t k = 0; k < gang->count; k++) {
         const struct fr_node *node = c->plan->nodes[c->plan->insts[gang->first + k].node].spec;
 
-        needs += node->executor == FR_EXECUTOR_LOCAL || node->transport == FR_VIA_OPENSSH ? 3 : 1;
+        needs += node->executor != FR_EXECUTOR_SSH || node->transport == FR_VIA_OPENSSH ? 3 : 1;
     }
     if (limit != 0 && needs > limit)
         wrong(c, gang->spec->act.pos,

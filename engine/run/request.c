@@ -141,8 +141,7 @@ static enum fr_rc add_own(struct build *b, struct fr_strs *env)
          run_add(a, env, "FLOWRUN_NODE=%s", b->run->plan->nodes[pi->node].name) &&
          run_add(a, env, "FLOWRUN_ATTEMPT_NO=%u", b->at->no) &&
          run_add(a, env, "FLOWRUN_GENERATION=%u", b->at->generation) &&
-         run_add(a, env, "FLOWRUN_EXECUTOR=%s",
-                 run_node_local(b->run, pi->node) ? "local" : "ssh") &&
+         run_add(a, env, "FLOWRUN_EXECUTOR=%s", fr_executor_name(node)) &&
          run_add(a, env, "FLOWRUN_GPUS=%d", node != NULL ? node->gpus : 0) &&
          run_add(a, env, "NNODES=%u", task->gang ? task->count : 1) &&
          run_add(a, env, "NODE_RANK=%u", task->gang ? pi->member : 0);

@@ -18,7 +18,7 @@
  *   FLOWRUN_TASK, FLOWRUN_NODE          names of task and node
  *   FLOWRUN_ATTEMPT_NO                  1, 2, …; grows over retries by the user too
  *   FLOWRUN_GENERATION                  of a gang: 1, 2, …
- *   FLOWRUN_EXECUTOR                    local | ssh: how the node is reached
+ *   FLOWRUN_EXECUTOR                    local | ssh | slurm: how the node is reached
  *   FLOWRUN_GPUS                        of the node, as the inventory says
  *   FLOWRUN_WORK                        its work folder, else the folder `work` in the node's home
  *   FLOWRUN_PROGRAM_NAME                path of each needs_program, NAME in upper case; its folder

@@ -462,7 +462,7 @@ static enum fr_rc get_node(const struct run_scope *scope, uint32_t index, const 
     else if (strcmp(name, "work") == 0)
         fr_buf_text(out, node != NULL && node->work != NULL ? node->work : "");
     else if (strcmp(name, "executor") == 0)
-        fr_buf_text(out, run_node_local(scope->run, index) ? "local" : "ssh");
+        fr_buf_text(out, fr_executor_name(node));
     else if (strcmp(name, "labels") == 0)
         for (size_t i = 0; node != NULL && i < node->n_labels; i++)
             fr_buf_fmt(out, "%s%s", i > 0 ? "," : "", node->labels[i]);

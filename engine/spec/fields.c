@@ -214,8 +214,30 @@ static const struct field defaults_fields[] = {
 };
 const struct object object_defaults = {"defaults", "defaults", defaults_fields, NULL};
 
+/* Keys that the places of an allocation have, too. */
+#define PLACE_FIELDS                                                                               \
+    {"slots",     SHAPE_INT,     AT(fr_node, slots),          .min = 1,                            \
+     .max = 4096, .preset = "8", .help = "Instances at once."},                                    \
+        {"labels", SHAPE_NAMES, ATN(fr_node, labels), .help = "Labels, for on:."},                 \
+        {"become",                                                                                 \
+         SHAPE_CHOICE,                                                                             \
+         AT(fr_node, become),                                                                      \
+         .choices = become_choices,                                                                \
+         .first = FR_BECOME_NONE,                                                                  \
+         .preset = "none",                                                                         \
+         .help = "Run its tasks through sudo -n."},                                                \
+        {"keep", SHAPE_OBJECT, AT(fr_node, keep), .object = &object_keep,                          \
+         .help = "How long ended attempts stay on it."},                                           \
+    {                                                                                              \
+        "env", SHAPE_ENV, ATN(fr_node, env), .help = "Environment of all tasks on it."             \
+    }
+
 #define NODE_FIELDS                                                                                \
-    {"executor", SHAPE_CHOICE, AT(fr_node, executor), .choices = executor_choices,                 \
+    {"executor",                                                                                   \
+     SHAPE_CHOICE,                                                                                 \
+     AT(fr_node, executor),                                                                        \
+     .choices = executor_choices,                                                                  \
+     .expected = "local or ssh (nodes under Slurm stand in slurm: beside nodes:)",                 \
      .help = "How it is reached; default: ssh where there is an address, else local."},            \
         {"transport",                                                                              \
          SHAPE_CHOICE,                                                                             \
@@ -237,22 +259,11 @@ const struct object object_defaults = {"defaults", "defaults", defaults_fields, 
                  "found there. ~/DIR and DIR are below the user's home there. In one that others " \
                  "can write flowrun makes a private folder."},                                     \
         {"gpus", SHAPE_INT, AT(fr_node, gpus), .max = 1024, .preset = "0", .help = "Its GPUs."},   \
-        {"slots",     SHAPE_INT,     AT(fr_node, slots),          .min = 1,                        \
-         .max = 4096, .preset = "8", .help = "Instances at once."},                                \
-        {"labels", SHAPE_NAMES, ATN(fr_node, labels), .help = "Labels, for on:."},                 \
-        {"become",                                                                                 \
-         SHAPE_CHOICE,                                                                             \
-         AT(fr_node, become),                                                                      \
-         .choices = become_choices,                                                                \
-         .first = FR_BECOME_NONE,                                                                  \
-         .preset = "none",                                                                         \
-         .help = "Run its tasks through sudo -n."},                                                \
-        {"keep", SHAPE_OBJECT, AT(fr_node, keep), .object = &object_keep,                          \
-         .help = "How long ended attempts stay on it."},                                           \
-        {"connect", SHAPE_OBJECT, AT(fr_node, connect), .object = &object_connect,                 \
-         .help = "How long it may take to answer, and how long it is tried."},                     \
+        PLACE_FIELDS,                                                                              \
     {                                                                                              \
-        "env", SHAPE_ENV, ATN(fr_node, env), .help = "Environment of all tasks on it."             \
+        "connect", SHAPE_OBJECT, AT(fr_node, connect),                                             \
+            .object = &object_connect,                                                             \
+            .help = "How long it may take to answer, and how long it is tried."                    \
     }
 
 static const struct field node_fields[] = {
@@ -276,12 +287,67 @@ static const struct field rendezvous_fields[] = {
 static const struct object object_rendezvous = {"rendezvous", "rendezvous", rendezvous_fields,
                                                 NULL};
 
+#define OF_ALLOCATION(member) .at = offsetof(struct allocation_entry, spec.member)
+
+static const struct field allocation_fields[] = {
+    {"nodes", SHAPE_INT, OF_ALLOCATION(nodes), .min = 1, .max = 4096, .preset = "1",
+     .help = "How many nodes it has: NAME1, NAME2 and so on, all with the label NAME."},
+    {"time", SHAPE_SLURM_TIME, OF_ALLOCATION(time_ms), .required = true,
+     .expected = "time: 12h, how long it may last",
+     .help = "How long it may last, at most 365d; Slurm is asked for whole minutes, rounded up."},
+    {"partition", SHAPE_SLURM_WORD, OF_ALLOCATION(partition),
+     .help = "Partition, or several with commas between them; here and in the next four keys "
+             "the default is Slurm's."},
+    {"account", SHAPE_SLURM_WORD, OF_ALLOCATION(account),
+     .help = "Account that pays; default: that of slurm:."},
+    {"qos", SHAPE_SLURM_WORD, OF_ALLOCATION(qos), .help = "Quality of service."},
+    {"reservation", SHAPE_SLURM_WORD, OF_ALLOCATION(reservation), .help = "Reservation."},
+    {"constraint", SHAPE_SLURM_WORD, OF_ALLOCATION(constraint),
+     .help = "Features that its nodes must have: a100&nvlink."},
+    {"gpus", SHAPE_SLURM_GPUS, .max = 1024, .preset = "0",
+     .help = "GPUs of each node: N, or TYPE:N."},
+    {"cpus", SHAPE_INT, OF_ALLOCATION(cpus), .min = 1, .max = 65535,
+     .help = "CPUs of each node; default: Slurm's."},
+    {"memory", SHAPE_SLURM_MEMORY, OF_ALLOCATION(memory),
+     .help = "Memory of each node, with its unit; default: Slurm's, all of it with exclusive."},
+    {"exclusive", SHAPE_BOOL, OF_ALLOCATION(exclusive), .preset = "false",
+     .help = "No other job on its nodes."},
+    {"idle", SHAPE_DURATION, OF_ALLOCATION(idle_ms), .preset = "2m",
+     .help = "It is given back when no task has used it for so long, or none may use it any "
+             "more."},
+    {"options", SHAPE_SLURM_OPTIONS,
+     .help = "Further options of sbatch, --NAME=VALUE each; 'docs/slurm.md' lists them."},
+    PLACE_FIELDS,
+    {0},
+};
+const struct object object_allocation = {"an allocation", "allocation", allocation_fields, "time"};
+
+static const struct field slurm_fields[] = {
+    {"work", SHAPE_SLURM_FOLDER, AT(fr_slurm_spec, work), .required = true,
+     .expected = "work: /FOLDER, which this machine and the compute nodes share",
+     .help = "Absolute path of a folder that this machine and the compute nodes share."},
+    {"account", SHAPE_SLURM_WORD, AT(fr_slurm_spec, account),
+     .help = "Account of allocations that name none."},
+    {"path", SHAPE_SLURM_FOLDER, AT(fr_slurm_spec, path),
+     .help = "Folder with Slurm's commands, searched before PATH."},
+    {"rpc", SHAPE_INT, AT(fr_slurm_spec, rpc), .min = 1, .max = 60, .preset = "12",
+     .help = "Commands a minute that ask Slurm's controller, at most."},
+    {"allocations", SHAPE_ALLOCATIONS, ATN(fr_slurm_spec, allocations),
+     .object = &object_allocation, .required = true,
+     .expected = "allocations: {NAME: {nodes: 4, time: 12h}}",
+     .help = "Allocations by name. A run takes one when a task needs one of its nodes."},
+    {0},
+};
+const struct object object_slurm = {"slurm", "slurm", slurm_fields, NULL};
+
 static const struct field inventory_fields[] = {
     {"defaults", SHAPE_NODE_DEFAULTS, .object = &object_node_defaults, .help = "For all nodes."},
     {"rendezvous", SHAPE_OBJECT, .object = &object_rendezvous,
      .help = "Where gangs meet; the pipeline's wins."},
-    {"nodes", SHAPE_NODE_LIST, .object = &object_node, .required = true,
-     .help = "The nodes; the first is the head."},
+    {"nodes", SHAPE_NODE_LIST, .object = &object_node, .help = "The nodes; the first is the head."},
+    {"slurm", SHAPE_SLURM, .object = &object_slurm,
+     .help = "A cluster under Slurm, whose allocations are nodes after those of nodes:; without "
+             "nodes: the first of the first allocation is the head."},
     {0},
 };
 const struct object object_inventory = {"an inventory", "inventory", inventory_fields, NULL};
@@ -373,6 +439,13 @@ static const struct field pipeline_fields[] = {
     {0},
 };
 const struct object object_pipeline = {"a pipeline", "pipeline", pipeline_fields, NULL};
+
+const char *fr_executor_name(const struct fr_node *node)
+{
+    enum fr_executor executor = node != NULL ? node->executor : FR_EXECUTOR_LOCAL;
+
+    return executor == FR_EXECUTOR_SLURM ? "slurm" : executor_choices[executor];
+}
 
 const struct field *field_find(const struct object *object, const char *name)
 {

@@ -67,7 +67,18 @@
     X(NODE_LIST, read_node_list, schema_ref("node_list"))                                          \
     X(DEFAULT, read_param_default, schema_ref("scalar")) /* of a param: a text, number or bool */  \
     X(PARAM_TYPE, read_choice, one_of(f->choices))       /* enum fr_type by name */                \
-    X(SCHEDULE, read_schedules, inners(f))
+    X(SCHEDULE, read_schedules, inners(f))                                                         \
+    X(SLURM, read_slurm, inner(f)) /* of struct fr_spec */                                         \
+    X(ALLOCATIONS, read_allocations, allocations(f))                                               \
+    X(SLURM_FOLDER, read_slurm_folder,                                                             \
+      json_pack("{s:s, s:s}", "type", "string", "pattern",                                         \
+                "^/[^/]|" EXPR))                           /* const char *; absolute as written */ \
+    X(SLURM_WORD, read_slurm_word, schema_ref("scalar"))   /* const char *, one argument */        \
+    X(SLURM_TIME, read_slurm_time, schema_ref("duration")) /* int64_t ms, above zero */            \
+    X(SLURM_MEMORY, read_slurm_memory, schema_ref("size")) /* int64_t bytes, with their unit */    \
+    /* of struct allocation_entry */                                                               \
+    X(SLURM_GPUS, read_slurm_gpus, typed_count(f))                                                 \
+    X(SLURM_OPTIONS, read_slurm_options, scalars())
 #define SHAPE_ID(name, reader, schema) SHAPE_##name,
 enum shape { SHAPES(SHAPE_ID) SHAPE_N };
 #undef SHAPE_ID
@@ -90,6 +101,12 @@ struct file_entry { /* a file of `files:`; its path is read as a text */
     size_t n_exclude;
 };
 
+/* An allocation of `slurm:`, and what its places have in common. */
+struct allocation_entry {
+    struct fr_node place; /* first member: some keys are as of a node */
+    struct fr_allocation_spec spec;
+};
+
 struct object;
 
 struct field {
@@ -105,6 +122,7 @@ struct field {
     unsigned allow; /* enum allow */
     bool of_host;   /* SHAPE_STRING: names something of the host; see guard_name() */
     bool required;
+    const char *expected; /* said where a required one is missing, or a choice is wrong; NULL */
 };
 
 struct object {
@@ -122,7 +140,7 @@ extern const struct object object_pipeline, object_task, object_hook, object_sid
 extern const struct object object_defaults, object_node, object_inventory, object_param;
 extern const struct object object_secret, object_config, object_schedule, object_keep_runs;
 extern const struct object object_file, object_notify, object_home_notify, object_channel,
-    object_given;
+    object_given, object_slurm, object_allocation;
 
 const struct field *field_find(const struct object *object, const char *name);
 

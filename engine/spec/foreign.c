@@ -12,16 +12,19 @@ enum {
     NODE = 16,
     INVENTORY = 32,
     RETRY = 64,
-    PARAM = 128
+    PARAM = 128,
+    SLURM = 256,
+    ALLOCATION = 512
 };
 enum { ACTION = TASK | HOOK | SIDECAR, RULE = TASK | HOOK };
 
 static const struct {
     const char *id;
     int bit;
-} objects[] = {{"task", TASK},           {"hook", HOOK},   {"sidecar", SIDECAR},
-               {"pipeline", PIPELINE},   {"node", NODE},   {"node_defaults", NODE},
-               {"inventory", INVENTORY}, {"retry", RETRY}, {"param", PARAM}};
+} objects[] = {
+    {"task", TASK},   {"hook", HOOK},          {"sidecar", SIDECAR},      {"pipeline", PIPELINE},
+    {"node", NODE},   {"node_defaults", NODE}, {"inventory", INVENTORY},  {"retry", RETRY},
+    {"param", PARAM}, {"slurm", SLURM},        {"allocation", ALLOCATION}};
 
 /* clang-format off */
 static const struct {
@@ -61,6 +64,26 @@ static const struct {
      "timeout: 30m"},
     {PIPELINE, " version ", "no version: there is one form"},
     {INVENTORY, " hosts machines ", "nodes: [{name: NAME, address: HOST}]"},
+    {PIPELINE, " slurm allocations sbatch ",
+     "it in the inventory: nodes: {slurm: {work: FOLDER, allocations: {NAME: {time: 1h}}}}"},
+    {INVENTORY, " allocations pools ",
+     "slurm: {work: FOLDER, allocations: {NAME: {time: 1h}}}"},
+    {NODE, " slurm partition sbatch ",
+     "slurm: {work: FOLDER, allocations: {NAME: {time: 1h}}} beside nodes:"},
+    {SLURM, " pools pool jobs nodes ", "allocations: {NAME: {nodes: 4, time: 12h}}"},
+    {SLURM, " workdir folder dir scratch ", "work: FOLDER"},
+    {SLURM, " partition qos reservation constraint time gpus cpus memory exclusive options idle ",
+     "it in each of allocations:"},
+    {ALLOCATION, " walltime timelimit time_limit limit ", "time: 12h"},
+    {ALLOCATION, " queue queues partitions ", "partition: NAME"},
+    {ALLOCATION, " project ", "account: NAME"},
+    {ALLOCATION, " mem ", "memory: 64GiB"},
+    {ALLOCATION, " gres gpu gpus_per_node gpus-per-node ", "gpus: N, or TYPE:N"},
+    {ALLOCATION, " cpus_per_task cpus-per-task cores ncpus ", "cpus: N"},
+    {ALLOCATION, " feature features ", "constraint: FEATURES"},
+    {ALLOCATION, " count hosts ntasks ", "nodes: N"},
+    {ALLOCATION, " exclude nodelist licenses switches mail-type mail-user ",
+     "options: [--NAME=VALUE]"},
     {NODE, " host hostname ip ansible_host ", "address: HOST"},
     {NODE, " ssh_key identity_file identityfile private_key ", "key: FILE"},
     {NODE, " username login ", "user: NAME"},

@@ -86,4 +86,6 @@ struct fr_node {
     size_t n_env;
 };
 
+const char *fr_executor_name(const struct fr_node *node); /* "ssh"; NULL, control: "local" */
+
 #endif

@@ -173,6 +173,8 @@ shape_reader read_events, read_quiet, read_rules, read_channels, read_given_text
 shape_reader read_schedules, read_times, read_given;                              /* schedule.c */
 shape_reader read_secrets, read_param_default;                                    /* params.c */
 shape_reader read_nodes, read_node_list, read_pools; /* nodes.c, config.c */
+shape_reader read_slurm, read_allocations, read_slurm_folder, read_slurm_word, read_slurm_time;
+shape_reader read_slurm_memory, read_slurm_gpus, read_slurm_options; /* these two lines: slurm.c */
 /* Puts a list and its count where f has them. */
 void put_list(const struct field *f, void *target, const void *list, size_t n);
 /* The items of a list, or one value as a list of one; *y must outlive them. */
@@ -226,7 +228,11 @@ bool param_allows(struct loader *l, struct fr_pos pos, const struct fr_param *pa
                   const char *value);
 
 /* nodes.c */
-void default_node(struct loader *l); /* one local node, where the file has none */
+void default_node(struct loader *l);       /* one local node, where the file has none */
+bool node_name_reserved(const char *name); /* all, head, control */
+
+/* slurm.c */
+void check_gangs(struct loader *l); /* a gang with a place has one allocation */
 
 /* action.c */
 enum place { PLACE_TASK, PLACE_HOOK, PLACE_SIDECAR };

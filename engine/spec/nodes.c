@@ -8,7 +8,7 @@ enum { EXECUTOR_UNSAID = 99, NODES_MAX = 4096 };
 
 static const char NO_NAME[] = "";
 
-static bool reserved(const char *name)
+bool node_name_reserved(const char *name)
 {
     return strcmp(name, "all") == 0 || strcmp(name, "head") == 0 || strcmp(name, "control") == 0;
 }
@@ -60,7 +60,8 @@ static void check_node(struct loader *l, const struct fr_node *nodes, size_t i)
         if (nodes[j].name != NULL && strcmp(nodes[j].name, node->name) == 0)
             complain(l, node->pos, "a name of its own", "node '%s' is there already, at line %d",
                      node->name, nodes[j].pos.line);
-    if (!label_ok(node->name) || strchr("-.", node->name[0]) != NULL || reserved(node->name))
+    if (!label_ok(node->name) || strchr("-.", node->name[0]) != NULL ||
+        node_name_reserved(node->name))
         complain(l, node->pos,
                  LABEL ", the first neither '-' nor '.', and "
                        "not all, head or control",
@@ -79,7 +80,7 @@ static void check_labels(struct loader *l, const struct fr_node *nodes, size_t n
         for (size_t k = 0; k < nodes[i].n_labels; k++) {
             const char *label = nodes[i].labels[k];
 
-            if (reserved(label) || fr_spec_node(l->spec, label) >= 0)
+            if (node_name_reserved(label) || fr_spec_node(l->spec, label) >= 0)
                 complain(l, nodes[i].pos, "another word",
                          "label '%s' of node '%s' is the name of a node or place", label,
                          nodes[i].name);
@@ -134,14 +135,21 @@ void read_node_list(struct loader *l, const struct fr_yaml *y, const struct fiel
     check_labels(l, nodes, y->n);
 }
 
+static void read_map(struct loader *l, const struct fr_yaml *y)
+{
+    read_object(l, &object_inventory, y, l->spec);
+    if (fr_yaml_get(y, "nodes") == NULL && fr_yaml_get(y, "slurm") == NULL)
+        complain(l, pos_of(l, y), NULL, "an inventory needs the key 'nodes' or 'slurm'");
+}
+
 static void read_inventory(struct loader *l, const struct fr_yaml *y)
 {
     if (y->kind == FR_YAML_LIST)
         read_node_list(l, y, NULL, NULL);
     else if (y->kind == FR_YAML_MAP)
-        read_object(l, &object_inventory, y, l->spec);
+        read_map(l, y);
     else
-        wrong_value(l, y, "the inventory", "a list of nodes, or a map with nodes:");
+        wrong_value(l, y, "the inventory", "a list of nodes, or a map with nodes: or slurm:");
 }
 
 void read_nodes(struct loader *l, const struct fr_yaml *y, const struct field *f, void *target)

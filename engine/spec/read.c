@@ -305,9 +305,11 @@ static void read_choice(struct loader *l, const struct fr_yaml *y, const struct 
             return;
         }
     if (text != NULL)
-        complain_near(l, pos_of(l, y),
-                      &(struct hint){word_list(l, f->choices, n), text, f->choices, n},
-                      "%s is '%s'", f->name, text);
+        complain_near(
+            l, pos_of(l, y),
+            &(struct hint){f->expected != NULL ? f->expected : word_list(l, f->choices, n), text,
+                           f->choices, n},
+            "%s is '%s'", f->name, text);
 }
 
 static void read_string(struct loader *l, const struct fr_yaml *y, const struct field *f,
@@ -397,6 +399,6 @@ void read_object(struct loader *l, const struct object *object, const struct fr_
         if (value != NULL)
             read_field(l, value, f, target);
         else if (f->required)
-            complain(l, pos_of(l, y), NULL, "%s needs the key '%s'", object->name, f->name);
+            complain(l, pos_of(l, y), f->expected, "%s needs the key '%s'", object->name, f->name);
     }
 }

@@ -94,6 +94,10 @@ static json_t *object_schema(const struct object *object)
         json_object_set_new(schema, "oneOf",
                             json_pack("[{s:[s]}, {s:[s]}, {s:[s]}]", "required", "cron", "required",
                                       "every", "required", "at"));
+    if (object == &object_inventory)
+        json_object_set_new(
+            schema, "anyOf",
+            json_pack("[{s:[s]}, {s:[s]}]", "required", "nodes", "required", "slurm"));
     if (object == &object_secret || object == &object_given) {
         json_object_set_new(schema, "minProperties", json_integer(1));
         json_object_set_new(schema, "maxProperties", json_integer(1));

@@ -128,6 +128,21 @@ static json_t *limit(void)
     return json_pack("{s:[{s:s}, o]}", "anyOf", "const", "never", schema_ref("duration"));
 }
 
+/* N, or TYPE:N. */
+static json_t *typed_count(const struct field *f)
+{
+    return json_pack("{s:[o, {s:s, s:s}]}", "anyOf", integer(f), "type", "string", "pattern",
+                     "^[A-Za-z0-9_.][A-Za-z0-9_.-]*:[0-9]+$");
+}
+
+static json_t *allocations(const struct field *f)
+{
+    json_t *map = schema_map(inner(f), "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,58}$");
+
+    json_object_set_new(map, "minProperties", json_integer(1));
+    return map;
+}
+
 static json_t *script(void)
 {
     return json_pack("{s:s, s:i, s:{s:s}}", "type", "string", "minLength", 1, "not", "pattern",

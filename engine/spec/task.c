@@ -72,14 +72,16 @@ static bool mark(const struct loader *l, const char *name, bool *marked)
 static void unknown_place(struct loader *l, const struct fr_yaml *y, const char *name)
 {
     const struct fr_spec *spec = l->spec;
-    const char **names = load_alloc(l, spec->n_nodes + 3, sizeof(*names));
-    size_t n = 0;
+    size_t n_allocations = spec->slurm != NULL ? spec->slurm->n_allocations : 0, n = 0;
+    const char **names = load_alloc(l, spec->n_nodes + n_allocations + 3, sizeof(*names));
 
     if (names == NULL)
         return;
     names[n++] = "all";
     names[n++] = "head";
     names[n++] = "control";
+    for (size_t i = 0; i < n_allocations; i++)
+        names[n++] = spec->slurm->allocations[i].name;
     for (size_t i = 0; i < spec->n_nodes; i++)
         names[n++] = spec->nodes[i].name;
     complain_near(
@@ -141,7 +143,8 @@ void read_in(struct loader *l, const struct fr_yaml *y, const struct field *f, v
         unknown_task(l, y, name);
 }
 
-/* "node:PATH" is copied by the node, which may be this machine. */
+/* "node:PATH" is copied by the node, which may be this machine, or a place that shares its files.
+ */
 static void guard_node_file(struct loader *l, const struct fr_task *task, const struct fr_text *t)
 {
     const struct fr_expr *first = t->expr != NULL ? expr_first(t->expr) : NULL;
@@ -149,7 +152,7 @@ static void guard_node_file(struct loader *l, const struct fr_task *task, const 
     bool here = task->on == FR_ON_CONTROL;
 
     for (size_t i = 0; i < l->spec->n_nodes; i++)
-        here |= l->spec->nodes[i].executor == FR_EXECUTOR_LOCAL;
+        here |= l->spec->nodes[i].executor != FR_EXECUTOR_SSH;
     if (!here || !fr_has_prefix(begin, "node:"))
         return;
     if (t->expr != NULL)
