@@ -4,6 +4,7 @@
 #include "engine/base/proc.h"
 #include "engine/base/built.h"
 #include "engine/supervise/home.h"
+#include "engine/node/keep.h"
 #include "engine/node/serve.h"
 #include "engine/node/shim.h"
 #include "tasks/login.h"
@@ -19,10 +20,18 @@
 
 extern char **environ;
 
+enum {
+    KILL_WAIT_MAX = 86400, /* s */
+    RELAY_NO_KEEPER = 3    /* exit status: see keep.h */
+};
+
 static const char usage[] =
     "usage: flownode serve --home DIR                  speak with flowrun on stdin and stdout\n"
     "       flownode task NAME [ARGUMENTS]             run a built-in task\n"
     "       flownode shim --home DIR --attempt ID      supervise an attempt inside a container\n"
+    "       flownode keep --alloc FOLDER [--kill-wait SECONDS]\n"
+    "                                                  keep a node of a job of Slurm\n"
+    "       flownode relay --alloc FOLDER --place K    join stdin and stdout with that keeper\n"
     "       flownode hold                              be a container's first process\n"
     "       flownode version\n";
 
@@ -79,14 +88,63 @@ static int serve(int argc, char **argv)
         return 2;
     }
     dl_iterate_phdr(take_build_id, &build);
-    struct fr_serve_args a = {
-        home, self, build.p != NULL ? build.p : "", (const char *const *)environ,
-        0,    1,    fr_proc_raise_descriptors()};
+    struct fr_serve_args a = {.home = home,
+                              .self = self,
+                              .build = build.p != NULL ? build.p : "",
+                              .environ = (const char *const *)environ,
+                              .in = 0,
+                              .out = 1,
+                              .descriptors = fr_proc_raise_descriptors()};
     enum fr_rc rc = fr_serve(&a, &err);
     if (rc != FR_OK)
         fr_complain("flownode serve: %s\n", err.msg);
     fr_buf_finish(&build);
     return rc == FR_OK ? 0 : 1;
+}
+
+static int keep(int argc, char **argv)
+{
+    char self[FR_NODE_PATH];
+    struct fr_buf build = {0};
+    const char *folder = option(argc, argv, "--alloc"), *wait = option(argc, argv, "--kill-wait");
+    int64_t seconds = 0;
+    struct fr_err err;
+
+    if (folder == NULL || !own_path(self) ||
+        (wait != NULL && (fr_parse_i64(fr_str_of(wait), &seconds, NULL) != FR_OK || seconds < 0 ||
+                          seconds > KILL_WAIT_MAX))) {
+        fr_complain("usage: flownode keep --alloc FOLDER [--kill-wait SECONDS]\n");
+        return 2;
+    }
+    dl_iterate_phdr(take_build_id, &build);
+    struct fr_keep_args a = {.folder = folder,
+                             .kill_wait_ms = seconds * 1000,
+                             .self = self,
+                             .build = build.p != NULL ? build.p : "",
+                             .environ = (const char *const *)environ,
+                             .descriptors = fr_proc_raise_descriptors()};
+    enum fr_rc rc = fr_keep(&a, &err);
+    if (rc != FR_OK)
+        fr_complain("flownode keep: %s\n", err.msg);
+    fr_buf_finish(&build);
+    return rc == FR_OK ? 0 : 1;
+}
+
+static int relay(int argc, char **argv)
+{
+    const char *folder = option(argc, argv, "--alloc"), *text = option(argc, argv, "--place");
+    int64_t place = 0;
+    struct fr_err err;
+
+    if (folder == NULL || text == NULL || fr_parse_i64(fr_str_of(text), &place, NULL) != FR_OK ||
+        place < 1 || place > INT32_MAX) {
+        fr_complain("usage: flownode relay --alloc FOLDER --place K\n");
+        return 2;
+    }
+    enum fr_rc rc = fr_relay(folder, (int)place, 0, 1, &err);
+    if (rc != FR_OK)
+        fr_complain("flownode relay: %s\n", err.msg);
+    return rc == FR_OK ? 0 : rc == FR_NOTFOUND ? RELAY_NO_KEEPER : 1;
 }
 
 static int shim(int argc, char **argv)
@@ -128,12 +186,17 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a file as long as is allowed fails, as on a full disk */
     /* these and the supervisors they become have secrets in their memory: no core, no look inside;
      * a task keeps what every program has */
-    if (strcmp(command, "serve") == 0 || strcmp(command, "shim") == 0)
+    if (strcmp(command, "serve") == 0 || strcmp(command, "shim") == 0 ||
+        strcmp(command, "keep") == 0 || strcmp(command, "relay") == 0)
         prctl(PR_SET_DUMPABLE, 0);
     if (strcmp(command, "serve") == 0)
         return serve(argc - 2, argv + 2);
     if (strcmp(command, "shim") == 0)
         return shim(argc - 2, argv + 2);
+    if (strcmp(command, "keep") == 0)
+        return keep(argc - 2, argv + 2);
+    if (strcmp(command, "relay") == 0)
+        return relay(argc - 2, argv + 2);
     if (strcmp(command, "task") == 0)
         return task(argc - 2, argv + 2);
     if (strcmp(command, "become") == 0)

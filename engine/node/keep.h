@@ -19,6 +19,7 @@
  *                   The address is that on the route to SLURM_LAUNCH_NODE_IPADDR
  *   place.K.closed  "job J" and "restarts R": the keeper ends, and no process that it or its
  *                   attempts started is left on its host
+ *   place.K.error   a line: why the keeper did not come up, or could not close
  *
  * The home is on the node's own disk: flowrun-UID/TAG-K below SLURM_TMPDIR, TMPDIR or /tmp, the
  * first that is set; 0700, of the own user, no symbolic link. Attempts get, besides what serve
@@ -36,7 +37,10 @@
 #ifndef FR_NODE_KEEP_H
 #define FR_NODE_KEEP_H
 
-#include "engine/node/serve.h"
+#include "engine/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 struct fr_keep_args {
     const char *folder;         /* of the allocation */
@@ -51,7 +55,8 @@ struct fr_keep_args {
 enum fr_rc fr_keep(const struct fr_keep_args *a, struct fr_err *err);
 
 /* Joins in and out with the keeper of that place until one of them ends. FR_NOTFOUND: no keeper
- * listens there. Ignores USR1, USR2 and CONT. */
+ * listens there, and none of its attempts has a process (`flownode relay` ends with status 3).
+ * FR_BUSY: no keeper listens there, and some may have. Ignores USR1, USR2 and CONT. */
 enum fr_rc fr_relay(const char *folder, int place, int in, int out, struct fr_err *err);
 
 /* Names of the variables of Slurm that attempts get; ended by NULL. */

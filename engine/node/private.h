@@ -164,6 +164,8 @@ struct srv {
 };
 
 /* serve.c */
+enum fr_rc srv_home(struct srv *s,
+                    struct fr_err *err); /* opens s->a->home, and reads its journal */
 void srv_send(struct srv *s, const struct fr_msg *m);
 void srv_send_error(struct srv *s, uint64_t ref, const struct fr_err *err);
 void srv_fail(struct srv *s, const struct fr_err *err); /* the connection ends */

@@ -329,19 +329,27 @@ static void turn(struct srv *s)
     on_time(s, fr_sys.mono_ms());
 }
 
-static enum fr_rc begin(struct srv *s, struct fr_err *err)
+enum fr_rc srv_home(struct srv *s, struct fr_err *err)
 {
     struct fr_rec rec = {.kind = FR_REC_HOME};
     enum fr_rc rc;
 
     if ((rc = fr_home_open(&s->home, s->a->home, err)) != FR_OK ||
-        (rc = fr_table_read(&s->table, s->home.journal, err)) != FR_OK)
+        (rc = fr_table_read(&s->table, s->home.journal, err)) != FR_OK ||
+        !fr_id_zero(s->table.home))
         return rc;
-    if (fr_id_zero(s->table.home) &&
-        ((rc = fr_id_new(&rec.attempt, err)) != FR_OK || (rc = srv_journal(s, &rec, err)) != FR_OK))
+    rc = fr_id_new(&rec.attempt, err);
+    return rc == FR_OK ? srv_journal(s, &rec, err) : rc;
+}
+
+static enum fr_rc begin(struct srv *s, struct fr_err *err)
+{
+    enum fr_rc rc = srv_home(s, err);
+
+    if (rc != FR_OK)
         return rc;
     srv_live_tidy(s);
-    if (!fr_environ_base(s->a->environ, &s->arena, &s->environ))
+    if (!fr_environ_base(s->a->environ, s->a->passed, &s->arena, &s->environ))
         return fr_fail(err, FR_NOMEM, "no memory for the environment");
     fr_sys.set_nonblock(s->a->in, true);
     fr_sys.set_nonblock(s->a->out, true);

@@ -8,6 +8,8 @@
 
 #include "engine/base/err.h"
 
+#include <stdbool.h>
+
 struct fr_serve_args {
     const char *home;           /* folder; made when it is not there */
     const char *self;           /* absolute path of this program, for FR_ARGV_FLOWNODE */
@@ -15,6 +17,9 @@ struct fr_serve_args {
     const char *const *environ; /* NULL-terminated */
     int in, out;                /* set non-blocking; not closed */
     size_t descriptors;         /* limit of open ones: further attempts wait; 0: no limit */
+    /* Names of further variables of environ that attempts get; ended by NULL. NULL: none. */
+    const char *const *passed;
+    const volatile bool *closing; /* once true, no attempt starts; NULL: never. Shared memory */
 };
 
 /* FR_OK when the input ended. FR_PROTO: the other side broke the protocol, or a newer connection

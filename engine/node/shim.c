@@ -1,6 +1,7 @@
 #include "engine/node/shim.h"
 
 #include "engine/supervise/environ.h"
+#include "engine/node/keep.h"
 #include "engine/node/private.h"
 #include "engine/supervise/supervise.h"
 
@@ -78,12 +79,14 @@ static enum fr_rc take_handover(int fd, struct fr_arena *arena, struct fr_msg *m
     return rc;
 }
 
-/* The paths of the container, and its environment, in place of the node's. The work folder has the
- * same path in both (tasks/container.c). False without memory. */
+/* The paths of the container, and its environment, in place of the node's, but for the variables of
+ * Slurm, which name what the job has. The work folder has the same path in both
+ * (tasks/container.c). False without memory. */
 static bool adapt(const struct flat *f, struct fr_arena *arena, struct fr_supervise *sup)
 {
     const char *p = f->environ;
     const char **v = fr_arena_array(arena, f->n_environ + 1, sizeof(char *));
+    const struct fr_strs node = sup->environ;
 
     if (v == NULL || !fr_environ_work(&sup->prepare.request.env, &sup->environ, arena))
         return false;
@@ -91,7 +94,8 @@ static bool adapt(const struct flat *f, struct fr_arena *arena, struct fr_superv
         v[i] = p;
     sup->home = fr_str_of(f->home);
     sup->self = fr_str_of(f->self);
-    return fr_environ_base(v, arena, &sup->environ);
+    return fr_environ_base(v, NULL, arena, &sup->environ) &&
+           fr_environ_pass(&sup->environ, &node, fr_keep_environ, arena);
 }
 
 static int body(void *arg)

@@ -128,6 +128,12 @@ static void answer(struct srv *s, struct fr_id id)
         l->due_ms = fr_sys.mono_ms();
 }
 
+/* The keeper gives up attempts that have not started yet (closing.c). */
+static bool is_closing(const struct srv *s)
+{
+    return s->a->closing != NULL && *s->a->closing;
+}
+
 static void take_prepare(struct srv *s, const struct fr_prepare *p)
 {
     struct fr_attempt *a = fr_table_find(&s->table, p->attempt), *rival;
@@ -149,6 +155,11 @@ static void take_prepare(struct srv *s, const struct fr_prepare *p)
     }
     if (a != NULL && (a->acked || status_of(s, a) != FR_AT_UNKNOWN)) {
         answer(s, p->attempt);
+        return;
+    }
+    if (is_closing(s)) {
+        fr_fail(&err, FR_STOPPED, "the job of Slurm ends: nothing starts in it any more");
+        srv_refuse(s, p->attempt, &err);
         return;
     }
     while ((rival = fr_table_rival(&s->table, p)) != NULL && status_of(s, rival) == FR_AT_UNKNOWN) {
@@ -206,7 +217,8 @@ static void take_go(struct srv *s, const struct fr_msg *m)
     }
     l->report = true;
     l->waits = false;
-    srv_live_put(s, l, m);
+    if (!is_closing(s))
+        srv_live_put(s, l, m);
 }
 
 static void take_attach(struct srv *s, const struct fr_attach *m)

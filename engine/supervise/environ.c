@@ -9,21 +9,44 @@ static size_t name_length(const char *kv)
     return eq != NULL ? (size_t)(eq - kv) : strlen(kv);
 }
 
-bool fr_environ_base(const char *const *environ, struct fr_arena *arena, struct fr_strs *out)
+static bool is_named(const char *const *names, const char *kv)
 {
-    static const char *const names[] = {"PATH",  "HOME", "USER",   "LOGNAME",
-                                        "SHELL", "LANG", "TMPDIR", "XDG_RUNTIME_DIR"};
-    enum { N = sizeof(names) / sizeof(names[0]) };
+    size_t n = name_length(kv);
 
-    *out = (struct fr_strs){fr_arena_array(arena, N, sizeof(struct fr_str)), 0};
-    if (out->v == NULL)
+    for (; names != NULL && *names != NULL; names++)
+        if (strlen(*names) == n && memcmp(kv, *names, n) == 0)
+            return true;
+    return false;
+}
+
+bool fr_environ_base(const char *const *environ, const char *const *passed, struct fr_arena *arena,
+                     struct fr_strs *out)
+{
+    static const char *const names[] = {
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TMPDIR", "XDG_RUNTIME_DIR", NULL};
+    size_t n = 0;
+
+    while (environ != NULL && environ[n] != NULL)
+        n++;
+    *out = (struct fr_strs){fr_arena_array(arena, n + 1, sizeof(struct fr_str)), 0};
+    for (size_t i = 0; out->v != NULL && i < n; i++)
+        if (is_named(names, environ[i]) || is_named(passed, environ[i]))
+            out->v[out->n++] = fr_str_of(environ[i]);
+    return out->v != NULL;
+}
+
+bool fr_environ_pass(struct fr_strs *to, const struct fr_strs *from, const char *const *passed,
+                     struct fr_arena *arena)
+{
+    struct fr_str *v = fr_arena_array(arena, to->n + from->n + 1, sizeof(struct fr_str));
+
+    if (v == NULL)
         return false;
-    for (size_t i = 0; environ != NULL && environ[i] != NULL; i++) {
-        size_t n = name_length(environ[i]);
-        for (size_t k = 0; k < N && out->n < N; k++)
-            if (strlen(names[k]) == n && memcmp(environ[i], names[k], n) == 0)
-                out->v[out->n++] = fr_str_of(environ[i]);
-    }
+    memcpy(v, to->v, to->n * sizeof(*v));
+    to->v = v;
+    for (size_t i = 0; i < from->n; i++)
+        if (is_named(passed, from->v[i].p))
+            to->v[to->n++] = from->v[i];
     return true;
 }
 

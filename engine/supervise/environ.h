@@ -5,9 +5,13 @@
 #include "engine/base/arena.h"
 #include "engine/wire/request.h"
 
-/* *out: the variables of environ ("K=V", NULL-terminated) that every command gets. False without
- * memory. */
-bool fr_environ_base(const char *const *environ, struct fr_arena *arena, struct fr_strs *out);
+/* *out: the variables of environ ("K=V", NULL-terminated) that every command gets, and those named
+ * in passed (NULL-terminated; NULL: none). False without memory. */
+bool fr_environ_base(const char *const *environ, const char *const *passed, struct fr_arena *arena,
+                     struct fr_strs *out);
+/* Adds to *to the variables of from that are named in passed. False without memory. */
+bool fr_environ_pass(struct fr_strs *to, const struct fr_strs *from, const char *const *passed,
+                     struct fr_arena *arena);
 
 /* NULL-terminated vector of the lists in order, the last of a name winning; NULL without memory. */
 const char **fr_environ_make(const struct fr_strs *const *lists, size_t n, struct fr_arena *arena);

@@ -77,7 +77,8 @@ FR_MESSAGE(18, ATTACH, attach, fr_attach)
     FR_FIELD(BOOL, metrics)   /* send the metrics, too … */
     FR_FIELD(U64, metrics_at) /* … from this byte on */
 FR_END
-/* Answer: ended, once every process is gone or the survivors are named. May be repeated. */
+/* Answer: ended, once every process is gone or the survivors are named. May be repeated. A keeper
+ * gives node_lost as the cause when its job ends: the end then has that cause. */
 FR_MESSAGE(19, STOP, stop, fr_stop)
     FR_FIELD(ID, attempt)
     FR_FIELD(I64, grace_ms)

@@ -9,42 +9,13 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 
+import slurm_lib
 import trainer_lib as t
 
 PROBE = ["probe", "--device", "cpu", "--bytes", "64KiB", "--iterations", "1"]
-SLURM = """ClusterName=e2e
-SlurmctldHost=%(host)s(127.0.0.1)
-SlurmctldPort=%(port)d
-AuthType=auth/munge
-AuthInfo=socket=%(p)s/munge.sock
-CredType=cred/munge
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation=%(p)s/state
-SlurmdSpoolDir=%(p)s/spool-%%n
-SlurmctldPidFile=%(p)s/slurmctld.pid
-SlurmdPidFile=%(p)s/slurmd.%%n.pid
-SlurmctldLogFile=%(p)s/slurmctld.log
-SlurmdLogFile=%(p)s/slurmd.%%n.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SwitchType=switch/none
-MpiDefault=none
-ReturnToService=2
-SchedulerParameters=sched_interval=1,batch_sched_delay=0
-MailProg=/bin/true
-SlurmdParameters=config_overrides
-NodeName=node[1-2] NodeHostname=%(host)s NodeAddr=127.0.0.1 Port=%(first)d-%(last)d CPUs=4 State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
-"""
 
 
 def skip(why):
@@ -126,63 +97,25 @@ def mpich():
     t.same("three ranks are one world", worlds(text), [3])
 
 
-class Slurm:
-    def __init__(self):
-        host = socket.gethostname()
-        self.folder = os.path.join(t.folder, "slurm")
-        os.makedirs(self.folder + "/state")
-        for node in ("node1", "node2"):
-            os.mkdir("%s/spool-%s" % (self.folder, node))
-        port = t.free_port()
-        with open(self.folder + "/slurm.conf", "w") as f:
-            f.write(SLURM % {"host": host, "port": port, "p": self.folder, "first": port + 1, "last": port + 2})
-        with open(self.folder + "/key", "wb", opener=lambda p, f: os.open(p, f, 0o600)) as f:
-            f.write(os.urandom(1024))
-        os.environ["SLURM_CONF"] = self.folder + "/slurm.conf"
-        p = self.folder
-        self.daemons = []
-        self.start(["munged", "-F", "--force", "--key-file=%s/key" % p, "--socket=%s/munge.sock" % p,
-                    "--pid-file=%s/munged.pid" % p, "--seed-file=%s/seed" % p, "--log-file=%s/munged.log" % p])
-        t.until("munge listens", lambda: os.path.exists(p + "/munge.sock"))
-        self.start(["slurmctld", "-D", "-c", "-f", p + "/slurm.conf"])
-        t.until("the controller answers", lambda: run(["scontrol", "ping"])[0] == 0)  # slurmd asks seldom
-        for node in ("node1", "node2"):
-            self.start(["slurmd", "-D", "-N", node, "-f", p + "/slurm.conf"])
-        self.ready = t.until("two nodes are idle", lambda: run(["sinfo", "-h", "-o", "%t %D"])[1].strip() == "idle 2")
-        if not self.ready:
-            print(run(["sinfo", "-R"])[1] + "".join(run(["tail", "-n", "20", p + "/" + name])[1]
-                                                    for name in sorted(os.listdir(p)) if name.endswith(".log")))
-
-    def start(self, words):
-        with open("%s/out-%d" % (self.folder, len(self.daemons)), "wb") as f:
-            self.daemons.append(subprocess.Popen(words, stdout=f, stderr=f, stdin=subprocess.DEVNULL))
-
-    def stop(self):
-        for p in reversed(self.daemons):
-            p.send_signal(signal.SIGTERM)
-        for p in reversed(self.daemons):
-            try:
-                p.wait(20)
-            except subprocess.TimeoutExpired:
-                p.kill()
-
-    def script(self, what, flags, text, want=0):
-        """What a job's script printed."""
-        with open("job.sh", "w") as f:
-            f.write("#!/bin/sh\nexport MASTER_ADDR=127.0.0.1\n" + text + "\n")
-        code, said = run(["sbatch", "--wait", "-o", t.folder + "/job.out"] + flags + ["job.sh"])
-        with open("job.out") as f:
-            out = f.read()
-        t.check("%s: exit status" % what, code == want, "%d\n%s%s" % (code, said, out[-2000:]))
-        return out
+def script(s, what, flags, text, want=0):
+    """What a job's script printed."""
+    with open("job.sh", "w") as f:
+        f.write("#!/bin/sh\nexport MASTER_ADDR=127.0.0.1\n" + text + "\n")
+    code, said = run(["sbatch", "--wait", "-o", t.folder + "/job.out"] + flags + ["job.sh"])
+    with open("job.out") as f:
+        out = f.read()
+    t.check("%s: exit status" % what, code == want, "%d\n%s%s" % (code, said, out[-2000:]))
+    return out
 
 
 def slurm():
-    if os.getuid() != 0 or not all(map(shutil.which, ("munged", "slurmctld", "slurmd", "srun"))):
-        skip("no Slurm, or not root")
-    s = Slurm()
+    if slurm_lib.why_not():
+        skip(slurm_lib.why_not())
+    os.mkdir("slurm")
+    s = slurm_lib.Slurm(os.path.join(t.folder, "slurm"), nodes=2)
+    os.environ.update(s.env)
     try:
-        if s.ready:
+        if t.check("two nodes are idle", s.start(), s.report()):
             slurm_jobs(s)
     finally:
         s.stop()
@@ -199,7 +132,7 @@ def slurm_jobs(s):
             ("two steps at once", ["-n4"], "srun -n2 --exact %s & srun -n2 --exact %s; wait" % (probe, probe), [2, 2]),
             ("a launcher in a script", ["-n2"], "%s launch --nproc_per_node 2 --standalone %s"
              % (t.flowtrain, " ".join(PROBE)), [2])):
-        out = s.script(what, flags, text)
+        out = script(s, what, flags, text)
         t.same(what + ": worlds", worlds(out), ranks)
         if what == "a script of four tasks":
             t.has(what + ": a word about it", out, "Slurm gave this job 4 tasks, and this is its script or shell")
@@ -209,7 +142,7 @@ def slurm_jobs(s):
         t.same(what + ": worlds", worlds(text), [1])
     mpirun = shutil.which("mpiexec.mpich")
     if mpirun is not None:
-        out = s.script("MPICH in a script", ["-N1", "-n4"], "export MASTER_PORT=%d\n%s -n 4 %s" % (t.free_port(), mpirun, probe))
+        out = script(s, "MPICH in a script", ["-N1", "-n4"], "export MASTER_PORT=%d\n%s -n 4 %s" % (t.free_port(), mpirun, probe))
         t.same("MPICH in a script: worlds", worlds(out), [4])
 
 

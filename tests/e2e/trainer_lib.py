@@ -32,16 +32,23 @@ def late(sig, frame):
     sys.exit(1)
 
 
-def begin():
-    """argv[1]: the build folder. Makes the example in ./ex."""
-    global folder, flowtrain
+def begin_plain():
+    """A folder for this test, and the clock of its checks."""
+    global folder
     signal.signal(signal.SIGALRM, late)
     step()
-    flowtrain = os.path.abspath(os.path.join(sys.argv[1], "trainer/cli/flowtrain"))
     folder = tempfile.mkdtemp(prefix="ft-e2e.")
     atexit.register(clean)
-    os.environ.update(TZ="UTC", OMP_NUM_THREADS="1", FT_E2E=folder)
+    os.environ.update(TZ="UTC", FT_E2E=folder)
     os.chdir(folder)
+
+
+def begin():
+    """argv[1]: the build folder. Makes the example in ./ex."""
+    global flowtrain
+    flowtrain = os.path.abspath(os.path.join(sys.argv[1], "trainer/cli/flowtrain"))
+    os.environ.update(OMP_NUM_THREADS="1")
+    begin_plain()
     subprocess.run([flowtrain, "init", "--example", "ex"], check=True, stdout=subprocess.DEVNULL)
 
 

@@ -252,7 +252,12 @@ static void check_said(void)
 void fuzz_serve(struct fr_str in)
 {
     static const char *const env[] = {"PATH=/bin", "HOME=/home/u", NULL};
-    struct fr_serve_args a = {m.home, "/bin/flownode", "b1", env, IN, OUT, 0};
+    struct fr_serve_args a = {.home = m.home,
+                              .self = "/bin/flownode",
+                              .build = "b1",
+                              .environ = env,
+                              .in = IN,
+                              .out = OUT};
     struct fr_err err = {0};
 
     enter();

@@ -59,7 +59,12 @@ void world_tell(struct world *w, const char *fmt, ...)
 static int serve(void *arg)
 {
     static const char *const environment[] = {"PATH=/bin", NULL};
-    struct fr_serve_args a = {"/node", "/flownode", "sim", environment, 0, 1, 0};
+    struct fr_serve_args a = {.home = "/node",
+                              .self = "/flownode",
+                              .build = "sim",
+                              .environ = environment,
+                              .in = 0,
+                              .out = 1};
     struct sim_machine *m = sim->cur->m;
     struct fr_err err;
 

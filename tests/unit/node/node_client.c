@@ -76,37 +76,52 @@ struct fr_msg client_expect(struct client *c, enum fr_msg_type type, struct fr_i
     }
 }
 
-struct client client_begin(const struct client_args *args)
+/* Says hello over the pipes of a process that becomes a serve, and awaits the answer. */
+static void say_hello(struct client *c, const struct client_args *args)
 {
-    struct client c = {.in = {.magic = true}};
     struct fr_msg m = {.type = FR_MSG_HELLO};
-    int to[2] = {-1, -1}, from[2] = {-1, -1};
 
-    CHECK(fr_sys.pipe(to) == 0 && fr_sys.pipe(from) == 0);
-    c.pid = fork();
-    if (c.pid == 0) {
-        struct fr_serve_args a = {
-            args->home, args->self, "test",           (const char *const *)environ,
-            to[0],      from[1],    args->descriptors};
-        close(to[1]);
-        close(from[0]);
-        _exit(fr_serve(&a, NULL) == FR_OK ? 0 : 1);
-    }
-    close(to[0]);
-    close(from[1]);
-    c.to = to[1];
-    c.from = from[0];
     m.hello = (struct fr_hello){.proto_min = FR_PROTO_MIN,
                                 .proto_max = FR_PROTO_MAX,
                                 .home = args->store,
                                 .epoch = args->epoch,
                                 .keep_days = args->keep_days,
                                 .channel = args->channel};
-    client_send(&c, &m);
+    client_send(c, &m);
     m = (struct fr_msg){.type = FR_MSG_CREDIT, .credit = {FR_CREDIT_MAX}};
     if (!args->no_credit)
-        client_send(&c, &m);
-    c.node = client_expect(&c, FR_MSG_HELLO, any).hello;
+        client_send(c, &m);
+    c->node = client_expect(c, FR_MSG_HELLO, any).hello;
+}
+
+struct client client_begin(const struct client_args *args)
+{
+    struct client c = {.in = {.magic = true}};
+    int to[2] = {-1, -1}, from[2] = {-1, -1};
+
+    CHECK(fr_sys.pipe(to) == 0 && fr_sys.pipe(from) == 0);
+    c.pid = fork();
+    if (c.pid == 0) {
+        struct fr_serve_args a = {.home = args->home,
+                                  .self = args->self,
+                                  .build = "test",
+                                  .environ = (const char *const *)environ,
+                                  .in = to[0],
+                                  .out = from[1],
+                                  .descriptors = args->descriptors};
+        close(to[1]);
+        close(from[0]);
+        if (args->argv == NULL)
+            _exit(fr_serve(&a, NULL) == FR_OK ? 0 : 1);
+        if (dup2(to[0], 0) == 0 && dup2(from[1], 1) == 1)
+            execvp(args->argv[0], args->argv);
+        _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    c.to = to[1];
+    c.from = from[0];
+    say_hello(&c, args);
     return c;
 }
 

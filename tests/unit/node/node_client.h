@@ -47,6 +47,7 @@ struct client_args {
     struct fr_id store, channel;
     size_t descriptors; /* that it may have open; 0: any number */
     bool no_credit;     /* none is granted at first */
+    char *const *argv;  /* a command that carries the bytes to a serve; NULL: serve is a child */
 };
 
 /* Starts serve and says hello. A home refuses an epoch below that of an earlier connection. */

@@ -1,0 +1,46 @@
+/* A place of an allocation as its keeper has it: from Slurm's variables, and the files in the
+ * allocation's folder (keep.h). */
+#ifndef FR_NODE_KEEP_PLACE_H
+#define FR_NODE_KEEP_PLACE_H
+
+#include "engine/node/keep.h"
+#include "engine/supervise/home.h"
+
+struct keep_place {
+    const char *folder; /* borrowed */
+    int64_t job, restarts;
+    int place;        /* 1, 2, … */
+    char host[256];   /* the node's name in Slurm */
+    char address[64]; /* on the route to the node that launched the step */
+    char home[FR_HOME_MAX];
+    char base[FR_HOME_MAX]; /* the folder that has flowrun-UID */
+};
+
+/* FR_DENIED unless folder is there, absolute, of the own user, and writable for nobody else. */
+enum fr_rc keep_folder_check(const char *folder, struct fr_err *err);
+
+/* Reads Slurm's variables. */
+enum fr_rc keep_place_init(struct keep_place *p, const struct fr_keep_args *a, struct fr_err *err);
+
+/* Makes the claim, if this is place 1. *found: there is a claim; *twin: it is of another job. */
+enum fr_rc keep_claim(const struct keep_place *p, bool *found, bool *twin, struct fr_err *err);
+
+/* Makes the folders of the home. */
+enum fr_rc keep_home_make(const struct keep_place *p, struct fr_err *err);
+
+/* place.K, place.K.closed; place.K.error with the error's text, as far as it can be written. */
+enum fr_rc keep_write_up(const struct keep_place *p, struct fr_err *err);
+enum fr_rc keep_write_closed(const struct keep_place *p, struct fr_err *err);
+void keep_write_error(const struct keep_place *p, const struct fr_err *why);
+
+/* Reads place.K of a keeper: host and home. FR_NOTFOUND: there is none; the text has place.K.error.
+ */
+enum fr_rc keep_read_place(const char *folder, int place, struct keep_place *p, struct fr_err *err);
+
+/* The path of the keeper's socket. */
+void keep_socket(const char *home, char out[FR_NODE_PATH]);
+
+/* The name of this node: that of Slurm, else the machine's. slurm: SLURMD_NODENAME, "" or NULL. */
+bool keep_host(const char *slurm, char out[256]);
+
+#endif

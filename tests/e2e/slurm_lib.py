@@ -1,0 +1,165 @@
+"""A real Slurm on this machine, for tests: its own munge, one controller, and nodes that are slurmd
+processes of this host. Needs root and the programs (`why_not`). Several may run at once.
+
+    s = slurm_lib.Slurm(FOLDER, nodes=3, KillWait=5)    # FOLDER is there, and the caller's to remove
+    if s.start():                                       # else s.report() says why
+        code, text = s.run(["sbatch", …])
+    s.stop()
+
+Settings are lines of slurm.conf; None leaves one out. Commands get SLURM_CONF by s.env. Nothing
+here sleeps to synchronise: until() polls for a state with a bound.
+"""
+import atexit
+import fcntl
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun")
+claims = []  # files that are locked: ports of this process
+
+
+def why_not():
+    """Why there can be no Slurm here; None: there can."""
+    missing = [name for name in PROGRAMS if shutil.which(name) is None]
+    if missing:
+        return "no " + ", ".join(missing)
+    return None if os.getuid() == 0 else "not root"
+
+
+def until(state, seconds=120):
+    """The first true value of state(), None if none came in time."""
+    end = time.monotonic() + seconds
+    while not (value := state()):
+        if time.monotonic() > end:
+            return None
+        time.sleep(0.02)
+    return value
+
+
+def free_ports():
+    """The first of 32 ports that other tests leave alone until this process ends (trainer_lib.py)."""
+    draw = random.Random(os.getpid() * 999983 + len(claims))
+    for _ in range(200):
+        port = draw.randrange(20000, 32000, 32)
+        claim = open("%s/flowtrain-test-%d-port-%d" % (tempfile.gettempdir(), os.getuid(), port), "w")
+        with socket.socket(socket.AF_INET6) as s:
+            try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                s.bind(("::", port))
+                claims.append(claim)
+                return port
+            except OSError:
+                claim.close()
+    raise SystemExit("no free port")
+
+
+class Slurm:
+    def __init__(self, folder, nodes=2, **settings):
+        self.folder, self.count = folder, nodes
+        self.names = ["node%d" % (i + 1) for i in range(nodes)]
+        self.daemons, self.slurmd, self.controller = [], {}, None
+        self.env = {"SLURM_CONF": folder + "/slurm.conf"}
+        host, port, p = socket.gethostname(), free_ports(), folder
+        conf = dict(
+            ClusterName="e2e", SlurmctldHost="%s(127.0.0.1)" % host, SlurmctldPort=port, AuthType="auth/munge",
+            AuthInfo="socket=%s/munge.sock" % p, CredType="cred/munge", SlurmUser="root", SlurmdUser="root",
+            StateSaveLocation=p + "/state", SlurmdSpoolDir=p + "/spool-%n", SlurmctldPidFile=p + "/slurmctld.pid",
+            SlurmdPidFile=p + "/slurmd.%n.pid", SlurmctldLogFile=p + "/slurmctld.log",
+            SlurmdLogFile=p + "/slurmd.%n.log", ProctrackType="proctrack/linuxproc", TaskPlugin="task/none",
+            JobAcctGatherType="jobacct_gather/none", AccountingStorageType="accounting_storage/none",
+            SelectType="select/cons_tres", SelectTypeParameters="CR_CPU", SwitchType="switch/none",
+            MpiDefault="none", ReturnToService=2, SchedulerParameters="sched_interval=1,batch_sched_delay=0",
+            MailProg="/bin/true", SlurmdParameters="config_overrides")
+        conf.update(settings)
+        lines = ["%s=%s" % (name, value) for name, value in conf.items() if value is not None]
+        lines.append("NodeName=node[1-%d] NodeHostname=%s NodeAddr=127.0.0.1 Port=%d-%d CPUs=4 State=UNKNOWN"
+                     % (nodes, host, port + 1, port + nodes))
+        lines.append("PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO")
+        with open(p + "/slurm.conf", "w") as f:
+            f.write("\n".join(lines) + "\n")
+        with open(p + "/key", "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
+            f.write(os.urandom(1024))
+        for name in ["state"] + ["spool-" + name for name in self.names]:
+            os.makedirs(p + "/" + name, exist_ok=True)
+
+    def start(self):
+        """True: all nodes are idle."""
+        p = self.folder
+        atexit.register(self.stop)
+        self.daemon(["munged", "-F", "--force", "--key-file=%s/key" % p, "--socket=%s/munge.sock" % p,
+                     "--pid-file=%s/munged.pid" % p, "--seed-file=%s/seed" % p, "--log-file=%s/munged.log" % p])
+        if not until(lambda: os.path.exists(p + "/munge.sock")):
+            return False
+        self.start_controller()
+        if not until(lambda: self.run(["scontrol", "ping"])[0] == 0):  # slurmd asks seldom
+            return False
+        for name in self.names:
+            self.start_node(name)
+        return self.wait_idle()
+
+    def start_controller(self, *options):
+        self.controller = self.daemon(["slurmctld", "-D", *(options or ("-c",)), "-f", self.env["SLURM_CONF"]])
+
+    def start_node(self, name):
+        self.slurmd[name] = self.daemon(["slurmd", "-D", "-N", name, "-f", self.env["SLURM_CONF"]])
+
+    def daemon(self, words):
+        with open("%s/out-%d" % (self.folder, len(self.daemons)), "wb") as f:
+            self.daemons.append(subprocess.Popen(words, stdout=f, stderr=f, stdin=subprocess.DEVNULL))
+        return self.daemons[-1]
+
+    def run(self, words, **env):
+        """A command's exit status and all it printed."""
+        p = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                           env={**os.environ, **self.env, **env}, timeout=600, text=True, errors="replace")
+        return p.returncode, p.stdout
+
+    def submit(self, *words):
+        """The id of a job: sbatch's arguments."""
+        code, text = self.run(["sbatch", "--parsable", *words])
+        return int(text.split(";")[0]) if code == 0 and text.strip().isdigit() else None
+
+    def state(self, job):
+        """Slurm's word for the state of a job; "": it is not known."""
+        return self.run(["squeue", "-h", "-t", "all", "-j", str(job), "-o", "%T"])[1].strip().split("\n")[0]
+
+    def hosts(self, job):
+        """Names of the nodes of a job, in the order of its places."""
+        names = self.run(["squeue", "-h", "-t", "all", "-j", str(job), "-o", "%N"])[1].strip()
+        return self.run(["scontrol", "show", "hostnames", names])[1].split()
+
+    def wait_idle(self, seconds=120):
+        want = "idle %d" % self.count
+        return until(lambda: self.run(["sinfo", "-h", "-o", "%t %D"])[1].strip() == want, seconds) is not None
+
+    def drained(self):
+        """What `sinfo -R` says: nodes that were taken out of use, "": none."""
+        return self.run(["sinfo", "-h", "-R"])[1].strip()
+
+    def report(self):
+        """What the daemons say, for a test that failed."""
+        names = sorted(name for name in os.listdir(self.folder) if name.endswith(".log"))
+        return self.drained() + "".join(self.run(["tail", "-n", "20", self.folder + "/" + name])[1] for name in names)
+
+    def stop(self):
+        """Ends the jobs and the daemons. May be called again."""
+        if self.daemons and self.controller and self.controller.poll() is None:
+            for job in self.run(["squeue", "-h", "-o", "%A"])[1].split():
+                self.run(["scancel", job])
+            until(lambda: not self.run(["squeue", "-h", "-o", "%A"])[1].strip(), 30)
+        for p in reversed(self.daemons):
+            if p.poll() is None:
+                p.send_signal(signal.SIGTERM)
+        for p in reversed(self.daemons):
+            try:
+                p.wait(20)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                p.wait()
+        self.daemons = []
