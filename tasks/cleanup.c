@@ -90,7 +90,7 @@ static enum fr_rc one_container(struct fr_job *job, const char *runtime, const c
                                 bool restart, struct fr_err *err)
 {
     struct fr_box box;
-    bool local = strcmp(fr_env("FLOWRUN_EXECUTOR", ""), "local") == 0, of_run;
+    bool of_run;
     enum fr_rc rc = fr_box_look(runtime, name, &box, err);
 
     if (rc != FR_OK)
@@ -101,9 +101,11 @@ static enum fr_rc one_container(struct fr_job *job, const char *runtime, const c
                        name);
     if (box.state == FR_BOX_ABSENT)
         return FR_OK;
-    if (local && !box.ours) {
+    if (fr_machine_shared() && !box.ours) {
         fr_note(job, "spared",
-                "spare container %s: on a local node only this node's own are touched", name);
+                "spare container %s: other nodes or jobs share the machine, only this node's own "
+                "are touched",
+                name);
         return FR_OK;
     }
     if (!restart && box.state == FR_BOX_RUNNING && !of_run) {
@@ -136,7 +138,7 @@ static enum fr_rc tend_containers(struct fr_job *job, struct cleanup *c, struct 
     return rc;
 }
 
-static enum fr_rc reset_gpus(struct fr_job *job, struct cleanup *c, bool local, struct fr_err *err)
+static enum fr_rc reset_gpus(struct fr_job *job, struct cleanup *c, bool shared, struct fr_err *err)
 {
     struct fr_gpus gpus;
     bool always = strcmp(c->gpu_reset, "always") == 0;
@@ -154,9 +156,9 @@ static enum fr_rc reset_gpus(struct fr_job *job, struct cleanup *c, bool local, 
         struct fr_command cmd = {.argv = argv, .timeout_ms = 120000};
         struct fr_err why;
 
-        if (g->used || local) {
+        if (g->used || shared) {
             fr_note(job, "spared", "spare GPU %d (%s): %s", g->index, g->bus,
-                    g->used ? "a process uses it" : "the machine is shared by local nodes");
+                    g->used ? "a process uses it" : "other nodes or jobs share the machine");
             if (always && g->used)
                 rc = fr_fail(err, FR_BUSY, "GPU %d (%s) is in use, so it cannot be reset", g->index,
                              g->bus);
@@ -195,7 +197,7 @@ static enum fr_rc cleanup(struct fr_job *job, struct fr_err *err)
     if (rc == FR_OK)
         rc = tend_containers(job, &c, err);
     if (rc == FR_OK)
-        rc = reset_gpus(job, &c, stale.local, err);
+        rc = reset_gpus(job, &c, stale.shared, err);
     fr_sweep_finish(&sweep);
     fr_stale_close(&stale);
     return rc;

@@ -23,6 +23,11 @@ const char *fr_env(const char *name, const char *otherwise)
     return text != NULL && text[0] != '\0' ? text : otherwise;
 }
 
+bool fr_machine_shared(void)
+{
+    return fr_word_in("local slurm", fr_env("FLOWRUN_EXECUTOR", "ssh"));
+}
+
 int64_t fr_env_int(const char *name, int64_t otherwise)
 {
     int64_t value;

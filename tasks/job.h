@@ -66,6 +66,8 @@ enum fr_rc fr_output(struct fr_job *job, struct fr_err *err, const char *key, co
 /* An environment variable, otherwise when it is not set or empty. */
 const char *fr_env(const char *name, const char *otherwise);
 int64_t fr_env_int(const char *name, int64_t otherwise);
+/* Whether other nodes (of a local one) or other jobs (of Slurm) may be on this machine. */
+bool fr_machine_shared(void);
 
 /* The name of the gang's member with that rank, in the job's arena. */
 const char *fr_peer_name(struct fr_job *job, int64_t rank);

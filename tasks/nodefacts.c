@@ -177,8 +177,8 @@ static void look_at_linger(struct fr_job *job, json_t *facts)
     struct fr_command c = {.argv = argv, .timeout_ms = 10000};
 
     if (linger == NULL || getuid() == 0 || file == NULL ||
-        strcmp(fr_env("FLOWRUN_EXECUTOR", ""), "local") == 0 ||
-        access("/run/systemd/system", F_OK) != 0 || access(file, F_OK) == 0)
+        fr_machine_shared() /* no login of its own */ || access("/run/systemd/system", F_OK) != 0 ||
+        access(file, F_OK) == 0)
         return;
     if (fr_command_must(&c, NULL) == FR_OK && c.out.p != NULL && strstr(c.out.p, "true") != NULL)
         fr_facts_add(facts, linger,

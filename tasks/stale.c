@@ -22,7 +22,7 @@ enum fr_rc fr_stale_open(struct fr_job *job, uid_t owner, struct fr_stale *s, st
     int fd = -1;
 
     *s = (struct fr_stale){.job = job, .owner = owner, .home = fr_env("FLOWRUN_NODE_HOME", "")};
-    s->local = strcmp(fr_env("FLOWRUN_EXECUTOR", ""), "local") == 0;
+    s->shared = fr_machine_shared();
     if (s->home[0] != '\0') {
         const char *path = fr_arena_fmt(&job->arena, "%s/journal", s->home);
         if (path == NULL)
@@ -131,8 +131,9 @@ static const char *spared(struct fr_stale *s, const struct fr_procinfo *p)
         return fr_arena_fmt(&s->job->arena, "it belongs to the live attempt %s", live);
     if (p->uid != s->owner)
         return fr_arena_fmt(&s->job->arena, "its owner is %s", fr_owner_name(s->job, p->uid));
-    if (s->local && !known_attempt(s, p->marker))
-        return "on a local node only processes of this node's own attempts are ended";
+    if (s->shared && !known_attempt(s, p->marker))
+        return "other nodes or jobs share the machine: only processes of this node's own attempts "
+               "are ended";
     return NULL;
 }
 
@@ -238,13 +239,13 @@ enum fr_rc fr_stale_port(struct fr_stale *s, int64_t port, struct fr_err *err)
         holders++;
         if (!mark_for_end(
                 s, p, fr_arena_fmt(&s->job->arena, "it listens on port %lld", (long long)port)) &&
-            !s->local && rc == FR_OK)
+            !s->shared && rc == FR_OK)
             rc = fr_fail(err, FR_BUSY,
                          "port %lld is held by process %d (%s) of %s, which is spared: %s",
                          (long long)port, (int)p->proc.pid, p->comm, fr_owner_name(s->job, p->uid),
                          spared(s, p));
     }
-    if (n > 0 && holders == 0 && !s->local)
+    if (n > 0 && holders == 0 && !s->shared)
         rc = fr_fail(err, FR_BUSY,
                      "port %lld is held by a process that this user cannot see; root "
                      "finds it by: ss -ltnp sport = :%lld",

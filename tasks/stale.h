@@ -4,8 +4,8 @@
  *   - processes of another owner;
  *   - processes of a live attempt: they or an ancestor have FLOWRUN_ATTEMPT in the environment, and
  *     the supervisor of that attempt lives;
- *   - on a local node, where several nodes share one machine, processes without the id of an
- * attempt of this node's own journal.
+ *   - on a machine that several nodes (local ones) or jobs (of Slurm) share, processes without the
+ *     id of an attempt of this node's own journal.
  */
 #ifndef TASKS_STALE_H
 #define TASKS_STALE_H
@@ -19,7 +19,7 @@ struct fr_stale {
     struct fr_job *job;
     const char *home;      /* the node's, "" when unknown */
     struct fr_table table; /* what its journal says; owns */
-    bool local;            /* this is a local node */
+    bool shared;           /* fr_machine_shared() */
     uid_t owner;
     struct fr_procinfo *procs; /* owns */
     size_t n;
@@ -34,7 +34,7 @@ void fr_stale_close(struct fr_stale *s);
 void fr_stale_named(struct fr_stale *s, const char *name);
 
 /* Marks the processes that listen on port. FR_BUSY: one of them may not be ended (not reported on a
- * local node). */
+ * shared machine). */
 enum fr_rc fr_stale_port(struct fr_stale *s, int64_t port, struct fr_err *err);
 
 /* SIGTERM, grace_ms later SIGKILL, until each is gone; FR_BUSY names those that are not. */

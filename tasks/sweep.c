@@ -153,8 +153,10 @@ static enum fr_rc take(struct fr_sweep *s, int dir, const char *path, struct fr_
         why = "its name is that of a live attempt";
     else if (in_use(s, path))
         why = "a process has it open";
-    else if (s->stale->local && whose != FR_NAME_ENDED)
-        why = "on a local node only files named by this node's own attempts are removed";
+    else if (s->stale->shared && whose != FR_NAME_ENDED)
+        why = "other nodes or jobs share the machine: only files named by this node's own attempts "
+              "are "
+              "removed";
     if (why != NULL) {
         fr_note(s->job, "spared", "spare %s: %s", path, why);
         s->spared++;

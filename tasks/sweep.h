@@ -10,7 +10,7 @@
 
 struct fr_sweep {
     struct fr_job *job;
-    const struct fr_stale *stale; /* for local nodes: only names that carry an ended attempt's id */
+    const struct fr_stale *stale; /* shared machine: only names with an ended attempt's id */
     uid_t owner;
     struct fr_buf used; /* owns: paths that processes have open, a line each */
     bool looked;        /* used is filled in */

@@ -21,6 +21,22 @@ static enum fr_rc load(struct cli_call *c, struct fr_spec **spec, struct fr_plan
     return rc;
 }
 
+/* The allocations that a run of it may ask for. */
+static void print_allocations(const struct fr_slurm_spec *slurm)
+{
+    for (size_t i = 0; slurm != NULL && i < slurm->n_allocations; i++) {
+        const struct fr_allocation_spec *a = &slurm->allocations[i];
+        char time[24];
+
+        fr_show_duration(a->time_ms, time);
+        fr_print("allocation %s: %d node%s for %s, %s1", a->name, a->nodes, a->nodes > 1 ? "s" : "",
+                 time, a->name);
+        if (a->nodes > 1)
+            fr_print(" to %s%d", a->name, a->nodes);
+        fr_print("\n");
+    }
+}
+
 enum fr_rc cli_validate(struct cli_call *c, struct fr_err *err)
 {
     struct fr_run_shell shell = cli_shell("/");
@@ -36,6 +52,7 @@ enum fr_rc cli_validate(struct cli_call *c, struct fr_err *err)
         for (size_t i = 0; i < spec->n_notes; i++)
             fr_print("%s\n", spec->notes[i]);
         fr_print("%s: %zu tasks on %zu nodes, nothing wrong\n", file, spec->n_tasks, spec->n_nodes);
+        print_allocations(spec->slurm);
         rc = cli_print_schedules(spec, &c->spec.zones, err);
     }
     fr_spec_destroy(spec);

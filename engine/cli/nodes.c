@@ -11,6 +11,7 @@ enum { CHECK_MS = 60000 };
 
 struct answer {
     bool done, up;
+    bool place; /* of an allocation: not asked */
     char text[FR_ERR_MAX];
     const char *config; /* the effective ssh directives, one a line; NULL: unknown */
 };
@@ -119,7 +120,8 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
     if (rc == FR_OK)
         rc = fr_nodes_join(links, &args, &c->exec, err);
     for (size_t i = 0; rc == FR_OK && i < spec->n_nodes; i++)
-        rc = c->exec.ops->connect(c->exec.self, i, err);
+        if (!c->answers[i].place)
+            rc = c->exec.ops->connect(c->exec.self, i, err);
     while (rc == FR_OK && c->left > 0 && fr_sys.mono_ms() < until)
         rc = fr_loop_turn(&d->loop, true, err);
     fr_exec_destroy(&c->exec);
@@ -131,11 +133,13 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
 
 static void print_node(const struct fr_node *n, const struct answer *a)
 {
-    fr_print("%-12s %-6s %-24s gpus %-3d slots %-3d", n->name,
-             n->executor == FR_EXECUTOR_LOCAL ? "local" : "ssh", n->address, n->gpus, n->slots);
+    fr_print("%-12s %-6s %-24s gpus %-3d slots %-3d", n->name, fr_executor_name(n),
+             n->address != NULL ? n->address : "-", n->gpus, n->slots);
     for (size_t i = 0; i < n->n_labels; i++)
         fr_print("%s%s", i > 0 ? "," : " labels ", n->labels[i]);
-    if (a != NULL)
+    if (a != NULL && a->place)
+        fr_print("  not asked: its host comes with an allocation");
+    else if (a != NULL)
         fr_print("  %s%s%s", a->done && a->up ? "ok" : "cannot be used", a->text[0] ? ": " : "",
                  a->done ? a->text : ": no answer");
     fr_print("\n");
@@ -203,6 +207,11 @@ static enum fr_rc check_all(struct check *c, const struct fr_spec *spec, struct 
     if (c->answers == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the nodes");
     c->left = spec->n_nodes;
+    for (size_t i = 0; i < spec->n_nodes; i++)
+        if (spec->nodes[i].executor == FR_EXECUTOR_SLURM) {
+            c->answers[i].place = true;
+            finish_one(c, i, true, "", 0);
+        }
     rc = cli_drive_init(d, &(struct cli_show_opts){.quiet = true}, err);
     return rc == FR_OK ? ask_all(c, spec, d, err) : rc;
 }

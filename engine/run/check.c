@@ -3,6 +3,7 @@
 #include "engine/base/proc.h"
 #include "engine/run/inside.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum {
@@ -75,7 +76,8 @@ __attribute__((format(printf, 3, 4))) static void wrong(struct check *c, struct 
 
 /* What lies at a path of this machine. */
 struct found {
-    int failed;       /* errno: nothing is here; 0: something is */
+    int failed; /* errno: nothing is here; 0: something is */
+    bool folder;
     const char *kind; /* "a FIFO": it can neither be read nor shipped; NULL: a file or folder */
 };
 
@@ -86,6 +88,7 @@ static bool look(struct check *c, struct fr_pos pos, const char *path, struct fo
     struct stat st = {0};
     enum fr_rc rc = fr_file_look_soon(path, &st, &out->failed, &err);
 
+    out->folder = out->failed == 0 && S_ISDIR(st.st_mode);
     out->kind = out->failed == 0 && !S_ISDIR(st.st_mode) ? fr_file_kind(st.st_mode) : NULL;
     if (rc == FR_TIMEOUT)
         wrong(c, pos, "%s", err.msg);
@@ -225,6 +228,33 @@ static void check_node(struct check *c, const struct fr_node *node)
     }
 }
 
+/* Folders that Slurm's commands and the nodes of its allocations are given. work is made where its
+ * parent is there; where that is not, a file system is not mounted, or the path is wrong. */
+static void check_slurm(struct check *c, const struct fr_slurm_spec *s)
+{
+    const char *last = strrchr(s->work, '/');
+    const char *parent = fr_arena_text(&c->issues->arena, s->work, (size_t)(last - s->work));
+    struct found f;
+
+    if (parent == NULL) {
+        c->rc = fr_fail(c->err, FR_NOMEM, "no memory for a path");
+        return;
+    }
+    if (!look(c, s->pos, s->work, &f))
+        return;
+    if (f.failed == ENOENT && parent[0] != '\0') {
+        if (look(c, s->pos, parent, &f) && !f.folder)
+            wrong(c, s->pos, "work of slurm: %s: there is no folder %s to make it in", s->work,
+                  parent);
+    } else if (f.failed != ENOENT && !f.folder) {
+        wrong(c, s->pos, "work of slurm: %s: %s; expected a folder that compute nodes share",
+              s->work, f.failed != 0 ? strerror(f.failed) : "no folder");
+    }
+    if (s->path != NULL && look(c, s->pos, s->path, &f) && !f.folder)
+        wrong(c, s->pos, "path of slurm: %s: %s; expected the folder of Slurm's commands", s->path,
+              f.failed != 0 ? strerror(f.failed) : "no folder");
+}
+
 static void check_secret(struct check *c, const struct fr_secret *s)
 {
     struct fr_buf value = {0};
@@ -256,6 +286,8 @@ enum fr_rc fr_run_check(const struct fr_plan *plan, const struct fr_run_shell *s
     mark_tasks(plan, c.marks);
     for (size_t i = 0; c.rc == FR_OK && i < spec->n_nodes; i++)
         check_node(&c, &spec->nodes[i]);
+    if (c.rc == FR_OK && spec->slurm != NULL)
+        check_slurm(&c, spec->slurm);
     for (size_t i = 0; c.rc == FR_OK && i < spec->n_secrets; i++)
         check_secret(&c, &spec->secrets[i]);
     for (uint32_t t = 0; c.rc == FR_OK && t < plan->n_tasks; t++) {

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PAGES = ["README.md"] + ["docs/%s.md" % n for n in ("cluster", "gpu", "layouts", "messages", "migrate", "page", "pipelines", "schedules", "trainer")]
+PAGES = ["README.md"] + ["docs/%s.md" % n for n in ("cluster", "gpu", "layouts", "messages", "migrate", "page", "pipelines", "schedules", "slurm", "trainer")]
 # By page: how a block begins, and where it is run, or why nowhere.
 NOT_RUN = {
     "README.md": {

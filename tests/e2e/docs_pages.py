@@ -355,6 +355,20 @@ def cluster_md():
     check("keys of config.yaml: %s" % keys, len(keys) >= 3 and "gpu-a" in sh("config", "flowrun config " + merged))
 
 
+def slurm_md():
+    page = "docs/slurm.md"
+    inventory = docs.take(page, "slurm:")
+    write("my-slurm.yaml", inventory.replace("/scratch/me", os.getcwd()))
+    write("fit.yaml", docs.take(page, "name: fit"))
+    check("what validate says of allocations", sh("slurm", "flowrun validate fit.yaml") == docs.take(page, "fit.yaml: 2 tasks"))
+    text, schema = read(ROOT + "/" + page), json.loads(read(ROOT + "/schema/pipeline.schema.json"))["$defs"]
+    for name in ("slurm", "allocation"):
+        missing = [key for key in schema[name]["properties"] if "`%s" % key not in text]
+        check("all keys of %s: %s" % (name, missing), not missing)
+    options = re.findall(r'"(--[a-z-]+)"', read(ROOT + "/engine/spec/slurm.c").split("allowed[]")[1].split("};")[0])
+    check("all options: %d" % len(options), len(options) == 22 and all("`%s`" % option in text for option in options))
+
+
 # ---- docs/layouts.md, docs/migrate.md, docs/trainer.md
 
 SMALL = "model_name_or_path: example/model\ndataset: arithmetic\ndataset_dir: example/data\ntemplate: default\nfinetuning_type: lora\n"
@@ -500,7 +514,7 @@ def trainer_md():
 
 
 def main():
-    for part in (pipelines_md, page_md, schedules_md, units_md, messages_md, cluster_md):
+    for part in (pipelines_md, page_md, schedules_md, units_md, messages_md, cluster_md, slurm_md):
         os.environ["FLOWRUN_HOME"] = "%s/home.%s" % (work, part.__name__)
         os.makedirs(os.environ["FLOWRUN_HOME"], mode=0o700)
         part()

@@ -1,5 +1,7 @@
 /* Allocations of Slurm in an inventory: what they make of themselves, and what is wrong with them.
  */
+#include "engine/spec/fence.h"
+
 #include "tests/unit/spec/spec_load.h"
 
 #define X60 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
@@ -568,11 +570,74 @@ static void test_alone(void)
     fr_spec_destroy(spec);
 }
 
+/* What a request with a fence names: Slurm's commands, and files of places, which are of this
+ * machine where these share them. NULL: it may. */
+static const struct {
+    const char *name, *text, *params[2], *want;
+} fenced[] = {
+    {"another folder of commands",
+     "nodes: {slurm: {work: '${{ params.w }}', path: '${{ params.p }}',\n"
+     "  allocations: {t: {time: 1h}}}}\n"
+     "tasks: {a: {run: x}}\n",
+     {"w=/usr/share", "p=/etc"},
+     "p.yaml:2:48: '/etc' is no file that a token may name"},
+    {"folders in the fence",
+     "nodes: {slurm: {work: '${{ params.w }}', path: '${{ params.p }}',\n"
+     "  allocations: {t: {time: 1h}}}}\n"
+     "tasks: {a: {run: x}}\n",
+     {"w=/usr/share", "p=/usr/bin"},
+     NULL},
+    {"a file of a place",
+     "nodes: {slurm: {work: /w, allocations: {t: {time: 1h}}}}\n"
+     "tasks: {a: {run: x, files: {f: 'node:${{ params.p }}'}}}\n",
+     {"w=/usr", "p=/etc/passwd"},
+     "p.yaml:3:32: '/etc/passwd' is no file that a token may name"},
+    {"a file of another machine",
+     "nodes: [{name: n, address: h}]\n"
+     "tasks: {a: {run: x, files: {f: 'node:${{ params.p }}'}}}\n",
+     {"w=/usr", "p=/etc/passwd"},
+     NULL},
+};
+
+static void test_fence(void)
+{
+    static const char *const folders[] = {"/usr"};
+    struct fr_fence fence = {folders, 1, "a token", 2};
+
+    for (size_t i = 0; i < sizeof(fenced) / sizeof(fenced[0]); i++) {
+        struct fr_buf text = {0};
+        struct fr_source source = {"p.yaml", {0}};
+        struct fr_spec_opts opts = {.path = "p.yaml",
+                                    .cwd = "/w",
+                                    .params = fenced[i].params,
+                                    .n_params = 2,
+                                    .fence = &fence,
+                                    .sources = &source,
+                                    .n_sources = 1};
+        struct fr_issues issues = {0};
+        struct fr_spec *spec;
+        struct fr_err err = {0};
+
+        check_row(fenced[i].name);
+        fr_buf_fmt(&text, "params: {w: {default: /a}, p: {default: /b}}\n%s", fenced[i].text);
+        source.text = fr_str_of(text.p);
+        CHECK_INT(fr_spec_load(&opts, &spec, &issues, &err),
+                  fenced[i].want != NULL ? FR_USAGE : FR_OK);
+        CHECK_INT(issues.n, fenced[i].want != NULL);
+        CHECK(fr_has_prefix(err.msg, fenced[i].want != NULL ? fenced[i].want : ""));
+        fr_spec_destroy(spec);
+        fr_issues_finish(&issues);
+        fr_buf_finish(&text);
+    }
+    check_row("");
+}
+
 int main(void)
 {
     test_wrong();
     test_right();
     test_file();
     test_alone();
+    test_fence();
     return check_done();
 }
