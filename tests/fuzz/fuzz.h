@@ -63,6 +63,8 @@ void fuzz_zone_name(struct fr_str in);
 void fuzz_ssh_config(struct fr_str in);
 void fuzz_known_hosts(struct fr_str in);
 void fuzz_boot(struct fr_str in);
+/* slurm.c */
+void fuzz_squeue(struct fr_str in);
 /* node.c */
 void fuzz_serve(struct fr_str in);
 void fuzz_serve_seeds(void (*put)(void *arg, const char *name, struct fr_str bytes), void *arg);

@@ -25,6 +25,7 @@ const struct fuzz_target fuzz_targets[] = {
     {"ssh_config", fuzz_ssh_config, NULL},
     {"known_hosts", fuzz_known_hosts, NULL},
     {"boot", fuzz_boot, NULL},
+    {"squeue", fuzz_squeue, NULL},
     {"serve", fuzz_serve, fuzz_serve_seeds},
     {"engine", fuzz_engine, fuzz_engine_seeds},
     {"journal", fuzz_journal, fuzz_journal_seeds},
