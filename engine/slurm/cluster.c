@@ -64,10 +64,9 @@ static int64_t credit_at(const struct fr_cluster *c, int64_t now)
 {
     int64_t full = (int64_t)PLACES * MINUTE_MS;
     int64_t passed = now - c->credited_ms;
+    int64_t back = passed >= full / c->rpc ? full : passed * c->rpc;
 
-    return passed >= full / c->rpc || c->credit + passed * c->rpc > full
-               ? full
-               : c->credit + passed * c->rpc;
+    return c->credit + back > full ? full : c->credit + back;
 }
 
 static void settle_credit(struct fr_cluster *c)

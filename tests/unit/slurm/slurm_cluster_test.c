@@ -178,6 +178,16 @@ static void test_budget(void)
     check_said("615:a=0 625:a=0");
     close_bed();
 
+    open_bed("there are never more than six places", 0);
+    program("squeue", "");
+    ask("a");
+    until(600);
+    for (int i = 0; i < 7; i++)
+        ask("a");
+    until(605);
+    check_said("0:a=0 600:a=0 600:a=0 600:a=0 600:a=0 600:a=0 600:a=0 605:a=0");
+    close_bed();
+
     open_bed("60 a minute", 60);
     program("squeue", "");
     for (int i = 0; i < 8; i++)
