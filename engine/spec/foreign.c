@@ -43,6 +43,8 @@ static const struct {
     {ACTION, " gpus gpu num_gpus gres resources ",
      "slots: N (of the node's slots: in the inventory); gpus: stands with a node"},
     {HOOK, " needs depends_on ", "no needs: a hook starts when the run has ended"},
+    {TASK, " partition queue qos account reservation constraint walltime sbatch slurm ",
+     "on: ALLOCATION, which slurm: of the inventory has"},
     {TASK, " image container docker ", "a task with uses: container, and in: THAT TASK"},
     {ACTION, " working_dir working-directory working_directory workdir dir chdir ", "cwd: FOLDER"},
     {RULE, " timeout-minutes timeout_minutes time_limit execution_timeout ", "timeout: 30m"},

@@ -319,6 +319,9 @@ static const struct row wrong[] = {
      "tasks: {a: {run: x}}",
      "p.yaml:1:29: executor is 'slurm'; expected local or ssh (nodes under Slurm stand in slurm: "
      "beside nodes:)"},
+    {"partition of a task", "tasks: {a: {run: x, partition: gpu}}",
+     "p.yaml:1:21: a task has no key 'partition'; expected on: ALLOCATION, which slurm: of the "
+     "inventory has"},
     {"partition of a node",
      "nodes: [{name: a, partition: gpu}]\n"
      "tasks: {a: {run: x}}",
