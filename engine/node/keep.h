@@ -56,7 +56,8 @@ enum fr_rc fr_keep(const struct fr_keep_args *a, struct fr_err *err);
 
 /* Joins in and out with the keeper of that place until one of them ends. FR_NOTFOUND: no keeper
  * listens there, and none of its attempts has a process (`flownode relay` ends with status 3).
- * FR_BUSY: no keeper listens there, and some may have. Ignores USR1, USR2 and CONT. */
+ * FR_BUSY: no keeper listens there, and some may have. Ignores USR1, USR2, CONT and TERM: Slurm
+ * sends them to all steps of a job, and the keeper ends the link once it has closed. */
 enum fr_rc fr_relay(const char *folder, int place, int in, int out, struct fr_err *err);
 
 /* Names of the variables of Slurm that attempts get; ended by NULL. */

@@ -134,7 +134,7 @@ static enum fr_rc find_keeper(const char *folder, int place, int *fd, struct fr_
 
 enum fr_rc fr_relay(const char *folder, int place, int in, int out, struct fr_err *err)
 {
-    static const int ignored[] = {SIGUSR1, SIGUSR2, SIGCONT, SIGPIPE};
+    static const int ignored[] = {SIGUSR1, SIGUSR2, SIGCONT, SIGTERM, SIGPIPE};
     struct way *ways = fr_sys.alloc(2 * sizeof(*ways));
     int fd = -1;
     enum fr_rc rc;

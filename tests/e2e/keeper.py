@@ -127,8 +127,11 @@ def test_links():
     t.same("the link is cut", link.rest()[-2:], ["closed", "status -1"])
     older = k.Say(2, ["use", attempt, "state", "log", "up", "wait"], k.relay_words(folder, 1))
     t.same("a further link", (older.line("state"), older.line("log")), ("running", "3"))
-    newer = k.Say(3, ["use", attempt, "state", "log", "done", "end", "ack", "wait"], k.relay_words(folder, 1))
+    newer = k.Say(3, ["use", attempt, "state", "log", "done", "end", "ack", "wait"],
+                  ["sh", "-c", "echo $$ > link.pid; exec \"$@\"", "sh"] + k.relay_words(folder, 1))
     t.same("a newer link", newer.line("state"), "running")
+    for sig in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM):
+        os.kill(int(k.read("link.pid")), sig)  # as Slurm does with all steps
     t.same("the older one is fenced", older.rest()[-2:], ["closed", "status 0"])
     with open("go", "w"):
         pass

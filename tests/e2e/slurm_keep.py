@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keepers in a real Slurm of three nodes on this machine (slurm_lib.py): a job as flowrun submits it, links
-by srun, an attempt that outlives its link, a twin, and scancel. usage: slurm_keep.py BUILD. Skipped
-where there is no Slurm, or without root."""
+by srun, an attempt that outlives its link, a twin, and scancel. usage: slurm_keep.py BUILD [cgroups].
+Skipped where there is no Slurm, or without root."""
 import os
 import shutil
 import signal
@@ -121,7 +121,7 @@ def test_cancelled(s, job, places):
     t.same("closed places", sorted(name for name in os.listdir(job.folder) if name.startswith("place")),
            ["place.%d%s" % (n, more) for n in PLACES for more in ("", ".closed")])
     t.same("what they say", {k.read("%s/place.%d.closed" % (job.folder, n)) for n in PLACES}, {"job %d\nrestarts 0\n" % job.id})
-    link.rest()
+    t.check("the link brings the end", "ended node_lost 9 0" in link.rest(), link.lines)
     job.gone()
     t.same("an engine that comes later", k.say(6, ["use", live, "end"], k.serve_words(places[1]["home"]))[1:],
            ["ended node_lost 9 0", "status 0"])
@@ -160,9 +160,12 @@ def main():
     if slurm_lib.why_not():
         print("skipped:", slurm_lib.why_not())
         sys.exit(77)
+    if sys.argv[2:] == ["cgroups"] and not slurm_lib.can_cgroups():
+        print("skipped: no freezer of cgroups here")
+        sys.exit(77)
     k.begin()
     os.mkdir("slurm")
-    s = slurm_lib.Slurm(t.folder + "/slurm", nodes=3, KillWait=KILL_WAIT)
+    s = slurm_lib.Slurm(t.folder + "/slurm", nodes=3, cgroups=sys.argv[2:] == ["cgroups"], KillWait=KILL_WAIT)
     tags = [os.urandom(16).hex() for _ in range(2)]
     try:
         if t.check("three nodes are idle", s.start(), s.report()):

@@ -32,6 +32,11 @@ def why_not():
     return None if os.getuid() == 0 else "not root"
 
 
+def can_cgroups():
+    """Whether proctrack/cgroup works here: it needs a freezer."""
+    return os.access("/sys/fs/cgroup/freezer/cgroup.procs", os.W_OK)
+
+
 def until(state, seconds=120):
     """The first true value of state(), None if none came in time."""
     end = time.monotonic() + seconds
@@ -60,12 +65,13 @@ def free_ports():
 
 
 class Slurm:
-    def __init__(self, folder, nodes=2, **settings):
+    def __init__(self, folder, nodes=2, cgroups=False, **settings):
         self.folder, self.count = folder, nodes
-        self.names = ["node%d" % (i + 1) for i in range(nodes)]
         self.daemons, self.slurmd, self.controller = [], {}, None
         self.env = {"SLURM_CONF": folder + "/slurm.conf"}
         host, port, p = socket.gethostname(), free_ports(), folder
+        prefix = "node%d-" % port if cgroups else "node"  # a node's cgroup has its name
+        self.names = [prefix + str(i + 1) for i in range(nodes)]
         conf = dict(
             ClusterName="e2e", SlurmctldHost="%s(127.0.0.1)" % host, SlurmctldPort=port, AuthType="auth/munge",
             AuthInfo="socket=%s/munge.sock" % p, CredType="cred/munge", SlurmUser="root", SlurmdUser="root",
@@ -76,10 +82,14 @@ class Slurm:
             SelectType="select/cons_tres", SelectTypeParameters="CR_CPU", SwitchType="switch/none",
             MpiDefault="none", ReturnToService=2, SchedulerParameters="sched_interval=1,batch_sched_delay=0",
             MailProg="/bin/true", SlurmdParameters="config_overrides")
+        if cgroups:  # of version 1; can_cgroups() says whether they can be made
+            conf["ProctrackType"] = "proctrack/cgroup"
+            with open(p + "/cgroup.conf", "w") as f:
+                f.write("CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nCgroupAutomount=no\n")
         conf.update(settings)
         lines = ["%s=%s" % (name, value) for name, value in conf.items() if value is not None]
-        lines.append("NodeName=node[1-%d] NodeHostname=%s NodeAddr=127.0.0.1 Port=%d-%d CPUs=4 State=UNKNOWN"
-                     % (nodes, host, port + 1, port + nodes))
+        lines.append("NodeName=%s[1-%d] NodeHostname=%s NodeAddr=127.0.0.1 Port=%d-%d CPUs=4 State=UNKNOWN"
+                     % (prefix, nodes, host, port + 1, port + nodes))
         lines.append("PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO")
         with open(p + "/slurm.conf", "w") as f:
             f.write("\n".join(lines) + "\n")
@@ -163,3 +173,6 @@ class Slurm:
                 p.kill()
                 p.wait()
         self.daemons = []
+        for name in self.names:
+            for folder, _, _ in os.walk("/sys/fs/cgroup/freezer/slurm_" + name, topdown=False):
+                os.rmdir(folder)
