@@ -266,7 +266,9 @@ static void test_no_memory(void)
                                "tasks:\n"
                                "  a: {run: x, outputs: [k], sidecars: [{run: y}]}\n"
                                "  b: {argv: [x, '${{ tasks.a.outputs.k }}'], needs: [a]}\n"
-                               "on_exit: [{uses: notify, with: {url: u, headers: {A: b}}}]\n";
+                               "on_exit: [{uses: notify, with: {url: u, headers: {A: b}}}]\n"
+                               "nodes: {slurm: {work: /w/, allocations: {t: {time: 1h, nodes: 2, "
+                               "gpus: 'a:1', options: [--tmp=1G], labels: [x]}}}}\n";
     bool more = true;
 
     fr_sys.alloc = failing_alloc;
