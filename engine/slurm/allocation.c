@@ -120,8 +120,10 @@ void turn_adopt(const struct turn *t, int64_t job)
     t->life->start_wall = t->life->end_wall = 0;
     t->a->connected = false;
     t->a->cancel_pause_ms = 0;
-    if (t->life->state != FR_ALLOCATION_RELEASING)
-        t->life->state = FR_ALLOCATION_QUEUED;
+    if (t->life->state == FR_ALLOCATION_RELEASING)
+        return;
+    t->life->state = FR_ALLOCATION_QUEUED;
+    t->life->note[0] = '\0';
 }
 
 /* ---- events ---- */
@@ -203,6 +205,8 @@ static void unclear(const struct turn *t)
         (t->life->state != FR_ALLOCATION_RELEASING || t->life->job != 0))
         return;
     t->life->submitted_wall = t->wall;
+    if (t->life->state == FR_ALLOCATION_SUBMITTING)
+        turn_note(t, t->ev->text, "sbatch gave no answer");
     look(t);
 }
 

@@ -86,7 +86,7 @@ struct fr_allocation_event {
     enum fr_allocation_event_kind kind;
     int64_t job;
     bool transient;
-    struct fr_str text; /* REFUSED: sbatch's; ANSWERED: the end of job.log, may be empty */
+    struct fr_str text; /* REFUSED, UNCLEAR: sbatch's; ANSWERED: the end of job.log, may be empty */
     const struct fr_slurm_job *seen; /* n_seen of them; 0: Slurm knows no job of the tag */
     size_t n_seen;
 };

@@ -529,6 +529,7 @@ static void begin(struct world *w, uint64_t number)
     fr_sys.spawn = spawn_now;
     only = w;
     w->began_ms = w->loop.now_ms;
+    w->asked = 0;
     begin_cluster(w);
     w->n = 1 + (int)draw(w, ALLOCATIONS);
     for (int i = 0; i < w->n; i++)
@@ -549,6 +550,23 @@ static int live_jobs(struct world *w)
             strstr(line, " COMPLETING ") != NULL)
             live++;
     return f != NULL && pclose(f) == 0 ? live : -1;
+}
+
+/* Commands of those that ask slurmctld, as they came there. */
+static int64_t logged(struct world *w)
+{
+    char path[200], line[3000];
+    int64_t n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/log", w->folder);
+    f = fopen(path, "r");
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        n += strstr(line, " sbatch ") != NULL || strstr(line, " squeue ") != NULL ||
+             strstr(line, " scancel ") != NULL;
+    if (f != NULL)
+        fclose(f);
+    return n;
 }
 
 static bool all_over(const struct world *w)
@@ -577,6 +595,7 @@ static void end(struct world *w)
     }
     virtual_loop_until(&w->loop, w->loop.now_ms + 10 * MINUTE); /* late jobs of before */
     CHECK_INT(live_jobs(w), 0);
+    CHECK(logged(w) <= w->asked + fr_cluster_asked(w->cluster) && logged(w) > 0);
     fake(w, "stop", NULL, NULL);
     fr_cluster_destroy(w->cluster);
     virtual_loop_close(&w->loop);

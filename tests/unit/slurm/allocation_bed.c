@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static void apply(struct bed *b, const struct fr_allocation_event *ev)
+void apply(struct bed *b, const struct fr_allocation_event *ev)
 {
     fr_allocation_apply(&b->a, ev, T0 + b->ms, W0 + b->ms, &b->now);
 }

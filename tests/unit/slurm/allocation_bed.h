@@ -21,6 +21,7 @@ struct bed {
 /* An allocation in that state, which it reached on the usual path. */
 struct bed bed_in(enum fr_allocation_state state);
 
+void apply(struct bed *b, const struct fr_allocation_event *ev);
 void tell(struct bed *b, enum fr_allocation_event_kind kind);
 void tell_job(struct bed *b, enum fr_allocation_event_kind kind, int64_t job);
 void refuse(struct bed *b, bool transient);

@@ -68,7 +68,14 @@ static void test_lost_answer(void)
 
 static void test_late_job(void)
 {
-    struct bed b, c;
+    struct bed b = bed_in(FR_ALLOCATION_SUBMITTING), c;
+
+    check_row("what sbatch said is shown until there is a job");
+    apply(&b, &(struct fr_allocation_event){.kind = FR_ALLOCATION_UNCLEAR,
+                                            .text = FR_STR("Socket timed out\n")});
+    CHECK_TEXT(b.a.life.note, "sbatch gave no answer: Socket timed out");
+    answer(&b, "7 PENDING Priority", NULL);
+    CHECK_TEXT(b.a.life.note, "");
 
     check_row("it appears late, when it is to be submitted again");
     b = bed_in(FR_ALLOCATION_LOOKING);
