@@ -4,9 +4,10 @@
  *   slurm_scenarios FAKESLURM COUNT [FIRST]
  *   slurm_scenarios keep --alloc FOLDER      the keeper of a place, as a job's script starts it
  *
- * A scenario has up to three allocations and half an hour of what may happen to them, by a clock of
- * its own; then they are given back. No two jobs of one allocation ever work at once, Slurm is not
- * asked more than the budget allows, each allocation is over in the end, and no job is left.
+ * A scenario has up to five allocations at a time and half an hour of what may happen to them, by a
+ * clock of its own; then they are given back. No two jobs of one allocation ever work at once;
+ * there are two only where one appears minutes after its sbatch; Slurm is not asked more than the
+ * budget allows; each allocation is over in the end, and no job is left.
  */
 #include "engine/base/file.h"
 #include "engine/base/sys.h"
@@ -26,11 +27,12 @@
 enum {
     SECOND = 1000,
     MINUTE = 60 * SECOND,
-    ALLOCATIONS = 3,
+    ALLOCATIONS = 5,
     SEEN = 8,
     STEP_MS = 500,
     TROUBLE_MS = 30 * MINUTE, /* what may happen does so for so long */
-    END_MS = 60 * MINUTE      /* and then all must be over within so long */
+    END_MS = 12 * MINUTE,     /* and then all must be over within so long */
+    SHORT_S = 100             /* a job is there before its sbatch may be repeated */
 };
 
 struct one {
@@ -43,7 +45,8 @@ struct one {
     int64_t ask_ms, due_ms, connected;
     char tag[33], folder[200];
     bool closed;
-    int ends;
+    int ends, generation;
+    int64_t begin_ms; /* it is wanted from then on */
 };
 
 struct world {
@@ -51,7 +54,8 @@ struct world {
     struct fr_cluster *cluster;
     struct one all[ALLOCATIONS];
     int n;
-    bool asking, again;
+    bool asking, again, late_jobs;
+    int crash_in; /* so many steps of the loop; 0: not */
     int64_t began_ms, cluster_ms, asked;
     uint64_t seed;
     char folder[64];
@@ -309,6 +313,8 @@ static void submit(struct one *o, struct fr_arena *arena)
 
     write_file(fr_slurm_script(&s, arena), "%s/job.sh", o->folder);
     run(o, fr_sbatch_args(&s, arena), on_submitted, MINUTE);
+    if (draw(o->w, 6) == 0)
+        o->w->crash_in = 1 + (int)draw(o->w, 6);
 }
 
 static void act(struct one *o, const struct fr_allocation_now *now)
@@ -431,7 +437,7 @@ static void trouble(struct world *w)
         set_switch(w, "lost", "1");
         break;
     case 4: /* with an answer that is lost; later than this, a job may be submitted twice */
-        snprintf(text, sizeof(text), "1 %d", (int)draw(w, 300));
+        snprintf(text, sizeof(text), "1 %d", (int)draw(w, w->late_jobs ? 400 : SHORT_S));
         set_switch(w, "silent", "1");
         set_switch(w, "delay", text);
         break;
@@ -488,7 +494,8 @@ static void turn(struct world *w)
     for (int i = 0; i < w->n; i++) {
         struct one *o = &w->all[i];
 
-        if (o->a.life.state == FR_ALLOCATION_WANTED && fr_cluster_may_ask(w->cluster))
+        if (o->a.life.state == FR_ALLOCATION_WANTED && o->begin_ms <= w->loop.now_ms &&
+            fr_cluster_may_ask(w->cluster))
             tell(o, FR_ALLOCATION_MAY_ASK);
         if (o->due_ms <= w->loop.now_ms)
             tell(o, FR_ALLOCATION_DUE);
@@ -497,19 +504,29 @@ static void turn(struct world *w)
     }
     if (due && !w->asking)
         ask(w);
+    while (w->crash_in > 0) { /* sbatch runs, or has just ended */
+        virtual_loop_work(&w->loop);
+        if (--w->crash_in == 0)
+            crash(w);
+    }
     virtual_loop_until(&w->loop, w->loop.now_ms + STEP_MS);
-    CHECK(fr_cluster_asked(w->cluster) <= 6 + 12 * (passed + STEP_MS) / MINUTE);
+    passed = w->loop.now_ms - w->cluster_ms;
+    CHECK(fr_cluster_asked(w->cluster) <= 6 + 12 * passed / MINUTE);
 }
 
 static void begin_one(struct world *w, struct one *o, uint64_t number)
 {
     const char *folder = w->folder;
 
-    *o = (struct one){.w = w, .ask_ms = INT64_MAX, .due_ms = INT64_MAX};
-    o->spec = (struct fr_allocation_spec){.nodes = 1 + (int)draw(w, 2),
-                                          .time_ms = (5 + (int64_t)draw(w, 60)) * MINUTE};
-    snprintf(o->tag, sizeof(o->tag), "%016llx%016x", (unsigned long long)number,
-             (unsigned)(o - w->all));
+    int generation = o->generation + 1;
+    int64_t minutes = draw(w, 3) == 0 ? 3 + (int64_t)draw(w, 10) : 120;
+
+    *o = (struct one){.w = w, .ask_ms = INT64_MAX, .due_ms = INT64_MAX, .generation = generation};
+    o->begin_ms = w->loop.now_ms + (int64_t)draw(w, 4 * MINUTE);
+    o->spec =
+        (struct fr_allocation_spec){.nodes = 1 + (int)draw(w, 2), .time_ms = minutes * MINUTE};
+    snprintf(o->tag, sizeof(o->tag), "%016llx%08x%08x", (unsigned long long)number,
+             (unsigned)(o - w->all), (unsigned)generation);
     snprintf(o->folder, sizeof(o->folder), "%s/%s", folder, o->tag);
     CHECK(mkdir(o->folder, 0700) == 0);
 }
@@ -529,26 +546,39 @@ static void begin(struct world *w, uint64_t number)
     fr_sys.spawn = spawn_now;
     only = w;
     w->began_ms = w->loop.now_ms;
-    w->asked = 0;
+    w->asked = w->crash_in = 0;
     begin_cluster(w);
     w->n = 1 + (int)draw(w, ALLOCATIONS);
-    for (int i = 0; i < w->n; i++)
+    w->late_jobs = draw(w, 3) == 0;
+    for (int i = 0; i < w->n; i++) {
+        w->all[i].generation = 0;
         begin_one(w, &w->all[i], number);
+    }
 }
 
-/* Live jobs that nobody has forgotten. */
-static int live_jobs(struct world *w)
+/* Live jobs that nobody has forgotten. twice: those of a tag that has an earlier one. */
+static int live_jobs(struct world *w, int *twice)
 {
+    static char names[2000][80];
     char path[200], line[300];
-    int live = 0;
+    int live = 0, n = 0;
     FILE *f;
 
+    *twice = 0;
     snprintf(path, sizeof(path), "%s %s jobs", w->fake, w->folder);
     f = popen(path, "r");
-    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
         if (strstr(line, " PENDING ") != NULL || strstr(line, " RUNNING ") != NULL ||
             strstr(line, " COMPLETING ") != NULL)
             live++;
+        CHECK(sscanf(line, "%*s %*s %79s", names[n]) == 1);
+        for (int i = 0; i < n; i++)
+            if (strcmp(names[i], names[n]) == 0) {
+                ++*twice;
+                break;
+            }
+        n++;
+    }
     return f != NULL && pclose(f) == 0 ? live : -1;
 }
 
@@ -577,25 +607,30 @@ static bool all_over(const struct world *w)
     return true;
 }
 
+static void check_end(struct one *o)
+{
+    const struct fr_allocation_life *life = &o->a.life;
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/violation", o->folder);
+    if (!CHECK(access(path, F_OK) != 0) || !CHECK(life->state == FR_ALLOCATION_OVER))
+        printf("%s: %s, job %lld, %s\n", o->tag,
+               fr_word(&fr_allocation_state_words, (int)life->state), (long long)life->job,
+               life->note);
+    CHECK(o->ends >= 1);
+}
+
 static void end(struct world *w)
 {
     struct fr_err err = {0};
-    char path[300];
+    int twice;
 
-    CHECK(all_over(w));
-    for (int i = 0; i < w->n; i++) {
-        const struct fr_allocation_life *life = &w->all[i].a.life;
-
-        snprintf(path, sizeof(path), "%s/violation", w->all[i].folder);
-        if (!CHECK(access(path, F_OK) != 0) || life->state != FR_ALLOCATION_OVER)
-            printf("allocation %d: %s, job %lld, %s\n", i,
-                   fr_word(&fr_allocation_state_words, (int)life->state), (long long)life->job,
-                   life->note);
-        CHECK(w->all[i].ends >= 1);
-    }
-    virtual_loop_until(&w->loop, w->loop.now_ms + 10 * MINUTE); /* late jobs of before */
-    CHECK_INT(live_jobs(w), 0);
-    CHECK(logged(w) <= w->asked + fr_cluster_asked(w->cluster) && logged(w) > 0);
+    for (int i = 0; i < w->n; i++)
+        check_end(&w->all[i]);
+    if (!w->late_jobs)
+        CHECK_INT(live_jobs(w, &twice), 0);
+    CHECK(live_jobs(w, &twice) >= 0 && (twice == 0 || w->late_jobs));
+    CHECK(logged(w) <= w->asked + fr_cluster_asked(w->cluster));
     fake(w, "stop", NULL, NULL);
     fr_cluster_destroy(w->cluster);
     virtual_loop_close(&w->loop);
@@ -616,9 +651,14 @@ static void scenario(struct world *w, uint64_t number)
     next = w->loop.now_ms + (int64_t)draw(w, 3 * MINUTE);
     while (w->loop.now_ms - w->began_ms < TROUBLE_MS) {
         turn(w);
+        for (int i = 0; i < w->n; i++)
+            if (w->all[i].a.life.state == FR_ALLOCATION_OVER) {
+                check_end(&w->all[i]);
+                begin_one(w, &w->all[i], number);
+            }
         if (w->loop.now_ms >= next) {
             trouble(w);
-            next = w->loop.now_ms + (int64_t)draw(w, 3 * MINUTE);
+            next = w->loop.now_ms + (int64_t)draw(w, 2 * MINUTE);
         }
     }
     clear_switches(w);
