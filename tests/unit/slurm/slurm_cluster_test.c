@@ -324,6 +324,44 @@ static void test_environ(void)
     close_bed();
 }
 
+static void count(void *arg, const struct fr_command_end *end)
+{
+    CHECK_INT(end->code, 0);
+    ++*(int *)arg;
+}
+
+/* The loop of a real process. */
+static void test_real_loop(void)
+{
+    static const char *const argv[] = {"squeue", NULL}, *const other[] = {"scontrol", NULL};
+    struct fr_cluster_args args = {0};
+    struct fr_loop loop;
+    struct fr_cluster *c = NULL;
+    struct fr_err err = {0};
+    int ends = 0;
+
+    check_row("a real loop");
+    bed = (struct bed){.folder = "/tmp/flowrun-slurm-XXXXXX"};
+    CHECK(mkdtemp(bed.folder) != NULL);
+    program("squeue", "echo one; echo two >&2");
+    program("scontrol", "echo node1");
+    CHECK_INT(fr_loop_event_create(&loop, &err), FR_OK);
+    args = (struct fr_cluster_args){.loop = &loop, .path = bed.folder};
+    CHECK_INT(fr_cluster_create(&args, &c, &err), FR_OK);
+    for (int i = 0; i < 6; i++) {
+        const struct fr_command command = {
+            .argv = i % 2 ? argv : other, .asks = i % 2, .ended = count, .arg = &ends};
+
+        CHECK_INT(fr_cluster_run(c, &command, &err), FR_OK);
+    }
+    while (ends < 6 && fr_loop_turn(&loop, true, &err) == FR_OK)
+        ;
+    CHECK_INT(ends, 6);
+    fr_cluster_destroy(c);
+    fr_loop_destroy(&loop);
+    CHECK_INT(fr_remove_tree(bed.folder, &err), FR_OK);
+}
+
 int main(void)
 {
     test_ends();
@@ -332,5 +370,6 @@ int main(void)
     test_hanging();
     test_forget();
     test_environ();
+    test_real_loop();
     return check_done();
 }
