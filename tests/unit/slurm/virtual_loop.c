@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { FDS = 16, LOOK_MS = 2 };
+enum { FDS = 16, LOOK_MS = 2, LOOK_US = 500 };
 
 struct fr_watch {
     struct fr_watch *next;
@@ -45,7 +45,13 @@ static bool hangs(void)
 /* Whoever asks without waiting asks after the child closed its output: it is about to end. */
 static int virtual_wait(pid_t pid, struct fr_wait *w, int flags)
 {
-    return fr_sys_real.wait(pid, w, hangs() ? flags : flags & ~FR_WAIT_NOHANG);
+    for (;;) {
+        int rc = fr_sys_real.wait(pid, w, flags);
+
+        if (rc != 0 || w->pid != 0 || hangs())
+            return rc;
+        usleep(LOOK_US);
+    }
 }
 
 static enum fr_rc v_watch(void *self, int fd, fr_ready_fn *fn, void *arg, struct fr_watch **out)
