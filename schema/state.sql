@@ -487,3 +487,34 @@ CREATE TABLE shipped (
     hash        TEXT NOT NULL,           -- of all names, modes and contents, when it was shipped first
     PRIMARY KEY (run, path, exclude)
 ) STRICT, WITHOUT ROWID;
+
+-- @version 12
+
+-- Allocations that runs take of clusters under Slurm.
+CREATE TABLE allocation (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    run         BLOB NOT NULL REFERENCES run(id) ON DELETE CASCADE,
+    name        TEXT NOT NULL,           -- of the inventory
+    no          INTEGER NOT NULL,        -- 1, 2, … of that run and name
+    tag         TEXT NOT NULL UNIQUE,    -- 32 digits: the job's name is fr-TAG
+    folder      TEXT NOT NULL,           -- shared with its nodes
+    path        TEXT NOT NULL,           -- of Slurm's commands; "": PATH
+    rpc         INTEGER NOT NULL,        -- commands a minute
+    program     TEXT NOT NULL DEFAULT '', -- flownode, on the folder that is shared
+    state       TEXT NOT NULL,           -- wanted | submitting | looking | queued | starting | up | releasing | over
+    job         INTEGER NOT NULL DEFAULT 0, -- Slurm's id, 0 until known
+    submits     INTEGER NOT NULL DEFAULT 0, -- how often sbatch was started
+    slurm       TEXT NOT NULL DEFAULT '', -- Slurm's word for its state
+    reason      TEXT NOT NULL DEFAULT '', -- Slurm's word for why it waits or has ended
+    hosts       TEXT NOT NULL DEFAULT '', -- of its places, a word each
+    estimate_wall INTEGER NOT NULL DEFAULT 0,
+    submitted_wall INTEGER NOT NULL DEFAULT 0,
+    start_wall  INTEGER NOT NULL DEFAULT 0,
+    end_wall    INTEGER NOT NULL DEFAULT 0, -- its limit
+    ended_wall  INTEGER NOT NULL DEFAULT 0,
+    cause       TEXT NOT NULL DEFAULT '', -- of the attempts that lived in it
+    proven      INTEGER NOT NULL DEFAULT 0, -- no process of it is left
+    note        TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX allocation_run ON allocation(run, id);
+CREATE INDEX allocation_open ON allocation(id) WHERE state <> 'over';

@@ -36,6 +36,7 @@
 #define FR_MEMBER_DELIVERY_STATE enum fr_delivery_state
 #define FR_MEMBER_FATE enum fr_fate
 #define FR_MEMBER_ORIGIN enum fr_origin
+#define FR_MEMBER_ALLOCATION_STATE enum fr_allocation_state
 
 /* X(kind, its words). */
 #define FR_WORD_KINDS(X)                                                                           \
@@ -50,7 +51,8 @@
     X(EXISTING, fr_existing_words)                                                                 \
     X(DELIVERY_STATE, fr_delivery_state_words)                                                     \
     X(FATE, fr_fate_words)                                                                         \
-    X(ORIGIN, fr_origin_words)
+    X(ORIGIN, fr_origin_words)                                                                     \
+    X(ALLOCATION_STATE, fr_allocation_state_words)
 
 #define FR_MEMBER(R, kind, name, shown) FR_MEMBER_##kind name;
 

@@ -293,3 +293,7 @@ SQL(CHANNEL_NOTE, "SELECT note FROM channel_off WHERE name = ?")
 SQL(HASH_LIST,
     "SELECT spec_hash FROM run UNION SELECT inventory_hash FROM run WHERE inventory_hash <> '' "
     "UNION SELECT hash FROM file ORDER BY 1")
+SQL(ALLOCATION_ADD, "INSERT INTO allocation($allocation-id) VALUES(:$allocation-id)")
+SQL(ALLOCATION_SET, "UPDATE allocation SET $allocation= WHERE id = :id")
+SQL(ALLOCATIONS, "SELECT $allocation FROM allocation WHERE run = ? ORDER BY id")
+SQL(ALLOCATIONS_OPEN, "SELECT $allocation FROM allocation WHERE state <> 'over' ORDER BY id")

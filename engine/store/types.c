@@ -2,6 +2,7 @@
 
 #include "engine/store/blob.h"
 #include "engine/store/access.h"
+#include "engine/store/allocations.h"
 #include "engine/store/backfills.h"
 #include "engine/store/drained.h"
 #include "engine/store/occurrences.h"

@@ -28,6 +28,7 @@
     X(audit, "audit", fr_audit_row, FR_AUDIT_COLUMNS)                                              \
     X(kept, "answer", fr_kept_row, FR_KEPT_COLUMNS)                                                \
     X(drained, "drained", fr_drained_row, FR_DRAINED_COLUMNS)                                      \
+    X(allocation, "allocation", fr_allocation_row, FR_ALLOCATION_COLUMNS)                          \
     X(held, "instance", fr_held_row, FR_HELD_COLUMNS)                                              \
     X(task, "", fr_task_row, FR_TASK_COLUMNS)                                                      \
     X(known, "", fr_known_row, FR_KNOWN_COLUMNS)                                                   \

@@ -1,0 +1,47 @@
+/*
+ * Allocations of clusters under Slurm (slurm/allocation.h): one row for each, which is written
+ * before Slurm is asked for what it says. The newest of a run and name counts.
+ */
+#ifndef FR_STORE_ALLOCATIONS_H
+#define FR_STORE_ALLOCATIONS_H
+
+#include "engine/store/store.h"
+
+#define FR_ALLOCATION_COLUMNS(C, S, R)                                                             \
+    C(R, INT, id, "id")      /* set by fr_store_allocation_add */                                  \
+    C(R, ID, run, NULL)      /* whose it is */                                                     \
+    C(R, TEXT, name, "name") /* of the inventory */                                                \
+    C(R, INT, no, "no")      /* 1, 2, … of that run and name */                                  \
+    C(R, TEXT, tag, "tag")   /* 32 digits: the job's name is fr-TAG */                             \
+    C(R, TEXT, folder, NULL) /* WORK/alloc/TAG, absolute */                                        \
+    C(R, TEXT, path, NULL)   /* of Slurm's commands; "": PATH */                                   \
+    C(R, INT, rpc, NULL)     /* commands a minute */                                               \
+    S(R, TEXT, program, NULL) /* WORK/bin/flownode-HASH */                                        \
+    S(R, ALLOCATION_STATE, state, "state")                                                         \
+    S(R, INT, job, "job")                       /* Slurm's id; 0: not known */                     \
+    S(R, INT, submits, "submits")               /* how often sbatch was started */                 \
+    S(R, TEXT, slurm, "slurm_state")            /* Slurm's word: PENDING, RUNNING, … */          \
+    S(R, TEXT, reason, "reason")                /* Slurm's word for why it waits or has ended */   \
+    S(R, TEXT, hosts, "hosts")                  /* of its places, a word each */                   \
+    S(R, INT, estimate_wall, "estimate_wall")   /* Slurm's guess of its start; 0: none */          \
+    S(R, INT, submitted_wall, "submitted_wall") /* sbatch ended */                                 \
+    S(R, INT, start_wall, "start_wall")         /* it began to run */                              \
+    S(R, INT, end_wall, "end_wall")             /* its limit, as Slurm says it */                  \
+    S(R, INT, ended_wall, "ended_wall")                                                            \
+    S(R, CAUSE, cause, "cause") /* of the attempts that lived in it, once it is over */            \
+    S(R, BOOL, proven, NULL)    /* no process of it is left */                                     \
+    S(R, TEXT, note, "note")    /* why it is over, or what Slurm refused */
+FR_ROWS(fr_allocation, FR_ALLOCATION_COLUMNS);
+
+/* In a transaction of the caller. */
+enum fr_rc fr_store_allocation_add(struct fr_store *st, struct fr_allocation_row *row,
+                                   struct fr_err *err);
+enum fr_rc fr_store_allocation_set(struct fr_store *st, const struct fr_allocation_row *row,
+                                   struct fr_err *err);
+/* Those of a run, the oldest first; and of all runs those that are not over. */
+enum fr_rc fr_store_allocations(struct fr_store *st, struct fr_id run, struct fr_arena *arena,
+                                struct fr_allocation_rows *out, struct fr_err *err);
+enum fr_rc fr_store_allocations_open(struct fr_store *st, struct fr_arena *arena,
+                                     struct fr_allocation_rows *out, struct fr_err *err);
+
+#endif
