@@ -115,7 +115,7 @@ static struct host_probe *make_probe(struct host_run *h, uint32_t node, struct f
     struct host_slots *slots = slots_of(h->host);
     const struct fr_plan_node *pn = &fr_run_plan(h->run)->nodes[node];
     struct fr_exec_node at =
-        pn->spec != NULL ? fr_exec_node_of(pn->spec)
+        pn->spec != NULL ? fr_exec_node_of(pn->spec, fr_run_id(h->run))
                          : (struct fr_exec_node){.name = pn->name, .transport = FR_TRANSPORT_LOCAL};
     struct host_probe *p = fr_sys.alloc(sizeof(*p));
     struct fr_nodes_run join = {.id = home, .nodes = &at, .n = 1};

@@ -107,7 +107,7 @@ static enum fr_rc ask_all(struct check *c, const struct fr_spec *spec, struct cl
     if (nodes == NULL)
         return fr_fail(err, FR_NOMEM, "no memory for the nodes");
     for (size_t i = 0; i < spec->n_nodes; i++)
-        nodes[i] = fr_exec_node_of(&spec->nodes[i]);
+        nodes[i] = fr_exec_node_of(&spec->nodes[i], (struct fr_id){0});
     if ((rc = fr_id_new(&args.id, err)) == FR_OK)
         rc = cli_store_read(&st, err);
     if (rc == FR_OK)

@@ -402,6 +402,13 @@ void fr_chan_start(struct fr_chan *ch)
 
     assert(ch->state == FR_CHAN_QUEUED);
     reset_connection(ch);
+    if (ch->node.transport == FR_TRANSPORT_PLACE) {
+        rc = fr_chan_find(ch, &err);
+        if ((ch->nowhere = rc == FR_BUSY)) {
+            ch->state = FR_CHAN_IDLE;
+            return;
+        }
+    }
     ch->state = FR_CHAN_CONNECTING;
     ch->ex->connecting++;
     ch->holds_slot = true;
@@ -409,8 +416,9 @@ void fr_chan_start(struct fr_chan *ch)
     if (ch->away_ms < 0)
         ch->away_ms = ch->opened_ms;
     ch->due_ms = ch->opened_ms + TICK_MS;
-    fr_chan_pick_agent(ch);
-    if (ch->link.ops == NULL)
+    if (ch->node.transport != FR_TRANSPORT_PLACE)
+        fr_chan_pick_agent(ch);
+    if (rc == FR_OK && ch->link.ops == NULL)
         rc = fr_chan_route(ch, &err);
     fr_loop_arm(ch->ex->loop, ch->timer, ch->due_ms);
     if (rc != FR_OK)

@@ -188,6 +188,7 @@ void fr_exec_destroy(struct fr_exec *ex); /* NULL or a zeroed one is fine; zeroe
 struct fr_exec_node {
     const char *name; /* for errors and the local home */
     enum fr_transport transport;
+    struct fr_id run; /* of a place: whose allocation it is of; else zero */
     struct fr_ssh_target ssh;
     const char
         *work; /* folder on the node for its home and programs; NULL: the user's cache folder */
@@ -199,9 +200,17 @@ struct fr_exec_node {
     int64_t retry_for_ms; /* for fr_exec_down.until_ms; 0: no end */
 };
 
-/* Makes one from the node of a pipeline or inventory, and borrows its text. */
+/* Makes one from the node of a pipeline or inventory, and borrows its text. run: that of a place.
+ */
 struct fr_node;
-struct fr_exec_node fr_exec_node_of(const struct fr_node *n);
+struct fr_exec_node fr_exec_node_of(const struct fr_node *n, struct fr_id run);
+
+/* How a place is reached now: by a child whose input and output are those of a serve there. */
+struct fr_exec_place {
+    const char *what;        /* the subject of errors: "srun to nid003" */
+    const char *const *argv; /* NULL-terminated, as … */
+    const char *const *envp; /* … its environment */
+};
 
 /* At most this many nodes connect at once (sshd's MaxStartups). */
 enum { FR_EXEC_CONNECTS = 4 };
@@ -264,6 +273,18 @@ struct fr_nodes_run {
  */
 enum fr_rc fr_nodes_agents(struct fr_nodes *nodes, const char *const *paths, size_t n,
                            struct fr_err *err);
+
+/*
+ * Where places are (nodes of FR_TRANSPORT_PLACE): find is called before each try to connect, and
+ * fills out with texts in arena. FR_BUSY: it is nowhere yet; the node then waits without a try or
+ * an event until fr_nodes_moved(). Other errors end the try. Without find every place is nowhere.
+ */
+typedef enum fr_rc fr_place_fn(void *arg, const struct fr_exec_node *node, struct fr_arena *arena,
+                               struct fr_exec_place *out, struct fr_err *err);
+void fr_nodes_places(struct fr_nodes *nodes, fr_place_fn *find, void *arg);
+/* find may know more, or places that it knew are nowhere now: those are disconnected. */
+void fr_nodes_moved(struct fr_nodes *nodes);
+const char *fr_nodes_program_dir(const struct fr_nodes *nodes); /* flownode_dir of its args */
 
 /* The "node" executor of a run. */
 enum fr_rc fr_nodes_join(struct fr_nodes *nodes, const struct fr_nodes_run *run,

@@ -150,7 +150,7 @@ const struct fr_exec_ops fr_node_ops = {
     .destroy = fr_joined_leave,
 };
 
-struct fr_exec_node fr_exec_node_of(const struct fr_node *n)
+struct fr_exec_node fr_exec_node_of(const struct fr_node *n, struct fr_id run)
 {
     struct fr_exec_node out = {.name = n->name,
                                .transport = FR_TRANSPORT_LOCAL,
@@ -160,7 +160,11 @@ struct fr_exec_node fr_exec_node_of(const struct fr_node *n)
                                .connect_ms = n->connect.timeout_ms,
                                .retry_for_ms = n->connect.retry_for_ms};
 
-    if (n->executor == FR_EXECUTOR_LOCAL)
+    if (n->executor == FR_EXECUTOR_SLURM) {
+        out.transport = FR_TRANSPORT_PLACE;
+        out.run = run;
+    }
+    if (n->executor != FR_EXECUTOR_SSH)
         return out;
     out.transport = n->transport == FR_VIA_LIBSSH2   ? FR_TRANSPORT_LIBSSH2
                     : n->transport == FR_VIA_OPENSSH ? FR_TRANSPORT_OPENSSH

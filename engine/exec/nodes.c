@@ -124,8 +124,8 @@ static bool same_node(const struct fr_exec_node *a, const struct fr_exec_node *b
     const struct fr_ssh_target *s = &a->ssh, *t = &b->ssh;
 
     return same_text(a->name, b->name) && a->transport == b->transport &&
-           same_text(s->host, t->host) && same_text(s->user, t->user) && s->port == t->port &&
-           same_text(s->key, t->key) && same_text(s->config, t->config) &&
+           fr_id_eq(a->run, b->run) && same_text(s->host, t->host) && same_text(s->user, t->user) &&
+           s->port == t->port && same_text(s->key, t->key) && same_text(s->config, t->config) &&
            same_text(s->known_hosts, t->known_hosts) && s->connect_ms == t->connect_ms &&
            same_text(a->work, b->work) && a->keep_days == b->keep_days &&
            a->keep_bytes == b->keep_bytes && a->connect_ms == b->connect_ms &&
@@ -234,6 +234,30 @@ static void leave(struct fr_use *use)
         drop_chan(ch);
     else
         fr_nodes_unused(ch->ex);
+}
+
+/* ---- places ---- */
+
+void fr_nodes_places(struct fr_nodes *ex, fr_place_fn *find, void *arg)
+{
+    ex->find_place = find;
+    ex->find_arg = arg;
+    fr_nodes_moved(ex);
+}
+
+void fr_nodes_moved(struct fr_nodes *ex)
+{
+    for (struct fr_chan *ch = ex->chans; ch != NULL; ch = ch->next) {
+        if (ch->nowhere)
+            fr_chan_connect(ch);
+        else if (ch->node.transport == FR_TRANSPORT_PLACE && ch->state == FR_CHAN_UP)
+            fr_chan_leave_place(ch);
+    }
+}
+
+const char *fr_nodes_program_dir(const struct fr_nodes *ex)
+{
+    return ex->args.flownode_dir;
 }
 
 /* ---- runs join and leave ---- */

@@ -131,6 +131,7 @@ struct fr_chan {
     bool denied;                    /* IDLE, since each login was refused */
     bool fenced;                    /* a newer host was there: no more connections */
     bool was_up;                    /* was up before: permanent errors are tried again, too */
+    bool nowhere;                   /* IDLE: a place that nobody knows yet */
     bool link_up;
     bool holds_slot;         /* of FR_EXEC_CONNECTS: until the login is done */
     bool unknown_ref_logged; /* an error for an unknown ref was logged on this connection */
@@ -161,6 +162,8 @@ struct fr_nodes {
     bool agents_known;          /* fr_nodes_agents() was called */
     char **agents;              /* owns */
     size_t n_agents;
+    fr_place_fn *find_place; /* NULL: none */
+    void *find_arg;
     struct fr_post kick;     /* starts queued connects, from the loop's turn */
     struct fr_chan *chans;   /* owns; in the order in which they were made */
     struct fr_timer *linger; /* drops those without runs */
@@ -208,7 +211,10 @@ struct fr_exec_event *fr_chan_event(struct fr_chan *ch, enum fr_exec_kind kind);
 /* No memory for an event that must be posted: the connection ends, and the next one repeats it. */
 void fr_chan_try_again(struct fr_chan *ch);
 
-/* route.c: makes ch->link, or starts to ask for the SSH configuration, and then makes and opens the
+/* route.c: makes the link of a place. FR_BUSY: it is nowhere yet. */
+enum fr_rc fr_chan_find(struct fr_chan *ch, struct fr_err *err);
+void fr_chan_leave_place(struct fr_chan *ch); /* ends the connection if it is nowhere now */
+/* Makes ch->link, or starts to ask for the SSH configuration, and then makes and opens the
  * link. Sets booting. Posts a note about the chosen transport, and the configuration. */
 enum fr_rc fr_chan_route(struct fr_chan *ch, struct fr_err *err);
 

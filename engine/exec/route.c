@@ -215,6 +215,47 @@ static enum fr_rc route_ssh(struct fr_chan *ch, struct fr_err *err)
     return rc;
 }
 
+static enum fr_rc find_place(struct fr_chan *ch, struct fr_arena *arena, struct fr_exec_place *out,
+                             struct fr_err *err)
+{
+    if (ch->ex->find_place == NULL)
+        return fr_fail(err, FR_BUSY, "nobody knows where %s is", ch->node.name);
+    return ch->ex->find_place(ch->ex->find_arg, &ch->node, arena, out, err);
+}
+
+enum fr_rc fr_chan_find(struct fr_chan *ch, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_exec_place place = {0};
+    enum fr_rc rc = find_place(ch, &arena, &place, err);
+
+    if (rc != FR_BUSY)
+        fr_link_destroy(&ch->link); /* it may be another machine now */
+    if (rc == FR_OK && ch->ex->args.make_link == NULL)
+        rc = fr_link_child_create(&ch->link, ch->ex->loop,
+                                  &(struct fr_child_args){.what = place.what,
+                                                          .argv = place.argv,
+                                                          .envp = place.envp,
+                                                          .die_with_parent = true,
+                                                          .own_failure = -1},
+                                  err);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+void fr_chan_leave_place(struct fr_chan *ch)
+{
+    struct fr_arena arena = {0};
+    struct fr_exec_place place;
+    struct fr_err err = {0};
+
+    if (find_place(ch, &arena, &place, &err) == FR_BUSY) {
+        (void)fr_fail(&err, FR_UNREACHABLE, "its allocation is given back");
+        fr_chan_lost(ch, &err, false);
+    }
+    fr_arena_finish(&arena);
+}
+
 enum fr_rc fr_chan_route(struct fr_chan *ch, struct fr_err *err)
 {
     const struct fr_nodes_args *a = &ch->ex->args;

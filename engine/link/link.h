@@ -62,7 +62,8 @@ enum fr_transport {
     FR_TRANSPORT_AUTO,
     FR_TRANSPORT_LOCAL,
     FR_TRANSPORT_LIBSSH2,
-    FR_TRANSPORT_OPENSSH
+    FR_TRANSPORT_OPENSSH,
+    FR_TRANSPORT_PLACE /* of an allocation: by a command that whoever has it names (exec.h) */
 };
 
 /* A local child process. argv[0] is a path; its environment is this process's. Copies argv.

@@ -64,7 +64,7 @@ static enum fr_rc make_exec(struct fr_run *run, struct fr_err *err)
         return fr_fail(err, FR_NOMEM, "no memory for the nodes");
     for (uint32_t i = 0; i < plan->n_nodes; i++)
         nodes[i] = plan->nodes[i].spec != NULL
-                       ? fr_exec_node_of(plan->nodes[i].spec)
+                       ? fr_exec_node_of(plan->nodes[i].spec, run->id)
                        : (struct fr_exec_node){.name = plan->nodes[i].name,
                                                .transport = FR_TRANSPORT_LOCAL};
     return fr_nodes_join(run->env.nodes, &join, &run->exec, err);
