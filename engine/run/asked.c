@@ -66,7 +66,10 @@ void fr_run_cancel(struct fr_run *run)
 
 enum fr_rc fr_run_abandon(struct fr_run *run, const char *name, struct fr_err *err)
 {
-    struct fr_event ev = {.kind = FR_EV_ABANDON, .node = fr_plan_node(run->plan, name)};
+    struct fr_event ev = {.kind = FR_EV_ABANDON,
+                          .node = fr_plan_node(run->plan, name),
+                          .cause = FR_CAUSE_NODE_LOST,
+                          .proven = true};
     struct run_node *node;
     struct fr_buf why = {0};
     enum fr_rc rc;

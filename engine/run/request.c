@@ -401,6 +401,8 @@ const char *run_node_address(const struct fr_run *run, uint32_t node)
 {
     const struct fr_node *spec = run->plan->nodes[node].spec;
 
+    if (run->nodes[node].address != NULL)
+        return run->nodes[node].address;
     return spec != NULL && spec->address != NULL ? spec->address : "127.0.0.1";
 }
 

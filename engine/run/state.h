@@ -106,6 +106,7 @@ struct run_node {
     struct fr_id home_id;
     char boot_id[40];
     const char *boot_kept; /* boot_id in the arena, for rows; NULL until one needs it */
+    const char *address;   /* of a place, in the arena; NULL: nowhere yet */
     char *store;           /* absolute path of its store folder; NULL until a put was answered */
     int64_t down_wall;     /* unreachable since; 0: it is not */
     int64_t away_wall;     /* likewise, of the host before, until this one reaches it */

@@ -1,12 +1,17 @@
 /* Links to nodes: up, down, refused, given up; and the instances that wait for an absent node. */
 #include "engine/sched/internal.h"
 
-void give_up(struct fr_sched *s, uint32_t inst)
+static void end_there(struct fr_sched *s, uint32_t inst, enum fr_cause cause, bool proven)
 {
-    struct fr_event ev = {.cause = FR_CAUSE_NODE_LOST, .proven = true};
+    struct fr_event ev = {.cause = cause, .proven = proven};
 
     put_act(s, FR_ACT_STOP, inst); /* should a start still be on its way there */
     attempt_ended(s, inst, &ev);
+}
+
+void give_up(struct fr_sched *s, uint32_t inst)
+{
+    end_there(s, inst, FR_CAUSE_NODE_LOST, true);
 }
 
 static void arm_lost(struct fr_sched *s, uint32_t inst, int64_t since_ms)
@@ -192,12 +197,12 @@ static void node_refused(struct fr_sched *s, uint32_t n)
     node_back(s, n);
 }
 
-static void abandon(struct fr_sched *s, uint32_t n)
+static void abandon(struct fr_sched *s, uint32_t n, const struct fr_event *ev)
 {
     uint32_t i = s->nodes[n].live;
 
     while (i != NONE) {
-        give_up(s, i);
+        end_there(s, i, ev->cause, ev->proven);
         i = s->nodes[n].live; /* an end may have stopped others, but starts nothing */
     }
 }
@@ -211,5 +216,5 @@ void node_event(struct fr_sched *s, const struct fr_event *ev)
     else if (ev->kind == FR_EV_NODE_REFUSED)
         node_refused(s, ev->node);
     else
-        abandon(s, ev->node);
+        abandon(s, ev->node, ev);
 }

@@ -420,6 +420,19 @@ size_t fr_sched_count(const struct fr_sched *s, enum fr_state_of state)
     return s->count[state];
 }
 
+enum fr_need fr_sched_need(const struct fr_sched *s, uint32_t node)
+{
+    enum fr_need need = s->nodes[node].live != NONE ? FR_NEED_NOW : FR_NEED_NONE;
+
+    for (uint32_t i = 0; need != FR_NEED_NOW && i < s->plan->n_insts; i++) {
+        enum fr_state_of state = s->insts[i].row.state;
+
+        if (s->plan->insts[i].node == node && !fr_state_ended(state))
+            need = state == FR_ST_READY || fr_state_lives(state) ? FR_NEED_NOW : FR_NEED_LATER;
+    }
+    return need;
+}
+
 size_t fr_sched_live(const struct fr_sched *s)
 {
     return s->live;

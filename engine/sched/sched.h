@@ -125,7 +125,8 @@ enum fr_event_kind {
     /* cannot be used (host key, login, no flownode): what is to start there fails with
      * start_failed, without retry, until a NODE_UP; live attempts are left alone */
     FR_EV_NODE_REFUSED,
-    FR_EV_ABANDON, /* the user gives it up: its live attempts end as node_lost, taken as gone */
+    FR_EV_ABANDON, /* it is given up: its live attempts end by cause. proven: they are gone, as the
+                    * user says, or as what gave the node to the run has shown */
     /* slots: how many of it the run may use from now on. contended: others wait for some, or (over)
      * too many are in use: each slot that gets free is given back. While more are in use than lent,
      * nothing starts there; nothing is stopped */
@@ -261,6 +262,15 @@ struct fr_demand {
     bool gang_first;            /* slots go to the gang before any of them goes to the others */
 };
 struct fr_demand fr_sched_demand(struct fr_sched *s, uint32_t node); /* O(1) amortised */
+
+/* Whether the run uses a node, also one that is not there. O(1) while an attempt lives there, else
+ * O(instances). */
+enum fr_need {
+    FR_NEED_NONE,
+    FR_NEED_LATER, /* nothing now, but an instance there has not ended */
+    FR_NEED_NOW    /* an attempt lives there, or something is ready to start there */
+};
+enum fr_need fr_sched_need(const struct fr_sched *s, uint32_t node);
 /* For ${{ success() }} and failure() of a task: whether a need of it failed; of a hook: whether the
  * run did. O(needs). A task that is best_effort never counts as failed. */
 bool fr_sched_needs_failed(const struct fr_sched *s, uint32_t task);

@@ -1,0 +1,21 @@
+/*
+ * Places: nodes that a run has only while its driver holds an allocation (slurm/allocation.h).
+ * fr_run_need() is asked after each drain; as long as a place is nowhere, what is to start there
+ * waits.
+ */
+#ifndef FR_RUN_PLACED_H
+#define FR_RUN_PLACED_H
+
+#include "engine/run/run.h"
+
+enum fr_need fr_run_need(const struct fr_run *run, uint32_t node); /* output that is to come: NOW */
+/* The node is at that numeric address, for those that meet there. Copied. */
+enum fr_rc fr_run_placed(struct fr_run *run, uint32_t node, const char *address,
+                         struct fr_err *err);
+/* It is gone: attempts that lived there end by cause. proven: none of their processes is left. */
+void fr_run_displaced(struct fr_run *run, uint32_t node, enum fr_cause cause, bool proven);
+/* There will be none: what is ready to start there fails as start_failed, with that reason. */
+void fr_run_unplaced(struct fr_run *run, uint32_t node, const char *why);
+void fr_run_node_say(struct fr_run *run, uint32_t node, const char *text); /* a FR_NOTE_NODE */
+
+#endif
