@@ -13,7 +13,7 @@
 
 enum {
     STOP_MS = 1000,  /* from the first Ctrl-C to its effect: time for the second */
-    OWED_MS = 15000, /* time for the first try of messages */
+    OWED_MS = 15000, /* time for what the host owes */
 };
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -265,7 +265,8 @@ static void on_patience(void *over)
     *(bool *)over = true;
 }
 
-/* Tries each due message about the run once; the next host sends the rest. */
+/* Tries each due message about the run once, and gives its allocations back; the next host does the
+ * rest. */
 static void send_owed(struct cli_drive *d)
 {
     struct fr_timer *timer = NULL;

@@ -10,8 +10,6 @@ struct host_part;
 
 extern const struct host_part outbox_part;
 
-/* Whether a delivery was not tried yet and waits for nothing else. */
-bool fr_host_owes(const struct fr_host *host);
 /* Sends a delivery, the JSON {channel, key, message}, in a thread; may block. The default runs
  * `flowrun notify --deliver` (fr_run_env.self). */
 typedef void fr_deliver_fn(void *arg, const char *job, struct fr_sent *out);

@@ -426,20 +426,21 @@ static void turn(struct fr_host *host)
     o->changes = fr_store_changes(host->env.store);
 }
 
-bool fr_host_owes(const struct fr_host *host)
+/* A delivery was not tried yet and waits for nothing else. */
+static bool owes(const struct fr_host *host)
 {
     struct fr_arena arena = {0};
     struct fr_notice_rows notices = {0};
     struct fr_delivery_rows rows = {0};
-    bool owes;
+    bool any;
 
     (void)fr_store_notices(host->env.store, 1, &arena, &notices, NULL);
     (void)fr_store_deliveries_next(host->env.store, &arena, &rows, NULL);
-    owes = notices.n > 0;
-    for (size_t i = 0; i < rows.n && !owes; i++)
-        owes = rows.rows[i].tries == 0;
+    any = notices.n > 0;
+    for (size_t i = 0; i < rows.n && !any; i++)
+        any = rows.rows[i].tries == 0;
     fr_arena_finish(&arena);
-    return owes;
+    return any;
 }
 
 /* ---- requests ---- */
@@ -475,5 +476,6 @@ const struct host_part outbox_part = {.name = "sending messages",
                                       .state_bytes = sizeof(struct host_outbox),
                                       .step = {[HOST_OPEN] = open_outbox},
                                       .tell = turn,
+                                      .owes = owes,
                                       .due = due,
                                       .close = close_outbox};

@@ -79,6 +79,10 @@ enum fr_rc fr_host_turn(struct fr_host *host, struct fr_err *err);
 enum fr_rc fr_host_pages(struct fr_host *host, const char *url, const struct fr_run_shell *shell,
                          struct fr_err *err);
 
+/* Something of runs that are over is not done: a message was not tried yet, an allocation is being
+ * given back. Who ends the host turns it some seconds longer. */
+bool fr_host_owes(const struct fr_host *host);
+
 /* The interface of the host, for engine/web and tests. Valid as long as the host. */
 struct fr_api fr_host_api(struct fr_host *host);
 

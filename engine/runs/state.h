@@ -56,6 +56,7 @@ struct host_part {
     enum fr_rc (*decided)(struct host_run *h, struct fr_err *err); /* a run has */
     void (*changed)(struct fr_host *host, enum host_topic topic);
     void (*tell)(struct fr_host *host);         /* after the commit */
+    bool (*owes)(const struct fr_host *host);   /* something of runs that are over is not done */
     int64_t (*due)(const struct fr_host *host); /* next turn it needs, mono_ms; INT64_MAX: none */
     /* Sets *wait if a new run of this pipeline has to be queued. */
     enum fr_rc (*waits)(struct fr_host *host, const struct fr_spec *spec, int64_t not_before_wall,
