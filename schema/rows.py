@@ -14,6 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TARGET = os.path.join(ROOT, "schema", "openapi.json")
 SCHEMAS = {"Run": ("store.h", "FR_RUN_COLUMNS"), "Instance": ("store.h", "FR_INST_COLUMNS"),
            "Fire": ("occurrences.h", "FR_OCCURRENCE_COLUMNS"), "Backfill": ("backfills.h", "FR_BACKFILL_COLUMNS"),
+           "Allocation": ("allocations.h", "FR_ALLOCATION_COLUMNS"),
            "Delivery": ("outbox.h", "FR_DELIVERY_COLUMNS"), "Token": ("access.h", "FR_TOKEN_COLUMNS")}
 TYPES = {"INT": "integer", "BOOL": "boolean"}  # the other kinds are shown as strings
 ID = "^([0-9a-f]{32})?$"

@@ -5,6 +5,7 @@
 #include "engine/metrics/meters.h"
 #include "engine/timetable/schedules.h"
 #include "engine/run/metrics.h"
+#include "engine/store/allocations.h"
 #include "engine/store/drained.h"
 
 enum { SAMPLES_USUAL = 500, SAMPLES_MOST = 4000 };
@@ -252,4 +253,12 @@ enum fr_rc get_host(struct call *c, struct fr_err *err)
                                  (json_int_t)slow.longest_ms, "held_by", m->held_by, "clock_steps",
                                  (json_int_t)schedules_clock_steps(c->host)),
                        err);
+}
+
+enum fr_rc get_runs_run_allocations(struct call *c, struct fr_err *err)
+{
+    struct fr_allocation_rows rows = {0};
+    enum fr_rc rc = fr_store_allocations(c->host->env.store, c->run.id, &c->arena, &rows, err);
+
+    return rc == FR_OK ? answer_rows(c, &fr_allocation_type, rows.rows, rows.n, err) : rc;
 }

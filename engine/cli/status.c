@@ -5,6 +5,7 @@
 #include "engine/base/log.h"
 #include "engine/base/sys.h"
 #include "engine/loop/loop.h"
+#include "engine/store/allocations.h"
 #include "engine/store/home.h"
 #include "engine/store/types.h"
 
@@ -206,11 +207,46 @@ static void print_host(const struct host *host)
                  (long long)number_of(host, "longest_ms"), held_by);
 }
 
+/* ---- allocations of a cluster under Slurm ---- */
+
+static void print_allocation(const struct fr_allocation_row *r)
+{
+    char date[32];
+
+    fr_print("allocation %s: %s", r->name, fr_word(&fr_allocation_state_words, r->state));
+    if (r->job != 0)
+        fr_print(", Slurm job %lld%s%s", (long long)r->job, r->slurm[0] != '\0' ? " " : "",
+                 r->slurm);
+    if (r->hosts[0] != '\0')
+        fr_print(" on %s", r->hosts);
+    if (r->end_wall != 0 && r->ended_wall == 0) {
+        cli_date(r->end_wall, date);
+        fr_print(", until %s", date);
+    }
+    fr_print("%s%s\n", r->note[0] != '\0' ? ": " : "", r->note);
+}
+
+static void print_allocations(const struct fr_allocation_rows *rows)
+{
+    if (rows->n > 0)
+        fr_print("\n");
+    for (size_t i = 0; i < rows->n; i++)
+        print_allocation(&rows->rows[i]);
+}
+
 /* ---- all of it ---- */
 
-static void print_json(struct fr_store *st, const struct fr_run_row *run,
-                       const struct fr_inst_rows *rows, const struct fr_output_rows *outs)
+struct shown {
+    struct fr_run_row run;
+    struct fr_inst_rows insts;
+    struct fr_output_rows outs;
+    struct fr_allocation_rows allocations;
+};
+
+static void print_json(struct fr_store *st, const struct shown *s)
 {
+    const struct fr_run_row *run = &s->run;
+    const struct fr_inst_rows *rows = &s->insts;
     struct host host = ask_host(st, run);
     json_t *doc = run_json(st, run), *tasks = json_array();
     size_t at = 0;
@@ -220,12 +256,16 @@ static void print_json(struct fr_store *st, const struct fr_run_row *run,
         json_t *task = fr_row_json(&fr_inst_type, r);
 
         json_object_set_new(task, "attempts", json_integer((json_int_t)began(r)));
-        json_object_set_new(task, "outputs", outputs_json(outs, r->idx, &at));
+        json_object_set_new(task, "outputs", outputs_json(&s->outs, r->idx, &at));
         json_array_append_new(tasks, task);
     }
     if (host.pid != 0)
         json_object_set_new(doc, "host", host_json(&host));
     json_object_set_new(doc, "tasks", tasks);
+    if (s->allocations.n > 0)
+        json_object_set_new(
+            doc, "allocations",
+            fr_rows_json(&fr_allocation_type, s->allocations.rows, s->allocations.n));
     cli_put_json(doc);
     json_decref(host.turns);
 }
@@ -241,9 +281,9 @@ static void print_rerun(const struct fr_run_row *run)
              date, (long long)run->no);
 }
 
-static void print_status(struct fr_store *st, const struct fr_run_row *run,
-                         const struct fr_inst_rows *rows, const struct fr_output_rows *outs)
+static void print_status(struct fr_store *st, const struct shown *s)
 {
+    const struct fr_run_row *run = &s->run;
     char id[FR_ID_TEXT], date[32], time[24];
     const char *word = cli_run_word(st, run);
     struct host host = ask_host(st, run);
@@ -270,11 +310,12 @@ static void print_status(struct fr_store *st, const struct fr_run_row *run,
     if (strcmp(word, "left") == 0)
         fr_print("no flowrun looks after it; 'flowrun resume %lld' takes over\n",
                  (long long)run->no);
-    if (rows->n > 0)
-        print_insts(rows);
+    if (s->insts.n > 0)
+        print_insts(&s->insts);
     else
         fr_print("\nno task has failed\n");
-    print_outputs(outs, rows);
+    print_outputs(&s->outs, &s->insts);
+    print_allocations(&s->allocations);
     if (strcmp(word, "failed") == 0)
         fr_print("\n'flowrun logs %lld' shows the output, 'flowrun retry %lld' runs again what "
                  "failed\n",
@@ -283,25 +324,25 @@ static void print_status(struct fr_store *st, const struct fr_run_row *run,
 
 enum fr_rc cli_status(struct cli_call *c, struct fr_err *err)
 {
-    struct fr_run_row run;
-    struct fr_inst_rows rows = {0};
-    struct fr_output_rows outs = {0};
+    struct shown s = {0};
     enum fr_rc rc = cli_store_read(&c->home.st, err);
     struct fr_store *st = c->home.st;
 
     if (rc == FR_OK)
-        rc = fr_store_run_find(st, cli_arg(c, 0), &c->arena, &run, err);
+        rc = fr_store_run_find(st, cli_arg(c, 0), &c->arena, &s.run, err);
     if (rc == FR_OK)
-        rc = fr_store_insts(st, run.id, &c->arena, &rows, err);
+        rc = fr_store_insts(st, s.run.id, &c->arena, &s.insts, err);
     if (rc == FR_OK)
-        rc = fr_store_outputs(st, run.id, &c->arena, &outs, err);
-    if (rc == FR_OK && cli_is_queued(&run))
-        rc = cli_queue_reason(st, &c->arena, &run, err);
-    if (rc == FR_OK && cli_is_driven(st, &run))
-        rc = cli_ready_reasons(st, &c->arena, &run, &rows, err);
+        rc = fr_store_outputs(st, s.run.id, &c->arena, &s.outs, err);
+    if (rc == FR_OK)
+        rc = fr_store_allocations(st, s.run.id, &c->arena, &s.allocations, err);
+    if (rc == FR_OK && cli_is_queued(&s.run))
+        rc = cli_queue_reason(st, &c->arena, &s.run, err);
+    if (rc == FR_OK && cli_is_driven(st, &s.run))
+        rc = cli_ready_reasons(st, &c->arena, &s.run, &s.insts, err);
     if (rc == FR_OK && cli_has(c, "--failed"))
-        keep_failed(&rows);
+        keep_failed(&s.insts);
     if (rc == FR_OK)
-        (c->json ? print_json : print_status)(st, &run, &rows, &outs);
+        (c->json ? print_json : print_status)(st, &s);
     return rc;
 }

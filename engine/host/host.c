@@ -1,6 +1,7 @@
 #include "engine/host/host.h"
 
 #include "engine/admit/admit.h"
+#include "engine/allocate/allocate.h"
 #include "engine/answer/answers.h"
 #include "engine/base/log.h"
 #include "engine/deliver/outbox.h"
@@ -36,8 +37,9 @@ static void on_sample(void *arg, const struct fr_exec_sampled *s)
 
 /* The order of calls: schedules make runs, the queue admits them, then slots are shared. Streams
  * get an event before waiting requests do. */
-static const struct host_part *const parts[] = {
-    &timetable_part, &queue_part, &slots_part, &outbox_part, &stream_part, &answers_part, NULL};
+static const struct host_part *const parts[] = {&timetable_part,   &queue_part,  &slots_part,
+                                                &allocations_part, &outbox_part, &stream_part,
+                                                &answers_part,     NULL};
 
 enum { PARTS = sizeof(parts) / sizeof(parts[0]) - 1, ALIGN = _Alignof(max_align_t) };
 
@@ -219,6 +221,14 @@ struct fr_api fr_host_api(struct fr_host *host)
                            .identify = host_identify,
                            .leads = leads,
                            .self = host};
+}
+
+bool fr_host_owes(const struct fr_host *host)
+{
+    for (const struct host_part *const *p = parts; *p != NULL; p++)
+        if ((*p)->owes != NULL && (*p)->owes(host))
+            return true;
+    return false;
 }
 
 /* ---- what holds the loop ---- */

@@ -1,6 +1,9 @@
 #include "engine/view/why.h"
 
 #include "engine/sched/sched.h"
+#include "engine/slurm/wait.h"
+
+#include <string.h>
 
 enum { NAMED = 4 }; /* attempts, gangs or nodes in a reason */
 
@@ -55,6 +58,8 @@ enum fr_rc fr_why_open(struct fr_why *w, struct fr_store *st, struct fr_id run,
         rc = fr_store_held(st, &w->arena, &w->held, err);
     if (rc == FR_OK)
         rc = fr_store_drained(st, &w->arena, &w->drained, err);
+    if (rc == FR_OK)
+        rc = fr_store_allocations(st, run, &w->arena, &w->allocations, err);
     return rc == FR_OK ? fr_why_gangs(w, st, run, err) : rc;
 }
 
@@ -159,17 +164,40 @@ static void name_holders(const struct fr_why *w, const struct want *want, struct
         name_gangs(w, want, out);
 }
 
+/* What the allocation of a place still lacks. */
+static void name_allocation(const struct fr_why *w, const struct fr_node *spec, struct fr_buf *out)
+{
+    const struct fr_allocation_row *newest = NULL;
+    const char *name = spec->labels[0];
+    struct fr_allocation_life life;
+
+    for (size_t i = 0; i < w->allocations.n; i++)
+        if (strcmp(w->allocations.rows[i].name, name) == 0)
+            newest = &w->allocations.rows[i];
+    if (newest != NULL)
+        life = (struct fr_allocation_life){
+            .state = newest->state, .job = newest->job, .estimate_wall = newest->estimate_wall};
+    if (newest != NULL)
+        snprintf(life.reason, sizeof(life.reason), "%s", newest->reason);
+    fr_allocation_wait(newest != NULL ? &life : NULL, name, out);
+}
+
 /* What of the node is in the way. */
 static void name_node(const struct fr_why *w, const struct want *want, struct fr_buf *out)
 {
     uint32_t node = want->node;
     const struct fr_drained_row *drained = fr_drained_find(&w->drained, w->homes[node]);
+    const struct fr_node *spec = w->plan->nodes[node].spec;
 
     if (drained != NULL) {
         fr_buf_fmt(out, "%s, which is drained%s%s", w->plan->nodes[node].name,
                    drained->note[0] != '\0' ? ": " : "", drained->note);
         return;
     }
+    if (spec != NULL && spec->executor == FR_EXECUTOR_SLURM)
+        name_allocation(w, spec, out);
+    if (out->n > 0)
+        return;
     if (w->away_wall[node] != 0)
         fr_buf_fmt(out, "%s, which is unreachable", w->plan->nodes[node].name);
     else if (fr_id_zero(w->homes[node]))

@@ -10,6 +10,7 @@
 
 #include "engine/base/err.h"
 #include "engine/plan/plan.h"
+#include "engine/store/allocations.h"
 #include "engine/store/drained.h"
 #include "engine/store/store.h"
 
@@ -33,9 +34,10 @@ struct fr_why { /* zero it; owns all but plan and insts */
     struct fr_held_rows held;
     struct fr_id *homes; /* of the plan's nodes; zero: not known */
     struct fr_drained_rows drained;
-    int64_t *away_wall;        /* of the same: since when unreachable; 0: it is not */
-    uint32_t units;            /* of max_parallel that the run uses */
-    int64_t priority;          /* of the run */
+    struct fr_allocation_rows allocations; /* of the run */
+    int64_t *away_wall;                    /* of the same: since when unreachable; 0: it is not */
+    uint32_t units;                        /* of max_parallel that the run uses */
+    int64_t priority;                      /* of the run */
     struct fr_why_gang *gangs; /* those that the host serves: in their runs their turn has come */
     size_t n_gangs;
 };

@@ -1,0 +1,18 @@
+/*
+ * Allocations of clusters under Slurm, as the host takes them for its runs: one when a task needs a
+ * node of it, given back when nothing needs it. slurm/allocation.h decides; here its row is
+ * written, its actions are performed, and the runs hear of it.
+ *
+ *   allocations.c  the part of the host: what runs need, rows, turns
+ *   drive.c        actions: the folder, sbatch, squeue, scancel
+ *   places.c       where a place is, and that it is gone
+ *   folder.c       files shared with the nodes
+ */
+#ifndef FR_ALLOCATE_ALLOCATE_H
+#define FR_ALLOCATE_ALLOCATE_H
+
+#include "engine/runs/state.h"
+
+extern const struct host_part allocations_part;
+
+#endif

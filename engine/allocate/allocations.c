@@ -1,0 +1,438 @@
+#include "engine/allocate/private.h"
+
+#include "engine/base/log.h"
+#include "engine/run/metrics.h"
+#include "engine/run/placed.h"
+
+enum { RETRY_MS = 1000 /* rows could not be written */ };
+
+struct host_allocations *allocations_of(const struct fr_host *host)
+{
+    return host_state(host, &allocations_part);
+}
+
+/* ---- events, rows ---- */
+
+void alloc_apply(struct host_allocation *al, const struct fr_allocation_event *ev)
+{
+    struct fr_allocation_now now;
+
+    fr_allocation_apply(&al->a, ev, fr_sys.mono_ms(), fr_sys.wall_ms(), &now);
+    al->due |= now.actions;
+    al->twin = now.twin != 0 ? now.twin : al->twin;
+    al->dirty |= now.changed;
+    al->host->woken = true;
+}
+
+/* The row's texts are those of the life until the next event: rows are written before. */
+static void to_row(struct host_allocation *al)
+{
+    const struct fr_allocation_life *l = &al->a.life;
+    struct fr_allocation_row *row = &al->row;
+
+    row->state = l->state;
+    row->job = l->job;
+    row->submits = l->submits;
+    row->slurm = l->slurm;
+    row->reason = l->reason;
+    row->estimate_wall = l->estimate_wall;
+    row->submitted_wall = l->submitted_wall;
+    row->start_wall = l->start_wall;
+    row->end_wall = l->end_wall;
+    row->ended_wall = l->ended_wall;
+    row->cause = l->cause;
+    row->proven = l->proven;
+    row->note = l->note;
+}
+
+static void to_life(const struct fr_allocation_row *row, struct fr_allocation_life *l)
+{
+    *l = (struct fr_allocation_life){.state = row->state,
+                                     .job = row->job,
+                                     .submits = row->submits,
+                                     .estimate_wall = row->estimate_wall,
+                                     .submitted_wall = row->submitted_wall,
+                                     .start_wall = row->start_wall,
+                                     .end_wall = row->end_wall,
+                                     .ended_wall = row->ended_wall,
+                                     .cause = row->cause,
+                                     .proven = row->proven != 0};
+    snprintf(l->slurm, sizeof(l->slurm), "%s", row->slurm);
+    snprintf(l->reason, sizeof(l->reason), "%s", row->reason);
+    snprintf(l->note, sizeof(l->note), "%s", row->note);
+}
+
+static bool any_dirty(const struct host_allocations *all)
+{
+    for (const struct host_allocation *al = all->first; al != NULL; al = al->next)
+        if (al->dirty)
+            return true;
+    return false;
+}
+
+static enum fr_rc write_rows(struct fr_host *host, struct fr_err *err)
+{
+    enum fr_rc rc = fr_store_begin(host->env.store, err);
+
+    if (rc != FR_OK)
+        return rc;
+    for (struct host_allocation *al = allocations_of(host)->first; rc == FR_OK && al != NULL;
+         al = al->next) {
+        if (!al->dirty)
+            continue;
+        to_row(al);
+        rc = al->stored ? fr_store_allocation_set(host->env.store, &al->row, err)
+                        : fr_store_allocation_add(host->env.store, &al->row, err);
+    }
+    return fr_store_end(host->env.store, rc, err);
+}
+
+/* After the runs have decided: the rows, then what they are about. */
+static enum fr_rc settle(struct fr_host *host, struct fr_err *err)
+{
+    struct host_allocations *all = allocations_of(host);
+    enum fr_rc rc = FR_OK;
+
+    if (all->retry_ms != 0 && fr_sys.mono_ms() < all->retry_ms)
+        return FR_OK;
+    if (any_dirty(all) && (rc = write_rows(host, err)) != FR_OK) {
+        if (rc == FR_DENIED || rc == FR_NOMEM)
+            return rc;
+        fr_log(FR_LOG_WARN, "slurm", "rows of allocations cannot be written: %s", err->msg);
+        all->retry_ms = fr_sys.mono_ms() + RETRY_MS;
+        return FR_OK;
+    }
+    all->retry_ms = 0;
+    for (struct host_allocation *al = all->first; al != NULL; al = al->next) {
+        al->stored |= al->dirty;
+        al->dirty = false;
+    }
+    for (struct host_allocation *al = all->first, *next; al != NULL; al = next) {
+        next = al->next;
+        alloc_act(al);
+        alloc_say(al);
+    }
+    return FR_OK;
+}
+
+/* ---- allocations come and go ---- */
+
+static struct host_allocation *add(struct fr_host *host, const struct fr_allocation_row *row)
+{
+    struct host_allocation **at = &allocations_of(host)->first, *al = fr_sys.alloc(sizeof(*al));
+
+    if (al == NULL)
+        return NULL;
+    *al = (struct host_allocation){
+        .host = host, .row = *row, .look_ms = INT64_MAX, .stored = row->id != 0};
+    al->row.name = fr_arena_dup(&al->arena, row->name);
+    al->row.tag = fr_arena_dup(&al->arena, row->tag);
+    al->row.folder = fr_arena_dup(&al->arena, row->folder);
+    al->row.hosts = fr_arena_dup(&al->arena, row->hosts);
+    al->row.path = fr_arena_dup(&al->arena, row->path);
+    al->row.program = fr_arena_dup(&al->arena, row->program);
+    if (al->row.name == NULL || al->row.tag == NULL || al->row.folder == NULL ||
+        al->row.hosts == NULL || al->row.path == NULL || al->row.program == NULL ||
+        (al->cluster = alloc_cluster(host, al->row.path, (int)row->rpc)) == NULL) {
+        fr_arena_finish(&al->arena);
+        fr_sys.free(al);
+        return NULL;
+    }
+    to_life(row, &al->a.life);
+    al->a.cgroups = al->cluster->cgroups;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = al;
+    return al;
+}
+
+static void drop(struct host_allocation *al)
+{
+    struct host_allocation **at = &allocations_of(al->host)->first;
+
+    while (*at != al)
+        at = &(*at)->next;
+    *at = al->next;
+    alloc_forget(al);
+    fr_arena_finish(&al->arena);
+    fr_sys.free(al);
+}
+
+static struct host_allocation *find(const struct fr_host *host, struct fr_id run, const char *name)
+{
+    struct host_allocation *found = NULL;
+
+    for (struct host_allocation *al = allocations_of(host)->first; al != NULL; al = al->next)
+        if (fr_id_eq(al->row.run, run) && strcmp(al->row.name, name) == 0)
+            found = al; /* the newest stands last */
+    return found;
+}
+
+static enum fr_rc load_open(struct fr_host *host, struct fr_err *err)
+{
+    struct fr_arena arena = {0};
+    struct fr_allocation_rows rows = {0};
+    enum fr_rc rc = fr_store_allocations_open(host->env.store, &arena, &rows, err);
+
+    for (size_t i = 0; rc == FR_OK && i < rows.n; i++) {
+        struct host_allocation *al = add(host, &rows.rows[i]);
+
+        if (al == NULL)
+            rc = fr_fail(err, FR_NOMEM, "no memory for an allocation");
+        else
+            alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_LOADED});
+    }
+    fr_arena_finish(&arena);
+    if (rc == FR_OK)
+        fr_nodes_places(host->env.nodes, alloc_find, host);
+    return rc;
+}
+
+/* ---- what runs need ---- */
+
+static void attach(struct host_run *h, struct host_allocation *al,
+                   const struct fr_allocation_spec *spec)
+{
+    al->h = h;
+    al->spec = spec;
+    al->used_ms = fr_sys.mono_ms();
+    if (al->places != NULL)
+        alloc_places_known(al);
+}
+
+/* The newest of a name that is over already: a host that died may not have told the run. */
+static enum fr_rc load_over(struct host_run *h, const struct fr_allocation_rows *rows,
+                            const struct fr_allocation_spec *spec, struct fr_err *err)
+{
+    const struct fr_allocation_row *newest = NULL;
+    struct host_allocation *al;
+
+    for (size_t i = 0; i < rows->n; i++)
+        if (strcmp(rows->rows[i].name, spec->name) == 0)
+            newest = &rows->rows[i];
+    if (newest == NULL || newest->state != FR_ALLOCATION_OVER)
+        return FR_OK;
+    if ((al = add(h->host, newest)) == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for an allocation");
+    attach(h, al, spec);
+    alloc_places_gone(al);
+    return FR_OK;
+}
+
+static enum fr_rc come(struct host_run *h, struct fr_err *err)
+{
+    const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
+    struct fr_arena arena = {0};
+    struct fr_allocation_rows rows = {0};
+    enum fr_rc rc = FR_OK;
+
+    if (slurm == NULL)
+        return FR_OK;
+    rc = fr_store_allocations(h->host->env.store, fr_run_id(h->run), &arena, &rows, err);
+    for (size_t i = 0; rc == FR_OK && i < slurm->n_allocations; i++) {
+        const struct fr_allocation_spec *spec = &slurm->allocations[i];
+        struct host_allocation *al = find(h->host, fr_run_id(h->run), spec->name);
+
+        if (al != NULL)
+            attach(h, al, spec);
+        else
+            rc = load_over(h, &rows, spec, err);
+    }
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+/* before: the one that it follows, which is dropped; NULL: none. */
+static enum fr_rc take(struct host_run *h, const struct fr_allocation_spec *spec,
+                       struct host_allocation *before, struct fr_err *err)
+{
+    const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
+    char tag[FR_ID_TEXT];
+    struct fr_buf folder = {0};
+    struct host_allocation *al = NULL;
+    struct fr_id id;
+    enum fr_rc rc = fr_id_new(&id, err);
+
+    if (rc != FR_OK)
+        return rc;
+    fr_id_text(id, tag);
+    fr_buf_fmt(&folder, "%s/alloc/%s", slurm->work, tag);
+    if (!folder.bad)
+        al = add(h->host, &(struct fr_allocation_row){.run = fr_run_id(h->run),
+                                                      .name = spec->name,
+                                                      .no = before ? before->row.no + 1 : 1,
+                                                      .tag = tag,
+                                                      .folder = folder.p,
+                                                      .path = slurm->path ? slurm->path : "",
+                                                      .rpc = slurm->rpc,
+                                                      .slurm = "",
+                                                      .reason = "",
+                                                      .hosts = "",
+                                                      .program = "",
+                                                      .note = ""});
+    fr_buf_finish(&folder);
+    if (al == NULL)
+        return fr_fail(err, FR_NOMEM, "no memory for an allocation");
+    attach(h, al, spec);
+    al->dirty = true;
+    al->failed = before != NULL ? before->failed : 0;
+    if (before != NULL)
+        drop(before);
+    return FR_OK;
+}
+
+static enum fr_need need_of(const struct host_run *h, const struct fr_allocation_spec *spec,
+                            bool *all_up)
+{
+    enum fr_need need = FR_NEED_NONE;
+    int64_t down_wall;
+
+    *all_up = true;
+    for (int k = 0; k < spec->nodes; k++) {
+        uint32_t node =
+            fr_plan_node(fr_run_plan(h->run), fr_run_spec(h->run)->nodes[spec->first + k].name);
+        enum fr_need one = fr_run_need(h->run, node);
+
+        need = one > need ? one : need;
+        *all_up = *all_up && fr_run_node_up(h->run, node, &down_wall);
+    }
+    return need;
+}
+
+static enum fr_rc look(struct host_run *h, const struct fr_allocation_spec *spec,
+                       struct fr_err *err)
+{
+    struct host_allocation *al = find(h->host, fr_run_id(h->run), spec->name);
+    bool over = al == NULL || al->a.life.state == FR_ALLOCATION_OVER, all_up;
+    enum fr_need need = need_of(h, spec, &all_up);
+    int64_t now = fr_sys.mono_ms();
+
+    if (over && al != NULL && (al->dirty || !al->told || now < al->used_ms))
+        return FR_OK; /* its end is to be told first; then comes a pause */
+    if (over && al != NULL)
+        al->pauses = false;
+    if (over)
+        return need == FR_NEED_NOW ? take(h, spec, al, err) : FR_OK;
+    if (need == FR_NEED_NOW)
+        al->used_ms = now;
+    if (all_up && al->a.life.state == FR_ALLOCATION_STARTING)
+        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_ALL_UP});
+    if (need == FR_NEED_NONE || (need == FR_NEED_LATER && now >= al->used_ms + spec->idle_ms))
+        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_UNNEEDED});
+    return FR_OK;
+}
+
+static enum fr_rc decided(struct host_run *h, struct fr_err *err)
+{
+    const struct fr_slurm_spec *slurm = fr_run_spec(h->run)->slurm;
+    enum fr_rc rc = FR_OK;
+
+    if (slurm == NULL || !fr_run_added(h->run))
+        return FR_OK;
+    for (size_t i = 0; rc == FR_OK && i < slurm->n_allocations; i++)
+        rc = look(h, &slurm->allocations[i], err);
+    return rc;
+}
+
+static void run_gone(struct host_run *h)
+{
+    for (struct host_allocation *al = allocations_of(h->host)->first, *next; al != NULL;
+         al = next) {
+        next = al->next;
+        if (al->h != h)
+            continue;
+        al->h = NULL;
+        al->spec = NULL;
+        al->ends = fr_run_now(h->run).state == FR_RUN_OVER;
+        if (al->ends)
+            alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_UNNEEDED});
+        if (al->a.life.state == FR_ALLOCATION_OVER && !al->dirty)
+            drop(al);
+    }
+}
+
+/* ---- turns ---- */
+
+/* When its run is to be looked at again: nothing uses it for so long, or the next one may be taken.
+ */
+static int64_t look_due(const struct host_allocation *al)
+{
+    if (al->h == NULL || al->a.life.state == FR_ALLOCATION_RELEASING)
+        return INT64_MAX;
+    if (al->a.life.state == FR_ALLOCATION_OVER)
+        return al->pauses ? al->used_ms : INT64_MAX;
+    return al->used_ms + al->spec->idle_ms;
+}
+
+static enum fr_rc turn(struct fr_host *host, struct fr_err *err)
+{
+    struct host_allocations *all = allocations_of(host);
+    int64_t now = fr_sys.mono_ms();
+    enum fr_rc rc = FR_OK;
+
+    for (struct host_cluster *c = all->clusters; c != NULL; c = c->next)
+        c->ask_ms = INT64_MAX;
+    for (struct host_allocation *al = all->first, *next; rc == FR_OK && al != NULL; al = next) {
+        next = al->next;
+        alloc_turn(al, now);
+        if (look_due(al) <= now)
+            rc = look(al->h, al->spec, err); /* may drop it */
+        else if (al->h == NULL && al->a.life.state == FR_ALLOCATION_OVER && !al->dirty &&
+                 al->due == 0)
+            drop(al);
+    }
+    for (struct host_cluster *c = all->clusters; c != NULL; c = c->next)
+        alloc_ask(c, now);
+    return rc;
+}
+
+static int64_t due(const struct fr_host *host)
+{
+    const struct host_allocations *all = allocations_of(host);
+    int64_t first = all->retry_ms != 0 ? all->retry_ms : INT64_MAX;
+
+    for (const struct host_allocation *al = all->first; al != NULL; al = al->next) {
+        int64_t one = alloc_due(al), look = look_due(al);
+
+        one = look < one ? look : one;
+        first = one < first ? one : first;
+    }
+    for (const struct host_cluster *c = all->clusters; c != NULL; c = c->next)
+        first = !c->asking && c->ask_ms < first ? c->ask_ms : first;
+    return first;
+}
+
+static bool owes(const struct fr_host *host)
+{
+    for (const struct host_allocation *al = allocations_of(host)->first; al != NULL; al = al->next)
+        if (al->ends && al->a.life.state != FR_ALLOCATION_OVER)
+            return true;
+    return false;
+}
+
+static void close_all(struct fr_host *host)
+{
+    struct host_allocations *all = allocations_of(host);
+
+    while (all->first != NULL)
+        drop(all->first);
+    while (all->clusters != NULL) {
+        struct host_cluster *c = all->clusters;
+
+        all->clusters = c->next;
+        fr_cluster_destroy(c->cluster);
+        fr_sys.free(c->path);
+        fr_sys.free(c);
+    }
+}
+
+const struct host_part allocations_part = {
+    .name = "allocations of clusters",
+    .state_bytes = sizeof(struct host_allocations),
+    .step = {[HOST_OPEN] = load_open, [HOST_TURN] = turn, [HOST_SHARE] = settle},
+    .of_run = {[HOST_RUN_GONE] = run_gone},
+    .decided = decided,
+    .came = come,
+    .due = due,
+    .owes = owes,
+    .close = close_all};

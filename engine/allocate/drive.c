@@ -1,0 +1,481 @@
+/* What an allocation's life asks for: the folder, sbatch, squeue, scancel; and what became of it.
+ */
+#include "engine/allocate/private.h"
+
+#include "engine/base/log.h"
+
+enum {
+    SBATCH_MS = 60000,
+    LOOK_MS = 1000,   /* between two looks into the folder, while places come … */
+    WATCH_MS = 30000, /* … and afterwards */
+};
+
+/* ---- the folder, in threads ---- */
+
+enum folder_call { FOLDER_MAKE, FOLDER_READ };
+
+struct folder_job {
+    struct fr_work work;
+    struct host_allocation *al; /* borrows; NULL: nobody waits for it */
+    enum folder_call call;
+    struct fr_arena arena; /* owns all texts */
+    struct alloc_folder folder;
+    const char *script, *program;
+    int64_t job;
+    size_t n;
+    struct alloc_seen seen;
+    const char *log;
+    bool answers; /* it was begun behind an answer of Slurm */
+    enum fr_rc rc;
+    struct fr_err err;
+};
+
+static void free_job(void *arg)
+{
+    struct folder_job *j = arg;
+
+    fr_arena_finish(&j->arena);
+    fr_sys.free(j);
+}
+
+static void in_thread(void *arg)
+{
+    struct folder_job *j = arg;
+
+    if (j->call == FOLDER_MAKE) {
+        j->rc = alloc_folder_make(&j->folder, &j->arena, &j->program, &j->err);
+        return;
+    }
+    j->rc = alloc_folder_read(j->folder.folder, j->job, j->n, &j->arena, &j->seen, &j->err);
+    j->log = alloc_folder_log(j->folder.folder, &j->arena);
+}
+
+static void refuse(struct host_allocation *al, const struct fr_err *err)
+{
+    alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_REFUSED,
+                                                  .transient = err->rc == FR_NOMEM,
+                                                  .text = fr_str_of(err->msg)});
+}
+
+static void on_submitted(void *arg, const struct fr_command_end *end)
+{
+    struct host_allocation *al = arg;
+    struct fr_arena arena = {0};
+    const char *refusal = fr_sbatch_refusal(end->errors, &arena);
+    struct fr_allocation_event ev = {.text = fr_str_of(refusal != NULL ? refusal : "")};
+
+    switch (fr_sbatch_read(end->code, end->out, end->errors, &ev.job)) {
+    case FR_SBATCH_JOB:
+        ev.kind = FR_ALLOCATION_SUBMITTED;
+        break;
+    case FR_SBATCH_LATER:
+        ev.transient = true;
+        ev.kind = FR_ALLOCATION_REFUSED;
+        break;
+    case FR_SBATCH_REFUSED:
+        ev.kind = FR_ALLOCATION_REFUSED;
+        break;
+    default:
+        ev.kind = FR_ALLOCATION_UNCLEAR;
+        break;
+    }
+    alloc_apply(al, &ev);
+    fr_arena_finish(&arena);
+}
+
+static enum fr_rc submit(struct host_allocation *al, struct fr_err *err)
+{
+    char run[FR_ID_TEXT];
+    struct fr_arena arena = {0};
+    struct fr_slurm_submit s = {.spec = al->spec,
+                                .account = fr_run_spec(al->h->run)->slurm->account,
+                                .tag = al->row.tag,
+                                .folder = al->row.folder,
+                                .flownode = al->row.program};
+    const char *script, *const *argv;
+    enum fr_rc rc = FR_OK;
+
+    fr_id_text(al->row.run, run);
+    s.comment = fr_arena_fmt(&arena, "flowrun:%s:%s", run, al->row.name);
+    script = fr_slurm_script(&s, &arena);
+    argv = fr_sbatch_args(&s, &arena);
+    if (s.comment == NULL || script == NULL || argv == NULL)
+        rc = fr_fail(err, FR_NOMEM, "no memory for a job");
+    if (rc == FR_OK)
+        rc = alloc_folder_script(al->row.folder, script, err);
+    if (rc == FR_OK)
+        rc = fr_cluster_run(al->cluster->cluster,
+                            &(struct fr_command){.argv = argv,
+                                                 .asks = true,
+                                                 .limit_ms = SBATCH_MS,
+                                                 .ended = on_submitted,
+                                                 .arg = al},
+                            err);
+    fr_arena_finish(&arena);
+    return rc;
+}
+
+static void on_made(struct host_allocation *al, struct folder_job *j)
+{
+    struct fr_err err = j->err;
+
+    if (al->h == NULL) {
+        al->due |= FR_ALLOCATION_DO_SUBMIT; /* once its run is here again */
+        return;
+    }
+    if (j->rc == FR_OK) {
+        al->row.program = fr_arena_dup(&al->arena, j->program);
+        if (al->row.program == NULL) {
+            al->row.program = "";
+            j->rc = fr_fail(&err, FR_NOMEM, "no memory for a path");
+        }
+    }
+    if (j->rc != FR_OK || submit(al, &err) != FR_OK)
+        refuse(al, &err);
+}
+
+/* Keeps what is known of all places. */
+static bool keep_places(struct host_allocation *al, const struct alloc_seen *seen)
+{
+    struct alloc_place *places = fr_arena_array(&al->arena, seen->n, sizeof(*places));
+    struct fr_buf hosts = {0};
+
+    for (size_t k = 0; places != NULL && k < seen->n; k++) {
+        places[k] = seen->places[k];
+        places[k].host = fr_arena_dup(&al->arena, seen->places[k].host);
+        places[k].address = fr_arena_dup(&al->arena, seen->places[k].address);
+        if (places[k].host == NULL || places[k].address == NULL)
+            places = NULL;
+        fr_buf_fmt(&hosts, "%s%s", k > 0 ? " " : "", seen->places[k].host);
+    }
+    if (places != NULL && !hosts.bad)
+        al->row.hosts = fr_arena_dup(&al->arena, hosts.p);
+    fr_buf_finish(&hosts);
+    if (places == NULL || al->row.hosts == NULL) {
+        al->row.hosts = "";
+        return false;
+    }
+    al->places = places;
+    al->n_places = seen->n;
+    al->dirty = al->host->woken = true;
+    return true;
+}
+
+static void answer(struct host_allocation *al, struct fr_str log)
+{
+    alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_ANSWERED,
+                                                  .text = log,
+                                                  .seen = al->seen,
+                                                  .n_seen = al->n_seen});
+    al->asked = al->answered = false;
+}
+
+static void on_read(struct host_allocation *al, struct folder_job *j)
+{
+    const struct alloc_seen *seen = &j->seen;
+
+    if (j->rc != FR_OK) {
+        fr_log(FR_LOG_WARN, "slurm", "allocation=%s job=%lld: %s", al->row.name,
+               (long long)al->a.life.job, j->err.msg);
+        al->look_ms = fr_sys.mono_ms() + WATCH_MS;
+        al->asked = al->answered = al->answered && !j->answers; /* Slurm is asked again */
+        return;
+    }
+    if (seen->claimed != 0)
+        alloc_apply(
+            al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_CLAIMED, .job = seen->claimed});
+    if (al->places == NULL && seen->n > 0 && seen->n_known == seen->n && keep_places(al, seen))
+        alloc_places_known(al);
+    if (seen->n > 0 && seen->n_closed == seen->n)
+        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_CLOSED});
+    if (al->answered && j->answers)
+        answer(al, fr_str_of(seen->error != NULL ? seen->error : j->log));
+    if (al->a.life.state == FR_ALLOCATION_STARTING || al->a.life.state == FR_ALLOCATION_UP)
+        al->look_ms = fr_sys.mono_ms() + (al->places != NULL ? WATCH_MS : LOOK_MS);
+}
+
+static void on_over(void *arg)
+{
+    struct folder_job *j = arg;
+    struct host_allocation *al = j->al;
+
+    al->job = NULL;
+    al->host->woken = true;
+    if (j->call == FOLDER_MAKE)
+        on_made(al, j);
+    else
+        on_read(al, j);
+    free_job(j);
+}
+
+static void start_job(struct host_allocation *al, enum folder_call call)
+{
+    struct folder_job *j = fr_sys.alloc(sizeof(*j));
+    struct fr_err err = {0};
+
+    if (j == NULL)
+        return;
+    *j = (struct folder_job){.al = al,
+                             .call = call,
+                             .job = al->a.life.job,
+                             .answers = al->answered,
+                             .n = al->spec != NULL ? (size_t)al->spec->nodes : al->n_places};
+    j->work = (struct fr_work){.run = in_thread, .over = on_over, .drop = free_job, .arg = j};
+    j->folder.folder = fr_arena_dup(&j->arena, al->row.folder);
+    if (call == FOLDER_MAKE) {
+        j->folder.work = fr_arena_dup(&j->arena, fr_run_spec(al->h->run)->slurm->work);
+        j->folder.flownode =
+            fr_arena_fmt(&j->arena, "%s/flownode", fr_nodes_program_dir(al->host->env.nodes));
+    }
+    if (j->folder.folder == NULL ||
+        (call == FOLDER_MAKE && (j->folder.work == NULL || j->folder.flownode == NULL))) {
+        free_job(j);
+        return;
+    }
+    al->job = j;
+    if (fr_loop_work(al->host->env.loop, &j->work) != FR_OK) {
+        al->job = NULL;
+        free_job(j);
+        (void)fr_fail(&err, FR_NOMEM, "no thread for the folder of an allocation");
+        if (call == FOLDER_MAKE)
+            refuse(al, &err);
+    }
+}
+
+/* ---- commands ---- */
+
+/* A scancel may be of a twin: the next answer about the tag tells what it did. */
+static void on_cancelled(void *arg, const struct fr_command_end *end)
+{
+    (void)end;
+    alloc_apply(arg, &(struct fr_allocation_event){.kind = FR_ALLOCATION_CANCELLED});
+}
+
+static void cancel(struct host_allocation *al, int64_t job)
+{
+    struct fr_arena arena = {0};
+    struct fr_err err = {0};
+    struct fr_command command = {
+        .argv = fr_scancel_args(job, &arena), .asks = true, .ended = on_cancelled, .arg = al};
+
+    if (command.argv == NULL || fr_cluster_run(al->cluster->cluster, &command, &err) != FR_OK)
+        fr_log(FR_LOG_WARN, "slurm", "scancel %lld: no memory", (long long)job);
+    fr_arena_finish(&arena);
+}
+
+/* ---- answers ---- */
+
+static void on_line(void *arg, const struct fr_squeue_line *line)
+{
+    const struct host_cluster *c = arg;
+
+    for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next) {
+        if (al->cluster != c || !al->asked || strcmp(line->tag, al->row.tag) != 0 ||
+            al->n_seen == ALLOC_SEEN_MOST)
+            continue;
+        al->seen[al->n_seen] = line->job;
+        al->seen[al->n_seen++].hosts = (struct fr_str){"", 0}; /* keepers name them */
+    }
+}
+
+static bool all_wait(const struct host_allocation *al)
+{
+    for (size_t i = 0; i < al->n_seen; i++)
+        if (strcmp(al->seen[i].state, "PENDING") != 0)
+            return false;
+    return al->n_seen > 0;
+}
+
+static void on_asked(void *arg, const struct fr_command_end *end)
+{
+    struct host_cluster *c = arg;
+    struct fr_err err = {0};
+    enum fr_rc rc = FR_OK;
+
+    c->asking = false;
+    c->host->woken = true;
+    if (end->code != 0)
+        rc = fr_fail(&err, FR_IO, "%.*s", (int)end->errors.n, end->errors.p);
+    for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next)
+        if (al->cluster == c)
+            al->n_seen = 0;
+    if (rc == FR_OK)
+        rc = fr_squeue_read(end->out, on_line, c, &err);
+    if (rc != FR_OK)
+        fr_log(FR_LOG_WARN, "slurm", "squeue: %s", err.msg);
+    for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next) {
+        if (al->cluster != c || !al->asked)
+            continue;
+        if (rc != FR_OK)
+            al->asked = false;
+        else if (all_wait(al))
+            answer(al, (struct fr_str){"", 0});
+        else
+            al->answered = true; /* once the folder is read */
+    }
+}
+
+void alloc_ask(struct host_cluster *c, int64_t now)
+{
+    struct host_allocations *all = allocations_of(c->host);
+    struct fr_arena arena = {0};
+    struct fr_err err = {0};
+    const char **tags;
+    size_t n = 0;
+    enum fr_rc rc = FR_OK;
+
+    if (c->asking || c->ask_ms > now)
+        return;
+    for (const struct host_allocation *al = all->first; al != NULL; al = al->next)
+        n += al->cluster == c;
+    tags = fr_arena_array(&arena, n + 1, sizeof(*tags));
+    n = 0;
+    for (struct host_allocation *al = all->first; tags != NULL && al != NULL; al = al->next)
+        if (al->cluster == c && alloc_ask_ms(al) != INT64_MAX) {
+            al->asked = true;
+            al->ask_now = false;
+            tags[n++] = al->row.tag;
+        }
+    if (n > 0)
+        rc = fr_cluster_run(c->cluster,
+                            &(struct fr_command){.argv = fr_squeue_args(tags, n, &arena),
+                                                 .asks = true,
+                                                 .repeat = true,
+                                                 .ended = on_asked,
+                                                 .arg = c},
+                            &err);
+    c->asking = n > 0 && rc == FR_OK;
+    fr_arena_finish(&arena);
+}
+
+/* ---- actions ---- */
+
+void alloc_act(struct host_allocation *al)
+{
+    unsigned due = al->due;
+
+    al->due = 0;
+    if ((due & FR_ALLOCATION_DO_SUBMIT) != 0 && (al->h == NULL || al->job != NULL))
+        al->due |= FR_ALLOCATION_DO_SUBMIT; /* once its run is here, or the thread is back */
+    else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0)
+        start_job(al, FOLDER_MAKE);
+    al->ask_now |= (due & FR_ALLOCATION_DO_ASK) != 0;
+    if ((due & FR_ALLOCATION_DO_CONNECT) != 0)
+        al->look_ms = 0;
+    if ((due & FR_ALLOCATION_DO_CANCEL) != 0) {
+        cancel(al, al->a.life.job);
+        fr_nodes_moved(al->host->env.nodes);
+    }
+    if ((due & FR_ALLOCATION_DO_CANCEL_TWIN) != 0)
+        cancel(al, al->twin);
+    if ((due & FR_ALLOCATION_DO_END) != 0)
+        alloc_places_gone(al);
+}
+
+/* When Slurm is to be asked about it; INT64_MAX: it is not, or a question is under way. */
+int64_t alloc_ask_ms(const struct host_allocation *al)
+{
+    if (al->asked || al->answered)
+        return INT64_MAX;
+    if (al->ask_now)
+        return 0;
+    return al->a.ask_ms != 0 ? al->a.ask_ms : INT64_MAX;
+}
+
+void alloc_turn(struct host_allocation *al, int64_t now)
+{
+    if (al->a.life.state == FR_ALLOCATION_WANTED && !al->dirty && al->h != NULL &&
+        fr_cluster_may_ask(al->cluster->cluster))
+        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_MAY_ASK});
+    if (al->a.due_ms != 0 && al->a.due_ms <= now)
+        alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_DUE});
+    if ((al->look_ms <= now || al->answered) && al->job == NULL) {
+        al->look_ms = INT64_MAX; /* until it is back */
+        start_job(al, FOLDER_READ);
+    }
+    if (alloc_ask_ms(al) < al->cluster->ask_ms)
+        al->cluster->ask_ms = alloc_ask_ms(al);
+}
+
+int64_t alloc_due(const struct host_allocation *al)
+{
+    int64_t due = al->a.due_ms != 0 ? al->a.due_ms : INT64_MAX;
+    int64_t ask = fr_cluster_may_ask_ms(al->cluster->cluster);
+
+    if (al->a.life.state == FR_ALLOCATION_WANTED && al->h != NULL && ask < due)
+        due = ask;
+    return al->job == NULL && al->look_ms < due ? al->look_ms : due;
+}
+
+void alloc_forget(struct host_allocation *al)
+{
+    fr_cluster_forget(al->cluster->cluster, al);
+    if (al->job != NULL && fr_loop_forget(al->host->env.loop, &al->job->work))
+        free_job(al->job);
+    al->job = NULL;
+}
+
+/* ---- clusters ---- */
+
+static void on_config(void *arg, const struct fr_command_end *end)
+{
+    struct host_cluster *c = arg;
+    struct fr_slurm_config config;
+    struct fr_err err = {0};
+
+    if (end->code != 0 || fr_slurm_config_read(end->out, &config, &err) != FR_OK)
+        return;
+    c->cgroups = config.cgroups;
+    fr_cluster_limit(c->cluster, config.rpc);
+    for (struct host_allocation *al = allocations_of(c->host)->first; al != NULL; al = al->next)
+        if (al->cluster == c)
+            al->a.cgroups = c->cgroups;
+}
+
+static void on_changed(void *arg)
+{
+    struct host_cluster *c = arg;
+
+    c->host->woken = true;
+}
+
+static bool same_path(const char *a, const char *b)
+{
+    return strcmp(a != NULL ? a : "", b != NULL ? b : "") == 0;
+}
+
+struct host_cluster *alloc_cluster(struct fr_host *host, const char *path, int rpc)
+{
+    struct host_cluster **at = &allocations_of(host)->clusters, *c;
+    struct fr_arena arena = {0};
+    struct fr_cluster_args args = {.loop = host->env.loop,
+                                   .path = path != NULL && path[0] != '\0' ? path : NULL,
+                                   .rpc = rpc,
+                                   .changed = on_changed};
+
+    while (*at != NULL && !same_path((*at)->path, path))
+        at = &(*at)->next;
+    if (*at != NULL)
+        return *at;
+    if ((c = fr_sys.alloc(sizeof(*c))) == NULL)
+        return NULL;
+    *c = (struct host_cluster){.host = host, .ask_ms = INT64_MAX};
+    args.arg = c;
+    c->path = fr_sys.alloc(strlen(path != NULL ? path : "") + 1);
+    if (c->path == NULL || fr_cluster_create(&args, &c->cluster, NULL) != FR_OK) {
+        fr_sys.free(c->path);
+        fr_sys.free(c);
+        return NULL;
+    }
+    memcpy(c->path, path != NULL ? path : "", strlen(path != NULL ? path : "") + 1);
+    *at = c;
+    (void)fr_cluster_run(c->cluster,
+                         &(struct fr_command){.argv = fr_slurm_config_args(&arena),
+                                              .asks = true,
+                                              .repeat = true,
+                                              .ended = on_config,
+                                              .arg = c},
+                         NULL);
+    fr_arena_finish(&arena);
+    return c;
+}

@@ -1,0 +1,120 @@
+/* Places of allocations: where they are, that they are gone, and what users hear of it. */
+#include "engine/allocate/private.h"
+
+#include "engine/run/placed.h"
+#include "engine/slurm/wait.h"
+
+enum {
+    AGAIN_MS = 10000, /* before another allocation in place of one that did not begin, … */
+    FAILED_MOST = 3,  /* … at most so often in a row */
+};
+
+static uint32_t node_of(const struct host_allocation *al, int k)
+{
+    const struct fr_spec *spec = fr_run_spec(al->h->run);
+
+    return fr_plan_node(fr_run_plan(al->h->run), spec->nodes[al->spec->first + k].name);
+}
+
+static bool is_place(const struct host_allocation *al, const char *name, int *place)
+{
+    for (int k = 0; k < al->spec->nodes; k++)
+        if (strcmp(fr_run_spec(al->h->run)->nodes[al->spec->first + k].name, name) == 0) {
+            *place = k;
+            return true;
+        }
+    return false;
+}
+
+enum fr_rc alloc_find(void *arg, const struct fr_exec_node *node, struct fr_arena *arena,
+                      struct fr_exec_place *out, struct fr_err *err)
+{
+    struct fr_host *host = arg;
+
+    for (struct host_allocation *al = allocations_of(host)->first; al != NULL; al = al->next) {
+        bool runs =
+            al->a.life.state == FR_ALLOCATION_STARTING || al->a.life.state == FR_ALLOCATION_UP;
+        struct fr_slurm_step step;
+        int k;
+
+        if (al->h == NULL || !runs || al->places == NULL || !fr_id_eq(al->row.run, node->run) ||
+            !is_place(al, node->name, &k))
+            continue;
+        step = (struct fr_slurm_step){.job = al->a.life.job,
+                                      .host = al->places[k].host,
+                                      .folder = al->row.folder,
+                                      .flownode = al->row.program,
+                                      .place = k + 1};
+        out->what = fr_arena_fmt(arena, "srun to %s", step.host);
+        out->argv = fr_srun_args(&step, arena);
+        out->envp = fr_slurm_environ(al->row.path, arena);
+        return out->what != NULL && out->argv != NULL && out->envp != NULL
+                   ? FR_OK
+                   : fr_fail(err, FR_NOMEM, "no memory for a link");
+    }
+    return fr_fail(err, FR_BUSY, "%s is nowhere yet", node->name);
+}
+
+void alloc_places_known(struct host_allocation *al)
+{
+    struct fr_err err = {0};
+
+    if (al->h == NULL)
+        return;
+    for (int k = 0; k < al->spec->nodes; k++)
+        if (fr_run_placed(al->h->run, node_of(al, k), al->places[k].address, &err) != FR_OK)
+            return; /* without memory; the next look tries again */
+    fr_nodes_moved(al->host->env.nodes);
+}
+
+void alloc_places_gone(struct host_allocation *al)
+{
+    const struct fr_allocation_life *l = &al->a.life;
+    bool failed = l->cause == FR_CAUSE_SUBMIT_FAILED || l->cause == FR_CAUSE_START_FAILED;
+    bool give_up;
+
+    al->told = true;
+    al->look_ms = INT64_MAX;
+    al->places = NULL;
+    if (al->h == NULL)
+        return;
+    al->pauses = true;
+    al->failed = failed ? al->failed + 1 : 0;
+    give_up = l->cause == FR_CAUSE_SUBMIT_FAILED || al->failed >= FAILED_MOST;
+    al->used_ms = fr_sys.mono_ms() + (failed ? (int64_t)AGAIN_MS << al->failed : 0);
+    for (int k = 0; k < al->spec->nodes; k++) {
+        if (give_up && failed)
+            fr_run_unplaced(al->h->run, node_of(al, k), l->note);
+        fr_run_displaced(al->h->run, node_of(al, k),
+                         l->cause == FR_CAUSE_NONE ? FR_CAUSE_NODE_LOST : l->cause, l->proven);
+    }
+}
+
+/* ---- what users hear ---- */
+
+static void text_of(const struct host_allocation *al, struct fr_buf *out)
+{
+    const struct fr_allocation_life *l = &al->a.life;
+
+    if (l->state == FR_ALLOCATION_OVER && l->note[0] != '\0')
+        fr_buf_fmt(out, "Slurm job %lld (%s) is over: %s", (long long)l->job, al->row.name,
+                   l->note);
+    if (l->state != FR_ALLOCATION_QUEUED && l->state != FR_ALLOCATION_STARTING)
+        return;
+    fr_buf_text(out, "waits for ");
+    fr_allocation_wait(l, al->row.name, out);
+}
+
+void alloc_say(struct host_allocation *al)
+{
+    struct fr_buf text = {0};
+
+    if (al->h == NULL)
+        return;
+    text_of(al, &text);
+    if (text.n > 0 && !text.bad && strncmp(text.p, al->said, sizeof(al->said) - 1) != 0) {
+        snprintf(al->said, sizeof(al->said), "%s", text.p);
+        fr_run_node_say(al->h->run, node_of(al, 0), text.p);
+    }
+    fr_buf_finish(&text);
+}

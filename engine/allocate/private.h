@@ -1,0 +1,82 @@
+/* Inside engine/allocate. */
+#ifndef FR_ALLOCATE_PRIVATE_H
+#define FR_ALLOCATE_PRIVATE_H
+
+#include "engine/allocate/allocate.h"
+#include "engine/allocate/folder.h"
+#include "engine/slurm/cluster.h"
+#include "engine/slurm/commands.h"
+#include "engine/store/allocations.h"
+
+/* A cluster that inventories name, as this host asks it. */
+struct host_cluster {
+    struct host_cluster *next;
+    struct fr_host *host;       /* borrows */
+    struct fr_cluster *cluster; /* owns */
+    char *path;                 /* owns; NULL: none */
+    int64_t ask_ms; /* mono_ms() when its jobs are asked for; INT64_MAX: none waits for that */
+    bool asking;    /* squeue runs */
+    bool cgroups;   /* a job's processes end with it, for sure */
+};
+
+enum { ALLOC_SEEN_MOST = 4 }; /* jobs of one tag */
+struct folder_job;            /* a call on the folder, in a thread */
+
+struct host_allocation {
+    struct host_allocation *next;
+    struct fr_host *host;                  /* borrows */
+    struct host_run *h;                    /* NULL: the host does not drive its run */
+    struct host_cluster *cluster;          /* borrows; NULL: none could be made */
+    const struct fr_allocation_spec *spec; /* of the run's pipeline; NULL while h is */
+    struct fr_allocation a;
+    struct fr_allocation_row row; /* as stored, its texts in arena */
+    struct fr_arena arena;
+    unsigned due; /* actions that wait for the row to be written */
+    bool stored;  /* the row is in the store */
+    bool dirty;
+    bool ask_now, asked; /* squeue is to be asked for it; is */
+    bool answered;       /* it has: seen is told once the folder is read */
+    struct fr_slurm_job seen[ALLOC_SEEN_MOST];
+    size_t n_seen;
+    int64_t twin;
+    int failed;                 /* so many in a row did not begin */
+    bool ends;   /* its run is over */
+    bool pauses;                /* OVER: until used_ms */
+    int64_t used_ms;            /* something last needed it; OVER: when the next may be taken */
+    struct folder_job *job;     /* owns; NULL: none runs */
+    int64_t look_ms;            /* the folder is read then; INT64_MAX: not */
+    const char *log;            /* what keepers or the script said first; in arena; NULL */
+    struct alloc_place *places; /* texts in arena; NULL: not all are known */
+    size_t n_places;
+    bool told;                     /* its end reached the run */
+    char said[FR_ALLOCATION_NOTE]; /* the newest note to the run's users */
+};
+
+struct host_allocations {
+    struct host_allocation *first; /* owns; those not over, and the newest of each name of a run */
+    struct host_cluster *clusters; /* owns */
+    int64_t retry_ms;              /* rows could not be written; 0: none failed */
+};
+
+/* allocations.c */
+struct host_allocations *allocations_of(const struct fr_host *host);
+/* Applies ev; the host writes the row in this turn, and then performs the actions. */
+void alloc_apply(struct host_allocation *al, const struct fr_allocation_event *ev);
+
+/* drive.c */
+void alloc_act(struct host_allocation *al);               /* al->due */
+void alloc_turn(struct host_allocation *al, int64_t now); /* what has become due */
+int64_t alloc_due(const struct host_allocation *al);      /* mono_ms; INT64_MAX */
+void alloc_ask(struct host_cluster *c, int64_t now);      /* squeue, if it is due */
+int64_t alloc_ask_ms(const struct host_allocation *al);   /* INT64_MAX: it needs no answer */
+void alloc_forget(struct host_allocation *al);            /* nothing answers any more */
+/* The cluster with Slurm's commands there. NULL: no memory. */
+struct host_cluster *alloc_cluster(struct fr_host *host, const char *path, int rpc);
+
+/* places.c */
+fr_place_fn alloc_find;
+void alloc_places_known(struct host_allocation *al); /* al->places: they may be connected */
+void alloc_places_gone(struct host_allocation *al);  /* it is over: the run hears of it */
+void alloc_say(struct host_allocation *al);          /* what it waits for, if that is news */
+
+#endif

@@ -1,0 +1,37 @@
+#include "engine/slurm/wait.h"
+
+#include "engine/base/str.h"
+#include "engine/schedule/calendar.h"
+#include "engine/slurm/reason.h"
+
+void fr_allocation_wait(const struct fr_allocation_life *a, const char *name, struct fr_buf *out)
+{
+    char reason[FR_ALLOCATION_NOTE], at[FR_TIME_TEXT];
+
+    switch (a != NULL ? a->state : FR_ALLOCATION_WANTED) {
+    case FR_ALLOCATION_WANTED:
+    case FR_ALLOCATION_SUBMITTING:
+    case FR_ALLOCATION_LOOKING:
+        fr_buf_fmt(out, "the allocation %s: Slurm is asked for it", name);
+        break;
+    case FR_ALLOCATION_QUEUED:
+        fr_buf_fmt(out, "Slurm job %lld (%s)", (long long)a->job, name);
+        if (a->reason[0] != '\0')
+            fr_buf_fmt(out, ": %s", fr_slurm_reason(a->reason, reason, sizeof(reason)));
+        if (a->estimate_wall == 0)
+            break;
+        fr_time_text(a->estimate_wall / 1000, 0, at);
+        fr_buf_fmt(out, ", expected %s", at);
+        break;
+    case FR_ALLOCATION_STARTING:
+        fr_buf_fmt(out, "the nodes of Slurm job %lld (%s), which has begun", (long long)a->job,
+                   name);
+        break;
+    case FR_ALLOCATION_UP:
+        break;
+    default:
+        fr_buf_fmt(out, "another allocation %s: Slurm job %lld is given back", name,
+                   (long long)a->job);
+        break;
+    }
+}
