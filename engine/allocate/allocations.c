@@ -334,6 +334,12 @@ static enum fr_rc decided(struct host_run *h, struct fr_err *err)
     return rc;
 }
 
+static bool is_done(const struct host_allocation *al)
+{
+    return al->a.life.state == FR_ALLOCATION_OVER && !al->dirty && al->due == 0 && !al->removes &&
+           al->job == NULL;
+}
+
 static void run_gone(struct host_run *h)
 {
     for (struct host_allocation *al = allocations_of(h->host)->first, *next; al != NULL;
@@ -346,7 +352,7 @@ static void run_gone(struct host_run *h)
         al->ends = fr_run_now(h->run).state == FR_RUN_OVER;
         if (al->ends)
             alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_UNNEEDED});
-        if (al->a.life.state == FR_ALLOCATION_OVER && !al->dirty)
+        if (is_done(al))
             drop(al);
     }
 }
@@ -377,8 +383,7 @@ static enum fr_rc turn(struct fr_host *host, struct fr_err *err)
         alloc_turn(al, now);
         if (look_due(al) <= now)
             rc = look(al->h, al->spec, err); /* may drop it */
-        else if (al->h == NULL && al->a.life.state == FR_ALLOCATION_OVER && !al->dirty &&
-                 al->due == 0)
+        else if (al->h == NULL && is_done(al))
             drop(al);
     }
     for (struct host_cluster *c = all->clusters; c != NULL; c = c->next)
@@ -405,7 +410,7 @@ static int64_t due(const struct fr_host *host)
 static bool owes(const struct fr_host *host)
 {
     for (const struct host_allocation *al = allocations_of(host)->first; al != NULL; al = al->next)
-        if (al->ends && al->a.life.state != FR_ALLOCATION_OVER)
+        if (al->ends && !is_done(al))
             return true;
     return false;
 }

@@ -2,6 +2,7 @@
  */
 #include "engine/allocate/private.h"
 
+#include "engine/base/file.h"
 #include "engine/base/log.h"
 
 enum {
@@ -12,7 +13,7 @@ enum {
 
 /* ---- the folder, in threads ---- */
 
-enum folder_call { FOLDER_MAKE, FOLDER_READ };
+enum folder_call { FOLDER_MAKE, FOLDER_READ, FOLDER_REMOVE };
 
 struct folder_job {
     struct fr_work work;
@@ -44,6 +45,10 @@ static void in_thread(void *arg)
 
     if (j->call == FOLDER_MAKE) {
         j->rc = alloc_folder_make(&j->folder, &j->arena, &j->program, &j->err);
+        return;
+    }
+    if (j->call == FOLDER_REMOVE) {
+        j->rc = fr_remove_tree(j->folder.folder, &j->err);
         return;
     }
     j->rc = alloc_folder_read(j->folder.folder, j->job, j->n, &j->arena, &j->seen, &j->err);
@@ -170,6 +175,21 @@ static void answer(struct host_allocation *al, struct fr_str log)
     al->asked = al->answered = false;
 }
 
+/* Keepers write sooner than Slurm is asked again: what they have written makes it due. */
+static int64_t next_look(const struct host_allocation *al)
+{
+    switch (al->a.life.state) {
+    case FR_ALLOCATION_QUEUED:
+    case FR_ALLOCATION_STARTING:
+    case FR_ALLOCATION_RELEASING:
+        return fr_sys.mono_ms() + LOOK_MS;
+    case FR_ALLOCATION_UP:
+        return fr_sys.mono_ms() + WATCH_MS;
+    default:
+        return INT64_MAX;
+    }
+}
+
 static void on_read(struct host_allocation *al, struct folder_job *j)
 {
     const struct alloc_seen *seen = &j->seen;
@@ -181,17 +201,19 @@ static void on_read(struct host_allocation *al, struct folder_job *j)
         al->asked = al->answered = al->answered && !j->answers; /* Slurm is asked again */
         return;
     }
+    al->ask_now |= (seen->claimed != 0 && al->a.life.state == FR_ALLOCATION_QUEUED) ||
+                   (seen->n > 0 && seen->n_closed == seen->n && !al->closed);
+    al->closed = seen->n > 0 && seen->n_closed == seen->n;
     if (seen->claimed != 0)
         alloc_apply(
             al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_CLAIMED, .job = seen->claimed});
     if (al->places == NULL && seen->n > 0 && seen->n_known == seen->n && keep_places(al, seen))
         alloc_places_known(al);
-    if (seen->n > 0 && seen->n_closed == seen->n)
+    if (al->closed)
         alloc_apply(al, &(struct fr_allocation_event){.kind = FR_ALLOCATION_CLOSED});
     if (al->answered && j->answers)
         answer(al, fr_str_of(seen->error != NULL ? seen->error : j->log));
-    if (al->a.life.state == FR_ALLOCATION_STARTING || al->a.life.state == FR_ALLOCATION_UP)
-        al->look_ms = fr_sys.mono_ms() + (al->places != NULL ? WATCH_MS : LOOK_MS);
+    al->look_ms = next_look(al);
 }
 
 static void on_over(void *arg)
@@ -203,8 +225,11 @@ static void on_over(void *arg)
     al->host->woken = true;
     if (j->call == FOLDER_MAKE)
         on_made(al, j);
-    else
+    else if (j->call == FOLDER_READ)
         on_read(al, j);
+    else if (j->rc != FR_OK)
+        fr_log(FR_LOG_WARN, "slurm", "allocation=%s: its folder stays: %s", al->row.name,
+               j->err.msg);
     free_job(j);
 }
 
@@ -233,6 +258,7 @@ static void start_job(struct host_allocation *al, enum folder_call call)
         return;
     }
     al->job = j;
+    al->removes = false;
     if (fr_loop_work(al->host->env.loop, &j->work) != FR_OK) {
         al->job = NULL;
         free_job(j);
@@ -360,7 +386,11 @@ void alloc_act(struct host_allocation *al)
     else if ((due & FR_ALLOCATION_DO_SUBMIT) != 0)
         start_job(al, FOLDER_MAKE);
     al->ask_now |= (due & FR_ALLOCATION_DO_ASK) != 0;
-    if ((due & FR_ALLOCATION_DO_CONNECT) != 0)
+    if (al->look_ms == INT64_MAX && al->job == NULL)
+        al->look_ms = next_look(al);
+    if ((due & FR_ALLOCATION_DO_CONNECT) != 0 && al->places != NULL)
+        alloc_places_known(al);
+    else if ((due & FR_ALLOCATION_DO_CONNECT) != 0)
         al->look_ms = 0;
     if ((due & FR_ALLOCATION_DO_CANCEL) != 0) {
         cancel(al, al->a.life.job);
@@ -368,8 +398,12 @@ void alloc_act(struct host_allocation *al)
     }
     if ((due & FR_ALLOCATION_DO_CANCEL_TWIN) != 0)
         cancel(al, al->twin);
-    if ((due & FR_ALLOCATION_DO_END) != 0)
+    if ((due & FR_ALLOCATION_DO_END) != 0) {
         alloc_places_gone(al);
+        al->removes = true;
+    }
+    if (al->removes && al->job == NULL)
+        start_job(al, FOLDER_REMOVE);
 }
 
 /* When Slurm is to be asked about it; INT64_MAX: it is not, or a question is under way. */

@@ -40,7 +40,7 @@ struct host_allocation {
     size_t n_seen;
     int64_t twin;
     int failed;                 /* so many in a row did not begin */
-    bool ends;   /* its run is over */
+    bool ends;                  /* its run is over */
     bool pauses;                /* OVER: until used_ms */
     int64_t used_ms;            /* something last needed it; OVER: when the next may be taken */
     struct folder_job *job;     /* owns; NULL: none runs */
@@ -48,6 +48,8 @@ struct host_allocation {
     const char *log;            /* what keepers or the script said first; in arena; NULL */
     struct alloc_place *places; /* texts in arena; NULL: not all are known */
     size_t n_places;
+    bool closed;                   /* all keepers have written that nothing is left */
+    bool removes;                  /* its folder is to be removed */
     bool told;                     /* its end reached the run */
     char said[FR_ALLOCATION_NOTE]; /* the newest note to the run's users */
 };

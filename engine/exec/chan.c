@@ -239,7 +239,7 @@ static void keep_hello(struct fr_chan *ch, const struct fr_hello *h)
         .build = fr_str_of(ch->build),
         .epoch = ch->up.epoch,
         .wall_offset_ms = h->wall_ms - fr_sys.wall_ms(),
-        .how = fr_str_of(ch->link.ops->name),
+        .how = fr_str_of(ch->node.transport == FR_TRANSPORT_PLACE ? "srun" : ch->link.ops->name),
     };
 }
 

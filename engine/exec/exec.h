@@ -59,7 +59,7 @@ struct fr_exec_up {
     int64_t offset_ms;      /* node's mono_ms - ours, at hello; each pong measures it again */
     int64_t wall_offset_ms; /* node's wall_ms - ours: clock skew */
     int64_t rtt_ms;
-    struct fr_str how; /* "local", "libssh2", "openssh" */
+    struct fr_str how; /* "local", "libssh2", "openssh", "srun" */
 };
 
 /* Posted after each failed try, and once when a connection is lost. err names the cause. For a

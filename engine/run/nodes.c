@@ -51,15 +51,25 @@ static void note_wait(const struct fr_run *run, uint32_t n, struct fr_buf *out)
                limit);
 }
 
+/* The text without "node NAME: ": a note names the node, too. */
+static const char *bare(const struct fr_run *run, uint32_t n, const char *text)
+{
+    const char *name = run->plan->nodes[n].name;
+    size_t length = strlen(name);
+
+    return strncmp(text, "node ", 5) == 0 && strncmp(text + 5, name, length) == 0 &&
+                   strncmp(text + 5 + length, ": ", 2) == 0
+               ? text + 5 + length + 2
+               : text;
+}
+
 /* Tasks that started there are awaited without limit; the note names the way out. */
 static void note_down(struct fr_run *run, uint32_t n, const char *text, bool final)
 {
     const char *name = run->plan->nodes[n].name;
-    struct fr_buf prefix = {0}, waits = {0};
+    struct fr_buf waits = {0};
 
-    fr_buf_fmt(&prefix, "node %s: ", name); /* the note names it, too */
-    if (!prefix.bad && fr_has_prefix(text, prefix.p))
-        text += prefix.n;
+    text = bare(run, n, text);
     if (!final)
         note_wait(run, n, &waits);
     if (!final && lives_there(run, n))
@@ -69,8 +79,14 @@ static void note_down(struct fr_run *run, uint32_t n, const char *text, bool fin
                    (long long)run->row.no, name);
     run_node_note(run, n, "%s: %s%s", final ? "cannot be used" : "unreachable", text,
                   waits.p != NULL ? waits.p : "");
-    fr_buf_finish(&prefix);
     fr_buf_finish(&waits);
+}
+
+static bool is_place(const struct fr_run *run, uint32_t n)
+{
+    const struct fr_node *spec = run->plan->nodes[n].spec;
+
+    return spec != NULL && spec->executor == FR_EXECUTOR_SLURM;
 }
 
 void run_node_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *ev)
@@ -79,6 +95,13 @@ void run_node_down(struct fr_run *run, uint32_t n, const struct fr_exec_event *e
     struct fr_event down = {.kind = FR_EV_NODE_DOWN, .node = n, .since_ms = fr_sys.mono_ms()};
     bool first = node->up || node->down_wall == 0;
 
+    if (is_place(run, n) && !lives_there(run, n)) {
+        if (node->up)
+            run_node_note(run, n, "left: %s", bare(run, n, ev->err.msg));
+        node->up = false;
+        run_queue_or_die(run, &down);
+        return;
+    }
     node->up = false;
     run_say(node->reason, ev->err.msg, strlen(ev->err.msg));
     if (node->down_wall == 0) {
@@ -121,12 +144,9 @@ const char *run_node_missed(struct fr_run *run, uint32_t inst)
 {
     uint32_t n = missing_node(run, inst);
     const struct fr_plan_node *node = &run->plan->nodes[n];
-    const char *reason = run->nodes[n].reason;
-    const char *prefix = fr_arena_fmt(&run->arena, "node %s: ", node->name);
+    const char *reason = bare(run, n, run->nodes[n].reason);
     char limit[24] = "2m";
 
-    if (prefix != NULL && fr_has_prefix(reason, prefix))
-        reason += strlen(prefix);
     if (node->spec != NULL)
         fr_show_duration(node->spec->connect.retry_for_ms, limit);
     return fr_arena_fmt(&run->arena, "node %s was not there for %s (connect.retry_for)%s%s",
